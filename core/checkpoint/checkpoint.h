@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading checkpoints: tensors by name, from mapped files; and the JSON that lies beside them.
+ *
+ * Files come from strangers. Every size and offset is checked before it is used, nothing is read outside the mapping, and
+ * every error names the file and the tensor or key.
+ */
+#ifndef TESSERA_CORE_CHECKPOINT_H
+#define TESSERA_CORE_CHECKPOINT_H
+
+#include <jansson.h>
+
+#include "tessera/tensor.h"
+
+typedef struct tsr_checkpoint tsr_checkpoint;
+
+typedef struct tsr_checkpoint_tensor {
+  const char *name; /* lives as long as the checkpoint */
+  tsr_dtype dtype;  /* TSR_F32, TSR_F16, TSR_BF16, TSR_I8, TSR_I32 */
+  int32_t rank;     /* 0 to TSR_MAX_RANK */
+  tsr_shape shape;
+  const void *bytes; /* in the mapping; may be unaligned: read with memcpy or tsr_checkpoint_widen */
+  size_t size;
+} tsr_checkpoint_tensor;
+
+/* Maps a safetensors file (form: 8 bytes of header length, a JSON header, data). *checkpoint is the caller's until
+ * tsr_checkpoint_close. Errors: TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_checkpoint_open(const char *path, tsr_checkpoint **checkpoint) TSR_MUST_CHECK;
+
+/* The same from memory that the caller keeps (tests, fuzzing). `name` stands for the file in messages. */
+tsr_status tsr_checkpoint_parse(const char *name, const void *bytes, size_t size,
+                                tsr_checkpoint **checkpoint) TSR_MUST_CHECK;
+
+void tsr_checkpoint_close(tsr_checkpoint *checkpoint); /* takes NULL */
+
+const char *tsr_checkpoint_path(const tsr_checkpoint *checkpoint);
+int32_t tsr_checkpoint_count(const tsr_checkpoint *checkpoint);
+const tsr_checkpoint_tensor *tsr_checkpoint_at(const tsr_checkpoint *checkpoint, int32_t index);
+
+/* The tensor of that name, or NULL. */
+const tsr_checkpoint_tensor *tsr_checkpoint_find(const tsr_checkpoint *checkpoint, const char *name);
+
+/* Elements first .. first+count-1 of a tensor as `dtype` (f32, f16 or bf16; i32 stays i32). Errors: TSR_ERR_DTYPE,
+ * TSR_ERR_ARGUMENT. */
+tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, tsr_dtype dtype,
+                                void *out) TSR_MUST_CHECK;
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * JSON objects read from a file (config.json). Duplicate keys, trailing text and broken UTF-8 are errors. A key that is absent or
+ * null keeps *value as it was (the default). The last error is sticky: tsr_config_status.
+ */
+typedef struct tsr_config {
+  char *path; /* for messages */
+  json_t *root;
+  tsr_status status; /* first error of the getters */
+} tsr_config;
+
+tsr_status tsr_config_open(const char *path, tsr_config *config) TSR_MUST_CHECK;
+tsr_status tsr_config_parse(const char *name, const char *text, size_t size, tsr_config *config) TSR_MUST_CHECK;
+void tsr_config_finish(tsr_config *config); /* takes a zeroed one */
+
+/* Getters: each checks the type and the range low .. high. */
+void tsr_config_int(tsr_config *config, const char *key, int64_t low, int64_t high, int32_t *value);
+void tsr_config_float(tsr_config *config, const char *key, double low, double high, float *value);
+void tsr_config_bool(tsr_config *config, const char *key, int32_t *value);
+/* *value points into the config. */
+void tsr_config_text(tsr_config *config, const char *key, const char **value);
+int tsr_config_has(const tsr_config *config, const char *key); /* 1: present and not null */
+/* The getters' first error, with its message as the thread's. */
+tsr_status tsr_config_status(const tsr_config *config) TSR_MUST_CHECK;
+
+#endif

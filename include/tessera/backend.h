@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera/backend.h: the plugin ABI, version 1.
+ *
+ * This header is all that a backend and the core share. It stands alone (stdint and stddef only), so that a backend
+ * can be written, compiled and shipped with this one file.
+ *
+ * A backend is a shared object named libtessera-backend-NAME.so that exports one symbol:
+ *
+ *     const tsr_backend *tessera_backend_query(uint32_t host_abi_major, const tsr_host *host);
+ *
+ * It returns a constant table that stays valid until the shared object is unloaded, or NULL to refuse (a wrong major;
+ * a machine on which it can never work). `host` stays valid as long. Query does no work: nothing is opened before
+ * `start`.
+ *
+ * Where plugins are looked for, in this order: an explicit path; each folder of TESSERA_BACKEND_PATH (colon-separated);
+ * the install directory. Never the working directory.
+ *
+ * Order of calls:
+ *
+ *     query -> start -> device_count, device_properties -> device_open -> { buffers, supports, compile, run, wait }
+ *           -> executable_destroy, buffer_destroy -> device_close -> stop -> unload
+ *
+ * After `stop` no thread and no callback of the plugin may remain; load, unload and load again is tested.
+ *
+ * Errors. A slot returns a status code (TSR_OK is 0). Before it returns anything else it reports one message, for the
+ * user, through host->report at level TSR_LOG_ERROR, from the calling thread: what failed, and what to do. The host
+ * joins the two. On an error a slot has changed nothing and the caller owns nothing new.
+ *
+ * Threads. Slots are called from any thread. The host never calls two slots at once with the same device, or with
+ * objects of the same device, unless the slot's comment says otherwise; different devices are used by different
+ * threads at the same time.
+ *
+ * Growth. Majors must match. Within a major, fields and slots are only appended, each marked "since 1.N", and struct_size
+ * tells how much of a struct its writer knew. Arrays of structs travel with the size of an element.
+ */
+#ifndef TESSERA_BACKEND_H
+#define TESSERA_BACKEND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TSR_ABI_MAJOR 1u
+#define TSR_ABI_MINOR 0u
+
+#define TSR_BACKEND_QUERY_NAME "tessera_backend_query"
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Numbers that both sides know. They are part of the ABI: never renumbered, only appended. Fields that hold them are
+ * int32_t.
+ */
+
+/* Status codes. */
+enum {
+  TSR_OK = 0,
+  TSR_ERR_ARGUMENT = 1,      /* a value outside its range, a NULL where none is allowed: the caller's mistake */
+  TSR_ERR_SHAPE = 2,         /* extents that do not fit together */
+  TSR_ERR_DTYPE = 3,         /* an element type that the operator does not take */
+  TSR_ERR_UNSUPPORTED = 4,   /* valid, but not available here (this device, this build) */
+  TSR_ERR_OUT_OF_MEMORY = 5, /* host memory */
+  TSR_ERR_DEVICE_MEMORY = 6, /* device memory */
+  TSR_ERR_DEVICE_LOST = 7,   /* the device stopped answering; every object on it is dead, close it and open it anew */
+  TSR_ERR_NO_DEVICE = 8,     /* no device of that name, or a device that lacks a needed feature */
+  TSR_ERR_IO = 9,            /* a file that cannot be opened, read or written */
+  TSR_ERR_FORMAT = 10,       /* a file whose content is not what it should be */
+  TSR_ERR_PLUGIN = 11,       /* a backend that cannot be loaded or that broke this ABI */
+  TSR_ERR_INTERNAL = 12      /* a mistake of this program; please report it */
+};
+
+/* Levels of tsr_host.report. */
+enum { TSR_LOG_ERROR = 0, TSR_LOG_WARNING = 1, TSR_LOG_INFO = 2, TSR_LOG_DEBUG = 3 };
+
+/* Element types. Little-endian, naturally aligned. */
+enum {
+  TSR_F32 = 1,  /* IEEE 754 binary32 */
+  TSR_F16 = 2,  /* IEEE 754 binary16: storage; computation widens to f32 */
+  TSR_BF16 = 3, /* the upper half of a binary32: storage */
+  TSR_I8 = 4,   /* two's complement */
+  TSR_I32 = 5   /* two's complement: ids, lengths, positions */
+};
+
+/* Operators. What each means is written once, in tessera/ops.h; here stand the slots of its line: in[] and out[] in
+ * order ("?" may be absent), and the attributes that it reads. */
+enum {
+  TSR_OP_MATMUL = 1,      /* in a, b, bias?                out y            alpha, activation */
+  TSR_OP_SOFTMAX = 2,     /* in x, mask?                   out y */
+  TSR_OP_LOG_SOFTMAX = 3, /* in x                          out y */
+  TSR_OP_LAYERNORM = 4,   /* in x, gain, bias?             out y            epsilon */
+  TSR_OP_RMSNORM = 5,     /* in x, gain                    out y            epsilon */
+  TSR_OP_MASK = 6,        /* in x, additive?, lengths?, position?, relative?
+                            *                               out y            causal, bidirectional, max_distance */
+  TSR_OP_ADD = 7,         /* in a, b                       out y */
+  TSR_OP_MUL = 8,         /* in a, b                       out y */
+  TSR_OP_RELU = 9,        /* in x                          out y */
+  TSR_OP_GELU = 10,       /* in x                          out y            activation: GELU_ERF or GELU_TANH */
+  TSR_OP_SILU = 11,       /* in x                          out y */
+  TSR_OP_EMBEDDING = 12,  /* in table, ids                 out y            alpha */
+  TSR_OP_COPY = 13,       /* in x                          out y */
+  TSR_OP_APPEND = 14,     /* in x, position?               out state */
+  TSR_OP_UPDATE = 15,     /* in x                          out state */
+  TSR_OP_GATHER = 16,     /* in x, index                   out y            axis */
+  TSR_OP_TOPK = 17,       /* in x                          out values, indices   k */
+  TSR_OP_REDUCE_SUM = 18, /* in x                          out y            axes */
+  TSR_OP_ATTENTION = 19,  /* in q, k, v, additive?, lengths?, position?, relative?, rows?
+                            *                               out y, weights?  alpha, causal, bidirectional, max_distance */
+  TSR_OP_COUNT = 20       /* one past the last */
+};
+
+/* tsr_op_attributes.activation */
+enum {
+  TSR_ACTIVATION_NONE = 0,
+  TSR_ACTIVATION_RELU = 1,
+  TSR_ACTIVATION_GELU_ERF = 2,  /* x/2 (1 + erf(x / sqrt 2)) */
+  TSR_ACTIVATION_GELU_TANH = 3, /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+  TSR_ACTIVATION_SILU = 4       /* x / (1 + exp -x) */
+};
+
+/* tsr_storage_desc.kind */
+enum {
+  TSR_STORAGE_CONSTANT = 1, /* written before compile, never by a line */
+  TSR_STORAGE_INPUT = 2,    /* written by the host between runs */
+  TSR_STORAGE_OUTPUT = 3,   /* written by lines, read by the host between runs */
+  TSR_STORAGE_STATE = 4,    /* persists from run to run; written by append and update, and by the host between runs */
+  TSR_STORAGE_TEMPORARY = 5 /* lives within one run; its bytes may be shared with other temporaries */
+};
+
+/* How the host means to use a buffer: a wish, never an error. */
+enum {
+  TSR_BUFFER_DEVICE = 0,  /* written once or never by the host, read by the device often: weights, temporaries */
+  TSR_BUFFER_UPLOAD = 1,  /* small, written by the host before most runs */
+  TSR_BUFFER_READBACK = 2 /* small, read by the host after most runs */
+};
+
+/* tsr_device_properties.type, in the order in which `auto` prefers them */
+enum {
+  TSR_DEVICE_DISCRETE_GPU = 1,
+  TSR_DEVICE_INTEGRATED_GPU = 2,
+  TSR_DEVICE_CPU = 3, /* a backend made for the CPU */
+  TSR_DEVICE_VIRTUAL_GPU = 4,
+  TSR_DEVICE_SOFTWARE_GPU = 5, /* a GPU interface executed by a CPU: never chosen unasked */
+  TSR_DEVICE_REFERENCE = 6     /* correct, not fast: never chosen unasked */
+};
+
+/* tsr_device_properties.features */
+#define TSR_FEATURE_F16_STORAGE        (1ull << 0)
+#define TSR_FEATURE_F16_ARITHMETIC     (1ull << 1)
+#define TSR_FEATURE_I8_STORAGE         (1ull << 2)
+#define TSR_FEATURE_I8_DOT             (1ull << 3)
+#define TSR_FEATURE_SUBGROUPS          (1ull << 4)
+#define TSR_FEATURE_COOPERATIVE_MATRIX (1ull << 5)
+#define TSR_FEATURE_UNIFIED_MEMORY     (1ull << 6) /* device memory is host memory: writes need no staging */
+#define TSR_FEATURE_TIMESTAMPS         (1ull << 7) /* profile works */
+
+/* tsr_backend.build_flags: what the plugin was compiled with, so that a host can say why two sanitizers clash. */
+#define TSR_BUILD_ASAN  (1u << 0)
+#define TSR_BUILD_UBSAN (1u << 1)
+#define TSR_BUILD_TSAN  (1u << 2)
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * A program as a backend sees it. All of it is validated by the host: a backend may rely on every rule of ops.h.
+ * Operands that broadcast are already expanded (extents equal, stride 0), so a backend needs strides, not broadcasting.
+ */
+
+#define TSR_MAX_RANK    4
+#define TSR_MAX_INPUTS  12
+#define TSR_MAX_OUTPUTS 4
+
+/* A range of bytes in one of the buffers given to compile. */
+typedef struct tsr_storage_desc {
+  int32_t kind;   /* TSR_STORAGE_* */
+  int32_t buffer; /* index into tsr_compile_args.buffers */
+  int64_t offset; /* bytes from the buffer's start; a multiple of tsr_device_properties.buffer_alignment */
+  int64_t size;   /* bytes; 0 for an empty tensor */
+} tsr_storage_desc;
+
+/* A view of a storage: element (i0, i1, ..) lies at element offset + sum of i * stride. */
+typedef struct tsr_tensor_desc {
+  int32_t storage;              /* index into tsr_program_desc.storages */
+  int32_t dtype;                /* TSR_F32 .. */
+  int32_t rank;                 /* 0 (a scalar) to TSR_MAX_RANK */
+  int32_t reserved;             /* 0 */
+  int64_t extent[TSR_MAX_RANK]; /* elements along each axis, outermost first; beyond rank: 1 */
+  int64_t stride[TSR_MAX_RANK]; /* elements; 0 repeats; never negative; beyond rank: 0 */
+  int64_t offset;               /* elements from the storage's start */
+} tsr_tensor_desc;
+
+/* What an operator needs beside its tensors. An operator ignores the fields that its row above does not name. */
+typedef struct tsr_op_attributes {
+  uint32_t struct_size;  /* sizeof(tsr_op_attributes), as its writer knew it */
+  float alpha;           /* factor of the product (matmul), of the scores (attention), of the rows (embedding) */
+  float epsilon;         /* added to the variance or mean square */
+  int32_t activation;    /* TSR_ACTIVATION_* */
+  int32_t causal;        /* 1: query l sees keys s <= l + position */
+  int32_t bidirectional; /* relative: 1: half of the buckets are for keys after the query */
+  int32_t max_distance;  /* relative: distances from here on share the last bucket */
+  int32_t axis;          /* gather */
+  int32_t axes;          /* reduce_sum: bit i stands for axis i */
+  int32_t k;             /* topk */
+} tsr_op_attributes;
+
+/* One line: an operator, its operands, its results. */
+typedef struct tsr_line_desc {
+  int32_t op;                   /* TSR_OP_* */
+  int32_t reserved;             /* 0 */
+  int32_t in[TSR_MAX_INPUTS];   /* indices into tsr_program_desc.tensors; 0 = absent */
+  int32_t out[TSR_MAX_OUTPUTS]; /* likewise; results are contiguous, except that a state may be any view */
+  const char *label;            /* where the line comes from ("encoder.layers.0.self_attention"); never NULL */
+  tsr_op_attributes attributes; /* last: grows */
+} tsr_line_desc;
+
+/* Element 0 of `tensors` and of `storages` is reserved: index 0 means "none". Use tsr_line_at and its sisters below, which
+ * step by the host's element sizes. */
+typedef struct tsr_program_desc {
+  uint32_t struct_size;
+  uint32_t storage_size; /* bytes of one element of each array, as the host knows it */
+  uint32_t tensor_size;
+  uint32_t line_size;
+  int32_t n_storages; /* with the reserved one */
+  int32_t n_tensors;  /* with the reserved one */
+  int32_t n_lines;
+  int32_t reserved;
+  const tsr_storage_desc *storages;
+  const tsr_tensor_desc *tensors;
+  const tsr_line_desc *lines;
+} tsr_program_desc;
+
+static inline const tsr_storage_desc *tsr_storage_at(const tsr_program_desc *p, int32_t index)
+{
+  return (const tsr_storage_desc *)(const void *)((const char *)p->storages + (size_t)index * p->storage_size);
+}
+
+static inline const tsr_tensor_desc *tsr_tensor_at(const tsr_program_desc *p, int32_t index)
+{
+  return (const tsr_tensor_desc *)(const void *)((const char *)p->tensors + (size_t)index * p->tensor_size);
+}
+
+static inline const tsr_line_desc *tsr_line_at(const tsr_program_desc *p, int32_t index)
+{
+  return (const tsr_line_desc *)(const void *)((const char *)p->lines + (size_t)index * p->line_size);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Devices
+ */
+
+/* Limits and capabilities are data; 0 means absent or unknown. The host sets struct_size and zeroes the rest; the
+ * plugin writes at most struct_size bytes. */
+typedef struct tsr_device_properties {
+  uint32_t struct_size;
+  int32_t type;              /* TSR_DEVICE_* */
+  char name[256];            /* as the driver gives it, NUL-terminated */
+  char driver[256];          /* driver name and version, for people */
+  uint64_t features;         /* TSR_FEATURE_* */
+  uint64_t memory;           /* bytes the device may use in all */
+  uint64_t max_buffer_size;  /* bytes of the largest buffer_create that can succeed */
+  uint64_t max_binding_size; /* bytes a kernel reaches in one operand the ordinary way; larger ones may be slower */
+  uint32_t buffer_alignment; /* of tsr_storage_desc.offset, a power of two, at least 16 */
+  uint32_t max_invocations;  /* in one workgroup */
+  uint32_t shared_memory;    /* bytes of one workgroup */
+  uint32_t subgroup_size;
+  uint32_t api_major; /* of the interface below, such as Vulkan 1.3 */
+  uint32_t api_minor;
+} tsr_device_properties;
+
+/* What a device did since it was opened. The host sets struct_size and zeroes the rest. Tests read these: a run of a
+ * compiled program raises submits and runs only. */
+typedef struct tsr_device_counters {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t runs;        /* calls of run that succeeded */
+  uint64_t submits;     /* batches of work handed to the device by run */
+  uint64_t transfers;   /* batches of work handed to the device by buffer_write and buffer_read */
+  uint64_t allocations; /* of memory, on the device or by the plugin on the heap within buffer_create, compile or run */
+  uint64_t recordings;  /* command buffers recorded, transfers left out */
+  uint64_t pipelines;   /* pipelines created */
+  uint64_t bytes_in_use; /* device memory held now */
+  uint64_t bytes_peak;   /* the largest bytes_in_use so far */
+} tsr_device_counters;
+
+typedef struct tsr_backend_device tsr_backend_device;         /* the plugin's own */
+typedef struct tsr_backend_buffer tsr_backend_buffer;         /* the plugin's own */
+typedef struct tsr_backend_executable tsr_backend_executable; /* the plugin's own */
+
+typedef struct tsr_compile_args {
+  uint32_t struct_size;
+  int32_t n_buffers;
+  const tsr_program_desc *program;    /* borrowed: valid during the call only */
+  tsr_backend_buffer *const *buffers; /* of this device; they outlive the executable */
+  int32_t profile;                    /* 1: keep a time per line; 0: leave no trace of it */
+  int32_t reserved;
+} tsr_compile_args;
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * What the host offers
+ */
+typedef struct tsr_host {
+  uint32_t struct_size;
+  uint32_t abi_major;
+  uint32_t abi_minor;
+  uint32_t reserved;
+
+  /* Takes one line of text without a newline, copied before it returns. Level TSR_LOG_ERROR is kept as the reason of
+   * the error that the slot is about to return. Thread-safe. */
+  void (*report)(const struct tsr_host *host, int32_t level, const char *message);
+
+  /* An option of this run of the program, by name, or NULL: an environment variable TESSERA_NAME, or what the caller set.
+   * Valid until `stop`. Thread-safe. */
+  const char *(*option)(const struct tsr_host *host, const char *name);
+} tsr_host;
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * What a backend offers
+ */
+typedef struct tsr_backend {
+  /* This prefix is frozen for ever, in every major. */
+  uint32_t struct_size;    /* sizeof(tsr_backend), as the plugin knew it */
+  uint32_t abi_major;      /* TSR_ABI_MAJOR */
+  uint32_t abi_minor;      /* TSR_ABI_MINOR */
+  uint32_t build_flags;    /* TSR_BUILD_* */
+  const char *name;        /* [a-z0-9_-]+, the part before the colon of a device's name; required */
+  const char *description; /* one line for people; required */
+
+  /* Required. Prepares the backend: loads a driver, say. `*context` is handed to the slots that take one. A machine
+   * without the driver is TSR_ERR_NO_DEVICE with a message that tells what to install. */
+  int32_t (*start)(const tsr_host *host, void **context);
+
+  /* Required. Releases all that start took. Every device is closed by then. */
+  void (*stop)(void *context);
+
+  /* Required. How many devices there are now; devices are numbered from 0. */
+  int32_t (*device_count)(void *context, uint32_t *count);
+
+  /* Required. Fills *properties of a device that need not be open. Any thread. */
+  int32_t (*device_properties)(void *context, uint32_t index, tsr_device_properties *properties);
+
+  /* Required. The device that results is the host's until device_close. The same index may be opened twice; the two
+   * share nothing that the caller can see. */
+  int32_t (*device_open)(void *context, uint32_t index, tsr_backend_device **device);
+
+  /* Required. Every buffer and executable of it is destroyed by then. */
+  void (*device_close)(tsr_backend_device *device);
+
+  /* Required. A buffer of `size` bytes (at least 1), filled with zeros. usage: TSR_BUFFER_*. Never aborts on want of
+   * memory: TSR_ERR_DEVICE_MEMORY, with the size asked and what was free. */
+  int32_t (*buffer_create)(tsr_backend_device *device, uint64_t size, int32_t usage, tsr_backend_buffer **buffer);
+
+  /* Required. Takes NULL. No run that uses it is under way. */
+  void (*buffer_destroy)(tsr_backend_buffer *buffer);
+
+  /* Required. Copies into, or out of, a range that lies within the buffer; size 0 is allowed. Blocks until the bytes may
+   * be reused; a later run sees them. No run that uses the buffer is under way. */
+  int32_t (*buffer_write)(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, const void *bytes);
+  int32_t (*buffer_read)(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, void *bytes);
+
+  /* Required. 1 if the device can execute line `line` of the program, 0 if not. Storages need not be placed yet (buffer and
+   * offset are 0). No message. */
+  int32_t (*supports)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
+
+  /* Required. Makes an executable of a program all of whose lines are supported. All that a run needs is done here. */
+  int32_t (*compile)(tsr_backend_device *device, const tsr_compile_args *args, tsr_backend_executable **executable);
+
+  /* Required. Takes NULL. No run of it is under way. */
+  void (*executable_destroy)(tsr_backend_executable *executable);
+
+  /* Required. Starts one run; may return before it ends. Runs on one device happen in the order of the calls, each seeing
+   * what those before it wrote. */
+  int32_t (*run)(tsr_backend_executable *executable);
+
+  /* Required. Blocks until the last run of the executable has ended. Without a run: returns at once. */
+  int32_t (*wait)(tsr_backend_executable *executable);
+
+  /* Optional (default: TSR_ERR_UNSUPPORTED). Nanoseconds of each line in the last run that ended, n_lines of them; the
+   * executable was compiled with profile = 1. */
+  int32_t (*profile)(tsr_backend_executable *executable, uint64_t *nanoseconds);
+
+  /* Optional (default: all zero). */
+  int32_t (*counters)(tsr_backend_device *device, tsr_device_counters *counters);
+
+  /* Optional (default: NULL). A table of further functions, by a versioned name such as "tessera.x/1", or NULL. */
+  const void *(*get_extension)(void *context, const char *name);
+} tsr_backend;
+
+typedef const tsr_backend *(*tsr_backend_query_fn)(uint32_t host_abi_major, const tsr_host *host);
+
+/* The last field of each struct of 1.0, pinned: a field inserted in the middle does not compile. Offsets are those of
+ * a 64-bit machine, which is all that this ABI supports. */
+#if defined(__cplusplus)
+#define TSR_ABI_PIN(type, field, at) static_assert(offsetof(type, field) == (at), "the ABI of " #type " changed")
+#else
+#define TSR_ABI_PIN(type, field, at) _Static_assert(offsetof(type, field) == (at), "the ABI of " #type " changed")
+#endif
+TSR_ABI_PIN(tsr_storage_desc, size, 16);
+TSR_ABI_PIN(tsr_tensor_desc, offset, 80);
+TSR_ABI_PIN(tsr_op_attributes, k, 36);
+TSR_ABI_PIN(tsr_line_desc, attributes, 80);
+TSR_ABI_PIN(tsr_program_desc, lines, 48);
+TSR_ABI_PIN(tsr_device_properties, api_minor, 572);
+TSR_ABI_PIN(tsr_device_counters, bytes_peak, 64);
+TSR_ABI_PIN(tsr_compile_args, profile, 24);
+TSR_ABI_PIN(tsr_host, option, 24);
+TSR_ABI_PIN(tsr_backend, get_extension, 168);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera/generate.h: search for the best output: greedy and beam.
+ *
+ * The semantics are those of Hugging Face transformers' generate() (4.47 to 4.49), so that recorded results can be
+ * reproduced. A finished hypothesis' score is the sum of its log-probabilities divided by (generated
+ * length)^length_penalty; the generated length excludes the start token and includes the end-of-sentence token.
+ */
+#ifndef TESSERA_GENERATE_H
+#define TESSERA_GENERATE_H
+
+#include "tessera/transformer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { TSR_EARLY_FALSE = 0, TSR_EARLY_TRUE = 1, TSR_EARLY_NEVER = 2 };
+
+typedef struct tsr_generate_options {
+  int32_t beam;           /* N; 1: greedy */
+  int32_t n_best;         /* hypotheses returned per sentence, 1 .. N */
+  int32_t max_length;     /* of the output with the start token and </s> */
+  int32_t min_length;     /* </s> is banned while the length, with the start token, is below */
+  float length_penalty;   /* exponent */
+  int32_t early_stopping; /* TSR_EARLY_* */
+  int32_t forced_bos_id;  /* -1: none */
+  int32_t forced_eos_id;  /* -1: none */
+  int32_t n_suppressed;   /* token ids never produced */
+  int32_t suppressed[64];
+} tsr_generate_options;
+
+/* What the model's folder asks for (generation_config.json, else config.json, else the library's defaults: greedy, 20 new
+ * tokens). Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a setting that this build does not have, by name). */
+TSR_API tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *options) TSR_MUST_CHECK;
+
+typedef struct tsr_hypothesis {
+  int32_t *ids; /* without the start token; ends with </s> unless max_length cut it */
+  int32_t n_ids;
+  float score; /* as above; greedy: the sum of the log-probabilities is not computed, NaN */
+} tsr_hypothesis;
+
+typedef struct tsr_generation {
+  int32_t n_sentences;
+  int32_t n_best;
+  tsr_hypothesis *hypotheses; /* [n_sentences][n_best], best first */
+} tsr_generation;
+
+/* Called after each finished batch: `done` sentences of `total`. */
+typedef void (*tsr_progress_fn)(void *user, int64_t done, int64_t total);
+
+/* Generates for any number of sentences, in batches of at most n_batch (0: 32), sorted and bucketed by length inside; results are in the order of
+ * the input.
+ *   source [n_sentences] pointers to token ids (with </s>), lengths [n_sentences]; an empty sentence (length 0) gives an empty output
+ * *generation is filled; the caller finishes it. On an error it is empty. One thread at a time per transformer.
+ * Errors: TSR_ERR_ARGUMENT (an id or a length out of range), the runtime's. */
+TSR_API tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source,
+                                const int32_t *lengths, int32_t n_batch, const tsr_generate_options *options,
+                                tsr_progress_fn progress, void *user, tsr_generation *generation) TSR_MUST_CHECK;
+TSR_API void tsr_generation_finish(tsr_generation *generation);
+
+/* What generating took since the transformer was created. */
+typedef struct tsr_generate_statistics {
+  int64_t sentences;
+  int64_t source_tokens;
+  int64_t target_tokens; /* produced, </s> included */
+  int64_t encode_runs;
+  int64_t step_runs; /* one submit each */
+  double encode_seconds;
+  double step_seconds;
+} tsr_generate_statistics;
+TSR_API void tsr_generate_measure(const tsr_transformer *transformer, tsr_generate_statistics *statistics);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

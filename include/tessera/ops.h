@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera/ops.h: what the operators mean. This is the one place that says so; every backend is held against it.
+ *
+ * Common to all
+ *   - Operands may be any views: strided, transposed, broadcast, of rank 0 to 4 unless said otherwise. Results are new,
+ *     contiguous, and f32 unless said otherwise.
+ *   - ".." stands for any leading axes. "Broadcasts to" means: right-aligned, extent 1 or a missing axis repeats.
+ *   - Sums are accumulated in f32 at least, in any order. Arguments of type f16 and bf16 are widened exactly first.
+ *   - An operand never shares memory with a result, except that append and update write into a state. A line that writes
+ *     a state must not read the same state: TSR_ERR_ARGUMENT.
+ *   - An empty tensor (an extent of 0) is allowed everywhere; a sum over nothing is 0.
+ *   - NaN in an element makes every result NaN that the formula derives from it. Infinities follow IEEE 754. Where -inf
+ *     excludes an element, the element takes no part at all: what it holds (NaN too) is not seen, unless said otherwise.
+ *   - Errors of all: TSR_ERR_SHAPE, TSR_ERR_DTYPE, TSR_ERR_ARGUMENT, sticky as program.h describes.
+ *
+ * Tolerance classes, in which backends are compared with the reference (tests/conformance derives the bounds)
+ *   exact        the same bits, -0 equal to +0, any NaN equal to any NaN
+ *   elementwise  a few units in the last place of the result's own size
+ *   product      scaled by the sum of |a||b| behind the element
+ *   norm         scaled by the size of the row before normalisation cancelled it
+ */
+#ifndef TESSERA_OPS_H
+#define TESSERA_OPS_H
+
+#include "tessera/program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* y = activation(alpha * a @ b + bias)
+ *   a    [.., M, K] f32, rank 2 to 4
+ *   b    [.., K, N] f32|f16|bf16, rank 2 to 4; weights stored [N, K] are passed transposed, at no cost
+ *   bias f32, broadcasts to [.., M, N], or TSR_NONE
+ *   leading axes of a and b broadcast against each other
+ *   activation TSR_ACTIVATION_*
+ * Returns y [.., M, N]. K = 0 gives activation(bias). Class: product. */
+TSR_API tsr_ref tsr_matmul(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation);
+
+/* y = a @ b: tsr_matmul with alpha 1, no bias, no activation. */
+TSR_API tsr_ref tsr_product(tsr_program *p, tsr_ref a, tsr_ref b);
+
+/* y = softmax(x + mask) along the last axis: exp(z - max z) / sum exp(z - max z).
+ *   x    [.., N] f32, rank 1 to 4
+ *   mask f32, broadcasts to x, or TSR_NONE; -inf excludes
+ * Returns y, x's extents. An element of x that is -inf is excluded too. A row wholly excluded gives zeros. A row that
+ * holds +inf or NaN (not excluded by the mask) is NaN. Class: elementwise. */
+TSR_API tsr_ref tsr_softmax(tsr_program *p, tsr_ref x, tsr_ref mask);
+
+/* y = x - max x - ln sum exp(x - max x), along the last axis.
+ *   x [.., N] f32, rank 1 to 4
+ * Returns y, x's extents. An element of -inf gives -inf; so does every element of a row that is wholly -inf. A row that
+ * holds +inf or NaN is NaN. Class: elementwise, scaled by |x| + |max| + ln sum too. */
+TSR_API tsr_ref tsr_log_softmax(tsr_program *p, tsr_ref x);
+
+/* y = gain * (x - mean) / sqrt(variance + epsilon) + bias, mean and biased variance along the last axis
+ * (Ba, Kiros, Hinton 2016, arXiv:1607.06450).
+ *   x    [.., N] f32, rank 1 to 4
+ *   gain [N] f32;  bias [N] f32 or TSR_NONE;  epsilon > 0
+ * Returns y, x's extents. The variance is that of the centred values (not E[x^2] - mean^2). Class: norm. */
+TSR_API tsr_ref tsr_layernorm(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref bias, float epsilon);
+
+/* y = gain * x / sqrt(mean(x^2) + epsilon) along the last axis (Zhang, Sennrich 2019, arXiv:1910.07467).
+ *   x [.., N] f32, rank 1 to 4;  gain [N] f32;  epsilon > 0
+ * Returns y, x's extents. Class: norm. */
+TSR_API tsr_ref tsr_rmsnorm(tsr_program *p, tsr_ref x, tsr_ref gain, float epsilon);
+
+/* What may be seen of keys, and biases on scores: shared by mask and attention. All optional; zero-initialise.
+ * Of query l and key s of sentence b:
+ *   - s is excluded if lengths is given and s >= lengths[b]
+ *   - s is excluded if causal is 1 and s > l + position[b] (position TSR_NONE: 0)
+ *   - additive[b, h, l, s] is added (-inf excludes)
+ *   - relative[bucket(s - l - position[b]), h] is added
+ * bucket (Raffel et al. 2020, arXiv:1910.10683, as their code has it), n = rows of the table:
+ *   bidirectional: n := n / 2, base = n if rel > 0 else 0, r = |rel|;  otherwise: base = 0, r = max(-rel, 0)
+ *   e = n / 2;  r < e: base + r;  else base + min(n - 1, e + trunc(ln(r / e) / ln(max_distance / e) * (n - e))), in f32 */
+typedef struct tsr_masking {
+  tsr_ref additive;      /* f32, broadcasts to [B, H, L, S] */
+  tsr_ref lengths;       /* [B] or [1] i32; below 0 counts as 0, beyond S as S */
+  tsr_ref position;      /* [B] or [1] i32, at least 0: where query 0 stands among the keys */
+  tsr_ref relative;      /* [n, H] f32, n >= 2 (bidirectional: n >= 4) */
+  int32_t causal;        /* 0 or 1 */
+  int32_t bidirectional; /* 0 or 1; with relative */
+  int32_t max_distance;  /* more than e; with relative */
+} tsr_masking;
+
+/* y = x with the masking applied: excluded elements are -inf.
+ *   x [B, H, L, S] f32 (scores)
+ * Returns y, x's extents. Class: elementwise. */
+TSR_API tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking);
+
+/* Fused attention (Vaswani et al. 2017, arXiv:1706.03762; one pass over the keys: Dao et al. 2022, arXiv:2205.14135):
+ *   y[b, l, h] = sum_s w[b, h, l, s] v[b, s, h],  w = softmax_s(mask(alpha * q[b, l, h] . k[b, s, h]))
+ *   q [B, L, H, K] f32;  k [B, S, H, K] f32;  v [B, S, H, J] f32
+ *   rows [B, S] i32 or TSR_NONE: if given, k is [R, S, H, K] and v [R, S, H, J], and key s of sentence b is row rows[b, s]: a
+ *        beam's history without moving the cache. A row outside 0 .. R-1 is excluded.
+ *   weights: if not NULL, receives w [B, H, L, S]
+ * Returns y [B, L, H, J]. A query with every key excluded gives zeros, in y and in w. What excluded keys hold is not
+ * seen, in v too: NaN there does no harm. Never holds the scores in memory unless w is asked for. Class: product. */
+typedef struct tsr_attention_args {
+  tsr_ref q, k, v;     /* required */
+  tsr_ref rows;        /* or TSR_NONE */
+  tsr_masking masking; /* of the scores [B, H, L, S] */
+  float alpha;         /* factor of the scores, usually K^-1/2 */
+  tsr_ref *weights;    /* or NULL */
+} tsr_attention_args;
+TSR_API tsr_ref tsr_attention(tsr_program *p, const tsr_attention_args *args);
+
+/* y = a + b and y = a * b; both f32, or both i32 (wraps around). a and b broadcast against each other.
+ * Returns y, their type. Class: exact (i32), elementwise (f32). */
+TSR_API tsr_ref tsr_add(tsr_program *p, tsr_ref a, tsr_ref b);
+TSR_API tsr_ref tsr_mul(tsr_program *p, tsr_ref a, tsr_ref b);
+
+/* y = max(x, 0), NaN stays NaN. x f32. Class: exact. */
+TSR_API tsr_ref tsr_relu(tsr_program *p, tsr_ref x);
+
+/* y = gelu(x) (Hendrycks, Gimpel 2016, arXiv:1606.08415). x f32; activation TSR_ACTIVATION_GELU_ERF or _GELU_TANH.
+ * gelu(-inf) = 0 (-0 counts), gelu(+inf) = +inf. Class: elementwise, scaled by |x|. */
+TSR_API tsr_ref tsr_gelu(tsr_program *p, tsr_ref x, int32_t activation);
+
+/* y = x / (1 + exp(-x)). x f32. silu(-inf) = 0 (-0 counts), silu(+inf) = +inf. Class: elementwise, scaled by |x|. */
+TSR_API tsr_ref tsr_silu(tsr_program *p, tsr_ref x);
+
+/* y[.., :] = alpha * table[ids[..], :]
+ *   table [V, D] f32|f16|bf16;  ids i32, rank 0 to 3
+ * Returns y [.., D]. An id outside 0 .. V-1 gives a row of zeros. Class: elementwise (exact where alpha is 1). */
+TSR_API tsr_ref tsr_embedding(tsr_program *p, tsr_ref table, tsr_ref ids, float alpha);
+
+/* y = x, contiguous, as `dtype`. Any type to itself; f32, f16 and bf16 to each other: widening exact, narrowing to nearest,
+ * ties to even, subnormals kept, overflow to infinity. Class: exact. */
+TSR_API tsr_ref tsr_copy(tsr_program *p, tsr_ref x, tsr_dtype dtype);
+
+/* state[b, position[b] + l, ..] = x[b, l, ..]
+ *   state [B, C, ..] rank 2 to 4, a state or a view of one;  x [B, L, ..], the state's type (f32|i32)
+ *   position [B] or [1] i32, or TSR_NONE: 0
+ * Rows that fall outside 0 .. C-1 are dropped. Returns state, as it is after the line. Class: exact. */
+TSR_API tsr_ref tsr_append(tsr_program *p, tsr_ref state, tsr_ref x, tsr_ref position);
+
+/* state[..] = x[..]; x broadcasts to the state's extents, and has its type (f32|i32). Returns state, as it is after the
+ * line. Class: exact. */
+TSR_API tsr_ref tsr_update(tsr_program *p, tsr_ref state, tsr_ref x);
+
+/* y[.., m, ..] = x[.., index[m], ..] along one axis (negative: from the last).
+ *   x f32|f16|bf16|i32, rank 1 to 4;  index [M] i32
+ * Returns y, x's type. An index outside the axis gives zeros. Class: exact. */
+TSR_API tsr_ref tsr_gather(tsr_program *p, tsr_ref x, tsr_ref index, int32_t axis);
+
+/* The k largest along the last axis, largest first; among equals the lowest index first; -0 equals +0; NaN counts as larger
+ * than +inf.
+ *   x [.., N] f32, rank 1 to 4;  1 <= k <= N and k <= 1024
+ * Returns values [.., k]; *indices receives [.., k] i32 (NULL: not wanted, still computed). Class: exact. */
+TSR_API tsr_ref tsr_topk(tsr_program *p, tsr_ref x, int32_t k, tsr_ref *indices);
+
+/* y = sum of x over the axes whose bit is set in `axes` (bit i: axis i), which become extent 1.
+ *   x f32, rank 1 to 4
+ * Returns y, x's rank. Class: product (of x with ones). */
+TSR_API tsr_ref tsr_reduce_sum(tsr_program *p, tsr_ref x, int32_t axes);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * The table
+ */
+
+enum { TSR_CLASS_EXACT = 1, TSR_CLASS_ELEMENTWISE = 2, TSR_CLASS_PRODUCT = 3, TSR_CLASS_NORM = 4 };
+
+/* One operand or result of an operator, for validation, coverage and printed documentation. */
+typedef struct tsr_slot_info {
+  const char *name; /* "bias"; NULL ends the list */
+  uint32_t dtypes;  /* bit 1u << TSR_F32 .. of each type it takes */
+  int32_t optional; /* 1: may be absent */
+} tsr_slot_info;
+
+typedef struct tsr_op_info {
+  int32_t op;                           /* TSR_OP_* */
+  int32_t tolerance;                    /* TSR_CLASS_* */
+  const char *name;                     /* "matmul" */
+  const char *formula;                  /* one line */
+  tsr_slot_info in[TSR_MAX_INPUTS + 1]; /* in the order of tsr_line_desc.in */
+  tsr_slot_info out[TSR_MAX_OUTPUTS + 1];
+  int32_t differentiable; /* 1: has a gradient rule */
+} tsr_op_info;
+
+/* The row of an operator; NULL for a number that is none. Iterate over 1 .. TSR_OP_COUNT - 1. Static. Any thread. */
+TSR_API const tsr_op_info *tsr_op_describe(int32_t op);
+
+/* The operator of that name, or 0. */
+TSR_API int32_t tsr_op_find(const char *name);
+
+/* Floating-point operations, and bytes read and written (each operand once), of one line at full capacity. */
+TSR_API double tsr_line_flops(const tsr_program_desc *program, int32_t line);
+TSR_API double tsr_line_bytes(const tsr_program_desc *program, int32_t line);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera/runtime.h: backends, devices, buffers, executables.
+ *
+ * Every function may be called from any thread; calls on one device are serialised by the library, different devices run
+ * side by side. Objects must outlive what was made from them: runtime > device > buffer, executable.
+ */
+#ifndef TESSERA_RUNTIME_H
+#define TESSERA_RUNTIME_H
+
+#include "tessera/program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tsr_runtime tsr_runtime;
+typedef struct tsr_device tsr_device;
+typedef struct tsr_buffer tsr_buffer;
+typedef struct tsr_executable tsr_executable;
+
+typedef struct tsr_runtime_options {
+  const char *const
+      *plugins;     /* paths of shared objects to load first; NULL-terminated, or NULL. Borrowed during the call */
+  const char *path; /* folders to search, colon-separated; NULL: TESSERA_BACKEND_PATH, then the install directory */
+} tsr_runtime_options;
+
+/* Finds and starts the backends. A plugin that cannot be used is no error: tsr_runtime_problem tells about it. `options` may be NULL.
+ * *runtime is the caller's until tsr_runtime_destroy. Errors: TSR_ERR_OUT_OF_MEMORY. */
+TSR_API tsr_status tsr_runtime_create(const tsr_runtime_options *options, tsr_runtime **runtime) TSR_MUST_CHECK;
+
+/* Takes NULL. Stops and unloads every backend. */
+TSR_API void tsr_runtime_destroy(tsr_runtime *runtime);
+
+/* Adds a backend linked into the program, through its query function. Errors: TSR_ERR_PLUGIN. */
+TSR_API tsr_status tsr_runtime_register(tsr_runtime *runtime, tsr_backend_query_fn query) TSR_MUST_CHECK;
+
+/* Sets an option that plugins read through host->option (and that TESSERA_NAME sets otherwise). Both are copied; NULL value
+ * removes it. Errors: TSR_ERR_OUT_OF_MEMORY. */
+TSR_API tsr_status tsr_runtime_option(tsr_runtime *runtime, const char *name, const char *value) TSR_MUST_CHECK;
+
+typedef struct tsr_device_info {
+  char name[64];                    /* "vulkan:0" */
+  const char *backend;              /* "vulkan"; lives as long as the runtime */
+  const char *description;          /* the backend's */
+  const char *path;                 /* the plugin's file, or "" for one linked in */
+  tsr_device_properties properties; /* limits and capabilities */
+} tsr_device_info;
+
+/* The devices that were found. index: 0 .. count-1; *info is filled. Errors: TSR_ERR_ARGUMENT. */
+TSR_API int32_t tsr_runtime_device_count(const tsr_runtime *runtime);
+TSR_API tsr_status tsr_runtime_device_info(const tsr_runtime *runtime, int32_t index,
+                                           tsr_device_info *info) TSR_MUST_CHECK;
+
+/* What was tried and did not work: why a plugin was not loaded or a backend did not start. index: 0 .. count-1.
+ * The texts live as long as the runtime. */
+typedef struct tsr_problem {
+  const char *path;    /* the plugin's file or the folder */
+  const char *message; /* the reason, for people */
+  tsr_status status;
+} tsr_problem;
+TSR_API int32_t tsr_runtime_problem_count(const tsr_runtime *runtime);
+TSR_API tsr_status tsr_runtime_problem(const tsr_runtime *runtime, int32_t index, tsr_problem *problem) TSR_MUST_CHECK;
+
+/* Opens a device by name: "backend:index", "backend" (index 0), "auto", or NULL: TESSERA_DEVICE, else "auto". auto prefers a
+ * discrete GPU, then an integrated one, then a virtual one, then a CPU backend, then the reference; a GPU interface executed
+ * by a CPU is taken only by name. *device is the caller's until tsr_device_close. Errors: TSR_ERR_NO_DEVICE (the message lists what
+ * was found and what was tried), and what the backend returns. */
+TSR_API tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **device) TSR_MUST_CHECK;
+
+/* Takes NULL. The device's buffers and executables are destroyed before. */
+TSR_API void tsr_device_close(tsr_device *device);
+
+TSR_API const char *tsr_device_name(const tsr_device *device);
+TSR_API const tsr_device_properties *tsr_device_get_properties(const tsr_device *device);
+TSR_API tsr_runtime *tsr_device_runtime(const tsr_device *device);
+TSR_API tsr_status tsr_device_get_counters(tsr_device *device, tsr_device_counters *counters) TSR_MUST_CHECK;
+
+/* 1 if the device executes line `line` of the program itself, 0 if not. */
+TSR_API int tsr_device_supports(tsr_device *device, const tsr_program *program, int32_t line);
+
+/* Memory on a device, zero-filled. usage: TSR_BUFFER_*. size 0 is allowed. *buffer is the caller's until tsr_buffer_destroy.
+ * Errors: TSR_ERR_DEVICE_MEMORY, TSR_ERR_DEVICE_LOST. */
+TSR_API tsr_status tsr_buffer_create(tsr_device *device, int64_t size, int32_t usage,
+                                     tsr_buffer **buffer) TSR_MUST_CHECK;
+TSR_API void tsr_buffer_destroy(tsr_buffer *buffer); /* takes NULL; no executable that is bound to it is left */
+TSR_API int64_t tsr_buffer_size(const tsr_buffer *buffer);
+
+/* Copies `size` bytes at `offset`; blocks until done. Errors: TSR_ERR_ARGUMENT (out of range), the backend's. */
+TSR_API tsr_status tsr_buffer_write(tsr_buffer *buffer, int64_t offset, int64_t size, const void *bytes) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_buffer_read(tsr_buffer *buffer, int64_t offset, int64_t size, void *bytes) TSR_MUST_CHECK;
+
+/* Binds a constant, input, output or state of the program to the caller's buffer (offset 0), so that executables share it. */
+typedef struct tsr_binding {
+  tsr_ref tensor;     /* a tensor of the program, as its builder returned it or tsr_program_find finds it */
+  tsr_buffer *buffer; /* on the executable's device, large enough; outlives the executable */
+} tsr_binding;
+
+typedef struct tsr_compile_options {
+  const tsr_binding *bindings; /* every constant must be bound; what else is not bound gets a buffer of its own */
+  int32_t n_bindings;
+  int32_t strict;       /* 1: TSR_ERR_UNSUPPORTED (naming each line) instead of falling back */
+  int32_t keep_all;     /* 1: every temporary keeps its value until the next run and can be read */
+  int32_t profile;      /* 1: times per line */
+  tsr_device *fallback; /* runs the lines that the device does not; NULL: the runtime opens `cpu`, else `reference` */
+} tsr_compile_options;
+
+/* Compiles a program for a device. Lines that the device does not support run on the fallback device, with copies between the two
+ * (tsr_executable_report counts them). The program may be destroyed afterwards. *executable is the caller's until
+ * tsr_executable_destroy. Errors: the program's status, TSR_ERR_UNSUPPORTED, TSR_ERR_DEVICE_MEMORY, TSR_ERR_ARGUMENT. */
+TSR_API tsr_status tsr_executable_create(tsr_device *device, const tsr_program *program,
+                                         const tsr_compile_options *options,
+                                         tsr_executable **executable) TSR_MUST_CHECK;
+TSR_API void tsr_executable_destroy(tsr_executable *executable); /* takes NULL */
+
+/* Host bytes into an input or state, or out of an output, state, input or constant (with keep_all: any tensor). The tensor's
+ * storage is copied whole: size must be its size in bytes. Between runs only. */
+TSR_API tsr_status tsr_executable_write(tsr_executable *executable, tsr_ref tensor, const void *bytes,
+                                        int64_t size) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_executable_read(tsr_executable *executable, tsr_ref tensor, void *bytes,
+                                       int64_t size) TSR_MUST_CHECK;
+
+/* Runs once and waits for the end. */
+TSR_API tsr_status tsr_executable_run(tsr_executable *executable) TSR_MUST_CHECK;
+
+/* The two halves of tsr_executable_run: start may return before the run ends; wait blocks until it has. */
+TSR_API tsr_status tsr_executable_start(tsr_executable *executable) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_executable_wait(tsr_executable *executable) TSR_MUST_CHECK;
+
+typedef struct tsr_executable_info {
+  int32_t lines;           /* of the program */
+  int32_t fallback_lines;  /* of them on the fallback device */
+  int32_t segments;        /* stretches of lines on one device: 1 without fallback */
+  int32_t copies;          /* copies between the devices in one run */
+  int64_t copy_bytes;      /* their bytes */
+  int64_t temporary_bytes; /* one buffer per temporary would take */
+  int64_t planned_bytes;   /* what the plan's arena takes */
+} tsr_executable_info;
+TSR_API void tsr_executable_report(const tsr_executable *executable, tsr_executable_info *info);
+
+/* 1 if line `line` runs on the fallback device. */
+TSR_API int tsr_executable_line_fell_back(const tsr_executable *executable, int32_t line);
+
+/* Nanoseconds of each line in the last run; the executable was compiled with profile. n must be the number of lines.
+ * Errors: TSR_ERR_UNSUPPORTED. */
+TSR_API tsr_status tsr_executable_profile(tsr_executable *executable, uint64_t *nanoseconds, int32_t n) TSR_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

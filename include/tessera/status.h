@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera/status.h: how errors travel, and the log.
+ *
+ * A function that can fail returns a tsr_status: TSR_OK, or one of the TSR_ERR_ codes of tessera/backend.h. With an error
+ * comes a message for the user (which file, which tensor, what was expected, what was found), kept per thread.
+ */
+#ifndef TESSERA_STATUS_H
+#define TESSERA_STATUS_H
+
+#include "tessera/backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(_WIN32)
+#define TSR_API __declspec(dllexport)
+#else
+#define TSR_API __attribute__((visibility("default")))
+#endif
+
+#if defined(__GNUC__)
+#define TSR_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#define TSR_MUST_CHECK          __attribute__((warn_unused_result))
+#else
+#define TSR_PRINTF(text, first)
+#define TSR_MUST_CHECK
+#endif
+
+typedef int32_t tsr_status;
+
+/* The code's name, such as "TSR_ERR_SHAPE"; "TSR_ERR_?" for a number that is none. Never NULL, static. Any thread. */
+TSR_API const char *tsr_status_name(tsr_status status);
+
+/* The message of the calling thread's last error; "" if there was none. Valid until the thread's next error. */
+TSR_API const char *tsr_error_message(void);
+
+/* Sets the calling thread's message and returns `status`: for `return tsr_fail(TSR_ERR_IO, "%s: ...", path);`. */
+TSR_API tsr_status tsr_fail(tsr_status status, const char *format, ...) TSR_PRINTF(2, 3);
+
+/* Puts "context: " before the calling thread's message and returns `status` unchanged; TSR_OK passes through. */
+TSR_API tsr_status tsr_fail_context(tsr_status status, const char *format, ...) TSR_PRINTF(2, 3);
+
+/* Receives log lines (no newline). `level` is TSR_LOG_*. Called from any thread, one call at a time. */
+typedef void (*tsr_log_fn)(void *user, int32_t level, const char *message);
+
+/* Replaces the log's receiver; NULL restores the default, which prints warnings (with TESSERA_LOG=info or debug: more) to
+ * stderr. Not thread-safe: call it before anything else. */
+TSR_API void tsr_log_set(tsr_log_fn receiver, void *user);
+
+/* Thread-safe. */
+TSR_API void tsr_log(int32_t level, const char *format, ...) TSR_PRINTF(2, 3);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

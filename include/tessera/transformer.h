@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera/transformer.h: encoder-decoder Transformers: a model as it lies on disk, and a model on a device.
+ *
+ * One configuration struct describes every family; a family is a reader of its config file and a map of tensor names, not
+ * code of its own. Built on the operators only.
+ */
+#ifndef TESSERA_TRANSFORMER_H
+#define TESSERA_TRANSFORMER_H
+
+#include "tessera/runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Values of the configuration's fields. */
+enum { TSR_NORM_LAYER = 1, TSR_NORM_RMS = 2 };
+enum { TSR_NORM_POST = 1, TSR_NORM_PRE = 2 }; /* x = norm(x + f(x)), and x = x + f(norm(x)) */
+enum {
+  TSR_POSITION_NONE = 0,
+  TSR_POSITION_SINUSOID_HALVES = 1,      /* sines in the first half of a row, cosines in the second (Marian) */
+  TSR_POSITION_SINUSOID_INTERLEAVED = 2, /* sines in even columns, cosines in odd ones (Vaswani et al. 2017) */
+  TSR_POSITION_LEARNED = 3,              /* a table in the checkpoint */
+  TSR_POSITION_RELATIVE = 4              /* a bias on the scores (T5) */
+};
+
+typedef struct tsr_transformer_config {
+  char family[32];           /* "marian", "nn_transformer" */
+  int32_t d_model;           /* D */
+  int32_t encoder_layers;    /* 0: no encoder */
+  int32_t decoder_layers;    /* 0: no decoder */
+  int32_t encoder_heads;     /* H of the encoder */
+  int32_t decoder_heads;     /* H of the decoder's self- and cross-attention */
+  int32_t encoder_head_size; /* K; usually D / H */
+  int32_t decoder_head_size;
+  int32_t encoder_d_ff; /* F */
+  int32_t decoder_d_ff;
+  int32_t source_vocabulary; /* V of the encoder's embedding */
+  int32_t target_vocabulary; /* V of the decoder's embedding and of the logits */
+  int32_t max_positions;     /* longest sequence, in tokens */
+  int32_t norm;              /* TSR_NORM_LAYER or TSR_NORM_RMS */
+  int32_t norm_position;     /* TSR_NORM_POST or TSR_NORM_PRE */
+  int32_t final_norm;        /* 1: a norm after the last layer of each stack */
+  int32_t embedding_norm;    /* 1: a norm after the embedding of each stack */
+  int32_t activation;        /* TSR_ACTIVATION_* of the feed-forward blocks */
+  int32_t gated;             /* 1: activation(x W0) * (x W1) */
+  int32_t position;          /* TSR_POSITION_* */
+  int32_t position_offset;   /* row of the position table for the first token */
+  int32_t relative_buckets;  /* with TSR_POSITION_RELATIVE */
+  int32_t relative_distance; /* likewise */
+  int32_t attention_bias;    /* 1: the attention's projections have biases */
+  int32_t feed_forward_bias; /* 1: the feed-forward block's have */
+  int32_t logits_bias;       /* 1: the logits have a bias */
+  int32_t shared_embedding;  /* 1: encoder and decoder share one table */
+  int32_t tied_logits;       /* 1: the logits' weights are the decoder's embedding */
+  float embedding_scale;     /* factor of an embedding row */
+  float attention_scale;     /* factor of the scores */
+  float logits_scale;        /* factor of the decoder's output before the logits */
+  float epsilon;             /* of the norms */
+  int32_t pad_id;            /* token ids; -1: none */
+  int32_t bos_id;
+  int32_t eos_id;
+  int32_t unk_id;
+  int32_t decoder_start_id;
+} tsr_transformer_config;
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * A model on disk
+ */
+typedef struct tsr_model tsr_model;
+
+/* Opens a model folder (config.json and, if there, model.safetensors, mapped, not copied). Immutable afterwards: any number of threads
+ * may use it. *model is the caller's until tsr_model_close. Errors: TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a family or an
+ * option this build does not know), each naming the file and the key or tensor. */
+TSR_API tsr_status tsr_model_open(const char *folder, tsr_model **model) TSR_MUST_CHECK;
+TSR_API void tsr_model_close(tsr_model *model); /* takes NULL; no transformer made from it is left */
+
+TSR_API const tsr_transformer_config *tsr_model_config(const tsr_model *model);
+TSR_API const char *tsr_model_folder(const tsr_model *model);
+
+/* 1 if the folder holds weights; without them a model can be described, not run. */
+TSR_API int tsr_model_has_weights(const tsr_model *model);
+
+/* The parameters, as the configuration implies them, in a fixed order. */
+typedef struct tsr_parameter_info {
+  const char *name; /* "encoder.layers.0.self_attention.qkv.weight"; lives as long as the model */
+  tsr_shape shape;
+  tsr_dtype dtype; /* as stored; 0 without weights */
+} tsr_parameter_info;
+TSR_API int32_t tsr_model_parameter_count(const tsr_model *model);
+TSR_API tsr_status tsr_model_parameter(const tsr_model *model, int32_t index, tsr_parameter_info *info) TSR_MUST_CHECK;
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * A model on a device
+ */
+typedef struct tsr_transformer tsr_transformer;
+
+typedef struct tsr_transformer_options {
+  tsr_dtype
+      weights;    /* storage of the matrices on the device: TSR_F32, TSR_F16, TSR_BF16; 0: as the checkpoint has them */
+  int32_t strict; /* as in tsr_compile_options */
+  int32_t profile;      /* likewise */
+  int32_t cache;        /* compiled programs kept; 0: 8 */
+  tsr_device *fallback; /* as in tsr_compile_options */
+} tsr_transformer_options;
+
+/* Uploads the weights. `model` and `device` outlive *transformer, which is the caller's until tsr_transformer_destroy. `options` may be
+ * NULL. One thread at a time. Errors: TSR_ERR_FORMAT (a tensor missing, or of a wrong shape or type, by name),
+ * TSR_ERR_DEVICE_MEMORY, TSR_ERR_UNSUPPORTED. */
+TSR_API tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device,
+                                          const tsr_transformer_options *options,
+                                          tsr_transformer **transformer) TSR_MUST_CHECK;
+TSR_API void tsr_transformer_destroy(tsr_transformer *transformer); /* takes NULL */
+
+/* Teacher forcing: encoder output and logits of a batch.
+ *   source [B, S], target [B, L] token ids, padded with any id;  source_lengths [B]
+ *   encoder_output [B, S, D] and logits [B, L, V] f32, or NULL; what lies beyond a sentence's length is unspecified
+ * Errors: TSR_ERR_ARGUMENT (an id outside the vocabulary, a length beyond S or max_positions), the runtime's. */
+TSR_API tsr_status tsr_transformer_forward(tsr_transformer *transformer, int32_t n_batch, int32_t n_source,
+                                           const int32_t *source, const int32_t *source_lengths, int32_t n_target,
+                                           const int32_t *target, float *encoder_output, float *logits) TSR_MUST_CHECK;
+
+/* The programs that a model consists of, built without a device: to print, to compare, to measure. Constants are named as the
+ * model's parameters. */
+enum {
+  TSR_PROGRAM_ENCODE =
+      1, /* source [B, S], source_lengths [B] -> cross-attention keys and values (states), encoder_output */
+  TSR_PROGRAM_DECODE = 2, /* target [B, L] -> logits, all positions at once (teacher forcing) */
+  TSR_PROGRAM_GREEDY = 3, /* one step for B sentences: next token by arg-max, fed back on the device */
+  TSR_PROGRAM_BEAM = 4    /* one step for B sentences of N hypotheses each: the 2N best continuations of each */
+};
+typedef struct tsr_program_size {
+  int32_t batch;  /* B */
+  int32_t source; /* S */
+  int32_t target; /* L: positions (DECODE), or the capacity of the cache */
+  int32_t beam;   /* N */
+} tsr_program_size;
+TSR_API tsr_status tsr_model_program(const tsr_model *model, int32_t kind, const tsr_program_size *size,
+                                     tsr_program **program) TSR_MUST_CHECK;
+
+/* Binds every constant of such a program to the transformer's weights: appends to bindings (room for `room`), sets *n. */
+TSR_API tsr_status tsr_transformer_bind(tsr_transformer *transformer, const tsr_program *program, tsr_binding *bindings,
+                                        int32_t room, int32_t *n) TSR_MUST_CHECK;
+
+TSR_API const tsr_model *tsr_transformer_model(const tsr_transformer *transformer);
+TSR_API tsr_device *tsr_transformer_device(const tsr_transformer *transformer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
