@@ -90,10 +90,13 @@ TSR_API int64_t tsr_buffer_size(const tsr_buffer *buffer);
 TSR_API tsr_status tsr_buffer_write(tsr_buffer *buffer, int64_t offset, int64_t size, const void *bytes) TSR_MUST_CHECK;
 TSR_API tsr_status tsr_buffer_read(tsr_buffer *buffer, int64_t offset, int64_t size, void *bytes) TSR_MUST_CHECK;
 
-/* Binds a constant, input, output or state of the program to the caller's buffer (offset 0), so that executables share it. */
+/* Binds a constant, input, output or state of the program to a range of the caller's buffer, so that executables share it,
+ * or several tensors share one buffer. The range starts at `offset` and has the size of the tensor's storage; what lies
+ * around it is never written. Ranges of different tensors do not overlap, unless all of them are only read. */
 typedef struct tsr_binding {
   tsr_ref tensor;     /* a tensor of the program, as its builder returned it or tsr_program_find finds it */
   tsr_buffer *buffer; /* on the executable's device, large enough; outlives the executable */
+  int64_t offset;     /* bytes; a multiple of the device's buffer_alignment. 0 where the initialiser leaves it out */
 } tsr_binding;
 
 typedef struct tsr_compile_options {
