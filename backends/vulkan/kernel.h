@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The seam between the host side of the Vulkan backend and its kernels.
+ *
+ * A planner (kernel_<family>.c) turns one line of a program into dispatches: which shader variant, how many workgroups, which
+ * tensors, which push constants. It knows capabilities and limits, and nothing of Vulkan. The host side (executable.c) turns
+ * dispatches into descriptor sets, barriers and commands; it knows nothing of operators.
+ *
+ * Layout of every shader: set 0, bindings 0 .. n-1, all storage buffers, one per operand and in the order of the operands.
+ * A binding covers the whole storage of its tensor (its size rounded up to 4 bytes: every buffer has spare bytes
+ * behind it, so that 32-bit access to an odd tail of 16-bit or 8-bit elements stays inside). Where a view starts goes
+ * into the push constants, in elements. An optional operand that is absent still needs a descriptor: name any valid
+ * tensor, and say so in the push constants.
+ *
+ * Wide variants. A storage beyond tsr_vk_caps.max_binding does not fit into a binding. Where wide is 1 the planner
+ * then picks the variant compiled with -DWIDE=1, in which operands are reached through 64-bit addresses
+ * (GL_EXT_buffer_reference_uvec2), read from one more binding behind the operands' (binding n): uvec2 address[12], operand i's storage
+ * starting at address[i]. Bindings 0 .. n-1 of a wide dispatch exist, but cover at most max_binding bytes.
+ */
+#ifndef TESSERA_BACKENDS_VULKAN_KERNEL_H
+#define TESSERA_BACKENDS_VULKAN_KERNEL_H
+
+#include "tessera/backend.h"
+
+#define TSR_VK_MAX_OPERANDS   12
+#define TSR_VK_MAX_PUSH       128 /* bytes: what every Vulkan device has */
+#define TSR_VK_MAX_SPEC       8
+#define TSR_VK_MAX_DISPATCHES 32 /* of one line */
+
+/* What a planner may know of a device. Data only: no vendor, no driver. */
+typedef struct tsr_vk_caps {
+  uint64_t max_binding;        /* bytes of the largest storage buffer binding */
+  uint32_t max_invocations;    /* in one workgroup */
+  uint32_t max_groups[3];      /* workgroups of one dispatch, per axis */
+  uint32_t max_size[3];        /* of a workgroup, per axis */
+  uint32_t shared_memory;      /* bytes of one workgroup */
+  uint32_t subgroup_size;      /* 1 if subgroups cannot be used in compute shaders */
+  int32_t subgroup_arithmetic; /* 1: subgroupAdd and its sisters work in compute shaders */
+  int32_t wide;                /* 1: buffer addresses are usable */
+  int32_t unified;             /* 1: device memory is host memory */
+  int32_t compute_like_cpu;    /* 1: a CPU executes it: prefer long loops to shared memory and barriers */
+} tsr_vk_caps;
+
+/* One SPIR-V module, a row of the table in shaders/meson.build. */
+typedef struct tsr_vk_variant {
+  const char *name; /* "matmul_f16_wide"; also the debugger's name of its pipelines */
+  const uint32_t *words;
+  uint32_t size_bytes; /* of words */
+  uint8_t n_bindings;  /* operands, the address table of a wide variant left out */
+  uint16_t push_bytes; /* of its push constant block, at most TSR_VK_MAX_PUSH */
+} tsr_vk_variant;
+
+/* Generated at build time with the enum of its indices. */
+extern const tsr_vk_variant tsr_vk_variants[];
+extern const int32_t tsr_vk_variant_count;
+
+/* tsr_vk_operand.tensor: the scratch memory of the line, instead of a tensor */
+#define TSR_VK_SCRATCH (-1)
+
+typedef struct tsr_vk_operand {
+  int32_t tensor; /* index in tsr_program_desc.tensors, or TSR_VK_SCRATCH; not 0 */
+  int32_t write;  /* 1: the dispatch writes into it (and may read it); 0: reads only */
+} tsr_vk_operand;
+
+typedef struct tsr_vk_dispatch {
+  int32_t variant;    /* index into tsr_vk_variants */
+  int32_t wide;       /* 1: a wide variant: the host fills its address table */
+  int32_t after;      /* 1: uses what earlier dispatches of the same line wrote, or overwrites what they use;
+                                                * 0: touches nothing that they write, so no barrier is needed between them */
+  uint32_t groups[3]; /* workgroups per axis, each at least 1 */
+  int32_t n_operands; /* equals the variant's n_bindings */
+  tsr_vk_operand operand[TSR_VK_MAX_OPERANDS]; /* binding i */
+  int32_t n_spec;
+  uint32_t spec[TSR_VK_MAX_SPEC]; /* specialisation constants 0 .. n_spec-1; 0 is local_size_x, 1 is local_size_y */
+  uint32_t push_bytes;            /* a multiple of 4, equals the variant's push_bytes */
+  uint8_t push[TSR_VK_MAX_PUSH];
+  double work; /* floating-point operations or elements moved, roughly: to split long programs for watchdogs */
+} tsr_vk_dispatch;
+
+/* The dispatches of one line. */
+typedef struct tsr_vk_plan {
+  int64_t scratch_bytes; /* of the line, contents undefined at its start; 0 = none */
+  int32_t n_dispatches;
+  tsr_vk_dispatch dispatch[TSR_VK_MAX_DISPATCHES];
+} tsr_vk_plan;
+
+/* Fills *plan (whatever it held) for one line. Returns 1, or 0 if the device cannot execute the line: this is the answer of
+ * `supports`, so storages need not be placed and only their sizes count. A line whose results are empty plans no dispatch.
+ * Dispatches run in order. Never fails otherwise, allocates nothing. Any thread. */
+int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line, tsr_vk_plan *plan);
+
+#endif
