@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tessera/status.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+
+enum { MESSAGE_SIZE = 2048 };
+
+static _Thread_local char error_message[MESSAGE_SIZE];
+
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static tsr_log_fn log_receiver;
+static void *log_user;
+
+const char *tsr_status_name(tsr_status status)
+{
+  static const char *const names[] = {
+      [TSR_OK] = "TSR_OK",
+      [TSR_ERR_ARGUMENT] = "TSR_ERR_ARGUMENT",
+      [TSR_ERR_SHAPE] = "TSR_ERR_SHAPE",
+      [TSR_ERR_DTYPE] = "TSR_ERR_DTYPE",
+      [TSR_ERR_UNSUPPORTED] = "TSR_ERR_UNSUPPORTED",
+      [TSR_ERR_OUT_OF_MEMORY] = "TSR_ERR_OUT_OF_MEMORY",
+      [TSR_ERR_DEVICE_MEMORY] = "TSR_ERR_DEVICE_MEMORY",
+      [TSR_ERR_DEVICE_LOST] = "TSR_ERR_DEVICE_LOST",
+      [TSR_ERR_NO_DEVICE] = "TSR_ERR_NO_DEVICE",
+      [TSR_ERR_IO] = "TSR_ERR_IO",
+      [TSR_ERR_FORMAT] = "TSR_ERR_FORMAT",
+      [TSR_ERR_PLUGIN] = "TSR_ERR_PLUGIN",
+      [TSR_ERR_INTERNAL] = "TSR_ERR_INTERNAL",
+  };
+  if (status < 0 || (size_t)status >= sizeof names / sizeof names[0])
+    return "TSR_ERR_?";
+  return names[status];
+}
+
+const char *tsr_error_message(void)
+{
+  return error_message;
+}
+
+tsr_status tsr_fail(tsr_status status, const char *format, ...)
+{
+  /* The arguments may point into the current message, so it is replaced only when the new one is complete. */
+  char text[MESSAGE_SIZE];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  memcpy(error_message, text, sizeof text);
+  return status;
+}
+
+tsr_status tsr_fail_context(tsr_status status, const char *format, ...)
+{
+  if (status == TSR_OK)
+    return status;
+  char context[MESSAGE_SIZE / 2];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(context, sizeof context, format, arguments);
+  va_end(arguments);
+  char text[MESSAGE_SIZE];
+  size_t length = strlen(context);
+  memcpy(text, context, length);
+  memcpy(text + length, ": ", 3);
+  strncat(text, error_message, sizeof text - length - 3);
+  memcpy(error_message, text, sizeof text);
+  return status;
+}
+
+tsr_status tsr_fail_memory(size_t size)
+{
+  return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of host memory: %zu bytes could not be had", size);
+}
+
+void tsr_log_set(tsr_log_fn receiver, void *user)
+{
+  log_receiver = receiver;
+  log_user = user;
+}
+
+/* The level up to which the default receiver prints. */
+static int32_t default_level(void)
+{
+  const char *wish = getenv("TESSERA_LOG");
+  if (!wish)
+    return TSR_LOG_WARNING;
+  if (strcmp(wish, "debug") == 0)
+    return TSR_LOG_DEBUG;
+  if (strcmp(wish, "info") == 0)
+    return TSR_LOG_INFO;
+  return strcmp(wish, "error") == 0 ? TSR_LOG_ERROR : TSR_LOG_WARNING;
+}
+
+void tsr_log(int32_t level, const char *format, ...)
+{
+  static const char *const names[] = {"error", "warning", "info", "debug"};
+  if (!log_receiver && level > default_level())
+    return;
+  char text[MESSAGE_SIZE];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  pthread_mutex_lock(&log_lock);
+  if (log_receiver)
+    log_receiver(log_user, level, text);
+  else
+    fprintf(stderr, "tessera: %s: %s\n", names[level < 0 || level > 3 ? 0 : level], text);
+  pthread_mutex_unlock(&log_lock);
+}
