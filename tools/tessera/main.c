@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "tools/tessera/common.h"
+
+typedef struct command {
+  const char *name;
+  int (*run)(int argc, char **argv);
+  const char *summary;
+} command;
+
+static int run_help(int argc, char **argv);
+
+/* In the order of the help text. A subcommand is a row here and a file beside this one. */
+static const command commands[] = {
+    {"help", run_help, "print this text, or with a command's name its own"},
+};
+
+enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+
+static const char usage_head[] = "Usage: tessera COMMAND [OPTION]...\n"
+                                 "\n"
+                                 "Runs encoder-decoder Transformers on GPUs (Vulkan) and CPUs, and checks that two\n"
+                                 "backends compute the same.\n"
+                                 "\n"
+                                 "Commands:\n";
+
+static const char usage_tail[] = "\n"
+                                 "  --version  print the version\n"
+                                 "  --help     print this text\n"
+                                 "\n"
+                                 "`tessera help COMMAND` and `tessera COMMAND --help` tell about one command.\n"
+                                 "\n"
+                                 "Devices are named BACKEND:INDEX (vulkan:0, reference); `auto` takes the best one.\n"
+                                 "\n"
+                                 "Environment:\n"
+                                 "  TESSERA_DEVICE        the device when --device is not given (else: auto)\n"
+                                 "  TESSERA_BACKEND_PATH  folders to search for backends, colon-separated\n"
+                                 "  TESSERA_LOG           error, warning (default), info or debug: messages on stderr\n"
+                                 "\n"
+                                 "Exit codes:\n"
+                                 "  0  success\n"
+                                 "  1  a check found a difference\n"
+                                 "  2  the command line is wrong\n"
+                                 "  3  a file, a model or a text is missing or bad, or output could not be written\n"
+                                 "  4  a device or a backend is missing or failed\n"
+                                 "  5  out of memory\n"
+                                 "  6  an internal error; please report it\n";
+
+static int print_usage(void)
+{
+  fputs(usage_head, stdout);
+  for (int i = 0; i < N_COMMANDS; i++) {
+    printf("  %-9s  %s\n", commands[i].name, commands[i].summary);
+  }
+  fputs(usage_tail, stdout);
+  return TSR_EXIT_OK;
+}
+
+static const command *find_command(const char *name)
+{
+  for (int i = 0; i < N_COMMANDS; i++) {
+    if (strcmp(commands[i].name, name) == 0) {
+      return &commands[i];
+    }
+  }
+  return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+  fprintf(stderr, "tessera: unknown command '%s'; the commands are", name);
+  for (int i = 0; i < N_COMMANDS; i++) {
+    fprintf(stderr, "%s %s", i > 0 ? "," : "", commands[i].name);
+  }
+  fputc('\n', stderr);
+  return TSR_EXIT_USAGE;
+}
+
+static int run_help(int argc, char **argv)
+{
+  if (argc < 2 || strcmp(argv[1], "--help") == 0) {
+    return print_usage();
+  }
+  if (argc > 2) {
+    return tsr_cli_usage(NULL, "help takes one command's name");
+  }
+  const command *found = find_command(argv[1]);
+  if (!found) {
+    return unknown_command(argv[1]);
+  }
+  char help[] = "--help";
+  char *help_argv[] = {argv[1], help, NULL};
+  return found->run(2, help_argv);
+}
+
+static int run(int argc, char **argv)
+{
+  if (argc < 2) {
+    return tsr_cli_usage(NULL, "a command is missing");
+  }
+  const char *name = argv[1];
+  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+    return print_usage();
+  }
+  if (strcmp(name, "--version") == 0) {
+    puts("tessera " TSR_VERSION);
+    return TSR_EXIT_OK;
+  }
+  const command *found = find_command(name);
+  if (!found) {
+    return unknown_command(name);
+  }
+  return found->run(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+  int code = run(argc, argv);
+  int flushed = tsr_cli_flush();
+  return code != TSR_EXIT_OK ? code : flushed;
+}
