@@ -49,6 +49,21 @@ extern "C" {
 
 #define TSR_BACKEND_QUERY_NAME "tessera_backend_query"
 
+/* The name under which a backend's source defines its query function. As a plugin that is the exported symbol above.
+ * To link several backends into one program instead, compile each with -DTSR_BACKEND_QUERY=tessera_backend_query_NAME,
+ * and hand those functions to tsr_runtime_register (tessera/runtime.h). A source therefore writes
+ *
+ *     const tsr_backend *TSR_BACKEND_QUERY(uint32_t host_abi_major, const tsr_host *host)
+ */
+#if defined(TSR_BACKEND_QUERY) || !defined(__GNUC__)
+#define TSR_BACKEND_EXPORT
+#else
+#define TSR_BACKEND_EXPORT __attribute__((visibility("default")))
+#endif
+#ifndef TSR_BACKEND_QUERY
+#define TSR_BACKEND_QUERY tessera_backend_query
+#endif
+
 /* ------------------------------------------------------------------------------------------------------------------
  * Numbers that both sides know. They are part of the ABI: never renumbered, only appended. Fields that hold them are
  * int32_t.
@@ -135,14 +150,14 @@ enum {
   TSR_BUFFER_READBACK = 2 /* small, read by the host after most runs */
 };
 
-/* tsr_device_properties.type, in the order in which `auto` prefers them */
+/* tsr_device_properties.type. What `auto` prefers is written at tsr_device_open in tessera/runtime.h. */
 enum {
   TSR_DEVICE_DISCRETE_GPU = 1,
   TSR_DEVICE_INTEGRATED_GPU = 2,
   TSR_DEVICE_CPU = 3, /* a backend made for the CPU */
   TSR_DEVICE_VIRTUAL_GPU = 4,
   TSR_DEVICE_SOFTWARE_GPU = 5, /* a GPU interface executed by a CPU: never chosen unasked */
-  TSR_DEVICE_REFERENCE = 6     /* correct, not fast: never chosen unasked */
+  TSR_DEVICE_REFERENCE = 6     /* correct, not fast: `auto` takes it when there is nothing else */
 };
 
 /* tsr_device_properties.features */
@@ -159,6 +174,25 @@ enum {
 #define TSR_BUILD_ASAN  (1u << 0)
 #define TSR_BUILD_UBSAN (1u << 1)
 #define TSR_BUILD_TSAN  (1u << 2)
+
+/* The flags of the compilation that reads this. UBSan is seen with clang alone; it clashes with nothing. */
+#if defined(__has_feature)
+#define TSR_BUILD_HAS(sanitizer) __has_feature(sanitizer)
+#else
+#define TSR_BUILD_HAS(sanitizer) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define TSR_BUILD_FLAG_ASAN TSR_BUILD_ASAN
+#else
+#define TSR_BUILD_FLAG_ASAN (TSR_BUILD_HAS(address_sanitizer) ? TSR_BUILD_ASAN : 0u)
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define TSR_BUILD_FLAG_TSAN TSR_BUILD_TSAN
+#else
+#define TSR_BUILD_FLAG_TSAN (TSR_BUILD_HAS(thread_sanitizer) ? TSR_BUILD_TSAN : 0u)
+#endif
+#define TSR_BUILD_FLAGS                                                                                                \
+  (TSR_BUILD_FLAG_ASAN | TSR_BUILD_FLAG_TSAN | (TSR_BUILD_HAS(undefined_behavior_sanitizer) ? TSR_BUILD_UBSAN : 0u))
 
 /* ------------------------------------------------------------------------------------------------------------------
  * A program as a backend sees it. All of it is validated by the host: a backend may rely on every rule of ops.h.
@@ -385,6 +419,9 @@ typedef struct tsr_backend {
 } tsr_backend;
 
 typedef const tsr_backend *(*tsr_backend_query_fn)(uint32_t host_abi_major, const tsr_host *host);
+
+/* The backend defines it; see TSR_BACKEND_QUERY. */
+TSR_BACKEND_EXPORT const tsr_backend *TSR_BACKEND_QUERY(uint32_t host_abi_major, const tsr_host *host);
 
 /* The last field of each struct of 1.0, pinned: a field inserted in the middle does not compile. Offsets are those of
  * a 64-bit machine, which is all that this ABI supports. */
