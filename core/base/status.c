@@ -66,10 +66,7 @@ tsr_status tsr_fail_context(tsr_status status, const char *format, ...)
   vsnprintf(context, sizeof context, format, arguments);
   va_end(arguments);
   char text[MESSAGE_SIZE];
-  size_t length = strlen(context);
-  memcpy(text, context, length);
-  memcpy(text + length, ": ", 3);
-  strncat(text, error_message, sizeof text - length - 3);
+  snprintf(text, sizeof text, "%s: %.*s", context, (int)(sizeof text - strlen(context) - 3), error_message);
   memcpy(error_message, text, sizeof text);
   return status;
 }

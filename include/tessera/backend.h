@@ -114,7 +114,7 @@ enum {
   TSR_OP_GELU = 10,       /* in x                          out y            activation: GELU_ERF or GELU_TANH */
   TSR_OP_SILU = 11,       /* in x                          out y */
   TSR_OP_EMBEDDING = 12,  /* in table, ids                 out y            alpha */
-  TSR_OP_COPY = 13,       /* in x                          out y */
+  TSR_OP_COPY = 13,       /* in x                          out y            dtype */
   TSR_OP_APPEND = 14,     /* in x, position?               out state */
   TSR_OP_UPDATE = 15,     /* in x                          out state */
   TSR_OP_GATHER = 16,     /* in x, index                   out y            axis */
@@ -234,6 +234,7 @@ typedef struct tsr_op_attributes {
   int32_t axis;          /* gather */
   int32_t axes;          /* reduce_sum: bit i stands for axis i */
   int32_t k;             /* topk */
+  int32_t dtype;         /* copy: the result's type */
 } tsr_op_attributes;
 
 /* One line: an operator, its operands, its results. */
@@ -432,7 +433,7 @@ TSR_BACKEND_EXPORT const tsr_backend *TSR_BACKEND_QUERY(uint32_t host_abi_major,
 #endif
 TSR_ABI_PIN(tsr_storage_desc, size, 16);
 TSR_ABI_PIN(tsr_tensor_desc, offset, 80);
-TSR_ABI_PIN(tsr_op_attributes, k, 36);
+TSR_ABI_PIN(tsr_op_attributes, dtype, 40);
 TSR_ABI_PIN(tsr_line_desc, attributes, 80);
 TSR_ABI_PIN(tsr_program_desc, lines, 48);
 TSR_ABI_PIN(tsr_device_properties, api_minor, 572);

@@ -171,17 +171,18 @@ typedef struct tsr_slot_info {
 } tsr_slot_info;
 
 typedef struct tsr_op_info {
-  int32_t op;                           /* TSR_OP_* */
   int32_t tolerance;                    /* TSR_CLASS_* */
   const char *name;                     /* "matmul" */
   const char *formula;                  /* one line */
   tsr_slot_info in[TSR_MAX_INPUTS + 1]; /* in the order of tsr_line_desc.in */
   tsr_slot_info out[TSR_MAX_OUTPUTS + 1];
-  int32_t differentiable; /* 1: has a gradient rule */
 } tsr_op_info;
 
 /* The row of an operator; NULL for a number that is none. Iterate over 1 .. TSR_OP_COUNT - 1. Static. Any thread. */
 TSR_API const tsr_op_info *tsr_op_describe(int32_t op);
+
+/* 1 if the operator has a gradient rule. */
+TSR_API int tsr_op_differentiable(int32_t op);
 
 /* The operator of that name, or 0. */
 TSR_API int32_t tsr_op_find(const char *name);

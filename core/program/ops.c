@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The builders of tessera/ops.h: each fills a line and hands it over.
+ */
+#include "core/program/program.h"
+
+tsr_ref tsr_matmul(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation)
+{
+  tsr_line_desc line = {
+      .op = TSR_OP_MATMUL, .in = {a, b, bias}, .attributes = {.alpha = alpha, .activation = activation}};
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_product(tsr_program *p, tsr_ref a, tsr_ref b)
+{
+  return tsr_matmul(p, a, b, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
+}
+
+tsr_ref tsr_softmax(tsr_program *p, tsr_ref x, tsr_ref mask)
+{
+  tsr_line_desc line = {.op = TSR_OP_SOFTMAX, .in = {x, mask}};
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_log_softmax(tsr_program *p, tsr_ref x)
+{
+  tsr_line_desc line = {.op = TSR_OP_LOG_SOFTMAX, .in = {x}};
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_layernorm(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref bias, float epsilon)
+{
+  tsr_line_desc line = {.op = TSR_OP_LAYERNORM, .in = {x, gain, bias}, .attributes = {.epsilon = epsilon}};
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_rmsnorm(tsr_program *p, tsr_ref x, tsr_ref gain, float epsilon)
+{
+  tsr_line_desc line = {.op = TSR_OP_RMSNORM, .in = {x, gain}, .attributes = {.epsilon = epsilon}};
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking)
+{
+  tsr_line_desc line = {
+      .op = TSR_OP_MASK,
+      .in = {x, masking->additive, masking->lengths, masking->position, masking->relative},
+      .attributes = {.causal = masking->causal,
+                     .bidirectional = masking->bidirectional,
+                     .max_distance = masking->max_distance},
+  };
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_attention(tsr_program *p, const tsr_attention_args *args)
+{
+  const tsr_masking *masking = &args->masking;
+  tsr_line_desc line = {
+      .op = TSR_OP_ATTENTION,
+      .in = {args->q, args->k, args->v, masking->additive, masking->lengths, masking->position, masking->relative,
+             args->rows},
+      /* The rule makes the weights where this slot is not empty. */
+      .out = {TSR_NONE, args->weights ? TSR_INVALID : TSR_NONE},
+      .attributes = {.alpha = args->alpha,
+                     .causal = masking->causal,
+                     .bidirectional = masking->bidirectional,
+                     .max_distance = masking->max_distance},
+  };
+  tsr_ref y = tsr_line_append(p, &line);
+  if (args->weights)
+    *args->weights = y == TSR_INVALID ? TSR_INVALID : line.out[1];
+  return y;
+}
+
+tsr_ref tsr_add(tsr_program *p, tsr_ref a, tsr_ref b)
+{
+  tsr_line_desc line = {.op = TSR_OP_ADD, .in = {a, b}};
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_mul(tsr_program *p, tsr_ref a, tsr_ref b)
+{
+  tsr_line_desc line = {.op = TSR_OP_MUL, .in = {a, b}};
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_relu(tsr_program *p, tsr_ref x)
+{
+  tsr_line_desc line = {.op = TSR_OP_RELU, .in = {x}};
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_gelu(tsr_program *p, tsr_ref x, int32_t activation)
+{
+  tsr_line_desc line = {.op = TSR_OP_GELU, .in = {x}, .attributes = {.activation = activation}};
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_silu(tsr_program *p, tsr_ref x)
+{
+  tsr_line_desc line = {.op = TSR_OP_SILU, .in = {x}};
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_embedding(tsr_program *p, tsr_ref table, tsr_ref ids, float alpha)
+{
+  tsr_line_desc line = {.op = TSR_OP_EMBEDDING, .in = {table, ids}, .attributes = {.alpha = alpha}};
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_copy(tsr_program *p, tsr_ref x, tsr_dtype dtype)
+{
+  tsr_line_desc line = {.op = TSR_OP_COPY, .in = {x}, .attributes = {.dtype = dtype}};
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_append(tsr_program *p, tsr_ref state, tsr_ref x, tsr_ref position)
+{
+  tsr_line_desc line = {.op = TSR_OP_APPEND, .in = {x, position}, .out = {state}};
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_update(tsr_program *p, tsr_ref state, tsr_ref x)
+{
+  tsr_line_desc line = {.op = TSR_OP_UPDATE, .in = {x}, .out = {state}};
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_gather(tsr_program *p, tsr_ref x, tsr_ref index, int32_t axis)
+{
+  tsr_line_desc line = {.op = TSR_OP_GATHER, .in = {x, index}, .attributes = {.axis = axis}};
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_topk(tsr_program *p, tsr_ref x, int32_t k, tsr_ref *indices)
+{
+  tsr_line_desc line = {.op = TSR_OP_TOPK, .in = {x}, .attributes = {.k = k}};
+  tsr_ref values = tsr_line_append(p, &line);
+  if (indices)
+    *indices = values == TSR_INVALID ? TSR_INVALID : line.out[1];
+  return values;
+}
+
+tsr_ref tsr_reduce_sum(tsr_program *p, tsr_ref x, int32_t axes)
+{
+  tsr_line_desc line = {.op = TSR_OP_REDUCE_SUM, .in = {x}, .attributes = {.axes = axes}};
+  return tsr_line_append(p, &line);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The listing of a program:
+ *
+ *     state     cache.k f32 [4, 32, 6, 32]
+ *        3  %17 f32 [4, 1, 6, 32] = attention(%12[4, 1, 6, 32], cache.k[4, 32, 6, 32], ..) alpha 0.176 causal  ; decoder.layers.0
+ */
+#include <stdarg.h>
+#include <string.h>
+
+#include "core/program/program.h"
+
+/* Text that is appended to, cut where it does not fit. */
+typedef struct writer {
+  char *text;
+  size_t size, used;
+} writer;
+
+static void put(writer *out, const char *format, ...) TSR_PRINTF(2, 3);
+static void put(writer *out, const char *format, ...)
+{
+  if (out->used + 1 >= out->size)
+    return;
+  va_list arguments;
+  va_start(arguments, format);
+  int n = vsnprintf(out->text + out->used, out->size - out->used, format, arguments);
+  va_end(arguments);
+  out->used += n > 0 ? (size_t)n : 0;
+  if (out->used >= out->size)
+    out->used = out->size - 1;
+}
+
+static void put_name(writer *out, const tsr_program *program, tsr_ref x)
+{
+  int32_t storage = program->tensors[x].storage;
+  if (program->names[storage][0])
+    put(out, "%s", program->names[storage]);
+  else
+    put(out, "%%%d", storage);
+}
+
+static void put_shape(writer *out, const tsr_tensor_desc *tensor)
+{
+  char text[128];
+  tsr_shape shape = tsr_tensor_shape(tensor);
+  put(out, "%s", tsr_shape_print(&shape, text, sizeof text));
+}
+
+/* An operand: its name and extents, and where it is a view: its strides and offset. */
+static void put_operand(writer *out, const tsr_program *program, tsr_ref x)
+{
+  const tsr_tensor_desc *tensor = &program->tensors[x];
+  put_name(out, program, x);
+  put_shape(out, tensor);
+  if (tsr_tensor_contiguous(tensor) && tensor->offset == 0)
+    return;
+  put(out, " by ");
+  tsr_tensor_desc strides = *tensor;
+  memcpy(strides.extent, tensor->stride, sizeof strides.extent);
+  put_shape(out, &strides);
+  if (tensor->offset)
+    put(out, " from %lld", (long long)tensor->offset);
+}
+
+static const char *activation_name(int32_t activation)
+{
+  static const char *const names[] = {"", "relu", "gelu_erf", "gelu_tanh", "silu"};
+  return activation >= 0 && activation < 5 ? names[activation] : "?";
+}
+
+static void put_attributes(writer *out, const tsr_program *program, const tsr_line_desc *line)
+{
+  const tsr_op_attributes *a = &line->attributes;
+  int32_t op = line->op;
+  if ((op == TSR_OP_MATMUL || op == TSR_OP_ATTENTION || op == TSR_OP_EMBEDDING) && a->alpha != 1.0f)
+    put(out, " alpha %g", (double)a->alpha);
+  if (op == TSR_OP_LAYERNORM || op == TSR_OP_RMSNORM)
+    put(out, " epsilon %g", (double)a->epsilon);
+  if ((op == TSR_OP_MATMUL || op == TSR_OP_GELU) && a->activation)
+    put(out, " %s", activation_name(a->activation));
+  if ((op == TSR_OP_MASK || op == TSR_OP_ATTENTION) && a->causal)
+    put(out, " causal");
+  if ((op == TSR_OP_MASK && line->in[4]) || (op == TSR_OP_ATTENTION && line->in[6]))
+    put(out, " %s max_distance %d", a->bidirectional ? "bidirectional" : "backward", a->max_distance);
+  if (op == TSR_OP_GATHER)
+    put(out, " axis %d", a->axis);
+  if (op == TSR_OP_TOPK)
+    put(out, " k %d", a->k);
+  if (op == TSR_OP_REDUCE_SUM)
+    for (int32_t i = 0; i < program->tensors[line->in[0]].rank; i++)
+      if (a->axes & 1 << i)
+        put(out, " axis %d", i);
+}
+
+char *tsr_program_print_line(const tsr_program *program, int32_t index, char *text, size_t size)
+{
+  writer out = {.text = text, .size = size};
+  if (size)
+    text[0] = '\0';
+  if (index < 0 || index >= program->desc.n_lines)
+    return text;
+  const tsr_line_desc *line = &program->lines[index];
+  const tsr_op_info *info = tsr_op_describe(line->op);
+  put(&out, "%4d  ", index);
+  for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++) {
+    if (line->out[i] <= 0)
+      continue;
+    put(&out, "%s", i ? ", " : "");
+    put_name(&out, program, line->out[i]);
+    put(&out, " %s ", tsr_dtype_name(program->tensors[line->out[i]].dtype));
+    put_shape(&out, &program->tensors[line->out[i]]);
+  }
+  put(&out, " = %s(", info->name);
+  int first = 1;
+  for (int32_t i = 0; i < TSR_MAX_INPUTS; i++) {
+    if (!line->in[i])
+      continue;
+    put(&out, "%s", first ? "" : ", ");
+    if (info->in[i].optional)
+      put(&out, "%s: ", info->in[i].name);
+    put_operand(&out, program, line->in[i]);
+    first = 0;
+  }
+  put(&out, ")");
+  put_attributes(&out, program, line);
+  if (line->label[0])
+    put(&out, "  ; %s", line->label);
+  return text;
+}
+
+static const char *kind_name(int32_t kind)
+{
+  switch (kind) {
+  case TSR_STORAGE_CONSTANT:
+    return "constant";
+  case TSR_STORAGE_INPUT:
+    return "input";
+  case TSR_STORAGE_OUTPUT:
+    return "output";
+  case TSR_STORAGE_STATE:
+    return "state";
+  default:
+    return "temporary";
+  }
+}
+
+void tsr_program_print(const tsr_program *program, FILE *out)
+{
+  char text[1024];
+  int32_t last = 0;
+  for (int32_t i = 1; i < program->desc.n_tensors; i++) {
+    const tsr_tensor_desc *tensor = &program->tensors[i];
+    const tsr_storage_desc *storage = &program->storages[tensor->storage];
+    int is_first = tensor->storage > last; /* storages are numbered as their first tensors come */
+    if (!is_first)
+      continue;
+    last = tensor->storage;
+    if (storage->kind == TSR_STORAGE_TEMPORARY)
+      continue;
+    tsr_shape shape = tsr_tensor_shape(tensor);
+    fprintf(out, "%-9s %s %s %s\n", kind_name(storage->kind), program->names[tensor->storage],
+            tsr_dtype_name(tensor->dtype), tsr_shape_print(&shape, text, sizeof text));
+  }
+  for (int32_t i = 0; i < program->desc.n_lines; i++)
+    fprintf(out, "%s\n", tsr_program_print_line(program, i, text, sizeof text));
+}

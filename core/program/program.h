@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the builders of core/program work on a program. Nothing outside core/program includes this.
+ *
+ * A builder fills a tsr_line_desc with the caller's operands and hands it to tsr_line_append, which checks the slots against
+ * the operator's row, calls the row's shape rule, and appends the line. A shape rule replaces operands that broadcast by
+ * expanded views and makes the results.
+ */
+#ifndef TESSERA_CORE_PROGRAM_H
+#define TESSERA_CORE_PROGRAM_H
+
+#include "core/base/arena.h"
+#include "tessera/ops.h"
+
+struct tsr_program {
+  tsr_program_desc desc; /* always current: what tsr_program_describe returns */
+  tsr_storage_desc *storages;
+  tsr_tensor_desc *tensors;
+  tsr_line_desc *lines;
+  const char **names; /* [n_storages]; "" for a temporary */
+  int32_t storage_room, tensor_room, line_room, name_room;
+  tsr_arena texts;
+  char scope[512];   /* the open scopes joined by '.' */
+  const char *label; /* the scope's copy in `texts`; NULL: not copied yet */
+  tsr_status status;
+  char message[1024];
+};
+
+/* Makes `status` and the message the program's, if it has no error yet; returns TSR_INVALID. The message names the operator
+ * (op; 0: none) and the scope. */
+tsr_ref tsr_program_fail(tsr_program *program, int32_t op, tsr_status status, const char *format, ...) TSR_PRINTF(4, 5);
+
+/* 1 if the program is in order and x is one of its tensors. Otherwise sets an error (unless x is TSR_INVALID) and returns 0. */
+int tsr_program_has(tsr_program *program, int32_t op, tsr_ref x);
+
+/* A new storage with a contiguous tensor of it; TSR_INVALID on an error. */
+tsr_ref tsr_program_new(tsr_program *program, int32_t op, int32_t kind, const char *name, tsr_dtype dtype,
+                        const tsr_shape *shape);
+
+/* A further view of a storage. */
+tsr_ref tsr_program_view(tsr_program *program, const tsr_tensor_desc *view);
+
+tsr_shape tsr_tensor_shape(const tsr_tensor_desc *tensor);
+
+/* 1 if the elements lie in row-major order without gaps. */
+int tsr_tensor_contiguous(const tsr_tensor_desc *tensor);
+
+/* The extents that a and b broadcast to; 0 if they do not. */
+int tsr_shape_broadcast(const tsr_shape *a, const tsr_shape *b, tsr_shape *out);
+
+/* x with the extents of `shape`: x itself or an expanded view; TSR_INVALID, without an error set, if it does not broadcast. */
+tsr_ref tsr_program_expand(tsr_program *program, tsr_ref x, const tsr_shape *shape);
+
+/* A label's text for the line that is being appended. */
+const char *tsr_program_label(tsr_program *program);
+
+/* Appends the line; out[0] is given for append and update (the state), else made by the rule. Returns out[0] or TSR_INVALID. */
+tsr_ref tsr_line_append(tsr_program *program, tsr_line_desc *line);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * The table
+ */
+
+/* Checks a line's shapes and attributes, expands its operands, makes its results. Returns 0 after tsr_program_fail, else 1. */
+typedef int (*tsr_shape_rule)(tsr_program *program, tsr_line_desc *line);
+
+/* Floating-point operations of a line. */
+typedef double (*tsr_flops_rule)(const tsr_program_desc *program, const tsr_line_desc *line);
+
+/* The gradient of a line: appends lines that compute, from the gradients of its results (TSR_NONE: zero), those of its
+ * operands (TSR_NONE where an operand has none). Training fills this column; NULL until then. */
+typedef tsr_status (*tsr_gradient_rule)(tsr_program *program, const tsr_line_desc *line, const tsr_ref *out_gradient,
+                                        tsr_ref *in_gradient);
+
+typedef struct tsr_op_row {
+  tsr_op_info info;
+  tsr_shape_rule shape;
+  tsr_flops_rule flops;
+  tsr_gradient_rule gradient;
+} tsr_op_row;
+
+/* NULL for a number that is none. */
+const tsr_op_row *tsr_op_row_of(int32_t op);
+
+/* The rules, one per operator or family; each stands in the file of its family. */
+int tsr_rule_matmul(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_softmax(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_norm(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_mask(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_attention(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_binary(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_unary(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_embedding(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_copy(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_append(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_update(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_gather(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_topk(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_reduce_sum(tsr_program *program, tsr_line_desc *line);
+
+double tsr_flops_matmul(const tsr_program_desc *program, const tsr_line_desc *line);
+double tsr_flops_attention(const tsr_program_desc *program, const tsr_line_desc *line);
+double tsr_flops_per_input(const tsr_program_desc *program, const tsr_line_desc *line); /* a few per element of in[0] */
+double tsr_flops_none(const tsr_program_desc *program, const tsr_line_desc *line);      /* moves data only */
+
+#endif
