@@ -4,11 +4,36 @@
  */
 #include "core/program/program.h"
 
+/* Whether a product is one of two matrices: b is a matrix, a has leading axes that can be folded into its rows, and the bias
+ * is the same for each row. A backend then sees one large product instead of a batch of small ones. */
+static int folds(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias)
+{
+  int has_bias = bias != TSR_NONE;
+  if (!tsr_program_has(p, TSR_OP_MATMUL, a) || !tsr_program_has(p, TSR_OP_MATMUL, b) ||
+      (has_bias && !tsr_program_has(p, TSR_OP_MATMUL, bias)))
+    return 0;
+  return p->tensors[a].rank > 2 && p->tensors[b].rank == 2 && (!has_bias || p->tensors[bias].rank <= 1);
+}
+
 tsr_ref tsr_matmul(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation)
 {
   tsr_line_desc line = {
       .op = TSR_OP_MATMUL, .in = {a, b, bias}, .attributes = {.alpha = alpha, .activation = activation}};
-  return tsr_line_append(p, &line);
+  if (!folds(p, a, b, bias))
+    return tsr_line_append(p, &line);
+  tsr_shape shape = tsr_tensor_shape(&p->tensors[a]), matrix = tsr_shape_make(2, (int64_t[]){1, 1});
+  for (int32_t i = 0; i + 1 < shape.rank; i++)
+    matrix.extent[0] *= shape.extent[i]; /* no overflow: a exists */
+  matrix.extent[1] = shape.extent[shape.rank - 1];
+  tsr_ref folded = tsr_program_reshape(p, a, &matrix);
+  if (folded == TSR_INVALID)
+    return tsr_line_append(p, &line);
+  line.in[0] = folded;
+  tsr_ref y = tsr_line_append(p, &line);
+  if (y == TSR_INVALID)
+    return y;
+  shape.extent[shape.rank - 1] = p->tensors[y].extent[1];
+  return tsr_reshape(p, y, shape);
 }
 
 tsr_ref tsr_product(tsr_program *p, tsr_ref a, tsr_ref b)

@@ -51,6 +51,9 @@ int tsr_shape_broadcast(const tsr_shape *a, const tsr_shape *b, tsr_shape *out);
 /* x with the extents of `shape`: x itself or an expanded view; TSR_INVALID, without an error set, if it does not broadcast. */
 tsr_ref tsr_program_expand(tsr_program *program, tsr_ref x, const tsr_shape *shape);
 
+/* x under other extents; TSR_INVALID, without an error set, if no strides express it. */
+tsr_ref tsr_program_reshape(tsr_program *program, tsr_ref x, const tsr_shape *shape);
+
 /* A label's text for the line that is being appended. */
 const char *tsr_program_label(tsr_program *program);
 

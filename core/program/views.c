@@ -95,29 +95,37 @@ static int reshaped_strides(const tsr_tensor_desc *from, const tsr_shape *shape,
   return 1;
 }
 
+tsr_ref tsr_program_reshape(tsr_program *program, tsr_ref x, const tsr_shape *shape)
+{
+  const tsr_tensor_desc *from = &program->tensors[x];
+  tsr_shape own = tsr_tensor_shape(from);
+  int64_t elements = tsr_shape_elements(shape);
+  if (elements < 0 || elements != tsr_shape_elements(&own))
+    return TSR_INVALID;
+  tsr_tensor_desc view = *from;
+  view.rank = shape->rank;
+  for (int32_t i = 0; i < TSR_MAX_RANK; i++) {
+    view.extent[i] = i < shape->rank ? shape->extent[i] : 1;
+    view.stride[i] = 0;
+  }
+  if (elements > 0 && !reshaped_strides(from, shape, view.stride))
+    return TSR_INVALID;
+  return tsr_program_view(program, &view);
+}
+
 tsr_ref tsr_reshape(tsr_program *program, tsr_ref x, tsr_shape shape)
 {
   if (!tsr_program_has(program, 0, x))
     return TSR_INVALID;
-  const tsr_tensor_desc *from = &program->tensors[x];
-  tsr_shape own = tsr_tensor_shape(from);
-  char text_from[128], text_to[128];
-  int64_t elements = tsr_shape_elements(&shape);
-  if (elements < 0 || elements != tsr_shape_elements(&own))
-    return tsr_program_fail(program, 0, TSR_ERR_SHAPE, "reshape: %s and %s have different numbers of elements",
-                            tsr_shape_print(&own, text_from, sizeof text_from),
-                            tsr_shape_print(&shape, text_to, sizeof text_to));
-  tsr_tensor_desc view = *from;
-  view.rank = shape.rank;
-  for (int32_t i = 0; i < TSR_MAX_RANK; i++) {
-    view.extent[i] = i < shape.rank ? shape.extent[i] : 1;
-    view.stride[i] = 0;
-  }
-  if (elements > 0 && !reshaped_strides(from, &shape, view.stride))
-    return tsr_program_fail(program, 0, TSR_ERR_SHAPE, "reshape: no view of %s has the extents %s; copy it first",
-                            tsr_shape_print(&own, text_from, sizeof text_from),
-                            tsr_shape_print(&shape, text_to, sizeof text_to));
-  return tsr_program_view(program, &view);
+  tsr_ref view = tsr_program_reshape(program, x, &shape);
+  if (view != TSR_INVALID)
+    return view;
+  char from[128], to[128];
+  tsr_shape own = tsr_tensor_shape(&program->tensors[x]);
+  int same_size = tsr_shape_elements(&own) == tsr_shape_elements(&shape);
+  return tsr_program_fail(program, 0, TSR_ERR_SHAPE, "reshape: %s cannot be seen as %s: %s",
+                          tsr_shape_print(&own, from, sizeof from), tsr_shape_print(&shape, to, sizeof to),
+                          same_size ? "no strides express it, copy it first" : "the numbers of elements differ");
 }
 
 tsr_ref tsr_permute(tsr_program *program, tsr_ref x, const int32_t *order)

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * core/program: builders, views, shape rules, errors, the memory plan.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/program/plan.h"
+#include "tessera/ops.h"
+
+static int new_program(void **state)
+{
+  tsr_program *program;
+  if (tsr_program_create(&program) != TSR_OK)
+    return -1;
+  *state = program;
+  return 0;
+}
+
+static int old_program(void **state)
+{
+  tsr_program_destroy(*state);
+  return 0;
+}
+
+static void assert_shape(const tsr_program *p, tsr_ref x, tsr_shape expected)
+{
+  char text[128], wanted[128];
+  tsr_shape shape = tsr_ref_shape(p, x);
+  assert_string_equal(tsr_shape_print(&shape, text, sizeof text), tsr_shape_print(&expected, wanted, sizeof wanted));
+}
+
+static void assert_error(tsr_program *p, tsr_status status, const char *fragment)
+{
+  assert_int_equal(tsr_program_status(p), status);
+  if (!strstr(tsr_error_message(), fragment))
+    fail_msg("'%s' does not hold '%s'", tsr_error_message(), fragment);
+}
+
+static void test_views(void **state)
+{
+  tsr_program *p = *state;
+  tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(2, 6, 12));
+  const tsr_program_desc *desc = tsr_program_describe(p);
+  tsr_ref part = tsr_slice(p, x, -1, 4, 4);
+  tsr_ref heads = tsr_reshape(p, part, TSR_SHAPE(2, 6, 2, 2));
+  const tsr_tensor_desc *tensor = tsr_tensor_at(desc, heads);
+  assert_int_equal(tensor->offset, 4);
+  assert_int_equal(tensor->stride[0], 72);
+  assert_int_equal(tensor->stride[1], 12);
+  assert_int_equal(tensor->stride[2], 2);
+  assert_int_equal(tensor->stride[3], 1);
+  tsr_ref turned = tsr_transpose(p, heads, 1, 2);
+  assert_shape(p, turned, TSR_SHAPE(2, 2, 6, 2));
+  tsr_ref ones = tsr_reshape(p, x, TSR_SHAPE(2, 72, 1, 1));
+  assert_shape(p, ones, TSR_SHAPE(2, 72, 1, 1));
+  tsr_ref wide = tsr_expand(p, tsr_slice(p, x, 1, 0, 1), TSR_SHAPE(3, 2, 5, 12));
+  tensor = tsr_tensor_at(tsr_program_describe(p), wide);
+  assert_int_equal(tensor->stride[0], 0);
+  assert_int_equal(tensor->stride[2], 0);
+  assert_int_equal(tensor->stride[3], 1);
+  assert_int_equal(tsr_program_line_count(p), 0);
+  assert_int_equal(tsr_program_status(p), TSR_OK);
+  assert_int_equal(tsr_reshape(p, turned, TSR_SHAPE(2, 24)), TSR_INVALID);
+  assert_error(p, TSR_ERR_SHAPE, "copy it first");
+}
+
+static void test_view_errors(void **state)
+{
+  (void)state;
+  static const struct {
+    int kind;
+    const char *fragment;
+  } cases[] = {{0, "no axis 2"}, {1, "do not lie"}, {2, "permutation"}, {3, "broadcast"}, {4, "numbers of elements"}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    tsr_program *p;
+    assert_int_equal(tsr_program_create(&p), TSR_OK);
+    tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(2, 3)), y = TSR_NONE;
+    switch (cases[i].kind) {
+    case 0:
+      y = tsr_transpose(p, x, 0, 2);
+      break;
+    case 1:
+      y = tsr_slice(p, x, 1, 2, 2);
+      break;
+    case 2:
+      y = tsr_permute(p, x, (int32_t[]){0, 0});
+      break;
+    case 3:
+      y = tsr_expand(p, x, TSR_SHAPE(2, 4));
+      break;
+    default:
+      y = tsr_reshape(p, x, TSR_SHAPE(7));
+      break;
+    }
+    assert_int_equal(y, TSR_INVALID);
+    assert_int_equal(tsr_relu(p, y), TSR_INVALID);
+    assert_int_not_equal(tsr_program_status(p), TSR_OK);
+    if (!strstr(tsr_error_message(), cases[i].fragment))
+      fail_msg("'%s' does not hold '%s'", tsr_error_message(), cases[i].fragment);
+    tsr_program_destroy(p);
+  }
+}
+
+static void test_matmul_folds(void **state)
+{
+  tsr_program *p = *state;
+  tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(2, 5, 8)), w = tsr_constant(p, "w", TSR_F16, TSR_SHAPE(12, 8));
+  tsr_ref bias = tsr_constant(p, "b", TSR_F32, TSR_SHAPE(12));
+  tsr_ref y = tsr_matmul(p, x, tsr_transpose(p, w, 0, 1), bias, 1.0f, TSR_ACTIVATION_RELU);
+  assert_shape(p, y, TSR_SHAPE(2, 5, 12));
+  const tsr_program_desc *desc = tsr_program_describe(p);
+  const tsr_line_desc *line = tsr_line_at(desc, 0);
+  assert_int_equal(tsr_tensor_at(desc, line->out[0])->rank, 2);
+  assert_int_equal(tsr_tensor_at(desc, line->in[2])->stride[0], 0);
+  /* Rows that do not follow each other in memory stay a batch. */
+  tsr_ref part = tsr_slice(p, x, 1, 0, 3);
+  tsr_ref z = tsr_product(p, part, tsr_transpose(p, w, 0, 1));
+  assert_shape(p, z, TSR_SHAPE(2, 3, 12));
+  line = tsr_line_at(tsr_program_describe(p), 1);
+  assert_int_equal(tsr_tensor_at(tsr_program_describe(p), line->out[0])->rank, 3);
+  /* b may have leading axes that a lacks. */
+  tsr_ref many = tsr_constant(p, "many", TSR_F32, TSR_SHAPE(3, 1, 8, 4));
+  assert_shape(p, tsr_product(p, x, many), TSR_SHAPE(3, 2, 5, 4));
+  assert_int_equal(tsr_program_status(p), TSR_OK);
+}
+
+static void test_states(void **state)
+{
+  tsr_program *p = *state;
+  tsr_ref cache = tsr_state(p, "cache", TSR_F32, TSR_SHAPE(2, 8, 4)),
+          x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(2, 1, 4));
+  tsr_ref position = tsr_input(p, "position", TSR_I32, TSR_SHAPE(1));
+  assert_int_equal(tsr_append(p, cache, x, position), cache);
+  assert_int_equal(tsr_update(p, tsr_slice(p, cache, 1, 0, 1), x) > 0, 1);
+  assert_int_equal(tsr_program_status(p), TSR_OK);
+  assert_int_equal(tsr_update(p, cache, tsr_slice(p, cache, 1, 2, 1)), TSR_INVALID);
+  assert_error(p, TSR_ERR_ARGUMENT, "read the state");
+}
+
+static void test_outputs(void **state)
+{
+  tsr_program *p = *state;
+  tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(3, 4));
+  tsr_ref y = tsr_relu(p, x);
+  assert_int_equal(tsr_output(p, "y", y), y);
+  assert_int_equal(tsr_ref_kind(p, y), TSR_STORAGE_OUTPUT);
+  assert_int_equal(tsr_program_line_count(p), 1);
+  tsr_ref z = tsr_output(p, "z", x); /* an input: copied */
+  assert_int_equal(tsr_program_line_count(p), 2);
+  assert_int_equal(tsr_program_find(p, "z"), z);
+  assert_int_equal(tsr_program_find(p, "nobody"), TSR_NONE);
+  tsr_output(p, "y", tsr_relu(p, x));
+  assert_error(p, TSR_ERR_ARGUMENT, "'y' is taken");
+}
+
+static void test_scopes(void **state)
+{
+  tsr_program *p = *state;
+  tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(3));
+  tsr_relu(p, x);
+  tsr_scope_push(p, "encoder");
+  tsr_scope_push(p, "layer%d", 3);
+  tsr_relu(p, x);
+  tsr_scope_pop(p);
+  tsr_relu(p, x);
+  tsr_scope_pop(p);
+  const tsr_program_desc *desc = tsr_program_describe(p);
+  assert_string_equal(tsr_line_at(desc, 0)->label, "");
+  assert_string_equal(tsr_line_at(desc, 1)->label, "encoder.layer3");
+  assert_string_equal(tsr_line_at(desc, 2)->label, "encoder");
+  tsr_scope_push(p, "decoder");
+  tsr_add(p, x, tsr_input(p, "y", TSR_F32, TSR_SHAPE(2)));
+  assert_error(p, TSR_ERR_SHAPE, "add in decoder: [3] and [2] do not broadcast");
+}
+
+/* Every operator refuses an operand of the wrong type and a missing one, by the operand's name. */
+static void test_slots(void **state)
+{
+  (void)state;
+  assert_int_equal(tsr_op_find("attention"), TSR_OP_ATTENTION);
+  assert_int_equal(tsr_op_find("nothing"), 0);
+  assert_null(tsr_op_describe(0));
+  assert_null(tsr_op_describe(TSR_OP_COUNT));
+  for (int32_t op = 1; op < TSR_OP_COUNT; op++) {
+    const tsr_op_info *info = tsr_op_describe(op);
+    assert_non_null(info);
+    assert_non_null(info->name);
+    assert_non_null(info->formula);
+    assert_true(info->tolerance >= TSR_CLASS_EXACT && info->tolerance <= TSR_CLASS_NORM);
+    assert_non_null(info->in[0].name);
+    assert_non_null(info->out[0].name);
+    assert_int_equal(tsr_op_find(info->name), op);
+  }
+  tsr_program *p;
+  assert_int_equal(tsr_program_create(&p), TSR_OK);
+  tsr_ref ids = tsr_input(p, "ids", TSR_I32, TSR_SHAPE(3));
+  assert_int_equal(tsr_softmax(p, ids, TSR_NONE), TSR_INVALID);
+  assert_error(p, TSR_ERR_DTYPE, "softmax: the operand 'x' cannot be i32");
+  tsr_program_destroy(p);
+  assert_int_equal(tsr_program_create(&p), TSR_OK);
+  assert_int_equal(tsr_relu(p, TSR_NONE), TSR_INVALID);
+  assert_error(p, TSR_ERR_ARGUMENT, "relu: the operand 'x' is missing");
+  tsr_program_destroy(p);
+  assert_int_equal(tsr_program_create(&p), TSR_OK);
+  assert_int_equal(tsr_relu(p, 99), TSR_INVALID);
+  assert_error(p, TSR_ERR_ARGUMENT, "another program");
+  tsr_program_destroy(p);
+}
+
+static void test_huge(void **state)
+{
+  tsr_program *p = *state;
+  tsr_input(p, "x", TSR_F32, TSR_SHAPE(INT64_MAX / 8, 3));
+  assert_error(p, TSR_ERR_SHAPE, "too large");
+}
+
+/* No two temporaries that are alive at one line share a byte, on random programs. */
+static void test_plan(void **state)
+{
+  (void)state;
+  srand(7);
+  for (int round = 0; round < 30; round++) {
+    tsr_program *p;
+    assert_int_equal(tsr_program_create(&p), TSR_OK);
+    tsr_ref made[64];
+    int n = 1;
+    made[0] = tsr_input(p, "x", TSR_F32, TSR_SHAPE(1, 1));
+    while (n < 64) {
+      tsr_ref a = made[rand() % n], b = made[n > 6 ? n - 1 - rand() % 6 : rand() % n];
+      int64_t rows = 1 + rand() % 40;
+      tsr_ref sum = tsr_add(p, tsr_slice(p, a, 0, 0, 1), tsr_slice(p, b, 0, 0, 1));
+      made[n++] =
+          tsr_gather(p, sum,
+                     tsr_expand(p,
+                                tsr_slice(p,
+                                          tsr_program_find(p, "i") > 0 ? tsr_program_find(p, "i")
+                                                                       : tsr_input(p, "i", TSR_I32, TSR_SHAPE(1)),
+                                          0, 0, 1),
+                                TSR_SHAPE(rows)),
+                     0);
+    }
+    assert_int_equal(tsr_program_status(p), TSR_OK);
+    const tsr_program_desc *desc = tsr_program_describe(p);
+    tsr_memory_plan plan;
+    assert_int_equal(tsr_memory_plan_make(desc, 64, 0, &plan), TSR_OK);
+    assert_true(plan.size < plan.unplanned / 2);
+    int32_t first[512], last[512];
+    for (int32_t s = 0; s < desc->n_storages; s++) {
+      first[s] = INT32_MAX;
+      last[s] = -1;
+    }
+    for (int32_t i = 0; i < desc->n_lines; i++) {
+      const tsr_line_desc *line = tsr_line_at(desc, i);
+      const int32_t used[3] = {line->in[0], line->in[1], line->out[0]};
+      for (int j = 0; j < 3; j++) {
+        int32_t s = tsr_tensor_at(desc, used[j])->storage;
+        first[s] = first[s] < i ? first[s] : i;
+        last[s] = i;
+      }
+    }
+    for (int32_t a = 1; a < desc->n_storages; a++) {
+      if (tsr_storage_at(desc, a)->kind != TSR_STORAGE_TEMPORARY)
+        continue;
+      assert_int_equal(plan.offset[a] % 64, 0);
+      assert_true(plan.offset[a] + tsr_storage_at(desc, a)->size <= plan.size);
+      for (int32_t b = a + 1; b < desc->n_storages; b++) {
+        if (tsr_storage_at(desc, b)->kind != TSR_STORAGE_TEMPORARY || first[a] > last[b] || first[b] > last[a])
+          continue;
+        int apart = plan.offset[a] + tsr_storage_at(desc, a)->size <= plan.offset[b] ||
+                    plan.offset[b] + tsr_storage_at(desc, b)->size <= plan.offset[a];
+        assert_true(apart);
+      }
+    }
+    tsr_memory_plan_finish(&plan);
+    assert_int_equal(tsr_memory_plan_make(desc, 64, 1, &plan), TSR_OK);
+    assert_int_equal(plan.size, plan.unplanned);
+    tsr_memory_plan_finish(&plan);
+    tsr_program_destroy(p);
+  }
+}
+
+static void test_listing(void **state)
+{
+  tsr_program *p = *state;
+  tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(2, 3));
+  tsr_topk(p, tsr_transpose(p, x, 0, 1), 2, NULL);
+  char text[256], tiny[8];
+  assert_string_equal(tsr_program_print_line(p, 0, text, sizeof text),
+                      "   0  %2 f32 [3, 2], %3 i32 [3, 2] = topk(x[3, 2] by [1, 3]) k 2");
+  assert_string_equal(tsr_program_print_line(p, 0, tiny, sizeof tiny), "   0  %");
+  assert_string_equal(tsr_program_print_line(p, 5, text, sizeof text), "");
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, new_program, old_program)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      TEST(test_views),
+      cmocka_unit_test(test_view_errors),
+      TEST(test_matmul_folds),
+      TEST(test_states),
+      TEST(test_outputs),
+      TEST(test_scopes),
+      cmocka_unit_test(test_slots),
+      TEST(test_huge),
+      cmocka_unit_test(test_plan),
+      TEST(test_listing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
