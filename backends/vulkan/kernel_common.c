@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backends/vulkan/kernel_common.h"
+
+#include <string.h>
+
+const tsr_tensor_desc *tsr_vk_tensor(const tsr_vk_planner *planner, int32_t tensor)
+{
+  return tsr_tensor_at(planner->program, tensor);
+}
+
+const tsr_tensor_desc *tsr_vk_in(const tsr_vk_planner *planner, int32_t slot)
+{
+  return tsr_vk_tensor(planner, planner->line->in[slot]);
+}
+
+const tsr_tensor_desc *tsr_vk_out(const tsr_vk_planner *planner, int32_t slot)
+{
+  return tsr_vk_tensor(planner, planner->line->out[slot]);
+}
+
+tsr_vk_view tsr_vk_view_of(const tsr_tensor_desc *tensor)
+{
+  tsr_vk_view view = {.offset = (uint32_t)tensor->offset};
+  int32_t missing = 4 - tensor->rank;
+  for (int32_t i = 0; i < 4; ++i) {
+    view.extent[i] = i < missing ? 1 : (uint32_t)tensor->extent[i - missing];
+    view.stride[i] = view.extent[i] <= 1 ? 0 : (uint32_t)tensor->stride[i - missing];
+  }
+  return view;
+}
+
+tsr_vk_view tsr_vk_view_in(const tsr_vk_planner *planner, int32_t slot)
+{
+  return planner->line->in[slot] != 0 ? tsr_vk_view_of(tsr_vk_in(planner, slot)) : (tsr_vk_view){.offset = 0};
+}
+
+uint64_t tsr_vk_elements(const tsr_tensor_desc *tensor)
+{
+  uint64_t n = 1;
+  for (int32_t i = 0; i < tensor->rank; ++i)
+    n *= (uint64_t)tensor->extent[i];
+  return n;
+}
+
+int tsr_vk_contiguous(const tsr_vk_view *view)
+{
+  uint32_t expected = 1;
+  for (int32_t i = 3; i >= 0; --i) {
+    if (view->extent[i] > 1 && view->stride[i] != expected)
+      return 0;
+    expected *= view->extent[i];
+  }
+  return 1;
+}
+
+static int mergeable(const tsr_vk_view *views, int32_t n, int32_t outer, int32_t inner)
+{
+  for (int32_t i = 0; i < n; ++i) {
+    if ((uint64_t)views[i].stride[inner] * views[i].extent[inner] != views[i].stride[outer])
+      return 0;
+  }
+  return 1;
+}
+
+void tsr_vk_collapse(tsr_vk_view *views, int32_t n)
+{
+  int32_t kept = 3;
+  for (int32_t axis = 2; axis >= 0; --axis) {
+    if (views[0].extent[axis] == 1)
+      continue;
+    int merge = views[0].extent[kept] == 1 ? 2 : mergeable(views, n, axis, kept);
+    kept -= merge == 0;
+    for (int32_t i = 0; i < n; ++i) {
+      if (merge == 1) {
+        views[i].extent[kept] *= views[i].extent[axis];
+      } else {
+        views[i].extent[kept] = views[i].extent[axis];
+        views[i].stride[kept] = views[i].stride[axis];
+      }
+    }
+  }
+  for (int32_t i = 0; i < n; ++i) {
+    for (int32_t axis = 0; axis < kept; ++axis) {
+      views[i].extent[axis] = 1;
+      views[i].stride[axis] = 0;
+    }
+  }
+}
+
+int tsr_vk_quads(tsr_vk_view *views, int32_t n, uint32_t *repeat)
+{
+  *repeat = 0;
+  if (views[0].extent[3] % 4 != 0)
+    return 0;
+  for (int32_t i = 0; i < n; ++i) {
+    if (views[i].stride[3] == 0) {
+      *repeat |= 1u << i;
+      continue;
+    }
+    uint32_t low = views[i].offset | views[i].stride[0] | views[i].stride[1] | views[i].stride[2];
+    if (views[i].stride[3] != 1 || low % 4 != 0)
+      return 0;
+  }
+  for (int32_t i = 0; i < n; ++i) {
+    views[i].extent[3] /= 4;
+    if ((*repeat >> i & 1u) == 0) {
+      views[i].offset /= 4;
+      for (int32_t axis = 0; axis < 3; ++axis)
+        views[i].stride[axis] /= 4;
+    }
+  }
+  return 1;
+}
+
+tsr_vk_dispatch *tsr_vk_add(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes)
+{
+  if (planner->plan->n_dispatches == TSR_VK_MAX_DISPATCHES)
+    return NULL;
+  tsr_vk_dispatch *dispatch = &planner->plan->dispatch[planner->plan->n_dispatches++];
+  memset(dispatch, 0, sizeof *dispatch);
+  dispatch->variant = variant;
+  dispatch->push_bytes = push_bytes;
+  memcpy(dispatch->push, push, push_bytes);
+  return dispatch;
+}
+
+static void add_operand(tsr_vk_dispatch *dispatch, int32_t tensor, int32_t write)
+{
+  dispatch->operand[dispatch->n_operands++] = (tsr_vk_operand){.tensor = tensor, .write = write};
+}
+
+void tsr_vk_read(tsr_vk_dispatch *dispatch, int32_t tensor)
+{
+  add_operand(dispatch, tensor, 0);
+}
+
+void tsr_vk_write(tsr_vk_dispatch *dispatch, int32_t tensor)
+{
+  add_operand(dispatch, tensor, 1);
+}
+
+void tsr_vk_spec(tsr_vk_dispatch *dispatch, uint32_t value)
+{
+  dispatch->spec[dispatch->n_spec++] = value;
+}
+
+void tsr_vk_read_in(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, int32_t slot)
+{
+  int32_t tensor = planner->line->in[slot];
+  tsr_vk_read(dispatch, tensor != 0 ? tensor : dispatch->operand[0].tensor);
+}
+
+uint32_t tsr_vk_reserve(tsr_vk_planner *planner, uint64_t words)
+{
+  uint64_t at = ((uint64_t)planner->plan->scratch_bytes + 15) / 16 * 16;
+  planner->plan->scratch_bytes = (int64_t)(at + words * 4);
+  return (uint32_t)(at / 4);
+}
+
+static uint64_t storage_bytes(const tsr_vk_planner *planner, int32_t tensor)
+{
+  if (tensor == TSR_VK_SCRATCH)
+    return (uint64_t)planner->plan->scratch_bytes;
+  return ((uint64_t)tsr_storage_at(planner->program, tsr_vk_tensor(planner, tensor)->storage)->size + 3) / 4 * 4;
+}
+
+int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint64_t x, uint64_t y, uint64_t z)
+{
+  const tsr_vk_caps *caps = planner->caps;
+  if (x > caps->max_groups[0] || y > caps->max_groups[1] || z > caps->max_groups[2])
+    return 0;
+  dispatch->groups[0] = (uint32_t)x;
+  dispatch->groups[1] = (uint32_t)y;
+  dispatch->groups[2] = (uint32_t)z;
+  /* An empty storage has nothing to bind: the shader does not touch it, so another operand stands in for it. */
+  int32_t substitute = 0;
+  int32_t wide = 0;
+  for (int32_t i = 0; i < dispatch->n_operands; ++i) {
+    uint64_t bytes = storage_bytes(planner, dispatch->operand[i].tensor);
+    if (bytes > 0)
+      substitute = dispatch->operand[i].tensor;
+    wide |= bytes > caps->max_binding;
+  }
+  for (int32_t i = 0; i < dispatch->n_operands; ++i) {
+    if (storage_bytes(planner, dispatch->operand[i].tensor) == 0)
+      dispatch->operand[i].tensor = substitute;
+  }
+  dispatch->wide = wide;
+  dispatch->variant += wide;
+  return !wide || caps->wide;
+}
+
+int tsr_vk_finish(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint64_t groups)
+{
+  const uint32_t *limit = planner->caps->max_groups;
+  uint64_t x = groups < limit[0] ? groups : limit[0];
+  uint64_t rest = tsr_vk_divide_up(groups, x);
+  uint64_t y = rest < limit[1] ? rest : limit[1];
+  return tsr_vk_finish_grid(planner, dispatch, x, y, tsr_vk_divide_up(rest, y));
+}
+
+uint32_t tsr_vk_group_size(const tsr_vk_caps *caps, uint32_t wanted)
+{
+  uint32_t size = 1;
+  while (size * 2 <= wanted && size * 2 <= caps->max_invocations && size * 2 <= caps->max_size[0])
+    size *= 2;
+  return size;
+}
+
+/* Shaders count elements of a tensor, and 32-bit words of a storage, in 32 bits, and index the latter with a signed number. */
+static int within_reach(const tsr_vk_planner *planner, int32_t tensor)
+{
+  if (tensor == 0)
+    return 1;
+  const tsr_tensor_desc *desc = tsr_vk_tensor(planner, tensor);
+  if (storage_bytes(planner, tensor) / 4 > INT32_MAX || tsr_vk_elements(desc) > INT32_MAX)
+    return 0;
+  uint64_t end = (uint64_t)desc->offset;
+  for (int32_t i = 0; i < desc->rank; ++i) {
+    if (desc->extent[i] > INT32_MAX || desc->stride[i] > INT32_MAX)
+      return 0;
+    end += desc->extent[i] > 0 ? (uint64_t)(desc->extent[i] - 1) * (uint64_t)desc->stride[i] : 0;
+  }
+  return end <= UINT32_MAX;
+}
+
+int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line, tsr_vk_plan *plan)
+{
+  static int (*const plan_op[TSR_OP_COUNT])(tsr_vk_planner *) = {
+      [TSR_OP_ADD] = tsr_vk_plan_elementwise,  [TSR_OP_MUL] = tsr_vk_plan_elementwise,
+      [TSR_OP_RELU] = tsr_vk_plan_elementwise, [TSR_OP_GELU] = tsr_vk_plan_elementwise,
+      [TSR_OP_SILU] = tsr_vk_plan_elementwise,
+  };
+  tsr_vk_planner planner = {.caps = caps, .program = program, .line = tsr_line_at(program, line), .plan = plan};
+  plan->scratch_bytes = 0;
+  plan->n_dispatches = 0;
+  int32_t op = planner.line->op;
+  if (op <= 0 || op >= TSR_OP_COUNT || plan_op[op] == NULL)
+    return 0;
+  for (int32_t i = 0; i < TSR_MAX_INPUTS; ++i) {
+    if (!within_reach(&planner, planner.line->in[i]))
+      return 0;
+  }
+  int empty = 1;
+  for (int32_t i = 0; i < TSR_MAX_OUTPUTS; ++i) {
+    int32_t out = planner.line->out[i];
+    if (!within_reach(&planner, out))
+      return 0;
+    empty &= out == 0 || tsr_vk_elements(tsr_vk_tensor(&planner, out)) == 0;
+  }
+  return empty || plan_op[op](&planner);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the planners share: views as shaders want them, dispatches, grids.
+ *
+ * A planner fills in variant, operands, specialisation and push constants of a dispatch, then calls tsr_vk_finish, which folds the
+ * grid and turns to the wide form of the variant where a storage asks for it.
+ */
+#ifndef TESSERA_BACKENDS_VULKAN_KERNEL_COMMON_H
+#define TESSERA_BACKENDS_VULKAN_KERNEL_COMMON_H
+
+#include "backends/vulkan/kernel.h"
+#include "shaders/variants.h"
+
+/* One per line being planned. */
+typedef struct tsr_vk_planner {
+  const tsr_vk_caps *caps;
+  const tsr_program_desc *program;
+  const tsr_line_desc *line;
+  tsr_vk_plan *plan;
+} tsr_vk_planner;
+
+/* A tensor in 32-bit elements, right-aligned: axis 3 is the last one, missing axes have extent 1 and stride 0. */
+typedef struct tsr_vk_view {
+  uint32_t offset;
+  uint32_t extent[4];
+  uint32_t stride[4];
+} tsr_vk_view;
+
+/* Each plans the lines of its operators. Returns 1, or 0 if the device cannot execute the line. Results are not empty. */
+int tsr_vk_plan_elementwise(tsr_vk_planner *planner);
+
+const tsr_tensor_desc *tsr_vk_tensor(const tsr_vk_planner *planner, int32_t tensor);
+const tsr_tensor_desc *tsr_vk_in(const tsr_vk_planner *planner, int32_t slot);  /* of a slot that is not absent */
+const tsr_tensor_desc *tsr_vk_out(const tsr_vk_planner *planner, int32_t slot); /* likewise */
+tsr_vk_view tsr_vk_view_of(const tsr_tensor_desc *tensor);
+
+/* The view of input `slot`; of an absent one: zeros. */
+tsr_vk_view tsr_vk_view_in(const tsr_vk_planner *planner, int32_t slot);
+
+/* Elements of a tensor; a planned line's fit into 31 bits. */
+uint64_t tsr_vk_elements(const tsr_tensor_desc *tensor);
+
+/* 1 if the view is contiguous in row-major order (axes of extent 1 do not matter). */
+int tsr_vk_contiguous(const tsr_vk_view *view);
+
+/* Merges neighbouring axes of n views of equal extents wherever all their strides allow it. */
+void tsr_vk_collapse(tsr_vk_view *views, int32_t n);
+
+/* Prepares views of equal, collapsed extents for access in groups of four along the last axis: succeeds (1) if each is contiguous
+ * there, or repeats one element (bit i of *repeat), and starts groups on multiples of four. Extents and strides, and the offset
+ * unless it repeats, then count groups. Returns 0, views unchanged, if not. */
+int tsr_vk_quads(tsr_vk_view *views, int32_t n, uint32_t *repeat);
+
+/* A new dispatch of the line, push constants copied in; NULL if the line has too many. `variant` is not the wide one. */
+tsr_vk_dispatch *tsr_vk_add(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes);
+
+void tsr_vk_read(tsr_vk_dispatch *dispatch, int32_t tensor);  /* the next operand; TSR_VK_SCRATCH too */
+void tsr_vk_write(tsr_vk_dispatch *dispatch, int32_t tensor); /* likewise */
+void tsr_vk_spec(tsr_vk_dispatch *dispatch, uint32_t value);  /* the next specialisation constant */
+
+/* Reads input `slot`; where it is absent, the first operand once more. */
+void tsr_vk_read_in(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, int32_t slot);
+
+/* Reserves scratch memory of the line; returns its offset in 32-bit words. */
+uint32_t tsr_vk_reserve(tsr_vk_planner *planner, uint64_t words);
+
+/* Finishes a dispatch of `groups` workgroups, which the shader unfolds with group_index(). 0 if it cannot be done. */
+int tsr_vk_finish(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint64_t groups);
+
+/* The same for a grid that is not folded: each axis must be within the limits. */
+int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint64_t x, uint64_t y, uint64_t z);
+
+/* The largest power of two that is at most `wanted` and that a workgroup's x axis may have. */
+uint32_t tsr_vk_group_size(const tsr_vk_caps *caps, uint32_t wanted);
+
+/* a / b, rounded up; b is not 0 */
+static inline uint64_t tsr_vk_divide_up(uint64_t a, uint64_t b)
+{
+  return (a + b - 1) / b;
+}
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * add, mul, relu, gelu, silu: shaders/elementwise.comp.
+ */
+#include "backends/vulkan/kernel_common.h"
+
+#include <string.h>
+
+enum { FUNCTION_ADD = 0, FUNCTION_MUL = 1, FUNCTION_ADD_I32 = 2, FUNCTION_MUL_I32 = 3, FUNCTION_UNARY = 4 };
+
+typedef struct elementwise_push {
+  uint32_t extent[4];
+  uint32_t a_stride[4];
+  uint32_t b_stride[4];
+  uint32_t a_offset;
+  uint32_t b_offset;
+  uint32_t count;
+} elementwise_push;
+_Static_assert(sizeof(elementwise_push) == TSR_VK_PUSH_ELEMENTWISE, "push constants of elementwise.comp");
+_Static_assert(sizeof(elementwise_push) == TSR_VK_PUSH_ELEMENTWISE_QUADS, "push constants of elementwise.comp");
+
+static uint32_t function_of(const tsr_vk_planner *planner)
+{
+  uint32_t integer = tsr_vk_in(planner, 0)->dtype == TSR_I32 ? 2 : 0;
+  switch (planner->line->op) {
+  case TSR_OP_ADD:
+    return FUNCTION_ADD + integer;
+  case TSR_OP_MUL:
+    return FUNCTION_MUL + integer;
+  case TSR_OP_RELU:
+    return FUNCTION_UNARY + TSR_ACTIVATION_RELU;
+  case TSR_OP_SILU:
+    return FUNCTION_UNARY + TSR_ACTIVATION_SILU;
+  default:
+    return FUNCTION_UNARY + (uint32_t)planner->line->attributes.activation;
+  }
+}
+
+int tsr_vk_plan_elementwise(tsr_vk_planner *planner)
+{
+  const tsr_line_desc *line = planner->line;
+  uint32_t function = function_of(planner);
+  int32_t second = function < FUNCTION_UNARY ? 1 : 0;
+  tsr_vk_view views[2] = {tsr_vk_view_in(planner, 0), tsr_vk_view_in(planner, second)};
+  tsr_vk_collapse(views, 2);
+  uint32_t repeat = 0;
+  int quads = tsr_vk_quads(views, 2, &repeat);
+
+  uint64_t count = tsr_vk_elements(tsr_vk_out(planner, 0)) / (quads ? 4 : 1);
+  elementwise_push push = {.a_offset = views[0].offset, .b_offset = views[1].offset, .count = (uint32_t)count};
+  memcpy(push.extent, views[0].extent, sizeof push.extent);
+  memcpy(push.a_stride, views[0].stride, sizeof push.a_stride);
+  memcpy(push.b_stride, views[1].stride, sizeof push.b_stride);
+  int32_t variant = quads ? TSR_VK_VARIANT_ELEMENTWISE_QUADS : TSR_VK_VARIANT_ELEMENTWISE;
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_read(dispatch, line->in[0]);
+  tsr_vk_read(dispatch, line->in[second]);
+  tsr_vk_write(dispatch, line->out[0]);
+  uint32_t size = tsr_vk_group_size(planner->caps, 64);
+  tsr_vk_spec(dispatch, size);
+  tsr_vk_spec(dispatch, 1);
+  tsr_vk_spec(dispatch, function);
+  tsr_vk_spec(dispatch, repeat);
+  dispatch->work = (double)count * (quads ? 4 : 1);
+  return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size));
+}

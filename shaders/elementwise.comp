@@ -1,0 +1,72 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * add, mul, relu, gelu, silu: y[i] = f(a[i], b[i]) over any views; with QUADS four elements at a time, where the innermost axis
+ * of each operand is contiguous or repeats (extents and strides then count groups of four).
+ */
+#extension GL_GOOGLE_include_directive : require
+#include "operand.glsl"
+#include "number.glsl"
+#include "index.glsl"
+
+#define FUNCTION_ADD     0u
+#define FUNCTION_MUL     1u
+#define FUNCTION_ADD_I32 2u
+#define FUNCTION_MUL_I32 3u
+#define FUNCTION_UNARY   4u
+
+layout(constant_id = 2) const uint function = FUNCTION_ADD; /* FUNCTION_UNARY + ACTIVATION_* */
+layout(constant_id = 3) const uint repeat = 0u;             /* with QUADS: bit 0, 1: a, b repeats one element */
+
+layout(push_constant, std430) uniform parameters
+{
+  uvec4 extent;
+  uvec4 a_stride;
+  uvec4 b_stride;
+  uint a_offset;
+  uint b_offset;
+  uint count;
+};
+
+IN(0, a)
+IN(1, b)
+#ifdef QUADS
+IN4(0, a4)
+IN4(1, b4)
+OUT4(2, y4)
+#else
+OUT(2, y)
+#endif
+
+uint apply(uint a, uint b)
+{
+  if (function == FUNCTION_ADD)
+    return floatBitsToUint(uintBitsToFloat(a) + uintBitsToFloat(b));
+  if (function == FUNCTION_MUL)
+    return floatBitsToUint(uintBitsToFloat(a) * uintBitsToFloat(b));
+  if (function == FUNCTION_ADD_I32)
+    return a + b;
+  if (function == FUNCTION_MUL_I32)
+    return a * b;
+  return floatBitsToUint(activate(function - FUNCTION_UNARY, uintBitsToFloat(a)));
+}
+
+void main()
+{
+  uint i = invocation_index();
+  if (i >= count)
+    return;
+  uvec4 place = unravel(i, extent);
+  uint a_at = a_offset + element(place, a_stride);
+  uint b_at = b_offset + element(place, b_stride);
+#ifdef QUADS
+  uvec4 x = (repeat & 1u) != 0u ? uvec4(WORD(a, a_at)) : QUAD(a4, a_at);
+  uvec4 z = function >= FUNCTION_UNARY ? x : (repeat & 2u) != 0u ? uvec4(WORD(b, b_at)) : QUAD(b4, b_at);
+  uvec4 result;
+  for (int j = 0; j < 4; ++j)
+    result[j] = apply(x[j], z[j]);
+  QUAD(y4, i) = result;
+#else
+  WORD(y, i) = apply(WORD(a, a_at), function >= FUNCTION_UNARY ? 0u : WORD(b, b_at));
+#endif
+}

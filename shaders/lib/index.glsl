@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Strided views: an index over the elements of a contiguous result, taken apart along its axes.
+ */
+#ifndef LIB_INDEX
+#define LIB_INDEX
+
+/* index = ((i0 * e1 + i1) * e2 + i2) * e3 + i3; the loop ends early where the axes in front have extent 1 */
+uvec4 unravel(uint index, uvec4 extent)
+{
+  uvec4 place = uvec4(0u);
+  for (int axis = 3; axis > 0 && index != 0u; --axis) {
+    uint outer = index / extent[axis];
+    place[axis] = index - outer * extent[axis];
+    index = outer;
+  }
+  place.x += index;
+  return place;
+}
+
+uint element(uvec4 place, uvec4 stride)
+{
+  uvec4 part = place * stride;
+  return part.x + part.y + part.z + part.w;
+}
+
+#endif
