@@ -41,17 +41,18 @@ TSR_API tsr_ref tsr_matmul(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, f
 /* y = a @ b: tsr_matmul with alpha 1, no bias, no activation. */
 TSR_API tsr_ref tsr_product(tsr_program *p, tsr_ref a, tsr_ref b);
 
-/* y = softmax(x + mask) along the last axis: exp(z - max z) / sum exp(z - max z).
+/* y = softmax(z) along the last axis: exp(z - max z) / sum exp(z - max z), where z = x + mask, rounded to f32.
  *   x    [.., N] f32, rank 1 to 4
  *   mask f32, broadcasts to x, or TSR_NONE; -inf excludes
- * Returns y, x's extents. An element of x that is -inf is excluded too. A row wholly excluded gives zeros. A row that
- * holds +inf or NaN (not excluded by the mask) is NaN. Class: elementwise. */
+ * Returns y, x's extents. An element of x that is -inf is excluded too, whatever the mask holds there, and so is a sum
+ * that overflows to -inf. A row wholly excluded gives zeros. A row in which an element that is not excluded is +inf or NaN is
+ * NaN throughout, where elements are excluded too. Class: elementwise. */
 TSR_API tsr_ref tsr_softmax(tsr_program *p, tsr_ref x, tsr_ref mask);
 
 /* y = x - max x - ln sum exp(x - max x), along the last axis.
  *   x [.., N] f32, rank 1 to 4
  * Returns y, x's extents. An element of -inf gives -inf; so does every element of a row that is wholly -inf. A row that
- * holds +inf or NaN is NaN. Class: elementwise, scaled by |x| + |max| + ln sum too. */
+ * holds +inf or NaN is NaN throughout, where it holds -inf too. Class: elementwise, scaled by |x| + |max| + ln sum too. */
 TSR_API tsr_ref tsr_log_softmax(tsr_program *p, tsr_ref x);
 
 /* y = gain * (x - mean) / sqrt(variance + epsilon) + bias, mean and biased variance along the last axis
@@ -71,10 +72,13 @@ TSR_API tsr_ref tsr_rmsnorm(tsr_program *p, tsr_ref x, tsr_ref gain, float epsil
  *   - s is excluded if lengths is given and s >= lengths[b]
  *   - s is excluded if causal is 1 and s > l + position[b] (position TSR_NONE: 0)
  *   - additive[b, h, l, s] is added (-inf excludes)
- *   - relative[bucket(s - l - position[b]), h] is added
+ *   - relative[bucket(s - l - position[b]), h] is added (-inf excludes)
+ * A score that is -inf before anything is added stays excluded, whatever is added. The others become
+ * (score + additive) + relative, each sum rounded to f32.
  * bucket (Raffel et al. 2020, arXiv:1910.10683, as their code has it), n = rows of the table:
  *   bidirectional: n := n / 2, base = n if rel > 0 else 0, r = |rel|;  otherwise: base = 0, r = max(-rel, 0)
- *   e = n / 2;  r < e: base + r;  else base + min(n - 1, e + trunc(ln(r / e) / ln(max_distance / e) * (n - e))), in f32 */
+ *   e = n / 2;  r < e: base + r;  else base + min(n - 1, e + trunc(ln(r / e) / ln(max_distance / e) * (n - e)))
+ *   in which r / e, both logarithms, the quotient and the product are each rounded to nearest f32; max_distance / e is not */
 typedef struct tsr_masking {
   tsr_ref additive;      /* f32, broadcasts to [B, H, L, S] */
   tsr_ref lengths;       /* [B] or [1] i32; below 0 counts as 0, beyond S as S */
@@ -97,7 +101,8 @@ TSR_API tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking);
  *        beam's history without moving the cache. A row outside 0 .. R-1 is excluded.
  *   weights: if not NULL, receives w [B, H, L, S]
  * Returns y [B, L, H, J]. A query with every key excluded gives zeros, in y and in w. What excluded keys hold is not
- * seen, in v too: NaN there does no harm. Never holds the scores in memory unless w is asked for. Class: product. */
+ * seen, in v too: NaN there does no harm. Scores count as f32: alpha * q . k is rounded before the masking. Never holds
+ * the scores in memory unless w is asked for. Class: product. */
 typedef struct tsr_attention_args {
   tsr_ref q, k, v;     /* required */
   tsr_ref rows;        /* or TSR_NONE */
