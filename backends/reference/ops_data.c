@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators that move elements: embedding, copy, append, update, gather.
+ */
+#include "kernel.h"
+
+/* to[to_at] = from[from_at], bit for bit. */
+static void move(const ref_tensor *to, int64_t to_at, const ref_tensor *from, int64_t from_at)
+{
+  const int64_t size = ref_element_size(to->dtype);
+  memcpy((char *)to->data + to_at * size, (const char *)from->data + from_at * size, (size_t)size);
+}
+
+/* to[to_at] = 0 */
+static void clear(const ref_tensor *to, int64_t to_at)
+{
+  const int64_t size = ref_element_size(to->dtype);
+  memset((char *)to->data + to_at * size, 0, (size_t)size);
+}
+
+/* To nearest, ties to even. */
+static uint16_t narrow_f16(float value)
+{
+  const uint32_t sign = ref_bits(value) >> 16 & 0x8000u, magnitude = ref_bits(value) & 0x7fffffffu;
+  if (isnan(value)) {
+    return (uint16_t)(sign | 0x7e00u);
+  }
+  if (fabsf(value) >= 65520.0f) { /* halfway between the largest number, 65504, and the next that there would be */
+    return (uint16_t)(sign | 0x7c00u);
+  }
+  if (fabsf(value) < 0x1p-14f) { /* subnormal: multiples of 2^-24, and the smallest normal number if it rounds up */
+    return (uint16_t)(sign | (uint32_t)nearbyintf(fabsf(value) * 0x1p24f));
+  }
+  const uint32_t odd = magnitude >> 13 & 1u; /* a carry out of the fraction raises the exponent, as it should */
+  return (uint16_t)(sign | ((magnitude + 0xfffu + odd - ((127u - 15u) << 23)) >> 13));
+}
+
+static uint16_t narrow_bf16(float value)
+{
+  const uint32_t bits = ref_bits(value), odd = bits >> 16 & 1u;
+  return (uint16_t)(isnan(value) ? bits >> 16 | 0x40u : (bits + 0x7fffu + odd) >> 16);
+}
+
+void ref_embedding(const ref_line *line)
+{
+  const ref_tensor *table = &line->in[0], *ids = &line->in[1], *y = &line->out[0];
+  const int64_t V = table->extent[0], D = table->extent[1];
+
+  assert(table->rank == 2 && ids->dtype == TSR_I32 && ids->rank == y->rank - 1);
+  assert(y->dtype == TSR_F32 && ref_row_length(y) == D);
+
+  for (int64_t row = 0; row < ref_rows(y); row++) {
+    const int64_t id = ref_i32(ids, ref_at(ids, ids->rank, row)), y_at = ref_row(y, row);
+    for (int64_t d = 0; d < D; d++) {
+      const double value = id < 0 || id >= V ? 0.0
+                                             : (double)line->attributes.alpha *
+                                                   ref_widened(table, id * table->stride[0] + d * table->stride[1]);
+      ref_set_f32(y, y_at + d * ref_row_stride(y), value);
+    }
+  }
+}
+
+void ref_copy(const ref_line *line)
+{
+  const ref_tensor *x = &line->in[0], *y = &line->out[0];
+
+  assert(ref_same_extents(x, y));
+  assert(x->dtype == y->dtype ||
+         (x->dtype != TSR_I32 && x->dtype != TSR_I8 && y->dtype != TSR_I32 && y->dtype != TSR_I8));
+
+  for (int64_t row = 0; row < ref_rows(y); row++) {
+    const int64_t x_at = ref_row(x, row), y_at = ref_row(y, row);
+    for (int64_t i = 0; i < ref_row_length(y); i++) {
+      const int64_t x_i = x_at + i * ref_row_stride(x), y_i = y_at + i * ref_row_stride(y);
+      if (x->dtype == y->dtype) {
+        move(y, y_i, x, x_i);
+      } else if (y->dtype == TSR_F16) {
+        ((uint16_t *)y->data)[y_i] = narrow_f16(ref_widened(x, x_i));
+      } else if (y->dtype == TSR_BF16) {
+        ((uint16_t *)y->data)[y_i] = narrow_bf16(ref_widened(x, x_i));
+      } else {
+        ref_set_f32(y, y_i, ref_widened(x, x_i));
+      }
+    }
+  }
+}
+
+void ref_append(const ref_line *line)
+{
+  const ref_tensor *x = &line->in[0], *position = &line->in[1], *state = &line->out[0];
+
+  assert(x->rank >= 2 && x->rank == state->rank && x->dtype == state->dtype && state->extent[0] == x->extent[0]);
+  assert(x->extent[2] == state->extent[2] && x->extent[3] == state->extent[3]);
+
+  for (int64_t element = 0; element < ref_count(x, x->rank); element++) {
+    int64_t index[TSR_MAX_RANK];
+    ref_index(x, element, index);
+    const int64_t from = ref_element(x, index);
+    index[1] += ref_present(position) ? ref_i32(position, index[0] * position->stride[0]) : 0;
+    if (index[1] >= 0 && index[1] < state->extent[1]) {
+      move(state, ref_element(state, index), x, from);
+    }
+  }
+}
+
+void ref_update(const ref_line *line)
+{
+  const ref_tensor *x = &line->in[0], *state = &line->out[0];
+
+  assert(x->dtype == state->dtype && ref_same_extents(x, state));
+
+  for (int64_t row = 0; row < ref_rows(state); row++) {
+    const int64_t x_at = ref_row(x, row), state_at = ref_row(state, row);
+    for (int64_t i = 0; i < ref_row_length(state); i++) {
+      move(state, state_at + i * ref_row_stride(state), x, x_at + i * ref_row_stride(x));
+    }
+  }
+}
+
+void ref_gather(const ref_line *line)
+{
+  const ref_tensor *x = &line->in[0], *indices = &line->in[1], *y = &line->out[0];
+  const int32_t axis = line->attributes.axis < 0 ? line->attributes.axis + x->rank : line->attributes.axis;
+
+  assert(axis >= 0 && axis < x->rank && x->rank == y->rank && x->dtype == y->dtype);
+  assert(indices->dtype == TSR_I32 && indices->rank == 1 && indices->extent[0] == y->extent[axis]);
+
+  for (int64_t element = 0; element < ref_count(y, y->rank); element++) {
+    int64_t index[TSR_MAX_RANK];
+    ref_index(y, element, index);
+    const int64_t to = ref_element(y, index);
+    index[axis] = ref_i32(indices, index[axis] * indices->stride[0]);
+    if (index[axis] >= 0 && index[axis] < x->extent[axis]) {
+      move(y, to, x, ref_element(x, index));
+    } else {
+      clear(y, to);
+    }
+  }
+}

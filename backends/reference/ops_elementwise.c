@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators on one element at a time.
+ */
+#include "kernel.h"
+
+/* gelu and silu are x times a factor that falls to 0 faster than x grows: at -inf the product is 0, not NaN. */
+static double gelu_erf(double x)
+{
+  return x == -INFINITY ? 0.0 : x / 2 * erfc(-x * M_SQRT1_2); /* 1 + erf(z) = erfc(-z) */
+}
+
+static double gelu_tanh(double x)
+{
+  const double z = sqrt(2 * M_1_PI) * (x + 0.044715 * x * x * x);
+  return x == -INFINITY ? 0.0 : x / (1 + exp(-2 * z)); /* (1 + tanh(z)) / 2 = 1 / (1 + exp(-2 z)) */
+}
+
+static double silu(double x)
+{
+  return x == -INFINITY ? 0.0 : x / (1 + exp(-x));
+}
+
+double ref_activate(int32_t activation, double x)
+{
+  switch (activation) {
+  case TSR_ACTIVATION_RELU:
+    return x < 0 ? 0.0 : x; /* NaN stays */
+  case TSR_ACTIVATION_GELU_ERF:
+    return gelu_erf(x);
+  case TSR_ACTIVATION_GELU_TANH:
+    return gelu_tanh(x);
+  case TSR_ACTIVATION_SILU:
+    return silu(x);
+  default:
+    return x;
+  }
+}
+
+static void activate(const ref_line *line, int32_t activation)
+{
+  const ref_tensor *x = &line->in[0], *y = &line->out[0];
+
+  assert(x->dtype == TSR_F32 && y->dtype == TSR_F32 && ref_same_extents(x, y));
+
+  for (int64_t row = 0; row < ref_rows(y); row++) {
+    const int64_t x_at = ref_row(x, row), y_at = ref_row(y, row);
+    for (int64_t i = 0; i < ref_row_length(y); i++) {
+      ref_set_f32(y, y_at + i * ref_row_stride(y), ref_activate(activation, ref_f32(x, x_at + i * ref_row_stride(x))));
+    }
+  }
+}
+
+void ref_relu(const ref_line *line)
+{
+  activate(line, TSR_ACTIVATION_RELU);
+}
+
+void ref_gelu(const ref_line *line)
+{
+  assert(line->attributes.activation == TSR_ACTIVATION_GELU_ERF ||
+         line->attributes.activation == TSR_ACTIVATION_GELU_TANH);
+  activate(line, line->attributes.activation);
+}
+
+void ref_silu(const ref_line *line)
+{
+  activate(line, TSR_ACTIVATION_SILU);
+}
+
+/* Integers wrap around: unsigned arithmetic does. */
+static double add_f32(double a, double b)
+{
+  return a + b;
+}
+
+static uint32_t add_i32(uint32_t a, uint32_t b)
+{
+  return a + b;
+}
+
+static double mul_f32(double a, double b)
+{
+  return a * b;
+}
+
+static uint32_t mul_i32(uint32_t a, uint32_t b)
+{
+  return a * b;
+}
+
+static void combine(const ref_line *line, double (*of_f32)(double, double), uint32_t (*of_i32)(uint32_t, uint32_t))
+{
+  const ref_tensor *a = &line->in[0], *b = &line->in[1], *y = &line->out[0];
+
+  assert(a->dtype == y->dtype && b->dtype == y->dtype);
+  assert(ref_same_extents(a, y) && ref_same_extents(b, y));
+
+  for (int64_t row = 0; row < ref_rows(y); row++) {
+    const int64_t a_at = ref_row(a, row), b_at = ref_row(b, row), y_at = ref_row(y, row);
+    for (int64_t i = 0; i < ref_row_length(y); i++) {
+      const int64_t a_i = a_at + i * ref_row_stride(a), b_i = b_at + i * ref_row_stride(b);
+      const int64_t y_i = y_at + i * ref_row_stride(y);
+      if (y->dtype == TSR_I32) {
+        ref_set_i32(y, y_i, (int32_t)of_i32((uint32_t)ref_i32(a, a_i), (uint32_t)ref_i32(b, b_i)));
+      } else {
+        ref_set_f32(y, y_i, of_f32(ref_f32(a, a_i), ref_f32(b, b_i)));
+      }
+    }
+  }
+}
+
+void ref_add(const ref_line *line)
+{
+  combine(line, add_f32, add_i32);
+}
+
+void ref_mul(const ref_line *line)
+{
+  combine(line, mul_f32, mul_i32);
+}

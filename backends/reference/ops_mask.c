@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What may be seen of keys, and the biases on scores: the mask operator, and what attention shares with it.
+ */
+#include "kernel.h"
+
+ref_masking ref_masking_of(const ref_line *line, int32_t first)
+{
+  return (ref_masking){
+      .additive = &line->in[first],
+      .lengths = &line->in[first + 1],
+      .position = &line->in[first + 2],
+      .relative = &line->in[first + 3],
+      .attributes = &line->attributes,
+  };
+}
+
+static int64_t position_of(const ref_masking *masking, int64_t b)
+{
+  return ref_present(masking->position) ? ref_i32(masking->position, b * masking->position->stride[0]) : 0;
+}
+
+/* The row of the relative-position table for a key `distance` after its query. Each step is rounded to f32, the logarithms
+ * from their exact values, so that a distance on the border of two buckets falls on the same side everywhere. */
+static int64_t bucket(int64_t distance, int64_t n, int bidirectional, int32_t max_distance)
+{
+  int64_t base = 0, r = distance < 0 ? -distance : 0;
+  if (bidirectional) {
+    n /= 2;
+    base = distance > 0 ? n : 0;
+    r = distance < 0 ? -distance : distance;
+  }
+  const int64_t e = n / 2;
+  if (r < e) {
+    return base + r;
+  }
+  const float ratio = (float)r / (float)e, whole = (float)log((double)max_distance / (double)e);
+  const float share = (float)log(ratio) / whole;
+  const int64_t bucket_of_r = e + (int64_t)(share * (float)(n - e));
+  return base + (bucket_of_r < n - 1 ? bucket_of_r : n - 1);
+}
+
+static float additive_of(const ref_masking *masking, int64_t b, int64_t h, int64_t l, int64_t s)
+{
+  const ref_tensor *additive = masking->additive;
+  return ref_present(additive) ? ref_f32(additive, ref_element(additive, (int64_t[]){b, h, l, s})) : 0.0f;
+}
+
+static float relative_of(const ref_masking *masking, int64_t b, int64_t h, int64_t l, int64_t s)
+{
+  const ref_tensor *t = masking->relative;
+  if (!ref_present(t)) {
+    return 0.0f;
+  }
+  const int64_t row = bucket(s - l - position_of(masking, b), t->extent[0], masking->attributes->bidirectional,
+                             masking->attributes->max_distance);
+  return ref_f32(t, row * t->stride[0] + h * t->stride[1]);
+}
+
+int ref_excluded(const ref_masking *masking, int64_t b, int64_t h, int64_t l, int64_t s)
+{
+  const ref_tensor *lengths = masking->lengths;
+  return (ref_present(lengths) && s >= ref_i32(lengths, b * lengths->stride[0])) ||
+         (masking->attributes->causal && s > l + position_of(masking, b)) ||
+         additive_of(masking, b, h, l, s) == -INFINITY || relative_of(masking, b, h, l, s) == -INFINITY;
+}
+
+float ref_biased(const ref_masking *masking, int64_t b, int64_t h, int64_t l, int64_t s, float score)
+{
+  if (score == -INFINITY) {
+    return -INFINITY;
+  }
+  const float with_additive = score + additive_of(masking, b, h, l, s);
+  return with_additive + relative_of(masking, b, h, l, s);
+}
+
+void ref_mask(const ref_line *line)
+{
+  const ref_tensor *x = &line->in[0], *y = &line->out[0];
+  const ref_masking masking = ref_masking_of(line, 1);
+  const int64_t B = x->extent[0], H = x->extent[1], L = x->extent[2], S = x->extent[3];
+
+  assert(x->dtype == TSR_F32 && y->dtype == TSR_F32 && x->rank == 4 && ref_same_extents(x, y));
+  assert(!ref_present(masking.additive) || ref_same_extents(masking.additive, x));
+  assert(!ref_present(masking.relative) || masking.relative->extent[1] == H);
+
+  for (int64_t b = 0; b < B; b++) {
+    for (int64_t h = 0; h < H; h++) {
+      for (int64_t l = 0; l < L; l++) {
+        for (int64_t s = 0; s < S; s++) {
+          const int64_t index[] = {b, h, l, s};
+          const float score = ref_f32(x, ref_element(x, index));
+          ref_set_f32(y, ref_element(y, index),
+                      ref_excluded(&masking, b, h, l, s) ? -INFINITY : ref_biased(&masking, b, h, l, s, score));
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * y[m, n] = activation(alpha * sum_k a[m, k] b[k, n] + bias[m, n]), for each matrix of the leading axes.
+ *
+ * Rows of a are taken ROWS at a time, widened once, so that their sums advance side by side; each sum still runs over k in
+ * order.
+ */
+#include "kernel.h"
+
+enum { ROWS = 8 };
+
+int64_t ref_matmul_scratch(const ref_line *line)
+{
+  return ref_row_length(&line->in[0]) * (ROWS + 1);
+}
+
+/* rows[k][i] = a[first + i, k]; rows beyond the last are zeros. */
+static void widen_rows(const ref_tensor *a, int64_t at, int64_t first, double *rows)
+{
+  const int32_t axis = a->rank - 2;
+  const int64_t M = a->extent[axis], K = a->extent[axis + 1];
+  for (int64_t k = 0; k < K; k++) {
+    for (int64_t i = 0; i < ROWS; i++) {
+      int64_t m = first + i;
+      rows[k * ROWS + i] = m < M ? ref_f32(a, at + m * a->stride[axis] + k * a->stride[axis + 1]) : 0.0;
+    }
+  }
+}
+
+void ref_matmul(const ref_line *line)
+{
+  const ref_tensor *a = &line->in[0], *b = &line->in[1], *bias = &line->in[2], *y = &line->out[0];
+  const tsr_op_attributes *attributes = &line->attributes;
+  const int32_t axis = y->rank - 2; /* of m in a and y, of k in b */
+  const int64_t M = y->extent[axis], N = y->extent[axis + 1], K = a->extent[axis + 1];
+  double *rows = line->scratch, *column = rows + K * ROWS;
+
+  assert(y->rank >= 2 && a->rank == y->rank && b->rank == y->rank);
+  assert(a->extent[axis] == M && b->extent[axis] == K && b->extent[axis + 1] == N);
+  assert(a->dtype == TSR_F32 && y->dtype == TSR_F32);
+  assert(!ref_present(bias) || (bias->dtype == TSR_F32 && ref_same_extents(bias, y)));
+
+  for (int64_t matrix = 0; matrix < ref_count(y, axis); matrix++) {
+    const int64_t a_at = ref_at(a, axis, matrix), b_at = ref_at(b, axis, matrix);
+    const int64_t bias_at = ref_at(bias, axis, matrix), y_at = ref_at(y, axis, matrix);
+    for (int64_t first = 0; first < M; first += ROWS) {
+      widen_rows(a, a_at, first, rows);
+      for (int64_t n = 0; n < N; n++) {
+        double sum[ROWS] = {0};
+        ref_widen_row(b, b_at + n * b->stride[axis + 1], b->stride[axis], K, column);
+        for (int64_t k = 0; k < K; k++) {
+          for (int64_t i = 0; i < ROWS; i++) {
+            sum[i] += rows[k * ROWS + i] * column[k];
+          }
+        }
+        for (int64_t i = 0; i < ROWS && first + i < M; i++) {
+          const int64_t m = first + i;
+          double z = attributes->alpha * sum[i];
+          if (ref_present(bias)) {
+            z += ref_f32(bias, bias_at + m * bias->stride[axis] + n * bias->stride[axis + 1]);
+          }
+          ref_set_f32(y, y_at + m * y->stride[axis] + n * y->stride[axis + 1], ref_activate(attributes->activation, z));
+        }
+      }
+    }
+  }
+}
