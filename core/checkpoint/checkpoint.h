@@ -15,55 +15,73 @@
 typedef struct tsr_checkpoint tsr_checkpoint;
 
 typedef struct tsr_checkpoint_tensor {
-  const char *name; /* lives as long as the checkpoint */
-  tsr_dtype dtype;  /* TSR_F32, TSR_F16, TSR_BF16, TSR_I8, TSR_I32 */
-  int32_t rank;     /* 0 to TSR_MAX_RANK */
-  tsr_shape shape;
+  const char *name;  /* lives as long as the checkpoint */
+  tsr_dtype dtype;   /* TSR_F32, TSR_F16, TSR_BF16, TSR_I8, TSR_I32; 0: listed, but nothing can be done with it */
+  const char *type;  /* as the file spells it: "F32", "F64"; static */
+  int32_t rank;      /* as stored; above TSR_MAX_RANK, dtype is 0 */
+  tsr_shape shape;   /* of rank 0 if the stored rank is above TSR_MAX_RANK */
   const void *bytes; /* in the mapping; may be unaligned: read with memcpy or tsr_checkpoint_widen */
   size_t size;
+  const char *path; /* the file that holds it */
 } tsr_checkpoint_tensor;
 
-/* Maps a safetensors file (form: 8 bytes of header length, a JSON header, data). *checkpoint is the caller's until
- * tsr_checkpoint_close. Errors: TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_OUT_OF_MEMORY. */
+/* Maps a safetensors file, or the weights of a folder: model.safetensors, or the shards that model.safetensors.index.json
+ * lists. *checkpoint is the caller's until tsr_checkpoint_close; immutable: any number of threads. Errors: TSR_ERR_IO,
+ * TSR_ERR_FORMAT, TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_checkpoint_open(const char *path, tsr_checkpoint **checkpoint) TSR_MUST_CHECK;
 
-/* The same from memory that the caller keeps (tests, fuzzing). `name` stands for the file in messages. */
+/* The same for the bytes of one file, in memory that the caller keeps (tests, fuzzing). `name` stands for the file in
+ * messages. */
 tsr_status tsr_checkpoint_parse(const char *name, const void *bytes, size_t size,
                                 tsr_checkpoint **checkpoint) TSR_MUST_CHECK;
 
 void tsr_checkpoint_close(tsr_checkpoint *checkpoint); /* takes NULL */
 
+/* 1 if the folder holds weights that tsr_checkpoint_open would try to read. */
+int tsr_checkpoint_exists(const char *folder);
+
+/* What was opened: the file or the folder. */
 const char *tsr_checkpoint_path(const tsr_checkpoint *checkpoint);
+
+/* The tensors, sorted by name. index: 0 .. count - 1. */
 int32_t tsr_checkpoint_count(const tsr_checkpoint *checkpoint);
 const tsr_checkpoint_tensor *tsr_checkpoint_at(const tsr_checkpoint *checkpoint, int32_t index);
 
 /* The tensor of that name, or NULL. */
 const tsr_checkpoint_tensor *tsr_checkpoint_find(const tsr_checkpoint *checkpoint, const char *name);
 
-/* Elements first .. first+count-1 of a tensor as `dtype` (f32, f16 or bf16; i32 stays i32). Errors: TSR_ERR_DTYPE,
- * TSR_ERR_ARGUMENT. */
+/* The tensor of that name, which must be there, have that shape, and be f32, f16 or bf16. Errors: TSR_ERR_FORMAT, naming file and
+ * tensor, what was expected and what was found. */
+tsr_status tsr_checkpoint_get(const tsr_checkpoint *checkpoint, const char *name, const tsr_shape *shape,
+                              const tsr_checkpoint_tensor **tensor) TSR_MUST_CHECK;
+
+/* Elements first .. first+count-1 of a tensor as `dtype` (between f32, f16 and bf16; another type only as itself). Errors:
+ * TSR_ERR_DTYPE, TSR_ERR_ARGUMENT. */
 tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, tsr_dtype dtype,
                                 void *out) TSR_MUST_CHECK;
 
 /* ------------------------------------------------------------------------------------------------------------------
  * JSON objects read from a file (config.json). Duplicate keys, trailing text and broken UTF-8 are errors. A key that is absent or
- * null keeps *value as it was (the default). The last error is sticky: tsr_config_status.
+ * null keeps *value as it was (the default). The first error is kept: after it the getters do nothing, and tsr_config_status
+ * tells. A config belongs to one thread at a time.
  */
 typedef struct tsr_config {
   char *path; /* for messages */
   json_t *root;
   tsr_status status; /* first error of the getters */
+  char message[512]; /* of that error */
 } tsr_config;
 
+/* *config is zeroed on failure, and to be finished after success. Errors: TSR_ERR_IO, TSR_ERR_FORMAT. */
 tsr_status tsr_config_open(const char *path, tsr_config *config) TSR_MUST_CHECK;
 tsr_status tsr_config_parse(const char *name, const char *text, size_t size, tsr_config *config) TSR_MUST_CHECK;
 void tsr_config_finish(tsr_config *config); /* takes a zeroed one */
 
-/* Getters: each checks the type and the range low .. high. */
+/* Getters: each checks the type and the range low .. high; the message names file, key, what was expected and what was found. */
 void tsr_config_int(tsr_config *config, const char *key, int64_t low, int64_t high, int32_t *value);
 void tsr_config_float(tsr_config *config, const char *key, double low, double high, float *value);
 void tsr_config_bool(tsr_config *config, const char *key, int32_t *value);
-/* *value points into the config. */
+/* *value points into the config and lives as long. */
 void tsr_config_text(tsr_config *config, const char *key, const char **value);
 int tsr_config_has(const tsr_config *config, const char *key); /* 1: present and not null */
 /* The getters' first error, with its message as the thread's. */

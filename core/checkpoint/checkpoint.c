@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/checkpoint/checkpoint.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+#include "core/checkpoint/file.h"
+#include "core/checkpoint/json.h"
+#include "core/checkpoint/safetensors.h"
+
+static const char single_name[] = "model.safetensors";
+static const char index_name[] = "model.safetensors.index.json";
+static const char index_map[] = "weight_map";
+
+/* One file of a checkpoint. */
+typedef struct part {
+  char *path;
+  tsr_file file; /* zeroed for memory of the caller's */
+  tsr_safetensors content;
+} part;
+
+struct tsr_checkpoint {
+  char *path;
+  part *parts;
+  int32_t n_parts;
+  tsr_checkpoint_tensor *tensors; /* sorted by name */
+  int32_t count;
+};
+
+static char *copy_text(const char *text)
+{
+  char *copy = strdup(text);
+  if (!copy)
+    (void)tsr_fail_memory(strlen(text) + 1);
+  return copy;
+}
+
+static tsr_status create(const char *path, int32_t n_parts, tsr_checkpoint **checkpoint)
+{
+  tsr_checkpoint *made = calloc(1, sizeof *made);
+  if (!made)
+    return tsr_fail_memory(sizeof *made);
+  made->path = copy_text(path);
+  made->parts = calloc((size_t)n_parts + 1, sizeof *made->parts);
+  made->n_parts = n_parts;
+  *checkpoint = made;
+  return made->path && made->parts ? TSR_OK : tsr_fail_memory(((size_t)n_parts + 1) * sizeof *made->parts);
+}
+
+void tsr_checkpoint_close(tsr_checkpoint *checkpoint)
+{
+  if (!checkpoint)
+    return;
+  for (int32_t i = 0; checkpoint->parts && i < checkpoint->n_parts; i++) {
+    tsr_safetensors_finish(&checkpoint->parts[i].content);
+    tsr_file_unmap(&checkpoint->parts[i].file);
+    free(checkpoint->parts[i].path);
+  }
+  free(checkpoint->parts);
+  free(checkpoint->tensors);
+  free(checkpoint->path);
+  free(checkpoint);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+  return strcmp(((const tsr_checkpoint_tensor *)a)->name, ((const tsr_checkpoint_tensor *)b)->name);
+}
+
+static int compare_key(const void *key, const void *tensor)
+{
+  return strcmp(key, ((const tsr_checkpoint_tensor *)tensor)->name);
+}
+
+/* Makes the checkpoint's table from its parts. With a map (tensor -> file), only what the map places in a part is taken from it. */
+static tsr_status gather(tsr_checkpoint *checkpoint, const json_t *map)
+{
+  size_t total = 0;
+  for (int32_t p = 0; p < checkpoint->n_parts; p++)
+    total += (size_t)checkpoint->parts[p].content.count;
+  checkpoint->tensors = calloc(total + 1, sizeof *checkpoint->tensors);
+  if (!checkpoint->tensors)
+    return tsr_fail_memory((total + 1) * sizeof *checkpoint->tensors);
+  for (int32_t p = 0; p < checkpoint->n_parts; p++) {
+    const part *from = &checkpoint->parts[p];
+    const char *slash = strrchr(from->path, '/');
+    const char *file_name = slash ? slash + 1 : from->path;
+    for (int32_t i = 0; i < from->content.count; i++) {
+      const char *place = map ? json_string_value(json_object_get(map, from->content.tensors[i].name)) : file_name;
+      if (place && strcmp(place, file_name) == 0)
+        checkpoint->tensors[checkpoint->count++] = from->content.tensors[i];
+    }
+  }
+  qsort(checkpoint->tensors, (size_t)checkpoint->count, sizeof *checkpoint->tensors, compare_names);
+  return TSR_OK;
+}
+
+/* `path` becomes the part's. */
+static tsr_status open_part(char *path, part *into)
+{
+  into->path = path;
+  if (!path)
+    return TSR_ERR_OUT_OF_MEMORY;
+  TSR_TRY(tsr_file_map(path, &into->file));
+  return tsr_safetensors_parse(path, into->file.bytes, into->file.size, &into->content);
+}
+
+static tsr_status open_single(char *path, tsr_checkpoint *checkpoint)
+{
+  TSR_TRY(open_part(path, &checkpoint->parts[0]));
+  return gather(checkpoint, NULL);
+}
+
+/* A shard lies beside its index: a name with a folder in it could reach any file of the machine. */
+static int is_plain_name(const char *name)
+{
+  return name[0] != 0 && name[0] != '.' && !strchr(name, '/') && !strchr(name, '\\');
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The distinct file names of a map, checked and sorted. *names is allocated; the texts are the map's. */
+static tsr_status list_shards(const char *path, const json_t *map, const char ***names, int32_t *n_names)
+{
+  const char **list = calloc(json_object_size(map) + 1, sizeof *list);
+  if (!list)
+    return tsr_fail_memory((json_object_size(map) + 1) * sizeof *list);
+  *names = list;
+  size_t count = 0;
+  const char *tensor;
+  json_t *value;
+  json_object_foreach((json_t *)map, tensor, value)
+  {
+    if (!json_is_string(value) || !is_plain_name(json_string_value(value)))
+      return tsr_fail(TSR_ERR_FORMAT, "%s: %s: tensor %s: expected the name of a file in the same folder, found %s",
+                      path, index_map, tsr_quote(tensor).text, tsr_json_show(value).text);
+    list[count++] = json_string_value(value);
+  }
+  qsort(list, count, sizeof *list, compare_texts);
+  int32_t distinct = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (i == 0 || strcmp(list[i], list[i - 1]) != 0)
+      list[distinct++] = list[i];
+  }
+  *n_names = distinct;
+  return TSR_OK;
+}
+
+static tsr_status check_all_found(const tsr_checkpoint *checkpoint, const json_t *map)
+{
+  const char *tensor;
+  json_t *value;
+  json_object_foreach((json_t *)map, tensor, value)
+  {
+    if (!tsr_checkpoint_find(checkpoint, tensor))
+      return tsr_fail(TSR_ERR_FORMAT, "%s/%s: tensor %s is missing: %s places it there", checkpoint->path,
+                      json_string_value(value), tsr_quote(tensor).text, index_name);
+  }
+  return TSR_OK;
+}
+
+static tsr_status open_shards(const char *folder, const json_t *map, const char *const *names,
+                              tsr_checkpoint *checkpoint)
+{
+  for (int32_t i = 0; i < checkpoint->n_parts; i++)
+    TSR_TRY(open_part(tsr_path_join(folder, names[i]), &checkpoint->parts[i]));
+  TSR_TRY(gather(checkpoint, map));
+  return check_all_found(checkpoint, map);
+}
+
+static tsr_status open_index(const char *folder, const char *path, tsr_checkpoint **checkpoint)
+{
+  tsr_config index;
+  TSR_TRY(tsr_config_open(path, &index));
+  const json_t *map = json_object_get(index.root, index_map);
+  const char **names = NULL;
+  int32_t n_names = 0;
+  tsr_status status = TSR_OK;
+  if (!json_is_object(map))
+    status = tsr_fail(TSR_ERR_FORMAT, "%s: %s: expected an object of tensors and file names, found %s", path, index_map,
+                      tsr_json_show(map).text);
+  if (status == TSR_OK)
+    status = list_shards(path, map, &names, &n_names);
+  if (status == TSR_OK)
+    status = create(folder, n_names, checkpoint);
+  if (status == TSR_OK)
+    status = open_shards(folder, map, names, *checkpoint);
+  free(names);
+  tsr_config_finish(&index);
+  return status;
+}
+
+static tsr_status fail_no_weights(const char *folder)
+{
+  char *pickle = tsr_path_join(folder, "pytorch_model.bin");
+  int has_pickle = pickle && tsr_path_exists(pickle);
+  free(pickle);
+  return tsr_fail(TSR_ERR_IO, "%s: expected weights in %s or %s, found neither%s", folder, single_name, index_name,
+                  has_pickle ? "; pytorch_model.bin must be converted to safetensors first" : "");
+}
+
+static tsr_status open_folder(const char *folder, tsr_checkpoint **checkpoint)
+{
+  char *single = tsr_path_join(folder, single_name);
+  char *index = tsr_path_join(folder, index_name);
+  tsr_status status;
+  if (!single || !index) {
+    status = TSR_ERR_OUT_OF_MEMORY;
+  } else if (tsr_path_exists(single)) {
+    status = create(folder, 1, checkpoint);
+    if (status == TSR_OK) {
+      status = open_single(single, *checkpoint);
+      single = NULL;
+    }
+  } else if (tsr_path_exists(index)) {
+    status = open_index(folder, index, checkpoint);
+  } else {
+    status = fail_no_weights(folder);
+  }
+  free(single);
+  free(index);
+  return status;
+}
+
+/* Hands over a checkpoint that was made completely, and closes another. */
+static tsr_status settle(tsr_status status, tsr_checkpoint *made, tsr_checkpoint **checkpoint)
+{
+  if (status != TSR_OK) {
+    tsr_checkpoint_close(made);
+    made = NULL;
+  }
+  *checkpoint = made;
+  return status;
+}
+
+tsr_status tsr_checkpoint_open(const char *path, tsr_checkpoint **checkpoint)
+{
+  tsr_checkpoint *made = NULL;
+  tsr_status status;
+  if (tsr_path_is_folder(path)) {
+    status = open_folder(path, &made);
+  } else {
+    status = create(path, 1, &made);
+    if (status == TSR_OK)
+      status = open_single(copy_text(path), made);
+  }
+  return settle(status, made, checkpoint);
+}
+
+static tsr_status parse_single(const void *bytes, size_t size, tsr_checkpoint *checkpoint)
+{
+  part *only = &checkpoint->parts[0];
+  only->path = copy_text(checkpoint->path);
+  if (!only->path)
+    return TSR_ERR_OUT_OF_MEMORY;
+  TSR_TRY(tsr_safetensors_parse(only->path, bytes, size, &only->content));
+  return gather(checkpoint, NULL);
+}
+
+tsr_status tsr_checkpoint_parse(const char *name, const void *bytes, size_t size, tsr_checkpoint **checkpoint)
+{
+  tsr_checkpoint *made = NULL;
+  tsr_status status = create(name, 1, &made);
+  if (status == TSR_OK)
+    status = parse_single(bytes, size, made);
+  return settle(status, made, checkpoint);
+}
+
+int tsr_checkpoint_exists(const char *folder)
+{
+  static const char *const names[] = {single_name, index_name};
+  int found = 0;
+  for (size_t i = 0; i < sizeof names / sizeof names[0] && !found; i++) {
+    char *path = tsr_path_join(folder, names[i]);
+    found = path && tsr_path_exists(path);
+    free(path);
+  }
+  return found;
+}
+
+const char *tsr_checkpoint_path(const tsr_checkpoint *checkpoint)
+{
+  return checkpoint->path;
+}
+
+int32_t tsr_checkpoint_count(const tsr_checkpoint *checkpoint)
+{
+  return checkpoint->count;
+}
+
+const tsr_checkpoint_tensor *tsr_checkpoint_at(const tsr_checkpoint *checkpoint, int32_t index)
+{
+  return &checkpoint->tensors[index];
+}
+
+const tsr_checkpoint_tensor *tsr_checkpoint_find(const tsr_checkpoint *checkpoint, const char *name)
+{
+  return bsearch(name, checkpoint->tensors, (size_t)checkpoint->count, sizeof *checkpoint->tensors, compare_key);
+}
+
+tsr_status tsr_checkpoint_get(const tsr_checkpoint *checkpoint, const char *name, const tsr_shape *shape,
+                              const tsr_checkpoint_tensor **tensor)
+{
+  const tsr_checkpoint_tensor *found = tsr_checkpoint_find(checkpoint, name);
+  if (!found)
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor %s is missing", checkpoint->path, tsr_quote(name).text);
+  if (found->rank > TSR_MAX_RANK)
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor %s: expected rank %d, found %d", found->path, tsr_quote(name).text,
+                    (int)shape->rank, (int)found->rank);
+  if (!tsr_shape_equal(shape, &found->shape)) {
+    char expected[96];
+    char actual[96];
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor %s: expected the shape %s, found %s", found->path, tsr_quote(name).text,
+                    tsr_shape_print(shape, expected, sizeof expected),
+                    tsr_shape_print(&found->shape, actual, sizeof actual));
+  }
+  if (found->dtype != TSR_F32 && found->dtype != TSR_F16 && found->dtype != TSR_BF16)
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor %s: expected type F32, F16 or BF16, found %s", found->path,
+                    tsr_quote(name).text, found->type);
+  *tensor = found;
+  return TSR_OK;
+}
+
+tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, tsr_dtype dtype,
+                                void *out)
+{
+  size_t element = tsr_dtype_size(tensor->dtype);
+  if (element == 0)
+    return tsr_fail(TSR_ERR_DTYPE, "%s: tensor %s: type %s of rank %d cannot be read", tensor->path,
+                    tsr_quote(tensor->name).text, tensor->type, (int)tensor->rank);
+  int64_t elements = (int64_t)(tensor->size / element);
+  if (first < 0 || count < 0 || first > elements || count > elements - first)
+    return tsr_fail(TSR_ERR_ARGUMENT, "%s: tensor %s: %" PRId64 " elements from %" PRId64 " on: it has %" PRId64,
+                    tensor->path, tsr_quote(tensor->name).text, count, first, elements);
+  tsr_status status =
+      tsr_convert(tensor->dtype, (const char *)tensor->bytes + (size_t)first * element, dtype, out, count);
+  return tsr_fail_context(status, "%s: tensor %s", tensor->path, tsr_quote(tensor->name).text);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/checkpoint/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Copies text, control characters replaced, and marks a cut that does not split a UTF-8 character. */
+static void copy_printable(const char *text, size_t size, char *out, size_t room)
+{
+  static const char cut[] = "...";
+  size_t kept = size;
+  if (size >= room) {
+    kept = room - sizeof cut;
+    while (kept > 0 && ((unsigned char)text[kept] & 0xC0) == 0x80)
+      kept--;
+  }
+  for (size_t i = 0; i < kept; i++) {
+    unsigned char byte = (unsigned char)text[i];
+    out[i] = byte < 0x20 || byte == 0x7F ? '?' : text[i];
+  }
+  if (kept < size) {
+    memcpy(out + kept, cut, sizeof cut);
+  } else {
+    out[kept] = 0;
+  }
+}
+
+tsr_quoted tsr_quote(const char *text)
+{
+  tsr_quoted quoted;
+  quoted.text[0] = '"';
+  copy_printable(text, strlen(text), quoted.text + 1, sizeof quoted.text - 2);
+  strcat(quoted.text, "\"");
+  return quoted;
+}
+
+tsr_quoted tsr_json_show(const json_t *value)
+{
+  tsr_quoted shown;
+  char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+  const char *found = text ? text : "nothing";
+  copy_printable(found, strlen(found), shown.text, sizeof shown.text);
+  free(text);
+  return shown;
+}
+
+/* Where the first number beyond 64 bits stands, in a text read with integers as reals: the keys from the root on, such as
+ * "encoder.weight" "shape". Writes them to `where` and returns 1, or returns 0. */
+static int find_large_number(const json_t *value, char *where, size_t room)
+{
+  if (json_is_real(value)) {
+    double number = json_real_value(value);
+    return number >= 9223372036854775808.0 || number < -9223372036854775808.0;
+  }
+  if (json_is_array(value)) {
+    size_t index;
+    json_t *item;
+    json_array_foreach(value, index, item)
+    {
+      if (find_large_number(item, where, room))
+        return 1;
+    }
+  }
+  if (json_is_object(value)) {
+    size_t length = strlen(where);
+    const char *key;
+    json_t *item;
+    json_object_foreach((json_t *)value, key, item)
+    {
+      snprintf(where + length, room - length, "%s%s", length > 0 ? " " : "", tsr_quote(key).text);
+      if (find_large_number(item, where, room))
+        return 1;
+      where[length] = 0;
+    }
+  }
+  return 0;
+}
+
+static tsr_status fail_large_number(const char *name, const void *text, size_t size, const json_error_t *error)
+{
+  char where[512] = "";
+  json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, NULL);
+  int found = root && find_large_number(root, where, sizeof where);
+  json_decref(root);
+  if (found)
+    return tsr_fail(TSR_ERR_FORMAT, "%s: %s: a number is too large: expected at most 2^63 - 1", name, where);
+  return tsr_fail(TSR_ERR_FORMAT, "%s: line %d: %s", name, error->line, error->text);
+}
+
+static int is_infinity_or_nan(const char *text, size_t size, const json_error_t *error)
+{
+  static const char *const words[] = {"NaN", "Infinity"};
+  size_t end = error->position > 0 ? (size_t)error->position : 0;
+  for (size_t w = 0; w < sizeof words / sizeof words[0]; w++) {
+    size_t length = strlen(words[w]);
+    /* The parser stops after the word, or after the sign before it. */
+    size_t first = end > length ? end - length : 0;
+    for (size_t at = first; at <= end && at + length <= size; at++) {
+      if (memcmp(text + at, words[w], length) == 0)
+        return 1;
+    }
+  }
+  return 0;
+}
+
+tsr_status tsr_json_parse(const char *name, const void *text, size_t size, json_t **root)
+{
+  *root = NULL;
+  if (size == 0)
+    return tsr_fail(TSR_ERR_FORMAT, "%s: the file is empty: expected JSON", name);
+  json_error_t error;
+  json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+  if (!value) {
+    enum json_error_code code = json_error_code(&error);
+    if (code == json_error_out_of_memory)
+      return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "%s: out of host memory", name);
+    if (code == json_error_numeric_overflow)
+      return fail_large_number(name, text, size, &error);
+    if (code == json_error_invalid_syntax && is_infinity_or_nan(text, size, &error))
+      return tsr_fail(TSR_ERR_FORMAT, "%s: line %d, column %d: NaN and Infinity are not JSON: expected a finite number",
+                      name, error.line, error.column);
+    char reason[sizeof error.text];
+    copy_printable(error.text, strlen(error.text), reason, sizeof reason);
+    return tsr_fail(TSR_ERR_FORMAT, "%s: line %d, column %d: not valid JSON: %s", name, error.line, error.column,
+                    reason);
+  }
+  if (!json_is_object(value)) {
+    tsr_quoted shown = tsr_json_show(value);
+    json_decref(value);
+    return tsr_fail(TSR_ERR_FORMAT, "%s: expected a JSON object, found %s", name, shown.text);
+  }
+  *root = value;
+  return TSR_OK;
+}
