@@ -51,7 +51,7 @@ static int find_large_number(const json_t *value, char *where, size_t room)
 {
   if (json_is_real(value)) {
     double number = json_real_value(value);
-    return number >= 9223372036854775808.0 || number < -9223372036854775808.0;
+    return number >= 9223372036854775808.0 || number <= -9223372036854775808.0;
   }
   if (json_is_array(value)) {
     size_t index;
@@ -84,7 +84,7 @@ static tsr_status fail_large_number(const char *name, const void *text, size_t s
   int found = root && find_large_number(root, where, sizeof where);
   json_decref(root);
   if (found)
-    return tsr_fail(TSR_ERR_FORMAT, "%s: %s: a number is too large: expected at most 2^63 - 1", name, where);
+    return tsr_fail(TSR_ERR_FORMAT, "%s: %s: a number is too large: expected an integer of 64 bits", name, where);
   return tsr_fail(TSR_ERR_FORMAT, "%s: line %d: %s", name, error->line, error->text);
 }
 
