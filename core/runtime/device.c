@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Open devices and their buffers.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+#include "core/runtime/executable.h"
+#include "core/runtime/internal.h"
+
+tsr_status tsr_device_open_found(tsr_runtime *runtime, const tsr_found_device *found, tsr_device **out)
+{
+  *out = NULL;
+  tsr_device *device = calloc(1, sizeof *device);
+  if (!device)
+    return tsr_fail_memory(sizeof *device);
+  device->runtime = runtime;
+  device->backend = found->backend;
+  device->properties = found->properties;
+  memcpy(device->name, found->name, sizeof device->name);
+  pthread_mutex_init(&device->lock, NULL);
+
+  pthread_mutex_lock(&found->backend->opening);
+  tsr_backend_device *handle = NULL;
+  tsr_status status = TSR_DEVICE_SLOT(device, device_open, found->backend->context, found->index, &handle);
+  pthread_mutex_unlock(&found->backend->opening);
+  if (status == TSR_OK && !handle)
+    status =
+        tsr_fail(TSR_ERR_PLUGIN, "%s: device_open succeeded without a device: a fault of the backend", device->name);
+  if (status != TSR_OK) {
+    pthread_mutex_destroy(&device->lock);
+    free(device);
+    return status;
+  }
+  device->handle = handle;
+  *out = device;
+  return TSR_OK;
+}
+
+void tsr_device_close(tsr_device *device)
+{
+  if (!device)
+    return;
+  pthread_mutex_lock(&device->backend->opening);
+  TSR_DEVICE_VOID_SLOT(device, device_close, device->handle);
+  pthread_mutex_unlock(&device->backend->opening);
+  pthread_mutex_destroy(&device->lock);
+  free(device);
+}
+
+const char *tsr_device_name(const tsr_device *device)
+{
+  return device->name;
+}
+
+const tsr_device_properties *tsr_device_get_properties(const tsr_device *device)
+{
+  return &device->properties;
+}
+
+tsr_runtime *tsr_device_runtime(const tsr_device *device)
+{
+  return device->runtime;
+}
+
+tsr_status tsr_device_get_counters(tsr_device *device, tsr_device_counters *counters)
+{
+  if (!device || !counters)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_get_counters: device and counters must not be NULL");
+  *counters = (tsr_device_counters){.struct_size = sizeof *counters};
+  tsr_status status = TSR_OK;
+  pthread_mutex_lock(&device->lock);
+  if (device->backend->table.counters)
+    status = TSR_DEVICE_SLOT(device, counters, device->handle, counters);
+  pthread_mutex_unlock(&device->lock);
+  return status;
+}
+
+int tsr_device_supports(tsr_device *device, const tsr_program *program, int32_t line)
+{
+  if (!device || !program || line < 0 || line >= tsr_program_line_count(program))
+    return 0;
+  pthread_mutex_lock(&device->lock);
+  int supported = tsr_device_supports_line(device, tsr_program_describe(program), line);
+  pthread_mutex_unlock(&device->lock);
+  return supported;
+}
+
+tsr_status tsr_device_settle(tsr_device *device, const tsr_backend_buffer *buffer)
+{
+  tsr_executable *next;
+  for (tsr_executable *executable = device->in_flight; executable; executable = next) {
+    next = executable->next_in_flight;
+    if (!buffer || tsr_executable_uses(executable, buffer))
+      TSR_TRY(tsr_executable_settle(executable));
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_buffer_create_locked(tsr_device *device, int64_t size, int32_t usage, const char *what, tsr_buffer **out)
+{
+  *out = NULL;
+  const tsr_device_properties *properties = &device->properties;
+  uint64_t limit = properties->max_buffer_size;
+  if (properties->memory && (!limit || limit > properties->memory))
+    limit = properties->memory;
+  if (limit && (uint64_t)size > limit)
+    return tsr_fail(TSR_ERR_DEVICE_MEMORY,
+                    "%s: %s would take %" PRId64 " bytes in one buffer, the device takes at most %" PRIu64
+                    ": use a smaller batch, shorter sequences, or a device with more memory",
+                    device->name, what, size, limit);
+  tsr_buffer *buffer = calloc(1, sizeof *buffer);
+  if (!buffer)
+    return tsr_fail_memory(sizeof *buffer);
+  buffer->device = device;
+  buffer->size = size;
+  tsr_status status = TSR_OK;
+  if (size > 0)
+    status = TSR_DEVICE_SLOT(device, buffer_create, device->handle, (uint64_t)size, usage, &buffer->handle);
+  if (status == TSR_OK && size > 0 && !buffer->handle)
+    status =
+        tsr_fail(TSR_ERR_PLUGIN, "%s: buffer_create succeeded without a buffer: a fault of the backend", device->name);
+  if (status == TSR_ERR_DEVICE_MEMORY || status == TSR_ERR_OUT_OF_MEMORY)
+    tsr_fail(status, "%s (%" PRId64 " bytes for %s: use a smaller batch or shorter sequences, or free memory)",
+             tsr_error_message(), size, what);
+  if (status != TSR_OK) {
+    free(buffer);
+    return status;
+  }
+  *out = buffer;
+  return TSR_OK;
+}
+
+void tsr_buffer_destroy_locked(tsr_buffer *buffer)
+{
+  if (!buffer)
+    return;
+  if (buffer->handle) {
+    if (tsr_device_settle(buffer->device, buffer->handle) != TSR_OK)
+      tsr_log(TSR_LOG_WARNING, "%s", tsr_error_message());
+    TSR_DEVICE_VOID_SLOT(buffer->device, buffer_destroy, buffer->handle);
+  }
+  free(buffer);
+}
+
+tsr_status tsr_buffer_create(tsr_device *device, int64_t size, int32_t usage, tsr_buffer **buffer)
+{
+  if (!device || !buffer)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_buffer_create: device and buffer must not be NULL");
+  *buffer = NULL;
+  if (size < 0)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_buffer_create: the size is %" PRId64 ", it must not be negative", size);
+  if (usage < TSR_BUFFER_DEVICE || usage > TSR_BUFFER_READBACK)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_buffer_create: %d is no usage (TSR_BUFFER_*)", (int)usage);
+  pthread_mutex_lock(&device->lock);
+  tsr_status status = tsr_buffer_create_locked(device, size, usage, "a buffer", buffer);
+  pthread_mutex_unlock(&device->lock);
+  return status;
+}
+
+void tsr_buffer_destroy(tsr_buffer *buffer)
+{
+  if (!buffer)
+    return;
+  tsr_device *device = buffer->device;
+  pthread_mutex_lock(&device->lock);
+  tsr_buffer_destroy_locked(buffer);
+  pthread_mutex_unlock(&device->lock);
+}
+
+int64_t tsr_buffer_size(const tsr_buffer *buffer)
+{
+  return buffer->size;
+}
+
+static tsr_status check_range(const char *caller, const tsr_buffer *buffer, int64_t offset, int64_t size,
+                              const void *bytes)
+{
+  if (!buffer || (!bytes && size != 0))
+    return tsr_fail(TSR_ERR_ARGUMENT, "%s: buffer and bytes must not be NULL", caller);
+  if (offset < 0 || size < 0 || offset > buffer->size || size > buffer->size - offset)
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "%s: %" PRId64 " bytes at offset %" PRId64 " do not lie within the buffer's %" PRId64 " bytes",
+                    caller, size, offset, buffer->size);
+  return TSR_OK;
+}
+
+tsr_status tsr_buffer_write(tsr_buffer *buffer, int64_t offset, int64_t size, const void *bytes)
+{
+  TSR_TRY(check_range("tsr_buffer_write", buffer, offset, size, bytes));
+  if (size == 0)
+    return TSR_OK;
+  tsr_device *device = buffer->device;
+  pthread_mutex_lock(&device->lock);
+  tsr_status status = tsr_device_settle(device, buffer->handle);
+  if (status == TSR_OK)
+    status = TSR_DEVICE_SLOT(device, buffer_write, buffer->handle, (uint64_t)offset, (uint64_t)size, bytes);
+  pthread_mutex_unlock(&device->lock);
+  return status;
+}
+
+tsr_status tsr_buffer_read(tsr_buffer *buffer, int64_t offset, int64_t size, void *bytes)
+{
+  TSR_TRY(check_range("tsr_buffer_read", buffer, offset, size, bytes));
+  if (size == 0)
+    return TSR_OK;
+  tsr_device *device = buffer->device;
+  pthread_mutex_lock(&device->lock);
+  tsr_status status = tsr_device_settle(device, buffer->handle);
+  if (status == TSR_OK)
+    status = TSR_DEVICE_SLOT(device, buffer_read, buffer->handle, (uint64_t)offset, (uint64_t)size, bytes);
+  pthread_mutex_unlock(&device->lock);
+  return status;
+}

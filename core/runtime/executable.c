@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Executables: made, run, read and written.
+ */
+#include "core/runtime/executable.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+
+enum { MAX_BOUNCE = 16 << 20 /* bytes at a time between two devices */ };
+
+int tsr_device_supports_line(tsr_device *device, const tsr_program_desc *description, int32_t line)
+{
+  tsr_slot_enter();
+  int32_t supported = device->backend->table.supports(device->handle, description, line);
+  (void)tsr_slot_leave(device->name, "supports", TSR_OK);
+  return supported == 1;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * Locks
+ */
+
+/* A device's lock before that of one at a higher address, so that two executables that share two devices cannot wait for
+ * each other. */
+static void lock_sides(const tsr_executable *executable)
+{
+  tsr_device *a = executable->sides[0].device, *b = executable->sides[1].device;
+  if (b && (uintptr_t)b < (uintptr_t)a) {
+    tsr_device *swap = a;
+    a = b;
+    b = swap;
+  }
+  pthread_mutex_lock(&a->lock);
+  if (b)
+    pthread_mutex_lock(&b->lock);
+}
+
+static void unlock_sides(const tsr_executable *executable)
+{
+  pthread_mutex_unlock(&executable->sides[0].device->lock);
+  if (executable->sides[1].device)
+    pthread_mutex_unlock(&executable->sides[1].device->lock);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * Runs in flight. Only executables with one side have them: with two, start waits for all but nothing.
+ */
+
+static void put_in_flight(tsr_executable *executable)
+{
+  if (executable->is_in_flight)
+    return;
+  tsr_device *device = executable->sides[0].device;
+  executable->next_in_flight = device->in_flight;
+  device->in_flight = executable;
+  executable->is_in_flight = 1;
+}
+
+static void take_out_of_flight(tsr_executable *executable)
+{
+  tsr_executable **link = &executable->sides[0].device->in_flight;
+  while (*link != executable)
+    link = &(*link)->next_in_flight;
+  *link = executable->next_in_flight;
+  executable->next_in_flight = NULL;
+  executable->is_in_flight = 0;
+}
+
+int tsr_executable_uses(const tsr_executable *executable, const tsr_backend_buffer *buffer)
+{
+  const tsr_side *side = &executable->sides[0];
+  for (int32_t i = 0; i < side->n_buffers; i++)
+    if (side->buffers[i] == buffer)
+      return 1;
+  return 0;
+}
+
+tsr_status tsr_executable_settle(tsr_executable *executable)
+{
+  if (!executable->is_in_flight)
+    return TSR_OK;
+  take_out_of_flight(executable);
+  executable->run_status = TSR_DEVICE_SLOT(executable->sides[0].device, wait, executable->segments[0].handle);
+  return executable->run_status;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * Making
+ */
+
+static tsr_status list_unsupported(const tsr_executable *executable, const tsr_program *program, const char *what)
+{
+  char text[1600] = "", line[400];
+  int32_t n = 0, shown = 0;
+  for (int32_t i = 0; i < executable->n_lines; i++) {
+    if (!executable->line_side[i])
+      continue;
+    n++;
+    tsr_program_print_line(program, i, line, sizeof line);
+    if (strlen(text) + strlen(line) + 32 > sizeof text)
+      continue;
+    tsr_text_append(text, sizeof text, "%sline %d: %s", shown ? "; " : "", (int)i, line);
+    shown++;
+  }
+  if (shown < n)
+    tsr_text_append(text, sizeof text, "; and %d more", (int)(n - shown));
+  return tsr_fail(TSR_ERR_UNSUPPORTED, "%s does not support %d of the program's %d lines%s: %s",
+                  executable->sides[0].device->name, (int)n, (int)executable->n_lines, what, text);
+}
+
+/* The first line of side 1 that the device does not support, or -1. */
+static int32_t first_unsupported(const tsr_executable *executable, const tsr_program_desc *description,
+                                 tsr_device *fallback)
+{
+  int32_t line = -1;
+  pthread_mutex_lock(&fallback->lock);
+  for (int32_t i = 0; i < executable->n_lines && line < 0; i++)
+    if (executable->line_side[i] && !tsr_device_supports_line(fallback, description, i))
+      line = i;
+  pthread_mutex_unlock(&fallback->lock);
+  return line;
+}
+
+/* Fills line_side, and sides[1].device if lines fall back. */
+static tsr_status choose_sides(tsr_executable *executable, const tsr_program *program,
+                               const tsr_compile_options *options)
+{
+  const tsr_program_desc *description = tsr_program_describe(program);
+  tsr_device *device = executable->sides[0].device;
+  int32_t n_unsupported = 0;
+  pthread_mutex_lock(&device->lock);
+  for (int32_t i = 0; i < executable->n_lines; i++) {
+    executable->line_side[i] = !tsr_device_supports_line(device, description, i);
+    n_unsupported += executable->line_side[i];
+  }
+  pthread_mutex_unlock(&device->lock);
+  if (n_unsupported == 0)
+    return TSR_OK;
+  if (options->strict)
+    return list_unsupported(executable, program, ", and falling back was ruled out");
+
+  int n_candidates = options->fallback ? 1 : 2;
+  const tsr_device *last = NULL;
+  int32_t line = -1;
+  for (int i = 0; i < n_candidates; i++) {
+    tsr_device *fallback = options->fallback ? options->fallback : tsr_runtime_fallback(device->runtime, i);
+    if (!fallback || strcmp(fallback->name, device->name) == 0)
+      continue; /* the same device would refuse the same lines */
+    last = fallback;
+    line = first_unsupported(executable, description, fallback);
+    if (line < 0) {
+      executable->sides[1].device = fallback;
+      executable->n_sides = 2;
+      return TSR_OK;
+    }
+  }
+  if (!last)
+    return list_unsupported(executable, program, ", and there is no other device to fall back to (`cpu`, `reference`)");
+  char text[400];
+  return tsr_fail(TSR_ERR_UNSUPPORTED, "neither %s nor the fallback device %s supports line %d: %s", device->name,
+                  last->name, (int)line, tsr_program_print_line(program, line, text, sizeof text));
+}
+
+static tsr_status compile_segment(tsr_executable *executable, tsr_segment *segment, const tsr_program_desc *description)
+{
+  const tsr_side *side = &executable->sides[segment->side];
+  tsr_program_desc part = *description;
+  part.storages = side->storages;
+  part.storage_size = sizeof *side->storages;
+  part.lines = tsr_line_at(description, segment->first_line);
+  part.n_lines = segment->n_lines;
+  tsr_compile_args args = {
+      .struct_size = sizeof args,
+      .n_buffers = side->n_buffers,
+      .program = &part,
+      .buffers = side->buffers,
+      .profile = executable->profile,
+  };
+  TSR_TRY(TSR_DEVICE_SLOT(side->device, compile, side->device->handle, &args, &segment->handle));
+  if (!segment->handle)
+    return tsr_fail(TSR_ERR_PLUGIN, "%s: compile succeeded without an executable: a fault of the backend",
+                    side->device->name);
+  return TSR_OK;
+}
+
+/* Under the locks of all sides. */
+static tsr_status build(tsr_executable *executable, const tsr_program *program, const tsr_compile_options *options)
+{
+  const tsr_program_desc *description = tsr_program_describe(program);
+  TSR_TRY(tsr_executable_segment(executable, description));
+  TSR_TRY(tsr_executable_place(executable, program, options));
+  TSR_TRY(tsr_executable_schedule(executable, description));
+
+  if (executable->n_sides == 2) {
+    for (int32_t i = 1; i < executable->n_storages; i++)
+      if (executable->sides[1].storages[i].kind == TSR_STORAGE_CONSTANT &&
+          executable->sides[1].storages[i].size > executable->bounce_size)
+        executable->bounce_size = executable->sides[1].storages[i].size;
+    if (executable->bounce_size > MAX_BOUNCE)
+      executable->bounce_size = MAX_BOUNCE;
+    executable->bounce = malloc((size_t)executable->bounce_size + 1);
+    if (!executable->bounce)
+      return tsr_fail_memory((size_t)executable->bounce_size);
+    TSR_TRY(tsr_device_settle(executable->sides[0].device, NULL));
+    for (int32_t i = 1; i < executable->n_storages; i++)
+      if (executable->sides[1].storages[i].kind == TSR_STORAGE_CONSTANT)
+        TSR_TRY(tsr_executable_copy(executable, i, 1));
+  }
+  for (int32_t i = 0; i < executable->n_segments; i++)
+    TSR_TRY(compile_segment(executable, &executable->segments[i], description));
+  return TSR_OK;
+}
+
+static tsr_status allocate(tsr_executable *executable, const tsr_program_desc *description)
+{
+  executable->n_storages = description->n_storages;
+  executable->n_tensors = description->n_tensors;
+  executable->n_lines = description->n_lines;
+  size_t n_storages = (size_t)description->n_storages + 1, n_tensors = (size_t)description->n_tensors + 1;
+  executable->tensor_storage = calloc(n_tensors, sizeof(int32_t));
+  executable->flags = calloc(n_storages, 1);
+  executable->line_side = calloc((size_t)description->n_lines + 1, 1);
+  if (!executable->tensor_storage || !executable->flags || !executable->line_side)
+    return tsr_fail_memory(n_tensors * sizeof(int32_t));
+  for (int32_t i = 1; i < description->n_tensors; i++)
+    executable->tensor_storage[i] = tsr_tensor_at(description, i)->storage;
+  return TSR_OK;
+}
+
+/* Under the locks of all sides. */
+static void release(tsr_executable *executable)
+{
+  if (tsr_executable_settle(executable) != TSR_OK)
+    tsr_log(TSR_LOG_WARNING, "%s", tsr_error_message());
+  for (int32_t i = 0; i < executable->n_segments; i++) {
+    const tsr_segment *segment = &executable->segments[i];
+    if (segment->handle)
+      TSR_DEVICE_VOID_SLOT(executable->sides[segment->side].device, executable_destroy, segment->handle);
+  }
+  for (int32_t s = 0; s < executable->n_sides; s++) {
+    tsr_side *side = &executable->sides[s];
+    for (int32_t i = 0; i < side->n_owned; i++)
+      tsr_buffer_destroy_locked(side->owned[i]);
+    free(side->owned);
+    free(side->buffers);
+    free(side->storages);
+  }
+}
+
+tsr_status tsr_executable_create(tsr_device *device, const tsr_program *program, const tsr_compile_options *options,
+                                 tsr_executable **out)
+{
+  static const tsr_compile_options defaults = {0};
+  if (!device || !program || !out)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_create: device, program and executable must not be NULL");
+  *out = NULL;
+  if (!options)
+    options = &defaults;
+  if (options->n_bindings < 0 || (options->n_bindings > 0 && !options->bindings))
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_create: n_bindings is %d, bindings %s", (int)options->n_bindings,
+                    options->bindings ? "is not NULL" : "is NULL");
+  TSR_TRY(tsr_program_status(program));
+
+  tsr_executable *executable = calloc(1, sizeof *executable);
+  if (!executable)
+    return tsr_fail_memory(sizeof *executable);
+  executable->sides[0].device = device;
+  executable->n_sides = 1;
+  executable->keep_all = options->keep_all != 0;
+  executable->profile = options->profile != 0;
+  tsr_status status = allocate(executable, tsr_program_describe(program));
+  if (status == TSR_OK)
+    status = choose_sides(executable, program, options);
+  if (status == TSR_OK) {
+    lock_sides(executable);
+    status = build(executable, program, options);
+    unlock_sides(executable);
+  }
+  if (status != TSR_OK) {
+    tsr_executable_destroy(executable);
+    return status;
+  }
+  const tsr_executable_info *info = &executable->info;
+  if (info->fallback_lines > 0)
+    tsr_log(TSR_LOG_INFO, "%s: %d of %d lines run on %s, with %d copies of %" PRId64 " bytes in all per run",
+            device->name, (int)info->fallback_lines, (int)info->lines, executable->sides[1].device->name,
+            (int)info->copies, info->copy_bytes);
+  *out = executable;
+  return TSR_OK;
+}
+
+void tsr_executable_destroy(tsr_executable *executable)
+{
+  if (!executable)
+    return;
+  lock_sides(executable);
+  release(executable);
+  unlock_sides(executable);
+  free(executable->tensor_storage);
+  free(executable->flags);
+  free(executable->line_side);
+  free(executable->segments);
+  free(executable->copies);
+  free(executable->bounce);
+  free(executable);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * Running
+ */
+
+tsr_status tsr_executable_copy(tsr_executable *executable, int32_t storage, int32_t to)
+{
+  const tsr_side *from_side = &executable->sides[1 - to], *to_side = &executable->sides[to];
+  const tsr_storage_desc *source = &from_side->storages[storage], *target = &to_side->storages[storage];
+  int64_t size = source->size < target->size ? source->size : target->size; /* 0: a side that has no bytes of it */
+  for (int64_t at = 0; at < size; at += executable->bounce_size) {
+    uint64_t n = (uint64_t)(size - at < executable->bounce_size ? size - at : executable->bounce_size);
+    TSR_TRY(TSR_DEVICE_SLOT(from_side->device, buffer_read, from_side->buffers[source->buffer],
+                            (uint64_t)(source->offset + at), n, executable->bounce));
+    TSR_TRY(TSR_DEVICE_SLOT(to_side->device, buffer_write, to_side->buffers[target->buffer],
+                            (uint64_t)(target->offset + at), n, executable->bounce));
+  }
+  return TSR_OK;
+}
+
+static tsr_status make_copies(tsr_executable *executable, int32_t first, int32_t count)
+{
+  for (int32_t i = first; i < first + count; i++)
+    TSR_TRY(tsr_executable_copy(executable, executable->copies[i].storage, executable->copies[i].to));
+  return TSR_OK;
+}
+
+/* Segment after segment, each waited for: the next one's copies need its results. */
+static tsr_status run_on_two_sides(tsr_executable *executable)
+{
+  for (int32_t s = 0; s < executable->n_sides; s++)
+    TSR_TRY(tsr_device_settle(executable->sides[s].device, NULL));
+  for (int32_t i = 0; i < executable->n_segments; i++) {
+    const tsr_segment *segment = &executable->segments[i];
+    tsr_device *device = executable->sides[segment->side].device;
+    TSR_TRY(make_copies(executable, segment->first_copy, segment->n_copies));
+    TSR_TRY(TSR_DEVICE_SLOT(device, run, segment->handle));
+    TSR_TRY(TSR_DEVICE_SLOT(device, wait, segment->handle));
+  }
+  return make_copies(executable, executable->first_final, executable->n_copies - executable->first_final);
+}
+
+static tsr_status start(tsr_executable *executable)
+{
+  executable->run_status = TSR_OK;
+  if (executable->n_sides == 2) {
+    TSR_TRY(run_on_two_sides(executable));
+  } else if (executable->n_segments > 0) {
+    TSR_TRY(TSR_DEVICE_SLOT(executable->sides[0].device, run, executable->segments[0].handle));
+    put_in_flight(executable);
+  }
+  executable->has_run = 1;
+  return TSR_OK;
+}
+
+tsr_status tsr_executable_start(tsr_executable *executable)
+{
+  if (!executable)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_start: executable must not be NULL");
+  lock_sides(executable);
+  tsr_status status = start(executable);
+  unlock_sides(executable);
+  return status;
+}
+
+tsr_status tsr_executable_wait(tsr_executable *executable)
+{
+  if (!executable)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_wait: executable must not be NULL");
+  lock_sides(executable);
+  tsr_status status = TSR_OK;
+  if (executable->is_in_flight)
+    status = tsr_executable_settle(executable);
+  else if (executable->run_status != TSR_OK) /* somebody else needed a buffer of the run, waited, and was told why */
+    status = tsr_fail(executable->run_status, "%s: the run failed with %s", executable->sides[0].device->name,
+                      tsr_status_name(executable->run_status));
+  unlock_sides(executable);
+  return status;
+}
+
+tsr_status tsr_executable_run(tsr_executable *executable)
+{
+  if (!executable)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_run: executable must not be NULL");
+  lock_sides(executable);
+  tsr_status status = start(executable);
+  if (status == TSR_OK)
+    status = tsr_executable_settle(executable);
+  unlock_sides(executable);
+  return status;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * Reading and writing
+ */
+
+/* The storage of a tensor whose bytes the caller wants to touch, in *storage. allowed: bit i stands for kind i. */
+static tsr_status find_storage(const tsr_executable *executable, const char *caller, tsr_ref tensor, const void *bytes,
+                               int64_t size, int allowed, int32_t *storage)
+{
+  static const char *const kinds[] = {"?", "a constant", "an input", "an output", "a state", "a temporary"};
+  if (!executable || tensor <= 0 || tensor >= executable->n_tensors || (!bytes && size != 0))
+    return tsr_fail(TSR_ERR_ARGUMENT, "%s: there is no executable, no tensor %d, or no bytes", caller, (int)tensor);
+  *storage = executable->tensor_storage[tensor];
+  const tsr_storage_desc *desc = &executable->sides[0].storages[*storage];
+  if (!(allowed & (1 << desc->kind)))
+    return tsr_fail(TSR_ERR_ARGUMENT, "%s: tensor %d is %s%s", caller, (int)tensor, kinds[desc->kind],
+                    desc->kind == TSR_STORAGE_TEMPORARY ? ": compile with keep_all to read it"
+                                                        : ": only inputs and states are written this way");
+  if (size != desc->size)
+    return tsr_fail(TSR_ERR_ARGUMENT, "%s: tensor %d has %" PRId64 " bytes, not %" PRId64, caller, (int)tensor,
+                    desc->size, size);
+  return TSR_OK;
+}
+
+/* The buffer of a storage on one side, with no run under way that uses it. */
+static tsr_status settled_buffer(const tsr_side *side, int32_t storage, tsr_backend_buffer **buffer)
+{
+  *buffer = side->buffers[side->storages[storage].buffer];
+  return tsr_device_settle(side->device, *buffer);
+}
+
+tsr_status tsr_executable_write(tsr_executable *executable, tsr_ref tensor, const void *bytes, int64_t size)
+{
+  int32_t storage = 0;
+  TSR_TRY(find_storage(executable, "tsr_executable_write", tensor, bytes, size,
+                       1 << TSR_STORAGE_INPUT | 1 << TSR_STORAGE_STATE, &storage));
+  if (size == 0)
+    return TSR_OK;
+  int32_t n_sides = executable->flags[storage] & TSR_WRITE_BOTH ? 2 : 1;
+  tsr_status status = TSR_OK;
+  lock_sides(executable);
+  for (int32_t s = 0; s < n_sides && status == TSR_OK; s++) {
+    const tsr_side *side = &executable->sides[s];
+    tsr_backend_buffer *buffer;
+    status = settled_buffer(side, storage, &buffer);
+    if (status == TSR_OK)
+      status = TSR_DEVICE_SLOT(side->device, buffer_write, buffer, (uint64_t)side->storages[storage].offset,
+                               (uint64_t)size, bytes);
+  }
+  unlock_sides(executable);
+  return status;
+}
+
+tsr_status tsr_executable_read(tsr_executable *executable, tsr_ref tensor, void *bytes, int64_t size)
+{
+  int32_t storage = 0;
+  int allowed = 1 << TSR_STORAGE_CONSTANT | 1 << TSR_STORAGE_INPUT | 1 << TSR_STORAGE_OUTPUT | 1 << TSR_STORAGE_STATE;
+  if (executable && executable->keep_all)
+    allowed |= 1 << TSR_STORAGE_TEMPORARY;
+  TSR_TRY(find_storage(executable, "tsr_executable_read", tensor, bytes, size, allowed, &storage));
+  if (size == 0)
+    return TSR_OK;
+  const tsr_side *side = &executable->sides[executable->flags[storage] & TSR_ON_FALLBACK ? 1 : 0];
+  lock_sides(executable);
+  tsr_backend_buffer *buffer;
+  tsr_status status = settled_buffer(side, storage, &buffer);
+  if (status == TSR_OK)
+    status = TSR_DEVICE_SLOT(side->device, buffer_read, buffer, (uint64_t)side->storages[storage].offset,
+                             (uint64_t)size, bytes);
+  unlock_sides(executable);
+  return status;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * Reports
+ */
+
+void tsr_executable_report(const tsr_executable *executable, tsr_executable_info *info)
+{
+  *info = executable->info;
+}
+
+int tsr_executable_line_fell_back(const tsr_executable *executable, int32_t line)
+{
+  return executable && line >= 0 && line < executable->n_lines && executable->line_side[line];
+}
+
+/* Under the locks of all sides. */
+static tsr_status profile(tsr_executable *executable, uint64_t *nanoseconds)
+{
+  TSR_TRY(tsr_executable_settle(executable));
+  for (int32_t i = 0; i < executable->n_segments; i++) {
+    const tsr_segment *segment = &executable->segments[i];
+    tsr_device *device = executable->sides[segment->side].device;
+    if (!device->backend->table.profile)
+      return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the backend keeps no times per line", device->name);
+    TSR_TRY(TSR_DEVICE_SLOT(device, profile, segment->handle, nanoseconds + segment->first_line));
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_executable_profile(tsr_executable *executable, uint64_t *nanoseconds, int32_t n)
+{
+  if (!executable || (!nanoseconds && n > 0) || n != executable->n_lines)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_profile: n is %d, the program has %d lines", (int)n,
+                    executable ? (int)executable->n_lines : 0);
+  if (!executable->profile)
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "the executable was compiled without profile, so it keeps no times");
+  if (!executable->has_run)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_profile: the executable has not run yet");
+  lock_sides(executable);
+  tsr_status status = profile(executable, nanoseconds);
+  unlock_sides(executable);
+  return status;
+}

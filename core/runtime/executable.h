@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An executable: the lines of a program in segments, each compiled by the backend of one device.
+ *
+ * Side 0 is the device asked for, side 1 the fallback device, if some lines run there. Every storage has its bytes on side
+ * 0; those that lines of side 1 touch have a mirror there. Which of the two is current at which line is known when the
+ * executable is made, and so are the copies that a run needs.
+ */
+#ifndef TESSERA_CORE_RUNTIME_EXECUTABLE_H
+#define TESSERA_CORE_RUNTIME_EXECUTABLE_H
+
+#include "core/runtime/internal.h"
+
+/* What one device contributes. */
+typedef struct tsr_side {
+  tsr_device *device;
+  tsr_backend_buffer **buffers; /* [n_buffers], as compile takes them */
+  int32_t n_buffers;
+  tsr_buffer **owned; /* [n_owned], those of `buffers` that belong to the executable */
+  int32_t n_owned;
+  tsr_storage_desc *storages; /* [n_storages], placed; size 0 where this side has no bytes of it */
+} tsr_side;
+
+/* Consecutive lines on one device. */
+typedef struct tsr_segment {
+  int32_t side;
+  int32_t first_line, n_lines;
+  int32_t first_copy, n_copies; /* of executable.copies, made before the lines run */
+  tsr_backend_executable *handle;
+} tsr_segment;
+
+/* A storage's bytes from one side to the other. */
+typedef struct tsr_copy_step {
+  int32_t storage;
+  int32_t to; /* side */
+} tsr_copy_step;
+
+/* executable.flags, per storage */
+enum {
+  TSR_BOUND = 1 << 0,      /* in the caller's buffer: its bytes may change between runs unseen */
+  TSR_MIRRORED = 1 << 1,   /* lines of side 1 touch it */
+  TSR_WRITE_BOTH = 1 << 2, /* a run takes both sides to be current at its start */
+  TSR_ON_FALLBACK = 1 << 3 /* after a run the current bytes are those of side 1 */
+};
+
+struct tsr_executable {
+  tsr_side sides[2];
+  int32_t n_sides;
+  int32_t n_storages, n_tensors, n_lines;
+  int32_t *tensor_storage; /* [n_tensors] */
+  uint8_t *flags;          /* [n_storages] */
+  uint8_t *line_side;      /* [n_lines] */
+  tsr_segment *segments;
+  int32_t n_segments;
+  tsr_copy_step *copies; /* [n_copies]; those from first_final on are made after the last segment */
+  int32_t n_copies, first_final;
+  char *bounce; /* [bounce_size] bytes on the host, for copies between the sides */
+  int64_t bounce_size;
+  int32_t keep_all, profile;
+  int32_t has_run;
+  int32_t is_in_flight;
+  tsr_status run_status; /* of the last run that was waited for */
+  tsr_executable *next_in_flight; /* in sides[0].device */
+  tsr_executable_info info;
+};
+
+/* executable.c, under the lock of the executable's device */
+int tsr_executable_uses(const tsr_executable *executable, const tsr_backend_buffer *buffer);
+tsr_status tsr_executable_settle(tsr_executable *executable); /* waits for its run in flight, if there is one */
+int tsr_device_supports_line(tsr_device *device, const tsr_program_desc *description, int32_t line);
+tsr_status tsr_executable_copy(tsr_executable *executable, int32_t storage, int32_t to);
+
+/* placement.c: gives every storage its bytes on the sides that need them, and fills sides[].storages, buffers and owned,
+ * flags BOUND. Wants tensor_storage, flags MIRRORED. Errors name the tensor. */
+tsr_status tsr_executable_place(tsr_executable *executable, const tsr_program *program,
+                                const tsr_compile_options *options);
+
+/* schedule.c: from line_side to segments; flags MIRRORED. */
+tsr_status tsr_executable_segment(tsr_executable *executable, const tsr_program_desc *description);
+
+/* schedule.c: from segments to copies; flags WRITE_BOTH and ON_FALLBACK. Wants the flags BOUND. */
+tsr_status tsr_executable_schedule(tsr_executable *executable, const tsr_program_desc *description);
+
+#endif

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plugins: found, loaded, checked, started. Whatever goes wrong with one is told, undone, and harms nothing else.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+#include "core/runtime/internal.h"
+
+#define FILE_PREFIX "libtessera-backend-"
+#define FILE_SUFFIX ".so"
+
+enum {
+  MAX_NAME = 48,     /* of a backend, so that "name:index" fits a device's name */
+  MAX_DEVICES = 4096 /* of one backend: a number beyond is a fault, not a machine */
+};
+
+/* A table may end after its last required slot: what follows has defaults. */
+#define SIZE_OF_1_0 offsetof(tsr_backend, profile)
+
+/* The slots that a backend must fill. All function pointers have one size and one null representation (POSIX). */
+static const struct {
+  const char *name;
+  size_t offset;
+} required_slots[] = {
+    {"start", offsetof(tsr_backend, start)},
+    {"stop", offsetof(tsr_backend, stop)},
+    {"device_count", offsetof(tsr_backend, device_count)},
+    {"device_properties", offsetof(tsr_backend, device_properties)},
+    {"device_open", offsetof(tsr_backend, device_open)},
+    {"device_close", offsetof(tsr_backend, device_close)},
+    {"buffer_create", offsetof(tsr_backend, buffer_create)},
+    {"buffer_destroy", offsetof(tsr_backend, buffer_destroy)},
+    {"buffer_write", offsetof(tsr_backend, buffer_write)},
+    {"buffer_read", offsetof(tsr_backend, buffer_read)},
+    {"supports", offsetof(tsr_backend, supports)},
+    {"compile", offsetof(tsr_backend, compile)},
+    {"executable_destroy", offsetof(tsr_backend, executable_destroy)},
+    {"run", offsetof(tsr_backend, run)},
+    {"wait", offsetof(tsr_backend, wait)},
+};
+
+void tsr_problem_add(tsr_runtime *runtime, const char *path, tsr_status status)
+{
+  const char *message = tsr_error_message();
+  pthread_mutex_lock(&runtime->lock);
+  char *path_copy = tsr_arena_text(&runtime->texts, path);
+  char *message_copy = tsr_arena_text(&runtime->texts, message);
+  tsr_problem *problem = path_copy && message_copy ? tsr_list_add(&runtime->problems, sizeof *problem) : NULL;
+  if (problem)
+    *problem = (tsr_problem){.path = path_copy, .message = message_copy, .status = status};
+  pthread_mutex_unlock(&runtime->lock);
+  tsr_log(problem ? TSR_LOG_DEBUG : TSR_LOG_WARNING, "%s", message);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * Checking what a plugin says of itself
+ */
+
+static int is_backend_name(const char *name)
+{
+  size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+  return length > 0 && length <= MAX_NAME && name[length] == '\0' && strcmp(name, "auto") != 0;
+}
+
+static const char *sanitizer_name(uint32_t flags)
+{
+  return flags & TSR_BUILD_ASAN ? "AddressSanitizer" : "ThreadSanitizer";
+}
+
+/* Copies the table of a plugin into entry->table. Messages do not name the file. */
+static tsr_status take_table(tsr_backend_entry *entry, const tsr_backend *table)
+{
+  if (table->abi_major != TSR_ABI_MAJOR)
+    return tsr_fail(TSR_ERR_PLUGIN,
+                    "built for version %u of the plugin interface, this program speaks version %u: get the plugin's "
+                    "release for this version of Tessera",
+                    (unsigned)table->abi_major, (unsigned)TSR_ABI_MAJOR);
+  if (table->struct_size < SIZE_OF_1_0)
+    return tsr_fail(TSR_ERR_PLUGIN,
+                    "its table of functions has %u bytes, version 1.0 has at least %zu: the plugin sets struct_size "
+                    "wrongly, or was built from a damaged header",
+                    (unsigned)table->struct_size, (size_t)SIZE_OF_1_0);
+  size_t size = table->struct_size < sizeof(tsr_backend) ? table->struct_size : sizeof(tsr_backend);
+  memcpy(&entry->table, table, size);
+  table = &entry->table;
+
+  if (!table->name || !is_backend_name(table->name)) {
+    tsr_status status = tsr_fail(TSR_ERR_PLUGIN,
+                                 "the backend's name is '%.60s': 1 to %d of a-z, 0-9, '_' and '-' are allowed, and "
+                                 "not 'auto'",
+                                 table->name ? table->name : "(NULL)", MAX_NAME);
+    entry->table.name = NULL;
+    return status;
+  }
+  if (!table->description)
+    return tsr_fail(TSR_ERR_PLUGIN, "backend '%s' has no description (NULL)", table->name);
+
+  char missing[512] = "";
+  for (size_t i = 0; i < sizeof required_slots / sizeof required_slots[0]; i++) {
+    void (*slot)(void);
+    memcpy(&slot, (const char *)table + required_slots[i].offset, sizeof slot);
+    if (!slot)
+      tsr_text_append(missing, sizeof missing, "%s%s", missing[0] ? ", " : "", required_slots[i].name);
+  }
+  if (missing[0])
+    return tsr_fail(TSR_ERR_PLUGIN, "backend '%s' lacks what every backend must have: %s", table->name, missing);
+
+  /* A sanitizer of the program may watch a plugin without one; the other way round nothing is watched in order. */
+  uint32_t clash = table->build_flags & ~(uint32_t)TSR_BUILD_FLAGS & (TSR_BUILD_ASAN | TSR_BUILD_TSAN);
+  if (clash)
+    return tsr_fail(TSR_ERR_PLUGIN,
+                    "backend '%s' was built with %s, this program was not: build both with the same b_sanitize",
+                    table->name, sanitizer_name(clash));
+  return TSR_OK;
+}
+
+/* The file of the backend of that name, or NULL if there is none. */
+static const char *path_of_backend(tsr_runtime *runtime, const char *name)
+{
+  const char *path = NULL;
+  pthread_mutex_lock(&runtime->lock);
+  tsr_backend_entry **entries = runtime->backends.items;
+  for (int32_t i = 0; i < runtime->backends.count && !path; i++)
+    if (strcmp(entries[i]->table.name, name) == 0)
+      path = entries[i]->path;
+  pthread_mutex_unlock(&runtime->lock);
+  return path;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * Starting
+ */
+
+static tsr_status fill_device(tsr_backend_entry *entry, uint32_t index, tsr_found_device *found)
+{
+  *found = (tsr_found_device){.backend = entry, .index = index};
+  tsr_device_properties *properties = &found->properties;
+  properties->struct_size = sizeof *properties;
+  snprintf(found->name, sizeof found->name, "%s:%u", entry->table.name, (unsigned)index);
+  TSR_TRY(TSR_SLOT(found->name, &entry->table, device_properties, entry->context, index, properties));
+  properties->struct_size = sizeof *properties;
+  properties->name[sizeof properties->name - 1] = '\0';
+  properties->driver[sizeof properties->driver - 1] = '\0';
+  uint32_t alignment = properties->buffer_alignment;
+  if (alignment & (alignment - 1))
+    return tsr_fail(TSR_ERR_PLUGIN, "%s: buffer_alignment is %u, which is no power of two: a fault of the backend",
+                    found->name, (unsigned)alignment);
+  if (alignment < 16)
+    properties->buffer_alignment = 16;
+  return TSR_OK;
+}
+
+/* Starts the backend and lists its devices in `devices`; a device without properties becomes a problem. */
+static tsr_status start_backend(tsr_backend_entry *entry, tsr_list *devices)
+{
+  const char *name = entry->table.name;
+  TSR_TRY(TSR_SLOT(name, &entry->table, start, &entry->host, &entry->context));
+  entry->started = 1;
+  uint32_t count = 0;
+  TSR_TRY(TSR_SLOT(name, &entry->table, device_count, entry->context, &count));
+  if (count > MAX_DEVICES)
+    return tsr_fail(TSR_ERR_PLUGIN, "%s: device_count gives %u devices: a fault of the backend", name, (unsigned)count);
+  for (uint32_t i = 0; i < count; i++) {
+    tsr_found_device *found = tsr_list_add(devices, sizeof *found);
+    if (!found)
+      return TSR_ERR_OUT_OF_MEMORY;
+    tsr_status status = fill_device(entry, i, found);
+    if (status != TSR_OK) {
+      devices->count--;
+      tsr_problem_add(entry->runtime, entry->path, status);
+    }
+  }
+  return TSR_OK;
+}
+
+/* Hands the entry and its devices to the runtime. */
+static tsr_status enlist(tsr_runtime *runtime, tsr_backend_entry *entry, const tsr_list *devices)
+{
+  tsr_status status = TSR_OK;
+  pthread_mutex_lock(&runtime->lock);
+  int32_t n_devices = runtime->devices.count;
+  const tsr_found_device *from = devices->items;
+  for (int32_t i = 0; i < devices->count && status == TSR_OK; i++) {
+    tsr_found_device *to = tsr_list_add(&runtime->devices, sizeof *to);
+    if (to)
+      *to = from[i];
+    else
+      status = TSR_ERR_OUT_OF_MEMORY;
+  }
+  tsr_backend_entry **slot = status == TSR_OK ? tsr_list_add(&runtime->backends, sizeof(tsr_backend_entry *)) : NULL;
+  if (slot) {
+    *slot = entry;
+  } else {
+    status = TSR_ERR_OUT_OF_MEMORY;
+    runtime->devices.count = n_devices;
+  }
+  pthread_mutex_unlock(&runtime->lock);
+  return status;
+}
+
+void tsr_backend_unload(tsr_backend_entry *entry)
+{
+  if (entry->started)
+    TSR_VOID_SLOT(entry->table.name, &entry->table, stop, entry->context);
+  if (entry->library)
+    dlclose(entry->library);
+  pthread_mutex_destroy(&entry->opening);
+  free(entry->path);
+  free(entry);
+}
+
+tsr_status tsr_backend_adopt(tsr_runtime *runtime, tsr_backend_query_fn query, void *library, const char *path)
+{
+  tsr_status status = TSR_OK;
+  tsr_list devices = {0};
+  tsr_backend_entry *entry = calloc(1, sizeof *entry);
+  char *path_copy = malloc(strlen(path) + 1);
+  if (!entry || !path_copy) {
+    free(entry);
+    free(path_copy);
+    return tsr_fail_memory(sizeof *entry);
+  }
+  strcpy(path_copy, path);
+  entry->path = path_copy;
+  entry->runtime = runtime;
+  pthread_mutex_init(&entry->opening, NULL);
+  tsr_host_init(entry);
+
+  tsr_slot_enter();
+  const tsr_backend *table = query(TSR_ABI_MAJOR, &entry->host);
+  status = tsr_slot_leave("the plugin refuses to work here (its query function returned NULL)", TSR_BACKEND_QUERY_NAME,
+                          table ? TSR_OK : TSR_ERR_PLUGIN);
+  if (status != TSR_OK)
+    goto done;
+  status = take_table(entry, table);
+  if (status != TSR_OK)
+    goto done;
+  const char *other = path_of_backend(runtime, entry->table.name);
+  if (other) {
+    status = tsr_fail(TSR_ERR_PLUGIN, "a backend named '%s' was found before%s%s; the first one is used",
+                      entry->table.name, other[0] ? " in " : ", linked into the program", other);
+    goto done;
+  }
+  status = start_backend(entry, &devices);
+  if (status != TSR_OK)
+    goto done;
+  status = enlist(runtime, entry, &devices);
+done:
+  tsr_list_finish(&devices);
+  if (status != TSR_OK) {
+    entry->library = NULL; /* stays the caller's */
+    tsr_backend_unload(entry);
+  } else {
+    entry->library = library;
+  }
+  return status;
+}
+
+tsr_status tsr_runtime_register(tsr_runtime *runtime, tsr_backend_query_fn query)
+{
+  if (!runtime || !query)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_runtime_register: runtime and query must not be NULL");
+  pthread_mutex_lock(&runtime->loading);
+  tsr_status status = tsr_backend_adopt(runtime, query, NULL, "");
+  tsr_fail_context(status, "a backend linked into the program");
+  if (status != TSR_OK)
+    tsr_problem_add(runtime, "", status);
+  pthread_mutex_unlock(&runtime->loading);
+  return status;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * Files
+ */
+
+/* The runtime of a sanitizer ends the process when a plugin brings it along; so this is told before loading. The name of
+ * the runtime stands in the file, in the list of the libraries that it needs. */
+static tsr_status check_sanitizers(const char *path)
+{
+  static const struct {
+    uint32_t flag;
+    const char *library;
+  } runtimes[] = {{TSR_BUILD_ASAN, "libasan.so."}, {TSR_BUILD_TSAN, "libtsan.so."}};
+  enum { OVERLAP = 16, BLOCK = 1 << 16 };
+  uint32_t found = 0;
+  FILE *file = fopen(path, "rb");
+  char *block = malloc(OVERLAP + BLOCK);
+  if (file && block) {
+    size_t kept = 0, n;
+    while ((n = fread(block + kept, 1, BLOCK, file)) > 0) {
+      size_t size = kept + n;
+      for (size_t i = 0; i < sizeof runtimes / sizeof runtimes[0]; i++) {
+        size_t length = strlen(runtimes[i].library);
+        for (const char *at = block; size >= length && (at = memchr(at, 'l', (size_t)(block + size - length + 1 - at)));
+             at++)
+          if (memcmp(at, runtimes[i].library, length) == 0) {
+            found |= runtimes[i].flag;
+            break;
+          }
+      }
+      kept = size < OVERLAP ? size : OVERLAP;
+      memmove(block, block + size - kept, kept);
+    }
+  }
+  free(block);
+  if (file)
+    fclose(file);
+  uint32_t clash = found & ~(uint32_t)TSR_BUILD_FLAGS;
+  if (clash)
+    return tsr_fail(TSR_ERR_PLUGIN, "was built with %s, this program was not: build both with the same b_sanitize",
+                    sanitizer_name(clash));
+  return TSR_OK;
+}
+
+/* 1 if a backend came from that file. */
+static int is_loaded(tsr_runtime *runtime, const char *path)
+{
+  int loaded = 0;
+  pthread_mutex_lock(&runtime->lock);
+  tsr_backend_entry **entries = runtime->backends.items;
+  for (int32_t i = 0; i < runtime->backends.count; i++)
+    loaded |= strcmp(entries[i]->path, path) == 0;
+  pthread_mutex_unlock(&runtime->lock);
+  return loaded;
+}
+
+static tsr_status load_file(tsr_runtime *runtime, const char *path)
+{
+  TSR_TRY(check_sanitizers(path));
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char *reason = dlerror();
+    return tsr_fail(TSR_ERR_PLUGIN, "cannot be loaded as a shared object of this machine: %s",
+                    reason ? reason : "no reason given");
+  }
+  tsr_backend_query_fn query;
+  void *symbol = dlsym(library, TSR_BACKEND_QUERY_NAME);
+  memcpy(&query, &symbol, sizeof query);
+  tsr_status status =
+      query ? tsr_backend_adopt(runtime, query, library, path)
+            : tsr_fail(TSR_ERR_PLUGIN, "exports no symbol %s: no Tessera backend, or built with the symbol hidden",
+                       TSR_BACKEND_QUERY_NAME);
+  if (status != TSR_OK)
+    dlclose(library);
+  return status;
+}
+
+tsr_status tsr_plugin_load(tsr_runtime *runtime, const char *path)
+{
+  char *real = realpath(path, NULL);
+  if (!real)
+    return tsr_fail(errno == ENOMEM ? TSR_ERR_OUT_OF_MEMORY : TSR_ERR_IO, "%s: cannot be opened: %s", path,
+                    strerror(errno));
+  tsr_status status = TSR_OK;
+  pthread_mutex_lock(&runtime->loading);
+  if (!is_loaded(runtime, real))
+    status = tsr_fail_context(load_file(runtime, real), "%s", path);
+  pthread_mutex_unlock(&runtime->loading);
+  free(real);
+  return status;
+}
+
+static int is_plugin_name(const char *name)
+{
+  size_t length = strlen(name), prefix = strlen(FILE_PREFIX), suffix = strlen(FILE_SUFFIX);
+  return length > prefix + suffix && strncmp(name, FILE_PREFIX, prefix) == 0 &&
+         strcmp(name + length - suffix, FILE_SUFFIX) == 0;
+}
+
+static int by_text(const void *left, const void *right)
+{
+  return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+/* The paths of the folder's plugins, sorted, each the caller's to free. */
+static tsr_status list_plugins(const char *folder, tsr_list *paths)
+{
+  DIR *directory = opendir(folder);
+  if (!directory)
+    return tsr_fail(TSR_ERR_IO, "%s: cannot be searched for backends: %s", folder, strerror(errno));
+  tsr_status status = TSR_OK;
+  for (const struct dirent *file; status == TSR_OK && (file = readdir(directory));) {
+    if (!is_plugin_name(file->d_name))
+      continue;
+    size_t size = strlen(folder) + strlen(file->d_name) + 2;
+    char *path = malloc(size);
+    char **slot = path ? tsr_list_add(paths, sizeof(char *)) : NULL;
+    if (slot) {
+      snprintf(path, size, "%s/%s", folder, file->d_name);
+      *slot = path;
+    } else {
+      free(path);
+      status = tsr_fail_memory(size);
+    }
+  }
+  closedir(directory);
+  if (paths->count > 0)
+    qsort(paths->items, (size_t)paths->count, sizeof(char *), by_text);
+  return status;
+}
+
+void tsr_plugin_search(tsr_runtime *runtime, const char *folder, int expected)
+{
+  tsr_list paths = {0};
+  tsr_status status = TSR_OK;
+  if (folder[0] != '/')
+    status = tsr_fail(
+        TSR_ERR_ARGUMENT,
+        "%s: a folder to search for backends must begin with '/': the working directory is never searched", folder);
+  else
+    status = list_plugins(folder, &paths);
+  if (status != TSR_OK && (expected || status != TSR_ERR_IO))
+    tsr_problem_add(runtime, folder, status);
+  char **path = paths.items;
+  for (int32_t i = 0; i < paths.count; i++) {
+    status = tsr_plugin_load(runtime, path[i]);
+    if (status != TSR_OK)
+      tsr_problem_add(runtime, path[i], status);
+    free(path[i]);
+  }
+  tsr_list_finish(&paths);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The runtime: which backends and devices there are, and how a name chooses one.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+#include "core/runtime/internal.h"
+
+static tsr_status search_path(tsr_runtime *runtime, const char *path, int expected)
+{
+  tsr_status status = TSR_OK;
+  while (path && status == TSR_OK) {
+    size_t length = strcspn(path, ":");
+    if (length > 0) { /* an empty part means the working directory elsewhere; here it means nothing */
+      char *folder = tsr_arena_take(&runtime->texts, length + 1);
+      const char **slot = folder ? tsr_list_add(&runtime->folders, sizeof(char *)) : NULL;
+      if (slot) {
+        memcpy(folder, path, length);
+        *slot = folder;
+        tsr_plugin_search(runtime, folder, expected);
+      } else {
+        status = tsr_fail_memory(length + 1);
+      }
+    }
+    path = path[length] ? path + length + 1 : NULL;
+  }
+  return status;
+}
+
+tsr_status tsr_runtime_create(const tsr_runtime_options *options, tsr_runtime **out)
+{
+  if (!out)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_runtime_create: runtime must not be NULL");
+  *out = NULL;
+  tsr_runtime *runtime = calloc(1, sizeof *runtime);
+  if (!runtime)
+    return tsr_fail_memory(sizeof *runtime);
+  pthread_mutex_init(&runtime->loading, NULL);
+  pthread_mutex_init(&runtime->lock, NULL);
+  pthread_mutex_init(&runtime->spares, NULL);
+
+  for (const char *const *path = options ? options->plugins : NULL; path && *path; path++) {
+    tsr_status status = tsr_plugin_load(runtime, *path);
+    if (status != TSR_OK)
+      tsr_problem_add(runtime, *path, status);
+  }
+  tsr_status status = TSR_OK;
+  if (options && options->path) {
+    status = search_path(runtime, options->path, 1);
+  } else {
+    status = search_path(runtime, getenv("TESSERA_BACKEND_PATH"), 1);
+    if (status == TSR_OK)
+      status = search_path(runtime, TSR_PLUGIN_DIR, 0);
+  }
+  if (status != TSR_OK) {
+    tsr_runtime_destroy(runtime);
+    return status;
+  }
+  *out = runtime;
+  return TSR_OK;
+}
+
+void tsr_runtime_destroy(tsr_runtime *runtime)
+{
+  if (!runtime)
+    return;
+  for (size_t i = 0; i < sizeof runtime->fallbacks / sizeof runtime->fallbacks[0]; i++)
+    tsr_device_close(runtime->fallbacks[i]);
+  tsr_backend_entry **entries = runtime->backends.items;
+  for (int32_t i = runtime->backends.count - 1; i >= 0; i--)
+    tsr_backend_unload(entries[i]);
+  tsr_list_finish(&runtime->backends);
+  tsr_list_finish(&runtime->devices);
+  tsr_list_finish(&runtime->problems);
+  tsr_list_finish(&runtime->options);
+  tsr_list_finish(&runtime->folders);
+  tsr_arena_finish(&runtime->texts);
+  pthread_mutex_destroy(&runtime->loading);
+  pthread_mutex_destroy(&runtime->lock);
+  pthread_mutex_destroy(&runtime->spares);
+  free(runtime);
+}
+
+/* A list's length, read under the lock. Locking changes no runtime that a caller can tell apart, so const is kept. */
+static int32_t count_of(const tsr_runtime *runtime, const tsr_list *list)
+{
+  pthread_mutex_t *lock = &((tsr_runtime *)runtime)->lock;
+  pthread_mutex_lock(lock);
+  int32_t count = list->count;
+  pthread_mutex_unlock(lock);
+  return count;
+}
+
+/* Copies element `index` of a list, under the lock. 0 if there is none. */
+static int element_of(const tsr_runtime *runtime, const tsr_list *list, int32_t index, void *element, size_t size)
+{
+  pthread_mutex_t *lock = &((tsr_runtime *)runtime)->lock;
+  pthread_mutex_lock(lock);
+  int found = index >= 0 && index < list->count;
+  if (found)
+    memcpy(element, (const char *)list->items + (size_t)index * size, size);
+  pthread_mutex_unlock(lock);
+  return found;
+}
+
+int32_t tsr_runtime_device_count(const tsr_runtime *runtime)
+{
+  return runtime ? count_of(runtime, &runtime->devices) : 0;
+}
+
+tsr_status tsr_runtime_device_info(const tsr_runtime *runtime, int32_t index, tsr_device_info *info)
+{
+  tsr_found_device found;
+  if (!runtime || !info || !element_of(runtime, &runtime->devices, index, &found, sizeof found))
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_runtime_device_info: there is no device %d", (int)index);
+  *info = (tsr_device_info){
+      .backend = found.backend->table.name,
+      .description = found.backend->table.description,
+      .path = found.backend->path,
+      .properties = found.properties,
+  };
+  memcpy(info->name, found.name, sizeof info->name);
+  return TSR_OK;
+}
+
+int32_t tsr_runtime_problem_count(const tsr_runtime *runtime)
+{
+  return runtime ? count_of(runtime, &runtime->problems) : 0;
+}
+
+tsr_status tsr_runtime_problem(const tsr_runtime *runtime, int32_t index, tsr_problem *problem)
+{
+  if (!runtime || !problem || !element_of(runtime, &runtime->problems, index, problem, sizeof *problem))
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_runtime_problem: there is no problem %d", (int)index);
+  return TSR_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * Names
+ */
+
+/* TSR_ERR_NO_DEVICE: `what` is wrong; then what was found and what was tried. */
+static tsr_status fail_no_device(tsr_runtime *runtime, const char *what)
+{
+  char text[1900] = "";
+  pthread_mutex_lock(&runtime->lock);
+  const tsr_found_device *devices = runtime->devices.items;
+  for (int32_t i = 0; i < runtime->devices.count; i++)
+    tsr_text_append(text, sizeof text, "%s%s (%.60s)", i ? ", " : "; found: ", devices[i].name,
+                    devices[i].properties.name);
+  if (runtime->devices.count == 0)
+    tsr_text_append(text, sizeof text, "; no device was found");
+  tsr_backend_entry *const *backends = runtime->backends.items;
+  for (int32_t i = 0; i < runtime->backends.count; i++) {
+    int has_device = 0;
+    for (int32_t j = 0; j < runtime->devices.count; j++)
+      has_device |= devices[j].backend == backends[i];
+    if (!has_device)
+      tsr_text_append(text, sizeof text, "; backend %s has no device", backends[i]->table.name);
+  }
+  const char *const *folders = runtime->folders.items;
+  for (int32_t i = 0; i < runtime->folders.count; i++)
+    tsr_text_append(text, sizeof text, "%s%s", i ? ", " : "; searched for backends: ", folders[i]);
+  const tsr_problem *problems = runtime->problems.items;
+  for (int32_t i = 0; i < runtime->problems.count; i++)
+    tsr_text_append(text, sizeof text, "%s%s", i ? "; " : "; not usable: ", problems[i].message);
+  pthread_mutex_unlock(&runtime->lock);
+  return tsr_fail(TSR_ERR_NO_DEVICE, "%s%s", what, text);
+}
+
+/* Finds "backend:index" or "backend". 0 if there is none. */
+static int find_device(tsr_runtime *runtime, const char *name, tsr_found_device *found)
+{
+  char full[sizeof found->name];
+  int length = snprintf(full, sizeof full, strchr(name, ':') ? "%s" : "%s:0", name);
+  if (length < 0 || (size_t)length >= sizeof full)
+    return 0;
+  int is_found = 0;
+  pthread_mutex_lock(&runtime->lock);
+  const tsr_found_device *devices = runtime->devices.items;
+  for (int32_t i = 0; i < runtime->devices.count && !is_found; i++)
+    if (strcmp(devices[i].name, full) == 0) {
+      *found = devices[i];
+      is_found = 1;
+    }
+  pthread_mutex_unlock(&runtime->lock);
+  return is_found;
+}
+
+/* Place of a device type in auto's preference, 0 the best; -1: only by name. */
+static int auto_rank(int32_t type)
+{
+  static const int32_t order[] = {TSR_DEVICE_DISCRETE_GPU, TSR_DEVICE_INTEGRATED_GPU, TSR_DEVICE_VIRTUAL_GPU,
+                                  TSR_DEVICE_CPU, TSR_DEVICE_REFERENCE};
+  for (int i = 0; i < (int)(sizeof order / sizeof order[0]); i++)
+    if (order[i] == type)
+      return i;
+  return -1;
+}
+
+/* The first device of that rank from *from on, an index that is moved past it. 0 if there is none. */
+static int next_of_rank(tsr_runtime *runtime, int rank, int32_t *from, tsr_found_device *found)
+{
+  while (element_of(runtime, &runtime->devices, (*from)++, found, sizeof *found))
+    if (auto_rank(found->properties.type) == rank)
+      return 1;
+  return 0;
+}
+
+/* The best device that opens. One that does not is passed over with a warning. */
+static tsr_status open_auto(tsr_runtime *runtime, tsr_device **device)
+{
+  tsr_status status = TSR_OK;
+  for (int rank = 0; rank <= auto_rank(TSR_DEVICE_REFERENCE); rank++) {
+    tsr_found_device found;
+    for (int32_t from = 0; next_of_rank(runtime, rank, &from, &found);) {
+      status = tsr_device_open_found(runtime, &found, device);
+      if (status == TSR_OK)
+        return TSR_OK;
+      tsr_log(TSR_LOG_WARNING, "%s; trying the next device", tsr_error_message());
+    }
+  }
+  if (status != TSR_OK)
+    return status; /* of the last one */
+  return fail_no_device(runtime, "there is no device that 'auto' may choose");
+}
+
+tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **device)
+{
+  if (!runtime || !device)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_open: runtime and device must not be NULL");
+  *device = NULL;
+  const char *origin = "";
+  if (!name) {
+    name = getenv("TESSERA_DEVICE");
+    origin = " (from TESSERA_DEVICE)";
+  }
+  if (!name || !*name || strcmp(name, "auto") == 0)
+    return open_auto(runtime, device);
+  tsr_found_device found;
+  if (find_device(runtime, name, &found))
+    return tsr_device_open_found(runtime, &found, device);
+  char what[160];
+  snprintf(what, sizeof what, "there is no device '%.80s'%s", name, origin);
+  return fail_no_device(runtime, what);
+}
+
+tsr_device *tsr_runtime_fallback(tsr_runtime *runtime, int which)
+{
+  static const char *const names[] = {"cpu", "reference"};
+  tsr_found_device found;
+  pthread_mutex_lock(&runtime->spares);
+  tsr_device **device = &runtime->fallbacks[which];
+  if (!*device && find_device(runtime, names[which], &found) &&
+      tsr_device_open_found(runtime, &found, device) != TSR_OK)
+    tsr_log(TSR_LOG_WARNING, "%s; it cannot serve as the fallback device", tsr_error_message());
+  pthread_mutex_unlock(&runtime->spares);
+  return *device;
+}
