@@ -206,8 +206,8 @@ static inline void ref_widen_row(const ref_tensor *t, int64_t at, int64_t stride
 /* TSR_ACTIVATION_* of x. */
 double ref_activate(int32_t activation, double x);
 
-/* Scores z to weights in place: exp(z - max z) / sum exp(z - max z); -inf is excluded, a row wholly excluded gives zeros,
- * one that holds +inf or NaN is NaN. */
+/* Scores z to weights in place: exp(z - max z) / sum exp(z - max z); -inf is excluded, a row wholly excluded gives
+ * zeros, one that holds +inf or NaN is NaN. */
 void ref_softmax_row(double *z, int64_t n);
 
 /* The masking of a line whose operands begin at in[first]: additive, lengths, position, relative. */

@@ -20,8 +20,9 @@ static int64_t position_of(const ref_masking *masking, int64_t b)
   return ref_present(masking->position) ? ref_i32(masking->position, b * masking->position->stride[0]) : 0;
 }
 
-/* The row of the relative-position table for a key `distance` after its query. Each step is rounded to f32, the logarithms
- * from their exact values, so that a distance on the border of two buckets falls on the same side everywhere. */
+/* The row of the relative-position table for a key `distance` after its query. Each step is rounded to f32, the
+ * logarithms from their exact values, so that a distance on the border of two buckets falls on the same side
+ * everywhere. */
 static int64_t bucket(int64_t distance, int64_t n, int bidirectional, int32_t max_distance)
 {
   int64_t base = 0, r = distance < 0 ? -distance : 0;

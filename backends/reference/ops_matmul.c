@@ -2,8 +2,8 @@
  *
  * y[m, n] = activation(alpha * sum_k a[m, k] b[k, n] + bias[m, n]), for each matrix of the leading axes.
  *
- * Rows of a are taken ROWS at a time, widened once, so that their sums advance side by side; each sum still runs over k in
- * order.
+ * Rows of a are taken ROWS at a time, widened once, so that their sums advance side by side; each sum still runs over k
+ * in order.
  */
 #include "kernel.h"
 

@@ -4,7 +4,8 @@
  */
 #include "kernel.h"
 
-/* 1 if element i of value a stands before element j of value b: larger first, NaN larger than all, then the lower index. */
+/* 1 if element i of value a stands before element j of value b: larger first, NaN larger than all, then the lower
+ * index. */
 static int before(float a, int64_t i, float b, int64_t j)
 {
   if (isnan(a) || isnan(b)) {
