@@ -28,6 +28,31 @@ typedef struct tsr_vk_view {
 
 /* Each plans the lines of its operators. Returns 1, or 0 if the device cannot execute the line. Results are not empty. */
 int tsr_vk_plan_elementwise(tsr_vk_planner *planner);
+int tsr_vk_plan_copy(tsr_vk_planner *planner);
+int tsr_vk_plan_gather(tsr_vk_planner *planner);
+int tsr_vk_plan_embedding(tsr_vk_planner *planner);
+int tsr_vk_plan_append(tsr_vk_planner *planner);
+int tsr_vk_plan_update(tsr_vk_planner *planner);
+int tsr_vk_plan_mask(tsr_vk_planner *planner);
+
+/* What mask and attention share: which parts of the masking are there, and where. */
+typedef struct tsr_vk_masking {
+  uint32_t present; /* bits as in shaders/lib/masking.glsl */
+  uint32_t lengths_offset;
+  uint32_t lengths_stride;
+  uint32_t position_offset;
+  uint32_t position_stride;
+  uint32_t bias_offset; /* in the line's scratch: relative-position biases [heads, 2 reach + 1] */
+  uint32_t reach;
+} tsr_vk_masking;
+
+/* Reads the masking of a line whose slots additive, lengths, position, relative start at `slot`, for `heads` heads, and adds
+ * the dispatches that spread the relative-position table. 0 if the device cannot. */
+int tsr_vk_plan_masking(tsr_vk_planner *planner, int32_t slot, uint32_t heads, tsr_vk_masking *masking);
+
+/* Adds the operands lengths, position and bias, in this order; absent ones are stood in for. */
+void tsr_vk_read_masking(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, int32_t slot,
+                         const tsr_vk_masking *masking);
 
 const tsr_tensor_desc *tsr_vk_tensor(const tsr_vk_planner *planner, int32_t tensor);
 const tsr_tensor_desc *tsr_vk_in(const tsr_vk_planner *planner, int32_t slot);  /* of a slot that is not absent */

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mask (shaders/mask.comp), and the masking that it shares with attention.
+ */
+#include "backends/vulkan/kernel_common.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MASK_CAUSAL = 1, MASK_ADDITIVE = 2, MASK_LENGTHS = 4, MASK_POSITION = 8, MASK_RELATIVE = 16 };
+enum { MAX_BEGIN = 20, MAX_REACH = 1 << 20 };
+
+typedef struct relative_push {
+  uint32_t table_offset;
+  uint32_t bucket_stride;
+  uint32_t head_stride;
+  uint32_t bias_offset;
+  uint32_t count;
+  uint32_t reach;
+  uint32_t exact;
+  uint32_t upper;
+  uint32_t from;
+  uint32_t to;
+  uint32_t first_bucket;
+  uint32_t n;
+  uint32_t begin[MAX_BEGIN];
+} relative_push;
+_Static_assert(sizeof(relative_push) == TSR_VK_PUSH_RELATIVE, "push constants of relative.comp");
+
+typedef struct mask_push {
+  uint32_t extent[4];
+  uint32_t x_stride[4];
+  uint32_t additive_stride[4];
+  uint32_t x_offset;
+  uint32_t additive_offset;
+  uint32_t lengths_offset;
+  uint32_t lengths_stride;
+  uint32_t position_offset;
+  uint32_t position_stride;
+  uint32_t bias_offset;
+  uint32_t reach;
+  uint32_t count;
+} mask_push;
+_Static_assert(sizeof(mask_push) == TSR_VK_PUSH_MASK, "push constants of mask.comp");
+
+/* The bucket of distance r >= exact, counted from `exact`, before it is cut at the last one: each step in f32. */
+static int64_t bucket_beyond(int64_t r, int64_t exact, int64_t n, int32_t max_distance)
+{
+  float ratio = (float)r / (float)exact, whole = (float)log((double)max_distance / (double)exact);
+  float share = (float)log(ratio) / whole;
+  return (int64_t)(share * (float)(n - exact));
+}
+
+/* The smallest distance whose bucket is at least `bucket`. */
+static int64_t bucket_begin(int64_t bucket, int64_t exact, int64_t n, int32_t max_distance)
+{
+  int64_t low = exact, high = max_distance;
+  while (low < high) {
+    int64_t middle = (low + high) / 2;
+    if (bucket_beyond(middle, exact, n, max_distance) >= bucket)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+/* Spreads the table over all distances; several dispatches where the buckets do not fit into one. */
+static int plan_relative(tsr_vk_planner *planner, int32_t slot, uint32_t heads, tsr_vk_masking *masking)
+{
+  const tsr_op_attributes *attributes = &planner->line->attributes;
+  if (attributes->max_distance > MAX_REACH)
+    return 0;
+  tsr_vk_view table = tsr_vk_view_in(planner, slot);
+  int64_t n = table.extent[2], upper = 0;
+  if (attributes->bidirectional)
+    upper = n /= 2;
+  int64_t exact = n / 2;
+  masking->reach = (uint32_t)attributes->max_distance;
+  uint64_t count = (uint64_t)heads * (2 * masking->reach + 1);
+  if (count > INT32_MAX)
+    return 0;
+  masking->bias_offset = tsr_vk_reserve(planner, count);
+
+  relative_push push = {
+      .table_offset = table.offset,
+      .bucket_stride = table.stride[2],
+      .head_stride = table.stride[3],
+      .bias_offset = masking->bias_offset,
+      .count = (uint32_t)count,
+      .reach = masking->reach,
+      .exact = (uint32_t)exact,
+      .upper = (uint32_t)upper,
+      .first_bucket = (uint32_t)exact,
+  };
+  int64_t bucket = 1; /* the next one whose beginning is to be found, counted from `exact` */
+  int last = 0;
+  while (!last) {
+    push.n = 0;
+    while (push.n < MAX_BEGIN && bucket < n - exact)
+      push.begin[push.n++] = (uint32_t)bucket_begin(bucket++, exact, n, attributes->max_distance);
+    last = bucket >= n - exact;
+    push.to = last ? UINT32_MAX : (uint32_t)bucket_begin(bucket, exact, n, attributes->max_distance);
+    tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_VARIANT_RELATIVE, &push, sizeof push);
+    if (dispatch == NULL)
+      return 0;
+    tsr_vk_read(dispatch, planner->line->in[slot]);
+    tsr_vk_write(dispatch, TSR_VK_SCRATCH);
+    uint32_t size = tsr_vk_group_size(planner->caps, 64);
+    tsr_vk_spec(dispatch, size);
+    tsr_vk_spec(dispatch, 1);
+    dispatch->work = (double)count;
+    if (!tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size)))
+      return 0;
+    push.first_bucket = (uint32_t)(exact + bucket - 1);
+    push.from = push.to;
+  }
+  return 1;
+}
+
+int tsr_vk_plan_masking(tsr_vk_planner *planner, int32_t slot, uint32_t heads, tsr_vk_masking *masking)
+{
+  const int32_t *in = &planner->line->in[slot];
+  tsr_vk_view lengths = tsr_vk_view_in(planner, slot + 1), position = tsr_vk_view_in(planner, slot + 2);
+  *masking = (tsr_vk_masking){
+      .lengths_offset = lengths.offset,
+      .lengths_stride = lengths.stride[3],
+      .position_offset = position.offset,
+      .position_stride = position.stride[3],
+  };
+  masking->present = (planner->line->attributes.causal ? MASK_CAUSAL : 0) | (in[0] != 0 ? MASK_ADDITIVE : 0) |
+                     (in[1] != 0 ? MASK_LENGTHS : 0) | (in[2] != 0 ? MASK_POSITION : 0) |
+                     (in[3] != 0 ? MASK_RELATIVE : 0);
+  return in[3] == 0 || plan_relative(planner, slot + 3, heads, masking);
+}
+
+void tsr_vk_read_masking(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, int32_t slot,
+                         const tsr_vk_masking *masking)
+{
+  tsr_vk_read_in(planner, dispatch, slot + 1);
+  tsr_vk_read_in(planner, dispatch, slot + 2);
+  int relative = (masking->present & MASK_RELATIVE) != 0;
+  tsr_vk_read(dispatch, relative ? TSR_VK_SCRATCH : dispatch->operand[0].tensor);
+  dispatch->after |= relative;
+}
+
+int tsr_vk_plan_mask(tsr_vk_planner *planner)
+{
+  const tsr_line_desc *line = planner->line;
+  tsr_vk_view x = tsr_vk_view_in(planner, 0), additive = tsr_vk_view_in(planner, 1);
+  tsr_vk_masking masking;
+  if (!tsr_vk_plan_masking(planner, 1, x.extent[1], &masking))
+    return 0;
+  uint64_t count = tsr_vk_elements(tsr_vk_out(planner, 0));
+  mask_push push = {
+      .x_offset = x.offset,
+      .additive_offset = additive.offset,
+      .lengths_offset = masking.lengths_offset,
+      .lengths_stride = masking.lengths_stride,
+      .position_offset = masking.position_offset,
+      .position_stride = masking.position_stride,
+      .bias_offset = masking.bias_offset,
+      .reach = masking.reach,
+      .count = (uint32_t)count,
+  };
+  memcpy(push.extent, x.extent, sizeof push.extent);
+  memcpy(push.x_stride, x.stride, sizeof push.x_stride);
+  memcpy(push.additive_stride, additive.stride, sizeof push.additive_stride);
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_VARIANT_MASK, &push, sizeof push);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_read(dispatch, line->in[0]);
+  tsr_vk_read_in(planner, dispatch, 1);
+  tsr_vk_read_masking(planner, dispatch, 1, &masking);
+  tsr_vk_write(dispatch, line->out[0]);
+  uint32_t size = tsr_vk_group_size(planner->caps, 64);
+  tsr_vk_spec(dispatch, size);
+  tsr_vk_spec(dispatch, 1);
+  tsr_vk_spec(dispatch, masking.present);
+  dispatch->work = (double)count;
+  return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size));
+}

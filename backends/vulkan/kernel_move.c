@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * copy, gather, embedding (shaders/gather.comp), append and update (shaders/scatter.comp).
+ */
+#include "backends/vulkan/kernel_common.h"
+
+#include <string.h>
+
+typedef struct gather_push {
+  uint32_t extent[4];
+  uint32_t x_stride[4];
+  uint32_t index_stride[4];
+  uint32_t x_offset;
+  uint32_t index_offset;
+  uint32_t row_stride;
+  uint32_t rows;
+  uint32_t count;
+  float alpha;
+} gather_push;
+_Static_assert(sizeof(gather_push) == TSR_VK_PUSH_GATHER, "push constants of gather.comp");
+_Static_assert(sizeof(gather_push) == TSR_VK_PUSH_GATHER_QUADS, "push constants of gather.comp");
+
+typedef struct scatter_push {
+  uint32_t extent[4];
+  uint32_t x_stride[4];
+  uint32_t state_stride[4];
+  uint32_t x_offset;
+  uint32_t state_offset;
+  uint32_t position_offset;
+  uint32_t position_stride;
+  uint32_t rows;
+  uint32_t count;
+} scatter_push;
+_Static_assert(sizeof(scatter_push) == TSR_VK_PUSH_SCATTER, "push constants of scatter.comp");
+_Static_assert(sizeof(scatter_push) == TSR_VK_PUSH_SCATTER_QUADS, "push constants of scatter.comp");
+
+static uint32_t bytes_of(int32_t dtype)
+{
+  return dtype == TSR_I8 ? 1 : dtype == TSR_F16 || dtype == TSR_BF16 ? 2 : 4;
+}
+
+/* views[0] reads x, views[1] the index (absent: NULL index tensor), both with y's extents. */
+static int plan_gather(tsr_vk_planner *planner, int32_t x, tsr_vk_view views[2], int32_t index, uint32_t row_stride,
+                       uint32_t rows, float alpha)
+{
+  int32_t y = planner->line->out[0];
+  int32_t from = tsr_vk_tensor(planner, x)->dtype, to = tsr_vk_tensor(planner, y)->dtype;
+  uint64_t count = tsr_vk_elements(tsr_vk_tensor(planner, y));
+  tsr_vk_collapse(views, 2);
+  tsr_vk_view as_quads[2] = {views[0], views[1]};
+  uint32_t repeat = 0;
+  int quads = bytes_of(from) == 4 && bytes_of(to) == 4 && row_stride % 4 == 0 && tsr_vk_quads(as_quads, 2, &repeat) &&
+              repeat == 2;
+  const tsr_vk_view *used = quads ? as_quads : views;
+  gather_push push = {
+      .x_offset = used[0].offset,
+      .index_offset = used[1].offset,
+      .row_stride = quads ? row_stride / 4 : row_stride,
+      .rows = rows,
+      .count = (uint32_t)(quads ? count / 4 : count),
+      .alpha = alpha,
+  };
+  memcpy(push.extent, used[0].extent, sizeof push.extent);
+  memcpy(push.x_stride, used[0].stride, sizeof push.x_stride);
+  memcpy(push.index_stride, used[1].stride, sizeof push.index_stride);
+
+  tsr_vk_dispatch *dispatch =
+      tsr_vk_add(planner, quads ? TSR_VK_VARIANT_GATHER_QUADS : TSR_VK_VARIANT_GATHER, &push, sizeof push);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_read(dispatch, x);
+  tsr_vk_read(dispatch, index != 0 ? index : x);
+  tsr_vk_write(dispatch, y);
+  uint32_t size = tsr_vk_group_size(planner->caps, 64);
+  tsr_vk_spec(dispatch, size);
+  tsr_vk_spec(dispatch, 1);
+  tsr_vk_spec(dispatch, (uint32_t)from);
+  tsr_vk_spec(dispatch, (uint32_t)to);
+  tsr_vk_spec(dispatch, index != 0);
+  tsr_vk_spec(dispatch, alpha != 1.0f);
+  dispatch->work = (double)count;
+  uint64_t invocations = quads ? count / 4 : tsr_vk_divide_up(count, 4 / bytes_of(to));
+  return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(invocations, size));
+}
+
+int tsr_vk_plan_copy(tsr_vk_planner *planner)
+{
+  tsr_vk_view views[2] = {tsr_vk_view_in(planner, 0), tsr_vk_view_in(planner, 0)};
+  views[1].offset = 0;
+  memset(views[1].stride, 0, sizeof views[1].stride);
+  return plan_gather(planner, planner->line->in[0], views, 0, 0, 0, 1.0f);
+}
+
+int tsr_vk_plan_gather(tsr_vk_planner *planner)
+{
+  const tsr_tensor_desc *x = tsr_vk_in(planner, 0), *y = tsr_vk_out(planner, 0);
+  int32_t axis = planner->line->attributes.axis;
+  axis = (axis < 0 ? axis + x->rank : axis) + 4 - x->rank;
+  tsr_vk_view views[2] = {tsr_vk_view_of(x), tsr_vk_view_in(planner, 1)};
+  uint32_t row_stride = views[0].stride[axis], rows = views[0].extent[axis], index_stride = views[1].stride[3];
+  memcpy(views[0].extent, tsr_vk_view_of(y).extent, sizeof views[0].extent);
+  memcpy(views[1].extent, views[0].extent, sizeof views[1].extent);
+  memset(views[1].stride, 0, sizeof views[1].stride);
+  views[0].stride[axis] = 0;
+  views[1].stride[axis] = index_stride;
+  return plan_gather(planner, planner->line->in[0], views, planner->line->in[1], row_stride, rows, 1.0f);
+}
+
+int tsr_vk_plan_embedding(tsr_vk_planner *planner)
+{
+  tsr_vk_view table = tsr_vk_view_in(planner, 0), ids = tsr_vk_view_in(planner, 1);
+  tsr_vk_view y = tsr_vk_view_of(tsr_vk_out(planner, 0));
+  tsr_vk_view views[2] = {{.offset = table.offset, .stride[3] = table.stride[3]}, {.offset = ids.offset}};
+  memcpy(views[0].extent, y.extent, sizeof y.extent);
+  memcpy(views[1].extent, y.extent, sizeof y.extent);
+  for (int32_t axis = 0; axis < 3; ++axis)
+    views[1].stride[axis] = ids.stride[axis + 1];
+  return plan_gather(planner, planner->line->in[0], views, planner->line->in[1], table.stride[2], table.extent[2],
+                     planner->line->attributes.alpha);
+}
+
+/* views: x, then the state with x's extents; axes b, l and two more. position: a tensor, or 0. */
+static int plan_scatter(tsr_vk_planner *planner, tsr_vk_view views[2], int32_t position, uint32_t rows)
+{
+  uint64_t count = tsr_vk_elements(tsr_vk_in(planner, 0));
+  uint32_t repeat = 0;
+  tsr_vk_view as_quads[2] = {views[0], views[1]};
+  int quads = tsr_vk_quads(as_quads, 2, &repeat) && repeat == 0;
+  const tsr_vk_view *used = quads ? as_quads : views;
+  tsr_vk_view at = position != 0 ? tsr_vk_view_of(tsr_vk_tensor(planner, position)) : (tsr_vk_view){.offset = 0};
+  scatter_push push = {
+      .x_offset = used[0].offset,
+      .state_offset = used[1].offset,
+      .position_offset = at.offset,
+      .position_stride = at.stride[3],
+      .rows = rows,
+      .count = (uint32_t)(quads ? count / 4 : count),
+  };
+  memcpy(push.extent, used[0].extent, sizeof push.extent);
+  memcpy(push.x_stride, used[0].stride, sizeof push.x_stride);
+  memcpy(push.state_stride, used[1].stride, sizeof push.state_stride);
+
+  tsr_vk_dispatch *dispatch =
+      tsr_vk_add(planner, quads ? TSR_VK_VARIANT_SCATTER_QUADS : TSR_VK_VARIANT_SCATTER, &push, sizeof push);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_read(dispatch, planner->line->in[0]);
+  tsr_vk_read(dispatch, position != 0 ? position : planner->line->in[0]);
+  tsr_vk_write(dispatch, planner->line->out[0]);
+  uint32_t size = tsr_vk_group_size(planner->caps, 64);
+  tsr_vk_spec(dispatch, size);
+  tsr_vk_spec(dispatch, 1);
+  tsr_vk_spec(dispatch, position != 0);
+  dispatch->work = (double)count;
+  return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(push.count, size));
+}
+
+/* Axes b, l, .. of a tensor of rank 2 to 4 at places 0, 1, .., the last of those behind l at place 3. */
+static tsr_vk_view rows_of(const tsr_tensor_desc *tensor)
+{
+  tsr_vk_view right = tsr_vk_view_of(tensor);
+  tsr_vk_view view = {.offset = right.offset, .extent = {1, 1, 1, 1}};
+  for (int32_t i = 0; i < tensor->rank; ++i) {
+    int32_t place = i == 2 && tensor->rank == 3 ? 3 : i;
+    view.extent[place] = right.extent[4 - tensor->rank + i];
+    view.stride[place] = (uint32_t)tensor->stride[i];
+  }
+  return view;
+}
+
+int tsr_vk_plan_append(tsr_vk_planner *planner)
+{
+  tsr_vk_view views[2] = {rows_of(tsr_vk_in(planner, 0)), rows_of(tsr_vk_out(planner, 0))};
+  uint32_t rows = views[1].extent[1];
+  views[1].extent[1] = views[0].extent[1];
+  int inner = 1;
+  for (int32_t i = 0; i < 2; ++i)
+    inner &= views[i].stride[2] == views[i].stride[3] * views[i].extent[3];
+  for (int32_t i = 0; i < 2 && inner; ++i) {
+    views[i].extent[3] *= views[i].extent[2];
+    views[i].extent[2] = 1;
+  }
+  return tsr_vk_elements(tsr_vk_in(planner, 0)) == 0 || plan_scatter(planner, views, planner->line->in[1], rows);
+}
+
+int tsr_vk_plan_update(tsr_vk_planner *planner)
+{
+  tsr_vk_view views[2] = {tsr_vk_view_in(planner, 0), tsr_vk_view_of(tsr_vk_out(planner, 0))};
+  tsr_vk_collapse(views, 2);
+  return plan_scatter(planner, views, 0, views[0].extent[1]);
+}

@@ -1,0 +1,108 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * copy, gather, embedding: y[i] = convert(alpha * x[place of i, at a row that an index names]), y contiguous. One invocation
+ * writes one 32-bit word: one, two or four elements; with QUADS four elements of 32 bits (extents and strides then count
+ * groups of four, the index repeats within one).
+ */
+#extension GL_GOOGLE_include_directive : require
+#include "operand.glsl"
+#include "number.glsl"
+#include "index.glsl"
+
+layout(constant_id = 2) const uint from_type = TYPE_F32;
+layout(constant_id = 3) const uint to_type = TYPE_F32;
+layout(constant_id = 4) const uint indexed = 0u; /* 1: rows come from the index */
+layout(constant_id = 5) const uint scaled = 0u;  /* 1: alpha is not 1 */
+
+layout(push_constant, std430) uniform parameters
+{
+  uvec4 extent; /* of y */
+  uvec4 x_stride;
+  uvec4 index_stride;
+  uint x_offset;
+  uint index_offset;
+  uint row_stride; /* of x along the axis that the index selects from */
+  uint rows;       /* its extent */
+  uint count;      /* elements of y, or groups of four */
+  float alpha;
+};
+
+IN(1, index_word)
+#ifdef QUADS
+IN4(0, x4)
+OUT4(2, y4)
+#else
+IN(0, x)
+OUT(2, y)
+
+uint size_of(uint type)
+{
+  return type == TYPE_F16 || type == TYPE_BF16 ? 2u : type == TYPE_I8 ? 1u : 4u;
+}
+
+/* The bits of element `at` of x as y's type, in the low end of a word */
+uint fetch(uint at)
+{
+  uint bits;
+  if (size_of(from_type) == 4u)
+    bits = WORD(x, at);
+  else if (size_of(from_type) == 2u)
+    bits = (WORD(x, at >> 1) >> ((at & 1u) * 16u)) & 0xffffu;
+  else
+    bits = (WORD(x, at >> 2) >> ((at & 3u) * 8u)) & 0xffu;
+  if (from_type == to_type && scaled == 0u)
+    return bits;
+  if (from_type == TYPE_F16)
+    bits = half_to_bits(bits);
+  else if (from_type == TYPE_BF16)
+    bits <<= 16;
+  if (scaled != 0u)
+    bits = floatBitsToUint(alpha * uintBitsToFloat(bits));
+  if (to_type == TYPE_F16)
+    return bits_to_half(bits);
+  return to_type == TYPE_BF16 ? bits_to_bfloat(bits) : bits;
+}
+#endif
+
+/* Where element i of y comes from; false if an index is out of range */
+bool source(uint i, out uint at)
+{
+  uvec4 place = unravel(i, extent);
+  at = x_offset + element(place, x_stride);
+  if (indexed == 0u)
+    return true;
+  uint row = WORD(index_word, index_offset + element(place, index_stride));
+  at += row * row_stride;
+  return row < rows;
+}
+
+void main()
+{
+  uint i = invocation_index();
+  uint at;
+#ifdef QUADS
+  if (i >= count)
+    return;
+  uvec4 result = uvec4(0u);
+  if (source(i, at)) {
+    result = QUAD(x4, at);
+    if (scaled != 0u)
+      result = floatBitsToUint(alpha * uintBitsToFloat(result));
+  }
+  QUAD(y4, i) = result;
+#else
+  const uint per_word = 4u / size_of(to_type);
+  uint first = i * per_word;
+  if (first >= count)
+    return;
+  uint n = min(per_word, count - first);
+  /* What lies behind the last element stays. */
+  uint word = n < per_word ? WORD(y, i) & (0xffffffffu << (n * 8u * size_of(to_type))) : 0u;
+  for (uint j = 0u; j < n; ++j) {
+    if (source(first + j, at))
+      word |= fetch(at) << (j * 8u * size_of(to_type));
+  }
+  WORD(y, i) = word;
+#endif
+}

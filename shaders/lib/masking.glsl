@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What masking means for one sentence, shared by mask and attention. Include after the operands `lengths`, `position` and
+ * `bias` are declared, and the members lengths_offset, lengths_stride, position_offset, position_stride, bias_offset, reach.
+ */
+#ifndef LIB_MASKING
+#define LIB_MASKING
+
+/* Bits of the specialisation constant `masking` */
+#define MASK_CAUSAL   1u
+#define MASK_ADDITIVE 2u
+#define MASK_LENGTHS  4u
+#define MASK_POSITION 8u
+#define MASK_RELATIVE 16u
+
+/* Where query 0 of sentence b stands among the keys */
+int first_position(uint b)
+{
+  return (masking & MASK_POSITION) != 0u ? int(min(WORD(position, position_offset + b * position_stride), 0x3fffffffu)) : 0;
+}
+
+/* Keys 0 .. result - 1 of n are visible to query l, as far as lengths and causality go; `first` is first_position(b). */
+uint visible_keys(uint b, uint l, int first, uint n)
+{
+  int end = int(n);
+  if ((masking & MASK_LENGTHS) != 0u)
+    end = clamp(int(WORD(lengths, lengths_offset + b * lengths_stride)), 0, end);
+  if ((masking & MASK_CAUSAL) != 0u)
+    end = min(end, max(min(first, end) + int(l) + 1, 0));
+  return uint(end);
+}
+
+float relative_bias(uint h, uint l, uint s, int first)
+{
+  if ((masking & MASK_RELATIVE) == 0u)
+    return 0.0;
+  int distance = clamp(int(s) - int(l) - first, -int(reach), int(reach));
+  return FLOAT(bias, bias_offset + h * (2u * reach + 1u) + uint(distance + int(reach)));
+}
+
+/* A visible score with what is added to it; -inf in any of them excludes, whatever the others hold. */
+float biased(float score, float additive_part, float relative_part)
+{
+  bool excluded = is_minus_inf(score) || is_minus_inf(additive_part) || is_minus_inf(relative_part);
+  return excluded ? MINUS_INF : score + additive_part + relative_part;
+}
+
+#endif

@@ -1,0 +1,50 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Spreads a table of relative-position biases [n, H] over distances: bias[h, reach + rel] for rel = -reach .. reach. The distances at
+ * which a bucket begins are worked out on the host, because they hang on the last bit of a logarithm.
+ */
+#extension GL_GOOGLE_include_directive : require
+#include "operand.glsl"
+
+layout(push_constant, std430) uniform parameters
+{
+  uint table_offset;
+  uint bucket_stride;
+  uint head_stride;
+  uint bias_offset;
+  uint count;         /* heads * (2 * reach + 1) */
+  uint reach;
+  uint exact;         /* distances below have a bucket each */
+  uint upper;         /* buckets of keys after the query begin here; 0: there are none */
+  uint from;          /* this dispatch serves distances from .. to - 1 */
+  uint to;
+  uint first_bucket;  /* of distances from `exact` on that are below begin[0] */
+  uint n;
+  uint begin[20];
+};
+
+IN(0, table)
+OUT(1, bias)
+
+void main()
+{
+  uint i = invocation_index();
+  if (i >= count)
+    return;
+  uint span = 2u * reach + 1u;
+  uint head = i / span;
+  int rel = int(i - head * span) - int(reach);
+  uint distance = upper != 0u ? uint(abs(rel)) : uint(max(-rel, 0));
+  if (distance < from || distance >= to)
+    return;
+  uint bucket = distance;
+  if (distance >= exact) {
+    bucket = first_bucket;
+    for (uint j = 0u; j < n; ++j)
+      bucket += distance >= begin[j] ? 1u : 0u;
+  }
+  if (rel > 0)
+    bucket += upper;
+  WORD(bias, bias_offset + i) = WORD(table, table_offset + bucket * bucket_stride + head * head_stride);
+}
