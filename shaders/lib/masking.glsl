@@ -16,7 +16,7 @@
 /* Where query 0 of sentence b stands among the keys */
 int first_position(uint b)
 {
-  return (masking & MASK_POSITION) != 0u ? int(min(WORD(position, position_offset + b * position_stride), 0x3fffffffu)) : 0;
+  return (masking & MASK_POSITION) != 0u ? min(int(WORD(position, position_offset + b * position_stride)), 0x3fffffff) : 0;
 }
 
 /* Keys 0 .. result - 1 of n are visible to query l, as far as lengths and causality go; `first` is first_position(b). */
