@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which tokenizer a model has.
+ */
+#include <string.h>
+
+#include "core/text/marian.h"
+
+tsr_status tsr_tokenizer_open(const tsr_model *model, tsr_tokenizer **tokenizer)
+{
+  static const char *const families[] = {"marian", "nn_transformer"};
+  const tsr_transformer_config *config = tsr_model_config(model);
+  const char *folder = tsr_model_folder(model);
+  *tokenizer = NULL;
+  for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+    if (strcmp(config->family, families[i]) == 0)
+      return tsr_marian_open(folder, config, tokenizer);
+  }
+  return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: this build has no tokenizer for models of the family %s", folder,
+                  config->family);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/text/vocabulary.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+#include "core/checkpoint/file.h"
+#include "core/checkpoint/json.h"
+
+typedef struct entry {
+  const char *token;
+  size_t size;
+  int32_t id;
+} entry;
+
+struct tsr_vocabulary {
+  char *name;
+  int32_t size;
+  json_t *root;        /* its keys are the tokens */
+  const char **tokens; /* by id; NULL where an id has none */
+  entry *entries;      /* sorted by token */
+  size_t count;
+};
+
+static int compare_entries(const void *a, const void *b)
+{
+  const entry *x = a;
+  const entry *y = b;
+  int order = memcmp(x->token, y->token, x->size < y->size ? x->size : y->size);
+  return order ? order : (x->size > y->size) - (x->size < y->size);
+}
+
+static tsr_status add(tsr_vocabulary *vocabulary, const char *token, const json_t *value)
+{
+  json_int_t id = json_integer_value(value);
+  if (!json_is_integer(value) || id < 0)
+    return tsr_fail(TSR_ERR_FORMAT, "%s: token %s: expected an id of at least 0, found %s", vocabulary->name,
+                    tsr_quote(token).text, tsr_json_show(value).text);
+  if (id >= vocabulary->size)
+    return tsr_fail(TSR_ERR_FORMAT, "%s: token %s: the id %lld is beyond the model's vocabulary of %d tokens",
+                    vocabulary->name, tsr_quote(token).text, (long long)id, (int)vocabulary->size);
+  if (vocabulary->tokens[id])
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tokens %s and %s have the same id %d", vocabulary->name,
+                    tsr_quote(vocabulary->tokens[id]).text, tsr_quote(token).text, (int)id);
+  vocabulary->tokens[id] = token;
+  vocabulary->entries[vocabulary->count++] = (entry){token, strlen(token), (int32_t)id};
+  return TSR_OK;
+}
+
+static tsr_status fill(tsr_vocabulary *vocabulary, const char *name, const void *text, size_t text_size)
+{
+  TSR_TRY(tsr_json_parse(name, text, text_size, &vocabulary->root));
+  size_t count = json_object_size(vocabulary->root);
+  vocabulary->name = strdup(name);
+  vocabulary->tokens = calloc((size_t)vocabulary->size + 1, sizeof *vocabulary->tokens);
+  vocabulary->entries = calloc(count + 1, sizeof *vocabulary->entries);
+  if (!vocabulary->name || !vocabulary->tokens || !vocabulary->entries)
+    return tsr_fail_memory(((size_t)vocabulary->size + 1) * sizeof *vocabulary->tokens +
+                           (count + 1) * sizeof *vocabulary->entries);
+  const char *token;
+  json_t *value;
+  json_object_foreach(vocabulary->root, token, value)
+  {
+    TSR_TRY(add(vocabulary, token, value));
+  }
+  qsort(vocabulary->entries, vocabulary->count, sizeof *vocabulary->entries, compare_entries);
+  return TSR_OK;
+}
+
+tsr_status tsr_vocabulary_parse(const char *name, const void *text, size_t text_size, int32_t size,
+                                tsr_vocabulary **vocabulary)
+{
+  *vocabulary = NULL;
+  tsr_vocabulary *made = calloc(1, sizeof *made);
+  if (!made)
+    return tsr_fail_memory(sizeof *made);
+  made->size = size;
+  tsr_status status = fill(made, name, text, text_size);
+  if (status != TSR_OK) {
+    tsr_vocabulary_close(made);
+    return status;
+  }
+  *vocabulary = made;
+  return TSR_OK;
+}
+
+tsr_status tsr_vocabulary_open(const char *path, int32_t size, tsr_vocabulary **vocabulary)
+{
+  *vocabulary = NULL;
+  tsr_file file;
+  TSR_TRY(tsr_file_map(path, &file));
+  tsr_status status = tsr_vocabulary_parse(path, file.bytes, file.size, size, vocabulary);
+  tsr_file_unmap(&file);
+  return status;
+}
+
+void tsr_vocabulary_close(tsr_vocabulary *vocabulary)
+{
+  if (!vocabulary)
+    return;
+  json_decref(vocabulary->root);
+  free(vocabulary->tokens);
+  free(vocabulary->entries);
+  free(vocabulary->name);
+  free(vocabulary);
+}
+
+int32_t tsr_vocabulary_find(const tsr_vocabulary *vocabulary, const char *token, size_t size)
+{
+  entry key = {token, size, 0};
+  const entry *found =
+      bsearch(&key, vocabulary->entries, vocabulary->count, sizeof *vocabulary->entries, compare_entries);
+  return found ? found->id : -1;
+}
+
+tsr_status tsr_vocabulary_require(const tsr_vocabulary *vocabulary, const char *token, int32_t *id)
+{
+  *id = tsr_vocabulary_find(vocabulary, token, strlen(token));
+  if (*id < 0)
+    return tsr_fail(TSR_ERR_FORMAT, "%s: token %s is missing", vocabulary->name, tsr_quote(token).text);
+  return TSR_OK;
+}
+
+const char *tsr_vocabulary_token(const tsr_vocabulary *vocabulary, int32_t id)
+{
+  return id >= 0 && id < vocabulary->size ? vocabulary->tokens[id] : NULL;
+}
+
+int32_t tsr_vocabulary_size(const tsr_vocabulary *vocabulary)
+{
+  return vocabulary->size;
+}
