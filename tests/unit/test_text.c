@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Vocabularies, SentencePiece models good and bad, and Marian's tokenizer against the original's recorded results.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "core/checkpoint/file.h"
+#include "core/text/marian.h"
+#include "core/text/sentencepiece.h"
+#include "core/text/vocabulary.h"
+#include "tests/unit/shared.h"
+#include "tests/unit/temporary.h"
+
+static const char demo[] = TESSERA_SOURCE_ROOT "/tools/demo-model";
+
+static void assert_message_has(const char *fragment)
+{
+  if (!strstr(tsr_error_message(), fragment))
+    fail_msg("the message \"%s\" lacks \"%s\"", tsr_error_message(), fragment);
+}
+
+static void copy_file(const char *from, const char *to)
+{
+  tsr_file file;
+  assert_int_equal(tsr_file_map(from, &file), TSR_OK);
+  write_file(to, file.bytes, file.size);
+  tsr_file_unmap(&file);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Vocabularies
+ */
+static void test_vocabulary(void **state)
+{
+  (void)state;
+  static const char text[] = "{\"</s>\":0,\"b\":4,\"a\":2,\"ab\":1,\"\xE2\x96\x81\":3}";
+  tsr_vocabulary *vocabulary;
+  assert_int_equal(tsr_vocabulary_parse("vocab.json", text, sizeof text - 1, 7, &vocabulary), TSR_OK);
+  assert_int_equal(tsr_vocabulary_size(vocabulary), 7);
+  assert_int_equal(tsr_vocabulary_find(vocabulary, "a", 1), 2);
+  assert_int_equal(tsr_vocabulary_find(vocabulary, "ab", 2), 1);
+  assert_int_equal(tsr_vocabulary_find(vocabulary, "abc", 2), 1);
+  assert_int_equal(tsr_vocabulary_find(vocabulary, "abc", 3), -1);
+  assert_int_equal(tsr_vocabulary_find(vocabulary, "", 0), -1);
+  assert_int_equal(tsr_vocabulary_find(vocabulary, "a\0b", 3), -1);
+  assert_string_equal(tsr_vocabulary_token(vocabulary, 3), "\xE2\x96\x81");
+  assert_null(tsr_vocabulary_token(vocabulary, 5)); /* an id without a token */
+  assert_null(tsr_vocabulary_token(vocabulary, 7));
+  assert_null(tsr_vocabulary_token(vocabulary, -1));
+  int32_t id;
+  assert_int_equal(tsr_vocabulary_require(vocabulary, "b", &id), TSR_OK);
+  assert_int_equal(id, 4);
+  assert_int_equal(tsr_vocabulary_require(vocabulary, "<unk>", &id), TSR_ERR_FORMAT);
+  assert_message_has("vocab.json: token \"<unk>\" is missing");
+  tsr_vocabulary_close(vocabulary);
+  tsr_vocabulary_close(NULL);
+}
+
+static void test_bad_vocabularies(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    const char *fragment;
+  } bad[] = {
+      {"", "the file is empty"},
+      {"[\"a\"]", "expected a JSON object"},
+      {"{\"a\":0", "not valid JSON"},
+      {"{\"a\":0,\"a\":1}", "duplicate object key"},
+      {"{\"a\":0,\"b\":0}", "tokens \"a\" and \"b\" have the same id 0"},
+      {"{\"a\":-1}", "token \"a\": expected an id of at least 0, found -1"},
+      {"{\"a\":1.0}", "token \"a\": expected an id of at least 0, found 1.0"},
+      {"{\"a\":\"1\"}", "token \"a\": expected an id of at least 0, found \"1\""},
+      {"{\"a\":null}", "token \"a\": expected an id of at least 0, found null"},
+      {"{\"a\":10}", "token \"a\": the id 10 is beyond the model's vocabulary of 10 tokens"},
+      {"{\"a\":4294967296}", "token \"a\": the id 4294967296 is beyond"},
+      {"{\"b\":1,\"a\":9223372036854775808}", "\"a\": a number is too large"},
+      {"{\"a\\u0000\":1}", "not valid JSON"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    tsr_vocabulary *vocabulary;
+    if (tsr_vocabulary_parse("vocab.json", bad[i].text, strlen(bad[i].text), 10, &vocabulary) != TSR_ERR_FORMAT)
+      fail_msg("accepted: %s", bad[i].text);
+    assert_null(vocabulary);
+    assert_message_has("vocab.json: ");
+    assert_message_has(bad[i].fragment);
+  }
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * SentencePiece models
+ */
+static void put_varint(unsigned char **to, uint64_t value)
+{
+  while (value > 0x7F) {
+    *(*to)++ = (unsigned char)(value | 0x80);
+    value >>= 7;
+  }
+  *(*to)++ = (unsigned char)value;
+}
+
+static void put_bytes(unsigned char **to, uint32_t number, const void *bytes, size_t size)
+{
+  put_varint(to, number << 3 | 2);
+  put_varint(to, size);
+  memcpy(*to, bytes, size);
+  *to += size;
+}
+
+static void put_piece(unsigned char **to, const char *text, size_t size, float score, int type)
+{
+  unsigned char piece[4096];
+  unsigned char *end = piece;
+  put_bytes(&end, 1, text, size);
+  *end++ = 2 << 3 | 5;
+  memcpy(end, &score, sizeof score);
+  end += sizeof score;
+  *end++ = 3 << 3;
+  *end++ = (unsigned char)type;
+  put_bytes(to, 1, piece, (size_t)(end - piece));
+}
+
+/* <unk>, three pieces, and no normalisation table. Returns the size. */
+static size_t make_model(unsigned char *bytes)
+{
+  unsigned char *end = bytes;
+  put_piece(&end, "<unk>", 5, 0, 2);
+  put_piece(&end, "\xE2\x96\x81", 3, -1, 1);
+  put_piece(&end, "a", 1, -2, 1);
+  put_piece(&end,
+            "\xE2\x96\x81"
+            "ab",
+            5, -2, 1);
+  return (size_t)(end - bytes);
+}
+
+/* The same with a normalisation table of `n_units` units and some replacements. */
+static size_t make_model_with_table(unsigned char *bytes, uint32_t claimed_size, const uint32_t *units, size_t n_units,
+                                    const char *replacements, size_t replacements_size)
+{
+  static unsigned char table[65536];
+  static unsigned char normalizer[66000];
+  memcpy(table, &claimed_size, 4);
+  memcpy(table + 4, units, 4 * n_units);
+  memcpy(table + 4 + 4 * n_units, replacements, replacements_size);
+  unsigned char *end = normalizer;
+  put_bytes(&end, 2, table, 4 + 4 * n_units + replacements_size);
+  size_t size = make_model(bytes);
+  unsigned char *at = bytes + size;
+  put_bytes(&at, 3, normalizer, (size_t)(end - normalizer));
+  return (size_t)(at - bytes);
+}
+
+static void expect_bad_model(const void *bytes, size_t size, const char *fragment)
+{
+  tsr_sentencepiece *model;
+  assert_int_equal(tsr_sentencepiece_parse("bad.spm", bytes, size, &model), TSR_ERR_FORMAT);
+  assert_null(model);
+  assert_message_has("bad.spm: ");
+  assert_message_has(fragment);
+}
+
+static void test_bad_pieces(void **state)
+{
+  (void)state;
+  static unsigned char bytes[1 << 20];
+  size_t size = make_model(bytes);
+  tsr_sentencepiece *model;
+  assert_int_equal(tsr_sentencepiece_parse("good.spm", bytes, size, &model), TSR_OK);
+  tsr_sentencepiece_close(model);
+
+  expect_bad_model("", 0, "no pieces");
+  expect_bad_model("not a model", 11, "not a SentencePiece model");
+  expect_bad_model("\x0A\x7F", 2, "not a SentencePiece model");
+  expect_bad_model(bytes, size - 1, "not a SentencePiece model");
+  expect_bad_model("{\"version\":1}", 13, "not a SentencePiece model");
+
+  unsigned char *end = bytes + size;
+  put_piece(&end, "a", 1, -3, 1);
+  expect_bad_model(bytes, (size_t)(end - bytes), "a is already defined");
+
+  end = bytes + size;
+  put_piece(&end, "", 0, -3, 1);
+  expect_bad_model(bytes, (size_t)(end - bytes), "piece 4 is empty");
+
+  end = bytes + size;
+  put_piece(&end, "x\0y", 3, -3, 1);
+  expect_bad_model(bytes, (size_t)(end - bytes), "piece 4 is empty or contains a NUL");
+
+  end = bytes + size;
+  put_piece(&end, "x", 1, (float)strtod("nan", NULL), 1);
+  expect_bad_model(bytes, (size_t)(end - bytes), "piece 4: the score is not a finite number");
+
+  end = bytes;
+  put_piece(&end, "a", 1, -3, 1);
+  expect_bad_model(bytes, (size_t)(end - bytes), "unk is not defined");
+
+  /* Symbols that contain one another as beginnings: as many as the library has room for, then one more. */
+  char long_symbol[80];
+  memset(long_symbol, 'x', sizeof long_symbol);
+  end = bytes + make_model(bytes);
+  for (size_t i = 1; i <= 64; i++)
+    put_piece(&end, long_symbol, i, 0, 4);
+  assert_int_equal(tsr_sentencepiece_parse("good.spm", bytes, (size_t)(end - bytes), &model), TSR_OK);
+  tsr_sentencepiece_close(model);
+  put_piece(&end, long_symbol, 65, 0, 4);
+  expect_bad_model(bytes, (size_t)(end - bytes), "more than 64 user-defined symbols");
+}
+
+static void test_bad_tables(void **state)
+{
+  (void)state;
+  static unsigned char bytes[1 << 20];
+  enum { UNITS = 512, HAS_VALUE = 1 << 8 };
+  /* Units are (offset << 10 | HAS_VALUE | label); the root's children begin at 256. No unit matches by accident: 'Z' is
+   * the label of all others, and 'Z' itself has another one. */
+  uint32_t units[UNITS];
+  for (int i = 0; i < UNITS; i++)
+    units[i] = 'Z';
+  units[256 + 'Z'] = 'Y';
+  units[0 + 'Z'] = 'Y';
+  units[0] = 256 << 10;
+  units[256 + 'A'] = (256 ^ (256 + 'A') ^ 0x101u) << 10 | HAS_VALUE | 'A';
+  units[0] = 256 << 10;
+  /* "A" -> children at 1 ^ 256, whose first unit holds the value 0. */
+  const size_t children = (256 + 'A') ^ (units[256 + 'A'] >> 10);
+  units[children] = 0x80000000u;
+
+  tsr_sentencepiece *model;
+  size_t size = make_model_with_table(bytes, sizeof units, units, UNITS, "a\0b", 4);
+  assert_int_equal(tsr_sentencepiece_parse("good.spm", bytes, size, &model), TSR_OK);
+  tsr_sentencepiece_close(model);
+
+  /* The size that the table claims for its index. */
+  const uint32_t wrong_sizes[] = {0, 3, sizeof units + 1, sizeof units + 8, 0xFFFFFFFC, 0xFFFFFFFF};
+  for (size_t i = 0; i < sizeof wrong_sizes / sizeof wrong_sizes[0]; i++) {
+    size = make_model_with_table(bytes, wrong_sizes[i], units, UNITS, "a\0b", 4);
+    expect_bad_model(bytes, size, "the normalisation table says");
+  }
+
+  static const struct {
+    size_t unit;
+    uint32_t value;
+  } damages[] = {
+      {0, 512u << 10},                        /* the children lie beyond the end */
+      {0, 0x3FFFFFu << 10},                   /* far beyond */
+      {0, 0x3FFFFFu << 10 | 0x200},           /* farther still */
+      {256 + 'A', 512u << 10 | 'A'},          /* the grandchildren do */
+      {256 + 'A', (uint32_t)'A' << 10 | 'A'}, /* A leads to A, which leads to A */
+  };
+  for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
+    uint32_t damaged[UNITS];
+    memcpy(damaged, units, sizeof units);
+    damaged[damages[i].unit] = damages[i].value;
+    size = make_model_with_table(bytes, sizeof units, damaged, UNITS, "a\0b", 4);
+    expect_bad_model(bytes, size, "the index of the normalisation table is damaged");
+  }
+  uint32_t damaged[UNITS];
+  memcpy(damaged, units, sizeof units);
+  damaged[children] = 0x80000000u | 4; /* a replacement behind the end */
+  size = make_model_with_table(bytes, sizeof units, damaged, UNITS, "a\0b", 4);
+  expect_bad_model(bytes, size, "the index of the normalisation table is damaged");
+  size = make_model_with_table(bytes, sizeof units, units, UNITS, "ab", 2); /* a replacement without an end */
+  expect_bad_model(bytes, size, "the index of the normalisation table is damaged");
+}
+
+/* A real model cut at many places: an error or a model, never a crash. */
+static void test_truncated_model(void **state)
+{
+  (void)state;
+  tsr_file file;
+  assert_int_equal(tsr_file_map(path_in(demo, "source.spm"), &file), TSR_OK);
+  for (size_t cut = 0; cut < file.size; cut += cut < 64 ? 1 : 9973) {
+    unsigned char *bytes = malloc(cut + !cut);
+    assert_non_null(bytes);
+    memcpy(bytes, file.bytes, cut);
+    tsr_sentencepiece *model;
+    tsr_status status = tsr_sentencepiece_parse("cut.spm", bytes, cut, &model);
+    assert_true(status == TSR_OK || status == TSR_ERR_FORMAT);
+    tsr_sentencepiece_close(model);
+    free(bytes);
+  }
+  tsr_file_unmap(&file);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Marian's tokenizer
+ */
+static tsr_tokenizer *open_demo(void)
+{
+  const tsr_transformer_config config = {.source_vocabulary = 5001, .target_vocabulary = 5001, .eos_id = 0};
+  tsr_tokenizer *tokenizer;
+  assert_int_equal(tsr_marian_open(demo, &config, &tokenizer), TSR_OK);
+  return tokenizer;
+}
+
+static void expect_tokens(const tsr_tokenizer *tokenizer, const char *text, size_t size, const char *expected)
+{
+  int32_t *ids;
+  int32_t n_ids;
+  assert_int_equal(tsr_tokenizer_encode(tokenizer, text, size, &ids, &n_ids), TSR_OK);
+  char found[4096] = "";
+  for (int32_t i = 0; i < n_ids; i++) {
+    strcat(found, i ? " " : "");
+    strcat(found, tsr_tokenizer_token(tokenizer, TSR_SIDE_SOURCE, ids[i]));
+  }
+  assert_string_equal(found, expected);
+  tsr_free(ids);
+}
+
+#define MARK "\xE2\x96\x81"
+
+static void test_encode(void **state)
+{
+  (void)state;
+  tsr_tokenizer *tokenizer = open_demo();
+  static const struct {
+    const char *text;
+    size_t size;
+    const char *tokens;
+  } cases[] = {
+#define CASE(text, tokens) {text, sizeof text - 1, tokens}
+      CASE("", "</s>"),
+      CASE(" \t\n ", "</s>"),
+      CASE("I like you.", MARK "I " MARK "like " MARK "you . </s>"),
+      CASE("I like</s> you.<pad>", MARK "I " MARK "like </s> " MARK "you . <pad> </s>"),
+      CASE("<unk>", "<unk> </s>"),
+      CASE("</s", MARK " <unk> / s </s>"),
+      /* Codes: unknown to this vocabulary, so <unk>; elsewhere than at the start they vanish. */
+      CASE(">>fra<< I", "<unk> " MARK "I </s>"),
+      CASE(">>fra<<I", "<unk> " MARK "I </s>"),
+      CASE("I >>fra<< you", MARK "I " MARK "you </s>"),
+      CASE(">>a<< I >>b<< you", "<unk> " MARK "you </s>"),
+      CASE(">>a<<\nI >>b<< you", "<unk> " MARK "I " MARK "you </s>"),
+      CASE("I\n>>a<< you", MARK "I " MARK "you </s>"),
+      CASE("<pad>>>a<< I", "<pad> <unk> " MARK "I </s>"),
+      CASE(">>a<<", "<unk> </s>"),
+      CASE(">>>a<<<", "<unk> </s>"),
+      /* What is no code: nothing between, not closed, another line between. */
+      CASE(">><< I", MARK " <unk> " MARK "I </s>"),
+      CASE(">>a", MARK " <unk> a </s>"),
+      CASE("<<a>>", MARK " <unk> a <unk> </s>"),
+      CASE(">>a\n<<", MARK " <unk> a " MARK " <unk> </s>"),
+      /* Invalid UTF-8 and NUL */
+      CASE("I \xFF like", MARK "I " MARK " <unk> " MARK "like </s>"),
+      CASE("\xE2\x96", MARK " <unk> </s>"),
+      CASE("\x80\x81\xC0\xAF\xED\xA0\x80\xF8\x88\x80\x80\x80", MARK " <unk> </s>"),
+      CASE(">>\xFF<<", "<unk> </s>"),
+#undef CASE
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    expect_tokens(tokenizer, cases[i].text, cases[i].size, cases[i].tokens);
+
+  int32_t *ids;
+  int32_t n_ids;
+  assert_int_equal(tsr_tokenizer_encode(tokenizer, "a\0b", 3, &ids, &n_ids), TSR_OK);
+  tsr_free(ids);
+  assert_int_equal(tsr_tokenizer_encode(tokenizer, "", (size_t)1 << 40, &ids, &n_ids), TSR_ERR_ARGUMENT);
+  assert_string_equal(tsr_tokenizer_token(tokenizer, 1, 0), "</s>");
+  assert_string_equal(tsr_tokenizer_token(tokenizer, 2, 0), "");
+  assert_string_equal(tsr_tokenizer_token(tokenizer, 0, 5001), "");
+  tsr_tokenizer_close(tokenizer);
+}
+
+/* Long texts in which a slow search for codes would show. */
+static void test_long_text(void **state)
+{
+  (void)state;
+  tsr_tokenizer *tokenizer = open_demo();
+  const size_t size = 200000;
+  char *text = malloc(size);
+  assert_non_null(text);
+  memset(text, '>', size);
+  int32_t *ids;
+  int32_t n_ids;
+  assert_int_equal(tsr_tokenizer_encode(tokenizer, text, size, &ids, &n_ids), TSR_OK);
+  tsr_free(ids);
+  memset(text, '<', size);
+  assert_int_equal(tsr_tokenizer_encode(tokenizer, text, size, &ids, &n_ids), TSR_OK);
+  tsr_free(ids);
+  free(text);
+  tsr_tokenizer_close(tokenizer);
+}
+
+static void test_decode(void **state)
+{
+  (void)state;
+  tsr_tokenizer *tokenizer = open_demo();
+  static const char *const tokens[] = {"<pad>", MARK, MARK "I", "<unk>", MARK "you", MARK "!", MARK, "</s>", "<pad>"};
+  int32_t ids[sizeof tokens / sizeof tokens[0]];
+  const int32_t n_ids = (int32_t)(sizeof tokens / sizeof tokens[0]);
+  tsr_vocabulary *vocabulary;
+  assert_int_equal(tsr_vocabulary_open(path_in(demo, "vocab.json"), 5001, &vocabulary), TSR_OK);
+  for (int32_t i = 0; i < n_ids; i++)
+    assert_int_equal(tsr_vocabulary_require(vocabulary, tokens[i], &ids[i]), TSR_OK);
+  tsr_vocabulary_close(vocabulary);
+
+  char *text;
+  assert_int_equal(tsr_tokenizer_decode(tokenizer, ids, n_ids, &text), TSR_OK);
+  assert_string_equal(text, "I you !");
+  tsr_free(text);
+  assert_int_equal(tsr_tokenizer_decode(tokenizer, NULL, 0, &text), TSR_OK);
+  assert_string_equal(text, "");
+  tsr_free(text);
+  const int32_t outside[] = {5001, -1, INT32_MAX};
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(tsr_tokenizer_decode(tokenizer, &outside[i], 1, &text), TSR_ERR_ARGUMENT);
+    assert_null(text);
+    assert_message_has("outside the vocabulary of 5001 tokens");
+  }
+  tsr_tokenizer_close(tokenizer);
+}
+
+/* A folder with two vocabularies, and what can be wrong with a folder. */
+static void test_folders(void **state)
+{
+  (void)state;
+  char *folder = make_temporary_folder();
+  tsr_transformer_config config = {.source_vocabulary = 6, .target_vocabulary = 5, .eos_id = 0};
+  tsr_tokenizer *tokenizer;
+  assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_ERR_IO);
+  assert_message_has("source.spm: cannot be opened");
+  copy_file(path_in(demo, "source.spm"), path_in(folder, "source.spm"));
+  assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_ERR_IO);
+  assert_message_has("target.spm: cannot be opened");
+  copy_file(path_in(demo, "target.spm"), path_in(folder, "target.spm"));
+  assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_ERR_IO);
+  assert_message_has("vocab.json: cannot be opened");
+
+  static const char *const bad_vocabularies[][2] = {
+      {"{\"<unk>\":1,\"<pad>\":2}", "vocab.json: token \"</s>\" is missing"},
+      {"{\"</s>\":1,\"<pad>\":2}", "vocab.json: token \"<unk>\" is missing"},
+      {"{\"</s>\":0,\"<unk>\":1,\"x\":6}", "vocab.json: token \"x\": the id 6 is beyond"},
+      {"{\"</s>\":3,\"<unk>\":1}", "eos_token_id is 0"},
+  };
+  for (size_t i = 0; i < sizeof bad_vocabularies / sizeof bad_vocabularies[0]; i++) {
+    write_text(path_in(folder, "vocab.json"), bad_vocabularies[i][0]);
+    assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_ERR_FORMAT);
+    assert_null(tokenizer);
+    assert_message_has(bad_vocabularies[i][1]);
+  }
+
+  write_text(path_in(folder, "vocab.json"), "{\"</s>\":1,\"<unk>\":2,\"" MARK "I\":3,\"" MARK "you\":5}");
+  write_text(path_in(folder, "tokenizer_config.json"), "{\"separate_vocabs\":true}");
+  assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_ERR_IO);
+  assert_message_has("target_vocab.json: cannot be opened");
+  write_text(path_in(folder, "target_vocab.json"), "{\"</s>\":0,\"<unk>\":1,\"<pad>\":2,\"" MARK "Je\":4}");
+  assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_OK);
+  int32_t *ids;
+  int32_t n_ids;
+  assert_int_equal(tsr_tokenizer_encode(tokenizer, "I you we", 8, &ids, &n_ids), TSR_OK);
+  const int32_t source_ids[] = {3, 5, 2, 1};
+  assert_int_equal(n_ids, 4);
+  assert_memory_equal(ids, source_ids, sizeof source_ids);
+  tsr_free(ids);
+  assert_int_equal(tsr_marian_encode(tokenizer, TSR_SIDE_TARGET, "Je", 2, &ids, &n_ids), TSR_OK);
+  const int32_t target_ids[] = {4, 0};
+  assert_int_equal(n_ids, 2);
+  assert_memory_equal(ids, target_ids, sizeof target_ids);
+  char *text;
+  assert_int_equal(tsr_tokenizer_decode(tokenizer, ids, n_ids, &text), TSR_OK);
+  assert_string_equal(text, "Je");
+  tsr_free(text);
+  tsr_free(ids);
+  const int32_t beyond = 5; /* a source token, but no target token */
+  assert_int_equal(tsr_tokenizer_decode(tokenizer, &beyond, 1, &text), TSR_ERR_ARGUMENT);
+  tsr_tokenizer_close(tokenizer);
+
+  static const char *const bad_options[][2] = {
+      {"{\"separate_vocabs\":\"yes\"}", "tokenizer_config.json: key \"separate_vocabs\": expected true or false"},
+      {"{\"eos_token\":7}", "tokenizer_config.json: key \"eos_token\": expected a text, found 7"},
+      {"{\"unk_token\":{\"text\":\"<unk>\"}}", "key \"unk_token\": expected a text"},
+      {"{", "tokenizer_config.json: line 1"},
+      {"{\"eos_token\":{\"content\":\"<end>\"}}", "vocab.json: token \"<end>\" is missing"},
+  };
+  for (size_t i = 0; i < sizeof bad_options / sizeof bad_options[0]; i++) {
+    write_text(path_in(folder, "tokenizer_config.json"), bad_options[i][0]);
+    assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_ERR_FORMAT);
+    assert_message_has(bad_options[i][1]);
+  }
+  remove_temporary_folder(folder);
+  tsr_tokenizer_close(NULL);
+}
+
+static void expect_ids(const json_t *expected, const int32_t *ids, int32_t n_ids, const char *text)
+{
+  int equal = json_array_size(expected) == (size_t)n_ids;
+  for (int32_t i = 0; i < n_ids && equal; i++)
+    equal = json_integer_value(json_array_get(expected, (size_t)i)) == ids[i];
+  if (!equal)
+    fail_msg("other ids than recorded: \"%s\"", text);
+}
+
+/* One list of ids and one of texts, made by the original from the same texts. */
+static void compare_side(const tsr_tokenizer *tokenizer, int32_t side, const json_t *texts, const json_t *all_ids,
+                         const json_t *all_decoded)
+{
+  for (size_t i = 0; i < json_array_size(all_ids); i++) {
+    const json_t *text = json_array_get(texts, i);
+    int32_t *ids;
+    int32_t n_ids;
+    assert_int_equal(
+        tsr_marian_encode(tokenizer, side, json_string_value(text), json_string_length(text), &ids, &n_ids), TSR_OK);
+    expect_ids(json_array_get(all_ids, i), ids, n_ids, json_string_value(text));
+    char *decoded;
+    assert_int_equal(tsr_tokenizer_decode(tokenizer, ids, n_ids, &decoded), TSR_OK);
+    assert_string_equal(decoded, json_string_value(json_array_get(all_decoded, i)));
+    tsr_free(decoded);
+    tsr_free(ids);
+  }
+}
+
+static void test_recorded(void **state)
+{
+  (void)state;
+  const char *shared = shared_folder("goldens/tokenizers");
+  if (!shared)
+    skip();
+  json_error_t error;
+  json_t *recorded = json_load_file(path_in(shared, "hf_golden.json"), JSON_ALLOW_NUL, &error);
+  assert_non_null(recorded);
+  const json_t *marian = json_object_get(recorded, "marian");
+  const tsr_transformer_config config = {.source_vocabulary = 1084, .target_vocabulary = 1084, .eos_id = 0};
+  tsr_tokenizer *tokenizer;
+  assert_int_equal(tsr_marian_open(path_in(shared, "marian"), &config, &tokenizer), TSR_OK);
+  const json_t *texts = json_object_get(marian, "texts");
+  assert_int_equal(json_array_size(json_object_get(marian, "input_ids")), 59);
+  assert_int_equal(json_array_size(json_object_get(marian, "target_input_ids")), 52);
+  compare_side(tokenizer, TSR_SIDE_SOURCE, texts, json_object_get(marian, "input_ids"),
+               json_object_get(marian, "decoded_skip_special"));
+  compare_side(tokenizer, TSR_SIDE_TARGET, texts, json_object_get(marian, "target_input_ids"),
+               json_object_get(marian, "target_decoded_skip_special"));
+  tsr_tokenizer_close(tokenizer);
+  json_decref(recorded);
+}
+
+static tsr_status collect_piece(void *user, const char *piece, size_t size)
+{
+  return json_array_append_new(user, json_stringn(piece, size)) == 0 ? TSR_OK : TSR_ERR_INTERNAL;
+}
+
+/* Models of every kind pass the check, and give the recorded pieces. */
+static void test_recorded_pieces(void **state)
+{
+  (void)state;
+  const char *shared = shared_folder("goldens/tokenizers");
+  if (!shared)
+    skip();
+  json_error_t error;
+  json_t *recorded = json_load_file(path_in(shared, "spm_golden.json"), JSON_ALLOW_NUL, &error);
+  assert_non_null(recorded);
+  const json_t *texts = json_object_get(recorded, "texts");
+  const char *name;
+  json_t *results;
+  json_object_foreach(json_object_get(recorded, "spm"), name, results)
+  {
+    char file[128];
+    snprintf(file, sizeof file, "%s.model", name);
+    tsr_sentencepiece *model;
+    assert_int_equal(tsr_sentencepiece_open(path_in(shared, file), &model), TSR_OK);
+    const json_t *pieces = json_object_get(results, "pieces");
+    for (size_t i = 0; i < json_array_size(pieces); i++) {
+      const json_t *text = json_array_get(texts, i);
+      json_t *found = json_array();
+      assert_int_equal(
+          tsr_sentencepiece_encode(model, json_string_value(text), json_string_length(text), collect_piece, found),
+          TSR_OK);
+      assert_true(json_equal(found, json_array_get(pieces, i)));
+      json_decref(found);
+    }
+    tsr_sentencepiece_close(model);
+  }
+  json_decref(recorded);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_vocabulary), cmocka_unit_test(test_bad_vocabularies), cmocka_unit_test(test_bad_pieces),
+      cmocka_unit_test(test_bad_tables), cmocka_unit_test(test_truncated_model),  cmocka_unit_test(test_encode),
+      cmocka_unit_test(test_long_text),  cmocka_unit_test(test_decode),           cmocka_unit_test(test_folders),
+      cmocka_unit_test(test_recorded),   cmocka_unit_test(test_recorded_pieces),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
