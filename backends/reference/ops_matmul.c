@@ -7,7 +7,7 @@
  */
 #include "kernel.h"
 
-enum { ROWS = 8 };
+enum { ROWS = 4 };
 
 int64_t ref_matmul_scratch(const ref_line *line)
 {
