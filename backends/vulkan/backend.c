@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The Vulkan backend: the plugin's table, the instance, and the list of devices.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/vulkan/backend.h"
+
+#define VALIDATION_LAYER "VK_LAYER_KHRONOS_validation"
+
+/* volk keeps the loader's entry points in globals: they are the loader's own, the same for every instance, and filled in
+ * once however often the backend is started. */
+static int32_t load_vulkan(const tsr_host *host)
+{
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  static int loaded;
+  pthread_mutex_lock(&lock);
+  if (!loaded) {
+    loaded = volkInitialize() == VK_SUCCESS;
+  }
+  int ready = loaded;
+  pthread_mutex_unlock(&lock);
+  if (!ready) {
+    return tsr_vk_fail(host, TSR_ERR_NO_DEVICE,
+                       "no Vulkan loader: install libvulkan1 and a driver (mesa-vulkan-drivers, or the GPU vendor's)");
+  }
+  if (volkGetInstanceVersion() < VK_API_VERSION_1_1) {
+    return tsr_vk_fail(host, TSR_ERR_NO_DEVICE, "the Vulkan loader is too old: update libvulkan1 to 1.2 or later");
+  }
+  return TSR_OK;
+}
+
+static void load_instance_functions(VkInstance instance)
+{
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&lock);
+  if (volkGetLoadedInstance() == VK_NULL_HANDLE) {
+    volkLoadInstanceOnly(instance);
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+static int has_instance_extension(const char *layer, const char *name)
+{
+  uint32_t count = 0;
+  if (vkEnumerateInstanceExtensionProperties(layer, &count, NULL) != VK_SUCCESS || count == 0) {
+    return 0;
+  }
+  VkExtensionProperties *extensions = calloc(count, sizeof(*extensions));
+  int found = 0;
+  if (extensions && vkEnumerateInstanceExtensionProperties(layer, &count, extensions) >= VK_SUCCESS) {
+    for (uint32_t i = 0; i < count; i++) {
+      found |= strcmp(extensions[i].extensionName, name) == 0;
+    }
+  }
+  free(extensions);
+  return found;
+}
+
+static int has_layer(const char *name)
+{
+  uint32_t count = 0;
+  if (vkEnumerateInstanceLayerProperties(&count, NULL) != VK_SUCCESS || count == 0) {
+    return 0;
+  }
+  VkLayerProperties *layers = calloc(count, sizeof(*layers));
+  int found = 0;
+  if (layers && vkEnumerateInstanceLayerProperties(&count, layers) >= VK_SUCCESS) {
+    for (uint32_t i = 0; i < count; i++) {
+      found |= strcmp(layers[i].layerName, name) == 0;
+    }
+  }
+  free(layers);
+  return found;
+}
+
+static VKAPI_ATTR VkBool32 VKAPI_CALL on_validation_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+                                                            VkDebugUtilsMessageTypeFlagsEXT types,
+                                                            const VkDebugUtilsMessengerCallbackDataEXT *data,
+                                                            void *user)
+{
+  (void)types;
+  /* Not TSR_LOG_ERROR: that would become the reason of an error that no slot returns. */
+  tsr_vk_report(user, TSR_LOG_WARNING, "Vulkan validation %s: %s",
+                severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT ? "error" : "warning", data->pMessage);
+  return VK_FALSE;
+}
+
+static int32_t create_instance(tsr_vk_context *context)
+{
+  const tsr_host *host = context->host;
+  int validation = tsr_vk_option(host, "VALIDATION", 0) > 0;
+  if (validation && !has_layer(VALIDATION_LAYER)) {
+    tsr_vk_report(host, TSR_LOG_WARNING,
+                  "vulkan: the option VALIDATION is set, but the layer is missing: install vulkan-validationlayers");
+    validation = 0;
+  }
+  int debug_utils = has_instance_extension(NULL, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+  int validation_features =
+      validation && has_instance_extension(VALIDATION_LAYER, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME);
+
+  const char *layers[] = {VALIDATION_LAYER};
+  const char *extensions[2];
+  uint32_t n_extensions = 0;
+  if (debug_utils) {
+    extensions[n_extensions++] = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
+  }
+  if (validation_features) {
+    extensions[n_extensions++] = VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME;
+  }
+  VkDebugUtilsMessengerCreateInfoEXT messenger_info = {
+      .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
+      .messageSeverity =
+          VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
+      .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT,
+      .pfnUserCallback = on_validation_message,
+      .pUserData = (void *)(uintptr_t)host,
+  };
+  VkValidationFeatureEnableEXT enables[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
+  VkValidationFeaturesEXT features = {
+      .sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT,
+      .pNext = debug_utils ? &messenger_info : NULL,
+      .enabledValidationFeatureCount = 1,
+      .pEnabledValidationFeatures = enables,
+  };
+  VkApplicationInfo application = {
+      .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+      .pApplicationName = "tessera",
+      .pEngineName = "tessera",
+      .apiVersion = VK_API_VERSION_1_3, /* the newest that is used where it is present */
+  };
+  VkInstanceCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+      .pApplicationInfo = &application,
+      .enabledLayerCount = validation ? 1 : 0,
+      .ppEnabledLayerNames = layers,
+      .enabledExtensionCount = n_extensions,
+      .ppEnabledExtensionNames = extensions,
+  };
+  if (validation) {
+    info.pNext = validation_features ? (const void *)&features : debug_utils ? &messenger_info : NULL;
+  }
+  int32_t status = VK(host, vkCreateInstance(&info, NULL, &context->instance));
+  if (status != TSR_OK) {
+    context->instance = VK_NULL_HANDLE;
+    return status;
+  }
+  load_instance_functions(context->instance);
+  if (debug_utils) {
+    context->set_name =
+        (PFN_vkSetDebugUtilsObjectNameEXT)vkGetInstanceProcAddr(context->instance, "vkSetDebugUtilsObjectNameEXT");
+    context->destroy_messenger = (PFN_vkDestroyDebugUtilsMessengerEXT)vkGetInstanceProcAddr(
+        context->instance, "vkDestroyDebugUtilsMessengerEXT");
+    PFN_vkCreateDebugUtilsMessengerEXT create =
+        (PFN_vkCreateDebugUtilsMessengerEXT)vkGetInstanceProcAddr(context->instance, "vkCreateDebugUtilsMessengerEXT");
+    if (validation && create && context->destroy_messenger) {
+      status = VK(host, create(context->instance, &messenger_info, NULL, &context->messenger));
+    }
+  }
+  return status;
+}
+
+/* Keeps the devices that can be used, and tells about the others. */
+static int32_t find_devices(tsr_vk_context *context)
+{
+  const tsr_host *host = context->host;
+  uint32_t count = 0;
+  VkPhysicalDevice *found = NULL;
+  int32_t status = VK(host, vkEnumeratePhysicalDevices(context->instance, &count, NULL));
+  if (status != TSR_OK) {
+    return status;
+  }
+  if (count == 0) {
+    return tsr_vk_fail(
+        host, TSR_ERR_NO_DEVICE,
+        "no Vulkan device: install the driver of the GPU, or mesa-vulkan-drivers, which also has one for "
+        "the CPU");
+  }
+  found = calloc(count, sizeof(VkPhysicalDevice));
+  if (!found) {
+    return tsr_vk_fail(host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory for the list of devices");
+  }
+  VkResult result = vkEnumeratePhysicalDevices(context->instance, &count, found);
+  status = result == VK_INCOMPLETE ? TSR_OK : VK(host, result);
+  context->devices = found;
+  for (uint32_t i = 0; status == TSR_OK && i < count; i++) {
+    tsr_vk_hardware hardware;
+    const char *reason = tsr_vk_hardware_read(found[i], &hardware);
+    if (reason) {
+      tsr_vk_report(host, TSR_LOG_WARNING, "vulkan: the device \"%s\" is left out: %s", hardware.properties.deviceName,
+                    reason);
+    } else {
+      context->devices[context->n_devices++] = found[i];
+    }
+  }
+  if (status == TSR_OK && context->n_devices == 0) {
+    status = tsr_vk_fail(host, TSR_ERR_NO_DEVICE,
+                         "none of the %u Vulkan devices can be used (the warnings above say why): update their drivers",
+                         count);
+  }
+  return status;
+}
+
+static void backend_stop(void *opaque)
+{
+  tsr_vk_context *context = opaque;
+  if (context->messenger) {
+    context->destroy_messenger(context->instance, context->messenger, NULL);
+  }
+  if (context->instance) {
+    vkDestroyInstance(context->instance, NULL);
+  }
+  free(context->devices);
+  free(context);
+}
+
+static int32_t backend_start(const tsr_host *host, void **result)
+{
+  int32_t status = load_vulkan(host);
+  if (status != TSR_OK) {
+    return status;
+  }
+  tsr_vk_context *context = calloc(1, sizeof(*context));
+  if (!context) {
+    return tsr_vk_fail(host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory to start the backend");
+  }
+  context->host = host;
+  status = create_instance(context);
+  if (status == TSR_OK) {
+    status = find_devices(context);
+  }
+  if (status != TSR_OK) {
+    backend_stop(context);
+    return status;
+  }
+  *result = context;
+  return TSR_OK;
+}
+
+static int32_t backend_device_count(void *opaque, uint32_t *count)
+{
+  *count = ((const tsr_vk_context *)opaque)->n_devices;
+  return TSR_OK;
+}
+
+static int32_t check_index(const tsr_vk_context *context, uint32_t index)
+{
+  if (index >= context->n_devices) {
+    return tsr_vk_fail(context->host, TSR_ERR_NO_DEVICE, "vulkan:%u does not exist: there are %u devices, from 0",
+                       index, context->n_devices);
+  }
+  return TSR_OK;
+}
+
+static int32_t backend_device_properties(void *opaque, uint32_t index, tsr_device_properties *properties)
+{
+  const tsr_vk_context *context = opaque;
+  int32_t status = check_index(context, index);
+  if (status == TSR_OK) {
+    tsr_vk_hardware hardware;
+    tsr_vk_hardware_read(context->devices[index], &hardware);
+    tsr_vk_hardware_describe(&hardware, properties);
+  }
+  return status;
+}
+
+static int32_t backend_device_open(void *opaque, uint32_t index, tsr_backend_device **device)
+{
+  const tsr_vk_context *context = opaque;
+  int32_t status = check_index(context, index);
+  return status == TSR_OK ? tsr_vk_device_open(context, context->devices[index], device) : status;
+}
+
+static int32_t backend_counters(tsr_backend_device *device, tsr_device_counters *counters)
+{
+  uint32_t size = counters->struct_size;
+  tsr_device_counters all = device->counters;
+  all.struct_size = size;
+  memcpy(counters, &all, size < sizeof(all) ? size : sizeof(all));
+  return TSR_OK;
+}
+
+static const tsr_backend table = {
+    .struct_size = sizeof(tsr_backend),
+    .abi_major = TSR_ABI_MAJOR,
+    .abi_minor = TSR_ABI_MINOR,
+    .build_flags = TSR_BUILD_FLAGS,
+    .name = "vulkan",
+    .description = "any GPU with a Vulkan 1.2 driver",
+    .start = backend_start,
+    .stop = backend_stop,
+    .device_count = backend_device_count,
+    .device_properties = backend_device_properties,
+    .device_open = backend_device_open,
+    .device_close = tsr_vk_device_close,
+    .buffer_create = tsr_vk_buffer_create,
+    .buffer_destroy = tsr_vk_buffer_destroy,
+    .buffer_write = tsr_vk_buffer_write,
+    .buffer_read = tsr_vk_buffer_read,
+    .supports = tsr_vk_supports,
+    .compile = tsr_vk_compile,
+    .executable_destroy = tsr_vk_executable_destroy,
+    .run = tsr_vk_run,
+    .wait = tsr_vk_executable_wait,
+    .profile = tsr_vk_profile,
+    .counters = backend_counters,
+};
+
+const tsr_backend *TSR_BACKEND_QUERY(uint32_t host_abi_major, const tsr_host *host)
+{
+  (void)host;
+  return host_abi_major == TSR_ABI_MAJOR ? &table : NULL;
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the host side's files share. Objects point up: buffer and executable to their device, device to its context. A device
+ * and all that hangs on it is used by one thread at a time (backend.h); a context is read-only after start.
+ */
+#ifndef TESSERA_BACKENDS_VULKAN_BACKEND_H
+#define TESSERA_BACKENDS_VULKAN_BACKEND_H
+
+#include <volk.h>
+
+#include "backends/vulkan/kernel.h"
+#include "tessera/backend.h"
+
+#if defined(__GNUC__)
+#define TSR_VK_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define TSR_VK_PRINTF(text, first)
+#endif
+
+#define TSR_VK_SPARE_BYTES   16 /* behind each buffer's own, so that 32-bit access to an odd tail stays inside */
+#define TSR_VK_MAX_BINDINGS  (TSR_VK_MAX_OPERANDS + 1)
+#define TSR_VK_STAGING_SLOTS 2
+#define TSR_VK_STAGING_BYTES (4u << 20) /* of each slot */
+#define TSR_VK_ADDRESS_BYTES (TSR_VK_MAX_OPERANDS * sizeof(uint64_t))
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * report.c
+ */
+void tsr_vk_report(const tsr_host *host, int32_t level, const char *format, ...) TSR_VK_PRINTF(3, 4);
+
+/* Reports the reason of an error and returns `status`. */
+int32_t tsr_vk_fail(const tsr_host *host, int32_t status, const char *format, ...) TSR_VK_PRINTF(3, 4);
+
+/* Turns a VkResult into a status; anything but VK_SUCCESS is reported with the name of the call and what the user can do. */
+int32_t tsr_vk_check(const tsr_host *host, VkResult result, const char *call);
+#define VK(host, call) tsr_vk_check((host), (call), #call)
+
+/* An option of the host as a number; `otherwise` if it is not set. */
+double tsr_vk_option(const tsr_host *host, const char *name, double otherwise);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * backend.c: the instance and the plugin's table
+ */
+typedef struct tsr_vk_context {
+  const tsr_host *host;
+  VkInstance instance;
+  VkDebugUtilsMessengerEXT messenger; /* with the option VALIDATION */
+  PFN_vkDestroyDebugUtilsMessengerEXT destroy_messenger;
+  PFN_vkSetDebugUtilsObjectNameEXT set_name; /* NULL without VK_EXT_debug_utils */
+  uint32_t n_devices;                        /* those that meet the requirements */
+  VkPhysicalDevice *devices;
+} tsr_vk_context;
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * hardware.c: what a physical device offers, read in one place
+ */
+typedef struct tsr_vk_hardware {
+  VkPhysicalDeviceProperties properties;
+  VkPhysicalDeviceVulkan11Properties properties11;
+  VkPhysicalDeviceVulkan12Properties properties12;
+  VkPhysicalDeviceFeatures features;
+  VkPhysicalDeviceVulkan11Features features11;
+  VkPhysicalDeviceVulkan12Features features12;
+  VkPhysicalDeviceMemoryProperties memory;
+  uint64_t max_buffer_size;
+  uint32_t queue_family;
+  uint32_t timestamp_bits; /* 0: no timestamps */
+  int integer_dot;
+  int cooperative_matrix;
+} tsr_vk_hardware;
+
+void tsr_vk_hardware_describe(const tsr_vk_hardware *hardware, tsr_device_properties *properties);
+void tsr_vk_hardware_caps(const tsr_vk_hardware *hardware, tsr_vk_caps *caps);
+
+/* Fills *hardware. Returns NULL, or why the device cannot be used. */
+const char *tsr_vk_hardware_read(VkPhysicalDevice device, tsr_vk_hardware *hardware);
+
+/* Whether memory of the device is memory of the host. */
+int tsr_vk_hardware_unified(const tsr_vk_hardware *hardware);
+
+/* Bytes that may be taken from a memory heap. */
+uint64_t tsr_vk_heap_limit(const tsr_vk_hardware *hardware, uint32_t heap);
+
+/* Of a storage within a buffer, bytes. */
+uint32_t tsr_vk_buffer_alignment(const tsr_vk_hardware *hardware);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * memory.c: device memory, shared among small allocations
+ */
+typedef struct tsr_vk_block tsr_vk_block;
+
+typedef struct tsr_vk_memory {
+  tsr_vk_block *block; /* NULL: nothing allocated */
+  VkDeviceMemory memory;
+  VkDeviceSize offset; /* in memory */
+  VkDeviceSize size;
+  void *mapped;   /* NULL if the host cannot see it */
+  int coherent;   /* 0: writes are flushed, reads invalidated */
+  int fast_reads; /* 1: the host reads it at the speed of its own memory */
+} tsr_vk_memory;
+
+/* Memory for `needs`, of the best type for `usage` (TSR_BUFFER_*) that has room. `asked` is for the message only. */
+int32_t tsr_vk_memory_allocate(tsr_backend_device *device, const VkMemoryRequirements *needs, int32_t usage,
+                               uint64_t asked, tsr_vk_memory *memory);
+void tsr_vk_memory_free(tsr_backend_device *device, tsr_vk_memory *memory);
+
+/* Make what the host wrote visible to the device, and what the device wrote visible to the host. */
+int32_t tsr_vk_memory_flush(tsr_backend_device *device, const tsr_vk_memory *memory, uint64_t offset, uint64_t size);
+int32_t tsr_vk_memory_invalidate(tsr_backend_device *device, const tsr_vk_memory *memory, uint64_t offset,
+                                 uint64_t size);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * buffer.c
+ */
+struct tsr_backend_buffer {
+  tsr_backend_device *device;
+  VkBuffer handle;
+  tsr_vk_memory memory;
+  uint64_t size;            /* as asked for; spare bytes follow */
+  VkDeviceAddress address;  /* 0 if the device has no buffer addresses */
+  uint64_t transfer_ticket; /* of the last staged copy from or to it */
+  int direct_writes;        /* 1: written through the mapping */
+  int direct_reads;
+};
+
+int32_t tsr_vk_buffer_create(tsr_backend_device *device, uint64_t size, int32_t usage, tsr_backend_buffer **buffer);
+void tsr_vk_buffer_destroy(tsr_backend_buffer *buffer);
+int32_t tsr_vk_buffer_write(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, const void *bytes);
+int32_t tsr_vk_buffer_read(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, void *bytes);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * upload.c: the staging ring, for buffers that the host does not see
+ */
+typedef struct tsr_vk_staging_slot {
+  VkCommandBuffer commands;
+  char *bytes;         /* this slot's part of the staging buffer */
+  VkDeviceSize offset; /* likewise */
+  uint64_t ticket;     /* of its last submit */
+  void *read_to;       /* a copy to the host that is not fetched yet */
+  uint64_t read_size;
+} tsr_vk_staging_slot;
+
+typedef struct tsr_vk_staging {
+  VkCommandPool pool; /* VK_NULL_HANDLE until the first copy */
+  tsr_backend_buffer *buffer;
+  tsr_vk_staging_slot slot[TSR_VK_STAGING_SLOTS];
+  uint32_t next;
+} tsr_vk_staging;
+
+int32_t tsr_vk_staging_write(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, const void *bytes);
+int32_t tsr_vk_staging_read(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, void *bytes);
+int32_t tsr_vk_staging_clear(tsr_backend_buffer *buffer); /* fills it with zeros */
+void tsr_vk_staging_finish(tsr_backend_device *device);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * pipeline.c: pipelines, made when first needed and kept until the device is closed
+ */
+typedef struct tsr_vk_pipeline {
+  int32_t variant;
+  int32_t n_spec;
+  uint32_t spec[TSR_VK_MAX_SPEC];
+  VkPipeline handle;
+} tsr_vk_pipeline;
+
+typedef struct tsr_vk_layout {
+  VkDescriptorSetLayout set;
+  VkPipelineLayout pipeline;
+} tsr_vk_layout;
+
+typedef struct tsr_vk_pipelines {
+  VkPipelineCache cache;
+  int on_disk;                                   /* option PIPELINE_CACHE */
+  size_t loaded_bytes;                           /* of the cache, from disk */
+  tsr_vk_layout layout[TSR_VK_MAX_BINDINGS + 1]; /* by number of bindings */
+  VkShaderModule *modules;                       /* by variant */
+  tsr_vk_pipeline *pipelines;
+  int32_t n_pipelines;
+  int32_t room;
+} tsr_vk_pipelines;
+
+int32_t tsr_vk_pipelines_init(tsr_backend_device *device);
+void tsr_vk_pipelines_finish(tsr_backend_device *device);
+
+/* The layout for n storage buffers. */
+int32_t tsr_vk_layout_get(tsr_backend_device *device, int32_t n_bindings, const tsr_vk_layout **layout);
+
+/* The pipeline of a dispatch's variant and specialisation constants. */
+int32_t tsr_vk_pipeline_get(tsr_backend_device *device, const tsr_vk_dispatch *dispatch, VkPipeline *pipeline);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * cache.c: the pipeline cache on disk. Nothing here is an error: without the file, pipelines are compiled anew.
+ */
+
+/* The cache file's content, if there is one and it is whole and made by this driver; NULL otherwise. The caller frees it. */
+void *tsr_vk_cache_load(const tsr_host *host, const VkPhysicalDeviceProperties *properties, size_t *size);
+void tsr_vk_cache_save(const tsr_host *host, const VkPhysicalDeviceProperties *properties, const void *bytes,
+                       size_t size);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * hazard.c: which dispatches must not overlap
+ */
+typedef struct tsr_vk_access {
+  const tsr_backend_buffer *buffer;
+  uint64_t begin; /* bytes of the buffer */
+  uint64_t end;
+  int32_t write;
+  int32_t line;
+} tsr_vk_access;
+
+/* What the dispatches since the last barrier touched. */
+typedef struct tsr_vk_hazards {
+  tsr_vk_access *accesses;
+  int32_t n_accesses;
+  int32_t room;
+} tsr_vk_hazards;
+
+/* 1 if one of the n accesses must wait for an earlier one. With independent = 1 those of the same line do not count. */
+int tsr_vk_hazards_conflict(const tsr_vk_hazards *hazards, const tsr_vk_access *accesses, int32_t n, int independent);
+int32_t tsr_vk_hazards_add(tsr_backend_device *device, tsr_vk_hazards *hazards, const tsr_vk_access *accesses,
+                           int32_t n);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * device.c
+ */
+struct tsr_backend_device {
+  const tsr_vk_context *context;
+  const tsr_host *host;
+  tsr_vk_hardware hardware;
+  tsr_vk_caps caps;
+  VkDevice handle;
+  struct VolkDeviceTable vk;
+  VkQueue queue;
+  VkSemaphore timeline; /* signalled with each submit's ticket */
+  uint64_t ticket;      /* of the last submit */
+  uint64_t ticket_done; /* known to have ended */
+  int lost;
+  int force_staging;                        /* option STAGING: as if the host saw no device memory */
+  double watchdog;                          /* largest estimated work of one submit; 0: no bound */
+  uint64_t heap_bytes[VK_MAX_MEMORY_HEAPS]; /* allocated from each heap */
+  tsr_vk_block *blocks;
+  VkDeviceSize block_bytes; /* of a block for small allocations */
+  tsr_vk_staging staging;
+  tsr_vk_pipelines pipelines;
+  tsr_device_counters counters;
+};
+
+int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physical, tsr_backend_device **device);
+void tsr_vk_device_close(tsr_backend_device *device);
+
+/* Hands recorded commands to the queue. *ticket is what tsr_vk_wait takes. */
+int32_t tsr_vk_submit(tsr_backend_device *device, VkCommandBuffer commands, uint64_t *ticket);
+
+/* Blocks until that submit, and all before it, have ended. Ticket 0: returns at once. */
+int32_t tsr_vk_wait(tsr_backend_device *device, uint64_t ticket);
+
+/* Zeroed memory for count elements, counted; NULL if there is none (not reported). */
+void *tsr_vk_calloc(tsr_backend_device *device, size_t count, size_t size);
+
+/* Grows an array to hold at least `needed` elements; on failure it is left as it was. */
+int32_t tsr_vk_grow(tsr_backend_device *device, void **array, int32_t *room, int32_t needed, size_t element);
+
+/* Names an object for debuggers, where VK_EXT_debug_utils is present. */
+void tsr_vk_name(tsr_backend_device *device, VkObjectType type, uint64_t object, const char *format, ...)
+    TSR_VK_PRINTF(4, 5);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * executable.c
+ */
+int tsr_vk_supports(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
+int32_t tsr_vk_compile(tsr_backend_device *device, const tsr_compile_args *args, tsr_backend_executable **executable);
+void tsr_vk_executable_destroy(tsr_backend_executable *executable);
+int32_t tsr_vk_run(tsr_backend_executable *executable);
+int32_t tsr_vk_executable_wait(tsr_backend_executable *executable);
+int32_t tsr_vk_profile(tsr_backend_executable *executable, uint64_t *nanoseconds);
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A device: its queue, its submits, and what its other files share.
+ *
+ * One timeline semaphore orders everything: each submit takes the next ticket and signals it when it has ended.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/vulkan/backend.h"
+
+static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
+{
+  const float priority = 1.0f;
+  VkDeviceQueueCreateInfo queue_info = {
+      .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+      .queueFamilyIndex = d->hardware.queue_family,
+      .queueCount = 1,
+      .pQueuePriorities = &priority,
+  };
+  /* What the kernels may use where it is present; nothing else, bounds checks of the driver least of all. */
+  VkPhysicalDeviceVulkan12Features features12 = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+      .timelineSemaphore = VK_TRUE,
+      .bufferDeviceAddress = d->hardware.features12.bufferDeviceAddress,
+      .storageBuffer8BitAccess = d->hardware.features12.storageBuffer8BitAccess,
+      .shaderFloat16 = d->hardware.features12.shaderFloat16,
+      .shaderInt8 = d->hardware.features12.shaderInt8,
+  };
+  VkPhysicalDeviceVulkan11Features features11 = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
+      .pNext = &features12,
+      .storageBuffer16BitAccess = d->hardware.features11.storageBuffer16BitAccess,
+  };
+  VkPhysicalDeviceFeatures2 features = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+      .pNext = &features11,
+      .features = {.shaderInt16 = d->hardware.features.shaderInt16},
+  };
+  VkDeviceCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+      .pNext = &features,
+      .queueCreateInfoCount = 1,
+      .pQueueCreateInfos = &queue_info,
+  };
+  int32_t status = VK(d->host, vkCreateDevice(physical, &info, NULL, &d->handle));
+  if (status != TSR_OK) {
+    d->handle = VK_NULL_HANDLE;
+    return status;
+  }
+  volkLoadDeviceTable(&d->vk, d->handle);
+  d->vk.vkGetDeviceQueue(d->handle, d->hardware.queue_family, 0, &d->queue);
+
+  VkSemaphoreTypeCreateInfo timeline = {
+      .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+      .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
+  };
+  VkSemaphoreCreateInfo semaphore_info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &timeline};
+  return VK(d->host, d->vk.vkCreateSemaphore(d->handle, &semaphore_info, NULL, &d->timeline));
+}
+
+int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physical, tsr_backend_device **device)
+{
+  const tsr_host *host = context->host;
+  tsr_backend_device *d = calloc(1, sizeof(*d));
+  if (!d) {
+    return tsr_vk_fail(host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory to open a device");
+  }
+  d->context = context;
+  d->host = host;
+  d->counters.struct_size = sizeof(d->counters);
+  const char *reason = tsr_vk_hardware_read(physical, &d->hardware);
+  if (reason) {
+    free(d);
+    return tsr_vk_fail(host, TSR_ERR_NO_DEVICE, "vulkan: the device cannot be used: %s", reason);
+  }
+  tsr_vk_hardware_caps(&d->hardware, &d->caps);
+  d->force_staging = tsr_vk_option(host, "STAGING", 0) > 0;
+  /* A long submit can trip the watchdog of a driver that also draws the desktop; a CPU driver has none. */
+  d->watchdog = tsr_vk_option(host, "WATCHDOG_FLOPS", d->caps.compute_like_cpu ? 0 : 2e12);
+  uint64_t heap = d->hardware.max_buffer_size;
+  d->block_bytes = heap / 16 < (4u << 20) ? heap / 16 : (4u << 20);
+
+  int32_t status = create_device(d, physical);
+  if (status == TSR_OK) {
+    status = tsr_vk_pipelines_init(d);
+  }
+  if (status != TSR_OK) {
+    tsr_vk_device_close(d);
+    return status;
+  }
+  *device = d;
+  return TSR_OK;
+}
+
+void tsr_vk_device_close(tsr_backend_device *d)
+{
+  if (d->handle) {
+    if (d->vk.vkDeviceWaitIdle(d->handle) == VK_ERROR_DEVICE_LOST) {
+      d->lost = 1;
+    }
+    tsr_vk_staging_finish(d);
+    tsr_vk_pipelines_finish(d);
+    d->vk.vkDestroySemaphore(d->handle, d->timeline, NULL);
+    d->vk.vkDestroyDevice(d->handle, NULL);
+  }
+  free(d);
+}
+
+/* A lost device stays lost: later calls say so at once instead of waiting for what will never come. */
+static int32_t check_lost(tsr_backend_device *d, int32_t status)
+{
+  if (status == TSR_ERR_DEVICE_LOST) {
+    d->lost = 1;
+  }
+  return status;
+}
+
+static int32_t fail_lost(const tsr_backend_device *d)
+{
+  return tsr_vk_fail(d->host, TSR_ERR_DEVICE_LOST, "vulkan: the device was lost before; close it and open it anew");
+}
+
+int32_t tsr_vk_submit(tsr_backend_device *d, VkCommandBuffer commands, uint64_t *ticket)
+{
+  if (d->lost) {
+    return fail_lost(d);
+  }
+  uint64_t next = d->ticket + 1;
+  VkTimelineSemaphoreSubmitInfo timeline = {
+      .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+      .signalSemaphoreValueCount = 1,
+      .pSignalSemaphoreValues = &next,
+  };
+  VkSubmitInfo info = {
+      .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+      .pNext = &timeline,
+      .commandBufferCount = 1,
+      .pCommandBuffers = &commands,
+      .signalSemaphoreCount = 1,
+      .pSignalSemaphores = &d->timeline,
+  };
+  int32_t status = check_lost(d, VK(d->host, d->vk.vkQueueSubmit(d->queue, 1, &info, VK_NULL_HANDLE)));
+  if (status == TSR_OK) {
+    d->ticket = next;
+    *ticket = next;
+  }
+  return status;
+}
+
+int32_t tsr_vk_wait(tsr_backend_device *d, uint64_t ticket)
+{
+  if (ticket <= d->ticket_done) {
+    return TSR_OK;
+  }
+  if (d->lost) {
+    return fail_lost(d);
+  }
+  VkSemaphoreWaitInfo info = {
+      .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+      .semaphoreCount = 1,
+      .pSemaphores = &d->timeline,
+      .pValues = &ticket,
+  };
+  int32_t status = check_lost(d, VK(d->host, d->vk.vkWaitSemaphores(d->handle, &info, UINT64_MAX)));
+  if (status == TSR_OK) {
+    d->ticket_done = ticket;
+  }
+  return status;
+}
+
+void *tsr_vk_calloc(tsr_backend_device *d, size_t count, size_t size)
+{
+  d->counters.allocations++;
+  return calloc(count > 0 ? count : 1, size);
+}
+
+int32_t tsr_vk_grow(tsr_backend_device *d, void **array, int32_t *room, int32_t needed, size_t element)
+{
+  if (needed <= *room) {
+    return TSR_OK;
+  }
+  int32_t larger = *room > 0 ? *room : 16;
+  while (larger < needed) {
+    larger += larger / 2;
+  }
+  void *moved = realloc(*array, (size_t)larger * element);
+  if (!moved) {
+    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory for a list of %d entries", larger);
+  }
+  d->counters.allocations++;
+  *array = moved;
+  *room = larger;
+  return TSR_OK;
+}
+
+void tsr_vk_name(tsr_backend_device *d, VkObjectType type, uint64_t object, const char *format, ...)
+{
+  if (!d->context->set_name) {
+    return;
+  }
+  char name[256];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(name, sizeof(name), format, arguments);
+  va_end(arguments);
+  VkDebugUtilsObjectNameInfoEXT info = {
+      .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
+      .objectType = type,
+      .objectHandle = object,
+      .pObjectName = name,
+  };
+  /* A name that cannot be given changes nothing. */
+  (void)d->context->set_name(d->handle, &info);
+}

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A compiled program: everything is planned, created and recorded once; a run hands the recording to the queue.
+ *
+ *     plan every line -> pipelines -> scratch memory and address tables -> descriptor sets -> command buffers
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/vulkan/backend.h"
+
+struct tsr_backend_executable {
+  tsr_backend_device *device;
+  VkCommandPool pool;
+  VkCommandBuffer *commands; /* one, or several where the work is split for watchdogs */
+  int32_t n_commands;
+  int32_t room;
+  VkDescriptorPool descriptors;
+  tsr_backend_buffer *scratch;   /* as large as the hungriest line's; NULL if none needs it */
+  tsr_backend_buffer *addresses; /* the tables of the wide dispatches; NULL without any */
+  VkQueryPool queries;           /* with profile: a time before the first line and after each */
+  uint64_t *stamps;              /* likewise */
+  int32_t n_lines;
+  uint64_t ticket; /* of the last submit; 0 before the first run */
+};
+
+/* A dispatch on its way into the command buffer. */
+typedef struct placed_dispatch {
+  tsr_vk_dispatch plan;
+  int32_t line;
+  VkPipeline pipeline;
+  const tsr_vk_layout *layout;
+  VkDescriptorSet set;
+  tsr_vk_access access[TSR_VK_MAX_OPERANDS]; /* of each operand */
+} placed_dispatch;
+
+/* What compile needs and the executable does not. */
+typedef struct build {
+  tsr_backend_device *device;
+  const tsr_compile_args *args;
+  tsr_backend_executable *executable;
+  placed_dispatch *dispatches;
+  int32_t n_dispatches;
+  int32_t room;
+  int32_t n_wide;
+  int64_t scratch_bytes;
+  tsr_vk_hazards hazards; /* since the last barrier */
+  double work;            /* recorded into the current command buffer */
+} build;
+
+int tsr_vk_supports(tsr_backend_device *d, const tsr_program_desc *program, int32_t line)
+{
+  tsr_vk_plan plan;
+  return tsr_vk_plan_line(&d->caps, program, line, &plan);
+}
+
+static int is_sound(const tsr_backend_device *d, const tsr_vk_dispatch *dispatch)
+{
+  if (dispatch->variant < 0 || dispatch->variant >= tsr_vk_variant_count) {
+    return 0;
+  }
+  const tsr_vk_variant *variant = &tsr_vk_variants[dispatch->variant];
+  int sound = dispatch->n_operands == variant->n_bindings && dispatch->n_operands <= TSR_VK_MAX_OPERANDS &&
+              dispatch->n_spec <= TSR_VK_MAX_SPEC && dispatch->push_bytes <= TSR_VK_MAX_PUSH &&
+              dispatch->push_bytes % 4 == 0 && dispatch->push_bytes >= variant->push_bytes &&
+              (!dispatch->wide || d->caps.wide);
+  for (int i = 0; i < 3; i++) {
+    sound = sound && dispatch->groups[i] >= 1 && dispatch->groups[i] <= d->caps.max_groups[i];
+  }
+  return sound;
+}
+
+static int32_t plan_lines(build *b)
+{
+  tsr_backend_device *d = b->device;
+  const tsr_program_desc *program = b->args->program;
+  tsr_vk_plan *plan = tsr_vk_calloc(d, 1, sizeof(*plan));
+  if (!plan) {
+    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory to plan a program");
+  }
+  int32_t status = TSR_OK;
+  for (int32_t line = 0; status == TSR_OK && line < program->n_lines; line++) {
+    if (!tsr_vk_plan_line(&d->caps, program, line, plan)) {
+      status = tsr_vk_fail(d->host, TSR_ERR_UNSUPPORTED, "vulkan: line %d (%s, operator %d) is not supported on %s",
+                           line, tsr_line_at(program, line)->label, tsr_line_at(program, line)->op,
+                           d->hardware.properties.deviceName);
+      break;
+    }
+    b->scratch_bytes = plan->scratch_bytes > b->scratch_bytes ? plan->scratch_bytes : b->scratch_bytes;
+    status =
+        tsr_vk_grow(d, (void **)&b->dispatches, &b->room, b->n_dispatches + plan->n_dispatches, sizeof(*b->dispatches));
+    for (int32_t i = 0; status == TSR_OK && i < plan->n_dispatches; i++) {
+      if (!is_sound(d, &plan->dispatch[i])) {
+        status = tsr_vk_fail(d->host, TSR_ERR_INTERNAL,
+                             "vulkan: dispatch %d of line %d (%s, operator %d) breaks a limit of %s; please report it",
+                             i, line, tsr_line_at(program, line)->label, tsr_line_at(program, line)->op,
+                             d->hardware.properties.deviceName);
+        break;
+      }
+      b->dispatches[b->n_dispatches++] = (placed_dispatch){.plan = plan->dispatch[i], .line = line};
+      b->n_wide += plan->dispatch[i].wide != 0;
+    }
+  }
+  free(plan);
+  return status;
+}
+
+static int32_t create_pipelines(build *b)
+{
+  int32_t status = TSR_OK;
+  for (int32_t i = 0; status == TSR_OK && i < b->n_dispatches; i++) {
+    placed_dispatch *dispatch = &b->dispatches[i];
+    int32_t n_bindings = dispatch->plan.n_operands + (dispatch->plan.wide ? 1 : 0);
+    status = tsr_vk_layout_get(b->device, n_bindings, &dispatch->layout);
+    if (status == TSR_OK) {
+      status = tsr_vk_pipeline_get(b->device, &dispatch->plan, &dispatch->pipeline);
+    }
+  }
+  return status;
+}
+
+/* One slot per wide dispatch, as far apart as bindings must be. */
+static uint64_t address_stride(const tsr_backend_device *d)
+{
+  uint64_t alignment = tsr_vk_buffer_alignment(&d->hardware);
+  return (TSR_VK_ADDRESS_BYTES + alignment - 1) / alignment * alignment;
+}
+
+static int32_t create_buffers(build *b)
+{
+  enum { LEAST_SCRATCH_BYTES = 256 }; /* empty operands are bound to it */
+  tsr_backend_device *d = b->device;
+  int needs_scratch = b->scratch_bytes > 0;
+  for (int32_t i = 0; i < b->n_dispatches; i++) {
+    const tsr_vk_dispatch *plan = &b->dispatches[i].plan;
+    for (int32_t k = 0; k < plan->n_operands; k++) {
+      if (plan->operand[k].tensor != TSR_VK_SCRATCH) {
+        const tsr_tensor_desc *tensor = tsr_tensor_at(b->args->program, plan->operand[k].tensor);
+        needs_scratch |= tsr_storage_at(b->args->program, tensor->storage)->size == 0;
+      }
+    }
+  }
+  int32_t status = TSR_OK;
+  if (needs_scratch) {
+    b->scratch_bytes = b->scratch_bytes > LEAST_SCRATCH_BYTES ? b->scratch_bytes : LEAST_SCRATCH_BYTES;
+    status = tsr_vk_buffer_create(d, (uint64_t)b->scratch_bytes, TSR_BUFFER_DEVICE, &b->executable->scratch);
+  }
+  if (status == TSR_OK && b->n_wide > 0) {
+    status =
+        tsr_vk_buffer_create(d, (uint64_t)b->n_wide * address_stride(d), TSR_BUFFER_UPLOAD, &b->executable->addresses);
+  }
+  return status;
+}
+
+/* Which bytes of which buffer each operand means. */
+static void place_operands(build *b, placed_dispatch *dispatch)
+{
+  const tsr_program_desc *program = b->args->program;
+  for (int32_t i = 0; i < dispatch->plan.n_operands; i++) {
+    const tsr_vk_operand *operand = &dispatch->plan.operand[i];
+    tsr_vk_access *access = &dispatch->access[i];
+    *access = (tsr_vk_access){.buffer = b->executable->scratch, .write = operand->write, .line = dispatch->line};
+    if (operand->tensor == TSR_VK_SCRATCH) {
+      access->end = (uint64_t)b->scratch_bytes;
+      continue;
+    }
+    const tsr_storage_desc *storage = tsr_storage_at(program, tsr_tensor_at(program, operand->tensor)->storage);
+    if (storage->size > 0) {
+      access->buffer = b->args->buffers[storage->buffer];
+      access->begin = (uint64_t)storage->offset;
+      access->end = (uint64_t)(storage->offset + storage->size);
+    }
+  }
+}
+
+static int32_t write_addresses(build *b, const placed_dispatch *dispatch, int32_t slot)
+{
+  uint64_t table[TSR_VK_MAX_OPERANDS] = {0};
+  for (int32_t i = 0; i < dispatch->plan.n_operands; i++) {
+    table[i] = dispatch->access[i].buffer->address + dispatch->access[i].begin;
+  }
+  return tsr_vk_buffer_write(b->executable->addresses, (uint64_t)slot * address_stride(b->device), sizeof(table),
+                             table);
+}
+
+static int32_t write_set(build *b, const placed_dispatch *dispatch, int32_t wide_slot)
+{
+  tsr_backend_device *d = b->device;
+  VkDescriptorBufferInfo infos[TSR_VK_MAX_BINDINGS];
+  int32_t n = dispatch->plan.n_operands;
+  for (int32_t i = 0; i < n; i++) {
+    const tsr_vk_access *access = &dispatch->access[i];
+    uint64_t range = (access->end - access->begin + 3) & ~(uint64_t)3;
+    range = range > 0 ? range : 4;
+    if (range > d->caps.max_binding) {
+      if (!dispatch->plan.wide) {
+        return tsr_vk_fail(d->host, TSR_ERR_INTERNAL,
+                           "vulkan: line %d (%s) binds %llu bytes at once, %s allows %llu; please report it",
+                           dispatch->line, tsr_line_at(b->args->program, dispatch->line)->label,
+                           (unsigned long long)range, d->hardware.properties.deviceName,
+                           (unsigned long long)d->caps.max_binding);
+      }
+      range = d->caps.max_binding; /* reached by address instead */
+    }
+    infos[i] = (VkDescriptorBufferInfo){.buffer = access->buffer->handle, .offset = access->begin, .range = range};
+  }
+  if (dispatch->plan.wide) {
+    infos[n++] = (VkDescriptorBufferInfo){.buffer = b->executable->addresses->handle,
+                                          .offset = (uint64_t)wide_slot * address_stride(d),
+                                          .range = TSR_VK_ADDRESS_BYTES};
+  }
+  VkWriteDescriptorSet write = {
+      .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+      .dstSet = dispatch->set,
+      .descriptorCount = (uint32_t)n, /* runs on over the following bindings, which are alike */
+      .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+      .pBufferInfo = infos,
+  };
+  d->vk.vkUpdateDescriptorSets(d->handle, 1, &write, 0, NULL);
+  return TSR_OK;
+}
+
+static int32_t create_sets(build *b)
+{
+  tsr_backend_device *d = b->device;
+  if (b->n_dispatches == 0) {
+    return TSR_OK;
+  }
+  uint32_t n_descriptors = 0;
+  for (int32_t i = 0; i < b->n_dispatches; i++) {
+    n_descriptors += (uint32_t)b->dispatches[i].plan.n_operands + (b->dispatches[i].plan.wide ? 1 : 0);
+  }
+  VkDescriptorPoolSize size = {.type = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, .descriptorCount = n_descriptors};
+  VkDescriptorPoolCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
+      .maxSets = (uint32_t)b->n_dispatches,
+      .poolSizeCount = 1,
+      .pPoolSizes = &size,
+  };
+  int32_t status = VK(d->host, d->vk.vkCreateDescriptorPool(d->handle, &info, NULL, &b->executable->descriptors));
+  if (status != TSR_OK) {
+    b->executable->descriptors = VK_NULL_HANDLE;
+    return status;
+  }
+  int32_t wide_slot = 0;
+  for (int32_t i = 0; status == TSR_OK && i < b->n_dispatches; i++) {
+    placed_dispatch *dispatch = &b->dispatches[i];
+    VkDescriptorSetAllocateInfo set_info = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+        .descriptorPool = b->executable->descriptors,
+        .descriptorSetCount = 1,
+        .pSetLayouts = &dispatch->layout->set,
+    };
+    status = VK(d->host, d->vk.vkAllocateDescriptorSets(d->handle, &set_info, &dispatch->set));
+    if (status == TSR_OK) {
+      place_operands(b, dispatch);
+      status = dispatch->plan.wide ? write_addresses(b, dispatch, wide_slot) : TSR_OK;
+    }
+    if (status == TSR_OK) {
+      status = write_set(b, dispatch, wide_slot);
+    }
+    wide_slot += dispatch->plan.wide != 0;
+  }
+  return status;
+}
+
+static VkCommandBuffer current(const build *b)
+{
+  return b->executable->commands[b->executable->n_commands - 1];
+}
+
+static void barrier(build *b, VkPipelineStageFlags from, VkAccessFlags from_access, VkPipelineStageFlags to,
+                    VkAccessFlags to_access)
+{
+  VkMemoryBarrier memory = {
+      .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = from_access, .dstAccessMask = to_access};
+  b->device->vk.vkCmdPipelineBarrier(current(b), from, to, 0, 1, &memory, 0, NULL, 0, NULL);
+  b->hazards.n_accesses = 0;
+}
+
+static void barrier_between_dispatches(build *b)
+{
+  barrier(b, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+          VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+}
+
+/* Opens one more command buffer, ordered after all that the queue was given before: earlier runs, copies. What the
+ * host wrote before the submit is visible without a barrier. */
+static int32_t begin_commands(build *b)
+{
+  tsr_backend_device *d = b->device;
+  tsr_backend_executable *e = b->executable;
+  int32_t status = tsr_vk_grow(d, (void **)&e->commands, &e->room, e->n_commands + 1, sizeof(*e->commands));
+  if (status != TSR_OK) {
+    return status;
+  }
+  VkCommandBufferAllocateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+      .commandPool = e->pool,
+      .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+      .commandBufferCount = 1,
+  };
+  status = VK(d->host, d->vk.vkAllocateCommandBuffers(d->handle, &info, &e->commands[e->n_commands]));
+  if (status != TSR_OK) {
+    return status;
+  }
+  e->n_commands++;
+  b->work = 0;
+  /* A run may be submitted before the previous one has ended. */
+  VkCommandBufferBeginInfo begin = {
+      .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+      .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
+  };
+  status = VK(d->host, d->vk.vkBeginCommandBuffer(current(b), &begin));
+  if (status == TSR_OK) {
+    barrier(b, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+            VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+  }
+  return status;
+}
+
+static int32_t end_commands(build *b)
+{
+  b->device->counters.recordings++;
+  return VK(b->device->host, b->device->vk.vkEndCommandBuffer(current(b)));
+}
+
+static int32_t record_dispatch(build *b, const placed_dispatch *dispatch)
+{
+  const struct VolkDeviceTable *vk = &b->device->vk;
+  const tsr_vk_dispatch *plan = &dispatch->plan;
+  int32_t status = TSR_OK;
+  if (b->device->watchdog > 0 && b->work > 0 && b->work + plan->work > b->device->watchdog) {
+    status = end_commands(b);
+    if (status == TSR_OK) {
+      status = begin_commands(b);
+    }
+  } else if (tsr_vk_hazards_conflict(&b->hazards, dispatch->access, plan->n_operands, !plan->after)) {
+    barrier_between_dispatches(b);
+  }
+  if (status == TSR_OK) {
+    status = tsr_vk_hazards_add(b->device, &b->hazards, dispatch->access, plan->n_operands);
+  }
+  if (status != TSR_OK) {
+    return status;
+  }
+  VkCommandBuffer commands = current(b);
+  vk->vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline);
+  vk->vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->layout->pipeline, 0, 1,
+                              &dispatch->set, 0, NULL);
+  if (plan->push_bytes > 0) {
+    vk->vkCmdPushConstants(commands, dispatch->layout->pipeline, VK_SHADER_STAGE_COMPUTE_BIT, 0, plan->push_bytes,
+                           plan->push);
+  }
+  vk->vkCmdDispatch(commands, plan->groups[0], plan->groups[1], plan->groups[2]);
+  b->work += plan->work;
+  return TSR_OK;
+}
+
+static void record_time(build *b, int32_t query)
+{
+  if (b->executable->queries) {
+    b->device->vk.vkCmdWriteTimestamp(current(b), VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, b->executable->queries,
+                                      (uint32_t)query);
+  }
+}
+
+static int32_t record(build *b)
+{
+  tsr_backend_device *d = b->device;
+  tsr_backend_executable *e = b->executable;
+  VkCommandPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                  .queueFamilyIndex = d->hardware.queue_family};
+  int32_t status = VK(d->host, d->vk.vkCreateCommandPool(d->handle, &info, NULL, &e->pool));
+  if (status != TSR_OK) {
+    e->pool = VK_NULL_HANDLE;
+    return status;
+  }
+  status = begin_commands(b);
+  if (status == TSR_OK && e->queries) {
+    d->vk.vkCmdResetQueryPool(current(b), e->queries, 0, (uint32_t)e->n_lines + 1);
+    record_time(b, 0);
+  }
+  int32_t next = 0;
+  for (int32_t line = 0; status == TSR_OK && line < e->n_lines; line++) {
+    if (e->queries && b->hazards.n_accesses > 0) {
+      barrier_between_dispatches(b); /* so that a line's time is its own */
+    }
+    for (; status == TSR_OK && next < b->n_dispatches && b->dispatches[next].line == line; next++) {
+      status = record_dispatch(b, &b->dispatches[next]);
+    }
+    if (status == TSR_OK) {
+      record_time(b, line + 1);
+    }
+  }
+  if (status == TSR_OK) {
+    barrier(b, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
+            VK_ACCESS_HOST_READ_BIT);
+    status = end_commands(b);
+  }
+  return status;
+}
+
+static int32_t create_queries(build *b)
+{
+  tsr_backend_device *d = b->device;
+  tsr_backend_executable *e = b->executable;
+  if (!b->args->profile || d->hardware.timestamp_bits == 0) {
+    return TSR_OK;
+  }
+  e->stamps = tsr_vk_calloc(d, (size_t)e->n_lines + 1, sizeof(*e->stamps));
+  if (!e->stamps) {
+    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory for the times of %d lines", e->n_lines);
+  }
+  VkQueryPoolCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+      .queryType = VK_QUERY_TYPE_TIMESTAMP,
+      .queryCount = (uint32_t)e->n_lines + 1,
+  };
+  int32_t status = VK(d->host, d->vk.vkCreateQueryPool(d->handle, &info, NULL, &e->queries));
+  if (status != TSR_OK) {
+    e->queries = VK_NULL_HANDLE;
+  }
+  return status;
+}
+
+int32_t tsr_vk_compile(tsr_backend_device *d, const tsr_compile_args *args, tsr_backend_executable **result)
+{
+  build b = {.device = d, .args = args};
+  tsr_backend_executable *e = tsr_vk_calloc(d, 1, sizeof(*e));
+  if (!e) {
+    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory to compile a program");
+  }
+  e->device = d;
+  e->n_lines = args->program->n_lines;
+  b.executable = e;
+
+  int32_t (*const steps[])(build *) = {plan_lines,  create_pipelines, create_buffers,
+                                       create_sets, create_queries,   record};
+  int32_t status = TSR_OK;
+  for (size_t i = 0; status == TSR_OK && i < sizeof(steps) / sizeof(steps[0]); i++) {
+    status = steps[i](&b);
+  }
+  free(b.dispatches);
+  free(b.hazards.accesses);
+  if (status != TSR_OK) {
+    tsr_vk_executable_destroy(e);
+    return status;
+  }
+  *result = e;
+  return TSR_OK;
+}
+
+void tsr_vk_executable_destroy(tsr_backend_executable *e)
+{
+  if (!e) {
+    return;
+  }
+  tsr_backend_device *d = e->device;
+  if (!d->lost) {
+    (void)tsr_vk_wait(d, e->ticket);
+  }
+  d->vk.vkDestroyCommandPool(d->handle, e->pool, NULL);
+  d->vk.vkDestroyDescriptorPool(d->handle, e->descriptors, NULL);
+  d->vk.vkDestroyQueryPool(d->handle, e->queries, NULL);
+  tsr_vk_buffer_destroy(e->scratch);
+  tsr_vk_buffer_destroy(e->addresses);
+  free(e->commands);
+  free(e->stamps);
+  free(e);
+}
+
+int32_t tsr_vk_run(tsr_backend_executable *e)
+{
+  for (int32_t i = 0; i < e->n_commands; i++) {
+    int32_t status = tsr_vk_submit(e->device, e->commands[i], &e->ticket);
+    if (status != TSR_OK) {
+      return status;
+    }
+    e->device->counters.submits++;
+  }
+  e->device->counters.runs++;
+  return TSR_OK;
+}
+
+int32_t tsr_vk_executable_wait(tsr_backend_executable *e)
+{
+  return tsr_vk_wait(e->device, e->ticket);
+}
+
+int32_t tsr_vk_profile(tsr_backend_executable *e, uint64_t *nanoseconds)
+{
+  tsr_backend_device *d = e->device;
+  if (!e->queries) {
+    return tsr_vk_fail(d->host, TSR_ERR_UNSUPPORTED, "vulkan: %s",
+                       d->hardware.timestamp_bits == 0 ? "the device has no timestamps"
+                                                       : "the program was not compiled with profile");
+  }
+  if (e->ticket == 0) {
+    return tsr_vk_fail(d->host, TSR_ERR_ARGUMENT, "vulkan: there are no times before the first run");
+  }
+  size_t count = (size_t)e->n_lines + 1;
+  int32_t status = tsr_vk_wait(d, e->ticket);
+  if (status == TSR_OK) {
+    status =
+        VK(d->host, d->vk.vkGetQueryPoolResults(d->handle, e->queries, 0, (uint32_t)count, count * sizeof(uint64_t),
+                                                e->stamps, sizeof(uint64_t), VK_QUERY_RESULT_64_BIT));
+  }
+  if (status != TSR_OK) {
+    return status;
+  }
+  uint32_t bits = d->hardware.timestamp_bits;
+  uint64_t mask = bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX;
+  for (int32_t i = 0; i < e->n_lines; i++) {
+    uint64_t ticks = (e->stamps[i + 1] - e->stamps[i]) & mask;
+    nanoseconds[i] = (uint64_t)((double)ticks * (double)d->hardware.properties.limits.timestampPeriod);
+  }
+  return TSR_OK;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a physical device offers: requirements, limits, capabilities.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/vulkan/backend.h"
+
+static int has_extension(VkPhysicalDevice device, const char *name)
+{
+  uint32_t count = 0;
+  if (vkEnumerateDeviceExtensionProperties(device, NULL, &count, NULL) != VK_SUCCESS || count == 0) {
+    return 0;
+  }
+  VkExtensionProperties *extensions = calloc(count, sizeof(*extensions));
+  int found = 0;
+  if (extensions && vkEnumerateDeviceExtensionProperties(device, NULL, &count, extensions) >= VK_SUCCESS) {
+    for (uint32_t i = 0; i < count; i++) {
+      found |= strcmp(extensions[i].extensionName, name) == 0;
+    }
+  }
+  free(extensions);
+  return found;
+}
+
+/* A family that computes and does not draw runs beside the desktop's drawing; where there is none, the first that
+ * computes. Such a family can copy, too. */
+static int find_queue_family(VkPhysicalDevice device, tsr_vk_hardware *hardware)
+{
+  enum { MAX_FAMILIES = 32 };
+  VkQueueFamilyProperties families[MAX_FAMILIES];
+  uint32_t count = MAX_FAMILIES;
+  vkGetPhysicalDeviceQueueFamilyProperties(device, &count, families);
+  int best = -1;
+  for (uint32_t i = 0; i < count; i++) {
+    if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || families[i].queueCount == 0) {
+      continue;
+    }
+    int draws = (families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) != 0;
+    if (best < 0 || (!draws && (families[best].queueFlags & VK_QUEUE_GRAPHICS_BIT))) {
+      best = (int)i;
+    }
+  }
+  if (best < 0) {
+    return 0;
+  }
+  hardware->queue_family = (uint32_t)best;
+  hardware->timestamp_bits = families[best].timestampValidBits;
+  return 1;
+}
+
+int tsr_vk_hardware_unified(const tsr_vk_hardware *hardware)
+{
+  VkPhysicalDeviceType type = hardware->properties.deviceType;
+  return type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU || type == VK_PHYSICAL_DEVICE_TYPE_CPU;
+}
+
+uint64_t tsr_vk_heap_limit(const tsr_vk_hardware *hardware, uint32_t heap)
+{
+  uint64_t limit = hardware->memory.memoryHeaps[heap].size;
+  if (hardware->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) {
+    /* Such drivers may report a fixed number; what counts is the machine's memory. */
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page_bytes = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page_bytes > 0 && (uint64_t)pages * (uint64_t)page_bytes > limit) {
+      limit = (uint64_t)pages * (uint64_t)page_bytes;
+    }
+  }
+  return limit;
+}
+
+static uint64_t device_heaps(const tsr_vk_hardware *hardware, uint64_t *largest)
+{
+  uint64_t sum = 0;
+  *largest = 0;
+  for (uint32_t i = 0; i < hardware->memory.memoryHeapCount; i++) {
+    if (hardware->memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) {
+      uint64_t limit = tsr_vk_heap_limit(hardware, i);
+      sum += limit;
+      *largest = limit > *largest ? limit : *largest;
+    }
+  }
+  return sum;
+}
+
+uint32_t tsr_vk_buffer_alignment(const tsr_vk_hardware *hardware)
+{
+  VkDeviceSize alignment = hardware->properties.limits.minStorageBufferOffsetAlignment;
+  return alignment > 64 ? (uint32_t)alignment : 64;
+}
+
+static const char *missing_requirement(const tsr_vk_hardware *hardware)
+{
+  const VkPhysicalDeviceLimits *limits = &hardware->properties.limits;
+  if (limits->maxPerStageDescriptorStorageBuffers < TSR_VK_MAX_BINDINGS ||
+      limits->maxDescriptorSetStorageBuffers < TSR_VK_MAX_BINDINGS) {
+    return "it offers too few storage buffers per shader (13 are needed)";
+  }
+  if (limits->maxPushConstantsSize < TSR_VK_MAX_PUSH) {
+    return "it offers too few push constants (128 bytes are needed)";
+  }
+  if (limits->maxComputeWorkGroupInvocations < 64) {
+    return "its workgroups are too small (64 invocations are needed)";
+  }
+  if (!hardware->features12.timelineSemaphore) {
+    return "it lacks timeline semaphores";
+  }
+  return NULL;
+}
+
+const char *tsr_vk_hardware_read(VkPhysicalDevice device, tsr_vk_hardware *hardware)
+{
+  memset(hardware, 0, sizeof(*hardware));
+  vkGetPhysicalDeviceProperties(device, &hardware->properties);
+  uint32_t version = hardware->properties.apiVersion;
+  if (version < VK_API_VERSION_1_2) {
+    return "its driver is older than Vulkan 1.2; update it";
+  }
+  int has_1_3 = version >= VK_API_VERSION_1_3;
+
+  VkPhysicalDeviceVulkan13Properties properties13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES};
+  hardware->properties12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES;
+  hardware->properties12.pNext = has_1_3 ? &properties13 : NULL;
+  hardware->properties11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES;
+  hardware->properties11.pNext = &hardware->properties12;
+  VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                            .pNext = &hardware->properties11};
+  vkGetPhysicalDeviceProperties2(device, &properties);
+  hardware->properties11.pNext = NULL;
+  hardware->properties12.pNext = NULL;
+
+  VkPhysicalDeviceVulkan13Features features13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES};
+  hardware->features12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+  hardware->features12.pNext = has_1_3 ? &features13 : NULL;
+  hardware->features11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
+  hardware->features11.pNext = &hardware->features12;
+  VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                        .pNext = &hardware->features11};
+  vkGetPhysicalDeviceFeatures2(device, &features);
+  hardware->features = features.features;
+  hardware->features11.pNext = NULL;
+  hardware->features12.pNext = NULL;
+
+  hardware->integer_dot = has_1_3 && features13.shaderIntegerDotProduct;
+  hardware->cooperative_matrix = has_extension(device, "VK_KHR_cooperative_matrix");
+  vkGetPhysicalDeviceMemoryProperties(device, &hardware->memory);
+
+  device_heaps(hardware, &hardware->max_buffer_size);
+  if (hardware->properties11.maxMemoryAllocationSize < hardware->max_buffer_size) {
+    hardware->max_buffer_size = hardware->properties11.maxMemoryAllocationSize;
+  }
+  if (has_1_3 && properties13.maxBufferSize < hardware->max_buffer_size) {
+    hardware->max_buffer_size = properties13.maxBufferSize;
+  }
+  /* What buffer_create adds for itself, and what a driver may add for alignment. */
+  hardware->max_buffer_size =
+      hardware->max_buffer_size > 4096 ? (hardware->max_buffer_size - 1024) & ~(uint64_t)255 : 0;
+
+  if (!find_queue_family(device, hardware)) {
+    return "it has no queue that computes";
+  }
+  return missing_requirement(hardware);
+}
+
+static int has_subgroup(const tsr_vk_hardware *hardware, VkSubgroupFeatureFlags operations)
+{
+  return (hardware->properties11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
+         (hardware->properties11.subgroupSupportedOperations & operations) == operations;
+}
+
+static int32_t device_type(VkPhysicalDeviceType type)
+{
+  switch (type) {
+  case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+    return TSR_DEVICE_DISCRETE_GPU;
+  case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+    return TSR_DEVICE_INTEGRATED_GPU;
+  case VK_PHYSICAL_DEVICE_TYPE_CPU:
+    return TSR_DEVICE_SOFTWARE_GPU;
+  default:
+    return TSR_DEVICE_VIRTUAL_GPU;
+  }
+}
+
+void tsr_vk_hardware_describe(const tsr_vk_hardware *hardware, tsr_device_properties *properties)
+{
+  const VkPhysicalDeviceLimits *limits = &hardware->properties.limits;
+  tsr_device_properties all = {.struct_size = properties->struct_size};
+  all.type = device_type(hardware->properties.deviceType);
+  snprintf(all.name, sizeof(all.name), "%s", hardware->properties.deviceName);
+  char driver[VK_MAX_DRIVER_NAME_SIZE + VK_MAX_DRIVER_INFO_SIZE];
+  int length =
+      snprintf(driver, sizeof(driver), "%s %s", hardware->properties12.driverName, hardware->properties12.driverInfo);
+  while (length > 0 && driver[length - 1] == ' ') {
+    driver[--length] = '\0';
+  }
+  memcpy(all.driver, driver, (size_t)length < sizeof(all.driver) ? (size_t)length : sizeof(all.driver) - 1);
+
+  const struct {
+    uint64_t flag;
+    int present;
+  } features[] = {
+      {TSR_FEATURE_F16_STORAGE, (int)hardware->features11.storageBuffer16BitAccess},
+      {TSR_FEATURE_F16_ARITHMETIC, (int)hardware->features12.shaderFloat16},
+      {TSR_FEATURE_I8_STORAGE, (int)hardware->features12.storageBuffer8BitAccess},
+      {TSR_FEATURE_I8_DOT, hardware->integer_dot},
+      {TSR_FEATURE_SUBGROUPS, has_subgroup(hardware, VK_SUBGROUP_FEATURE_ARITHMETIC_BIT)},
+      {TSR_FEATURE_COOPERATIVE_MATRIX, hardware->cooperative_matrix},
+      {TSR_FEATURE_UNIFIED_MEMORY, tsr_vk_hardware_unified(hardware)},
+      {TSR_FEATURE_TIMESTAMPS, hardware->timestamp_bits > 0},
+  };
+  for (size_t i = 0; i < sizeof(features) / sizeof(features[0]); i++) {
+    all.features |= features[i].present ? features[i].flag : 0;
+  }
+
+  uint64_t largest = 0;
+  all.memory = device_heaps(hardware, &largest);
+  all.max_buffer_size = hardware->max_buffer_size;
+  all.max_binding_size = limits->maxStorageBufferRange;
+  all.buffer_alignment = tsr_vk_buffer_alignment(hardware);
+  all.max_invocations = limits->maxComputeWorkGroupInvocations;
+  all.shared_memory = limits->maxComputeSharedMemorySize;
+  all.subgroup_size = hardware->properties11.subgroupSize;
+  all.api_major = VK_API_VERSION_MAJOR(hardware->properties.apiVersion);
+  all.api_minor = VK_API_VERSION_MINOR(hardware->properties.apiVersion);
+  memcpy(properties, &all, properties->struct_size < sizeof(all) ? properties->struct_size : sizeof(all));
+}
+
+void tsr_vk_hardware_caps(const tsr_vk_hardware *hardware, tsr_vk_caps *caps)
+{
+  const VkPhysicalDeviceLimits *limits = &hardware->properties.limits;
+  *caps = (tsr_vk_caps){
+      .max_binding = limits->maxStorageBufferRange & ~3u,
+      .max_invocations = limits->maxComputeWorkGroupInvocations,
+      .shared_memory = limits->maxComputeSharedMemorySize,
+      .subgroup_size = has_subgroup(hardware, VK_SUBGROUP_FEATURE_BASIC_BIT) ? hardware->properties11.subgroupSize : 1,
+      .subgroup_arithmetic = has_subgroup(hardware, VK_SUBGROUP_FEATURE_ARITHMETIC_BIT),
+      .wide = (int)hardware->features12.bufferDeviceAddress,
+      .unified = tsr_vk_hardware_unified(hardware),
+      .compute_like_cpu = hardware->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU,
+  };
+  for (int i = 0; i < 3; i++) {
+    caps->max_groups[i] = limits->maxComputeWorkGroupCount[i];
+    caps->max_size[i] = limits->maxComputeWorkGroupSize[i];
+  }
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pipelines and their layouts, made when first needed, shared by every executable of the device.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/vulkan/backend.h"
+
+int32_t tsr_vk_pipelines_init(tsr_backend_device *d)
+{
+  tsr_vk_pipelines *p = &d->pipelines;
+  p->modules = calloc(tsr_vk_variant_count > 0 ? (size_t)tsr_vk_variant_count : 1, sizeof(*p->modules));
+  if (!p->modules) {
+    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory to keep track of shaders");
+  }
+  p->on_disk = tsr_vk_option(d->host, "PIPELINE_CACHE", 1) > 0;
+  void *bytes = p->on_disk ? tsr_vk_cache_load(d->host, &d->hardware.properties, &p->loaded_bytes) : NULL;
+  VkPipelineCacheCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+      .initialDataSize = p->loaded_bytes,
+      .pInitialData = bytes,
+  };
+  VkResult result = d->vk.vkCreatePipelineCache(d->handle, &info, NULL, &p->cache);
+  if (result != VK_SUCCESS && bytes) {
+    p->loaded_bytes = 0;
+    info.initialDataSize = 0;
+    info.pInitialData = NULL;
+    result = d->vk.vkCreatePipelineCache(d->handle, &info, NULL, &p->cache);
+  }
+  free(bytes);
+  if (result != VK_SUCCESS) {
+    p->cache = VK_NULL_HANDLE;
+  }
+  return tsr_vk_check(d->host, result, "vkCreatePipelineCache");
+}
+
+static void save_cache(tsr_backend_device *d)
+{
+  tsr_vk_pipelines *p = &d->pipelines;
+  size_t size = 0;
+  if (!p->on_disk || d->lost || !p->cache || p->n_pipelines == 0 ||
+      d->vk.vkGetPipelineCacheData(d->handle, p->cache, &size, NULL) != VK_SUCCESS || size <= p->loaded_bytes) {
+    return;
+  }
+  void *bytes = malloc(size);
+  if (bytes && d->vk.vkGetPipelineCacheData(d->handle, p->cache, &size, bytes) == VK_SUCCESS) {
+    tsr_vk_cache_save(d->host, &d->hardware.properties, bytes, size);
+  }
+  free(bytes);
+}
+
+void tsr_vk_pipelines_finish(tsr_backend_device *d)
+{
+  tsr_vk_pipelines *p = &d->pipelines;
+  save_cache(d);
+  for (int32_t i = 0; i < p->n_pipelines; i++) {
+    d->vk.vkDestroyPipeline(d->handle, p->pipelines[i].handle, NULL);
+  }
+  for (int32_t i = 0; p->modules && i < tsr_vk_variant_count; i++) {
+    d->vk.vkDestroyShaderModule(d->handle, p->modules[i], NULL);
+  }
+  for (int i = 0; i <= TSR_VK_MAX_BINDINGS; i++) {
+    d->vk.vkDestroyPipelineLayout(d->handle, p->layout[i].pipeline, NULL);
+    d->vk.vkDestroyDescriptorSetLayout(d->handle, p->layout[i].set, NULL);
+  }
+  d->vk.vkDestroyPipelineCache(d->handle, p->cache, NULL);
+  free(p->modules);
+  free(p->pipelines);
+  memset(p, 0, sizeof(*p));
+}
+
+int32_t tsr_vk_layout_get(tsr_backend_device *d, int32_t n_bindings, const tsr_vk_layout **result)
+{
+  tsr_vk_layout *layout = &d->pipelines.layout[n_bindings];
+  int32_t status = TSR_OK;
+  if (!layout->set) {
+    VkDescriptorSetLayoutBinding bindings[TSR_VK_MAX_BINDINGS];
+    for (int32_t i = 0; i < n_bindings; i++) {
+      bindings[i] = (VkDescriptorSetLayoutBinding){
+          .binding = (uint32_t)i,
+          .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+          .descriptorCount = 1,
+          .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
+      };
+    }
+    VkDescriptorSetLayoutCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+        .bindingCount = (uint32_t)n_bindings,
+        .pBindings = bindings,
+    };
+    status = VK(d->host, d->vk.vkCreateDescriptorSetLayout(d->handle, &info, NULL, &layout->set));
+    if (status != TSR_OK) {
+      layout->set = VK_NULL_HANDLE;
+    }
+  }
+  if (status == TSR_OK && !layout->pipeline) {
+    VkPushConstantRange range = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = TSR_VK_MAX_PUSH};
+    VkPipelineLayoutCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+        .setLayoutCount = 1,
+        .pSetLayouts = &layout->set,
+        .pushConstantRangeCount = 1,
+        .pPushConstantRanges = &range,
+    };
+    status = VK(d->host, d->vk.vkCreatePipelineLayout(d->handle, &info, NULL, &layout->pipeline));
+    if (status != TSR_OK) {
+      layout->pipeline = VK_NULL_HANDLE;
+    }
+  }
+  *result = layout;
+  return status;
+}
+
+static int32_t get_module(tsr_backend_device *d, int32_t variant, VkShaderModule *result)
+{
+  VkShaderModule *module = &d->pipelines.modules[variant];
+  int32_t status = TSR_OK;
+  if (!*module) {
+    VkShaderModuleCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+        .codeSize = tsr_vk_variants[variant].size_bytes,
+        .pCode = tsr_vk_variants[variant].words,
+    };
+    status = VK(d->host, d->vk.vkCreateShaderModule(d->handle, &info, NULL, module));
+    if (status != TSR_OK) {
+      *module = VK_NULL_HANDLE;
+    }
+  }
+  *result = *module;
+  return status;
+}
+
+int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispatch, VkPipeline *result)
+{
+  tsr_vk_pipelines *p = &d->pipelines;
+  size_t spec_bytes = (size_t)dispatch->n_spec * sizeof(uint32_t);
+  for (int32_t i = 0; i < p->n_pipelines; i++) {
+    const tsr_vk_pipeline *known = &p->pipelines[i];
+    if (known->variant == dispatch->variant && known->n_spec == dispatch->n_spec &&
+        memcmp(known->spec, dispatch->spec, spec_bytes) == 0) {
+      *result = known->handle;
+      return TSR_OK;
+    }
+  }
+  const tsr_vk_variant *variant = &tsr_vk_variants[dispatch->variant];
+  const tsr_vk_layout *layout = NULL;
+  VkShaderModule module = VK_NULL_HANDLE;
+  int32_t status = tsr_vk_grow(d, (void **)&p->pipelines, &p->room, p->n_pipelines + 1, sizeof(*p->pipelines));
+  if (status == TSR_OK) {
+    status = tsr_vk_layout_get(d, dispatch->n_operands + (dispatch->wide ? 1 : 0), &layout);
+  }
+  if (status == TSR_OK) {
+    status = get_module(d, dispatch->variant, &module);
+  }
+  if (status != TSR_OK) {
+    return status;
+  }
+
+  VkSpecializationMapEntry entries[TSR_VK_MAX_SPEC];
+  for (int32_t i = 0; i < dispatch->n_spec; i++) {
+    entries[i] = (VkSpecializationMapEntry){
+        .constantID = (uint32_t)i, .offset = (uint32_t)i * sizeof(uint32_t), .size = sizeof(uint32_t)};
+  }
+  VkSpecializationInfo specialization = {
+      .mapEntryCount = (uint32_t)dispatch->n_spec,
+      .pMapEntries = entries,
+      .dataSize = spec_bytes,
+      .pData = dispatch->spec,
+  };
+  VkComputePipelineCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+      .stage =
+          {
+              .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+              .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+              .module = module,
+              .pName = "main",
+              .pSpecializationInfo = &specialization,
+          },
+      .layout = layout->pipeline,
+  };
+  tsr_vk_pipeline made = {.variant = dispatch->variant, .n_spec = dispatch->n_spec};
+  memcpy(made.spec, dispatch->spec, spec_bytes);
+  status = VK(d->host, d->vk.vkCreateComputePipelines(d->handle, p->cache, 1, &info, NULL, &made.handle));
+  if (status != TSR_OK) {
+    tsr_vk_report(d->host, TSR_LOG_WARNING, "vulkan: the shader that could not be made into a pipeline is %s",
+                  variant->name);
+    return status;
+  }
+  tsr_vk_name(d, VK_OBJECT_TYPE_PIPELINE, (uint64_t)made.handle, "%s", variant->name);
+  d->counters.pipelines++;
+  p->pipelines[p->n_pipelines++] = made;
+  *result = made.handle;
+  return TSR_OK;
+}
