@@ -66,8 +66,7 @@ static int32_t device_properties(void *context, uint32_t index, tsr_device_prope
       .type = TSR_DEVICE_REFERENCE,
       .name = "the reference, on one thread of this machine",
       .driver = "tessera " TSR_VERSION,
-      .features =
-          TSR_FEATURE_F16_STORAGE | TSR_FEATURE_I8_STORAGE | TSR_FEATURE_UNIFIED_MEMORY | TSR_FEATURE_TIMESTAMPS,
+      .features = TSR_FEATURE_UNIFIED_MEMORY | TSR_FEATURE_TIMESTAMPS,
       .memory = started->memory,
       .max_buffer_size = started->memory,
       .max_binding_size = started->memory,

@@ -35,8 +35,7 @@ static void test_device(void **state)
   assert_int_equal(session.table->device_properties(session.context, 0, &properties), TSR_OK);
   assert_int_equal(properties.struct_size, sizeof(properties));
   assert_int_equal(properties.type, TSR_DEVICE_REFERENCE);
-  assert_true(properties.features & TSR_FEATURE_TIMESTAMPS);
-  assert_true(properties.features & TSR_FEATURE_UNIFIED_MEMORY);
+  assert_true(properties.features == (TSR_FEATURE_TIMESTAMPS | TSR_FEATURE_UNIFIED_MEMORY));
   assert_int_equal(properties.buffer_alignment, 64);
   assert_true(properties.memory > 0 && properties.max_buffer_size > 0 && properties.name[0] != '\0');
 
