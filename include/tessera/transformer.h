@@ -55,7 +55,7 @@ typedef struct tsr_transformer_config {
   int32_t shared_embedding;  /* 1: encoder and decoder share one table */
   int32_t tied_logits;       /* 1: the logits' weights are the decoder's embedding */
   float embedding_scale;     /* factor of an embedding row */
-  float attention_scale;     /* factor of the scores */
+  float attention_scale;     /* factor of the scores; 0: one over the root of the head size */
   float logits_scale;        /* factor of the decoder's output before the logits */
   float epsilon;             /* of the norms */
   int32_t pad_id;            /* token ids; -1: none */

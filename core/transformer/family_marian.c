@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Marian, as Hugging Face folders hold it (OPUS-MT): post-norm, sinusoids in halves.
+ */
+#include <math.h>
+
+#include "core/base/status.h"
+#include "core/transformer/model.h"
+
+static tsr_status configure(tsr_config *file, tsr_transformer_config *config)
+{
+  int32_t share = 1;
+  int32_t scale = 0;
+  config->d_model = 1024;
+  config->encoder_layers = config->decoder_layers = 12;
+  config->encoder_heads = config->decoder_heads = 16;
+  config->encoder_d_ff = config->decoder_d_ff = 4096;
+  config->source_vocabulary = 58101;
+  config->max_positions = 1024;
+  config->activation = TSR_ACTIVATION_GELU_ERF;
+  config->position = TSR_POSITION_SINUSOID_HALVES;
+  config->tied_logits = 1;
+  config->logits_bias = 1;
+  tsr_config_int(file, "d_model", 1, TSR_MAX_WIDTH, &config->d_model);
+  tsr_config_int(file, "encoder_layers", 0, TSR_MAX_LAYERS, &config->encoder_layers);
+  tsr_config_int(file, "decoder_layers", 0, TSR_MAX_LAYERS, &config->decoder_layers);
+  tsr_config_int(file, "encoder_attention_heads", 1, TSR_MAX_HEADS, &config->encoder_heads);
+  tsr_config_int(file, "decoder_attention_heads", 1, TSR_MAX_HEADS, &config->decoder_heads);
+  tsr_config_int(file, "encoder_ffn_dim", 1, TSR_MAX_WIDTH, &config->encoder_d_ff);
+  tsr_config_int(file, "decoder_ffn_dim", 1, TSR_MAX_WIDTH, &config->decoder_d_ff);
+  tsr_config_int(file, "vocab_size", 1, TSR_MAX_VOCABULARY, &config->source_vocabulary);
+  tsr_config_int(file, "max_position_embeddings", 1, TSR_MAX_POSITIONS, &config->max_positions);
+  tsr_config_bool(file, "scale_embedding", &scale);
+  tsr_config_bool(file, "share_encoder_decoder_embeddings", &share);
+  tsr_config_bool(file, "tie_word_embeddings", &config->tied_logits);
+  TSR_TRY(tsr_config_activation(file, "activation_function", &config->activation));
+  config->shared_embedding = share;
+  config->embedding_scale = scale ? (float)sqrt((double)config->d_model) : 1.0f;
+  config->target_vocabulary = config->source_vocabulary;
+  if (!share) {
+    tsr_config_int(file, "decoder_vocab_size", 1, TSR_MAX_VOCABULARY, &config->target_vocabulary);
+  }
+  config->eos_id = 0;
+  return TSR_OK;
+}
+
+/* BART and its relatives share these names; what differs between them is in the configuration. */
+static const tsr_name_rule rules[] = {
+    {"embedding.weight", {{.name = "model.shared.weight"}}},
+    {"embedding.weight", {{.name = "model.encoder.embed_tokens.weight"}}},
+    {"embedding.weight", {{.name = "model.decoder.embed_tokens.weight"}}},
+    {"embedding.weight", {{.name = "lm_head.weight"}}},
+    {"encoder.embedding.weight", {{.name = "model.encoder.embed_tokens.weight"}}},
+    {"decoder.embedding.weight", {{.name = "model.decoder.embed_tokens.weight"}}},
+    {"decoder.embedding.weight", {{.name = "lm_head.weight"}}},
+    {"logits.weight", {{.name = "lm_head.weight"}}},
+    {"logits.bias", {{.name = "final_logits_bias"}}, .optional = 1},
+    {"@.layers.#.self_attention.qkv.*",
+     {{.name = "model.@.layers.#.self_attn.q_proj.*"},
+      {.name = "model.@.layers.#.self_attn.k_proj.*"},
+      {.name = "model.@.layers.#.self_attn.v_proj.*"}}},
+    {"@.layers.#.self_attention.output.*", {{.name = "model.@.layers.#.self_attn.out_proj.*"}}},
+    {"@.layers.#.self_attention_norm.*", {{.name = "model.@.layers.#.self_attn_layer_norm.*"}}},
+    {"decoder.layers.#.cross_attention.query.*", {{.name = "model.decoder.layers.#.encoder_attn.q_proj.*"}}},
+    {"decoder.layers.#.cross_attention.kv.*",
+     {{.name = "model.decoder.layers.#.encoder_attn.k_proj.*"},
+      {.name = "model.decoder.layers.#.encoder_attn.v_proj.*"}}},
+    {"decoder.layers.#.cross_attention.output.*", {{.name = "model.decoder.layers.#.encoder_attn.out_proj.*"}}},
+    {"decoder.layers.#.cross_attention_norm.*", {{.name = "model.decoder.layers.#.encoder_attn_layer_norm.*"}}},
+    {"@.layers.#.feed_forward.in.*", {{.name = "model.@.layers.#.fc1.*"}}},
+    {"@.layers.#.feed_forward.out.*", {{.name = "model.@.layers.#.fc2.*"}}},
+    {"@.layers.#.feed_forward_norm.*", {{.name = "model.@.layers.#.final_layer_norm.*"}}},
+};
+
+const tsr_family tsr_family_marian = {
+    .model_type = "marian",
+    .root = "model.",
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
+    .configure = configure,
+};

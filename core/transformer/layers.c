@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/transformer/layers.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_ROOM = 96 };
+
+tsr_stack tsr_stack_encoder(const tsr_transformer_config *config)
+{
+  return (tsr_stack){.name = "encoder",
+                     .layers = config->encoder_layers,
+                     .heads = config->encoder_heads,
+                     .head_size = config->encoder_head_size,
+                     .vocabulary = config->source_vocabulary};
+}
+
+tsr_stack tsr_stack_decoder(const tsr_transformer_config *config)
+{
+  return (tsr_stack){.name = "decoder",
+                     .decoder = 1,
+                     .layers = config->decoder_layers,
+                     .heads = config->decoder_heads,
+                     .head_size = config->decoder_head_size,
+                     .vocabulary = config->target_vocabulary};
+}
+
+char *tsr_state_name(char *name, int32_t layer, const char *part, const char *what)
+{
+  snprintf(name, NAME_ROOM, "decoder.layers.%d.%s.%s", (int)layer, part, what);
+  return name;
+}
+
+/* Opens a scope for each part of a dotted path. Returns their number, for close_scopes. */
+static int32_t open_scopes(const tsr_builder *b, const char *path)
+{
+  int32_t n = 0;
+  while (*path) {
+    int length = (int)strcspn(path, ".");
+    tsr_scope_push(b->program, "%.*s", length, path);
+    path += length + (path[length] == '.');
+    n++;
+  }
+  return n;
+}
+
+static void close_scopes(const tsr_builder *b, int32_t n)
+{
+  while (n-- > 0) {
+    tsr_scope_pop(b->program);
+  }
+}
+
+/* The constant of that name, made when it is first asked for; TSR_NONE if the model has no such parameter. */
+static tsr_ref parameter(const tsr_builder *b, const char *format, ...) TSR_PRINTF(2, 3);
+static tsr_ref parameter(const tsr_builder *b, const char *format, ...)
+{
+  char name[2 * NAME_ROOM];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(name, sizeof name, format, arguments);
+  va_end(arguments);
+  tsr_ref known = tsr_program_find(b->program, name);
+  if (known != TSR_NONE) {
+    return known;
+  }
+  const tsr_parameter *found = tsr_model_find(b->model, name);
+  return found ? tsr_constant(b->program, name, tsr_parameter_dtype(found, b->weights), found->shape) : TSR_NONE;
+}
+
+/* y = activation(x W^T + b), W and b being NAME.weight and NAME.bias under `prefix`. */
+static tsr_ref linear(const tsr_builder *b, tsr_ref x, const char *prefix, const char *name, int32_t activation)
+{
+  tsr_ref weight = parameter(b, "%s.%s.weight", prefix, name);
+  tsr_ref bias = parameter(b, "%s.%s.bias", prefix, name);
+  return tsr_matmul(b->program, x, tsr_transpose(b->program, weight, 0, 1), bias, 1.0f, activation);
+}
+
+static tsr_ref norm(const tsr_builder *b, tsr_ref x, const char *prefix, const char *name)
+{
+  const tsr_transformer_config *config = &b->model->config;
+  tsr_scope_push(b->program, "%s", name);
+  tsr_ref gain = parameter(b, "%s.%s.weight", prefix, name);
+  tsr_ref y = config->norm == TSR_NORM_RMS
+                  ? tsr_rmsnorm(b->program, x, gain, config->epsilon)
+                  : tsr_layernorm(b->program, x, gain, parameter(b, "%s.%s.bias", prefix, name), config->epsilon);
+  tsr_scope_pop(b->program);
+  return y;
+}
+
+/* ---- embedding --------------------------------------------------------------------------------------------------- */
+
+/* Rows of the position table from the first token's on, or TSR_NONE for a family without one. */
+static tsr_ref positions(const tsr_builder *b, const tsr_stack *stack)
+{
+  const tsr_transformer_config *config = &b->model->config;
+  int64_t rows = (int64_t)config->max_positions + config->position_offset;
+  tsr_ref table = TSR_NONE;
+  switch (config->position) {
+  case TSR_POSITION_LEARNED:
+    table = parameter(b, "%s.positions.weight", stack->name);
+    break;
+  case TSR_POSITION_SINUSOID_HALVES:
+  case TSR_POSITION_SINUSOID_INTERLEAVED:
+    table = tsr_program_find(b->program, TSR_POSITIONS_NAME);
+    if (table == TSR_NONE) {
+      table = tsr_constant(b->program, TSR_POSITIONS_NAME, TSR_F32, TSR_SHAPE(rows, config->d_model));
+    }
+    break;
+  default:
+    return TSR_NONE;
+  }
+  return tsr_slice(b->program, table, 0, config->position_offset, config->max_positions);
+}
+
+static tsr_ref token_rows(const tsr_builder *b, const tsr_stack *stack, tsr_ref ids)
+{
+  const tsr_transformer_config *config = &b->model->config;
+  tsr_ref table =
+      config->shared_embedding ? parameter(b, "embedding.weight") : parameter(b, "%s.embedding.weight", stack->name);
+  return tsr_embedding(b->program, table, ids, config->embedding_scale);
+}
+
+static tsr_ref embedding_norm(const tsr_builder *b, const tsr_stack *stack, tsr_ref x)
+{
+  return b->model->config.embedding_norm ? norm(b, x, stack->name, "embedding_norm") : x;
+}
+
+tsr_ref tsr_build_embedding(const tsr_builder *b, const tsr_stack *stack, tsr_ref ids, int64_t batch, int64_t length)
+{
+  tsr_scope_push(b->program, "%s", stack->name);
+  tsr_scope_push(b->program, "embedding");
+  tsr_ref x = token_rows(b, stack, ids);
+  tsr_ref table = positions(b, stack);
+  if (table != TSR_NONE) {
+    x = tsr_add(b->program, x, tsr_slice(b->program, table, 0, 0, length));
+  }
+  x = tsr_reshape(b->program, x, TSR_SHAPE(batch * length, b->model->config.d_model));
+  x = embedding_norm(b, stack, x);
+  close_scopes(b, 2);
+  return x;
+}
+
+tsr_ref tsr_build_step_embedding(const tsr_builder *b, const tsr_stack *stack, tsr_ref ids, tsr_ref position)
+{
+  tsr_scope_push(b->program, "%s", stack->name);
+  tsr_scope_push(b->program, "embedding");
+  tsr_ref x = token_rows(b, stack, ids);
+  tsr_ref table = positions(b, stack);
+  if (table != TSR_NONE) {
+    x = tsr_add(b->program, x, tsr_embedding(b->program, table, position, 1.0f));
+  }
+  x = embedding_norm(b, stack, x);
+  close_scopes(b, 2);
+  return x;
+}
+
+/* ---- sublayers --------------------------------------------------------------------------------------------------- */
+
+/* Columns first .. first+H*K-1 of x [T, ..] as heads: [B, L, H, K]. No copy. */
+static tsr_ref heads(const tsr_builder *b, const tsr_stack *stack, tsr_ref x, int64_t first, int64_t batch,
+                     int64_t length)
+{
+  int64_t inner = (int64_t)stack->heads * stack->head_size;
+  tsr_ref part = tsr_slice(b->program, x, 1, first, inner);
+  return tsr_reshape(b->program, part, TSR_SHAPE(batch, length, stack->heads, stack->head_size));
+}
+
+static float attention_scale(const tsr_builder *b, const tsr_stack *stack)
+{
+  float scale = b->model->config.attention_scale;
+  return scale != 0.0f ? scale : (float)(1.0 / sqrt((double)stack->head_size));
+}
+
+static tsr_ref merge_heads(const tsr_builder *b, const tsr_stack *stack, tsr_ref y, int64_t rows)
+{
+  return tsr_reshape(b->program, y, TSR_SHAPE(rows, (int64_t)stack->heads * stack->head_size));
+}
+
+static tsr_ref state(const tsr_builder *b, const tsr_stack *stack, int32_t layer, const char *part, const char *what,
+                     int64_t rows, int64_t length)
+{
+  char name[NAME_ROOM];
+  return tsr_state(b->program, tsr_state_name(name, layer, part, what), TSR_F32,
+                   TSR_SHAPE(rows, length, stack->heads, stack->head_size));
+}
+
+static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int32_t layer, const char *prefix,
+                              tsr_ref x, const tsr_self_attention *self)
+{
+  const tsr_transformer_config *config = &b->model->config;
+  int64_t inner = (int64_t)stack->heads * stack->head_size;
+  tsr_scope_push(b->program, "self_attention");
+  tsr_ref qkv = linear(b, x, prefix, "self_attention.qkv", TSR_ACTIVATION_NONE);
+  tsr_attention_args args = {
+      .q = heads(b, stack, qkv, 0, self->batch, self->queries),
+      .k = heads(b, stack, qkv, inner, self->batch, self->queries),
+      .v = heads(b, stack, qkv, 2 * inner, self->batch, self->queries),
+      .rows = self->rows,
+      .masking = {.lengths = self->lengths, .position = self->position, .causal = self->causal},
+      .alpha = attention_scale(b, stack),
+  };
+  if (self->capacity > 0) {
+    tsr_ref keys = state(b, stack, layer, "self_attention", "keys", self->batch, self->capacity);
+    tsr_ref values = state(b, stack, layer, "self_attention", "values", self->batch, self->capacity);
+    args.k = tsr_append(b->program, keys, args.k, self->position);
+    args.v = tsr_append(b->program, values, args.v, self->position);
+  }
+  if (config->position == TSR_POSITION_RELATIVE) {
+    args.masking.relative = parameter(b, "%s.relative.weight", stack->name);
+    args.masking.bidirectional = !stack->decoder;
+    args.masking.max_distance = config->relative_distance;
+  }
+  tsr_ref y = merge_heads(b, stack, tsr_attention(b->program, &args), self->batch * self->queries);
+  y = linear(b, y, prefix, "self_attention.output", TSR_ACTIVATION_NONE);
+  tsr_scope_pop(b->program);
+  return y;
+}
+
+static tsr_ref cross_attention(const tsr_builder *b, const tsr_stack *stack, int32_t layer, const char *prefix,
+                               tsr_ref x, const tsr_cross_attention *cross)
+{
+  tsr_scope_push(b->program, "cross_attention");
+  tsr_ref query = linear(b, x, prefix, "cross_attention.query", TSR_ACTIVATION_NONE);
+  tsr_attention_args args = {
+      .q = heads(b, stack, query, 0, cross->batch, cross->queries),
+      .k = state(b, stack, layer, "cross_attention", "keys", cross->batch, cross->keys),
+      .v = state(b, stack, layer, "cross_attention", "values", cross->batch, cross->keys),
+      .masking = {.lengths = cross->lengths},
+      .alpha = attention_scale(b, stack),
+  };
+  tsr_ref y = merge_heads(b, stack, tsr_attention(b->program, &args), cross->batch * cross->queries);
+  y = linear(b, y, prefix, "cross_attention.output", TSR_ACTIVATION_NONE);
+  tsr_scope_pop(b->program);
+  return y;
+}
+
+static tsr_ref feed_forward(const tsr_builder *b, const char *prefix, tsr_ref x)
+{
+  const tsr_transformer_config *config = &b->model->config;
+  tsr_scope_push(b->program, "feed_forward");
+  tsr_ref y = TSR_NONE;
+  if (config->gated) {
+    tsr_ref gate = linear(b, x, prefix, "feed_forward.gate", config->activation);
+    y = tsr_mul(b->program, gate, linear(b, x, prefix, "feed_forward.in", TSR_ACTIVATION_NONE));
+  } else {
+    y = linear(b, x, prefix, "feed_forward.in", config->activation);
+  }
+  y = linear(b, y, prefix, "feed_forward.out", TSR_ACTIVATION_NONE);
+  tsr_scope_pop(b->program);
+  return y;
+}
+
+/* ---- layers ------------------------------------------------------------------------------------------------------ */
+
+/* What a sublayer reads: the stream, normalised first in a pre-norm model. */
+static tsr_ref before(const tsr_builder *b, const char *prefix, const char *name, tsr_ref x)
+{
+  return b->model->config.norm_position == TSR_NORM_PRE ? norm(b, x, prefix, name) : x;
+}
+
+/* The stream after a sublayer gave y: the sum, normalised in a post-norm model. */
+static tsr_ref after(const tsr_builder *b, const char *prefix, const char *name, tsr_ref x, tsr_ref y)
+{
+  tsr_ref sum = tsr_add(b->program, x, y);
+  return b->model->config.norm_position == TSR_NORM_POST ? norm(b, sum, prefix, name) : sum;
+}
+
+static tsr_ref layer(const tsr_builder *b, const tsr_stack *stack, int32_t index, tsr_ref x,
+                     const tsr_self_attention *self, const tsr_cross_attention *cross)
+{
+  char prefix[NAME_ROOM];
+  snprintf(prefix, sizeof prefix, "%s.layers.%d", stack->name, (int)index);
+  int32_t scopes = open_scopes(b, prefix);
+  tsr_ref y = self_attention(b, stack, index, prefix, before(b, prefix, "self_attention_norm", x), self);
+  x = after(b, prefix, "self_attention_norm", x, y);
+  if (cross) {
+    y = cross_attention(b, stack, index, prefix, before(b, prefix, "cross_attention_norm", x), cross);
+    x = after(b, prefix, "cross_attention_norm", x, y);
+  }
+  y = feed_forward(b, prefix, before(b, prefix, "feed_forward_norm", x));
+  x = after(b, prefix, "feed_forward_norm", x, y);
+  close_scopes(b, scopes);
+  return x;
+}
+
+tsr_ref tsr_build_stack(const tsr_builder *b, const tsr_stack *stack, tsr_ref x, const tsr_self_attention *self,
+                        const tsr_cross_attention *cross)
+{
+  for (int32_t i = 0; i < stack->layers; i++) {
+    x = layer(b, stack, i, x, self, cross);
+  }
+  if (b->model->config.final_norm) {
+    tsr_scope_push(b->program, "%s", stack->name);
+    x = norm(b, x, stack->name, "norm");
+    tsr_scope_pop(b->program);
+  }
+  return x;
+}
+
+void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, int64_t batch, int64_t keys)
+{
+  tsr_stack stack = tsr_stack_decoder(&b->model->config);
+  int64_t inner = (int64_t)stack.heads * stack.head_size;
+  for (int32_t i = 0; i < stack.layers; i++) {
+    char prefix[NAME_ROOM];
+    snprintf(prefix, sizeof prefix, "decoder.layers.%d", (int)i);
+    int32_t scopes = open_scopes(b, prefix);
+    tsr_scope_push(b->program, "cross_attention");
+    tsr_ref kv = linear(b, x, prefix, "cross_attention.kv", TSR_ACTIVATION_NONE);
+    tsr_update(b->program, state(b, &stack, i, "cross_attention", "keys", batch, keys),
+               heads(b, &stack, kv, 0, batch, keys));
+    tsr_update(b->program, state(b, &stack, i, "cross_attention", "values", batch, keys),
+               heads(b, &stack, kv, inner, batch, keys));
+    close_scopes(b, scopes + 1);
+  }
+}
+
+tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x)
+{
+  const tsr_transformer_config *config = &b->model->config;
+  tsr_scope_push(b->program, "logits");
+  tsr_ref table = !config->tied_logits       ? parameter(b, "logits.weight")
+                  : config->shared_embedding ? parameter(b, "embedding.weight")
+                                             : parameter(b, "decoder.embedding.weight");
+  tsr_ref y = tsr_matmul(b->program, x, tsr_transpose(b->program, table, 0, 1), parameter(b, "logits.bias"),
+                         config->logits_scale, TSR_ACTIVATION_NONE);
+  tsr_scope_pop(b->program);
+  return y;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parts of a Transformer as lines of a program. One implementation serves every family: the configuration decides.
+ *
+ * Activations are kept as [T, D], T = B*L rows, so that each product is one large one; only attention looks at B and L.
+ */
+#ifndef TESSERA_CORE_TRANSFORMER_LAYERS_H
+#define TESSERA_CORE_TRANSFORMER_LAYERS_H
+
+#include "core/transformer/model.h"
+#include "tessera/ops.h"
+
+/* What does not change while one program is built. */
+typedef struct tsr_builder {
+  tsr_program *program;
+  const tsr_model *model;
+  tsr_dtype weights; /* type of the matrices; 0: as stored */
+} tsr_builder;
+
+/* One of the two stacks. */
+typedef struct tsr_stack {
+  const char *name; /* "encoder" */
+  int32_t decoder;  /* 1: with cross-attention */
+  int32_t layers;
+  int32_t heads;     /* H */
+  int32_t head_size; /* K */
+  int32_t vocabulary;
+} tsr_stack;
+
+tsr_stack tsr_stack_encoder(const tsr_transformer_config *config);
+tsr_stack tsr_stack_decoder(const tsr_transformer_config *config);
+
+/* How the queries of self-attention see the keys. */
+typedef struct tsr_self_attention {
+  int64_t batch;    /* B; in a step with a cache: its rows R */
+  int64_t queries;  /* L; in a step: 1 */
+  int32_t causal;   /* 1: decoder */
+  int64_t capacity; /* C: positions of the cache; 0: no cache, the queries are the keys */
+  tsr_ref lengths;  /* [B] i32, or TSR_NONE */
+  tsr_ref position; /* [1] i32: where the queries stand in the cache; without a cache: TSR_NONE */
+  tsr_ref rows;     /* [R, C] i32, or TSR_NONE: the cache row that holds each past position */
+} tsr_self_attention;
+
+/* How the queries of cross-attention see the encoder's output. */
+typedef struct tsr_cross_attention {
+  int64_t batch;   /* B */
+  int64_t queries; /* L; in a step of beam search: N */
+  int64_t keys;    /* S */
+  tsr_ref lengths; /* [B] i32 */
+} tsr_cross_attention;
+
+/* The name of the table of positions that is computed rather than read; a constant [max_positions + offset, D] f32. */
+#define TSR_POSITIONS_NAME "positions"
+/* The constant [1] i32 that counts steps. */
+#define TSR_ONE_NAME "one"
+
+/* Embedding of ids [B, L] at positions 0 .. L-1 -> [B*L, D]. */
+tsr_ref tsr_build_embedding(const tsr_builder *b, const tsr_stack *stack, tsr_ref ids, int64_t batch, int64_t length);
+
+/* Embedding of ids [R], all at `position` [1] i32 -> [R, D]. */
+tsr_ref tsr_build_step_embedding(const tsr_builder *b, const tsr_stack *stack, tsr_ref ids, tsr_ref position);
+
+/* All layers of a stack and its final norm: x [T, D] -> [T, D]. cross: NULL for the encoder. */
+tsr_ref tsr_build_stack(const tsr_builder *b, const tsr_stack *stack, tsr_ref x, const tsr_self_attention *self,
+                        const tsr_cross_attention *cross);
+
+/* Writes the keys and values of each decoder layer's cross-attention, from the encoder's output x [B*S, D], into their
+ * states. */
+void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, int64_t batch, int64_t keys);
+
+/* Logits: x [T, D] -> [T, V]. */
+tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x);
+
+/* States by name: part is "cross_attention" or "self_attention", what "keys" or "values". Writes into name (at least 96
+ * bytes) and returns it. */
+char *tsr_state_name(char *name, int32_t layer, const char *part, const char *what);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/transformer/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+
+static tsr_status open_weights(tsr_model *model, const tsr_family *family)
+{
+  if (!tsr_checkpoint_exists(model->folder)) {
+    return TSR_OK;
+  }
+  TSR_TRY(tsr_checkpoint_open(model->folder, &model->checkpoint));
+  return tsr_parameters_resolve(family, model->checkpoint, &model->parameters);
+}
+
+tsr_status tsr_model_open(const char *folder, tsr_model **model)
+{
+  if (!folder || !model) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_model_open: folder and model must not be NULL");
+  }
+  *model = NULL;
+  tsr_model *opened = calloc(1, sizeof *opened);
+  if (!opened) {
+    return tsr_fail_memory(sizeof *opened);
+  }
+  const tsr_family *family = NULL;
+  opened->folder = tsr_arena_text(&opened->arena, folder);
+  tsr_status status = opened->folder ? TSR_OK : tsr_fail_memory(strlen(folder) + 1);
+  if (status == TSR_OK) {
+    status = tsr_transformer_config_read(folder, &opened->config, &family);
+  }
+  if (status == TSR_OK) {
+    status = tsr_parameters_list(&opened->config, &opened->arena, &opened->parameters);
+  }
+  if (status == TSR_OK) {
+    status = open_weights(opened, family);
+  }
+  if (status != TSR_OK) {
+    tsr_model_close(opened);
+    return status;
+  }
+  *model = opened;
+  return TSR_OK;
+}
+
+void tsr_model_close(tsr_model *model)
+{
+  if (!model) {
+    return;
+  }
+  tsr_checkpoint_close(model->checkpoint);
+  free(model->parameters.items);
+  tsr_arena_finish(&model->arena);
+  free(model);
+}
+
+const tsr_transformer_config *tsr_model_config(const tsr_model *model)
+{
+  return &model->config;
+}
+
+const char *tsr_model_folder(const tsr_model *model)
+{
+  return model->folder;
+}
+
+int tsr_model_has_weights(const tsr_model *model)
+{
+  return model->checkpoint != NULL;
+}
+
+int32_t tsr_model_parameter_count(const tsr_model *model)
+{
+  return model->parameters.n;
+}
+
+tsr_status tsr_model_parameter(const tsr_model *model, int32_t index, tsr_parameter_info *info)
+{
+  if (!model || !info || index < 0 || index >= model->parameters.n) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "there is no parameter number %d; the model has %d", (int)index,
+                    model ? (int)model->parameters.n : 0);
+  }
+  const tsr_parameter *parameter = &model->parameters.items[index];
+  *info = (tsr_parameter_info){.name = parameter->name, .shape = parameter->shape, .dtype = parameter->stored};
+  return TSR_OK;
+}
+
+const tsr_parameter *tsr_model_find(const tsr_model *model, const char *name)
+{
+  for (int32_t i = 0; i < model->parameters.n; i++) {
+    if (strcmp(model->parameters.items[i].name, name) == 0) {
+      return &model->parameters.items[i];
+    }
+  }
+  return NULL;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model on disk, as the rest of the library sees it: the configuration, the parameters that it implies, and where each
+ * of them lies in the checkpoint.
+ */
+#ifndef TESSERA_CORE_TRANSFORMER_MODEL_H
+#define TESSERA_CORE_TRANSFORMER_MODEL_H
+
+#include "core/base/arena.h"
+#include "core/checkpoint/checkpoint.h"
+#include "tessera/transformer.h"
+
+enum { TSR_PIECES = 3 }; /* tensors that one parameter is put together from, at most */
+
+/* Elements first .. first+count-1 of a tensor of the checkpoint; without a tensor: zeros. */
+typedef struct tsr_piece {
+  const tsr_checkpoint_tensor *tensor;
+  int64_t first;
+  int64_t count;
+} tsr_piece;
+
+typedef struct tsr_parameter {
+  const char *name;             /* "encoder.layers.0.self_attention.qkv.weight" */
+  tsr_shape shape;              /* weights of a product are [out, in] */
+  int32_t matrix;               /* 1: a table or the weights of a product, which may be stored narrow; 0: kept in f32 */
+  tsr_dtype stored;             /* type in the checkpoint: f32 where the pieces differ; 0 without weights */
+  int32_t n_pieces;             /* 0 without weights */
+  tsr_piece pieces[TSR_PIECES]; /* one after the other they are the parameter, row-major */
+} tsr_parameter;
+
+typedef struct tsr_parameter_list {
+  tsr_parameter *items;
+  int32_t n;
+  int32_t room;
+} tsr_parameter_list;
+
+struct tsr_model {
+  char *folder;
+  tsr_transformer_config config;
+  tsr_arena arena; /* names */
+  tsr_parameter_list parameters;
+  tsr_checkpoint *checkpoint; /* or NULL */
+};
+
+/* The parameters that a configuration implies, in the order in which the model uses them. Names live in the arena.
+ * Errors: TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_parameters_list(const tsr_transformer_config *config, tsr_arena *arena,
+                               tsr_parameter_list *list) TSR_MUST_CHECK;
+
+/* The parameter of that name, or NULL. */
+const tsr_parameter *tsr_model_find(const tsr_model *model, const char *name);
+
+/* The type in which a parameter is kept on a device. wanted: of the matrices; 0: as stored. */
+tsr_dtype tsr_parameter_dtype(const tsr_parameter *parameter, tsr_dtype wanted);
+
+/* Copies elements first .. first+count-1 of a parameter out of the checkpoint, converted to `dtype`. */
+tsr_status tsr_parameter_read(const tsr_parameter *parameter, int64_t first, int64_t count, tsr_dtype dtype,
+                              void *out) TSR_MUST_CHECK;
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Families: a reader of the config file, and a table of names.
+ */
+
+/* Part `part` of `of` equal blocks of rows of a tensor; of 0: the whole. */
+typedef struct tsr_name_piece {
+  const char *name;
+  int32_t part;
+  int32_t of;
+} tsr_name_piece;
+
+/* Which tensors of a checkpoint a parameter is put together from. In both patterns '@' stands for "encoder" or
+ * "decoder", '#' for a layer's number, '*' for "weight" or "bias". Several rows for one parameter are alternatives: the
+ * first whose first tensor is in the checkpoint is taken. */
+typedef struct tsr_name_rule {
+  const char *parameter;
+  tsr_name_piece pieces[TSR_PIECES]; /* their rows follow one another */
+  int32_t optional;                  /* 1: zeros where the checkpoint lacks it */
+} tsr_name_rule;
+
+typedef struct tsr_family {
+  const char *model_type; /* in config.json */
+  const char *root;       /* how names begin that may lack this beginning: "model." */
+  const tsr_name_rule *rules;
+  int32_t n_rules;
+  /* Fills the config, which holds the common defaults. The getters' errors may be left to the caller. */
+  tsr_status (*configure)(tsr_config *file, tsr_transformer_config *config);
+} tsr_family;
+
+extern const tsr_family tsr_family_marian;
+extern const tsr_family tsr_family_nn_transformer;
+
+/* Reads config.json and, if it is there, the special ids of generation_config.json, and checks the whole. */
+tsr_status tsr_transformer_config_read(const char *folder, tsr_transformer_config *config,
+                                       const tsr_family **family) TSR_MUST_CHECK;
+
+/* Largest values that a configuration may have; with them no product of extents overflows. */
+enum {
+  TSR_MAX_WIDTH = 1 << 17, /* d_model, d_ff, heads times head size */
+  TSR_MAX_LAYERS = 1024,
+  TSR_MAX_HEADS = 4096,
+  TSR_MAX_VOCABULARY = 1 << 24,
+  TSR_MAX_POSITIONS = 1 << 20
+};
+
+/* An activation by its name in config files; keeps *activation where the key is absent. Errors: TSR_ERR_UNSUPPORTED, naming
+ * file and key. */
+tsr_status tsr_config_activation(tsr_config *file, const char *key, int32_t *activation) TSR_MUST_CHECK;
+
+/* A token id, or a list of one; absent or null keeps *id. Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a longer list). */
+tsr_status tsr_config_id(const tsr_config *file, const char *key, int32_t vocabulary, int32_t *id) TSR_MUST_CHECK;
+
+/* Finds each parameter's tensors in the checkpoint and checks their types and shapes. Errors: TSR_ERR_FORMAT, naming file
+ * and tensor. */
+tsr_status tsr_parameters_resolve(const tsr_family *family, const tsr_checkpoint *checkpoint,
+                                  tsr_parameter_list *list) TSR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/transformer/programs.h"
+
+#include "core/base/status.h"
+
+int32_t tsr_beam_candidates(const tsr_transformer_config *config, int32_t beam)
+{
+  return 2 * beam < config->target_vocabulary ? 2 * beam : config->target_vocabulary;
+}
+
+/* source [B, S], source_lengths [B] -> encoder_output [B*S, D], and the states of cross-attention. */
+static void build_encode(const tsr_builder *b, const tsr_program_size *size)
+{
+  tsr_program *p = b->program;
+  tsr_stack stack = tsr_stack_encoder(&b->model->config);
+  tsr_ref source = tsr_input(p, "source", TSR_I32, TSR_SHAPE(size->batch, size->source));
+  tsr_ref lengths = tsr_input(p, "source_lengths", TSR_I32, TSR_SHAPE(size->batch));
+  tsr_self_attention self = {.batch = size->batch, .queries = size->source, .lengths = lengths};
+  tsr_ref x = tsr_build_embedding(b, &stack, source, size->batch, size->source);
+  x = tsr_build_stack(b, &stack, x, &self, NULL);
+  x = tsr_output(p, "encoder_output", x);
+  tsr_build_cross_states(b, x, size->batch, size->source);
+}
+
+/* target [B, L], source_lengths [B] -> logits [B*L, V]. */
+static void build_decode(const tsr_builder *b, const tsr_program_size *size)
+{
+  tsr_program *p = b->program;
+  tsr_stack stack = tsr_stack_decoder(&b->model->config);
+  tsr_ref target = tsr_input(p, "target", TSR_I32, TSR_SHAPE(size->batch, size->target));
+  tsr_ref lengths = tsr_input(p, "source_lengths", TSR_I32, TSR_SHAPE(size->batch));
+  tsr_self_attention self = {.batch = size->batch, .queries = size->target, .causal = 1};
+  tsr_cross_attention cross = {.batch = size->batch, .queries = size->target, .keys = size->source, .lengths = lengths};
+  tsr_ref x = tsr_build_embedding(b, &stack, target, size->batch, size->target);
+  x = tsr_build_stack(b, &stack, x, &self, &cross);
+  tsr_output(p, "logits", tsr_build_logits(b, x));
+}
+
+/* One step for R = B*N rows: token [R] at position [1] -> logits [R, V]. */
+static tsr_ref build_step(const tsr_builder *b, const tsr_program_size *size, int32_t beam, tsr_ref token,
+                          tsr_ref position, tsr_ref rows)
+{
+  tsr_program *p = b->program;
+  tsr_stack stack = tsr_stack_decoder(&b->model->config);
+  tsr_ref lengths = tsr_input(p, "source_lengths", TSR_I32, TSR_SHAPE(size->batch));
+  tsr_self_attention self = {.batch = (int64_t)size->batch * beam,
+                             .queries = 1,
+                             .causal = 1,
+                             .capacity = size->target,
+                             .position = position,
+                             .rows = rows};
+  /* The hypotheses of a sentence are queries to the same keys: nothing is repeated for them. */
+  tsr_cross_attention cross = {.batch = size->batch, .queries = beam, .keys = size->source, .lengths = lengths};
+  tsr_ref x = tsr_build_step_embedding(b, &stack, token, position);
+  x = tsr_build_stack(b, &stack, x, &self, &cross);
+  return tsr_build_logits(b, x);
+}
+
+static tsr_ref suppress_input(const tsr_builder *b, const tsr_program_key *key, int64_t rows)
+{
+  return tsr_input(b->program, "suppress", TSR_F32,
+                   TSR_SHAPE(key->suppress_rows ? rows : 1, b->model->config.target_vocabulary));
+}
+
+/* States token [B], position [1]; suppress is added to the logits. -> next [B, 1], next_logit [B, 1]; the token is fed back
+ * and the position counted up on the device. */
+static void build_greedy(const tsr_builder *b, const tsr_program_key *key)
+{
+  tsr_program *p = b->program;
+  const tsr_program_size *size = &key->size;
+  tsr_ref token = tsr_state(p, "token", TSR_I32, TSR_SHAPE(size->batch));
+  tsr_ref position = tsr_state(p, "position", TSR_I32, TSR_SHAPE(1));
+  tsr_ref one = tsr_constant(p, TSR_ONE_NAME, TSR_I32, TSR_SHAPE(1));
+  tsr_ref suppress = suppress_input(b, key, size->batch);
+  tsr_ref logits = build_step(b, size, 1, token, position, TSR_NONE);
+  tsr_scope_push(p, "search");
+  tsr_ref next = TSR_NONE;
+  tsr_ref value = tsr_topk(p, tsr_add(p, logits, suppress), 1, &next);
+  next = tsr_output(p, "next", next);
+  tsr_output(p, "next_logit", value);
+  tsr_update(p, token, tsr_reshape(p, next, TSR_SHAPE(size->batch)));
+  tsr_update(p, position, tsr_add(p, position, one));
+  tsr_scope_pop(p);
+}
+
+/* Inputs token [R], position [1], rows [R, C]; suppress is added to the log-probabilities. -> values and indices [R, k]. */
+static void build_beam(const tsr_builder *b, const tsr_program_key *key)
+{
+  tsr_program *p = b->program;
+  const tsr_program_size *size = &key->size;
+  int64_t hypotheses = (int64_t)size->batch * size->beam;
+  tsr_ref token = tsr_input(p, "token", TSR_I32, TSR_SHAPE(hypotheses));
+  tsr_ref position = tsr_input(p, "position", TSR_I32, TSR_SHAPE(1));
+  tsr_ref rows = tsr_input(p, "rows", TSR_I32, TSR_SHAPE(hypotheses, size->target));
+  tsr_ref suppress = suppress_input(b, key, hypotheses);
+  tsr_ref logits = build_step(b, size, size->beam, token, position, rows);
+  tsr_scope_push(p, "search");
+  tsr_ref indices = TSR_NONE;
+  tsr_ref log_probabilities = tsr_add(p, tsr_log_softmax(p, logits), suppress);
+  tsr_ref values = tsr_topk(p, log_probabilities, tsr_beam_candidates(&b->model->config, size->beam), &indices);
+  tsr_output(p, "values", values);
+  tsr_output(p, "indices", indices);
+  tsr_scope_pop(p);
+}
+
+static tsr_status check(const tsr_model *model, const tsr_program_key *key)
+{
+  const tsr_transformer_config *config = &model->config;
+  const tsr_program_size *size = &key->size;
+  int32_t decodes = key->kind != TSR_PROGRAM_ENCODE;
+  if (key->kind < TSR_PROGRAM_ENCODE || key->kind > TSR_PROGRAM_BEAM) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "there is no kind %d of program", (int)key->kind);
+  }
+  if (size->batch < 1 || size->source < 1 || (decodes && size->target < 1) ||
+      (key->kind == TSR_PROGRAM_BEAM && (size->beam < 1 || 2 * (int64_t)size->beam > 1024))) {
+    return tsr_fail(
+        TSR_ERR_ARGUMENT,
+        "the program's sizes are batch %d, source %d, target %d, beam %d; each should be at least 1, and the "
+        "beam at most 512",
+        (int)size->batch, (int)size->source, (int)size->target, (int)size->beam);
+  }
+  if (size->source > config->max_positions || (decodes && size->target > config->max_positions)) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "a program for %d source and %d target tokens: %s has %d positions",
+                    (int)size->source, decodes ? (int)size->target : 0, model->folder, (int)config->max_positions);
+  }
+  if (decodes && (config->decoder_layers == 0 || config->target_vocabulary == 0)) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the configuration has no decoder with a vocabulary", model->folder);
+  }
+  if (config->encoder_layers == 0 || config->source_vocabulary == 0) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the configuration has no encoder with a vocabulary", model->folder);
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_build_program(const tsr_builder *builder, const tsr_program_key *key)
+{
+  TSR_TRY(check(builder->model, key));
+  switch (key->kind) {
+  case TSR_PROGRAM_ENCODE:
+    build_encode(builder, &key->size);
+    break;
+  case TSR_PROGRAM_DECODE:
+    build_decode(builder, &key->size);
+    break;
+  case TSR_PROGRAM_GREEDY:
+    build_greedy(builder, key);
+    break;
+  default:
+    build_beam(builder, key);
+    break;
+  }
+  return tsr_program_status(builder->program);
+}
+
+tsr_status tsr_model_program(const tsr_model *model, int32_t kind, const tsr_program_size *size, tsr_program **program)
+{
+  if (!model || !size || !program) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_model_program: no argument may be NULL");
+  }
+  *program = NULL;
+  tsr_builder builder = {.model = model};
+  TSR_TRY(tsr_program_create(&builder.program));
+  tsr_program_key key = {.kind = kind, .size = *size};
+  tsr_status status = tsr_build_program(&builder, &key);
+  if (status != TSR_OK) {
+    tsr_program_destroy(builder.program);
+    return status;
+  }
+  *program = builder.program;
+  return TSR_OK;
+}

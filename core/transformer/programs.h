@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The programs of a model, and what the library knows about them beyond tsr_model_program.
+ */
+#ifndef TESSERA_CORE_TRANSFORMER_PROGRAMS_H
+#define TESSERA_CORE_TRANSFORMER_PROGRAMS_H
+
+#include "core/transformer/layers.h"
+
+/* What tells one program of a model from another. */
+typedef struct tsr_program_key {
+  int32_t kind; /* TSR_PROGRAM_* */
+  tsr_program_size size;
+  int32_t suppress_rows; /* GREEDY, BEAM: 1: `suppress` has a row per hypothesis; 0: one row for all */
+} tsr_program_key;
+
+/* Builds into an empty program. Errors: TSR_ERR_ARGUMENT, TSR_ERR_UNSUPPORTED, the program's. */
+tsr_status tsr_build_program(const tsr_builder *builder, const tsr_program_key *key) TSR_MUST_CHECK;
+
+/* Candidates per row of a BEAM program: 2N, or the whole of a smaller vocabulary. */
+int32_t tsr_beam_candidates(const tsr_transformer_config *config, int32_t beam);
+
+#endif

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/transformer/transformer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+
+enum {
+  DEFAULT_CACHE = 8,
+  MIN_CACHE = 2,            /* an encoder and a step are in use at the same time */
+  UPLOAD_ELEMENTS = 1 << 20 /* converted at a time */
+};
+
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+static tsr_status upload_parameter(tsr_transformer *t, const tsr_parameter *parameter, char *staging,
+                                   tsr_buffer **buffer)
+{
+  tsr_dtype dtype = tsr_parameter_dtype(parameter, t->options.weights);
+  int64_t size = (int64_t)tsr_dtype_size(dtype);
+  int64_t elements = tsr_shape_elements(&parameter->shape);
+  TSR_TRY(tsr_fail_context(tsr_buffer_create(t->device, elements * size, TSR_BUFFER_DEVICE, buffer), "%s",
+                           parameter->name));
+  for (int64_t first = 0; first < elements; first += UPLOAD_ELEMENTS) {
+    int64_t n = elements - first < UPLOAD_ELEMENTS ? elements - first : UPLOAD_ELEMENTS;
+    TSR_TRY(tsr_parameter_read(parameter, first, n, dtype, staging));
+    TSR_TRY(tsr_fail_context(tsr_buffer_write(*buffer, first * size, n * size, staging), "%s", parameter->name));
+  }
+  return TSR_OK;
+}
+
+/* Sinusoids, computed in double: column pair i turns with 10000^(-2i/D). */
+static void fill_positions(const tsr_transformer_config *config, int64_t first, int64_t count, float *out)
+{
+  int32_t d_model = config->d_model;
+  int32_t sines = (d_model + 1) / 2;
+  for (int64_t row = 0; row < count; row++) {
+    for (int32_t i = 0; i < sines; i++) {
+      double angle = (double)(first + row) * pow(10000.0, -2.0 * i / d_model);
+      int32_t sine = config->position == TSR_POSITION_SINUSOID_HALVES ? i : 2 * i;
+      int32_t cosine = config->position == TSR_POSITION_SINUSOID_HALVES ? sines + i : 2 * i + 1;
+      out[row * d_model + sine] = (float)sin(angle);
+      if (cosine < d_model) {
+        out[row * d_model + cosine] = (float)cos(angle);
+      }
+    }
+  }
+}
+
+static tsr_status upload_positions(tsr_transformer *t, char *staging)
+{
+  const tsr_transformer_config *config = &t->model->config;
+  if (config->position != TSR_POSITION_SINUSOID_HALVES && config->position != TSR_POSITION_SINUSOID_INTERLEAVED) {
+    return TSR_OK;
+  }
+  int64_t rows = (int64_t)config->max_positions + config->position_offset;
+  int64_t row_size = config->d_model * (int64_t)sizeof(float);
+  int64_t at_once = UPLOAD_ELEMENTS / config->d_model;
+  TSR_TRY(tsr_buffer_create(t->device, rows * row_size, TSR_BUFFER_DEVICE, &t->positions));
+  for (int64_t first = 0; first < rows; first += at_once) {
+    int64_t count = rows - first < at_once ? rows - first : at_once;
+    fill_positions(config, first, count, (float *)(void *)staging);
+    TSR_TRY(tsr_buffer_write(t->positions, first * row_size, count * row_size, staging));
+  }
+  return TSR_OK;
+}
+
+static tsr_status upload(tsr_transformer *t)
+{
+  const int32_t one = 1;
+  const tsr_parameter_list *list = &t->model->parameters;
+  size_t room = UPLOAD_ELEMENTS * sizeof(float);
+  char *staging = malloc(room);
+  if (!staging) {
+    return tsr_fail_memory(room);
+  }
+  tsr_status status = tsr_buffer_create(t->device, sizeof one, TSR_BUFFER_DEVICE, &t->one);
+  if (status == TSR_OK) {
+    status = tsr_buffer_write(t->one, 0, sizeof one, &one);
+  }
+  for (int32_t i = 0; i < list->n && status == TSR_OK; i++) {
+    status = upload_parameter(t, &list->items[i], staging, &t->parameters[i]);
+  }
+  if (status == TSR_OK) {
+    status = upload_positions(t, staging);
+  }
+  free(staging);
+  return status;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static tsr_status check_options(const tsr_transformer_options *options)
+{
+  tsr_dtype weights = options->weights;
+  if (weights != 0 && weights != TSR_F32 && weights != TSR_F16 && weights != TSR_BF16) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "weights are stored as f32, f16 or bf16, not as %s", tsr_dtype_name(weights));
+  }
+  if (options->cache < 0) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "%d programs cannot be kept", (int)options->cache);
+  }
+  return TSR_OK;
+}
+
+static tsr_status create(tsr_transformer *t)
+{
+  size_t states = 2 * (size_t)t->model->config.decoder_layers + 1;
+  t->parameters = calloc((size_t)t->model->parameters.n + 1, sizeof(tsr_buffer *));
+  t->cross.buffers = calloc(states, sizeof(tsr_buffer *));
+  t->self.buffers = calloc(states, sizeof(tsr_buffer *));
+  t->compiled = calloc((size_t)t->options.cache, sizeof(tsr_compiled *));
+  if (!t->parameters || !t->cross.buffers || !t->self.buffers || !t->compiled) {
+    return tsr_fail_memory(states * sizeof(tsr_buffer *));
+  }
+  return upload(t);
+}
+
+tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device, const tsr_transformer_options *options,
+                                  tsr_transformer **transformer)
+{
+  if (!model || !device || !transformer) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_create: model, device and transformer must not be NULL");
+  }
+  *transformer = NULL;
+  if (!model->checkpoint) {
+    return tsr_fail(
+        TSR_ERR_IO,
+        "%s: there is no model.safetensors in this folder; weights in another form (pytorch_model.bin) have to be "
+        "converted first",
+        model->folder);
+  }
+  tsr_transformer *t = calloc(1, sizeof *t);
+  if (!t) {
+    return tsr_fail_memory(sizeof *t);
+  }
+  *t = (tsr_transformer){.model = model,
+                         .device = device,
+                         .options = options ? *options : (tsr_transformer_options){0},
+                         .cross = {.part = "cross_attention"},
+                         .self = {.part = "self_attention"}};
+  tsr_status status = check_options(&t->options);
+  if (status == TSR_OK) {
+    t->options.cache = t->options.cache == 0          ? DEFAULT_CACHE
+                       : t->options.cache < MIN_CACHE ? MIN_CACHE
+                                                      : t->options.cache;
+    status = create(t);
+  }
+  if (status != TSR_OK) {
+    tsr_transformer_destroy(t);
+    return status;
+  }
+  *transformer = t;
+  return TSR_OK;
+}
+
+static void drop_compiled(tsr_transformer *t, int32_t index)
+{
+  if (t->compiled[index]) {
+    tsr_executable_destroy(t->compiled[index]->executable);
+    free(t->compiled[index]);
+    t->compiled[index] = NULL;
+  }
+}
+
+static void drop_all_compiled(tsr_transformer *t)
+{
+  for (int32_t i = 0; t->compiled && i < t->options.cache; i++) {
+    drop_compiled(t, i);
+  }
+}
+
+static void pool_clear(tsr_transformer *t, tsr_state_pool *pool)
+{
+  for (int32_t i = 0; pool->buffers && i < 2 * t->model->config.decoder_layers; i++) {
+    tsr_buffer_destroy(pool->buffers[i]);
+    pool->buffers[i] = NULL;
+  }
+  pool->rows = 0;
+}
+
+void tsr_transformer_destroy(tsr_transformer *transformer)
+{
+  if (!transformer) {
+    return;
+  }
+  tsr_transformer *t = transformer;
+  drop_all_compiled(t);
+  pool_clear(t, &t->cross);
+  pool_clear(t, &t->self);
+  for (int32_t i = 0; t->parameters && i < t->model->parameters.n; i++) {
+    tsr_buffer_destroy(t->parameters[i]);
+  }
+  tsr_buffer_destroy(t->positions);
+  tsr_buffer_destroy(t->one);
+  free(t->parameters);
+  free(t->cross.buffers);
+  free(t->self.buffers);
+  free(t->compiled);
+  free(t);
+}
+
+const tsr_model *tsr_transformer_model(const tsr_transformer *transformer)
+{
+  return transformer->model;
+}
+
+tsr_device *tsr_transformer_device(const tsr_transformer *transformer)
+{
+  return transformer->device;
+}
+
+/* ---- states ------------------------------------------------------------------------------------------------------ */
+
+static int64_t state_row_size(const tsr_transformer *t)
+{
+  const tsr_transformer_config *config = &t->model->config;
+  return (int64_t)config->decoder_heads * config->decoder_head_size * (int64_t)sizeof(float);
+}
+
+/* Room for `rows` rows, what was in them lost if it grows. Sizes are powers of two, so that growing stays rare. */
+static tsr_status pool_reserve(tsr_transformer *t, tsr_state_pool *pool, int64_t rows)
+{
+  if (rows <= pool->rows) {
+    return TSR_OK;
+  }
+  int64_t room = 64;
+  while (room < rows) {
+    room *= 2;
+  }
+  drop_all_compiled(t);
+  pool_clear(t, pool);
+  for (int32_t i = 0; i < 2 * t->model->config.decoder_layers; i++) {
+    TSR_TRY(
+        tsr_fail_context(tsr_buffer_create(t->device, room * state_row_size(t), TSR_BUFFER_DEVICE, &pool->buffers[i]),
+                         "the %s state of layer %d for %lld positions (a smaller batch or beam needs less)", pool->part,
+                         (int)(i / 2), (long long)room));
+  }
+  pool->rows = room;
+  return TSR_OK;
+}
+
+tsr_status tsr_transformer_reserve(tsr_transformer *transformer, int64_t cross_rows, int64_t cache_rows)
+{
+  TSR_TRY(pool_reserve(transformer, &transformer->cross, cross_rows));
+  return pool_reserve(transformer, &transformer->self, cache_rows);
+}
+
+/* Reads the used part of each row's block, or writes it where the blocks are `capacity` long. */
+static tsr_status copy_blocks(tsr_buffer *buffer, int write, int64_t rows, int64_t capacity, int64_t used,
+                              int64_t row_size, char *host)
+{
+  for (int64_t r = 0; r < rows; r++) {
+    int64_t at = r * capacity * row_size;
+    char *block = host + r * used * row_size;
+    TSR_TRY(write ? tsr_buffer_write(buffer, at, used * row_size, block)
+                  : tsr_buffer_read(buffer, at, used * row_size, block));
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_transformer_widen_cache(tsr_transformer *transformer, int64_t rows, int64_t from, int64_t to,
+                                       int64_t used)
+{
+  int32_t n = 2 * transformer->model->config.decoder_layers;
+  int64_t row_size = state_row_size(transformer);
+  int64_t size = rows * used * row_size;
+  char *host = malloc((size_t)(n * size) + 1);
+  if (!host) {
+    return tsr_fail_memory((size_t)(n * size) + 1);
+  }
+  tsr_status status = TSR_OK;
+  for (int32_t i = 0; i < n && status == TSR_OK; i++) {
+    status = copy_blocks(transformer->self.buffers[i], 0, rows, from, used, row_size, host + i * size);
+  }
+  if (status == TSR_OK) {
+    status = pool_reserve(transformer, &transformer->self, rows * to);
+  }
+  for (int32_t i = 0; i < n && status == TSR_OK; i++) {
+    status = copy_blocks(transformer->self.buffers[i], 1, rows, to, used, row_size, host + i * size);
+  }
+  free(host);
+  return status;
+}
+
+/* ---- compiled programs ------------------------------------------------------------------------------------------- */
+
+static tsr_status bind_constant(const tsr_program *program, const char *name, tsr_dtype dtype, tsr_buffer *buffer,
+                                tsr_binding *bindings, int32_t room, int32_t *n)
+{
+  tsr_ref tensor = tsr_program_find(program, name);
+  if (tensor == TSR_NONE || !buffer || tsr_ref_kind(program, tensor) != TSR_STORAGE_CONSTANT) {
+    return TSR_OK;
+  }
+  if (tsr_ref_dtype(program, tensor) != dtype) {
+    return tsr_fail(TSR_ERR_DTYPE, "the program has %s as %s, the transformer keeps it as %s", name,
+                    tsr_dtype_name(tsr_ref_dtype(program, tensor)), tsr_dtype_name(dtype));
+  }
+  if (*n >= room) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "the program has more constants than the %d that there is room for", (int)room);
+  }
+  bindings[(*n)++] = (tsr_binding){.tensor = tensor, .buffer = buffer};
+  return TSR_OK;
+}
+
+tsr_status tsr_transformer_bind(tsr_transformer *transformer, const tsr_program *program, tsr_binding *bindings,
+                                int32_t room, int32_t *n)
+{
+  if (!transformer || !program || !bindings || !n) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_bind: no argument may be NULL");
+  }
+  *n = 0;
+  const tsr_parameter_list *list = &transformer->model->parameters;
+  for (int32_t i = 0; i < list->n; i++) {
+    const tsr_parameter *parameter = &list->items[i];
+    TSR_TRY(bind_constant(program, parameter->name, tsr_parameter_dtype(parameter, transformer->options.weights),
+                          transformer->parameters[i], bindings, room, n));
+  }
+  TSR_TRY(bind_constant(program, TSR_POSITIONS_NAME, TSR_F32, transformer->positions, bindings, room, n));
+  return bind_constant(program, TSR_ONE_NAME, TSR_I32, transformer->one, bindings, room, n);
+}
+
+static void bind_states(const tsr_transformer *t, const tsr_program *program, const tsr_state_pool *pool,
+                        tsr_binding *bindings, int32_t *n)
+{
+  for (int32_t i = 0; i < 2 * t->model->config.decoder_layers; i++) {
+    char name[96];
+    tsr_ref tensor = tsr_program_find(program, tsr_state_name(name, i / 2, pool->part, i % 2 == 0 ? "keys" : "values"));
+    if (tensor != TSR_NONE) {
+      bindings[(*n)++] = (tsr_binding){.tensor = tensor, .buffer = pool->buffers[i]};
+    }
+  }
+}
+
+static tsr_status make_executable(tsr_transformer *t, const tsr_program *program, tsr_executable **executable)
+{
+  int32_t constants = t->model->parameters.n + 2;
+  int32_t room = constants + 4 * t->model->config.decoder_layers;
+  int32_t n = 0;
+  tsr_binding *bindings = malloc((size_t)room * sizeof *bindings);
+  if (!bindings) {
+    return tsr_fail_memory((size_t)room * sizeof *bindings);
+  }
+  tsr_status status = tsr_transformer_bind(t, program, bindings, constants, &n);
+  if (status == TSR_OK) {
+    bind_states(t, program, &t->cross, bindings, &n);
+    bind_states(t, program, &t->self, bindings, &n);
+    tsr_compile_options options = {.bindings = bindings,
+                                   .n_bindings = n,
+                                   .strict = t->options.strict,
+                                   .profile = t->options.profile,
+                                   .fallback = t->options.fallback};
+    status = tsr_executable_create(t->device, program, &options, executable);
+  }
+  free(bindings);
+  return status;
+}
+
+static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, tsr_compiled *compiled)
+{
+  tsr_builder builder = {.model = t->model, .weights = t->options.weights};
+  TSR_TRY(tsr_program_create(&builder.program));
+  tsr_program *program = builder.program;
+  tsr_status status = tsr_build_program(&builder, key);
+  if (status == TSR_OK) {
+    *compiled = (tsr_compiled){
+        .key = *key,
+        .source = tsr_program_find(program, "source"),
+        .source_lengths = tsr_program_find(program, "source_lengths"),
+        .target = tsr_program_find(program, "target"),
+        .token = tsr_program_find(program, "token"),
+        .position = tsr_program_find(program, "position"),
+        .rows = tsr_program_find(program, "rows"),
+        .suppress = tsr_program_find(program, "suppress"),
+        .encoder_output = tsr_program_find(program, "encoder_output"),
+        .logits = tsr_program_find(program, "logits"),
+        .next = tsr_program_find(program, "next"),
+        .next_logit = tsr_program_find(program, "next_logit"),
+        .values = tsr_program_find(program, "values"),
+        .indices = tsr_program_find(program, "indices"),
+    };
+    status = make_executable(t, program, &compiled->executable);
+  }
+  tsr_program_destroy(program);
+  return status;
+}
+
+static int same_key(const tsr_program_key *a, const tsr_program_key *b)
+{
+  return a->kind == b->kind && a->size.batch == b->size.batch && a->size.source == b->size.source &&
+         a->size.target == b->size.target && a->size.beam == b->size.beam && a->suppress_rows == b->suppress_rows;
+}
+
+tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key, tsr_compiled **compiled)
+{
+  tsr_transformer *t = transformer;
+  int64_t rows = (int64_t)key->size.batch * (key->kind == TSR_PROGRAM_BEAM ? key->size.beam : 1);
+  int steps = key->kind == TSR_PROGRAM_GREEDY || key->kind == TSR_PROGRAM_BEAM;
+  TSR_TRY(tsr_transformer_reserve(t, (int64_t)key->size.batch * key->size.source, steps ? rows * key->size.target : 0));
+  int32_t slot = 0;
+  for (int32_t i = 0; i < t->options.cache; i++) {
+    if (t->compiled[i] && same_key(&t->compiled[i]->key, key)) {
+      t->compiled[i]->used = ++t->calls;
+      *compiled = t->compiled[i];
+      return TSR_OK;
+    }
+    if (!t->compiled[i] || (t->compiled[slot] && t->compiled[i]->used < t->compiled[slot]->used)) {
+      slot = i;
+    }
+  }
+  drop_compiled(t, slot);
+  tsr_compiled *made = calloc(1, sizeof *made);
+  if (!made) {
+    return tsr_fail_memory(sizeof *made);
+  }
+  tsr_status status = compile(t, key, made);
+  if (status != TSR_OK) {
+    free(made);
+    return status;
+  }
+  made->used = ++t->calls;
+  t->compiled[slot] = made;
+  *compiled = made;
+  return TSR_OK;
+}
+
+/* ---- teacher forcing --------------------------------------------------------------------------------------------- */
+
+static tsr_status check_ids(const char *what, const int32_t *ids, int32_t n, int32_t vocabulary)
+{
+  for (int32_t i = 0; i < n; i++) {
+    if (ids[i] < 0 || ids[i] >= vocabulary) {
+      return tsr_fail(TSR_ERR_ARGUMENT, "%s token %d is %d; the vocabulary has the ids 0 to %d", what, (int)i,
+                      (int)ids[i], (int)vocabulary - 1);
+    }
+  }
+  return TSR_OK;
+}
+
+static tsr_status check_forward(const tsr_transformer *t, int32_t n_batch, int32_t n_source, const int32_t *source,
+                                const int32_t *source_lengths, int32_t n_target, const int32_t *target, int decodes)
+{
+  const tsr_transformer_config *config = &t->model->config;
+  if (n_batch < 1 || n_source < 1 || !source || !source_lengths || (decodes && (n_target < 1 || !target))) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_forward: a batch of %d sentences of %d and %d tokens",
+                    (int)n_batch, (int)n_source, (int)n_target);
+  }
+  for (int32_t b = 0; b < n_batch; b++) {
+    if (source_lengths[b] < 0 || source_lengths[b] > n_source) {
+      return tsr_fail(TSR_ERR_ARGUMENT, "sentence %d has %d tokens; the batch has room for %d", (int)b,
+                      (int)source_lengths[b], (int)n_source);
+    }
+    TSR_TRY(tsr_fail_context(
+        check_ids("source", source + (int64_t)b * n_source, source_lengths[b], config->source_vocabulary),
+        "sentence %d", (int)b));
+    if (decodes) {
+      TSR_TRY(tsr_fail_context(check_ids("target", target + (int64_t)b * n_target, n_target, config->target_vocabulary),
+                               "sentence %d", (int)b));
+    }
+  }
+  return TSR_OK;
+}
+
+static tsr_status encode(tsr_transformer *t, const tsr_program_size *size, const int32_t *source,
+                         const int32_t *source_lengths, float *encoder_output)
+{
+  int64_t ids = (int64_t)size->batch * size->source;
+  tsr_program_key key = {.kind = TSR_PROGRAM_ENCODE, .size = {.batch = size->batch, .source = size->source}};
+  tsr_compiled *c = NULL;
+  TSR_TRY(tsr_transformer_compile(t, &key, &c));
+  TSR_TRY(tsr_executable_write(c->executable, c->source, source, ids * (int64_t)sizeof *source));
+  TSR_TRY(tsr_executable_write(c->executable, c->source_lengths, source_lengths,
+                               size->batch * (int64_t)sizeof *source_lengths));
+  TSR_TRY(tsr_executable_run(c->executable));
+  if (!encoder_output) {
+    return TSR_OK;
+  }
+  return tsr_executable_read(c->executable, c->encoder_output, encoder_output,
+                             ids * t->model->config.d_model * (int64_t)sizeof *encoder_output);
+}
+
+static tsr_status decode(tsr_transformer *t, const tsr_program_size *size, const int32_t *target,
+                         const int32_t *source_lengths, float *logits)
+{
+  int64_t ids = (int64_t)size->batch * size->target;
+  tsr_program_key key = {.kind = TSR_PROGRAM_DECODE, .size = *size};
+  tsr_compiled *c = NULL;
+  TSR_TRY(tsr_transformer_compile(t, &key, &c));
+  TSR_TRY(tsr_executable_write(c->executable, c->target, target, ids * (int64_t)sizeof *target));
+  TSR_TRY(tsr_executable_write(c->executable, c->source_lengths, source_lengths,
+                               size->batch * (int64_t)sizeof *source_lengths));
+  TSR_TRY(tsr_executable_run(c->executable));
+  return tsr_executable_read(c->executable, c->logits, logits,
+                             ids * t->model->config.target_vocabulary * (int64_t)sizeof *logits);
+}
+
+tsr_status tsr_transformer_forward(tsr_transformer *transformer, int32_t n_batch, int32_t n_source,
+                                   const int32_t *source, const int32_t *source_lengths, int32_t n_target,
+                                   const int32_t *target, float *encoder_output, float *logits)
+{
+  if (!transformer) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_forward: transformer must not be NULL");
+  }
+  TSR_TRY(check_forward(transformer, n_batch, n_source, source, source_lengths, n_target, target, logits != NULL));
+  tsr_program_size size = {.batch = n_batch, .source = n_source, .target = n_target};
+  TSR_TRY(encode(transformer, &size, source, source_lengths, encoder_output));
+  return logits ? decode(transformer, &size, target, source_lengths, logits) : TSR_OK;
+}

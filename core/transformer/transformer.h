@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model on a device, as core/generate sees it: compiled programs by their key, and the states that they share.
+ */
+#ifndef TESSERA_CORE_TRANSFORMER_TRANSFORMER_H
+#define TESSERA_CORE_TRANSFORMER_TRANSFORMER_H
+
+#include "core/transformer/programs.h"
+
+/* A program compiled for the transformer's device. Refs that its kind does not have are TSR_NONE. */
+typedef struct tsr_compiled {
+  tsr_program_key key;
+  tsr_executable *executable;
+  uint64_t used; /* when it was asked for last, in calls */
+  tsr_ref source, source_lengths, target;
+  tsr_ref token, position, rows, suppress;
+  tsr_ref encoder_output, logits;
+  tsr_ref next, next_logit, values, indices;
+} tsr_compiled;
+
+/* The keys and values of one kind of attention, all decoder layers: buffers that every program is bound to. They grow and
+ * are never cleared: what a batch leaves behind is masked in the next. */
+typedef struct tsr_state_pool {
+  const char *part;     /* "self_attention" or "cross_attention" */
+  tsr_buffer **buffers; /* [2 * decoder_layers]: keys, values of each layer */
+  int64_t rows;         /* room of each, in rows of H*K */
+} tsr_state_pool;
+
+/* What generating took since the transformer was created. */
+typedef struct tsr_work {
+  int64_t sentences;
+  int64_t source_tokens;
+  int64_t target_tokens;
+  int64_t encode_runs;
+  int64_t step_runs;
+  double encode_seconds;
+  double step_seconds;
+} tsr_work;
+
+struct tsr_transformer {
+  const tsr_model *model;
+  tsr_device *device;
+  tsr_transformer_options options;
+  tsr_buffer **parameters; /* [parameter count] */
+  tsr_buffer *positions;   /* the computed table, or NULL */
+  tsr_buffer *one;
+  tsr_state_pool cross;
+  tsr_state_pool self;
+  tsr_compiled **compiled; /* [options.cache]; NULL: free */
+  uint64_t calls;
+  tsr_work work;
+};
+
+/* The compiled program of that key, from the cache or built now. It stays valid until the call after the next one with
+ * another key. Makes room in the states first, which may drop every compiled program. */
+tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key,
+                                   tsr_compiled **compiled) TSR_MUST_CHECK;
+
+/* Before a batch: makes room for B*S rows of cross-attention and R*C rows of cache, so that compiling its programs drops
+ * none of them. */
+tsr_status tsr_transformer_reserve(tsr_transformer *transformer, int64_t cross_rows, int64_t cache_rows) TSR_MUST_CHECK;
+
+/* Moves the first `used` positions of a cache [rows, from, ..] to where a cache [rows, to, ..] has them, through the host. May
+ * drop every compiled program. */
+tsr_status tsr_transformer_widen_cache(tsr_transformer *transformer, int64_t rows, int64_t from, int64_t to,
+                                       int64_t used) TSR_MUST_CHECK;
+
+#endif
