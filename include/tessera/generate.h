@@ -28,6 +28,7 @@ typedef struct tsr_generate_options {
   int32_t forced_eos_id;  /* -1: none */
   int32_t n_suppressed;   /* token ids never produced */
   int32_t suppressed[64];
+  int32_t no_repeat_ngram; /* n: no n tokens occur twice in a row of tokens, the start token included; 0: off */
 } tsr_generate_options;
 
 /* What the model's folder asks for (generation_config.json, else config.json, else the library's defaults: greedy, 20 new

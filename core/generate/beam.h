@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Beam search for one sentence, without a device: candidates in, next tokens and finished hypotheses out.
+ *
+ * Semantics of Hugging Face transformers 4.47 to 4.49. Sums of log-probabilities are f32, as there; scores of finished
+ * hypotheses are double.
+ */
+#ifndef TESSERA_CORE_GENERATE_BEAM_H
+#define TESSERA_CORE_GENERATE_BEAM_H
+
+#include "tessera/generate.h"
+
+typedef struct tsr_finished {
+  int32_t *ids;  /* with the start token, without </s> */
+  int32_t n_ids; /* likewise */
+  int32_t ended; /* 1: </s> follows; 0: max_length cut it */
+  double score;
+} tsr_finished;
+
+typedef struct tsr_beam {
+  int32_t beam;           /* N */
+  int32_t max_length;     /* with the start token */
+  int32_t early_stopping; /* TSR_EARLY_* */
+  double length_penalty;
+  int32_t eos_id;
+  int32_t length;         /* tokens of each open hypothesis, with the start token */
+  int32_t done;           /* 1: no open hypothesis can still matter */
+  float *sums;            /* [N] sums of log-probabilities */
+  float *next_sums;       /* [N] */
+  int32_t *ids;           /* [N][max_length] */
+  int32_t *next_ids;      /* [N][max_length] */
+  tsr_finished *finished; /* [N + 1], in the order in which they ended */
+  int32_t n_finished;
+  double worst;     /* score of the worst of them */
+  void *scratch;    /* candidates of a step */
+  size_t n_scratch; /* room, in candidates */
+} tsr_beam;
+
+/* All N hypotheses begin with `start`; only the first counts until they differ. Errors: TSR_ERR_OUT_OF_MEMORY (nothing to
+ * finish then). */
+tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, int32_t start,
+                         int32_t eos) TSR_MUST_CHECK;
+void tsr_beam_finish(tsr_beam *beam); /* takes a zeroed one */
+
+/* One step. values [N][k] log-probabilities and indices [N][k] tokens: the k best of each open hypothesis. parents [N]
+ * receives which hypothesis each new one continues. Nothing happens when done (parents: themselves).
+ * Errors: TSR_ERR_OUT_OF_MEMORY, TSR_ERR_INTERNAL (too few candidates). */
+tsr_status tsr_beam_advance(tsr_beam *beam, int32_t k, const float *values, const int32_t *indices,
+                            int32_t *parents) TSR_MUST_CHECK;
+
+/* After the last step: what is still open ends as it is, then the finished are sorted, best first. */
+tsr_status tsr_beam_close(tsr_beam *beam) TSR_MUST_CHECK;
+
+/* The last token of open hypothesis n, and all of them. */
+int32_t tsr_beam_token(const tsr_beam *beam, int32_t n);
+const int32_t *tsr_beam_ids(const tsr_beam *beam, int32_t n);
+
+#endif

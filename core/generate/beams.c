@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Beam search over a batch. The cache never moves: `rows` tells for each hypothesis which row of the cache holds each of
+ * its past positions.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+#include "core/generate/beam.h"
+#include "core/generate/search.h"
+
+typedef struct beams {
+  tsr_search *search;
+  tsr_beam *sentences; /* [count] */
+  int32_t hypotheses;  /* R = B * N */
+  int32_t k;           /* candidates per hypothesis */
+  int32_t room;        /* positions of a row of history */
+  int32_t *history;    /* [R][room] cache rows of past positions */
+  int32_t *moved;      /* [N][room] */
+  int32_t *rows;       /* [R][C] what the program reads */
+  int32_t capacity;    /* C that rows was allocated for */
+  int32_t *token;      /* [R] */
+  int32_t *parents;    /* [N] */
+  float *values;       /* [R][k] */
+  int32_t *indices;    /* [R][k] */
+} beams;
+
+static const int32_t *row_ids(const void *user, int32_t row)
+{
+  const beams *s = user;
+  int32_t sentence = row / s->search->beam;
+  if (sentence >= s->search->count || s->sentences[sentence].done) {
+    return NULL;
+  }
+  return tsr_beam_ids(&s->sentences[sentence], row % s->search->beam);
+}
+
+/* Writes what the step reads: last tokens, the position, and the rows of the cache. */
+static tsr_status write_step(beams *s, int32_t position)
+{
+  const tsr_search *search = s->search;
+  const tsr_compiled *step = search->step;
+  size_t capacity = (size_t)search->capacity;
+  if (search->capacity != s->capacity) {
+    free(s->rows);
+    s->rows = calloc((size_t)s->hypotheses * capacity, sizeof *s->rows);
+    if (!s->rows) {
+      return tsr_fail_memory((size_t)s->hypotheses * capacity * sizeof *s->rows);
+    }
+    s->capacity = search->capacity;
+  }
+  for (int32_t r = 0; r < s->hypotheses; r++) {
+    int32_t *history = s->history + (size_t)r * (size_t)s->room;
+    int32_t sentence = r / search->beam;
+    history[position] = r;
+    memcpy(s->rows + (size_t)r * capacity, history, (size_t)(position + 1) * sizeof *history);
+    s->token[r] = sentence < search->count ? tsr_beam_token(&s->sentences[sentence], r % search->beam) : s->token[0];
+  }
+  int64_t size = s->hypotheses * (int64_t)sizeof(int32_t);
+  TSR_TRY(tsr_executable_write(step->executable, step->token, s->token, size));
+  TSR_TRY(tsr_executable_write(step->executable, step->position, &position, (int64_t)sizeof position));
+  return tsr_executable_write(step->executable, step->rows, s->rows, size * search->capacity);
+}
+
+/* Every hypothesis has one candidate, at no cost; the others can never be chosen before it. */
+static void force(beams *s, int32_t forced)
+{
+  int32_t other = forced == 0 ? 1 : 0;
+  for (int32_t i = 0; i < s->hypotheses * s->k; i++) {
+    s->values[i] = i % s->k == 0 ? 0.0f : -INFINITY;
+    s->indices[i] = i % s->k == 0 ? forced : other;
+  }
+}
+
+static tsr_status advance(beams *s, int32_t length)
+{
+  tsr_search *search = s->search;
+  int32_t forced = tsr_search_forced(search->options, length);
+  int32_t last = length + 1 == search->options->max_length;
+  if (forced < 0 || !last) {
+    int32_t renewed = 0;
+    TSR_TRY(tsr_search_prepare(search, length - 1, row_ids, s, &renewed));
+    TSR_TRY(write_step(s, length - 1));
+    TSR_TRY(tsr_search_run(search, length - 1, search->step->values, s->values, search->step->indices, s->indices,
+                           s->hypotheses * s->k));
+  }
+  if (forced >= 0) {
+    force(s, forced);
+  }
+  return TSR_OK;
+}
+
+/* The new hypotheses of a sentence inherit their parents' histories. */
+static void move_histories(beams *s, int32_t sentence)
+{
+  int32_t n = s->search->beam;
+  size_t used = (size_t)s->sentences[sentence].length - 1;
+  size_t room = (size_t)s->room;
+  int32_t *own = s->history + (size_t)sentence * (size_t)n * room;
+  for (int32_t i = 0; i < n; i++) {
+    memcpy(s->moved + (size_t)i * room, own + (size_t)i * room, used * sizeof *own);
+  }
+  for (int32_t i = 0; i < n; i++) {
+    memcpy(own + (size_t)i * room, s->moved + (size_t)s->parents[i] * room, used * sizeof *own);
+  }
+}
+
+static tsr_status take_candidates(beams *s, int32_t *open)
+{
+  size_t block = (size_t)s->search->beam * (size_t)s->k;
+  *open = 0;
+  for (int32_t i = 0; i < s->search->count; i++) {
+    if (s->sentences[i].done) {
+      continue;
+    }
+    TSR_TRY(tsr_beam_advance(&s->sentences[i], s->k, s->values + (size_t)i * block, s->indices + (size_t)i * block,
+                             s->parents));
+    move_histories(s, i);
+    *open += !s->sentences[i].done;
+  }
+  return TSR_OK;
+}
+
+static tsr_status collect(const beams *s, tsr_hypothesis *hypotheses)
+{
+  int32_t n_best = s->search->options->n_best;
+  for (int32_t i = 0; i < s->search->count; i++) {
+    tsr_beam *beam = &s->sentences[i];
+    TSR_TRY(tsr_beam_close(beam));
+    for (int32_t j = 0; j < n_best && j < beam->n_finished; j++) {
+      const tsr_finished *finished = &beam->finished[j];
+      int32_t n = finished->n_ids - 1;
+      int32_t *ids = malloc((size_t)(n + 1) * sizeof *ids);
+      if (!ids) {
+        return tsr_fail_memory((size_t)(n + 1) * sizeof *ids);
+      }
+      memcpy(ids, finished->ids + 1, (size_t)n * sizeof *ids);
+      if (finished->ended) {
+        ids[n++] = beam->eos_id;
+      }
+      hypotheses[i * n_best + j] = (tsr_hypothesis){.ids = ids, .n_ids = n, .score = (float)finished->score};
+    }
+  }
+  return TSR_OK;
+}
+
+static tsr_status create(beams *s)
+{
+  const tsr_search *search = s->search;
+  const tsr_transformer_config *config = &search->transformer->model->config;
+  size_t r = (size_t)s->hypotheses;
+  size_t k = (size_t)s->k;
+  s->sentences = calloc((size_t)search->count, sizeof *s->sentences);
+  s->history = calloc(r * (size_t)s->room, sizeof *s->history);
+  s->moved = malloc((size_t)search->beam * (size_t)s->room * sizeof *s->moved);
+  s->token = calloc(r, sizeof *s->token);
+  s->parents = malloc((size_t)search->beam * sizeof *s->parents);
+  s->values = malloc(r * k * sizeof *s->values);
+  s->indices = malloc(r * k * sizeof *s->indices);
+  if (!s->sentences || !s->history || !s->moved || !s->token || !s->parents || !s->values || !s->indices) {
+    return tsr_fail_memory(r * (size_t)s->room * sizeof *s->history);
+  }
+  for (int32_t i = 0; i < search->count; i++) {
+    TSR_TRY(tsr_beam_init(&s->sentences[i], search->options, config->decoder_start_id, config->eos_id));
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_search_beams(tsr_search *search, tsr_hypothesis *hypotheses)
+{
+  beams s = {.search = search,
+             .hypotheses = search->batch * search->beam,
+             .k = tsr_beam_candidates(&search->transformer->model->config, search->beam),
+             .room = search->options->max_length};
+  tsr_status status = create(&s);
+  int32_t open = search->count;
+  for (int32_t length = 1; length < search->options->max_length && open > 0 && status == TSR_OK; length++) {
+    status = advance(&s, length);
+    if (status == TSR_OK) {
+      status = take_candidates(&s, &open);
+    }
+  }
+  if (status == TSR_OK) {
+    status = collect(&s, hypotheses);
+  }
+  for (int32_t i = 0; s.sentences && i < search->count; i++) {
+    tsr_beam_finish(&s.sentences[i]);
+  }
+  free(s.sentences);
+  free(s.history);
+  free(s.moved);
+  free(s.rows);
+  free(s.token);
+  free(s.parents);
+  free(s.values);
+  free(s.indices);
+  return status;
+}

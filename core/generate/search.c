@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/generate/search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/status.h"
+
+enum { MIN_CAPACITY = 32 };
+
+static double seconds(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Positions that the longest result needs: its last token is never fed back. */
+static int32_t needed_positions(const tsr_search *search)
+{
+  return search->options->max_length - 1;
+}
+
+static int32_t capacity_for(const tsr_search *search, int32_t positions)
+{
+  int32_t capacity = MIN_CAPACITY;
+  while (capacity < positions) {
+    capacity *= 2;
+  }
+  /* A round number again, so that one program serves neighbouring limits; but no more than the model has. */
+  int32_t limit = (needed_positions(search) + 7) / 8 * 8;
+  int32_t available = search->transformer->model->config.max_positions;
+  limit = limit < available ? limit : available;
+  return capacity < limit ? capacity : limit;
+}
+
+tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, const tsr_generate_options *options,
+                           int32_t count, int32_t batch, int32_t source, const int32_t *lengths)
+{
+  int32_t vocabulary = transformer->model->config.target_vocabulary;
+  *search = (tsr_search){.transformer = transformer,
+                         .options = options,
+                         .count = count,
+                         .batch = batch,
+                         .source = source,
+                         .beam = options->beam,
+                         .lengths = lengths,
+                         .mask_rows = options->no_repeat_ngram > 0 ? batch * options->beam : 1,
+                         .eos_banned = -1};
+  search->capacity = capacity_for(search, source + source / 2);
+  size_t size = (size_t)search->mask_rows * (size_t)vocabulary * sizeof(float);
+  search->mask = malloc(size);
+  return search->mask ? TSR_OK : tsr_fail_memory(size);
+}
+
+void tsr_search_finish(tsr_search *search)
+{
+  free(search->mask);
+  *search = (tsr_search){0};
+}
+
+tsr_status tsr_search_encode(tsr_search *search, const int32_t *source)
+{
+  tsr_transformer *t = search->transformer;
+  int64_t tokens = (int64_t)search->batch * search->source;
+  TSR_TRY(tsr_transformer_reserve(t, tokens, (int64_t)search->batch * search->beam * search->capacity));
+  tsr_program_key key = {.kind = TSR_PROGRAM_ENCODE, .size = {.batch = search->batch, .source = search->source}};
+  tsr_compiled *encode = NULL;
+  TSR_TRY(tsr_transformer_compile(t, &key, &encode));
+  double start = seconds();
+  TSR_TRY(tsr_executable_write(encode->executable, encode->source, source, tokens * (int64_t)sizeof *source));
+  TSR_TRY(tsr_executable_write(encode->executable, encode->source_lengths, search->lengths,
+                               search->batch * (int64_t)sizeof *search->lengths));
+  TSR_TRY(tsr_executable_run(encode->executable));
+  t->work.encode_seconds += seconds() - start;
+  t->work.encode_runs++;
+  return TSR_OK;
+}
+
+/* ---- the mask ---------------------------------------------------------------------------------------------------- */
+
+static void fill_row(const tsr_search *search, float *row, int32_t ban_eos)
+{
+  const tsr_transformer_config *config = &search->transformer->model->config;
+  memset(row, 0, (size_t)config->target_vocabulary * sizeof *row);
+  for (int32_t i = 0; i < search->options->n_suppressed; i++) {
+    row[search->options->suppressed[i]] = -INFINITY;
+  }
+  if (ban_eos) {
+    row[config->eos_id] = -INFINITY;
+  }
+}
+
+/* Bans each token that would complete n tokens which already stand somewhere in ids. */
+static void ban_repeats(float *row, const int32_t *ids, int32_t length, int32_t n)
+{
+  for (int32_t i = 0; i + n <= length; i++) {
+    if (memcmp(ids + i, ids + length - (n - 1), (size_t)(n - 1) * sizeof *ids) == 0) {
+      row[ids[i + n - 1]] = -INFINITY;
+    }
+  }
+}
+
+/* Brings the mask up to date for hypotheses of `length` tokens. Returns 1 if it changed. */
+static int32_t update_mask(tsr_search *search, int32_t length, tsr_search_ids_fn ids, const void *user)
+{
+  int32_t ban_eos = length < search->options->min_length;
+  int32_t n = search->options->no_repeat_ngram;
+  if (n == 0 && ban_eos == search->eos_banned) {
+    return 0;
+  }
+  search->eos_banned = ban_eos;
+  for (int32_t r = 0; r < search->mask_rows; r++) {
+    float *row = search->mask + (size_t)r * (size_t)search->transformer->model->config.target_vocabulary;
+    const int32_t *tokens = n > 0 ? ids(user, r) : NULL;
+    fill_row(search, row, ban_eos);
+    if (tokens) {
+      ban_repeats(row, tokens, length, n);
+    }
+  }
+  return 1;
+}
+
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
+
+static tsr_status compile_step(tsr_search *search, int32_t *renewed)
+{
+  tsr_program_key key = {.kind = search->beam == 1 ? TSR_PROGRAM_GREEDY : TSR_PROGRAM_BEAM,
+                         .size = {.batch = search->batch,
+                                  .source = search->source,
+                                  .target = search->capacity,
+                                  .beam = search->beam == 1 ? 0 : search->beam},
+                         .suppress_rows = search->mask_rows > 1};
+  tsr_compiled *step = NULL;
+  TSR_TRY(tsr_transformer_compile(search->transformer, &key, &step));
+  *renewed = 1;
+  search->step = step;
+  return tsr_executable_write(step->executable, step->source_lengths, search->lengths,
+                              search->batch * (int64_t)sizeof *search->lengths);
+}
+
+tsr_status tsr_search_prepare(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
+                              int32_t *renewed)
+{
+  *renewed = 0;
+  if (position >= search->capacity) {
+    int32_t capacity = capacity_for(search, 2 * search->capacity);
+    search->step = NULL;
+    TSR_TRY(tsr_transformer_widen_cache(search->transformer, (int64_t)search->batch * search->beam, search->capacity,
+                                        capacity, position));
+    search->capacity = capacity;
+  }
+  if (!search->step) {
+    TSR_TRY(compile_step(search, renewed));
+  }
+  if (update_mask(search, position + 1, ids, user) || *renewed) {
+    int64_t size = (int64_t)search->mask_rows * search->transformer->model->config.target_vocabulary *
+                   (int64_t)sizeof *search->mask;
+    TSR_TRY(tsr_executable_write(search->step->executable, search->step->suppress, search->mask, size));
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_ref values, float *to_values, tsr_ref indices,
+                          int32_t *to_indices, int32_t n)
+{
+  tsr_executable *executable = search->step->executable;
+  double start = seconds();
+  TSR_TRY(tsr_executable_run(executable));
+  TSR_TRY(tsr_executable_read(executable, values, to_values, n * (int64_t)sizeof *to_values));
+  TSR_TRY(tsr_executable_read(executable, indices, to_indices, n * (int64_t)sizeof *to_indices));
+  search->transformer->work.step_seconds += seconds() - start;
+  search->transformer->work.step_runs++;
+  int32_t real = n / search->batch * search->count;
+  for (int32_t i = 0; i < real; i++) {
+    if (isnan(to_values[i])) {
+      return tsr_fail(TSR_ERR_FORMAT,
+                      "%s: the logits of step %d hold NaN: the weights are damaged, or too large for their type",
+                      search->transformer->model->folder, (int)position);
+    }
+  }
+  return TSR_OK;
+}
+
+int32_t tsr_search_forced(const tsr_generate_options *options, int32_t length)
+{
+  if (options->forced_eos_id >= 0 && length == options->max_length - 1) {
+    return options->forced_eos_id;
+  }
+  return length == 1 ? options->forced_bos_id : -1;
+}

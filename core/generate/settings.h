@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings of the search as Hugging Face spells them: in a model's folder, or as the arguments of one call.
+ */
+#ifndef TESSERA_CORE_GENERATE_SETTINGS_H
+#define TESSERA_CORE_GENERATE_SETTINGS_H
+
+#include "core/checkpoint/checkpoint.h"
+#include "tessera/generate.h"
+
+enum { TSR_MAX_BEAM = 256 };
+
+/* What holds where nothing is said: greedy, 20 new tokens. */
+tsr_generate_options tsr_generate_plain(const tsr_transformer_config *config);
+
+/* Changes what the keys of `file` set and leaves the rest. call: 1: arguments of a call, where a max_length of 20 means 20;
+ * 0: a model's file, where it stands for the default. Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, naming file and key. */
+tsr_status tsr_generate_apply(tsr_config *file, const tsr_transformer_config *config, int call,
+                              tsr_generate_options *options) TSR_MUST_CHECK;
+
+/* Errors: TSR_ERR_ARGUMENT, naming the option. */
+tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_generate_options *options) TSR_MUST_CHECK;
+
+#endif
