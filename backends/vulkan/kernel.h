@@ -27,6 +27,15 @@
 #define TSR_VK_MAX_SPEC       8
 #define TSR_VK_MAX_DISPATCHES 32 /* of one line */
 
+/* Forms of the matrix product (backends/vulkan/kernel_matmul.c) */
+enum {
+  TSR_VK_MATMUL_AUTO = 0,   /* by device, strides and extents */
+  TSR_VK_MATMUL_ROWS = 1,   /* a subgroup's lanes along the columns, no shared memory */
+  TSR_VK_MATMUL_TILED = 2,  /* register tiles over shared memory */
+  TSR_VK_MATMUL_VECTOR = 3, /* few rows: lanes along the depth */
+  TSR_VK_MATMUL_GENERIC = 4 /* any strides, the simplest */
+};
+
 /* What a planner may know of a device. Data only: no vendor, no driver. */
 typedef struct tsr_vk_caps {
   uint64_t max_binding;        /* bytes of the largest storage buffer binding */
@@ -36,9 +45,11 @@ typedef struct tsr_vk_caps {
   uint32_t shared_memory;      /* bytes of one workgroup */
   uint32_t subgroup_size;      /* 1 if subgroups cannot be used in compute shaders */
   int32_t subgroup_arithmetic; /* 1: subgroupAdd and its sisters work in compute shaders */
+  int32_t subgroup_shuffle;    /* 1: subgroupShuffle works in compute shaders */
   int32_t wide;                /* 1: buffer addresses are usable */
   int32_t unified;             /* 1: device memory is host memory */
   int32_t compute_like_cpu;    /* 1: a CPU executes it: prefer long loops to shared memory and barriers */
+  int32_t matmul;              /* TSR_VK_MATMUL_*: the form of matrix products; where it cannot be had, another is taken */
 } tsr_vk_caps;
 
 /* One SPIR-V module, a row of the table in shaders/meson.build. */

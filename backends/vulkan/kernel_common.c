@@ -227,6 +227,7 @@ static int within_reach(const tsr_vk_planner *planner, int32_t tensor)
 int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line, tsr_vk_plan *plan)
 {
   static int (*const plan_op[TSR_OP_COUNT])(tsr_vk_planner *) = {
+      [TSR_OP_MATMUL] = tsr_vk_plan_matmul,
       [TSR_OP_MASK] = tsr_vk_plan_mask,           [TSR_OP_ADD] = tsr_vk_plan_elementwise,
       [TSR_OP_MUL] = tsr_vk_plan_elementwise,     [TSR_OP_RELU] = tsr_vk_plan_elementwise,
       [TSR_OP_GELU] = tsr_vk_plan_elementwise,    [TSR_OP_SILU] = tsr_vk_plan_elementwise,

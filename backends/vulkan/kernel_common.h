@@ -33,6 +33,7 @@ int tsr_vk_plan_gather(tsr_vk_planner *planner);
 int tsr_vk_plan_embedding(tsr_vk_planner *planner);
 int tsr_vk_plan_append(tsr_vk_planner *planner);
 int tsr_vk_plan_update(tsr_vk_planner *planner);
+int tsr_vk_plan_matmul(tsr_vk_planner *planner);
 int tsr_vk_plan_mask(tsr_vk_planner *planner);
 
 /* What mask and attention share: which parts of the masking are there, and where. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How a kernel reaches its operands: as 32-bit words, or as aligned groups of four words. IN(slot, a) declares operand
- * `slot`, WORD(a, i) is its word i; IN4 and QUAD are the same for groups of four. With WIDE the storages are reached by address, from a
+ * `slot`, WORD(a, i) is its word i; IN2 and PAIR, IN4 and QUAD are the same for groups of two and four. With WIDE the storages are reached by address, from a
  * table in the binding behind the operands; a kernel's source does not see the difference.
  */
 #ifndef LIB_OPERAND
@@ -19,6 +19,10 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer word_array
 {
   uint at[];
 };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer pair_array
+{
+  uvec2 at[];
+};
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer quad_array
 {
   uvec4 at[];
@@ -28,10 +32,12 @@ layout(set = 0, binding = N_OPERANDS, std430) readonly buffer address_table
   uvec2 address[12];
 };
 #define IN(slot, name)   uvec2 name##_address = address[slot];
+#define IN2(slot, name)  uvec2 name##_address = address[slot];
 #define IN4(slot, name)  uvec2 name##_address = address[slot];
 #define OUT(slot, name)  uvec2 name##_address = address[slot];
 #define OUT4(slot, name) uvec2 name##_address = address[slot];
 #define WORD(name, i)    word_array(name##_address).at[i]
+#define PAIR(name, i)    pair_array(name##_address).at[i]
 #define QUAD(name, i)    quad_array(name##_address).at[i]
 #else
 #define OPERAND(slot, name, access, type)                                                                              \
@@ -41,10 +47,12 @@ layout(set = 0, binding = N_OPERANDS, std430) readonly buffer address_table
   }                                                                                                                    \
   name##_operand;
 #define IN(slot, name)   OPERAND(slot, name, readonly, uint)
+#define IN2(slot, name)  OPERAND(slot, name, readonly, uvec2)
 #define IN4(slot, name)  OPERAND(slot, name, readonly, uvec4)
 #define OUT(slot, name)  OPERAND(slot, name, , uint)
 #define OUT4(slot, name) OPERAND(slot, name, , uvec4)
 #define WORD(name, i)    name##_operand.at[i]
+#define PAIR(name, i)    name##_operand.at[i]
 #define QUAD(name, i)    name##_operand.at[i]
 #endif
 

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the matrix products share: parameters, operands, elements of b in any format, and what is done to a sum.
+ */
+#ifndef LIB_PRODUCT
+#define LIB_PRODUCT
+
+layout(constant_id = 2) const uint b_type = TYPE_F32;
+layout(constant_id = 3) const uint finish_with = 0u; /* ACTIVATION_*, and 8 if there is a bias */
+
+/* Axes: two batch axes, then rows m and columns n; k is summed over. Offsets and strides count elements; those of a and b count groups of
+ * four where the kernel says so. y is contiguous. */
+layout(push_constant, std430) uniform parameters
+{
+  uint rows;
+  uint columns;
+  uint depth;
+  uint inner_batch;      /* extent of batch axis 1 */
+  uint a_offset;
+  uint a_stride[4];      /* batch 0, batch 1, m, k */
+  uint b_offset;
+  uint b_stride[4];      /* batch 0, batch 1, k, n */
+  uint bias_offset;
+  uint bias_stride[4];   /* batch 0, batch 1, m, n */
+  float alpha;
+  uint row_tiles;
+  uint column_tiles;
+};
+
+IN(2, bias)
+OUT(3, y)
+
+/* One of b's 16-bit elements, in the low half of a word, as f32 */
+float narrow_to_float(uint element)
+{
+  return b_type == TYPE_F16 ? unpackHalf2x16(element).x : uintBitsToFloat(element << 16);
+}
+
+vec4 narrow4_to_float(uvec2 words)
+{
+  return b_type == TYPE_F16 ? half4_to_float(words) : bfloat4_to_float(words);
+}
+
+/* Which tile the workgroup makes: x tile along m, y tile along n, z batch. Tiles along m are neighbours: they share b. */
+uvec3 tile_of(uint group)
+{
+  uint rest = group / row_tiles;
+  uint batch = rest / column_tiles;
+  return uvec3(group - rest * row_tiles, rest - batch * column_tiles, batch);
+}
+
+uint batch_offset(uint batch, uint outer_stride, uint inner_stride)
+{
+  uint outer = batch / inner_batch;
+  return outer * outer_stride + (batch - outer * inner_batch) * inner_stride;
+}
+
+void store(uint batch, uint m, uint n, float sum)
+{
+  float z = alpha * sum;
+  if ((finish_with & 8u) != 0u)
+    z += FLOAT(bias, bias_offset + batch_offset(batch, bias_stride[0], bias_stride[1]) + m * bias_stride[2] +
+                       n * bias_stride[3]);
+  WORD(y, (batch * rows + m) * columns + n) = floatBitsToUint(activate(finish_with & 7u, z));
+}
+
+#endif
