@@ -2,6 +2,7 @@
  *
  * Vocabularies, SentencePiece models good and bad, and Marian's tokenizer against the original's recorded results.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +19,7 @@
 #include "core/text/sentencepiece.h"
 #include "core/text/vocabulary.h"
 #include "tests/unit/shared.h"
+#include "tests/unit/spm_writer.h"
 #include "tests/unit/temporary.h"
 
 static const char demo[] = TESSERA_SOURCE_ROOT "/tools/demo-model";
@@ -99,65 +101,21 @@ static void test_bad_vocabularies(void **state)
 /* ------------------------------------------------------------------------------------------------------------------
  * SentencePiece models
  */
-static void put_varint(unsigned char **to, uint64_t value)
+/* <unk>, three pieces, and no normalisation table. */
+static spm_writer make_model(void)
 {
-  while (value > 0x7F) {
-    *(*to)++ = (unsigned char)(value | 0x80);
-    value >>= 7;
-  }
-  *(*to)++ = (unsigned char)value;
+  static const char *const pieces[] = {"\xE2\x96\x81", "a", "\xE2\x96\x81\x61\x62"};
+  spm_writer model = {0};
+  spm_add_pieces(&model, pieces, 3);
+  return model;
 }
 
-static void put_bytes(unsigned char **to, uint32_t number, const void *bytes, size_t size)
+static void expect_good_model(spm_writer *model)
 {
-  put_varint(to, number << 3 | 2);
-  put_varint(to, size);
-  memcpy(*to, bytes, size);
-  *to += size;
-}
-
-static void put_piece(unsigned char **to, const char *text, size_t size, float score, int type)
-{
-  unsigned char piece[4096];
-  unsigned char *end = piece;
-  put_bytes(&end, 1, text, size);
-  *end++ = 2 << 3 | 5;
-  memcpy(end, &score, sizeof score);
-  end += sizeof score;
-  *end++ = 3 << 3;
-  *end++ = (unsigned char)type;
-  put_bytes(to, 1, piece, (size_t)(end - piece));
-}
-
-/* <unk>, three pieces, and no normalisation table. Returns the size. */
-static size_t make_model(unsigned char *bytes)
-{
-  unsigned char *end = bytes;
-  put_piece(&end, "<unk>", 5, 0, 2);
-  put_piece(&end, "\xE2\x96\x81", 3, -1, 1);
-  put_piece(&end, "a", 1, -2, 1);
-  put_piece(&end,
-            "\xE2\x96\x81"
-            "ab",
-            5, -2, 1);
-  return (size_t)(end - bytes);
-}
-
-/* The same with a normalisation table of `n_units` units and some replacements. */
-static size_t make_model_with_table(unsigned char *bytes, uint32_t claimed_size, const uint32_t *units, size_t n_units,
-                                    const char *replacements, size_t replacements_size)
-{
-  static unsigned char table[65536];
-  static unsigned char normalizer[66000];
-  memcpy(table, &claimed_size, 4);
-  memcpy(table + 4, units, 4 * n_units);
-  memcpy(table + 4 + 4 * n_units, replacements, replacements_size);
-  unsigned char *end = normalizer;
-  put_bytes(&end, 2, table, 4 + 4 * n_units + replacements_size);
-  size_t size = make_model(bytes);
-  unsigned char *at = bytes + size;
-  put_bytes(&at, 3, normalizer, (size_t)(end - normalizer));
-  return (size_t)(at - bytes);
+  tsr_sentencepiece *loaded;
+  assert_int_equal(tsr_sentencepiece_parse("good.spm", model->bytes, model->size, &loaded), TSR_OK);
+  tsr_sentencepiece_close(loaded);
+  spm_finish(model);
 }
 
 static void expect_bad_model(const void *bytes, size_t size, const char *fragment)
@@ -169,108 +127,115 @@ static void expect_bad_model(const void *bytes, size_t size, const char *fragmen
   assert_message_has(fragment);
 }
 
+static void expect_bad_writer(spm_writer *model, const char *fragment)
+{
+  expect_bad_model(model->bytes, model->size, fragment);
+  spm_finish(model);
+}
+
 static void test_bad_pieces(void **state)
 {
   (void)state;
-  static unsigned char bytes[1 << 20];
-  size_t size = make_model(bytes);
-  tsr_sentencepiece *model;
-  assert_int_equal(tsr_sentencepiece_parse("good.spm", bytes, size, &model), TSR_OK);
-  tsr_sentencepiece_close(model);
+  spm_writer model = make_model();
+  expect_bad_model(model.bytes, model.size - 1, "not a SentencePiece model");
+  expect_good_model(&model);
 
   expect_bad_model("", 0, "no pieces");
   expect_bad_model("not a model", 11, "not a SentencePiece model");
   expect_bad_model("\x0A\x7F", 2, "not a SentencePiece model");
-  expect_bad_model(bytes, size - 1, "not a SentencePiece model");
   expect_bad_model("{\"version\":1}", 13, "not a SentencePiece model");
 
-  unsigned char *end = bytes + size;
-  put_piece(&end, "a", 1, -3, 1);
-  expect_bad_model(bytes, (size_t)(end - bytes), "a is already defined");
-
-  end = bytes + size;
-  put_piece(&end, "", 0, -3, 1);
-  expect_bad_model(bytes, (size_t)(end - bytes), "piece 4 is empty");
-
-  end = bytes + size;
-  put_piece(&end, "x\0y", 3, -3, 1);
-  expect_bad_model(bytes, (size_t)(end - bytes), "piece 4 is empty or contains a NUL");
-
-  end = bytes + size;
-  put_piece(&end, "x", 1, (float)strtod("nan", NULL), 1);
-  expect_bad_model(bytes, (size_t)(end - bytes), "piece 4: the score is not a finite number");
-
-  end = bytes;
-  put_piece(&end, "a", 1, -3, 1);
-  expect_bad_model(bytes, (size_t)(end - bytes), "unk is not defined");
+  static const struct {
+    const char *text;
+    size_t size;
+    double score;
+    const char *fragment;
+  } bad[] = {
+      {"a", 1, -3, "a is already defined"},
+      {"", 0, -3, "piece 4 is empty"},
+      {"x\0y", 3, -3, "piece 4 is empty or contains a NUL"},
+      {"x", 1, NAN, "piece 4: the score is not a finite number"},
+      {"x", 1, -INFINITY, "piece 4: the score is not a finite number"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    model = make_model();
+    spm_add_piece(&model, bad[i].text, bad[i].size, (float)bad[i].score, SPM_NORMAL);
+    expect_bad_writer(&model, bad[i].fragment);
+  }
+  spm_add_piece(&model, "a", 1, -3, SPM_NORMAL);
+  expect_bad_writer(&model, "unk is not defined");
 
   /* Symbols that contain one another as beginnings: as many as the library has room for, then one more. */
-  char long_symbol[80];
-  memset(long_symbol, 'x', sizeof long_symbol);
-  end = bytes + make_model(bytes);
-  for (size_t i = 1; i <= 64; i++)
-    put_piece(&end, long_symbol, i, 0, 4);
-  assert_int_equal(tsr_sentencepiece_parse("good.spm", bytes, (size_t)(end - bytes), &model), TSR_OK);
-  tsr_sentencepiece_close(model);
-  put_piece(&end, long_symbol, 65, 0, 4);
-  expect_bad_model(bytes, (size_t)(end - bytes), "more than 64 user-defined symbols");
+  char symbol[65];
+  memset(symbol, 'x', sizeof symbol);
+  for (size_t limit = 64; limit <= 65; limit++) {
+    model = make_model();
+    for (size_t i = 1; i <= limit; i++)
+      spm_add_piece(&model, symbol, i, 0, SPM_USER_DEFINED);
+    if (limit == 64) {
+      expect_good_model(&model);
+    } else {
+      expect_bad_writer(&model, "more than 64 user-defined symbols");
+    }
+  }
+}
+
+/* A table with the only entry "A". A unit is (offset << 10 | HAS_VALUE | label), and its children begin at its index XOR
+ * its offset. Units that are in nobody's use carry the label 'Z', which matches nothing: where 'Z' would, it is 'Y'. */
+enum { UNITS = 512, HAS_VALUE = 1 << 8, UNIT_A = 256 + 'A', VALUE_A = 128 };
+
+static void make_table(uint32_t *units)
+{
+  for (int i = 0; i < UNITS; i++)
+    units[i] = 'Z';
+  units['Z'] = 'Y';
+  units[256 + 'Z'] = 'Y';
+  units[0] = 256 << 10;
+  units[UNIT_A] = (uint32_t)(UNIT_A ^ VALUE_A) << 10 | HAS_VALUE | 'A';
+  units[VALUE_A] = 0x80000000u;
+  units[VALUE_A ^ 'Z'] = 'Y';
 }
 
 static void test_bad_tables(void **state)
 {
   (void)state;
-  static unsigned char bytes[1 << 20];
-  enum { UNITS = 512, HAS_VALUE = 1 << 8 };
-  /* Units are (offset << 10 | HAS_VALUE | label); the root's children begin at 256. No unit matches by accident: 'Z' is
-   * the label of all others, and 'Z' itself has another one. */
+  static const char replacements[] = "a\0b";
   uint32_t units[UNITS];
-  for (int i = 0; i < UNITS; i++)
-    units[i] = 'Z';
-  units[256 + 'Z'] = 'Y';
-  units[0 + 'Z'] = 'Y';
-  units[0] = 256 << 10;
-  units[256 + 'A'] = (256 ^ (256 + 'A') ^ 0x101u) << 10 | HAS_VALUE | 'A';
-  units[0] = 256 << 10;
-  /* "A" -> children at 1 ^ 256, whose first unit holds the value 0. */
-  const size_t children = (256 + 'A') ^ (units[256 + 'A'] >> 10);
-  units[children] = 0x80000000u;
+  make_table(units);
+  spm_writer model = make_model();
+  spm_add_table(&model, sizeof units, units, UNITS, replacements, sizeof replacements);
+  expect_good_model(&model);
 
-  tsr_sentencepiece *model;
-  size_t size = make_model_with_table(bytes, sizeof units, units, UNITS, "a\0b", 4);
-  assert_int_equal(tsr_sentencepiece_parse("good.spm", bytes, size, &model), TSR_OK);
-  tsr_sentencepiece_close(model);
-
-  /* The size that the table claims for its index. */
-  const uint32_t wrong_sizes[] = {0, 3, sizeof units + 1, sizeof units + 8, 0xFFFFFFFC, 0xFFFFFFFF};
+  /* What the table claims as the size of its index. */
+  static const uint32_t wrong_sizes[] = {0, 3, sizeof units + 1, sizeof units + 8, 0xFFFFFFFC, 0xFFFFFFFF};
   for (size_t i = 0; i < sizeof wrong_sizes / sizeof wrong_sizes[0]; i++) {
-    size = make_model_with_table(bytes, wrong_sizes[i], units, UNITS, "a\0b", 4);
-    expect_bad_model(bytes, size, "the normalisation table says");
+    model = make_model();
+    spm_add_table(&model, wrong_sizes[i], units, UNITS, replacements, sizeof replacements);
+    expect_bad_writer(&model, "the normalisation table says");
   }
 
   static const struct {
     size_t unit;
     uint32_t value;
+    size_t replacements_size;
   } damages[] = {
-      {0, 512u << 10},                        /* the children lie beyond the end */
-      {0, 0x3FFFFFu << 10},                   /* far beyond */
-      {0, 0x3FFFFFu << 10 | 0x200},           /* farther still */
-      {256 + 'A', 512u << 10 | 'A'},          /* the grandchildren do */
-      {256 + 'A', (uint32_t)'A' << 10 | 'A'}, /* A leads to A, which leads to A */
+      {0, 512u << 10, 4},                                /* the children lie beyond the end */
+      {0, 0x3FFFFFu << 10, 4},                           /* far beyond */
+      {0, 0x3FFFFFu << 10 | 0x200, 4},                   /* farther still */
+      {UNIT_A, 512u << 10 | 'A', 4},                     /* the grandchildren do */
+      {UNIT_A, (uint32_t)(UNIT_A ^ 256) << 10 | 'A', 4}, /* A leads to A, which leads to A */
+      {VALUE_A, 0x80000000u | 4, 4},                     /* a replacement beyond the end */
+      {VALUE_A, 0xFFFFFFFFu, 4},
+      {VALUE_A, 0x80000000u, 1}, /* a replacement without an end */
+      {VALUE_A, 0x80000000u, 0}, /* no replacements */
   };
   for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
-    uint32_t damaged[UNITS];
-    memcpy(damaged, units, sizeof units);
-    damaged[damages[i].unit] = damages[i].value;
-    size = make_model_with_table(bytes, sizeof units, damaged, UNITS, "a\0b", 4);
-    expect_bad_model(bytes, size, "the index of the normalisation table is damaged");
+    make_table(units);
+    units[damages[i].unit] = damages[i].value;
+    model = make_model();
+    spm_add_table(&model, sizeof units, units, UNITS, replacements, damages[i].replacements_size);
+    expect_bad_writer(&model, "the index of the normalisation table is damaged");
   }
-  uint32_t damaged[UNITS];
-  memcpy(damaged, units, sizeof units);
-  damaged[children] = 0x80000000u | 4; /* a replacement behind the end */
-  size = make_model_with_table(bytes, sizeof units, damaged, UNITS, "a\0b", 4);
-  expect_bad_model(bytes, size, "the index of the normalisation table is damaged");
-  size = make_model_with_table(bytes, sizeof units, units, UNITS, "ab", 2); /* a replacement without an end */
-  expect_bad_model(bytes, size, "the index of the normalisation table is damaged");
 }
 
 /* A real model cut at many places: an error or a model, never a crash. */
