@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Texts of any bytes through the demo model's tokenizer, and back.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "core/text/marian.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  enum { VOCABULARY = 5001 };
+  static tsr_tokenizer *tokenizer; /* kept for all inputs */
+  if (!tokenizer) {
+    const tsr_transformer_config config = {.source_vocabulary = VOCABULARY, .target_vocabulary = VOCABULARY};
+    REQUIRE(tsr_marian_open(TESSERA_SOURCE_ROOT "/tools/demo-model", &config, &tokenizer) == TSR_OK);
+  }
+  for (int32_t side = 0; side < TSR_SIDES; side++) {
+    int32_t *ids;
+    int32_t n_ids;
+    REQUIRE(tsr_marian_encode(tokenizer, side, (const char *)data, size, &ids, &n_ids) == TSR_OK);
+    REQUIRE(n_ids >= 1 && ids[n_ids - 1] == 0);
+    for (int32_t i = 0; i < n_ids; i++)
+      REQUIRE(ids[i] >= 0 && ids[i] < VOCABULARY);
+    char *text;
+    REQUIRE(tsr_tokenizer_decode(tokenizer, ids, n_ids, &text) == TSR_OK);
+    tsr_free(text);
+    tsr_free(ids);
+  }
+  return 0;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writes the inputs that a fuzz target starts from: seeds TARGET FOLDER.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/spm_writer.h"
+#include "tests/unit/temporary.h"
+
+static const struct {
+  const char *target;
+  const char *text;
+} texts[] = {
+    {"safetensors", "{}"},
+    {"safetensors",
+     "{\"__metadata__\":{\"format\":\"pt\"},\"a\":{\"dtype\":\"F32\",\"shape\":[4,2],\"data_offsets\":[0,32]},"
+     "\"b\":{\"dtype\":\"F16\",\"shape\":[16],\"data_offsets\":[32,64]}}"},
+    {"safetensors",
+     "{\"s\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[0,8]},\"e\":{\"dtype\":\"BF16\",\"shape\":[0,3],"
+     "\"data_offsets\":[8,8]},\"i\":{\"dtype\":\"I32\",\"shape\":[2,7,1,1],\"data_offsets\":[8,64]}}  "},
+    {"config", "{\"d_model\":512,\"scale\":0.125,\"flag\":true,\"name\":\"marian\",\"list\":[1,[2.5e3,null]]}"},
+    {"config", "{\"d_model\":9223372036854775807,\"scale\":-1e308,\"flag\":NaN}"},
+    {"vocabulary", "{\"</s>\":0,\"<unk>\":1,\".\":2,\"\\u2581I\":3,\"\xE2\x96\x81the\":4,\"<pad>\":99}"},
+    {"text", ">>fra<< I like</s> you. <unk>"},
+    {"text", "\xEF\xBC\xA6\xEF\xAC\x81 caf\xC3\xA9 \xF0\x9F\x98\x80\xC2\xA0\xFF\n>>a<<"},
+};
+
+static void write_models(const char *folder)
+{
+  static const char *const pieces[] = {"\xE2\x96\x81", "a", "\xE2\x96\x81\x61", "d", "og", "\xE2\x96\x81runs", "."};
+  spm_writer model = {0};
+  spm_add_pieces(&model, pieces, sizeof pieces / sizeof pieces[0]);
+  write_file(path_in(folder, "plain"), model.bytes, model.size);
+
+  /* A table that makes "a" of "A": see test_text.c for its form. */
+  uint32_t units[512];
+  for (int i = 0; i < 512; i++)
+    units[i] = i == 'Z' || i == 256 + 'Z' || i == (128 ^ 'Z') ? 'Y' : 'Z';
+  units[0] = 256 << 10;
+  units[256 + 'A'] = (uint32_t)((256 + 'A') ^ 128) << 10 | 1 << 8 | 'A';
+  units[128] = 0x80000000u;
+  spm_add_table(&model, sizeof units, units, 512, "a", 2);
+  write_file(path_in(folder, "table"), model.bytes, model.size);
+
+  spm_add_piece(&model, "<s>", 3, 0, SPM_CONTROL);
+  spm_add_piece(&model, "do", 2, 0, SPM_USER_DEFINED);
+  spm_add_piece(&model, "ru", 2, -3, SPM_UNUSED);
+  write_file(path_in(folder, "kinds"), model.bytes, model.size);
+  spm_finish(&model);
+}
+
+int main(int argc, char **argv)
+{
+  if (argc != 3) {
+    fprintf(stderr, "Usage: seeds TARGET FOLDER\n");
+    return 2;
+  }
+  if (strcmp(argv[1], "sentencepiece") == 0)
+    write_models(argv[2]);
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "%zu", i);
+    if (strcmp(argv[1], texts[i].target) == 0)
+      write_text(path_in(argv[2], name), texts[i].text);
+  }
+  return 0;
+}
