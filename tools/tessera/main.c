@@ -14,6 +14,7 @@ static int run_help(int argc, char **argv);
 /* In the order of the help text. A subcommand is a row here and a file beside this one. */
 static const command commands[] = {
     {"devices", tsr_cmd_devices, "list the devices that were found, and why a backend did not load"},
+    {"translate", tsr_cmd_translate, "translate text, one sentence a line"},
     {"golden", tsr_cmd_golden, "compare a model with recorded results of the original code"},
     {"help", run_help, "print this text, or with a command's name its own"},
 };
