@@ -1,0 +1,63 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# meson install, then a program outside the tree against what was installed. Runs only where the build's prefix lies inside
+# its own folder (tools/check configures it so): a test installs nothing elsewhere.
+#   BUILD_ROOT, PREFIX, LIBRARY_FOLDER  of the build
+set -u
+case $PREFIX in
+"$BUILD_ROOT"/*) ;;
+*)
+  echo "the prefix $PREFIX is not inside $BUILD_ROOT"
+  exit 77
+  ;;
+esac
+. "$SOURCE_ROOT/tests/cli/harness.sh"
+unset TESSERA_BACKEND_PATH TESSERA_DEVICE
+rm -rf "$PREFIX"
+trap 'rm -rf "$work" "$PREFIX"' EXIT
+
+# outside COMMAND...: from an unrelated folder.
+outside()
+{
+  last=$*
+  (cd "$work" && "$@" >"$out" 2>"$err")
+}
+
+check 'meson install' outside meson install -C "$BUILD_ROOT" --no-rebuild --quiet
+library=$PREFIX/$LIBRARY_FOLDER
+export PKG_CONFIG_PATH="$library/pkgconfig"
+cp "$SOURCE_ROOT/tests/cli/outside.c" "$work/"
+check 'pkg-config' outside pkg-config --cflags --libs tessera
+flags=$(cat "$out")
+# shellcheck disable=SC2086 # words
+check 'compile' outside cc -std=c11 -pedantic -Wall -Wextra -Werror outside.c -o outside $flags "-Wl,-rpath,$library"
+check 'run on the installed reference' outside ./outside reference
+stdout_has 'reference:0: 11 22 33'
+for plugin in "$library"/tessera/libtessera-backend-*.so; do
+  name=${plugin##*backend-}
+  name=${name%.so}
+  if [ "$name" != template ] && "$TESSERA" devices --names | grep -q "^$name:"; then
+    check "run on the installed $name" outside ./outside "$name:0"
+    stdout_has "$name:0: 11 22 33"
+  fi
+done
+check 'pkg-config knows the plugins' outside pkg-config --variable=plugindir tessera
+check 'the plugins are not where pkg-config says' test -f "$(cat "$out")/libtessera-backend-reference.so"
+
+# Each header alone, as C and as C++.
+for header in "$PREFIX"/include/tessera/*.h; do
+  printf '#include <tessera/%s>\n' "${header##*/}" >"$work/header.c"
+  cp "$work/header.c" "$work/header.cc"
+  check "${header##*/} as C" outside cc -std=c11 -pedantic-errors -Wall -Wextra -Werror -fsyntax-only \
+    "-I$PREFIX/include" header.c
+  check "${header##*/} as C++" outside c++ -std=c++11 -pedantic-errors -Wall -Wextra -Werror -fsyntax-only \
+    "-I$PREFIX/include" header.cc
+done
+
+# The installed program, from an unrelated folder.
+check 'the installed program translates' outside "$PREFIX/bin/tessera" translate --model "$model" --device reference \
+  "$model/sample.en"
+check 'the installed program: not the recorded translations' cmp -s "$out" "$model/sample.fr"
+
+finish

@@ -1,0 +1,121 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# tessera translate, from outside.
+set -u
+. "$SOURCE_ROOT/tests/cli/harness.sh"
+
+device=$("$TESSERA" devices --names | grep '^reference' | head -n 1)
+
+# translate CODE ARGUMENT...: with the demo model on the reference.
+translate()
+{
+  wanted=$1
+  shift
+  run "$wanted" translate --model "$model" --device "$device" "$@"
+}
+
+head -n 3 "$model/sample.en" >"$work/three.en"
+head -n 3 "$model/sample.fr" >"$work/three.fr"
+
+# The search that the model asks for (beam 4), from a file, standard input, and standard input by name.
+translate 0 "$work/three.en"
+check "$last: not the recorded translation" cmp -s "$out" "$work/three.fr"
+stderr_is_empty
+translate 0 <"$work/three.en"
+check "$last: not the recorded translation" cmp -s "$out" "$work/three.fr"
+translate 0 - <"$work/three.en"
+check "$last: not the recorded translation" cmp -s "$out" "$work/three.fr"
+
+# Every backend agrees on all ten.
+for other in $("$TESSERA" devices --names | grep -v '^reference'); do
+  run 0 translate --model "$model" --device "$other" "$model/sample.en"
+  check "$last: not the recorded translation" cmp -s "$out" "$model/sample.fr"
+done
+
+# Line ends: CR LF, none at the end; empty lines stay.
+printf '\r\n%s\r\n\r\n%s' "$(sed -n 1p "$work/three.en")" "$(sed -n 2p "$work/three.en")" >"$work/lines.en"
+printf '\n%s\n\n%s\n' "$(sed -n 1p "$work/three.fr")" "$(sed -n 2p "$work/three.fr")" >"$work/lines.fr"
+translate 0 "$work/lines.en"
+check 'line ends: not as expected' cmp -s "$out" "$work/lines.fr"
+translate 0 /dev/null
+stdout_is_empty
+
+# Bytes that are no UTF-8, and a NUL, are no reason to stop.
+printf 'caf\351 \000 is open.\n\n' >"$work/bytes.en"
+translate 0 --beam 1 --max-length 8 "$work/bytes.en"
+check 'bytes: not two lines' test "$(wc -l <"$out")" = 2
+translate 0 --beam 1 --max-length 8 --json "$work/bytes.en"
+head -n 1 "$out" >"$work/json"
+check 'bytes: no JSON' json translation "$work/json" >"$work/value"
+
+# Scores and JSON, one object a line.
+translate 0 --scores "$work/three.en"
+check 'scores: not three of them' test "$(grep -c '^-[0-9]\.[0-9]*	' "$out")" = 3
+cut -f 2- "$out" >"$work/text"
+check 'scores: other translations' cmp -s "$work/text" "$work/three.fr"
+translate 0 --json "$work/three.en"
+for i in 1 2 3; do
+  sed -n ${i}p "$out" >"$work/json"
+  check "json $i: other line" test "$(json line "$work/json")" = $i
+  check "json $i: other source" test "$(json source "$work/json")" = "$(sed -n ${i}p "$work/three.en")"
+  check "json $i: other translation" test "$(json translation "$work/json")" = "$(sed -n ${i}p "$work/three.fr")"
+  check "json $i: no score" json score "$work/json" >"$work/value"
+  check "json $i: no ids" json ids.0 "$work/json" >"$work/value"
+done
+
+# Timings go to stderr.
+translate 0 --beam 1 --timings "$work/three.en"
+stderr_has 'sentences  3'
+check 'timings: not three lines' test "$(wc -l <"$out")" = 3
+
+# A sentence beyond the model's positions is cut, and the line is named.
+{
+  cat "$work/three.en"
+  awk 'BEGIN { for (i = 0; i < 400; i++) printf "house "; print "" }'
+} >"$work/long.en"
+translate 0 --beam 1 --max-length 8 "$work/long.en"
+stderr_has 'line 4'
+stderr_has '256 positions'
+check 'long: not four lines' test "$(wc -l <"$out")" = 4
+
+# Somebody who stops reading ends the program without a word.
+i=0
+while [ $i -lt 200 ]; do
+  cat "$work/three.en"
+  i=$((i + 1))
+done >"$work/many.en"
+"$TESSERA" translate --model "$model" --device "$device" --beam 1 --max-length 3 "$work/many.en" 2>"$err" | head -n 1 >"$out"
+check 'closed stdout: a message' test ! -s "$err"
+
+# What is missing or bad.
+translate 3 "$work/no-such-file"
+stderr_has "$work/no-such-file"
+translate 3 "$work"
+stderr_has "$work"
+run 3 translate --model "$work/no-such-model" --device "$device" "$work/three.en"
+stderr_has "$work/no-such-model"
+
+# copy NAME: the demo model without its file NAME, in $work/copy.
+copy()
+{
+  rm -rf "$work/copy"
+  mkdir "$work/copy"
+  ln -s "$model"/*.json "$model"/*.spm "$model"/*.safetensors "$work/copy/"
+  rm "$work/copy/$1"
+}
+for file in config.json model.safetensors source.spm target.spm vocab.json; do
+  copy $file
+  run 3 translate --model "$work/copy" --device "$device" "$work/three.en"
+  stdout_is_empty
+  stderr_has "${file%.*}"
+  echo 'garbage' >"$work/copy/$file"
+  run 3 translate --model "$work/copy" --device "$device" "$work/three.en"
+  stdout_is_empty
+  stderr_has "$file"
+done
+copy model.safetensors
+head -c 100000 "$model/model.safetensors" >"$work/copy/model.safetensors"
+run 3 translate --model "$work/copy" --device "$device" "$work/three.en"
+stderr_has 'model.safetensors'
+
+finish
