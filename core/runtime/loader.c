@@ -234,8 +234,8 @@ tsr_status tsr_backend_adopt(tsr_runtime *runtime, tsr_backend_query_fn query, v
 
   tsr_slot_enter();
   const tsr_backend *table = query(TSR_ABI_MAJOR, &entry->host);
-  status = tsr_slot_leave("the plugin refuses to work here (its query function returned NULL)", TSR_BACKEND_QUERY_NAME,
-                          table ? TSR_OK : TSR_ERR_PLUGIN);
+  status = tsr_slot_leave(table ? path : "the plugin refuses to work here (its query function returned NULL)",
+                          TSR_BACKEND_QUERY_NAME, table ? TSR_OK : TSR_ERR_PLUGIN);
   if (status != TSR_OK)
     goto done;
   status = take_table(entry, table);
