@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plugins that cannot be used: each gives its own message and leaves the process as it was.
+ */
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "tests/abi/support.h"
+#include "tests/unit/temporary.h"
+
+static int clear_environment(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"TESSERA_MISSING_SLOT", "TESSERA_FAIL_SLOT",    "TESSERA_FAIL_STATUS",
+                                      "TESSERA_FAIL_SILENT",  "TESSERA_BACKEND_PATH", "TESSERA_DEVICE"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    unsetenv(names[i]);
+  return 0;
+}
+
+/* 1 if the plugin's file is still mapped. */
+static int is_loaded(const char *file)
+{
+  void *library = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
+  if (library)
+    dlclose(library);
+  return library != NULL;
+}
+
+/* The plugin is refused with that problem, unloaded, and a good one works beside it. */
+static void assert_refused(const char *name, tsr_status status, const char *fragment)
+{
+  tsr_runtime *runtime = runtime_with(name, "template", NULL);
+  assert_problem(runtime, status, fragment);
+  assert_problem(runtime, status, plugin_file(name));
+  assert_int_equal(tsr_runtime_problem_count(runtime), 1);
+  assert_int_equal(tsr_runtime_device_count(runtime), 1);
+  assert_false(is_loaded(plugin_file(name)));
+  tsr_device *device = open_device(runtime, "auto");
+  assert_device_works(device);
+  tsr_device_close(device);
+  tsr_runtime_destroy(runtime);
+}
+
+static void test_refused(void **state)
+{
+  (void)state;
+  assert_refused("broken-major", TSR_ERR_PLUGIN, "built for version 2 of the plugin interface, this program speaks");
+  assert_refused("broken-short_table", TSR_ERR_PLUGIN, "its table of functions has 144 bytes");
+  assert_refused("broken-null_query", TSR_ERR_PLUGIN, "its query function returned NULL");
+  assert_refused("broken-refusal", TSR_ERR_PLUGIN, "this machine has no such thing");
+  assert_refused("broken-no_symbol", TSR_ERR_PLUGIN, "exports no symbol tessera_backend_query");
+  assert_refused("broken-name", TSR_ERR_PLUGIN, "the backend's name is 'Bad Name'");
+  assert_refused("broken-no_name", TSR_ERR_PLUGIN, "the backend's name is '(NULL)'");
+  assert_refused("broken-no_description", TSR_ERR_PLUGIN, "has no description");
+  assert_refused("broken-sanitizer", TSR_ERR_PLUGIN, "was built with ThreadSanitizer, this program was not");
+  assert_refused("broken-missing", TSR_ERR_IO, "cannot be opened: No such file");
+}
+
+static void test_missing_slots(void **state)
+{
+  (void)state;
+  static const char *const slots[] = {"start",
+                                      "stop",
+                                      "device_count",
+                                      "device_properties",
+                                      "device_open",
+                                      "device_close",
+                                      "buffer_create",
+                                      "buffer_destroy",
+                                      "buffer_write",
+                                      "buffer_read",
+                                      "supports",
+                                      "compile",
+                                      "executable_destroy",
+                                      "run",
+                                      "wait"};
+  for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++) {
+    char fragment[100];
+    snprintf(fragment, sizeof fragment, "lacks what every backend must have: %s", slots[i]);
+    setenv("TESSERA_MISSING_SLOT", slots[i], 1);
+    assert_refused("broken-on_demand", TSR_ERR_PLUGIN, fragment);
+  }
+}
+
+static void test_start_fails(void **state)
+{
+  (void)state;
+  static const char *const slots[] = {"start", "device_count"};
+  for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++) {
+    char fragment[100];
+    clear_environment(NULL);
+    setenv("TESSERA_FAIL_SLOT", slots[i], 1);
+    setenv("TESSERA_FAIL_STATUS", "8", 1);
+    snprintf(fragment, sizeof fragment, "broken: %s was told to fail", slots[i]);
+    assert_refused("broken-on_demand", TSR_ERR_NO_DEVICE, fragment);
+    setenv("TESSERA_FAIL_SILENT", "1", 1);
+    snprintf(fragment, sizeof fragment, "broken: %s failed with TSR_ERR_NO_DEVICE and gave no reason", slots[i]);
+    assert_refused("broken-on_demand", TSR_ERR_NO_DEVICE, fragment);
+    setenv("TESSERA_FAIL_STATUS", "77", 1);
+    snprintf(fragment, sizeof fragment, "broken: %s returned 77, which is no status code", slots[i]);
+    assert_refused("broken-on_demand", TSR_ERR_PLUGIN, fragment);
+  }
+}
+
+/* Without its properties a device is left out, and told. */
+static void test_properties_fail(void **state)
+{
+  (void)state;
+  setenv("TESSERA_FAIL_SLOT", "device_properties", 1);
+  tsr_runtime *runtime = runtime_with("broken-on_demand", NULL);
+  assert_problem(runtime, TSR_ERR_DEVICE_MEMORY, "broken:0: device_properties was told to fail");
+  assert_int_equal(tsr_runtime_device_count(runtime), 0);
+  tsr_device *device;
+  assert_status(tsr_device_open(runtime, "broken", &device), TSR_ERR_NO_DEVICE);
+  assert_message("no device was found");
+  assert_message("backend broken has no device");
+  tsr_runtime_destroy(runtime);
+}
+
+static void test_other_versions(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"broken-older", "broken-newer", "broken-noise"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    tsr_runtime *runtime = runtime_with(names[i], NULL);
+    assert_int_equal(tsr_runtime_problem_count(runtime), 0);
+    tsr_device *device = open_device(runtime, "broken:0");
+    assert_device_works(device);
+    tsr_device_counters counters;
+    assert_ok(tsr_device_get_counters(device, &counters));
+    assert_int_equal(counters.runs, i == 0 ? 0 : 1); /* the older one's slot is beyond its table */
+    tsr_device_close(device);
+    tsr_runtime_destroy(runtime);
+  }
+}
+
+static void test_not_a_shared_object(void **state)
+{
+  (void)state;
+  char *folder = make_temporary_folder();
+  static const char *const contents[] = {"", "this is a text\n", "\177ELF"};
+  for (size_t i = 0; i < sizeof contents / sizeof contents[0]; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "libtessera-backend-text%zu.so", i);
+    write_text(path_in(folder, name), contents[i]);
+  }
+  write_text(path_in(folder, "libtessera-backend-.so"), "the name is empty: not looked at");
+  write_text(path_in(folder, "libother.so"), "not looked at");
+  char path[2048];
+  snprintf(path, sizeof path, "%s:%s", folder, plugin_folder("template"));
+  tsr_runtime *runtime;
+  assert_ok(tsr_runtime_create(&(tsr_runtime_options){.path = path}, &runtime));
+  assert_int_equal(tsr_runtime_problem_count(runtime), 3);
+  for (int32_t i = 0; i < 3; i++) {
+    tsr_problem problem;
+    assert_ok(tsr_runtime_problem(runtime, i, &problem));
+    assert_int_equal(problem.status, TSR_ERR_PLUGIN);
+    assert_non_null(strstr(problem.message, "cannot be loaded as a shared object of this machine"));
+    assert_non_null(strstr(problem.message, problem.path));
+  }
+  tsr_device *device = open_device(runtime, NULL);
+  assert_device_works(device);
+  tsr_device_close(device);
+  tsr_runtime_destroy(runtime);
+  remove_temporary_folder(folder);
+}
+
+/* A plugin that brings the runtime of a sanitizer would end the process on loading. */
+static void test_foreign_sanitizer(void **state)
+{
+  (void)state;
+  if (TSR_BUILD_FLAGS & TSR_BUILD_TSAN)
+    skip();
+  char *folder = make_temporary_folder();
+  const char *path = path_in(folder, "libtessera-backend-tsan.so");
+  static char bytes[100000];
+  memcpy(bytes, "\177ELF", 4);
+  memcpy(bytes + 65530, "libtsan.so.2", 12); /* across the loader's blocks */
+  write_file(path, bytes, sizeof bytes);
+  tsr_runtime *runtime;
+  assert_ok(tsr_runtime_create(&(tsr_runtime_options){.path = folder}, &runtime));
+  assert_problem(runtime, TSR_ERR_PLUGIN, "was built with ThreadSanitizer, this program was not");
+  tsr_runtime_destroy(runtime);
+  remove_temporary_folder(folder);
+}
+
+static void test_load_unload_load(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    assert_healthy();
+    assert_false(is_loaded(plugin_file("template")));
+  }
+}
+
+static void test_two_runtimes(void **state)
+{
+  (void)state;
+  tsr_runtime *first = runtime_with("template", NULL), *second = runtime_with("template", "reference", NULL);
+  tsr_device *a = open_device(first, "template"), *b = open_device(second, "template");
+  assert_device_works(a);
+  assert_device_works(b);
+  assert_ptr_equal(tsr_device_runtime(b), second);
+  tsr_device_close(a);
+  tsr_runtime_destroy(first);
+  assert_device_works(b);
+  tsr_device_close(b);
+  tsr_runtime_destroy(second);
+}
+
+static void test_duplicates(void **state)
+{
+  (void)state;
+  /* The same file twice is one plugin, by whatever path; another file of the same name is a problem. */
+  char *folder = make_temporary_folder();
+  const char *link = path_in(folder, "libtessera-backend-link.so");
+  assert_int_equal(symlink(plugin_file("broken-on_demand"), link), 0);
+  const char *plugins[] = {plugin_file("broken-on_demand"), plugin_file("broken-on_demand"), link,
+                           plugin_file("broken-newer"), NULL};
+  tsr_runtime *runtime;
+  assert_ok(tsr_runtime_create(&(tsr_runtime_options){.plugins = plugins, .path = folder}, &runtime));
+  assert_int_equal(tsr_runtime_problem_count(runtime), 1);
+  assert_problem(runtime, TSR_ERR_PLUGIN, "a backend named 'broken' was found before in ");
+  assert_int_equal(tsr_runtime_device_count(runtime), 1);
+  tsr_runtime_destroy(runtime);
+  remove_temporary_folder(folder);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(test_refused, clear_environment),
+      cmocka_unit_test_setup(test_missing_slots, clear_environment),
+      cmocka_unit_test_setup(test_start_fails, clear_environment),
+      cmocka_unit_test_setup(test_properties_fail, clear_environment),
+      cmocka_unit_test_setup(test_other_versions, clear_environment),
+      cmocka_unit_test_setup(test_not_a_shared_object, clear_environment),
+      cmocka_unit_test_setup(test_foreign_sanitizer, clear_environment),
+      cmocka_unit_test_setup(test_load_unload_load, clear_environment),
+      cmocka_unit_test_setup(test_two_runtimes, clear_environment),
+      cmocka_unit_test_setup(test_duplicates, clear_environment),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
