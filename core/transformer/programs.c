@@ -2,6 +2,7 @@
 #include "core/transformer/programs.h"
 
 #include "core/base/status.h"
+#include "core/transformer/transformer.h"
 
 int32_t tsr_beam_candidates(const tsr_transformer_config *config, int32_t beam)
 {
@@ -152,13 +153,10 @@ tsr_status tsr_build_program(const tsr_builder *builder, const tsr_program_key *
   return tsr_program_status(builder->program);
 }
 
-tsr_status tsr_model_program(const tsr_model *model, int32_t kind, const tsr_program_size *size, tsr_program **program)
+static tsr_status make_program(const tsr_model *model, tsr_dtype weights, int32_t kind, const tsr_program_size *size,
+                               tsr_program **program)
 {
-  if (!model || !size || !program) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_model_program: no argument may be NULL");
-  }
-  *program = NULL;
-  tsr_builder builder = {.model = model};
+  tsr_builder builder = {.model = model, .weights = weights};
   TSR_TRY(tsr_program_create(&builder.program));
   tsr_program_key key = {.kind = kind, .size = *size};
   tsr_status status = tsr_build_program(&builder, &key);
@@ -168,4 +166,23 @@ tsr_status tsr_model_program(const tsr_model *model, int32_t kind, const tsr_pro
   }
   *program = builder.program;
   return TSR_OK;
+}
+
+tsr_status tsr_model_program(const tsr_model *model, int32_t kind, const tsr_program_size *size, tsr_program **program)
+{
+  if (!model || !size || !program) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_model_program: no argument may be NULL");
+  }
+  *program = NULL;
+  return make_program(model, 0, kind, size, program);
+}
+
+tsr_status tsr_transformer_program(const tsr_transformer *transformer, int32_t kind, const tsr_program_size *size,
+                                   tsr_program **program)
+{
+  if (!transformer || !size || !program) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_program: no argument may be NULL");
+  }
+  *program = NULL;
+  return make_program(transformer->model, transformer->options.weights, kind, size, program);
 }

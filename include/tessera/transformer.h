@@ -139,6 +139,10 @@ typedef struct tsr_program_size {
 TSR_API tsr_status tsr_model_program(const tsr_model *model, int32_t kind, const tsr_program_size *size,
                                      tsr_program **program) TSR_MUST_CHECK;
 
+/* The same with the matrices in the type in which the transformer keeps them. */
+TSR_API tsr_status tsr_transformer_program(const tsr_transformer *transformer, int32_t kind,
+                                           const tsr_program_size *size, tsr_program **program) TSR_MUST_CHECK;
+
 /* Binds every constant of such a program to the transformer's weights: appends to bindings (room for `room`), sets *n. */
 TSR_API tsr_status tsr_transformer_bind(tsr_transformer *transformer, const tsr_program *program, tsr_binding *bindings,
                                         int32_t room, int32_t *n) TSR_MUST_CHECK;
