@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the subcommands share that look at a model's programs: the kinds by name, and the options that give their sizes.
+ */
+#ifndef TESSERA_TOOLS_KINDS_H
+#define TESSERA_TOOLS_KINDS_H
+
+#include "tessera/transformer.h"
+#include "tools/tessera/common.h"
+
+/* The kinds chosen, and the sizes of their programs. */
+typedef struct tsr_cli_kinds {
+  unsigned chosen; /* bit TSR_PROGRAM_*; 0: all that the model has */
+  tsr_program_size size;
+} tsr_cli_kinds;
+
+/* Rows for a getopt table, and the help text that belongs to them. */
+/* clang-format off */
+#define TSR_CLI_KIND_OPTIONS                   \
+  {"kind", required_argument, NULL, 'K'},      \
+  {"batch", required_argument, NULL, 'B'},     \
+  {"source", required_argument, NULL, 'S'},    \
+  {"target", required_argument, NULL, 'L'},    \
+  {"beam", required_argument, NULL, 'N'}
+/* clang-format on */
+#define TSR_CLI_KIND_HELP                                                                                              \
+  "  --kind K       encode, decode, greedy or beam; may be repeated (default: all)\n"                                  \
+  "  --batch B      sentences (default 2)\n"                                                                           \
+  "  --source S     tokens of a source (default 7)\n"                                                                  \
+  "  --target L     tokens of a target, and positions of the cache (default 9)\n"                                      \
+  "  --beam N       hypotheses of a sentence, in the program of beam search (default 3)\n"
+
+tsr_cli_kinds tsr_cli_kinds_default(void);
+
+/* Takes the option if it is one of the above. *taken tells. Returns an exit code. */
+int tsr_cli_kinds_option(const char *command, int option, const char *value, tsr_cli_kinds *kinds, int *taken);
+
+/* "encode" and so on. Static. */
+const char *tsr_cli_kind_name(int32_t kind);
+
+/* The next chosen kind after `kind` (0: the first) that the model has, or 0. */
+int32_t tsr_cli_kinds_next(const tsr_cli_kinds *kinds, const tsr_model *model, int32_t kind);
+
+#endif
