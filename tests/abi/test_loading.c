@@ -18,9 +18,11 @@ static int clear_environment(void **state)
   return 0;
 }
 
-/* 1 if the plugin's file is still mapped. */
+/* 1 if the plugin's file is still mapped. ThreadSanitizer keeps what was loaded, so nothing is asked of it. */
 static int is_loaded(const char *file)
 {
+  if (TSR_BUILD_FLAGS & TSR_BUILD_TSAN)
+    return 0;
   void *library = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
   if (library)
     dlclose(library);
@@ -53,7 +55,8 @@ static void test_refused(void **state)
   assert_refused("broken-name", TSR_ERR_PLUGIN, "the backend's name is 'Bad Name'");
   assert_refused("broken-no_name", TSR_ERR_PLUGIN, "the backend's name is '(NULL)'");
   assert_refused("broken-no_description", TSR_ERR_PLUGIN, "has no description");
-  assert_refused("broken-sanitizer", TSR_ERR_PLUGIN, "was built with ThreadSanitizer, this program was not");
+  if (!(TSR_BUILD_FLAGS & TSR_BUILD_TSAN))
+    assert_refused("broken-sanitizer", TSR_ERR_PLUGIN, "was built with ThreadSanitizer, this program was not");
   assert_refused("broken-missing", TSR_ERR_IO, "cannot be opened: No such file");
 }
 
