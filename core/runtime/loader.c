@@ -336,8 +336,11 @@ static tsr_status load_file(tsr_runtime *runtime, const char *path)
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char *reason = dlerror();
-    return tsr_fail(TSR_ERR_PLUGIN, "cannot be loaded as a shared object of this machine: %s",
-                    reason ? reason : "no reason given");
+    if (!reason)
+      reason = "no reason given";
+    int is_sanitized = strstr(reason, "__asan_") || strstr(reason, "__tsan_") || strstr(reason, "__ubsan_");
+    return tsr_fail(TSR_ERR_PLUGIN, "cannot be loaded as a shared object of this machine: %s%s", reason,
+                    is_sanitized ? " (a sanitizer's: build the plugin with the same b_sanitize as this program)" : "");
   }
   tsr_backend_query_fn query;
   void *symbol = dlsym(library, TSR_BACKEND_QUERY_NAME);
