@@ -53,17 +53,17 @@ void tsr_device_close(tsr_device *device)
 
 const char *tsr_device_name(const tsr_device *device)
 {
-  return device->name;
+  return device ? device->name : "";
 }
 
 const tsr_device_properties *tsr_device_get_properties(const tsr_device *device)
 {
-  return &device->properties;
+  return device ? &device->properties : NULL;
 }
 
 tsr_runtime *tsr_device_runtime(const tsr_device *device)
 {
-  return device->runtime;
+  return device ? device->runtime : NULL;
 }
 
 tsr_status tsr_device_get_counters(tsr_device *device, tsr_device_counters *counters)
@@ -173,7 +173,7 @@ void tsr_buffer_destroy(tsr_buffer *buffer)
 
 int64_t tsr_buffer_size(const tsr_buffer *buffer)
 {
-  return buffer->size;
+  return buffer ? buffer->size : 0;
 }
 
 static tsr_status check_range(const char *caller, const tsr_buffer *buffer, int64_t offset, int64_t size,

@@ -478,7 +478,8 @@ tsr_status tsr_executable_read(tsr_executable *executable, tsr_ref tensor, void 
 
 void tsr_executable_report(const tsr_executable *executable, tsr_executable_info *info)
 {
-  *info = executable->info;
+  if (info)
+    *info = executable ? executable->info : (tsr_executable_info){0};
 }
 
 int tsr_executable_line_fell_back(const tsr_executable *executable, int32_t line)

@@ -59,7 +59,7 @@ struct tsr_executable {
   int32_t keep_all, profile;
   int32_t has_run;
   int32_t is_in_flight;
-  tsr_status run_status; /* of the last run that was waited for */
+  tsr_status run_status;          /* of the last run that was waited for */
   tsr_executable *next_in_flight; /* in sides[0].device */
   tsr_executable_info info;
 };

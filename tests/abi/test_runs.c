@@ -398,6 +398,12 @@ static void test_failed_program(void **state)
   assert_status(tsr_executable_create(NULL, b->program, NULL, &executable), TSR_ERR_ARGUMENT);
   assert_status(tsr_executable_create(b->device, NULL, NULL, &executable), TSR_ERR_ARGUMENT);
   assert_status(tsr_executable_run(NULL), TSR_ERR_ARGUMENT);
+  tsr_executable_info info;
+  tsr_executable_report(NULL, &info);
+  assert_int_equal(info.lines, 0);
+  assert_string_equal(tsr_device_name(NULL), "");
+  assert_null(tsr_device_get_properties(NULL));
+  assert_int_equal(tsr_buffer_size(NULL), 0);
   tsr_executable_destroy(NULL);
   tsr_device_close(NULL);
   tsr_runtime_destroy(NULL);
