@@ -303,29 +303,6 @@ const tsr_checkpoint_tensor *tsr_checkpoint_find(const tsr_checkpoint *checkpoin
   return bsearch(name, checkpoint->tensors, (size_t)checkpoint->count, sizeof *checkpoint->tensors, compare_key);
 }
 
-tsr_status tsr_checkpoint_get(const tsr_checkpoint *checkpoint, const char *name, const tsr_shape *shape,
-                              const tsr_checkpoint_tensor **tensor)
-{
-  const tsr_checkpoint_tensor *found = tsr_checkpoint_find(checkpoint, name);
-  if (!found)
-    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor %s is missing", checkpoint->path, tsr_quote(name).text);
-  if (found->rank > TSR_MAX_RANK)
-    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor %s: expected rank %d, found %d", found->path, tsr_quote(name).text,
-                    (int)shape->rank, (int)found->rank);
-  if (!tsr_shape_equal(shape, &found->shape)) {
-    char expected[96];
-    char actual[96];
-    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor %s: expected the shape %s, found %s", found->path, tsr_quote(name).text,
-                    tsr_shape_print(shape, expected, sizeof expected),
-                    tsr_shape_print(&found->shape, actual, sizeof actual));
-  }
-  if (found->dtype != TSR_F32 && found->dtype != TSR_F16 && found->dtype != TSR_BF16)
-    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor %s: expected type F32, F16 or BF16, found %s", found->path,
-                    tsr_quote(name).text, found->type);
-  *tensor = found;
-  return TSR_OK;
-}
-
 tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, tsr_dtype dtype,
                                 void *out)
 {

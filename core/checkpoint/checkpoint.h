@@ -50,11 +50,6 @@ const tsr_checkpoint_tensor *tsr_checkpoint_at(const tsr_checkpoint *checkpoint,
 /* The tensor of that name, or NULL. */
 const tsr_checkpoint_tensor *tsr_checkpoint_find(const tsr_checkpoint *checkpoint, const char *name);
 
-/* The tensor of that name, which must be there, have that shape, and be f32, f16 or bf16. Errors: TSR_ERR_FORMAT, naming file and
- * tensor, what was expected and what was found. */
-tsr_status tsr_checkpoint_get(const tsr_checkpoint *checkpoint, const char *name, const tsr_shape *shape,
-                              const tsr_checkpoint_tensor **tensor) TSR_MUST_CHECK;
-
 /* Elements first .. first+count-1 of a tensor as `dtype` (between f32, f16 and bf16; another type only as itself). Errors:
  * TSR_ERR_DTYPE, TSR_ERR_ARGUMENT. */
 tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, tsr_dtype dtype,
