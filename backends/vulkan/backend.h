@@ -253,6 +253,9 @@ int32_t tsr_vk_submit(tsr_backend_device *device, VkCommandBuffer commands, uint
 /* Blocks until that submit, and all before it, have ended. Ticket 0: returns at once. */
 int32_t tsr_vk_wait(tsr_backend_device *device, uint64_t ticket);
 
+/* The same before something is destroyed, when nothing can be done about an error. */
+void tsr_vk_settle(tsr_backend_device *device, uint64_t ticket);
+
 /* Zeroed memory for count elements, counted; NULL if there is none (not reported). */
 void *tsr_vk_calloc(tsr_backend_device *device, size_t count, size_t size);
 

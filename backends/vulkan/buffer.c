@@ -84,10 +84,7 @@ void tsr_vk_buffer_destroy(tsr_backend_buffer *buffer)
     return;
   }
   tsr_backend_device *d = buffer->device;
-  if (!d->lost) {
-    (void)tsr_vk_wait(d,
-                      buffer->transfer_ticket); /* a copy may still be under way; if not even that works, it is lost */
-  }
+  tsr_vk_settle(d, buffer->transfer_ticket); /* a copy may still be under way */
   d->vk.vkDestroyBuffer(d->handle, buffer->handle, NULL);
   tsr_vk_memory_free(d, &buffer->memory);
   free(buffer);

@@ -171,6 +171,13 @@ int32_t tsr_vk_wait(tsr_backend_device *d, uint64_t ticket)
   return status;
 }
 
+void tsr_vk_settle(tsr_backend_device *d, uint64_t ticket)
+{
+  if (ticket > d->ticket_done && (d->lost || tsr_vk_wait(d, ticket) != TSR_OK)) {
+    (void)d->vk.vkDeviceWaitIdle(d->handle); /* the last resort; returns at once if the device is lost */
+  }
+}
+
 void *tsr_vk_calloc(tsr_backend_device *d, size_t count, size_t size)
 {
   d->counters.allocations++;

@@ -458,9 +458,7 @@ void tsr_vk_executable_destroy(tsr_backend_executable *e)
     return;
   }
   tsr_backend_device *d = e->device;
-  if (!d->lost) {
-    (void)tsr_vk_wait(d, e->ticket);
-  }
+  tsr_vk_settle(d, e->ticket);
   d->vk.vkDestroyCommandPool(d->handle, e->pool, NULL);
   d->vk.vkDestroyDescriptorPool(d->handle, e->descriptors, NULL);
   d->vk.vkDestroyQueryPool(d->handle, e->queries, NULL);

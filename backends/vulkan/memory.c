@@ -89,7 +89,15 @@ static void destroy_block(tsr_backend_device *d, tsr_vk_block *block)
   free(block);
 }
 
-/* TSR_ERR_DEVICE_MEMORY is not reported here: another type may have room. */
+/* TSR_ERR_DEVICE_MEMORY is not reported yet: another type may have room. */
+static int32_t check_unless_full(const tsr_backend_device *d, VkResult result, const char *call)
+{
+  int full = result == VK_ERROR_OUT_OF_DEVICE_MEMORY || result == VK_ERROR_OUT_OF_HOST_MEMORY ||
+             result == VK_ERROR_TOO_MANY_OBJECTS || result == VK_ERROR_MEMORY_MAP_FAILED;
+  return full ? TSR_ERR_DEVICE_MEMORY : tsr_vk_check(d->host, result, call);
+}
+
+/* Likewise. */
 static int32_t create_block(tsr_backend_device *d, uint32_t type, VkDeviceSize size, int shared, tsr_vk_block **result)
 {
   uint32_t heap = d->hardware.memory.memoryTypes[type].heapIndex;
@@ -114,13 +122,11 @@ static int32_t create_block(tsr_backend_device *d, uint32_t type, VkDeviceSize s
       .allocationSize = size,
       .memoryTypeIndex = type,
   };
-  VkResult result_code = d->vk.vkAllocateMemory(d->handle, &info, NULL, &block->memory);
-  if (result_code != VK_SUCCESS) {
+  VkResult vk_result = d->vk.vkAllocateMemory(d->handle, &info, NULL, &block->memory);
+  if (vk_result != VK_SUCCESS) {
     block->memory = VK_NULL_HANDLE;
     destroy_block(d, block);
-    int full = result_code == VK_ERROR_OUT_OF_DEVICE_MEMORY || result_code == VK_ERROR_OUT_OF_HOST_MEMORY ||
-               result_code == VK_ERROR_TOO_MANY_OBJECTS;
-    return full ? TSR_ERR_DEVICE_MEMORY : tsr_vk_check(d->host, result_code, "vkAllocateMemory");
+    return check_unless_full(d, vk_result, "vkAllocateMemory");
   }
   d->counters.allocations++;
   d->heap_bytes[heap] += size;
@@ -130,10 +136,10 @@ static int32_t create_block(tsr_backend_device *d, uint32_t type, VkDeviceSize s
   }
   if (type_flags(d, type) & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) {
     void *mapped = NULL;
-    int32_t status = VK(d->host, d->vk.vkMapMemory(d->handle, block->memory, 0, VK_WHOLE_SIZE, 0, &mapped));
-    if (status != TSR_OK) {
+    vk_result = d->vk.vkMapMemory(d->handle, block->memory, 0, VK_WHOLE_SIZE, 0, &mapped);
+    if (vk_result != VK_SUCCESS) {
       destroy_block(d, block);
-      return status;
+      return check_unless_full(d, vk_result, "vkMapMemory");
     }
     block->mapped = mapped;
   }
