@@ -12,7 +12,8 @@ enum { FIXTURE_OPTIONS = 8 };
 typedef struct plugin_fixture {
   tsr_host host; /* first: the plugin hands it back */
   const tsr_backend *table;
-  void *module;
+  tsr_backend_query_fn query;
+  void *module; /* NULL if the backend is linked into the test */
   void *context;
   uint32_t n_devices;
   struct {
@@ -26,6 +27,9 @@ typedef struct plugin_fixture {
 /* Loads the plugin and starts it; skips the test where there is no device. NAME=VALUE pairs, ended by NULL, set options. Unless
  * they say otherwise the validation layer is on where it is installed, and the cache on disk is left alone. */
 void plugin_open(plugin_fixture *plugin, ...);
+
+/* The same for a backend that is linked into the test. */
+void plugin_open_linked(plugin_fixture *plugin, tsr_backend_query_fn query, ...);
 
 /* Stops and unloads; fails the test if the validation layer had something to say. */
 void plugin_close(plugin_fixture *plugin);
@@ -45,6 +49,12 @@ typedef struct chain {
   tsr_backend_executable *executable;
 } chain;
 
+void chain_describe(chain *c, const plugin_fixture *plugin, int32_t n, int32_t extent);
+
+/* Makes its buffer, then compiles it; returns the status. chain_close releases what was made. */
+int32_t chain_compile(chain *c, tsr_backend_device *device, int32_t profile);
+
+/* Both, expecting success. */
 void chain_open(chain *c, const plugin_fixture *plugin, tsr_backend_device *device, int32_t n, int32_t extent,
                 int32_t profile);
 
