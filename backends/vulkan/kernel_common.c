@@ -228,6 +228,11 @@ int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, i
 {
   static int (*const plan_op[TSR_OP_COUNT])(tsr_vk_planner *) = {
       [TSR_OP_MATMUL] = tsr_vk_plan_matmul,
+      [TSR_OP_SOFTMAX] = tsr_vk_plan_softmax,
+      [TSR_OP_LOG_SOFTMAX] = tsr_vk_plan_softmax,
+      [TSR_OP_LAYERNORM] = tsr_vk_plan_norm,
+      [TSR_OP_RMSNORM] = tsr_vk_plan_norm,
+      [TSR_OP_REDUCE_SUM] = tsr_vk_plan_reduce_sum,
       [TSR_OP_MASK] = tsr_vk_plan_mask,           [TSR_OP_ADD] = tsr_vk_plan_elementwise,
       [TSR_OP_MUL] = tsr_vk_plan_elementwise,     [TSR_OP_RELU] = tsr_vk_plan_elementwise,
       [TSR_OP_GELU] = tsr_vk_plan_elementwise,    [TSR_OP_SILU] = tsr_vk_plan_elementwise,

@@ -38,6 +38,27 @@ bool is_plus_inf(float x)
   return floatBitsToUint(x) == 0x7f800000u;
 }
 
+/* Numbers in the order of their values as unsigned integers: -inf, .., -0 and 0 alike, .., +inf, any NaN */
+#define ORDER_MINUS_INF 0x007fffffu
+#define ORDER_PLUS_INF  0xff800000u
+#define ORDER_NAN       0xffffffffu
+
+uint order_of(float x)
+{
+  uint bits = floatBitsToUint(x);
+  if ((bits & 0x7fffffffu) > 0x7f800000u)
+    return ORDER_NAN;
+  if (bits == 0x80000000u)
+    return 0x80000000u;
+  return (bits & 0x80000000u) != 0u ? ~bits : bits | 0x80000000u;
+}
+
+/* The number of an order; of ORDER_NAN: NaN */
+float number_of(uint order)
+{
+  return uintBitsToFloat((order & 0x80000000u) != 0u ? order & 0x7fffffffu : ~order);
+}
+
 /* The bits of max(x, 0), NaN kept; on bits, because a driver may flush subnormals. */
 uint relu_bits(uint x)
 {

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * softmax and log_softmax (shaders/softmax.comp), layernorm and rmsnorm (shaders/norm.comp), reduce_sum (shaders/reduce.comp).
+ */
+#include "backends/vulkan/kernel_common.h"
+
+#include <string.h>
+
+typedef struct softmax_push {
+  uint32_t extent[4];
+  uint32_t x_stride[4];
+  uint32_t mask_stride[4];
+  uint32_t x_offset;
+  uint32_t mask_offset;
+  uint32_t rows;
+} softmax_push;
+_Static_assert(sizeof(softmax_push) == TSR_VK_PUSH_SOFTMAX, "push constants of softmax.comp");
+
+typedef struct norm_push {
+  uint32_t extent[4];
+  uint32_t x_stride[4];
+  uint32_t x_offset;
+  uint32_t gain_offset;
+  uint32_t gain_stride;
+  uint32_t bias_offset;
+  uint32_t bias_stride;
+  uint32_t rows;
+  float epsilon;
+  float length;
+} norm_push;
+_Static_assert(sizeof(norm_push) == TSR_VK_PUSH_NORM, "push constants of norm.comp");
+
+typedef struct reduce_push {
+  uint32_t kept_extent[4];
+  uint32_t kept_stride[4];
+  uint32_t summed_extent[4];
+  uint32_t summed_stride[4];
+  uint32_t x_offset;
+  uint32_t count;
+  uint32_t terms;
+} reduce_push;
+_Static_assert(sizeof(reduce_push) == TSR_VK_PUSH_REDUCE, "push constants of reduce.comp");
+
+/* The variants of a kernel that reduces over a workgroup stand in this order in shaders/meson.build: plain, _quads, _subgroup,
+ * _subgroup_quads, each followed by its wide form. */
+enum { QUADS = 2, SUBGROUP = 4 };
+_Static_assert(TSR_VK_VARIANT_SOFTMAX_QUADS == TSR_VK_VARIANT_SOFTMAX + QUADS, "order of variants");
+_Static_assert(TSR_VK_VARIANT_SOFTMAX_SUBGROUP == TSR_VK_VARIANT_SOFTMAX + SUBGROUP, "order of variants");
+_Static_assert(TSR_VK_VARIANT_SOFTMAX_SUBGROUP_QUADS == TSR_VK_VARIANT_SOFTMAX + SUBGROUP + QUADS, "order of variants");
+_Static_assert(TSR_VK_VARIANT_NORM_QUADS == TSR_VK_VARIANT_NORM + QUADS, "order of variants");
+_Static_assert(TSR_VK_VARIANT_NORM_SUBGROUP == TSR_VK_VARIANT_NORM + SUBGROUP, "order of variants");
+_Static_assert(TSR_VK_VARIANT_NORM_SUBGROUP_QUADS == TSR_VK_VARIANT_NORM + SUBGROUP + QUADS, "order of variants");
+
+uint32_t tsr_vk_reduce_size(const tsr_vk_caps *caps, uint64_t n, int *subgroup)
+{
+  *subgroup = caps->compute_like_cpu && caps->subgroup_arithmetic && caps->subgroup_size <= caps->max_size[0];
+  if (*subgroup)
+    return caps->subgroup_size;
+  uint32_t size = 32;
+  while (size < n && size < 256)
+    size *= 2;
+  return tsr_vk_group_size(caps, size);
+}
+
+/* Adds a dispatch of a workgroup per row: specialisation constants 2 and 3 are `first` and `second`. */
+static tsr_vk_dispatch *add_rows(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes,
+                                 int quads, uint64_t n, uint32_t first, uint32_t second)
+{
+  int subgroup = 0;
+  uint32_t size = tsr_vk_reduce_size(planner->caps, n, &subgroup);
+  tsr_vk_dispatch *dispatch =
+      tsr_vk_add(planner, variant + (quads ? QUADS : 0) + (subgroup ? SUBGROUP : 0), push, push_bytes);
+  if (dispatch == NULL)
+    return NULL;
+  tsr_vk_spec(dispatch, size);
+  tsr_vk_spec(dispatch, 1);
+  tsr_vk_spec(dispatch, first);
+  tsr_vk_spec(dispatch, second);
+  return dispatch;
+}
+
+int tsr_vk_plan_softmax(tsr_vk_planner *planner)
+{
+  const tsr_line_desc *line = planner->line;
+  int32_t mask_slot = line->op == TSR_OP_SOFTMAX ? line->in[1] : 0;
+  tsr_vk_view views[2] = {tsr_vk_view_in(planner, 0),
+                          mask_slot != 0 ? tsr_vk_view_in(planner, 1) : tsr_vk_view_in(planner, 0)};
+  uint64_t n = views[0].extent[3], rows = tsr_vk_elements(tsr_vk_out(planner, 0)) / n;
+  uint32_t repeat = 0;
+  tsr_vk_view as_quads[2] = {views[0], views[1]};
+  int quads = tsr_vk_quads(as_quads, 2, &repeat) && repeat == 0;
+  const tsr_vk_view *used = quads ? as_quads : views;
+  softmax_push push = {.x_offset = used[0].offset, .mask_offset = used[1].offset, .rows = (uint32_t)rows};
+  memcpy(push.extent, used[0].extent, sizeof push.extent);
+  memcpy(push.x_stride, used[0].stride, sizeof push.x_stride);
+  memcpy(push.mask_stride, used[1].stride, sizeof push.mask_stride);
+  tsr_vk_dispatch *dispatch = add_rows(planner, TSR_VK_VARIANT_SOFTMAX, &push, sizeof push, quads, used[0].extent[3],
+                                       line->op == TSR_OP_LOG_SOFTMAX, mask_slot != 0);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_read(dispatch, line->in[0]);
+  tsr_vk_read(dispatch, mask_slot != 0 ? mask_slot : line->in[0]);
+  tsr_vk_write(dispatch, line->out[0]);
+  dispatch->work = 30.0 * (double)rows * (double)n;
+  return tsr_vk_finish(planner, dispatch, rows);
+}
+
+int tsr_vk_plan_norm(tsr_vk_planner *planner)
+{
+  const tsr_line_desc *line = planner->line;
+  int32_t bias_slot = line->op == TSR_OP_LAYERNORM ? line->in[2] : 0;
+  tsr_vk_view x = tsr_vk_view_in(planner, 0), gain = tsr_vk_view_in(planner, 1);
+  tsr_vk_view bias = bias_slot != 0 ? tsr_vk_view_in(planner, 2) : gain;
+  uint64_t n = x.extent[3], rows = tsr_vk_elements(tsr_vk_out(planner, 0)) / n;
+  tsr_vk_view as_quads[3] = {x, gain, bias};
+  uint32_t repeat = 0;
+  int quads = tsr_vk_quads(as_quads, 3, &repeat) && repeat == 0;
+  if (quads) {
+    x = as_quads[0];
+    gain = as_quads[1];
+    bias = as_quads[2];
+  }
+  norm_push push = {
+      .x_offset = x.offset,
+      .gain_offset = gain.offset,
+      .gain_stride = gain.stride[3],
+      .bias_offset = bias.offset,
+      .bias_stride = bias.stride[3],
+      .rows = (uint32_t)rows,
+      .epsilon = line->attributes.epsilon,
+      .length = (float)n,
+  };
+  memcpy(push.extent, x.extent, sizeof push.extent);
+  memcpy(push.x_stride, x.stride, sizeof push.x_stride);
+  tsr_vk_dispatch *dispatch = add_rows(planner, TSR_VK_VARIANT_NORM, &push, sizeof push, quads, x.extent[3],
+                                       line->op == TSR_OP_LAYERNORM, bias_slot != 0);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_read(dispatch, line->in[0]);
+  tsr_vk_read(dispatch, line->in[1]);
+  tsr_vk_read(dispatch, bias_slot != 0 ? bias_slot : line->in[1]);
+  tsr_vk_write(dispatch, line->out[0]);
+  dispatch->work = 10.0 * (double)rows * (double)n;
+  return tsr_vk_finish(planner, dispatch, rows);
+}
+
+int tsr_vk_plan_reduce_sum(tsr_vk_planner *planner)
+{
+  const tsr_line_desc *line = planner->line;
+  const tsr_tensor_desc *x = tsr_vk_in(planner, 0);
+  tsr_vk_view kept = tsr_vk_view_of(x), summed = kept;
+  for (int32_t axis = 0; axis < 4; ++axis) {
+    int is_summed = axis >= 4 - x->rank && (line->attributes.axes >> (axis - 4 + x->rank) & 1) != 0;
+    tsr_vk_view *without = is_summed ? &kept : &summed;
+    without->extent[axis] = 1;
+    without->stride[axis] = 0;
+  }
+  tsr_vk_collapse(&kept, 1);
+  tsr_vk_collapse(&summed, 1);
+  uint64_t count = tsr_vk_elements(tsr_vk_out(planner, 0)), terms = tsr_vk_elements(x) / count;
+  reduce_push push = {.x_offset = kept.offset, .count = (uint32_t)count, .terms = (uint32_t)terms};
+  memcpy(push.kept_extent, kept.extent, sizeof push.kept_extent);
+  memcpy(push.kept_stride, kept.stride, sizeof push.kept_stride);
+  memcpy(push.summed_extent, summed.extent, sizeof push.summed_extent);
+  memcpy(push.summed_stride, summed.stride, sizeof push.summed_stride);
+
+  /* Neighbouring invocations want neighbouring elements: those of a sum, or those of neighbouring sums. */
+  int serial = terms <= 4 || (summed.stride[3] != 1 && kept.stride[3] == 1 && count >= 16);
+  int subgroup = 0;
+  uint32_t size = tsr_vk_reduce_size(planner->caps, terms, &subgroup);
+  if (serial)
+    size = tsr_vk_group_size(planner->caps, 64);
+  subgroup &= !serial;
+  tsr_vk_dispatch *dispatch =
+      tsr_vk_add(planner, subgroup ? TSR_VK_VARIANT_REDUCE_SUBGROUP : TSR_VK_VARIANT_REDUCE, &push, sizeof push);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_read(dispatch, line->in[0]);
+  tsr_vk_write(dispatch, line->out[0]);
+  tsr_vk_spec(dispatch, size);
+  tsr_vk_spec(dispatch, 1);
+  tsr_vk_spec(dispatch, (uint32_t)serial);
+  dispatch->work = (double)count * (double)terms;
+  return tsr_vk_finish(planner, dispatch, serial ? tsr_vk_divide_up(count, size) : count);
+}

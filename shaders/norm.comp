@@ -1,0 +1,72 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * layernorm and rmsnorm: a workgroup per row. The variance is that of the centred values.
+ */
+#extension GL_GOOGLE_include_directive : require
+#include "operand.glsl"
+#include "number.glsl"
+#include "row.glsl"
+
+layout(constant_id = 2) const uint centred = 1u; /* 1: layernorm, 0: rmsnorm */
+layout(constant_id = 3) const uint biased = 0u;  /* 1: there is a bias */
+
+layout(push_constant, std430) uniform parameters
+{
+  uvec4 extent;
+  uvec4 x_stride;
+  uint x_offset;
+  uint gain_offset;
+  uint gain_stride;
+  uint bias_offset;
+  uint bias_stride;
+  uint rows;
+  float epsilon;
+  float length; /* elements of a row */
+};
+
+OPERAND_IN(0, x)
+OPERAND_IN(1, gain)
+OPERAND_IN(2, bias)
+OPERAND_OUT(3, y)
+
+void main()
+{
+  uint row = group_index();
+  if (row >= rows)
+    return;
+  uint x_at = x_offset + element(unravel(row, uvec4(1u, extent.xyz)).yzwx, x_stride);
+  uint y_at = row * extent.w;
+
+  float mean = 0.0;
+  if (centred != 0u) {
+    float sum = 0.0;
+    FOR_BLOCKS(block, extent.w)
+    {
+      float part = 0.0;
+      FOR_BLOCK(i, block, extent.w)
+        part += sum_of(LOAD(x, x_at + i * x_stride.w));
+      sum += part;
+    }
+    mean = group_sum(sum) / length;
+  }
+  float squares = 0.0;
+  FOR_BLOCKS(block, extent.w)
+  {
+    float part = 0.0;
+    FOR_BLOCK(i, block, extent.w)
+    {
+      VECTOR z = LOAD(x, x_at + i * x_stride.w) - mean;
+      part += sum_of(z * z);
+    }
+    squares += part;
+  }
+  float scale = 1.0 / sqrt(group_sum(squares) / length + epsilon);
+
+  for (uint i = gl_LocalInvocationID.x; i < extent.w; i += gl_WorkGroupSize.x) {
+    VECTOR z = LOAD(gain, gain_offset + i * gain_stride) * ((LOAD(x, x_at + i * x_stride.w) - mean) * scale);
+    if (biased != 0u)
+      z += LOAD(bias, bias_offset + i * bias_stride);
+    STORE(y, y_at + i, z);
+  }
+}
