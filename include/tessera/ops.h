@@ -7,6 +7,8 @@
  *     contiguous, and f32 unless said otherwise.
  *   - ".." stands for any leading axes. "Broadcasts to" means: right-aligned, extent 1 or a missing axis repeats.
  *   - Sums are accumulated in f32 at least, in any order. Arguments of type f16 and bf16 are widened exactly first.
+ *   - Arithmetic may take a subnormal f32 for zero, and give zero for one. copy, append, update, gather and topk keep every
+ *     bit.
  *   - An operand never shares memory with a result, except that append and update write into a state. A line that writes
  *     a state must not read the same state: TSR_ERR_ARGUMENT.
  *   - An empty tensor (an extent of 0) is allowed everywhere; a sum over nothing is 0.
