@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How far a correct device may be from the reference: what all operators share, and the operators that work element by
+ * element or only move elements.
+ *
+ * The reference accumulates in double, so that its own error is the rounding of the result to f32. A device rounds every
+ * step to f32 (unit roundoff u), in an order of its own. Each bound is the first-order sum of what each step may
+ * contribute, with the accuracies that Vulkan guarantees where a function is not exactly rounded: exp 3 + 2|x| units in
+ * the last place (a unit is at most 2u of the result), log 3 units or 2^-21 absolute, division 2.5 units, inversesqrt 2.
+ * No factor is fitted to what a device was seen to do.
+ *
+ * Operands may carry bounds of their own (a program of several lines): each bound adds what those become.
+ *
+ * Subnormal f32 numbers may be flushed to zero by arithmetic, as Vulkan allows: every arithmetic operator has FLT_MIN
+ * times the size of what it is multiplied by added. Operators that only move elements keep every bit.
+ */
+#include "tests/conformance/bounds.h"
+
+#include <stdlib.h>
+
+check_tensor check_tensor_of(const check_values *values, int32_t tensor)
+{
+  const tsr_tensor_desc *desc;
+  check_tensor t = {0};
+  int32_t axis, at;
+
+  for (axis = 0; axis < 4; axis++) {
+    t.extent[axis] = 1;
+  }
+  if (tensor <= 0) {
+    return t;
+  }
+  desc = tsr_tensor_at(values->program, tensor);
+  t.storage = &values->storage[desc->storage];
+  t.dtype = desc->dtype;
+  t.offset = desc->offset;
+  for (axis = 0; axis < desc->rank; axis++) {
+    at = 4 - desc->rank + axis;
+    t.extent[at] = desc->extent[axis];
+    t.stride[at] = desc->extent[axis] == 1 ? 0 : desc->stride[axis];
+  }
+  return t;
+}
+
+tsr_status check_errors_init(check_tensor *t)
+{
+  if (!t->storage->error) {
+    t->storage->error = calloc((size_t)(t->storage->count ? t->storage->count : 1), sizeof(double));
+    if (!t->storage->error) {
+      return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the bounds of %lld elements",
+                      (long long)t->storage->count);
+    }
+  }
+  return TSR_OK;
+}
+
+/* gelu and silu are x times a factor between 0 and 1, which a device computes to a few units of 1: gelu from an erf or tanh good
+ * to 2.5u (Abramowitz, Stegun 7.1.26) to 4u, silu from exp and a division. ops.h scales their class by |x|. Their slopes are at
+ * most 1.13 and 1.10. */
+double check_activation_error(int32_t activation, double z, double error)
+{
+  switch (activation) {
+  case TSR_ACTIVATION_GELU_ERF:
+  case TSR_ACTIVATION_GELU_TANH:
+    return 1.13 * error + 8.0 * CHECK_U * (fabs(z) + error) + FLT_MIN;
+  case TSR_ACTIVATION_SILU:
+    return 1.10 * error + 8.0 * CHECK_U * (fabs(z) + error) + FLT_MIN;
+  default:
+    return error;
+  }
+}
+
+/* y = f(a) or f(a, b), f32. */
+static tsr_status bound_elementwise(check_values *values, const tsr_line_desc *line)
+{
+  check_tensor a = check_tensor_of(values, line->in[0]);
+  check_tensor b = check_tensor_of(values, line->op == TSR_OP_ADD || line->op == TSR_OP_MUL ? line->in[1] : 0);
+  check_tensor y = check_tensor_of(values, line->out[0]);
+  tsr_status status;
+  double x, z, result, ex, ez, error;
+  int64_t i0, i1, i2, i3, at;
+
+  if (y.dtype != TSR_F32) {
+    return TSR_OK; /* integers: exact */
+  }
+  status = check_errors_init(&y);
+  if (status) {
+    return status;
+  }
+  for (i0 = 0; i0 < y.extent[0]; i0++) {
+    for (i1 = 0; i1 < y.extent[1]; i1++) {
+      for (i2 = 0; i2 < y.extent[2]; i2++) {
+        for (i3 = 0; i3 < y.extent[3]; i3++) {
+          at = check_place(&a, i0, i1, i2, i3);
+          x = check_value(&a, at);
+          ex = check_error(&a, at);
+          z = ez = 0.0;
+          if (b.storage) {
+            at = check_place(&b, i0, i1, i2, i3);
+            z = check_value(&b, at);
+            ez = check_error(&b, at);
+          }
+          at = check_place(&y, i0, i1, i2, i3);
+          result = check_value(&y, at);
+          switch (line->op) {
+          case TSR_OP_ADD: /* one rounding on each side; a sum of whole numbers is exact while it fits */
+            error = ex + ez + 2.0 * CHECK_U * (fabs(result) + ex + ez) + 2.0 * FLT_MIN;
+            if (ex + ez == 0.0 && x == floor(x) && z == floor(z) && fabs(x) + fabs(z) < 0x1p24) {
+              error = 0.0;
+            }
+            break;
+          case TSR_OP_MUL: /* a subnormal factor may count as zero, whatever the other is */
+            error = fabs(x) * ez + fabs(z) * ex + ex * ez;
+            error += 2.0 * CHECK_U * (fabs(result) + error) + FLT_MIN;
+            if ((x != 0.0 && fabs(x) < FLT_MIN) || (z != 0.0 && fabs(z) < FLT_MIN)) {
+              error += fabs(result);
+            }
+            if (ex + ez == 0.0 && x == floor(x) && z == floor(z) && fabs(result) < 0x1p24) {
+              error = 0.0;
+            }
+            break;
+          case TSR_OP_RELU: /* exact, but for a subnormal that is flushed */
+            error = ex + (x > 0.0 && x < FLT_MIN ? FLT_MIN : 0.0);
+            break;
+          default:
+            error = check_activation_error(line->op == TSR_OP_SILU ? TSR_ACTIVATION_SILU : line->attributes.activation,
+                                           isfinite(x) ? x : 0.0, ex);
+          }
+          y.storage->error[at] = isfinite(result) ? error : 0.0;
+        }
+      }
+    }
+  }
+  return TSR_OK;
+}
+
+/* Narrowing rounds what the operand carries once more; the step of the type at its size is added then. */
+static double narrowing(int32_t dtype, double value)
+{
+  double ulp = dtype == TSR_F16 ? 0x1p-10 : dtype == TSR_BF16 ? 0x1p-7 : 0.0;
+
+  return fabs(value) * ulp + (dtype == TSR_F16 ? 0x1p-24 : 0.0);
+}
+
+/* copy, gather, append, update, embedding: elements keep what they carry. */
+static tsr_status bound_moves(check_values *values, const tsr_line_desc *line)
+{
+  check_tensor x = check_tensor_of(values, line->in[0]);
+  check_tensor index = check_tensor_of(values, line->op == TSR_OP_UPDATE || line->op == TSR_OP_COPY ? 0 : line->in[1]);
+  check_tensor y = check_tensor_of(values, line->out[0]);
+  int32_t axis = 4 - tsr_tensor_at(values->program, line->in[0])->rank + line->attributes.axis;
+  int32_t scaled = line->op == TSR_OP_EMBEDDING && line->attributes.alpha != 1.0f;
+  tsr_status status;
+  int64_t i[4], from[4], to, row;
+  double error;
+
+  if (!x.storage->error && !(y.storage->error) && line->op != TSR_OP_EMBEDDING) {
+    return TSR_OK;
+  }
+  status = check_errors_init(&y);
+  if (status) {
+    return status;
+  }
+  for (i[0] = 0; i[0] < (line->op == TSR_OP_APPEND ? x : y).extent[0]; i[0]++) {
+    for (i[1] = 0; i[1] < (line->op == TSR_OP_APPEND ? x : y).extent[1]; i[1]++) {
+      for (i[2] = 0; i[2] < (line->op == TSR_OP_APPEND ? x : y).extent[2]; i[2]++) {
+        for (i[3] = 0; i[3] < (line->op == TSR_OP_APPEND ? x : y).extent[3]; i[3]++) {
+          int64_t target[4] = {i[0], i[1], i[2], i[3]};
+          from[0] = i[0], from[1] = i[1], from[2] = i[2], from[3] = i[3];
+          error = 0.0;
+          if (line->op == TSR_OP_EMBEDDING) {
+            to = check_place(&y, i[0], i[1], i[2], i[3]);
+            /* one rounding on each side where alpha is not 1; subnormal products may be flushed */
+            error = scaled ? 2.0 * CHECK_U * fabs(check_value(&y, to)) : 0.0;
+            if (fabs(check_value(&y, to)) < FLT_MIN || scaled) {
+              error += FLT_MIN * (1.0 + fabs((double)line->attributes.alpha));
+            }
+            y.storage->error[to] = isfinite(check_value(&y, to)) ? error : 0.0;
+            continue;
+          }
+          if (line->op == TSR_OP_GATHER) {
+            row = check_integer(&index, check_place(&index, 0, 0, 0, i[axis]));
+            from[axis] = row;
+            if (row < 0 || row >= x.extent[axis]) {
+              y.storage->error[check_place(&y, i[0], i[1], i[2], i[3])] = 0.0;
+              continue;
+            }
+          }
+          if (line->op == TSR_OP_APPEND) {
+            axis = 4 - tsr_tensor_at(values->program, line->in[0])->rank + 1;
+            row = index.storage ? check_integer(&index, check_place(&index, 0, 0, 0, i[axis - 1])) : 0;
+            target[axis] += row;
+            if (target[axis] < 0 || target[axis] >= y.extent[axis]) {
+              continue;
+            }
+          }
+          to = check_place(&y, target[0], target[1], target[2], target[3]);
+          error = check_error(&x, check_place(&x, from[0], from[1], from[2], from[3]));
+          if (error > 0.0 && y.dtype != TSR_F32 && x.dtype == TSR_F32) {
+            error += narrowing(y.dtype, check_value(&y, to));
+          }
+          y.storage->error[to] = error;
+        }
+      }
+    }
+  }
+  return TSR_OK;
+}
+
+/* Exact on exact operands. What the operand carries, the k-th largest carries at most (it moves by no more than the element that
+ * moves most), and the indices are then open. */
+static tsr_status bound_topk(check_values *values, const tsr_line_desc *line)
+{
+  check_tensor x = check_tensor_of(values, line->in[0]);
+  int32_t result;
+  tsr_status status;
+  double worst = 0.0;
+  int64_t i;
+
+  for (i = 0; x.storage->error && i < x.storage->count; i++) {
+    worst = fmax(worst, x.storage->error[i]);
+  }
+  for (result = 0; worst > 0.0 && result < 2; result++) {
+    check_tensor y = check_tensor_of(values, line->out[result]);
+    if (!y.storage) {
+      continue;
+    }
+    status = check_errors_init(&y);
+    if (status) {
+      return status;
+    }
+    for (i = 0; i < y.storage->count; i++) {
+      y.storage->error[i] = result == 0 ? worst : INFINITY;
+    }
+  }
+  return TSR_OK;
+}
+
+tsr_status check_bound_line(check_values *values, int32_t line)
+{
+  const tsr_line_desc *desc = tsr_line_at(values->program, line);
+
+  switch (desc->op) {
+  case TSR_OP_MATMUL:
+    return check_bound_matmul(values, desc);
+  case TSR_OP_REDUCE_SUM:
+    return check_bound_reduce_sum(values, desc);
+  case TSR_OP_SOFTMAX:
+    return check_bound_softmax(values, desc);
+  case TSR_OP_LOG_SOFTMAX:
+    return check_bound_log_softmax(values, desc);
+  case TSR_OP_LAYERNORM:
+  case TSR_OP_RMSNORM:
+    return check_bound_norm(values, desc);
+  case TSR_OP_MASK:
+    return check_bound_mask(values, desc);
+  case TSR_OP_ATTENTION:
+    return check_bound_attention(values, desc);
+  case TSR_OP_ADD:
+  case TSR_OP_MUL:
+  case TSR_OP_RELU:
+  case TSR_OP_GELU:
+  case TSR_OP_SILU:
+    return bound_elementwise(values, desc);
+  case TSR_OP_EMBEDDING:
+  case TSR_OP_COPY:
+  case TSR_OP_APPEND:
+  case TSR_OP_UPDATE:
+  case TSR_OP_GATHER:
+    return bound_moves(values, desc);
+  case TSR_OP_TOPK:
+    return bound_topk(values, desc);
+  default:
+    return tsr_fail(TSR_ERR_INTERNAL, "conformance: operator %d has no bound; add one to tests/conformance/bounds.c",
+                    (int)desc->op);
+  }
+}

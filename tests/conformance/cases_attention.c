@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cases of mask and attention.
+ */
+#include <stdio.h>
+
+#include "tests/conformance/cases.h"
+
+enum { ADDITIVE_NONE, ADDITIVE_FULL, ADDITIVE_KEYS, ADDITIVE_HEADS, ADDITIVE_QUERIES, ADDITIVE_COUNT };
+
+static const char *const additive_names[] = {"none", "full", "keys", "heads", "queries"};
+
+/* Three sentences each; lengths below 0 and beyond S count as 0 and S. */
+static const int32_t lengths_each[] = {5, 0, 1000};
+static const int32_t lengths_odd[] = {1, 17, 3};
+static const int32_t lengths_shared[] = {4};
+static const int32_t lengths_zero[] = {0, -3, INT32_MIN};
+static const int32_t lengths_whole[] = {INT32_MAX, 64, 33};
+static const int32_t positions_each[] = {4, 0, 11};
+static const int32_t positions_shared[] = {2};
+static const int32_t positions_beyond[] = {1000, 63, 1 << 30};
+static const int32_t positions_zero[] = {0};
+
+typedef struct integers {
+  const char *name;
+  const int32_t *list;
+  int32_t n; /* 1: shared by all sentences */
+} integers;
+
+static const integers lengths[] = {{"none", NULL, 0},         {"each", lengths_each, 3},
+                                   {"odd", lengths_odd, 3},   {"shared", lengths_shared, 1},
+                                   {"zero", lengths_zero, 3}, {"whole", lengths_whole, 3}};
+static const integers positions[] = {{"none", NULL, 0},
+                                     {"each", positions_each, 3},
+                                     {"shared", positions_shared, 1},
+                                     {"beyond", positions_beyond, 3},
+                                     {"zero", positions_zero, 1}};
+
+typedef struct masking_params {
+  int32_t additive, additive_data, lengths, position, causal, buckets, bidirectional, max_distance;
+} masking_params;
+
+static tsr_masking make_masking(check_build *build, const masking_params *p, int64_t n_batch, int64_t n_heads,
+                                int64_t n_queries, int64_t n_keys)
+{
+  tsr_masking masking = {.causal = p->causal, .bidirectional = p->bidirectional, .max_distance = p->max_distance};
+  const integers *length = &lengths[p->lengths], *position = &positions[p->position];
+  tsr_shape shape = TSR_SHAPE(n_batch, n_heads, n_queries, n_keys);
+  int32_t n;
+
+  if (p->additive) {
+    if (p->additive == ADDITIVE_KEYS) {
+      shape = TSR_SHAPE(n_batch, 1, 1, n_keys);
+    } else if (p->additive == ADDITIVE_HEADS) {
+      shape = TSR_SHAPE(n_heads, n_queries, n_keys);
+    } else if (p->additive == ADDITIVE_QUERIES) {
+      shape = TSR_SHAPE(n_queries, n_keys);
+    }
+    masking.additive = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape,
+                                     p->additive == ADDITIVE_HEADS ? CHECK_PADDED : CHECK_DENSE,
+                                     CHECK_FILL(.data = (check_data)p->additive_data));
+  }
+  if (length->n) {
+    n = length->n == 1 ? 1 : (int32_t)n_batch;
+    masking.lengths = check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(n), CHECK_DENSE,
+                                    CHECK_FILL(.list = length->list, .n_list = length->n));
+  }
+  if (position->n) {
+    n = position->n == 1 ? 1 : (int32_t)n_batch;
+    masking.position =
+        check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(n), n > 1 ? CHECK_STRIDED : CHECK_DENSE,
+                      CHECK_FILL(.list = position->list, .n_list = position->n));
+  }
+  if (p->buckets) {
+    masking.relative = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(p->buckets, n_heads), CHECK_DENSE,
+                                     CHECK_FILL(.data = CHECK_NORMAL));
+  }
+  return masking;
+}
+
+static char *masking_text(const masking_params *p, char *text, size_t size)
+{
+  snprintf(text, size, "additive=%s:%s,lengths=%s,position=%s,causal=%d,relative=%d:%d:%d", additive_names[p->additive],
+           check_data_name((check_data)p->additive_data), lengths[p->lengths].name, positions[p->position].name,
+           (int)p->causal, (int)p->buckets, (int)p->bidirectional, (int)p->max_distance);
+  return text;
+}
+
+/* What is swept over for both operators. */
+static const masking_params maskings[] = {
+    {.causal = 0},
+    {.causal = 1},
+    {.lengths = 1},
+    {.lengths = 2},
+    {.lengths = 3},
+    {.lengths = 4},
+    {.lengths = 5},
+    {.causal = 1, .position = 1},
+    {.causal = 1, .position = 2},
+    {.causal = 1, .position = 3},
+    {.causal = 1, .position = 4},
+    {.causal = 1, .lengths = 1, .position = 1},
+    {.causal = 1, .lengths = 2, .position = 2},
+    {.additive = ADDITIVE_FULL},
+    {.additive = ADDITIVE_KEYS},
+    {.additive = ADDITIVE_HEADS},
+    {.additive = ADDITIVE_QUERIES},
+    {.additive = ADDITIVE_FULL, .additive_data = CHECK_NEGINF},
+    {.additive = ADDITIVE_KEYS, .additive_data = CHECK_NEGINF},
+    {.additive = ADDITIVE_QUERIES, .additive_data = CHECK_NEGINF_ROW},
+    {.additive = ADDITIVE_FULL, .additive_data = CHECK_NAN},
+    {.additive = ADDITIVE_FULL, .additive_data = CHECK_POSINF},
+    {.additive = ADDITIVE_HEADS, .additive_data = CHECK_LARGE},
+    {.additive = ADDITIVE_QUERIES, .causal = 1, .lengths = 2},
+    {.buckets = 8, .bidirectional = 1, .max_distance = 20},
+    {.buckets = 8, .bidirectional = 0, .max_distance = 20},
+    {.buckets = 32, .bidirectional = 1, .max_distance = 128},
+    {.buckets = 32, .bidirectional = 0, .max_distance = 128},
+    {.buckets = 4, .bidirectional = 1, .max_distance = 3},
+    {.buckets = 2, .bidirectional = 0, .max_distance = 2},
+    {.buckets = 7, .bidirectional = 0, .max_distance = 11},
+    {.buckets = 9, .bidirectional = 1, .max_distance = 13},
+    {.buckets = 32, .bidirectional = 0, .max_distance = 128, .causal = 1, .position = 1},
+    {.buckets = 32, .bidirectional = 1, .max_distance = 128, .lengths = 2, .position = 2},
+    {.buckets = 16, .bidirectional = 1, .max_distance = 64, .additive = ADDITIVE_FULL},
+    {.buckets = 16,
+     .max_distance = 64,
+     .additive = ADDITIVE_KEYS,
+     .additive_data = CHECK_NEGINF,
+     .lengths = 1,
+     .position = 1,
+     .causal = 1},
+};
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * mask
+ */
+typedef struct mask_params {
+  tsr_shape x;
+  int32_t view, data;
+  masking_params masking;
+} mask_params;
+
+static void build_mask(check_build *build, const void *data)
+{
+  const mask_params *p = data;
+  tsr_ref x = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, p->x, (check_view)p->view,
+                            CHECK_FILL(.data = (check_data)p->data));
+  tsr_masking masking =
+      make_masking(build, &p->masking, p->x.extent[0], p->x.extent[1], p->x.extent[2], p->x.extent[3]);
+
+  tsr_output(build->program, "y", tsr_mask(build->program, x, &masking));
+}
+
+static void add_mask(check_table *table, mask_params p)
+{
+  char x[64], masking[192];
+
+  check_table_add(table, TSR_OP_MASK, build_mask, &p, sizeof(p), "mask(x=%s,view=%s,data=%s,%s)",
+                  check_shape_text(p.x, x), check_view_name((check_view)p.view), check_data_name((check_data)p.data),
+                  masking_text(&p.masking, masking, sizeof(masking)));
+}
+
+void check_cases_mask(check_table *table)
+{
+  static const int32_t views[] = {CHECK_OFFSET,   CHECK_PADDED, CHECK_TRANSPOSED,     CHECK_PADDED_T,
+                                  CHECK_REVERSED, CHECK_HEADS,  CHECK_BROADCAST_LAST, CHECK_SCALAR};
+  static const int32_t data[] = {CHECK_NAN, CHECK_INF, CHECK_LARGE, CHECK_TINY, CHECK_NEGINF, CHECK_ZERO};
+  int32_t i;
+
+  if (table->perf) {
+    add_mask(table, (mask_params){.x = TSR_SHAPE(8, 8, 64, 64), .masking = {.causal = 1, .lengths = 3}});
+    return;
+  }
+  for (i = 0; i < COUNT_OF(maskings); i++) {
+    add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 7, 19), .masking = maskings[i]});
+    add_mask(table, (mask_params){.x = TSR_SHAPE(3, 4, 1, 65), .masking = maskings[i]});
+    add_mask(table, (mask_params){.x = TSR_SHAPE(1, 1, 33, 40), .masking = maskings[i]});
+  }
+  for (i = 0; i < COUNT_OF(views); i++) {
+    add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 18), .view = views[i], .masking = maskings[12]});
+    add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 18), .view = views[i], .masking = maskings[34]});
+  }
+  for (i = 0; i < COUNT_OF(data); i++) {
+    add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 18), .data = data[i], .masking = maskings[12]});
+    add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 18), .data = data[i], .masking = maskings[17]});
+  }
+  add_mask(table, (mask_params){.x = TSR_SHAPE(0, 2, 5, 18), .masking = maskings[1]});
+  add_mask(table, (mask_params){.x = TSR_SHAPE(3, 0, 5, 18), .masking = maskings[2]});
+  add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 0, 18), .masking = maskings[13]});
+  add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 0), .masking = maskings[11]});
+  /* far enough for every bucket, both directions */
+  add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = maskings[26]});
+  add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = maskings[27]});
+  add_mask(table, (mask_params){.x = TSR_SHAPE(3, 8, 129, 67), .masking = maskings[11]});
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * attention
+ */
+typedef struct attention_params {
+  int32_t n_batch, n_queries, n_keys, n_heads, k, j, rows, view, data_q, data_k, data_v, weights, layout;
+  float alpha;
+  masking_params masking;
+} attention_params;
+
+/* rows: 0 none, 1 its own, 2 any of R, 3 some outside */
+static const char *const rows_names[] = {"none", "own", "any", "outside"};
+
+/* layout: 0 [B, S, H, K] as it is; 1 cut out of a larger cache [B, S + 3, H, K]; 2 stored [B, H, S, K]; 3 stored in one tensor
+ * with other columns [B, S, 3 H K] */
+static const char *const layout_names[] = {"dense", "cache", "heads", "packed"};
+
+static tsr_ref packed(check_build *build, tsr_shape shape, check_data data)
+{
+  int64_t width = shape.extent[2] * shape.extent[3];
+  tsr_shape wide = TSR_SHAPE(shape.extent[0], shape.extent[1], 3 * width);
+  tsr_ref x = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, wide, CHECK_DENSE, CHECK_FILL(.data = data));
+
+  return tsr_reshape(build->program, tsr_slice(build->program, x, 2, width, width), shape);
+}
+
+static tsr_ref attention_operand(check_build *build, const attention_params *p, int64_t n_batch, int64_t n_positions,
+                                 int64_t width, int32_t data)
+{
+  tsr_shape shape = TSR_SHAPE(n_batch, n_positions, p->n_heads, width), cache = shape;
+  check_fill fill = CHECK_FILL(.data = (check_data)data);
+
+  if (p->layout == 1) {
+    cache.extent[1] += 3;
+    return tsr_slice(build->program, check_operand(build, TSR_STORAGE_STATE, TSR_F32, cache, CHECK_DENSE, fill), 1, 0,
+                     n_positions);
+  }
+  if (p->layout == 2) {
+    return check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, CHECK_HEADS, fill);
+  }
+  if (p->layout == 3) {
+    return packed(build, shape, (check_data)data);
+  }
+  return check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, (check_view)p->view, fill);
+}
+
+static void build_attention(check_build *build, const void *data)
+{
+  const attention_params *p = data;
+  int64_t n_rows = p->rows ? p->n_batch + 2 : p->n_batch;
+  tsr_attention_args args = {.alpha = p->alpha};
+  check_fill rows = CHECK_FILL(.low = 0, .high = (int32_t)n_rows - 1);
+  tsr_ref weights = TSR_NONE;
+
+  args.q = attention_operand(build, p, p->n_batch, p->n_queries, p->k, p->data_q);
+  args.k = attention_operand(build, p, n_rows, p->n_keys, p->k, p->data_k);
+  args.v = attention_operand(build, p, n_rows, p->n_keys, p->j, p->data_v);
+  if (p->rows == 1) {
+    args.rows = tsr_expand(
+        build->program, check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(p->n_batch, 1), CHECK_DENSE, rows),
+        TSR_SHAPE(p->n_batch, p->n_keys));
+  } else if (p->rows) {
+    if (p->rows == 3) {
+      rows.low = -1;
+      rows.high++;
+    }
+    args.rows = check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(p->n_batch, p->n_keys), CHECK_DENSE, rows);
+  }
+  args.masking = make_masking(build, &p->masking, p->n_batch, p->n_heads, p->n_queries, p->n_keys);
+  args.weights = p->weights ? &weights : NULL;
+  tsr_output(build->program, "y", tsr_attention(build->program, &args));
+  if (p->weights) {
+    tsr_output(build->program, "weights", weights);
+  }
+}
+
+static void add(check_table *table, attention_params p)
+{
+  char masking[192];
+
+  check_table_add(
+      table, TSR_OP_ATTENTION, build_attention, &p, sizeof(p),
+      "attention(B=%d,L=%d,S=%d,H=%d,K=%d,J=%d,rows=%s,layout=%s,view=%s,data=%s/%s/%s,weights=%d,alpha=%g,%s)",
+      (int)p.n_batch, (int)p.n_queries, (int)p.n_keys, (int)p.n_heads, (int)p.k, (int)p.j, rows_names[p.rows],
+      layout_names[p.layout], check_view_name((check_view)p.view), check_data_name((check_data)p.data_q),
+      check_data_name((check_data)p.data_k), check_data_name((check_data)p.data_v), (int)p.weights, (double)p.alpha,
+      masking_text(&p.masking, masking, sizeof(masking)));
+}
+
+#define PARAMS(...)                                                                                                    \
+  ((attention_params){                                                                                                 \
+      .n_batch = 3, .n_queries = 5, .n_keys = 19, .n_heads = 2, .k = 16, .j = 16, .alpha = 0.25f, __VA_ARGS__})
+
+static void add_sizes(check_table *table)
+{
+  static const int32_t heads[] = {1, 2, 3, 4, 7, 8, 16, 17, 31, 32, 33, 48, 63, 64, 65, 80, 96, 127, 128, 256};
+  static const int32_t keys[] = {1,  2,  3,  4,  7,   8,   15,  16,  17,  31,  32,
+                                 33, 63, 64, 65, 127, 128, 129, 255, 257, 511, 1031};
+  static const int32_t queries[] = {1, 2, 3, 4, 8, 15, 16, 17, 33, 64, 65, 129};
+  int32_t i;
+
+  for (i = 0; i < COUNT_OF(heads); i++) {
+    add(table, PARAMS(.k = heads[i], .j = heads[i], .alpha = 0.125f));
+    add(table, PARAMS(.k = heads[i], .j = heads[i], .n_queries = 1, .n_keys = 40, .masking = maskings[2]));
+    add(table, PARAMS(.k = heads[i], .j = heads[(i + 7) % COUNT_OF(heads)], .masking = maskings[11]));
+  }
+  for (i = 0; i < COUNT_OF(keys); i++) {
+    add(table, PARAMS(.n_keys = keys[i], .weights = i % 2));
+    add(table, PARAMS(.n_keys = keys[i], .n_queries = 1, .n_heads = 3, .masking = maskings[7], .k = 32, .j = 32));
+    add(table, PARAMS(.n_keys = keys[i], .n_queries = 3, .masking = maskings[2], .layout = 1, .k = 8, .j = 8));
+  }
+  for (i = 0; i < COUNT_OF(queries); i++) {
+    add(table, PARAMS(.n_queries = queries[i], .n_keys = queries[i], .masking = maskings[1], .weights = i % 2));
+    add(table, PARAMS(.n_queries = queries[i], .n_keys = 33, .n_heads = 1, .masking = maskings[12]));
+  }
+  add(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 32, .j = 32));
+  add(table,
+      PARAMS(.n_batch = 17, .n_heads = 7, .n_queries = 1, .n_keys = 50, .k = 32, .j = 32, .masking = maskings[3]));
+  add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 1, .n_keys = 5001, .k = 16, .j = 16));
+}
+
+static void add_forms(check_table *table)
+{
+  static const int32_t views[] = {CHECK_OFFSET,   CHECK_PADDED, CHECK_TRANSPOSED,    CHECK_PADDED_T,
+                                  CHECK_REVERSED, CHECK_HEADS,  CHECK_BROADCAST_LAST};
+  int32_t i, rows;
+
+  for (i = 0; i < COUNT_OF(maskings); i++) {
+    add(table, PARAMS(.masking = maskings[i], .weights = 1));
+    add(table, PARAMS(.masking = maskings[i], .n_queries = 1, .n_keys = 40, .layout = 1 + i % 3));
+    add(table, PARAMS(.masking = maskings[i], .n_queries = 9, .n_keys = 70, .k = 20, .j = 12, .rows = i % 4));
+  }
+  for (rows = 1; rows < 4; rows++) {
+    for (i = 0; i < 4; i++) {
+      add(table, PARAMS(.rows = rows, .layout = i, .n_queries = 1, .masking = maskings[7]));
+      add(table, PARAMS(.rows = rows, .layout = i, .n_queries = 4, .n_keys = 37, .weights = 1, .masking = maskings[2]));
+    }
+  }
+  for (i = 0; i < COUNT_OF(views); i++) {
+    add(table, PARAMS(.view = views[i], .weights = 1));
+    add(table, PARAMS(.view = views[i], .n_queries = 1, .k = 33, .j = 17, .masking = maskings[2]));
+  }
+  add(table, PARAMS(.n_batch = 0));
+  add(table, PARAMS(.n_queries = 0, .weights = 1));
+  add(table, PARAMS(.n_keys = 0, .weights = 1));
+  add(table, PARAMS(.n_keys = 0, .n_queries = 1));
+  add(table, PARAMS(.n_heads = 0));
+  add(table, PARAMS(.k = 0, .weights = 1));
+  add(table, PARAMS(.j = 0, .weights = 1));
+  add(table, PARAMS(.alpha = 0.0f));
+  add(table, PARAMS(.alpha = -1.0f));
+  add(table, PARAMS(.alpha = 8.0f, .weights = 1));
+}
+
+static void add_values(check_table *table)
+{
+  static const int32_t data[][3] = {
+      {CHECK_INTEGER, CHECK_INTEGER, CHECK_INTEGER}, {CHECK_ZERO, CHECK_NORMAL, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_NORMAL, CHECK_LARGE},     {CHECK_WIDE, CHECK_WIDE, CHECK_NORMAL},
+      {CHECK_TINY, CHECK_NORMAL, CHECK_NORMAL},      {CHECK_NORMAL, CHECK_NORMAL, CHECK_TINY},
+      {CHECK_NAN, CHECK_NORMAL, CHECK_NORMAL},       {CHECK_NORMAL, CHECK_NAN, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_NORMAL, CHECK_NAN},       {CHECK_NORMAL, CHECK_NORMAL, CHECK_INF},
+      {CHECK_POSITIVE, CHECK_NEGINF, CHECK_NORMAL},  {CHECK_CONSTANT, CHECK_CONSTANT, CHECK_NORMAL},
+      {CHECK_SHIFTED, CHECK_NORMAL, CHECK_NORMAL},   {CHECK_NORMAL, CHECK_NORMAL, CHECK_MIXED},
+      {CHECK_SPIKE, CHECK_SPIKE, CHECK_NORMAL},      {CHECK_LARGE, CHECK_LARGE, CHECK_NORMAL},
+  };
+  /* what is excluded may be NaN: by length, causally, by the additive mask, by rows outside */
+  static const int32_t hiding[] = {1, 4, 11, 17, 1};
+  int32_t i, j;
+
+  for (i = 0; i < COUNT_OF(data); i++) {
+    for (j = 0; j < 2; j++) {
+      add(table, PARAMS(.data_q = data[i][0], .data_k = data[i][1], .data_v = data[i][2], .weights = 1,
+                        .n_queries = j ? 1 : 6, .alpha = 0.5f));
+    }
+    add(table, PARAMS(.data_q = data[i][0], .data_k = data[i][1], .data_v = data[i][2], .masking = maskings[11],
+                      .n_keys = 70, .alpha = 0.5f, .n_batch = 2));
+  }
+  for (i = 0; i < COUNT_OF(hiding); i++) {
+    for (j = 0; j < 4; j++) {
+      add(table, PARAMS(.masking = maskings[hiding[i]], .data_k = j & 1 ? CHECK_NAN : CHECK_NORMAL,
+                        .data_v = j & 1 ? CHECK_NORMAL : CHECK_NAN, .n_queries = j & 2 ? 1 : 6, .weights = 1,
+                        .rows = i == 4 ? 3 : 0, .n_keys = 23));
+    }
+  }
+}
+
+void check_cases_attention(check_table *table)
+{
+  if (table->perf) {
+    add(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 32, .j = 32));
+    add(table, PARAMS(.n_batch = 8, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 64, .j = 64));
+    add(table, PARAMS(.n_batch = 16, .n_heads = 8, .n_queries = 1, .n_keys = 64, .k = 32, .j = 32, .layout = 1));
+    add(table, PARAMS(.n_batch = 4, .n_heads = 8, .n_queries = 1, .n_keys = 512, .k = 64, .j = 64, .layout = 1));
+    return;
+  }
+  add_sizes(table);
+  add_forms(table);
+  add_values(table);
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cases of the operators that follow indices: embedding, gather; and of those that write states: append, update.
+ */
+#include "tests/conformance/cases.h"
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * embedding and gather
+ */
+typedef struct index_params {
+  int32_t op, dtype, view, data, axis, outside, view_index;
+  tsr_shape x;     /* the table */
+  tsr_shape index; /* the ids */
+  float alpha;
+} index_params;
+
+static void build_index(check_build *build, const void *data)
+{
+  /* beyond both ends, and where an offset of 32 bits would wrap */
+  static const int32_t outside[] = {0, -1, 2, INT32_MAX, 1, INT32_MIN, 0, 1 << 30, -1000, 1};
+  const index_params *p = data;
+  tsr_program *program = build->program;
+  int32_t axis = p->axis < 0 ? p->axis + p->x.rank : p->axis;
+  int32_t last = (int32_t)p->x.extent[p->op == TSR_OP_EMBEDDING ? 0 : axis] - 1;
+  check_fill ids = CHECK_FILL(.low = 0, .high = last < 0 ? 0 : last);
+  tsr_ref x, index;
+
+  if (p->outside == 1) {
+    ids = CHECK_FILL(.list = outside, .n_list = COUNT_OF(outside));
+  } else if (p->outside == 2) {
+    ids = CHECK_FILL(.low = -2, .high = last + 2); /* one and two beyond */
+  }
+  x = check_operand(build, p->op == TSR_OP_EMBEDDING ? TSR_STORAGE_CONSTANT : TSR_STORAGE_INPUT, p->dtype, p->x,
+                    (check_view)p->view, CHECK_FILL(.data = (check_data)p->data, .low = -1000, .high = 1000));
+  index = check_operand(build, TSR_STORAGE_INPUT, TSR_I32, p->index, (check_view)p->view_index, ids);
+  tsr_output(program, "y",
+             p->op == TSR_OP_EMBEDDING ? tsr_embedding(program, x, index, p->alpha)
+                                       : tsr_gather(program, x, index, p->axis));
+}
+
+static void add_index(check_table *table, index_params p)
+{
+  static const char *const outside[] = {"inside", "far", "near"};
+  char x[64], index[64];
+
+  check_shape_text(p.x, x);
+  check_shape_text(p.index, index);
+  if (p.op == TSR_OP_EMBEDDING) {
+    check_table_add(table, p.op, build_index, &p, sizeof(p),
+                    "embedding(table=%s,type=%s,ids=%s,range=%s,view=%s/%s,alpha=%g,data=%s)", x,
+                    tsr_dtype_name(p.dtype), index, outside[p.outside], check_view_name((check_view)p.view),
+                    check_view_name((check_view)p.view_index), (double)p.alpha, check_data_name((check_data)p.data));
+  } else {
+    check_table_add(table, p.op, build_index, &p, sizeof(p),
+                    "gather(x=%s,type=%s,index=%s,range=%s,axis=%d,view=%s/%s,data=%s)", x, tsr_dtype_name(p.dtype),
+                    index, outside[p.outside], (int)p.axis, check_view_name((check_view)p.view),
+                    check_view_name((check_view)p.view_index), check_data_name((check_data)p.data));
+  }
+}
+
+static void add_embedding(check_table *table)
+{
+  static const int32_t widths[] = {1, 2, 3, 7, 16, 31, 33, 64, 65, 255, 256, 257};
+  static const int32_t views[] = {CHECK_OFFSET,     CHECK_PADDED,   CHECK_STRIDED,
+                                  CHECK_TRANSPOSED, CHECK_PADDED_T, CHECK_BROADCAST};
+  static const int32_t data[] = {CHECK_EXTREME, CHECK_SPECIAL, CHECK_TINY, CHECK_LARGE, CHECK_NAN};
+  index_params p;
+  int32_t d, i;
+
+  for (d = 0; d < 3; d++) {
+    p = (index_params){.op = TSR_OP_EMBEDDING, .dtype = check_float_dtypes[d], .alpha = 1.0f, .index = TSR_SHAPE(11)};
+    for (i = 0; i < COUNT_OF(widths); i++) {
+      p.x = TSR_SHAPE(19, widths[i]);
+      p.alpha = i % 2 ? 1.0f : 16.0f;
+      p.outside = i % 3;
+      add_index(table, p);
+    }
+    p.x = TSR_SHAPE(13, 21);
+    p.outside = 2;
+    for (i = 0; i < COUNT_OF(views); i++) {
+      p.view = views[i];
+      p.view_index = i % 2 ? CHECK_DENSE : CHECK_STRIDED;
+      p.index = TSR_SHAPE(4, 5);
+      p.alpha = i % 2 ? 22.627417f : 1.0f;
+      add_index(table, p);
+    }
+    p.view = p.view_index = CHECK_DENSE;
+    for (i = 0; i < COUNT_OF(data); i++) {
+      p.data = data[i];
+      p.alpha = 1.0f;
+      add_index(table, p);
+    }
+    p.data = CHECK_NORMAL;
+    p.index = tsr_shape_make(0, NULL);
+    add_index(table, p);
+    p.index = TSR_SHAPE(2, 3, 5);
+    add_index(table, p);
+    p.index = TSR_SHAPE(2, 0);
+    add_index(table, p);
+    p.index = TSR_SHAPE(5);
+    p.x = TSR_SHAPE(0, 8);
+    p.outside = 1;
+    add_index(table, p);
+    p.x = TSR_SHAPE(8, 0);
+    add_index(table, p);
+    p.x = TSR_SHAPE(5001, 33);
+    p.outside = 0;
+    p.index = TSR_SHAPE(129);
+    add_index(table, p);
+    p.view_index = CHECK_BROADCAST;
+    add_index(table, p);
+  }
+}
+
+static void add_gather(check_table *table)
+{
+  static const int32_t dtypes[] = {TSR_F32, TSR_F16, TSR_BF16, TSR_I32};
+  static const int32_t views[] = {CHECK_OFFSET,   CHECK_PADDED, CHECK_TRANSPOSED, CHECK_PADDED_T,
+                                  CHECK_REVERSED, CHECK_HEADS,  CHECK_BROADCAST,  CHECK_BROADCAST_LAST};
+  index_params p;
+  int32_t d, i, rank, axis;
+
+  for (d = 0; d < COUNT_OF(dtypes); d++) {
+    p = (index_params){.op = TSR_OP_GATHER, .dtype = dtypes[d]};
+    for (rank = 1; rank <= 4; rank++) {
+      p.x = tsr_shape_make(rank, (const int64_t[]){5, 7, 3, 9});
+      for (axis = -1; axis < rank; axis++) {
+        p.axis = axis;
+        p.outside = (rank + axis) % 3 < 0 ? 0 : (rank + axis) % 3;
+        p.index = TSR_SHAPE(1 + (rank * 5 + axis) % 7);
+        add_index(table, p);
+      }
+    }
+    for (i = 0; i < COUNT_OF(views); i++) {
+      p = (index_params){.op = TSR_OP_GATHER,
+                         .dtype = dtypes[d],
+                         .view = views[i],
+                         .axis = i % 3,
+                         .outside = 2,
+                         .x = TSR_SHAPE(4, 6, 5),
+                         .index = TSR_SHAPE(9),
+                         .view_index = i % 2 ? CHECK_STRIDED : 0};
+      add_index(table, p);
+    }
+    p = (index_params){.op = TSR_OP_GATHER,
+                       .dtype = dtypes[d],
+                       .x = TSR_SHAPE(6, 9),
+                       .index = TSR_SHAPE(13),
+                       .data = CHECK_SPECIAL,
+                       .outside = 1};
+    add_index(table, p);
+    p.data = CHECK_NORMAL;
+    p.index = TSR_SHAPE(0);
+    add_index(table, p);
+    p.index = TSR_SHAPE(4);
+    p.x = TSR_SHAPE(0, 9);
+    add_index(table, p);
+    p.x = TSR_SHAPE(6, 0);
+    add_index(table, p);
+    p.outside = 0;
+    p.x = TSR_SHAPE(300, 65);
+    p.index = TSR_SHAPE(129);
+    add_index(table, p);
+    p.axis = 1;
+    add_index(table, p);
+  }
+}
+
+void check_cases_index(check_table *table)
+{
+  if (table->perf) {
+    add_index(table, (index_params){.op = TSR_OP_EMBEDDING,
+                                    .dtype = TSR_F32,
+                                    .x = TSR_SHAPE(16000, 256),
+                                    .index = TSR_SHAPE(16, 32),
+                                    .alpha = 16.0f});
+    add_index(table, (index_params){
+                         .op = TSR_OP_GATHER, .dtype = TSR_F32, .x = TSR_SHAPE(512, 2048), .index = TSR_SHAPE(512)});
+    return;
+  }
+  add_embedding(table);
+  add_gather(table);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * append and update
+ */
+static const int32_t positions_first[] = {0};
+static const int32_t positions_one[] = {3};
+static const int32_t positions_each[] = {2, 0, 5};
+static const int32_t positions_last[] = {6, 5, 7};
+static const int32_t positions_beyond[] = {INT32_MAX, 8, 100};
+
+static const struct {
+  const char *name;
+  const int32_t *list;
+  int32_t n; /* 1: shared by all sentences */
+} positions[] = {{"none", NULL, 0},           {"first", positions_first, 1}, {"shared", positions_one, 1},
+                 {"each", positions_each, 3}, {"last", positions_last, 3},   {"beyond", positions_beyond, 3}};
+
+typedef struct state_params {
+  int32_t op, dtype, position, runs, step, view, view_state, view_position, data;
+  tsr_shape state, x;
+} state_params;
+
+static void build_state(check_build *build, const void *data)
+{
+  const state_params *p = data;
+  check_fill fill = CHECK_FILL(.data = CHECK_NORMAL, .low = -1000, .high = 1000);
+  tsr_ref state = check_operand(build, TSR_STORAGE_STATE, p->dtype, p->state, (check_view)p->view_state, fill);
+  tsr_ref position = TSR_NONE, x;
+
+  fill.data = (check_data)p->data;
+  x = check_operand(build, TSR_STORAGE_INPUT, p->dtype, p->x, (check_view)p->view, fill);
+  if (p->op == TSR_OP_UPDATE) {
+    tsr_update(build->program, state, x);
+    return;
+  }
+  if (positions[p->position].n) {
+    position = check_operand(
+        build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(positions[p->position].n), (check_view)p->view_position,
+        CHECK_FILL(.list = positions[p->position].list, .n_list = positions[p->position].n, .step = p->step));
+  }
+  tsr_append(build->program, state, x, position);
+}
+
+static void add_state(check_table *table, state_params p)
+{
+  char state[64], x[64];
+  check_case *test;
+
+  check_shape_text(p.state, state);
+  check_shape_text(p.x, x);
+  if (p.op == TSR_OP_APPEND) {
+    test = check_table_add(table, p.op, build_state, &p, sizeof(p),
+                           "append(state=%s,x=%s,type=%s,position=%s:%s,view=%s/%s,data=%s,runs=%d)", state, x,
+                           tsr_dtype_name(p.dtype), positions[p.position].name,
+                           check_view_name((check_view)p.view_position), check_view_name((check_view)p.view_state),
+                           check_view_name((check_view)p.view), check_data_name((check_data)p.data), (int)p.runs);
+  } else {
+    test = check_table_add(table, p.op, build_state, &p, sizeof(p),
+                           "update(state=%s,x=%s,type=%s,view=%s/%s,data=%s,runs=%d)", state, x,
+                           tsr_dtype_name(p.dtype), check_view_name((check_view)p.view_state),
+                           check_view_name((check_view)p.view), check_data_name((check_data)p.data), (int)p.runs);
+  }
+  if (test) {
+    test->runs = p.runs;
+  }
+}
+
+static const int32_t state_views[] = {CHECK_OFFSET,   CHECK_PADDED,   CHECK_TRANSPOSED,
+                                      CHECK_PADDED_T, CHECK_REVERSED, CHECK_HEADS};
+
+static void add_append(check_table *table, int32_t dtype)
+{
+  state_params p;
+  int32_t i, rank;
+
+  for (i = 0; i < COUNT_OF(positions); i++) {
+    for (rank = 2; rank <= 4; rank++) {
+      p = (state_params){.op = TSR_OP_APPEND, .dtype = dtype, .position = i, .runs = 1};
+      p.state = tsr_shape_make(rank, (const int64_t[]){3, 8, 5, 4});
+      p.x = tsr_shape_make(rank, (const int64_t[]){3, 1 + (rank + i) % 3, 5, 4});
+      add_state(table, p);
+      p.runs = 5;
+      p.step = i == 5 ? 0 : 1;
+      p.x.extent[1] = 1;
+      add_state(table, p);
+    }
+  }
+  for (i = 0; i < COUNT_OF(state_views); i++) {
+    p = (state_params){.op = TSR_OP_APPEND,
+                       .dtype = dtype,
+                       .position = 3,
+                       .runs = 3,
+                       .step = 2,
+                       .view_state = state_views[i],
+                       .state = TSR_SHAPE(3, 8, 5, 4),
+                       .x = TSR_SHAPE(3, 2, 5, 4)};
+    add_state(table, p);
+    p.view_state = CHECK_DENSE;
+    p.view = state_views[i];
+    add_state(table, p);
+    p.view_state = state_views[i];
+    p.view_position = CHECK_STRIDED;
+    p.state = TSR_SHAPE(3, 8, 33);
+    p.x = TSR_SHAPE(3, 2, 33);
+    add_state(table, p);
+  }
+  p = (state_params){.op = TSR_OP_APPEND, .dtype = dtype, .position = 2, .runs = 1, .state = TSR_SHAPE(2, 9, 7)};
+  p.x = TSR_SHAPE(2, 9, 7); /* runs over the end */
+  add_state(table, p);
+  p.x = TSR_SHAPE(2, 20, 7);
+  add_state(table, p);
+  p.x = TSR_SHAPE(2, 0, 7);
+  add_state(table, p);
+  p.view = CHECK_BROADCAST;
+  p.x = TSR_SHAPE(2, 3, 7);
+  add_state(table, p);
+  p.data = CHECK_SPECIAL;
+  p.view = CHECK_DENSE;
+  add_state(table, p);
+  p.data = CHECK_NORMAL;
+  p.state = TSR_SHAPE(2, 0, 7);
+  add_state(table, p);
+  p.position = 0;
+  p.state = TSR_SHAPE(1, 64, 257);
+  p.x = TSR_SHAPE(1, 31, 257);
+  add_state(table, p);
+}
+
+static void add_update(check_table *table, int32_t dtype)
+{
+  static const int32_t sizes[] = {1, 3, 64, 65, 257, 1031};
+  state_params p = {.op = TSR_OP_UPDATE, .dtype = dtype, .runs = 2};
+  int32_t i;
+
+  for (i = 0; i < COUNT_OF(sizes); i++) {
+    p.state = p.x = TSR_SHAPE(sizes[i]);
+    add_state(table, p);
+    p.state = p.x = TSR_SHAPE(3, sizes[i]);
+    add_state(table, p);
+  }
+  for (i = 0; i < COUNT_OF(state_views); i++) {
+    p.state = p.x = TSR_SHAPE(2, 3, 5, 6);
+    p.view_state = state_views[i];
+    p.view = CHECK_DENSE;
+    add_state(table, p);
+    p.view = state_views[COUNT_OF(state_views) - 1 - i];
+    add_state(table, p);
+    p.view_state = CHECK_DENSE;
+    add_state(table, p);
+  }
+  p.view = CHECK_DENSE;
+  p.state = TSR_SHAPE(4, 3, 9);
+  p.x = TSR_SHAPE(9);
+  add_state(table, p);
+  p.x = TSR_SHAPE(3, 1);
+  add_state(table, p);
+  p.x = tsr_shape_make(0, NULL);
+  add_state(table, p);
+  p.data = CHECK_SPECIAL;
+  p.x = TSR_SHAPE(4, 3, 9);
+  add_state(table, p);
+  p.data = CHECK_NORMAL;
+  p.state = p.x = TSR_SHAPE(3, 0);
+  add_state(table, p);
+}
+
+void check_cases_state(check_table *table)
+{
+  if (table->perf) {
+    state_params p = {.op = TSR_OP_APPEND, .dtype = TSR_F32, .position = 2, .runs = 1};
+    p.state = TSR_SHAPE(16, 128, 8, 32);
+    p.x = TSR_SHAPE(16, 1, 8, 32);
+    add_state(table, p);
+    return;
+  }
+  add_append(table, TSR_F32);
+  add_append(table, TSR_I32);
+  add_update(table, TSR_F32);
+  add_update(table, TSR_I32);
+}

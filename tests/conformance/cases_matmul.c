@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cases of matmul.
+ */
+#include "tests/conformance/cases.h"
+
+/* Leading extents of a and b. */
+typedef struct batch {
+  const char *name;
+  int32_t rank_a, rank_b;
+  int64_t a[2], b[2];
+} batch;
+
+enum { BATCH_NONE, BATCH_ONE, BATCH_3, BATCH_2X3, BATCH_B_SHARED, BATCH_A_SHARED, BATCH_CROSS, BATCH_RANKS, BATCH_0 };
+
+static const batch batches[] = {
+    [BATCH_NONE] = {"none", 0, 0, {0}, {0}},
+    [BATCH_ONE] = {"1", 1, 1, {1}, {1}},
+    [BATCH_3] = {"3", 1, 1, {3}, {3}},
+    [BATCH_2X3] = {"2x3", 2, 2, {2, 3}, {2, 3}},
+    [BATCH_B_SHARED] = {"2x3,", 2, 0, {2, 3}, {0}},
+    [BATCH_A_SHARED] = {",2x3", 0, 2, {0}, {2, 3}},
+    [BATCH_CROSS] = {"2x1,1x3", 2, 2, {2, 1}, {1, 3}},
+    [BATCH_RANKS] = {"3,2x3", 1, 2, {3}, {2, 3}},
+    [BATCH_0] = {"0", 1, 1, {0}, {0}},
+};
+
+enum { BIAS_NONE, BIAS_ROW, BIAS_COLUMN, BIAS_FULL, BIAS_ONE, BIAS_COUNT };
+
+static const char *const bias_names[] = {"none", "row", "column", "full", "one"};
+static const char *const activation_names[] = {"none", "relu", "gelu_erf", "gelu_tanh", "silu"};
+
+typedef struct params {
+  int64_t m, n, k;
+  int32_t batch, dtype, bias, activation, view_a, view_b, data_a, data_b;
+  float alpha;
+} params;
+
+static tsr_shape with_batch(int32_t rank, const int64_t *leading, int64_t rows, int64_t columns)
+{
+  tsr_shape shape = tsr_shape_make(rank, leading);
+
+  shape.rank = rank + 2;
+  shape.extent[rank] = rows;
+  shape.extent[rank + 1] = columns;
+  return shape;
+}
+
+static void build_matmul(check_build *build, const void *data)
+{
+  const params *p = data;
+  const batch *lead = &batches[p->batch];
+  tsr_shape shape_a = with_batch(lead->rank_a, lead->a, p->m, p->k);
+  tsr_shape shape_b = with_batch(lead->rank_b, lead->b, p->k, p->n), full;
+  tsr_ref a, b, bias = TSR_NONE;
+  check_fill fill = CHECK_FILL(.data = p->data_a == CHECK_INTEGER ? CHECK_INTEGER : CHECK_NORMAL);
+  int32_t kind = lead->rank_b == 0 ? TSR_STORAGE_CONSTANT : TSR_STORAGE_INPUT;
+
+  a = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape_a, (check_view)p->view_a,
+                    CHECK_FILL(.data = (check_data)p->data_a));
+  b = check_operand(build, kind, p->dtype, shape_b, (check_view)p->view_b, CHECK_FILL(.data = (check_data)p->data_b));
+  full = with_batch(lead->rank_a > lead->rank_b ? lead->rank_a : lead->rank_b,
+                    lead->rank_a > lead->rank_b ? lead->a : lead->b, p->m, p->n);
+  if (p->batch == BATCH_CROSS) {
+    full.extent[0] = lead->a[0];
+  }
+  if (p->bias == BIAS_ROW) {
+    bias = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(p->n), CHECK_DENSE, fill);
+  } else if (p->bias == BIAS_COLUMN) {
+    bias = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, TSR_SHAPE(p->m, 1), CHECK_DENSE, fill);
+  } else if (p->bias == BIAS_FULL) {
+    bias = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, full, CHECK_PADDED, fill);
+  } else if (p->bias == BIAS_ONE) {
+    bias = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, TSR_SHAPE(1), CHECK_DENSE, fill);
+  }
+  tsr_output(build->program, "y", tsr_matmul(build->program, a, b, bias, p->alpha, p->activation));
+}
+
+static void add(check_table *table, params p)
+{
+  check_table_add(table, TSR_OP_MATMUL, build_matmul, &p, sizeof(p),
+                  "matmul(M=%d,N=%d,K=%d,batch=%s,b=%s,bias=%s,act=%s,view=%s/%s,alpha=%g,data=%s/%s)", (int)p.m,
+                  (int)p.n, (int)p.k, batches[p.batch].name, tsr_dtype_name(p.dtype), bias_names[p.bias],
+                  activation_names[p.activation], check_view_name((check_view)p.view_a),
+                  check_view_name((check_view)p.view_b), (double)p.alpha, check_data_name((check_data)p.data_a),
+                  check_data_name((check_data)p.data_b));
+}
+
+#define PARAMS(...) ((params){.alpha = 1.0f, .dtype = TSR_F32, __VA_ARGS__})
+
+/* Every size in every place, the other two around a tile of 16; the rest drawn. Whole numbers every other time: exact. */
+static void add_sizes(check_table *table)
+{
+  static const int32_t others[][2] = {{17, 31}, {16, 64}, {5, 13}, {33, 8}};
+  int32_t i, place;
+
+  for (i = 0; i < COUNT_OF(check_sizes); i++) {
+    for (place = 0; place < 4; place++) {
+      uint64_t at = (uint64_t)(4 * i + place);
+      const int32_t *other = others[check_choose(11, at, 4)];
+      params p = PARAMS(.m = other[0], .n = other[1], .k = other[0] + 2);
+      if (place == 0) {
+        p.m = check_sizes[i];
+      } else if (place == 1) {
+        p.n = check_sizes[i];
+      } else if (place == 2) {
+        p.k = check_sizes[i];
+      } else {
+        p.m = p.n = p.k = check_sizes[i];
+      }
+      p.dtype = check_float_dtypes[check_choose(12, at, 3)];
+      p.bias = check_choose(13, at, BIAS_COUNT);
+      p.view_b = check_choose(14, at, 2) ? CHECK_TRANSPOSED : CHECK_DENSE;
+      p.data_a = p.data_b = check_choose(15, at, 2) ? CHECK_INTEGER : CHECK_NORMAL;
+      add(table, p);
+    }
+  }
+  for (i = 0; i < 48; i++) {
+    uint64_t at = (uint64_t)i;
+    add(table, PARAMS(.m = 1 + check_choose(21, at, 70), .n = 1 + check_choose(22, at, 140),
+                      .k = 1 + check_choose(23, at, 140), .batch = check_choose(24, at, BATCH_RANKS + 1),
+                      .dtype = check_float_dtypes[check_choose(25, at, 3)], .bias = check_choose(26, at, BIAS_COUNT),
+                      .activation = check_choose(27, at, 5), .view_a = check_choose(28, at, CHECK_REVERSED),
+                      .view_b = check_choose(29, at, CHECK_REVERSED), .data_a = CHECK_NORMAL, .data_b = CHECK_NORMAL));
+  }
+}
+
+/* One row: what a decoding step multiplies; and few rows by long ones. */
+static void add_vectors(check_table *table)
+{
+  static const int32_t n[] = {1, 7, 64, 255, 256, 1031, 5001}, k[] = {1, 31, 64, 256, 1031};
+  int32_t i, j, d;
+
+  for (i = 0; i < COUNT_OF(n); i++) {
+    for (j = 0; j < COUNT_OF(k); j++) {
+      d = check_choose(31, (uint64_t)(8 * i + j), 3);
+      add(table,
+          PARAMS(.m = 1 + j % 2, .n = n[i], .k = k[j], .dtype = check_float_dtypes[d], .bias = BIAS_ROW,
+                 .view_b = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE, .data_a = j % 2 ? CHECK_INTEGER : CHECK_NORMAL,
+                 .data_b = j % 2 ? CHECK_INTEGER : CHECK_NORMAL));
+    }
+  }
+  for (d = 0; d < 3; d++) {
+    tsr_dtype dtype = check_float_dtypes[d];
+    add(table, PARAMS(.m = 4, .n = 3, .k = 5001, .dtype = dtype));
+    add(table, PARAMS(.m = 1, .n = 2, .k = 20011, .dtype = dtype, .view_b = CHECK_TRANSPOSED));
+    add(table, PARAMS(.m = 300, .n = 129, .k = 67, .dtype = dtype, .bias = BIAS_ROW));
+    add(table, PARAMS(.m = 129, .n = 512, .k = 128, .dtype = dtype, .view_b = CHECK_TRANSPOSED, .data_a = CHECK_INTEGER,
+                      .data_b = CHECK_INTEGER));
+    add(table,
+        PARAMS(.m = 128, .n = 128, .k = 128, .dtype = dtype, .activation = TSR_ACTIVATION_RELU, .bias = BIAS_ROW));
+    add(table, PARAMS(.m = 2053, .n = 3, .k = 5, .dtype = dtype, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
+  }
+  /* beyond what many drivers let one binding reach: 140,001 * 256 * 4 bytes */
+  add(table, PARAMS(.m = 1, .n = 140001, .k = 256, .view_b = CHECK_TRANSPOSED, .data_a = CHECK_INTEGER,
+                    .data_b = CHECK_INTEGER));
+}
+
+static void add_forms(check_table *table)
+{
+  static const int32_t views[] = {CHECK_DENSE,   CHECK_TRANSPOSED, CHECK_PADDED,
+                                  CHECK_STRIDED, CHECK_PADDED_T,   CHECK_OFFSET};
+  static const float alphas[] = {0.0f, -1.0f, 0.125f, 1e-3f, 3.0f};
+  int32_t d, i, j;
+
+  for (d = 0; d < 3; d++) {
+    for (i = 0; i < 5; i++) {
+      for (j = 0; j < BIAS_COUNT; j++) {
+        add(table, PARAMS(.m = 17, .n = 33, .k = 19, .dtype = check_float_dtypes[d], .activation = i, .bias = j,
+                          .batch = (i + j) % 2 ? BATCH_NONE : BATCH_3));
+      }
+    }
+    for (i = 0; i < COUNT_OF(views); i++) {
+      for (j = 0; j < COUNT_OF(views); j++) {
+        add(table, PARAMS(.m = 13, .n = 21, .k = 18, .dtype = check_float_dtypes[d], .view_a = views[i],
+                          .view_b = views[j], .batch = i == j ? BATCH_3 : BATCH_NONE));
+      }
+    }
+    for (i = 0; i < BATCH_0; i++) {
+      add(table, PARAMS(.m = 9, .n = 18, .k = 11, .dtype = check_float_dtypes[d], .batch = i, .bias = BIAS_FULL));
+      add(table, PARAMS(.m = 1, .n = 33, .k = 16, .dtype = check_float_dtypes[d], .batch = i, .bias = BIAS_ROW,
+                        .view_b = CHECK_TRANSPOSED));
+      add(table, PARAMS(.m = 4, .n = 7, .k = 8, .dtype = check_float_dtypes[d], .batch = i, .view_a = CHECK_HEADS,
+                        .view_b = CHECK_REVERSED));
+    }
+    add(table, PARAMS(.m = 5, .n = 6, .k = 7, .dtype = check_float_dtypes[d], .view_a = CHECK_BROADCAST));
+    add(table, PARAMS(.m = 5, .n = 6, .k = 7, .dtype = check_float_dtypes[d], .view_b = CHECK_BROADCAST));
+    add(table, PARAMS(.m = 5, .n = 66, .k = 7, .dtype = check_float_dtypes[d], .view_b = CHECK_BROADCAST_LAST));
+    add(table, PARAMS(.m = 5, .n = 6, .k = 70, .dtype = check_float_dtypes[d], .view_a = CHECK_BROADCAST_LAST));
+    add(table, PARAMS(.m = 20, .n = 20, .k = 20, .dtype = check_float_dtypes[d], .view_a = CHECK_SCALAR,
+                      .view_b = CHECK_SCALAR));
+  }
+  for (i = 0; i < COUNT_OF(alphas); i++) {
+    add(table, PARAMS(.m = 6, .n = 20, .k = 9, .alpha = alphas[i], .bias = BIAS_ROW));
+    add(table, PARAMS(.m = 1, .n = 67, .k = 65, .alpha = alphas[i], .dtype = TSR_BF16, .activation = 1 + i % 4));
+  }
+}
+
+static void add_empty(check_table *table)
+{
+  int32_t i, bias;
+
+  for (i = 0; i < 4; i++) {
+    for (bias = BIAS_NONE; bias <= BIAS_ROW; bias++) {
+      add(table, PARAMS(.m = i == 0 ? 0 : 5, .n = i == 1 ? 0 : 7, .k = i == 2 ? 0 : 3, .bias = bias,
+                        .batch = i == 3 ? BATCH_0 : BATCH_NONE));
+    }
+  }
+  add(table, PARAMS(.m = 17, .n = 65, .k = 0, .bias = BIAS_FULL, .activation = TSR_ACTIVATION_GELU_ERF));
+  add(table, PARAMS(.m = 1, .n = 65, .k = 0, .bias = BIAS_ROW, .activation = TSR_ACTIVATION_SILU));
+  add(table, PARAMS(.m = 3, .n = 4, .k = 0, .batch = BATCH_2X3, .dtype = TSR_F16));
+}
+
+static void add_values(check_table *table)
+{
+  static const int32_t data[][2] = {
+      {CHECK_LARGE, CHECK_NORMAL}, {CHECK_BIG, CHECK_BIG},          {CHECK_TINY, CHECK_NORMAL},
+      {CHECK_MIXED, CHECK_MIXED},  {CHECK_CANCEL, CHECK_ASCENDING}, {CHECK_ZERO, CHECK_NORMAL},
+      {CHECK_INF, CHECK_NORMAL},   {CHECK_NAN, CHECK_NORMAL},       {CHECK_NORMAL, CHECK_EXTREME},
+      {CHECK_NORMAL, CHECK_TINY},  {CHECK_NORMAL, CHECK_SPECIAL},   {CHECK_INF, CHECK_ZERO},
+      {CHECK_NORMAL, CHECK_INF},   {CHECK_NORMAL, CHECK_NAN},       {CHECK_INTEGER, CHECK_INTEGER},
+  };
+  int32_t i, d;
+
+  for (i = 0; i < COUNT_OF(data); i++) {
+    for (d = 0; d < 3; d++) {
+      add(table, PARAMS(.m = 35, .n = 18, .k = 21, .dtype = check_float_dtypes[d], .data_a = data[i][0],
+                        .data_b = data[i][1]));
+      add(table, PARAMS(.m = 1, .n = 70, .k = 33, .dtype = check_float_dtypes[d], .data_a = data[i][0],
+                        .data_b = data[i][1], .view_b = CHECK_TRANSPOSED));
+    }
+  }
+  for (i = 0; i < 5; i++) {
+    add(table, PARAMS(.m = 7, .n = 18, .k = 5, .activation = i, .data_a = CHECK_INF, .data_b = CHECK_POSITIVE));
+    add(table, PARAMS(.m = 7, .n = 18, .k = 5, .activation = i, .data_a = CHECK_LARGE, .data_b = CHECK_NORMAL));
+    add(table, PARAMS(.m = 7, .n = 18, .k = 1, .activation = i, .data_a = CHECK_WIDE, .data_b = CHECK_UNIFORM));
+  }
+}
+
+static void add_perf(check_table *table)
+{
+  static const int32_t sizes[][3] = {{1, 256, 256},   {1, 1024, 256},  {1, 256, 1024},  {1, 16000, 256},
+                                     {4, 16000, 256}, {16, 256, 256},  {64, 256, 256},  {64, 1024, 256},
+                                     {64, 256, 1024}, {256, 256, 256}, {256, 512, 512}, {512, 512, 512},
+                                     {512, 2048, 512}};
+  int32_t i, d;
+
+  for (i = 0; i < COUNT_OF(sizes); i++) {
+    for (d = 0; d < 3; d++) {
+      add(table, PARAMS(.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .dtype = check_float_dtypes[d],
+                        .bias = BIAS_ROW, .view_b = CHECK_TRANSPOSED));
+    }
+  }
+  add(table, PARAMS(.m = 64, .n = 64, .k = 32, .batch = BATCH_2X3));
+}
+
+void check_cases_matmul(check_table *table)
+{
+  if (table->perf) {
+    add_perf(table);
+    return;
+  }
+  add_sizes(table);
+  add_vectors(table);
+  add_forms(table);
+  add_empty(table);
+  add_values(table);
+}

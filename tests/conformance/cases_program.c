@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cases of several lines: memory that is used again, hazards between lines, states over several runs, and operators
+ * against what they are short for.
+ *
+ * Those of whole numbers are exact: one stale or missing write shows as another number. The others carry their bounds from
+ * line to line (bounds.c).
+ */
+#include <stdio.h>
+
+#include "tests/conformance/cases.h"
+
+typedef struct params {
+  int32_t rows, columns, depth, runs, own, form;
+} params;
+
+static tsr_ref whole_numbers(check_build *build, int32_t kind, tsr_shape shape)
+{
+  return check_operand(build, kind, TSR_F32, shape, CHECK_DENSE, CHECK_FILL(.data = CHECK_INTEGER));
+}
+
+/* Sums along a chain, every other line through a transposed view: two temporaries take turns in the same memory. */
+static void build_sums(check_build *build, const void *data)
+{
+  const params *p = data;
+  tsr_program *program = build->program;
+  tsr_ref x = whole_numbers(build, TSR_STORAGE_INPUT, TSR_SHAPE(p->rows, p->columns)), c[2];
+  int32_t i;
+
+  c[0] = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(p->columns, p->rows));
+  c[1] = whole_numbers(build, TSR_STORAGE_INPUT, TSR_SHAPE(p->rows, p->columns));
+  for (i = 0; i < p->depth; i++) {
+    x = tsr_add(program, tsr_transpose(program, x, 0, 1), c[i % 2]);
+  }
+  tsr_output(program, "y", x);
+}
+
+/* Many results alive at once, then added in pairs: what is still needed must not be overwritten. */
+static void build_tree(check_build *build, const void *data)
+{
+  const params *p = data;
+  tsr_program *program = build->program;
+  tsr_ref x = whole_numbers(build, TSR_STORAGE_INPUT, TSR_SHAPE(p->rows, p->columns)), leaf[32];
+  int32_t i, n = p->depth > 32 ? 32 : p->depth;
+
+  for (i = 0; i < n; i++) {
+    leaf[i] = tsr_mul(program, tsr_slice(program, x, 0, i % p->rows, 1), tsr_slice(program, x, 0, 0, p->rows - i % 2));
+  }
+  for (; n > 1; n = (n + 1) / 2) {
+    for (i = 0; i < n / 2; i++) {
+      tsr_ref a = tsr_reduce_sum(program, leaf[i], i % 2), b = tsr_reduce_sum(program, leaf[n - 1 - i], (i + 1) % 2);
+      leaf[i] = tsr_add(program, tsr_slice(program, a, 0, 0, 1), tsr_slice(program, b, 0, 0, 1));
+    }
+  }
+  tsr_output(program, "y", leaf[0]);
+}
+
+/* Rows are ranked, the ranks looked up in a table of whole numbers, summed, multiplied: one round of different operators after
+ * another, each wholly dependent on the one before. The numbers stay small, because only ranks go on to the next round. */
+static void build_ranks(check_build *build, const void *data)
+{
+  const params *p = data;
+  tsr_program *program = build->program;
+  tsr_ref x = whole_numbers(build, TSR_STORAGE_INPUT, TSR_SHAPE(p->rows, p->columns));
+  tsr_ref table = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(p->columns, p->columns));
+  tsr_ref weight = check_operand(build, TSR_STORAGE_CONSTANT, TSR_BF16, TSR_SHAPE(p->columns, p->columns),
+                                 CHECK_TRANSPOSED, CHECK_FILL(.data = CHECK_INTEGER));
+  tsr_ref first = x, indices, looked_up;
+  int32_t i, k = p->columns < 5 ? p->columns : 5;
+
+  for (i = 0; i < p->depth; i++) {
+    tsr_scope_push(program, "round%d", (int)i);
+    x = tsr_matmul(program, x, weight, TSR_NONE, 1.0f, TSR_ACTIVATION_RELU);
+    x = tsr_add(program, x, first);
+    (void)tsr_topk(program, x, k, &indices);
+    looked_up = tsr_embedding(program, table, indices, 1.0f);
+    x = tsr_reshape(program, tsr_reduce_sum(program, looked_up, 2), TSR_SHAPE(p->rows, p->columns));
+    tsr_scope_pop(program);
+  }
+  tsr_output(program, "y", x);
+  tsr_output(program, "indices", indices);
+}
+
+/* A state is read, written, read again, written again in one run: reads must not overtake writes, nor the other way. */
+static void build_turns(check_build *build, const void *data)
+{
+  const params *p = data;
+  tsr_program *program = build->program;
+  tsr_ref state = whole_numbers(build, TSR_STORAGE_STATE, TSR_SHAPE(p->rows, p->columns));
+  tsr_ref x = whole_numbers(build, TSR_STORAGE_INPUT, TSR_SHAPE(p->rows, p->columns)), before, after;
+  tsr_ref total = TSR_NONE;
+  int32_t i;
+
+  for (i = 0; i < p->depth; i++) {
+    before = tsr_reduce_sum(program, state, 1 + i % 2); /* [1, columns] or [rows, 1] */
+    tsr_update(program, state, x);
+    after = tsr_add(program, state, x);
+    tsr_update(program, tsr_slice(program, state, 0, i % p->rows, 1), tsr_slice(program, after, 0, 0, 1));
+    before = tsr_add(program, state, before);
+    total = total == TSR_NONE ? before : tsr_add(program, total, before);
+  }
+  tsr_output(program, "y", total);
+}
+
+/* Greedy decoding in small: the token chosen in one run is looked up in the next; what was looked up is kept at a growing
+ * position. Whole numbers throughout. */
+static void build_decode(check_build *build, const void *data)
+{
+  static const int32_t start[] = {0};
+  const params *p = data;
+  const int32_t vocabulary = 3 * p->columns;
+  tsr_program *program = build->program;
+  tsr_ref token, history, table, weight, position, x, logits, indices;
+
+  token = check_operand(build, TSR_STORAGE_STATE, TSR_I32, TSR_SHAPE(p->rows, 1), CHECK_DENSE,
+                        CHECK_FILL(.low = 0, .high = vocabulary - 1));
+  history = whole_numbers(build, TSR_STORAGE_STATE, TSR_SHAPE(p->rows, p->depth, p->columns));
+  table = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(vocabulary, p->columns));
+  weight = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(p->columns, vocabulary));
+  position = check_integers(build, start, 1, 1);
+  x = tsr_embedding(program, table, token, 1.0f);
+  history = tsr_append(program, history, x, position);
+  x = tsr_reshape(program, tsr_reduce_sum(program, history, 2), TSR_SHAPE(p->rows, p->columns));
+  logits = tsr_product(program, x, weight);
+  (void)tsr_topk(program, logits, 1, &indices);
+  tsr_update(program, token, indices);
+  tsr_output(program, "logits", logits);
+  tsr_output(program, "token", indices);
+}
+
+/* Attention over a cache that grows by a position a run. form 0: causal; 1: causal, with rows. */
+static void build_cache(check_build *build, const void *data)
+{
+  static const int32_t start[] = {0};
+  const params *p = data;
+  const int32_t heads = 2, width = p->columns;
+  tsr_program *program = build->program;
+  tsr_shape cache = TSR_SHAPE(p->rows, p->depth, heads, width), step = TSR_SHAPE(p->rows, 1, heads, width);
+  tsr_attention_args args = {.alpha = 0.25f, .masking = {.causal = 1}};
+  tsr_ref k = check_operand(build, TSR_STORAGE_STATE, TSR_F32, cache, CHECK_DENSE, CHECK_FILL(.data = CHECK_NAN));
+  tsr_ref v = check_operand(build, TSR_STORAGE_STATE, TSR_F32, cache, CHECK_DENSE, CHECK_FILL(.data = CHECK_NAN));
+
+  args.masking.position = check_integers(build, start, 1, 1);
+  args.q = check_input(build, step, CHECK_NORMAL);
+  args.k = tsr_append(program, k, check_input(build, step, CHECK_NORMAL), args.masking.position);
+  args.v = tsr_append(program, v, check_input(build, step, CHECK_NORMAL), args.masking.position);
+  if (p->form == 1) {
+    args.rows = check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(p->rows, p->depth), CHECK_DENSE,
+                              CHECK_FILL(.low = 0, .high = p->rows - 1));
+  }
+  tsr_output(program, "y", tsr_attention(program, &args));
+}
+
+/* Attention and the lines that it is short for, and their difference. */
+static void build_unfused(check_build *build, const void *data)
+{
+  static const int32_t lengths[] = {3, 1000, 1, 17, 0};
+  static const int32_t positions[] = {4, 0, 2, 30, 1};
+  const params *p = data;
+  const int32_t batch = 2, heads = 3, width = 16;
+  tsr_program *program = build->program;
+  tsr_masking masking = {.causal = p->form & 1};
+  tsr_attention_args args = {.alpha = 0.25f};
+  tsr_ref scores, weights, unfused_weights, y, unfused, difference, minus_one;
+
+  args.q = check_input(build, TSR_SHAPE(batch, p->rows, heads, width), CHECK_NORMAL);
+  args.k = check_input(build, TSR_SHAPE(batch, p->columns, heads, width), CHECK_NORMAL);
+  args.v = check_input(build, TSR_SHAPE(batch, p->columns, heads, width), CHECK_NORMAL);
+  if (p->form & 2) {
+    masking.lengths = check_integers(build, lengths + p->depth, batch, 0);
+  }
+  if (p->form & 1) {
+    masking.position = check_integers(build, positions + p->depth, batch, 0);
+  }
+  if (p->form & 4) {
+    masking.relative = check_input(build, TSR_SHAPE(16, heads), CHECK_NORMAL);
+    masking.max_distance = 40;
+    masking.bidirectional = p->form & 1;
+  }
+  if (p->form & 8) {
+    masking.additive = check_input(build, TSR_SHAPE(batch, 1, 1, p->columns), CHECK_NEGINF);
+  }
+  minus_one = check_input(build, TSR_SHAPE(1), CHECK_MINUS_ONE);
+  args.masking = masking;
+  args.weights = &weights;
+  y = tsr_attention(program, &args);
+  scores = tsr_matmul(program, tsr_transpose(program, args.q, 1, 2),
+                      tsr_permute(program, args.k, (const int32_t[]){0, 2, 3, 1}), TSR_NONE, args.alpha,
+                      TSR_ACTIVATION_NONE);
+  unfused_weights = tsr_softmax(program, tsr_mask(program, scores, &masking), TSR_NONE);
+  unfused = tsr_product(program, unfused_weights, tsr_transpose(program, args.v, 1, 2));
+  difference = tsr_mul(program, tsr_transpose(program, unfused, 1, 2), minus_one);
+  tsr_output(program, "difference", tsr_add(program, y, difference));
+  tsr_output(program, "fused", y);
+  tsr_output(program, "unfused", unfused);
+  tsr_output(program, "weights", weights);
+  tsr_output(program, "unfused_weights", unfused_weights);
+}
+
+static tsr_ref dense(check_build *build, tsr_ref x, int32_t from, int32_t to, tsr_dtype dtype, int32_t activation)
+{
+  tsr_ref weight = check_operand(build, TSR_STORAGE_CONSTANT, dtype, TSR_SHAPE(from, to), CHECK_TRANSPOSED,
+                                 CHECK_FILL(.data = CHECK_UNIFORM));
+  tsr_ref bias = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(to), CHECK_DENSE,
+                               CHECK_FILL(.data = CHECK_UNIFORM));
+
+  return tsr_matmul(build->program, x, weight, bias, 0.25f, activation);
+}
+
+static tsr_ref norm(check_build *build, tsr_ref x, int32_t width)
+{
+  check_fill fill = CHECK_FILL(.data = CHECK_POSITIVE);
+  tsr_ref gain = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(width), CHECK_DENSE, fill);
+  tsr_ref bias = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(width), CHECK_DENSE, fill);
+
+  return tsr_layernorm(build->program, x, gain, bias, 1e-5f);
+}
+
+/* A pre-norm layer of an encoder. form: the weights' type. */
+static void build_layer(check_build *build, const void *data)
+{
+  static const int32_t lengths[] = {3, 9};
+  const params *p = data;
+  const int32_t batch = 2, heads = 2, d_model = p->columns, d_ff = 2 * p->columns;
+  const tsr_dtype dtype = check_float_dtypes[p->form];
+  tsr_program *program = build->program;
+  tsr_shape split = TSR_SHAPE(batch, p->rows, heads, d_model / heads), flat = TSR_SHAPE(batch, p->rows, d_model);
+  tsr_attention_args args = {.alpha = 0.25f};
+  tsr_ref x = check_input(build, flat, CHECK_NORMAL), h;
+  int32_t i;
+
+  args.masking.lengths = check_integers(build, lengths, batch, 0);
+  for (i = 0; i < p->depth; i++) {
+    tsr_scope_push(program, "layer%d", (int)i);
+    h = norm(build, x, d_model);
+    args.q = tsr_reshape(program, dense(build, h, d_model, d_model, dtype, TSR_ACTIVATION_NONE), split);
+    args.k = tsr_reshape(program, dense(build, h, d_model, d_model, dtype, TSR_ACTIVATION_NONE), split);
+    args.v = tsr_reshape(program, dense(build, h, d_model, d_model, dtype, TSR_ACTIVATION_NONE), split);
+    h = tsr_reshape(program, tsr_attention(program, &args), flat);
+    x = tsr_add(program, x, dense(build, h, d_model, d_model, dtype, TSR_ACTIVATION_NONE));
+    h = norm(build, x, d_model);
+    h = dense(build, h, d_model, d_ff, dtype, 1 + i % 4);
+    x = tsr_add(program, x, dense(build, h, d_ff, d_model, dtype, TSR_ACTIVATION_NONE));
+    tsr_scope_pop(program);
+  }
+  tsr_output(program, "y", x);
+}
+
+/* Outputs that are no results: an input, a constant, a view, twice the same. */
+static void build_outputs(check_build *build, const void *data)
+{
+  const params *p = data;
+  tsr_program *program = build->program;
+  tsr_ref x = whole_numbers(build, TSR_STORAGE_INPUT, TSR_SHAPE(p->rows, p->columns));
+  tsr_ref c = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(p->columns));
+  tsr_ref y = tsr_add(program, x, c);
+
+  tsr_output(program, "input", x);
+  tsr_output(program, "constant", c);
+  tsr_output(program, "result", y);
+  tsr_output(program, "again", y);
+  tsr_output(program, "view", tsr_transpose(program, y, 0, 1));
+  tsr_output(program, "part", tsr_slice(program, y, 1, p->columns / 2, p->columns - p->columns / 2));
+}
+
+static void add(check_table *table, const char *name, void (*build)(check_build *, const void *), params p)
+{
+  check_case *test =
+      check_table_add(table, 0, build, &p, sizeof(p), "%s(rows=%d,columns=%d,depth=%d,form=%d,runs=%d,own=%d)", name,
+                      (int)p.rows, (int)p.columns, (int)p.depth, (int)p.form, (int)p.runs, (int)p.own);
+
+  if (test) {
+    test->runs = p.runs;
+    test->own = p.own;
+  }
+}
+
+void check_cases_program(check_table *table)
+{
+  static const int32_t sizes[][2] = {{1, 5}, {5, 7}, {33, 18}, {64, 64}, {129, 67}, {257, 255}};
+  int32_t i, own;
+
+  if (table->perf) {
+    return;
+  }
+  for (i = 0; i < COUNT_OF(sizes); i++) {
+    const int32_t rows = sizes[i][0], columns = sizes[i][1];
+    for (own = 0; own < 2; own++) {
+      add(table, "chain_of_sums", build_sums, (params){rows, columns, 30, 2, own, 0});
+      add(table, "tree_of_sums", build_tree, (params){rows, columns, 20, 1, own, 0});
+      add(table, "chain_of_ranks", build_ranks, (params){rows, columns > 64 ? 64 : columns, 6, 2, own, 0});
+      add(table, "state_turns", build_turns, (params){rows, columns, 10, 3, own, 0});
+      add(table, "outputs", build_outputs, (params){rows, columns, 1, 2, own, 0});
+    }
+    add(table, "decode", build_decode, (params){1 + i % 5, 8 + 9 * i, 12, 10, i % 2, 0});
+    add(table, "cache", build_cache, (params){1 + i % 4, 8 << i % 4, 20, 20, i % 2, 0});
+    add(table, "cache", build_cache, (params){4, 8 << i % 4, 9, 12, i % 2, 1});
+  }
+  for (i = 0; i < 16; i++) {
+    add(table, "attention_unfused", build_unfused, (params){7, 19, i % 4, 1, 0, i});
+    add(table, "attention_unfused", build_unfused, (params){1, 65, i % 4, 1, 0, i});
+  }
+  for (i = 0; i < 3; i++) {
+    add(table, "layer", build_layer, (params){9, 16, 1, 1, 0, i});
+    add(table, "layer", build_layer, (params){5, 32, 2, 2, 1, i});
+    add(table, "layer", build_layer, (params){33, 64, 1, 1, 0, i});
+  }
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which operators, operands, types and attributes the cases execute, against what the operator table offers.
+ */
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/conformance/conformance.h"
+
+static const tsr_dtype dtypes[] = {TSR_F32, TSR_F16, TSR_BF16, TSR_I8, TSR_I32};
+#define N_DTYPES ((int32_t)(sizeof(dtypes) / sizeof(dtypes[0])))
+
+static const char *const activation_names[] = {"none", "relu", "gelu_erf", "gelu_tanh", "silu"};
+
+static tsr_status add_item(check_coverage *coverage, int32_t op, const char *format, ...) TSR_PRINTF(3, 4);
+
+static tsr_status add_item(check_coverage *coverage, int32_t op, const char *format, ...)
+{
+  check_item *item;
+  va_list arguments;
+  int32_t capacity;
+
+  if (coverage->count == coverage->capacity) {
+    capacity = coverage->capacity ? 2 * coverage->capacity : 64;
+    item = realloc(coverage->item, (size_t)capacity * sizeof(*item));
+    if (!item) {
+      return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the coverage table");
+    }
+    coverage->item = item;
+    coverage->capacity = capacity;
+  }
+  item = &coverage->item[coverage->count++];
+  memset(item, 0, sizeof(*item));
+  item->op = op;
+  va_start(arguments, format);
+  vsnprintf(item->name, sizeof(item->name), format, arguments);
+  va_end(arguments);
+  return TSR_OK;
+}
+
+static tsr_status add_slots(check_coverage *coverage, int32_t op, const tsr_op_info *info, const tsr_slot_info *slot)
+{
+  tsr_status status = TSR_OK;
+  int32_t i;
+
+  for (; slot->name && !status; slot++) {
+    for (i = 0; i < N_DTYPES && !status; i++) {
+      if (slot->dtypes & 1u << dtypes[i]) {
+        status = add_item(coverage, op, "%s.%s:%s", info->name, slot->name, tsr_dtype_name(dtypes[i]));
+      }
+    }
+    if (slot->optional && !status) {
+      status = add_item(coverage, op, "%s.%s:absent", info->name, slot->name);
+    }
+  }
+  return status;
+}
+
+static int has_masking(int32_t op)
+{
+  return op == TSR_OP_MASK || op == TSR_OP_ATTENTION;
+}
+
+static int has_activation(int32_t op, int32_t activation)
+{
+  return op == TSR_OP_MATMUL ||
+         (op == TSR_OP_GELU && (activation == TSR_ACTIVATION_GELU_ERF || activation == TSR_ACTIVATION_GELU_TANH));
+}
+
+static tsr_status add_operator(check_coverage *coverage, int32_t op, const tsr_op_info *info)
+{
+  tsr_status status = add_item(coverage, op, "%s", info->name);
+  int32_t i;
+
+  if (!status) {
+    status = add_slots(coverage, op, info, info->in);
+  }
+  if (!status) {
+    status = add_slots(coverage, op, info, info->out);
+  }
+  for (i = TSR_ACTIVATION_NONE; i <= TSR_ACTIVATION_SILU && !status; i++) {
+    if (has_activation(op, i)) {
+      status = add_item(coverage, op, "%s/activation=%s", info->name, activation_names[i]);
+    }
+  }
+  for (i = 0; i < 2 && has_masking(op) && !status; i++) {
+    status = add_item(coverage, op, "%s/causal=%d", info->name, (int)i);
+    if (!status) {
+      status = add_item(coverage, op, "%s/bidirectional=%d", info->name, (int)i);
+    }
+  }
+  return status;
+}
+
+tsr_status check_coverage_create(check_coverage *coverage, const char *glob)
+{
+  const tsr_op_info *info;
+  tsr_status status = TSR_OK;
+  int32_t op;
+
+  memset(coverage, 0, sizeof(*coverage));
+  for (op = 1; op < TSR_OP_COUNT && !status; op++) {
+    info = tsr_op_describe(op);
+    if (info && (!glob || fnmatch(glob, info->name, 0) == 0)) {
+      status = add_operator(coverage, op, info);
+    }
+  }
+  if (status) {
+    check_coverage_finish(coverage);
+  }
+  return status;
+}
+
+void check_coverage_finish(check_coverage *coverage)
+{
+  free(coverage->item);
+  memset(coverage, 0, sizeof(*coverage));
+}
+
+static void note(check_coverage *coverage, const char *format, ...) TSR_PRINTF(2, 3);
+
+static void note(check_coverage *coverage, const char *format, ...)
+{
+  char name[sizeof(coverage->item->name)];
+  va_list arguments;
+  int32_t i;
+
+  va_start(arguments, format);
+  vsnprintf(name, sizeof(name), format, arguments);
+  va_end(arguments);
+  for (i = 0; i < coverage->count; i++) {
+    if (strcmp(coverage->item[i].name, name) == 0) {
+      coverage->item[i].seen++;
+      return;
+    }
+  }
+}
+
+static void note_slots(check_coverage *coverage, const tsr_program_desc *program, const tsr_op_info *info,
+                       const tsr_slot_info *slot, const int32_t *tensor)
+{
+  for (; slot->name; slot++, tensor++) {
+    if (*tensor) {
+      note(coverage, "%s.%s:%s", info->name, slot->name, tsr_dtype_name(tsr_tensor_at(program, *tensor)->dtype));
+    } else {
+      note(coverage, "%s.%s:absent", info->name, slot->name);
+    }
+  }
+}
+
+void check_coverage_note(check_coverage *coverage, const tsr_program *program)
+{
+  const tsr_program_desc *desc = tsr_program_describe(program);
+  const tsr_line_desc *line;
+  const tsr_op_info *info;
+  int32_t i;
+
+  for (i = 0; i < desc->n_lines; i++) {
+    line = tsr_line_at(desc, i);
+    info = tsr_op_describe(line->op);
+    note(coverage, "%s", info->name);
+    note_slots(coverage, desc, info, info->in, line->in);
+    note_slots(coverage, desc, info, info->out, line->out);
+    if (has_activation(line->op, line->attributes.activation)) {
+      note(coverage, "%s/activation=%s", info->name, activation_names[line->attributes.activation]);
+    }
+    if (has_masking(line->op)) {
+      note(coverage, "%s/causal=%d", info->name, (int)line->attributes.causal);
+      if (line->in[line->op == TSR_OP_MASK ? 4 : 6]) {
+        note(coverage, "%s/bidirectional=%d", info->name, (int)line->attributes.bidirectional);
+      }
+    }
+  }
+}
+
+double check_coverage_fraction(const check_coverage *coverage)
+{
+  int32_t i, seen = 0;
+
+  for (i = 0; i < coverage->count; i++) {
+    seen += coverage->item[i].seen > 0;
+  }
+  return coverage->count ? (double)seen / (double)coverage->count : 1.0;
+}
