@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera check: every operator of every device against the reference.
+ */
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/conformance/conformance.h"
+#include "tools/tessera/common.h"
+
+static const char help[] =
+    "Usage: tessera check [OPTION]...\n"
+    "\n"
+    "Runs a table of cases on each device and holds the results against the reference backend:\n"
+    "NaN and infinities first, then each element against an error bound derived from what the\n"
+    "reference computed, then all elements together; outputs are guarded on both sides, and a\n"
+    "second run must give the same bits.\n"
+    "\n"
+    "  --devices A,B  the devices to check (default: all that are found but the reference).\n"
+    "                 Each is compared with the reference, which is there without being named;\n"
+    "                 named alone, it is compared with itself\n"
+    "  --ops GLOB     only cases whose operator's name matches, such as 'softmax' or '*norm'\n"
+    "  --case NAME    only the case of this name, exactly as it is printed\n"
+    "  --seed N       where the operands' random numbers start (default 1)\n"
+    "  --mode MODE    test      run the cases and compare (default)\n"
+    "                 coverage  the same, and fail unless every operator, each of its operands\n"
+    "                           present and absent, in each type, and each attribute was executed\n"
+    "                 support   ask the devices which cases they can execute; run nothing\n"
+    "                 perf      time the cases of the perf table: a run's median, as the host sees\n"
+    "                           it and as the device's own profile has it\n"
+    "  --list         print the names of the cases and stop\n"
+    "  --verbose      print each case, and the largest error per operator as a share of its bound\n"
+    "  --json         print JSON, one object a line; the last is\n"
+    "                 {\"cases\":N,\"failed\":N,\"unsupported\":N,\"coverage\":F}, summed over the devices;\n"
+    "                 F is the smallest device's, 0 to 1\n"
+    "  --help         print this text\n"
+    "\n"
+    "A case that a device does not support is reported, and counts as neither passed nor failed.\n"
+    "\n"
+    "Exit code: 0 if no case failed; 1 if one did, if an operator has no case at all, or, with\n"
+    "--mode coverage, if something was not executed; others as in `tessera help`.\n";
+
+enum { MODE_TEST, MODE_COVERAGE, MODE_SUPPORT, MODE_PERF };
+
+typedef struct request {
+  const char *ops;
+  const char *only; /* --case */
+  int64_t seed;
+  int32_t mode;
+  int list, verbose, as_json;
+} request;
+
+/* What came of one device. */
+typedef struct subject {
+  check_device device;
+  const char *name;
+  check_coverage coverage;
+  int32_t cases, failed, unsupported;
+  double worst[TSR_OP_COUNT]; /* error / bound; [0]: programs */
+  double nmse[TSR_OP_COUNT];
+  int64_t free_elements[TSR_OP_COUNT];
+} subject;
+
+typedef struct session {
+  request request;
+  tsr_runtime *runtime;
+  check_table table;
+  check_device reference;
+  check_coverage offered; /* what the cases contain, whatever devices support */
+  subject *subjects;
+  int32_t n_subjects;
+  tsr_cli_progress progress;
+} session;
+
+/* ---- choosing ---------------------------------------------------------------------------------------------------- */
+
+static int selected(const request *r, const check_case *test)
+{
+  char family[64];
+
+  if (test->perf != (r->mode == MODE_PERF)) {
+    return 0;
+  }
+  if (r->only) {
+    return strcmp(r->only, test->name) == 0;
+  }
+  snprintf(family, sizeof(family), "%.*s", (int)strcspn(test->name, "("), test->name);
+  return !r->ops || fnmatch(r->ops, family, 0) == 0;
+}
+
+static int32_t count_selected(const session *s)
+{
+  int32_t i, n = 0;
+
+  for (i = 0; i < s->table.count; i++) {
+    n += selected(&s->request, &s->table.test[i]);
+  }
+  return n;
+}
+
+static int open_device(session *s, const char *name, check_device *device)
+{
+  tsr_device *opened;
+  int code = tsr_cli_device(s->runtime, name, &opened);
+
+  return code ? code : tsr_cli_fail(check_device_init(device, opened));
+}
+
+static int is_reference(const session *s, const char *name)
+{
+  tsr_device_info info;
+  int32_t i;
+
+  for (i = 0; i < tsr_runtime_device_count(s->runtime); i++) {
+    if (tsr_runtime_device_info(s->runtime, i, &info) == TSR_OK && strcmp(info.backend, "reference") == 0) {
+      const size_t length = strlen(info.backend);
+      if (strcmp(info.name, name) == 0 ||
+          (strncmp(name, "reference", length) == 0 && (!name[length] || name[length] == ':'))) {
+        return 1;
+      }
+    }
+  }
+  return 0;
+}
+
+static int add_subject(session *s, const char *name)
+{
+  subject *added = &s->subjects[s->n_subjects];
+  int code;
+
+  memset(added, 0, sizeof(*added));
+  code = open_device(s, name, &added->device);
+  if (!code) {
+    added->name = tsr_device_name(added->device.device);
+    s->n_subjects++; /* from here on session_finish closes it */
+    code = tsr_cli_fail(check_coverage_create(&added->coverage, s->request.ops));
+  }
+  return code;
+}
+
+/* Opens the devices named, or all that were found but the reference. */
+static int open_subjects(session *s, char **names, int32_t n_names)
+{
+  const int32_t n_found = tsr_runtime_device_count(s->runtime);
+  int32_t i, n_others = 0;
+  tsr_device_info info;
+  int code = TSR_EXIT_OK;
+
+  s->subjects = calloc((size_t)(n_names > n_found ? n_names : n_found) + 1, sizeof(*s->subjects));
+  if (!s->subjects) {
+    return tsr_cli_no_memory();
+  }
+  for (i = 0; i < n_names; i++) {
+    n_others += !is_reference(s, names[i]);
+  }
+  for (i = 0; i < n_names && !code; i++) {
+    if (s->request.mode == MODE_PERF || s->request.mode == MODE_SUPPORT || !is_reference(s, names[i]) ||
+        n_others == 0) {
+      code = add_subject(s, names[i]);
+    }
+  }
+  for (i = 0; i < n_found && n_names == 0 && !code; i++) {
+    code = tsr_cli_fail(tsr_runtime_device_info(s->runtime, i, &info));
+    if (!code && !is_reference(s, info.name)) {
+      code = add_subject(s, info.name);
+    }
+  }
+  if (!code && s->n_subjects == 0) {
+    tsr_cli_error("check: no device was found beside the reference; `tessera devices` tells what was tried");
+    code = TSR_EXIT_DEVICE;
+  }
+  return code;
+}
+
+/* ---- reporting --------------------------------------------------------------------------------------------------- */
+
+/* What to type to run this case again on this device. */
+static void print_again(const session *s, const subject *device, const check_case *test)
+{
+  printf("  again: tessera check --devices %s --seed %lld --case '%s'\n", device->name, (long long)s->request.seed,
+         test->name);
+}
+
+static int report(session *s, const subject *device, const check_case *test, const check_result *result)
+{
+  static const char *const verdicts[] = {"passed", "FAILED", "unsupported"};
+  json_t *line;
+
+  if (result->verdict == CHECK_PASSED && !s->request.verbose) {
+    return TSR_EXIT_OK;
+  }
+  tsr_cli_progress_clear(&s->progress);
+  if (s->request.as_json) {
+    line = json_pack("{s:s, s:s, s:s, s:I, s:o, s:o, s:o}", "case", test->name, "device", device->name, "result",
+                     result->verdict == CHECK_FAILED ? "failed" : verdicts[result->verdict], "seed",
+                     (json_int_t)s->request.seed, "error_of_bound", tsr_cli_json_real(result->worst), "nmse",
+                     tsr_cli_json_real(result->nmse), "message",
+                     tsr_cli_json_text(result->message, strlen(result->message)));
+    return tsr_cli_json_print(line, 0);
+  }
+  if (result->verdict == CHECK_PASSED) {
+    printf("passed %s %s: error %.3f of the bound, nmse %.2g\n", device->name, test->name, result->worst, result->nmse);
+  } else {
+    printf("%s %s %s\n  %s\n", verdicts[result->verdict], device->name, test->name, result->message);
+  }
+  if (result->verdict == CHECK_FAILED) {
+    print_again(s, device, test);
+  }
+  return TSR_EXIT_OK;
+}
+
+/* Items not seen, as one line each. Returns how many. */
+static int32_t print_missing(const check_coverage *coverage, const char *what)
+{
+  int32_t i, missing = 0;
+
+  for (i = 0; i < coverage->count; i++) {
+    if (!coverage->item[i].seen) {
+      printf("%s: %s\n", what, coverage->item[i].name);
+      missing++;
+    }
+  }
+  return missing;
+}
+
+static int print_errors(const session *s)
+{
+  tsr_cli_table table;
+  int32_t i, op;
+  int code;
+
+  tsr_cli_table_init(&table, 5, 0x1c);
+  tsr_cli_table_cell(&table, "device");
+  tsr_cli_table_cell(&table, "operator");
+  tsr_cli_table_cell(&table, "error / bound");
+  tsr_cli_table_cell(&table, "nmse");
+  tsr_cli_table_cell(&table, "elements without a bound");
+  for (i = 0; i < s->n_subjects; i++) {
+    for (op = 0; op < TSR_OP_COUNT; op++) {
+      tsr_cli_table_cell(&table, "%s", s->subjects[i].name);
+      tsr_cli_table_cell(&table, "%s", op ? tsr_op_describe(op)->name : "(programs)");
+      tsr_cli_table_cell(&table, "%.4f", s->subjects[i].worst[op]);
+      tsr_cli_table_cell(&table, "%.2g", s->subjects[i].nmse[op]);
+      tsr_cli_table_cell(&table, "%lld", (long long)s->subjects[i].free_elements[op]);
+    }
+  }
+  code = tsr_cli_table_print(&table, stdout);
+  tsr_cli_table_finish(&table);
+  return code;
+}
+
+/* The last lines, and the exit code. */
+static int summarise(session *s)
+{
+  int32_t i, cases = 0, failed = 0, unsupported = 0, holes = 0;
+  double coverage = 1.0, fraction;
+  int code = TSR_EXIT_OK;
+
+  tsr_cli_progress_clear(&s->progress);
+  if (s->request.verbose && !s->request.as_json) {
+    code = print_errors(s);
+  }
+  for (i = 0; i < s->n_subjects; i++) {
+    subject *device = &s->subjects[i];
+    fraction = check_coverage_fraction(&device->coverage);
+    coverage = fmin(coverage, fraction);
+    cases += device->cases;
+    failed += device->failed;
+    unsupported += device->unsupported;
+    if (s->request.as_json) {
+      continue;
+    }
+    if (s->request.mode != MODE_TEST) {
+      char what[128];
+      snprintf(what, sizeof(what), "%s on %s", s->request.mode == MODE_SUPPORT ? "not supported" : "not executed",
+               device->name);
+      print_missing(&device->coverage, what);
+    }
+    printf("%s: %d cases, %d passed, %d failed, %d unsupported; coverage %.1f %% of %d items\n", device->name,
+           (int)device->cases, (int)(device->cases - device->failed - device->unsupported), (int)device->failed,
+           (int)device->unsupported, 100.0 * fraction, (int)device->coverage.count);
+  }
+  /* an operator without a case is a hole in the table, whatever the device; seen only when all cases are selected */
+  for (i = 0; i < s->offered.count && !s->request.only && s->request.mode != MODE_PERF; i++) {
+    if (!s->offered.item[i].seen) {
+      tsr_cli_error("check: no case for %s; add one to tests/conformance", s->offered.item[i].name);
+      holes++;
+    }
+  }
+  if (s->request.as_json && !code) {
+    code = tsr_cli_json_print(json_pack("{s:i, s:i, s:i, s:f}", "cases", (int)cases, "failed", (int)failed,
+                                        "unsupported", (int)unsupported, "coverage", coverage),
+                              JSON_COMPACT | JSON_REAL_PRECISION(6));
+  }
+  if (!code && (failed || holes || (s->request.mode == MODE_COVERAGE && coverage < 1.0))) {
+    code = TSR_EXIT_MISMATCH;
+  }
+  return code;
+}
+
+/* ---- modes ------------------------------------------------------------------------------------------------------- */
+
+static int test_case(session *s, const check_case *test)
+{
+  check_oracle *oracle = NULL;
+  check_result result;
+  tsr_status status = check_oracle_create(test, (uint64_t)s->request.seed, &s->reference, &oracle);
+  int32_t i;
+  int code = TSR_EXIT_OK;
+
+  if (oracle) {
+    check_coverage_note(&s->offered, check_oracle_program(oracle));
+  }
+  for (i = 0; i < s->n_subjects && !code; i++) {
+    subject *device = &s->subjects[i];
+    if (oracle) {
+      check_oracle_try(oracle, &device->device, &result);
+    } else {
+      memset(&result, 0, sizeof(result));
+      result.verdict = CHECK_FAILED;
+      snprintf(result.message, sizeof(result.message), "%s: %.900s", tsr_status_name(status), tsr_error_message());
+    }
+    device->cases++;
+    device->failed += result.verdict == CHECK_FAILED;
+    device->unsupported += result.verdict == CHECK_UNSUPPORTED;
+    if (result.verdict != CHECK_UNSUPPORTED && oracle) {
+      check_coverage_note(&device->coverage, check_oracle_program(oracle));
+    }
+    device->worst[test->op] = fmax(device->worst[test->op], result.worst);
+    device->nmse[test->op] = fmax(device->nmse[test->op], result.nmse);
+    device->free_elements[test->op] += result.free;
+    code = report(s, device, test, &result);
+  }
+  check_oracle_destroy(oracle);
+  return code;
+}
+
+/* Asks each device for each line of the case. */
+static int ask_case(session *s, const check_case *test)
+{
+  check_build build;
+  check_result result;
+  int32_t i, line;
+  char text[256];
+  int code = tsr_cli_fail(check_build_program(test, &build));
+
+  if (code) {
+    return code;
+  }
+  check_coverage_note(&s->offered, build.program);
+  for (i = 0; i < s->n_subjects && !code; i++) {
+    subject *device = &s->subjects[i];
+    memset(&result, 0, sizeof(result));
+    for (line = 0; line < tsr_program_line_count(build.program) && result.verdict == CHECK_PASSED; line++) {
+      if (!tsr_device_supports(device->device.device, build.program, line)) {
+        result.verdict = CHECK_UNSUPPORTED;
+        snprintf(result.message, sizeof(result.message), "%s",
+                 tsr_program_print_line(build.program, line, text, sizeof(text)));
+      }
+    }
+    device->cases++;
+    device->unsupported += result.verdict == CHECK_UNSUPPORTED;
+    if (result.verdict == CHECK_PASSED) {
+      check_coverage_note(&device->coverage, build.program);
+    }
+    code = result.verdict == CHECK_UNSUPPORTED ? report(s, device, test, &result) : TSR_EXIT_OK;
+  }
+  tsr_program_destroy(build.program);
+  return code;
+}
+
+static void time_cells(tsr_cli_table *table, const check_case *test, const subject *device, const check_time *time,
+                       double ratio)
+{
+  const double seconds = time->device > 0.0 ? time->device : time->seconds;
+
+  tsr_cli_table_cell(table, "%s", test->name);
+  tsr_cli_table_cell(table, "%s", device->name);
+  tsr_cli_table_cell(table, "%.1f", 1e6 * time->seconds);
+  if (time->device > 0.0) {
+    tsr_cli_table_cell(table, "%.1f", 1e6 * time->device);
+  } else {
+    tsr_cli_table_cell(table, "-");
+  }
+  tsr_cli_table_cell(table, "%.2f", 1e-9 * time->flops / seconds);
+  tsr_cli_table_cell(table, "%.2f", 1e-9 * time->bytes / seconds);
+  tsr_cli_table_cell(table, "%.2f", ratio);
+}
+
+static int measure_case(session *s, const check_case *test, tsr_cli_table *table)
+{
+  double first = 0.0;
+  check_time time;
+  int32_t i;
+  int code = TSR_EXIT_OK;
+
+  for (i = 0; i < s->n_subjects && !code; i++) {
+    subject *device = &s->subjects[i];
+    tsr_status status = check_measure(test, (uint64_t)s->request.seed, &device->device, &time);
+    device->cases++;
+    if (status == TSR_ERR_UNSUPPORTED) {
+      check_result result = {.verdict = CHECK_UNSUPPORTED};
+      snprintf(result.message, sizeof(result.message), "%.1000s", tsr_error_message());
+      device->unsupported++;
+      code = report(s, device, test, &result);
+      continue;
+    }
+    code = tsr_cli_fail(status);
+    if (code) {
+      break;
+    }
+    first = first > 0.0 ? first : time.seconds;
+    if (s->request.as_json) {
+      code = tsr_cli_json_print(json_pack("{s:s, s:s, s:f, s:o, s:f, s:f, s:f, s:i}", "case", test->name, "device",
+                                          device->name, "seconds", time.seconds, "device_seconds",
+                                          time.device > 0.0 ? json_real(time.device) : json_null(), "flops", time.flops,
+                                          "bytes", time.bytes, "speed_of_first", first / time.seconds, "repeats",
+                                          (int)time.repeats),
+                                0);
+    } else {
+      time_cells(table, test, device, &time, first / time.seconds);
+    }
+  }
+  return code;
+}
+
+static int run_cases(session *s)
+{
+  static const char *const columns[] = {
+      "case", "device", "host us", "device us", "GFLOP/s", "GB/s", "speed / first device's"};
+  const int32_t total = count_selected(s);
+  const int timed = s->request.mode == MODE_PERF;
+  tsr_cli_table table;
+  int32_t i, done = 0;
+  int code = TSR_EXIT_OK;
+
+  if (total == 0) {
+    return tsr_cli_usage("check", "no case is selected; `tessera check --list` prints the names");
+  }
+  tsr_cli_table_init(&table, 7, 0x7c);
+  for (i = 0; i < 7; i++) {
+    tsr_cli_table_cell(&table, "%s", columns[i]);
+  }
+  if (!s->request.as_json) {
+    printf("seed %lld, %d cases\n", (long long)s->request.seed, (int)total);
+  }
+  tsr_cli_progress_start(&s->progress, "checking");
+  for (i = 0; i < s->table.count && !code; i++) {
+    const check_case *test = &s->table.test[i];
+    if (!selected(&s->request, test)) {
+      continue;
+    }
+    tsr_cli_progress_update(&s->progress, done++, total);
+    if (timed) {
+      code = measure_case(s, test, &table);
+    } else {
+      code = s->request.mode == MODE_SUPPORT ? ask_case(s, test) : test_case(s, test);
+    }
+  }
+  tsr_cli_progress_clear(&s->progress);
+  if (timed && !s->request.as_json && !code) {
+    code = tsr_cli_table_print(&table, stdout);
+  }
+  tsr_cli_table_finish(&table);
+  return code ? code : summarise(s);
+}
+
+static void session_finish(session *s)
+{
+  int32_t i;
+
+  for (i = 0; i < s->n_subjects; i++) {
+    check_device_finish(&s->subjects[i].device);
+    check_coverage_finish(&s->subjects[i].coverage);
+  }
+  free(s->subjects);
+  check_device_finish(&s->reference);
+  check_coverage_finish(&s->offered);
+  check_table_finish(&s->table);
+  tsr_runtime_destroy(s->runtime);
+}
+
+static int list_cases(const session *s)
+{
+  int32_t i;
+
+  for (i = 0; i < s->table.count; i++) {
+    if (selected(&s->request, &s->table.test[i])) {
+      puts(s->table.test[i].name);
+    }
+  }
+  return tsr_cli_flush();
+}
+
+static int run_session(session *s, char **names, int32_t n_names)
+{
+  int code = tsr_cli_fail(check_table_create(&s->table));
+
+  if (code || s->request.list) {
+    return code ? code : list_cases(s);
+  }
+  code = tsr_cli_fail(check_coverage_create(&s->offered, s->request.ops));
+  if (!code) {
+    code = tsr_cli_runtime(&s->runtime);
+  }
+  if (!code && (s->request.mode == MODE_TEST || s->request.mode == MODE_COVERAGE)) {
+    code = open_device(s, "reference", &s->reference);
+  }
+  if (!code) {
+    code = open_subjects(s, names, n_names);
+  }
+  if (!code) {
+    code = run_cases(s);
+  }
+  return code ? code : tsr_cli_flush();
+}
+
+static int parse_mode(const char *text, int32_t *mode)
+{
+  static const char *const names[] = {"test", "coverage", "support", "perf"};
+  int32_t i;
+
+  for (i = 0; i < 4; i++) {
+    if (strcmp(names[i], text) == 0) {
+      *mode = i;
+      return TSR_EXIT_OK;
+    }
+  }
+  return tsr_cli_usage("check", "--mode: '%s' is none of test, coverage, support and perf", text);
+}
+
+int tsr_cmd_check(int argc, char **argv)
+{
+  static const struct option options[] = {
+      {"devices", required_argument, NULL, 'd'}, {"ops", required_argument, NULL, 'o'},
+      {"case", required_argument, NULL, 'c'},    {"seed", required_argument, NULL, 's'},
+      {"mode", required_argument, NULL, 'm'},    {"list", no_argument, NULL, 'l'},
+      {"verbose", no_argument, NULL, 'v'},       {"json", no_argument, NULL, 'j'},
+      {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+  };
+  session s = {.request = {.seed = 1}};
+  char **names = NULL;
+  int32_t n_names = 0;
+  int option, code = TSR_EXIT_OK;
+
+  while (!code && (option = tsr_cli_option(argc, argv, options)) != -1) {
+    switch (option) {
+    case 'd':
+      free(names);
+      names = NULL;
+      code = tsr_cli_list("check", "--devices", optarg, &names, &n_names);
+      break;
+    case 'o':
+      s.request.ops = optarg;
+      break;
+    case 'c':
+      s.request.only = optarg;
+      break;
+    case 's':
+      code = tsr_cli_integer("check", "--seed", optarg, 0, INT64_MAX, &s.request.seed);
+      break;
+    case 'm':
+      code = parse_mode(optarg, &s.request.mode);
+      break;
+    case 'l':
+      s.request.list = 1;
+      break;
+    case 'v':
+      s.request.verbose = 1;
+      break;
+    case 'j':
+      s.request.as_json = 1;
+      break;
+    case 'h':
+      free(names);
+      return tsr_cli_help(help);
+    default:
+      code = TSR_EXIT_USAGE;
+    }
+  }
+  if (!code && optind < argc) {
+    code = tsr_cli_usage("check", "'%s' is one argument too many", argv[optind]);
+  }
+  if (!code) {
+    code = run_session(&s, names, n_names);
+  }
+  session_finish(&s);
+  free(names);
+  return code;
+}
