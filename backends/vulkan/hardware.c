@@ -238,6 +238,7 @@ void tsr_vk_hardware_caps(const tsr_vk_hardware *hardware, tsr_vk_caps *caps)
       .shared_memory = limits->maxComputeSharedMemorySize,
       .subgroup_size = has_subgroup(hardware, VK_SUBGROUP_FEATURE_BASIC_BIT) ? hardware->properties11.subgroupSize : 1,
       .subgroup_arithmetic = has_subgroup(hardware, VK_SUBGROUP_FEATURE_ARITHMETIC_BIT),
+      .subgroup_shuffle = has_subgroup(hardware, VK_SUBGROUP_FEATURE_SHUFFLE_BIT),
       .wide = (int)hardware->features12.bufferDeviceAddress,
       .unified = tsr_vk_hardware_unified(hardware),
       .compute_like_cpu = hardware->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU,
