@@ -22,6 +22,18 @@ static const struct {
      "\"data_offsets\":[8,8]},\"i\":{\"dtype\":\"I32\",\"shape\":[2,7,1,1],\"data_offsets\":[8,64]}}  "},
     {"config", "{\"d_model\":512,\"scale\":0.125,\"flag\":true,\"name\":\"marian\",\"list\":[1,[2.5e3,null]]}"},
     {"config", "{\"d_model\":9223372036854775807,\"scale\":-1e308,\"flag\":NaN}"},
+    {"model",
+     "{\"model_type\":\"marian\",\"d_model\":512,\"encoder_layers\":6,\"decoder_layers\":6,\"encoder_attention_heads\":"
+     "8,\"decoder_attention_heads\":8,\"encoder_ffn_dim\":2048,\"decoder_ffn_dim\":2048,\"vocab_size\":5001,\"max_"
+     "position_embeddings\":512,\"scale_embedding\":true,\"share_encoder_decoder_embeddings\":false,\"decoder_vocab_"
+     "size\":4000,\"tie_word_embeddings\":true,\"activation_function\":\"swish\",\"pad_token_id\":5000,\"eos_token_"
+     "id\":[0],\"bos_token_id\":null,\"decoder_start_token_id\":5000}"},
+    {"model", "{\"model_type\":\"nn_transformer\",\"pad_token_id\":0,\"bos_token_id\":1,\"eos_token_id\":2,\"unk_token_"
+              "id\":3,\"decoder_start_token_id\":1,\"layer_norm_eps\":1e-05,\"scale_embedding\":true,\"position_"
+              "encoding\":\"sinusoidal_interleaved\",\"is_encoder_decoder\":true,\"d_model\":32,\"nhead\":4,\"num_"
+              "encoder_layers\":2,\"num_decoder_layers\":2,\"dim_feedforward\":64,\"src_vocab_size\":96,\"tgt_vocab_"
+              "size\":112,\"max_position_embeddings\":64,\"activation\":\"gelu\",\"norm_first\":true,\"architectures\":"
+              "[\"Seq2SeqTransformer\"],\"torch_dtype\":\"float32\"}"},
     {"vocabulary", "{\"</s>\":0,\"<unk>\":1,\".\":2,\"\\u2581I\":3,\"\xE2\x96\x81the\":4,\"<pad>\":99}"},
     {"text", ">>fra<< I like</s> you. <unk>"},
     {"text", "\xEF\xBC\xA6\xEF\xAC\x81 caf\xC3\xA9 \xF0\x9F\x98\x80\xC2\xA0\xFF\n>>a<<"},
