@@ -58,7 +58,11 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
       .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
   };
   VkSemaphoreCreateInfo semaphore_info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &timeline};
-  return VK(d->host, d->vk.vkCreateSemaphore(d->handle, &semaphore_info, NULL, &d->timeline));
+  status = VK(d->host, d->vk.vkCreateSemaphore(d->handle, &semaphore_info, NULL, &d->timeline));
+  if (status != TSR_OK) {
+    d->timeline = VK_NULL_HANDLE;
+  }
+  return status;
 }
 
 int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physical, tsr_backend_device **device)
@@ -98,7 +102,7 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
 void tsr_vk_device_close(tsr_backend_device *d)
 {
   if (d->handle) {
-    if (d->vk.vkDeviceWaitIdle(d->handle) == VK_ERROR_DEVICE_LOST) {
+    if (d->ticket > 0 && d->vk.vkDeviceWaitIdle(d->handle) == VK_ERROR_DEVICE_LOST) {
       d->lost = 1;
     }
     tsr_vk_staging_finish(d);

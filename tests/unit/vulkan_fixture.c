@@ -38,7 +38,7 @@ static const char *on_option(const tsr_host *host, const char *name)
     }
   }
   if (strcmp(name, "VALIDATION") == 0) {
-    return TSR_BUILD_FLAGS & TSR_BUILD_ASAN ? "0" : "1"; /* the layer itself leaks */
+    return TSR_BUILD_FLAGS & (TSR_BUILD_ASAN | TSR_BUILD_TSAN) ? "0" : "1"; /* the layer itself leaks and races */
   }
   return strcmp(name, "PIPELINE_CACHE") == 0 ? "0" : NULL;
 }
