@@ -164,10 +164,14 @@ static void drop_compiled(tsr_transformer *t, int32_t index)
   }
 }
 
-static void drop_all_compiled(tsr_transformer *t)
+/* Drops the programs that are bound to a pool; NULL: all. */
+static void drop_bound(tsr_transformer *t, const tsr_state_pool *pool)
 {
   for (int32_t i = 0; t->compiled && i < t->options.cache; i++) {
-    drop_compiled(t, i);
+    int32_t kind = t->compiled[i] ? t->compiled[i]->key.kind : 0;
+    if (pool != &t->self || kind == TSR_PROGRAM_GREEDY || kind == TSR_PROGRAM_BEAM) {
+      drop_compiled(t, i);
+    }
   }
 }
 
@@ -186,7 +190,7 @@ void tsr_transformer_destroy(tsr_transformer *transformer)
     return;
   }
   tsr_transformer *t = transformer;
-  drop_all_compiled(t);
+  drop_bound(t, NULL);
   pool_clear(t, &t->cross);
   pool_clear(t, &t->self);
   for (int32_t i = 0; t->parameters && i < t->model->parameters.n; i++) {
@@ -229,7 +233,7 @@ static tsr_status pool_reserve(tsr_transformer *t, tsr_state_pool *pool, int64_t
   while (room < rows) {
     room *= 2;
   }
-  drop_all_compiled(t);
+  drop_bound(t, pool);
   pool_clear(t, pool);
   for (int32_t i = 0; i < 2 * t->model->config.decoder_layers; i++) {
     TSR_TRY(

@@ -52,7 +52,7 @@ struct tsr_transformer {
 };
 
 /* The compiled program of that key, from the cache or built now. It stays valid until the call after the next one with
- * another key. Makes room in the states first, which may drop every compiled program. */
+ * another key. Makes room in the states first, which may drop compiled programs. */
 tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key,
                                    tsr_compiled **compiled) TSR_MUST_CHECK;
 
@@ -61,7 +61,7 @@ tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_progr
 tsr_status tsr_transformer_reserve(tsr_transformer *transformer, int64_t cross_rows, int64_t cache_rows) TSR_MUST_CHECK;
 
 /* Moves the first `used` positions of a cache [rows, from, ..] to where a cache [rows, to, ..] has them, through the host. May
- * drop every compiled program. */
+ * drop the compiled steps. */
 tsr_status tsr_transformer_widen_cache(tsr_transformer *transformer, int64_t rows, int64_t from, int64_t to,
                                        int64_t used) TSR_MUST_CHECK;
 
