@@ -1,0 +1,29 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# golden.sh CASE DEVICE: holds a device against a recorded case. Exit code 77 (skipped) without the case or the device.
+# The cases are looked for in TESSERA_GOLDENS, else in TESSERA_SHARED/goldens, else in ../shared/goldens.
+set -eu
+case_name=$1
+device=$2
+goldens=${TESSERA_GOLDENS:-${TESSERA_SHARED:-$SOURCE_ROOT/../shared}/goldens}
+folder=$goldens/models/$case_name
+if [ ! -d "$folder" ]; then
+  echo "skipped: there is no $folder"
+  exit 77
+fi
+names=$("$TESSERA" devices --names) || true
+case $device in
+*:*) wanted=$device ;;
+*) wanted=$device:0 ;;
+esac
+if ! echo "$names" | grep -qx "$wanted"; then
+  echo "skipped: there is no device $device"
+  exit 77
+fi
+"$TESSERA" golden "$folder" --device "$device"
+# A tolerance that nothing meets is reported as a difference.
+if "$TESSERA" golden "$folder" --device "$device" --tolerance 0 --json >/dev/null; then
+  echo "a tolerance of 0 should have been missed"
+  exit 1
+fi

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tiny random models on every device that is found: steps against teacher forcing, batches against single sentences,
+ * devices against the reference, and what a long decode loop costs.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tessera/generate.h"
+#include "tests/model/random_model.h"
+#include "tests/unit/temporary.h"
+
+enum { N_SENTENCES = 9, MAX_SOURCE = 23 };
+
+typedef struct fixture {
+  char *folder;
+  tsr_runtime *runtime;
+} fixture;
+
+typedef struct setup {
+  tsr_device *device;
+  tsr_model *model;
+  tsr_transformer *transformer;
+} setup;
+
+static int start(void **state)
+{
+  fixture *f = calloc(1, sizeof *f);
+  assert_non_null(f);
+  f->folder = make_temporary_folder();
+  assert_int_equal(tsr_runtime_create(NULL, &f->runtime), TSR_OK);
+  assert_true(tsr_runtime_device_count(f->runtime) > 0);
+  *state = f;
+  return 0;
+}
+
+static int stop(void **state)
+{
+  fixture *f = *state;
+  tsr_runtime_destroy(f->runtime);
+  remove_temporary_folder(f->folder);
+  free(f);
+  return 0;
+}
+
+static void check(tsr_status status)
+{
+  if (status != TSR_OK) {
+    fail_msg("%s: %s", tsr_status_name(status), tsr_error_message());
+  }
+}
+
+static const char *device_name(const fixture *f, int32_t index)
+{
+  static tsr_device_info info;
+  check(tsr_runtime_device_info(f->runtime, index, &info));
+  return info.name;
+}
+
+static void open_setup(const fixture *f, const char *device, const tsr_transformer_options *options, setup *s)
+{
+  *s = (setup){0};
+  check(tsr_device_open(f->runtime, device, &s->device));
+  check(tsr_model_open(f->folder, &s->model));
+  check(tsr_transformer_create(s->model, s->device, options, &s->transformer));
+}
+
+static void close_setup(setup *s)
+{
+  tsr_transformer_destroy(s->transformer);
+  tsr_model_close(s->model);
+  tsr_device_close(s->device);
+}
+
+static const random_model models[] = {
+    {.seed = 11},
+    {.seed = 12, .nn = 1},
+    {.seed = 13, .nn = 1, .norm_first = 1, .d_model = 20, .heads = 5, .layers = 1, .vocabulary = 53},
+};
+enum { N_MODELS = sizeof models / sizeof models[0] };
+
+/* Sentences of different lengths; the ids are borrowed from the pool. */
+typedef struct batch {
+  int32_t pool[N_SENTENCES][MAX_SOURCE];
+  const int32_t *source[N_SENTENCES];
+  int32_t lengths[N_SENTENCES];
+} batch;
+
+static void make_batch(uint64_t seed, int32_t vocabulary, batch *b)
+{
+  for (int32_t i = 0; i < N_SENTENCES; i++) {
+    b->lengths[i] = i == 0 ? MAX_SOURCE : i == 1 ? 1 : i == 2 ? 0 : 1 + random_below(&seed, MAX_SOURCE);
+    for (int32_t t = 0; t < MAX_SOURCE; t++) {
+      b->pool[i][t] = random_below(&seed, vocabulary);
+    }
+    b->source[i] = b->pool[i];
+  }
+}
+
+static tsr_generate_options options_for(const setup *s, int32_t beam)
+{
+  tsr_generate_options options;
+  check(tsr_generate_defaults(s->model, &options));
+  options.beam = beam;
+  options.n_best = beam;
+  options.max_length = 41; /* beyond the first room of the cache */
+  options.length_penalty = 0.8f;
+  return options;
+}
+
+/* ---- steps against teacher forcing ------------------------------------------------------------------------------- */
+
+static double log_probability(const float *logits, int32_t n, int32_t token)
+{
+  double largest = (double)logits[0];
+  double sum = 0.0;
+  for (int32_t i = 1; i < n; i++) {
+    largest = fmax(largest, (double)logits[i]);
+  }
+  for (int32_t i = 0; i < n; i++) {
+    sum += exp((double)logits[i] - largest);
+  }
+  return (double)logits[token] - largest - log(sum);
+}
+
+/* Logits of one sentence when the decoder is fed a hypothesis, its last token left out: [n_ids, V], to be freed. */
+static float *forced_logits(const setup *s, const int32_t *source, int32_t length, const tsr_hypothesis *h)
+{
+  const tsr_transformer_config *config = tsr_model_config(s->model);
+  int32_t *target = malloc((size_t)h->n_ids * sizeof *target);
+  float *logits = malloc((size_t)h->n_ids * (size_t)config->target_vocabulary * sizeof *logits);
+  assert_non_null(target);
+  assert_non_null(logits);
+  target[0] = config->decoder_start_id;
+  memcpy(target + 1, h->ids, (size_t)(h->n_ids - 1) * sizeof *target);
+  check(tsr_transformer_forward(s->transformer, 1, length, source, &length, h->n_ids, target, NULL, logits));
+  free(target);
+  return logits;
+}
+
+static void check_greedy(const float *logits, int32_t vocabulary, const tsr_hypothesis *h)
+{
+  for (int32_t t = 0; t < h->n_ids; t++) {
+    const float *row = logits + (size_t)t * (size_t)vocabulary;
+    int32_t best = 0;
+    for (int32_t v = 1; v < vocabulary; v++) {
+      best = row[v] > row[best] ? v : best;
+    }
+    assert_int_equal(best, h->ids[t]);
+  }
+}
+
+static void check_score(const float *logits, int32_t vocabulary, float penalty, const tsr_hypothesis *h)
+{
+  double sum = 0.0;
+  for (int32_t t = 0; t < h->n_ids; t++) {
+    sum += log_probability(logits + (size_t)t * (size_t)vocabulary, vocabulary, h->ids[t]);
+  }
+  double score = sum / pow((double)h->n_ids, (double)penalty);
+  if (!(fabs(score - (double)h->score) <= 1e-5 * fmax(1.0, fabs(score)))) {
+    fail_msg("score %.9g, by teacher forcing %.9g", (double)h->score, score);
+  }
+}
+
+static void check_against_forcing(const setup *s, const batch *b, int32_t beam)
+{
+  int32_t vocabulary = tsr_model_config(s->model)->target_vocabulary;
+  tsr_generate_options options = options_for(s, beam);
+  tsr_generation generation;
+  check(tsr_generate(s->transformer, N_SENTENCES, b->source, b->lengths, 4, &options, NULL, NULL, &generation));
+  for (int32_t i = 0; i < N_SENTENCES; i++) {
+    for (int32_t j = 0; j < options.n_best; j++) {
+      const tsr_hypothesis *h = &generation.hypotheses[i * options.n_best + j];
+      if (b->lengths[i] == 0) {
+        assert_int_equal(h->n_ids, 0);
+        continue;
+      }
+      assert_in_range(h->n_ids, 1, options.max_length - 1);
+      float *logits = forced_logits(s, b->source[i], b->lengths[i], h);
+      if (beam == 1) {
+        assert_true(isnan(h->score));
+        check_greedy(logits, vocabulary, h);
+      } else {
+        check_score(logits, vocabulary, options.length_penalty, h);
+        assert_true(j == 0 || h->score <= h[-1].score);
+      }
+      free(logits);
+    }
+  }
+  tsr_generation_finish(&generation);
+}
+
+static void test_steps_equal_forcing(void **state)
+{
+  const fixture *f = *state;
+  for (int32_t m = 0; m < N_MODELS; m++) {
+    random_model_write(f->folder, &models[m]);
+    for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
+      setup s;
+      batch b;
+      open_setup(f, device_name(f, d), NULL, &s);
+      make_batch(models[m].seed, 37, &b);
+      check_against_forcing(&s, &b, 1);
+      check_against_forcing(&s, &b, 3);
+      close_setup(&s);
+    }
+  }
+}
+
+/* ---- batches against single sentences ---------------------------------------------------------------------------- */
+
+static void assert_same(const tsr_hypothesis *a, const tsr_hypothesis *b)
+{
+  assert_int_equal(a->n_ids, b->n_ids);
+  assert_memory_equal(a->ids, b->ids, (size_t)a->n_ids * sizeof *a->ids);
+  if (isnan(a->score)) {
+    assert_true(isnan(b->score));
+  } else {
+    assert_true(fabsf(a->score - b->score) <= 1e-5f * fmaxf(1.0f, fabsf(a->score)));
+  }
+}
+
+static void compare_generations(const setup *a, int32_t batch_a, const setup *b, int32_t batch_b, const batch *sources,
+                                const tsr_generate_options *options)
+{
+  tsr_generation x;
+  tsr_generation y;
+  check(tsr_generate(a->transformer, N_SENTENCES, sources->source, sources->lengths, batch_a, options, NULL, NULL, &x));
+  check(tsr_generate(b->transformer, N_SENTENCES, sources->source, sources->lengths, batch_b, options, NULL, NULL, &y));
+  for (int32_t i = 0; i < N_SENTENCES * options->n_best; i++) {
+    assert_same(&x.hypotheses[i], &y.hypotheses[i]);
+  }
+  tsr_generation_finish(&x);
+  tsr_generation_finish(&y);
+}
+
+static tsr_generate_options with_everything(tsr_generate_options options)
+{
+  options.no_repeat_ngram = 2;
+  options.min_length = 6;
+  options.forced_bos_id = 3;
+  options.forced_eos_id = 0;
+  options.suppressed[0] = 5;
+  options.n_suppressed = 1;
+  options.early_stopping = TSR_EARLY_TRUE;
+  return options;
+}
+
+static void test_batches_equal_single_sentences(void **state)
+{
+  const fixture *f = *state;
+  for (int32_t m = 0; m < N_MODELS; m++) {
+    random_model_write(f->folder, &models[m]);
+    for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
+      setup s;
+      batch b;
+      open_setup(f, device_name(f, d), NULL, &s);
+      make_batch(models[m].seed + 1, 37, &b);
+      for (int32_t beam = 1; beam <= 4; beam += 3) {
+        tsr_generate_options options = options_for(&s, beam);
+        compare_generations(&s, 32, &s, 1, &b, &options);
+        options = with_everything(options);
+        compare_generations(&s, 3, &s, 1, &b, &options);
+      }
+      close_setup(&s);
+    }
+  }
+}
+
+/* What the settings forbid does not come out. */
+static void test_settings_hold(void **state)
+{
+  const fixture *f = *state;
+  random_model_write(f->folder, &models[0]);
+  setup s;
+  batch b;
+  open_setup(f, "reference", NULL, &s);
+  make_batch(5, 37, &b);
+  for (int32_t beam = 1; beam <= 4; beam += 3) {
+    tsr_generate_options options = with_everything(options_for(&s, beam));
+    tsr_generation g;
+    check(tsr_generate(s.transformer, N_SENTENCES, b.source, b.lengths, 0, &options, NULL, NULL, &g));
+    for (int32_t i = 0; i < N_SENTENCES * options.n_best; i++) {
+      const tsr_hypothesis *h = &g.hypotheses[i];
+      if (h->n_ids == 0) {
+        continue;
+      }
+      assert_true(h->n_ids >= options.min_length);
+      assert_int_equal(h->ids[0], 3);
+      assert_int_equal(h->ids[h->n_ids - 1], 0);
+      for (int32_t t = 0; t + 1 < h->n_ids; t++) {
+        assert_int_not_equal(h->ids[t], 5);
+        for (int32_t u = t + 1; u + 1 < h->n_ids - 1; u++) {
+          assert_false(h->ids[t] == h->ids[u] && h->ids[t + 1] == h->ids[u + 1]);
+        }
+      }
+    }
+    tsr_generation_finish(&g);
+  }
+  close_setup(&s);
+}
+
+/* ---- devices against the reference ------------------------------------------------------------------------------- */
+
+static void compare_values(const float *a, const float *b, size_t n)
+{
+  float magnitude = 0.0f;
+  for (size_t i = 0; i < n; i++) {
+    magnitude = fmaxf(magnitude, fabsf(a[i]));
+  }
+  for (size_t i = 0; i < n; i++) {
+    if (!(fabsf(a[i] - b[i]) <= 1e-5f * magnitude)) {
+      fail_msg("element %zu: %.9g and %.9g, of %.9g", i, (double)a[i], (double)b[i], (double)magnitude);
+    }
+  }
+}
+
+static void compare_forward(const setup *a, const setup *b)
+{
+  enum { B = 2, S = 11, L = 7 };
+  const tsr_transformer_config *config = tsr_model_config(a->model);
+  const int32_t lengths[B] = {S, S};
+  int32_t source[B * S];
+  int32_t target[B * L];
+  uint64_t seed = 99;
+  size_t n_encoder = (size_t)(B * S * config->d_model);
+  size_t n_logits = (size_t)(B * L * config->target_vocabulary);
+  float *values = malloc(2 * (n_encoder + n_logits) * sizeof *values);
+  assert_non_null(values);
+  for (int32_t i = 0; i < B * S; i++) {
+    source[i] = random_below(&seed, config->source_vocabulary);
+  }
+  for (int32_t i = 0; i < B * L; i++) {
+    target[i] = random_below(&seed, config->target_vocabulary);
+  }
+  float *encoder[2] = {values, values + n_encoder};
+  float *logits[2] = {values + 2 * n_encoder, values + 2 * n_encoder + n_logits};
+  check(tsr_transformer_forward(a->transformer, B, S, source, lengths, L, target, encoder[0], logits[0]));
+  check(tsr_transformer_forward(b->transformer, B, S, source, lengths, L, target, encoder[1], logits[1]));
+  compare_values(encoder[0], encoder[1], n_encoder);
+  compare_values(logits[0], logits[1], n_logits);
+  free(values);
+}
+
+static void test_devices_equal_reference(void **state)
+{
+  const fixture *f = *state;
+  for (int32_t m = 0; m < N_MODELS; m++) {
+    random_model_write(f->folder, &models[m]);
+    for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
+      const tsr_dtype types[] = {TSR_F32, TSR_F16, TSR_BF16};
+      for (size_t w = 0; w < 3; w++) {
+        setup reference;
+        setup s;
+        batch b;
+        tsr_transformer_options options = {.weights = types[w]};
+        open_setup(f, "reference", &options, &reference);
+        open_setup(f, device_name(f, d), &options, &s);
+        make_batch(models[m].seed + 2, 37, &b);
+        compare_forward(&reference, &s);
+        for (int32_t beam = 1; beam <= 4; beam += 3) {
+          tsr_generate_options generate = options_for(&s, beam);
+          compare_generations(&reference, 0, &s, 0, &b, &generate);
+        }
+        close_setup(&s);
+        close_setup(&reference);
+      }
+    }
+  }
+}
+
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
+
+static void test_nan_is_reported(void **state)
+{
+  const fixture *f = *state;
+  random_model tiny = {.nan = "decoder.layers.1.fc2.weight"};
+  random_model_write(f->folder, &tiny);
+  setup s;
+  batch b;
+  open_setup(f, "reference", NULL, &s);
+  make_batch(1, 37, &b);
+  for (int32_t beam = 1; beam <= 4; beam += 3) {
+    tsr_generate_options options = options_for(&s, beam);
+    tsr_generation g;
+    assert_int_equal(tsr_generate(s.transformer, N_SENTENCES, b.source, b.lengths, 0, &options, NULL, NULL, &g),
+                     TSR_ERR_FORMAT);
+    assert_non_null(strstr(tsr_error_message(), "step 0"));
+    assert_null(g.hypotheses);
+  }
+  close_setup(&s);
+}
+
+static void test_bad_arguments(void **state)
+{
+  const fixture *f = *state;
+  random_model_write(f->folder, &models[0]);
+  setup s;
+  open_setup(f, "reference", NULL, &s);
+  const int32_t ids[2] = {1, 37};
+  const int32_t *source[1] = {ids};
+  int32_t length = 2;
+  tsr_generation g;
+  tsr_generate_options options = options_for(&s, 1);
+  assert_int_equal(tsr_generate(s.transformer, 1, source, &length, 0, &options, NULL, NULL, &g), TSR_ERR_ARGUMENT);
+  assert_non_null(strstr(tsr_error_message(), "37"));
+  length = 65;
+  assert_int_equal(tsr_generate(s.transformer, 1, source, &length, 0, &options, NULL, NULL, &g), TSR_ERR_ARGUMENT);
+  length = 1;
+  options.max_length = 66;
+  assert_int_equal(tsr_generate(s.transformer, 1, source, &length, 0, &options, NULL, NULL, &g), TSR_ERR_ARGUMENT);
+  options.max_length = 65;
+  check(tsr_generate(s.transformer, 1, source, &length, 0, &options, NULL, NULL, &g));
+  tsr_generation_finish(&g);
+  check(tsr_generate(s.transformer, 0, NULL, NULL, 0, &options, NULL, NULL, &g));
+  assert_int_equal(g.n_sentences, 0);
+  tsr_generation_finish(&g);
+  options.n_best = 2;
+  assert_int_equal(tsr_generate(s.transformer, 1, source, &length, 0, &options, NULL, NULL, &g), TSR_ERR_ARGUMENT);
+  float value = 0.0f;
+  assert_int_equal(tsr_transformer_forward(s.transformer, 1, 2, ids, &(int32_t){2}, 1, ids, NULL, &value),
+                   TSR_ERR_ARGUMENT);
+  close_setup(&s);
+}
+
+/* ---- what a long loop costs -------------------------------------------------------------------------------------- */
+
+static void read_counters(const setup *s, tsr_device_counters *device, tsr_generate_statistics *statistics)
+{
+  check(tsr_device_get_counters(s->device, device));
+  tsr_generate_measure(s->transformer, statistics);
+}
+
+/* Once its states and programs are there, the same work only runs: one submit a program, nothing allocated, recorded or
+ * compiled. The first round makes the states grow, which drops programs; the second makes them again. */
+static void check_loop(const setup *s, int32_t beam)
+{
+  const int32_t ids[5] = {3, 1, 4, 1, 5};
+  const int32_t *source[2] = {ids, ids + 2};
+  const int32_t lengths[2] = {5, 3};
+  tsr_generate_options options = options_for(s, beam);
+  options.max_length = 201;
+  options.min_length = 300; /* no end before max_length */
+  options.n_best = 1;
+  tsr_device_counters before = {0};
+  tsr_device_counters after = {0};
+  tsr_generate_statistics work_before;
+  tsr_generate_statistics work_after;
+  for (int32_t round = 0; round < 3; round++) {
+    tsr_generation g;
+    before = after;
+    read_counters(s, &before, &work_before);
+    check(tsr_generate(s->transformer, 2, source, lengths, 0, &options, NULL, NULL, &g));
+    read_counters(s, &after, &work_after);
+    assert_int_equal(g.hypotheses[0].n_ids, 200);
+    tsr_generation_finish(&g);
+  }
+  uint64_t steps = (uint64_t)(work_after.step_runs - work_before.step_runs);
+  uint64_t runs = steps + (uint64_t)(work_after.encode_runs - work_before.encode_runs);
+  assert_int_equal(steps, 200);
+  assert_int_equal(after.runs - before.runs, runs);
+  assert_int_equal(after.submits - before.submits, runs);
+  assert_int_equal(after.allocations, before.allocations);
+  assert_int_equal(after.recordings, before.recordings);
+  assert_int_equal(after.pipelines, before.pipelines);
+  assert_int_equal(after.bytes_in_use, before.bytes_in_use);
+}
+
+/* 0, and a word about it, if the device leaves lines of the model to another one. */
+static int runs_alone(const setup *s)
+{
+  const int32_t id = 1;
+  const int32_t length = 1;
+  float value[37];
+  tsr_status status = tsr_transformer_forward(s->transformer, 1, 1, &id, &length, 1, &id, NULL, value);
+  if (status == TSR_ERR_UNSUPPORTED) {
+    print_message("left out: %.160s\n", tsr_error_message());
+    return 0;
+  }
+  check(status);
+  return 1;
+}
+
+static void test_long_loop(void **state)
+{
+  const fixture *f = *state;
+  random_model tiny = {.seed = 17, .positions = 256};
+  random_model_write(f->folder, &tiny);
+  for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
+    setup s;
+    const tsr_transformer_options strict = {.strict = 1};
+    open_setup(f, device_name(f, d), &strict, &s);
+    if (runs_alone(&s)) {
+      check_loop(&s, 1);
+      check_loop(&s, 4);
+    }
+    close_setup(&s);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_steps_equal_forcing), cmocka_unit_test(test_batches_equal_single_sentences),
+      cmocka_unit_test(test_settings_hold),       cmocka_unit_test(test_devices_equal_reference),
+      cmocka_unit_test(test_nan_is_reported),     cmocka_unit_test(test_bad_arguments),
+      cmocka_unit_test(test_long_loop),
+  };
+  return cmocka_run_group_tests(tests, start, stop);
+}
