@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "core/checkpoint/checkpoint.h"
+#include "tests/unit/shared.h"
 #include "tests/unit/temporary.h"
 
 /* The bytes of a file: 8 bytes of header length, the header, `data_size` bytes counting up. Freed by the caller. */
@@ -424,12 +425,37 @@ static void test_shards(void **state)
   remove_temporary_folder(folder);
 }
 
+/* A model that the original wrote once in one file and once in three. */
+static void test_recorded_shards(void **state)
+{
+  (void)state;
+  const char *shared = shared_folder("goldens/models");
+  if (!shared)
+    skip();
+  tsr_checkpoint *whole;
+  tsr_checkpoint *sharded;
+  assert_int_equal(tsr_checkpoint_open(path_in(shared, "bart"), &whole), TSR_OK);
+  assert_int_equal(tsr_checkpoint_open(path_in(shared, "bart_sharded"), &sharded), TSR_OK);
+  assert_true(tsr_checkpoint_count(whole) > 10);
+  assert_int_equal(tsr_checkpoint_count(sharded), tsr_checkpoint_count(whole));
+  for (int32_t i = 0; i < tsr_checkpoint_count(whole); i++) {
+    const tsr_checkpoint_tensor *a = tsr_checkpoint_at(whole, i);
+    const tsr_checkpoint_tensor *b = tsr_checkpoint_at(sharded, i);
+    assert_string_equal(a->name, b->name);
+    assert_true(tsr_shape_equal(&a->shape, &b->shape));
+    assert_int_equal(a->size, b->size);
+    assert_memory_equal(a->bytes, b->bytes, a->size);
+  }
+  tsr_checkpoint_close(whole);
+  tsr_checkpoint_close(sharded);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_bad_files), cmocka_unit_test(test_truncated),         cmocka_unit_test(test_header_limit),
       cmocka_unit_test(test_good_file), cmocka_unit_test(test_names_in_messages), cmocka_unit_test(test_files),
-      cmocka_unit_test(test_shards),
+      cmocka_unit_test(test_shards),    cmocka_unit_test(test_recorded_shards),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

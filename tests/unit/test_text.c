@@ -385,6 +385,40 @@ static void test_decode(void **state)
   tsr_tokenizer_close(tokenizer);
 }
 
+/* The demo model's recorded translations: the ids give the lines. */
+static void test_decode_recorded(void **state)
+{
+  (void)state;
+  tsr_tokenizer *tokenizer = open_demo();
+  json_error_t error;
+  json_t *recorded = json_load_file(path_in(demo, "recorded/test.beam4.json"), 0, &error);
+  FILE *lines = fopen(path_in(demo, "recorded/test.beam4.fr"), "r");
+  assert_non_null(recorded);
+  assert_non_null(lines);
+  assert_int_equal(json_array_size(recorded), 1000);
+  size_t index;
+  json_t *row;
+  json_array_foreach(recorded, index, row)
+  {
+    int32_t ids[256];
+    const json_t *list = json_object_get(row, "ids");
+    const size_t n_ids = json_array_size(list);
+    assert_true(n_ids <= sizeof ids / sizeof ids[0]);
+    for (size_t i = 0; i < n_ids; i++)
+      ids[i] = (int32_t)json_integer_value(json_array_get(list, i));
+    char expected[4096];
+    assert_non_null(fgets(expected, sizeof expected, lines));
+    expected[strcspn(expected, "\n")] = 0;
+    char *text;
+    assert_int_equal(tsr_tokenizer_decode(tokenizer, ids, (int32_t)n_ids, &text), TSR_OK);
+    assert_string_equal(text, expected);
+    tsr_free(text);
+  }
+  fclose(lines);
+  json_decref(recorded);
+  tsr_tokenizer_close(tokenizer);
+}
+
 /* A folder with two vocabularies, and what can be wrong with a folder. */
 static void test_folders(void **state)
 {
@@ -550,10 +584,12 @@ static void test_recorded_pieces(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_vocabulary), cmocka_unit_test(test_bad_vocabularies), cmocka_unit_test(test_bad_pieces),
-      cmocka_unit_test(test_bad_tables), cmocka_unit_test(test_truncated_model),  cmocka_unit_test(test_encode),
-      cmocka_unit_test(test_long_text),  cmocka_unit_test(test_decode),           cmocka_unit_test(test_folders),
-      cmocka_unit_test(test_recorded),   cmocka_unit_test(test_recorded_pieces),
+      cmocka_unit_test(test_vocabulary),      cmocka_unit_test(test_bad_vocabularies),
+      cmocka_unit_test(test_bad_pieces),      cmocka_unit_test(test_bad_tables),
+      cmocka_unit_test(test_truncated_model), cmocka_unit_test(test_encode),
+      cmocka_unit_test(test_long_text),       cmocka_unit_test(test_decode),
+      cmocka_unit_test(test_decode_recorded), cmocka_unit_test(test_folders),
+      cmocka_unit_test(test_recorded),        cmocka_unit_test(test_recorded_pieces),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
