@@ -74,7 +74,8 @@ static int compare_key(const void *key, const void *tensor)
   return strcmp(key, ((const tsr_checkpoint_tensor *)tensor)->name);
 }
 
-/* Makes the checkpoint's table from its parts. With a map (tensor -> file), only what the map places in a part is taken from it. */
+/* Makes the checkpoint's table from its parts. With a map (tensor -> file), only what the map places in a part is taken
+ * from it. */
 static tsr_status gather(tsr_checkpoint *checkpoint, const json_t *map)
 {
   size_t total = 0;

@@ -2,8 +2,8 @@
  *
  * Reading checkpoints: tensors by name, from mapped files; and the JSON that lies beside them.
  *
- * Files come from strangers. Every size and offset is checked before it is used, nothing is read outside the mapping, and
- * every error names the file and the tensor or key.
+ * Files come from strangers. Every size and offset is checked before it is used, nothing is read outside the mapping,
+ * and every error names the file and the tensor or key.
  */
 #ifndef TESSERA_CORE_CHECKPOINT_H
 #define TESSERA_CORE_CHECKPOINT_H
@@ -25,9 +25,9 @@ typedef struct tsr_checkpoint_tensor {
   const char *path; /* the file that holds it */
 } tsr_checkpoint_tensor;
 
-/* Maps a safetensors file, or the weights of a folder: model.safetensors, or the shards that model.safetensors.index.json
- * lists. *checkpoint is the caller's until tsr_checkpoint_close; immutable: any number of threads. Errors: TSR_ERR_IO,
- * TSR_ERR_FORMAT, TSR_ERR_OUT_OF_MEMORY. */
+/* Maps a safetensors file, or the weights of a folder: model.safetensors, or the shards that
+ * model.safetensors.index.json lists. *checkpoint is the caller's until tsr_checkpoint_close; immutable: any number of
+ * threads. Errors: TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_checkpoint_open(const char *path, tsr_checkpoint **checkpoint) TSR_MUST_CHECK;
 
 /* The same for the bytes of one file, in memory that the caller keeps (tests, fuzzing). `name` stands for the file in
@@ -50,15 +50,15 @@ const tsr_checkpoint_tensor *tsr_checkpoint_at(const tsr_checkpoint *checkpoint,
 /* The tensor of that name, or NULL. */
 const tsr_checkpoint_tensor *tsr_checkpoint_find(const tsr_checkpoint *checkpoint, const char *name);
 
-/* Elements first .. first+count-1 of a tensor as `dtype` (between f32, f16 and bf16; another type only as itself). Errors:
- * TSR_ERR_DTYPE, TSR_ERR_ARGUMENT. */
+/* Elements first .. first+count-1 of a tensor as `dtype` (between f32, f16 and bf16; another type only as itself).
+ * Errors: TSR_ERR_DTYPE, TSR_ERR_ARGUMENT. */
 tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, tsr_dtype dtype,
                                 void *out) TSR_MUST_CHECK;
 
 /* ------------------------------------------------------------------------------------------------------------------
- * JSON objects read from a file (config.json). Duplicate keys, trailing text and broken UTF-8 are errors. A key that is absent or
- * null keeps *value as it was (the default). The first error is kept: after it the getters do nothing, and tsr_config_status
- * tells. A config belongs to one thread at a time.
+ * JSON objects read from a file (config.json). Duplicate keys, trailing text and broken UTF-8 are errors. A key that is
+ * absent or null keeps *value as it was (the default). The first error is kept: after it the getters do nothing, and
+ * tsr_config_status tells. A config belongs to one thread at a time.
  */
 typedef struct tsr_config {
   char *path; /* for messages */
@@ -72,7 +72,8 @@ tsr_status tsr_config_open(const char *path, tsr_config *config) TSR_MUST_CHECK;
 tsr_status tsr_config_parse(const char *name, const char *text, size_t size, tsr_config *config) TSR_MUST_CHECK;
 void tsr_config_finish(tsr_config *config); /* takes a zeroed one */
 
-/* Getters: each checks the type and the range low .. high; the message names file, key, what was expected and what was found. */
+/* Getters: each checks the type and the range low .. high; the message names file, key, what was expected and what was
+ * found. */
 void tsr_config_int(tsr_config *config, const char *key, int64_t low, int64_t high, int32_t *value);
 void tsr_config_float(tsr_config *config, const char *key, double low, double high, float *value);
 void tsr_config_bool(tsr_config *config, const char *key, int32_t *value);

@@ -45,8 +45,8 @@ tsr_quoted tsr_json_show(const json_t *value)
   return shown;
 }
 
-/* Where the first number beyond 64 bits stands, in a text read with integers as reals: the keys from the root on, such as
- * "encoder.weight" "shape". Writes them to `where` and returns 1, or returns 0. */
+/* Where the first number beyond 64 bits stands, in a text read with integers as reals: the keys from the root on, such
+ * as "encoder.weight" "shape". Writes them to `where` and returns 1, or returns 0. */
 static int find_large_number(const json_t *value, char *where, size_t room)
 {
   if (json_is_real(value)) {

@@ -9,8 +9,9 @@
 
 #include "tessera/status.h"
 
-/* Parses a whole text as one JSON object, which *root then owns (json_decref). Duplicate keys, trailing text, broken UTF-8,
- * NaN and Infinity, and integers beyond 64 bits are errors. `name` stands for the file in messages. Errors: TSR_ERR_FORMAT. */
+/* Parses a whole text as one JSON object, which *root then owns (json_decref). Duplicate keys, trailing text, broken
+ * UTF-8, NaN and Infinity, and integers beyond 64 bits are errors. `name` stands for the file in messages. Errors:
+ * TSR_ERR_FORMAT. */
 tsr_status tsr_json_parse(const char *name, const void *text, size_t size, json_t **root) TSR_MUST_CHECK;
 
 /* Text fit for a message, cut where it is long; an array inside a struct, so that it can be used within one expression:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The safetensors form: 8 bytes with the header's length (unsigned, little-endian), a JSON header, data. The header maps
- * names to {"dtype", "shape", "data_offsets": [begin, end]}, offsets counted from the end of the header.
+ * The safetensors form: 8 bytes with the header's length (unsigned, little-endian), a JSON header, data. The header
+ * maps names to {"dtype", "shape", "data_offsets": [begin, end]}, offsets counted from the end of the header.
  */
 #ifndef TESSERA_CORE_SAFETENSORS_H
 #define TESSERA_CORE_SAFETENSORS_H
@@ -14,8 +14,8 @@ typedef struct tsr_safetensors {
   char *names; /* what tensors[].name point into */
 } tsr_safetensors;
 
-/* Checks everything: after success each tensor's bytes lie within bytes[0 .. size), no two overlap, and together they fill
- * the data. `path` (for messages) and `bytes` outlive *file. Call tsr_safetensors_finish after success. Errors:
+/* Checks everything: after success each tensor's bytes lie within bytes[0 .. size), no two overlap, and together they
+ * fill the data. `path` (for messages) and `bytes` outlive *file. Call tsr_safetensors_finish after success. Errors:
  * TSR_ERR_FORMAT, TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_safetensors_parse(const char *path, const void *bytes, size_t size,
                                  tsr_safetensors *file) TSR_MUST_CHECK;

@@ -155,7 +155,7 @@ void tsr_tokenizer_close(tsr_tokenizer *tokenizer)
 
 const char *tsr_tokenizer_token(const tsr_tokenizer *tokenizer, int32_t side, int32_t id)
 {
-  if (side != TSR_SIDE_SOURCE && side != TSR_SIDE_TARGET)
+  if (!tokenizer || (side != TSR_SIDE_SOURCE && side != TSR_SIDE_TARGET))
     return "";
   const char *token = tsr_vocabulary_token(tokenizer->side[side].vocabulary, id);
   return token ? token : "";
@@ -212,9 +212,9 @@ static size_t last_pair(const char *line, size_t size, char character)
   return size;
 }
 
-/* Multilingual models take the target language from a prefix such as ">>fra<<". What the original looks for is the greedy
- * expression ">>.+<<", which matches at most once in a line: from the first ">>" to the last "<<". One at the start of the
- * text is looked up as a single token; all of them are removed from what SentencePiece gets. */
+/* Multilingual models take the target language from a prefix such as ">>fra<<". What the original looks for is the
+ * greedy expression ">>.+<<", which matches at most once in a line: from the first ">>" to the last "<<". One at the
+ * start of the text is looked up as a single token; all of them are removed from what SentencePiece gets. */
 static tsr_status encode_plain(encoding *to, const char *text, size_t size)
 {
   char *rest = malloc(size + 1);
@@ -289,6 +289,8 @@ static tsr_status encode_text(encoding *to, const char *text, size_t size)
 tsr_status tsr_marian_encode(const tsr_tokenizer *tokenizer, int32_t side, const char *text, size_t size, int32_t **ids,
                              int32_t *n_ids)
 {
+  if (!tokenizer || !ids || !n_ids || (!text && size > 0))
+    return tsr_fail(TSR_ERR_ARGUMENT, "encode: tokenizer, text, ids and n_ids must not be NULL");
   *ids = NULL;
   *n_ids = 0;
   if (size > MAX_TEXT)
@@ -325,8 +327,8 @@ static int is_special(const tsr_tokenizer *tokenizer, int32_t id)
   return 0;
 }
 
-/* The bytes of the white space that a text begins with, as Unicode sees it: 0 if it begins with something else. `left` is
- * how many bytes may be looked at. */
+/* The bytes of the white space that a text begins with, as Unicode sees it: 0 if it begins with something else. `left`
+ * is how many bytes may be looked at. */
 static size_t blank_at(const char *text, size_t left)
 {
   static const char *const wide[] = {
@@ -375,6 +377,8 @@ static void tidy(char *text)
 
 tsr_status tsr_tokenizer_decode(const tsr_tokenizer *tokenizer, const int32_t *ids, int32_t n_ids, char **text)
 {
+  if (!tokenizer || !text || n_ids < 0 || (!ids && n_ids > 0))
+    return tsr_fail(TSR_ERR_ARGUMENT, "decode: tokenizer, ids and text must not be NULL, n_ids not negative");
   *text = NULL;
   const tsr_vocabulary *vocabulary = tokenizer->side[TSR_SIDE_TARGET].vocabulary;
   const char **pieces = malloc(((size_t)n_ids + 1) * sizeof *pieces);

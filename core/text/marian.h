@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tokenizer of Marian folders: SentencePiece cuts a text into pieces, and the vocabulary, not SentencePiece, numbers
- * them. Results equal those of Hugging Face's MarianTokenizer.
+ * The tokenizer of Marian folders: SentencePiece cuts a text into pieces, and the vocabulary, not SentencePiece,
+ * numbers them. Results equal those of Hugging Face's MarianTokenizer.
  */
 #ifndef TESSERA_CORE_MARIAN_H
 #define TESSERA_CORE_MARIAN_H

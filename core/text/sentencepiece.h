@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The SentencePiece library behind a C interface. No exception passes it; what the library reports becomes a status whose
- * message names the model's file.
+ * The SentencePiece library behind a C interface. No exception passes it; what the library reports becomes a status
+ * whose message names the model's file.
  */
 #ifndef TESSERA_CORE_SENTENCEPIECE_H
 #define TESSERA_CORE_SENTENCEPIECE_H
@@ -14,8 +14,8 @@ extern "C" {
 
 typedef struct tsr_sentencepiece tsr_sentencepiece;
 
-/* Reads a model from memory, which may go afterwards. `name` stands for the file in messages. Immutable: any number of threads.
- * *model is the caller's until tsr_sentencepiece_close. Errors: TSR_ERR_FORMAT, TSR_ERR_OUT_OF_MEMORY. */
+/* Reads a model from memory, which may go afterwards. `name` stands for the file in messages. Immutable: any number of
+ * threads. *model is the caller's until tsr_sentencepiece_close. Errors: TSR_ERR_FORMAT, TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_sentencepiece_parse(const char *name, const void *bytes, size_t size,
                                    tsr_sentencepiece **model) TSR_MUST_CHECK;
 tsr_status tsr_sentencepiece_open(const char *path, tsr_sentencepiece **model) TSR_MUST_CHECK;
@@ -24,7 +24,8 @@ void tsr_sentencepiece_close(tsr_sentencepiece *model); /* takes NULL */
 /* Receives one piece, which is not NUL-terminated. An error ends the call it came from, and is what that returns. */
 typedef tsr_status (*tsr_piece_fn)(void *user, const char *piece, size_t size);
 
-/* Calls `receive` for each piece of the text, in order. The text may be any bytes: what is not UTF-8 is read as U+FFFD. */
+/* Calls `receive` for each piece of the text, in order. The text may be any bytes: what is not UTF-8 is read as U+FFFD.
+ */
 tsr_status tsr_sentencepiece_encode(const tsr_sentencepiece *model, const char *text, size_t size, tsr_piece_fn receive,
                                     void *user) TSR_MUST_CHECK;
 
@@ -33,8 +34,8 @@ tsr_status tsr_sentencepiece_encode(const tsr_sentencepiece *model, const char *
 tsr_status tsr_sentencepiece_decode(const tsr_sentencepiece *model, const char *const *pieces, size_t n_pieces,
                                     char **text) TSR_MUST_CHECK;
 
-/* Refuses what the library would trust blindly: it reads the compiled normalisation table of a model without any check of
- * bounds. Errors: TSR_ERR_FORMAT, TSR_ERR_OUT_OF_MEMORY. */
+/* Refuses what the library would trust blindly: it reads the compiled normalisation table of a model without any check
+ * of bounds. Errors: TSR_ERR_FORMAT, TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_sentencepiece_check(const char *name, const void *bytes, size_t size) TSR_MUST_CHECK;
 
 #ifdef __cplusplus

@@ -141,7 +141,8 @@ static int enter(const table *t, size_t unit, step *top, unsigned char *seen)
   return 1;
 }
 
-/* Every lookup stays inside, ends, and finds at most MAX_TABLE_MATCHES values. `path` and `seen` have n_units elements. */
+/* Every lookup stays inside, ends, and finds at most MAX_TABLE_MATCHES values. `path` and `seen` have n_units elements.
+ */
 static int walk(const table *t, step *path, unsigned char *seen, unsigned char *most)
 {
   size_t depth = 0;

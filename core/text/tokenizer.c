@@ -9,6 +9,8 @@
 tsr_status tsr_tokenizer_open(const tsr_model *model, tsr_tokenizer **tokenizer)
 {
   static const char *const families[] = {"marian", "nn_transformer"};
+  if (!model || !tokenizer)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_tokenizer_open: model and tokenizer must not be NULL");
   const tsr_transformer_config *config = tsr_model_config(model);
   const char *folder = tsr_model_folder(model);
   *tokenizer = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Model folders with one thing wrong: each is refused with one message that names the file and the key, tensor or token.
+ * Model folders with one thing wrong: each is refused with one message that names the file and the key, tensor or
+ * token.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -237,8 +238,8 @@ static void test_tolerated(void **state)
   for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
     char *folder = make_temporary_folder();
     write_tiny_model(folder, &changes[i]);
-    tsr_model *model;
-    tsr_tokenizer *tokenizer;
+    tsr_model *model = NULL;
+    tsr_tokenizer *tokenizer = NULL;
     if (tsr_model_open(folder, &model) != TSR_OK || tsr_tokenizer_open(model, &tokenizer) != TSR_OK)
       fail_msg("case %zu: %s", i, tsr_error_message());
     int without = changes[i].without_file && strcmp(changes[i].without_file, "model.safetensors") == 0;

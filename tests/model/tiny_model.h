@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A Marian model folder small enough to be written by a test: random weights, a vocabulary of a few pieces. It can also be
- * written with one thing wrong.
+ * A Marian model folder small enough to be written by a test: random weights, a vocabulary of a few pieces. It can also
+ * be written with one thing wrong.
  */
 #ifndef TESSERA_TESTS_TINY_MODEL_H
 #define TESSERA_TESTS_TINY_MODEL_H
@@ -35,8 +35,8 @@ typedef struct tiny_change {
   int64_t checkpoint_size; /* model.safetensors is cut to this many bytes, or by so many if negative; 0: whole */
 } tiny_change;
 
-/* Writes config.json, model.safetensors, source.spm, target.spm, vocab.json and tokenizer_config.json into a folder that
- * exists, over what is there. The same weights each time. `change` may be NULL. */
+/* Writes config.json, model.safetensors, source.spm, target.spm, vocab.json and tokenizer_config.json into a folder
+ * that exists, over what is there. The same weights each time. `change` may be NULL. */
 void write_tiny_model(const char *folder, const tiny_change *change);
 
 #endif

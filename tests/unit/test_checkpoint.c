@@ -259,8 +259,8 @@ static void test_header_limit(void **state)
 static void test_good_file(void **state)
 {
   (void)state;
-  /* Names out of order, a scalar, empty tensors at both ends, types that cannot be used, rank 5, metadata, an unknown key,
-   * trailing blanks. */
+  /* Names out of order, a scalar, empty tensors at both ends, types that cannot be used, rank 5, metadata, an unknown
+   * key, trailing blanks. */
   const char *header = "{\"__metadata__\":{\"format\":\"pt\"},"
                        "\"z\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]},"
                        "\"half\":{\"dtype\":\"BF16\",\"shape\":[1],\"data_offsets\":[9,11],\"extra\":null},"

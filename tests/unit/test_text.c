@@ -180,8 +180,9 @@ static void test_bad_pieces(void **state)
   }
 }
 
-/* A table with the only entry "A". A unit is (offset << 10 | HAS_VALUE | label), and its children begin at its index XOR
- * its offset. Units that are in nobody's use carry the label 'Z', which matches nothing: where 'Z' would, it is 'Y'. */
+/* A table with the only entry "A". A unit is (offset << 10 | HAS_VALUE | label), and its children begin at its index
+ * XOR its offset. Units that are in nobody's use carry the label 'Z', which matches nothing: where 'Z' would, it is
+ * 'Y'. */
 enum { UNITS = 512, HAS_VALUE = 1 << 8, UNIT_A = 256 + 'A', VALUE_A = 128 };
 
 static void make_table(uint32_t *units)
@@ -376,6 +377,9 @@ static void test_decode(void **state)
   assert_int_equal(tsr_tokenizer_decode(tokenizer, NULL, 0, &text), TSR_OK);
   assert_string_equal(text, "");
   tsr_free(text);
+  assert_int_equal(tsr_tokenizer_decode(tokenizer, ids, -1, &text), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_tokenizer_decode(tokenizer, NULL, 1, &text), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_tokenizer_decode(NULL, ids, 1, &text), TSR_ERR_ARGUMENT);
   const int32_t outside[] = {5001, -1, INT32_MAX};
   for (int i = 0; i < 3; i++) {
     assert_int_equal(tsr_tokenizer_decode(tokenizer, &outside[i], 1, &text), TSR_ERR_ARGUMENT);
