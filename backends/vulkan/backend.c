@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The Vulkan backend: the plugin's table, the instance, and the list of devices.
+ *
+ * Options (environment: TESSERA_NAME)
+ *   VALIDATION      1: the Khronos validation layer, synchronisation included; what it finds is logged as warnings. Default 0
+ *   PIPELINE_CACHE  0: pipelines are neither loaded from nor saved to the cache folder. Default 1
+ *   STAGING         1: every copy to and from device buffers goes through the staging ring, as on a device whose memory the
+ *                   host does not see: for tests. Default 0
+ *   WATCHDOG_FLOPS  estimated work of one submit, beyond which a run is split; 0: never. Default 2e12, 0 where a CPU executes
  */
 #include <pthread.h>
 #include <stdlib.h>
