@@ -82,6 +82,10 @@ char *tsr_shape_print(const tsr_shape *shape, char *text, size_t size)
   if (size == 0)
     return text;
   text[0] = '\0';
+  if (shape->rank < 0 || shape->rank > TSR_MAX_RANK) { /* there are no more extents to print */
+    snprintf(text, size, "of rank %d", (int)shape->rank);
+    return text;
+  }
   for (int32_t i = 0; i <= shape->rank && used < size; i++) {
     int n = i == shape->rank
                 ? snprintf(text + used, size - used, "%s", i == 0 ? "[]" : "]")

@@ -164,19 +164,33 @@ static void set_contiguous(tsr_tensor_desc *tensor, const tsr_shape *shape)
   }
 }
 
+int tsr_program_allows(tsr_program *program, int32_t op, const char *what, const tsr_shape *shape)
+{
+  char text[128];
+  if (shape->rank < 0 || shape->rank > TSR_MAX_RANK)
+    tsr_program_fail(program, op, TSR_ERR_SHAPE, "%s: a tensor has 0 to %d axes, not %d", what, TSR_MAX_RANK,
+                     (int)shape->rank);
+  else if (tsr_shape_elements(shape) < 0)
+    tsr_program_fail(program, op, TSR_ERR_SHAPE, "%s: the extents %s are negative or too large", what,
+                     tsr_shape_print(shape, text, sizeof text));
+  return program->status == TSR_OK;
+}
+
 tsr_ref tsr_program_new(tsr_program *program, int32_t op, int32_t kind, const char *name, tsr_dtype dtype,
                         const tsr_shape *shape)
 {
   if (program->status != TSR_OK)
+    return TSR_INVALID;
+  if (!tsr_program_allows(program, op, name[0] ? name : "the result", shape))
     return TSR_INVALID;
   int64_t elements = tsr_shape_elements(shape);
   int64_t size = (int64_t)tsr_dtype_size(dtype);
   if (size == 0)
     return tsr_program_fail(program, op, TSR_ERR_DTYPE, "%s: %d is no element type", name, dtype);
   /* Half of the range is left so that aligning and adding offsets cannot overflow. */
-  if (elements < 0 || elements > INT64_MAX / 2 / size) {
+  if (elements > INT64_MAX / 2 / size) {
     char text[128];
-    return tsr_program_fail(program, op, TSR_ERR_SHAPE, "%s: the extents %s are negative or too large",
+    return tsr_program_fail(program, op, TSR_ERR_SHAPE, "%s: the extents %s are too large",
                             name[0] ? name : "the result", tsr_shape_print(shape, text, sizeof text));
   }
   const char *copy = name[0] ? tsr_arena_text(&program->texts, name) : "";

@@ -33,6 +33,9 @@ tsr_ref tsr_program_fail(tsr_program *program, int32_t op, tsr_status status, co
 /* 1 if the program is in order and x is one of its tensors. Otherwise sets an error (unless x is TSR_INVALID) and returns 0. */
 int tsr_program_has(tsr_program *program, int32_t op, tsr_ref x);
 
+/* 1 if a tensor can have these extents. Otherwise sets an error, in which `what` names the tensor, and returns 0. */
+int tsr_program_allows(tsr_program *program, int32_t op, const char *what, const tsr_shape *shape);
+
 /* A new storage with a contiguous tensor of it; TSR_INVALID on an error. */
 tsr_ref tsr_program_new(tsr_program *program, int32_t op, int32_t kind, const char *name, tsr_dtype dtype,
                         const tsr_shape *shape);

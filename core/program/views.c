@@ -46,9 +46,8 @@ tsr_ref tsr_expand(tsr_program *program, tsr_ref x, tsr_shape shape)
     return TSR_INVALID;
   char from[128], to[128];
   tsr_shape own = tsr_tensor_shape(&program->tensors[x]);
-  if (tsr_shape_elements(&shape) < 0)
-    return tsr_program_fail(program, 0, TSR_ERR_SHAPE, "expand: the extents %s are negative or too large",
-                            tsr_shape_print(&shape, to, sizeof to));
+  if (!tsr_program_allows(program, 0, "expand", &shape))
+    return TSR_INVALID;
   tsr_ref view = tsr_program_expand(program, x, &shape);
   if (view == TSR_INVALID)
     return tsr_program_fail(program, 0, TSR_ERR_SHAPE, "expand: %s does not broadcast to %s",
@@ -115,7 +114,7 @@ tsr_ref tsr_program_reshape(tsr_program *program, tsr_ref x, const tsr_shape *sh
 
 tsr_ref tsr_reshape(tsr_program *program, tsr_ref x, tsr_shape shape)
 {
-  if (!tsr_program_has(program, 0, x))
+  if (!tsr_program_has(program, 0, x) || !tsr_program_allows(program, 0, "reshape", &shape))
     return TSR_INVALID;
   tsr_ref view = tsr_program_reshape(program, x, &shape);
   if (view != TSR_INVALID)

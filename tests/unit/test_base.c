@@ -106,6 +106,11 @@ static void test_shapes(void **state)
   assert_int_equal(tsr_shape_elements(&shape), -1);
   shape = TSR_SHAPE(4, -1);
   assert_int_equal(tsr_shape_elements(&shape), -1);
+  shape = TSR_SHAPE(1, 2, 3, 4, 5);
+  assert_int_equal(tsr_shape_elements(&shape), -1);
+  assert_string_equal(tsr_shape_print(&shape, text, sizeof text), "of rank 5");
+  shape.rank = -1;
+  assert_string_equal(tsr_shape_print(&shape, text, sizeof text), "of rank -1");
 }
 
 static void test_arena(void **state)

@@ -77,7 +77,14 @@ static void test_view_errors(void **state)
   static const struct {
     int kind;
     const char *fragment;
-  } cases[] = {{0, "no axis 2"}, {1, "do not lie"}, {2, "permutation"}, {3, "broadcast"}, {4, "numbers of elements"}};
+  } cases[] = {{0, "no axis 2"},
+               {1, "do not lie"},
+               {2, "permutation"},
+               {3, "broadcast"},
+               {4, "expand: a tensor has 0 to 4 axes, not 5"},
+               {5, "reshape: a tensor has 0 to 4 axes, not 5"},
+               {6, "y: a tensor has 0 to 4 axes, not 5"},
+               {7, "numbers of elements"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     tsr_program *p;
     assert_int_equal(tsr_program_create(&p), TSR_OK);
@@ -94,6 +101,15 @@ static void test_view_errors(void **state)
       break;
     case 3:
       y = tsr_expand(p, x, TSR_SHAPE(2, 4));
+      break;
+    case 4:
+      y = tsr_expand(p, x, TSR_SHAPE(1, 1, 1, 2, 3));
+      break;
+    case 5:
+      y = tsr_reshape(p, x, TSR_SHAPE(1, 1, 1, 2, 3));
+      break;
+    case 6:
+      y = tsr_input(p, "y", TSR_F32, TSR_SHAPE(1, 1, 1, 2, 3));
       break;
     default:
       y = tsr_reshape(p, x, TSR_SHAPE(7));
