@@ -147,18 +147,12 @@ static const char *kind_name(int32_t kind)
 void tsr_program_print(const tsr_program *program, FILE *out)
 {
   char text[1024];
-  int32_t last = 0;
-  for (int32_t i = 1; i < program->desc.n_tensors; i++) {
-    const tsr_tensor_desc *tensor = &program->tensors[i];
-    const tsr_storage_desc *storage = &program->storages[tensor->storage];
-    int is_first = tensor->storage > last; /* storages are numbered as their first tensors come */
-    if (!is_first)
+  for (int32_t i = 1; i < program->desc.n_storages; i++) {
+    if (program->storages[i].kind == TSR_STORAGE_TEMPORARY)
       continue;
-    last = tensor->storage;
-    if (storage->kind == TSR_STORAGE_TEMPORARY)
-      continue;
+    const tsr_tensor_desc *tensor = &program->tensors[program->named[i]];
     tsr_shape shape = tsr_tensor_shape(tensor);
-    fprintf(out, "%-9s %s %s %s\n", kind_name(storage->kind), program->names[tensor->storage],
+    fprintf(out, "%-9s %s %s %s\n", kind_name(program->storages[i].kind), program->names[i],
             tsr_dtype_name(tensor->dtype), tsr_shape_print(&shape, text, sizeof text));
   }
   for (int32_t i = 0; i < program->desc.n_lines; i++)

@@ -29,7 +29,8 @@ static int grow_storages(tsr_program *program)
 {
   int32_t n = program->desc.n_storages;
   int ok = grow((void **)&program->storages, &program->storage_room, n, sizeof(tsr_storage_desc)) &&
-           grow((void **)&program->names, &program->name_room, n, sizeof(char *));
+           grow((void **)&program->names, &program->name_room, n, sizeof(char *)) &&
+           grow((void **)&program->named, &program->named_room, n, sizeof(tsr_ref));
   program->desc.storages = program->storages;
   return ok;
 }
@@ -76,6 +77,7 @@ void tsr_program_destroy(tsr_program *program)
     return;
   free(program->storages);
   free(program->names);
+  free(program->named);
   free(program->tensors);
   free(program->lines);
   tsr_arena_finish(&program->texts);
@@ -201,7 +203,8 @@ tsr_ref tsr_program_new(tsr_program *program, int32_t op, int32_t kind, const ch
   program->names[storage] = copy;
   tsr_tensor_desc tensor = {.storage = storage, .dtype = dtype};
   set_contiguous(&tensor, shape);
-  return tsr_program_view(program, &tensor);
+  program->named[storage] = tsr_program_view(program, &tensor);
+  return program->named[storage];
 }
 
 static tsr_ref new_named(tsr_program *program, int32_t kind, const char *name, tsr_dtype dtype, tsr_shape shape)
@@ -253,6 +256,7 @@ tsr_ref tsr_output(tsr_program *program, const char *name, tsr_ref x)
   int32_t storage = program->tensors[x].storage;
   program->storages[storage].kind = TSR_STORAGE_OUTPUT;
   program->names[storage] = copy;
+  program->named[storage] = x; /* which may have other extents than the line's result: matmul folds */
   return x;
 }
 
@@ -370,11 +374,11 @@ int32_t tsr_program_line_count(const tsr_program *program)
 
 tsr_ref tsr_program_find(const tsr_program *program, const char *name)
 {
-  for (int32_t i = 1; i < program->desc.n_tensors; i++) {
-    /* The first tensor of a storage is the one that made it. */
-    if (strcmp(program->names[program->tensors[i].storage], name) == 0 && name[0])
-      return i;
-  }
+  if (!name || !name[0])
+    return TSR_NONE;
+  for (int32_t i = 1; i < program->desc.n_storages; i++)
+    if (strcmp(program->names[i], name) == 0)
+      return program->named[i];
   return TSR_NONE;
 }
 

@@ -18,7 +18,8 @@ struct tsr_program {
   tsr_tensor_desc *tensors;
   tsr_line_desc *lines;
   const char **names; /* [n_storages]; "" for a temporary */
-  int32_t storage_room, tensor_room, line_room, name_room;
+  tsr_ref *named;     /* [n_storages]: the tensor that the name stands for */
+  int32_t storage_room, tensor_room, line_room, name_room, named_room;
   tsr_arena texts;
   char scope[512];   /* the open scopes joined by '.' */
   const char *label; /* the scope's copy in `texts`; NULL: not copied yet */

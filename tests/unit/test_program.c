@@ -172,6 +172,11 @@ static void test_outputs(void **state)
   assert_int_equal(tsr_program_line_count(p), 2);
   assert_int_equal(tsr_program_find(p, "z"), z);
   assert_int_equal(tsr_program_find(p, "nobody"), TSR_NONE);
+  /* A product folds the leading axes of its operand; the output keeps the extents that its maker saw. */
+  tsr_ref product = tsr_product(p, tsr_input(p, "a", TSR_F32, TSR_SHAPE(2, 3, 4)), tsr_transpose(p, x, 0, 1));
+  assert_int_equal(tsr_output(p, "product", product), product);
+  assert_int_equal(tsr_program_find(p, "product"), product);
+  assert_shape(p, tsr_program_find(p, "product"), TSR_SHAPE(2, 3, 3));
   tsr_output(p, "y", tsr_relu(p, x));
   assert_error(p, TSR_ERR_ARGUMENT, "'y' is taken");
 }
