@@ -180,8 +180,10 @@ static tsr_status compile_segment(tsr_executable *executable, tsr_segment *segme
       .buffers = side->buffers,
       .profile = executable->profile,
   };
-  TSR_TRY(TSR_DEVICE_SLOT(side->device, compile, side->device->handle, &args, &segment->handle));
-  if (!segment->handle)
+  tsr_backend_executable *handle = NULL; /* after an error nothing is owned, whatever the slot left here */
+  TSR_TRY(TSR_DEVICE_SLOT(side->device, compile, side->device->handle, &args, &handle));
+  segment->handle = handle;
+  if (!handle)
     return tsr_fail(TSR_ERR_PLUGIN, "%s: compile succeeded without an executable: a fault of the backend",
                     side->device->name);
   return TSR_OK;

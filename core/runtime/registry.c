@@ -257,6 +257,7 @@ tsr_device *tsr_runtime_fallback(tsr_runtime *runtime, int which)
   if (!*device && find_device(runtime, names[which], &found) &&
       tsr_device_open_found(runtime, &found, device) != TSR_OK)
     tsr_log(TSR_LOG_WARNING, "%s; it cannot serve as the fallback device", tsr_error_message());
+  tsr_device *opened = *device;
   pthread_mutex_unlock(&runtime->spares);
-  return *device;
+  return opened;
 }

@@ -45,26 +45,35 @@ static int32_t misbehave(const char *slot, int *null)
 }
 
 /* Slots that fail when told to, and otherwise do what the template does. */
-#define BREAKABLE(slot, arguments, names)                                                                              \
+#define BREAKABLE(slot, arguments, names) BREAKABLE_MAKER(slot, &no_object, arguments, names)
+/* Likewise of a slot that makes an object: an error leaves in its place what nobody may use. */
+#define BREAKABLE_MAKER(slot, object, arguments, names)                                                                \
   static int32_t broken_##slot arguments                                                                               \
   {                                                                                                                    \
     int null;                                                                                                          \
+    void *no_object = NULL;                                                                                            \
+    (void)no_object;                                                                                                   \
     int32_t status = misbehave(#slot, &null);                                                                          \
+    if (status != TSR_OK)                                                                                              \
+      memset(object, 0xff, sizeof *(object));                                                                          \
     return status != TSR_OK || null ? status : sound->slot names;                                                      \
   }
 BREAKABLE(start, (const tsr_host *host, void **context), (host, context))
 BREAKABLE(device_count, (void *context, uint32_t *count), (context, count))
 BREAKABLE(device_properties, (void *context, uint32_t index, tsr_device_properties *properties),
           (context, index, properties))
-BREAKABLE(device_open, (void *context, uint32_t index, tsr_backend_device **device), (context, index, device))
-BREAKABLE(buffer_create, (tsr_backend_device * device, uint64_t size, int32_t usage, tsr_backend_buffer **buffer),
-          (device, size, usage, buffer))
+BREAKABLE_MAKER(device_open, device, (void *context, uint32_t index, tsr_backend_device **device),
+                (context, index, device))
+BREAKABLE_MAKER(buffer_create, buffer,
+                (tsr_backend_device * device, uint64_t size, int32_t usage, tsr_backend_buffer **buffer),
+                (device, size, usage, buffer))
 BREAKABLE(buffer_write, (tsr_backend_buffer * buffer, uint64_t offset, uint64_t size, const void *bytes),
           (buffer, offset, size, bytes))
 BREAKABLE(buffer_read, (tsr_backend_buffer * buffer, uint64_t offset, uint64_t size, void *bytes),
           (buffer, offset, size, bytes))
-BREAKABLE(compile, (tsr_backend_device * device, const tsr_compile_args *args, tsr_backend_executable **executable),
-          (device, args, executable))
+BREAKABLE_MAKER(compile, executable,
+                (tsr_backend_device * device, const tsr_compile_args *args, tsr_backend_executable **executable),
+                (device, args, executable))
 BREAKABLE(run, (tsr_backend_executable * executable), (executable))
 BREAKABLE(wait, (tsr_backend_executable * executable), (executable))
 
