@@ -270,9 +270,9 @@ void tsr_scope_push(tsr_program *program, const char *format, ...)
   int n = vsnprintf(program->scope + used, sizeof program->scope - used, format, arguments);
   va_end(arguments);
   program->label = NULL;
-  if (n < 0 || (size_t)n >= sizeof program->scope - used || memchr(program->scope + used, '.', (size_t)n))
+  if (n <= 0 || (size_t)n >= sizeof program->scope - used || memchr(program->scope + used, '.', (size_t)n))
     tsr_program_fail(program, 0, TSR_ERR_ARGUMENT,
-                     "the scope is too long or its name holds a '.', which separates scopes");
+                     "the scope is too long, or its name is empty or holds a '.', which separates scopes");
 }
 
 void tsr_scope_pop(tsr_program *program)

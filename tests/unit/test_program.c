@@ -199,6 +199,12 @@ static void test_scopes(void **state)
   tsr_scope_push(p, "decoder");
   tsr_add(p, x, tsr_input(p, "y", TSR_F32, TSR_SHAPE(2)));
   assert_error(p, TSR_ERR_SHAPE, "add in decoder: [3] and [2] do not broadcast");
+
+  tsr_program *nameless;
+  assert_int_equal(tsr_program_create(&nameless), TSR_OK);
+  tsr_scope_push(nameless, "%s", "");
+  assert_error(nameless, TSR_ERR_ARGUMENT, "its name is empty");
+  tsr_program_destroy(nameless);
 }
 
 /* Every operator refuses an operand of the wrong type and a missing one, by the operand's name. */
