@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "core/transformer/transformer.h"
 #include "tessera/generate.h"
 #include "tests/model/random_model.h"
 #include "tests/unit/temporary.h"
@@ -308,6 +309,45 @@ static void test_settings_hold(void **state)
   close_setup(&s);
 }
 
+/* ---- what is left behind in states and caches -------------------------------------------------------------------- */
+
+static void spoil(const tsr_state_pool *pool, int32_t n)
+{
+  for (int32_t i = 0; i < n; i++) {
+    int64_t size = tsr_buffer_size(pool->buffers[i]);
+    void *bytes = malloc((size_t)size);
+    assert_non_null(bytes);
+    memset(bytes, 0xff, (size_t)size); /* every float a NaN */
+    check(tsr_buffer_write(pool->buffers[i], 0, size, bytes));
+    free(bytes);
+  }
+}
+
+/* Keys and values of earlier batches are not seen, whatever they hold; nor does it matter which programs are kept. */
+static void test_stale_states(void **state)
+{
+  const fixture *f = *state;
+  random_model_write(f->folder, &models[1]);
+  for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
+    setup fresh;
+    setup used;
+    batch b;
+    const tsr_transformer_options few = {.cache = 2};
+    open_setup(f, device_name(f, d), NULL, &fresh);
+    open_setup(f, device_name(f, d), &few, &used);
+    make_batch(21, 37, &b);
+    for (int32_t beam = 1; beam <= 4; beam += 3) {
+      tsr_generate_options options = options_for(&used, beam);
+      compare_generations(&fresh, 0, &used, 2, &b, &options);
+      spoil(&used.transformer->cross, 2 * used.model->config.decoder_layers);
+      spoil(&used.transformer->self, 2 * used.model->config.decoder_layers);
+      compare_generations(&fresh, 0, &used, 4, &b, &options);
+    }
+    close_setup(&used);
+    close_setup(&fresh);
+  }
+}
+
 /* ---- devices against the reference ------------------------------------------------------------------------------- */
 
 static void compare_values(const float *a, const float *b, size_t n)
@@ -509,9 +549,13 @@ static void test_long_loop(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_steps_equal_forcing), cmocka_unit_test(test_batches_equal_single_sentences),
-      cmocka_unit_test(test_settings_hold),       cmocka_unit_test(test_devices_equal_reference),
-      cmocka_unit_test(test_nan_is_reported),     cmocka_unit_test(test_bad_arguments),
+      cmocka_unit_test(test_steps_equal_forcing),
+      cmocka_unit_test(test_batches_equal_single_sentences),
+      cmocka_unit_test(test_stale_states),
+      cmocka_unit_test(test_settings_hold),
+      cmocka_unit_test(test_devices_equal_reference),
+      cmocka_unit_test(test_nan_is_reported),
+      cmocka_unit_test(test_bad_arguments),
       cmocka_unit_test(test_long_loop),
   };
   return cmocka_run_group_tests(tests, start, stop);
