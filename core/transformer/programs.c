@@ -121,8 +121,8 @@ static tsr_status check(const tsr_model *model, const tsr_program_key *key)
         (int)size->batch, (int)size->source, (int)size->target, (int)size->beam);
   }
   if (size->source > config->max_positions || (decodes && size->target > config->max_positions)) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "a program for %d source and %d target tokens: %s has %d positions",
-                    (int)size->source, decodes ? (int)size->target : 0, model->folder, (int)config->max_positions);
+    return tsr_fail(TSR_ERR_ARGUMENT, "%s has %d positions; the program is for %d source tokens and %d target tokens",
+                    model->folder, (int)config->max_positions, (int)size->source, decodes ? (int)size->target : 0);
   }
   if (decodes && (config->decoder_layers == 0 || config->target_vocabulary == 0)) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the configuration has no decoder with a vocabulary", model->folder);

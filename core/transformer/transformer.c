@@ -350,11 +350,8 @@ static tsr_status make_executable(tsr_transformer *t, const tsr_program *program
   if (status == TSR_OK) {
     bind_states(t, program, &t->cross, bindings, &n);
     bind_states(t, program, &t->self, bindings, &n);
-    tsr_compile_options options = {.bindings = bindings,
-                                   .n_bindings = n,
-                                   .strict = t->options.strict,
-                                   .profile = t->options.profile,
-                                   .fallback = t->options.fallback};
+    tsr_compile_options options = {
+        .bindings = bindings, .n_bindings = n, .strict = t->options.strict, .fallback = t->options.fallback};
     status = tsr_executable_create(t->device, program, &options, executable);
   }
   free(bindings);

@@ -100,8 +100,7 @@ typedef struct tsr_transformer_options {
   tsr_dtype
       weights;    /* storage of the matrices on the device: TSR_F32, TSR_F16, TSR_BF16; 0: as the checkpoint has them */
   int32_t strict; /* as in tsr_compile_options */
-  int32_t profile;      /* likewise */
-  int32_t cache;        /* compiled programs kept; 0: 8 */
+  int32_t cache;  /* compiled programs kept; 0: 8 */
   tsr_device *fallback; /* as in tsr_compile_options */
 } tsr_transformer_options;
 
