@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/tessera/kinds.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const names[] = {
@@ -62,4 +64,101 @@ int32_t tsr_cli_kinds_next(const tsr_cli_kinds *kinds, const tsr_model *model, i
     }
   }
   return 0;
+}
+
+/* ---- running a program ------------------------------------------------------------------------------------------- */
+
+/* SplitMix64 (Steele, Lea, Flood 2014). */
+static uint64_t next_random(uint64_t *state)
+{
+  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+static int32_t random_below(uint64_t *state, int32_t n)
+{
+  return (int32_t)(next_random(state) % (uint64_t)n);
+}
+
+static float random_real(uint64_t *state)
+{
+  return (float)((double)(next_random(state) >> 11) * 0x1p-53 * 2.0 - 1.0);
+}
+
+/* What an input or state of that name holds, valid for the program: ids of the vocabulary, lengths that fit, .. */
+static void fill(const tsr_transformer_config *config, const tsr_program_size *size, const char *name, tsr_dtype dtype,
+                 int64_t elements, uint64_t *random, void *out)
+{
+  int32_t *ids = out;
+  float *values = out;
+  for (int64_t i = 0; i < elements; i++) {
+    if (strcmp(name, "source") == 0) {
+      ids[i] = random_below(random, config->source_vocabulary);
+    } else if (strcmp(name, "source_lengths") == 0) {
+      ids[i] = i == 0 ? size->source : 1 + random_below(random, size->source);
+    } else if (strcmp(name, "target") == 0 || strcmp(name, "token") == 0) {
+      ids[i] = random_below(random, config->target_vocabulary);
+    } else if (strcmp(name, "position") == 0) {
+      ids[i] = size->target / 2;
+    } else if (strcmp(name, "rows") == 0) {
+      /* The hypothesis itself where the step writes, any of its sentence's before. */
+      int32_t row = (int32_t)(i / size->target);
+      int32_t own = (int32_t)(i % size->target) >= size->target / 2;
+      ids[i] = own ? row : row / size->beam * size->beam + random_below(random, size->beam);
+    } else if (strcmp(name, "suppress") == 0) {
+      values[i] = random_below(random, 64) == 0 ? -INFINITY : 0.0f;
+    } else if (dtype == TSR_F32) {
+      values[i] = random_real(random);
+    } else {
+      ids[i] = 0;
+    }
+  }
+}
+
+tsr_status tsr_cli_fill(const tsr_model *model, const tsr_program *program, const tsr_program_size *size, uint64_t seed,
+                        tsr_executable *executable)
+{
+  const tsr_program_desc *desc = tsr_program_describe(program);
+  uint64_t random = seed;
+  tsr_status status = TSR_OK;
+  for (int32_t t = 1; t < desc->n_tensors && status == TSR_OK; t++) {
+    const char *name = tsr_ref_name(program, t);
+    int32_t kind = tsr_ref_kind(program, t);
+    if ((kind != TSR_STORAGE_INPUT && kind != TSR_STORAGE_STATE) || tsr_program_find(program, name) != t) {
+      continue;
+    }
+    tsr_shape shape = tsr_ref_shape(program, t);
+    int64_t elements = tsr_shape_elements(&shape);
+    int64_t bytes = elements * (int64_t)tsr_dtype_size(tsr_ref_dtype(program, t));
+    void *data = malloc((size_t)bytes + 1);
+    if (!data) {
+      return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+    }
+    fill(tsr_model_config(model), size, name, tsr_ref_dtype(program, t), elements, &random, data);
+    status = tsr_executable_write(executable, t, data, bytes);
+    free(data);
+  }
+  return status;
+}
+
+tsr_status tsr_cli_compile(tsr_transformer *transformer, const tsr_program *program, const tsr_compile_options *options,
+                           tsr_executable **executable)
+{
+  int32_t room = tsr_program_describe(program)->n_tensors;
+  int32_t n = 0;
+  tsr_binding *bindings = malloc((size_t)room * sizeof *bindings);
+  if (!bindings) {
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  }
+  tsr_status status = tsr_transformer_bind(transformer, program, bindings, room, &n);
+  if (status == TSR_OK) {
+    tsr_compile_options bound = *options;
+    bound.bindings = bindings;
+    bound.n_bindings = n;
+    status = tsr_executable_create(tsr_transformer_device(transformer), program, &bound, executable);
+  }
+  free(bindings);
+  return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the subcommands share that look at a model's programs: the kinds by name, and the options that give their sizes.
+ * What the subcommands share that look at a model's programs: the kinds by name, the options that give their sizes, and
+ * running one on random input.
  */
 #ifndef TESSERA_TOOLS_KINDS_H
 #define TESSERA_TOOLS_KINDS_H
@@ -40,5 +41,14 @@ const char *tsr_cli_kind_name(int32_t kind);
 
 /* The next chosen kind after `kind` (0: the first) that the model has, or 0. */
 int32_t tsr_cli_kinds_next(const tsr_cli_kinds *kinds, const tsr_model *model, int32_t kind);
+
+/* Compiles a program that tsr_transformer_program made, its constants bound to the transformer's weights. The options' bindings
+ * are not looked at. *executable is the caller's. */
+tsr_status tsr_cli_compile(tsr_transformer *transformer, const tsr_program *program, const tsr_compile_options *options,
+                           tsr_executable **executable) TSR_MUST_CHECK;
+
+/* Fills its inputs and states with random content that is valid for them; the same for the same seed. */
+tsr_status tsr_cli_fill(const tsr_model *model, const tsr_program *program, const tsr_program_size *size, uint64_t seed,
+                        tsr_executable *executable) TSR_MUST_CHECK;
 
 #endif
