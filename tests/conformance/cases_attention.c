@@ -21,20 +21,30 @@ static const int32_t positions_shared[] = {2};
 static const int32_t positions_beyond[] = {1000, 63, 1 << 30};
 static const int32_t positions_zero[] = {0};
 
+/* Every length and position, one a sentence: n .. n + 65. */
+#define RUN_OF_6(n) (n), (n) + 1, (n) + 2, (n) + 3, (n) + 4, (n) + 5
+#define RUN_OF_66(n)                                                                                                   \
+  RUN_OF_6(n), RUN_OF_6((n) + 6), RUN_OF_6((n) + 12), RUN_OF_6((n) + 18), RUN_OF_6((n) + 24), RUN_OF_6((n) + 30),      \
+      RUN_OF_6((n) + 36), RUN_OF_6((n) + 42), RUN_OF_6((n) + 48), RUN_OF_6((n) + 54), RUN_OF_6((n) + 60)
+static const int32_t low_run[] = {RUN_OF_66(0)};
+static const int32_t high_run[] = {RUN_OF_66(64)};
+
 typedef struct integers {
   const char *name;
   const int32_t *list;
   int32_t n; /* 1: shared by all sentences */
 } integers;
 
-static const integers lengths[] = {{"none", NULL, 0},         {"each", lengths_each, 3},
-                                   {"odd", lengths_odd, 3},   {"shared", lengths_shared, 1},
-                                   {"zero", lengths_zero, 3}, {"whole", lengths_whole, 3}};
+static const integers lengths[] = {
+    {"none", NULL, 0},         {"each", lengths_each, 3},   {"odd", lengths_odd, 3}, {"shared", lengths_shared, 1},
+    {"zero", lengths_zero, 3}, {"whole", lengths_whole, 3}, {"low", low_run, 66},    {"high", high_run, 66}};
 static const integers positions[] = {{"none", NULL, 0},
                                      {"each", positions_each, 3},
                                      {"shared", positions_shared, 1},
                                      {"beyond", positions_beyond, 3},
-                                     {"zero", positions_zero, 1}};
+                                     {"zero", positions_zero, 1},
+                                     {"low", low_run, 66},
+                                     {"high", high_run, 66}};
 
 typedef struct masking_params {
   int32_t additive, additive_data, lengths, position, causal, buckets, bidirectional, max_distance;
@@ -132,6 +142,14 @@ static const masking_params maskings[] = {
      .causal = 1},
 };
 
+/* Of 66 sentences. */
+static const masking_params runs[] = {{.lengths = 6},
+                                      {.lengths = 7},
+                                      {.causal = 1, .position = 5},
+                                      {.causal = 1, .position = 6},
+                                      {.causal = 1, .lengths = 6, .position = 5},
+                                      {.position = 5, .buckets = 32, .bidirectional = 1, .max_distance = 128}};
+
 /* ------------------------------------------------------------------------------------------------------------------
  * mask
  */
@@ -189,6 +207,10 @@ void check_cases_mask(check_table *table)
   add_mask(table, (mask_params){.x = TSR_SHAPE(3, 0, 5, 18), .masking = maskings[2]});
   add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 0, 18), .masking = maskings[13]});
   add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 0), .masking = maskings[11]});
+  for (i = 0; i < COUNT_OF(runs); i++) {
+    add_mask(table, (mask_params){.x = TSR_SHAPE(66, 1, 3, 65), .masking = runs[i]});
+    add_mask(table, (mask_params){.x = TSR_SHAPE(66, 2, 1, 131), .masking = runs[i]});
+  }
   /* far enough for every bucket, both directions */
   add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = maskings[26]});
   add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = maskings[27]});
@@ -325,6 +347,11 @@ static void add_forms(check_table *table)
     add(table, PARAMS(.masking = maskings[i], .weights = 1));
     add(table, PARAMS(.masking = maskings[i], .n_queries = 1, .n_keys = 40, .layout = 1 + i % 3));
     add(table, PARAMS(.masking = maskings[i], .n_queries = 9, .n_keys = 70, .k = 20, .j = 12, .rows = i % 4));
+  }
+  for (i = 0; i < COUNT_OF(runs); i++) {
+    add(table, PARAMS(.n_batch = 66, .n_keys = 65, .n_queries = 1, .masking = runs[i], .k = 8, .j = 8));
+    add(table, PARAMS(.n_batch = 66, .n_keys = 65, .n_queries = 3, .masking = runs[i], .k = 8, .j = 8, .weights = 1));
+    add(table, PARAMS(.n_batch = 66, .n_keys = 131, .n_queries = 1 + i % 2, .masking = runs[i], .k = 4, .j = 4));
   }
   for (rows = 1; rows < 4; rows++) {
     for (i = 0; i < 4; i++) {

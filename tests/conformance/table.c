@@ -74,17 +74,19 @@ tsr_status check_table_create(check_table *table)
   tsr_status status;
 
   memset(table, 0, sizeof(*table));
-  check_cases_matmul(table);
-  check_cases_reduce(table);
-  check_cases_rows(table);
-  check_cases_topk(table);
-  check_cases_elementwise(table);
-  check_cases_copy(table);
-  check_cases_index(table);
-  check_cases_state(table);
-  check_cases_mask(table);
-  check_cases_attention(table);
-  check_cases_program(table);
+  for (table->perf = 0; table->perf < 2; table->perf++) {
+    check_cases_matmul(table);
+    check_cases_reduce(table);
+    check_cases_rows(table);
+    check_cases_topk(table);
+    check_cases_elementwise(table);
+    check_cases_copy(table);
+    check_cases_index(table);
+    check_cases_state(table);
+    check_cases_mask(table);
+    check_cases_attention(table);
+    check_cases_program(table);
+  }
   status = table->failed ? tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the case table") : TSR_OK;
   if (status) {
     check_table_finish(table);

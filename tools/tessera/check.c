@@ -58,7 +58,8 @@ typedef struct subject {
   const char *name;
   check_coverage coverage;
   int32_t cases, failed, unsupported;
-  double worst[TSR_OP_COUNT]; /* error / bound; [0]: programs */
+  int32_t executed[TSR_OP_COUNT]; /* cases; [0]: programs */
+  double worst[TSR_OP_COUNT];     /* error / bound */
   double nmse[TSR_OP_COUNT];
   int64_t free_elements[TSR_OP_COUNT];
 } subject;
@@ -239,6 +240,9 @@ static int print_errors(const session *s)
   tsr_cli_table_cell(&table, "elements without a bound");
   for (i = 0; i < s->n_subjects; i++) {
     for (op = 0; op < TSR_OP_COUNT; op++) {
+      if (!s->subjects[i].executed[op]) {
+        continue;
+      }
       tsr_cli_table_cell(&table, "%s", s->subjects[i].name);
       tsr_cli_table_cell(&table, "%s", op ? tsr_op_describe(op)->name : "(programs)");
       tsr_cli_table_cell(&table, "%.4f", s->subjects[i].worst[op]);
@@ -272,7 +276,7 @@ static int summarise(session *s)
     if (s->request.as_json) {
       continue;
     }
-    if (s->request.mode != MODE_TEST) {
+    if (s->request.mode == MODE_SUPPORT || s->request.mode == MODE_COVERAGE) {
       char what[128];
       snprintf(what, sizeof(what), "%s on %s", s->request.mode == MODE_SUPPORT ? "not supported" : "not executed",
                device->name);
@@ -327,6 +331,7 @@ static int test_case(session *s, const check_case *test)
     device->unsupported += result.verdict == CHECK_UNSUPPORTED;
     if (result.verdict != CHECK_UNSUPPORTED && oracle) {
       check_coverage_note(&device->coverage, check_oracle_program(oracle));
+      device->executed[test->op]++;
     }
     device->worst[test->op] = fmax(device->worst[test->op], result.worst);
     device->nmse[test->op] = fmax(device->nmse[test->op], result.nmse);
@@ -392,9 +397,10 @@ static void time_cells(tsr_cli_table *table, const check_case *test, const subje
 static int measure_case(session *s, const check_case *test, tsr_cli_table *table)
 {
   double first = 0.0;
+  check_build build;
   check_time time;
   int32_t i;
-  int code = TSR_EXIT_OK;
+  int code = tsr_cli_fail(check_build_program(test, &build));
 
   for (i = 0; i < s->n_subjects && !code; i++) {
     subject *device = &s->subjects[i];
@@ -411,6 +417,7 @@ static int measure_case(session *s, const check_case *test, tsr_cli_table *table
     if (code) {
       break;
     }
+    check_coverage_note(&device->coverage, build.program);
     first = first > 0.0 ? first : time.seconds;
     if (s->request.as_json) {
       code = tsr_cli_json_print(json_pack("{s:s, s:s, s:f, s:o, s:f, s:f, s:f, s:i}", "case", test->name, "device",
@@ -423,6 +430,7 @@ static int measure_case(session *s, const check_case *test, tsr_cli_table *table
       time_cells(table, test, device, &time, first / time.seconds);
     }
   }
+  tsr_program_destroy(build.program); /* NULL if it was not built */
   return code;
 }
 
