@@ -36,8 +36,8 @@ typedef struct tsr_beam {
   size_t n_scratch; /* room, in candidates */
 } tsr_beam;
 
-/* All N hypotheses begin with `start`; only the first counts until they differ. Errors: TSR_ERR_OUT_OF_MEMORY (nothing to
- * finish then). */
+/* All N hypotheses begin with `start`; only the first counts until they differ. Errors: TSR_ERR_OUT_OF_MEMORY (nothing
+ * to finish then). */
 tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, int32_t start,
                          int32_t eos) TSR_MUST_CHECK;
 void tsr_beam_finish(tsr_beam *beam); /* takes a zeroed one */

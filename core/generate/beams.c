@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Beam search over a batch. The cache never moves: `rows` tells for each hypothesis which row of the cache holds each of
- * its past positions.
+ * Beam search over a batch. The cache never moves: `rows` tells for each hypothesis which row of the cache holds each
+ * of its past positions.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Greedy search. The device feeds each token back itself; the host only looks at what came out, for the end of sentences.
+ * Greedy search. The device feeds each token back itself; the host only looks at what came out, for the end of
+ * sentences.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  *
  * The decoding of one batch: what greedy and beam search share.
  *
- * Capacity of the cache. A batch starts with room for one and a half times the source's length, at least 32 positions, as a
- * power of two, never more than max_length needs. When a batch outgrows it, the room doubles and the cache moves through
- * the host once. So short sentences never pay for a max_length of 512, and long ones move a few times at most.
+ * Capacity of the cache. A batch starts with room for one and a half times the source's length, at least 32 positions,
+ * as a power of two, never more than max_length needs. When a batch outgrows it, the room doubles and the cache moves
+ * through the host once. So short sentences never pay for a max_length of 512, and long ones move a few times at most.
  */
 #ifndef TESSERA_CORE_GENERATE_SEARCH_H
 #define TESSERA_CORE_GENERATE_SEARCH_H
@@ -35,9 +35,9 @@ void tsr_search_finish(tsr_search *search);
 /* Runs the encoder on source [B, S]. */
 tsr_status tsr_search_encode(tsr_search *search, const int32_t *source) TSR_MUST_CHECK;
 
-/* Before a step: the compiled step with room for `position`, and the mask for hypotheses of position + 1 tokens. *renewed is 1 if
- * the program is not that of the last step, so that what it keeps has to be written anew. ids(user, row) gives the tokens of a
- * hypothesis, NULL for one that does not matter; it is asked only with no_repeat_ngram. */
+/* Before a step: the compiled step with room for `position`, and the mask for hypotheses of position + 1 tokens.
+ * *renewed is 1 if the program is not that of the last step, so that what it keeps has to be written anew. ids(user,
+ * row) gives the tokens of a hypothesis, NULL for one that does not matter; it is asked only with no_repeat_ngram. */
 typedef const int32_t *(*tsr_search_ids_fn)(const void *user, int32_t row);
 tsr_status tsr_search_prepare(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
                               int32_t *renewed) TSR_MUST_CHECK;

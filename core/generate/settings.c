@@ -13,8 +13,8 @@
 
 enum { DEFAULT_LENGTH = 20, MAX_LENGTH = 1 << 20 };
 
-/* Settings that change results and that this build does not have, with the value that changes nothing. Settings of sampling
- * alone (temperature, top_k, ..) do not matter while do_sample is refused. */
+/* Settings that change results and that this build does not have, with the value that changes nothing. Settings of
+ * sampling alone (temperature, top_k, ..) do not matter while do_sample is refused. */
 static const struct {
   const char *key;
   double neutral;

@@ -13,8 +13,9 @@ enum { TSR_MAX_BEAM = 256 };
 /* What holds where nothing is said: greedy, 20 new tokens. */
 tsr_generate_options tsr_generate_plain(const tsr_transformer_config *config);
 
-/* Changes what the keys of `file` set and leaves the rest. call: 1: arguments of a call, where a max_length of 20 means 20;
- * 0: a model's file, where it stands for the default. Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, naming file and key. */
+/* Changes what the keys of `file` set and leaves the rest. call: 1: arguments of a call, where a max_length of 20 means
+ * 20; 0: a model's file, where it stands for the default. Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, naming file and
+ * key. */
 tsr_status tsr_generate_apply(tsr_config *file, const tsr_transformer_config *config, int call,
                               tsr_generate_options *options) TSR_MUST_CHECK;
 

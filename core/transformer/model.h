@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A model on disk, as the rest of the library sees it: the configuration, the parameters that it implies, and where each
- * of them lies in the checkpoint.
+ * A model on disk, as the rest of the library sees it: the configuration, the parameters that it implies, and where
+ * each of them lies in the checkpoint.
  */
 #ifndef TESSERA_CORE_TRANSFORMER_MODEL_H
 #define TESSERA_CORE_TRANSFORMER_MODEL_H
@@ -102,15 +102,16 @@ enum {
   TSR_MAX_POSITIONS = 1 << 20
 };
 
-/* An activation by its name in config files; keeps *activation where the key is absent. Errors: TSR_ERR_UNSUPPORTED, naming
- * file and key. */
+/* An activation by its name in config files; keeps *activation where the key is absent. Errors: TSR_ERR_UNSUPPORTED,
+ * naming file and key. */
 tsr_status tsr_config_activation(tsr_config *file, const char *key, int32_t *activation) TSR_MUST_CHECK;
 
-/* A token id, or a list of one; absent or null keeps *id. Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a longer list). */
+/* A token id, or a list of one; absent or null keeps *id. Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a longer
+ * list). */
 tsr_status tsr_config_id(const tsr_config *file, const char *key, int32_t vocabulary, int32_t *id) TSR_MUST_CHECK;
 
-/* Finds each parameter's tensors in the checkpoint and checks their types and shapes. Errors: TSR_ERR_FORMAT, naming file
- * and tensor. */
+/* Finds each parameter's tensors in the checkpoint and checks their types and shapes. Errors: TSR_ERR_FORMAT, naming
+ * file and tensor. */
 tsr_status tsr_parameters_resolve(const tsr_family *family, const tsr_checkpoint *checkpoint,
                                   tsr_parameter_list *list) TSR_MUST_CHECK;
 

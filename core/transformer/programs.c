@@ -63,8 +63,8 @@ static tsr_ref suppress_input(const tsr_builder *b, const tsr_program_key *key, 
                    TSR_SHAPE(key->suppress_rows ? rows : 1, b->model->config.target_vocabulary));
 }
 
-/* States token [B], position [1]; suppress is added to the logits. -> next [B, 1], next_logit [B, 1]; the token is fed back
- * and the position counted up on the device. */
+/* States token [B], position [1]; suppress is added to the logits. -> next [B, 1], next_logit [B, 1]; the token is fed
+ * back and the position counted up on the device. */
 static void build_greedy(const tsr_builder *b, const tsr_program_key *key)
 {
   tsr_program *p = b->program;
@@ -84,7 +84,8 @@ static void build_greedy(const tsr_builder *b, const tsr_program_key *key)
   tsr_scope_pop(p);
 }
 
-/* Inputs token [R], position [1], rows [R, C]; suppress is added to the log-probabilities. -> values and indices [R, k]. */
+/* Inputs token [R], position [1], rows [R, C]; suppress is added to the log-probabilities.
+ * -> values [R, k], indices [R, k]. */
 static void build_beam(const tsr_builder *b, const tsr_program_key *key)
 {
   tsr_program *p = b->program;

@@ -18,8 +18,8 @@ typedef struct tsr_compiled {
   tsr_ref next, next_logit, values, indices;
 } tsr_compiled;
 
-/* The keys and values of one kind of attention, all decoder layers: buffers that every program is bound to. They grow and
- * are never cleared: what a batch leaves behind is masked in the next. */
+/* The keys and values of one kind of attention, all decoder layers: buffers that every program is bound to. They grow
+ * and are never cleared: what a batch leaves behind is masked in the next. */
 typedef struct tsr_state_pool {
   const char *part;     /* "self_attention" or "cross_attention" */
   tsr_buffer **buffers; /* [2 * decoder_layers]: keys, values of each layer */
@@ -56,12 +56,12 @@ struct tsr_transformer {
 tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key,
                                    tsr_compiled **compiled) TSR_MUST_CHECK;
 
-/* Before a batch: makes room for B*S rows of cross-attention and R*C rows of cache, so that compiling its programs drops
- * none of them. */
+/* Before a batch: makes room for B*S rows of cross-attention and R*C rows of cache, so that compiling its programs
+ * drops none of them. */
 tsr_status tsr_transformer_reserve(tsr_transformer *transformer, int64_t cross_rows, int64_t cache_rows) TSR_MUST_CHECK;
 
-/* Moves the first `used` positions of a cache [rows, from, ..] to where a cache [rows, to, ..] has them, through the host. May
- * drop the compiled steps. */
+/* Moves the first `used` positions of a cache [rows, from, ..] to where a cache [rows, to, ..] has them, through the
+ * host. May drop the compiled steps. */
 tsr_status tsr_transformer_widen_cache(tsr_transformer *transformer, int64_t rows, int64_t from, int64_t to,
                                        int64_t used) TSR_MUST_CHECK;
 

@@ -31,8 +31,8 @@ typedef struct tsr_generate_options {
   int32_t no_repeat_ngram; /* n: no n tokens occur twice in a row of tokens, the start token included; 0: off */
 } tsr_generate_options;
 
-/* What the model's folder asks for (generation_config.json, else config.json, else the library's defaults: greedy, 20 new
- * tokens). Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a setting that this build does not have, by name). */
+/* What the model's folder asks for (generation_config.json, else config.json, else the library's defaults: greedy, 20
+ * new tokens). Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a setting that this build does not have, by name). */
 TSR_API tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *options) TSR_MUST_CHECK;
 
 typedef struct tsr_hypothesis {
@@ -50,11 +50,11 @@ typedef struct tsr_generation {
 /* Called after each finished batch: `done` sentences of `total`. */
 typedef void (*tsr_progress_fn)(void *user, int64_t done, int64_t total);
 
-/* Generates for any number of sentences, in batches of at most n_batch (0: 32), sorted and bucketed by length inside; results are in the order of
- * the input.
+/* Generates for any number of sentences, in batches of at most n_batch (0: 32), sorted and bucketed by length inside;
+ * results are in the order of the input.
  *   source [n_sentences] pointers to token ids (with </s>), lengths [n_sentences]; an empty sentence (length 0) gives an empty output
- * *generation is filled; the caller finishes it. On an error it is empty. One thread at a time per transformer.
- * Errors: TSR_ERR_ARGUMENT (an id or a length out of range), the runtime's. */
+ * *generation is filled; the caller finishes it. On an error it is empty. One thread at a time per transformer. Errors:
+ * TSR_ERR_ARGUMENT (an id or a length out of range), the runtime's. */
 TSR_API tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source,
                                 const int32_t *lengths, int32_t n_batch, const tsr_generate_options *options,
                                 tsr_progress_fn progress, void *user, tsr_generation *generation) TSR_MUST_CHECK;

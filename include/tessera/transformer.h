@@ -2,8 +2,8 @@
  *
  * tessera/transformer.h: encoder-decoder Transformers: a model as it lies on disk, and a model on a device.
  *
- * One configuration struct describes every family; a family is a reader of its config file and a map of tensor names, not
- * code of its own. Built on the operators only.
+ * One configuration struct describes every family; a family is a reader of its config file and a map of tensor names,
+ * not code of its own. Built on the operators only.
  */
 #ifndef TESSERA_TRANSFORMER_H
 #define TESSERA_TRANSFORMER_H
@@ -70,9 +70,9 @@ typedef struct tsr_transformer_config {
  */
 typedef struct tsr_model tsr_model;
 
-/* Opens a model folder (config.json and, if there, model.safetensors, mapped, not copied). Immutable afterwards: any number of threads
- * may use it. *model is the caller's until tsr_model_close. Errors: TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a family or an
- * option this build does not know), each naming the file and the key or tensor. */
+/* Opens a model folder (config.json and, if there, model.safetensors, mapped, not copied). Immutable afterwards: any
+ * number of threads may use it. *model is the caller's until tsr_model_close. Errors: TSR_ERR_IO, TSR_ERR_FORMAT,
+ * TSR_ERR_UNSUPPORTED (a family or an option this build does not know), each naming the file and the key or tensor. */
 TSR_API tsr_status tsr_model_open(const char *folder, tsr_model **model) TSR_MUST_CHECK;
 TSR_API void tsr_model_close(tsr_model *model); /* takes NULL; no transformer made from it is left */
 
@@ -104,9 +104,9 @@ typedef struct tsr_transformer_options {
   tsr_device *fallback; /* as in tsr_compile_options */
 } tsr_transformer_options;
 
-/* Uploads the weights. `model` and `device` outlive *transformer, which is the caller's until tsr_transformer_destroy. `options` may be
- * NULL. One thread at a time. Errors: TSR_ERR_FORMAT (a tensor missing, or of a wrong shape or type, by name),
- * TSR_ERR_DEVICE_MEMORY, TSR_ERR_UNSUPPORTED. */
+/* Uploads the weights. `model` and `device` outlive *transformer, which is the caller's until tsr_transformer_destroy.
+ * `options` may be NULL. One thread at a time. Errors: TSR_ERR_FORMAT (a tensor missing, or of a wrong shape or type,
+ * by name), TSR_ERR_DEVICE_MEMORY, TSR_ERR_UNSUPPORTED. */
 TSR_API tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device,
                                           const tsr_transformer_options *options,
                                           tsr_transformer **transformer) TSR_MUST_CHECK;
@@ -120,8 +120,8 @@ TSR_API tsr_status tsr_transformer_forward(tsr_transformer *transformer, int32_t
                                            const int32_t *source, const int32_t *source_lengths, int32_t n_target,
                                            const int32_t *target, float *encoder_output, float *logits) TSR_MUST_CHECK;
 
-/* The programs that a model consists of, built without a device: to print, to compare, to measure. Constants are named as the
- * model's parameters. */
+/* The programs that a model consists of, built without a device: to print, to compare, to measure. Constants are named
+ * as the model's parameters. */
 enum {
   TSR_PROGRAM_ENCODE =
       1, /* source [B, S], source_lengths [B] -> cross-attention keys and values (states), encoder_output */
@@ -142,7 +142,8 @@ TSR_API tsr_status tsr_model_program(const tsr_model *model, int32_t kind, const
 TSR_API tsr_status tsr_transformer_program(const tsr_transformer *transformer, int32_t kind,
                                            const tsr_program_size *size, tsr_program **program) TSR_MUST_CHECK;
 
-/* Binds every constant of such a program to the transformer's weights: appends to bindings (room for `room`), sets *n. */
+/* Binds every constant of such a program to the transformer's weights: appends to bindings (room for `room`),
+ * sets *n. */
 TSR_API tsr_status tsr_transformer_bind(tsr_transformer *transformer, const tsr_program *program, tsr_binding *bindings,
                                         int32_t room, int32_t *n) TSR_MUST_CHECK;
 

@@ -3,8 +3,8 @@
  * recorded MODEL SENTENCES DEVICE BEAM COUNT
  *
  * Translates the first COUNT lines of SENTENCES (0: all) and compares token ids and scores with those that the original
- * code recorded in MODEL/recorded/test.beamBEAM.json. At least 99.5 % of the sentences must be identical, and the scores
- * of those agree within 1e-4. Exit code 77 where the device does not exist.
+ * code recorded in MODEL/recorded/test.beamBEAM.json. At least 99.5 % of the sentences must be identical, and the
+ * scores of those agree within 1e-4. Exit code 77 where the device does not exist.
  */
 #include <jansson.h>
 #include <math.h>

@@ -131,7 +131,8 @@ static void test_prefixes(void **state)
   }
 }
 
-/* in_proj rows are query, key, value; cross-attention takes the first third for queries, the rest for keys and values. */
+/* in_proj rows are query, key, value; cross-attention takes the first third for queries, the rest for keys and
+ * values. */
 static void test_row_blocks(void **state)
 {
   random_model tiny = {.nn = 1, .seed = 3};

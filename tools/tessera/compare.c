@@ -141,8 +141,8 @@ static double view_element(const tsr_tensor_desc *t, const void *bytes, int64_t 
   return element_at(bytes, t->dtype, at);
 }
 
-/* topk may choose other indices where rounding made values change places: no difference if what B chose is, on A, as large as
- * what A chose. */
+/* topk may choose other indices where rounding made values change places: no difference if what B chose is, on A, as
+ * large as what A chose. */
 static tsr_status compare_indices(const tsr_program_desc *desc, const tsr_line_desc *line, side *sides,
                                   const int32_t *a, const int32_t *b, double tolerance, difference *d)
 {

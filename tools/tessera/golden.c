@@ -241,8 +241,8 @@ typedef struct search_summary {
   char detail[256]; /* of the first difference */
 } search_summary;
 
-/* The recorded ids of one hypothesis, without the start token, up to the first </s>. Returns how many, -1 if there are no such
- * ids. */
+/* The recorded ids of one hypothesis, without the start token, up to the first </s>. Returns how many, -1 if there are
+ * no such ids. */
 static int32_t recorded_ids(const json_t *sequence, int32_t eos, int32_t *ids, int32_t room)
 {
   int32_t n = 0;

@@ -42,8 +42,8 @@ const char *tsr_cli_kind_name(int32_t kind);
 /* The next chosen kind after `kind` (0: the first) that the model has, or 0. */
 int32_t tsr_cli_kinds_next(const tsr_cli_kinds *kinds, const tsr_model *model, int32_t kind);
 
-/* Compiles a program that tsr_transformer_program made, its constants bound to the transformer's weights. The options' bindings
- * are not looked at. *executable is the caller's. */
+/* Compiles a program that tsr_transformer_program made, its constants bound to the transformer's weights. The options'
+ * bindings are not looked at. *executable is the caller's. */
 tsr_status tsr_cli_compile(tsr_transformer *transformer, const tsr_program *program, const tsr_compile_options *options,
                            tsr_executable **executable) TSR_MUST_CHECK;
 
