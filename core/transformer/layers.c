@@ -318,15 +318,20 @@ void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, int64_t batch, int6
   }
 }
 
-tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x)
+tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x, tsr_ref mask)
 {
   const tsr_transformer_config *config = &b->model->config;
   tsr_scope_push(b->program, "logits");
   tsr_ref table = !config->tied_logits       ? parameter(b, "logits.weight")
                   : config->shared_embedding ? parameter(b, "embedding.weight")
                                              : parameter(b, "decoder.embedding.weight");
-  tsr_ref y = tsr_matmul(b->program, x, tsr_transpose(b->program, table, 0, 1), parameter(b, "logits.bias"),
-                         config->logits_scale, TSR_ACTIVATION_NONE);
+  tsr_ref bias = parameter(b, "logits.bias");
+  if (mask != TSR_NONE) {
+    /* Zeros and -inf: with the bias first they give the same bits, for one row instead of all. */
+    bias = bias != TSR_NONE ? tsr_add(b->program, mask, bias) : mask;
+  }
+  tsr_ref y = tsr_matmul(b->program, x, tsr_transpose(b->program, table, 0, 1), bias, config->logits_scale,
+                         TSR_ACTIVATION_NONE);
   tsr_scope_pop(b->program);
   return y;
 }

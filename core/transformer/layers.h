@@ -68,8 +68,8 @@ tsr_ref tsr_build_stack(const tsr_builder *b, const tsr_stack *stack, tsr_ref x,
  * states. */
 void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, int64_t batch, int64_t keys);
 
-/* Logits: x [T, D] -> [T, V]. */
-tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x);
+/* Logits: x [T, D] -> [T, V]. mask: added to them, broadcasts to [T, V], or TSR_NONE. */
+tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x, tsr_ref mask);
 
 /* States by name: part is "cross_attention" or "self_attention", what "keys" or "values". Writes into name (at least 96
  * bytes) and returns it. */

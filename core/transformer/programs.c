@@ -34,12 +34,12 @@ static void build_decode(const tsr_builder *b, const tsr_program_size *size)
   tsr_cross_attention cross = {.batch = size->batch, .queries = size->target, .keys = size->source, .lengths = lengths};
   tsr_ref x = tsr_build_embedding(b, &stack, target, size->batch, size->target);
   x = tsr_build_stack(b, &stack, x, &self, &cross);
-  tsr_output(p, "logits", tsr_build_logits(b, x));
+  tsr_output(p, "logits", tsr_build_logits(b, x, TSR_NONE));
 }
 
-/* One step for R = B*N rows: token [R] at position [1] -> logits [R, V]. */
+/* One step for R = B*N rows: token [R] at position [1] -> logits [R, V], with the mask added. */
 static tsr_ref build_step(const tsr_builder *b, const tsr_program_size *size, int32_t beam, tsr_ref token,
-                          tsr_ref position, tsr_ref rows)
+                          tsr_ref position, tsr_ref rows, tsr_ref mask)
 {
   tsr_program *p = b->program;
   tsr_stack stack = tsr_stack_decoder(&b->model->config);
@@ -54,7 +54,7 @@ static tsr_ref build_step(const tsr_builder *b, const tsr_program_size *size, in
   tsr_cross_attention cross = {.batch = size->batch, .queries = beam, .keys = size->source, .lengths = lengths};
   tsr_ref x = tsr_build_step_embedding(b, &stack, token, position);
   x = tsr_build_stack(b, &stack, x, &self, &cross);
-  return tsr_build_logits(b, x);
+  return tsr_build_logits(b, x, mask);
 }
 
 static tsr_ref suppress_input(const tsr_builder *b, const tsr_program_key *key, int64_t rows)
@@ -73,10 +73,10 @@ static void build_greedy(const tsr_builder *b, const tsr_program_key *key)
   tsr_ref position = tsr_state(p, "position", TSR_I32, TSR_SHAPE(1));
   tsr_ref one = tsr_constant(p, TSR_ONE_NAME, TSR_I32, TSR_SHAPE(1));
   tsr_ref suppress = suppress_input(b, key, size->batch);
-  tsr_ref logits = build_step(b, size, 1, token, position, TSR_NONE);
+  tsr_ref logits = build_step(b, size, 1, token, position, TSR_NONE, suppress);
   tsr_scope_push(p, "search");
   tsr_ref next = TSR_NONE;
-  tsr_ref value = tsr_topk(p, tsr_add(p, logits, suppress), 1, &next);
+  tsr_ref value = tsr_topk(p, logits, 1, &next);
   next = tsr_output(p, "next", next);
   tsr_output(p, "next_logit", value);
   tsr_update(p, token, tsr_reshape(p, next, TSR_SHAPE(size->batch)));
@@ -95,7 +95,7 @@ static void build_beam(const tsr_builder *b, const tsr_program_key *key)
   tsr_ref position = tsr_input(p, "position", TSR_I32, TSR_SHAPE(1));
   tsr_ref rows = tsr_input(p, "rows", TSR_I32, TSR_SHAPE(hypotheses, size->target));
   tsr_ref suppress = suppress_input(b, key, hypotheses);
-  tsr_ref logits = build_step(b, size, size->beam, token, position, rows);
+  tsr_ref logits = build_step(b, size, size->beam, token, position, rows, TSR_NONE);
   tsr_scope_push(p, "search");
   tsr_ref indices = TSR_NONE;
   tsr_ref log_probabilities = tsr_add(p, tsr_log_softmax(p, logits), suppress);
