@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# tools.sh: `tessera info`, `program` and `compare` from outside.
+set -eu
+model=$SOURCE_ROOT/tools/demo-model
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail()
+{
+  echo "FAILED: $*"
+  exit 1
+}
+
+# expect CODE COMMAND..: runs it, output in $work/out and $work/err.
+expect()
+{
+  code=$1
+  shift
+  set +e
+  "$@" >"$work/out" 2>"$work/err"
+  found=$?
+  set -e
+  [ "$found" -eq "$code" ] || { cat "$work/out" "$work/err"; fail "$*: exit code $found, expected $code"; }
+}
+
+has()
+{
+  grep -q -- "$1" "$work/out" || { cat "$work/out"; fail "the output lacks '$1'"; }
+}
+
+# The paper's encoder, counted from config.json alone.
+cat >"$work/config.json" <<'CONFIG'
+{"model_type": "nn_transformer", "d_model": 512, "nhead": 8, "num_encoder_layers": 6, "num_decoder_layers": 0,
+ "dim_feedforward": 2048, "src_vocab_size": 1000}
+CONFIG
+expect 0 "$TESSERA" info "$work"
+has '^ *encoder\.layers  *18,914,304$'
+has '^ *encoder\.layers\.5  *3,152,384$'
+has '^ *encoder\.layers\.0\.feed_forward  *2,099,712$'
+has 'not in the folder'
+expect 0 "$TESSERA" info --all --json "$work"
+has '"encoder.layers.5.feed_forward": 2099712'
+expect 3 "$TESSERA" info "$work/nowhere"
+expect 2 "$TESSERA" info
+
+expect 0 "$TESSERA" program "$model"
+has 'attention'
+has 'saved'
+expect 0 "$TESSERA" program "$model" --kind greedy --statistics
+has '^greedy: '
+expect 0 "$TESSERA" program "$model" --kind encode --kind beam --json --profile reference
+has '"nanoseconds"'
+expect 2 "$TESSERA" program "$model" --kind sideways
+expect 2 "$TESSERA" program "$model" --source 100000
+expect 4 "$TESSERA" program "$model" --profile nothing:7
+
+expect 0 "$TESSERA" compare "$model" --devices reference,reference
+has 'beam .* lines equal'
+expect 2 "$TESSERA" compare "$model" --devices reference
+if "$TESSERA" devices --names | grep -qx vulkan:0; then
+  expect 0 "$TESSERA" compare "$model" --devices reference,vulkan:0 --batch 3 --source 17 --target 5 --seed 7
+  expect 0 "$TESSERA" compare "$model" --devices reference,vulkan:0 --weights bf16 --json
+  has '"equal": true'
+  # No two implementations of a product round alike.
+  expect 1 "$TESSERA" compare "$model" --devices reference,vulkan:0 --kind greedy --tolerance 0
+  has 'operator  matmul'
+  has 'from      decoder.layers.0.self_attention'
+  has 'operands  a f32\[2, 192\], b f16'
+fi
