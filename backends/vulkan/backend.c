@@ -7,6 +7,8 @@
  *   PIPELINE_CACHE  0: pipelines are neither loaded from nor saved to the cache folder. Default 1
  *   STAGING         1: every copy to and from device buffers goes through the staging ring, as on a device whose memory the
  *                   host does not see: for tests. Default 0
+ *   MAX_BINDING     bytes beyond which a storage is reached by its address, where the device's own limit is not smaller: for
+ *                   tests. Default: the device's
  *   WATCHDOG_FLOPS  estimated work of one submit, beyond which a run is split; 0: never. Default 2e12, 0 where a CPU executes
  */
 #include <pthread.h>

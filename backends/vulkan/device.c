@@ -81,6 +81,10 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
     return tsr_vk_fail(host, TSR_ERR_NO_DEVICE, "vulkan: the device cannot be used: %s", reason);
   }
   tsr_vk_hardware_caps(&d->hardware, &d->caps);
+  double max_binding = tsr_vk_option(host, "MAX_BINDING", (double)d->caps.max_binding);
+  if (d->caps.wide && max_binding < (double)d->caps.max_binding) {
+    d->caps.max_binding = max_binding > 4 ? (uint64_t)max_binding & ~(uint64_t)3 : 4;
+  }
   d->force_staging = tsr_vk_option(host, "STAGING", 0) > 0;
   /* A long submit can trip the watchdog of a driver that also draws the desktop; a CPU driver has none. */
   d->watchdog = tsr_vk_option(host, "WATCHDOG_FLOPS", d->caps.compute_like_cpu ? 0 : 2e12);
