@@ -112,6 +112,19 @@ int tsr_vk_quads(tsr_vk_view *views, int32_t n, uint32_t *repeat)
   return 1;
 }
 
+int tsr_vk_in_quads(tsr_vk_view *view, int32_t contiguous)
+{
+  uint32_t low = view->offset;
+  for (int32_t i = 0; i < 4; ++i)
+    low |= i == contiguous ? 0 : view->stride[i];
+  if (view->stride[contiguous] != 1 || low % 4 != 0)
+    return 0;
+  view->offset /= 4;
+  for (int32_t i = 0; i < 4; ++i)
+    view->stride[i] /= i == contiguous ? 1 : 4;
+  return 1;
+}
+
 tsr_vk_dispatch *tsr_vk_add(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes)
 {
   if (planner->plan->n_dispatches == TSR_VK_MAX_DISPATCHES)
@@ -227,18 +240,15 @@ static int within_reach(const tsr_vk_planner *planner, int32_t tensor)
 int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line, tsr_vk_plan *plan)
 {
   static int (*const plan_op[TSR_OP_COUNT])(tsr_vk_planner *) = {
-      [TSR_OP_MATMUL] = tsr_vk_plan_matmul,
-      [TSR_OP_SOFTMAX] = tsr_vk_plan_softmax,
-      [TSR_OP_LOG_SOFTMAX] = tsr_vk_plan_softmax,
-      [TSR_OP_LAYERNORM] = tsr_vk_plan_norm,
-      [TSR_OP_RMSNORM] = tsr_vk_plan_norm,
-      [TSR_OP_REDUCE_SUM] = tsr_vk_plan_reduce_sum,
-      [TSR_OP_MASK] = tsr_vk_plan_mask,           [TSR_OP_ADD] = tsr_vk_plan_elementwise,
-      [TSR_OP_MUL] = tsr_vk_plan_elementwise,     [TSR_OP_RELU] = tsr_vk_plan_elementwise,
-      [TSR_OP_GELU] = tsr_vk_plan_elementwise,    [TSR_OP_SILU] = tsr_vk_plan_elementwise,
-      [TSR_OP_EMBEDDING] = tsr_vk_plan_embedding, [TSR_OP_COPY] = tsr_vk_plan_copy,
-      [TSR_OP_APPEND] = tsr_vk_plan_append,       [TSR_OP_UPDATE] = tsr_vk_plan_update,
-      [TSR_OP_GATHER] = tsr_vk_plan_gather,
+      [TSR_OP_MATMUL] = tsr_vk_plan_matmul,       [TSR_OP_SOFTMAX] = tsr_vk_plan_softmax,
+      [TSR_OP_LOG_SOFTMAX] = tsr_vk_plan_softmax, [TSR_OP_LAYERNORM] = tsr_vk_plan_norm,
+      [TSR_OP_RMSNORM] = tsr_vk_plan_norm,        [TSR_OP_REDUCE_SUM] = tsr_vk_plan_reduce_sum,
+      [TSR_OP_ATTENTION] = tsr_vk_plan_attention, [TSR_OP_MASK] = tsr_vk_plan_mask,
+      [TSR_OP_ADD] = tsr_vk_plan_elementwise,     [TSR_OP_MUL] = tsr_vk_plan_elementwise,
+      [TSR_OP_RELU] = tsr_vk_plan_elementwise,    [TSR_OP_GELU] = tsr_vk_plan_elementwise,
+      [TSR_OP_SILU] = tsr_vk_plan_elementwise,    [TSR_OP_EMBEDDING] = tsr_vk_plan_embedding,
+      [TSR_OP_COPY] = tsr_vk_plan_copy,           [TSR_OP_APPEND] = tsr_vk_plan_append,
+      [TSR_OP_UPDATE] = tsr_vk_plan_update,       [TSR_OP_GATHER] = tsr_vk_plan_gather,
   };
   tsr_vk_planner planner = {.caps = caps, .program = program, .line = tsr_line_at(program, line), .plan = plan};
   plan->scratch_bytes = 0;

@@ -37,6 +37,7 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner);
 int tsr_vk_plan_softmax(tsr_vk_planner *planner); /* and log_softmax */
 int tsr_vk_plan_norm(tsr_vk_planner *planner);    /* layernorm, rmsnorm */
 int tsr_vk_plan_reduce_sum(tsr_vk_planner *planner);
+int tsr_vk_plan_attention(tsr_vk_planner *planner);
 int tsr_vk_plan_mask(tsr_vk_planner *planner);
 
 /* What mask and attention share: which parts of the masking are there, and where. */
@@ -101,6 +102,10 @@ int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch,
 
 /* The largest power of two that is at most `wanted` and that a workgroup's x axis may have. */
 uint32_t tsr_vk_group_size(const tsr_vk_caps *caps, uint32_t wanted);
+
+/* Makes offset and strides of a view count groups of four elements, all but the stride of axis `contiguous`, which must be 1. 0,
+ * nothing changed, if they do not divide. */
+int tsr_vk_in_quads(tsr_vk_view *view, int32_t contiguous);
 
 /* The size of a workgroup that reduces over n elements; *subgroup: it is one subgroup, for the _subgroup variants. */
 uint32_t tsr_vk_reduce_size(const tsr_vk_caps *caps, uint64_t n, int *subgroup);

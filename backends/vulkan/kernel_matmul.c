@@ -30,31 +30,40 @@ _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_GENERIC, "push constant
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_ROWS, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_ROWS_BY_ROW, "push constants of lib/product.glsl");
 
-enum { ROWS_M = 2, ROWS_K = 3, COLUMNS_K = 2, COLUMNS_N = 3, HAS_BIAS = 8 };
+enum { HAS_BIAS = 8 };
 
-/* Makes offset and strides count groups of four elements, all but the stride of the contiguous axis. 0, nothing changed, if they
- * do not divide. */
-static int in_quads(uint32_t *offset, uint32_t *stride, int32_t contiguous)
-{
-  uint32_t low = *offset;
-  for (int32_t i = 0; i < 4; ++i)
-    low |= i == contiguous ? 0 : stride[i];
-  if (stride[contiguous] != 1 || low % 4 != 0)
-    return 0;
-  *offset /= 4;
-  for (int32_t i = 0; i < 4; ++i)
-    stride[i] /= i == contiguous ? 1 : 4;
-  return 1;
-}
+/* A product, as a form takes it: the last two axes of a are m and k, of b k and n, of bias m and n. */
+typedef struct product {
+  tsr_vk_view a;
+  tsr_vk_view b;
+  tsr_vk_view bias;
+  uint32_t rows;
+  uint32_t columns;
+  uint32_t depth;
+  uint64_t batch;
+} product;
 
 /* Adds the dispatch once the form is chosen: tiles of tile_rows x tile_columns results. */
-static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, matmul_push push, uint64_t batch,
-                            uint32_t tile_rows, uint32_t tile_columns, uint32_t size)
+static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const product *p, uint32_t tile_rows,
+                            uint32_t tile_columns, uint32_t size)
 {
   const tsr_line_desc *line = planner->line;
-  push.row_tiles = (uint32_t)tsr_vk_divide_up(push.rows, tile_rows);
-  push.column_tiles = (uint32_t)tsr_vk_divide_up(push.columns, tile_columns);
-  uint64_t groups = batch * push.row_tiles * push.column_tiles;
+  matmul_push push = {
+      .rows = p->rows,
+      .columns = p->columns,
+      .depth = p->depth,
+      .inner_batch = p->a.extent[1],
+      .a_offset = p->a.offset,
+      .b_offset = p->b.offset,
+      .bias_offset = p->bias.offset,
+      .alpha = line->attributes.alpha,
+      .row_tiles = (uint32_t)tsr_vk_divide_up(p->rows, tile_rows),
+      .column_tiles = (uint32_t)tsr_vk_divide_up(p->columns, tile_columns),
+  };
+  memcpy(push.a_stride, p->a.stride, sizeof push.a_stride);
+  memcpy(push.b_stride, p->b.stride, sizeof push.b_stride);
+  memcpy(push.bias_stride, p->bias.stride, sizeof push.bias_stride);
+  planner->plan->n_dispatches = 0; /* of a form that could not be had */
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
   if (dispatch == NULL)
     return NULL;
@@ -66,29 +75,26 @@ static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, matmul_pus
   tsr_vk_spec(dispatch, 1);
   tsr_vk_spec(dispatch, (uint32_t)tsr_vk_in(planner, 1)->dtype);
   tsr_vk_spec(dispatch, (uint32_t)line->attributes.activation | (line->in[2] != 0 ? HAS_BIAS : 0));
-  dispatch->work = 2.0 * (double)batch * push.rows * push.columns * push.depth;
-  return tsr_vk_finish(planner, dispatch, groups) ? dispatch : NULL;
+  dispatch->work = 2.0 * (double)p->batch * p->rows * p->columns * p->depth;
+  return tsr_vk_finish(planner, dispatch, p->batch * push.row_tiles * push.column_tiles) ? dispatch : NULL;
 }
 
-static int plan_rows(tsr_vk_planner *planner, matmul_push push, uint64_t batch)
+static int plan_rows(tsr_vk_planner *planner, product p)
 {
-  uint32_t lanes = planner->caps->subgroup_size;
-  if (!planner->caps->subgroup_shuffle || lanes < 4 || (lanes & (lanes - 1)) != 0 ||
-      lanes > planner->caps->max_size[0] || push.depth % 4 != 0 || push.depth == 0 ||
-      !in_quads(&push.a_offset, push.a_stride, ROWS_K))
+  const tsr_vk_caps *caps = planner->caps;
+  uint32_t lanes = caps->subgroup_size;
+  if (!caps->subgroup_shuffle || lanes < 4 || (lanes & (lanes - 1)) != 0 || lanes > caps->max_size[0])
     return 0;
-  int by_row = 0;
-  if (!in_quads(&push.b_offset, push.b_stride, COLUMNS_K)) {
-    by_row = 1;
-    if (push.columns % 4 != 0 || !in_quads(&push.b_offset, push.b_stride, COLUMNS_N))
-      return 0;
-  }
-  uint32_t tile_rows = 1, limit = 8;
-  while (tile_rows < lanes && tile_rows < limit && tile_rows < push.rows)
+  if (p.depth == 0 || p.depth % 4 != 0 || !tsr_vk_in_quads(&p.a, 3))
+    return 0;
+  int by_row = !tsr_vk_in_quads(&p.b, 2);
+  if (by_row && (p.columns % 4 != 0 || !tsr_vk_in_quads(&p.b, 3)))
+    return 0;
+  uint32_t tile_rows = 1, tile_columns = by_row ? 4 : 2;
+  while (tile_rows < lanes && tile_rows < 8 && tile_rows < p.rows)
     tile_rows *= 2;
-  uint32_t tile_columns = by_row ? 4 : 2;
-  tsr_vk_dispatch *dispatch = add(planner, by_row ? TSR_VK_VARIANT_MATMUL_ROWS_BY_ROW : TSR_VK_VARIANT_MATMUL_ROWS,
-                                  push, batch, tile_rows, lanes * tile_columns, lanes);
+  int32_t variant = by_row ? TSR_VK_VARIANT_MATMUL_ROWS_BY_ROW : TSR_VK_VARIANT_MATMUL_ROWS;
+  tsr_vk_dispatch *dispatch = add(planner, variant, &p, tile_rows, lanes * tile_columns, lanes);
   if (dispatch == NULL)
     return 0;
   tsr_vk_spec(dispatch, tile_rows);
@@ -97,10 +103,10 @@ static int plan_rows(tsr_vk_planner *planner, matmul_push push, uint64_t batch)
   return 1;
 }
 
-static int plan_generic(tsr_vk_planner *planner, const matmul_push *push, uint64_t batch)
+static int plan_generic(tsr_vk_planner *planner, const product *p)
 {
-  uint32_t size = tsr_vk_group_size(planner->caps, 64), tile_rows = push->rows < 4 ? push->rows : 4;
-  tsr_vk_dispatch *dispatch = add(planner, TSR_VK_VARIANT_MATMUL_GENERIC, *push, batch, tile_rows, size, size);
+  uint32_t size = tsr_vk_group_size(planner->caps, 64), tile_rows = p->rows < 4 ? p->rows : 4;
+  tsr_vk_dispatch *dispatch = add(planner, TSR_VK_VARIANT_MATMUL_GENERIC, p, tile_rows, size, size);
   if (dispatch == NULL)
     return 0;
   tsr_vk_spec(dispatch, tile_rows);
@@ -109,26 +115,19 @@ static int plan_generic(tsr_vk_planner *planner, const matmul_push *push, uint64
 
 int tsr_vk_plan_matmul(tsr_vk_planner *planner)
 {
-  tsr_vk_view a = tsr_vk_view_in(planner, 0), b = tsr_vk_view_in(planner, 1), bias = tsr_vk_view_in(planner, 2);
-  matmul_push push = {
-      .rows = a.extent[2],
-      .columns = b.extent[3],
-      .depth = a.extent[3],
-      .inner_batch = a.extent[1],
-      .a_offset = a.offset,
-      .b_offset = b.offset,
-      .bias_offset = bias.offset,
-      .alpha = planner->line->attributes.alpha,
+  product p = {
+      .a = tsr_vk_view_in(planner, 0),
+      .b = tsr_vk_view_in(planner, 1),
+      .bias = tsr_vk_view_in(planner, 2),
   };
-  memcpy(push.a_stride, a.stride, sizeof push.a_stride);
-  memcpy(push.b_stride, b.stride, sizeof push.b_stride);
-  memcpy(push.bias_stride, bias.stride, sizeof push.bias_stride);
-  uint64_t batch = (uint64_t)a.extent[0] * a.extent[1];
-  const tsr_vk_caps *caps = planner->caps;
-  int32_t form = caps->matmul;
+  p.rows = p.a.extent[2];
+  p.columns = p.b.extent[3];
+  p.depth = p.a.extent[3];
+  p.batch = (uint64_t)p.a.extent[0] * p.a.extent[1];
+  int32_t form = planner->caps->matmul;
   if (form == TSR_VK_MATMUL_AUTO)
-    form = caps->compute_like_cpu ? TSR_VK_MATMUL_ROWS : TSR_VK_MATMUL_GENERIC;
-  if (form == TSR_VK_MATMUL_ROWS && plan_rows(planner, push, batch))
+    form = planner->caps->compute_like_cpu ? TSR_VK_MATMUL_ROWS : TSR_VK_MATMUL_GENERIC;
+  if (form == TSR_VK_MATMUL_ROWS && plan_rows(planner, p))
     return 1;
-  return plan_generic(planner, &push, batch);
+  return plan_generic(planner, &p);
 }

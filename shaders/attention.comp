@@ -1,0 +1,221 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fused attention: a workgroup takes a few queries of one sentence and head, and runs over the keys once, in chunks of one
+ * key per invocation, with a running maximum and sum. In the scores invocations lie along the keys, in the result along v's
+ * last axis. With SUBGROUP a workgroup is one subgroup, whose lanes hand each other queries and weights by shuffles; otherwise they do
+ * so through shared memory, and a workgroup has at most 64 invocations. The loop ends with the last key that is visible.
+ */
+#extension GL_GOOGLE_include_directive : require
+#ifdef SUBGROUP
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
+#include "operand.glsl"
+#include "number.glsl"
+#include "row.glsl"
+
+layout(constant_id = 2) const uint options = 0u;   /* MASK_*, INDEXED, WEIGHTS */
+layout(constant_id = 3) const uint depth = 1u;     /* of q and k: elements, or groups of four */
+layout(constant_id = 4) const uint width = 1u;     /* of v, likewise */
+layout(constant_id = 5) const uint tile_rows = 1u; /* queries: a power of two, at most 8, with SUBGROUP at most its size */
+layout(constant_id = 6) const uint parts = 1u;     /* elements or groups of v's last axis per invocation */
+layout(constant_id = 7) const uint alpha_bits = 0x3f800000u;
+
+#define INDEXED  32u
+#define WEIGHTS  64u
+#define EXCLUDED 0xbf800000u /* stands for the weight of a key that is not seen */
+
+/* Strides: of q b, l, h, k; of k and v sentence or row, s, h, last. All but the last count groups of four with QUADS. */
+layout(push_constant, std430) uniform parameters
+{
+  uint queries;
+  uint keys;
+  uint heads;
+  uint q_offset;
+  uint q_stride[4];
+  uint k_offset;
+  uint k_stride[4];
+  uint v_offset;
+  uint v_stride[4];
+  uint additive_offset;
+  uint additive_stride[4];
+  uint index_offset;
+  uint index_stride[2];
+  uint k_rows;
+  uint lengths_offset;
+  uint lengths_stride;
+  uint position_offset;
+  uint position_stride;
+  uint reach;
+};
+
+OPERAND_IN(0, q)
+OPERAND_IN(1, k)
+OPERAND_IN(2, v)
+IN(3, additive)
+IN(4, index)
+IN(5, lengths)
+IN(6, position)
+IN(7, bias)
+OPERAND_OUT(8, y)
+OUT(9, w)
+
+const uint masking = options;
+const uint bias_offset = 0u;
+#include "masking.glsl"
+
+#ifndef SUBGROUP
+shared float shared_weight[8][64];
+shared uint shared_start[64];
+#endif
+
+void main()
+{
+  const uint lanes = gl_WorkGroupSize.x;
+  const uint block_width = lanes * parts;
+  const uint blocks = max((width + block_width - 1u) / block_width, 1u);
+  uint lane = gl_LocalInvocationID.x;
+  uint tiles = (queries + tile_rows - 1u) / tile_rows;
+  uint rest = group_index() / tiles;
+  uint first_row = (group_index() - rest * tiles) * tile_rows;
+  uint block = rest % blocks;
+  uint h = rest / blocks % heads;
+  uint b = rest / blocks / heads;
+  uint first_element = block * block_width + lane;
+  bool writes_weights = (options & WEIGHTS) != 0u && block == 0u;
+
+  uint q_base = q_offset + b * q_stride[0] + h * q_stride[2];
+  int first = first_position(b);
+  uint last_row = min(first_row + tile_rows, queries) - 1u;
+  uint end = k_rows == 0u ? 0u : visible_keys(b, last_row, first, keys);
+
+  VECTOR result[tile_rows][parts];
+  float sum[tile_rows];
+  uint order[tile_rows]; /* of the running maximum */
+  uint visible[tile_rows];
+  for (uint m = 0u; m < tile_rows; ++m) {
+    visible[m] = visible_keys(b, min(first_row + m, last_row), first, keys);
+    sum[m] = 0.0;
+    order[m] = ORDER_MINUS_INF;
+    for (uint c = 0u; c < parts; ++c)
+      result[m][c] = VECTOR(0.0);
+  }
+
+  for (uint chunk = 0u; chunk < end; chunk += lanes) {
+    uint s = min(chunk + lane, keys - 1u);
+    bool exists = chunk + lane < end;
+    uint row = b;
+    if ((options & INDEXED) != 0u) {
+      row = WORD(index, index_offset + b * index_stride[0] + s * index_stride[1]);
+      exists = exists && row < k_rows;
+      row = min(row, k_rows - 1u);
+    }
+    uint k_at = k_offset + row * k_stride[0] + s * k_stride[1] + h * k_stride[2];
+    uint v_start = v_offset + row * v_stride[0] + s * v_stride[1] + h * v_stride[2];
+
+    float score[tile_rows];
+    for (uint m = 0u; m < tile_rows; ++m)
+      score[m] = 0.0;
+#ifdef SUBGROUP
+    const uint steps = lanes / tile_rows; /* elements or groups that one load of q brings */
+    uint q_at = q_base + min(first_row + lane % tile_rows, last_row) * q_stride[1];
+    for (uint i = 0u; i < depth; i += steps) {
+      VECTOR q_mine = LOAD(q, q_at + min(i + lane / tile_rows, depth - 1u) * q_stride[3]);
+      for (uint step = 0u; step < steps; ++step) {
+        if (i + step < depth) {
+          VECTOR k_mine = LOAD(k, k_at + (i + step) * k_stride[3]);
+          for (uint m = 0u; m < tile_rows; ++m) {
+            VECTOR x = subgroupShuffle(q_mine, step * tile_rows + m);
+            for (int j = 0; j < WIDTH; ++j)
+              score[m] = fma(COMPONENT(x, j), COMPONENT(k_mine, j), score[m]);
+          }
+        }
+      }
+    }
+#else
+    for (uint i = 0u; i < depth; ++i) {
+      VECTOR k_mine = LOAD(k, k_at + i * k_stride[3]);
+      for (uint m = 0u; m < tile_rows; ++m) {
+        VECTOR x = LOAD(q, q_base + min(first_row + m, last_row) * q_stride[1] + i * q_stride[3]);
+        for (int j = 0; j < WIDTH; ++j)
+          score[m] = fma(COMPONENT(x, j), COMPONENT(k_mine, j), score[m]);
+      }
+    }
+#endif
+
+    float weight[tile_rows];
+    for (uint m = 0u; m < tile_rows; ++m) {
+      uint l = min(first_row + m, last_row);
+      float z = MINUS_INF;
+      if (exists && s < visible[m]) {
+        float added = 0.0;
+        if ((options & MASK_ADDITIVE) != 0u)
+          added = FLOAT(additive, additive_offset + b * additive_stride[0] + h * additive_stride[1] +
+                                  l * additive_stride[2] + s * additive_stride[3]);
+        z = biased(uintBitsToFloat(alpha_bits) * score[m], added, relative_bias(h, l, s, first));
+      }
+      if (writes_weights && chunk + lane < keys && first_row + m <= last_row)
+        WORD(w, ((b * heads + h) * queries + l) * keys + s) = floatBitsToUint(z);
+      uint new_order = max(order[m], group_max(order_of(z)));
+      float largest = new_order >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(new_order);
+      float shrink = new_order == order[m] ? 1.0 : exp_accurate(number_of(order[m]) - largest);
+      order[m] = new_order;
+      weight[m] = is_minus_inf(z) ? uintBitsToFloat(EXCLUDED) : exp_accurate(z - largest);
+      sum[m] = sum[m] * shrink + (is_minus_inf(z) ? 0.0 : weight[m]);
+      for (uint c = 0u; c < parts; ++c)
+        result[m][c] *= shrink;
+    }
+
+#ifndef SUBGROUP
+    for (uint m = 0u; m < tile_rows; ++m)
+      shared_weight[m][lane] = weight[m];
+    shared_start[lane] = v_start;
+    barrier();
+#endif
+    uint n = width == 0u ? 0u : min(lanes, end - chunk);
+    for (uint t = 0u; t < n; ++t) {
+      float weight_t[tile_rows];
+#ifdef SUBGROUP
+      uint v_at = subgroupShuffle(v_start, t);
+      for (uint m = 0u; m < tile_rows; ++m)
+        weight_t[m] = subgroupShuffle(weight[m], t);
+#else
+      uint v_at = shared_start[t];
+      for (uint m = 0u; m < tile_rows; ++m)
+        weight_t[m] = shared_weight[m][t];
+#endif
+      for (uint c = 0u; c < parts; ++c) {
+        VECTOR x = LOAD(v, v_at + min(first_element + c * lanes, width - 1u) * v_stride[3]);
+        for (uint m = 0u; m < tile_rows; ++m) {
+          if (floatBitsToUint(weight_t[m]) != EXCLUDED)
+            result[m][c] += weight_t[m] * x;
+        }
+      }
+    }
+#ifndef SUBGROUP
+    barrier();
+#endif
+  }
+
+  for (uint m = 0u; m < tile_rows; ++m) {
+    float total = group_sum(sum[m]);
+    bool nothing = order[m] <= ORDER_MINUS_INF;
+    if (first_row + m > last_row)
+      continue;
+    for (uint c = 0u; c < parts; ++c) {
+      uint j = first_element + c * lanes;
+      if (j < width)
+        STORE(y, ((b * queries + first_row + m) * heads + h) * width + j, nothing ? VECTOR(0.0) : result[m][c] / total);
+    }
+    if (!writes_weights)
+      continue;
+    float largest = order[m] >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order[m]);
+    uint w_at = ((b * heads + h) * queries + first_row + m) * keys;
+    uint written = min((end + lanes - 1u) / lanes * lanes, keys);
+    for (uint s = lane; s < keys; s += lanes) {
+      float z = s < written ? FLOAT(w, w_at + s) : MINUS_INF;
+      WORD(w, w_at + s) = nothing ? 0u : floatBitsToUint(exp_accurate(z - largest) / total);
+    }
+  }
+}
