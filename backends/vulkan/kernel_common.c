@@ -240,15 +240,25 @@ static int within_reach(const tsr_vk_planner *planner, int32_t tensor)
 int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line, tsr_vk_plan *plan)
 {
   static int (*const plan_op[TSR_OP_COUNT])(tsr_vk_planner *) = {
-      [TSR_OP_MATMUL] = tsr_vk_plan_matmul,       [TSR_OP_SOFTMAX] = tsr_vk_plan_softmax,
-      [TSR_OP_LOG_SOFTMAX] = tsr_vk_plan_softmax, [TSR_OP_LAYERNORM] = tsr_vk_plan_norm,
-      [TSR_OP_RMSNORM] = tsr_vk_plan_norm,        [TSR_OP_REDUCE_SUM] = tsr_vk_plan_reduce_sum,
-      [TSR_OP_ATTENTION] = tsr_vk_plan_attention, [TSR_OP_MASK] = tsr_vk_plan_mask,
-      [TSR_OP_ADD] = tsr_vk_plan_elementwise,     [TSR_OP_MUL] = tsr_vk_plan_elementwise,
-      [TSR_OP_RELU] = tsr_vk_plan_elementwise,    [TSR_OP_GELU] = tsr_vk_plan_elementwise,
-      [TSR_OP_SILU] = tsr_vk_plan_elementwise,    [TSR_OP_EMBEDDING] = tsr_vk_plan_embedding,
-      [TSR_OP_COPY] = tsr_vk_plan_copy,           [TSR_OP_APPEND] = tsr_vk_plan_append,
-      [TSR_OP_UPDATE] = tsr_vk_plan_update,       [TSR_OP_GATHER] = tsr_vk_plan_gather,
+      [TSR_OP_TOPK] = tsr_vk_plan_topk,
+      [TSR_OP_MATMUL] = tsr_vk_plan_matmul,
+      [TSR_OP_SOFTMAX] = tsr_vk_plan_softmax,
+      [TSR_OP_LOG_SOFTMAX] = tsr_vk_plan_softmax,
+      [TSR_OP_LAYERNORM] = tsr_vk_plan_norm,
+      [TSR_OP_RMSNORM] = tsr_vk_plan_norm,
+      [TSR_OP_REDUCE_SUM] = tsr_vk_plan_reduce_sum,
+      [TSR_OP_ATTENTION] = tsr_vk_plan_attention,
+      [TSR_OP_MASK] = tsr_vk_plan_mask,
+      [TSR_OP_ADD] = tsr_vk_plan_elementwise,
+      [TSR_OP_MUL] = tsr_vk_plan_elementwise,
+      [TSR_OP_RELU] = tsr_vk_plan_elementwise,
+      [TSR_OP_GELU] = tsr_vk_plan_elementwise,
+      [TSR_OP_SILU] = tsr_vk_plan_elementwise,
+      [TSR_OP_EMBEDDING] = tsr_vk_plan_embedding,
+      [TSR_OP_COPY] = tsr_vk_plan_copy,
+      [TSR_OP_APPEND] = tsr_vk_plan_append,
+      [TSR_OP_UPDATE] = tsr_vk_plan_update,
+      [TSR_OP_GATHER] = tsr_vk_plan_gather,
   };
   tsr_vk_planner planner = {.caps = caps, .program = program, .line = tsr_line_at(program, line), .plan = plan};
   plan->scratch_bytes = 0;

@@ -38,6 +38,7 @@ int tsr_vk_plan_softmax(tsr_vk_planner *planner); /* and log_softmax */
 int tsr_vk_plan_norm(tsr_vk_planner *planner);    /* layernorm, rmsnorm */
 int tsr_vk_plan_reduce_sum(tsr_vk_planner *planner);
 int tsr_vk_plan_attention(tsr_vk_planner *planner);
+int tsr_vk_plan_topk(tsr_vk_planner *planner);
 int tsr_vk_plan_mask(tsr_vk_planner *planner);
 
 /* What mask and attention share: which parts of the masking are there, and where. */

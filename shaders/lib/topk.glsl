@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the two forms of topk share. A candidate is the order of a value and its index in the row; candidates on their way between
+ * dispatches lie in scratch memory, two words each.
+ */
+#ifndef LIB_TOPK
+#define LIB_TOPK
+
+#define NOBODY uvec2(0u, 0xffffffffu) /* stands behind every candidate */
+
+layout(push_constant, std430) uniform parameters
+{
+  uvec4 extent;
+  uvec4 x_stride;
+  uint x_offset;
+  uint n;       /* candidates of a row: elements of x, or lists in scratch */
+  uint share;   /* of them, those of one workgroup */
+  uint shares;  /* workgroups per row */
+  uint groups;  /* workgroups in all */
+  uint from_at; /* words into scratch where candidates are read */
+  uint to_at;   /* and written */
+};
+
+IN(0, x)
+OUT(1, scratch)
+OUT(2, values)
+OUT(3, indices)
+
+/* 1 if candidate a stands before b: larger first, then the lower index */
+bool before(uvec2 a, uvec2 b)
+{
+  return a.x > b.x || (a.x == b.x && a.y < b.y);
+}
+
+uint row_start(uint row)
+{
+  return x_offset + element(unravel(row, uvec4(1u, extent.xyz)).yzwx, x_stride);
+}
+
+uvec2 element_candidate(uint x_at, uint i)
+{
+  return uvec2(order_of(FLOAT(x, x_at + i * x_stride.w)), i);
+}
+
+uvec2 scratch_candidate(uint i)
+{
+  return uvec2(WORD(scratch, from_at + 2u * i), WORD(scratch, from_at + 2u * i + 1u));
+}
+
+void write_candidate(uint i, uvec2 candidate)
+{
+  WORD(scratch, to_at + 2u * i) = candidate.x;
+  WORD(scratch, to_at + 2u * i + 1u) = candidate.y;
+}
+
+void write_result(uint i, uint x_at, uint index)
+{
+  WORD(values, i) = WORD(x, x_at + index * x_stride.w);
+  WORD(indices, i) = index;
+}
+
+#endif
