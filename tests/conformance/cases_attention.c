@@ -211,6 +211,7 @@ void check_cases_mask(check_table *table)
     add_mask(table, (mask_params){.x = TSR_SHAPE(66, 1, 3, 65), .masking = runs[i]});
     add_mask(table, (mask_params){.x = TSR_SHAPE(66, 2, 1, 131), .masking = runs[i]});
   }
+  add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 18), .view = CHECK_FAR, .masking = maskings[12]});
   /* far enough for every bucket, both directions */
   add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = maskings[26]});
   add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = maskings[27]});
@@ -363,6 +364,7 @@ static void add_forms(check_table *table)
     add(table, PARAMS(.view = views[i], .weights = 1));
     add(table, PARAMS(.view = views[i], .n_queries = 1, .k = 33, .j = 17, .masking = maskings[2]));
   }
+  add(table, PARAMS(.view = CHECK_FAR, .masking = maskings[11]));
   add(table, PARAMS(.n_batch = 0));
   add(table, PARAMS(.n_queries = 0, .weights = 1));
   add(table, PARAMS(.n_keys = 0, .weights = 1));

@@ -110,6 +110,14 @@ static void add_embedding(check_table *table)
     p.view_index = CHECK_BROADCAST;
     add_index(table, p);
   }
+  /* beyond what many drivers let one binding reach */
+  add_index(table, (index_params){.op = TSR_OP_EMBEDDING,
+                                  .dtype = TSR_F32,
+                                  .x = TSR_SHAPE(131073, 256),
+                                  .index = TSR_SHAPE(300),
+                                  .data = CHECK_INTEGER,
+                                  .outside = 2,
+                                  .alpha = 1.0f});
 }
 
 static void add_gather(check_table *table)
@@ -180,6 +188,10 @@ void check_cases_index(check_table *table)
   }
   add_embedding(table);
   add_gather(table);
+  add_index(
+      table,
+      (index_params){
+          .op = TSR_OP_GATHER, .dtype = TSR_I32, .x = TSR_SHAPE(131073, 256), .index = TSR_SHAPE(300), .outside = 2});
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -309,6 +321,19 @@ static void add_append(check_table *table, int32_t dtype)
   add_state(table, p);
 }
 
+static void add_far(check_table *table)
+{
+  state_params p = {.dtype = TSR_F32, .position = 3, .runs = 1, .view_state = CHECK_FAR};
+
+  p.op = TSR_OP_APPEND;
+  p.state = TSR_SHAPE(3, 8, 33);
+  p.x = TSR_SHAPE(3, 2, 33);
+  add_state(table, p);
+  p.op = TSR_OP_UPDATE;
+  p.x = TSR_SHAPE(33);
+  add_state(table, p);
+}
+
 static void add_update(check_table *table, int32_t dtype)
 {
   static const int32_t sizes[] = {1, 3, 64, 65, 257, 1031};
@@ -360,4 +385,5 @@ void check_cases_state(check_table *table)
   add_append(table, TSR_I32);
   add_update(table, TSR_F32);
   add_update(table, TSR_I32);
+  add_far(table);
 }

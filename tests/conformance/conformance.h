@@ -64,6 +64,7 @@ typedef enum check_view {
   CHECK_BROADCAST,      /* axis 0 repeated */
   CHECK_BROADCAST_LAST, /* the last axis repeated */
   CHECK_SCALAR,         /* one element repeated everywhere */
+  CHECK_FAR, /* at the end of a storage of more than 128 MiB, more than many drivers let one binding reach; rank 2 up */
   CHECK_VIEW_COUNT
 } check_view;
 

@@ -16,7 +16,7 @@ static const char *const data_names[CHECK_DATA_COUNT] = {
 
 static const char *const view_names[CHECK_VIEW_COUNT] = {"dense",      "offset",         "padded",   "strided",
                                                          "transposed", "padded_t",       "reversed", "heads",
-                                                         "broadcast",  "broadcast_last", "scalar"};
+                                                         "broadcast",  "broadcast_last", "scalar",   "far"};
 
 const char *check_data_name(check_data data)
 {
@@ -237,8 +237,19 @@ static void swap_extents(tsr_shape *shape, int32_t a, int32_t b)
   shape->extent[b] = extent;
 }
 
+/* Rows of axis 0 that lie before a far operand: 128 MiB, whatever a row takes. */
+static int64_t far_rows(tsr_shape shape, tsr_dtype dtype)
+{
+  int64_t row = (int64_t)tsr_dtype_size(dtype), axis;
+
+  for (axis = 1; axis < shape.rank; axis++) {
+    row *= shape.extent[axis];
+  }
+  return (1 << 27) / row + 1;
+}
+
 /* The extents of the storage over which `view` gives `shape`. */
-static tsr_shape storage_shape(tsr_shape shape, check_view view)
+static tsr_shape storage_shape(tsr_shape shape, tsr_dtype dtype, check_view view)
 {
   tsr_shape base = shape;
   int32_t last = shape.rank - 1, axis;
@@ -280,6 +291,9 @@ static tsr_shape storage_shape(tsr_shape shape, check_view view)
       base.extent[axis] = 1;
     }
     break;
+  case CHECK_FAR:
+    base.extent[0] += far_rows(shape, dtype);
+    break;
   default:
     break;
   }
@@ -308,6 +322,8 @@ static tsr_ref apply_view(tsr_program *program, tsr_ref base, tsr_shape shape, c
     return tsr_permute(program, base, reversed[last]);
   case CHECK_HEADS:
     return tsr_transpose(program, base, last - 2, last - 1);
+  case CHECK_FAR:
+    return tsr_slice(program, base, 0, far_rows(shape, tsr_ref_dtype(program, base)), shape.extent[0]);
   case CHECK_BROADCAST:
   case CHECK_BROADCAST_LAST:
   case CHECK_SCALAR:
@@ -340,7 +356,7 @@ tsr_ref check_operand(check_build *build, int32_t kind, tsr_dtype dtype, tsr_sha
     return TSR_INVALID;
   }
   view = possible_view(view, shape.rank);
-  base = storage_shape(shape, view);
+  base = storage_shape(shape, dtype, view);
   leaf = &build->leaf[build->n_leaves];
   snprintf(name, sizeof(name), "operand%d", (int)build->n_leaves);
   if (kind == TSR_STORAGE_CONSTANT) {
