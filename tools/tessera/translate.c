@@ -28,7 +28,7 @@ static const char help[] =
     "  --length-penalty X     exponent of the length by which a hypothesis' score is divided\n"
     "                         (these three default to what the model's generation_config.json says)\n"
     "  --batch N              sentences computed at once, 1 to 1024; default 32\n"
-    "  --precision TYPE       storage of the weights on the device: f32, f16 or bf16; default: as in\n"
+    "  --weights TYPE         storage of the weights on the device: f32, f16 or bf16; default: as in\n"
     "                         the model's file\n"
     "  --strict               fail where the device lacks an operator, instead of computing it on\n"
     "                         another device\n"
@@ -54,7 +54,7 @@ typedef struct settings {
   double length_penalty;
   int has_length_penalty;
   int32_t batch;
-  tsr_dtype precision; /* 0: as stored */
+  tsr_dtype weights; /* 0: as stored */
   int strict;
   int scores;
   int json;
@@ -99,7 +99,7 @@ static int parse(int argc, char **argv, settings *wish, int *finished)
                                           {"batch", required_argument, NULL, 'n'},
                                           {"max-length", required_argument, NULL, 'l'},
                                           {"length-penalty", required_argument, NULL, 'p'},
-                                          {"precision", required_argument, NULL, 'P'},
+                                          {"weights", required_argument, NULL, 'P'},
                                           {"strict", no_argument, NULL, 's'},
                                           {"scores", no_argument, NULL, 'S'},
                                           {"json", no_argument, NULL, 'j'},
@@ -130,7 +130,7 @@ static int parse(int argc, char **argv, settings *wish, int *finished)
       wish->has_length_penalty = 1;
       break;
     case 'P':
-      code = tsr_cli_precision(me, "--precision", optarg, &wish->precision);
+      code = tsr_cli_precision(me, "--weights", optarg, &wish->weights);
       break;
     case 's':
       wish->strict = 1;
@@ -225,7 +225,7 @@ static int translator_open(translator *t)
     code = tsr_cli_device(t->runtime, wish->device, &t->device);
   }
   if (code == TSR_EXIT_OK) {
-    tsr_transformer_options options = {.weights = wish->precision, .strict = wish->strict};
+    tsr_transformer_options options = {.weights = wish->weights, .strict = wish->strict};
     code = tsr_cli_fail(tsr_transformer_create(t->model, t->device, &options, &t->transformer));
   }
   return code;
