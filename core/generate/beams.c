@@ -85,6 +85,7 @@ static tsr_status advance(beams *s, int32_t length)
     TSR_TRY(write_step(s, length - 1));
     TSR_TRY(tsr_search_run(search, length - 1, search->step->values, s->values, search->step->indices, s->indices,
                            s->hypotheses * s->k));
+    tsr_search_ban(search, s->values, s->indices, s->hypotheses * s->k);
   }
   if (forced >= 0) {
     force(s, forced);
@@ -172,7 +173,7 @@ tsr_status tsr_search_beams(tsr_search *search, tsr_hypothesis *hypotheses)
 {
   beams s = {.search = search,
              .hypotheses = search->batch * search->beam,
-             .k = tsr_beam_candidates(&search->transformer->model->config, search->beam),
+             .k = tsr_beam_candidates(&search->transformer->model->config, search->beam, search->banned),
              .room = search->options->max_length};
   tsr_status status = create(&s);
   int32_t open = search->count;

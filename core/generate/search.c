@@ -49,6 +49,9 @@ tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, con
                          .lengths = lengths,
                          .mask_rows = options->no_repeat_ngram > 0 ? batch * options->beam : 1,
                          .eos_banned = -1};
+  if (search->beam > 1 && options->no_repeat_ngram == 0) {
+    search->banned = options->n_suppressed + (options->min_length > 1);
+  }
   search->capacity = capacity_for(search, source + source / 2);
   size_t size = (size_t)search->mask_rows * (size_t)vocabulary * sizeof(float);
   search->mask = malloc(size);
@@ -132,7 +135,8 @@ static tsr_status compile_step(tsr_search *search, int32_t *renewed)
                                   .source = search->source,
                                   .target = search->capacity,
                                   .beam = search->beam == 1 ? 0 : search->beam},
-                         .suppress_rows = search->mask_rows > 1};
+                         .suppress_rows = search->options->no_repeat_ngram > 0,
+                         .banned = search->banned};
   tsr_compiled *step = NULL;
   TSR_TRY(tsr_transformer_compile(search->transformer, &key, &step));
   *renewed = 1;
@@ -155,7 +159,8 @@ tsr_status tsr_search_prepare(tsr_search *search, int32_t position, tsr_search_i
   if (!search->step) {
     TSR_TRY(compile_step(search, renewed));
   }
-  if (update_mask(search, position + 1, ids, user) || *renewed) {
+  int32_t changed = update_mask(search, position + 1, ids, user);
+  if ((changed || *renewed) && search->step->suppress != TSR_NONE) {
     int64_t size = (int64_t)search->mask_rows * search->transformer->model->config.target_vocabulary *
                    (int64_t)sizeof *search->mask;
     TSR_TRY(tsr_executable_write(search->step->executable, search->step->suppress, search->mask, size));
@@ -173,6 +178,14 @@ tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_ref values, 
   TSR_TRY(tsr_executable_read(executable, indices, to_indices, n * (int64_t)sizeof *to_indices));
   search->transformer->work.step_seconds += seconds() - start;
   search->transformer->work.step_runs++;
+  int32_t vocabulary = search->transformer->model->config.target_vocabulary;
+  for (int32_t i = 0; i < n; i++) {
+    if (to_indices[i] < 0 || to_indices[i] >= vocabulary) {
+      return tsr_fail(TSR_ERR_INTERNAL, "%s chose the token %d at step %d; the vocabulary has the ids 0 to %d",
+                      tsr_device_name(search->transformer->device), (int)to_indices[i], (int)position,
+                      (int)vocabulary - 1);
+    }
+  }
   int32_t real = n / search->batch * search->count;
   for (int32_t i = 0; i < real; i++) {
     if (isnan(to_values[i])) {
@@ -182,6 +195,16 @@ tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_ref values, 
     }
   }
   return TSR_OK;
+}
+
+void tsr_search_ban(const tsr_search *search, float *values, const int32_t *tokens, int32_t n)
+{
+  if (search->step->suppress != TSR_NONE) {
+    return;
+  }
+  for (int32_t i = 0; i < n; i++) {
+    values[i] += search->mask[tokens[i]];
+  }
 }
 
 int32_t tsr_search_forced(const tsr_generate_options *options, int32_t length)

@@ -25,6 +25,7 @@ typedef struct tsr_search {
   float *mask;            /* [rows of suppress][V] */
   int32_t mask_rows;
   int32_t eos_banned; /* the mask bans </s>; -1: the mask is not filled yet */
+  int32_t banned;     /* tokens that the mask may ban in beam search while the program does not see it */
 } tsr_search;
 
 /* lengths is borrowed. Errors: TSR_ERR_OUT_OF_MEMORY (nothing to finish then). */
@@ -46,6 +47,10 @@ tsr_status tsr_search_prepare(tsr_search *search, int32_t position, tsr_search_i
  * TSR_ERR_FORMAT, naming the step. */
 tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_ref values, float *to_values, tsr_ref indices,
                           int32_t *to_indices, int32_t n) TSR_MUST_CHECK;
+
+/* Takes the banned tokens out of n candidates of a program that does not see the mask: there are few, so the program
+ * gives that many more instead of masking every row. Does nothing for one that does. */
+void tsr_search_ban(const tsr_search *search, float *values, const int32_t *tokens, int32_t n);
 
 /* The token that a hypothesis of `length` tokens has to continue with, or -1. */
 int32_t tsr_search_forced(const tsr_generate_options *options, int32_t length);

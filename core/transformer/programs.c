@@ -4,9 +4,10 @@
 #include "core/base/status.h"
 #include "core/transformer/transformer.h"
 
-int32_t tsr_beam_candidates(const tsr_transformer_config *config, int32_t beam)
+int32_t tsr_beam_candidates(const tsr_transformer_config *config, int32_t beam, int32_t banned)
 {
-  return 2 * beam < config->target_vocabulary ? 2 * beam : config->target_vocabulary;
+  int32_t k = 2 * beam + banned;
+  return k < config->target_vocabulary ? k : config->target_vocabulary;
 }
 
 /* source [B, S], source_lengths [B] -> encoder_output [B*S, D], and the states of cross-attention. */
@@ -84,7 +85,7 @@ static void build_greedy(const tsr_builder *b, const tsr_program_key *key)
   tsr_scope_pop(p);
 }
 
-/* Inputs token [R], position [1], rows [R, C]; suppress is added to the log-probabilities.
+/* Inputs token [R], position [1], rows [R, C]; suppress, if there is one, is added to the log-probabilities.
  * -> values [R, k], indices [R, k]. */
 static void build_beam(const tsr_builder *b, const tsr_program_key *key)
 {
@@ -94,12 +95,15 @@ static void build_beam(const tsr_builder *b, const tsr_program_key *key)
   tsr_ref token = tsr_input(p, "token", TSR_I32, TSR_SHAPE(hypotheses));
   tsr_ref position = tsr_input(p, "position", TSR_I32, TSR_SHAPE(1));
   tsr_ref rows = tsr_input(p, "rows", TSR_I32, TSR_SHAPE(hypotheses, size->target));
-  tsr_ref suppress = suppress_input(b, key, hypotheses);
   tsr_ref logits = build_step(b, size, size->beam, token, position, rows, TSR_NONE);
   tsr_scope_push(p, "search");
   tsr_ref indices = TSR_NONE;
-  tsr_ref log_probabilities = tsr_add(p, tsr_log_softmax(p, logits), suppress);
-  tsr_ref values = tsr_topk(p, log_probabilities, tsr_beam_candidates(&b->model->config, size->beam), &indices);
+  tsr_ref log_probabilities = tsr_log_softmax(p, logits);
+  if (key->suppress_rows) {
+    log_probabilities = tsr_add(p, log_probabilities, suppress_input(b, key, hypotheses));
+  }
+  int32_t k = tsr_beam_candidates(&b->model->config, size->beam, key->banned);
+  tsr_ref values = tsr_topk(p, log_probabilities, k, &indices);
   tsr_output(p, "values", values);
   tsr_output(p, "indices", indices);
   tsr_scope_pop(p);
@@ -114,7 +118,7 @@ static tsr_status check(const tsr_model *model, const tsr_program_key *key)
     return tsr_fail(TSR_ERR_ARGUMENT, "there is no kind %d of program", (int)key->kind);
   }
   if (size->batch < 1 || size->source < 1 || (decodes && size->target < 1) ||
-      (key->kind == TSR_PROGRAM_BEAM && (size->beam < 1 || 2 * (int64_t)size->beam > 1024))) {
+      (key->kind == TSR_PROGRAM_BEAM && (size->beam < 1 || 2 * (int64_t)size->beam + key->banned > 1024))) {
     return tsr_fail(
         TSR_ERR_ARGUMENT,
         "the program's sizes are batch %d, source %d, target %d, beam %d; each should be at least 1, and the "

@@ -514,21 +514,6 @@ static void check_loop(const setup *s, int32_t beam)
   assert_int_equal(after.bytes_in_use, before.bytes_in_use);
 }
 
-/* 0, and a word about it, if the device leaves lines of the model to another one. */
-static int runs_alone(const setup *s)
-{
-  const int32_t id = 1;
-  const int32_t length = 1;
-  float value[37];
-  tsr_status status = tsr_transformer_forward(s->transformer, 1, 1, &id, &length, 1, &id, NULL, value);
-  if (status == TSR_ERR_UNSUPPORTED) {
-    print_message("left out: %.160s\n", tsr_error_message());
-    return 0;
-  }
-  check(status);
-  return 1;
-}
-
 static void test_long_loop(void **state)
 {
   const fixture *f = *state;
@@ -538,10 +523,8 @@ static void test_long_loop(void **state)
     setup s;
     const tsr_transformer_options strict = {.strict = 1};
     open_setup(f, device_name(f, d), &strict, &s);
-    if (runs_alone(&s)) {
-      check_loop(&s, 1);
-      check_loop(&s, 4);
-    }
+    check_loop(&s, 1);
+    check_loop(&s, 4);
     close_setup(&s);
   }
 }
