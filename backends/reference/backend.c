@@ -26,7 +26,7 @@ static int32_t start(const tsr_host *host, void **context)
   ref_context *started = calloc(1, sizeof(*started));
   if (!started) {
     const ref_context failed = {.host = host};
-    return ref_fail(&failed, TSR_ERR_OUT_OF_MEMORY, "reference: out of memory while starting");
+    return ref_fail(&failed, TSR_ERR_OUT_OF_MEMORY, "out of memory while starting");
   }
   const long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
   started->host = host;
@@ -86,7 +86,7 @@ static int32_t device_open(void *context, uint32_t index, tsr_backend_device **d
   }
   tsr_backend_device *opened = calloc(1, sizeof(*opened));
   if (!opened) {
-    return ref_fail(context, TSR_ERR_OUT_OF_MEMORY, "reference: out of memory while opening the device");
+    return ref_fail(context, TSR_ERR_OUT_OF_MEMORY, "out of memory while opening the device");
   }
   opened->context = context;
   *device = opened;

@@ -28,7 +28,7 @@ int32_t ref_buffer_create(tsr_backend_device *device, uint64_t size, int32_t usa
   if (!created || !created->memory) {
     free(created);
     return ref_fail(device->context, TSR_ERR_DEVICE_MEMORY,
-                    "reference: no memory for a buffer of %" PRIu64 " bytes: %" PRIu64 " of the machine's %" PRIu64
+                    "no memory for a buffer of %" PRIu64 " bytes: %" PRIu64 " of the machine's %" PRIu64
                     " bytes are in use by this device; use a smaller batch or model, or close other programs",
                     size, in_use, memory);
   }

@@ -161,8 +161,8 @@ int32_t ref_compile(tsr_backend_device *device, const tsr_compile_args *args, ts
 
 out_of_memory:
   ref_executable_destroy(compiled);
-  return ref_fail(device->context, TSR_ERR_OUT_OF_MEMORY,
-                  "reference: out of memory while compiling a program of %d lines", n_lines);
+  return ref_fail(device->context, TSR_ERR_OUT_OF_MEMORY, "out of memory while compiling a program of %d lines",
+                  n_lines);
 }
 
 void ref_executable_destroy(tsr_backend_executable *executable)
@@ -206,7 +206,7 @@ int32_t ref_profile(tsr_backend_executable *executable, uint64_t *nanoseconds)
 {
   if (!executable->profile) {
     return ref_fail(executable->device->context, TSR_ERR_UNSUPPORTED,
-                    "reference: no times were kept: compile the program with profile");
+                    "no times were kept: compile the program with profile");
   }
   memcpy(nanoseconds, executable->nanoseconds, (size_t)executable->n_lines * sizeof(*nanoseconds));
   return TSR_OK;

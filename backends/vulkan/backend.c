@@ -103,7 +103,7 @@ static int32_t create_instance(tsr_vk_context *context)
   int validation = tsr_vk_option(host, "VALIDATION", 0) > 0;
   if (validation && !has_layer(VALIDATION_LAYER)) {
     tsr_vk_report(host, TSR_LOG_WARNING,
-                  "vulkan: the option VALIDATION is set, but the layer is missing: install vulkan-validationlayers");
+                  "the option VALIDATION is set, but the layer is missing: install vulkan-validationlayers");
     validation = 0;
   }
   int debug_utils = has_instance_extension(NULL, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
@@ -189,7 +189,7 @@ static int32_t find_devices(tsr_vk_context *context)
   }
   found = calloc(count, sizeof(VkPhysicalDevice));
   if (!found) {
-    return tsr_vk_fail(host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory for the list of devices");
+    return tsr_vk_fail(host, TSR_ERR_OUT_OF_MEMORY, "no memory for the list of devices");
   }
   VkResult result = vkEnumeratePhysicalDevices(context->instance, &count, found);
   status = result == VK_INCOMPLETE ? TSR_OK : VK(host, result);
@@ -198,8 +198,7 @@ static int32_t find_devices(tsr_vk_context *context)
     tsr_vk_hardware hardware;
     const char *reason = tsr_vk_hardware_read(found[i], &hardware);
     if (reason) {
-      tsr_vk_report(host, TSR_LOG_WARNING, "vulkan: the device \"%s\" is left out: %s", hardware.properties.deviceName,
-                    reason);
+      tsr_vk_report(host, TSR_LOG_WARNING, "the device \"%s\" is left out: %s", hardware.properties.deviceName, reason);
     } else {
       context->devices[context->n_devices++] = found[i];
     }
@@ -233,7 +232,7 @@ static int32_t backend_start(const tsr_host *host, void **result)
   }
   tsr_vk_context *context = calloc(1, sizeof(*context));
   if (!context) {
-    return tsr_vk_fail(host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory to start the backend");
+    return tsr_vk_fail(host, TSR_ERR_OUT_OF_MEMORY, "no memory to start the backend");
   }
   context->host = host;
   status = create_instance(context);

@@ -40,15 +40,15 @@ static int32_t create_handle(tsr_backend_buffer *buffer, uint64_t bytes, int32_t
 int32_t tsr_vk_buffer_create(tsr_backend_device *d, uint64_t size, int32_t usage, tsr_backend_buffer **result)
 {
   if (size > d->hardware.max_buffer_size) {
-    return tsr_vk_fail(
-        d->host, TSR_ERR_DEVICE_MEMORY,
-        "vulkan: a buffer of %.1f MiB was asked for; the largest on %s is %.1f MiB; use a smaller batch, "
-        "shorter sentences, or another device",
-        (double)size / 1048576.0, d->hardware.properties.deviceName, (double)d->hardware.max_buffer_size / 1048576.0);
+    return tsr_vk_fail(d->host, TSR_ERR_DEVICE_MEMORY,
+                       "a buffer of %.1f MiB was asked for; the largest on %s is %.1f MiB; use a smaller batch, "
+                       "shorter sentences, or another device",
+                       (double)size / 1048576.0, d->hardware.properties.deviceName,
+                       (double)d->hardware.max_buffer_size / 1048576.0);
   }
   tsr_backend_buffer *buffer = tsr_vk_calloc(d, 1, sizeof(*buffer));
   if (!buffer) {
-    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory to keep track of a buffer");
+    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory to keep track of a buffer");
   }
   buffer->device = d;
   buffer->size = size;

@@ -143,7 +143,7 @@ void *tsr_vk_cache_load(const tsr_host *host, const VkPhysicalDeviceProperties *
   }
   const char *fault = find_fault(properties, bytes, file_bytes);
   if (fault) {
-    tsr_vk_report(host, TSR_LOG_INFO, "vulkan: the pipeline cache %s is ignored and made anew: %s", path, fault);
+    tsr_vk_report(host, TSR_LOG_INFO, "the pipeline cache %s is ignored and made anew: %s", path, fault);
     free(bytes);
     return NULL;
   }
@@ -178,7 +178,7 @@ void tsr_vk_cache_save(const tsr_host *host, const VkPhysicalDeviceProperties *p
   }
   written = written && rename(temporary, path) == 0;
   if (!written) {
-    tsr_vk_report(host, TSR_LOG_INFO, "vulkan: the pipeline cache %s could not be written: %s", path, strerror(errno));
+    tsr_vk_report(host, TSR_LOG_INFO, "the pipeline cache %s could not be written: %s", path, strerror(errno));
     if (descriptor >= 0) {
       unlink(temporary);
     }

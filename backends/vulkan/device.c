@@ -70,7 +70,7 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
   const tsr_host *host = context->host;
   tsr_backend_device *d = calloc(1, sizeof(*d));
   if (!d) {
-    return tsr_vk_fail(host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory to open a device");
+    return tsr_vk_fail(host, TSR_ERR_OUT_OF_MEMORY, "no memory to open a device");
   }
   d->context = context;
   d->host = host;
@@ -78,7 +78,7 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
   const char *reason = tsr_vk_hardware_read(physical, &d->hardware);
   if (reason) {
     free(d);
-    return tsr_vk_fail(host, TSR_ERR_NO_DEVICE, "vulkan: the device cannot be used: %s", reason);
+    return tsr_vk_fail(host, TSR_ERR_NO_DEVICE, "the device cannot be used: %s", reason);
   }
   tsr_vk_hardware_caps(&d->hardware, &d->caps);
   double max_binding = tsr_vk_option(host, "MAX_BINDING", (double)d->caps.max_binding);
@@ -128,7 +128,7 @@ static int32_t check_lost(tsr_backend_device *d, int32_t status)
 
 static int32_t fail_lost(const tsr_backend_device *d)
 {
-  return tsr_vk_fail(d->host, TSR_ERR_DEVICE_LOST, "vulkan: the device was lost before; close it and open it anew");
+  return tsr_vk_fail(d->host, TSR_ERR_DEVICE_LOST, "the device was lost before; close it and open it anew");
 }
 
 int32_t tsr_vk_submit(tsr_backend_device *d, VkCommandBuffer commands, uint64_t *ticket)
@@ -203,7 +203,7 @@ int32_t tsr_vk_grow(tsr_backend_device *d, void **array, int32_t *room, int32_t 
   }
   void *moved = realloc(*array, (size_t)larger * element);
   if (!moved) {
-    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory for a list of %d entries", larger);
+    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory for a list of %d entries", larger);
   }
   d->counters.allocations++;
   *array = moved;

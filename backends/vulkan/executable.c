@@ -76,13 +76,13 @@ static int32_t plan_lines(build *b)
   const tsr_program_desc *program = b->args->program;
   tsr_vk_plan *plan = tsr_vk_calloc(d, 1, sizeof(*plan));
   if (!plan) {
-    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory to plan a program");
+    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory to plan a program");
   }
   int32_t status = TSR_OK;
   for (int32_t line = 0; status == TSR_OK && line < program->n_lines; line++) {
     if (!tsr_vk_plan_line(&d->caps, program, line, plan)) {
-      status = tsr_vk_fail(d->host, TSR_ERR_UNSUPPORTED, "vulkan: line %d (%s, operator %d) is not supported on %s",
-                           line, tsr_line_at(program, line)->label, tsr_line_at(program, line)->op,
+      status = tsr_vk_fail(d->host, TSR_ERR_UNSUPPORTED, "line %d (%s, operator %d) is not supported on %s", line,
+                           tsr_line_at(program, line)->label, tsr_line_at(program, line)->op,
                            d->hardware.properties.deviceName);
       break;
     }
@@ -92,8 +92,8 @@ static int32_t plan_lines(build *b)
     for (int32_t i = 0; status == TSR_OK && i < plan->n_dispatches; i++) {
       if (!is_sound(d, &plan->dispatch[i])) {
         status = tsr_vk_fail(d->host, TSR_ERR_INTERNAL,
-                             "vulkan: dispatch %d of line %d (%s, operator %d) breaks a limit of %s; please report it",
-                             i, line, tsr_line_at(program, line)->label, tsr_line_at(program, line)->op,
+                             "dispatch %d of line %d (%s, operator %d) breaks a limit of %s; please report it", i, line,
+                             tsr_line_at(program, line)->label, tsr_line_at(program, line)->op,
                              d->hardware.properties.deviceName);
         break;
       }
@@ -195,10 +195,9 @@ static int32_t write_set(build *b, const placed_dispatch *dispatch, int32_t wide
     if (range > d->caps.max_binding) {
       if (!dispatch->plan.wide) {
         return tsr_vk_fail(d->host, TSR_ERR_INTERNAL,
-                           "vulkan: line %d (%s) binds %llu bytes at once, %s allows %llu; please report it",
-                           dispatch->line, tsr_line_at(b->args->program, dispatch->line)->label,
-                           (unsigned long long)range, d->hardware.properties.deviceName,
-                           (unsigned long long)d->caps.max_binding);
+                           "line %d (%s) binds %llu bytes at once, %s allows %llu; please report it", dispatch->line,
+                           tsr_line_at(b->args->program, dispatch->line)->label, (unsigned long long)range,
+                           d->hardware.properties.deviceName, (unsigned long long)d->caps.max_binding);
       }
       range = d->caps.max_binding; /* reached by address instead */
     }
@@ -411,7 +410,7 @@ static int32_t create_queries(build *b)
   }
   e->stamps = tsr_vk_calloc(d, (size_t)e->n_lines + 1, sizeof(*e->stamps));
   if (!e->stamps) {
-    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory for the times of %d lines", e->n_lines);
+    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory for the times of %d lines", e->n_lines);
   }
   VkQueryPoolCreateInfo info = {
       .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
@@ -430,7 +429,7 @@ int32_t tsr_vk_compile(tsr_backend_device *d, const tsr_compile_args *args, tsr_
   build b = {.device = d, .args = args};
   tsr_backend_executable *e = tsr_vk_calloc(d, 1, sizeof(*e));
   if (!e) {
-    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory to compile a program");
+    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory to compile a program");
   }
   e->device = d;
   e->n_lines = args->program->n_lines;
@@ -491,12 +490,12 @@ int32_t tsr_vk_profile(tsr_backend_executable *e, uint64_t *nanoseconds)
 {
   tsr_backend_device *d = e->device;
   if (!e->queries) {
-    return tsr_vk_fail(d->host, TSR_ERR_UNSUPPORTED, "vulkan: %s",
+    return tsr_vk_fail(d->host, TSR_ERR_UNSUPPORTED, "%s",
                        d->hardware.timestamp_bits == 0 ? "the device has no timestamps"
                                                        : "the program was not compiled with profile");
   }
   if (e->ticket == 0) {
-    return tsr_vk_fail(d->host, TSR_ERR_ARGUMENT, "vulkan: there are no times before the first run");
+    return tsr_vk_fail(d->host, TSR_ERR_ARGUMENT, "there are no times before the first run");
   }
   size_t count = (size_t)e->n_lines + 1;
   int32_t status = tsr_vk_wait(d, e->ticket);

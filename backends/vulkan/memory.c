@@ -70,12 +70,12 @@ static int score_type(const tsr_backend_device *d, uint32_t type, int32_t usage)
 static int32_t fail_full(const tsr_backend_device *d, uint64_t asked, uint32_t type)
 {
   uint32_t heap = d->hardware.memory.memoryTypes[type].heapIndex;
-  return tsr_vk_fail(
-      d->host, TSR_ERR_DEVICE_MEMORY,
-      "vulkan: no room on %s for %.1f MiB: this program holds %.1f MiB of the %.1f MiB there; use a smaller "
-      "batch or shorter sentences, f16 weights, or another device",
-      d->hardware.properties.deviceName, (double)asked / 1048576.0, (double)d->heap_bytes[heap] / 1048576.0,
-      (double)tsr_vk_heap_limit(&d->hardware, heap) / 1048576.0);
+  return tsr_vk_fail(d->host, TSR_ERR_DEVICE_MEMORY,
+                     "no room on %s for %.1f MiB: this program holds %.1f MiB of the %.1f MiB there; use a smaller "
+                     "batch or shorter sentences, f16 weights, or another device",
+                     d->hardware.properties.deviceName, (double)asked / 1048576.0,
+                     (double)d->heap_bytes[heap] / 1048576.0,
+                     (double)tsr_vk_heap_limit(&d->hardware, heap) / 1048576.0);
 }
 
 static void destroy_block(tsr_backend_device *d, tsr_vk_block *block)
@@ -107,7 +107,7 @@ static int32_t create_block(tsr_backend_device *d, uint32_t type, VkDeviceSize s
   }
   tsr_vk_block *block = tsr_vk_calloc(d, 1, sizeof(*block));
   if (!block) {
-    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory to keep track of device memory");
+    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory to keep track of device memory");
   }
   block->type = type;
   block->size = size;

@@ -13,7 +13,7 @@ int32_t tsr_vk_pipelines_init(tsr_backend_device *d)
   tsr_vk_pipelines *p = &d->pipelines;
   p->modules = calloc(tsr_vk_variant_count > 0 ? (size_t)tsr_vk_variant_count : 1, sizeof(*p->modules));
   if (!p->modules) {
-    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "vulkan: no memory to keep track of shaders");
+    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory to keep track of shaders");
   }
   p->on_disk = tsr_vk_option(d->host, "PIPELINE_CACHE", 1) > 0;
   void *bytes = p->on_disk ? tsr_vk_cache_load(d->host, &d->hardware.properties, &p->loaded_bytes) : NULL;
@@ -185,8 +185,7 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
   memcpy(made.spec, dispatch->spec, spec_bytes);
   status = VK(d->host, d->vk.vkCreateComputePipelines(d->handle, p->cache, 1, &info, NULL, &made.handle));
   if (status != TSR_OK) {
-    tsr_vk_report(d->host, TSR_LOG_WARNING, "vulkan: the shader that could not be made into a pipeline is %s",
-                  variant->name);
+    tsr_vk_report(d->host, TSR_LOG_WARNING, "the shader that could not be made into a pipeline is %s", variant->name);
     return status;
   }
   tsr_vk_name(d, VK_OBJECT_TYPE_PIPELINE, (uint64_t)made.handle, "%s", variant->name);

@@ -89,11 +89,11 @@ int32_t tsr_vk_check(const tsr_host *host, VkResult result, const char *call)
   }
   const result_meaning *meaning = meaning_of(result);
   if (meaning) {
-    return tsr_vk_fail(host, meaning->status, "Vulkan: %.*s: %s: %s", (int)(length - start), call + start,
-                       meaning->name, meaning->advice);
+    return tsr_vk_fail(host, meaning->status, "%.*s: %s: %s", (int)(length - start), call + start, meaning->name,
+                       meaning->advice);
   }
-  return tsr_vk_fail(host, TSR_ERR_INTERNAL, "Vulkan: %.*s: unexpected result %d; please report it",
-                     (int)(length - start), call + start, (int)result);
+  return tsr_vk_fail(host, TSR_ERR_INTERNAL, "%.*s: unexpected result %d; please report it", (int)(length - start),
+                     call + start, (int)result);
 }
 
 double tsr_vk_option(const tsr_host *host, const char *name, double otherwise)
@@ -105,7 +105,7 @@ double tsr_vk_option(const tsr_host *host, const char *name, double otherwise)
   char *end = NULL;
   double value = strtod(text, &end);
   if (*end || !(value >= 0)) {
-    tsr_vk_report(host, TSR_LOG_WARNING, "vulkan: option %s is \"%s\", not a number of 0 or more: ignored", name, text);
+    tsr_vk_report(host, TSR_LOG_WARNING, "option %s is \"%s\", not a number of 0 or more: ignored", name, text);
     return otherwise;
   }
   return value;

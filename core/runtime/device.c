@@ -124,8 +124,7 @@ tsr_status tsr_buffer_create_locked(tsr_device *device, int64_t size, int32_t us
     status =
         tsr_fail(TSR_ERR_PLUGIN, "%s: buffer_create succeeded without a buffer: a fault of the backend", device->name);
   if (status == TSR_ERR_DEVICE_MEMORY || status == TSR_ERR_OUT_OF_MEMORY)
-    tsr_fail(status, "%s (%" PRId64 " bytes for %s: use a smaller batch or shorter sequences, or free memory)",
-             tsr_error_message(), size, what);
+    tsr_fail(status, "%s (%" PRId64 " bytes for %s)", tsr_error_message(), size, what);
   if (status != TSR_OK) {
     free(buffer);
     return status;

@@ -338,8 +338,8 @@ typedef struct tsr_host {
   uint32_t abi_minor;
   uint32_t reserved;
 
-  /* Takes one line of text without a newline, copied before it returns. Level TSR_LOG_ERROR is kept as the reason of
-   * the error that the slot is about to return. Thread-safe. */
+  /* Takes one line of text without a newline, copied before it returns; the host puts the device's or the backend's name
+   * before it. Level TSR_LOG_ERROR is kept as the reason of the error that the slot is about to return. Thread-safe. */
   void (*report)(const struct tsr_host *host, int32_t level, const char *message);
 
   /* An option of this run of the program, by name, or NULL: an environment variable TESSERA_NAME, or what the caller set.
