@@ -473,6 +473,7 @@ int32_t tsr_vk_run(tsr_backend_executable *e)
   for (int32_t i = 0; i < e->n_commands; i++) {
     int32_t status = tsr_vk_submit(e->device, e->commands[i], &e->ticket);
     if (status != TSR_OK) {
+      tsr_vk_settle(e->device, e->ticket); /* the host counts on it that no run is under way */
       return status;
     }
     e->device->counters.submits++;

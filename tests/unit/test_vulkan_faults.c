@@ -200,6 +200,33 @@ static void test_device_lost(void **state)
   }
 }
 
+/* A run of several submits of which one fails leaves nothing under way: whoever is told writes into its buffers next. */
+static void test_half_a_run(void **state)
+{
+  (void)state;
+  plugin_fixture plugin;
+  plugin_open_linked(&plugin, TSR_BACKEND_QUERY, "WATCHDOG_FLOPS", "1", NULL);
+  tsr_backend_device *device = NULL;
+  chain c;
+  assert_int_equal(plugin.table->device_open(plugin.context, 0, &device), TSR_OK);
+  chain_open(&c, &plugin, device, 9, 1 << 20, 0);
+  chain_write(&c, 1);
+  interpose(device);
+  failing_call = 9;
+  injected = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  assert_int_equal(plugin.table->run(c.executable), TSR_ERR_DEVICE_MEMORY);
+  uint64_t value = 0;
+  assert_int_equal(device->vk.vkGetSemaphoreCounterValue(device->handle, device->timeline, &value), VK_SUCCESS);
+  assert_int_equal(value, device->ticket);
+  assert_int_equal(device_counters(&plugin, device).runs, 0);
+  chain_write(&c, 2);
+  assert_int_equal(plugin.table->run(c.executable), TSR_OK);
+  chain_check(&c, 2);
+  chain_close(&c);
+  plugin.table->device_close(device);
+  plugin_close(&plugin);
+}
+
 /* Barriers recorded for the chain; the first and the last are those towards what is around the run. */
 static int barriers_of(chain *c, tsr_backend_device *device)
 {
@@ -275,10 +302,8 @@ static void test_old_driver(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_out_of_memory),
-      cmocka_unit_test(test_device_lost),
-      cmocka_unit_test(test_barriers),
-      cmocka_unit_test(test_old_driver),
+      cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_device_lost), cmocka_unit_test(test_half_a_run),
+      cmocka_unit_test(test_barriers),      cmocka_unit_test(test_old_driver),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
