@@ -100,6 +100,39 @@ tsr_status tsr_device_settle(tsr_device *device, const tsr_backend_buffer *buffe
   return TSR_OK;
 }
 
+/* Bytes of host memory that a process can still get; UINT64_MAX where the system does not tell. */
+static uint64_t available_memory(void)
+{
+  char line[128];
+  uint64_t kilobytes = 0, value;
+  int n_known = 0;
+  FILE *file = fopen("/proc/meminfo", "r");
+  while (file && fgets(line, sizeof line, file))
+    if (sscanf(line, "MemAvailable: %" SCNu64, &value) == 1 || sscanf(line, "SwapFree: %" SCNu64, &value) == 1) {
+      kilobytes += value;
+      n_known++;
+    }
+  if (file)
+    fclose(file);
+  return n_known == 2 ? kilobytes * 1024 : UINT64_MAX;
+}
+
+/* A system that overcommits grants memory that it does not have, and ends a process when it is used. So what is large is
+ * held against what there is, where the device's memory is the host's. */
+static tsr_status check_available(const tsr_device *device, int64_t size, const char *what)
+{
+  enum { LARGE = 64 << 20 };
+  if (size < LARGE || !(device->properties.features & TSR_FEATURE_UNIFIED_MEMORY))
+    return TSR_OK;
+  uint64_t available = available_memory();
+  if ((uint64_t)size <= available)
+    return TSR_OK;
+  return tsr_fail(TSR_ERR_DEVICE_MEMORY,
+                  "%s: %s would take %" PRId64 " bytes, of the machine's memory %" PRIu64
+                  " are free: use a smaller batch or shorter sequences, or end other programs",
+                  device->name, what, size, available);
+}
+
 tsr_status tsr_buffer_create_locked(tsr_device *device, int64_t size, int32_t usage, const char *what, tsr_buffer **out)
 {
   *out = NULL;
@@ -112,6 +145,7 @@ tsr_status tsr_buffer_create_locked(tsr_device *device, int64_t size, int32_t us
                     "%s: %s would take %" PRId64 " bytes in one buffer, the device takes at most %" PRIu64
                     ": use a smaller batch, shorter sequences, or a device with more memory",
                     device->name, what, size, limit);
+  TSR_TRY(check_available(device, size, what));
   tsr_buffer *buffer = calloc(1, sizeof *buffer);
   if (!buffer)
     return tsr_fail_memory(sizeof *buffer);

@@ -386,6 +386,26 @@ static void test_small_memory(void **state)
   assert_message("the device takes at most 256");
 }
 
+/* What the machine does not have is not asked of a device whose memory is the machine's: it might be granted, and missing
+ * when it is used. */
+static void test_memory_of_the_machine(void **state)
+{
+  bench *b = *state;
+  tsr_buffer *buffer;
+  FILE *file = fopen("/proc/meminfo", "r");
+  if (!file)
+    skip();
+  fclose(file);
+  assert_status(tsr_buffer_create(b->device, (int64_t)1 << 50, TSR_BUFFER_DEVICE, &buffer), TSR_ERR_DEVICE_MEMORY);
+  assert_message("template:0: a buffer would take 1125899906842624 bytes, of the machine's memory ");
+  assert_int_equal(counted.buffers, 0);
+  tsr_input(b->program, "x", TSR_F32, TSR_SHAPE((int64_t)1 << 48));
+  tsr_executable *executable;
+  assert_status(tsr_executable_create(b->device, b->program, NULL, &executable), TSR_ERR_DEVICE_MEMORY);
+  assert_message("the inputs would take 1125899906842624 bytes");
+  assert_int_equal(counted.buffers, 0);
+}
+
 /* A program that could not be built is not compiled; what failed is told again. */
 static void test_failed_program(void **state)
 {
@@ -419,6 +439,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(test_empty, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_small_buffers, set_up_small, tear_down),
       cmocka_unit_test_setup_teardown(test_small_memory, set_up_small_memory, tear_down),
+      cmocka_unit_test_setup_teardown(test_memory_of_the_machine, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_failed_program, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
