@@ -12,7 +12,7 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
 #include "operand.glsl"
-#include "number.glsl"
+#include "exponential.glsl"
 #include "row.glsl"
 
 layout(constant_id = 2) const uint options = 0u;   /* MASK_*, INDEXED, WEIGHTS */

@@ -6,7 +6,7 @@
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
-#include "number.glsl"
+#include "activation.glsl"
 #include "index.glsl"
 
 #define FUNCTION_ADD     0u

@@ -8,6 +8,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
 #include "number.glsl"
+#include "format.glsl"
 #include "index.glsl"
 
 layout(constant_id = 2) const uint from_type = TYPE_F32;

@@ -14,10 +14,7 @@ layout(constant_id = 4) const uint tile_rows = 4u;
 IN(0, a)
 IN(1, b)
 
-float load_b(uint at)
-{
-  return b_type == TYPE_F32 ? FLOAT(b, at) : narrow_to_float((WORD(b, at >> 1) >> ((at & 1u) * 16u)) & 0xffffu);
-}
+#include "element_of_b.glsl"
 
 void main()
 {

@@ -5,7 +5,6 @@
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
-#include "number.glsl"
 #include "row.glsl"
 
 layout(constant_id = 2) const uint centred = 1u; /* 1: layernorm, 0: rmsnorm */

@@ -5,7 +5,7 @@
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
-#include "number.glsl"
+#include "exponential.glsl"
 #include "row.glsl"
 
 layout(constant_id = 2) const uint logarithm = 0u; /* 1: log_softmax */

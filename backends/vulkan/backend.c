@@ -9,6 +9,8 @@
  *                   host does not see: for tests. Default 0
  *   MAX_BINDING     bytes beyond which a storage is reached by its address, where the device's own limit is not smaller: for
  *                   tests. Default: the device's
+ *   VULKAN_KERNELS  cpu, gpu: kernels as for such a device, whatever the device is. Default: what it is
+ *   VULKAN_MATMUL   plain, tiled, vector, generic: the form of matrix products (kernel_matmul.c). Default auto
  *   WATCHDOG_FLOPS  estimated work of one submit, beyond which a run is split; 0: never. Default 2e12, 0 where a CPU executes
  */
 #include <pthread.h>

@@ -65,6 +65,34 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
   return status;
 }
 
+/* The place of option `name` in `choices`, which ends with NULL; 0, the default, if it is not set or not among them. */
+static int choice(const tsr_host *host, const char *name, const char *const *choices)
+{
+  const char *text = host->option(host, name);
+  for (int i = 0; text && *text && choices[i]; i++) {
+    if (strcmp(text, choices[i]) == 0) {
+      return i;
+    }
+  }
+  if (text && *text) {
+    tsr_vk_report(host, TSR_LOG_WARNING, "vulkan: option %s is \"%s\", which is none of its values: ignored", name,
+                  text);
+  }
+  return 0;
+}
+
+static void choose_kernels(const tsr_host *host, tsr_vk_caps *caps)
+{
+  static const char *const kernels[] = {"auto", "cpu", "gpu", NULL};
+  static const char *const forms[] = {
+      [TSR_VK_MATMUL_AUTO] = "auto",     [TSR_VK_MATMUL_PLAIN] = "plain",     [TSR_VK_MATMUL_TILED] = "tiled",
+      [TSR_VK_MATMUL_VECTOR] = "vector", [TSR_VK_MATMUL_GENERIC] = "generic", NULL,
+  };
+  int like = choice(host, "VULKAN_KERNELS", kernels);
+  caps->compute_like_cpu = like == 0 ? caps->compute_like_cpu : like == 1;
+  caps->matmul = choice(host, "VULKAN_MATMUL", forms);
+}
+
 int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physical, tsr_backend_device **device)
 {
   const tsr_host *host = context->host;
@@ -85,6 +113,7 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
   if (d->caps.wide && max_binding < (double)d->caps.max_binding) {
     d->caps.max_binding = max_binding > 4 ? (uint64_t)max_binding & ~(uint64_t)3 : 4;
   }
+  choose_kernels(host, &d->caps);
   d->force_staging = tsr_vk_option(host, "STAGING", 0) > 0;
   /* A long submit can trip the watchdog of a driver that also draws the desktop; a CPU driver has none. */
   d->watchdog = tsr_vk_option(host, "WATCHDOG_FLOPS", d->caps.compute_like_cpu ? 0 : 2e12);

@@ -30,7 +30,7 @@
 /* Forms of the matrix product (backends/vulkan/kernel_matmul.c) */
 enum {
   TSR_VK_MATMUL_AUTO = 0,   /* by device, strides and extents */
-  TSR_VK_MATMUL_ROWS = 1,   /* a subgroup's lanes along the columns, no shared memory */
+  TSR_VK_MATMUL_PLAIN = 1,   /* a subgroup's lanes along the columns, no shared memory */
   TSR_VK_MATMUL_TILED = 2,  /* register tiles over shared memory */
   TSR_VK_MATMUL_VECTOR = 3, /* few rows: lanes along the depth */
   TSR_VK_MATMUL_GENERIC = 4 /* any strides, the simplest */

@@ -2,7 +2,7 @@
  *
  * matmul: which form of product suits the device and the strides, and its tiles.
  *
- *   rows     matmul_rows.comp     long loops, no shared memory: devices that a CPU executes
+ *   plain    matmul_plain.comp    long loops, no shared memory: devices that a CPU executes
  *   tiled    matmul_tiled.comp    register tiles over shared memory: GPUs
  *   vector   matmul_vector.comp   few rows: invocations side by side along k
  *   generic  matmul_generic.comp  any strides
@@ -27,8 +27,10 @@ typedef struct matmul_push {
   uint32_t column_tiles;
 } matmul_push;
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_GENERIC, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_ROWS, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_ROWS_BY_ROW, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_TILED, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_VECTOR, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_BY_ROW, "push constants of lib/product.glsl");
 
 enum { HAS_BIAS = 8 };
 
@@ -79,7 +81,7 @@ static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const prod
   return tsr_vk_finish(planner, dispatch, p->batch * push.row_tiles * push.column_tiles) ? dispatch : NULL;
 }
 
-static int plan_rows(tsr_vk_planner *planner, product p)
+static int plan_plain(tsr_vk_planner *planner, product p)
 {
   const tsr_vk_caps *caps = planner->caps;
   uint32_t lanes = caps->subgroup_size;
@@ -93,13 +95,51 @@ static int plan_rows(tsr_vk_planner *planner, product p)
   uint32_t tile_rows = 1, tile_columns = by_row ? 4 : 2;
   while (tile_rows < lanes && tile_rows < 8 && tile_rows < p.rows)
     tile_rows *= 2;
-  int32_t variant = by_row ? TSR_VK_VARIANT_MATMUL_ROWS_BY_ROW : TSR_VK_VARIANT_MATMUL_ROWS;
+  int32_t variant = by_row ? TSR_VK_VARIANT_MATMUL_PLAIN_BY_ROW : TSR_VK_VARIANT_MATMUL_PLAIN;
   tsr_vk_dispatch *dispatch = add(planner, variant, &p, tile_rows, lanes * tile_columns, lanes);
   if (dispatch == NULL)
     return 0;
   tsr_vk_spec(dispatch, tile_rows);
   tsr_vk_spec(dispatch, lanes);
   tsr_vk_spec(dispatch, tile_columns);
+  return 1;
+}
+
+static int plan_tiled(tsr_vk_planner *planner, const product *p)
+{
+  enum { SIDE = 16, MAX_TILE = 4, FEW_GROUPS = 64 };
+  if (tsr_vk_group_size(planner->caps, SIDE * SIDE) < SIDE * SIDE)
+    return 0;
+  uint32_t tile = MAX_TILE;
+  while (tile > 1 &&
+         p->batch * tsr_vk_divide_up(p->rows, SIDE * tile) * tsr_vk_divide_up(p->columns, SIDE * tile) < FEW_GROUPS)
+    tile /= 2;
+  tsr_vk_dispatch *dispatch = add(planner, TSR_VK_VARIANT_MATMUL_TILED, p, SIDE * tile, SIDE * tile, SIDE * SIDE);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_spec(dispatch, tile);
+  tsr_vk_spec(dispatch, p->a.stride[2] == 1 && p->a.stride[3] != 1);
+  tsr_vk_spec(dispatch, p->b.stride[2] == 1 && p->b.stride[3] != 1);
+  return 1;
+}
+
+static int plan_vector(tsr_vk_planner *planner, const product *p)
+{
+  enum { SIZE = 128, MAX_SUMS = 16, MAX_TILE_ROWS = 8 };
+  uint32_t size = tsr_vk_group_size(planner->caps, SIZE);
+  uint32_t along_depth = p->b.stride[2] == 1 && p->b.stride[3] != 1;
+  uint32_t depth_lanes = along_depth ? 32 : 8, tile_rows = p->rows < MAX_TILE_ROWS ? p->rows : MAX_TILE_ROWS;
+  uint32_t tile_columns = along_depth && tile_rows * 2 <= MAX_SUMS ? 2 : 1;
+  if (size < depth_lanes)
+    return 0;
+  tsr_vk_dispatch *dispatch =
+      add(planner, TSR_VK_VARIANT_MATMUL_VECTOR, p, tile_rows, size / depth_lanes * tile_columns, size);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_spec(dispatch, tile_rows);
+  tsr_vk_spec(dispatch, tile_columns);
+  tsr_vk_spec(dispatch, depth_lanes);
+  tsr_vk_spec(dispatch, along_depth);
   return 1;
 }
 
@@ -124,10 +164,15 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
   p.columns = p.b.extent[3];
   p.depth = p.a.extent[3];
   p.batch = (uint64_t)p.a.extent[0] * p.a.extent[1];
+  enum { FEW_ROWS = 8 };
   int32_t form = planner->caps->matmul;
   if (form == TSR_VK_MATMUL_AUTO)
-    form = planner->caps->compute_like_cpu ? TSR_VK_MATMUL_ROWS : TSR_VK_MATMUL_GENERIC;
-  if (form == TSR_VK_MATMUL_ROWS && plan_rows(planner, p))
+    form = planner->caps->compute_like_cpu ? TSR_VK_MATMUL_PLAIN
+           : p.rows <= FEW_ROWS            ? TSR_VK_MATMUL_VECTOR
+                                           : TSR_VK_MATMUL_TILED;
+  if ((form == TSR_VK_MATMUL_PLAIN && plan_plain(planner, p)) ||
+      (form == TSR_VK_MATMUL_TILED && plan_tiled(planner, &p)) ||
+      (form == TSR_VK_MATMUL_VECTOR && plan_vector(planner, &p)))
     return 1;
   return plan_generic(planner, &p);
 }

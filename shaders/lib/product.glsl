@@ -5,6 +5,9 @@
 #ifndef LIB_PRODUCT
 #define LIB_PRODUCT
 
+#include "number.glsl"
+#include "activation.glsl"
+
 layout(constant_id = 2) const uint b_type = TYPE_F32;
 layout(constant_id = 3) const uint finish_with = 0u; /* ACTIVATION_*, and 8 if there is a bias */
 
@@ -29,17 +32,6 @@ layout(push_constant, std430) uniform parameters
 
 IN(2, bias)
 OUT(3, y)
-
-/* One of b's 16-bit elements, in the low half of a word, as f32 */
-float narrow_to_float(uint element)
-{
-  return b_type == TYPE_F16 ? unpackHalf2x16(element).x : uintBitsToFloat(element << 16);
-}
-
-vec4 narrow4_to_float(uvec2 words)
-{
-  return b_type == TYPE_F16 ? half4_to_float(words) : bfloat4_to_float(words);
-}
 
 /* Which tile the workgroup makes: x tile along m, y tile along n, z batch. Tiles along m are neighbours: they share b. */
 uvec3 tile_of(uint group)

@@ -23,7 +23,12 @@ IN2(1, b_narrow)
 
 vec4 load_b(uint at)
 {
-  return b_type == TYPE_F32 ? FLOAT4(b, at) : narrow4_to_float(PAIR(b_narrow, at));
+  if (b_type == TYPE_F32)
+    return FLOAT4(b, at);
+  uvec2 words = PAIR(b_narrow, at);
+  if (b_type == TYPE_F16)
+    return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y));
+  return uintBitsToFloat(uvec4(words.x << 16, words.x & 0xffff0000u, words.y << 16, words.y & 0xffff0000u));
 }
 
 void main()
