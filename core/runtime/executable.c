@@ -492,6 +492,8 @@ int tsr_executable_line_fell_back(const tsr_executable *executable, int32_t line
 /* Under the locks of all sides. */
 static tsr_status profile(tsr_executable *executable, uint64_t *nanoseconds)
 {
+  if (!executable->has_run)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_profile: the executable has not run yet");
   TSR_TRY(tsr_executable_settle(executable));
   for (int32_t i = 0; i < executable->n_segments; i++) {
     const tsr_segment *segment = &executable->segments[i];
@@ -510,8 +512,6 @@ tsr_status tsr_executable_profile(tsr_executable *executable, uint64_t *nanoseco
                     executable ? (int)executable->n_lines : 0);
   if (!executable->profile)
     return tsr_fail(TSR_ERR_UNSUPPORTED, "the executable was compiled without profile, so it keeps no times");
-  if (!executable->has_run)
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_profile: the executable has not run yet");
   lock_sides(executable);
   tsr_status status = profile(executable, nanoseconds);
   unlock_sides(executable);
