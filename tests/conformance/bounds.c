@@ -172,7 +172,7 @@ static tsr_status bound_moves(check_values *values, const tsr_line_desc *line)
             to = check_place(&y, i[0], i[1], i[2], i[3]);
             /* one rounding on each side where alpha is not 1; subnormal products may be flushed */
             error = scaled ? 2.0 * CHECK_U * fabs(check_value(&y, to)) : 0.0;
-            if (fabs(check_value(&y, to)) < FLT_MIN || scaled) {
+            if (scaled || (check_value(&y, to) != 0.0 && fabs(check_value(&y, to)) < FLT_MIN)) {
               error += FLT_MIN * (1.0 + fabs((double)line->attributes.alpha));
             }
             y.storage->error[to] = isfinite(check_value(&y, to)) ? error : 0.0;

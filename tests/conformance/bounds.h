@@ -63,12 +63,14 @@ typedef struct check_masking {
   const tsr_op_attributes *attributes;
 } check_masking;
 
-/* What masking adds to a score: the sum, the sum of magnitudes, how many terms, the bound on what the terms carry. Returns 0
- * if the key is excluded. */
+/* What masking adds to a score, the bounds on it, and how many of the two there are; 0 where absent. */
 typedef struct check_addend {
-  double sum, magnitude, error;
+  double additive, relative;
+  double additive_error, relative_error;
   int32_t terms;
 } check_addend;
+
+/* Returns 0 if the key is excluded. */
 int check_masking_at(const check_masking *m, int64_t b, int64_t h, int64_t l, int64_t s, check_addend *addend);
 
 tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;

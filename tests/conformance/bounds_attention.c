@@ -47,9 +47,8 @@ int check_masking_at(const check_masking *m, int64_t b, int64_t h, int64_t l, in
     if (value == -INFINITY) {
       return 0;
     }
-    addend->sum += value;
-    addend->magnitude += fabs(value);
-    addend->error += check_error(&m->additive, at);
+    addend->additive = value;
+    addend->additive_error = check_error(&m->additive, at);
     addend->terms++;
   }
   if (m->relative.storage) {
@@ -59,9 +58,8 @@ int check_masking_at(const check_masking *m, int64_t b, int64_t h, int64_t l, in
     if (value == -INFINITY) {
       return 0;
     }
-    addend->sum += value;
-    addend->magnitude += fabs(value);
-    addend->error += check_error(&m->relative, at);
+    addend->relative = value;
+    addend->relative_error = check_error(&m->relative, at);
     addend->terms++;
   }
   return 1;
@@ -90,12 +88,14 @@ tsr_status check_bound_mask(check_values *values, const tsr_line_desc *line)
           e = 0.0;
           at = check_place(&x, b, h, l, s);
           if (check_masking_at(&m, b, h, l, s, &addend)) {
-            e = check_error(&x, at) + addend.error;
+            e = check_error(&x, at) + addend.additive_error + addend.relative_error;
             if (fabs(check_value(&x, at)) < FLT_MIN) {
               e += FLT_MIN;
             }
             if (addend.terms) {
-              e += (addend.terms + 1.0) * CHECK_U * (fabs(check_value(&x, at)) + addend.magnitude + e) + FLT_MIN;
+              e += (addend.terms + 1.0) * CHECK_U *
+                       (fabs(check_value(&x, at)) + fabs(addend.additive) + fabs(addend.relative) + e) +
+                   FLT_MIN;
             }
           }
           at = check_place(&y, b, h, l, s);
@@ -117,7 +117,7 @@ typedef struct score {
 
 /* y = sum w v, w = softmax(mask(alpha q . k)).
  *
- * A score errs by delta = gamma(K + 2) alpha sum |q||k|, one rounding per masking term, and what q, k and the terms carry; its
+ * A score errs by delta: gamma(K + 2) alpha sum |q||k| and what q, k and the masking terms carry, after the masking; its
  * weight exp(s - max) as in softmax by expm1(delta + u d) + 2u (3 + 2 d). Where a score may overflow the row is free. One pass over the keys rescales what it has when the
  * maximum rises: a factor exp(old - new) and a product each time, at most once per key, the differences summing to no more than
  * the range D of the scores: 7u S + 4u D. Each y then errs by sum |v| (bound on w) + gamma(S + 6) sum w|v| + what v carries; and no
@@ -151,7 +151,28 @@ static void bound_query(score *scores, int64_t n_scores, double *rescaling, doub
   }
 }
 
-/* The scores of one query; returns 1 if one of them is NaN or +inf. */
+/* (score + additive) + relative, each rounded to f32, as ops.h has it. */
+static double masked(double sum, double additive, double relative)
+{
+  return (double)(float)((double)(float)((double)(float)sum + additive) + relative);
+}
+
+/* The masked score and its error. Rounding never reverses an order, so the ends of an interval round to the ends of the
+ * rounded one: a large addend swallows the error of a small score, on every device alike. */
+static void bound_score(score *result, double value, double error, const check_addend *addend)
+{
+  double low, high;
+
+  result->value = value == -INFINITY ? value : masked(value, addend->additive, addend->relative);
+  low = masked(value - error, addend->additive - addend->additive_error, addend->relative - addend->relative_error);
+  high = masked(value + error, addend->additive + addend->additive_error, addend->relative + addend->relative_error);
+  result->error = fmax(high - result->value, result->value - low);
+}
+
+/* The scores of one query, the visible ones: SPECIAL: one of them is NaN or +inf; OVERFLOW: a partial sum may overflow, in one
+ * order and not in another. */
+enum { SCORES_FINITE, SCORES_SPECIAL, SCORES_OVERFLOW };
+
 static int query_scores(const check_values *values, const tsr_line_desc *line, const check_masking *m, int64_t b,
                         int64_t h, int64_t l, score *scores, int64_t n_scores)
 {
@@ -159,10 +180,10 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
   check_tensor k = check_tensor_of(values, line->in[1]);
   check_tensor rows = check_tensor_of(values, line->in[7]);
   const double alpha = (double)line->attributes.alpha;
-  double dot, size, carried, qv, kv, eq, ek;
+  double dot, size, carried, error, qv, kv, eq, ek;
   int64_t s, i, at_q, at_k;
   check_addend addend;
-  int special = 0;
+  int special = 0, overflows = 0;
 
   for (s = 0; s < n_scores; s++) {
     scores[s].row = rows.storage ? check_integer(&rows, check_place(&rows, 0, 0, b, s)) : b;
@@ -180,19 +201,15 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
       eq = check_error(&q, at_q);
       ek = check_error(&k, at_k);
       dot += qv * kv;
-      size += (fabs(qv) + eq) * (fabs(kv) + ek);
+      size += isfinite(qv) && isfinite(kv) ? (fabs(qv) + eq) * (fabs(kv) + ek) : 0.0;
       carried += eq * fabs(kv) + ek * fabs(qv) + eq * ek;
     }
-    scores[s].value = alpha * dot == -INFINITY ? -INFINITY : alpha * dot + addend.sum;
+    error = fabs(alpha) * (carried + check_gamma((double)q.extent[3] + 2.0) * size) + FLT_MIN * (double)q.extent[3];
+    bound_score(&scores[s], alpha * dot, error, &addend);
     special |= scores[s].value != scores[s].value || scores[s].value == INFINITY;
-    scores[s].error = fabs(alpha) * (carried + check_gamma((double)q.extent[3] + 2.0) * size) + addend.error +
-                      (double)addend.terms * CHECK_U * (fabs(alpha) * size + addend.magnitude) +
-                      FLT_MIN * (double)q.extent[3];
-    if (size > FLT_MAX || fabs(alpha) * size > FLT_MAX) {
-      scores[s].error = INFINITY;
-    }
+    overflows |= fmax(size, fabs(alpha) * size) > FLT_MAX;
   }
-  return special;
+  return overflows ? SCORES_OVERFLOW : special ? SCORES_SPECIAL : SCORES_FINITE;
 }
 
 static void bound_results(const check_tensor *v, check_tensor *y, const check_tensor *w, const score *scores,
@@ -234,6 +251,19 @@ static void bound_results(const check_tensor *v, check_tensor *y, const check_te
   }
 }
 
+/* Nothing is asked of a query's results. */
+static void release_results(check_tensor *y, check_tensor *w, const int64_t *at)
+{
+  int64_t i;
+
+  for (i = 0; i < y->extent[3]; i++) {
+    y->storage->error[check_place(y, at[0], at[2], at[1], i)] = INFINITY;
+  }
+  for (i = 0; w->storage && i < w->extent[3]; i++) {
+    w->storage->error[check_place(w, at[0], at[1], at[2], i)] = INFINITY;
+  }
+}
+
 tsr_status check_bound_attention(check_values *values, const tsr_line_desc *line)
 {
   check_tensor k = check_tensor_of(values, line->in[1]);
@@ -247,6 +277,7 @@ tsr_status check_bound_attention(check_values *values, const tsr_line_desc *line
   score *scores;
   double rescaling, total, spread;
   int64_t at[3];
+  int kind;
 
   if (!status && w.storage) {
     status = check_errors_init(&w);
@@ -262,9 +293,12 @@ tsr_status check_bound_attention(check_values *values, const tsr_line_desc *line
   for (at[0] = 0; at[0] < y.extent[0]; at[0]++) {
     for (at[1] = 0; at[1] < y.extent[2]; at[1]++) {
       for (at[2] = 0; at[2] < y.extent[1]; at[2]++) {
-        if (!query_scores(values, line, &m, at[0], at[1], at[2], scores, n_scores)) {
+        kind = query_scores(values, line, &m, at[0], at[1], at[2], scores, n_scores);
+        if (kind == SCORES_FINITE) {
           bound_query(scores, n_scores, &rescaling, &total, &spread);
           bound_results(&v, &y, &w, scores, n_scores, at, rescaling, total, spread);
+        } else if (kind == SCORES_OVERFLOW) {
+          release_results(&y, &w, at);
         }
       }
     }

@@ -99,9 +99,10 @@ static int compare_aggregate(const check_storage *expected, const char *name, do
   return 0;
 }
 
-int check_compare(const check_storage *expected, const void *found, const char *name, check_difference *difference)
+int check_compare(const check_storage *expected, const void *found, const char *name, double nmse,
+                  check_difference *difference)
 {
-  double squares = 0.0, bounds = 0.0, values = 0.0, distance, bound;
+  double squares = 0.0, bounds = 0.0, values = 0.0, all_squares = 0.0, distance, bound;
   char where[128];
   int64_t i;
   float a, b;
@@ -112,12 +113,14 @@ int check_compare(const check_storage *expected, const void *found, const char *
   }
   for (i = 0; i < expected->count; i++) {
     bound = expected->error ? expected->error[i] : 0.0;
-    if (bound == INFINITY) {
-      difference->free++;
-      continue;
-    }
     a = element(expected->dtype, expected->bytes, i);
     b = element(expected->dtype, found, i);
+    if (bound == INFINITY) {
+      difference->free++;
+      if (nmse == 0.0) {
+        continue;
+      }
+    }
     if (!same_kind(a, b, bound)) {
       describe_element(expected, i, where, sizeof(where));
       snprintf(difference->message, sizeof(difference->message), "%s%s: reference %.9g, found %.9g", name, where,
@@ -126,9 +129,12 @@ int check_compare(const check_storage *expected, const void *found, const char *
     }
     if (isfinite(a) && isfinite(b)) {
       distance = fabs((double)a - (double)b);
-      squares += distance * distance;
-      bounds += bound * bound;
       values += (double)a * (double)a;
+      all_squares += distance * distance;
+      if (bound < INFINITY) {
+        squares += distance * distance;
+        bounds += bound * bound;
+      }
     }
   }
   for (i = 0; i < expected->count; i++) {
@@ -151,6 +157,11 @@ int check_compare(const check_storage *expected, const void *found, const char *
     }
   }
   /* results that are subnormal may all be flushed, which tells nothing */
-  difference->nmse = values > (double)expected->count * FLT_MIN * FLT_MIN ? squares / values : 0.0;
+  difference->nmse = values > (double)expected->count * FLT_MIN * FLT_MIN ? all_squares / values : 0.0;
+  if (nmse > 0.0 && !(difference->nmse <= nmse)) {
+    snprintf(difference->message, sizeof(difference->message), "%s: nmse %.3g, beyond %.3g", name, difference->nmse,
+             nmse);
+    return 0;
+  }
   return compare_aggregate(expected, name, squares, bounds, difference);
 }

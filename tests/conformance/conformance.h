@@ -125,6 +125,7 @@ struct check_case {
   int32_t perf; /* 1: of the perf table, 0: of the test table */
   int32_t runs; /* runs in a row, each with new inputs */
   int32_t own;  /* 1: the runtime makes the buffers of inputs, outputs and states; 0: the runner does, with guards */
+  double nmse;  /* limit over each output; 0: none. For programs so long that their bounds grow too wide */
   uint64_t key; /* hash of name and perf */
   const void *params; /* the table's own */
   void (*build)(check_build *build, const void *params);
@@ -190,13 +191,15 @@ tsr_status check_bound_line(check_values *values, int32_t line) TSR_MUST_CHECK;
 
 typedef struct check_difference {
   double worst;      /* largest error / bound among elements with a bound above 0 */
-  double nmse;       /* sum of squared errors / sum of squared values, finite elements */
+  double nmse;       /* sum of squared errors / sum of squared values, finite elements; those without a bound too */
   int64_t free;      /* elements without a bound */
   char message[512]; /* the first disagreement; "" if there is none */
 } check_difference;
 
-/* Holds what a device wrote against the reference's storage. `name` is for the message. Returns 1 if they agree. */
-int check_compare(const check_storage *expected, const void *found, const char *name, check_difference *difference);
+/* Holds what a device wrote against the reference's storage. `name` is for the message; nmse: the case's limit, or 0. Returns 1
+ * if they agree. */
+int check_compare(const check_storage *expected, const void *found, const char *name, double nmse,
+                  check_difference *difference);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Running (runner.c)

@@ -285,7 +285,7 @@ static void hold(check_oracle *oracle, check_execution *execution, int32_t pass,
       fail(result, "read", tsr_error_message());
     } else if (pass == 0) {
       kept[at] = found;
-      if (!check_compare(&oracle->expected[at], found, name, &difference)) {
+      if (!check_compare(&oracle->expected[at], found, name, oracle->build.test->nmse, &difference)) {
         fail(result, "differs from the reference", difference.message);
       }
       result->worst = fmax(result->worst, difference.worst);

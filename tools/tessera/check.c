@@ -194,15 +194,16 @@ static int report(session *s, const subject *device, const check_case *test, con
   }
   tsr_cli_progress_clear(&s->progress);
   if (s->request.as_json) {
-    line = json_pack("{s:s, s:s, s:s, s:I, s:o, s:o, s:o}", "case", test->name, "device", device->name, "result",
+    line = json_pack("{s:s, s:s, s:s, s:I, s:o, s:o, s:I, s:o}", "case", test->name, "device", device->name, "result",
                      result->verdict == CHECK_FAILED ? "failed" : verdicts[result->verdict], "seed",
                      (json_int_t)s->request.seed, "error_of_bound", tsr_cli_json_real(result->worst), "nmse",
-                     tsr_cli_json_real(result->nmse), "message",
+                     tsr_cli_json_real(result->nmse), "without_bound", (json_int_t)result->free, "message",
                      tsr_cli_json_text(result->message, strlen(result->message)));
     return tsr_cli_json_print(line, 0);
   }
   if (result->verdict == CHECK_PASSED) {
-    printf("passed %s %s: error %.3f of the bound, nmse %.2g\n", device->name, test->name, result->worst, result->nmse);
+    printf("passed %s %s: error %.3f of the bound, nmse %.2g, %lld elements without a bound\n", device->name,
+           test->name, result->worst, result->nmse, (long long)result->free);
   } else {
     printf("%s %s %s\n  %s\n", verdicts[result->verdict], device->name, test->name, result->message);
   }

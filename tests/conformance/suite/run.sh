@@ -14,7 +14,7 @@ skip=77
 case $2 in
 devices)
   status=0
-  "$program" check || status=$?
+  "$program" check --mode coverage || status=$?
   # 4: no device beside the reference
   if [ "$status" -eq 4 ]; then
     exit $skip
@@ -26,10 +26,10 @@ swiftshader)
     echo "TESSERA_SWIFTSHADER_ICD names no driver"
     exit $skip
   fi
-  VK_ICD_FILENAMES=$TESSERA_SWIFTSHADER_ICD exec "$program" check --devices vulkan:0
+  VK_ICD_FILENAMES=$TESSERA_SWIFTSHADER_ICD exec "$program" check --mode coverage --devices vulkan:0
   ;;
 reference)
-  exec "$program" check --devices reference
+  exec "$program" check --mode coverage --devices reference
   ;;
 template)
   summary=$("$program" check --devices template --json | tail -n 1)
