@@ -1,10 +1,11 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fused attention: a workgroup takes a few queries of one sentence and head, and runs over the keys once, in chunks of one
- * key per invocation, with a running maximum and sum. In the scores invocations lie along the keys, in the result along v's
- * last axis. With SUBGROUP a workgroup is one subgroup, whose lanes hand each other queries and weights by shuffles; otherwise they do
- * so through shared memory, and a workgroup has at most 64 invocations. The loop ends with the last key that is visible.
+ * Fused attention: a workgroup takes a few queries of one sentence and head, and runs over the keys once, in chunks
+ * of one key per invocation, with a running maximum and sum. In the scores invocations lie along the keys, in the
+ * result along v's last axis. With SUBGROUP a workgroup is one subgroup, whose lanes hand each other queries and
+ * weights by shuffles; otherwise they do so through shared memory, and a workgroup has at most 64 invocations. The
+ * loop ends with the last key that is visible.
  */
 #extension GL_GOOGLE_include_directive : require
 #ifdef SUBGROUP
@@ -18,7 +19,7 @@
 layout(constant_id = 2) const uint options = 0u;   /* MASK_*, INDEXED, WEIGHTS */
 layout(constant_id = 3) const uint depth = 1u;     /* of q and k: elements, or groups of four */
 layout(constant_id = 4) const uint width = 1u;     /* of v, likewise */
-layout(constant_id = 5) const uint tile_rows = 1u; /* queries: a power of two, at most 8, with SUBGROUP at most its size */
+layout(constant_id = 5) const uint tile_rows = 1u; /* queries: a power of two, at most 8 and the subgroup */
 layout(constant_id = 6) const uint parts = 1u;     /* elements or groups of v's last axis per invocation */
 layout(constant_id = 7) const uint alpha_bits = 0x3f800000u;
 
@@ -26,7 +27,8 @@ layout(constant_id = 7) const uint alpha_bits = 0x3f800000u;
 #define WEIGHTS  64u
 #define EXCLUDED 0xbf800000u /* stands for the weight of a key that is not seen */
 
-/* Strides: of q b, l, h, k; of k and v sentence or row, s, h, last. All but the last count groups of four with QUADS. */
+/* Strides: of q b, l, h, k; of k and v sentence or row, s, h, last. With QUADS all but the last count groups of
+ * four. */
 layout(push_constant, std430) uniform parameters
 {
   uint queries;

@@ -1,8 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * add, mul, relu, gelu, silu: y[i] = f(a[i], b[i]) over any views; with QUADS four elements at a time, where the innermost axis
- * of each operand is contiguous or repeats (extents and strides then count groups of four).
+ * add, mul, relu, gelu, silu: y[i] = f(a[i], b[i]) over any views; with QUADS four elements at a time, where the
+ * innermost axis of each operand is contiguous or repeats (extents and strides then count groups of four).
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

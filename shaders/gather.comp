@@ -1,9 +1,9 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * copy, gather, embedding: y[i] = convert(alpha * x[place of i, at a row that an index names]), y contiguous. One invocation
- * writes one 32-bit word: one, two or four elements; with QUADS four elements of 32 bits (extents and strides then count
- * groups of four, the index repeats within one).
+ * copy, gather, embedding: y[i] = convert(alpha * x[place of i, at a row that an index names]), y contiguous. One
+ * invocation writes one 32-bit word: one, two or four elements; with QUADS four elements of 32 bits (extents and
+ * strides then count groups of four, the index repeats within one).
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

@@ -1,9 +1,10 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix product for devices where loads are what costs, and shared memory and barriers cost more (CPUs): a workgroup is
- * one subgroup, whose lanes lie along the columns. Each value of a is loaded by one lane and handed to the others by a
- * shuffle. k of a is contiguous; of b, k is (weights stored [N, K]), or with B_ROWS n. Groups of four throughout.
+ * Matrix product for devices where loads are what costs, and shared memory and barriers cost more (CPUs): a workgroup
+ * is one subgroup, whose lanes lie along the columns. Each value of a is loaded by one lane and handed to the others
+ * by a shuffle. k of a is contiguous; of b, k is (weights stored [N, K]), or with B_ROWS n. Groups of four
+ * throughout.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require

@@ -1,8 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix product for GPUs: 256 invocations, 16 x 16, make a tile of 16 register tiles each way; a and b pass through shared memory,
- * 16 values of k at a time. Any strides: invocations load along the axis that is contiguous.
+ * Matrix product for GPUs: 256 invocations, 16 x 16, make a tile of 16 register tiles each way; a and b pass through
+ * shared memory, 16 values of k at a time. Any strides: invocations load along the axis that is contiguous.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

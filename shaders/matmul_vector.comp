@@ -1,8 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix product with few rows, for GPUs: the invocations of a workgroup divide the depth among them as well, and add up their sums
- * in shared memory, so that loads of b lie side by side whichever of its axes is contiguous.
+ * Matrix product with few rows, for GPUs: the invocations of a workgroup divide the depth among them as well, and add
+ * up their sums in shared memory, so that loads of b lie side by side whichever of its axes is contiguous.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
@@ -10,7 +10,7 @@
 
 layout(constant_id = 4) const uint tile_rows = 1u;     /* tile_rows * tile_columns is at most 16 */
 layout(constant_id = 5) const uint tile_columns = 1u;  /* of one invocation */
-layout(constant_id = 6) const uint depth_lanes = 32u;  /* invocations along k, a power of two that divides the workgroup */
+layout(constant_id = 6) const uint depth_lanes = 32u;  /* invocations along k: a power of two, at most the workgroup */
 layout(constant_id = 7) const uint b_along_depth = 1u; /* 1: k is b's contiguous axis, 0: n */
 
 #include "product.glsl"

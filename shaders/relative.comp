@@ -1,8 +1,9 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Spreads a table of relative-position biases [n, H] over distances: bias[h, reach + rel] for rel = -reach .. reach. The distances at
- * which a bucket begins are worked out on the host, because they hang on the last bit of a logarithm.
+ * Spreads a table of relative-position biases [n, H] over distances: bias[h, reach + rel] for rel = -reach .. reach.
+ * The distances at which a bucket begins are worked out on the host, because they hang on the last bit of a
+ * logarithm.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

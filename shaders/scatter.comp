@@ -1,8 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * append, update: state[b, position[b] + l, ..] = x[b, l, ..], both views of 32-bit elements; axes are b, l and two more.
- * With QUADS four elements at a time (extents and strides then count groups of four).
+ * append, update: state[b, position[b] + l, ..] = x[b, l, ..], both views of 32-bit elements; axes are b, l and two
+ * more. With QUADS four elements at a time (extents and strides then count groups of four).
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

@@ -1,8 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The k largest of a row, k small: each invocation keeps a sorted list of its own best, then the workgroup takes the best head k
- * times. Long rows are shared among workgroups; a second dispatch then takes the best of their lists.
+ * The k largest of a row, k small: each invocation keeps a sorted list of its own best, then the workgroup takes the
+ * best head k times. Long rows are shared among workgroups; a second dispatch then takes the best of their lists.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

@@ -30,7 +30,7 @@
 /* Forms of the matrix product (backends/vulkan/kernel_matmul.c) */
 enum {
   TSR_VK_MATMUL_AUTO = 0,   /* by device, strides and extents */
-  TSR_VK_MATMUL_PLAIN = 1,   /* a subgroup's lanes along the columns, no shared memory */
+  TSR_VK_MATMUL_PLAIN = 1,  /* a subgroup's lanes along the columns, no shared memory */
   TSR_VK_MATMUL_TILED = 2,  /* register tiles over shared memory */
   TSR_VK_MATMUL_VECTOR = 3, /* few rows: lanes along the depth */
   TSR_VK_MATMUL_GENERIC = 4 /* any strides, the simplest */
@@ -49,7 +49,7 @@ typedef struct tsr_vk_caps {
   int32_t wide;                /* 1: buffer addresses are usable */
   int32_t unified;             /* 1: device memory is host memory */
   int32_t compute_like_cpu;    /* 1: a CPU executes it: prefer long loops to shared memory and barriers */
-  int32_t matmul;              /* TSR_VK_MATMUL_*: the form of matrix products; where it cannot be had, another is taken */
+  int32_t matmul;              /* TSR_VK_MATMUL_*: a form of matrix products to take where it can be had */
 } tsr_vk_caps;
 
 /* One SPIR-V module, a row of the table in shaders/meson.build. */

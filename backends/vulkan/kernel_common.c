@@ -220,7 +220,8 @@ uint32_t tsr_vk_group_size(const tsr_vk_caps *caps, uint32_t wanted)
   return size;
 }
 
-/* Shaders count elements of a tensor, and 32-bit words of a storage, in 32 bits, and index the latter with a signed number. */
+/* Shaders count elements of a tensor, and 32-bit words of a storage, in 32 bits, and index the latter with a signed
+ * number. */
 static int within_reach(const tsr_vk_planner *planner, int32_t tensor)
 {
   if (tensor == 0)

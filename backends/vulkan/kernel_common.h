@@ -2,8 +2,8 @@
  *
  * What the planners share: views as shaders want them, dispatches, grids.
  *
- * A planner fills in variant, operands, specialisation and push constants of a dispatch, then calls tsr_vk_finish, which folds the
- * grid and turns to the wide form of the variant where a storage asks for it.
+ * A planner fills in variant, operands, specialisation and push constants of a dispatch, then calls tsr_vk_finish,
+ * which folds the grid and turns to the wide form of the variant where a storage asks for it.
  */
 #ifndef TESSERA_BACKENDS_VULKAN_KERNEL_COMMON_H
 #define TESSERA_BACKENDS_VULKAN_KERNEL_COMMON_H
@@ -26,7 +26,7 @@ typedef struct tsr_vk_view {
   uint32_t stride[4];
 } tsr_vk_view;
 
-/* Each plans the lines of its operators. Returns 1, or 0 if the device cannot execute the line. Results are not empty. */
+/* Each plans the lines of its operators, results not empty. Returns 1, or 0 if the device cannot execute the line. */
 int tsr_vk_plan_elementwise(tsr_vk_planner *planner);
 int tsr_vk_plan_copy(tsr_vk_planner *planner);
 int tsr_vk_plan_gather(tsr_vk_planner *planner);
@@ -52,8 +52,8 @@ typedef struct tsr_vk_masking {
   uint32_t reach;
 } tsr_vk_masking;
 
-/* Reads the masking of a line whose slots additive, lengths, position, relative start at `slot`, for `heads` heads, and adds
- * the dispatches that spread the relative-position table. 0 if the device cannot. */
+/* Reads the masking of a line whose slots additive, lengths, position, relative start at `slot`, for `heads` heads,
+ * and adds the dispatches that spread the relative-position table. 0 if the device cannot. */
 int tsr_vk_plan_masking(tsr_vk_planner *planner, int32_t slot, uint32_t heads, tsr_vk_masking *masking);
 
 /* Adds the operands lengths, position and bias, in this order; absent ones are stood in for. */
@@ -77,12 +77,12 @@ int tsr_vk_contiguous(const tsr_vk_view *view);
 /* Merges neighbouring axes of n views of equal extents wherever all their strides allow it. */
 void tsr_vk_collapse(tsr_vk_view *views, int32_t n);
 
-/* Prepares views of equal, collapsed extents for access in groups of four along the last axis: succeeds (1) if each is contiguous
- * there, or repeats one element (bit i of *repeat), and starts groups on multiples of four. Extents and strides, and the offset
- * unless it repeats, then count groups. Returns 0, views unchanged, if not. */
+/* Prepares views of equal, collapsed extents for access in groups of four along the last axis: succeeds (1) if each
+ * is contiguous there, or repeats one element (bit i of *repeat), and starts groups on multiples of four. Extents and
+ * strides, and the offset unless it repeats, then count groups. Returns 0, views unchanged, if not. */
 int tsr_vk_quads(tsr_vk_view *views, int32_t n, uint32_t *repeat);
 
-/* A new dispatch of the line, push constants copied in; NULL if the line has too many. `variant` is not the wide one. */
+/* A new dispatch of the line, push constants copied in; NULL if the line has too many. `variant`: not a wide one. */
 tsr_vk_dispatch *tsr_vk_add(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes);
 
 void tsr_vk_read(tsr_vk_dispatch *dispatch, int32_t tensor);  /* the next operand; TSR_VK_SCRATCH too */
@@ -104,8 +104,8 @@ int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch,
 /* The largest power of two that is at most `wanted` and that a workgroup's x axis may have. */
 uint32_t tsr_vk_group_size(const tsr_vk_caps *caps, uint32_t wanted);
 
-/* Makes offset and strides of a view count groups of four elements, all but the stride of axis `contiguous`, which must be 1. 0,
- * nothing changed, if they do not divide. */
+/* Makes offset and strides of a view count groups of four elements, all but the stride of axis `contiguous`, which
+ * must be 1. 0, nothing changed, if they do not divide. */
 int tsr_vk_in_quads(tsr_vk_view *view, int32_t contiguous);
 
 /* The size of a workgroup that reduces over n elements; *subgroup: it is one subgroup, for the _subgroup variants. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * softmax and log_softmax (shaders/softmax.comp), layernorm and rmsnorm (shaders/norm.comp), reduce_sum (shaders/reduce.comp).
+ * softmax and log_softmax (shaders/softmax.comp), layernorm and rmsnorm (shaders/norm.comp), reduce_sum
+ * (shaders/reduce.comp).
  */
 #include "backends/vulkan/kernel_common.h"
 
@@ -41,8 +42,8 @@ typedef struct reduce_push {
 } reduce_push;
 _Static_assert(sizeof(reduce_push) == TSR_VK_PUSH_REDUCE, "push constants of reduce.comp");
 
-/* The variants of a kernel that reduces over a workgroup stand in this order in shaders/meson.build: plain, _quads, _subgroup,
- * _subgroup_quads, each followed by its wide form. */
+/* The variants of a kernel that reduces over a workgroup stand in this order in shaders/meson.build: plain, _quads,
+ * _subgroup, _subgroup_quads, each followed by its wide form. */
 enum { QUADS = 2, SUBGROUP = 4 };
 _Static_assert(TSR_VK_VARIANT_SOFTMAX_QUADS == TSR_VK_VARIANT_SOFTMAX + QUADS, "order of variants");
 _Static_assert(TSR_VK_VARIANT_SOFTMAX_SUBGROUP == TSR_VK_VARIANT_SOFTMAX + SUBGROUP, "order of variants");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions that are accurate where the built-in ones need not be: a driver's exp may be off by 3 + 2|x| units in the last place, its
- * log by 2^-21.
+ * Functions that are accurate where the built-in ones need not be: a driver's exp may be off by 3 + 2|x| units in the
+ * last place, its log by 2^-21.
  */
 #ifndef LIB_EXPONENTIAL
 #define LIB_EXPONENTIAL

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Formats of storage: f16 and bf16 lie in 32-bit words, and are taken apart and put together on integers, so that no feature of a device
- * is needed and subnormals survive.
+ * Formats of storage: f16 and bf16 lie in 32-bit words, and are taken apart and put together on integers, so that no
+ * feature of a device is needed and subnormals survive.
  */
 #ifndef LIB_FORMAT
 #define LIB_FORMAT

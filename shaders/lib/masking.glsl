@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What masking means for one sentence, shared by mask and attention. Include after the operands `lengths`, `position` and
- * `bias` are declared, and the members lengths_offset, lengths_stride, position_offset, position_stride, bias_offset, reach.
+ * What masking means for one sentence, shared by mask and attention. Include after the operands `lengths`, `position`
+ * and `bias` are declared, and the members lengths_offset, lengths_stride, position_offset, position_stride,
+ * bias_offset, reach.
  */
 #ifndef LIB_MASKING
 #define LIB_MASKING
@@ -16,10 +17,12 @@
 /* Where query 0 of sentence b stands among the keys */
 int first_position(uint b)
 {
-  return (masking & MASK_POSITION) != 0u ? min(int(WORD(position, position_offset + b * position_stride)), 0x3fffffff) : 0;
+  if ((masking & MASK_POSITION) == 0u)
+    return 0;
+  return min(int(WORD(position, position_offset + b * position_stride)), 0x3fffffff);
 }
 
-/* Keys 0 .. result - 1 of n are visible to query l, as far as lengths and causality go; `first` is first_position(b). */
+/* Query l sees keys 0 .. result - 1 of n, as far as lengths and causality go; `first` is first_position(b). */
 uint visible_keys(uint b, uint l, int first, uint n)
 {
   int end = int(n);

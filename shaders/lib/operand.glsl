@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a kernel reaches its operands: as 32-bit words, or as aligned groups of four words. IN(slot, a) declares operand
- * `slot`, WORD(a, i) is its word i; IN2 and PAIR, IN4 and QUAD are the same for groups of two and four. With WIDE the storages are reached by address, from a
- * table in the binding behind the operands; a kernel's source does not see the difference.
+ * How a kernel reaches its operands: as 32-bit words, or as aligned groups of four words. IN(slot, a) declares
+ * operand `slot`, WORD(a, i) is its word i; IN2 and PAIR, IN4 and QUAD are the same for groups of two and four. With
+ * WIDE the storages are reached by address, from a table in the binding behind the operands; a kernel's source does
+ * not see the difference.
  */
 #ifndef LIB_OPERAND
 #define LIB_OPERAND

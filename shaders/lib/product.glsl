@@ -11,8 +11,8 @@
 layout(constant_id = 2) const uint b_type = TYPE_F32;
 layout(constant_id = 3) const uint finish_with = 0u; /* ACTIVATION_*, and 8 if there is a bias */
 
-/* Axes: two batch axes, then rows m and columns n; k is summed over. Offsets and strides count elements; those of a and b count groups of
- * four where the kernel says so. y is contiguous. */
+/* Axes: two batch axes, then rows m and columns n; k is summed over. Offsets and strides count elements; those of a
+ * and b count groups of four where the kernel says so. y is contiguous. */
 layout(push_constant, std430) uniform parameters
 {
   uint rows;
@@ -33,7 +33,7 @@ layout(push_constant, std430) uniform parameters
 IN(2, bias)
 OUT(3, y)
 
-/* Which tile the workgroup makes: x tile along m, y tile along n, z batch. Tiles along m are neighbours: they share b. */
+/* The workgroup's tile: x along m, y along n, z batch. Tiles along m are neighbours: they share b. */
 uvec3 tile_of(uint group)
 {
   uint rest = group / row_tiles;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions over a workgroup, whose size is a power of two, at most 256. With SUBGROUP a workgroup is exactly one subgroup;
- * otherwise by a tree in shared memory. Every invocation takes part and receives the result.
+ * Reductions over a workgroup, whose size is a power of two, at most 256. With SUBGROUP a workgroup is exactly one
+ * subgroup; otherwise by a tree in shared memory. Every invocation takes part and receives the result.
  */
 #ifndef LIB_REDUCE
 #define LIB_REDUCE

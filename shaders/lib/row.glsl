@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels that give a workgroup a row of the last axis: its elements one by one, or with QUADS in groups of four (extents, strides and
- * offsets of what is contiguous then count groups).
+ * Kernels that give a workgroup a row of the last axis: its elements one by one, or with QUADS in groups of four
+ * (extents, strides and offsets of what is contiguous then count groups).
  */
 #ifndef LIB_ROW
 #define LIB_ROW

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the two forms of topk share. A candidate is the order of a value and its index in the row; candidates on their way between
- * dispatches lie in scratch memory, two words each.
+ * What the two forms of topk share. A candidate is the order of a value and its index in the row; candidates on their
+ * way between dispatches lie in scratch memory, two words each.
  */
 #ifndef LIB_TOPK
 #define LIB_TOPK
