@@ -3,8 +3,8 @@
  *
  * Matrix product for devices where loads are what costs, and shared memory and barriers cost more (CPUs): a workgroup
  * is one subgroup, whose lanes lie along the columns. Each value of a is loaded by one lane and handed to the others
- * by a shuffle. k of a is contiguous; of b, k is (weights stored [N, K]), or with B_ROWS n. Groups of four
- * throughout.
+ * by a shuffle. k of a is contiguous; of b, k is (weights stored [N, K]), or with B_ROWS n; groups of four throughout.
+ * With ANY_STRIDE elements one by one, over any strides.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -18,9 +18,31 @@ layout(constant_id = 6) const uint tile_columns = 4u; /* of one lane; 4 with B_R
 
 #include "product.glsl"
 
+#ifdef ANY_STRIDE
+#define VECTOR          float
+#define WIDTH           1u
+#define COMPONENT(v, j) v
+IN(0, a)
+IN(1, b)
+
+#include "element_of_b.glsl"
+
+float load_a(uint at)
+{
+  return FLOAT(a, at);
+}
+#else
+#define VECTOR          vec4
+#define WIDTH           4u
+#define COMPONENT(v, j) v[j]
 IN4(0, a)
 IN4(1, b)
 IN2(1, b_narrow)
+
+vec4 load_a(uint at)
+{
+  return FLOAT4(a, at);
+}
 
 vec4 load_b(uint at)
 {
@@ -31,10 +53,43 @@ vec4 load_b(uint at)
     return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y));
   return uintBitsToFloat(uvec4(words.x << 16, words.x & 0xffff0000u, words.y << 16, words.y & 0xffff0000u));
 }
+#endif
+
+/* Where the invocation's columns of b start: with B_ROWS one group of four columns, else tile_columns columns */
+#ifdef B_ROWS
+#define STARTS 1u
+#else
+#define STARTS tile_columns
+#endif
+
+/* Adds what element or group k brings; its values of a lie in a_mine, from lane `from` on. */
+void add_products(inout float sum[tile_rows][tile_columns], VECTOR a_mine, uint from, uint b_at[STARTS], uint k)
+{
+  VECTOR b_mine[tile_columns];
+  for (uint c = 0u; c < tile_columns; ++c) {
+#ifdef B_ROWS
+    b_mine[c] = load_b(b_at[0] + (k * 4u + c) * b_stride[2]);
+#else
+    b_mine[c] = load_b(b_at[c] + k * b_stride[2]);
+#endif
+  }
+  for (uint m = 0u; m < tile_rows; ++m) {
+    VECTOR x = subgroupShuffle(a_mine, from + m);
+    for (uint c = 0u; c < tile_columns; ++c) {
+      for (uint j = 0u; j < WIDTH; ++j) {
+#ifdef B_ROWS
+        sum[m][c] = fma(x[j], b_mine[j][c], sum[m][c]);
+#else
+        sum[m][c] = fma(COMPONENT(x, j), COMPONENT(b_mine[c], j), sum[m][c]);
+#endif
+      }
+    }
+  }
+}
 
 void main()
 {
-  const uint steps = lanes / tile_rows; /* groups of k that one load of a brings */
+  const uint steps = lanes / tile_rows; /* elements or groups of k that one load of a brings */
   uvec3 tile = tile_of(group_index());
   uint lane = gl_SubgroupInvocationID;
   uint first_row = tile.x * tile_rows;
@@ -47,43 +102,27 @@ void main()
       sum[m][c] = 0.0;
 #ifdef B_ROWS
   uint first_column = (tile.y * lanes + lane) * 4u;
-  uint b_at = b_batch + min(tile.y * lanes + lane, columns / 4u - 1u);
+  uint b_at[STARTS];
+  b_at[0] = b_batch + min(tile.y * lanes + lane, columns / 4u - 1u);
 #else
   uint first_column = tile.y * lanes * tile_columns + lane;
-  uint b_at[tile_columns];
+  uint b_at[STARTS];
   for (uint c = 0u; c < tile_columns; ++c)
     b_at[c] = b_batch + min(first_column + c * lanes, columns - 1u) * b_stride[3];
 #endif
 
-  uint quads = depth / 4u;
-  for (uint k = 0u; k < quads; k += steps) {
-    vec4 a_mine = FLOAT4(a, a_at + min(k + lane / tile_rows, quads - 1u));
-    for (uint step = 0u; step < steps; ++step) {
-      if (k + step < quads) {
-        vec4 b_mine[tile_columns];
-        for (uint c = 0u; c < tile_columns; ++c) {
-#ifdef B_ROWS
-          b_mine[c] = load_b(b_at + ((k + step) * 4u + c) * b_stride[2]);
-#else
-          b_mine[c] = load_b(b_at[c] + k + step);
-#endif
-        }
-        for (uint m = 0u; m < tile_rows; ++m) {
-          vec4 x = subgroupShuffle(a_mine, step * tile_rows + m);
-          for (uint c = 0u; c < tile_columns; ++c) {
-#ifdef B_ROWS
-            sum[m][c] = fma(x[0], b_mine[0][c], sum[m][c]);
-            sum[m][c] = fma(x[1], b_mine[1][c], sum[m][c]);
-            sum[m][c] = fma(x[2], b_mine[2][c], sum[m][c]);
-            sum[m][c] = fma(x[3], b_mine[3][c], sum[m][c]);
-#else
-            for (uint j = 0u; j < 4u; ++j)
-              sum[m][c] = fma(x[j], b_mine[c][j], sum[m][c]);
-#endif
-          }
-        }
-      }
-    }
+  uint length = depth / WIDTH;
+  uint whole = length / steps * steps;
+  uint ahead = lane / tile_rows;
+  for (uint k = 0u; k < whole; k += steps) {
+    VECTOR a_mine = load_a(a_at + (k + ahead) * a_stride[3]);
+    for (uint step = 0u; step < steps; ++step)
+      add_products(sum, a_mine, step * tile_rows, b_at, k + step);
+  }
+  if (whole < length) {
+    VECTOR a_mine = load_a(a_at + min(whole + ahead, length - 1u) * a_stride[3]);
+    for (uint k = whole; k < length; ++k)
+      add_products(sum, a_mine, (k - whole) * tile_rows, b_at, k);
   }
   for (uint m = 0u; m < tile_rows; ++m) {
     for (uint c = 0u; c < tile_columns; ++c) {

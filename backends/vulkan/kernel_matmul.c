@@ -27,6 +27,7 @@ typedef struct matmul_push {
   uint32_t column_tiles;
 } matmul_push;
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_GENERIC, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_ANY_STRIDE, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_TILED, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_VECTOR, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN, "push constants of lib/product.glsl");
@@ -87,15 +88,25 @@ static int plan_plain(tsr_vk_planner *planner, product p)
   uint32_t lanes = caps->subgroup_size;
   if (!caps->subgroup_shuffle || lanes < 4 || (lanes & (lanes - 1)) != 0 || lanes > caps->max_size[0])
     return 0;
-  if (p.depth == 0 || p.depth % 4 != 0 || !tsr_vk_in_quads(&p.a, 3))
+  if (p.depth == 0)
     return 0;
-  int by_row = !tsr_vk_in_quads(&p.b, 2);
-  if (by_row && (p.columns % 4 != 0 || !tsr_vk_in_quads(&p.b, 3)))
-    return 0;
-  uint32_t tile_rows = 1, tile_columns = by_row ? 4 : 2;
+  int32_t variant = TSR_VK_VARIANT_MATMUL_PLAIN_ANY_STRIDE;
+  uint32_t tile_rows = 1, tile_columns = 2;
+  tsr_vk_view a = p.a, b = p.b;
+  if (p.depth % 4 == 0 && tsr_vk_in_quads(&a, 3)) {
+    if (tsr_vk_in_quads(&b, 2)) {
+      variant = TSR_VK_VARIANT_MATMUL_PLAIN;
+    } else if (p.columns % 4 == 0 && tsr_vk_in_quads(&b, 3)) {
+      variant = TSR_VK_VARIANT_MATMUL_PLAIN_BY_ROW;
+      tile_columns = 4;
+    }
+  }
+  if (variant != TSR_VK_VARIANT_MATMUL_PLAIN_ANY_STRIDE) {
+    p.a = a;
+    p.b = b;
+  }
   while (tile_rows < lanes && tile_rows < 8 && tile_rows < p.rows)
     tile_rows *= 2;
-  int32_t variant = by_row ? TSR_VK_VARIANT_MATMUL_PLAIN_BY_ROW : TSR_VK_VARIANT_MATMUL_PLAIN;
   tsr_vk_dispatch *dispatch = add(planner, variant, &p, tile_rows, lanes * tile_columns, lanes);
   if (dispatch == NULL)
     return 0;
