@@ -134,13 +134,15 @@ configure()
   }
 }
 
-# compile FOLDER
+# compile FOLDER [TARGET...]: everything, or these targets.
 compile()
 {
-  log=build-logs/$1.compile.log
-  ninja -C "$1" >"$log" 2>&1 || {
+  folder=$1
+  shift
+  log=build-logs/$folder.compile.log
+  ninja -C "$folder" "$@" >"$log" 2>&1 || {
     grep -E -A 12 '^FAILED|error' "$log" | head -n 60 >&2
-    fail "$1 does not compile (whole log: $log)"
+    fail "$folder does not compile (whole log: $log)"
   }
 }
 
