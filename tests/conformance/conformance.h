@@ -230,6 +230,9 @@ typedef struct check_device {
 tsr_status check_device_init(check_device *device, tsr_device *opened) TSR_MUST_CHECK;
 void check_device_finish(check_device *device);
 
+/* 1 if the device executes every line; otherwise *result says which it does not. */
+int check_device_supports(const check_device *device, const tsr_program *program, check_result *result);
+
 /* A case, built, with the reference's answer and the bounds. */
 typedef struct check_oracle check_oracle;
 
@@ -250,7 +253,7 @@ typedef struct check_time {
   int32_t repeats; /* that were timed */
 } check_time;
 
-/* Times a case on a device. Errors: what building and running return; TSR_ERR_UNSUPPORTED. */
+/* Times a case on a device that supports it. Errors: what building and running return. */
 tsr_status check_measure(const check_case *test, uint64_t seed, check_device *device, check_time *time) TSR_MUST_CHECK;
 
 /* Builds the case's program alone. Errors: what building returns. The program is the caller's. */

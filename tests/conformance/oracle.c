@@ -236,23 +236,6 @@ tsr_status check_oracle_create(const check_case *test, uint64_t seed, check_devi
   return TSR_OK;
 }
 
-/* 1 if the device executes every line; otherwise says which it does not. */
-static int supported(const check_oracle *oracle, check_device *device, check_result *result)
-{
-  int32_t line;
-  char text[256];
-
-  for (line = 0; line < oracle->values.program->n_lines; line++) {
-    if (!tsr_device_supports(device->device, oracle->build.program, line)) {
-      result->verdict = CHECK_UNSUPPORTED;
-      snprintf(result->message, sizeof(result->message), "%s",
-               tsr_program_print_line(oracle->build.program, line, text, sizeof(text)));
-      return 0;
-    }
-  }
-  return 1;
-}
-
 static void fail(check_result *result, const char *what, const char *message)
 {
   const int limit = (int)sizeof(result->message) - 80; /* what has at most 64 */
@@ -336,8 +319,7 @@ void check_oracle_try(check_oracle *oracle, check_device *device, check_result *
   int32_t count = oracle->runs * oracle->n_storages, pass, i;
   void **kept;
 
-  memset(result, 0, sizeof(*result));
-  if (!supported(oracle, device, result)) {
+  if (!check_device_supports(device, oracle->build.program, result)) {
     return;
   }
   kept = calloc((size_t)count, sizeof(*kept));

@@ -35,6 +35,23 @@ void check_device_finish(check_device *device)
   *device = (check_device){0};
 }
 
+int check_device_supports(const check_device *device, const tsr_program *program, check_result *result)
+{
+  int32_t line;
+  char text[256];
+
+  *result = (check_result){.verdict = CHECK_PASSED};
+  for (line = 0; line < tsr_program_line_count(program); line++) {
+    if (!tsr_device_supports(device->device, program, line)) {
+      result->verdict = CHECK_UNSUPPORTED;
+      snprintf(result->message, sizeof(result->message), "%s",
+               tsr_program_print_line(program, line, text, sizeof(text)));
+      return 0;
+    }
+  }
+  return 1;
+}
+
 /* Makes the memory shared by the cases at least `size` bytes. */
 static tsr_status reserve(check_device *device, int64_t size)
 {

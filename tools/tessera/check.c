@@ -189,7 +189,7 @@ static int report(session *s, const subject *device, const check_case *test, con
   static const char *const verdicts[] = {"passed", "FAILED", "unsupported"};
   json_t *line;
 
-  if (result->verdict == CHECK_PASSED && !s->request.verbose) {
+  if (result->verdict == CHECK_PASSED && (!s->request.verbose || s->request.mode == MODE_PERF)) {
     return TSR_EXIT_OK;
   }
   tsr_cli_progress_clear(&s->progress);
@@ -264,7 +264,7 @@ static int summarise(session *s)
   int code = TSR_EXIT_OK;
 
   tsr_cli_progress_clear(&s->progress);
-  if (s->request.verbose && !s->request.as_json) {
+  if (s->request.verbose && !s->request.as_json && s->request.mode != MODE_PERF && s->request.mode != MODE_SUPPORT) {
     code = print_errors(s);
   }
   for (i = 0; i < s->n_subjects; i++) {
@@ -282,6 +282,12 @@ static int summarise(session *s)
       snprintf(what, sizeof(what), "%s on %s", s->request.mode == MODE_SUPPORT ? "not supported" : "not executed",
                device->name);
       print_missing(&device->coverage, what);
+    }
+    if (s->request.mode == MODE_SUPPORT) {
+      printf("%s: %d cases, %d supported, %d not; coverage %.1f %% of %d items\n", device->name, (int)device->cases,
+             (int)(device->cases - device->unsupported), (int)device->unsupported, 100.0 * fraction,
+             (int)device->coverage.count);
+      continue;
     }
     printf("%s: %d cases, %d passed, %d failed, %d unsupported; coverage %.1f %% of %d items\n", device->name,
            (int)device->cases, (int)(device->cases - device->failed - device->unsupported), (int)device->failed,
@@ -307,50 +313,33 @@ static int summarise(session *s)
 
 /* ---- modes ------------------------------------------------------------------------------------------------------- */
 
-static int test_case(session *s, const check_case *test)
+/* Counts and reports what came of a case on a device. */
+static int conclude(session *s, subject *device, const check_case *test, const tsr_program *program,
+                    const check_result *result)
 {
-  check_oracle *oracle = NULL;
-  check_result result;
-  tsr_status status = check_oracle_create(test, (uint64_t)s->request.seed, &s->reference, &oracle);
-  int32_t i;
-  int code = TSR_EXIT_OK;
-
-  if (oracle) {
-    check_coverage_note(&s->offered, check_oracle_program(oracle));
+  device->cases++;
+  device->failed += result->verdict == CHECK_FAILED;
+  device->unsupported += result->verdict == CHECK_UNSUPPORTED;
+  if (result->verdict != CHECK_UNSUPPORTED) {
+    check_coverage_note(&device->coverage, program);
+    device->executed[test->op]++;
   }
-  for (i = 0; i < s->n_subjects && !code; i++) {
-    subject *device = &s->subjects[i];
-    if (oracle) {
-      check_oracle_try(oracle, &device->device, &result);
-    } else {
-      memset(&result, 0, sizeof(result));
-      result.verdict = CHECK_FAILED;
-      snprintf(result.message, sizeof(result.message), "%s: %.900s", tsr_status_name(status), tsr_error_message());
-    }
-    device->cases++;
-    device->failed += result.verdict == CHECK_FAILED;
-    device->unsupported += result.verdict == CHECK_UNSUPPORTED;
-    if (result.verdict != CHECK_UNSUPPORTED && oracle) {
-      check_coverage_note(&device->coverage, check_oracle_program(oracle));
-      device->executed[test->op]++;
-    }
-    device->worst[test->op] = fmax(device->worst[test->op], result.worst);
-    device->nmse[test->op] = fmax(device->nmse[test->op], result.nmse);
-    device->free_elements[test->op] += result.free;
-    code = report(s, device, test, &result);
-  }
-  check_oracle_destroy(oracle);
-  return code;
+  device->worst[test->op] = fmax(device->worst[test->op], result->worst);
+  device->nmse[test->op] = fmax(device->nmse[test->op], result->nmse);
+  device->free_elements[test->op] += result->free;
+  return report(s, device, test, result);
 }
 
-/* Asks each device for each line of the case. */
-static int ask_case(session *s, const check_case *test)
+/* Asks each device for each line of the case, and in the modes that run it runs it. */
+static int test_case(session *s, const check_case *test)
 {
-  check_build build;
+  const int runs = s->request.mode != MODE_SUPPORT;
+  check_oracle *oracle = NULL;
   check_result result;
-  int32_t i, line;
-  char text[256];
-  int code = tsr_cli_fail(check_build_program(test, &build));
+  check_build build;
+  tsr_status status = TSR_OK;
+  int32_t i;
+  int code = tsr_cli_fail(tsr_fail_context(check_build_program(test, &build), "%s", test->name));
 
   if (code) {
     return code;
@@ -358,21 +347,20 @@ static int ask_case(session *s, const check_case *test)
   check_coverage_note(&s->offered, build.program);
   for (i = 0; i < s->n_subjects && !code; i++) {
     subject *device = &s->subjects[i];
-    memset(&result, 0, sizeof(result));
-    for (line = 0; line < tsr_program_line_count(build.program) && result.verdict == CHECK_PASSED; line++) {
-      if (!tsr_device_supports(device->device.device, build.program, line)) {
-        result.verdict = CHECK_UNSUPPORTED;
-        snprintf(result.message, sizeof(result.message), "%s",
-                 tsr_program_print_line(build.program, line, text, sizeof(text)));
+    if (check_device_supports(&device->device, build.program, &result) && runs) {
+      if (!oracle && !status) {
+        status = check_oracle_create(test, (uint64_t)s->request.seed, &s->reference, &oracle);
+      }
+      if (oracle) {
+        check_oracle_try(oracle, &device->device, &result);
+      } else {
+        result.verdict = CHECK_FAILED;
+        snprintf(result.message, sizeof(result.message), "%s: %.900s", tsr_status_name(status), tsr_error_message());
       }
     }
-    device->cases++;
-    device->unsupported += result.verdict == CHECK_UNSUPPORTED;
-    if (result.verdict == CHECK_PASSED) {
-      check_coverage_note(&device->coverage, build.program);
-    }
-    code = result.verdict == CHECK_UNSUPPORTED ? report(s, device, test, &result) : TSR_EXIT_OK;
+    code = conclude(s, device, test, build.program, &result);
   }
+  check_oracle_destroy(oracle);
   tsr_program_destroy(build.program);
   return code;
 }
@@ -401,24 +389,20 @@ static int measure_case(session *s, const check_case *test, tsr_cli_table *table
   check_build build;
   check_time time;
   int32_t i;
-  int code = tsr_cli_fail(check_build_program(test, &build));
+  int code = tsr_cli_fail(tsr_fail_context(check_build_program(test, &build), "%s", test->name));
 
   for (i = 0; i < s->n_subjects && !code; i++) {
     subject *device = &s->subjects[i];
-    tsr_status status = check_measure(test, (uint64_t)s->request.seed, &device->device, &time);
-    device->cases++;
-    if (status == TSR_ERR_UNSUPPORTED) {
-      check_result result = {.verdict = CHECK_UNSUPPORTED};
-      snprintf(result.message, sizeof(result.message), "%.1000s", tsr_error_message());
-      device->unsupported++;
-      code = report(s, device, test, &result);
+    check_result result;
+    if (check_device_supports(&device->device, build.program, &result)) {
+      code = tsr_cli_fail(check_measure(test, (uint64_t)s->request.seed, &device->device, &time));
+    }
+    if (!code) {
+      code = conclude(s, device, test, build.program, &result);
+    }
+    if (code || result.verdict == CHECK_UNSUPPORTED) {
       continue;
     }
-    code = tsr_cli_fail(status);
-    if (code) {
-      break;
-    }
-    check_coverage_note(&device->coverage, build.program);
     first = first > 0.0 ? first : time.seconds;
     if (s->request.as_json) {
       code = tsr_cli_json_print(json_pack("{s:s, s:s, s:f, s:o, s:f, s:f, s:f, s:i}", "case", test->name, "device",
@@ -465,7 +449,7 @@ static int run_cases(session *s)
     if (timed) {
       code = measure_case(s, test, &table);
     } else {
-      code = s->request.mode == MODE_SUPPORT ? ask_case(s, test) : test_case(s, test);
+      code = test_case(s, test);
     }
   }
   tsr_cli_progress_clear(&s->progress);

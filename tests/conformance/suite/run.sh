@@ -5,6 +5,7 @@
 #   devices      every device that is found, against the reference
 #   swiftshader  the same through the Vulkan driver that TESSERA_SWIFTSHADER_ICD names
 #   reference    the reference against itself: guards, and equal bits from equal runs
+#   options      what is printed can be pasted back, and the exit codes are those that --help tells
 #   template     the plugin that supports two operators: those pass, the others are reported as unsupported
 set -eu
 
@@ -45,6 +46,32 @@ template)
   *'"failed":0,"unsupported":0,"coverage":1'*) ;;
   *) exit 1 ;;
   esac
+  ;;
+options)
+  name=$("$program" check --list --ops softmax | tail -n 1)
+  summary=$("$program" check --devices reference --seed 7 --case "$name" --json | tail -n 1)
+  echo "$name: $summary"
+  case $summary in
+  '{"cases":1,"failed":0,"unsupported":0,"coverage":0.'*) ;;
+  *) exit 1 ;;
+  esac
+  for arguments in '--case nonsense' '--ops nonsense' '--mode nonsense' '--seed nonsense' '--nonsense' 'nonsense'; do
+    status=0
+    # shellcheck disable=SC2086
+    "$program" check --devices reference $arguments || status=$?
+    if [ "$status" -ne 2 ]; then
+      echo "check $arguments: exit code $status instead of 2"
+      exit 1
+    fi
+  done
+  status=0
+  "$program" check --devices nonsense || status=$?
+  if [ "$status" -ne 4 ]; then
+    echo "a device that does not exist: exit code $status instead of 4"
+    exit 1
+  fi
+  "$program" check --mode perf --devices reference --ops reduce_sum
+  "$program" check --mode support --devices reference --ops softmax
   ;;
 *)
   echo "run.sh: unknown test '$2'" >&2
