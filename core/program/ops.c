@@ -67,6 +67,8 @@ tsr_ref tsr_rmsnorm(tsr_program *p, tsr_ref x, tsr_ref gain, float epsilon)
 
 tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking)
 {
+  if (!masking)
+    return tsr_program_fail(p, TSR_OP_MASK, TSR_ERR_ARGUMENT, "tsr_mask: masking must not be NULL");
   tsr_line_desc line = {
       .op = TSR_OP_MASK,
       .in = {x, masking->additive, masking->lengths, masking->position, masking->relative},
@@ -79,6 +81,8 @@ tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking)
 
 tsr_ref tsr_attention(tsr_program *p, const tsr_attention_args *args)
 {
+  if (!args)
+    return tsr_program_fail(p, TSR_OP_ATTENTION, TSR_ERR_ARGUMENT, "tsr_attention: args must not be NULL");
   const tsr_masking *masking = &args->masking;
   tsr_line_desc line = {
       .op = TSR_OP_ATTENTION,

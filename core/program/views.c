@@ -131,6 +131,8 @@ tsr_ref tsr_permute(tsr_program *program, tsr_ref x, const int32_t *order)
 {
   if (!tsr_program_has(program, 0, x))
     return TSR_INVALID;
+  if (!order)
+    return tsr_program_fail(program, 0, TSR_ERR_ARGUMENT, "tsr_permute: order must not be NULL");
   const tsr_tensor_desc *from = &program->tensors[x];
   tsr_tensor_desc view = *from;
   uint32_t seen = 0;

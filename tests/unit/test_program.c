@@ -84,7 +84,10 @@ static void test_view_errors(void **state)
                {4, "expand: a tensor has 0 to 4 axes, not 5"},
                {5, "reshape: a tensor has 0 to 4 axes, not 5"},
                {6, "y: a tensor has 0 to 4 axes, not 5"},
-               {7, "numbers of elements"}};
+               {7, "numbers of elements"},
+               {8, "tsr_permute: order must not be NULL"},
+               {9, "tsr_mask: masking must not be NULL"},
+               {10, "tsr_attention: args must not be NULL"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     tsr_program *p;
     assert_int_equal(tsr_program_create(&p), TSR_OK);
@@ -110,6 +113,15 @@ static void test_view_errors(void **state)
       break;
     case 6:
       y = tsr_input(p, "y", TSR_F32, TSR_SHAPE(1, 1, 1, 2, 3));
+      break;
+    case 8:
+      y = tsr_permute(p, x, NULL);
+      break;
+    case 9:
+      y = tsr_mask(p, x, NULL);
+      break;
+    case 10:
+      y = tsr_attention(p, NULL);
       break;
     default:
       y = tsr_reshape(p, x, TSR_SHAPE(7));
