@@ -292,6 +292,10 @@ static tsr_status resolve_piece(const tsr_checkpoint *checkpoint, const tsr_name
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' is missing; its shape should be %s (for the parameter %s)",
                     tsr_checkpoint_path(checkpoint), name, wanted, parameter->name);
   }
+  if (tensor->rank > TSR_MAX_RANK) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has %d axes; its shape should be %s", tensor->path, tensor->name,
+                    (int)tensor->rank, wanted);
+  }
   if (tensor->dtype != TSR_F32 && tensor->dtype != TSR_F16 && tensor->dtype != TSR_BF16) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has the type %s; expected F32, F16 or BF16", tensor->path,
                     tensor->name, tensor->type);

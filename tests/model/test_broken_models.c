@@ -139,7 +139,7 @@ static const struct broken broken_models[] = {
      {"model.safetensors", "model.shared.weight", "[0, 8]"}},
     {TENSOR("model.shared.weight", "[1, 1, 1, 16, 8]", NULL),
      TSR_ERR_FORMAT,
-     {"model.safetensors", "model.shared.weight"}},
+     {"model.safetensors", "model.shared.weight", "5 axes; its shape should be [16, 8]"}},
     {TENSOR("model.decoder.layers.1.fc1.bias", "[11]", NULL),
      TSR_ERR_FORMAT,
      {"model.safetensors", "model.decoder.layers.1.fc1.bias", "[11]"}},
