@@ -105,8 +105,10 @@ static tsr_status open_files(const char *folder, const tsr_transformer_config *c
   TSR_TRY(open_options(folder, tokenizer, &separate));
   TSR_TRY(open_pieces(folder, "source.spm", &tokenizer->side[TSR_SIDE_SOURCE].pieces));
   TSR_TRY(open_pieces(folder, "target.spm", &tokenizer->side[TSR_SIDE_TARGET].pieces));
-  TSR_TRY(
-      open_vocabulary(folder, "vocab.json", config->source_vocabulary, &tokenizer->side[TSR_SIDE_SOURCE].vocabulary));
+  int32_t size = config->source_vocabulary;
+  if (!separate && config->target_vocabulary > size)
+    size = config->target_vocabulary; /* one file names the tokens of two tables */
+  TSR_TRY(open_vocabulary(folder, "vocab.json", size, &tokenizer->side[TSR_SIDE_SOURCE].vocabulary));
   if (separate) {
     TSR_TRY(open_vocabulary(folder, "target_vocab.json", config->target_vocabulary,
                             &tokenizer->side[TSR_SIDE_TARGET].vocabulary));

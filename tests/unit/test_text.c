@@ -490,6 +490,16 @@ static void test_folders(void **state)
     assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_ERR_FORMAT);
     assert_message_has(bad_options[i][1]);
   }
+
+  /* One vocabulary for two tables: the larger one bounds its ids. */
+  write_text(path_in(folder, "tokenizer_config.json"), "{}");
+  write_text(path_in(folder, "vocab.json"), "{\"</s>\":0,\"<unk>\":1,\"" MARK "Je\":7}");
+  config.target_vocabulary = 8;
+  assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_OK);
+  assert_int_equal(tsr_tokenizer_decode(tokenizer, &(int32_t){7}, 1, &text), TSR_OK);
+  assert_string_equal(text, "Je");
+  tsr_free(text);
+  tsr_tokenizer_close(tokenizer);
   remove_temporary_folder(folder);
   tsr_tokenizer_close(NULL);
 }
