@@ -190,11 +190,14 @@ tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *o
   if (!path) {
     return tsr_fail_memory(room);
   }
+  *options = tsr_generate_plain(&model->config);
   snprintf(path, room, "%s/generation_config.json", model->folder);
   if (access(path, F_OK) != 0) {
     snprintf(path, room, "%s/config.json", model->folder);
+    if (model->family->forced_eos_id < model->config.target_vocabulary) {
+      options->forced_eos_id = model->family->forced_eos_id;
+    }
   }
-  *options = tsr_generate_plain(&model->config);
   tsr_config file = {0};
   tsr_status status = tsr_config_open(path, &file);
   if (status == TSR_OK) {

@@ -170,6 +170,9 @@ tsr_status tsr_transformer_config_read(const char *folder, tsr_transformer_confi
   if (status == TSR_OK && access(path, F_OK) == 0) {
     status = read_generation_ids(path, config);
   }
+  if (config->decoder_start_id < 0) {
+    config->decoder_start_id = config->bos_id; /* as the original does where nothing is said */
+  }
   free(path);
   return status;
 }

@@ -7,6 +7,8 @@
 #include "core/base/status.h"
 #include "core/transformer/model.h"
 
+enum { DEFAULT_PAD = 58100 };
+
 static tsr_status configure(tsr_config *file, tsr_transformer_config *config)
 {
   int32_t share = 1;
@@ -41,7 +43,12 @@ static tsr_status configure(tsr_config *file, tsr_transformer_config *config)
     tsr_config_int(file, "decoder_vocab_size", 1, TSR_MAX_VOCABULARY, &config->target_vocabulary);
   }
   config->eos_id = 0;
-  return TSR_OK;
+  if (config->target_vocabulary > DEFAULT_PAD) {
+    config->pad_id = config->decoder_start_id = DEFAULT_PAD;
+    return TSR_OK;
+  }
+  /* The default would be no token of this vocabulary; the decoder of every Marian model starts with the pad. */
+  return tsr_config_id(file, "pad_token_id", config->target_vocabulary, &config->decoder_start_id);
 }
 
 /* BART and its relatives share these names; what differs between them is in the configuration. */
@@ -77,5 +84,6 @@ const tsr_family tsr_family_marian = {
     .root = "model.",
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],
+    .forced_eos_id = 0,
     .configure = configure,
 };

@@ -88,5 +88,6 @@ const tsr_family tsr_family_nn_transformer = {
     .root = "transformer.",
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],
+    .forced_eos_id = -1,
     .configure = configure,
 };

@@ -6,13 +6,13 @@
 
 #include "core/base/status.h"
 
-static tsr_status open_weights(tsr_model *model, const tsr_family *family)
+static tsr_status open_weights(tsr_model *model)
 {
   if (!tsr_checkpoint_exists(model->folder)) {
     return TSR_OK;
   }
   TSR_TRY(tsr_checkpoint_open(model->folder, &model->checkpoint));
-  return tsr_parameters_resolve(family, model->checkpoint, &model->parameters);
+  return tsr_parameters_resolve(model->family, model->checkpoint, &model->parameters);
 }
 
 tsr_status tsr_model_open(const char *folder, tsr_model **model)
@@ -25,17 +25,16 @@ tsr_status tsr_model_open(const char *folder, tsr_model **model)
   if (!opened) {
     return tsr_fail_memory(sizeof *opened);
   }
-  const tsr_family *family = NULL;
   opened->folder = tsr_arena_text(&opened->arena, folder);
   tsr_status status = opened->folder ? TSR_OK : tsr_fail_memory(strlen(folder) + 1);
   if (status == TSR_OK) {
-    status = tsr_transformer_config_read(folder, &opened->config, &family);
+    status = tsr_transformer_config_read(folder, &opened->config, &opened->family);
   }
   if (status == TSR_OK) {
     status = tsr_parameters_list(&opened->config, &opened->arena, &opened->parameters);
   }
   if (status == TSR_OK) {
-    status = open_weights(opened, family);
+    status = open_weights(opened);
   }
   if (status != TSR_OK) {
     tsr_model_close(opened);

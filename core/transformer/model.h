@@ -37,6 +37,7 @@ typedef struct tsr_parameter_list {
 struct tsr_model {
   char *folder;
   tsr_transformer_config config;
+  const struct tsr_family *family;
   tsr_arena arena; /* names */
   tsr_parameter_list parameters;
   tsr_checkpoint *checkpoint; /* or NULL */
@@ -82,6 +83,7 @@ typedef struct tsr_family {
   const char *root;       /* how names begin that may lack this beginning: "model." */
   const tsr_name_rule *rules;
   int32_t n_rules;
+  int32_t forced_eos_id; /* where config.json has to say how to search and lacks the key; -1: none */
   /* Fills the config, which holds the common defaults. The getters' errors may be left to the caller. */
   tsr_status (*configure)(tsr_config *file, tsr_transformer_config *config);
 } tsr_family;

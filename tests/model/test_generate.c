@@ -114,6 +114,7 @@ static tsr_generate_options options_for(const setup *s, int32_t beam)
   options.n_best = beam;
   options.max_length = 41; /* beyond the first room of the cache */
   options.length_penalty = 0.8f;
+  options.forced_eos_id = -1; /* a forced token is not the best one */
   return options;
 }
 

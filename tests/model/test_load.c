@@ -249,6 +249,41 @@ static void test_settings(void **state)
   assert_int_equal(o.no_repeat_ngram, 3);
 }
 
+/* What Marian's files leave out stands for its defaults; what generation_config.json leaves out stands for nothing. */
+static void test_marian_defaults(void **state)
+{
+  static const struct {
+    const char *config;
+    const char *generation; /* NULL: no such file */
+    int32_t start, forced_eos, length;
+  } rows[] = {
+      {"\"vocab_size\":58101", NULL, 58100, 0, 21},
+      {"\"vocab_size\":131,\"pad_token_id\":130,\"eos_token_id\":[7],\"max_length\":20", NULL, 130, 0, 21},
+      {"\"pad_token_id\":5,\"decoder_start_token_id\":null,\"forced_eos_token_id\":2,\"max_length\":30", NULL, 58100, 2,
+       30},
+      {"\"vocab_size\":131,\"pad_token_id\":130,\"num_beams\":6,\"max_length\":30", "{}", 130, -1, 21},
+      {"\"vocab_size\":131,\"max_position_embeddings\":16", "{\"decoder_start_token_id\":9}", 9, -1, 16},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char text[256];
+    snprintf(text, sizeof text, "{\"model_type\":\"marian\",%s}", rows[i].config);
+    write_text(path_in(*state, "config.json"), text);
+    remove(path_in(*state, "generation_config.json"));
+    if (rows[i].generation) {
+      write_text(path_in(*state, "generation_config.json"), rows[i].generation);
+    }
+    tsr_model *model = NULL;
+    tsr_generate_options o;
+    assert_int_equal(tsr_model_open(*state, &model), TSR_OK);
+    assert_int_equal(tsr_generate_defaults(model, &o), TSR_OK);
+    assert_int_equal(tsr_model_config(model)->decoder_start_id, rows[i].start);
+    assert_int_equal(o.forced_eos_id, rows[i].forced_eos);
+    assert_int_equal(o.max_length, rows[i].length);
+    assert_int_equal(o.beam, 1);
+    tsr_model_close(model);
+  }
+}
+
 static void test_refused_settings(void **state)
 {
   static const struct {
@@ -283,6 +318,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(test_optional_bias, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_bad_tensors, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_bad_configs, make_folder, remove_folder),
+      cmocka_unit_test_setup_teardown(test_marian_defaults, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_settings, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_refused_settings, make_folder, remove_folder),
   };
