@@ -10,6 +10,12 @@
 
 enum { MIN_CAPACITY = 32 };
 
+/* Whether what is banned depends on the tokens of a row. */
+static int bans_by_row(const tsr_generate_options *options)
+{
+  return options->no_repeat_ngram > 0 || options->n_words > 0;
+}
+
 static double seconds(void)
 {
   struct timespec now;
@@ -47,9 +53,9 @@ tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, con
                          .source = source,
                          .beam = options->beam,
                          .lengths = lengths,
-                         .mask_rows = options->no_repeat_ngram > 0 ? batch * options->beam : 1,
+                         .mask_rows = bans_by_row(options) ? batch * options->beam : 1,
                          .eos_banned = -1};
-  if (search->beam > 1 && options->no_repeat_ngram == 0) {
+  if (search->beam > 1 && !options->renormalize && !bans_by_row(options)) {
     search->banned = options->n_suppressed + (options->min_length > 1);
   }
   search->capacity = capacity_for(search, source + source / 2);
@@ -106,20 +112,36 @@ static void ban_repeats(float *row, const int32_t *ids, int32_t length, int32_t 
   }
 }
 
+/* Bans the last token of each word whose others end ids. A word longer than ids is left alone, as in the original. */
+static void ban_words(float *row, const int32_t *ids, int32_t length, const tsr_generate_options *options)
+{
+  for (int32_t i = 0; i < options->n_words; i += 1 + options->words[i]) {
+    const int32_t *word = options->words + i + 1;
+    int32_t before = options->words[i] - 1;
+    if (before < length && memcmp(ids + length - before, word, (size_t)before * sizeof *ids) == 0) {
+      row[word[before]] = -INFINITY;
+    }
+  }
+}
+
 /* Brings the mask up to date for hypotheses of `length` tokens. Returns 1 if it changed. */
 static int32_t update_mask(tsr_search *search, int32_t length, tsr_search_ids_fn ids, const void *user)
 {
   int32_t ban_eos = length < search->options->min_length;
   int32_t n = search->options->no_repeat_ngram;
-  if (n == 0 && ban_eos == search->eos_banned) {
+  int by_row = bans_by_row(search->options);
+  if (!by_row && ban_eos == search->eos_banned) {
     return 0;
   }
   search->eos_banned = ban_eos;
   for (int32_t r = 0; r < search->mask_rows; r++) {
     float *row = search->mask + (size_t)r * (size_t)search->transformer->model->config.target_vocabulary;
-    const int32_t *tokens = n > 0 ? ids(user, r) : NULL;
+    const int32_t *tokens = by_row ? ids(user, r) : NULL;
     fill_row(search, row, ban_eos);
     if (tokens) {
+      ban_words(row, tokens, length, search->options);
+    }
+    if (tokens && n > 0) {
       ban_repeats(row, tokens, length, n);
     }
   }
@@ -135,7 +157,8 @@ static tsr_status compile_step(tsr_search *search, int32_t *renewed)
                                   .source = search->source,
                                   .target = search->capacity,
                                   .beam = search->beam == 1 ? 0 : search->beam},
-                         .suppress_rows = search->options->no_repeat_ngram > 0,
+                         .suppress_rows = bans_by_row(search->options),
+                         .renormalize = search->beam > 1 && search->options->renormalize,
                          .banned = search->banned};
   tsr_compiled *step = NULL;
   TSR_TRY(tsr_transformer_compile(search->transformer, &key, &step));

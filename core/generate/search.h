@@ -38,7 +38,8 @@ tsr_status tsr_search_encode(tsr_search *search, const int32_t *source) TSR_MUST
 
 /* Before a step: the compiled step with room for `position`, and the mask for hypotheses of position + 1 tokens.
  * *renewed is 1 if the program is not that of the last step, so that what it keeps has to be written anew. ids(user,
- * row) gives the tokens of a hypothesis, NULL for one that does not matter; it is asked only with no_repeat_ngram. */
+ * row) gives the tokens of a hypothesis, NULL for one that does not matter; it is asked only where what
+ * is banned depends on them. */
 typedef const int32_t *(*tsr_search_ids_fn)(const void *user, int32_t row);
 tsr_status tsr_search_prepare(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
                               int32_t *renewed) TSR_MUST_CHECK;

@@ -28,7 +28,6 @@ static const struct {
     {"penalty_alpha", 0},
     {"guidance_scale", 1},
     {"remove_invalid_values", 0},
-    {"renormalize_logits", 0},
     {"dola_layers", NAN},
     {"sequence_bias", NAN},
     {"exponential_decay_length_penalty", NAN},
@@ -59,12 +58,22 @@ static tsr_status refuse_unknown(const tsr_config *file)
   return TSR_OK;
 }
 
+static int is_token(const json_t *id, int32_t vocabulary)
+{
+  return json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < vocabulary;
+}
+
+static tsr_status fail_token(const tsr_config *file, const char *key, int32_t vocabulary)
+{
+  return tsr_fail(TSR_ERR_FORMAT, "%s: key '%s' should hold token ids from 0 to %d", file->path, key,
+                  (int)vocabulary - 1);
+}
+
 static tsr_status suppress(const tsr_config *file, const char *key, const json_t *id, int32_t vocabulary,
                            tsr_generate_options *options)
 {
-  if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= vocabulary) {
-    return tsr_fail(TSR_ERR_FORMAT, "%s: key '%s' should hold token ids from 0 to %d", file->path, key,
-                    (int)vocabulary - 1);
+  if (!is_token(id, vocabulary)) {
+    return fail_token(file, key, vocabulary);
   }
   int32_t token = (int32_t)json_integer_value(id);
   for (int32_t i = 0; i < options->n_suppressed; i++) {
@@ -80,7 +89,28 @@ static tsr_status suppress(const tsr_config *file, const char *key, const json_t
   return TSR_OK;
 }
 
-/* Lists replace what was there: [[5], [7]] and [5, 7]. */
+/* A word of several tokens. */
+static tsr_status add_word(const tsr_config *file, const json_t *word, int32_t vocabulary,
+                           tsr_generate_options *options)
+{
+  size_t room = sizeof options->words / sizeof options->words[0];
+  size_t n = json_array_size(word);
+  if (n >= room - (size_t)options->n_words) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: key 'bad_words_ids': words of more than %zu tokens together", file->path,
+                    room);
+  }
+  options->words[options->n_words++] = (int32_t)n;
+  for (size_t i = 0; i < n; i++) {
+    const json_t *id = json_array_get(word, i);
+    if (!is_token(id, vocabulary)) {
+      return fail_token(file, "bad_words_ids", vocabulary);
+    }
+    options->words[options->n_words++] = (int32_t)json_integer_value(id);
+  }
+  return TSR_OK;
+}
+
+/* Lists replace what was there: [[5], [7, 8]] and [5, 7]. */
 static tsr_status read_suppressed(const tsr_config *file, const tsr_transformer_config *config,
                                   tsr_generate_options *options)
 {
@@ -92,13 +122,16 @@ static tsr_status read_suppressed(const tsr_config *file, const tsr_transformer_
   }
   if (json_is_array(words) || json_is_array(tokens)) {
     options->n_suppressed = 0;
+    options->n_words = 0;
   }
   for (size_t i = 0; i < json_array_size(words); i++) {
     const json_t *word = json_array_get(words, i);
-    if (json_array_size(word) != 1) {
-      return tsr_fail(TSR_ERR_UNSUPPORTED,
-                      "%s: key 'bad_words_ids': word %zu has %zu tokens; this build knows words of one", file->path, i,
-                      json_array_size(word));
+    if (json_array_size(word) == 0) {
+      return tsr_fail(TSR_ERR_FORMAT, "%s: key 'bad_words_ids': word %zu should be a list of token ids", file->path, i);
+    }
+    if (json_array_size(word) > 1) {
+      TSR_TRY(add_word(file, word, config->target_vocabulary, options));
+      continue;
     }
     const json_t *id = json_array_get(word, 0);
     if (json_is_integer(id) && json_integer_value(id) == config->eos_id) {
@@ -162,6 +195,7 @@ tsr_status tsr_generate_apply(tsr_config *file, const tsr_transformer_config *co
   tsr_config_int(file, "num_return_sequences", 1, TSR_MAX_BEAM, &options->n_best);
   tsr_config_int(file, "no_repeat_ngram_size", 0, MAX_LENGTH, &options->no_repeat_ngram);
   tsr_config_float(file, "length_penalty", -1e6, 1e6, &options->length_penalty);
+  tsr_config_bool(file, "renormalize_logits", &options->renormalize);
   TSR_TRY(read_early_stopping(file, &options->early_stopping));
   TSR_TRY(read_suppressed(file, config, options));
   TSR_TRY(tsr_config_id(file, "forced_bos_token_id", config->target_vocabulary, &options->forced_bos_id));
@@ -217,6 +251,19 @@ static tsr_status check_range(const char *name, int64_t value, int64_t low, int6
   return TSR_OK;
 }
 
+static tsr_status check_words(const tsr_generate_options *options, int32_t last)
+{
+  TSR_TRY(check_range("n_words", options->n_words, 0, (int64_t)(sizeof options->words / sizeof options->words[0])));
+  for (int32_t i = 0; i < options->n_words;) {
+    int32_t n = options->words[i++];
+    TSR_TRY(check_range("a word's number of tokens", n, 2, options->n_words - i));
+    for (int32_t end = i + n; i < end; i++) {
+      TSR_TRY(check_range("token of a word", options->words[i], 0, last));
+    }
+  }
+  return TSR_OK;
+}
+
 tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_generate_options *options)
 {
   int32_t last = config->target_vocabulary - 1;
@@ -234,6 +281,8 @@ tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_ge
   for (int32_t i = 0; i < options->n_suppressed; i++) {
     TSR_TRY(check_range("suppressed token", options->suppressed[i], 0, last));
   }
+  TSR_TRY(check_words(options, last));
+  TSR_TRY(check_range("renormalize", options->renormalize, 0, 1));
   if (!isfinite(options->length_penalty)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "length_penalty is not a number");
   }

@@ -85,7 +85,8 @@ static void build_greedy(const tsr_builder *b, const tsr_program_key *key)
   tsr_scope_pop(p);
 }
 
-/* Inputs token [R], position [1], rows [R, C]; suppress, if there is one, is added to the log-probabilities.
+/* Inputs token [R], position [1], rows [R, C]; suppress, if there is one, is added to the log-probabilities,
+ * or to the logits.
  * -> values [R, k], indices [R, k]. */
 static void build_beam(const tsr_builder *b, const tsr_program_key *key)
 {
@@ -95,11 +96,12 @@ static void build_beam(const tsr_builder *b, const tsr_program_key *key)
   tsr_ref token = tsr_input(p, "token", TSR_I32, TSR_SHAPE(hypotheses));
   tsr_ref position = tsr_input(p, "position", TSR_I32, TSR_SHAPE(1));
   tsr_ref rows = tsr_input(p, "rows", TSR_I32, TSR_SHAPE(hypotheses, size->target));
-  tsr_ref logits = build_step(b, size, size->beam, token, position, rows, TSR_NONE);
+  tsr_ref mask = key->renormalize ? suppress_input(b, key, hypotheses) : TSR_NONE;
+  tsr_ref logits = build_step(b, size, size->beam, token, position, rows, mask);
   tsr_scope_push(p, "search");
   tsr_ref indices = TSR_NONE;
   tsr_ref log_probabilities = tsr_log_softmax(p, logits);
-  if (key->suppress_rows) {
+  if (key->suppress_rows && !key->renormalize) {
     log_probabilities = tsr_add(p, log_probabilities, suppress_input(b, key, hypotheses));
   }
   int32_t k = tsr_beam_candidates(&b->model->config, size->beam, key->banned);

@@ -391,7 +391,7 @@ static int same_key(const tsr_program_key *a, const tsr_program_key *b)
 {
   return a->kind == b->kind && a->size.batch == b->size.batch && a->size.source == b->size.source &&
          a->size.target == b->size.target && a->size.beam == b->size.beam && a->suppress_rows == b->suppress_rows &&
-         a->banned == b->banned;
+         a->renormalize == b->renormalize && a->banned == b->banned;
 }
 
 tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key, tsr_compiled **compiled)

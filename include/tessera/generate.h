@@ -29,6 +29,9 @@ typedef struct tsr_generate_options {
   int32_t n_suppressed;   /* token ids never produced */
   int32_t suppressed[64];
   int32_t no_repeat_ngram; /* n: no n tokens occur twice in a row of tokens, the start token included; 0: off */
+  int32_t renormalize;     /* 1: log-probabilities are normalised again after tokens were banned (beam search) */
+  int32_t n_words;         /* elements of words that are used */
+  int32_t words[128];      /* words of two or more tokens never produced: the number of each word's tokens, then them */
 } tsr_generate_options;
 
 /* What the model's folder asks for (generation_config.json, else config.json, else the library's defaults: greedy, 20

@@ -310,6 +310,99 @@ static void test_settings_hold(void **state)
   close_setup(&s);
 }
 
+static int holds_pair(const tsr_hypothesis *h, const int32_t *pair)
+{
+  for (int32_t t = 0; t + 1 < h->n_ids; t++) {
+    if (h->ids[t] == pair[0] && h->ids[t + 1] == pair[1]) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* Words of several tokens do not come out, their first tokens may. */
+static void test_words(void **state)
+{
+  const fixture *f = *state;
+  random_model_write(f->folder, &models[0]);
+  setup s;
+  batch b;
+  open_setup(f, "reference", NULL, &s);
+  make_batch(5, 37, &b);
+  for (int32_t beam = 1; beam <= 3; beam += 2) {
+    tsr_generate_options options = options_for(&s, beam);
+    tsr_generation g;
+    check(tsr_generate(s.transformer, 1, b.source, b.lengths, 0, &options, NULL, NULL, &g));
+    assert_true(g.hypotheses[0].n_ids > 1);
+    const int32_t *ids = g.hypotheses[0].ids;
+    const int32_t words[] = {2, ids[0], ids[1], 2, 36, 36};
+    options.n_words = (int32_t)(sizeof words / sizeof words[0]);
+    memcpy(options.words, words, sizeof words);
+    tsr_generation banned;
+    check(tsr_generate(s.transformer, N_SENTENCES, b.source, b.lengths, 0, &options, NULL, NULL, &banned));
+    int32_t first_tokens = 0;
+    for (int32_t i = 0; i < N_SENTENCES * options.n_best; i++) {
+      assert_false(holds_pair(&banned.hypotheses[i], words + 1));
+      for (int32_t t = 0; t < banned.hypotheses[i].n_ids; t++) {
+        first_tokens += banned.hypotheses[i].ids[t] == words[1];
+      }
+    }
+    assert_true(first_tokens > 0);
+    /* A word longer than what there is when its last token comes bans nothing. */
+    options.n_words = 4;
+    memcpy(options.words, (const int32_t[]){3, s.model->config.decoder_start_id, ids[0], ids[1]}, 4 * sizeof *ids);
+    tsr_generation same;
+    check(tsr_generate(s.transformer, 1, b.source, b.lengths, 0, &options, NULL, NULL, &same));
+    assert_memory_equal(same.hypotheses[0].ids, ids, 2 * sizeof *ids);
+    tsr_generation_finish(&same);
+    options.words[0] = 4;
+    tsr_generation none;
+    assert_int_equal(tsr_generate(s.transformer, 1, b.source, b.lengths, 0, &options, NULL, NULL, &none),
+                     TSR_ERR_ARGUMENT);
+    tsr_generation_finish(&banned);
+    tsr_generation_finish(&g);
+  }
+  close_setup(&s);
+}
+
+/* Normalised again, the probabilities of what is not banned have a sum of 1. */
+static void test_renormalize(void **state)
+{
+  const fixture *f = *state;
+  random_model_write(f->folder, &models[0]);
+  setup s;
+  batch b;
+  open_setup(f, "reference", NULL, &s);
+  make_batch(6, 37, &b);
+  int32_t vocabulary = s.model->config.target_vocabulary;
+  tsr_generate_options options = options_for(&s, 3);
+  options.renormalize = 1;
+  options.n_suppressed = 2;
+  options.suppressed[0] = 5;
+  options.suppressed[1] = 36;
+  for (int32_t n_words = 0; n_words <= 3; n_words += 3) {
+    options.n_words = n_words; /* with a word, the mask has a row for each hypothesis */
+    memcpy(options.words, (const int32_t[]){2, 36, 36}, 3 * sizeof(int32_t));
+    tsr_generation g;
+    check(tsr_generate(s.transformer, N_SENTENCES, b.source, b.lengths, 4, &options, NULL, NULL, &g));
+    for (int32_t i = 0; i < N_SENTENCES * options.n_best; i++) {
+      const tsr_hypothesis *h = &g.hypotheses[i];
+      if (h->n_ids == 0) {
+        continue;
+      }
+      int32_t sentence = i / options.n_best;
+      float *logits = forced_logits(&s, b.source[sentence], b.lengths[sentence], h);
+      for (int32_t t = 0; t < h->n_ids; t++) {
+        logits[(size_t)t * (size_t)vocabulary + 5] = logits[(size_t)t * (size_t)vocabulary + 36] = -INFINITY;
+      }
+      check_score(logits, vocabulary, options.length_penalty, h);
+      free(logits);
+    }
+    tsr_generation_finish(&g);
+  }
+  close_setup(&s);
+}
+
 /* ---- what is left behind in states and caches -------------------------------------------------------------------- */
 
 static void spoil(const tsr_state_pool *pool, int32_t n)
@@ -537,6 +630,8 @@ int main(void)
       cmocka_unit_test(test_batches_equal_single_sentences),
       cmocka_unit_test(test_stale_states),
       cmocka_unit_test(test_settings_hold),
+      cmocka_unit_test(test_words),
+      cmocka_unit_test(test_renormalize),
       cmocka_unit_test(test_devices_equal_reference),
       cmocka_unit_test(test_nan_is_reported),
       cmocka_unit_test(test_bad_arguments),
