@@ -71,9 +71,11 @@ static tsr_status read_ids(const tsr_config *file, tsr_transformer_config *confi
   }
   TSR_TRY(tsr_config_id(file, "pad_token_id", vocabulary, &config->pad_id));
   TSR_TRY(tsr_config_id(file, "bos_token_id", vocabulary, &config->bos_id));
-  TSR_TRY(tsr_config_id(file, "eos_token_id", vocabulary, &config->eos_id));
   TSR_TRY(tsr_config_id(file, "unk_token_id", vocabulary, &config->unk_id));
-  return tsr_config_id(file, "decoder_start_token_id", vocabulary, &config->decoder_start_id);
+  /* These two are the decoder's. */
+  int32_t target = config->target_vocabulary > 0 ? config->target_vocabulary : vocabulary;
+  TSR_TRY(tsr_config_id(file, "eos_token_id", target, &config->eos_id));
+  return tsr_config_id(file, "decoder_start_token_id", target, &config->decoder_start_id);
 }
 
 /* head_size 0 stands for d_model / heads. */
@@ -170,7 +172,7 @@ tsr_status tsr_transformer_config_read(const char *folder, tsr_transformer_confi
   if (status == TSR_OK && access(path, F_OK) == 0) {
     status = read_generation_ids(path, config);
   }
-  if (config->decoder_start_id < 0) {
+  if (config->decoder_start_id < 0 && config->bos_id < config->target_vocabulary) {
     config->decoder_start_id = config->bos_id; /* as the original does where nothing is said */
   }
   free(path);

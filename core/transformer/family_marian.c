@@ -48,7 +48,12 @@ static tsr_status configure(tsr_config *file, tsr_transformer_config *config)
     return TSR_OK;
   }
   /* The default would be no token of this vocabulary; the decoder of every Marian model starts with the pad. */
-  return tsr_config_id(file, "pad_token_id", config->target_vocabulary, &config->decoder_start_id);
+  int32_t pad = -1;
+  TSR_TRY(tsr_config_id(file, "pad_token_id", INT32_MAX, &pad));
+  if (pad < config->target_vocabulary) {
+    config->decoder_start_id = pad;
+  }
+  return TSR_OK;
 }
 
 /* BART and its relatives share these names; what differs between them is in the configuration. */

@@ -193,6 +193,12 @@ static void test_bad_configs(void **state)
       {"{\"model_type\":\"marian\",\"d_model\":100,\"encoder_attention_heads\":16}", TSR_ERR_FORMAT, "heads"},
       {"{\"model_type\":\"marian\",\"vocab_size\":9223372036854775807}", TSR_ERR_FORMAT, "vocab_size"},
       {"{\"model_type\":\"marian\",\"vocab_size\":10,\"eos_token_id\":10}", TSR_ERR_FORMAT, "eos_token_id"},
+      {"{\"model_type\":\"marian\",\"vocab_size\":10,\"share_encoder_decoder_embeddings\":false,"
+       "\"decoder_vocab_size\":8,\"decoder_start_token_id\":8}",
+       TSR_ERR_FORMAT, "decoder_start_token_id"},
+      {"{\"model_type\":\"marian\",\"vocab_size\":10,\"share_encoder_decoder_embeddings\":false,"
+       "\"decoder_vocab_size\":8,\"eos_token_id\":9}",
+       TSR_ERR_FORMAT, "eos_token_id"},
       {"{\"model_type\":\"marian\",\"eos_token_id\":[0,2]}", TSR_ERR_UNSUPPORTED, "eos_token_id"},
       {"{\"model_type\":\"marian\",\"encoder_layers\":0,\"decoder_layers\":0}", TSR_ERR_FORMAT, "layers"},
       {"{\"model_type\":\"nn_transformer\",\"position_encoding\":\"learned\"}", TSR_ERR_UNSUPPORTED,
@@ -262,6 +268,9 @@ static void test_marian_defaults(void **state)
       {"\"pad_token_id\":5,\"decoder_start_token_id\":null,\"forced_eos_token_id\":2,\"max_length\":30", NULL, 58100, 2,
        30},
       {"\"vocab_size\":131,\"pad_token_id\":130,\"num_beams\":6,\"max_length\":30", "{}", 130, -1, 21},
+      {"\"vocab_size\":131,\"pad_token_id\":130,\"share_encoder_decoder_embeddings\":false,\"decoder_vocab_size\":97,"
+       "\"decoder_start_token_id\":96",
+       NULL, 96, 0, 21},
       {"\"vocab_size\":131,\"max_position_embeddings\":16", "{\"decoder_start_token_id\":9}", 9, -1, 16},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

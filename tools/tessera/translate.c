@@ -241,8 +241,8 @@ static int add_line(translator *t, const tsr_cli_lines *lines, chunk *c)
   if (status != TSR_OK) {
     return tsr_cli_fail(tsr_fail_context(status, "%s, line %lld", lines->name, (long long)lines->number));
   }
-  if (n_ids == 1 && ids[0] == config->eos_id) {
-    n_ids = 0; /* no text: nothing to translate */
+  if (n_ids == 1) {
+    n_ids = 0; /* the end of the sentence, and no text before it: nothing to translate */
   }
   int32_t positions = config->max_positions;
   if (positions > 0 && n_ids > positions) {
