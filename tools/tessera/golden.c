@@ -158,12 +158,11 @@ static tsr_status read_fixture(const char *folder, fixture *f)
   snprintf(path, room, "%s/golden.safetensors", folder);
   tsr_status status = read_tensors(path, f);
   if (status == TSR_OK) {
-    json_error_t error;
+    tsr_config file = {0};
     snprintf(path, room, "%s/golden.json", folder);
-    f->golden = json_load_file(path, 0, &error);
-    if (!json_is_object(f->golden)) {
-      status = tsr_fail(TSR_ERR_FORMAT, "%s: not a JSON object (line %d: %s)", path, error.line, error.text);
-    }
+    status = tsr_config_open(path, &file);
+    f->golden = json_incref(file.root);
+    tsr_config_finish(&file);
   }
   free(path);
   return status;
