@@ -104,6 +104,29 @@ static int is_infinity_or_nan(const char *text, size_t size, const json_error_t 
   return 0;
 }
 
+/* The parser stops after the second of two equal keys, and names only a short one. */
+static tsr_status fail_duplicate_key(const char *name, const char *text, size_t size, const json_error_t *error)
+{
+  size_t end = error->position > 0 && (size_t)error->position <= size ? (size_t)error->position : 0;
+  while (end > 0 && text[end - 1] != '"')
+    end--;
+  size_t begin = end > 0 ? end - 1 : 0;
+  int opens = 0;
+  while (begin > 0 && !opens) {
+    size_t escapes = 0;
+    if (text[--begin] != '"')
+      continue;
+    while (escapes < begin && text[begin - 1 - escapes] == '\\')
+      escapes++;
+    opens = escapes % 2 == 0;
+  }
+  char key[128] = "";
+  if (opens)
+    copy_printable(text + begin + 1, end - begin - 2, key, sizeof key);
+  return tsr_fail(TSR_ERR_FORMAT, "%s: line %d, column %d: not valid JSON: duplicate object key \"%s\"", name,
+                  error->line, error->column, key);
+}
+
 tsr_status tsr_json_parse(const char *name, const void *text, size_t size, json_t **root)
 {
   *root = NULL;
@@ -120,6 +143,8 @@ tsr_status tsr_json_parse(const char *name, const void *text, size_t size, json_
     if (code == json_error_invalid_syntax && is_infinity_or_nan(text, size, &error))
       return tsr_fail(TSR_ERR_FORMAT, "%s: line %d, column %d: NaN and Infinity are not JSON: expected a finite number",
                       name, error.line, error.column);
+    if (code == json_error_duplicate_key)
+      return fail_duplicate_key(name, text, size, &error);
     char reason[sizeof error.text];
     copy_printable(error.text, strlen(error.text), reason, sizeof reason);
     return tsr_fail(TSR_ERR_FORMAT, "%s: line %d, column %d: not valid JSON: %s", name, error.line, error.column,
