@@ -66,6 +66,8 @@ static const tsr_name_rule rules[] = {
     {"decoder.embedding.weight", {{.name = "model.decoder.embed_tokens.weight"}}},
     {"decoder.embedding.weight", {{.name = "lm_head.weight"}}},
     {"logits.weight", {{.name = "lm_head.weight"}}},
+    {"logits.weight", {{.name = "model.decoder.embed_tokens.weight"}}},
+    {"logits.weight", {{.name = "model.shared.weight"}}},
     {"logits.bias", {{.name = "final_logits_bias"}}, .optional = 1},
     {"@.layers.#.self_attention.qkv.*",
      {{.name = "model.@.layers.#.self_attn.q_proj.*"},

@@ -162,6 +162,18 @@ static void test_optional_bias(void **state)
   tsr_model_close(model);
 }
 
+/* Logits of their own that are not in the file are the decoder's embedding after all. */
+static void test_logits_fall_back(void **state)
+{
+  random_model untied = {.extra = "\"tie_word_embeddings\":false,"};
+  random_model_write(*state, &untied);
+  tsr_model *model = NULL;
+  assert_int_equal(tsr_model_open(*state, &model), TSR_OK);
+  assert_int_equal(tsr_model_config(model)->tied_logits, 0);
+  assert_true(parameter_sum(model, "logits.weight") == parameter_sum(model, "embedding.weight"));
+  tsr_model_close(model);
+}
+
 static void test_bad_tensors(void **state)
 {
   random_model missing = {.drop = "model.decoder.layers.1.encoder_attn.v_proj.weight"};
@@ -326,6 +338,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(test_prefixes, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_row_blocks, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_optional_bias, make_folder, remove_folder),
+      cmocka_unit_test_setup_teardown(test_logits_fall_back, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_bad_tensors, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_bad_configs, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_marian_defaults, make_folder, remove_folder),
