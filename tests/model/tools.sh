@@ -44,6 +44,13 @@ expect 0 "$TESSERA" info --all --json "$work"
 has '"encoder.layers.5.feed_forward": 2099712'
 expect 3 "$TESSERA" info "$work/nowhere"
 expect 2 "$TESSERA" info
+# What this build cannot read is a matter of the input, for every command.
+mkdir "$work/unknown"
+echo '{"model_type": "resnet"}' >"$work/unknown/config.json"
+expect 3 "$TESSERA" info "$work/unknown"
+expect 3 "$TESSERA" program "$work/unknown"
+expect 3 "$TESSERA" compare "$work/unknown" --devices reference,reference
+expect 3 "$TESSERA" golden "$work/unknown" --device reference
 
 expect 0 "$TESSERA" program "$model"
 has 'attention'

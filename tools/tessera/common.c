@@ -69,6 +69,12 @@ int tsr_cli_fail(tsr_status status)
   return tsr_cli_exit_code(status);
 }
 
+int tsr_cli_fail_input(tsr_status status)
+{
+  int code = tsr_cli_fail(status);
+  return status == TSR_ERR_UNSUPPORTED ? TSR_EXIT_INPUT : code;
+}
+
 int tsr_cli_usage(const char *command, const char *format, ...)
 {
   va_list arguments;

@@ -47,6 +47,9 @@ int tsr_cli_exit_code(tsr_status status);
 /* Prints the thread's error message and returns the exit code of `status`; TSR_OK prints nothing. */
 int tsr_cli_fail(tsr_status status);
 
+/* The same where a file was read: what this build does not support is then the input's fault, not the device's. */
+int tsr_cli_fail_input(tsr_status status);
+
 /* Prints "tessera: COMMAND: ..." and where help is to be had; returns TSR_EXIT_USAGE. */
 int tsr_cli_usage(const char *command, const char *format, ...) TSR_PRINTF(2, 3);
 

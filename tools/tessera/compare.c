@@ -347,7 +347,7 @@ static int run(const request *r)
   side sides[2] = {{0}};
   tsr_runtime *runtime = NULL;
   tsr_model *model = NULL;
-  int code = tsr_cli_fail(tsr_model_open(r->folder, &model));
+  int code = tsr_cli_fail_input(tsr_model_open(r->folder, &model));
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_runtime(&runtime);
   }

@@ -425,7 +425,7 @@ static int run(const request *r)
   tsr_device *device = NULL;
   tsr_model *model = NULL;
   tsr_transformer *transformer = NULL;
-  int code = tsr_cli_fail(tsr_model_open(r->folder, &model));
+  int code = tsr_cli_fail_input(tsr_model_open(r->folder, &model));
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_fail(read_fixture(r->folder, &f));
   }

@@ -266,7 +266,7 @@ int tsr_cmd_info(int argc, char **argv)
   }
   tsr_model *model = NULL;
   module_list list = {0};
-  int code = tsr_cli_fail(tsr_model_open(argv[optind], &model));
+  int code = tsr_cli_fail_input(tsr_model_open(argv[optind], &model));
   if (code == TSR_EXIT_OK) {
     code = count_modules(model, &list);
   }

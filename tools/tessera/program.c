@@ -209,7 +209,7 @@ static int show(const request *r, session *s, int32_t kind)
 static int open_session(const request *r, session *s)
 {
   s->list = json_array();
-  int code = tsr_cli_fail(tsr_model_open(r->folder, &s->model));
+  int code = tsr_cli_fail_input(tsr_model_open(r->folder, &s->model));
   if (code == TSR_EXIT_OK && r->device) {
     code = tsr_cli_runtime(&s->runtime);
     if (code == TSR_EXIT_OK) {

@@ -179,7 +179,7 @@ static int choose_options(translator *t)
   const settings *wish = t->wish;
   tsr_status status = tsr_generate_defaults(t->model, &t->options);
   if (status != TSR_OK) {
-    return tsr_cli_fail(status);
+    return tsr_cli_fail_input(status);
   }
   t->options.n_best = 1;
   if (wish->beam > 0) {
@@ -213,9 +213,7 @@ static int translator_open(translator *t)
     status = tsr_tokenizer_open(t->model, &t->tokenizer);
   }
   if (status != TSR_OK) {
-    /* A model that this build cannot read is the input's fault, not the device's. */
-    int code = tsr_cli_fail(status);
-    return status == TSR_ERR_UNSUPPORTED ? TSR_EXIT_INPUT : code;
+    return tsr_cli_fail_input(status);
   }
   int code = choose_options(t);
   if (code == TSR_EXIT_OK) {
