@@ -207,7 +207,10 @@ static int translator_open(translator *t)
   const settings *wish = t->wish;
   tsr_status status = tsr_model_open(wish->model, &t->model);
   if (status == TSR_OK && !tsr_model_has_weights(t->model)) {
-    status = tsr_fail(TSR_ERR_IO, "%s: holds no weights (model.safetensors)", wish->model);
+    status = tsr_fail(
+        TSR_ERR_IO,
+        "%s: holds no model.safetensors; weights in another form (pytorch_model.bin) have to be converted first",
+        wish->model);
   }
   if (status == TSR_OK) {
     status = tsr_tokenizer_open(t->model, &t->tokenizer);
