@@ -121,18 +121,28 @@ static void add_nn_layer(writer *w, const char *stack, int32_t index)
   add_norm(w, layer, "norm2");
 }
 
+static int32_t target_vocabulary(const random_model *m)
+{
+  return m->target ? m->target : m->vocabulary;
+}
+
 static void list_tensors(writer *w)
 {
   const random_model *m = &w->model;
   if (m->nn) {
     add(w, m->vocabulary, m->d_model, 0, "src_tok_emb.embedding.weight");
-    add(w, m->vocabulary, m->d_model, 0, "tgt_tok_emb.embedding.weight");
-    add_linear(w, m->vocabulary, m->d_model, "generator", "");
+    add(w, target_vocabulary(m), m->d_model, 0, "tgt_tok_emb.embedding.weight");
+    add_linear(w, target_vocabulary(m), m->d_model, "generator", "");
     add_norm(w, "transformer.encoder.", "norm");
     add_norm(w, "transformer.decoder.", "norm");
   } else {
-    add(w, m->vocabulary, m->d_model, 0, "model.shared.weight");
-    add(w, 0, m->vocabulary, 0, "final_logits_bias");
+    if (m->target) {
+      add(w, m->vocabulary, m->d_model, 0, "model.encoder.embed_tokens.weight");
+      add(w, m->target, m->d_model, 0, "model.decoder.embed_tokens.weight");
+    } else {
+      add(w, m->vocabulary, m->d_model, 0, "model.shared.weight");
+    }
+    add(w, 0, target_vocabulary(m), 0, "final_logits_bias");
   }
   for (int32_t i = 0; i < m->layers; i++) {
     if (m->nn) {
@@ -220,17 +230,19 @@ static void write_config(const char *folder, const random_model *m)
                  "\"max_position_embeddings\":%d,\"norm_first\":%s,\"activation\":\"gelu\",\"pad_token_id\":0,"
                  "\"bos_token_id\":1,\"eos_token_id\":2,\"decoder_start_token_id\":1}",
                  m->extra ? m->extra : "", (int)m->d_model, (int)m->heads, (int)m->layers, (int)m->layers, (int)m->d_ff,
-                 (int)m->vocabulary, (int)m->vocabulary, (int)m->positions, m->norm_first ? "true" : "false");
+                 (int)m->vocabulary, (int)target_vocabulary(m), (int)m->positions, m->norm_first ? "true" : "false");
   } else {
     n = snprintf(text, sizeof text,
                  "{%s\"model_type\":\"marian\",\"d_model\":%d,\"encoder_attention_heads\":%d,"
                  "\"decoder_attention_heads\":%d,\"encoder_layers\":%d,\"decoder_layers\":%d,\"encoder_ffn_dim\":%d,"
                  "\"decoder_ffn_dim\":%d,\"vocab_size\":%d,\"max_position_embeddings\":%d,"
                  "\"activation_function\":\"swish\",\"scale_embedding\":true,\"pad_token_id\":%d,\"eos_token_id\":0,"
-                 "\"bos_token_id\":null,\"decoder_start_token_id\":%d}",
+                 "\"bos_token_id\":null,\"decoder_start_token_id\":%d,\"decoder_vocab_size\":%d,"
+                 "\"share_encoder_decoder_embeddings\":%s}",
                  m->extra ? m->extra : "", (int)m->d_model, (int)m->heads, (int)m->heads, (int)m->layers,
                  (int)m->layers, (int)m->d_ff, (int)m->d_ff, (int)m->vocabulary, (int)m->positions,
-                 (int)m->vocabulary - 1, (int)m->vocabulary - 1);
+                 (int)m->vocabulary - 1, (int)target_vocabulary(m) - 1, (int)target_vocabulary(m),
+                 m->target ? "false" : "true");
   }
   assert_true(n > 0 && (size_t)n < sizeof text);
   write_text(path_in(folder, "config.json"), text);

@@ -17,6 +17,7 @@ typedef struct random_model {
   int32_t d_ff;         /* 40 */
   int32_t layers;       /* 2, in each stack */
   int32_t vocabulary;   /* 37 */
+  int32_t target;       /* the decoder's vocabulary, with tables of their own; 0: Marian shares one table */
   int32_t positions;    /* 64 */
   uint64_t seed;        /* of the weights */
   const char *extra;    /* further keys of config.json, such as "\"num_beams\":4," */
