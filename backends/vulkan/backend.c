@@ -43,6 +43,19 @@ static int32_t load_vulkan(const tsr_host *host)
   return TSR_OK;
 }
 
+/* Passing on a name, the loader (as of 1.3.239) walks its lists of instances and devices without its own lock. */
+static pthread_mutex_t loader_lists = PTHREAD_MUTEX_INITIALIZER;
+
+void tsr_vk_loader_lock(void)
+{
+  pthread_mutex_lock(&loader_lists);
+}
+
+void tsr_vk_loader_unlock(void)
+{
+  pthread_mutex_unlock(&loader_lists);
+}
+
 static void load_instance_functions(VkInstance instance)
 {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -153,7 +166,9 @@ static int32_t create_instance(tsr_vk_context *context)
   if (validation) {
     info.pNext = validation_features ? (const void *)&features : debug_utils ? &messenger_info : NULL;
   }
+  tsr_vk_loader_lock();
   int32_t status = VK(host, vkCreateInstance(&info, NULL, &context->instance));
+  tsr_vk_loader_unlock();
   if (status != TSR_OK) {
     context->instance = VK_NULL_HANDLE;
     return status;
@@ -220,7 +235,9 @@ static void backend_stop(void *opaque)
     context->destroy_messenger(context->instance, context->messenger, NULL);
   }
   if (context->instance) {
+    tsr_vk_loader_lock();
     vkDestroyInstance(context->instance, NULL);
+    tsr_vk_loader_unlock();
   }
   free(context->devices);
   free(context);

@@ -51,6 +51,11 @@ typedef struct tsr_vk_context {
   VkPhysicalDevice *devices;
 } tsr_vk_context;
 
+/* Held, by whatever thread and instance, while an instance or a device is created or destroyed, and while an object is named:
+ * the loader does not keep the last apart from the others. */
+void tsr_vk_loader_lock(void);
+void tsr_vk_loader_unlock(void);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * hardware.c: what a physical device offers, read in one place
  */

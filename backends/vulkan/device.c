@@ -45,7 +45,9 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
       .queueCreateInfoCount = 1,
       .pQueueCreateInfos = &queue_info,
   };
+  tsr_vk_loader_lock();
   int32_t status = VK(d->host, vkCreateDevice(physical, &info, NULL, &d->handle));
+  tsr_vk_loader_unlock();
   if (status != TSR_OK) {
     d->handle = VK_NULL_HANDLE;
     return status;
@@ -141,7 +143,9 @@ void tsr_vk_device_close(tsr_backend_device *d)
     tsr_vk_staging_finish(d);
     tsr_vk_pipelines_finish(d);
     d->vk.vkDestroySemaphore(d->handle, d->timeline, NULL);
+    tsr_vk_loader_lock();
     d->vk.vkDestroyDevice(d->handle, NULL);
+    tsr_vk_loader_unlock();
   }
   free(d);
 }
@@ -257,5 +261,7 @@ void tsr_vk_name(tsr_backend_device *d, VkObjectType type, uint64_t object, cons
       .pObjectName = name,
   };
   /* A name that cannot be given changes nothing. */
+  tsr_vk_loader_lock();
   (void)d->context->set_name(d->handle, &info);
+  tsr_vk_loader_unlock();
 }
