@@ -9,7 +9,7 @@ packages_build='gcc g++ libc6-dev meson ninja-build pkgconf|pkg-config glslang-t
   libjansson-dev libsentencepiece-dev libprotobuf-dev' # the last: sentencepiece.pc of Debian 13 asks for it
 packages_run='libvulkan1 mesa-vulkan-drivers'
 packages_test='libcmocka-dev vulkan-validationlayers'
-packages_extra='clang libclang-rt-dev|libclang-rt-18-dev|libclang-common-14-dev'
+packages_extra='clang llvm libclang-rt-dev|libclang-rt-18-dev|libclang-common-14-dev'
 
 oldest_meson=1.0.1
 
