@@ -22,7 +22,7 @@ typedef struct operator_row {
 #define MASKING F32 | NONE, I32 | NONE, I32 | NONE, F32 | NONE /* additive, lengths, position, relative */
 
 static const operator_row operators[TSR_OP_COUNT] = {
-    [TSR_OP_MATMUL] = {ref_matmul, ref_matmul_scratch, {F32, FLOATS, F32 | NONE}, {F32}},
+    [TSR_OP_MATMUL] = {ref_matmul, ref_matmul_scratch, {F32, FLOATS | I8, F32 | NONE, F32 | NONE}, {F32}},
     [TSR_OP_SOFTMAX] = {ref_softmax, ref_softmax_scratch, {F32, F32 | NONE}, {F32}},
     [TSR_OP_LOG_SOFTMAX] = {ref_log_softmax, ref_softmax_scratch, {F32}, {F32}},
     [TSR_OP_LAYERNORM] = {ref_layernorm, NULL, {F32, F32, F32 | NONE}, {F32}},
@@ -33,7 +33,7 @@ static const operator_row operators[TSR_OP_COUNT] = {
     [TSR_OP_RELU] = {ref_relu, NULL, {F32}, {F32}},
     [TSR_OP_GELU] = {ref_gelu, NULL, {F32}, {F32}},
     [TSR_OP_SILU] = {ref_silu, NULL, {F32}, {F32}},
-    [TSR_OP_EMBEDDING] = {ref_embedding, NULL, {FLOATS, I32}, {F32}},
+    [TSR_OP_EMBEDDING] = {ref_embedding, NULL, {FLOATS | I8, I32, F32 | NONE}, {F32}},
     [TSR_OP_COPY] = {ref_copy, NULL, {FLOATS | I8 | I32}, {FLOATS | I8 | I32}},
     [TSR_OP_APPEND] = {ref_append, NULL, {F32 | I32, I32 | NONE}, {F32 | I32}},
     [TSR_OP_UPDATE] = {ref_update, NULL, {F32 | I32}, {F32 | I32}},

@@ -167,7 +167,7 @@ static inline float ref_widen_bf16(uint16_t upper_half)
   return ref_from_bits((uint32_t)upper_half << 16);
 }
 
-/* An f32, f16 or bf16 element. */
+/* An f32, f16, bf16 or i8 element. */
 static inline float ref_widened(const ref_tensor *t, int64_t at)
 {
   switch (t->dtype) {
@@ -175,6 +175,8 @@ static inline float ref_widened(const ref_tensor *t, int64_t at)
     return ref_widen_f16(((const uint16_t *)t->data)[at]);
   case TSR_BF16:
     return ref_widen_bf16(((const uint16_t *)t->data)[at]);
+  case TSR_I8:
+    return ((const int8_t *)t->data)[at];
   default:
     return ref_f32(t, at);
   }
@@ -192,6 +194,11 @@ static inline void ref_widen_row(const ref_tensor *t, int64_t at, int64_t stride
   case TSR_BF16:
     for (int64_t i = 0; i < n; i++) {
       row[i] = ref_widen_bf16(((const uint16_t *)t->data)[at + i * stride]);
+    }
+    break;
+  case TSR_I8:
+    for (int64_t i = 0; i < n; i++) {
+      row[i] = ((const int8_t *)t->data)[at + i * stride];
     }
     break;
   default:

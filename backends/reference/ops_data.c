@@ -43,18 +43,23 @@ static uint16_t narrow_bf16(float value)
 
 void ref_embedding(const ref_line *line)
 {
-  const ref_tensor *table = &line->in[0], *ids = &line->in[1], *y = &line->out[0];
+  const ref_tensor *table = &line->in[0], *ids = &line->in[1], *scales = &line->in[2], *y = &line->out[0];
   const int64_t V = table->extent[0], D = table->extent[1];
 
+  assert((table->dtype == TSR_I8) == ref_present(scales));
+  assert(!ref_present(scales) || (scales->dtype == TSR_F32 && scales->rank == 1 && scales->extent[0] == V));
   assert(table->rank == 2 && ids->dtype == TSR_I32 && ids->rank == y->rank - 1);
   assert(y->dtype == TSR_F32 && ref_row_length(y) == D);
 
   for (int64_t row = 0; row < ref_rows(y); row++) {
     const int64_t id = ref_i32(ids, ref_at(ids, ids->rank, row)), y_at = ref_row(y, row);
+    const int within = id >= 0 && id < V;
+    double factor = line->attributes.alpha;
+    if (within && ref_present(scales)) {
+      factor *= ref_f32(scales, id * scales->stride[0]);
+    }
     for (int64_t d = 0; d < D; d++) {
-      const double value = id < 0 || id >= V ? 0.0
-                                             : (double)line->attributes.alpha *
-                                                   ref_widened(table, id * table->stride[0] + d * table->stride[1]);
+      const double value = within ? factor * ref_widened(table, id * table->stride[0] + d * table->stride[1]) : 0.0;
       ref_set_f32(y, y_at + d * ref_row_stride(y), value);
     }
   }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y[m, n] = activation(alpha * sum_k a[m, k] b[k, n] + bias[m, n]), for each matrix of the leading axes.
+ * y[m, n] = activation(alpha * sum_k a[m, k] b[k, n] + bias[m, n]), for each matrix of the leading axes; with b of i8:
+ * y[m, n] = activation(alpha * s[m] * scales[n] * sum_k q[m, k] b[k, n] + bias[m, n]), q and s as quantise_row makes them.
  *
  * Rows of a are taken ROWS at a time, widened once, so that their sums advance side by side; each sum still runs over k
  * in order.
@@ -27,9 +28,28 @@ static void widen_rows(const ref_tensor *a, int64_t at, int64_t first, double *r
   }
 }
 
+/* n elements `stride` apart, each an f32, become the integers that stand for them; returns what one unit is worth. */
+static float quantise_row(double *row, int64_t stride, int64_t n)
+{
+  float largest = 0.0f;
+  int finite = 1;
+  for (int64_t k = 0; k < n; k++) {
+    largest = fmaxf(largest, fabsf((float)row[k * stride]));
+    finite = finite && isfinite(row[k * stride]);
+  }
+  const int counts = finite && largest >= 0x1p-100f;
+  const float inverse = counts ? 127.0f / largest : 0.0f;
+  for (int64_t k = 0; k < n; k++) {
+    const float quotient = counts ? (float)row[k * stride] * inverse : 0.0f;
+    row[k * stride] = fmin(fmax(nearbyintf(quotient), -127.0), 127.0);
+  }
+  return !finite ? NAN : counts ? largest / 127.0f : 0.0f;
+}
+
 void ref_matmul(const ref_line *line)
 {
-  const ref_tensor *a = &line->in[0], *b = &line->in[1], *bias = &line->in[2], *y = &line->out[0];
+  const ref_tensor *a = &line->in[0], *b = &line->in[1], *bias = &line->in[2], *scales = &line->in[3];
+  const ref_tensor *y = &line->out[0];
   const tsr_op_attributes *attributes = &line->attributes;
   const int32_t axis = y->rank - 2; /* of m in a and y, of k in b */
   const int64_t M = y->extent[axis], N = y->extent[axis + 1], K = a->extent[axis + 1];
@@ -38,13 +58,19 @@ void ref_matmul(const ref_line *line)
   assert(y->rank >= 2 && a->rank == y->rank && b->rank == y->rank);
   assert(a->extent[axis] == M && b->extent[axis] == K && b->extent[axis + 1] == N);
   assert(a->dtype == TSR_F32 && y->dtype == TSR_F32);
+  assert((b->dtype == TSR_I8) == ref_present(scales));
+  assert(!ref_present(scales) || (scales->dtype == TSR_F32 && scales->rank == 1 && scales->extent[0] == N));
   assert(!ref_present(bias) || (bias->dtype == TSR_F32 && ref_same_extents(bias, y)));
 
   for (int64_t matrix = 0; matrix < ref_count(y, axis); matrix++) {
     const int64_t a_at = ref_at(a, axis, matrix), b_at = ref_at(b, axis, matrix);
     const int64_t bias_at = ref_at(bias, axis, matrix), y_at = ref_at(y, axis, matrix);
     for (int64_t first = 0; first < M; first += ROWS) {
+      double unit[ROWS] = {0};
       widen_rows(a, a_at, first, rows);
+      for (int64_t i = 0; i < ROWS; i++) {
+        unit[i] = ref_present(scales) ? quantise_row(rows + i, ROWS, K) : 1.0;
+      }
       for (int64_t n = 0; n < N; n++) {
         double sum[ROWS] = {0};
         ref_widen_row(b, b_at + n * b->stride[axis + 1], b->stride[axis], K, column);
@@ -55,7 +81,10 @@ void ref_matmul(const ref_line *line)
         }
         for (int64_t i = 0; i < ROWS && first + i < M; i++) {
           const int64_t m = first + i;
-          double z = attributes->alpha * sum[i];
+          double z = attributes->alpha * unit[i] * sum[i];
+          if (ref_present(scales)) {
+            z *= ref_f32(scales, n * scales->stride[0]);
+          }
           if (ref_present(bias)) {
             z += ref_f32(bias, bias_at + m * bias->stride[axis] + n * bias->stride[axis + 1]);
           }

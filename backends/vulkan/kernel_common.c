@@ -238,6 +238,12 @@ static int within_reach(const tsr_vk_planner *planner, int32_t tensor)
   return end <= UINT32_MAX;
 }
 
+/* Weights of i8, which no shader takes. */
+static int has_scales(const tsr_line_desc *line)
+{
+  return (line->op == TSR_OP_MATMUL && line->in[3] != 0) || (line->op == TSR_OP_EMBEDDING && line->in[2] != 0);
+}
+
 int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line, tsr_vk_plan *plan)
 {
   static int (*const plan_op[TSR_OP_COUNT])(tsr_vk_planner *) = {
@@ -271,6 +277,8 @@ int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, i
     if (!within_reach(&planner, planner.line->in[i]))
       return 0;
   }
+  if (has_scales(planner.line))
+    return 0;
   int empty = 1;
   for (int32_t i = 0; i < TSR_MAX_OUTPUTS; ++i) {
     int32_t out = planner.line->out[i];

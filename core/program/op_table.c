@@ -9,13 +9,14 @@
 #define F32    (1u << TSR_F32)
 #define I32    (1u << TSR_I32)
 #define FLOATS (1u << TSR_F32 | 1u << TSR_F16 | 1u << TSR_BF16)
-#define ANY    (FLOATS | 1u << TSR_I8 | I32)
+#define I8     (1u << TSR_I8)
+#define ANY    (FLOATS | I8 | I32)
 
 /* clang-format off */
 static const tsr_op_row table[TSR_OP_COUNT] = {
     [TSR_OP_MATMUL] = {
         {.name = "matmul", .tolerance = TSR_CLASS_PRODUCT, .formula = "y = activation(alpha a @ b + bias)",
-         .in = {{"a", F32, 0}, {"b", FLOATS, 0}, {"bias", F32, 1}}, .out = {{"y", F32, 0}}},
+         .in = {{"a", F32, 0}, {"b", FLOATS | I8, 0}, {"bias", F32, 1}, {"scales", F32, 1, .since = 1}}, .out = {{"y", F32, 0}}},
         tsr_rule_matmul, tsr_flops_matmul, NULL},
     [TSR_OP_SOFTMAX] = {
         {.name = "softmax", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "y = exp(z - max z) / sum exp(z - max z), z = x + mask",
@@ -60,7 +61,7 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
         tsr_rule_unary, tsr_flops_per_input, NULL},
     [TSR_OP_EMBEDDING] = {
         {.name = "embedding", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "y[.., :] = alpha table[ids[..], :]",
-         .in = {{"table", FLOATS, 0}, {"ids", I32, 0}}, .out = {{"y", F32, 0}}},
+         .in = {{"table", FLOATS | I8, 0}, {"ids", I32, 0}, {"scales", F32, 1, .since = 1}}, .out = {{"y", F32, 0}}},
         tsr_rule_embedding, tsr_flops_none, NULL},
     [TSR_OP_COPY] = {
         {.name = "copy", .tolerance = TSR_CLASS_EXACT, .formula = "y = x, contiguous, as another type",
@@ -195,10 +196,12 @@ double tsr_line_bytes(const tsr_program_desc *program, int32_t line)
   const tsr_line_desc *at = tsr_line_at(program, line);
   double sum = 0;
   for (int32_t i = 0; i < TSR_MAX_INPUTS; i++) {
-    /* Of a table only the rows that are asked for are read: as many bytes as the result has elements. */
+    /* Of a table only the rows that are asked for are read: as many elements as the result has. Of its scales one for each. */
     int rows_only = i == 0 && (at->op == TSR_OP_EMBEDDING || at->op == TSR_OP_GATHER);
-    if (at->in[i] && rows_only)
-      sum += elements(program, at->out[0]) * (double)tsr_dtype_size(tsr_tensor_at(program, at->in[0])->dtype);
+    int scales_of_rows = i == 2 && at->op == TSR_OP_EMBEDDING;
+    if (at->in[i] && (rows_only || scales_of_rows))
+      sum += elements(program, rows_only ? at->out[0] : at->in[1]) *
+             (double)tsr_dtype_size(tsr_tensor_at(program, at->in[i])->dtype);
     else if (at->in[i])
       sum += tensor_bytes(program, at->in[i]);
   }

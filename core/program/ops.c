@@ -15,11 +15,11 @@ static int folds(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias)
   return p->tensors[a].rank > 2 && p->tensors[b].rank == 2 && (!has_bias || p->tensors[bias].rank <= 1);
 }
 
-tsr_ref tsr_matmul(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation)
+/* Appends a line of TSR_OP_MATMUL, folded where it can be. */
+static tsr_ref append_product(tsr_program *p, tsr_line_desc line)
 {
-  tsr_line_desc line = {
-      .op = TSR_OP_MATMUL, .in = {a, b, bias}, .attributes = {.alpha = alpha, .activation = activation}};
-  if (!folds(p, a, b, bias))
+  tsr_ref a = line.in[0];
+  if (!folds(p, a, line.in[1], line.in[2]))
     return tsr_line_append(p, &line);
   tsr_shape shape = tsr_tensor_shape(&p->tensors[a]), matrix = tsr_shape_make(2, (int64_t[]){1, 1});
   for (int32_t i = 0; i + 1 < shape.rank; i++)
@@ -34,6 +34,21 @@ tsr_ref tsr_matmul(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alp
     return y;
   shape.extent[shape.rank - 1] = p->tensors[y].extent[1];
   return tsr_reshape(p, y, shape);
+}
+
+tsr_ref tsr_matmul(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation)
+{
+  return append_product(p, (tsr_line_desc){.op = TSR_OP_MATMUL,
+                                           .in = {a, b, bias},
+                                           .attributes = {.alpha = alpha, .activation = activation}});
+}
+
+tsr_ref tsr_matmul_i8(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref scales, tsr_ref bias, float alpha,
+                      int32_t activation)
+{
+  return append_product(p, (tsr_line_desc){.op = TSR_OP_MATMUL,
+                                           .in = {a, b, bias, scales},
+                                           .attributes = {.alpha = alpha, .activation = activation}});
 }
 
 tsr_ref tsr_product(tsr_program *p, tsr_ref a, tsr_ref b)
@@ -134,6 +149,12 @@ tsr_ref tsr_silu(tsr_program *p, tsr_ref x)
 tsr_ref tsr_embedding(tsr_program *p, tsr_ref table, tsr_ref ids, float alpha)
 {
   tsr_line_desc line = {.op = TSR_OP_EMBEDDING, .in = {table, ids}, .attributes = {.alpha = alpha}};
+  return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_embedding_i8(tsr_program *p, tsr_ref table, tsr_ref scales, tsr_ref ids, float alpha)
+{
+  tsr_line_desc line = {.op = TSR_OP_EMBEDDING, .in = {table, ids, scales}, .attributes = {.alpha = alpha}};
   return tsr_line_append(p, &line);
 }
 

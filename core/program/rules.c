@@ -82,6 +82,21 @@ static int same_dtype(tsr_program *program, const tsr_line_desc *line, tsr_dtype
   return 0;
 }
 
+/* Weights of i8 have scales [n], others have none. `weights` and `scales` are slots. */
+static int scaled(tsr_program *program, tsr_line_desc *line, int32_t weights, int32_t scales, int64_t n)
+{
+  tsr_dtype dtype = operand(program, line, weights)->dtype;
+  if ((dtype == TSR_I8) != (line->in[scales] != TSR_NONE)) {
+    const tsr_op_info *info = tsr_op_describe(line->op);
+    tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT,
+                     "the operand '%s' is %s: '%s' must be given with i8, and with i8 alone", info->in[weights].name,
+                     tsr_dtype_name(dtype), info->in[scales].name);
+    return 0;
+  }
+  tsr_shape shape = tsr_shape_make(1, &n);
+  return exactly(program, line, scales, &shape);
+}
+
 int tsr_rule_matmul(tsr_program *program, tsr_line_desc *line)
 {
   if (!rank_between(program, line, 0, 2, TSR_MAX_RANK) || !rank_between(program, line, 1, 2, TSR_MAX_RANK))
@@ -104,6 +119,13 @@ int tsr_rule_matmul(tsr_program *program, tsr_line_desc *line)
   int32_t activation = line->attributes.activation;
   if (activation < TSR_ACTIVATION_NONE || activation > TSR_ACTIVATION_SILU) {
     tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "%d is no activation", activation);
+    return 0;
+  }
+  if (!scaled(program, line, 1, 3, n))
+    return 0;
+  if (line->in[3] != TSR_NONE && k > TSR_MAX_I8_DEPTH) {
+    tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "a %s and b %s: the inner extent is at most %d where b is i8",
+                     text_a, text_b, TSR_MAX_I8_DEPTH);
     return 0;
   }
   tsr_shape full = batch;
@@ -243,6 +265,8 @@ int tsr_rule_unary(tsr_program *program, tsr_line_desc *line)
 int tsr_rule_embedding(tsr_program *program, tsr_line_desc *line)
 {
   if (!rank_between(program, line, 0, 2, 2) || !rank_between(program, line, 1, 0, TSR_MAX_RANK - 1))
+    return 0;
+  if (!scaled(program, line, 0, 2, operand(program, line, 0)->extent[0]))
     return 0;
   tsr_shape shape = operand_shape(program, line, 1);
   shape.extent[shape.rank++] = operand(program, line, 0)->extent[1];

@@ -32,7 +32,9 @@
  * threads at the same time.
  *
  * Growth. Majors must match. Within a major, fields and slots are only appended, each marked "since 1.N", and struct_size
- * tells how much of a struct its writer knew. Arrays of structs travel with the size of an element.
+ * tells how much of a struct its writer knew. Arrays of structs travel with the size of an element. An operator may come to
+ * take more operands: `supports` answers 0 for a line with an operand in a slot that the plugin does not know. The host does not
+ * offer such a line to a plugin whose abi_minor is older than the slot.
  */
 #ifndef TESSERA_BACKEND_H
 #define TESSERA_BACKEND_H
@@ -45,7 +47,7 @@ extern "C" {
 #endif
 
 #define TSR_ABI_MAJOR 1u
-#define TSR_ABI_MINOR 0u
+#define TSR_ABI_MINOR 1u
 
 #define TSR_BACKEND_QUERY_NAME "tessera_backend_query"
 
@@ -101,7 +103,8 @@ enum {
 /* Operators. What each means is written once, in tessera/ops.h; here stand the slots of its line: in[] and out[] in
  * order ("?" may be absent), and the attributes that it reads. */
 enum {
-  TSR_OP_MATMUL = 1,      /* in a, b, bias?                out y            alpha, activation */
+  TSR_OP_MATMUL = 1,      /* in a, b, bias?, scales?       out y            alpha, activation
+                           * b i8, scales: since 1.1 */
   TSR_OP_SOFTMAX = 2,     /* in x, mask?                   out y */
   TSR_OP_LOG_SOFTMAX = 3, /* in x                          out y */
   TSR_OP_LAYERNORM = 4,   /* in x, gain, bias?             out y            epsilon */
@@ -113,7 +116,8 @@ enum {
   TSR_OP_RELU = 9,        /* in x                          out y */
   TSR_OP_GELU = 10,       /* in x                          out y            activation: GELU_ERF or GELU_TANH */
   TSR_OP_SILU = 11,       /* in x                          out y */
-  TSR_OP_EMBEDDING = 12,  /* in table, ids                 out y            alpha */
+  TSR_OP_EMBEDDING = 12,  /* in table, ids, scales?        out y            alpha
+                           * table i8, scales: since 1.1 */
   TSR_OP_COPY = 13,       /* in x                          out y            dtype */
   TSR_OP_APPEND = 14,     /* in x, position?               out state */
   TSR_OP_UPDATE = 15,     /* in x                          out state */

@@ -40,6 +40,22 @@ extern "C" {
  * Returns y [.., M, N]. K = 0 gives activation(bias). Class: product. */
 TSR_API tsr_ref tsr_matmul(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation);
 
+/* The same operator with weights of i8, each column of b with a scale of its own, and the rows of a quantised as they come:
+ *   y[m, n] = activation(alpha * s[m] * scales[n] * sum_k q[m, k] b[k, n] + bias[m, n])
+ *   b      [.., K, N] i8 (all of -128 .. 127), rank 2 to 4, K at most TSR_MAX_I8_DEPTH; stands for scales[n] * b[k, n]
+ *   scales [N] f32, the same for each matrix of b;  a, bias, the rest: as above
+ * A row m of a, with amax = max_k |a[m, k]|:
+ *   s = amax / 127, inv = 127 / amax, each rounded to f32
+ *   q[k] = the integer nearest to the f32 product a[m, k] * inv, ties to even; 127 and -127 at most
+ *   amax below 2^-100: s = 0 and q = 0 (inv stays finite, and no subnormal element counts)
+ *   an element NaN or infinite: s = NaN, so that the row of y is NaN before the activation
+ * The sum over k is exact, and becomes an f32 by rounding; alpha, s and scales may be multiplied with it in any order, each
+ * product rounded to f32. Class: product; an inv that is off by a unit in the last place, or another rounding of the product
+ * with it, may move a q that lies that close to a tie by 1. */
+#define TSR_MAX_I8_DEPTH 65536 /* 127 * 128 * 65536, and 255 * 128 * 65536 too, fit an int32 */
+TSR_API tsr_ref tsr_matmul_i8(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref scales, tsr_ref bias, float alpha,
+                              int32_t activation);
+
 /* y = a @ b: tsr_matmul with alpha 1, no bias, no activation. */
 TSR_API tsr_ref tsr_product(tsr_program *p, tsr_ref a, tsr_ref b);
 
@@ -134,6 +150,11 @@ TSR_API tsr_ref tsr_silu(tsr_program *p, tsr_ref x);
  * Returns y [.., D]. An id outside 0 .. V-1 gives a row of zeros. Class: elementwise (exact where alpha is 1). */
 TSR_API tsr_ref tsr_embedding(tsr_program *p, tsr_ref table, tsr_ref ids, float alpha);
 
+/* The same operator with a table of i8 whose rows have scales: y[.., :] = alpha * scales[ids[..]] * table[ids[..], :]
+ *   table [V, D] i8;  scales [V] f32;  ids, y: as above
+ * The factors may be multiplied in any order. Class: elementwise. */
+TSR_API tsr_ref tsr_embedding_i8(tsr_program *p, tsr_ref table, tsr_ref scales, tsr_ref ids, float alpha);
+
 /* y = x, contiguous, as `dtype`. Any type to itself; f32, f16 and bf16 to each other: widening exact, narrowing to nearest,
  * ties to even, subnormals kept, overflow to infinity. Class: exact. */
 TSR_API tsr_ref tsr_copy(tsr_program *p, tsr_ref x, tsr_dtype dtype);
@@ -175,6 +196,7 @@ typedef struct tsr_slot_info {
   const char *name; /* "bias"; NULL ends the list */
   uint32_t dtypes;  /* bit 1u << TSR_F32 .. of each type it takes */
   int32_t optional; /* 1: may be absent */
+  uint32_t since;   /* the minor of the ABI that named the slot; 0: it was always there */
 } tsr_slot_info;
 
 typedef struct tsr_op_info {

@@ -103,6 +103,11 @@ int32_t fixture_i32(fixture *f, int32_t rank, const int64_t *extent, int64_t n, 
   return add_with(f, TSR_I32, rank, extent, n, values);
 }
 
+int32_t fixture_i8(fixture *f, int32_t rank, const int64_t *extent, int64_t n, const int8_t *values)
+{
+  return add_with(f, TSR_I8, rank, extent, n, values);
+}
+
 int32_t fixture_half(fixture *f, int32_t dtype, int32_t rank, const int64_t *extent, int64_t n, const uint16_t *bits)
 {
   return add_with(f, dtype, rank, extent, n, bits);

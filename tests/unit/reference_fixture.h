@@ -30,7 +30,7 @@ typedef struct fixture {
   unsigned char bytes[FIXTURE_BYTES]; /* what goes into the buffer, and after the run what came out */
 } fixture;
 
-/* Two arguments from a list: EXTENTS(2, 3) is a rank and its extents; VALUES and IDS are a count and its elements. */
+/* Two arguments from a list: EXTENTS(2, 3) is a rank and its extents; VALUES, BYTES and IDS are a count and its elements. */
 #define EXTENTS(...)                                                                                                   \
   (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[])                                     \
   {                                                                                                                    \
@@ -52,6 +52,11 @@ typedef struct fixture {
   {                                                                                                                    \
     __VA_ARGS__                                                                                                        \
   }
+#define BYTES(...)                                                                                                     \
+  (int64_t)(sizeof((int8_t[]){__VA_ARGS__})), (const int8_t[])                                                         \
+  {                                                                                                                    \
+    __VA_ARGS__                                                                                                        \
+  }
 #define IDS(...)                                                                                                       \
   (int64_t)(sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t)), (const int32_t[])                                     \
   {                                                                                                                    \
@@ -64,6 +69,7 @@ void fixture_begin(fixture *f);
 /* Contiguous tensors. The number of values must be that of the extents. */
 int32_t fixture_f32(fixture *f, int32_t rank, const int64_t *extent, int64_t n, const float *values);
 int32_t fixture_i32(fixture *f, int32_t rank, const int64_t *extent, int64_t n, const int32_t *values);
+int32_t fixture_i8(fixture *f, int32_t rank, const int64_t *extent, int64_t n, const int8_t *values);
 int32_t fixture_half(fixture *f, int32_t dtype, int32_t rank, const int64_t *extent, int64_t n, const uint16_t *bits);
 
 /* A tensor to be written, filled with a pattern. */

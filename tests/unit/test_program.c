@@ -159,6 +159,62 @@ static void test_matmul_folds(void **state)
   assert_int_equal(tsr_program_status(p), TSR_OK);
 }
 
+/* Scales are given with weights of i8, one for each column, and with those alone. */
+static void test_weights_of_i8(void **state)
+{
+  tsr_program *p = *state;
+  tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(2, 5, 8)), w = tsr_constant(p, "w", TSR_I8, TSR_SHAPE(12, 8));
+  tsr_ref scales = tsr_constant(p, "w.scales", TSR_F32, TSR_SHAPE(12));
+  tsr_ref bias = tsr_constant(p, "b", TSR_F32, TSR_SHAPE(12));
+  tsr_ref y = tsr_matmul_i8(p, x, tsr_transpose(p, w, 0, 1), scales, bias, 1.0f, TSR_ACTIVATION_RELU);
+  assert_shape(p, y, TSR_SHAPE(2, 5, 12));
+  const tsr_program_desc *desc = tsr_program_describe(p);
+  assert_int_equal(tsr_tensor_at(desc, tsr_line_at(desc, 0)->out[0])->rank, 2);
+  assert_int_equal(tsr_line_at(desc, 0)->in[3], scales);
+  double bytes = 4 * (2 * 5 * 8 + 12 + 12 + 2 * 5 * 12) + 12 * 8;
+  assert_true(tsr_line_bytes(desc, 0) == bytes);
+  tsr_ref ids = tsr_input(p, "ids", TSR_I32, TSR_SHAPE(3));
+  assert_shape(p, tsr_embedding_i8(p, w, scales, ids, 2.0f), TSR_SHAPE(3, 8));
+  desc = tsr_program_describe(p);
+  assert_true(tsr_line_bytes(desc, 1) == 3 * 8 + 4 * (3 + 3 + 3 * 8));
+  assert_int_equal(tsr_program_status(p), TSR_OK);
+
+  enum { NO_SCALES, FLOATS, SHORT, TOO_DEEP, A_IS_I8, TABLE_ALONE, TABLE_OF_FLOATS, TABLE_SHORT, CASES };
+  static const struct {
+    tsr_status status;
+    const char *fragment;
+  } expected[CASES] = {
+      [NO_SCALES] = {TSR_ERR_ARGUMENT, "the operand 'b' is i8: 'scales' must be given with i8, and with i8 alone"},
+      [FLOATS] = {TSR_ERR_ARGUMENT, "the operand 'b' is f32: 'scales' must be given with i8"},
+      [SHORT] = {TSR_ERR_SHAPE, "the operand 'scales' must have extents [4], not [3]"},
+      [TOO_DEEP] = {TSR_ERR_SHAPE, "the inner extent is at most 65536 where b is i8"},
+      [A_IS_I8] = {TSR_ERR_DTYPE, "the operand 'a' cannot be i8"},
+      [TABLE_ALONE] = {TSR_ERR_ARGUMENT, "the operand 'table' is i8: 'scales' must be given"},
+      [TABLE_OF_FLOATS] = {TSR_ERR_ARGUMENT, "the operand 'table' is f32: 'scales' must be given with i8"},
+      [TABLE_SHORT] = {TSR_ERR_SHAPE, "the operand 'scales' must have extents [8], not [4]"},
+  };
+  for (int i = 0; i < CASES; i++) {
+    tsr_program *q;
+    assert_int_equal(tsr_program_create(&q), TSR_OK);
+    tsr_ref a = tsr_input(q, "a", TSR_F32, TSR_SHAPE(2, 8)), floats = tsr_input(q, "f", TSR_F32, TSR_SHAPE(8, 4));
+    tsr_ref b = tsr_input(q, "b", TSR_I8, TSR_SHAPE(8, 4)), four = tsr_input(q, "four", TSR_F32, TSR_SHAPE(4));
+    tsr_ref three = tsr_slice(q, four, 0, 0, 3), eight = tsr_input(q, "eight", TSR_F32, TSR_SHAPE(8));
+    tsr_ref deep = tsr_input(q, "deep", TSR_F32, TSR_SHAPE(2, 65537)), id = tsr_input(q, "id", TSR_I32, TSR_SHAPE(1));
+    tsr_ref deep_b = tsr_input(q, "deep_b", TSR_I8, TSR_SHAPE(65537, 4));
+    tsr_ref z = i == NO_SCALES         ? tsr_product(q, a, b)
+                : i == FLOATS          ? tsr_matmul_i8(q, a, floats, four, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE)
+                : i == SHORT           ? tsr_matmul_i8(q, a, b, three, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE)
+                : i == TOO_DEEP        ? tsr_matmul_i8(q, deep, deep_b, four, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE)
+                : i == A_IS_I8         ? tsr_product(q, tsr_transpose(q, b, 0, 1), floats)
+                : i == TABLE_ALONE     ? tsr_embedding(q, b, id, 1.0f)
+                : i == TABLE_OF_FLOATS ? tsr_embedding_i8(q, floats, eight, id, 1.0f)
+                                       : tsr_embedding_i8(q, b, four, id, 1.0f);
+    assert_int_equal(z, TSR_INVALID);
+    assert_error(q, expected[i].status, expected[i].fragment);
+    tsr_program_destroy(q);
+  }
+}
+
 static void test_states(void **state)
 {
   tsr_program *p = *state;
@@ -342,15 +398,11 @@ static void test_listing(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      TEST(test_views),
-      cmocka_unit_test(test_view_errors),
-      TEST(test_matmul_folds),
-      TEST(test_states),
-      TEST(test_outputs),
-      TEST(test_scopes),
-      cmocka_unit_test(test_slots),
-      TEST(test_huge),
-      cmocka_unit_test(test_plan),
+      TEST(test_views),        cmocka_unit_test(test_view_errors),
+      TEST(test_matmul_folds), TEST(test_weights_of_i8),
+      TEST(test_states),       TEST(test_outputs),
+      TEST(test_scopes),       cmocka_unit_test(test_slots),
+      TEST(test_huge),         cmocka_unit_test(test_plan),
       TEST(test_listing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

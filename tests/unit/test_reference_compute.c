@@ -91,6 +91,57 @@ static void test_matmul_precision(void **state)
   }
 }
 
+/* Weights of i8: rows of a become integers of -127 .. 127, by halves to even. */
+static void test_matmul_i8(void **state)
+{
+  (void)state;
+  fixture_begin(&f);
+  /* One unit of a is worth 1: 127, 2 (2.5), 4 (3.5), 0 (-0.5), -2 (-1.5). Columns of b: 127 + 20 + 400 - 250, 4 and -16002. */
+  const int32_t a = fixture_f32(&f, EXTENTS(2, 5), VALUES(127, 2.5f, 3.5f, -0.5f, -1.5f, 0, 0, -0.0f, 0, 0));
+  const int32_t b = fixture_i8(&f, EXTENTS(5, 3), BYTES(1, 0, -128, 10, 1, 127, 100, 0, 0, 1, 1, 1, 125, -1, 0));
+  const int32_t scales = fixture_f32(&f, EXTENTS(3), VALUES(1, 0.5f, -2));
+  const int32_t y = line_of(TSR_OP_MATMUL, a, b, 0, EXTENTS(2, 3));
+  f.lines[0].in[3] = scales;
+
+  /* One unit is worth 2: -127, 4 (3.5). b transposed and strided: (-127 + 8) and (381 - 16), times 2 * 2 * 0.25. */
+  const int32_t twos = fixture_f32(&f, EXTENTS(1, 2), VALUES(-254, 7));
+  const int32_t stored = fixture_i8(&f, EXTENTS(2, 4), BYTES(1, 99, 2, 99, -3, 99, -4, 99));
+  const int32_t transposed = fixture_view(&f, stored, EXTENTS(2, 2), STRIDES(2, 4), 0);
+  const int32_t scale = fixture_view(&f, fixture_f32(&f, EXTENTS(1), VALUES(0.25f)), EXTENTS(2), STRIDES(0), 0);
+  const int32_t bias = fixture_f32(&f, EXTENTS(1, 2), VALUES(100, 0.5f));
+  const int32_t relu = line_of(TSR_OP_MATMUL, twos, transposed, bias, EXTENTS(1, 2));
+  f.lines[1].in[3] = scale;
+  attributes_of_last_line()->alpha = 2;
+  attributes_of_last_line()->activation = TSR_ACTIVATION_RELU;
+  fixture_run(&f);
+  fixture_expect(&f, y, 0, VALUES(297, 2, 32004, 0, 0, 0));
+  fixture_expect(&f, relu, 0, VALUES(0, 365.5f));
+}
+
+/* NaN and infinities take their rows, small rows are zero, K = 0 is the bias, large rows do not overflow. */
+static void test_matmul_i8_limits(void **state)
+{
+  (void)state;
+  fixture_begin(&f);
+  const int32_t a = fixture_f32(&f, EXTENTS(7, 2),
+                                VALUES(nan_value, 1, 1, -inf, 127, 1, 0x1.fffffep-101f, -0x1p-149f, 0x1p-100f,
+                                       0x1p-107f, 1e38f, -1e38f, 1, 0x1p-149f));
+  const int32_t b = fixture_i8(&f, EXTENTS(2, 1), BYTES(1, 0));
+  const int32_t scale = fixture_f32(&f, EXTENTS(1), VALUES(1)), five = fixture_f32(&f, EXTENTS(1), VALUES(5));
+  const int32_t relu =
+      line_of(TSR_OP_MATMUL, a, b, fixture_view(&f, five, EXTENTS(7, 1), STRIDES(0, 0), 0), EXTENTS(7, 1));
+  attributes_of_last_line()->activation = TSR_ACTIVATION_RELU;
+  const int32_t y = line_of(TSR_OP_MATMUL, a, b, 0, EXTENTS(7, 1));
+  const int32_t no_a = fixture_f32(&f, EXTENTS(1, 0), 0, NULL), no_b = fixture_i8(&f, EXTENTS(0, 1), 0, NULL);
+  const int32_t of_bias =
+      line_of(TSR_OP_MATMUL, no_a, no_b, fixture_view(&f, five, EXTENTS(1, 1), STRIDES(0, 0), 0), EXTENTS(1, 1));
+  f.lines[0].in[3] = f.lines[1].in[3] = f.lines[2].in[3] = scale;
+  fixture_run(&f);
+  fixture_expect(&f, relu, 1e-7, VALUES(nan_value, nan_value, 132, 5, 5, 1e38f, 6));
+  assert_true(fixture_floats(&f, y)[3] == 0 && fabs(fixture_floats(&f, y)[4] / 0x1p-100 - 1) < 1e-6);
+  fixture_expect(&f, of_bias, 0, VALUES(5));
+}
+
 static void test_softmax(void **state)
 {
   (void)state;
@@ -261,10 +312,12 @@ static void test_topk(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_matmul),      cmocka_unit_test(test_matmul_limits), cmocka_unit_test(test_matmul_precision),
-      cmocka_unit_test(test_softmax),     cmocka_unit_test(test_log_softmax),   cmocka_unit_test(test_norms),
-      cmocka_unit_test(test_activations), cmocka_unit_test(test_add_and_mul),   cmocka_unit_test(test_reduce_sum),
-      cmocka_unit_test(test_topk),
+      cmocka_unit_test(test_matmul),           cmocka_unit_test(test_matmul_limits),
+      cmocka_unit_test(test_matmul_precision), cmocka_unit_test(test_matmul_i8),
+      cmocka_unit_test(test_matmul_i8_limits), cmocka_unit_test(test_softmax),
+      cmocka_unit_test(test_log_softmax),      cmocka_unit_test(test_norms),
+      cmocka_unit_test(test_activations),      cmocka_unit_test(test_add_and_mul),
+      cmocka_unit_test(test_reduce_sum),       cmocka_unit_test(test_topk),
   };
   return cmocka_run_group_tests_name("reference_compute", tests, NULL, NULL);
 }

@@ -29,7 +29,14 @@ static void test_embedding(void **state)
   line_of(TSR_OP_EMBEDDING, table, one, row);
   line_of(TSR_OP_EMBEDDING, half, pair, halves);
   line_of(TSR_OP_EMBEDDING, upper, pair, uppers);
+  const int32_t bytes = fixture_i8(&f, EXTENTS(2, 2), BYTES(-128, 127, 1, -1));
+  const int32_t scales = fixture_f32(&f, EXTENTS(2), VALUES(0.5f, 4));
+  const int32_t scaled = fixture_result(&f, TSR_F32, EXTENTS(2, 3, 2));
+  line_of(TSR_OP_EMBEDDING, bytes, ids, scaled);
+  f.lines[4].in[2] = scales;
+  f.lines[4].attributes.alpha = 2;
   fixture_run(&f);
+  fixture_expect(&f, scaled, 0, VALUES(8, -8, -128, 127, 0, 0, 0, 0, 0, 0, 0, 0));
   fixture_expect(&f, y, 0, VALUES(-6, -8, -2, -4, 0, 0, 0, 0, NAN, -12, 0, 0));
   fixture_expect(&f, row, 0, VALUES(3, 4));
   fixture_expect(&f, halves, 0, VALUES(1, 0x1p-24f, -65504, INFINITY));
