@@ -9,11 +9,24 @@
 #include <string.h>
 
 #include "core/base/status.h"
+#include "tessera/ops.h"
 
 enum { MAX_BOUNCE = 16 << 20 /* bytes at a time between two devices */ };
 
+/* 1 if the line has an operand in a slot that a backend of this minor has not heard of. */
+static int is_newer_than(const tsr_line_desc *line, uint32_t abi_minor)
+{
+  const tsr_op_info *info = tsr_op_describe(line->op);
+  for (int32_t i = 0; i < TSR_MAX_INPUTS; i++)
+    if (line->in[i] != 0 && info->in[i].since > abi_minor)
+      return 1;
+  return 0;
+}
+
 int tsr_device_supports_line(tsr_device *device, const tsr_program_desc *description, int32_t line)
 {
+  if (is_newer_than(tsr_line_at(description, line), device->backend->table.abi_minor))
+    return 0;
   tsr_slot_enter();
   int32_t supported = device->backend->table.supports(device->handle, description, line);
   (void)tsr_slot_leave(device->name, "supports", TSR_OK);

@@ -387,15 +387,74 @@ static void check_random_program(bench *b, tsr_device *moody, uint64_t seed)
   tsr_program_destroy(p);
 }
 
-static void test_random_programs(void **state)
+/* Sets reference_table; returns what dlclose takes. */
+static void *open_reference(void)
 {
-  bench *b = *state;
   void *library = dlopen(plugin_file("reference"), RTLD_NOW | RTLD_LOCAL);
   assert_non_null(library);
   tsr_backend_query_fn query;
   void *symbol = dlsym(library, TSR_BACKEND_QUERY_NAME);
   memcpy(&query, &symbol, sizeof query);
   reference_table = query(TSR_ABI_MAJOR, NULL);
+  return library;
+}
+
+/* Says yes to everything, as a backend of 1.0 may that looks only at the operator. */
+static int32_t careless_supports(tsr_backend_device *device, const tsr_program_desc *program, int32_t line)
+{
+  (void)device, (void)program, (void)line;
+  return 1;
+}
+
+static tsr_backend careless_table;
+static uint32_t careless_minor;
+
+static const tsr_backend *careless_query(uint32_t major, const tsr_host *host)
+{
+  (void)major, (void)host;
+  careless_table = *reference_table;
+  careless_table.name = careless_minor ? "younger" : "older";
+  careless_table.abi_minor = careless_minor;
+  careless_table.supports = careless_supports;
+  return &careless_table;
+}
+
+/* A line with an operand in a slot that came with 1.1 is not offered to a backend of 1.0. */
+static void test_slots_that_came_later(void **state)
+{
+  bench *b = *state;
+  void *library = open_reference();
+  tsr_program *p = new_program();
+  tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(1, 2)), w = tsr_input(p, "w", TSR_I8, TSR_SHAPE(2, 2));
+  tsr_ref scales = tsr_input(p, "scales", TSR_F32, TSR_SHAPE(2));
+  tsr_ref y = tsr_output(p, "y", tsr_matmul_i8(p, tsr_relu(p, x), w, scales, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE));
+  for (careless_minor = 0; careless_minor <= 1; careless_minor++) {
+    assert_ok(tsr_runtime_register(b->runtime, careless_query));
+    tsr_device *device = open_device(b->runtime, careless_minor ? "younger" : "older");
+    assert_int_equal(tsr_device_supports(device, p, 0), 1);
+    assert_int_equal(tsr_device_supports(device, p, 1), (int)careless_minor);
+    tsr_executable *executable;
+    tsr_compile_options options = {.fallback = b->reference};
+    float result[2];
+    assert_ok(tsr_executable_create(device, p, &options, &executable));
+    assert_int_equal(tsr_executable_line_fell_back(executable, 1), !careless_minor);
+    assert_ok(tsr_executable_write(executable, x, (const float[]){-1, 127}, 2 * sizeof(float)));
+    assert_ok(tsr_executable_write(executable, w, (const int8_t[]){1, 2, 3, -4}, 4));
+    assert_ok(tsr_executable_write(executable, scales, (const float[]){1, 0.5f}, 2 * sizeof(float)));
+    assert_ok(tsr_executable_run(executable));
+    assert_ok(tsr_executable_read(executable, y, result, sizeof result));
+    assert_true(result[0] == 381 && result[1] == -254);
+    tsr_executable_destroy(executable);
+    tsr_device_close(device);
+  }
+  tsr_program_destroy(p);
+  dlclose(library); /* stays mapped as long as the runtime, which loaded it too */
+}
+
+static void test_random_programs(void **state)
+{
+  bench *b = *state;
+  void *library = open_reference();
   assert_ok(tsr_runtime_register(b->runtime, moody_query));
   tsr_device *moody = open_device(b->runtime, "moody");
   const char *wish = getenv("TESSERA_TEST_SEED");
@@ -414,6 +473,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(test_strict, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_choice_of_the_fallback, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_state_across_runs, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_slots_that_came_later, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_random_programs, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
