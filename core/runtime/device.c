@@ -11,6 +11,13 @@
 #include "core/runtime/executable.h"
 #include "core/runtime/internal.h"
 
+static void device_free(tsr_device *device)
+{
+  pthread_cond_destroy(&device->released);
+  pthread_mutex_destroy(&device->lock);
+  free(device);
+}
+
 tsr_status tsr_device_open_found(tsr_runtime *runtime, const tsr_found_device *found, tsr_device **out)
 {
   *out = NULL;
@@ -20,8 +27,10 @@ tsr_status tsr_device_open_found(tsr_runtime *runtime, const tsr_found_device *f
   device->runtime = runtime;
   device->backend = found->backend;
   device->properties = found->properties;
+  device->is_concurrent = found->properties.concurrent_runs > 1;
   memcpy(device->name, found->name, sizeof device->name);
   pthread_mutex_init(&device->lock, NULL);
+  pthread_cond_init(&device->released, NULL);
 
   pthread_mutex_lock(&found->backend->opening);
   tsr_backend_device *handle = NULL;
@@ -31,8 +40,7 @@ tsr_status tsr_device_open_found(tsr_runtime *runtime, const tsr_found_device *f
     status =
         tsr_fail(TSR_ERR_PLUGIN, "%s: device_open succeeded without a device: a fault of the backend", device->name);
   if (status != TSR_OK) {
-    pthread_mutex_destroy(&device->lock);
-    free(device);
+    device_free(device);
     return status;
   }
   device->handle = handle;
@@ -47,8 +55,19 @@ void tsr_device_close(tsr_device *device)
   pthread_mutex_lock(&device->backend->opening);
   TSR_DEVICE_VOID_SLOT(device, device_close, device->handle);
   pthread_mutex_unlock(&device->backend->opening);
-  pthread_mutex_destroy(&device->lock);
-  free(device);
+  device_free(device);
+}
+
+void tsr_device_enter(tsr_device *device)
+{
+  if (!device->is_concurrent)
+    pthread_mutex_lock(&device->lock);
+}
+
+void tsr_device_leave(tsr_device *device)
+{
+  if (!device->is_concurrent)
+    pthread_mutex_unlock(&device->lock);
 }
 
 const char *tsr_device_name(const tsr_device *device)
@@ -72,10 +91,10 @@ tsr_status tsr_device_get_counters(tsr_device *device, tsr_device_counters *coun
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_get_counters: device and counters must not be NULL");
   *counters = (tsr_device_counters){.struct_size = sizeof *counters};
   tsr_status status = TSR_OK;
-  pthread_mutex_lock(&device->lock);
+  tsr_device_enter(device);
   if (device->backend->table.counters)
     status = TSR_DEVICE_SLOT(device, counters, device->handle, counters);
-  pthread_mutex_unlock(&device->lock);
+  tsr_device_leave(device);
   return status;
 }
 
@@ -83,14 +102,16 @@ int tsr_device_supports(tsr_device *device, const tsr_program *program, int32_t 
 {
   if (!device || !program || line < 0 || line >= tsr_program_line_count(program))
     return 0;
-  pthread_mutex_lock(&device->lock);
+  tsr_device_enter(device);
   int supported = tsr_device_supports_line(device, tsr_program_describe(program), line);
-  pthread_mutex_unlock(&device->lock);
+  tsr_device_leave(device);
   return supported;
 }
 
 tsr_status tsr_device_settle(tsr_device *device, const tsr_backend_buffer *buffer)
 {
+  if (device->is_concurrent)
+    return TSR_OK;
   tsr_executable *next;
   for (tsr_executable *executable = device->in_flight; executable; executable = next) {
     next = executable->next_in_flight;
@@ -188,9 +209,9 @@ tsr_status tsr_buffer_create(tsr_device *device, int64_t size, int32_t usage, ts
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_buffer_create: the size is %" PRId64 ", it must not be negative", size);
   if (usage < TSR_BUFFER_DEVICE || usage > TSR_BUFFER_READBACK)
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_buffer_create: %d is no usage (TSR_BUFFER_*)", (int)usage);
-  pthread_mutex_lock(&device->lock);
+  tsr_device_enter(device);
   tsr_status status = tsr_buffer_create_locked(device, size, usage, "a buffer", buffer);
-  pthread_mutex_unlock(&device->lock);
+  tsr_device_leave(device);
   return status;
 }
 
@@ -199,9 +220,9 @@ void tsr_buffer_destroy(tsr_buffer *buffer)
   if (!buffer)
     return;
   tsr_device *device = buffer->device;
-  pthread_mutex_lock(&device->lock);
+  tsr_device_enter(device);
   tsr_buffer_destroy_locked(buffer);
-  pthread_mutex_unlock(&device->lock);
+  tsr_device_leave(device);
 }
 
 int64_t tsr_buffer_size(const tsr_buffer *buffer)
@@ -227,11 +248,13 @@ tsr_status tsr_buffer_write(tsr_buffer *buffer, int64_t offset, int64_t size, co
   if (size == 0)
     return TSR_OK;
   tsr_device *device = buffer->device;
-  pthread_mutex_lock(&device->lock);
+  const tsr_use use = {.buffer = buffer, .is_written = 1};
+  const tsr_claim claim = {.devices = {device}, .uses = &use, .n_uses = 1};
+  TSR_TRY(tsr_claim_take(&claim));
   tsr_status status = tsr_device_settle(device, buffer->handle);
   if (status == TSR_OK)
     status = TSR_DEVICE_SLOT(device, buffer_write, buffer->handle, (uint64_t)offset, (uint64_t)size, bytes);
-  pthread_mutex_unlock(&device->lock);
+  tsr_claim_give(&claim);
   return status;
 }
 
@@ -241,10 +264,12 @@ tsr_status tsr_buffer_read(tsr_buffer *buffer, int64_t offset, int64_t size, voi
   if (size == 0)
     return TSR_OK;
   tsr_device *device = buffer->device;
-  pthread_mutex_lock(&device->lock);
+  const tsr_use use = {.buffer = buffer};
+  const tsr_claim claim = {.devices = {device}, .uses = &use, .n_uses = 1};
+  TSR_TRY(tsr_claim_take(&claim));
   tsr_status status = tsr_device_settle(device, buffer->handle);
   if (status == TSR_OK)
     status = TSR_DEVICE_SLOT(device, buffer_read, buffer->handle, (uint64_t)offset, (uint64_t)size, bytes);
-  pthread_mutex_unlock(&device->lock);
+  tsr_claim_give(&claim);
   return status;
 }

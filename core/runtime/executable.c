@@ -33,72 +33,19 @@ int tsr_device_supports_line(tsr_device *device, const tsr_program_desc *descrip
   return supported == 1;
 }
 
-/* ---------------------------------------------------------------------------------------------------------------------
- * Locks
- */
-
-/* A device's lock before that of one at a higher address, so that two executables that share two devices cannot wait for
- * each other. */
-static void lock_sides(const tsr_executable *executable)
+/* What every call needs: the executable, and no buffer of the caller's. */
+static tsr_claim claim_on(tsr_executable *executable)
 {
-  tsr_device *a = executable->sides[0].device, *b = executable->sides[1].device;
-  if (b && (uintptr_t)b < (uintptr_t)a) {
-    tsr_device *swap = a;
-    a = b;
-    b = swap;
-  }
-  pthread_mutex_lock(&a->lock);
-  if (b)
-    pthread_mutex_lock(&b->lock);
+  return (tsr_claim){.devices = {executable->sides[0].device, executable->sides[1].device}, .executable = executable};
 }
 
-static void unlock_sides(const tsr_executable *executable)
+/* What a run needs. */
+static tsr_claim claim_for_run(tsr_executable *executable)
 {
-  pthread_mutex_unlock(&executable->sides[0].device->lock);
-  if (executable->sides[1].device)
-    pthread_mutex_unlock(&executable->sides[1].device->lock);
-}
-
-/* ---------------------------------------------------------------------------------------------------------------------
- * Runs in flight. Only executables with one side have them: with two, start waits for all but nothing.
- */
-
-static void put_in_flight(tsr_executable *executable)
-{
-  if (executable->is_in_flight)
-    return;
-  tsr_device *device = executable->sides[0].device;
-  executable->next_in_flight = device->in_flight;
-  device->in_flight = executable;
-  executable->is_in_flight = 1;
-}
-
-static void take_out_of_flight(tsr_executable *executable)
-{
-  tsr_executable **link = &executable->sides[0].device->in_flight;
-  while (*link != executable)
-    link = &(*link)->next_in_flight;
-  *link = executable->next_in_flight;
-  executable->next_in_flight = NULL;
-  executable->is_in_flight = 0;
-}
-
-int tsr_executable_uses(const tsr_executable *executable, const tsr_backend_buffer *buffer)
-{
-  const tsr_side *side = &executable->sides[0];
-  for (int32_t i = 0; i < side->n_buffers; i++)
-    if (side->buffers[i] == buffer)
-      return 1;
-  return 0;
-}
-
-tsr_status tsr_executable_settle(tsr_executable *executable)
-{
-  if (!executable->is_in_flight)
-    return TSR_OK;
-  take_out_of_flight(executable);
-  executable->run_status = TSR_DEVICE_SLOT(executable->sides[0].device, wait, executable->segments[0].handle);
-  return executable->run_status;
+  tsr_claim claim = claim_on(executable);
+  claim.uses = executable->uses;
+  claim.n_uses = executable->n_uses;
+  return claim;
 }
 
 /* ---------------------------------------------------------------------------------------------------------------------
@@ -130,11 +77,11 @@ static int32_t first_unsupported(const tsr_executable *executable, const tsr_pro
                                  tsr_device *fallback)
 {
   int32_t line = -1;
-  pthread_mutex_lock(&fallback->lock);
+  tsr_device_enter(fallback);
   for (int32_t i = 0; i < executable->n_lines && line < 0; i++)
     if (executable->line_side[i] && !tsr_device_supports_line(fallback, description, i))
       line = i;
-  pthread_mutex_unlock(&fallback->lock);
+  tsr_device_leave(fallback);
   return line;
 }
 
@@ -145,12 +92,12 @@ static tsr_status choose_sides(tsr_executable *executable, const tsr_program *pr
   const tsr_program_desc *description = tsr_program_describe(program);
   tsr_device *device = executable->sides[0].device;
   int32_t n_unsupported = 0;
-  pthread_mutex_lock(&device->lock);
+  tsr_device_enter(device);
   for (int32_t i = 0; i < executable->n_lines; i++) {
     executable->line_side[i] = !tsr_device_supports_line(device, description, i);
     n_unsupported += executable->line_side[i];
   }
-  pthread_mutex_unlock(&device->lock);
+  tsr_device_leave(device);
   if (n_unsupported == 0)
     return TSR_OK;
   if (options->strict)
@@ -202,7 +149,7 @@ static tsr_status compile_segment(tsr_executable *executable, tsr_segment *segme
   return TSR_OK;
 }
 
-/* Under the locks of all sides. */
+/* Within a claim. */
 static tsr_status build(tsr_executable *executable, const tsr_program *program, const tsr_compile_options *options)
 {
   const tsr_program_desc *description = tsr_program_describe(program);
@@ -246,7 +193,7 @@ static tsr_status allocate(tsr_executable *executable, const tsr_program_desc *d
   return TSR_OK;
 }
 
-/* Under the locks of all sides. */
+/* Within a claim. */
 static void release(tsr_executable *executable)
 {
   if (tsr_executable_settle(executable) != TSR_OK)
@@ -290,10 +237,16 @@ tsr_status tsr_executable_create(tsr_device *device, const tsr_program *program,
   tsr_status status = allocate(executable, tsr_program_describe(program));
   if (status == TSR_OK)
     status = choose_sides(executable, program, options);
+  if (status == TSR_OK)
+    status = tsr_executable_find_uses(executable, tsr_program_describe(program), options);
   if (status == TSR_OK) {
-    lock_sides(executable);
-    status = build(executable, program, options);
-    unlock_sides(executable);
+    tsr_claim claim = claim_for_run(executable);
+    claim.only_reads = 1; /* compiling may look at constants */
+    status = tsr_claim_take(&claim);
+    if (status == TSR_OK) {
+      status = build(executable, program, options);
+      tsr_claim_give(&claim);
+    }
   }
   if (status != TSR_OK) {
     tsr_executable_destroy(executable);
@@ -312,9 +265,12 @@ void tsr_executable_destroy(tsr_executable *executable)
 {
   if (!executable)
     return;
-  lock_sides(executable);
+  const tsr_claim claim = claim_on(executable);
+  while (tsr_claim_take(&claim) != TSR_OK) /* the run that it waited for is in flight no more */
+    tsr_log(TSR_LOG_WARNING, "%s", tsr_error_message());
   release(executable);
-  unlock_sides(executable);
+  tsr_claim_give(&claim);
+  free(executable->uses);
   free(executable->tensor_storage);
   free(executable->flags);
   free(executable->line_side);
@@ -365,15 +321,19 @@ static tsr_status run_on_two_sides(tsr_executable *executable)
   return make_copies(executable, executable->first_final, executable->n_copies - executable->first_final);
 }
 
+/* 1 if a run can be in flight: with two sides, start waits for all. */
+static int can_fly(const tsr_executable *executable)
+{
+  return executable->n_sides == 1 && executable->n_segments > 0;
+}
+
 static tsr_status start(tsr_executable *executable)
 {
   executable->run_status = TSR_OK;
-  if (executable->n_sides == 2) {
+  if (executable->n_sides == 2)
     TSR_TRY(run_on_two_sides(executable));
-  } else if (executable->n_segments > 0) {
+  else if (can_fly(executable))
     TSR_TRY(TSR_DEVICE_SLOT(executable->sides[0].device, run, executable->segments[0].handle));
-    put_in_flight(executable);
-  }
   executable->has_run = 1;
   return TSR_OK;
 }
@@ -382,9 +342,13 @@ tsr_status tsr_executable_start(tsr_executable *executable)
 {
   if (!executable)
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_start: executable must not be NULL");
-  lock_sides(executable);
+  const tsr_claim claim = claim_for_run(executable);
+  TSR_TRY(tsr_claim_take(&claim));
   tsr_status status = start(executable);
-  unlock_sides(executable);
+  if (status == TSR_OK && can_fly(executable))
+    tsr_claim_leave_in_flight(&claim);
+  else
+    tsr_claim_give(&claim);
   return status;
 }
 
@@ -392,14 +356,15 @@ tsr_status tsr_executable_wait(tsr_executable *executable)
 {
   if (!executable)
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_wait: executable must not be NULL");
-  lock_sides(executable);
+  const tsr_claim claim = claim_on(executable);
+  TSR_TRY(tsr_claim_take(&claim));
   tsr_status status = TSR_OK;
   if (executable->is_in_flight)
     status = tsr_executable_settle(executable);
   else if (executable->run_status != TSR_OK) /* somebody else needed a buffer of the run, waited, and was told why */
     status = tsr_fail(executable->run_status, "%s: the run failed with %s", executable->sides[0].device->name,
                       tsr_status_name(executable->run_status));
-  unlock_sides(executable);
+  tsr_claim_give(&claim);
   return status;
 }
 
@@ -407,11 +372,17 @@ tsr_status tsr_executable_run(tsr_executable *executable)
 {
   if (!executable)
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_run: executable must not be NULL");
-  lock_sides(executable);
+  const tsr_claim claim = claim_for_run(executable);
+  TSR_TRY(tsr_claim_take(&claim));
   tsr_status status = start(executable);
-  if (status == TSR_OK)
-    status = tsr_executable_settle(executable);
-  unlock_sides(executable);
+  if (executable->is_in_flight) { /* from a start before; a concurrent device has waited for that */
+    if (status == TSR_OK)
+      status = tsr_executable_settle(executable);
+  } else if (status == TSR_OK && can_fly(executable)) {
+    status = TSR_DEVICE_SLOT(executable->sides[0].device, wait, executable->segments[0].handle);
+    executable->run_status = status;
+  }
+  tsr_claim_give(&claim);
   return status;
 }
 
@@ -438,6 +409,21 @@ static tsr_status find_storage(const tsr_executable *executable, const char *cal
   return TSR_OK;
 }
 
+/* What it takes to touch a storage: *use is the caller's buffer that it is bound to, if it is. */
+static tsr_claim claim_storage(tsr_executable *executable, int32_t storage, int32_t is_written, tsr_use *use)
+{
+  tsr_claim claim = claim_on(executable);
+  const tsr_side *side = &executable->sides[0];
+  for (int32_t i = 0; executable->flags[storage] & TSR_BOUND && i < executable->n_uses; i++)
+    if (executable->uses[i].buffer->handle == side->buffers[side->storages[storage].buffer]) {
+      *use = (tsr_use){.buffer = executable->uses[i].buffer, .is_written = is_written};
+      claim.uses = use;
+      claim.n_uses = 1;
+      break;
+    }
+  return claim;
+}
+
 /* The buffer of a storage on one side, with no run under way that uses it. */
 static tsr_status settled_buffer(const tsr_side *side, int32_t storage, tsr_backend_buffer **buffer)
 {
@@ -454,7 +440,9 @@ tsr_status tsr_executable_write(tsr_executable *executable, tsr_ref tensor, cons
     return TSR_OK;
   int32_t n_sides = executable->flags[storage] & TSR_WRITE_BOTH ? 2 : 1;
   tsr_status status = TSR_OK;
-  lock_sides(executable);
+  tsr_use use;
+  const tsr_claim claim = claim_storage(executable, storage, 1, &use);
+  TSR_TRY(tsr_claim_take(&claim));
   for (int32_t s = 0; s < n_sides && status == TSR_OK; s++) {
     const tsr_side *side = &executable->sides[s];
     tsr_backend_buffer *buffer;
@@ -463,7 +451,7 @@ tsr_status tsr_executable_write(tsr_executable *executable, tsr_ref tensor, cons
       status = TSR_DEVICE_SLOT(side->device, buffer_write, buffer, (uint64_t)side->storages[storage].offset,
                                (uint64_t)size, bytes);
   }
-  unlock_sides(executable);
+  tsr_claim_give(&claim);
   return status;
 }
 
@@ -477,13 +465,15 @@ tsr_status tsr_executable_read(tsr_executable *executable, tsr_ref tensor, void 
   if (size == 0)
     return TSR_OK;
   const tsr_side *side = &executable->sides[executable->flags[storage] & TSR_ON_FALLBACK ? 1 : 0];
-  lock_sides(executable);
+  tsr_use use;
+  const tsr_claim claim = claim_storage(executable, storage, 0, &use);
+  TSR_TRY(tsr_claim_take(&claim));
   tsr_backend_buffer *buffer;
   tsr_status status = settled_buffer(side, storage, &buffer);
   if (status == TSR_OK)
     status = TSR_DEVICE_SLOT(side->device, buffer_read, buffer, (uint64_t)side->storages[storage].offset,
                              (uint64_t)size, bytes);
-  unlock_sides(executable);
+  tsr_claim_give(&claim);
   return status;
 }
 
@@ -502,7 +492,7 @@ int tsr_executable_line_fell_back(const tsr_executable *executable, int32_t line
   return executable && line >= 0 && line < executable->n_lines && executable->line_side[line];
 }
 
-/* Under the locks of all sides. */
+/* Within a claim. */
 static tsr_status profile(tsr_executable *executable, uint64_t *nanoseconds)
 {
   if (!executable->has_run)
@@ -525,8 +515,9 @@ tsr_status tsr_executable_profile(tsr_executable *executable, uint64_t *nanoseco
                     executable ? (int)executable->n_lines : 0);
   if (!executable->profile)
     return tsr_fail(TSR_ERR_UNSUPPORTED, "the executable was compiled without profile, so it keeps no times");
-  lock_sides(executable);
+  const tsr_claim claim = claim_on(executable);
+  TSR_TRY(tsr_claim_take(&claim));
   tsr_status status = profile(executable, nanoseconds);
-  unlock_sides(executable);
+  tsr_claim_give(&claim);
   return status;
 }

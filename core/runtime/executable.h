@@ -35,6 +35,21 @@ typedef struct tsr_copy_step {
   int32_t to; /* side */
 } tsr_copy_step;
 
+/* A buffer of the caller's, and what is done with it. */
+typedef struct tsr_use {
+  tsr_buffer *buffer;
+  int32_t is_written; /* 0: only read */
+} tsr_use;
+
+/* What a call of slots uses, on one device or the two sides of an executable. The buffers are those of the first device. */
+typedef struct tsr_claim {
+  tsr_device *devices[2];
+  tsr_executable *executable; /* or NULL */
+  const tsr_use *uses;
+  int32_t n_uses;
+  int32_t only_reads; /* 1: whatever uses[].is_written says */
+} tsr_claim;
+
 /* executable.flags, per storage */
 enum {
   TSR_BOUND = 1 << 0,      /* in the caller's buffer: its bytes may change between runs unseen */
@@ -56,17 +71,38 @@ struct tsr_executable {
   int32_t n_copies, first_final;
   char *bounce; /* [bounce_size] bytes on the host, for copies between the sides */
   int64_t bounce_size;
+  tsr_use *uses; /* [n_uses]: the buffers that it is bound to, each once, as a run uses them */
+  int32_t n_uses;
   int32_t keep_all, profile;
   int32_t has_run;
+  int32_t is_claimed; /* on a concurrent device: by a call */
   int32_t is_in_flight;
   tsr_status run_status;          /* of the last run that was waited for */
   tsr_executable *next_in_flight; /* in sides[0].device */
   tsr_executable_info info;
 };
 
-/* executable.c, under the lock of the executable's device */
+/* claim.c */
+
+/* Waits until nobody else uses what the claim names in a way that conflicts; a run in flight that does is waited for, and
+ * its error returned (nothing is claimed then). Slots may be called until tsr_claim_give. */
+tsr_status tsr_claim_take(const tsr_claim *claim) TSR_MUST_CHECK;
+void tsr_claim_give(const tsr_claim *claim);
+
+/* Instead of tsr_claim_give after a run was started: what it uses stays claimed until somebody waits for it. */
+void tsr_claim_leave_in_flight(const tsr_claim *claim);
+
+/* Fills executable->uses from the bindings; those that are not valid are passed over. Wants tensor_storage. */
+tsr_status tsr_executable_find_uses(tsr_executable *executable, const tsr_program_desc *description,
+                                    const tsr_compile_options *options);
+
 int tsr_executable_uses(const tsr_executable *executable, const tsr_backend_buffer *buffer);
-tsr_status tsr_executable_settle(tsr_executable *executable); /* waits for its run in flight, if there is one */
+
+/* Waits for its run in flight, if there is one. The device's lock is held, and given up meanwhile if the device is
+ * concurrent. */
+tsr_status tsr_executable_settle(tsr_executable *executable);
+
+/* executable.c, within tsr_device_enter or a claim */
 int tsr_device_supports_line(tsr_device *device, const tsr_program_desc *description, int32_t line);
 tsr_status tsr_executable_copy(tsr_executable *executable, int32_t storage, int32_t to);
 

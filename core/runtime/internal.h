@@ -2,8 +2,8 @@
  *
  * What the files of core/runtime share.
  *
- * Locks, in the order in which they are taken: runtime.loading, a device's lock (two of them: lowest address first),
- * runtime.lock. No slot is called under runtime.lock.
+ * Locks, in the order in which they are taken: runtime.loading, a claim (claim.c), a device's lock (two of them: lowest
+ * address first), runtime.lock. No slot is called under runtime.lock.
  */
 #ifndef TESSERA_CORE_RUNTIME_INTERNAL_H
 #define TESSERA_CORE_RUNTIME_INTERNAL_H
@@ -63,7 +63,10 @@ struct tsr_device {
   char name[64];
   tsr_device_properties properties;
   tsr_backend_device *handle;
-  pthread_mutex_t lock;      /* held during each call of a slot with this device or its objects */
+  int is_concurrent;         /* it has concurrent runs */
+  pthread_mutex_t lock;      /* held during each call of a slot with this device or its objects; of one that is
+                                concurrent: guards what follows, and who uses its executables and buffers */
+  pthread_cond_t released;   /* a claim on a concurrent device was given back */
   tsr_executable *in_flight; /* executables with a run that was not waited for; linked by next_in_flight */
 };
 
@@ -71,6 +74,7 @@ struct tsr_buffer {
   tsr_device *device;
   tsr_backend_buffer *handle; /* NULL if size is 0 */
   int64_t size;
+  int32_t users; /* on a concurrent device: claims that read it, or -1: one that writes it */
 };
 
 /* list.c -------------------------------------------------------------------------------------------------------------- */
@@ -125,10 +129,15 @@ void tsr_problem_add(tsr_runtime *runtime, const char *path, tsr_status status);
 
 tsr_status tsr_device_open_found(tsr_runtime *runtime, const tsr_found_device *found, tsr_device **device);
 
-/* Waits for the runs in flight that use the buffer (NULL: for all). The device's lock is held. */
+/* Around calls of slots that touch no object which another thread may know: the device's lock, where it needs one. */
+void tsr_device_enter(tsr_device *device);
+void tsr_device_leave(tsr_device *device);
+
+/* Waits for the runs in flight that use the buffer (NULL: for all). The device's lock is held. On a concurrent device the
+ * claim did so already, and nothing happens. */
 tsr_status tsr_device_settle(tsr_device *device, const tsr_backend_buffer *buffer);
 
-/* tsr_buffer_create and _destroy under the device's lock. `what` stands in the message: "the temporaries". */
+/* tsr_buffer_create and _destroy within tsr_device_enter or a claim. `what` stands in the message: "the temporaries". */
 tsr_status tsr_buffer_create_locked(tsr_device *device, int64_t size, int32_t usage, const char *what,
                                     tsr_buffer **buffer);
 void tsr_buffer_destroy_locked(tsr_buffer *buffer);

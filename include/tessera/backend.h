@@ -28,8 +28,8 @@
  * joins the two. On an error a slot has changed nothing and the caller owns nothing new.
  *
  * Threads. Slots are called from any thread. The host never calls two slots at once with the same device, or with
- * objects of the same device, unless the slot's comment says otherwise; different devices are used by different
- * threads at the same time.
+ * objects of the same device, unless the slot's comment says otherwise or the device has concurrent_runs
+ * (tsr_device_properties); different devices are used by different threads at the same time.
  *
  * Growth. Majors must match. Within a major, fields and slots are only appended, each marked "since 1.N", and struct_size
  * tells how much of a struct its writer knew. Arrays of structs travel with the size of an element. An operator may come to
@@ -303,6 +303,11 @@ typedef struct tsr_device_properties {
   uint32_t subgroup_size;
   uint32_t api_major; /* of the interface below, such as Vulkan 1.3 */
   uint32_t api_minor;
+
+  /* since 1.1: runs of different executables that the device executes side by side; 0 or 1: one after another. More than
+   * 1: every slot may be called from several threads at once with this device, as long as no two calls use the same
+   * executable, and no buffer that one of them writes is used by another. */
+  uint32_t concurrent_runs;
 } tsr_device_properties;
 
 /* What a device did since it was opened. The host sets struct_size and zeroes the rest. Tests read these: a run of a
@@ -406,7 +411,8 @@ typedef struct tsr_backend {
   void (*executable_destroy)(tsr_backend_executable *executable);
 
   /* Required. Starts one run; may return before it ends. Runs on one device happen in the order of the calls, each seeing
-   * what those before it wrote. */
+   * what those before it wrote. With concurrent_runs the host sees to that itself: it waits for a run before it starts
+   * another one of the same executable, or one that shares a buffer which either of them writes. */
   int32_t (*run)(tsr_backend_executable *executable);
 
   /* Required. Blocks until the last run of the executable has ended. Without a run: returns at once. */
@@ -445,6 +451,8 @@ TSR_ABI_PIN(tsr_device_counters, bytes_peak, 64);
 TSR_ABI_PIN(tsr_compile_args, profile, 24);
 TSR_ABI_PIN(tsr_host, option, 24);
 TSR_ABI_PIN(tsr_backend, get_extension, 168);
+/* Those of 1.1. */
+TSR_ABI_PIN(tsr_device_properties, concurrent_runs, 576);
 
 #ifdef __cplusplus
 }

@@ -2,8 +2,9 @@
  *
  * tessera/runtime.h: backends, devices, buffers, executables.
  *
- * Every function may be called from any thread; calls on one device are serialised by the library, different devices run
- * side by side. Objects must outlive what was made from them: runtime > device > buffer, executable.
+ * Every function may be called from any thread. Calls on one device are serialised by the library; on a device with
+ * concurrent_runs (its properties) only those that use the same executable, or a buffer that one of them writes. Different
+ * devices run side by side. Objects must outlive what was made from them: runtime > device > buffer, executable.
  */
 #ifndef TESSERA_RUNTIME_H
 #define TESSERA_RUNTIME_H

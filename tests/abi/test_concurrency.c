@@ -390,9 +390,223 @@ static void test_two_runtimes(void **state)
 }
 
 /* ---------------------------------------------------------------------------------------------------------------------
+ * A device with concurrent runs, which watches how its slots are called.
+ */
+enum { CONCURRENT = 4, PATIENCE = 20 /* seconds */ };
+
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  int is_deferred;                            /* the work is done by wait, not by run */
+  int wanted;                                 /* runs that wait for one another, so that they are inside at once */
+  int inside, most;                           /* calls of run and wait now, and at most */
+  int is_broken;                              /* an executable was in two calls at once */
+  tsr_backend_executable *called[CONCURRENT]; /* [inside] */
+  tsr_backend_executable *pending[CONCURRENT];
+} watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static tsr_backend watched_table;
+
+static int32_t concurrent_properties(void *context, uint32_t index, tsr_device_properties *properties)
+{
+  properties->concurrent_runs = CONCURRENT;
+  return template_query(TSR_ABI_MAJOR, NULL)->device_properties(context, index, properties);
+}
+
+static int find(tsr_backend_executable *const *list, const tsr_backend_executable *executable)
+{
+  for (int i = 0; i < CONCURRENT; i++)
+    if (list[i] == executable)
+      return i;
+  return -1;
+}
+
+static void enter_slot(tsr_backend_executable *executable)
+{
+  pthread_mutex_lock(&watch.lock);
+  int place = find(watch.called, NULL);
+  watch.is_broken |= place < 0 || find(watch.called, executable) >= 0;
+  watch.called[place < 0 ? 0 : place] = executable;
+  watch.most = ++watch.inside > watch.most ? watch.inside : watch.most;
+  pthread_cond_broadcast(&watch.changed);
+  pthread_mutex_unlock(&watch.lock);
+}
+
+static void leave_slot(tsr_backend_executable *executable)
+{
+  pthread_mutex_lock(&watch.lock);
+  int place = find(watch.called, executable);
+  watch.called[place < 0 ? 0 : place] = NULL;
+  watch.inside--;
+  pthread_mutex_unlock(&watch.lock);
+}
+
+/* 0 if that many runs were inside at once before long. */
+static int meet(void)
+{
+  struct timespec end;
+  clock_gettime(CLOCK_REALTIME, &end);
+  end.tv_sec += PATIENCE;
+  int failed = 0;
+  pthread_mutex_lock(&watch.lock);
+  while (watch.most < watch.wanted && !failed)
+    failed = pthread_cond_timedwait(&watch.changed, &watch.lock, &end);
+  pthread_mutex_unlock(&watch.lock);
+  return failed;
+}
+
+/* Puts `executable` where `old` stands among those whose run is still to be done; 0 if there is none. */
+static int exchange_pending(tsr_backend_executable *old, tsr_backend_executable *executable)
+{
+  pthread_mutex_lock(&watch.lock);
+  int place = find(watch.pending, old);
+  if (place >= 0)
+    watch.pending[place] = executable;
+  pthread_mutex_unlock(&watch.lock);
+  return place >= 0;
+}
+
+static int32_t watched_run(tsr_backend_executable *executable)
+{
+  enter_slot(executable);
+  int32_t status = TSR_OK;
+  if (meet() != 0 || (watch.is_deferred && !exchange_pending(NULL, executable)))
+    status = TSR_ERR_INTERNAL;
+  else if (!watch.is_deferred)
+    status = template_query(TSR_ABI_MAJOR, NULL)->run(executable);
+  leave_slot(executable);
+  return status;
+}
+
+static int32_t watched_wait(tsr_backend_executable *executable)
+{
+  enter_slot(executable);
+  int32_t status =
+      exchange_pending(executable, NULL) ? template_query(TSR_ABI_MAJOR, NULL)->run(executable) : (int32_t)TSR_OK;
+  leave_slot(executable);
+  return status;
+}
+
+static const tsr_backend *watched_query(uint32_t major, const tsr_host *host)
+{
+  watched_table = *template_query(major, host);
+  watched_table.name = "watched";
+  watched_table.device_properties = concurrent_properties;
+  watched_table.run = watched_run;
+  watched_table.wait = watched_wait;
+  return &watched_table;
+}
+
+static tsr_device *open_watched(tsr_runtime **runtime, int is_deferred, int wanted)
+{
+  watch.is_deferred = is_deferred;
+  watch.wanted = wanted;
+  watch.most = 0;
+  *runtime = runtime_with(NULL, NULL);
+  assert_ok(tsr_runtime_register(*runtime, watched_query));
+  return open_device(*runtime, "watched");
+}
+
+static void close_watched(tsr_runtime *runtime, tsr_device *device)
+{
+  tsr_device_close(device);
+  tsr_runtime_destroy(runtime);
+  assert_int_equal(watch.inside, 0);
+  assert_false(watch.is_broken);
+}
+
+/* y = relu(c + x), c a constant. y_buffer: what y is bound to, or NULL. */
+static tsr_executable *make_adder(tsr_device *device, tsr_buffer *c_buffer, tsr_buffer *y_buffer, float x_value,
+                                  tsr_ref *y)
+{
+  tsr_program *p;
+  tsr_executable *executable;
+  float values[ELEMENTS];
+  assert_ok(tsr_program_create(&p));
+  tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(ELEMENTS));
+  tsr_ref c = tsr_constant(p, "c", TSR_F32, TSR_SHAPE(ELEMENTS));
+  *y = tsr_output(p, "y", tsr_relu(p, tsr_add(p, c, x)));
+  const tsr_binding bindings[] = {{.tensor = c, .buffer = c_buffer}, {.tensor = *y, .buffer = y_buffer}};
+  assert_ok(tsr_executable_create(
+      device, p, &(tsr_compile_options){.bindings = bindings, .n_bindings = y_buffer ? 2 : 1}, &executable));
+  tsr_program_destroy(p);
+  fill(values, x_value);
+  assert_ok(tsr_executable_write(executable, x, values, BYTES));
+  return executable;
+}
+
+/* Two executables that only read what they share run at the same time. */
+static void test_side_by_side(void **state)
+{
+  (void)state;
+  for (int is_deferred = 0; is_deferred < 2; is_deferred++) {
+    tsr_runtime *runtime;
+    tsr_device *device = open_watched(&runtime, is_deferred, 2);
+    tsr_buffer *c;
+    tsr_ref y[2];
+    worker workers[2] = {0};
+    float values[ELEMENTS];
+    assert_ok(tsr_buffer_create(device, BYTES, TSR_BUFFER_DEVICE, &c));
+    fill(values, 10);
+    assert_ok(tsr_buffer_write(c, 0, BYTES, values));
+    for (int k = 0; k < 2; k++)
+      workers[k].executable = make_adder(device, c, NULL, (float)k, &y[k]);
+    run_workers(workers, 2, start_many);
+    assert_true(watch.most >= 2);
+    for (int k = 0; k < 2; k++) {
+      assert_ok(tsr_executable_read(workers[k].executable, y[k], values, BYTES));
+      assert_true(values[0] == (float)(10 + k));
+      tsr_executable_destroy(workers[k].executable);
+    }
+    tsr_buffer_destroy(c);
+    close_watched(runtime, device);
+  }
+}
+
+/* Two threads on one executable; two executables that write one buffer, and who reads it. None of them is inside at once. */
+static void test_one_after_another(void **state)
+{
+  (void)state;
+  for (int is_deferred = 0; is_deferred < 2; is_deferred++) {
+    tsr_runtime *runtime;
+    tsr_device *device = open_watched(&runtime, is_deferred, 0);
+    tsr_buffer *c, *y_buffer;
+    tsr_ref y;
+    float values[ELEMENTS];
+    assert_ok(tsr_buffer_create(device, BYTES, TSR_BUFFER_DEVICE, &c));
+    assert_ok(tsr_buffer_create(device, BYTES, TSR_BUFFER_DEVICE, &y_buffer));
+    tsr_executable *first = make_adder(device, c, y_buffer, 1, &y), *second = make_adder(device, c, y_buffer, 2, &y);
+    worker workers[MAX_WORKERS] = {
+        {.executable = first}, {.executable = second}, {.executable = first}, {.buffer = y_buffer}};
+    run_workers(workers, 3, start_many);
+    assert_int_equal(watch.most, 1);
+    fill(values, 0);
+    assert_ok(tsr_executable_start(second)); /* waited for by who writes the buffer */
+    assert_ok(tsr_buffer_write(y_buffer, 0, BYTES, values));
+    workers[2] = (worker){.executable = second};
+    run_workers(workers + 2, 2, start_or_read);
+    assert_ok(tsr_executable_start(first));
+    assert_ok(tsr_executable_read(second, y, values, BYTES));
+    assert_true(values[0] == 1 && values[ELEMENTS - 1] == 1);
+    assert_ok(tsr_executable_start(second));
+    assert_ok(tsr_executable_start(first));
+    tsr_executable_destroy(first);
+    assert_ok(tsr_executable_wait(second));
+    assert_ok(tsr_buffer_read(y_buffer, 0, BYTES, values));
+    assert_true(values[0] == 1);
+    tsr_executable_destroy(second);
+    tsr_buffer_destroy(c);
+    tsr_buffer_destroy(y_buffer);
+    assert_int_equal(watch.most, 1);
+    close_watched(runtime, device);
+  }
+}
+
+/* ---------------------------------------------------------------------------------------------------------------------
  * Two devices, each the other's to fall back on: nobody waits for ever.
  */
 static tsr_backend adder_table, cutter_table;
+static int adder_is_concurrent, cutter_is_concurrent;
 
 static int32_t supports_add(tsr_backend_device *device, const tsr_program_desc *program, int32_t line)
 {
@@ -411,6 +625,8 @@ static const tsr_backend *adder_query(uint32_t major, const tsr_host *host)
   adder_table = *template_query(major, host);
   adder_table.name = "adder";
   adder_table.supports = supports_add;
+  if (adder_is_concurrent)
+    adder_table.device_properties = concurrent_properties;
   return &adder_table;
 }
 
@@ -419,12 +635,13 @@ static const tsr_backend *cutter_query(uint32_t major, const tsr_host *host)
   cutter_table = *template_query(major, host);
   cutter_table.name = "cutter";
   cutter_table.supports = supports_relu;
+  if (cutter_is_concurrent)
+    cutter_table.device_properties = concurrent_properties;
   return &cutter_table;
 }
 
-static void test_mutual_fallback(void **state)
+static void check_mutual_fallback(void)
 {
-  (void)state;
   tsr_runtime *runtime = runtime_with(NULL, NULL);
   assert_ok(tsr_runtime_register(runtime, adder_query));
   assert_ok(tsr_runtime_register(runtime, cutter_query));
@@ -454,6 +671,16 @@ static void test_mutual_fallback(void **state)
   tsr_runtime_destroy(runtime);
 }
 
+static void test_mutual_fallback(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    adder_is_concurrent = i & 1;
+    cutter_is_concurrent = i >> 1;
+    check_mutual_fallback();
+  }
+}
+
 int main(void)
 {
   tsr_log_set(on_log, NULL);
@@ -464,6 +691,8 @@ int main(void)
       cmocka_unit_test_teardown(test_opened_twice, tear_down),
       cmocka_unit_test_teardown(test_opening_while_others_work, tear_down),
       cmocka_unit_test_teardown(test_two_runtimes, tear_down),
+      cmocka_unit_test_teardown(test_side_by_side, tear_down),
+      cmocka_unit_test_teardown(test_one_after_another, tear_down),
       cmocka_unit_test_teardown(test_mutual_fallback, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
