@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference backend's table: one device, the machine's own memory and one of its threads.
+ * The reference backend's table: one device, the machine's own memory, and for each run the thread that calls.
  */
 #include "backend.h"
 
@@ -30,6 +30,9 @@ static int32_t start(const tsr_host *host, void **context)
   }
   const long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
   started->host = host;
+  /* At least two, so that what depends on several runs at once is tried on every machine. */
+  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  started->processors = processors < 2 ? 2 : processors > 64 ? 64 : (uint32_t)processors;
   started->memory = pages > 0 && page_size > 0 ? (uint64_t)pages * (uint64_t)page_size : 0;
   *context = started;
   return TSR_OK;
@@ -73,6 +76,7 @@ static int32_t device_properties(void *context, uint32_t index, tsr_device_prope
       .buffer_alignment = REF_ALIGNMENT,
       .max_invocations = 1,
       .subgroup_size = 1,
+      .concurrent_runs = started->processors,
   };
   memcpy(properties, &all, all.struct_size < sizeof(all) ? all.struct_size : sizeof(all));
   return TSR_OK;
@@ -89,18 +93,29 @@ static int32_t device_open(void *context, uint32_t index, tsr_backend_device **d
     return ref_fail(context, TSR_ERR_OUT_OF_MEMORY, "out of memory while opening the device");
   }
   opened->context = context;
+  pthread_mutex_init(&opened->lock, NULL);
   *device = opened;
   return TSR_OK;
 }
 
 static void device_close(tsr_backend_device *device)
 {
+  pthread_mutex_destroy(&device->lock);
   free(device);
+}
+
+void ref_raise(tsr_backend_device *device, uint64_t *counter)
+{
+  pthread_mutex_lock(&device->lock);
+  *counter += 1;
+  pthread_mutex_unlock(&device->lock);
 }
 
 static int32_t counters(tsr_backend_device *device, tsr_device_counters *out)
 {
+  pthread_mutex_lock(&device->lock);
   tsr_device_counters all = device->counters;
+  pthread_mutex_unlock(&device->lock);
   all.struct_size = out->struct_size;
   memcpy(out, &all, all.struct_size < sizeof(all) ? all.struct_size : sizeof(all));
   return TSR_OK;
@@ -118,7 +133,7 @@ static const tsr_backend table = {
     .abi_minor = TSR_ABI_MINOR,
     .build_flags = TSR_BUILD_FLAGS,
     .name = "reference",
-    .description = "the oracle: plain scalar C, sums in double, one thread",
+    .description = "the oracle: plain scalar C, sums in double, one thread a run",
     .start = start,
     .stop = stop,
     .device_count = device_count,

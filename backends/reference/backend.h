@@ -5,16 +5,20 @@
 #ifndef REFERENCE_BACKEND_H
 #define REFERENCE_BACKEND_H
 
+#include <pthread.h>
+
 #include "tessera/backend.h"
 
 /* One per start. */
 typedef struct ref_context {
   const tsr_host *host;
   uint64_t memory; /* bytes of the machine */
+  uint32_t processors;
 } ref_context;
 
 struct tsr_backend_device {
   ref_context *context;
+  pthread_mutex_t lock; /* guards the next */
   tsr_device_counters counters;
 };
 
@@ -26,6 +30,9 @@ struct tsr_backend_buffer {
 };
 
 #define REF_ALIGNMENT 64u
+
+/* Adds one to a counter of the device. Any thread: runs of several executables may be under way. */
+void ref_raise(tsr_backend_device *device, uint64_t *counter);
 
 /* Reports the reason of an error to the host and returns `status`. */
 int32_t ref_fail(const ref_context *context, int32_t status, const char *format, ...)

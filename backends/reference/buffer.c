@@ -9,17 +9,41 @@
 
 #include "backend.h"
 
+/* Counts a buffer in, if there is memory for it. Returns what was in use before in any case. */
+static uint64_t take_memory(tsr_backend_device *device, uint64_t size, int *is_taken)
+{
+  tsr_device_counters *counters = &device->counters;
+  pthread_mutex_lock(&device->lock);
+  const uint64_t memory = device->context->memory, in_use = counters->bytes_in_use;
+  *is_taken = size <= (memory > in_use ? memory - in_use : 0);
+  if (*is_taken) {
+    counters->allocations += 1;
+    counters->bytes_in_use += size;
+    if (counters->bytes_peak < counters->bytes_in_use) {
+      counters->bytes_peak = counters->bytes_in_use;
+    }
+  }
+  pthread_mutex_unlock(&device->lock);
+  return in_use;
+}
+
+static void give_memory(tsr_backend_device *device, uint64_t size)
+{
+  pthread_mutex_lock(&device->lock);
+  device->counters.bytes_in_use -= size;
+  pthread_mutex_unlock(&device->lock);
+}
+
 int32_t ref_buffer_create(tsr_backend_device *device, uint64_t size, int32_t usage, tsr_backend_buffer **buffer)
 {
   (void)usage;
-  tsr_device_counters *counters = &device->counters;
-  const uint64_t memory = device->context->memory, in_use = counters->bytes_in_use;
-  const uint64_t free_bytes = memory > in_use ? memory - in_use : 0;
   tsr_backend_buffer *created = NULL;
+  int is_taken = 0;
 
   assert(size > 0);
   /* Asked first, because a system that overcommits would grant more than there is and kill the process later. */
-  if (size <= free_bytes) {
+  const uint64_t in_use = take_memory(device, size, &is_taken);
+  if (is_taken) {
     created = calloc(1, sizeof(*created));
   }
   if (created) {
@@ -27,19 +51,17 @@ int32_t ref_buffer_create(tsr_backend_device *device, uint64_t size, int32_t usa
   }
   if (!created || !created->memory) {
     free(created);
+    if (is_taken) {
+      give_memory(device, size);
+    }
     return ref_fail(device->context, TSR_ERR_DEVICE_MEMORY,
                     "no memory for a buffer of %" PRIu64 " bytes: %" PRIu64 " of the machine's %" PRIu64
                     " bytes are in use by this device; use a smaller batch or model, or close other programs",
-                    size, in_use, memory);
+                    size, in_use, device->context->memory);
   }
   created->device = device;
   created->size = size;
   created->bytes = created->memory + (REF_ALIGNMENT - (uintptr_t)created->memory % REF_ALIGNMENT) % REF_ALIGNMENT;
-  counters->allocations += 1;
-  counters->bytes_in_use += size;
-  if (counters->bytes_peak < counters->bytes_in_use) {
-    counters->bytes_peak = counters->bytes_in_use;
-  }
   *buffer = created;
   return TSR_OK;
 }
@@ -49,7 +71,7 @@ void ref_buffer_destroy(tsr_backend_buffer *buffer)
   if (!buffer) {
     return;
   }
-  buffer->device->counters.bytes_in_use -= buffer->size;
+  give_memory(buffer->device, buffer->size);
   free(buffer->memory);
   free(buffer);
 }
@@ -59,7 +81,7 @@ int32_t ref_buffer_write(tsr_backend_buffer *buffer, uint64_t offset, uint64_t s
   assert(offset <= buffer->size && size <= buffer->size - offset);
   if (size > 0) {
     memcpy(buffer->bytes + offset, bytes, (size_t)size);
-    buffer->device->counters.transfers += 1;
+    ref_raise(buffer->device, &buffer->device->counters.transfers);
   }
   return TSR_OK;
 }
@@ -69,7 +91,7 @@ int32_t ref_buffer_read(tsr_backend_buffer *buffer, uint64_t offset, uint64_t si
   assert(offset <= buffer->size && size <= buffer->size - offset);
   if (size > 0) {
     memcpy(bytes, buffer->bytes + offset, (size_t)size);
-    buffer->device->counters.transfers += 1;
+    ref_raise(buffer->device, &buffer->device->counters.transfers);
   }
   return TSR_OK;
 }

@@ -112,7 +112,7 @@ static ref_tensor resolve(const tsr_compile_args *args, int32_t index)
 
 static void *allocate(tsr_backend_device *device, int64_t count, size_t size)
 {
-  device->counters.allocations += 1;
+  ref_raise(device, &device->counters.allocations);
   return calloc(count > 0 ? (size_t)count : 1, size);
 }
 
@@ -191,8 +191,8 @@ int32_t ref_run(tsr_backend_executable *executable)
     operators[executable->ops[i]].run(&executable->lines[i]);
     executable->nanoseconds[i] = executable->profile ? now() - begin : 0;
   }
-  executable->device->counters.runs += 1;
-  executable->device->counters.submits += 1;
+  ref_raise(executable->device, &executable->device->counters.runs);
+  ref_raise(executable->device, &executable->device->counters.submits);
   return TSR_OK;
 }
 
