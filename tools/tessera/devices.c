@@ -77,6 +77,7 @@ static void print_device(const tsr_device_info *info, int is_auto)
   print_limit("invocations", p->max_invocations, 0);
   print_limit("shared memory", p->shared_memory, 1);
   print_limit("subgroup size", p->subgroup_size, 0);
+  print_limit("runs side by side", p->concurrent_runs, 0);
   printf("  %-18s %s%s%s%s\n", "backend", info->description, info->path[0] ? " (" : "", info->path,
          info->path[0] ? ")" : "");
 }
@@ -144,14 +145,15 @@ static json_t *device_json(const tsr_device_info *info)
       return NULL;
     }
   }
-  return json_pack("{s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s?}", "name",
+  return json_pack("{s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s?}", "name",
                    text_json(info->name), "backend", text_json(info->backend), "description",
                    text_json(info->description), "path", text_json(info->path), "type", tsr_cli_device_type(p->type),
                    "device", text_json(p->name), "driver", text_json(p->driver), "capabilities", capabilities, "memory",
                    (json_int_t)p->memory, "max_buffer_size", (json_int_t)p->max_buffer_size, "max_binding_size",
                    (json_int_t)p->max_binding_size, "buffer_alignment", (json_int_t)p->buffer_alignment,
                    "max_invocations", (json_int_t)p->max_invocations, "shared_memory", (json_int_t)p->shared_memory,
-                   "subgroup_size", (json_int_t)p->subgroup_size, "interface", p->api_major > 0 ? interface : NULL);
+                   "subgroup_size", (json_int_t)p->subgroup_size, "concurrent_runs", (json_int_t)p->concurrent_runs,
+                   "interface", p->api_major > 0 ? interface : NULL);
 }
 
 static int print_json(tsr_runtime *runtime, const char *auto_name)
