@@ -2,10 +2,12 @@
 #include "tessera/generate.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/status.h"
+#include "core/generate/batches.h"
 #include "core/generate/search.h"
 #include "core/generate/settings.h"
 
@@ -13,16 +15,36 @@ enum { DEFAULT_BATCH = 32, MAX_BATCH = 4096 };
 
 /* One call of tsr_generate. */
 typedef struct job {
-  tsr_transformer *transformer;
+  tsr_transformer *transformer; /* the first of the workers' */
   const tsr_generate_options *options;
   const int32_t *const *source;
   const int32_t *lengths;
-  int32_t *order; /* sentences, longest first */
+  int32_t *order;  /* sentences, longest first */
+  int32_t *sorted; /* their lengths */
   int32_t n_sentences;
+  int32_t n_full; /* sentences that are not empty: they come first */
   int32_t n_batch;
+  tsr_batches batches;
+  tsr_generation *generation;
   tsr_progress_fn progress;
   void *user;
+  atomic_int next;      /* batch that nobody has taken yet */
+  atomic_int stopped;   /* a batch failed: the others are not wanted any more */
+  pthread_mutex_t lock; /* guards what follows, and is held while progress is told */
+  int32_t done;         /* sentences */
+  tsr_status status;    /* of the first batch that failed, and its message */
+  char *message;
 } job;
+
+/* A thread of a job. What it computes with is its own. */
+typedef struct worker {
+  job *job;
+  tsr_transformer *transformer;
+  pthread_t thread;
+  int32_t *ids;          /* [B][S] of a batch, as the longest needs it; likewise the next */
+  int32_t *lengths;      /* [B] */
+  tsr_hypothesis *found; /* [B][n_best] */
+} worker;
 
 static tsr_status check_sources(const job *j)
 {
@@ -63,7 +85,8 @@ static tsr_status sort_sentences(job *j)
   size_t n = (size_t)j->n_sentences;
   sort_key *keys = malloc((n + 1) * sizeof *keys);
   j->order = malloc((n + 1) * sizeof *j->order);
-  if (!keys || !j->order) {
+  j->sorted = malloc((n + 1) * sizeof *j->sorted);
+  if (!keys || !j->order || !j->sorted) {
     free(keys);
     return tsr_fail_memory((n + 1) * sizeof *keys);
   }
@@ -73,26 +96,11 @@ static tsr_status sort_sentences(job *j)
   qsort(keys, n, sizeof *keys, compare_keys);
   for (int32_t i = 0; i < j->n_sentences; i++) {
     j->order[i] = keys[i].index;
+    j->sorted[i] = keys[i].length;
+    j->n_full += keys[i].length > 0;
   }
   free(keys);
   return TSR_OK;
-}
-
-/* Source lengths share programs: steps of 8 up to 64, of 32 up to 256, then of 128. */
-static int32_t source_bucket(int32_t length, int32_t max_positions)
-{
-  int32_t step = length <= 64 ? 8 : length <= 256 ? 32 : 128;
-  int32_t bucket = (length + step - 1) / step * step;
-  return bucket < max_positions ? bucket : max_positions;
-}
-
-static int32_t batch_bucket(int32_t count)
-{
-  int32_t bucket = 1;
-  while (bucket < count) {
-    bucket *= 2;
-  }
-  return bucket;
 }
 
 static void hypothesis_free(tsr_hypothesis *hypotheses, int64_t n)
@@ -104,80 +112,140 @@ static void hypothesis_free(tsr_hypothesis *hypotheses, int64_t n)
 }
 
 /* One batch: sentences order[0 .. count-1], none of them empty. */
-static tsr_status run_batch(const job *j, const int32_t *order, int32_t count, int32_t *ids, int32_t *lengths,
-                            tsr_hypothesis *found, tsr_generation *generation)
+static tsr_status run_batch(worker *w, const int32_t *order, int32_t count)
 {
-  const tsr_transformer_config *config = &j->transformer->model->config;
+  const job *j = w->job;
+  const tsr_transformer_config *config = &w->transformer->model->config;
   int32_t n_best = j->options->n_best;
-  int32_t batch = batch_bucket(count);
-  int32_t source = source_bucket(j->lengths[order[0]], config->max_positions);
+  int32_t batch = tsr_batch_bucket(count);
+  int32_t source = tsr_source_bucket(j->lengths[order[0]], config->max_positions);
   int32_t pad = config->pad_id >= 0 && config->pad_id < config->source_vocabulary ? config->pad_id : 0;
   for (int32_t b = 0; b < batch; b++) {
-    lengths[b] = b < count ? j->lengths[order[b]] : 0;
+    w->lengths[b] = b < count ? j->lengths[order[b]] : 0;
     for (int32_t t = 0; t < source; t++) {
-      ids[(size_t)b * (size_t)source + (size_t)t] = t < lengths[b] ? j->source[order[b]][t] : pad;
+      w->ids[(size_t)b * (size_t)source + (size_t)t] = t < w->lengths[b] ? j->source[order[b]][t] : pad;
     }
   }
-  memset(found, 0, (size_t)count * (size_t)n_best * sizeof *found);
+  memset(w->found, 0, (size_t)count * (size_t)n_best * sizeof *w->found);
   tsr_search search;
-  TSR_TRY(tsr_search_init(&search, j->transformer, j->options, count, batch, source, lengths));
-  tsr_status status = tsr_search_encode(&search, ids);
+  TSR_TRY(tsr_search_init(&search, w->transformer, j->options, count, batch, source, w->lengths));
+  search.stopped = &j->stopped;
+  tsr_status status = tsr_search_encode(&search, w->ids);
   if (status == TSR_OK) {
-    status = j->options->beam == 1 ? tsr_search_greedy(&search, found) : tsr_search_beams(&search, found);
+    status = j->options->beam == 1 ? tsr_search_greedy(&search, w->found) : tsr_search_beams(&search, w->found);
   }
   tsr_search_finish(&search);
   if (status != TSR_OK) {
-    hypothesis_free(found, (int64_t)count * n_best);
+    hypothesis_free(w->found, (int64_t)count * n_best);
     return status;
   }
-  tsr_work *work = &j->transformer->work;
+  tsr_work *work = &w->transformer->work;
   for (int32_t b = 0; b < count; b++) {
-    memcpy(&generation->hypotheses[(int64_t)order[b] * n_best], &found[(int64_t)b * n_best],
-           (size_t)n_best * sizeof *found);
+    memcpy(&j->generation->hypotheses[(int64_t)order[b] * n_best], &w->found[(int64_t)b * n_best],
+           (size_t)n_best * sizeof *w->found);
     work->sentences++;
-    work->source_tokens += lengths[b];
-    work->target_tokens += found[(int64_t)b * n_best].n_ids;
+    work->source_tokens += w->lengths[b];
+    work->target_tokens += w->found[(int64_t)b * n_best].n_ids;
   }
   return TSR_OK;
 }
 
-static void fill_empty(const job *j, tsr_generation *generation)
+static void fill_empty(const job *j)
 {
-  for (int32_t i = 0; i < j->n_sentences; i++) {
-    for (int32_t k = 0; j->lengths[i] == 0 && k < generation->n_best; k++) {
-      generation->hypotheses[(int64_t)i * generation->n_best + k].score = j->options->beam == 1 ? NAN : 0.0f;
+  const tsr_generation *generation = j->generation;
+  for (int32_t i = j->n_full; i < j->n_sentences; i++) {
+    for (int32_t k = 0; k < generation->n_best; k++) {
+      generation->hypotheses[(int64_t)j->order[i] * generation->n_best + k].score = j->options->beam == 1 ? NAN : 0.0f;
     }
   }
 }
 
-static tsr_status run(const job *j, tsr_generation *generation)
+/* ---- workers ----------------------------------------------------------------------------------------------------- */
+
+/* Counts a batch as done, or keeps the error that it ended with, if it is the first. */
+static void report(job *j, int32_t count, tsr_status status)
 {
-  int32_t longest = j->n_sentences > 0 ? j->lengths[j->order[0]] : 0;
-  int32_t full = 0; /* sentences that are not empty: they come first */
-  while (full < j->n_sentences && j->lengths[j->order[full]] > 0) {
-    full++;
+  pthread_mutex_lock(&j->lock);
+  if (status == TSR_OK) {
+    j->done += count;
+    if (j->progress) {
+      j->progress(j->user, j->done == j->n_full ? j->n_sentences : j->done, j->n_sentences);
+    }
+  } else if (j->status == TSR_OK) {
+    j->status = status;
+    j->message = strdup(tsr_error_message());
+    atomic_store(&j->stopped, 1);
   }
-  fill_empty(j, generation);
-  if (full == 0) {
-    return TSR_OK;
+  pthread_mutex_unlock(&j->lock);
+}
+
+static void *work(void *opaque)
+{
+  worker *w = opaque;
+  job *j = w->job;
+  for (int32_t i; !atomic_load(&j->stopped) && (i = atomic_fetch_add(&j->next, 1)) < j->batches.n;) {
+    int32_t first = j->batches.first[i];
+    int32_t count = j->batches.first[i + 1] - first;
+    report(j, count, run_batch(w, j->order + first, count));
   }
-  size_t batch = (size_t)batch_bucket(j->n_batch < full ? j->n_batch : full);
-  size_t width = (size_t)source_bucket(longest, j->transformer->model->config.max_positions);
-  int32_t *ids = malloc(batch * width * sizeof *ids);
-  int32_t *lengths = malloc(batch * sizeof *lengths);
-  tsr_hypothesis *found = malloc(batch * (size_t)generation->n_best * sizeof *found);
-  tsr_status status = ids && lengths && found ? TSR_OK : tsr_fail_memory(batch * width * sizeof *ids);
-  for (int32_t first = 0; first < full && status == TSR_OK; first += j->n_batch) {
-    int32_t count = full - first < j->n_batch ? full - first : j->n_batch;
-    status = run_batch(j, j->order + first, count, ids, lengths, found, generation);
-    if (status == TSR_OK && j->progress) {
-      int32_t done = first + count;
-      j->progress(j->user, done == full ? j->n_sentences : done, j->n_sentences);
+  return NULL;
+}
+
+static tsr_status prepare_worker(job *j, int32_t index, worker *w)
+{
+  size_t batch = 1;
+  for (int32_t i = 0; i < j->batches.n; i++) {
+    size_t rows = (size_t)tsr_batch_bucket(j->batches.first[i + 1] - j->batches.first[i]);
+    batch = rows > batch ? rows : batch;
+  }
+  size_t width = (size_t)tsr_source_bucket(j->sorted[0], j->transformer->model->config.max_positions);
+  w->job = j;
+  w->ids = malloc(batch * width * sizeof *w->ids);
+  w->lengths = malloc(batch * sizeof *w->lengths);
+  w->found = malloc(batch * (size_t)j->generation->n_best * sizeof *w->found);
+  if (!w->ids || !w->lengths || !w->found) {
+    return tsr_fail_memory(batch * width * sizeof *w->ids);
+  }
+  return tsr_transformer_sibling(j->transformer, index, &w->transformer);
+}
+
+/* Worker 0 is the calling thread. Without a thread for one of the others, the rest takes over its batches. */
+static void run_workers(worker *workers, int32_t n)
+{
+  int32_t n_threads = 1;
+  while (n_threads < n && pthread_create(&workers[n_threads].thread, NULL, work, &workers[n_threads]) == 0) {
+    n_threads++;
+  }
+  work(&workers[0]);
+  for (int32_t i = 1; i < n_threads; i++) {
+    pthread_join(workers[i].thread, NULL);
+  }
+}
+
+static tsr_status run(job *j)
+{
+  uint32_t concurrent = tsr_device_get_properties(j->transformer->device)->concurrent_runs;
+  TSR_TRY(tsr_batches_init(&j->batches, j->sorted, j->n_full, j->n_batch, j->options->beam, concurrent,
+                           j->transformer->options.workers));
+  int32_t n_workers = j->batches.n_workers;
+  worker *workers = calloc((size_t)n_workers, sizeof *workers);
+  tsr_status status = workers ? TSR_OK : tsr_fail_memory((size_t)n_workers * sizeof *workers);
+  for (int32_t i = 0; i < n_workers && status == TSR_OK; i++) {
+    status = prepare_worker(j, i, &workers[i]);
+  }
+  if (status == TSR_OK) {
+    run_workers(workers, n_workers);
+    j->transformer->generate_workers = n_workers;
+    if (j->status != TSR_OK) {
+      status = tsr_fail(j->status, "%s", j->message ? j->message : "out of host memory for the reason");
     }
   }
-  free(ids);
-  free(lengths);
-  free(found);
+  for (int32_t i = 0; workers && i < n_workers; i++) {
+    free(workers[i].ids);
+    free(workers[i].lengths);
+    free(workers[i].found);
+  }
+  free(workers);
   return status;
 }
 
@@ -200,23 +268,34 @@ tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const
            .lengths = lengths,
            .n_sentences = n_sentences,
            .n_batch = n_batch > 0 ? n_batch : DEFAULT_BATCH,
+           .generation = generation,
            .progress = progress,
            .user = user};
   TSR_TRY(check_sources(&j));
+  double start = tsr_search_seconds();
   size_t total = (size_t)n_sentences * (size_t)options->n_best;
   tsr_hypothesis *hypotheses = calloc(total + 1, sizeof *hypotheses);
   if (!hypotheses) {
     return tsr_fail_memory((total + 1) * sizeof *hypotheses);
   }
   *generation = (tsr_generation){.n_sentences = n_sentences, .n_best = options->n_best, .hypotheses = hypotheses};
+  pthread_mutex_init(&j.lock, NULL);
   tsr_status status = sort_sentences(&j);
   if (status == TSR_OK) {
-    status = run(&j, generation);
+    fill_empty(&j);
   }
+  if (status == TSR_OK && j.n_full > 0) {
+    status = run(&j);
+  }
+  pthread_mutex_destroy(&j.lock);
+  tsr_batches_finish(&j.batches);
   free(j.order);
+  free(j.sorted);
+  free(j.message);
   if (status != TSR_OK) {
     tsr_generation_finish(generation);
   }
+  transformer->generate_seconds += tsr_search_seconds() - start;
   return status;
 }
 
@@ -234,12 +313,16 @@ void tsr_generation_finish(tsr_generation *generation)
 
 void tsr_generate_measure(const tsr_transformer *transformer, tsr_generate_statistics *statistics)
 {
-  const tsr_work *work = &transformer->work;
-  *statistics = (tsr_generate_statistics){.sentences = work->sentences,
-                                          .source_tokens = work->source_tokens,
-                                          .target_tokens = work->target_tokens,
-                                          .encode_runs = work->encode_runs,
-                                          .step_runs = work->step_runs,
-                                          .encode_seconds = work->encode_seconds,
-                                          .step_seconds = work->step_seconds};
+  *statistics =
+      (tsr_generate_statistics){.seconds = transformer->generate_seconds, .workers = transformer->generate_workers};
+  for (int32_t i = 0; i <= transformer->n_siblings; i++) {
+    const tsr_work *work = i == 0 ? &transformer->work : &transformer->siblings[i - 1]->work;
+    statistics->sentences += work->sentences;
+    statistics->source_tokens += work->source_tokens;
+    statistics->target_tokens += work->target_tokens;
+    statistics->encode_runs += work->encode_runs;
+    statistics->step_runs += work->step_runs;
+    statistics->encode_seconds += work->encode_seconds;
+    statistics->step_seconds += work->step_seconds;
+  }
 }

@@ -9,6 +9,8 @@
 #ifndef TESSERA_CORE_GENERATE_SEARCH_H
 #define TESSERA_CORE_GENERATE_SEARCH_H
 
+#include <stdatomic.h>
+
 #include "core/transformer/transformer.h"
 #include "tessera/generate.h"
 
@@ -24,8 +26,9 @@ typedef struct tsr_search {
   tsr_compiled *step;     /* NULL before the first step */
   float *mask;            /* [rows of suppress][V] */
   int32_t mask_rows;
-  int32_t eos_banned; /* the mask bans </s>; -1: the mask is not filled yet */
-  int32_t banned;     /* tokens that the mask may ban in beam search while the program does not see it */
+  int32_t eos_banned;        /* the mask bans </s>; -1: the mask is not filled yet */
+  int32_t banned;            /* tokens that the mask may ban in beam search while the program does not see it */
+  const atomic_int *stopped; /* set from outside: the next step fails, for nobody wants the result any more; or NULL */
 } tsr_search;
 
 /* lengths is borrowed. Errors: TSR_ERR_OUT_OF_MEMORY (nothing to finish then). */
@@ -55,6 +58,9 @@ void tsr_search_ban(const tsr_search *search, float *values, const int32_t *toke
 
 /* The token that a hypothesis of `length` tokens has to continue with, or -1. */
 int32_t tsr_search_forced(const tsr_generate_options *options, int32_t length);
+
+/* Of a monotonic clock. */
+double tsr_search_seconds(void);
 
 /* The two searches. hypotheses [count][n_best] is zeroed and receives the results; what is in it after an error is the
  * caller's to free. */

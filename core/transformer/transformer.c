@@ -101,20 +101,28 @@ static tsr_status check_options(const tsr_transformer_options *options)
   if (options->cache < 0) {
     return tsr_fail(TSR_ERR_ARGUMENT, "%d programs cannot be kept", (int)options->cache);
   }
+  if (options->workers < 0) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "%d batches cannot be computed side by side", (int)options->workers);
+  }
   return TSR_OK;
+}
+
+/* What siblings do not share. */
+static tsr_status create_own(tsr_transformer *t)
+{
+  size_t states = 2 * (size_t)t->model->config.decoder_layers + 1;
+  t->cross = (tsr_state_pool){.part = "cross_attention", .buffers = calloc(states, sizeof(tsr_buffer *))};
+  t->self = (tsr_state_pool){.part = "self_attention", .buffers = calloc(states, sizeof(tsr_buffer *))};
+  t->compiled = calloc((size_t)t->options.cache, sizeof(tsr_compiled *));
+  return t->cross.buffers && t->self.buffers && t->compiled ? TSR_OK : tsr_fail_memory(states * sizeof(tsr_buffer *));
 }
 
 static tsr_status create(tsr_transformer *t)
 {
-  size_t states = 2 * (size_t)t->model->config.decoder_layers + 1;
-  t->parameters = calloc((size_t)t->model->parameters.n + 1, sizeof(tsr_buffer *));
-  t->cross.buffers = calloc(states, sizeof(tsr_buffer *));
-  t->self.buffers = calloc(states, sizeof(tsr_buffer *));
-  t->compiled = calloc((size_t)t->options.cache, sizeof(tsr_compiled *));
-  if (!t->parameters || !t->cross.buffers || !t->self.buffers || !t->compiled) {
-    return tsr_fail_memory(states * sizeof(tsr_buffer *));
-  }
-  return upload(t);
+  size_t n = (size_t)t->model->parameters.n + 1;
+  TSR_TRY(create_own(t));
+  t->parameters = calloc(n, sizeof(tsr_buffer *));
+  return t->parameters ? upload(t) : tsr_fail_memory(n * sizeof(tsr_buffer *));
 }
 
 tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device, const tsr_transformer_options *options,
@@ -135,11 +143,8 @@ tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device, co
   if (!t) {
     return tsr_fail_memory(sizeof *t);
   }
-  *t = (tsr_transformer){.model = model,
-                         .device = device,
-                         .options = options ? *options : (tsr_transformer_options){0},
-                         .cross = {.part = "cross_attention"},
-                         .self = {.part = "self_attention"}};
+  *t = (tsr_transformer){
+      .model = model, .device = device, .options = options ? *options : (tsr_transformer_options){0}, .first = t};
   tsr_status status = check_options(&t->options);
   if (status == TSR_OK) {
     t->options.cache = t->options.cache == 0          ? DEFAULT_CACHE
@@ -184,25 +189,71 @@ static void pool_clear(tsr_transformer *t, tsr_state_pool *pool)
   pool->rows = 0;
 }
 
+static void free_own(tsr_transformer *t)
+{
+  drop_bound(t, NULL);
+  pool_clear(t, &t->cross);
+  pool_clear(t, &t->self);
+  free(t->cross.buffers);
+  free(t->self.buffers);
+  free(t->compiled);
+}
+
 void tsr_transformer_destroy(tsr_transformer *transformer)
 {
   if (!transformer) {
     return;
   }
   tsr_transformer *t = transformer;
-  drop_bound(t, NULL);
-  pool_clear(t, &t->cross);
-  pool_clear(t, &t->self);
+  for (int32_t i = 0; i < t->n_siblings; i++) {
+    free_own(t->siblings[i]);
+    free(t->siblings[i]);
+  }
+  free_own(t);
   for (int32_t i = 0; t->parameters && i < t->model->parameters.n; i++) {
     tsr_buffer_destroy(t->parameters[i]);
   }
   tsr_buffer_destroy(t->positions);
   tsr_buffer_destroy(t->one);
   free(t->parameters);
-  free(t->cross.buffers);
-  free(t->self.buffers);
-  free(t->compiled);
+  free(t->siblings);
   free(t);
+}
+
+static tsr_status add_sibling(tsr_transformer *first)
+{
+  size_t n = (size_t)first->n_siblings + 1;
+  tsr_transformer **siblings = realloc(first->siblings, n * sizeof *siblings);
+  if (!siblings) {
+    return tsr_fail_memory(n * sizeof *siblings);
+  }
+  first->siblings = siblings;
+  tsr_transformer *t = malloc(sizeof *t);
+  if (!t) {
+    return tsr_fail_memory(sizeof *t);
+  }
+  *t = *first;
+  t->siblings = NULL;
+  t->n_siblings = 0;
+  t->calls = 0;
+  t->work = (tsr_work){0};
+  tsr_status status = create_own(t);
+  if (status != TSR_OK) {
+    free_own(t);
+    free(t);
+    return status;
+  }
+  siblings[first->n_siblings++] = t;
+  return TSR_OK;
+}
+
+tsr_status tsr_transformer_sibling(tsr_transformer *first, int32_t index, tsr_transformer **sibling)
+{
+  while (index > first->n_siblings) {
+    TSR_TRY(add_sibling(first));
+  }
+  *sibling = index == 0 ? first : first->siblings[index - 1];
+  return TSR_OK;
 }
 
 const tsr_model *tsr_transformer_model(const tsr_transformer *transformer)

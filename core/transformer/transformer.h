@@ -37,6 +37,9 @@ typedef struct tsr_work {
   double step_seconds;
 } tsr_work;
 
+/* Siblings share the weights of the first, which the caller made; the rest is each one's own, so that each may be used
+ * by another thread. */
+
 struct tsr_transformer {
   const tsr_model *model;
   tsr_device *device;
@@ -49,7 +52,16 @@ struct tsr_transformer {
   tsr_compiled **compiled; /* [options.cache]; NULL: free */
   uint64_t calls;
   tsr_work work;
+  tsr_transformer *first;     /* itself, if it is the first */
+  tsr_transformer **siblings; /* [n_siblings], the first's, itself left out */
+  int32_t n_siblings;
+  double generate_seconds;  /* the first's: within tsr_generate */
+  int32_t generate_workers; /* likewise: of the last call */
 };
+
+/* Sibling number `index` of a first one, from 0, which is the first itself; made when it does not exist yet. It is
+ * destroyed with the first. Errors: TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_transformer_sibling(tsr_transformer *first, int32_t index, tsr_transformer **sibling) TSR_MUST_CHECK;
 
 /* The compiled program of that key, from the cache or built now. It stays valid until the call after the next one with
  * another key. Makes room in the states first, which may drop compiled programs. */

@@ -50,14 +50,18 @@ typedef struct tsr_generation {
   tsr_hypothesis *hypotheses; /* [n_sentences][n_best], best first */
 } tsr_generation;
 
-/* Called after each finished batch: `done` sentences of `total`. */
+/* Called after each finished batch: `done` sentences of `total`. Not always from the thread that called tsr_generate, but
+ * from one at a time, and never after it has returned. */
 typedef void (*tsr_progress_fn)(void *user, int64_t done, int64_t total);
 
 /* Generates for any number of sentences, in batches of at most n_batch (0: 32), sorted and bucketed by length inside;
- * results are in the order of the input.
+ * results are in the order of the input. On a device with concurrent_runs many sentences are spread over threads of the
+ * library, a batch on each; few stay together, for the device to use its threads within an operator
+ * (tsr_transformer_options.workers). What comes out is the same, as long as the device's results for a sentence do not
+ * depend on the others in its batch.
  *   source [n_sentences] pointers to token ids (with </s>), lengths [n_sentences]; an empty sentence (length 0) gives an empty output
- * *generation is filled; the caller finishes it. On an error it is empty. One thread at a time per transformer. Errors:
- * TSR_ERR_ARGUMENT (an id or a length out of range), the runtime's. */
+ * *generation is filled; the caller finishes it. On an error it is empty, and the error is the first that occurred. One
+ * thread at a time per transformer. Errors: TSR_ERR_ARGUMENT (an id or a length out of range), the runtime's. */
 TSR_API tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source,
                                 const int32_t *lengths, int32_t n_batch, const tsr_generate_options *options,
                                 tsr_progress_fn progress, void *user, tsr_generation *generation) TSR_MUST_CHECK;
@@ -69,9 +73,11 @@ typedef struct tsr_generate_statistics {
   int64_t source_tokens;
   int64_t target_tokens; /* produced, </s> included */
   int64_t encode_runs;
-  int64_t step_runs; /* one submit each */
-  double encode_seconds;
+  int64_t step_runs;     /* one submit each */
+  double encode_seconds; /* summed over the threads, likewise the next: side by side they pass faster */
   double step_seconds;
+  double seconds;  /* within tsr_generate, as a clock on the wall shows them */
+  int32_t workers; /* threads that the last call used; 0: there was none */
 } tsr_generate_statistics;
 TSR_API void tsr_generate_measure(const tsr_transformer *transformer, tsr_generate_statistics *statistics);
 

@@ -14,72 +14,10 @@
 
 #include <cmocka.h>
 
-#include "core/transformer/transformer.h"
-#include "tessera/generate.h"
+#include "tests/model/generation.h"
 #include "tests/model/random_model.h"
-#include "tests/unit/temporary.h"
 
-enum { N_SENTENCES = 9, MAX_SOURCE = 23 };
-
-typedef struct fixture {
-  char *folder;
-  tsr_runtime *runtime;
-} fixture;
-
-typedef struct setup {
-  tsr_device *device;
-  tsr_model *model;
-  tsr_transformer *transformer;
-} setup;
-
-static int start(void **state)
-{
-  fixture *f = calloc(1, sizeof *f);
-  assert_non_null(f);
-  f->folder = make_temporary_folder();
-  assert_int_equal(tsr_runtime_create(NULL, &f->runtime), TSR_OK);
-  assert_true(tsr_runtime_device_count(f->runtime) > 0);
-  *state = f;
-  return 0;
-}
-
-static int stop(void **state)
-{
-  fixture *f = *state;
-  tsr_runtime_destroy(f->runtime);
-  remove_temporary_folder(f->folder);
-  free(f);
-  return 0;
-}
-
-static void check(tsr_status status)
-{
-  if (status != TSR_OK) {
-    fail_msg("%s: %s", tsr_status_name(status), tsr_error_message());
-  }
-}
-
-static const char *device_name(const fixture *f, int32_t index)
-{
-  static tsr_device_info info;
-  check(tsr_runtime_device_info(f->runtime, index, &info));
-  return info.name;
-}
-
-static void open_setup(const fixture *f, const char *device, const tsr_transformer_options *options, setup *s)
-{
-  *s = (setup){0};
-  check(tsr_device_open(f->runtime, device, &s->device));
-  check(tsr_model_open(f->folder, &s->model));
-  check(tsr_transformer_create(s->model, s->device, options, &s->transformer));
-}
-
-static void close_setup(setup *s)
-{
-  tsr_transformer_destroy(s->transformer);
-  tsr_model_close(s->model);
-  tsr_device_close(s->device);
-}
+enum { N_SENTENCES = 9 };
 
 static const random_model models[] = {
     {.seed = 11},
@@ -88,36 +26,6 @@ static const random_model models[] = {
     {.seed = 14, .d_model = 18, .layers = 1, .vocabulary = 37, .target = 23},
 };
 enum { N_MODELS = sizeof models / sizeof models[0] };
-
-/* Sentences of different lengths; the ids are borrowed from the pool. */
-typedef struct batch {
-  int32_t pool[N_SENTENCES][MAX_SOURCE];
-  const int32_t *source[N_SENTENCES];
-  int32_t lengths[N_SENTENCES];
-} batch;
-
-static void make_batch(uint64_t seed, int32_t vocabulary, batch *b)
-{
-  for (int32_t i = 0; i < N_SENTENCES; i++) {
-    b->lengths[i] = i == 0 ? MAX_SOURCE : i == 1 ? 1 : i == 2 ? 0 : 1 + random_below(&seed, MAX_SOURCE);
-    for (int32_t t = 0; t < MAX_SOURCE; t++) {
-      b->pool[i][t] = random_below(&seed, vocabulary);
-    }
-    b->source[i] = b->pool[i];
-  }
-}
-
-static tsr_generate_options options_for(const setup *s, int32_t beam)
-{
-  tsr_generate_options options;
-  check(tsr_generate_defaults(s->model, &options));
-  options.beam = beam;
-  options.n_best = beam;
-  options.max_length = 41; /* beyond the first room of the cache */
-  options.length_penalty = 0.8f;
-  options.forced_eos_id = -1; /* a forced token is not the best one */
-  return options;
-}
 
 /* ---- steps against teacher forcing ------------------------------------------------------------------------------- */
 
@@ -210,26 +118,16 @@ static void test_steps_equal_forcing(void **state)
       setup s;
       batch b;
       open_setup(f, device_name(f, d), NULL, &s);
-      make_batch(models[m].seed, 37, &b);
+      make_batch(models[m].seed, 37, N_SENTENCES, &b);
       check_against_forcing(&s, &b, 1);
       check_against_forcing(&s, &b, 3);
       close_setup(&s);
+      free_batch(&b);
     }
   }
 }
 
 /* ---- batches against single sentences ---------------------------------------------------------------------------- */
-
-static void assert_same(const tsr_hypothesis *a, const tsr_hypothesis *b)
-{
-  assert_int_equal(a->n_ids, b->n_ids);
-  assert_memory_equal(a->ids, b->ids, (size_t)a->n_ids * sizeof *a->ids);
-  if (isnan(a->score)) {
-    assert_true(isnan(b->score));
-  } else {
-    assert_true(fabsf(a->score - b->score) <= 1e-5f * fmaxf(1.0f, fabsf(a->score)));
-  }
-}
 
 static void compare_generations(const setup *a, int32_t batch_a, const setup *b, int32_t batch_b, const batch *sources,
                                 const tsr_generate_options *options)
@@ -266,7 +164,7 @@ static void test_batches_equal_single_sentences(void **state)
       setup s;
       batch b;
       open_setup(f, device_name(f, d), NULL, &s);
-      make_batch(models[m].seed + 1, 37, &b);
+      make_batch(models[m].seed + 1, 37, N_SENTENCES, &b);
       for (int32_t beam = 1; beam <= 4; beam += 3) {
         tsr_generate_options options = options_for(&s, beam);
         compare_generations(&s, 32, &s, 1, &b, &options);
@@ -274,6 +172,7 @@ static void test_batches_equal_single_sentences(void **state)
         compare_generations(&s, 3, &s, 1, &b, &options);
       }
       close_setup(&s);
+      free_batch(&b);
     }
   }
 }
@@ -286,7 +185,7 @@ static void test_settings_hold(void **state)
   setup s;
   batch b;
   open_setup(f, "reference", NULL, &s);
-  make_batch(5, 37, &b);
+  make_batch(5, 37, N_SENTENCES, &b);
   for (int32_t beam = 1; beam <= 4; beam += 3) {
     tsr_generate_options options = with_everything(options_for(&s, beam));
     tsr_generation g;
@@ -309,6 +208,7 @@ static void test_settings_hold(void **state)
     tsr_generation_finish(&g);
   }
   close_setup(&s);
+  free_batch(&b);
 }
 
 static int holds_pair(const tsr_hypothesis *h, const int32_t *pair)
@@ -329,7 +229,7 @@ static void test_words(void **state)
   setup s;
   batch b;
   open_setup(f, "reference", NULL, &s);
-  make_batch(5, 37, &b);
+  make_batch(5, 37, N_SENTENCES, &b);
   for (int32_t beam = 1; beam <= 3; beam += 2) {
     tsr_generate_options options = options_for(&s, beam);
     tsr_generation g;
@@ -364,6 +264,7 @@ static void test_words(void **state)
     tsr_generation_finish(&g);
   }
   close_setup(&s);
+  free_batch(&b);
 }
 
 /* Normalised again, the probabilities of what is not banned have a sum of 1. */
@@ -374,7 +275,7 @@ static void test_renormalize(void **state)
   setup s;
   batch b;
   open_setup(f, "reference", NULL, &s);
-  make_batch(6, 37, &b);
+  make_batch(6, 37, N_SENTENCES, &b);
   int32_t vocabulary = s.model->config.target_vocabulary;
   tsr_generate_options options = options_for(&s, 3);
   options.renormalize = 1;
@@ -402,6 +303,7 @@ static void test_renormalize(void **state)
     tsr_generation_finish(&g);
   }
   close_setup(&s);
+  free_batch(&b);
 }
 
 /* ---- what is left behind in states and caches -------------------------------------------------------------------- */
@@ -430,7 +332,7 @@ static void test_stale_states(void **state)
     const tsr_transformer_options few = {.cache = 2};
     open_setup(f, device_name(f, d), NULL, &fresh);
     open_setup(f, device_name(f, d), &few, &used);
-    make_batch(21, 37, &b);
+    make_batch(21, 37, N_SENTENCES, &b);
     for (int32_t beam = 1; beam <= 4; beam += 3) {
       tsr_generate_options options = options_for(&used, beam);
       compare_generations(&fresh, 0, &used, 2, &b, &options);
@@ -440,6 +342,7 @@ static void test_stale_states(void **state)
     }
     close_setup(&used);
     close_setup(&fresh);
+    free_batch(&b);
   }
 }
 
@@ -499,7 +402,7 @@ static void test_devices_equal_reference(void **state)
         tsr_transformer_options options = {.weights = types[w]};
         open_setup(f, "reference", &options, &reference);
         open_setup(f, device_name(f, d), &options, &s);
-        make_batch(models[m].seed + 2, 37, &b);
+        make_batch(models[m].seed + 2, 37, N_SENTENCES, &b);
         compare_forward(&reference, &s);
         for (int32_t beam = 1; beam <= 4; beam += 3) {
           tsr_generate_options generate = options_for(&s, beam);
@@ -507,6 +410,7 @@ static void test_devices_equal_reference(void **state)
         }
         close_setup(&s);
         close_setup(&reference);
+        free_batch(&b);
       }
     }
   }
@@ -522,7 +426,7 @@ static void test_nan_is_reported(void **state)
   setup s;
   batch b;
   open_setup(f, "reference", NULL, &s);
-  make_batch(1, 37, &b);
+  make_batch(1, 37, N_SENTENCES, &b);
   for (int32_t beam = 1; beam <= 4; beam += 3) {
     tsr_generate_options options = options_for(&s, beam);
     tsr_generation g;
@@ -532,6 +436,7 @@ static void test_nan_is_reported(void **state)
     assert_null(g.hypotheses);
   }
   close_setup(&s);
+  free_batch(&b);
 }
 
 static void test_bad_arguments(void **state)

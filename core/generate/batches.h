@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which sentences are searched together, and how many batches at the same time.
+ *
+ * A batch costs as much as its longest sentence in each of its rows, and its rows are filled up to a number that programs
+ * are made for. Spread over threads, each of which walks through the whole of the weights, a batch pays only if it has
+ * rows enough to use each weight several times; with fewer the device does better with all its threads in one run.
+ */
+#ifndef TESSERA_CORE_GENERATE_BATCHES_H
+#define TESSERA_CORE_GENERATE_BATCHES_H
+
+#include <stdint.h>
+
+#include "tessera/status.h"
+
+typedef struct tsr_batches {
+  int32_t n_workers; /* that compute them side by side, at least 1 */
+  int32_t n;
+  int32_t *first; /* [n + 1]: batch i has the sentences first[i] .. first[i + 1] - 1 */
+} tsr_batches;
+
+/* lengths [n_sentences], longest first, all above 0; n_batch: sentences of a batch at most; beam: rows of a sentence.
+ * concurrent: what the device executes side by side, 0 or 1 if nothing; wanted: workers that the caller asks for, 0: as
+ * the device suggests. Errors: TSR_ERR_OUT_OF_MEMORY (nothing to finish then). */
+tsr_status tsr_batches_init(tsr_batches *batches, const int32_t *lengths, int32_t n_sentences, int32_t n_batch,
+                            int32_t beam, uint32_t concurrent, int32_t wanted) TSR_MUST_CHECK;
+void tsr_batches_finish(tsr_batches *batches);
+
+/* The rows of the program for a batch of that many sentences. */
+int32_t tsr_batch_bucket(int32_t count);
+
+/* The room for source tokens of the program for sentences of that length. */
+int32_t tsr_source_bucket(int32_t length, int32_t max_positions);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the tests of core/generate share: a random model on a device, sentences for it, and how results compare.
+ */
+#ifndef TESSERA_TESTS_GENERATION_H
+#define TESSERA_TESTS_GENERATION_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/transformer/transformer.h"
+#include "tessera/generate.h"
+
+typedef struct fixture {
+  char *folder; /* of the model */
+  tsr_runtime *runtime;
+} fixture;
+
+typedef struct setup {
+  tsr_device *device;
+  tsr_model *model;
+  tsr_transformer *transformer;
+} setup;
+
+/* Of cmocka's groups: *state is a fixture. */
+int start(void **state);
+int stop(void **state);
+
+/* Fails the test unless the status is TSR_OK. */
+void check(tsr_status status);
+
+/* Valid until the next call. */
+const char *device_name(const fixture *f, int32_t index);
+
+/* The model that lies in the folder, on a device. */
+void open_setup(const fixture *f, const char *device, const tsr_transformer_options *options, setup *s);
+void close_setup(setup *s);
+
+/* Sentences of different lengths, the first the longest, the third empty. */
+typedef struct batch {
+  int32_t n;
+  int32_t *pool; /* [n][MAX_SOURCE] */
+  const int32_t **source;
+  int32_t *lengths;
+} batch;
+
+enum { MAX_SOURCE = 23 };
+
+void make_batch(uint64_t seed, int32_t vocabulary, int32_t n, batch *b);
+void free_batch(batch *b);
+
+tsr_generate_options options_for(const setup *s, int32_t beam);
+
+void assert_same(const tsr_hypothesis *a, const tsr_hypothesis *b);
+
+#endif
