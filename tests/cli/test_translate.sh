@@ -65,6 +65,16 @@ for i in 1 2 3; do
   check "json $i: no ids" json ids.0 "$work/json" >"$work/value"
 done
 
+# Batches on several threads: the same, in the same order.
+translate 0 --workers 1 "$work/three.en"
+check "$last: not the recorded translation" cmp -s "$out" "$work/three.fr"
+translate 0 --workers 3 --batch 1 --timings "$work/three.en"
+check "$last: not the recorded translation" cmp -s "$out" "$work/three.fr"
+stderr_has 'on 3 threads'
+stderr_has 'summed over the threads'
+translate 2 --workers 0 "$work/three.en"
+stderr_has '--workers'
+
 # Timings go to stderr.
 translate 0 --beam 1 --timings "$work/one.en"
 stderr_has 'sentences  1 '

@@ -28,6 +28,8 @@ static const char help[] =
     "  --length-penalty X     exponent of the length by which a hypothesis' score is divided\n"
     "                         (these three default to what the model's generation_config.json says)\n"
     "  --batch N              sentences computed at once, 1 to 1024; default 32\n"
+    "  --workers N            batches computed side by side, each on a thread, 1 to 1024; default: as\n"
+    "                         many as the device executes side by side, if there are sentences enough\n"
     "  --weights TYPE         storage of the weights on the device: f32, f16 or bf16; default: as in\n"
     "                         the model's file\n"
     "  --strict               fail where the device lacks an operator, instead of computing it on\n"
@@ -54,6 +56,7 @@ typedef struct settings {
   double length_penalty;
   int has_length_penalty;
   int32_t batch;
+  int32_t workers;   /* 0: as the device suggests */
   tsr_dtype weights; /* 0: as stored */
   int strict;
   int scores;
@@ -97,6 +100,7 @@ static int parse(int argc, char **argv, settings *wish, int *finished)
                                           {"device", required_argument, NULL, 'd'},
                                           {"beam", required_argument, NULL, 'b'},
                                           {"batch", required_argument, NULL, 'n'},
+                                          {"workers", required_argument, NULL, 'w'},
                                           {"max-length", required_argument, NULL, 'l'},
                                           {"length-penalty", required_argument, NULL, 'p'},
                                           {"weights", required_argument, NULL, 'P'},
@@ -121,6 +125,9 @@ static int parse(int argc, char **argv, settings *wish, int *finished)
       break;
     case 'n':
       code = tsr_cli_int32(me, "--batch", optarg, 1, 1024, &wish->batch);
+      break;
+    case 'w':
+      code = tsr_cli_int32(me, "--workers", optarg, 1, 1024, &wish->workers);
       break;
     case 'l':
       code = tsr_cli_int32(me, "--max-length", optarg, 2, 1 << 20, &wish->max_length);
@@ -226,7 +233,7 @@ static int translator_open(translator *t)
     code = tsr_cli_device(t->runtime, wish->device, &t->device);
   }
   if (code == TSR_EXIT_OK) {
-    tsr_transformer_options options = {.weights = wish->weights, .strict = wish->strict};
+    tsr_transformer_options options = {.weights = wish->weights, .strict = wish->strict, .workers = wish->workers};
     code = tsr_cli_fail(tsr_transformer_create(t->model, t->device, &options, &t->transformer));
   }
   return code;
@@ -378,8 +385,11 @@ static void print_timings(const translator *t, double load, double total)
   double seconds = total > 0 ? total : 1e-9;
   fprintf(stderr, "device     %s (%s)\n", tsr_device_name(t->device), tsr_device_get_properties(t->device)->name);
   fprintf(stderr, "load       %.3f s\n", load);
-  fprintf(stderr, "translate  %.3f s: encoder %.3f s in %lld runs, decoder %.3f s in %lld steps\n", total,
-          s.encode_seconds, (long long)s.encode_runs, s.step_seconds, (long long)s.step_runs);
+  fprintf(stderr, "translate  %.3f s: text %.3f s, search %.3f s on %d thread%s\n", total, total - s.seconds, s.seconds,
+          (int)s.workers, s.workers == 1 ? "" : "s");
+  fprintf(stderr, "search     encoder %.3f s in %lld runs, decoder %.3f s in %lld steps%s\n", s.encode_seconds,
+          (long long)s.encode_runs, s.step_seconds, (long long)s.step_runs,
+          s.workers > 1 ? ", summed over the threads" : "");
   fprintf(stderr, "sentences  %lld (%.1f a second)\n", (long long)t->done, (double)t->done / seconds);
   fprintf(stderr, "tokens     %lld read, %lld written (%.1f a second)\n", (long long)s.source_tokens,
           (long long)s.target_tokens, (double)s.target_tokens / seconds);
