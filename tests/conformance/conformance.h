@@ -268,7 +268,8 @@ tsr_status check_build_program(const check_case *test, check_build *build) TSR_M
 typedef struct check_item {
   char name[64]; /* "matmul.b:bf16" */
   int32_t op;
-  int32_t seen;
+  int32_t seen;     /* lines that were executed */
+  int32_t excepted; /* 1: the device need not execute it */
 } check_item;
 
 typedef struct check_coverage {
@@ -281,6 +282,12 @@ typedef struct check_coverage {
 tsr_status check_coverage_create(check_coverage *coverage, const char *glob) TSR_MUST_CHECK;
 void check_coverage_finish(check_coverage *coverage);
 void check_coverage_note(check_coverage *coverage, const tsr_program *program); /* its lines were executed */
-double check_coverage_fraction(const check_coverage *coverage);                 /* 0 .. 1; 1 of nothing */
+double check_coverage_fraction(const check_coverage *coverage); /* 0 .. 1, exceptions left out; 1 of nothing */
+
+/* Excepts the items whose name matches the glob. */
+void check_coverage_except(check_coverage *coverage, const char *glob);
+
+/* 1 if an excepted item is in one of the program's lines. */
+int check_coverage_excuses(const check_coverage *coverage, const tsr_program *program);
 
 #endif

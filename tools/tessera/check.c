@@ -26,10 +26,15 @@ static const char help[] =
     "  --seed N       where the operands' random numbers start (default 1)\n"
     "  --mode MODE    test      run the cases and compare (default)\n"
     "                 coverage  the same, and fail unless every operator, each of its operands\n"
-    "                           present and absent, in each type, and each attribute was executed\n"
+    "                           present and absent, in each type, and each attribute was executed,\n"
+    "                           or if a case is not supported (but see --except)\n"
     "                 support   ask the devices which cases they can execute; run nothing\n"
     "                 perf      time the cases of the perf table: a run's median, as the host sees\n"
     "                           it and as the device's own profile has it\n"
+    "  --except A,B   items of --mode coverage that a device need not execute, as it prints them:\n"
+    "                 globs, such as 'matmul.scales:*', or 'matmul.scales:*@vulkan:*' for the devices\n"
+    "                 whose name matches. A case that has one in it may be unsupported; one that a\n"
+    "                 device executes after all is no exception, and fails\n"
     "  --list         print the names of the cases and stop\n"
     "  --verbose      print each case, and the largest error per operator as a share of its bound\n"
     "  --json         print JSON, one object a line; the last is\n"
@@ -47,6 +52,8 @@ enum { MODE_TEST, MODE_COVERAGE, MODE_SUPPORT, MODE_PERF };
 typedef struct request {
   const char *ops;
   const char *only; /* --case */
+  char **excepted;  /* --except: [n_excepted] */
+  int32_t n_excepted;
   int64_t seed;
   int32_t mode;
   int list, verbose, as_json;
@@ -58,6 +65,7 @@ typedef struct subject {
   const char *name;
   check_coverage coverage;
   int32_t cases, failed, unsupported;
+  int32_t unexcused;              /* of the unsupported: without an exception in them */
   int32_t executed[TSR_OP_COUNT]; /* cases; [0]: programs */
   double worst[TSR_OP_COUNT];     /* error / bound */
   double nmse[TSR_OP_COUNT];
@@ -126,6 +134,21 @@ static int is_reference(const session *s, const char *name)
   return 0;
 }
 
+/* Marks what --except names for this device. */
+static void except_items(const request *r, subject *device)
+{
+  char item[128];
+  int32_t i;
+
+  for (i = 0; i < r->n_excepted; i++) {
+    const char *at = strchr(r->excepted[i], '@');
+    snprintf(item, sizeof(item), "%.*s", (int)strcspn(r->excepted[i], "@"), r->excepted[i]);
+    if (!at || fnmatch(at + 1, device->name, 0) == 0) {
+      check_coverage_except(&device->coverage, item);
+    }
+  }
+}
+
 static int add_subject(session *s, const char *name)
 {
   subject *added = &s->subjects[s->n_subjects];
@@ -137,6 +160,7 @@ static int add_subject(session *s, const char *name)
     added->name = tsr_device_name(added->device.device);
     s->n_subjects++; /* from here on session_finish closes it */
     code = tsr_cli_fail(check_coverage_create(&added->coverage, s->request.ops));
+    except_items(&s->request, added);
   }
   return code;
 }
@@ -184,12 +208,12 @@ static void print_again(const session *s, const subject *device, const check_cas
          test->name);
 }
 
-static int report(session *s, const subject *device, const check_case *test, const check_result *result)
+static int report(session *s, const subject *device, const check_case *test, const check_result *result, int excused)
 {
   static const char *const verdicts[] = {"passed", "FAILED", "unsupported"};
   json_t *line;
 
-  if (result->verdict == CHECK_PASSED && (!s->request.verbose || s->request.mode == MODE_PERF)) {
+  if ((result->verdict == CHECK_PASSED || excused) && (!s->request.verbose || s->request.mode == MODE_PERF)) {
     return TSR_EXIT_OK;
   }
   tsr_cli_progress_clear(&s->progress);
@@ -219,12 +243,26 @@ static int32_t print_missing(const check_coverage *coverage, const char *what)
   int32_t i, missing = 0;
 
   for (i = 0; i < coverage->count; i++) {
-    if (!coverage->item[i].seen) {
+    if (!coverage->item[i].seen && !coverage->item[i].excepted) {
       printf("%s: %s\n", what, coverage->item[i].name);
       missing++;
     }
   }
   return missing;
+}
+
+/* Exceptions that a device executed: says which. Returns how many. */
+static int32_t count_stale(const subject *device)
+{
+  int32_t i, stale = 0;
+
+  for (i = 0; i < device->coverage.count; i++) {
+    if (device->coverage.item[i].excepted && device->coverage.item[i].seen) {
+      tsr_cli_error("check: %s executes %s: take it out of --except", device->name, device->coverage.item[i].name);
+      stale++;
+    }
+  }
+  return stale;
 }
 
 static int print_errors(const session *s)
@@ -259,7 +297,7 @@ static int print_errors(const session *s)
 /* The last lines, and the exit code. */
 static int summarise(session *s)
 {
-  int32_t i, cases = 0, failed = 0, unsupported = 0, holes = 0;
+  int32_t i, cases = 0, failed = 0, unsupported = 0, holes = 0, uncovered = 0;
   double coverage = 1.0, fraction;
   int code = TSR_EXIT_OK;
 
@@ -274,6 +312,9 @@ static int summarise(session *s)
     cases += device->cases;
     failed += device->failed;
     unsupported += device->unsupported;
+    if (s->request.mode == MODE_COVERAGE) {
+      uncovered += device->unexcused + count_stale(device) + (fraction < 1.0);
+    }
     if (s->request.as_json) {
       continue;
     }
@@ -305,7 +346,7 @@ static int summarise(session *s)
                                         "unsupported", (int)unsupported, "coverage", coverage),
                               JSON_COMPACT | JSON_REAL_PRECISION(6));
   }
-  if (!code && (failed || holes || (s->request.mode == MODE_COVERAGE && coverage < 1.0))) {
+  if (!code && (failed || holes || uncovered)) {
     code = TSR_EXIT_MISMATCH;
   }
   return code;
@@ -317,9 +358,12 @@ static int summarise(session *s)
 static int conclude(session *s, subject *device, const check_case *test, const tsr_program *program,
                     const check_result *result)
 {
+  const int excused = result->verdict == CHECK_UNSUPPORTED && check_coverage_excuses(&device->coverage, program);
+
   device->cases++;
   device->failed += result->verdict == CHECK_FAILED;
   device->unsupported += result->verdict == CHECK_UNSUPPORTED;
+  device->unexcused += result->verdict == CHECK_UNSUPPORTED && !excused;
   if (result->verdict != CHECK_UNSUPPORTED) {
     check_coverage_note(&device->coverage, program);
     device->executed[test->op]++;
@@ -327,7 +371,7 @@ static int conclude(session *s, subject *device, const check_case *test, const t
   device->worst[test->op] = fmax(device->worst[test->op], result->worst);
   device->nmse[test->op] = fmax(device->nmse[test->op], result->nmse);
   device->free_elements[test->op] += result->free;
-  return report(s, device, test, result);
+  return report(s, device, test, result, excused);
 }
 
 /* Asks each device for each line of the case, and in the modes that run it runs it. */
@@ -527,11 +571,17 @@ static int parse_mode(const char *text, int32_t *mode)
 int tsr_cmd_check(int argc, char **argv)
 {
   static const struct option options[] = {
-      {"devices", required_argument, NULL, 'd'}, {"ops", required_argument, NULL, 'o'},
-      {"case", required_argument, NULL, 'c'},    {"seed", required_argument, NULL, 's'},
-      {"mode", required_argument, NULL, 'm'},    {"list", no_argument, NULL, 'l'},
-      {"verbose", no_argument, NULL, 'v'},       {"json", no_argument, NULL, 'j'},
-      {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+      {"devices", required_argument, NULL, 'd'},
+      {"ops", required_argument, NULL, 'o'},
+      {"case", required_argument, NULL, 'c'},
+      {"seed", required_argument, NULL, 's'},
+      {"mode", required_argument, NULL, 'm'},
+      {"except", required_argument, NULL, 'e'},
+      {"list", no_argument, NULL, 'l'},
+      {"verbose", no_argument, NULL, 'v'},
+      {"json", no_argument, NULL, 'j'},
+      {"help", no_argument, NULL, 'h'},
+      {NULL, 0, NULL, 0},
   };
   session s = {.request = {.seed = 1}};
   char **names = NULL;
@@ -557,6 +607,11 @@ int tsr_cmd_check(int argc, char **argv)
     case 'm':
       code = parse_mode(optarg, &s.request.mode);
       break;
+    case 'e':
+      free(s.request.excepted);
+      s.request.excepted = NULL;
+      code = tsr_cli_list("check", "--except", optarg, &s.request.excepted, &s.request.n_excepted);
+      break;
     case 'l':
       s.request.list = 1;
       break;
@@ -567,6 +622,7 @@ int tsr_cmd_check(int argc, char **argv)
       s.request.as_json = 1;
       break;
     case 'h':
+      free(s.request.excepted);
       free(names);
       return tsr_cli_help(help);
     default:
@@ -580,6 +636,7 @@ int tsr_cmd_check(int argc, char **argv)
     code = run_session(&s, names, n_names);
   }
   session_finish(&s);
+  free(s.request.excepted);
   free(names);
   return code;
 }
