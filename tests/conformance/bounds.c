@@ -242,7 +242,7 @@ tsr_status check_bound_line(check_values *values, int32_t line)
 
   switch (desc->op) {
   case TSR_OP_MATMUL:
-    return check_bound_matmul(values, desc);
+    return desc->in[3] ? check_bound_matmul_i8(values, desc) : check_bound_matmul(values, desc);
   case TSR_OP_REDUCE_SUM:
     return check_bound_reduce_sum(values, desc);
   case TSR_OP_SOFTMAX:
@@ -263,6 +263,7 @@ tsr_status check_bound_line(check_values *values, int32_t line)
   case TSR_OP_SILU:
     return bound_elementwise(values, desc);
   case TSR_OP_EMBEDDING:
+    return desc->in[2] ? check_bound_embedding_i8(values, desc) : bound_moves(values, desc);
   case TSR_OP_COPY:
   case TSR_OP_APPEND:
   case TSR_OP_UPDATE:

@@ -74,6 +74,8 @@ typedef struct check_addend {
 int check_masking_at(const check_masking *m, int64_t b, int64_t h, int64_t l, int64_t s, check_addend *addend);
 
 tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;
+tsr_status check_bound_matmul_i8(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;
+tsr_status check_bound_embedding_i8(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;
 tsr_status check_bound_reduce_sum(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;
 tsr_status check_bound_softmax(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;
 tsr_status check_bound_log_softmax(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;

@@ -8,9 +8,9 @@
  * embedding and gather
  */
 typedef struct index_params {
-  int32_t op, dtype, view, data, axis, outside, view_index;
-  tsr_shape x;     /* the table */
-  tsr_shape index; /* the ids */
+  int32_t op, dtype, view, data, axis, outside, view_index; /* of i8 the data are those of the scales */
+  tsr_shape x;                                              /* the table */
+  tsr_shape index;                                          /* the ids */
   float alpha;
 } index_params;
 
@@ -23,7 +23,7 @@ static void build_index(check_build *build, const void *data)
   int32_t axis = p->axis < 0 ? p->axis + p->x.rank : p->axis;
   int32_t last = (int32_t)p->x.extent[p->op == TSR_OP_EMBEDDING ? 0 : axis] - 1;
   check_fill ids = CHECK_FILL(.low = 0, .high = last < 0 ? 0 : last);
-  tsr_ref x, index;
+  tsr_ref x, index, y, scales;
 
   if (p->outside == 1) {
     ids = CHECK_FILL(.list = outside, .n_list = COUNT_OF(outside));
@@ -31,11 +31,20 @@ static void build_index(check_build *build, const void *data)
     ids = CHECK_FILL(.low = -2, .high = last + 2); /* one and two beyond */
   }
   x = check_operand(build, p->op == TSR_OP_EMBEDDING ? TSR_STORAGE_CONSTANT : TSR_STORAGE_INPUT, p->dtype, p->x,
-                    (check_view)p->view, CHECK_FILL(.data = (check_data)p->data, .low = -1000, .high = 1000));
+                    (check_view)p->view,
+                    CHECK_FILL(.data = (check_data)p->data, .low = p->dtype == TSR_I8 ? -128 : -1000,
+                               .high = p->dtype == TSR_I8 ? 127 : 1000));
   index = check_operand(build, TSR_STORAGE_INPUT, TSR_I32, p->index, (check_view)p->view_index, ids);
-  tsr_output(program, "y",
-             p->op == TSR_OP_EMBEDDING ? tsr_embedding(program, x, index, p->alpha)
-                                       : tsr_gather(program, x, index, p->axis));
+  if (p->op == TSR_OP_GATHER) {
+    y = tsr_gather(program, x, index, p->axis);
+  } else if (p->dtype == TSR_I8) {
+    scales = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(p->x.extent[0]), (check_view)p->view,
+                           CHECK_FILL(.data = (check_data)p->data));
+    y = tsr_embedding_i8(program, x, scales, index, p->alpha);
+  } else {
+    y = tsr_embedding(program, x, index, p->alpha);
+  }
+  tsr_output(program, "y", y);
 }
 
 static void add_index(check_table *table, index_params p)
@@ -60,6 +69,7 @@ static void add_index(check_table *table, index_params p)
 
 static void add_embedding(check_table *table)
 {
+  static const tsr_dtype dtypes[] = {TSR_F32, TSR_F16, TSR_BF16, TSR_I8};
   static const int32_t widths[] = {1, 2, 3, 7, 16, 31, 33, 64, 65, 255, 256, 257};
   static const int32_t views[] = {CHECK_OFFSET,     CHECK_PADDED,   CHECK_STRIDED,
                                   CHECK_TRANSPOSED, CHECK_PADDED_T, CHECK_BROADCAST};
@@ -67,8 +77,8 @@ static void add_embedding(check_table *table)
   index_params p;
   int32_t d, i;
 
-  for (d = 0; d < 3; d++) {
-    p = (index_params){.op = TSR_OP_EMBEDDING, .dtype = check_float_dtypes[d], .alpha = 1.0f, .index = TSR_SHAPE(11)};
+  for (d = 0; d < COUNT_OF(dtypes); d++) {
+    p = (index_params){.op = TSR_OP_EMBEDDING, .dtype = dtypes[d], .alpha = 1.0f, .index = TSR_SHAPE(11)};
     for (i = 0; i < COUNT_OF(widths); i++) {
       p.x = TSR_SHAPE(19, widths[i]);
       p.alpha = i % 2 ? 1.0f : 16.0f;

@@ -2,6 +2,8 @@
  *
  * Cases of matmul.
  */
+#include <stdio.h>
+
 #include "tests/conformance/cases.h"
 
 /* Leading extents of a and b. */
@@ -30,9 +32,15 @@ enum { BIAS_NONE, BIAS_ROW, BIAS_COLUMN, BIAS_FULL, BIAS_ONE, BIAS_COUNT };
 static const char *const bias_names[] = {"none", "row", "column", "full", "one"};
 static const char *const activation_names[] = {"none", "relu", "gelu_erf", "gelu_tanh", "silu"};
 
+/* What b of i8 holds: any of its numbers; few small ones; the ends of the range; the lowest, of which the largest sums come. */
+enum { BYTES_ANY, BYTES_SMALL, BYTES_ENDS, BYTES_LOWEST };
+
+static const char *const bytes_names[] = {"any", "small", "ends", "lowest"};
+
 typedef struct params {
   int64_t m, n, k;
   int32_t batch, dtype, bias, activation, view_a, view_b, data_a, data_b;
+  int32_t view_scales, data_scales; /* of i8, whose data_b is one of BYTES_ */
   float alpha;
 } params;
 
@@ -46,19 +54,38 @@ static tsr_shape with_batch(int32_t rank, const int64_t *leading, int64_t rows, 
   return shape;
 }
 
+static check_fill fill_b(const params *p)
+{
+  static const int32_t ends[] = {-128, 127, -128, -128, 127, -128, -128};
+
+  if (p->dtype != TSR_I8) {
+    return CHECK_FILL(.data = (check_data)p->data_b);
+  }
+  switch (p->data_b) {
+  case BYTES_SMALL:
+    return CHECK_FILL(.low = -2, .high = 2);
+  case BYTES_ENDS:
+    return CHECK_FILL(.list = ends, .n_list = COUNT_OF(ends));
+  case BYTES_LOWEST:
+    return CHECK_FILL(.low = -128, .high = -128);
+  default:
+    return CHECK_FILL(.low = -128, .high = 127);
+  }
+}
+
 static void build_matmul(check_build *build, const void *data)
 {
   const params *p = data;
   const batch *lead = &batches[p->batch];
   tsr_shape shape_a = with_batch(lead->rank_a, lead->a, p->m, p->k);
   tsr_shape shape_b = with_batch(lead->rank_b, lead->b, p->k, p->n), full;
-  tsr_ref a, b, bias = TSR_NONE;
+  tsr_ref a, b, bias = TSR_NONE, scales, y;
   check_fill fill = CHECK_FILL(.data = p->data_a == CHECK_INTEGER ? CHECK_INTEGER : CHECK_NORMAL);
   int32_t kind = lead->rank_b == 0 ? TSR_STORAGE_CONSTANT : TSR_STORAGE_INPUT;
 
   a = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape_a, (check_view)p->view_a,
                     CHECK_FILL(.data = (check_data)p->data_a));
-  b = check_operand(build, kind, p->dtype, shape_b, (check_view)p->view_b, CHECK_FILL(.data = (check_data)p->data_b));
+  b = check_operand(build, kind, p->dtype, shape_b, (check_view)p->view_b, fill_b(p));
   full = with_batch(lead->rank_a > lead->rank_b ? lead->rank_a : lead->rank_b,
                     lead->rank_a > lead->rank_b ? lead->a : lead->b, p->m, p->n);
   if (p->batch == BATCH_CROSS) {
@@ -73,17 +100,32 @@ static void build_matmul(check_build *build, const void *data)
   } else if (p->bias == BIAS_ONE) {
     bias = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, TSR_SHAPE(1), CHECK_DENSE, fill);
   }
-  tsr_output(build->program, "y", tsr_matmul(build->program, a, b, bias, p->alpha, p->activation));
+  if (p->dtype == TSR_I8) {
+    scales = check_operand(build, kind, TSR_F32, TSR_SHAPE(p->n), (check_view)p->view_scales,
+                           CHECK_FILL(.data = (check_data)p->data_scales));
+    y = tsr_matmul_i8(build->program, a, b, scales, bias, p->alpha, p->activation);
+  } else {
+    y = tsr_matmul(build->program, a, b, bias, p->alpha, p->activation);
+  }
+  tsr_output(build->program, "y", y);
 }
 
 static void add(check_table *table, params p)
 {
+  const int quantised = p.dtype == TSR_I8;
+  const char *data_b = quantised ? bytes_names[p.data_b] : check_data_name((check_data)p.data_b);
+  char view_scales[32] = "", data_scales[32] = "";
+
+  if (quantised) {
+    snprintf(view_scales, sizeof(view_scales), "/%s", check_view_name((check_view)p.view_scales));
+    snprintf(data_scales, sizeof(data_scales), "/%s", check_data_name((check_data)p.data_scales));
+  }
   check_table_add(table, TSR_OP_MATMUL, build_matmul, &p, sizeof(p),
-                  "matmul(M=%d,N=%d,K=%d,batch=%s,b=%s,bias=%s,act=%s,view=%s/%s,alpha=%g,data=%s/%s)", (int)p.m,
+                  "matmul(M=%d,N=%d,K=%d,batch=%s,b=%s,bias=%s,act=%s,view=%s/%s%s,alpha=%g,data=%s/%s%s)", (int)p.m,
                   (int)p.n, (int)p.k, batches[p.batch].name, tsr_dtype_name(p.dtype), bias_names[p.bias],
                   activation_names[p.activation], check_view_name((check_view)p.view_a),
-                  check_view_name((check_view)p.view_b), (double)p.alpha, check_data_name((check_data)p.data_a),
-                  check_data_name((check_data)p.data_b));
+                  check_view_name((check_view)p.view_b), view_scales, (double)p.alpha,
+                  check_data_name((check_data)p.data_a), data_b, data_scales);
 }
 
 #define PARAMS(...) ((params){.alpha = 1.0f, .dtype = TSR_F32, __VA_ARGS__})
@@ -239,6 +281,90 @@ static void add_values(check_table *table)
   }
 }
 
+#define PARAMS_I8(...) PARAMS(.dtype = TSR_I8, .view_b = CHECK_TRANSPOSED, __VA_ARGS__)
+
+/* Weights of i8: every size, whatever number of bytes a device takes at a time; every form; and the rows that are quantised apart:
+ * of zeros, too small to count, with NaN and infinities, with one element far above the others. */
+static void add_i8(check_table *table)
+{
+  static const int32_t m[] = {1, 2, 3, 4, 5, 7, 8, 9, 17, 33, 64, 100, 129};
+  static const int32_t n[] = {1, 3, 7, 15, 16, 17, 31, 33, 47, 64, 100, 257, 1031};
+  static const int32_t k[] = {1,  2,  3,  4,  5,  7,   8,   15,  16,  17,  31,   32,  33,
+                              63, 64, 65, 95, 96, 100, 127, 129, 255, 512, 1031, 2048};
+  static const int32_t views_a[] = {CHECK_DENSE, CHECK_TRANSPOSED, CHECK_PADDED, CHECK_STRIDED, CHECK_OFFSET};
+  static const int32_t views_b[] = {CHECK_DENSE,  CHECK_TRANSPOSED, CHECK_PADDED,
+                                    CHECK_OFFSET, CHECK_STRIDED,    CHECK_PADDED_T};
+  static const int32_t views_scales[] = {CHECK_DENSE, CHECK_STRIDED, CHECK_OFFSET, CHECK_BROADCAST_LAST};
+  static const int32_t data[] = {CHECK_INTEGER, CHECK_LARGE, CHECK_TINY,     CHECK_MIXED,      CHECK_CANCEL,
+                                 CHECK_ZERO,    CHECK_INF,   CHECK_NAN,      CHECK_EXTREME,    CHECK_SPECIAL,
+                                 CHECK_SPIKE,   CHECK_TIES,  CHECK_CONSTANT, CHECK_NEGINF_ROW, CHECK_BIG};
+  static const int32_t scales[] = {CHECK_LARGE, CHECK_TINY, CHECK_ZERO, CHECK_INF, CHECK_NAN, CHECK_MIXED};
+  int32_t i, j, bytes;
+
+  for (i = 0; i < COUNT_OF(m); i++) {
+    add(table, PARAMS_I8(.m = m[i], .n = 37, .k = 70, .bias = BIAS_ROW));
+    add(table, PARAMS_I8(.m = m[i], .n = 64, .k = 128, .view_b = CHECK_DENSE));
+  }
+  for (i = 0; i < COUNT_OF(n); i++) {
+    add(table, PARAMS_I8(.m = 1 + 4 * (i % 3), .n = n[i], .k = 35));
+    add(table, PARAMS_I8(.m = 1, .n = n[i], .k = 64, .bias = BIAS_ROW));
+  }
+  for (i = 0; i < COUNT_OF(k); i++) {
+    add(table, PARAMS_I8(.m = 6, .n = 19, .k = k[i]));
+    add(table, PARAMS_I8(.m = 1, .n = 33, .k = k[i], .view_b = i % 2 ? CHECK_DENSE : CHECK_TRANSPOSED));
+    add(table, PARAMS_I8(.m = 5, .n = 8, .k = k[i], .data_a = CHECK_CONSTANT, .data_b = BYTES_ENDS));
+  }
+  add(table, PARAMS_I8(.m = 64, .n = 512, .k = 512, .bias = BIAS_ROW, .activation = TSR_ACTIVATION_RELU));
+  add(table, PARAMS_I8(.m = 8, .n = 3, .k = TSR_MAX_I8_DEPTH, .data_a = CHECK_CONSTANT, .data_b = BYTES_LOWEST));
+  add(table, PARAMS_I8(.m = 2, .n = 5, .k = 20011, .view_b = CHECK_DENSE));
+  add(table, PARAMS_I8(.m = 1, .n = 5001, .k = 31));
+  for (i = 0; i < 5; i++) {
+    for (j = 0; j < BIAS_COUNT; j++) {
+      add(table, PARAMS_I8(.m = 17, .n = 33, .k = 19, .activation = i, .bias = j,
+                           .batch = (i + j) % 2 ? BATCH_NONE : BATCH_3));
+    }
+  }
+  for (i = 0; i < COUNT_OF(views_a); i++) {
+    for (j = 0; j < COUNT_OF(views_b); j++) {
+      add(table, PARAMS_I8(.m = 13, .n = 21, .k = 18, .view_a = views_a[i], .view_b = views_b[j],
+                           .view_scales = views_scales[(i + j) % COUNT_OF(views_scales)],
+                           .batch = i == j ? BATCH_3 : BATCH_NONE));
+    }
+  }
+  for (i = 0; i <= BATCH_0; i++) {
+    add(table, PARAMS_I8(.m = 9, .n = 18, .k = 11, .batch = i, .bias = BIAS_FULL));
+    add(table, PARAMS_I8(.m = 4, .n = 7, .k = 8, .batch = i, .view_a = CHECK_HEADS, .view_b = CHECK_REVERSED));
+  }
+  add(table, PARAMS_I8(.m = 5, .n = 66, .k = 7, .view_a = CHECK_BROADCAST, .view_b = CHECK_BROADCAST_LAST));
+  add(table, PARAMS_I8(.m = 33, .n = 18, .k = 7, .view_b = CHECK_FAR));
+  for (i = 0; i < 3; i++) {
+    add(table, PARAMS_I8(.m = i == 0 ? 0 : 5, .n = i == 1 ? 0 : 7, .k = i == 2 ? 0 : 3, .bias = BIAS_ROW));
+  }
+  for (i = 0; i < COUNT_OF(data); i++) {
+    for (bytes = BYTES_ANY; bytes <= BYTES_ENDS; bytes++) {
+      add(table, PARAMS_I8(.m = 35, .n = 18, .k = 21, .data_a = data[i], .data_b = bytes));
+      add(table, PARAMS_I8(.m = 1, .n = 70, .k = 33, .data_a = data[i], .data_b = bytes, .bias = BIAS_ROW,
+                           .activation = 1 + i % 4));
+    }
+  }
+  for (i = 0; i < COUNT_OF(scales); i++) {
+    add(table, PARAMS_I8(.m = 7, .n = 40, .k = 21, .data_scales = scales[i]));
+    add(table, PARAMS_I8(.m = 7, .n = 40, .k = 21, .data_a = CHECK_ZERO, .data_scales = scales[i], .alpha = 0.5f));
+  }
+}
+
+static void add_perf_i8(check_table *table)
+{
+  static const int32_t rows[] = {1, 8, 32, 64, 256}, sizes[][2] = {{512, 512}, {2048, 512}, {512, 2048}, {37000, 512}};
+  int32_t i, j;
+
+  for (i = 0; i < COUNT_OF(sizes); i++) {
+    for (j = 0; j < COUNT_OF(rows); j++) {
+      add(table, PARAMS_I8(.m = rows[j], .n = sizes[i][0], .k = sizes[i][1], .bias = BIAS_ROW));
+    }
+  }
+}
+
 static void add_perf(check_table *table)
 {
   static const int32_t sizes[][3] = {{1, 256, 256},   {1, 1024, 256},  {1, 256, 1024},  {1, 16000, 256},
@@ -254,6 +380,7 @@ static void add_perf(check_table *table)
     }
   }
   add(table, PARAMS(.m = 64, .n = 64, .k = 32, .batch = BATCH_2X3));
+  add_perf_i8(table);
 }
 
 void check_cases_matmul(check_table *table)
@@ -267,4 +394,5 @@ void check_cases_matmul(check_table *table)
   add_forms(table);
   add_empty(table);
   add_values(table);
+  add_i8(table);
 }

@@ -197,13 +197,19 @@ static void build_unfused(check_build *build, const void *data)
   tsr_output(program, "unfused_weights", unfused_weights);
 }
 
+/* Weights of i8 are as large as those of the other types: their scales are 0.5 .. 1.5, and alpha divides by 128. */
 static tsr_ref dense(check_build *build, tsr_ref x, int32_t from, int32_t to, tsr_dtype dtype, int32_t activation)
 {
   tsr_ref weight = check_operand(build, TSR_STORAGE_CONSTANT, dtype, TSR_SHAPE(from, to), CHECK_TRANSPOSED,
-                                 CHECK_FILL(.data = CHECK_UNIFORM));
+                                 CHECK_FILL(.data = CHECK_UNIFORM, .low = -127, .high = 127));
   tsr_ref bias = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(to), CHECK_DENSE,
                                CHECK_FILL(.data = CHECK_UNIFORM));
 
+  if (dtype == TSR_I8) {
+    tsr_ref scales = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(to), CHECK_DENSE,
+                                   CHECK_FILL(.data = CHECK_POSITIVE));
+    return tsr_matmul_i8(build->program, x, weight, scales, bias, 0.25f / 128.0f, activation);
+  }
   return tsr_matmul(build->program, x, weight, bias, 0.25f, activation);
 }
 
@@ -216,13 +222,15 @@ static tsr_ref norm(check_build *build, tsr_ref x, int32_t width)
   return tsr_layernorm(build->program, x, gain, bias, 1e-5f);
 }
 
-/* A pre-norm layer of an encoder. form: the weights' type. */
+static const tsr_dtype layer_dtypes[] = {TSR_F32, TSR_F16, TSR_BF16, TSR_I8};
+
+/* A pre-norm layer of an encoder. form: the weights' type, of layer_dtypes. */
 static void build_layer(check_build *build, const void *data)
 {
   static const int32_t lengths[] = {3, 9};
   const params *p = data;
   const int32_t batch = 2, heads = 2, d_model = p->columns, d_ff = 2 * p->columns;
-  const tsr_dtype dtype = check_float_dtypes[p->form];
+  const tsr_dtype dtype = layer_dtypes[p->form];
   tsr_program *program = build->program;
   tsr_shape split = TSR_SHAPE(batch, p->rows, heads, d_model / heads), flat = TSR_SHAPE(batch, p->rows, d_model);
   tsr_attention_args args = {.alpha = 0.25f};
@@ -278,14 +286,17 @@ static check_case *add(check_table *table, const char *name, void (*build)(check
 
 /* Each of the 12 lines of a layer errs by some 8 sqrt(n) u of its result, n about 64 terms, and none amplifies what it is given
  * as a whole, for what it is given is normalised: (12 * depth * 64 u)^2. Element by element the bounds grow too wide to
- * tell much, since each assumes the worst of the one before. */
+ * tell much, since each assumes the worst of the one before.
+ *
+ * With weights of i8 a number that errs so lies within its error of a tie with a probability of 127 * 64 u, and is then off by a
+ * unit, 1/127 of the row's largest, which is some three times its root mean square: 5e-4 * (3/127)^2 a product. */
 static void add_layer(check_table *table, params p)
 {
   check_case *test = add(table, "layer", build_layer, p);
   const double relative = 12.0 * p.depth * 64.0 * 0x1p-24;
 
   if (test) {
-    test->nmse = relative * relative;
+    test->nmse = layer_dtypes[p.form] == TSR_I8 ? 6.0 * p.depth * 3e-7 : relative * relative;
   }
 }
 
@@ -314,7 +325,7 @@ void check_cases_program(check_table *table)
     add(table, "attention_unfused", build_unfused, (params){7, 19, i % 4, 1, 0, i});
     add(table, "attention_unfused", build_unfused, (params){1, 65, i % 4, 1, 0, i});
   }
-  for (i = 0; i < 3; i++) {
+  for (i = 0; i < COUNT_OF(layer_dtypes); i++) {
     add_layer(table, (params){9, 16, 1, 1, 0, i});
     add_layer(table, (params){5, 32, 2, 2, 1, i});
     add_layer(table, (params){33, 64, 1, 1, 0, i});
