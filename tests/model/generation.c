@@ -65,9 +65,9 @@ void make_batch(uint64_t seed, int32_t vocabulary, int32_t n, batch *b)
   assert_true(b->pool && b->source && b->lengths);
   for (int32_t i = 0; i < n; i++) {
     int32_t *ids = b->pool + (size_t)i * MAX_SOURCE;
-    b->lengths[i] = i == 0 ? MAX_SOURCE : i == 1 ? 1 : i == 2 ? 0 : 1 + random_below(&seed, MAX_SOURCE);
+    b->lengths[i] = i == 0 ? MAX_SOURCE : i == 1 ? 1 : i == 2 ? 0 : 1 + tsr_random_below(&seed, MAX_SOURCE);
     for (int32_t t = 0; t < MAX_SOURCE; t++) {
-      ids[t] = random_below(&seed, vocabulary);
+      ids[t] = tsr_random_below(&seed, vocabulary);
     }
     b->source[i] = ids;
   }

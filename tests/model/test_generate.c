@@ -374,10 +374,10 @@ static void compare_forward(const setup *a, const setup *b)
   float *values = malloc(2 * (n_encoder + n_logits) * sizeof *values);
   assert_non_null(values);
   for (int32_t i = 0; i < B * S; i++) {
-    source[i] = random_below(&seed, config->source_vocabulary);
+    source[i] = tsr_random_below(&seed, config->source_vocabulary);
   }
   for (int32_t i = 0; i < B * L; i++) {
-    target[i] = random_below(&seed, config->target_vocabulary);
+    target[i] = tsr_random_below(&seed, config->target_vocabulary);
   }
   float *encoder[2] = {values, values + n_encoder};
   float *logits[2] = {values + 2 * n_encoder, values + 2 * n_encoder + n_logits};

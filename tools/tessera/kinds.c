@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/tessera/random.h"
+
 static const char *const names[] = {
     [TSR_PROGRAM_ENCODE] = "encode",
     [TSR_PROGRAM_DECODE] = "decode",
@@ -68,25 +70,6 @@ int32_t tsr_cli_kinds_next(const tsr_cli_kinds *kinds, const tsr_model *model, i
 
 /* ---- running a program ------------------------------------------------------------------------------------------- */
 
-/* SplitMix64 (Steele, Lea, Flood 2014). */
-static uint64_t next_random(uint64_t *state)
-{
-  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-static int32_t random_below(uint64_t *state, int32_t n)
-{
-  return (int32_t)(next_random(state) % (uint64_t)n);
-}
-
-static float random_real(uint64_t *state)
-{
-  return (float)((double)(next_random(state) >> 11) * 0x1p-53 * 2.0 - 1.0);
-}
-
 /* What an input or state of that name holds, valid for the program: ids of the vocabulary, lengths that fit, .. */
 static void fill(const tsr_transformer_config *config, const tsr_program_size *size, const char *name, tsr_dtype dtype,
                  int64_t elements, uint64_t *random, void *out)
@@ -95,22 +78,22 @@ static void fill(const tsr_transformer_config *config, const tsr_program_size *s
   float *values = out;
   for (int64_t i = 0; i < elements; i++) {
     if (strcmp(name, "source") == 0) {
-      ids[i] = random_below(random, config->source_vocabulary);
+      ids[i] = tsr_random_below(random, config->source_vocabulary);
     } else if (strcmp(name, "source_lengths") == 0) {
-      ids[i] = i == 0 ? size->source : 1 + random_below(random, size->source);
+      ids[i] = i == 0 ? size->source : 1 + tsr_random_below(random, size->source);
     } else if (strcmp(name, "target") == 0 || strcmp(name, "token") == 0) {
-      ids[i] = random_below(random, config->target_vocabulary);
+      ids[i] = tsr_random_below(random, config->target_vocabulary);
     } else if (strcmp(name, "position") == 0) {
       ids[i] = size->target / 2;
     } else if (strcmp(name, "rows") == 0) {
       /* The hypothesis itself where the step writes, any of its sentence's before. */
       int32_t row = (int32_t)(i / size->target);
       int32_t own = (int32_t)(i % size->target) >= size->target / 2;
-      ids[i] = own ? row : row / size->beam * size->beam + random_below(random, size->beam);
+      ids[i] = own ? row : row / size->beam * size->beam + tsr_random_below(random, size->beam);
     } else if (strcmp(name, "suppress") == 0) {
-      values[i] = random_below(random, 64) == 0 ? -INFINITY : 0.0f;
+      values[i] = tsr_random_below(random, 64) == 0 ? -INFINITY : 0.0f;
     } else if (dtype == TSR_F32) {
-      values[i] = random_real(random);
+      values[i] = (float)tsr_random_real(random);
     } else {
       ids[i] = 0;
     }
