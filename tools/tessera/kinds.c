@@ -145,3 +145,21 @@ tsr_status tsr_cli_compile(tsr_transformer *transformer, const tsr_program *prog
   free(bindings);
   return status;
 }
+
+tsr_status tsr_cli_time_lines(tsr_executable *executable, int32_t n_lines, int32_t n_runs, uint64_t *least,
+                              uint64_t *scratch)
+{
+  for (int32_t run = 0; run < n_runs; run++) {
+    tsr_status status = tsr_executable_run(executable);
+    if (status == TSR_OK) {
+      status = tsr_executable_profile(executable, scratch, n_lines);
+    }
+    if (status != TSR_OK) {
+      return status;
+    }
+    for (int32_t i = 0; i < n_lines; i++) {
+      least[i] = run == 0 || scratch[i] < least[i] ? scratch[i] : least[i];
+    }
+  }
+  return TSR_OK;
+}

@@ -51,4 +51,9 @@ tsr_status tsr_cli_compile(tsr_transformer *transformer, const tsr_program *prog
 tsr_status tsr_cli_fill(const tsr_model *model, const tsr_program *program, const tsr_program_size *size, uint64_t seed,
                         tsr_executable *executable) TSR_MUST_CHECK;
 
+/* Runs an executable that was compiled with profile n_runs times: the least nanoseconds of each line. least and scratch
+ * [n_lines]. */
+tsr_status tsr_cli_time_lines(tsr_executable *executable, int32_t n_lines, int32_t n_runs, uint64_t *least,
+                              uint64_t *scratch) TSR_MUST_CHECK;
+
 #endif

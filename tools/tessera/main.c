@@ -20,6 +20,7 @@ static const command commands[] = {
     {"compare", tsr_cmd_compare, "run a model on two devices and find the first line whose results part"},
     {"info", tsr_cmd_info, "print a model's configuration and its parameters by module"},
     {"program", tsr_cmd_program, "print the programs that a model consists of"},
+    {"bench", tsr_cmd_bench, "measure speed: of a model, of the machine, of translating from start to end"},
     {"help", run_help, "print this text, or with a command's name its own"},
 };
 

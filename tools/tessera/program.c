@@ -70,24 +70,6 @@ static json_t *statistics_json(int32_t kind, const tsr_program_statistics *s)
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
 
-/* The least time of each line, in nanoseconds. */
-static tsr_status time_lines(tsr_executable *executable, int32_t n_lines, uint64_t *least, uint64_t *scratch)
-{
-  for (int32_t run = 0; run < RUNS; run++) {
-    tsr_status status = tsr_executable_run(executable);
-    if (status == TSR_OK) {
-      status = tsr_executable_profile(executable, scratch, n_lines);
-    }
-    if (status != TSR_OK) {
-      return status;
-    }
-    for (int32_t i = 0; i < n_lines; i++) {
-      least[i] = run == 0 || scratch[i] < least[i] ? scratch[i] : least[i];
-    }
-  }
-  return TSR_OK;
-}
-
 static tsr_status profile_program(const session *s, const tsr_program *program, const tsr_program_size *size,
                                   uint64_t *least, uint64_t *scratch)
 {
@@ -98,7 +80,7 @@ static tsr_status profile_program(const session *s, const tsr_program *program, 
     status = tsr_cli_fill(s->model, program, size, SEED, executable);
   }
   if (status == TSR_OK) {
-    status = time_lines(executable, tsr_program_line_count(program), least, scratch);
+    status = tsr_cli_time_lines(executable, tsr_program_line_count(program), RUNS, least, scratch);
   }
   tsr_executable_destroy(executable);
   return status;

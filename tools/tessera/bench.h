@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the measuring subcommands share: processes that measure, and numbers about a list of times.
+ */
+#ifndef TESSERA_TOOLS_BENCH_H
+#define TESSERA_TOOLS_BENCH_H
+
+#include <sys/types.h>
+
+#include "tessera/ops.h"
+#include "tessera/transformer.h"
+#include "tools/tessera/common.h"
+
+enum {
+  BENCH_VALUES = 16,  /* of one option */
+  BENCH_REPEATS = 999 /* at most */
+};
+
+/* `tessera bench machine` and `tessera bench translate`; argv[0] is "bench". */
+int tsr_bench_machine(int argc, char **argv);
+int tsr_bench_translate(int argc, char **argv);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Processes
+ *
+ * Each configuration is measured in a process of its own, which lives until all is measured: its peak memory is its own,
+ * it opens the backend with its own environment, no two share the threads of a library, and they can take turns.
+ */
+
+/* The main function of such a process: answers requests until bench_next returns 0. Its result is the exit code; the reason was
+ * printed. */
+typedef int (*bench_body)(const void *task, int channel);
+
+typedef struct bench_process {
+  pid_t pid;
+  int channel;
+} bench_process;
+
+typedef struct bench_crew {
+  bench_process *processes;
+  int32_t n;
+  int32_t room;
+} bench_crew;
+
+/* Finish it after success only. No thread may have been started before. */
+int bench_crew_init(bench_crew *crew, int32_t room);
+void bench_crew_finish(bench_crew *crew);
+
+/* Starts the next process; `task` is the body's argument, and is copied with all of the memory. */
+int bench_crew_start(bench_crew *crew, bench_body body, const void *task);
+
+/* Sends a request to process `index`, after a pause in which threads of libraries that still look for work fall asleep, and waits for
+ * the reply. A process that ended instead has told why; its exit code is the result. */
+int bench_crew_ask(bench_crew *crew, int32_t index, int32_t request, void *reply, size_t size);
+
+/* Within a body. */
+int bench_next(int channel, int32_t *request);
+void bench_reply(int channel, const void *reply, size_t size);
+
+/* The most memory that this process ever held, in bytes. */
+int64_t bench_peak_memory(void);
+
+/* The threads of a device that is opened afterwards in this process; 0: as the environment has it. */
+int bench_set_threads(int32_t threads);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Numbers
+ */
+typedef struct bench_summary {
+  double median;
+  double least;
+  double most;
+} bench_summary;
+
+/* n at least 1. Sorts the values. */
+bench_summary bench_summarise(double *values, int32_t n);
+
+/* A cell with a number, or "-" for 0. */
+void bench_count_cell(tsr_cli_table *table, int32_t count);
+
+/* {"median": .., "min": .., "max": ..}, each times `factor` */
+json_t *bench_summary_json(const bench_summary *summary, double factor);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Options
+ */
+typedef struct bench_integers {
+  int32_t values[BENCH_VALUES];
+  int32_t n;
+} bench_integers;
+
+/* "1,2,8": replaces what was there. */
+int bench_integers_option(const char *what, const char *text, int32_t low, int32_t high, bench_integers *list);
+
+/* "f32,f16": likewise. */
+int bench_precisions_option(const char *what, const char *text, bench_integers *list);
+
+/* Names borrowed from the command line, whose commas are cut. */
+typedef struct bench_names {
+  const char *values[BENCH_VALUES];
+  int32_t n;
+} bench_names;
+
+/* "vulkan:0,cpu": adds to what is there. */
+int bench_names_option(const char *what, char *text, bench_names *list);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * One configuration of a model (bench_model.c)
+ */
+enum { BENCH_GENERATE = 0, BENCH_ENCODE = 1, BENCH_DECODE = 2 };
+
+typedef struct bench_model_task {
+  const char *folder;
+  const char *device;  /* NULL: the default */
+  int32_t what;        /* BENCH_GENERATE .. */
+  tsr_dtype precision; /* 0: as stored */
+  int32_t threads;     /* 0: the default */
+  int32_t batch;
+  int32_t beam;   /* generate */
+  int32_t source; /* tokens of each sentence */
+  int32_t target;
+} bench_model_task;
+
+/* Requests. The first warms up, and includes opening all. */
+enum { BENCH_RUN = 1, BENCH_PROFILE = 2 };
+
+/* The reply to BENCH_RUN. */
+typedef struct bench_model_sample {
+  double seconds;        /* of one round: a call of generate, a run of the program */
+  double tokens;         /* of one round: generated, encoded or decoded */
+  double encode_seconds; /* of one run of the encoder; generate alone, likewise below */
+  double step_seconds;
+  int64_t peak_memory; /* bytes, of the process so far */
+  char device[64];
+} bench_model_sample;
+
+/* The reply to BENCH_PROFILE: one decoding step, or the program. */
+typedef struct bench_model_profile {
+  double seconds[TSR_OP_COUNT]; /* by operator */
+  int32_t lines[TSR_OP_COUNT];
+} bench_model_profile;
+
+/* A bench_body; the task is a bench_model_task. */
+int bench_model_body(const void *task, int channel);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Products of matrices (bench_products.c): y [M, N] = a [M, K] @ b, f32, through a BLAS or a device
+ */
+typedef struct bench_product {
+  int32_t m;
+  int32_t n;
+  int32_t k;
+  int32_t plain;  /* 1: b lies as [K, N]; 0: as [N, K], the way models store weights */
+  int32_t stream; /* 1: another b each time, so that none is in a cache when its turn comes */
+} bench_product;
+
+typedef struct bench_product_task {
+  const bench_product *products;
+  int32_t blas;          /* 1: cblas_sgemm of the first BLAS library that is found */
+  const char *blas_core; /* kernels of OpenBLAS, by its name for a processor; NULL: those that it chooses */
+  const char *device;
+  tsr_dtype precision;  /* of b on the device */
+  int32_t threads;      /* 0: the default */
+  int64_t stream_bytes; /* that all b of a stream take together */
+} bench_product_task;
+
+/* Requests: BENCH_PRODUCTS * what + the product's index. */
+enum { BENCH_PRODUCTS = 1024, BENCH_PREPARE = 0, BENCH_MULTIPLY = 1, BENCH_RELEASE = 2 };
+
+typedef struct bench_product_sample {
+  double seconds; /* of one product; after BENCH_MULTIPLY */
+  char name[128]; /* of the device or library */
+} bench_product_sample;
+
+/* A bench_body; the task is a bench_product_task. */
+int bench_product_body(const void *task, int channel);
+
+#endif
