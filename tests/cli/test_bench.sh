@@ -87,6 +87,15 @@ text beam 2
 line 4
 text what decode
 
+# More sentences than a batch holds, on two threads.
+# shellcheck disable=SC2086
+bench 0 $small --batch 2 --sentences 3 --workers 1,2 --json
+line 1
+text workers 1
+line 2
+text workers 2
+text sentences 3
+
 # For people.
 # shellcheck disable=SC2086
 bench 0 $small --precision f32,f16 --batch 1,2 --profile

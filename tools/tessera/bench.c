@@ -33,6 +33,9 @@ static const char help[] =
     "                    decoding attends to), decode (all positions at once: teacher forcing)\n"
     "  --batch N,..      sentences at once (default 1)\n"
     "  --beam N,..       hypotheses of generate; 1 is greedy search (default 1)\n"
+    "  --sentences N     handed over in one call of generate (default: as many as the batch)\n"
+    "  --workers N,..    batches that generate computes side by side, each on a thread (default: as\n"
+    "                    the library decides; the table tells what it chose)\n"
     "  --precision P,..  storage of the matrices: f32, f16, bf16 (default: as in the model's file)\n"
     "  --threads N,..    threads of the device, as TESSERA_THREADS (default: as it decides)\n"
     "  --source N        tokens of a source (default 25)\n"
@@ -59,6 +62,8 @@ typedef struct request {
   bench_integers beams;
   bench_integers precisions;
   bench_integers threads;
+  bench_integers workers;
+  int32_t sentences; /* 0: the batch */
   int32_t source;
   int32_t target;
   int32_t repeat;
@@ -127,6 +132,10 @@ static int take_option(int option, char *value, request *wish)
     return bench_precisions_option("--precision", value, &wish->precisions);
   case 'T':
     return bench_integers_option("--threads", value, 1, 1024, &wish->threads);
+  case 'W':
+    return bench_integers_option("--workers", value, 1, 1024, &wish->workers);
+  case 'n':
+    return tsr_cli_int32("bench", "--sentences", value, 1, 1 << 20, &wish->sentences);
   case 'S':
     return tsr_cli_int32("bench", "--source", value, 1, 1 << 16, &wish->source);
   case 'L':
@@ -154,6 +163,8 @@ static int parse(int argc, char **argv, request *wish, int *finished)
                                           {"beam", required_argument, NULL, 'N'},
                                           {"precision", required_argument, NULL, 'P'},
                                           {"threads", required_argument, NULL, 'T'},
+                                          {"workers", required_argument, NULL, 'W'},
+                                          {"sentences", required_argument, NULL, 'n'},
                                           {"source", required_argument, NULL, 'S'},
                                           {"target", required_argument, NULL, 'L'},
                                           {"repeat", required_argument, NULL, 'R'},
@@ -182,10 +193,12 @@ static int parse(int argc, char **argv, request *wish, int *finished)
 
 /* ---- the configurations ------------------------------------------------------------------------------------------ */
 
-/* Combination `index` of all lists. Returns 0 if it is to be left out: only generate has a beam. */
+/* Combination `index` of all lists. Returns 0 if it is to be left out: only generate has a beam and workers. */
 static int make_task(const session *s, int32_t index, bench_model_task *task)
 {
   const request *wish = s->wish;
+  const int32_t worker = index % wish->workers.n;
+  index /= wish->workers.n;
   const int32_t beam = index % wish->beams.n;
   index /= wish->beams.n;
   const int32_t batch = index % wish->batches.n;
@@ -202,19 +215,22 @@ static int make_task(const session *s, int32_t index, bench_model_task *task)
                              .threads = wish->threads.values[threads],
                              .batch = wish->batches.values[batch],
                              .beam = wish->beams.values[beam],
+                             .workers = wish->workers.values[worker],
                              .source = wish->source,
                              .target = wish->target};
+  task->sentences = wish->sentences ? wish->sentences : task->batch;
   if (task->what != BENCH_GENERATE) {
-    task->beam = 0;
+    task->beam = task->workers = 0;
+    task->sentences = task->batch;
   }
-  return task->what == BENCH_GENERATE || beam == 0;
+  return task->what == BENCH_GENERATE || (beam == 0 && worker == 0);
 }
 
 static int make_subjects(session *s)
 {
   const request *wish = s->wish;
-  int64_t combinations =
-      (int64_t)wish->what.n * wish->devices.n * wish->precisions.n * wish->threads.n * wish->batches.n * wish->beams.n;
+  int64_t combinations = (int64_t)wish->what.n * wish->devices.n * wish->precisions.n * wish->threads.n *
+                         wish->batches.n * wish->beams.n * wish->workers.n;
   if (combinations > MAX_CONFIGURATIONS) {
     return tsr_cli_usage("bench", "%lld configurations at once; at most %d", (long long)combinations,
                          (int)MAX_CONFIGURATIONS);
@@ -352,12 +368,12 @@ static int print_json(const session *s, subject *one)
 {
   const bench_model_task *task = &one->task;
   bench_summary rate = bench_summarise(one->rates, s->wish->repeat);
-  json_t *root =
-      json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:I}", "device", one->last.device, "what",
-                what_names[task->what], "precision", precision_name(task), "threads", (int)task->threads, "batch",
-                (int)task->batch, "beam", (int)task->beam, "source", (int)task->source, "target", (int)task->target,
-                "repeat", (int)s->wish->repeat, "tokens_per_second", bench_summary_json(&rate, 1.0), "peak_memory",
-                (json_int_t)one->last.peak_memory);
+  json_t *root = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:I}", "device",
+                           one->last.device, "what", what_names[task->what], "precision", precision_name(task),
+                           "threads", (int)task->threads, "batch", (int)task->batch, "beam", (int)task->beam, "workers",
+                           (int)one->last.workers, "sentences", (int)task->sentences, "source", (int)task->source,
+                           "target", (int)task->target, "repeat", (int)s->wish->repeat, "tokens_per_second",
+                           bench_summary_json(&rate, 1.0), "peak_memory", (json_int_t)one->last.peak_memory);
   if (root && task->what == BENCH_GENERATE) {
     bench_summary encode = bench_summarise(one->encodes, s->wish->repeat);
     bench_summary step = bench_summarise(one->steps, s->wish->repeat);
@@ -381,6 +397,7 @@ static void add_row(const session *s, subject *one, tsr_cli_table *table)
   bench_count_cell(table, task->threads);
   tsr_cli_table_cell(table, "%d", (int)task->batch);
   bench_count_cell(table, task->beam);
+  bench_count_cell(table, one->last.workers);
   tsr_cli_table_cell(table, "%.1f", rate.median);
   tsr_cli_table_cell(table, "%.1f", rate.least);
   tsr_cli_table_cell(table, "%.1f", rate.most);
@@ -396,11 +413,12 @@ static void add_row(const session *s, subject *one, tsr_cli_table *table)
 
 static int print_table(const session *s)
 {
-  static const char *const columns[] = {"device",   "what", "precision", "threads",   "batch",   "beam",
-                                        "tokens/s", "min",  "max",       "encode ms", "step ms", "peak memory"};
+  static const char *const columns[] = {"device",    "what",    "precision",  "threads", "batch",
+                                        "beam",      "workers", "tokens/s",   "min",     "max",
+                                        "encode ms", "step ms", "peak memory"};
   enum { COLUMNS = sizeof columns / sizeof columns[0] };
   tsr_cli_table table;
-  tsr_cli_table_init(&table, COLUMNS, 0xff8);
+  tsr_cli_table_init(&table, COLUMNS, 0x1ff8);
   for (int32_t i = 0; i < COLUMNS; i++) {
     tsr_cli_table_cell(&table, "%s", columns[i]);
   }
@@ -458,6 +476,7 @@ static int bench_model(int argc, char **argv)
                   .beams = {.n = 1, .values = {1}},
                   .precisions = {.n = 1},
                   .threads = {.n = 1},
+                  .workers = {.n = 1},
                   .source = 25,
                   .target = 25,
                   .repeat = 5};

@@ -116,8 +116,10 @@ typedef struct bench_model_task {
   tsr_dtype precision; /* 0: as stored */
   int32_t threads;     /* 0: the default */
   int32_t batch;
-  int32_t beam;   /* generate */
-  int32_t source; /* tokens of each sentence */
+  int32_t beam;      /* generate, likewise the next two */
+  int32_t workers;   /* 0: as the library decides */
+  int32_t sentences; /* of one call; else: the batch */
+  int32_t source;    /* tokens of each sentence */
   int32_t target;
 } bench_model_task;
 
@@ -130,6 +132,7 @@ typedef struct bench_model_sample {
   double tokens;         /* of one round: generated, encoded or decoded */
   double encode_seconds; /* of one run of the encoder; generate alone, likewise below */
   double step_seconds;
+  int32_t workers;     /* that generate used */
   int64_t peak_memory; /* bytes, of the process so far */
   char device[64];
 } bench_model_sample;

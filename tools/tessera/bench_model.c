@@ -22,9 +22,9 @@ typedef struct session {
   tsr_device *device;
   tsr_transformer *transformer;
   tsr_generate_options options;
-  int32_t *ids;               /* [batch][source] */
-  const int32_t **sources;    /* [batch] */
-  int32_t *lengths;           /* [batch] */
+  int32_t *ids;               /* [sentences][source] */
+  const int32_t **sources;    /* [sentences] */
+  int32_t *lengths;           /* [sentences] */
   tsr_executable *executable; /* the program; not for generate */
 } session;
 
@@ -42,7 +42,7 @@ static int session_open(session *s)
     code = tsr_cli_device(s->runtime, task->device, &s->device);
   }
   if (code == TSR_EXIT_OK) {
-    tsr_transformer_options options = {.weights = task->precision};
+    tsr_transformer_options options = {.weights = task->precision, .workers = task->workers};
     code = tsr_cli_fail(tsr_transformer_create(s->model, s->device, &options, &s->transformer));
   }
   return code;
@@ -83,20 +83,20 @@ static int choose_options(session *s)
 static int make_sources(session *s)
 {
   const tsr_transformer_config *config = tsr_model_config(s->model);
-  size_t batch = (size_t)s->task->batch, source = (size_t)s->task->source;
+  size_t sentences = (size_t)s->task->sentences, source = (size_t)s->task->source;
   uint64_t random = SEED;
-  s->ids = malloc(batch * source * sizeof *s->ids);
-  s->sources = malloc(batch * sizeof *s->sources);
-  s->lengths = malloc(batch * sizeof *s->lengths);
+  s->ids = malloc(sentences * source * sizeof *s->ids);
+  s->sources = malloc(sentences * sizeof *s->sources);
+  s->lengths = malloc(sentences * sizeof *s->lengths);
   if (!s->ids || !s->sources || !s->lengths) {
     return tsr_cli_no_memory();
   }
-  for (size_t i = 0; i < batch * source; i++) {
+  for (size_t i = 0; i < sentences * source; i++) {
     s->ids[i] = tsr_random_below(&random, config->source_vocabulary);
   }
-  for (size_t b = 0; b < batch; b++) {
-    s->sources[b] = s->ids + b * source;
-    s->lengths[b] = s->task->source;
+  for (size_t i = 0; i < sentences; i++) {
+    s->sources[i] = s->ids + i * source;
+    s->lengths[i] = s->task->source;
   }
   return TSR_EXIT_OK;
 }
@@ -104,8 +104,8 @@ static int make_sources(session *s)
 static int generate(session *s)
 {
   tsr_generation generation;
-  tsr_status status = tsr_generate(s->transformer, s->task->batch, s->sources, s->lengths, s->task->batch, &s->options,
-                                   NULL, NULL, &generation);
+  tsr_status status = tsr_generate(s->transformer, s->task->sentences, s->sources, s->lengths, s->task->batch,
+                                   &s->options, NULL, NULL, &generation);
   tsr_generation_finish(&generation);
   return tsr_cli_fail(status);
 }
@@ -188,6 +188,7 @@ static int measure(session *s, bench_model_sample *sample)
   sample->tokens = (double)task->batch * (task->what == BENCH_ENCODE ? task->source : task->target);
   if (task->what == BENCH_GENERATE) {
     sample->tokens = (double)(after.target_tokens - before.target_tokens) / rounds;
+    sample->workers = after.workers;
     sample->encode_seconds =
         (after.encode_seconds - before.encode_seconds) / (double)(after.encode_runs - before.encode_runs);
     sample->step_seconds = (after.step_seconds - before.step_seconds) / (double)(after.step_runs - before.step_runs);
