@@ -22,7 +22,7 @@ enum { MAX_TEXT = 1 << 28 };
 struct tsr_tokenizer {
   char *special[N_SPECIAL]; /* as the vocabularies spell them */
   struct {
-    tsr_sentencepiece *pieces;
+    tsr_sentencepiece *pieces;  /* both sides may have the same */
     tsr_vocabulary *vocabulary; /* both sides may have the same */
     int32_t special[N_SPECIAL]; /* ids; -1: none (only <pad> may lack) */
   } side[TSR_SIDES];
@@ -72,11 +72,31 @@ static tsr_status open_options(const char *folder, tsr_tokenizer *tokenizer, int
   return status;
 }
 
-static tsr_status open_pieces(const char *folder, const char *name, tsr_sentencepiece **pieces)
+static tsr_status map_pieces(const char *folder, const char *name, char **path, tsr_file *file)
 {
-  char *path = tsr_path_join(folder, name);
-  tsr_status status = path ? tsr_sentencepiece_open(path, pieces) : TSR_ERR_OUT_OF_MEMORY;
-  free(path);
+  *path = tsr_path_join(folder, name);
+  return *path ? tsr_file_map(*path, file) : TSR_ERR_OUT_OF_MEMORY;
+}
+
+/* Both sides, which share one model if their files are equal: it takes longer to open than all else together. */
+static tsr_status open_pieces(const char *folder, tsr_tokenizer *tokenizer)
+{
+  static const char *const names[TSR_SIDES] = {"source.spm", "target.spm"};
+  char *paths[TSR_SIDES] = {NULL};
+  tsr_file files[TSR_SIDES] = {{0}};
+  tsr_status status = TSR_OK;
+  for (int32_t side = 0; side < TSR_SIDES && status == TSR_OK; side++)
+    status = map_pieces(folder, names[side], &paths[side], &files[side]);
+  for (int32_t side = 0; side < TSR_SIDES && status == TSR_OK; side++) {
+    if (side > 0 && files[side].size == files[0].size && memcmp(files[side].bytes, files[0].bytes, files[0].size) == 0)
+      tokenizer->side[side].pieces = tokenizer->side[0].pieces;
+    else
+      status = tsr_sentencepiece_parse(paths[side], files[side].bytes, files[side].size, &tokenizer->side[side].pieces);
+  }
+  for (int32_t side = 0; side < TSR_SIDES; side++) {
+    tsr_file_unmap(&files[side]);
+    free(paths[side]);
+  }
   return status;
 }
 
@@ -103,8 +123,7 @@ static tsr_status open_files(const char *folder, const tsr_transformer_config *c
 {
   int32_t separate = 0;
   TSR_TRY(open_options(folder, tokenizer, &separate));
-  TSR_TRY(open_pieces(folder, "source.spm", &tokenizer->side[TSR_SIDE_SOURCE].pieces));
-  TSR_TRY(open_pieces(folder, "target.spm", &tokenizer->side[TSR_SIDE_TARGET].pieces));
+  TSR_TRY(open_pieces(folder, tokenizer));
   int32_t size = config->source_vocabulary;
   if (!separate && config->target_vocabulary > size)
     size = config->target_vocabulary; /* one file names the tokens of two tables */
@@ -150,8 +169,9 @@ void tsr_tokenizer_close(tsr_tokenizer *tokenizer)
   if (tokenizer->side[TSR_SIDE_TARGET].vocabulary != tokenizer->side[TSR_SIDE_SOURCE].vocabulary)
     tsr_vocabulary_close(tokenizer->side[TSR_SIDE_TARGET].vocabulary);
   tsr_vocabulary_close(tokenizer->side[TSR_SIDE_SOURCE].vocabulary);
-  for (int32_t side = 0; side < TSR_SIDES; side++)
-    tsr_sentencepiece_close(tokenizer->side[side].pieces);
+  if (tokenizer->side[TSR_SIDE_TARGET].pieces != tokenizer->side[TSR_SIDE_SOURCE].pieces)
+    tsr_sentencepiece_close(tokenizer->side[TSR_SIDE_TARGET].pieces);
+  tsr_sentencepiece_close(tokenizer->side[TSR_SIDE_SOURCE].pieces);
   free(tokenizer);
 }
 

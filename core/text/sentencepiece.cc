@@ -11,10 +11,6 @@
 #include <string>
 #include <vector>
 
-extern "C" {
-#include "core/checkpoint/file.h"
-}
-
 struct tsr_sentencepiece {
   std::string name;
   sentencepiece::SentencePieceProcessor processor;
@@ -59,18 +55,6 @@ tsr_status tsr_sentencepiece_parse(const char *name, const void *bytes, size_t s
       *model = made.release();
     return status;
   });
-}
-
-tsr_status tsr_sentencepiece_open(const char *path, tsr_sentencepiece **model)
-{
-  *model = nullptr;
-  tsr_file file;
-  tsr_status status = tsr_file_map(path, &file);
-  if (status != TSR_OK)
-    return status;
-  status = tsr_sentencepiece_parse(path, file.bytes, file.size, model);
-  tsr_file_unmap(&file);
-  return status;
 }
 
 void tsr_sentencepiece_close(tsr_sentencepiece *model)

@@ -18,7 +18,6 @@ typedef struct tsr_sentencepiece tsr_sentencepiece;
  * threads. *model is the caller's until tsr_sentencepiece_close. Errors: TSR_ERR_FORMAT, TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_sentencepiece_parse(const char *name, const void *bytes, size_t size,
                                    tsr_sentencepiece **model) TSR_MUST_CHECK;
-tsr_status tsr_sentencepiece_open(const char *path, tsr_sentencepiece **model) TSR_MUST_CHECK;
 void tsr_sentencepiece_close(tsr_sentencepiece *model); /* takes NULL */
 
 /* Receives one piece, which is not NUL-terminated. An error ends the call it came from, and is what that returns. */

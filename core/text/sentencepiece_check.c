@@ -100,11 +100,6 @@ static size_t children_of(size_t index, uint32_t unit)
   return index ^ (size_t)(unit >> 10) << ((unit & 0x200) >> 6);
 }
 
-static int is_child(uint32_t unit, uint32_t byte)
-{
-  return (unit & 0x800000FF) == byte;
-}
-
 static int has_value(uint32_t unit)
 {
   return unit >> 8 & 1;
@@ -120,52 +115,70 @@ static int is_value_sound(const table *t, size_t children)
   return memchr(t->replacements.at + value, 0, left < MAX_REPLACEMENT ? left : MAX_REPLACEMENT) != NULL;
 }
 
+/* Whose child a unit would be: the index from which its own byte leads to it. Units without a byte are nobody's. */
+typedef struct family {
+  uint32_t *first; /* [n_units] the first child of units whose children begin there, or none */
+  uint32_t *next;  /* [n_units] the next child of the same */
+} family;
+
+static const uint32_t none = UINT32_MAX;
+
+static void find_children(const table *t, const family *f)
+{
+  memset(f->first, 0xFF, t->n_units * sizeof *f->first);
+  for (size_t unit = t->n_units; unit-- > 0;) {
+    uint32_t bits = unit_at(t, unit);
+    size_t from = unit ^ (bits & 0xFF);
+    if (bits >> 31 || from >= t->n_units)
+      continue;
+    f->next[unit] = f->first[from];
+    f->first[from] = (uint32_t)unit;
+  }
+}
+
 /* A walk over all units that some text can reach, depth first. */
 typedef struct step {
-  size_t unit;
-  size_t children;
-  uint32_t next; /* the next byte to try */
+  uint32_t unit;
+  uint32_t child; /* the next one to go to */
 } step;
 
-enum { UNSEEN = 0, ON_PATH = 1, DONE = 2 }; /* DONE + the most values on a way down from a unit, its own included */
+enum { UNSEEN = 0, ON_PATH = 1, DONE = 2 };
 
 /* Enters a unit: 1 if everything a lookup reads there is inside the table. */
-static int enter(const table *t, size_t unit, step *top, unsigned char *seen)
+static int enter(const table *t, const family *f, uint32_t unit, step *top, unsigned char *seen)
 {
   uint32_t bits = unit_at(t, unit);
   size_t children = children_of(unit, bits);
   if ((children | 0xFF) >= t->n_units || (has_value(bits) && unit != 0 && !is_value_sound(t, children)))
     return 0;
-  *top = (step){.unit = unit, .children = children};
+  *top = (step){.unit = unit, .child = f->first[children]};
   seen[unit] = ON_PATH;
   return 1;
 }
 
-/* Every lookup stays inside, ends, and finds at most MAX_TABLE_MATCHES values. `path` and `seen` have n_units elements.
- */
-static int walk(const table *t, step *path, unsigned char *seen, unsigned char *most)
+/* Every lookup stays inside, ends, and finds at most MAX_TABLE_MATCHES values. `path`, `seen` and `most` have n_units
+ * elements; most: the most values on a way down from a unit, its own included. */
+static int walk(const table *t, const family *f, step *path, unsigned char *seen, unsigned char *most)
 {
   size_t depth = 0;
-  if (!enter(t, 0, &path[0], seen))
+  if (!enter(t, f, 0, &path[0], seen))
     return 0;
   for (;;) {
     step *top = &path[depth];
-    if (top->next <= 0xFF) {
-      uint32_t byte = top->next++;
-      size_t child = top->children ^ byte;
-      if (!is_child(unit_at(t, child), byte))
-        continue;
+    uint32_t child = top->child;
+    if (child != none) {
+      top->child = f->next[child];
       if (seen[child] == ON_PATH)
         return 0;
       if (seen[child] == UNSEEN) {
-        if (!enter(t, child, &path[++depth], seen))
+        if (!enter(t, f, child, &path[++depth], seen))
           return 0;
       } else if (most[child] > most[top->unit]) {
         most[top->unit] = most[child];
       }
       continue;
     }
-    size_t unit = top->unit;
+    uint32_t unit = top->unit;
     most[unit] = (unsigned char)(most[unit] + (unit != 0 && has_value(unit_at(t, unit))));
     if (most[unit] > MAX_TABLE_MATCHES)
       return 0;
@@ -198,14 +211,19 @@ static tsr_status check_table(const char *name, span bytes)
 
   step *path = malloc(t.n_units * sizeof *path);
   unsigned char *seen = calloc(t.n_units, 2);
+  family f = {.first = malloc(t.n_units * sizeof *f.first), .next = malloc(t.n_units * sizeof *f.next)};
   tsr_status status = TSR_OK;
-  if (!path || !seen) {
-    status = tsr_fail_memory(t.n_units * (sizeof *path + 2));
-  } else if (!walk(&t, path, seen, seen + t.n_units)) {
-    status = tsr_fail(TSR_ERR_FORMAT, "%s: the index of the normalisation table is damaged", name);
+  if (!path || !seen || !f.first || !f.next) {
+    status = tsr_fail_memory(t.n_units * (sizeof *path + 2 + 2 * sizeof *f.first));
+  } else {
+    find_children(&t, &f);
+    if (!walk(&t, &f, path, seen, seen + t.n_units))
+      status = tsr_fail(TSR_ERR_FORMAT, "%s: the index of the normalisation table is damaged", name);
   }
   free(path);
   free(seen);
+  free(f.first);
+  free(f.next);
   return status;
 }
 
