@@ -31,14 +31,23 @@ static tsr_status upload_parameter(tsr_transformer *t, const tsr_parameter *para
   return TSR_OK;
 }
 
-/* Sinusoids, computed in double: column pair i turns with 10000^(-2i/D). */
-static void fill_positions(const tsr_transformer_config *config, int64_t first, int64_t count, float *out)
+/* The angles by which the column pairs turn from one position to the next: 10000^(-2i/D). */
+static void fill_turns(int32_t d_model, double *turns)
+{
+  for (int32_t i = 0; i < (d_model + 1) / 2; i++) {
+    turns[i] = pow(10000.0, -2.0 * i / d_model);
+  }
+}
+
+/* Sinusoids, computed in double. */
+static void fill_positions(const tsr_transformer_config *config, const double *turns, int64_t first, int64_t count,
+                           float *out)
 {
   int32_t d_model = config->d_model;
   int32_t sines = (d_model + 1) / 2;
   for (int64_t row = 0; row < count; row++) {
     for (int32_t i = 0; i < sines; i++) {
-      double angle = (double)(first + row) * pow(10000.0, -2.0 * i / d_model);
+      double angle = (double)(first + row) * turns[i];
       int32_t sine = config->position == TSR_POSITION_SINUSOID_HALVES ? i : 2 * i;
       int32_t cosine = config->position == TSR_POSITION_SINUSOID_HALVES ? sines + i : 2 * i + 1;
       out[row * d_model + sine] = (float)sin(angle);
@@ -59,12 +68,18 @@ static tsr_status upload_positions(tsr_transformer *t, char *staging)
   int64_t row_size = config->d_model * (int64_t)sizeof(float);
   int64_t at_once = UPLOAD_ELEMENTS / config->d_model;
   TSR_TRY(tsr_buffer_create(t->device, rows * row_size, TSR_BUFFER_DEVICE, &t->positions));
-  for (int64_t first = 0; first < rows; first += at_once) {
-    int64_t count = rows - first < at_once ? rows - first : at_once;
-    fill_positions(config, first, count, (float *)(void *)staging);
-    TSR_TRY(tsr_buffer_write(t->positions, first * row_size, count * row_size, staging));
+  double *turns = malloc((size_t)config->d_model * sizeof *turns);
+  tsr_status status = turns ? TSR_OK : tsr_fail_memory((size_t)config->d_model * sizeof *turns);
+  if (turns) {
+    fill_turns(config->d_model, turns);
   }
-  return TSR_OK;
+  for (int64_t first = 0; first < rows && status == TSR_OK; first += at_once) {
+    int64_t count = rows - first < at_once ? rows - first : at_once;
+    fill_positions(config, turns, first, count, (float *)(void *)staging);
+    status = tsr_buffer_write(t->positions, first * row_size, count * row_size, staging);
+  }
+  free(turns);
+  return status;
 }
 
 static tsr_status upload(tsr_transformer *t)
