@@ -2,7 +2,7 @@
  *
  * What the files of core/runtime share.
  *
- * Locks, in the order in which they are taken: runtime.loading, a claim (claim.c), a device's lock (two of them: lowest
+ * Locks, in the order in which they are taken: runtime.spares, runtime.loading, a claim (claim.c), a device's lock (two of them: lowest
  * address first), runtime.lock. No slot is called under runtime.lock.
  */
 #ifndef TESSERA_CORE_RUNTIME_INTERNAL_H
@@ -22,6 +22,7 @@ typedef struct tsr_backend_entry {
   void *library;           /* of dlopen; NULL if linked in */
   void *context;           /* of start */
   int started;             /* 1: stop is due */
+  int32_t order;           /* devices are listed by the order in which their backends were found */
   pthread_mutex_t opening; /* serialises device_open and device_close */
 } tsr_backend_entry;
 
@@ -31,6 +32,12 @@ typedef struct tsr_found_device {
   char name[64];
   tsr_device_properties properties;
 } tsr_found_device;
+
+/* A plugin that was found and not needed so far. */
+typedef struct tsr_waiting_plugin {
+  char *path; /* NULL: it was loaded since */
+  int32_t order;
+} tsr_waiting_plugin;
 
 typedef struct tsr_option_entry {
   const char *name;
@@ -45,7 +52,9 @@ typedef struct tsr_list {
 } tsr_list;
 
 struct tsr_runtime {
-  pthread_mutex_t loading;  /* one plugin is loaded at a time */
+  pthread_mutex_t loading;  /* one plugin is loaded at a time; guards the next two */
+  tsr_list waiting;         /* of tsr_waiting_plugin */
+  int32_t n_found;          /* plugins and registered backends so far */
   pthread_mutex_t lock;     /* guards what follows */
   tsr_list backends;        /* of tsr_backend_entry * */
   tsr_list devices;         /* of tsr_found_device */
@@ -53,7 +62,7 @@ struct tsr_runtime {
   tsr_list options;         /* of tsr_option_entry */
   tsr_list folders;         /* of const char *: what was searched */
   tsr_arena texts;          /* of problems, options and folders */
-  pthread_mutex_t spares;   /* guards the next; taken before a device's lock */
+  pthread_mutex_t spares;   /* guards the next */
   tsr_device *fallbacks[2]; /* cpu and reference, opened when first needed */
 };
 
@@ -112,15 +121,15 @@ tsr_status tsr_slot_leave(const char *who, const char *slot, int32_t result);
  * that is loaded already is passed over. Errors leave no trace. */
 tsr_status tsr_plugin_load(tsr_runtime *runtime, const char *path);
 
-/* Loads every plugin of a folder; failures become problems. `expected`: 1 if its absence is a problem too. */
+/* Finds the plugins of a folder, for tsr_plugins_load. `expected`: 1 if its absence is a problem. */
 void tsr_plugin_search(tsr_runtime *runtime, const char *folder, int expected);
+
+/* Loads those that were found and not loaded yet: all (name NULL), or the files named after a backend. Failures become
+ * problems. */
+void tsr_plugins_load(tsr_runtime *runtime, const char *name);
 
 /* Stops the backend, unloads its library, frees the entry. */
 void tsr_backend_unload(tsr_backend_entry *entry);
-
-/* Starts a backend and adds its devices. library and path: of the plugin, or NULL and "". On success the library belongs
- * to the runtime. */
-tsr_status tsr_backend_adopt(tsr_runtime *runtime, tsr_backend_query_fn query, void *library, const char *path);
 
 /* Records the calling thread's message as a problem. */
 void tsr_problem_add(tsr_runtime *runtime, const char *path, tsr_status status);

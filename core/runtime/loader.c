@@ -185,17 +185,19 @@ static tsr_status enlist(tsr_runtime *runtime, tsr_backend_entry *entry, const t
   tsr_status status = TSR_OK;
   pthread_mutex_lock(&runtime->lock);
   int32_t n_devices = runtime->devices.count;
-  const tsr_found_device *from = devices->items;
-  for (int32_t i = 0; i < devices->count && status == TSR_OK; i++) {
-    tsr_found_device *to = tsr_list_add(&runtime->devices, sizeof *to);
-    if (to)
-      *to = from[i];
-    else
+  for (int32_t i = 0; i < devices->count && status == TSR_OK; i++)
+    if (!tsr_list_add(&runtime->devices, sizeof(tsr_found_device)))
       status = TSR_ERR_OUT_OF_MEMORY;
-  }
   tsr_backend_entry **slot = status == TSR_OK ? tsr_list_add(&runtime->backends, sizeof(tsr_backend_entry *)) : NULL;
   if (slot) {
     *slot = entry;
+    tsr_found_device *all = runtime->devices.items;
+    int32_t at = n_devices; /* behind the devices of backends that were found before */
+    while (at > 0 && all[at - 1].backend->order > entry->order)
+      at--;
+    memmove(all + at + devices->count, all + at, (size_t)(n_devices - at) * sizeof *all);
+    if (devices->count > 0)
+      memcpy(all + at, devices->items, (size_t)devices->count * sizeof *all);
   } else {
     status = TSR_ERR_OUT_OF_MEMORY;
     runtime->devices.count = n_devices;
@@ -215,7 +217,12 @@ void tsr_backend_unload(tsr_backend_entry *entry)
   free(entry);
 }
 
-tsr_status tsr_backend_adopt(tsr_runtime *runtime, tsr_backend_query_fn query, void *library, const char *path)
+static void load_waiting(tsr_runtime *runtime, const char *name);
+
+/* Starts a backend and adds its devices. library and path: of the plugin, or NULL and "". On success the library belongs
+ * to the runtime. */
+static tsr_status adopt(tsr_runtime *runtime, tsr_backend_query_fn query, void *library, const char *path,
+                        int32_t order)
 {
   tsr_status status = TSR_OK;
   tsr_list devices = {0};
@@ -229,6 +236,7 @@ tsr_status tsr_backend_adopt(tsr_runtime *runtime, tsr_backend_query_fn query, v
   strcpy(path_copy, path);
   entry->path = path_copy;
   entry->runtime = runtime;
+  entry->order = order;
   pthread_mutex_init(&entry->opening, NULL);
   tsr_host_init(entry);
 
@@ -241,6 +249,8 @@ tsr_status tsr_backend_adopt(tsr_runtime *runtime, tsr_backend_query_fn query, v
   status = take_table(entry, table);
   if (status != TSR_OK)
     goto done;
+  if (!library) /* of a plugin that was found before and has this name, that one is used */
+    load_waiting(runtime, entry->table.name);
   const char *other = path_of_backend(runtime, entry->table.name);
   if (other) {
     status = tsr_fail(TSR_ERR_PLUGIN, "a backend named '%s' was found before%s%s; the first one is used",
@@ -267,7 +277,7 @@ tsr_status tsr_runtime_register(tsr_runtime *runtime, tsr_backend_query_fn query
   if (!runtime || !query)
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_runtime_register: runtime and query must not be NULL");
   pthread_mutex_lock(&runtime->loading);
-  tsr_status status = tsr_backend_adopt(runtime, query, NULL, "");
+  tsr_status status = adopt(runtime, query, NULL, "", runtime->n_found++);
   tsr_fail_context(status, "a backend linked into the program");
   if (status != TSR_OK)
     tsr_problem_add(runtime, "", status);
@@ -330,7 +340,7 @@ static int is_loaded(tsr_runtime *runtime, const char *path)
   return loaded;
 }
 
-static tsr_status load_file(tsr_runtime *runtime, const char *path)
+static tsr_status load_file(tsr_runtime *runtime, const char *path, int32_t order)
 {
   TSR_TRY(check_sanitizers(path));
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -346,7 +356,7 @@ static tsr_status load_file(tsr_runtime *runtime, const char *path)
   void *symbol = dlsym(library, TSR_BACKEND_QUERY_NAME);
   memcpy(&query, &symbol, sizeof query);
   tsr_status status =
-      query ? tsr_backend_adopt(runtime, query, library, path)
+      query ? adopt(runtime, query, library, path, order)
             : tsr_fail(TSR_ERR_PLUGIN, "exports no symbol %s: no Tessera backend, or built with the symbol hidden",
                        TSR_BACKEND_QUERY_NAME);
   if (status != TSR_OK)
@@ -354,19 +364,59 @@ static tsr_status load_file(tsr_runtime *runtime, const char *path)
   return status;
 }
 
-tsr_status tsr_plugin_load(tsr_runtime *runtime, const char *path)
+/* tsr_plugin_load with the lock `loading` held. */
+static tsr_status load(tsr_runtime *runtime, const char *path, int32_t order)
 {
   char *real = realpath(path, NULL);
   if (!real)
     return tsr_fail(errno == ENOMEM ? TSR_ERR_OUT_OF_MEMORY : TSR_ERR_IO, "%s: cannot be opened: %s", path,
                     strerror(errno));
   tsr_status status = TSR_OK;
-  pthread_mutex_lock(&runtime->loading);
   if (!is_loaded(runtime, real))
-    status = tsr_fail_context(load_file(runtime, real), "%s", path);
-  pthread_mutex_unlock(&runtime->loading);
+    status = tsr_fail_context(load_file(runtime, real, order), "%s", path);
   free(real);
   return status;
+}
+
+tsr_status tsr_plugin_load(tsr_runtime *runtime, const char *path)
+{
+  pthread_mutex_lock(&runtime->loading);
+  tsr_status status = load(runtime, path, runtime->n_found++);
+  pthread_mutex_unlock(&runtime->loading);
+  return status;
+}
+
+/* 1 if the file is named after that backend, whatever it turns out to be. */
+static int is_named(const char *path, const char *name)
+{
+  const char *file = strrchr(path, '/') + 1 + strlen(FILE_PREFIX);
+  size_t length = strlen(file) - strlen(FILE_SUFFIX);
+  return strlen(name) == length && memcmp(file, name, length) == 0;
+}
+
+/* tsr_plugins_load with the lock `loading` held. */
+static void load_waiting(tsr_runtime *runtime, const char *name)
+{
+  tsr_waiting_plugin *plugins = runtime->waiting.items;
+  for (int32_t i = 0; i < runtime->waiting.count; i++) {
+    tsr_waiting_plugin *plugin = &plugins[i];
+    if (!plugin->path || (name && !is_named(plugin->path, name)))
+      continue;
+    tsr_status status = load(runtime, plugin->path, plugin->order);
+    if (status != TSR_OK)
+      tsr_problem_add(runtime, plugin->path, status);
+    free(plugin->path);
+    plugin->path = NULL;
+  }
+  if (!name)
+    runtime->waiting.count = 0;
+}
+
+void tsr_plugins_load(tsr_runtime *runtime, const char *name)
+{
+  pthread_mutex_lock(&runtime->loading);
+  load_waiting(runtime, name);
+  pthread_mutex_unlock(&runtime->loading);
 }
 
 static int is_plugin_name(const char *name)
@@ -421,11 +471,16 @@ void tsr_plugin_search(tsr_runtime *runtime, const char *folder, int expected)
   if (status != TSR_OK && (expected || status != TSR_ERR_IO))
     tsr_problem_add(runtime, folder, status);
   char **path = paths.items;
+  pthread_mutex_lock(&runtime->loading);
   for (int32_t i = 0; i < paths.count; i++) {
-    status = tsr_plugin_load(runtime, path[i]);
-    if (status != TSR_OK)
-      tsr_problem_add(runtime, path[i], status);
-    free(path[i]);
+    tsr_waiting_plugin *plugin = tsr_list_add(&runtime->waiting, sizeof *plugin);
+    if (plugin) {
+      *plugin = (tsr_waiting_plugin){.path = path[i], .order = runtime->n_found++};
+    } else {
+      tsr_problem_add(runtime, path[i], TSR_ERR_OUT_OF_MEMORY);
+      free(path[i]);
+    }
   }
+  pthread_mutex_unlock(&runtime->loading);
   tsr_list_finish(&paths);
 }

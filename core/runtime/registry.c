@@ -72,6 +72,10 @@ void tsr_runtime_destroy(tsr_runtime *runtime)
   tsr_backend_entry **entries = runtime->backends.items;
   for (int32_t i = runtime->backends.count - 1; i >= 0; i--)
     tsr_backend_unload(entries[i]);
+  tsr_waiting_plugin *waiting = runtime->waiting.items;
+  for (int32_t i = 0; i < runtime->waiting.count; i++)
+    free(waiting[i].path);
+  tsr_list_finish(&runtime->waiting);
   tsr_list_finish(&runtime->backends);
   tsr_list_finish(&runtime->devices);
   tsr_list_finish(&runtime->problems);
@@ -84,20 +88,23 @@ void tsr_runtime_destroy(tsr_runtime *runtime)
   free(runtime);
 }
 
-/* A list's length, read under the lock. Locking changes no runtime that a caller can tell apart, so const is kept. */
+/* A list's length, read under the lock, once every plugin that was found has been loaded. All a caller can tell of that
+ * is the time it takes, so const is kept. */
 static int32_t count_of(const tsr_runtime *runtime, const tsr_list *list)
 {
   pthread_mutex_t *lock = &((tsr_runtime *)runtime)->lock;
+  tsr_plugins_load((tsr_runtime *)runtime, NULL);
   pthread_mutex_lock(lock);
   int32_t count = list->count;
   pthread_mutex_unlock(lock);
   return count;
 }
 
-/* Copies element `index` of a list, under the lock. 0 if there is none. */
+/* Copies element `index` of a list, likewise. 0 if there is none. */
 static int element_of(const tsr_runtime *runtime, const tsr_list *list, int32_t index, void *element, size_t size)
 {
   pthread_mutex_t *lock = &((tsr_runtime *)runtime)->lock;
+  tsr_plugins_load((tsr_runtime *)runtime, NULL);
   pthread_mutex_lock(lock);
   int found = index >= 0 && index < list->count;
   if (found)
@@ -171,23 +178,38 @@ static tsr_status fail_no_device(tsr_runtime *runtime, const char *what)
   return tsr_fail(TSR_ERR_NO_DEVICE, "%s%s", what, text);
 }
 
-/* Finds "backend:index" or "backend". 0 if there is none. */
+/* Finds a device "backend:index" among the backends that are loaded. 0 if there is none. */
+static int find_loaded(tsr_runtime *runtime, const char *name, tsr_found_device *found)
+{
+  int is_found = 0;
+  pthread_mutex_lock(&runtime->lock);
+  const tsr_found_device *devices = runtime->devices.items;
+  for (int32_t i = 0; i < runtime->devices.count && !is_found; i++)
+    if (strcmp(devices[i].name, name) == 0) {
+      *found = devices[i];
+      is_found = 1;
+    }
+  pthread_mutex_unlock(&runtime->lock);
+  return is_found;
+}
+
+/* Finds "backend:index" or "backend"; loads that backend alone, if it is to be found under its name. 0 if there is
+ * none. */
 static int find_device(tsr_runtime *runtime, const char *name, tsr_found_device *found)
 {
   char full[sizeof found->name];
   int length = snprintf(full, sizeof full, strchr(name, ':') ? "%s" : "%s:0", name);
   if (length < 0 || (size_t)length >= sizeof full)
     return 0;
-  int is_found = 0;
-  pthread_mutex_lock(&runtime->lock);
-  const tsr_found_device *devices = runtime->devices.items;
-  for (int32_t i = 0; i < runtime->devices.count && !is_found; i++)
-    if (strcmp(devices[i].name, full) == 0) {
-      *found = devices[i];
-      is_found = 1;
-    }
-  pthread_mutex_unlock(&runtime->lock);
-  return is_found;
+  if (find_loaded(runtime, full, found))
+    return 1;
+  char backend[sizeof full];
+  snprintf(backend, sizeof backend, "%.*s", (int)strcspn(full, ":"), full);
+  tsr_plugins_load(runtime, backend);
+  if (find_loaded(runtime, full, found))
+    return 1;
+  tsr_plugins_load(runtime, NULL);
+  return find_loaded(runtime, full, found);
 }
 
 /* Place of a device type in auto's preference, 0 the best; -1: only by name. */

@@ -26,14 +26,18 @@ typedef struct tsr_runtime_options {
   const char *path; /* folders to search, colon-separated; NULL: TESSERA_BACKEND_PATH, then the install directory */
 } tsr_runtime_options;
 
-/* Finds and starts the backends. A plugin that cannot be used is no error: tsr_runtime_problem tells about it. `options` may be NULL.
- * *runtime is the caller's until tsr_runtime_destroy. Errors: TSR_ERR_OUT_OF_MEMORY. */
+/* Finds the backends. Those of `plugins` are started at once. The others are started when they are needed, for a driver may
+ * take longer than all the rest: opening a device by its name starts the backend libtessera-backend-NAME.so alone; `auto`, a
+ * name that is not found, and asking for devices or problems start all. A plugin that cannot be used is no error:
+ * tsr_runtime_problem tells about it. `options` may be NULL. *runtime is the caller's until tsr_runtime_destroy. Errors:
+ * TSR_ERR_OUT_OF_MEMORY. */
 TSR_API tsr_status tsr_runtime_create(const tsr_runtime_options *options, tsr_runtime **runtime) TSR_MUST_CHECK;
 
 /* Takes NULL. Stops and unloads every backend. */
 TSR_API void tsr_runtime_destroy(tsr_runtime *runtime);
 
-/* Adds a backend linked into the program, through its query function. Errors: TSR_ERR_PLUGIN. */
+/* Adds a backend linked into the program, through its query function, behind those that were found. Errors:
+ * TSR_ERR_PLUGIN. */
 TSR_API tsr_status tsr_runtime_register(tsr_runtime *runtime, tsr_backend_query_fn query) TSR_MUST_CHECK;
 
 /* Sets an option that plugins read through host->option (and that TESSERA_NAME sets otherwise). Both are copied; NULL value

@@ -2,6 +2,7 @@
  *
  * Plugins that cannot be used: each gives its own message and leaves the process as it was.
  */
+#define TSR_BACKEND_QUERY template_query
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -230,6 +231,84 @@ static void test_duplicates(void **state)
   remove_temporary_folder(folder);
 }
 
+/* 1 if that plugin is loaded and the other is not. */
+static int only_loaded(const char *name, const char *other)
+{
+  return TSR_BUILD_FLAGS & TSR_BUILD_TSAN ? 1 : is_loaded(plugin_file(name)) && !is_loaded(plugin_file(other));
+}
+
+static tsr_runtime *runtime_of_folders(const char *first, const char *second)
+{
+  char path[2048];
+  tsr_runtime *runtime;
+  snprintf(path, sizeof path, "%s:%s", plugin_folder(first), plugin_folder(second));
+  assert_ok(tsr_runtime_create(&(tsr_runtime_options){.path = path}, &runtime));
+  return runtime;
+}
+
+/* A device's name loads its backend alone; all are loaded by what needs all, and listed as they were found. */
+static void test_loaded_when_needed(void **state)
+{
+  (void)state;
+  tsr_runtime *runtime = runtime_of_folders("reference", "template");
+  assert_false(is_loaded(plugin_file("template")) || is_loaded(plugin_file("reference")));
+  tsr_device *device = open_device(runtime, "template");
+  assert_true(only_loaded("template", "reference"));
+  assert_device_works(device); /* nothing falls back, so the reference is not needed */
+  assert_true(only_loaded("template", "reference"));
+  tsr_device *other;
+  assert_status(tsr_device_open(runtime, "template:7", &other), TSR_ERR_NO_DEVICE);
+  assert_message("found: reference:0");
+  tsr_device_info info;
+  assert_ok(tsr_runtime_device_info(runtime, 0, &info));
+  assert_string_equal(info.name, "reference:0");
+  assert_ok(tsr_runtime_device_info(runtime, 1, &info));
+  assert_string_equal(info.name, "template:0");
+  assert_int_equal(tsr_runtime_device_count(runtime), 2);
+  tsr_device_close(device);
+  tsr_runtime_destroy(runtime);
+  assert_false(is_loaded(plugin_file("template")));
+
+  /* What was never needed goes without having been there. */
+  tsr_runtime_destroy(runtime_of_folders("reference", "template"));
+  runtime = runtime_of_folders("template", "reference");
+  tsr_device_close(open_device(runtime, "reference:0"));
+  assert_true(only_loaded("reference", "template"));
+  device = open_device(runtime, "auto");
+  assert_string_equal(tsr_device_name(device), "template:0");
+  tsr_device_close(device);
+  tsr_runtime_destroy(runtime);
+}
+
+/* A line that a device lacks is reason to load what it may fall back on. */
+static void test_fallback_is_loaded(void **state)
+{
+  (void)state;
+  tsr_runtime *runtime = runtime_of_folders("template", "reference");
+  tsr_device *device = open_device(runtime, "template");
+  tsr_program *program;
+  assert_ok(tsr_program_create(&program));
+  tsr_output(program, "y", tsr_silu(program, tsr_input(program, "x", TSR_F32, TSR_SHAPE(3))));
+  tsr_executable *executable;
+  assert_ok(tsr_executable_create(device, program, NULL, &executable));
+  assert_true(tsr_executable_line_fell_back(executable, 0));
+  tsr_program_destroy(program);
+  tsr_executable_destroy(executable);
+  tsr_device_close(device);
+  tsr_runtime_destroy(runtime);
+}
+
+/* A backend linked in comes after those that were found, also if nobody needed them. */
+static void test_registered_later(void **state)
+{
+  (void)state;
+  tsr_runtime *runtime = runtime_of_folders("reference", "template");
+  assert_status(tsr_runtime_register(runtime, template_query), TSR_ERR_PLUGIN);
+  assert_message("a backend named 'template' was found before in ");
+  assert_true(only_loaded("template", "reference"));
+  tsr_runtime_destroy(runtime);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -243,6 +322,9 @@ int main(void)
       cmocka_unit_test_setup(test_load_unload_load, clear_environment),
       cmocka_unit_test_setup(test_two_runtimes, clear_environment),
       cmocka_unit_test_setup(test_duplicates, clear_environment),
+      cmocka_unit_test_setup(test_loaded_when_needed, clear_environment),
+      cmocka_unit_test_setup(test_fallback_is_loaded, clear_environment),
+      cmocka_unit_test_setup(test_registered_later, clear_environment),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
