@@ -70,12 +70,32 @@ static tsr_ref parameter(const tsr_builder *b, const char *format, ...)
   return found ? tsr_constant(b->program, name, tsr_parameter_dtype(found, b->weights), found->shape) : TSR_NONE;
 }
 
+/* The scales of the rows of a matrix that is kept as i8; TSR_NONE for one that is not. */
+static tsr_ref scales_of(const tsr_builder *b, tsr_ref matrix)
+{
+  if (tsr_ref_dtype(b->program, matrix) != TSR_I8) {
+    return TSR_NONE;
+  }
+  char name[TSR_PARAMETER_NAME_ROOM];
+  tsr_scales_name(name, tsr_ref_name(b->program, matrix));
+  tsr_ref known = tsr_program_find(b->program, name);
+  int64_t rows = tsr_ref_shape(b->program, matrix).extent[0];
+  return known != TSR_NONE ? known : tsr_constant(b->program, name, TSR_F32, TSR_SHAPE(rows));
+}
+
+/* y = activation(alpha x W^T + bias), W [out, in] in whatever type it is kept. */
+static tsr_ref product(const tsr_builder *b, tsr_ref x, tsr_ref weight, tsr_ref bias, float alpha, int32_t activation)
+{
+  tsr_ref scales = scales_of(b, weight), transposed = tsr_transpose(b->program, weight, 0, 1);
+  return scales != TSR_NONE ? tsr_matmul_i8(b->program, x, transposed, scales, bias, alpha, activation)
+                            : tsr_matmul(b->program, x, transposed, bias, alpha, activation);
+}
+
 /* y = activation(x W^T + b), W and b being NAME.weight and NAME.bias under `prefix`. */
 static tsr_ref linear(const tsr_builder *b, tsr_ref x, const char *prefix, const char *name, int32_t activation)
 {
   tsr_ref weight = parameter(b, "%s.%s.weight", prefix, name);
-  tsr_ref bias = parameter(b, "%s.%s.bias", prefix, name);
-  return tsr_matmul(b->program, x, tsr_transpose(b->program, weight, 0, 1), bias, 1.0f, activation);
+  return product(b, x, weight, parameter(b, "%s.%s.bias", prefix, name), 1.0f, activation);
 }
 
 static tsr_ref norm(const tsr_builder *b, tsr_ref x, const char *prefix, const char *name)
@@ -120,7 +140,9 @@ static tsr_ref token_rows(const tsr_builder *b, const tsr_stack *stack, tsr_ref 
   const tsr_transformer_config *config = &b->model->config;
   tsr_ref table =
       config->shared_embedding ? parameter(b, "embedding.weight") : parameter(b, "%s.embedding.weight", stack->name);
-  return tsr_embedding(b->program, table, ids, config->embedding_scale);
+  tsr_ref scales = scales_of(b, table);
+  return scales != TSR_NONE ? tsr_embedding_i8(b->program, table, scales, ids, config->embedding_scale)
+                            : tsr_embedding(b->program, table, ids, config->embedding_scale);
 }
 
 static tsr_ref embedding_norm(const tsr_builder *b, const tsr_stack *stack, tsr_ref x)
@@ -330,8 +352,7 @@ tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x, tsr_ref mask)
     /* Zeros and -inf: with the bias first they give the same bits, for one row instead of all. */
     bias = bias != TSR_NONE ? tsr_add(b->program, mask, bias) : mask;
   }
-  tsr_ref y = tsr_matmul(b->program, x, tsr_transpose(b->program, table, 0, 1), bias, config->logits_scale,
-                         TSR_ACTIVATION_NONE);
+  tsr_ref y = product(b, x, table, bias, config->logits_scale, TSR_ACTIVATION_NONE);
   tsr_scope_pop(b->program);
   return y;
 }

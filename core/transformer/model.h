@@ -54,6 +54,11 @@ const tsr_parameter *tsr_model_find(const tsr_model *model, const char *name);
 /* The type in which a parameter is kept on a device. wanted: of the matrices; 0: as stored. */
 tsr_dtype tsr_parameter_dtype(const tsr_parameter *parameter, tsr_dtype wanted);
 
+/* The name of the scales of a parameter that is kept as i8: NAME.scales. Writes it into `name` (of that room) and returns
+ * it. */
+enum { TSR_PARAMETER_NAME_ROOM = 192 };
+char *tsr_scales_name(char *name, const char *parameter);
+
 /* Copies elements first .. first+count-1 of a parameter out of the checkpoint, converted to `dtype`. */
 tsr_status tsr_parameter_read(const tsr_parameter *parameter, int64_t first, int64_t count, tsr_dtype dtype,
                               void *out) TSR_MUST_CHECK;

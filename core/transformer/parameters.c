@@ -153,6 +153,12 @@ tsr_dtype tsr_parameter_dtype(const tsr_parameter *parameter, tsr_dtype wanted)
   return parameter->stored != 0 ? parameter->stored : TSR_F32;
 }
 
+char *tsr_scales_name(char *name, const char *parameter)
+{
+  snprintf(name, TSR_PARAMETER_NAME_ROOM, "%s.scales", parameter);
+  return name;
+}
+
 tsr_status tsr_parameter_read(const tsr_parameter *parameter, int64_t first, int64_t count, tsr_dtype dtype, void *out)
 {
   size_t size = tsr_dtype_size(dtype);

@@ -175,13 +175,14 @@ static tsr_status make_program(const tsr_model *model, tsr_dtype weights, int32_
   return TSR_OK;
 }
 
-tsr_status tsr_model_program(const tsr_model *model, int32_t kind, const tsr_program_size *size, tsr_program **program)
+tsr_status tsr_model_program(const tsr_model *model, tsr_dtype weights, int32_t kind, const tsr_program_size *size,
+                             tsr_program **program)
 {
   if (!model || !size || !program) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_model_program: no argument may be NULL");
   }
   *program = NULL;
-  return make_program(model, 0, kind, size, program);
+  return make_program(model, weights, kind, size, program);
 }
 
 tsr_status tsr_transformer_program(const tsr_transformer *transformer, int32_t kind, const tsr_program_size *size,

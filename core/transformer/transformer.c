@@ -1,117 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/transformer/transformer.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/status.h"
 
 enum {
   DEFAULT_CACHE = 8,
-  MIN_CACHE = 2,            /* an encoder and a step are in use at the same time */
-  UPLOAD_ELEMENTS = 1 << 20 /* converted at a time */
+  MIN_CACHE = 2 /* an encoder and a step are in use at the same time */
 };
-
-/* ---- weights ----------------------------------------------------------------------------------------------------- */
-
-static tsr_status upload_parameter(tsr_transformer *t, const tsr_parameter *parameter, char *staging,
-                                   tsr_buffer **buffer)
-{
-  tsr_dtype dtype = tsr_parameter_dtype(parameter, t->options.weights);
-  int64_t size = (int64_t)tsr_dtype_size(dtype);
-  int64_t elements = tsr_shape_elements(&parameter->shape);
-  TSR_TRY(tsr_fail_context(tsr_buffer_create(t->device, elements * size, TSR_BUFFER_DEVICE, buffer), "%s",
-                           parameter->name));
-  for (int64_t first = 0; first < elements; first += UPLOAD_ELEMENTS) {
-    int64_t n = elements - first < UPLOAD_ELEMENTS ? elements - first : UPLOAD_ELEMENTS;
-    TSR_TRY(tsr_parameter_read(parameter, first, n, dtype, staging));
-    TSR_TRY(tsr_fail_context(tsr_buffer_write(*buffer, first * size, n * size, staging), "%s", parameter->name));
-  }
-  return TSR_OK;
-}
-
-/* The angles by which the column pairs turn from one position to the next: 10000^(-2i/D). */
-static void fill_turns(int32_t d_model, double *turns)
-{
-  for (int32_t i = 0; i < (d_model + 1) / 2; i++) {
-    turns[i] = pow(10000.0, -2.0 * i / d_model);
-  }
-}
-
-/* Sinusoids, computed in double. */
-static void fill_positions(const tsr_transformer_config *config, const double *turns, int64_t first, int64_t count,
-                           float *out)
-{
-  int32_t d_model = config->d_model;
-  int32_t sines = (d_model + 1) / 2;
-  for (int64_t row = 0; row < count; row++) {
-    for (int32_t i = 0; i < sines; i++) {
-      double angle = (double)(first + row) * turns[i];
-      int32_t sine = config->position == TSR_POSITION_SINUSOID_HALVES ? i : 2 * i;
-      int32_t cosine = config->position == TSR_POSITION_SINUSOID_HALVES ? sines + i : 2 * i + 1;
-      out[row * d_model + sine] = (float)sin(angle);
-      if (cosine < d_model) {
-        out[row * d_model + cosine] = (float)cos(angle);
-      }
-    }
-  }
-}
-
-static tsr_status upload_positions(tsr_transformer *t, char *staging)
-{
-  const tsr_transformer_config *config = &t->model->config;
-  if (config->position != TSR_POSITION_SINUSOID_HALVES && config->position != TSR_POSITION_SINUSOID_INTERLEAVED) {
-    return TSR_OK;
-  }
-  int64_t rows = (int64_t)config->max_positions + config->position_offset;
-  int64_t row_size = config->d_model * (int64_t)sizeof(float);
-  int64_t at_once = UPLOAD_ELEMENTS / config->d_model;
-  TSR_TRY(tsr_buffer_create(t->device, rows * row_size, TSR_BUFFER_DEVICE, &t->positions));
-  double *turns = malloc((size_t)config->d_model * sizeof *turns);
-  tsr_status status = turns ? TSR_OK : tsr_fail_memory((size_t)config->d_model * sizeof *turns);
-  if (turns) {
-    fill_turns(config->d_model, turns);
-  }
-  for (int64_t first = 0; first < rows && status == TSR_OK; first += at_once) {
-    int64_t count = rows - first < at_once ? rows - first : at_once;
-    fill_positions(config, turns, first, count, (float *)(void *)staging);
-    status = tsr_buffer_write(t->positions, first * row_size, count * row_size, staging);
-  }
-  free(turns);
-  return status;
-}
-
-static tsr_status upload(tsr_transformer *t)
-{
-  const int32_t one = 1;
-  const tsr_parameter_list *list = &t->model->parameters;
-  size_t room = UPLOAD_ELEMENTS * sizeof(float);
-  char *staging = malloc(room);
-  if (!staging) {
-    return tsr_fail_memory(room);
-  }
-  tsr_status status = tsr_buffer_create(t->device, sizeof one, TSR_BUFFER_DEVICE, &t->one);
-  if (status == TSR_OK) {
-    status = tsr_buffer_write(t->one, 0, sizeof one, &one);
-  }
-  for (int32_t i = 0; i < list->n && status == TSR_OK; i++) {
-    status = upload_parameter(t, &list->items[i], staging, &t->parameters[i]);
-  }
-  if (status == TSR_OK) {
-    status = upload_positions(t, staging);
-  }
-  free(staging);
-  return status;
-}
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static tsr_status check_options(const tsr_transformer_options *options)
 {
   tsr_dtype weights = options->weights;
-  if (weights != 0 && weights != TSR_F32 && weights != TSR_F16 && weights != TSR_BF16) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "weights are stored as f32, f16 or bf16, not as %s", tsr_dtype_name(weights));
+  if (weights != 0 && weights != TSR_F32 && weights != TSR_F16 && weights != TSR_BF16 && weights != TSR_I8) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "weights are stored as f32, f16, bf16 or i8, not as %s", tsr_dtype_name(weights));
   }
   if (options->cache < 0) {
     return tsr_fail(TSR_ERR_ARGUMENT, "%d programs cannot be kept", (int)options->cache);
@@ -137,7 +42,8 @@ static tsr_status create(tsr_transformer *t)
   size_t n = (size_t)t->model->parameters.n + 1;
   TSR_TRY(create_own(t));
   t->parameters = calloc(n, sizeof(tsr_buffer *));
-  return t->parameters ? upload(t) : tsr_fail_memory(n * sizeof(tsr_buffer *));
+  t->scales = calloc(n, sizeof(tsr_buffer *));
+  return t->parameters && t->scales ? tsr_transformer_upload(t) : tsr_fail_memory(n * sizeof(tsr_buffer *));
 }
 
 tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device, const tsr_transformer_options *options,
@@ -225,12 +131,14 @@ void tsr_transformer_destroy(tsr_transformer *transformer)
     free(t->siblings[i]);
   }
   free_own(t);
-  for (int32_t i = 0; t->parameters && i < t->model->parameters.n; i++) {
+  for (int32_t i = 0; t->parameters && t->scales && i < t->model->parameters.n; i++) {
     tsr_buffer_destroy(t->parameters[i]);
+    tsr_buffer_destroy(t->scales[i]);
   }
   tsr_buffer_destroy(t->positions);
   tsr_buffer_destroy(t->one);
   free(t->parameters);
+  free(t->scales);
   free(t->siblings);
   free(t);
 }
@@ -386,6 +294,11 @@ tsr_status tsr_transformer_bind(tsr_transformer *transformer, const tsr_program 
     const tsr_parameter *parameter = &list->items[i];
     TSR_TRY(bind_constant(program, parameter->name, tsr_parameter_dtype(parameter, transformer->options.weights),
                           transformer->parameters[i], bindings, room, n));
+    if (transformer->scales[i]) {
+      char name[TSR_PARAMETER_NAME_ROOM];
+      TSR_TRY(bind_constant(program, tsr_scales_name(name, parameter->name), TSR_F32, transformer->scales[i], bindings,
+                            room, n));
+    }
   }
   TSR_TRY(bind_constant(program, TSR_POSITIONS_NAME, TSR_F32, transformer->positions, bindings, room, n));
   return bind_constant(program, TSR_ONE_NAME, TSR_I32, transformer->one, bindings, room, n);
@@ -405,7 +318,7 @@ static void bind_states(const tsr_transformer *t, const tsr_program *program, co
 
 static tsr_status make_executable(tsr_transformer *t, const tsr_program *program, tsr_executable **executable)
 {
-  int32_t constants = t->model->parameters.n + 2;
+  int32_t constants = 2 * t->model->parameters.n + 2; /* each with its scales; positions, one */
   int32_t room = constants + 4 * t->model->config.decoder_layers;
   int32_t n = 0;
   tsr_binding *bindings = malloc((size_t)room * sizeof *bindings);

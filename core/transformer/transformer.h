@@ -45,6 +45,7 @@ struct tsr_transformer {
   tsr_device *device;
   tsr_transformer_options options;
   tsr_buffer **parameters; /* [parameter count] */
+  tsr_buffer **scales;     /* [parameter count]: of the rows of those that are kept as i8; others NULL */
   tsr_buffer *positions;   /* the computed table, or NULL */
   tsr_buffer *one;
   tsr_state_pool cross;
@@ -58,6 +59,9 @@ struct tsr_transformer {
   double generate_seconds;  /* the first's: within tsr_generate */
   int32_t generate_workers; /* likewise: of the last call */
 };
+
+/* Makes and fills the buffers of all constants. */
+tsr_status tsr_transformer_upload(tsr_transformer *transformer) TSR_MUST_CHECK;
 
 /* Sibling number `index` of a first one, from 0, which is the first itself; made when it does not exist yet. It is
  * destroyed with the first. Errors: TSR_ERR_OUT_OF_MEMORY. */

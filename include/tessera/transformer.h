@@ -97,10 +97,11 @@ TSR_API tsr_status tsr_model_parameter(const tsr_model *model, int32_t index, ts
 typedef struct tsr_transformer tsr_transformer;
 
 typedef struct tsr_transformer_options {
-  tsr_dtype
-      weights;    /* storage of the matrices on the device: TSR_F32, TSR_F16, TSR_BF16; 0: as the checkpoint has them */
-  int32_t strict; /* as in tsr_compile_options */
-  int32_t cache;  /* compiled programs kept; 0: 8 */
+  /* Storage of the matrices on the device: TSR_F32, TSR_F16, TSR_BF16; TSR_I8: each row as whole numbers of 1/127 of its
+   * largest magnitude, and what is multiplied with it quantised as tsr_matmul_i8 tells; 0: as the checkpoint has them. */
+  tsr_dtype weights;
+  int32_t strict;       /* as in tsr_compile_options */
+  int32_t cache;        /* compiled programs kept; 0: 8 */
   tsr_device *fallback; /* as in tsr_compile_options */
   int32_t workers;      /* batches that tsr_generate computes side by side, each on a thread; 0: as many as the device's
                            concurrent_runs and the number of sentences suggest */
@@ -123,7 +124,8 @@ TSR_API tsr_status tsr_transformer_forward(tsr_transformer *transformer, int32_t
                                            const int32_t *target, float *encoder_output, float *logits) TSR_MUST_CHECK;
 
 /* The programs that a model consists of, built without a device: to print, to compare, to measure. Constants are named
- * as the model's parameters. */
+ * as the model's parameters; the scales of one that is kept as TSR_I8 are NAME.scales, f32. weights: as in
+ * tsr_transformer_options. */
 enum {
   TSR_PROGRAM_ENCODE =
       1, /* source [B, S], source_lengths [B] -> cross-attention keys and values (states), encoder_output */
@@ -137,8 +139,8 @@ typedef struct tsr_program_size {
   int32_t target; /* L: positions (DECODE), or the capacity of the cache */
   int32_t beam;   /* N */
 } tsr_program_size;
-TSR_API tsr_status tsr_model_program(const tsr_model *model, int32_t kind, const tsr_program_size *size,
-                                     tsr_program **program) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_model_program(const tsr_model *model, tsr_dtype weights, int32_t kind,
+                                     const tsr_program_size *size, tsr_program **program) TSR_MUST_CHECK;
 
 /* The same with the matrices in the type in which the transformer keeps them. */
 TSR_API tsr_status tsr_transformer_program(const tsr_transformer *transformer, int32_t kind,

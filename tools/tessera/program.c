@@ -172,7 +172,7 @@ static int show(const request *r, session *s, int32_t kind)
   const tsr_program_size *size = &r->kinds.size;
   tsr_program *program = NULL;
   uint64_t *times = NULL;
-  tsr_status status = tsr_model_program(s->model, kind, size, &program);
+  tsr_status status = tsr_model_program(s->model, 0, kind, size, &program);
   if (status == TSR_OK && s->transformer) {
     size_t n = (size_t)tsr_program_line_count(program);
     times = calloc(2 * n + 1, sizeof *times);

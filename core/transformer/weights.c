@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A transformer's constants: read from the checkpoint, converted in pieces, written to the device.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/status.h"
+#include "core/transformer/transformer.h"
+
+enum { UPLOAD_ELEMENTS = 1 << 20 /* converted at a time */ };
+_Static_assert((int)TSR_MAX_WIDTH <= (int)UPLOAD_ELEMENTS, "a row is quantised as a whole");
+
+/* Memory for one piece of a parameter. */
+typedef struct staging_area {
+  char *elements; /* UPLOAD_ELEMENTS of the largest type */
+  int8_t *bytes;  /* [UPLOAD_ELEMENTS], where matrices become i8; else NULL */
+  float *scales;  /* [UPLOAD_ELEMENTS], likewise */
+} staging_area;
+
+/* Each row becomes whole numbers and what 1 is worth in it: a row of zeros 0, one that holds NaN or an infinity NaN. */
+static void quantise(const float *values, int64_t rows, int64_t columns, int8_t *bytes, float *scales)
+{
+  for (int64_t r = 0; r < rows; r++) {
+    const float *row = values + r * columns;
+    float largest = 0.0f;
+    int finite = 1;
+    for (int64_t i = 0; i < columns; i++) {
+      largest = fmaxf(largest, fabsf(row[i]));
+      finite = finite && isfinite(row[i]);
+    }
+    float scale = largest / 127.0f;
+    int counts = finite && isnormal(scale);
+    scales[r] = !finite ? NAN : counts ? scale : 0.0f;
+    for (int64_t i = 0; i < columns; i++) {
+      bytes[r * columns + i] = counts ? (int8_t)fminf(fmaxf(nearbyintf(row[i] / scale), -127.0f), 127.0f) : 0;
+    }
+  }
+}
+
+/* A matrix as i8 and a scale for each of its rows. */
+static tsr_status upload_quantised(tsr_transformer *t, int32_t index, const staging_area *staging)
+{
+  const tsr_parameter *parameter = &t->model->parameters.items[index];
+  const int64_t columns = parameter->shape.extent[parameter->shape.rank - 1];
+  const int64_t elements = tsr_shape_elements(&parameter->shape);
+  const int64_t rows = columns > 0 ? elements / columns : 0, size = (int64_t)sizeof(float);
+  const int64_t at_once = columns > 0 ? UPLOAD_ELEMENTS / columns : 1;
+  float *values = (float *)(void *)staging->elements;
+  TSR_TRY(tsr_buffer_create(t->device, elements, TSR_BUFFER_DEVICE, &t->parameters[index]));
+  TSR_TRY(tsr_buffer_create(t->device, rows * size, TSR_BUFFER_DEVICE, &t->scales[index]));
+  for (int64_t first = 0; first < rows; first += at_once) {
+    int64_t n = rows - first < at_once ? rows - first : at_once;
+    TSR_TRY(tsr_parameter_read(parameter, first * columns, n * columns, TSR_F32, values));
+    quantise(values, n, columns, staging->bytes, staging->scales);
+    TSR_TRY(tsr_buffer_write(t->parameters[index], first * columns, n * columns, staging->bytes));
+    TSR_TRY(tsr_buffer_write(t->scales[index], first * size, n * size, staging->scales));
+  }
+  return TSR_OK;
+}
+
+static tsr_status upload_converted(tsr_transformer *t, int32_t index, tsr_dtype dtype, char *elements)
+{
+  const tsr_parameter *parameter = &t->model->parameters.items[index];
+  int64_t size = (int64_t)tsr_dtype_size(dtype);
+  int64_t total = tsr_shape_elements(&parameter->shape);
+  TSR_TRY(tsr_buffer_create(t->device, total * size, TSR_BUFFER_DEVICE, &t->parameters[index]));
+  for (int64_t first = 0; first < total; first += UPLOAD_ELEMENTS) {
+    int64_t n = total - first < UPLOAD_ELEMENTS ? total - first : UPLOAD_ELEMENTS;
+    TSR_TRY(tsr_parameter_read(parameter, first, n, dtype, elements));
+    TSR_TRY(tsr_buffer_write(t->parameters[index], first * size, n * size, elements));
+  }
+  return TSR_OK;
+}
+
+static tsr_status upload_parameter(tsr_transformer *t, int32_t index, const staging_area *staging)
+{
+  const tsr_parameter *parameter = &t->model->parameters.items[index];
+  tsr_dtype dtype = tsr_parameter_dtype(parameter, t->options.weights);
+  tsr_status status =
+      dtype == TSR_I8 ? upload_quantised(t, index, staging) : upload_converted(t, index, dtype, staging->elements);
+  return tsr_fail_context(status, "%s", parameter->name);
+}
+
+/* The angles by which the column pairs turn from one position to the next: 10000^(-2i/D). */
+static void fill_turns(int32_t d_model, double *turns)
+{
+  for (int32_t i = 0; i < (d_model + 1) / 2; i++) {
+    turns[i] = pow(10000.0, -2.0 * i / d_model);
+  }
+}
+
+/* Sinusoids, computed in double. */
+static void fill_positions(const tsr_transformer_config *config, const double *turns, int64_t first, int64_t count,
+                           float *out)
+{
+  int32_t d_model = config->d_model;
+  int32_t sines = (d_model + 1) / 2;
+  for (int64_t row = 0; row < count; row++) {
+    for (int32_t i = 0; i < sines; i++) {
+      double angle = (double)(first + row) * turns[i];
+      int32_t sine = config->position == TSR_POSITION_SINUSOID_HALVES ? i : 2 * i;
+      int32_t cosine = config->position == TSR_POSITION_SINUSOID_HALVES ? sines + i : 2 * i + 1;
+      out[row * d_model + sine] = (float)sin(angle);
+      if (cosine < d_model) {
+        out[row * d_model + cosine] = (float)cos(angle);
+      }
+    }
+  }
+}
+
+static tsr_status upload_positions(tsr_transformer *t, char *elements)
+{
+  const tsr_transformer_config *config = &t->model->config;
+  if (config->position != TSR_POSITION_SINUSOID_HALVES && config->position != TSR_POSITION_SINUSOID_INTERLEAVED) {
+    return TSR_OK;
+  }
+  int64_t rows = (int64_t)config->max_positions + config->position_offset;
+  int64_t row_size = config->d_model * (int64_t)sizeof(float);
+  int64_t at_once = UPLOAD_ELEMENTS / config->d_model;
+  TSR_TRY(tsr_buffer_create(t->device, rows * row_size, TSR_BUFFER_DEVICE, &t->positions));
+  double *turns = malloc((size_t)config->d_model * sizeof *turns);
+  tsr_status status = turns ? TSR_OK : tsr_fail_memory((size_t)config->d_model * sizeof *turns);
+  if (turns) {
+    fill_turns(config->d_model, turns);
+  }
+  for (int64_t first = 0; first < rows && status == TSR_OK; first += at_once) {
+    int64_t count = rows - first < at_once ? rows - first : at_once;
+    fill_positions(config, turns, first, count, (float *)(void *)elements);
+    status = tsr_buffer_write(t->positions, first * row_size, count * row_size, elements);
+  }
+  free(turns);
+  return status;
+}
+
+static tsr_status upload(tsr_transformer *t, const staging_area *staging)
+{
+  const int32_t one = 1;
+  TSR_TRY(tsr_buffer_create(t->device, sizeof one, TSR_BUFFER_DEVICE, &t->one));
+  TSR_TRY(tsr_buffer_write(t->one, 0, sizeof one, &one));
+  for (int32_t i = 0; i < t->model->parameters.n; i++) {
+    TSR_TRY(upload_parameter(t, i, staging));
+  }
+  return upload_positions(t, staging->elements);
+}
+
+tsr_status tsr_transformer_upload(tsr_transformer *transformer)
+{
+  size_t room = UPLOAD_ELEMENTS * sizeof(float);
+  int quantised = transformer->options.weights == TSR_I8;
+  staging_area staging = {.elements = malloc(room)};
+  tsr_status status = TSR_OK;
+  if (quantised) {
+    staging.bytes = malloc(UPLOAD_ELEMENTS);
+    staging.scales = malloc(room);
+  }
+  if (staging.elements && (!quantised || (staging.bytes && staging.scales))) {
+    status = upload(transformer, &staging);
+  } else {
+    status = tsr_fail_memory(room);
+  }
+  free(staging.scales);
+  free(staging.bytes);
+  free(staging.elements);
+  return status;
+}

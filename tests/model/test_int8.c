@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Models kept as i8: their rows, their results beside those of f32, and devices that cannot compute with them.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/model/generation.h"
+#include "tests/model/random_model.h"
+
+enum { N_SENTENCES = 5, B = 2, S = 11, L = 7 };
+
+static const tsr_transformer_options as_i8 = {.weights = TSR_I8};
+static const tsr_transformer_options as_f32 = {.weights = TSR_F32};
+
+static const random_model models[] = {
+    {.seed = 31, .d_model = 48, .d_ff = 160},
+    {.seed = 32, .nn = 1},
+    {.seed = 33, .nn = 1, .norm_first = 1, .d_model = 64, .heads = 4},
+    {.seed = 34, .d_model = 36, .layers = 1, .target = 23},
+};
+enum { N_MODELS = sizeof models / sizeof models[0] };
+
+static void *allocate(int64_t size)
+{
+  void *memory = malloc((size_t)size + 1);
+  assert_non_null(memory);
+  return memory;
+}
+
+/* Each element of a row is within half a unit of what the checkpoint has, and the largest is 127 units. */
+static void check_matrix(const tsr_parameter *parameter, tsr_buffer *bytes_on_device, tsr_buffer *scales_on_device)
+{
+  int64_t rows = parameter->shape.extent[0], columns = parameter->shape.extent[1];
+  float *values = allocate(rows * columns * (int64_t)sizeof *values),
+        *scales = allocate(rows * (int64_t)sizeof *scales);
+  int8_t *bytes = allocate(rows * columns);
+  assert_int_equal(tsr_buffer_size(bytes_on_device), rows * columns);
+  assert_int_equal(tsr_buffer_size(scales_on_device), rows * (int64_t)sizeof *scales);
+  check(tsr_parameter_read(parameter, 0, rows * columns, TSR_F32, values));
+  check(tsr_buffer_read(bytes_on_device, 0, rows * columns, bytes));
+  check(tsr_buffer_read(scales_on_device, 0, rows * (int64_t)sizeof *scales, scales));
+  for (int64_t r = 0; r < rows; r++) {
+    int largest = 0;
+    for (int64_t i = r * columns; i < (r + 1) * columns; i++) {
+      float error = fabsf(scales[r] * (float)bytes[i] - values[i]);
+      largest = abs(bytes[i]) > largest ? abs(bytes[i]) : largest;
+      if (!(error <= 0.50001f * scales[r])) {
+        fail_msg("%s: row %lld, element %lld: %g became %d of %g", parameter->name, (long long)r, (long long)i,
+                 (double)values[i], bytes[i], (double)scales[r]);
+      }
+    }
+    assert_int_equal(largest, 127);
+  }
+  free(bytes);
+  free(scales);
+  free(values);
+}
+
+/* A table of more elements than are converted at a time. */
+static void test_rows(void **state)
+{
+  const fixture *f = *state;
+  const random_model large = {.seed = 35, .d_model = 27, .vocabulary = 50021, .layers = 1};
+  setup s;
+  int32_t matrices = 0;
+  random_model_write(f->folder, &large);
+  open_setup(f, "reference", &as_i8, &s);
+  for (int32_t i = 0; i < s.model->parameters.n; i++) {
+    const tsr_parameter *parameter = &s.model->parameters.items[i];
+    if (parameter->matrix) {
+      check_matrix(parameter, s.transformer->parameters[i], s.transformer->scales[i]);
+      matrices++;
+    } else {
+      assert_null(s.transformer->scales[i]);
+    }
+  }
+  assert_int_equal(matrices, 1 + 4 + 7); /* the table, and those of one layer of each stack */
+  close_setup(&s);
+}
+
+/* Every product and look-up of a program takes i8, and its scales are bound. */
+static void test_programs(void **state)
+{
+  const fixture *f = *state;
+  const tsr_program_size size = {.batch = 2, .source = 5, .target = 6, .beam = 3};
+  setup s;
+  random_model_write(f->folder, &models[0]);
+  open_setup(f, "reference", &as_i8, &s);
+  for (int32_t kind = TSR_PROGRAM_ENCODE; kind <= TSR_PROGRAM_BEAM; kind++) {
+    tsr_program *program, *again;
+    tsr_binding bindings[100];
+    int32_t n, constants = 0;
+    check(tsr_transformer_program(s.transformer, kind, &size, &program));
+    check(tsr_model_program(s.model, TSR_I8, kind, &size, &again));
+    assert_int_equal(tsr_program_line_count(program), tsr_program_line_count(again));
+    const tsr_program_desc *desc = tsr_program_describe(program);
+    for (int32_t i = 0; i < desc->n_lines; i++) {
+      const tsr_line_desc *line = tsr_line_at(desc, i);
+      if (line->op == TSR_OP_MATMUL) {
+        assert_int_equal(tsr_tensor_at(desc, line->in[1])->dtype, TSR_I8);
+      } else if (line->op == TSR_OP_EMBEDDING && strstr(tsr_ref_name(program, line->in[0]), "embedding.weight")) {
+        assert_int_equal(tsr_tensor_at(desc, line->in[0])->dtype, TSR_I8);
+      }
+    }
+    for (int32_t i = 1; i < desc->n_storages; i++) {
+      constants += tsr_storage_at(desc, i)->kind == TSR_STORAGE_CONSTANT;
+    }
+    check(tsr_transformer_bind(s.transformer, program, bindings, 100, &n));
+    assert_int_equal(n, constants);
+    assert_int_equal(tsr_transformer_bind(s.transformer, program, bindings, constants - 1, &n), TSR_ERR_ARGUMENT);
+    tsr_program_destroy(again);
+    tsr_program_destroy(program);
+  }
+  close_setup(&s);
+}
+
+/* Logits [B, L, V] of the same random tokens, to be freed. */
+static float *forward(const setup *s, size_t *n)
+{
+  const tsr_transformer_config *config = tsr_model_config(s->model);
+  const int32_t lengths[B] = {S, 4};
+  int32_t source[B * S], target[B * L];
+  uint64_t seed = 7;
+  *n = (size_t)(B * L * config->target_vocabulary);
+  float *logits = allocate((int64_t)(*n * sizeof *logits));
+  for (int32_t i = 0; i < B * S; i++) {
+    source[i] = tsr_random_below(&seed, config->source_vocabulary);
+  }
+  for (int32_t i = 0; i < B * L; i++) {
+    target[i] = tsr_random_below(&seed, config->target_vocabulary);
+  }
+  check(tsr_transformer_forward(s->transformer, B, S, source, lengths, L, target, NULL, logits));
+  return logits;
+}
+
+/* Root mean square of the difference, divided by that of a. */
+static double distance(const float *a, const float *b, size_t n)
+{
+  double difference = 0.0, size = 0.0;
+  for (size_t i = 0; i < n; i++) {
+    difference += pow((double)a[i] - (double)b[i], 2.0);
+    size += pow((double)a[i], 2.0);
+  }
+  return sqrt(difference / size);
+}
+
+/* A unit is 1/127 of a row's largest, some 1/40 of its root mean square; its rounding errs by 1/sqrt(12) of that, in both factors
+ * of each product: 1 %; a chain of a dozen products some 4 %. Devices differ from each other in the few elements that lie at a
+ * tie. */
+static void test_beside_f32(void **state)
+{
+  const fixture *f = *state;
+  for (int32_t m = 0; m < N_MODELS; m++) {
+    setup exact, reference;
+    size_t n;
+    random_model_write(f->folder, &models[m]);
+    open_setup(f, "reference", &as_f32, &exact);
+    open_setup(f, "reference", &as_i8, &reference);
+    float *wanted = forward(&exact, &n), *quantised = forward(&reference, &n);
+    double apart = distance(wanted, quantised, n);
+    if (!(apart > 1e-4 && apart < 0.06)) {
+      fail_msg("model %d: i8 is %.3g from f32", (int)m, apart);
+    }
+    for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
+      setup s;
+      batch b;
+      open_setup(f, device_name(f, d), &as_i8, &s);
+      float *found = forward(&s, &n);
+      apart = distance(quantised, found, n);
+      if (!(apart < 0.01)) {
+        fail_msg("model %d on %s: %.3g from the reference", (int)m, device_name(f, d), apart);
+      }
+      free(found);
+      make_batch(models[m].seed, 37, N_SENTENCES, &b);
+      for (int32_t beam = 1; beam <= 4; beam += 3) {
+        tsr_generate_options options = options_for(&s, beam);
+        tsr_generation g;
+        check(tsr_generate(s.transformer, N_SENTENCES, b.source, b.lengths, 0, &options, NULL, NULL, &g));
+        tsr_generation_finish(&g);
+      }
+      free_batch(&b);
+      close_setup(&s);
+    }
+    free(quantised);
+    free(wanted);
+    close_setup(&reference);
+    close_setup(&exact);
+  }
+}
+
+/* 1 if the device executes all lines of a program of the model. */
+static int executes(const setup *s)
+{
+  const tsr_program_size size = {.batch = 1, .source = 4, .target = 4, .beam = 1};
+  tsr_program *program;
+  int all = 1;
+  check(tsr_transformer_program(s->transformer, TSR_PROGRAM_ENCODE, &size, &program));
+  for (int32_t i = 0; i < tsr_program_line_count(program); i++) {
+    all = all && tsr_device_supports(s->device, program, i);
+  }
+  tsr_program_destroy(program);
+  return all;
+}
+
+static void test_strict(void **state)
+{
+  const fixture *f = *state;
+  random_model_write(f->folder, &models[1]);
+  for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
+    const tsr_transformer_options strict = {.weights = TSR_I8, .strict = 1};
+    const int32_t source[] = {5, 6, 7}, length = 3;
+    setup s;
+    open_setup(f, device_name(f, d), &strict, &s);
+    assert_int_equal(tsr_transformer_forward(s.transformer, 1, 3, source, &length, 0, NULL, NULL, NULL),
+                     executes(&s) ? TSR_OK : TSR_ERR_UNSUPPORTED);
+    close_setup(&s);
+  }
+}
+
+static void test_damaged_weights(void **state)
+{
+  const fixture *f = *state;
+  const random_model damaged = {.nan = "decoder.layers.1.fc2.weight"};
+  setup s;
+  batch b;
+  tsr_generation g;
+  random_model_write(f->folder, &damaged);
+  open_setup(f, "reference", &as_i8, &s);
+  make_batch(1, 37, N_SENTENCES, &b);
+  tsr_generate_options options = options_for(&s, 4);
+  assert_int_equal(tsr_generate(s.transformer, N_SENTENCES, b.source, b.lengths, 0, &options, NULL, NULL, &g),
+                   TSR_ERR_FORMAT);
+  assert_non_null(strstr(tsr_error_message(), "NaN"));
+  free_batch(&b);
+  close_setup(&s);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_rows),   cmocka_unit_test(test_programs),        cmocka_unit_test(test_beside_f32),
+      cmocka_unit_test(test_strict), cmocka_unit_test(test_damaged_weights),
+  };
+  return cmocka_run_group_tests(tests, start, stop);
+}
