@@ -98,10 +98,11 @@ text sentences 3
 
 # For people.
 # shellcheck disable=SC2086
-bench 0 $small --precision f32,f16 --batch 1,2 --profile
+bench 0 $small --precision f16,int8 --batch 1,2 --profile
 check "$last: not 4 rows" test "$(grep -c '^reference:0 .* generate ' "$out")" = 4
 stdout_has 'tokens/s'
 stdout_has 'f16'
+stdout_has 'int8'
 stdout_has 'outside products and attention'
 
 # The machine.
@@ -129,6 +130,8 @@ text product 1x64x32s
 text precision bf16
 text threads 2
 number of_memory
+bench 0 machine --no-blas --device reference --precision int8 --product 2x16x8,1x64x32sn --memory 1 --threads 1 --repeat 1
+stdout_has 'int8'
 bench 0 machine --no-blas --no-device --memory 1 --threads 1 --repeat 1
 stdout_has '1 thread:'
 
@@ -152,7 +155,7 @@ for i in 1 2; do
   number first_ms.median
   number peak_memory
 done
-bench 0 translate --model "$model" --device reference --beam 1 --repeat 1 "$work/two.en"
+bench 0 translate --model "$model" --device reference --precision int8 --beam 1 --repeat 1 "$work/two.en"
 stdout_has '2 sentences'
 
 # Help of each.

@@ -28,6 +28,10 @@ check "$last: not the recorded translation" cmp -s "$out" "$work/one.fr"
 translate 0 - <"$work/one.en"
 check "$last: not the recorded translation" cmp -s "$out" "$work/one.fr"
 
+# In whole numbers, too.
+translate 0 --precision int8 "$work/three.en"
+check "$last: not the recorded translation" cmp -s "$out" "$work/three.fr"
+
 # Every backend agrees on all ten.
 for other in $("$TESSERA" devices --names | grep -v '^reference'); do
   run 0 translate --model "$model" --device "$other" "$model/sample.en"

@@ -60,8 +60,10 @@ for bad in '' x nan inf 1e99 1,0; do
   run 2 translate --model "$model" --length-penalty "$bad"
   stderr_has '--length-penalty'
 done
-run 2 translate --model "$model" --weights f64
+run 2 translate --model "$model" --precision f64
 stderr_has 'f16'
+stderr_has 'int8'
+run 2 translate --model "$model" --weights f16
 run 2 translate --model "$model" one two
 run 2 devices one
 

@@ -59,16 +59,22 @@ expect 0 "$TESSERA" program "$model" --kind greedy --statistics
 has '^greedy: '
 expect 0 "$TESSERA" program "$model" --kind encode --kind beam --json --profile reference
 has '"nanoseconds"'
+expect 0 "$TESSERA" program "$model" --kind decode --precision int8
+has '^constant  *embedding.weight.scales f32 \[5001\]$'
+has 'logits f32.*matmul(.*scales: embedding.weight.scales\[5001\])'
+expect 0 "$TESSERA" program "$model" --kind encode --precision int8 --json --profile reference
+expect 2 "$TESSERA" program "$model" --precision i8
 expect 2 "$TESSERA" program "$model" --kind sideways
 expect 2 "$TESSERA" program "$model" --source 100000
 expect 4 "$TESSERA" program "$model" --profile nothing:7
 
 expect 0 "$TESSERA" compare "$model" --devices reference,reference
 has 'beam .* lines equal'
+expect 0 "$TESSERA" compare "$model" --devices reference,reference --precision int8
 expect 2 "$TESSERA" compare "$model" --devices reference
 if "$TESSERA" devices --names | grep -qx vulkan:0; then
   expect 0 "$TESSERA" compare "$model" --devices reference,vulkan:0 --batch 3 --source 17 --target 5 --seed 7
-  expect 0 "$TESSERA" compare "$model" --devices reference,vulkan:0 --weights bf16 --json
+  expect 0 "$TESSERA" compare "$model" --devices reference,vulkan:0 --precision bf16 --json
   has '"equal": true'
   # No two implementations of a product round alike.
   expect 1 "$TESSERA" compare "$model" --devices reference,vulkan:0 --kind greedy --tolerance 0

@@ -36,7 +36,8 @@ static const char help[] =
     "  --sentences N     handed over in one call of generate (default: as many as the batch)\n"
     "  --workers N,..    batches that generate computes side by side, each on a thread (default: as\n"
     "                    the library decides; the table tells what it chose)\n"
-    "  --precision P,..  storage of the matrices: f32, f16, bf16 (default: as in the model's file)\n"
+    "  --precision P,..  storage of the matrices: f32, f16, bf16, int8 (default: as in the model's\n"
+    "                    file)\n"
     "  --threads N,..    threads of the device, as TESSERA_THREADS (default: as it decides)\n"
     "  --source N        tokens of a source (default 25)\n"
     "  --target N        tokens of a target, all of which are generated (default 25)\n"
@@ -327,11 +328,6 @@ static int measure_all(session *s)
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */
 
-static const char *precision_name(const bench_model_task *task)
-{
-  return task->precision ? tsr_dtype_name(task->precision) : "stored";
-}
-
 /* Seconds of products, of attention, and of everything else. */
 typedef struct shares {
   double products;
@@ -368,12 +364,12 @@ static int print_json(const session *s, subject *one)
 {
   const bench_model_task *task = &one->task;
   bench_summary rate = bench_summarise(one->rates, s->wish->repeat);
-  json_t *root = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:I}", "device",
-                           one->last.device, "what", what_names[task->what], "precision", precision_name(task),
-                           "threads", (int)task->threads, "batch", (int)task->batch, "beam", (int)task->beam, "workers",
-                           (int)one->last.workers, "sentences", (int)task->sentences, "source", (int)task->source,
-                           "target", (int)task->target, "repeat", (int)s->wish->repeat, "tokens_per_second",
-                           bench_summary_json(&rate, 1.0), "peak_memory", (json_int_t)one->last.peak_memory);
+  json_t *root = json_pack(
+      "{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:I}", "device", one->last.device, "what",
+      what_names[task->what], "precision", tsr_cli_precision_name(task->precision), "threads", (int)task->threads,
+      "batch", (int)task->batch, "beam", (int)task->beam, "workers", (int)one->last.workers, "sentences",
+      (int)task->sentences, "source", (int)task->source, "target", (int)task->target, "repeat", (int)s->wish->repeat,
+      "tokens_per_second", bench_summary_json(&rate, 1.0), "peak_memory", (json_int_t)one->last.peak_memory);
   if (root && task->what == BENCH_GENERATE) {
     bench_summary encode = bench_summarise(one->encodes, s->wish->repeat);
     bench_summary step = bench_summarise(one->steps, s->wish->repeat);
@@ -393,7 +389,7 @@ static void add_row(const session *s, subject *one, tsr_cli_table *table)
   char text[32];
   tsr_cli_table_cell(table, "%s", one->last.device);
   tsr_cli_table_cell(table, "%s", what_names[task->what]);
-  tsr_cli_table_cell(table, "%s", precision_name(task));
+  tsr_cli_table_cell(table, "%s", tsr_cli_precision_name(task->precision));
   bench_count_cell(table, task->threads);
   tsr_cli_table_cell(table, "%d", (int)task->batch);
   bench_count_cell(table, task->beam);
@@ -436,7 +432,7 @@ static void print_profile(const subject *one)
   shares sum = sum_shares(&one->profile);
   double total = sum.products + sum.attention + sum.other;
   double percent = total > 0.0 ? 100.0 / total : 0.0;
-  printf("\n%s, %s, batch %d, %s", one->last.device, precision_name(task), (int)task->batch,
+  printf("\n%s, %s, batch %d, %s", one->last.device, tsr_cli_precision_name(task->precision), (int)task->batch,
          task->what == BENCH_GENERATE ? "one step" : what_names[task->what]);
   if (task->what == BENCH_GENERATE) {
     printf(" of beam %d", (int)task->beam);

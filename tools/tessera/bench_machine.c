@@ -20,7 +20,7 @@ static const char help[] =
     "  --device D,..     devices (default: TESSERA_DEVICE, else auto); may be repeated\n"
     "  --no-device       the machine alone\n"
     "  --no-blas         no BLAS; else libopenblas.so.0, or libblas.so.3 where that is not installed\n"
-    "  --precision P,..  of b on the devices: f32 (default), f16, bf16\n"
+    "  --precision P,..  of b on the devices: f32 (default), f16, bf16, int8\n"
     "  --threads N,..    threads of the BLAS and of the devices (default: 1 and all processors)\n"
     "  --product P,..    MxNxK: b lies as [N, K], as models store weights; MxNxKn: as [K, N];\n"
     "                    MxNxKs: another b each time, so that none is in a cache (default:\n"
@@ -461,7 +461,7 @@ static int tell_product(session *s, const bench_product *p)
     const side *one = &s->sides[i];
     figures f = compute_figures(s, p, i);
     const char *name = one->task.blas ? "BLAS" : one->last.name;
-    const char *precision = one->task.blas ? "f32" : tsr_dtype_name(one->task.precision);
+    const char *precision = tsr_cli_precision_name(one->task.blas ? TSR_F32 : one->task.precision);
     if (s->wish->as_json) {
       code = tsr_cli_json_print(json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:o, s:o}", "product", text, "side",
                                           name, "precision", precision, "threads", (int)one->task.threads, "seconds",

@@ -142,7 +142,10 @@ static int open_device(session *s)
 /* A line for each matrix, all of them with the same left-hand side. */
 static tsr_status build_program(const session *s, const bench_product *p, tsr_program *program, tsr_binding *bindings)
 {
-  tsr_ref a = tsr_input(program, "a", TSR_F32, TSR_SHAPE(p->m, p->k));
+  tsr_ref a = tsr_input(program, "a", TSR_F32, TSR_SHAPE(p->m, p->k)), scales = TSR_NONE;
+  if (s->task->precision == TSR_I8) {
+    scales = tsr_input(program, "scales", TSR_F32, TSR_SHAPE(p->n));
+  }
   for (int32_t i = 0; i < s->n_matrices; i++) {
     char name[32];
     snprintf(name, sizeof name, "b%d", (int)i);
@@ -150,7 +153,10 @@ static tsr_status build_program(const session *s, const bench_product *p, tsr_pr
     tsr_ref b = tsr_constant(program, name, s->task->precision, shape);
     bindings[i] = (tsr_binding){.tensor = b, .buffer = s->buffers[i]};
     snprintf(name, sizeof name, "y%d", (int)i);
-    tsr_output(program, name, tsr_product(program, a, p->plain ? b : tsr_transpose(program, b, 0, 1)));
+    b = p->plain ? b : tsr_transpose(program, b, 0, 1);
+    tsr_output(program, name,
+               scales != TSR_NONE ? tsr_matmul_i8(program, a, b, scales, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE)
+                                  : tsr_product(program, a, b));
   }
   return tsr_program_status(program);
 }
@@ -187,6 +193,18 @@ static tsr_status compile_product(session *s, const bench_product *p, const floa
   return status;
 }
 
+/* values, in -1 .. 1, as the matrices are kept; of int8 the scales stay 0, which changes no time. */
+static tsr_status store(const float *values, int64_t n, tsr_dtype precision, void *stored)
+{
+  if (precision != TSR_I8) {
+    return tsr_convert(TSR_F32, values, precision, stored, n);
+  }
+  for (int64_t i = 0; i < n; i++) {
+    ((int8_t *)stored)[i] = (int8_t)(127.0f * values[i]);
+  }
+  return TSR_OK;
+}
+
 static int prepare_device(session *s, const bench_product *p)
 {
   uint64_t random = SEED;
@@ -203,7 +221,7 @@ static int prepare_device(session *s, const bench_product *p)
   if (status == TSR_OK) {
     fill(a, (int64_t)p->m * p->k, &random);
     fill(values, one, &random);
-    status = tsr_convert(TSR_F32, values, s->task->precision, stored, one);
+    status = store(values, one, s->task->precision, stored);
   }
   if (status == TSR_OK) {
     status = compile_product(s, p, a, stored, program, bindings);

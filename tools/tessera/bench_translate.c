@@ -24,7 +24,7 @@ static const char help[] =
     "  --model FOLDER    the model\n"
     "  --device D,..     where to compute (default: TESSERA_DEVICE, else auto); may be repeated\n"
     "  --beam N,..       hypotheses of the search (default 1,4)\n"
-    "  --precision P,..  storage of the weights: f32, f16, bf16 (default: as in the model's file)\n"
+    "  --precision P,..  of the weights: f32, f16, bf16, int8 (default: as in the model's file)\n"
     "  --threads N,..    threads of the device, as TESSERA_THREADS (default: as it decides)\n"
     "  --batch N         sentences computed at once (default: as `tessera translate` has it)\n"
     "  --repeat R        runs of each, after one to warm up (default 5)\n"
@@ -98,7 +98,7 @@ static void make_command(const session *s, const subject *one, const char *file,
     add_words(c, "--device", one->device);
   }
   if (one->precision) {
-    add_words(c, "--weights", tsr_dtype_name(one->precision));
+    add_words(c, "--precision", tsr_cli_precision_name(one->precision));
   }
   if (wish->batch) {
     snprintf(c->batch, sizeof c->batch, "%d", (int)wish->batch);
@@ -332,7 +332,7 @@ static int tell_one(const session *s, subject *one, tsr_cli_table *table)
   bench_summary whole = bench_summarise(one->whole, s->wish->repeat);
   bench_summary first = bench_summarise(one->first, s->wish->repeat);
   const char *device = one->device ? one->device : "default";
-  const char *precision = one->precision ? tsr_dtype_name(one->precision) : "stored";
+  const char *precision = tsr_cli_precision_name(one->precision);
   char text[32];
   if (s->wish->as_json) {
     return tsr_cli_json_print(json_pack("{s:s, s:s, s:i, s:i, s:I, s:i, s:o, s:o, s:I}", "device", device, "precision",

@@ -165,16 +165,31 @@ int tsr_cli_number(const char *command, const char *what, const char *text, doub
   return TSR_EXIT_OK;
 }
 
+static const struct {
+  const char *name;
+  tsr_dtype dtype;
+} precisions[] = {{"f32", TSR_F32}, {"f16", TSR_F16}, {"bf16", TSR_BF16}, {"int8", TSR_I8}};
+enum { N_PRECISIONS = sizeof precisions / sizeof precisions[0] };
+
+const char *tsr_cli_precision_name(tsr_dtype value)
+{
+  for (size_t i = 0; i < N_PRECISIONS; i++) {
+    if (precisions[i].dtype == value) {
+      return precisions[i].name;
+    }
+  }
+  return "stored";
+}
+
 int tsr_cli_precision(const char *command, const char *what, const char *text, tsr_dtype *value)
 {
-  static const tsr_dtype known[] = {TSR_F32, TSR_F16, TSR_BF16};
-  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-    if (strcmp(text, tsr_dtype_name(known[i])) == 0) {
-      *value = known[i];
+  for (size_t i = 0; i < N_PRECISIONS; i++) {
+    if (strcmp(text, precisions[i].name) == 0) {
+      *value = precisions[i].dtype;
       return TSR_EXIT_OK;
     }
   }
-  return tsr_cli_usage(command, "%s: '%s' is none of f32, f16, bf16", what, text);
+  return tsr_cli_usage(command, "%s: '%s' is none of f32, f16, bf16, int8", what, text);
 }
 
 int tsr_cli_list(const char *command, const char *what, const char *text, char ***parts, int32_t *n)

@@ -77,8 +77,11 @@ int tsr_cli_int32(const char *command, const char *what, const char *text, int32
 /* A finite number, low .. high. */
 int tsr_cli_number(const char *command, const char *what, const char *text, double low, double high, double *value);
 
-/* "f32", "f16", "bf16". */
+/* "f32", "f16", "bf16", "int8" (TSR_I8). */
 int tsr_cli_precision(const char *command, const char *what, const char *text, tsr_dtype *value);
+
+/* Such a name; "stored" for 0. */
+const char *tsr_cli_precision_name(tsr_dtype value);
 
 /* Splits "a,b,c"; empty parts are errors. *parts holds *n strings in one allocation: free(*parts). */
 int tsr_cli_list(const char *command, const char *what, const char *text, char ***parts, int32_t *n);

@@ -21,7 +21,6 @@ static const char help[] =
     "  --devices A,B  the two devices\n"
     "  --tolerance T  largest error of a line allowed (default 1e-4)\n"
     "  --seed N       of the random tokens (default 1)\n"
-    "  --weights W    keep matrices as f32, f16 or bf16 (default: as stored)\n"
     "  --strict       refuse to run operators on another device than the ones named\n" TSR_CLI_KIND_HELP
     "  --json         print one JSON object\n"
     "  --help         print this text\n"
@@ -35,7 +34,7 @@ typedef struct request {
   double tolerance;
   int64_t seed;
   tsr_cli_kinds kinds;
-  tsr_transformer_options options;
+  int strict;
   int as_json;
 } request;
 
@@ -243,7 +242,7 @@ static tsr_status compare_lines(const tsr_program *program, side *sides, double 
 
 static tsr_status compile_on(const request *r, const tsr_program *program, side *s)
 {
-  const tsr_compile_options options = {.strict = r->options.strict, .keep_all = 1};
+  const tsr_compile_options options = {.strict = r->strict, .keep_all = 1};
   return tsr_cli_compile(s->transformer, program, &options, &s->executable);
 }
 
@@ -354,7 +353,8 @@ static int run(const request *r)
   for (int32_t i = 0; i < 2 && code == TSR_EXIT_OK; i++) {
     code = tsr_cli_device(runtime, r->devices[i], &sides[i].device);
     if (code == TSR_EXIT_OK) {
-      code = tsr_cli_fail(tsr_transformer_create(model, sides[i].device, &r->options, &sides[i].transformer));
+      const tsr_transformer_options options = {.weights = r->kinds.weights, .strict = r->strict};
+      code = tsr_cli_fail(tsr_transformer_create(model, sides[i].device, &options, &sides[i].transformer));
     }
   }
   if (code == TSR_EXIT_OK) {
@@ -375,7 +375,6 @@ static int parse(int argc, char **argv, request *r)
                                           {"devices", required_argument, NULL, 'd'},
                                           {"tolerance", required_argument, NULL, 't'},
                                           {"seed", required_argument, NULL, 's'},
-                                          {"weights", required_argument, NULL, 'w'},
                                           {"strict", no_argument, NULL, 'x'},
                                           {"json", no_argument, NULL, 'j'},
                                           {"help", no_argument, NULL, 'h'},
@@ -399,11 +398,8 @@ static int parse(int argc, char **argv, request *r)
     case 's':
       code = tsr_cli_integer(argv[0], "--seed", optarg, 0, INT64_MAX, &r->seed);
       break;
-    case 'w':
-      code = tsr_cli_precision(argv[0], "--weights", optarg, &r->options.weights);
-      break;
     case 'x':
-      r->options.strict = 1;
+      r->strict = 1;
       break;
     case 'j':
       r->as_json = 1;

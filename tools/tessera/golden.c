@@ -22,7 +22,7 @@ static const char help[] = "Usage: tessera golden FOLDER [OPTION]...\n"
                            "  --tolerance T  largest error allowed, divided by the largest magnitude recorded\n"
                            "                 (default 1e-5)\n"
                            "  --scores T     largest error of a score allowed (default 1e-4)\n"
-                           "  --weights W    keep matrices as f32, f16 or bf16 (default: as stored)\n"
+                           "  --precision P  keep matrices as f32, f16, bf16 or int8 (default: as stored)\n"
                            "  --strict       refuse to run operators on another device than the one named\n"
                            "  --json         print one JSON object\n"
                            "  --help         print this text\n"
@@ -453,7 +453,7 @@ int tsr_cmd_golden(int argc, char **argv)
 {
   static const struct option options[] = {
       {"device", required_argument, NULL, 'd'}, {"tolerance", required_argument, NULL, 't'},
-      {"scores", required_argument, NULL, 's'}, {"weights", required_argument, NULL, 'w'},
+      {"scores", required_argument, NULL, 's'}, {"precision", required_argument, NULL, 'w'},
       {"strict", no_argument, NULL, 'S'},       {"json", no_argument, NULL, 'j'},
       {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
   request r = {.tolerance = 1e-5, .score_tolerance = 1e-4};
@@ -470,7 +470,7 @@ int tsr_cmd_golden(int argc, char **argv)
       code = tsr_cli_number(argv[0], "--scores", optarg, 0.0, 1e9, &r.score_tolerance);
       break;
     case 'w':
-      code = tsr_cli_precision(argv[0], "--weights", optarg, &r.options.weights);
+      code = tsr_cli_precision(argv[0], "--precision", optarg, &r.options.weights);
       break;
     case 'S':
       r.options.strict = 1;

@@ -49,6 +49,8 @@ int tsr_cli_kinds_option(const char *command, int option, const char *value, tsr
     return tsr_cli_int32(command, "--target", value, 1, 1 << 20, &kinds->size.target);
   case 'N':
     return tsr_cli_int32(command, "--beam", value, 1, 512, &kinds->size.beam);
+  case 'P':
+    return tsr_cli_precision(command, "--precision", value, &kinds->weights);
   default:
     *taken = 0;
     return TSR_EXIT_OK;

@@ -9,10 +9,11 @@
 #include "tessera/transformer.h"
 #include "tools/tessera/common.h"
 
-/* The kinds chosen, and the sizes of their programs. */
+/* The kinds chosen, the sizes of their programs, and the type of their matrices. */
 typedef struct tsr_cli_kinds {
   unsigned chosen; /* bit TSR_PROGRAM_*; 0: all that the model has */
   tsr_program_size size;
+  tsr_dtype weights; /* as in tsr_transformer_options */
 } tsr_cli_kinds;
 
 /* Rows for a getopt table, and the help text that belongs to them. */
@@ -22,14 +23,16 @@ typedef struct tsr_cli_kinds {
   {"batch", required_argument, NULL, 'B'},     \
   {"source", required_argument, NULL, 'S'},    \
   {"target", required_argument, NULL, 'L'},    \
-  {"beam", required_argument, NULL, 'N'}
+  {"beam", required_argument, NULL, 'N'},      \
+  {"precision", required_argument, NULL, 'P'}
 /* clang-format on */
 #define TSR_CLI_KIND_HELP                                                                                              \
   "  --kind K       encode, decode, greedy or beam; may be repeated (default: all)\n"                                  \
   "  --batch B      sentences (default 2)\n"                                                                           \
   "  --source S     tokens of a source (default 7)\n"                                                                  \
   "  --target L     tokens of a target, and positions of the cache (default 9)\n"                                      \
-  "  --beam N       hypotheses of a sentence, in the program of beam search (default 3)\n"
+  "  --beam N       hypotheses of a sentence, in the program of beam search (default 3)\n"                             \
+  "  --precision P  keep matrices as f32, f16, bf16 or int8 (default: as stored)\n"
 
 tsr_cli_kinds tsr_cli_kinds_default(void);
 

@@ -172,7 +172,7 @@ static int show(const request *r, session *s, int32_t kind)
   const tsr_program_size *size = &r->kinds.size;
   tsr_program *program = NULL;
   uint64_t *times = NULL;
-  tsr_status status = tsr_model_program(s->model, 0, kind, size, &program);
+  tsr_status status = tsr_model_program(s->model, r->kinds.weights, kind, size, &program);
   if (status == TSR_OK && s->transformer) {
     size_t n = (size_t)tsr_program_line_count(program);
     times = calloc(2 * n + 1, sizeof *times);
@@ -198,7 +198,8 @@ static int open_session(const request *r, session *s)
       code = tsr_cli_device(s->runtime, r->device, &s->device);
     }
     if (code == TSR_EXIT_OK) {
-      code = tsr_cli_fail(tsr_transformer_create(s->model, s->device, NULL, &s->transformer));
+      const tsr_transformer_options options = {.weights = r->kinds.weights};
+      code = tsr_cli_fail(tsr_transformer_create(s->model, s->device, &options, &s->transformer));
     }
   }
   return code;

@@ -30,8 +30,9 @@ static const char help[] =
     "  --batch N              sentences computed at once, 1 to 1024; default 32\n"
     "  --workers N            batches computed side by side, each on a thread, 1 to 1024; default: as\n"
     "                         many as the device executes side by side, if there are sentences enough\n"
-    "  --weights TYPE         storage of the weights on the device: f32, f16 or bf16; default: as in\n"
-    "                         the model's file\n"
+    "  --precision P          how the weights are kept on the device: f32, f16, bf16, or int8, a\n"
+    "                         quarter of f32, with which products are computed in whole numbers;\n"
+    "                         default: as in the model's file\n"
     "  --strict               fail where the device lacks an operator, instead of computing it on\n"
     "                         another device\n"
     "  --scores               print each translation's score and a tab before it (nan for greedy\n"
@@ -103,7 +104,7 @@ static int parse(int argc, char **argv, settings *wish, int *finished)
                                           {"workers", required_argument, NULL, 'w'},
                                           {"max-length", required_argument, NULL, 'l'},
                                           {"length-penalty", required_argument, NULL, 'p'},
-                                          {"weights", required_argument, NULL, 'P'},
+                                          {"precision", required_argument, NULL, 'P'},
                                           {"strict", no_argument, NULL, 's'},
                                           {"scores", no_argument, NULL, 'S'},
                                           {"json", no_argument, NULL, 'j'},
@@ -137,7 +138,7 @@ static int parse(int argc, char **argv, settings *wish, int *finished)
       wish->has_length_penalty = 1;
       break;
     case 'P':
-      code = tsr_cli_precision(me, "--weights", optarg, &wish->weights);
+      code = tsr_cli_precision(me, "--precision", optarg, &wish->weights);
       break;
     case 's':
       wish->strict = 1;
