@@ -7,24 +7,13 @@
 
 #include "core/base/status.h"
 
-typedef struct candidate {
-  float sum;
-  int32_t hypothesis;
-  int32_t token;
-} candidate;
-
-/* Best first; among equals the lower hypothesis, then the lower token. */
-static int compare_candidates(const void *left, const void *right)
+/* Among equals the lower hypothesis comes first, then the lower token. */
+static int is_better(const tsr_candidate *a, const tsr_candidate *b)
 {
-  const candidate *a = left;
-  const candidate *b = right;
   if (a->sum != b->sum) {
-    return a->sum > b->sum ? -1 : 1;
+    return a->sum > b->sum;
   }
-  if (a->hypothesis != b->hypothesis) {
-    return a->hypothesis < b->hypothesis ? -1 : 1;
-  }
-  return (a->token > b->token) - (a->token < b->token);
+  return a->hypothesis != b->hypothesis ? a->hypothesis < b->hypothesis : a->token < b->token;
 }
 
 tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, int32_t start, int32_t eos)
@@ -44,8 +33,9 @@ tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, in
       .ids = malloc(ids * sizeof(int32_t)),
       .next_ids = malloc(ids * sizeof(int32_t)),
       .finished = calloc(n + 1, sizeof(tsr_finished)),
+      .candidates = malloc(2 * n * sizeof(tsr_candidate)),
   };
-  if (!beam->sums || !beam->next_sums || !beam->ids || !beam->next_ids || !beam->finished) {
+  if (!beam->sums || !beam->next_sums || !beam->ids || !beam->next_ids || !beam->finished || !beam->candidates) {
     tsr_beam_finish(beam);
     return tsr_fail_memory(2 * ids * sizeof(int32_t));
   }
@@ -66,7 +56,7 @@ void tsr_beam_finish(tsr_beam *beam)
   free(beam->ids);
   free(beam->next_ids);
   free(beam->finished);
-  free(beam->scratch);
+  free(beam->candidates);
   *beam = (tsr_beam){0};
 }
 
@@ -136,26 +126,25 @@ static int is_done(const tsr_beam *beam, double best)
   return beam->worst >= normalise(beam, best, generated);
 }
 
-static tsr_status take_candidates(tsr_beam *beam, int32_t k, const float *values, const int32_t *indices,
-                                  candidate **candidates)
+/* The best n of all candidates, best first. They are few, and each hypothesis' come nearly in order: inserting them one
+ * by one is faster than sorting all. */
+static void take_candidates(const tsr_beam *beam, int32_t k, const float *values, const int32_t *indices,
+                            tsr_candidate *best, int32_t n)
 {
-  size_t n = (size_t)beam->beam * (size_t)k;
-  if (n > beam->n_scratch) {
-    void *scratch = realloc(beam->scratch, n * sizeof(candidate));
-    if (!scratch) {
-      return tsr_fail_memory(n * sizeof(candidate));
+  int32_t kept = 0;
+  for (int32_t i = 0; i < beam->beam * k; i++) {
+    int32_t hypothesis = i / k;
+    const tsr_candidate c = {.sum = values[i] + beam->sums[hypothesis], .hypothesis = hypothesis, .token = indices[i]};
+    if (kept == n && !is_better(&c, &best[n - 1])) {
+      continue;
     }
-    beam->scratch = scratch;
-    beam->n_scratch = n;
+    int32_t at = kept < n ? kept++ : n - 1;
+    while (at > 0 && is_better(&c, &best[at - 1])) {
+      best[at] = best[at - 1];
+      at--;
+    }
+    best[at] = c;
   }
-  *candidates = beam->scratch;
-  for (size_t i = 0; i < n; i++) {
-    int32_t hypothesis = (int32_t)(i / (size_t)k);
-    (*candidates)[i] =
-        (candidate){.sum = values[i] + beam->sums[hypothesis], .hypothesis = hypothesis, .token = indices[i]};
-  }
-  qsort(*candidates, n, sizeof(candidate), compare_candidates);
-  return TSR_OK;
 }
 
 tsr_status tsr_beam_advance(tsr_beam *beam, int32_t k, const float *values, const int32_t *indices, int32_t *parents)
@@ -167,12 +156,12 @@ tsr_status tsr_beam_advance(tsr_beam *beam, int32_t k, const float *values, cons
   if (beam->done) {
     return TSR_OK;
   }
-  candidate *candidates = NULL;
-  TSR_TRY(take_candidates(beam, k, values, indices, &candidates));
+  tsr_candidate *candidates = beam->candidates;
   int32_t considered = 2 * n_beam < n_beam * k ? 2 * n_beam : n_beam * k;
+  take_candidates(beam, k, values, indices, candidates, considered);
   int32_t next = 0;
   for (int32_t rank = 0; rank < considered && next < n_beam; rank++) {
-    const candidate *c = &candidates[rank];
+    const tsr_candidate *c = &candidates[rank];
     if (c->token == beam->eos_id) {
       if (rank < n_beam) {
         TSR_TRY(add_finished(beam, c->hypothesis, (double)c->sum, beam->length, 1));

@@ -17,6 +17,13 @@ typedef struct tsr_finished {
   double score;
 } tsr_finished;
 
+/* A way to go on with a hypothesis. */
+typedef struct tsr_candidate {
+  float sum;
+  int32_t hypothesis;
+  int32_t token;
+} tsr_candidate;
+
 typedef struct tsr_beam {
   int32_t beam;           /* N */
   int32_t max_length;     /* with the start token */
@@ -31,9 +38,8 @@ typedef struct tsr_beam {
   int32_t *next_ids;      /* [N][max_length] */
   tsr_finished *finished; /* [N + 1], in the order in which they ended */
   int32_t n_finished;
-  double worst;     /* score of the worst of them */
-  void *scratch;    /* candidates of a step */
-  size_t n_scratch; /* room, in candidates */
+  double worst;              /* score of the worst of them */
+  tsr_candidate *candidates; /* [2N] the best of a step */
 } tsr_beam;
 
 /* All N hypotheses begin with `start`; only the first counts until they differ. Errors: TSR_ERR_OUT_OF_MEMORY (nothing
