@@ -141,6 +141,7 @@ typedef struct bench_model_sample {
 typedef struct bench_model_profile {
   double seconds[TSR_OP_COUNT]; /* by operator */
   int32_t lines[TSR_OP_COUNT];
+  double fused; /* of seconds: lines of other operators that did a product's work, too */
 } bench_model_profile;
 
 /* A bench_body; the task is a bench_model_task. */

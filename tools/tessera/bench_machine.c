@@ -67,9 +67,11 @@ typedef struct side {
 
 typedef struct session {
   const request *wish;
-  int64_t bytes;                  /* read at a time */
-  double bandwidth[BENCH_VALUES]; /* bytes per second, of each number of threads */
-  side *sides;                    /* [n] */
+  int64_t bytes;                             /* read at a time */
+  double rates[BENCH_VALUES][BENCH_REPEATS]; /* bytes read per second, of each number of threads */
+  bench_summary bandwidth[BENCH_VALUES];     /* of the rates measured last */
+  bench_crew memory;
+  side *sides; /* [n] */
   int32_t n;
   bench_crew crew;
   tsr_cli_table table;
@@ -253,25 +255,40 @@ static int bandwidth_body(const void *task, int channel)
   return TSR_EXIT_OK;
 }
 
-/* The best of the samples, as others on the machine can only slow it down. */
-static int measure_bandwidth(session *s)
+/* One sample of each number of threads into rates[r]; r -1: to warm up. */
+static int measure_bandwidth(session *s, int32_t r)
 {
-  const request *wish = s->wish;
-  bench_crew crew;
-  int code = bench_crew_init(&crew, 1);
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  code = bench_crew_start(&crew, bandwidth_body, &s->bytes);
-  for (int32_t r = 0; r <= wish->repeat; r++) {
-    for (int32_t t = 0; t < wish->threads.n && code == TSR_EXIT_OK; t++) {
-      double seconds = 0.0;
-      code = bench_crew_ask(&crew, 0, wish->threads.values[t], &seconds, sizeof seconds);
-      double rate = seconds > 0.0 ? (double)s->bytes / seconds : 0.0;
-      s->bandwidth[t] = rate > s->bandwidth[t] ? rate : s->bandwidth[t];
+  int code = TSR_EXIT_OK;
+  for (int32_t t = 0; t < s->wish->threads.n && code == TSR_EXIT_OK; t++) {
+    double seconds = 0.0;
+    code = bench_crew_ask(&s->memory, 0, s->wish->threads.values[t], &seconds, sizeof seconds);
+    if (r >= 0) {
+      s->rates[t][r] = seconds > 0.0 ? (double)s->bytes / seconds : 0.0;
     }
   }
-  bench_crew_finish(&crew);
+  return code;
+}
+
+static void summarise_bandwidth(session *s)
+{
+  for (int32_t t = 0; t < s->wish->threads.n; t++) {
+    s->bandwidth[t] = bench_summarise(s->rates[t], s->wish->repeat);
+  }
+}
+
+/* Starts the process that reads, which stays until the end. */
+static int start_memory(session *s)
+{
+  int code = bench_crew_init(&s->memory, 1);
+  if (code == TSR_EXIT_OK) {
+    code = bench_crew_start(&s->memory, bandwidth_body, &s->bytes);
+  }
+  for (int32_t r = -1; r < s->wish->repeat && code == TSR_EXIT_OK; r++) {
+    code = measure_bandwidth(s, r);
+  }
+  if (code == TSR_EXIT_OK) {
+    summarise_bandwidth(s);
+  }
   return code;
 }
 
@@ -362,6 +379,12 @@ static int measure_product(session *s, int32_t product)
       code = bench_crew_ask(&s->crew, i, BENCH_MULTIPLY * BENCH_PRODUCTS + product, &one->last, sizeof one->last);
       one->seconds[r] = one->last.seconds;
     }
+    if (s->wish->products[product].stream && code == TSR_EXIT_OK) {
+      code = measure_bandwidth(s, r);
+    }
+  }
+  if (code == TSR_EXIT_OK) {
+    summarise_bandwidth(s);
   }
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     side *one = &s->sides[i];
@@ -400,7 +423,7 @@ static int make_sides(session *s)
 static void choose_memory(session *s)
 {
   int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-  int64_t most = memory / 3 / (s->n > 0 ? s->n : 1);
+  int64_t most = memory / 3 / (s->n + 1);
   s->bytes = s->wish->megabytes ? (int64_t)s->wish->megabytes << 20 : (int64_t)1 << 30;
   if (!s->wish->megabytes && s->bytes > most) {
     s->bytes = most;
@@ -437,8 +460,8 @@ static figures compute_figures(const session *s, const bench_product *p, int32_t
   if (blas && blas != one) {
     f.of_blas = blas->median / one->median;
   }
-  if (p->stream && s->bandwidth[group] > 0.0) {
-    f.of_memory = f.bytes / s->bandwidth[group];
+  if (p->stream && s->bandwidth[group].median > 0.0) {
+    f.of_memory = f.bytes / s->bandwidth[group].median;
   }
   return f;
 }
@@ -510,12 +533,13 @@ static int tell_machine(const session *s)
   for (int32_t t = 0; t < s->wish->threads.n && code == TSR_EXIT_OK; t++) {
     int threads = (int)s->wish->threads.values[t];
     if (s->wish->as_json) {
-      code = tsr_cli_json_print(json_pack("{s:I, s:i, s:f}", "memory_read", (json_int_t)s->bytes, "threads", threads,
-                                          "gb_per_second", 1e-9 * s->bandwidth[t]),
+      code = tsr_cli_json_print(json_pack("{s:I, s:i, s:f, s:f}", "memory_read", (json_int_t)s->bytes, "threads",
+                                          threads, "gb_per_second", 1e-9 * s->bandwidth[t].median, "best",
+                                          1e-9 * s->bandwidth[t].most),
                                 JSON_REAL_PRECISION(6));
     } else {
-      printf("reading %s, %d thread%s: %.1f GB/s\n", tsr_cli_bytes((uint64_t)s->bytes, text[2]), threads,
-             threads == 1 ? "" : "s", 1e-9 * s->bandwidth[t]);
+      printf("reading %s, %d thread%s: %.1f GB/s, %.1f at best\n", tsr_cli_bytes((uint64_t)s->bytes, text[2]), threads,
+             threads == 1 ? "" : "s", 1e-9 * s->bandwidth[t].median, 1e-9 * s->bandwidth[t].most);
     }
   }
   return code;
@@ -555,6 +579,33 @@ static int measure_products(session *s)
   return code;
 }
 
+static int measure_machine(const request *wish)
+{
+  session *s = calloc(1, sizeof *s);
+  if (!s) {
+    return tsr_cli_no_memory();
+  }
+  s->wish = wish;
+  int code = make_sides(s);
+  if (code == TSR_EXIT_OK) {
+    choose_memory(s);
+    code = start_memory(s);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tell_machine(s);
+  }
+  if (code == TSR_EXIT_OK && !wish->no_blas) {
+    code = choose_blas_core(s);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = measure_products(s);
+  }
+  bench_crew_finish(&s->memory);
+  free(s->sides);
+  free(s);
+  return code;
+}
+
 int tsr_bench_machine(int argc, char **argv)
 {
   request *wish = calloc(1, sizeof *wish);
@@ -563,26 +614,11 @@ int tsr_bench_machine(int argc, char **argv)
   }
   wish->precisions = (bench_integers){.values = {TSR_F32}, .n = 1};
   wish->repeat = 7;
-  session s = {.wish = wish};
   int finished = 0;
   int code = parse(argc, argv, wish, &finished);
   if (code == TSR_EXIT_OK && !finished) {
-    code = make_sides(&s);
+    code = measure_machine(wish);
   }
-  if (code == TSR_EXIT_OK && !finished) {
-    choose_memory(&s);
-    code = measure_bandwidth(&s);
-  }
-  if (code == TSR_EXIT_OK && !finished) {
-    code = tell_machine(&s);
-  }
-  if (code == TSR_EXIT_OK && !finished && !wish->no_blas) {
-    code = choose_blas_core(&s);
-  }
-  if (code == TSR_EXIT_OK && !finished) {
-    code = measure_products(&s);
-  }
-  free(s.sides);
   free(wish);
   return code;
 }

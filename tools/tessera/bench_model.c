@@ -197,24 +197,50 @@ static int measure(session *s, bench_model_sample *sample)
   return TSR_EXIT_OK;
 }
 
+/* The storage that an operand lies in; 0 for none. */
+static int32_t storage_of(const tsr_program_desc *desc, int32_t tensor)
+{
+  return tensor > 0 ? tsr_tensor_at(desc, tensor)->storage : 0;
+}
+
+/* Sums the lines' times by operator. A device may compute several lines at once, and gives the time to one of them: where a
+ * product took no time, the line that reads it took the product's. pending [n_storages], zeros: whether that is so of the line
+ * that wrote a storage. */
+static void sum_lines(const tsr_program_desc *desc, const uint64_t *times, char *pending, bench_model_profile *profile)
+{
+  for (int32_t i = 0; i < desc->n_lines; i++) {
+    const tsr_line_desc *line = tsr_line_at(desc, i);
+    double seconds = 1e-9 * (double)times[i];
+    int joined = 0;
+    for (int32_t k = 0; k < TSR_MAX_INPUTS; k++) {
+      joined |= pending[storage_of(desc, line->in[k])];
+    }
+    for (int32_t k = 0; k < TSR_MAX_OUTPUTS; k++) {
+      int32_t storage = storage_of(desc, line->out[k]);
+      pending[storage] = storage > 0 && times[i] == 0 && (joined || line->op == TSR_OP_MATMUL);
+    }
+    profile->seconds[line->op] += seconds;
+    profile->lines[line->op]++;
+    profile->fused += joined && line->op != TSR_OP_MATMUL ? seconds : 0.0;
+  }
+}
+
 static tsr_status sum_profile(tsr_executable *executable, const tsr_program *program, bench_model_profile *profile)
 {
   const tsr_program_desc *desc = tsr_program_describe(program);
   uint64_t *times = malloc(2 * ((size_t)desc->n_lines + 1) * sizeof *times);
-  if (!times) {
-    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
-  }
-  tsr_status status = tsr_executable_run(executable); /* warm */
+  char *pending = calloc((size_t)desc->n_storages + 1, 1);
+  tsr_status status = times && pending ? tsr_executable_run(executable) /* warm */
+                                       : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
   if (status == TSR_OK) {
     status = tsr_cli_time_lines(executable, desc->n_lines, PROFILE_RUNS, times, times + desc->n_lines);
   }
   *profile = (bench_model_profile){0};
-  for (int32_t i = 0; i < desc->n_lines && status == TSR_OK; i++) {
-    int32_t op = tsr_line_at(desc, i)->op;
-    profile->seconds[op] += 1e-9 * (double)times[i];
-    profile->lines[op]++;
+  if (status == TSR_OK) {
+    sum_lines(desc, times, pending, profile);
   }
   free(times);
+  free(pending);
   return status;
 }
 
