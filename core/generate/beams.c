@@ -13,7 +13,8 @@
 
 typedef struct beams {
   tsr_search *search;
-  tsr_beam *sentences; /* [count] */
+  tsr_beam *sentences; /* [n_sentences] */
+  int32_t n_sentences; /* when the batch began */
   int32_t hypotheses;  /* R = B * N */
   int32_t k;           /* candidates per hypothesis */
   int32_t room;        /* positions of a row of history */
@@ -25,6 +26,8 @@ typedef struct beams {
   int32_t *parents;    /* [N] */
   float *values;       /* [R][k] */
   int32_t *indices;    /* [R][k] */
+  int32_t *open;       /* [n_sentences] 1: not done */
+  int32_t *from;       /* [n_sentences] of tsr_search_shrink */
 } beams;
 
 static const int32_t *row_ids(const void *user, int32_t row)
@@ -108,42 +111,77 @@ static void move_histories(beams *s, int32_t sentence)
   }
 }
 
-static tsr_status take_candidates(beams *s, int32_t *open)
+static tsr_status take_candidates(beams *s, int32_t *n_open)
 {
   size_t block = (size_t)s->search->beam * (size_t)s->k;
-  *open = 0;
+  *n_open = 0;
   for (int32_t i = 0; i < s->search->count; i++) {
-    if (s->sentences[i].done) {
-      continue;
+    if (!s->sentences[i].done) {
+      TSR_TRY(tsr_beam_advance(&s->sentences[i], s->k, s->values + (size_t)i * block, s->indices + (size_t)i * block,
+                               s->parents));
+      move_histories(s, i);
     }
-    TSR_TRY(tsr_beam_advance(&s->sentences[i], s->k, s->values + (size_t)i * block, s->indices + (size_t)i * block,
-                             s->parents));
-    move_histories(s, i);
-    *open += !s->sentences[i].done;
+    s->open[i] = !s->sentences[i].done;
+    *n_open += s->open[i];
   }
   return TSR_OK;
 }
 
-static tsr_status collect(const beams *s, tsr_hypothesis *hypotheses)
+static tsr_status collect(const beams *s, int32_t row, tsr_hypothesis *hypotheses)
 {
   int32_t n_best = s->search->options->n_best;
-  for (int32_t i = 0; i < s->search->count; i++) {
-    tsr_beam *beam = &s->sentences[i];
-    TSR_TRY(tsr_beam_close(beam));
-    for (int32_t j = 0; j < n_best && j < beam->n_finished; j++) {
-      const tsr_finished *finished = &beam->finished[j];
-      int32_t n = finished->n_ids - 1;
-      int32_t *ids = malloc((size_t)(n + 1) * sizeof *ids);
-      if (!ids) {
-        return tsr_fail_memory((size_t)(n + 1) * sizeof *ids);
-      }
-      memcpy(ids, finished->ids + 1, (size_t)n * sizeof *ids);
-      if (finished->ended) {
-        ids[n++] = beam->eos_id;
-      }
-      hypotheses[i * n_best + j] = (tsr_hypothesis){.ids = ids, .n_ids = n, .score = (float)finished->score};
+  tsr_beam *beam = &s->sentences[row];
+  TSR_TRY(tsr_beam_close(beam));
+  for (int32_t j = 0; j < n_best && j < beam->n_finished; j++) {
+    const tsr_finished *finished = &beam->finished[j];
+    int32_t n = finished->n_ids - 1;
+    int32_t *ids = malloc((size_t)(n + 1) * sizeof *ids);
+    if (!ids) {
+      return tsr_fail_memory((size_t)(n + 1) * sizeof *ids);
+    }
+    memcpy(ids, finished->ids + 1, (size_t)n * sizeof *ids);
+    if (finished->ended) {
+      ids[n++] = beam->eos_id;
+    }
+    hypotheses[s->search->sentence[row] * n_best + j] =
+        (tsr_hypothesis){.ids = ids, .n_ids = n, .score = (float)finished->score};
+  }
+  return TSR_OK;
+}
+
+/* A sentence takes the place of one that is done, and its hypotheses take along what they know of the cache. */
+static void move_sentence(beams *s, int32_t from, int32_t to)
+{
+  int32_t n = s->search->beam;
+  size_t used = (size_t)s->sentences[from].length - 1;
+  tsr_beam_finish(&s->sentences[to]);
+  s->sentences[to] = s->sentences[from];
+  s->sentences[from] = (tsr_beam){0};
+  for (int32_t i = 0; i < n; i++) {
+    const int32_t *old = s->history + (size_t)(from * n + i) * (size_t)s->room;
+    int32_t *own = s->history + (size_t)(to * n + i) * (size_t)s->room;
+    for (size_t p = 0; p < used; p++) {
+      own[p] = old[p] + (to - from) * n;
     }
   }
+}
+
+/* Goes on with the open sentences alone; the others' results are there. `used` positions of the cache are filled. */
+static tsr_status shrink(beams *s, int32_t used, tsr_hypothesis *hypotheses)
+{
+  tsr_search *search = s->search;
+  for (int32_t i = 0; i < search->count; i++) {
+    if (!s->open[i]) {
+      TSR_TRY(collect(s, i, hypotheses));
+    }
+  }
+  TSR_TRY(tsr_search_shrink(search, used, s->open, s->from));
+  for (int32_t i = 0; i < search->count; i++) {
+    if (s->from[i] != i) {
+      move_sentence(s, s->from[i], i);
+    }
+  }
+  s->hypotheses = search->batch * search->beam;
   return TSR_OK;
 }
 
@@ -160,7 +198,10 @@ static tsr_status create(beams *s)
   s->parents = malloc((size_t)search->beam * sizeof *s->parents);
   s->values = malloc(r * k * sizeof *s->values);
   s->indices = malloc(r * k * sizeof *s->indices);
-  if (!s->sentences || !s->history || !s->moved || !s->token || !s->parents || !s->values || !s->indices) {
+  s->open = calloc((size_t)search->count, sizeof *s->open);
+  s->from = calloc((size_t)search->count, sizeof *s->from);
+  if (!s->sentences || !s->history || !s->moved || !s->token || !s->parents || !s->values || !s->indices || !s->open ||
+      !s->from) {
     return tsr_fail_memory(r * (size_t)s->room * sizeof *s->history);
   }
   for (int32_t i = 0; i < search->count; i++) {
@@ -172,21 +213,25 @@ static tsr_status create(beams *s)
 tsr_status tsr_search_beams(tsr_search *search, tsr_hypothesis *hypotheses)
 {
   beams s = {.search = search,
+             .n_sentences = search->count,
              .hypotheses = search->batch * search->beam,
              .k = tsr_beam_candidates(&search->transformer->model->config, search->beam, search->banned),
              .room = search->options->max_length};
   tsr_status status = create(&s);
-  int32_t open = search->count;
-  for (int32_t length = 1; length < search->options->max_length && open > 0 && status == TSR_OK; length++) {
+  int32_t n_open = search->count;
+  for (int32_t length = 1; length < search->options->max_length && n_open > 0 && status == TSR_OK; length++) {
     status = advance(&s, length);
     if (status == TSR_OK) {
-      status = take_candidates(&s, &open);
+      status = take_candidates(&s, &n_open);
+    }
+    if (status == TSR_OK && length + 1 < search->options->max_length && tsr_search_can_shrink(search, n_open)) {
+      status = shrink(&s, length, hypotheses);
     }
   }
-  if (status == TSR_OK) {
-    status = collect(&s, hypotheses);
+  for (int32_t i = 0; i < search->count && status == TSR_OK; i++) {
+    status = collect(&s, i, hypotheses);
   }
-  for (int32_t i = 0; s.sentences && i < search->count; i++) {
+  for (int32_t i = 0; s.sentences && i < s.n_sentences; i++) {
     tsr_beam_finish(&s.sentences[i]);
   }
   free(s.sentences);
@@ -197,5 +242,7 @@ tsr_status tsr_search_beams(tsr_search *search, tsr_hypothesis *hypotheses)
   free(s.parents);
   free(s.values);
   free(s.indices);
+  free(s.open);
+  free(s.from);
   return status;
 }

@@ -7,8 +7,12 @@
 #include <time.h>
 
 #include "core/base/status.h"
+#include "core/generate/batches.h"
 
-enum { MIN_CAPACITY = 32 };
+enum {
+  MIN_CAPACITY = 32,
+  MIN_ROWS = 4 /* of a program: fewer hardly make a step shorter */
+};
 
 /* Whether what is banned depends on the tokens of a row. */
 static int bans_by_row(const tsr_generate_options *options)
@@ -42,31 +46,44 @@ static int32_t capacity_for(const tsr_search *search, int32_t positions)
   return capacity < limit ? capacity : limit;
 }
 
+static void set_batch(tsr_search *search, int32_t count, int32_t batch)
+{
+  search->count = count;
+  search->batch = batch;
+  search->mask_rows = bans_by_row(search->options) ? batch * search->beam : 1;
+}
+
 tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, const tsr_generate_options *options,
                            int32_t count, int32_t batch, int32_t source, const int32_t *lengths)
 {
   int32_t vocabulary = transformer->model->config.target_vocabulary;
-  *search = (tsr_search){.transformer = transformer,
-                         .options = options,
-                         .count = count,
-                         .batch = batch,
-                         .source = source,
-                         .beam = options->beam,
-                         .lengths = lengths,
-                         .mask_rows = bans_by_row(options) ? batch * options->beam : 1,
-                         .eos_banned = -1};
+  *search = (tsr_search){
+      .transformer = transformer, .options = options, .source = source, .beam = options->beam, .eos_banned = -1};
+  set_batch(search, count, batch);
   if (search->beam > 1 && !options->renormalize && !bans_by_row(options)) {
     search->banned = options->n_suppressed + (options->min_length > 1);
   }
   search->capacity = capacity_for(search, source + source / 2);
   size_t size = (size_t)search->mask_rows * (size_t)vocabulary * sizeof(float);
   search->mask = malloc(size);
-  return search->mask ? TSR_OK : tsr_fail_memory(size);
+  search->lengths = malloc((size_t)batch * sizeof *lengths);
+  search->sentence = malloc((size_t)count * sizeof *search->sentence);
+  if (!search->mask || !search->lengths || !search->sentence) {
+    tsr_search_finish(search);
+    return tsr_fail_memory(size);
+  }
+  memcpy(search->lengths, lengths, (size_t)batch * sizeof *lengths);
+  for (int32_t i = 0; i < count; i++) {
+    search->sentence[i] = i;
+  }
+  return TSR_OK;
 }
 
 void tsr_search_finish(tsr_search *search)
 {
   free(search->mask);
+  free(search->lengths);
+  free(search->sentence);
   *search = (tsr_search){0};
 }
 
@@ -232,6 +249,66 @@ void tsr_search_ban(const tsr_search *search, float *values, const int32_t *toke
     values[i] += search->mask[tokens[i]];
   }
 }
+
+/* ---- fewer rows -------------------------------------------------------------------------------------------------- */
+
+static int32_t rows_for(const tsr_search *search, int32_t n_open)
+{
+  int32_t least = search->beam < MIN_ROWS ? MIN_ROWS / search->beam : 1;
+  return tsr_batch_bucket(n_open > least ? n_open : least);
+}
+
+int32_t tsr_search_can_shrink(const tsr_search *search, int32_t n_open)
+{
+  int32_t type = tsr_device_get_properties(search->transformer->device)->type;
+  return (type == TSR_DEVICE_CPU || type == TSR_DEVICE_REFERENCE) && n_open > 0 &&
+         rows_for(search, n_open) < search->batch;
+}
+
+/* Fills `from`: whoever has a row below the new count stays; the others take the rows of those that ended. Returns the
+ * new count. */
+static int32_t choose_rows(const tsr_search *search, const int32_t *open, int32_t *from)
+{
+  int32_t n_open = 0;
+  for (int32_t i = 0; i < search->count; i++) {
+    n_open += open[i] != 0;
+  }
+  int32_t next = n_open;
+  for (int32_t i = 0; i < n_open; i++) {
+    from[i] = i;
+    if (!open[i]) {
+      while (!open[next]) {
+        next++;
+      }
+      from[i] = next++;
+    }
+  }
+  return n_open;
+}
+
+tsr_status tsr_search_shrink(tsr_search *search, int32_t used, const int32_t *open, int32_t *from)
+{
+  const tsr_transformer *t = search->transformer;
+  int32_t n_open = choose_rows(search, open, from);
+  for (int32_t i = 0; i < n_open; i++) {
+    if (from[i] == i) {
+      continue;
+    }
+    search->lengths[i] = search->lengths[from[i]];
+    search->sentence[i] = search->sentence[from[i]];
+    TSR_TRY(tsr_transformer_copy_rows(t, &t->cross, search->source, search->lengths[i], from[i], i, 1));
+    TSR_TRY(tsr_transformer_copy_rows(t, &t->self, search->capacity, used, (int64_t)from[i] * search->beam,
+                                      (int64_t)i * search->beam, search->beam));
+  }
+  set_batch(search, n_open, rows_for(search, n_open));
+  for (int32_t i = n_open; i < search->batch; i++) {
+    search->lengths[i] = 0;
+  }
+  search->step = NULL;
+  return TSR_OK;
+}
+
+/* ---- what both searches ask -------------------------------------------------------------------------------------- */
 
 int32_t tsr_search_forced(const tsr_generate_options *options, int32_t length)
 {

@@ -5,6 +5,9 @@
  * Capacity of the cache. A batch starts with room for one and a half times the source's length, at least 32 positions,
  * as a power of two, never more than max_length needs. When a batch outgrows it, the room doubles and the cache moves
  * through the host once. So short sentences never pay for a max_length of 512, and long ones move a few times at most.
+ *
+ * Rows. Where a row costs time, on a CPU, a batch goes on with fewer rows when enough of its sentences have ended: those
+ * that are open move together, and the step is that of a smaller batch.
  */
 #ifndef TESSERA_CORE_GENERATE_SEARCH_H
 #define TESSERA_CORE_GENERATE_SEARCH_H
@@ -17,21 +20,22 @@
 typedef struct tsr_search {
   tsr_transformer *transformer;
   const tsr_generate_options *options;
-  int32_t count;          /* sentences */
-  int32_t batch;          /* B: rows of the program, at least count */
-  int32_t source;         /* S */
-  int32_t beam;           /* N */
-  int32_t capacity;       /* C */
-  const int32_t *lengths; /* [B] of the sources; 0 beyond count */
-  tsr_compiled *step;     /* NULL before the first step */
-  float *mask;            /* [rows of suppress][V] */
+  int32_t count;      /* sentences that have a row */
+  int32_t batch;      /* B: rows of the program, at least count */
+  int32_t source;     /* S */
+  int32_t beam;       /* N */
+  int32_t capacity;   /* C */
+  int32_t *lengths;   /* [B] of the sources; 0 beyond count */
+  int32_t *sentence;  /* [count] whose row it is: in the order in which the batch began */
+  tsr_compiled *step; /* NULL before the first step */
+  float *mask;        /* [rows of suppress][V] */
   int32_t mask_rows;
   int32_t eos_banned;        /* the mask bans </s>; -1: the mask is not filled yet */
   int32_t banned;            /* tokens that the mask may ban in beam search while the program does not see it */
   const atomic_int *stopped; /* set from outside: the next step fails, for nobody wants the result any more; or NULL */
 } tsr_search;
 
-/* lengths is borrowed. Errors: TSR_ERR_OUT_OF_MEMORY (nothing to finish then). */
+/* Errors: TSR_ERR_OUT_OF_MEMORY (nothing to finish then). */
 tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, const tsr_generate_options *options,
                            int32_t count, int32_t batch, int32_t source, const int32_t *lengths) TSR_MUST_CHECK;
 void tsr_search_finish(tsr_search *search);
@@ -55,6 +59,13 @@ tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_ref values, 
 /* Takes the banned tokens out of n candidates of a program that does not see the mask: there are few, so the program
  * gives that many more instead of masking every row. Does nothing for one that does. */
 void tsr_search_ban(const tsr_search *search, float *values, const int32_t *tokens, int32_t n);
+
+/* With n_open sentences left, whether it is time to go on with fewer rows. */
+int32_t tsr_search_can_shrink(const tsr_search *search, int32_t n_open);
+
+/* Goes on with the sentences for which open [count] is not 0. from [count] receives the row that each of the new rows had
+ * before; `used` positions of the cache are filled. The next step is a renewed one. */
+tsr_status tsr_search_shrink(tsr_search *search, int32_t used, const int32_t *open, int32_t *from) TSR_MUST_CHECK;
 
 /* The token that a hypothesis of `length` tokens has to continue with, or -1. */
 int32_t tsr_search_forced(const tsr_generate_options *options, int32_t length);

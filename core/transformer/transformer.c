@@ -238,6 +238,28 @@ static tsr_status copy_blocks(tsr_buffer *buffer, int write, int64_t rows, int64
   return TSR_OK;
 }
 
+tsr_status tsr_transformer_copy_rows(const tsr_transformer *transformer, const tsr_state_pool *pool, int64_t capacity,
+                                     int64_t used, int64_t from, int64_t to, int64_t n)
+{
+  int64_t row_size = state_row_size(transformer);
+  int64_t size = used * row_size;
+  char *host = malloc((size_t)size + 1);
+  if (!host) {
+    return tsr_fail_memory((size_t)size + 1);
+  }
+  tsr_status status = TSR_OK;
+  for (int32_t i = 0; i < 2 * transformer->model->config.decoder_layers; i++) {
+    for (int64_t r = 0; r < n && status == TSR_OK; r++) {
+      status = tsr_buffer_read(pool->buffers[i], (from + r) * capacity * row_size, size, host);
+      if (status == TSR_OK) {
+        status = tsr_buffer_write(pool->buffers[i], (to + r) * capacity * row_size, size, host);
+      }
+    }
+  }
+  free(host);
+  return status;
+}
+
 tsr_status tsr_transformer_widen_cache(tsr_transformer *transformer, int64_t rows, int64_t from, int64_t to,
                                        int64_t used)
 {

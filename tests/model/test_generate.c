@@ -177,6 +177,84 @@ static void test_batches_equal_single_sentences(void **state)
   }
 }
 
+/* The rows of the smallest step that the transformer keeps, in sentences. */
+static int32_t smallest_step(const tsr_transformer *t)
+{
+  int32_t smallest = INT32_MAX;
+  for (int32_t i = 0; i < t->options.cache; i++) {
+    const tsr_compiled *c = t->compiled[i];
+    if (c && c->key.kind != TSR_PROGRAM_ENCODE && c->key.size.batch < smallest) {
+      smallest = c->key.size.batch;
+    }
+  }
+  return smallest;
+}
+
+/* Lets sentences of a random model end, each at its own place: the token that most of them hold is their end now. */
+static void choose_end(setup *s, const batch *b)
+{
+  tsr_generate_options options = options_for(s, 1);
+  int32_t holders[64] = {0};
+  int32_t best = 0;
+  tsr_generation g;
+  check(tsr_generate(s->transformer, b->n, b->source, b->lengths, 0, &options, NULL, NULL, &g));
+  for (int32_t token = 0; token < s->model->config.target_vocabulary; token++) {
+    for (int32_t i = 0; i < b->n; i++) {
+      int32_t t = 0;
+      while (t < g.hypotheses[i].n_ids && g.hypotheses[i].ids[t] != token) {
+        t++;
+      }
+      holders[token] += t < g.hypotheses[i].n_ids;
+    }
+    best = holders[token] > holders[best] ? token : best;
+  }
+  tsr_generation_finish(&g);
+  s->model->config.eos_id = best;
+}
+
+/* Sentences that end early leave their rows to others, and nothing changes for those. */
+static void test_fewer_rows(void **state)
+{
+  enum { N = 30 };
+  const fixture *f = *state;
+  for (int32_t m = 0; m < N_MODELS; m++) {
+    random_model_write(f->folder, &models[m]);
+    setup single;
+    batch b;
+    open_setup(f, "reference", &(tsr_transformer_options){.workers = 1}, &single);
+    make_batch(models[m].seed + 3, 37, N, &b);
+    choose_end(&single, &b);
+    for (int32_t beam = 1; beam <= 3; beam += 2) {
+      for (int32_t everything = 0; everything < 2; everything++) {
+        setup s;
+        tsr_generation x;
+        tsr_generation y;
+        open_setup(f, "reference", &(tsr_transformer_options){.workers = 1}, &s);
+        s.model->config.eos_id = single.model->config.eos_id;
+        tsr_generate_options options = options_for(&s, beam);
+        options.max_length = 60;
+        options.early_stopping = TSR_EARLY_TRUE;
+        if (everything) {
+          options = with_everything(options);
+        }
+        check(tsr_generate(s.transformer, N, b.source, b.lengths, N, &options, NULL, NULL, &x));
+        check(tsr_generate(single.transformer, N, b.source, b.lengths, 1, &options, NULL, NULL, &y));
+        for (int32_t i = 0; i < N * options.n_best; i++) {
+          assert_same(&x.hypotheses[i], &y.hypotheses[i]);
+        }
+        if (smallest_step(s.transformer) >= N) {
+          fail_msg("model %d, beam %d: no sentence ended early enough for this test", (int)m, (int)beam);
+        }
+        tsr_generation_finish(&x);
+        tsr_generation_finish(&y);
+        close_setup(&s);
+      }
+    }
+    free_batch(&b);
+    close_setup(&single);
+  }
+}
+
 /* What the settings forbid does not come out. */
 static void test_settings_hold(void **state)
 {
@@ -532,15 +610,11 @@ static void test_long_loop(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_steps_equal_forcing),
-      cmocka_unit_test(test_batches_equal_single_sentences),
-      cmocka_unit_test(test_stale_states),
-      cmocka_unit_test(test_settings_hold),
-      cmocka_unit_test(test_words),
-      cmocka_unit_test(test_renormalize),
-      cmocka_unit_test(test_devices_equal_reference),
-      cmocka_unit_test(test_nan_is_reported),
-      cmocka_unit_test(test_bad_arguments),
+      cmocka_unit_test(test_steps_equal_forcing), cmocka_unit_test(test_batches_equal_single_sentences),
+      cmocka_unit_test(test_fewer_rows),          cmocka_unit_test(test_stale_states),
+      cmocka_unit_test(test_settings_hold),       cmocka_unit_test(test_words),
+      cmocka_unit_test(test_renormalize),         cmocka_unit_test(test_devices_equal_reference),
+      cmocka_unit_test(test_nan_is_reported),     cmocka_unit_test(test_bad_arguments),
       cmocka_unit_test(test_long_loop),
   };
   return cmocka_run_group_tests(tests, start, stop);
