@@ -10,7 +10,7 @@
 #include "core/checkpoint/json.h"
 
 typedef struct entry {
-  const char *token;
+  const char *token; /* NULL: the place is free */
   size_t size;
   int32_t id;
 } entry;
@@ -20,16 +20,22 @@ struct tsr_vocabulary {
   int32_t size;
   json_t *root;        /* its keys are the tokens */
   const char **tokens; /* by id; NULL where an id has none */
-  entry *entries;      /* sorted by token */
-  size_t count;
+  entry *entries;      /* [room] a token lies at its hash, or at the next free place behind it */
+  size_t room;         /* a power of two, at most half of it used */
 };
 
-static int compare_entries(const void *a, const void *b)
+/* The place of a token, or the free one where it belongs. */
+static entry *place_of(const tsr_vocabulary *vocabulary, const char *token, size_t size)
 {
-  const entry *x = a;
-  const entry *y = b;
-  int order = memcmp(x->token, y->token, x->size < y->size ? x->size : y->size);
-  return order ? order : (x->size > y->size) - (x->size < y->size);
+  uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a */
+  for (size_t i = 0; i < size; i++)
+    hash = (hash ^ (unsigned char)token[i]) * 0x100000001B3u;
+  size_t at = (size_t)(hash ^ hash >> 32) & (vocabulary->room - 1);
+  for (;; at = (at + 1) & (vocabulary->room - 1)) {
+    entry *found = &vocabulary->entries[at];
+    if (!found->token || (found->size == size && memcmp(found->token, token, size) == 0))
+      return found;
+  }
 }
 
 static tsr_status add(tsr_vocabulary *vocabulary, const char *token, const json_t *value)
@@ -45,7 +51,8 @@ static tsr_status add(tsr_vocabulary *vocabulary, const char *token, const json_
     return tsr_fail(TSR_ERR_FORMAT, "%s: tokens %s and %s have the same id %d", vocabulary->name,
                     tsr_quote(vocabulary->tokens[id]).text, tsr_quote(token).text, (int)id);
   vocabulary->tokens[id] = token;
-  vocabulary->entries[vocabulary->count++] = (entry){token, strlen(token), (int32_t)id};
+  size_t size = strlen(token);
+  *place_of(vocabulary, token, size) = (entry){token, size, (int32_t)id};
   return TSR_OK;
 }
 
@@ -55,17 +62,19 @@ static tsr_status fill(tsr_vocabulary *vocabulary, const char *name, const void 
   size_t count = json_object_size(vocabulary->root);
   vocabulary->name = strdup(name);
   vocabulary->tokens = calloc((size_t)vocabulary->size + 1, sizeof *vocabulary->tokens);
-  vocabulary->entries = calloc(count + 1, sizeof *vocabulary->entries);
+  vocabulary->room = 2;
+  while (vocabulary->room < 2 * count)
+    vocabulary->room *= 2;
+  vocabulary->entries = calloc(vocabulary->room, sizeof *vocabulary->entries);
   if (!vocabulary->name || !vocabulary->tokens || !vocabulary->entries)
     return tsr_fail_memory(((size_t)vocabulary->size + 1) * sizeof *vocabulary->tokens +
-                           (count + 1) * sizeof *vocabulary->entries);
+                           vocabulary->room * sizeof *vocabulary->entries);
   const char *token;
   json_t *value;
   json_object_foreach(vocabulary->root, token, value)
   {
     TSR_TRY(add(vocabulary, token, value));
   }
-  qsort(vocabulary->entries, vocabulary->count, sizeof *vocabulary->entries, compare_entries);
   return TSR_OK;
 }
 
@@ -109,10 +118,8 @@ void tsr_vocabulary_close(tsr_vocabulary *vocabulary)
 
 int32_t tsr_vocabulary_find(const tsr_vocabulary *vocabulary, const char *token, size_t size)
 {
-  entry key = {token, size, 0};
-  const entry *found =
-      bsearch(&key, vocabulary->entries, vocabulary->count, sizeof *vocabulary->entries, compare_entries);
-  return found ? found->id : -1;
+  const entry *found = place_of(vocabulary, token, size);
+  return found->token ? found->id : -1;
 }
 
 tsr_status tsr_vocabulary_require(const tsr_vocabulary *vocabulary, const char *token, int32_t *id)
