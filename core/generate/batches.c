@@ -7,12 +7,20 @@
 
 enum { MIN_ROWS = 16 /* of a worker's batch, hypotheses counted */ };
 
+static int32_t round_length(int32_t length, int32_t step, int32_t max_positions)
+{
+  int32_t rounded = (length + step - 1) / step * step;
+  return rounded < max_positions ? rounded : max_positions;
+}
+
 int32_t tsr_source_bucket(int32_t length, int32_t max_positions)
 {
-  /* Steps of 8 up to 64, of 32 up to 256, then of 128. */
-  int32_t step = length <= 64 ? 8 : length <= 256 ? 32 : 128;
-  int32_t bucket = (length + step - 1) / step * step;
-  return bucket < max_positions ? bucket : max_positions;
+  return round_length(length, length <= 64 ? 8 : length <= 256 ? 32 : 128, max_positions);
+}
+
+int32_t tsr_source_step(int32_t length, int32_t max_positions)
+{
+  return round_length(length, length <= 32 ? 1 : length <= 128 ? 4 : 16, max_positions);
 }
 
 int32_t tsr_batch_bucket(int32_t count)

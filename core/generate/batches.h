@@ -29,7 +29,11 @@ void tsr_batches_finish(tsr_batches *batches);
 /* The rows of the program for a batch of that many sentences. */
 int32_t tsr_batch_bucket(int32_t count);
 
-/* The room for source tokens of the program for sentences of that length. */
+/* The room for source tokens of the programs for sentences of that length. */
 int32_t tsr_source_bucket(int32_t length, int32_t max_positions);
+
+/* The positions that an encoder computes for them where each costs time, on a CPU: fewer are computed for nothing, and
+ * more programs are made. */
+int32_t tsr_source_step(int32_t length, int32_t max_positions);
 
 #endif

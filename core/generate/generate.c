@@ -111,25 +111,33 @@ static void hypothesis_free(tsr_hypothesis *hypotheses, int64_t n)
   }
 }
 
+/* Fills ids [B, S] for sentences order[0 .. count-1]. */
+static void fill_ids(const job *j, const int32_t *order, int32_t count, int32_t batch, int32_t source, int32_t *ids)
+{
+  const tsr_transformer_config *config = &j->transformer->model->config;
+  int32_t pad = config->pad_id >= 0 && config->pad_id < config->source_vocabulary ? config->pad_id : 0;
+  for (int32_t b = 0; b < batch; b++) {
+    int32_t length = b < count ? j->lengths[order[b]] : 0;
+    for (int32_t t = 0; t < source; t++) {
+      ids[(size_t)b * (size_t)source + (size_t)t] = t < length ? j->source[order[b]][t] : pad;
+    }
+  }
+}
+
 /* One batch: sentences order[0 .. count-1], none of them empty. */
 static tsr_status run_batch(worker *w, const int32_t *order, int32_t count)
 {
   const job *j = w->job;
-  const tsr_transformer_config *config = &w->transformer->model->config;
   int32_t n_best = j->options->n_best;
   int32_t batch = tsr_batch_bucket(count);
-  int32_t source = tsr_source_bucket(j->lengths[order[0]], config->max_positions);
-  int32_t pad = config->pad_id >= 0 && config->pad_id < config->source_vocabulary ? config->pad_id : 0;
   for (int32_t b = 0; b < batch; b++) {
     w->lengths[b] = b < count ? j->lengths[order[b]] : 0;
-    for (int32_t t = 0; t < source; t++) {
-      w->ids[(size_t)b * (size_t)source + (size_t)t] = t < w->lengths[b] ? j->source[order[b]][t] : pad;
-    }
   }
   memset(w->found, 0, (size_t)count * (size_t)n_best * sizeof *w->found);
   tsr_search search;
-  TSR_TRY(tsr_search_init(&search, w->transformer, j->options, count, batch, source, w->lengths));
+  TSR_TRY(tsr_search_init(&search, w->transformer, j->options, count, batch, w->lengths));
   search.stopped = &j->stopped;
+  fill_ids(j, order, count, batch, search.source, w->ids);
   tsr_status status = tsr_search_encode(&search, w->ids);
   if (status == TSR_OK) {
     status = j->options->beam == 1 ? tsr_search_greedy(&search, w->found) : tsr_search_beams(&search, w->found);

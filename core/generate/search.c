@@ -54,16 +54,19 @@ static void set_batch(tsr_search *search, int32_t count, int32_t batch)
 }
 
 tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, const tsr_generate_options *options,
-                           int32_t count, int32_t batch, int32_t source, const int32_t *lengths)
+                           int32_t count, int32_t batch, const int32_t *lengths)
 {
   int32_t vocabulary = transformer->model->config.target_vocabulary;
+  int32_t max_positions = transformer->model->config.max_positions;
+  int32_t room = tsr_source_bucket(lengths[0], max_positions);
   *search = (tsr_search){
-      .transformer = transformer, .options = options, .source = source, .beam = options->beam, .eos_banned = -1};
+      .transformer = transformer, .options = options, .source_room = room, .beam = options->beam, .eos_banned = -1};
+  search->source = tsr_search_is_frugal(transformer) ? tsr_source_step(lengths[0], max_positions) : room;
   set_batch(search, count, batch);
   if (search->beam > 1 && !options->renormalize && !bans_by_row(options)) {
     search->banned = options->n_suppressed + (options->min_length > 1);
   }
-  search->capacity = capacity_for(search, source + source / 2);
+  search->capacity = capacity_for(search, room + room / 2);
   size_t size = (size_t)search->mask_rows * (size_t)vocabulary * sizeof(float);
   search->mask = malloc(size);
   search->lengths = malloc((size_t)batch * sizeof *lengths);
@@ -91,8 +94,11 @@ tsr_status tsr_search_encode(tsr_search *search, const int32_t *source)
 {
   tsr_transformer *t = search->transformer;
   int64_t tokens = (int64_t)search->batch * search->source;
-  TSR_TRY(tsr_transformer_reserve(t, tokens, (int64_t)search->batch * search->beam * search->capacity));
-  tsr_program_key key = {.kind = TSR_PROGRAM_ENCODE, .size = {.batch = search->batch, .source = search->source}};
+  TSR_TRY(tsr_transformer_reserve(t, (int64_t)search->batch * search->source_room,
+                                  (int64_t)search->batch * search->beam * search->capacity));
+  tsr_program_key key = {.kind = TSR_PROGRAM_ENCODE,
+                         .size = {.batch = search->batch, .source = search->source},
+                         .source_room = search->source_room};
   tsr_compiled *encode = NULL;
   TSR_TRY(tsr_transformer_compile(t, &key, &encode));
   double start = tsr_search_seconds();
@@ -171,7 +177,7 @@ static tsr_status compile_step(tsr_search *search, int32_t *renewed)
 {
   tsr_program_key key = {.kind = search->beam == 1 ? TSR_PROGRAM_GREEDY : TSR_PROGRAM_BEAM,
                          .size = {.batch = search->batch,
-                                  .source = search->source,
+                                  .source = search->source_room,
                                   .target = search->capacity,
                                   .beam = search->beam == 1 ? 0 : search->beam},
                          .suppress_rows = bans_by_row(search->options),
@@ -258,11 +264,15 @@ static int32_t rows_for(const tsr_search *search, int32_t n_open)
   return tsr_batch_bucket(n_open > least ? n_open : least);
 }
 
+int32_t tsr_search_is_frugal(const tsr_transformer *transformer)
+{
+  int32_t type = tsr_device_get_properties(transformer->device)->type;
+  return type == TSR_DEVICE_CPU || type == TSR_DEVICE_REFERENCE;
+}
+
 int32_t tsr_search_can_shrink(const tsr_search *search, int32_t n_open)
 {
-  int32_t type = tsr_device_get_properties(search->transformer->device)->type;
-  return (type == TSR_DEVICE_CPU || type == TSR_DEVICE_REFERENCE) && n_open > 0 &&
-         rows_for(search, n_open) < search->batch;
+  return tsr_search_is_frugal(search->transformer) && n_open > 0 && rows_for(search, n_open) < search->batch;
 }
 
 /* Fills `from`: whoever has a row below the new count stays; the others take the rows of those that ended. Returns the
@@ -296,7 +306,7 @@ tsr_status tsr_search_shrink(tsr_search *search, int32_t used, const int32_t *op
     }
     search->lengths[i] = search->lengths[from[i]];
     search->sentence[i] = search->sentence[from[i]];
-    TSR_TRY(tsr_transformer_copy_rows(t, &t->cross, search->source, search->lengths[i], from[i], i, 1));
+    TSR_TRY(tsr_transformer_copy_rows(t, &t->cross, search->source_room, search->lengths[i], from[i], i, 1));
     TSR_TRY(tsr_transformer_copy_rows(t, &t->self, search->capacity, used, (int64_t)from[i] * search->beam,
                                       (int64_t)i * search->beam, search->beam));
   }

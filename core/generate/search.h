@@ -20,24 +20,25 @@
 typedef struct tsr_search {
   tsr_transformer *transformer;
   const tsr_generate_options *options;
-  int32_t count;      /* sentences that have a row */
-  int32_t batch;      /* B: rows of the program, at least count */
-  int32_t source;     /* S */
-  int32_t beam;       /* N */
-  int32_t capacity;   /* C */
-  int32_t *lengths;   /* [B] of the sources; 0 beyond count */
-  int32_t *sentence;  /* [count] whose row it is: in the order in which the batch began */
-  tsr_compiled *step; /* NULL before the first step */
-  float *mask;        /* [rows of suppress][V] */
+  int32_t count;       /* sentences that have a row */
+  int32_t batch;       /* B: rows of the program, at least count */
+  int32_t source;      /* S: positions that the encoder computes */
+  int32_t source_room; /* positions of the states that the decoder reads, at least as many */
+  int32_t beam;        /* N */
+  int32_t capacity;    /* C */
+  int32_t *lengths;    /* [B] of the sources; 0 beyond count */
+  int32_t *sentence;   /* [count] whose row it is: in the order in which the batch began */
+  tsr_compiled *step;  /* NULL before the first step */
+  float *mask;         /* [rows of suppress][V] */
   int32_t mask_rows;
   int32_t eos_banned;        /* the mask bans </s>; -1: the mask is not filled yet */
   int32_t banned;            /* tokens that the mask may ban in beam search while the program does not see it */
   const atomic_int *stopped; /* set from outside: the next step fails, for nobody wants the result any more; or NULL */
 } tsr_search;
 
-/* Errors: TSR_ERR_OUT_OF_MEMORY (nothing to finish then). */
+/* The longest sentence is the first. Errors: TSR_ERR_OUT_OF_MEMORY (nothing to finish then). */
 tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, const tsr_generate_options *options,
-                           int32_t count, int32_t batch, int32_t source, const int32_t *lengths) TSR_MUST_CHECK;
+                           int32_t count, int32_t batch, const int32_t *lengths) TSR_MUST_CHECK;
 void tsr_search_finish(tsr_search *search);
 
 /* Runs the encoder on source [B, S]. */
@@ -59,6 +60,9 @@ tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_ref values, 
 /* Takes the banned tokens out of n candidates of a program that does not see the mask: there are few, so the program
  * gives that many more instead of masking every row. Does nothing for one that does. */
 void tsr_search_ban(const tsr_search *search, float *values, const int32_t *tokens, int32_t n);
+
+/* 1 if rows and positions cost time in proportion, so that none should be computed for nothing: on a CPU. */
+int32_t tsr_search_is_frugal(const tsr_transformer *transformer);
 
 /* With n_open sentences left, whether it is time to go on with fewer rows. */
 int32_t tsr_search_can_shrink(const tsr_search *search, int32_t n_open);

@@ -322,7 +322,7 @@ tsr_ref tsr_build_stack(const tsr_builder *b, const tsr_stack *stack, tsr_ref x,
   return x;
 }
 
-void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, int64_t batch, int64_t keys)
+void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, int64_t batch, int64_t keys, int64_t room)
 {
   tsr_stack stack = tsr_stack_decoder(&b->model->config);
   int64_t inner = (int64_t)stack.heads * stack.head_size;
@@ -332,10 +332,12 @@ void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, int64_t batch, int6
     int32_t scopes = open_scopes(b, prefix);
     tsr_scope_push(b->program, "cross_attention");
     tsr_ref kv = linear(b, x, prefix, "cross_attention.kv", TSR_ACTIVATION_NONE);
-    tsr_update(b->program, state(b, &stack, i, "cross_attention", "keys", batch, keys),
-               heads(b, &stack, kv, 0, batch, keys));
-    tsr_update(b->program, state(b, &stack, i, "cross_attention", "values", batch, keys),
-               heads(b, &stack, kv, inner, batch, keys));
+    static const char *const parts[] = {"keys", "values"};
+    for (int32_t j = 0; j < 2; j++) {
+      tsr_ref whole = state(b, &stack, i, "cross_attention", parts[j], batch, room);
+      tsr_update(b->program, keys < room ? tsr_slice(b->program, whole, 1, 0, keys) : whole,
+                 heads(b, &stack, kv, j * inner, batch, keys));
+    }
     close_scopes(b, scopes + 1);
   }
 }

@@ -64,9 +64,9 @@ tsr_ref tsr_build_step_embedding(const tsr_builder *b, const tsr_stack *stack, t
 tsr_ref tsr_build_stack(const tsr_builder *b, const tsr_stack *stack, tsr_ref x, const tsr_self_attention *self,
                         const tsr_cross_attention *cross);
 
-/* Writes the keys and values of each decoder layer's cross-attention, from the encoder's output x [B*S, D], into their
- * states. */
-void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, int64_t batch, int64_t keys);
+/* Writes the keys and values of each decoder layer's cross-attention, from the encoder's output x [B*S, D], into the
+ * first S of the positions that their states [B, room, ..] have. */
+void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, int64_t batch, int64_t keys, int64_t room);
 
 /* Logits: x [T, D] -> [T, V]. mask: added to them, broadcasts to [T, V], or TSR_NONE. */
 tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x, tsr_ref mask);

@@ -11,7 +11,7 @@ int32_t tsr_beam_candidates(const tsr_transformer_config *config, int32_t beam, 
 }
 
 /* source [B, S], source_lengths [B] -> encoder_output [B*S, D], and the states of cross-attention. */
-static void build_encode(const tsr_builder *b, const tsr_program_size *size)
+static void build_encode(const tsr_builder *b, const tsr_program_size *size, int32_t source_room)
 {
   tsr_program *p = b->program;
   tsr_stack stack = tsr_stack_encoder(&b->model->config);
@@ -21,7 +21,7 @@ static void build_encode(const tsr_builder *b, const tsr_program_size *size)
   tsr_ref x = tsr_build_embedding(b, &stack, source, size->batch, size->source);
   x = tsr_build_stack(b, &stack, x, &self, NULL);
   x = tsr_output(p, "encoder_output", x);
-  tsr_build_cross_states(b, x, size->batch, size->source);
+  tsr_build_cross_states(b, x, size->batch, size->source, source_room > 0 ? source_room : size->source);
 }
 
 /* target [B, L], source_lengths [B] -> logits [B*L, V]. */
@@ -127,6 +127,10 @@ static tsr_status check(const tsr_model *model, const tsr_program_key *key)
         "beam at most 512",
         (int)size->batch, (int)size->source, (int)size->target, (int)size->beam);
   }
+  if (key->source_room != 0 && key->source_room < size->source) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "%d source tokens do not fit into states for %d", (int)size->source,
+                    (int)key->source_room);
+  }
   if (size->source > config->max_positions || (decodes && size->target > config->max_positions)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "%s has %d positions; the program is for %d source tokens and %d target tokens",
                     model->folder, (int)config->max_positions, (int)size->source, decodes ? (int)size->target : 0);
@@ -145,7 +149,7 @@ tsr_status tsr_build_program(const tsr_builder *builder, const tsr_program_key *
   TSR_TRY(check(builder->model, key));
   switch (key->kind) {
   case TSR_PROGRAM_ENCODE:
-    build_encode(builder, &key->size);
+    build_encode(builder, &key->size, key->source_room);
     break;
   case TSR_PROGRAM_DECODE:
     build_decode(builder, &key->size);

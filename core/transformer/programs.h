@@ -11,6 +11,7 @@
 typedef struct tsr_program_key {
   int32_t kind; /* TSR_PROGRAM_* */
   tsr_program_size size;
+  int32_t source_room;   /* ENCODE: positions that the states of cross-attention have room for; 0: size.source */
   int32_t suppress_rows; /* GREEDY: 1: `suppress` has a row per sentence; 0: one row for all. BEAM: 1: `suppress` has a
                             row per hypothesis; 0: there is none */
   int32_t renormalize;   /* BEAM: 1: `suppress` is there in any case and is added to the logits, so that what it leaves

@@ -391,8 +391,8 @@ static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, tsr_co
 static int same_key(const tsr_program_key *a, const tsr_program_key *b)
 {
   return a->kind == b->kind && a->size.batch == b->size.batch && a->size.source == b->size.source &&
-         a->size.target == b->size.target && a->size.beam == b->size.beam && a->suppress_rows == b->suppress_rows &&
-         a->renormalize == b->renormalize && a->banned == b->banned;
+         a->size.target == b->size.target && a->size.beam == b->size.beam && a->source_room == b->source_room &&
+         a->suppress_rows == b->suppress_rows && a->renormalize == b->renormalize && a->banned == b->banned;
 }
 
 tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key, tsr_compiled **compiled)
@@ -400,7 +400,8 @@ tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_progr
   tsr_transformer *t = transformer;
   int64_t rows = (int64_t)key->size.batch * (key->kind == TSR_PROGRAM_BEAM ? key->size.beam : 1);
   int steps = key->kind == TSR_PROGRAM_GREEDY || key->kind == TSR_PROGRAM_BEAM;
-  TSR_TRY(tsr_transformer_reserve(t, (int64_t)key->size.batch * key->size.source, steps ? rows * key->size.target : 0));
+  int32_t room = key->source_room > key->size.source ? key->source_room : key->size.source;
+  TSR_TRY(tsr_transformer_reserve(t, (int64_t)key->size.batch * room, steps ? rows * key->size.target : 0));
   int32_t slot = 0;
   for (int32_t i = 0; i < t->options.cache; i++) {
     if (t->compiled[i] && same_key(&t->compiled[i]->key, key)) {

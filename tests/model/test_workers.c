@@ -89,6 +89,11 @@ static void test_buckets(void **state)
   assert_int_equal(tsr_source_bucket(1, 512), 8);
   assert_int_equal(tsr_source_bucket(65, 512), 96);
   assert_int_equal(tsr_source_bucket(500, 510), 510);
+  for (int32_t n = 1; n <= 1000; n++) {
+    int32_t step = tsr_source_step(n, 999);
+    assert_in_range(step, n < 999 ? n : 999, tsr_source_bucket(n, 999));
+    assert_true(step <= n + n / 8);
+  }
 }
 
 /* ---- the same results -------------------------------------------------------------------------------------------- */
