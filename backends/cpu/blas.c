@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blas.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend.h"
+
+/* The part of the CBLAS interface that is used, with 32-bit sizes. */
+enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
+typedef void (*sgemm_fn)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float *a,
+                         int lda, const float *b, int ldb, float beta, float *c, int ldc);
+
+struct cpu_blas {
+  void *library;
+  sgemm_fn sgemm;
+  char name[96];   /* "OpenBLAS 0.3.21, SkylakeX kernels" */
+  char advice[96]; /* what to set where it runs below what the CPU offers, or "" */
+};
+
+/* In the order in which they are tried: a BLAS that is known to be fast, then whatever the system was set up to use. */
+static const char *const usual_names[] = {"libopenblas.so.0", "libblas.so.3", "libblis.so.4", "libmkl_rt.so.2"};
+
+void cpu_blas_product(const cpu_blas *blas, const cpu_gemm *g)
+{
+  blas->sgemm(ROW_MAJOR, g->a_transposed ? TRANSPOSE : NO_TRANSPOSE, g->b_transposed ? TRANSPOSE : NO_TRANSPOSE,
+              (int)g->rows, (int)g->columns, (int)g->depth, g->alpha, g->a, (int)g->lda, g->b, (int)g->ldb, g->beta,
+              g->c, (int)g->ldc);
+}
+
+/* POSIX lets an object pointer carry a function; ISO C has no cast for it. */
+static int find(void *library, const char *name, void *function)
+{
+  void *symbol = dlsym(library, name);
+  memcpy(function, &symbol, sizeof symbol);
+  return symbol != NULL;
+}
+
+/* 1 if OpenBLAS kernels of that name use all that the CPU has. */
+static int uses_all(const char *kernels)
+{
+  static const char *const avx512[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
+  static const char *const avx2[] = {"Haswell", "Zen", "SkylakeX", "Cooperlake", "SapphireRapids"};
+  const char *const *names = avx512;
+  size_t n = sizeof avx512 / sizeof avx512[0];
+  if (!cpu_level_find("avx2")) {
+    return 1; /* an architecture or a CPU about which nothing is known here */
+  }
+  if (!cpu_level_find("avx512")) {
+    names = avx2;
+    n = sizeof avx2 / sizeof avx2[0];
+  }
+  for (size_t i = 0; i < n; i++) {
+    if (strcmp(names[i], kernels) == 0) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+static void advise(cpu_blas *blas, const char *kernels)
+{
+  static const char *const variables[] = {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"};
+  size_t used = 0;
+  if (uses_all(kernels)) {
+    return;
+  }
+  for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+    const char *value = getenv(variables[i]);
+    if (value && *value) {
+      used += (size_t)snprintf(blas->advice + used, sizeof blas->advice - used, "%s%s", used ? " and " : "unset ",
+                               variables[i]);
+    }
+  }
+  if (used == 0) {
+    snprintf(blas->advice, sizeof blas->advice, "install a newer OpenBLAS, one that knows this CPU");
+  }
+}
+
+/* Learns which BLAS it is and keeps it to the calling thread: threads are the pool's matter. 0: none that is known to be fast. */
+static int identify(cpu_blas *blas)
+{
+  char *(*config)(void) = NULL;
+  char *(*kernels)(void) = NULL;
+  void (*threads)(int) = NULL;
+  if (find(blas->library, "openblas_get_config", &config) && find(blas->library, "openblas_get_corename", &kernels) &&
+      find(blas->library, "openblas_set_num_threads", &threads)) {
+    threads(1);
+    snprintf(blas->name, sizeof blas->name, "%.*s, %s kernels",
+             (int)(strcspn(config(), " ") + 1 + strcspn(strchr(config(), ' ') ? strchr(config(), ' ') + 1 : "", " ")),
+             config(), kernels());
+    advise(blas, kernels());
+    return 1;
+  }
+  if (find(blas->library, "bli_thread_set_num_threads", &threads)) {
+    threads(1);
+    snprintf(blas->name, sizeof blas->name, "BLIS");
+    return 1;
+  }
+  if (find(blas->library, "MKL_Set_Num_Threads", &threads)) {
+    threads(1);
+    snprintf(blas->name, sizeof blas->name, "MKL");
+    return 1;
+  }
+  snprintf(blas->name, sizeof blas->name, "a BLAS of another kind");
+  return 0;
+}
+
+static int open_library(cpu_blas *blas, const char *name)
+{
+  blas->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (blas->library && !find(blas->library, "cblas_sgemm", &blas->sgemm)) {
+    dlclose(blas->library);
+    blas->library = NULL;
+  }
+  return blas->library != NULL;
+}
+
+int32_t cpu_blas_open(const cpu_context *context, cpu_blas **blas)
+{
+  const char *wanted = context->host->option(context->host, "BLAS");
+  *blas = NULL;
+  if (wanted && strcmp(wanted, "none") == 0) {
+    return TSR_OK;
+  }
+  cpu_blas *opened = calloc(1, sizeof *opened);
+  if (!opened) {
+    return cpu_fail(context, TSR_ERR_OUT_OF_MEMORY, "out of memory while opening a BLAS");
+  }
+  if (wanted && *wanted) {
+    if (!open_library(opened, wanted)) {
+      free(opened);
+      return cpu_fail(context, TSR_ERR_ARGUMENT,
+                      "TESSERA_BLAS is \"%s\", which cannot be opened as a library with cblas_sgemm (%s); \"none\" "
+                      "does without one",
+                      wanted, dlerror());
+    }
+    identify(opened);
+  } else {
+    for (size_t i = 0; i < sizeof usual_names / sizeof usual_names[0] && !opened->library; i++) {
+      /* What is there but is not known to be fast is slower than the kernels here. */
+      if (open_library(opened, usual_names[i]) && !identify(opened)) {
+        dlclose(opened->library);
+        opened->library = NULL;
+      }
+    }
+  }
+  if (!opened->library) {
+    free(opened);
+    return TSR_OK;
+  }
+  if (opened->advice[0]) {
+    char message[512];
+    snprintf(message, sizeof message, "%s: below what this CPU offers, about half its speed or less: %s", opened->name,
+             opened->advice);
+    context->host->report(context->host, TSR_LOG_WARNING, message);
+  }
+  *blas = opened;
+  return TSR_OK;
+}
+
+void cpu_blas_close(cpu_blas *blas)
+{
+  if (blas) {
+    dlclose(blas->library);
+    free(blas);
+  }
+}
+
+const char *cpu_blas_describe(const cpu_blas *blas, char *text, size_t size)
+{
+  if (!blas) {
+    snprintf(text, size, "no BLAS");
+  } else {
+    snprintf(text, size, "%s%s%s%s", blas->name, blas->advice[0] ? " (below this CPU: " : "", blas->advice,
+             blas->advice[0] ? ")" : "");
+  }
+  return text;
+}

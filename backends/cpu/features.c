@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the CPU can do, and how much of it this process may use.
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+enum { FEATURE_AVX2 = 1, FEATURE_AVX512 = 2, FEATURE_AVX512_VNNI = 4, FEATURE_AVX_VNNI = 8 };
+
+#if defined(__x86_64__)
+
+/* Which registers the system saves: without that an instruction that the CPU has must not be used. */
+static uint64_t saved_state(void)
+{
+  uint32_t low, high;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (uint64_t)high << 32 | low;
+}
+
+static uint32_t cpu_features(void)
+{
+  uint32_t a, b, c, d, found = 0;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) {
+    return 0;
+  }
+  const uint64_t state = saved_state();
+  const int ymm = (state & 0x6) == 0x6, zmm = (state & 0xe6) == 0xe6;
+  const int fma = (c & bit_FMA) && (c & bit_F16C) && (c & bit_AVX);
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
+    return 0;
+  }
+  const uint32_t foundation = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
+  if (ymm && fma && (b & bit_AVX2)) {
+    found |= FEATURE_AVX2;
+  }
+  if ((found & FEATURE_AVX2) && zmm && (b & foundation) == foundation) {
+    found |= FEATURE_AVX512;
+    found |= c & bit_AVX512VNNI ? FEATURE_AVX512_VNNI : 0;
+  }
+  if ((found & FEATURE_AVX2) && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1)) {
+    found |= FEATURE_AVX_VNNI;
+  }
+  return found;
+}
+
+#else
+
+static uint32_t cpu_features(void)
+{
+  return 0;
+}
+
+#endif
+
+/* One row per level that was compiled in: worst first. */
+#define LEVEL(name) extern const cpu_operator cpu_operators_##name[CPU_OP_COUNT]
+LEVEL(portable);
+#if defined(CPU_X86_LEVELS)
+LEVEL(avx2);
+LEVEL(avx2vnni);
+LEVEL(avx512);
+LEVEL(avx512vnni);
+#endif
+
+static const struct {
+  cpu_level level;
+  uint32_t needs;
+} levels[] = {
+    {{"portable", "no instructions beyond the architecture's", cpu_operators_portable}, 0},
+#if defined(CPU_X86_LEVELS)
+    {{"avx2", "AVX2, FMA", cpu_operators_avx2}, FEATURE_AVX2},
+    {{"avx2vnni", "AVX2, FMA, AVX-VNNI", cpu_operators_avx2vnni}, FEATURE_AVX_VNNI},
+    {{"avx512", "AVX-512", cpu_operators_avx512}, FEATURE_AVX512},
+    {{"avx512vnni", "AVX-512, VNNI", cpu_operators_avx512vnni}, FEATURE_AVX512_VNNI},
+#endif
+};
+
+enum { LEVEL_COUNT = sizeof levels / sizeof levels[0] };
+
+const cpu_level *cpu_level_find(const char *wanted)
+{
+  const uint32_t have = cpu_features();
+  const cpu_level *found = NULL;
+  for (int32_t i = 0; i < LEVEL_COUNT; i++) {
+    if ((levels[i].needs & ~have) == 0 && (!wanted || strcmp(wanted, levels[i].level.name) == 0)) {
+      found = &levels[i].level;
+    }
+  }
+  return found;
+}
+
+const char *cpu_level_list(char *text, size_t size)
+{
+  const uint32_t have = cpu_features();
+  size_t used = 0;
+  text[0] = '\0';
+  for (int32_t i = 0; i < LEVEL_COUNT && used < size; i++) {
+    if ((levels[i].needs & ~have) == 0) {
+      used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", levels[i].level.name);
+    }
+  }
+  return text;
+}
+
+const char *cpu_model_name(char *text, size_t size)
+{
+  snprintf(text, size, "this machine's CPU");
+#if defined(__x86_64__)
+  uint32_t words[12];
+  int complete = 1;
+  for (uint32_t i = 0; i < 3; i++) {
+    complete &= __get_cpuid(0x80000002u + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2], &words[4 * i + 3]);
+  }
+  if (complete) {
+    char name[sizeof words + 1] = {0};
+    memcpy(name, words, sizeof words);
+    snprintf(text, size, "%s", name + strspn(name, " "));
+    for (size_t end = strlen(text); end > 0 && text[end - 1] == ' '; end--) {
+      text[end - 1] = '\0';
+    }
+  }
+#endif
+  return text;
+}
+
+/* The first number in a file; -1 if there is none. */
+static long long number_in(const char *path)
+{
+  long long value = -1;
+  FILE *file = fopen(path, "r");
+  if (file) {
+    if (fscanf(file, "%lld", &value) != 1) {
+      value = -1;
+    }
+    fclose(file);
+  }
+  return value;
+}
+
+/* Processors that the control group's quota is worth, rounded up; INT32_MAX without one. */
+static int32_t quota(void)
+{
+  long long limit = -1, period = -1;
+  FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r");
+  if (file) {
+    if (fscanf(file, "%lld %lld", &limit, &period) != 2) {
+      limit = -1;
+    }
+    fclose(file);
+  } else {
+    limit = number_in("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+    period = number_in("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  }
+  return limit > 0 && period > 0 ? (int32_t)((limit + period - 1) / period) : INT32_MAX;
+}
+
+int32_t cpu_core_count(void)
+{
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int32_t)online : 1;
+  }
+  int32_t cores = 0;
+  for (int processor = 0; processor < CPU_SETSIZE; processor++) {
+    if (!CPU_ISSET(processor, &allowed)) {
+      continue;
+    }
+    /* The first of the processors that share a core stands for it; one whose first is not allowed stands for itself. */
+    char path[96];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", processor);
+    const long long first = number_in(path);
+    cores += first < 0 || first == processor || first >= CPU_SETSIZE || !CPU_ISSET((int)first, &allowed);
+  }
+  const int32_t most = quota();
+  cores = cores < most ? cores : most;
+  return cores > 0 ? cores : 1;
+}

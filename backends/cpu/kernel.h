@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the kernels share. Files that include this are compiled once per instruction level (meson.build), each time with
+ * CPU_LEVEL, the level's name, and CPU_LANES, the width of its vectors.
+ *
+ * A kernel computes one line. It relies on the rules of ops.h, which the host has checked, and asserts those that it
+ * builds on. Work is cut into tasks by shape alone, never by the number of threads, and each task computes its elements in a
+ * fixed order: results are the same bits on any number of threads.
+ */
+#ifndef CPU_KERNEL_H
+#define CPU_KERNEL_H
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "program.h"
+#include "vector.h"
+
+/* Each level has its own set of all functions that are not static. */
+#define CPU_JOIN_(name, level) name##_##level
+#define CPU_JOIN(name, level)  CPU_JOIN_(name, level)
+#define CPU_AT_LEVEL(name)     CPU_JOIN(name, CPU_LEVEL)
+
+#define cpu_operators         CPU_AT_LEVEL(cpu_operators)
+#define cpu_prepare_matmul    CPU_AT_LEVEL(cpu_prepare_matmul)
+#define cpu_run_matmul        CPU_AT_LEVEL(cpu_run_matmul)
+#define cpu_run_softmax       CPU_AT_LEVEL(cpu_run_softmax)
+#define cpu_run_log_softmax   CPU_AT_LEVEL(cpu_run_log_softmax)
+#define cpu_run_layernorm     CPU_AT_LEVEL(cpu_run_layernorm)
+#define cpu_run_rmsnorm       CPU_AT_LEVEL(cpu_run_rmsnorm)
+#define cpu_run_mask          CPU_AT_LEVEL(cpu_run_mask)
+#define cpu_run_add           CPU_AT_LEVEL(cpu_run_add)
+#define cpu_run_mul           CPU_AT_LEVEL(cpu_run_mul)
+#define cpu_run_activation    CPU_AT_LEVEL(cpu_run_activation)
+#define cpu_run_embedding     CPU_AT_LEVEL(cpu_run_embedding)
+#define cpu_run_copy          CPU_AT_LEVEL(cpu_run_copy)
+#define cpu_run_append        CPU_AT_LEVEL(cpu_run_append)
+#define cpu_run_update        CPU_AT_LEVEL(cpu_run_update)
+#define cpu_run_gather        CPU_AT_LEVEL(cpu_run_gather)
+#define cpu_run_topk          CPU_AT_LEVEL(cpu_run_topk)
+#define cpu_run_reduce_sum    CPU_AT_LEVEL(cpu_run_reduce_sum)
+#define cpu_prepare_rows      CPU_AT_LEVEL(cpu_prepare_rows)
+#define cpu_prepare_attention CPU_AT_LEVEL(cpu_prepare_attention)
+#define cpu_run_attention     CPU_AT_LEVEL(cpu_run_attention)
+#define cpu_activate_row      CPU_AT_LEVEL(cpu_activate_row)
+#define cpu_widen_row         CPU_AT_LEVEL(cpu_widen_row)
+
+int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation);
+int32_t cpu_prepare_rows(cpu_line *line, cpu_preparation *preparation); /* scratch of a few rows of the first operand */
+int32_t cpu_prepare_attention(cpu_line *line, cpu_preparation *preparation);
+
+void cpu_run_matmul(const cpu_line *line, cpu_team *team);
+void cpu_run_softmax(const cpu_line *line, cpu_team *team);
+void cpu_run_log_softmax(const cpu_line *line, cpu_team *team);
+void cpu_run_layernorm(const cpu_line *line, cpu_team *team);
+void cpu_run_rmsnorm(const cpu_line *line, cpu_team *team);
+void cpu_run_mask(const cpu_line *line, cpu_team *team);
+void cpu_run_add(const cpu_line *line, cpu_team *team);
+void cpu_run_mul(const cpu_line *line, cpu_team *team);
+void cpu_run_activation(const cpu_line *line, cpu_team *team); /* relu, gelu, silu */
+void cpu_run_embedding(const cpu_line *line, cpu_team *team);
+void cpu_run_copy(const cpu_line *line, cpu_team *team);
+void cpu_run_append(const cpu_line *line, cpu_team *team);
+void cpu_run_update(const cpu_line *line, cpu_team *team);
+void cpu_run_gather(const cpu_line *line, cpu_team *team);
+void cpu_run_topk(const cpu_line *line, cpu_team *team);
+void cpu_run_reduce_sum(const cpu_line *line, cpu_team *team);
+void cpu_run_attention(const cpu_line *line, cpu_team *team);
+
+/* Shared between operators. */
+
+/* y[i] = activation(y[i]) for n elements side by side. TSR_ACTIVATION_*. */
+void cpu_activate_row(int32_t activation, float *y, int64_t n);
+
+/* to[i] = the i-th of n elements, `stride` apart, of type dtype (f32, f16, bf16), widened. */
+void cpu_widen_row(int32_t dtype, const void *from, int64_t stride, int64_t n, float *to);
+
+/* exp(x) to about one unit in the last place; x at most 0 or so: no overflow is handled, -inf gives 0, NaN stays. */
+static inline cpu_f32v cpu_exp(cpu_f32v x)
+{
+  /* x = n ln 2 + r, |r| at most ln 2 / 2; exp(r) by a polynomial; 2^n into the exponent's bits, in two steps so that results
+   * below the smallest normal number fall to zero gradually. */
+  const cpu_f32v low = cpu_splat(-104.0f);
+  cpu_f32v bounded = cpu_select(x < low, low, x);
+  const cpu_f32v n = cpu_round(bounded * cpu_splat(0x1.715476p0f));
+  cpu_f32v r = cpu_fma(n, cpu_splat(-0x1.62e4p-1f), bounded);
+  r = cpu_fma(n, cpu_splat(-0x1.7f7d1cp-20f), r);
+  cpu_f32v p = cpu_splat(0x1.6850e4p-10f);
+  p = cpu_fma(p, r, cpu_splat(0x1.123bccp-7f));
+  p = cpu_fma(p, r, cpu_splat(0x1.555b98p-5f));
+  p = cpu_fma(p, r, cpu_splat(0x1.55548ep-3f));
+  p = cpu_fma(p, r, cpu_splat(0x1.fffff8p-2f));
+  p = cpu_fma(p * r, r, r) + cpu_splat(1.0f);
+  /* NaN: n is NaN, whose conversion is unspecified; the product with p, which is NaN as well, stays NaN. */
+  const cpu_i32v whole = cpu_to_i32(cpu_select(n == n, n, cpu_splat(0.0f)));
+  const cpu_i32v half = whole >> 1;
+  const cpu_f32v a = cpu_from_bits((half + 127) << 23), b = cpu_from_bits((whole - half + 127) << 23);
+  return p * a * b;
+}
+
+#endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* How long a thread looks for the next job before it sleeps: longer than the gap between two lines of a decoding step and
+ * between two steps, much shorter than a time slice. */
+enum { SPIN_NANOSECONDS = 100000, LOOKS_PER_CLOCK = 32, LOOKS_BEFORE_YIELD = 2000 };
+
+/* cpu_pool.ticket: the job's number, whether threads may still join it, and how many did. */
+#define OPEN       (UINT64_C(1) << 31)
+#define JOINED     (OPEN - 1)
+#define NEXT_JOB   (UINT64_C(1) << 32)
+#define JOB(value) ((value) >> 32)
+
+struct cpu_pool {
+  int32_t threads;          /* the caller's included */
+  int32_t started;          /* threads of the pool that run: threads - 1, fewer where the system refused */
+  pthread_t *thread;        /* [threads - 1] */
+  pthread_mutex_t owner;    /* held by the run whose job it is */
+  _Atomic int32_t runs;     /* under way */
+  _Atomic uint64_t ticket;  /* of the job */
+  _Atomic int32_t finished; /* threads that joined and are done */
+  _Atomic int64_t next;     /* task */
+  _Atomic int32_t stop;
+
+  /* The job. Written while no thread has joined. */
+  cpu_task body;
+  const void *context;
+  int64_t n_tasks;
+  const cpu_team *team;
+
+  pthread_mutex_t lock; /* of the sleepers */
+  pthread_cond_t wake;
+  _Atomic int32_t sleepers;
+};
+
+typedef struct member {
+  cpu_pool *pool;
+  int32_t index; /* 1 .. threads - 1; 0 is the run's own thread */
+} member;
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static int64_t nanoseconds(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void *scratch_of(const cpu_team *team, int32_t index)
+{
+  return team->scratch + (uint64_t)index * team->scratch_size;
+}
+
+static void work(cpu_pool *pool, void *scratch)
+{
+  const int64_t n_tasks = pool->n_tasks;
+  for (int64_t task; (task = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < n_tasks;) {
+    pool->body(pool->context, task, scratch);
+  }
+}
+
+/* Waits for a job after `seen`, or for the end. */
+static uint64_t next_ticket(cpu_pool *pool, uint64_t seen)
+{
+  int64_t since = 0;
+  for (int64_t looks = 0;; looks++) {
+    uint64_t ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
+    if ((JOB(ticket) != seen && (ticket & OPEN)) || atomic_load_explicit(&pool->stop, memory_order_acquire)) {
+      return ticket;
+    }
+    relax();
+    if (looks % LOOKS_PER_CLOCK) {
+      continue;
+    }
+    since = since ? since : nanoseconds();
+    if (nanoseconds() - since < SPIN_NANOSECONDS) {
+      continue;
+    }
+    pthread_mutex_lock(&pool->lock);
+    atomic_fetch_add(&pool->sleepers, 1);
+    /* A job that is handed out from here on sees the sleeper; one that was before shows in the ticket. */
+    ticket = atomic_load(&pool->ticket);
+    if (!(JOB(ticket) != seen && (ticket & OPEN)) && !atomic_load(&pool->stop)) {
+      pthread_cond_wait(&pool->wake, &pool->lock);
+    }
+    atomic_fetch_sub(&pool->sleepers, 1);
+    pthread_mutex_unlock(&pool->lock);
+    since = 0;
+  }
+}
+
+static void *run_member(void *argument)
+{
+  member own = *(member *)argument;
+  cpu_pool *pool = own.pool;
+  free(argument);
+  for (uint64_t seen = 0;;) {
+    uint64_t ticket = next_ticket(pool, seen);
+    if (atomic_load_explicit(&pool->stop, memory_order_acquire)) {
+      return NULL;
+    }
+    seen = JOB(ticket);
+    /* Joins, unless the job was closed meanwhile. */
+    while (JOB(ticket) == seen && (ticket & OPEN)) {
+      if (atomic_compare_exchange_weak_explicit(&pool->ticket, &ticket, ticket + 1, memory_order_acq_rel,
+                                                memory_order_acquire)) {
+        work(pool, scratch_of(pool->team, own.index));
+        atomic_fetch_add_explicit(&pool->finished, 1, memory_order_release);
+        break;
+      }
+    }
+  }
+}
+
+static void wake_all(cpu_pool *pool)
+{
+  if (atomic_load(&pool->sleepers) > 0) {
+    pthread_mutex_lock(&pool->lock);
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+  }
+}
+
+/* Under the owner's lock. Signals stay with the program's own threads. */
+static void start_threads(cpu_pool *pool)
+{
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  while (pool->started < pool->threads - 1) {
+    member *argument = malloc(sizeof *argument);
+    if (!argument) {
+      break;
+    }
+    *argument = (member){.pool = pool, .index = pool->started + 1};
+    if (pthread_create(&pool->thread[pool->started], NULL, run_member, argument) != 0) {
+      free(argument);
+      break;
+    }
+    pool->started++;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (pool->started < pool->threads - 1) {
+    pool->threads = pool->started + 1; /* do with those that there are */
+  }
+}
+
+static void share(const cpu_team *team, int64_t n_tasks, cpu_task body, const void *context)
+{
+  cpu_pool *pool = team->pool;
+  if (pool->started == 0) {
+    start_threads(pool);
+  }
+  pool->body = body;
+  pool->context = context;
+  pool->n_tasks = n_tasks;
+  pool->team = team;
+  atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+  atomic_store_explicit(&pool->finished, 0, memory_order_relaxed);
+  const uint64_t job = JOB(atomic_load_explicit(&pool->ticket, memory_order_relaxed)) + 1;
+  atomic_store(&pool->ticket, job * NEXT_JOB | OPEN);
+  wake_all(pool);
+  work(pool, scratch_of(team, 0));
+  /* Who has not joined by now has nothing left to do. */
+  const uint64_t closed = atomic_fetch_and_explicit(&pool->ticket, ~OPEN, memory_order_acq_rel);
+  const int32_t joined = (int32_t)(closed & JOINED);
+  for (int64_t looks = 0; atomic_load_explicit(&pool->finished, memory_order_acquire) != joined; looks++) {
+    if (looks < LOOKS_BEFORE_YIELD) {
+      relax();
+    } else {
+      sched_yield();
+    }
+  }
+}
+
+void cpu_parallel(cpu_team *team, int64_t n_tasks, cpu_task body, const void *context)
+{
+  cpu_pool *pool = team->pool;
+  if (n_tasks > 1 && pool->threads > 1 && atomic_load_explicit(&pool->runs, memory_order_relaxed) == 1 &&
+      pthread_mutex_trylock(&pool->owner) == 0) {
+    share(team, n_tasks, body, context);
+    pthread_mutex_unlock(&pool->owner);
+    return;
+  }
+  for (int64_t task = 0; task < n_tasks; task++) {
+    body(context, task, scratch_of(team, 0));
+  }
+}
+
+void *cpu_shared(const cpu_team *team)
+{
+  return team->shared;
+}
+
+int64_t cpu_tasks(int64_t n, double cost)
+{
+  /* A task of about this many vector instructions takes some ten microseconds. */
+  const double least = 20000.0, most = 64.0;
+  double tasks = (double)n * cost / least;
+  tasks = tasks < most ? tasks : most;
+  tasks = tasks < (double)n ? tasks : (double)n;
+  return tasks < 2.0 ? 1 : (int64_t)tasks;
+}
+
+cpu_pool *cpu_pool_create(int32_t threads)
+{
+  cpu_pool *pool = calloc(1, sizeof *pool);
+  pthread_t *thread = calloc((size_t)threads, sizeof *thread);
+  if (!pool || !thread) {
+    free(pool);
+    free(thread);
+    return NULL;
+  }
+  pool->threads = threads;
+  pool->thread = thread;
+  pthread_mutex_init(&pool->owner, NULL);
+  pthread_mutex_init(&pool->lock, NULL);
+  pthread_cond_init(&pool->wake, NULL);
+  return pool;
+}
+
+void cpu_pool_destroy(cpu_pool *pool)
+{
+  if (!pool) {
+    return;
+  }
+  atomic_store(&pool->stop, 1);
+  pthread_mutex_lock(&pool->lock);
+  pthread_cond_broadcast(&pool->wake);
+  pthread_mutex_unlock(&pool->lock);
+  for (int32_t i = 0; i < pool->started; i++) {
+    pthread_join(pool->thread[i], NULL);
+  }
+  pthread_cond_destroy(&pool->wake);
+  pthread_mutex_destroy(&pool->lock);
+  pthread_mutex_destroy(&pool->owner);
+  free(pool->thread);
+  free(pool);
+}
+
+int32_t cpu_pool_threads(const cpu_pool *pool)
+{
+  return pool->threads;
+}
+
+void cpu_pool_enter(cpu_pool *pool)
+{
+  atomic_fetch_add_explicit(&pool->runs, 1, memory_order_relaxed);
+}
+
+void cpu_pool_leave(cpu_pool *pool)
+{
+  atomic_fetch_sub_explicit(&pool->runs, 1, memory_order_relaxed);
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Vectors of f32 and i32 as wide as the instruction level's registers. Everything is written with the compilers' vector
+ * types, which gcc and clang share; where those have no words for an instruction that matters (conversions of f16, dot
+ * products of bytes), an intrinsic stands here, and nowhere else, beside the portable form.
+ *
+ * CPU_LANES: elements in a vector, given by meson with the level's flags.
+ */
+#ifndef CPU_VECTOR_H
+#define CPU_VECTOR_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+typedef float cpu_f32v __attribute__((vector_size(4 * CPU_LANES)));
+typedef int32_t cpu_i32v __attribute__((vector_size(4 * CPU_LANES))); /* also what comparisons give: 0 or -1 */
+typedef uint32_t cpu_u32v __attribute__((vector_size(4 * CPU_LANES)));
+
+static inline cpu_f32v cpu_load(const float *p)
+{
+  cpu_f32v v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
+static inline void cpu_store(float *p, cpu_f32v v)
+{
+  memcpy(p, &v, sizeof v);
+}
+
+static inline cpu_i32v cpu_load_i32(const int32_t *p)
+{
+  cpu_i32v v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
+static inline void cpu_store_i32(int32_t *p, cpu_i32v v)
+{
+  memcpy(p, &v, sizeof v);
+}
+
+static inline cpu_f32v cpu_splat(float x)
+{
+#if CPU_LANES == 16
+  return (cpu_f32v){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
+#elif CPU_LANES == 8
+  return (cpu_f32v){x, x, x, x, x, x, x, x};
+#else
+  return (cpu_f32v){x, x, x, x};
+#endif
+}
+
+static inline cpu_i32v cpu_splat_i32(int32_t x)
+{
+#if CPU_LANES == 16
+  return (cpu_i32v){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
+#elif CPU_LANES == 8
+  return (cpu_i32v){x, x, x, x, x, x, x, x};
+#else
+  return (cpu_i32v){x, x, x, x};
+#endif
+}
+
+/* 0, 1, 2, .. */
+static inline cpu_i32v cpu_iota(void)
+{
+#if CPU_LANES == 16
+  return (cpu_i32v){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#elif CPU_LANES == 8
+  return (cpu_i32v){0, 1, 2, 3, 4, 5, 6, 7};
+#else
+  return (cpu_i32v){0, 1, 2, 3};
+#endif
+}
+
+/* The first n elements; the others are `rest`. Nothing beyond the n is read. */
+static inline cpu_f32v cpu_load_part(const float *p, int64_t n, float rest)
+{
+  cpu_f32v v = cpu_splat(rest);
+  memcpy(&v, p, (size_t)n * sizeof *p);
+  return v;
+}
+
+static inline void cpu_store_part(float *p, cpu_f32v v, int64_t n)
+{
+  memcpy(p, &v, (size_t)n * sizeof *p);
+}
+
+/* The bits of one as the other. */
+static inline cpu_i32v cpu_bits(cpu_f32v v)
+{
+  return (cpu_i32v)v;
+}
+
+static inline cpu_f32v cpu_from_bits(cpu_i32v v)
+{
+  return (cpu_f32v)v;
+}
+
+/* a where the mask is -1, b where it is 0. */
+static inline cpu_f32v cpu_select(cpu_i32v mask, cpu_f32v a, cpu_f32v b)
+{
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  return (cpu_f32v)_mm512_mask_blend_ps(_mm512_movepi32_mask((__m512i)mask), (__m512)b, (__m512)a);
+#elif CPU_LANES == 8 && defined(__AVX2__)
+  return (cpu_f32v)_mm256_blendv_ps((__m256)b, (__m256)a, (__m256)mask);
+#else
+  return (cpu_f32v)(((cpu_i32v)a & mask) | ((cpu_i32v)b & ~mask));
+#endif
+}
+
+static inline cpu_i32v cpu_select_i32(cpu_i32v mask, cpu_i32v a, cpu_i32v b)
+{
+  return (a & mask) | (b & ~mask);
+}
+
+/* 1 if any element of the mask is -1. */
+static inline int cpu_any(cpu_i32v mask)
+{
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  return _mm512_movepi32_mask((__m512i)mask) != 0;
+#elif CPU_LANES == 8 && defined(__AVX2__)
+  return _mm256_movemask_ps((__m256)mask) != 0;
+#else
+  int32_t any = 0;
+  for (int i = 0; i < CPU_LANES; i++) {
+    any |= mask[i];
+  }
+  return any != 0;
+#endif
+}
+
+/* The larger and the smaller; b where either is NaN. */
+static inline cpu_f32v cpu_max(cpu_f32v a, cpu_f32v b)
+{
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  return (cpu_f32v)_mm512_max_ps((__m512)a, (__m512)b);
+#elif CPU_LANES == 8 && defined(__AVX2__)
+  return (cpu_f32v)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+  return cpu_select(a > b, a, b);
+#endif
+}
+
+static inline cpu_f32v cpu_min(cpu_f32v a, cpu_f32v b)
+{
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  return (cpu_f32v)_mm512_min_ps((__m512)a, (__m512)b);
+#elif CPU_LANES == 8 && defined(__AVX2__)
+  return (cpu_f32v)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+  return cpu_select(a < b, a, b);
+#endif
+}
+
+static inline cpu_f32v cpu_abs(cpu_f32v v)
+{
+  return cpu_from_bits(cpu_bits(v) & cpu_splat_i32(0x7fffffff));
+}
+
+/* a * b + c, in one rounding where the level has such an instruction. */
+static inline cpu_f32v cpu_fma(cpu_f32v a, cpu_f32v b, cpu_f32v c)
+{
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  return (cpu_f32v)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif CPU_LANES == 8 && defined(__FMA__)
+  return (cpu_f32v)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+  return a * b + c;
+#endif
+}
+
+static inline cpu_f32v cpu_sqrt(cpu_f32v v)
+{
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  return (cpu_f32v)_mm512_sqrt_ps((__m512)v);
+#elif CPU_LANES == 8 && defined(__AVX2__)
+  return (cpu_f32v)_mm256_sqrt_ps((__m256)v);
+#else
+  for (int i = 0; i < CPU_LANES; i++) {
+    v[i] = sqrtf(v[i]);
+  }
+  return v;
+#endif
+}
+
+/* To the nearest whole number, ties to even; |v| below 2^22. */
+static inline cpu_f32v cpu_round(cpu_f32v v)
+{
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  return (cpu_f32v)_mm512_roundscale_ps((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif CPU_LANES == 8 && defined(__AVX2__)
+  return (cpu_f32v)_mm256_round_ps((__m256)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+  const cpu_f32v magic =
+      cpu_splat(0x1.8p23f); /* adding it pushes the fraction out; volatile keeps the compiler from undoing it */
+  volatile cpu_f32v pushed = v + magic;
+  return pushed - magic;
+#endif
+}
+
+/* Whole numbers within i32's range. */
+static inline cpu_i32v cpu_to_i32(cpu_f32v v)
+{
+  return __builtin_convertvector(v, cpu_i32v);
+}
+
+static inline cpu_f32v cpu_to_f32(cpu_i32v v)
+{
+  return __builtin_convertvector(v, cpu_f32v);
+}
+
+/* Sums and largest elements are taken in halves, an order that does not depend on the compiler. */
+static inline float cpu_sum(cpu_f32v v)
+{
+  float part[CPU_LANES];
+  memcpy(part, &v, sizeof v);
+  for (int width = CPU_LANES / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; i++) {
+      part[i] += part[i + width];
+    }
+  }
+  return part[0];
+}
+
+static inline float cpu_largest(cpu_f32v v)
+{
+  float part[CPU_LANES];
+  memcpy(part, &v, sizeof v);
+  for (int width = CPU_LANES / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; i++) {
+      part[i] = part[i] > part[i + width] ? part[i] : part[i + width];
+    }
+  }
+  return part[0];
+}
+
+/* ---- storage types ------------------------------------------------------------------------------------------------ */
+
+/* bf16 is the upper half of an f32. */
+static inline cpu_f32v cpu_load_bf16(const uint16_t *p)
+{
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  const __m256i half = _mm256_loadu_si256((const __m256i *)(const void *)p);
+  return (cpu_f32v)_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16);
+#elif CPU_LANES == 8 && defined(__AVX2__)
+  const __m128i half = _mm_loadu_si128((const __m128i *)(const void *)p);
+  return (cpu_f32v)_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16);
+#else
+  cpu_u32v bits;
+  for (int i = 0; i < CPU_LANES; i++) {
+    bits[i] = (uint32_t)p[i] << 16;
+  }
+  return (cpu_f32v)bits;
+#endif
+}
+
+static inline cpu_f32v cpu_load_f16(const uint16_t *p)
+{
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  return (cpu_f32v)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+#elif CPU_LANES == 8 && defined(__F16C__)
+  return (cpu_f32v)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+#else
+  /* The fields are moved to where an f32 has them; the product repairs the exponent's bias, subnormals included. */
+  cpu_u32v half;
+  for (int i = 0; i < CPU_LANES; i++) {
+    half[i] = p[i];
+  }
+  const cpu_u32v magnitude = half & 0x7fffu, sign = (half & 0x8000u) << 16;
+  const cpu_f32v finite = (cpu_f32v)(magnitude << 13) * cpu_splat(0x1p112f);
+  const cpu_f32v special = (cpu_f32v)(magnitude << 13 | 0x7f800000u);
+  const cpu_f32v value = cpu_select((cpu_i32v)(magnitude >= 0x7c00u), special, finite);
+  return (cpu_f32v)((cpu_u32v)value | sign);
+#endif
+}
+
+#endif
