@@ -41,6 +41,7 @@
 #define cpu_run_topk          CPU_AT_LEVEL(cpu_run_topk)
 #define cpu_run_reduce_sum    CPU_AT_LEVEL(cpu_run_reduce_sum)
 #define cpu_prepare_rows      CPU_AT_LEVEL(cpu_prepare_rows)
+#define cpu_prepare_mask      CPU_AT_LEVEL(cpu_prepare_mask)
 #define cpu_prepare_attention CPU_AT_LEVEL(cpu_prepare_attention)
 #define cpu_run_attention     CPU_AT_LEVEL(cpu_run_attention)
 #define cpu_activate_row      CPU_AT_LEVEL(cpu_activate_row)
@@ -48,6 +49,7 @@
 
 int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation);
 int32_t cpu_prepare_rows(cpu_line *line, cpu_preparation *preparation); /* scratch of a few rows of the first operand */
+int32_t cpu_prepare_mask(cpu_line *line, cpu_preparation *preparation);
 int32_t cpu_prepare_attention(cpu_line *line, cpu_preparation *preparation);
 
 void cpu_run_matmul(const cpu_line *line, cpu_team *team);
