@@ -241,6 +241,80 @@ static inline float cpu_largest(cpu_f32v v)
   return part[0];
 }
 
+/* ---- a square of vectors ------------------------------------------------------------------------------------------ */
+
+/* Lanes of two vectors, picked by lane(i, w) for each lane i: below CPU_LANES from the first, from there on from the second. */
+#if CPU_LANES == 16
+#define CPU_PICK(a, b, lane, w)                                                                                        \
+  __builtin_shufflevector(a, b, lane(0, w), lane(1, w), lane(2, w), lane(3, w), lane(4, w), lane(5, w), lane(6, w),    \
+                          lane(7, w), lane(8, w), lane(9, w), lane(10, w), lane(11, w), lane(12, w), lane(13, w),      \
+                          lane(14, w), lane(15, w))
+#elif CPU_LANES == 8
+#define CPU_PICK(a, b, lane, w)                                                                                        \
+  __builtin_shufflevector(a, b, lane(0, w), lane(1, w), lane(2, w), lane(3, w), lane(4, w), lane(5, w), lane(6, w),    \
+                          lane(7, w))
+#else
+#define CPU_PICK(a, b, lane, w) __builtin_shufflevector(a, b, lane(0, w), lane(1, w), lane(2, w), lane(3, w))
+#endif
+
+#define CPU_SAME(i, w)  ((i) + ((i) & (w) ? CPU_LANES : 0))         /* lanes with w from the second */
+#define CPU_OTHER(i, w) (((i) ^ (w)) + ((i) & (w) ? CPU_LANES : 0)) /* each lane's partner, w away */
+#define CPU_UPPER(i, w) ((i) & (w) ? CPU_LANES + (i) - (w) : (i))   /* lanes without w of both */
+#define CPU_LOWER(i, w) ((i) & (w) ? CPU_LANES + (i) : (i) + (w))   /* lanes with w of both */
+
+#define CPU_SQUARE_STEP(w)                                                                                             \
+  static inline void cpu_fold_##w(cpu_f32v *v)                                                                         \
+  {                                                                                                                    \
+    for (int i = 0; i < (w); i++) {                                                                                    \
+      v[i] = CPU_PICK(v[i], v[i + (w)], CPU_SAME, w) + CPU_PICK(v[i], v[i + (w)], CPU_OTHER, w);                       \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static inline void cpu_exchange_##w(cpu_f32v *v)                                                                     \
+  {                                                                                                                    \
+    for (int i = 0; i < CPU_LANES; i++) {                                                                              \
+      if (!(i & (w))) {                                                                                                \
+        const cpu_f32v upper = CPU_PICK(v[i], v[i + (w)], CPU_UPPER, w);                                               \
+        v[i + (w)] = CPU_PICK(v[i], v[i + (w)], CPU_LOWER, w);                                                         \
+        v[i] = upper;                                                                                                  \
+      }                                                                                                                \
+    }                                                                                                                  \
+  }
+#if CPU_LANES == 16
+CPU_SQUARE_STEP(8)
+#endif
+#if CPU_LANES >= 8
+CPU_SQUARE_STEP(4)
+#endif
+CPU_SQUARE_STEP(2)
+CPU_SQUARE_STEP(1)
+
+/* Lane i: the sum of v[i], of CPU_LANES vectors, in the order of cpu_sum. v is used up. */
+static inline cpu_f32v cpu_sums(cpu_f32v *v)
+{
+#if CPU_LANES == 16
+  cpu_fold_8(v);
+#endif
+#if CPU_LANES >= 8
+  cpu_fold_4(v);
+#endif
+  cpu_fold_2(v);
+  cpu_fold_1(v);
+  return v[0];
+}
+
+/* Lane i of v[j] becomes lane j of v[i], of CPU_LANES vectors. */
+static inline void cpu_transpose(cpu_f32v *v)
+{
+#if CPU_LANES == 16
+  cpu_exchange_8(v);
+#endif
+#if CPU_LANES >= 8
+  cpu_exchange_4(v);
+#endif
+  cpu_exchange_2(v);
+  cpu_exchange_1(v);
+}
+
 /* ---- storage types ------------------------------------------------------------------------------------------------ */
 
 /* bf16 is the upper half of an f32. */
