@@ -105,7 +105,8 @@ typedef struct tsr_binding {
 } tsr_binding;
 
 typedef struct tsr_compile_options {
-  const tsr_binding *bindings; /* every constant must be bound; what else is not bound gets a buffer of its own */
+  const tsr_binding *bindings; /* every constant must be bound, to bytes that have their values by now: a backend may
+                                  keep them in a layout of its own. What else is not bound gets a buffer of its own */
   int32_t n_bindings;
   int32_t strict;       /* 1: TSR_ERR_UNSUPPORTED (naming each line) instead of falling back */
   int32_t keep_all;     /* 1: every temporary keeps its value until the next run and can be read */

@@ -51,7 +51,7 @@ static tsr_status profile_run(const check_build *build, const check_contents *co
   int32_t n = tsr_program_line_count(build->program), i;
   uint64_t *nanoseconds;
   check_execution execution;
-  tsr_status status = check_execution_init(&execution, build, device, 0, 1);
+  tsr_status status = check_execution_init(&execution, build, contents, device, 0, 1);
 
   if (status) {
     return status;
@@ -94,7 +94,7 @@ tsr_status check_measure(const check_case *test, uint64_t seed, check_device *de
     status = check_contents_init(&contents, &build, seed, 0);
   }
   if (!status) {
-    status = check_execution_init(&execution, &build, device, 0, 0);
+    status = check_execution_init(&execution, &build, &contents, device, 0, 0);
   }
   if (!status) {
     status = check_execution_start(&execution, &build, &contents, 0);

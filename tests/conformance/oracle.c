@@ -179,7 +179,7 @@ static tsr_status run_reference(check_oracle *oracle, check_device *reference)
   check_execution execution;
   char message[512];
   int32_t run, line;
-  tsr_status status = check_execution_init(&execution, &oracle->build, reference, 1, 0);
+  tsr_status status = check_execution_init(&execution, &oracle->build, &oracle->contents[0], reference, 1, 0);
 
   if (status) {
     return status;
@@ -327,7 +327,7 @@ void check_oracle_try(check_oracle *oracle, check_device *device, check_result *
     fail(result, "runner", "out of memory");
     return;
   }
-  if (check_execution_init(&execution, &oracle->build, device, 0, 0)) {
+  if (check_execution_init(&execution, &oracle->build, &oracle->contents[0], device, 0, 0)) {
     fail(result, "compile", tsr_error_message());
   } else {
     for (pass = 0; pass < 2 && result->verdict == CHECK_PASSED; pass++) {

@@ -85,6 +85,12 @@ static int is_result(int32_t kind)
   return kind == TSR_STORAGE_OUTPUT || kind == TSR_STORAGE_STATE;
 }
 
+/* Written by lines alone. */
+static int is_result_only(int32_t kind)
+{
+  return kind == TSR_STORAGE_OUTPUT || kind == TSR_STORAGE_TEMPORARY;
+}
+
 /* In the runner's memory, not in the runtime's. */
 static int is_bound(const check_case *test, int32_t kind)
 {
@@ -124,8 +130,24 @@ static tsr_status lay_out(check_execution *execution, const check_build *build)
   return reserve(execution->device, at);
 }
 
-tsr_status check_execution_init(check_execution *execution, const check_build *build, check_device *device,
-                                int32_t keep_all, int32_t profile)
+/* The pattern everywhere and, over it, what the arena holds of the operands. */
+static void fill_image(check_execution *execution, const check_build *build, const check_contents *contents,
+                       int32_t pattern)
+{
+  const tsr_program_desc *program = tsr_program_describe(build->program);
+  int32_t i;
+
+  memset(execution->image, patterns[pattern], (size_t)execution->size);
+  for (i = 1; i < program->n_storages; i++) {
+    const tsr_storage_desc *storage = tsr_storage_at(program, i);
+    if (contents->bytes[i] && !is_result_only(storage->kind) && execution->offset[i] >= 0) {
+      memcpy(execution->image + execution->offset[i], contents->bytes[i], (size_t)storage->size);
+    }
+  }
+}
+
+tsr_status check_execution_init(check_execution *execution, const check_build *build, const check_contents *contents,
+                                check_device *device, int32_t keep_all, int32_t profile)
 {
   const tsr_program_desc *program = tsr_program_describe(build->program);
   tsr_compile_options options = {.strict = 1, .keep_all = keep_all, .profile = profile};
@@ -147,6 +169,10 @@ tsr_status check_execution_init(check_execution *execution, const check_build *b
           .tensor = check_storage_tensor(program, i), .buffer = device->arena, .offset = execution->offset[i]};
     }
   }
+  if (!status) { /* a device may lay constants out anew while it compiles */
+    fill_image(execution, build, contents, 0);
+    status = tsr_buffer_write(device->arena, 0, execution->size, execution->image);
+  }
   if (!status) {
     options.bindings = bindings;
     status = tsr_executable_create(device->device, build->program, &options, &execution->executable);
@@ -165,15 +191,10 @@ tsr_status check_execution_start(check_execution *execution, const check_build *
   tsr_status status = TSR_OK;
   int32_t i;
 
-  memset(execution->image, patterns[pattern], (size_t)execution->size);
+  fill_image(execution, build, contents, pattern);
   for (i = 1; i < program->n_storages && !status; i++) {
     const tsr_storage_desc *storage = tsr_storage_at(program, i);
-    if (!contents->bytes[i] || storage->kind == TSR_STORAGE_OUTPUT || storage->kind == TSR_STORAGE_TEMPORARY) {
-      continue;
-    }
-    if (execution->offset[i] >= 0) {
-      memcpy(execution->image + execution->offset[i], contents->bytes[i], (size_t)storage->size);
-    } else {
+    if (contents->bytes[i] && !is_result_only(storage->kind) && execution->offset[i] < 0) {
       status = tsr_executable_write(execution->executable, check_storage_tensor(program, i), contents->bytes[i],
                                     storage->size);
     }

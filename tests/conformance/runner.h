@@ -27,8 +27,9 @@ typedef struct check_execution {
   unsigned char *found; /* what it holds after the last run */
 } check_execution;
 
-tsr_status check_execution_init(check_execution *execution, const check_build *build, check_device *device,
-                                int32_t keep_all, int32_t profile) TSR_MUST_CHECK;
+/* Writes the operands of run 0 and compiles. */
+tsr_status check_execution_init(check_execution *execution, const check_build *build, const check_contents *contents,
+                                check_device *device, int32_t keep_all, int32_t profile) TSR_MUST_CHECK;
 void check_execution_finish(check_execution *execution);
 
 /* Writes the pattern (0 or 1) everywhere and the operands of run 0 over it. */
