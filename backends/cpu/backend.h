@@ -87,6 +87,9 @@ void cpu_packed_give(tsr_backend_device *device, const cpu_packed *packed);
 /* What lies within these bytes changed, or is gone. */
 void cpu_packed_forget(tsr_backend_device *device, const void *bytes, uint64_t size);
 
+/* lines.c: line `index` of the program, and those after it that are joined with it. Returns how many. */
+int32_t cpu_resolve_lines(const cpu_operator *operators, const tsr_compile_args *args, int32_t index, cpu_line *line);
+
 /* Slots; what they do stands in tessera/backend.h. */
 int32_t cpu_buffer_create(tsr_backend_device *device, uint64_t size, int32_t usage, tsr_backend_buffer **buffer);
 void cpu_buffer_destroy(tsr_backend_buffer *buffer);

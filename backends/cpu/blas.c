@@ -62,20 +62,17 @@ static int uses_all(const char *kernels)
 
 static void advise(cpu_blas *blas, const char *kernels)
 {
-  static const char *const variables[] = {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"};
-  size_t used = 0;
   if (uses_all(kernels)) {
     return;
   }
-  for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-    const char *value = getenv(variables[i]);
-    if (value && *value) {
-      used += (size_t)snprintf(blas->advice + used, sizeof blas->advice - used, "%s%s", used ? " and " : "unset ",
-                               variables[i]);
-    }
-  }
-  if (used == 0) {
-    snprintf(blas->advice, sizeof blas->advice, "install a newer OpenBLAS, one that knows this CPU");
+  /* The environment's choice takes the place of what OpenBLAS finds out by itself, which an old build cannot for a CPU that came after it. */
+  const char *value = getenv("OPENBLAS_CORETYPE");
+  const char *best = cpu_level_find("avx512") ? "SkylakeX" : "Haswell";
+  if (value && *value && strcmp(value, best) != 0) {
+    snprintf(blas->advice, sizeof blas->advice, "unset OPENBLAS_CORETYPE%s, or set it to %s",
+             getenv("OPENBLAS_L2_SIZE") ? " and OPENBLAS_L2_SIZE" : "", best);
+  } else {
+    snprintf(blas->advice, sizeof blas->advice, "set OPENBLAS_CORETYPE=%s, or install a newer OpenBLAS", best);
   }
 }
 
@@ -153,7 +150,8 @@ int32_t cpu_blas_open(const cpu_context *context, cpu_blas **blas)
   }
   if (opened->advice[0]) {
     char message[512];
-    snprintf(message, sizeof message, "%s: below what this CPU offers, about half its speed or less: %s", opened->name,
+    snprintf(message, sizeof message,
+             "%s: less than this CPU offers, by a factor of two or more: %s; until then it is not used", opened->name,
              opened->advice);
     context->host->report(context->host, TSR_LOG_WARNING, message);
   }
@@ -169,13 +167,18 @@ void cpu_blas_close(cpu_blas *blas)
   }
 }
 
+int cpu_blas_is_fast(const cpu_blas *blas)
+{
+  return blas && blas->advice[0] == '\0';
+}
+
 const char *cpu_blas_describe(const cpu_blas *blas, char *text, size_t size)
 {
   if (!blas) {
     snprintf(text, size, "no BLAS");
   } else {
-    snprintf(text, size, "%s%s%s%s", blas->name, blas->advice[0] ? " (below this CPU: " : "", blas->advice,
-             blas->advice[0] ? ")" : "");
+    snprintf(text, size, "%s%s%s%s", blas->name, blas->advice[0] ? " (not used, less than this CPU offers: " : "",
+             blas->advice, blas->advice[0] ? ")" : "");
   }
   return text;
 }

@@ -29,6 +29,9 @@ void cpu_blas_product(const cpu_blas *blas, const cpu_gemm *gemm);
 int32_t cpu_blas_open(const struct cpu_context *context, cpu_blas **blas);
 void cpu_blas_close(cpu_blas *blas); /* takes NULL */
 
+/* 1 unless there is none, or it runs below what the CPU offers. */
+int cpu_blas_is_fast(const cpu_blas *blas);
+
 /* For people: name, version and kernels; returns text. */
 const char *cpu_blas_describe(const cpu_blas *blas, char *text, size_t size);
 

@@ -8,37 +8,7 @@
 #include <time.h>
 
 #include "backend.h"
-
-enum { NONE = 1, F32 = 1 << TSR_F32, F16 = 1 << TSR_F16, BF16 = 1 << TSR_BF16, I8 = 1 << TSR_I8, I32 = 1 << TSR_I32 };
-
-#define FLOATS  (F32 | F16 | BF16)
-#define MASKING F32 | NONE, I32 | NONE, I32 | NONE, F32 | NONE /* additive, lengths, position, relative */
-
-/* The types that each slot takes; NONE: it may be absent. A slot that is not named must be. */
-static const struct {
-  int32_t in[TSR_MAX_INPUTS];
-  int32_t out[TSR_MAX_OUTPUTS];
-} types[TSR_OP_COUNT] = {
-    [TSR_OP_MATMUL] = {{F32, FLOATS, F32 | NONE}, {F32}},
-    [TSR_OP_SOFTMAX] = {{F32, F32 | NONE}, {F32}},
-    [TSR_OP_LOG_SOFTMAX] = {{F32}, {F32}},
-    [TSR_OP_LAYERNORM] = {{F32, F32, F32 | NONE}, {F32}},
-    [TSR_OP_RMSNORM] = {{F32, F32}, {F32}},
-    [TSR_OP_MASK] = {{F32, MASKING}, {F32}},
-    [TSR_OP_ADD] = {{F32 | I32, F32 | I32}, {F32 | I32}},
-    [TSR_OP_MUL] = {{F32 | I32, F32 | I32}, {F32 | I32}},
-    [TSR_OP_RELU] = {{F32}, {F32}},
-    [TSR_OP_GELU] = {{F32}, {F32}},
-    [TSR_OP_SILU] = {{F32}, {F32}},
-    [TSR_OP_EMBEDDING] = {{FLOATS, I32}, {F32}},
-    [TSR_OP_COPY] = {{FLOATS | I8 | I32}, {FLOATS | I8 | I32}},
-    [TSR_OP_APPEND] = {{F32 | I32, I32 | NONE}, {F32 | I32}},
-    [TSR_OP_UPDATE] = {{F32 | I32}, {F32 | I32}},
-    [TSR_OP_GATHER] = {{FLOATS | I32, I32}, {FLOATS | I32}},
-    [TSR_OP_TOPK] = {{F32}, {F32, I32}},
-    [TSR_OP_REDUCE_SUM] = {{F32}, {F32}},
-    [TSR_OP_ATTENTION] = {{F32, F32, F32, MASKING, I32 | NONE}, {F32, F32 | NONE}},
-};
+#include "blas.h"
 
 typedef struct memory {
   struct memory *next;
@@ -67,31 +37,6 @@ struct tsr_backend_executable {
 struct cpu_preparation {
   tsr_backend_executable *executable;
 };
-
-static int takes(const tsr_program_desc *program, int32_t tensor, int32_t wanted)
-{
-  const int32_t dtype = tensor == 0 ? 0 : tsr_tensor_at(program, tensor)->dtype;
-  return dtype >= 0 && dtype <= TSR_I32 && ((wanted ? wanted : NONE) >> dtype & 1);
-}
-
-int32_t cpu_supports(tsr_backend_device *device, const tsr_program_desc *program, int32_t line)
-{
-  const tsr_line_desc *desc = tsr_line_at(program, line);
-  if (desc->op < 1 || desc->op >= TSR_OP_COUNT || !device->context->level->operators[desc->op].run) {
-    return 0;
-  }
-  for (int32_t i = 0; i < TSR_MAX_INPUTS; i++) {
-    if (!takes(program, desc->in[i], types[desc->op].in[i])) {
-      return 0;
-    }
-  }
-  for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++) {
-    if (!takes(program, desc->out[i], types[desc->op].out[i])) {
-      return 0;
-    }
-  }
-  return (desc->op != TSR_OP_MATMUL && desc->op != TSR_OP_GELU) || desc->attributes.activation <= TSR_ACTIVATION_SILU;
-}
 
 /* ---- what prepare may ask for ------------------------------------------------------------------------------------- */
 
@@ -132,7 +77,8 @@ void *cpu_ask_memory(cpu_preparation *preparation, uint64_t bytes)
 
 const struct cpu_blas *cpu_ask_blas(const cpu_preparation *preparation)
 {
-  return preparation->executable->device->context->blas;
+  const cpu_blas *blas = preparation->executable->device->context->blas;
+  return cpu_blas_is_fast(blas) ? blas : NULL;
 }
 
 const void *cpu_ask_packed(cpu_preparation *preparation, const cpu_layout *layout)
@@ -153,52 +99,6 @@ const void *cpu_ask_packed(cpu_preparation *preparation, const cpu_layout *layou
 }
 
 /* ---- compile ------------------------------------------------------------------------------------------------------ */
-
-/* A tensor of the program in memory; index 0 is an absent one. */
-static cpu_tensor resolve(const tsr_compile_args *args, int32_t index)
-{
-  cpu_tensor t = {.extent = {1, 1, 1, 1}};
-  if (index == 0) {
-    return t;
-  }
-  const tsr_tensor_desc *desc = tsr_tensor_at(args->program, index);
-  const tsr_storage_desc *storage = tsr_storage_at(args->program, desc->storage);
-  int64_t last = desc->offset; /* the view's last element */
-  t.dtype = desc->dtype;
-  t.rank = desc->rank;
-  t.constant = storage->kind == TSR_STORAGE_CONSTANT;
-  for (int32_t axis = 0; axis < desc->rank; axis++) {
-    t.extent[axis] = desc->extent[axis];
-    t.stride[axis] = desc->extent[axis] == 1 ? 0 : desc->stride[axis];
-    last += (t.extent[axis] - 1) * t.stride[axis];
-  }
-  if (cpu_count(&t, t.rank) > 0) {
-    tsr_backend_buffer *buffer = args->buffers[storage->buffer];
-    const int64_t size = cpu_element_size(t.dtype);
-    assert(storage->offset % CPU_ALIGNMENT == 0 && (last + 1) * size <= storage->size);
-    assert((uint64_t)storage->offset + (uint64_t)storage->size <= buffer->size);
-    t.data = buffer->bytes + storage->offset + desc->offset * size;
-    if (t.constant) {
-      buffer->constants = 1;
-    }
-  }
-  return t;
-}
-
-static void resolve_line(const tsr_compile_args *args, int32_t index, cpu_line *line)
-{
-  const tsr_line_desc *desc = tsr_line_at(args->program, index);
-  const uint32_t size = desc->attributes.struct_size;
-  line->op = desc->op;
-  line->index = index;
-  memcpy(&line->attributes, &desc->attributes, size < sizeof(line->attributes) ? size : sizeof(line->attributes));
-  for (int32_t j = 0; j < TSR_MAX_INPUTS; j++) {
-    line->in[j] = resolve(args, desc->in[j]);
-  }
-  for (int32_t j = 0; j < TSR_MAX_OUTPUTS; j++) {
-    line->out[j] = resolve(args, desc->out[j]);
-  }
-}
 
 static void *allocate(tsr_backend_device *device, int64_t count, size_t size)
 {
@@ -228,9 +128,8 @@ static int32_t prepare(tsr_backend_executable *executable, const tsr_compile_arg
 {
   const cpu_operator *operators = executable->device->context->level->operators;
   cpu_preparation preparation = {.executable = executable};
-  for (int32_t i = 0; i < args->program->n_lines; i++) {
-    cpu_line *line = &executable->lines[executable->n_lines++];
-    resolve_line(args, i, line);
+  for (int32_t i = 0; i < args->program->n_lines;) {
+    i += cpu_resolve_lines(operators, args, i, &executable->lines[executable->n_lines++]);
   }
   for (int32_t i = 0; i < executable->n_lines; i++) {
     cpu_line *line = &executable->lines[i];

@@ -1,15 +1,137 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "kernel.h"
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * y[m, n] = activation(alpha * sum_k a[m, k] b[k, n] + bias[m, n]), for each matrix of the leading axes.
+ *
+ * Large products in f32 go to the BLAS, tile by tile; all others are made here, panel by panel.
+ */
+#include "blas.h"
+#include "product.h"
+
+enum { TILE_ROWS = 256, TILE_COLUMNS = 512, BLAS_ROWS = 128 };
+
+typedef struct matmul {
+  cpu_product product;
+  const cpu_blas *blas; /* NULL: panels */
+  int64_t row_blocks;   /* or tiles, of a matrix */
+  int64_t column_groups;
+  int64_t n_tasks;
+  float *y;
+} matmul;
+
+/* What a BLAS takes: one of the last two strides is 1. */
+static int fits_blas(const cpu_tensor *t, int32_t axis)
+{
+  const int64_t rows = t->extent[axis], columns = t->extent[axis + 1];
+  const int64_t row = t->stride[axis], column = t->stride[axis + 1];
+  return t->dtype == TSR_F32 && rows > 1 && columns > 1 &&
+         ((column == 1 && row >= columns) || (row == 1 && column >= rows)) && row <= INT32_MAX && column <= INT32_MAX;
+}
+
+static int is_for_blas(const cpu_line *line)
+{
+  const int32_t axis = line->in[0].rank - 2;
+  const int64_t M = line->in[0].extent[axis], K = line->in[0].extent[axis + 1], N = line->in[1].extent[axis + 1];
+  return M >= BLAS_ROWS && N >= CPU_PANEL && K >= 32 && M <= INT32_MAX && N <= INT32_MAX && K <= INT32_MAX &&
+         fits_blas(&line->in[0], axis) && fits_blas(&line->in[1], axis);
+}
+
+static int64_t divide_up(int64_t a, int64_t b)
+{
+  return (a + b - 1) / b;
+}
 
 int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation)
 {
-  (void)line;
-  (void)preparation;
+  matmul *plan = cpu_ask_memory(preparation, sizeof *plan);
+  if (!plan) {
+    return TSR_ERR_OUT_OF_MEMORY;
+  }
+  line->plan = plan;
+  plan->blas = is_for_blas(line) ? cpu_ask_blas(preparation) : NULL;
+  plan->y = line->out[0].data;
+  const int32_t status = cpu_product_init(&plan->product, line, plan->blas == NULL, preparation);
+  const cpu_product *p = &plan->product;
+  if (status != TSR_OK || p->batch * p->rows * p->columns == 0) {
+    return status;
+  }
+  if (plan->blas) {
+    plan->row_blocks = divide_up(p->rows, TILE_ROWS);
+    plan->column_groups = divide_up(p->columns, TILE_COLUMNS);
+    plan->n_tasks = p->batch * plan->row_blocks * plan->column_groups;
+    return TSR_OK;
+  }
+  plan->row_blocks = divide_up(p->rows, CPU_BLOCK_ROWS);
+  const int64_t blocks = p->batch * plan->row_blocks;
+  /* A vector of weights takes its time to arrive even where few rows meet it. */
+  const double cost = (double)p->depth * CPU_PANEL_VECTORS * ((double)p->rows / (double)plan->row_blocks + 4.0);
+  const int64_t tasks = cpu_tasks(blocks * p->panels, cost);
+  plan->column_groups = divide_up(tasks, blocks) < p->panels ? divide_up(tasks, blocks) : p->panels;
+  plan->n_tasks = blocks * plan->column_groups;
+  cpu_ask_scratch(preparation, cpu_product_scratch(p) + CPU_BLOCK_ROWS * CPU_PANEL * sizeof(float));
   return TSR_OK;
+}
+
+static void panel_task(const void *context, int64_t task, void *scratch)
+{
+  const matmul *plan = context;
+  const cpu_product *p = &plan->product;
+  const int64_t group = task % plan->column_groups, block = task / plan->column_groups % plan->row_blocks;
+  const int64_t matrix = task / plan->column_groups / plan->row_blocks;
+  const int64_t first = cpu_first(p->rows, plan->row_blocks, block);
+  const int64_t rows = cpu_first(p->rows, plan->row_blocks, block + 1) - first;
+  const int64_t end = cpu_first(p->panels, plan->column_groups, group + 1);
+  float *edge = scratch; /* a panel that is not whole: y has no room for its other columns */
+  scratch = edge + CPU_BLOCK_ROWS * CPU_PANEL;
+  for (int64_t panel = cpu_first(p->panels, plan->column_groups, group); panel < end; panel++) {
+    const int64_t columns = cpu_panel_columns(p, panel);
+    float *y = plan->y + (matrix * p->rows + first) * p->columns + panel * CPU_PANEL;
+    if (columns == CPU_PANEL) {
+      cpu_product_panel(p, matrix, first, rows, panel, y, p->columns, scratch);
+      continue;
+    }
+    cpu_product_panel(p, matrix, first, rows, panel, edge, CPU_PANEL, scratch);
+    for (int64_t i = 0; i < rows; i++) {
+      memcpy(y + i * p->columns, edge + i * CPU_PANEL, (size_t)columns * sizeof *y);
+    }
+  }
+}
+
+/* The rows (or, transposed, the columns) of a matrix from (row, column) on, as a BLAS wants them. */
+static const float *operand(const cpu_tensor *t, int32_t axis, int64_t matrix, int64_t row, int64_t column,
+                            int32_t *transposed, int64_t *step)
+{
+  *transposed = t->stride[axis + 1] != 1;
+  *step = *transposed ? t->stride[axis + 1] : t->stride[axis];
+  return (const float *)t->data + cpu_at(t, axis, matrix) + row * t->stride[axis] + column * t->stride[axis + 1];
+}
+
+static void blas_task(const void *context, int64_t task, void *scratch)
+{
+  const matmul *plan = context;
+  const cpu_product *p = &plan->product;
+  (void)scratch;
+  const int64_t group = task % plan->column_groups, block = task / plan->column_groups % plan->row_blocks;
+  const int64_t matrix = task / plan->column_groups / plan->row_blocks;
+  const int64_t m = cpu_first(p->rows, plan->row_blocks, block);
+  const int64_t n = cpu_first(p->columns, plan->column_groups, group);
+  cpu_gemm gemm = {
+      .rows = cpu_first(p->rows, plan->row_blocks, block + 1) - m,
+      .columns = cpu_first(p->columns, plan->column_groups, group + 1) - n,
+      .depth = p->depth,
+      .c = plan->y + (matrix * p->rows + m) * p->columns + n,
+      .ldc = p->columns,
+      .alpha = 1.0f,
+  };
+  gemm.a = operand(p->a, p->axis, matrix, m, 0, &gemm.a_transposed, &gemm.lda);
+  gemm.b = operand(p->b, p->axis, matrix, 0, n, &gemm.b_transposed, &gemm.ldb);
+  cpu_blas_product(plan->blas, &gemm);
+  for (int64_t i = 0; i < gemm.rows; i++) {
+    cpu_product_finish(p, matrix, m + i, n, gemm.columns, gemm.c + i * gemm.ldc);
+  }
 }
 
 void cpu_run_matmul(const cpu_line *line, cpu_team *team)
 {
-  (void)line;
-  (void)team;
+  const matmul *plan = line->plan;
+  cpu_parallel(team, plan->n_tasks, plan->blas ? blas_task : panel_task, plan);
 }

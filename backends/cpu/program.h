@@ -20,11 +20,14 @@ typedef struct cpu_tensor {
 
 /* Operators that exist only here: what the executable makes of several lines. in and out of each say which operands. */
 enum {
-  CPU_OP_ADD_LAYERNORM = TSR_OP_COUNT, /* in a, b, gain, bias?      out y        layernorm(a + b) */
+  CPU_OP_ADD_LAYERNORM = TSR_OP_COUNT, /* in a, b, gain, bias?      out y, sum?  layernorm(a + b), a + b */
   CPU_OP_MATMUL_TOPK,                  /* in a, b, bias?, scales?   out values, indices   topk(matmul(..)) */
   CPU_OP_MATMUL_LOG_TOPK,              /* the same                  topk(log_softmax(matmul(..))) */
   CPU_OP_COUNT
 };
+
+/* The most that topk may ask of a product that it is joined with. */
+enum { CPU_TOPK_JOINED = 64 };
 
 typedef struct cpu_line {
   int32_t op;    /* TSR_OP_* or CPU_OP_* */

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Products, a panel of columns at a time: what matmul shares with the operators that take a product's columns further.
+ *
+ * b is cut into panels of CPU_PANEL columns. A panel is stored [K][CPU_PANEL], so that each element of a, spread over a vector, meets
+ * whole vectors of b, and the sums of CPU_TILE_ROWS rows stay in registers from the first k to the last: each element is summed in the
+ * order of k whatever the shape of the product around it, so that a row of a batch gives the bits that it gives alone.
+ * Constant matrices are laid out so once; others as they are met, block by block.
+ */
+#ifndef CPU_PRODUCT_H
+#define CPU_PRODUCT_H
+
+#include "kernel.h"
+
+/* Vectors in a panel, rows in a tile, and steps of k in a block: with them the sums fill the registers, and a block of b the half of a
+ * level-1 cache. */
+#if CPU_LANES == 16
+enum { CPU_PANEL_VECTORS = 4, CPU_TILE_ROWS = 6, CPU_BLOCK_DEPTH = 128 };
+#elif CPU_LANES == 8
+enum { CPU_PANEL_VECTORS = 2, CPU_TILE_ROWS = 6, CPU_BLOCK_DEPTH = 256 };
+#else
+enum { CPU_PANEL_VECTORS = 2, CPU_TILE_ROWS = 4, CPU_BLOCK_DEPTH = 256 };
+#endif
+enum { CPU_PANEL = CPU_PANEL_VECTORS * CPU_LANES, CPU_BLOCK_ROWS = 96 };
+
+/* The product of one line. */
+typedef struct cpu_product {
+  const cpu_tensor *a, *b, *bias, *scales;
+  int64_t batch, rows, columns, depth; /* matrices, M, N, K */
+  int64_t panels;
+  int32_t axis; /* of the rows in a */
+  int32_t activation;
+  float alpha;
+  int32_t plain;       /* 1: alpha is 1, no bias, no activation */
+  const void *packed;  /* [batch or 1][panels][K][CPU_PANEL] of b's type, or NULL */
+  int64_t packed_step; /* elements from one matrix to the next; 0: all are the same */
+} cpu_product;
+
+#define cpu_product_init    CPU_AT_LEVEL(cpu_product_init)
+#define cpu_product_panel   CPU_AT_LEVEL(cpu_product_panel)
+#define cpu_product_scratch CPU_AT_LEVEL(cpu_product_scratch)
+#define cpu_product_finish  CPU_AT_LEVEL(cpu_product_finish)
+
+/* Of a matmul's operands and attributes. pack: 1: lay constant weights out now. TSR_OK or TSR_ERR_OUT_OF_MEMORY. */
+int32_t cpu_product_init(cpu_product *product, const cpu_line *line, int32_t pack, cpu_preparation *preparation);
+
+/* Bytes of scratch that cpu_product_panel needs. */
+uint64_t cpu_product_scratch(const cpu_product *product);
+
+/* Rows first .. first+rows-1 of one panel of one matrix, finished (bias, activation), to c [rows][c_row]. c has room for CPU_PANEL columns in each
+ * row; those beyond N hold anything. rows is at most CPU_BLOCK_ROWS. */
+void cpu_product_panel(const cpu_product *product, int64_t matrix, int64_t first, int64_t rows, int64_t panel, float *c,
+                       int64_t c_row, void *scratch);
+
+/* alpha * c + bias and the activation, for n columns from column `from` on, of row `row`. */
+void cpu_product_finish(const cpu_product *product, int64_t matrix, int64_t row, int64_t from, int64_t n, float *c);
+
+/* Columns that a panel really has. */
+static inline int64_t cpu_panel_columns(const cpu_product *product, int64_t panel)
+{
+  const int64_t left = product->columns - panel * CPU_PANEL;
+  return left < CPU_PANEL ? left : CPU_PANEL;
+}
+
+#endif
