@@ -118,6 +118,7 @@ static int32_t device_properties(void *context, uint32_t index, tsr_device_prope
       .buffer_alignment = CPU_ALIGNMENT,
       .max_invocations = (uint32_t)started->threads,
       .subgroup_size = 1,
+      .concurrent_runs = (uint32_t)started->threads,
   };
   char model[64], blas[128];
   snprintf(all.name, sizeof(all.name), "%s, %d thread%s", cpu_model_name(model, sizeof(model)), (int)started->threads,

@@ -45,9 +45,8 @@ typedef struct cpu_context {
 /* A matrix in another layout: see cpu_layout. */
 typedef struct cpu_packed {
   struct cpu_packed *next;
-  const void *from; /* the first element of the matrix that it was made from */
-  cpu_tensor shape; /* of that matrix */
-  int32_t kind;
+  const void *from;   /* the first element of the matrix that it was made from */
+  cpu_tensor shape;   /* of that matrix */
   int32_t references; /* executables that use it */
   int32_t stale;      /* 1: the buffer was written or destroyed since: no longer to be found */
   uint64_t size;

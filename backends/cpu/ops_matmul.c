@@ -18,6 +18,11 @@ typedef struct matmul {
   float *y;
 } matmul;
 
+typedef struct panels {
+  const matmul *plan;
+  const void *shared;
+} panels;
+
 /* What a BLAS takes: one of the last two strides is 1. */
 static int fits_blas(const cpu_tensor *t, int32_t axis)
 {
@@ -67,13 +72,15 @@ int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation)
   const int64_t tasks = cpu_tasks(blocks * p->panels, cost);
   plan->column_groups = divide_up(tasks, blocks) < p->panels ? divide_up(tasks, blocks) : p->panels;
   plan->n_tasks = blocks * plan->column_groups;
+  cpu_ask_shared(preparation, cpu_product_shared(p));
   cpu_ask_scratch(preparation, cpu_product_scratch(p) + CPU_BLOCK_ROWS * CPU_PANEL * sizeof(float));
   return TSR_OK;
 }
 
 static void panel_task(const void *context, int64_t task, void *scratch)
 {
-  const matmul *plan = context;
+  const panels *all = context;
+  const matmul *plan = all->plan;
   const cpu_product *p = &plan->product;
   const int64_t group = task % plan->column_groups, block = task / plan->column_groups % plan->row_blocks;
   const int64_t matrix = task / plan->column_groups / plan->row_blocks;
@@ -86,10 +93,10 @@ static void panel_task(const void *context, int64_t task, void *scratch)
     const int64_t columns = cpu_panel_columns(p, panel);
     float *y = plan->y + (matrix * p->rows + first) * p->columns + panel * CPU_PANEL;
     if (columns == CPU_PANEL) {
-      cpu_product_panel(p, matrix, first, rows, panel, y, p->columns, scratch);
+      cpu_product_panel(p, all->shared, matrix, first, rows, panel, y, p->columns, scratch);
       continue;
     }
-    cpu_product_panel(p, matrix, first, rows, panel, edge, CPU_PANEL, scratch);
+    cpu_product_panel(p, all->shared, matrix, first, rows, panel, edge, CPU_PANEL, scratch);
     for (int64_t i = 0; i < rows; i++) {
       memcpy(y + i * p->columns, edge + i * CPU_PANEL, (size_t)columns * sizeof *y);
     }
@@ -133,5 +140,11 @@ static void blas_task(const void *context, int64_t task, void *scratch)
 void cpu_run_matmul(const cpu_line *line, cpu_team *team)
 {
   const matmul *plan = line->plan;
-  cpu_parallel(team, plan->n_tasks, plan->blas ? blas_task : panel_task, plan);
+  if (plan->blas) {
+    cpu_parallel(team, plan->n_tasks, blas_task, plan);
+    return;
+  }
+  const panels all = {.plan = plan, .shared = cpu_shared(team)};
+  cpu_product_begin(&plan->product, team, cpu_shared(team));
+  cpu_parallel(team, plan->n_tasks, panel_task, &all);
 }

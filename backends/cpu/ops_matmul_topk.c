@@ -28,19 +28,24 @@ typedef struct matmul_topk {
   int64_t groups;
   float *values;
   int32_t *indices;
-  uint64_t findings_size; /* bytes, before the candidates */
+  uint64_t product_size;  /* bytes of shared memory that the product takes; then come the findings, */
+  uint64_t findings_size; /* then the candidates */
 } matmul_topk;
 
 typedef struct sharing {
   const matmul_topk *plan;
+  const void *product;
   finding *findings;     /* [groups][rows] */
   candidate *candidates; /* [groups][rows][k] best first */
 } sharing;
 
-static sharing share(const matmul_topk *plan, void *memory)
+static sharing share(const matmul_topk *plan, char *memory)
 {
-  return (sharing){
-      .plan = plan, .findings = memory, .candidates = (candidate *)(void *)((char *)memory + plan->findings_size)};
+  char *findings = memory + plan->product_size;
+  return (sharing){.plan = plan,
+                   .product = memory,
+                   .findings = (finding *)(void *)findings,
+                   .candidates = (candidate *)(void *)(findings + plan->findings_size)};
 }
 
 static int32_t prepare(cpu_line *line, cpu_preparation *preparation, int32_t logs)
@@ -65,6 +70,7 @@ static int32_t prepare(cpu_line *line, cpu_preparation *preparation, int32_t log
   const int64_t tasks = cpu_tasks(plan->row_blocks * p->panels, cost);
   plan->groups = (tasks + plan->row_blocks - 1) / plan->row_blocks;
   plan->groups = plan->groups < p->panels ? plan->groups : p->panels;
+  plan->product_size = cpu_product_shared(p);
   plan->findings_size = (uint64_t)(plan->groups * p->rows) * sizeof(finding);
   cpu_ask_shared(preparation, plan->findings_size + (uint64_t)(plan->groups * p->rows * plan->k) * sizeof(candidate));
   cpu_ask_scratch(preparation, cpu_product_scratch(p) + CPU_BLOCK_ROWS * CPU_PANEL * sizeof(float));
@@ -170,7 +176,7 @@ static void panel_task(const void *context, int64_t task, void *scratch)
   }
   for (int64_t panel = cpu_first(p->panels, plan->groups, group); panel < end; panel++) {
     const int64_t columns = cpu_panel_columns(p, panel);
-    cpu_product_panel(p, 0, first, rows, panel, c, CPU_PANEL, c + CPU_BLOCK_ROWS * CPU_PANEL);
+    cpu_product_panel(p, s->product, 0, first, rows, panel, c, CPU_PANEL, c + CPU_BLOCK_ROWS * CPU_PANEL);
     for (int64_t i = 0; i < rows; i++) {
       scan(&found[i], best + i * plan->k, plan->k, c + i * CPU_PANEL, columns, (int32_t)(panel * CPU_PANEL));
       if (plan->logs) {
@@ -237,6 +243,7 @@ void cpu_run_matmul_topk(const cpu_line *line, cpu_team *team)
 {
   const matmul_topk *plan = line->plan;
   const sharing s = share(plan, cpu_shared(team));
+  cpu_product_begin(&plan->product, team, cpu_shared(team));
   cpu_parallel(team, plan->row_blocks * plan->groups, panel_task, &s);
   for (int64_t row = 0; row < plan->product.rows; row++) {
     merge(&s, row);

@@ -48,7 +48,7 @@ static void pack_panels(const cpu_layout *layout, void *to)
   const int32_t axis = b->rank - 2;
   const int64_t K = b->extent[axis], N = b->extent[axis + 1], panels = (N + CPU_PANEL - 1) / CPU_PANEL;
   const int64_t k_step = b->stride[axis], n_step = b->stride[axis + 1];
-  for (int64_t matrix = 0; matrix < layout->rows; matrix++) {
+  for (int64_t matrix = 0; matrix < layout->matrices; matrix++) {
     for (int64_t panel = 0; panel < panels; panel++) {
       const int64_t n0 = panel * CPU_PANEL, columns = N - n0 < CPU_PANEL ? N - n0 : CPU_PANEL;
       for (int64_t k0 = 0; k0 < K; k0 += STEPS) {
@@ -73,6 +73,7 @@ int32_t cpu_product_init(cpu_product *product, const cpu_line *line, int32_t pac
       .a = a,
       .b = b,
       .bias = bias,
+      .scales = &line->in[3],
       .batch = cpu_count(a, axis),
       .rows = a->extent[axis],
       .columns = b->extent[axis + 1],
@@ -90,13 +91,13 @@ int32_t cpu_product_init(cpu_product *product, const cpu_line *line, int32_t pac
   for (int32_t i = 0; i < axis; i++) {
     matrices = b->stride[i] != 0 ? product->batch : matrices;
   }
-  const int64_t step = product->panels * product->depth * CPU_PANEL;
+  const int32_t quantised = b->dtype == TSR_I8;
+  const int64_t step = quantised ? (int64_t)cpu_quantised_size(product) : product->panels * product->depth * CPU_PANEL;
   const cpu_layout layout = {
       .from = b,
-      .kind = 0,
       .size = (uint64_t)(matrices * step * cpu_element_size(b->dtype)),
-      .pack = pack_panels,
-      .rows = matrices,
+      .pack = quantised ? cpu_quantised_pack : pack_panels,
+      .matrices = matrices,
   };
   product->packed = cpu_ask_packed(preparation, &layout);
   product->packed_step = matrices > 1 ? step : 0;
@@ -203,8 +204,7 @@ enum { BLOCK_OF_B = CPU_BLOCK_DEPTH * CPU_PANEL, BLOCK_OF_A = CPU_BLOCK_ROWS * C
 
 uint64_t cpu_product_scratch(const cpu_product *product)
 {
-  (void)product;
-  return (BLOCK_OF_B + BLOCK_OF_A) * sizeof(float);
+  return product->b->dtype == TSR_I8 ? cpu_quantised_scratch(product) : (BLOCK_OF_B + BLOCK_OF_A) * sizeof(float);
 }
 
 void cpu_product_finish(const cpu_product *product, int64_t matrix, int64_t row, int64_t from, int64_t n, float *c)
@@ -253,8 +253,9 @@ static const float *rows_of_a(const cpu_product *product, int64_t at, int64_t ro
   return copied;
 }
 
-void cpu_product_panel(const cpu_product *product, int64_t matrix, int64_t first, int64_t rows, int64_t panel, float *c,
-                       int64_t c_row, void *scratch)
+/* Sums of one panel, of weights in floating point. */
+static void sum_panel(const cpu_product *product, int64_t matrix, int64_t first, int64_t rows, int64_t panel, float *c,
+                      int64_t c_row, void *scratch)
 {
   const cpu_tensor *b = product->b;
   const int64_t K = product->depth, columns = cpu_panel_columns(product, panel);
@@ -288,10 +289,29 @@ void cpu_product_panel(const cpu_product *product, int64_t matrix, int64_t first
     }
     multiply_block(tiles, a, a_row, rows, block, depth, c, c_row, k0 == 0);
   }
-  for (int64_t i = 0; i < rows; i++) {
-    if (K == 0) {
+}
+
+void cpu_product_begin(const cpu_product *product, cpu_team *team, void *shared)
+{
+  if (product->b->dtype == TSR_I8) {
+    cpu_quantise(product, team, shared);
+  }
+}
+
+void cpu_product_panel(const cpu_product *product, const void *shared, int64_t matrix, int64_t first, int64_t rows,
+                       int64_t panel, float *c, int64_t c_row, void *scratch)
+{
+  const int64_t columns = cpu_panel_columns(product, panel);
+  if (product->depth == 0) {
+    for (int64_t i = 0; i < rows; i++) {
       memset(c + i * c_row, 0, (size_t)columns * sizeof *c);
     }
+  } else if (product->b->dtype == TSR_I8) {
+    cpu_quantised_panel(product, shared, matrix, first, rows, panel, c, c_row, scratch);
+  } else {
+    sum_panel(product, matrix, first, rows, panel, c, c_row, scratch);
+  }
+  for (int64_t i = 0; i < rows; i++) {
     cpu_product_finish(product, matrix, first + i, panel * CPU_PANEL, columns, c + i * c_row);
   }
 }

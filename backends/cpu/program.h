@@ -73,10 +73,9 @@ const struct cpu_blas *cpu_ask_blas(const cpu_preparation *preparation); /* NULL
 /* A matrix of weights in another layout, made once per device and shared by all executables. */
 typedef struct cpu_layout {
   const cpu_tensor *from; /* constant */
-  int32_t kind;           /* tells one layout of the same tensor from another */
   uint64_t size;          /* bytes of the result */
   void (*pack)(const struct cpu_layout *layout, void *to);
-  int64_t rows, columns; /* for pack: extents of from's last two axes */
+  int64_t matrices; /* for pack: how many matrices there are along the leading axes of from */
 } cpu_layout;
 
 /* The packed matrix, 64-byte aligned; NULL without memory. */

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Products of rows that are quantised as they come with weights of i8: sums of whole numbers, exact in any order.
+ */
+#include "product.h"
+
+/* Groups of k in a block of b that stays in a level-1 cache. */
+enum { BLOCK_GROUPS = CPU_LANES == 16 ? 128 : 256, BLOCK_BYTES = BLOCK_GROUPS * CPU_PANEL * CPU_GROUP };
+
+/* The rows of a, all matrices. */
+typedef struct quantised_row {
+  float unit;     /* what one unit is worth: amax / 127 */
+  int32_t excess; /* CPU_SHIFT times the sum of the row, which the shift of b adds to each product */
+} quantised_row;
+
+static int64_t groups_of(const cpu_product *product)
+{
+  return (product->depth + CPU_GROUP - 1) / CPU_GROUP;
+}
+
+static uint64_t rows_size(const cpu_product *product)
+{
+  const uint64_t size = (uint64_t)(product->batch * product->rows) * sizeof(quantised_row);
+  return (size + 63) / 64 * 64;
+}
+
+uint64_t cpu_product_shared(const cpu_product *product)
+{
+  if (product->b->dtype != TSR_I8) {
+    return 0;
+  }
+  const uint64_t words = (uint64_t)(product->batch * product->rows * groups_of(product)) * sizeof(int32_t);
+  return rows_size(product) + (words + 63) / 64 * 64;
+}
+
+/* ---- b ------------------------------------------------------------------------------------------------------------ */
+
+uint64_t cpu_quantised_size(const cpu_product *product)
+{
+  return (uint64_t)(product->panels * groups_of(product) * CPU_PANEL * CPU_GROUP);
+}
+
+/* Groups g0 .. g0+groups-1 of the columns of a panel: to [groups][CPU_PANEL][CPU_GROUP]. */
+static void pack_block(const cpu_tensor *b, const int8_t *from, int64_t g0, int64_t groups, int64_t columns,
+                       uint8_t *to)
+{
+  const int32_t axis = b->rank - 2;
+  const int64_t k_step = b->stride[axis], n_step = b->stride[axis + 1], K = b->extent[axis];
+  const int64_t first = g0 * CPU_GROUP, steps = K - first < groups * CPU_GROUP ? K - first : groups * CPU_GROUP;
+  memset(to, CPU_SHIFT, (size_t)(groups * CPU_PANEL * CPU_GROUP));
+  for (int64_t n = 0; n < columns; n++) {
+    const int8_t *column = from + n * n_step + first * k_step;
+    for (int64_t k = 0; k < steps; k++) {
+      to[(k / CPU_GROUP * CPU_PANEL + n) * CPU_GROUP + k % CPU_GROUP] = (uint8_t)(column[k * k_step] + CPU_SHIFT);
+    }
+  }
+}
+
+void cpu_quantised_pack(const cpu_layout *layout, void *to)
+{
+  const cpu_tensor *b = layout->from;
+  const int32_t axis = b->rank - 2;
+  const int64_t N = b->extent[axis + 1], groups = (b->extent[axis] + CPU_GROUP - 1) / CPU_GROUP;
+  uint8_t *at = to;
+  for (int64_t matrix = 0; matrix < layout->matrices; matrix++) {
+    const int8_t *from = (const int8_t *)b->data + cpu_at(b, axis, matrix);
+    for (int64_t n0 = 0; n0 < N; n0 += CPU_PANEL) {
+      pack_block(b, from + n0 * b->stride[axis + 1], 0, groups, N - n0 < CPU_PANEL ? N - n0 : CPU_PANEL, at);
+      at += groups * CPU_PANEL * CPU_GROUP;
+    }
+  }
+}
+
+/* ---- a ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct quantising {
+  const cpu_product *product;
+  quantised_row *rows;
+  int32_t *words;
+  int64_t n_tasks;
+} quantising;
+
+/* q[k] for n elements side by side. The rest of the last group is the caller's. Returns their sum. */
+static int32_t round_row(const float *a, int64_t n, float inverse, cpu_group_element *q)
+{
+  const cpu_f32v factor = cpu_splat(inverse), most = cpu_splat(127.0f), least = cpu_splat(-127.0f);
+  cpu_i32v sum = cpu_splat_i32(0);
+  for (int64_t k = 0; k < n; k += CPU_LANES) {
+    const int64_t here = n - k < CPU_LANES ? n - k : CPU_LANES;
+    const cpu_f32v x = here == CPU_LANES ? cpu_load(a + k) : cpu_load_part(a + k, here, 0.0f);
+    const cpu_i32v whole = cpu_to_i32(cpu_max(cpu_min(cpu_round(x * factor), most), least));
+    const cpu_group_vector narrow = __builtin_convertvector(whole, cpu_group_vector);
+    memcpy(q + k, &narrow, (size_t)here * sizeof *q);
+    sum += whole;
+  }
+  int32_t total = 0;
+  for (int i = 0; i < CPU_LANES; i++) {
+    total += sum[i];
+  }
+  return total;
+}
+
+/* The largest magnitude of n elements; NaN if one is NaN or infinite. */
+static float largest_magnitude(const float *a, int64_t n)
+{
+  cpu_f32v largest = cpu_splat(0.0f);
+  cpu_i32v finite = cpu_splat_i32(-1);
+  for (int64_t k = 0; k < n; k += CPU_LANES) {
+    const cpu_f32v x = n - k < CPU_LANES ? cpu_load_part(a + k, n - k, 0.0f) : cpu_load(a + k);
+    finite &= cpu_abs(x) < cpu_splat(INFINITY);
+    largest = cpu_max(cpu_abs(x), largest);
+  }
+  return cpu_any(~finite) ? NAN : cpu_largest(largest);
+}
+
+static void quantise_row(const float *a, int64_t n, quantised_row *row, cpu_group_element *q)
+{
+  const float largest = largest_magnitude(a, n);
+  if (!(largest >= 0x1p-100f)) { /* too small to count, or not finite */
+    *row = (quantised_row){.unit = largest == largest ? 0.0f : NAN};
+    memset(q, 0, (size_t)n * sizeof *q);
+    return;
+  }
+  row->unit = largest / 127.0f;
+  row->excess = CPU_SHIFT * round_row(a, n, 127.0f / largest, q);
+}
+
+static void quantise_task(const void *context, int64_t task, void *scratch)
+{
+  const quantising *job = context;
+  const cpu_product *p = job->product;
+  const cpu_tensor *a = p->a;
+  const int64_t K = p->depth, groups = groups_of(p), total = p->batch * p->rows;
+  const int64_t step = a->stride[p->axis + 1], end = cpu_first(total, job->n_tasks, task + 1);
+  for (int64_t i = cpu_first(total, job->n_tasks, task); i < end; i++) {
+    const int64_t at = cpu_at(a, p->axis, i / p->rows) + i % p->rows * a->stride[p->axis];
+    const float *row = (const float *)a->data + at;
+    cpu_group_element *q = (cpu_group_element *)(void *)(job->words + i * groups);
+    if (step != 1 && K > 1) {
+      cpu_widen_row(TSR_F32, row, step, K, scratch);
+      row = scratch;
+    }
+    memset(job->words + (i + 1) * groups - 1, 0, sizeof *job->words);
+    quantise_row(row, K, &job->rows[i], q);
+  }
+}
+
+void cpu_quantise(const cpu_product *product, cpu_team *team, void *shared)
+{
+  const int64_t rows = product->batch * product->rows;
+  const quantising job = {
+      .product = product,
+      .rows = shared,
+      .words = (int32_t *)(void *)((char *)shared + rows_size(product)),
+      .n_tasks = cpu_tasks(rows, (double)product->depth / CPU_LANES * 8.0),
+  };
+  if (product->depth > 0 && rows > 0) {
+    cpu_parallel(team, job.n_tasks, quantise_task, &job);
+  }
+}
+
+/* ---- tiles -------------------------------------------------------------------------------------------------------- */
+
+/* c [rows][CPU_PANEL] (+)= a [rows][groups] @ b [groups][CPU_PANEL], i32. rows is known to the compiler. */
+static inline __attribute__((always_inline)) void tile(int rows, const int32_t *a, int64_t a_row, const uint8_t *b,
+                                                       int64_t groups, int32_t *c, int first)
+{
+  cpu_i32v sum[CPU_TILE_ROWS][CPU_PANEL_VECTORS];
+  for (int i = 0; i < rows; i++) {
+    for (int v = 0; v < CPU_PANEL_VECTORS; v++) {
+      sum[i][v] = first ? cpu_splat_i32(0) : cpu_load_i32(c + i * CPU_PANEL + v * CPU_LANES);
+    }
+  }
+  for (int64_t g = 0; g < groups; g++) {
+    cpu_i32v column[CPU_PANEL_VECTORS];
+    for (int v = 0; v < CPU_PANEL_VECTORS; v++) {
+      column[v] = cpu_load_groups(b + (g * CPU_PANEL + v * CPU_LANES) * CPU_GROUP);
+    }
+    for (int i = 0; i < rows; i++) {
+      const cpu_i32v x = cpu_splat_i32(a[i * a_row + g]);
+      for (int v = 0; v < CPU_PANEL_VECTORS; v++) {
+        sum[i][v] = cpu_dot(sum[i][v], x, column[v]);
+      }
+    }
+  }
+  for (int i = 0; i < rows; i++) {
+    for (int v = 0; v < CPU_PANEL_VECTORS; v++) {
+      cpu_store_i32(c + i * CPU_PANEL + v * CPU_LANES, sum[i][v]);
+    }
+  }
+}
+
+static void tile_of(int64_t rows, const int32_t *a, int64_t a_row, const uint8_t *b, int64_t groups, int32_t *c,
+                    int first)
+{
+  switch (rows) {
+  case 1:
+    tile(1, a, a_row, b, groups, c, first);
+    break;
+  case 2:
+    tile(2, a, a_row, b, groups, c, first);
+    break;
+  case 3:
+    tile(3, a, a_row, b, groups, c, first);
+    break;
+#if CPU_LANES > 4
+  case 4:
+    tile(4, a, a_row, b, groups, c, first);
+    break;
+  case 5:
+    tile(5, a, a_row, b, groups, c, first);
+    break;
+#endif
+  default:
+    tile(CPU_TILE_ROWS, a, a_row, b, groups, c, first);
+    break;
+  }
+}
+
+uint64_t cpu_quantised_scratch(const cpu_product *product)
+{
+  const uint64_t row = (uint64_t)product->depth * sizeof(float); /* of a, while it is quantised */
+  const uint64_t block = BLOCK_BYTES + CPU_BLOCK_ROWS * CPU_PANEL * sizeof(int32_t);
+  return row > block ? row : block;
+}
+
+/* Whole sums to what they stand for. */
+static void scale_row(const cpu_product *product, const quantised_row *row, int64_t from, int64_t columns,
+                      const int32_t *sums, float *c)
+{
+  const int64_t step = product->scales->stride[0];
+  const float *scales = (const float *)product->scales->data + from * step;
+  int64_t n = 0;
+  for (; step == 1 && n + CPU_LANES <= columns; n += CPU_LANES) {
+    const cpu_i32v sum = cpu_load_i32(sums + n) - cpu_splat_i32(row->excess);
+    cpu_store(c + n, cpu_to_f32(sum) * (cpu_splat(row->unit) * cpu_load(scales + n)));
+  }
+  for (; n < columns; n++) {
+    c[n] = (float)(sums[n] - row->excess) * (row->unit * scales[n * step]);
+  }
+}
+
+void cpu_quantised_panel(const cpu_product *product, const void *shared, int64_t matrix, int64_t first, int64_t rows,
+                         int64_t panel, float *c, int64_t c_row, void *scratch)
+{
+  const cpu_tensor *b = product->b;
+  const int64_t groups = groups_of(product), columns = cpu_panel_columns(product, panel);
+  const int64_t at = matrix * product->rows + first, n_tiles = (rows + CPU_TILE_ROWS - 1) / CPU_TILE_ROWS;
+  const quantised_row *row = (const quantised_row *)shared + at;
+  const int32_t *a = (const int32_t *)(const void *)((const char *)shared + rows_size(product)) + at * groups;
+  uint8_t *block = scratch;
+  int32_t *sums = (int32_t *)(void *)(block + BLOCK_BYTES);
+  const uint8_t *packed = product->packed ? (const uint8_t *)product->packed + matrix * product->packed_step +
+                                                panel * groups * CPU_PANEL * CPU_GROUP
+                                          : NULL;
+  const int8_t *from =
+      (const int8_t *)b->data + cpu_at(b, product->axis, matrix) + panel * CPU_PANEL * b->stride[product->axis + 1];
+  for (int64_t g0 = 0; g0 < groups; g0 += BLOCK_GROUPS) {
+    const int64_t n = groups - g0 < BLOCK_GROUPS ? groups - g0 : BLOCK_GROUPS;
+    const uint8_t *here = block;
+    if (packed) {
+      here = packed + g0 * CPU_PANEL * CPU_GROUP;
+    } else {
+      pack_block(b, from, g0, n, columns, block);
+    }
+    for (int64_t t = 0; t < n_tiles; t++) {
+      const int64_t i = cpu_first(rows, n_tiles, t), height = cpu_first(rows, n_tiles, t + 1) - i;
+      tile_of(height, a + i * groups + g0, groups, here, n, sums + i * CPU_PANEL, g0 == 0);
+    }
+  }
+  for (int64_t i = 0; i < rows; i++) {
+    scale_row(product, &row[i], panel * CPU_PANEL, columns, sums + i * CPU_PANEL, c + i * c_row);
+  }
+}
