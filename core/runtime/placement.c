@@ -228,6 +228,13 @@ static tsr_status place_temporaries(placement *p)
   return status;
 }
 
+/* A temporary that is read from outside of its segment is an output there: no backend may do without its bytes. */
+static int32_t kind_for_backend(const tsr_executable *executable, int32_t kind)
+{
+  int is_seen = executable->keep_all || executable->n_segments > 1;
+  return kind == TSR_STORAGE_TEMPORARY && is_seen ? TSR_STORAGE_OUTPUT : kind;
+}
+
 tsr_status tsr_executable_place(tsr_executable *executable, const tsr_program *program,
                                 const tsr_compile_options *options)
 {
@@ -250,7 +257,7 @@ tsr_status tsr_executable_place(tsr_executable *executable, const tsr_program *p
     if (!side->storages || !side->buffers || !side->owned)
       return tsr_fail_memory(n_storages * sizeof *side->storages);
     for (int32_t i = 1; i < executable->n_storages; i++)
-      side->storages[i].kind = tsr_storage_at(p.description, i)->kind;
+      side->storages[i].kind = kind_for_backend(executable, tsr_storage_at(p.description, i)->kind);
   }
   TSR_TRY(place_bound(&p, options));
   for (int32_t s = 0; s < executable->n_sides; s++)
