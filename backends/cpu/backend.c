@@ -41,17 +41,23 @@ static int32_t read_threads(cpu_context *context)
   return TSR_OK;
 }
 
-/* TESSERA_CPU_LEVEL, or the best. */
-static int32_t read_level(cpu_context *context)
+/* TESSERA_CPU_LEVEL: one level, or "all": a device for each, best first, for tests. Without it the best. */
+static int32_t read_levels(cpu_context *context)
 {
   const char *wanted = context->host->option(context->host, "CPU_LEVEL");
-  context->level = cpu_level_find(wanted && *wanted ? wanted : NULL);
-  if (!context->level) {
-    char list[128];
-    return cpu_fail(context, TSR_ERR_ARGUMENT, "TESSERA_CPU_LEVEL is \"%s\"; this CPU can take: %s", wanted,
-                    cpu_level_list(list, sizeof(list)));
+  const int any = !wanted || !*wanted, all = !any && strcmp(wanted, "all") == 0;
+  char list[128] = "";
+  for (int32_t i = 0; cpu_level_at(i); i++) {
+    const cpu_level *level = cpu_level_at(i);
+    const size_t used = strlen(list);
+    snprintf(list + used, sizeof(list) - used, "%s, ", level->name);
+    if (all || (any && i == 0) || (!any && strcmp(wanted, level->name) == 0)) {
+      context->levels[context->n_levels++] = level;
+    }
   }
-  return TSR_OK;
+  return context->n_levels > 0 ? TSR_OK
+                               : cpu_fail(context, TSR_ERR_ARGUMENT,
+                                          "TESSERA_CPU_LEVEL is \"%s\"; this CPU can take: %sall", wanted, list);
 }
 
 static void stop(void *context)
@@ -73,7 +79,7 @@ static int32_t start(const tsr_host *host, void **context)
   started->memory = pages > 0 && page_size > 0 ? (uint64_t)pages * (uint64_t)page_size : 0;
   int32_t status = read_threads(started);
   if (status == TSR_OK) {
-    status = read_level(started);
+    status = read_levels(started);
   }
   if (status == TSR_OK) {
     status = cpu_blas_open(started, &started->blas);
@@ -88,16 +94,17 @@ static int32_t start(const tsr_host *host, void **context)
 
 static int32_t device_count(void *context, uint32_t *count)
 {
-  (void)context;
-  *count = 1;
+  const cpu_context *started = context;
+  *count = (uint32_t)started->n_levels;
   return TSR_OK;
 }
 
 static int32_t check_index(const cpu_context *context, uint32_t index)
 {
-  return index == 0
+  return index < (uint32_t)context->n_levels
              ? TSR_OK
-             : cpu_fail(context, TSR_ERR_NO_DEVICE, "cpu:%u does not exist: this backend has one device, cpu:0", index);
+             : cpu_fail(context, TSR_ERR_NO_DEVICE, "cpu:%u does not exist: the last device of this backend is cpu:%d",
+                        index, (int)context->n_levels - 1);
 }
 
 static int32_t device_properties(void *context, uint32_t index, tsr_device_properties *properties)
@@ -123,8 +130,8 @@ static int32_t device_properties(void *context, uint32_t index, tsr_device_prope
   char model[64], blas[128];
   snprintf(all.name, sizeof(all.name), "%s, %d thread%s", cpu_model_name(model, sizeof(model)), (int)started->threads,
            started->threads == 1 ? "" : "s");
-  snprintf(all.driver, sizeof(all.driver), "tessera " TSR_VERSION ", %s kernels (%s), %s", started->level->name,
-           started->level->instructions, cpu_blas_describe(started->blas, blas, sizeof(blas)));
+  snprintf(all.driver, sizeof(all.driver), "tessera " TSR_VERSION ", %s kernels (%s), %s", started->levels[index]->name,
+           started->levels[index]->instructions, cpu_blas_describe(started->blas, blas, sizeof(blas)));
   memcpy(properties, &all, all.struct_size < sizeof(all) ? all.struct_size : sizeof(all));
   return TSR_OK;
 }
@@ -150,6 +157,7 @@ static int32_t device_open(void *context, uint32_t index, tsr_backend_device **d
     return cpu_fail(started, TSR_ERR_OUT_OF_MEMORY, "out of memory while opening the device");
   }
   opened->context = started;
+  opened->level = started->levels[index];
   opened->pool = pool;
   pthread_mutex_init(&opened->lock, NULL);
   *device = opened;

@@ -20,11 +20,12 @@ typedef struct cpu_level {
   const cpu_operator *operators; /* [CPU_OP_COUNT] */
 } cpu_level;
 
-/* features.c: the best level that the CPU has, or the one that `wanted` names. NULL: `wanted` is no level, or the CPU lacks it. */
-const cpu_level *cpu_level_find(const char *wanted);
+/* features.c: the levels that this CPU has, best first: 0 .. count-1. Beyond: NULL. */
+enum { CPU_MAX_LEVELS = 8 };
+const cpu_level *cpu_level_at(int32_t index);
 
-/* Writes the names of the levels that this CPU has, best last; returns text. */
-const char *cpu_level_list(char *text, size_t size);
+/* 1 if this CPU has the level of that name. */
+int cpu_has_level(const char *name);
 
 /* features.c: the CPU's name, and how many cores this process may use: processors of its affinity mask, one per physical core, no more than its
  * control group's quota. At least 1. */
@@ -38,7 +39,8 @@ typedef struct cpu_context {
   const tsr_host *host;
   uint64_t memory; /* bytes of the machine */
   int32_t threads;
-  const cpu_level *level;
+  const cpu_level *levels[CPU_MAX_LEVELS]; /* of each device: one, unless TESSERA_CPU_LEVEL is "all" */
+  int32_t n_levels;
   struct cpu_blas *blas;
 } cpu_context;
 
@@ -55,6 +57,7 @@ typedef struct cpu_packed {
 
 struct tsr_backend_device {
   cpu_context *context;
+  const cpu_level *level;
   cpu_pool *pool;
   pthread_mutex_t lock; /* guards packed */
   cpu_packed *packed;

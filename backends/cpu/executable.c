@@ -126,7 +126,7 @@ static int32_t make_team(tsr_backend_executable *executable)
 
 static int32_t prepare(tsr_backend_executable *executable, const tsr_compile_args *args)
 {
-  const cpu_operator *operators = executable->device->context->level->operators;
+  const cpu_operator *operators = executable->device->level->operators;
   cpu_preparation preparation = {.executable = executable};
   for (int32_t i = 0; i < args->program->n_lines;) {
     i += cpu_resolve_lines(operators, args, i, &executable->lines[executable->n_lines++]);
@@ -199,7 +199,7 @@ static uint64_t now(void)
 
 int32_t cpu_run(tsr_backend_executable *executable)
 {
-  const cpu_operator *operators = executable->device->context->level->operators;
+  const cpu_operator *operators = executable->device->level->operators;
   cpu_pool_enter(executable->device->pool);
   for (int32_t i = 0; i < executable->n_lines; i++) {
     const cpu_line *line = &executable->lines[i];

@@ -61,7 +61,7 @@ static uint32_t cpu_features(void)
 
 #endif
 
-/* One row per level that was compiled in: worst first. */
+/* One row per level that was compiled in, worst first. */
 #define LEVEL(name) extern const cpu_operator cpu_operators_##name[CPU_OP_COUNT]
 LEVEL(portable);
 #if defined(CPU_X86_LEVELS)
@@ -85,30 +85,27 @@ static const struct {
 };
 
 enum { LEVEL_COUNT = sizeof levels / sizeof levels[0] };
+_Static_assert((int32_t)LEVEL_COUNT <= (int32_t)CPU_MAX_LEVELS, "more levels than a context has room for");
 
-const cpu_level *cpu_level_find(const char *wanted)
+const cpu_level *cpu_level_at(int32_t index)
 {
   const uint32_t have = cpu_features();
-  const cpu_level *found = NULL;
-  for (int32_t i = 0; i < LEVEL_COUNT; i++) {
-    if ((levels[i].needs & ~have) == 0 && (!wanted || strcmp(wanted, levels[i].level.name) == 0)) {
-      found = &levels[i].level;
+  for (int32_t i = LEVEL_COUNT - 1; i >= 0; i--) {
+    if ((levels[i].needs & ~have) == 0 && index-- == 0) {
+      return &levels[i].level;
     }
   }
-  return found;
+  return NULL;
 }
 
-const char *cpu_level_list(char *text, size_t size)
+int cpu_has_level(const char *name)
 {
-  const uint32_t have = cpu_features();
-  size_t used = 0;
-  text[0] = '\0';
-  for (int32_t i = 0; i < LEVEL_COUNT && used < size; i++) {
-    if ((levels[i].needs & ~have) == 0) {
-      used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", levels[i].level.name);
+  for (int32_t i = 0; cpu_level_at(i); i++) {
+    if (strcmp(cpu_level_at(i)->name, name) == 0) {
+      return 1;
     }
   }
-  return text;
+  return 0;
 }
 
 const char *cpu_model_name(char *text, size_t size)

@@ -50,7 +50,7 @@ static int takes(const tsr_program_desc *program, int32_t tensor, int32_t wanted
 int32_t cpu_supports(tsr_backend_device *device, const tsr_program_desc *program, int32_t line)
 {
   const tsr_line_desc *desc = tsr_line_at(program, line);
-  if (desc->op < 1 || desc->op >= TSR_OP_COUNT || !device->context->level->operators[desc->op].run) {
+  if (desc->op < 1 || desc->op >= TSR_OP_COUNT || !device->level->operators[desc->op].run) {
     return 0;
   }
   for (int32_t i = 0; i < TSR_MAX_INPUTS; i++) {
