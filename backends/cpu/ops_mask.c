@@ -77,6 +77,9 @@ void cpu_run_mask(const cpu_line *line, cpu_team *team)
   const mask_plan *plan = line->plan;
   mask_work work = {.line = line, .masking = cpu_masking_of(line, 1, plan->starts), .n_rows = cpu_rows(x)};
   assert(x->dtype == TSR_F32 && x->rank == 4);
+  if (work.n_rows == 0 || x->extent[3] == 0) {
+    return;
+  }
   work.n_tasks = cpu_tasks(work.n_rows, 20.0 + 4.0 * (double)x->extent[3] / CPU_LANES);
   cpu_parallel(team, work.n_tasks, mask_rows, &work);
 }
