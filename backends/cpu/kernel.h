@@ -31,6 +31,7 @@
 #define cpu_run_softmax             CPU_AT_LEVEL(cpu_run_softmax)
 #define cpu_run_log_softmax         CPU_AT_LEVEL(cpu_run_log_softmax)
 #define cpu_run_layernorm           CPU_AT_LEVEL(cpu_run_layernorm)
+#define cpu_run_add_layernorm       CPU_AT_LEVEL(cpu_run_add_layernorm)
 #define cpu_run_rmsnorm             CPU_AT_LEVEL(cpu_run_rmsnorm)
 #define cpu_run_mask                CPU_AT_LEVEL(cpu_run_mask)
 #define cpu_run_add                 CPU_AT_LEVEL(cpu_run_add)
@@ -62,6 +63,7 @@ void cpu_run_matmul_topk(const cpu_line *line, cpu_team *team);
 void cpu_run_softmax(const cpu_line *line, cpu_team *team);
 void cpu_run_log_softmax(const cpu_line *line, cpu_team *team);
 void cpu_run_layernorm(const cpu_line *line, cpu_team *team);
+void cpu_run_add_layernorm(const cpu_line *line, cpu_team *team);
 void cpu_run_rmsnorm(const cpu_line *line, cpu_team *team);
 void cpu_run_mask(const cpu_line *line, cpu_team *team);
 void cpu_run_add(const cpu_line *line, cpu_team *team);

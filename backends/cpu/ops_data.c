@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators that move elements: embedding, copy, append, update, gather. Runs of bytes that lie side by side are copied as such.
+ */
+#include "rows.h"
+
+static const char *element_at(const cpu_tensor *t, int64_t at)
+{
+  return (const char *)t->data + at * cpu_element_size(t->dtype);
+}
+
+/* ---- embedding ---------------------------------------------------------------------------------------------------- */
+
+static void embed_rows(const cpu_line *line, int64_t first, int64_t last, void *scratch)
+{
+  const cpu_tensor *table = &line->in[0], *ids = &line->in[1], *y = &line->out[0];
+  const cpu_row_map id_map = cpu_row_map_of(ids, ids->rank);
+  const int64_t V = table->extent[0], D = table->extent[1];
+  const cpu_f32v alpha = cpu_splat(line->attributes.alpha);
+  (void)scratch;
+
+  for (int64_t row = first; row < last; row++) {
+    const int64_t id = ((const int32_t *)ids->data)[cpu_row_at(&id_map, row)];
+    float *to = (float *)y->data + row * D;
+    if (id < 0 || id >= V) {
+      memset(to, 0, (size_t)D * sizeof *to);
+      continue;
+    }
+    cpu_widen_row(table->dtype, element_at(table, id * table->stride[0]), table->stride[1], D, to);
+    if (line->attributes.alpha != 1.0f) {
+      int64_t d = 0;
+      for (; d + CPU_LANES <= D; d += CPU_LANES) {
+        cpu_store(to + d, cpu_load(to + d) * alpha);
+      }
+      for (; d < D; d++) {
+        to[d] *= line->attributes.alpha;
+      }
+    }
+  }
+}
+
+void cpu_run_embedding(const cpu_line *line, cpu_team *team)
+{
+  const cpu_tensor *table = &line->in[0], *ids = &line->in[1], *y = &line->out[0];
+  assert(table->rank == 2 && ids->dtype == TSR_I32 && ids->rank == y->rank - 1);
+  assert(y->dtype == TSR_F32 && cpu_row_length(y) == table->extent[1]);
+  cpu_run_rows(line, team, cpu_rows(y), 20.0 + 6.0 * (double)table->extent[1] / CPU_LANES, embed_rows);
+}
+
+/* ---- copies of elements as they are -------------------------------------------------------------------------------- */
+
+typedef struct move_work {
+  const char *from;
+  char *to;
+  int64_t from_stride, to_stride, size;
+} move_work;
+
+static void move_run(const void *context, const int64_t at[CPU_WALK_TENSORS], int64_t n)
+{
+  const move_work *work = context;
+  cpu_copy_run(work->from + at[0] * work->size, work->from_stride, work->to + at[1] * work->size, work->to_stride, n,
+               work->size);
+}
+
+/* What moves between the tensors of the walk, from the first to the second, whose elements begin so many elements into them. */
+static move_work move_of(const cpu_walk *walk, const cpu_tensor *from, int64_t from_at, const cpu_tensor *to,
+                         int64_t to_at)
+{
+  return (move_work){
+      .from = element_at(from, from_at),
+      .to = (char *)to->data + to_at * cpu_element_size(to->dtype),
+      .from_stride = walk->stride[0][0],
+      .to_stride = walk->stride[1][0],
+      .size = cpu_element_size(to->dtype),
+  };
+}
+
+/* Transposing: the elements of a run lie apart in `from`, but those of neighbouring runs lie side by side. COLUMNS runs at a time, so
+ * that each line of memory that is read is used up. */
+enum { COLUMNS = 16 };
+
+typedef struct transpose_work {
+  move_work move;
+  int64_t n_runs, run_stride; /* of `to` */
+  int64_t n_blocks, n_tasks;
+  int64_t length;
+} transpose_work;
+
+static void transpose_task(const void *context, int64_t task, void *scratch)
+{
+  const transpose_work *work = context;
+  const move_work *move = &work->move;
+  const int64_t end = cpu_first(work->n_blocks, work->n_tasks, task + 1);
+  (void)scratch;
+  for (int64_t block = cpu_first(work->n_blocks, work->n_tasks, task); block < end; block++) {
+    const int64_t column = block * COLUMNS;
+    const int64_t n = work->n_runs - column < COLUMNS ? work->n_runs - column : COLUMNS;
+    for (int64_t i = 0; i < work->length; i++) {
+      cpu_copy_run(move->from + (i * move->from_stride + column) * move->size, 1,
+                   move->to + (i * move->to_stride + column * work->run_stride) * move->size, work->run_stride, n,
+                   move->size);
+    }
+  }
+}
+
+static void move_all(const cpu_tensor *from, const cpu_tensor *to, cpu_team *team)
+{
+  const cpu_walk walk = cpu_walk_of((const cpu_tensor *const[]){from, to}, 2);
+  const move_work move = move_of(&walk, from, 0, to, 0);
+  if (walk.n_runs > 1 && walk.n_runs == walk.extent[1] && walk.stride[0][1] == 1 && walk.stride[0][0] != 1) {
+    transpose_work work = {
+        .move = move, .n_runs = walk.n_runs, .run_stride = walk.stride[1][1], .length = walk.extent[0]};
+    work.n_blocks = (work.n_runs + COLUMNS - 1) / COLUMNS;
+    work.n_tasks = cpu_tasks(work.n_blocks, (double)work.length * COLUMNS);
+    cpu_parallel(team, work.n_tasks, transpose_task, &work);
+    return;
+  }
+  const int even = walk.stride[0][0] == 1 && walk.stride[1][0] == 1;
+  cpu_walk_all(&walk, team, even ? 0.1 * (double)move.size : 2.0, move_run, &move);
+}
+
+void cpu_run_update(const cpu_line *line, cpu_team *team)
+{
+  const cpu_tensor *x = &line->in[0], *state = &line->out[0];
+  assert(x->dtype == state->dtype && x->rank == state->rank);
+  move_all(x, state, team);
+}
+
+/* ---- copy, from one type to another ---------------------------------------------------------------------------------- */
+
+typedef uint16_t halves __attribute__((vector_size(2 * CPU_LANES)));
+
+/* To nearest, ties to even. */
+static inline halves narrowed_f16(cpu_f32v value)
+{
+  const cpu_u32v bits = (cpu_u32v)value, sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+  const cpu_f32v size = cpu_abs(value), zero = cpu_splat(0.0f);
+  /* subnormal: multiples of 2^-24, and the smallest normal number if it rounds up */
+  const cpu_i32v small = size < cpu_splat(0x1p-14f);
+  const cpu_i32v steps = cpu_to_i32(cpu_round(cpu_select(small, size, zero) * cpu_splat(0x1p24f)));
+  /* a carry out of the fraction raises the exponent, as it should */
+  const cpu_u32v odd = magnitude >> 13 & 1u;
+  const cpu_i32v normal = (cpu_i32v)((magnitude + 0xfffu + odd - ((127u - 15u) << 23)) >> 13);
+  cpu_i32v result = cpu_select_i32(small, steps, normal);
+  /* from halfway between the largest number, 65504, and the next that there would be */
+  result = cpu_select_i32(size >= cpu_splat(65520.0f), cpu_splat_i32(0x7c00), result);
+  result = cpu_select_i32(value != value, cpu_splat_i32(0x7e00), result);
+  return __builtin_convertvector((cpu_u32v)result | sign, halves);
+}
+
+static inline halves narrowed_bf16(cpu_f32v value)
+{
+  const cpu_u32v bits = (cpu_u32v)value, odd = bits >> 16 & 1u;
+  const cpu_i32v rounded = (cpu_i32v)((bits + 0x7fffu + odd) >> 16), nan = (cpu_i32v)(bits >> 16 | 0x40u);
+  return __builtin_convertvector((cpu_u32v)cpu_select_i32(value != value, nan, rounded), halves);
+}
+
+static inline void narrow_row(int32_t dtype, const float *from, int64_t n, uint16_t *to)
+{
+  for (int64_t i = 0; i < n; i += CPU_LANES) {
+    const int64_t rest = n - i < CPU_LANES ? n - i : CPU_LANES;
+    const cpu_f32v value = rest == CPU_LANES ? cpu_load(from + i) : cpu_load_part(from + i, rest, 0.0f);
+    const halves result = dtype == TSR_F16 ? narrowed_f16(value) : narrowed_bf16(value);
+    memcpy(to + i, &result, (size_t)rest * sizeof *to);
+  }
+}
+
+typedef struct cast_work {
+  const cpu_tensor *x, *y;
+  int64_t x_stride;
+} cast_work;
+
+static void cast_run(const void *context, const int64_t at[CPU_WALK_TENSORS], int64_t n)
+{
+  enum { PART = 256 };
+  const cast_work *work = context;
+  float part[PART];
+  for (int64_t i = 0; i < n; i += PART) {
+    const int64_t count = n - i < PART ? n - i : PART;
+    const char *from = element_at(work->x, at[0] + i * work->x_stride);
+    if (work->y->dtype == TSR_F32) {
+      cpu_widen_row(work->x->dtype, from, work->x_stride, count, (float *)work->y->data + at[1] + i);
+      continue;
+    }
+    cpu_widen_row(work->x->dtype, from, work->x_stride, count, part);
+    if (work->y->dtype == TSR_F16) {
+      narrow_row(TSR_F16, part, count, (uint16_t *)work->y->data + at[1] + i);
+    } else {
+      narrow_row(TSR_BF16, part, count, (uint16_t *)work->y->data + at[1] + i);
+    }
+  }
+}
+
+void cpu_run_copy(const cpu_line *line, cpu_team *team)
+{
+  const cpu_tensor *x = &line->in[0], *y = &line->out[0];
+  assert(x->rank == y->rank);
+  if (x->dtype == y->dtype) {
+    move_all(x, y, team);
+    return;
+  }
+  assert(x->dtype != TSR_I32 && x->dtype != TSR_I8 && y->dtype != TSR_I32 && y->dtype != TSR_I8);
+  const cpu_walk walk = cpu_walk_of((const cpu_tensor *const[]){x, y}, 2);
+  const cast_work work = {.x = x, .y = y, .x_stride = walk.stride[0][0]};
+  assert(walk.stride[1][0] == 1);
+  cpu_walk_all(&walk, team, 20.0 / CPU_LANES, cast_run, &work);
+}
+
+/* ---- append, gather: some of the axes are walked, others are followed by index --------------------------------------------- */
+
+/* t with the first `axes` axes and those from `last` on fixed at their first index. */
+static cpu_tensor inner_of(const cpu_tensor *t, int32_t axes, int32_t last)
+{
+  cpu_tensor inner = *t;
+  for (int32_t axis = 0; axis < t->rank; axis++) {
+    if (axis < axes || axis >= last) {
+      inner.extent[axis] = 1;
+      inner.stride[axis] = 0;
+    }
+  }
+  return inner;
+}
+
+/* Copies between tensors of the same extents beyond their first axes: a walk of these, from many beginnings. */
+typedef struct index_work {
+  const cpu_line *line;
+  cpu_walk walk; /* x, y */
+  int64_t n_rows, n_tasks;
+} index_work;
+
+static void append_task(const void *context, int64_t task, void *scratch)
+{
+  const index_work *work = context;
+  const cpu_tensor *x = &work->line->in[0], *position = &work->line->in[1], *state = &work->line->out[0];
+  const int64_t L = x->extent[1], end = cpu_first(work->n_rows, work->n_tasks, task + 1);
+  const int64_t first = cpu_first(work->n_rows, work->n_tasks, task);
+  int64_t b = first / L, l = first % L;
+  (void)scratch;
+  for (int64_t row = first; row < end; row++) {
+    const int64_t start = cpu_present(position) ? ((const int32_t *)position->data)[b * position->stride[0]] : 0;
+    const int64_t to = start + l;
+    if (to >= 0 && to < state->extent[1]) {
+      const move_work move = move_of(&work->walk, x, b * x->stride[0] + l * x->stride[1], state,
+                                     b * state->stride[0] + to * state->stride[1]);
+      cpu_walk_runs(&work->walk, 0, work->walk.n_runs, move_run, &move);
+    }
+    if (++l == L) {
+      l = 0;
+      b++;
+    }
+  }
+}
+
+/* Vector instructions that a row of this walk costs. */
+static double cost_of(const cpu_walk *walk)
+{
+  const int even = walk->stride[0][0] == 1 && walk->stride[1][0] == 1;
+  return 20.0 + (double)walk->n_runs * (10.0 + (even ? 4.0 / CPU_LANES : 2.0) * (double)walk->extent[0]);
+}
+
+void cpu_run_append(const cpu_line *line, cpu_team *team)
+{
+  const cpu_tensor *x = &line->in[0], *state = &line->out[0];
+  const cpu_tensor from = inner_of(x, 2, x->rank), to = inner_of(state, 2, x->rank);
+  index_work work = {.line = line, .n_rows = x->extent[0] * x->extent[1]};
+  assert(x->rank >= 2 && x->rank == state->rank && x->dtype == state->dtype && state->extent[0] == x->extent[0]);
+  assert(x->extent[2] == state->extent[2] && x->extent[3] == state->extent[3]);
+  work.walk = cpu_walk_of((const cpu_tensor *const[]){&from, &to}, 2);
+  work.n_tasks = cpu_tasks(work.n_rows, cost_of(&work.walk));
+  if (work.n_rows > 0) {
+    cpu_parallel(team, work.n_tasks, append_task, &work);
+  }
+}
+
+static int32_t gather_axis(const cpu_line *line)
+{
+  return line->attributes.axis < 0 ? line->attributes.axis + line->in[0].rank : line->attributes.axis;
+}
+
+/* A row: what stands at one index of the axis and of the axes before it. y is contiguous, so that its rows follow one another. */
+static void gather_task(const void *context, int64_t task, void *scratch)
+{
+  const index_work *work = context;
+  const cpu_tensor *x = &work->line->in[0], *indices = &work->line->in[1], *y = &work->line->out[0];
+  const int32_t axis = gather_axis(work->line);
+  const int64_t M = indices->extent[0], length = work->walk.n_runs * work->walk.extent[0];
+  const int64_t first = cpu_first(work->n_rows, work->n_tasks, task);
+  const int64_t end = cpu_first(work->n_rows, work->n_tasks, task + 1), size = cpu_element_size(y->dtype);
+  int64_t outer = first / M, m = first % M, outer_at = cpu_at(x, axis, outer);
+  (void)scratch;
+  for (int64_t row = first; row < end; row++) {
+    const int64_t index = ((const int32_t *)indices->data)[m * indices->stride[0]];
+    const int inside = index >= 0 && index < x->extent[axis];
+    if (!inside) {
+      memset((char *)y->data + row * length * size, 0, (size_t)(length * size));
+    } else if (length == 1) {
+      cpu_copy_run(element_at(x, outer_at + index * x->stride[axis]), 1, (char *)y->data + row * size, 1, 1, size);
+    } else {
+      const move_work move = move_of(&work->walk, x, outer_at + index * x->stride[axis], y, row * length);
+      cpu_walk_runs(&work->walk, 0, work->walk.n_runs, move_run, &move);
+    }
+    if (++m == M) {
+      m = 0;
+      outer_at = cpu_at(x, axis, ++outer);
+    }
+  }
+}
+
+void cpu_run_gather(const cpu_line *line, cpu_team *team)
+{
+  const cpu_tensor *x = &line->in[0], *indices = &line->in[1], *y = &line->out[0];
+  const int32_t axis = gather_axis(line);
+  const cpu_tensor from = inner_of(x, axis + 1, x->rank), to = inner_of(y, axis + 1, y->rank);
+  index_work work = {.line = line, .n_rows = cpu_count(y, axis + 1)};
+  assert(axis >= 0 && axis < x->rank && x->rank == y->rank && x->dtype == y->dtype);
+  assert(indices->dtype == TSR_I32 && indices->rank == 1 && indices->extent[0] == y->extent[axis]);
+  work.walk = cpu_walk_of((const cpu_tensor *const[]){&from, &to}, 2);
+  work.n_tasks = cpu_tasks(work.n_rows, cost_of(&work.walk));
+  if (work.n_rows > 0 && work.walk.n_runs > 0) {
+    cpu_parallel(team, work.n_tasks, gather_task, &work);
+  }
+}
