@@ -3,6 +3,8 @@
 #
 # Runs `tessera check` for the test suite: run.sh PROGRAM WHAT, and tells meson to skip where there is nothing to run on.
 #   devices      every device that is found, against the reference
+#   cpu          the cpu backend at each instruction level that this machine has
+#   vulkan       the Vulkan devices that are found
 #   swiftshader  the same through the Vulkan driver that TESSERA_SWIFTSHADER_ICD names
 #   reference    the reference against itself: guards, and equal bits from equal runs
 #   options      what is printed can be pasted back, and the exit codes are those that --help tells
@@ -23,6 +25,18 @@ devices)
     exit $skip
   fi
   exit "$status"
+  ;;
+vulkan)
+  devices=$("$program" devices --names | grep '^vulkan:' | paste -s -d , -)
+  if [ -z "$devices" ]; then
+    exit $skip
+  fi
+  exec "$program" check --mode coverage --devices "$devices"
+  ;;
+cpu)
+  TESSERA_CPU_LEVEL=all
+  export TESSERA_CPU_LEVEL
+  exec "$program" check --mode coverage --devices "$("$program" devices --names | grep '^cpu:' | paste -s -d , -)"
   ;;
 swiftshader)
   if [ -z "${TESSERA_SWIFTSHADER_ICD:-}" ]; then
