@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * y[b, l, h] = sum_s w[b, h, l, s] v[b, s, h],  w = softmax_s(mask(alpha * q[b, l, h] . k[b, s, h])), one pass over the keys (Dao et al.
+ * 2022, arXiv:2205.14135): for a run of keys the scores are computed, the largest so far and the sum of the exponentials are brought
+ * up to date, and y as far as it is known is scaled down where the largest has risen. Two forms, chosen by the number of queries:
+ *   - few (attention_few.c): vectors lie along the head's elements; k and v are read once, for all queries of a sentence
+ *   - tiles (attention_tiles.c): vectors lie along the queries, so that maxima, sums and factors need no horizontal step
+ * What a query gives depends on that query and the keys it sees alone: not on the batch, nor on how far S goes beyond them.
+ */
+#ifndef CPU_ATTENTION_H
+#define CPU_ATTENTION_H
+
+#include "masking.h"
+
+/* Up to how many queries the form for few is the faster one: as many fill half of a vector. */
+enum { CPU_FEW_QUERIES = CPU_LANES / 2 };
+
+/* Keys in a run of the form for few, the longer one. */
+enum { CPU_KEYS = 128 };
+
+typedef struct cpu_attention {
+  const cpu_tensor *q, *k, *v, *y;
+  const cpu_tensor *rows, *weights; /* NULL: absent */
+  cpu_masking masking;
+  float alpha;
+  int64_t B, L, S, H, K, J;
+  int64_t keys;    /* S; 0 if there is no row that a key could be in */
+  int64_t n_items; /* few: of a sentence and a head; tiles: of a sentence, a head and a tile */
+  int64_t n_tasks;
+} cpu_attention;
+
+/* Where a run of keys lies. */
+typedef struct cpu_places {
+  int64_t k[CPU_KEYS], v[CPU_KEYS]; /* of head 0, in elements; up to a whole vector of keys the last one is repeated */
+  int32_t outside[CPU_KEYS];        /* 1: in a row that does not exist: excluded, and placed in one that does */
+  int32_t any_outside;
+} cpu_places;
+
+#define cpu_attention_places  CPU_AT_LEVEL(cpu_attention_places)
+#define cpu_attention_bias    CPU_AT_LEVEL(cpu_attention_bias)
+#define cpu_attention_weights CPU_AT_LEVEL(cpu_attention_weights)
+#define cpu_few_task          CPU_AT_LEVEL(cpu_few_task)
+#define cpu_few_scratch       CPU_AT_LEVEL(cpu_few_scratch)
+#define cpu_tiles_task        CPU_AT_LEVEL(cpu_tiles_task)
+#define cpu_tiles_scratch     CPU_AT_LEVEL(cpu_tiles_scratch)
+#define cpu_tiles_count       CPU_AT_LEVEL(cpu_tiles_count)
+
+/* Keys first .. first+n-1 of sentence b; n from 1 to CPU_KEYS. */
+void cpu_attention_places(const cpu_attention *a, int64_t b, int64_t first, int64_t n, cpu_places *places);
+
+/* Biases on the scores of keys first .. first+n-1 of one query. scores has room for whole vectors; room for 2 CPU_KEYS floats. */
+void cpu_attention_bias(const cpu_attention *a, int64_t b, int64_t h, int64_t l, int64_t first, int64_t n,
+                        float *scores, float *room);
+
+/* Makes weights of a query's scores, of which `end` were written; the others are of excluded keys. */
+void cpu_attention_weights(const cpu_attention *a, int64_t b, int64_t h, int64_t l, int64_t end, float max, float sum);
+
+/* Tasks of the two forms (cpu_task), and the bytes of scratch that they need. */
+void cpu_few_task(const void *attention, int64_t task, void *scratch);
+uint64_t cpu_few_scratch(const cpu_attention *a);
+void cpu_tiles_task(const void *attention, int64_t task, void *scratch);
+uint64_t cpu_tiles_scratch(const cpu_attention *a);
+int64_t cpu_tiles_count(int64_t L); /* tiles that L queries are cut into */
+
+static inline int cpu_attention_biased(const cpu_attention *a)
+{
+  return a->masking.additive || a->masking.relative;
+}
+
+/* What to subtract from scores before their exponential, given the largest: nothing where all are excluded. */
+static inline cpu_f32v cpu_attention_shift(cpu_f32v max)
+{
+  return cpu_select(max == cpu_splat(-INFINITY), cpu_splat(0.0f), max);
+}
+
+/* 1 / sum; 0 where all keys are excluded. */
+static inline float cpu_attention_inverse(float sum)
+{
+  return sum == 0.0f ? 0.0f : 1.0f / sum;
+}
+
+/* Elements up to whole vectors. */
+static inline int64_t cpu_whole(int64_t n)
+{
+  return (n + CPU_LANES - 1) / CPU_LANES * CPU_LANES;
+}
+
+/* The next `n` floats of scratch, in whole cache lines; `used` counts floats. Without scratch it only counts. */
+static inline float *cpu_cut(float *scratch, int64_t *used, int64_t n)
+{
+  const int64_t at = *used;
+  *used += (n + 15) / 16 * 16;
+  return scratch ? scratch + at : NULL;
+}
+
+#endif

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention of many queries, a tile of queries and a tile of keys at a time. The queries of a tile are the columns: each element of a
+ * key is spread over a vector and meets a vector of queries, in both products, and what is kept per query (largest score, sum, visible keys)
+ * is a vector too. k and v need no transposing for that, only q and y, once.
+ */
+#include "attention.h"
+
+enum { TILE = 64, TILE_VECTORS = TILE / CPU_LANES };
+
+/* Rows and vectors of a block of a product, whose sums stay in registers. */
+enum { BLOCK_ROWS = CPU_LANES == 16 ? 8 : CPU_LANES == 8 ? 6 : 4, BLOCK_VECTORS = 2 };
+
+typedef struct tiles {
+  const cpu_attention *a;
+  int64_t b, h, l, n; /* queries l .. l+n-1 */
+  int64_t vectors;    /* that they fill */
+  cpu_places places;
+  int64_t ends[TILE]; /* [query] keys that are visible; of columns without a query: of the last one */
+  float *q;           /* [K][TILE] */
+  float *y;           /* [J][TILE] */
+  float *scores;      /* [key][TILE], then their exponentials */
+  float *keys;        /* [key][K], then [key][J] */
+  float *max, *sum;   /* [TILE] */
+  float *factor;      /* [TILE] of y, the sum so far */
+  float *turned;      /* [CPU_LANES][TILE] scores of queries, keys side by side */
+  float *room;        /* [2][CPU_KEYS] */
+} tiles;
+
+int64_t cpu_tiles_count(int64_t L)
+{
+  return (L + TILE - 1) / TILE;
+}
+
+/* Lays the pieces out in scratch, and says how many bytes they take. */
+static uint64_t lay_out(tiles *t, float *scratch)
+{
+  const int64_t K = t->a->K, J = t->a->J;
+  int64_t used = 0;
+  t->q = cpu_cut(scratch, &used, K * TILE);
+  t->y = cpu_cut(scratch, &used, J * TILE);
+  t->scores = cpu_cut(scratch, &used, TILE * TILE);
+  t->keys = cpu_cut(scratch, &used, TILE * (K > J ? K : J));
+  t->max = cpu_cut(scratch, &used, TILE);
+  t->sum = cpu_cut(scratch, &used, TILE);
+  t->factor = cpu_cut(scratch, &used, TILE);
+  t->turned = cpu_cut(scratch, &used, CPU_LANES * TILE);
+  t->room = cpu_cut(scratch, &used, 2 * CPU_KEYS);
+  return (uint64_t)used * sizeof(float);
+}
+
+uint64_t cpu_tiles_scratch(const cpu_attention *a)
+{
+  tiles t = {.a = a};
+  return lay_out(&t, NULL);
+}
+
+/* to[c * to_row + r] = from[r * from_row + c * from_step], up to CPU_LANES rows and columns. */
+static void turn_square(const float *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t columns,
+                        float *to, int64_t to_row)
+{
+  cpu_f32v v[CPU_LANES];
+  for (int64_t r = 0; r < CPU_LANES; r++) {
+    float room[CPU_LANES];
+    v[r] = r < rows ? cpu_load_part(cpu_side_by_side(from + r * from_row, from_step, columns, room), columns, 0.0f)
+                    : cpu_splat(0.0f);
+  }
+  cpu_transpose(v);
+  for (int64_t c = 0; c < columns; c++) {
+    cpu_store_part(to + c * to_row, v[c], rows);
+  }
+}
+
+/* The same of any number of rows and columns. */
+static void turn(const float *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t columns, float *to,
+                 int64_t to_row)
+{
+  for (int64_t r = 0; r < rows; r += CPU_LANES) {
+    for (int64_t c = 0; c < columns; c += CPU_LANES) {
+      const int64_t height = rows - r, width = columns - c;
+      turn_square(from + r * from_row + c * from_step, from_row, from_step, height < CPU_LANES ? height : CPU_LANES,
+                  width < CPU_LANES ? width : CPU_LANES, to + c * to_row + r, to_row);
+    }
+  }
+}
+
+/* c [rows][TILE] = alpha * (c * factor + a @ b), a [rows][depth] with steps a_row and a_step, b [depth][TILE]; without factor c counts as
+ * 0. rows and vectors are numbers that the compiler knows. */
+static inline __attribute__((always_inline)) void multiply_block(int rows, int vectors, const float *a, int64_t a_row,
+                                                                 int64_t a_step, int64_t depth, const float *b,
+                                                                 const float *factor, cpu_f32v alpha, float *c)
+{
+  cpu_f32v sum[BLOCK_ROWS][BLOCK_VECTORS];
+  for (int r = 0; r < rows; r++) {
+    for (int v = 0; v < vectors; v++) {
+      const int64_t at = r * TILE + v * CPU_LANES;
+      sum[r][v] = factor ? cpu_load(c + at) * cpu_load(factor + v * CPU_LANES) : cpu_splat(0.0f);
+    }
+  }
+  for (int64_t i = 0; i < depth; i++) {
+    cpu_f32v columns[BLOCK_VECTORS];
+    for (int v = 0; v < vectors; v++) {
+      columns[v] = cpu_load(b + i * TILE + v * CPU_LANES);
+    }
+    for (int r = 0; r < rows; r++) {
+      const cpu_f32v x = cpu_splat(a[r * a_row + i * a_step]);
+      for (int v = 0; v < vectors; v++) {
+        sum[r][v] = cpu_fma(x, columns[v], sum[r][v]);
+      }
+    }
+  }
+  for (int r = 0; r < rows; r++) {
+    for (int v = 0; v < vectors; v++) {
+      cpu_store(c + r * TILE + v * CPU_LANES, sum[r][v] * alpha);
+    }
+  }
+}
+
+typedef void (*block_fn)(const float *a, int64_t a_row, int64_t a_step, int64_t depth, const float *b,
+                         const float *factor, cpu_f32v alpha, float *c);
+
+#define BLOCK(rows, vectors)                                                                                           \
+  static void block_##rows##_##vectors(const float *a, int64_t a_row, int64_t a_step, int64_t depth, const float *b,   \
+                                       const float *factor, cpu_f32v alpha, float *c)                                  \
+  {                                                                                                                    \
+    multiply_block(rows, vectors, a, a_row, a_step, depth, b, factor, alpha, c);                                       \
+  }
+#define BLOCKS(rows) BLOCK(rows, 1) BLOCK(rows, 2)
+BLOCKS(1)
+BLOCKS(2)
+BLOCKS(3)
+BLOCKS(4)
+#if CPU_LANES >= 8
+BLOCKS(5)
+BLOCKS(6)
+#endif
+#if CPU_LANES == 16
+BLOCKS(7)
+BLOCKS(8)
+#endif
+
+static const block_fn blocks[BLOCK_ROWS][BLOCK_VECTORS] = {
+    {block_1_1, block_1_2}, {block_2_1, block_2_2}, {block_3_1, block_3_2}, {block_4_1, block_4_2},
+#if CPU_LANES >= 8
+    {block_5_1, block_5_2}, {block_6_1, block_6_2},
+#endif
+#if CPU_LANES == 16
+    {block_7_1, block_7_2}, {block_8_1, block_8_2},
+#endif
+};
+
+/* A product of any number of rows, in blocks of about the same height. */
+static void multiply(const float *a, int64_t a_row, int64_t a_step, int64_t rows, int64_t depth, int64_t vectors,
+                     const float *b, const float *factor, float alpha, float *c)
+{
+  const int64_t n_blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+  for (int64_t i = 0; i < n_blocks; i++) {
+    const int64_t r = cpu_first(rows, n_blocks, i), height = cpu_first(rows, n_blocks, i + 1) - r;
+    for (int64_t v = 0; v < vectors; v += BLOCK_VECTORS) {
+      const int64_t at = v * CPU_LANES, width = vectors - v < BLOCK_VECTORS ? vectors - v : BLOCK_VECTORS;
+      blocks[height - 1][width - 1](a + r * a_row, a_row, a_step, depth, b + at, factor ? factor + at : NULL,
+                                    cpu_splat(alpha), c + r * TILE + at);
+    }
+  }
+}
+
+/* n keys' or values' rows side by side: to `keys` [n][width]. */
+static void gather(tiles *t, const cpu_tensor *from, const int64_t *at, int64_t n, int64_t width)
+{
+  const float *head = (const float *)from->data + t->h * from->stride[2];
+  for (int64_t i = 0; i < n; i++) {
+    const float *row = head + at[i];
+    float *to = t->keys + i * width;
+    if (from->stride[3] == 1) {
+      memcpy(to, row, (size_t)width * sizeof *to);
+    } else {
+      for (int64_t j = 0; j < width; j++) {
+        to[j] = row[j * from->stride[3]];
+      }
+    }
+  }
+}
+
+/* Scores of excluded keys become -inf: n keys from `first` on. */
+static void hide_keys(tiles *t, int64_t first, int64_t n)
+{
+  int32_t visible[TILE], least = (int32_t)n; /* of these keys */
+  for (int64_t i = 0; i < t->vectors * CPU_LANES; i++) {
+    const int64_t left = t->ends[i] - first;
+    visible[i] = (int32_t)(left < 0 ? 0 : left < n ? left : n);
+    least = visible[i] < least ? visible[i] : least;
+  }
+  const cpu_f32v excluded = cpu_splat(-INFINITY);
+  for (int64_t s = t->places.any_outside ? 0 : least; s < n; s++) {
+    const int32_t outside = t->places.any_outside && t->places.outside[s];
+    const cpu_i32v key = cpu_splat_i32(outside ? INT32_MAX : (int32_t)s);
+    for (int64_t v = 0; v < t->vectors * CPU_LANES; v += CPU_LANES) {
+      float *score = t->scores + s * TILE + v;
+      cpu_store(score, cpu_select(key >= cpu_load_i32(visible + v), excluded, cpu_load(score)));
+    }
+  }
+}
+
+/* Biases are rows of keys: the scores are turned into such, and back. */
+static void bias_scores(tiles *t, int64_t first, int64_t n)
+{
+  for (int64_t v = 0; v < t->n; v += CPU_LANES) {
+    const int64_t queries = t->n - v < CPU_LANES ? t->n - v : CPU_LANES;
+    turn(t->scores + v, TILE, 1, n, queries, t->turned, TILE);
+    for (int64_t i = 0; i < queries; i++) {
+      float *row = t->turned + i * TILE;
+      for (int64_t s = n; s < cpu_whole(n); s++) {
+        row[s] = 0.0f;
+      }
+      cpu_attention_bias(t->a, t->b, t->h, t->l + v + i, first, n, row, t->room);
+    }
+    turn(t->turned, TILE, 1, queries, n, t->scores + v, TILE);
+  }
+}
+
+/* Keeps the scores where the weights will be. */
+static void keep_scores(const tiles *t, int64_t first, int64_t n)
+{
+  const cpu_tensor *w = t->a->weights;
+  const int64_t at = t->b * w->stride[0] + t->h * w->stride[1] + t->l * w->stride[2] + first;
+  turn(t->scores, TILE, 1, n, t->n, (float *)w->data + at, w->stride[2]);
+}
+
+/* The scores of n keys become their exponentials, of excluded keys -0; the largest and the sums are brought up to date, and what y is
+ * to be scaled by. Returns 1 if any key is excluded. */
+static int take_exponentials(tiles *t, int64_t n)
+{
+  const cpu_f32v excluded = cpu_splat(-INFINITY);
+  int any = 0;
+  for (int64_t v = 0; v < t->vectors * CPU_LANES; v += CPU_LANES) {
+    const cpu_f32v before = cpu_load(t->max + v);
+    cpu_f32v largest = before, least = cpu_splat(INFINITY);
+    for (int64_t s = 0; s < n; s++) {
+      const cpu_f32v score = cpu_load(t->scores + s * TILE + v);
+      largest = cpu_max(score, largest); /* both pass over NaN, which the sum will show */
+      least = cpu_min(score, least);
+    }
+    const int holes = cpu_any(least == excluded);
+    const cpu_f32v shift = cpu_attention_shift(largest), factor = cpu_exp(before - shift);
+    cpu_f32v sum = cpu_load(t->sum + v) * factor;
+    for (int64_t s = 0; s < n; s++) {
+      float *at = t->scores + s * TILE + v;
+      const cpu_f32v score = cpu_load(at), p = cpu_exp(score - shift);
+      cpu_store(at, holes ? cpu_select(score == excluded, cpu_splat(-0.0f), p) : p);
+      sum += p;
+    }
+    cpu_store(t->max + v, largest);
+    cpu_store(t->sum + v, sum);
+    cpu_store(t->factor + v, factor);
+    any |= holes;
+  }
+  return any;
+}
+
+static int all_finite(const float *x, int64_t n)
+{
+  const cpu_f32v zero = cpu_splat(0.0f);
+  cpu_f32v sum = zero;
+  int64_t i = 0;
+  for (; i + CPU_LANES <= n; i += CPU_LANES) {
+    sum += cpu_load(x + i) * zero;
+  }
+  sum += cpu_load_part(x + i, n - i, 0.0f) * zero;
+  return !cpu_any(sum != zero);
+}
+
+/* y = y * factor + values @ exponentials, where the values of excluded keys are not to be seen: some are NaN or infinite. */
+static void multiply_visible(tiles *t, int64_t n)
+{
+  const int64_t J = t->a->J;
+  for (int64_t v = 0; v < t->vectors * CPU_LANES; v += CPU_LANES) {
+    const cpu_f32v factor = cpu_load(t->factor + v);
+    for (int64_t j = 0; j < J; j++) {
+      cpu_f32v sum = cpu_load(t->y + j * TILE + v) * factor;
+      for (int64_t s = 0; s < n; s++) {
+        const cpu_f32v p = cpu_load(t->scores + s * TILE + v);
+        const cpu_i32v hidden = cpu_bits(p) == cpu_bits(cpu_splat(-0.0f));
+        sum = cpu_select(hidden, sum, cpu_fma(p, cpu_splat(t->keys[s * J + j]), sum));
+      }
+      cpu_store(t->y + j * TILE + v, sum);
+    }
+  }
+}
+
+/* One tile of keys. */
+static void attend(tiles *t, int64_t first, int64_t n)
+{
+  const cpu_attention *a = t->a;
+  cpu_attention_places(a, t->b, first, n, &t->places);
+  if (a->K > 0) {
+    gather(t, a->k, t->places.k, n, a->K);
+  }
+  multiply(t->keys, a->K, 1, n, a->K, t->vectors, t->q, NULL, a->alpha, t->scores);
+  hide_keys(t, first, n);
+  if (cpu_attention_biased(a)) {
+    bias_scores(t, first, n);
+  }
+  if (a->weights) {
+    keep_scores(t, first, n);
+  }
+  const int holes = take_exponentials(t, n);
+  if (a->J == 0) {
+    return;
+  }
+  gather(t, a->v, t->places.v, n, a->J);
+  if (holes && !all_finite(t->keys, n * a->J)) {
+    multiply_visible(t, n);
+  } else {
+    multiply(t->keys, 1, a->J, a->J, n, t->vectors, t->scores, t->factor, 1.0f, t->y);
+  }
+}
+
+static void begin(tiles *t)
+{
+  const cpu_tensor *q = t->a->q;
+  const int64_t columns = t->vectors * CPU_LANES;
+  for (int64_t i = 0; i < columns; i++) {
+    const int64_t l = t->l + (i < t->n ? i : t->n - 1);
+    t->ends[i] = cpu_visible_keys(&t->a->masking, t->b, l, t->a->keys);
+    t->max[i] = -INFINITY;
+    t->sum[i] = 0.0f;
+  }
+  for (int64_t j = 0; j < t->a->J; j++) {
+    memset(t->y + j * TILE, 0, (size_t)columns * sizeof(float));
+  }
+  for (int64_t i = 0; i < t->a->K; i++) {
+    cpu_store(t->q + i * TILE + columns - CPU_LANES, cpu_splat(0.0f)); /* columns without a query */
+  }
+  if (t->a->K > 0) {
+    const int64_t at = t->b * q->stride[0] + t->l * q->stride[1] + t->h * q->stride[2];
+    turn((const float *)q->data + at, q->stride[1], q->stride[3], t->n, t->a->K, t->q, TILE);
+  }
+}
+
+static void finish(tiles *t)
+{
+  const cpu_attention *a = t->a;
+  for (int64_t i = 0; i < t->n; i++) {
+    t->factor[i] = cpu_attention_inverse(t->sum[i]);
+    if (a->weights && a->S > 0) {
+      cpu_attention_weights(a, t->b, t->h, t->l + i, t->ends[i], t->max[i], t->sum[i]);
+    }
+  }
+  for (int64_t j = 0; j < a->J; j++) {
+    for (int64_t v = 0; v < t->vectors * CPU_LANES; v += CPU_LANES) {
+      float *y = t->y + j * TILE + v;
+      cpu_store(y, cpu_load(y) * cpu_load(t->factor + v));
+    }
+  }
+  if (a->J > 0) {
+    const int64_t at = t->b * a->y->stride[0] + t->l * a->y->stride[1] + t->h * a->y->stride[2];
+    turn(t->y, TILE, 1, a->J, t->n, (float *)a->y->data + at, a->y->stride[1]);
+  }
+}
+
+void cpu_tiles_task(const void *attention, int64_t task, void *scratch)
+{
+  const cpu_attention *a = attention;
+  const int64_t count = cpu_tiles_count(a->L), end = cpu_first(a->n_items, a->n_tasks, task + 1);
+  tiles t = {.a = a};
+  lay_out(&t, scratch);
+  for (int64_t item = cpu_first(a->n_items, a->n_tasks, task); item < end; item++) {
+    t.b = item / count / a->H;
+    t.h = item / count % a->H;
+    t.l = item % count * TILE;
+    t.n = a->L - t.l < TILE ? a->L - t.l : TILE;
+    t.vectors = cpu_whole(t.n) / CPU_LANES;
+    begin(&t);
+    const int64_t keys = t.ends[t.n - 1]; /* the last query sees most */
+    for (int64_t first = 0; first < keys; first += TILE) {
+      attend(&t, first, keys - first < TILE ? keys - first : TILE);
+    }
+    finish(&t);
+  }
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention: which form a line takes, how it is cut into tasks, and what the forms share.
+ */
+#include "attention.h"
+
+typedef struct attention_plan {
+  const int32_t *starts; /* cpu_prepare_masking */
+} attention_plan;
+
+static cpu_attention attention_of(const cpu_line *line)
+{
+  const cpu_tensor *q = &line->in[0], *k = &line->in[1], *v = &line->in[2];
+  const attention_plan *plan = line->plan;
+  return (cpu_attention){
+      .q = q,
+      .k = k,
+      .v = v,
+      .y = &line->out[0],
+      .rows = cpu_operand(line, 7),
+      .weights = cpu_present(&line->out[1]) ? &line->out[1] : NULL,
+      .masking = cpu_masking_of(line, 3, plan->starts),
+      .alpha = line->attributes.alpha,
+      .B = q->extent[0],
+      .L = q->extent[1],
+      .S = k->extent[1],
+      .H = q->extent[2],
+      .K = q->extent[3],
+      .J = v->extent[3],
+      .keys = k->extent[0] > 0 ? k->extent[1] : 0,
+  };
+}
+
+int32_t cpu_prepare_attention(cpu_line *line, cpu_preparation *preparation)
+{
+  attention_plan *plan = cpu_ask_memory(preparation, sizeof *plan);
+  if (!plan) {
+    return TSR_ERR_OUT_OF_MEMORY;
+  }
+  line->plan = plan;
+  const cpu_attention a = attention_of(line);
+  cpu_ask_scratch(preparation, a.L <= CPU_FEW_QUERIES ? cpu_few_scratch(&a) : cpu_tiles_scratch(&a));
+  return cpu_prepare_masking(line, 3, preparation, &plan->starts);
+}
+
+void cpu_attention_places(const cpu_attention *a, int64_t b, int64_t first, int64_t n, cpu_places *places)
+{
+  places->any_outside = 0;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t row = b;
+    if (a->rows) {
+      row = ((const int32_t *)a->rows->data)[b * a->rows->stride[0] + (first + i) * a->rows->stride[1]];
+      places->outside[i] = row < 0 || row >= a->k->extent[0];
+      places->any_outside |= places->outside[i];
+      row = places->outside[i] ? 0 : row;
+    }
+    places->k[i] = row * a->k->stride[0] + (first + i) * a->k->stride[1];
+    places->v[i] = row * a->v->stride[0] + (first + i) * a->v->stride[1];
+  }
+  for (int64_t i = n; i < cpu_whole(n); i++) {
+    places->k[i] = places->k[n - 1];
+    places->v[i] = places->v[n - 1];
+  }
+}
+
+void cpu_attention_bias(const cpu_attention *a, int64_t b, int64_t h, int64_t l, int64_t first, int64_t n,
+                        float *scores, float *room)
+{
+  const cpu_f32v zero = cpu_splat(0.0f);
+  const float *additive = NULL, *relative = NULL;
+  if (a->masking.additive) {
+    additive = cpu_additive_row(&a->masking, b, h, l, first, n, room);
+  }
+  if (a->masking.relative) {
+    cpu_relative_row(&a->masking, b, h, l, first, n, room + CPU_KEYS);
+    relative = room + CPU_KEYS;
+  }
+  for (int64_t s = 0; s < n; s += CPU_LANES) {
+    const int64_t part = n - s < CPU_LANES ? n - s : CPU_LANES;
+    cpu_store(scores + s, cpu_biased(cpu_load(scores + s), additive ? cpu_load_part(additive + s, part, 0.0f) : zero,
+                                     relative ? cpu_load_part(relative + s, part, 0.0f) : zero));
+  }
+}
+
+void cpu_attention_weights(const cpu_attention *a, int64_t b, int64_t h, int64_t l, int64_t end, float max, float sum)
+{
+  const cpu_tensor *t = a->weights;
+  float *w = (float *)t->data + b * t->stride[0] + h * t->stride[1] + l * t->stride[2];
+  const float inverse = cpu_attention_inverse(sum);
+  const cpu_f32v shift = cpu_attention_shift(cpu_splat(max));
+  for (int64_t s = 0; s < end; s += CPU_LANES) {
+    const int64_t part = end - s < CPU_LANES ? end - s : CPU_LANES;
+    const cpu_f32v score = cpu_load_part(w + s, part, 0.0f);
+    cpu_store_part(w + s, cpu_exp(score - shift) * cpu_splat(inverse), part);
+  }
+  for (int64_t s = end; s < a->S; s++) {
+    w[s] = 0.0f * inverse; /* NaN in a row that is NaN */
+  }
+}
+
+/* Keys that the last query of each sentence sees, all sentences together: the work that there is, not what there is room for. */
+static int64_t visible_keys(const cpu_attention *a)
+{
+  int64_t sum = 0;
+  for (int64_t b = 0; b < a->B; b++) {
+    sum += cpu_visible_keys(&a->masking, b, a->L - 1, a->keys);
+  }
+  return sum;
+}
+
+void cpu_run_attention(const cpu_line *line, cpu_team *team)
+{
+  cpu_attention a = attention_of(line);
+  assert(a.q->rank == 4 && a.k->rank == 4 && a.v->rank == 4 && a.y->rank == 4);
+  assert(a.q->dtype == TSR_F32 && a.k->dtype == TSR_F32 && a.v->dtype == TSR_F32);
+  assert(a.k->extent[2] == a.H && a.v->extent[2] == a.H && a.k->extent[3] == a.K && a.v->extent[1] == a.S);
+  assert(a.k->extent[0] == a.v->extent[0] && (a.rows || a.k->extent[0] == a.B));
+  assert(a.J <= 1 || a.y->stride[3] == 1);
+  assert(!a.weights || a.S <= 1 || a.weights->stride[3] == 1);
+  const int64_t n_rows = a.B * a.H;
+  if (n_rows * a.L == 0) {
+    return;
+  }
+  /* Vector instructions for one key and one head, roughly. */
+  const double keys = (double)visible_keys(&a) / (double)a.B;
+  if (a.L <= CPU_FEW_QUERIES) {
+    const double cost = (double)a.L * (10.0 + (double)(cpu_whole(a.K) + cpu_whole(a.J)) / CPU_LANES);
+    a.n_items = n_rows;
+    a.n_tasks = cpu_tasks(n_rows, 100.0 + keys * cost);
+    cpu_parallel(team, a.n_tasks, cpu_few_task, &a);
+  } else {
+    const double vectors = (double)cpu_whole(a.L) / CPU_LANES, cost = vectors * (double)(a.K + a.J + 25);
+    a.n_items = n_rows * cpu_tiles_count(a.L);
+    a.n_tasks = cpu_tasks(a.n_items, 100.0 + keys * cost / (double)cpu_tiles_count(a.L));
+    cpu_parallel(team, a.n_tasks, cpu_tiles_task, &a);
+  }
+}
