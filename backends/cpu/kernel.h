@@ -83,7 +83,7 @@ void cpu_run_attention(const cpu_line *line, cpu_team *team);
 /* y[i] = activation(y[i]) for n elements side by side. TSR_ACTIVATION_*. */
 void cpu_activate_row(int32_t activation, float *y, int64_t n);
 
-/* to[i] = the i-th of n elements, `stride` apart, of type dtype (f32, f16, bf16), widened. */
+/* to[i] = the i-th of n elements, `stride` apart, of type dtype (f32, f16, bf16, i8), widened. */
 void cpu_widen_row(int32_t dtype, const void *from, int64_t stride, int64_t n, float *to);
 
 /* exp(x) to about one unit in the last place; x at most 0 or so: no overflow is handled, -inf gives 0, NaN stays. */

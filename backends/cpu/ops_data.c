@@ -13,10 +13,9 @@ static const char *element_at(const cpu_tensor *t, int64_t at)
 
 static void embed_rows(const cpu_line *line, int64_t first, int64_t last, void *scratch)
 {
-  const cpu_tensor *table = &line->in[0], *ids = &line->in[1], *y = &line->out[0];
+  const cpu_tensor *table = &line->in[0], *ids = &line->in[1], *scales = &line->in[2], *y = &line->out[0];
   const cpu_row_map id_map = cpu_row_map_of(ids, ids->rank);
   const int64_t V = table->extent[0], D = table->extent[1];
-  const cpu_f32v alpha = cpu_splat(line->attributes.alpha);
   (void)scratch;
 
   for (int64_t row = first; row < last; row++) {
@@ -27,14 +26,12 @@ static void embed_rows(const cpu_line *line, int64_t first, int64_t last, void *
       continue;
     }
     cpu_widen_row(table->dtype, element_at(table, id * table->stride[0]), table->stride[1], D, to);
-    if (line->attributes.alpha != 1.0f) {
-      int64_t d = 0;
-      for (; d + CPU_LANES <= D; d += CPU_LANES) {
-        cpu_store(to + d, cpu_load(to + d) * alpha);
-      }
-      for (; d < D; d++) {
-        to[d] *= line->attributes.alpha;
-      }
+    float factor = line->attributes.alpha;
+    if (cpu_present(scales)) {
+      factor *= ((const float *)scales->data)[id * scales->stride[0]];
+    }
+    for (int64_t d = 0; factor != 1.0f && d < D; d++) {
+      to[d] *= factor;
     }
   }
 }

@@ -278,6 +278,11 @@ void cpu_widen_row(int32_t dtype, const void *from, int64_t stride, int64_t n, f
   case TSR_BF16:
     widen_halves(TSR_BF16, from, stride, n, to);
     break;
+  case TSR_I8:
+    for (int64_t i = 0; i < n; i++) {
+      to[i] = ((const int8_t *)from)[i * stride];
+    }
+    break;
   default:
     cpu_copy_run(from, stride, to, 1, n, sizeof *to);
   }

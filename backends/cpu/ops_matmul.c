@@ -140,6 +140,9 @@ static void blas_task(const void *context, int64_t task, void *scratch)
 void cpu_run_matmul(const cpu_line *line, cpu_team *team)
 {
   const matmul *plan = line->plan;
+  if (plan->n_tasks == 0) { /* an empty result */
+    return;
+  }
   if (plan->blas) {
     cpu_parallel(team, plan->n_tasks, blas_task, plan);
     return;
