@@ -79,17 +79,42 @@ static inline cpu_i32v cpu_iota(void)
 #endif
 }
 
-/* The first n elements; the others are `rest`. Nothing beyond the n is read. */
+/* -1 in the first n lanes. */
+static inline cpu_i32v cpu_first_lanes(int64_t n)
+{
+  return cpu_iota() < cpu_splat_i32((int32_t)n);
+}
+
+/* The first n elements, up to CPU_LANES; the others are `rest`. Nothing beyond the n is read. */
 static inline cpu_f32v cpu_load_part(const float *p, int64_t n, float rest)
 {
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  return (cpu_f32v)_mm512_mask_loadu_ps((__m512)cpu_splat(rest), (__mmask16)((1u << n) - 1), p);
+#elif CPU_LANES == 8 && defined(__AVX2__)
+  const cpu_i32v mask = cpu_first_lanes(n);
+  return (cpu_f32v)_mm256_blendv_ps((__m256)cpu_splat(rest), _mm256_maskload_ps(p, (__m256i)mask), (__m256)mask);
+#else
   cpu_f32v v = cpu_splat(rest);
-  memcpy(&v, p, (size_t)n * sizeof *p);
+  for (int i = 0; i < CPU_LANES; i++) {
+    v[i] = i < n ? p[i] : rest;
+  }
   return v;
+#endif
 }
 
 static inline void cpu_store_part(float *p, cpu_f32v v, int64_t n)
 {
-  memcpy(p, &v, (size_t)n * sizeof *p);
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+#elif CPU_LANES == 8 && defined(__AVX2__)
+  _mm256_maskstore_ps(p, (__m256i)cpu_first_lanes(n), (__m256)v);
+#else
+  for (int i = 0; i < CPU_LANES; i++) {
+    if (i < n) {
+      p[i] = v[i];
+    }
+  }
+#endif
 }
 
 /* The bits of one as the other. */
