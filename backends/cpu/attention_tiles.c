@@ -21,8 +21,10 @@ typedef struct tiles {
   float *y;           /* [J][TILE] */
   float *scores;      /* [key][TILE], then their exponentials */
   float *keys;        /* [key][K], then [key][J] */
+  float *alpha;       /* [TILE] the same in each */
   float *max, *sum;   /* [TILE] */
-  float *factor;      /* [TILE] of y, the sum so far */
+  float *factor;      /* [TILE] of y before this tile of keys */
+  float *scale;       /* [TILE] of y after it: 1, and 1 / sum at last */
   float *turned;      /* [CPU_LANES][TILE] scores of queries, keys side by side */
   float *room;        /* [2][CPU_KEYS] */
 } tiles;
@@ -41,9 +43,11 @@ static uint64_t lay_out(tiles *t, float *scratch)
   t->y = cpu_cut(scratch, &used, J * TILE);
   t->scores = cpu_cut(scratch, &used, TILE * TILE);
   t->keys = cpu_cut(scratch, &used, TILE * (K > J ? K : J));
+  t->alpha = cpu_cut(scratch, &used, TILE);
   t->max = cpu_cut(scratch, &used, TILE);
   t->sum = cpu_cut(scratch, &used, TILE);
   t->factor = cpu_cut(scratch, &used, TILE);
+  t->scale = cpu_cut(scratch, &used, TILE);
   t->turned = cpu_cut(scratch, &used, CPU_LANES * TILE);
   t->room = cpu_cut(scratch, &used, 2 * CPU_KEYS);
   return (uint64_t)used * sizeof(float);
@@ -84,11 +88,11 @@ static void turn(const float *from, int64_t from_row, int64_t from_step, int64_t
   }
 }
 
-/* c [rows][TILE] = alpha * (c * factor + a @ b), a [rows][depth] with steps a_row and a_step, b [depth][TILE]; without factor c counts as
- * 0. rows and vectors are numbers that the compiler knows. */
+/* c [rows][TILE] = (c * factor + a @ b) * scale, a [rows][depth] with steps a_row and a_step, b [depth][TILE], factor and scale [TILE];
+ * without factor c counts as 0. rows and vectors are numbers that the compiler knows. */
 static inline __attribute__((always_inline)) void multiply_block(int rows, int vectors, const float *a, int64_t a_row,
                                                                  int64_t a_step, int64_t depth, const float *b,
-                                                                 const float *factor, cpu_f32v alpha, float *c)
+                                                                 const float *factor, const float *scale, float *c)
 {
   cpu_f32v sum[BLOCK_ROWS][BLOCK_VECTORS];
   for (int r = 0; r < rows; r++) {
@@ -111,19 +115,19 @@ static inline __attribute__((always_inline)) void multiply_block(int rows, int v
   }
   for (int r = 0; r < rows; r++) {
     for (int v = 0; v < vectors; v++) {
-      cpu_store(c + r * TILE + v * CPU_LANES, sum[r][v] * alpha);
+      cpu_store(c + r * TILE + v * CPU_LANES, sum[r][v] * cpu_load(scale + v * CPU_LANES));
     }
   }
 }
 
 typedef void (*block_fn)(const float *a, int64_t a_row, int64_t a_step, int64_t depth, const float *b,
-                         const float *factor, cpu_f32v alpha, float *c);
+                         const float *factor, const float *scale, float *c);
 
 #define BLOCK(rows, vectors)                                                                                           \
   static void block_##rows##_##vectors(const float *a, int64_t a_row, int64_t a_step, int64_t depth, const float *b,   \
-                                       const float *factor, cpu_f32v alpha, float *c)                                  \
+                                       const float *factor, const float *scale, float *c)                              \
   {                                                                                                                    \
-    multiply_block(rows, vectors, a, a_row, a_step, depth, b, factor, alpha, c);                                       \
+    multiply_block(rows, vectors, a, a_row, a_step, depth, b, factor, scale, c);                                       \
   }
 #define BLOCKS(rows) BLOCK(rows, 1) BLOCK(rows, 2)
 BLOCKS(1)
@@ -151,7 +155,7 @@ static const block_fn blocks[BLOCK_ROWS][BLOCK_VECTORS] = {
 
 /* A product of any number of rows, in blocks of about the same height. */
 static void multiply(const float *a, int64_t a_row, int64_t a_step, int64_t rows, int64_t depth, int64_t vectors,
-                     const float *b, const float *factor, float alpha, float *c)
+                     const float *b, const float *factor, const float *scale, float *c)
 {
   const int64_t n_blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
   for (int64_t i = 0; i < n_blocks; i++) {
@@ -159,7 +163,7 @@ static void multiply(const float *a, int64_t a_row, int64_t a_step, int64_t rows
     for (int64_t v = 0; v < vectors; v += BLOCK_VECTORS) {
       const int64_t at = v * CPU_LANES, width = vectors - v < BLOCK_VECTORS ? vectors - v : BLOCK_VECTORS;
       blocks[height - 1][width - 1](a + r * a_row, a_row, a_step, depth, b + at, factor ? factor + at : NULL,
-                                    cpu_splat(alpha), c + r * TILE + at);
+                                    scale + at, c + r * TILE + at);
     }
   }
 }
@@ -234,12 +238,17 @@ static int take_exponentials(tiles *t, int64_t n)
   int any = 0;
   for (int64_t v = 0; v < t->vectors * CPU_LANES; v += CPU_LANES) {
     const cpu_f32v before = cpu_load(t->max + v);
-    cpu_f32v largest = before, least = cpu_splat(INFINITY);
-    for (int64_t s = 0; s < n; s++) {
-      const cpu_f32v score = cpu_load(t->scores + s * TILE + v);
-      largest = cpu_max(score, largest); /* both pass over NaN, which the sum will show */
-      least = cpu_min(score, least);
+    cpu_f32v largest = before, least = cpu_splat(INFINITY), largest_odd = largest, least_odd = least;
+    for (int64_t s = 0; s < n; s += 2) {
+      const cpu_f32v even = cpu_load(t->scores + s * TILE + v);
+      const cpu_f32v odd = cpu_load(t->scores + (s + 1 < n ? s + 1 : s) * TILE + v);
+      largest = cpu_max(even, largest); /* all pass over NaN, which the sum will show */
+      least = cpu_min(even, least);
+      largest_odd = cpu_max(odd, largest_odd);
+      least_odd = cpu_min(odd, least_odd);
     }
+    largest = cpu_max(largest_odd, largest);
+    least = cpu_min(least_odd, least);
     const int holes = cpu_any(least == excluded);
     const cpu_f32v shift = cpu_attention_shift(largest), factor = cpu_exp(before - shift);
     cpu_f32v sum = cpu_load(t->sum + v) * factor;
@@ -269,33 +278,38 @@ static int all_finite(const float *x, int64_t n)
   return !cpu_any(sum != zero);
 }
 
-/* y = y * factor + values @ exponentials, where the values of excluded keys are not to be seen: some are NaN or infinite. */
-static void multiply_visible(tiles *t, int64_t n)
+/* y = (y * factor + values @ exponentials) * scale, where the values of excluded keys are not to be seen: some are NaN or infinite. */
+static void multiply_visible(tiles *t, int64_t n, const float *factor)
 {
   const int64_t J = t->a->J;
   for (int64_t v = 0; v < t->vectors * CPU_LANES; v += CPU_LANES) {
-    const cpu_f32v factor = cpu_load(t->factor + v);
     for (int64_t j = 0; j < J; j++) {
-      cpu_f32v sum = cpu_load(t->y + j * TILE + v) * factor;
+      float *y = t->y + j * TILE + v;
+      cpu_f32v sum = factor ? cpu_load(y) * cpu_load(factor + v) : cpu_splat(0.0f);
       for (int64_t s = 0; s < n; s++) {
         const cpu_f32v p = cpu_load(t->scores + s * TILE + v);
         const cpu_i32v hidden = cpu_bits(p) == cpu_bits(cpu_splat(-0.0f));
         sum = cpu_select(hidden, sum, cpu_fma(p, cpu_splat(t->keys[s * J + j]), sum));
       }
-      cpu_store(t->y + j * TILE + v, sum);
+      cpu_store(y, sum * cpu_load(t->scale + v));
     }
   }
 }
 
-/* One tile of keys. */
-static void attend(tiles *t, int64_t first, int64_t n)
+/* Scores of n keys from `first` on. Where the rows of keys are as far apart as each other they are read where they are. */
+static void multiply_keys(tiles *t, int64_t first, int64_t n)
 {
   const cpu_attention *a = t->a;
-  cpu_attention_places(a, t->b, first, n, &t->places);
-  if (a->K > 0) {
+  const float *keys = t->keys;
+  int64_t row = a->K, step = 1;
+  if (a->K > 0 && a->rows) {
     gather(t, a->k, t->places.k, n, a->K);
+  } else if (a->K > 0) {
+    keys = (const float *)a->k->data + t->places.k[0] + t->h * a->k->stride[2];
+    row = a->k->stride[1];
+    step = a->k->stride[3];
   }
-  multiply(t->keys, a->K, 1, n, a->K, t->vectors, t->q, NULL, a->alpha, t->scores);
+  multiply(keys, row, step, n, a->K, t->vectors, t->q, NULL, t->alpha, t->scores);
   hide_keys(t, first, n);
   if (cpu_attention_biased(a)) {
     bias_scores(t, first, n);
@@ -303,78 +317,92 @@ static void attend(tiles *t, int64_t first, int64_t n)
   if (a->weights) {
     keep_scores(t, first, n);
   }
-  const int holes = take_exponentials(t, n);
-  if (a->J == 0) {
-    return;
-  }
-  gather(t, a->v, t->places.v, n, a->J);
-  if (holes && !all_finite(t->keys, n * a->J)) {
-    multiply_visible(t, n);
+}
+
+static void multiply_values(tiles *t, int64_t first, int64_t n, int holes)
+{
+  const int64_t J = t->a->J;
+  const float *factor = first > 0 ? t->factor : NULL;
+  gather(t, t->a->v, t->places.v, n, J);
+  if (holes && !all_finite(t->keys, n * J)) {
+    multiply_visible(t, n, factor);
   } else {
-    multiply(t->keys, 1, a->J, a->J, n, t->vectors, t->scores, t->factor, 1.0f, t->y);
+    multiply(t->keys, 1, J, J, n, t->vectors, t->scores, factor, t->scale, t->y);
   }
 }
 
 static void begin(tiles *t)
 {
-  const cpu_tensor *q = t->a->q;
+  const cpu_attention *a = t->a;
   const int64_t columns = t->vectors * CPU_LANES;
   for (int64_t i = 0; i < columns; i++) {
-    const int64_t l = t->l + (i < t->n ? i : t->n - 1);
-    t->ends[i] = cpu_visible_keys(&t->a->masking, t->b, l, t->a->keys);
+    t->ends[i] = cpu_visible_keys(&a->masking, t->b, t->l + (i < t->n ? i : t->n - 1), a->keys);
+    t->alpha[i] = a->alpha;
     t->max[i] = -INFINITY;
     t->sum[i] = 0.0f;
+    t->scale[i] = 1.0f;
   }
-  for (int64_t j = 0; j < t->a->J; j++) {
-    memset(t->y + j * TILE, 0, (size_t)columns * sizeof(float));
-  }
-  for (int64_t i = 0; i < t->a->K; i++) {
+  for (int64_t i = 0; i < a->K; i++) {
     cpu_store(t->q + i * TILE + columns - CPU_LANES, cpu_splat(0.0f)); /* columns without a query */
   }
-  if (t->a->K > 0) {
-    const int64_t at = t->b * q->stride[0] + t->l * q->stride[1] + t->h * q->stride[2];
-    turn((const float *)q->data + at, q->stride[1], q->stride[3], t->n, t->a->K, t->q, TILE);
+  if (a->K > 0) {
+    const int64_t at = t->b * a->q->stride[0] + t->l * a->q->stride[1] + t->h * a->q->stride[2];
+    turn((const float *)a->q->data + at, a->q->stride[1], a->q->stride[3], t->n, a->K, t->q, TILE);
   }
 }
 
-static void finish(tiles *t)
+static void finish(const tiles *t, int64_t keys)
 {
   const cpu_attention *a = t->a;
-  for (int64_t i = 0; i < t->n; i++) {
-    t->factor[i] = cpu_attention_inverse(t->sum[i]);
-    if (a->weights && a->S > 0) {
+  if (a->J > 0) {
+    float *y = (float *)a->y->data + t->b * a->y->stride[0] + t->l * a->y->stride[1] + t->h * a->y->stride[2];
+    if (keys > 0) {
+      turn(t->y, TILE, 1, a->J, t->n, y, a->y->stride[1]);
+    } else {
+      for (int64_t i = 0; i < t->n; i++) {
+        memset(y + i * a->y->stride[1], 0, (size_t)a->J * sizeof *y);
+      }
+    }
+  }
+  if (a->weights && a->S > 0) {
+    for (int64_t i = 0; i < t->n; i++) {
       cpu_attention_weights(a, t->b, t->h, t->l + i, t->ends[i], t->max[i], t->sum[i]);
     }
   }
-  for (int64_t j = 0; j < a->J; j++) {
-    for (int64_t v = 0; v < t->vectors * CPU_LANES; v += CPU_LANES) {
-      float *y = t->y + j * TILE + v;
-      cpu_store(y, cpu_load(y) * cpu_load(t->factor + v));
+}
+
+static void attend(tiles *t)
+{
+  begin(t);
+  const int64_t keys = t->ends[t->n - 1]; /* the last query sees most */
+  for (int64_t first = 0; first < keys; first += TILE) {
+    const int64_t n = keys - first < TILE ? keys - first : TILE;
+    cpu_attention_places(t->a, t->b, first, n, &t->places);
+    multiply_keys(t, first, n);
+    const int holes = take_exponentials(t, n);
+    for (int64_t i = 0; first + n == keys && i < t->n; i++) {
+      t->scale[i] = cpu_attention_inverse(t->sum[i]);
+    }
+    if (t->a->J > 0) {
+      multiply_values(t, first, n, holes);
     }
   }
-  if (a->J > 0) {
-    const int64_t at = t->b * a->y->stride[0] + t->l * a->y->stride[1] + t->h * a->y->stride[2];
-    turn(t->y, TILE, 1, a->J, t->n, (float *)a->y->data + at, a->y->stride[1]);
-  }
+  finish(t, keys);
 }
 
 void cpu_tiles_task(const void *attention, int64_t task, void *scratch)
 {
   const cpu_attention *a = attention;
-  const int64_t count = cpu_tiles_count(a->L), end = cpu_first(a->n_items, a->n_tasks, task + 1);
-  tiles t = {.a = a};
+  const int64_t count = cpu_tiles_count(a->L), last = cpu_first(a->n_items, a->n_tasks, task + 1);
+  tiles t;
+  t.a = a;
   lay_out(&t, scratch);
-  for (int64_t item = cpu_first(a->n_items, a->n_tasks, task); item < end; item++) {
+  for (int64_t item = cpu_first(a->n_items, a->n_tasks, task); item < last; item++) {
     t.b = item / count / a->H;
     t.h = item / count % a->H;
     t.l = item % count * TILE;
     t.n = a->L - t.l < TILE ? a->L - t.l : TILE;
     t.vectors = cpu_whole(t.n) / CPU_LANES;
-    begin(&t);
-    const int64_t keys = t.ends[t.n - 1]; /* the last query sees most */
-    for (int64_t first = 0; first < keys; first += TILE) {
-      attend(&t, first, keys - first < TILE ? keys - first : TILE);
-    }
-    finish(&t);
+    attend(&t);
   }
 }
