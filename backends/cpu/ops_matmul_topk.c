@@ -5,7 +5,11 @@
  * A task takes a group of panels through their product and keeps, per row, the k best so far and, for the logarithms, the largest
  * element and the sum of exponentials below it; the groups' finds are merged when all are there. No row of logits is ever stored.
  */
+#include <stdatomic.h>
+
 #include "product.h"
+
+enum { LEAST_PANELS = 4 }; /* of a group */
 
 /* What one group of panels found in one row. */
 typedef struct finding {
@@ -28,8 +32,9 @@ typedef struct matmul_topk {
   int64_t groups;
   float *values;
   int32_t *indices;
-  uint64_t product_size;  /* bytes of shared memory that the product takes; then come the findings, */
-  uint64_t findings_size; /* then the candidates */
+  uint64_t product_size;    /* bytes of shared memory that the product takes; then come the findings, */
+  uint64_t findings_size;   /* then the candidates, */
+  uint64_t candidates_size; /* then the bounds */
 } matmul_topk;
 
 typedef struct sharing {
@@ -37,6 +42,8 @@ typedef struct sharing {
   const void *product;
   finding *findings;     /* [groups][rows] */
   candidate *candidates; /* [groups][rows][k] best first */
+  _Atomic float *bounds; /* [rows] at least k elements of the row are as large: what is smaller is not looked at. Groups
+                            help one another with it; what is found does not depend on it */
 } sharing;
 
 static sharing share(const matmul_topk *plan, char *memory)
@@ -45,7 +52,8 @@ static sharing share(const matmul_topk *plan, char *memory)
   return (sharing){.plan = plan,
                    .product = memory,
                    .findings = (finding *)(void *)findings,
-                   .candidates = (candidate *)(void *)(findings + plan->findings_size)};
+                   .candidates = (candidate *)(void *)(findings + plan->findings_size),
+                   .bounds = (_Atomic float *)(void *)(findings + plan->findings_size + plan->candidates_size)};
 }
 
 static int32_t prepare(cpu_line *line, cpu_preparation *preparation, int32_t logs)
@@ -69,10 +77,14 @@ static int32_t prepare(cpu_line *line, cpu_preparation *preparation, int32_t log
   const double cost = CPU_PANEL_VECTORS * ((double)p->depth * (rows + 4.0) + (logs ? 30.0 : 3.0) * rows);
   const int64_t tasks = cpu_tasks(plan->row_blocks * p->panels, cost);
   plan->groups = (tasks + plan->row_blocks - 1) / plan->row_blocks;
-  plan->groups = plan->groups < p->panels ? plan->groups : p->panels;
+  /* A group's first panel costs most, while it has no k of its own to compare with. */
+  const int64_t most = (p->panels + LEAST_PANELS - 1) / LEAST_PANELS;
+  plan->groups = plan->groups < most ? plan->groups : most;
   plan->product_size = cpu_product_shared(p);
   plan->findings_size = (uint64_t)(plan->groups * p->rows) * sizeof(finding);
-  cpu_ask_shared(preparation, plan->findings_size + (uint64_t)(plan->groups * p->rows * plan->k) * sizeof(candidate));
+  plan->candidates_size = (uint64_t)(plan->groups * p->rows * plan->k) * sizeof(candidate);
+  cpu_ask_shared(preparation, plan->product_size + plan->findings_size + plan->candidates_size +
+                                  (uint64_t)p->rows * sizeof(_Atomic float));
   cpu_ask_scratch(preparation, cpu_product_scratch(p) + CPU_BLOCK_ROWS * CPU_PANEL * sizeof(float));
   return TSR_OK;
 }
@@ -111,19 +123,18 @@ static void insert(finding *found, candidate *best, int32_t k, float value, int3
   best[at] = (candidate){.value = value, .index = index};
 }
 
-/* One row of a panel: `columns` elements, the first of which is column `from`. */
-static void scan(finding *found, candidate *best, int32_t k, const float *row, int64_t columns, int32_t from)
+/* One row of a panel: `columns` elements, the first of which is column `from`. Those below `bound` are passed over; NaN is not. */
+static void scan(finding *found, candidate *best, int32_t k, const float *row, int64_t columns, int32_t from,
+                 float bound)
 {
   for (int64_t i = 0; i < columns; i += CPU_LANES) {
     const int64_t n = columns - i < CPU_LANES ? columns - i : CPU_LANES;
-    if (found->n == k && n == CPU_LANES) {
-      /* Not (x <= worst): NaN passes too. */
-      if (!cpu_any(~(cpu_load(row + i) <= cpu_splat(best[k - 1].value)))) {
-        continue;
-      }
-    }
-    for (int64_t lane = 0; lane < n; lane++) {
-      insert(found, best, k, row[i + lane], from + (int32_t)(i + lane));
+    const cpu_f32v x = n == CPU_LANES ? cpu_load(row + i) : cpu_load_part(row + i, n, 0.0f);
+    const float least = found->n == k && best[k - 1].value > bound ? best[k - 1].value : bound;
+    uint32_t lanes = cpu_mask_bits(~(x < cpu_splat(least))) & (uint32_t)((UINT64_C(1) << n) - 1);
+    for (; lanes != 0; lanes &= lanes - 1) {
+      const int32_t lane = __builtin_ctz(lanes);
+      insert(found, best, k, row[i + lane], from + (int32_t)i + lane);
     }
   }
 }
@@ -178,7 +189,12 @@ static void panel_task(const void *context, int64_t task, void *scratch)
     const int64_t columns = cpu_panel_columns(p, panel);
     cpu_product_panel(p, s->product, 0, first, rows, panel, c, CPU_PANEL, c + CPU_BLOCK_ROWS * CPU_PANEL);
     for (int64_t i = 0; i < rows; i++) {
-      scan(&found[i], best + i * plan->k, plan->k, c + i * CPU_PANEL, columns, (int32_t)(panel * CPU_PANEL));
+      candidate *own = best + i * plan->k;
+      const float bound = atomic_load_explicit(&s->bounds[first + i], memory_order_relaxed);
+      scan(&found[i], own, plan->k, c + i * CPU_PANEL, columns, (int32_t)(panel * CPU_PANEL), bound);
+      if (found[i].n == plan->k && own[plan->k - 1].value > bound) {
+        atomic_store_explicit(&s->bounds[first + i], own[plan->k - 1].value, memory_order_relaxed);
+      }
       if (plan->logs) {
         accumulate(&found[i], c + i * CPU_PANEL, columns);
       }
@@ -243,6 +259,9 @@ void cpu_run_matmul_topk(const cpu_line *line, cpu_team *team)
 {
   const matmul_topk *plan = line->plan;
   const sharing s = share(plan, cpu_shared(team));
+  for (int64_t row = 0; row < plan->product.rows; row++) {
+    atomic_init(&s.bounds[row], -INFINITY);
+  }
   cpu_product_begin(&plan->product, team, cpu_shared(team));
   cpu_parallel(team, plan->row_blocks * plan->groups, panel_task, &s);
   for (int64_t row = 0; row < plan->product.rows; row++) {

@@ -161,6 +161,22 @@ static inline int cpu_any(cpu_i32v mask)
 #endif
 }
 
+/* Bit i: element i of the mask is -1. */
+static inline uint32_t cpu_mask_bits(cpu_i32v mask)
+{
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  return _mm512_movepi32_mask((__m512i)mask);
+#elif CPU_LANES == 8 && defined(__AVX2__)
+  return (uint32_t)_mm256_movemask_ps((__m256)mask);
+#else
+  uint32_t bits = 0;
+  for (int i = 0; i < CPU_LANES; i++) {
+    bits |= ((uint32_t)mask[i] & 1u) << i;
+  }
+  return bits;
+#endif
+}
+
 /* The larger and the smaller; b where either is NaN. */
 static inline cpu_f32v cpu_max(cpu_f32v a, cpu_f32v b)
 {
