@@ -257,33 +257,6 @@ static inline cpu_f32v cpu_to_f32(cpu_i32v v)
   return __builtin_convertvector(v, cpu_f32v);
 }
 
-/* Sums and largest elements are taken in halves, an order that does not depend on the compiler. */
-static inline float cpu_sum(cpu_f32v v)
-{
-  float part[CPU_LANES];
-  memcpy(part, &v, sizeof v);
-  for (int width = CPU_LANES / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; i++) {
-      part[i] += part[i + width];
-    }
-  }
-  return part[0];
-}
-
-static inline float cpu_largest(cpu_f32v v)
-{
-  float part[CPU_LANES];
-  memcpy(part, &v, sizeof v);
-  for (int width = CPU_LANES / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; i++) {
-      part[i] = part[i] > part[i + width] ? part[i] : part[i + width];
-    }
-  }
-  return part[0];
-}
-
-/* ---- a square of vectors ------------------------------------------------------------------------------------------ */
-
 /* Lanes of two vectors, picked by lane(i, w) for each lane i: below CPU_LANES from the first, from there on from the second. */
 #if CPU_LANES == 16
 #define CPU_PICK(a, b, lane, w)                                                                                        \
@@ -298,10 +271,43 @@ static inline float cpu_largest(cpu_f32v v)
 #define CPU_PICK(a, b, lane, w) __builtin_shufflevector(a, b, lane(0, w), lane(1, w), lane(2, w), lane(3, w))
 #endif
 
-#define CPU_SAME(i, w)  ((i) + ((i) & (w) ? CPU_LANES : 0))         /* lanes with w from the second */
-#define CPU_OTHER(i, w) (((i) ^ (w)) + ((i) & (w) ? CPU_LANES : 0)) /* each lane's partner, w away */
-#define CPU_UPPER(i, w) ((i) & (w) ? CPU_LANES + (i) - (w) : (i))   /* lanes without w of both */
-#define CPU_LOWER(i, w) ((i) & (w) ? CPU_LANES + (i) : (i) + (w))   /* lanes with w of both */
+#define CPU_SWAP(i, w) ((i) ^ (w)) /* each lane's partner, w away */
+
+/* Sums and largest elements are taken in halves, an order that does not depend on the compiler. */
+static inline float cpu_sum(cpu_f32v v)
+{
+#if CPU_LANES == 16
+  v += CPU_PICK(v, v, CPU_SWAP, 8);
+#endif
+#if CPU_LANES >= 8
+  v += CPU_PICK(v, v, CPU_SWAP, 4);
+#endif
+  v += CPU_PICK(v, v, CPU_SWAP, 2);
+  v += CPU_PICK(v, v, CPU_SWAP, 1);
+  return v[0];
+}
+
+/* Of two, the second where either is NaN, the first being the one in the lower half. */
+static inline float cpu_largest(cpu_f32v v)
+{
+#if CPU_LANES == 16
+  v = cpu_max(v, CPU_PICK(v, v, CPU_SWAP, 8));
+#endif
+#if CPU_LANES >= 8
+  v = cpu_max(v, CPU_PICK(v, v, CPU_SWAP, 4));
+#endif
+  v = cpu_max(v, CPU_PICK(v, v, CPU_SWAP, 2));
+  v = cpu_max(v, CPU_PICK(v, v, CPU_SWAP, 1));
+  return v[0];
+}
+
+/* ---- a square of vectors ------------------------------------------------------------------------------------------ */
+
+#define CPU_SAME(i, w) ((i) + ((i) & (w) ? CPU_LANES : 0)) /* lanes with w from the second */
+#define CPU_OTHER(i, w)                                                                                                \
+  (((i) ^ (w)) + ((i) & (w) ? CPU_LANES : 0))                     /* each lane's partner, w away, of the same vector */
+#define CPU_UPPER(i, w) ((i) & (w) ? CPU_LANES + (i) - (w) : (i)) /* lanes without w of both */
+#define CPU_LOWER(i, w) ((i) & (w) ? CPU_LANES + (i) : (i) + (w)) /* lanes with w of both */
 
 #define CPU_SQUARE_STEP(w)                                                                                             \
   static inline void cpu_fold_##w(cpu_f32v *v)                                                                         \
