@@ -6,7 +6,7 @@
 #include "attention.h"
 
 /* Heads that go together, and keys that are met at once: in a vector's dot products, and in a sum of values. */
-enum { HEADS = 8, ROWS_AT_ONCE = CPU_LANES < 8 ? CPU_LANES : 8 };
+enum { HEADS = 8, DOTS_AT_ONCE = 4, ROWS_AT_ONCE = 8 };
 
 /* Some heads of one sentence. "query" counts [head][l]. */
 typedef struct few {
@@ -92,15 +92,15 @@ static void gather(few *f, const cpu_tensor *t, int64_t h, const int64_t *at, in
 static cpu_f32v dots(const float *q, const float *k, const int64_t *at, int64_t K)
 {
   cpu_f32v sum[CPU_LANES];
-  for (int i = 0; i < CPU_LANES; i += ROWS_AT_ONCE) {
-    const float *row[ROWS_AT_ONCE];
-    for (int r = 0; r < ROWS_AT_ONCE; r++) {
+  for (int i = 0; i < CPU_LANES; i += DOTS_AT_ONCE) {
+    const float *row[DOTS_AT_ONCE];
+    for (int r = 0; r < DOTS_AT_ONCE; r++) {
       row[r] = k + at[i + r];
       sum[i + r] = cpu_splat(0.0f);
     }
     for (int64_t j = 0; j < K; j += CPU_LANES) {
       const cpu_f32v part = cpu_load(q + j);
-      for (int r = 0; r < ROWS_AT_ONCE; r++) {
+      for (int r = 0; r < DOTS_AT_ONCE; r++) {
         sum[i + r] = cpu_fma(part, cpu_load(row[r] + j), sum[i + r]);
       }
     }
@@ -164,12 +164,7 @@ static void take_exponentials(few *f, int64_t query, int64_t n, float *scores)
   for (int64_t s = 0; s < n; s += CPU_LANES) {
     const cpu_f32v score = cpu_load(scores + s);
     largest = cpu_max(score, largest); /* passes over NaN, which the sum will show */
-    if (s + CPU_LANES <= n) {
-      holes |= score == excluded;
-    }
-  }
-  for (int64_t s = n / CPU_LANES * CPU_LANES; s < n; s++) {
-    holes |= cpu_splat_i32(-(scores[s] == -INFINITY));
+    holes |= (score == excluded) & cpu_first_lanes(n - s);
   }
   f->holes[query] = cpu_any(holes);
 
