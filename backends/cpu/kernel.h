@@ -90,10 +90,12 @@ void cpu_widen_row(int32_t dtype, const void *from, int64_t stride, int64_t n, f
  * normal number may be 0. */
 static inline cpu_f32v cpu_exp(cpu_f32v x)
 {
-  /* x = n ln 2 + r, |r| at most ln 2 / 2; exp(r) by a polynomial; 2^n by putting n into the exponent's bits, which at -127 make 0: what is far
-   * below, as all that is excluded, must not pass through subnormal numbers, which take a hundred times as long. */
+  /* x = n ln 2 + r, |r| at most ln 2 / 2; exp(r) by a polynomial; 2^n by putting n + 127 into the exponent's bits. Adding a large number
+   * pushes the fraction of x / ln 2 out of an f32 and leaves n + 127 in its low bits. At n = -127 that makes 0: what is far below, as
+   * all that is excluded, must not pass through subnormal numbers, which take a hundred times as long. */
+  const cpu_f32v large = cpu_splat(0x1.8p23f + 127);
   const cpu_f32v bounded = cpu_max(cpu_splat(-127 * 0x1.62e43p-1f), x); /* NaN stays */
-  const cpu_f32v n = cpu_round(bounded * cpu_splat(0x1.715476p0f));
+  const cpu_f32v pushed = cpu_fma(bounded, cpu_splat(0x1.715476p0f), large), n = pushed - large;
   cpu_f32v r = cpu_fma(n, cpu_splat(-0x1.62e4p-1f), bounded);
   r = cpu_fma(n, cpu_splat(-0x1.7f7d1cp-20f), r);
   cpu_f32v p = cpu_splat(0x1.6850e4p-10f);
@@ -102,8 +104,7 @@ static inline cpu_f32v cpu_exp(cpu_f32v x)
   p = cpu_fma(p, r, cpu_splat(0x1.55548ep-3f));
   p = cpu_fma(p, r, cpu_splat(0x1.fffff8p-2f));
   p = cpu_fma(p * r, r, r) + cpu_splat(1.0f);
-  /* What n is converted to where it is NaN does not matter: p is NaN as well. */
-  return p * cpu_from_bits((cpu_to_i32(n) + 127) << 23);
+  return p * cpu_from_bits(cpu_bits(pushed) << 23); /* whatever the bits of NaN make: p is NaN as well */
 }
 
 #endif
