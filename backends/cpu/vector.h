@@ -239,10 +239,8 @@ static inline cpu_f32v cpu_round(cpu_f32v v)
 #elif CPU_LANES == 8 && defined(__AVX2__)
   return (cpu_f32v)_mm256_round_ps((__m256)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #else
-  const cpu_f32v magic =
-      cpu_splat(0x1.8p23f); /* adding it pushes the fraction out; volatile keeps the compiler from undoing it */
-  volatile cpu_f32v pushed = v + magic;
-  return pushed - magic;
+  const cpu_f32v magic = cpu_splat(0x1.8p23f); /* adding it pushes the fraction out */
+  return (v + magic) - magic;
 #endif
 }
 
