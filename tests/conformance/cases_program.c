@@ -254,6 +254,28 @@ static void build_layer(check_build *build, const void *data)
   tsr_output(program, "y", x);
 }
 
+/* Norms of sums, which a device may compute together. form, bits: 1 the second operand is one row for all; 2 the sum is needed later
+ * too; 4 the first operand is transposed. */
+static void build_norms(check_build *build, const void *data)
+{
+  const params *p = data;
+  tsr_program *program = build->program;
+  const tsr_shape shape = TSR_SHAPE(p->rows, p->columns), row = TSR_SHAPE(p->columns);
+  tsr_ref x = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, p->form & 4 ? CHECK_TRANSPOSED : CHECK_DENSE,
+                            CHECK_FILL(.data = CHECK_NORMAL));
+  tsr_ref residual = check_input(build, p->form & 1 ? row : shape, CHECK_NORMAL), sum;
+  int32_t i;
+
+  for (i = 0; i < p->depth; i++) {
+    sum = tsr_add(program, x, residual);
+    x = norm(build, sum, p->columns);
+    if (p->form & 2) {
+      x = tsr_add(program, x, sum);
+    }
+  }
+  tsr_output(program, "y", x);
+}
+
 /* Outputs that are no results: an input, a constant, a view, twice the same. */
 static void build_outputs(check_build *build, const void *data)
 {
@@ -324,6 +346,10 @@ void check_cases_program(check_table *table)
   for (i = 0; i < 16; i++) {
     add(table, "attention_unfused", build_unfused, (params){7, 19, i % 4, 1, 0, i});
     add(table, "attention_unfused", build_unfused, (params){1, 65, i % 4, 1, 0, i});
+  }
+  for (i = 0; i < 8; i++) {
+    add(table, "norms_of_sums", build_norms, (params){1 + 9 * i, 16 + 7 * i, 3, 2, i % 2, i});
+    add(table, "norms_of_sums", build_norms, (params){129, 64, 2, 1, 1 - i % 2, i});
   }
   for (i = 0; i < COUNT_OF(layer_dtypes); i++) {
     add_layer(table, (params){9, 16, 1, 1, 0, i});
