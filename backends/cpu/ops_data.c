@@ -72,31 +72,60 @@ static move_work move_of(const cpu_walk *walk, const cpu_tensor *from, int64_t f
   };
 }
 
-/* Transposing: the elements of a run lie apart in `from`, but those of neighbouring runs lie side by side. COLUMNS runs at a time, so
- * that each line of memory that is read is used up. */
-enum { COLUMNS = 16 };
+/* Transposing: the elements of a run lie apart in `from`, but those of neighbouring runs lie side by side. A square of elements at a
+ * time, so that each line of memory that is read or written is used up. */
+enum { SQUARE = 16 };
 
 typedef struct transpose_work {
   move_work move;
   int64_t n_runs, run_stride; /* of `to` */
-  int64_t n_blocks, n_tasks;
-  int64_t length;
+  int64_t length;             /* of a run */
+  int64_t n_blocks, n_tasks;  /* of SQUARE runs */
 } transpose_work;
+
+/* n runs from run `first` on, their elements from `begin` on, `length` of them. */
+static void transpose_some(const transpose_work *work, int64_t first, int64_t n, int64_t begin, int64_t length)
+{
+  const move_work *move = &work->move;
+  for (int64_t i = begin; i < begin + length; i++) {
+    cpu_copy_run(move->from + (i * move->from_stride + first) * move->size, 1,
+                 move->to + (i * move->to_stride + first * work->run_stride) * move->size, work->run_stride, n,
+                 move->size);
+  }
+}
+
+/* The same for a square of floats or integers, whole vectors. */
+static void transpose_square(const transpose_work *work, int64_t first, int64_t begin)
+{
+  const float *from = (const float *)(const void *)work->move.from + begin * work->move.from_stride + first;
+  float *to = (float *)(void *)work->move.to + first * work->run_stride + begin;
+  for (int64_t i = 0; i < SQUARE; i += CPU_LANES) {
+    for (int64_t run = 0; run < SQUARE; run += CPU_LANES) {
+      cpu_f32v v[CPU_LANES];
+      for (int j = 0; j < CPU_LANES; j++) {
+        v[j] = cpu_load(from + (i + j) * work->move.from_stride + run);
+      }
+      cpu_transpose(v);
+      for (int j = 0; j < CPU_LANES; j++) {
+        cpu_store(to + (run + j) * work->run_stride + i, v[j]);
+      }
+    }
+  }
+}
 
 static void transpose_task(const void *context, int64_t task, void *scratch)
 {
   const transpose_work *work = context;
-  const move_work *move = &work->move;
   const int64_t end = cpu_first(work->n_blocks, work->n_tasks, task + 1);
+  const int squares = work->move.size == 4 && work->move.to_stride == 1;
   (void)scratch;
   for (int64_t block = cpu_first(work->n_blocks, work->n_tasks, task); block < end; block++) {
-    const int64_t column = block * COLUMNS;
-    const int64_t n = work->n_runs - column < COLUMNS ? work->n_runs - column : COLUMNS;
-    for (int64_t i = 0; i < work->length; i++) {
-      cpu_copy_run(move->from + (i * move->from_stride + column) * move->size, 1,
-                   move->to + (i * move->to_stride + column * work->run_stride) * move->size, work->run_stride, n,
-                   move->size);
+    const int64_t first = block * SQUARE, n = work->n_runs - first < SQUARE ? work->n_runs - first : SQUARE;
+    int64_t i = 0;
+    for (; squares && n == SQUARE && i + SQUARE <= work->length; i += SQUARE) {
+      transpose_square(work, first, i);
     }
+    transpose_some(work, first, n, i, work->length - i);
   }
 }
 
@@ -107,8 +136,8 @@ static void move_all(const cpu_tensor *from, const cpu_tensor *to, cpu_team *tea
   if (walk.n_runs > 1 && walk.n_runs == walk.extent[1] && walk.stride[0][1] == 1 && walk.stride[0][0] != 1) {
     transpose_work work = {
         .move = move, .n_runs = walk.n_runs, .run_stride = walk.stride[1][1], .length = walk.extent[0]};
-    work.n_blocks = (work.n_runs + COLUMNS - 1) / COLUMNS;
-    work.n_tasks = cpu_tasks(work.n_blocks, (double)work.length * COLUMNS);
+    work.n_blocks = (work.n_runs + SQUARE - 1) / SQUARE;
+    work.n_tasks = cpu_tasks(work.n_blocks, (double)work.length * SQUARE);
     cpu_parallel(team, work.n_tasks, transpose_task, &work);
     return;
   }
