@@ -272,6 +272,12 @@ tsr_status tsr_checkpoint_parse(const char *name, const void *bytes, size_t size
   return settle(status, made, checkpoint);
 }
 
+void tsr_checkpoint_release(const tsr_checkpoint *checkpoint)
+{
+  for (int32_t i = 0; i < checkpoint->n_parts; i++)
+    tsr_file_release(&checkpoint->parts[i].file);
+}
+
 int tsr_checkpoint_exists(const char *folder)
 {
   static const char *const names[] = {single_name, index_name};

@@ -37,6 +37,9 @@ tsr_status tsr_checkpoint_parse(const char *name, const void *bytes, size_t size
 
 void tsr_checkpoint_close(tsr_checkpoint *checkpoint); /* takes NULL */
 
+/* Gives back the memory that was read of the files, when nobody looks at the tensors for a while. Any thread. */
+void tsr_checkpoint_release(const tsr_checkpoint *checkpoint);
+
 /* 1 if the folder holds weights that tsr_checkpoint_open would try to read. */
 int tsr_checkpoint_exists(const char *folder);
 

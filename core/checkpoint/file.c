@@ -58,6 +58,12 @@ void tsr_file_unmap(tsr_file *file)
   *file = (tsr_file){0};
 }
 
+void tsr_file_release(const tsr_file *file)
+{
+  if (file->size > 0)
+    (void)madvise((void *)file->bytes, file->size, MADV_DONTNEED);
+}
+
 int tsr_path_is_folder(const char *path)
 {
   struct stat status;

@@ -17,6 +17,9 @@ typedef struct tsr_file {
 tsr_status tsr_file_map(const char *path, tsr_file *file) TSR_MUST_CHECK;
 void tsr_file_unmap(tsr_file *file); /* takes a zeroed one */
 
+/* Gives back the memory that its pages take for now; they are read again when they are needed. Takes a zeroed one. */
+void tsr_file_release(const tsr_file *file);
+
 int tsr_path_is_folder(const char *path);
 int tsr_path_exists(const char *path); /* 1 also for a folder */
 

@@ -162,5 +162,6 @@ tsr_status tsr_transformer_upload(tsr_transformer *transformer)
   free(staging.scales);
   free(staging.bytes);
   free(staging.elements);
+  tsr_checkpoint_release(transformer->model->checkpoint);
   return status;
 }
