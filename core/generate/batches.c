@@ -5,7 +5,17 @@
 
 #include "core/base/status.h"
 
-enum { MIN_ROWS = 16 /* of a worker's batch, hypotheses counted */ };
+enum {
+  MIN_ROWS = 16,      /* of a worker's batch, hypotheses counted */
+  DEFAULT_BATCH = 32, /* sentences */
+  MAX_ROWS = 64       /* of a default batch, hypotheses counted, where more make nothing faster but take memory */
+};
+
+int32_t tsr_default_batch(int32_t beam, int32_t frugal)
+{
+  int32_t batch = frugal && beam > MAX_ROWS / DEFAULT_BATCH ? MAX_ROWS / beam : DEFAULT_BATCH;
+  return batch > 4 ? batch : 4;
+}
 
 static int32_t round_length(int32_t length, int32_t step, int32_t max_positions)
 {
@@ -32,7 +42,7 @@ int32_t tsr_batch_bucket(int32_t count)
   if (count <= bucket) {
     return bucket;
   }
-  int32_t step = count <= 64 ? 8 : 32;
+  int32_t step = count <= 16 ? 4 : count <= 64 ? 8 : 32;
   return (count + step - 1) / step * step;
 }
 

@@ -26,6 +26,9 @@ tsr_status tsr_batches_init(tsr_batches *batches, const int32_t *lengths, int32_
                             int32_t beam, uint32_t concurrent, int32_t wanted) TSR_MUST_CHECK;
 void tsr_batches_finish(tsr_batches *batches);
 
+/* Sentences of a batch where the caller leaves it open. frugal: rows cost time and memory (tsr_search_is_frugal). */
+int32_t tsr_default_batch(int32_t beam, int32_t frugal);
+
 /* The rows of the program for a batch of that many sentences. */
 int32_t tsr_batch_bucket(int32_t count);
 

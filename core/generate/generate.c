@@ -11,7 +11,7 @@
 #include "core/generate/search.h"
 #include "core/generate/settings.h"
 
-enum { DEFAULT_BATCH = 32, MAX_BATCH = 4096 };
+enum { MAX_BATCH = 4096 };
 
 /* One call of tsr_generate. */
 typedef struct job {
@@ -266,8 +266,8 @@ tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const
   }
   *generation = (tsr_generation){0};
   if (n_batch < 0 || n_batch > MAX_BATCH) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_generate: a batch of %d; it should be 1 to %d, or 0 for %d", (int)n_batch,
-                    (int)MAX_BATCH, (int)DEFAULT_BATCH);
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_generate: a batch of %d; it should be 1 to %d, or 0", (int)n_batch,
+                    (int)MAX_BATCH);
   }
   TSR_TRY(tsr_generate_check(&transformer->model->config, options));
   job j = {.transformer = transformer,
@@ -275,7 +275,7 @@ tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const
            .source = source,
            .lengths = lengths,
            .n_sentences = n_sentences,
-           .n_batch = n_batch > 0 ? n_batch : DEFAULT_BATCH,
+           .n_batch = n_batch > 0 ? n_batch : tsr_default_batch(options->beam, tsr_search_is_frugal(transformer)),
            .generation = generation,
            .progress = progress,
            .user = user};

@@ -54,11 +54,11 @@ typedef struct tsr_generation {
  * from one at a time, and never after it has returned. */
 typedef void (*tsr_progress_fn)(void *user, int64_t done, int64_t total);
 
-/* Generates for any number of sentences, in batches of at most n_batch (0: 32), sorted and bucketed by length inside;
- * results are in the order of the input. On a device with concurrent_runs many sentences are spread over threads of the
- * library, a batch on each; few stay together, for the device to use its threads within an operator
- * (tsr_transformer_options.workers). What comes out is the same, as long as the device's results for a sentence do not
- * depend on the others in its batch.
+/* Generates for any number of sentences, in batches of at most n_batch (0: 32, and fewer with a wide beam on a CPU),
+ * sorted and bucketed by length inside; results are in the order of the input. On a device with concurrent_runs many
+ * sentences are spread over threads of the library, a batch on each; few stay together, for the device to use its
+ * threads within an operator (tsr_transformer_options.workers). What comes out is the same, as long as the device's
+ * results for a sentence do not depend on the others in its batch.
  *   source [n_sentences] pointers to token ids (with </s>), lengths [n_sentences]; an empty sentence (length 0) gives an empty output
  * *generation is filled; the caller finishes it. On an error it is empty, and the error is the first that occurred. One
  * thread at a time per transformer. Errors: TSR_ERR_ARGUMENT (an id or a length out of range), the runtime's. */

@@ -27,7 +27,8 @@ static const char help[] =
     "  --max-length N         tokens of a translation at most, start and end tokens included\n"
     "  --length-penalty X     exponent of the length by which a hypothesis' score is divided\n"
     "                         (these three default to what the model's generation_config.json says)\n"
-    "  --batch N              sentences computed at once, 1 to 1024; default 32\n"
+    "  --batch N              sentences computed at once, 1 to 1024; default: 32, and fewer with a\n"
+    "                         wide beam on a CPU\n"
     "  --workers N            batches computed side by side, each on a thread, 1 to 1024; default: as\n"
     "                         many as the device executes side by side, if there are sentences enough\n"
     "  --precision P          how the weights are kept on the device: f32, f16, bf16, or int8, a\n"
@@ -56,8 +57,8 @@ typedef struct settings {
   int32_t max_length;
   double length_penalty;
   int has_length_penalty;
-  int32_t batch;
-  int32_t workers;   /* 0: as the device suggests */
+  int32_t batch; /* 0: the library's default; likewise workers */
+  int32_t workers;
   tsr_dtype weights; /* 0: as stored */
   int strict;
   int scores;
@@ -398,7 +399,7 @@ static void print_timings(const translator *t, double load, double total)
 
 int tsr_cmd_translate(int argc, char **argv)
 {
-  settings wish = {.batch = 32};
+  settings wish = {0};
   int finished = 0;
   int code = parse(argc, argv, &wish, &finished);
   if (code != TSR_EXIT_OK || finished) {
