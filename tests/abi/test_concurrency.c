@@ -60,7 +60,7 @@ static int tear_down(void **state)
 
 static tsr_runtime *new_runtime(void)
 {
-  return runtime_with("template", "reference", "vulkan", NULL);
+  return runtime_with("template", "reference", "vulkan", "cpu", NULL);
 }
 
 /* NULL if there is no such device here. */
@@ -147,7 +147,8 @@ static void test_two_devices(void **state)
   (void)state;
   static const char *const pairs[][2] = {{"template:0", "template:0"},   {"template:0", "reference:0"},
                                          {"reference:0", "reference:0"}, {"vulkan:0", "reference:0"},
-                                         {"vulkan:0", "template:0"},     {"vulkan:0", "vulkan:0"}};
+                                         {"vulkan:0", "template:0"},     {"vulkan:0", "vulkan:0"},
+                                         {"cpu:0", "reference:0"},       {"cpu:0", "cpu:0"}};
   tsr_runtime *runtime = new_runtime();
   for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
     worker workers[2] = {{.seed = 1}, {.seed = 3}};
@@ -165,7 +166,7 @@ static void test_two_devices(void **state)
 static void test_one_device(void **state)
 {
   (void)state;
-  static const char *const names[] = {"template:0", "reference:0", "vulkan:0"};
+  static const char *const names[] = {"template:0", "reference:0", "vulkan:0", "cpu:0"};
   tsr_runtime *runtime = new_runtime();
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     tsr_device *device = open_if_found(runtime, names[i]);
@@ -258,7 +259,7 @@ static void check_shared_state(tsr_device *device)
 static void test_shared_state(void **state)
 {
   (void)state;
-  static const char *const names[] = {"template:0", "reference:0", "vulkan:0"};
+  static const char *const names[] = {"template:0", "reference:0", "vulkan:0", "cpu:0"};
   tsr_runtime *runtime = new_runtime();
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     tsr_device *device = open_if_found(runtime, names[i]);
@@ -275,7 +276,7 @@ static void test_shared_state(void **state)
 static void test_opened_twice(void **state)
 {
   (void)state;
-  static const char *const names[] = {"template:0", "reference:0", "vulkan:0"};
+  static const char *const names[] = {"template:0", "reference:0", "vulkan:0", "cpu:0"};
   tsr_runtime *runtime = new_runtime();
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     tsr_device *a = open_if_found(runtime, names[i]), *b = open_if_found(runtime, names[i]);
