@@ -6,10 +6,15 @@
 #include "core/base/status.h"
 
 enum {
-  MIN_ROWS = 16,      /* of a worker's batch, hypotheses counted */
   DEFAULT_BATCH = 32, /* sentences */
   MAX_ROWS = 64       /* of a default batch, hypotheses counted, where more make nothing faster but take memory */
 };
+
+int32_t tsr_least_rows(int64_t weights)
+{
+  enum { CACHED_WEIGHTS = 32 << 20, FEW_ROWS = 2, MANY_ROWS = 32 };
+  return weights <= CACHED_WEIGHTS ? FEW_ROWS : MANY_ROWS;
+}
 
 int32_t tsr_default_batch(int32_t beam, int32_t frugal)
 {
@@ -46,12 +51,13 @@ int32_t tsr_batch_bucket(int32_t count)
   return (count + step - 1) / step * step;
 }
 
-static int32_t choose_workers(int32_t n_sentences, int32_t beam, uint32_t concurrent, int32_t wanted)
+static int32_t choose_workers(int32_t n_sentences, int32_t beam, uint32_t concurrent, int32_t least_rows,
+                              int32_t wanted)
 {
   if (wanted > 0) {
     return wanted < n_sentences ? wanted : n_sentences;
   }
-  int32_t least = beam < MIN_ROWS ? MIN_ROWS / beam : 1;
+  int32_t least = beam < least_rows ? least_rows / beam : 1;
   int32_t useful = n_sentences / least;
   int32_t workers = concurrent < (uint32_t)useful ? (int32_t)concurrent : useful;
   return workers > 1 ? workers : 1;
@@ -77,9 +83,9 @@ static int32_t take_share(const int32_t *lengths, int32_t n, int32_t n_batch, in
 }
 
 tsr_status tsr_batches_init(tsr_batches *batches, const int32_t *lengths, int32_t n_sentences, int32_t n_batch,
-                            int32_t beam, uint32_t concurrent, int32_t wanted)
+                            int32_t beam, uint32_t concurrent, int32_t least_rows, int32_t wanted)
 {
-  int32_t workers = choose_workers(n_sentences, beam, concurrent, wanted);
+  int32_t workers = choose_workers(n_sentences, beam, concurrent, least_rows, wanted);
   int32_t full = (n_sentences + n_batch - 1) / n_batch;
   int32_t rounds = (full + workers - 1) / workers; /* batches for each worker */
   /* A worker that has one or two batches must get its share; one that has many evens that out by itself. */

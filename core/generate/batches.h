@@ -3,8 +3,9 @@
  * Which sentences are searched together, and how many batches at the same time.
  *
  * A batch costs as much as its longest sentence in each of its rows, and its rows are filled up to a number that programs
- * are made for. Spread over threads, each of which walks through the whole of the weights, a batch pays only if it has
- * rows enough to use each weight several times; with fewer the device does better with all its threads in one run.
+ * are made for. Spread over threads, each of which walks through all the weights by itself, batches are computed without
+ * waiting for one another. That pays from a few rows each if the weights fit into a cache; if they come from memory, only
+ * if a batch has rows enough to be busy meanwhile: with fewer the device does better with all its threads in one run.
  */
 #ifndef TESSERA_CORE_GENERATE_BATCHES_H
 #define TESSERA_CORE_GENERATE_BATCHES_H
@@ -20,11 +21,15 @@ typedef struct tsr_batches {
 } tsr_batches;
 
 /* lengths [n_sentences], longest first, all above 0; n_batch: sentences of a batch at most; beam: rows of a sentence.
- * concurrent: what the device executes side by side, 0 or 1 if nothing; wanted: workers that the caller asks for, 0: as
- * the device suggests. Errors: TSR_ERR_OUT_OF_MEMORY (nothing to finish then). */
+ * concurrent: what the device executes side by side, 0 or 1 if nothing; least_rows: of a worker's batch, hypotheses
+ * counted; wanted: workers that the caller asks for whatever those say, 0: as they say. Errors: TSR_ERR_OUT_OF_MEMORY
+ * (nothing to finish then). */
 tsr_status tsr_batches_init(tsr_batches *batches, const int32_t *lengths, int32_t n_sentences, int32_t n_batch,
-                            int32_t beam, uint32_t concurrent, int32_t wanted) TSR_MUST_CHECK;
+                            int32_t beam, uint32_t concurrent, int32_t least_rows, int32_t wanted) TSR_MUST_CHECK;
 void tsr_batches_finish(tsr_batches *batches);
+
+/* least_rows for weights of that many bytes. */
+int32_t tsr_least_rows(int64_t weights);
 
 /* Sentences of a batch where the caller leaves it open. frugal: rows cost time and memory (tsr_search_is_frugal). */
 int32_t tsr_default_batch(int32_t beam, int32_t frugal);

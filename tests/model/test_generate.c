@@ -599,7 +599,7 @@ static void test_long_loop(void **state)
   random_model_write(f->folder, &tiny);
   for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
     setup s;
-    const tsr_transformer_options strict = {.strict = 1};
+    const tsr_transformer_options strict = {.strict = 1, .workers = 1};
     open_setup(f, device_name(f, d), &strict, &s);
     check_loop(&s, 1);
     check_loop(&s, 4);

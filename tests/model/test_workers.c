@@ -27,7 +27,7 @@ static int32_t check_batches(int32_t n, int32_t n_batch, int32_t beam, uint32_t 
     lengths[i] = 2 + 40 * (n - i) / n;
   }
   tsr_batches batches;
-  check(tsr_batches_init(&batches, lengths, n, n_batch, beam, concurrent, wanted));
+  check(tsr_batches_init(&batches, lengths, n, n_batch, beam, concurrent, 16, wanted));
   assert_int_equal(batches.first[0], 0);
   for (int32_t i = 0; i < batches.n; i++) {
     assert_in_range(batches.first[i + 1] - batches.first[i], 1, n_batch);
@@ -63,6 +63,8 @@ static void test_batches(void **state)
   assert_in_range(n_batches, 4, 5);
   assert_int_equal(check_batches(1000, 32, 1, 2, 0, &n_batches), 2);
   assert_int_equal(n_batches, 32);
+  assert_int_equal(tsr_least_rows(8 << 20), 2);
+  assert_int_equal(tsr_least_rows(200 << 20), 32);
   /* What the caller wants counts. */
   assert_int_equal(check_batches(9, 32, 1, 0, 3, &n_batches), 3);
   assert_int_equal(check_batches(1000, 32, 1, 16, 1, &n_batches), 1);
