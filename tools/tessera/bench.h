@@ -179,4 +179,8 @@ typedef struct bench_product_sample {
 /* A bench_body; the task is a bench_product_task. */
 int bench_product_body(const void *task, int channel);
 
+/* A bench_body that reads memory (bench_memory.c); the task is an int64_t, the bytes read at a time. A request is the number of
+ * threads, the reply a double: the seconds, or a negative number if there were no threads to be had. */
+int bench_memory_body(const void *task, int channel);
+
 #endif

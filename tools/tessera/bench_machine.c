@@ -3,7 +3,6 @@
  * tessera bench machine: what the machine itself reaches, memory and a BLAS, and what a device makes of the same products.
  */
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -185,76 +184,6 @@ static int parse(int argc, char **argv, request *wish, int *finished)
 
 /* ---- the memory -------------------------------------------------------------------------------------------------- */
 
-typedef struct stretch {
-  const uint64_t *words;
-  size_t n; /* a multiple of 8 */
-  uint64_t sum;
-} stretch;
-
-/* Eight sums, so that no addition waits for the one before it. */
-static void *read_stretch(void *argument)
-{
-  stretch *s = argument;
-  uint64_t sums[8] = {0};
-  for (size_t i = 0; i < s->n; i += 8) {
-    for (size_t j = 0; j < 8; j++) {
-      sums[j] += s->words[i + j];
-    }
-  }
-  for (size_t j = 0; j < 8; j++) {
-    s->sum += sums[j];
-  }
-  return NULL;
-}
-
-/* All of the words with `threads` threads. Returns the seconds, or a negative number. */
-static double read_words(const uint64_t *words, size_t n, int32_t threads)
-{
-  stretch *parts = calloc((size_t)threads, sizeof *parts);
-  pthread_t *handles = calloc((size_t)threads, sizeof *handles);
-  size_t share = n / (size_t)threads / 8 * 8;
-  double start = tsr_cli_seconds(), seconds = -1.0;
-  int32_t started = 0;
-  if (parts && handles) {
-    for (; started < threads; started++) {
-      parts[started] = (stretch){.words = words + (size_t)started * share, .n = share};
-      if (pthread_create(&handles[started], NULL, read_stretch, &parts[started]) != 0) {
-        break;
-      }
-    }
-    uint64_t sum = 0;
-    for (int32_t i = 0; i < started; i++) {
-      pthread_join(handles[i], NULL);
-      sum += parts[i].sum;
-    }
-    seconds = started == threads ? tsr_cli_seconds() - start : -1.0;
-    /* Of all ones; and so the reading cannot be left out. */
-    seconds = sum == (uint64_t)started * share ? seconds : -1.0;
-  }
-  free(parts);
-  free(handles);
-  return seconds;
-}
-
-/* The reply to a request of `threads`: the seconds. */
-static int bandwidth_body(const void *task, int channel)
-{
-  size_t n = (size_t)(*(const int64_t *)task / 64 * 8);
-  uint64_t *words = malloc(n * sizeof *words);
-  if (!words) {
-    return tsr_cli_no_memory();
-  }
-  for (size_t i = 0; i < n; i++) {
-    words[i] = 1;
-  }
-  for (int32_t threads; bench_next(channel, &threads);) {
-    double seconds = read_words(words, n, threads);
-    bench_reply(channel, &seconds, sizeof seconds);
-  }
-  free(words);
-  return TSR_EXIT_OK;
-}
-
 /* One sample of each number of threads into rates[r]; r -1: to warm up. */
 static int measure_bandwidth(session *s, int32_t r)
 {
@@ -281,7 +210,7 @@ static int start_memory(session *s)
 {
   int code = bench_crew_init(&s->memory, 1);
   if (code == TSR_EXIT_OK) {
-    code = bench_crew_start(&s->memory, bandwidth_body, &s->bytes);
+    code = bench_crew_start(&s->memory, bench_memory_body, &s->bytes);
   }
   for (int32_t r = -1; r < s->wish->repeat && code == TSR_EXIT_OK; r++) {
     code = measure_bandwidth(s, r);
