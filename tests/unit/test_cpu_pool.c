@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The threads of the cpu backend: every task once, whoever asks, and an end without a trace.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "backends/cpu/pool.h"
+
+enum { MAX_TASKS = 1000, SCRATCH = 256, PATIENCE = 20 /* seconds */ };
+
+static void sleep_for(int milliseconds)
+{
+  const struct timespec pause = {.tv_sec = 0, .tv_nsec = milliseconds * 1000000L};
+  nanosleep(&pause, NULL);
+}
+
+static void team_init(cpu_team *team, cpu_pool *pool)
+{
+  *team = (cpu_team){.pool = pool, .scratch_size = SCRATCH};
+  team->scratch = malloc((size_t)cpu_pool_threads(pool) * SCRATCH);
+  assert_non_null(team->scratch);
+}
+
+static void team_finish(cpu_team *team)
+{
+  free(team->scratch);
+}
+
+/* A job that notes how often each task ran. Results are plain memory: that they are seen is part of the test. */
+typedef struct job {
+  int64_t n_tasks;
+  int32_t ran[MAX_TASKS];
+  atomic_int mixed; /* scratch that another thread wrote to */
+} job;
+
+static void note(const void *context, int64_t task, void *scratch)
+{
+  job *j = *(job *const *)context;
+  memset(scratch, (int)(task % 251), SCRATCH);
+  j->ran[task]++;
+  for (int i = 0; i < SCRATCH; i++) {
+    if (((volatile unsigned char *)scratch)[i] != task % 251) {
+      atomic_fetch_add(&j->mixed, 1);
+    }
+  }
+}
+
+/* 1 if every task ran once. */
+static int run_job(cpu_team *team, job *j, int64_t n_tasks)
+{
+  memset(j->ran, 0, sizeof j->ran);
+  cpu_parallel(team, n_tasks, note, &j);
+  for (int64_t task = 0; task < MAX_TASKS; task++) {
+    if (j->ran[task] != (task < n_tasks)) {
+      return 0;
+    }
+  }
+  return atomic_load(&j->mixed) == 0;
+}
+
+static void test_every_task_once(void **state)
+{
+  (void)state;
+  static const int32_t threads[] = {1, 2, 3, 8};
+  static const int64_t n_tasks[] = {0, 1, 2, 3, 7, 8, 9, 64, MAX_TASKS};
+  for (size_t t = 0; t < sizeof threads / sizeof threads[0]; t++) {
+    cpu_pool *pool = cpu_pool_create(threads[t]);
+    cpu_team team;
+    job j = {0};
+    assert_non_null(pool);
+    assert_int_equal(cpu_pool_threads(pool), threads[t]);
+    team_init(&team, pool);
+    for (int round = 0; round < 20; round++) {
+      for (size_t n = 0; n < sizeof n_tasks / sizeof n_tasks[0]; n++) {
+        cpu_pool_enter(pool);
+        assert_true(run_job(&team, &j, n_tasks[n]));
+        cpu_pool_leave(pool);
+      }
+    }
+    team_finish(&team);
+    cpu_pool_destroy(pool);
+  }
+}
+
+static void test_many_small_jobs(void **state)
+{
+  (void)state;
+  cpu_pool *pool = cpu_pool_create(3);
+  cpu_team team;
+  job j = {0};
+  team_init(&team, pool);
+  cpu_pool_enter(pool);
+  for (int round = 0; round < 5000; round++) {
+    assert_true(run_job(&team, &j, 2 + round % 4));
+  }
+  cpu_pool_leave(pool);
+  team_finish(&team);
+  cpu_pool_destroy(pool);
+}
+
+/* ---- who works --------------------------------------------------------------------------------------------------- */
+
+typedef struct caller {
+  pthread_t thread;
+  int64_t next;      /* task */
+  atomic_int others; /* tasks on another thread, or out of order */
+} caller;
+
+static void run_here(const void *context, int64_t task, void *scratch)
+{
+  caller *c = *(caller *const *)context;
+  (void)scratch;
+  if (!pthread_equal(pthread_self(), c->thread) || task != c->next++) {
+    atomic_fetch_add(&c->others, 1);
+  }
+}
+
+/* One thread, or one task: the caller's own. */
+static void test_alone(void **state)
+{
+  (void)state;
+  caller c = {.thread = pthread_self()}, *context = &c;
+  for (int32_t threads = 1; threads <= 2; threads++) {
+    cpu_pool *pool = cpu_pool_create(threads);
+    cpu_team team;
+    team_init(&team, pool);
+    cpu_pool_enter(pool);
+    for (int round = 0; round < 100; round++) {
+      c.next = 0;
+      cpu_parallel(&team, threads == 1 ? 50 : 1, run_here, &context);
+    }
+    cpu_pool_leave(pool);
+    team_finish(&team);
+    cpu_pool_destroy(pool);
+  }
+  assert_int_equal(atomic_load(&c.others), 0);
+}
+
+typedef struct meeting {
+  int32_t wanted;
+  atomic_int arrived, late;
+} meeting;
+
+/* Waits for as many as are wanted. */
+static void meet(const void *context, int64_t task, void *scratch)
+{
+  meeting *m = *(meeting *const *)context;
+  const time_t until = time(NULL) + PATIENCE;
+  (void)task;
+  (void)scratch;
+  atomic_fetch_add(&m->arrived, 1);
+  while (atomic_load(&m->arrived) < m->wanted) {
+    if (time(NULL) > until) {
+      atomic_fetch_add(&m->late, 1);
+      return;
+    }
+    sleep_for(0);
+  }
+}
+
+/* Tasks run side by side, also after the threads have gone to sleep. */
+static void test_side_by_side(void **state)
+{
+  (void)state;
+  cpu_pool *pool = cpu_pool_create(3);
+  cpu_team team;
+  team_init(&team, pool);
+  cpu_pool_enter(pool);
+  for (int round = 0; round < 10; round++) {
+    meeting m = {.wanted = 3}, *context = &m;
+    cpu_parallel(&team, 3, meet, &context);
+    assert_int_equal(atomic_load(&m.late), 0);
+    sleep_for(round % 2 ? 3 : 0);
+  }
+  cpu_pool_leave(pool);
+  team_finish(&team);
+  cpu_pool_destroy(pool);
+}
+
+/* ---- several runs ------------------------------------------------------------------------------------------------ */
+
+enum { RUNNERS = 4 };
+
+typedef struct runner {
+  pthread_t thread;
+  cpu_pool *pool;
+  int32_t n_jobs, is_patient, wrong;
+} runner;
+
+/* Runs of a few jobs each. A patient runner pauses between them, so that the others are at times alone. */
+static void *run_often(void *argument)
+{
+  runner *r = argument;
+  cpu_team team = {.pool = r->pool, .scratch_size = SCRATCH};
+  job *j = calloc(1, sizeof *j);
+  team.scratch = malloc((size_t)cpu_pool_threads(r->pool) * SCRATCH);
+  r->wrong += !j || !team.scratch;
+  for (int32_t run = 0; run < r->n_jobs && !r->wrong; run++) {
+    cpu_pool_enter(r->pool);
+    for (int64_t n_tasks = 1; n_tasks < 40; n_tasks += 13) {
+      r->wrong += !run_job(&team, j, n_tasks);
+    }
+    cpu_pool_leave(r->pool);
+    if (r->is_patient) {
+      sleep_for(1);
+    }
+  }
+  free(j);
+  free(team.scratch);
+  return NULL;
+}
+
+static void test_several_runs(void **state)
+{
+  (void)state;
+  for (int32_t n_runners = 1; n_runners <= RUNNERS; n_runners++) {
+    cpu_pool *pool = cpu_pool_create(3);
+    runner runners[RUNNERS];
+    for (int32_t i = 0; i < n_runners; i++) {
+      runners[i] = (runner){.pool = pool, .n_jobs = i % 2 ? 50 : 300, .is_patient = i % 2};
+      assert_int_equal(pthread_create(&runners[i].thread, NULL, run_often, &runners[i]), 0);
+    }
+    for (int32_t i = 0; i < n_runners; i++) {
+      assert_int_equal(pthread_join(runners[i].thread, NULL), 0);
+      assert_int_equal(runners[i].wrong, 0);
+    }
+    cpu_pool_destroy(pool);
+  }
+}
+
+/* Whoever enters later while a job is shared works alone. */
+typedef struct visit {
+  cpu_pool *pool;
+  atomic_int done, wrong;
+} visit;
+
+static void visit_pool(const void *context, int64_t task, void *scratch)
+{
+  visit *v = *(visit *const *)context;
+  cpu_team team;
+  job *j = calloc(1, sizeof *j);
+  (void)task;
+  (void)scratch;
+  team = (cpu_team){.pool = v->pool, .scratch_size = SCRATCH};
+  team.scratch = malloc((size_t)cpu_pool_threads(v->pool) * SCRATCH);
+  cpu_pool_enter(v->pool);
+  if (!j || !team.scratch || !run_job(&team, j, 20)) {
+    atomic_fetch_add(&v->wrong, 1);
+  }
+  cpu_pool_leave(v->pool);
+  free(team.scratch);
+  free(j);
+  atomic_fetch_add(&v->done, 1);
+}
+
+/* A task that begins a run of its own: the pool is taken, so it runs on its own thread. */
+static void test_run_within_a_task(void **state)
+{
+  (void)state;
+  cpu_pool *pool = cpu_pool_create(3);
+  cpu_team team;
+  team_init(&team, pool);
+  visit v = {.pool = pool}, *context = &v;
+  cpu_pool_enter(pool);
+  for (int round = 0; round < 50; round++) {
+    cpu_parallel(&team, 6, visit_pool, &context);
+  }
+  cpu_pool_leave(pool);
+  assert_int_equal(atomic_load(&v.done), 300);
+  assert_int_equal(atomic_load(&v.wrong), 0);
+  team_finish(&team);
+  cpu_pool_destroy(pool);
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------------ */
+
+static void test_destroy(void **state)
+{
+  (void)state;
+  cpu_pool_destroy(NULL);
+  cpu_pool_destroy(cpu_pool_create(4)); /* never used: no thread was started */
+  for (int round = 0; round < 30; round++) {
+    cpu_pool *pool = cpu_pool_create(4);
+    cpu_team team;
+    job j = {0};
+    team_init(&team, pool);
+    cpu_pool_enter(pool);
+    assert_true(run_job(&team, &j, 8));
+    cpu_pool_leave(pool);
+    team_finish(&team);
+    sleep_for(round % 3); /* while they look for work, while they fall asleep, while they sleep */
+    cpu_pool_destroy(pool);
+  }
+}
+
+/* ---- how work is cut ---------------------------------------------------------------------------------------------- */
+
+static void test_cutting(void **state)
+{
+  (void)state;
+  assert_int_equal(cpu_tasks(0, 1e9), 1);
+  assert_int_equal(cpu_tasks(1, 1e9), 1);
+  assert_int_equal(cpu_tasks(1000, 1.0), 1);
+  for (int64_t n = 1; n <= 300; n++) {
+    int64_t before = 1;
+    for (double cost = 1.0; cost < 1e12; cost *= 3.0) {
+      const int64_t tasks = cpu_tasks(n, cost);
+      assert_in_range(tasks, before, n);
+      before = tasks;
+      assert_int_equal(cpu_first(n, tasks, 0), 0);
+      assert_int_equal(cpu_first(n, tasks, tasks), n);
+      for (int64_t task = 0; task < tasks; task++) {
+        const int64_t size = cpu_first(n, tasks, task + 1) - cpu_first(n, tasks, task);
+        assert_in_range(size, n / tasks, (n + tasks - 1) / tasks);
+      }
+    }
+  }
+  assert_true(cpu_tasks(1000, 1e9) > 1);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_every_task_once), cmocka_unit_test(test_many_small_jobs),
+      cmocka_unit_test(test_alone),           cmocka_unit_test(test_side_by_side),
+      cmocka_unit_test(test_several_runs),    cmocka_unit_test(test_run_within_a_task),
+      cmocka_unit_test(test_destroy),         cmocka_unit_test(test_cutting),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
