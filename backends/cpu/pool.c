@@ -19,7 +19,7 @@ enum { SPIN_NANOSECONDS = 100000, LOOKS_PER_CLOCK = 32, LOOKS_BEFORE_YIELD = 200
 #define JOB(value) ((value) >> 32)
 
 struct cpu_pool {
-  int32_t threads;          /* the caller's included */
+  _Atomic int32_t threads;  /* the caller's included; fewer once the system refused some */
   int32_t started;          /* threads of the pool that run: threads - 1, fewer where the system refused */
   pthread_t *thread;        /* [threads - 1] */
   pthread_mutex_t owner;    /* held by the run whose job it is */
