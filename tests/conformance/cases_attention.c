@@ -417,6 +417,8 @@ void check_cases_attention(check_table *table)
     add(table, PARAMS(.n_batch = 8, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 64, .j = 64));
     add(table, PARAMS(.n_batch = 16, .n_heads = 8, .n_queries = 1, .n_keys = 64, .k = 32, .j = 32, .layout = 1));
     add(table, PARAMS(.n_batch = 4, .n_heads = 8, .n_queries = 1, .n_keys = 512, .k = 64, .j = 64, .layout = 1));
+    add(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 1, .n_keys = 256, .k = 64, .j = 64));
+    add(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 512, .n_keys = 512, .k = 64, .j = 64));
     return;
   }
   add_sizes(table);
