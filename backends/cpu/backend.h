@@ -52,6 +52,7 @@ typedef struct cpu_packed {
   int32_t references; /* executables that use it */
   int32_t stale;      /* 1: the buffer was written or destroyed since: no longer to be found */
   uint64_t size;
+  void (*pack)(const cpu_layout *layout, void *to); /* that made it */
   void *bytes;
 } cpu_packed;
 

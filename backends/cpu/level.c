@@ -2,11 +2,12 @@
  *
  * The operators of one instruction level.
  */
-#include "kernel.h"
+#include "screen.h"
 
 const cpu_operator cpu_operators[CPU_OP_COUNT] = {
     [TSR_OP_MATMUL] = {cpu_prepare_matmul, cpu_run_matmul},
     [CPU_OP_MATMUL_TOPK] = {cpu_prepare_matmul_topk, cpu_run_matmul_topk},
+    [CPU_OP_MATMUL_SCREEN] = {cpu_prepare_screen, cpu_run_screen},
     [CPU_OP_MATMUL_LOG_TOPK] = {cpu_prepare_matmul_log_topk, cpu_run_matmul_topk},
     [TSR_OP_SOFTMAX] = {cpu_prepare_rows, cpu_run_softmax},
     [TSR_OP_LOG_SOFTMAX] = {cpu_prepare_rows, cpu_run_log_softmax},

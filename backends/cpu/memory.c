@@ -67,8 +67,8 @@ void cpu_memory_give(tsr_backend_device *device, void *bytes, uint64_t size)
 static int is_same(const cpu_packed *packed, const cpu_layout *layout)
 {
   const cpu_tensor *a = &packed->shape, *b = layout->from;
-  return !packed->stale && packed->from == b->data && packed->size == layout->size && a->dtype == b->dtype &&
-         a->rank == b->rank && memcmp(a->extent, b->extent, sizeof a->extent) == 0 &&
+  return !packed->stale && packed->from == b->data && packed->pack == layout->pack && packed->size == layout->size &&
+         a->dtype == b->dtype && a->rank == b->rank && memcmp(a->extent, b->extent, sizeof a->extent) == 0 &&
          memcmp(a->stride, b->stride, sizeof a->stride) == 0;
 }
 
@@ -87,7 +87,8 @@ static cpu_packed *make(tsr_backend_device *device, const cpu_layout *layout)
   if (!packed) {
     return NULL;
   }
-  *packed = (cpu_packed){.from = layout->from->data, .shape = *layout->from, .size = layout->size};
+  *packed =
+      (cpu_packed){.from = layout->from->data, .shape = *layout->from, .size = layout->size, .pack = layout->pack};
   packed->bytes = cpu_memory_take(device, layout->size);
   if (!packed->bytes) {
     free(packed);

@@ -7,7 +7,7 @@
  */
 #include <stdatomic.h>
 
-#include "product.h"
+#include "screen.h"
 
 enum { LEAST_PANELS = 4 }; /* of a group */
 
@@ -91,6 +91,10 @@ static int32_t prepare(cpu_line *line, cpu_preparation *preparation, int32_t log
 
 int32_t cpu_prepare_matmul_topk(cpu_line *line, cpu_preparation *preparation)
 {
+  if (cpu_screen_suits(line)) {
+    line->op = CPU_OP_MATMUL_SCREEN;
+    return cpu_prepare_screen(line, preparation);
+  }
   return prepare(line, preparation, 0);
 }
 

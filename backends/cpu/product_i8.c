@@ -159,6 +159,19 @@ void cpu_quantise(const cpu_product *product, cpu_team *team, void *shared)
   }
 }
 
+float cpu_quantised_unit(const cpu_product *product, const void *shared, int64_t row)
+{
+  (void)product;
+  return ((const quantised_row *)shared)[row].unit;
+}
+
+int32_t cpu_quantised_at(const cpu_product *product, const void *shared, int64_t row, int64_t k)
+{
+  const char *words = (const char *)shared + rows_size(product);
+  const cpu_group_element *q = (const cpu_group_element *)(const void *)words;
+  return q[row * groups_of(product) * CPU_GROUP + k];
+}
+
 /* ---- tiles -------------------------------------------------------------------------------------------------------- */
 
 /* c [rows][CPU_PANEL] (+)= a [rows][groups] @ b [groups][CPU_PANEL], i32. rows is known to the compiler. */

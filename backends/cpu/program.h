@@ -23,6 +23,7 @@ enum {
   CPU_OP_ADD_LAYERNORM = TSR_OP_COUNT, /* in a, b, gain, bias?      out y, sum?  layernorm(a + b), a + b */
   CPU_OP_MATMUL_TOPK,                  /* in a, b, bias?, scales?   out values, indices   topk(matmul(..)) */
   CPU_OP_MATMUL_LOG_TOPK,              /* the same                  topk(log_softmax(matmul(..))) */
+  CPU_OP_MATMUL_SCREEN,                /* the same as MATMUL_TOPK   chosen by its prepare, see screen.c */
   CPU_OP_COUNT
 };
 

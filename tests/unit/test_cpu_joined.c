@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The cpu backend joins a product with the topk that reads it, and finds the largest column from a copy of the weights in bytes.
+ * What it finds must be what the lines give one by one, bit for bit: they are run so with keep_all, where nothing may be joined.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tessera/ops.h"
+#include "tessera/runtime.h"
+#include "tools/tessera/random.h"
+
+static void check(tsr_status status)
+{
+  if (status != TSR_OK) {
+    fail_msg("%s: %s", tsr_status_name(status), tsr_error_message());
+  }
+}
+
+typedef enum data {
+  PLAIN,       /* values from -1 to 1 */
+  OUTLIERS,    /* a few elements of each row of a far larger than the others: bytes stand for the rest badly */
+  ALIKE,       /* all columns nearly the same: all of them are candidates */
+  TIES,        /* columns repeated, so that the lowest index counts */
+  WHOLE,       /* whole numbers: many exact ties */
+  STRANGE,     /* rows with NaN, infinities, zeros, tiny and huge elements */
+  STRANGE_B,   /* the same in columns */
+  SUPPRESSED,  /* most of the bias -inf */
+  ALL_EXCLUDED /* all of it */
+} data;
+
+typedef struct shape {
+  int32_t rows, columns, depth, k;
+} shape;
+
+static float *random_floats(int64_t n, uint64_t seed)
+{
+  float *values = malloc((size_t)n * sizeof *values);
+  assert_non_null(values);
+  for (int64_t i = 0; i < n; i++) {
+    values[i] = (float)tsr_random_real(&seed);
+  }
+  return values;
+}
+
+static void make_strange(float *row, int64_t n, int64_t which)
+{
+  static const float specials[] = {NAN, INFINITY, -INFINITY, 1e25f, 1e38f, -1e38f};
+  if (which % 9 < 6) {
+    row[which % n] = specials[which % 9];
+  } else {
+    for (int64_t i = 0; i < n; i++) {
+      row[i] *= which % 9 == 6 ? 0.0f : which % 9 == 7 ? 1e-35f : 1e15f;
+    }
+  }
+}
+
+static void fill(data kind, const shape *s, float *a, float *b, float *bias)
+{
+  const int64_t K = s->depth;
+  for (int64_t m = 0; m < s->rows; m++) {
+    if (kind == STRANGE) {
+      make_strange(a + m * K, K, m);
+    } else if (kind == OUTLIERS) {
+      a[m * K + m % K] *= 400.0f;
+    }
+  }
+  for (int64_t n = 0; n < s->columns; n++) {
+    float *column = b + n * K;
+    if (kind == TIES) {
+      memcpy(column, b + n % 7 * K, (size_t)K * sizeof *column);
+    } else if (kind == STRANGE_B && n % 50 == 3) {
+      make_strange(column, K, n / 50);
+    }
+    for (int64_t k = 0; k < K; k++) {
+      column[k] = kind == ALIKE ? b[k] + 1e-4f * column[k] : kind == WHOLE ? rintf(3.0f * column[k]) : column[k];
+    }
+    bias[n] = kind == ALL_EXCLUDED || (kind == SUPPRESSED && n % 64 != 9) ? -INFINITY
+              : kind == WHOLE || kind == TIES                             ? 0.0f
+                                                                          : bias[n];
+  }
+  for (int64_t i = 0; kind == WHOLE && i < s->rows * K; i++) {
+    a[i] = rintf(3.0f * a[i]);
+  }
+}
+
+typedef struct found {
+  float *values;
+  int32_t *indices;
+} found;
+
+/* The k largest of alpha * a @ b + bias, or of its log-softmax. */
+static found run(tsr_device *device, const shape *s, tsr_dtype dtype, int32_t logs, int32_t keep_all, const float *a,
+                 const float *b, const float *bias)
+{
+  const int64_t a_size = (int64_t)s->rows * s->depth, b_size = (int64_t)s->columns * s->depth;
+  const int64_t results = (int64_t)s->rows * s->k;
+  found result = {.values = malloc((size_t)results * 4), .indices = malloc((size_t)results * 4)};
+  void *narrow = malloc((size_t)b_size * 4);
+  tsr_program *p;
+  tsr_executable *executable;
+  tsr_binding bindings[2];
+  tsr_buffer *buffers[2];
+  tsr_ref indices = TSR_NONE;
+  assert_true(result.values && result.indices && narrow);
+  check(tsr_convert(TSR_F32, b, dtype, narrow, b_size));
+  check(tsr_program_create(&p));
+  const tsr_ref x = tsr_input(p, "a", TSR_F32, TSR_SHAPE(s->rows, s->depth));
+  const tsr_ref weights = tsr_constant(p, "b", dtype, TSR_SHAPE(s->columns, s->depth));
+  const tsr_ref added = tsr_constant(p, "bias", TSR_F32, TSR_SHAPE(s->columns));
+  tsr_ref y = tsr_matmul(p, x, tsr_transpose(p, weights, 0, 1), added, 0.75f, TSR_ACTIVATION_NONE);
+  y = logs ? tsr_log_softmax(p, y) : y;
+  const tsr_ref values = tsr_output(p, "values", tsr_topk(p, y, s->k, &indices));
+  indices = tsr_output(p, "indices", indices);
+  check(tsr_program_status(p));
+  const int64_t sizes[2] = {b_size * (int64_t)tsr_dtype_size(dtype), s->columns * (int64_t)sizeof(float)};
+  const void *const bytes[2] = {narrow, bias};
+  const tsr_ref tensors[2] = {weights, added};
+  for (int32_t i = 0; i < 2; i++) {
+    check(tsr_buffer_create(device, sizes[i], TSR_BUFFER_DEVICE, &buffers[i]));
+    check(tsr_buffer_write(buffers[i], 0, sizes[i], bytes[i]));
+    bindings[i] = (tsr_binding){.tensor = tensors[i], .buffer = buffers[i]};
+  }
+  const tsr_compile_options options = {.bindings = bindings, .n_bindings = 2, .strict = 1, .keep_all = keep_all};
+  check(tsr_executable_create(device, p, &options, &executable));
+  check(tsr_executable_write(executable, x, a, a_size * (int64_t)sizeof *a));
+  check(tsr_executable_run(executable));
+  check(tsr_executable_run(executable)); /* nothing is left over from the first */
+  check(tsr_executable_read(executable, values, result.values, results * 4));
+  check(tsr_executable_read(executable, indices, result.indices, results * 4));
+  tsr_executable_destroy(executable);
+  tsr_buffer_destroy(buffers[0]);
+  tsr_buffer_destroy(buffers[1]);
+  tsr_program_destroy(p);
+  free(narrow);
+  return result;
+}
+
+static int is_same(float a, float b)
+{
+  return (isnan(a) && isnan(b)) || a == b;
+}
+
+static void compare(tsr_device *device, const shape *s, data kind, tsr_dtype dtype, int32_t logs)
+{
+  float *a = random_floats((int64_t)s->rows * s->depth, 1), *bias = random_floats(s->columns, 3);
+  float *b = random_floats((int64_t)s->columns * s->depth, 2);
+  fill(kind, s, a, b, bias);
+  found joined = run(device, s, dtype, logs, 0, a, b, bias), one_by_one = run(device, s, dtype, logs, 1, a, b, bias);
+  for (int64_t i = 0; i < (int64_t)s->rows * s->k; i++) {
+    /* The logarithm's sum is taken in another order. */
+    const float x = joined.values[i], y = one_by_one.values[i];
+    const int close = is_same(x, y) || (logs && fabsf(x - y) <= 4e-6f * (1.0f + fabsf(y)));
+    /* Where logits part by less than that, either may come first. */
+    if (!close || (joined.indices[i] != one_by_one.indices[i] && !logs)) {
+      fail_msg("%s: %d x %d x %d, k %d, data %d, %s, row %lld, place %lld: %.9g at %d, one by one %.9g at %d",
+               tsr_device_name(device), (int)s->rows, (int)s->columns, (int)s->depth, (int)s->k, (int)kind,
+               tsr_dtype_name(dtype), (long long)(i / s->k), (long long)(i % s->k), (double)x, (int)joined.indices[i],
+               (double)y, (int)one_by_one.indices[i]);
+    }
+  }
+  free(joined.values);
+  free(joined.indices);
+  free(one_by_one.values);
+  free(one_by_one.indices);
+  free(a);
+  free(b);
+  free(bias);
+}
+
+static void on_each_level(const shape *shapes, int32_t n, int32_t logs)
+{
+  static const tsr_dtype dtypes[] = {TSR_F32, TSR_F16, TSR_BF16};
+  tsr_runtime *runtime;
+  check(tsr_runtime_create(&(tsr_runtime_options){.path = CPU_FOLDER}, &runtime));
+  check(tsr_runtime_option(runtime, "THREADS", "2"));
+  check(tsr_runtime_option(runtime, "CPU_LEVEL", "all"));
+  for (int32_t level = 0; level < tsr_runtime_device_count(runtime); level++) {
+    tsr_device_info info;
+    tsr_device *device;
+    check(tsr_runtime_device_info(runtime, level, &info));
+    check(tsr_device_open(runtime, info.name, &device));
+    for (int32_t i = 0; i < n; i++) {
+      for (data kind = PLAIN; kind <= ALL_EXCLUDED; kind++) {
+        compare(device, &shapes[i], kind, dtypes[(i + kind) % 3], logs);
+        compare(device, &shapes[i], kind, TSR_F32, logs);
+      }
+    }
+    tsr_device_close(device);
+  }
+  tsr_runtime_destroy(runtime);
+}
+
+static void test_largest(void **state)
+{
+  (void)state;
+  static const shape shapes[] = {{1, 1024, 64, 1},  {1, 5003, 192, 1}, {19, 1500, 17, 1}, {40, 2048, 40, 1},
+                                 {7, 1111, 512, 1}, {130, 1030, 9, 1}, {3, 500, 33, 1}};
+  on_each_level(shapes, sizeof shapes / sizeof shapes[0], 0);
+}
+
+static void test_several_largest(void **state)
+{
+  (void)state;
+  static const shape shapes[] = {{1, 1024, 64, 8}, {19, 1500, 17, 64}, {130, 300, 40, 3}, {7, 65, 31, 5}};
+  on_each_level(shapes, sizeof shapes / sizeof shapes[0], 0);
+}
+
+static void test_log_probabilities(void **state)
+{
+  (void)state;
+  static const shape shapes[] = {{1, 1024, 64, 8}, {19, 1500, 17, 4}, {130, 300, 40, 3}};
+  on_each_level(shapes, sizeof shapes / sizeof shapes[0], 1);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_largest),
+      cmocka_unit_test(test_several_largest),
+      cmocka_unit_test(test_log_probabilities),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
