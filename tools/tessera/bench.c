@@ -434,8 +434,11 @@ static void print_profile(const subject *one)
   shares sum = sum_shares(&one->profile);
   double total = sum.products + sum.attention + sum.other;
   double percent = total > 0.0 ? 100.0 / total : 0.0;
-  printf("\n%s, %s, batch %d, %s", one->last.device, tsr_cli_precision_name(task->precision), (int)task->batch,
-         task->what == BENCH_GENERATE ? "one step" : what_names[task->what]);
+  printf("\n%s, %s, ", one->last.device, tsr_cli_precision_name(task->precision));
+  if (task->threads > 0) {
+    printf("%d thread%s, ", (int)task->threads, task->threads == 1 ? "" : "s");
+  }
+  printf("batch %d, %s", (int)task->batch, task->what == BENCH_GENERATE ? "one step" : what_names[task->what]);
   if (task->what == BENCH_GENERATE) {
     printf(" of beam %d", (int)task->beam);
   }
