@@ -399,10 +399,11 @@ static tsr_status find_storage(const tsr_executable *executable, const char *cal
     return tsr_fail(TSR_ERR_ARGUMENT, "%s: there is no executable, no tensor %d, or no bytes", caller, (int)tensor);
   *storage = executable->tensor_storage[tensor];
   const tsr_storage_desc *desc = &executable->sides[0].storages[*storage];
-  if (!(allowed & (1 << desc->kind)))
-    return tsr_fail(TSR_ERR_ARGUMENT, "%s: tensor %d is %s%s", caller, (int)tensor, kinds[desc->kind],
-                    desc->kind == TSR_STORAGE_TEMPORARY ? ": compile with keep_all to read it"
-                                                        : ": only inputs and states are written this way");
+  const int32_t kind = executable->flags[*storage] & TSR_UNREADABLE ? TSR_STORAGE_TEMPORARY : desc->kind;
+  if (!(allowed & (1 << kind)))
+    return tsr_fail(TSR_ERR_ARGUMENT, "%s: tensor %d is %s%s", caller, (int)tensor, kinds[kind],
+                    kind == TSR_STORAGE_TEMPORARY ? ": compile with keep_all to read it"
+                                                  : ": only inputs and states are written this way");
   if (size != desc->size)
     return tsr_fail(TSR_ERR_ARGUMENT, "%s: tensor %d has %" PRId64 " bytes, not %" PRId64, caller, (int)tensor,
                     desc->size, size);

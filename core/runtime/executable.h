@@ -52,10 +52,11 @@ typedef struct tsr_claim {
 
 /* executable.flags, per storage */
 enum {
-  TSR_BOUND = 1 << 0,      /* in the caller's buffer: its bytes may change between runs unseen */
-  TSR_MIRRORED = 1 << 1,   /* lines of side 1 touch it */
-  TSR_WRITE_BOTH = 1 << 2, /* a run takes both sides to be current at its start */
-  TSR_ON_FALLBACK = 1 << 3 /* after a run the current bytes are those of side 1 */
+  TSR_BOUND = 1 << 0,       /* in the caller's buffer: its bytes may change between runs unseen */
+  TSR_MIRRORED = 1 << 1,    /* lines of side 1 touch it */
+  TSR_WRITE_BOTH = 1 << 2,  /* a run takes both sides to be current at its start */
+  TSR_ON_FALLBACK = 1 << 3, /* after a run the current bytes are those of side 1 */
+  TSR_UNREADABLE = 1 << 4   /* a temporary without keep_all, whatever a backend takes it for: its bytes are shared */
 };
 
 struct tsr_executable {
@@ -107,7 +108,7 @@ int tsr_device_supports_line(tsr_device *device, const tsr_program_desc *descrip
 tsr_status tsr_executable_copy(tsr_executable *executable, int32_t storage, int32_t to);
 
 /* placement.c: gives every storage its bytes on the sides that need them, and fills sides[].storages, buffers and owned,
- * flags BOUND. Wants tensor_storage, flags MIRRORED. Errors name the tensor. */
+ * flags BOUND and UNREADABLE. Wants tensor_storage, flags MIRRORED. Errors name the tensor. */
 tsr_status tsr_executable_place(tsr_executable *executable, const tsr_program *program,
                                 const tsr_compile_options *options);
 

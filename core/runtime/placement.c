@@ -259,6 +259,9 @@ tsr_status tsr_executable_place(tsr_executable *executable, const tsr_program *p
     for (int32_t i = 1; i < executable->n_storages; i++)
       side->storages[i].kind = kind_for_backend(executable, tsr_storage_at(p.description, i)->kind);
   }
+  for (int32_t i = 1; i < executable->n_storages; i++)
+    if (!executable->keep_all && tsr_storage_at(p.description, i)->kind == TSR_STORAGE_TEMPORARY)
+      executable->flags[i] |= TSR_UNREADABLE;
   TSR_TRY(place_bound(&p, options));
   for (int32_t s = 0; s < executable->n_sides; s++)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)

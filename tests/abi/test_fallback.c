@@ -88,6 +88,10 @@ static void test_layer(void **state)
     assert_true(info.planned_bytes <= info.temporary_bytes);
     for (int32_t line = 0; line < 4; line++)
       assert_int_equal(tsr_executable_line_fell_back(executable, line), i == 0 && (line == 0 || line == 3));
+    /* What lies between the lines shares its bytes with others, on one device and on two. */
+    tsr_ref product = tsr_line_at(tsr_program_describe(p), 0)->out[0];
+    assert_status(tsr_executable_read(executable, product, results[i], sizeof results[i]), TSR_ERR_ARGUMENT);
+    assert_message("is a temporary: compile with keep_all to read it");
     for (int run = 0; run < 3; run++) {
       x[5] = (float)run;
       assert_ok(tsr_executable_write(executable, tsr_program_find(p, "x"), x, sizeof x));
