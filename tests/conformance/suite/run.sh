@@ -31,7 +31,7 @@ vulkan)
   if [ -z "$devices" ]; then
     exit $skip
   fi
-  exec "$program" check --mode coverage --devices "$devices"
+  exec "$program" check --mode coverage --except "$except" --devices "$devices"
   ;;
 cpu)
   TESSERA_CPU_LEVEL=all
