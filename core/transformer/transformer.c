@@ -64,8 +64,8 @@ tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device, co
   if (!t) {
     return tsr_fail_memory(sizeof *t);
   }
-  *t = (tsr_transformer){
-      .model = model, .device = device, .options = options ? *options : (tsr_transformer_options){0}, .first = t};
+  *t =
+      (tsr_transformer){.model = model, .device = device, .options = options ? *options : (tsr_transformer_options){0}};
   tsr_status status = check_options(&t->options);
   if (status == TSR_OK) {
     t->options.cache = t->options.cache == 0          ? DEFAULT_CACHE

@@ -39,7 +39,6 @@ typedef struct tsr_work {
 
 /* Siblings share the weights of the first, which the caller made; the rest is each one's own, so that each may be used
  * by another thread. */
-
 struct tsr_transformer {
   const tsr_model *model;
   tsr_device *device;
@@ -53,7 +52,6 @@ struct tsr_transformer {
   tsr_compiled **compiled; /* [options.cache]; NULL: free */
   uint64_t calls;
   tsr_work work;
-  tsr_transformer *first;     /* itself, if it is the first */
   tsr_transformer **siblings; /* [n_siblings], the first's, itself left out */
   int32_t n_siblings;
   double generate_seconds;  /* the first's: within tsr_generate */
