@@ -132,7 +132,9 @@ TSR_API tsr_status tsr_executable_read(tsr_executable *executable, tsr_ref tenso
 /* Runs once and waits for the end. */
 TSR_API tsr_status tsr_executable_run(tsr_executable *executable) TSR_MUST_CHECK;
 
-/* The two halves of tsr_executable_run: start may return before the run ends; wait blocks until it has. */
+/* The two halves of tsr_executable_run: start may return before the run ends; wait blocks until it has. A call that
+ * touches what a run in flight uses may have to wait for it, too: if the run failed, it returns the run's error, having
+ * done nothing else, and wait returns the code once more. */
 TSR_API tsr_status tsr_executable_start(tsr_executable *executable) TSR_MUST_CHECK;
 TSR_API tsr_status tsr_executable_wait(tsr_executable *executable) TSR_MUST_CHECK;
 

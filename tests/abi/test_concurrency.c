@@ -399,6 +399,7 @@ static struct {
   pthread_mutex_t lock;
   pthread_cond_t changed;
   int is_deferred;                            /* the work is done by wait, not by run */
+  int is_failing;                             /* and goes wrong */
   int wanted;                                 /* runs that wait for one another, so that they are inside at once */
   int inside, most;                           /* calls of run and wait now, and at most */
   int is_broken;                              /* an executable was in two calls at once */
@@ -482,8 +483,9 @@ static int32_t watched_run(tsr_backend_executable *executable)
 static int32_t watched_wait(tsr_backend_executable *executable)
 {
   enter_slot(executable);
-  int32_t status =
-      exchange_pending(executable, NULL) ? template_query(TSR_ABI_MAJOR, NULL)->run(executable) : (int32_t)TSR_OK;
+  int32_t status = TSR_OK;
+  if (exchange_pending(executable, NULL))
+    status = watch.is_failing ? (int32_t)TSR_ERR_DEVICE_LOST : template_query(TSR_ABI_MAJOR, NULL)->run(executable);
   leave_slot(executable);
   return status;
 }
@@ -603,6 +605,43 @@ static void test_one_after_another(void **state)
   }
 }
 
+/* A run in flight that fails is told to who waits for it because it is in the way, and to who started it. */
+static void test_failing_run(void **state)
+{
+  (void)state;
+  tsr_runtime *runtime;
+  tsr_device *device = open_watched(&runtime, 1, 0);
+  tsr_buffer *c, *y_buffer;
+  tsr_ref y;
+  float values[ELEMENTS];
+  assert_ok(tsr_buffer_create(device, BYTES, TSR_BUFFER_DEVICE, &c));
+  assert_ok(tsr_buffer_create(device, BYTES, TSR_BUFFER_DEVICE, &y_buffer));
+  tsr_executable *first = make_adder(device, c, y_buffer, 1, &y), *second = make_adder(device, c, y_buffer, 2, &y);
+  watch.is_failing = 1;
+  assert_ok(tsr_executable_start(first));
+  assert_status(tsr_executable_start(second), TSR_ERR_DEVICE_LOST);
+  assert_status(tsr_executable_wait(first), TSR_ERR_DEVICE_LOST);
+  assert_message("the run failed with TSR_ERR_DEVICE_LOST");
+  assert_ok(tsr_executable_wait(second)); /* it never started */
+  assert_ok(tsr_executable_start(first));
+  assert_status(tsr_buffer_read(y_buffer, 0, BYTES, values), TSR_ERR_DEVICE_LOST);
+  assert_status(tsr_executable_run(second), TSR_ERR_DEVICE_LOST);
+  watch.is_failing = 0;
+  assert_ok(tsr_executable_run(second));
+  assert_ok(tsr_executable_run(first));
+  assert_ok(tsr_executable_wait(first));
+  assert_ok(tsr_buffer_read(y_buffer, 0, BYTES, values));
+  assert_true(values[0] == 1);
+  assert_ok(tsr_executable_start(second));
+  watch.is_failing = 1;
+  tsr_executable_destroy(second);
+  watch.is_failing = 0;
+  tsr_executable_destroy(first);
+  tsr_buffer_destroy(c);
+  tsr_buffer_destroy(y_buffer);
+  close_watched(runtime, device);
+}
+
 /* ---------------------------------------------------------------------------------------------------------------------
  * Two devices, each the other's to fall back on: nobody waits for ever.
  */
@@ -694,6 +733,7 @@ int main(void)
       cmocka_unit_test_teardown(test_two_runtimes, tear_down),
       cmocka_unit_test_teardown(test_side_by_side, tear_down),
       cmocka_unit_test_teardown(test_one_after_another, tear_down),
+      cmocka_unit_test_teardown(test_failing_run, tear_down),
       cmocka_unit_test_teardown(test_mutual_fallback, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
