@@ -142,10 +142,11 @@ enum {
 enum {
   TSR_STORAGE_CONSTANT = 1, /* written before compile, never by a line */
   TSR_STORAGE_INPUT = 2,    /* written by the host between runs */
-  TSR_STORAGE_OUTPUT = 3,   /* written by lines, read by the host between runs */
+  TSR_STORAGE_OUTPUT = 3,   /* written by lines, read by the host between runs. Where lines of the whole program run on
+                             * another device, also what passes between them: such bytes may be shared as below */
   TSR_STORAGE_STATE = 4,    /* persists from run to run; written by append and update, and by the host between runs */
-  TSR_STORAGE_TEMPORARY = 5 /* lives within one run; its bytes may be shared with other temporaries. Only lines of the same
-                             * program read it: a backend may keep it elsewhere, or do without it */
+  TSR_STORAGE_TEMPORARY = 5 /* lives within one run; its bytes may be shared with other temporaries. Only lines of the
+                             * same program read it: a backend may keep it elsewhere, or do without it */
 };
 
 /* How the host means to use a buffer: a wish, never an error. */
