@@ -265,6 +265,41 @@ static void test_errors(void **state)
   tsr_runtime_destroy(own.runtime);
 }
 
+/* Of sentences that are all empty nothing is computed; workers beyond the sentences have nothing to do. */
+static void test_few_sentences(void **state)
+{
+  const fixture *f = *state;
+  random_model_write(f->folder, &model);
+  setup s;
+  open_setup(f, "reference", &(tsr_transformer_options){.workers = MAX_WORKERS}, &s);
+  const int32_t ids[] = {3, 1, 4};
+  const int32_t *const source[] = {ids, ids, ids};
+  for (int32_t beam = 1; beam <= 3; beam += 2) {
+    tsr_generate_options options = options_for(&s, beam);
+    tsr_generation none;
+    tsr_generation one;
+    check(tsr_generate(s.transformer, 3, source, (const int32_t[]){0, 0, 0}, 0, &options, NULL, NULL, &none));
+    check(tsr_generate(s.transformer, 3, source, (const int32_t[]){0, 3, 0}, 0, &options, NULL, NULL, &one));
+    for (int32_t i = 0; i < 3 * options.n_best; i++) {
+      assert_int_equal(none.hypotheses[i].n_ids, 0);
+      assert_int_equal(one.hypotheses[i].n_ids > 0, i / options.n_best == 1);
+    }
+    tsr_generation_finish(&none);
+    tsr_generation_finish(&one);
+    /* Two tokens at most: the start, and one that ends or is cut off. */
+    options.max_length = 2;
+    check(tsr_generate(s.transformer, 3, source, (const int32_t[]){3, 2, 1}, 0, &options, NULL, NULL, &one));
+    for (int32_t i = 0; i < 3 * options.n_best; i++) {
+      assert_int_equal(one.hypotheses[i].n_ids, 1);
+    }
+    tsr_generation_finish(&one);
+  }
+  tsr_generate_statistics statistics;
+  tsr_generate_measure(s.transformer, &statistics);
+  assert_int_equal(statistics.sentences, 2 * (1 + 3));
+  close_setup(&s);
+}
+
 static void test_bad_arguments(void **state)
 {
   const fixture *f = *state;
@@ -284,8 +319,9 @@ static void test_bad_arguments(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_batches),  cmocka_unit_test(test_buckets), cmocka_unit_test(test_workers_equal_one),
-      cmocka_unit_test(test_progress), cmocka_unit_test(test_errors),  cmocka_unit_test(test_bad_arguments),
+      cmocka_unit_test(test_batches),       cmocka_unit_test(test_buckets), cmocka_unit_test(test_workers_equal_one),
+      cmocka_unit_test(test_progress),      cmocka_unit_test(test_errors),  cmocka_unit_test(test_few_sentences),
+      cmocka_unit_test(test_bad_arguments),
   };
   return cmocka_run_group_tests(tests, start, stop);
 }
