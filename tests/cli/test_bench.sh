@@ -157,6 +157,13 @@ for i in 1 2; do
 done
 bench 0 translate --model "$model" --device reference --precision int8 --beam 1 --repeat 1 "$work/two.en"
 stdout_has '2 sentences'
+long=$work/a-folder-for-temporary-files-whose-name-is-longer-than-such-names-usually-are
+mkdir "$long"
+before=${TMPDIR:-/tmp}
+export TMPDIR="$long"
+bench 0 translate --model "$model" --device reference --beam 1 --repeat 1 "$work/two.en"
+check "$last: something was left in TMPDIR" rmdir "$long"
+export TMPDIR="$before"
 
 # Help of each.
 for what in machine translate; do

@@ -13,7 +13,7 @@
 static const char help[] =
     "Usage: tessera bench MODEL [OPTION]...\n"
     "       tessera bench machine [OPTION]...\n"
-    "       tessera bench translate --model FOLDER [OPTION]... [FILE]\n"
+    "       tessera bench translate --model FOLDER [OPTION]... FILE\n"
     "\n"
     "The first measures a model on sentences of fixed lengths. `tessera bench machine --help` and\n"
     "`tessera bench translate --help` tell about the others: what the machine itself reaches, and\n"
@@ -269,6 +269,7 @@ static int write_random_model(session *s)
                              .seed = 1};
   const char *parent = getenv("TMPDIR");
   int length = snprintf(s->folder, sizeof s->folder, "%s/tessera-bench-XXXXXX", parent && parent[0] ? parent : "/tmp");
+  errno = ENAMETOOLONG;
   if (length >= (int)sizeof s->folder || !mkdtemp(s->folder)) {
     tsr_cli_error("bench: %s: no folder can be made there: %s", s->folder, strerror(errno));
     s->folder[0] = '\0';

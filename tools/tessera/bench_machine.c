@@ -480,13 +480,13 @@ static int measure_products(session *s)
                                         "GFLOP/s", "of BLAS", "GB/s of b", "of memory"};
   enum { COLUMNS = sizeof columns / sizeof columns[0] };
   const request *wish = s->wish;
-  tsr_cli_table_init(&s->table, COLUMNS, 0x1f2);
-  for (int32_t i = 0; i < COLUMNS; i++) {
-    tsr_cli_table_cell(&s->table, "%s", columns[i]);
-  }
   int code = bench_crew_init(&s->crew, s->n + 1);
   if (code != TSR_EXIT_OK) {
     return code;
+  }
+  tsr_cli_table_init(&s->table, COLUMNS, 0x1f2);
+  for (int32_t i = 0; i < COLUMNS; i++) {
+    tsr_cli_table_cell(&s->table, "%s", columns[i]);
   }
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     code = bench_crew_start(&s->crew, bench_product_body, &s->sides[i].task);

@@ -58,7 +58,7 @@ typedef struct subject {
 typedef struct session {
   const request *wish;
   char program[4096]; /* this one */
-  char line[64];      /* a file that holds the first line, or "" */
+  char line[4096];    /* a file that holds the first line, or "" */
   int64_t sentences;
   subject *subjects; /* [n] */
   int32_t n;
@@ -174,6 +174,7 @@ static int write_line(session *s, const tsr_cli_lines *lines)
 {
   const char *parent = getenv("TMPDIR");
   int length = snprintf(s->line, sizeof s->line, "%s/tessera-bench-XXXXXX", parent && parent[0] ? parent : "/tmp");
+  errno = ENAMETOOLONG;
   int file = length < (int)sizeof s->line ? mkstemp(s->line) : -1;
   if (file < 0) {
     tsr_cli_error("bench: %s: cannot be made: %s", s->line, strerror(errno));
