@@ -67,7 +67,7 @@ static int32_t device_properties(void *context, uint32_t index, tsr_device_prope
   const tsr_device_properties all = {
       .struct_size = properties->struct_size,
       .type = TSR_DEVICE_REFERENCE,
-      .name = "the reference, on one thread of this machine",
+      .name = "the reference, each run on one thread",
       .driver = "tessera " TSR_VERSION,
       .features = TSR_FEATURE_UNIFIED_MEMORY | TSR_FEATURE_TIMESTAMPS,
       .memory = started->memory,
