@@ -171,11 +171,24 @@ static int rows_keep_apart(const cpu_tensor *x, const cpu_tensor *y)
   return same || a + (uintptr_t)bytes_of(x) <= b || b + (uintptr_t)bytes_of(y) <= a;
 }
 
+/* 1 if an operand of line `index` other than the first lies where the first result of the line before it does. */
+static int reads_elsewhere(const tsr_program_desc *program, int32_t index)
+{
+  const int32_t storage = tsr_tensor_at(program, tsr_line_at(program, index - 1)->out[0])->storage;
+  int32_t uses = 0;
+  for (int32_t j = 1; j < TSR_MAX_INPUTS; j++) {
+    const int32_t tensor = tsr_line_at(program, index)->in[j];
+    uses += tensor != 0 && tsr_tensor_at(program, tensor)->storage == storage;
+  }
+  return uses > 0;
+}
+
 /* layernorm(a + b); the sum too where it is needed later. 0: not joined. */
 static int32_t join_add_layernorm(const tsr_compile_args *args, int32_t index, cpu_line *line)
 {
   const tsr_program_desc *program = args->program;
-  if (line->op != TSR_OP_ADD || line->out[0].dtype != TSR_F32 || !follows(program, index + 1, TSR_OP_LAYERNORM)) {
+  if (line->op != TSR_OP_ADD || line->out[0].dtype != TSR_F32 || !follows(program, index + 1, TSR_OP_LAYERNORM) ||
+      reads_elsewhere(program, index + 1)) {
     return 0;
   }
   cpu_line norm = {0};
