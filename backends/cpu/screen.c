@@ -27,6 +27,11 @@ typedef struct candidate {
   int32_t index;
 } candidate;
 
+/* Of a row, of a column's element, and of alpha: with no more than these a sum stays far below the largest f32. */
+#define MOST_NORM    1e12
+#define MOST_ELEMENT 1e18f
+#define MOST_ALPHA   1e6f
+
 /* What one group of panels found in one row. */
 typedef struct finding {
   float lower; /* at least one column of the row is as large */
@@ -54,7 +59,7 @@ struct cpu_screen {
 typedef struct sharing {
   const cpu_screen *screen;
   const void *quick;
-  finding *findings;     /* [groups][rows] */
+  finding *findings;     /* [groups][rows]; at last, in kept[0] of group 0, what was found */
   row_bound *bounds;     /* [rows] */
   _Atomic float *lowers; /* [rows] the best lower bound so far: groups help one another with it */
   int64_t row_tasks;
@@ -71,7 +76,7 @@ static void widen_chunk(const cpu_tensor *b, int64_t n, int64_t k0, float *to)
   memset(to + count, 0, (size_t)(CHUNK - count) * sizeof *to);
 }
 
-/* Of one column: a scale; NaN where an element is not finite, or so large that its square is not. */
+/* Of one column: its largest magnitude; NaN where an element is not finite, or more than MOST_ELEMENT. */
 static float measure_column(const cpu_tensor *b, int64_t n, double *squares)
 {
   const int64_t K = b->extent[0];
@@ -84,7 +89,7 @@ static float measure_column(const cpu_tensor *b, int64_t n, double *squares)
     widen_chunk(b, n, k0, chunk);
     for (int64_t k = 0; k < CHUNK; k += CPU_LANES) {
       const cpu_f32v x = cpu_load(chunk + k);
-      finite &= cpu_abs(x) < cpu_splat(1e18f);
+      finite &= cpu_abs(x) <= cpu_splat(MOST_ELEMENT);
       largest = cpu_max(cpu_abs(x), largest);
       sum = cpu_fma(x, x, sum);
     }
@@ -101,6 +106,7 @@ static void pack_column(const cpu_tensor *b, int64_t n, uint8_t *to, float *scal
   const float largest = measure_column(b, n, &squares);
   const int counts = largest >= 0x1p-60f;
   const float unit = counts ? largest / 127.0f : 0.0f, inverse = counts ? 127.0f / largest : 0.0f;
+  const float raised = counts ? inverse : 0x1p60f; /* what is left, times this, has a square that does not vanish */
   for (int64_t k0 = 0; k0 < K; k0 += CHUNK) {
     float chunk[CHUNK];
     int32_t wholes[CHUNK];
@@ -109,7 +115,7 @@ static void pack_column(const cpu_tensor *b, int64_t n, uint8_t *to, float *scal
     widen_chunk(b, n, k0, chunk);
     for (int64_t k = 0; k < CHUNK; k += CPU_LANES) {
       const cpu_f32v whole = counts ? cpu_round(cpu_load(chunk + k) * cpu_splat(inverse)) : cpu_splat(0.0f);
-      const cpu_f32v difference = cpu_load(chunk + k) - whole * cpu_splat(unit);
+      const cpu_f32v difference = (cpu_load(chunk + k) - whole * cpu_splat(unit)) * cpu_splat(raised);
       sum = cpu_fma(difference, difference, sum);
       cpu_store_i32(wholes + k, cpu_to_i32(whole) + cpu_splat_i32(CPU_SHIFT));
     }
@@ -122,8 +128,8 @@ static void pack_column(const cpu_tensor *b, int64_t n, uint8_t *to, float *scal
     }
   }
   *scale = largest == largest ? unit : NAN;
-  *left = largest == largest ? (float)sqrt(rest) : NAN;
-  *norm = largest == largest ? (float)sqrt(squares) : NAN;
+  *left = largest == largest ? (float)(sqrt(rest) / (double)raised) + FLT_MIN : NAN;
+  *norm = largest == largest && counts ? (float)sqrt(squares) : *left; /* what does not count is all left */
 }
 
 static uint64_t bytes_size(int64_t K, int64_t N)
@@ -155,7 +161,7 @@ int cpu_screen_suits(const cpu_line *line)
   return CPU_LANES > 4 && line->attributes.k == 1 && line->attributes.activation == TSR_ACTIVATION_NONE &&
          a->rank == 2 && b->constant && b->dtype != TSR_I8 && b->extent[1] >= LEAST_COLUMNS &&
          b->extent[0] <= MOST_DEPTH && b->extent[0] > 0 && a->extent[0] > 0 && line->attributes.alpha != 0.0f &&
-         isfinite(line->attributes.alpha);
+         fabsf(line->attributes.alpha) <= MOST_ALPHA;
 }
 
 static uint64_t aligned(uint64_t size)
@@ -218,30 +224,25 @@ int32_t cpu_prepare_screen(cpu_line *line, cpu_preparation *preparation)
 
 /* ---- run ---------------------------------------------------------------------------------------------------------- */
 
-/* The norms behind a row's bound, a little too large rather than too small. */
+/* The norms behind a row's bound, a little too large rather than too small; NaN of rows with which sums may overflow. In f64, where
+ * the square of no f32 vanishes. */
 static row_bound bound_row(const cpu_screen *screen, const void *quick, int64_t row)
 {
   const cpu_product *p = &screen->quick;
   const cpu_tensor *a = p->a;
   const float *from = (const float *)a->data + row * a->stride[0];
-  const float unit = cpu_quantised_unit(p, quick, row);
+  const double unit = (double)cpu_quantised_unit(p, quick, row);
   double left = 0.0, whole = 0.0, norm = 0.0;
-  for (int64_t k0 = 0; k0 < p->depth; k0 += CHUNK) {
-    const int64_t count = p->depth - k0 < CHUNK ? p->depth - k0 : CHUNK;
-    float d = 0.0f, q = 0.0f, x = 0.0f;
-    for (int64_t k = k0; k < k0 + count; k++) {
-      const float value = from[k * a->stride[1]], stands = unit * (float)cpu_quantised_at(p, quick, row, k);
-      d += (value - stands) * (value - stands);
-      q += stands * stands;
-      x += value * value;
-    }
-    left += (double)d;
-    whole += (double)q;
-    norm += (double)x;
+  for (int64_t k = 0; k < p->depth; k++) {
+    const double value = (double)from[k * a->stride[1]], stands = unit * cpu_quantised_at(p, quick, row, k);
+    left += (value - stands) * (value - stands);
+    whole += stands * stands;
+    norm += value * value;
   }
-  const double room = 1.001 * fabs((double)p->alpha);
-  return (row_bound){
-      .left = (float)(sqrt(left) * room), .whole = (float)(sqrt(whole) * room), .norm = (float)(sqrt(norm) * room)};
+  const double room = norm <= MOST_NORM * MOST_NORM ? 1.001 * fabs((double)p->alpha) : NAN;
+  return (row_bound){.left = (float)(sqrt(left) * room) + FLT_MIN,
+                     .whole = (float)(sqrt(whole) * room) + FLT_MIN,
+                     .norm = (float)(sqrt(norm) * room) + FLT_MIN};
 }
 
 /* Drops what lies below the bound; 0: the list is full all the same. */
@@ -285,7 +286,7 @@ static void scan(const cpu_screen *screen, finding *found, const row_bound *boun
     for (; lanes != 0; lanes &= lanes - 1) {
       const int32_t lane = __builtin_ctz(lanes);
       if (!(uppers[lane] <= 1e30f)) {
-        found->n = -1; /* not finite, or so large that the whole product may overflow otherwise */
+        found->n = -1; /* not finite, or of a bias so large that the sum may overflow otherwise */
         return;
       }
       if (uppers[lane] < found->lower) {
@@ -425,8 +426,7 @@ static void search_row(const sharing *s, int64_t row, float *scratch)
     whole = s->findings[group * screen->quick.rows + row].n < 0;
   }
   const candidate best = whole ? search_whole(s, row, scratch) : search_few(s, row, scratch);
-  screen->values[row] = best.upper;
-  screen->indices[row] = best.index;
+  s->findings[row].kept[0] = best; /* of group 0: looked at above, and no other row's */
 }
 
 static void rows_task(const void *context, int64_t task, void *scratch)
@@ -459,4 +459,9 @@ void cpu_run_screen(const cpu_line *line, cpu_team *team)
   }
   cpu_parallel(team, screen->row_blocks * screen->groups, panel_task, &s);
   cpu_parallel(team, s.row_tasks, rows_task, &s);
+  /* Only now: the results may lie where a does, which later lines do not need. */
+  for (int64_t row = 0; row < rows; row++) {
+    screen->values[row] = s.findings[row].kept[0].upper;
+    screen->indices[row] = s.findings[row].kept[0].index;
+  }
 }
