@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cpu backend joins a product with the topk that reads it, and finds the largest column from a copy of the weights in bytes.
- * What it finds must be what the lines give one by one, bit for bit: they are run so with keep_all, where nothing may be joined.
+ * The cpu backend joins a product with the topk that reads it, and finds the largest column from a copy of the weights in
+ * bytes. What it finds must be what the lines give one by one, bit for bit: they are run so with keep_all, where these may not be
+ * joined. It joins a sum with the layernorm that reads it, unless the sum is read elsewhere in that line.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -32,6 +33,8 @@ typedef enum data {
   WHOLE,       /* whole numbers: many exact ties */
   STRANGE,     /* rows with NaN, infinities, zeros, tiny and huge elements */
   STRANGE_B,   /* the same in columns */
+  SMALL,       /* rows whose elements' squares are too small for f32, no bias */
+  SMALL_B,     /* the same in columns, of sizes far apart */
   SUPPRESSED,  /* most of the bias -inf */
   ALL_EXCLUDED /* all of it */
 } data;
@@ -70,6 +73,10 @@ static void fill(data kind, const shape *s, float *a, float *b, float *bias)
       make_strange(a + m * K, K, m);
     } else if (kind == OUTLIERS) {
       a[m * K + m % K] *= 400.0f;
+    } else if (kind == SMALL) {
+      for (int64_t k = 0; k < K; k++) {
+        a[m * K + k] *= 1e-25f;
+      }
     }
   }
   for (int64_t n = 0; n < s->columns; n++) {
@@ -81,10 +88,11 @@ static void fill(data kind, const shape *s, float *a, float *b, float *bias)
     }
     for (int64_t k = 0; k < K; k++) {
       column[k] = kind == ALIKE ? b[k] + 1e-4f * column[k] : kind == WHOLE ? rintf(3.0f * column[k]) : column[k];
+      column[k] *= kind == SMALL_B ? powf(10.0f, (float)(-14 - n % 12)) : 1.0f;
     }
-    bias[n] = kind == ALL_EXCLUDED || (kind == SUPPRESSED && n % 64 != 9) ? -INFINITY
-              : kind == WHOLE || kind == TIES                             ? 0.0f
-                                                                          : bias[n];
+    bias[n] = kind == ALL_EXCLUDED || (kind == SUPPRESSED && n % 64 != 9)         ? -INFINITY
+              : kind == WHOLE || kind == TIES || kind == SMALL || kind == SMALL_B ? 0.0f
+                                                                                  : bias[n];
   }
   for (int64_t i = 0; kind == WHOLE && i < s->rows * K; i++) {
     a[i] = rintf(3.0f * a[i]);
@@ -96,7 +104,8 @@ typedef struct found {
   int32_t *indices;
 } found;
 
-/* The k largest of alpha * a @ b + bias, or of its log-softmax. */
+/* The k largest of alpha * a @ b + bias, or of its log-softmax. a and what is found are temporaries, which may take turns in
+ * the same memory. */
 static found run(tsr_device *device, const shape *s, tsr_dtype dtype, int32_t logs, int32_t keep_all, const float *a,
                  const float *b, const float *bias)
 {
@@ -112,13 +121,14 @@ static found run(tsr_device *device, const shape *s, tsr_dtype dtype, int32_t lo
   assert_true(result.values && result.indices && narrow);
   check(tsr_convert(TSR_F32, b, dtype, narrow, b_size));
   check(tsr_program_create(&p));
-  const tsr_ref x = tsr_input(p, "a", TSR_F32, TSR_SHAPE(s->rows, s->depth));
+  const tsr_ref given = tsr_input(p, "a", TSR_F32, TSR_SHAPE(s->rows, s->depth)), x = tsr_copy(p, given, TSR_F32);
   const tsr_ref weights = tsr_constant(p, "b", dtype, TSR_SHAPE(s->columns, s->depth));
   const tsr_ref added = tsr_constant(p, "bias", TSR_F32, TSR_SHAPE(s->columns));
   tsr_ref y = tsr_matmul(p, x, tsr_transpose(p, weights, 0, 1), added, 0.75f, TSR_ACTIVATION_NONE);
   y = logs ? tsr_log_softmax(p, y) : y;
-  const tsr_ref values = tsr_output(p, "values", tsr_topk(p, y, s->k, &indices));
-  indices = tsr_output(p, "indices", indices);
+  y = tsr_topk(p, y, s->k, &indices);
+  const tsr_ref values = tsr_output(p, "values", tsr_copy(p, y, TSR_F32));
+  indices = tsr_output(p, "indices", tsr_copy(p, indices, TSR_I32));
   check(tsr_program_status(p));
   const int64_t sizes[2] = {b_size * (int64_t)tsr_dtype_size(dtype), s->columns * (int64_t)sizeof(float)};
   const void *const bytes[2] = {narrow, bias};
@@ -130,7 +140,7 @@ static found run(tsr_device *device, const shape *s, tsr_dtype dtype, int32_t lo
   }
   const tsr_compile_options options = {.bindings = bindings, .n_bindings = 2, .strict = 1, .keep_all = keep_all};
   check(tsr_executable_create(device, p, &options, &executable));
-  check(tsr_executable_write(executable, x, a, a_size * (int64_t)sizeof *a));
+  check(tsr_executable_write(executable, given, a, a_size * (int64_t)sizeof *a));
   check(tsr_executable_run(executable));
   check(tsr_executable_run(executable)); /* nothing is left over from the first */
   check(tsr_executable_read(executable, values, result.values, results * 4));
@@ -175,18 +185,30 @@ static void compare(tsr_device *device, const shape *s, data kind, tsr_dtype dty
   free(bias);
 }
 
-static void on_each_level(const shape *shapes, int32_t n, int32_t logs)
+static tsr_runtime *open_runtime(void)
 {
-  static const tsr_dtype dtypes[] = {TSR_F32, TSR_F16, TSR_BF16};
   tsr_runtime *runtime;
   check(tsr_runtime_create(&(tsr_runtime_options){.path = CPU_FOLDER}, &runtime));
   check(tsr_runtime_option(runtime, "THREADS", "2"));
   check(tsr_runtime_option(runtime, "CPU_LEVEL", "all"));
+  return runtime;
+}
+
+static tsr_device *open_level(tsr_runtime *runtime, int32_t level)
+{
+  tsr_device_info info;
+  tsr_device *device;
+  check(tsr_runtime_device_info(runtime, level, &info));
+  check(tsr_device_open(runtime, info.name, &device));
+  return device;
+}
+
+static void on_each_level(const shape *shapes, int32_t n, int32_t logs)
+{
+  static const tsr_dtype dtypes[] = {TSR_F32, TSR_F16, TSR_BF16};
+  tsr_runtime *runtime = open_runtime();
   for (int32_t level = 0; level < tsr_runtime_device_count(runtime); level++) {
-    tsr_device_info info;
-    tsr_device *device;
-    check(tsr_runtime_device_info(runtime, level, &info));
-    check(tsr_device_open(runtime, info.name, &device));
+    tsr_device *device = open_level(runtime, level);
     for (int32_t i = 0; i < n; i++) {
       for (data kind = PLAIN; kind <= ALL_EXCLUDED; kind++) {
         compare(device, &shapes[i], kind, dtypes[(i + kind) % 3], logs);
@@ -220,12 +242,61 @@ static void test_log_probabilities(void **state)
   on_each_level(shapes, sizeof shapes / sizeof shapes[0], 1);
 }
 
+enum { NORM_ROWS = 300, NORM_SIZE = NORM_ROWS * NORM_ROWS, NORM_COLUMN = 7 };
+
+/* layernorm of a + its transpose, whose gain or bias is a column of that sum: a view of it, or, given, an input. */
+static void norm_of_sum(tsr_device *device, int32_t as_bias, int32_t is_view, const float *a, float *y)
+{
+  tsr_program *p;
+  tsr_executable *executable;
+  float column[NORM_ROWS];
+  check(tsr_program_create(&p));
+  const tsr_ref x = tsr_input(p, "a", TSR_F32, TSR_SHAPE(NORM_ROWS, NORM_ROWS));
+  const tsr_ref given = tsr_input(p, "column", TSR_F32, TSR_SHAPE(NORM_ROWS));
+  const tsr_ref sum = tsr_add(p, x, tsr_transpose(p, x, 0, 1));
+  const tsr_ref view = tsr_reshape(p, tsr_slice(p, sum, 1, NORM_COLUMN, 1), TSR_SHAPE(NORM_ROWS));
+  const tsr_ref other = is_view ? view : given, gain = as_bias ? given : other, bias = as_bias ? other : TSR_NONE;
+  const tsr_ref normal = tsr_output(p, "y", tsr_layernorm(p, sum, gain, bias, 1e-5f));
+  check(tsr_program_status(p));
+  for (int32_t i = 0; i < NORM_ROWS; i++) {
+    column[i] = a[i * NORM_ROWS + NORM_COLUMN] + a[NORM_COLUMN * NORM_ROWS + i];
+  }
+  check(tsr_executable_create(device, p, &(tsr_compile_options){.strict = 1}, &executable));
+  check(tsr_executable_write(executable, x, a, NORM_SIZE * (int64_t)sizeof *a));
+  check(tsr_executable_write(executable, given, column, sizeof column));
+  check(tsr_executable_run(executable));
+  check(tsr_executable_read(executable, normal, y, NORM_SIZE * (int64_t)sizeof *y));
+  tsr_executable_destroy(executable);
+  tsr_program_destroy(p);
+}
+
+static void test_norm_of_sum(void **state)
+{
+  (void)state;
+  float *a = random_floats(NORM_SIZE, 4), *seen = random_floats(NORM_SIZE, 5), *wanted = random_floats(NORM_SIZE, 6);
+  tsr_runtime *runtime = open_runtime();
+  for (int32_t level = 0; level < tsr_runtime_device_count(runtime); level++) {
+    tsr_device *device = open_level(runtime, level);
+    for (int32_t as_bias = 0; as_bias <= 1; as_bias++) {
+      norm_of_sum(device, as_bias, 1, a, seen);
+      norm_of_sum(device, as_bias, 0, a, wanted);
+      assert_memory_equal(seen, wanted, NORM_SIZE * sizeof *seen);
+    }
+    tsr_device_close(device);
+  }
+  tsr_runtime_destroy(runtime);
+  free(a);
+  free(seen);
+  free(wanted);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_largest),
       cmocka_unit_test(test_several_largest),
       cmocka_unit_test(test_log_probabilities),
+      cmocka_unit_test(test_norm_of_sum),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
