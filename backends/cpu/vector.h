@@ -405,7 +405,12 @@ static inline cpu_f32v cpu_load_f16(const uint16_t *p)
 /* Products of i8 come in groups of CPU_GROUP steps of k, of which a 32-bit word holds those of one row. With dot-product instructions four
  * bytes, those of a signed, those of b as b + 128; without, two 16-bit numbers of a, and two bytes of b as they are. CPU_SHIFT is what was
  * added to b. */
-#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+#if (CPU_LANES == 16 && defined(__AVX512VNNI__)) || (CPU_LANES == 8 && defined(__AVXVNNI__))
+#define CPU_HAS_DOT 1
+#else
+#define CPU_HAS_DOT 0
+#endif
+#if CPU_HAS_DOT
 enum { CPU_GROUP = 4, CPU_SHIFT = 128 };
 typedef int8_t cpu_group_element;
 #else
@@ -417,7 +422,7 @@ typedef cpu_group_element cpu_group_vector __attribute__((vector_size(sizeof(cpu
 /* The groups of as many columns as there are lanes, ready for cpu_dot. */
 static inline cpu_i32v cpu_load_groups(const uint8_t *p)
 {
-#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+#if CPU_HAS_DOT
   return cpu_load_i32((const int32_t *)(const void *)p);
 #elif CPU_LANES == 16 && defined(__AVX512BW__)
   return (cpu_i32v)_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)p));
@@ -435,9 +440,9 @@ static inline cpu_i32v cpu_load_groups(const uint8_t *p)
 /* sum + the products of one row's group, in each lane of a, with each column's group in b. */
 static inline cpu_i32v cpu_dot(cpu_i32v sum, cpu_i32v a, cpu_i32v b)
 {
-#if CPU_LANES == 16 && defined(__AVX512VNNI__)
+#if CPU_LANES == 16 && CPU_HAS_DOT
   return (cpu_i32v)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)b, (__m512i)a);
-#elif CPU_LANES == 8 && defined(__AVXVNNI__)
+#elif CPU_LANES == 8 && CPU_HAS_DOT
   return (cpu_i32v)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)b, (__m256i)a);
 #elif CPU_LANES == 16 && defined(__AVX512BW__)
   return sum + (cpu_i32v)_mm512_madd_epi16((__m512i)a, (__m512i)b);
