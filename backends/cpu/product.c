@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "product.h"
+#include "rows.h"
 
 /* ---- layouts ------------------------------------------------------------------------------------------------------ */
 
@@ -228,8 +229,11 @@ void cpu_product_finish(const cpu_product *product, int64_t matrix, int64_t row,
     for (; step == 1 && i + CPU_LANES <= n; i += CPU_LANES) {
       cpu_store(c + i, cpu_fma(alpha, cpu_load(c + i), cpu_load(z + i)));
     }
-    for (; i < n; i++) {
-      c[i] = product->alpha * c[i] + z[i * step];
+    for (; i < n; i += CPU_LANES) {
+      float room[CPU_LANES];
+      const int64_t part = n - i < CPU_LANES ? n - i : CPU_LANES;
+      const cpu_f32v added = cpu_load_part(cpu_side_by_side(z + i * step, step, part, room), part, 0.0f);
+      cpu_store_part(c + i, cpu_fma(alpha, cpu_load_part(c + i, part, 0.0f), added), part);
     }
   }
   cpu_activate_row(product->activation, c, n);
