@@ -132,6 +132,9 @@ static void transpose_task(const void *context, int64_t task, void *scratch)
 static void move_all(const cpu_tensor *from, const cpu_tensor *to, cpu_team *team)
 {
   const cpu_walk walk = cpu_walk_of((const cpu_tensor *const[]){from, to}, 2);
+  if (walk.n_runs == 0) {
+    return;
+  }
   const move_work move = move_of(&walk, from, 0, to, 0);
   if (walk.n_runs > 1 && walk.n_runs == walk.extent[1] && walk.stride[0][1] == 1 && walk.stride[0][0] != 1) {
     transpose_work work = {
@@ -293,7 +296,7 @@ void cpu_run_append(const cpu_line *line, cpu_team *team)
   assert(x->extent[2] == state->extent[2] && x->extent[3] == state->extent[3]);
   work.walk = cpu_walk_of((const cpu_tensor *const[]){&from, &to}, 2);
   work.n_tasks = cpu_tasks(work.n_rows, cost_of(&work.walk));
-  if (work.n_rows > 0) {
+  if (work.n_rows > 0 && work.walk.n_runs > 0) {
     cpu_parallel(team, work.n_tasks, append_task, &work);
   }
 }

@@ -262,6 +262,9 @@ static void merge(const sharing *s, int64_t row)
 void cpu_run_matmul_topk(const cpu_line *line, cpu_team *team)
 {
   const matmul_topk *plan = line->plan;
+  if (plan->product.rows == 0) {
+    return;
+  }
   const sharing s = share(plan, cpu_shared(team));
   for (int64_t row = 0; row < plan->product.rows; row++) {
     atomic_init(&s.bounds[row], -INFINITY);

@@ -63,7 +63,7 @@ static int64_t nanoseconds(void)
 
 static void *scratch_of(const cpu_team *team, int32_t index)
 {
-  return team->scratch + (uint64_t)index * team->scratch_size;
+  return team->scratch ? team->scratch + (uint64_t)index * team->scratch_size : NULL;
 }
 
 static void work(cpu_pool *pool, void *scratch)
