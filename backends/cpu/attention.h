@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y[b, l, h] = sum_s w[b, h, l, s] v[b, s, h],  w = softmax_s(mask(alpha * q[b, l, h] . k[b, s, h])), one pass over the keys (Dao et al.
- * 2022, arXiv:2205.14135): for a run of keys the scores are computed, the largest so far and the sum of the exponentials are brought
- * up to date, and y as far as it is known is scaled down where the largest has risen. Two forms, chosen by the number of queries:
- *   - few (attention_few.c): vectors lie along the head's elements; k and v are read once, for all queries of a sentence
- *   - tiles (attention_tiles.c): vectors lie along the queries, so that maxima, sums and factors need no horizontal step
- * What a query gives depends on that query and the keys it sees alone: not on the batch, nor on how far S goes beyond them.
+ * y[b, l, h] = sum_s w[b, h, l, s] v[b, s, h],  w = softmax_s(mask(alpha * q[b, l, h] . k[b, s, h])), one pass over
+ * the keys (Dao et al. 2022, arXiv:2205.14135): for a run of keys the scores are computed, the largest so far and
+ * the sum of the exponentials are brought up to date, and y as far as it is known is scaled down where the largest
+ * has risen. Two forms, chosen by the number of queries:
+ *   - few (attention_few.c): vectors lie along the head's elements; k and v are read once, for all queries of a
+ *     sentence
+ *   - tiles (attention_tiles.c): vectors lie along the queries, so that maxima, sums and factors need no horizontal
+ *     step
+ * What a query gives depends on that query and the keys it sees alone: not on the batch, nor on how far S goes
+ * beyond them.
  */
 #ifndef CPU_ATTENTION_H
 #define CPU_ATTENTION_H
@@ -48,7 +52,8 @@ typedef struct cpu_places {
 /* Keys first .. first+n-1 of sentence b; n from 1 to CPU_KEYS. */
 void cpu_attention_places(const cpu_attention *a, int64_t b, int64_t first, int64_t n, cpu_places *places);
 
-/* Biases on the scores of keys first .. first+n-1 of one query. scores has room for whole vectors; room for 2 CPU_KEYS floats. */
+/* Biases on the scores of keys first .. first+n-1 of one query. scores has room for whole vectors; room for 2
+ * CPU_KEYS floats. */
 void cpu_attention_bias(const cpu_attention *a, int64_t b, int64_t h, int64_t l, int64_t first, int64_t n,
                         float *scores, float *room);
 

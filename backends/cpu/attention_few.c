@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention of few queries, as in decoding: all heads of a sentence go through its keys together, so that memory is read in the order in
- * which it lies, and a key's elements once from memory for all queries.
+ * Attention of few queries, as in decoding: all heads of a sentence go through its keys together, so that memory is
+ * read in the order in which it lies, and a key's elements once from memory for all queries.
  */
 #include "attention.h"
 
@@ -155,7 +155,8 @@ static void mask_scores(const few *f, int64_t query, int64_t first, int64_t n, f
   }
 }
 
-/* The scores of n keys become their exponentials, of excluded keys -0; the largest, the sum and y are brought up to date. */
+/* The scores of n keys become their exponentials, of excluded keys -0; the largest, the sum and y are brought up to
+ * date. */
 static void take_exponentials(few *f, int64_t query, int64_t n, float *scores)
 {
   const cpu_f32v excluded = cpu_splat(-INFINITY);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention of many queries, a tile of queries and a tile of keys at a time. The queries of a tile are the columns: each element of a
- * key is spread over a vector and meets a vector of queries, in both products, and what is kept per query (largest score, sum, visible keys)
- * is a vector too. k and v need no transposing for that, only q and y, once.
+ * Attention of many queries, a tile of queries and a tile of keys at a time. The queries of a tile are the columns:
+ * each element of a key is spread over a vector and meets a vector of queries, in both products, and what is kept
+ * per query (largest score, sum, visible keys) is a vector too. k and v need no transposing for that, only q and y,
+ * once.
  */
 #include "attention.h"
 
@@ -88,8 +89,8 @@ static void turn(const float *from, int64_t from_row, int64_t from_step, int64_t
   }
 }
 
-/* c [rows][TILE] = (c * factor + a @ b) * scale, a [rows][depth] with steps a_row and a_step, b [depth][TILE], factor and scale [TILE];
- * without factor c counts as 0. rows and vectors are numbers that the compiler knows. */
+/* c [rows][TILE] = (c * factor + a @ b) * scale, a [rows][depth] with steps a_row and a_step, b [depth][TILE],
+ * factor and scale [TILE]; without factor c counts as 0. rows and vectors are numbers that the compiler knows. */
 static inline __attribute__((always_inline)) void multiply_block(int rows, int vectors, const float *a, int64_t a_row,
                                                                  int64_t a_step, int64_t depth, const float *b,
                                                                  const float *factor, const float *scale, float *c)
@@ -230,8 +231,8 @@ static void keep_scores(const tiles *t, int64_t first, int64_t n)
   turn(t->scores, TILE, 1, n, t->n, (float *)w->data + at, w->stride[2]);
 }
 
-/* The scores of n keys become their exponentials, of excluded keys -0; the largest and the sums are brought up to date, and what y is
- * to be scaled by. Returns 1 if any key is excluded. */
+/* The scores of n keys become their exponentials, of excluded keys -0; the largest and the sums are brought up to
+ * date, and what y is to be scaled by. Returns 1 if any key is excluded. */
 static int take_exponentials(tiles *t, int64_t n)
 {
   const cpu_f32v excluded = cpu_splat(-INFINITY);
@@ -278,7 +279,8 @@ static int all_finite(const float *x, int64_t n)
   return !cpu_any(sum != zero);
 }
 
-/* y = (y * factor + values @ exponentials) * scale, where the values of excluded keys are not to be seen: some are NaN or infinite. */
+/* y = (y * factor + values @ exponentials) * scale, where the values of excluded keys are not to be seen: some are
+ * NaN or infinite. */
 static void multiply_visible(tiles *t, int64_t n, const float *factor)
 {
   const int64_t J = t->a->J;
@@ -296,7 +298,8 @@ static void multiply_visible(tiles *t, int64_t n, const float *factor)
   }
 }
 
-/* Scores of n keys from `first` on. Where the rows of keys are as far apart as each other they are read where they are. */
+/* Scores of n keys from `first` on. Where the rows of keys are as far apart as each other they are read where they
+ * are. */
 static void multiply_keys(tiles *t, int64_t first, int64_t n)
 {
   const cpu_attention *a = t->a;

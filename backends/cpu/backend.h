@@ -27,8 +27,8 @@ const cpu_level *cpu_level_at(int32_t index);
 /* 1 if this CPU has the level of that name. */
 int cpu_has_level(const char *name);
 
-/* features.c: the CPU's name, and how many cores this process may use: processors of its affinity mask, one per physical core, no more than its
- * control group's quota. At least 1. */
+/* features.c: the CPU's name, and how many cores this process may use: processors of its affinity mask, one per
+ * physical core, no more than its control group's quota. At least 1. */
 const char *cpu_model_name(char *text, size_t size);
 int32_t cpu_core_count(void);
 
@@ -83,7 +83,8 @@ int32_t cpu_fail(const cpu_context *context, int32_t status, const char *format,
 void *cpu_memory_take(tsr_backend_device *device, uint64_t size);
 void cpu_memory_give(tsr_backend_device *device, void *bytes, uint64_t size);
 
-/* memory.c: the packed form of a matrix, from the device's list or made now; a reference is taken. NULL without memory. */
+/* memory.c: the packed form of a matrix, from the device's list or made now; a reference is taken. NULL without
+ * memory. */
 const cpu_packed *cpu_packed_take(tsr_backend_device *device, const cpu_layout *layout);
 void cpu_packed_give(tsr_backend_device *device, const cpu_packed *packed);
 

@@ -65,7 +65,8 @@ static void advise(cpu_blas *blas, const char *kernels)
   if (uses_all(kernels)) {
     return;
   }
-  /* The environment's choice takes the place of what OpenBLAS finds out by itself, which an old build cannot for a CPU that came after it. */
+  /* The environment's choice takes the place of what OpenBLAS finds out by itself, which an old build cannot for a
+   * CPU that came after it. */
   const char *value = getenv("OPENBLAS_CORETYPE");
   const char *best = cpu_has_level("avx512") ? "SkylakeX" : "Haswell";
   if (value && *value && strcmp(value, best) != 0) {
@@ -76,7 +77,8 @@ static void advise(cpu_blas *blas, const char *kernels)
   }
 }
 
-/* Learns which BLAS it is and keeps it to the calling thread: threads are the pool's matter. 0: none that is known to be fast. */
+/* Learns which BLAS it is and keeps it to the calling thread: threads are the pool's matter. 0: none that is known
+ * to be fast. */
 static int identify(cpu_blas *blas)
 {
   char *(*config)(void) = NULL;

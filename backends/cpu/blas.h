@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A BLAS, for the large products: whichever CBLAS is installed, opened at run time, so that a machine without one still runs the rest.
+ * A BLAS, for the large products: whichever CBLAS is installed, opened at run time, so that a machine without one
+ * still runs the rest.
  */
 #ifndef CPU_BLAS_H
 #define CPU_BLAS_H
@@ -11,8 +12,8 @@
 struct cpu_context;
 typedef struct cpu_blas cpu_blas;
 
-/* c [M, N] = alpha * a @ b + beta * c, all row-major; transposed: the operand is stored the other way round. lda, ldb, ldc: elements
- * from row to row. On the calling thread alone. */
+/* c [M, N] = alpha * a @ b + beta * c, all row-major; transposed: the operand is stored the other way round. lda,
+ * ldb, ldc: elements from row to row. On the calling thread alone. */
 typedef struct cpu_gemm {
   int64_t rows, columns, depth; /* M, N, K */
   int32_t a_transposed, b_transposed;
@@ -24,8 +25,8 @@ typedef struct cpu_gemm {
 
 void cpu_blas_product(const cpu_blas *blas, const cpu_gemm *gemm);
 
-/* TESSERA_BLAS names the library, "none" means no BLAS; without it the usual names are tried. *blas is NULL if there is none, which is
- * no error unless one was named. Warns, once, of a BLAS that uses less than the CPU offers. */
+/* TESSERA_BLAS names the library, "none" means no BLAS; without it the usual names are tried. *blas is NULL if there
+ * is none, which is no error unless one was named. Warns, once, of a BLAS that uses less than the CPU offers. */
 int32_t cpu_blas_open(const struct cpu_context *context, cpu_blas **blas);
 void cpu_blas_close(cpu_blas *blas); /* takes NULL */
 

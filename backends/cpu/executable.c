@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Executables: the program's lines with their tensors resolved to memory and their operands prepared; a run walks them in order.
+ * Executables: the program's lines with their tensors resolved to memory and their operands prepared; a run walks
+ * them in order.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ struct cpu_preparation {
   tsr_backend_executable *executable;
 };
 
-/* ---- what prepare may ask for ------------------------------------------------------------------------------------- */
+/* ---- what prepare may ask for ---------------------------------------------------------------------------------- */
 
 static uint64_t aligned(uint64_t size)
 {
@@ -98,7 +99,7 @@ const void *cpu_ask_packed(cpu_preparation *preparation, const cpu_layout *layou
   return use->packed->bytes;
 }
 
-/* ---- compile ------------------------------------------------------------------------------------------------------ */
+/* ---- compile --------------------------------------------------------------------------------------------------- */
 
 static void *allocate(tsr_backend_device *device, int64_t count, size_t size)
 {
@@ -188,7 +189,7 @@ void cpu_executable_destroy(tsr_backend_executable *executable)
   free(executable);
 }
 
-/* ---- run ---------------------------------------------------------------------------------------------------------- */
+/* ---- run ------------------------------------------------------------------------------------------------------- */
 
 static uint64_t now(void)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the kernels share. Files that include this are compiled once per instruction level (meson.build), each time with
- * CPU_LEVEL, the level's name, and CPU_LANES, the width of its vectors.
+ * What the kernels share. Files that include this are compiled once per instruction level (meson.build), each time
+ * with CPU_LEVEL, the level's name, and CPU_LANES, the width of its vectors.
  *
  * A kernel computes one line. It relies on the rules of ops.h, which the host has checked, and asserts those that it
- * builds on. Work is cut into tasks by shape alone, never by the number of threads, and each task computes its elements in a
- * fixed order: results are the same bits on any number of threads.
+ * builds on. Work is cut into tasks by shape alone, never by the number of threads, and each task computes its
+ * elements in a fixed order: results are the same bits on any number of threads.
  */
 #ifndef CPU_KERNEL_H
 #define CPU_KERNEL_H
@@ -86,13 +86,14 @@ void cpu_activate_row(int32_t activation, float *y, int64_t n);
 /* to[i] = the i-th of n elements, `stride` apart, of type dtype (f32, f16, bf16, i8), widened. */
 void cpu_widen_row(int32_t dtype, const void *from, int64_t stride, int64_t n, float *to);
 
-/* exp(x) to about one unit in the last place; x at most 0 or so: no overflow is handled, -inf gives 0, NaN stays. Results below the smallest
- * normal number may be 0. */
+/* exp(x) to about one unit in the last place; x at most 0 or so: no overflow is handled, -inf gives 0, NaN stays.
+ * Results below the smallest normal number may be 0. */
 static inline cpu_f32v cpu_exp(cpu_f32v x)
 {
-  /* x = n ln 2 + r, |r| at most ln 2 / 2; exp(r) by a polynomial; 2^n by putting n + 127 into the exponent's bits. Adding a large number
-   * pushes the fraction of x / ln 2 out of an f32 and leaves n + 127 in its low bits. At n = -127 that makes 0: what is far below, as
-   * all that is excluded, must not pass through subnormal numbers, which take a hundred times as long. */
+  /* x = n ln 2 + r, |r| at most ln 2 / 2; exp(r) by a polynomial; 2^n by putting n + 127 into the exponent's bits.
+   * Adding a large number pushes the fraction of x / ln 2 out of an f32 and leaves n + 127 in its low bits. At n =
+   * -127 that makes 0: what is far below, as all that is excluded, must not pass through subnormal numbers, which
+   * take a hundred times as long. */
   const cpu_f32v large = cpu_splat(0x1.8p23f + 127);
   const cpu_f32v bounded = cpu_max(cpu_splat(-127 * 0x1.62e43p-1f), x); /* NaN stays */
   const cpu_f32v pushed = cpu_fma(bounded, cpu_splat(0x1.715476p0f), large), n = pushed - large;

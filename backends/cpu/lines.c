@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lines of a program as lines of an executable: which can be run, where their tensors lie, and which neighbours become one.
+ * Lines of a program as lines of an executable: which can be run, where their tensors lie, and which neighbours
+ * become one.
  *
- * Neighbours are joined where the first writes a temporary that only the second reads: its elements then never leave the cache, or the
- * registers.
+ * Neighbours are joined where the first writes a temporary that only the second reads: its elements then never leave
+ * the cache, or the registers.
  */
 #include <assert.h>
 #include <string.h>
@@ -66,7 +67,7 @@ int32_t cpu_supports(tsr_backend_device *device, const tsr_program_desc *program
   return (desc->op != TSR_OP_MATMUL && desc->op != TSR_OP_GELU) || desc->attributes.activation <= TSR_ACTIVATION_SILU;
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------------------------ */
+/* ---- tensors --------------------------------------------------------------------------------------------------- */
 
 /* A tensor of the program in memory; index 0 is an absent one. */
 static cpu_tensor resolve(const tsr_compile_args *args, int32_t index)
@@ -114,7 +115,7 @@ static void resolve_line(const tsr_compile_args *args, int32_t index, cpu_line *
   }
 }
 
-/* ---- neighbours --------------------------------------------------------------------------------------------------- */
+/* ---- neighbours ------------------------------------------------------------------------------------------------ */
 
 /* How many operands and results lie in a storage. */
 static int32_t count_uses(const tsr_program_desc *program, int32_t storage)
@@ -132,8 +133,8 @@ static int32_t count_uses(const tsr_program_desc *program, int32_t storage)
   return uses;
 }
 
-/* 1 if line `index` exists, is that operator, and reads as its first operand the whole first result of the line before it, in the same
- * rows. */
+/* 1 if line `index` exists, is that operator, and reads as its first operand the whole first result of the line
+ * before it, in the same rows. */
 static int follows(const tsr_program_desc *program, int32_t index, int32_t op)
 {
   if (index >= program->n_lines || tsr_line_at(program, index)->op != op) {

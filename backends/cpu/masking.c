@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Buckets of relative positions. Which bucket a distance r falls in rises with r, so that the distances at which the buckets
- * begin say all: a row of biases is a few runs of the same value, without a logarithm per key.
+ * Buckets of relative positions. Which bucket a distance r falls in rises with r, so that the distances at which the
+ * buckets begin say all: a row of biases is a few runs of the same value, without a logarithm per key.
  */
 #include "masking.h"
 

@@ -19,8 +19,9 @@ typedef struct cpu_masking {
   int32_t causal, bidirectional;
 } cpu_masking;
 
-/* For prepare: where the buckets of relative positions begin, of the line whose operands additive, lengths, position, relative
- * are in[first] and the next. *starts is NULL if the line has no relative biases. Returns TSR_OK or TSR_ERR_OUT_OF_MEMORY. */
+/* For prepare: where the buckets of relative positions begin, of the line whose operands additive, lengths,
+ * position, relative are in[first] and the next. *starts is NULL if the line has no relative biases. Returns TSR_OK
+ * or TSR_ERR_OUT_OF_MEMORY. */
 int32_t cpu_prepare_masking(const cpu_line *line, int32_t first, cpu_preparation *preparation, const int32_t **starts);
 
 /* relative[bucket(s - l - position[b]), h] of the n keys from s = first on, into row. Only with relative. */
@@ -66,7 +67,8 @@ static inline int64_t cpu_visible_keys(const cpu_masking *masking, int64_t b, in
   return end > 0 ? end : 0;
 }
 
-/* additive[b, h, l, s] of the n keys from s = first on: where they lie side by side, or copied into room. Only with additive. */
+/* additive[b, h, l, s] of the n keys from s = first on: where they lie side by side, or copied into room. Only with
+ * additive. */
 static inline const float *cpu_additive_row(const cpu_masking *masking, int64_t b, int64_t h, int64_t l, int64_t first,
                                             int64_t n, float *room)
 {
@@ -75,7 +77,8 @@ static inline const float *cpu_additive_row(const cpu_masking *masking, int64_t 
   return cpu_side_by_side((const float *)t->data + at, t->stride[3], n, room);
 }
 
-/* (score + additive) + relative; -inf in any of the three excludes the key, whatever the others are. A bias that is absent is 0. */
+/* (score + additive) + relative; -inf in any of the three excludes the key, whatever the others are. A bias that is
+ * absent is 0. */
 static inline cpu_f32v cpu_biased(cpu_f32v score, cpu_f32v additive, cpu_f32v relative)
 {
   const cpu_f32v excluded = cpu_splat(-INFINITY);

@@ -8,8 +8,8 @@
 
 #include "backend.h"
 
-/* From here on memory comes in whole pages, large ones where the system has them: weights are read from end to end at each step, and
- * small pages would cost a table walk every 4 KiB. */
+/* From here on memory comes in whole pages, large ones where the system has them: weights are read from end to end
+ * at each step, and small pages would cost a table walk every 4 KiB. */
 enum { LARGE = 1 << 21 };
 
 static uint64_t round_up(uint64_t size, uint64_t to)
@@ -137,7 +137,8 @@ void cpu_packed_forget(tsr_backend_device *device, const void *bytes, uint64_t s
   pthread_mutex_lock(&device->lock);
   for (cpu_packed **link = &device->packed; *link;) {
     const uintptr_t at = (uintptr_t)(*link)->from, first = (uintptr_t)bytes;
-    /* A matrix that begins before the range may reach into it: only its own extent tells, in elements of at most 4 bytes. */
+    /* A matrix that begins before the range may reach into it: only its own extent tells, in elements of at most 4
+     * bytes. */
     const cpu_tensor *t = &(*link)->shape;
     int64_t last = 0;
     for (int32_t axis = 0; axis < t->rank; axis++) {

@@ -98,7 +98,8 @@ void cpu_attention_weights(const cpu_attention *a, int64_t b, int64_t h, int64_t
   }
 }
 
-/* Keys that the last query of each sentence sees, all sentences together: the work that there is, not what there is room for. */
+/* Keys that the last query of each sentence sees, all sentences together: the work that there is, not what there is
+ * room for. */
 static int64_t visible_keys(const cpu_attention *a)
 {
   int64_t sum = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators that move elements: embedding, copy, append, update, gather. Runs of bytes that lie side by side are copied as such.
+ * Operators that move elements: embedding, copy, append, update, gather. Runs of bytes that lie side by side are
+ * copied as such.
  */
 #include "rows.h"
 
@@ -9,7 +10,7 @@ static const char *element_at(const cpu_tensor *t, int64_t at)
   return (const char *)t->data + at * cpu_element_size(t->dtype);
 }
 
-/* ---- embedding ---------------------------------------------------------------------------------------------------- */
+/* ---- embedding ------------------------------------------------------------------------------------------------- */
 
 static void embed_rows(const cpu_line *line, int64_t first, int64_t last, void *scratch)
 {
@@ -44,7 +45,7 @@ void cpu_run_embedding(const cpu_line *line, cpu_team *team)
   cpu_run_rows(line, team, cpu_rows(y), 20.0 + 6.0 * (double)table->extent[1] / CPU_LANES, embed_rows);
 }
 
-/* ---- copies of elements as they are -------------------------------------------------------------------------------- */
+/* ---- copies of elements as they are ---------------------------------------------------------------------------- */
 
 typedef struct move_work {
   const char *from;
@@ -59,7 +60,8 @@ static void move_run(const void *context, const int64_t at[CPU_WALK_TENSORS], in
                work->size);
 }
 
-/* What moves between the tensors of the walk, from the first to the second, whose elements begin so many elements into them. */
+/* What moves between the tensors of the walk, from the first to the second, whose elements begin so many elements
+ * into them. */
 static move_work move_of(const cpu_walk *walk, const cpu_tensor *from, int64_t from_at, const cpu_tensor *to,
                          int64_t to_at)
 {
@@ -72,8 +74,8 @@ static move_work move_of(const cpu_walk *walk, const cpu_tensor *from, int64_t f
   };
 }
 
-/* Transposing: the elements of a run lie apart in `from`, but those of neighbouring runs lie side by side. A square of elements at a
- * time, so that each line of memory that is read or written is used up. */
+/* Transposing: the elements of a run lie apart in `from`, but those of neighbouring runs lie side by side. A square
+ * of elements at a time, so that each line of memory that is read or written is used up. */
 enum { SQUARE = 16 };
 
 typedef struct transpose_work {
@@ -155,7 +157,7 @@ void cpu_run_update(const cpu_line *line, cpu_team *team)
   move_all(x, state, team);
 }
 
-/* ---- copy, from one type to another ---------------------------------------------------------------------------------- */
+/* ---- copy, from one type to another ---------------------------------------------------------------------------- */
 
 typedef uint16_t halves __attribute__((vector_size(2 * CPU_LANES)));
 
@@ -235,7 +237,7 @@ void cpu_run_copy(const cpu_line *line, cpu_team *team)
   cpu_walk_all(&walk, team, 20.0 / CPU_LANES, cast_run, &work);
 }
 
-/* ---- append, gather: some of the axes are walked, others are followed by index --------------------------------------------- */
+/* ---- append, gather: some of the axes are walked, others are followed by index --------------------------------- */
 
 /* t with the first `axes` axes and those from `last` on fixed at their first index. */
 static cpu_tensor inner_of(const cpu_tensor *t, int32_t axes, int32_t last)
@@ -306,7 +308,8 @@ static int32_t gather_axis(const cpu_line *line)
   return line->attributes.axis < 0 ? line->attributes.axis + line->in[0].rank : line->attributes.axis;
 }
 
-/* A row: what stands at one index of the axis and of the axes before it. y is contiguous, so that its rows follow one another. */
+/* A row: what stands at one index of the axis and of the axes before it. y is contiguous, so that its rows follow
+ * one another. */
 static void gather_task(const void *context, int64_t task, void *scratch)
 {
   const index_work *work = context;

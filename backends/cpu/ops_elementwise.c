@@ -4,10 +4,10 @@
  */
 #include "rows.h"
 
-/* ---- activations -------------------------------------------------------------------------------------------------- */
+/* ---- activations ----------------------------------------------------------------------------------------------- */
 
-/* erf(z), off by at most about one unit of 1: z P(z^2) / Q(z^2), fitted to erf in the largest error over 0 .. 3.95; beyond, erf is 1
- * in f32. All coefficients are positive, so that nothing cancels. */
+/* erf(z), off by at most about one unit of 1: z P(z^2) / Q(z^2), fitted to erf in the largest error over 0 .. 3.95;
+ * beyond, erf is 1 in f32. All coefficients are positive, so that nothing cancels. */
 static inline cpu_f32v erf_of(cpu_f32v z)
 {
   const cpu_f32v limit = cpu_splat(3.95f);
@@ -126,7 +126,7 @@ void cpu_run_activation(const cpu_line *line, cpu_team *team)
   cpu_walk_all(&walk, team, (work.activation == TSR_ACTIVATION_RELU ? 4.0 : 40.0) / CPU_LANES, activate_run, &work);
 }
 
-/* ---- add, mul ----------------------------------------------------------------------------------------------------- */
+/* ---- add, mul -------------------------------------------------------------------------------------------------- */
 
 typedef struct binary_work {
   const void *a, *b;
@@ -245,7 +245,7 @@ void cpu_run_mul(const cpu_line *line, cpu_team *team)
   combine(line, team, mul_run, mul_run_i32);
 }
 
-/* ---- storage types ------------------------------------------------------------------------------------------------ */
+/* ---- storage types --------------------------------------------------------------------------------------------- */
 
 static inline cpu_f32v widened(int32_t dtype, const uint16_t *from)
 {

@@ -2,7 +2,8 @@
  *
  * y[m, n] = activation(alpha * sum_k a[m, k] b[k, n] + bias[m, n]), for each matrix of the leading axes.
  *
- * Large products in f32 whose b changes from run to run go to the BLAS, tile by tile; all others are made here, panel by panel.
+ * Large products in f32 whose b changes from run to run go to the BLAS, tile by tile; all others are made here,
+ * panel by panel.
  */
 #include "blas.h"
 #include "product.h"
@@ -36,7 +37,8 @@ static int is_for_blas(const cpu_line *line)
 {
   const int32_t axis = line->in[0].rank - 2;
   const int64_t M = line->in[0].extent[axis], K = line->in[0].extent[axis + 1], N = line->in[1].extent[axis + 1];
-  /* Constant weights are laid out once; that done, the panels are as fast as a BLAS, which lays them out anew each time. */
+  /* Constant weights are laid out once; that done, the panels are as fast as a BLAS, which lays them out anew each
+   * time. */
   return !line->in[1].constant && M >= BLAS_ROWS && N >= CPU_PANEL && K >= 32 && M <= INT32_MAX && N <= INT32_MAX &&
          K <= INT32_MAX && fits_blas(&line->in[0], axis) && fits_blas(&line->in[1], axis);
 }

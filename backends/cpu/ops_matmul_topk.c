@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The k largest columns of each row of a product, or of the logarithm of its softmax: the last two or three lines of a decoding step.
+ * The k largest columns of each row of a product, or of the logarithm of its softmax: the last two or three lines of
+ * a decoding step.
  *
- * A task takes a group of panels through their product and keeps, per row, the k best so far and, for the logarithms, the largest
- * element and the sum of exponentials below it; the groups' finds are merged when all are there. No row of logits is ever stored.
+ * A task takes a group of panels through their product and keeps, per row, the k best so far and, for the
+ * logarithms, the largest element and the sum of exponentials below it; the groups' finds are merged when all are
+ * there. No row of logits is ever stored.
  */
 #include <stdatomic.h>
 
@@ -127,7 +129,8 @@ static void insert(finding *found, candidate *best, int32_t k, float value, int3
   best[at] = (candidate){.value = value, .index = index};
 }
 
-/* One row of a panel: `columns` elements, the first of which is column `from`. Those below `bound` are passed over; NaN is not. */
+/* One row of a panel: `columns` elements, the first of which is column `from`. Those below `bound` are passed over;
+ * NaN is not. */
 static void scan(finding *found, candidate *best, int32_t k, const float *row, int64_t columns, int32_t from,
                  float bound)
 {

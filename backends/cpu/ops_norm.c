@@ -4,8 +4,8 @@
  */
 #include "rows.h"
 
-/* ((x + x) + (x + x)) over the lanes, then over the lanes' halves: the order depends on n alone. `power` 1: the sum of x - shift,
- * 2: of its squares. */
+/* ((x + x) + (x + x)) over the lanes, then over the lanes' halves: the order depends on n alone. `power` 1: the sum
+ * of x - shift, 2: of its squares. */
 static inline float sum_of_powers(const float *x, int64_t n, float shift, int power)
 {
   const cpu_f32v by = cpu_splat(shift);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * softmax and log_softmax along the last axis. In both an element that is +inf or NaN makes the sum NaN, and that every result:
- * +inf because it is the maximum, from which it cannot be subtracted.
+ * softmax and log_softmax along the last axis. In both an element that is +inf or NaN makes the sum NaN, and that
+ * every result: +inf because it is the maximum, from which it cannot be subtracted.
  */
 #include "rows.h"
 

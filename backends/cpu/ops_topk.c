@@ -38,8 +38,8 @@ static int64_t find_largest(const float *x, int64_t n)
   return i;
 }
 
-/* An element as one number, larger if it stands earlier in the result: its value in the order of integers (NaN above all, the two
- * zeros equal) above the index, of which the lower is the larger. */
+/* An element as one number, larger if it stands earlier in the result: its value in the order of integers (NaN above
+ * all, the two zeros equal) above the index, of which the lower is the larger. */
 static int64_t rank_of(float value, int64_t index)
 {
   int32_t bits;
@@ -54,8 +54,8 @@ static int64_t index_of(int64_t rank)
   return (int64_t)(UINT32_MAX - (uint32_t)rank);
 }
 
-/* heap[0] is the smallest of n; every element is at most as large as its two below it. Puts `rank` in the place of element i, from
- * where it sinks. */
+/* heap[0] is the smallest of n; every element is at most as large as its two below it. Puts `rank` in the place of
+ * element i, from where it sinks. */
 static void sink(int64_t *heap, int64_t n, int64_t i, int64_t rank)
 {
   for (int64_t below = 2 * i + 1; below < n; below = 2 * i + 1) {
@@ -69,7 +69,8 @@ static void sink(int64_t *heap, int64_t n, int64_t i, int64_t rank)
   heap[i] = rank;
 }
 
-/* What a later element must pass to stand among the kept ones; those that are NaN pass always, and are held against the heap. */
+/* What a later element must pass to stand among the kept ones; those that are NaN pass always, and are held against
+ * the heap. */
 static float threshold_of(const float *x, int64_t rank)
 {
   const float value = x[index_of(rank)];

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* How long a thread looks for the next job before it sleeps: longer than the gap between two lines of a decoding step and
- * between two steps, much shorter than a time slice. */
+/* How long a thread looks for the next job before it sleeps: longer than the gap between two lines of a decoding
+ * step and between two steps, much shorter than a time slice. */
 enum { SPIN_NANOSECONDS = 100000, LOOKS_PER_CLOCK = 32, LOOKS_BEFORE_YIELD = 2000 };
 
 /* cpu_pool.ticket: the job's number, whether threads may still join it, and how many did. */

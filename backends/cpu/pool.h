@@ -2,9 +2,10 @@
  *
  * The threads of a device, and how a run gets at them.
  *
- * A run works on the thread that called it. While it is the only one on its device, the pool's threads help it with each line that
- * has several tasks. As soon as several runs are under way (a batch of sentences spread over threads by the caller), each keeps to its
- * own thread: that needs no handing over at all. Either way each task computes the same.
+ * A run works on the thread that called it. While it is the only one on its device, the pool's threads help it with
+ * each line that has several tasks. As soon as several runs are under way (a batch of sentences spread over threads
+ * by the caller), each keeps to its own thread: that needs no handing over at all. Either way each task computes the
+ * same.
  */
 #ifndef CPU_POOL_H
 #define CPU_POOL_H
@@ -13,8 +14,8 @@
 
 typedef struct cpu_pool cpu_pool;
 
-/* A pool with which runs work on `threads` threads, their own included; the others are started when first needed. NULL without
- * memory. */
+/* A pool with which runs work on `threads` threads, their own included; the others are started when first needed.
+ * NULL without memory. */
 cpu_pool *cpu_pool_create(int32_t threads);
 void cpu_pool_destroy(cpu_pool *pool); /* takes NULL; no run is under way. Ends the threads */
 

@@ -2,7 +2,7 @@
 #include "product.h"
 #include "rows.h"
 
-/* ---- layouts ------------------------------------------------------------------------------------------------------ */
+/* ---- layouts --------------------------------------------------------------------------------------------------- */
 
 static const void *element(const cpu_tensor *t, int64_t at)
 {
@@ -105,7 +105,7 @@ int32_t cpu_product_init(cpu_product *product, const cpu_line *line, int32_t pac
   return product->packed ? TSR_OK : TSR_ERR_OUT_OF_MEMORY;
 }
 
-/* ---- tiles -------------------------------------------------------------------------------------------------------- */
+/* ---- tiles ----------------------------------------------------------------------------------------------------- */
 
 static inline cpu_f32v load_b(int32_t dtype, const void *b, int64_t at)
 {
@@ -199,7 +199,7 @@ static void multiply_block(const tile_fn *tiles, const float *a, int64_t a_row, 
   }
 }
 
-/* ---- a panel ------------------------------------------------------------------------------------------------------ */
+/* ---- a panel --------------------------------------------------------------------------------------------------- */
 
 enum { BLOCK_OF_B = CPU_BLOCK_DEPTH * CPU_PANEL, BLOCK_OF_A = CPU_BLOCK_ROWS * CPU_BLOCK_DEPTH };
 

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Products, a panel of columns at a time: what matmul shares with the operators that take a product's columns further.
+ * Products, a panel of columns at a time: what matmul shares with the operators that take a product's columns
+ * further.
  *
- * b is cut into panels of CPU_PANEL columns. A panel is stored [K][CPU_PANEL], so that each element of a, spread over a vector, meets
- * whole vectors of b, and the sums of CPU_TILE_ROWS rows stay in registers from the first k to the last: each element is summed in the
- * order of k whatever the shape of the product around it, so that a row of a batch gives the bits that it gives alone.
- * Constant matrices are laid out so once; others as they are met, block by block.
+ * b is cut into panels of CPU_PANEL columns. A panel is stored [K][CPU_PANEL], so that each element of a, spread
+ * over a vector, meets whole vectors of b, and the sums of CPU_TILE_ROWS rows stay in registers from the first k to
+ * the last: each element is summed in the order of k whatever the shape of the product around it, so that a row of a
+ * batch gives the bits that it gives alone. Constant matrices are laid out so once; others as they are met, block by
+ * block.
  */
 #ifndef CPU_PRODUCT_H
 #define CPU_PRODUCT_H
 
 #include "kernel.h"
 
-/* Vectors in a panel, rows in a tile, and steps of k in a block: with them the sums fill the registers, and a block of b the half of a
- * level-1 cache. */
+/* Vectors in a panel, rows in a tile, and steps of k in a block: with them the sums fill the registers, and a block
+ * of b the half of a level-1 cache. */
 #if CPU_LANES == 16
 enum { CPU_PANEL_VECTORS = 4, CPU_TILE_ROWS = 6, CPU_BLOCK_DEPTH = 128 };
 #elif CPU_LANES == 8
@@ -60,8 +62,8 @@ uint64_t cpu_product_shared(const cpu_product *product);
 /* Before the first panel of a run: what all panels need of a, to `shared`. */
 void cpu_product_begin(const cpu_product *product, cpu_team *team, void *shared);
 
-/* Rows first .. first+rows-1 of one panel of one matrix, finished (bias, activation), to c [rows][c_row]. c has room for CPU_PANEL columns in each
- * row; those beyond N hold anything. rows is at most CPU_BLOCK_ROWS. */
+/* Rows first .. first+rows-1 of one panel of one matrix, finished (bias, activation), to c [rows][c_row]. c has room
+ * for CPU_PANEL columns in each row; those beyond N hold anything. rows is at most CPU_BLOCK_ROWS. */
 void cpu_product_panel(const cpu_product *product, const void *shared, int64_t matrix, int64_t first, int64_t rows,
                        int64_t panel, float *c, int64_t c_row, void *scratch);
 

@@ -33,7 +33,7 @@ uint64_t cpu_product_shared(const cpu_product *product)
   return rows_size(product) + (words + 63) / 64 * 64;
 }
 
-/* ---- b ------------------------------------------------------------------------------------------------------------ */
+/* ---- b --------------------------------------------------------------------------------------------------------- */
 
 uint64_t cpu_quantised_size(const cpu_product *product)
 {
@@ -71,7 +71,7 @@ void cpu_quantised_pack(const cpu_layout *layout, void *to)
   }
 }
 
-/* ---- a ------------------------------------------------------------------------------------------------------------ */
+/* ---- a --------------------------------------------------------------------------------------------------------- */
 
 typedef struct quantising {
   const cpu_product *product;
@@ -172,7 +172,7 @@ int32_t cpu_quantised_at(const cpu_product *product, const void *shared, int64_t
   return q[row * groups_of(product) * CPU_GROUP + k];
 }
 
-/* ---- tiles -------------------------------------------------------------------------------------------------------- */
+/* ---- tiles ----------------------------------------------------------------------------------------------------- */
 
 /* c [rows][CPU_PANEL] (+)= a [rows][groups] @ b [groups][CPU_PANEL], i32. rows is known to the compiler. */
 static inline __attribute__((always_inline)) void tile(int rows, const int32_t *a, int64_t a_row, const uint8_t *b,

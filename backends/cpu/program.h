@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A compiled line as the kernels see it, whatever the instruction level: tensors resolved to memory, the team that shares
- * the work, and what a line may ask for when it is compiled.
+ * A compiled line as the kernels see it, whatever the instruction level: tensors resolved to memory, the team that
+ * shares the work, and what a line may ask for when it is compiled.
  */
 #ifndef CPU_PROGRAM_H
 #define CPU_PROGRAM_H
@@ -42,19 +42,20 @@ typedef struct cpu_line {
 /* The threads that work on one run. A line's function is called on the run's own thread; it hands tasks to the team. */
 typedef struct cpu_team cpu_team;
 
-/* One task. `scratch`: the calling thread's own bytes, as many as the line's prepare asked for, 64-byte aligned, undefined at the start of
- * each task. */
+/* One task. `scratch`: the calling thread's own bytes, as many as the line's prepare asked for, 64-byte aligned,
+ * undefined at the start of each task. */
 typedef void (*cpu_task)(const void *context, int64_t task, void *scratch);
 
-/* Calls body(context, i, ..) once for each i in 0 .. n_tasks-1, in any order, on as many threads as are free, and returns when all are
- * done. One task runs at once on the calling thread. A task should take tens of microseconds: handing out costs about one. */
+/* Calls body(context, i, ..) once for each i in 0 .. n_tasks-1, in any order, on as many threads as are free, and
+ * returns when all are done. One task runs at once on the calling thread. A task should take tens of microseconds:
+ * handing out costs about one. */
 void cpu_parallel(cpu_team *team, int64_t n_tasks, cpu_task body, const void *context);
 
 /* Bytes that all tasks of the line see, kept between the calls of cpu_parallel in one line. 64-byte aligned. */
 void *cpu_shared(const cpu_team *team);
 
-/* How many tasks to cut `n` items into that cost `cost` (roughly: vector instructions) each: 1 for little work. The result depends on the
- * arguments alone. */
+/* How many tasks to cut `n` items into that cost `cost` (roughly: vector instructions) each: 1 for little work. The
+ * result depends on the arguments alone. */
 int64_t cpu_tasks(int64_t n, double cost);
 
 /* Items first .. last-1 of task `task` of `n_tasks`, of n items. */

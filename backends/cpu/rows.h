@@ -54,8 +54,8 @@ static inline void cpu_copy_run(const void *from, int64_t from_stride, void *to,
   }
 }
 
-/* Calls body once per task with its share of n_rows rows, each of which costs `cost` vector instructions. Not at all if the line has
- * no results. */
+/* Calls body once per task with its share of n_rows rows, each of which costs `cost` vector instructions. Not at all
+ * if the line has no results. */
 typedef void (*cpu_rows_body)(const cpu_line *line, int64_t first, int64_t last, void *scratch);
 
 void cpu_run_rows(const cpu_line *line, cpu_team *team, int64_t n_rows, double cost, cpu_rows_body body);

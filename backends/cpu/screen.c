@@ -2,14 +2,17 @@
  *
  * The largest column of each row of a product, with the few columns alone computed that can be it.
  *
- * A copy of the weights in bytes gives each logit to within a bound that is proved, not guessed: with a = s q + d and w = t v + r,
- * q and v the whole numbers that stand for a row and a column, d and r what rounding left,
+ * A copy of the weights in bytes gives each logit to within a bound that is proved, not guessed: with a = s q + d
+ * and w = t v + r, q and v the whole numbers that stand for a row and a column, d and r what rounding left,
  *
- *     a . w  =  s t (q . v)  +  d . w  +  s q . r,      |d . w| <= |d| |w|,   |s q . r| <= |s q| |r|     (Cauchy, Schwarz)
+ *     a . w  =  s t (q . v)  +  d . w  +  s q . r,      |d . w| <= |d| |w|,   |s q . r| <= |s q| |r|
  *
- * so that a column whose upper bound lies below another's lower bound is not the largest. Those that remain, few where one token stands
- * out, are computed in f32 in the order in which a panel sums them: the result has the bits that the whole product gives. The weights' bytes
- * are a quarter of f32, and reading them is what a decoding step mostly does.
+ * (Cauchy, Schwarz)
+ *
+ * so that a column whose upper bound lies below another's lower bound is not the largest. Those that remain, few
+ * where one token stands out, are computed in f32 in the order in which a panel sums them: the result has the bits
+ * that the whole product gives. The weights' bytes are a quarter of f32, and reading them is what a decoding step
+ * mostly does.
  */
 #include "screen.h"
 
@@ -65,7 +68,7 @@ typedef struct sharing {
   int64_t row_tasks;
 } sharing;
 
-/* ---- the copy in bytes --------------------------------------------------------------------------------------------- */
+/* ---- the copy in bytes ----------------------------------------------------------------------------------------- */
 
 /* CHUNK elements of column n from k0 on; beyond the last: zeros. */
 static void widen_chunk(const cpu_tensor *b, int64_t n, int64_t k0, float *to)
@@ -153,7 +156,7 @@ static void pack_screen(const cpu_layout *layout, void *to)
   }
 }
 
-/* ---- prepare ------------------------------------------------------------------------------------------------------ */
+/* ---- prepare --------------------------------------------------------------------------------------------------- */
 
 int cpu_screen_suits(const cpu_line *line)
 {
@@ -222,10 +225,10 @@ int32_t cpu_prepare_screen(cpu_line *line, cpu_preparation *preparation)
   return TSR_OK;
 }
 
-/* ---- run ---------------------------------------------------------------------------------------------------------- */
+/* ---- run ------------------------------------------------------------------------------------------------------- */
 
-/* The norms behind a row's bound, a little too large rather than too small; NaN of rows with which sums may overflow. In f64, where
- * the square of no f32 vanishes. */
+/* The norms behind a row's bound, a little too large rather than too small; NaN of rows with which sums may
+ * overflow. In f64, where the square of no f32 vanishes. */
 static row_bound bound_row(const cpu_screen *screen, const void *quick, int64_t row)
 {
   const cpu_product *p = &screen->quick;

@@ -255,7 +255,8 @@ static inline cpu_f32v cpu_to_f32(cpu_i32v v)
   return __builtin_convertvector(v, cpu_f32v);
 }
 
-/* Lanes of two vectors, picked by lane(i, w) for each lane i: below CPU_LANES from the first, from there on from the second. */
+/* Lanes of two vectors, picked by lane(i, w) for each lane i: below CPU_LANES from the first, from there on from the
+ * second. */
 #if CPU_LANES == 16
 #define CPU_PICK(a, b, lane, w)                                                                                        \
   __builtin_shufflevector(a, b, lane(0, w), lane(1, w), lane(2, w), lane(3, w), lane(4, w), lane(5, w), lane(6, w),    \
@@ -299,7 +300,7 @@ static inline float cpu_largest(cpu_f32v v)
   return v[0];
 }
 
-/* ---- a square of vectors ------------------------------------------------------------------------------------------ */
+/* ---- a square of vectors --------------------------------------------------------------------------------------- */
 
 #define CPU_SAME(i, w) ((i) + ((i) & (w) ? CPU_LANES : 0)) /* lanes with w from the second */
 #define CPU_OTHER(i, w)                                                                                                \
@@ -360,7 +361,7 @@ static inline void cpu_transpose(cpu_f32v *v)
   cpu_exchange_1(v);
 }
 
-/* ---- storage types ------------------------------------------------------------------------------------------------ */
+/* ---- storage types --------------------------------------------------------------------------------------------- */
 
 /* bf16 is the upper half of an f32. */
 static inline cpu_f32v cpu_load_bf16(const uint16_t *p)
@@ -402,9 +403,9 @@ static inline cpu_f32v cpu_load_f16(const uint16_t *p)
 
 /* ---- dot products of bytes --------------------------------------------------------------------------------------- */
 
-/* Products of i8 come in groups of CPU_GROUP steps of k, of which a 32-bit word holds those of one row. With dot-product instructions four
- * bytes, those of a signed, those of b as b + 128; without, two 16-bit numbers of a, and two bytes of b as they are. CPU_SHIFT is what was
- * added to b. */
+/* Products of i8 come in groups of CPU_GROUP steps of k, of which a 32-bit word holds those of one row. With
+ * dot-product instructions four bytes, those of a signed, those of b as b + 128; without, two 16-bit numbers of a,
+ * and two bytes of b as they are. CPU_SHIFT is what was added to b. */
 #if (CPU_LANES == 16 && defined(__AVX512VNNI__)) || (CPU_LANES == 8 && defined(__AVXVNNI__))
 #define CPU_HAS_DOT 1
 #else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Walks over several tensors of the same extents at once. Axes that lie one after another in all of them are merged, so that
- * what is contiguous is one run, and what is broadcast or transposed is as few long runs as there can be.
+ * Walks over several tensors of the same extents at once. Axes that lie one after another in all of them are merged,
+ * so that what is contiguous is one run, and what is broadcast or transposed is as few long runs as there can be.
  */
 #ifndef CPU_WALK_H
 #define CPU_WALK_H
@@ -28,7 +28,8 @@ void cpu_walk_runs(const cpu_walk *walk, int64_t first, int64_t last, cpu_run_bo
 /* All runs, cut into tasks if that pays; a run may be cut as well. `cost`: vector instructions per element. */
 void cpu_walk_all(const cpu_walk *walk, cpu_team *team, double cost, cpu_run_body body, const void *context);
 
-/* Where the rows of a tensor begin that its first `axes` axes count: cpu_at without divisions where one stride says all. */
+/* Where the rows of a tensor begin that its first `axes` axes count: cpu_at without divisions where one stride says
+ * all. */
 typedef struct cpu_row_map {
   const cpu_tensor *tensor;
   int32_t axes;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cpu backend joins a product with the topk that reads it, and finds the largest column from a copy of the weights in
- * bytes. What it finds must be what the lines give one by one, bit for bit: they are run so with keep_all, where these may not be
- * joined. It joins a sum with the layernorm that reads it, unless the sum is read elsewhere in that line.
+ * The cpu backend joins a product with the topk that reads it, and finds the largest column from a copy of the
+ * weights in bytes. What it finds must be what the lines give one by one, bit for bit: they are run so with
+ * keep_all, where these may not be joined. It joins a sum with the layernorm that reads it, unless the sum is read
+ * elsewhere in that line.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -104,8 +105,8 @@ typedef struct found {
   int32_t *indices;
 } found;
 
-/* The k largest of alpha * a @ b + bias, or of its log-softmax. a and what is found are temporaries, which may take turns in
- * the same memory. */
+/* The k largest of alpha * a @ b + bias, or of its log-softmax. a and what is found are temporaries, which may take
+ * turns in the same memory. */
 static found run(tsr_device *device, const shape *s, tsr_dtype dtype, int32_t logs, int32_t keep_all, const float *a,
                  const float *b, const float *bias)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cpu backend gives the same bits on any number of threads, at each instruction level, and when several runs share a device.
+ * The cpu backend gives the same bits on any number of threads, at each instruction level, and when several runs
+ * share a device.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -51,7 +52,7 @@ static tsr_device *open_level(tsr_runtime *runtime, int32_t index)
   return device;
 }
 
-/* ---- operators ----------------------------------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------------------------- */
 
 /* A program whose lines are large enough to be shared among threads, and its results one after another. */
 typedef struct sample {
@@ -311,7 +312,7 @@ static void test_side_by_side(void **state)
   tsr_runtime_destroy(runtime);
 }
 
-/* ---- a model ------------------------------------------------------------------------------------------------------ */
+/* ---- a model --------------------------------------------------------------------------------------------------- */
 
 enum { N_SENTENCES = 6, LENGTH = 21, VOCABULARY = 3001 };
 
