@@ -10,7 +10,8 @@
 /* TSR_ERR_OUT_OF_MEMORY, for an allocation of `size` bytes that failed. */
 tsr_status tsr_fail_memory(size_t size);
 
-/* Returns from the function with the status of the expression if it is an error. For functions with nothing to clean up. */
+/* Returns from the function with the status of the expression if it is an error. For functions with nothing to clean
+ * up. */
 #define TSR_TRY(expression)                                                                                            \
   do {                                                                                                                 \
     tsr_status tsr_try_status = (expression);                                                                          \

@@ -2,10 +2,11 @@
  *
  * Which sentences are searched together, and how many batches at the same time.
  *
- * A batch costs as much as its longest sentence in each of its rows, and its rows are filled up to a number that programs
- * are made for. Spread over threads, each of which walks through all the weights by itself, batches are computed without
- * waiting for one another. That pays from a few rows each if the weights fit into a cache; if they come from memory, only
- * if a batch has rows enough to be busy meanwhile: with fewer the device does better with all its threads in one run.
+ * A batch costs as much as its longest sentence in each of its rows, and its rows are filled up to a number that
+ * programs are made for. Spread over threads, each of which walks through all the weights by itself, batches are
+ * computed without waiting for one another. That pays from a few rows each if the weights fit into a cache; if they
+ * come from memory, only if a batch has rows enough to be busy meanwhile: with fewer the device does better with all
+ * its threads in one run.
  */
 #ifndef TESSERA_CORE_GENERATE_BATCHES_H
 #define TESSERA_CORE_GENERATE_BATCHES_H

@@ -6,8 +6,8 @@
  * as a power of two, never more than max_length needs. When a batch outgrows it, the room doubles and the cache moves
  * through the host once. So short sentences never pay for a max_length of 512, and long ones move a few times at most.
  *
- * Rows. Where a row costs time, on a CPU, a batch goes on with fewer rows when enough of its sentences have ended: those
- * that are open move together, and the step is that of a smaller batch.
+ * Rows. Where a row costs time, on a CPU, a batch goes on with fewer rows when enough of its sentences have ended:
+ * those that are open move together, and the step is that of a smaller batch.
  */
 #ifndef TESSERA_CORE_GENERATE_SEARCH_H
 #define TESSERA_CORE_GENERATE_SEARCH_H
@@ -67,8 +67,8 @@ int32_t tsr_search_is_frugal(const tsr_transformer *transformer);
 /* With n_open sentences left, whether it is time to go on with fewer rows. */
 int32_t tsr_search_can_shrink(const tsr_search *search, int32_t n_open);
 
-/* Goes on with the sentences for which open [count] is not 0. from [count] receives the row that each of the new rows had
- * before; `used` positions of the cache are filled. The next step is a renewed one. */
+/* Goes on with the sentences for which open [count] is not 0. from [count] receives the row that each of the new rows
+ * had before; `used` positions of the cache are filled. The next step is a renewed one. */
 tsr_status tsr_search_shrink(tsr_search *search, int32_t used, const int32_t *open, int32_t *from) TSR_MUST_CHECK;
 
 /* The token that a hypothesis of `length` tokens has to continue with, or -1. */

@@ -196,7 +196,8 @@ double tsr_line_bytes(const tsr_program_desc *program, int32_t line)
   const tsr_line_desc *at = tsr_line_at(program, line);
   double sum = 0;
   for (int32_t i = 0; i < TSR_MAX_INPUTS; i++) {
-    /* Of a table only the rows that are asked for are read: as many elements as the result has. Of its scales one for each. */
+    /* Of a table only the rows that are asked for are read: as many elements as the result has. Of its scales one for
+     * each. */
     int rows_only = i == 0 && (at->op == TSR_OP_EMBEDDING || at->op == TSR_OP_GATHER);
     int scales_of_rows = i == 2 && at->op == TSR_OP_EMBEDDING;
     if (at->in[i] && (rows_only || scales_of_rows))

@@ -4,8 +4,8 @@
  */
 #include "core/program/program.h"
 
-/* Whether a product is one of two matrices: b is a matrix, a has leading axes that can be folded into its rows, and the bias
- * is the same for each row. A backend then sees one large product instead of a batch of small ones. */
+/* Whether a product is one of two matrices: b is a matrix, a has leading axes that can be folded into its rows, and the
+ * bias is the same for each row. A backend then sees one large product instead of a batch of small ones. */
 static int folds(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias)
 {
   int has_bias = bias != TSR_NONE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Greedy by size: the largest temporary first, each at the lowest offset where it meets no placed one that is alive at the
- * same time. For the straight-line programs of Transformers this comes within a few per cent of the largest sum of
+ * Greedy by size: the largest temporary first, each at the lowest offset where it meets no placed one that is alive at
+ * the same time. For the straight-line programs of Transformers this comes within a few per cent of the largest sum of
  * what is alive at one line, which no plan can beat.
  */
 #include "core/program/plan.h"

@@ -13,8 +13,9 @@ typedef struct tsr_memory_plan {
   int64_t unplanned; /* what one buffer per temporary would take, each rounded up to the alignment */
 } tsr_memory_plan;
 
-/* Places the temporaries. alignment: bytes, a power of two. keep_all 1: every temporary gets bytes of its own. *plan is the caller's until
- * tsr_memory_plan_finish. Errors: TSR_ERR_OUT_OF_MEMORY, TSR_ERR_SHAPE (the sum of sizes overflows). */
+/* Places the temporaries. alignment: bytes, a power of two. keep_all 1: every temporary gets bytes of its own. *plan is
+ * the caller's until tsr_memory_plan_finish. Errors: TSR_ERR_OUT_OF_MEMORY, TSR_ERR_SHAPE (the sum of sizes
+ * overflows). */
 tsr_status tsr_memory_plan_make(const tsr_program_desc *program, int64_t alignment, int32_t keep_all,
                                 tsr_memory_plan *plan) TSR_MUST_CHECK;
 void tsr_memory_plan_finish(tsr_memory_plan *plan); /* takes a zeroed one */

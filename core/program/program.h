@@ -2,9 +2,9 @@
  *
  * How the builders of core/program work on a program. Nothing outside core/program includes this.
  *
- * A builder fills a tsr_line_desc with the caller's operands and hands it to tsr_line_append, which checks the slots against
- * the operator's row, calls the row's shape rule, and appends the line. A shape rule replaces operands that broadcast by
- * expanded views and makes the results.
+ * A builder fills a tsr_line_desc with the caller's operands and hands it to tsr_line_append, which checks the slots
+ * against the operator's row, calls the row's shape rule, and appends the line. A shape rule replaces operands that
+ * broadcast by expanded views and makes the results.
  */
 #ifndef TESSERA_CORE_PROGRAM_H
 #define TESSERA_CORE_PROGRAM_H
@@ -27,11 +27,12 @@ struct tsr_program {
   char message[1024];
 };
 
-/* Makes `status` and the message the program's, if it has no error yet; returns TSR_INVALID. The message names the operator
- * (op; 0: none) and the scope. */
+/* Makes `status` and the message the program's, if it has no error yet; returns TSR_INVALID. The message names the
+ * operator (op; 0: none) and the scope. */
 tsr_ref tsr_program_fail(tsr_program *program, int32_t op, tsr_status status, const char *format, ...) TSR_PRINTF(4, 5);
 
-/* 1 if the program is in order and x is one of its tensors. Otherwise sets an error (unless x is TSR_INVALID) and returns 0. */
+/* 1 if the program is in order and x is one of its tensors. Otherwise sets an error (unless x is TSR_INVALID) and
+ * returns 0. */
 int tsr_program_has(tsr_program *program, int32_t op, tsr_ref x);
 
 /* 1 if a tensor can have these extents. Otherwise sets an error, in which `what` names the tensor, and returns 0. */
@@ -52,7 +53,8 @@ int tsr_tensor_contiguous(const tsr_tensor_desc *tensor);
 /* The extents that a and b broadcast to; 0 if they do not. */
 int tsr_shape_broadcast(const tsr_shape *a, const tsr_shape *b, tsr_shape *out);
 
-/* x with the extents of `shape`: x itself or an expanded view; TSR_INVALID, without an error set, if it does not broadcast. */
+/* x with the extents of `shape`: x itself or an expanded view; TSR_INVALID, without an error set, if it does not
+ * broadcast. */
 tsr_ref tsr_program_expand(tsr_program *program, tsr_ref x, const tsr_shape *shape);
 
 /* x under other extents; TSR_INVALID, without an error set, if no strides express it. */
@@ -61,14 +63,16 @@ tsr_ref tsr_program_reshape(tsr_program *program, tsr_ref x, const tsr_shape *sh
 /* A label's text for the line that is being appended. */
 const char *tsr_program_label(tsr_program *program);
 
-/* Appends the line; out[0] is given for append and update (the state), else made by the rule. Returns out[0] or TSR_INVALID. */
+/* Appends the line; out[0] is given for append and update (the state), else made by the rule. Returns out[0] or
+ * TSR_INVALID. */
 tsr_ref tsr_line_append(tsr_program *program, tsr_line_desc *line);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * The table
  */
 
-/* Checks a line's shapes and attributes, expands its operands, makes its results. Returns 0 after tsr_program_fail, else 1. */
+/* Checks a line's shapes and attributes, expands its operands, makes its results. Returns 0 after tsr_program_fail,
+ * else 1. */
 typedef int (*tsr_shape_rule)(tsr_program *program, tsr_line_desc *line);
 
 /* Floating-point operations of a line. */

@@ -55,9 +55,9 @@ tsr_ref tsr_expand(tsr_program *program, tsr_ref x, tsr_shape shape)
   return view;
 }
 
-/* The strides under which the elements of `from` appear in row-major order with the extents of `shape`; 0 if there are none. Both
- * have the same number of elements, at least 1. Groups of axes with equal products are matched, outermost first; within a
- * group the old axes must be one run of memory. */
+/* The strides under which the elements of `from` appear in row-major order with the extents of `shape`; 0 if there are
+ * none. Both have the same number of elements, at least 1. Groups of axes with equal products are matched, outermost
+ * first; within a group the old axes must be one run of memory. */
 static int reshaped_strides(const tsr_tensor_desc *from, const tsr_shape *shape, int64_t *stride)
 {
   int64_t extent_old[TSR_MAX_RANK], stride_old[TSR_MAX_RANK];

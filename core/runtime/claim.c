@@ -3,11 +3,12 @@
  * Who may call slots now.
  *
  * A device without concurrent runs is locked while a slot is called with it or its objects. A concurrent device is not:
- * there a call claims the executable and the caller's buffers that it touches, all at once, and waits as long as another
- * call, or a run in flight, has one of them in a way that conflicts. What an executable owns is claimed with it.
+ * there a call claims the executable and the caller's buffers that it touches, all at once, and waits as long as
+ * another call, or a run in flight, has one of them in a way that conflicts. What an executable owns is claimed with
+ * it.
  *
- * Nobody waits for a claim with a lock in hand, and whoever holds a claim needs only locks of devices without concurrent
- * runs, whose holders wait for no claim. So nobody waits for ever.
+ * Nobody waits for a claim with a lock in hand, and whoever holds a claim needs only locks of devices without
+ * concurrent runs, whose holders wait for no claim. So nobody waits for ever.
  */
 #include <stdlib.h>
 
@@ -149,8 +150,8 @@ static tsr_status take_when_free(const tsr_claim *claim)
  * Claims on any device
  */
 
-/* The locks of those devices that are not concurrent, of two the one at the lower address first: so two executables that
- * share two devices cannot wait for each other. */
+/* The locks of those devices that are not concurrent, of two the one at the lower address first: so two executables
+ * that share two devices cannot wait for each other. */
 static void lock_devices(const tsr_claim *claim)
 {
   tsr_device *first = claim->devices[0], *second = claim->devices[1];

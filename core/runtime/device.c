@@ -138,8 +138,8 @@ static uint64_t available_memory(void)
   return n_known == 2 ? kilobytes * 1024 : UINT64_MAX;
 }
 
-/* A system that overcommits grants memory that it does not have, and ends a process when it is used. So what is large is
- * held against what there is, where the device's memory is the host's. */
+/* A system that overcommits grants memory that it does not have, and ends a process when it is used. So what is large
+ * is held against what there is, where the device's memory is the host's. */
 static tsr_status check_available(const tsr_device *device, int64_t size, const char *what)
 {
   enum { LARGE = 64 << 20 };

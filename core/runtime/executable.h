@@ -2,9 +2,9 @@
  *
  * An executable: the lines of a program in segments, each compiled by the backend of one device.
  *
- * Side 0 is the device asked for, side 1 the fallback device, if some lines run there. Every storage has its bytes on side
- * 0; those that lines of side 1 touch have a mirror there. Which of the two is current at which line is known when the
- * executable is made, and so are the copies that a run needs.
+ * Side 0 is the device asked for, side 1 the fallback device, if some lines run there. Every storage has its bytes on
+ * side 0; those that lines of side 1 touch have a mirror there. Which of the two is current at which line is known when
+ * the executable is made, and so are the copies that a run needs.
  */
 #ifndef TESSERA_CORE_RUNTIME_EXECUTABLE_H
 #define TESSERA_CORE_RUNTIME_EXECUTABLE_H
@@ -41,7 +41,8 @@ typedef struct tsr_use {
   int32_t is_written; /* 0: only read */
 } tsr_use;
 
-/* What a call of slots uses, on one device or the two sides of an executable. The buffers are those of the first device. */
+/* What a call of slots uses, on one device or the two sides of an executable. The buffers are those of the first
+ * device. */
 typedef struct tsr_claim {
   tsr_device *devices[2];
   tsr_executable *executable; /* or NULL */
@@ -85,8 +86,8 @@ struct tsr_executable {
 
 /* claim.c */
 
-/* Waits until nobody else uses what the claim names in a way that conflicts; a run in flight that does is waited for, and
- * its error returned (nothing is claimed then). Slots may be called until tsr_claim_give. */
+/* Waits until nobody else uses what the claim names in a way that conflicts; a run in flight that does is waited for,
+ * and its error returned (nothing is claimed then). Slots may be called until tsr_claim_give. */
 tsr_status tsr_claim_take(const tsr_claim *claim) TSR_MUST_CHECK;
 void tsr_claim_give(const tsr_claim *claim);
 
@@ -107,8 +108,8 @@ tsr_status tsr_executable_settle(tsr_executable *executable);
 int tsr_device_supports_line(tsr_device *device, const tsr_program_desc *description, int32_t line);
 tsr_status tsr_executable_copy(tsr_executable *executable, int32_t storage, int32_t to);
 
-/* placement.c: gives every storage its bytes on the sides that need them, and fills sides[].storages, buffers and owned,
- * flags BOUND and UNREADABLE. Wants tensor_storage, flags MIRRORED. Errors name the tensor. */
+/* placement.c: gives every storage its bytes on the sides that need them, and fills sides[].storages, buffers and
+ * owned, flags BOUND and UNREADABLE. Wants tensor_storage, flags MIRRORED. Errors name the tensor. */
 tsr_status tsr_executable_place(tsr_executable *executable, const tsr_program *program,
                                 const tsr_compile_options *options);
 

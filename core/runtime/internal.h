@@ -2,8 +2,8 @@
  *
  * What the files of core/runtime share.
  *
- * Locks, in the order in which they are taken: runtime.spares, runtime.loading, a claim (claim.c), a device's lock (two of them: lowest
- * address first), runtime.lock. No slot is called under runtime.lock.
+ * Locks, in the order in which they are taken: runtime.spares, runtime.loading, a claim (claim.c), a device's lock (two
+ * of them: lowest address first), runtime.lock. No slot is called under runtime.lock.
  */
 #ifndef TESSERA_CORE_RUNTIME_INTERNAL_H
 #define TESSERA_CORE_RUNTIME_INTERNAL_H
@@ -86,7 +86,7 @@ struct tsr_buffer {
   int32_t users; /* on a concurrent device: claims that read it, or -1: one that writes it */
 };
 
-/* list.c -------------------------------------------------------------------------------------------------------------- */
+/* list.c ----------------------------------------------------------------------------------------------------------- */
 
 /* A zeroed element at the end, or NULL without memory (the thread's message is set). */
 void *tsr_list_add(tsr_list *list, size_t element_size);
@@ -95,13 +95,13 @@ void tsr_list_finish(tsr_list *list);
 /* Formats at the end of `text` (of `size` bytes), cutting what does not fit. */
 void tsr_text_append(char *text, size_t size, const char *format, ...) TSR_PRINTF(3, 4);
 
-/* host.c -------------------------------------------------------------------------------------------------------------- */
+/* host.c ----------------------------------------------------------------------------------------------------------- */
 
 /* Fills entry->host. */
 void tsr_host_init(tsr_backend_entry *entry);
 
-/* Around each call of a slot: what the plugin reports in between becomes the message of the error. `who` stands before it:
- * a device's or a backend's name. A result that is no status code is TSR_ERR_PLUGIN. */
+/* Around each call of a slot: what the plugin reports in between becomes the message of the error. `who` stands before
+ * it: a device's or a backend's name. A result that is no status code is TSR_ERR_PLUGIN. */
 void tsr_slot_enter(void);
 tsr_status tsr_slot_leave(const char *who, const char *slot, int32_t result);
 
@@ -115,7 +115,7 @@ tsr_status tsr_slot_leave(const char *who, const char *slot, int32_t result);
 #define TSR_DEVICE_VOID_SLOT(device, slot, ...)                                                                        \
   TSR_VOID_SLOT((device)->name, &(device)->backend->table, slot, __VA_ARGS__)
 
-/* loader.c ------------------------------------------------------------------------------------------------------------ */
+/* loader.c --------------------------------------------------------------------------------------------------------- */
 
 /* Loads the plugin in the file `path` (a path, never a bare name to search for), starts it and adds its devices. A file
  * that is loaded already is passed over. Errors leave no trace. */
@@ -134,7 +134,7 @@ void tsr_backend_unload(tsr_backend_entry *entry);
 /* Records the calling thread's message as a problem. */
 void tsr_problem_add(tsr_runtime *runtime, const char *path, tsr_status status);
 
-/* device.c ------------------------------------------------------------------------------------------------------------ */
+/* device.c --------------------------------------------------------------------------------------------------------- */
 
 tsr_status tsr_device_open_found(tsr_runtime *runtime, const tsr_found_device *found, tsr_device **device);
 
@@ -142,19 +142,20 @@ tsr_status tsr_device_open_found(tsr_runtime *runtime, const tsr_found_device *f
 void tsr_device_enter(tsr_device *device);
 void tsr_device_leave(tsr_device *device);
 
-/* Waits for the runs in flight that use the buffer (NULL: for all). The device's lock is held. On a concurrent device the
- * claim did so already, and nothing happens. */
+/* Waits for the runs in flight that use the buffer (NULL: for all). The device's lock is held. On a concurrent device
+ * the claim did so already, and nothing happens. */
 tsr_status tsr_device_settle(tsr_device *device, const tsr_backend_buffer *buffer);
 
-/* tsr_buffer_create and _destroy within tsr_device_enter or a claim. `what` stands in the message: "the temporaries". */
+/* tsr_buffer_create and _destroy within tsr_device_enter or a claim. `what` stands in the message: "the
+ * temporaries". */
 tsr_status tsr_buffer_create_locked(tsr_device *device, int64_t size, int32_t usage, const char *what,
                                     tsr_buffer **buffer);
 void tsr_buffer_destroy_locked(tsr_buffer *buffer);
 
-/* registry.c ---------------------------------------------------------------------------------------------------------- */
+/* registry.c ------------------------------------------------------------------------------------------------------- */
 
-/* The runtime's own device on `cpu` (which 0) or `reference` (which 1), opened when first asked for; NULL if there is none
- * or it does not open. */
+/* The runtime's own device on `cpu` (which 0) or `reference` (which 1), opened when first asked for; NULL if there is
+ * none or it does not open. */
 tsr_device *tsr_runtime_fallback(tsr_runtime *runtime, int which);
 
 #endif

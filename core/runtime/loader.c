@@ -219,8 +219,8 @@ void tsr_backend_unload(tsr_backend_entry *entry)
 
 static void load_waiting(tsr_runtime *runtime, const char *name);
 
-/* Starts a backend and adds its devices. library and path: of the plugin, or NULL and "". On success the library belongs
- * to the runtime. */
+/* Starts a backend and adds its devices. library and path: of the plugin, or NULL and "". On success the library
+ * belongs to the runtime. */
 static tsr_status adopt(tsr_runtime *runtime, tsr_backend_query_fn query, void *library, const char *path,
                         int32_t order)
 {
@@ -289,8 +289,8 @@ tsr_status tsr_runtime_register(tsr_runtime *runtime, tsr_backend_query_fn query
  * Files
  */
 
-/* The runtime of a sanitizer ends the process when a plugin brings it along; so this is told before loading. The name of
- * the runtime stands in the file, in the list of the libraries that it needs. */
+/* The runtime of a sanitizer ends the process when a plugin brings it along; so this is told before loading. The name
+ * of the runtime stands in the file, in the list of the libraries that it needs. */
 static tsr_status check_sanitizers(const char *path)
 {
   static const struct {

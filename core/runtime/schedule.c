@@ -2,9 +2,9 @@
  *
  * Which lines run together, and which storages are copied between the two sides, and when.
  *
- * For each storage the sides that hold its current bytes are followed through the program. A line that finds them stale on
- * its side has them copied before its segment; a line that writes leaves its own side as the only current one. At the
- * end, outputs and states are made current on side 0, where the caller looks for them.
+ * For each storage the sides that hold its current bytes are followed through the program. A line that finds them stale
+ * on its side has them copied before its segment; a line that writes leaves its own side as the only current one. At
+ * the end, outputs and states are made current on side 0, where the caller looks for them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -135,8 +135,8 @@ tsr_status tsr_executable_schedule(tsr_executable *executable, const tsr_program
   }
 
   /* What nobody else can write keeps its mirror current between runs: the host writes both sides. For states this holds
-   * only if a run ends with both sides current; so it is first assumed, then given up for those that do not. Storages do
-   * not influence each other, so a second pass is final. */
+   * only if a run ends with both sides current; so it is first assumed, then given up for those that do not. Storages
+   * do not influence each other, so a second pass is final. */
   for (int32_t i = 1; i < executable->n_storages; i++) {
     int32_t kind = tsr_storage_at(description, i)->kind;
     if ((kind == TSR_STORAGE_INPUT || kind == TSR_STORAGE_STATE) && (executable->flags[i] & TSR_MIRRORED) &&

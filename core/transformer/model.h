@@ -54,8 +54,8 @@ const tsr_parameter *tsr_model_find(const tsr_model *model, const char *name);
 /* The type in which a parameter is kept on a device. wanted: of the matrices; 0: as stored. */
 tsr_dtype tsr_parameter_dtype(const tsr_parameter *parameter, tsr_dtype wanted);
 
-/* The name of the scales of a parameter that is kept as i8: NAME.scales. Writes it into `name` (of that room) and returns
- * it. */
+/* The name of the scales of a parameter that is kept as i8: NAME.scales. Writes it into `name` (of that room) and
+ * returns it. */
 enum { TSR_PARAMETER_NAME_ROOM = 192 };
 char *tsr_scales_name(char *name, const char *parameter);
 

@@ -74,7 +74,8 @@ tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_progr
  * drops none of them. */
 tsr_status tsr_transformer_reserve(tsr_transformer *transformer, int64_t cross_rows, int64_t cache_rows) TSR_MUST_CHECK;
 
-/* Copies the first `used` of `capacity` positions of `n` rows of a state, through the host: row from + i to row to + i. */
+/* Copies the first `used` of `capacity` positions of `n` rows of a state, through the host: row from + i to row to +
+ * i. */
 tsr_status tsr_transformer_copy_rows(const tsr_transformer *transformer, const tsr_state_pool *pool, int64_t capacity,
                                      int64_t used, int64_t from, int64_t to, int64_t n) TSR_MUST_CHECK;
 

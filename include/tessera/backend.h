@@ -31,10 +31,10 @@
  * objects of the same device, unless the slot's comment says otherwise or the device has concurrent_runs
  * (tsr_device_properties); different devices are used by different threads at the same time.
  *
- * Growth. Majors must match. Within a major, fields and slots are only appended, each marked "since 1.N", and struct_size
- * tells how much of a struct its writer knew. Arrays of structs travel with the size of an element. An operator may come to
- * take more operands: `supports` answers 0 for a line with an operand in a slot that the plugin does not know. The host does not
- * offer such a line to a plugin whose abi_minor is older than the slot.
+ * Growth. Majors must match. Within a major, fields and slots are only appended, each marked "since 1.N", and
+ * struct_size tells how much of a struct its writer knew. Arrays of structs travel with the size of an element. An
+ * operator may come to take more operands: `supports` answers 0 for a line with an operand in a slot that the plugin
+ * does not know. The host does not offer such a line to a plugin whose abi_minor is older than the slot.
  */
 #ifndef TESSERA_BACKEND_H
 #define TESSERA_BACKEND_H
@@ -253,8 +253,8 @@ typedef struct tsr_line_desc {
   tsr_op_attributes attributes; /* last: grows */
 } tsr_line_desc;
 
-/* Element 0 of `tensors` and of `storages` is reserved: index 0 means "none". Use tsr_line_at and its sisters below, which
- * step by the host's element sizes. */
+/* Element 0 of `tensors` and of `storages` is reserved: index 0 means "none". Use tsr_line_at and its sisters below,
+ * which step by the host's element sizes. */
 typedef struct tsr_program_desc {
   uint32_t struct_size;
   uint32_t storage_size; /* bytes of one element of each array, as the host knows it */
@@ -306,9 +306,9 @@ typedef struct tsr_device_properties {
   uint32_t api_major; /* of the interface below, such as Vulkan 1.3 */
   uint32_t api_minor;
 
-  /* since 1.1: runs of different executables that the device executes side by side; 0 or 1: one after another. More than
-   * 1: every slot may be called from several threads at once with this device, as long as no two calls use the same
-   * executable, and no buffer that one of them writes is used by another. */
+  /* since 1.1: runs of different executables that the device executes side by side; 0 or 1: one after another. More
+   * than 1: every slot may be called from several threads at once with this device, as long as no two calls use the
+   * same executable, and no buffer that one of them writes is used by another. */
   uint32_t concurrent_runs;
 } tsr_device_properties;
 
@@ -349,12 +349,13 @@ typedef struct tsr_host {
   uint32_t abi_minor;
   uint32_t reserved;
 
-  /* Takes one line of text without a newline, copied before it returns; the host puts the device's or the backend's name
-   * before it. Level TSR_LOG_ERROR is kept as the reason of the error that the slot is about to return. Thread-safe. */
+  /* Takes one line of text without a newline, copied before it returns; the host puts the device's or the backend's
+   * name before it. Level TSR_LOG_ERROR is kept as the reason of the error that the slot is about to return.
+   * Thread-safe. */
   void (*report)(const struct tsr_host *host, int32_t level, const char *message);
 
-  /* An option of this run of the program, by name, or NULL: an environment variable TESSERA_NAME, or what the caller set.
-   * Valid until `stop`. Thread-safe. */
+  /* An option of this run of the program, by name, or NULL: an environment variable TESSERA_NAME, or what the caller
+   * set. Valid until `stop`. Thread-safe. */
   const char *(*option)(const struct tsr_host *host, const char *name);
 } tsr_host;
 
@@ -397,13 +398,13 @@ typedef struct tsr_backend {
   /* Required. Takes NULL. No run that uses it is under way. */
   void (*buffer_destroy)(tsr_backend_buffer *buffer);
 
-  /* Required. Copies into, or out of, a range that lies within the buffer; size 0 is allowed. Blocks until the bytes may
-   * be reused; a later run sees them. No run that uses the buffer is under way. */
+  /* Required. Copies into, or out of, a range that lies within the buffer; size 0 is allowed. Blocks until the bytes
+   * may be reused; a later run sees them. No run that uses the buffer is under way. */
   int32_t (*buffer_write)(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, const void *bytes);
   int32_t (*buffer_read)(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, void *bytes);
 
-  /* Required. 1 if the device can execute line `line` of the program, 0 if not. Storages need not be placed yet (buffer and
-   * offset are 0). No message. */
+  /* Required. 1 if the device can execute line `line` of the program, 0 if not. Storages need not be placed yet (buffer
+   * and offset are 0). No message. */
   int32_t (*supports)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
 
   /* Required. Makes an executable of a program all of whose lines are supported. All that a run needs is done here. */
@@ -412,9 +413,9 @@ typedef struct tsr_backend {
   /* Required. Takes NULL. No run of it is under way. */
   void (*executable_destroy)(tsr_backend_executable *executable);
 
-  /* Required. Starts one run; may return before it ends. Runs on one device happen in the order of the calls, each seeing
-   * what those before it wrote. With concurrent_runs the host sees to that itself: it waits for a run before it starts
-   * another one of the same executable, or one that shares a buffer which either of them writes. */
+  /* Required. Starts one run; may return before it ends. Runs on one device happen in the order of the calls, each
+   * seeing what those before it wrote. With concurrent_runs the host sees to that itself: it waits for a run before it
+   * starts another one of the same executable, or one that shares a buffer which either of them writes. */
   int32_t (*run)(tsr_backend_executable *executable);
 
   /* Required. Blocks until the last run of the executable has ended. Without a run: returns at once. */

@@ -50,8 +50,8 @@ typedef struct tsr_generation {
   tsr_hypothesis *hypotheses; /* [n_sentences][n_best], best first */
 } tsr_generation;
 
-/* Called after each finished batch: `done` sentences of `total`. Not always from the thread that called tsr_generate, but
- * from one at a time, and never after it has returned. */
+/* Called after each finished batch: `done` sentences of `total`. Not always from the thread that called tsr_generate,
+ * but from one at a time, and never after it has returned. */
 typedef void (*tsr_progress_fn)(void *user, int64_t done, int64_t total);
 
 /* Generates for any number of sentences, in batches of at most n_batch (0: 32, and fewer with a wide beam on a CPU),
@@ -59,7 +59,8 @@ typedef void (*tsr_progress_fn)(void *user, int64_t done, int64_t total);
  * sentences are spread over threads of the library, a batch on each; few stay together, for the device to use its
  * threads within an operator (tsr_transformer_options.workers). What comes out is the same, as long as the device's
  * results for a sentence do not depend on the others in its batch.
- *   source [n_sentences] pointers to token ids (with </s>), lengths [n_sentences]; an empty sentence (length 0) gives an empty output
+ *   source [n_sentences] pointers to token ids (with </s>), lengths [n_sentences]; an empty sentence (length 0) gives
+ *   an empty output
  * *generation is filled; the caller finishes it. On an error it is empty, and the error is the first that occurred. One
  * thread at a time per transformer. Errors: TSR_ERR_ARGUMENT (an id or a length out of range), the runtime's. */
 TSR_API tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source,

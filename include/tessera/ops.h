@@ -7,13 +7,13 @@
  *     contiguous, and f32 unless said otherwise.
  *   - ".." stands for any leading axes. "Broadcasts to" means: right-aligned, extent 1 or a missing axis repeats.
  *   - Sums are accumulated in f32 at least, in any order. Arguments of type f16 and bf16 are widened exactly first.
- *   - Arithmetic may take a subnormal f32 for zero, and give zero for one. copy, append, update, gather and topk keep every
- *     bit.
- *   - An operand never shares memory with a result, except that append and update write into a state. A line that writes
- *     a state must not read the same state: TSR_ERR_ARGUMENT.
+ *   - Arithmetic may take a subnormal f32 for zero, and give zero for one. copy, append, update, gather and topk keep
+ *     every bit.
+ *   - An operand never shares memory with a result, except that append and update write into a state. A line that
+ *     writes a state must not read the same state: TSR_ERR_ARGUMENT.
  *   - An empty tensor (an extent of 0) is allowed everywhere; a sum over nothing is 0.
  *   - NaN in an element makes every result NaN that the formula derives from it. Infinities follow IEEE 754. Where -inf
- *     excludes an element, the element takes no part at all: what it holds (NaN too) is not seen, unless said otherwise.
+ *     excludes an element, it takes no part at all: what it holds (NaN too) is not seen, unless said otherwise.
  *   - Errors of all: TSR_ERR_SHAPE, TSR_ERR_DTYPE, TSR_ERR_ARGUMENT, sticky as program.h describes.
  *
  * Tolerance classes, in which backends are compared with the reference (tests/conformance derives the bounds)
@@ -40,7 +40,8 @@ extern "C" {
  * Returns y [.., M, N]. K = 0 gives activation(bias). Class: product. */
 TSR_API tsr_ref tsr_matmul(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation);
 
-/* The same operator with weights of i8, each column of b with a scale of its own, and the rows of a quantised as they come:
+/* The same operator with weights of i8, each column of b with a scale of its own, and the rows of a quantised as they
+ * come:
  *   y[m, n] = activation(alpha * s[m] * scales[n] * sum_k q[m, k] b[k, n] + bias[m, n])
  *   b      [.., K, N] i8 (all of -128 .. 127), rank 2 to 4, K at most TSR_MAX_I8_DEPTH; stands for scales[n] * b[k, n]
  *   scales [N] f32, the same for each matrix of b;  a, bias, the rest: as above
@@ -49,9 +50,9 @@ TSR_API tsr_ref tsr_matmul(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, f
  *   q[k] = the integer nearest to the f32 product a[m, k] * inv, ties to even; 127 and -127 at most
  *   amax below 2^-100: s = 0 and q = 0 (inv stays finite, and no subnormal element counts)
  *   an element NaN or infinite: s = NaN, so that the row of y is NaN before the activation
- * The sum over k is exact, and becomes an f32 by rounding; alpha, s and scales may be multiplied with it in any order, each
- * product rounded to f32. Class: product; an inv that is off by a unit in the last place, or another rounding of the product
- * with it, may move a q that lies that close to a tie by 1. */
+ * The sum over k is exact, and becomes an f32 by rounding; alpha, s and scales may be multiplied with it in any order,
+ * each product rounded to f32. Class: product; an inv that is off by a unit in the last place, or another rounding of
+ * the product with it, may move a q that lies that close to a tie by 1. */
 #define TSR_MAX_I8_DEPTH 65536 /* 127 * 128 * 65536, and 255 * 128 * 65536 too, fit an int32 */
 TSR_API tsr_ref tsr_matmul_i8(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref scales, tsr_ref bias, float alpha,
                               int32_t activation);
@@ -63,14 +64,15 @@ TSR_API tsr_ref tsr_product(tsr_program *p, tsr_ref a, tsr_ref b);
  *   x    [.., N] f32, rank 1 to 4
  *   mask f32, broadcasts to x, or TSR_NONE; -inf excludes
  * Returns y, x's extents. An element of x that is -inf is excluded too, whatever the mask holds there, and so is a sum
- * that overflows to -inf. A row wholly excluded gives zeros. A row in which an element that is not excluded is +inf or NaN is
- * NaN throughout, where elements are excluded too. Class: elementwise. */
+ * that overflows to -inf. A row wholly excluded gives zeros. A row in which an element that is not excluded is +inf or
+ * NaN is NaN throughout, where elements are excluded too. Class: elementwise. */
 TSR_API tsr_ref tsr_softmax(tsr_program *p, tsr_ref x, tsr_ref mask);
 
 /* y = x - max x - ln sum exp(x - max x), along the last axis.
  *   x [.., N] f32, rank 1 to 4
  * Returns y, x's extents. An element of -inf gives -inf; so does every element of a row that is wholly -inf. A row that
- * holds +inf or NaN is NaN throughout, where it holds -inf too. Class: elementwise, scaled by |x| + |max| + ln sum too. */
+ * holds +inf or NaN is NaN throughout, where it holds -inf too. Class: elementwise, scaled by |x| + |max| + ln sum
+ * too. */
 TSR_API tsr_ref tsr_log_softmax(tsr_program *p, tsr_ref x);
 
 /* y = gain * (x - mean) / sqrt(variance + epsilon) + bias, mean and biased variance along the last axis
@@ -96,7 +98,8 @@ TSR_API tsr_ref tsr_rmsnorm(tsr_program *p, tsr_ref x, tsr_ref gain, float epsil
  * bucket (Raffel et al. 2020, arXiv:1910.10683, as their code has it), n = rows of the table:
  *   bidirectional: n := n / 2, base = n if rel > 0 else 0, r = |rel|;  otherwise: base = 0, r = max(-rel, 0)
  *   e = n / 2;  r < e: base + r;  else base + min(n - 1, e + trunc(ln(r / e) / ln(max_distance / e) * (n - e)))
- *   in which r / e, both logarithms, the quotient and the product are each rounded to nearest f32; max_distance / e is not */
+ *   in which r / e, both logarithms, the quotient and the product are each rounded to nearest f32; max_distance / e is
+ *   not */
 typedef struct tsr_masking {
   tsr_ref additive;      /* f32, broadcasts to [B, H, L, S] */
   tsr_ref lengths;       /* [B] or [1] i32; below 0 counts as 0, beyond S as S */
@@ -115,8 +118,8 @@ TSR_API tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking);
 /* Fused attention (Vaswani et al. 2017, arXiv:1706.03762; one pass over the keys: Dao et al. 2022, arXiv:2205.14135):
  *   y[b, l, h] = sum_s w[b, h, l, s] v[b, s, h],  w = softmax_s(mask(alpha * q[b, l, h] . k[b, s, h]))
  *   q [B, L, H, K] f32;  k [B, S, H, K] f32;  v [B, S, H, J] f32
- *   rows [B, S] i32 or TSR_NONE: if given, k is [R, S, H, K] and v [R, S, H, J], and key s of sentence b is row rows[b, s]: a
- *        beam's history without moving the cache. A row outside 0 .. R-1 is excluded.
+ *   rows [B, S] i32 or TSR_NONE: if given, k is [R, S, H, K] and v [R, S, H, J], and key s of sentence b is row
+ *        rows[b, s]: a beam's history without moving the cache. A row outside 0 .. R-1 is excluded.
  *   weights: if not NULL, receives w [B, H, L, S]
  * Returns y [B, L, H, J]. A query with every key excluded gives zeros, in y and in w. What excluded keys hold is not
  * seen, in v too: NaN there does no harm. Scores count as f32: alpha * q . k is rounded before the masking. Never holds
@@ -155,8 +158,8 @@ TSR_API tsr_ref tsr_embedding(tsr_program *p, tsr_ref table, tsr_ref ids, float 
  * The factors may be multiplied in any order. Class: elementwise. */
 TSR_API tsr_ref tsr_embedding_i8(tsr_program *p, tsr_ref table, tsr_ref scales, tsr_ref ids, float alpha);
 
-/* y = x, contiguous, as `dtype`. Any type to itself; f32, f16 and bf16 to each other: widening exact, narrowing to nearest,
- * ties to even, subnormals kept, overflow to infinity. Class: exact. */
+/* y = x, contiguous, as `dtype`. Any type to itself; f32, f16 and bf16 to each other: widening exact, narrowing to
+ * nearest, ties to even, subnormals kept, overflow to infinity. Class: exact. */
 TSR_API tsr_ref tsr_copy(tsr_program *p, tsr_ref x, tsr_dtype dtype);
 
 /* state[b, position[b] + l, ..] = x[b, l, ..]
@@ -174,8 +177,8 @@ TSR_API tsr_ref tsr_update(tsr_program *p, tsr_ref state, tsr_ref x);
  * Returns y, x's type. An index outside the axis gives zeros. Class: exact. */
 TSR_API tsr_ref tsr_gather(tsr_program *p, tsr_ref x, tsr_ref index, int32_t axis);
 
-/* The k largest along the last axis, largest first; among equals the lowest index first; -0 equals +0; NaN counts as larger
- * than +inf.
+/* The k largest along the last axis, largest first; among equals the lowest index first; -0 equals +0; NaN counts as
+ * larger than +inf.
  *   x [.., N] f32, rank 1 to 4;  1 <= k <= N and k <= 1024
  * Returns values [.., k]; *indices receives [.., k] i32 (NULL: not wanted, still computed). Class: exact. */
 TSR_API tsr_ref tsr_topk(tsr_program *p, tsr_ref x, int32_t k, tsr_ref *indices);

@@ -8,8 +8,8 @@
  *
  *     build -> [differentiate] -> compile for a device -> run, run, run
  *
- * Errors while building are sticky: a builder that fails returns TSR_INVALID and sets the program's status; builders that
- * are handed TSR_INVALID return TSR_INVALID and do nothing. So a model is built without a check per line, and
+ * Errors while building are sticky: a builder that fails returns TSR_INVALID and sets the program's status; builders
+ * that are handed TSR_INVALID return TSR_INVALID and do nothing. So a model is built without a check per line, and
  * tsr_program_status tells at the end what went wrong first.
  *
  * A program belongs to one thread at a time.
@@ -41,14 +41,14 @@ TSR_API void tsr_program_destroy(tsr_program *program);
 /* TSR_OK, or the first error of building, whose message becomes the thread's. */
 TSR_API tsr_status tsr_program_status(const tsr_program *program) TSR_MUST_CHECK;
 
-/* Tensors that exist before the first line. `name` is copied, must not be empty, and is unique among the program's constants,
- * inputs, outputs and states. Errors: TSR_ERR_ARGUMENT, TSR_ERR_DTYPE, TSR_ERR_SHAPE. */
+/* Tensors that exist before the first line. `name` is copied, must not be empty, and is unique among the program's
+ * constants, inputs, outputs and states. Errors: TSR_ERR_ARGUMENT, TSR_ERR_DTYPE, TSR_ERR_SHAPE. */
 TSR_API tsr_ref tsr_constant(tsr_program *program, const char *name, tsr_dtype dtype, tsr_shape shape);
 TSR_API tsr_ref tsr_input(tsr_program *program, const char *name, tsr_dtype dtype, tsr_shape shape);
 TSR_API tsr_ref tsr_state(tsr_program *program, const char *name, tsr_dtype dtype, tsr_shape shape);
 
-/* Names a result that the host reads after a run. A contiguous result of a line becomes an output itself; anything else (a
- * view, a constant, an input) costs one copy line. Returns the output's tensor. */
+/* Names a result that the host reads after a run. A contiguous result of a line becomes an output itself; anything else
+ * (a view, a constant, an input) costs one copy line. Returns the output's tensor. */
 TSR_API tsr_ref tsr_output(tsr_program *program, const char *name, tsr_ref x);
 
 /* Views: other extents and strides over the same elements, no line and no copy. All return a new tensor.
@@ -86,7 +86,8 @@ TSR_API tsr_dtype tsr_ref_dtype(const tsr_program *program, tsr_ref x);
 TSR_API int32_t tsr_ref_kind(const tsr_program *program, tsr_ref x);
 TSR_API const char *tsr_ref_name(const tsr_program *program, tsr_ref x);
 
-/* The program as a backend will see it, storages not yet placed (buffer 0, offset 0). Borrowed: valid until the program changes. */
+/* The program as a backend will see it, storages not yet placed (buffer 0, offset 0). Borrowed: valid until the program
+ * changes. */
 TSR_API const tsr_program_desc *tsr_program_describe(const tsr_program *program);
 
 /* Prints the listing, one line per operator, for people. `out` is the caller's. */

@@ -3,8 +3,9 @@
  * tessera/runtime.h: backends, devices, buffers, executables.
  *
  * Every function may be called from any thread. Calls on one device are serialised by the library; on a device with
- * concurrent_runs (its properties) only those that use the same executable, or a buffer that one of them writes. Different
- * devices run side by side. Objects must outlive what was made from them: runtime > device > buffer, executable.
+ * concurrent_runs (its properties) only those that use the same executable, or a buffer that one of them writes.
+ * Different devices run side by side. Objects must outlive what was made from them: runtime > device > buffer,
+ * executable.
  */
 #ifndef TESSERA_RUNTIME_H
 #define TESSERA_RUNTIME_H
@@ -26,11 +27,11 @@ typedef struct tsr_runtime_options {
   const char *path; /* folders to search, colon-separated; NULL: TESSERA_BACKEND_PATH, then the install directory */
 } tsr_runtime_options;
 
-/* Finds the backends. Those of `plugins` are started at once. The others are started when they are needed, for a driver may
- * take longer than all the rest: opening a device by its name starts the backend libtessera-backend-NAME.so alone; `auto`, a
- * name that is not found, and asking for devices or problems start all. A plugin that cannot be used is no error:
- * tsr_runtime_problem tells about it. `options` may be NULL. *runtime is the caller's until tsr_runtime_destroy. Errors:
- * TSR_ERR_OUT_OF_MEMORY. */
+/* Finds the backends. Those of `plugins` are started at once. The others are started when they are needed, for a driver
+ * may take longer than all the rest: opening a device by its name starts the backend libtessera-backend-NAME.so alone;
+ * `auto`, a name that is not found, and asking for devices or problems start all. A plugin that cannot be used is no
+ * error: tsr_runtime_problem tells about it. `options` may be NULL. *runtime is the caller's until tsr_runtime_destroy.
+ * Errors: TSR_ERR_OUT_OF_MEMORY. */
 TSR_API tsr_status tsr_runtime_create(const tsr_runtime_options *options, tsr_runtime **runtime) TSR_MUST_CHECK;
 
 /* Takes NULL. Stops and unloads every backend. */
@@ -40,8 +41,8 @@ TSR_API void tsr_runtime_destroy(tsr_runtime *runtime);
  * TSR_ERR_PLUGIN. */
 TSR_API tsr_status tsr_runtime_register(tsr_runtime *runtime, tsr_backend_query_fn query) TSR_MUST_CHECK;
 
-/* Sets an option that plugins read through host->option (and that TESSERA_NAME sets otherwise). Both are copied; NULL value
- * removes it. Errors: TSR_ERR_OUT_OF_MEMORY. */
+/* Sets an option that plugins read through host->option (and that TESSERA_NAME sets otherwise). Both are copied; NULL
+ * value removes it. Errors: TSR_ERR_OUT_OF_MEMORY. */
 TSR_API tsr_status tsr_runtime_option(tsr_runtime *runtime, const char *name, const char *value) TSR_MUST_CHECK;
 
 typedef struct tsr_device_info {
@@ -67,10 +68,10 @@ typedef struct tsr_problem {
 TSR_API int32_t tsr_runtime_problem_count(const tsr_runtime *runtime);
 TSR_API tsr_status tsr_runtime_problem(const tsr_runtime *runtime, int32_t index, tsr_problem *problem) TSR_MUST_CHECK;
 
-/* Opens a device by name: "backend:index", "backend" (index 0), "auto", or NULL: TESSERA_DEVICE, else "auto". auto prefers a
- * discrete GPU, then an integrated one, then a virtual one, then a CPU backend, then the reference; a GPU interface executed
- * by a CPU is taken only by name. *device is the caller's until tsr_device_close. Errors: TSR_ERR_NO_DEVICE (the message lists what
- * was found and what was tried), and what the backend returns. */
+/* Opens a device by name: "backend:index", "backend" (index 0), "auto", or NULL: TESSERA_DEVICE, else "auto". auto
+ * prefers a discrete GPU, then an integrated one, then a virtual one, then a CPU backend, then the reference; a GPU
+ * interface executed by a CPU is taken only by name. *device is the caller's until tsr_device_close. Errors:
+ * TSR_ERR_NO_DEVICE (the message lists what was found and what was tried), and what the backend returns. */
 TSR_API tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **device) TSR_MUST_CHECK;
 
 /* Takes NULL. The device's buffers and executables are destroyed before. */
@@ -84,8 +85,8 @@ TSR_API tsr_status tsr_device_get_counters(tsr_device *device, tsr_device_counte
 /* 1 if the device executes line `line` of the program itself, 0 if not. */
 TSR_API int tsr_device_supports(tsr_device *device, const tsr_program *program, int32_t line);
 
-/* Memory on a device, zero-filled. usage: TSR_BUFFER_*. size 0 is allowed. *buffer is the caller's until tsr_buffer_destroy.
- * Errors: TSR_ERR_DEVICE_MEMORY, TSR_ERR_DEVICE_LOST. */
+/* Memory on a device, zero-filled. usage: TSR_BUFFER_*. size 0 is allowed. *buffer is the caller's until
+ * tsr_buffer_destroy. Errors: TSR_ERR_DEVICE_MEMORY, TSR_ERR_DEVICE_LOST. */
 TSR_API tsr_status tsr_buffer_create(tsr_device *device, int64_t size, int32_t usage,
                                      tsr_buffer **buffer) TSR_MUST_CHECK;
 TSR_API void tsr_buffer_destroy(tsr_buffer *buffer); /* takes NULL; no executable that is bound to it is left */
@@ -95,9 +96,9 @@ TSR_API int64_t tsr_buffer_size(const tsr_buffer *buffer);
 TSR_API tsr_status tsr_buffer_write(tsr_buffer *buffer, int64_t offset, int64_t size, const void *bytes) TSR_MUST_CHECK;
 TSR_API tsr_status tsr_buffer_read(tsr_buffer *buffer, int64_t offset, int64_t size, void *bytes) TSR_MUST_CHECK;
 
-/* Binds a constant, input, output or state of the program to a range of the caller's buffer, so that executables share it,
- * or several tensors share one buffer. The range starts at `offset` and has the size of the tensor's storage; what lies
- * around it is never written. Ranges of different tensors do not overlap, unless all of them are only read. */
+/* Binds a constant, input, output or state of the program to a range of the caller's buffer, so that executables share
+ * it, or several tensors share one buffer. The range starts at `offset` and has the size of the tensor's storage; what
+ * lies around it is never written. Ranges of different tensors do not overlap, unless all of them are only read. */
 typedef struct tsr_binding {
   tsr_ref tensor;     /* a tensor of the program, as its builder returned it or tsr_program_find finds it */
   tsr_buffer *buffer; /* on the executable's device, large enough; outlives the executable */
@@ -114,16 +115,17 @@ typedef struct tsr_compile_options {
   tsr_device *fallback; /* runs the lines that the device does not; NULL: the runtime opens `cpu`, else `reference` */
 } tsr_compile_options;
 
-/* Compiles a program for a device. Lines that the device does not support run on the fallback device, with copies between the two
- * (tsr_executable_report counts them). The program may be destroyed afterwards. *executable is the caller's until
- * tsr_executable_destroy. Errors: the program's status, TSR_ERR_UNSUPPORTED, TSR_ERR_DEVICE_MEMORY, TSR_ERR_ARGUMENT. */
+/* Compiles a program for a device. Lines that the device does not support run on the fallback device, with copies
+ * between the two (tsr_executable_report counts them). The program may be destroyed afterwards. *executable is the
+ * caller's until tsr_executable_destroy. Errors: the program's status, TSR_ERR_UNSUPPORTED, TSR_ERR_DEVICE_MEMORY,
+ * TSR_ERR_ARGUMENT. */
 TSR_API tsr_status tsr_executable_create(tsr_device *device, const tsr_program *program,
                                          const tsr_compile_options *options,
                                          tsr_executable **executable) TSR_MUST_CHECK;
 TSR_API void tsr_executable_destroy(tsr_executable *executable); /* takes NULL */
 
-/* Host bytes into an input or state, or out of an output, state, input or constant (with keep_all: any tensor). The tensor's
- * storage is copied whole: size must be its size in bytes. Between runs only. */
+/* Host bytes into an input or state, or out of an output, state, input or constant (with keep_all: any tensor). The
+ * tensor's storage is copied whole: size must be its size in bytes. Between runs only. */
 TSR_API tsr_status tsr_executable_write(tsr_executable *executable, tsr_ref tensor, const void *bytes,
                                         int64_t size) TSR_MUST_CHECK;
 TSR_API tsr_status tsr_executable_read(tsr_executable *executable, tsr_ref tensor, void *bytes,

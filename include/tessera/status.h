@@ -2,8 +2,8 @@
  *
  * tessera/status.h: how errors travel, and the log.
  *
- * A function that can fail returns a tsr_status: TSR_OK, or one of the TSR_ERR_ codes of tessera/backend.h. With an error
- * comes a message for the user (which file, which tensor, what was expected, what was found), kept per thread.
+ * A function that can fail returns a tsr_status: TSR_OK, or one of the TSR_ERR_ codes of tessera/backend.h. With an
+ * error comes a message for the user (which file, which tensor, what was expected, what was found), kept per thread.
  */
 #ifndef TESSERA_STATUS_H
 #define TESSERA_STATUS_H
@@ -45,8 +45,8 @@ TSR_API tsr_status tsr_fail_context(tsr_status status, const char *format, ...) 
 /* Receives log lines (no newline). `level` is TSR_LOG_*. Called from any thread, one call at a time. */
 typedef void (*tsr_log_fn)(void *user, int32_t level, const char *message);
 
-/* Replaces the log's receiver; NULL restores the default, which prints warnings (with TESSERA_LOG=info or debug: more) to
- * stderr. Not thread-safe: call it before anything else. */
+/* Replaces the log's receiver; NULL restores the default, which prints warnings (with TESSERA_LOG=info or debug: more)
+ * to stderr. Not thread-safe: call it before anything else. */
 TSR_API void tsr_log_set(tsr_log_fn receiver, void *user);
 
 /* Thread-safe. */

@@ -38,7 +38,8 @@ TSR_API int64_t tsr_shape_elements(const tsr_shape *shape);
 /* 1 if ranks and extents are equal. */
 TSR_API int tsr_shape_equal(const tsr_shape *a, const tsr_shape *b);
 
-/* Writes "[2, 3]" into text (size bytes, cut if too small) and returns text; of a rank that no tensor has, only the rank. */
+/* Writes "[2, 3]" into text (size bytes, cut if too small) and returns text; of a rank that no tensor has, only the
+ * rank. */
 TSR_API char *tsr_shape_print(const tsr_shape *shape, char *text, size_t size);
 
 /* One element. Widening is exact; narrowing rounds to nearest, ties to even; overflow gives infinity; NaN stays NaN. */

@@ -13,19 +13,19 @@ extern "C" {
 
 typedef struct tsr_tokenizer tsr_tokenizer;
 
-/* Opens the tokenizer of a model's folder (Marian: source.spm, target.spm, vocab.json, tokenizer_config.json). Immutable afterwards: any
- * number of threads. The model need not outlive it. *tokenizer is the caller's until tsr_tokenizer_close. Errors: TSR_ERR_IO,
- * TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, naming the file. */
+/* Opens the tokenizer of a model's folder (Marian: source.spm, target.spm, vocab.json, tokenizer_config.json).
+ * Immutable afterwards: any number of threads. The model need not outlive it. *tokenizer is the caller's until
+ * tsr_tokenizer_close. Errors: TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, naming the file. */
 TSR_API tsr_status tsr_tokenizer_open(const tsr_model *model, tsr_tokenizer **tokenizer) TSR_MUST_CHECK;
 TSR_API void tsr_tokenizer_close(tsr_tokenizer *tokenizer); /* takes NULL */
 
-/* The ids of a source text of `size` bytes, special tokens included (Marian: </s> at the end). Invalid UTF-8 is read as U+FFFD.
- * *ids is allocated; the caller frees it with tsr_free. */
+/* The ids of a source text of `size` bytes, special tokens included (Marian: </s> at the end). Invalid UTF-8 is read as
+ * U+FFFD. *ids is allocated; the caller frees it with tsr_free. */
 TSR_API tsr_status tsr_tokenizer_encode(const tsr_tokenizer *tokenizer, const char *text, size_t size, int32_t **ids,
                                         int32_t *n_ids) TSR_MUST_CHECK;
 
-/* The text of target ids; special tokens are left out. *text is allocated and NUL-terminated; the caller frees it with tsr_free.
- * Errors: TSR_ERR_ARGUMENT (an id outside the vocabulary). */
+/* The text of target ids; special tokens are left out. *text is allocated and NUL-terminated; the caller frees it with
+ * tsr_free. Errors: TSR_ERR_ARGUMENT (an id outside the vocabulary). */
 TSR_API tsr_status tsr_tokenizer_decode(const tsr_tokenizer *tokenizer, const int32_t *ids, int32_t n_ids,
                                         char **text) TSR_MUST_CHECK;
 

@@ -97,8 +97,9 @@ TSR_API tsr_status tsr_model_parameter(const tsr_model *model, int32_t index, ts
 typedef struct tsr_transformer tsr_transformer;
 
 typedef struct tsr_transformer_options {
-  /* Storage of the matrices on the device: TSR_F32, TSR_F16, TSR_BF16; TSR_I8: each row as whole numbers of 1/127 of its
-   * largest magnitude, and what is multiplied with it quantised as tsr_matmul_i8 tells; 0: as the checkpoint has them. */
+  /* Storage of the matrices on the device: TSR_F32, TSR_F16, TSR_BF16; TSR_I8: each row as whole numbers of 1/127 of
+   * its largest magnitude, and what is multiplied with it quantised as tsr_matmul_i8 tells; 0: as the checkpoint has
+   * them. */
   tsr_dtype weights;
   int32_t strict;       /* as in tsr_compile_options */
   int32_t cache;        /* compiled programs kept; 0: 8 */

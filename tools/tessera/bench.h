@@ -23,12 +23,12 @@ int tsr_bench_translate(int argc, char **argv);
 /* ------------------------------------------------------------------------------------------------------------------
  * Processes
  *
- * Each configuration is measured in a process of its own, which lives until all is measured: its peak memory is its own,
- * it opens the backend with its own environment, no two share the threads of a library, and they can take turns.
+ * Each configuration is measured in a process of its own, which lives until all is measured: its peak memory is its
+ * own, it opens the backend with its own environment, no two share the threads of a library, and they can take turns.
  */
 
-/* The main function of such a process: answers requests until bench_next returns 0. Its result is the exit code; the reason was
- * printed. */
+/* The main function of such a process: answers requests until bench_next returns 0. Its result is the exit code; the
+ * reason was printed. */
 typedef int (*bench_body)(const void *task, int channel);
 
 typedef struct bench_process {
@@ -49,8 +49,8 @@ void bench_crew_finish(bench_crew *crew);
 /* Starts the next process; `task` is the body's argument, and is copied with all of the memory. */
 int bench_crew_start(bench_crew *crew, bench_body body, const void *task);
 
-/* Sends a request to process `index`, after a pause in which threads of libraries that still look for work fall asleep, and waits for
- * the reply. A process that ended instead has told why; its exit code is the result. */
+/* Sends a request to process `index`, after a pause in which threads of libraries that still look for work fall asleep,
+ * and waits for the reply. A process that ended instead has told why; its exit code is the result. */
 int bench_crew_ask(bench_crew *crew, int32_t index, int32_t request, void *reply, size_t size);
 
 /* Within a body. */
@@ -179,8 +179,8 @@ typedef struct bench_product_sample {
 /* A bench_body; the task is a bench_product_task. */
 int bench_product_body(const void *task, int channel);
 
-/* A bench_body that reads memory (bench_memory.c); the task is an int64_t, the bytes read at a time. A request is the number of
- * threads, the reply a double: the seconds, or a negative number if there were no threads to be had. */
+/* A bench_body that reads memory (bench_memory.c); the task is an int64_t, the bytes read at a time. A request is the
+ * number of threads, the reply a double: the seconds, or a negative number if there were no threads to be had. */
 int bench_memory_body(const void *task, int channel);
 
 #endif

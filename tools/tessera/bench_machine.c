@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera bench machine: what the machine itself reaches, memory and a BLAS, and what a device makes of the same products.
+ * tessera bench machine: what the machine itself reaches, memory and a BLAS, and what a device makes of the same
+ * products.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -250,8 +251,8 @@ static void read_flags(char *flags, size_t size)
   }
 }
 
-/* Asks OpenBLAS for each kind of kernels that the processor can execute, and takes the fastest; its own choice, if that is within
- * 5 % of it. */
+/* Asks OpenBLAS for each kind of kernels that the processor can execute, and takes the fastest; its own choice, if that
+ * is within 5 % of it. */
 static int choose_blas_core(session *s)
 {
   static const bench_product product = {.m = 512, .n = 512, .k = 512};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The process that measures how fast memory is read, by the means that are best for that: large pages, where the system gives
- * them on request, several places at a time, and prefetching.
+ * The process that measures how fast memory is read, by the means that are best for that: large pages, where the system
+ * gives them on request, several places at a time, and prefetching.
  */
 #include <pthread.h>
 #include <stdlib.h>

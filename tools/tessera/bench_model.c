@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The process that measures one configuration of a model: opens it, and times rounds of generating, or runs of one program.
+ * The process that measures one configuration of a model: opens it, and times rounds of generating, or runs of one
+ * program.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -112,8 +113,8 @@ static int generate(session *s)
 
 /* ---- one program ------------------------------------------------------------------------------------------------- */
 
-/* Sentences all of their full length; and the step that is profiled in the middle of the target, as far as it moves on from
- * run to run. */
+/* Sentences all of their full length; and the step that is profiled in the middle of the target, as far as it moves on
+ * from run to run. */
 static tsr_status write_sizes(const session *s, const tsr_program *program, tsr_executable *executable)
 {
   tsr_ref lengths = tsr_program_find(program, "source_lengths");
@@ -203,9 +204,9 @@ static int32_t storage_of(const tsr_program_desc *desc, int32_t tensor)
   return tensor > 0 ? tsr_tensor_at(desc, tensor)->storage : 0;
 }
 
-/* Sums the lines' times by operator. A device may compute several lines at once, and gives the time to one of them: where a
- * product took no time, the line that reads it took the product's. pending [n_storages], zeros: whether that is so of the line
- * that wrote a storage. */
+/* Sums the lines' times by operator. A device may compute several lines at once, and gives the time to one of them:
+ * where a product took no time, the line that reads it took the product's. pending [n_storages], zeros: whether that is
+ * so of the line that wrote a storage. */
 static void sum_lines(const tsr_program_desc *desc, const uint64_t *times, char *pending, bench_model_profile *profile)
 {
   for (int32_t i = 0; i < desc->n_lines; i++) {

@@ -2,9 +2,9 @@
  *
  * What the subcommands of `tessera` share: exit codes, messages, options, devices, text input, tables, JSON, progress.
  *
- * A subcommand is a file with one entry point, int tsr_cmd_NAME(int argc, char **argv), which main.c lists in its table.
- * argv[0] is the subcommand's name; the result is the exit code of the process. Functions below that return int return
- * one of the exit codes: TSR_EXIT_OK, or another after they printed the reason. All of it is for one thread.
+ * A subcommand is a file with one entry point, int tsr_cmd_NAME(int argc, char **argv), which main.c lists in its
+ * table. argv[0] is the subcommand's name; the result is the exit code of the process. Functions below that return int
+ * return one of the exit codes: TSR_EXIT_OK, or another after they printed the reason. All of it is for one thread.
  */
 #ifndef TESSERA_TOOLS_COMMON_H
 #define TESSERA_TOOLS_COMMON_H
@@ -61,8 +61,8 @@ int tsr_cli_no_memory(void);
  * Options
  */
 
-/* getopt_long without its own messages: returns an option's `val`, -1 at the end, or '?' after an error was printed (return
- * TSR_EXIT_USAGE then). Every option is long; of short ones only -h exists, and tells as 'h'. */
+/* getopt_long without its own messages: returns an option's `val`, -1 at the end, or '?' after an error was printed
+ * (return TSR_EXIT_USAGE then). Every option is long; of short ones only -h exists, and tells as 'h'. */
 int tsr_cli_option(int argc, char **argv, const struct option *options);
 
 /* Prints help to stdout; returns TSR_EXIT_OK. */
@@ -90,8 +90,8 @@ int tsr_cli_list(const char *command, const char *what, const char *text, char *
  * Devices
  */
 
-/* The runtime with the backends that were found: those of TESSERA_BACKEND_PATH and of the install directory; a program that
- * runs from its build directory finds those built beside it. */
+/* The runtime with the backends that were found: those of TESSERA_BACKEND_PATH and of the install directory; a program
+ * that runs from its build directory finds those built beside it. */
 int tsr_cli_runtime(tsr_runtime **runtime);
 
 /* Opens a device by name; NULL: TESSERA_DEVICE, else "auto". */
@@ -116,8 +116,8 @@ typedef struct tsr_cli_lines {
 int tsr_cli_lines_open(tsr_cli_lines *lines, const char *path);
 void tsr_cli_lines_finish(tsr_cli_lines *lines);
 
-/* Reads the next line, of any length; LF, CR LF and the end of the file end one; bytes are passed on as they are. *got is 0 at the
- * end. */
+/* Reads the next line, of any length; LF, CR LF and the end of the file end one; bytes are passed on as they are. *got
+ * is 0 at the end. */
 int tsr_cli_lines_next(tsr_cli_lines *lines, int *got);
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -127,7 +127,8 @@ int tsr_cli_lines_next(tsr_cli_lines *lines, int *got);
 /* Flushes stdout; if something could not be written, says so. */
 int tsr_cli_flush(void);
 
-/* Prints `root` with a newline and releases it; NULL is a failed allocation. flags: jansson's, such as JSON_INDENT(2); 0: one line. */
+/* Prints `root` with a newline and releases it; NULL is a failed allocation. flags: jansson's, such as JSON_INDENT(2);
+ * 0: one line. */
 int tsr_cli_json_print(json_t *root, size_t flags);
 
 /* A JSON string of bytes from anywhere: what is not UTF-8 becomes U+FFFD. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models of any size with random weights, written as folders that tsr_model_open reads: for tests, and to measure speed.
+ * Models of any size with random weights, written as folders that tsr_model_open reads: for tests, and to measure
+ * speed.
  */
 #ifndef TESSERA_TOOLS_RANDOM_MODEL_H
 #define TESSERA_TOOLS_RANDOM_MODEL_H

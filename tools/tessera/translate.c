@@ -2,8 +2,8 @@
  *
  * tessera translate: text in, one sentence a line, and its translation out.
  *
- * The input is taken in chunks of lines, so that a stream of any length is translated in constant memory, and the batches
- * within a chunk can still be sorted by length.
+ * The input is taken in chunks of lines, so that a stream of any length is translated in constant memory, and the
+ * batches within a chunk can still be sorted by length.
  */
 #include <math.h>
 #include <stdlib.h>
