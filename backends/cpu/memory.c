@@ -8,9 +8,10 @@
 
 #include "backend.h"
 
-/* From here on memory comes in whole pages, large ones where the system has them: weights are read from end to end
- * at each step, and small pages would cost a table walk every 4 KiB. */
-enum { LARGE = 1 << 21 };
+/* From PAGES on memory comes in whole pages, of which those that are never touched take no memory: a joined line leaves
+ * much of what the plan gave it alone. From LARGE_PAGES on in large ones where the system has them: such weights are
+ * read from end to end at each step, and small pages would cost a table walk every 4 KiB. */
+enum { PAGES = 1 << 16, LARGE_PAGES = 1 << 24 };
 
 static uint64_t round_up(uint64_t size, uint64_t to)
 {
@@ -34,12 +35,14 @@ void *cpu_memory_take(tsr_backend_device *device, uint64_t size)
   if (memory < in_use || size > memory - in_use) {
     return NULL;
   }
-  if (size >= LARGE) {
+  if (size >= PAGES) {
     bytes = mmap(NULL, round_up(size, 4096), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes == MAP_FAILED) {
       return NULL;
     }
-    madvise(bytes, round_up(size, 4096), MADV_HUGEPAGE);
+    if (size >= LARGE_PAGES) {
+      madvise(bytes, round_up(size, 4096), MADV_HUGEPAGE);
+    }
   } else {
     bytes = aligned_alloc(CPU_ALIGNMENT, round_up(size > 0 ? size : 1, CPU_ALIGNMENT));
     if (!bytes) {
@@ -57,7 +60,7 @@ void cpu_memory_give(tsr_backend_device *device, void *bytes, uint64_t size)
     return;
   }
   atomic_fetch_sub(&device->bytes_in_use, size);
-  if (size >= LARGE) {
+  if (size >= PAGES) {
     munmap(bytes, round_up(size, 4096));
   } else {
     free(bytes);
