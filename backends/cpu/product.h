@@ -33,9 +33,10 @@ typedef struct cpu_product {
   int32_t axis; /* of the rows in a */
   int32_t activation;
   float alpha;
-  int32_t plain;       /* 1: alpha is 1, no bias, no activation */
-  const void *packed;  /* [batch or 1][panels][K][CPU_PANEL] of b's type, or NULL */
-  int64_t packed_step; /* elements from one matrix to the next; 0: all are the same */
+  int32_t plain;        /* 1: alpha is 1, no bias, no activation */
+  const void *packed;   /* [batch or 1][panels][K][CPU_PANEL] of b's type, or NULL */
+  int32_t packed_dtype; /* b's type, or f32: small matrices of narrow numbers that many rows meet are widened once */
+  int64_t packed_step;  /* elements from one matrix to the next; 0: all are the same */
 } cpu_product;
 
 #define cpu_product_init      CPU_AT_LEVEL(cpu_product_init)
