@@ -32,7 +32,7 @@ void *cpu_memory_take(tsr_backend_device *device, uint64_t size)
   const uint64_t memory = device->context->memory, in_use = atomic_load(&device->bytes_in_use);
   void *bytes = NULL;
   /* Asked first, because a system that overcommits would grant more than there is and kill the process later. */
-  if (memory < in_use || size > memory - in_use) {
+  if (memory > 0 && (memory < in_use || size > memory - in_use)) {
     return NULL;
   }
   if (size >= PAGES) {
