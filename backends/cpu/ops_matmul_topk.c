@@ -11,7 +11,8 @@
 
 #include "screen.h"
 
-enum { LEAST_PANELS = 4 }; /* of a group */
+/* A group's first panel costs most, while it has no k of its own to compare with. */
+enum { LEAST_PANELS = 4, MOST_GROUPS = 64 };
 
 /* What one group of panels found in one row. */
 typedef struct finding {
@@ -31,7 +32,8 @@ typedef struct matmul_topk {
   int32_t k;
   int32_t logs;
   int64_t row_blocks;
-  int64_t groups;
+  int64_t groups; /* of panels */
+  int64_t n_tasks;
   float *values;
   int32_t *indices;
   uint64_t product_size;    /* bytes of shared memory that the product takes; then come the findings, */
@@ -77,11 +79,10 @@ static int32_t prepare(cpu_line *line, cpu_preparation *preparation, int32_t log
   plan->row_blocks = (p->rows + CPU_BLOCK_ROWS - 1) / CPU_BLOCK_ROWS;
   const double rows = (double)p->rows / (double)plan->row_blocks;
   const double cost = CPU_PANEL_VECTORS * ((double)p->depth * (rows + 4.0) + (logs ? 30.0 : 3.0) * rows);
-  const int64_t tasks = cpu_tasks(plan->row_blocks * p->panels, cost);
-  plan->groups = (tasks + plan->row_blocks - 1) / plan->row_blocks;
-  /* A group's first panel costs most, while it has no k of its own to compare with. */
-  const int64_t most = (p->panels + LEAST_PANELS - 1) / LEAST_PANELS;
-  plan->groups = plan->groups < most ? plan->groups : most;
+  /* By the columns alone: a row's sum is taken in the same order in a batch of any size. */
+  plan->groups = (p->panels + LEAST_PANELS - 1) / LEAST_PANELS;
+  plan->groups = plan->groups < MOST_GROUPS ? plan->groups : MOST_GROUPS;
+  plan->n_tasks = cpu_tasks(plan->row_blocks * plan->groups, cost * (double)p->panels / (double)plan->groups);
   plan->product_size = cpu_product_shared(p);
   plan->findings_size = (uint64_t)(plan->groups * p->rows) * sizeof(finding);
   plan->candidates_size = (uint64_t)(plan->groups * p->rows * plan->k) * sizeof(candidate);
@@ -177,12 +178,11 @@ static void accumulate(finding *found, const float *row, int64_t columns)
   found->sum += cpu_sum(sum);
 }
 
-static void panel_task(const void *context, int64_t task, void *scratch)
+/* A block of rows through one group of panels. */
+static void search_group(const sharing *s, int64_t group, int64_t block, void *scratch)
 {
-  const sharing *s = context;
   const matmul_topk *plan = s->plan;
   const cpu_product *p = &plan->product;
-  const int64_t group = task % plan->groups, block = task / plan->groups;
   const int64_t first = cpu_first(p->rows, plan->row_blocks, block);
   const int64_t rows = cpu_first(p->rows, plan->row_blocks, block + 1) - first;
   const int64_t end = cpu_first(p->panels, plan->groups, group + 1);
@@ -206,6 +206,16 @@ static void panel_task(const void *context, int64_t task, void *scratch)
         accumulate(&found[i], c + i * CPU_PANEL, columns);
       }
     }
+  }
+}
+
+static void groups_task(const void *context, int64_t task, void *scratch)
+{
+  const sharing *s = context;
+  const matmul_topk *plan = s->plan;
+  const int64_t all = plan->row_blocks * plan->groups, end = cpu_first(all, plan->n_tasks, task + 1);
+  for (int64_t i = cpu_first(all, plan->n_tasks, task); i < end; i++) {
+    search_group(s, i % plan->groups, i / plan->groups, scratch);
   }
 }
 
@@ -273,7 +283,7 @@ void cpu_run_matmul_topk(const cpu_line *line, cpu_team *team)
     atomic_init(&s.bounds[row], -INFINITY);
   }
   cpu_product_begin(&plan->product, team, cpu_shared(team));
-  cpu_parallel(team, plan->row_blocks * plan->groups, panel_task, &s);
+  cpu_parallel(team, plan->n_tasks, groups_task, &s);
   for (int64_t row = 0; row < plan->product.rows; row++) {
     merge(&s, row);
   }

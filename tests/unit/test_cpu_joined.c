@@ -204,13 +204,37 @@ static tsr_device *open_level(tsr_runtime *runtime, int32_t level)
   return device;
 }
 
-static void on_each_level(const shape *shapes, int32_t n, int32_t logs)
+/* A row gives the bits in a batch that it gives alone: scores do not depend on who is translated beside. */
+static void compare_rows_alone(tsr_device *device, const shape *s, int32_t logs)
+{
+  float *a = random_floats((int64_t)s->rows * s->depth, 1), *bias = random_floats(s->columns, 3);
+  float *b = random_floats((int64_t)s->columns * s->depth, 2);
+  found together = run(device, s, TSR_F32, logs, 0, a, b, bias);
+  for (int32_t row = 0; row < s->rows; row += 9) {
+    const shape one = {1, s->columns, s->depth, s->k};
+    found alone = run(device, &one, TSR_F32, logs, 0, a + (int64_t)row * s->depth, b, bias);
+    assert_memory_equal(alone.values, together.values + row * s->k, (size_t)s->k * sizeof(float));
+    assert_memory_equal(alone.indices, together.indices + row * s->k, (size_t)s->k * sizeof(int32_t));
+    free(alone.values);
+    free(alone.indices);
+  }
+  free(together.values);
+  free(together.indices);
+  free(a);
+  free(b);
+  free(bias);
+}
+
+static void on_each_level(const shape *shapes, int32_t n, int32_t logs, int32_t alone)
 {
   static const tsr_dtype dtypes[] = {TSR_F32, TSR_F16, TSR_BF16};
   tsr_runtime *runtime = open_runtime();
   for (int32_t level = 0; level < tsr_runtime_device_count(runtime); level++) {
     tsr_device *device = open_level(runtime, level);
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n && alone; i++) {
+      compare_rows_alone(device, &shapes[i], logs);
+    }
+    for (int32_t i = 0; i < n && !alone; i++) {
       for (data kind = PLAIN; kind <= ALL_EXCLUDED; kind++) {
         compare(device, &shapes[i], kind, dtypes[(i + kind) % 3], logs);
         compare(device, &shapes[i], kind, TSR_F32, logs);
@@ -226,21 +250,21 @@ static void test_largest(void **state)
   (void)state;
   static const shape shapes[] = {{1, 1024, 64, 1},  {1, 5003, 192, 1}, {19, 1500, 17, 1}, {40, 2048, 40, 1},
                                  {7, 1111, 512, 1}, {130, 1030, 9, 1}, {3, 500, 33, 1}};
-  on_each_level(shapes, sizeof shapes / sizeof shapes[0], 0);
+  on_each_level(shapes, sizeof shapes / sizeof shapes[0], 0, 0);
 }
 
 static void test_several_largest(void **state)
 {
   (void)state;
   static const shape shapes[] = {{1, 1024, 64, 8}, {19, 1500, 17, 64}, {130, 300, 40, 3}, {7, 65, 31, 5}};
-  on_each_level(shapes, sizeof shapes / sizeof shapes[0], 0);
+  on_each_level(shapes, sizeof shapes / sizeof shapes[0], 0, 0);
 }
 
 static void test_log_probabilities(void **state)
 {
   (void)state;
   static const shape shapes[] = {{1, 1024, 64, 8}, {19, 1500, 17, 4}, {130, 300, 40, 3}};
-  on_each_level(shapes, sizeof shapes / sizeof shapes[0], 1);
+  on_each_level(shapes, sizeof shapes / sizeof shapes[0], 1, 0);
 }
 
 enum { NORM_ROWS = 300, NORM_SIZE = NORM_ROWS * NORM_ROWS, NORM_COLUMN = 7 };
@@ -291,12 +315,19 @@ static void test_norm_of_sum(void **state)
   free(wanted);
 }
 
+static void test_rows_alone(void **state)
+{
+  (void)state;
+  static const shape shapes[] = {{130, 300, 40, 3}, {20, 5003, 64, 1}, {20, 5003, 64, 8}, {7, 1024, 512, 4}};
+  on_each_level(shapes, sizeof shapes / sizeof shapes[0], 0, 1);
+  on_each_level(shapes, sizeof shapes / sizeof shapes[0], 1, 1);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_largest),
-      cmocka_unit_test(test_several_largest),
-      cmocka_unit_test(test_log_probabilities),
+      cmocka_unit_test(test_largest),           cmocka_unit_test(test_several_largest),
+      cmocka_unit_test(test_log_probabilities), cmocka_unit_test(test_rows_alone),
       cmocka_unit_test(test_norm_of_sum),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
