@@ -28,6 +28,8 @@ struct cpu_pool {
   _Atomic int32_t finished; /* threads that joined and are done */
   _Atomic int64_t next;     /* task */
   _Atomic int32_t stop;
+  _Atomic int32_t owner_processor; /* on which the last job's run was; -1: not known */
+  cpu_set_t allowed;               /* processors of the process when the pool was made */
 
   /* The job. Written while no thread has joined. */
   cpu_task body;
@@ -74,8 +76,24 @@ static void work(cpu_pool *pool, void *scratch)
   }
 }
 
+/* Leaves the processor of the run, before a thread sleeps and where it meets the run. Some systems wake a thread on the
+ * processor of who wakes it although another idles (a virtual machine's idle processor looks taken), and leave both
+ * there for a tenth of a second: half the speed. `avoided` is the processor that it keeps away from already. */
+static void keep_away(const cpu_pool *pool, int32_t *avoided)
+{
+  const int32_t processor = atomic_load_explicit(&pool->owner_processor, memory_order_relaxed);
+  cpu_set_t others = pool->allowed;
+  if (processor < 0 || processor >= CPU_SETSIZE || processor == *avoided) {
+    return;
+  }
+  CPU_CLR((size_t)processor, &others);
+  if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0) {
+    *avoided = processor;
+  }
+}
+
 /* Waits for a job after `seen`, or for the end. */
-static uint64_t next_ticket(cpu_pool *pool, uint64_t seen)
+static uint64_t next_ticket(cpu_pool *pool, uint64_t seen, int32_t *avoided)
 {
   int64_t since = 0;
   for (int64_t looks = 0;; looks++) {
@@ -91,6 +109,7 @@ static uint64_t next_ticket(cpu_pool *pool, uint64_t seen)
     if (nanoseconds() - since < SPIN_NANOSECONDS) {
       continue;
     }
+    keep_away(pool, avoided);
     pthread_mutex_lock(&pool->lock);
     atomic_fetch_add(&pool->sleepers, 1);
     /* A job that is handed out from here on sees the sleeper; one that was before shows in the ticket. */
@@ -108,9 +127,10 @@ static void *run_member(void *argument)
 {
   member own = *(member *)argument;
   cpu_pool *pool = own.pool;
+  int32_t avoided = -1;
   free(argument);
   for (uint64_t seen = 0;;) {
-    uint64_t ticket = next_ticket(pool, seen);
+    uint64_t ticket = next_ticket(pool, seen, &avoided);
     if (atomic_load_explicit(&pool->stop, memory_order_acquire)) {
       return NULL;
     }
@@ -120,6 +140,9 @@ static void *run_member(void *argument)
       if (atomic_compare_exchange_weak_explicit(&pool->ticket, &ticket, ticket + 1, memory_order_acq_rel,
                                                 memory_order_acquire)) {
         work(pool, scratch_of(pool->team, own.index));
+        if (sched_getcpu() == atomic_load_explicit(&pool->owner_processor, memory_order_relaxed)) {
+          keep_away(pool, &avoided);
+        }
         atomic_fetch_add_explicit(&pool->finished, 1, memory_order_release);
         break;
       }
@@ -166,6 +189,7 @@ static void share(const cpu_team *team, int64_t n_tasks, cpu_task body, const vo
   if (pool->started == 0) {
     start_threads(pool);
   }
+  atomic_store_explicit(&pool->owner_processor, sched_getcpu(), memory_order_relaxed);
   pool->body = body;
   pool->context = context;
   pool->n_tasks = n_tasks;
@@ -228,6 +252,10 @@ cpu_pool *cpu_pool_create(int32_t threads)
   }
   pool->threads = threads;
   pool->thread = thread;
+  pool->owner_processor = -1;
+  if (sched_getaffinity(0, sizeof pool->allowed, &pool->allowed) != 0) {
+    CPU_ZERO(&pool->allowed); /* nothing is known: threads stay where they are put */
+  }
   pthread_mutex_init(&pool->owner, NULL);
   pthread_mutex_init(&pool->lock, NULL);
   pthread_cond_init(&pool->wake, NULL);
