@@ -152,24 +152,31 @@ static inline __attribute__((always_inline)) void tile(int rows, int32_t dtype, 
                                                        const void *b, int64_t depth, float *c, int64_t c_row, int first)
 {
   cpu_f32v sum[CPU_TILE_ROWS][CPU_PANEL_VECTORS];
+  CPU_UNROLL
   for (int i = 0; i < rows; i++) {
+    CPU_UNROLL
     for (int v = 0; v < CPU_PANEL_VECTORS; v++) {
       sum[i][v] = first ? cpu_splat(0.0f) : cpu_load(c + i * c_row + v * CPU_LANES);
     }
   }
   for (int64_t k = 0; k < depth; k++) {
     cpu_f32v column[CPU_PANEL_VECTORS];
+    CPU_UNROLL
     for (int v = 0; v < CPU_PANEL_VECTORS; v++) {
       column[v] = load_b(dtype, b, k * CPU_PANEL + v * CPU_LANES);
     }
+    CPU_UNROLL
     for (int i = 0; i < rows; i++) {
       const cpu_f32v x = cpu_splat(a[i * a_row + k]);
+      CPU_UNROLL
       for (int v = 0; v < CPU_PANEL_VECTORS; v++) {
         sum[i][v] = cpu_fma(x, column[v], sum[i][v]);
       }
     }
   }
+  CPU_UNROLL
   for (int i = 0; i < rows; i++) {
+    CPU_UNROLL
     for (int v = 0; v < CPU_PANEL_VECTORS; v++) {
       cpu_store(c + i * c_row + v * CPU_LANES, sum[i][v]);
     }

@@ -17,13 +17,13 @@
 /* Vectors in a panel, rows in a tile, and steps of k in a block: with them the sums fill the registers, and a block
  * of b the half of a level-1 cache. */
 #if CPU_LANES == 16
-enum { CPU_PANEL_VECTORS = 4, CPU_TILE_ROWS = 6, CPU_BLOCK_DEPTH = 128 };
+enum { CPU_PANEL_VECTORS = 4, CPU_TILE_ROWS = 6, CPU_BLOCK_DEPTH = 256 };
 #elif CPU_LANES == 8
 enum { CPU_PANEL_VECTORS = 2, CPU_TILE_ROWS = 6, CPU_BLOCK_DEPTH = 256 };
 #else
 enum { CPU_PANEL_VECTORS = 2, CPU_TILE_ROWS = 4, CPU_BLOCK_DEPTH = 256 };
 #endif
-enum { CPU_PANEL = CPU_PANEL_VECTORS * CPU_LANES, CPU_BLOCK_ROWS = 96 };
+enum { CPU_PANEL = CPU_PANEL_VECTORS * CPU_LANES, CPU_BLOCK_ROWS = 192 };
 
 /* The product of one line. */
 typedef struct cpu_product {

@@ -179,24 +179,31 @@ static inline __attribute__((always_inline)) void tile(int rows, const int32_t *
                                                        int64_t groups, int32_t *c, int first)
 {
   cpu_i32v sum[CPU_TILE_ROWS][CPU_PANEL_VECTORS];
+  CPU_UNROLL
   for (int i = 0; i < rows; i++) {
+    CPU_UNROLL
     for (int v = 0; v < CPU_PANEL_VECTORS; v++) {
       sum[i][v] = first ? cpu_splat_i32(0) : cpu_load_i32(c + i * CPU_PANEL + v * CPU_LANES);
     }
   }
   for (int64_t g = 0; g < groups; g++) {
     cpu_i32v column[CPU_PANEL_VECTORS];
+    CPU_UNROLL
     for (int v = 0; v < CPU_PANEL_VECTORS; v++) {
       column[v] = cpu_load_groups(b + (g * CPU_PANEL + v * CPU_LANES) * CPU_GROUP);
     }
+    CPU_UNROLL
     for (int i = 0; i < rows; i++) {
       const cpu_i32v x = cpu_splat_i32(a[i * a_row + g]);
+      CPU_UNROLL
       for (int v = 0; v < CPU_PANEL_VECTORS; v++) {
         sum[i][v] = cpu_dot(sum[i][v], x, column[v]);
       }
     }
   }
+  CPU_UNROLL
   for (int i = 0; i < rows; i++) {
+    CPU_UNROLL
     for (int v = 0; v < CPU_PANEL_VECTORS; v++) {
       cpu_store_i32(c + i * CPU_PANEL + v * CPU_LANES, sum[i][v]);
     }

@@ -21,6 +21,13 @@ typedef float cpu_f32v __attribute__((vector_size(4 * CPU_LANES)));
 typedef int32_t cpu_i32v __attribute__((vector_size(4 * CPU_LANES))); /* also what comparisons give: 0 or -1 */
 typedef uint32_t cpu_u32v __attribute__((vector_size(4 * CPU_LANES)));
 
+/* Before a loop of a few turns over an array of vectors: unrolled, so that the array stays in registers. */
+#if defined(__clang__)
+#define CPU_UNROLL _Pragma("unroll")
+#else
+#define CPU_UNROLL _Pragma("GCC unroll 8")
+#endif
+
 static inline cpu_f32v cpu_load(const float *p)
 {
   cpu_f32v v;
