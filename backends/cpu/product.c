@@ -147,6 +147,16 @@ static inline cpu_f32v load_b(int32_t dtype, const void *b, int64_t at)
   }
 }
 
+/* Asks for the step of k that lies 4 KiB ahead. Where few rows meet narrow weights, widening them leaves the processor too
+ * little room to look ahead by itself: without this, two thirds of the memory's speed. */
+static inline void fetch_ahead(const uint16_t *step)
+{
+  enum { AHEAD = 4096, LINE = 64 };
+  for (uintptr_t at = 0; at < CPU_PANEL * sizeof *step; at += LINE) {
+    __builtin_prefetch((const void *)((uintptr_t)step + AHEAD + at));
+  }
+}
+
 /* c [rows][CPU_PANEL] (+)= a [rows][depth] @ b [depth][CPU_PANEL]. rows and dtype are known to the compiler. */
 static inline __attribute__((always_inline)) void tile(int rows, int32_t dtype, const float *a, int64_t a_row,
                                                        const void *b, int64_t depth, float *c, int64_t c_row, int first)
@@ -164,6 +174,9 @@ static inline __attribute__((always_inline)) void tile(int rows, int32_t dtype, 
     CPU_UNROLL
     for (int v = 0; v < CPU_PANEL_VECTORS; v++) {
       column[v] = load_b(dtype, b, k * CPU_PANEL + v * CPU_LANES);
+    }
+    if (dtype != TSR_F32 && rows <= 2) {
+      fetch_ahead((const uint16_t *)b + k * CPU_PANEL);
     }
     CPU_UNROLL
     for (int i = 0; i < rows; i++) {
