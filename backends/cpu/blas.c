@@ -87,9 +87,9 @@ static int identify(cpu_blas *blas)
   if (find(blas->library, "openblas_get_config", &config) && find(blas->library, "openblas_get_corename", &kernels) &&
       find(blas->library, "openblas_set_num_threads", &threads)) {
     threads(1);
-    snprintf(blas->name, sizeof blas->name, "%.*s, %s kernels",
-             (int)(strcspn(config(), " ") + 1 + strcspn(strchr(config(), ' ') ? strchr(config(), ' ') + 1 : "", " ")),
-             config(), kernels());
+    char product[32] = "OpenBLAS", version[32] = "";
+    sscanf(config(), "%31s %31s", product, version); /* of "OpenBLAS 0.3.21 DYNAMIC_ARCH .." */
+    snprintf(blas->name, sizeof blas->name, "%s %s, %.20s kernels", product, version, kernels());
     advise(blas, kernels());
     return 1;
   }

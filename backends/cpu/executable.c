@@ -41,21 +41,16 @@ struct cpu_preparation {
 
 /* ---- what prepare may ask for ---------------------------------------------------------------------------------- */
 
-static uint64_t aligned(uint64_t size)
-{
-  return (size + CPU_ALIGNMENT - 1) / CPU_ALIGNMENT * CPU_ALIGNMENT;
-}
-
 void cpu_ask_scratch(cpu_preparation *preparation, uint64_t bytes)
 {
   cpu_team *team = &preparation->executable->team;
-  team->scratch_size = aligned(bytes) > team->scratch_size ? aligned(bytes) : team->scratch_size;
+  team->scratch_size = cpu_aligned(bytes) > team->scratch_size ? cpu_aligned(bytes) : team->scratch_size;
 }
 
 void cpu_ask_shared(cpu_preparation *preparation, uint64_t bytes)
 {
   tsr_backend_executable *executable = preparation->executable;
-  executable->shared_size = aligned(bytes) > executable->shared_size ? aligned(bytes) : executable->shared_size;
+  executable->shared_size = cpu_aligned(bytes) > executable->shared_size ? cpu_aligned(bytes) : executable->shared_size;
 }
 
 void *cpu_ask_memory(cpu_preparation *preparation, uint64_t bytes)

@@ -20,8 +20,7 @@ static int64_t groups_of(const cpu_product *product)
 
 static uint64_t rows_size(const cpu_product *product)
 {
-  const uint64_t size = (uint64_t)(product->batch * product->rows) * sizeof(quantised_row);
-  return (size + 63) / 64 * 64;
+  return cpu_aligned((uint64_t)(product->batch * product->rows) * sizeof(quantised_row));
 }
 
 uint64_t cpu_product_shared(const cpu_product *product)
@@ -30,7 +29,7 @@ uint64_t cpu_product_shared(const cpu_product *product)
     return 0;
   }
   const uint64_t words = (uint64_t)(product->batch * product->rows * groups_of(product)) * sizeof(int32_t);
-  return rows_size(product) + (words + 63) / 64 * 64;
+  return rows_size(product) + cpu_aligned(words);
 }
 
 /* ---- b --------------------------------------------------------------------------------------------------------- */

@@ -88,6 +88,12 @@ typedef struct cpu_operator {
   void (*run)(const cpu_line *line, cpu_team *team);
 } cpu_operator;
 
+/* `size` bytes, rounded up to where the next of several pieces of such memory may begin. */
+static inline uint64_t cpu_aligned(uint64_t size)
+{
+  return (size + 63) / 64 * 64;
+}
+
 /* Walks over tensors */
 
 static inline int cpu_present(const cpu_tensor *t)

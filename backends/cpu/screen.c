@@ -167,11 +167,6 @@ int cpu_screen_suits(const cpu_line *line)
          fabsf(line->attributes.alpha) <= MOST_ALPHA;
 }
 
-static uint64_t aligned(uint64_t size)
-{
-  return (size + 63) / 64 * 64;
-}
-
 int32_t cpu_prepare_screen(cpu_line *line, cpu_preparation *preparation)
 {
   cpu_screen *screen = cpu_ask_memory(preparation, sizeof *screen);
@@ -215,8 +210,8 @@ int32_t cpu_prepare_screen(cpu_line *line, cpu_preparation *preparation)
   screen->groups = (tasks + screen->row_blocks - 1) / screen->row_blocks;
   screen->groups = screen->groups < most ? screen->groups : most;
   screen->quick_size = cpu_product_shared(p);
-  screen->findings_size = aligned((uint64_t)(screen->groups * p->rows) * sizeof(finding));
-  screen->bounds_size = aligned((uint64_t)p->rows * sizeof(row_bound));
+  screen->findings_size = cpu_aligned((uint64_t)(screen->groups * p->rows) * sizeof(finding));
+  screen->bounds_size = cpu_aligned((uint64_t)p->rows * sizeof(row_bound));
   cpu_ask_shared(preparation, screen->quick_size + screen->findings_size + screen->bounds_size +
                                   (uint64_t)p->rows * sizeof(_Atomic float));
   const uint64_t quick = cpu_product_scratch(p), exact = cpu_product_scratch(&screen->exact);
