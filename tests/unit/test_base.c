@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "core/base/arena.h"
+#include "core/base/philox.h"
 #include "tessera/tensor.h"
 
 static void test_messages(void **state)
@@ -130,11 +131,40 @@ static void test_arena(void **state)
   tsr_arena_finish(&arena);
 }
 
+/* The known answers that the generator's authors publish. */
+static void test_philox(void **state)
+{
+  (void)state;
+  static const struct {
+    uint32_t counter[4];
+    uint32_t key[2];
+    uint32_t expected[4];
+  } answers[] = {
+      {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+      {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+       {0xffffffff, 0xffffffff},
+       {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+      {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+       {0xa4093822, 0x299f31d0},
+       {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+  };
+  for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+    uint32_t out[4];
+    tsr_philox4x32(answers[i].counter, answers[i].key, out);
+    assert_memory_equal(out, answers[i].expected, sizeof out);
+    /* The result may take the counter's place. */
+    memcpy(out, answers[i].counter, sizeof out);
+    tsr_philox4x32(out, answers[i].key, out);
+    assert_memory_equal(out, answers[i].expected, sizeof out);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_messages), cmocka_unit_test(test_f16),    cmocka_unit_test(test_bf16),
       cmocka_unit_test(test_convert),  cmocka_unit_test(test_shapes), cmocka_unit_test(test_arena),
+      cmocka_unit_test(test_philox),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
