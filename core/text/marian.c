@@ -124,13 +124,13 @@ static tsr_status open_files(const char *folder, const tsr_transformer_config *c
   int32_t separate = 0;
   TSR_TRY(open_options(folder, tokenizer, &separate));
   TSR_TRY(open_pieces(folder, tokenizer));
-  int32_t size = config->source_vocabulary;
-  if (!separate && config->target_vocabulary > size)
-    size = config->target_vocabulary; /* one file names the tokens of two tables */
+  int32_t size = config ? config->source_vocabulary : TSR_VOCABULARY_WHOLE;
+  int32_t target_size = config ? config->target_vocabulary : TSR_VOCABULARY_WHOLE;
+  if (!separate && target_size > size)
+    size = target_size; /* one file names the tokens of two tables */
   TSR_TRY(open_vocabulary(folder, "vocab.json", size, &tokenizer->side[TSR_SIDE_SOURCE].vocabulary));
   if (separate) {
-    TSR_TRY(open_vocabulary(folder, "target_vocab.json", config->target_vocabulary,
-                            &tokenizer->side[TSR_SIDE_TARGET].vocabulary));
+    TSR_TRY(open_vocabulary(folder, "target_vocab.json", target_size, &tokenizer->side[TSR_SIDE_TARGET].vocabulary));
   } else {
     tokenizer->side[TSR_SIDE_TARGET].vocabulary = tokenizer->side[TSR_SIDE_SOURCE].vocabulary;
   }
@@ -139,7 +139,7 @@ static tsr_status open_files(const char *folder, const tsr_transformer_config *c
 
   /* A model that ends its sentences with another token than the vocabulary says would never be understood to end. */
   int32_t eos = tokenizer->side[TSR_SIDE_TARGET].special[SPECIAL_EOS];
-  if (config->eos_id >= 0 && config->eos_id != eos)
+  if (config && config->eos_id >= 0 && config->eos_id != eos)
     return tsr_fail(TSR_ERR_FORMAT, "%s: token %s has the id %d in the vocabulary, but eos_token_id is %d", folder,
                     tsr_quote(tokenizer->special[SPECIAL_EOS]).text, (int)eos, (int)config->eos_id);
   return TSR_OK;
@@ -173,6 +173,24 @@ void tsr_tokenizer_close(tsr_tokenizer *tokenizer)
     tsr_sentencepiece_close(tokenizer->side[TSR_SIDE_TARGET].pieces);
   tsr_sentencepiece_close(tokenizer->side[TSR_SIDE_SOURCE].pieces);
   free(tokenizer);
+}
+
+tsr_status tsr_tokenizer_get_info(const tsr_tokenizer *tokenizer, tsr_tokenizer_info *info)
+{
+  if (!tokenizer || !info)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_tokenizer_get_info: tokenizer and info must not be NULL");
+  const tsr_vocabulary *source = tokenizer->side[TSR_SIDE_SOURCE].vocabulary;
+  const tsr_vocabulary *target = tokenizer->side[TSR_SIDE_TARGET].vocabulary;
+  *info = (tsr_tokenizer_info){
+      .source_vocabulary = tsr_vocabulary_size(source),
+      .target_vocabulary = tsr_vocabulary_size(target),
+      .is_joint = source == target,
+      .source_pad_id = tokenizer->side[TSR_SIDE_SOURCE].special[SPECIAL_PAD],
+      .target_pad_id = tokenizer->side[TSR_SIDE_TARGET].special[SPECIAL_PAD],
+      .eos_id = tokenizer->side[TSR_SIDE_TARGET].special[SPECIAL_EOS],
+      .unk_id = tokenizer->side[TSR_SIDE_TARGET].special[SPECIAL_UNK],
+  };
+  return TSR_OK;
 }
 
 const char *tsr_tokenizer_token(const tsr_tokenizer *tokenizer, int32_t side, int32_t id)
@@ -332,6 +350,12 @@ tsr_status tsr_tokenizer_encode(const tsr_tokenizer *tokenizer, const char *text
                                 int32_t *n_ids)
 {
   return tsr_marian_encode(tokenizer, TSR_SIDE_SOURCE, text, size, ids, n_ids);
+}
+
+tsr_status tsr_tokenizer_encode_target(const tsr_tokenizer *tokenizer, const char *text, size_t size, int32_t **ids,
+                                       int32_t *n_ids)
+{
+  return tsr_marian_encode(tokenizer, TSR_SIDE_TARGET, text, size, ids, n_ids);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------

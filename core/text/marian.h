@@ -11,7 +11,8 @@
 /* The sides of a translation, as tsr_tokenizer_token counts them. */
 enum { TSR_SIDE_SOURCE = 0, TSR_SIDE_TARGET = 1, TSR_SIDES = 2 };
 
-/* tsr_tokenizer_open for a folder and the configuration of its model. */
+/* tsr_tokenizer_open for a folder and the configuration of its model; NULL: the vocabularies are as large as their
+ * files, whose ids then leave none out. */
 tsr_status tsr_marian_open(const char *folder, const tsr_transformer_config *config,
                            tsr_tokenizer **tokenizer) TSR_MUST_CHECK;
 

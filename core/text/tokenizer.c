@@ -21,3 +21,10 @@ tsr_status tsr_tokenizer_open(const tsr_model *model, tsr_tokenizer **tokenizer)
   return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: this build has no tokenizer for models of the family %s", folder,
                   config->family);
 }
+
+tsr_status tsr_tokenizer_open_folder(const char *folder, tsr_tokenizer **tokenizer)
+{
+  if (!folder || !tokenizer)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_tokenizer_open_folder: folder and tokenizer must not be NULL");
+  return tsr_marian_open(folder, NULL, tokenizer);
+}

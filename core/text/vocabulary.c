@@ -60,6 +60,11 @@ static tsr_status fill(tsr_vocabulary *vocabulary, const char *name, const void 
 {
   TSR_TRY(tsr_json_parse(name, text, text_size, &vocabulary->root));
   size_t count = json_object_size(vocabulary->root);
+  if (vocabulary->size == TSR_VOCABULARY_WHOLE) {
+    if (count > INT32_MAX)
+      return tsr_fail(TSR_ERR_FORMAT, "%s: %zu tokens are too many for a vocabulary", name, count);
+    vocabulary->size = (int32_t)count;
+  }
   vocabulary->name = strdup(name);
   vocabulary->tokens = calloc((size_t)vocabulary->size + 1, sizeof *vocabulary->tokens);
   vocabulary->room = 2;

@@ -9,6 +9,9 @@
 
 typedef struct tsr_vocabulary tsr_vocabulary;
 
+/* As many ids as there are tokens. */
+enum { TSR_VOCABULARY_WHOLE = -1 };
+
 /* Ids are unique and from 0 to size - 1, size being the rows of the model's embedding; not every id needs a token.
  * *vocabulary is the caller's until tsr_vocabulary_close; immutable: any number of threads. Errors: TSR_ERR_IO,
  * TSR_ERR_FORMAT, naming file, token and id. */

@@ -19,10 +19,29 @@ typedef struct tsr_tokenizer tsr_tokenizer;
 TSR_API tsr_status tsr_tokenizer_open(const tsr_model *model, tsr_tokenizer **tokenizer) TSR_MUST_CHECK;
 TSR_API void tsr_tokenizer_close(tsr_tokenizer *tokenizer); /* takes NULL */
 
+/* The same for a folder that holds the tokenizer's files and no model, such as `tessera vocab` writes. */
+TSR_API tsr_status tsr_tokenizer_open_folder(const char *folder, tsr_tokenizer **tokenizer) TSR_MUST_CHECK;
+
+/* What a model for this tokenizer has to fit. */
+typedef struct tsr_tokenizer_info {
+  int32_t source_vocabulary; /* V: ids are below it */
+  int32_t target_vocabulary;
+  int32_t is_joint;      /* 1: both sides have one vocabulary */
+  int32_t source_pad_id; /* -1: there is none; likewise target_pad_id */
+  int32_t target_pad_id;
+  int32_t eos_id; /* of the target side, likewise unk_id */
+  int32_t unk_id;
+} tsr_tokenizer_info;
+TSR_API tsr_status tsr_tokenizer_get_info(const tsr_tokenizer *tokenizer, tsr_tokenizer_info *info) TSR_MUST_CHECK;
+
 /* The ids of a source text of `size` bytes, special tokens included (Marian: </s> at the end). Invalid UTF-8 is read as
  * U+FFFD. *ids is allocated; the caller frees it with tsr_free. */
 TSR_API tsr_status tsr_tokenizer_encode(const tsr_tokenizer *tokenizer, const char *text, size_t size, int32_t **ids,
                                         int32_t *n_ids) TSR_MUST_CHECK;
+
+/* The ids of a target text, as a model is trained to write it (Marian: </s> at the end); else the same. */
+TSR_API tsr_status tsr_tokenizer_encode_target(const tsr_tokenizer *tokenizer, const char *text, size_t size,
+                                               int32_t **ids, int32_t *n_ids) TSR_MUST_CHECK;
 
 /* The text of target ids; special tokens are left out. *text is allocated and NUL-terminated; the caller frees it with
  * tsr_free. Errors: TSR_ERR_ARGUMENT (an id outside the vocabulary). */

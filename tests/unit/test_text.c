@@ -465,7 +465,7 @@ static void test_folders(void **state)
   assert_int_equal(n_ids, 4);
   assert_memory_equal(ids, source_ids, sizeof source_ids);
   tsr_free(ids);
-  assert_int_equal(tsr_marian_encode(tokenizer, TSR_SIDE_TARGET, "Je", 2, &ids, &n_ids), TSR_OK);
+  assert_int_equal(tsr_tokenizer_encode_target(tokenizer, "Je", 2, &ids, &n_ids), TSR_OK);
   const int32_t target_ids[] = {4, 0};
   assert_int_equal(n_ids, 2);
   assert_memory_equal(ids, target_ids, sizeof target_ids);
@@ -476,6 +476,23 @@ static void test_folders(void **state)
   tsr_free(ids);
   const int32_t beyond = 5; /* a source token, but no target token */
   assert_int_equal(tsr_tokenizer_decode(tokenizer, &beyond, 1, &text), TSR_ERR_ARGUMENT);
+  tsr_tokenizer_close(tokenizer);
+
+  /* Without a model no id may be missing. */
+  assert_int_equal(tsr_tokenizer_open_folder(folder, &tokenizer), TSR_ERR_FORMAT);
+  assert_message_has("is beyond the model's vocabulary of 4 tokens");
+  write_text(path_in(folder, "vocab.json"), "{\"</s>\":1,\"<unk>\":2,\"" MARK "I\":0}");
+  write_text(path_in(folder, "target_vocab.json"), "{\"</s>\":3,\"<unk>\":1,\"<pad>\":2,\"" MARK "Je\":0}");
+  assert_int_equal(tsr_tokenizer_open_folder(folder, &tokenizer), TSR_OK);
+  tsr_tokenizer_info info;
+  assert_int_equal(tsr_tokenizer_get_info(tokenizer, &info), TSR_OK);
+  const tsr_tokenizer_info expected = {.source_vocabulary = 3,
+                                       .target_vocabulary = 4,
+                                       .source_pad_id = -1,
+                                       .target_pad_id = 2,
+                                       .eos_id = 3,
+                                       .unk_id = 1};
+  assert_memory_equal(&info, &expected, sizeof info);
   tsr_tokenizer_close(tokenizer);
 
   static const char *const bad_options[][2] = {
