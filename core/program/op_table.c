@@ -90,9 +90,82 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
     [TSR_OP_ATTENTION] = {
         {.name = "attention", .tolerance = TSR_CLASS_PRODUCT, .formula = "y = softmax(mask(alpha q k^T)) v, per head",
          .in = {{"q", F32, 0}, {"k", F32, 0}, {"v", F32, 0}, {"additive", F32, 1}, {"lengths", I32, 1},
-                {"position", I32, 1}, {"relative", F32, 1}, {"rows", I32, 1}},
-         .out = {{"y", F32, 0}, {"weights", F32, 1}}},
+                {"position", I32, 1}, {"relative", F32, 1}, {"rows", I32, 1}, {"seed", I32, 1, .since = 2}},
+         .out = {{"y", F32, 0}, {"weights", F32, 1}, {"lse", F32, 1, .since = 2}}},
         tsr_rule_attention, tsr_flops_attention, NULL},
+    [TSR_OP_DROPOUT] = {
+        {.name = "dropout", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "y = keep ? scale x : 0, keep by Philox 4x32-10",
+         .in = {{"x", F32, 0, 2}, {"seed", I32, 0, 2}}, .out = {{"y", F32, 0, 2}}},
+        tsr_rule_dropout, tsr_flops_per_input, NULL},
+    [TSR_OP_CROSS_ENTROPY] = {
+        {.name = "cross_entropy", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "loss = -sum target log_softmax(logits)",
+         .in = {{"logits", F32, 0, 2}, {"labels", I32, 0, 2}}, .out = {{"loss", F32, 0, 2}, {"lse", F32, 0, 2}}},
+        tsr_rule_cross_entropy, tsr_flops_per_input, NULL},
+    [TSR_OP_CROSS_ENTROPY_GRADIENT] = {
+        {.name = "cross_entropy_gradient", .tolerance = TSR_CLASS_ELEMENTWISE,
+         .formula = "dlogits = dloss (exp(logits - lse) - target)",
+         .in = {{"logits", F32, 0, 2}, {"labels", I32, 0, 2}, {"lse", F32, 0, 2}, {"dloss", F32, 0, 2}},
+         .out = {{"dlogits", F32, 0, 2}}},
+        tsr_rule_cross_entropy, tsr_flops_per_input, NULL},
+    [TSR_OP_SOFTMAX_GRADIENT] = {
+        {.name = "softmax_gradient", .tolerance = TSR_CLASS_PRODUCT, .formula = "dx = y (dy - sum y dy)",
+         .in = {{"y", F32, 0, 2}, {"dy", F32, 0, 2}}, .out = {{"dx", F32, 0, 2}}},
+        tsr_rule_unary_gradient, tsr_flops_per_input, NULL},
+    [TSR_OP_LOG_SOFTMAX_GRADIENT] = {
+        {.name = "log_softmax_gradient", .tolerance = TSR_CLASS_PRODUCT, .formula = "dx = dy - exp(y) sum dy",
+         .in = {{"y", F32, 0, 2}, {"dy", F32, 0, 2}}, .out = {{"dx", F32, 0, 2}}},
+        tsr_rule_unary_gradient, tsr_flops_per_input, NULL},
+    [TSR_OP_LAYERNORM_GRADIENT] = {
+        {.name = "layernorm_gradient", .tolerance = TSR_CLASS_NORM,
+         .formula = "dx = r (h - mean h - n mean(h n)), dgain = sum dy n, dbias = sum dy",
+         .in = {{"x", F32, 0, 2}, {"gain", F32, 0, 2}, {"dy", F32, 0, 2}},
+         .out = {{"dx", F32, 0, 2}, {"dgain", F32, 0, 2}, {"dbias", F32, 1, 2}}},
+        tsr_rule_norm_gradient, tsr_flops_per_input, NULL},
+    [TSR_OP_RMSNORM_GRADIENT] = {
+        {.name = "rmsnorm_gradient", .tolerance = TSR_CLASS_NORM,
+         .formula = "dx = r (h - x r^2 mean(h x)), dgain = sum dy x r",
+         .in = {{"x", F32, 0, 2}, {"gain", F32, 0, 2}, {"dy", F32, 0, 2}},
+         .out = {{"dx", F32, 0, 2}, {"dgain", F32, 0, 2}}},
+        tsr_rule_norm_gradient, tsr_flops_per_input, NULL},
+    [TSR_OP_ACTIVATION_GRADIENT] = {
+        {.name = "activation_gradient", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "dx = dy activation'(x)",
+         .in = {{"x", F32, 0, 2}, {"dy", F32, 0, 2}}, .out = {{"dx", F32, 0, 2}}},
+        tsr_rule_unary_gradient, tsr_flops_per_input, NULL},
+    [TSR_OP_MASK_GRADIENT] = {
+        {.name = "mask_gradient", .tolerance = TSR_CLASS_EXACT, .formula = "dx = y is -inf ? 0 : dy",
+         .in = {{"y", F32, 0, 2}, {"dy", F32, 0, 2}}, .out = {{"dx", F32, 0, 2}}},
+        tsr_rule_unary_gradient, tsr_flops_none, NULL},
+    [TSR_OP_RELATIVE_GRADIENT] = {
+        {.name = "relative_gradient", .tolerance = TSR_CLASS_PRODUCT, .formula = "drelative = sum of dscores over each bucket",
+         .in = {{"dscores", F32, 0, 2}, {"position", I32, 1, 2}}, .out = {{"drelative", F32, 0, 2}}},
+        tsr_rule_relative_gradient, tsr_flops_per_input, NULL},
+    [TSR_OP_ATTENTION_GRADIENT] = {
+        {.name = "attention_gradient", .tolerance = TSR_CLASS_PRODUCT, .formula = "the gradients of attention's q, k, v and scores",
+         .in = {{"q", F32, 0, 2}, {"k", F32, 0, 2}, {"v", F32, 0, 2}, {"additive", F32, 1, 2}, {"lengths", I32, 1, 2},
+                {"position", I32, 1, 2}, {"relative", F32, 1, 2}, {"rows", 0, 1, 2}, {"seed", I32, 1, 2},
+                {"y", F32, 0, 2}, {"dy", F32, 0, 2}, {"lse", F32, 0, 2}},
+         .out = {{"dq", F32, 0, 2}, {"dk", F32, 0, 2}, {"dv", F32, 0, 2}, {"dscores", F32, 1, 2}}},
+        tsr_rule_attention_gradient, tsr_flops_attention, NULL},
+    [TSR_OP_SCATTER_ADD] = {
+        {.name = "scatter_add", .tolerance = TSR_CLASS_PRODUCT, .formula = "y[.., i, ..] = alpha sum of x[.., m, ..], index[m] = i",
+         .in = {{"x", F32, 0, 2}, {"index", I32, 0, 2}}, .out = {{"y", F32, 0, 2}}},
+        tsr_rule_scatter_add, tsr_flops_per_input, NULL},
+    [TSR_OP_CONCAT] = {
+        {.name = "concat", .tolerance = TSR_CLASS_EXACT, .formula = "y = the operands one after another along an axis",
+         .in = {{"x0", F32 | I32, 0, 2}, {"x1", F32 | I32, 1, 2}, {"x2", F32 | I32, 1, 2}, {"x3", F32 | I32, 1, 2},
+                {"x4", F32 | I32, 1, 2}, {"x5", F32 | I32, 1, 2}, {"x6", F32 | I32, 1, 2}, {"x7", F32 | I32, 1, 2},
+                {"x8", F32 | I32, 1, 2}, {"x9", F32 | I32, 1, 2}, {"x10", F32 | I32, 1, 2}, {"x11", F32 | I32, 1, 2}},
+         .out = {{"y", F32 | I32, 0, 2}}},
+        tsr_rule_concat, tsr_flops_none, NULL},
+    [TSR_OP_SUM_OF_SQUARES] = {
+        {.name = "sum_of_squares", .tolerance = TSR_CLASS_PRODUCT, .formula = "y = sum x^2 + plus",
+         .in = {{"x", F32, 0, 2}, {"plus", F32, 1, 2}}, .out = {{"y", F32, 0, 2}}},
+        tsr_rule_sum_of_squares, tsr_flops_per_input, NULL},
+    [TSR_OP_ADAM] = {
+        {.name = "adam", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "m, v: moments of g; p = p - rate m / (sqrt v + epsilon)",
+         .in = {{"gradient", F32, 0, 2}, {"control", F32, 0, 2}, {"norm", F32, 1, 2}},
+         .out = {{"parameter", F32, 0, 2}, {"m", F32, 0, 2}, {"v", F32, 0, 2}, {"average", F32, 1, 2}}},
+        tsr_rule_adam, tsr_flops_per_input, NULL},
 };
 /* clang-format on */
 
@@ -148,6 +221,19 @@ static double cost_per_element(int32_t op)
     return 8; /* mean 1, variance 3, normalise 2, gain and bias 2 */
   case TSR_OP_RMSNORM:
     return 4;
+  case TSR_OP_LAYERNORM_GRADIENT:
+  case TSR_OP_RMSNORM_GRADIENT:
+  case TSR_OP_ADAM:
+    return 14;
+  case TSR_OP_CROSS_ENTROPY:
+  case TSR_OP_CROSS_ENTROPY_GRADIENT:
+  case TSR_OP_ACTIVATION_GRADIENT:
+    return 5;
+  case TSR_OP_SOFTMAX_GRADIENT:
+  case TSR_OP_LOG_SOFTMAX_GRADIENT:
+    return 4;
+  case TSR_OP_DROPOUT:
+    return 10; /* an eighth of a Philox block */
   case TSR_OP_GELU:
   case TSR_OP_SILU:
     return 4;
@@ -172,7 +258,9 @@ double tsr_flops_attention(const tsr_program_desc *program, const tsr_line_desc 
   const tsr_tensor_desc *q = tsr_tensor_at(program, line->in[0]), *k = tsr_tensor_at(program, line->in[1]);
   const tsr_tensor_desc *v = tsr_tensor_at(program, line->in[2]);
   double scores = (double)q->extent[0] * (double)q->extent[1] * (double)q->extent[2] * (double)k->extent[1];
-  return scores * (2.0 * (double)q->extent[3] + 2.0 * (double)v->extent[3] + 5.0);
+  /* The gradient makes the scores anew, and four further products: of v with dy, and those of dq, dk, dv. */
+  double products = line->op == TSR_OP_ATTENTION ? 1.0 : 2.5;
+  return scores * (2.0 * products * ((double)q->extent[3] + (double)v->extent[3]) + 5.0);
 }
 
 double tsr_line_flops(const tsr_program_desc *program, int32_t line)

@@ -102,17 +102,21 @@ tsr_ref tsr_attention(tsr_program *p, const tsr_attention_args *args)
   tsr_line_desc line = {
       .op = TSR_OP_ATTENTION,
       .in = {args->q, args->k, args->v, masking->additive, masking->lengths, masking->position, masking->relative,
-             args->rows},
-      /* The rule makes the weights where this slot is not empty. */
-      .out = {TSR_NONE, args->weights ? TSR_INVALID : TSR_NONE},
+             args->rows, args->seed},
+      /* The rule makes the results whose slots are not empty. */
+      .out = {TSR_NONE, args->weights ? TSR_INVALID : TSR_NONE, args->lse ? TSR_INVALID : TSR_NONE},
       .attributes = {.alpha = args->alpha,
                      .causal = masking->causal,
                      .bidirectional = masking->bidirectional,
-                     .max_distance = masking->max_distance},
+                     .max_distance = masking->max_distance,
+                     .rate = args->rate,
+                     .stream = args->stream},
   };
   tsr_ref y = tsr_line_append(p, &line);
   if (args->weights)
     *args->weights = y == TSR_INVALID ? TSR_INVALID : line.out[1];
+  if (args->lse)
+    *args->lse = y == TSR_INVALID ? TSR_INVALID : line.out[2];
   return y;
 }
 

@@ -72,17 +72,26 @@ static void put_attributes(writer *out, const tsr_program *program, const tsr_li
 {
   const tsr_op_attributes *a = &line->attributes;
   int32_t op = line->op;
-  if ((op == TSR_OP_MATMUL || op == TSR_OP_ATTENTION || op == TSR_OP_EMBEDDING) && a->alpha != 1.0f)
+  int attends = op == TSR_OP_ATTENTION || op == TSR_OP_ATTENTION_GRADIENT;
+  if ((op == TSR_OP_MATMUL || attends || op == TSR_OP_EMBEDDING || op == TSR_OP_SCATTER_ADD) && a->alpha != 1.0f)
     put(out, " alpha %g", (double)a->alpha);
-  if (op == TSR_OP_LAYERNORM || op == TSR_OP_RMSNORM)
+  if (op == TSR_OP_LAYERNORM || op == TSR_OP_RMSNORM || op == TSR_OP_LAYERNORM_GRADIENT ||
+      op == TSR_OP_RMSNORM_GRADIENT)
     put(out, " epsilon %g", (double)a->epsilon);
-  if ((op == TSR_OP_MATMUL || op == TSR_OP_GELU) && a->activation)
+  if ((op == TSR_OP_MATMUL || op == TSR_OP_GELU || op == TSR_OP_ACTIVATION_GRADIENT) && a->activation)
     put(out, " %s", activation_name(a->activation));
-  if ((op == TSR_OP_MASK || op == TSR_OP_ATTENTION) && a->causal)
+  if ((op == TSR_OP_MASK || attends) && a->causal)
     put(out, " causal");
-  if ((op == TSR_OP_MASK && line->in[4]) || (op == TSR_OP_ATTENTION && line->in[6]))
+  if ((op == TSR_OP_MASK && line->in[4]) || (attends && line->in[6]) || op == TSR_OP_RELATIVE_GRADIENT)
     put(out, " %s max_distance %d", a->bidirectional ? "bidirectional" : "backward", a->max_distance);
-  if (op == TSR_OP_GATHER)
+  if (op == TSR_OP_DROPOUT || (attends && line->in[8]))
+    put(out, " rate %g stream %d", (double)a->rate, a->stream);
+  if ((op == TSR_OP_CROSS_ENTROPY || op == TSR_OP_CROSS_ENTROPY_GRADIENT) && a->smoothing != 0.0f)
+    put(out, " smoothing %g", (double)a->smoothing);
+  if (op == TSR_OP_ADAM)
+    put(out, " beta1 %g beta2 %g epsilon %g decay %g%s max_norm %g", (double)a->beta1, (double)a->beta2,
+        (double)a->epsilon, (double)a->decay, a->decoupled ? " decoupled" : "", (double)a->max_norm);
+  if (op == TSR_OP_GATHER || op == TSR_OP_SCATTER_ADD || op == TSR_OP_CONCAT)
     put(out, " axis %d", a->axis);
   if (op == TSR_OP_TOPK)
     put(out, " k %d", a->k);

@@ -291,16 +291,48 @@ const char *tsr_program_label(tsr_program *program)
   return program->label;
 }
 
-/* 1 if a line would write a state that it also reads. */
-static int reads_what_it_writes(const tsr_program *program, const tsr_line_desc *line)
+/* 1 if the storage of result `slot` is that of an operand, or of an earlier result. */
+static int is_used_twice(const tsr_program *program, const tsr_line_desc *line, int32_t slot)
 {
-  if (line->out[0] <= 0)
-    return 0;
-  int32_t state = program->tensors[line->out[0]].storage;
+  int32_t state = program->tensors[line->out[slot]].storage;
   for (int32_t i = 0; i < TSR_MAX_INPUTS; i++)
     if (line->in[i] > 0 && program->tensors[line->in[i]].storage == state)
       return 1;
+  for (int32_t i = 0; i < slot; i++)
+    if (line->out[i] > 0 && program->tensors[line->out[i]].storage == state)
+      return 1;
   return 0;
+}
+
+int tsr_op_writes_states(int32_t op)
+{
+  return op == TSR_OP_APPEND || op == TSR_OP_UPDATE || op == TSR_OP_ADAM;
+}
+
+/* The states that a line writes. Sets an error and returns 0 if one is not as it should be. */
+static int check_states(tsr_program *program, const tsr_op_info *info, const tsr_line_desc *line)
+{
+  for (int32_t i = 0; i < TSR_MAX_OUTPUTS && info->out[i].name; i++) {
+    if (line->out[i] == TSR_NONE && info->out[i].optional)
+      continue;
+    if (!tsr_program_has(program, line->op, line->out[i]))
+      return 0;
+    const tsr_tensor_desc *state = &program->tensors[line->out[i]];
+    if (program->storages[state->storage].kind != TSR_STORAGE_STATE)
+      tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "it writes states only");
+    else if (!(info->out[i].dtypes & 1u << state->dtype))
+      tsr_program_fail(program, line->op, TSR_ERR_DTYPE, "a state of %s cannot be written",
+                       tsr_dtype_name(state->dtype));
+    else if (is_used_twice(program, line, i))
+      tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT,
+                       "it would read the state that it writes, or write it twice");
+    for (int32_t axis = 0; axis < state->rank; axis++)
+      if (state->stride[axis] == 0 && state->extent[axis] > 1)
+        tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "the view of the state repeats elements");
+    if (program->status != TSR_OK)
+      return 0;
+  }
+  return 1;
 }
 
 /* Presence, ownership and type of each operand, against the operator's row. */
@@ -339,24 +371,9 @@ tsr_ref tsr_line_append(tsr_program *program, tsr_line_desc *line)
     return TSR_INVALID;
   if (!row)
     return tsr_program_fail(program, 0, TSR_ERR_ARGUMENT, "%d is no operator", line->op);
-  int writes_state = line->op == TSR_OP_APPEND || line->op == TSR_OP_UPDATE;
-  if (!check_slots(program, &row->info, line))
+  if (!check_slots(program, &row->info, line) ||
+      (tsr_op_writes_states(line->op) && !check_states(program, &row->info, line)))
     return TSR_INVALID;
-  if (writes_state) {
-    if (!tsr_program_has(program, line->op, line->out[0]))
-      return TSR_INVALID;
-    const tsr_tensor_desc *state = &program->tensors[line->out[0]];
-    if (program->storages[state->storage].kind != TSR_STORAGE_STATE)
-      return tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "it writes states only");
-    if (!(row->info.out[0].dtypes & 1u << state->dtype))
-      return tsr_program_fail(program, line->op, TSR_ERR_DTYPE, "a state of %s cannot be written",
-                              tsr_dtype_name(state->dtype));
-    for (int32_t i = 0; i < state->rank; i++)
-      if (state->stride[i] == 0 && state->extent[i] > 1)
-        return tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "the view of the state repeats elements");
-    if (reads_what_it_writes(program, line))
-      return tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "it would read the state that it writes");
-  }
   line->attributes.struct_size = sizeof line->attributes;
   line->label = tsr_program_label(program);
   if (!line->label || !grow_lines(program))

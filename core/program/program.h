@@ -63,7 +63,10 @@ tsr_ref tsr_program_reshape(tsr_program *program, tsr_ref x, const tsr_shape *sh
 /* A label's text for the line that is being appended. */
 const char *tsr_program_label(tsr_program *program);
 
-/* Appends the line; out[0] is given for append and update (the state), else made by the rule. Returns out[0] or
+/* 1 if the operator's results are states that its builder is given. */
+int tsr_op_writes_states(int32_t op);
+
+/* Appends the line; the results are given where the operator writes states, else made by the rule. Returns out[0] or
  * TSR_INVALID. */
 tsr_ref tsr_line_append(tsr_program *program, tsr_line_desc *line);
 
@@ -108,6 +111,16 @@ int tsr_rule_update(tsr_program *program, tsr_line_desc *line);
 int tsr_rule_gather(tsr_program *program, tsr_line_desc *line);
 int tsr_rule_topk(tsr_program *program, tsr_line_desc *line);
 int tsr_rule_reduce_sum(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_dropout(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_cross_entropy(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_unary_gradient(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_norm_gradient(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_relative_gradient(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_attention_gradient(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_scatter_add(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_concat(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_sum_of_squares(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_adam(tsr_program *program, tsr_line_desc *line);
 
 double tsr_flops_matmul(const tsr_program_desc *program, const tsr_line_desc *line);
 double tsr_flops_attention(const tsr_program_desc *program, const tsr_line_desc *line);

@@ -2,34 +2,32 @@
  *
  * The shape rules: each checks what tessera/ops.h demands of its operator, expands what broadcasts, makes the results.
  */
-#include "core/program/program.h"
+#include "core/program/rules.h"
 
-static const tsr_tensor_desc *operand(const tsr_program *program, const tsr_line_desc *line, int32_t slot)
+const tsr_tensor_desc *tsr_rule_operand(const tsr_program *program, const tsr_line_desc *line, int32_t slot)
 {
   return &program->tensors[line->in[slot]];
 }
 
-static tsr_shape operand_shape(const tsr_program *program, const tsr_line_desc *line, int32_t slot)
+tsr_shape tsr_rule_shape(const tsr_program *program, const tsr_line_desc *line, int32_t slot)
 {
-  return tsr_tensor_shape(operand(program, line, slot));
+  return tsr_tensor_shape(tsr_rule_operand(program, line, slot));
 }
 
-/* Makes result `slot`. */
-static int result(tsr_program *program, tsr_line_desc *line, int32_t slot, tsr_dtype dtype, const tsr_shape *shape)
+int tsr_rule_result(tsr_program *program, tsr_line_desc *line, int32_t slot, tsr_dtype dtype, const tsr_shape *shape)
 {
   line->out[slot] = tsr_program_new(program, line->op, TSR_STORAGE_TEMPORARY, "", dtype, shape);
   return line->out[slot] != TSR_INVALID;
 }
 
-/* Replaces operand `slot`, if present, by its expansion to `shape`. */
-static int expand(tsr_program *program, tsr_line_desc *line, int32_t slot, const tsr_shape *shape)
+int tsr_rule_expand(tsr_program *program, tsr_line_desc *line, int32_t slot, const tsr_shape *shape)
 {
   if (line->in[slot] == TSR_NONE)
     return 1;
   tsr_ref view = tsr_program_expand(program, line->in[slot], shape);
   if (view == TSR_INVALID) {
     char from[128], to[128];
-    tsr_shape own = operand_shape(program, line, slot);
+    tsr_shape own = tsr_rule_shape(program, line, slot);
     tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "the operand '%s' of extents %s does not broadcast to %s",
                      tsr_op_describe(line->op)->in[slot].name, tsr_shape_print(&own, from, sizeof from),
                      tsr_shape_print(shape, to, sizeof to));
@@ -39,12 +37,11 @@ static int expand(tsr_program *program, tsr_line_desc *line, int32_t slot, const
   return 1;
 }
 
-/* Demands exact extents of an operand, if present. */
-static int exactly(tsr_program *program, tsr_line_desc *line, int32_t slot, const tsr_shape *shape)
+int tsr_rule_exactly(tsr_program *program, tsr_line_desc *line, int32_t slot, const tsr_shape *shape)
 {
   if (line->in[slot] == TSR_NONE)
     return 1;
-  tsr_shape own = operand_shape(program, line, slot);
+  tsr_shape own = tsr_rule_shape(program, line, slot);
   if (tsr_shape_equal(&own, shape))
     return 1;
   char from[128], to[128];
@@ -54,9 +51,9 @@ static int exactly(tsr_program *program, tsr_line_desc *line, int32_t slot, cons
   return 0;
 }
 
-static int rank_between(tsr_program *program, const tsr_line_desc *line, int32_t slot, int32_t low, int32_t high)
+int tsr_rule_rank(tsr_program *program, const tsr_line_desc *line, int32_t slot, int32_t low, int32_t high)
 {
-  int32_t rank = operand(program, line, slot)->rank;
+  int32_t rank = tsr_rule_operand(program, line, slot)->rank;
   if (rank >= low && rank <= high)
     return 1;
   tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "the operand '%s' must have rank %d to %d, not %d",
@@ -64,16 +61,15 @@ static int rank_between(tsr_program *program, const tsr_line_desc *line, int32_t
   return 0;
 }
 
-/* [B] or [1] i32, expanded to [B]. */
-static int per_sentence(tsr_program *program, tsr_line_desc *line, int32_t slot, int64_t n_batch)
+int tsr_rule_per_sentence(tsr_program *program, tsr_line_desc *line, int32_t slot, int64_t n_batch)
 {
   if (line->in[slot] == TSR_NONE)
     return 1;
   tsr_shape shape = tsr_shape_make(1, &n_batch);
-  return rank_between(program, line, slot, 1, 1) && expand(program, line, slot, &shape);
+  return tsr_rule_rank(program, line, slot, 1, 1) && tsr_rule_expand(program, line, slot, &shape);
 }
 
-static int same_dtype(tsr_program *program, const tsr_line_desc *line, tsr_dtype a, tsr_dtype b)
+int tsr_rule_same_dtype(tsr_program *program, const tsr_line_desc *line, tsr_dtype a, tsr_dtype b)
 {
   if (a == b)
     return 1;
@@ -85,7 +81,7 @@ static int same_dtype(tsr_program *program, const tsr_line_desc *line, tsr_dtype
 /* Weights of i8 have scales [n], others have none. `weights` and `scales` are slots. */
 static int scaled(tsr_program *program, tsr_line_desc *line, int32_t weights, int32_t scales, int64_t n)
 {
-  tsr_dtype dtype = operand(program, line, weights)->dtype;
+  tsr_dtype dtype = tsr_rule_operand(program, line, weights)->dtype;
   if ((dtype == TSR_I8) != (line->in[scales] != TSR_NONE)) {
     const tsr_op_info *info = tsr_op_describe(line->op);
     tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT,
@@ -94,14 +90,14 @@ static int scaled(tsr_program *program, tsr_line_desc *line, int32_t weights, in
     return 0;
   }
   tsr_shape shape = tsr_shape_make(1, &n);
-  return exactly(program, line, scales, &shape);
+  return tsr_rule_exactly(program, line, scales, &shape);
 }
 
 int tsr_rule_matmul(tsr_program *program, tsr_line_desc *line)
 {
-  if (!rank_between(program, line, 0, 2, TSR_MAX_RANK) || !rank_between(program, line, 1, 2, TSR_MAX_RANK))
+  if (!tsr_rule_rank(program, line, 0, 2, TSR_MAX_RANK) || !tsr_rule_rank(program, line, 1, 2, TSR_MAX_RANK))
     return 0;
-  tsr_shape a = operand_shape(program, line, 0), b = operand_shape(program, line, 1);
+  tsr_shape a = tsr_rule_shape(program, line, 0), b = tsr_rule_shape(program, line, 1);
   char text_a[128], text_b[128];
   tsr_shape_print(&a, text_a, sizeof text_a);
   tsr_shape_print(&b, text_b, sizeof text_b);
@@ -132,45 +128,58 @@ int tsr_rule_matmul(tsr_program *program, tsr_line_desc *line)
   full.rank = batch.rank + 2;
   full.extent[batch.rank] = m;
   full.extent[batch.rank + 1] = k;
-  if (!expand(program, line, 0, &full))
+  if (!tsr_rule_expand(program, line, 0, &full))
     return 0;
   full.extent[batch.rank] = k;
   full.extent[batch.rank + 1] = n;
-  if (!expand(program, line, 1, &full))
+  if (!tsr_rule_expand(program, line, 1, &full))
     return 0;
   full.extent[batch.rank] = m;
-  return expand(program, line, 2, &full) && result(program, line, 0, TSR_F32, &full);
+  return tsr_rule_expand(program, line, 2, &full) && tsr_rule_result(program, line, 0, TSR_F32, &full);
 }
 
 int tsr_rule_softmax(tsr_program *program, tsr_line_desc *line)
 {
-  if (!rank_between(program, line, 0, 1, TSR_MAX_RANK))
+  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK))
     return 0;
-  tsr_shape shape = operand_shape(program, line, 0);
-  return expand(program, line, 1, &shape) && result(program, line, 0, TSR_F32, &shape);
+  tsr_shape shape = tsr_rule_shape(program, line, 0);
+  return tsr_rule_expand(program, line, 1, &shape) && tsr_rule_result(program, line, 0, TSR_F32, &shape);
 }
 
 int tsr_rule_norm(tsr_program *program, tsr_line_desc *line)
 {
-  if (!rank_between(program, line, 0, 1, TSR_MAX_RANK))
+  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK))
     return 0;
-  tsr_shape shape = operand_shape(program, line, 0);
+  tsr_shape shape = tsr_rule_shape(program, line, 0);
   tsr_shape row = tsr_shape_make(1, &shape.extent[shape.rank - 1]);
   if (!(line->attributes.epsilon > 0)) {
     tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "epsilon must be above 0, not %g",
                      (double)line->attributes.epsilon);
     return 0;
   }
-  return exactly(program, line, 1, &row) && exactly(program, line, 2, &row) &&
-         result(program, line, 0, TSR_F32, &shape);
+  return tsr_rule_exactly(program, line, 1, &row) && tsr_rule_exactly(program, line, 2, &row) &&
+         tsr_rule_result(program, line, 0, TSR_F32, &shape);
 }
 
-/* Checks and expands the masking of scores [B, H, L, S] whose operands stand in slots first .. first+3. */
-static int masking(tsr_program *program, tsr_line_desc *line, int32_t first, const tsr_shape *scores)
+int tsr_rule_buckets(tsr_program *program, const tsr_line_desc *line, int64_t rows)
 {
   const tsr_op_attributes *attributes = &line->attributes;
-  if (!expand(program, line, first, scores) || !per_sentence(program, line, first + 1, scores->extent[0]) ||
-      !per_sentence(program, line, first + 2, scores->extent[0]))
+  int64_t buckets = attributes->bidirectional ? rows / 2 : rows;
+  if (buckets >= 2 && buckets <= INT32_MAX && attributes->max_distance > buckets / 2)
+    return 1;
+  tsr_program_fail(
+      program, line->op, TSR_ERR_ARGUMENT,
+      "a relative bias of %lld buckets a direction needs at least 2 of them and max_distance above %lld, not %d",
+      (long long)buckets, (long long)(buckets / 2), attributes->max_distance);
+  return 0;
+}
+
+int tsr_rule_masking(tsr_program *program, tsr_line_desc *line, int32_t first, const tsr_shape *scores)
+{
+  const tsr_op_attributes *attributes = &line->attributes;
+  if (!tsr_rule_expand(program, line, first, scores) ||
+      !tsr_rule_per_sentence(program, line, first + 1, scores->extent[0]) ||
+      !tsr_rule_per_sentence(program, line, first + 2, scores->extent[0]))
     return 0;
   if ((attributes->causal != 0 && attributes->causal != 1) ||
       (attributes->bidirectional != 0 && attributes->bidirectional != 1)) {
@@ -179,67 +188,69 @@ static int masking(tsr_program *program, tsr_line_desc *line, int32_t first, con
   }
   if (line->in[first + 3] == TSR_NONE)
     return 1;
-  if (!rank_between(program, line, first + 3, 2, 2))
+  if (!tsr_rule_rank(program, line, first + 3, 2, 2))
     return 0;
-  const tsr_tensor_desc *relative = operand(program, line, first + 3);
-  int64_t buckets = attributes->bidirectional ? relative->extent[0] / 2 : relative->extent[0];
+  const tsr_tensor_desc *relative = tsr_rule_operand(program, line, first + 3);
   if (relative->extent[1] != scores->extent[1]) {
     tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "the relative bias has %lld heads, the scores %lld",
                      (long long)relative->extent[1], (long long)scores->extent[1]);
     return 0;
   }
-  if (buckets < 2 || buckets > INT32_MAX || attributes->max_distance <= buckets / 2) {
-    tsr_program_fail(
-        program, line->op, TSR_ERR_ARGUMENT,
-        "a relative bias of %lld buckets a direction needs at least 2 of them and max_distance above %lld, not %d",
-        (long long)buckets, (long long)(buckets / 2), attributes->max_distance);
-    return 0;
-  }
-  return 1;
+  return tsr_rule_buckets(program, line, relative->extent[0]);
 }
 
 int tsr_rule_mask(tsr_program *program, tsr_line_desc *line)
 {
-  if (!rank_between(program, line, 0, 4, 4))
+  if (!tsr_rule_rank(program, line, 0, 4, 4))
     return 0;
-  tsr_shape scores = operand_shape(program, line, 0);
-  return masking(program, line, 1, &scores) && result(program, line, 0, TSR_F32, &scores);
+  tsr_shape scores = tsr_rule_shape(program, line, 0);
+  return tsr_rule_masking(program, line, 1, &scores) && tsr_rule_result(program, line, 0, TSR_F32, &scores);
+}
+
+int tsr_rule_heads(tsr_program *program, const tsr_line_desc *line)
+{
+  for (int32_t i = 0; i < 3; i++)
+    if (!tsr_rule_rank(program, line, i, 4, 4))
+      return 0;
+  tsr_shape q = tsr_rule_shape(program, line, 0), k = tsr_rule_shape(program, line, 1),
+            v = tsr_rule_shape(program, line, 2);
+  int has_rows = line->in[7] != TSR_NONE;
+  if (q.extent[3] == k.extent[3] && q.extent[2] == k.extent[2] && k.extent[2] == v.extent[2] &&
+      k.extent[1] == v.extent[1] && k.extent[0] == v.extent[0] && (has_rows || q.extent[0] == k.extent[0]))
+    return 1;
+  char text_q[128], text_k[128], text_v[128];
+  tsr_program_fail(program, line->op, TSR_ERR_SHAPE,
+                   "q %s, k %s and v %s do not fit [B, L, H, K], [B, S, H, K], [B, S, H, J]",
+                   tsr_shape_print(&q, text_q, sizeof text_q), tsr_shape_print(&k, text_k, sizeof text_k),
+                   tsr_shape_print(&v, text_v, sizeof text_v));
+  return 0;
 }
 
 int tsr_rule_attention(tsr_program *program, tsr_line_desc *line)
 {
-  for (int32_t i = 0; i < 3; i++)
-    if (!rank_between(program, line, i, 4, 4))
-      return 0;
-  tsr_shape q = operand_shape(program, line, 0), k = operand_shape(program, line, 1),
-            v = operand_shape(program, line, 2);
-  int has_rows = line->in[7] != TSR_NONE;
-  if (q.extent[3] != k.extent[3] || q.extent[2] != k.extent[2] || k.extent[2] != v.extent[2] ||
-      k.extent[1] != v.extent[1] || k.extent[0] != v.extent[0] || (!has_rows && q.extent[0] != k.extent[0])) {
-    char text_q[128], text_k[128], text_v[128];
-    tsr_program_fail(program, line->op, TSR_ERR_SHAPE,
-                     "q %s, k %s and v %s do not fit [B, L, H, K], [B, S, H, K], [B, S, H, J]",
-                     tsr_shape_print(&q, text_q, sizeof text_q), tsr_shape_print(&k, text_k, sizeof text_k),
-                     tsr_shape_print(&v, text_v, sizeof text_v));
+  if (!tsr_rule_heads(program, line))
     return 0;
-  }
+  tsr_shape q = tsr_rule_shape(program, line, 0), k = tsr_rule_shape(program, line, 1),
+            v = tsr_rule_shape(program, line, 2);
   tsr_shape rows = tsr_shape_make(2, (int64_t[]){q.extent[0], k.extent[1]});
   tsr_shape scores = tsr_shape_make(4, (int64_t[]){q.extent[0], q.extent[2], q.extent[1], k.extent[1]});
   tsr_shape y = q;
   y.extent[3] = v.extent[3];
-  int wants_weights = line->out[1] != TSR_NONE;
+  tsr_shape sums = tsr_shape_make(3, scores.extent);
+  int wants_weights = line->out[1] != TSR_NONE, wants_lse = line->out[2] != TSR_NONE;
   line->out[1] = TSR_NONE;
-  if (!exactly(program, line, 7, &rows) || !masking(program, line, 3, &scores) ||
-      !result(program, line, 0, TSR_F32, &y))
-    return 0;
-  return !wants_weights || result(program, line, 1, TSR_F32, &scores);
+  line->out[2] = TSR_NONE;
+  return tsr_rule_exactly(program, line, 7, &rows) && tsr_rule_masking(program, line, 3, &scores) &&
+         tsr_rule_seed(program, line, 8) && tsr_rule_result(program, line, 0, TSR_F32, &y) &&
+         (!wants_weights || tsr_rule_result(program, line, 1, TSR_F32, &scores)) &&
+         (!wants_lse || tsr_rule_result(program, line, 2, TSR_F32, &sums));
 }
 
 int tsr_rule_binary(tsr_program *program, tsr_line_desc *line)
 {
-  tsr_shape a = operand_shape(program, line, 0), b = operand_shape(program, line, 1), shape;
-  tsr_dtype dtype = operand(program, line, 0)->dtype;
-  if (!same_dtype(program, line, dtype, operand(program, line, 1)->dtype))
+  tsr_shape a = tsr_rule_shape(program, line, 0), b = tsr_rule_shape(program, line, 1), shape;
+  tsr_dtype dtype = tsr_rule_operand(program, line, 0)->dtype;
+  if (!tsr_rule_same_dtype(program, line, dtype, tsr_rule_operand(program, line, 1)->dtype))
     return 0;
   if (!tsr_shape_broadcast(&a, &b, &shape)) {
     char text_a[128], text_b[128];
@@ -247,8 +258,8 @@ int tsr_rule_binary(tsr_program *program, tsr_line_desc *line)
                      tsr_shape_print(&a, text_a, sizeof text_a), tsr_shape_print(&b, text_b, sizeof text_b));
     return 0;
   }
-  return expand(program, line, 0, &shape) && expand(program, line, 1, &shape) &&
-         result(program, line, 0, dtype, &shape);
+  return tsr_rule_expand(program, line, 0, &shape) && tsr_rule_expand(program, line, 1, &shape) &&
+         tsr_rule_result(program, line, 0, dtype, &shape);
 }
 
 int tsr_rule_unary(tsr_program *program, tsr_line_desc *line)
@@ -258,19 +269,19 @@ int tsr_rule_unary(tsr_program *program, tsr_line_desc *line)
     tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "%d is no form of gelu", activation);
     return 0;
   }
-  tsr_shape shape = operand_shape(program, line, 0);
-  return result(program, line, 0, TSR_F32, &shape);
+  tsr_shape shape = tsr_rule_shape(program, line, 0);
+  return tsr_rule_result(program, line, 0, TSR_F32, &shape);
 }
 
 int tsr_rule_embedding(tsr_program *program, tsr_line_desc *line)
 {
-  if (!rank_between(program, line, 0, 2, 2) || !rank_between(program, line, 1, 0, TSR_MAX_RANK - 1))
+  if (!tsr_rule_rank(program, line, 0, 2, 2) || !tsr_rule_rank(program, line, 1, 0, TSR_MAX_RANK - 1))
     return 0;
-  if (!scaled(program, line, 0, 2, operand(program, line, 0)->extent[0]))
+  if (!scaled(program, line, 0, 2, tsr_rule_operand(program, line, 0)->extent[0]))
     return 0;
-  tsr_shape shape = operand_shape(program, line, 1);
-  shape.extent[shape.rank++] = operand(program, line, 0)->extent[1];
-  return result(program, line, 0, TSR_F32, &shape);
+  tsr_shape shape = tsr_rule_shape(program, line, 1);
+  shape.extent[shape.rank++] = tsr_rule_operand(program, line, 0)->extent[1];
+  return tsr_rule_result(program, line, 0, TSR_F32, &shape);
 }
 
 static int is_float(tsr_dtype dtype)
@@ -280,57 +291,65 @@ static int is_float(tsr_dtype dtype)
 
 int tsr_rule_copy(tsr_program *program, tsr_line_desc *line)
 {
-  tsr_dtype from = operand(program, line, 0)->dtype, to = line->attributes.dtype;
+  tsr_dtype from = tsr_rule_operand(program, line, 0)->dtype, to = line->attributes.dtype;
   if (from != to && !(is_float(from) && is_float(to))) {
     tsr_program_fail(program, line->op, TSR_ERR_DTYPE, "%s cannot be copied as %s", tsr_dtype_name(from),
                      tsr_dtype_name(to));
     return 0;
   }
-  tsr_shape shape = operand_shape(program, line, 0);
-  return result(program, line, 0, to, &shape);
+  tsr_shape shape = tsr_rule_shape(program, line, 0);
+  return tsr_rule_result(program, line, 0, to, &shape);
 }
 
 int tsr_rule_append(tsr_program *program, tsr_line_desc *line)
 {
-  const tsr_tensor_desc *state = &program->tensors[line->out[0]], *x = operand(program, line, 0);
+  const tsr_tensor_desc *state = &program->tensors[line->out[0]], *x = tsr_rule_operand(program, line, 0);
   tsr_shape wanted = tsr_tensor_shape(state);
   if (state->rank < 2) {
     tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "the state must have rank 2 to 4, not %d", state->rank);
     return 0;
   }
-  if (!rank_between(program, line, 0, state->rank, state->rank) || !same_dtype(program, line, state->dtype, x->dtype))
+  if (!tsr_rule_rank(program, line, 0, state->rank, state->rank) ||
+      !tsr_rule_same_dtype(program, line, state->dtype, x->dtype))
     return 0;
   wanted.extent[1] = x->extent[1];
-  return exactly(program, line, 0, &wanted) && per_sentence(program, line, 1, wanted.extent[0]);
+  return tsr_rule_exactly(program, line, 0, &wanted) && tsr_rule_per_sentence(program, line, 1, wanted.extent[0]);
 }
 
 int tsr_rule_update(tsr_program *program, tsr_line_desc *line)
 {
   const tsr_tensor_desc *state = &program->tensors[line->out[0]];
   tsr_shape wanted = tsr_tensor_shape(state);
-  return same_dtype(program, line, state->dtype, operand(program, line, 0)->dtype) && expand(program, line, 0, &wanted);
+  return tsr_rule_same_dtype(program, line, state->dtype, tsr_rule_operand(program, line, 0)->dtype) &&
+         tsr_rule_expand(program, line, 0, &wanted);
+}
+
+int tsr_rule_axis(tsr_program *program, tsr_line_desc *line)
+{
+  int32_t rank = tsr_rule_operand(program, line, 0)->rank, axis = line->attributes.axis;
+  if (axis < -rank || axis >= rank) {
+    tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "a tensor of rank %d has no axis %d", rank, axis);
+    return 0;
+  }
+  line->attributes.axis = axis < 0 ? axis + rank : axis;
+  return 1;
 }
 
 int tsr_rule_gather(tsr_program *program, tsr_line_desc *line)
 {
-  if (!rank_between(program, line, 0, 1, TSR_MAX_RANK) || !rank_between(program, line, 1, 1, 1))
+  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK) || !tsr_rule_rank(program, line, 1, 1, 1) ||
+      !tsr_rule_axis(program, line))
     return 0;
-  tsr_shape shape = operand_shape(program, line, 0);
-  int32_t axis = line->attributes.axis;
-  if (axis < -shape.rank || axis >= shape.rank) {
-    tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "a tensor of rank %d has no axis %d", shape.rank, axis);
-    return 0;
-  }
-  line->attributes.axis = axis < 0 ? axis + shape.rank : axis;
-  shape.extent[line->attributes.axis] = operand(program, line, 1)->extent[0];
-  return result(program, line, 0, operand(program, line, 0)->dtype, &shape);
+  tsr_shape shape = tsr_rule_shape(program, line, 0);
+  shape.extent[line->attributes.axis] = tsr_rule_operand(program, line, 1)->extent[0];
+  return tsr_rule_result(program, line, 0, tsr_rule_operand(program, line, 0)->dtype, &shape);
 }
 
 int tsr_rule_topk(tsr_program *program, tsr_line_desc *line)
 {
-  if (!rank_between(program, line, 0, 1, TSR_MAX_RANK))
+  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK))
     return 0;
-  tsr_shape shape = operand_shape(program, line, 0);
+  tsr_shape shape = tsr_rule_shape(program, line, 0);
   int32_t k = line->attributes.k;
   if (k < 1 || k > 1024 || k > shape.extent[shape.rank - 1]) {
     tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "k = %d must lie between 1 and the smaller of 1024 and %lld",
@@ -338,14 +357,14 @@ int tsr_rule_topk(tsr_program *program, tsr_line_desc *line)
     return 0;
   }
   shape.extent[shape.rank - 1] = k;
-  return result(program, line, 0, TSR_F32, &shape) && result(program, line, 1, TSR_I32, &shape);
+  return tsr_rule_result(program, line, 0, TSR_F32, &shape) && tsr_rule_result(program, line, 1, TSR_I32, &shape);
 }
 
 int tsr_rule_reduce_sum(tsr_program *program, tsr_line_desc *line)
 {
-  if (!rank_between(program, line, 0, 1, TSR_MAX_RANK))
+  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK))
     return 0;
-  tsr_shape shape = operand_shape(program, line, 0);
+  tsr_shape shape = tsr_rule_shape(program, line, 0);
   int32_t axes = line->attributes.axes;
   if (axes < 0 || axes >= 1 << shape.rank) {
     tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "the axes 0x%x are not those of a tensor of rank %d",
@@ -355,5 +374,5 @@ int tsr_rule_reduce_sum(tsr_program *program, tsr_line_desc *line)
   for (int32_t i = 0; i < shape.rank; i++)
     if (axes & 1 << i)
       shape.extent[i] = 1;
-  return result(program, line, 0, TSR_F32, &shape);
+  return tsr_rule_result(program, line, 0, TSR_F32, &shape);
 }

@@ -13,12 +13,15 @@
 
 enum { MAX_BOUNCE = 16 << 20 /* bytes at a time between two devices */ };
 
-/* 1 if the line has an operand in a slot that a backend of this minor has not heard of. */
+/* 1 if the line has an operand or a result in a slot that a backend of this minor has not heard of. */
 static int is_newer_than(const tsr_line_desc *line, uint32_t abi_minor)
 {
   const tsr_op_info *info = tsr_op_describe(line->op);
   for (int32_t i = 0; i < TSR_MAX_INPUTS; i++)
     if (line->in[i] != 0 && info->in[i].since > abi_minor)
+      return 1;
+  for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++)
+    if (line->out[i] != 0 && info->out[i].since > abi_minor)
       return 1;
   return 0;
 }

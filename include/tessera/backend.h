@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TSR_ABI_MAJOR 1u
-#define TSR_ABI_MINOR 1u
+#define TSR_ABI_MINOR 2u
 
 #define TSR_BACKEND_QUERY_NAME "tessera_backend_query"
 
@@ -124,9 +124,31 @@ enum {
   TSR_OP_GATHER = 16,     /* in x, index                   out y            axis */
   TSR_OP_TOPK = 17,       /* in x                          out values, indices   k */
   TSR_OP_REDUCE_SUM = 18, /* in x                          out y            axes */
-  TSR_OP_ATTENTION = 19,  /* in q, k, v, additive?, lengths?, position?, relative?, rows?
-                            *                               out y, weights?  alpha, causal, bidirectional, max_distance */
-  TSR_OP_COUNT = 20       /* one past the last */
+  TSR_OP_ATTENTION = 19,  /* in q, k, v, additive?, lengths?, position?, relative?, rows?, seed?
+                            *                               out y, weights?, lse?
+                            *                                               alpha, causal, bidirectional, max_distance,
+                            *                                               rate, stream
+                            * seed, lse: since 1.2 */
+
+  /* since 1.2: what training needs */
+  TSR_OP_DROPOUT = 20,                /* in x, seed                       out y            rate, stream */
+  TSR_OP_CROSS_ENTROPY = 21,          /* in logits, labels                out loss, lse    smoothing */
+  TSR_OP_CROSS_ENTROPY_GRADIENT = 22, /* in logits, labels, lse, dloss    out dlogits      smoothing */
+  TSR_OP_SOFTMAX_GRADIENT = 23,       /* in y, dy                         out dx */
+  TSR_OP_LOG_SOFTMAX_GRADIENT = 24,   /* in y, dy                         out dx */
+  TSR_OP_LAYERNORM_GRADIENT = 25,     /* in x, gain, dy                   out dx, dgain, dbias?   epsilon */
+  TSR_OP_RMSNORM_GRADIENT = 26,       /* in x, gain, dy                   out dx, dgain    epsilon */
+  TSR_OP_ACTIVATION_GRADIENT = 27,    /* in x, dy                         out dx           activation */
+  TSR_OP_MASK_GRADIENT = 28,          /* in y, dy                         out dx */
+  TSR_OP_RELATIVE_GRADIENT = 29,  /* in dscores, position?            out drelative    bidirectional, max_distance, k */
+  TSR_OP_ATTENTION_GRADIENT = 30, /* in q, k, v, additive?, lengths?, position?, relative?, rows?, seed?, y, dy, lse
+                                       *                                  out dq, dk, dv, dscores?   as attention */
+  TSR_OP_SCATTER_ADD = 31,        /* in x, index                      out y            alpha, axis, k */
+  TSR_OP_CONCAT = 32,             /* in x0, x1?, .. x11?              out y            axis */
+  TSR_OP_SUM_OF_SQUARES = 33,     /* in x, plus?                      out y */
+  TSR_OP_ADAM = 34,               /* in gradient, control, norm?      out parameter, m, v, average?   (states, read too)
+                                       *                                  beta1, beta2, epsilon, decay, decoupled, max_norm */
+  TSR_OP_COUNT = 35               /* one past the last */
 };
 
 /* tsr_op_attributes.activation */
@@ -144,7 +166,8 @@ enum {
   TSR_STORAGE_INPUT = 2,    /* written by the host between runs */
   TSR_STORAGE_OUTPUT = 3,   /* written by lines, read by the host between runs. Where lines of the whole program run on
                              * another device, also what passes between them: such bytes may be shared as below */
-  TSR_STORAGE_STATE = 4,    /* persists from run to run; written by append and update, and by the host between runs */
+  TSR_STORAGE_STATE = 4,    /* persists from run to run; written by append, update and adam, and by the host between
+                             * runs */
   TSR_STORAGE_TEMPORARY = 5 /* lives within one run; its bytes may be shared with other temporaries. Only lines of the
                              * same program read it: a backend may keep it elsewhere, or do without it */
 };
@@ -232,15 +255,25 @@ typedef struct tsr_tensor_desc {
 typedef struct tsr_op_attributes {
   uint32_t struct_size;  /* sizeof(tsr_op_attributes), as its writer knew it */
   float alpha;           /* factor of the product (matmul), of the scores (attention), of the rows (embedding) */
-  float epsilon;         /* added to the variance or mean square */
+  float epsilon;         /* added to the variance or mean square; adam: to the root of the second moment */
   int32_t activation;    /* TSR_ACTIVATION_* */
   int32_t causal;        /* 1: query l sees keys s <= l + position */
   int32_t bidirectional; /* relative: 1: half of the buckets are for keys after the query */
   int32_t max_distance;  /* relative: distances from here on share the last bucket */
-  int32_t axis;          /* gather */
+  int32_t axis;          /* gather, scatter_add, concat */
   int32_t axes;          /* reduce_sum: bit i stands for axis i */
-  int32_t k;             /* topk */
+  int32_t k;             /* topk; rows of the result (relative_gradient); extent of the axis (scatter_add) */
   int32_t dtype;         /* copy: the result's type */
+
+  /* since 1.2 */
+  float rate;        /* dropout, attention with a seed: the part that is dropped, 0 <= rate < 1 */
+  int32_t stream;    /* likewise: tells the lines of a program apart */
+  float smoothing;   /* cross_entropy: label smoothing, 0 <= smoothing < 1 */
+  float beta1;       /* adam: decay of the first moment */
+  float beta2;       /* adam: decay of the second moment */
+  float decay;       /* adam: weight decay */
+  int32_t decoupled; /* adam: 1: the decay is not part of the gradient (AdamW) */
+  float max_norm;    /* adam: the norm beyond which all gradients are scaled down; 0: none */
 } tsr_op_attributes;
 
 /* One line: an operator, its operands, its results. */
@@ -456,6 +489,8 @@ TSR_ABI_PIN(tsr_host, option, 24);
 TSR_ABI_PIN(tsr_backend, get_extension, 168);
 /* Those of 1.1. */
 TSR_ABI_PIN(tsr_device_properties, concurrent_runs, 576);
+/* Those of 1.2. */
+TSR_ABI_PIN(tsr_op_attributes, max_norm, 72);
 
 #ifdef __cplusplus
 }

@@ -9,8 +9,8 @@
  *   - Sums are accumulated in f32 at least, in any order. Arguments of type f16 and bf16 are widened exactly first.
  *   - Arithmetic may take a subnormal f32 for zero, and give zero for one. copy, append, update, gather and topk keep
  *     every bit.
- *   - An operand never shares memory with a result, except that append and update write into a state. A line that
- *     writes a state must not read the same state: TSR_ERR_ARGUMENT.
+ *   - An operand never shares memory with a result, except that append, update and adam write into states. A line that
+ *     writes a state must not have the same state as an operand: TSR_ERR_ARGUMENT.
  *   - An empty tensor (an extent of 0) is allowed everywhere; a sum over nothing is 0.
  *   - NaN in an element makes every result NaN that the formula derives from it. Infinities follow IEEE 754. Where -inf
  *     excludes an element, it takes no part at all: what it holds (NaN too) is not seen, unless said otherwise.
@@ -121,6 +121,10 @@ TSR_API tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking);
  *   rows [B, S] i32 or TSR_NONE: if given, k is [R, S, H, K] and v [R, S, H, J], and key s of sentence b is row
  *        rows[b, s]: a beam's history without moving the cache. A row outside 0 .. R-1 is excluded.
  *   weights: if not NULL, receives w [B, H, L, S]
+ *   seed [2] i32 or TSR_NONE: if given, v is multiplied with dropped-out weights: element [b, h, l, s] of w as
+ *        tsr_dropout has it, with rate and stream. w itself, as a result, is not dropped out.
+ *   lse: if not NULL, receives ln sum_s exp(z[b, h, l, s]) of the masked scores z, [B, H, L] f32; -inf where every key is
+ *        excluded
  * Returns y [B, L, H, J]. A query with every key excluded gives zeros, in y and in w. What excluded keys hold is not
  * seen, in v too: NaN there does no harm. Scores count as f32: alpha * q . k is rounded before the masking. Never holds
  * the scores in memory unless w is asked for. Class: product. */
@@ -130,6 +134,10 @@ typedef struct tsr_attention_args {
   tsr_masking masking; /* of the scores [B, H, L, S] */
   float alpha;         /* factor of the scores, usually K^-1/2 */
   tsr_ref *weights;    /* or NULL */
+  tsr_ref seed;        /* of the dropout, or TSR_NONE */
+  float rate;          /* of the dropout */
+  int32_t stream;      /* of the dropout */
+  tsr_ref *lse;        /* or NULL */
 } tsr_attention_args;
 TSR_API tsr_ref tsr_attention(tsr_program *p, const tsr_attention_args *args);
 
@@ -187,6 +195,128 @@ TSR_API tsr_ref tsr_topk(tsr_program *p, tsr_ref x, int32_t k, tsr_ref *indices)
  *   x f32, rank 1 to 4
  * Returns y, x's rank. Class: product (of x with ones). */
 TSR_API tsr_ref tsr_reduce_sum(tsr_program *p, tsr_ref x, int32_t axes);
+
+/* y = the operands one after another along one axis (negative: from the last).
+ *   x[i] f32, or all i32; 1 to TSR_MAX_INPUTS of them, of one rank (1 to 4), extents equal along the other axes
+ * Returns y, their type. Class: exact. */
+TSR_API tsr_ref tsr_concat(tsr_program *p, const tsr_ref *x, int32_t n, int32_t axis);
+
+/* y[.., i, ..] = alpha * sum of x[.., m, ..] over all m with index[m] = i, along one axis (negative: from the last).
+ *   x f32, rank 1 to 4;  index [M] i32, M the axis' extent in x;  extent: the axis' extent in y
+ * Returns y. An index outside the axis is left out. The gradient of gather and of embedding. Class: product. */
+TSR_API tsr_ref tsr_scatter_add(tsr_program *p, tsr_ref x, tsr_ref index, int32_t axis, int64_t extent, float alpha);
+
+/* y = sum of all x^2, + plus if that is given.
+ *   x f32, rank 0 to 4;  plus [1] f32 or TSR_NONE
+ * Returns y [1]. Class: product. */
+TSR_API tsr_ref tsr_sum_of_squares(tsr_program *p, tsr_ref x, tsr_ref plus);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Training
+ */
+
+/* y[e] = keep(e) ? scale * x[e] : 0 (Srivastava et al. 2014), the same elements on every device.
+ *   x f32, rank 0 to 4;  seed [2] i32;  0 <= rate < 1;  stream: any number, another one for each line that shall drop
+ *   other elements
+ * With threshold = the integer nearest to 65536 * rate (ties to even; at most 65535), scale = 65536 / (65536 -
+ * threshold) as f32, and e the element's index in row-major order, 64 bits:
+ *   keep(e) = half(e) >= threshold
+ *   half(e) = the (e % 8)-th 16 bits, low ones first, of the four words that Philox 4x32-10 (Salmon et al. 2011) makes
+ *             of counter (e / 8 low word, e / 8 high word, stream, 0) and key (seed[0], seed[1])
+ * Returns y, x's extents. The gradient of a dropout is the dropout, of the same seed and stream, of y's. Class:
+ * elementwise. */
+TSR_API tsr_ref tsr_dropout(tsr_program *p, tsr_ref x, tsr_ref seed, float rate, int32_t stream);
+
+/* loss[t] = -sum_v target[t, v] log_softmax(logits[t])[v],
+ * target[t, v] = (1 - smoothing) [v = labels[t]] + smoothing / V (Szegedy et al. 2015, arXiv:1512.00567)
+ *   logits [T, V] f32;  labels [T] i32, one outside 0 .. V-1 is ignored: its loss is 0;  0 <= smoothing < 1
+ *   lse: if not NULL, receives ln sum_v exp(logits[t, v]), [T], also where the label is ignored
+ * Returns loss [T]. A row that holds +inf or NaN gives NaN, in both, unless its label is ignored; one with -inf gives
+ * +inf if smoothing is above 0 or the label is there. Class: elementwise, scaled by max |logits[t]| too. */
+TSR_API tsr_ref tsr_cross_entropy(tsr_program *p, tsr_ref logits, tsr_ref labels, float smoothing, tsr_ref *lse);
+
+/* Adam (Kingma, Ba 2014, arXiv:1412.6980) and AdamW (Loshchilov, Hutter 2017, arXiv:1711.05101), in place: the states
+ * are read and written. For each element, with c = control:
+ *   g = gradient * c[3] * clip,  clip = min(1, max_norm / (sqrt(norm) * |c[3]| + 1e-6)) with norm and max_norm > 0, else 1
+ *   decay, decoupled = 0: g = g + decay * p;   decoupled = 1: p = p - c[0] * decay * p
+ *   m = m + (1 - beta1) (g - m)
+ *   v = beta2 v + (1 - beta2) g^2
+ *   p = p - c[0] * c[1] * m / (sqrt(v * c[2]) + epsilon)
+ *   average = average + c[4] (p - average), if given, after the rest
+ *   parameter, m, v, average: states of gradient's extents, f32, contiguous
+ *   gradient f32;  norm [1] f32 or TSR_NONE: the sum of squares of all gradients, before the factor c[3]
+ *   control [5] f32: the learning rate, 1 / (1 - beta1^t), 1 / (1 - beta2^t), a factor of the gradient, 1 - the decay of the average
+ * If norm is given and not finite, nothing is changed. Arithmetic in f32; the roundings may come in any order that the
+ * formula allows. Returns the parameter, as it is after the line. Class: elementwise. */
+typedef struct tsr_adam_args {
+  tsr_ref parameter, m, v; /* states; required */
+  tsr_ref average;         /* a state, or TSR_NONE */
+  tsr_ref gradient;        /* required */
+  tsr_ref control;         /* required */
+  tsr_ref norm;            /* or TSR_NONE */
+  float beta1, beta2;      /* 0 <= beta < 1 */
+  float epsilon;           /* above 0 */
+  float decay;             /* 0: none */
+  int32_t decoupled;       /* 0 or 1 */
+  float max_norm;          /* 0: none; with norm */
+} tsr_adam_args;
+TSR_API tsr_ref tsr_adam(tsr_program *p, const tsr_adam_args *args);
+
+/* Gradient operators: what the rules of tsr_gradients (autodiff.h) append. A name dx stands for the gradient of the loss
+ * with respect to x. */
+
+/* dlogits[t, v] = dloss[t] (exp(logits[t, v] - lse[t]) - target[t, v]); zeros where the label is ignored, whatever the
+ * row holds.
+ *   logits, labels, smoothing: as tsr_cross_entropy;  lse, dloss [T] f32
+ * Returns dlogits [T, V]. Class: elementwise, scaled by |dloss| (1 + |logits| + |lse|) too. */
+TSR_API tsr_ref tsr_cross_entropy_gradient(tsr_program *p, tsr_ref logits, tsr_ref labels, tsr_ref lse, tsr_ref dloss,
+                                           float smoothing);
+
+/* dx = y (dy - sum_n y dy) along the last axis; y, dy [.., N] f32, rank 1 to 4. An element with y = 0 gives 0. Class: product. */
+TSR_API tsr_ref tsr_softmax_gradient(tsr_program *p, tsr_ref y, tsr_ref dy);
+
+/* dx = dy - exp(y) sum_n dy along the last axis; y, dy [.., N] f32, rank 1 to 4. Class: product. */
+TSR_API tsr_ref tsr_log_softmax_gradient(tsr_program *p, tsr_ref y, tsr_ref dy);
+
+/* With n = (x - mean) / sqrt(variance + epsilon), r = 1 / sqrt(variance + epsilon), h = dy * gain, means along the last
+ * axis:
+ *   dx = r (h - mean(h) - n mean(h n)),  dgain = sum over all rows of dy n,  dbias = sum over all rows of dy
+ *   x, dy [.., N] f32, rank 1 to 4;  gain [N] f32;  epsilon > 0
+ *   dgain, dbias [N]: NULL: not wanted (dgain is computed nevertheless)
+ * Returns dx. Class: norm. */
+TSR_API tsr_ref tsr_layernorm_gradient(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref dy, float epsilon,
+                                       tsr_ref *dgain, tsr_ref *dbias);
+
+/* With r = 1 / sqrt(mean(x^2) + epsilon), h = dy * gain:
+ *   dx = r (h - x r^2 mean(h x)),  dgain = sum over all rows of dy x r
+ * Operands, results: as above. Class: norm. */
+TSR_API tsr_ref tsr_rmsnorm_gradient(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref dy, float epsilon,
+                                     tsr_ref *dgain);
+
+/* dx = dy * activation'(x); activation TSR_ACTIVATION_*, not NONE. The slope of relu at 0 is 0. Where the slope is 0 (relu
+ * below 0; the others at -inf) dx is 0, whatever dy is; at +inf the slope is 1. x, dy f32 of equal extents, rank 0 to 4.
+ * Class: elementwise, scaled by |dy| (1 + |x|) too. */
+TSR_API tsr_ref tsr_activation_gradient(tsr_program *p, tsr_ref x, tsr_ref dy, int32_t activation);
+
+/* dx = dy where y is not -inf, else 0: y being what mask gave. y, dy f32 of equal extents, rank 4. Class: exact. */
+TSR_API tsr_ref tsr_mask_gradient(tsr_program *p, tsr_ref y, tsr_ref dy);
+
+/* drelative[n, h] = sum of dscores[b, h, l, s] over all b, l, s with bucket(s - l - position[b]) = n (tsr_masking).
+ *   dscores [B, H, L, S] f32;  masking: position, bidirectional, max_distance count;  buckets: rows of the table
+ * Returns drelative [buckets, H]. Class: product. */
+TSR_API tsr_ref tsr_relative_gradient(tsr_program *p, tsr_ref dscores, const tsr_masking *masking, int64_t buckets);
+
+/* The gradients of attention's q, k and v; of the masked scores, if wanted. With w and keep as tsr_attention and tsr_dropout
+ * have them, w taken from lse, f = keep scale (1 without a seed), . a sum over the head's elements:
+ *   delta[b, h, l] = dy[b, l, h] . y[b, l, h]
+ *   dscores[b, h, l, s] = w (f dy[b, l, h] . v[b, s, h] - delta)
+ *   dq[b, l, h] = alpha sum_s dscores k[b, s, h],  dk[b, s, h] = alpha sum_l dscores q[b, l, h],  dv[b, s, h] = sum_l f w dy[b, l, h]
+ *   args: as tsr_attention's, rows absent;  args->lse NULL, args->weights NULL
+ *   y, dy [B, L, H, J] f32;  lse [B, H, L] f32: what the attention gave
+ *   dk, dv: required;  dscores: NULL or receives [B, H, L, S]
+ * Keys that are excluded get dk = 0, dv = 0 and dscores = 0; what they hold is not seen. Returns dq. Class: product. */
+TSR_API tsr_ref tsr_attention_gradient(tsr_program *p, const tsr_attention_args *args, tsr_ref y, tsr_ref dy,
+                                       tsr_ref lse, tsr_ref *dk, tsr_ref *dv, tsr_ref *dscores);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * The table
