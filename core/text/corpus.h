@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Corpora: files of sentences and of sentence pairs, of any size, read one by one.
+ *
+ * What is read is known by the file's content, or else its name:
+ *   plain text   one sentence a line
+ *   TSV          one pair a line: source and target are its first two columns, split at tabs; more are left out
+ *   SGM          what WMT distributed until 2020: <srcset>, <refset> or <tstset>, <doc>, <seg id="1">text</seg>. It is no
+ *                well-formed XML: only what stands in <seg> is read, without the white space at its ends, that inside as
+ *                one space; character references (&amp; &#39; &nbsp; ...) stand for characters, other & and < for
+ *                themselves
+ *   XML          WMT's from 2021 on: source, references and systems' outputs (<src>, <ref>, <hyp>) in one file; of
+ *                several references of a document the first counts, and documents marked as a test suite are left out
+ *
+ * A line ends with LF, CR LF, or the end of the file. A byte order mark at a file's beginning is skipped. What is not
+ * UTF-8 is read as U+FFFD; NUL bytes are characters like others. A line has at most TSR_LINE_LIMIT bytes.
+ */
+#ifndef TESSERA_CORE_CORPUS_H
+#define TESSERA_CORE_CORPUS_H
+
+#include "tessera/status.h"
+
+#include <stddef.h>
+
+enum { TSR_LINE_LIMIT = 1 << 24 };
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * One side: sentences
+ */
+enum { TSR_TEXT_SOURCE = 1, TSR_TEXT_REFERENCE = 2, TSR_TEXT_HYPOTHESIS = 3 }; /* which elements of an XML file count */
+
+typedef struct tsr_text_file tsr_text_file;
+
+/* Valid until the next call about the file. */
+typedef struct tsr_sentence {
+  const char *text; /* UTF-8; not NUL-terminated */
+  size_t size;      /* bytes */
+  int64_t number;   /* of the sentence, from 1: in plain text the line's */
+  const char *id;   /* <seg id="...">; "" where there is none */
+} tsr_sentence;
+
+/* A plain text, SGM or XML file; `part` is TSR_TEXT_*. One thread at a time. *file is the caller's until
+ * tsr_text_file_close. Errors: TSR_ERR_IO, naming the file. */
+tsr_status tsr_text_file_open(const char *path, int32_t part, tsr_text_file **file) TSR_MUST_CHECK;
+
+/* The same over bytes that outlive it; `name` stands for the path. */
+tsr_status tsr_text_file_view(const char *name, const void *bytes, size_t size, int32_t part,
+                              tsr_text_file **file) TSR_MUST_CHECK;
+void tsr_text_file_close(tsr_text_file *file); /* takes NULL */
+
+/* The next sentence; *end is 1 and nothing else set if there is none. After an error the file can be sought or closed.
+ * Errors: TSR_ERR_IO, TSR_ERR_FORMAT (a line beyond the limit, broken markup), naming file and line. */
+tsr_status tsr_text_file_next(tsr_text_file *file, tsr_sentence *sentence, int32_t *end) TSR_MUST_CHECK;
+
+const char *tsr_text_file_name(const tsr_text_file *file);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Both sides: pairs
+ */
+typedef struct tsr_corpus_files {
+  const char *source; /* path */
+  const char *target; /* path; NULL: `source` has both sides, as TSV or XML */
+} tsr_corpus_files;
+
+typedef struct tsr_corpus tsr_corpus;
+
+/* Valid until the next call about the corpus. */
+typedef struct tsr_corpus_pair {
+  const char *source; /* UTF-8; not NUL-terminated; may be empty */
+  const char *target;
+  size_t source_size; /* bytes */
+  size_t target_size;
+  int64_t number; /* of the pair, from 1: the line in plain text and TSV */
+} tsr_corpus_pair;
+
+/* Where the next pair begins. Zero: at the beginning. May be stored and used in another process, on the same files. */
+typedef struct tsr_corpus_position {
+  int64_t source; /* bytes from the beginning of each file */
+  int64_t target; /* 0 where there is one file */
+  int64_t number; /* pairs before it */
+} tsr_corpus_position;
+
+/* One thread at a time. *corpus is the caller's until tsr_corpus_close. Errors: TSR_ERR_IO, naming the file. */
+tsr_status tsr_corpus_open(const tsr_corpus_files *files, tsr_corpus **corpus) TSR_MUST_CHECK;
+void tsr_corpus_close(tsr_corpus *corpus); /* takes NULL */
+
+/* The next pair; *end is 1 and nothing else set if there is none. After an error the corpus can be sought or closed.
+ * Errors: TSR_ERR_IO; TSR_ERR_FORMAT: a file that ends before the other (which one, and where), a line of a TSV without a
+ * tab, segments of a document whose ids differ, and those of tsr_text_file_next, naming file and line. */
+tsr_status tsr_corpus_next(tsr_corpus *corpus, tsr_corpus_pair *pair, int32_t *end) TSR_MUST_CHECK;
+
+void tsr_corpus_tell(const tsr_corpus *corpus, tsr_corpus_position *position);
+
+/* Errors: TSR_ERR_IO (a pipe, or a position where no line begins: the file has changed). */
+tsr_status tsr_corpus_seek(tsr_corpus *corpus, const tsr_corpus_position *position) TSR_MUST_CHECK;
+
+#endif

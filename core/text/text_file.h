@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Positions in files of sentences, for corpora.
+ */
+#ifndef TESSERA_CORE_TEXT_FILE_H
+#define TESSERA_CORE_TEXT_FILE_H
+
+#include "core/text/corpus.h"
+#include "core/text/lines.h"
+
+/* Where the next sentence is looked for, in bytes. */
+int64_t tsr_text_file_tell(const tsr_text_file *file);
+
+/* Goes to an offset that tsr_text_file_tell gave after `number` sentences. Errors: TSR_ERR_IO. */
+tsr_status tsr_text_file_seek(tsr_text_file *file, int64_t offset, int64_t number) TSR_MUST_CHECK;
+
+#endif
