@@ -310,6 +310,14 @@ const tsr_checkpoint_tensor *tsr_checkpoint_find(const tsr_checkpoint *checkpoin
   return bsearch(name, checkpoint->tensors, (size_t)checkpoint->count, sizeof *checkpoint->tensors, compare_key);
 }
 
+const char *tsr_checkpoint_metadata(const tsr_checkpoint *checkpoint, const char *key)
+{
+  const char *value = NULL;
+  for (int32_t i = 0; i < checkpoint->n_parts && !value; i++)
+    value = json_string_value(json_object_get(checkpoint->parts[i].content.metadata, key));
+  return value;
+}
+
 tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, tsr_dtype dtype,
                                 void *out)
 {

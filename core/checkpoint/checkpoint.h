@@ -53,6 +53,10 @@ const tsr_checkpoint_tensor *tsr_checkpoint_at(const tsr_checkpoint *checkpoint,
 /* The tensor of that name, or NULL. */
 const tsr_checkpoint_tensor *tsr_checkpoint_find(const tsr_checkpoint *checkpoint, const char *name);
 
+/* What the file's header says beside its tensors (of several files: the first that says it), or NULL. Lives as long as
+ * the checkpoint. */
+const char *tsr_checkpoint_metadata(const tsr_checkpoint *checkpoint, const char *key);
+
 /* Elements first .. first+count-1 of a tensor as `dtype` (between f32, f16 and bf16; another type only as itself).
  * Errors: TSR_ERR_DTYPE, TSR_ERR_ARGUMENT. */
 tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, tsr_dtype dtype,

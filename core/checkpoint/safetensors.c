@@ -10,8 +10,6 @@
 #include "core/checkpoint/json.h"
 
 enum { LENGTH_SIZE = 8 };
-static const uint64_t max_header = 100000000;
-static const char metadata_key[] = "__metadata__";
 
 /* Every type of the form; those without a tsr_dtype may lie in a file, but nothing can be done with them. */
 static const struct {
@@ -25,6 +23,15 @@ static const struct {
     {"F8_E4M3", 8, 0},    {"F8_E8M0", 8, 0},    {"F8_E5M2FNUZ", 8, 0},  {"F8_E4M3FNUZ", 8, 0}, {"F6_E2M3", 6, 0},
     {"F6_E3M2", 6, 0},    {"F4", 4, 0},
 };
+
+const char *tsr_safetensors_type(tsr_dtype dtype)
+{
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+    if (types[i].dtype == dtype && dtype != 0)
+      return types[i].name;
+  }
+  return NULL;
+}
 
 typedef struct header {
   const char *path;
@@ -48,9 +55,9 @@ static tsr_status read_header(const char *path, const void *bytes, size_t size, 
                     "%s: the header's length is %" PRIu64
                     " bytes, but only %zu follow it: the file is truncated, or not a safetensors file",
                     path, length, size - LENGTH_SIZE);
-  if (length > max_header)
+  if (length > TSR_SAFETENSORS_MAX_HEADER)
     return tsr_fail(TSR_ERR_FORMAT, "%s: the header's length is %" PRIu64 " bytes: expected at most %" PRIu64, path,
-                    length, max_header);
+                    length, TSR_SAFETENSORS_MAX_HEADER);
   if (length == 0 || file[LENGTH_SIZE] != '{')
     return tsr_fail(TSR_ERR_FORMAT, "%s: the header does not begin with '{': not a safetensors file", path);
   out->path = path;
@@ -62,15 +69,15 @@ static tsr_status read_header(const char *path, const void *bytes, size_t size, 
 static tsr_status check_metadata(const char *path, const json_t *metadata)
 {
   if (!json_is_object(metadata))
-    return tsr_fail(TSR_ERR_FORMAT, "%s: %s: expected an object of texts, found %s", path, metadata_key,
+    return tsr_fail(TSR_ERR_FORMAT, "%s: %s: expected an object of texts, found %s", path, TSR_SAFETENSORS_METADATA,
                     tsr_json_show(metadata).text);
   const char *key;
   json_t *value;
   json_object_foreach((json_t *)metadata, key, value)
   {
     if (!json_is_string(value))
-      return tsr_fail(TSR_ERR_FORMAT, "%s: %s: %s: expected a text, found %s", path, metadata_key, tsr_quote(key).text,
-                      tsr_json_show(value).text);
+      return tsr_fail(TSR_ERR_FORMAT, "%s: %s: %s: expected a text, found %s", path, TSR_SAFETENSORS_METADATA,
+                      tsr_quote(key).text, tsr_json_show(value).text);
   }
   return TSR_OK;
 }
@@ -227,7 +234,7 @@ static tsr_status copy_names(const json_t *root, tsr_safetensors *file)
   json_t *value;
   json_object_foreach((json_t *)root, key, value)
   {
-    if (strcmp(key, metadata_key) != 0) {
+    if (strcmp(key, TSR_SAFETENSORS_METADATA) != 0) {
       count++;
       size += strlen(key) + 1;
     }
@@ -240,7 +247,7 @@ static tsr_status copy_names(const json_t *root, tsr_safetensors *file)
   char *next = file->names;
   json_object_foreach((json_t *)root, key, value)
   {
-    if (strcmp(key, metadata_key) != 0) {
+    if (strcmp(key, TSR_SAFETENSORS_METADATA) != 0) {
       file->tensors[file->count++].name = next;
       size_t length = strlen(key) + 1;
       memcpy(next, key, length);
@@ -252,9 +259,10 @@ static tsr_status copy_names(const json_t *root, tsr_safetensors *file)
 
 static tsr_status read_tensors(const header *from, tsr_safetensors *file)
 {
-  const json_t *metadata = json_object_get(from->json, metadata_key);
+  json_t *metadata = json_object_get(from->json, TSR_SAFETENSORS_METADATA);
   if (metadata)
     TSR_TRY(check_metadata(from->path, metadata));
+  file->metadata = json_incref(metadata);
   TSR_TRY(copy_names(from->json, file));
   for (int32_t i = 0; i < file->count; i++) {
     tsr_checkpoint_tensor *tensor = &file->tensors[i];
@@ -281,5 +289,6 @@ void tsr_safetensors_finish(tsr_safetensors *file)
 {
   free(file->tensors);
   free(file->names);
+  json_decref(file->metadata);
   *file = (tsr_safetensors){0};
 }
