@@ -238,10 +238,11 @@ static int within_reach(const tsr_vk_planner *planner, int32_t tensor)
   return end <= UINT32_MAX;
 }
 
-/* Weights of i8, which no shader takes. */
-static int has_scales(const tsr_line_desc *line)
+/* What no shader takes: weights of i8; an attention that drops weights out, or gives their sums. */
+static int has_unknown_slots(const tsr_line_desc *line)
 {
-  return (line->op == TSR_OP_MATMUL && line->in[3] != 0) || (line->op == TSR_OP_EMBEDDING && line->in[2] != 0);
+  return (line->op == TSR_OP_MATMUL && line->in[3] != 0) || (line->op == TSR_OP_EMBEDDING && line->in[2] != 0) ||
+         (line->op == TSR_OP_ATTENTION && (line->in[8] != 0 || line->out[2] != 0));
 }
 
 int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line, tsr_vk_plan *plan)
@@ -266,6 +267,7 @@ int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, i
       [TSR_OP_APPEND] = tsr_vk_plan_append,
       [TSR_OP_UPDATE] = tsr_vk_plan_update,
       [TSR_OP_GATHER] = tsr_vk_plan_gather,
+      [TSR_OP_DROPOUT] = tsr_vk_plan_dropout,
   };
   tsr_vk_planner planner = {.caps = caps, .program = program, .line = tsr_line_at(program, line), .plan = plan};
   plan->scratch_bytes = 0;
@@ -277,7 +279,7 @@ int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, i
     if (!within_reach(&planner, planner.line->in[i]))
       return 0;
   }
-  if (has_scales(planner.line))
+  if (has_unknown_slots(planner.line))
     return 0;
   int empty = 1;
   for (int32_t i = 0; i < TSR_MAX_OUTPUTS; ++i) {

@@ -40,6 +40,7 @@ int tsr_vk_plan_reduce_sum(tsr_vk_planner *planner);
 int tsr_vk_plan_attention(tsr_vk_planner *planner);
 int tsr_vk_plan_topk(tsr_vk_planner *planner);
 int tsr_vk_plan_mask(tsr_vk_planner *planner);
+int tsr_vk_plan_dropout(tsr_vk_planner *planner);
 
 /* What mask and attention share: which parts of the masking are there, and where. */
 typedef struct tsr_vk_masking {
@@ -59,6 +60,10 @@ int tsr_vk_plan_masking(tsr_vk_planner *planner, int32_t slot, uint32_t heads, t
 /* Adds the operands lengths, position and bias, in this order; absent ones are stood in for. */
 void tsr_vk_read_masking(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, int32_t slot,
                          const tsr_vk_masking *masking);
+
+/* Of a dropout with that rate: elements whose 16 bits lie below the threshold go, the others take the factor. */
+uint32_t tsr_vk_dropout_threshold(float rate);
+float tsr_vk_dropout_scale(float rate);
 
 const tsr_tensor_desc *tsr_vk_tensor(const tsr_vk_planner *planner, int32_t tensor);
 const tsr_tensor_desc *tsr_vk_in(const tsr_vk_planner *planner, int32_t slot);  /* of a slot that is not absent */
