@@ -15,11 +15,14 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
 #endif
 
 typedef float cpu_f32v __attribute__((vector_size(4 * CPU_LANES)));
 typedef int32_t cpu_i32v __attribute__((vector_size(4 * CPU_LANES))); /* also what comparisons give: 0 or -1 */
 typedef uint32_t cpu_u32v __attribute__((vector_size(4 * CPU_LANES)));
+typedef uint64_t cpu_u64v __attribute__((vector_size(4 * CPU_LANES)));
 
 /* Before a loop of a few turns over an array of vectors: unrolled, so that the array stays in registers. */
 #if defined(__clang__)
@@ -45,6 +48,22 @@ static inline cpu_i32v cpu_load_i32(const int32_t *p)
   cpu_i32v v;
   memcpy(&v, p, sizeof v);
   return v;
+}
+
+/* CPU_LANES numbers of 16 bits. */
+static inline cpu_i32v cpu_load_u16(const uint16_t *p)
+{
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  return (cpu_i32v)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
+#elif CPU_LANES == 8 && defined(__AVX2__)
+  return (cpu_i32v)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+#else
+  cpu_i32v v;
+  for (int i = 0; i < CPU_LANES; i++) {
+    v[i] = p[i];
+  }
+  return v;
+#endif
 }
 
 static inline void cpu_store_i32(int32_t *p, cpu_i32v v)
@@ -368,24 +387,63 @@ static inline void cpu_transpose(cpu_f32v *v)
   cpu_exchange_1(v);
 }
 
+/* ---- 64-bit lanes ------------------------------------------------------------------------------------------------ */
+
+static inline cpu_u64v cpu_splat_u64(uint64_t x)
+{
+#if CPU_LANES == 16
+  return (cpu_u64v){x, x, x, x, x, x, x, x};
+#elif CPU_LANES == 8
+  return (cpu_u64v){x, x, x, x};
+#else
+  return (cpu_u64v){x, x};
+#endif
+}
+
+/* The products of the lanes' lower halves. */
+static inline cpu_u64v cpu_multiply_u32(cpu_u64v a, cpu_u64v b)
+{
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  return (cpu_u64v)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+#elif CPU_LANES == 8 && defined(__AVX2__)
+  return (cpu_u64v)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+#elif CPU_LANES == 4 && defined(__SSE2__)
+  return (cpu_u64v)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#else
+  const cpu_u64v low = cpu_splat_u64(0xffffffffu);
+  return (a & low) * (b & low);
+#endif
+}
+
+/* a[0], b[0], a[2], b[2], ..: pairs of the even lanes, and of the odd ones. */
+static inline cpu_u64v cpu_even_lanes(cpu_u64v a, cpu_u64v b)
+{
+#if CPU_LANES == 16
+  return __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14);
+#elif CPU_LANES == 8
+  return __builtin_shufflevector(a, b, 0, 4, 2, 6);
+#else
+  return __builtin_shufflevector(a, b, 0, 2);
+#endif
+}
+
+static inline cpu_u64v cpu_odd_lanes(cpu_u64v a, cpu_u64v b)
+{
+#if CPU_LANES == 16
+  return __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+#elif CPU_LANES == 8
+  return __builtin_shufflevector(a, b, 1, 5, 3, 7);
+#else
+  return __builtin_shufflevector(a, b, 1, 3);
+#endif
+}
+
 /* ---- storage types --------------------------------------------------------------------------------------------- */
 
 /* bf16 is the upper half of an f32. */
 static inline cpu_f32v cpu_load_bf16(const uint16_t *p)
 {
-#if CPU_LANES == 16 && defined(__AVX512F__)
-  const __m256i half = _mm256_loadu_si256((const __m256i *)(const void *)p);
-  return (cpu_f32v)_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16);
-#elif CPU_LANES == 8 && defined(__AVX2__)
-  const __m128i half = _mm_loadu_si128((const __m128i *)(const void *)p);
-  return (cpu_f32v)_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16);
-#else
-  cpu_u32v bits;
-  for (int i = 0; i < CPU_LANES; i++) {
-    bits[i] = (uint32_t)p[i] << 16;
-  }
-  return (cpu_f32v)bits;
-#endif
+  return (cpu_f32v)(cpu_load_u16(p) << 16);
 }
 
 static inline cpu_f32v cpu_load_f16(const uint16_t *p)
@@ -396,10 +454,7 @@ static inline cpu_f32v cpu_load_f16(const uint16_t *p)
   return (cpu_f32v)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 #else
   /* The fields are moved to where an f32 has them; the product repairs the exponent's bias, subnormals included. */
-  cpu_u32v half;
-  for (int i = 0; i < CPU_LANES; i++) {
-    half[i] = p[i];
-  }
+  const cpu_u32v half = (cpu_u32v)cpu_load_u16(p);
   const cpu_u32v magnitude = half & 0x7fffu, sign = (half & 0x8000u) << 16;
   const cpu_f32v finite = (cpu_f32v)(magnitude << 13) * cpu_splat(0x1p112f);
   const cpu_f32v special = (cpu_f32v)(magnitude << 13 | 0x7f800000u);
