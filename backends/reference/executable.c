@@ -20,6 +20,7 @@ typedef struct operator_row {
 
 #define FLOATS  (F32 | F16 | BF16)
 #define MASKING F32 | NONE, I32 | NONE, I32 | NONE, F32 | NONE /* additive, lengths, position, relative */
+#define LATER   (F32 | I32 | NONE)                             /* an operand of concat after the first */
 
 static const operator_row operators[TSR_OP_COUNT] = {
     [TSR_OP_MATMUL] = {ref_matmul, ref_matmul_scratch, {F32, FLOATS | I8, F32 | NONE, F32 | NONE}, {F32}},
@@ -42,8 +43,32 @@ static const operator_row operators[TSR_OP_COUNT] = {
     [TSR_OP_REDUCE_SUM] = {ref_reduce_sum, NULL, {F32}, {F32}},
     [TSR_OP_ATTENTION] = {ref_attention,
                           ref_attention_scratch,
-                          {F32, F32, F32, MASKING, I32 | NONE},
-                          {F32, F32 | NONE}},
+                          {F32, F32, F32, MASKING, I32 | NONE, I32 | NONE},
+                          {F32, F32 | NONE, F32 | NONE}},
+    [TSR_OP_DROPOUT] = {ref_dropout, NULL, {F32, I32}, {F32}},
+    [TSR_OP_CROSS_ENTROPY] = {ref_cross_entropy, ref_softmax_scratch, {F32, I32}, {F32, F32}},
+    [TSR_OP_CROSS_ENTROPY_GRADIENT] = {ref_cross_entropy_gradient, NULL, {F32, I32, F32, F32}, {F32}},
+    [TSR_OP_SOFTMAX_GRADIENT] = {ref_softmax_gradient, NULL, {F32, F32}, {F32}},
+    [TSR_OP_LOG_SOFTMAX_GRADIENT] = {ref_log_softmax_gradient, NULL, {F32, F32}, {F32}},
+    [TSR_OP_LAYERNORM_GRADIENT] = {ref_layernorm_gradient,
+                                   ref_norm_gradient_scratch,
+                                   {F32, F32, F32},
+                                   {F32, F32, F32 | NONE}},
+    [TSR_OP_RMSNORM_GRADIENT] = {ref_rmsnorm_gradient, ref_norm_gradient_scratch, {F32, F32, F32}, {F32, F32}},
+    [TSR_OP_ACTIVATION_GRADIENT] = {ref_activation_gradient, NULL, {F32, F32}, {F32}},
+    [TSR_OP_MASK_GRADIENT] = {ref_mask_gradient, NULL, {F32, F32}, {F32}},
+    [TSR_OP_RELATIVE_GRADIENT] = {ref_relative_gradient, ref_relative_gradient_scratch, {F32, I32 | NONE}, {F32}},
+    [TSR_OP_ATTENTION_GRADIENT] = {ref_attention_gradient,
+                                   ref_attention_gradient_scratch,
+                                   {F32, F32, F32, MASKING, NONE, I32 | NONE, F32, F32, F32},
+                                   {F32, F32, F32, F32 | NONE}},
+    [TSR_OP_SCATTER_ADD] = {ref_scatter_add, ref_scatter_add_scratch, {F32, I32}, {F32}},
+    [TSR_OP_CONCAT] = {ref_concat,
+                       NULL,
+                       {F32 | I32, LATER, LATER, LATER, LATER, LATER, LATER, LATER, LATER, LATER, LATER, LATER},
+                       {F32 | I32}},
+    [TSR_OP_SUM_OF_SQUARES] = {ref_sum_of_squares, NULL, {F32, F32 | NONE}, {F32}},
+    [TSR_OP_ADAM] = {ref_adam, NULL, {F32, F32, F32 | NONE}, {F32, F32, F32, F32 | NONE}},
 };
 
 struct tsr_backend_executable {
@@ -80,7 +105,8 @@ int32_t ref_supports(tsr_backend_device *device, const tsr_program_desc *program
       return 0;
     }
   }
-  return (desc->op != TSR_OP_MATMUL && desc->op != TSR_OP_GELU) || desc->attributes.activation <= TSR_ACTIVATION_SILU;
+  return (desc->op != TSR_OP_MATMUL && desc->op != TSR_OP_GELU && desc->op != TSR_OP_ACTIVATION_GRADIENT) ||
+         desc->attributes.activation <= TSR_ACTIVATION_SILU;
 }
 
 /* A tensor of the program in memory; index 0 is an absent one. */

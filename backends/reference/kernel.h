@@ -214,8 +214,12 @@ static inline void ref_widen_row(const ref_tensor *t, int64_t at, int64_t stride
 double ref_activate(int32_t activation, double x);
 
 /* Scores z to weights in place: exp(z - max z) / sum exp(z - max z); -inf is excluded, a row wholly excluded gives
- * zeros, one that holds +inf or NaN is NaN. */
-void ref_softmax_row(double *z, int64_t n);
+ * zeros, one that holds +inf or NaN is NaN. Returns ln sum exp z: -inf of a row wholly excluded, NaN of one that is
+ * NaN. */
+double ref_softmax_row(double *z, int64_t n);
+
+/* The product of two rows along the last axis of tensors of rank 4, as long as those of q. */
+double ref_dot(const ref_tensor *q, const int64_t q_index[], const ref_tensor *k, const int64_t k_index[]);
 
 /* The masking of a line whose operands begin at in[first]: additive, lengths, position, relative. */
 typedef struct ref_masking {
@@ -230,6 +234,20 @@ int ref_excluded(const ref_masking *masking, int64_t b, int64_t h, int64_t l, in
 
 /* The score of a key that may be seen, with the biases on it. */
 float ref_biased(const ref_masking *masking, int64_t b, int64_t h, int64_t l, int64_t s, float score);
+
+/* The bucket, one of n, of key s for query l of sentence b. */
+int64_t ref_bucket(const ref_masking *masking, int64_t n, int64_t b, int64_t l, int64_t s);
+
+/* The dropout of a line whose seed is in[slot]; absent: all is kept, with the factor 1. */
+typedef struct ref_drop {
+  uint32_t key[2], stream, threshold;
+  float scale;
+} ref_drop;
+
+ref_drop ref_drop_of(const ref_line *line, int32_t slot);
+
+/* What the element-th element is multiplied with: the scale, or 0. */
+float ref_drop_factor(const ref_drop *dropout, int64_t element);
 
 /* The operators, and how many doubles of scratch those that need some take. */
 void ref_matmul(const ref_line *line);
@@ -251,9 +269,28 @@ void ref_gather(const ref_line *line);
 void ref_topk(const ref_line *line);
 void ref_reduce_sum(const ref_line *line);
 void ref_attention(const ref_line *line);
+void ref_dropout(const ref_line *line);
+void ref_cross_entropy(const ref_line *line);
+void ref_cross_entropy_gradient(const ref_line *line);
+void ref_softmax_gradient(const ref_line *line);
+void ref_log_softmax_gradient(const ref_line *line);
+void ref_layernorm_gradient(const ref_line *line);
+void ref_rmsnorm_gradient(const ref_line *line);
+void ref_activation_gradient(const ref_line *line);
+void ref_mask_gradient(const ref_line *line);
+void ref_relative_gradient(const ref_line *line);
+void ref_attention_gradient(const ref_line *line);
+void ref_scatter_add(const ref_line *line);
+void ref_concat(const ref_line *line);
+void ref_sum_of_squares(const ref_line *line);
+void ref_adam(const ref_line *line);
 
 int64_t ref_matmul_scratch(const ref_line *line);
 int64_t ref_softmax_scratch(const ref_line *line);
 int64_t ref_attention_scratch(const ref_line *line);
+int64_t ref_norm_gradient_scratch(const ref_line *line);
+int64_t ref_relative_gradient_scratch(const ref_line *line);
+int64_t ref_attention_gradient_scratch(const ref_line *line);
+int64_t ref_scatter_add_scratch(const ref_line *line);
 
 #endif

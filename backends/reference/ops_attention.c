@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y[b, l, h] = sum_s w[b, h, l, s] v[b, s, h],  w = softmax_s(mask(alpha * q[b, l, h] . k[b, s, h])), one query at a
- * time.
+ * y[b, l, h] = sum_s f w[b, h, l, s] v[b, s, h],  w = softmax_s(mask(alpha * q[b, l, h] . k[b, s, h])), f the
+ * dropout's factor or 1; one query at a time.
  */
 #include "kernel.h"
 
@@ -20,7 +20,7 @@ static int64_t row_of(const ref_tensor *rows, const ref_tensor *k, int64_t b, in
   return row < k->extent[0] ? row : -1;
 }
 
-static double dot(const ref_tensor *q, const int64_t q_index[], const ref_tensor *k, const int64_t k_index[])
+double ref_dot(const ref_tensor *q, const int64_t q_index[], const ref_tensor *k, const int64_t k_index[])
 {
   const int64_t q_at = ref_element(q, q_index), k_at = ref_element(k, k_index);
   double sum = 0;
@@ -33,8 +33,9 @@ static double dot(const ref_tensor *q, const int64_t q_index[], const ref_tensor
 void ref_attention(const ref_line *line)
 {
   const ref_tensor *q = &line->in[0], *k = &line->in[1], *v = &line->in[2], *rows = &line->in[7];
-  const ref_tensor *y = &line->out[0], *weights = &line->out[1];
+  const ref_tensor *y = &line->out[0], *weights = &line->out[1], *lse = &line->out[2];
   const ref_masking masking = ref_masking_of(line, 3);
+  const ref_drop dropout = ref_drop_of(line, 8);
   const int64_t B = q->extent[0], L = q->extent[1], H = q->extent[2], S = k->extent[1], J = v->extent[3];
   double *scores = line->scratch, *w = scores + S, *sum = w + S;
 
@@ -50,12 +51,13 @@ void ref_attention(const ref_line *line)
           const int64_t row = row_of(rows, k, b, s);
           scores[s] = -INFINITY;
           if (row >= 0 && !ref_excluded(&masking, b, h, l, s)) {
-            const double score = line->attributes.alpha * dot(q, (int64_t[]){b, l, h, 0}, k, (int64_t[]){row, s, h, 0});
+            const double score =
+                line->attributes.alpha * ref_dot(q, (int64_t[]){b, l, h, 0}, k, (int64_t[]){row, s, h, 0});
             scores[s] = ref_biased(&masking, b, h, l, s, (float)score);
           }
           w[s] = scores[s];
         }
-        ref_softmax_row(w, S);
+        const double log_sum = ref_softmax_row(w, S);
 
         memset(sum, 0, (size_t)J * sizeof(*sum));
         for (int64_t s = 0; s < S; s++) {
@@ -63,8 +65,9 @@ void ref_attention(const ref_line *line)
             continue; /* not even a NaN of an excluded v is seen */
           }
           const int64_t v_at = ref_element(v, (int64_t[]){row_of(rows, k, b, s), s, h, 0});
+          const double f = ref_drop_factor(&dropout, ((b * H + h) * L + l) * S + s);
           for (int64_t j = 0; j < J; j++) {
-            sum[j] += w[s] * ref_f32(v, v_at + j * v->stride[3]);
+            sum[j] += f * w[s] * ref_f32(v, v_at + j * v->stride[3]);
           }
         }
         for (int64_t j = 0; j < J; j++) {
@@ -72,6 +75,9 @@ void ref_attention(const ref_line *line)
         }
         for (int64_t s = 0; ref_present(weights) && s < S; s++) {
           ref_set_f32(weights, ref_element(weights, (int64_t[]){b, h, l, s}), w[s]);
+        }
+        if (ref_present(lse)) {
+          ref_set_f32(lse, ref_element(lse, (int64_t[]){b, h, l, 0}), log_sum);
         }
       }
     }

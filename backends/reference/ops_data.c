@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators that move elements: embedding, copy, append, update, gather.
+ * Operators that move elements: embedding, copy, append, update, gather, scatter_add, concat.
  */
 #include "kernel.h"
 
@@ -122,10 +122,16 @@ void ref_update(const ref_line *line)
   }
 }
 
+/* The attribute, counted from the first axis. */
+static int32_t axis_of(const ref_line *line)
+{
+  return line->attributes.axis < 0 ? line->attributes.axis + line->in[0].rank : line->attributes.axis;
+}
+
 void ref_gather(const ref_line *line)
 {
   const ref_tensor *x = &line->in[0], *indices = &line->in[1], *y = &line->out[0];
-  const int32_t axis = line->attributes.axis < 0 ? line->attributes.axis + x->rank : line->attributes.axis;
+  const int32_t axis = axis_of(line);
 
   assert(axis >= 0 && axis < x->rank && x->rank == y->rank && x->dtype == y->dtype);
   assert(indices->dtype == TSR_I32 && indices->rank == 1 && indices->extent[0] == y->extent[axis]);
@@ -141,4 +147,64 @@ void ref_gather(const ref_line *line)
       clear(y, to);
     }
   }
+}
+
+/* How many elements stand before that of index. */
+static int64_t row_major(const ref_tensor *t, const int64_t index[TSR_MAX_RANK])
+{
+  int64_t element = 0;
+  for (int32_t axis = 0; axis < t->rank; axis++) {
+    element = element * t->extent[axis] + index[axis];
+  }
+  return element;
+}
+
+int64_t ref_scatter_add_scratch(const ref_line *line)
+{
+  return ref_count(&line->out[0], line->out[0].rank);
+}
+
+void ref_scatter_add(const ref_line *line)
+{
+  const ref_tensor *x = &line->in[0], *indices = &line->in[1], *y = &line->out[0];
+  const int32_t axis = axis_of(line);
+  double *sums = line->scratch; /* y's elements in row-major order */
+
+  assert(axis >= 0 && axis < x->rank && x->rank == y->rank && x->dtype == TSR_F32 && y->dtype == TSR_F32);
+  assert(indices->dtype == TSR_I32 && indices->rank == 1 && indices->extent[0] == x->extent[axis]);
+
+  memset(sums, 0, (size_t)ref_scatter_add_scratch(line) * sizeof(*sums));
+  for (int64_t element = 0; element < ref_count(x, x->rank); element++) {
+    int64_t index[TSR_MAX_RANK];
+    ref_index(x, element, index);
+    const double value = ref_f32(x, ref_element(x, index));
+    index[axis] = ref_i32(indices, index[axis] * indices->stride[0]);
+    if (index[axis] >= 0 && index[axis] < y->extent[axis]) {
+      sums[row_major(y, index)] += value;
+    }
+  }
+  for (int64_t element = 0; element < ref_count(y, y->rank); element++) {
+    ref_set_f32(y, ref_at(y, y->rank, element), line->attributes.alpha * sums[element]);
+  }
+}
+
+void ref_concat(const ref_line *line)
+{
+  const ref_tensor *y = &line->out[0];
+  const int32_t axis = axis_of(line);
+  int64_t first = 0; /* where the operand begins along the axis */
+
+  for (int32_t slot = 0; slot < TSR_MAX_INPUTS && ref_present(&line->in[slot]); slot++) {
+    const ref_tensor *x = &line->in[slot];
+    assert(x->dtype == y->dtype && x->rank == y->rank && first + x->extent[axis] <= y->extent[axis]);
+    for (int64_t element = 0; element < ref_count(x, x->rank); element++) {
+      int64_t index[TSR_MAX_RANK];
+      ref_index(x, element, index);
+      const int64_t from = ref_element(x, index);
+      index[axis] += first;
+      move(y, ref_element(y, index), x, from);
+    }
+    first += x->extent[axis];
+  }
+  assert(first == y->extent[axis]);
 }

@@ -41,6 +41,12 @@ static int64_t bucket(int64_t distance, int64_t n, int bidirectional, int32_t ma
   return base + (bucket_of_r < n - 1 ? bucket_of_r : n - 1);
 }
 
+int64_t ref_bucket(const ref_masking *masking, int64_t n, int64_t b, int64_t l, int64_t s)
+{
+  return bucket(s - l - position_of(masking, b), n, masking->attributes->bidirectional,
+                masking->attributes->max_distance);
+}
+
 static float additive_of(const ref_masking *masking, int64_t b, int64_t h, int64_t l, int64_t s)
 {
   const ref_tensor *additive = masking->additive;
@@ -53,9 +59,7 @@ static float relative_of(const ref_masking *masking, int64_t b, int64_t h, int64
   if (!ref_present(t)) {
     return 0.0f;
   }
-  const int64_t row = bucket(s - l - position_of(masking, b), t->extent[0], masking->attributes->bidirectional,
-                             masking->attributes->max_distance);
-  return ref_f32(t, row * t->stride[0] + h * t->stride[1]);
+  return ref_f32(t, ref_bucket(masking, t->extent[0], b, l, s) * t->stride[0] + h * t->stride[1]);
 }
 
 int ref_excluded(const ref_masking *masking, int64_t b, int64_t h, int64_t l, int64_t s)

@@ -31,17 +31,18 @@ static double sum_of_exponentials(const double *z, int64_t n, double max)
   return sum;
 }
 
-void ref_softmax_row(double *z, int64_t n)
+double ref_softmax_row(double *z, int64_t n)
 {
   const double max = largest(z, n);
   if (max == -INFINITY) {
     memset(z, 0, (size_t)n * sizeof(*z));
-    return;
+    return -INFINITY;
   }
   const double sum = sum_of_exponentials(z, n, max);
   for (int64_t i = 0; i < n; i++) {
     z[i] = exp(z[i] - max) / sum;
   }
+  return max + log(sum);
 }
 
 void ref_softmax(const ref_line *line)
