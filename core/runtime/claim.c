@@ -219,7 +219,7 @@ static tsr_use *find_or_add_use(tsr_executable *executable, tsr_buffer *buffer)
 tsr_status tsr_executable_find_uses(tsr_executable *executable, const tsr_program_desc *description,
                                     const tsr_compile_options *options)
 {
-  size_t n_storages = (size_t)executable->n_storages + 1, n_bindings = (size_t)options->n_bindings + 1;
+  size_t n_storages = (size_t)executable->n_storages + 1, n_bindings = (size_t)options->n_bindings + 2;
   uint8_t *written = calloc(n_storages, 1); /* [n_storages] by a line */
   executable->uses = calloc(n_bindings, sizeof *executable->uses);
   if (!written || !executable->uses) {
@@ -235,6 +235,8 @@ tsr_status tsr_executable_find_uses(tsr_executable *executable, const tsr_progra
         binding->buffer->device == executable->sides[0].device)
       find_or_add_use(executable, binding->buffer)->is_written |= written[executable->tensor_storage[binding->tensor]];
   }
+  if (options->arena && options->arena->device == executable->sides[0].device)
+    find_or_add_use(executable, options->arena)->is_written = 1;
   free(written);
   return TSR_OK;
 }

@@ -203,14 +203,32 @@ static tsr_status place_kind(placement *p, int32_t side_index, int32_t kind, int
   return filled > 0 ? add_buffer(side, filled, usage, kind_name(kind)) : TSR_OK;
 }
 
+/* The caller's arena, if it is one for this plan. */
+static tsr_status check_arena(const placement *p, const tsr_buffer *arena, int64_t size)
+{
+  const tsr_device *device = p->executable->sides[0].device;
+  if (arena->device != device)
+    return tsr_fail(TSR_ERR_ARGUMENT, "the arena is a buffer of another device (%s) than the executable's (%s)",
+                    arena->device->name, device->name);
+  if (arena->size < size)
+    return tsr_fail(TSR_ERR_ARGUMENT, "the arena has %" PRId64 " bytes, and the temporaries take %" PRId64, arena->size,
+                    size);
+  for (int32_t i = 0; i < p->executable->sides[0].n_buffers; i++)
+    if (p->executable->sides[0].buffers[i] == arena->handle)
+      return tsr_fail(TSR_ERR_ARGUMENT, "the arena is a buffer that a tensor is bound to");
+  return TSR_OK;
+}
+
 /* Both sides use the same arena offsets: a temporary's mirror lives exactly as long as the temporary. */
-static tsr_status place_temporaries(placement *p)
+static tsr_status place_temporaries(placement *p, const tsr_compile_options *options)
 {
   tsr_executable *executable = p->executable;
   tsr_memory_plan plan = {0};
   tsr_status status = tsr_memory_plan_make(p->description, p->alignment, executable->keep_all, &plan);
   executable->info.temporary_bytes = plan.unplanned;
   executable->info.planned_bytes = plan.size;
+  if (status == TSR_OK && options->arena)
+    status = check_arena(p, options->arena, plan.size);
   for (int32_t s = 0; s < executable->n_sides && status == TSR_OK; s++) {
     tsr_side *side = &executable->sides[s];
     int is_used = 0;
@@ -221,7 +239,9 @@ static tsr_status place_temporaries(placement *p)
       put(side, i, side->n_buffers, plan.offset[i], storage->size);
       is_used = 1;
     }
-    if (is_used)
+    if (is_used && s == 0 && options->arena)
+      side->buffers[side->n_buffers++] = options->arena->handle;
+    else if (is_used)
       status = add_buffer(side, plan.size, TSR_BUFFER_DEVICE, kind_name(TSR_STORAGE_TEMPORARY));
   }
   tsr_memory_plan_finish(&plan);
@@ -266,7 +286,7 @@ tsr_status tsr_executable_place(tsr_executable *executable, const tsr_program *p
   for (int32_t s = 0; s < executable->n_sides; s++)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
       TSR_TRY(place_kind(&p, s, kinds[i].kind, kinds[i].usage));
-  TSR_TRY(place_temporaries(&p));
+  TSR_TRY(place_temporaries(&p, options));
   for (int32_t s = 0; s < executable->n_sides; s++)
     if (executable->sides[s].n_buffers == 0)
       TSR_TRY(add_buffer(&executable->sides[s], p.alignment, TSR_BUFFER_DEVICE, "the empty tensors"));

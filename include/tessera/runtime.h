@@ -113,6 +113,9 @@ typedef struct tsr_compile_options {
   int32_t keep_all;     /* 1: every temporary keeps its value until the next run and can be read */
   int32_t profile;      /* 1: times per line */
   tsr_device *fallback; /* runs the lines that the device does not; NULL: the runtime opens `cpu`, else `reference` */
+  tsr_buffer *arena;    /* where the temporaries go, from its start: of the device, bound to nothing, as large as
+                           tsr_program_measure says for the device's buffer_alignment (at least 16), outliving the
+                           executable. Executables that share one never run side by side. NULL: one of its own */
 } tsr_compile_options;
 
 /* Compiles a program for a device. Lines that the device does not support run on the fallback device, with copies
