@@ -17,56 +17,56 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
     [TSR_OP_MATMUL] = {
         {.name = "matmul", .tolerance = TSR_CLASS_PRODUCT, .formula = "y = activation(alpha a @ b + bias)",
          .in = {{"a", F32, 0}, {"b", FLOATS | I8, 0}, {"bias", F32, 1}, {"scales", F32, 1, .since = 1}}, .out = {{"y", F32, 0}}},
-        tsr_rule_matmul, tsr_flops_matmul, NULL},
+        tsr_rule_matmul, tsr_flops_matmul, tsr_gradient_matmul},
     [TSR_OP_SOFTMAX] = {
         {.name = "softmax", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "y = exp(z - max z) / sum exp(z - max z), z = x + mask",
          .in = {{"x", F32, 0}, {"mask", F32, 1}}, .out = {{"y", F32, 0}}},
-        tsr_rule_softmax, tsr_flops_per_input, NULL},
+        tsr_rule_softmax, tsr_flops_per_input, tsr_gradient_softmax},
     [TSR_OP_LOG_SOFTMAX] = {
         {.name = "log_softmax", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "y = x - max x - ln sum exp(x - max x)",
          .in = {{"x", F32, 0}}, .out = {{"y", F32, 0}}},
-        tsr_rule_softmax, tsr_flops_per_input, NULL},
+        tsr_rule_softmax, tsr_flops_per_input, tsr_gradient_softmax},
     [TSR_OP_LAYERNORM] = {
         {.name = "layernorm", .tolerance = TSR_CLASS_NORM, .formula = "y = gain (x - mean) / sqrt(variance + epsilon) + bias",
          .in = {{"x", F32, 0}, {"gain", F32, 0}, {"bias", F32, 1}}, .out = {{"y", F32, 0}}},
-        tsr_rule_norm, tsr_flops_per_input, NULL},
+        tsr_rule_norm, tsr_flops_per_input, tsr_gradient_norm},
     [TSR_OP_RMSNORM] = {
         {.name = "rmsnorm", .tolerance = TSR_CLASS_NORM, .formula = "y = gain x / sqrt(mean(x^2) + epsilon)",
          .in = {{"x", F32, 0}, {"gain", F32, 0}}, .out = {{"y", F32, 0}}},
-        tsr_rule_norm, tsr_flops_per_input, NULL},
+        tsr_rule_norm, tsr_flops_per_input, tsr_gradient_norm},
     [TSR_OP_MASK] = {
         {.name = "mask", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "y = x + additive + relative bias, -inf where a key is excluded",
          .in = {{"x", F32, 0}, {"additive", F32, 1}, {"lengths", I32, 1}, {"position", I32, 1}, {"relative", F32, 1}},
          .out = {{"y", F32, 0}}},
-        tsr_rule_mask, tsr_flops_per_input, NULL},
+        tsr_rule_mask, tsr_flops_per_input, tsr_gradient_mask},
     [TSR_OP_ADD] = {
         {.name = "add", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "y = a + b",
          .in = {{"a", F32 | I32, 0}, {"b", F32 | I32, 0}}, .out = {{"y", F32 | I32, 0}}},
-        tsr_rule_binary, tsr_flops_per_input, NULL},
+        tsr_rule_binary, tsr_flops_per_input, tsr_gradient_add},
     [TSR_OP_MUL] = {
         {.name = "mul", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "y = a b",
          .in = {{"a", F32 | I32, 0}, {"b", F32 | I32, 0}}, .out = {{"y", F32 | I32, 0}}},
-        tsr_rule_binary, tsr_flops_per_input, NULL},
+        tsr_rule_binary, tsr_flops_per_input, tsr_gradient_mul},
     [TSR_OP_RELU] = {
         {.name = "relu", .tolerance = TSR_CLASS_EXACT, .formula = "y = max(x, 0)",
          .in = {{"x", F32, 0}}, .out = {{"y", F32, 0}}},
-        tsr_rule_unary, tsr_flops_per_input, NULL},
+        tsr_rule_unary, tsr_flops_per_input, tsr_gradient_activation},
     [TSR_OP_GELU] = {
         {.name = "gelu", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "y = x Phi(x), by erf or by tanh",
          .in = {{"x", F32, 0}}, .out = {{"y", F32, 0}}},
-        tsr_rule_unary, tsr_flops_per_input, NULL},
+        tsr_rule_unary, tsr_flops_per_input, tsr_gradient_activation},
     [TSR_OP_SILU] = {
         {.name = "silu", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "y = x / (1 + exp(-x))",
          .in = {{"x", F32, 0}}, .out = {{"y", F32, 0}}},
-        tsr_rule_unary, tsr_flops_per_input, NULL},
+        tsr_rule_unary, tsr_flops_per_input, tsr_gradient_activation},
     [TSR_OP_EMBEDDING] = {
         {.name = "embedding", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "y[.., :] = alpha table[ids[..], :]",
          .in = {{"table", FLOATS | I8, 0}, {"ids", I32, 0}, {"scales", F32, 1, .since = 1}}, .out = {{"y", F32, 0}}},
-        tsr_rule_embedding, tsr_flops_none, NULL},
+        tsr_rule_embedding, tsr_flops_none, tsr_gradient_embedding},
     [TSR_OP_COPY] = {
         {.name = "copy", .tolerance = TSR_CLASS_EXACT, .formula = "y = x, contiguous, as another type",
          .in = {{"x", ANY, 0}}, .out = {{"y", ANY, 0}}},
-        tsr_rule_copy, tsr_flops_none, NULL},
+        tsr_rule_copy, tsr_flops_none, tsr_gradient_copy},
     [TSR_OP_APPEND] = {
         {.name = "append", .tolerance = TSR_CLASS_EXACT, .formula = "state[b, position[b] + l, ..] = x[b, l, ..]",
          .in = {{"x", F32 | I32, 0}, {"position", I32, 1}}, .out = {{"state", F32 | I32, 0}}},
@@ -78,7 +78,7 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
     [TSR_OP_GATHER] = {
         {.name = "gather", .tolerance = TSR_CLASS_EXACT, .formula = "y[.., m, ..] = x[.., index[m], ..]",
          .in = {{"x", FLOATS | I32, 0}, {"index", I32, 0}}, .out = {{"y", FLOATS | I32, 0}}},
-        tsr_rule_gather, tsr_flops_none, NULL},
+        tsr_rule_gather, tsr_flops_none, tsr_gradient_gather},
     [TSR_OP_TOPK] = {
         {.name = "topk", .tolerance = TSR_CLASS_EXACT, .formula = "the k largest along the last axis, and where they stand",
          .in = {{"x", F32, 0}}, .out = {{"values", F32, 0}, {"indices", I32, 0}}},
@@ -86,21 +86,21 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
     [TSR_OP_REDUCE_SUM] = {
         {.name = "reduce_sum", .tolerance = TSR_CLASS_PRODUCT, .formula = "y = sum of x over some axes",
          .in = {{"x", F32, 0}}, .out = {{"y", F32, 0}}},
-        tsr_rule_reduce_sum, tsr_flops_per_input, NULL},
+        tsr_rule_reduce_sum, tsr_flops_per_input, tsr_gradient_reduce_sum},
     [TSR_OP_ATTENTION] = {
         {.name = "attention", .tolerance = TSR_CLASS_PRODUCT, .formula = "y = softmax(mask(alpha q k^T)) v, per head",
          .in = {{"q", F32, 0}, {"k", F32, 0}, {"v", F32, 0}, {"additive", F32, 1}, {"lengths", I32, 1},
                 {"position", I32, 1}, {"relative", F32, 1}, {"rows", I32, 1}, {"seed", I32, 1, .since = 2}},
          .out = {{"y", F32, 0}, {"weights", F32, 1}, {"lse", F32, 1, .since = 2}}},
-        tsr_rule_attention, tsr_flops_attention, NULL},
+        tsr_rule_attention, tsr_flops_attention, tsr_gradient_attention},
     [TSR_OP_DROPOUT] = {
         {.name = "dropout", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "y = keep ? scale x : 0, keep by Philox 4x32-10",
          .in = {{"x", F32, 0, 2}, {"seed", I32, 0, 2}}, .out = {{"y", F32, 0, 2}}},
-        tsr_rule_dropout, tsr_flops_per_input, NULL},
+        tsr_rule_dropout, tsr_flops_per_input, tsr_gradient_dropout},
     [TSR_OP_CROSS_ENTROPY] = {
         {.name = "cross_entropy", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "loss = -sum target log_softmax(logits)",
          .in = {{"logits", F32, 0, 2}, {"labels", I32, 0, 2}}, .out = {{"loss", F32, 0, 2}, {"lse", F32, 0, 2}}},
-        tsr_rule_cross_entropy, tsr_flops_per_input, NULL},
+        tsr_rule_cross_entropy, tsr_flops_per_input, tsr_gradient_cross_entropy},
     [TSR_OP_CROSS_ENTROPY_GRADIENT] = {
         {.name = "cross_entropy_gradient", .tolerance = TSR_CLASS_ELEMENTWISE,
          .formula = "dlogits = dloss (exp(logits - lse) - target)",
@@ -156,11 +156,11 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
                 {"x4", F32 | I32, 1, 2}, {"x5", F32 | I32, 1, 2}, {"x6", F32 | I32, 1, 2}, {"x7", F32 | I32, 1, 2},
                 {"x8", F32 | I32, 1, 2}, {"x9", F32 | I32, 1, 2}, {"x10", F32 | I32, 1, 2}, {"x11", F32 | I32, 1, 2}},
          .out = {{"y", F32 | I32, 0, 2}}},
-        tsr_rule_concat, tsr_flops_none, NULL},
+        tsr_rule_concat, tsr_flops_none, tsr_gradient_concat},
     [TSR_OP_SUM_OF_SQUARES] = {
         {.name = "sum_of_squares", .tolerance = TSR_CLASS_PRODUCT, .formula = "y = sum x^2 + plus",
          .in = {{"x", F32, 0, 2}, {"plus", F32, 1, 2}}, .out = {{"y", F32, 0, 2}}},
-        tsr_rule_sum_of_squares, tsr_flops_per_input, NULL},
+        tsr_rule_sum_of_squares, tsr_flops_per_input, tsr_gradient_sum_of_squares},
     [TSR_OP_ADAM] = {
         {.name = "adam", .tolerance = TSR_CLASS_ELEMENTWISE, .formula = "m, v: moments of g; p = p - rate m / (sqrt v + epsilon)",
          .in = {{"gradient", F32, 0, 2}, {"control", F32, 0, 2}, {"norm", F32, 1, 2}},

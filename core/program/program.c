@@ -364,6 +364,18 @@ static int check_slots(tsr_program *program, const tsr_op_info *info, const tsr_
   return 1;
 }
 
+int tsr_line_push(tsr_program *program, const tsr_line_desc *line)
+{
+  const char *label = tsr_program_label(program);
+  if (!label || !grow_lines(program)) {
+    fail_memory(program);
+    return 0;
+  }
+  program->lines[program->desc.n_lines] = *line;
+  program->lines[program->desc.n_lines++].label = label;
+  return 1;
+}
+
 tsr_ref tsr_line_append(tsr_program *program, tsr_line_desc *line)
 {
   const tsr_op_row *row = tsr_op_row_of(line->op);
@@ -375,12 +387,8 @@ tsr_ref tsr_line_append(tsr_program *program, tsr_line_desc *line)
       (tsr_op_writes_states(line->op) && !check_states(program, &row->info, line)))
     return TSR_INVALID;
   line->attributes.struct_size = sizeof line->attributes;
-  line->label = tsr_program_label(program);
-  if (!line->label || !grow_lines(program))
-    return fail_memory(program);
-  if (!row->shape(program, line) || program->status != TSR_OK)
+  if (!row->shape(program, line) || program->status != TSR_OK || !tsr_line_push(program, line))
     return TSR_INVALID;
-  program->lines[program->desc.n_lines++] = *line;
   return line->out[0];
 }
 

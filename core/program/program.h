@@ -70,6 +70,9 @@ int tsr_op_writes_states(int32_t op);
  * TSR_INVALID. */
 tsr_ref tsr_line_append(tsr_program *program, tsr_line_desc *line);
 
+/* Appends a line that is complete, under the open scopes' label. Returns 0 after an error. */
+int tsr_line_push(tsr_program *program, const tsr_line_desc *line);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * The table
  */
@@ -81,10 +84,17 @@ typedef int (*tsr_shape_rule)(tsr_program *program, tsr_line_desc *line);
 /* Floating-point operations of a line. */
 typedef double (*tsr_flops_rule)(const tsr_program_desc *program, const tsr_line_desc *line);
 
-/* The gradient of a line: appends lines that compute, from the gradients of its results (TSR_NONE: zero), those of its
- * operands (TSR_NONE where an operand has none). Training fills this column; NULL until then. */
-typedef tsr_status (*tsr_gradient_rule)(tsr_program *program, const tsr_line_desc *line, const tsr_ref *out_gradient,
-                                        tsr_ref *in_gradient);
+/* A line whose gradient is wanted. */
+typedef struct tsr_gradient_call {
+  tsr_line_desc line;           /* the line, as the gradient's lines may read its operands and results */
+  tsr_ref out[TSR_MAX_OUTPUTS]; /* the gradients of its results, their extents; TSR_NONE: zero. At least one is there */
+  uint8_t wanted[TSR_MAX_INPUTS]; /* 1: the gradient of the operand is wanted */
+  tsr_ref in[TSR_MAX_INPUTS];     /* the rule's answer: the gradients of the operands, as they stand in the line */
+} tsr_gradient_call;
+
+/* Appends the lines that compute the gradients of a line's operands from those of its results; NULL in the table: there is
+ * no gradient. Errors are the program's. */
+typedef void (*tsr_gradient_rule)(tsr_program *program, tsr_gradient_call *call);
 
 typedef struct tsr_op_row {
   tsr_op_info info;
@@ -121,6 +131,23 @@ int tsr_rule_scatter_add(tsr_program *program, tsr_line_desc *line);
 int tsr_rule_concat(tsr_program *program, tsr_line_desc *line);
 int tsr_rule_sum_of_squares(tsr_program *program, tsr_line_desc *line);
 int tsr_rule_adam(tsr_program *program, tsr_line_desc *line);
+
+void tsr_gradient_matmul(tsr_program *program, tsr_gradient_call *call);
+void tsr_gradient_softmax(tsr_program *program, tsr_gradient_call *call); /* and log_softmax */
+void tsr_gradient_norm(tsr_program *program, tsr_gradient_call *call);
+void tsr_gradient_mask(tsr_program *program, tsr_gradient_call *call);
+void tsr_gradient_attention(tsr_program *program, tsr_gradient_call *call);
+void tsr_gradient_add(tsr_program *program, tsr_gradient_call *call);
+void tsr_gradient_mul(tsr_program *program, tsr_gradient_call *call);
+void tsr_gradient_activation(tsr_program *program, tsr_gradient_call *call);
+void tsr_gradient_embedding(tsr_program *program, tsr_gradient_call *call);
+void tsr_gradient_copy(tsr_program *program, tsr_gradient_call *call);
+void tsr_gradient_gather(tsr_program *program, tsr_gradient_call *call);
+void tsr_gradient_reduce_sum(tsr_program *program, tsr_gradient_call *call);
+void tsr_gradient_concat(tsr_program *program, tsr_gradient_call *call);
+void tsr_gradient_dropout(tsr_program *program, tsr_gradient_call *call);
+void tsr_gradient_cross_entropy(tsr_program *program, tsr_gradient_call *call);
+void tsr_gradient_sum_of_squares(tsr_program *program, tsr_gradient_call *call);
 
 double tsr_flops_matmul(const tsr_program_desc *program, const tsr_line_desc *line);
 double tsr_flops_attention(const tsr_program_desc *program, const tsr_line_desc *line);

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The gradient rules of the operators: from the gradients of a line's results, lines that compute those of its operands.
+ * dx stands for the gradient of the loss with respect to x.
+ */
+#include "core/program/program.h"
+
+static tsr_shape shape_of(const tsr_program *program, tsr_ref x)
+{
+  return tsr_tensor_shape(&program->tensors[x]);
+}
+
+/* x as a matrix of `columns`, copied if its strides do not allow that. */
+static tsr_ref as_rows(tsr_program *program, tsr_ref x, int64_t columns)
+{
+  tsr_shape shape = shape_of(program, x);
+  tsr_shape rows = TSR_SHAPE(columns > 0 ? tsr_shape_elements(&shape) / columns : 0, columns);
+  tsr_ref view = tsr_program_reshape(program, x, &rows);
+  return view != TSR_INVALID ? view : tsr_reshape(program, tsr_copy(program, x, tsr_ref_dtype(program, x)), rows);
+}
+
+/* The gradient of what a product gave before its activation. */
+static tsr_ref before_activation(tsr_program *program, const tsr_gradient_call *call)
+{
+  const tsr_line_desc *line = &call->line;
+  switch (line->attributes.activation) {
+  case TSR_ACTIVATION_NONE:
+    return call->out[0];
+  case TSR_ACTIVATION_RELU: /* positive where its result is */
+    return tsr_activation_gradient(program, line->out[0], call->out[0], TSR_ACTIVATION_RELU);
+  default: {
+    /* The argument was not kept: the product is made once more. */
+    tsr_ref z = tsr_matmul(program, line->in[0], line->in[1], line->in[2], line->attributes.alpha, TSR_ACTIVATION_NONE);
+    return tsr_activation_gradient(program, z, call->out[0], line->attributes.activation);
+  }
+  }
+}
+
+/* y = alpha a b + bias: da = alpha dy b^T, db = alpha a^T dy, dbias = dy. */
+void tsr_gradient_matmul(tsr_program *program, tsr_gradient_call *call)
+{
+  const tsr_line_desc *line = &call->line;
+  float alpha = line->attributes.alpha;
+  if (line->in[3] != TSR_NONE) {
+    tsr_program_fail(program, line->op, TSR_ERR_UNSUPPORTED, "a product with weights of i8 has no gradient");
+    return;
+  }
+  tsr_ref a = line->in[0], b = line->in[1], dz = before_activation(program, call);
+  if (dz == TSR_INVALID)
+    return;
+  call->in[2] = dz;
+  if (call->wanted[0])
+    call->in[0] = tsr_matmul(program, dz, tsr_transpose(program, b, -1, -2), TSR_NONE, alpha, TSR_ACTIVATION_NONE);
+  if (!call->wanted[1])
+    return;
+  const tsr_tensor_desc *weights = &program->tensors[b];
+  int is_transposed = weights->stride[weights->rank - 2] == 1 && weights->extent[weights->rank - 1] > 1;
+  if (is_transposed) /* W stored [N, K]: its gradient in the same layout */
+    call->in[1] = tsr_transpose(
+        program, tsr_matmul(program, tsr_transpose(program, dz, -1, -2), a, TSR_NONE, alpha, TSR_ACTIVATION_NONE), -1,
+        -2);
+  else
+    call->in[1] = tsr_matmul(program, tsr_transpose(program, a, -1, -2), dz, TSR_NONE, alpha, TSR_ACTIVATION_NONE);
+}
+
+void tsr_gradient_softmax(tsr_program *program, tsr_gradient_call *call)
+{
+  tsr_ref y = call->line.out[0], dy = call->out[0];
+  call->in[0] =
+      call->line.op == TSR_OP_SOFTMAX ? tsr_softmax_gradient(program, y, dy) : tsr_log_softmax_gradient(program, y, dy);
+  call->in[1] = call->in[0];
+}
+
+void tsr_gradient_norm(tsr_program *program, tsr_gradient_call *call)
+{
+  const tsr_line_desc *line = &call->line;
+  float epsilon = line->attributes.epsilon;
+  if (line->op == TSR_OP_RMSNORM)
+    call->in[0] = tsr_rmsnorm_gradient(program, line->in[0], line->in[1], call->out[0], epsilon, &call->in[1]);
+  else
+    call->in[0] = tsr_layernorm_gradient(program, line->in[0], line->in[1], call->out[0], epsilon, &call->in[1],
+                                         call->wanted[2] ? &call->in[2] : NULL);
+}
+
+static tsr_masking masking_of(const tsr_line_desc *line, int32_t first)
+{
+  return (tsr_masking){
+      .additive = line->in[first],
+      .lengths = line->in[first + 1],
+      .position = line->in[first + 2],
+      .relative = line->in[first + 3],
+      .causal = line->attributes.causal,
+      .bidirectional = line->attributes.bidirectional,
+      .max_distance = line->attributes.max_distance,
+  };
+}
+
+/* The gradients of the biases on scores, whose operands begin in slot `first`. */
+static void gradient_of_biases(tsr_program *program, tsr_gradient_call *call, int32_t first, tsr_ref dscores)
+{
+  call->in[first] = dscores;
+  if (call->wanted[first + 3] && program->status == TSR_OK) {
+    tsr_masking masking = masking_of(&call->line, first);
+    int64_t buckets = shape_of(program, masking.relative).extent[0];
+    call->in[first + 3] = tsr_relative_gradient(program, dscores, &masking, buckets);
+  }
+}
+
+void tsr_gradient_mask(tsr_program *program, tsr_gradient_call *call)
+{
+  call->in[0] = tsr_mask_gradient(program, call->line.out[0], call->out[0]);
+  gradient_of_biases(program, call, 1, call->in[0]);
+}
+
+void tsr_gradient_attention(tsr_program *program, tsr_gradient_call *call)
+{
+  const tsr_line_desc *line = &call->line;
+  if (line->in[7] != TSR_NONE || call->out[1] != TSR_NONE || call->out[2] != TSR_NONE || call->out[0] == TSR_NONE) {
+    tsr_program_fail(program, line->op, TSR_ERR_UNSUPPORTED,
+                     "attention has a gradient of its first result, without 'rows', and none of its weights and sums");
+    return;
+  }
+  tsr_attention_args args = {
+      .q = line->in[0],
+      .k = line->in[1],
+      .v = line->in[2],
+      .masking = masking_of(line, 3),
+      .alpha = line->attributes.alpha,
+      .seed = line->in[8],
+      .rate = line->attributes.rate,
+      .stream = line->attributes.stream,
+  };
+  int wants_scores = call->wanted[3] || call->wanted[6];
+  tsr_ref dscores = TSR_NONE;
+  call->in[0] = tsr_attention_gradient(program, &args, line->out[0], call->out[0], line->out[2], &call->in[1],
+                                       &call->in[2], wants_scores ? &dscores : NULL);
+  if (wants_scores && program->status == TSR_OK)
+    gradient_of_biases(program, call, 3, dscores);
+}
+
+void tsr_gradient_add(tsr_program *program, tsr_gradient_call *call)
+{
+  (void)program;
+  call->in[0] = call->out[0];
+  call->in[1] = call->out[0];
+}
+
+void tsr_gradient_mul(tsr_program *program, tsr_gradient_call *call)
+{
+  for (int32_t i = 0; i < 2; i++)
+    if (call->wanted[i])
+      call->in[i] = tsr_mul(program, call->out[0], call->line.in[1 - i]);
+}
+
+void tsr_gradient_activation(tsr_program *program, tsr_gradient_call *call)
+{
+  const tsr_line_desc *line = &call->line;
+  int32_t activation = line->op == TSR_OP_RELU   ? TSR_ACTIVATION_RELU
+                       : line->op == TSR_OP_SILU ? TSR_ACTIVATION_SILU
+                                                 : line->attributes.activation;
+  /* relu's result tells as much as its argument, and is more likely to be needed anyway. */
+  tsr_ref x = line->op == TSR_OP_RELU ? line->out[0] : line->in[0];
+  call->in[0] = tsr_activation_gradient(program, x, call->out[0], activation);
+}
+
+void tsr_gradient_embedding(tsr_program *program, tsr_gradient_call *call)
+{
+  const tsr_line_desc *line = &call->line;
+  if (line->in[2] != TSR_NONE) {
+    tsr_program_fail(program, line->op, TSR_ERR_UNSUPPORTED, "a table of i8 has no gradient");
+    return;
+  }
+  tsr_shape table = shape_of(program, line->in[0]), ids = shape_of(program, line->in[1]);
+  tsr_ref rows = as_rows(program, call->out[0], table.extent[1]);
+  tsr_ref list = program->status == TSR_OK ? as_rows(program, line->in[1], 1) : TSR_INVALID;
+  list = program->status == TSR_OK ? tsr_reshape(program, list, TSR_SHAPE(tsr_shape_elements(&ids))) : TSR_INVALID;
+  call->in[0] = tsr_scatter_add(program, rows, list, 0, table.extent[0], line->attributes.alpha);
+}
+
+/* A cast: gradients are f32, whatever they belong to. */
+void tsr_gradient_copy(tsr_program *program, tsr_gradient_call *call)
+{
+  (void)program;
+  call->in[0] = call->out[0];
+}
+
+void tsr_gradient_gather(tsr_program *program, tsr_gradient_call *call)
+{
+  const tsr_line_desc *line = &call->line;
+  int32_t axis = line->attributes.axis;
+  int64_t extent = program->tensors[line->in[0]].extent[axis];
+  call->in[0] = tsr_scatter_add(program, call->out[0], line->in[1], axis, extent, 1.0f);
+}
+
+void tsr_gradient_reduce_sum(tsr_program *program, tsr_gradient_call *call)
+{
+  call->in[0] = tsr_expand(program, call->out[0], shape_of(program, call->line.in[0]));
+}
+
+void tsr_gradient_concat(tsr_program *program, tsr_gradient_call *call)
+{
+  const tsr_line_desc *line = &call->line;
+  int32_t axis = line->attributes.axis;
+  int64_t start = 0;
+  for (int32_t i = 0; i < TSR_MAX_INPUTS && line->in[i] != TSR_NONE; i++) {
+    int64_t extent = program->tensors[line->in[i]].extent[axis];
+    if (call->wanted[i])
+      call->in[i] = tsr_slice(program, call->out[0], axis, start, extent);
+    start += extent;
+  }
+}
+
+void tsr_gradient_dropout(tsr_program *program, tsr_gradient_call *call)
+{
+  const tsr_line_desc *line = &call->line;
+  call->in[0] = tsr_dropout(program, call->out[0], line->in[1], line->attributes.rate, line->attributes.stream);
+}
+
+void tsr_gradient_cross_entropy(tsr_program *program, tsr_gradient_call *call)
+{
+  const tsr_line_desc *line = &call->line;
+  if (call->out[1] != TSR_NONE || call->out[0] == TSR_NONE) {
+    tsr_program_fail(program, line->op, TSR_ERR_UNSUPPORTED, "the log of the sums has no gradient, the loss has");
+    return;
+  }
+  call->in[0] = tsr_cross_entropy_gradient(program, line->in[0], line->in[1], line->out[1], call->out[0],
+                                           line->attributes.smoothing);
+}
+
+void tsr_gradient_sum_of_squares(tsr_program *program, tsr_gradient_call *call)
+{
+  tsr_ref x = call->line.in[0], dy = call->out[0];
+  if (call->wanted[0]) {
+    tsr_ref half = tsr_mul(program, x, tsr_reshape(program, dy, tsr_shape_make(0, NULL)));
+    call->in[0] = tsr_add(program, half, half);
+  }
+  call->in[1] = dy;
+}
