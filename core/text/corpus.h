@@ -5,10 +5,10 @@
  * What is read is known by the file's content, or else its name:
  *   plain text   one sentence a line
  *   TSV          one pair a line: source and target are its first two columns, split at tabs; more are left out
- *   SGM          what WMT distributed until 2020: <srcset>, <refset> or <tstset>, <doc>, <seg id="1">text</seg>. It is no
- *                well-formed XML: only what stands in <seg> is read, without the white space at its ends, that inside as
- *                one space; character references (&amp; &#39; &nbsp; ...) stand for characters, other & and < for
- *                themselves
+ *   SGM          what WMT distributed until 2020: <srcset>, <refset> or <tstset>, <doc>, <seg id="1">text</seg>. It
+ *                is no well-formed XML: only what stands in <seg> is read, without the white space at its ends, that
+ *                inside as one space; character references (&amp; &#39; &nbsp; ...) stand for characters, other & and
+ *                < for themselves
  *   XML          WMT's from 2021 on: source, references and systems' outputs (<src>, <ref>, <hyp>) in one file; of
  *                several references of a document the first counts, and documents marked as a test suite are left out
  *
@@ -85,8 +85,8 @@ tsr_status tsr_corpus_open(const tsr_corpus_files *files, tsr_corpus **corpus) T
 void tsr_corpus_close(tsr_corpus *corpus); /* takes NULL */
 
 /* The next pair; *end is 1 and nothing else set if there is none. After an error the corpus can be sought or closed.
- * Errors: TSR_ERR_IO; TSR_ERR_FORMAT: a file that ends before the other (which one, and where), a line of a TSV without a
- * tab, segments of a document whose ids differ, and those of tsr_text_file_next, naming file and line. */
+ * Errors: TSR_ERR_IO; TSR_ERR_FORMAT: a file that ends before the other (which one, and where), a line of a TSV without
+ * a tab, segments of a document whose ids differ, and those of tsr_text_file_next, naming file and line. */
 tsr_status tsr_corpus_next(tsr_corpus *corpus, tsr_corpus_pair *pair, int32_t *end) TSR_MUST_CHECK;
 
 void tsr_corpus_tell(const tsr_corpus *corpus, tsr_corpus_position *position);

@@ -1,23 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/text/lines.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/status.h"
-#include "core/base/utf8.h"
 #include "core/text/corpus.h"
-
-tsr_status tsr_text_buffer_reserve(tsr_text_buffer *buffer, size_t size)
-{
-  if (size <= buffer->room)
-    return TSR_OK;
-  size_t room = size < 2 * buffer->room ? 2 * buffer->room : size;
-  free(buffer->bytes);
-  buffer->bytes = malloc(room);
-  buffer->room = buffer->bytes ? room : 0;
-  return buffer->bytes ? TSR_OK : tsr_fail_memory(room);
-}
 
 tsr_status tsr_lines_skip_mark(tsr_stream *stream)
 {
@@ -60,12 +47,7 @@ tsr_status tsr_lines_next(tsr_stream *stream, tsr_text_buffer *buffer, int64_t n
                     "%s:%lld: the line has more than %d bytes; is this a text with one sentence a line?", stream->name,
                     (long long)number, TSR_LINE_LIMIT);
   tsr_stream_skip(stream, used);
-  *line = (tsr_line){text, size};
-  if (!tsr_utf8_is_valid(text, size)) {
-    TSR_TRY(tsr_text_buffer_reserve(buffer, 3 * size));
-    *line = (tsr_line){buffer->bytes, tsr_utf8_clean(text, size, buffer->bytes)};
-  }
-  return TSR_OK;
+  return tsr_text_buffer_clean(buffer, text, size, &line->text, &line->size);
 }
 
 tsr_status tsr_lines_seek(tsr_stream *stream, int64_t offset)

@@ -5,16 +5,8 @@
 #ifndef TESSERA_CORE_LINES_H
 #define TESSERA_CORE_LINES_H
 
+#include "core/base/text_buffer.h"
 #include "core/text/stream.h"
-
-/* A buffer for text that had to be changed. Zero it; free(bytes) ends it. */
-typedef struct tsr_text_buffer {
-  char *bytes;
-  size_t room;
-} tsr_text_buffer;
-
-/* Room for at least `size` bytes; what was there is lost. */
-tsr_status tsr_text_buffer_reserve(tsr_text_buffer *buffer, size_t size) TSR_MUST_CHECK;
 
 typedef struct tsr_line {
   const char *text; /* UTF-8, without the line's end; valid until the stream or the buffer is touched again */
