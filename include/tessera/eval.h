@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera/eval.h: how good a translation is: BLEU and chrF against one reference, as sacreBLEU 2 computes them.
+ *
+ *   BLEU   tokenizer 13a, mixed case, n-grams of 1 to 4 words, exponential smoothing
+ *   chrF   chrF2: n-grams of 1 to 6 characters, no words, beta 2, white space left out
+ *
+ * Texts are UTF-8; what is not is read as U+FFFD, and NUL bytes are characters like others. Scores are 0 to 100.
+ */
+#ifndef TESSERA_EVAL_H
+#define TESSERA_EVAL_H
+
+#include "tessera/status.h"
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { TSR_BLEU_ORDER = 4, TSR_CHRF_ORDER = 6 }; /* longest n-grams */
+
+/* A borrowed text; bytes may be NULL if size is 0. */
+typedef struct tsr_span {
+  const char *bytes;
+  size_t size;
+} tsr_span;
+
+typedef struct tsr_bleu {
+  double score;                      /* 0 if no word matches, or (corpora) if there is no n-gram of some order */
+  double precisions[TSR_BLEU_ORDER]; /* percent, smoothed, of n-grams of 1 to 4 words; all 0 if no word matches */
+  double brevity_penalty;
+  int64_t matches[TSR_BLEU_ORDER]; /* n-grams that the reference has, too */
+  int64_t totals[TSR_BLEU_ORDER];  /* n-grams of the hypotheses */
+  int64_t hypothesis_length;       /* words */
+  int64_t reference_length;
+} tsr_bleu;
+
+typedef struct tsr_chrf {
+  double score;
+  double precision;                   /* mean over the orders that both sides have, 0 to 1 */
+  double recall;                      /* likewise */
+  int64_t matches[TSR_CHRF_ORDER];    /* n-grams of 1 to 6 characters */
+  int64_t hypothesis[TSR_CHRF_ORDER]; /* of sentences whose reference has such n-grams */
+  int64_t reference[TSR_CHRF_ORDER];
+} tsr_chrf;
+
+/* What tells how a score was computed, in sacreBLEU's form. The version is this library's, marked as such: "nrefs:1|
+ * case:mixed|eff:no|tok:13a|smooth:exp|version:tessera-0.1.0". Static. Any thread. */
+TSR_API const char *tsr_bleu_signature(void);
+TSR_API const char *tsr_chrf_signature(void);
+
+/* Of a whole corpus: n sentences and their references. No sentences: everything 0, the brevity penalty 1. Any thread.
+ * Errors: TSR_ERR_ARGUMENT, TSR_ERR_OUT_OF_MEMORY. */
+TSR_API tsr_status tsr_bleu_corpus(const tsr_span *hypotheses, const tsr_span *references, int64_t n,
+                                   tsr_bleu *bleu) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_chrf_corpus(const tsr_span *hypotheses, const tsr_span *references, int64_t n,
+                                   tsr_chrf *chrf) TSR_MUST_CHECK;
+
+/* BLEU of one sentence with effective order: orders beyond the hypothesis' length do not count. (chrF of one sentence
+ * is that of a corpus of one.) */
+TSR_API tsr_status tsr_bleu_sentence(tsr_span hypothesis, tsr_span reference, tsr_bleu *bleu) TSR_MUST_CHECK;
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Pair by pair, for corpora that are not held in memory
+ */
+enum { TSR_METRIC_BLEU = 1, TSR_METRIC_CHRF = 2 };
+
+typedef struct tsr_scorer tsr_scorer;
+
+/* metrics: one or more of TSR_METRIC_*. One thread at a time. *scorer is the caller's until tsr_scorer_destroy. */
+TSR_API tsr_status tsr_scorer_create(int32_t metrics, tsr_scorer **scorer) TSR_MUST_CHECK;
+TSR_API void tsr_scorer_destroy(tsr_scorer *scorer); /* takes NULL */
+
+/* Adds a sentence; the texts are not kept. On an error the scorer is as before. Errors: TSR_ERR_ARGUMENT (a text beyond
+ * 1 GiB), TSR_ERR_OUT_OF_MEMORY. */
+TSR_API tsr_status tsr_scorer_add(tsr_scorer *scorer, tsr_span hypothesis, tsr_span reference) TSR_MUST_CHECK;
+
+/* The score of what was added so far; more may follow. Errors: TSR_ERR_ARGUMENT (a metric that the scorer does not
+ * have). */
+TSR_API tsr_status tsr_scorer_bleu(const tsr_scorer *scorer, tsr_bleu *bleu) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_scorer_chrf(const tsr_scorer *scorer, tsr_chrf *chrf) TSR_MUST_CHECK;
+
+TSR_API int64_t tsr_scorer_count(const tsr_scorer *scorer); /* sentences added */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
