@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From the parameters of a model to the tensors of its family's checkpoints.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/status.h"
+#include "core/transformer/model.h"
+
+enum { NAME_ROOM = 160 };
+
+/* What the wildcards of a pattern stood for. */
+typedef struct captures {
+  char stack[16];
+  char layer[16];
+  char suffix[16];
+} captures;
+
+static size_t capture(char kind, const char *name, captures *found)
+{
+  size_t n = 0;
+  char *to = NULL;
+  size_t room = sizeof found->layer;
+  if (kind == '@') {
+    n = strncmp(name, "encoder", 7) == 0 || strncmp(name, "decoder", 7) == 0 ? 7 : 0;
+    to = found->stack;
+  } else if (kind == '#') {
+    n = strspn(name, "0123456789");
+    to = found->layer;
+  } else {
+    n = strcmp(name, "weight") == 0 || strcmp(name, "bias") == 0 ? strlen(name) : 0;
+    to = found->suffix;
+  }
+  if (n >= room) {
+    return 0;
+  }
+  memcpy(to, name, n);
+  to[n] = '\0';
+  return n;
+}
+
+static int match(const char *pattern, const char *name, captures *found)
+{
+  for (; *pattern; pattern++) {
+    if (strchr("@#*", *pattern)) {
+      size_t n = capture(*pattern, name, found);
+      if (n == 0) {
+        return 0;
+      }
+      name += n;
+    } else if (*pattern != *name++) {
+      return 0;
+    }
+  }
+  return *name == '\0';
+}
+
+static void expand(const char *pattern, const captures *found, char *name)
+{
+  size_t used = 0;
+  name[0] = '\0';
+  for (; *pattern && used + 1 < NAME_ROOM; pattern++) {
+    char one[2] = {*pattern, '\0'};
+    const char *text = *pattern == '@'   ? found->stack
+                       : *pattern == '#' ? found->layer
+                       : *pattern == '*' ? found->suffix
+                                         : one;
+    used += (size_t)snprintf(name + used, NAME_ROOM - used, "%s", text);
+  }
+}
+
+/* Looks a name up as it is, without the family's root, and behind the prefixes that wrappers put before it. */
+static const tsr_checkpoint_tensor *find_tensor(const tsr_family *family, const tsr_checkpoint *checkpoint,
+                                                const char *name)
+{
+  static const char *const wrappers[] = {"", "module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."};
+  size_t root = strlen(family->root);
+  int rooted = root > 0 && strncmp(name, family->root, root) == 0;
+  for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++) {
+    for (int bare = 0; bare <= rooted; bare++) {
+      char full[2 * NAME_ROOM];
+      snprintf(full, sizeof full, "%s%s", wrappers[i], name + (bare ? root : 0));
+      const tsr_checkpoint_tensor *tensor = tsr_checkpoint_find(checkpoint, full);
+      if (tensor) {
+        return tensor;
+      }
+    }
+  }
+  return NULL;
+}
+
+/* Extents of 1 are left out: a bias may be stored as [1, V]. */
+static int same_extents(const tsr_shape *a, const tsr_shape *b)
+{
+  int32_t i = 0;
+  int32_t j = 0;
+  for (;;) {
+    while (i < a->rank && a->extent[i] == 1) {
+      i++;
+    }
+    while (j < b->rank && b->extent[j] == 1) {
+      j++;
+    }
+    if (i == a->rank || j == b->rank) {
+      return i == a->rank && j == b->rank;
+    }
+    if (a->extent[i++] != b->extent[j++]) {
+      return 0;
+    }
+  }
+}
+
+static tsr_status resolve_piece(const tsr_checkpoint *checkpoint, const tsr_name_piece *rule,
+                                const tsr_checkpoint_tensor *tensor, const char *name, int32_t n_pieces,
+                                tsr_parameter *parameter, tsr_piece *piece)
+{
+  int32_t of = rule->of > 0 ? rule->of : 1;
+  tsr_shape expected = parameter->shape;
+  expected.extent[0] = expected.extent[0] / n_pieces * of;
+  char wanted[96];
+  tsr_shape_print(&expected, wanted, sizeof wanted);
+  if (!tensor) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' is missing; its shape should be %s (for the parameter %s)",
+                    tsr_checkpoint_path(checkpoint), name, wanted, parameter->name);
+  }
+  if (tensor->rank > TSR_MAX_RANK) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has %d axes; its shape should be %s", tensor->path, tensor->name,
+                    (int)tensor->rank, wanted);
+  }
+  if (tensor->dtype != TSR_F32 && tensor->dtype != TSR_F16 && tensor->dtype != TSR_BF16) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has the type %s; expected F32, F16 or BF16", tensor->path,
+                    tensor->name, tensor->type);
+  }
+  if (!same_extents(&tensor->shape, &expected)) {
+    char found[96];
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has the shape %s; expected %s", tensor->path, tensor->name,
+                    tsr_shape_print(&tensor->shape, found, sizeof found), wanted);
+  }
+  int64_t count = tsr_shape_elements(&expected) / of;
+  *piece = (tsr_piece){.tensor = tensor, .first = rule->part * count, .count = count};
+  parameter->stored = parameter->stored == 0 || parameter->stored == tensor->dtype ? tensor->dtype : TSR_F32;
+  return TSR_OK;
+}
+
+static tsr_status resolve_parameter(const tsr_family *family, const tsr_checkpoint *checkpoint,
+                                    tsr_parameter *parameter)
+{
+  /* The rule whose first tensor exists; if none does, the first one serves for the message. */
+  const tsr_name_rule *rule = NULL;
+  captures found = {{0}, {0}, {0}};
+  char name[NAME_ROOM];
+  for (int32_t i = 0; i < family->n_rules; i++) {
+    captures now = {{0}, {0}, {0}};
+    if (!match(family->rules[i].parameter, parameter->name, &now)) {
+      continue;
+    }
+    expand(family->rules[i].pieces[0].name, &now, name);
+    int exists = find_tensor(family, checkpoint, name) != NULL;
+    if (exists || !rule) {
+      rule = &family->rules[i];
+      found = now;
+    }
+    if (exists) {
+      break;
+    }
+  }
+  if (!rule) {
+    return tsr_fail(TSR_ERR_INTERNAL, "the family '%s' has no name for the parameter %s", family->model_type,
+                    parameter->name);
+  }
+  int32_t n_pieces = 0;
+  while (n_pieces < TSR_PIECES && rule->pieces[n_pieces].name) {
+    n_pieces++;
+  }
+  for (int32_t i = 0; i < n_pieces; i++) {
+    expand(rule->pieces[i].name, &found, name);
+    const tsr_checkpoint_tensor *tensor = find_tensor(family, checkpoint, name);
+    if (!tensor && rule->optional) {
+      parameter->pieces[i] = (tsr_piece){.count = tsr_shape_elements(&parameter->shape) / n_pieces};
+      parameter->stored = parameter->stored != 0 ? parameter->stored : TSR_F32;
+    } else {
+      TSR_TRY(resolve_piece(checkpoint, &rule->pieces[i], tensor, name, n_pieces, parameter, &parameter->pieces[i]));
+    }
+  }
+  parameter->n_pieces = n_pieces;
+  return TSR_OK;
+}
+
+tsr_status tsr_parameters_resolve(const tsr_family *family, const tsr_checkpoint *checkpoint, tsr_parameter_list *list)
+{
+  for (int32_t i = 0; i < list->n; i++) {
+    TSR_TRY(resolve_parameter(family, checkpoint, &list->items[i]));
+  }
+  return TSR_OK;
+}
