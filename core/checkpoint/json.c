@@ -35,6 +35,16 @@ tsr_quoted tsr_quote(const char *text)
   return quoted;
 }
 
+json_t *tsr_json_float(float value)
+{
+  char text[32];
+  int digits = 1;
+  do {
+    snprintf(text, sizeof text, "%.*g", digits, (double)value);
+  } while (strtof(text, NULL) != value && ++digits <= 9);
+  return json_real(strtod(text, NULL));
+}
+
 tsr_quoted tsr_json_show(const json_t *value)
 {
   tsr_quoted shown;

@@ -219,12 +219,15 @@ tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *o
   if (!model || !options) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_generate_defaults: model and options must not be NULL");
   }
+  *options = tsr_generate_plain(&model->config);
+  if (model->folder[0] == '\0') {
+    return TSR_OK; /* made from a configuration: no file says more */
+  }
   size_t room = strlen(model->folder) + 32;
   char *path = malloc(room);
   if (!path) {
     return tsr_fail_memory(room);
   }
-  *options = tsr_generate_plain(&model->config);
   snprintf(path, room, "%s/generation_config.json", model->folder);
   if (access(path, F_OK) != 0) {
     snprintf(path, room, "%s/config.json", model->folder);

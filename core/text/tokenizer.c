@@ -14,6 +14,10 @@ tsr_status tsr_tokenizer_open(const tsr_model *model, tsr_tokenizer **tokenizer)
   const tsr_transformer_config *config = tsr_model_config(model);
   const char *folder = tsr_model_folder(model);
   *tokenizer = NULL;
+  if (folder[0] == '\0')
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "tsr_tokenizer_open: the model was made from a configuration: it has no folder to "
+                    "read a tokenizer from");
   for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
     if (strcmp(config->family, families[i]) == 0)
       return tsr_marian_open(folder, config, tokenizer);

@@ -9,25 +9,37 @@
 
 static const tsr_family *const families[] = {&tsr_family_marian, &tsr_family_nn_transformer};
 
+/* Of several names for one, the first is what is written. */
+static const struct {
+  const char *name;
+  int32_t activation;
+} activations[] = {
+    {"relu", TSR_ACTIVATION_RELU},           {"gelu", TSR_ACTIVATION_GELU_ERF},
+    {"gelu_new", TSR_ACTIVATION_GELU_TANH},  {"gelu_pytorch_tanh", TSR_ACTIVATION_GELU_TANH},
+    {"gelu_fast", TSR_ACTIVATION_GELU_TANH}, {"swish", TSR_ACTIVATION_SILU},
+    {"silu", TSR_ACTIVATION_SILU},
+};
+
+const char *tsr_activation_name(int32_t activation)
+{
+  for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++) {
+    if (activations[i].activation == activation) {
+      return activations[i].name;
+    }
+  }
+  return NULL;
+}
+
 tsr_status tsr_config_activation(tsr_config *file, const char *key, int32_t *activation)
 {
-  static const struct {
-    const char *name;
-    int32_t activation;
-  } known[] = {
-      {"relu", TSR_ACTIVATION_RELU},           {"gelu", TSR_ACTIVATION_GELU_ERF},
-      {"gelu_new", TSR_ACTIVATION_GELU_TANH},  {"gelu_pytorch_tanh", TSR_ACTIVATION_GELU_TANH},
-      {"gelu_fast", TSR_ACTIVATION_GELU_TANH}, {"swish", TSR_ACTIVATION_SILU},
-      {"silu", TSR_ACTIVATION_SILU},
-  };
   const char *name = NULL;
   tsr_config_text(file, key, &name);
   if (!name) {
     return TSR_OK;
   }
-  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-    if (strcmp(name, known[i].name) == 0) {
-      *activation = known[i].activation;
+  for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++) {
+    if (strcmp(name, activations[i].name) == 0) {
+      *activation = activations[i].activation;
       return TSR_OK;
     }
   }
@@ -96,6 +108,34 @@ static tsr_status check_heads(const tsr_config *file, const char *stack, int32_t
   return TSR_OK;
 }
 
+const tsr_family *tsr_family_find(const char *model_type)
+{
+  for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+    if (strcmp(model_type, families[i]->model_type) == 0) {
+      return families[i];
+    }
+  }
+  return NULL;
+}
+
+char *tsr_family_list(char *text, size_t size)
+{
+  text[0] = '\0';
+  for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+    size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", families[i]->model_type);
+  }
+  return text;
+}
+
+/* What the file leaves unsaid once every file was read. */
+static void complete(tsr_transformer_config *config)
+{
+  if (config->decoder_start_id < 0 && config->bos_id < config->target_vocabulary) {
+    config->decoder_start_id = config->bos_id; /* as the original does where nothing is said */
+  }
+}
+
 static tsr_status read_family(tsr_config *file, tsr_transformer_config *config, const tsr_family **family)
 {
   const char *type = NULL;
@@ -104,18 +144,11 @@ static tsr_status read_family(tsr_config *file, tsr_transformer_config *config, 
   if (!type) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: key 'model_type' is missing", file->path);
   }
-  *family = NULL;
-  char known[128] = "";
-  for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-    size_t used = strlen(known);
-    snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", families[i]->model_type);
-    if (strcmp(type, families[i]->model_type) == 0) {
-      *family = families[i];
-    }
-  }
+  *family = tsr_family_find(type);
   if (!*family) {
+    char known[128];
     return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: key 'model_type': this build does not know the family '%s'; it knows %s",
-                    file->path, type, known);
+                    file->path, type, tsr_family_list(known, sizeof known));
   }
   *config = (tsr_transformer_config){
       .norm = TSR_NORM_LAYER,
@@ -141,6 +174,13 @@ static tsr_status read_family(tsr_config *file, tsr_transformer_config *config, 
   TSR_TRY(check_heads(file, "encoder", config->d_model, config->encoder_heads, &config->encoder_head_size));
   TSR_TRY(check_heads(file, "decoder", config->d_model, config->decoder_heads, &config->decoder_head_size));
   return read_ids(file, config);
+}
+
+tsr_status tsr_transformer_config_parse(tsr_config *file, tsr_transformer_config *config, const tsr_family **family)
+{
+  tsr_status status = read_family(file, config, family);
+  complete(config);
+  return status;
 }
 
 static tsr_status read_generation_ids(const char *path, tsr_transformer_config *config)
@@ -172,9 +212,7 @@ tsr_status tsr_transformer_config_read(const char *folder, tsr_transformer_confi
   if (status == TSR_OK && access(path, F_OK) == 0) {
     status = read_generation_ids(path, config);
   }
-  if (config->decoder_start_id < 0 && config->bos_id < config->target_vocabulary) {
-    config->decoder_start_id = config->bos_id; /* as the original does where nothing is said */
-  }
+  complete(config);
   free(path);
   return status;
 }

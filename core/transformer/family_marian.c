@@ -5,9 +5,11 @@
 #include <math.h>
 
 #include "core/base/status.h"
+#include "core/checkpoint/json.h"
 #include "core/transformer/model.h"
 
 enum { DEFAULT_PAD = 58100 };
+static const double init_std = 0.02;
 
 static tsr_status configure(tsr_config *file, tsr_transformer_config *config)
 {
@@ -56,6 +58,36 @@ static tsr_status configure(tsr_config *file, tsr_transformer_config *config)
   return TSR_OK;
 }
 
+/* What transformers 4.47 writes for a MarianMTModel. */
+static tsr_status describe(const tsr_transformer_config *config, const tsr_save_options *options, json_t *file)
+{
+  const char *activation = tsr_activation_name(config->activation);
+  json_t *keys = json_pack(
+      "{s:[s], s:s*, s:o, s:o, s:o, s:f, s:f, s:f, s:b, s:b, s:i, s:s}", "architectures", "MarianMTModel",
+      "activation_function", activation, "dropout", tsr_json_float(options->dropout), "attention_dropout",
+      tsr_json_float(options->attention_dropout), "activation_dropout", tsr_json_float(options->activation_dropout),
+      "encoder_layerdrop", 0.0, "decoder_layerdrop", 0.0, "init_std", init_std, "is_encoder_decoder", 1, "use_cache", 1,
+      "num_hidden_layers", (int)config->encoder_layers, "transformers_version", "4.47.1");
+  json_t *sizes = json_pack(
+      "{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:b}", "d_model", (int)config->d_model,
+      "encoder_layers", (int)config->encoder_layers, "decoder_layers", (int)config->decoder_layers,
+      "encoder_attention_heads", (int)config->encoder_heads, "decoder_attention_heads", (int)config->decoder_heads,
+      "encoder_ffn_dim", (int)config->encoder_d_ff, "decoder_ffn_dim", (int)config->decoder_d_ff, "vocab_size",
+      (int)config->source_vocabulary, "decoder_vocab_size", (int)config->target_vocabulary, "max_position_embeddings",
+      (int)config->max_positions, "scale_embedding", config->embedding_scale != 1.0f,
+      "share_encoder_decoder_embeddings", (int)config->shared_embedding, "static_position_embeddings", 1);
+  int failed = json_object_update(file, keys) != 0 || json_object_update(file, sizes) != 0;
+  json_decref(keys);
+  json_decref(sizes);
+  /* The original leaves out what equals the default of all its families. */
+  if (!config->tied_logits) {
+    failed |= json_object_set_new(file, "tie_word_embeddings", json_false()) != 0;
+  }
+  failed |= json_object_set_new(file, "pad_token_id", json_null()) != 0; /* where there is none: it has a default */
+  failed |= json_object_set_new(file, "forced_eos_token_id", json_integer(config->eos_id)) != 0;
+  return failed ? tsr_fail_memory(sizeof(json_t)) : TSR_OK;
+}
+
 /* BART and its relatives share these names; what differs between them is in the configuration. */
 static const tsr_name_rule rules[] = {
     {"embedding.weight", {{.name = "model.shared.weight"}}},
@@ -68,7 +100,7 @@ static const tsr_name_rule rules[] = {
     {"logits.weight", {{.name = "lm_head.weight"}}},
     {"logits.weight", {{.name = "model.decoder.embed_tokens.weight"}}},
     {"logits.weight", {{.name = "model.shared.weight"}}},
-    {"logits.bias", {{.name = "final_logits_bias"}}, .optional = 1},
+    {"logits.bias", {{.name = "final_logits_bias"}}, .optional = 1, .row = 1},
     {"@.layers.#.self_attention.qkv.*",
      {{.name = "model.@.layers.#.self_attn.q_proj.*"},
       {.name = "model.@.layers.#.self_attn.k_proj.*"},
@@ -92,5 +124,7 @@ const tsr_family tsr_family_marian = {
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],
     .forced_eos_id = 0,
+    .init_std = init_std,
     .configure = configure,
+    .describe = describe,
 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/status.h"
+#include "core/checkpoint/json.h"
 #include "core/transformer/model.h"
 
 static tsr_status refuse(const tsr_config *file, const char *key, const char *value, const char *known)
@@ -59,6 +60,23 @@ static tsr_status configure(tsr_config *file, tsr_transformer_config *config)
   return TSR_OK;
 }
 
+static tsr_status describe(const tsr_transformer_config *config, const tsr_save_options *options, json_t *file)
+{
+  json_t *keys =
+      json_pack("{s:[s], s:s*, s:o, s:o, s:b, s:b, s:b, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "architectures",
+                "Seq2SeqTransformer", "activation", tsr_activation_name(config->activation), "dropout",
+                tsr_json_float(options->dropout), "layer_norm_eps", tsr_json_float(config->epsilon), "norm_first",
+                config->norm_position == TSR_NORM_PRE, "scale_embedding", config->embedding_scale != 1.0f,
+                "is_encoder_decoder", 1, "position_encoding", "sinusoidal_interleaved", "d_model", (int)config->d_model,
+                "nhead", (int)config->encoder_heads, "num_encoder_layers", (int)config->encoder_layers,
+                "num_decoder_layers", (int)config->decoder_layers, "dim_feedforward", (int)config->encoder_d_ff,
+                "src_vocab_size", (int)config->source_vocabulary, "tgt_vocab_size", (int)config->target_vocabulary,
+                "max_position_embeddings", (int)config->max_positions);
+  int failed = json_object_update(file, keys) != 0;
+  json_decref(keys);
+  return failed ? tsr_fail_memory(sizeof(json_t)) : TSR_OK;
+}
+
 /* The names outside "transformer." are the wrapper's choice: those of the PyTorch translation tutorial. */
 static const tsr_name_rule rules[] = {
     {"encoder.embedding.weight", {{.name = "src_tok_emb.embedding.weight"}}},
@@ -90,4 +108,5 @@ const tsr_family tsr_family_nn_transformer = {
     .n_rules = sizeof rules / sizeof rules[0],
     .forced_eos_id = -1,
     .configure = configure,
+    .describe = describe,
 };

@@ -15,6 +15,17 @@ static tsr_status open_weights(tsr_model *model)
   return tsr_parameters_resolve(model->family, model->checkpoint, &model->parameters);
 }
 
+/* Hands over a model that was made completely, and closes another. */
+static tsr_status settle(tsr_status status, tsr_model *made, tsr_model **model)
+{
+  if (status != TSR_OK) {
+    tsr_model_close(made);
+    made = NULL;
+  }
+  *model = made;
+  return status;
+}
+
 tsr_status tsr_model_open(const char *folder, tsr_model **model)
 {
   if (!folder || !model) {
@@ -36,12 +47,31 @@ tsr_status tsr_model_open(const char *folder, tsr_model **model)
   if (status == TSR_OK) {
     status = open_weights(opened);
   }
-  if (status != TSR_OK) {
-    tsr_model_close(opened);
-    return status;
+  return settle(status, opened, model);
+}
+
+tsr_status tsr_model_create(const tsr_transformer_config *config, tsr_model **model)
+{
+  if (!config || !model) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_model_create: config and model must not be NULL");
   }
-  *model = opened;
-  return TSR_OK;
+  *model = NULL;
+  tsr_model *made = calloc(1, sizeof *made);
+  if (!made) {
+    return tsr_fail_memory(sizeof *made);
+  }
+  made->config = *config;
+  made->folder = tsr_arena_text(&made->arena, "");
+  json_t *file = NULL;
+  tsr_status status = made->folder ? TSR_OK : tsr_fail_memory(1);
+  if (status == TSR_OK) {
+    status = tsr_transformer_config_describe(&(tsr_save_options){0}, &made->config, &made->family, &file);
+  }
+  json_decref(file);
+  if (status == TSR_OK) {
+    status = tsr_parameters_list(&made->config, &made->arena, &made->parameters);
+  }
+  return settle(status, made, model);
 }
 
 void tsr_model_close(tsr_model *model)

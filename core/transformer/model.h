@@ -76,11 +76,12 @@ typedef struct tsr_name_piece {
 
 /* Which tensors of a checkpoint a parameter is put together from. In both patterns '@' stands for "encoder" or
  * "decoder", '#' for a layer's number, '*' for "weight" or "bias". Several rows for one parameter are alternatives: the
- * first whose first tensor is in the checkpoint is taken. */
+ * first whose first tensor is in the checkpoint is taken; the first of them all is written. */
 typedef struct tsr_name_rule {
   const char *parameter;
   tsr_name_piece pieces[TSR_PIECES]; /* their rows follow one another */
   int32_t optional;                  /* 1: zeros where the checkpoint lacks it */
+  int32_t row;                       /* 1: written as a matrix of one row */
 } tsr_name_rule;
 
 typedef struct tsr_family {
@@ -89,8 +90,12 @@ typedef struct tsr_family {
   const tsr_name_rule *rules;
   int32_t n_rules;
   int32_t forced_eos_id; /* where config.json has to say how to search and lacks the key; -1: none */
+  double init_std;       /* of the normal numbers that every matrix begins with; 0: as torch's modules have it */
   /* Fills the config, which holds the common defaults. The getters' errors may be left to the caller. */
   tsr_status (*configure)(tsr_config *file, tsr_transformer_config *config);
+  /* The reverse: puts the keys of config.json into `file`, special ids left out. What the family cannot express is left
+   * to the caller to find. Errors: TSR_ERR_UNSUPPORTED. */
+  tsr_status (*describe)(const tsr_transformer_config *config, const tsr_save_options *options, json_t *file);
 } tsr_family;
 
 extern const tsr_family tsr_family_marian;
@@ -99,6 +104,23 @@ extern const tsr_family tsr_family_nn_transformer;
 /* Reads config.json and, if it is there, the special ids of generation_config.json, and checks the whole. */
 tsr_status tsr_transformer_config_read(const char *folder, tsr_transformer_config *config,
                                        const tsr_family **family) TSR_MUST_CHECK;
+
+/* The same for what one file says. */
+tsr_status tsr_transformer_config_parse(tsr_config *file, tsr_transformer_config *config,
+                                        const tsr_family **family) TSR_MUST_CHECK;
+
+/* The family of that name, or NULL; and the names of all, for a message. */
+const tsr_family *tsr_family_find(const char *model_type);
+char *tsr_family_list(char *text, size_t size);
+
+/* Checks every field, and that config.json of the configuration's family can express it; puts that file's content into
+ * *file (json_decref) and what reading it gives into *config, where a field may have been left to its default.
+ * Errors: TSR_ERR_ARGUMENT, TSR_ERR_UNSUPPORTED, naming the field. */
+tsr_status tsr_transformer_config_describe(const tsr_save_options *options, tsr_transformer_config *config,
+                                           const tsr_family **family, json_t **file) TSR_MUST_CHECK;
+
+/* Puts the special ids that there are into a file. Errors: TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_config_set_ids(const tsr_transformer_config *config, json_t *file) TSR_MUST_CHECK;
 
 /* Largest values that a configuration may have; with them no product of extents overflows. */
 enum {
@@ -113,6 +135,9 @@ enum {
  * naming file and key. */
 tsr_status tsr_config_activation(tsr_config *file, const char *key, int32_t *activation) TSR_MUST_CHECK;
 
+/* The name under which an activation is written; NULL: it has none. */
+const char *tsr_activation_name(int32_t activation);
+
 /* A token id, or a list of one; absent or null keeps *id. Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a longer
  * list). */
 tsr_status tsr_config_id(const tsr_config *file, const char *key, int32_t vocabulary, int32_t *id) TSR_MUST_CHECK;
@@ -121,5 +146,25 @@ tsr_status tsr_config_id(const tsr_config *file, const char *key, int32_t vocabu
  * file and tensor. */
 tsr_status tsr_parameters_resolve(const tsr_family *family, const tsr_checkpoint *checkpoint,
                                   tsr_parameter_list *list) TSR_MUST_CHECK;
+
+/* Elements first .. first+count-1 of a parameter. */
+typedef struct tsr_part {
+  int32_t parameter; /* its number in the list */
+  int64_t first;
+  int64_t count;
+} tsr_part;
+
+/* A tensor of a checkpoint, and what it consists of. */
+typedef struct tsr_layout_tensor {
+  const char *name;
+  tsr_shape shape;
+  int32_t n_parts;
+  tsr_part parts[TSR_PIECES]; /* one after the other they are the tensor, row-major */
+} tsr_layout_tensor;
+
+/* The tensors that a family's checkpoint has for the parameters. *tensors and the names live in the arena. Errors:
+ * TSR_ERR_UNSUPPORTED (the family has no name for a parameter), TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_parameters_layout(const tsr_family *family, const tsr_parameter_list *list, tsr_arena *arena,
+                                 tsr_layout_tensor **tensors, int32_t *n_tensors) TSR_MUST_CHECK;
 
 #endif

@@ -111,13 +111,29 @@ static int same_extents(const tsr_shape *a, const tsr_shape *b)
   }
 }
 
+static int32_t count_pieces(const tsr_name_rule *rule)
+{
+  int32_t n = 0;
+  while (n < TSR_PIECES && rule->pieces[n].name) {
+    n++;
+  }
+  return n;
+}
+
+/* The shape of the tensor in which one of a parameter's pieces lies. */
+static tsr_shape whole_tensor(const tsr_parameter *parameter, const tsr_name_piece *piece, int32_t n_pieces)
+{
+  tsr_shape shape = parameter->shape;
+  shape.extent[0] = shape.extent[0] / n_pieces * (piece->of > 0 ? piece->of : 1);
+  return shape;
+}
+
 static tsr_status resolve_piece(const tsr_checkpoint *checkpoint, const tsr_name_piece *rule,
                                 const tsr_checkpoint_tensor *tensor, const char *name, int32_t n_pieces,
                                 tsr_parameter *parameter, tsr_piece *piece)
 {
   int32_t of = rule->of > 0 ? rule->of : 1;
-  tsr_shape expected = parameter->shape;
-  expected.extent[0] = expected.extent[0] / n_pieces * of;
+  tsr_shape expected = whole_tensor(parameter, rule, n_pieces);
   char wanted[96];
   tsr_shape_print(&expected, wanted, sizeof wanted);
   if (!tensor) {
@@ -169,10 +185,7 @@ static tsr_status resolve_parameter(const tsr_family *family, const tsr_checkpoi
     return tsr_fail(TSR_ERR_INTERNAL, "the family '%s' has no name for the parameter %s", family->model_type,
                     parameter->name);
   }
-  int32_t n_pieces = 0;
-  while (n_pieces < TSR_PIECES && rule->pieces[n_pieces].name) {
-    n_pieces++;
-  }
+  int32_t n_pieces = count_pieces(rule);
   for (int32_t i = 0; i < n_pieces; i++) {
     expand(rule->pieces[i].name, &found, name);
     const tsr_checkpoint_tensor *tensor = find_tensor(family, checkpoint, name);
@@ -192,5 +205,76 @@ tsr_status tsr_parameters_resolve(const tsr_family *family, const tsr_checkpoint
   for (int32_t i = 0; i < list->n; i++) {
     TSR_TRY(resolve_parameter(family, checkpoint, &list->items[i]));
   }
+  return TSR_OK;
+}
+
+/* ---- the other way round ----------------------------------------------------------------------------------------- */
+
+/* The tensors under construction. */
+typedef struct layout {
+  tsr_layout_tensor *tensors;
+  int32_t n;
+  tsr_arena *arena;
+} layout;
+
+/* The tensor of that name, new if it is not there; NULL without memory. Only tensors of several parts occur twice. */
+static tsr_layout_tensor *open_tensor(layout *to, const char *name, int32_t of)
+{
+  for (int32_t i = to->n - 1; i >= 0 && of > 0; i--) {
+    if (strcmp(to->tensors[i].name, name) == 0) {
+      return &to->tensors[i];
+    }
+  }
+  tsr_layout_tensor *tensor = &to->tensors[to->n];
+  *tensor = (tsr_layout_tensor){.name = tsr_arena_text(to->arena, name), .n_parts = of > 0 ? of : 1};
+  if (!tensor->name) {
+    (void)tsr_fail_memory(strlen(name) + 1);
+    return NULL;
+  }
+  to->n++;
+  return tensor;
+}
+
+static tsr_status lay_out_parameter(const tsr_family *family, const tsr_parameter *parameter, int32_t index, layout *to)
+{
+  captures found = {{0}, {0}, {0}};
+  const tsr_name_rule *rule = NULL;
+  for (int32_t i = 0; i < family->n_rules && !rule; i++) {
+    found = (captures){{0}, {0}, {0}};
+    rule = match(family->rules[i].parameter, parameter->name, &found) ? &family->rules[i] : NULL;
+  }
+  if (!rule) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "the family '%s' has no name for the parameter %s", family->model_type,
+                    parameter->name);
+  }
+  int32_t n_pieces = count_pieces(rule);
+  int64_t count = tsr_shape_elements(&parameter->shape) / n_pieces;
+  for (int32_t i = 0; i < n_pieces; i++) {
+    char name[NAME_ROOM];
+    expand(rule->pieces[i].name, &found, name);
+    tsr_layout_tensor *tensor = open_tensor(to, name, rule->pieces[i].of);
+    if (!tensor) {
+      return TSR_ERR_OUT_OF_MEMORY;
+    }
+    tsr_shape shape = whole_tensor(parameter, &rule->pieces[i], n_pieces);
+    tensor->shape = rule->row ? TSR_SHAPE(1, shape.extent[0]) : shape;
+    tensor->parts[rule->pieces[i].part] = (tsr_part){.parameter = index, .first = i * count, .count = count};
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_parameters_layout(const tsr_family *family, const tsr_parameter_list *list, tsr_arena *arena,
+                                 tsr_layout_tensor **tensors, int32_t *n_tensors)
+{
+  size_t room = ((size_t)list->n * TSR_PIECES + 1) * sizeof(tsr_layout_tensor);
+  layout to = {.tensors = tsr_arena_take(arena, room), .arena = arena};
+  if (!to.tensors) {
+    return tsr_fail_memory(room);
+  }
+  for (int32_t i = 0; i < list->n; i++) {
+    TSR_TRY(lay_out_parameter(family, &list->items[i], i, &to));
+  }
+  *tensors = to.tensors;
+  *n_tensors = to.n;
   return TSR_OK;
 }

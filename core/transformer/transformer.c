@@ -53,6 +53,10 @@ tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device, co
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_create: model, device and transformer must not be NULL");
   }
   *transformer = NULL;
+  if (!model->checkpoint && model->folder[0] == '\0') {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "tsr_transformer_create: the model was made from a configuration: it has no weights");
+  }
   if (!model->checkpoint) {
     return tsr_fail(
         TSR_ERR_IO,

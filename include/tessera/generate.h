@@ -35,7 +35,7 @@ typedef struct tsr_generate_options {
 } tsr_generate_options;
 
 /* What the model's folder asks for (generation_config.json, else config.json, else the library's defaults: greedy, 20
- * new tokens). Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a setting that this build does not have, by name). */
+ * new tokens; these also for a model without a folder). Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a setting that this build does not have, by name). */
 TSR_API tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *options) TSR_MUST_CHECK;
 
 typedef struct tsr_hypothesis {

@@ -74,10 +74,17 @@ typedef struct tsr_model tsr_model;
  * number of threads may use it. *model is the caller's until tsr_model_close. Errors: TSR_ERR_IO, TSR_ERR_FORMAT,
  * TSR_ERR_UNSUPPORTED (a family or an option this build does not know), each naming the file and the key or tensor. */
 TSR_API tsr_status tsr_model_open(const char *folder, tsr_model **model) TSR_MUST_CHECK;
+
+/* Makes a model that is not on disk yet, of the family that config->family names ("marian", "nn_transformer"): one
+ * without a folder ("") and without weights. A head size of 0 stands for d_model / heads, a decoder_start_id of -1 for
+ * what the family has in its place. The configuration is copied, and has to be one that the family's own config.json can express: a Marian model with rmsnorm, for one, is refused.
+ * *model as above. Errors: TSR_ERR_ARGUMENT (a field out of range), TSR_ERR_UNSUPPORTED (a field that the family does
+ * not express), each naming the field; TSR_ERR_OUT_OF_MEMORY. */
+TSR_API tsr_status tsr_model_create(const tsr_transformer_config *config, tsr_model **model) TSR_MUST_CHECK;
 TSR_API void tsr_model_close(tsr_model *model); /* takes NULL; no transformer made from it is left */
 
 TSR_API const tsr_transformer_config *tsr_model_config(const tsr_model *model);
-TSR_API const char *tsr_model_folder(const tsr_model *model);
+TSR_API const char *tsr_model_folder(const tsr_model *model); /* as it was opened; "" for one that was created */
 
 /* 1 if the folder holds weights; without them a model can be described, not run. */
 TSR_API int tsr_model_has_weights(const tsr_model *model);
@@ -90,6 +97,33 @@ typedef struct tsr_parameter_info {
 } tsr_parameter_info;
 TSR_API int32_t tsr_model_parameter_count(const tsr_model *model);
 TSR_API tsr_status tsr_model_parameter(const tsr_model *model, int32_t index, tsr_parameter_info *info) TSR_MUST_CHECK;
+
+/* Puts elements first .. first+count-1 of parameter number `parameter` into `elements`. */
+typedef tsr_status (*tsr_parameter_source_fn)(void *context, int32_t parameter, int64_t first, int64_t count,
+                                              float *elements);
+
+/* How a model is written. The dropouts are those of the training: they are only noted, for who trains on. */
+typedef struct tsr_save_options {
+  tsr_dtype storage;  /* of every tensor: TSR_F32, TSR_F16 or TSR_BF16; 0: TSR_F32 */
+  int32_t beam;       /* that generation_config.json asks for; 0: 1 */
+  int32_t max_length; /* of the output, likewise, with the start token and </s>; 0: max_positions */
+  float dropout;
+  float attention_dropout;
+  float activation_dropout;
+} tsr_save_options;
+
+/* Writes config.json, generation_config.json and model.safetensors into a folder, which is made if need be, as the
+ * family's original would: Marian: what MarianMTModel.from_pretrained of Hugging Face transformers loads (4.47 itself
+ * cannot load separate vocabularies of two sizes, 5 can); nn_transformer: a state dict of torch.nn.Transformer between
+ * src_tok_emb, tgt_tok_emb and generator. Tables of sinusoids are not written. The tokenizer's files are the caller's.
+ *   read: where the parameters are; NULL: the model's own weights. It is called for one parameter after another,
+ *         in pieces
+ *   options: may be NULL
+ * Each file takes the place of an old one in one step, the weights last: a crash leaves each file whole. The folder may be
+ * the model's own. Any thread. Errors: TSR_ERR_ARGUMENT (also for a finite number that the storage type has not, naming
+ * the parameter), TSR_ERR_UNSUPPORTED, TSR_ERR_IO, what `read` returns. */
+TSR_API tsr_status tsr_model_save(const tsr_model *model, const char *folder, const tsr_save_options *options,
+                                  tsr_parameter_source_fn read, void *context) TSR_MUST_CHECK;
 
 /* ------------------------------------------------------------------------------------------------------------------
  * A model on a device
