@@ -151,11 +151,14 @@ int bench_model_body(const void *task, int channel);
  * Products of matrices (bench_products.c): y [M, N] = a [M, K] @ b, f32, through a BLAS or a device
  */
 typedef struct bench_product {
+  int32_t batch; /* products of that many a with as many b: one line, one round */
   int32_t m;
   int32_t n;
   int32_t k;
-  int32_t plain;  /* 1: b lies as [K, N]; 0: as [N, K], the way models store weights */
-  int32_t stream; /* 1: another b each time, so that none is in a cache when its turn comes */
+  int32_t plain;      /* 1: b lies as [K, N]; 0: as [N, K], the way models store weights */
+  int32_t transposed; /* 1: a lies as [K, M] */
+  int32_t varies;     /* 1: b may change from run to run; 0: it is constant, and a device may lay it out beforehand */
+  int32_t stream;     /* 1: another b each time, so that none is in a cache when its turn comes */
 } bench_product;
 
 typedef struct bench_product_task {

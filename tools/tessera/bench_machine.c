@@ -22,10 +22,12 @@ static const char help[] =
     "  --no-blas         no BLAS; else libopenblas.so.0, or libblas.so.3 where that is not installed\n"
     "  --precision P,..  of b on the devices: f32 (default), f16, bf16, int8\n"
     "  --threads N,..    threads of the BLAS and of the devices (default: 1 and all processors)\n"
-    "  --product P,..    MxNxK: b lies as [N, K], as models store weights; MxNxKn: as [K, N];\n"
-    "                    MxNxKs: another b each time, so that none is in a cache (default:\n"
-    "                    512x512x512n,800x2048x512n,800x37000x512,32x2048x512,1x2048x512,\n"
-    "                    1x2048x512s,1x37000x512s)\n"
+    "  --product P,..    MxNxK, or BxMxNxK for a batch of B, and letters: b lies as [N, K], as models\n"
+    "                    store weights, with n as [K, N]; a lies as [M, K], with t as [K, M]; b is\n"
+    "                    constant, with v it may change from run to run, as in training; s: another\n"
+    "                    b each time, so that none is in a cache (default: 512x512x512n,\n"
+    "                    800x2048x512n,800x37000x512,32x2048x512,1x2048x512,1x2048x512s,\n"
+    "                    1x37000x512s)\n"
     "  --memory MB       read at a time, and taken by all b of a stream (default: 1024, or less\n"
     "                    where that would be more than a third of the memory, counting all who\n"
     "                    take turns). Should be several times the largest cache\n"
@@ -81,17 +83,21 @@ typedef struct session {
 
 static int parse_product(const char *text, bench_product *p)
 {
+  static const char form[] = "is not of the form MxNxK or BxMxNxK, followed by any of the letters n, t, v, s";
   int end = 0;
   *p = (bench_product){0};
-  if (sscanf(text, "%5dx%6dx%5d%n", &p->m, &p->n, &p->k, &end) != 3 || p->m < 1 || p->n < 1 || p->k < 1) {
-    return tsr_cli_usage("bench", "--product: '%s' is not of the form MxNxK, MxNxKn or MxNxKs", text);
-  }
-  for (const char *at = text + end; *at; at++) {
-    p->plain |= *at == 'n';
-    p->stream |= *at == 's';
-    if (*at != 'n' && *at != 's') {
-      return tsr_cli_usage("bench", "--product: '%s' ends in neither n nor s", text);
+  if (sscanf(text, "%5dx%5dx%6dx%5d%n", &p->batch, &p->m, &p->n, &p->k, &end) != 4) {
+    p->batch = 1;
+    if (sscanf(text, "%5dx%6dx%5d%n", &p->m, &p->n, &p->k, &end) != 3) {
+      return tsr_cli_usage("bench", "--product: '%s' %s", text, form);
     }
+  }
+  p->plain = strchr(text, 'n') != NULL;
+  p->transposed = strchr(text, 't') != NULL;
+  p->varies = strchr(text, 'v') != NULL;
+  p->stream = strchr(text, 's') != NULL;
+  if (p->batch < 1 || p->m < 1 || p->n < 1 || p->k < 1 || text[end + (int)strspn(text + end, "ntvs")] != '\0') {
+    return tsr_cli_usage("bench", "--product: '%s' %s", text, form);
   }
   return TSR_EXIT_OK;
 }
@@ -255,7 +261,7 @@ static void read_flags(char *flags, size_t size)
  * is within 5 % of it. */
 static int choose_blas_core(session *s)
 {
-  static const bench_product product = {.m = 512, .n = 512, .k = 512};
+  static const bench_product product = {.batch = 1, .m = 512, .n = 512, .k = 512};
   bench_product_task tasks[CORES];
   double seconds[CORES];
   char flags[8192];
@@ -367,7 +373,12 @@ static void choose_memory(session *s)
 
 static char *product_name(const bench_product *p, char *text, size_t size)
 {
-  snprintf(text, size, "%dx%dx%d%s%s", (int)p->m, (int)p->n, (int)p->k, p->plain ? "n" : "", p->stream ? "s" : "");
+  char batch[16] = "";
+  if (p->batch > 1) {
+    snprintf(batch, sizeof batch, "%dx", (int)p->batch);
+  }
+  snprintf(text, size, "%s%dx%dx%d%s%s%s%s", batch, (int)p->m, (int)p->n, (int)p->k, p->plain ? "n" : "",
+           p->transposed ? "t" : "", p->varies ? "v" : "", p->stream ? "s" : "");
   return text;
 }
 
@@ -385,8 +396,8 @@ static figures compute_figures(const session *s, const bench_product *p, int32_t
   int32_t per_threads = s->n / s->wish->threads.n, group = index / per_threads;
   const side *blas = s->wish->no_blas ? NULL : &s->sides[group * per_threads];
   size_t size = one->task.blas ? sizeof(float) : tsr_dtype_size(one->task.precision);
-  figures f = {.flops = 2.0 * p->m * p->n * p->k / one->median,
-               .bytes = (double)p->n * p->k * (double)size / one->median};
+  figures f = {.flops = 2.0 * p->batch * p->m * p->n * p->k / one->median,
+               .bytes = (double)p->batch * p->n * p->k * (double)size / one->median};
   if (blas && blas != one) {
     f.of_blas = blas->median / one->median;
   }

@@ -33,9 +33,20 @@ typedef struct session {
   tsr_executable *executable;
 } session;
 
-static int64_t matrix_elements(const bench_product *p)
+/* Of all a, all b and all y of one line. */
+static int64_t elements_of_a(const bench_product *p)
 {
-  return (int64_t)p->n * p->k;
+  return (int64_t)p->batch * p->m * p->k;
+}
+
+static int64_t elements_of_b(const bench_product *p)
+{
+  return (int64_t)p->batch * p->n * p->k;
+}
+
+static int64_t elements_of_y(const bench_product *p)
+{
+  return (int64_t)p->batch * p->m * p->n;
 }
 
 static size_t precision_size(const session *s)
@@ -99,14 +110,14 @@ static void fill(float *values, int64_t n, uint64_t *random)
 static int prepare_blas(session *s, const bench_product *p)
 {
   uint64_t random = SEED;
-  size_t one = (size_t)matrix_elements(p);
-  s->a = malloc((size_t)p->m * (size_t)p->k * sizeof *s->a);
+  size_t one = (size_t)elements_of_b(p);
+  s->a = malloc((size_t)elements_of_a(p) * sizeof *s->a);
   s->b = malloc((size_t)s->n_matrices * one * sizeof *s->b);
-  s->y = calloc((size_t)p->m * (size_t)p->n, sizeof *s->y);
+  s->y = calloc((size_t)elements_of_y(p), sizeof *s->y);
   if (!s->a || !s->b || !s->y) {
     return tsr_cli_no_memory();
   }
-  fill(s->a, (int64_t)p->m * p->k, &random);
+  fill(s->a, elements_of_a(p), &random);
   fill(s->b, (int64_t)one, &random);
   for (int32_t i = 1; i < s->n_matrices; i++) {
     memcpy(s->b + (size_t)i * one, s->b, one * sizeof *s->b);
@@ -117,8 +128,12 @@ static int prepare_blas(session *s, const bench_product *p)
 static void run_blas(const session *s, const bench_product *p)
 {
   for (int32_t i = 0; i < s->n_matrices; i++) {
-    s->sgemm(CBLAS_ROW_MAJOR, CBLAS_NO_TRANSPOSE, p->plain ? CBLAS_NO_TRANSPOSE : CBLAS_TRANSPOSE, p->m, p->n, p->k,
-             1.0f, s->a, p->k, s->b + i * matrix_elements(p), p->plain ? p->n : p->k, 0.0f, s->y, p->n);
+    for (int64_t j = 0; j < p->batch; j++) {
+      s->sgemm(CBLAS_ROW_MAJOR, p->transposed ? CBLAS_TRANSPOSE : CBLAS_NO_TRANSPOSE,
+               p->plain ? CBLAS_NO_TRANSPOSE : CBLAS_TRANSPOSE, p->m, p->n, p->k, 1.0f, s->a + j * p->m * p->k,
+               p->transposed ? p->m : p->k, s->b + i * elements_of_b(p) + j * p->n * p->k, p->plain ? p->n : p->k, 0.0f,
+               s->y + j * p->m * p->n, p->n);
+    }
   }
 }
 
@@ -139,24 +154,33 @@ static int open_device(session *s)
   return code;
 }
 
+/* Without an axis for the batch where there is one matrix. */
+static tsr_shape matrix_shape(const bench_product *p, int32_t rows, int32_t columns)
+{
+  return p->batch == 1 ? TSR_SHAPE(rows, columns) : TSR_SHAPE(p->batch, rows, columns);
+}
+
 /* A line for each matrix, all of them with the same left-hand side. */
 static tsr_status build_program(const session *s, const bench_product *p, tsr_program *program, tsr_binding *bindings)
 {
-  tsr_ref a = tsr_input(program, "a", TSR_F32, TSR_SHAPE(p->m, p->k)), scales = TSR_NONE;
+  tsr_ref a =
+      tsr_input(program, "a", TSR_F32, p->transposed ? matrix_shape(p, p->k, p->m) : matrix_shape(p, p->m, p->k));
+  tsr_ref left = p->transposed ? tsr_transpose(program, a, -2, -1) : a, scales = TSR_NONE;
   if (s->task->precision == TSR_I8) {
     scales = tsr_input(program, "scales", TSR_F32, TSR_SHAPE(p->n));
   }
   for (int32_t i = 0; i < s->n_matrices; i++) {
     char name[32];
     snprintf(name, sizeof name, "b%d", (int)i);
-    tsr_shape shape = p->plain ? TSR_SHAPE(p->k, p->n) : TSR_SHAPE(p->n, p->k);
-    tsr_ref b = tsr_constant(program, name, s->task->precision, shape);
+    tsr_shape shape = p->plain ? matrix_shape(p, p->k, p->n) : matrix_shape(p, p->n, p->k);
+    tsr_ref b = p->varies ? tsr_input(program, name, s->task->precision, shape)
+                          : tsr_constant(program, name, s->task->precision, shape);
     bindings[i] = (tsr_binding){.tensor = b, .buffer = s->buffers[i]};
     snprintf(name, sizeof name, "y%d", (int)i);
-    b = p->plain ? b : tsr_transpose(program, b, 0, 1);
+    b = p->plain ? b : tsr_transpose(program, b, -2, -1);
     tsr_output(program, name,
-               scales != TSR_NONE ? tsr_matmul_i8(program, a, b, scales, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE)
-                                  : tsr_product(program, a, b));
+               scales != TSR_NONE ? tsr_matmul_i8(program, left, b, scales, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE)
+                                  : tsr_product(program, left, b));
   }
   return tsr_program_status(program);
 }
@@ -164,7 +188,7 @@ static tsr_status build_program(const session *s, const bench_product *p, tsr_pr
 /* The same content in every buffer; what matters is that they are different memory. */
 static tsr_status make_buffers(session *s, const bench_product *p, const void *content)
 {
-  int64_t size = matrix_elements(p) * (int64_t)precision_size(s);
+  int64_t size = elements_of_b(p) * (int64_t)precision_size(s);
   tsr_status status = TSR_OK;
   for (int32_t i = 0; i < s->n_matrices && status == TSR_OK; i++) {
     status = tsr_buffer_create(s->device, size, TSR_BUFFER_DEVICE, &s->buffers[i]);
@@ -187,8 +211,8 @@ static tsr_status compile_product(session *s, const bench_product *p, const floa
     status = tsr_executable_create(s->device, program, &options, &s->executable);
   }
   if (status == TSR_OK) {
-    status = tsr_executable_write(s->executable, tsr_program_find(program, "a"), a,
-                                  (int64_t)p->m * p->k * (int64_t)sizeof *a);
+    status =
+        tsr_executable_write(s->executable, tsr_program_find(program, "a"), a, elements_of_a(p) * (int64_t)sizeof *a);
   }
   return status;
 }
@@ -208,9 +232,9 @@ static tsr_status store(const float *values, int64_t n, tsr_dtype precision, voi
 static int prepare_device(session *s, const bench_product *p)
 {
   uint64_t random = SEED;
-  int64_t one = matrix_elements(p);
+  int64_t one = elements_of_b(p);
   float *values = malloc((size_t)one * sizeof *values);
-  float *a = malloc((size_t)p->m * (size_t)p->k * sizeof *a);
+  float *a = malloc((size_t)elements_of_a(p) * sizeof *a);
   void *stored = malloc((size_t)one * precision_size(s));
   tsr_binding *bindings = calloc((size_t)s->n_matrices, sizeof *bindings);
   tsr_program *program = NULL;
@@ -219,7 +243,7 @@ static int prepare_device(session *s, const bench_product *p)
                           ? tsr_program_create(&program)
                           : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
   if (status == TSR_OK) {
-    fill(a, (int64_t)p->m * p->k, &random);
+    fill(a, elements_of_a(p), &random);
     fill(values, one, &random);
     status = store(values, one, s->task->precision, stored);
   }
@@ -262,7 +286,7 @@ static int run_round(const session *s, const bench_product *p)
 
 static int prepare(session *s, const bench_product *p)
 {
-  int64_t size = matrix_elements(p) * (int64_t)precision_size(s);
+  int64_t size = elements_of_b(p) * (int64_t)precision_size(s);
   s->n_matrices =
       p->stream && s->task->stream_bytes > 2 * size ? (int32_t)(s->task->stream_bytes / size) : 1 + p->stream;
   int code = s->task->blas ? prepare_blas(s, p) : prepare_device(s, p);
