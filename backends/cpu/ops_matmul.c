@@ -76,7 +76,7 @@ int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation)
   plan->column_groups = divide_up(tasks, blocks) < p->panels ? divide_up(tasks, blocks) : p->panels;
   plan->n_tasks = blocks * plan->column_groups;
   cpu_ask_shared(preparation, cpu_product_shared(p));
-  cpu_ask_scratch(preparation, cpu_product_scratch(p) + CPU_BLOCK_ROWS * CPU_PANEL * sizeof(float));
+  cpu_ask_scratch(preparation, cpu_product_scratch(p));
   return TSR_OK;
 }
 
@@ -90,19 +90,9 @@ static void panel_task(const void *context, int64_t task, void *scratch)
   const int64_t first = cpu_first(p->rows, plan->row_blocks, block);
   const int64_t rows = cpu_first(p->rows, plan->row_blocks, block + 1) - first;
   const int64_t end = cpu_first(p->panels, plan->column_groups, group + 1);
-  float *edge = scratch; /* a panel that is not whole: y has no room for its other columns */
-  scratch = edge + CPU_BLOCK_ROWS * CPU_PANEL;
+  float *y = plan->y + (matrix * p->rows + first) * p->columns;
   for (int64_t panel = cpu_first(p->panels, plan->column_groups, group); panel < end; panel++) {
-    const int64_t columns = cpu_panel_columns(p, panel);
-    float *y = plan->y + (matrix * p->rows + first) * p->columns + panel * CPU_PANEL;
-    if (columns == CPU_PANEL) {
-      cpu_product_panel(p, all->shared, matrix, first, rows, panel, y, p->columns, scratch);
-      continue;
-    }
-    cpu_product_panel(p, all->shared, matrix, first, rows, panel, edge, CPU_PANEL, scratch);
-    for (int64_t i = 0; i < rows; i++) {
-      memcpy(y + i * p->columns, edge + i * CPU_PANEL, (size_t)columns * sizeof *y);
-    }
+    cpu_product_panel(p, all->shared, matrix, first, rows, panel, y + panel * CPU_PANEL, p->columns, scratch);
   }
 }
 

@@ -63,8 +63,8 @@ uint64_t cpu_product_shared(const cpu_product *product);
 /* Before the first panel of a run: what all panels need of a, to `shared`. */
 void cpu_product_begin(const cpu_product *product, cpu_team *team, void *shared);
 
-/* Rows first .. first+rows-1 of one panel of one matrix, finished (bias, activation), to c [rows][c_row]. c has room
- * for CPU_PANEL columns in each row; those beyond N hold anything. rows is at most CPU_BLOCK_ROWS. */
+/* Rows first .. first+rows-1 of one panel of one matrix, finished (bias, activation), to c [rows][c_row]; of
+ * the last panel only the columns that there are. rows is at most CPU_BLOCK_ROWS. */
 void cpu_product_panel(const cpu_product *product, const void *shared, int64_t matrix, int64_t first, int64_t rows,
                        int64_t panel, float *c, int64_t c_row, void *scratch);
 
