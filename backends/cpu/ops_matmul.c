@@ -6,13 +6,14 @@
  * panel by panel.
  */
 #include "blas.h"
-#include "product.h"
+#include "product_blocks.h"
 
 enum { TILE_ROWS = 256, TILE_COLUMNS = 512, BLAS_ROWS = 128 };
 
 typedef struct matmul {
   cpu_product product;
   const cpu_blas *blas; /* NULL: panels */
+  cpu_blocks blocks;    /* of it: product is NULL if they do not pay */
   int64_t row_blocks;   /* or tiles, of a matrix */
   int64_t column_groups;
   int64_t n_tasks;
@@ -66,6 +67,12 @@ int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation)
     plan->row_blocks = divide_up(p->rows, TILE_ROWS);
     plan->column_groups = divide_up(p->columns, TILE_COLUMNS);
     plan->n_tasks = p->batch * plan->row_blocks * plan->column_groups;
+    return TSR_OK;
+  }
+  if (!line->in[1].constant && cpu_blocks_pay(p)) {
+    cpu_blocks_init(&plan->blocks, p, plan->y);
+    cpu_ask_shared(preparation, cpu_blocks_shared(&plan->blocks));
+    plan->n_tasks = 1;
     return TSR_OK;
   }
   plan->row_blocks = divide_up(p->rows, CPU_BLOCK_ROWS);
@@ -138,6 +145,10 @@ void cpu_run_matmul(const cpu_line *line, cpu_team *team)
   }
   if (plan->blas) {
     cpu_parallel(team, plan->n_tasks, blas_task, plan);
+    return;
+  }
+  if (plan->blocks.product) {
+    cpu_blocks_run(&plan->blocks, team);
     return;
   }
   const panels all = {.plan = plan, .shared = cpu_shared(team)};
