@@ -41,6 +41,7 @@ typedef struct params {
   int64_t m, n, k;
   int32_t batch, dtype, bias, activation, view_a, view_b, data_a, data_b;
   int32_t view_scales, data_scales; /* of i8, whose data_b is one of BYTES_ */
+  int32_t varies;                   /* 1: b is an input, as a batch of it always is; 0: constant */
   float alpha;
 } params;
 
@@ -81,7 +82,7 @@ static void build_matmul(check_build *build, const void *data)
   tsr_shape shape_b = with_batch(lead->rank_b, lead->b, p->k, p->n), full;
   tsr_ref a, b, bias = TSR_NONE, scales, y;
   check_fill fill = CHECK_FILL(.data = p->data_a == CHECK_INTEGER ? CHECK_INTEGER : CHECK_NORMAL);
-  int32_t kind = lead->rank_b == 0 ? TSR_STORAGE_CONSTANT : TSR_STORAGE_INPUT;
+  int32_t kind = lead->rank_b == 0 && !p->varies ? TSR_STORAGE_CONSTANT : TSR_STORAGE_INPUT;
 
   a = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape_a, (check_view)p->view_a,
                     CHECK_FILL(.data = (check_data)p->data_a));
@@ -121,9 +122,9 @@ static void add(check_table *table, params p)
     snprintf(data_scales, sizeof(data_scales), "/%s", check_data_name((check_data)p.data_scales));
   }
   check_table_add(table, TSR_OP_MATMUL, build_matmul, &p, sizeof(p),
-                  "matmul(M=%d,N=%d,K=%d,batch=%s,b=%s,bias=%s,act=%s,view=%s/%s%s,alpha=%g,data=%s/%s%s)", (int)p.m,
-                  (int)p.n, (int)p.k, batches[p.batch].name, tsr_dtype_name(p.dtype), bias_names[p.bias],
-                  activation_names[p.activation], check_view_name((check_view)p.view_a),
+                  "matmul(M=%d,N=%d,K=%d,batch=%s,b=%s%s,bias=%s,act=%s,view=%s/%s%s,alpha=%g,data=%s/%s%s)", (int)p.m,
+                  (int)p.n, (int)p.k, batches[p.batch].name, tsr_dtype_name(p.dtype), p.varies ? " input" : "",
+                  bias_names[p.bias], activation_names[p.activation], check_view_name((check_view)p.view_a),
                   check_view_name((check_view)p.view_b), view_scales, (double)p.alpha,
                   check_data_name((check_data)p.data_a), data_b, data_scales);
 }
@@ -237,6 +238,62 @@ static void add_forms(check_table *table)
   for (i = 0; i < COUNT_OF(alphas); i++) {
     add(table, PARAMS(.m = 6, .n = 20, .k = 9, .alpha = alphas[i], .bias = BIAS_ROW));
     add(table, PARAMS(.m = 1, .n = 67, .k = 65, .alpha = alphas[i], .dtype = TSR_BF16, .activation = 1 + i % 4));
+  }
+}
+
+/* What training multiplies: b changes from run to run, a or b may be transposed. Extents around those at which a device
+ * may cut the matrices. Whole numbers every other time: exact. */
+static void add_varying(check_table *table)
+{
+  static const int32_t m[] = {191, 193, 385, 260}, n[] = {129, 64, 63, 257}, k[] = {257, 255, 300, 96};
+  static const int32_t views[] = {CHECK_DENSE, CHECK_TRANSPOSED, CHECK_PADDED, CHECK_PADDED_T, CHECK_STRIDED};
+  static const int32_t batches_of_large[] = {BATCH_3, BATCH_B_SHARED, BATCH_CROSS};
+  int32_t i, j;
+
+  for (i = 0; i < COUNT_OF(views); i++) {
+    for (j = 0; j < COUNT_OF(views); j++) {
+      uint64_t at = (uint64_t)(COUNT_OF(views) * i + j);
+      add(table,
+          PARAMS(.varies = 1, .m = m[at % 4], .n = n[(at + at / 4) % 4], .k = k[check_choose(41, at, 4)],
+                 .dtype = check_float_dtypes[check_choose(42, at, 3)], .bias = (i + j) % BIAS_COUNT,
+                 .activation = check_choose(43, at, 5), .view_a = views[i], .view_b = views[j],
+                 .data_a = at % 2 ? CHECK_INTEGER : CHECK_NORMAL, .data_b = at % 2 ? CHECK_INTEGER : CHECK_NORMAL));
+    }
+  }
+  for (i = 0; i < BATCH_0; i++) {
+    add(table, PARAMS(.varies = 1, .m = 100, .n = 33, .k = 70, .batch = i, .bias = BIAS_ROW, .view_a = CHECK_TRANSPOSED,
+                      .activation = TSR_ACTIVATION_RELU));
+  }
+  for (i = 0; i < COUNT_OF(batches_of_large); i++) {
+    add(table,
+        PARAMS(.varies = 1, .m = 210, .n = 90, .k = 240, .batch = batches_of_large[i], .bias = BIAS_ROW + i,
+               .view_b = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
+  }
+  add(table, PARAMS(.varies = 1, .m = 300, .n = 129, .k = 110, .view_a = CHECK_BROADCAST, .view_b = CHECK_TRANSPOSED));
+  add(table,
+      PARAMS(.varies = 1, .m = 300, .n = 129, .k = 110, .view_a = CHECK_TRANSPOSED, .view_b = CHECK_BROADCAST_LAST));
+  add(table, PARAMS(.varies = 1, .m = 300, .n = 129, .k = 110, .view_a = CHECK_BROADCAST_LAST));
+  add(table, PARAMS(.varies = 1, .m = 300, .n = 129, .k = 110, .view_a = CHECK_TRANSPOSED, .data_a = CHECK_NAN,
+                    .data_b = CHECK_INF));
+  add(table, PARAMS(.varies = 1, .m = 5, .n = 7, .k = 0, .bias = BIAS_ROW));
+}
+
+/* Matrices that change and are larger than what a device may lay out at a time: in depth, in columns, in rows. */
+static void add_varying_large(check_table *table)
+{
+  static const int32_t views[][2] = {{CHECK_TRANSPOSED, CHECK_DENSE},
+                                     {CHECK_TRANSPOSED, CHECK_DENSE},
+                                     {CHECK_TRANSPOSED, CHECK_TRANSPOSED},
+                                     {CHECK_TRANSPOSED, CHECK_DENSE},
+                                     {CHECK_DENSE, CHECK_DENSE}};
+  static const int32_t sizes[][3] = {
+      {13, 520, 2100}, {20, 40, 16500}, {8, 4100, 260}, {1100, 70, 1030}, {193, 66, 8300}};
+  int32_t i;
+
+  for (i = 0; i < COUNT_OF(sizes); i++) {
+    add(table, PARAMS(.varies = 1, .m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .view_a = views[i][0],
+                      .view_b = views[i][1], .bias = BIAS_ROW, .activation = i % 2 ? TSR_ACTIVATION_RELU : 0,
+                      .data_a = i % 2 ? CHECK_INTEGER : CHECK_NORMAL, .data_b = i % 2 ? CHECK_INTEGER : CHECK_NORMAL));
   }
 }
 
@@ -392,6 +449,8 @@ void check_cases_matmul(check_table *table)
   add_sizes(table);
   add_vectors(table);
   add_forms(table);
+  add_varying(table);
+  add_varying_large(table);
   add_empty(table);
   add_values(table);
   add_i8(table);

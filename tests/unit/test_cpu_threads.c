@@ -142,6 +142,19 @@ static void build_products(tsr_program *p, sample *s, tsr_device *device)
   output(p, s, tsr_product(p, a, b));
 }
 
+/* As training multiplies: nothing is constant, and the gradients take transposed operands. */
+static void build_training(tsr_program *p, sample *s, tsr_device *device)
+{
+  (void)device;
+  const tsr_ref x = input(p, s, TSR_F32, TSR_SHAPE(700, 150)), dy = input(p, s, TSR_F32, TSR_SHAPE(700, 300));
+  const tsr_ref w = input(p, s, TSR_F32, TSR_SHAPE(300, 150)), bias = input(p, s, TSR_F32, TSR_SHAPE(300));
+  const tsr_ref deep = input(p, s, TSR_F32, TSR_SHAPE(2300, 70)), wide = input(p, s, TSR_F32, TSR_SHAPE(2300, 530));
+  output(p, s, tsr_matmul(p, x, tsr_transpose(p, w, 0, 1), bias, 0.5f, TSR_ACTIVATION_RELU));
+  output(p, s, tsr_product(p, dy, w));
+  output(p, s, tsr_product(p, tsr_transpose(p, dy, 0, 1), x));
+  output(p, s, tsr_product(p, tsr_transpose(p, deep, 0, 1), wide));
+}
+
 static void build_rows(tsr_program *p, sample *s, tsr_device *device)
 {
   const tsr_ref gain = constant(p, s, device, TSR_F32, TSR_SHAPE(509));
@@ -175,7 +188,7 @@ static void build_attention(tsr_program *p, sample *s, tsr_device *device)
 }
 
 typedef void (*build_fn)(tsr_program *p, sample *s, tsr_device *device);
-static const build_fn builders[] = {build_products, build_rows, build_attention};
+static const build_fn builders[] = {build_products, build_training, build_rows, build_attention};
 
 enum { N_SAMPLES = sizeof builders / sizeof builders[0] };
 
