@@ -161,7 +161,7 @@ static void place_operands(build *b, placed_dispatch *dispatch)
     tsr_vk_access *access = &dispatch->access[i];
     *access = (tsr_vk_access){.buffer = b->executable->scratch, .write = operand->write, .line = dispatch->line};
     if (operand->tensor == TSR_VK_SCRATCH) {
-      access->end = (uint64_t)b->scratch_bytes;
+      access->end = (uint64_t)dispatch->plan.scratch_bytes;
       continue;
     }
     const tsr_storage_desc *storage = tsr_storage_at(program, tsr_tensor_at(program, operand->tensor)->storage);

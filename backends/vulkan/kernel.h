@@ -85,6 +85,7 @@ typedef struct tsr_vk_dispatch {
   uint32_t spec[TSR_VK_MAX_SPEC]; /* specialisation constants 0 .. n_spec-1; 0 is local_size_x, 1 is local_size_y */
   uint32_t push_bytes;            /* a multiple of 4, equals the variant's push_bytes */
   uint8_t push[TSR_VK_MAX_PUSH];
+  int64_t scratch_bytes; /* of the line's scratch memory, from its start on, that the dispatch may touch */
   double work; /* floating-point operations or elements moved, roughly: to split long programs for watchdogs */
 } tsr_vk_dispatch;
 

@@ -198,6 +198,7 @@ int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch,
     if (storage_bytes(planner, dispatch->operand[i].tensor) == 0)
       dispatch->operand[i].tensor = substitute;
   }
+  dispatch->scratch_bytes = planner->plan->scratch_bytes;
   dispatch->wide = wide;
   dispatch->variant += wide;
   return !wide || caps->wide;

@@ -97,7 +97,7 @@ void tsr_vk_spec(tsr_vk_dispatch *dispatch, uint32_t value);  /* the next specia
 /* Reads input `slot`; where it is absent, the first operand once more. */
 void tsr_vk_read_in(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, int32_t slot);
 
-/* Reserves scratch memory of the line; returns its offset in 32-bit words. */
+/* Reserves scratch memory of the line, for dispatches that are finished later; returns its offset in 32-bit words. */
 uint32_t tsr_vk_reserve(tsr_vk_planner *planner, uint64_t words);
 
 /* Finishes a dispatch of `groups` workgroups, which the shader unfolds with group_index(). 0 if it cannot be done. */
