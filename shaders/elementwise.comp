@@ -1,12 +1,17 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * add, mul, relu, gelu, silu: y[i] = f(a[i], b[i]) over any views; with QUADS four elements at a time, where the
- * innermost axis of each operand is contiguous or repeats (extents and strides then count groups of four).
+ * add, mul, relu, gelu, silu, with GRADIENT activation_gradient and mask_gradient: y[i] = f(a[i], b[i]) over any views;
+ * with QUADS four elements at a time, where the innermost axis of each operand is contiguous or repeats (extents and
+ * strides then count groups of four).
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
+#ifdef GRADIENT
+#include "slope.glsl"
+#else
 #include "activation.glsl"
+#endif
 #include "index.glsl"
 
 #define FUNCTION_ADD     0u
@@ -14,9 +19,10 @@
 #define FUNCTION_ADD_I32 2u
 #define FUNCTION_MUL_I32 3u
 #define FUNCTION_UNARY   4u
+#define GRADIENT_OF_MASK 0u
 
-layout(constant_id = 2) const uint function = FUNCTION_ADD; /* FUNCTION_UNARY + ACTIVATION_* */
-layout(constant_id = 3) const uint repeat = 0u;             /* with QUADS: bit 0, 1: a, b repeats one element */
+layout(constant_id = 2) const uint function = 0u; /* FUNCTION_UNARY + ACTIVATION_*; with GRADIENT ACTIVATION_* itself */
+layout(constant_id = 3) const uint repeat = 0u;   /* with QUADS: bit 0, 1: a, b repeats one element */
 
 layout(push_constant, std430) uniform parameters
 {
@@ -38,6 +44,19 @@ OUT4(2, y4)
 OUT(2, y)
 #endif
 
+#ifdef GRADIENT
+const bool unary = false;
+
+uint apply(uint a, uint b)
+{
+  if (function == GRADIENT_OF_MASK)
+    return is_minus_inf(uintBitsToFloat(a)) ? 0u : b;
+  float by = slope(function, uintBitsToFloat(a));
+  return by == 0.0 ? 0u : floatBitsToUint(by * uintBitsToFloat(b));
+}
+#else
+const bool unary = function >= FUNCTION_UNARY;
+
 uint apply(uint a, uint b)
 {
   if (function == FUNCTION_ADD)
@@ -50,6 +69,7 @@ uint apply(uint a, uint b)
     return a * b;
   return floatBitsToUint(activate(function - FUNCTION_UNARY, uintBitsToFloat(a)));
 }
+#endif
 
 void main()
 {
@@ -61,12 +81,12 @@ void main()
   uint b_at = b_offset + element(place, b_stride);
 #ifdef QUADS
   uvec4 x = (repeat & 1u) != 0u ? uvec4(WORD(a, a_at)) : QUAD(a4, a_at);
-  uvec4 z = function >= FUNCTION_UNARY ? x : (repeat & 2u) != 0u ? uvec4(WORD(b, b_at)) : QUAD(b4, b_at);
+  uvec4 z = unary ? x : (repeat & 2u) != 0u ? uvec4(WORD(b, b_at)) : QUAD(b4, b_at);
   uvec4 result;
   for (int j = 0; j < 4; ++j)
     result[j] = apply(x[j], z[j]);
   QUAD(y4, i) = result;
 #else
-  WORD(y, i) = apply(WORD(a, a_at), function >= FUNCTION_UNARY ? 0u : WORD(b, b_at));
+  WORD(y, i) = apply(WORD(a, a_at), unary ? 0u : WORD(b, b_at));
 #endif
 }

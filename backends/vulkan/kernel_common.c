@@ -42,6 +42,11 @@ uint64_t tsr_vk_elements(const tsr_tensor_desc *tensor)
   return n;
 }
 
+uint64_t tsr_vk_view_elements(const tsr_vk_view *view)
+{
+  return (uint64_t)view->extent[0] * view->extent[1] * view->extent[2] * view->extent[3];
+}
+
 int tsr_vk_contiguous(const tsr_vk_view *view)
 {
   uint32_t expected = 1;
@@ -268,6 +273,19 @@ int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, i
       [TSR_OP_APPEND] = tsr_vk_plan_append,
       [TSR_OP_UPDATE] = tsr_vk_plan_update,
       [TSR_OP_GATHER] = tsr_vk_plan_gather,
+      [TSR_OP_CROSS_ENTROPY] = tsr_vk_plan_cross_entropy,
+      [TSR_OP_CROSS_ENTROPY_GRADIENT] = tsr_vk_plan_cross_entropy_gradient,
+      [TSR_OP_SOFTMAX_GRADIENT] = tsr_vk_plan_softmax_gradient,
+      [TSR_OP_LOG_SOFTMAX_GRADIENT] = tsr_vk_plan_softmax_gradient,
+      [TSR_OP_LAYERNORM_GRADIENT] = tsr_vk_plan_norm_gradient,
+      [TSR_OP_RMSNORM_GRADIENT] = tsr_vk_plan_norm_gradient,
+      [TSR_OP_RELATIVE_GRADIENT] = tsr_vk_plan_relative_gradient,
+      [TSR_OP_SCATTER_ADD] = tsr_vk_plan_scatter_add,
+      [TSR_OP_SUM_OF_SQUARES] = tsr_vk_plan_sum_of_squares,
+      [TSR_OP_ADAM] = tsr_vk_plan_adam,
+      [TSR_OP_CONCAT] = tsr_vk_plan_concat,
+      [TSR_OP_ACTIVATION_GRADIENT] = tsr_vk_plan_elementwise,
+      [TSR_OP_MASK_GRADIENT] = tsr_vk_plan_elementwise,
       [TSR_OP_DROPOUT] = tsr_vk_plan_dropout,
   };
   tsr_vk_planner planner = {.caps = caps, .program = program, .line = tsr_line_at(program, line), .plan = plan};

@@ -33,6 +33,7 @@ int tsr_vk_plan_gather(tsr_vk_planner *planner);
 int tsr_vk_plan_embedding(tsr_vk_planner *planner);
 int tsr_vk_plan_append(tsr_vk_planner *planner);
 int tsr_vk_plan_update(tsr_vk_planner *planner);
+int tsr_vk_plan_concat(tsr_vk_planner *planner);
 int tsr_vk_plan_matmul(tsr_vk_planner *planner);
 int tsr_vk_plan_softmax(tsr_vk_planner *planner); /* and log_softmax */
 int tsr_vk_plan_norm(tsr_vk_planner *planner);    /* layernorm, rmsnorm */
@@ -41,6 +42,14 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner);
 int tsr_vk_plan_topk(tsr_vk_planner *planner);
 int tsr_vk_plan_mask(tsr_vk_planner *planner);
 int tsr_vk_plan_dropout(tsr_vk_planner *planner);
+int tsr_vk_plan_cross_entropy(tsr_vk_planner *planner);
+int tsr_vk_plan_cross_entropy_gradient(tsr_vk_planner *planner);
+int tsr_vk_plan_softmax_gradient(tsr_vk_planner *planner); /* and log_softmax_gradient */
+int tsr_vk_plan_norm_gradient(tsr_vk_planner *planner);    /* layernorm_gradient, rmsnorm_gradient */
+int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner);
+int tsr_vk_plan_scatter_add(tsr_vk_planner *planner);
+int tsr_vk_plan_sum_of_squares(tsr_vk_planner *planner);
+int tsr_vk_plan_adam(tsr_vk_planner *planner);
 
 /* What mask and attention share: which parts of the masking are there, and where. */
 typedef struct tsr_vk_masking {
@@ -75,6 +84,8 @@ tsr_vk_view tsr_vk_view_in(const tsr_vk_planner *planner, int32_t slot);
 
 /* Elements of a tensor; a planned line's fit into 31 bits. */
 uint64_t tsr_vk_elements(const tsr_tensor_desc *tensor);
+
+uint64_t tsr_vk_view_elements(const tsr_vk_view *view);
 
 /* 1 if the view is contiguous in row-major order (axes of extent 1 do not matter). */
 int tsr_vk_contiguous(const tsr_vk_view *view);
@@ -115,6 +126,29 @@ int tsr_vk_in_quads(tsr_vk_view *view, int32_t contiguous);
 
 /* The size of a workgroup that reduces over n elements; *subgroup: it is one subgroup, for the _subgroup variants. */
 uint32_t tsr_vk_reduce_size(const tsr_vk_caps *caps, uint64_t n, int *subgroup);
+
+/* The variants of a kernel that reduces over a workgroup stand in this order in shaders/meson.build: plain, _quads,
+ * _subgroup, _subgroup_quads, each followed by its wide form. */
+enum { TSR_VK_QUADS = 2, TSR_VK_SUBGROUP = 4 };
+#define TSR_VK_ASSERT_ROW_VARIANTS(NAME)                                                                               \
+  _Static_assert(TSR_VK_VARIANT_##NAME##_QUADS == TSR_VK_VARIANT_##NAME + TSR_VK_QUADS &&                              \
+                     TSR_VK_VARIANT_##NAME##_SUBGROUP == TSR_VK_VARIANT_##NAME + TSR_VK_SUBGROUP &&                    \
+                     TSR_VK_VARIANT_##NAME##_SUBGROUP_QUADS == TSR_VK_VARIANT_##NAME + TSR_VK_SUBGROUP + TSR_VK_QUADS, \
+                 "order of variants")
+
+/* Adds a dispatch of a workgroup that reduces over n elements or groups, of the plain `variant` or one of its three
+ * sisters. Specialisation constants 2 and 3 are `first` and `second`. */
+tsr_vk_dispatch *tsr_vk_add_rows(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes,
+                                 int quads, uint64_t n, uint32_t first, uint32_t second);
+
+/* Adds a finished dispatch: y[i] = the sum of x over `summed`, from element i of `kept` on, which has x's offset. Both
+ * views are collapsed. x: a tensor or TSR_VK_SCRATCH. NULL if it cannot be done. */
+tsr_vk_dispatch *tsr_vk_add_sums(tsr_vk_planner *planner, int32_t x, const tsr_vk_view *kept, const tsr_vk_view *summed,
+                                 int32_t y);
+
+/* Adds the same for what `parts` workgroups left one after another in scratch, from word `at` on: y[i] = the sum of
+ * scratch[at + part * count + i]. 0 if it cannot be done. */
+int tsr_vk_add_sums_of_parts(tsr_vk_planner *planner, uint32_t at, uint32_t parts, uint32_t count, int32_t y);
 
 /* a / b, rounded up; b is not 0 */
 static inline uint64_t tsr_vk_divide_up(uint64_t a, uint64_t b)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * add, mul, relu, gelu, silu: shaders/elementwise.comp.
+ * add, mul, relu, gelu, silu, activation_gradient, mask_gradient: shaders/elementwise.comp.
  */
 #include "backends/vulkan/kernel_common.h"
 
 #include <string.h>
 
 enum { FUNCTION_ADD = 0, FUNCTION_MUL = 1, FUNCTION_ADD_I32 = 2, FUNCTION_MUL_I32 = 3, FUNCTION_UNARY = 4 };
+enum { GRADIENT_OF_MASK = 0 };
 
 typedef struct elementwise_push {
   uint32_t extent[4];
@@ -18,6 +19,9 @@ typedef struct elementwise_push {
 } elementwise_push;
 _Static_assert(sizeof(elementwise_push) == TSR_VK_PUSH_ELEMENTWISE, "push constants of elementwise.comp");
 _Static_assert(sizeof(elementwise_push) == TSR_VK_PUSH_ELEMENTWISE_QUADS, "push constants of elementwise.comp");
+_Static_assert(sizeof(elementwise_push) == TSR_VK_PUSH_ELEMENTWISE_GRADIENT, "push constants of elementwise.comp");
+_Static_assert(sizeof(elementwise_push) == TSR_VK_PUSH_ELEMENTWISE_GRADIENT_QUADS,
+               "push constants of elementwise.comp");
 
 static uint32_t function_of(const tsr_vk_planner *planner)
 {
@@ -31,6 +35,10 @@ static uint32_t function_of(const tsr_vk_planner *planner)
     return FUNCTION_UNARY + TSR_ACTIVATION_RELU;
   case TSR_OP_SILU:
     return FUNCTION_UNARY + TSR_ACTIVATION_SILU;
+  case TSR_OP_MASK_GRADIENT:
+    return GRADIENT_OF_MASK;
+  case TSR_OP_ACTIVATION_GRADIENT:
+    return (uint32_t)planner->line->attributes.activation;
   default:
     return FUNCTION_UNARY + (uint32_t)planner->line->attributes.activation;
   }
@@ -40,7 +48,8 @@ int tsr_vk_plan_elementwise(tsr_vk_planner *planner)
 {
   const tsr_line_desc *line = planner->line;
   uint32_t function = function_of(planner);
-  int32_t second = function < FUNCTION_UNARY ? 1 : 0;
+  int gradient = line->op == TSR_OP_MASK_GRADIENT || line->op == TSR_OP_ACTIVATION_GRADIENT;
+  int32_t second = gradient || function < FUNCTION_UNARY ? 1 : 0;
   tsr_vk_view views[2] = {tsr_vk_view_in(planner, 0), tsr_vk_view_in(planner, second)};
   tsr_vk_collapse(views, 2);
   uint32_t repeat = 0;
@@ -51,7 +60,8 @@ int tsr_vk_plan_elementwise(tsr_vk_planner *planner)
   memcpy(push.extent, views[0].extent, sizeof push.extent);
   memcpy(push.a_stride, views[0].stride, sizeof push.a_stride);
   memcpy(push.b_stride, views[1].stride, sizeof push.b_stride);
-  int32_t variant = quads ? TSR_VK_VARIANT_ELEMENTWISE_QUADS : TSR_VK_VARIANT_ELEMENTWISE;
+  int32_t variant = gradient ? (quads ? TSR_VK_VARIANT_ELEMENTWISE_GRADIENT_QUADS : TSR_VK_VARIANT_ELEMENTWISE_GRADIENT)
+                             : (quads ? TSR_VK_VARIANT_ELEMENTWISE_QUADS : TSR_VK_VARIANT_ELEMENTWISE);
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
   if (dispatch == NULL)
     return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mask (shaders/mask.comp), and the masking that it shares with attention.
+ * mask (shaders/mask.comp), the masking that it shares with attention, and relative_gradient
+ * (shaders/relative_gradient.comp).
  */
 #include "backends/vulkan/kernel_common.h"
 
@@ -42,6 +43,29 @@ typedef struct mask_push {
   uint32_t count;
 } mask_push;
 _Static_assert(sizeof(mask_push) == TSR_VK_PUSH_MASK, "push constants of mask.comp");
+
+enum { MAX_GRADIENT_BEGIN = 14 };
+
+typedef struct relative_gradient_push {
+  uint32_t x_stride[4];
+  uint32_t x_offset;
+  uint32_t queries;
+  uint32_t keys;
+  uint32_t heads;
+  uint32_t position_offset;
+  uint32_t position_stride;
+  uint32_t rows;
+  uint32_t block;
+  uint32_t y_at;
+  uint32_t buckets;
+  uint32_t exact;
+  uint32_t upper;
+  uint32_t first;
+  uint32_t n;
+  uint32_t begin[MAX_GRADIENT_BEGIN];
+} relative_gradient_push;
+_Static_assert(sizeof(relative_gradient_push) == TSR_VK_PUSH_RELATIVE_GRADIENT,
+               "push constants of relative_gradient.comp");
 
 /* The bucket of distance r >= exact, counted from `exact`, before it is cut at the last one: each step in f32. */
 static int64_t bucket_beyond(int64_t r, int64_t exact, int64_t n, int32_t max_distance)
@@ -179,4 +203,67 @@ int tsr_vk_plan_mask(tsr_vk_planner *planner)
   tsr_vk_spec(dispatch, masking.present);
   dispatch->work = (double)count;
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size));
+}
+
+int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner)
+{
+  enum { BLOCK_ROWS = 256 };
+  const tsr_line_desc *line = planner->line;
+  const tsr_op_attributes *attributes = &line->attributes;
+  tsr_vk_view x = tsr_vk_view_in(planner, 0), position = tsr_vk_view_in(planner, 1);
+  int64_t n = attributes->k, upper = 0;
+  if (attributes->bidirectional)
+    upper = n /= 2;
+  int64_t exact = n / 2;
+  uint32_t heads = x.extent[1], directions = upper != 0 ? 2 : 1;
+  relative_gradient_push push = {
+      .x_offset = x.offset,
+      .queries = x.extent[2],
+      .keys = x.extent[3],
+      .heads = heads,
+      .position_offset = position.offset,
+      .position_stride = position.stride[3],
+      .rows = x.extent[0] * x.extent[2],
+      .block = BLOCK_ROWS,
+      .buckets = (uint32_t)attributes->k,
+      .exact = (uint32_t)exact,
+      .upper = (uint32_t)upper,
+  };
+  memcpy(push.x_stride, x.stride, sizeof push.x_stride);
+  uint32_t parts = push.rows == 0 ? 1 : (uint32_t)tsr_vk_divide_up(push.rows, push.block);
+  uint32_t count = push.buckets * heads;
+  if (parts > 1)
+    push.y_at = tsr_vk_reserve(planner, (uint64_t)parts * count);
+
+  int64_t last = upper != 0 ? attributes->k - upper : n; /* with an odd row behind the upper half */
+  for (int64_t first = 0, end = 0; first < last; first = end) {
+    int64_t from = first > exact ? first : exact;
+    end = from + MAX_GRADIENT_BEGIN - 1;
+    end = end < last ? end : last;
+    push.first = (uint32_t)first;
+    push.n = (uint32_t)(end - first);
+    for (int64_t i = 0; i < MAX_GRADIENT_BEGIN; ++i) {
+      int64_t bucket = from + i;
+      push.begin[i] = bucket == exact ? (uint32_t)exact
+                      : bucket < n    ? (uint32_t)bucket_begin(bucket - exact, exact, n, attributes->max_distance)
+                                      : INT32_MAX;
+    }
+    int subgroup = 0;
+    uint32_t size = tsr_vk_reduce_size(planner->caps, push.rows * (uint64_t)push.keys, &subgroup);
+    tsr_vk_dispatch *dispatch =
+        tsr_vk_add(planner, subgroup ? TSR_VK_VARIANT_RELATIVE_GRADIENT_SUBGROUP : TSR_VK_VARIANT_RELATIVE_GRADIENT,
+                   &push, sizeof push);
+    if (dispatch == NULL)
+      return 0;
+    tsr_vk_read(dispatch, line->in[0]);
+    tsr_vk_read_in(planner, dispatch, 1);
+    tsr_vk_write(dispatch, parts > 1 ? TSR_VK_SCRATCH : line->out[0]);
+    tsr_vk_spec(dispatch, size);
+    tsr_vk_spec(dispatch, 1);
+    tsr_vk_spec(dispatch, line->in[1] != 0);
+    dispatch->work = 10.0 * (double)tsr_vk_view_elements(&x) / (double)last * push.n;
+    if (!tsr_vk_finish(planner, dispatch, (uint64_t)parts * directions * push.n * heads))
+      return 0;
+  }
+  return parts == 1 || tsr_vk_add_sums_of_parts(planner, push.y_at, parts, count, line->out[0]);
 }

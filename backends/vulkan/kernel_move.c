@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * copy, gather, embedding (shaders/gather.comp), append and update (shaders/scatter.comp).
+ * copy, gather, embedding (shaders/gather.comp), append, update and concat (shaders/scatter.comp).
  */
 #include "backends/vulkan/kernel_common.h"
 
@@ -119,10 +119,11 @@ int tsr_vk_plan_embedding(tsr_vk_planner *planner)
                      planner->line->attributes.alpha);
 }
 
-/* views: x, then the state with x's extents; axes b, l and two more. position: a tensor, or 0. */
-static int plan_scatter(tsr_vk_planner *planner, tsr_vk_view views[2], int32_t position, uint32_t rows)
+/* views: x, which is input `slot`, then the result with x's extents; axes b, l and two more. position: a tensor, or 0.
+ * rows: of the result along axis l. */
+static int plan_scatter(tsr_vk_planner *planner, int32_t slot, tsr_vk_view views[2], int32_t position, uint32_t rows)
 {
-  uint64_t count = tsr_vk_elements(tsr_vk_in(planner, 0));
+  uint64_t count = tsr_vk_elements(tsr_vk_in(planner, slot));
   uint32_t repeat = 0;
   tsr_vk_view as_quads[2] = {views[0], views[1]};
   int quads = tsr_vk_quads(as_quads, 2, &repeat) && repeat == 0;
@@ -144,8 +145,8 @@ static int plan_scatter(tsr_vk_planner *planner, tsr_vk_view views[2], int32_t p
       tsr_vk_add(planner, quads ? TSR_VK_VARIANT_SCATTER_QUADS : TSR_VK_VARIANT_SCATTER, &push, sizeof push);
   if (dispatch == NULL)
     return 0;
-  tsr_vk_read(dispatch, planner->line->in[0]);
-  tsr_vk_read(dispatch, position != 0 ? position : planner->line->in[0]);
+  tsr_vk_read(dispatch, planner->line->in[slot]);
+  tsr_vk_read(dispatch, position != 0 ? position : planner->line->in[slot]);
   tsr_vk_write(dispatch, planner->line->out[0]);
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
   tsr_vk_spec(dispatch, size);
@@ -180,12 +181,34 @@ int tsr_vk_plan_append(tsr_vk_planner *planner)
     views[i].extent[3] *= views[i].extent[2];
     views[i].extent[2] = 1;
   }
-  return tsr_vk_elements(tsr_vk_in(planner, 0)) == 0 || plan_scatter(planner, views, planner->line->in[1], rows);
+  return tsr_vk_elements(tsr_vk_in(planner, 0)) == 0 || plan_scatter(planner, 0, views, planner->line->in[1], rows);
 }
 
 int tsr_vk_plan_update(tsr_vk_planner *planner)
 {
   tsr_vk_view views[2] = {tsr_vk_view_in(planner, 0), tsr_vk_view_of(tsr_vk_out(planner, 0))};
   tsr_vk_collapse(views, 2);
-  return plan_scatter(planner, views, 0, views[0].extent[1]);
+  return plan_scatter(planner, 0, views, 0, views[0].extent[1]);
+}
+
+int tsr_vk_plan_concat(tsr_vk_planner *planner)
+{
+  const tsr_line_desc *line = planner->line;
+  const tsr_tensor_desc *y = tsr_vk_out(planner, 0);
+  int32_t axis = line->attributes.axis;
+  axis = (axis < 0 ? axis + y->rank : axis) + 4 - y->rank;
+  uint32_t at = 0; /* along the axis */
+  for (int32_t slot = 0; slot < TSR_MAX_INPUTS && line->in[slot] != 0; ++slot) {
+    tsr_vk_view views[2] = {tsr_vk_view_in(planner, slot), tsr_vk_view_of(y)};
+    uint32_t extent = views[0].extent[axis];
+    views[1].offset += at * views[1].stride[axis];
+    at += extent;
+    if (extent == 0)
+      continue;
+    memcpy(views[1].extent, views[0].extent, sizeof views[1].extent);
+    tsr_vk_collapse(views, 2);
+    if (!plan_scatter(planner, slot, views, 0, views[0].extent[1]))
+      return 0;
+  }
+  return 1;
 }

@@ -42,15 +42,8 @@ typedef struct reduce_push {
 } reduce_push;
 _Static_assert(sizeof(reduce_push) == TSR_VK_PUSH_REDUCE, "push constants of reduce.comp");
 
-/* The variants of a kernel that reduces over a workgroup stand in this order in shaders/meson.build: plain, _quads,
- * _subgroup, _subgroup_quads, each followed by its wide form. */
-enum { QUADS = 2, SUBGROUP = 4 };
-_Static_assert(TSR_VK_VARIANT_SOFTMAX_QUADS == TSR_VK_VARIANT_SOFTMAX + QUADS, "order of variants");
-_Static_assert(TSR_VK_VARIANT_SOFTMAX_SUBGROUP == TSR_VK_VARIANT_SOFTMAX + SUBGROUP, "order of variants");
-_Static_assert(TSR_VK_VARIANT_SOFTMAX_SUBGROUP_QUADS == TSR_VK_VARIANT_SOFTMAX + SUBGROUP + QUADS, "order of variants");
-_Static_assert(TSR_VK_VARIANT_NORM_QUADS == TSR_VK_VARIANT_NORM + QUADS, "order of variants");
-_Static_assert(TSR_VK_VARIANT_NORM_SUBGROUP == TSR_VK_VARIANT_NORM + SUBGROUP, "order of variants");
-_Static_assert(TSR_VK_VARIANT_NORM_SUBGROUP_QUADS == TSR_VK_VARIANT_NORM + SUBGROUP + QUADS, "order of variants");
+TSR_VK_ASSERT_ROW_VARIANTS(SOFTMAX);
+TSR_VK_ASSERT_ROW_VARIANTS(NORM);
 
 uint32_t tsr_vk_reduce_size(const tsr_vk_caps *caps, uint64_t n, int *subgroup)
 {
@@ -63,14 +56,13 @@ uint32_t tsr_vk_reduce_size(const tsr_vk_caps *caps, uint64_t n, int *subgroup)
   return tsr_vk_group_size(caps, size);
 }
 
-/* Adds a dispatch of a workgroup per row: specialisation constants 2 and 3 are `first` and `second`. */
-static tsr_vk_dispatch *add_rows(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes,
+tsr_vk_dispatch *tsr_vk_add_rows(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes,
                                  int quads, uint64_t n, uint32_t first, uint32_t second)
 {
   int subgroup = 0;
   uint32_t size = tsr_vk_reduce_size(planner->caps, n, &subgroup);
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add(planner, variant + (quads ? QUADS : 0) + (subgroup ? SUBGROUP : 0), push, push_bytes);
+      tsr_vk_add(planner, variant + (quads ? TSR_VK_QUADS : 0) + (subgroup ? TSR_VK_SUBGROUP : 0), push, push_bytes);
   if (dispatch == NULL)
     return NULL;
   tsr_vk_spec(dispatch, size);
@@ -95,8 +87,8 @@ int tsr_vk_plan_softmax(tsr_vk_planner *planner)
   memcpy(push.extent, used[0].extent, sizeof push.extent);
   memcpy(push.x_stride, used[0].stride, sizeof push.x_stride);
   memcpy(push.mask_stride, used[1].stride, sizeof push.mask_stride);
-  tsr_vk_dispatch *dispatch = add_rows(planner, TSR_VK_VARIANT_SOFTMAX, &push, sizeof push, quads, used[0].extent[3],
-                                       line->op == TSR_OP_LOG_SOFTMAX, mask_slot != 0);
+  tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_SOFTMAX, &push, sizeof push, quads,
+                                              used[0].extent[3], line->op == TSR_OP_LOG_SOFTMAX, mask_slot != 0);
   if (dispatch == NULL)
     return 0;
   tsr_vk_read(dispatch, line->in[0]);
@@ -133,8 +125,8 @@ int tsr_vk_plan_norm(tsr_vk_planner *planner)
   };
   memcpy(push.extent, x.extent, sizeof push.extent);
   memcpy(push.x_stride, x.stride, sizeof push.x_stride);
-  tsr_vk_dispatch *dispatch = add_rows(planner, TSR_VK_VARIANT_NORM, &push, sizeof push, quads, x.extent[3],
-                                       line->op == TSR_OP_LAYERNORM, bias_slot != 0);
+  tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_NORM, &push, sizeof push, quads, x.extent[3],
+                                              line->op == TSR_OP_LAYERNORM, bias_slot != 0);
   if (dispatch == NULL)
     return 0;
   tsr_vk_read(dispatch, line->in[0]);
@@ -143,6 +135,47 @@ int tsr_vk_plan_norm(tsr_vk_planner *planner)
   tsr_vk_write(dispatch, line->out[0]);
   dispatch->work = 10.0 * (double)rows * (double)n;
   return tsr_vk_finish(planner, dispatch, rows);
+}
+
+tsr_vk_dispatch *tsr_vk_add_sums(tsr_vk_planner *planner, int32_t x, const tsr_vk_view *kept, const tsr_vk_view *summed,
+                                 int32_t y)
+{
+  uint64_t count = tsr_vk_view_elements(kept), terms = tsr_vk_view_elements(summed);
+  reduce_push push = {.x_offset = kept->offset, .count = (uint32_t)count, .terms = (uint32_t)terms};
+  memcpy(push.kept_extent, kept->extent, sizeof push.kept_extent);
+  memcpy(push.kept_stride, kept->stride, sizeof push.kept_stride);
+  memcpy(push.summed_extent, summed->extent, sizeof push.summed_extent);
+  memcpy(push.summed_stride, summed->stride, sizeof push.summed_stride);
+
+  /* Neighbouring invocations want neighbouring elements: those of a sum, or those of neighbouring sums. */
+  int serial = terms <= 4 || (summed->stride[3] != 1 && kept->stride[3] == 1 && count >= 16);
+  int subgroup = 0;
+  uint32_t size = tsr_vk_reduce_size(planner->caps, terms, &subgroup);
+  if (serial)
+    size = tsr_vk_group_size(planner->caps, 64);
+  subgroup &= !serial;
+  tsr_vk_dispatch *dispatch =
+      tsr_vk_add(planner, subgroup ? TSR_VK_VARIANT_REDUCE_SUBGROUP : TSR_VK_VARIANT_REDUCE, &push, sizeof push);
+  if (dispatch == NULL)
+    return NULL;
+  tsr_vk_read(dispatch, x);
+  tsr_vk_write(dispatch, y);
+  tsr_vk_spec(dispatch, size);
+  tsr_vk_spec(dispatch, 1);
+  tsr_vk_spec(dispatch, (uint32_t)serial);
+  dispatch->work = (double)count * (double)terms;
+  return tsr_vk_finish(planner, dispatch, serial ? tsr_vk_divide_up(count, size) : count) ? dispatch : NULL;
+}
+
+int tsr_vk_add_sums_of_parts(tsr_vk_planner *planner, uint32_t at, uint32_t parts, uint32_t count, int32_t y)
+{
+  tsr_vk_view kept = {.offset = at, .extent = {1, 1, 1, count}, .stride = {0, 0, 0, 1}};
+  tsr_vk_view summed = {.extent = {1, 1, 1, parts}, .stride = {0, 0, 0, count}};
+  tsr_vk_dispatch *dispatch = tsr_vk_add_sums(planner, TSR_VK_SCRATCH, &kept, &summed, y);
+  if (dispatch == NULL)
+    return 0;
+  dispatch->after = 1;
+  return 1;
 }
 
 int tsr_vk_plan_reduce_sum(tsr_vk_planner *planner)
@@ -158,29 +191,5 @@ int tsr_vk_plan_reduce_sum(tsr_vk_planner *planner)
   }
   tsr_vk_collapse(&kept, 1);
   tsr_vk_collapse(&summed, 1);
-  uint64_t count = tsr_vk_elements(tsr_vk_out(planner, 0)), terms = tsr_vk_elements(x) / count;
-  reduce_push push = {.x_offset = kept.offset, .count = (uint32_t)count, .terms = (uint32_t)terms};
-  memcpy(push.kept_extent, kept.extent, sizeof push.kept_extent);
-  memcpy(push.kept_stride, kept.stride, sizeof push.kept_stride);
-  memcpy(push.summed_extent, summed.extent, sizeof push.summed_extent);
-  memcpy(push.summed_stride, summed.stride, sizeof push.summed_stride);
-
-  /* Neighbouring invocations want neighbouring elements: those of a sum, or those of neighbouring sums. */
-  int serial = terms <= 4 || (summed.stride[3] != 1 && kept.stride[3] == 1 && count >= 16);
-  int subgroup = 0;
-  uint32_t size = tsr_vk_reduce_size(planner->caps, terms, &subgroup);
-  if (serial)
-    size = tsr_vk_group_size(planner->caps, 64);
-  subgroup &= !serial;
-  tsr_vk_dispatch *dispatch =
-      tsr_vk_add(planner, subgroup ? TSR_VK_VARIANT_REDUCE_SUBGROUP : TSR_VK_VARIANT_REDUCE, &push, sizeof push);
-  if (dispatch == NULL)
-    return 0;
-  tsr_vk_read(dispatch, line->in[0]);
-  tsr_vk_write(dispatch, line->out[0]);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
-  tsr_vk_spec(dispatch, (uint32_t)serial);
-  dispatch->work = (double)count * (double)terms;
-  return tsr_vk_finish(planner, dispatch, serial ? tsr_vk_divide_up(count, size) : count);
+  return tsr_vk_add_sums(planner, line->in[0], &kept, &summed, line->out[0]) != NULL;
 }

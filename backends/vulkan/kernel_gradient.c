@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cross_entropy and its gradient (shaders/cross_entropy.comp, cross_entropy_gradient.comp), the gradients of softmax and
+ * log_softmax (shaders/softmax_gradient.comp) and of layernorm and rmsnorm (shaders/norm_gradient.comp,
+ * norm_gradient_columns.comp).
+ */
+#include "backends/vulkan/kernel_common.h"
+
+#include <string.h>
+
+typedef struct cross_entropy_push {
+  uint32_t extent;
+  uint32_t row_stride;
+  uint32_t element_stride;
+  uint32_t x_offset;
+  uint32_t labels_offset;
+  uint32_t labels_stride;
+  uint32_t rows;
+  uint32_t vocabulary;
+  float smoothing;
+} cross_entropy_push;
+_Static_assert(sizeof(cross_entropy_push) == TSR_VK_PUSH_CROSS_ENTROPY, "push constants of cross_entropy.comp");
+
+typedef struct cross_entropy_gradient_push {
+  uint32_t extent;
+  uint32_t row_stride;
+  uint32_t element_stride;
+  uint32_t x_offset;
+  uint32_t labels_offset;
+  uint32_t labels_stride;
+  uint32_t lse_offset;
+  uint32_t lse_stride;
+  uint32_t dloss_offset;
+  uint32_t dloss_stride;
+  uint32_t count;
+  uint32_t vocabulary;
+  float smoothing;
+} cross_entropy_gradient_push;
+_Static_assert(sizeof(cross_entropy_gradient_push) == TSR_VK_PUSH_CROSS_ENTROPY_GRADIENT,
+               "push constants of cross_entropy_gradient.comp");
+
+typedef struct softmax_gradient_push {
+  uint32_t extent[4];
+  uint32_t y_stride[4];
+  uint32_t dy_stride[4];
+  uint32_t y_offset;
+  uint32_t dy_offset;
+  uint32_t rows;
+} softmax_gradient_push;
+_Static_assert(sizeof(softmax_gradient_push) == TSR_VK_PUSH_SOFTMAX_GRADIENT,
+               "push constants of softmax_gradient.comp");
+
+typedef struct norm_gradient_push {
+  uint32_t extent[4];
+  uint32_t x_stride[4];
+  uint32_t dy_stride[4];
+  uint32_t x_offset;
+  uint32_t dy_offset;
+  uint32_t gain_offset;
+  uint32_t gain_stride;
+  uint32_t rows;
+  uint32_t stats_at;
+  float epsilon;
+  float length;
+  uint32_t block;
+  uint32_t dgain_at;
+  uint32_t dbias_at;
+} norm_gradient_push;
+_Static_assert(sizeof(norm_gradient_push) == TSR_VK_PUSH_NORM_GRADIENT, "push constants of lib/norm_gradient.glsl");
+_Static_assert(sizeof(norm_gradient_push) == TSR_VK_PUSH_NORM_GRADIENT_COLUMNS,
+               "push constants of lib/norm_gradient.glsl");
+
+TSR_VK_ASSERT_ROW_VARIANTS(CROSS_ENTROPY);
+TSR_VK_ASSERT_ROW_VARIANTS(SOFTMAX_GRADIENT);
+TSR_VK_ASSERT_ROW_VARIANTS(NORM_GRADIENT);
+
+int tsr_vk_plan_cross_entropy(tsr_vk_planner *planner)
+{
+  const tsr_line_desc *line = planner->line;
+  tsr_vk_view x = tsr_vk_view_in(planner, 0), labels = tsr_vk_view_in(planner, 1);
+  uint32_t rows = x.extent[2], vocabulary = x.extent[3], repeat = 0;
+  tsr_vk_view as_quads = x;
+  int quads = tsr_vk_quads(&as_quads, 1, &repeat) && repeat == 0;
+  x = quads ? as_quads : x;
+  cross_entropy_push push = {
+      .extent = x.extent[3],
+      .row_stride = x.stride[2],
+      .element_stride = x.stride[3],
+      .x_offset = x.offset,
+      .labels_offset = labels.offset,
+      .labels_stride = labels.stride[3],
+      .rows = rows,
+      .vocabulary = vocabulary,
+      .smoothing = line->attributes.smoothing,
+  };
+  tsr_vk_dispatch *dispatch =
+      tsr_vk_add_rows(planner, TSR_VK_VARIANT_CROSS_ENTROPY, &push, sizeof push, quads, push.extent, 0, 0);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_read(dispatch, line->in[0]);
+  tsr_vk_read(dispatch, line->in[1]);
+  tsr_vk_write(dispatch, line->out[0]);
+  tsr_vk_write(dispatch, line->out[1]);
+  dispatch->work = 20.0 * (double)rows * (double)vocabulary;
+  return tsr_vk_finish(planner, dispatch, rows);
+}
+
+int tsr_vk_plan_cross_entropy_gradient(tsr_vk_planner *planner)
+{
+  const tsr_line_desc *line = planner->line;
+  tsr_vk_view x = tsr_vk_view_in(planner, 0), labels = tsr_vk_view_in(planner, 1);
+  tsr_vk_view lse = tsr_vk_view_in(planner, 2), dloss = tsr_vk_view_in(planner, 3);
+  uint64_t elements = tsr_vk_elements(tsr_vk_out(planner, 0));
+  uint32_t vocabulary = x.extent[3], repeat = 0;
+  tsr_vk_view as_quads = x;
+  int quads = tsr_vk_quads(&as_quads, 1, &repeat) && repeat == 0;
+  x = quads ? as_quads : x;
+  cross_entropy_gradient_push push = {
+      .extent = x.extent[3],
+      .row_stride = x.stride[2],
+      .element_stride = x.stride[3],
+      .x_offset = x.offset,
+      .labels_offset = labels.offset,
+      .labels_stride = labels.stride[3],
+      .lse_offset = lse.offset,
+      .lse_stride = lse.stride[3],
+      .dloss_offset = dloss.offset,
+      .dloss_stride = dloss.stride[3],
+      .count = (uint32_t)(quads ? elements / 4 : elements),
+      .vocabulary = vocabulary,
+      .smoothing = line->attributes.smoothing,
+  };
+  int32_t variant = quads ? TSR_VK_VARIANT_CROSS_ENTROPY_GRADIENT_QUADS : TSR_VK_VARIANT_CROSS_ENTROPY_GRADIENT;
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
+  if (dispatch == NULL)
+    return 0;
+  for (int32_t slot = 0; slot < 4; ++slot)
+    tsr_vk_read(dispatch, line->in[slot]);
+  tsr_vk_write(dispatch, line->out[0]);
+  uint32_t size = tsr_vk_group_size(planner->caps, 64);
+  tsr_vk_spec(dispatch, size);
+  tsr_vk_spec(dispatch, 1);
+  dispatch->work = 10.0 * (double)elements;
+  return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(push.count, size));
+}
+
+int tsr_vk_plan_softmax_gradient(tsr_vk_planner *planner)
+{
+  const tsr_line_desc *line = planner->line;
+  tsr_vk_view views[2] = {tsr_vk_view_in(planner, 0), tsr_vk_view_in(planner, 1)};
+  uint64_t n = views[0].extent[3], rows = tsr_vk_elements(tsr_vk_out(planner, 0)) / n;
+  uint32_t repeat = 0;
+  tsr_vk_view as_quads[2] = {views[0], views[1]};
+  int quads = tsr_vk_quads(as_quads, 2, &repeat) && repeat == 0;
+  const tsr_vk_view *used = quads ? as_quads : views;
+  softmax_gradient_push push = {.y_offset = used[0].offset, .dy_offset = used[1].offset, .rows = (uint32_t)rows};
+  memcpy(push.extent, used[0].extent, sizeof push.extent);
+  memcpy(push.y_stride, used[0].stride, sizeof push.y_stride);
+  memcpy(push.dy_stride, used[1].stride, sizeof push.dy_stride);
+  tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_SOFTMAX_GRADIENT, &push, sizeof push, quads,
+                                              used[0].extent[3], line->op == TSR_OP_LOG_SOFTMAX_GRADIENT, 0);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_read(dispatch, line->in[0]);
+  tsr_vk_read(dispatch, line->in[1]);
+  tsr_vk_write(dispatch, line->out[0]);
+  dispatch->work = 10.0 * (double)rows * (double)n;
+  return tsr_vk_finish(planner, dispatch, rows);
+}
+
+/* dgain and dbias, from what the rows left in scratch: by blocks of rows, then over the blocks. */
+static int plan_columns(tsr_vk_planner *planner, norm_gradient_push push, int quads)
+{
+  enum { MIN_BLOCK = 32, MAX_BLOCKS = 128, SIZE = 64 };
+  const tsr_line_desc *line = planner->line;
+  uint32_t n = push.extent[3] * (quads ? 4 : 1);
+  push.block = (uint32_t)tsr_vk_divide_up(push.rows, MAX_BLOCKS);
+  push.block = push.block < MIN_BLOCK ? MIN_BLOCK : push.block;
+  uint32_t blocks = push.rows == 0 ? 1 : (uint32_t)tsr_vk_divide_up(push.rows, push.block);
+  int32_t dbias = line->op == TSR_OP_LAYERNORM_GRADIENT ? line->out[2] : 0;
+  uint32_t at[2] = {0, 0}; /* words into scratch */
+  if (blocks > 1) {
+    at[0] = tsr_vk_reserve(planner, (uint64_t)blocks * n);
+    at[1] = dbias != 0 ? tsr_vk_reserve(planner, (uint64_t)blocks * n) : at[0];
+  }
+  push.dgain_at = quads ? at[0] / 4 : at[0];
+  push.dbias_at = quads ? at[1] / 4 : at[1];
+  int32_t variant = quads ? TSR_VK_VARIANT_NORM_GRADIENT_COLUMNS_QUADS : TSR_VK_VARIANT_NORM_GRADIENT_COLUMNS;
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_read(dispatch, line->in[0]);
+  tsr_vk_read(dispatch, line->in[2]);
+  tsr_vk_read(dispatch, TSR_VK_SCRATCH);
+  tsr_vk_write(dispatch, blocks > 1 ? TSR_VK_SCRATCH : line->out[1]);
+  tsr_vk_write(dispatch, blocks > 1 ? TSR_VK_SCRATCH : dbias != 0 ? dbias : line->out[1]);
+  uint32_t size = tsr_vk_group_size(planner->caps, SIZE);
+  tsr_vk_spec(dispatch, size);
+  tsr_vk_spec(dispatch, 1);
+  tsr_vk_spec(dispatch, dbias != 0);
+  dispatch->after = 1;
+  dispatch->work = 4.0 * (double)push.rows * n;
+  if (!tsr_vk_finish(planner, dispatch, blocks * tsr_vk_divide_up(push.extent[3], size)))
+    return 0;
+  return blocks == 1 || (tsr_vk_add_sums_of_parts(planner, at[0], blocks, n, line->out[1]) &&
+                         (dbias == 0 || tsr_vk_add_sums_of_parts(planner, at[1], blocks, n, dbias)));
+}
+
+int tsr_vk_plan_norm_gradient(tsr_vk_planner *planner)
+{
+  const tsr_line_desc *line = planner->line;
+  tsr_vk_view views[3] = {tsr_vk_view_in(planner, 0), tsr_vk_view_in(planner, 1), tsr_vk_view_in(planner, 2)};
+  uint64_t n = views[0].extent[3], rows = tsr_vk_elements(tsr_vk_in(planner, 0)) / n;
+  tsr_vk_view as_quads[3] = {views[0], views[1], views[2]};
+  uint32_t repeat = 0;
+  int quads = tsr_vk_quads(as_quads, 3, &repeat) && repeat == 0;
+  const tsr_vk_view *x = quads ? as_quads : views, *gain = x + 1, *dy = x + 2;
+  norm_gradient_push push = {
+      .x_offset = x->offset,
+      .dy_offset = dy->offset,
+      .gain_offset = gain->offset,
+      .gain_stride = gain->stride[3],
+      .rows = (uint32_t)rows,
+      .stats_at = tsr_vk_reserve(planner, 2 * (rows > 0 ? rows : 1)),
+      .epsilon = line->attributes.epsilon,
+      .length = (float)n,
+  };
+  memcpy(push.extent, x->extent, sizeof push.extent);
+  memcpy(push.x_stride, x->stride, sizeof push.x_stride);
+  memcpy(push.dy_stride, dy->stride, sizeof push.dy_stride);
+  if (rows > 0) {
+    tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_NORM_GRADIENT, &push, sizeof push, quads,
+                                                x->extent[3], line->op == TSR_OP_LAYERNORM_GRADIENT, 0);
+    if (dispatch == NULL)
+      return 0;
+    for (int32_t slot = 0; slot < 3; ++slot)
+      tsr_vk_read(dispatch, line->in[slot]);
+    tsr_vk_write(dispatch, line->out[0]);
+    tsr_vk_write(dispatch, TSR_VK_SCRATCH);
+    dispatch->work = 20.0 * (double)rows * (double)n;
+    if (!tsr_vk_finish(planner, dispatch, rows))
+      return 0;
+  }
+  return plan_columns(planner, push, quads);
+}

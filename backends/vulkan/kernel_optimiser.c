@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sum_of_squares (shaders/sum_of_squares.comp) and adam (shaders/adam.comp).
+ */
+#include "backends/vulkan/kernel_common.h"
+
+#include <string.h>
+
+typedef struct squares_push {
+  uint32_t extent[4];
+  uint32_t x_stride[4];
+  uint32_t x_offset;
+  uint32_t plus_offset;
+  uint32_t count;
+  uint32_t share;
+  uint32_t y_at;
+} squares_push;
+_Static_assert(sizeof(squares_push) == TSR_VK_PUSH_SUM_OF_SQUARES, "push constants of sum_of_squares.comp");
+TSR_VK_ASSERT_ROW_VARIANTS(SUM_OF_SQUARES);
+
+typedef struct adam_push {
+  uint32_t extent[4];
+  uint32_t gradient_stride[4];
+  uint32_t gradient_offset;
+  uint32_t parameter_offset;
+  uint32_t m_offset;
+  uint32_t v_offset;
+  uint32_t average_offset;
+  uint32_t control_offset;
+  uint32_t control_stride;
+  uint32_t norm_offset;
+  uint32_t count;
+  float beta1;
+  float beta2;
+  float epsilon;
+  float decay;
+  float max_norm;
+} adam_push;
+_Static_assert(sizeof(adam_push) == TSR_VK_PUSH_ADAM, "push constants of adam.comp");
+_Static_assert(sizeof(adam_push) == TSR_VK_PUSH_ADAM_QUADS, "push constants of adam.comp");
+
+enum { DECOUPLED = 1, NORM = 2, AVERAGE = 4 };
+
+/* One stage: sums of shares of x, a tensor or TSR_VK_SCRATCH. plus is added where it is not 0. */
+static int add_squares(tsr_vk_planner *planner, const squares_push *push, int32_t x, int quads, int32_t plus, int32_t y)
+{
+  tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_SUM_OF_SQUARES, push, sizeof *push, quads,
+                                              push->share, x != TSR_VK_SCRATCH, plus != 0);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_read(dispatch, x);
+  tsr_vk_read(dispatch, plus != 0 ? plus : x);
+  tsr_vk_write(dispatch, y);
+  dispatch->after = x == TSR_VK_SCRATCH;
+  dispatch->work = (double)push->count * (quads ? 4 : 1);
+  uint64_t groups = push->count == 0 ? 1 : tsr_vk_divide_up(push->count, push->share);
+  return tsr_vk_finish(planner, dispatch, groups);
+}
+
+int tsr_vk_plan_sum_of_squares(tsr_vk_planner *planner)
+{
+  enum { MIN_SHARE = 4096, MAX_SHARES = 1024 };
+  const tsr_line_desc *line = planner->line;
+  tsr_vk_view x = tsr_vk_view_in(planner, 0), plus = tsr_vk_view_in(planner, 1);
+  tsr_vk_collapse(&x, 1);
+  uint32_t repeat = 0;
+  tsr_vk_view as_quads = x;
+  int quads = tsr_vk_quads(&as_quads, 1, &repeat) && repeat == 0;
+  x = quads ? as_quads : x;
+  squares_push push = {.x_offset = x.offset, .plus_offset = plus.offset, .count = (uint32_t)tsr_vk_view_elements(&x)};
+  memcpy(push.extent, x.extent, sizeof push.extent);
+  memcpy(push.x_stride, x.stride, sizeof push.x_stride);
+  uint64_t share = tsr_vk_divide_up(push.count, MAX_SHARES);
+  push.share = share < MIN_SHARE ? MIN_SHARE : (uint32_t)share;
+  if (push.count <= push.share)
+    return add_squares(planner, &push, line->in[0], quads, line->in[1], line->out[0]);
+
+  uint32_t shares = (uint32_t)tsr_vk_divide_up(push.count, push.share);
+  push.y_at = tsr_vk_reserve(planner, shares);
+  if (!add_squares(planner, &push, line->in[0], quads, 0, TSR_VK_SCRATCH))
+    return 0;
+  push = (squares_push){
+      .extent = {1, 1, 1, shares},
+      .x_stride = {0, 0, 0, 1},
+      .x_offset = push.y_at,
+      .plus_offset = plus.offset,
+      .count = shares,
+      .share = shares,
+  };
+  return add_squares(planner, &push, TSR_VK_SCRATCH, 0, line->in[1], line->out[0]);
+}
+
+int tsr_vk_plan_adam(tsr_vk_planner *planner)
+{
+  enum { PARAMETER, M, V, KEPT, STATES };
+  const tsr_line_desc *line = planner->line;
+  const tsr_op_attributes *attributes = &line->attributes;
+  tsr_vk_view gradient = tsr_vk_view_in(planner, 0), control = tsr_vk_view_in(planner, 1);
+  tsr_vk_view norm = tsr_vk_view_in(planner, 2);
+  uint64_t elements = tsr_vk_elements(tsr_vk_out(planner, 0));
+  tsr_vk_view views[1 + STATES] = {gradient};
+  for (int32_t i = 0; i < STATES; ++i)
+    views[1 + i] = tsr_vk_view_of(tsr_vk_out(planner, line->out[i] != 0 ? i : PARAMETER));
+  tsr_vk_collapse(views, 1 + STATES);
+  uint32_t repeat = 0;
+  int quads = tsr_vk_quads(views, 1 + STATES, &repeat);
+  adam_push push = {
+      .gradient_offset = views[0].offset,
+      .parameter_offset = views[1 + PARAMETER].offset,
+      .m_offset = views[1 + M].offset,
+      .v_offset = views[1 + V].offset,
+      .average_offset = views[1 + KEPT].offset,
+      .control_offset = control.offset,
+      .control_stride = control.stride[3],
+      .norm_offset = norm.offset,
+      .count = (uint32_t)(quads ? elements / 4 : elements),
+      .beta1 = attributes->beta1,
+      .beta2 = attributes->beta2,
+      .epsilon = attributes->epsilon,
+      .decay = attributes->decay,
+      .max_norm = attributes->max_norm,
+  };
+  memcpy(push.extent, views[0].extent, sizeof push.extent);
+  memcpy(push.gradient_stride, views[0].stride, sizeof push.gradient_stride);
+  tsr_vk_dispatch *dispatch =
+      tsr_vk_add(planner, quads ? TSR_VK_VARIANT_ADAM_QUADS : TSR_VK_VARIANT_ADAM, &push, sizeof push);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_read(dispatch, line->in[0]);
+  tsr_vk_read(dispatch, line->in[1]);
+  tsr_vk_read_in(planner, dispatch, 2);
+  for (int32_t i = 0; i < STATES; ++i)
+    tsr_vk_write(dispatch, line->out[line->out[i] != 0 ? i : PARAMETER]);
+  uint32_t size = tsr_vk_group_size(planner->caps, 64);
+  tsr_vk_spec(dispatch, size);
+  tsr_vk_spec(dispatch, 1);
+  tsr_vk_spec(dispatch, (attributes->decoupled ? DECOUPLED : 0u) | (line->in[2] != 0 ? NORM : 0u) |
+                            (line->out[KEPT] != 0 ? AVERAGE : 0u));
+  tsr_vk_spec(dispatch, repeat & 1u);
+  dispatch->work = 20.0 * (double)elements;
+  return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(push.count, size));
+}

@@ -1,0 +1,83 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * adam: an invocation per element of the parameter, or with QUADS per group of four.
+ */
+#extension GL_GOOGLE_include_directive : require
+#include "operand.glsl"
+#include "row.glsl"
+
+#define DECOUPLED 1u
+#define NORM      2u
+#define AVERAGE   4u
+
+layout(constant_id = 2) const uint flags = 0u;
+layout(constant_id = 3) const uint repeat = 0u; /* with QUADS: 1: the gradient repeats one element */
+
+layout(push_constant, std430) uniform parameters
+{
+  uvec4 extent;
+  uvec4 gradient_stride;
+  uint gradient_offset;
+  uint parameter_offset;
+  uint m_offset;
+  uint v_offset;
+  uint average_offset;
+  uint control_offset;
+  uint control_stride;
+  uint norm_offset;
+  uint count;
+  float beta1;
+  float beta2;
+  float epsilon;
+  float decay;
+  float max_norm;
+};
+
+IN(0, gradient_element)
+OPERAND_IN(0, gradient)
+IN(1, control)
+IN(2, norm)
+OPERAND_OUT(3, parameter)
+OPERAND_OUT(4, first)
+OPERAND_OUT(5, second)
+OPERAND_OUT(6, average)
+
+float control_at(uint i)
+{
+  return FLOAT(control, control_offset + i * control_stride);
+}
+
+void main()
+{
+  uint i = invocation_index();
+  if (i >= count)
+    return;
+  float factor = control_at(3u);
+  if ((flags & NORM) != 0u) {
+    uint bits = WORD(norm, norm_offset);
+    if ((bits & 0x7f800000u) == 0x7f800000u)
+      return;
+    if (max_norm > 0.0)
+      factor *= min(1.0, max_norm / (sqrt(uintBitsToFloat(bits)) * abs(factor) + 1e-6));
+  }
+  uint at = gradient_offset + element(unravel(i, extent), gradient_stride);
+  VECTOR g = factor * (repeat != 0u ? VECTOR(FLOAT(gradient_element, at)) : LOAD(gradient, at));
+  VECTOR p = LOAD(parameter, parameter_offset + i);
+  float rate = control_at(0u);
+  if ((flags & DECOUPLED) != 0u)
+    p -= rate * decay * p;
+  else
+    g += decay * p;
+  VECTOR m = LOAD(first, m_offset + i);
+  m += (1.0 - beta1) * (g - m);
+  VECTOR v = beta2 * LOAD(second, v_offset + i) + (1.0 - beta2) * (g * g);
+  p -= rate * control_at(1u) * m / (sqrt(v * control_at(2u)) + epsilon);
+  STORE(first, m_offset + i, m);
+  STORE(second, v_offset + i, v);
+  STORE(parameter, parameter_offset + i, p);
+  if ((flags & AVERAGE) != 0u) {
+    VECTOR kept = LOAD(average, average_offset + i);
+    STORE(average, average_offset + i, kept + control_at(4u) * (p - kept));
+  }
+}

@@ -1,0 +1,83 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cross_entropy: a workgroup per row. All sums are over logits less the row's largest.
+ */
+#extension GL_GOOGLE_include_directive : require
+#include "operand.glsl"
+#include "exponential.glsl"
+#include "row.glsl"
+
+layout(push_constant, std430) uniform parameters
+{
+  uint extent; /* of a row */
+  uint row_stride;
+  uint element_stride; /* 1 with QUADS */
+  uint x_offset;
+  uint labels_offset;
+  uint labels_stride;
+  uint rows;
+  uint vocabulary; /* elements of a row, also with QUADS */
+  float smoothing;
+};
+
+OPERAND_IN(0, x)
+IN(0, x_element)
+IN(1, labels)
+OUT(2, loss)
+OUT(3, lse)
+
+void main()
+{
+  uint row = group_index();
+  if (row >= rows)
+    return;
+  uint x_at = x_offset + row * row_stride;
+
+  uint order = 0u;
+  FOR_BLOCKS(block, extent) FOR_BLOCK(i, block, extent)
+  {
+    VECTOR z = LOAD(x, x_at + i * element_stride);
+    for (int j = 0; j < WIDTH; ++j)
+      order = max(order, order_of(COMPONENT(z, j)));
+  }
+  order = group_max(order);
+  float largest = order >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order);
+  bool nothing = order <= ORDER_MINUS_INF;
+
+  float exponentials = 0.0;
+  float linear = 0.0;
+  FOR_BLOCKS(block, extent)
+  {
+    float part = 0.0;
+    float linear_part = 0.0;
+    FOR_BLOCK(i, block, extent)
+    {
+      VECTOR z = LOAD(x, x_at + i * element_stride) - largest;
+      linear_part += sum_of(z);
+      for (int j = 0; j < WIDTH; ++j)
+        COMPONENT(z, j) = exp_accurate(COMPONENT(z, j));
+      part += sum_of(z);
+    }
+    exponentials += part;
+    linear += linear_part;
+  }
+  exponentials = group_sum(exponentials);
+  linear = group_sum(linear);
+  if (gl_LocalInvocationID.x != 0u)
+    return;
+
+  float shift = log_accurate(exponentials);
+  WORD(lse, row) = floatBitsToUint(nothing ? MINUS_INF : largest + shift);
+  uint label = WORD(labels, labels_offset + row * labels_stride);
+  float result = 0.0;
+  if (label < vocabulary) {
+    float chosen = FLOAT(x_element, x_at * WIDTH + label * element_stride) - largest;
+    result = shift - (1.0 - smoothing) * chosen;
+    if (smoothing > 0.0)
+      result -= smoothing / float(vocabulary) * linear;
+    if (nothing)
+      result = -MINUS_INF;
+  }
+  WORD(loss, row) = floatBitsToUint(result);
+}

@@ -1,0 +1,53 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cross_entropy_gradient: an invocation per element of the logits, or with QUADS per group of four.
+ */
+#extension GL_GOOGLE_include_directive : require
+#include "operand.glsl"
+#include "exponential.glsl"
+#include "row.glsl"
+
+layout(push_constant, std430) uniform parameters
+{
+  uint extent; /* of a row */
+  uint row_stride;
+  uint element_stride;
+  uint x_offset;
+  uint labels_offset;
+  uint labels_stride;
+  uint lse_offset;
+  uint lse_stride;
+  uint dloss_offset;
+  uint dloss_stride;
+  uint count;      /* elements of the logits, or groups of four */
+  uint vocabulary; /* elements of a row, also with QUADS */
+  float smoothing;
+};
+
+OPERAND_IN(0, x)
+IN(1, labels)
+IN(2, lse)
+IN(3, dloss)
+OPERAND_OUT(4, dx)
+
+void main()
+{
+  uint at = invocation_index();
+  if (at >= count)
+    return;
+  uint row = at / extent;
+  uint i = at - row * extent;
+  uint label = WORD(labels, labels_offset + row * labels_stride);
+  VECTOR z = VECTOR(0.0);
+  if (label < vocabulary) {
+    z = LOAD(x, x_offset + row * row_stride + i * element_stride) - FLOAT(lse, lse_offset + row * lse_stride);
+    float others = smoothing / float(vocabulary);
+    for (uint j = 0u; j < WIDTH; ++j) {
+      float share = exp_accurate(COMPONENT(z, j)) - others;
+      COMPONENT(z, j) = i * WIDTH + j == label ? share - (1.0 - smoothing) : share;
+    }
+    z *= FLOAT(dloss, dloss_offset + row * dloss_stride);
+  }
+  STORE(dx, at, z);
+}

@@ -1,0 +1,60 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * softmax_gradient and log_softmax_gradient: a workgroup per row.
+ */
+#extension GL_GOOGLE_include_directive : require
+#include "operand.glsl"
+#include "exponential.glsl"
+#include "row.glsl"
+
+layout(constant_id = 2) const uint logarithm = 0u; /* 1: log_softmax */
+
+layout(push_constant, std430) uniform parameters
+{
+  uvec4 extent;
+  uvec4 y_stride;
+  uvec4 dy_stride;
+  uint y_offset;
+  uint dy_offset;
+  uint rows;
+};
+
+OPERAND_IN(0, y)
+OPERAND_IN(1, dy)
+OPERAND_OUT(2, dx)
+
+void main()
+{
+  uint row = group_index();
+  if (row >= rows)
+    return;
+  uvec4 place = unravel(row, uvec4(1u, extent.xyz)).yzwx;
+  uint y_at = y_offset + element(place, y_stride);
+  uint dy_at = dy_offset + element(place, dy_stride);
+
+  float sum = 0.0;
+  FOR_BLOCKS(block, extent.w)
+  {
+    float part = 0.0;
+    FOR_BLOCK(i, block, extent.w)
+    {
+      VECTOR d = LOAD(dy, dy_at + i * dy_stride.w);
+      part += sum_of(logarithm != 0u ? d : LOAD(y, y_at + i * y_stride.w) * d);
+    }
+    sum += part;
+  }
+  sum = group_sum(sum);
+
+  for (uint i = gl_LocalInvocationID.x; i < extent.w; i += gl_WorkGroupSize.x) {
+    VECTOR z = LOAD(y, y_at + i * y_stride.w);
+    VECTOR d = LOAD(dy, dy_at + i * dy_stride.w);
+    for (int j = 0; j < WIDTH; ++j) {
+      if (logarithm != 0u)
+        COMPONENT(z, j) = COMPONENT(d, j) - exp_accurate(COMPONENT(z, j)) * sum;
+      else
+        COMPONENT(z, j) = COMPONENT(z, j) == 0.0 ? 0.0 : COMPONENT(z, j) * (COMPONENT(d, j) - sum);
+    }
+    STORE(dx, row * extent.w + i, z);
+  }
+}
