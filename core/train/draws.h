@@ -9,7 +9,13 @@
 #include "core/base/philox.h"
 
 /* What sequences are for: the upper 8 bits of a sequence's name, so that none meets another. */
-enum { TSR_DRAWS_PAIRS = 1, TSR_DRAWS_BATCHES = 2, TSR_DRAWS_TASK = 3, TSR_DRAWS_MEMBERSHIP = 4 };
+enum {
+  TSR_DRAWS_PAIRS = 1,
+  TSR_DRAWS_BATCHES = 2,
+  TSR_DRAWS_TASK = 3,
+  TSR_DRAWS_MEMBERSHIP = 4,
+  TSR_DRAWS_WEIGHTS = 5
+};
 
 typedef struct tsr_draws {
   uint32_t key[2];

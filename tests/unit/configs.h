@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Small configurations that are right in every field, for tests to change one.
+ */
+#ifndef TESSERA_TESTS_CONFIGS_H
+#define TESSERA_TESTS_CONFIGS_H
+
+#include "tessera/transformer.h"
+
+/* 2+1 layers, one table for both languages; heads and d_ff differ between the stacks. */
+tsr_transformer_config marian_config(void);
+
+/* 2+1 layers, post-norm; vocabularies of two sizes. */
+tsr_transformer_config nn_config(void);
+
+#endif
