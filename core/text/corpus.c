@@ -10,6 +10,7 @@
 struct tsr_corpus {
   tsr_text_file *source; /* a TSV's lines, too */
   tsr_text_file *target; /* NULL: TSV */
+  int one_file;          /* both are the same XML file */
   int64_t number;        /* pairs read */
 };
 
@@ -21,9 +22,14 @@ tsr_status tsr_corpus_open(const tsr_corpus_files *files, tsr_corpus **corpus)
   tsr_corpus *c = calloc(1, sizeof *c);
   if (!c)
     return tsr_fail_memory(sizeof *c);
-  tsr_status status = tsr_text_file_open(files->source, TSR_TEXT_SOURCE, &c->source);
-  if (status == TSR_OK && files->target)
-    status = tsr_text_file_open(files->target, TSR_TEXT_REFERENCE, &c->target);
+  tsr_status status = tsr_text_file_open(files->source, files->part != 0 ? files->part : TSR_TEXT_SOURCE, &c->source);
+  const char *target = files->target;
+  if (status == TSR_OK && !target && tsr_text_file_is_markup(c->source)) {
+    target = files->source;
+    c->one_file = 1;
+  }
+  if (status == TSR_OK && target)
+    status = tsr_text_file_open(target, TSR_TEXT_REFERENCE, &c->target);
   if (status != TSR_OK) {
     tsr_corpus_close(c);
     return status;
@@ -60,8 +66,26 @@ static tsr_status uneven(const tsr_corpus *c, int target_ended)
 {
   const char *shorter = tsr_text_file_name(target_ended ? c->target : c->source);
   const char *longer = tsr_text_file_name(target_ended ? c->source : c->target);
+  if (c->one_file)
+    return tsr_fail(TSR_ERR_FORMAT, "%s: there are more %s than %s, which end after %lld: expected as many of both",
+                    longer, target_ended ? "sources" : "references", target_ended ? "references" : "sources",
+                    (long long)c->number);
   return tsr_fail(TSR_ERR_FORMAT, "%s has more sentences than %s, which ends after %lld: expected as many in both",
                   longer, shorter, (long long)c->number);
+}
+
+/* Two segments that should belong together. */
+static tsr_status check_segments(const tsr_corpus *c, const tsr_sentence *source, const tsr_sentence *target)
+{
+  if (source->id[0] != '\0' && target->id[0] != '\0' && strcmp(source->id, target->id) != 0)
+    return tsr_fail(TSR_ERR_FORMAT, "segment %lld has the id %s in %s, but %s in %s", (long long)source->number,
+                    source->id, tsr_text_file_name(c->source), target->id, tsr_text_file_name(c->target));
+  if (c->one_file && (source->part == 0 || target->part == 0))
+    return tsr_fail(TSR_ERR_FORMAT,
+                    "%s: expected <src> and <ref> around segments, found neither; the other side of a "
+                    "SGM file is another file",
+                    tsr_text_file_name(c->source));
+  return TSR_OK;
 }
 
 tsr_status tsr_corpus_next(tsr_corpus *corpus, tsr_corpus_pair *pair, int32_t *end)
@@ -77,7 +101,9 @@ tsr_status tsr_corpus_next(tsr_corpus *corpus, tsr_corpus_pair *pair, int32_t *e
   }
   if (*end)
     return TSR_OK;
-  if (!corpus->target) {
+  if (corpus->target) {
+    TSR_TRY(check_segments(corpus, &source, &target));
+  } else {
     TSR_TRY(split(corpus, &source, &target));
     source.size = (size_t)(target.text - 1 - source.text);
   }

@@ -37,6 +37,7 @@ typedef struct tsr_sentence {
   size_t size;      /* bytes */
   int64_t number;   /* of the sentence, from 1: in plain text the line's */
   const char *id;   /* <seg id="...">; "" where there is none */
+  int32_t part;     /* TSR_TEXT_*: the element of an XML file that it stands in; 0: none */
 } tsr_sentence;
 
 /* A plain text, SGM or XML file; `part` is TSR_TEXT_*. One thread at a time. *file is the caller's until
@@ -60,6 +61,7 @@ const char *tsr_text_file_name(const tsr_text_file *file);
 typedef struct tsr_corpus_files {
   const char *source; /* path */
   const char *target; /* path; NULL: `source` has both sides, as TSV or XML */
+  int32_t part;       /* what `source` is if it is XML: TSR_TEXT_HYPOTHESIS, or 0 for TSR_TEXT_SOURCE */
 } tsr_corpus_files;
 
 typedef struct tsr_corpus tsr_corpus;

@@ -8,6 +8,9 @@
 #include "core/text/corpus.h"
 #include "core/text/lines.h"
 
+/* 1 if the file is SGM or XML, 0 if it is lines. */
+int tsr_text_file_is_markup(const tsr_text_file *file);
+
 /* Where the next sentence is looked for, in bytes. */
 int64_t tsr_text_file_tell(const tsr_text_file *file);
 

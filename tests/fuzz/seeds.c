@@ -37,6 +37,15 @@ static const struct {
     {"vocabulary", "{\"</s>\":0,\"<unk>\":1,\".\":2,\"\\u2581I\":3,\"\xE2\x96\x81the\":4,\"<pad>\":99}"},
     {"text", ">>fra<< I like</s> you. <unk>"},
     {"text", "\xEF\xBC\xA6\xEF\xAC\x81 caf\xC3\xA9 \xF0\x9F\x98\x80\xC2\xA0\xFF\n>>a<<"},
+    {"corpus", "\xEF\xBB\xBFone line\r\n\ntab\tbed\ncaf\xE9\nlast"},
+    {"corpus", "<srcset setid=\"a\"><doc docid='b'><!-- c -->\n<hl>\n<seg id=\"1\">A &lt; B &amp;#x41; &eacute;</seg>\n"
+               "</hl><SEG ID=2>R&D < \n x</SEG><seg/></doc></srcset>"},
+    {"corpus",
+     "<?xml version=\"1.0\"?><dataset><doc id=\"1\" testsuite=\"t\"><src><seg id=\"1\">a</seg></src></doc><doc>"
+     "<src><seg>b</seg></src><ref><seg>c</seg></ref><ref/><hyp><seg>d</seg></hyp></doc></dataset>"},
+    {"scores",
+     "The price is 1,000.50 euros, not 1.000,50.\nThe price: 3-4 &quot;a&quot; &amp;lt; <skipped>\xC2\xA0..."},
+    {"scores", "\xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E \xF0\x9F\x98\x80 a-\n{b}\xFF"},
 };
 
 static void write_models(const char *folder)

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "core/base/utf8.h"
+#include "core/text/character_reference.h"
 #include "core/text/corpus.h"
 #include "tests/unit/temporary.h"
 
@@ -340,6 +341,201 @@ static void test_positions(void **state)
   tsr_corpus_close(corpus);
 }
 
+/* ------------------------------------------------------------------------------------------------------------------
+ * SGM and XML
+ */
+static const char sgm[] =
+    "\xEF\xBB\xBF<srcset setid=\"newstest\" srclang=\"any\">\r\n"
+    "<!-- <seg id=\"0\">none</seg> - -- -->\n"
+    "<DOC docid='a.1' genre=\"news\" origlang=\"en\">\n"
+    "<hl>\n<seg id=\"1\">A &lt; B &amp; C &quot;d&quot; &apos;</seg>\n</hl>\n"
+    "<p>\n<SEG ID=2 >  R&D, a < b > c;&nosuch; &#xE9;&#233;&eacute;&nbsp;&#0; </Seg>\n"
+    "<seg   id = '3'>two\r\n \tlines &#10; more\xFF</seg  ><seg id=\"4\"></seg>\n<seg id=\"5\"/>\n"
+    "</p>\n</DOC>\n< text 1<2 <doc docid=\"b\"><segment>no</segment><seg>&amp;amp; <b>bold</b> "
+    "&euro;</seg></doc></srcset>\n";
+
+static void assert_segment(tsr_text_file *file, const char *expected, const char *id)
+{
+  tsr_sentence sentence;
+  int32_t end;
+  assert_int_equal(tsr_text_file_next(file, &sentence, &end), TSR_OK);
+  assert_false(end);
+  assert_text(sentence.text, sentence.size, expected);
+  assert_string_equal(sentence.id, id);
+}
+
+static void test_sgm(void **state)
+{
+  (void)state;
+  tsr_text_file *file = view(sgm, sizeof sgm - 1);
+  assert_segment(file, "A < B & C \"d\" '", "1");
+  assert_segment(file, "R&D, a < b > c;&nosuch; \xC3\xA9\xC3\xA9\xC3\xA9\xC2\xA0\xEF\xBF\xBD", "2");
+  assert_segment(file, "two lines more\xEF\xBF\xBD", "3");
+  assert_segment(file, "", "4");
+  assert_segment(file, "", "5");
+  assert_segment(file, "&amp; <b>bold</b> \xE2\x82\xAC", "");
+  assert_end(file);
+
+  /* By its name, whatever it begins with; and plain text is no markup. */
+  tsr_sentence sentence;
+  int32_t end;
+  static const char text[] = "<seg id=\"1\">x</seg>\n";
+  assert_int_equal(tsr_text_file_view("a.SGM", text, strlen(text), TSR_TEXT_SOURCE, &file), TSR_OK);
+  assert_segment(file, "x", "1");
+  assert_end(file);
+  file = view(text, strlen(text));
+  assert_next(file, "<seg id=\"1\">x</seg>", 1);
+  assert_end(file);
+  assert_int_equal(tsr_text_file_view(".sgm", text, strlen(text), TSR_TEXT_SOURCE, &file), TSR_OK);
+  assert_next(file, "<seg id=\"1\">x</seg>", 1);
+  assert_end(file);
+  assert_int_equal(tsr_text_file_view("a.xml", "", 0, TSR_TEXT_SOURCE, &file), TSR_OK);
+  assert_int_equal(tsr_text_file_next(file, &sentence, &end), TSR_ERR_FORMAT);
+  assert_message_has("a.xml: expected segments");
+  tsr_text_file_close(file);
+}
+
+static void test_broken_sgm(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    const char *message;
+  } cases[] = {
+      {"<refset>\n\n<seg id=\"1\">a\n<seg id=\"2\">b</seg>", "text:3: expected </seg>"},
+      {"<refset><doc>\n<seg id=\"1\">a\n</doc>", "text:2: expected </seg>"},
+      {"<refset>\n<seg>a", "text:2: expected </seg>"},
+      {"<refset>\n<seg>a</seg", "text:2: expected > at the end of </seg>"},
+      {"<refset>\n\n<seg id=1", "text:3: expected > at the end of the tag"},
+      {"<refset>\n<!-- <seg>a</seg> --", "expected --> at the end of a comment"},
+      {"<refset></refset>", "text: expected segments"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    tsr_text_file *file = view(cases[i].text, strlen(cases[i].text));
+    tsr_sentence sentence;
+    int32_t end;
+    assert_int_equal(tsr_text_file_next(file, &sentence, &end), TSR_ERR_FORMAT);
+    assert_message_has(cases[i].message);
+    tsr_text_file_close(file);
+  }
+}
+
+/* Markup that does not fit into the reader's window, cut by it anywhere. */
+static void test_large_sgm(void **state)
+{
+  (void)state;
+  const char *path = path_in(folder, "large.sgm");
+  enum { N = 3000 };
+  FILE *out = fopen(path, "wb");
+  assert_non_null(out);
+  fputs("<tstset>", out);
+  for (int i = 0; i < N; i++)
+    fprintf(out, "<!--%*s--><p a='%*s'>%*s<seg id=\"%d\">%*s&amp;%d</seg>", i % 301, "-", i % 97, "", i % 53, "<", i,
+            i % 211, "x", i);
+  fclose(out);
+  tsr_text_file *file;
+  assert_int_equal(tsr_text_file_open(path, TSR_TEXT_SOURCE, &file), TSR_OK);
+  for (int i = 0; i < N; i++) {
+    char text[32];
+    char id[16];
+    snprintf(text, sizeof text, "x&%d", i);
+    snprintf(id, sizeof id, "%d", i);
+    assert_segment(file, text, id);
+  }
+  assert_end(file);
+}
+
+static const char xml[] =
+    "<?xml version='1.0' encoding='utf-8'?>\n<dataset id=\"t\">\n"
+    "<doc id=\"1\" origlang=\"en\"><src lang=\"en\"><p><seg id=\"1\">one</seg>\n"
+    "<seg id=\"2\">two</seg></p></src>\n"
+    "<ref lang=\"fr\" translator=\"A\"><p><seg id=\"1\">un</seg><seg id=\"2\">deux</seg></p></ref>\n"
+    "<ref lang=\"fr\" translator=\"B\"><seg id=\"1\">1</seg><seg id=\"2\">2</seg></ref>\n"
+    "<hyp system=\"S\"><seg id=\"1\">u</seg><seg id=\"2\">d</seg></hyp></doc>\n"
+    "<doc id=\"2\" testsuite=\"x\"><src><seg id=\"1\">no</seg></src></doc>\n"
+    "<doc id=\"3\"><src><seg id=\"1\">three</seg></src><ref><seg id=\"1\">trois</seg></ref>"
+    "<hyp><seg id=\"1\">t</seg></hyp></doc></dataset>\n";
+
+static void test_markup_pairs(void **state)
+{
+  (void)state;
+  tsr_corpus *corpus = open_corpus(xml, NULL);
+  assert_pair(corpus, "one", "un", 1);
+  assert_pair(corpus, "two", "deux", 2);
+  assert_pair(corpus, "three", "trois", 3);
+  assert_corpus_ends(corpus);
+  check_positions(xml, NULL, 3);
+  check_positions(sgm, "\n\nthree\n\n\nsix", 6);
+
+  /* A system's output of the same file. */
+  const char *path = path_in(folder, "all.xml");
+  write_text(path, xml);
+  tsr_corpus_files files = {.source = path, .target = path, .part = TSR_TEXT_HYPOTHESIS};
+  assert_int_equal(tsr_corpus_open(&files, &corpus), TSR_OK);
+  assert_pair(corpus, "u", "un", 1);
+  assert_pair(corpus, "d", "deux", 2);
+  assert_pair(corpus, "t", "trois", 3);
+  assert_corpus_ends(corpus);
+
+  corpus = open_corpus("<srcset><seg id=\"1\">one</seg><seg id=\"2\">two</seg></srcset>",
+                       "<refset><seg id=\"1\">un</seg><seg id=\"3\">trois</seg></refset>");
+  assert_pair(corpus, "one", "un", 1);
+  assert_corpus_breaks(corpus, "segment 2 has the id 2 in ");
+  assert_corpus_breaks(open_corpus("<srcset><seg>one</seg></srcset>", NULL), "source: expected <src> and <ref>");
+  corpus =
+      open_corpus("<dataset><doc><src><seg>a</seg><seg>b</seg></src><ref><seg>c</seg></ref></doc></dataset>", NULL);
+  assert_pair(corpus, "a", "c", 1);
+  assert_corpus_breaks(corpus, "there are more sources than references, which end after 1:");
+
+  /* A position in a file that has changed. */
+  corpus = open_corpus("<srcset><seg>one</seg><seg>two</seg>", "un\ndeux\n");
+  assert_int_equal(tsr_corpus_seek(corpus, &(tsr_corpus_position){.source = 9, .target = 3, .number = 1}), TSR_ERR_IO);
+  assert_message_has("source: no segment ends at byte 9");
+  tsr_corpus_close(corpus);
+}
+
+static void test_character_references(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    size_t length; /* 0: none */
+    uint32_t code_point;
+  } cases[] = {
+      {"&amp;x", 5, '&'},
+      {"&yuml;", 6, 0xFF},
+      {"&nbsp;", 6, 0xA0},
+      {"&Eacute;", 8, 0xC9},
+      {"&hellip;", 8, 0x2026},
+      {"&#65;", 5, 'A'},
+      {"&#x1F600;", 9, 0x1F600},
+      {"&#X1f600;", 9, 0x1F600},
+      {"&#0000000065;", 13, 'A'},
+      {"&#0;", 4, 0xFFFD},
+      {"&#xD800;", 8, 0xFFFD},
+      {"&#1114112;", 10, 0xFFFD},
+      {"&#99999999999;", 14, 0xFFFD},
+      {"&", 0, 0},
+      {"&;", 0, 0},
+      {"&amp", 0, 0},
+      {"&AMP;", 0, 0},
+      {"&am;", 0, 0},
+      {"&#;", 0, 0},
+      {"&#x;", 0, 0},
+      {"&#a;", 0, 0},
+      {"&#-1;", 0, 0},
+      {"&a b;", 0, 0},
+      {"& #65;", 0, 0},
+      {"&abcdefghijklmnopqrst;", 0, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    uint32_t code_point = 0;
+    size_t length = tsr_character_reference(cases[i].text, strlen(cases[i].text), &code_point);
+    assert_int_equal(length, cases[i].length);
+    assert_int_equal(code_point, cases[i].code_point);
+  }
+}
+
 static void test_missing(void **state)
 {
   (void)state;
@@ -357,9 +553,13 @@ static void test_missing(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_utf8),       cmocka_unit_test(test_spaces),  cmocka_unit_test(test_lines),
-      cmocka_unit_test(test_long_lines), cmocka_unit_test(test_pairs),   cmocka_unit_test(test_tsv),
-      cmocka_unit_test(test_positions),  cmocka_unit_test(test_missing),
+      cmocka_unit_test(test_utf8),         cmocka_unit_test(test_spaces),
+      cmocka_unit_test(test_lines),        cmocka_unit_test(test_long_lines),
+      cmocka_unit_test(test_pairs),        cmocka_unit_test(test_tsv),
+      cmocka_unit_test(test_positions),    cmocka_unit_test(test_sgm),
+      cmocka_unit_test(test_broken_sgm),   cmocka_unit_test(test_large_sgm),
+      cmocka_unit_test(test_markup_pairs), cmocka_unit_test(test_character_references),
+      cmocka_unit_test(test_missing),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
