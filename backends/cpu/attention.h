@@ -14,6 +14,7 @@
 #ifndef CPU_ATTENTION_H
 #define CPU_ATTENTION_H
 
+#include "dropout.h"
 #include "masking.h"
 
 /* Up to how many queries the form for few is the faster one: as many fill half of a vector. */
@@ -22,16 +23,29 @@ enum { CPU_FEW_QUERIES = CPU_LANES / 2 };
 /* Keys in a run of the form for few, the longer one. */
 enum { CPU_KEYS = 128 };
 
+/* Queries and keys in a tile, and rows of a block of a small product, whose sums fill the registers. */
+enum { CPU_ATTENTION_TILE = 64, CPU_ATTENTION_ROWS = CPU_LANES == 16 ? 8 : CPU_LANES == 8 ? 6 : 4 };
+
 typedef struct cpu_attention {
   const cpu_tensor *q, *k, *v, *y;
-  const cpu_tensor *rows, *weights; /* NULL: absent */
+  const cpu_tensor *rows, *weights, *lse, *seed; /* NULL: absent */
   cpu_masking masking;
+  cpu_dropout dropout; /* with seed */
   float alpha;
   int64_t B, L, S, H, K, J;
   int64_t keys;    /* S; 0 if there is no row that a key could be in */
   int64_t n_items; /* few: of a sentence and a head; tiles: of a sentence, a head and a tile */
   int64_t n_tasks;
 } cpu_attention;
+
+/* c [rows][columns] = (c * factor + a @ b) * scale, in whole vectors; factor and scale [columns]; without factor c counts
+ * as 0. a [rows][depth], b [depth][columns]. */
+typedef struct cpu_small_product {
+  int64_t rows, depth, vectors;
+  const float *a, *b, *factor, *scale;
+  float *c;
+  int64_t a_row, a_step, b_row, c_row; /* elements from row to row, and from step to step of the depth */
+} cpu_small_product;
 
 /* Where a run of keys lies. */
 typedef struct cpu_places {
@@ -40,14 +54,20 @@ typedef struct cpu_places {
   int32_t any_outside;
 } cpu_places;
 
-#define cpu_attention_places  CPU_AT_LEVEL(cpu_attention_places)
-#define cpu_attention_bias    CPU_AT_LEVEL(cpu_attention_bias)
-#define cpu_attention_weights CPU_AT_LEVEL(cpu_attention_weights)
-#define cpu_few_task          CPU_AT_LEVEL(cpu_few_task)
-#define cpu_few_scratch       CPU_AT_LEVEL(cpu_few_scratch)
-#define cpu_tiles_task        CPU_AT_LEVEL(cpu_tiles_task)
-#define cpu_tiles_scratch     CPU_AT_LEVEL(cpu_tiles_scratch)
-#define cpu_tiles_count       CPU_AT_LEVEL(cpu_tiles_count)
+#define cpu_attention_places   CPU_AT_LEVEL(cpu_attention_places)
+#define cpu_attention_bias     CPU_AT_LEVEL(cpu_attention_bias)
+#define cpu_attention_weights  CPU_AT_LEVEL(cpu_attention_weights)
+#define cpu_attention_turn     CPU_AT_LEVEL(cpu_attention_turn)
+#define cpu_attention_columns  CPU_AT_LEVEL(cpu_attention_columns)
+#define cpu_attention_lse      CPU_AT_LEVEL(cpu_attention_lse)
+#define cpu_attention_multiply CPU_AT_LEVEL(cpu_attention_multiply)
+#define cpu_attention_finite   CPU_AT_LEVEL(cpu_attention_finite)
+#define cpu_attention_factors  CPU_AT_LEVEL(cpu_attention_factors)
+#define cpu_few_task           CPU_AT_LEVEL(cpu_few_task)
+#define cpu_few_scratch        CPU_AT_LEVEL(cpu_few_scratch)
+#define cpu_tiles_task         CPU_AT_LEVEL(cpu_tiles_task)
+#define cpu_tiles_scratch      CPU_AT_LEVEL(cpu_tiles_scratch)
+#define cpu_tiles_count        CPU_AT_LEVEL(cpu_tiles_count)
 
 /* Keys first .. first+n-1 of sentence b; n from 1 to CPU_KEYS. */
 void cpu_attention_places(const cpu_attention *a, int64_t b, int64_t first, int64_t n, cpu_places *places);
@@ -59,6 +79,34 @@ void cpu_attention_bias(const cpu_attention *a, int64_t b, int64_t h, int64_t l,
 
 /* Makes weights of a query's scores, of which `end` were written; the others are of excluded keys. */
 void cpu_attention_weights(const cpu_attention *a, int64_t b, int64_t h, int64_t l, int64_t end, float max, float sum);
+
+/* lse of a query. */
+void cpu_attention_lse(const cpu_attention *a, int64_t b, int64_t h, int64_t l, float max, float sum);
+
+/* to[c * to_row + r] = from[r * from_row + c * from_step]. */
+void cpu_attention_turn(const float *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t columns,
+                        float *to, int64_t to_row);
+
+/* The same to [columns][CPU_ATTENTION_TILE], for rows >= 1 up to as many; zeros fill their last vector up. */
+void cpu_attention_columns(const float *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t columns,
+                           float *to);
+
+void cpu_attention_multiply(const cpu_small_product *product);
+
+/* 1 if neither NaN nor infinity is in x [rows][n]. */
+int cpu_attention_finite(const float *x, int64_t row, int64_t rows, int64_t n);
+
+/* Factors of the dropout, 0 or its scale: of `queries` queries from (b, h, l) on, those of head h+1 following those of
+ * head h, and keys first .. first+n-1. Rows of as many floats as it returns: S if that is `width` at most, else width,
+ * which n does not exceed. factors has room for cpu_attention_factors_room(). */
+int64_t cpu_attention_factors(const cpu_attention *a, int64_t b, int64_t h, int64_t l, int64_t queries, int64_t first,
+                              int64_t n, int64_t width, float *factors);
+
+/* A vector may reach beyond the last row. */
+static inline int64_t cpu_attention_factors_room(const cpu_attention *a, int64_t queries, int64_t width)
+{
+  return a->seed ? queries * (a->S < width ? a->S : width) + CPU_LANES : 0;
+}
 
 /* Tasks of the two forms (cpu_task), and the bytes of scratch that they need. */
 void cpu_few_task(const void *attention, int64_t task, void *scratch);

@@ -24,6 +24,7 @@ typedef struct few {
   float *y;        /* [query][J] */
   float *sum;      /* [query][CPU_LANES] */
   float *gathered; /* [CPU_LANES][K or J] */
+  float *factors;  /* [query][key] of the dropout */
   float *room;     /* [2][CPU_KEYS] */
 } few;
 
@@ -37,6 +38,7 @@ static uint64_t lay_out(few *f, float *scratch)
   f->y = cpu_cut(scratch, &used, most * f->J);
   f->sum = cpu_cut(scratch, &used, most * CPU_LANES);
   f->gathered = cpu_cut(scratch, &used, CPU_LANES * (f->K > f->J ? f->K : f->J));
+  f->factors = cpu_cut(scratch, &used, cpu_attention_factors_room(f->a, most, CPU_KEYS));
   f->room = cpu_cut(scratch, &used, 2 * CPU_KEYS);
   return (uint64_t)used * sizeof(float);
 }
@@ -202,6 +204,18 @@ static void soften(few *f, int64_t first)
   }
 }
 
+/* Drops exponentials of n keys from `first` on; the others are scaled. What is -0 stays that. */
+static void drop_out(few *f, int64_t first, int64_t n)
+{
+  const int64_t row = cpu_attention_factors(f->a, f->b, f->head, 0, f->queries, first, n, CPU_KEYS, f->factors);
+  for (int64_t query = 0; query < f->queries; query++) {
+    float *scores = f->scores + query * CPU_KEYS;
+    for (int64_t s = 0; s < n; s += CPU_LANES) {
+      cpu_store(scores + s, cpu_load(scores + s) * cpu_load(f->factors + query * row + s));
+    }
+  }
+}
+
 /* y += sum of p[i] * the row at v + at[i], J elements, for `rows` rows: a number that the compiler knows. */
 static inline __attribute__((always_inline)) void add_rows(int rows, const float *p, const float *v, const int64_t *at,
                                                            int64_t J, float *y)
@@ -319,6 +333,9 @@ static void finish(const few *f)
     if (a->weights && a->S > 0) {
       cpu_attention_weights(a, f->b, h, l, f->ends[l], f->max[query], sum);
     }
+    if (a->lse) {
+      cpu_attention_lse(a, f->b, h, l, f->max[query], sum);
+    }
   }
 }
 
@@ -335,6 +352,9 @@ static void attend(few *f)
     }
     soften(f, first);
     if (f->J > 0) {
+      if (f->a->seed) {
+        drop_out(f, first, n);
+      }
       multiply_values(f, first, n);
     }
   }

@@ -7,10 +7,7 @@
  */
 #include "attention.h"
 
-enum { TILE = 64, TILE_VECTORS = TILE / CPU_LANES };
-
-/* Rows and vectors of a block of a product, whose sums stay in registers. */
-enum { BLOCK_ROWS = CPU_LANES == 16 ? 8 : CPU_LANES == 8 ? 6 : 4, BLOCK_VECTORS = 2 };
+enum { TILE = CPU_ATTENTION_TILE };
 
 typedef struct tiles {
   const cpu_attention *a;
@@ -26,7 +23,8 @@ typedef struct tiles {
   float *max, *sum;   /* [TILE] */
   float *factor;      /* [TILE] of y before this tile of keys */
   float *scale;       /* [TILE] of y after it: 1, and 1 / sum at last */
-  float *turned;      /* [CPU_LANES][TILE] scores of queries, keys side by side */
+  float *turned;      /* [CPU_LANES][TILE] scores of queries, keys side by side; [TILE][CPU_LANES] factors of keys */
+  float *factors;     /* [query][key] of the dropout */
   float *room;        /* [2][CPU_KEYS] */
 } tiles;
 
@@ -50,6 +48,7 @@ static uint64_t lay_out(tiles *t, float *scratch)
   t->factor = cpu_cut(scratch, &used, TILE);
   t->scale = cpu_cut(scratch, &used, TILE);
   t->turned = cpu_cut(scratch, &used, CPU_LANES * TILE);
+  t->factors = cpu_cut(scratch, &used, cpu_attention_factors_room(t->a, TILE, TILE));
   t->room = cpu_cut(scratch, &used, 2 * CPU_KEYS);
   return (uint64_t)used * sizeof(float);
 }
@@ -58,115 +57,6 @@ uint64_t cpu_tiles_scratch(const cpu_attention *a)
 {
   tiles t = {.a = a};
   return lay_out(&t, NULL);
-}
-
-/* to[c * to_row + r] = from[r * from_row + c * from_step], up to CPU_LANES rows and columns. */
-static void turn_square(const float *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t columns,
-                        float *to, int64_t to_row)
-{
-  cpu_f32v v[CPU_LANES];
-  for (int64_t r = 0; r < CPU_LANES; r++) {
-    float room[CPU_LANES];
-    v[r] = r < rows ? cpu_load_part(cpu_side_by_side(from + r * from_row, from_step, columns, room), columns, 0.0f)
-                    : cpu_splat(0.0f);
-  }
-  cpu_transpose(v);
-  for (int64_t c = 0; c < columns; c++) {
-    cpu_store_part(to + c * to_row, v[c], rows);
-  }
-}
-
-/* The same of any number of rows and columns. */
-static void turn(const float *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t columns, float *to,
-                 int64_t to_row)
-{
-  for (int64_t r = 0; r < rows; r += CPU_LANES) {
-    for (int64_t c = 0; c < columns; c += CPU_LANES) {
-      const int64_t height = rows - r, width = columns - c;
-      turn_square(from + r * from_row + c * from_step, from_row, from_step, height < CPU_LANES ? height : CPU_LANES,
-                  width < CPU_LANES ? width : CPU_LANES, to + c * to_row + r, to_row);
-    }
-  }
-}
-
-/* c [rows][TILE] = (c * factor + a @ b) * scale, a [rows][depth] with steps a_row and a_step, b [depth][TILE],
- * factor and scale [TILE]; without factor c counts as 0. rows and vectors are numbers that the compiler knows. */
-static inline __attribute__((always_inline)) void multiply_block(int rows, int vectors, const float *a, int64_t a_row,
-                                                                 int64_t a_step, int64_t depth, const float *b,
-                                                                 const float *factor, const float *scale, float *c)
-{
-  cpu_f32v sum[BLOCK_ROWS][BLOCK_VECTORS];
-  for (int r = 0; r < rows; r++) {
-    for (int v = 0; v < vectors; v++) {
-      const int64_t at = r * TILE + v * CPU_LANES;
-      sum[r][v] = factor ? cpu_load(c + at) * cpu_load(factor + v * CPU_LANES) : cpu_splat(0.0f);
-    }
-  }
-  for (int64_t i = 0; i < depth; i++) {
-    cpu_f32v columns[BLOCK_VECTORS];
-    for (int v = 0; v < vectors; v++) {
-      columns[v] = cpu_load(b + i * TILE + v * CPU_LANES);
-    }
-    for (int r = 0; r < rows; r++) {
-      const cpu_f32v x = cpu_splat(a[r * a_row + i * a_step]);
-      for (int v = 0; v < vectors; v++) {
-        sum[r][v] = cpu_fma(x, columns[v], sum[r][v]);
-      }
-    }
-  }
-  for (int r = 0; r < rows; r++) {
-    for (int v = 0; v < vectors; v++) {
-      cpu_store(c + r * TILE + v * CPU_LANES, sum[r][v] * cpu_load(scale + v * CPU_LANES));
-    }
-  }
-}
-
-typedef void (*block_fn)(const float *a, int64_t a_row, int64_t a_step, int64_t depth, const float *b,
-                         const float *factor, const float *scale, float *c);
-
-#define BLOCK(rows, vectors)                                                                                           \
-  static void block_##rows##_##vectors(const float *a, int64_t a_row, int64_t a_step, int64_t depth, const float *b,   \
-                                       const float *factor, const float *scale, float *c)                              \
-  {                                                                                                                    \
-    multiply_block(rows, vectors, a, a_row, a_step, depth, b, factor, scale, c);                                       \
-  }
-#define BLOCKS(rows) BLOCK(rows, 1) BLOCK(rows, 2)
-BLOCKS(1)
-BLOCKS(2)
-BLOCKS(3)
-BLOCKS(4)
-#if CPU_LANES >= 8
-BLOCKS(5)
-BLOCKS(6)
-#endif
-#if CPU_LANES == 16
-BLOCKS(7)
-BLOCKS(8)
-#endif
-
-static const block_fn blocks[BLOCK_ROWS][BLOCK_VECTORS] = {
-    {block_1_1, block_1_2}, {block_2_1, block_2_2}, {block_3_1, block_3_2}, {block_4_1, block_4_2},
-#if CPU_LANES >= 8
-    {block_5_1, block_5_2}, {block_6_1, block_6_2},
-#endif
-#if CPU_LANES == 16
-    {block_7_1, block_7_2}, {block_8_1, block_8_2},
-#endif
-};
-
-/* A product of any number of rows, in blocks of about the same height. */
-static void multiply(const float *a, int64_t a_row, int64_t a_step, int64_t rows, int64_t depth, int64_t vectors,
-                     const float *b, const float *factor, const float *scale, float *c)
-{
-  const int64_t n_blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
-  for (int64_t i = 0; i < n_blocks; i++) {
-    const int64_t r = cpu_first(rows, n_blocks, i), height = cpu_first(rows, n_blocks, i + 1) - r;
-    for (int64_t v = 0; v < vectors; v += BLOCK_VECTORS) {
-      const int64_t at = v * CPU_LANES, width = vectors - v < BLOCK_VECTORS ? vectors - v : BLOCK_VECTORS;
-      blocks[height - 1][width - 1](a + r * a_row, a_row, a_step, depth, b + at, factor ? factor + at : NULL,
-                                    scale + at, c + r * TILE + at);
-    }
-  }
 }
 
 /* n keys' or values' rows side by side: to `keys` [n][width]. */
@@ -211,7 +101,7 @@ static void bias_scores(tiles *t, int64_t first, int64_t n)
 {
   for (int64_t v = 0; v < t->n; v += CPU_LANES) {
     const int64_t queries = t->n - v < CPU_LANES ? t->n - v : CPU_LANES;
-    turn(t->scores + v, TILE, 1, n, queries, t->turned, TILE);
+    cpu_attention_turn(t->scores + v, TILE, 1, n, queries, t->turned, TILE);
     for (int64_t i = 0; i < queries; i++) {
       float *row = t->turned + i * TILE;
       for (int64_t s = n; s < cpu_whole(n); s++) {
@@ -219,7 +109,7 @@ static void bias_scores(tiles *t, int64_t first, int64_t n)
       }
       cpu_attention_bias(t->a, t->b, t->h, t->l + v + i, first, n, row, t->room);
     }
-    turn(t->turned, TILE, 1, queries, n, t->scores + v, TILE);
+    cpu_attention_turn(t->turned, TILE, 1, queries, n, t->scores + v, TILE);
   }
 }
 
@@ -228,7 +118,7 @@ static void keep_scores(const tiles *t, int64_t first, int64_t n)
 {
   const cpu_tensor *w = t->a->weights;
   const int64_t at = t->b * w->stride[0] + t->h * w->stride[1] + t->l * w->stride[2] + first;
-  turn(t->scores, TILE, 1, n, t->n, (float *)w->data + at, w->stride[2]);
+  cpu_attention_turn(t->scores, TILE, 1, n, t->n, (float *)w->data + at, w->stride[2]);
 }
 
 /* The scores of n keys become their exponentials, of excluded keys -0; the largest and the sums are brought up to
@@ -267,16 +157,18 @@ static int take_exponentials(tiles *t, int64_t n)
   return any;
 }
 
-static int all_finite(const float *x, int64_t n)
+/* Drops exponentials of n keys from `first` on; the others are scaled. What is -0 stays that. */
+static void drop_out(tiles *t, int64_t first, int64_t n)
 {
-  const cpu_f32v zero = cpu_splat(0.0f);
-  cpu_f32v sum = zero;
-  int64_t i = 0;
-  for (; i + CPU_LANES <= n; i += CPU_LANES) {
-    sum += cpu_load(x + i) * zero;
+  const int64_t row = cpu_attention_factors(t->a, t->b, t->h, t->l, t->n, first, n, TILE, t->factors);
+  for (int64_t v = 0; v < t->n; v += CPU_LANES) {
+    const int64_t queries = t->n - v < CPU_LANES ? t->n - v : CPU_LANES;
+    cpu_attention_turn(t->factors + v * row, row, 1, queries, n, t->turned, CPU_LANES);
+    for (int64_t s = 0; s < n; s++) {
+      float *at = t->scores + s * TILE + v;
+      cpu_store_part(at, cpu_load(at) * cpu_load(t->turned + s * CPU_LANES), queries);
+    }
   }
-  sum += cpu_load_part(x + i, n - i, 0.0f) * zero;
-  return !cpu_any(sum != zero);
 }
 
 /* y = (y * factor + values @ exponentials) * scale, where the values of excluded keys are not to be seen: some are
@@ -312,7 +204,18 @@ static void multiply_keys(tiles *t, int64_t first, int64_t n)
     row = a->k->stride[1];
     step = a->k->stride[3];
   }
-  multiply(keys, row, step, n, a->K, t->vectors, t->q, NULL, t->alpha, t->scores);
+  const cpu_small_product product = {.rows = n,
+                                     .depth = a->K,
+                                     .vectors = t->vectors,
+                                     .a = keys,
+                                     .a_row = row,
+                                     .a_step = step,
+                                     .b = t->q,
+                                     .b_row = TILE,
+                                     .scale = t->alpha,
+                                     .c = t->scores,
+                                     .c_row = TILE};
+  cpu_attention_multiply(&product);
   hide_keys(t, first, n);
   if (cpu_attention_biased(a)) {
     bias_scores(t, first, n);
@@ -327,10 +230,22 @@ static void multiply_values(tiles *t, int64_t first, int64_t n, int holes)
   const int64_t J = t->a->J;
   const float *factor = first > 0 ? t->factor : NULL;
   gather(t, t->a->v, t->places.v, n, J);
-  if (holes && !all_finite(t->keys, n * J)) {
+  if (holes && !cpu_attention_finite(t->keys, J, n, J)) {
     multiply_visible(t, n, factor);
   } else {
-    multiply(t->keys, 1, J, J, n, t->vectors, t->scores, factor, t->scale, t->y);
+    const cpu_small_product product = {.rows = J,
+                                       .depth = n,
+                                       .vectors = t->vectors,
+                                       .a = t->keys,
+                                       .a_row = 1,
+                                       .a_step = J,
+                                       .b = t->scores,
+                                       .b_row = TILE,
+                                       .factor = factor,
+                                       .scale = t->scale,
+                                       .c = t->y,
+                                       .c_row = TILE};
+    cpu_attention_multiply(&product);
   }
 }
 
@@ -345,12 +260,9 @@ static void begin(tiles *t)
     t->sum[i] = 0.0f;
     t->scale[i] = 1.0f;
   }
-  for (int64_t i = 0; i < a->K; i++) {
-    cpu_store(t->q + i * TILE + columns - CPU_LANES, cpu_splat(0.0f)); /* columns without a query */
-  }
   if (a->K > 0) {
     const int64_t at = t->b * a->q->stride[0] + t->l * a->q->stride[1] + t->h * a->q->stride[2];
-    turn((const float *)a->q->data + at, a->q->stride[1], a->q->stride[3], t->n, a->K, t->q, TILE);
+    cpu_attention_columns((const float *)a->q->data + at, a->q->stride[1], a->q->stride[3], t->n, a->K, t->q);
   }
 }
 
@@ -360,7 +272,7 @@ static void finish(const tiles *t, int64_t keys)
   if (a->J > 0) {
     float *y = (float *)a->y->data + t->b * a->y->stride[0] + t->l * a->y->stride[1] + t->h * a->y->stride[2];
     if (keys > 0) {
-      turn(t->y, TILE, 1, a->J, t->n, y, a->y->stride[1]);
+      cpu_attention_turn(t->y, TILE, 1, a->J, t->n, y, a->y->stride[1]);
     } else {
       for (int64_t i = 0; i < t->n; i++) {
         memset(y + i * a->y->stride[1], 0, (size_t)a->J * sizeof *y);
@@ -371,6 +283,9 @@ static void finish(const tiles *t, int64_t keys)
     for (int64_t i = 0; i < t->n; i++) {
       cpu_attention_weights(a, t->b, t->h, t->l + i, t->ends[i], t->max[i], t->sum[i]);
     }
+  }
+  for (int64_t i = 0; a->lse && i < t->n; i++) {
+    cpu_attention_lse(a, t->b, t->h, t->l + i, t->max[i], t->sum[i]);
   }
 }
 
@@ -387,6 +302,9 @@ static void attend(tiles *t)
       t->scale[i] = cpu_attention_inverse(t->sum[i]);
     }
     if (t->a->J > 0) {
+      if (t->a->seed) {
+        drop_out(t, first, n);
+      }
       multiply_values(t, first, n, holes);
     }
   }

@@ -16,9 +16,8 @@ static cpu_attention attention_of(const cpu_line *line)
       .q = q,
       .k = k,
       .v = v,
-      .y = &line->out[0],
       .rows = cpu_operand(line, 7),
-      .weights = cpu_present(&line->out[1]) ? &line->out[1] : NULL,
+      .seed = cpu_operand(line, 8),
       .masking = cpu_masking_of(line, 3, plan->starts),
       .alpha = line->attributes.alpha,
       .B = q->extent[0],
@@ -31,16 +30,35 @@ static cpu_attention attention_of(const cpu_line *line)
   };
 }
 
-int32_t cpu_prepare_attention(cpu_line *line, cpu_preparation *preparation)
+static const cpu_tensor *result(const cpu_line *line, int32_t index)
+{
+  return cpu_present(&line->out[index]) ? &line->out[index] : NULL;
+}
+
+static cpu_attention forward_of(const cpu_line *line)
+{
+  cpu_attention a = attention_of(line);
+  a.y = &line->out[0];
+  a.weights = result(line, 1);
+  a.lse = result(line, 2);
+  return a;
+}
+
+static attention_plan *make_plan(cpu_line *line, cpu_preparation *preparation)
 {
   attention_plan *plan = cpu_ask_memory(preparation, sizeof *plan);
-  if (!plan) {
+  line->plan = plan;
+  return plan && cpu_prepare_masking(line, 3, preparation, &plan->starts) == TSR_OK ? plan : NULL;
+}
+
+int32_t cpu_prepare_attention(cpu_line *line, cpu_preparation *preparation)
+{
+  if (!make_plan(line, preparation)) {
     return TSR_ERR_OUT_OF_MEMORY;
   }
-  line->plan = plan;
-  const cpu_attention a = attention_of(line);
+  const cpu_attention a = forward_of(line);
   cpu_ask_scratch(preparation, a.L <= CPU_FEW_QUERIES ? cpu_few_scratch(&a) : cpu_tiles_scratch(&a));
-  return cpu_prepare_masking(line, 3, preparation, &plan->starts);
+  return TSR_OK;
 }
 
 void cpu_attention_places(const cpu_attention *a, int64_t b, int64_t first, int64_t n, cpu_places *places)
@@ -98,6 +116,13 @@ void cpu_attention_weights(const cpu_attention *a, int64_t b, int64_t h, int64_t
   }
 }
 
+void cpu_attention_lse(const cpu_attention *a, int64_t b, int64_t h, int64_t l, float max, float sum)
+{
+  const cpu_tensor *t = a->lse;
+  float *lse = (float *)t->data + b * t->stride[0] + h * t->stride[1] + l * t->stride[2];
+  *lse = sum == 0.0f ? -INFINITY : max + logf(sum);
+}
+
 /* Keys that the last query of each sentence sees, all sentences together: the work that there is, not what there is
  * room for. */
 static int64_t visible_keys(const cpu_attention *a)
@@ -109,9 +134,17 @@ static int64_t visible_keys(const cpu_attention *a)
   return sum;
 }
 
+/* The dropout of this run. */
+static void drop_out(cpu_attention *a, const cpu_line *line)
+{
+  if (a->seed) {
+    a->dropout = cpu_dropout_of(a->seed, &line->attributes);
+  }
+}
+
 void cpu_run_attention(const cpu_line *line, cpu_team *team)
 {
-  cpu_attention a = attention_of(line);
+  cpu_attention a = forward_of(line);
   assert(a.q->rank == 4 && a.k->rank == 4 && a.v->rank == 4 && a.y->rank == 4);
   assert(a.q->dtype == TSR_F32 && a.k->dtype == TSR_F32 && a.v->dtype == TSR_F32);
   assert(a.k->extent[2] == a.H && a.v->extent[2] == a.H && a.k->extent[3] == a.K && a.v->extent[1] == a.S);
@@ -122,6 +155,7 @@ void cpu_run_attention(const cpu_line *line, cpu_team *team)
   if (n_rows * a.L == 0) {
     return;
   }
+  drop_out(&a, line);
   /* Vector instructions for one key and one head, roughly. */
   const double keys = (double)visible_keys(&a) / (double)a.B;
   if (a.L <= CPU_FEW_QUERIES) {

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the forms of attention and its gradient compute with: transposes and products of a tile's size, whose sums stay
+ * in registers, and a tile's dropout.
+ */
+#include "attention.h"
+
+/* Rows and vectors of a block of a product. */
+enum { BLOCK_ROWS = CPU_ATTENTION_ROWS, BLOCK_VECTORS = 2 };
+
+/* to[c * to_row + r] = from[r * from_row + c * from_step], up to CPU_LANES rows and columns. */
+static void turn_square(const float *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t columns,
+                        float *to, int64_t to_row)
+{
+  cpu_f32v v[CPU_LANES];
+  for (int64_t r = 0; r < CPU_LANES; r++) {
+    float room[CPU_LANES];
+    v[r] = r < rows ? cpu_load_part(cpu_side_by_side(from + r * from_row, from_step, columns, room), columns, 0.0f)
+                    : cpu_splat(0.0f);
+  }
+  cpu_transpose(v);
+  for (int64_t c = 0; c < columns; c++) {
+    cpu_store_part(to + c * to_row, v[c], rows);
+  }
+}
+
+void cpu_attention_turn(const float *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t columns,
+                        float *to, int64_t to_row)
+{
+  for (int64_t r = 0; r < rows; r += CPU_LANES) {
+    for (int64_t c = 0; c < columns; c += CPU_LANES) {
+      const int64_t height = rows - r, width = columns - c;
+      turn_square(from + r * from_row + c * from_step, from_row, from_step, height < CPU_LANES ? height : CPU_LANES,
+                  width < CPU_LANES ? width : CPU_LANES, to + c * to_row + r, to_row);
+    }
+  }
+}
+
+void cpu_attention_columns(const float *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t columns,
+                           float *to)
+{
+  const int64_t last = cpu_whole(rows) - CPU_LANES;
+  for (int64_t i = 0; i < columns; i++) {
+    cpu_store(to + i * CPU_ATTENTION_TILE + last, cpu_splat(0.0f));
+  }
+  cpu_attention_turn(from, from_row, from_step, rows, columns, to, CPU_ATTENTION_TILE);
+}
+
+/* One block; rows and vectors are numbers that the compiler knows. */
+static inline __attribute__((always_inline)) void multiply_block(int rows, int vectors, const cpu_small_product *p)
+{
+  const float *a = p->a, *b = p->b, *factor = p->factor, *scale = p->scale;
+  float *c = p->c;
+  const int64_t a_row = p->a_row, a_step = p->a_step, b_row = p->b_row, c_row = p->c_row, depth = p->depth;
+  cpu_f32v sum[BLOCK_ROWS][BLOCK_VECTORS];
+  for (int r = 0; r < rows; r++) {
+    for (int v = 0; v < vectors; v++) {
+      const int64_t at = v * CPU_LANES;
+      sum[r][v] = factor ? cpu_load(c + r * c_row + at) * cpu_load(factor + at) : cpu_splat(0.0f);
+    }
+  }
+  for (int64_t i = 0; i < depth; i++) {
+    cpu_f32v columns[BLOCK_VECTORS];
+    for (int v = 0; v < vectors; v++) {
+      columns[v] = cpu_load(b + i * b_row + v * CPU_LANES);
+    }
+    for (int r = 0; r < rows; r++) {
+      const cpu_f32v x = cpu_splat(a[r * a_row + i * a_step]);
+      for (int v = 0; v < vectors; v++) {
+        sum[r][v] = cpu_fma(x, columns[v], sum[r][v]);
+      }
+    }
+  }
+  for (int r = 0; r < rows; r++) {
+    for (int v = 0; v < vectors; v++) {
+      const int64_t at = v * CPU_LANES;
+      cpu_store(c + r * c_row + at, sum[r][v] * cpu_load(scale + at));
+    }
+  }
+}
+
+typedef void (*block_fn)(const cpu_small_product *product);
+
+#define BLOCK(rows, vectors)                                                                                           \
+  static void block_##rows##_##vectors(const cpu_small_product *product)                                               \
+  {                                                                                                                    \
+    multiply_block(rows, vectors, product);                                                                            \
+  }
+#define BLOCKS(rows) BLOCK(rows, 1) BLOCK(rows, 2)
+BLOCKS(1)
+BLOCKS(2)
+BLOCKS(3)
+BLOCKS(4)
+#if CPU_LANES >= 8
+BLOCKS(5)
+BLOCKS(6)
+#endif
+#if CPU_LANES == 16
+BLOCKS(7)
+BLOCKS(8)
+#endif
+
+static const block_fn blocks[BLOCK_ROWS][BLOCK_VECTORS] = {
+    {block_1_1, block_1_2}, {block_2_1, block_2_2}, {block_3_1, block_3_2}, {block_4_1, block_4_2},
+#if CPU_LANES >= 8
+    {block_5_1, block_5_2}, {block_6_1, block_6_2},
+#endif
+#if CPU_LANES == 16
+    {block_7_1, block_7_2}, {block_8_1, block_8_2},
+#endif
+};
+
+void cpu_attention_multiply(const cpu_small_product *product)
+{
+  const int64_t rows = product->rows, n_blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+  for (int64_t i = 0; i < n_blocks; i++) {
+    const int64_t r = cpu_first(rows, n_blocks, i), height = cpu_first(rows, n_blocks, i + 1) - r;
+    for (int64_t v = 0; v < product->vectors; v += BLOCK_VECTORS) {
+      const int64_t at = v * CPU_LANES, left = product->vectors - v,
+                    width = left < BLOCK_VECTORS ? left : BLOCK_VECTORS;
+      cpu_small_product block = *product;
+      block.a += r * product->a_row;
+      block.b += at;
+      block.c += r * product->c_row + at;
+      block.scale += at;
+      if (block.factor) {
+        block.factor += at;
+      }
+      blocks[height - 1][width - 1](&block);
+    }
+  }
+}
+
+int cpu_attention_finite(const float *x, int64_t row, int64_t rows, int64_t n)
+{
+  const cpu_f32v zero = cpu_splat(0.0f);
+  cpu_f32v sum = zero;
+  for (int64_t r = 0; r < rows; r++) {
+    int64_t i = 0;
+    for (; i + CPU_LANES <= n; i += CPU_LANES) {
+      sum += cpu_load(x + r * row + i) * zero;
+    }
+    sum += cpu_load_part(x + r * row + i, n - i, 0.0f) * zero;
+  }
+  return !cpu_any(sum != zero);
+}
+
+int64_t cpu_attention_factors(const cpu_attention *a, int64_t b, int64_t h, int64_t l, int64_t queries, int64_t first,
+                              int64_t n, int64_t width, float *factors)
+{
+  const uint64_t at = (uint64_t)(((b * a->H + h) * a->L + l) * a->S + first);
+  if (a->S <= width) { /* all keys: the rows follow one another */
+    cpu_dropout_factors(&a->dropout, at, (queries - 1) * a->S + n, factors);
+    return a->S;
+  }
+  for (int64_t i = 0; i < queries; i++) {
+    cpu_dropout_factors(&a->dropout, at + (uint64_t)(i * a->S), n, factors + i * width);
+  }
+  return width;
+}
