@@ -9,7 +9,7 @@
  *   - tiles (attention_tiles.c): vectors lie along the queries, so that maxima, sums and factors need no horizontal
  *     step
  * What a query gives depends on that query and the keys it sees alone: not on the batch, nor on how far S goes
- * beyond them.
+ * beyond them. The gradient (attention_gradient.c) takes the tiles up once more, and w from the logarithms of its sums.
  */
 #ifndef CPU_ATTENTION_H
 #define CPU_ATTENTION_H
@@ -37,6 +37,13 @@ typedef struct cpu_attention {
   int64_t n_items; /* few: of a sentence and a head; tiles: of a sentence, a head and a tile */
   int64_t n_tasks;
 } cpu_attention;
+
+/* What the gradient takes and gives beside: dy [B, L, H, J], lse [B, H, L]; dscores may be NULL. attention.y is what the
+ * attention gave. */
+typedef struct cpu_attention_gradient {
+  cpu_attention attention;
+  const cpu_tensor *dy, *lse, *dq, *dk, *dv, *dscores;
+} cpu_attention_gradient;
 
 /* c [rows][columns] = (c * factor + a @ b) * scale, in whole vectors; factor and scale [columns]; without factor c counts
  * as 0. a [rows][depth], b [depth][columns]. */
@@ -68,6 +75,8 @@ typedef struct cpu_places {
 #define cpu_tiles_task         CPU_AT_LEVEL(cpu_tiles_task)
 #define cpu_tiles_scratch      CPU_AT_LEVEL(cpu_tiles_scratch)
 #define cpu_tiles_count        CPU_AT_LEVEL(cpu_tiles_count)
+#define cpu_gradient_task      CPU_AT_LEVEL(cpu_gradient_task)
+#define cpu_gradient_scratch   CPU_AT_LEVEL(cpu_gradient_scratch)
 
 /* Keys first .. first+n-1 of sentence b; n from 1 to CPU_KEYS. */
 void cpu_attention_places(const cpu_attention *a, int64_t b, int64_t first, int64_t n, cpu_places *places);
@@ -114,6 +123,10 @@ uint64_t cpu_few_scratch(const cpu_attention *a);
 void cpu_tiles_task(const void *attention, int64_t task, void *scratch);
 uint64_t cpu_tiles_scratch(const cpu_attention *a);
 int64_t cpu_tiles_count(int64_t L); /* tiles that L queries are cut into */
+
+/* The same of the gradient; a task's context is a cpu_attention_gradient, its item a sentence and a head. */
+void cpu_gradient_task(const void *gradient, int64_t task, void *scratch);
+uint64_t cpu_gradient_scratch(const cpu_attention_gradient *g);
 
 static inline int cpu_attention_biased(const cpu_attention *a)
 {

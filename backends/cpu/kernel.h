@@ -22,34 +22,36 @@
 #define CPU_JOIN(name, level)  CPU_JOIN_(name, level)
 #define CPU_AT_LEVEL(name)     CPU_JOIN(name, CPU_LEVEL)
 
-#define cpu_operators               CPU_AT_LEVEL(cpu_operators)
-#define cpu_prepare_matmul          CPU_AT_LEVEL(cpu_prepare_matmul)
-#define cpu_run_matmul              CPU_AT_LEVEL(cpu_run_matmul)
-#define cpu_prepare_matmul_topk     CPU_AT_LEVEL(cpu_prepare_matmul_topk)
-#define cpu_prepare_matmul_log_topk CPU_AT_LEVEL(cpu_prepare_matmul_log_topk)
-#define cpu_run_matmul_topk         CPU_AT_LEVEL(cpu_run_matmul_topk)
-#define cpu_run_softmax             CPU_AT_LEVEL(cpu_run_softmax)
-#define cpu_run_log_softmax         CPU_AT_LEVEL(cpu_run_log_softmax)
-#define cpu_run_layernorm           CPU_AT_LEVEL(cpu_run_layernorm)
-#define cpu_run_add_layernorm       CPU_AT_LEVEL(cpu_run_add_layernorm)
-#define cpu_run_rmsnorm             CPU_AT_LEVEL(cpu_run_rmsnorm)
-#define cpu_run_mask                CPU_AT_LEVEL(cpu_run_mask)
-#define cpu_run_add                 CPU_AT_LEVEL(cpu_run_add)
-#define cpu_run_mul                 CPU_AT_LEVEL(cpu_run_mul)
-#define cpu_run_activation          CPU_AT_LEVEL(cpu_run_activation)
-#define cpu_run_embedding           CPU_AT_LEVEL(cpu_run_embedding)
-#define cpu_run_copy                CPU_AT_LEVEL(cpu_run_copy)
-#define cpu_run_append              CPU_AT_LEVEL(cpu_run_append)
-#define cpu_run_update              CPU_AT_LEVEL(cpu_run_update)
-#define cpu_run_gather              CPU_AT_LEVEL(cpu_run_gather)
-#define cpu_run_topk                CPU_AT_LEVEL(cpu_run_topk)
-#define cpu_run_reduce_sum          CPU_AT_LEVEL(cpu_run_reduce_sum)
-#define cpu_prepare_rows            CPU_AT_LEVEL(cpu_prepare_rows)
-#define cpu_prepare_mask            CPU_AT_LEVEL(cpu_prepare_mask)
-#define cpu_prepare_attention       CPU_AT_LEVEL(cpu_prepare_attention)
-#define cpu_run_attention           CPU_AT_LEVEL(cpu_run_attention)
-#define cpu_activate_row            CPU_AT_LEVEL(cpu_activate_row)
-#define cpu_widen_row               CPU_AT_LEVEL(cpu_widen_row)
+#define cpu_operators                  CPU_AT_LEVEL(cpu_operators)
+#define cpu_prepare_matmul             CPU_AT_LEVEL(cpu_prepare_matmul)
+#define cpu_run_matmul                 CPU_AT_LEVEL(cpu_run_matmul)
+#define cpu_prepare_matmul_topk        CPU_AT_LEVEL(cpu_prepare_matmul_topk)
+#define cpu_prepare_matmul_log_topk    CPU_AT_LEVEL(cpu_prepare_matmul_log_topk)
+#define cpu_run_matmul_topk            CPU_AT_LEVEL(cpu_run_matmul_topk)
+#define cpu_run_softmax                CPU_AT_LEVEL(cpu_run_softmax)
+#define cpu_run_log_softmax            CPU_AT_LEVEL(cpu_run_log_softmax)
+#define cpu_run_layernorm              CPU_AT_LEVEL(cpu_run_layernorm)
+#define cpu_run_add_layernorm          CPU_AT_LEVEL(cpu_run_add_layernorm)
+#define cpu_run_rmsnorm                CPU_AT_LEVEL(cpu_run_rmsnorm)
+#define cpu_run_mask                   CPU_AT_LEVEL(cpu_run_mask)
+#define cpu_run_add                    CPU_AT_LEVEL(cpu_run_add)
+#define cpu_run_mul                    CPU_AT_LEVEL(cpu_run_mul)
+#define cpu_run_activation             CPU_AT_LEVEL(cpu_run_activation)
+#define cpu_run_embedding              CPU_AT_LEVEL(cpu_run_embedding)
+#define cpu_run_copy                   CPU_AT_LEVEL(cpu_run_copy)
+#define cpu_run_append                 CPU_AT_LEVEL(cpu_run_append)
+#define cpu_run_update                 CPU_AT_LEVEL(cpu_run_update)
+#define cpu_run_gather                 CPU_AT_LEVEL(cpu_run_gather)
+#define cpu_run_topk                   CPU_AT_LEVEL(cpu_run_topk)
+#define cpu_run_reduce_sum             CPU_AT_LEVEL(cpu_run_reduce_sum)
+#define cpu_prepare_rows               CPU_AT_LEVEL(cpu_prepare_rows)
+#define cpu_prepare_mask               CPU_AT_LEVEL(cpu_prepare_mask)
+#define cpu_prepare_attention          CPU_AT_LEVEL(cpu_prepare_attention)
+#define cpu_run_attention              CPU_AT_LEVEL(cpu_run_attention)
+#define cpu_prepare_attention_gradient CPU_AT_LEVEL(cpu_prepare_attention_gradient)
+#define cpu_run_attention_gradient     CPU_AT_LEVEL(cpu_run_attention_gradient)
+#define cpu_activate_row               CPU_AT_LEVEL(cpu_activate_row)
+#define cpu_widen_row                  CPU_AT_LEVEL(cpu_widen_row)
 
 int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation);
 int32_t cpu_prepare_matmul_topk(cpu_line *line, cpu_preparation *preparation);
@@ -57,6 +59,7 @@ int32_t cpu_prepare_matmul_log_topk(cpu_line *line, cpu_preparation *preparation
 int32_t cpu_prepare_rows(cpu_line *line, cpu_preparation *preparation); /* scratch of a few rows of the first operand */
 int32_t cpu_prepare_mask(cpu_line *line, cpu_preparation *preparation);
 int32_t cpu_prepare_attention(cpu_line *line, cpu_preparation *preparation);
+int32_t cpu_prepare_attention_gradient(cpu_line *line, cpu_preparation *preparation);
 
 void cpu_run_matmul(const cpu_line *line, cpu_team *team);
 void cpu_run_matmul_topk(const cpu_line *line, cpu_team *team);
@@ -77,6 +80,7 @@ void cpu_run_gather(const cpu_line *line, cpu_team *team);
 void cpu_run_topk(const cpu_line *line, cpu_team *team);
 void cpu_run_reduce_sum(const cpu_line *line, cpu_team *team);
 void cpu_run_attention(const cpu_line *line, cpu_team *team);
+void cpu_run_attention_gradient(const cpu_line *line, cpu_team *team);
 
 /* Shared between operators. */
 

@@ -28,4 +28,5 @@ const cpu_operator cpu_operators[CPU_OP_COUNT] = {
     [TSR_OP_TOPK] = {cpu_prepare_rows, cpu_run_topk},
     [TSR_OP_REDUCE_SUM] = {NULL, cpu_run_reduce_sum},
     [TSR_OP_ATTENTION] = {cpu_prepare_attention, cpu_run_attention},
+    [TSR_OP_ATTENTION_GRADIENT] = {cpu_prepare_attention_gradient, cpu_run_attention_gradient},
 };

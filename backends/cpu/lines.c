@@ -40,6 +40,8 @@ static const struct {
     [TSR_OP_TOPK] = {{F32}, {F32, I32}},
     [TSR_OP_REDUCE_SUM] = {{F32}, {F32}},
     [TSR_OP_ATTENTION] = {{F32, F32, F32, MASKING, I32 | NONE, I32 | NONE}, {F32, F32 | NONE, F32 | NONE}},
+    [TSR_OP_ATTENTION_GRADIENT] = {{F32, F32, F32, MASKING, NONE, I32 | NONE, F32, F32, F32},
+                                   {F32, F32, F32, F32 | NONE}},
 };
 
 static int takes(const tsr_program_desc *program, int32_t tensor, int32_t wanted)

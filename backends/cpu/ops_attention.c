@@ -8,6 +8,7 @@ typedef struct attention_plan {
   const int32_t *starts; /* cpu_prepare_masking */
 } attention_plan;
 
+/* What attention and its gradient have in common; what they differ in is left out. */
 static cpu_attention attention_of(const cpu_line *line)
 {
   const cpu_tensor *q = &line->in[0], *k = &line->in[1], *v = &line->in[2];
@@ -44,6 +45,21 @@ static cpu_attention forward_of(const cpu_line *line)
   return a;
 }
 
+static cpu_attention_gradient gradient_of(const cpu_line *line)
+{
+  cpu_attention_gradient g = {
+      .attention = attention_of(line),
+      .dy = &line->in[10],
+      .lse = &line->in[11],
+      .dq = &line->out[0],
+      .dk = &line->out[1],
+      .dv = &line->out[2],
+      .dscores = result(line, 3),
+  };
+  g.attention.y = &line->in[9];
+  return g;
+}
+
 static attention_plan *make_plan(cpu_line *line, cpu_preparation *preparation)
 {
   attention_plan *plan = cpu_ask_memory(preparation, sizeof *plan);
@@ -58,6 +74,16 @@ int32_t cpu_prepare_attention(cpu_line *line, cpu_preparation *preparation)
   }
   const cpu_attention a = forward_of(line);
   cpu_ask_scratch(preparation, a.L <= CPU_FEW_QUERIES ? cpu_few_scratch(&a) : cpu_tiles_scratch(&a));
+  return TSR_OK;
+}
+
+int32_t cpu_prepare_attention_gradient(cpu_line *line, cpu_preparation *preparation)
+{
+  if (!make_plan(line, preparation)) {
+    return TSR_ERR_OUT_OF_MEMORY;
+  }
+  const cpu_attention_gradient g = gradient_of(line);
+  cpu_ask_scratch(preparation, cpu_gradient_scratch(&g));
   return TSR_OK;
 }
 
@@ -169,4 +195,23 @@ void cpu_run_attention(const cpu_line *line, cpu_team *team)
     a.n_tasks = cpu_tasks(a.n_items, 100.0 + keys * cost / (double)cpu_tiles_count(a.L));
     cpu_parallel(team, a.n_tasks, cpu_tiles_task, &a);
   }
+}
+
+void cpu_run_attention_gradient(const cpu_line *line, cpu_team *team)
+{
+  cpu_attention_gradient g = gradient_of(line);
+  cpu_attention *a = &g.attention;
+  assert(a->q->rank == 4 && a->k->rank == 4 && a->v->rank == 4 && a->y->rank == 4 && g.dy->rank == 4);
+  assert(!a->rows && a->k->extent[0] == a->B && a->v->extent[0] == a->B && g.lse->rank == 3);
+  assert((a->K <= 1 || (g.dq->stride[3] == 1 && g.dk->stride[3] == 1)) && (a->J <= 1 || g.dv->stride[3] == 1));
+  a->n_items = a->B * a->H;
+  if (a->n_items == 0) {
+    return;
+  }
+  drop_out(a, line);
+  /* Vector instructions for one key and one head, roughly. */
+  const double keys = a->L > 0 ? (double)visible_keys(a) / (double)a->B : 0.0;
+  const double cost = (double)a->L * (double)(3 * a->K + 2 * a->J + 40) / CPU_LANES;
+  a->n_tasks = cpu_tasks(a->n_items, 200.0 + keys * cost);
+  cpu_parallel(team, a->n_tasks, cpu_gradient_task, &g);
 }

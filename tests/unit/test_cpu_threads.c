@@ -187,8 +187,37 @@ static void build_attention(tsr_program *p, sample *s, tsr_device *device)
   output(p, s, tsr_attention(p, &args));
 }
 
+/* What training does: a dropout of the weights, and the gradient. */
+static void build_attention_gradient(tsr_program *p, sample *s, tsr_device *device)
+{
+  (void)device;
+  const tsr_ref seed = input(p, s, TSR_I32, TSR_SHAPE(2));
+  for (int32_t few = 0; few < 2; few++) {
+    const int64_t n_queries = few ? 3 : 90, width = few ? 20 : 32;
+    const tsr_ref lengths = input(p, s, TSR_I32, TSR_SHAPE(7));
+    const tsr_ref q = input(p, s, TSR_F32, TSR_SHAPE(7, n_queries, 3, width));
+    const tsr_ref k = input(p, s, TSR_F32, TSR_SHAPE(7, 70, 3, width));
+    const tsr_ref v = input(p, s, TSR_F32, TSR_SHAPE(7, 70, 3, width));
+    const tsr_ref dy = input(p, s, TSR_F32, TSR_SHAPE(7, n_queries, 3, width));
+    tsr_ref lse, dk, dv, dscores;
+    tsr_attention_args args = {.q = q, .k = k, .v = v, .alpha = 0.2f, .seed = seed, .rate = 0.1f, .lse = &lse};
+    args.masking = (tsr_masking){.causal = !few, .lengths = lengths};
+    const tsr_ref y = tsr_attention(p, &args);
+    args.lse = NULL;
+    output(p, s, y);
+    output(p, s, lse);
+    output(p, s, tsr_attention_gradient(p, &args, y, dy, lse, &dk, &dv, few ? &dscores : NULL));
+    output(p, s, dk);
+    output(p, s, dv);
+    if (few) {
+      output(p, s, dscores);
+    }
+  }
+}
+
 typedef void (*build_fn)(tsr_program *p, sample *s, tsr_device *device);
-static const build_fn builders[] = {build_products, build_training, build_rows, build_attention};
+static const build_fn builders[] = {build_products, build_training, build_rows, build_attention,
+                                    build_attention_gradient};
 
 enum { N_SAMPLES = sizeof builders / sizeof builders[0] };
 
@@ -277,7 +306,7 @@ static void test_operators(void **state)
 
 /* ---- several executables of one device, each on a thread --------------------------------------------------------- */
 
-enum { WORKERS = 4 };
+enum { WORKERS = N_SAMPLES };
 
 typedef struct worker {
   pthread_t thread;
