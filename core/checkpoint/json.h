@@ -14,8 +14,8 @@
  * TSR_ERR_FORMAT. */
 tsr_status tsr_json_parse(const char *name, const void *text, size_t size, json_t **root) TSR_MUST_CHECK;
 
-/* A float as the shortest decimal that reads back as the same float, to be printed with JSON_REAL_PRECISION(9): 0.1, not
- * 0.10000000149011612. NULL without memory, or for NaN and infinities. */
+/* A float as the shortest decimal that reads back as the same float, to be printed with JSON_REAL_PRECISION(9): 0.1,
+ * not 0.10000000149011612. NULL without memory, or for NaN and infinities. */
 json_t *tsr_json_float(float value);
 
 /* Text fit for a message, cut where it is long; an array inside a struct, so that it can be used within one expression:

@@ -24,8 +24,8 @@ enum { TSR_WRITE_ELEMENTS = 1 << 20 };
 
 /* Writes a file that takes the place of `path` in one step (replace.h). As the form's own writer does, it puts the
  * widest types first, then goes by name, and pads the header so that the data begin at a multiple of 8. metadata: an
- * object of texts, or NULL. Errors: TSR_ERR_ARGUMENT (two tensors of one name, a name that is not UTF-8), TSR_ERR_SHAPE,
- * TSR_ERR_DTYPE, TSR_ERR_IO, and what `read` returns; `path` is as it was then. */
+ * object of texts, or NULL. Errors: TSR_ERR_ARGUMENT (two tensors of one name, a name that is not UTF-8),
+ * TSR_ERR_SHAPE, TSR_ERR_DTYPE, TSR_ERR_IO, and what `read` returns; `path` is as it was then. */
 tsr_status tsr_safetensors_write(const char *path, const json_t *metadata, const tsr_tensor_entry *entries,
                                  int32_t n_entries, tsr_tensor_source_fn read, void *context) TSR_MUST_CHECK;
 

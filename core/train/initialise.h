@@ -17,16 +17,16 @@
  *
  * TSR_INITIAL_FAMILY: as the family's original begins. Marian (Hugging Face): every matrix and table N(0.02), biases 0,
  * gains 1, the pad's row 0. nn_transformer (torch's modules): the stacks' matrices U(sqrt(6 / (in + out))), where q, k
- * and v are one matrix; the biases of the attention 0, those of the feed-forward blocks U(1 / sqrt in); embeddings N(1);
- * the logits' weights and bias U(1 / sqrt D); gains 1. */
+ * and v are one matrix; the biases of the attention 0, those of the feed-forward blocks U(1 / sqrt in); embeddings
+ * N(1); the logits' weights and bias U(1 / sqrt D); gains 1. */
 enum { TSR_INITIAL_XAVIER = 1, TSR_INITIAL_FAMILY = 2 };
 
 /* "xavier", "family". Errors: TSR_ERR_ARGUMENT. */
 tsr_status tsr_initial_find(const char *name, int32_t *method) TSR_MUST_CHECK;
 
 /* Fills parameter number `index` of the model: elements [its shape], n of them. Every number follows from the seed, the
- * parameter's number and its own place, by Philox and double arithmetic rounded once: the same on every machine, but for
- * the rare normal number at the edge of two floats where two C libraries' logarithms differ. Any thread. Errors:
+ * parameter's number and its own place, by Philox and double arithmetic rounded once: the same on every machine, but
+ * for the rare normal number at the edge of two floats where two C libraries' logarithms differ. Any thread. Errors:
  * TSR_ERR_ARGUMENT. */
 tsr_status tsr_initialise(const tsr_model *model, int32_t method, uint64_t seed, int32_t index, float *elements,
                           int64_t n) TSR_MUST_CHECK;

@@ -77,9 +77,10 @@ TSR_API tsr_status tsr_model_open(const char *folder, tsr_model **model) TSR_MUS
 
 /* Makes a model that is not on disk yet, of the family that config->family names ("marian", "nn_transformer"): one
  * without a folder ("") and without weights. A head size of 0 stands for d_model / heads, a decoder_start_id of -1 for
- * what the family has in its place. The configuration is copied, and has to be one that the family's own config.json can express: a Marian model with rmsnorm, for one, is refused.
- * *model as above. Errors: TSR_ERR_ARGUMENT (a field out of range), TSR_ERR_UNSUPPORTED (a field that the family does
- * not express), each naming the field; TSR_ERR_OUT_OF_MEMORY. */
+ * what the family has in its place. The configuration is copied, and has to be one that the family's own config.json
+ * can express: a Marian model with rmsnorm, for one, is refused. *model as above. Errors: TSR_ERR_ARGUMENT (a field out
+ * of range), TSR_ERR_UNSUPPORTED (a field that the family does not express), each naming the field;
+ * TSR_ERR_OUT_OF_MEMORY. */
 TSR_API tsr_status tsr_model_create(const tsr_transformer_config *config, tsr_model **model) TSR_MUST_CHECK;
 TSR_API void tsr_model_close(tsr_model *model); /* takes NULL; no transformer made from it is left */
 
@@ -116,12 +117,12 @@ typedef struct tsr_save_options {
  * family's original would: Marian: what MarianMTModel.from_pretrained of Hugging Face transformers loads (4.47 itself
  * cannot load separate vocabularies of two sizes, 5 can); nn_transformer: a state dict of torch.nn.Transformer between
  * src_tok_emb, tgt_tok_emb and generator. Tables of sinusoids are not written. The tokenizer's files are the caller's.
- *   read: where the parameters are; NULL: the model's own weights. It is called for one parameter after another,
- *         in pieces
+ *   read: where the parameters are; NULL: the model's own weights. It is called for pieces, in an order that may come
+ *         back to a parameter
  *   options: may be NULL
- * Each file takes the place of an old one in one step, the weights last: a crash leaves each file whole. The folder may be
- * the model's own. Any thread. Errors: TSR_ERR_ARGUMENT (also for a finite number that the storage type has not, naming
- * the parameter), TSR_ERR_UNSUPPORTED, TSR_ERR_IO, what `read` returns. */
+ * Each file takes the place of an old one in one step, the weights last: a crash leaves each file whole. The folder may
+ * be the model's own. Any thread. Errors: TSR_ERR_ARGUMENT (also for a finite number that the storage type has not,
+ * naming the parameter), TSR_ERR_UNSUPPORTED, TSR_ERR_IO, what `read` returns. */
 TSR_API tsr_status tsr_model_save(const tsr_model *model, const char *folder, const tsr_save_options *options,
                                   tsr_parameter_source_fn read, void *context) TSR_MUST_CHECK;
 
