@@ -35,6 +35,7 @@ int tsr_cmd_golden(int argc, char **argv);
 int tsr_cmd_info(int argc, char **argv);
 int tsr_cmd_program(int argc, char **argv);
 int tsr_cmd_translate(int argc, char **argv);
+int tsr_cmd_vocab(int argc, char **argv);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Messages: "tessera: ..." on stderr
