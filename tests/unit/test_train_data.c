@@ -390,26 +390,36 @@ static void check_positions(tsr_data_options options, int32_t least_batches, int
   tsr_data_destroy(data);
 }
 
-/* The first lines of the test files: two files, and as one. */
-static void write_corpora(int32_t n_lines, char **source, char **target, char **both)
+enum { EN, FR, TSV, EN_SGM, FR_SGM, N_FORMS };
+static const char *const form_names[N_FORMS] = {"small.en", "small.fr", "small.tsv", "small.en.sgm", "small.fr.sgm"};
+
+/* The first lines of the test files: as two files, as one, and as WMT has them. */
+static void write_corpora(int32_t n_lines, char *paths[N_FORMS])
 {
-  *source = copy_path("small.en");
-  *target = copy_path("small.fr");
-  *both = copy_path("small.tsv");
+  FILE *out[N_FORMS];
+  for (int i = 0; i < N_FORMS; i++) {
+    paths[i] = copy_path(form_names[i]);
+    out[i] = fopen(paths[i], "wb");
+    assert_non_null(out[i]);
+  }
   tsr_corpus *corpus;
   assert_int_equal(tsr_corpus_open(&test_files, &corpus), TSR_OK);
-  FILE *out[3] = {fopen(*source, "wb"), fopen(*target, "wb"), fopen(*both, "wb")};
-  assert_true(out[0] && out[1] && out[2]);
+  fputs("<srcset setid=\"s\" srclang=\"en\">\n<doc docid=\"d\">\n", out[EN_SGM]);
+  fputs("<refset setid=\"s\" srclang=\"en\" trglang=\"fr\">\n<doc docid=\"d\">\n", out[FR_SGM]);
   for (int32_t i = 0; i < n_lines; i++) {
     tsr_corpus_pair pair;
     int32_t end;
     assert_int_equal(tsr_corpus_next(corpus, &pair, &end), TSR_OK);
     assert_false(end);
-    fprintf(out[0], "%.*s\n", (int)pair.source_size, pair.source);
-    fprintf(out[1], "%.*s\r\n", (int)pair.target_size, pair.target);
-    fprintf(out[2], "%.*s\t%.*s\n", (int)pair.source_size, pair.source, (int)pair.target_size, pair.target);
+    fprintf(out[EN], "%.*s\n", (int)pair.source_size, pair.source);
+    fprintf(out[FR], "%.*s\r\n", (int)pair.target_size, pair.target);
+    fprintf(out[TSV], "%.*s\t%.*s\n", (int)pair.source_size, pair.source, (int)pair.target_size, pair.target);
+    fprintf(out[EN_SGM], "<seg id=\"%d\"> %.*s </seg>\n", (int)i + 1, (int)pair.source_size, pair.source);
+    fprintf(out[FR_SGM], "<p><seg id=\"%d\">%.*s</seg></p>\n", (int)i + 1, (int)pair.target_size, pair.target);
   }
-  for (int i = 0; i < 3; i++) {
+  fputs("</doc>\n</srcset>\n", out[EN_SGM]);
+  fputs("</doc>\n</refset>\n", out[FR_SGM]);
+  for (int i = 0; i < N_FORMS; i++) {
     assert_int_equal(fclose(out[i]), 0);
   }
   tsr_corpus_close(corpus);
@@ -418,11 +428,9 @@ static void write_corpora(int32_t n_lines, char **source, char **target, char **
 static void test_positions(void **state)
 {
   (void)state;
-  char *source;
-  char *target;
-  char *both;
-  write_corpora(150, &source, &target, &both);
-  tsr_data_options options = usual_options((tsr_corpus_files){source, target});
+  char *paths[N_FORMS];
+  write_corpora(150, paths);
+  tsr_data_options options = usual_options((tsr_corpus_files){paths[EN], paths[FR]});
   options.batch_tokens = 100;
   options.epochs = 3;
   check_positions(options, 50, 4); /* kept whole */
@@ -432,15 +440,19 @@ static void test_positions(void **state)
   options.epochs = 2;
   options.max_target = 12; /* some of these pools are empty */
   check_positions(options, 60, 3);
-  options = usual_options((tsr_corpus_files){both, NULL});
+  options = usual_options((tsr_corpus_files){paths[TSV], NULL});
   options.batch_tokens = 100;
   options.epochs = 2;
   options.pool = 50; /* the third ends with the file */
   options.shuffle = 0;
   check_positions(options, 40, 12);
-  free(source);
-  free(target);
-  free(both);
+  options.files = (tsr_corpus_files){paths[EN_SGM], paths[FR_SGM]};
+  options.pool = 70;
+  options.shuffle = 1;
+  check_positions(options, 40, 12);
+  for (int i = 0; i < N_FORMS; i++) {
+    free(paths[i]);
+  }
 }
 
 static void test_task_positions(void **state)
