@@ -10,8 +10,59 @@
 
 #include "rows.h"
 
+#define cpu_bucket_starts   CPU_AT_LEVEL(cpu_bucket_starts)
 #define cpu_prepare_masking CPU_AT_LEVEL(cpu_prepare_masking)
 #define cpu_relative_row    CPU_AT_LEVEL(cpu_relative_row)
+
+/* Buckets on one side of the query, of a table with that many rows. */
+static inline int64_t cpu_buckets_of(int64_t rows, int32_t bidirectional)
+{
+  return bidirectional ? rows / 2 : rows;
+}
+
+/* For prepare: the distance at which each of the buckets on one side begins; NULL without memory. */
+const int32_t *cpu_bucket_starts(cpu_preparation *preparation, int64_t buckets, int32_t max_distance);
+
+/* A walk over keys side by side, from bucket to bucket. */
+typedef struct cpu_bucket_walk {
+  const int32_t *starts; /* what cpu_bucket_starts gave */
+  int64_t buckets;       /* on one side */
+  int32_t bidirectional;
+  int64_t distance; /* of the next key from the query */
+  int64_t bucket;   /* of the last key, on its side */
+} cpu_bucket_walk;
+
+static inline cpu_bucket_walk cpu_bucket_walk_from(const int32_t *starts, int64_t buckets, int32_t bidirectional,
+                                                   int64_t distance)
+{
+  return (cpu_bucket_walk){starts, buckets, bidirectional, distance, distance <= 0 ? buckets - 1 : 0};
+}
+
+/* How many keys from the next one on, n at most, share a row of the table; walks over them. */
+static inline int64_t cpu_next_bucket(cpu_bucket_walk *walk, int64_t n, int64_t *row)
+{
+  const int32_t *starts = walk->starts;
+  int64_t j = walk->bucket, run = n;
+  if (walk->distance <= 0) { /* up to the query itself the distance falls from key to key */
+    while (starts[j] > -walk->distance) {
+      j--;
+    }
+    run = -walk->distance - starts[j] + 1;
+    *row = j;
+  } else if (walk->bidirectional) { /* beyond it, it rises */
+    while (j + 1 < walk->buckets && starts[j + 1] <= walk->distance) {
+      j++;
+    }
+    run = j + 1 < walk->buckets ? starts[j + 1] - walk->distance : n;
+    *row = walk->buckets + j;
+  } else { /* or counts as 0 */
+    *row = 0;
+  }
+  run = run < n ? run : n;
+  walk->bucket = j;
+  walk->distance += run;
+  return run;
+}
 
 typedef struct cpu_masking {
   const cpu_tensor *additive, *lengths, *position, *relative; /* NULL: absent */
