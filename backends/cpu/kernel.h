@@ -50,6 +50,21 @@
 #define cpu_run_attention              CPU_AT_LEVEL(cpu_run_attention)
 #define cpu_prepare_attention_gradient CPU_AT_LEVEL(cpu_prepare_attention_gradient)
 #define cpu_run_attention_gradient     CPU_AT_LEVEL(cpu_run_attention_gradient)
+#define cpu_prepare_norm_gradient      CPU_AT_LEVEL(cpu_prepare_norm_gradient)
+#define cpu_prepare_relative_gradient  CPU_AT_LEVEL(cpu_prepare_relative_gradient)
+#define cpu_prepare_sum_of_squares     CPU_AT_LEVEL(cpu_prepare_sum_of_squares)
+#define cpu_run_softmax_gradient       CPU_AT_LEVEL(cpu_run_softmax_gradient)
+#define cpu_run_cross_entropy          CPU_AT_LEVEL(cpu_run_cross_entropy)
+#define cpu_run_cross_entropy_gradient CPU_AT_LEVEL(cpu_run_cross_entropy_gradient)
+#define cpu_run_norm_gradient          CPU_AT_LEVEL(cpu_run_norm_gradient)
+#define cpu_run_activation_gradient    CPU_AT_LEVEL(cpu_run_activation_gradient)
+#define cpu_run_mask_gradient          CPU_AT_LEVEL(cpu_run_mask_gradient)
+#define cpu_run_relative_gradient      CPU_AT_LEVEL(cpu_run_relative_gradient)
+#define cpu_run_dropout                CPU_AT_LEVEL(cpu_run_dropout)
+#define cpu_run_scatter_add            CPU_AT_LEVEL(cpu_run_scatter_add)
+#define cpu_run_concat                 CPU_AT_LEVEL(cpu_run_concat)
+#define cpu_run_sum_of_squares         CPU_AT_LEVEL(cpu_run_sum_of_squares)
+#define cpu_run_adam                   CPU_AT_LEVEL(cpu_run_adam)
 #define cpu_activate_row               CPU_AT_LEVEL(cpu_activate_row)
 #define cpu_widen_row                  CPU_AT_LEVEL(cpu_widen_row)
 
@@ -60,6 +75,9 @@ int32_t cpu_prepare_rows(cpu_line *line, cpu_preparation *preparation); /* scrat
 int32_t cpu_prepare_mask(cpu_line *line, cpu_preparation *preparation);
 int32_t cpu_prepare_attention(cpu_line *line, cpu_preparation *preparation);
 int32_t cpu_prepare_attention_gradient(cpu_line *line, cpu_preparation *preparation);
+int32_t cpu_prepare_norm_gradient(cpu_line *line, cpu_preparation *preparation);
+int32_t cpu_prepare_relative_gradient(cpu_line *line, cpu_preparation *preparation);
+int32_t cpu_prepare_sum_of_squares(cpu_line *line, cpu_preparation *preparation);
 
 void cpu_run_matmul(const cpu_line *line, cpu_team *team);
 void cpu_run_matmul_topk(const cpu_line *line, cpu_team *team);
@@ -81,6 +99,18 @@ void cpu_run_topk(const cpu_line *line, cpu_team *team);
 void cpu_run_reduce_sum(const cpu_line *line, cpu_team *team);
 void cpu_run_attention(const cpu_line *line, cpu_team *team);
 void cpu_run_attention_gradient(const cpu_line *line, cpu_team *team);
+void cpu_run_softmax_gradient(const cpu_line *line, cpu_team *team); /* and log_softmax's */
+void cpu_run_cross_entropy(const cpu_line *line, cpu_team *team);
+void cpu_run_cross_entropy_gradient(const cpu_line *line, cpu_team *team);
+void cpu_run_norm_gradient(const cpu_line *line, cpu_team *team); /* layernorm's, rmsnorm's */
+void cpu_run_activation_gradient(const cpu_line *line, cpu_team *team);
+void cpu_run_mask_gradient(const cpu_line *line, cpu_team *team);
+void cpu_run_relative_gradient(const cpu_line *line, cpu_team *team);
+void cpu_run_dropout(const cpu_line *line, cpu_team *team);
+void cpu_run_scatter_add(const cpu_line *line, cpu_team *team);
+void cpu_run_concat(const cpu_line *line, cpu_team *team);
+void cpu_run_sum_of_squares(const cpu_line *line, cpu_team *team);
+void cpu_run_adam(const cpu_line *line, cpu_team *team);
 
 /* Shared between operators. */
 

@@ -14,6 +14,7 @@
 enum { NONE = 1, F32 = 1 << TSR_F32, F16 = 1 << TSR_F16, BF16 = 1 << TSR_BF16, I8 = 1 << TSR_I8, I32 = 1 << TSR_I32 };
 
 #define FLOATS  (F32 | F16 | BF16)
+#define MORE    (F32 | I32 | NONE)
 #define MASKING F32 | NONE, I32 | NONE, I32 | NONE, F32 | NONE /* additive, lengths, position, relative */
 
 /* The types that each slot takes; NONE: it may be absent. A slot that is not named must be. */
@@ -42,6 +43,20 @@ static const struct {
     [TSR_OP_ATTENTION] = {{F32, F32, F32, MASKING, I32 | NONE, I32 | NONE}, {F32, F32 | NONE, F32 | NONE}},
     [TSR_OP_ATTENTION_GRADIENT] = {{F32, F32, F32, MASKING, NONE, I32 | NONE, F32, F32, F32},
                                    {F32, F32, F32, F32 | NONE}},
+    [TSR_OP_DROPOUT] = {{F32, I32}, {F32}},
+    [TSR_OP_CROSS_ENTROPY] = {{F32, I32}, {F32, F32}},
+    [TSR_OP_CROSS_ENTROPY_GRADIENT] = {{F32, I32, F32, F32}, {F32}},
+    [TSR_OP_SOFTMAX_GRADIENT] = {{F32, F32}, {F32}},
+    [TSR_OP_LOG_SOFTMAX_GRADIENT] = {{F32, F32}, {F32}},
+    [TSR_OP_LAYERNORM_GRADIENT] = {{F32, F32, F32}, {F32, F32, F32 | NONE}},
+    [TSR_OP_RMSNORM_GRADIENT] = {{F32, F32, F32}, {F32, F32}},
+    [TSR_OP_ACTIVATION_GRADIENT] = {{F32, F32}, {F32}},
+    [TSR_OP_MASK_GRADIENT] = {{F32, F32}, {F32}},
+    [TSR_OP_RELATIVE_GRADIENT] = {{F32, I32 | NONE}, {F32}},
+    [TSR_OP_SCATTER_ADD] = {{F32, I32}, {F32}},
+    [TSR_OP_CONCAT] = {{F32 | I32, MORE, MORE, MORE, MORE, MORE, MORE, MORE, MORE, MORE, MORE, MORE}, {F32 | I32}},
+    [TSR_OP_SUM_OF_SQUARES] = {{F32, F32 | NONE}, {F32}},
+    [TSR_OP_ADAM] = {{F32, F32, F32 | NONE}, {F32, F32, F32, F32 | NONE}},
 };
 
 static int takes(const tsr_program_desc *program, int32_t tensor, int32_t wanted)
@@ -66,7 +81,8 @@ int32_t cpu_supports(tsr_backend_device *device, const tsr_program_desc *program
       return 0;
     }
   }
-  return (desc->op != TSR_OP_MATMUL && desc->op != TSR_OP_GELU) || desc->attributes.activation <= TSR_ACTIVATION_SILU;
+  const int activates = desc->op == TSR_OP_MATMUL || desc->op == TSR_OP_GELU || desc->op == TSR_OP_ACTIVATION_GRADIENT;
+  return !activates || desc->attributes.activation <= TSR_ACTIVATION_SILU;
 }
 
 /* ---- tensors --------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators that move elements: embedding, copy, append, update, gather. Runs of bytes that lie side by side are
- * copied as such.
+ * Operators that move elements: embedding, copy, append, update, gather, concat, scatter_add. Runs of bytes that lie
+ * side by side are copied as such.
  */
 #include "rows.h"
 
@@ -157,6 +157,31 @@ void cpu_run_update(const cpu_line *line, cpu_team *team)
   move_all(x, state, team);
 }
 
+/* ---- concat ---------------------------------------------------------------------------------------------------- */
+
+/* The attribute, counted from the first axis. */
+static int32_t axis_of(const cpu_line *line)
+{
+  return line->attributes.axis < 0 ? line->attributes.axis + line->in[0].rank : line->attributes.axis;
+}
+
+void cpu_run_concat(const cpu_line *line, cpu_team *team)
+{
+  const cpu_tensor *y = &line->out[0];
+  const int32_t axis = axis_of(line);
+  cpu_tensor part = *y; /* of y: where one operand goes */
+  assert(axis >= 0 && axis < y->rank);
+  for (int32_t i = 0; i < TSR_MAX_INPUTS && cpu_present(&line->in[i]); i++) {
+    const cpu_tensor *x = &line->in[i];
+    assert(x->dtype == y->dtype && x->rank == y->rank);
+    part.extent[axis] = x->extent[axis];
+    if (cpu_count(x, x->rank) > 0) {
+      move_all(x, &part, team);
+      part.data = (char *)part.data + x->extent[axis] * y->stride[axis] * cpu_element_size(y->dtype);
+    }
+  }
+}
+
 /* ---- copy, from one type to another ---------------------------------------------------------------------------- */
 
 typedef uint16_t halves __attribute__((vector_size(2 * CPU_LANES)));
@@ -303,18 +328,13 @@ void cpu_run_append(const cpu_line *line, cpu_team *team)
   }
 }
 
-static int32_t gather_axis(const cpu_line *line)
-{
-  return line->attributes.axis < 0 ? line->attributes.axis + line->in[0].rank : line->attributes.axis;
-}
-
 /* A row: what stands at one index of the axis and of the axes before it. y is contiguous, so that its rows follow
  * one another. */
 static void gather_task(const void *context, int64_t task, void *scratch)
 {
   const index_work *work = context;
   const cpu_tensor *x = &work->line->in[0], *indices = &work->line->in[1], *y = &work->line->out[0];
-  const int32_t axis = gather_axis(work->line);
+  const int32_t axis = axis_of(work->line);
   const int64_t M = indices->extent[0], length = work->walk.n_runs * work->walk.extent[0];
   const int64_t first = cpu_first(work->n_rows, work->n_tasks, task);
   const int64_t end = cpu_first(work->n_rows, work->n_tasks, task + 1), size = cpu_element_size(y->dtype);
@@ -341,7 +361,7 @@ static void gather_task(const void *context, int64_t task, void *scratch)
 void cpu_run_gather(const cpu_line *line, cpu_team *team)
 {
   const cpu_tensor *x = &line->in[0], *indices = &line->in[1], *y = &line->out[0];
-  const int32_t axis = gather_axis(line);
+  const int32_t axis = axis_of(line);
   const cpu_tensor from = inner_of(x, axis + 1, x->rank), to = inner_of(y, axis + 1, y->rank);
   index_work work = {.line = line, .n_rows = cpu_count(y, axis + 1)};
   assert(axis >= 0 && axis < x->rank && x->rank == y->rank && x->dtype == y->dtype);
@@ -351,4 +371,89 @@ void cpu_run_gather(const cpu_line *line, cpu_team *team)
   if (work.n_rows > 0 && work.walk.n_runs > 0) {
     cpu_parallel(team, work.n_tasks, gather_task, &work);
   }
+}
+
+/* ---- scatter_add ------------------------------------------------------------------------------------------------- */
+
+typedef struct scatter_work {
+  const cpu_line *line;
+  cpu_walk walk;           /* x, y: beyond the axis */
+  int32_t axis;            /* -1 of none */
+  int64_t outer;           /* indices of the axes before the axis */
+  int64_t length;          /* elements of y behind each index of the axis */
+  int64_t n_rows, n_tasks; /* outer * extent */
+} scatter_work;
+
+typedef struct scatter_run {
+  const float *x;
+  float *y;
+  int64_t x_stride;
+  float alpha;
+} scatter_run;
+
+static void add_run(const void *context, const int64_t at[CPU_WALK_TENSORS], int64_t n)
+{
+  const scatter_run *run = context;
+  const float *x = run->x + at[0];
+  float *y = run->y + at[1];
+  const cpu_f32v alpha = cpu_splat(run->alpha);
+  int64_t i = 0;
+  for (; run->x_stride == 1 && i + CPU_LANES <= n; i += CPU_LANES) {
+    cpu_store(y + i, cpu_fma(cpu_load(x + i), alpha, cpu_load(y + i)));
+  }
+  for (; i < n; i++) {
+    y[i] += run->alpha * x[i * run->x_stride];
+  }
+}
+
+/* The rows of y from `first` to `last` - 1 of one index of the axes before the axis. */
+static void scatter_rows(const scatter_work *work, int64_t outer, int64_t first, int64_t last)
+{
+  const cpu_tensor *x = &work->line->in[0], *indices = &work->line->in[1], *y = &work->line->out[0];
+  const int64_t M = x->extent[work->axis], from = cpu_at(x, work->axis, outer);
+  float *to = (float *)y->data + outer * y->extent[work->axis] * work->length;
+  scatter_run run = {.x_stride = work->walk.stride[0][0], .alpha = work->line->attributes.alpha};
+  memset(to + first * work->length, 0, (size_t)((last - first) * work->length) * sizeof *to);
+  for (int64_t m = 0; m < M; m++) {
+    const int64_t index = ((const int32_t *)indices->data)[m * indices->stride[0]];
+    if (index >= first && index < last) {
+      run.x = (const float *)x->data + from + m * x->stride[work->axis];
+      run.y = to + index * work->length;
+      cpu_walk_runs(&work->walk, 0, work->walk.n_runs, add_run, &run);
+    }
+  }
+}
+
+/* Each task has a range of y's rows, and finds what belongs there. */
+static void scatter_task(const void *context, int64_t task, void *scratch)
+{
+  const scatter_work *work = context;
+  const int64_t extent = work->line->out[0].extent[work->axis];
+  const int64_t end = cpu_first(work->n_rows, work->n_tasks, task + 1);
+  (void)scratch;
+  for (int64_t row = cpu_first(work->n_rows, work->n_tasks, task); row < end;) {
+    const int64_t outer = row / extent, first = row % extent;
+    const int64_t last = extent - first < end - row ? extent : first + end - row;
+    scatter_rows(work, outer, first, last);
+    row += last - first;
+  }
+}
+
+void cpu_run_scatter_add(const cpu_line *line, cpu_team *team)
+{
+  const cpu_tensor *x = &line->in[0], *indices = &line->in[1], *y = &line->out[0];
+  const int32_t axis = axis_of(line);
+  const cpu_tensor from = inner_of(x, axis + 1, x->rank), to = inner_of(y, axis + 1, y->rank);
+  scatter_work work = {.line = line, .axis = axis, .n_rows = cpu_count(y, axis + 1)};
+  assert(axis >= 0 && axis < x->rank && x->rank == y->rank && x->dtype == TSR_F32 && y->dtype == TSR_F32);
+  assert(indices->dtype == TSR_I32 && indices->rank == 1 && indices->extent[0] == x->extent[axis]);
+  work.walk = cpu_walk_of((const cpu_tensor *const[]){&from, &to}, 2);
+  work.length = work.walk.n_runs * work.walk.extent[0];
+  if (work.n_rows == 0 || work.length == 0) {
+    return;
+  }
+  /* Reading an index costs each task about one instruction. */
+  const double added = (double)x->extent[axis] / (double)(y->extent[axis]) * (3.0 * (double)work.length + 20.0);
+  work.n_tasks = cpu_tasks(work.n_rows, (double)work.length + added);
+  cpu_parallel(team, work.n_tasks, scatter_task, &work);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators on one element at a time, and the activations of other operators.
+ * Operators on one element at a time, their gradients, and the activations of other operators.
  */
+#include "dropout.h"
 #include "rows.h"
 
 /* ---- activations ----------------------------------------------------------------------------------------------- */
@@ -124,6 +125,142 @@ void cpu_run_activation(const cpu_line *line, cpu_team *team)
                                               : line->attributes.activation;
   assert(x->dtype == TSR_F32 && y->dtype == TSR_F32 && walk.stride[1][0] == 1);
   cpu_walk_all(&walk, team, (work.activation == TSR_ACTIVATION_RELU ? 4.0 : 40.0) / CPU_LANES, activate_run, &work);
+}
+
+/* ---- gradients of activations ---------------------------------------------------------------------------------- */
+
+/* x within limits beyond which the slope is 0 or 1 in f32: at infinities nothing is multiplied with 0. NaN stays. */
+static inline cpu_f32v bounded(cpu_f32v x, float limit)
+{
+  return cpu_max(cpu_splat(-limit), cpu_min(cpu_splat(limit), x));
+}
+
+/* s + z s (1 - s) times `inner`, s = 1 / (1 + exp(-w)): the slope of z s, where w has the slope inner / 1. */
+static inline cpu_f32v slope_of_gated(cpu_f32v z, cpu_f32v w, cpu_f32v inner)
+{
+  const cpu_f32v zero = cpu_splat(0.0f), one = cpu_splat(1.0f), e = cpu_exp(-cpu_abs(w)), part = one / (one + e);
+  return cpu_fma(z * inner, e * part * part, cpu_select(w < zero, e, one) * part);
+}
+
+static inline cpu_f32v slope_of(int32_t activation, cpu_f32v x)
+{
+  const cpu_f32v zero = cpu_splat(0.0f), one = cpu_splat(1.0f), half = cpu_splat(0.5f);
+  switch (activation) {
+  case TSR_ACTIVATION_RELU:
+    return cpu_select(x > zero, one, cpu_select(x == x, zero, x));
+  case TSR_ACTIVATION_GELU_ERF: {
+    const cpu_f32v z = bounded(x, 13.5f), share = cpu_fma(erf_of(z * cpu_splat((float)M_SQRT1_2)), half, half);
+    const cpu_f32v density = cpu_exp(z * z * -half) * cpu_splat(0.3989422804014327f);
+    return cpu_fma(z, density, cpu_select(z < cpu_splat(-5.6f), zero, share));
+  }
+  case TSR_ACTIVATION_GELU_TANH: {
+    const cpu_f32v z = bounded(x, 10.1f), square = z * z, twice_root = cpu_splat(1.5957691216057308f);
+    const cpu_f32v w = cpu_fma(z * square, cpu_splat(0.044715f), z) * twice_root;
+    return slope_of_gated(z, w, cpu_fma(square, cpu_splat(3 * 0.044715f), one) * twice_root);
+  }
+  default: {
+    const cpu_f32v z = bounded(x, 90.0f);
+    return slope_of_gated(z, z, one);
+  }
+  }
+}
+
+/* Where the slope is 0 whatever dy is makes no difference. */
+static inline cpu_f32v sloped(int32_t activation, cpu_f32v x, cpu_f32v dy)
+{
+  const cpu_f32v slope = slope_of(activation, x), zero = cpu_splat(0.0f);
+  return cpu_select(slope == zero, zero, slope * dy);
+}
+
+static inline void slope_all(int32_t activation, const float *x, const float *dy, float *dx, int64_t n)
+{
+  int64_t i = 0;
+  for (; i + CPU_LANES <= n; i += CPU_LANES) {
+    cpu_store(dx + i, sloped(activation, cpu_load(x + i), cpu_load(dy + i)));
+  }
+  if (i < n) {
+    const int64_t rest = n - i;
+    cpu_store_part(dx + i, sloped(activation, cpu_load_part(x + i, rest, 0.0f), cpu_load_part(dy + i, rest, 0.0f)),
+                   rest);
+  }
+}
+
+typedef struct slope_work {
+  const float *x, *dy;
+  float *dx;
+  int64_t x_stride, dy_stride;
+  int32_t activation;
+} slope_work;
+
+enum { SLOPE_PART = 512 };
+
+static void slope_run(const void *context, const int64_t at[CPU_WALK_TENSORS], int64_t n)
+{
+  const slope_work *work = context;
+  float x_room[SLOPE_PART], dy_room[SLOPE_PART];
+  for (int64_t i = 0; i < n; i += SLOPE_PART) {
+    const int64_t part = n - i < SLOPE_PART ? n - i : SLOPE_PART;
+    const float *x = cpu_side_by_side(work->x + at[0] + i * work->x_stride, work->x_stride, part, x_room);
+    const float *dy = cpu_side_by_side(work->dy + at[1] + i * work->dy_stride, work->dy_stride, part, dy_room);
+    float *dx = work->dx + at[2] + i;
+    switch (work->activation) {
+    case TSR_ACTIVATION_RELU:
+      slope_all(TSR_ACTIVATION_RELU, x, dy, dx, part);
+      break;
+    case TSR_ACTIVATION_GELU_ERF:
+      slope_all(TSR_ACTIVATION_GELU_ERF, x, dy, dx, part);
+      break;
+    case TSR_ACTIVATION_GELU_TANH:
+      slope_all(TSR_ACTIVATION_GELU_TANH, x, dy, dx, part);
+      break;
+    default:
+      slope_all(TSR_ACTIVATION_SILU, x, dy, dx, part);
+    }
+  }
+}
+
+void cpu_run_activation_gradient(const cpu_line *line, cpu_team *team)
+{
+  const cpu_tensor *x = &line->in[0], *dy = &line->in[1], *dx = &line->out[0];
+  const cpu_walk walk = cpu_walk_of((const cpu_tensor *const[]){x, dy, dx}, 3);
+  const slope_work work = {.x = x->data,
+                           .dy = dy->data,
+                           .dx = dx->data,
+                           .x_stride = walk.stride[0][0],
+                           .dy_stride = walk.stride[1][0],
+                           .activation = line->attributes.activation};
+  assert(x->dtype == TSR_F32 && dy->dtype == TSR_F32 && dx->dtype == TSR_F32 && walk.stride[2][0] == 1);
+  assert(work.activation > TSR_ACTIVATION_NONE && work.activation <= TSR_ACTIVATION_SILU);
+  cpu_walk_all(&walk, team, (work.activation == TSR_ACTIVATION_RELU ? 5.0 : 60.0) / CPU_LANES, slope_run, &work);
+}
+
+/* ---- dropout --------------------------------------------------------------------------------------------------- */
+
+typedef struct dropout_work {
+  cpu_dropout dropout;
+  const float *x;
+  float *y;
+  int64_t x_stride;
+} dropout_work;
+
+/* y is contiguous: where an element lies is its index. */
+static void dropout_run(const void *context, const int64_t at[CPU_WALK_TENSORS], int64_t n)
+{
+  const dropout_work *work = context;
+  float *y = work->y + at[1];
+  cpu_dropout_row(&work->dropout, (uint64_t)at[1], cpu_side_by_side(work->x + at[0], work->x_stride, n, y), n, y);
+}
+
+void cpu_run_dropout(const cpu_line *line, cpu_team *team)
+{
+  const cpu_tensor *x = &line->in[0], *y = &line->out[0];
+  const cpu_walk walk = cpu_walk_of((const cpu_tensor *const[]){x, y}, 2);
+  const dropout_work work = {.dropout = cpu_dropout_of(&line->in[1], &line->attributes),
+                             .x = x->data,
+                             .y = y->data,
+                             .x_stride = walk.stride[0][0]};
+  assert(x->dtype == TSR_F32 && y->dtype == TSR_F32 && walk.stride[1][0] == 1);
+  cpu_walk_all(&walk, team, 30.0 / CPU_LANES, dropout_run, &work);
 }
 
 /* ---- add, mul -------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y = sum of x over the chosen axes.
+ * y = sum of x over the chosen axes, and the sum of all squares.
  */
 #include "rows.h"
 
@@ -119,4 +119,93 @@ void cpu_run_reduce_sum(const cpu_line *line, cpu_team *team)
     return;
   }
   cpu_walk_all(&work.kept, team, 10.0 + 2.0 * terms / CPU_LANES, reduce_run, &work);
+}
+
+/* ---- sum_of_squares ---------------------------------------------------------------------------------------------- */
+
+/* The elements are cut into parts by their number alone; the parts' sums are added in order. */
+typedef struct squares_work {
+  cpu_walk walk; /* x */
+  const float *x;
+  int64_t n_parts;
+  float *sums; /* [n_parts] */
+} squares_work;
+
+typedef struct squares_part {
+  const squares_work *work;
+  cpu_f32v *sums; /* [SUMS] */
+} squares_part;
+
+static void square_run(const void *context, const int64_t at[CPU_WALK_TENSORS], int64_t n)
+{
+  const squares_part *part = context;
+  const int64_t stride = part->work->walk.stride[0][0];
+  const float *x = part->work->x + at[0];
+  cpu_f32v s[SUMS];
+  int64_t i = 0;
+  memcpy(s, part->sums, sizeof s);
+  for (; stride == 1 && i + SUMS * CPU_LANES <= n; i += SUMS * CPU_LANES) {
+    for (int j = 0; j < SUMS; j++) {
+      const cpu_f32v xi = cpu_load(x + i + j * CPU_LANES);
+      s[j] = cpu_fma(xi, xi, s[j]);
+    }
+  }
+  for (; i < n; i += CPU_LANES) {
+    const cpu_f32v xi = load_apart(x + i * stride, stride, n - i);
+    s[0] = cpu_fma(xi, xi, s[0]);
+  }
+  memcpy(part->sums, s, sizeof s);
+}
+
+/* One run is cut into pieces, several are shared among the parts. */
+static void squares_task(const void *context, int64_t task, void *scratch)
+{
+  const squares_work *work = context;
+  const cpu_walk *walk = &work->walk;
+  const cpu_f32v zero = cpu_splat(0.0f);
+  cpu_f32v s[SUMS] = {zero, zero, zero, zero};
+  const squares_part part = {.work = work, .sums = s};
+  (void)scratch;
+  if (walk->n_runs == 1) {
+    const int64_t first = cpu_first(walk->extent[0], work->n_parts, task);
+    square_run(&part, (int64_t[CPU_WALK_TENSORS]){first * walk->stride[0][0]},
+               cpu_first(walk->extent[0], work->n_parts, task + 1) - first);
+  } else {
+    cpu_walk_runs(walk, cpu_first(walk->n_runs, work->n_parts, task), cpu_first(walk->n_runs, work->n_parts, task + 1),
+                  square_run, &part);
+  }
+  work->sums[task] = cpu_sum((s[0] + s[1]) + (s[2] + s[3]));
+}
+
+static squares_work squares_of(const cpu_line *line)
+{
+  const cpu_tensor *x = &line->in[0];
+  squares_work work = {.walk = cpu_walk_of((const cpu_tensor *const[]){x}, 1), .x = x->data};
+  work.n_parts = cpu_tasks(cpu_count(x, x->rank), 2.0 / CPU_LANES);
+  if (work.walk.n_runs > 1 && work.walk.n_runs < work.n_parts) {
+    work.n_parts = work.walk.n_runs;
+  }
+  return work;
+}
+
+int32_t cpu_prepare_sum_of_squares(cpu_line *line, cpu_preparation *preparation)
+{
+  cpu_ask_shared(preparation, (uint64_t)squares_of(line).n_parts * sizeof(float));
+  return TSR_OK;
+}
+
+void cpu_run_sum_of_squares(const cpu_line *line, cpu_team *team)
+{
+  const cpu_tensor *plus = &line->in[1], *y = &line->out[0];
+  squares_work work = squares_of(line);
+  float sum = 0.0f;
+  assert(line->in[0].dtype == TSR_F32 && y->dtype == TSR_F32 && y->rank == 1 && y->extent[0] == 1);
+  work.sums = cpu_shared(team);
+  if (work.walk.n_runs > 0) {
+    cpu_parallel(team, work.n_parts, squares_task, &work);
+    for (int64_t part = 0; part < work.n_parts; part++) {
+      sum += work.sums[part];
+    }
+  }
+  *(float *)y->data = cpu_present(plus) ? sum + *(const float *)plus->data : sum;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * softmax and log_softmax along the last axis. In both an element that is +inf or NaN makes the sum NaN, and that
- * every result: +inf because it is the maximum, from which it cannot be subtracted.
+ * softmax, log_softmax, their gradients, and cross-entropy, along the last axis. An element that is +inf or NaN makes
+ * the sum of exponentials NaN, and that every result: +inf because it is the maximum, from which it cannot be
+ * subtracted.
  */
 #include "rows.h"
 
@@ -44,29 +45,40 @@ static void fill(float *y, int64_t n, float value)
   }
 }
 
-/* sum exp(z - max); the terms go to y if there is one. Inlined for each of the two. */
-static inline float sum_of_exponentials(const float *z, int64_t n, float max, float *y)
+/* sum exp(z - max); the terms go to y if there is one, the sum of z - max to *distance. Inlined for each of these. */
+static inline float sum_of_exponentials(const float *z, int64_t n, float max, float *y, float *distance)
 {
-  const cpu_f32v shift = cpu_splat(max);
-  cpu_f32v s0 = cpu_splat(0.0f), s1 = s0;
+  const cpu_f32v shift = cpu_splat(max), zero = cpu_splat(0.0f);
+  cpu_f32v s0 = zero, s1 = zero, d0 = zero, d1 = zero;
   int64_t i = 0;
   for (; i + 2 * CPU_LANES <= n; i += 2 * CPU_LANES) {
-    const cpu_f32v e0 = cpu_exp(cpu_load(z + i) - shift), e1 = cpu_exp(cpu_load(z + i + CPU_LANES) - shift);
+    const cpu_f32v z0 = cpu_load(z + i) - shift, z1 = cpu_load(z + i + CPU_LANES) - shift;
+    const cpu_f32v e0 = cpu_exp(z0), e1 = cpu_exp(z1);
     s0 += e0;
     s1 += e1;
     if (y) {
       cpu_store(y + i, e0);
       cpu_store(y + i + CPU_LANES, e1);
     }
+    if (distance) {
+      d0 += z0;
+      d1 += z1;
+    }
   }
   while (i < n) {
     const int64_t rest = n - i < CPU_LANES ? n - i : CPU_LANES;
-    const cpu_f32v e = cpu_exp(cpu_load_part(z + i, rest, -INFINITY) - shift);
+    const cpu_f32v zi = cpu_load_part(z + i, rest, -INFINITY) - shift, e = cpu_exp(zi);
     s0 += e;
     if (y) {
       cpu_store_part(y + i, e, rest);
     }
+    if (distance) {
+      d0 += cpu_select(cpu_first_lanes(rest), zi, zero);
+    }
     i += rest;
+  }
+  if (distance) {
+    *distance = cpu_sum(d0 + d1);
   }
   return cpu_sum(s0 + s1);
 }
@@ -91,7 +103,7 @@ static void softmax_row(const float *z, int64_t n, float *y)
     fill(y, n, holds_nan(z, n) ? NAN : 0.0f);
     return;
   }
-  scale(y, n, 1.0f / sum_of_exponentials(z, n, max, y));
+  scale(y, n, 1.0f / sum_of_exponentials(z, n, max, y, NULL));
 }
 
 /* z = x + mask; -inf in either excludes, whatever the other is. */
@@ -145,7 +157,7 @@ static void log_softmax_row(const float *z, int64_t n, float *y)
     fill(y, n, holds_nan(z, n) ? NAN : -INFINITY);
     return;
   }
-  const float logarithm = (float)log((double)sum_of_exponentials(z, n, max, NULL));
+  const float logarithm = (float)log((double)sum_of_exponentials(z, n, max, NULL, NULL));
   int64_t i = 0;
   for (; i + CPU_LANES <= n; i += CPU_LANES) {
     cpu_store(y + i, cpu_load(z + i) - cpu_splat(max) - cpu_splat(logarithm));
@@ -172,4 +184,175 @@ void cpu_run_log_softmax(const cpu_line *line, cpu_team *team)
   const cpu_tensor *x = &line->in[0], *y = &line->out[0];
   assert(x->dtype == TSR_F32 && y->dtype == TSR_F32 && cpu_row_length(y) == cpu_row_length(x));
   cpu_run_rows(line, team, cpu_rows(y), 60.0 + 30.0 * (double)cpu_row_length(x) / CPU_LANES, log_softmax_rows);
+}
+
+/* ---- gradients of softmax and log_softmax -------------------------------------------------------------------------- */
+
+/* exp of what may be large, too: from where f32 ends on, infinity. */
+static inline cpu_f32v exp_of_any(cpu_f32v x)
+{
+  return cpu_exp(cpu_min(cpu_splat(89.0f), x)); /* NaN stays */
+}
+
+/* sum of a, or of a * b. */
+static inline float sum_of_products(const float *a, const float *b, int64_t n)
+{
+  cpu_f32v s[4] = {cpu_splat(0.0f), cpu_splat(0.0f), cpu_splat(0.0f), cpu_splat(0.0f)};
+  int64_t i = 0;
+  for (; i + 4 * CPU_LANES <= n; i += 4 * CPU_LANES) {
+    for (int j = 0; j < 4; j++) {
+      const cpu_f32v ai = cpu_load(a + i + j * CPU_LANES);
+      s[j] = b ? cpu_fma(ai, cpu_load(b + i + j * CPU_LANES), s[j]) : s[j] + ai;
+    }
+  }
+  for (; i < n; i += CPU_LANES) {
+    const int64_t rest = n - i < CPU_LANES ? n - i : CPU_LANES;
+    const cpu_f32v ai = cpu_load_part(a + i, rest, 0.0f);
+    s[0] = b ? cpu_fma(ai, cpu_load_part(b + i, rest, 0.0f), s[0]) : s[0] + ai;
+  }
+  return cpu_sum((s[0] + s[1]) + (s[2] + s[3]));
+}
+
+static inline cpu_f32v softmax_slope(int32_t op, cpu_f32v y, cpu_f32v dy, cpu_f32v sum)
+{
+  const cpu_f32v zero = cpu_splat(0.0f);
+  return op == TSR_OP_SOFTMAX_GRADIENT ? cpu_select(y == zero, zero, y * (dy - sum)) : dy - exp_of_any(y) * sum;
+}
+
+static inline void softmax_gradient_row(int32_t op, const float *y, const float *dy, int64_t n, float *dx)
+{
+  const cpu_f32v sum =
+      cpu_splat(op == TSR_OP_SOFTMAX_GRADIENT ? sum_of_products(y, dy, n) : sum_of_products(dy, NULL, n));
+  int64_t i = 0;
+  for (; i + CPU_LANES <= n; i += CPU_LANES) {
+    cpu_store(dx + i, softmax_slope(op, cpu_load(y + i), cpu_load(dy + i), sum));
+  }
+  if (i < n) {
+    const int64_t rest = n - i;
+    cpu_store_part(dx + i, softmax_slope(op, cpu_load_part(y + i, rest, 0.0f), cpu_load_part(dy + i, rest, 0.0f), sum),
+                   rest);
+  }
+}
+
+static void softmax_gradient_rows(const cpu_line *line, int64_t first, int64_t last, void *scratch)
+{
+  const cpu_tensor *y = &line->in[0], *dy = &line->in[1], *dx = &line->out[0];
+  const cpu_row_map y_rows = cpu_row_map_of(y, cpu_last(y)), dy_rows = cpu_row_map_of(dy, cpu_last(dy));
+  const int64_t N = cpu_row_length(y);
+  float *room = scratch;
+
+  for (int64_t row = first; row < last; row++) {
+    const float *yi = (const float *)y->data + cpu_row_at(&y_rows, row);
+    const float *dyi = (const float *)dy->data + cpu_row_at(&dy_rows, row);
+    float *to = (float *)dx->data + row * N;
+    yi = cpu_side_by_side(yi, cpu_row_stride(y), N, room);
+    dyi = cpu_side_by_side(dyi, cpu_row_stride(dy), N, room + cpu_room(N));
+    if (line->op == TSR_OP_SOFTMAX_GRADIENT) {
+      softmax_gradient_row(TSR_OP_SOFTMAX_GRADIENT, yi, dyi, N, to);
+    } else {
+      softmax_gradient_row(TSR_OP_LOG_SOFTMAX_GRADIENT, yi, dyi, N, to);
+    }
+  }
+}
+
+void cpu_run_softmax_gradient(const cpu_line *line, cpu_team *team)
+{
+  const cpu_tensor *y = &line->in[0], *dy = &line->in[1], *dx = &line->out[0];
+  const double cost = line->op == TSR_OP_SOFTMAX_GRADIENT ? 8.0 : 25.0;
+  assert(y->dtype == TSR_F32 && dy->dtype == TSR_F32 && dx->dtype == TSR_F32);
+  assert(cpu_row_length(dy) == cpu_row_length(y) && cpu_row_length(dx) == cpu_row_length(y));
+  cpu_run_rows(line, team, cpu_rows(dx), 30.0 + cost * (double)cpu_row_length(y) / CPU_LANES, softmax_gradient_rows);
+}
+
+/* ---- cross-entropy ----------------------------------------------------------------------------------------------- */
+
+/* The loss is lse - (1 - smoothing) z[label] - smoothing mean(z); with the maximum taken off all three, none of the terms
+ * is below 0 and nothing cancels. A label outside is ignored. */
+static void cross_entropy_row(const float *z, int64_t n, int64_t label, float smoothing, float *loss, float *lse)
+{
+  const float max = largest(z, n);
+  const int ignored = label < 0 || label >= n;
+  float distance = 0.0f, sum;
+  if (max == -INFINITY) {
+    const int nan = holds_nan(z, n);
+    *lse = nan ? NAN : -INFINITY;
+    *loss = ignored ? 0.0f : nan ? NAN : INFINITY;
+    return;
+  }
+  if (smoothing > 0.0f && !ignored) {
+    sum = sum_of_exponentials(z, n, max, NULL, &distance);
+    distance *= smoothing / (float)n;
+  } else {
+    sum = sum_of_exponentials(z, n, max, NULL, NULL);
+  }
+  const float logarithm = (float)log((double)sum);
+  *lse = max + logarithm;
+  *loss = ignored ? 0.0f : logarithm - (1.0f - smoothing) * (z[label] - max) - distance;
+}
+
+static void cross_entropy_rows(const cpu_line *line, int64_t first, int64_t last, void *scratch)
+{
+  const cpu_tensor *logits = &line->in[0], *labels = &line->in[1];
+  const int64_t V = logits->extent[1];
+  for (int64_t t = first; t < last; t++) {
+    const float *z = (const float *)logits->data + t * logits->stride[0];
+    cross_entropy_row(cpu_side_by_side(z, logits->stride[1], V, scratch), V,
+                      ((const int32_t *)labels->data)[t * labels->stride[0]], line->attributes.smoothing,
+                      (float *)line->out[0].data + t, (float *)line->out[1].data + t);
+  }
+}
+
+void cpu_run_cross_entropy(const cpu_line *line, cpu_team *team)
+{
+  const cpu_tensor *logits = &line->in[0], *labels = &line->in[1], *loss = &line->out[0], *lse = &line->out[1];
+  assert(logits->dtype == TSR_F32 && logits->rank == 2 && logits->extent[1] > 0);
+  assert(labels->dtype == TSR_I32 && labels->rank == 1 && labels->extent[0] == logits->extent[0]);
+  assert(loss->rank == 1 && loss->extent[0] == logits->extent[0] && lse->extent[0] == logits->extent[0]);
+  cpu_run_rows(line, team, loss->extent[0], 60.0 + 25.0 * (double)logits->extent[1] / CPU_LANES, cross_entropy_rows);
+}
+
+/* smoothed: what the target gives to each of the n. */
+static void cross_entropy_gradient_row(const float *z, int64_t n, int64_t label, float smoothing, float lse,
+                                       float dloss, float *dz)
+{
+  const float each = smoothing / (float)n;
+  const cpu_f32v shift = cpu_splat(lse), target = cpu_splat(each), factor = cpu_splat(dloss);
+  int64_t i = 0;
+  for (; i + CPU_LANES <= n; i += CPU_LANES) {
+    cpu_store(dz + i, (exp_of_any(cpu_load(z + i) - shift) - target) * factor);
+  }
+  if (i < n) {
+    cpu_store_part(dz + i, (exp_of_any(cpu_load_part(z + i, n - i, 0.0f) - shift) - target) * factor, n - i);
+  }
+  dz[label] = (exp_of_any(cpu_splat(z[label]) - shift)[0] - (1.0f - smoothing + each)) * dloss;
+}
+
+static void cross_entropy_gradient_rows(const cpu_line *line, int64_t first, int64_t last, void *scratch)
+{
+  const cpu_tensor *logits = &line->in[0], *labels = &line->in[1], *lse = &line->in[2], *dloss = &line->in[3];
+  const int64_t V = logits->extent[1];
+  for (int64_t t = first; t < last; t++) {
+    const int64_t label = ((const int32_t *)labels->data)[t * labels->stride[0]];
+    const float *z = (const float *)logits->data + t * logits->stride[0];
+    float *to = (float *)line->out[0].data + t * V;
+    if (label < 0 || label >= V) {
+      memset(to, 0, (size_t)V * sizeof *to);
+      continue;
+    }
+    cross_entropy_gradient_row(cpu_side_by_side(z, logits->stride[1], V, scratch), V, label, line->attributes.smoothing,
+                               ((const float *)lse->data)[t * lse->stride[0]],
+                               ((const float *)dloss->data)[t * dloss->stride[0]], to);
+  }
+}
+
+void cpu_run_cross_entropy_gradient(const cpu_line *line, cpu_team *team)
+{
+  const cpu_tensor *logits = &line->in[0], *labels = &line->in[1], *lse = &line->in[2], *dloss = &line->in[3];
+  const cpu_tensor *dlogits = &line->out[0];
+  assert(logits->dtype == TSR_F32 && logits->rank == 2 && dlogits->rank == 2);
+  assert(labels->dtype == TSR_I32 && labels->rank == 1 && labels->extent[0] == logits->extent[0]);
+  assert(lse->rank == 1 && lse->extent[0] == logits->extent[0] && dloss->rank == 1);
+  assert(dloss->extent[0] == logits->extent[0] && dlogits->extent[1] == logits->extent[1]);
+  cpu_run_rows(line, team, logits->extent[0], 60.0 + 25.0 * (double)logits->extent[1] / CPU_LANES,
+               cross_entropy_gradient_rows);
 }
