@@ -60,10 +60,12 @@ typedef struct sample {
   tsr_buffer *buffers[MAX_TENSORS]; /* of constants */
   tsr_binding bindings[MAX_TENSORS];
   int32_t n_constants;
-  tsr_ref inputs[MAX_TENSORS], outputs[MAX_TENSORS];
+  tsr_ref inputs[MAX_TENSORS], states[MAX_TENSORS], outputs[MAX_TENSORS];
   int64_t sizes[MAX_TENSORS]; /* of outputs, bytes */
-  int32_t n_inputs, n_outputs;
-  int64_t size; /* of all outputs */
+  int32_t n_inputs, n_states, n_outputs;
+  int64_t state_size;
+  void *initial; /* values that every state has before each run */
+  int64_t size;  /* of all outputs */
 } sample;
 
 static int64_t bytes_of(const tsr_program *p, tsr_ref x)
@@ -74,6 +76,14 @@ static int64_t bytes_of(const tsr_program *p, tsr_ref x)
     bytes *= shape.extent[i];
   }
   return bytes;
+}
+
+/* All states have the same extents. */
+static tsr_ref state(tsr_program *p, sample *s, tsr_shape shape)
+{
+  char name[16];
+  snprintf(name, sizeof name, "s%d", (int)s->n_states);
+  return s->states[s->n_states++] = tsr_state(p, name, TSR_F32, shape);
 }
 
 /* Repeatable values: f32 from -1 to 1, i32 from 0 to 99, f16 of all finite signs and sizes below 2. */
@@ -215,9 +225,58 @@ static void build_attention_gradient(tsr_program *p, sample *s, tsr_device *devi
   }
 }
 
+/* What training adds: sums over rows and over all elements, elements that are dropped out by their index. */
+static void build_loss(tsr_program *p, sample *s, tsr_device *device)
+{
+  const tsr_ref logits = input(p, s, TSR_F32, TSR_SHAPE(300, 509)), dloss = input(p, s, TSR_F32, TSR_SHAPE(300));
+  const tsr_ref labels = input(p, s, TSR_I32, TSR_SHAPE(300)), x = input(p, s, TSR_F32, TSR_SHAPE(300, 509));
+  const tsr_ref gain = constant(p, s, device, TSR_F32, TSR_SHAPE(509)), seed = input(p, s, TSR_I32, TSR_SHAPE(2));
+  tsr_ref lse, dgain, dbias, parts[] = {x, logits, x};
+  output(p, s, tsr_cross_entropy(p, logits, labels, 0.1f, &lse));
+  output(p, s, tsr_cross_entropy_gradient(p, logits, labels, lse, dloss, 0.1f));
+  output(p, s, tsr_dropout(p, x, seed, 0.1f, 3));
+  output(p, s, tsr_layernorm_gradient(p, x, gain, logits, 1e-5f, &dgain, &dbias));
+  output(p, s, dgain);
+  output(p, s, dbias);
+  output(p, s, tsr_rmsnorm_gradient(p, x, gain, logits, 1e-5f, &dgain));
+  output(p, s, dgain);
+  output(p, s, tsr_softmax_gradient(p, x, logits));
+  output(p, s, tsr_log_softmax_gradient(p, x, logits));
+  output(p, s, tsr_activation_gradient(p, x, logits, TSR_ACTIVATION_GELU_TANH));
+  output(p, s, tsr_concat(p, parts, 3, 1));
+  output(p, s, tsr_scatter_add(p, x, labels, 0, 90, 0.5f));
+}
+
+static void build_step(tsr_program *p, sample *s, tsr_device *device)
+{
+  (void)device;
+  const tsr_ref gradient = input(p, s, TSR_F32, TSR_SHAPE(301, 509)), control = input(p, s, TSR_F32, TSR_SHAPE(5));
+  const tsr_ref scores = input(p, s, TSR_F32, TSR_SHAPE(4, 5, 30, 70)),
+                y = input(p, s, TSR_F32, TSR_SHAPE(4, 5, 30, 70));
+  const tsr_masking masking = {.bidirectional = 1, .max_distance = 50};
+  const tsr_ref norm = tsr_sum_of_squares(p, gradient, TSR_NONE), turned = tsr_transpose(p, gradient, 0, 1);
+  tsr_adam_args args = {.gradient = gradient, .control = tsr_mul(p, control, control), .norm = norm};
+  args.parameter = state(p, s, TSR_SHAPE(301, 509));
+  args.m = state(p, s, TSR_SHAPE(301, 509));
+  args.v = state(p, s, TSR_SHAPE(301, 509));
+  args.average = state(p, s, TSR_SHAPE(301, 509));
+  args.beta1 = 0.9f;
+  args.beta2 = 0.98f;
+  args.epsilon = 1e-9f;
+  args.max_norm = 1.0f;
+  output(p, s, norm);
+  output(p, s, tsr_sum_of_squares(p, tsr_slice(p, turned, 1, 7, 200), norm));
+  output(p, s, tsr_relative_gradient(p, scores, &masking, 32));
+  output(p, s, tsr_mask_gradient(p, y, scores));
+  tsr_adam(p, &args);
+  for (int32_t i = 0; i < s->n_states; i++) {
+    s->outputs[s->n_outputs++] = s->states[i];
+  }
+}
+
 typedef void (*build_fn)(tsr_program *p, sample *s, tsr_device *device);
-static const build_fn builders[] = {build_products, build_training, build_rows, build_attention,
-                                    build_attention_gradient};
+static const build_fn builders[] = {build_products,           build_training, build_rows, build_attention,
+                                    build_attention_gradient, build_loss,     build_step};
 
 enum { N_SAMPLES = sizeof builders / sizeof builders[0] };
 
@@ -239,12 +298,20 @@ static void sample_open(tsr_device *device, int32_t which, sample *s)
     s->sizes[i] = bytes_of(p, s->outputs[i]);
     s->size += s->sizes[i];
   }
+  if (s->n_states > 0) {
+    s->state_size = bytes_of(p, s->states[0]);
+    s->initial = values_of(p, s->states[0], 77);
+    for (int64_t i = 0; i < s->state_size / 4; i++) {
+      ((float *)s->initial)[i] += 1.0f; /* a second moment is not below 0 */
+    }
+  }
   tsr_program_destroy(p);
 }
 
 static void sample_close(sample *s)
 {
   tsr_executable_destroy(s->executable);
+  free(s->initial);
   for (int32_t i = 0; i < s->n_constants; i++) {
     tsr_buffer_destroy(s->buffers[i]);
   }
@@ -254,8 +321,14 @@ static void sample_close(sample *s)
 static unsigned char *sample_run(sample *s)
 {
   unsigned char *results = malloc((size_t)s->size);
-  tsr_status status = results ? tsr_executable_run(s->executable) : TSR_ERR_OUT_OF_MEMORY;
+  tsr_status status = results ? TSR_OK : TSR_ERR_OUT_OF_MEMORY;
   int64_t at = 0;
+  for (int32_t i = 0; status == TSR_OK && i < s->n_states; i++) {
+    status = tsr_executable_write(s->executable, s->states[i], s->initial, s->state_size);
+  }
+  if (status == TSR_OK) {
+    status = tsr_executable_run(s->executable);
+  }
   for (int32_t i = 0; status == TSR_OK && i < s->n_outputs; i++) {
     status = tsr_executable_read(s->executable, s->outputs[i], results + at, s->sizes[i]);
     at += s->sizes[i];
