@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model, its tokenizer and a device, for the subcommands that translate text: their options, and translating chunks
+ * of sentences, so that a stream of any length is translated in constant memory, and the batches within a chunk can
+ * still be sorted by length. Functions that return int return exit codes, as in common.h.
+ */
+#ifndef TESSERA_TOOLS_TRANSLATOR_H
+#define TESSERA_TOOLS_TRANSLATOR_H
+
+#include "tessera/generate.h"
+#include "tessera/text.h"
+#include "tools/tessera/common.h"
+
+typedef struct translator_settings {
+  const char *model;
+  const char *device;
+  int32_t beam; /* 0: the model's; likewise max_length */
+  int32_t max_length;
+  double length_penalty;
+  int has_length_penalty;
+  int32_t batch; /* 0: the library's default; likewise workers */
+  int32_t workers;
+  tsr_dtype weights; /* 0: as stored */
+  int strict;
+} translator_settings;
+
+/* For the table of a subcommand's options, and for its help. The values are no letters, which the subcommand has. */
+enum { TRANSLATOR_OPTION = 256 };
+/* clang-format off */
+#define TRANSLATOR_OPTIONS                                                                                             \
+  {"device", required_argument, NULL, TRANSLATOR_OPTION},                                                              \
+  {"beam", required_argument, NULL, TRANSLATOR_OPTION + 1},                                                            \
+  {"max-length", required_argument, NULL, TRANSLATOR_OPTION + 2},                                                      \
+  {"length-penalty", required_argument, NULL, TRANSLATOR_OPTION + 3},                                                  \
+  {"batch", required_argument, NULL, TRANSLATOR_OPTION + 4},                                                           \
+  {"workers", required_argument, NULL, TRANSLATOR_OPTION + 5},                                                         \
+  {"precision", required_argument, NULL, TRANSLATOR_OPTION + 6},                                                       \
+  {"strict", no_argument, NULL, TRANSLATOR_OPTION + 7}
+#define TRANSLATOR_HELP                                                                                                \
+  "  --device NAME          where to compute: vulkan:0, reference, auto ... (see `tessera devices`);\n"                \
+  "                         default: TESSERA_DEVICE, else auto\n"                                                      \
+  "  --beam N               hypotheses kept by the search, 1 to 64; 1 is greedy search\n"                              \
+  "  --max-length N         tokens of a translation at most, start and end tokens included\n"                          \
+  "  --length-penalty X     exponent of the length by which a hypothesis' score is divided\n"                          \
+  "                         (these three default to what the model's generation_config.json says)\n"                   \
+  "  --batch N              sentences computed at once, 1 to 1024; default: 32, and fewer with a\n"                    \
+  "                         wide beam on a CPU\n"                                                                      \
+  "  --workers N            batches computed side by side, each on a thread, 1 to 1024; default: as\n"                 \
+  "                         many as the device executes side by side, if there are sentences enough\n"                 \
+  "  --precision P          how the weights are kept on the device: f32, f16, bf16, or int8, a\n"                      \
+  "                         quarter of f32, with which products are computed in whole numbers;\n"                      \
+  "                         default: as in the model's file\n"                                                         \
+  "  --strict               fail where the device lacks an operator, instead of computing it on\n"                     \
+  "                         another device\n"
+/* clang-format on */
+
+/* Takes one of these options, optarg being its value. */
+int translator_take_option(const char *command, int option, translator_settings *wish);
+
+enum { TRANSLATOR_CHUNK = 1000 };
+
+/* Zero it. */
+typedef struct translator {
+  const translator_settings *wish;
+  tsr_model *model;
+  tsr_tokenizer *tokenizer;
+  tsr_runtime *runtime;
+  tsr_device *device;
+  tsr_transformer *transformer;
+  tsr_generate_options options;
+  tsr_cli_progress progress;
+  int64_t done; /* sentences of the chunks before this one */
+  double start; /* when opening began, in seconds, and when it had ended */
+  double loaded;
+  int32_t n; /* sentences of this chunk */
+  int32_t *ids[TRANSLATOR_CHUNK];
+  int32_t n_ids[TRANSLATOR_CHUNK];
+} translator;
+
+/* Loads the model on the device. `wish` outlives the translator. Finish it also after a failure. */
+int translator_open(translator *t, const translator_settings *wish);
+void translator_finish(translator *t);
+
+/* Adds a sentence to the chunk, which has room for it. One with more tokens than the model has positions is cut, with a
+ * warning that names its file and line. */
+int translator_add(translator *t, const char *file, int64_t line, const char *text, size_t size);
+
+typedef struct translation {
+  int32_t index; /* in the chunk */
+  int32_t n_ids; /* tokens of the source; 0: there was no text to translate */
+  const char *text;
+  const tsr_hypothesis *best;
+} translation;
+
+/* Receives the chunk's translations, in order. */
+typedef int (*translator_receiver)(void *user, const translation *translation);
+
+/* Translates the chunk and empties it. */
+int translator_run(translator *t, translator_receiver receive, void *user);
+
+/* Prints on stderr what loading and translating took. */
+void translator_print_timings(const translator *t);
+
+#endif
