@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/utf8.h"
+
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 static void print_message(const char *prefix, const char *format, va_list arguments)
@@ -308,26 +310,6 @@ int tsr_cli_json_print(json_t *root, size_t flags)
   return TSR_EXIT_OK;
 }
 
-/* Bytes of the UTF-8 sequence at `at`, 1 to 4; 0 if there is none. */
-static size_t utf8_length(const unsigned char *at, size_t left)
-{
-  if (at[0] < 0x80) {
-    return 1;
-  }
-  size_t length = at[0] >= 0xF0 ? 4 : at[0] >= 0xE0 ? 3 : 2;
-  if (at[0] < 0xC2 || at[0] > 0xF4 || left < length) {
-    return 0;
-  }
-  for (size_t i = 1; i < length; i++) {
-    if ((at[i] & 0xC0) != 0x80) {
-      return 0;
-    }
-  }
-  int overlong = (at[0] == 0xE0 && at[1] < 0xA0) || (at[0] == 0xF0 && at[1] < 0x90);
-  int beyond = (at[0] == 0xED && at[1] > 0x9F) || (at[0] == 0xF4 && at[1] > 0x8F);
-  return overlong || beyond ? 0 : length;
-}
-
 json_t *tsr_cli_json_text(const char *text, size_t size)
 {
   if (size > (SIZE_MAX - 1) / 3) {
@@ -337,19 +319,7 @@ json_t *tsr_cli_json_text(const char *text, size_t size)
   if (!clean) {
     return NULL;
   }
-  size_t used = 0;
-  for (size_t i = 0; i < size;) {
-    size_t length = utf8_length((const unsigned char *)text + i, size - i);
-    if (length == 0) {
-      memcpy(clean + used, "\xEF\xBF\xBD", 3);
-      used += 3;
-      i++;
-    } else {
-      memcpy(clean + used, text + i, length);
-      used += length;
-      i += length;
-    }
-  }
+  size_t used = tsr_utf8_clean(text, size, clean);
   json_t *string = json_stringn(clean, used);
   free(clean);
   return string;
