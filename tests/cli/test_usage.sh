@@ -20,7 +20,7 @@ run 0 help
 check 'tessera help and tessera --help differ' cmp -s "$out" "$work/help"
 
 commands=$(sed -n '/^Commands:/,/^$/s/^  \([a-z]*\)  .*/\1/p' "$work/help")
-for command in devices translate vocab info program compare golden check bench; do
+for command in devices translate eval vocab info program compare golden check bench; do
   check "the help text lacks $command" sh -c 'printf "%s\n" "$2" | grep -qx "$1"' - "$command" "$commands"
 done
 

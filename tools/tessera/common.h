@@ -31,6 +31,7 @@ int tsr_cmd_bench(int argc, char **argv);
 int tsr_cmd_check(int argc, char **argv);
 int tsr_cmd_compare(int argc, char **argv);
 int tsr_cmd_devices(int argc, char **argv);
+int tsr_cmd_eval(int argc, char **argv);
 int tsr_cmd_golden(int argc, char **argv);
 int tsr_cmd_info(int argc, char **argv);
 int tsr_cmd_program(int argc, char **argv);

@@ -15,6 +15,7 @@ static int run_help(int argc, char **argv);
 static const command commands[] = {
     {"devices", tsr_cmd_devices, "list the devices that were found, and why a backend did not load"},
     {"translate", tsr_cmd_translate, "translate text, one sentence a line"},
+    {"eval", tsr_cmd_eval, "score translations against a reference: BLEU and chrF"},
     {"vocab", tsr_cmd_vocab, "learn from sentence pairs how to cut text into pieces"},
     {"check", tsr_cmd_check, "check each operator of each device against the reference"},
     {"golden", tsr_cmd_golden, "compare a model with recorded results of the original code"},

@@ -1,0 +1,115 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Scores of a file and of a model, every form of input, and what is missing or bad.
+set -u
+. "$SOURCE_ROOT/tests/cli/harness.sh"
+
+device=cpu
+unset TESSERA_DEVICE
+
+# score NAME: a number of the JSON that was printed last, cut to two digits behind the point.
+score()
+{
+  tail -n 1 "$out" >"$work/json"
+  json "$1" "$work/json" | sed 's/\(\.[0-9][0-9]\).*/\1/'
+}
+
+# A file: "the cat sat on" has 4, 3, 2 and 1 n-grams, all in the reference of 6 words.
+printf 'the cat sat on\n' >"$work/hyp"
+printf 'the cat sat on the mat\n' >"$work/ref"
+run 0 eval --hypothesis "$work/hyp" --reference "$work/ref"
+stdout_has 'BLEU               60.65'
+stdout_has 'precisions       100.00 / 100.00 / 100.00 / 100.00'
+stdout_has 'brevity penalty  0.6065: 4 words, 6 in the reference'
+stdout_has 'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:tessera-'
+stderr_is_empty
+run 0 eval --hypothesis - --reference "$work/ref" --json <"$work/hyp"
+check 'stdin: another BLEU' test "$(score bleu)" = 60.65
+check 'stdin: not one sentence' test "$(score sentences)" = 1
+check 'stdin: not one line' test "$(wc -l <"$out")" = 1
+check 'signature' sh -c 'printf "%s\n" "$1" | grep -q "^nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:"' - "$(score signature)"
+check 'signature of chrF' sh -c 'printf "%s\n" "$1" | grep -q "^nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:"' - \
+  "$(score chrf_signature)"
+
+# The same as SGM, with other line ends, in one XML file.
+printf '<refset setid="a">\n<DOC docid="d">\n<hl>\n<seg id="1">the cat  sat on the\nmat</seg>\n</hl></DOC></refset>' >"$work/ref.sgm"
+printf '\357\273\277the cat sat on\r\n' >"$work/dos"
+cat >"$work/all.xml" <<XML
+<?xml version='1.0' encoding='utf-8'?>
+<dataset id="a"><doc id="d"><src lang="en"><seg id="1">A source.</seg></src>
+<ref lang="fr"><seg id="1">the cat sat on the mat</seg></ref><hyp system="s"><seg id="1">the cat sat on</seg></hyp></doc></dataset>
+XML
+for hypothesis in hyp dos all.xml; do
+  for reference in ref ref.sgm all.xml; do
+    run 0 eval --hypothesis "$work/$hypothesis" --reference "$work/$reference" --json
+    check "$hypothesis, $reference: another BLEU" test "$(score bleu)" = 60.65
+  done
+done
+
+# A model: its recorded translations are perfect against themselves, whatever holds them.
+head -n 3 "$model/sample.en" >"$work/three.en"
+head -n 3 "$model/sample.fr" >"$work/three.fr"
+paste "$work/three.en" "$work/three.fr" >"$work/three.tsv"
+evaluate()
+{
+  expected=$1
+  shift
+  run "$expected" eval "$model" --device $device "$@"
+}
+evaluate 0 --source "$work/three.en" --reference "$work/three.fr" --json
+check 'model: BLEU is not 100' test "$(score bleu | cut -c 1-3)" = 100
+check 'model: chrF is not 100' test "$(score chrf | cut -c 1-3)" = 100
+evaluate 0 --source "$work/three.tsv" --beam 4 --precision int8 --json
+check 'tsv: BLEU is not 100' test "$(score bleu | cut -c 1-3)" = 100
+check 'tsv: not three sentences' test "$(score sentences)" = 3
+evaluate 0 --source - --reference "$work/three.fr" --timings --workers 2 --batch 1 <"$work/three.en"
+stdout_has 'BLEU               100.00'
+stderr_has 'sentences  3 '
+
+# More than a chunk, many of them empty: as one file after the other.
+i=0
+while [ $i -lt 350 ]; do
+  echo
+  sed -n 1p "$work/three.en"
+  echo
+  i=$((i + 1))
+done >"$work/many.en"
+"$TESSERA" translate --model "$model" --device $device --beam 1 "$work/many.en" >"$work/many.fr"
+evaluate 0 --beam 1 --source "$work/many.en" --reference "$work/many.fr" --json
+check 'many: BLEU is not 100' test "$(score bleu | cut -c 1-3)" = 100
+check 'many: not 1050 sentences' test "$(score sentences)" = 1050
+
+# What is missing, bad or contradictory.
+run 2 eval
+stderr_has 'a model or --hypothesis is missing'
+run 2 eval --source "$work/three.en" --reference "$work/three.fr"
+stderr_has 'the model is missing'
+run 2 eval "$model"
+stderr_has '--source is missing'
+run 2 eval --hypothesis "$work/hyp"
+stderr_has '--reference is missing'
+run 2 eval "$model" --hypothesis "$work/hyp" --reference "$work/ref"
+run 2 eval --hypothesis "$work/hyp" --reference "$work/ref" --source "$work/hyp"
+run 2 eval --hypothesis "$work/hyp" --reference "$work/ref" --beam 4
+run 2 eval "$model" two --source "$work/three.en" --reference "$work/three.fr"
+run 2 eval "$model" --source "$work/three.en" --beam 0
+stderr_has '--beam'
+evaluate 3 --source "$work/three.en" --reference "$work/nowhere"
+stderr_has 'nowhere'
+evaluate 3 --source "$work/three.en"
+stderr_has 'three.en:1: '
+stderr_has 'tab'
+run 3 eval "$work/nowhere" --source "$work/three.en" --reference "$work/three.fr"
+stderr_has 'nowhere'
+run 3 eval --hypothesis "$work/three.en" --reference "$work/ref"
+stderr_has 'three.en has more sentences than'
+stderr_has 'which ends after 1'
+stdout_is_empty
+run 3 eval --hypothesis /dev/null --reference /dev/null --json
+stderr_has 'expected sentences, found none'
+stdout_is_empty
+printf '<refset>\n<seg id="1">a\n</refset>\n' >"$work/broken.sgm"
+run 3 eval --hypothesis "$work/hyp" --reference "$work/broken.sgm"
+stderr_has 'broken.sgm:2: expected </seg>'
+
+finish
