@@ -231,8 +231,9 @@ TSR_API tsr_ref tsr_dropout(tsr_program *p, tsr_ref x, tsr_ref seed, float rate,
  * target[t, v] = (1 - smoothing) [v = labels[t]] + smoothing / V (Szegedy et al. 2015, arXiv:1512.00567)
  *   logits [T, V] f32;  labels [T] i32, one outside 0 .. V-1 is ignored: its loss is 0;  0 <= smoothing < 1
  *   lse: if not NULL, receives ln sum_v exp(logits[t, v]), [T], also where the label is ignored
- * Returns loss [T]. A row that holds +inf or NaN gives NaN, in both, unless its label is ignored; one with -inf gives
- * +inf if smoothing is above 0 or the label is there. Class: elementwise, scaled by max |logits[t]| too. */
+ * Returns loss [T]. A row that holds +inf or NaN gives NaN: lse always, loss unless its label is ignored. In one with
+ * -inf the loss is +inf if smoothing is above 0 or the label is there; lse leaves such elements out, and is -inf where
+ * all are so. Class: elementwise, scaled by max |logits[t]| too. */
 TSR_API tsr_ref tsr_cross_entropy(tsr_program *p, tsr_ref logits, tsr_ref labels, float smoothing, tsr_ref *lse);
 
 /* Adam (Kingma, Ba 2014, arXiv:1412.6980) and AdamW (Loshchilov, Hutter 2017, arXiv:1711.05101), in place: the states
@@ -272,7 +273,8 @@ TSR_API tsr_ref tsr_adam(tsr_program *p, const tsr_adam_args *args);
 TSR_API tsr_ref tsr_cross_entropy_gradient(tsr_program *p, tsr_ref logits, tsr_ref labels, tsr_ref lse, tsr_ref dloss,
                                            float smoothing);
 
-/* dx = y (dy - sum_n y dy) along the last axis; y, dy [.., N] f32, rank 1 to 4. An element with y = 0 gives 0. Class: product. */
+/* dx = y (dy - sum_n y dy) along the last axis; y, dy [.., N] f32, rank 1 to 4. An element with y = 0 gives 0, whatever
+ * dy is; the sum takes it as it comes (0 NaN is NaN). Class: product. */
 TSR_API tsr_ref tsr_softmax_gradient(tsr_program *p, tsr_ref y, tsr_ref dy);
 
 /* dx = dy - exp(y) sum_n dy along the last axis; y, dy [.., N] f32, rank 1 to 4. Class: product. */
