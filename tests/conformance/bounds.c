@@ -17,6 +17,7 @@
 #include "tests/conformance/bounds.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 check_tensor check_tensor_of(const check_values *values, int32_t tensor)
 {
@@ -52,6 +53,38 @@ tsr_status check_errors_init(check_tensor *t)
     }
   }
   return TSR_OK;
+}
+
+tsr_status check_errors_clear(check_tensor *t)
+{
+  if (t->storage && t->storage->error) {
+    memset(t->storage->error, 0, (size_t)t->storage->count * sizeof(double));
+  }
+  return t->storage ? check_errors_init(t) : TSR_OK;
+}
+
+void check_sum_add(check_sum *sum, double value, double error)
+{
+  sum->terms++;
+  sum->special |= !isfinite(value);
+  sum->fraction |= !check_whole(value) || error != 0.0;
+  sum->size += isfinite(value) ? fabs(value) + error : 0.0;
+  sum->carried += error;
+}
+
+double check_sum_error(const check_sum *sum, double alpha)
+{
+  int exponent;
+  const int binary = fabs(frexp(alpha, &exponent)) == 0.5 && fabs(alpha) <= 0x1p20 && fabs(alpha) >= 0x1p-20;
+
+  if (sum->size * fmax(1.0, fabs(alpha)) > FLT_MAX) {
+    return INFINITY;
+  }
+  if (sum->special || (binary && !sum->fraction && sum->size < 0x1p24)) {
+    return 0.0;
+  }
+  return fabs(alpha) * (sum->carried + check_gamma((double)sum->terms + 2.0) * sum->size) +
+         FLT_MIN * (double)sum->terms * (1.0 + fabs(alpha));
 }
 
 /* gelu and silu are x times a factor between 0 and 1, which a device computes to a few units of 1: gelu from an erf or tanh good
@@ -256,6 +289,34 @@ tsr_status check_bound_line(check_values *values, int32_t line)
     return check_bound_mask(values, desc);
   case TSR_OP_ATTENTION:
     return check_bound_attention(values, desc);
+  case TSR_OP_ATTENTION_GRADIENT:
+    return check_bound_attention_gradient(values, desc);
+  case TSR_OP_SCATTER_ADD:
+    return check_bound_scatter_add(values, desc);
+  case TSR_OP_CONCAT:
+    return check_bound_concat(values, desc);
+  case TSR_OP_SOFTMAX_GRADIENT:
+  case TSR_OP_LOG_SOFTMAX_GRADIENT:
+    return check_bound_softmax_gradient(values, desc);
+  case TSR_OP_LAYERNORM_GRADIENT:
+  case TSR_OP_RMSNORM_GRADIENT:
+    return check_bound_norm_gradient(values, desc);
+  case TSR_OP_ACTIVATION_GRADIENT:
+    return check_bound_activation_gradient(values, desc);
+  case TSR_OP_MASK_GRADIENT:
+    return check_bound_mask_gradient(values, desc);
+  case TSR_OP_RELATIVE_GRADIENT:
+    return check_bound_relative_gradient(values, desc);
+  case TSR_OP_DROPOUT:
+    return check_bound_dropout(values, desc);
+  case TSR_OP_CROSS_ENTROPY:
+    return check_bound_cross_entropy(values, desc);
+  case TSR_OP_CROSS_ENTROPY_GRADIENT:
+    return check_bound_cross_entropy_gradient(values, desc);
+  case TSR_OP_SUM_OF_SQUARES:
+    return check_bound_sum_of_squares(values, desc);
+  case TSR_OP_ADAM:
+    return check_bound_adam(values, desc);
   case TSR_OP_ADD:
   case TSR_OP_MUL:
   case TSR_OP_RELU:

@@ -6,8 +6,7 @@
 
 #include "tests/conformance/bounds.h"
 
-/* The bucket of a distance, rounded as ops.h prescribes: every device takes the same. */
-static int64_t bucket(int64_t distance, int64_t rows, int32_t bidirectional, int32_t max_distance)
+int64_t check_bucket(int64_t distance, int64_t rows, int32_t bidirectional, int32_t max_distance)
 {
   int64_t base = 0, r = distance < 0 ? -distance : 0, n = rows, e;
   float place;
@@ -52,7 +51,8 @@ int check_masking_at(const check_masking *m, int64_t b, int64_t h, int64_t l, in
     addend->terms++;
   }
   if (m->relative.storage) {
-    row = bucket(s - l - position, m->relative.extent[2], m->attributes->bidirectional, m->attributes->max_distance);
+    row = check_bucket(s - l - position, m->relative.extent[2], m->attributes->bidirectional,
+                       m->attributes->max_distance);
     at = check_place(&m->relative, 0, 0, row, h);
     value = check_value(&m->relative, at);
     if (value == -INFINITY) {
@@ -212,11 +212,32 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
   return overflows ? SCORES_OVERFLOW : special ? SCORES_SPECIAL : SCORES_FINITE;
 }
 
-static void bound_results(const check_tensor *v, check_tensor *y, const check_tensor *w, const score *scores,
+/* The results of attention, or of its gradient; storage NULL where one is absent. */
+typedef struct results {
+  check_tensor y, w, lse;
+  check_tensor dq, dk, dv, dscores;
+} results;
+
+/* The factors of the dropout for one query, per key. */
+static void drop_factors(const check_values *values, const tsr_line_desc *line, const int64_t *at,
+                         const check_tensor *q, int64_t n_scores, double *factor)
+{
+  const int64_t first = ((at[0] * q->extent[2] + at[1]) * q->extent[1] + at[2]) * n_scores;
+  int64_t s;
+
+  for (s = 0; s < n_scores; s++) {
+    factor[s] = check_drop_factor(values, line->in[8], &line->attributes, first + s);
+  }
+}
+
+/* `factor`: of the dropout, 1 without one, which rounds once more. lse = max + ln total: the logarithm moves by the relative error
+ * of its argument, and by 3 units or 2^-21; the sum rounds once on each side. */
+static void bound_results(const check_tensor *v, const results *r, const score *scores, const double *factor,
                           int64_t n_scores, const int64_t *at, double rescaling, double total, double spread)
 {
   const int64_t b = at[0], h = at[1], l = at[2];
-  double weight, error, sum, size, visible;
+  const check_tensor *y = &r->y, *w = &r->w;
+  double weight, error, sum, size, visible, max = -INFINITY;
   int64_t j, s, place;
   int special;
 
@@ -229,80 +250,254 @@ static void bound_results(const check_tensor *v, check_tensor *y, const check_te
       }
       place = check_place(v, scores[s].row, s, h, j);
       weight = scores[s].weight / total;
-      error = fmin(1.0, scores[s].spread / total + weight * (spread / total));
+      error = fmin(1.0, scores[s].spread / total + weight * (spread / total)) * factor[s];
+      weight *= factor[s];
       special |= !isfinite(check_value(v, place));
       sum += error * fabs(check_value(v, place)) + (weight + error) * check_error(v, place);
       size += (weight + error) * fabs(check_value(v, place));
-      visible = fmax(visible, fabs(check_value(v, place)));
+      visible = fmax(visible, factor[s] * fabs(check_value(v, place)));
     }
     error =
-        sum + (check_gamma((double)n_scores + 6.0) + rescaling) * size + FLT_MIN * (double)n_scores * (1.0 + visible);
+        sum + (check_gamma((double)n_scores + 7.0) + rescaling) * size + FLT_MIN * (double)n_scores * (1.0 + visible);
     place = check_place(y, b, l, h, j);
     y->storage->error[place] = special || total == 0.0 ? 0.0 : spread > 1e300 ? INFINITY : error;
   }
-  for (s = 0; w->storage && s < n_scores; s++) {
+  for (s = 0; s < n_scores; s++) {
     error = 0.0;
-    if (total > 0.0 && scores[s].value > -INFINITY) {
+    max = fmax(max, scores[s].value);
+    if (w->storage && total > 0.0 && scores[s].value > -INFINITY) {
       weight = scores[s].weight / total;
       error = scores[s].spread / total + weight * (spread / total + check_gamma((double)n_scores + 6.0) + rescaling) +
               FLT_MIN;
     }
-    w->storage->error[check_place(w, b, h, l, s)] = spread > 1e300 ? INFINITY : fmin(error, 1.0);
+    if (w->storage) {
+      w->storage->error[check_place(w, b, h, l, s)] = spread > 1e300 ? INFINITY : fmin(error, 1.0);
+    }
+  }
+  if (r->lse.storage && total > 0.0) {
+    error = -log1p(-fmin(spread / total + check_gamma((double)n_scores + 6.0) + rescaling, 0.999));
+    error += fmax(6.0 * CHECK_U * fabs(log(total)), 0x1p-21) + 2.0 * CHECK_U * (fabs(max) + fabs(log(total))) + FLT_MIN;
+    r->lse.storage->error[check_place(&r->lse, 0, b, h, l)] = spread > total ? INFINITY : error;
   }
 }
 
 /* Nothing is asked of a query's results. */
-static void release_results(check_tensor *y, check_tensor *w, const int64_t *at)
+static void release_results(const results *r, const int64_t *at)
 {
   int64_t i;
 
-  for (i = 0; i < y->extent[3]; i++) {
-    y->storage->error[check_place(y, at[0], at[2], at[1], i)] = INFINITY;
+  for (i = 0; i < r->y.extent[3]; i++) {
+    r->y.storage->error[check_place(&r->y, at[0], at[2], at[1], i)] = INFINITY;
   }
-  for (i = 0; w->storage && i < w->extent[3]; i++) {
-    w->storage->error[check_place(w, at[0], at[1], at[2], i)] = INFINITY;
+  for (i = 0; r->w.storage && i < r->w.extent[3]; i++) {
+    r->w.storage->error[check_place(&r->w, at[0], at[1], at[2], i)] = INFINITY;
   }
+  if (r->lse.storage) {
+    r->lse.storage->error[check_place(&r->lse, 0, at[0], at[1], at[2])] = INFINITY;
+  }
+}
+
+/* Room for the scores of one query and their factors. Errors: TSR_ERR_OUT_OF_MEMORY. */
+static tsr_status make_room(int64_t n_scores, score **scores, double **factor)
+{
+  *scores = calloc((size_t)(n_scores ? n_scores : 1), sizeof(**scores));
+  *factor = calloc((size_t)(n_scores ? n_scores : 1), sizeof(**factor));
+  if (*scores && *factor) {
+    return TSR_OK;
+  }
+  free(*scores);
+  free(*factor);
+  return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the bounds of %lld scores", (long long)n_scores);
+}
+
+static check_masking masking_of(const check_values *values, const tsr_line_desc *line)
+{
+  return (check_masking){check_tensor_of(values, line->in[3]), check_tensor_of(values, line->in[4]),
+                         check_tensor_of(values, line->in[5]), check_tensor_of(values, line->in[6]), &line->attributes};
 }
 
 tsr_status check_bound_attention(check_values *values, const tsr_line_desc *line)
 {
-  check_tensor k = check_tensor_of(values, line->in[1]);
+  check_tensor q = check_tensor_of(values, line->in[0]);
   check_tensor v = check_tensor_of(values, line->in[2]);
-  check_tensor y = check_tensor_of(values, line->out[0]);
-  check_tensor w = check_tensor_of(values, line->out[1]);
-  check_masking m = {check_tensor_of(values, line->in[3]), check_tensor_of(values, line->in[4]),
-                     check_tensor_of(values, line->in[5]), check_tensor_of(values, line->in[6]), &line->attributes};
-  const int64_t n_scores = k.extent[1];
-  tsr_status status = check_errors_init(&y);
+  results r = {.y = check_tensor_of(values, line->out[0]),
+               .w = check_tensor_of(values, line->out[1]),
+               .lse = check_tensor_of(values, line->out[2])};
+  check_masking m = masking_of(values, line);
+  const int64_t n_scores = v.extent[1];
+  tsr_status status = check_errors_clear(&r.y);
   score *scores;
-  double rescaling, total, spread;
+  double *factor, rescaling, total, spread;
   int64_t at[3];
   int kind;
 
-  if (!status && w.storage) {
-    status = check_errors_init(&w);
+  if (!status) {
+    status = check_errors_clear(&r.w);
+  }
+  if (!status) {
+    status = check_errors_clear(&r.lse);
+  }
+  if (!status) {
+    status = make_room(n_scores, &scores, &factor);
   }
   if (status) {
     return status;
   }
-  scores = calloc((size_t)(n_scores ? n_scores : 1), sizeof(*scores));
-  if (!scores) {
-    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the bounds of %lld scores", (long long)n_scores);
-  }
-  y.storage->terms = n_scores + tsr_tensor_at(values->program, line->in[0])->extent[3];
-  for (at[0] = 0; at[0] < y.extent[0]; at[0]++) {
-    for (at[1] = 0; at[1] < y.extent[2]; at[1]++) {
-      for (at[2] = 0; at[2] < y.extent[1]; at[2]++) {
+  r.y.storage->terms = n_scores + q.extent[3];
+  for (at[0] = 0; at[0] < q.extent[0]; at[0]++) {
+    for (at[1] = 0; at[1] < q.extent[2]; at[1]++) {
+      for (at[2] = 0; at[2] < q.extent[1]; at[2]++) {
         kind = query_scores(values, line, &m, at[0], at[1], at[2], scores, n_scores);
         if (kind == SCORES_FINITE) {
           bound_query(scores, n_scores, &rescaling, &total, &spread);
-          bound_results(&v, &y, &w, scores, n_scores, at, rescaling, total, spread);
+          drop_factors(values, line, at, &q, n_scores, factor);
+          bound_results(&v, &r, scores, factor, n_scores, at, rescaling, total, spread);
         } else if (kind == SCORES_OVERFLOW) {
-          release_results(&y, &w, at);
+          release_results(&r, at);
         }
       }
     }
   }
   free(scores);
+  free(factor);
+  return TSR_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * The gradient
+ */
+
+/* The product of two rows along the last axis, in any order. */
+typedef struct dot_product {
+  double value, error;
+} dot_product;
+
+static dot_product dot_rows(const check_tensor *a, int64_t at_a, const check_tensor *b, int64_t at_b)
+{
+  double x, y, ex, ey, size = 0.0;
+  dot_product result = {0};
+  int64_t i;
+
+  for (i = 0; i < a->extent[3]; i++, at_a += a->stride[3], at_b += b->stride[3]) {
+    x = check_value(a, at_a);
+    y = check_value(b, at_b);
+    ex = check_error(a, at_a);
+    ey = check_error(b, at_b);
+    result.value += x * y;
+    size += (fabs(x) + ex) * (fabs(y) + ey);
+    result.error += ex * fabs(y) + ey * fabs(x) + ex * ey + FLT_MIN * (1.0 + fabs(x) + fabs(y));
+  }
+  result.error += check_gamma((double)a->extent[3] + 1.0) * size;
+  return result;
+}
+
+/* Adds factor * row to the errors of a result's row, as one term of a sum of `terms`: what the two carry, gamma(terms + 3) of the
+ * product. A term that is NaN or infinite makes the result so, which is held against the reference. */
+static void add_term(const check_tensor *result, int64_t at, const check_tensor *row, int64_t at_row, double factor,
+                     double error, double scale, int64_t terms)
+{
+  double x, ex;
+  int64_t i;
+
+  for (i = 0; i < row->extent[3]; i++, at += result->stride[3], at_row += row->stride[3]) {
+    x = fabs(check_value(row, at_row));
+    ex = check_error(row, at_row);
+    result->storage->error[at] += scale * (error * x + (fabs(factor) + error) * ex +
+                                           check_gamma((double)terms + 3.0) * (fabs(factor) + error) * (x + ex)) +
+                                  FLT_MIN * (1.0 + scale) * (1.0 + x + fabs(factor));
+  }
+}
+
+/* One query: w = exp(z - lse), the difference rounded once, exp good to 3 + 2|z - lse| units;
+ * dscore = w (f dy . v - delta), delta = dy . y: each product as dot_rows has it, f by a rounding, the difference and the product
+ * by one each. dq, dk and dv are sums over keys and queries of products with these. */
+static void bound_gradient(const check_values *values, const tsr_line_desc *line, const results *r, const int64_t *at,
+                           const score *scores, const double *factor, int64_t n_scores)
+{
+  check_tensor q = check_tensor_of(values, line->in[0]), k = check_tensor_of(values, line->in[1]);
+  check_tensor v = check_tensor_of(values, line->in[2]), y = check_tensor_of(values, line->in[9]);
+  check_tensor dy = check_tensor_of(values, line->in[10]), lse = check_tensor_of(values, line->in[11]);
+  const int64_t b = at[0], h = at[1], l = at[2], at_lse = check_place(&lse, 0, b, h, l);
+  const int64_t query = check_place(&q, b, l, h, 0), at_dy = check_place(&dy, b, l, h, 0);
+  const dot_product delta = dot_rows(&dy, at_dy, &y, check_place(&y, b, l, h, 0));
+  const double alpha = fabs((double)line->attributes.alpha), f_error = line->in[8] ? CHECK_U : 0.0;
+  double d, w, w_error, inner, error, dscore;
+  dot_product p;
+  int64_t s;
+
+  for (s = 0; s < n_scores; s++) {
+    if (scores[s].value == -INFINITY) {
+      continue;
+    }
+    d = scores[s].value - check_value(&lse, at_lse);
+    w = exp(d);
+    w_error = exp(fmin(d + scores[s].error + check_error(&lse, at_lse) + CHECK_U * fabs(d), 700.0)) - w +
+              w * 2.0 * CHECK_U * (3.0 + 2.0 * fabs(d)) + FLT_MIN;
+    p = dot_rows(&dy, at_dy, &v, check_place(&v, b, s, h, 0));
+    inner = factor[s] * p.value - delta.value;
+    error = factor[s] * p.error + delta.error + 2.0 * CHECK_U * (fabs(factor[s] * p.value) + fabs(delta.value));
+    dscore = w * inner;
+    error = w * error + w_error * (fabs(inner) + error) + 2.0 * CHECK_U * fabs(dscore) + FLT_MIN * (1.0 + w);
+    if (r->dscores.storage) {
+      r->dscores.storage->error[check_place(&r->dscores, b, h, l, s)] = error + CHECK_U * fabs(dscore);
+    }
+    add_term(&r->dq, check_place(&r->dq, b, l, h, 0), &k, check_place(&k, b, s, h, 0), dscore, error, alpha, n_scores);
+    add_term(&r->dk, check_place(&r->dk, b, s, h, 0), &q, query, dscore, error, alpha, q.extent[1]);
+    add_term(&r->dv, check_place(&r->dv, b, s, h, 0), &dy, at_dy, factor[s] * w,
+             factor[s] * w_error + f_error * factor[s] * w, 1.0, q.extent[1]);
+  }
+}
+
+/* What is not finite is held against the reference; a bound that is not finite is none. */
+static void settle(const check_tensor *t)
+{
+  int64_t i;
+
+  for (i = 0; t->storage && i < t->storage->count; i++) {
+    double *error = &t->storage->error[i];
+    *error = !isfinite(t->storage->value[i]) ? 0.0 : *error < 1e300 ? *error : INFINITY;
+  }
+}
+
+tsr_status check_bound_attention_gradient(check_values *values, const tsr_line_desc *line)
+{
+  check_tensor q = check_tensor_of(values, line->in[0]);
+  results r = {.dq = check_tensor_of(values, line->out[0]),
+               .dk = check_tensor_of(values, line->out[1]),
+               .dv = check_tensor_of(values, line->out[2]),
+               .dscores = check_tensor_of(values, line->out[3])};
+  check_tensor *const all[] = {&r.dq, &r.dk, &r.dv, &r.dscores};
+  check_masking m = masking_of(values, line);
+  const int64_t n_scores = r.dk.extent[1];
+  tsr_status status = TSR_OK;
+  score *scores;
+  double *factor;
+  int64_t at[3], i;
+
+  for (i = 0; i < 4 && !status; i++) {
+    status = check_errors_clear(all[i]);
+  }
+  if (!status) {
+    status = make_room(n_scores, &scores, &factor);
+  }
+  if (status) {
+    return status;
+  }
+  r.dq.storage->terms = n_scores;
+  r.dk.storage->terms = r.dv.storage->terms = q.extent[1];
+  for (at[0] = 0; at[0] < q.extent[0]; at[0]++) {
+    for (at[1] = 0; at[1] < q.extent[2]; at[1]++) {
+      for (at[2] = 0; at[2] < q.extent[1]; at[2]++) {
+        (void)query_scores(values, line, &m, at[0], at[1], at[2], scores, n_scores);
+        drop_factors(values, line, at, &q, n_scores, factor);
+        bound_gradient(values, line, &r, at, scores, factor, n_scores);
+      }
+    }
+  }
+  for (i = 0; i < 4; i++) {
+    settle(all[i]);
+  }
+  free(scores);
+  free(factor);
   return TSR_OK;
 }

@@ -4,11 +4,6 @@
  */
 #include "tests/conformance/bounds.h"
 
-static int whole(double value)
-{
-  return value == floor(value);
-}
-
 /* y = f(alpha * sum a b + bias).
  *
  * A sum of K products in any order: gamma(K) * sum |a||b|. Then alpha, bias and the reference's rounding, one each, and an
@@ -50,7 +45,7 @@ tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
             ea = check_error(&a, at_a);
             eb = check_error(&b, at_b);
             special |= !isfinite(av) || !isfinite(bv);
-            exact &= whole(av) && whole(bv) && ea + eb == 0.0;
+            exact &= check_whole(av) && check_whole(bv) && ea + eb == 0.0;
             sum += av * bv;
             if (isfinite(av) && isfinite(bv)) {
               size += (fabs(av) + ea) * (fabs(bv) + eb);
@@ -62,7 +57,7 @@ tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
             at = check_place(&bias, i0, i1, m, n);
             offset = check_value(&bias, at);
             special |= !isfinite(offset);
-            exact &= whole(offset) && check_error(&bias, at) == 0.0;
+            exact &= check_whole(offset) && check_error(&bias, at) == 0.0;
             carried = fabs(alpha) * carried + check_error(&bias, at);
           } else {
             carried *= fabs(alpha);
@@ -122,7 +117,7 @@ tsr_status check_bound_reduce_sum(check_values *values, const tsr_line_desc *lin
                   at = check_place(&x, i[0] + j[0], i[1] + j[1], i[2] + j[2], i[3] + j[3]);
                   value = check_value(&x, at);
                   special |= !isfinite(value);
-                  exact &= whole(value) && check_error(&x, at) == 0.0;
+                  exact &= check_whole(value) && check_error(&x, at) == 0.0;
                   size += isfinite(value) ? fabs(value) + check_error(&x, at) : 0.0;
                   carried += check_error(&x, at);
                 }
@@ -217,6 +212,37 @@ tsr_status check_bound_softmax(check_values *values, const tsr_line_desc *line)
   return TSR_OK;
 }
 
+check_log_sum check_log_sum_of(const check_tensor *x, int64_t i0, int64_t i1, int64_t i2)
+{
+  check_log_sum row = {.max = -INFINITY};
+  double sum = 0.0, spread = 0.0, z, d, delta;
+  int64_t i, n = x->extent[3], at;
+
+  for (i = 0; i < n; i++) {
+    z = check_value(x, check_place(x, i0, i1, i2, i));
+    row.special |= z != z || z == INFINITY;
+    row.max = fmax(row.max, z);
+  }
+  if (row.special || row.max == -INFINITY) {
+    row.special = 1;
+    return row;
+  }
+  for (i = 0; i < n; i++) {
+    at = check_place(x, i0, i1, i2, i);
+    d = row.max - check_value(x, at);
+    if (d < INFINITY) {
+      delta = check_error(x, at) + CHECK_U * d;
+      row.worst = fmax(row.worst, check_error(x, at));
+      sum += exp(-d);
+      spread += exp(fmin(delta - d, 700.0)) - exp(-d) + exp(-d) * 2.0 * CHECK_U * (3.0 + 2.0 * d) + FLT_MIN;
+    }
+  }
+  row.logarithm = log(sum);
+  spread = spread / sum + check_gamma((double)n);
+  row.error = -log1p(-fmin(spread, 0.999)) + fmax(6.0 * CHECK_U * row.logarithm, 0x1p-21);
+  return row;
+}
+
 /* y_i = (x_i - max) - ln sum: the sum as in softmax, its logarithm to 3 units or 2^-21, and one rounding each of the maximum's
  * subtraction and the logarithm's, in either order (hence |x| + |max| + ln sum, as ops.h has it). */
 tsr_status check_bound_log_softmax(check_values *values, const tsr_line_desc *line)
@@ -225,8 +251,8 @@ tsr_status check_bound_log_softmax(check_values *values, const tsr_line_desc *li
   check_tensor y = check_tensor_of(values, line->out[0]);
   tsr_status status = check_errors_init(&y);
   int64_t i0, i1, i2, i, at, n = y.extent[3];
-  double z, max, sum, spread, worst, d, delta, logarithm;
-  int special;
+  check_log_sum row;
+  double z;
 
   if (status) {
     return status;
@@ -235,39 +261,15 @@ tsr_status check_bound_log_softmax(check_values *values, const tsr_line_desc *li
   for (i0 = 0; i0 < y.extent[0]; i0++) {
     for (i1 = 0; i1 < y.extent[1]; i1++) {
       for (i2 = 0; i2 < y.extent[2]; i2++) {
-        max = -INFINITY;
-        special = 0;
-        for (i = 0; i < n; i++) {
-          z = check_value(&x, check_place(&x, i0, i1, i2, i));
-          special |= z != z || z == INFINITY;
-          max = fmax(max, z);
-        }
-        if (special || max == -INFINITY) {
-          continue;
-        }
-        sum = spread = worst = 0.0;
-        for (i = 0; i < n; i++) {
-          at = check_place(&x, i0, i1, i2, i);
-          d = max - check_value(&x, at);
-          if (d < INFINITY) {
-            delta = check_error(&x, at) + CHECK_U * d;
-            worst = fmax(worst, check_error(&x, at));
-            sum += exp(-d);
-            spread += exp(fmin(delta - d, 700.0)) - exp(-d) + exp(-d) * 2.0 * CHECK_U * (3.0 + 2.0 * d) + FLT_MIN;
-          }
-        }
-        logarithm = log(sum);
-        spread = spread / sum + check_gamma((double)n);
-        spread = -log1p(-fmin(spread, 0.999)); /* of the logarithm, absolute */
-        for (i = 0; i < n; i++) {
+        row = check_log_sum_of(&x, i0, i1, i2);
+        for (i = 0; i < n && !row.special; i++) {
           z = check_value(&x, check_place(&x, i0, i1, i2, i));
           at = check_place(&y, i0, i1, i2, i);
           if (z == -INFINITY) {
             continue;
           }
-          y.storage->error[at] = check_error(&x, check_place(&x, i0, i1, i2, i)) + worst + spread +
-                                 fmax(6.0 * CHECK_U * logarithm, 0x1p-21) +
-                                 CHECK_U * (fabs(z) + fabs(max) + logarithm) +
+          y.storage->error[at] = check_error(&x, check_place(&x, i0, i1, i2, i)) + row.worst + row.error +
+                                 CHECK_U * (fabs(z) + fabs(row.max) + row.logarithm) +
                                  2.0 * CHECK_U * fabs(check_value(&y, at)) + FLT_MIN;
         }
       }
@@ -276,12 +278,62 @@ tsr_status check_bound_log_softmax(check_values *values, const tsr_line_desc *li
   return TSR_OK;
 }
 
-/* layernorm: y_i = gain c_i / sqrt(v + epsilon) + bias, c = x - mean, v = mean c^2; rmsnorm: the same with mean 0.
- *
- * The mean errs by m = gamma(N + 1) mean|x|, so c_i by delta_i = m + u|c_i|: this is where a row that its mean dwarfs loses.
+/* The mean errs by m = gamma(N + 1) mean|x|, so c_i by delta_i = m + u|c_i|: this is where a row that its mean dwarfs loses.
  * v moves by the mean of 2|c| (own part of delta) + delta^2 (a common shift has no linear part, since sum c = 0), and by
- * gamma(N + 2) of itself; 1 / sqrt(v + epsilon) by that, at worst as if v were 0, and by 2 units of inversesqrt. Three products
- * and the sum with the bias follow. Squares below FLT_MIN may be flushed; where squares may overflow the row is free. */
+ * gamma(N + 2) of itself; 1 / sqrt(v + epsilon) by that, at worst as if v were 0, and by 2 units of inversesqrt. Squares below
+ * FLT_MIN may be flushed; where squares may overflow the row is free. */
+check_norm_row check_norm_row_of(const check_tensor *x, int64_t i0, int64_t i1, int64_t i2, double epsilon, int centred)
+{
+  check_norm_row row = {0};
+  double z, e, size = 0.0, variance = 0.0, linear = 0.0, square = 0.0, worst = 0.0, delta;
+  int64_t i, at, n = x->extent[3];
+
+  row.centred = centred;
+  for (i = 0; i < n; i++) {
+    at = check_place(x, i0, i1, i2, i);
+    z = check_value(x, at);
+    row.special |= !isfinite(z);
+    worst = fmax(worst, fabs(z));
+    row.mean += z / (double)n;
+    size += (fabs(z) + check_error(x, at)) / (double)n;
+    row.carried += check_error(x, at) / (double)n;
+  }
+  if (row.special) {
+    return row;
+  }
+  if (!centred) {
+    row.mean = row.carried = 0.0;
+  }
+  row.overflows = 4.0 * worst * worst * (double)n > FLT_MAX;
+  row.shift = centred ? check_gamma((double)n + 1.0) * size + FLT_MIN : 0.0;
+  for (i = 0; i < n; i++) {
+    at = check_place(x, i0, i1, i2, i);
+    z = fabs(check_value(x, at) - row.mean);
+    e = check_error(x, at) + (centred ? row.carried + CHECK_U * z : 0.0);
+    variance += z * z / (double)n;
+    linear += 2.0 * z * e / (double)n;
+    square += (e + row.shift) * (e + row.shift) / (double)n;
+  }
+  delta = linear + square + check_gamma((double)n + 2.0) * (variance + linear + square) + FLT_MIN;
+  delta += 2.0 * CHECK_U * (variance + epsilon);
+  row.root = 1.0 / sqrt(variance + epsilon);
+  row.relative = sqrt((variance + epsilon) / epsilon); /* v computed as 0 */
+  if (delta < variance + epsilon) {
+    row.relative = fmin(row.relative, 1.0 / sqrt(1.0 - delta / (variance + epsilon)));
+  }
+  row.relative += -1.0 + 5.0 * CHECK_U;
+  return row;
+}
+
+double check_norm_error(const check_norm_row *row, double centred, double carried)
+{
+  const double delta = carried + row->shift + (row->centred ? row->carried + CHECK_U * fabs(centred) : 0.0) + FLT_MIN;
+
+  return row->root * ((1.0 + row->relative) * delta + fabs(centred) * row->relative);
+}
+
+/* layernorm: y_i = gain c_i / sqrt(v + epsilon) + bias, c = x - mean, v = mean c^2; rmsnorm: the same with mean 0. The
+ * normalised element as above; three products and the sum with the bias follow. */
 tsr_status check_bound_norm(check_values *values, const tsr_line_desc *line)
 {
   const int centred = line->op == TSR_OP_LAYERNORM;
@@ -289,11 +341,10 @@ tsr_status check_bound_norm(check_values *values, const tsr_line_desc *line)
   check_tensor gain = check_tensor_of(values, line->in[1]);
   check_tensor bias = check_tensor_of(values, centred ? line->in[2] : 0);
   check_tensor y = check_tensor_of(values, line->out[0]);
-  const double epsilon = (double)line->attributes.epsilon;
   tsr_status status = check_errors_init(&y);
   int64_t i0, i1, i2, i, at, n = y.extent[3];
-  double z, mean, size, carried, variance, linear, square, shift, e, g, offset, root, relative, delta, worst;
-  int special;
+  double z, e, g, offset;
+  check_norm_row row;
 
   if (status) {
     return status;
@@ -302,48 +353,14 @@ tsr_status check_bound_norm(check_values *values, const tsr_line_desc *line)
   for (i0 = 0; i0 < y.extent[0]; i0++) {
     for (i1 = 0; i1 < y.extent[1]; i1++) {
       for (i2 = 0; i2 < y.extent[2]; i2++) {
-        mean = size = carried = variance = linear = square = worst = 0.0;
-        special = 0;
-        for (i = 0; i < n; i++) {
+        row = check_norm_row_of(&x, i0, i1, i2, (double)line->attributes.epsilon, centred);
+        for (i = 0; i < n && !row.special; i++) {
           at = check_place(&x, i0, i1, i2, i);
-          z = check_value(&x, at);
-          special |= !isfinite(z);
-          worst = fmax(worst, fabs(z));
-          mean += z / (double)n;
-          size += (fabs(z) + check_error(&x, at)) / (double)n;
-          carried += check_error(&x, at) / (double)n;
-        }
-        if (special) {
-          continue;
-        }
-        if (!centred) {
-          mean = 0.0;
-        }
-        shift = centred ? check_gamma((double)n + 1.0) * size + FLT_MIN : 0.0;
-        for (i = 0; i < n; i++) {
-          at = check_place(&x, i0, i1, i2, i);
-          z = fabs(check_value(&x, at) - mean);
-          e = check_error(&x, at) + (centred ? carried + CHECK_U * z : 0.0);
-          variance += z * z / (double)n;
-          linear += 2.0 * z * e / (double)n;
-          square += (e + shift) * (e + shift) / (double)n;
-        }
-        delta = linear + square + check_gamma((double)n + 2.0) * (variance + linear + square) + FLT_MIN;
-        delta += 2.0 * CHECK_U * (variance + epsilon);
-        root = 1.0 / sqrt(variance + epsilon);
-        relative = sqrt((variance + epsilon) / epsilon); /* v computed as 0 */
-        if (delta < variance + epsilon) {
-          relative = fmin(relative, 1.0 / sqrt(1.0 - delta / (variance + epsilon)));
-        }
-        relative += -1.0 + 5.0 * CHECK_U;
-        for (i = 0; i < n; i++) {
-          at = check_place(&x, i0, i1, i2, i);
-          z = check_value(&x, at) - mean;
-          delta = check_error(&x, at) + shift + (centred ? carried + CHECK_U * fabs(z) : 0.0) + FLT_MIN;
+          z = check_value(&x, at) - row.mean;
+          e = check_norm_error(&row, z, check_error(&x, at));
           at = check_place(&gain, i0, i1, i2, i);
           g = fabs(check_value(&gain, at));
-          e = root * ((1.0 + relative) * delta + fabs(z) * relative); /* of the normalised element */
-          e = g * e + check_error(&gain, at) * (root * fabs(z) + e) + 3.0 * CHECK_U * g * (root * fabs(z) + e);
+          e = g * e + check_error(&gain, at) * (row.root * fabs(z) + e) + 3.0 * CHECK_U * g * (row.root * fabs(z) + e);
           offset = 0.0;
           if (bias.storage) {
             at = check_place(&bias, i0, i1, i2, i);
@@ -355,7 +372,7 @@ tsr_status check_bound_norm(check_values *values, const tsr_line_desc *line)
           if (!isfinite(g) || !isfinite(offset)) {
             e = 0.0;
           }
-          y.storage->error[at] = 4.0 * worst * worst * (double)n > FLT_MAX ? INFINITY : e;
+          y.storage->error[at] = row.overflows ? INFINITY : e;
         }
       }
     }

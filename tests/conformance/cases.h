@@ -25,6 +25,13 @@ static inline int32_t check_choose(uint64_t salt, uint64_t index, int32_t n)
   return (int32_t)(check_random(salt, index) % (uint64_t)n);
 }
 
+/* The seed of a dropout: two numbers of 32 bits, others in each run. */
+static inline tsr_ref check_seed(check_build *build, check_view view)
+{
+  return check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(2), view,
+                       CHECK_FILL(.low = INT32_MIN, .high = INT32_MAX));
+}
+
 /* Writes "2x3x5" ("scalar" for rank 0) into text (at least 64 bytes) and returns it. */
 char *check_shape_text(tsr_shape shape, char *text);
 

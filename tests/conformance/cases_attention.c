@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cases of mask and attention.
+ * Cases of mask, attention and its gradient.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "tests/conformance/cases.h"
 
@@ -223,7 +224,10 @@ void check_cases_mask(check_table *table)
  */
 typedef struct attention_params {
   int32_t n_batch, n_queries, n_keys, n_heads, k, j, rows, view, data_q, data_k, data_v, weights, layout;
-  float alpha;
+  int32_t lse, seed, stream, runs; /* seed: 1: a dropout. runs: 0 counts as 1 */
+  int32_t chain, dscores, view_y,
+      data_dy; /* of the gradient. chain: y and lse come from an attention in the same program */
+  float alpha, rate;
   masking_params masking;
 } attention_params;
 
@@ -263,13 +267,22 @@ static tsr_ref attention_operand(check_build *build, const attention_params *p, 
   return check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, (check_view)p->view, fill);
 }
 
+static void add_dropout(check_build *build, const attention_params *p, tsr_attention_args *args)
+{
+  if (p->seed) {
+    args->seed = check_seed(build, p->view ? CHECK_STRIDED : CHECK_DENSE);
+    args->rate = p->rate;
+    args->stream = p->stream;
+  }
+}
+
 static void build_attention(check_build *build, const void *data)
 {
   const attention_params *p = data;
   int64_t n_rows = p->rows ? p->n_batch + 2 : p->n_batch;
   tsr_attention_args args = {.alpha = p->alpha};
   check_fill rows = CHECK_FILL(.low = 0, .high = (int32_t)n_rows - 1);
-  tsr_ref weights = TSR_NONE;
+  tsr_ref weights = TSR_NONE, lse = TSR_NONE;
 
   args.q = attention_operand(build, p, p->n_batch, p->n_queries, p->k, p->data_q);
   args.k = attention_operand(build, p, n_rows, p->n_keys, p->k, p->data_k);
@@ -287,50 +300,133 @@ static void build_attention(check_build *build, const void *data)
   }
   args.masking = make_masking(build, &p->masking, p->n_batch, p->n_heads, p->n_queries, p->n_keys);
   args.weights = p->weights ? &weights : NULL;
+  args.lse = p->lse ? &lse : NULL;
+  add_dropout(build, p, &args);
   tsr_output(build->program, "y", tsr_attention(build->program, &args));
   if (p->weights) {
     tsr_output(build->program, "weights", weights);
   }
+  if (p->lse) {
+    tsr_output(build->program, "lse", lse);
+  }
+}
+
+static void build_gradient(check_build *build, const void *data)
+{
+  const attention_params *p = data;
+  tsr_program *program = build->program;
+  tsr_shape shape = TSR_SHAPE(p->n_batch, p->n_queries, p->n_heads, p->j);
+  tsr_shape sums = TSR_SHAPE(p->n_batch, p->n_heads, p->n_queries);
+  tsr_attention_args args = {.alpha = p->alpha};
+  tsr_ref y, dy, lse, dq, dk, dv, dscores = TSR_NONE;
+
+  args.q = attention_operand(build, p, p->n_batch, p->n_queries, p->k, p->data_q);
+  args.k = attention_operand(build, p, p->n_batch, p->n_keys, p->k, p->data_k);
+  args.v = attention_operand(build, p, p->n_batch, p->n_keys, p->j, p->data_v);
+  args.masking = make_masking(build, &p->masking, p->n_batch, p->n_heads, p->n_queries, p->n_keys);
+  add_dropout(build, p, &args);
+  dy = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, (check_view)p->view_y,
+                     CHECK_FILL(.data = (check_data)p->data_dy));
+  if (p->chain) {
+    args.lse = &lse;
+    y = tsr_attention(program, &args);
+    args.lse = NULL;
+  } else {
+    y = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, (check_view)p->view_y,
+                      CHECK_FILL(.data = CHECK_NORMAL));
+    lse = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, sums, (check_view)p->view_y,
+                        CHECK_FILL(.data = CHECK_POSITIVE));
+  }
+  dq = tsr_attention_gradient(program, &args, y, dy, lse, &dk, &dv, p->dscores ? &dscores : NULL);
+  tsr_output(program, "dq", dq);
+  tsr_output(program, "dk", dk);
+  tsr_output(program, "dv", dv);
+  if (p->dscores) {
+    tsr_output(program, "dscores", dscores);
+  }
+}
+
+/* What a case has beside what every case has: "" or ",seed=..". */
+static char *training_text(const attention_params *p, char *text, size_t size)
+{
+  text[0] = 0;
+  if (p->seed) {
+    snprintf(text, size, ",seed=%g:%d", (double)p->rate, (int)p->stream);
+  }
+  if (p->lse && strlen(text) < size) {
+    snprintf(text + strlen(text), size - strlen(text), ",lse=1");
+  }
+  if (p->runs && strlen(text) < size) {
+    snprintf(text + strlen(text), size - strlen(text), ",runs=%d", (int)p->runs);
+  }
+  return text;
 }
 
 static void add(check_table *table, attention_params p)
 {
-  char masking[192];
-
-  check_table_add(
+  char masking[192], training[96];
+  check_case *test = check_table_add(
       table, TSR_OP_ATTENTION, build_attention, &p, sizeof(p),
-      "attention(B=%d,L=%d,S=%d,H=%d,K=%d,J=%d,rows=%s,layout=%s,view=%s,data=%s/%s/%s,weights=%d,alpha=%g,%s)",
+      "attention(B=%d,L=%d,S=%d,H=%d,K=%d,J=%d,rows=%s,layout=%s,view=%s,data=%s/%s/%s,weights=%d,alpha=%g,%s%s)",
       (int)p.n_batch, (int)p.n_queries, (int)p.n_keys, (int)p.n_heads, (int)p.k, (int)p.j, rows_names[p.rows],
       layout_names[p.layout], check_view_name((check_view)p.view), check_data_name((check_data)p.data_q),
       check_data_name((check_data)p.data_k), check_data_name((check_data)p.data_v), (int)p.weights, (double)p.alpha,
-      masking_text(&p.masking, masking, sizeof(masking)));
+      masking_text(&p.masking, masking, sizeof(masking)), training_text(&p, training, sizeof(training)));
+
+  if (test && p.runs) {
+    test->runs = p.runs;
+  }
+}
+
+static void add_gradient(check_table *table, attention_params p)
+{
+  char masking[192], training[96];
+  check_case *test = check_table_add(
+      table, TSR_OP_ATTENTION_GRADIENT, build_gradient, &p, sizeof(p),
+      "attention_gradient(B=%d,L=%d,S=%d,H=%d,K=%d,J=%d,layout=%s,view=%s/%s,data=%s/%s/%s/%s,chain=%d,dscores=%d,"
+      "alpha=%g,%s%s)",
+      (int)p.n_batch, (int)p.n_queries, (int)p.n_keys, (int)p.n_heads, (int)p.k, (int)p.j, layout_names[p.layout],
+      check_view_name((check_view)p.view), check_view_name((check_view)p.view_y), check_data_name((check_data)p.data_q),
+      check_data_name((check_data)p.data_k), check_data_name((check_data)p.data_v),
+      check_data_name((check_data)p.data_dy), (int)p.chain, (int)p.dscores, (double)p.alpha,
+      masking_text(&p.masking, masking, sizeof(masking)), training_text(&p, training, sizeof(training)));
+
+  if (test && p.runs) {
+    test->runs = p.runs;
+  }
 }
 
 #define PARAMS(...)                                                                                                    \
   ((attention_params){                                                                                                 \
       .n_batch = 3, .n_queries = 5, .n_keys = 19, .n_heads = 2, .k = 16, .j = 16, .alpha = 0.25f, __VA_ARGS__})
 
+/* On both sides of every size that a block may have. */
+static const int32_t head_sizes[] = {1, 2, 3, 4, 7, 8, 16, 17, 31, 32, 33, 48, 63, 64, 65, 80, 96, 127, 128, 256};
+static const int32_t key_sizes[] = {1,  2,  3,  4,  7,   8,   15,  16,  17,  31,  32,
+                                    33, 63, 64, 65, 127, 128, 129, 255, 257, 511, 1031};
+static const int32_t query_sizes[] = {1, 2, 3, 4, 8, 15, 16, 17, 33, 64, 65, 129};
+static const int32_t operand_views[] = {CHECK_OFFSET,   CHECK_PADDED, CHECK_TRANSPOSED,    CHECK_PADDED_T,
+                                        CHECK_REVERSED, CHECK_HEADS,  CHECK_BROADCAST_LAST};
+static const float rates[] = {0.0f, 0.1f, 0.5f, 0.99f};
+static const int32_t streams[] = {1, -1, INT32_MIN};
+
 static void add_sizes(check_table *table)
 {
-  static const int32_t heads[] = {1, 2, 3, 4, 7, 8, 16, 17, 31, 32, 33, 48, 63, 64, 65, 80, 96, 127, 128, 256};
-  static const int32_t keys[] = {1,  2,  3,  4,  7,   8,   15,  16,  17,  31,  32,
-                                 33, 63, 64, 65, 127, 128, 129, 255, 257, 511, 1031};
-  static const int32_t queries[] = {1, 2, 3, 4, 8, 15, 16, 17, 33, 64, 65, 129};
   int32_t i;
 
-  for (i = 0; i < COUNT_OF(heads); i++) {
-    add(table, PARAMS(.k = heads[i], .j = heads[i], .alpha = 0.125f));
-    add(table, PARAMS(.k = heads[i], .j = heads[i], .n_queries = 1, .n_keys = 40, .masking = maskings[2]));
-    add(table, PARAMS(.k = heads[i], .j = heads[(i + 7) % COUNT_OF(heads)], .masking = maskings[11]));
+  for (i = 0; i < COUNT_OF(head_sizes); i++) {
+    add(table, PARAMS(.k = head_sizes[i], .j = head_sizes[i], .alpha = 0.125f));
+    add(table, PARAMS(.k = head_sizes[i], .j = head_sizes[i], .n_queries = 1, .n_keys = 40, .masking = maskings[2]));
+    add(table, PARAMS(.k = head_sizes[i], .j = head_sizes[(i + 7) % COUNT_OF(head_sizes)], .masking = maskings[11]));
   }
-  for (i = 0; i < COUNT_OF(keys); i++) {
-    add(table, PARAMS(.n_keys = keys[i], .weights = i % 2));
-    add(table, PARAMS(.n_keys = keys[i], .n_queries = 1, .n_heads = 3, .masking = maskings[7], .k = 32, .j = 32));
-    add(table, PARAMS(.n_keys = keys[i], .n_queries = 3, .masking = maskings[2], .layout = 1, .k = 8, .j = 8));
+  for (i = 0; i < COUNT_OF(key_sizes); i++) {
+    add(table, PARAMS(.n_keys = key_sizes[i], .weights = i % 2));
+    add(table, PARAMS(.n_keys = key_sizes[i], .n_queries = 1, .n_heads = 3, .masking = maskings[7], .k = 32, .j = 32));
+    add(table, PARAMS(.n_keys = key_sizes[i], .n_queries = 3, .masking = maskings[2], .layout = 1, .k = 8, .j = 8));
   }
-  for (i = 0; i < COUNT_OF(queries); i++) {
-    add(table, PARAMS(.n_queries = queries[i], .n_keys = queries[i], .masking = maskings[1], .weights = i % 2));
-    add(table, PARAMS(.n_queries = queries[i], .n_keys = 33, .n_heads = 1, .masking = maskings[12]));
+  for (i = 0; i < COUNT_OF(query_sizes); i++) {
+    add(table, PARAMS(.n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = maskings[1], .weights = i % 2));
+    add(table, PARAMS(.n_queries = query_sizes[i], .n_keys = 33, .n_heads = 1, .masking = maskings[12]));
   }
   add(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 32, .j = 32));
   add(table,
@@ -340,8 +436,6 @@ static void add_sizes(check_table *table)
 
 static void add_forms(check_table *table)
 {
-  static const int32_t views[] = {CHECK_OFFSET,   CHECK_PADDED, CHECK_TRANSPOSED,    CHECK_PADDED_T,
-                                  CHECK_REVERSED, CHECK_HEADS,  CHECK_BROADCAST_LAST};
   int32_t i, rows;
 
   for (i = 0; i < COUNT_OF(maskings); i++) {
@@ -360,9 +454,9 @@ static void add_forms(check_table *table)
       add(table, PARAMS(.rows = rows, .layout = i, .n_queries = 4, .n_keys = 37, .weights = 1, .masking = maskings[2]));
     }
   }
-  for (i = 0; i < COUNT_OF(views); i++) {
-    add(table, PARAMS(.view = views[i], .weights = 1));
-    add(table, PARAMS(.view = views[i], .n_queries = 1, .k = 33, .j = 17, .masking = maskings[2]));
+  for (i = 0; i < COUNT_OF(operand_views); i++) {
+    add(table, PARAMS(.view = operand_views[i], .weights = 1));
+    add(table, PARAMS(.view = operand_views[i], .n_queries = 1, .k = 33, .j = 17, .masking = maskings[2]));
   }
   add(table, PARAMS(.view = CHECK_FAR, .masking = maskings[11]));
   add(table, PARAMS(.n_batch = 0));
@@ -377,29 +471,32 @@ static void add_forms(check_table *table)
   add(table, PARAMS(.alpha = 8.0f, .weights = 1));
 }
 
+/* Of q, k and v. */
+static const int32_t operand_data[][3] = {
+    {CHECK_INTEGER, CHECK_INTEGER, CHECK_INTEGER}, {CHECK_ZERO, CHECK_NORMAL, CHECK_NORMAL},
+    {CHECK_NORMAL, CHECK_NORMAL, CHECK_LARGE},     {CHECK_WIDE, CHECK_WIDE, CHECK_NORMAL},
+    {CHECK_TINY, CHECK_NORMAL, CHECK_NORMAL},      {CHECK_NORMAL, CHECK_NORMAL, CHECK_TINY},
+    {CHECK_NAN, CHECK_NORMAL, CHECK_NORMAL},       {CHECK_NORMAL, CHECK_NAN, CHECK_NORMAL},
+    {CHECK_NORMAL, CHECK_NORMAL, CHECK_NAN},       {CHECK_NORMAL, CHECK_NORMAL, CHECK_INF},
+    {CHECK_POSITIVE, CHECK_NEGINF, CHECK_NORMAL},  {CHECK_CONSTANT, CHECK_CONSTANT, CHECK_NORMAL},
+    {CHECK_SHIFTED, CHECK_NORMAL, CHECK_NORMAL},   {CHECK_NORMAL, CHECK_NORMAL, CHECK_MIXED},
+    {CHECK_SPIKE, CHECK_SPIKE, CHECK_NORMAL},      {CHECK_LARGE, CHECK_LARGE, CHECK_NORMAL},
+};
+
+/* What is excluded may be NaN: by length, causally, by the additive mask, by rows outside. */
+static const int32_t hiding[] = {1, 4, 11, 17, 1};
+
 static void add_values(check_table *table)
 {
-  static const int32_t data[][3] = {
-      {CHECK_INTEGER, CHECK_INTEGER, CHECK_INTEGER}, {CHECK_ZERO, CHECK_NORMAL, CHECK_NORMAL},
-      {CHECK_NORMAL, CHECK_NORMAL, CHECK_LARGE},     {CHECK_WIDE, CHECK_WIDE, CHECK_NORMAL},
-      {CHECK_TINY, CHECK_NORMAL, CHECK_NORMAL},      {CHECK_NORMAL, CHECK_NORMAL, CHECK_TINY},
-      {CHECK_NAN, CHECK_NORMAL, CHECK_NORMAL},       {CHECK_NORMAL, CHECK_NAN, CHECK_NORMAL},
-      {CHECK_NORMAL, CHECK_NORMAL, CHECK_NAN},       {CHECK_NORMAL, CHECK_NORMAL, CHECK_INF},
-      {CHECK_POSITIVE, CHECK_NEGINF, CHECK_NORMAL},  {CHECK_CONSTANT, CHECK_CONSTANT, CHECK_NORMAL},
-      {CHECK_SHIFTED, CHECK_NORMAL, CHECK_NORMAL},   {CHECK_NORMAL, CHECK_NORMAL, CHECK_MIXED},
-      {CHECK_SPIKE, CHECK_SPIKE, CHECK_NORMAL},      {CHECK_LARGE, CHECK_LARGE, CHECK_NORMAL},
-  };
-  /* what is excluded may be NaN: by length, causally, by the additive mask, by rows outside */
-  static const int32_t hiding[] = {1, 4, 11, 17, 1};
   int32_t i, j;
 
-  for (i = 0; i < COUNT_OF(data); i++) {
+  for (i = 0; i < COUNT_OF(operand_data); i++) {
     for (j = 0; j < 2; j++) {
-      add(table, PARAMS(.data_q = data[i][0], .data_k = data[i][1], .data_v = data[i][2], .weights = 1,
-                        .n_queries = j ? 1 : 6, .alpha = 0.5f));
+      add(table, PARAMS(.data_q = operand_data[i][0], .data_k = operand_data[i][1], .data_v = operand_data[i][2],
+                        .weights = 1, .n_queries = j ? 1 : 6, .alpha = 0.5f));
     }
-    add(table, PARAMS(.data_q = data[i][0], .data_k = data[i][1], .data_v = data[i][2], .masking = maskings[11],
-                      .n_keys = 70, .alpha = 0.5f, .n_batch = 2));
+    add(table, PARAMS(.data_q = operand_data[i][0], .data_k = operand_data[i][1], .data_v = operand_data[i][2],
+                      .masking = maskings[11], .n_keys = 70, .alpha = 0.5f, .n_batch = 2));
   }
   for (i = 0; i < COUNT_OF(hiding); i++) {
     for (j = 0; j < 4; j++) {
@@ -408,6 +505,48 @@ static void add_values(check_table *table)
                         .rows = i == 4 ? 3 : 0, .n_keys = 23));
     }
   }
+}
+
+/* The dropout of the weights, and the logarithms of their sums. */
+static void add_training(check_table *table)
+{
+  int32_t i, n = COUNT_OF(head_sizes);
+
+  for (i = 0; i < COUNT_OF(maskings); i++) {
+    add(table, PARAMS(.masking = maskings[i], .lse = 1, .weights = i % 2));
+    add(table, PARAMS(.masking = maskings[i], .lse = 1, .n_queries = 1 + i % 2, .n_keys = 40, .layout = 1 + i % 3,
+                      .seed = 1, .rate = rates[i % 4], .stream = i));
+  }
+  for (i = 0; i < COUNT_OF(key_sizes); i++) {
+    add(table, PARAMS(.n_keys = key_sizes[i], .seed = 1, .rate = 0.1f, .lse = 1));
+  }
+  for (i = 0; i < COUNT_OF(query_sizes); i++) {
+    add(table, PARAMS(.n_queries = query_sizes[i], .n_keys = 33, .seed = 1, .rate = 0.5f, .lse = i % 2));
+  }
+  for (i = 0; i < n; i += 2) {
+    add(table,
+        PARAMS(.k = head_sizes[i], .j = head_sizes[(i + 5) % n], .seed = 1, .rate = 0.5f, .masking = maskings[1]));
+  }
+  for (i = 0; i < COUNT_OF(rates); i++) {
+    add(table, PARAMS(.seed = 1, .rate = rates[i], .weights = 1, .runs = 2));
+    add(table, PARAMS(.seed = 1, .rate = rates[i], .rows = i, .n_queries = 1, .n_keys = 64, .n_heads = 3, .lse = 1));
+    add(table, PARAMS(.seed = 1, .rate = rates[i], .view = operand_views[i], .lse = 1));
+  }
+  for (i = 0; i < COUNT_OF(streams); i++) {
+    add(table, PARAMS(.seed = 1, .rate = 0.5f, .stream = streams[i]));
+  }
+  for (i = 0; i < COUNT_OF(operand_data); i++) {
+    add(table, PARAMS(.data_q = operand_data[i][0], .data_k = operand_data[i][1], .data_v = operand_data[i][2],
+                      .lse = 1, .alpha = 0.5f, .masking = maskings[i % 2 ? 11 : 0]));
+  }
+  for (i = 0; i < COUNT_OF(hiding); i++) {
+    add(table, PARAMS(.masking = maskings[hiding[i]], .data_k = CHECK_NAN, .data_v = CHECK_NAN, .lse = 1,
+                      .rows = i == 4 ? 3 : 0, .n_keys = 23));
+  }
+  add(table, PARAMS(.n_batch = 0, .lse = 1));
+  add(table, PARAMS(.n_keys = 0, .lse = 1, .seed = 1, .rate = 0.5f));
+  add(table, PARAMS(.n_queries = 0, .lse = 1));
+  add(table, PARAMS(.j = 0, .lse = 1));
 }
 
 void check_cases_attention(check_table *table)
@@ -424,4 +563,124 @@ void check_cases_attention(check_table *table)
   add_sizes(table);
   add_forms(table);
   add_values(table);
+  add_training(table);
+}
+
+static void add_gradient_sizes(check_table *table)
+{
+  int32_t i, n = COUNT_OF(head_sizes);
+
+  for (i = 0; i < n; i++) {
+    add_gradient(table, PARAMS(.k = head_sizes[i], .j = head_sizes[i], .dscores = i % 2));
+    add_gradient(table,
+                 PARAMS(.k = head_sizes[i], .j = head_sizes[(i + 7) % n], .masking = maskings[11], .chain = i % 2));
+  }
+  for (i = 0; i < COUNT_OF(key_sizes); i++) {
+    add_gradient(table, PARAMS(.n_keys = key_sizes[i], .dscores = i % 2, .chain = i / 2 % 2));
+    add_gradient(table, PARAMS(.n_keys = key_sizes[i], .n_queries = 1 + i % 2, .masking = maskings[2], .layout = i % 4,
+                               .k = 8, .j = 8));
+  }
+  for (i = 0; i < COUNT_OF(query_sizes); i++) {
+    add_gradient(table,
+                 PARAMS(.n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = maskings[1], .chain = i % 2));
+    add_gradient(table, PARAMS(.n_queries = query_sizes[i], .n_keys = 33, .n_heads = 1, .masking = maskings[12],
+                               .dscores = i % 2));
+  }
+  add_gradient(table, PARAMS(.n_queries = 1000, .n_keys = 3, .n_batch = 1, .k = 4, .j = 4));
+  add_gradient(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 32, .j = 32, .chain = 1));
+  add_gradient(table, PARAMS(.n_batch = 17, .n_heads = 3, .n_queries = 9, .n_keys = 31, .k = 32, .j = 32,
+                             .masking = maskings[3]));
+}
+
+static void add_gradient_forms(check_table *table)
+{
+  int32_t i;
+
+  for (i = 0; i < COUNT_OF(maskings); i++) {
+    /* with scores of +inf, or as large, only the sums that belong to them give weights that are finite or NaN */
+    const int32_t wild = maskings[i].additive_data == CHECK_POSINF || maskings[i].additive_data == CHECK_LARGE;
+    add_gradient(table, PARAMS(.masking = maskings[i], .dscores = 1, .chain = wild));
+    add_gradient(table, PARAMS(.masking = maskings[i], .n_queries = 9, .n_keys = 70, .k = 20, .j = 12, .chain = 1,
+                               .dscores = i % 2));
+  }
+  for (i = 0; i < COUNT_OF(runs); i++) {
+    add_gradient(table,
+                 PARAMS(.n_batch = 66, .n_keys = 65, .n_queries = 1 + i % 3, .masking = runs[i], .k = 4, .j = 4));
+  }
+  for (i = 0; i < COUNT_OF(operand_views); i++) {
+    add_gradient(table, PARAMS(.view = operand_views[i], .dscores = 1));
+    add_gradient(table, PARAMS(.view_y = operand_views[i], .k = 33, .j = 17, .masking = maskings[2]));
+  }
+  for (i = 0; i < COUNT_OF(rates); i++) {
+    add_gradient(table, PARAMS(.seed = 1, .rate = rates[i], .dscores = 1, .runs = 2));
+    add_gradient(table, PARAMS(.seed = 1, .rate = rates[i], .chain = 1, .n_queries = 17, .n_keys = 33));
+    add_gradient(table, PARAMS(.seed = 1, .rate = rates[i], .masking = maskings[11 + i], .n_heads = 3, .view = i));
+  }
+  for (i = 0; i < COUNT_OF(streams); i++) {
+    add_gradient(table, PARAMS(.seed = 1, .rate = 0.5f, .stream = streams[i]));
+  }
+  add_gradient(table, PARAMS(.n_batch = 0));
+  add_gradient(table, PARAMS(.n_queries = 0, .dscores = 1));
+  add_gradient(table, PARAMS(.n_keys = 0, .dscores = 1));
+  add_gradient(table, PARAMS(.n_heads = 0));
+  add_gradient(table, PARAMS(.k = 0));
+  add_gradient(table, PARAMS(.j = 0, .dscores = 1));
+  add_gradient(table, PARAMS(.alpha = 0.0f));
+  add_gradient(table, PARAMS(.alpha = -1.0f, .chain = 1));
+  add_gradient(table, PARAMS(.alpha = 2.0f, .dscores = 1, .chain = 1));
+  add_gradient(table, PARAMS(.view = CHECK_FAR, .masking = maskings[11]));
+}
+
+static void add_gradient_values(check_table *table)
+{
+  /* of q, k, v and dy */
+  static const int32_t data[][4] = {
+      {CHECK_INTEGER, CHECK_NORMAL, CHECK_INTEGER, CHECK_INTEGER},
+      {CHECK_ZERO, CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_NORMAL, CHECK_BIG, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL, CHECK_BIG},
+      {CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL, CHECK_ZERO},
+      {CHECK_TINY, CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL, CHECK_TINY},
+      {CHECK_NAN, CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_NAN, CHECK_NORMAL, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_NORMAL, CHECK_NAN, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL, CHECK_NAN},
+      {CHECK_POSITIVE, CHECK_NEGINF, CHECK_NORMAL, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_NORMAL, CHECK_MIXED, CHECK_MIXED},
+      {CHECK_CONSTANT, CHECK_CONSTANT, CHECK_CANCEL, CHECK_NORMAL},
+  };
+  int32_t i;
+
+  for (i = 0; i < COUNT_OF(data); i++) {
+    attention_params p =
+        PARAMS(.data_q = data[i][0], .data_k = data[i][1], .data_v = data[i][2], .data_dy = data[i][3], .dscores = 1);
+    add_gradient(table, p);
+    p.chain = 1;
+    p.masking = maskings[11];
+    p.n_keys = 37;
+    add_gradient(table, p);
+  }
+  for (i = 0; i < COUNT_OF(hiding) - 1; i++) {
+    attention_params p = PARAMS(.masking = maskings[hiding[i]], .data_k = CHECK_NAN, .n_keys = 23, .dscores = 1);
+    add_gradient(table, p);
+    p.data_k = CHECK_NORMAL;
+    p.data_v = CHECK_NAN;
+    p.chain = 1;
+    add_gradient(table, p);
+  }
+}
+
+void check_cases_attention_gradient(check_table *table)
+{
+  if (table->perf) {
+    add_gradient(table, PARAMS(.n_batch = 8, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 32, .j = 32));
+    add_gradient(table, PARAMS(.n_batch = 64, .n_heads = 4, .n_queries = 24, .n_keys = 24, .k = 64, .j = 64, .seed = 1,
+                               .rate = 0.1f, .masking = maskings[11]));
+    add_gradient(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 512, .n_keys = 512, .k = 64, .j = 64));
+    return;
+  }
+  add_gradient_sizes(table);
+  add_gradient_forms(table);
+  add_gradient_values(table);
 }

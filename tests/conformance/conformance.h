@@ -74,8 +74,9 @@ typedef struct check_fill {
   check_data data;     /* of floating-point operands */
   int32_t low, high;   /* of i32 and i8 operands: uniform low .. high, both within */
   const int32_t *list; /* or these in turn. Static */
+  const float *reals;  /* of f32 operands: these in turn instead of data. Static */
   int32_t n_list;
-  int32_t step; /* added to an i32 operand from run to run */
+  int32_t step; /* added to an i32 operand from run to run; how far a run begins after the one before in reals */
 } check_fill;
 
 /* One operand of a case that exists before its first line. */
@@ -158,6 +159,13 @@ void check_cases_index(check_table *table);
 void check_cases_state(check_table *table);
 void check_cases_mask(check_table *table);
 void check_cases_attention(check_table *table);
+void check_cases_attention_gradient(check_table *table);
+void check_cases_scatter(check_table *table);
+void check_cases_concat(check_table *table);
+void check_cases_gradient(check_table *table);
+void check_cases_dropout(check_table *table);
+void check_cases_loss(check_table *table);
+void check_cases_optimiser(check_table *table);
 void check_cases_program(check_table *table);
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -170,6 +178,7 @@ typedef struct check_storage {
   int64_t count;   /* elements */
   void *bytes;     /* as the reference left them */
   float *value;    /* f16 and bf16 widened; f32: the same memory as bytes; integers: NULL */
+  float *before;   /* of an f32 state: what it held before the run */
   double *error;   /* bound per element; INFINITY: any value will do; NULL: exact */
   int64_t terms;   /* length of the longest sum behind an element, 0 where there is none */
   int32_t biased;  /* 1: roundings need not average out (operands that are not random): no statistics */

@@ -59,14 +59,25 @@ static tsr_status add_slots(check_coverage *coverage, int32_t op, const tsr_op_i
   return status;
 }
 
-static int has_masking(int32_t op)
+static int has_causal(int32_t op)
 {
-  return op == TSR_OP_MASK || op == TSR_OP_ATTENTION;
+  return op == TSR_OP_MASK || op == TSR_OP_ATTENTION || op == TSR_OP_ATTENTION_GRADIENT;
+}
+
+static int has_bidirectional(int32_t op)
+{
+  return has_causal(op) || op == TSR_OP_RELATIVE_GRADIENT;
+}
+
+/* 1 if the line has the relative bias that the flag is about. */
+static int reads_bidirectional(const tsr_line_desc *line)
+{
+  return line->op == TSR_OP_RELATIVE_GRADIENT || (has_causal(line->op) && line->in[line->op == TSR_OP_MASK ? 4 : 6]);
 }
 
 static int has_activation(int32_t op, int32_t activation)
 {
-  return op == TSR_OP_MATMUL ||
+  return op == TSR_OP_MATMUL || (op == TSR_OP_ACTIVATION_GRADIENT && activation != TSR_ACTIVATION_NONE) ||
          (op == TSR_OP_GELU && (activation == TSR_ACTIVATION_GELU_ERF || activation == TSR_ACTIVATION_GELU_TANH));
 }
 
@@ -86,10 +97,15 @@ static tsr_status add_operator(check_coverage *coverage, int32_t op, const tsr_o
       status = add_item(coverage, op, "%s/activation=%s", info->name, activation_names[i]);
     }
   }
-  for (i = 0; i < 2 && has_masking(op) && !status; i++) {
-    status = add_item(coverage, op, "%s/causal=%d", info->name, (int)i);
-    if (!status) {
+  for (i = 0; i < 2 && !status; i++) {
+    if (has_causal(op)) {
+      status = add_item(coverage, op, "%s/causal=%d", info->name, (int)i);
+    }
+    if (has_bidirectional(op) && !status) {
       status = add_item(coverage, op, "%s/bidirectional=%d", info->name, (int)i);
+    }
+    if (op == TSR_OP_ADAM && !status) {
+      status = add_item(coverage, op, "%s/decoupled=%d", info->name, (int)i);
     }
   }
   return status;
@@ -187,11 +203,14 @@ static int walk_program(const check_coverage *coverage, const tsr_program *progr
     if (has_activation(line->op, line->attributes.activation)) {
       meet(&w, "%s/activation=%s", info->name, activation_names[line->attributes.activation]);
     }
-    if (has_masking(line->op)) {
+    if (has_causal(line->op)) {
       meet(&w, "%s/causal=%d", info->name, (int)line->attributes.causal);
-      if (line->in[line->op == TSR_OP_MASK ? 4 : 6]) {
-        meet(&w, "%s/bidirectional=%d", info->name, (int)line->attributes.bidirectional);
-      }
+    }
+    if (reads_bidirectional(line)) {
+      meet(&w, "%s/bidirectional=%d", info->name, (int)line->attributes.bidirectional);
+    }
+    if (line->op == TSR_OP_ADAM) {
+      meet(&w, "%s/decoupled=%d", info->name, (int)line->attributes.decoupled);
     }
   }
   return w.excepted;

@@ -218,7 +218,11 @@ void check_leaf_fill(const check_build *build, int32_t leaf, uint64_t seed, int3
       continue;
     }
     column = index % columns;
-    value = float_element(fill->data, view->dtype, key, (uint64_t)index, index / columns, column, columns);
+    if (fill->reals) {
+      value = (double)fill->reals[(index + (int64_t)fill->step * run) % fill->n_list];
+    } else {
+      value = float_element(fill->data, view->dtype, key, (uint64_t)index, index / columns, column, columns);
+    }
     if (view->dtype == TSR_F32) {
       ((float *)bytes)[place] = (float)value;
     } else if (view->dtype == TSR_F16) {

@@ -29,6 +29,7 @@ static void storage_finish(check_storage *storage)
     free(storage->value);
   }
   free(storage->bytes);
+  free(storage->before);
   free(storage->error);
   memset(storage, 0, sizeof(*storage));
 }
@@ -110,6 +111,12 @@ static tsr_status init_values(check_oracle *oracle)
     } else if (storage->dtype == TSR_F16 || storage->dtype == TSR_BF16) {
       storage->value = malloc((size_t)storage->count * sizeof(float) + 1);
     }
+    if (storage->dtype == TSR_F32 && tsr_storage_at(program, i)->kind == TSR_STORAGE_STATE) {
+      storage->before = malloc(size + 1);
+      if (!storage->before) {
+        return no_memory(oracle->build.test->name);
+      }
+    }
     if (!storage->bytes || ((storage->dtype == TSR_F16 || storage->dtype == TSR_BF16) && !storage->value)) {
       return no_memory(oracle->build.test->name);
     }
@@ -133,6 +140,10 @@ static tsr_status fetch_values(check_oracle *oracle, check_execution *execution,
     if (kind == TSR_STORAGE_INPUT || (kind == TSR_STORAGE_CONSTANT && run == 0)) {
       memcpy(storage->bytes, oracle->contents[run].bytes[i], (size_t)tsr_storage_at(program, i)->size);
     } else if (kind != TSR_STORAGE_CONSTANT) {
+      if (storage->before) {
+        const void *before = run == 0 ? oracle->contents[0].bytes[i] : storage->bytes;
+        memcpy(storage->before, before, (size_t)tsr_storage_at(program, i)->size);
+      }
       status = check_execution_result(execution, &oracle->build, i, storage->bytes);
     }
     if (!status && storage->value && storage->dtype != TSR_F32) {
@@ -155,6 +166,7 @@ static tsr_status keep_results(check_oracle *oracle, int32_t run)
     }
     *to = *from;
     to->value = NULL;
+    to->before = NULL;
     to->error = NULL;
     to->bytes = malloc(size + 1);
     if (to->bytes) {

@@ -85,6 +85,13 @@ tsr_status check_table_create(check_table *table)
     check_cases_state(table);
     check_cases_mask(table);
     check_cases_attention(table);
+    check_cases_attention_gradient(table);
+    check_cases_scatter(table);
+    check_cases_concat(table);
+    check_cases_gradient(table);
+    check_cases_dropout(table);
+    check_cases_loss(table);
+    check_cases_optimiser(table);
     check_cases_program(table);
   }
   status = table->failed ? tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the case table") : TSR_OK;
