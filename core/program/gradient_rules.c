@@ -163,6 +163,16 @@ void tsr_gradient_activation(tsr_program *program, tsr_gradient_call *call)
   call->in[0] = tsr_activation_gradient(program, x, call->out[0], activation);
 }
 
+/* x with zeros in one row. */
+static tsr_ref without_row(tsr_program *program, tsr_ref x, int64_t row)
+{
+  tsr_shape shape = shape_of(program, x);
+  tsr_ref nothing = tsr_reduce_sum(program, tsr_slice(program, x, 0, 0, 0), 1);
+  tsr_ref pieces[3] = {tsr_slice(program, x, 0, 0, row), nothing,
+                       tsr_slice(program, x, 0, row + 1, shape.extent[0] - row - 1)};
+  return tsr_concat(program, pieces, 3, 0);
+}
+
 void tsr_gradient_embedding(tsr_program *program, tsr_gradient_call *call)
 {
   const tsr_line_desc *line = &call->line;
@@ -175,6 +185,9 @@ void tsr_gradient_embedding(tsr_program *program, tsr_gradient_call *call)
   tsr_ref list = program->status == TSR_OK ? as_rows(program, line->in[1], 1) : TSR_INVALID;
   list = program->status == TSR_OK ? tsr_reshape(program, list, TSR_SHAPE(tsr_shape_elements(&ids))) : TSR_INVALID;
   call->in[0] = tsr_scatter_add(program, rows, list, 0, table.extent[0], line->attributes.alpha);
+  int64_t padding = (int64_t)line->attributes.k - 1;
+  if (padding >= 0 && padding < table.extent[0] && program->status == TSR_OK)
+    call->in[0] = without_row(program, call->in[0], padding);
 }
 
 /* A cast: gradients are f32, whatever they belong to. */

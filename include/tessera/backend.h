@@ -262,7 +262,8 @@ typedef struct tsr_op_attributes {
   int32_t max_distance;  /* relative: distances from here on share the last bucket */
   int32_t axis;          /* gather, scatter_add, concat */
   int32_t axes;          /* reduce_sum: bit i stands for axis i */
-  int32_t k;             /* topk; rows of the result (relative_gradient); extent of the axis (scatter_add) */
+  int32_t k;             /* topk; rows of the result (relative_gradient); extent of the axis (scatter_add); embedding,
+                          * of no meaning to a backend: 1 + the row that gets no gradient */
   int32_t dtype;         /* copy: the result's type */
 
   /* since 1.2 */

@@ -161,6 +161,9 @@ TSR_API tsr_ref tsr_silu(tsr_program *p, tsr_ref x);
  * Returns y [.., D]. An id outside 0 .. V-1 gives a row of zeros. Class: elementwise (exact where alpha is 1). */
 TSR_API tsr_ref tsr_embedding(tsr_program *p, tsr_ref table, tsr_ref ids, float alpha);
 
+/* The same operator, but for its gradient: the row `padding` of the table gets none from here. -1: each row gets one. */
+TSR_API tsr_ref tsr_embedding_padded(tsr_program *p, tsr_ref table, tsr_ref ids, float alpha, int32_t padding);
+
 /* The same operator with a table of i8 whose rows have scales: y[.., :] = alpha * scales[ids[..]] * table[ids[..], :]
  *   table [V, D] i8;  scales [V] f32;  ids, y: as above
  * The factors may be multiplied in any order. Class: elementwise. */
