@@ -125,6 +125,7 @@ const tsr_family tsr_family_marian = {
     .n_rules = sizeof rules / sizeof rules[0],
     .forced_eos_id = 0,
     .init_std = init_std,
+    .frozen_pad = 1,
     .configure = configure,
     .describe = describe,
 };

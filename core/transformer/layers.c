@@ -67,7 +67,40 @@ static tsr_ref parameter(const tsr_builder *b, const char *format, ...)
     return known;
   }
   const tsr_parameter *found = tsr_model_find(b->model, name);
+  if (found && b->training) {
+    return tsr_state(b->program, name, TSR_F32, found->shape);
+  }
   return found ? tsr_constant(b->program, name, tsr_parameter_dtype(found, b->weights), found->shape) : TSR_NONE;
+}
+
+/* x with a part of its elements dropped, in training. */
+static tsr_ref dropped(const tsr_builder *b, tsr_ref x, float rate)
+{
+  if (!b->training || rate <= 0.0f) {
+    return x;
+  }
+  return tsr_dropout(b->program, x, b->training->seed, rate, b->training->stream++);
+}
+
+/* What a sublayer, or an embedding, gives. */
+static tsr_ref dropped_result(const tsr_builder *b, tsr_ref x)
+{
+  return dropped(b, x, b->training ? b->training->dropout : 0.0f);
+}
+
+/* y = activation(x). */
+static tsr_ref activated(const tsr_builder *b, tsr_ref x, int32_t activation)
+{
+  switch (activation) {
+  case TSR_ACTIVATION_NONE:
+    return x;
+  case TSR_ACTIVATION_RELU:
+    return tsr_relu(b->program, x);
+  case TSR_ACTIVATION_SILU:
+    return tsr_silu(b->program, x);
+  default:
+    return tsr_gelu(b->program, x, activation);
+  }
 }
 
 /* The scales of the rows of a matrix that is kept as i8; TSR_NONE for one that is not. */
@@ -86,7 +119,14 @@ static tsr_ref scales_of(const tsr_builder *b, tsr_ref matrix)
 /* y = activation(alpha x W^T + bias), W [out, in] in whatever type it is kept. */
 static tsr_ref product(const tsr_builder *b, tsr_ref x, tsr_ref weight, tsr_ref bias, float alpha, int32_t activation)
 {
+  if (b->training && b->training->products != TSR_F32) {
+    weight = tsr_copy(b->program, weight, b->training->products);
+  }
   tsr_ref scales = scales_of(b, weight), transposed = tsr_transpose(b->program, weight, 0, 1);
+  if (b->training && activation != TSR_ACTIVATION_NONE && activation != TSR_ACTIVATION_RELU) {
+    /* The gradient needs the argument of the activation; of relu the result is enough. */
+    return activated(b, tsr_matmul(b->program, x, transposed, bias, alpha, TSR_ACTIVATION_NONE), activation);
+  }
   return scales != TSR_NONE ? tsr_matmul_i8(b->program, x, transposed, scales, bias, alpha, activation)
                             : tsr_matmul(b->program, x, transposed, bias, alpha, activation);
 }
@@ -142,7 +182,8 @@ static tsr_ref token_rows(const tsr_builder *b, const tsr_stack *stack, tsr_ref 
       config->shared_embedding ? parameter(b, "embedding.weight") : parameter(b, "%s.embedding.weight", stack->name);
   tsr_ref scales = scales_of(b, table);
   return scales != TSR_NONE ? tsr_embedding_i8(b->program, table, scales, ids, config->embedding_scale)
-                            : tsr_embedding(b->program, table, ids, config->embedding_scale);
+                            : tsr_embedding_padded(b->program, table, ids, config->embedding_scale,
+                                                   b->model->family->frozen_pad ? config->pad_id : -1);
 }
 
 static tsr_ref embedding_norm(const tsr_builder *b, const tsr_stack *stack, tsr_ref x)
@@ -160,7 +201,7 @@ tsr_ref tsr_build_embedding(const tsr_builder *b, const tsr_stack *stack, tsr_re
     x = tsr_add(b->program, x, tsr_slice(b->program, table, 0, 0, length));
   }
   x = tsr_reshape(b->program, x, TSR_SHAPE(batch * length, b->model->config.d_model));
-  x = embedding_norm(b, stack, x);
+  x = dropped_result(b, embedding_norm(b, stack, x));
   close_scopes(b, 2);
   return x;
 }
@@ -194,6 +235,16 @@ static float attention_scale(const tsr_builder *b, const tsr_stack *stack)
 {
   float scale = b->model->config.attention_scale;
   return scale != 0.0f ? scale : (float)(1.0 / sqrt((double)stack->head_size));
+}
+
+/* The dropout of the weights. */
+static void drop_weights(const tsr_builder *b, tsr_attention_args *args)
+{
+  if (b->training && b->training->attention_dropout > 0.0f) {
+    args->seed = b->training->seed;
+    args->rate = b->training->attention_dropout;
+    args->stream = b->training->stream++;
+  }
 }
 
 static tsr_ref merge_heads(const tsr_builder *b, const tsr_stack *stack, tsr_ref y, int64_t rows)
@@ -235,6 +286,7 @@ static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int3
     args.masking.bidirectional = !stack->decoder;
     args.masking.max_distance = config->relative_distance;
   }
+  drop_weights(b, &args);
   tsr_ref y = merge_heads(b, stack, tsr_attention(b->program, &args), self->batch * self->queries);
   y = linear(b, y, prefix, "self_attention.output", TSR_ACTIVATION_NONE);
   tsr_scope_pop(b->program);
@@ -248,11 +300,19 @@ static tsr_ref cross_attention(const tsr_builder *b, const tsr_stack *stack, int
   tsr_ref query = linear(b, x, prefix, "cross_attention.query", TSR_ACTIVATION_NONE);
   tsr_attention_args args = {
       .q = heads(b, stack, query, 0, cross->batch, cross->queries),
-      .k = state(b, stack, layer, "cross_attention", "keys", cross->batch, cross->keys),
-      .v = state(b, stack, layer, "cross_attention", "values", cross->batch, cross->keys),
       .masking = {.lengths = cross->lengths},
       .alpha = attention_scale(b, stack),
   };
+  if (cross->encoded != TSR_NONE) {
+    int64_t inner = (int64_t)stack->heads * stack->head_size;
+    tsr_ref kv = linear(b, cross->encoded, prefix, "cross_attention.kv", TSR_ACTIVATION_NONE);
+    args.k = heads(b, stack, kv, 0, cross->batch, cross->keys);
+    args.v = heads(b, stack, kv, inner, cross->batch, cross->keys);
+  } else {
+    args.k = state(b, stack, layer, "cross_attention", "keys", cross->batch, cross->keys);
+    args.v = state(b, stack, layer, "cross_attention", "values", cross->batch, cross->keys);
+  }
+  drop_weights(b, &args);
   tsr_ref y = merge_heads(b, stack, tsr_attention(b->program, &args), cross->batch * cross->queries);
   y = linear(b, y, prefix, "cross_attention.output", TSR_ACTIVATION_NONE);
   tsr_scope_pop(b->program);
@@ -270,6 +330,7 @@ static tsr_ref feed_forward(const tsr_builder *b, const char *prefix, tsr_ref x)
   } else {
     y = linear(b, x, prefix, "feed_forward.in", config->activation);
   }
+  y = dropped(b, y, b->training ? b->training->activation_dropout : 0.0f);
   y = linear(b, y, prefix, "feed_forward.out", TSR_ACTIVATION_NONE);
   tsr_scope_pop(b->program);
   return y;
@@ -286,7 +347,7 @@ static tsr_ref before(const tsr_builder *b, const char *prefix, const char *name
 /* The stream after a sublayer gave y: the sum, normalised in a post-norm model. */
 static tsr_ref after(const tsr_builder *b, const char *prefix, const char *name, tsr_ref x, tsr_ref y)
 {
-  tsr_ref sum = tsr_add(b->program, x, y);
+  tsr_ref sum = tsr_add(b->program, x, dropped_result(b, y));
   return b->model->config.norm_position == TSR_NORM_POST ? norm(b, sum, prefix, name) : sum;
 }
 
@@ -295,7 +356,7 @@ static tsr_ref layer(const tsr_builder *b, const tsr_stack *stack, int32_t index
 {
   char prefix[NAME_ROOM];
   snprintf(prefix, sizeof prefix, "%s.layers.%d", stack->name, (int)index);
-  int32_t scopes = open_scopes(b, prefix);
+  int32_t scopes = open_scopes(b, prefix), first = tsr_program_line_count(b->program);
   tsr_ref y = self_attention(b, stack, index, prefix, before(b, prefix, "self_attention_norm", x), self);
   x = after(b, prefix, "self_attention_norm", x, y);
   if (cross) {
@@ -305,6 +366,9 @@ static tsr_ref layer(const tsr_builder *b, const tsr_stack *stack, int32_t index
   y = feed_forward(b, prefix, before(b, prefix, "feed_forward_norm", x));
   x = after(b, prefix, "feed_forward_norm", x, y);
   close_scopes(b, scopes);
+  if (b->training) {
+    b->training->layers[b->training->n_layers++] = (tsr_line_range){first, tsr_program_line_count(b->program)};
+  }
   return x;
 }
 

@@ -8,13 +8,27 @@
 #define TESSERA_CORE_TRANSFORMER_LAYERS_H
 
 #include "core/transformer/model.h"
+#include "tessera/autodiff.h"
 #include "tessera/ops.h"
+
+/* What a program for training needs beside the layers; grows while they are built. */
+typedef struct tsr_builder_training {
+  tsr_ref seed;             /* [2] i32, of the dropout */
+  float dropout;            /* rates: of embeddings and of what each sublayer adds */
+  float attention_dropout;  /* of the attention's weights */
+  float activation_dropout; /* after the activation of the feed-forward blocks */
+  int32_t stream;           /* of the next dropout */
+  tsr_dtype products;       /* type in which products read the matrices */
+  tsr_line_range *layers;   /* [n_layers]: the lines of each layer so far; the room is all layers */
+  int32_t n_layers;
+} tsr_builder_training;
 
 /* What does not change while one program is built. */
 typedef struct tsr_builder {
   tsr_program *program;
   const tsr_model *model;
-  tsr_dtype weights; /* type of the matrices; 0: as stored */
+  tsr_dtype weights;              /* type of the matrices; 0: as stored */
+  tsr_builder_training *training; /* NULL: the parameters are constants; else states of f32, and there is dropout */
 } tsr_builder;
 
 /* One of the two stacks. */
@@ -47,6 +61,7 @@ typedef struct tsr_cross_attention {
   int64_t queries; /* L; in a step of beam search: N */
   int64_t keys;    /* S */
   tsr_ref lengths; /* [B] i32 */
+  tsr_ref encoded; /* [B*S, D]: the encoder's output; TSR_NONE: keys and values are in states already */
 } tsr_cross_attention;
 
 /* The name of the table of positions that is computed rather than read; a constant [max_positions + offset, D] f32. */

@@ -89,6 +89,7 @@ typedef struct tsr_family {
   const char *root;       /* how names begin that may lack this beginning: "model." */
   const tsr_name_rule *rules;
   int32_t n_rules;
+  int32_t frozen_pad;    /* 1: in training, the embedding of pad_id gets no gradient from where it is looked up */
   int32_t forced_eos_id; /* where config.json has to say how to search and lacks the key; -1: none */
   double init_std;       /* of the normal numbers that every matrix begins with; 0: as torch's modules have it */
   /* Fills the config, which holds the common defaults. The getters' errors may be left to the caller. */

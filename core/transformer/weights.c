@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/base/status.h"
+#include "core/transformer/positions.h"
 #include "core/transformer/transformer.h"
 
 enum { UPLOAD_ELEMENTS = 1 << 20 /* converted at a time */ };
@@ -82,57 +83,6 @@ static tsr_status upload_parameter(tsr_transformer *t, int32_t index, const stag
   return tsr_fail_context(status, "%s", parameter->name);
 }
 
-/* The angles by which the column pairs turn from one position to the next: 10000^(-2i/D). */
-static void fill_turns(int32_t d_model, double *turns)
-{
-  for (int32_t i = 0; i < (d_model + 1) / 2; i++) {
-    turns[i] = pow(10000.0, -2.0 * i / d_model);
-  }
-}
-
-/* Sinusoids, computed in double. */
-static void fill_positions(const tsr_transformer_config *config, const double *turns, int64_t first, int64_t count,
-                           float *out)
-{
-  int32_t d_model = config->d_model;
-  int32_t sines = (d_model + 1) / 2;
-  for (int64_t row = 0; row < count; row++) {
-    for (int32_t i = 0; i < sines; i++) {
-      double angle = (double)(first + row) * turns[i];
-      int32_t sine = config->position == TSR_POSITION_SINUSOID_HALVES ? i : 2 * i;
-      int32_t cosine = config->position == TSR_POSITION_SINUSOID_HALVES ? sines + i : 2 * i + 1;
-      out[row * d_model + sine] = (float)sin(angle);
-      if (cosine < d_model) {
-        out[row * d_model + cosine] = (float)cos(angle);
-      }
-    }
-  }
-}
-
-static tsr_status upload_positions(tsr_transformer *t, char *elements)
-{
-  const tsr_transformer_config *config = &t->model->config;
-  if (config->position != TSR_POSITION_SINUSOID_HALVES && config->position != TSR_POSITION_SINUSOID_INTERLEAVED) {
-    return TSR_OK;
-  }
-  int64_t rows = (int64_t)config->max_positions + config->position_offset;
-  int64_t row_size = config->d_model * (int64_t)sizeof(float);
-  int64_t at_once = UPLOAD_ELEMENTS / config->d_model;
-  TSR_TRY(tsr_buffer_create(t->device, rows * row_size, TSR_BUFFER_DEVICE, &t->positions));
-  double *turns = malloc((size_t)config->d_model * sizeof *turns);
-  tsr_status status = turns ? TSR_OK : tsr_fail_memory((size_t)config->d_model * sizeof *turns);
-  if (turns) {
-    fill_turns(config->d_model, turns);
-  }
-  for (int64_t first = 0; first < rows && status == TSR_OK; first += at_once) {
-    int64_t count = rows - first < at_once ? rows - first : at_once;
-    fill_positions(config, turns, first, count, (float *)(void *)elements);
-    status = tsr_buffer_write(t->positions, first * row_size, count * row_size, elements);
-  }
-  free(turns);
-  return status;
-}
-
 static tsr_status upload(tsr_transformer *t, const staging_area *staging)
 {
   const int32_t one = 1;
@@ -141,7 +91,7 @@ static tsr_status upload(tsr_transformer *t, const staging_area *staging)
   for (int32_t i = 0; i < t->model->parameters.n; i++) {
     TSR_TRY(upload_parameter(t, i, staging));
   }
-  return upload_positions(t, staging->elements);
+  return tsr_positions_upload(&t->model->config, t->device, &t->positions);
 }
 
 tsr_status tsr_transformer_upload(tsr_transformer *transformer)

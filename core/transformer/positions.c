@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/transformer/positions.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/status.h"
+
+enum { ROWS_AT_ONCE = 256 };
+
+/* The angles by which the column pairs turn from one position to the next: 10000^(-2i/D). */
+static void fill_turns(int32_t d_model, double *turns)
+{
+  for (int32_t i = 0; i < (d_model + 1) / 2; i++) {
+    turns[i] = pow(10000.0, -2.0 * i / d_model);
+  }
+}
+
+/* Sinusoids, computed in double. */
+static void fill_positions(const tsr_transformer_config *config, const double *turns, int64_t first, int64_t count,
+                           float *out)
+{
+  int32_t d_model = config->d_model;
+  int32_t sines = (d_model + 1) / 2;
+  for (int64_t row = 0; row < count; row++) {
+    for (int32_t i = 0; i < sines; i++) {
+      double angle = (double)(first + row) * turns[i];
+      int32_t sine = config->position == TSR_POSITION_SINUSOID_HALVES ? i : 2 * i;
+      int32_t cosine = config->position == TSR_POSITION_SINUSOID_HALVES ? sines + i : 2 * i + 1;
+      out[row * d_model + sine] = (float)sin(angle);
+      if (cosine < d_model) {
+        out[row * d_model + cosine] = (float)cos(angle);
+      }
+    }
+  }
+}
+
+static tsr_status upload(const tsr_transformer_config *config, tsr_buffer *buffer)
+{
+  int64_t rows = (int64_t)config->max_positions + config->position_offset;
+  int64_t row_size = config->d_model * (int64_t)sizeof(float);
+  double *turns = malloc((size_t)config->d_model * sizeof *turns);
+  float *elements = malloc((size_t)row_size * ROWS_AT_ONCE);
+  tsr_status status = turns && elements ? TSR_OK : tsr_fail_memory((size_t)row_size * ROWS_AT_ONCE);
+  if (status == TSR_OK) {
+    fill_turns(config->d_model, turns);
+  }
+  for (int64_t first = 0; first < rows && status == TSR_OK; first += ROWS_AT_ONCE) {
+    int64_t count = rows - first < ROWS_AT_ONCE ? rows - first : ROWS_AT_ONCE;
+    fill_positions(config, turns, first, count, elements);
+    status = tsr_buffer_write(buffer, first * row_size, count * row_size, elements);
+  }
+  free(turns);
+  free(elements);
+  return status;
+}
+
+tsr_status tsr_positions_upload(const tsr_transformer_config *config, tsr_device *device, tsr_buffer **positions)
+{
+  *positions = NULL;
+  if (config->position != TSR_POSITION_SINUSOID_HALVES && config->position != TSR_POSITION_SINUSOID_INTERLEAVED) {
+    return TSR_OK;
+  }
+  int64_t rows = (int64_t)config->max_positions + config->position_offset;
+  TSR_TRY(tsr_buffer_create(device, rows * config->d_model * (int64_t)sizeof(float), TSR_BUFFER_DEVICE, positions));
+  return upload(config, *positions);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of positions that is computed rather than read.
+ */
+#ifndef TESSERA_CORE_TRANSFORMER_POSITIONS_H
+#define TESSERA_CORE_TRANSFORMER_POSITIONS_H
+
+#include "tessera/transformer.h"
+
+/* Makes and fills a buffer [max_positions + position_offset, D] f32, which is then the caller's, after an error too; NULL
+ * where the configuration has no such table. */
+tsr_status tsr_positions_upload(const tsr_transformer_config *config, tsr_device *device,
+                                tsr_buffer **positions) TSR_MUST_CHECK;
+
+#endif
