@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/train/step.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+
+tsr_status tsr_training_options_complete(const tsr_training_options *options, tsr_training_options *complete)
+{
+  static const tsr_training_options none = {0};
+  *complete = options ? *options : none;
+  const struct {
+    const char *name;
+    float value;
+  } rates[] = {{"dropout", complete->dropout},
+               {"attention_dropout", complete->attention_dropout},
+               {"activation_dropout", complete->activation_dropout},
+               {"label_smoothing", complete->label_smoothing},
+               {"beta1", complete->beta1},
+               {"beta2", complete->beta2}};
+  for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+    if (!(rates[i].value >= 0.0f && rates[i].value < 1.0f)) {
+      return tsr_fail(TSR_ERR_ARGUMENT, "training: %s is %g; it should be at least 0 and below 1", rates[i].name,
+                      (double)rates[i].value);
+    }
+  }
+  if (!(complete->epsilon >= 0.0f) || !(complete->weight_decay >= 0.0f) || !(complete->max_norm >= 0.0f)) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "training: epsilon is %g, weight_decay %g, max_norm %g; none should be below 0 or NaN",
+                    (double)complete->epsilon, (double)complete->weight_decay, (double)complete->max_norm);
+  }
+  if (complete->products != 0 && complete->products != TSR_F32 && complete->products != TSR_F16 &&
+      complete->products != TSR_BF16) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "training: products are computed with f32, f16 or bf16, not with %s",
+                    tsr_dtype_name(complete->products));
+  }
+  if (complete->beta1 == 0.0f && complete->beta2 == 0.0f) {
+    complete->beta1 = 0.9f;
+    complete->beta2 = 0.98f;
+  }
+  if (complete->epsilon == 0.0f) {
+    complete->epsilon = 1e-9f;
+  }
+  if (complete->products == 0) {
+    complete->products = TSR_F32;
+  }
+  return TSR_OK;
+}
+
+char *tsr_trained_name(char *name, const char *parameter, int32_t what)
+{
+  static const char *const endings[] = {"", ".m", ".v", ".average", ".sum"};
+  snprintf(name, TSR_PARAMETER_NAME_ROOM, "%s%s", parameter, endings[what]);
+  return name;
+}
+
+int tsr_step_updates(int32_t kind)
+{
+  return kind == TSR_STEP_UPDATE || kind == TSR_STEP_LAST;
+}
+
+int tsr_step_sums(int32_t kind)
+{
+  return kind == TSR_STEP_FIRST || kind == TSR_STEP_MORE || kind == TSR_STEP_LAST;
+}
+
+void tsr_step_layer_name(const tsr_transformer_config *config, int32_t layer, char *name, size_t size)
+{
+  int decoder = layer >= config->encoder_layers;
+  snprintf(name, size, "%s.layers.%d", decoder ? "decoder" : "encoder",
+           (int)(decoder ? layer - config->encoder_layers : layer));
+}
+
+/* A step under construction. */
+typedef struct step {
+  tsr_builder builder;
+  tsr_builder_training training;
+  const tsr_training_options *options;
+  int32_t kind;
+  int32_t n;          /* parameters */
+  tsr_ref *parameter; /* [n] */
+  tsr_ref *gradient;  /* [n]; TSR_NONE: the loss does not depend on it */
+} step;
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+/* source, target -> logits [B*L, V] */
+static tsr_ref build_forward(step *s, const tsr_program_size *size)
+{
+  const tsr_builder *b = &s->builder;
+  tsr_program *p = b->program;
+  tsr_stack encoder = tsr_stack_encoder(&b->model->config), decoder = tsr_stack_decoder(&b->model->config);
+  tsr_ref source = tsr_input(p, "source", TSR_I32, TSR_SHAPE(size->batch, size->source));
+  tsr_ref lengths = tsr_input(p, "source_lengths", TSR_I32, TSR_SHAPE(size->batch));
+  tsr_ref target = tsr_input(p, "target", TSR_I32, TSR_SHAPE(size->batch, size->target));
+  tsr_self_attention seen = {.batch = size->batch, .queries = size->source, .lengths = lengths};
+  tsr_ref x = tsr_build_embedding(b, &encoder, source, size->batch, size->source);
+  x = tsr_build_stack(b, &encoder, x, &seen, NULL);
+  tsr_self_attention past = {.batch = size->batch, .queries = size->target, .causal = 1};
+  tsr_cross_attention cross = {
+      .batch = size->batch, .queries = size->target, .keys = size->source, .lengths = lengths, .encoded = x};
+  x = tsr_build_embedding(b, &decoder, target, size->batch, size->target);
+  x = tsr_build_stack(b, &decoder, x, &past, &cross);
+  return tsr_build_logits(b, x, TSR_NONE);
+}
+
+/* logits -> loss of each label [B*L]; its sum is an output. */
+static tsr_ref build_loss(step *s, const tsr_program_size *size, tsr_ref logits)
+{
+  tsr_program *p = s->builder.program;
+  float smoothing = s->kind == TSR_STEP_EVALUATE ? 0.0f : s->options->label_smoothing;
+  tsr_scope_push(p, "loss");
+  tsr_ref labels = tsr_input(p, "labels", TSR_I32, TSR_SHAPE((int64_t)size->batch * size->target));
+  tsr_ref loss = tsr_cross_entropy(p, logits, labels, smoothing, NULL);
+  tsr_output(p, "loss", tsr_reduce_sum(p, loss, 1));
+  tsr_scope_pop(p);
+  return loss;
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+static tsr_ref trained_state(step *s, int32_t index, int32_t what)
+{
+  const tsr_parameter *parameter = &s->builder.model->parameters.items[index];
+  char name[TSR_PARAMETER_NAME_ROOM];
+  tsr_trained_name(name, parameter->name, what);
+  tsr_ref known = tsr_program_find(s->builder.program, name);
+  return known != TSR_NONE ? known : tsr_state(s->builder.program, name, TSR_F32, parameter->shape);
+}
+
+static void build_gradients(step *s, tsr_ref loss)
+{
+  tsr_program *p = s->builder.program;
+  tsr_ref scale = tsr_input(p, "scale", TSR_F32, TSR_SHAPE(1));
+  tsr_gradient_options options = {.recompute = s->training.layers, .n_recompute = s->training.n_layers};
+  tsr_status status =
+      tsr_gradients(p, loss, scale, s->parameter, s->n, s->options->recompute ? &options : NULL, s->gradient);
+  (void)status; /* the program keeps it */
+}
+
+/* Adds the gradients to the sums, or makes them the sums. */
+static void build_sums(step *s)
+{
+  tsr_program *p = s->builder.program;
+  tsr_scope_push(p, "sums");
+  for (int32_t i = 0; i < s->n; i++) {
+    if (s->gradient[i] == TSR_NONE) {
+      continue;
+    }
+    tsr_ref sum = trained_state(s, i, TSR_TRAINED_COUNT);
+    tsr_ref both = s->kind == TSR_STEP_FIRST ? s->gradient[i] : tsr_add(p, sum, s->gradient[i]);
+    if (s->kind == TSR_STEP_LAST) {
+      s->gradient[i] = both;
+    } else {
+      tsr_update(p, sum, both);
+    }
+  }
+  tsr_scope_pop(p);
+}
+
+/* The sum of the squares of all gradients, an output. */
+static tsr_ref build_norm(step *s)
+{
+  tsr_program *p = s->builder.program;
+  tsr_scope_push(p, "norm");
+  tsr_ref sum = TSR_NONE;
+  for (int32_t i = 0; i < s->n; i++) {
+    if (s->gradient[i] != TSR_NONE) {
+      sum = tsr_sum_of_squares(p, s->gradient[i], sum);
+    }
+  }
+  sum = tsr_output(p, "norm", sum);
+  tsr_scope_pop(p);
+  return sum;
+}
+
+static void build_update(step *s, tsr_ref norm)
+{
+  tsr_program *p = s->builder.program;
+  const tsr_training_options *o = s->options;
+  tsr_scope_push(p, "adam");
+  tsr_ref control = tsr_input(p, "control", TSR_F32, TSR_SHAPE(5));
+  for (int32_t i = 0; i < s->n; i++) {
+    if (s->gradient[i] == TSR_NONE) {
+      continue;
+    }
+    tsr_adam_args args = {
+        .parameter = s->parameter[i],
+        .m = trained_state(s, i, TSR_TRAINED_M),
+        .v = trained_state(s, i, TSR_TRAINED_V),
+        .average = o->average ? trained_state(s, i, TSR_TRAINED_AVERAGE) : TSR_NONE,
+        .gradient = s->gradient[i],
+        .control = control,
+        .norm = norm,
+        .beta1 = o->beta1,
+        .beta2 = o->beta2,
+        .epsilon = o->epsilon,
+        .decay = s->builder.model->parameters.items[i].matrix ? o->weight_decay : 0.0f,
+        .decoupled = o->decoupled,
+        .max_norm = o->max_norm,
+    };
+    tsr_adam(p, &args);
+  }
+  tsr_scope_pop(p);
+}
+
+/* ---- statistics -------------------------------------------------------------------------------------------------- */
+
+static void build_layer_statistics(step *s, int32_t layer)
+{
+  tsr_program *p = s->builder.program;
+  const tsr_program_desc *description = tsr_program_describe(p);
+  char prefix[64], name[96];
+  tsr_step_layer_name(&s->builder.model->config, layer, prefix, sizeof prefix);
+  /* A layer's last line gives the stream that leaves it. */
+  tsr_ref x = tsr_line_at(description, s->training.layers[layer].last - 1)->out[0];
+  snprintf(name, sizeof name, "%s.sum", prefix);
+  tsr_output(p, name, tsr_reshape(p, tsr_reduce_sum(p, x, 3), TSR_SHAPE(1)));
+  snprintf(name, sizeof name, "%s.squares", prefix);
+  tsr_output(p, name, tsr_sum_of_squares(p, x, TSR_NONE));
+  size_t length = strlen(prefix);
+  tsr_ref sum = TSR_NONE;
+  for (int32_t i = 0; i < s->n; i++) {
+    const char *parameter = s->builder.model->parameters.items[i].name;
+    if (s->gradient[i] != TSR_NONE && strncmp(parameter, prefix, length) == 0 && parameter[length] == '.') {
+      sum = tsr_sum_of_squares(p, s->gradient[i], sum);
+    }
+  }
+  if (sum != TSR_NONE) {
+    snprintf(name, sizeof name, "%s.norm", prefix);
+    tsr_output(p, name, sum);
+  }
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static void build_outputs_of_gradients(step *s)
+{
+  char name[TSR_PARAMETER_NAME_ROOM];
+  for (int32_t i = 0; i < s->n; i++) {
+    if (s->gradient[i] != TSR_NONE) {
+      snprintf(name, sizeof name, "%s.gradient", s->builder.model->parameters.items[i].name);
+      tsr_output(s->builder.program, name, s->gradient[i]);
+    }
+  }
+}
+
+static void build(step *s, const tsr_program_size *size)
+{
+  tsr_program *p = s->builder.program;
+  if (s->kind != TSR_STEP_EVALUATE) {
+    s->training.seed = tsr_input(p, "seed", TSR_I32, TSR_SHAPE(2));
+    s->training.dropout = s->options->dropout;
+    s->training.attention_dropout = s->options->attention_dropout;
+    s->training.activation_dropout = s->options->activation_dropout;
+  }
+  tsr_ref loss = build_loss(s, size, build_forward(s, size));
+  if (s->kind == TSR_STEP_EVALUATE) {
+    return;
+  }
+  for (int32_t i = 0; i < s->n; i++) {
+    s->parameter[i] = trained_state(s, i, TSR_TRAINED_PARAMETER);
+  }
+  build_gradients(s, loss);
+  if (tsr_program_status(p) != TSR_OK) {
+    return;
+  }
+  if (s->options->statistics) {
+    for (int32_t i = 0; i < s->training.n_layers; i++) {
+      build_layer_statistics(s, i);
+    }
+  }
+  if (tsr_step_sums(s->kind)) {
+    build_sums(s);
+  }
+  if (tsr_step_updates(s->kind)) {
+    build_update(s, build_norm(s));
+  }
+  if (s->kind == TSR_STEP_GRADIENTS) {
+    build_outputs_of_gradients(s);
+  }
+}
+
+static tsr_status check(const tsr_model *model, int32_t kind, const tsr_program_size *size)
+{
+  const tsr_transformer_config *config = &model->config;
+  if (kind < TSR_STEP_UPDATE || kind > TSR_STEP_GRADIENTS) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "there is no kind %d of training program", (int)kind);
+  }
+  if (size->batch < 1 || size->source < 1 || size->target < 1 || size->source > config->max_positions ||
+      size->target > config->max_positions) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "a training program for %d sentences of %d source and %d target tokens; each should be at least 1, "
+                    "and the model has %d positions",
+                    (int)size->batch, (int)size->source, (int)size->target, (int)config->max_positions);
+  }
+  if (config->encoder_layers == 0 || config->decoder_layers == 0 || config->source_vocabulary == 0 ||
+      config->target_vocabulary == 0) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "training takes a model with an encoder, a decoder and their vocabularies");
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_training_program(const tsr_model *model, const tsr_training_options *options, int32_t kind,
+                                const tsr_program_size *size, tsr_program **program)
+{
+  if (!model || !size || !program) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_training_program: model, size and program must not be NULL");
+  }
+  *program = NULL;
+  tsr_training_options complete;
+  TSR_TRY(tsr_training_options_complete(options, &complete));
+  TSR_TRY(check(model, kind, size));
+  step s = {.options = &complete, .kind = kind, .n = model->parameters.n};
+  size_t n = (size_t)s.n + 1;
+  size_t n_layers = (size_t)model->config.encoder_layers + (size_t)model->config.decoder_layers;
+  s.builder = (tsr_builder){.model = model, .training = &s.training};
+  s.training.products = complete.products;
+  s.training.layers = calloc(n_layers, sizeof *s.training.layers);
+  s.parameter = calloc(n, sizeof *s.parameter);
+  s.gradient = calloc(n, sizeof *s.gradient);
+  tsr_status status =
+      s.training.layers && s.parameter && s.gradient ? TSR_OK : tsr_fail_memory(n * sizeof *s.parameter);
+  if (status == TSR_OK) {
+    status = tsr_program_create(&s.builder.program);
+  }
+  if (status == TSR_OK) {
+    build(&s, size);
+    status = tsr_program_status(s.builder.program);
+  }
+  if (status == TSR_OK) {
+    *program = s.builder.program;
+  } else {
+    tsr_program_destroy(s.builder.program);
+  }
+  free(s.training.layers);
+  free(s.parameter);
+  free(s.gradient);
+  return status;
+}
