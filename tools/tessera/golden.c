@@ -10,13 +10,15 @@
 #include "core/generate/settings.h"
 #include "tessera/generate.h"
 #include "tools/tessera/common.h"
+#include "tools/tessera/golden.h"
 
 static const char help[] = "Usage: tessera golden FOLDER [OPTION]...\n"
                            "\n"
                            "Runs the model of a folder of recorded results, and compares: the encoder's output and\n"
                            "the logits (only where the masks are 1), and the token ids and scores of each recorded\n"
                            "search. The folder holds config.json, model.safetensors, golden.json and\n"
-                           "golden.safetensors.\n"
+                           "golden.safetensors; if it holds train.safetensors, the loss, the gradients of all\n"
+                           "parameters (at most 1e-4 relative) and recorded training steps are compared too.\n"
                            "\n"
                            "  --device D     the device (default: TESSERA_DEVICE, else auto)\n"
                            "  --tolerance T  largest error allowed, divided by the largest magnitude recorded\n"
@@ -342,10 +344,56 @@ static tsr_status replay_search(tsr_transformer *transformer, const fixture *f, 
   return status;
 }
 
+/* ---- training ---------------------------------------------------------------------------------------------------- */
+
+static tsr_status replay_training(const request *r, tsr_transformer *transformer, const fixture *f,
+                                  tsr_golden_training *training)
+{
+  recorded labels = {0};
+  tsr_examples examples = {.rows = f->source.n_batch,
+                           .source_width = f->source.n_length,
+                           .target_width = f->target.n_length,
+                           .source = f->source.ids,
+                           .source_lengths = f->lengths,
+                           .target = f->target.ids};
+  *training = (tsr_golden_training){.passed = 1};
+  if (!tsr_checkpoint_find(f->tensors, "labels")) {
+    return TSR_OK;
+  }
+  tsr_status status = read_recorded(f->tensors, "labels", 2, &labels);
+  if (status == TSR_OK && !same_extents(&labels, &f->target)) {
+    status = tsr_fail(TSR_ERR_FORMAT, "%s: the extents of 'labels' are not those of 'decoder_input_ids'",
+                      tsr_checkpoint_path(f->tensors));
+  }
+  for (int32_t i = 0; status == TSR_OK && i < labels.n_batch * labels.n_length; i++) {
+    examples.target_tokens += labels.ids[i] >= 0;
+  }
+  examples.labels = labels.ids;
+  if (status == TSR_OK) {
+    status = tsr_golden_train(r->folder, tsr_transformer_model(transformer), tsr_transformer_device(transformer),
+                              f->golden, &examples, training);
+  }
+  free(labels.ids);
+  return status;
+}
+
 /* ---- report ------------------------------------------------------------------------------------------------------ */
 
+static void print_training(const tsr_golden_training *training)
+{
+  printf("  %-24s loss off by %.3g, gradients of %d tensors by at most %.3g (%s), relative  %s\n", "training",
+         training->loss_error, (int)training->gradients, training->gradient_error,
+         training->gradient ? training->gradient : "none", training->passed ? "ok" : "DIFFERS");
+  if (training->steps > 0) {
+    printf("    %d steps: losses off by at most %.3g, relative; parameters by %.3g of a learning rate (%s)\n",
+           (int)training->steps, training->step_error, training->parameter_error,
+           training->parameter ? training->parameter : "none");
+  }
+}
+
 static void print_text(const request *r, const char *device, const error_summary *values,
-                       const search_summary *searches, int32_t n_searches, int passed)
+                       const search_summary *searches, int32_t n_searches, const tsr_golden_training *training,
+                       int passed)
 {
   printf("%s on %s\n", r->folder, device);
   for (int32_t i = 0; i < 2; i++) {
@@ -363,6 +411,9 @@ static void print_text(const request *r, const char *device, const error_summary
       printf("    %s\n", s->detail);
     }
   }
+  if (training->recorded) {
+    print_training(training);
+  }
   printf("%s\n", passed ? "all equal" : "NOT EQUAL");
 }
 
@@ -373,8 +424,19 @@ static json_t *values_json(const error_summary *summary)
                    "passed", summary->passed);
 }
 
+static json_t *training_json(const tsr_golden_training *training)
+{
+  if (!training->recorded) {
+    return json_null();
+  }
+  return json_pack("{s:o, s:i, s:o, s:i, s:o, s:o, s:b}", "loss_error", tsr_cli_json_real(training->loss_error),
+                   "gradients", (int)training->gradients, "gradient_error", tsr_cli_json_real(training->gradient_error),
+                   "steps", (int)training->steps, "step_error", tsr_cli_json_real(training->step_error),
+                   "parameter_error", tsr_cli_json_real(training->parameter_error), "passed", training->passed);
+}
+
 static int print_json(const request *r, const char *device, const error_summary *values, const search_summary *searches,
-                      int32_t n_searches, int passed)
+                      int32_t n_searches, const tsr_golden_training *training, int passed)
 {
   json_t *list = json_array();
   for (int32_t i = 0; i < n_searches; i++) {
@@ -383,10 +445,10 @@ static int print_json(const request *r, const char *device, const error_summary 
                                           (int)s->sequences, "different", (int)s->different, "score_error",
                                           tsr_cli_json_real(s->score_error), "detail", s->detail, "passed", s->passed));
   }
-  return tsr_cli_json_print(json_pack("{s:o, s:s, s:o, s:o, s:o, s:b}", "folder",
+  return tsr_cli_json_print(json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:b}", "folder",
                                       tsr_cli_json_text(r->folder, strlen(r->folder)), "device", device, values[0].name,
                                       values_json(&values[0]), values[1].name, values_json(&values[1]), "generate",
-                                      list, "passed", passed),
+                                      list, "training", training_json(training), "passed", passed),
                             JSON_INDENT(2));
 }
 
@@ -405,13 +467,18 @@ static int replay(const request *r, tsr_transformer *transformer, const fixture 
     status = replay_search(transformer, f, json_array_get(entries, (size_t)i), r->score_tolerance, &searches[i]);
     passed = passed && searches[i].passed;
   }
+  tsr_golden_training training = {0};
+  if (status == TSR_OK) {
+    status = replay_training(r, transformer, f, &training);
+    passed = passed && training.passed;
+  }
   int code = tsr_cli_fail(status);
   if (code == TSR_EXIT_OK) {
     const char *device = tsr_device_name(tsr_transformer_device(transformer));
     if (r->as_json) {
-      code = print_json(r, device, values, searches, n, passed);
+      code = print_json(r, device, values, searches, n, &training, passed);
     } else {
-      print_text(r, device, values, searches, n, passed);
+      print_text(r, device, values, searches, n, &training, passed);
     }
   }
   free(searches);
