@@ -46,45 +46,68 @@ void cpu_attention_columns(const float *from, int64_t from_row, int64_t from_ste
   cpu_attention_turn(from, from_row, from_step, rows, columns, to, CPU_ATTENTION_TILE);
 }
 
-/* One block; rows and vectors are numbers that the compiler knows. */
-static inline __attribute__((always_inline)) void multiply_block(int rows, int vectors, const cpu_small_product *p)
+/* One block of c, whose first element is c[0] here; likewise a, b, factor, scale. rows and vectors are numbers that the
+ * compiler knows. */
+static inline __attribute__((always_inline)) void multiply_block(int rows, int vectors, const cpu_small_product *p,
+                                                                 const float *a, const float *b, const float *factor,
+                                                                 const float *scale, float *c)
 {
-  const float *a = p->a, *b = p->b, *factor = p->factor, *scale = p->scale;
-  float *c = p->c;
   const int64_t a_row = p->a_row, a_step = p->a_step, b_row = p->b_row, c_row = p->c_row, depth = p->depth;
-  cpu_f32v sum[BLOCK_ROWS][BLOCK_VECTORS];
-  for (int r = 0; r < rows; r++) {
+  cpu_f32v sum[BLOCK_ROWS][BLOCK_VECTORS], last[BLOCK_VECTORS];
+  if (factor) {
+    CPU_UNROLL
     for (int v = 0; v < vectors; v++) {
-      const int64_t at = v * CPU_LANES;
-      sum[r][v] = factor ? cpu_load(c + r * c_row + at) * cpu_load(factor + at) : cpu_splat(0.0f);
+      const cpu_f32v first = cpu_load(factor + v * CPU_LANES);
+      CPU_UNROLL
+      for (int r = 0; r < rows; r++) {
+        sum[r][v] = cpu_load(c + r * c_row + v * CPU_LANES) * first;
+      }
+    }
+  } else {
+    CPU_UNROLL
+    for (int v = 0; v < vectors; v++) {
+      CPU_UNROLL
+      for (int r = 0; r < rows; r++) {
+        sum[r][v] = cpu_splat(0.0f);
+      }
     }
   }
   for (int64_t i = 0; i < depth; i++) {
     cpu_f32v columns[BLOCK_VECTORS];
+    CPU_UNROLL
     for (int v = 0; v < vectors; v++) {
       columns[v] = cpu_load(b + i * b_row + v * CPU_LANES);
     }
+    CPU_UNROLL
     for (int r = 0; r < rows; r++) {
       const cpu_f32v x = cpu_splat(a[r * a_row + i * a_step]);
+      CPU_UNROLL
       for (int v = 0; v < vectors; v++) {
         sum[r][v] = cpu_fma(x, columns[v], sum[r][v]);
       }
     }
   }
+  CPU_UNROLL
+  for (int v = 0; v < vectors; v++) {
+    last[v] = cpu_load(scale + v * CPU_LANES);
+  }
+  CPU_UNROLL
   for (int r = 0; r < rows; r++) {
+    CPU_UNROLL
     for (int v = 0; v < vectors; v++) {
-      const int64_t at = v * CPU_LANES;
-      cpu_store(c + r * c_row + at, sum[r][v] * cpu_load(scale + at));
+      cpu_store(c + r * c_row + v * CPU_LANES, sum[r][v] * last[v]);
     }
   }
 }
 
-typedef void (*block_fn)(const cpu_small_product *product);
+typedef void (*block_fn)(const cpu_small_product *p, const float *a, const float *b, const float *factor,
+                         const float *scale, float *c);
 
 #define BLOCK(rows, vectors)                                                                                           \
-  static void block_##rows##_##vectors(const cpu_small_product *product)                                               \
+  static void block_##rows##_##vectors(const cpu_small_product *p, const float *a, const float *b,                     \
+                                       const float *factor, const float *scale, float *c)                              \
   {                                                                                                                    \
-    multiply_block(rows, vectors, product);                                                                            \
+    multiply_block(rows, vectors, p, a, b, factor, scale, c);                                                          \
   }
 #define BLOCKS(rows) BLOCK(rows, 1) BLOCK(rows, 2)
 BLOCKS(1)
@@ -110,24 +133,19 @@ static const block_fn blocks[BLOCK_ROWS][BLOCK_VECTORS] = {
 #endif
 };
 
-void cpu_attention_multiply(const cpu_small_product *product)
+void cpu_attention_multiply(const cpu_small_product *p)
 {
-  const int64_t rows = product->rows, n_blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
-  for (int64_t i = 0; i < n_blocks; i++) {
-    const int64_t r = cpu_first(rows, n_blocks, i), height = cpu_first(rows, n_blocks, i + 1) - r;
-    for (int64_t v = 0; v < product->vectors; v += BLOCK_VECTORS) {
-      const int64_t at = v * CPU_LANES, left = product->vectors - v,
-                    width = left < BLOCK_VECTORS ? left : BLOCK_VECTORS;
-      cpu_small_product block = *product;
-      block.a += r * product->a_row;
-      block.b += at;
-      block.c += r * product->c_row + at;
-      block.scale += at;
-      if (block.factor) {
-        block.factor += at;
-      }
-      blocks[height - 1][width - 1](&block);
+  /* Blocks of about the same height. */
+  const int64_t n_blocks = (p->rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+  const int64_t least = n_blocks > 0 ? p->rows / n_blocks : 0, taller = p->rows - n_blocks * least;
+  for (int64_t i = 0, r = 0; i < n_blocks; i++) {
+    const int64_t height = least + (i < taller);
+    for (int64_t v = 0; v < p->vectors; v += BLOCK_VECTORS) {
+      const int64_t at = v * CPU_LANES, width = p->vectors - v < BLOCK_VECTORS ? p->vectors - v : BLOCK_VECTORS;
+      blocks[height - 1][width - 1](p, p->a + r * p->a_row, p->b + at, p->factor ? p->factor + at : NULL, p->scale + at,
+                                    p->c + r * p->c_row + at);
     }
+    r += height;
   }
 }
 
