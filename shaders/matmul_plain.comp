@@ -4,7 +4,8 @@
  * Matrix product for devices where loads are what costs, and shared memory and barriers cost more (CPUs): a workgroup
  * is one subgroup, whose lanes lie along the columns. Each value of a is loaded by one lane and handed to the others
  * by a shuffle. k of a is contiguous; of b, k is (weights stored [N, K]), or with B_ROWS n; groups of four throughout.
- * With ANY_STRIDE elements one by one, over any strides.
+ * With A_COLUMNS, too, m of a is contiguous instead (the gradient of weights), and k is taken one by one. With
+ * ANY_STRIDE elements one by one, over any strides.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -12,7 +13,7 @@
 #include "operand.glsl"
 #include "number.glsl"
 
-layout(constant_id = 4) const uint tile_rows = 8u;    /* at most `lanes`, both powers of two */
+layout(constant_id = 4) const uint tile_rows = 8u;    /* at most `lanes` (A_COLUMNS: 4 times those); powers of two */
 layout(constant_id = 5) const uint lanes = 8u;        /* the subgroup's */
 layout(constant_id = 6) const uint tile_columns = 4u; /* of one lane; 4 with B_ROWS */
 
@@ -62,6 +63,19 @@ vec4 load_b(uint at)
 #define STARTS tile_columns
 #endif
 
+#ifdef A_COLUMNS
+/* Adds what element k brings; its values of a lie in a_mine, from lane `from` on, four rows in each. */
+void add_products(inout float sum[tile_rows][tile_columns], vec4 a_mine, uint from, uint b_at[STARTS], uint k)
+{
+  vec4 b_mine = load_b(b_at[0] + k * b_stride[2]);
+  for (uint group = 0u; group < tile_rows / 4u; ++group) {
+    vec4 x = subgroupShuffle(a_mine, from + group);
+    for (uint m = 0u; m < 4u; ++m)
+      for (uint c = 0u; c < 4u; ++c)
+        sum[group * 4u + m][c] = fma(x[m], b_mine[c], sum[group * 4u + m][c]);
+  }
+}
+#else
 /* Adds what element or group k brings; its values of a lie in a_mine, from lane `from` on. */
 void add_products(inout float sum[tile_rows][tile_columns], VECTOR a_mine, uint from, uint b_at[STARTS], uint k)
 {
@@ -86,15 +100,26 @@ void add_products(inout float sum[tile_rows][tile_columns], VECTOR a_mine, uint 
     }
   }
 }
+#endif
+
+/* What one lane's load of a holds of a tile's rows, and how many values or groups of k are in it */
+#ifdef A_COLUMNS
+#define ROWS_PER_LOAD  4u
+#define DEPTH_PER_LOAD 1u
+#else
+#define ROWS_PER_LOAD  1u
+#define DEPTH_PER_LOAD WIDTH
+#endif
 
 void main()
 {
-  const uint steps = lanes / tile_rows; /* elements or groups of k that one load of a brings */
+  const uint loads = tile_rows / ROWS_PER_LOAD; /* of a for each element or group of k */
+  const uint steps = lanes / loads;             /* elements or groups of k that one load in each lane brings */
   uvec3 tile = tile_of(group_index());
   uint lane = gl_SubgroupInvocationID;
   uint first_row = tile.x * tile_rows;
   uint a_at = a_offset + batch_offset(tile.z, a_stride[0], a_stride[1]) +
-              min(first_row + lane % tile_rows, rows - 1u) * a_stride[2];
+              min(first_row / ROWS_PER_LOAD + lane % loads, rows / ROWS_PER_LOAD - 1u) * a_stride[2];
   uint b_batch = b_offset + batch_offset(tile.z, b_stride[0], b_stride[1]);
   float sum[tile_rows][tile_columns];
   for (uint m = 0u; m < tile_rows; ++m)
@@ -111,18 +136,18 @@ void main()
     b_at[c] = b_batch + min(first_column + c * lanes, columns - 1u) * b_stride[3];
 #endif
 
-  uint length = depth / WIDTH;
+  uint length = depth / DEPTH_PER_LOAD;
   uint whole = length / steps * steps;
-  uint ahead = lane / tile_rows;
+  uint ahead = lane / loads;
   for (uint k = 0u; k < whole; k += steps) {
     VECTOR a_mine = load_a(a_at + (k + ahead) * a_stride[3]);
     for (uint step = 0u; step < steps; ++step)
-      add_products(sum, a_mine, step * tile_rows, b_at, k + step);
+      add_products(sum, a_mine, step * loads, b_at, k + step);
   }
   if (whole < length) {
     VECTOR a_mine = load_a(a_at + min(whole + ahead, length - 1u) * a_stride[3]);
     for (uint k = whole; k < length; ++k)
-      add_products(sum, a_mine, (k - whole) * tile_rows, b_at, k);
+      add_products(sum, a_mine, (k - whole) * loads, b_at, k);
   }
   for (uint m = 0u; m < tile_rows; ++m) {
     for (uint c = 0u; c < tile_columns; ++c) {

@@ -32,6 +32,7 @@ _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_TILED, "push constants 
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_VECTOR, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_BY_ROW, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_BY_COLUMN, "push constants of lib/product.glsl");
 
 enum { HAS_BIAS = 8 };
 
@@ -44,6 +45,7 @@ typedef struct product {
   uint32_t columns;
   uint32_t depth;
   uint64_t batch;
+  int32_t y; /* the result's tensor, or TSR_VK_SCRATCH */
 } product;
 
 /* Adds the dispatch once the form is chosen: tiles of tile_rows x tile_columns results. */
@@ -73,7 +75,7 @@ static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const prod
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_read(dispatch, line->in[1]);
   tsr_vk_read_in(planner, dispatch, 2);
-  tsr_vk_write(dispatch, line->out[0]);
+  tsr_vk_write(dispatch, p->y);
   tsr_vk_spec(dispatch, size);
   tsr_vk_spec(dispatch, 1);
   tsr_vk_spec(dispatch, (uint32_t)tsr_vk_in(planner, 1)->dtype);
@@ -92,7 +94,7 @@ static int plan_plain(tsr_vk_planner *planner, product p)
     return 0;
   int32_t variant = TSR_VK_VARIANT_MATMUL_PLAIN_ANY_STRIDE;
   uint32_t tile_rows = 1, tile_columns = 2;
-  tsr_vk_view a = p.a, b = p.b;
+  tsr_vk_view a = p.a, b = p.b, a_columns = p.a;
   if (p.depth % 4 == 0 && tsr_vk_in_quads(&a, 3)) {
     if (tsr_vk_in_quads(&b, 2)) {
       variant = TSR_VK_VARIANT_MATMUL_PLAIN;
@@ -100,12 +102,18 @@ static int plan_plain(tsr_vk_planner *planner, product p)
       variant = TSR_VK_VARIANT_MATMUL_PLAIN_BY_ROW;
       tile_columns = 4;
     }
+  } else if (p.rows % 4 == 0 && p.columns % 4 == 0 && tsr_vk_in_quads(&a_columns, 2) && tsr_vk_in_quads(&b, 3)) {
+    variant = TSR_VK_VARIANT_MATMUL_PLAIN_BY_COLUMN;
+    a = a_columns;
+    tile_rows = 4;
+    tile_columns = 4;
   }
   if (variant != TSR_VK_VARIANT_MATMUL_PLAIN_ANY_STRIDE) {
     p.a = a;
     p.b = b;
   }
-  while (tile_rows < lanes && tile_rows < 8 && tile_rows < p.rows)
+  uint32_t most_rows = variant == TSR_VK_VARIANT_MATMUL_PLAIN_BY_COLUMN ? 4 * lanes : lanes;
+  while (tile_rows < most_rows && tile_rows < 8 && tile_rows < p.rows)
     tile_rows *= 2;
   tsr_vk_dispatch *dispatch = add(planner, variant, &p, tile_rows, lanes * tile_columns, lanes);
   if (dispatch == NULL)
@@ -116,9 +124,10 @@ static int plan_plain(tsr_vk_planner *planner, product p)
   return 1;
 }
 
+enum { SIDE = 16, MAX_TILE = 4, FEW_GROUPS = 64 };
+
 static int plan_tiled(tsr_vk_planner *planner, const product *p)
 {
-  enum { SIDE = 16, MAX_TILE = 4, FEW_GROUPS = 64 };
   if (tsr_vk_group_size(planner->caps, SIDE * SIDE) < SIDE * SIDE)
     return 0;
   uint32_t tile = MAX_TILE;
@@ -132,6 +141,29 @@ static int plan_tiled(tsr_vk_planner *planner, const product *p)
   tsr_vk_spec(dispatch, p->a.stride[2] == 1 && p->a.stride[3] != 1);
   tsr_vk_spec(dispatch, p->b.stride[2] == 1 && p->b.stride[3] != 1);
   return 1;
+}
+
+/* A deep product with a small result (the gradient of weights) has too few tiles for a large device: parts of the depth
+ * become a batch in scratch, and are summed by a second dispatch. */
+static int plan_tiled_by_parts(tsr_vk_planner *planner, product p)
+{
+  enum { MIN_DEPTH = 256, MAX_PARTS = 16 };
+  const tsr_line_desc *line = planner->line;
+  uint64_t tiles = tsr_vk_divide_up(p.rows, SIDE * MAX_TILE) * tsr_vk_divide_up(p.columns, SIDE * MAX_TILE);
+  uint32_t parts = 1;
+  while (parts < MAX_PARTS && tiles * parts < 2 * FEW_GROUPS && p.depth % (parts * 2) == 0 &&
+         p.depth / (parts * 2) >= MIN_DEPTH)
+    parts *= 2;
+  if (parts == 1 || p.batch != 1 || line->in[2] != 0 || line->attributes.activation != TSR_ACTIVATION_NONE)
+    return 0;
+  p.depth /= parts;
+  p.batch = parts;
+  p.a.extent[1] = parts;
+  p.a.stride[1] = p.depth * p.a.stride[3];
+  p.b.stride[1] = p.depth * p.b.stride[2];
+  p.y = TSR_VK_SCRATCH;
+  uint32_t at = tsr_vk_reserve(planner, (uint64_t)parts * p.rows * p.columns);
+  return plan_tiled(planner, &p) && tsr_vk_add_sums_of_parts(planner, at, parts, p.rows * p.columns, line->out[0]);
 }
 
 static int plan_vector(tsr_vk_planner *planner, const product *p)
@@ -175,6 +207,7 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
   p.columns = p.b.extent[3];
   p.depth = p.a.extent[3];
   p.batch = (uint64_t)p.a.extent[0] * p.a.extent[1];
+  p.y = planner->line->out[0];
   enum { FEW_ROWS = 8 };
   int32_t form = planner->caps->matmul;
   if (form == TSR_VK_MATMUL_AUTO)
@@ -182,7 +215,7 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
            : p.rows <= FEW_ROWS            ? TSR_VK_MATMUL_VECTOR
                                            : TSR_VK_MATMUL_TILED;
   if ((form == TSR_VK_MATMUL_PLAIN && plan_plain(planner, p)) ||
-      (form == TSR_VK_MATMUL_TILED && plan_tiled(planner, &p)) ||
+      (form == TSR_VK_MATMUL_TILED && (plan_tiled_by_parts(planner, p) || plan_tiled(planner, &p))) ||
       (form == TSR_VK_MATMUL_VECTOR && plan_vector(planner, &p)))
     return 1;
   return plan_generic(planner, &p);
