@@ -247,6 +247,8 @@ static void add_varying(check_table *table)
 {
   static const int32_t m[] = {191, 193, 385, 260}, n[] = {129, 64, 63, 257}, k[] = {257, 255, 300, 96};
   static const int32_t views[] = {CHECK_DENSE, CHECK_TRANSPOSED, CHECK_PADDED, CHECK_PADDED_T, CHECK_STRIDED};
+  static const int32_t by_fours[][3] = {{4, 4, 1},      {8, 12, 7},     {12, 68, 33},   {36, 100, 67},
+                                        {132, 64, 130}, {20, 24, 2050}, {64, 80, 3072}, {100, 4, 512}};
   static const int32_t batches_of_large[] = {BATCH_3, BATCH_B_SHARED, BATCH_CROSS};
   int32_t i, j;
 
@@ -263,6 +265,12 @@ static void add_varying(check_table *table)
   for (i = 0; i < BATCH_0; i++) {
     add(table, PARAMS(.varies = 1, .m = 100, .n = 33, .k = 70, .batch = i, .bias = BIAS_ROW, .view_a = CHECK_TRANSPOSED,
                       .activation = TSR_ACTIVATION_RELU));
+  }
+  for (i = 0; i < COUNT_OF(by_fours); i++) {
+    add(table, PARAMS(.varies = 1, .m = by_fours[i][0], .n = by_fours[i][1], .k = by_fours[i][2], .batch = i % BATCH_0,
+                      .dtype = check_float_dtypes[i % 3], .bias = i % BIAS_COUNT, .view_a = CHECK_TRANSPOSED));
+    add(table, PARAMS(.varies = 1, .m = by_fours[i][0], .n = by_fours[i][1], .k = by_fours[i][2],
+                      .view_a = CHECK_TRANSPOSED, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
   }
   for (i = 0; i < COUNT_OF(batches_of_large); i++) {
     add(table,
