@@ -42,7 +42,7 @@ tsr_status check_bound_dropout(check_values *values, const tsr_line_desc *line)
     at = check_at(&y, i);
     error = factor * check_error(&x, check_at(&x, i));
     error += factor == 0.0 || factor == 1.0 ? 0.0 : 2.0 * CHECK_U * (fabs(check_value(&y, at)) + error);
-    error += factor > 0.0 && fabs(value) < FLT_MIN ? factor * fabs(value) : 0.0;
+    error += factor > 0.0 && fabs(value) < FLT_MIN ? factor * fabs(value) + FLT_TRUE_MIN : 0.0;
     y.storage->error[at] = isfinite(check_value(&y, at)) ? error : 0.0;
   }
   return status;
