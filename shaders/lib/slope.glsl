@@ -19,7 +19,7 @@ float slope(uint activation, float x)
     return 0.5 * (1.0 + erf_accurate(z * 0.707106781)) + 0.3989422804 * z * exp_accurate(-0.5 * z * z);
   }
   bool with_tanh = activation == ACTIVATION_GELU_TANH;
-  float bound = with_tanh ? 12.0 : 100.0;
+  float bound = with_tanh ? 12.0 : 110.0;
   float z = clamp(x, -bound, bound);
   float inner = with_tanh ? 1.595769122 * (z + 0.044715 * z * z * z) : z;
   float inner_slope = with_tanh ? 1.595769122 * (1.0 + 0.134145 * z * z) : 1.0;
