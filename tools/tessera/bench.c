@@ -14,6 +14,7 @@ static const char help[] =
     "Usage: tessera bench MODEL [OPTION]...\n"
     "       tessera bench machine [OPTION]...\n"
     "       tessera bench translate --model FOLDER [OPTION]... FILE\n"
+    "       tessera bench train [MODEL] [OPTION]...\n"
     "\n"
     "The first measures a model on sentences of fixed lengths. `tessera bench machine --help` and\n"
     "`tessera bench translate --help` tell about the others: what the machine itself reaches, and\n"
@@ -515,6 +516,8 @@ int tsr_cmd_bench(int argc, char **argv)
     run = tsr_bench_machine;
   } else if (argc > 1 && strcmp(argv[1], "translate") == 0) {
     run = tsr_bench_translate;
+  } else if (argc > 1 && strcmp(argv[1], "train") == 0) {
+    run = tsr_bench_train;
   }
   if (run != bench_model) {
     argv[1] = argv[0]; /* what messages name */

@@ -16,9 +16,10 @@ enum {
   BENCH_REPEATS = 999 /* at most */
 };
 
-/* `tessera bench machine` and `tessera bench translate`; argv[0] is "bench". */
+/* `tessera bench machine`, `tessera bench translate` and `tessera bench train`; argv[0] is "bench". */
 int tsr_bench_machine(int argc, char **argv);
 int tsr_bench_translate(int argc, char **argv);
+int tsr_bench_train(int argc, char **argv);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Processes
