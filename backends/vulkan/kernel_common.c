@@ -190,7 +190,8 @@ int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch,
   dispatch->groups[0] = (uint32_t)x;
   dispatch->groups[1] = (uint32_t)y;
   dispatch->groups[2] = (uint32_t)z;
-  /* An empty storage has nothing to bind: the shader does not touch it, so another operand stands in for it. */
+  /* An empty storage has nothing to bind: the shader does not touch it, so another operand stands in for it. That may be
+   * one which is written, by the line's other dispatches too. */
   int32_t substitute = 0;
   int32_t wide = 0;
   for (int32_t i = 0; i < dispatch->n_operands; ++i) {
@@ -200,8 +201,10 @@ int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch,
     wide |= bytes > caps->max_binding;
   }
   for (int32_t i = 0; i < dispatch->n_operands; ++i) {
-    if (storage_bytes(planner, dispatch->operand[i].tensor) == 0)
+    if (storage_bytes(planner, dispatch->operand[i].tensor) == 0) {
       dispatch->operand[i].tensor = substitute;
+      dispatch->after = 1;
+    }
   }
   dispatch->scratch_bytes = planner->plan->scratch_bytes;
   dispatch->wide = wide;
