@@ -14,7 +14,8 @@ enum {
   TSR_DRAWS_BATCHES = 2,
   TSR_DRAWS_TASK = 3,
   TSR_DRAWS_MEMBERSHIP = 4,
-  TSR_DRAWS_WEIGHTS = 5
+  TSR_DRAWS_WEIGHTS = 5,
+  TSR_DRAWS_DROPOUT = 6
 };
 
 typedef struct tsr_draws {

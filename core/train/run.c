@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loop.
+ */
+#include "core/train/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/status.h"
+#include "core/checkpoint/file.h"
+#include "core/checkpoint/replace.h"
+#include "core/train/checkpoint.h"
+#include "core/train/draws.h"
+#include "core/train/initialise.h"
+#include "core/train/run_parts.h"
+
+enum { FAULT_LINES = 8 }; /* pairs of a batch that a message names */
+
+static const double first_scale = 65536.0, largest_scale = 16777216.0, smallest_scale = 1.0 / 1024.0;
+
+double tsr_run_clock(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static int is_scaled(const tsr_run *run)
+{
+  return run->options->training.products == TSR_F16;
+}
+
+static tsr_status check_options(const tsr_run_options *o)
+{
+  if (!o->folder || !(o->average_decay >= 0.0 && o->average_decay < 1.0) || o->average_last < 0 || o->keep < 0 ||
+      o->accumulate < 0 || o->steps < 0 || o->minutes < 0.0 || o->patience < 0 || o->log_every < 0 ||
+      o->save_every < 0 || o->validate_every < 0 || o->sentences < 0 || o->beam < 0) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "a training needs a folder, an average below 1 and numbers that are not negative");
+  }
+  TSR_TRY(tsr_schedule_check(&o->schedule));
+  if (tsr_schedule_has_end(&o->schedule) && o->steps == 0 && o->minutes <= 0.0) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "a learning rate that falls until the end needs to know it: in steps or minutes");
+  }
+  return TSR_OK;
+}
+
+/* What would be overwritten. */
+static tsr_status check_folder(const char *folder)
+{
+  static const char *const files[] = {"train/last.safetensors", "model.safetensors"};
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    char *path = tsr_path_join(folder, files[i]);
+    if (!path) {
+      return TSR_ERR_OUT_OF_MEMORY;
+    }
+    int exists = tsr_path_exists(path);
+    free(path);
+    if (exists) {
+      return tsr_fail(TSR_ERR_IO, "%s: holds a %s already: resume it, or choose another folder", folder,
+                      i == 0 ? "training" : "model");
+    }
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_run_check(const tsr_run_options *options)
+{
+  TSR_TRY(check_options(options));
+  if (!options->resume) {
+    TSR_TRY(check_folder(options->folder));
+  }
+  char *path = tsr_path_join(options->folder, "train");
+  tsr_status status = path ? tsr_folder_make(path) : TSR_ERR_OUT_OF_MEMORY;
+  free(path);
+  return status;
+}
+
+static tsr_status lay_out(tsr_run *run)
+{
+  run->n = tsr_model_parameter_count(run->model);
+  run->offset = calloc((size_t)run->n + 1, sizeof *run->offset);
+  if (!run->offset) {
+    return tsr_fail_memory(((size_t)run->n + 1) * sizeof *run->offset);
+  }
+  for (int32_t i = 0; i < run->n; i++) {
+    tsr_parameter_info info;
+    TSR_TRY(tsr_model_parameter(run->model, i, &info));
+    run->offset[i + 1] = run->offset[i] + tsr_shape_elements(&info.shape);
+  }
+  run->weights = malloc(((size_t)run->offset[run->n] + 1) * sizeof *run->weights);
+  return run->weights ? TSR_OK : tsr_fail_memory((size_t)run->offset[run->n] * sizeof *run->weights);
+}
+
+static tsr_status initialise(tsr_run *run)
+{
+  const tsr_run_options *o = run->options;
+  for (int32_t i = 0; i < run->n && !tsr_model_has_weights(run->model); i++) {
+    int64_t n = run->offset[i + 1] - run->offset[i];
+    float *values = run->weights + run->offset[i];
+    TSR_TRY(tsr_initialise(run->model, o->initial, o->seed, i, values, n));
+    TSR_TRY(tsr_trainer_write(run->trainer, TSR_TRAINED_PARAMETER, i, values, n));
+    if (o->training.average) {
+      TSR_TRY(tsr_trainer_write(run->trainer, TSR_TRAINED_AVERAGE, i, values, n));
+    }
+  }
+  return TSR_OK;
+}
+
+static void set_defaults(tsr_run *run)
+{
+  const tsr_run_options *o = run->options;
+  run->accumulate = o->accumulate > 0 ? o->accumulate : 1;
+  run->scale_window = o->scale_window > 0 ? o->scale_window : 1000;
+  run->beam = o->beam > 0 ? o->beam : 1;
+  run->log_every = o->log_every > 0 ? o->log_every : 50;
+  run->save_every = o->save_every > 0 ? o->save_every : 500;
+  run->validate_every = o->validate_every > 0 ? o->validate_every : 500;
+  run->saved_step = run->progress.validated_step = -1;
+  run->progress.row_loss = (double)NAN;
+  run->progress.scale = !is_scaled(run) ? 1.0 : o->loss_scale > 0.0 ? o->loss_scale : first_scale;
+}
+
+static tsr_status open_run(tsr_run *run)
+{
+  const tsr_run_options *o = run->options;
+  int32_t found = 0;
+  TSR_TRY(tsr_run_check(o));
+  set_defaults(run);
+  run->folder = tsr_path_join(o->folder, "train");
+  if (!run->folder) {
+    return TSR_ERR_OUT_OF_MEMORY;
+  }
+  TSR_TRY(lay_out(run));
+  TSR_TRY(tsr_data_create(&o->data, &run->data));
+  TSR_TRY(tsr_run_open_validation(run));
+  TSR_TRY(tsr_trainer_create(run->model, run->device, &o->training, run->fallback, &run->trainer));
+  TSR_TRY(initialise(run));
+  if (o->resume) {
+    TSR_TRY(tsr_run_load(run, &found));
+  }
+  if (found) {
+    TSR_TRY(tsr_data_seek(run->data, &run->progress.position));
+    run->saved_step = run->progress.step;
+  }
+  TSR_TRY(tsr_run_log_open(&run->log, run->folder, o->training.statistics, found ? run->progress.log_sizes : NULL));
+  if (o->resume && o->events.resumed) {
+    o->events.resumed(o->events.user, run->progress.step);
+  }
+  run->start = tsr_run_clock() - run->progress.seconds;
+  run->window_start = tsr_run_clock();
+  return TSR_OK;
+}
+
+static void close_run(tsr_run *run)
+{
+  tsr_run_log_finish(&run->log);
+  tsr_run_finish_validation(run);
+  tsr_trainer_destroy(run->trainer);
+  tsr_data_destroy(run->data);
+  free(run->folder);
+  free(run->offset);
+  free(run->weights);
+}
+
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
+
+static double share_of(double part, double whole)
+{
+  return whole > 0.0 ? fmin(fmax(part / whole, 0.0), 1.0) : 0.0;
+}
+
+/* The share of what follows the warm-up that is over at a step. */
+static double decayed(tsr_run *run, int64_t step)
+{
+  const tsr_run_options *o = run->options;
+  if (o->steps > 0) {
+    return tsr_schedule_decayed(&o->schedule, step, o->steps);
+  }
+  double seconds = tsr_run_clock() - run->start;
+  if (step <= o->schedule.warmup || o->minutes <= 0.0) {
+    return 0.0;
+  }
+  if (run->progress.warm_seconds <= 0.0) {
+    run->progress.warm_seconds = seconds;
+  }
+  return share_of(seconds - run->progress.warm_seconds, 60.0 * o->minutes - run->progress.warm_seconds);
+}
+
+static uint64_t dropout_seed(uint64_t seed, int64_t batch)
+{
+  tsr_draws draws =
+      tsr_draws_make(seed, TSR_DRAWS_DROPOUT, 0, (uint32_t)(uint64_t)batch, (uint32_t)((uint64_t)batch >> 32));
+  uint64_t high = tsr_draw(&draws);
+  return high << 32 | tsr_draw(&draws);
+}
+
+/* Says where the numbers ceased to be finite. */
+static tsr_status fail_at_fault(tsr_run *run, const tsr_examples *examples, const tsr_batch *batch,
+                                const tsr_step_control *control, const tsr_step_result *result)
+{
+  char fault[512], lines[FAULT_LINES * 24 + 1];
+  size_t used = 0;
+  TSR_TRY(tsr_trainer_find_fault(run->trainer, examples, control, fault, sizeof fault));
+  for (int32_t i = 0; i < batch->sentences && i < FAULT_LINES; i++) {
+    used +=
+        (size_t)snprintf(lines + used, sizeof lines - used, "%s%lld", i > 0 ? ", " : "", (long long)batch->lines[i]);
+  }
+  const char *corpus = run->options->data.task ? "the task" : run->options->data.files.source;
+  return tsr_fail(
+      TSR_ERR_FORMAT,
+      "step %lld: the %s is not finite; a lower learning rate or max_norm may help. Batch %lld, %d pairs of "
+      "%s: %s%s. %s%s",
+      (long long)control->step, isfinite(result->loss) ? "gradients' norm" : "loss", (long long)batch->index,
+      (int)batch->sentences, corpus, lines, batch->sentences > FAULT_LINES ? ", ..." : "",
+      fault[0] ? "It begins in " : "No single line of the program makes it", fault);
+}
+
+/* Gradients beyond f16: the update is left out, and the next ones are made with a smaller scale. */
+static int can_skip(const tsr_run *run, const tsr_step_result *result)
+{
+  return is_scaled(run) && isfinite(result->loss) && run->progress.scale > smallest_scale;
+}
+
+static void adapt_scale(tsr_run *run, int32_t overflowed)
+{
+  tsr_run_progress *p = &run->progress;
+  if (!is_scaled(run)) {
+    return;
+  }
+  p->good = overflowed ? 0 : p->good + 1;
+  if (overflowed) {
+    p->scale *= 0.5;
+    p->skipped++;
+  } else if (p->good >= run->scale_window) {
+    p->scale = fmin(2.0 * p->scale, largest_scale);
+    p->good = 0;
+  }
+}
+
+/* The batches of one update. *updated: 1: it was made; 0: it was left out, or the data are over (can_go_on is 0). */
+static tsr_status update(tsr_run *run, tsr_run_step *row, int32_t *updated)
+{
+  const tsr_run_options *o = run->options;
+  tsr_run_progress *p = &run->progress;
+  int64_t step = p->step + 1, tokens = 0;
+  double loss = 0.0;
+  tsr_step_control control = {.step = step,
+                              .learning_rate = tsr_schedule_rate(&o->schedule, step, decayed(run, step)),
+                              .average_decay = fmin(o->average_decay, (1.0 + (double)step) / (10.0 + (double)step)),
+                              .loss_scale = p->scale};
+  *updated = 0;
+  for (int32_t i = 0; i < run->accumulate; i++) {
+    const tsr_batch *batch;
+    tsr_step_result result;
+    TSR_TRY(tsr_data_next(run->data, &batch));
+    if (!batch) {
+      run->can_go_on = 0;
+      return TSR_OK;
+    }
+    tsr_examples examples = {.rows = batch->rows,
+                             .source_width = batch->source_width,
+                             .target_width = batch->target_width,
+                             .source = batch->source,
+                             .source_lengths = batch->source_lengths,
+                             .target = batch->target,
+                             .labels = batch->labels,
+                             .target_tokens = batch->target_tokens};
+    control.seed = dropout_seed(o->seed, batch->index);
+    TSR_TRY(tsr_trainer_step(run->trainer, &examples, &control, i + 1 == run->accumulate, &result));
+    if (!result.is_finite) {
+      if (!can_skip(run, &result)) {
+        return fail_at_fault(run, &examples, batch, &control, &result);
+      }
+      adapt_scale(run, 1);
+      return TSR_OK;
+    }
+    loss += result.loss;
+    tokens += result.tokens;
+    p->epoch = batch->epoch;
+    row->gradient_norm = result.gradient_norm;
+  }
+  adapt_scale(run, 0);
+  p->step = step;
+  p->loss += loss;
+  p->tokens += tokens;
+  run->window_tokens += tokens;
+  row->rate = control.learning_rate;
+  row->scale = control.loss_scale;
+  *updated = 1;
+  return TSR_OK;
+}
+
+/* The share of the training that is over; -1: only the data or the scores tell. */
+static double share_done(const tsr_run *run)
+{
+  const tsr_run_options *o = run->options;
+  double by_steps = o->steps > 0 ? share_of((double)run->progress.step, (double)o->steps) : -1.0;
+  double by_time = o->minutes > 0.0 ? share_of(tsr_run_clock() - run->start, 60.0 * o->minutes) : -1.0;
+  return by_steps > by_time ? by_steps : by_time;
+}
+
+static tsr_status report_step(tsr_run *run, tsr_run_step *row)
+{
+  tsr_run_progress *p = &run->progress;
+  double now = tsr_run_clock();
+  int32_t is_row = p->step % run->log_every == 0;
+  row->step = p->step;
+  row->epoch = p->epoch;
+  row->seconds = now - run->start;
+  row->loss = p->loss / (double)p->tokens;
+  row->tokens_per_second = (double)run->window_tokens / fmax(now - run->window_start, 1e-9);
+  row->skipped = p->skipped;
+  row->done = share_done(run);
+  if (is_row) {
+    TSR_TRY(tsr_run_log_step(&run->log, row, run->trainer));
+    p->row_loss = row->loss;
+    p->loss = 0.0;
+    p->tokens = 0;
+    run->window_start = now;
+    run->window_tokens = 0;
+  }
+  if (run->options->events.step) {
+    run->options->events.step(run->options->events.user, row, is_row);
+  }
+  return TSR_OK;
+}
+
+/* ---- validation -------------------------------------------------------------------------------------------------- */
+
+static tsr_status announce(tsr_run *run, const tsr_run_validation *v)
+{
+  TSR_TRY(tsr_run_log_validation(&run->log, v));
+  if (run->options->events.validation) {
+    run->options->events.validation(run->options->events.user, v);
+  }
+  return TSR_OK;
+}
+
+static tsr_status validate(tsr_run *run)
+{
+  tsr_run_progress *p = &run->progress;
+  tsr_run_validation v;
+  double begin = tsr_run_clock();
+  TSR_TRY(tsr_run_take_weights(run));
+  TSR_TRY(tsr_run_validate(run, run->options->training.average, &v));
+  double score = tsr_run_score(run, &v);
+  v.is_best = !p->has_best || score > p->best;
+  p->waiting = v.is_best ? 0 : p->waiting + 1;
+  if (v.is_best) {
+    p->has_best = 1;
+    p->best = score;
+    p->best_step = p->step;
+    TSR_TRY(tsr_run_save_best(run, &v));
+  }
+  p->validated_step = p->step;
+  run->saved_step = -1;
+  run->window_start += tsr_run_clock() - begin;
+  return announce(run, &v);
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
+
+/* Why there is no further step, or 0. */
+static int32_t reason_to_end(const tsr_run *run)
+{
+  const tsr_run_options *o = run->options;
+  const tsr_run_progress *p = &run->progress;
+  if (o->steps > 0 && p->step >= o->steps) {
+    return TSR_RUN_STEPS;
+  }
+  if (!run->can_go_on) {
+    return TSR_RUN_EPOCHS;
+  }
+  if (o->minutes > 0.0 && tsr_run_clock() - run->start >= 60.0 * o->minutes) {
+    return TSR_RUN_MINUTES;
+  }
+  if (o->patience > 0 && p->waiting >= o->patience) {
+    return TSR_RUN_PATIENCE;
+  }
+  if (o->until > 0.0 && p->has_best && run->criterion != TSR_CRITERION_LOSS && p->best >= o->until) {
+    return TSR_RUN_UNTIL;
+  }
+  return o->events.is_stopping && o->events.is_stopping(o->events.user) ? TSR_RUN_STOPPED : 0;
+}
+
+static tsr_status loop(tsr_run *run, int32_t *reason)
+{
+  tsr_run_progress *p = &run->progress;
+  while ((*reason = reason_to_end(run)) == 0) {
+    tsr_run_step row = {0};
+    int32_t updated;
+    TSR_TRY(update(run, &row, &updated));
+    if (!updated) {
+      continue;
+    }
+    TSR_TRY(report_step(run, &row));
+    int validates = run->valid && p->step % run->validate_every == 0;
+    if (validates) {
+      TSR_TRY(validate(run));
+    }
+    if (validates || p->step % run->save_every == 0) {
+      double begin = tsr_run_clock();
+      TSR_TRY(tsr_run_save(run));
+      run->window_start += tsr_run_clock() - begin;
+    }
+  }
+  if (run->valid && *reason != TSR_RUN_STOPPED && p->validated_step != p->step && p->step > 0) {
+    TSR_TRY(validate(run));
+  }
+  return run->saved_step == p->step ? TSR_OK : tsr_run_save(run);
+}
+
+/* The mean of the last states, and what it is worth. The trainer's parameters are overwritten. */
+static tsr_status try_mean(tsr_run *run, tsr_run_validation *v)
+{
+  int32_t n_states;
+  TSR_TRY(tsr_run_load_mean(run, &n_states));
+  *v = (tsr_run_validation){.averaged = n_states};
+  if (n_states == 0 || !run->valid) {
+    return TSR_OK;
+  }
+  for (int32_t i = 0; i < run->n; i++) {
+    TSR_TRY(tsr_trainer_write(run->trainer, TSR_TRAINED_PARAMETER, i, run->weights + run->offset[i],
+                              run->offset[i + 1] - run->offset[i]));
+  }
+  TSR_TRY(tsr_run_validate(run, 0, v));
+  v->averaged = n_states;
+  v->is_best = !run->progress.has_best || tsr_run_score(run, v) > run->progress.best;
+  return announce(run, v);
+}
+
+/* Chooses the parameters of the model that is written: the best that were validated; without validation the mean of the
+ * last states, or the last. */
+static tsr_status choose_weights(tsr_run *run, int32_t reason, tsr_run_result *result)
+{
+  tsr_run_validation mean = {0};
+  if (run->options->average_last > 0 && reason != TSR_RUN_STOPPED) {
+    TSR_TRY(try_mean(run, &mean));
+  }
+  if (mean.averaged > 0 && (mean.is_best || !run->valid)) {
+    result->has_validation = run->valid != NULL;
+    result->validation = mean;
+    return TSR_OK;
+  }
+  if (run->progress.has_best) {
+    result->has_validation = 1;
+    return tsr_run_load_best(run, &result->validation);
+  }
+  return tsr_run_take_weights(run);
+}
+
+static tsr_status train(tsr_run *run, tsr_run_result *result)
+{
+  const tsr_run_options *o = run->options;
+  const tsr_run_progress *p = &run->progress;
+  run->can_go_on = 1;
+  TSR_TRY(open_run(run));
+  TSR_TRY(loop(run, &result->reason));
+  tsr_trainer_get_memory(run->trainer, &result->memory);
+  TSR_TRY(choose_weights(run, result->reason, result));
+  result->step = p->step;
+  result->epoch = p->epoch;
+  result->skipped = p->skipped;
+  result->seconds = tsr_run_clock() - run->start;
+  result->loss = p->tokens > 0 && isnan(p->row_loss) ? p->loss / (double)p->tokens : p->row_loss;
+  return tsr_run_write_model(run, o->folder, o->storage, o->saved_beam);
+}
+
+/* Rows are filled up with ids that count for nothing, but have to be in the vocabulary. */
+static int32_t padding(int32_t pad_id, int32_t vocabulary)
+{
+  return pad_id >= 0 && pad_id < vocabulary ? pad_id : 0;
+}
+
+tsr_status tsr_run_train(const tsr_model *model, tsr_device *device, tsr_device *fallback,
+                         const tsr_run_options *options, tsr_run_result *result)
+{
+  if (!model || !device || !options || !result) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_run_train: no argument but the fallback may be NULL");
+  }
+  *result = (tsr_run_result){0};
+  const tsr_transformer_config *config = tsr_model_config(model);
+  tsr_run_options complete = *options;
+  complete.data.shuffle = 1;
+  complete.data.decoder_start_id = config->decoder_start_id;
+  complete.data.source_pad_id = padding(config->pad_id, config->source_vocabulary);
+  complete.data.target_pad_id = padding(config->pad_id, config->target_vocabulary);
+  complete.training.average = options->average_decay > 0.0;
+  tsr_run run = {.model = model, .device = device, .fallback = fallback, .options = &complete};
+  tsr_status status = train(&run, result);
+  close_run(&run);
+  return status;
+}

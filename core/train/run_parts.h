@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the parts of a run share: its state, its log, its validation.
+ */
+#ifndef TESSERA_CORE_TRAIN_RUN_PARTS_H
+#define TESSERA_CORE_TRAIN_RUN_PARTS_H
+
+#include <stdio.h>
+
+#include "core/train/run.h"
+
+enum { TSR_RUN_LOGS = 3 }; /* log.csv, log.jsonl, layers.csv */
+
+/* All that a run has to know to go on, beside the tensors. */
+typedef struct tsr_run_progress {
+  int64_t step;
+  int64_t skipped;
+  int64_t epoch;
+  double seconds;
+  double scale;        /* of the loss */
+  int64_t good;        /* updates since the scale was changed */
+  double warm_seconds; /* when the warm-up was over; 0: it is not */
+  double loss;         /* summed over the tokens since the last row */
+  int64_t tokens;      /* since the last row */
+  double row_loss;     /* of the last row, per token; NaN: there was none */
+  int32_t has_best;
+  double best; /* score, more is better */
+  int64_t best_step;
+  int32_t waiting;        /* validations since the best */
+  int64_t validated_step; /* of the last validation; -1: none */
+  tsr_data_position position;
+  int64_t log_sizes[TSR_RUN_LOGS]; /* bytes of the logs that belong to the steps so far */
+} tsr_run_progress;
+
+/* ---- logs -------------------------------------------------------------------------------------------------------- */
+
+typedef struct tsr_run_log {
+  FILE *files[TSR_RUN_LOGS]; /* the third NULL without statistics */
+} tsr_run_log;
+
+/* Opens the logs in a folder, cut to these sizes; NULL: emptied. Holds a lock on them, so that no two runs write to one
+ * folder. Finish it after an error, too. */
+tsr_status tsr_run_log_open(tsr_run_log *log, const char *folder, int32_t statistics,
+                            const int64_t sizes[TSR_RUN_LOGS]) TSR_MUST_CHECK;
+void tsr_run_log_finish(tsr_run_log *log);
+
+tsr_status tsr_run_log_step(tsr_run_log *log, const tsr_run_step *row, const tsr_trainer *trainer) TSR_MUST_CHECK;
+tsr_status tsr_run_log_validation(tsr_run_log *log, const tsr_run_validation *row) TSR_MUST_CHECK;
+
+/* Brings what was written to the disk, and tells the sizes. */
+tsr_status tsr_run_log_sync(tsr_run_log *log, int64_t sizes[TSR_RUN_LOGS]) TSR_MUST_CHECK;
+
+/* ---- what is translated at validations --------------------------------------------------------------------------- */
+
+typedef struct tsr_run_sample {
+  int32_t n;
+  int32_t room;
+  int32_t **sources; /* [n] ids */
+  int32_t *lengths;  /* [n] */
+  int32_t **targets; /* [n] of a task: the ids that are right */
+  int32_t *target_lengths;
+  char **references; /* [n] of texts */
+  size_t *sizes;     /* [n] of the references, in bytes */
+} tsr_run_sample;
+
+/* ---- the run ----------------------------------------------------------------------------------------------------- */
+
+typedef struct tsr_run {
+  const tsr_model *model;
+  tsr_device *device;
+  tsr_device *fallback;
+  const tsr_run_options *options;
+  int32_t accumulate, scale_window, criterion, beam; /* with the defaults in place */
+  int64_t log_every, save_every, validate_every;
+  char *folder;    /* OUT/train */
+  int32_t n;       /* parameters */
+  int64_t *offset; /* [n + 1]: elements, of each in `weights`; the last: of all */
+  float *weights;  /* of a candidate: a model that is validated or written */
+  tsr_trainer *trainer;
+  tsr_data *data;
+  tsr_data *valid; /* NULL: there is no validation */
+  tsr_run_sample sample;
+  tsr_run_log log;
+  tsr_run_progress progress;
+  int64_t saved_step;  /* of the last checkpoint that has all; -1: none */
+  int32_t can_go_on;   /* 0: the data or the options ended it */
+  double start;        /* of this process' part, on the clock, less the seconds before it */
+  double window_start; /* of the speed that is measured */
+  int64_t window_tokens;
+} tsr_run;
+
+/* Seconds on a clock that never goes back. */
+double tsr_run_clock(void);
+
+/* Puts the parameters as they are in the trainer into run->weights: averages where they are kept. */
+tsr_status tsr_run_take_weights(tsr_run *run) TSR_MUST_CHECK;
+
+/* Writes last.safetensors; and step-N.safetensors, where such are kept. */
+tsr_status tsr_run_save(tsr_run *run) TSR_MUST_CHECK;
+
+/* Writes run->weights to best.safetensors. */
+tsr_status tsr_run_save_best(tsr_run *run, const tsr_run_validation *validation) TSR_MUST_CHECK;
+
+/* Reads last.safetensors; *found is 0 if there is none. Removes what later steps left. */
+tsr_status tsr_run_load(tsr_run *run, int32_t *found) TSR_MUST_CHECK;
+
+/* Puts best.safetensors into run->weights, and what it was worth into *validation. */
+tsr_status tsr_run_load_best(tsr_run *run, tsr_run_validation *validation) TSR_MUST_CHECK;
+
+/* Puts the mean of the last step-N.safetensors into run->weights; *n_states of them, 0: there is none. */
+tsr_status tsr_run_load_mean(tsr_run *run, int32_t *n_states) TSR_MUST_CHECK;
+
+/* Opens what validation needs, if there is any. */
+tsr_status tsr_run_open_validation(tsr_run *run) TSR_MUST_CHECK;
+void tsr_run_finish_validation(tsr_run *run);
+
+/* Validates run->weights, which have to be the trainer's averages (averaged: 1) or parameters. Fills everything but
+ * is_best. */
+tsr_status tsr_run_validate(tsr_run *run, int32_t averaged, tsr_run_validation *validation) TSR_MUST_CHECK;
+
+/* What is compared: more is better. */
+double tsr_run_score(const tsr_run *run, const tsr_run_validation *validation);
+
+/* Writes run->weights as a model's folder. */
+tsr_status tsr_run_write_model(tsr_run *run, const char *folder, tsr_dtype storage, int32_t beam) TSR_MUST_CHECK;
+
+#endif
