@@ -3,9 +3,9 @@
 
 #include "product_tile.h"
 
-/* Elements of b and of a that are laid out at a time, about: 4 MiB each. FEW_PANELS: so many columns are taken together
- * before the depth is cut. */
-enum { PART = 1 << 20, FEW_PANELS = 8 };
+/* Elements of b and of a that are laid out at a time, at most: 512 KiB and 1 MiB, which stay in a core's cache of the
+ * second level while they are read. FEW_PANELS: so many columns are taken together before the depth is cut. */
+enum { PART_OF_B = 1 << 17, PART_OF_A = 1 << 18, FEW_PANELS = 8 };
 
 /* Multiplications below which laying out first costs more in handing out than it saves. */
 enum { LARGE = 1 << 22 };
@@ -43,16 +43,16 @@ void cpu_blocks_init(cpu_blocks *blocks, const cpu_product *product, float *y)
 {
   const cpu_product *p = product;
   const int64_t few = lesser(p->panels, FEW_PANELS), K = p->depth;
-  const int64_t most = PART / (few * CPU_PANEL) / CPU_BLOCK_DEPTH * CPU_BLOCK_DEPTH;
+  const int64_t most = PART_OF_B / (few * CPU_PANEL) / CPU_BLOCK_DEPTH * CPU_BLOCK_DEPTH;
   const int64_t step = divide_up(divide_up(K, divide_up(K, most)), CPU_BLOCK_DEPTH) * CPU_BLOCK_DEPTH;
   *blocks = (cpu_blocks){.product = p, .y = y, .depth_step = lesser(K, step)};
   blocks->depth_parts = divide_up(K, blocks->depth_step);
-  const int64_t panels = lesser(p->panels, PART / (blocks->depth_step * CPU_PANEL));
+  const int64_t panels = lesser(p->panels, PART_OF_B / (blocks->depth_step * CPU_PANEL));
   blocks->panel_parts = divide_up(p->panels, panels);
   blocks->size_of_b = cpu_aligned((uint64_t)(panels * blocks->depth_step * CPU_PANEL) * sizeof(float));
   blocks->row_parts = 1;
   if (!cpu_rows_lie_ready(p->a)) {
-    blocks->row_parts = divide_up(p->rows, lesser(p->rows, PART / blocks->depth_step));
+    blocks->row_parts = divide_up(p->rows, lesser(p->rows, PART_OF_A / blocks->depth_step));
     blocks->tile_step = cpu_tile_step(blocks->depth_step);
   }
 }

@@ -5,7 +5,7 @@
  *
  * Nothing can be laid out beforehand. The team therefore lays out a part of b as panels, and of a, where its rows do
  * not have the steps of k side by side, the tiles; then it multiplies them, and goes on to the next part. A part is as
- * large as stays in a cache that the cores share. Each element is summed in the order of k here as well: how the
+ * large as stays in a core's own cache. Each element is summed in the order of k here as well: how the
  * matrices are cut changes no bit.
  */
 #ifndef CPU_PRODUCT_BLOCKS_H

@@ -171,6 +171,15 @@ static inline __attribute__((always_inline)) void tile(int rows, int vectors, in
       sum[i][v] = first ? cpu_splat(0.0f) : load_some(c + i * c_row + v * CPU_LANES, whole, columns - v * CPU_LANES);
     }
   }
+  if (first) { /* asked for now, c is there when the sums are */
+    CPU_UNROLL
+    for (int i = 0; i < rows; i++) {
+      CPU_UNROLL
+      for (int v = 0; v < vectors; v++) {
+        __builtin_prefetch(c + i * c_row + v * CPU_LANES, 1);
+      }
+    }
+  }
   for (int64_t k = 0; k < depth; k++) {
     cpu_f32v column[CPU_PANEL_VECTORS];
     CPU_UNROLL
