@@ -2,8 +2,8 @@
  *
  * y[m, n] = activation(alpha * sum_k a[m, k] b[k, n] + bias[m, n]), for each matrix of the leading axes.
  *
- * Large products in f32 whose b changes from run to run go to the BLAS, tile by tile; all others are made here,
- * panel by panel.
+ * Large products in f32 whose b changes from run to run go to the BLAS, tile by tile, where there is one (blas.h); or
+ * they are laid out and multiplied part by part. All others are made panel by panel.
  */
 #include "blas.h"
 #include "product_blocks.h"
@@ -44,6 +44,44 @@ static int is_for_blas(const cpu_line *line)
          K <= INT32_MAX && fits_blas(&line->in[0], axis) && fits_blas(&line->in[1], axis);
 }
 
+/* 1 if an operand's last leading axis goes on where its rows end. */
+static int continues(const cpu_tensor *t)
+{
+  const int32_t rows = t->rank - 2;
+  return t->extent[rows - 1] == 1 || t->extent[rows] == 1 || t->stride[rows - 1] == t->extent[rows] * t->stride[rows];
+}
+
+/* Makes an operand's last leading axis part of its rows; the axis of b, whose matrices are all the same, goes. */
+static void drop_axis(cpu_tensor *t, int32_t into_rows)
+{
+  const int32_t rows = t->rank - 2;
+  if (into_rows) {
+    t->stride[rows] = t->extent[rows] == 1 ? t->stride[rows - 1] : t->stride[rows];
+    t->extent[rows] *= t->extent[rows - 1];
+  }
+  for (int32_t axis = rows - 1; axis + 1 < t->rank; axis++) {
+    t->extent[axis] = t->extent[axis + 1];
+    t->stride[axis] = t->stride[axis + 1];
+  }
+  t->rank--;
+  t->extent[t->rank] = 1;
+  t->stride[t->rank] = 0;
+}
+
+/* A batch that meets one matrix is a matrix of more rows. */
+static void fold_batch(cpu_line *line)
+{
+  cpu_tensor *a = &line->in[0], *b = &line->in[1], *bias = &line->in[2];
+  while (a->rank > 2 && b->stride[b->rank - 3] == 0 && continues(a) && (!cpu_present(bias) || continues(bias))) {
+    drop_axis(a, 1);
+    drop_axis(b, 0);
+    drop_axis(&line->out[0], 1);
+    if (cpu_present(bias)) {
+      drop_axis(bias, 1);
+    }
+  }
+}
+
 static int64_t divide_up(int64_t a, int64_t b)
 {
   return (a + b - 1) / b;
@@ -56,6 +94,7 @@ int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation)
     return TSR_ERR_OUT_OF_MEMORY;
   }
   line->plan = plan;
+  fold_batch(line);
   plan->blas = is_for_blas(line) ? cpu_ask_blas(preparation) : NULL;
   plan->y = line->out[0].data;
   const int32_t status = cpu_product_init(&plan->product, line, plan->blas == NULL, preparation);

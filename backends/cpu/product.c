@@ -151,6 +151,22 @@ void cpu_product_finish(const cpu_product *product, int64_t matrix, int64_t row,
   cpu_activate_row(product->activation, c, n);
 }
 
+/* Rows of a, steps k0 .. k0+depth-1, as they lie or laid out in `tiles`. */
+static cpu_rows_of_a rows_of_a(const cpu_tensor *a, int64_t a_at, int64_t rows, int64_t k0, int64_t depth, float *tiles)
+{
+  const int64_t k_step = a->stride[a->rank - 1], at = a_at + k0 * k_step;
+  const float *from = (const float *)a->data + at;
+  if (cpu_rows_lie_ready(a)) {
+    return (cpu_rows_of_a){.from = from, .step = a->stride[a->rank - 2], .rows = rows, .kind = CPU_A_ROWS};
+  }
+  if (cpu_columns_lie_ready(a)) {
+    return (cpu_rows_of_a){.from = from, .step = k_step, .rows = rows, .kind = CPU_A_COLUMNS};
+  }
+  const int64_t step = cpu_tile_step(CPU_BLOCK_DEPTH);
+  cpu_lay_out_rows(a, at, rows, 0, depth, tiles, step);
+  return (cpu_rows_of_a){.from = tiles, .step = step, .rows = rows, .kind = CPU_A_TILES};
+}
+
 /* Sums of one panel, of weights in floating point. */
 static void sum_panel(const cpu_product *product, int64_t matrix, int64_t first, int64_t rows, int64_t panel, float *c,
                       int64_t c_row, void *scratch)
@@ -158,15 +174,15 @@ static void sum_panel(const cpu_product *product, int64_t matrix, int64_t first,
   const cpu_tensor *a = product->a, *b = product->b;
   const int64_t K = product->depth, columns = cpu_panel_columns(product, panel);
   const int64_t a_at = cpu_at(a, product->axis, matrix) + first * a->stride[product->axis];
-  const int32_t ready = cpu_rows_lie_ready(a), dtype = product->packed ? product->packed_dtype : TSR_F32;
-  float *block_of_b = scratch, *tiles = block_of_b + BLOCK_OF_B;
+  const int32_t dtype = product->packed ? product->packed_dtype : TSR_F32;
+  float *block_of_b = scratch;
   const char *packed = NULL;
   int32_t narrow = TSR_F32; /* the type in which the tiles take b */
   int64_t step = CPU_BLOCK_DEPTH;
   if (product->packed) {
     const int64_t at = matrix * product->packed_step + panel * K * CPU_PANEL;
     packed = (const char *)product->packed + at * cpu_element_size(dtype);
-    if (rows <= CPU_TILE_ROWS && ready) {
+    if (rows <= CPU_TILE_ROWS && cpu_rows_lie_ready(a)) {
       /* One tile: b is read once, so that nothing is won by keeping a block of it. */
       narrow = dtype;
       step = K;
@@ -174,16 +190,8 @@ static void sum_panel(const cpu_product *product, int64_t matrix, int64_t first,
   }
   for (int64_t k0 = 0; k0 < K; k0 += step) {
     const int64_t depth = K - k0 < step ? K - k0 : step;
-    cpu_rows_of_a some = {.rows = rows, .tiles = !ready};
+    const cpu_rows_of_a some = rows_of_a(a, a_at, rows, k0, depth, block_of_b + BLOCK_OF_B);
     const void *block = block_of_b;
-    if (ready) {
-      some.from = (const float *)a->data + a_at + k0;
-      some.step = a->stride[product->axis];
-    } else {
-      some.from = tiles;
-      some.step = cpu_tile_step(CPU_BLOCK_DEPTH);
-      cpu_lay_out_rows(a, a_at + k0 * a->stride[product->axis + 1], rows, 0, depth, tiles, some.step);
-    }
     if (!packed) {
       cpu_gather_block(b, cpu_at(b, product->axis, matrix), k0, depth, panel * CPU_PANEL, columns, block_of_b);
     } else if (dtype != narrow) {

@@ -35,7 +35,8 @@ static int64_t lesser(int64_t a, int64_t b)
 
 int32_t cpu_blocks_pay(const cpu_product *p)
 {
-  const int32_t shared = p->rows > CPU_BLOCK_ROWS || (!cpu_rows_lie_ready(p->a) && p->panels > 1);
+  /* A single panel takes the columns of a as they lie. */
+  const int32_t shared = cpu_rows_lie_ready(p->a) ? p->rows > CPU_BLOCK_ROWS : p->panels > 1;
   return shared && p->b->dtype != TSR_I8 && p->rows > 0 && p->depth > 0 && p->rows * p->columns >= LARGE / p->depth;
 }
 
@@ -132,7 +133,8 @@ static void multiply_task(const void *context, int64_t task, void *scratch)
   float *y = w->blocks->y + (w->matrix * p->rows + row) * p->columns;
   (void)scratch;
   if (w->a) {
-    a = (cpu_rows_of_a){.rows = rows, .from = tiles_at(w, row_block), .step = w->blocks->tile_step, .tiles = 1};
+    a = (cpu_rows_of_a){
+        .rows = rows, .from = tiles_at(w, row_block), .step = w->blocks->tile_step, .kind = CPU_A_TILES};
   }
   for (int64_t k = 0; k < w->depth; k += CPU_BLOCK_DEPTH) {
     for (int64_t panel = begin; panel < end; panel++) {

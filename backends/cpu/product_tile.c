@@ -157,10 +157,10 @@ static inline void store_some(float *c, int whole, int64_t left, cpu_f32v sum)
 }
 
 /* One tile: c [rows][columns] (+)= a @ b [depth][CPU_PANEL]. Known to the compiler: rows; vectors, of a row of c, whole
- * or not; dtype; tiles, as in cpu_rows_of_a. */
-static inline __attribute__((always_inline)) void tile(int rows, int vectors, int32_t dtype, int tiles, const float *a,
-                                                       int64_t a_row, const void *b, int64_t depth, float *c,
-                                                       int64_t c_row, int64_t columns, int32_t first)
+ * or not; dtype; columns_of_a: a_step is from step to step of k, else from row to row. */
+static inline __attribute__((always_inline)) void tile(int rows, int vectors, int32_t dtype, int columns_of_a,
+                                                       const float *a, int64_t a_step, const void *b, int64_t depth,
+                                                       float *c, int64_t c_row, int64_t columns, int32_t first)
 {
   cpu_f32v sum[CPU_TILE_ROWS][CPU_PANEL_VECTORS];
   const int whole = columns == vectors * CPU_LANES;
@@ -191,7 +191,7 @@ static inline __attribute__((always_inline)) void tile(int rows, int vectors, in
     }
     CPU_UNROLL
     for (int i = 0; i < rows; i++) {
-      const cpu_f32v x = cpu_splat(tiles ? a[k * rows + i] : a[i * a_row + k]);
+      const cpu_f32v x = cpu_splat(columns_of_a ? a[k * a_step + i] : a[i * a_step + k]);
       CPU_UNROLL
       for (int v = 0; v < vectors; v++) {
         sum[i][v] = cpu_fma(x, column[v], sum[i][v]);
@@ -207,31 +207,31 @@ static inline __attribute__((always_inline)) void tile(int rows, int vectors, in
   }
 }
 
-typedef void (*tile_fn)(const float *a, int64_t a_row, const void *b, int64_t depth, float *c, int64_t c_row,
+typedef void (*tile_fn)(const float *a, int64_t a_step, const void *b, int64_t depth, float *c, int64_t c_row,
                         int64_t columns, int32_t first);
 
-#define TILE(rows, name, vectors, dtype, tiles)                                                                        \
-  static void tile_##name##_##rows(const float *a, int64_t a_row, const void *b, int64_t depth, float *c,              \
+#define TILE(rows, name, vectors, dtype, columns_of_a)                                                                 \
+  static void tile_##name##_##rows(const float *a, int64_t a_step, const void *b, int64_t depth, float *c,             \
                                    int64_t c_row, int64_t columns, int32_t first)                                      \
   {                                                                                                                    \
-    tile(rows, vectors, dtype, tiles, a, a_row, b, depth, c, c_row, columns, first);                                   \
+    tile(rows, vectors, dtype, columns_of_a, a, a_step, b, depth, c, c_row, columns, first);                           \
   }
 #if CPU_LANES > 4
-#define TILES(name, vectors, dtype, tiles)                                                                             \
-  TILE(1, name, vectors, dtype, tiles)                                                                                 \
-  TILE(2, name, vectors, dtype, tiles)                                                                                 \
-  TILE(3, name, vectors, dtype, tiles)                                                                                 \
-  TILE(4, name, vectors, dtype, tiles)                                                                                 \
-  TILE(5, name, vectors, dtype, tiles)                                                                                 \
-  TILE(6, name, vectors, dtype, tiles)                                                                                 \
+#define TILES(name, vectors, dtype, columns_of_a)                                                                      \
+  TILE(1, name, vectors, dtype, columns_of_a)                                                                          \
+  TILE(2, name, vectors, dtype, columns_of_a)                                                                          \
+  TILE(3, name, vectors, dtype, columns_of_a)                                                                          \
+  TILE(4, name, vectors, dtype, columns_of_a)                                                                          \
+  TILE(5, name, vectors, dtype, columns_of_a)                                                                          \
+  TILE(6, name, vectors, dtype, columns_of_a)                                                                          \
   static const tile_fn tiles_##name[CPU_TILE_ROWS] = {tile_##name##_1, tile_##name##_2, tile_##name##_3,               \
                                                       tile_##name##_4, tile_##name##_5, tile_##name##_6};
 #else
-#define TILES(name, vectors, dtype, tiles)                                                                             \
-  TILE(1, name, vectors, dtype, tiles)                                                                                 \
-  TILE(2, name, vectors, dtype, tiles)                                                                                 \
-  TILE(3, name, vectors, dtype, tiles)                                                                                 \
-  TILE(4, name, vectors, dtype, tiles)                                                                                 \
+#define TILES(name, vectors, dtype, columns_of_a)                                                                      \
+  TILE(1, name, vectors, dtype, columns_of_a)                                                                          \
+  TILE(2, name, vectors, dtype, columns_of_a)                                                                          \
+  TILE(3, name, vectors, dtype, columns_of_a)                                                                          \
+  TILE(4, name, vectors, dtype, columns_of_a)                                                                          \
   static const tile_fn tiles_##name[CPU_TILE_ROWS] = {tile_##name##_1, tile_##name##_2, tile_##name##_3,               \
                                                       tile_##name##_4};
 #endif
@@ -242,22 +242,30 @@ TILES(f16, CPU_PANEL_VECTORS, TSR_F16, 0)
 TILES(bf16, CPU_PANEL_VECTORS, TSR_BF16, 0)
 TILES(rows, CPU_PANEL_VECTORS, TSR_F32, 0)
 TILES(rows_half, HALF, TSR_F32, 0)
-TILES(tiles, CPU_PANEL_VECTORS, TSR_F32, 1)
-TILES(tiles_half, HALF, TSR_F32, 1)
+TILES(columns, CPU_PANEL_VECTORS, TSR_F32, 1)
+TILES(columns_half, HALF, TSR_F32, 1)
 
 void cpu_multiply_block(const cpu_rows_of_a *a, int64_t k0, int32_t dtype, const void *b, int64_t depth, float *c,
                         int64_t c_row, int64_t columns, int32_t add)
 {
   const int half = columns <= HALF * CPU_LANES;
-  const tile_fn *functions = a->tiles ? (half ? tiles_tiles_half : tiles_tiles) : half ? tiles_rows_half : tiles_rows;
+  const tile_fn *rows = half ? tiles_rows_half : tiles_rows, *others = half ? tiles_columns_half : tiles_columns;
+  const tile_fn *narrow = dtype == TSR_F16 ? tiles_f16 : tiles_bf16;
+  const tile_fn *functions = dtype != TSR_F32 ? narrow : a->kind == CPU_A_ROWS ? rows : others;
   const int64_t n_tiles = cpu_tile_count(a->rows);
   const int32_t first = k0 == 0 && !add;
-  if (dtype != TSR_F32) {
-    functions = dtype == TSR_F16 ? tiles_f16 : tiles_bf16;
-  }
   for (int64_t t = 0; t < n_tiles; t++) {
     const int64_t row = cpu_first(a->rows, n_tiles, t), height = cpu_first(a->rows, n_tiles, t + 1) - row;
-    const float *from = a->from + (a->tiles ? t * a->step + k0 * height : row * a->step + k0);
-    functions[height - 1](from, a->step, b, depth, c + row * c_row, c_row, columns, first);
+    const float *from = a->from;
+    int64_t step = a->step;
+    if (a->kind == CPU_A_ROWS) {
+      from += row * step + k0;
+    } else if (a->kind == CPU_A_COLUMNS) {
+      from += k0 * step + row;
+    } else {
+      from += t * step + k0 * height;
+      step = height;
+    }
+    functions[height - 1](from, step, b, depth, c + row * c_row, c_row, columns, first);
   }
 }

@@ -11,13 +11,15 @@
 #define cpu_gather_block   CPU_AT_LEVEL(cpu_gather_block)
 #define cpu_lay_out_rows   CPU_AT_LEVEL(cpu_lay_out_rows)
 
-/* Some rows of a. */
+/* Some rows of a: the steps of k of a row lie side by side, or the rows of a step do, or they are laid out in tiles, each
+ * of them [k][rows of the tile]. */
+enum { CPU_A_ROWS, CPU_A_COLUMNS, CPU_A_TILES };
+
 typedef struct cpu_rows_of_a {
   const float *from; /* the first row */
-  int64_t step;      /* elements from row to row; of laid out tiles: from tile to tile */
+  int64_t step;      /* elements from row to row; of columns from step to step of k; of tiles from tile to tile */
   int64_t rows;
-  int32_t
-      tiles; /* 0: rows with the steps of k side by side; 1: laid out in tiles, each of them [k][rows of the tile] */
+  int32_t kind; /* CPU_A_* */
 } cpu_rows_of_a;
 
 /* The tiles in which rows are taken: of about the same height. */
@@ -34,14 +36,19 @@ static inline int64_t cpu_tile_step(int64_t depth)
   return (depth * CPU_TILE_ROWS + LINE - 1) / LINE / 2 * 2 * LINE + LINE;
 }
 
-/* 1 if rows of a can be taken as they lie. */
+/* 1 if rows of a can be taken as they lie; 1 if columns can. */
 static inline int32_t cpu_rows_lie_ready(const cpu_tensor *a)
 {
   return a->stride[a->rank - 1] == 1 || a->extent[a->rank - 1] <= 1;
 }
 
+static inline int32_t cpu_columns_lie_ready(const cpu_tensor *a)
+{
+  return a->stride[a->rank - 2] == 1 || a->extent[a->rank - 2] <= 1;
+}
+
 /* c [rows][c_row] (+)= a @ b [depth][CPU_PANEL] over the steps k0 .. k0+depth-1 of a, the first `columns` of each row.
- * dtype: of b; f32 where a is laid out in tiles. k0 0: c holds nothing yet, unless `add` is 1. */
+ * dtype: of b; f32 unless a is in rows. k0 0: c holds nothing yet, unless `add` is 1. */
 void cpu_multiply_block(const cpu_rows_of_a *a, int64_t k0, int32_t dtype, const void *b, int64_t depth, float *c,
                         int64_t c_row, int64_t columns, int32_t add);
 
