@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A BLAS, for the large products: whichever CBLAS is installed, opened at run time, so that a machine without one
- * still runs the rest.
+ * A BLAS, for the large products of matrices that change: whichever CBLAS is installed, opened at run time, so that a
+ * machine without one still runs them. It is used where it is asked for, and where the kernels are the portable ones.
  */
 #ifndef CPU_BLAS_H
 #define CPU_BLAS_H
@@ -25,8 +25,8 @@ typedef struct cpu_gemm {
 
 void cpu_blas_product(const cpu_blas *blas, const cpu_gemm *gemm);
 
-/* TESSERA_BLAS names the library, "none" means no BLAS; without it the usual names are tried. *blas is NULL if there
- * is none, which is no error unless one was named. Warns, once, of a BLAS that uses less than the CPU offers. */
+/* TESSERA_BLAS names the library, "none" means no BLAS; without it the usual names are tried if the device's level is
+ * the portable one. *blas is NULL if there is none, which is no error unless one was named. Warns, once, of a BLAS that uses less than the CPU offers. */
 int32_t cpu_blas_open(const struct cpu_context *context, cpu_blas **blas);
 void cpu_blas_close(cpu_blas *blas); /* takes NULL */
 

@@ -47,6 +47,18 @@ stderr_is_empty
 run 0 devices
 stdout_has 'OpenBLAS 9.8.7, SkylakeX kernels'
 
+# A real one, where it is installed, multiplies as the kernels do.
+export TESSERA_BLAS=libopenblas.so.0
+if "$TESSERA" devices >/dev/null 2>&1; then
+  grep -q 'avx512 kernels' "$work/levels" && export OPENBLAS_CORETYPE=SkylakeX || export OPENBLAS_CORETYPE=Haswell
+  "$TESSERA" check --list --ops matmul | grep -E '^matmul\(M=[0-9]{3,},N=[0-9]{3,},K=[0-9]{3},.* input' >"$work/cases"
+  check 'no cases for a BLAS' test -s "$work/cases"
+  while read -r case; do
+    run 0 check --devices cpu --case "$case"
+  done <"$work/cases"
+  unset OPENBLAS_CORETYPE
+fi
+
 # None, and one that is none.
 export TESSERA_BLAS=none
 translate 0 --device cpu
