@@ -9,34 +9,10 @@
 #include "core/base/status.h"
 #include "core/program/gradients.h"
 
-enum { MAX_AXES = TSR_MAX_RANK + 1 };
-
-/* Where a view lies in its storage, seen as an array of `n` axes, outermost first: elements digit .. digit + extent - 1
- * of each axis of `room` elements. */
-typedef struct placement {
-  int32_t n;
-  int64_t room[MAX_AXES], digit[MAX_AXES], extent[MAX_AXES];
-  int64_t stride[MAX_AXES]; /* of the gradient along the axis */
-  tsr_ref gradient;         /* whose first element is that of the block */
-} placement;
-
-void tsr_contribute(tsr_program *program, tsr_contributions *contributions, tsr_ref view, tsr_ref gradient)
-{
-  if (program->status != TSR_OK)
-    return;
-  if (contributions->n == contributions->room) {
-    int32_t room = contributions->room ? 2 * contributions->room : 64;
-    tsr_contribution *items = realloc(contributions->items, (size_t)room * sizeof *items);
-    if (!items) {
-      tsr_program_fail(program, 0, TSR_ERR_OUT_OF_MEMORY, "out of host memory while gradients were built");
-      return;
-    }
-    contributions->items = items;
-    contributions->room = room;
-  }
-  contributions->items[contributions->n++] =
-      (tsr_contribution){.storage = program->tensors[view].storage, .view = view, .gradient = gradient};
-}
+/* An axis of a view: its stride in the storage, and the gradient's along it. */
+typedef struct run {
+  int64_t extent, stride, step;
+} run;
 
 void tsr_contributions_finish(tsr_contributions *contributions)
 {
@@ -55,16 +31,16 @@ static tsr_ref sum_repeated(tsr_program *program, tsr_ref view, tsr_ref gradient
   return axes ? tsr_reduce_sum(program, gradient, axes) : gradient;
 }
 
-static tsr_ref fail_view(tsr_program *program, tsr_ref view)
+static void fail_view(tsr_program *program, tsr_ref view)
 {
   char text[128];
   tsr_shape shape = tsr_tensor_shape(&program->tensors[view]);
-  return tsr_program_fail(program, 0, TSR_ERR_UNSUPPORTED,
-                          "a view of extents %s has no gradient: its elements are no block of its storage",
-                          tsr_shape_print(&shape, text, sizeof text));
+  tsr_program_fail(program, 0, TSR_ERR_UNSUPPORTED,
+                   "a view of extents %s has no gradient: its elements are no block of its storage",
+                   tsr_shape_print(&shape, text, sizeof text));
 }
 
-static void append_axis(placement *place, int64_t room, int64_t digit, int64_t extent, int64_t stride)
+static void append_axis(tsr_placement *place, int64_t room, int64_t digit, int64_t extent, int64_t stride)
 {
   place->room[place->n] = room;
   place->digit[place->n] = digit;
@@ -73,7 +49,7 @@ static void append_axis(placement *place, int64_t room, int64_t digit, int64_t e
 }
 
 /* Joins neighbouring axes that are covered whole, as far as the gradient's strides allow. */
-static void merge_axes(placement *place)
+static void merge_axes(tsr_placement *place)
 {
   int32_t n = 0;
   for (int32_t i = 0; i < place->n; i++) {
@@ -94,36 +70,90 @@ static void merge_axes(placement *place)
   place->n = n;
 }
 
-/* Finds where a view of a storage of `total` elements lies. Returns 0 if it is no block. */
-static int find_place(const tsr_program *program, tsr_ref view, tsr_ref gradient, int64_t total, placement *place)
+/* The axes of a view, the largest stride first, without those of one element and those that repeat. */
+static int32_t runs_of(const tsr_tensor_desc *view, const tsr_tensor_desc *gradient, run *runs)
 {
-  const tsr_tensor_desc *v = &program->tensors[view], *g = &program->tensors[gradient];
-  int32_t axes[TSR_MAX_RANK], n = 0;
-  for (int32_t i = 0; i < v->rank; i++) {
-    if (v->extent[i] == 1 || v->stride[i] == 0)
+  int32_t n = 0;
+  for (int32_t i = 0; i < view->rank; i++) {
+    if (view->extent[i] == 1 || view->stride[i] == 0)
       continue;
     int32_t at = n++;
-    for (; at > 0 && v->stride[axes[at - 1]] < v->stride[i]; at--)
-      axes[at] = axes[at - 1];
-    axes[at] = i;
+    for (; at > 0 && runs[at - 1].stride < view->stride[i]; at--)
+      runs[at] = runs[at - 1];
+    runs[at] = (run){.extent = view->extent[i], .stride = view->stride[i], .step = gradient->stride[i]};
   }
-  *place = (placement){.gradient = gradient};
-  int64_t outer = total;
+  return n;
+}
+
+/* Joins axes that are one run of the storage; the gradient is contiguous in their order. */
+static int32_t join_runs(run *runs, int32_t n)
+{
+  int32_t joined = 0;
+  int64_t step = 1;
   for (int32_t i = 0; i < n; i++) {
-    int64_t stride = v->stride[axes[i]], room = outer / stride, digit = v->offset / stride % room;
-    if (outer % stride != 0 || digit + v->extent[axes[i]] > room)
+    if (joined > 0 && runs[joined - 1].stride == runs[i].stride * runs[i].extent) {
+      runs[joined - 1].stride = runs[i].stride;
+      runs[joined - 1].extent *= runs[i].extent;
+    } else {
+      runs[joined++] = runs[i];
+    }
+  }
+  for (int32_t i = joined - 1; i >= 0; i--) {
+    runs[i].step = step;
+    step *= runs[i].extent;
+  }
+  return joined;
+}
+
+/* Where the axes lie in a storage of `total` elements, the first element at `offset`. Returns 0 if that is no block. */
+static int place_runs(const run *runs, int32_t n, int64_t offset, int64_t total, tsr_placement *place)
+{
+  int64_t outer = total;
+  place->n = 0;
+  for (int32_t i = 0; i < n; i++) {
+    int64_t stride = runs[i].stride;
+    if (outer % stride != 0)
       return 0;
-    append_axis(place, room, digit, v->extent[axes[i]], g->stride[axes[i]]);
+    int64_t room = outer / stride, digit = offset / stride % room;
+    if (digit + runs[i].extent > room)
+      return 0;
+    append_axis(place, room, digit, runs[i].extent, runs[i].step);
     outer = stride;
   }
   if (outer > 1)
-    append_axis(place, outer, v->offset % outer, 1, 0);
+    append_axis(place, outer, offset % outer, 1, 0);
   merge_axes(place);
   return place->n <= TSR_MAX_RANK;
 }
 
+/* The gradient, contiguous in the order of the axes. */
+static tsr_ref copy_in_order(tsr_program *program, tsr_ref gradient, const run *runs, int32_t n)
+{
+  tsr_tensor_desc ordered = program->tensors[gradient];
+  ordered.rank = n;
+  for (int32_t i = 0; i < TSR_MAX_RANK; i++) {
+    ordered.extent[i] = i < n ? runs[i].extent : 1;
+    ordered.stride[i] = i < n ? runs[i].step : 0;
+  }
+  return tsr_copy(program, tsr_program_view(program, &ordered), TSR_F32);
+}
+
+/* Finds where a view of a storage of `total` elements lies. Returns 0 if it is no block. */
+static int find_place(tsr_program *program, tsr_ref view, tsr_ref gradient, int64_t total, tsr_placement *place)
+{
+  run runs[TSR_MAX_RANK] = {{0}};
+  int64_t offset = program->tensors[view].offset;
+  int32_t n = runs_of(&program->tensors[view], &program->tensors[gradient], runs);
+  *place = (tsr_placement){.gradient = gradient};
+  if (place_runs(runs, n, offset, total, place))
+    return 1;
+  /* Rows under other extents, say: [4, 3] of a storage [5, 6] seen from its second row on. */
+  place->gradient = copy_in_order(program, gradient, runs, n);
+  return place_runs(runs, join_runs(runs, n), offset, total, place);
+}
+
 /* The gradient as an array of the placement's axes. */
-static tsr_ref arranged(tsr_program *program, const placement *place)
+static tsr_ref arranged(tsr_program *program, const tsr_placement *place)
 {
   tsr_tensor_desc view = program->tensors[place->gradient];
   view.rank = place->n > 0 ? place->n : 1;
@@ -135,7 +165,7 @@ static tsr_ref arranged(tsr_program *program, const placement *place)
 }
 
 /* The first axis that is not covered whole, or -1. */
-static int32_t partial_axis(const placement *place)
+static int32_t partial_axis(const tsr_placement *place)
 {
   for (int32_t i = 0; i < place->n; i++)
     if (place->extent[i] != place->room[i])
@@ -183,8 +213,8 @@ static void join_zeros(tsr_program *program, tsr_contributions *contributions, j
 
 /* The gradient of everything that `n` placements cover, which are blocks of the same axes and partial along `axis` alone
  * in the same way but for where they lie there; ascending, not overlapping. */
-static tsr_ref concatenate(tsr_program *program, tsr_contributions *contributions, const placement *places, int32_t n,
-                           int32_t axis)
+static tsr_ref concatenate(tsr_program *program, tsr_contributions *contributions, const tsr_placement *places,
+                           int32_t n, int32_t axis)
 {
   joint whole = {.axis = axis};
   int64_t at = 0;
@@ -200,7 +230,7 @@ static tsr_ref concatenate(tsr_program *program, tsr_contributions *contribution
 }
 
 /* 1 if two placements are blocks of the same axes and differ only in where they lie along `axis`. */
-static int are_alike(const placement *a, const placement *b, int32_t axis)
+static int are_alike(const tsr_placement *a, const tsr_placement *b, int32_t axis)
 {
   if (a->n != b->n)
     return 0;
@@ -212,11 +242,12 @@ static int are_alike(const placement *a, const placement *b, int32_t axis)
 
 /* Makes a placement cover its first partial axis whole, together with those of the n others that continue it there; these
  * are taken out of the array (extent[0] becomes -1). */
-static void widen(tsr_program *program, tsr_contributions *contributions, placement *places, int32_t n, int32_t index)
+static void widen(tsr_program *program, tsr_contributions *contributions, tsr_placement *places, int32_t n,
+                  int32_t index)
 {
-  placement *first = &places[index];
+  tsr_placement *first = &places[index];
   int32_t axis = partial_axis(first);
-  placement *row = calloc((size_t)n, sizeof *row);
+  tsr_placement *row = calloc((size_t)n, sizeof *row);
   if (!row) {
     tsr_program_fail(program, 0, TSR_ERR_OUT_OF_MEMORY, "out of host memory while gradients were built");
     return;
@@ -224,7 +255,7 @@ static void widen(tsr_program *program, tsr_contributions *contributions, placem
   int32_t n_row = 1;
   row[0] = *first;
   for (int32_t i = 0; i < n; i++) {
-    const placement *other = &places[i];
+    const tsr_placement *other = &places[i];
     if (i == index || other->n == 0 || other->extent[0] < 0 || !are_alike(first, other, axis))
       continue;
     int64_t start = other->digit[axis], end = start + other->extent[axis];
@@ -253,7 +284,7 @@ static void widen(tsr_program *program, tsr_contributions *contributions, placem
 }
 
 /* A gradient that covers the storage, with other extents. */
-static tsr_ref shaped(tsr_program *program, const placement *place, const tsr_shape *shape)
+static tsr_ref shaped(tsr_program *program, const tsr_placement *place, const tsr_shape *shape)
 {
   tsr_ref x = arranged(program, place);
   if (x == TSR_INVALID)
@@ -262,35 +293,73 @@ static tsr_ref shaped(tsr_program *program, const placement *place, const tsr_sh
   return view != TSR_INVALID ? view : tsr_reshape(program, tsr_copy(program, x, TSR_F32), *shape);
 }
 
-/* What each contribution says, placed. Returns their number, -1 after an error. */
-static int32_t place_all(tsr_program *program, const tsr_contribution *items, int32_t n, int64_t total,
-                         placement *places)
+/* Adds a contribution that covers its storage to one that is there already and does so too; 0 if there is none. The
+ * sooner the two are one, the sooner their bytes are free. */
+static int add_to_whole(tsr_program *program, tsr_contributions *contributions, int32_t storage,
+                        const tsr_placement *place)
 {
-  int32_t n_places = 0;
-  for (int32_t i = 0; i < n; i++) {
-    placement place;
-    tsr_ref gradient = sum_repeated(program, items[i].view, items[i].gradient);
-    if (program->status != TSR_OK)
-      return -1;
-    if (!find_place(program, items[i].view, gradient, total, &place)) {
-      fail_view(program, items[i].view);
-      return -1;
-    }
-    places[n_places++] = place;
+  tsr_shape shape = tsr_tensor_shape(&program->tensors[program->named[storage]]);
+  for (int32_t i = 0; i < contributions->n; i++) {
+    tsr_contribution *other = &contributions->items[i];
+    if (other->storage != storage || partial_axis(&other->place) >= 0)
+      continue;
+    tsr_ref sum = tsr_add(program, shaped(program, &other->place, &shape), shaped(program, place, &shape));
+    other->place = (tsr_placement){.gradient = sum};
+    append_axis(&other->place, tsr_shape_elements(&shape), 0, tsr_shape_elements(&shape), 1);
+    return 1;
   }
-  return n_places;
+  return 0;
 }
 
-static tsr_ref collect(tsr_program *program, tsr_contributions *contributions, const tsr_contribution *items, int32_t n,
-                       placement *places, const tsr_shape *shape)
+void tsr_contribute(tsr_program *program, tsr_contributions *contributions, tsr_ref view, tsr_ref gradient)
 {
-  int32_t n_places = place_all(program, items, n, tsr_shape_elements(shape), places);
+  if (program->status != TSR_OK)
+    return;
+  int32_t storage = program->tensors[view].storage;
+  tsr_shape read = tsr_tensor_shape(&program->tensors[view]);
+  tsr_shape shape = tsr_tensor_shape(&program->tensors[program->named[storage]]);
+  if (tsr_shape_elements(&read) == 0)
+    return;
+  if (contributions->n == contributions->room) {
+    int32_t room = contributions->room ? 2 * contributions->room : 64;
+    tsr_contribution *items = realloc(contributions->items, (size_t)room * sizeof *items);
+    if (!items) {
+      tsr_program_fail(program, 0, TSR_ERR_OUT_OF_MEMORY, "out of host memory while gradients were built");
+      return;
+    }
+    contributions->items = items;
+    contributions->room = room;
+  }
+  tsr_placement place;
+  gradient = sum_repeated(program, view, gradient);
+  if (program->status != TSR_OK)
+    return;
+  if (!find_place(program, view, gradient, tsr_shape_elements(&shape), &place)) {
+    fail_view(program, view);
+    return;
+  }
+  if (partial_axis(&place) < 0 && add_to_whole(program, contributions, storage, &place))
+    return;
+  contributions->items[contributions->n++] = (tsr_contribution){.storage = storage, .place = place};
+}
+
+int tsr_contributions_to(const tsr_contributions *contributions, int32_t storage)
+{
+  int32_t n = 0;
+  for (int32_t i = 0; i < contributions->n; i++)
+    n += contributions->items[i].storage == storage;
+  return n;
+}
+
+static tsr_ref collect(tsr_program *program, tsr_contributions *contributions, tsr_placement *places, int32_t n,
+                       const tsr_shape *shape)
+{
   tsr_ref sum = TSR_NONE;
-  for (int32_t i = 0; i < n_places; i++) {
+  for (int32_t i = 0; i < n; i++) {
     if (places[i].n > 0 && places[i].extent[0] < 0)
       continue; /* part of another by now */
     while (program->status == TSR_OK && partial_axis(&places[i]) >= 0)
-      widen(program, contributions, places, n_places, i);
+      widen(program, contributions, places, n, i);
     if (program->status != TSR_OK)
       return TSR_INVALID;
     tsr_ref term = shaped(program, &places[i], shape);
@@ -305,24 +374,17 @@ tsr_ref tsr_contributions_collect(tsr_program *program, tsr_contributions *contr
   int32_t kept = 0, n = 0;
   if (program->status != TSR_OK)
     return TSR_INVALID;
-  tsr_contribution *items = calloc((size_t)contributions->n + 1, sizeof *items);
-  placement *places = calloc((size_t)contributions->n + 1, sizeof *places);
-  tsr_ref gradient = TSR_NONE;
-  if (!items || !places) {
-    gradient = tsr_program_fail(program, 0, TSR_ERR_OUT_OF_MEMORY, "out of host memory while gradients were built");
-    goto done;
-  }
+  tsr_placement *places = calloc((size_t)contributions->n + 1, sizeof *places);
+  if (!places)
+    return tsr_program_fail(program, 0, TSR_ERR_OUT_OF_MEMORY, "out of host memory while gradients were built");
   for (int32_t i = 0; i < contributions->n; i++) {
     if (contributions->items[i].storage == storage)
-      items[n++] = contributions->items[i];
+      places[n++] = contributions->items[i].place;
     else
       contributions->items[kept++] = contributions->items[i];
   }
   contributions->n = kept;
-  if (n > 0 && tsr_shape_elements(shape) > 0)
-    gradient = collect(program, contributions, items, n, places, shape);
-done:
-  free(items);
+  tsr_ref gradient = n > 0 ? collect(program, contributions, places, n, shape) : TSR_NONE;
   free(places);
   return gradient;
 }
