@@ -99,7 +99,8 @@ tsr_status tsr_memory_plan_make(const tsr_program_desc *program, int64_t alignme
       life.first = 0;
       life.last = INT32_MAX;
     }
-    plan->unplanned += life.size;
+    if (life.last >= 0) /* one that no line touches would not be there at all */
+      plan->unplanned += life.size;
     lives[n++] = life; /* n < i: what is overwritten was read already */
   }
   qsort(lives, (size_t)n, sizeof lives[0], by_size);
