@@ -19,6 +19,7 @@ typedef struct walk {
   int32_t n_storages; /* likewise */
   uint8_t *depends;   /* [n_storages]: 1: on a parameter */
   int32_t *again;     /* [n_storages]: the storage that holds the same once more; 0: none */
+  int32_t *written;   /* [n_storages]: of a state: 1 + the last line that writes it; 0: none does */
   uint8_t *repeated;  /* [line]: 1: a line that was appended to compute something once more; grows with `again_room` */
   int32_t repeated_room;
 } walk;
@@ -48,6 +49,29 @@ static void spread(walk *w, const tsr_ref *parameters, int32_t n)
     for (int32_t j = 0; any && j < TSR_MAX_OUTPUTS; j++)
       if (line->out[j] > 0)
         w->depends[program->tensors[line->out[j]].storage] = 1;
+  }
+}
+
+static void note_writes(walk *w)
+{
+  const tsr_program *program = w->program;
+  for (int32_t i = 0; i < w->n_lines; i++)
+    for (int32_t j = 0; j < TSR_MAX_OUTPUTS && tsr_op_writes_states(program->lines[i].op); j++)
+      if (program->lines[i].out[j] > 0)
+        w->written[program->tensors[program->lines[i].out[j]].storage] = i + 1;
+}
+
+/* Fails if a line that was appended for line `index` reads a state that a line behind that one writes: it would read
+ * another value. */
+static void check_reads(walk *w, const tsr_line_desc *appended, int32_t index)
+{
+  tsr_program *program = w->program;
+  for (int32_t i = 0; i < TSR_MAX_INPUTS; i++) {
+    int32_t storage = appended->in[i] > 0 ? program->tensors[appended->in[i]].storage : 0;
+    if (storage > 0 && storage < w->n_storages && w->written[storage] > index + 1)
+      tsr_program_fail(program, appended->op, TSR_ERR_UNSUPPORTED,
+                       "the gradient needs the state '%s' as it was before a later line writes it",
+                       program->names[storage]);
   }
 }
 
@@ -123,6 +147,7 @@ static void repeat(walk *w, const tsr_line_range *range)
     }
     line = line_again(w, &line);
     enter(program, line.label, "again");
+    check_reads(w, &line, i);
     if (program->status != TSR_OK || !tsr_line_push(program, &line) || !mark_repeated(w))
       return;
   }
@@ -172,20 +197,27 @@ static void step_back(walk *w, int32_t index)
   tsr_line_desc line = program->lines[index]; /* a copy: lines are appended */
   const tsr_op_row *row = tsr_op_row_of(line.op);
   tsr_gradient_call call = {.line = line};
+  int32_t first = program->desc.n_lines;
   int any = 0;
+  enter(program, line.label, "gradient");
   for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++) {
-    if (line.out[i] <= 0 || !depends(w, line.out[i]) || tsr_op_writes_states(line.op))
+    if (line.out[i] <= 0 || !depends(w, line.out[i]))
       continue;
+    int32_t storage = program->tensors[line.out[i]].storage;
+    if (tsr_op_writes_states(line.op) && tsr_contributions_to(&w->contributions, storage) > 0) {
+      tsr_program_fail(program, line.op, TSR_ERR_UNSUPPORTED,
+                       "the loss depends on the state '%s' as this line writes it, which has no gradient",
+                       program->names[storage]);
+      return;
+    }
     tsr_shape shape = tsr_tensor_shape(&program->tensors[line.out[i]]);
-    enter(program, line.label, "gradient");
-    call.out[i] = tsr_contributions_collect(program, &w->contributions, program->tensors[line.out[i]].storage, &shape);
+    call.out[i] = tsr_contributions_collect(program, &w->contributions, storage, &shape);
     any |= call.out[i] > 0;
   }
   if (!any || program->status != TSR_OK)
     return;
   for (int32_t i = 0; i < TSR_MAX_INPUTS; i++)
     call.wanted[i] = (uint8_t)depends(w, line.in[i]);
-  enter(program, line.label, "gradient");
   if (!row->gradient) {
     tsr_program_fail(program, line.op, TSR_ERR_UNSUPPORTED, "the operator has no gradient, and the loss depends on it");
     return;
@@ -193,6 +225,8 @@ static void step_back(walk *w, int32_t index)
   call.line = line_again(w, &line);
   if (program->status == TSR_OK)
     row->gradient(program, &call);
+  for (int32_t i = first; i < program->desc.n_lines && program->status == TSR_OK; i++)
+    check_reads(w, &program->lines[i], index);
   for (int32_t i = 0; i < TSR_MAX_INPUTS && program->status == TSR_OK; i++)
     if (call.wanted[i] && call.in[i] > 0)
       tsr_contribute(program, &w->contributions, line.in[i], call.in[i]);
@@ -265,6 +299,10 @@ static int check(tsr_program *program, tsr_ref loss, tsr_ref loss_gradient, cons
       return 0;
     }
   }
+  if (options && options->n_recompute > 0 && !options->recompute) {
+    tsr_program_fail(program, 0, TSR_ERR_ARGUMENT, "tsr_gradients: options->recompute must not be NULL");
+    return 0;
+  }
   for (int32_t i = 0; options && i < options->n_recompute; i++) {
     const tsr_line_range *range = &options->recompute[i];
     if (range->first < (i ? options->recompute[i - 1].last : 0) || range->last < range->first ||
@@ -293,11 +331,13 @@ tsr_status tsr_gradients(tsr_program *program, tsr_ref loss, tsr_ref loss_gradie
   memcpy(scope, program->scope, sizeof scope);
   w.depends = calloc((size_t)w.n_storages, 1);
   w.again = calloc((size_t)w.n_storages, sizeof *w.again);
-  if (!w.depends || !w.again) {
+  w.written = calloc((size_t)w.n_storages, sizeof *w.written);
+  if (!w.depends || !w.again || !w.written) {
     tsr_program_fail(program, 0, TSR_ERR_OUT_OF_MEMORY, "out of host memory while gradients were built");
     goto done;
   }
   spread(&w, parameters, n);
+  note_writes(&w);
   tsr_shape shape = tsr_ref_shape(program, loss);
   tsr_ref factor = tsr_expand(program, loss_gradient, shape);
   if (program->status == TSR_OK && depends(&w, loss))
@@ -316,6 +356,7 @@ done:
   program->label = NULL;
   free(w.depends);
   free(w.again);
+  free(w.written);
   free(w.repeated);
   tsr_contributions_finish(&w.contributions);
   return tsr_program_status(program);
