@@ -141,10 +141,9 @@ enum { TSR_VK_QUADS = 2, TSR_VK_SUBGROUP = 4 };
 tsr_vk_dispatch *tsr_vk_add_rows(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes,
                                  int quads, uint64_t n, uint32_t first, uint32_t second);
 
-/* Adds a finished dispatch: y[i] = the sum of x over `summed`, from element i of `kept` on, which has x's offset. Both
- * views are collapsed. x: a tensor or TSR_VK_SCRATCH. NULL if it cannot be done. */
-tsr_vk_dispatch *tsr_vk_add_sums(tsr_vk_planner *planner, int32_t x, const tsr_vk_view *kept, const tsr_vk_view *summed,
-                                 int32_t y);
+/* Adds finished dispatches: y[i] = the sum of x over `summed`, from element i of `kept` on. Both views are collapsed and
+ * parts of one, whose offset `kept` has. x: a tensor or TSR_VK_SCRATCH. 0 if it cannot be done. */
+int tsr_vk_add_sums(tsr_vk_planner *planner, int32_t x, tsr_vk_view kept, tsr_vk_view summed, int32_t y);
 
 /* Adds the same for what `parts` workgroups left one after another in scratch, from word `at` on: y[i] = the sum of
  * scratch[at + part * count + i]. 0 if it cannot be done. */

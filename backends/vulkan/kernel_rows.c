@@ -39,11 +39,14 @@ typedef struct reduce_push {
   uint32_t x_offset;
   uint32_t count;
   uint32_t terms;
+  uint32_t part;
+  uint32_t y_at;
 } reduce_push;
 _Static_assert(sizeof(reduce_push) == TSR_VK_PUSH_REDUCE, "push constants of reduce.comp");
 
 TSR_VK_ASSERT_ROW_VARIANTS(SOFTMAX);
 TSR_VK_ASSERT_ROW_VARIANTS(NORM);
+TSR_VK_ASSERT_ROW_VARIANTS(REDUCE);
 
 uint32_t tsr_vk_reduce_size(const tsr_vk_caps *caps, uint64_t n, int *subgroup)
 {
@@ -137,45 +140,76 @@ int tsr_vk_plan_norm(tsr_vk_planner *planner)
   return tsr_vk_finish(planner, dispatch, rows);
 }
 
-tsr_vk_dispatch *tsr_vk_add_sums(tsr_vk_planner *planner, int32_t x, const tsr_vk_view *kept, const tsr_vk_view *summed,
-                                 int32_t y)
+/* What is summed: groups of four along the last axis of `along` where strides and offsets allow it. */
+static int in_groups(tsr_vk_view *along, tsr_vk_view *other)
 {
-  uint64_t count = tsr_vk_view_elements(kept), terms = tsr_vk_view_elements(summed);
-  reduce_push push = {.x_offset = kept->offset, .count = (uint32_t)count, .terms = (uint32_t)terms};
-  memcpy(push.kept_extent, kept->extent, sizeof push.kept_extent);
-  memcpy(push.kept_stride, kept->stride, sizeof push.kept_stride);
-  memcpy(push.summed_extent, summed->extent, sizeof push.summed_extent);
-  memcpy(push.summed_stride, summed->stride, sizeof push.summed_stride);
+  uint32_t low = along->extent[3] | other->offset;
+  for (int32_t axis = 0; axis < 4; ++axis)
+    low |= other->stride[axis] | (axis < 3 ? along->stride[axis] : 0);
+  if (along->stride[3] != 1 || low % 4 != 0 || along->offset % 4 != 0)
+    return 0;
+  along->extent[3] /= 4;
+  along->offset /= 4;
+  other->offset /= 4;
+  for (int32_t axis = 0; axis < 4; ++axis) {
+    other->stride[axis] /= 4;
+    along->stride[axis] /= axis < 3 ? 4 : 1;
+  }
+  return 1;
+}
 
+int tsr_vk_add_sums(tsr_vk_planner *planner, int32_t x, tsr_vk_view kept, tsr_vk_view summed, int32_t y)
+{
+  enum { SIZE = 64, ENOUGH_GROUPS = 128, MIN_SERIAL_PART = 32, MIN_PART = 1024 };
+  uint64_t results = tsr_vk_view_elements(&kept), all_terms = tsr_vk_view_elements(&summed);
   /* Neighbouring invocations want neighbouring elements: those of a sum, or those of neighbouring sums. */
-  int serial = terms <= 4 || (summed->stride[3] != 1 && kept->stride[3] == 1 && count >= 16);
+  int serial = all_terms <= 4 || (summed.stride[3] != 1 && kept.stride[3] == 1 && results >= 16);
+  int quads = serial ? in_groups(&kept, &summed) : in_groups(&summed, &kept);
+  uint64_t count = tsr_vk_view_elements(&kept), terms = tsr_vk_view_elements(&summed);
   int subgroup = 0;
   uint32_t size = tsr_vk_reduce_size(planner->caps, terms, &subgroup);
   if (serial)
-    size = tsr_vk_group_size(planner->caps, 64);
+    size = tsr_vk_group_size(planner->caps, SIZE);
   subgroup &= !serial;
-  tsr_vk_dispatch *dispatch =
-      tsr_vk_add(planner, subgroup ? TSR_VK_VARIANT_REDUCE_SUBGROUP : TSR_VK_VARIANT_REDUCE, &push, sizeof push);
+
+  uint64_t groups = serial ? tsr_vk_divide_up(count, size) : count;
+  uint64_t parts = terms / (serial ? MIN_SERIAL_PART : MIN_PART), wanted = tsr_vk_divide_up(ENOUGH_GROUPS, groups);
+  parts = x == TSR_VK_SCRATCH || parts == 0 ? 1 : parts < wanted ? parts : wanted;
+  uint64_t part = tsr_vk_divide_up(terms, parts);
+  part = part == 0 ? 1 : part;
+  parts = terms == 0 ? 1 : tsr_vk_divide_up(terms, part);
+  uint32_t scratch_at = parts > 1 ? tsr_vk_reserve(planner, parts * results) : 0;
+  reduce_push push = {
+      .x_offset = kept.offset,
+      .count = (uint32_t)count,
+      .terms = (uint32_t)terms,
+      .part = (uint32_t)part,
+      .y_at = serial && quads ? scratch_at / 4 : scratch_at,
+  };
+  memcpy(push.kept_extent, kept.extent, sizeof push.kept_extent);
+  memcpy(push.kept_stride, kept.stride, sizeof push.kept_stride);
+  memcpy(push.summed_extent, summed.extent, sizeof push.summed_extent);
+  memcpy(push.summed_stride, summed.stride, sizeof push.summed_stride);
+  int32_t variant = TSR_VK_VARIANT_REDUCE + (quads ? TSR_VK_QUADS : 0) + (subgroup ? TSR_VK_SUBGROUP : 0);
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
   if (dispatch == NULL)
-    return NULL;
+    return 0;
   tsr_vk_read(dispatch, x);
-  tsr_vk_write(dispatch, y);
+  tsr_vk_write(dispatch, parts > 1 ? TSR_VK_SCRATCH : y);
   tsr_vk_spec(dispatch, size);
   tsr_vk_spec(dispatch, 1);
   tsr_vk_spec(dispatch, (uint32_t)serial);
-  dispatch->work = (double)count * (double)terms;
-  return tsr_vk_finish(planner, dispatch, serial ? tsr_vk_divide_up(count, size) : count) ? dispatch : NULL;
+  dispatch->after = x == TSR_VK_SCRATCH;
+  dispatch->work = (double)results * (double)all_terms;
+  return tsr_vk_finish(planner, dispatch, serial ? tsr_vk_divide_up(count * parts, size) : count * parts) &&
+         (parts == 1 || tsr_vk_add_sums_of_parts(planner, scratch_at, (uint32_t)parts, (uint32_t)results, y));
 }
 
 int tsr_vk_add_sums_of_parts(tsr_vk_planner *planner, uint32_t at, uint32_t parts, uint32_t count, int32_t y)
 {
   tsr_vk_view kept = {.offset = at, .extent = {1, 1, 1, count}, .stride = {0, 0, 0, 1}};
   tsr_vk_view summed = {.extent = {1, 1, 1, parts}, .stride = {0, 0, 0, count}};
-  tsr_vk_dispatch *dispatch = tsr_vk_add_sums(planner, TSR_VK_SCRATCH, &kept, &summed, y);
-  if (dispatch == NULL)
-    return 0;
-  dispatch->after = 1;
-  return 1;
+  return tsr_vk_add_sums(planner, TSR_VK_SCRATCH, kept, summed, y);
 }
 
 int tsr_vk_plan_reduce_sum(tsr_vk_planner *planner)
@@ -191,5 +225,5 @@ int tsr_vk_plan_reduce_sum(tsr_vk_planner *planner)
   }
   tsr_vk_collapse(&kept, 1);
   tsr_vk_collapse(&summed, 1);
-  return tsr_vk_add_sums(planner, line->in[0], &kept, &summed, line->out[0]) != NULL;
+  return tsr_vk_add_sums(planner, line->in[0], kept, summed, line->out[0]);
 }
