@@ -22,6 +22,7 @@ layout(constant_id = 4) const uint width = 1u;     /* of v, likewise */
 layout(constant_id = 5) const uint tile_rows = 1u; /* queries: a power of two, at most 8 and the subgroup */
 layout(constant_id = 6) const uint parts = 1u;     /* elements or groups of v's last axis per invocation */
 layout(constant_id = 7) const uint alpha_bits = 0x3f800000u;
+layout(constant_id = 8) const uint heads = 1u;
 
 #define INDEXED  32u
 #define WEIGHTS  64u
@@ -33,7 +34,7 @@ layout(push_constant, std430) uniform parameters
 {
   uint queries;
   uint keys;
-  uint heads;
+  uint batch;
   uint q_offset;
   uint q_stride[4];
   uint k_offset;
@@ -84,6 +85,8 @@ void main()
   uint block = rest % blocks;
   uint h = rest / blocks % heads;
   uint b = rest / blocks / heads;
+  if (b >= batch)
+    return;
   uint first_element = block * block_width + lane;
   bool writes_weights = (options & WEIGHTS) != 0u && block == 0u;
 

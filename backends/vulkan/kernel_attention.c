@@ -9,7 +9,7 @@
 typedef struct attention_push {
   uint32_t queries;
   uint32_t keys;
-  uint32_t heads;
+  uint32_t batch;
   uint32_t q_offset;
   uint32_t q_stride[4];
   uint32_t k_offset;
@@ -72,7 +72,7 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   attention_push push = {
       .queries = q.extent[1],
       .keys = k.extent[1],
-      .heads = q.extent[2],
+      .batch = q.extent[0],
       .q_offset = q.offset,
       .k_offset = k.offset,
       .v_offset = v.offset,
@@ -113,6 +113,7 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   tsr_vk_spec(dispatch, tile_rows);
   tsr_vk_spec(dispatch, parts);
   tsr_vk_spec(dispatch, alpha);
+  tsr_vk_spec(dispatch, q.extent[2]);
   uint64_t blocks = width == 0 ? 1 : tsr_vk_divide_up(width, (uint64_t)size * parts);
   uint64_t rows = (uint64_t)q.extent[0] * q.extent[2] * q.extent[1];
   dispatch->work = 2.0 * (double)rows * push.keys * (depth + width) * (use_quads ? 4 : 1);
