@@ -264,6 +264,7 @@ int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, i
       [TSR_OP_RMSNORM] = tsr_vk_plan_norm,
       [TSR_OP_REDUCE_SUM] = tsr_vk_plan_reduce_sum,
       [TSR_OP_ATTENTION] = tsr_vk_plan_attention,
+      [TSR_OP_ATTENTION_GRADIENT] = tsr_vk_plan_attention_gradient,
       [TSR_OP_MASK] = tsr_vk_plan_mask,
       [TSR_OP_ADD] = tsr_vk_plan_elementwise,
       [TSR_OP_MUL] = tsr_vk_plan_elementwise,

@@ -39,6 +39,7 @@ int tsr_vk_plan_softmax(tsr_vk_planner *planner); /* and log_softmax */
 int tsr_vk_plan_norm(tsr_vk_planner *planner);    /* layernorm, rmsnorm */
 int tsr_vk_plan_reduce_sum(tsr_vk_planner *planner);
 int tsr_vk_plan_attention(tsr_vk_planner *planner);
+int tsr_vk_plan_attention_gradient(tsr_vk_planner *planner);
 int tsr_vk_plan_topk(tsr_vk_planner *planner);
 int tsr_vk_plan_mask(tsr_vk_planner *planner);
 int tsr_vk_plan_dropout(tsr_vk_planner *planner);
@@ -74,8 +75,8 @@ void tsr_vk_read_masking(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatc
 /* The factor of what a dropout with that rate keeps. */
 float tsr_vk_dropout_scale(float rate);
 
-/* Adds the dispatch that finds out which of rows * length elements the line's dropout keeps, seed in `slot`: one bit each, each
- * row in whole words, in the line's scratch from word *bits_at on. 0 if the device cannot. */
+/* Adds the dispatch that finds out which of rows * length elements the line's dropout keeps, seed in `slot`: one bit
+ * each, each row in whole words, in the line's scratch from word *bits_at on. 0 if the device cannot. */
 int tsr_vk_plan_dropout_bits(tsr_vk_planner *planner, int32_t slot, uint64_t rows, uint32_t length, uint32_t *bits_at);
 
 const tsr_tensor_desc *tsr_vk_tensor(const tsr_vk_planner *planner, int32_t tensor);
