@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A training that is killed at any moment goes on as if it had not been.
+#   test_train_kills.sh KILLS STEPS
+set -u
+. "$SOURCE_ROOT/tests/cli/harness.sh"
+unset TESSERA_DEVICE
+
+kills=$1
+steps=$2
+data=$SOURCE_ROOT/tests/data/tatoeba
+seed=${KILLS_SEED:-$(date +%s)}
+printf 'KILLS_SEED=%s\n' "$seed"
+
+run 0 vocab --source "$data/test.en" --target "$data/test.fr" --out "$work/vocab" --size 300
+cat >"$work/recipe.yaml" <<YAML
+{source: $data/test.en, target: $data/test.fr, valid_source: $data/test.en, valid_target: $data/test.fr, vocab: $work/vocab,
+ device: cpu, d_model: 32, heads: 2, d_ff: 64, encoder_layers: 1, decoder_layers: 1, batch_tokens: 600, bucket: 8, steps: $steps,
+ accumulate: 2, average: 0.9, average_last: 3, log_every: 3, save_every: 5, validate_every: 25, bleu_sentences: 20, warmup: 10,
+ max_norm: 1, attention_dropout: 0.1, activation_dropout: 0.1, weight_decay: 0.01, statistics: true}
+YAML
+
+begin=$(date +%s%N)
+run 0 train --config "$work/recipe.yaml" --out "$work/whole"
+took=$((($(date +%s%N) - begin) / 1000000))
+
+# Each is killed within a third of the time that the whole took, from its start on.
+i=0
+landed=0
+resume=
+while [ $i -lt "$kills" ]; do
+  i=$((i + 1))
+  pause=$(awk -v seed="$seed$i" -v most=$((took / 3)) 'BEGIN {srand(seed); printf "%.3f", rand() * most / 1000}')
+  "$TESSERA" train --config "$work/recipe.yaml" --out "$work/killed" $resume >"$out" 2>"$err" &
+  process=$!
+  sleep "$pause"
+  kill -KILL $process 2>/dev/null && landed=$((landed + 1))
+  wait $process 2>/dev/null
+  [ -e "$work/killed/train/recipe.yaml" ] && resume=--resume
+done
+run 0 train --config "$work/recipe.yaml" --out "$work/killed" $resume
+printf '%d of %d kills landed\n' $landed "$kills"
+
+for name in log.csv layers.csv; do
+  fields=1-
+  [ $name = log.csv ] && fields=1,2,4,5,6,8-
+  cut -d, -f$fields "$work/whole/train/$name" >"$work/rows"
+  cut -d, -f$fields "$work/killed/train/$name" >"$work/rows.killed"
+  check "other rows in $name" cmp "$work/rows" "$work/rows.killed"
+done
+# All digits of the losses.
+for run in whole killed; do
+  sed 's/"seconds":[^,]*,//; s/"tokens_per_second":[^,]*,//' "$work/$run/train/log.jsonl" >"$work/$run.jsonl"
+done
+check 'other rows in log.jsonl' cmp "$work/whole.jsonl" "$work/killed.jsonl"
+check 'another model' cmp "$work/whole/model.safetensors" "$work/killed/model.safetensors"
+(cd "$work/whole" && find . -type f | sort) >"$work/files"
+(cd "$work/killed" && find . -type f | sort) >"$work/files.killed"
+check 'other files' cmp "$work/files" "$work/files.killed"
+
+finish
