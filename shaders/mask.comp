@@ -30,7 +30,7 @@ IN(0, x)
 IN(1, additive)
 IN(2, lengths)
 IN(3, position)
-IN(4, scratch)
+IN(4, bias)
 OUT(5, y)
 
 #include "masking.glsl"

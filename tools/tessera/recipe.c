@@ -100,13 +100,14 @@ static const key keys[] = {
     NUMBER_KEY(REAL, average, FIXED, "0", 0, 0.9999999, "decay of an exponential average of the parameters, which is what\n                          is validated and saved then; 0: none"),
     NUMBER_KEY(INTEGER, average_last, FREE, "0", 0, 1000, "in the end, the mean of so many saved states competes, too"),
     WORD_KEY(precision, FIXED, "f32", "f32|f16|bf16", "of the products: f32, f16 or bf16"),
+    NUMBER_KEY(REAL, loss_scale, FIXED, "65536", 1, 1e38, "of f16: at first; it is halved where gradients overflow, and grows again"),
     WORD_KEY(recompute, FIXED, "none", "none|layers", "none, or layers: less memory, more work"),
     NUMBER_KEY(LONG, steps, TOTAL, "0", 0, most, "updates after which it ends; 0: any"),
     NUMBER_KEY(LONG, epochs, FREE, "0", 0, most, "passes over the data after which it ends; 0: any"),
     NUMBER_KEY(REAL, minutes, TOTAL, "0", 0, 1e6, "after which it ends; 0: any"),
     NUMBER_KEY(INTEGER, patience, FREE, "0", 0, most, "validations without a better one after which it ends; 0: any"),
     NUMBER_KEY(REAL, until, FREE, "0", 0, 100, "BLEU, or share of exact sequences (0 to 1), at which it ends; 0: any"),
-    NUMBER_KEY(LONG, log_every, FIXED, "50", 1, most, "steps between rows of the log"),
+    NUMBER_KEY(LONG, log_every, FREE, "50", 1, most, "steps between rows of the log"),
     NUMBER_KEY(LONG, validate_every, FREE, "500", 1, most, "steps between validations"),
     NUMBER_KEY(LONG, save_every, FREE, "500", 1, most, "steps between checkpoints"),
     NUMBER_KEY(INTEGER, keep, FREE, "0", 0, 1000, "checkpoints that stay beside the last and the best"),
@@ -124,10 +125,16 @@ enum { N_KEYS = sizeof keys / sizeof keys[0] };
 /* What suits a toy task, where nothing is said. */
 static const struct {
   const char *name, *value;
-} task_values[] = {{"d_model", "64"},        {"heads", "4"},          {"d_ff", "256"},     {"encoder_layers", "2"},
-                   {"decoder_layers", "2"},  {"max_positions", "64"}, {"dropout", "0"},    {"label_smoothing", "0"},
-                   {"batch_tokens", "1024"}, {"rate", "0.002"},       {"warmup", "200"},   {"save_precision", "f32"},
-                   {"save_beam", "1"},       {"pool", "8192"},        {"max_source", "0"}, {"max_target", "0"}};
+} task_values[] = {{"d_model", "64"},         {"heads", "4"},
+                   {"d_ff", "256"},           {"encoder_layers", "2"},
+                   {"decoder_layers", "2"},   {"max_positions", "64"},
+                   {"dropout", "0"},          {"label_smoothing", "0"},
+                   {"batch_tokens", "1024"},  {"rate", "0.001"},
+                   {"warmup", "200"},         {"max_norm", "1"},
+                   {"average", "0.99"},       {"validate_every", "100"},
+                   {"save_precision", "f32"}, {"save_beam", "1"},
+                   {"pool", "8192"},          {"max_source", "0"},
+                   {"max_target", "0"}};
 
 int32_t recipe_key_count(void)
 {

@@ -28,6 +28,7 @@ typedef struct recipe {
   double average;
   int32_t average_last;
   char *precision, *recompute;
+  double loss_scale;
   int64_t steps, epochs;
   double minutes, until;
   int32_t patience;

@@ -89,7 +89,8 @@ static int read_mapping(reader *r, int depth)
       } else if (value.type == YAML_MAPPING_START_EVENT && depth == 0) {
         code = read_mapping(r, depth + 1);
       } else {
-        code = fail_at(r, &value, "a number or a text");
+        tsr_cli_error("%s:%d: %s: expected a number or a text", r->path, line_of(&name), text_of(&name));
+        code = TSR_EXIT_INPUT;
       }
       yaml_event_delete(&value);
     }

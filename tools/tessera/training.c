@@ -235,6 +235,7 @@ int training_options(const training *t, const recipe *r, tsr_run_options *o)
                          .schedule = {.peak = r->rate, .floor = r->floor, .warmup = r->warmup},
                          .average_decay = r->average,
                          .average_last = r->average_last,
+                         .loss_scale = r->loss_scale,
                          .steps = r->steps,
                          .minutes = r->minutes,
                          .patience = r->patience,
