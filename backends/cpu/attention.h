@@ -117,6 +117,13 @@ static inline int64_t cpu_attention_factors_room(const cpu_attention *a, int64_t
   return a->seed ? queries * (a->S < width ? a->S : width) + CPU_LANES : 0;
 }
 
+/* 1 if factors of so many queries are better made at once, for all their keys: the rows of a tile of keys are short
+ * for the vectors of blocks that numbers come in. Beyond 256 KiB they would leave the nearer caches. */
+static inline int cpu_attention_at_once(const cpu_attention *a, int64_t queries)
+{
+  return queries * a->S <= 1 << 16;
+}
+
 /* Tasks of the two forms (cpu_task), and the bytes of scratch that they need. */
 void cpu_few_task(const void *attention, int64_t task, void *scratch);
 uint64_t cpu_few_scratch(const cpu_attention *a);

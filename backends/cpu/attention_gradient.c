@@ -68,7 +68,9 @@ static uint64_t lay_out(gradient *t, float *scratch)
   t->delta = cpu_cut(scratch, &used, cpu_whole(a->L));
   t->alpha = cpu_cut(scratch, &used, TILE);
   t->ones = cpu_cut(scratch, &used, larger(TILE, larger(t->K, t->J)));
-  t->factors = cpu_cut(scratch, &used, cpu_attention_factors_room(a, TILE, TILE));
+  t->factors = cpu_cut(scratch, &used,
+                       cpu_attention_at_once(a, a->L) ? cpu_attention_factors_room(a, a->L, a->S)
+                                                      : cpu_attention_factors_room(a, TILE, TILE));
   t->room = cpu_cut(scratch, &used, larger(2 * CPU_KEYS, 2 * t->J));
   t->room_q = cpu_cut(scratch, &used, is_direct(a->q) ? 0 : TILE * t->K);
   t->room_k = cpu_cut(scratch, &used, is_direct(a->k) ? 0 : TILE * t->K);
@@ -193,6 +195,21 @@ static void multiply_keys(const gradient *t)
     product.c = t->dscores + r * TILE;
     cpu_attention_multiply(&product);
   }
+}
+
+/* Factors of the dropout of the tile's queries and keys, and how far it is from row to row; NULL without a dropout. */
+static const float *factors_of(gradient *t, int64_t *row)
+{
+  const cpu_attention *a = t->a;
+  *row = a->S;
+  if (!a->seed) {
+    return NULL;
+  }
+  if (cpu_attention_at_once(a, a->L)) { /* made in the beginning */
+    return t->factors + t->l * a->S + t->first;
+  }
+  *row = cpu_attention_factors(a, t->b, t->h, t->l, t->queries, t->first, t->keys, TILE, t->factors);
+  return t->factors;
 }
 
 /* Scores of query i become weights, and gradients of weights those of scores. factors: NULL without a dropout. */
@@ -341,16 +358,12 @@ static int64_t begin_queries(gradient *t, int64_t l)
 static void differentiate_tile(gradient *t, const float *factor)
 {
   const cpu_attention *a = t->a;
-  const float *factors = NULL;
-  int64_t factors_row = 0;
+  int64_t factors_row;
   t->q = rows_of(t, a->q, t->l, t->queries, t->room_q);
   t->dy = rows_of(t, t->g->dy, t->l, t->queries, t->room_dy);
   t->holes = 0;
   multiply_keys(t);
-  if (a->seed) {
-    factors_row = cpu_attention_factors(a, t->b, t->h, t->l, t->queries, t->first, t->keys, TILE, t->factors);
-    factors = t->factors;
-  }
+  const float *factors = factors_of(t, &factors_row);
   for (int64_t i = 0; i < t->queries; i++) {
     take_gradients(t, i, factors ? factors + i * factors_row : NULL);
   }
@@ -399,6 +412,9 @@ static void differentiate(gradient *t)
   }
   if (keys > 0) {
     take_deltas(t);
+    if (a->seed && cpu_attention_at_once(a, a->L)) {
+      cpu_attention_factors(a, t->b, t->h, 0, a->L, 0, keys, a->S, t->factors);
+    }
     t->dq = sums_of(t, g->dq, 0, t->room_dq);
     for (int64_t first = 0; first < keys; first += TILE) {
       differentiate_keys(t, first, keys - first < TILE ? keys - first : TILE);

@@ -48,7 +48,8 @@ static uint64_t lay_out(tiles *t, float *scratch)
   t->factor = cpu_cut(scratch, &used, TILE);
   t->scale = cpu_cut(scratch, &used, TILE);
   t->turned = cpu_cut(scratch, &used, CPU_LANES * TILE);
-  t->factors = cpu_cut(scratch, &used, cpu_attention_factors_room(t->a, TILE, TILE));
+  t->factors = cpu_cut(scratch, &used,
+                       cpu_attention_factors_room(t->a, TILE, cpu_attention_at_once(t->a, TILE) ? t->a->S : TILE));
   t->room = cpu_cut(scratch, &used, 2 * CPU_KEYS);
   return (uint64_t)used * sizeof(float);
 }
@@ -160,10 +161,18 @@ static int take_exponentials(tiles *t, int64_t n)
 /* Drops exponentials of n keys from `first` on; the others are scaled. What is -0 stays that. */
 static void drop_out(tiles *t, int64_t first, int64_t n)
 {
-  const int64_t row = cpu_attention_factors(t->a, t->b, t->h, t->l, t->n, first, n, TILE, t->factors);
+  const cpu_attention *a = t->a;
+  const int at_once = cpu_attention_at_once(a, TILE);
+  const float *factors = t->factors + (at_once ? first : 0);
+  int64_t row = a->S;
+  if (!at_once) {
+    row = cpu_attention_factors(a, t->b, t->h, t->l, t->n, first, n, TILE, t->factors);
+  } else if (first == 0) {
+    cpu_attention_factors(a, t->b, t->h, t->l, t->n, 0, t->ends[t->n - 1], a->S, t->factors);
+  }
   for (int64_t v = 0; v < t->n; v += CPU_LANES) {
     const int64_t queries = t->n - v < CPU_LANES ? t->n - v : CPU_LANES;
-    cpu_attention_turn(t->factors + v * row, row, 1, queries, n, t->turned, CPU_LANES);
+    cpu_attention_turn(factors + v * row, row, 1, queries, n, t->turned, CPU_LANES);
     for (int64_t s = 0; s < n; s++) {
       float *at = t->scores + s * TILE + v;
       cpu_store_part(at, cpu_load(at) * cpu_load(t->turned + s * CPU_LANES), queries);
