@@ -543,6 +543,9 @@ static void add_training(check_table *table)
     add(table, PARAMS(.masking = maskings[hiding[i]], .data_k = CHECK_NAN, .data_v = CHECK_NAN, .lse = 1,
                       .rows = i == 4 ? 3 : 0, .n_keys = 23));
   }
+  /* several tiles of queries and keys; so many keys that their numbers are not made at once */
+  add(table, PARAMS(.n_queries = 70, .n_keys = 150, .seed = 1, .rate = 0.1f, .lse = 1, .masking = maskings[11]));
+  add(table, PARAMS(.n_queries = 17, .n_keys = 1101, .seed = 1, .rate = 0.1f, .n_batch = 1, .k = 4, .j = 4));
   add(table, PARAMS(.n_batch = 0, .lse = 1));
   add(table, PARAMS(.n_keys = 0, .lse = 1, .seed = 1, .rate = 0.5f));
   add(table, PARAMS(.n_queries = 0, .lse = 1));
@@ -619,6 +622,11 @@ static void add_gradient_forms(check_table *table)
   for (i = 0; i < COUNT_OF(streams); i++) {
     add_gradient(table, PARAMS(.seed = 1, .rate = 0.5f, .stream = streams[i]));
   }
+  /* several tiles of queries and keys; so many pairs that their numbers are not made at once */
+  add_gradient(table, PARAMS(.n_queries = 70, .n_keys = 150, .seed = 1, .rate = 0.1f, .chain = 1, .dscores = 1));
+  add_gradient(table, PARAMS(.n_queries = 131, .n_keys = 135, .seed = 1, .rate = 0.1f, .masking = maskings[11], .k = 20,
+                             .j = 12));
+  add_gradient(table, PARAMS(.n_queries = 70, .n_keys = 1001, .seed = 1, .rate = 0.1f, .n_batch = 1, .k = 4, .j = 4));
   add_gradient(table, PARAMS(.n_batch = 0));
   add_gradient(table, PARAMS(.n_queries = 0, .dscores = 1));
   add_gradient(table, PARAMS(.n_keys = 0, .dscores = 1));
