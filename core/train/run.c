@@ -279,6 +279,7 @@ static tsr_status update(tsr_run *run, tsr_run_step *row, int32_t *updated)
         return fail_at_fault(run, &examples, batch, &control, &result);
       }
       adapt_scale(run, 1);
+      tsr_data_tell(run->data, &p->position);
       return TSR_OK;
     }
     loss += result.loss;
@@ -287,6 +288,7 @@ static tsr_status update(tsr_run *run, tsr_run_step *row, int32_t *updated)
     row->gradient_norm = result.gradient_norm;
   }
   adapt_scale(run, 0);
+  tsr_data_tell(run->data, &p->position);
   p->step = step;
   p->loss += loss;
   p->tokens += tokens;

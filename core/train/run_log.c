@@ -21,8 +21,8 @@ enum { CSV = 0, JSON_LINES = 1, LAYERS = 2, REAL_DIGITS = 17 };
 
 static const char *const names[TSR_RUN_LOGS] = {"log.csv", "log.jsonl", "layers.csv"};
 static const char *const heads[TSR_RUN_LOGS] = {
-    "step,epoch,seconds,loss,learning_rate,gradient_norm,tokens_per_second,scale,skipped,"
-    "valid_loss,valid_perplexity,valid_bleu,valid_exact\n",
+    ("step,epoch,seconds,loss,learning_rate,gradient_norm,tokens_per_second,scale,skipped,"
+     "valid_loss,valid_perplexity,valid_bleu,valid_exact\n"),
     "", "step,layer,mean,deviation,gradient_norm\n"};
 
 static tsr_status fail_write(int32_t which)

@@ -26,9 +26,9 @@ typedef struct tsr_run_progress {
   int32_t has_best;
   double best; /* score, more is better */
   int64_t best_step;
-  int32_t waiting;        /* validations since the best */
-  int64_t validated_step; /* of the last validation; -1: none */
-  tsr_data_position position;
+  int32_t waiting;                 /* validations since the best */
+  int64_t validated_step;          /* of the last validation; -1: none */
+  tsr_data_position position;      /* of the batches after the last update */
   int64_t log_sizes[TSR_RUN_LOGS]; /* bytes of the logs that belong to the steps so far */
 } tsr_run_progress;
 

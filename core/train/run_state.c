@@ -216,7 +216,6 @@ tsr_status tsr_run_save(tsr_run *run)
 {
   int32_t kept = states_kept(run);
   TSR_TRY(tsr_run_log_sync(&run->log, run->progress.log_sizes));
-  tsr_data_tell(run->data, &run->progress.position);
   run->progress.seconds = tsr_run_clock() - run->start;
   if (kept > 0 && run->progress.step > 0 && run->progress.step % run->save_every == 0) {
     json_t *scalars = json_pack("{s:I}", "step", (json_int_t)run->progress.step);

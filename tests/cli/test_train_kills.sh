@@ -24,38 +24,52 @@ begin=$(date +%s%N)
 run 0 train --config "$work/recipe.yaml" --out "$work/whole"
 took=$((($(date +%s%N) - begin) / 1000000))
 
-# Each is killed within a third of the time that the whole took, from its start on.
+# The resumed training left what the other did.
+compare()
+{
+  for name in log.csv layers.csv; do
+    fields=1-
+    [ $name = log.csv ] && fields=1,2,4,5,6,8-
+    cut -d, -f$fields "$work/whole/train/$name" >"$work/rows"
+    cut -d, -f$fields "$work/killed/train/$name" >"$work/rows.killed"
+    check "other rows in $name" cmp "$work/rows" "$work/rows.killed"
+  done
+  for run in whole killed; do # all digits of the losses
+    sed 's/"seconds":[^,]*,//; s/"tokens_per_second":[^,]*,//' "$work/$run/train/log.jsonl" >"$work/$run.jsonl"
+    (cd "$work/$run" && find . -type f | sort) >"$work/files.$run"
+  done
+  check 'other rows in log.jsonl' cmp "$work/whole.jsonl" "$work/killed.jsonl"
+  check 'another model' cmp "$work/whole/model.safetensors" "$work/killed/model.safetensors"
+  check 'other files' cmp "$work/files.whole" "$work/files.killed"
+}
+
+# Each is killed within a third of the time that the whole took, from its start on. Those that come to their end before
+# are compared, and it begins anew.
 i=0
 landed=0
-resume=
-while [ $i -lt "$kills" ]; do
+while [ $landed -lt "$kills" ] && [ $n_failures = 0 ]; do
   i=$((i + 1))
   pause=$(awk -v seed="$seed$i" -v most=$((took / 3)) 'BEGIN {srand(seed); printf "%.3f", rand() * most / 1000}')
+  resume=
+  [ -e "$work/killed/train/recipe.yaml" ] && resume=--resume
   "$TESSERA" train --config "$work/recipe.yaml" --out "$work/killed" $resume >"$out" 2>"$err" &
   process=$!
   sleep "$pause"
-  kill -KILL $process 2>/dev/null && landed=$((landed + 1))
-  wait $process 2>/dev/null
-  [ -e "$work/killed/train/recipe.yaml" ] && resume=--resume
+  kill -KILL $process 2>/dev/null
+  code=0
+  wait $process 2>/dev/null || code=$?
+  if [ $code = 0 ]; then
+    compare
+    rm -rf "$work/killed"
+  else
+    check "ended by itself with code $code" test $code = 137
+    landed=$((landed + 1))
+  fi
 done
+resume=
+[ -e "$work/killed/train/recipe.yaml" ] && resume=--resume
 run 0 train --config "$work/recipe.yaml" --out "$work/killed" $resume
-printf '%d of %d kills landed\n' $landed "$kills"
-
-for name in log.csv layers.csv; do
-  fields=1-
-  [ $name = log.csv ] && fields=1,2,4,5,6,8-
-  cut -d, -f$fields "$work/whole/train/$name" >"$work/rows"
-  cut -d, -f$fields "$work/killed/train/$name" >"$work/rows.killed"
-  check "other rows in $name" cmp "$work/rows" "$work/rows.killed"
-done
-# All digits of the losses.
-for run in whole killed; do
-  sed 's/"seconds":[^,]*,//; s/"tokens_per_second":[^,]*,//' "$work/$run/train/log.jsonl" >"$work/$run.jsonl"
-done
-check 'other rows in log.jsonl' cmp "$work/whole.jsonl" "$work/killed.jsonl"
-check 'another model' cmp "$work/whole/model.safetensors" "$work/killed/model.safetensors"
-(cd "$work/whole" && find . -type f | sort) >"$work/files"
-(cd "$work/killed" && find . -type f | sort) >"$work/files.killed"
-check 'other files' cmp "$work/files" "$work/files.killed"
+compare
+printf '%d kills, %d starts\n' $landed $i
 
 finish
