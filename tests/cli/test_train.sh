@@ -100,8 +100,12 @@ grep -v '^model:' "$work/recipe.yaml" >"$work/less" && mv "$work/less" "$work/re
 train 0 --out "$work/tuned" --init "$work/model" --steps 2 --json
 check 'tuned: steps' test "$(value steps)" = 2
 small='--d-model 16 --heads 2 --d-ff 32 --encoder-layers 1 --decoder-layers 1'
-train 0 --out "$work/torch" $small --family nn_transformer --norm-first --activation gelu --steps 2
-run 0 info "$work/torch"
+run 0 vocab --source "$data/test.en" --target "$data/test.fr" --out "$work/separate" --size 200 --separate
+train 0 --out "$work/torch" $small --family nn_transformer --norm-first --activation gelu --steps 2 --vocab "$work/separate" \
+  --max-positions 18
+run 0 translate --model "$work/torch" --device cpu --max-length 8 "$work/text"
+train 0 --out "$work/marian" $small --steps 2 --vocab "$work/separate"
+run 0 translate --model "$work/marian" --device cpu --max-length 8 "$work/text"
 paste "$data/test.en" "$data/test.fr" | head -n 200 >"$work/both.tsv"
 run 0 train --tsv "$work/both.tsv" --vocab "$work/vocab" --device cpu $small --batch-tokens 600 --epochs 2 --json --out "$work/tsv"
 check 'tsv: epochs' test "$(value reason)" = epochs
@@ -185,6 +189,8 @@ stderr_has '--vocab is missing'
 run 2 train --out "$work/none" --task reverse --epochs 2 --schedule linear
 stderr_has 'in steps or minutes'
 run 2 train --out "$work/none" --task reverse --steps 2 more
+run 2 train --out "$work/none" --task reverse --steps 2 --max-length 16 --max-positions 16
+stderr_has 'no room for a batch of width 17'
 train 3 --out "$work/gone" --source "$work/nowhere.en"
 stderr_has 'nowhere.en'
 check 'bad runs leave files' test ! -e "$work/none"

@@ -81,7 +81,7 @@ static const key keys[] = {
     NUMBER_KEY(REAL, label_smoothing, FIXED, "0.1", 0, 0.99, ""),
     NUMBER_KEY(INTEGER, batch_tokens, FIXED, "2500", 1, 1 << 24, "of a batch's larger side, padding included"),
     NUMBER_KEY(INTEGER, accumulate, FIXED, "1", 1, 65536, "batches whose gradients make one update"),
-    NUMBER_KEY(INTEGER, max_source, FIXED, "128", 0, 65536, "tokens of a source; longer pairs are left out; 0: 256, or what fits"),
+    NUMBER_KEY(INTEGER, max_source, FIXED, "128", 0, 65536, "tokens of a source; longer pairs are left out; 0: what fits"),
     NUMBER_KEY(INTEGER, max_target, FIXED, "128", 0, 65536, "tokens of a target, likewise"),
     NUMBER_KEY(REAL, max_ratio, FIXED, "0", 0, 1e6, "of the longer side to the shorter, likewise; 0: any"),
     NUMBER_KEY(INTEGER, bucket, FIXED, "4", 1, 4096, "widths of batches are multiples of it"),

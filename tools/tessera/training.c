@@ -132,6 +132,23 @@ static int open_model(training *t, const recipe *r, const recipe_assignments *sa
   return TSR_EXIT_OK;
 }
 
+/* Of a batch: no more than the model has positions, once it is rounded up to a whole bucket. 0 if there is none. */
+static int32_t widest(const training *t, const recipe *r)
+{
+  return tsr_model_config(t->model)->max_positions / r->bucket * r->bucket;
+}
+
+static int check_widths(const training *t, const recipe *r)
+{
+  int32_t most = widest(t, r), needed = t->task.kind != 0 ? r->max_length + 1 : 1;
+  if (most >= needed) {
+    return TSR_EXIT_OK;
+  }
+  tsr_cli_error("a model with max_positions %d has no room for a batch of width %d in steps of bucket, %d",
+                tsr_model_config(t->model)->max_positions, needed, r->bucket);
+  return TSR_EXIT_USAGE;
+}
+
 static int open_task(training *t, const recipe *r)
 {
   t->task = (tsr_task){.set = TSR_TASK_TRAINING,
@@ -154,6 +171,9 @@ int training_open(training *t, const recipe *r, const recipe_assignments *said, 
   }
   if (code == TSR_EXIT_OK) {
     code = open_model(t, r, said);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = check_widths(t, r);
   }
   if (code == TSR_EXIT_OK && !dry_run) {
     code = tsr_cli_runtime(&t->runtime);
@@ -205,6 +225,16 @@ static tsr_training_options training_of(const recipe *r)
                                 .products = dtype_of(r->precision)};
 }
 
+/* wanted: the recipe's; 0: what fits into a batch. */
+static int32_t longest(const training *t, const recipe *r, int32_t wanted)
+{
+  int32_t most = widest(t, r), fitting = r->batch_tokens / r->bucket * r->bucket;
+  if (wanted == 0) {
+    return fitting < most ? fitting : most;
+  }
+  return wanted < most ? wanted : most;
+}
+
 static tsr_data_options data_of(const training *t, const recipe *r)
 {
   return (tsr_data_options){
@@ -212,8 +242,8 @@ static tsr_data_options data_of(const training *t, const recipe *r)
       .tokenizer = t->tokenizer,
       .task = t->task.kind != 0 ? &t->task : NULL,
       .batch_tokens = r->batch_tokens,
-      .max_source = r->max_source,
-      .max_target = r->max_target,
+      .max_source = longest(t, r, r->max_source),
+      .max_target = longest(t, r, r->max_target),
       .max_ratio = r->max_ratio,
       .step = r->bucket,
       .pool = r->pool,
