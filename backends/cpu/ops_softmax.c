@@ -45,8 +45,10 @@ static void fill(float *y, int64_t n, float value)
   }
 }
 
-/* sum exp(z - max); the terms go to y if there is one, the sum of z - max to *distance. Inlined for each of these. */
-static inline float sum_of_exponentials(const float *z, int64_t n, float max, float *y, float *distance)
+/* sum exp(z - max); the terms go to y if there is one, the sum of z - max to *distance, and n elements from `ahead` on
+ * are fetched meanwhile. Inlined for each of these. */
+static inline float sum_of_exponentials(const float *z, int64_t n, float max, float *y, float *distance,
+                                        const float *ahead)
 {
   const cpu_f32v shift = cpu_splat(max), zero = cpu_splat(0.0f);
   cpu_f32v s0 = zero, s1 = zero, d0 = zero, d1 = zero;
@@ -63,6 +65,9 @@ static inline float sum_of_exponentials(const float *z, int64_t n, float max, fl
     if (distance) {
       d0 += z0;
       d1 += z1;
+    }
+    for (int j = 0; ahead && j < 2 * CPU_LANES; j += 16) {
+      __builtin_prefetch(ahead + i + j);
     }
   }
   while (i < n) {
@@ -103,7 +108,7 @@ static void softmax_row(const float *z, int64_t n, float *y)
     fill(y, n, holds_nan(z, n) ? NAN : 0.0f);
     return;
   }
-  scale(y, n, 1.0f / sum_of_exponentials(z, n, max, y, NULL));
+  scale(y, n, 1.0f / sum_of_exponentials(z, n, max, y, NULL, NULL));
 }
 
 /* z = x + mask; -inf in either excludes, whatever the other is. */
@@ -157,7 +162,7 @@ static void log_softmax_row(const float *z, int64_t n, float *y)
     fill(y, n, holds_nan(z, n) ? NAN : -INFINITY);
     return;
   }
-  const float logarithm = (float)log((double)sum_of_exponentials(z, n, max, NULL, NULL));
+  const float logarithm = (float)log((double)sum_of_exponentials(z, n, max, NULL, NULL, NULL));
   int64_t i = 0;
   for (; i + CPU_LANES <= n; i += CPU_LANES) {
     cpu_store(y + i, cpu_load(z + i) - cpu_splat(max) - cpu_splat(logarithm));
@@ -268,7 +273,8 @@ void cpu_run_softmax_gradient(const cpu_line *line, cpu_team *team)
 
 /* The loss is lse - (1 - smoothing) z[label] - smoothing mean(z); with the maximum taken off all three, none of the terms
  * is below 0 and nothing cancels. A label outside is ignored. */
-static void cross_entropy_row(const float *z, int64_t n, int64_t label, float smoothing, float *loss, float *lse)
+static void cross_entropy_row(const float *z, const float *next, int64_t n, int64_t label, float smoothing, float *loss,
+                              float *lse)
 {
   const float max = largest(z, n);
   const int ignored = label < 0 || label >= n;
@@ -280,10 +286,10 @@ static void cross_entropy_row(const float *z, int64_t n, int64_t label, float sm
     return;
   }
   if (smoothing > 0.0f && !ignored) {
-    sum = sum_of_exponentials(z, n, max, NULL, &distance);
+    sum = sum_of_exponentials(z, n, max, NULL, &distance, next);
     distance *= smoothing / (float)n;
   } else {
-    sum = sum_of_exponentials(z, n, max, NULL, NULL);
+    sum = sum_of_exponentials(z, n, max, NULL, NULL, next);
   }
   const float logarithm = (float)log((double)sum);
   *lse = max + logarithm;
@@ -295,9 +301,10 @@ static void cross_entropy_rows(const cpu_line *line, int64_t first, int64_t last
   const cpu_tensor *logits = &line->in[0], *labels = &line->in[1];
   const int64_t V = logits->extent[1];
   for (int64_t t = first; t < last; t++) {
-    const float *z = (const float *)logits->data + t * logits->stride[0];
-    cross_entropy_row(cpu_side_by_side(z, logits->stride[1], V, scratch), V,
-                      ((const int32_t *)labels->data)[t * labels->stride[0]], line->attributes.smoothing,
+    const float *from = (const float *)logits->data + t * logits->stride[0];
+    const float *z = cpu_side_by_side(from, logits->stride[1], V, scratch);
+    const float *next = t + 1 < last && z == from ? z + logits->stride[0] : z;
+    cross_entropy_row(z, next, V, ((const int32_t *)labels->data)[t * labels->stride[0]], line->attributes.smoothing,
                       (float *)line->out[0].data + t, (float *)line->out[1].data + t);
   }
 }
