@@ -151,14 +151,14 @@ static int32_t count_uses(const tsr_program_desc *program, int32_t storage)
   return uses;
 }
 
-/* 1 if line `index` exists, is that operator, and reads as its first operand the whole first result of the line
- * before it, in the same rows. */
-static int follows(const tsr_program_desc *program, int32_t index, int32_t op)
+/* 1 if line `index` exists, is that operator, and reads as operand `slot` the whole first result of the line before it,
+ * in the same rows. */
+static int follows(const tsr_program_desc *program, int32_t index, int32_t op, int32_t slot)
 {
   if (index >= program->n_lines || tsr_line_at(program, index)->op != op) {
     return 0;
   }
-  const int32_t from = tsr_line_at(program, index - 1)->out[0], to = tsr_line_at(program, index)->in[0];
+  const int32_t from = tsr_line_at(program, index - 1)->out[0], to = tsr_line_at(program, index)->in[slot];
   const tsr_tensor_desc *a = tsr_tensor_at(program, from), *b = tsr_tensor_at(program, to);
   return from == to ||
          (a->storage == b->storage && a->offset == b->offset && a->rank == b->rank &&
@@ -181,13 +181,19 @@ static int64_t bytes_of(const cpu_tensor *t)
   return cpu_count(t, t->rank) > 0 ? (last + 1) * cpu_element_size(t->dtype) : 0;
 }
 
+/* 1 if x and y share no byte, or if one of them is absent. */
+static int keep_apart(const cpu_tensor *x, const cpu_tensor *y)
+{
+  const uintptr_t a = (uintptr_t)x->data, b = (uintptr_t)y->data;
+  return !cpu_present(x) || !cpu_present(y) || a + (uintptr_t)bytes_of(x) <= b || b + (uintptr_t)bytes_of(y) <= a;
+}
+
 /* 1 if y may be written row by row while x is read row by row: they lie apart, or are the same rows. */
 static int rows_keep_apart(const cpu_tensor *x, const cpu_tensor *y)
 {
-  const uintptr_t a = (uintptr_t)x->data, b = (uintptr_t)y->data;
-  const int same = a == b && x->rank == y->rank && memcmp(x->extent, y->extent, sizeof x->extent) == 0 &&
+  const int same = x->data == y->data && x->rank == y->rank && memcmp(x->extent, y->extent, sizeof x->extent) == 0 &&
                    memcmp(x->stride, y->stride, sizeof x->stride) == 0;
-  return same || a + (uintptr_t)bytes_of(x) <= b || b + (uintptr_t)bytes_of(y) <= a;
+  return same || keep_apart(x, y);
 }
 
 /* 1 if an operand of line `index` other than the first lies where the first result of the line before it does. */
@@ -206,7 +212,7 @@ static int reads_elsewhere(const tsr_program_desc *program, int32_t index)
 static int32_t join_add_layernorm(const tsr_compile_args *args, int32_t index, cpu_line *line)
 {
   const tsr_program_desc *program = args->program;
-  if (line->op != TSR_OP_ADD || line->out[0].dtype != TSR_F32 || !follows(program, index + 1, TSR_OP_LAYERNORM) ||
+  if (line->op != TSR_OP_ADD || line->out[0].dtype != TSR_F32 || !follows(program, index + 1, TSR_OP_LAYERNORM, 0) ||
       reads_elsewhere(program, index + 1)) {
     return 0;
   }
@@ -225,6 +231,136 @@ static int32_t join_add_layernorm(const tsr_compile_args *args, int32_t index, c
   return 2;
 }
 
+/* A line takes over the dropout of another: its seed, and what its attributes say. */
+static void take_dropout(cpu_line *line, int32_t slot, const cpu_line *dropout)
+{
+  line->in[slot] = dropout->in[1];
+  line->attributes.rate = dropout->attributes.rate;
+  line->attributes.stream = dropout->attributes.stream;
+}
+
+/* A dropout and what reads its result alone. */
+
+static int32_t join_dropout_add_layernorm(const tsr_compile_args *args, int32_t index, cpu_line *line)
+{
+  const tsr_program_desc *program = args->program;
+  const int32_t slot = follows(program, index + 1, TSR_OP_ADD, 1);
+  cpu_line norm = {0};
+  if (!slot && !follows(program, index + 1, TSR_OP_ADD, 0)) {
+    return 0;
+  }
+  resolve_line(args, index + 1, &norm);
+  if (join_add_layernorm(args, index + 1, &norm) == 0) {
+    return 0;
+  }
+  norm.in[0] = norm.in[1 - slot];
+  norm.in[1] = line->in[0];
+  take_dropout(&norm, 4, line);
+  for (int32_t i = 0; i < 2; i++) {
+    if (!rows_keep_apart(&norm.in[1], &norm.out[i]) || !keep_apart(&norm.in[4], &norm.out[i])) {
+      return 0;
+    }
+  }
+  *line = norm;
+  return 3;
+}
+
+static int32_t join_dropout_slope(const tsr_compile_args *args, int32_t index, cpu_line *line)
+{
+  cpu_line slope = {0};
+  if (!follows(args->program, index + 1, TSR_OP_ACTIVATION_GRADIENT, 1)) {
+    return 0;
+  }
+  resolve_line(args, index + 1, &slope);
+  slope.in[1] = line->in[0];
+  take_dropout(&slope, CPU_IN_SLOPE_SEED, line);
+  if (!rows_keep_apart(&slope.in[1], &slope.out[0]) || !keep_apart(&slope.in[CPU_IN_SLOPE_SEED], &slope.out[0])) {
+    return 0;
+  }
+  *line = slope;
+  return 2;
+}
+
+/* An activation and the dropout of its result. */
+static int32_t join_activation_dropout(const tsr_compile_args *args, int32_t index, cpu_line *line)
+{
+  cpu_line dropout = {0};
+  if (!follows(args->program, index + 1, TSR_OP_DROPOUT, 0) || !is_passed_on(args->program, index)) {
+    return 0;
+  }
+  resolve_line(args, index + 1, &dropout);
+  if (!rows_keep_apart(&line->in[0], &dropout.out[0])) {
+    return 0;
+  }
+  take_dropout(line, CPU_IN_ACTIVATION_SEED, &dropout);
+  line->out[0] = dropout.out[0];
+  line->index = dropout.index;
+  return 2;
+}
+
+/* The gradient of a norm, with the sum before it that makes its dy (line `index` is that sum if `sums` is 1) and the
+ * dropout of its dx after it. dgain and dbias are written in the end, when all rows are done. */
+static int32_t join_norm_gradient(const tsr_compile_args *args, int32_t index, int32_t sums, cpu_line *line)
+{
+  cpu_line norm = *line, dropout = {0};
+  int32_t lines = 1;
+  if (sums) {
+    norm = (cpu_line){0};
+    resolve_line(args, index + 1, &norm);
+    norm.in[2] = line->in[0];
+    norm.in[CPU_IN_NORM_MORE] = line->in[1];
+    lines = 2;
+    if (!rows_keep_apart(&norm.in[2], &norm.out[0]) || !rows_keep_apart(&norm.in[CPU_IN_NORM_MORE], &norm.out[0])) {
+      return 0;
+    }
+  }
+  *line = norm;
+  if (!follows(args->program, index + lines, TSR_OP_DROPOUT, 0)) {
+    return lines;
+  }
+  resolve_line(args, index + lines, &dropout);
+  const cpu_tensor *dropped = &dropout.out[0];
+  if (!rows_keep_apart(&norm.in[0], dropped) || !rows_keep_apart(&norm.in[2], dropped) ||
+      (sums && !rows_keep_apart(&norm.in[CPU_IN_NORM_MORE], dropped)) || !keep_apart(&norm.in[1], dropped) ||
+      !keep_apart(&norm.out[1], dropped) || !keep_apart(&norm.out[2], dropped)) {
+    return lines;
+  }
+  take_dropout(line, CPU_IN_NORM_SEED, &dropout);
+  line->out[CPU_OUT_NORM_DROPPED] = *dropped;
+  line->index = dropout.index;
+  return lines + 1;
+}
+
+/* What training repeats: 0: not joined. */
+static int32_t join_training(const tsr_compile_args *args, int32_t index, cpu_line *line)
+{
+  const tsr_program_desc *program = args->program;
+  switch (line->op) {
+  case TSR_OP_DROPOUT: {
+    if (!is_passed_on(program, index)) {
+      return 0;
+    }
+    const int32_t lines = join_dropout_add_layernorm(args, index, line);
+    return lines > 0 ? lines : join_dropout_slope(args, index, line);
+  }
+  case TSR_OP_RELU:
+  case TSR_OP_GELU:
+  case TSR_OP_SILU:
+    return join_activation_dropout(args, index, line);
+  case TSR_OP_ADD:
+    return line->out[0].dtype == TSR_F32 && is_passed_on(program, index) &&
+                   (follows(program, index + 1, TSR_OP_LAYERNORM_GRADIENT, 2) ||
+                    follows(program, index + 1, TSR_OP_RMSNORM_GRADIENT, 2))
+               ? join_norm_gradient(args, index, 1, line)
+               : 0;
+  case TSR_OP_LAYERNORM_GRADIENT:
+  case TSR_OP_RMSNORM_GRADIENT:
+    return join_norm_gradient(args, index, 0, line);
+  default:
+    return 0;
+  }
+}
+
 /* The k largest of a product's columns, or of their log-probabilities: the product's rows are never written. */
 static int32_t join_matmul_topk(const tsr_compile_args *args, int32_t index, cpu_line *line)
 {
@@ -232,9 +368,9 @@ static int32_t join_matmul_topk(const tsr_compile_args *args, int32_t index, cpu
   if (line->op != TSR_OP_MATMUL || line->out[0].rank != 2) {
     return 0;
   }
-  const int32_t logs = follows(program, index + 1, TSR_OP_LOG_SOFTMAX) && is_passed_on(program, index);
+  const int32_t logs = follows(program, index + 1, TSR_OP_LOG_SOFTMAX, 0) && is_passed_on(program, index);
   const int32_t last = index + 1 + logs;
-  if (!follows(program, last, TSR_OP_TOPK) || !is_passed_on(program, last - 1) ||
+  if (!follows(program, last, TSR_OP_TOPK, 0) || !is_passed_on(program, last - 1) ||
       tsr_line_at(program, last)->attributes.k > CPU_TOPK_JOINED) {
     return 0;
   }
@@ -254,6 +390,9 @@ int32_t cpu_resolve_lines(const cpu_operator *operators, const tsr_compile_args 
   resolve_line(args, index, line);
   if (operators[CPU_OP_ADD_LAYERNORM].run) {
     lines = join_add_layernorm(args, index, line);
+  }
+  if (lines == 0) {
+    lines = join_training(args, index, line);
   }
   if (lines == 0 && operators[CPU_OP_MATMUL_TOPK].run) {
     lines = join_matmul_topk(args, index, line);

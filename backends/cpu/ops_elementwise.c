@@ -106,13 +106,25 @@ typedef struct activation_work {
   float *y;
   int64_t x_stride;
   int32_t activation;
+  int32_t drops; /* 1: the results are dropped out */
+  cpu_dropout dropout;
 } activation_work;
+
+enum { PART = 512 }; /* of a run, where what is computed of it is needed again */
 
 static void activate_run(const void *context, const int64_t at[CPU_WALK_TENSORS], int64_t n)
 {
   const activation_work *work = context;
-  float *y = work->y + at[1];
-  activate(work->activation, cpu_side_by_side(work->x + at[0], work->x_stride, n, y), y, n);
+  const int64_t whole = work->drops ? PART : n;
+  for (int64_t i = 0; i < n; i += whole) {
+    const int64_t part = n - i < whole ? n - i : whole;
+    float *y = work->y + at[1] + i;
+    activate(work->activation, cpu_side_by_side(work->x + at[0] + i * work->x_stride, work->x_stride, part, y), y,
+             part);
+    if (work->drops) {
+      cpu_dropout_row(&work->dropout, (uint64_t)(at[1] + i), y, part, y);
+    }
+  }
 }
 
 void cpu_run_activation(const cpu_line *line, cpu_team *team)
@@ -123,6 +135,10 @@ void cpu_run_activation(const cpu_line *line, cpu_team *team)
   work.activation = line->op == TSR_OP_RELU   ? TSR_ACTIVATION_RELU
                     : line->op == TSR_OP_SILU ? TSR_ACTIVATION_SILU
                                               : line->attributes.activation;
+  if (cpu_present(&line->in[CPU_IN_ACTIVATION_SEED])) {
+    work.drops = 1;
+    work.dropout = cpu_dropout_of(&line->in[CPU_IN_ACTIVATION_SEED], &line->attributes);
+  }
   assert(x->dtype == TSR_F32 && y->dtype == TSR_F32 && walk.stride[1][0] == 1);
   cpu_walk_all(&walk, team, (work.activation == TSR_ACTIVATION_RELU ? 4.0 : 40.0) / CPU_LANES, activate_run, &work);
 }
@@ -190,19 +206,23 @@ typedef struct slope_work {
   float *dx;
   int64_t x_stride, dy_stride;
   int32_t activation;
+  int32_t drops; /* 1: dy is dropped out first */
+  cpu_dropout dropout;
 } slope_work;
-
-enum { SLOPE_PART = 512 };
 
 static void slope_run(const void *context, const int64_t at[CPU_WALK_TENSORS], int64_t n)
 {
   const slope_work *work = context;
-  float x_room[SLOPE_PART], dy_room[SLOPE_PART];
-  for (int64_t i = 0; i < n; i += SLOPE_PART) {
-    const int64_t part = n - i < SLOPE_PART ? n - i : SLOPE_PART;
+  float x_room[PART], dy_room[PART];
+  for (int64_t i = 0; i < n; i += PART) {
+    const int64_t part = n - i < PART ? n - i : PART;
     const float *x = cpu_side_by_side(work->x + at[0] + i * work->x_stride, work->x_stride, part, x_room);
     const float *dy = cpu_side_by_side(work->dy + at[1] + i * work->dy_stride, work->dy_stride, part, dy_room);
     float *dx = work->dx + at[2] + i;
+    if (work->drops) {
+      cpu_dropout_row(&work->dropout, (uint64_t)(at[2] + i), dy, part, dy_room);
+      dy = dy_room;
+    }
     switch (work->activation) {
     case TSR_ACTIVATION_RELU:
       slope_all(TSR_ACTIVATION_RELU, x, dy, dx, part);
@@ -223,12 +243,16 @@ void cpu_run_activation_gradient(const cpu_line *line, cpu_team *team)
 {
   const cpu_tensor *x = &line->in[0], *dy = &line->in[1], *dx = &line->out[0];
   const cpu_walk walk = cpu_walk_of((const cpu_tensor *const[]){x, dy, dx}, 3);
-  const slope_work work = {.x = x->data,
-                           .dy = dy->data,
-                           .dx = dx->data,
-                           .x_stride = walk.stride[0][0],
-                           .dy_stride = walk.stride[1][0],
-                           .activation = line->attributes.activation};
+  slope_work work = {.x = x->data,
+                     .dy = dy->data,
+                     .dx = dx->data,
+                     .x_stride = walk.stride[0][0],
+                     .dy_stride = walk.stride[1][0],
+                     .activation = line->attributes.activation};
+  if (cpu_present(&line->in[CPU_IN_SLOPE_SEED])) {
+    work.drops = 1;
+    work.dropout = cpu_dropout_of(&line->in[CPU_IN_SLOPE_SEED], &line->attributes);
+  }
   assert(x->dtype == TSR_F32 && dy->dtype == TSR_F32 && dx->dtype == TSR_F32 && walk.stride[2][0] == 1);
   assert(work.activation > TSR_ACTIVATION_NONE && work.activation <= TSR_ACTIVATION_SILU);
   cpu_walk_all(&walk, team, (work.activation == TSR_ACTIVATION_RELU ? 5.0 : 60.0) / CPU_LANES, slope_run, &work);

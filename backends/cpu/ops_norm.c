@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * layernorm, rmsnorm, and layernorm of a sum, along the last axis.
+ * layernorm, rmsnorm, and layernorm of a sum, one part of which may be dropped out, along the last axis.
  */
+#include "dropout.h"
 #include "rows.h"
 
 /* ((x + x) + (x + x)) over the lanes, then over the lanes' halves: the order depends on n alone. `power` 1: the sum
@@ -96,10 +97,13 @@ void cpu_run_layernorm(const cpu_line *line, cpu_team *team)
 /* The sum's row stands in scratch, or in out[1], before y's is written: y may lie where a or b does. */
 static void add_layernorm_rows(const cpu_line *line, int64_t first, int64_t last, void *scratch)
 {
-  const cpu_tensor *a = &line->in[0], *b = &line->in[1], *y = &line->out[0], *sum = &line->out[1];
+  const cpu_tensor *a = &line->in[0], *b = &line->in[1], *y = &line->out[0], *sum = &line->out[1], *seed = &line->in[4];
   const cpu_row_map a_rows = cpu_row_map_of(a, cpu_last(a)), b_rows = cpu_row_map_of(b, cpu_last(b));
-  const int64_t N = cpu_row_length(a), a_step = cpu_row_stride(a), b_step = cpu_row_stride(b);
-  float *room = scratch;
+  const int64_t N = cpu_row_length(a), a_step = cpu_row_stride(a);
+  const cpu_dropout dropout =
+      cpu_present(seed) ? cpu_dropout_of(seed, &line->attributes) : (cpu_dropout){.scale = 1.0f};
+  int64_t b_step = cpu_row_stride(b);
+  float *room = scratch, *dropped = room + 3 * cpu_room(N);
   const float *gain = vector_of(&line->in[2], room + cpu_room(N));
   const float *bias = vector_of(&line->in[3], room + 2 * cpu_room(N));
 
@@ -108,6 +112,11 @@ static void add_layernorm_rows(const cpu_line *line, int64_t first, int64_t last
     const float *bi = (const float *)b->data + cpu_row_at(&b_rows, row);
     float *s = cpu_present(sum) ? (float *)sum->data + row * N : room;
     int64_t i = 0;
+    if (cpu_present(seed)) {
+      cpu_dropout_row(&dropout, (uint64_t)(row * N), cpu_side_by_side(bi, cpu_row_stride(b), N, dropped), N, dropped);
+      bi = dropped;
+      b_step = 1;
+    }
     for (; a_step == 1 && b_step == 1 && i + CPU_LANES <= N; i += CPU_LANES) {
       cpu_store(s + i, cpu_load(ai + i) + cpu_load(bi + i));
     }

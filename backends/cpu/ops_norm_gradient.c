@@ -3,15 +3,19 @@
  * The gradients of layernorm and rmsnorm. rmsnorm is layernorm without the mean, and so is its gradient: with n = (x -
  * mean) r and h = dy gain, dx = r (h - mean(h) - n mean(h n)), in which mean(x) and mean(h) are 0 for rmsnorm.
  *
+ * A line may be joined with the sum that makes its dy, and with the dropout of its dx.
+ *
  * The sums over rows, dgain and dbias, are taken in parts: each task adds up its own rows, then the parts are added in
  * order. How many parts there are depends on the shape alone.
  */
+#include "dropout.h"
 #include "rows.h"
 
 typedef struct norm_work {
   const cpu_line *line;
   int64_t n_rows, n_parts;
-  float *parts; /* [n_parts][2][room of a row]: of dgain, of dbias */
+  float *parts;        /* [n_parts][2][room of a row]: of dgain, of dbias */
+  cpu_dropout dropout; /* of dx, if there is one */
 } norm_work;
 
 static int64_t parts_of(const cpu_line *line)
@@ -116,12 +120,35 @@ static inline void gradient_row(int centred, const float *x, const float *gain, 
   }
 }
 
+/* dy's row: where it lies side by side, or else in room; that of a sum is made there. */
+static const float *dy_row(const cpu_line *line, const cpu_row_map *dy_rows, const cpu_row_map *more_rows, int64_t row,
+                           float *room)
+{
+  const cpu_tensor *dy = &line->in[2], *more = &line->in[CPU_IN_NORM_MORE];
+  const int64_t N = cpu_row_length(dy), step = cpu_row_stride(dy), more_step = cpu_row_stride(more);
+  const float *a = (const float *)dy->data + cpu_row_at(dy_rows, row), *b = more->data;
+  int64_t i = 0;
+  if (!cpu_present(more)) {
+    return cpu_side_by_side(a, step, N, room);
+  }
+  b += cpu_row_at(more_rows, row);
+  for (; step == 1 && more_step == 1 && i + CPU_LANES <= N; i += CPU_LANES) {
+    cpu_store(room + i, cpu_load(a + i) + cpu_load(b + i));
+  }
+  for (; i < N; i++) {
+    room[i] = a[i * step] + b[i * more_step];
+  }
+  return room;
+}
+
 static void rows_task(const void *context, int64_t task, void *scratch)
 {
   const norm_work *work = context;
   const cpu_line *line = work->line;
   const cpu_tensor *x = &line->in[0], *gain = &line->in[1], *dy = &line->in[2], *dx = &line->out[0];
+  const cpu_tensor *more = &line->in[CPU_IN_NORM_MORE], *dropped = &line->out[CPU_OUT_NORM_DROPPED];
   const cpu_row_map x_rows = cpu_row_map_of(x, cpu_last(x)), dy_rows = cpu_row_map_of(dy, cpu_last(dy));
+  const cpu_row_map more_rows = cpu_row_map_of(more, cpu_last(more));
   const int64_t N = cpu_row_length(x), end = cpu_first(work->n_rows, work->n_parts, task + 1);
   float *room = scratch, *dgain = work->parts + task * 2 * cpu_room(N), *dbias = dgain + cpu_room(N);
   const float *gains = cpu_side_by_side(gain->data, gain->stride[0], N, room + 2 * cpu_room(N));
@@ -129,14 +156,16 @@ static void rows_task(const void *context, int64_t task, void *scratch)
   memset(dgain, 0, 2 * (size_t)cpu_room(N) * sizeof *dgain);
   for (int64_t row = cpu_first(work->n_rows, work->n_parts, task); row < end; row++) {
     const float *xi = (const float *)x->data + cpu_row_at(&x_rows, row);
-    const float *dyi = (const float *)dy->data + cpu_row_at(&dy_rows, row);
+    const float *dyi = dy_row(line, &dy_rows, &more_rows, row, room + cpu_room(N));
     float *to = (float *)dx->data + row * N;
     xi = cpu_side_by_side(xi, cpu_row_stride(x), N, room);
-    dyi = cpu_side_by_side(dyi, cpu_row_stride(dy), N, room + cpu_room(N));
     if (line->op == TSR_OP_LAYERNORM_GRADIENT) {
       gradient_row(1, xi, gains, dyi, N, line->attributes.epsilon, to, dgain, dbias);
     } else {
       gradient_row(0, xi, gains, dyi, N, line->attributes.epsilon, to, dgain, dbias);
+    }
+    if (cpu_present(dropped)) {
+      cpu_dropout_row(&work->dropout, (uint64_t)(row * N), to, N, (float *)dropped->data + row * N);
     }
   }
 }
@@ -163,6 +192,9 @@ void cpu_run_norm_gradient(const cpu_line *line, cpu_team *team)
   assert(x->dtype == TSR_F32 && dy->dtype == TSR_F32 && dx->dtype == TSR_F32);
   assert(cpu_row_length(dy) == N && cpu_row_length(dx) == N && gain->rank == 1 && gain->extent[0] == N);
   assert(line->attributes.epsilon > 0 && line->out[1].extent[0] == N);
+  if (cpu_present(&line->in[CPU_IN_NORM_SEED])) {
+    work.dropout = cpu_dropout_of(&line->in[CPU_IN_NORM_SEED], &line->attributes);
+  }
   if (N > 0) {
     cpu_parallel(team, work.n_parts, rows_task, &work);
     add_parts(&work, 0, &line->out[1]);

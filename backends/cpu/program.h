@@ -20,11 +20,25 @@ typedef struct cpu_tensor {
 
 /* Operators that exist only here: what the executable makes of several lines. in and out of each say which operands. */
 enum {
-  CPU_OP_ADD_LAYERNORM = TSR_OP_COUNT, /* in a, b, gain, bias?      out y, sum?  layernorm(a + b), a + b */
+  CPU_OP_ADD_LAYERNORM = TSR_OP_COUNT, /* in a, b, gain, bias?, seed?  out y, sum?  layernorm(a + b), a + b; with a seed
+                                        * b is dropped out first */
   CPU_OP_MATMUL_TOPK,                  /* in a, b, bias?, scales?   out values, indices   topk(matmul(..)) */
   CPU_OP_MATMUL_LOG_TOPK,              /* the same                  topk(log_softmax(matmul(..))) */
   CPU_OP_MATMUL_SCREEN,                /* the same as MATMUL_TOPK   chosen by its prepare, see screen.c */
   CPU_OP_COUNT
+};
+
+/* Operands beyond those of an operator of tessera/ops.h, which its line may have when it was joined with others:
+ *   relu, gelu, silu                      in[CPU_IN_ACTIVATION_SEED]: the result is dropped out
+ *   activation_gradient                   in[CPU_IN_SLOPE_SEED]: dy is dropped out first
+ *   layernorm_gradient, rmsnorm_gradient  in[CPU_IN_NORM_MORE]: what is added to dy first;
+ *                                         in[CPU_IN_NORM_SEED]: out[CPU_OUT_NORM_DROPPED] is dx dropped out */
+enum {
+  CPU_IN_ACTIVATION_SEED = 1,
+  CPU_IN_SLOPE_SEED = 2,
+  CPU_IN_NORM_MORE = 3,
+  CPU_IN_NORM_SEED = 4,
+  CPU_OUT_NORM_DROPPED = 3
 };
 
 /* The most that topk may ask of a product that it is joined with. */
