@@ -16,15 +16,20 @@
 #include "exponential.glsl"
 #include "row.glsl"
 
-layout(constant_id = 2) const uint options = 0u;   /* MASK_*, INDEXED, WEIGHTS */
+layout(constant_id = 2) const uint options = 0u;   /* MASK_*, INDEXED, WEIGHTS, DROPOUT, SUMS */
 layout(constant_id = 3) const uint depth = 1u;     /* of q and k: elements, or groups of four */
 layout(constant_id = 4) const uint width = 1u;     /* of v, likewise */
 layout(constant_id = 5) const uint tile_rows = 1u; /* queries: a power of two, at most 8 and the subgroup */
 layout(constant_id = 6) const uint parts = 1u;     /* elements or groups of v's last axis per invocation */
 layout(constant_id = 7) const uint alpha_bits = 0x3f800000u;
+layout(constant_id = 8) const uint heads = 1u;
+layout(constant_id = 9) const uint scale_bits = 0x3f800000u; /* with DROPOUT: of what stays */
+layout(constant_id = 10) const uint bits_at = 0u;            /* likewise: words into scratch */
 
 #define INDEXED  32u
 #define WEIGHTS  64u
+#define DROPOUT  128u
+#define SUMS     256u
 #define EXCLUDED 0xbf800000u /* stands for the weight of a key that is not seen */
 
 /* Strides: of q b, l, h, k; of k and v sentence or row, s, h, last. With QUADS all but the last count groups of
@@ -33,7 +38,7 @@ layout(push_constant, std430) uniform parameters
 {
   uint queries;
   uint keys;
-  uint heads;
+  uint batch;
   uint q_offset;
   uint q_stride[4];
   uint k_offset;
@@ -59,13 +64,15 @@ IN(3, additive)
 IN(4, index)
 IN(5, lengths)
 IN(6, position)
-IN(7, bias)
+IN(7, scratch)
 OPERAND_OUT(8, y)
 OUT(9, w)
+OUT(10, lse)
 
 const uint masking = options;
 const uint bias_offset = 0u;
 #include "masking.glsl"
+#include "drop.glsl"
 
 #ifndef SUBGROUP
 shared float shared_weight[8][64];
@@ -84,6 +91,8 @@ void main()
   uint block = rest % blocks;
   uint h = rest / blocks % heads;
   uint b = rest / blocks / heads;
+  if (b >= batch)
+    return;
   uint first_element = block * block_width + lane;
   bool writes_weights = (options & WEIGHTS) != 0u && block == 0u;
 
@@ -165,6 +174,8 @@ void main()
       order[m] = new_order;
       weight[m] = is_minus_inf(z) ? uintBitsToFloat(EXCLUDED) : exp_accurate(z - largest);
       sum[m] = sum[m] * shrink + (is_minus_inf(z) ? 0.0 : weight[m]);
+      if ((options & DROPOUT) != 0u && !is_minus_inf(z))
+        weight[m] *= drop_factor((b * heads + h) * queries + l, s);
       for (uint c = 0u; c < parts; ++c)
         result[m][c] *= shrink;
     }
@@ -210,9 +221,12 @@ void main()
       if (j < width)
         STORE(y, ((b * queries + first_row + m) * heads + h) * width + j, nothing ? VECTOR(0.0) : result[m][c] / total);
     }
+    float largest = order[m] >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order[m]);
+    if ((options & SUMS) != 0u && block == 0u && lane == 0u)
+      WORD(lse, (b * heads + h) * queries + first_row + m) =
+        floatBitsToUint(nothing ? MINUS_INF : largest + log_accurate(total));
     if (!writes_weights)
       continue;
-    float largest = order[m] >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order[m]);
     uint w_at = ((b * heads + h) * queries + first_row + m) * keys;
     uint written = min((end + lanes - 1u) / lanes * lanes, keys);
     for (uint s = lane; s < keys; s += lanes) {

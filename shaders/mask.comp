@@ -30,7 +30,7 @@ IN(0, x)
 IN(1, additive)
 IN(2, lengths)
 IN(3, position)
-IN(4, bias)
+IN(4, scratch)
 OUT(5, y)
 
 #include "masking.glsl"

@@ -24,7 +24,7 @@
 
 #define TSR_VK_MAX_OPERANDS   12
 #define TSR_VK_MAX_PUSH       128 /* bytes: what every Vulkan device has */
-#define TSR_VK_MAX_SPEC       8
+#define TSR_VK_MAX_SPEC       16
 #define TSR_VK_MAX_DISPATCHES 32 /* of one line */
 
 /* Forms of the matrix product (backends/vulkan/kernel_matmul.c) */

@@ -247,11 +247,10 @@ static int within_reach(const tsr_vk_planner *planner, int32_t tensor)
   return end <= UINT32_MAX;
 }
 
-/* What no shader takes: weights of i8; an attention that drops weights out, or gives their sums. */
+/* What no shader takes: weights of i8. */
 static int has_unknown_slots(const tsr_line_desc *line)
 {
-  return (line->op == TSR_OP_MATMUL && line->in[3] != 0) || (line->op == TSR_OP_EMBEDDING && line->in[2] != 0) ||
-         (line->op == TSR_OP_ATTENTION && (line->in[8] != 0 || line->out[2] != 0));
+  return (line->op == TSR_OP_MATMUL && line->in[3] != 0) || (line->op == TSR_OP_EMBEDDING && line->in[2] != 0);
 }
 
 int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line, tsr_vk_plan *plan)
@@ -265,6 +264,7 @@ int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, i
       [TSR_OP_RMSNORM] = tsr_vk_plan_norm,
       [TSR_OP_REDUCE_SUM] = tsr_vk_plan_reduce_sum,
       [TSR_OP_ATTENTION] = tsr_vk_plan_attention,
+      [TSR_OP_ATTENTION_GRADIENT] = tsr_vk_plan_attention_gradient,
       [TSR_OP_MASK] = tsr_vk_plan_mask,
       [TSR_OP_ADD] = tsr_vk_plan_elementwise,
       [TSR_OP_MUL] = tsr_vk_plan_elementwise,

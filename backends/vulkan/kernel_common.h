@@ -39,6 +39,7 @@ int tsr_vk_plan_softmax(tsr_vk_planner *planner); /* and log_softmax */
 int tsr_vk_plan_norm(tsr_vk_planner *planner);    /* layernorm, rmsnorm */
 int tsr_vk_plan_reduce_sum(tsr_vk_planner *planner);
 int tsr_vk_plan_attention(tsr_vk_planner *planner);
+int tsr_vk_plan_attention_gradient(tsr_vk_planner *planner);
 int tsr_vk_plan_topk(tsr_vk_planner *planner);
 int tsr_vk_plan_mask(tsr_vk_planner *planner);
 int tsr_vk_plan_dropout(tsr_vk_planner *planner);
@@ -66,13 +67,17 @@ typedef struct tsr_vk_masking {
  * and adds the dispatches that spread the relative-position table. 0 if the device cannot. */
 int tsr_vk_plan_masking(tsr_vk_planner *planner, int32_t slot, uint32_t heads, tsr_vk_masking *masking);
 
-/* Adds the operands lengths, position and bias, in this order; absent ones are stood in for. */
+/* Adds the operands lengths, position and scratch, in this order; absent ones are stood in for. scratch: 1: the
+ * dispatch uses what earlier ones left there, whether or not the masking does. */
 void tsr_vk_read_masking(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, int32_t slot,
-                         const tsr_vk_masking *masking);
+                         const tsr_vk_masking *masking, int scratch);
 
-/* Of a dropout with that rate: elements whose 16 bits lie below the threshold go, the others take the factor. */
-uint32_t tsr_vk_dropout_threshold(float rate);
+/* The factor of what a dropout with that rate keeps. */
 float tsr_vk_dropout_scale(float rate);
+
+/* Adds the dispatch that finds out which of rows * length elements the line's dropout keeps, seed in `slot`: one bit
+ * each, each row in whole words, in the line's scratch from word *bits_at on. 0 if the device cannot. */
+int tsr_vk_plan_dropout_bits(tsr_vk_planner *planner, int32_t slot, uint64_t rows, uint32_t length, uint32_t *bits_at);
 
 const tsr_tensor_desc *tsr_vk_tensor(const tsr_vk_planner *planner, int32_t tensor);
 const tsr_tensor_desc *tsr_vk_in(const tsr_vk_planner *planner, int32_t slot);  /* of a slot that is not absent */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dropout: shaders/dropout.comp.
+ * dropout: shaders/dropout.comp; the bits that attention takes: shaders/dropout_bits.comp.
  */
 #include "backends/vulkan/kernel_common.h"
 
@@ -21,7 +21,19 @@ typedef struct dropout_push {
 _Static_assert(sizeof(dropout_push) == TSR_VK_PUSH_DROPOUT, "push constants of dropout.comp");
 _Static_assert(sizeof(dropout_push) == TSR_VK_PUSH_DROPOUT_QUADS, "push constants of dropout.comp");
 
-uint32_t tsr_vk_dropout_threshold(float rate)
+typedef struct dropout_bits_push {
+  uint32_t seed_offset;
+  uint32_t seed_stride;
+  uint32_t stream;
+  uint32_t threshold;
+  uint32_t length;
+  uint32_t row_words;
+  uint32_t count;
+  uint32_t bits_at;
+} dropout_bits_push;
+_Static_assert(sizeof(dropout_bits_push) == TSR_VK_PUSH_DROPOUT_BITS, "push constants of dropout_bits.comp");
+
+static uint32_t threshold_of(float rate)
 {
   double nearest = nearbyint(65536.0 * (double)rate);
   return nearest < 65535.0 ? (uint32_t)nearest : 65535;
@@ -29,7 +41,7 @@ uint32_t tsr_vk_dropout_threshold(float rate)
 
 float tsr_vk_dropout_scale(float rate)
 {
-  return (float)(65536.0 / (double)(65536 - tsr_vk_dropout_threshold(rate)));
+  return (float)(65536.0 / (double)(65536 - threshold_of(rate)));
 }
 
 int tsr_vk_plan_dropout(tsr_vk_planner *planner)
@@ -46,7 +58,7 @@ int tsr_vk_plan_dropout(tsr_vk_planner *planner)
       .seed_offset = seed.offset,
       .seed_stride = seed.stride[3],
       .stream = (uint32_t)line->attributes.stream,
-      .threshold = tsr_vk_dropout_threshold(line->attributes.rate),
+      .threshold = threshold_of(line->attributes.rate),
       .scale = tsr_vk_dropout_scale(line->attributes.rate),
       .count = (uint32_t)(quads ? elements / 4 : elements),
   };
@@ -65,4 +77,36 @@ int tsr_vk_plan_dropout(tsr_vk_planner *planner)
   tsr_vk_spec(dispatch, repeat);
   dispatch->work = 20.0 * (double)elements;
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(tsr_vk_divide_up(elements, ELEMENTS), size));
+}
+
+int tsr_vk_plan_dropout_bits(tsr_vk_planner *planner, int32_t slot, uint64_t rows, uint32_t length, uint32_t *bits_at)
+{
+  const tsr_op_attributes *attributes = &planner->line->attributes;
+  tsr_vk_view seed = tsr_vk_view_in(planner, slot);
+  uint64_t row_words = tsr_vk_divide_up(length, 32), count = rows * row_words;
+  *bits_at = tsr_vk_reserve(planner, count);
+  if (count == 0)
+    return 1;
+  if (planner->plan->scratch_bytes / 4 > INT32_MAX)
+    return 0;
+  dropout_bits_push push = {
+      .seed_offset = seed.offset,
+      .seed_stride = seed.stride[3],
+      .stream = (uint32_t)attributes->stream,
+      .threshold = threshold_of(attributes->rate),
+      .length = length,
+      .row_words = (uint32_t)row_words,
+      .count = (uint32_t)count,
+      .bits_at = *bits_at,
+  };
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_VARIANT_DROPOUT_BITS, &push, sizeof push);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_read(dispatch, planner->line->in[slot]);
+  tsr_vk_write(dispatch, TSR_VK_SCRATCH);
+  uint32_t size = tsr_vk_group_size(planner->caps, 64);
+  tsr_vk_spec(dispatch, size);
+  tsr_vk_spec(dispatch, 1);
+  dispatch->work = 500.0 * (double)count;
+  return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size));
 }

@@ -159,13 +159,13 @@ int tsr_vk_plan_masking(tsr_vk_planner *planner, int32_t slot, uint32_t heads, t
 }
 
 void tsr_vk_read_masking(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, int32_t slot,
-                         const tsr_vk_masking *masking)
+                         const tsr_vk_masking *masking, int scratch)
 {
   tsr_vk_read_in(planner, dispatch, slot + 1);
   tsr_vk_read_in(planner, dispatch, slot + 2);
-  int relative = (masking->present & MASK_RELATIVE) != 0;
-  tsr_vk_read(dispatch, relative ? TSR_VK_SCRATCH : dispatch->operand[0].tensor);
-  dispatch->after |= relative;
+  scratch |= (masking->present & MASK_RELATIVE) != 0;
+  tsr_vk_read(dispatch, scratch ? TSR_VK_SCRATCH : dispatch->operand[0].tensor);
+  dispatch->after |= scratch;
 }
 
 int tsr_vk_plan_mask(tsr_vk_planner *planner)
@@ -195,7 +195,7 @@ int tsr_vk_plan_mask(tsr_vk_planner *planner)
     return 0;
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_read_in(planner, dispatch, 1);
-  tsr_vk_read_masking(planner, dispatch, 1, &masking);
+  tsr_vk_read_masking(planner, dispatch, 1, &masking, 0);
   tsr_vk_write(dispatch, line->out[0]);
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
   tsr_vk_spec(dispatch, size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What masking means for one sentence, shared by mask and attention. Include after the operands `lengths`, `position`
- * and `bias` are declared, and the members lengths_offset, lengths_stride, position_offset, position_stride,
+ * and `scratch` are declared, and the members lengths_offset, lengths_stride, position_offset, position_stride,
  * bias_offset, reach.
  */
 #ifndef LIB_MASKING
@@ -38,7 +38,7 @@ float relative_bias(uint h, uint l, uint s, int first)
   if ((masking & MASK_RELATIVE) == 0u)
     return 0.0;
   int distance = clamp(int(s) - int(l) - first, -int(reach), int(reach));
-  return FLOAT(bias, bias_offset + h * (2u * reach + 1u) + uint(distance + int(reach)));
+  return FLOAT(scratch, bias_offset + h * (2u * reach + 1u) + uint(distance + int(reach)));
 }
 
 /* A visible score with what is added to it; -inf in any of them excludes, whatever the others hold. */

@@ -1,0 +1,281 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The gradients of fused attention (Dao et al. 2022, arXiv:2205.14135), as attention.comp goes about it: a workgroup
+ * takes a few queries of one sentence and head, and runs over the keys in chunks of one key per invocation, which
+ * gives dq and dscores. With BY_KEYS it is the other way round: a few keys, and a run over the queries that see them,
+ * which gives dk and dv. Either side makes the weights again from the scores and lse. What a workgroup holds is its
+ * own, what it runs over are the others; of both it takes two tensors, those of the score (q, k) first:
+ *
+ *            own        others     result    second
+ *            q, dy      k, v       dq        dscores
+ *   BY_KEYS  k, v       q, dy      dk        dv
+ *
+ * Lanes lie along the others, in the results along their last axis; SUBGROUP as in attention.comp.
+ */
+#extension GL_GOOGLE_include_directive : require
+#ifdef SUBGROUP
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
+#include "operand.glsl"
+#include "exponential.glsl"
+#include "row.glsl"
+
+layout(constant_id = 2) const uint options = 0u;   /* MASK_*, DROPOUT, BY_KEYS, DSCORES */
+layout(constant_id = 3) const uint depth = 1u;     /* of q and k: elements, or groups of four */
+layout(constant_id = 4) const uint width = 1u;     /* of v and dy, likewise */
+layout(constant_id = 5) const uint tile_rows = 1u; /* of its own: a power of two, at most 8 and the subgroup */
+layout(constant_id = 6) const uint parts = 1u;     /* elements or groups of a result's last axis per invocation */
+layout(constant_id = 7) const uint alpha_bits = 0x3f800000u;
+layout(constant_id = 8) const uint heads = 1u;
+layout(constant_id = 9) const uint scale_bits = 0x3f800000u; /* with DROPOUT: of what stays */
+layout(constant_id = 10) const uint own_step = 1u;           /* stride of the last axis */
+layout(constant_id = 11) const uint own2_step = 1u;
+layout(constant_id = 12) const uint other_step = 1u;
+layout(constant_id = 13) const uint other2_step = 1u;
+
+#define DROPOUT  128u
+#define BY_KEYS  256u
+#define DSCORES  512u
+#define EXCLUDED 0xffffffffu /* stands for the gradient of a score that is not seen */
+
+/* Strides: b, l or s, h; of additive b, h, l, s. With QUADS those of own and others count groups of four. */
+layout(push_constant, std430) uniform parameters
+{
+  uint queries;
+  uint keys;
+  uint batch;
+  uint own_offset;
+  uint own_stride[3];
+  uint own2_offset;
+  uint own2_stride[3];
+  uint other_offset;
+  uint other_stride[3];
+  uint other2_offset;
+  uint other2_stride[3];
+  uint additive_offset;
+  uint additive_stride[4];
+  uint lengths_offset;
+  uint lengths_stride;
+  uint position_offset;
+  uint position_stride;
+  uint reach;
+  uint stats_at; /* pairs of words into scratch: lse and delta of each query */
+  uint bits_at;  /* words */
+};
+
+OPERAND_IN(0, own)
+OPERAND_IN(1, own2)
+OPERAND_IN(2, other)
+OPERAND_IN(3, other2)
+IN(4, additive)
+IN(5, lengths)
+IN(6, position)
+IN(7, scratch)
+OPERAND_OUT(8, result)
+#ifdef QUADS
+OUT4(9, second)
+OUT(9, dscores)
+#else
+OUT(9, second)
+#define dscores_operand second_operand
+#define dscores_address second_address
+#endif
+
+const uint masking = options;
+const uint bias_offset = 0u;
+#include "masking.glsl"
+#include "drop.glsl"
+
+#ifndef SUBGROUP
+shared uint shared_gradient[8][64];
+shared float shared_weight[8][64];
+#endif
+
+/* sums[m] += the product of row m of the tile with the invocation's row of the others */
+#ifdef SUBGROUP
+#define ADD_PRODUCTS(sums, mine, mine_base, mine_stride, mine_step, theirs, theirs_at, theirs_step, n)                 \
+  {                                                                                                                    \
+    const uint steps = lanes / tile_rows; /* elements or groups that one load brings */                                \
+    uint mine_at = mine_base + min(first_row + lane % tile_rows, last_row) * mine_stride;                              \
+    for (uint i = 0u; i < n; i += steps) {                                                                             \
+      VECTOR loaded = LOAD(mine, mine_at + min(i + lane / tile_rows, n - 1u) * mine_step);                             \
+      for (uint step = 0u; step < steps; ++step) {                                                                     \
+        if (i + step < n) {                                                                                            \
+          VECTOR x = LOAD(theirs, theirs_at + (i + step) * theirs_step);                                               \
+          for (uint m = 0u; m < tile_rows; ++m) {                                                                      \
+            VECTOR y = subgroupShuffle(loaded, step * tile_rows + m);                                                  \
+            for (int j = 0; j < WIDTH; ++j)                                                                            \
+              sums[m] = fma(COMPONENT(y, j), COMPONENT(x, j), sums[m]);                                                \
+          }                                                                                                            \
+        }                                                                                                              \
+      }                                                                                                                \
+    }                                                                                                                  \
+  }
+#else
+#define ADD_PRODUCTS(sums, mine, mine_base, mine_stride, mine_step, theirs, theirs_at, theirs_step, n)                 \
+  for (uint i = 0u; i < n; ++i) {                                                                                      \
+    VECTOR x = LOAD(theirs, theirs_at + i * theirs_step);                                                              \
+    for (uint m = 0u; m < tile_rows; ++m) {                                                                            \
+      VECTOR y = LOAD(mine, mine_base + min(first_row + m, last_row) * mine_stride + i * mine_step);                   \
+      for (int j = 0; j < WIDTH; ++j)                                                                                  \
+        sums[m] = fma(COMPONENT(y, j), COMPONENT(x, j), sums[m]);                                                      \
+    }                                                                                                                  \
+  }
+#endif
+
+void main()
+{
+  const uint lanes = gl_WorkGroupSize.x;
+  const bool by_keys = (options & BY_KEYS) != 0u;
+  const uint block_width = lanes * parts;
+  const uint widest = by_keys ? max(depth, width) : depth;
+  const uint blocks = max((widest + block_width - 1u) / block_width, 1u);
+  uint n_own = by_keys ? keys : queries;
+  uint n_others = by_keys ? queries : keys;
+  uint lane = gl_LocalInvocationID.x;
+  uint tiles = (n_own + tile_rows - 1u) / tile_rows;
+  uint rest = group_index() / tiles;
+  uint first_row = (group_index() - rest * tiles) * tile_rows;
+  uint block = rest % blocks;
+  uint h = rest / blocks % heads;
+  uint b = rest / blocks / heads;
+  if (b >= batch)
+    return;
+  uint first_element = block * block_width + lane;
+  uint last_row = min(first_row + tile_rows, n_own) - 1u;
+  uint row_base = (b * heads + h) * queries; /* of query 0, among those of all sentences and heads */
+  bool writes_scores = (options & DSCORES) != 0u && block == 0u;
+
+  uint own_base = own_offset + b * own_stride[0] + h * own_stride[2];
+  uint own2_base = own2_offset + b * own2_stride[0] + h * own2_stride[2];
+  int first = first_position(b);
+  uint begin = 0u;
+  uint end = by_keys ? queries : visible_keys(b, last_row, first, keys);
+  if (by_keys) {
+    if (first_row >= visible_keys(b, queries - 1u, first, keys))
+      end = 0u;
+    if ((options & MASK_CAUSAL) != 0u)
+      begin = uint(max(int(first_row) - first, 0));
+  }
+
+  VECTOR sum[tile_rows][parts];  /* of result */
+  VECTOR sum2[tile_rows][parts]; /* of second, with BY_KEYS */
+  for (uint m = 0u; m < tile_rows; ++m) {
+    for (uint c = 0u; c < parts; ++c) {
+      sum[m][c] = VECTOR(0.0);
+      sum2[m][c] = VECTOR(0.0);
+    }
+  }
+
+  for (uint chunk = begin; chunk < end; chunk += lanes) {
+    uint t = min(chunk + lane, n_others - 1u);
+    bool exists = chunk + lane < end;
+    uint other_base = other_offset + b * other_stride[0] + h * other_stride[2];
+    uint other2_base = other2_offset + b * other2_stride[0] + h * other2_stride[2];
+    uint other_at = other_base + t * other_stride[1];
+    uint other2_at = other2_base + t * other2_stride[1];
+
+    float score[tile_rows];
+    float slope[tile_rows]; /* dy . v */
+    for (uint m = 0u; m < tile_rows; ++m) {
+      score[m] = 0.0;
+      slope[m] = 0.0;
+    }
+    ADD_PRODUCTS(score, own, own_base, own_stride[1], own_step, other, other_at, other_step, depth)
+    ADD_PRODUCTS(slope, own2, own2_base, own2_stride[1], own2_step, other2, other2_at, other2_step, width)
+
+    uint gradient[tile_rows]; /* of the score */
+    float weight[tile_rows];  /* dropped out */
+    for (uint m = 0u; m < tile_rows; ++m) {
+      uint row = min(first_row + m, last_row);
+      uint l = by_keys ? t : row;
+      uint s = by_keys ? row : t;
+      gradient[m] = EXCLUDED;
+      weight[m] = 0.0;
+      if (exists && s < visible_keys(b, l, first, keys)) {
+        float added = 0.0;
+        if ((options & MASK_ADDITIVE) != 0u)
+          added = FLOAT(additive, additive_offset + b * additive_stride[0] + h * additive_stride[1] +
+                                  l * additive_stride[2] + s * additive_stride[3]);
+        float z = biased(uintBitsToFloat(alpha_bits) * score[m], added, relative_bias(h, l, s, first));
+        if (!is_minus_inf(z)) {
+          uint stats = 2u * (stats_at + row_base + l);
+          float factor = drop_factor(row_base + l, s);
+          float w = exp_accurate(z - FLOAT(scratch, stats));
+          float d = w * (factor * slope[m] - FLOAT(scratch, stats + 1u));
+          weight[m] = factor * w;
+          gradient[m] = is_nan(d) ? floatBitsToUint(NOT_A_NUMBER) : floatBitsToUint(d);
+        }
+      }
+      if (writes_scores && chunk + lane < n_others && first_row + m <= last_row)
+        WORD(dscores, (row_base + l) * keys + s) = gradient[m] == EXCLUDED ? 0u : gradient[m];
+#ifndef SUBGROUP
+      shared_gradient[m][lane] = gradient[m];
+      if (by_keys)
+        shared_weight[m][lane] = weight[m];
+#endif
+    }
+#ifndef SUBGROUP
+    barrier();
+#endif
+
+    uint n = min(lanes, end - chunk);
+    for (uint i = 0u; i < n; ++i) {
+      float gradient_i[tile_rows];
+      float weight_i[tile_rows];
+      bool visible[tile_rows];
+      for (uint m = 0u; m < tile_rows; ++m) {
+#ifdef SUBGROUP
+        uint bits = subgroupShuffle(gradient[m], i);
+        weight_i[m] = by_keys ? subgroupShuffle(weight[m], i) : 0.0;
+#else
+        uint bits = shared_gradient[m][i];
+        weight_i[m] = by_keys ? shared_weight[m][i] : 0.0;
+#endif
+        gradient_i[m] = uintBitsToFloat(bits);
+        visible[m] = bits != EXCLUDED;
+      }
+      for (uint c = 0u; c < parts; ++c) {
+        if (depth > 0u) {
+          VECTOR x = LOAD(other, other_base + (chunk + i) * other_stride[1] +
+                                 min(first_element + c * lanes, depth - 1u) * other_step);
+          for (uint m = 0u; m < tile_rows; ++m) {
+            if (visible[m])
+              sum[m][c] += gradient_i[m] * x;
+          }
+        }
+        if (by_keys && width > 0u) {
+          VECTOR x = LOAD(other2, other2_base + (chunk + i) * other2_stride[1] +
+                                  min(first_element + c * lanes, width - 1u) * other2_step);
+          for (uint m = 0u; m < tile_rows; ++m) {
+            if (visible[m])
+              sum2[m][c] += weight_i[m] * x;
+          }
+        }
+      }
+    }
+#ifndef SUBGROUP
+    barrier();
+#endif
+  }
+
+  for (uint m = 0u; m < tile_rows; ++m) {
+    if (first_row + m > last_row)
+      continue;
+    uint row = (b * n_own + first_row + m) * heads + h;
+    for (uint c = 0u; c < parts; ++c) {
+      uint j = first_element + c * lanes;
+      if (j < depth)
+        STORE(result, row * depth + j, uintBitsToFloat(alpha_bits) * sum[m][c]);
+      if (by_keys && j < width)
+        STORE(second, row * width + j, sum2[m][c]);
+    }
+    if (!writes_scores)
+      continue;
+    uint written = min((end + lanes - 1u) / lanes * lanes, keys);
+    for (uint s = written + lane; s < keys; s += lanes)
+      WORD(dscores, (row_base + first_row + m) * keys + s) = 0u;
+  }
+}
