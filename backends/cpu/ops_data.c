@@ -165,12 +165,74 @@ static int32_t axis_of(const cpu_line *line)
   return line->attributes.axis < 0 ? line->attributes.axis + line->in[0].rank : line->attributes.axis;
 }
 
+/* Operands whose indices of the axis and of the axes after it lie side by side: y is written from its beginning to its
+ * end, a piece of each operand after another. */
+typedef struct concat_work {
+  const cpu_line *line;
+  int64_t bytes[TSR_MAX_INPUTS]; /* of a piece */
+  cpu_row_map rows[TSR_MAX_INPUTS];
+  int32_t n;
+  int64_t n_rows, n_tasks;
+} concat_work;
+
+static void concat_task(const void *context, int64_t task, void *scratch)
+{
+  const concat_work *work = context;
+  const cpu_tensor *y = &work->line->out[0];
+  const int64_t first = cpu_first(work->n_rows, work->n_tasks, task);
+  const int64_t end = cpu_first(work->n_rows, work->n_tasks, task + 1);
+  int64_t bytes = 0; /* of a row of y */
+  (void)scratch;
+  for (int32_t i = 0; i < work->n; i++) {
+    bytes += work->bytes[i];
+  }
+  char *to = (char *)y->data + first * bytes;
+  for (int64_t row = first; row < end; row++) {
+    for (int32_t i = 0; i < work->n; i++) {
+      if (work->bytes[i] > 0) {
+        memcpy(to, element_at(&work->line->in[i], cpu_row_at(&work->rows[i], row)), (size_t)work->bytes[i]);
+        to += work->bytes[i];
+      }
+    }
+  }
+}
+
+/* 1 if the operands are such; then *work is made. */
+static int concat_pieces(const cpu_line *line, int32_t axis, concat_work *work)
+{
+  const cpu_tensor *y = &line->out[0];
+  *work = (concat_work){.line = line, .n_rows = cpu_count(y, axis)};
+  for (int32_t i = 0; i < TSR_MAX_INPUTS && cpu_present(&line->in[i]); i++) {
+    const cpu_tensor *x = &line->in[i];
+    int64_t elements = 1;
+    for (int32_t inner = x->rank - 1; inner >= axis; inner--) {
+      if (x->extent[inner] > 1 && x->stride[inner] != elements) {
+        return 0;
+      }
+      elements *= x->extent[inner];
+    }
+    work->bytes[i] = elements * cpu_element_size(x->dtype);
+    work->rows[i] = cpu_row_map_of(x, axis);
+    work->n = i + 1;
+  }
+  return 1;
+}
+
 void cpu_run_concat(const cpu_line *line, cpu_team *team)
 {
   const cpu_tensor *y = &line->out[0];
   const int32_t axis = axis_of(line);
   cpu_tensor part = *y; /* of y: where one operand goes */
+  concat_work work;
   assert(axis >= 0 && axis < y->rank);
+  if (axis > 0 && concat_pieces(line, axis, &work)) {
+    const int64_t elements = cpu_count(y, y->rank);
+    if (elements > 0) {
+      work.n_tasks = cpu_tasks(work.n_rows, 20.0 * work.n + 0.4 * (double)elements / (double)work.n_rows);
+      cpu_parallel(team, work.n_tasks, concat_task, &work);
+    }
+    return;
+  }
   for (int32_t i = 0; i < TSR_MAX_INPUTS && cpu_present(&line->in[i]); i++) {
     const cpu_tensor *x = &line->in[i];
     assert(x->dtype == y->dtype && x->rank == y->rank);
