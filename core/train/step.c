@@ -160,12 +160,15 @@ static void build_sums(step *s)
   tsr_scope_pop(p);
 }
 
-/* The sum of the squares of all gradients, an output. */
+/* The sum of the squares of all gradients, an output: not finite where the loss is not, so that nothing is updated then.
+ * Gradients may be finite all the same: those of a logit of -inf, say. */
 static tsr_ref build_norm(step *s)
 {
   tsr_program *p = s->builder.program;
   tsr_scope_push(p, "norm");
-  tsr_ref sum = TSR_NONE;
+  tsr_ref total = tsr_program_find(p, "loss");
+  tsr_ref zero = tsr_reduce_sum(p, tsr_slice(p, total, 0, 0, 0), 1);
+  tsr_ref sum = tsr_mul(p, total, zero);
   for (int32_t i = 0; i < s->n; i++) {
     if (s->gradient[i] != TSR_NONE) {
       sum = tsr_sum_of_squares(p, s->gradient[i], sum);
