@@ -23,16 +23,6 @@ static const tsr_training_options dropping = {.dropout = 0.1f,
                                               .max_norm = 0.5f,
                                               .average = 1};
 
-/* The k-th device that is no virtual one; NULL: there are no more. */
-static const char *device_name(tsr_runtime *runtime, int32_t index, tsr_device_info *info)
-{
-  if (index >= tsr_runtime_device_count(runtime)) {
-    return NULL;
-  }
-  require_ok(tsr_runtime_device_info(runtime, index, info), "device");
-  return info->name;
-}
-
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
 static void check_gradients(tsr_runtime *runtime, const training_shape *shape, const char *device, double tolerance)
@@ -69,7 +59,7 @@ static void test_devices_agree(void **state)
   tsr_device_info info;
   const char *name;
   for (int32_t i = 0; i < n_training_shapes; i++) {
-    for (int32_t d = 0; (name = device_name(*state, d, &info)) != NULL; d++) {
+    for (int32_t d = 0; (name = training_device(*state, d, &info)) != NULL; d++) {
       check_gradients(*state, &training_shapes[i], name, strcmp(info.backend, "reference") == 0 ? 0.0 : 1e-4);
     }
   }
@@ -242,7 +232,7 @@ static void test_updates(void **state)
 {
   tsr_device_info info;
   const char *name;
-  for (int32_t d = 0; (name = device_name(*state, d, &info)) != NULL; d++) {
+  for (int32_t d = 0; (name = training_device(*state, d, &info)) != NULL; d++) {
     tsr_training_options options = dropping;
     options.beta1 = 0.8f;
     options.beta2 = 0.95f;
@@ -313,7 +303,7 @@ static void test_sums(void **state)
 {
   tsr_device_info info;
   const char *name;
-  for (int32_t d = 0; (name = device_name(*state, d, &info)) != NULL; d++) {
+  for (int32_t d = 0; (name = training_device(*state, d, &info)) != NULL; d++) {
     check_sums(*state, name, &training_shapes[0]);
     check_sums(*state, name, &training_shapes[3]);
   }

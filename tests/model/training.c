@@ -100,6 +100,9 @@ int training_setup(void **state)
 {
   static tsr_runtime *runtime;
   require_ok(tsr_runtime_create(NULL, &runtime), "runtime");
+  if (tsr_runtime_device_count(runtime) < 2) {
+    fail_msg("the reference and the cpu backend should be in TESSERA_BACKEND_PATH");
+  }
   *state = runtime;
   return 0;
 }
@@ -108,6 +111,15 @@ int training_teardown(void **state)
 {
   tsr_runtime_destroy(*state);
   return 0;
+}
+
+const char *training_device(tsr_runtime *runtime, int32_t index, tsr_device_info *info)
+{
+  if (index >= tsr_runtime_device_count(runtime)) {
+    return NULL;
+  }
+  require_ok(tsr_runtime_device_info(runtime, index, info), "device");
+  return info->name;
 }
 
 static int ends_with(const char *text, const char *ending)

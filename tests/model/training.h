@@ -32,6 +32,9 @@ tsr_model *training_model(const training_shape *shape);
 int training_setup(void **state);
 int training_teardown(void **state);
 
+/* The name of a device, which lies in *info; NULL where there are no more. */
+const char *training_device(tsr_runtime *runtime, int32_t index, tsr_device_info *info);
+
 /* A trainer, its device and its model. */
 typedef struct training {
   tsr_model *model;
