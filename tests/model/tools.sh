@@ -57,6 +57,18 @@ has 'attention'
 has 'saved'
 expect 0 "$TESSERA" program "$model" --kind greedy --statistics
 has '^greedy: '
+expect 0 "$TESSERA" program "$model" --kind train --statistics
+has '^train: '
+grep -q '^encode' "$work/out" && fail "only the kinds that are named should be shown"
+expect 0 "$TESSERA" program "$model" --kind train --kind train-gradients --recompute --batch 3 --precision f16
+has 'feed_forward.again'
+has 'feed_forward.gradient'
+has '^train-gradients: '
+has ' adam('
+has 'f16 .* = copy('
+expect 2 "$TESSERA" program "$model" --kind train --profile reference
+expect 2 "$TESSERA" program "$model" --kind trains
+grep -q 'train-gradients' "$work/err" || fail "the message should name all kinds"
 expect 0 "$TESSERA" program "$model" --kind encode --kind beam --json --profile reference
 has '"nanoseconds"'
 expect 0 "$TESSERA" program "$model" --kind decode --precision int8

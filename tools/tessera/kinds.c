@@ -32,7 +32,8 @@ static int choose(const char *command, const char *value, tsr_cli_kinds *kinds)
       return TSR_EXIT_OK;
     }
   }
-  return tsr_cli_usage(command, "--kind: '%s' is none of encode, decode, greedy, beam", value);
+  return tsr_cli_usage(command, "--kind: '%s' is none of encode, decode, greedy, beam%s%s", value,
+                       kinds->further ? ", " : "", kinds->further ? kinds->further : "");
 }
 
 int tsr_cli_kinds_option(const char *command, int option, const char *value, tsr_cli_kinds *kinds, int *taken)

@@ -13,7 +13,8 @@
 typedef struct tsr_cli_kinds {
   unsigned chosen; /* bit TSR_PROGRAM_*; 0: all that the model has */
   tsr_program_size size;
-  tsr_dtype weights; /* as in tsr_transformer_options */
+  tsr_dtype weights;   /* as in tsr_transformer_options */
+  const char *further; /* kinds that the command takes beside these, for a message; NULL: none */
 } tsr_cli_kinds;
 
 /* Rows for a getopt table, and the help text that belongs to them. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tessera/ops.h"
+#include "tessera/train.h"
 #include "tools/tessera/common.h"
 #include "tools/tessera/kinds.h"
 
@@ -18,7 +19,13 @@ static const char help[] =
     "Prints the programs that a model's folder stands for, one operator a line, and what their\n"
     "memory plan saves against one buffer per temporary tensor. Weights are not needed,\n"
     "unless times are asked for.\n"
-    "\n" TSR_CLI_KIND_HELP "  --profile D    run each program on device D with random input, and print the\n"
+    "\n" TSR_CLI_KIND_HELP
+    "                 Kinds that are shown only when they are named: train, a step of training, and\n"
+    "                 train-gradients, one that hands the gradients out; there, --precision is the type\n"
+    "                 in which products read the matrices\n"
+    "  --dropout R    rate of all dropouts in training (default 0.1)\n"
+    "  --recompute    in training, compute once more what is within a layer, instead of keeping it\n"
+    "  --profile D    run each program on device D with random input, and print the\n"
     "                 microseconds that each line took (the least of five runs)\n"
     "  --statistics   print the numbers alone, no listing\n"
     "  --json         print the numbers as one JSON object\n"
@@ -32,7 +39,17 @@ typedef struct request {
   const char *device; /* to profile on, or NULL */
   int statistics;
   int as_json;
+  unsigned training; /* bit TSR_STEP_*: the programs of training that are shown */
+  double dropout;
+  int recompute;
 } request;
+
+/* The programs of training, by the names of their kinds. */
+static const struct {
+  const char *name;
+  int32_t kind;
+} training_kinds[] = {{"train", TSR_STEP_UPDATE}, {"train-gradients", TSR_STEP_GRADIENTS}};
+enum { N_TRAINING_KINDS = sizeof training_kinds / sizeof training_kinds[0] };
 
 /* What is open: without profiling, the model alone. */
 typedef struct session {
@@ -43,11 +60,11 @@ typedef struct session {
   json_t *list;
 } session;
 
-static void print_statistics(int32_t kind, const tsr_program_statistics *s)
+static void print_statistics(const char *kind, const tsr_program_statistics *s)
 {
   char text[6][32];
-  printf("%s: %lld operators, %lld views, %.4g Mflop, %.4g MB moved\n", tsr_cli_kind_name(kind), (long long)s->lines,
-         (long long)s->views, s->flops * 1e-6, s->bytes * 1e-6);
+  printf("%s: %lld operators, %lld views, %.4g Mflop, %.4g MB moved\n", kind, (long long)s->lines, (long long)s->views,
+         s->flops * 1e-6, s->bytes * 1e-6);
   printf("  constants %s, inputs %s, outputs %s, states %s\n", tsr_cli_bytes((uint64_t)s->constant_bytes, text[0]),
          tsr_cli_bytes((uint64_t)s->input_bytes, text[1]), tsr_cli_bytes((uint64_t)s->output_bytes, text[2]),
          tsr_cli_bytes((uint64_t)s->state_bytes, text[3]));
@@ -59,9 +76,9 @@ static void print_statistics(int32_t kind, const tsr_program_statistics *s)
          saved);
 }
 
-static json_t *statistics_json(int32_t kind, const tsr_program_statistics *s)
+static json_t *statistics_json(const char *kind, const tsr_program_statistics *s)
 {
-  return json_pack("{s:s, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "kind", tsr_cli_kind_name(kind), "lines",
+  return json_pack("{s:s, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "kind", kind, "lines",
                    (json_int_t)s->lines, "views", (json_int_t)s->views, "flops", s->flops, "bytes", s->bytes,
                    "constant_bytes", (json_int_t)s->constant_bytes, "input_bytes", (json_int_t)s->input_bytes,
                    "output_bytes", (json_int_t)s->output_bytes, "state_bytes", (json_int_t)s->state_bytes,
@@ -138,7 +155,8 @@ static json_t *times_json(const tsr_program *program, const uint64_t *times)
 /* ---- one program ------------------------------------------------------------------------------------------------- */
 
 /* times: NULL without profiling. */
-static int print_program(const request *r, session *s, int32_t kind, const tsr_program *program, const uint64_t *times)
+static int print_program(const request *r, session *s, const char *kind, const tsr_program *program,
+                         const uint64_t *times)
 {
   tsr_program_statistics statistics;
   int code = tsr_cli_fail(tsr_program_measure(program, ALIGNMENT, &statistics));
@@ -181,9 +199,28 @@ static int show(const request *r, session *s, int32_t kind)
   }
   int code = tsr_cli_fail(status);
   if (code == TSR_EXIT_OK) {
-    code = print_program(r, s, kind, program, times);
+    code = print_program(r, s, tsr_cli_kind_name(kind), program, times);
   }
   free(times);
+  tsr_program_destroy(program);
+  return code;
+}
+
+/* The program of training number `index` above. */
+static int show_training(const request *r, session *s, int32_t index)
+{
+  const tsr_training_options options = {.dropout = (float)r->dropout,
+                                        .attention_dropout = (float)r->dropout,
+                                        .activation_dropout = (float)r->dropout,
+                                        .max_norm = 1.0f,
+                                        .recompute = r->recompute,
+                                        .products = r->kinds.weights};
+  tsr_program *program = NULL;
+  int code =
+      tsr_cli_fail(tsr_training_program(s->model, &options, training_kinds[index].kind, &r->kinds.size, &program));
+  if (code == TSR_EXIT_OK) {
+    code = print_program(r, s, training_kinds[index].name, program, NULL);
+  }
   tsr_program_destroy(program);
   return code;
 }
@@ -209,9 +246,15 @@ static int run(const request *r)
 {
   session s = {0};
   int code = open_session(r, &s);
-  int32_t kind = code == TSR_EXIT_OK ? tsr_cli_kinds_next(&r->kinds, s.model, 0) : 0;
+  int is_asked = r->kinds.chosen != 0 || r->training == 0;
+  int32_t kind = code == TSR_EXIT_OK && is_asked ? tsr_cli_kinds_next(&r->kinds, s.model, 0) : 0;
   for (; kind != 0 && code == TSR_EXIT_OK; kind = tsr_cli_kinds_next(&r->kinds, s.model, kind)) {
     code = show(r, &s, kind);
+  }
+  for (int32_t i = 0; i < N_TRAINING_KINDS && code == TSR_EXIT_OK; i++) {
+    if (r->training & (1u << training_kinds[i].kind)) {
+      code = show_training(r, &s, i);
+    }
   }
   if (code == TSR_EXIT_OK && r->as_json) {
     code = tsr_cli_json_print(
@@ -226,18 +269,36 @@ static int run(const request *r)
   return code;
 }
 
+/* 1 if the kind is one of training, which is taken. */
+static int choose_training(const char *name, request *r)
+{
+  for (int32_t i = 0; i < N_TRAINING_KINDS; i++) {
+    if (strcmp(name, training_kinds[i].name) == 0) {
+      r->training |= 1u << training_kinds[i].kind;
+      return 1;
+    }
+  }
+  return 0;
+}
+
 int tsr_cmd_program(int argc, char **argv)
 {
   static const struct option options[] = {TSR_CLI_KIND_OPTIONS,
                                           {"profile", required_argument, NULL, 'p'},
+                                          {"dropout", required_argument, NULL, 'd'},
+                                          {"recompute", no_argument, NULL, 'r'},
                                           {"statistics", no_argument, NULL, 's'},
                                           {"json", no_argument, NULL, 'j'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-  request r = {.kinds = tsr_cli_kinds_default()};
+  request r = {.kinds = tsr_cli_kinds_default(), .dropout = 0.1};
+  r.kinds.further = "train, train-gradients";
   int code = TSR_EXIT_OK;
   for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
     int taken = 0;
+    if (option == 'K' && choose_training(optarg, &r)) {
+      continue;
+    }
     code = tsr_cli_kinds_option(argv[0], option, optarg, &r.kinds, &taken);
     if (taken) {
       continue;
@@ -245,6 +306,12 @@ int tsr_cmd_program(int argc, char **argv)
     switch (option) {
     case 'p':
       r.device = optarg;
+      break;
+    case 'd':
+      code = tsr_cli_number(argv[0], "--dropout", optarg, 0.0, 0.999, &r.dropout);
+      break;
+    case 'r':
+      r.recompute = 1;
       break;
     case 's':
       r.statistics = 1;
@@ -263,6 +330,9 @@ int tsr_cmd_program(int argc, char **argv)
   }
   if (optind + 1 != argc) {
     return tsr_cli_usage(argv[0], "one model's folder is needed");
+  }
+  if (r.training && r.device) {
+    return tsr_cli_usage(argv[0], "--profile runs no program of training");
   }
   r.folder = argv[optind];
   return run(&r);
