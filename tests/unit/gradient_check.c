@@ -124,7 +124,7 @@ static void compile(tsr_device *device, const maker *m, const char *name, compil
 {
   tsr_binding bindings[MAX_LEAVES];
   tsr_compile_options options = {.bindings = bindings, .strict = 1};
-  *c = (compiled){NULL};
+  *c = (compiled){0};
   for (int32_t i = 0; i < m->n; i++) {
     int64_t size;
     if (tsr_ref_kind(m->p, m->leaves[i].ref) != TSR_STORAGE_CONSTANT)
