@@ -60,7 +60,9 @@ int tsr_vk_plan_scatter_add(tsr_vk_planner *planner)
   uint64_t places = x.extent[axis], elements = tsr_vk_elements(y);
   uint32_t rows = tsr_vk_view_of(y).extent[axis], repeat = 0;
   memcpy(x.extent, tsr_vk_view_of(y).extent, sizeof x.extent);
-  int quads = axis != 3 && tsr_vk_quads(&x, 1, &repeat) && repeat == 0;
+  tsr_vk_view as_quads = x;
+  int quads = axis != 3 && tsr_vk_quads(&as_quads, 1, &repeat) && repeat == 0;
+  x = quads ? as_quads : x;
   scatter_add_push push = {
       .x_offset = x.offset,
       .row_stride = x.stride[axis],

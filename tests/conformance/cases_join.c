@@ -188,6 +188,9 @@ void check_cases_scatter(check_table *table)
     p.x = TSR_SHAPE(4, 6, 33);
     p.axis = i % 3;
     add_scatter(table, p);
+    p.x = TSR_SHAPE(4, 6, 32);
+    p.axis = i % 2;
+    add_scatter(table, p);
   }
   for (i = 0; i < COUNT_OF(data); i++) {
     p = (scatter_params){.x = TSR_SHAPE(40, 11), .extent = 9, .data = data[i], .alpha = 22.627417f};
