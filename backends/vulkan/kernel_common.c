@@ -229,8 +229,8 @@ uint32_t tsr_vk_group_size(const tsr_vk_caps *caps, uint32_t wanted)
   return size;
 }
 
-/* Shaders count elements of a tensor, and 32-bit words of a storage, in 32 bits, and index the latter with a signed
- * number. */
+/* Shaders count elements of a tensor, and 32-bit words of a storage or of scratch, in 32 bits, and index the latter with a
+ * signed number. */
 static int within_reach(const tsr_vk_planner *planner, int32_t tensor)
 {
   if (tensor == 0)
@@ -310,5 +310,5 @@ int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, i
       return 0;
     empty &= out == 0 || tsr_vk_elements(tsr_vk_tensor(&planner, out)) == 0;
   }
-  return empty || plan_op[op](&planner);
+  return empty || (plan_op[op](&planner) && plan->scratch_bytes / 4 <= INT32_MAX);
 }

@@ -181,6 +181,36 @@ static void test_unsupported_line(void **state)
   plugin_close(&plugin);
 }
 
+/* Shaders index words with a signed number: a line whose tensors they reach, but not its scratch memory, is refused. */
+static void test_scratch_out_of_reach(void **state)
+{
+  const int64_t rows[] = {64, ((int64_t)1 << 30) + 64}; /* of one element, for each two words of scratch */
+  (void)state;
+  plugin_fixture plugin;
+  plugin_open(&plugin, NULL);
+  tsr_backend_device *device = NULL;
+  chain c;
+  assert_int_equal(plugin.table->device_open(plugin.context, 0, &device), TSR_OK);
+  chain_open(&c, &plugin, device, 3, 1, 0);
+  c.lines[0] = (tsr_line_desc){.op = TSR_OP_RMSNORM_GRADIENT,
+                               .in = {1, 2, 1},
+                               .out = {3, 4},
+                               .label = "norm",
+                               .attributes = {.struct_size = sizeof(tsr_op_attributes), .epsilon = 1.0f}};
+  for (int32_t i = 0; i < 2; i++) {
+    for (int32_t tensor = 1; tensor <= 3; tensor += 2) {
+      c.storages[tensor].size = rows[i] * (int64_t)sizeof(float);
+      c.tensors[tensor].rank = 2;
+      c.tensors[tensor].extent[0] = rows[i];
+    }
+    assert_int_equal(plugin.table->supports(device, &c.program, 0), i == 0);
+  }
+  assert_int_equal(plugin.n_errors, 0);
+  chain_close(&c);
+  plugin.table->device_close(device);
+  plugin_close(&plugin);
+}
+
 typedef struct worker {
   plugin_fixture *plugin;
   uint32_t index;
@@ -286,6 +316,7 @@ int main(void)
       cmocka_unit_test(test_profile),
       cmocka_unit_test(test_program_without_work),
       cmocka_unit_test(test_unsupported_line),
+      cmocka_unit_test(test_scratch_out_of_reach),
       cmocka_unit_test(test_two_threads),
       cmocka_unit_test(test_open_twice),
       cmocka_unit_test(test_wide),
