@@ -158,8 +158,13 @@ tsr_status tsr_folder_make(const char *path)
     end += strcspn(end, "/");
     char kept = *end;
     *end = '\0';
-    if (mkdir(part, 0777) != 0 && !tsr_path_is_folder(part))
-      status = fail_here(part, "made a folder");
+    if (mkdir(part, 0777) != 0) {
+      int refused = errno;
+      if (!tsr_path_is_folder(part)) {
+        errno = refused;
+        status = fail_here(part, "made a folder");
+      }
+    }
     *end = kept;
   }
   free(part);
