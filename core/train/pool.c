@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/train/pool.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -241,12 +242,16 @@ static tsr_status fail_without_pairs(const tsr_pool_reader *reader, const tsr_da
   if (counts->read == 0) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: there are no sentence pairs in it", name);
   }
+  char uneven[96] = "";
+  if (reader->options.max_ratio > 0) {
+    snprintf(uneven, sizeof uneven, ", %lld sides whose lengths differ by more than a factor of %g",
+             (long long)counts->uneven, reader->options.max_ratio);
+  }
   return tsr_fail(TSR_ERR_FORMAT,
                   "%s: of %lld pairs none is left: %lld have an empty side, %lld more than %d source or %d target "
-                  "tokens, %lld sides whose lengths differ by more than a factor of %g",
+                  "tokens%s",
                   name, (long long)counts->read, (long long)counts->empty, (long long)counts->too_long,
-                  (int)reader->options.max_source, (int)reader->options.max_target, (long long)counts->uneven,
-                  reader->options.max_ratio);
+                  (int)reader->options.max_source, (int)reader->options.max_target, uneven);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
