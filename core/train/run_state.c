@@ -250,6 +250,23 @@ static tsr_status load_state(tsr_run *run, const char *path, int32_t kinds, tsr_
   return status;
 }
 
+/* A run whose best.safetensors somebody removed begins to compare anew. */
+static tsr_status find_best(tsr_run *run)
+{
+  tsr_run_progress *p = &run->progress;
+  char *path = tsr_training_path(run->folder, TSR_TRAINING_BEST);
+  if (!path) {
+    return TSR_ERR_OUT_OF_MEMORY;
+  }
+  if (p->has_best && !tsr_path_exists(path)) {
+    p->has_best = 0;
+    p->waiting = 0;
+    p->validated_step = -1;
+  }
+  free(path);
+  return TSR_OK;
+}
+
 /* What was written after the checkpoint will be written again. */
 static tsr_status remove_later(const tsr_run *run)
 {
@@ -285,6 +302,9 @@ tsr_status tsr_run_load(tsr_run *run, int32_t *found)
   }
   json_decref(scalars);
   free(path);
+  if (status == TSR_OK) {
+    status = find_best(run);
+  }
   return status == TSR_OK ? remove_later(run) : status;
 }
 
