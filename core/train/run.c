@@ -29,6 +29,18 @@ double tsr_run_clock(void)
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+tsr_examples tsr_run_examples(const tsr_batch *batch)
+{
+  return (tsr_examples){.rows = batch->rows,
+                        .source_width = batch->source_width,
+                        .target_width = batch->target_width,
+                        .source = batch->source,
+                        .source_lengths = batch->source_lengths,
+                        .target = batch->target,
+                        .labels = batch->labels,
+                        .target_tokens = batch->target_tokens};
+}
+
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static int is_scaled(const tsr_run *run)
@@ -137,6 +149,8 @@ static tsr_status open_run(tsr_run *run)
   if (!run->folder) {
     return TSR_ERR_OUT_OF_MEMORY;
   }
+  TSR_TRY(tsr_run_log_open(&run->log, run->folder, o->training.statistics));
+  run->is_locked = 1;
   TSR_TRY(lay_out(run));
   TSR_TRY(tsr_data_create(&o->data, &run->data));
   TSR_TRY(tsr_run_open_validation(run));
@@ -149,10 +163,10 @@ static tsr_status open_run(tsr_run *run)
     TSR_TRY(tsr_data_seek(run->data, &run->progress.position));
     run->saved_step = run->progress.step;
   }
-  TSR_TRY(tsr_run_log_open(&run->log, run->folder, o->training.statistics, found ? run->progress.log_sizes : NULL));
-  if (o->resume && o->events.resumed) {
-    o->events.resumed(o->events.user, run->progress.step);
+  if (o->events.opened) {
+    TSR_TRY(o->events.opened(o->events.user, run->progress.step));
   }
+  TSR_TRY(tsr_run_log_begin(&run->log, found ? run->progress.log_sizes : NULL));
   run->start = tsr_run_clock() - run->progress.seconds;
   run->window_start = tsr_run_clock();
   return TSR_OK;
@@ -160,8 +174,8 @@ static tsr_status open_run(tsr_run *run)
 
 static void close_run(tsr_run *run)
 {
-  tsr_run_log_finish(&run->log);
   tsr_run_finish_validation(run);
+  tsr_run_log_finish(&run->log);
   tsr_trainer_destroy(run->trainer);
   tsr_data_destroy(run->data);
   free(run->folder);
@@ -264,14 +278,7 @@ static tsr_status update(tsr_run *run, tsr_run_step *row, int32_t *updated)
       run->can_go_on = 0;
       return TSR_OK;
     }
-    tsr_examples examples = {.rows = batch->rows,
-                             .source_width = batch->source_width,
-                             .target_width = batch->target_width,
-                             .source = batch->source,
-                             .source_lengths = batch->source_lengths,
-                             .target = batch->target,
-                             .labels = batch->labels,
-                             .target_tokens = batch->target_tokens};
+    tsr_examples examples = tsr_run_examples(batch);
     control.seed = dropout_seed(o->seed, batch->index);
     TSR_TRY(tsr_trainer_step(run->trainer, &examples, &control, i + 1 == run->accumulate, &result));
     if (!result.is_finite) {

@@ -51,8 +51,10 @@ typedef struct tsr_run_events {
   void *user;
   void (*step)(void *user, const tsr_run_step *step, int32_t is_row); /* after each; is_row: it is in the log, too */
   void (*validation)(void *user, const tsr_run_validation *validation);
-  void (*resumed)(void *user, int64_t step); /* once, before the first step; 0: nothing had been saved yet */
-  int32_t (*is_stopping)(void *user);        /* asked after each step: 1 saves and ends the run */
+  /* Once, before the first step, when the folder is this run's alone. step: of the checkpoint that it goes on from, or 0.
+   * An error ends the run. */
+  tsr_status (*opened)(void *user, int64_t step);
+  int32_t (*is_stopping)(void *user); /* asked after each step: 1 saves and ends the run */
 } tsr_run_events;
 
 /* Zero-initialise. Pointers are borrowed. */

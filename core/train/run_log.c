@@ -30,8 +30,7 @@ static tsr_status fail_write(int32_t which)
   return tsr_fail(TSR_ERR_IO, "%s: cannot be written: %s", names[which], strerror(errno));
 }
 
-/* size: to which it is cut; -1: empty, with a head. */
-static tsr_status open_one(tsr_run_log *log, const char *folder, int32_t which, int64_t size)
+static tsr_status open_one(tsr_run_log *log, const char *folder, int32_t which)
 {
   char *path = tsr_path_join(folder, names[which]);
   if (!path) {
@@ -42,33 +41,42 @@ static tsr_status open_one(tsr_run_log *log, const char *folder, int32_t which, 
   if (descriptor < 0) {
     status = tsr_fail(TSR_ERR_IO, "%s: cannot be opened: %s", path, strerror(errno));
   } else if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-    status = tsr_fail(TSR_ERR_IO, "%s: another training writes to it", path);
+    status = errno == EWOULDBLOCK ? tsr_fail(TSR_ERR_IO, "%s: another training writes to it", path)
+                                  : tsr_fail(TSR_ERR_IO, "%s: cannot be locked: %s", path, strerror(errno));
   } else {
-    off_t found = lseek(descriptor, 0, SEEK_END);
-    off_t kept = size < 0 ? 0 : (off_t)size;
-    if (found > kept && ftruncate(descriptor, kept) != 0) {
-      status = tsr_fail(TSR_ERR_IO, "%s: cannot be cut: %s", path, strerror(errno));
-    }
-  }
-  if (status == TSR_OK) {
     log->files[which] = fdopen(descriptor, "a");
     status = log->files[which] ? TSR_OK : tsr_fail_memory(sizeof(FILE));
   }
-  if (status == TSR_OK && lseek(descriptor, 0, SEEK_END) == 0 && fputs(heads[which], log->files[which]) < 0) {
-    status = fail_write(which);
-  }
-  if (status != TSR_OK && descriptor >= 0 && !log->files[which]) {
+  if (descriptor >= 0 && !log->files[which]) {
     close(descriptor);
   }
   free(path);
   return status;
 }
 
-tsr_status tsr_run_log_open(tsr_run_log *log, const char *folder, int32_t statistics, const int64_t sizes[TSR_RUN_LOGS])
+tsr_status tsr_run_log_open(tsr_run_log *log, const char *folder, int32_t statistics)
 {
   for (int32_t i = 0; i < TSR_RUN_LOGS; i++) {
     if (i != LAYERS || statistics) {
-      TSR_TRY(open_one(log, folder, i, sizes ? sizes[i] : -1));
+      TSR_TRY(open_one(log, folder, i));
+    }
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_run_log_begin(tsr_run_log *log, const int64_t sizes[TSR_RUN_LOGS])
+{
+  for (int32_t i = 0; i < TSR_RUN_LOGS; i++) {
+    if (!log->files[i]) {
+      continue;
+    }
+    int descriptor = fileno(log->files[i]);
+    off_t found = lseek(descriptor, 0, SEEK_END), kept = sizes ? (off_t)sizes[i] : 0;
+    if (found > kept && ftruncate(descriptor, kept) != 0) {
+      return tsr_fail(TSR_ERR_IO, "%s: cannot be cut: %s", names[i], strerror(errno));
+    }
+    if (lseek(descriptor, 0, SEEK_END) == 0 && (fputs(heads[i], log->files[i]) < 0 || fflush(log->files[i]) != 0)) {
+      return fail_write(i);
     }
   }
   return TSR_OK;
@@ -179,9 +187,8 @@ tsr_status tsr_run_log_validation(tsr_run_log *log, const tsr_run_validation *ro
 tsr_status tsr_run_log_sync(tsr_run_log *log, int64_t sizes[TSR_RUN_LOGS])
 {
   for (int32_t i = 0; i < TSR_RUN_LOGS; i++) {
-    sizes[i] = 0;
     if (!log->files[i]) {
-      continue;
+      continue; /* what it had stays */
     }
     TSR_TRY(flush(log, i));
     int descriptor = fileno(log->files[i]);

@@ -38,10 +38,12 @@ typedef struct tsr_run_log {
   FILE *files[TSR_RUN_LOGS]; /* the third NULL without statistics */
 } tsr_run_log;
 
-/* Opens the logs in a folder, cut to these sizes; NULL: emptied. Holds a lock on them, so that no two runs write to one
- * folder. Finish it after an error, too. */
-tsr_status tsr_run_log_open(tsr_run_log *log, const char *folder, int32_t statistics,
-                            const int64_t sizes[TSR_RUN_LOGS]) TSR_MUST_CHECK;
+/* Opens the logs in a folder, and holds a lock on them until they are finished, so that no two runs write to one folder:
+ * to be done before anything else there is touched. Finish it after an error, too. */
+tsr_status tsr_run_log_open(tsr_run_log *log, const char *folder, int32_t statistics) TSR_MUST_CHECK;
+
+/* Cuts the logs to these sizes; NULL: to nothing. An empty one gets its head. */
+tsr_status tsr_run_log_begin(tsr_run_log *log, const int64_t sizes[TSR_RUN_LOGS]) TSR_MUST_CHECK;
 void tsr_run_log_finish(tsr_run_log *log);
 
 tsr_status tsr_run_log_step(tsr_run_log *log, const tsr_run_step *row, const tsr_trainer *trainer) TSR_MUST_CHECK;
@@ -83,6 +85,7 @@ typedef struct tsr_run {
   tsr_run_log log;
   tsr_run_progress progress;
   int64_t saved_step;  /* of the last checkpoint that has all; -1: none */
+  int32_t is_locked;   /* 1: the folder is this run's */
   int32_t can_go_on;   /* 0: the data or the options ended it */
   double start;        /* of this process' part, on the clock, less the seconds before it */
   double window_start; /* of the speed that is measured */
@@ -91,6 +94,9 @@ typedef struct tsr_run {
 
 /* Seconds on a clock that never goes back. */
 double tsr_run_clock(void);
+
+/* A batch as the trainer reads it. Borrows from it. */
+tsr_examples tsr_run_examples(const tsr_batch *batch);
 
 /* Puts the parameters as they are in the trainer into run->weights: averages where they are kept. */
 tsr_status tsr_run_take_weights(tsr_run *run) TSR_MUST_CHECK;

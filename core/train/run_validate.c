@@ -180,7 +180,7 @@ void tsr_run_finish_validation(tsr_run *run)
 {
   tsr_data_destroy(run->valid);
   finish_sample(&run->sample);
-  char *folder = run->folder ? tsr_path_join(run->folder, candidate_name) : NULL;
+  char *folder = run->is_locked ? tsr_path_join(run->folder, candidate_name) : NULL;
   if (folder && tsr_path_is_folder(folder)) {
     remove_file(folder, "config.json");
     remove_file(folder, "generation_config.json");
@@ -203,14 +203,7 @@ static tsr_status measure_loss(tsr_run *run, int32_t averaged, double *loss)
     if (!batch) {
       break;
     }
-    tsr_examples examples = {.rows = batch->rows,
-                             .source_width = batch->source_width,
-                             .target_width = batch->target_width,
-                             .source = batch->source,
-                             .source_lengths = batch->source_lengths,
-                             .target = batch->target,
-                             .labels = batch->labels,
-                             .target_tokens = batch->target_tokens};
+    tsr_examples examples = tsr_run_examples(batch);
     tsr_step_result result;
     TSR_TRY(tsr_trainer_evaluate(run->trainer, &examples, averaged, &result));
     sum += result.loss;

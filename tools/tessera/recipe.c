@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/status.h"
 #include "core/checkpoint/replace.h"
 
 enum { TEXT, WORD, INTEGER, LONG, REAL, FLAG };
@@ -405,13 +406,13 @@ static void print_quoted(FILE *file, const char *text)
   fputc('"', file);
 }
 
-int recipe_write(const recipe *r, const char *path)
+tsr_status recipe_write(const recipe *r, const char *path)
 {
   char *bytes = NULL, text[64];
   size_t size = 0;
   FILE *file = open_memstream(&bytes, &size);
   if (!file) {
-    return tsr_cli_no_memory();
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "%s: no memory for its text", path);
   }
   for (int32_t i = 0; i < N_KEYS; i++) {
     const key *k = &keys[i];
@@ -426,11 +427,11 @@ int recipe_write(const recipe *r, const char *path)
   }
   if (fclose(file) != 0) {
     free(bytes);
-    return tsr_cli_no_memory();
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "%s: no memory for its text", path);
   }
-  int code = tsr_cli_fail(tsr_file_replace(path, bytes, size));
+  tsr_status status = tsr_file_replace(path, bytes, size);
   free(bytes);
-  return code;
+  return status;
 }
 
 int recipe_compare(const recipe *old, const recipe *changed, const char *folder)

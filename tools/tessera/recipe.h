@@ -79,7 +79,7 @@ int recipe_apply(recipe *r, const recipe_assignments *list);
 int recipe_read(const char *path, recipe_assignments *list);
 
 /* Writes all keys to a YAML file. */
-int recipe_write(const recipe *r, const char *path);
+tsr_status recipe_write(const recipe *r, const char *path);
 
 /* Checks that a training that was begun with `old` may go on with `new`: tells the first key that would change its
  * numbers. */

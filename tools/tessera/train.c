@@ -277,10 +277,19 @@ static void on_validation(void *user, const tsr_run_validation *v)
   progress_line_validation(&s->line, v);
 }
 
-static void on_resumed(void *user, int64_t step)
+/* The recipe is written when no other training can be at work in the folder. */
+static tsr_status on_opened(void *user, int64_t step)
 {
-  (void)user;
-  fprintf(stderr, "resumed at step %lld\n", (long long)step);
+  session *s = user;
+  if (s->resume && step > 0) {
+    fprintf(stderr, "resumed at step %lld\n", (long long)step);
+  } else if (s->resume) {
+    fprintf(stderr, "resumed: no checkpoint is there yet, it begins anew\n");
+  }
+  char *path = recipe_path(s->recipe.out);
+  tsr_status status = path ? recipe_write(&s->recipe, path) : TSR_ERR_OUT_OF_MEMORY;
+  free(path);
+  return status;
 }
 
 static int32_t is_stopping(void *user)
@@ -352,22 +361,14 @@ static int print_result(const session *s, const tsr_run_result *r)
 
 static int run(session *s)
 {
-  char *path = recipe_path(s->recipe.out);
-  if (!path) {
-    return tsr_cli_no_memory();
-  }
   tsr_run_options options;
   int code = training_options(&s->training, &s->recipe, &options);
   if (code == TSR_EXIT_OK) {
     options.resume = s->resume;
     options.events = (tsr_run_events){
-        .user = s, .step = on_step, .validation = on_validation, .resumed = on_resumed, .is_stopping = is_stopping};
+        .user = s, .step = on_step, .validation = on_validation, .opened = on_opened, .is_stopping = is_stopping};
     code = tsr_cli_fail(tsr_run_check(&options));
   }
-  if (code == TSR_EXIT_OK) {
-    code = recipe_write(&s->recipe, path);
-  }
-  free(path);
   if (code != TSR_EXIT_OK) {
     return code;
   }
