@@ -56,6 +56,11 @@ static tsr_status check_options(const tsr_run_options *o)
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "a training needs a folder, an average below 1 and numbers that are not negative");
   }
+  int has_validation = o->data.task || o->valid.source;
+  if (!has_validation && (o->patience > 0 || o->until > 0.0 || o->criterion != 0 || o->valid.target)) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "patience, until, criterion and valid_target are about validations, but valid_source is missing");
+  }
   TSR_TRY(tsr_schedule_check(&o->schedule));
   if (tsr_schedule_has_end(&o->schedule) && o->steps == 0 && o->minutes <= 0.0) {
     return tsr_fail(TSR_ERR_ARGUMENT, "a learning rate that falls until the end needs to know it: in steps or minutes");
@@ -419,6 +424,12 @@ static tsr_status loop(tsr_run *run, int32_t *reason)
       TSR_TRY(tsr_run_save(run));
       run->window_start += tsr_run_clock() - begin;
     }
+  }
+  if (p->step == 0 && *reason == TSR_RUN_EPOCHS) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "the data end before the first update, which takes the gradients of %d batches (accumulate): "
+                    "expected more pairs, more epochs, or fewer batches",
+                    (int)run->accumulate);
   }
   if (run->valid && *reason != TSR_RUN_STOPPED && p->validated_step != p->step && p->step > 0) {
     TSR_TRY(validate(run));

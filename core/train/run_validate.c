@@ -131,6 +131,16 @@ static int32_t choose_criterion(const tsr_run *run)
   return run->options->data.task ? TSR_CRITERION_EXACT : TSR_CRITERION_BLEU;
 }
 
+/* Files that cannot be validated on should not be found out after hours. */
+static tsr_status read_whole(tsr_data *data)
+{
+  const tsr_batch *batch;
+  do {
+    TSR_TRY(tsr_data_next(data, &batch));
+  } while (batch);
+  return TSR_OK;
+}
+
 tsr_status tsr_run_open_validation(tsr_run *run)
 {
   const tsr_run_options *options = run->options;
@@ -152,6 +162,7 @@ tsr_status tsr_run_open_validation(tsr_run *run)
   data.shuffle = 0;
   data.epochs = 1;
   TSR_TRY(tsr_fail_context(tsr_data_create(&data, &run->valid), "validation"));
+  TSR_TRY(tsr_fail_context(read_whole(run->valid), "validation"));
   if (options->sentences > 0) {
     TSR_TRY(make_sample(&run->sample, options->sentences));
     TSR_TRY(task ? make_examples(run, &held_out) : read_pairs(run));
@@ -163,6 +174,14 @@ tsr_status tsr_run_open_validation(tsr_run *run)
   }
   if (run->criterion == (task ? TSR_CRITERION_BLEU : TSR_CRITERION_EXACT)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "a task has exact sequences and no BLEU, a corpus the reverse");
+  }
+  if (options->until > 0.0 && run->criterion == TSR_CRITERION_LOSS) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "until is a BLEU or a share of exact sequences, but validations are compared by "
+                                      "their loss");
+  }
+  if (task && options->until > 1.0) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "until is a share of exact sequences: expected at most 1, found %g",
+                    options->until);
   }
   return TSR_OK;
 }
