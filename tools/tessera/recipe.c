@@ -388,6 +388,21 @@ int recipe_apply(recipe *r, const recipe_assignments *list)
   return code;
 }
 
+int recipe_impose(recipe *r, const recipe_assignments *said, const char *name, const char *value, const char *owner)
+{
+  const key *k = &keys[recipe_key_find(name)];
+  char text[64];
+  const char *is = value_of(r, k, text, sizeof text);
+  if (strcmp(is, value) == 0) {
+    return TSR_EXIT_OK;
+  }
+  if (recipe_is_said(said, name)) {
+    tsr_cli_error("%s has %s '%s', not '%s': leave it out", owner, name, value, is);
+    return TSR_EXIT_USAGE;
+  }
+  return set_value(r, k, value, owner);
+}
+
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 /* As a double-quoted scalar of YAML. */

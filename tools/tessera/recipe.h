@@ -75,6 +75,9 @@ int recipe_is_said(const recipe_assignments *list, const char *name);
 /* Sets the keys, in order. A value of a wrong type or out of range is told with `where`. */
 int recipe_apply(recipe *r, const recipe_assignments *list);
 
+/* Sets a key to what `owner`, a model, has. Somebody who said something else is told so. */
+int recipe_impose(recipe *r, const recipe_assignments *said, const char *name, const char *value, const char *owner);
+
 /* Notes what a YAML file says: one mapping of keys to scalars, or of names of sections to such mappings. */
 int recipe_read(const char *path, recipe_assignments *list);
 

@@ -260,6 +260,10 @@ static int check_recipe(const char *me, const recipe *r, int dry_run)
   if (!dry_run && r->steps == 0 && r->epochs == 0 && r->minutes <= 0.0 && r->patience == 0 && r->until <= 0.0) {
     return tsr_cli_usage(me, "one of --steps, --epochs, --minutes, --patience and --until is needed for it to end");
   }
+  if (r->norm_first && strcmp(r->family, "marian") == 0 && !is_model) {
+    return tsr_cli_usage(me, "a model of the family marian has its norms after the sublayers: norm_first is for "
+                             "nn_transformer");
+  }
   return TSR_EXIT_OK;
 }
 

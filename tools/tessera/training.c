@@ -86,22 +86,63 @@ static tsr_transformer_config describe(const training *t, const recipe *r, const
   return config;
 }
 
-/* A model that is trained on keeps its form. */
-static int refuse_form(const recipe_assignments *said, const char *folder)
+static const char *activation_name(int32_t activation)
 {
-  static const char *const form[] = {
-      "family",         "d_model",        "heads",      "d_ff",        "activation",       "norm_first",
-      "encoder_layers", "decoder_layers", "vocab_size", "tied_logits", "shared_embedding", "max_positions"};
-  for (size_t i = 0; i < sizeof form / sizeof form[0]; i++) {
-    if (recipe_is_said(said, form[i])) {
-      tsr_cli_error("%s is what the model in %s has: leave it out", form[i], folder);
-      return TSR_EXIT_USAGE;
-    }
+  return activation == TSR_ACTIVATION_GELU_ERF    ? "gelu"
+         : activation == TSR_ACTIVATION_GELU_TANH ? "gelu_new"
+         : activation == TSR_ACTIVATION_SILU      ? "swish"
+                                                  : "relu";
+}
+
+/* A model that is trained on keeps its form, and the recipe tells it. */
+static int take_form(recipe *r, const recipe_assignments *said, const tsr_transformer_config *c, const char *folder)
+{
+  const struct {
+    const char *name;
+    int32_t value;
+  } numbers[] = {{"d_model", c->d_model},
+                 {"heads", c->encoder_heads},
+                 {"d_ff", c->encoder_d_ff},
+                 {"encoder_layers", c->encoder_layers},
+                 {"decoder_layers", c->decoder_layers},
+                 {"max_positions", c->max_positions}};
+  const struct {
+    const char *name, *value;
+  } words[] = {{"family", c->family},
+               {"activation", activation_name(c->activation)},
+               {"norm_first", c->norm_position == TSR_NORM_PRE ? "true" : "false"},
+               {"tied_logits", c->tied_logits ? "true" : "false"},
+               {"shared_embedding", c->shared_embedding ? "true" : "false"}};
+  int code = TSR_EXIT_OK;
+  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && code == TSR_EXIT_OK; i++) {
+    char text[16];
+    snprintf(text, sizeof text, "%d", (int)numbers[i].value);
+    code = recipe_impose(r, said, numbers[i].name, text, folder);
+  }
+  for (size_t i = 0; i < sizeof words / sizeof words[0] && code == TSR_EXIT_OK; i++) {
+    code = recipe_impose(r, said, words[i].name, words[i].value, folder);
+  }
+  return code;
+}
+
+/* A tokenizer of its own may have less than the model, whose tables may be rounded up; another has to be of its size. */
+static int check_vocabularies(const training *t, const recipe *r, const tsr_tokenizer_info *info, const char *folder)
+{
+  const tsr_transformer_config *config = tsr_model_config(t->model);
+  int32_t source = t->tokenizer ? info->source_vocabulary : r->vocab_size;
+  int32_t target = t->tokenizer ? info->target_vocabulary : r->vocab_size;
+  int is_own = t->tokenizer && strcmp(t->tokenizer_folder, folder) == 0;
+  int fits = is_own ? config->source_vocabulary >= source && config->target_vocabulary >= target
+                    : config->source_vocabulary == source && config->target_vocabulary == target;
+  if (!fits) {
+    tsr_cli_error("%s has vocabularies of %d and %d tokens; what it is to be trained on has %d and %d", folder,
+                  config->source_vocabulary, config->target_vocabulary, source, target);
+    return TSR_EXIT_INPUT;
   }
   return TSR_EXIT_OK;
 }
 
-static int open_model(training *t, const recipe *r, const recipe_assignments *said)
+static int open_model(training *t, recipe *r, const recipe_assignments *said)
 {
   tsr_tokenizer_info info = {0};
   const char *folder = first_model(r);
@@ -113,23 +154,15 @@ static int open_model(training *t, const recipe *r, const recipe_assignments *sa
     tsr_transformer_config config = describe(t, r, &info);
     return tsr_cli_fail_input(tsr_model_create(&config, &t->model));
   }
-  code = refuse_form(said, folder);
+  code = tsr_cli_fail_input(tsr_model_open(folder, &t->model));
+  if (code == TSR_EXIT_OK && !tsr_model_has_weights(t->model)) {
+    tsr_cli_error("%s: there are no weights in it to train on", folder);
+    code = TSR_EXIT_INPUT;
+  }
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail_input(tsr_model_open(folder, &t->model));
+    code = take_form(r, said, tsr_model_config(t->model), folder);
   }
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  const tsr_transformer_config *config = tsr_model_config(t->model);
-  int32_t source = t->tokenizer ? info.source_vocabulary : r->vocab_size;
-  int32_t target = t->tokenizer ? info.target_vocabulary : r->vocab_size;
-  if (!tsr_model_has_weights(t->model) || config->source_vocabulary < source || config->target_vocabulary < target) {
-    tsr_cli_error("%s: expected weights and vocabularies of at least %d and %d, found %s and %d, %d", folder, source,
-                  target, tsr_model_has_weights(t->model) ? "weights" : "no weights", config->source_vocabulary,
-                  config->target_vocabulary);
-    return TSR_EXIT_INPUT;
-  }
-  return TSR_EXIT_OK;
+  return code == TSR_EXIT_OK ? check_vocabularies(t, r, &info, folder) : code;
 }
 
 /* Of a batch: no more than the model has positions, once it is rounded up to a whole bucket. 0 if there is none. */
@@ -160,7 +193,7 @@ static int open_task(training *t, const recipe *r)
   return code == TSR_EXIT_OK ? tsr_cli_fail(tsr_task_check(&t->task)) : code;
 }
 
-int training_open(training *t, const recipe *r, const recipe_assignments *said, int dry_run)
+int training_open(training *t, recipe *r, const recipe_assignments *said, int dry_run)
 {
   int code;
   if (!is_empty(r->task)) {
