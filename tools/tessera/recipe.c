@@ -59,7 +59,7 @@ static const key keys[] = {
     TEXT_KEY(valid_target, FIXED, "their translations"),
     TEXT_KEY(vocab, FIXED, "folder with the tokenizer's files, as `tessera vocab` writes it"),
     TEXT_KEY(out, FREE, "folder of the model that is made; checkpoints and logs are in its train/"),
-    TEXT_KEY(device, FREE, "where to compute (see `tessera devices`); default: TESSERA_DEVICE, else auto"),
+    TEXT_KEY(device, FREE, "where to compute (see `tessera devices`); else TESSERA_DEVICE, else auto"),
     WORD_KEY(task, FIXED, "", "|copy|reverse|sort", "copy, reverse or sort random sequences instead of files"),
     NUMBER_KEY(INTEGER, vocab_size, FIXED, "16", 4, 1 << 20, "of a task: ids, </s>, <unk> and <pad> among them"),
     NUMBER_KEY(INTEGER, min_length, FIXED, "1", 1, 65536, "of a task's sequences"),
@@ -68,18 +68,18 @@ static const key keys[] = {
     NUMBER_KEY(INTEGER, d_model, FIXED, "256", 1, 65536, "width"),
     NUMBER_KEY(INTEGER, heads, FIXED, "8", 1, 1024, "of the attention"),
     NUMBER_KEY(INTEGER, d_ff, FIXED, "1024", 1, 262144, "width of the feed-forward blocks"),
-    NUMBER_KEY(INTEGER, encoder_layers, FIXED, "3", 1, 1024, ""),
-    NUMBER_KEY(INTEGER, decoder_layers, FIXED, "3", 1, 1024, ""),
+    NUMBER_KEY(INTEGER, encoder_layers, FIXED, "3", 1, 1024, "of the encoder"),
+    NUMBER_KEY(INTEGER, decoder_layers, FIXED, "3", 1, 1024, "of the decoder"),
     WORD_KEY(activation, FIXED, "relu", "relu|gelu|gelu_new|swish", "relu, gelu, gelu_new or swish"),
     FLAG_KEY(norm_first, FIXED, "false", "norms before the sublayers instead of after them (nn_transformer)"),
     FLAG_KEY(shared_embedding, FIXED, "true", "one table of embeddings for both sides (marian, joint vocabulary)"),
     FLAG_KEY(tied_logits, FIXED, "true", "the logits' weights are the target's embeddings (marian)"),
     NUMBER_KEY(INTEGER, max_positions, FIXED, "256", 8, 1 << 20, "longest sequence of the model, in tokens"),
-    TEXT_KEY(init, FIXED, "how parameters begin: xavier (default), family, or a model's folder to train on"),
+    TEXT_KEY(init, FIXED, "how parameters begin: xavier (where nothing is said), family, or a model's folder to train on"),
     NUMBER_KEY(REAL, dropout, FIXED, "0.1", 0, 0.99, "of embeddings and sublayers"),
     NUMBER_KEY(REAL, attention_dropout, FIXED, "0", 0, 0.99, "of the attention's weights"),
     NUMBER_KEY(REAL, activation_dropout, FIXED, "0", 0, 0.99, "within the feed-forward blocks"),
-    NUMBER_KEY(REAL, label_smoothing, FIXED, "0.1", 0, 0.99, ""),
+    NUMBER_KEY(REAL, label_smoothing, FIXED, "0.1", 0, 0.99, "share of the probability that all words of the vocabulary get"),
     NUMBER_KEY(INTEGER, batch_tokens, FIXED, "2500", 1, 1 << 24, "of a batch's larger side, padding included"),
     NUMBER_KEY(INTEGER, accumulate, FIXED, "1", 1, 65536, "batches whose gradients make one update"),
     NUMBER_KEY(INTEGER, max_source, FIXED, "128", 0, 65536, "tokens of a source; longer pairs are left out; 0: what fits"),
@@ -150,6 +150,16 @@ const char *recipe_key_name(int32_t k)
 const char *recipe_key_help(int32_t k)
 {
   return keys[k].help;
+}
+
+const char *recipe_key_default(int32_t k, int is_task)
+{
+  for (size_t i = 0; i < sizeof task_values / sizeof task_values[0] && is_task; i++) {
+    if (strcmp(task_values[i].name, keys[k].name) == 0) {
+      return task_values[i].value;
+    }
+  }
+  return keys[k].value;
 }
 
 int recipe_key_is_flag(int32_t k)

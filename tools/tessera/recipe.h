@@ -57,8 +57,9 @@ typedef struct recipe_assignments {
 int32_t recipe_key_count(void);
 const char *recipe_key_name(int32_t key);
 const char *recipe_key_help(int32_t key);
-int recipe_key_is_flag(int32_t key);       /* 1: true or false */
-int32_t recipe_key_find(const char *name); /* -1: there is none */
+const char *recipe_key_default(int32_t key, int is_task); /* "": there is none */
+int recipe_key_is_flag(int32_t key);                      /* 1: true or false */
+int32_t recipe_key_find(const char *name);                /* -1: there is none */
 
 /* The known key that is written most like `name`. */
 const char *recipe_key_nearest(const char *name);

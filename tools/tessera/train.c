@@ -29,7 +29,8 @@ static const char help_head[] =
     "  --json                  print one line of JSON at the end\n"
     "  --help                  print this text\n"
     "\n"
-    "Keys of a recipe, each an option, too, which goes before the file:\n";
+    "Keys of a recipe with their [defaults]. Each is an option, too, which counts more than the file. Those that\n"
+    "are true or false take a value after = alone: --norm-first, or --tied-logits=false.\n";
 
 static const char help_tail[] =
     "\n"
@@ -72,12 +73,27 @@ static char *option_name(char *text, int32_t key)
   return text;
 }
 
+/* "[256; a task: 64]" and the line's end. */
+static void print_default(int32_t key)
+{
+  const char *usual = recipe_key_default(key, 0), *of_task = recipe_key_default(key, 1);
+  if (usual[0] != '\0') {
+    printf(" [%s", usual);
+    if (strcmp(usual, of_task) != 0) {
+      printf("; a task: %s", of_task);
+    }
+    putchar(']');
+  }
+  putchar('\n');
+}
+
 static int print_help(void)
 {
   char name[NAME_ROOM];
   fputs(help_head, stdout);
   for (int32_t i = 0; i < recipe_key_count(); i++) {
-    printf("  %-23s %s\n", option_name(name, i), recipe_key_help(i));
+    printf("  %-23s %s", option_name(name, i), recipe_key_help(i));
+    print_default(i);
   }
   fputs(help_tail, stdout);
   return TSR_EXIT_OK;
