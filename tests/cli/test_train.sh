@@ -91,14 +91,21 @@ run 3 train $toy --steps 2 --out "$model"
 stderr_has 'holds a model'
 
 # A model is trained on; the other family; pairs of one file; passes over the data; minutes.
-train 2 --out "$work/tuned" --init "$work/model" --steps 2
-stderr_has 'leave it out'
+train 2 --out "$work/tuned" --init "$work/model" --steps 2 --d-ff 64
+stderr_has "has d_ff '32', not '64'"
 for key in d_model heads d_ff encoder_layers decoder_layers; do
   grep -v "  $key:" "$work/recipe.yaml" >"$work/less" && mv "$work/less" "$work/recipe.yaml"
 done
 grep -v '^model:' "$work/recipe.yaml" >"$work/less" && mv "$work/less" "$work/recipe.yaml"
 train 0 --out "$work/tuned" --init "$work/model" --steps 2 --json
 check 'tuned: steps' test "$(value steps)" = 2
+check 'tuned: the recipe has another form' grep -q '^d_model: 16$' "$work/tuned/train/recipe.yaml"
+grep -v '^out:' "$work/tuned/train/recipe.yaml" >"$work/tuned.yaml"
+run 0 train --config "$work/tuned.yaml" --out "$work/again"
+check 'tuned: the recipe makes another model' cmp "$work/tuned/model.safetensors" "$work/again/model.safetensors"
+run 0 vocab --source "$data/test.en" --target "$data/test.fr" --out "$work/smaller" --size 250
+train 3 --out "$work/none" --init "$work/model" --steps 2 --vocab "$work/smaller"
+stderr_has 'vocabularies of 301 and 301 tokens'
 small='--d-model 16 --heads 2 --d-ff 32 --encoder-layers 1 --decoder-layers 1'
 run 0 vocab --source "$data/test.en" --target "$data/test.fr" --out "$work/separate" --size 200 --separate
 train 0 --out "$work/torch" $small --family nn_transformer --norm-first --activation gelu --steps 2 --vocab "$work/separate" \
@@ -150,6 +157,53 @@ check 'SIGTERM: steps' test "$(value steps)" = 300
 rows "$work/whole" >"$work/rows"
 rows "$work/stopped" >"$work/rows.stopped"
 check 'SIGTERM: other rows' cmp -s "$work/rows" "$work/rows.stopped"
+
+# A folder belongs to one training: another leaves it as it is.
+"$TESSERA" train $toy --steps 1000000 --save-every 1000000 --out "$work/busy" >"$out" 2>"$err" &
+process=$!
+while ! grep -q '^5,' "$work/busy/train/log.csv" 2>/dev/null && kill -0 $process 2>/dev/null; do
+  sleep 0.02
+done
+cp "$work/busy/train/recipe.yaml" "$work/busy.yaml"
+run 3 train $toy --steps 2 --seed 2 --out "$work/busy"
+stderr_has 'another training writes to it'
+run 3 train --resume --keep 2 --out "$work/busy"
+check 'busy: another recipe' cmp "$work/busy.yaml" "$work/busy/train/recipe.yaml"
+kill -TERM $process
+check 'busy: no success' wait $process
+
+# The best one that was validated is lost: what follows is compared anew.
+rm "$work/stopped/train/best.safetensors"
+run 0 train --resume --out "$work/stopped" --steps 305 --json
+check 'no best: steps' test "$(value steps)" = 305
+check 'no best: none again' test -s "$work/stopped/train/best.safetensors"
+
+# A file that may not grow is a full disk.
+(
+  ulimit -f 40
+  "$TESSERA" train $toy --steps 100 --save-every 10 --out "$work/full" >"$out" 2>"$err"
+)
+check 'full: the exit code' test $? = 3
+stderr_has 'cannot be written'
+check 'full: a torn file' test -z "$(find "$work/full" -name '*.partial')"
+run 0 train --resume --out "$work/full"
+
+# What would never end, or be found bad after hours, is found at once.
+run 2 train --tsv "$work/both.tsv" --vocab "$work/vocab" --device cpu $small --patience 2 --out "$work/none"
+stderr_has 'valid_source is missing'
+train 2 --out "$work/until" $small --criterion loss --until 20
+stderr_has 'compared by their loss'
+run 2 train $toy --until 99 --out "$work/share"
+stderr_has 'expected at most 1'
+run 2 train --tsv "$work/both.tsv" --vocab "$work/vocab" --device cpu $small --batch-tokens 600 --epochs 1 --accumulate 1000 \
+  --out "$work/short"
+stderr_has 'before the first update'
+: >"$work/empty"
+train 3 --out "$work/unvalidated" $small --valid-source "$work/empty" --valid-target "$work/empty" --validate-every 1000
+stderr_has 'no sentence pairs'
+check 'unvalidated: steps were made' test ! -s "$work/unvalidated/train/log.csv"
+train 2 --out "$work/none" $small --norm-first
+stderr_has 'norm_first is for nn_transformer'
 
 # Bad recipes.
 bad()
