@@ -30,12 +30,13 @@ static const command commands[] = {
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
-static const char usage_head[] = "Usage: tessera COMMAND [OPTION]...\n"
-                                 "\n"
-                                 "Runs encoder-decoder Transformers on GPUs (Vulkan) and CPUs, and checks that two\n"
-                                 "backends compute the same.\n"
-                                 "\n"
-                                 "Commands:\n";
+static const char usage_head[] =
+    "Usage: tessera COMMAND [OPTION]...\n"
+    "\n"
+    "Runs and trains encoder-decoder Transformers on GPUs (Vulkan) and CPUs, and checks that two\n"
+    "backends compute the same.\n"
+    "\n"
+    "Commands:\n";
 
 static const char usage_tail[] = "\n"
                                  "  --version  print the version\n"
