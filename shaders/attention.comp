@@ -94,19 +94,21 @@ void main()
   if (b >= batch)
     return;
   uint first_element = block * block_width + lane;
+  uint row_base = (b * heads + h) * queries; /* of query 0, among those of all sentences and heads */
   bool writes_weights = (options & WEIGHTS) != 0u && block == 0u;
 
   uint q_base = q_offset + b * q_stride[0] + h * q_stride[2];
   int first = first_position(b);
   uint last_row = min(first_row + tile_rows, queries) - 1u;
-  uint end = k_rows == 0u ? 0u : visible_keys(b, last_row, first, keys);
+  int present = present_keys(b, keys);
+  uint end = k_rows == 0u ? 0u : visible_keys(last_row, first, present);
 
   VECTOR result[tile_rows][parts];
   float sum[tile_rows];
   uint order[tile_rows]; /* of the running maximum */
   uint visible[tile_rows];
   for (uint m = 0u; m < tile_rows; ++m) {
-    visible[m] = visible_keys(b, min(first_row + m, last_row), first, keys);
+    visible[m] = visible_keys(min(first_row + m, last_row), first, present);
     sum[m] = 0.0;
     order[m] = ORDER_MINUS_INF;
     for (uint c = 0u; c < parts; ++c)
@@ -156,6 +158,9 @@ void main()
 #endif
 
     float weight[tile_rows];
+#ifdef SUBGROUP
+    uint kept_mine = kept_keys(row_base + min(first_row + lane % tile_rows, last_row), chunk);
+#endif
     for (uint m = 0u; m < tile_rows; ++m) {
       uint l = min(first_row + m, last_row);
       float z = MINUS_INF;
@@ -167,15 +172,21 @@ void main()
         z = biased(uintBitsToFloat(alpha_bits) * score[m], added, relative_bias(h, l, s, first));
       }
       if (writes_weights && chunk + lane < keys && first_row + m <= last_row)
-        WORD(w, ((b * heads + h) * queries + l) * keys + s) = floatBitsToUint(z);
+        WORD(w, (row_base + l) * keys + s) = floatBitsToUint(z);
       uint new_order = max(order[m], group_max(order_of(z)));
       float largest = new_order >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(new_order);
       float shrink = new_order == order[m] ? 1.0 : exp_accurate(number_of(order[m]) - largest);
       order[m] = new_order;
       weight[m] = is_minus_inf(z) ? uintBitsToFloat(EXCLUDED) : exp_accurate(z - largest);
       sum[m] = sum[m] * shrink + (is_minus_inf(z) ? 0.0 : weight[m]);
-      if ((options & DROPOUT) != 0u && !is_minus_inf(z))
-        weight[m] *= drop_factor((b * heads + h) * queries + l, s);
+      if ((options & DROPOUT) != 0u && !is_minus_inf(z)) {
+#ifdef SUBGROUP
+        uint kept = subgroupShuffle(kept_mine, m);
+#else
+        uint kept = kept_keys(row_base + l, s);
+#endif
+        weight[m] *= drop_factor(kept, s);
+      }
       for (uint c = 0u; c < parts; ++c)
         result[m][c] *= shrink;
     }
@@ -223,11 +234,11 @@ void main()
     }
     float largest = order[m] >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order[m]);
     if ((options & SUMS) != 0u && block == 0u && lane == 0u)
-      WORD(lse, (b * heads + h) * queries + first_row + m) =
+      WORD(lse, row_base + first_row + m) =
         floatBitsToUint(nothing ? MINUS_INF : largest + log_accurate(total));
     if (!writes_weights)
       continue;
-    uint w_at = ((b * heads + h) * queries + first_row + m) * keys;
+    uint w_at = (row_base + first_row + m) * keys;
     uint written = min((end + lanes - 1u) / lanes * lanes, keys);
     for (uint s = lane; s < keys; s += lanes) {
       float z = s < written ? FLOAT(w, w_at + s) : MINUS_INF;

@@ -88,6 +88,13 @@ const uint bias_offset = 0u;
 #include "masking.glsl"
 #include "drop.glsl"
 
+/* lse and delta of a query, among those of all sentences and heads */
+vec2 stats_of(uint row)
+{
+  uint at = 2u * (stats_at + row);
+  return vec2(FLOAT(scratch, at), FLOAT(scratch, at + 1u));
+}
+
 #ifndef SUBGROUP
 shared uint shared_gradient[8][64];
 shared float shared_weight[8][64];
@@ -152,12 +159,25 @@ void main()
   uint own2_base = own2_offset + b * own2_stride[0] + h * own2_stride[2];
   int first = first_position(b);
   uint begin = 0u;
-  uint end = by_keys ? queries : visible_keys(b, last_row, first, keys);
+  int present = present_keys(b, keys);
+  uint end = by_keys ? queries : visible_keys(last_row, first, present);
   if (by_keys) {
-    if (first_row >= visible_keys(b, queries - 1u, first, keys))
+    if (first_row >= visible_keys(queries - 1u, first, present))
       end = 0u;
     if ((options & MASK_CAUSAL) != 0u)
       begin = uint(max(int(first_row) - first, 0));
+  }
+
+  vec2 stats[tile_rows]; /* of the queries: lse, delta */
+#ifdef SUBGROUP
+  vec2 stats_mine = by_keys ? vec2(0.0) : stats_of(row_base + min(first_row + lane % tile_rows, last_row));
+#endif
+  for (uint m = 0u; m < tile_rows && !by_keys; ++m) {
+#ifdef SUBGROUP
+    stats[m] = subgroupShuffle(stats_mine, m);
+#else
+    stats[m] = stats_of(row_base + min(first_row + m, last_row));
+#endif
   }
 
   VECTOR sum[tile_rows][parts];  /* of result */
@@ -188,23 +208,36 @@ void main()
 
     uint gradient[tile_rows]; /* of the score */
     float weight[tile_rows];  /* dropped out */
+    /* A tile's keys lie in one word, and so do those of a subgroup's lanes. */
+#ifdef SUBGROUP
+    uint kept_mine = by_keys ? kept_keys(row_base + t, first_row)
+                             : kept_keys(row_base + min(first_row + lane % tile_rows, last_row), chunk);
+#else
+    uint kept_mine = by_keys ? kept_keys(row_base + t, first_row) : 0u;
+#endif
+    vec2 stats_t = by_keys ? stats_of(row_base + t) : vec2(0.0);
     for (uint m = 0u; m < tile_rows; ++m) {
       uint row = min(first_row + m, last_row);
       uint l = by_keys ? t : row;
       uint s = by_keys ? row : t;
+#ifdef SUBGROUP
+      uint kept = by_keys ? kept_mine : subgroupShuffle(kept_mine, m);
+#else
+      uint kept = by_keys ? kept_mine : kept_keys(row_base + l, s);
+#endif
       gradient[m] = EXCLUDED;
       weight[m] = 0.0;
-      if (exists && s < visible_keys(b, l, first, keys)) {
+      if (exists && s < visible_keys(l, first, present)) {
         float added = 0.0;
         if ((options & MASK_ADDITIVE) != 0u)
           added = FLOAT(additive, additive_offset + b * additive_stride[0] + h * additive_stride[1] +
                                   l * additive_stride[2] + s * additive_stride[3]);
         float z = biased(uintBitsToFloat(alpha_bits) * score[m], added, relative_bias(h, l, s, first));
         if (!is_minus_inf(z)) {
-          uint stats = 2u * (stats_at + row_base + l);
-          float factor = drop_factor(row_base + l, s);
-          float w = exp_accurate(z - FLOAT(scratch, stats));
-          float d = w * (factor * slope[m] - FLOAT(scratch, stats + 1u));
+          vec2 query = by_keys ? stats_t : stats[m];
+          float factor = drop_factor(kept, s);
+          float w = exp_accurate(z - query.x);
+          float d = w * (factor * slope[m] - query.y);
           weight[m] = factor * w;
           gradient[m] = is_nan(d) ? floatBitsToUint(NOT_A_NUMBER) : floatBitsToUint(d);
         }

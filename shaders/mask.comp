@@ -43,7 +43,7 @@ void main()
   uvec4 place = unravel(i, extent);
   int first = first_position(place.x);
   float z = MINUS_INF;
-  if (place.w < visible_keys(place.x, place.z, first, extent.w)) {
+  if (place.w < visible_keys(place.z, first, present_keys(place.x, extent.w))) {
     float score = FLOAT(x, x_offset + element(place, x_stride));
     float added =
       (masking & MASK_ADDITIVE) != 0u ? FLOAT(additive, additive_offset + element(place, additive_stride)) : 0.0;

@@ -76,6 +76,7 @@ enum { SLOT_ADDITIVE = 3, SLOT_ROWS = 7, SLOT_SEED = 8, SLOT_Y = 9, SLOT_DY = 10
 enum { INDEXED = 32, WEIGHTS = 64, DROPOUT = 128, SUMS = 256 }; /* beside the masking's bits */
 enum { BY_KEYS = 256, DSCORES = 512 };                          /* likewise, of the gradient */
 enum { MAX_TILE_ROWS = 8, MAX_PARTS = 4, MAX_SIZE = 64 };
+enum { FEW_TILE_ROWS = 4 }; /* compiled faster, which with a CPU's driver is part of every start */
 
 /* How a workgroup is cut: `rows` queries (or keys), a number of parts of the last axis. */
 typedef struct tile {
@@ -86,15 +87,14 @@ typedef struct tile {
   uint32_t blocks; /* workgroups that share the last axis */
 } tile;
 
-static tile tile_of(const tsr_vk_caps *caps, uint32_t rows, uint32_t width)
+static tile tile_of(const tsr_vk_caps *caps, uint32_t rows, uint32_t most_rows, uint32_t width)
 {
   tile t = {.rows = 1};
   t.size = tsr_vk_reduce_size(caps, MAX_SIZE, &t.subgroup);
-  if (t.subgroup && (!caps->subgroup_shuffle || (t.size & (t.size - 1)) != 0)) {
+  if (t.subgroup && (!caps->subgroup_shuffle || (t.size & (t.size - 1)) != 0 || t.size > 32)) {
     t.subgroup = 0;
     t.size = tsr_vk_group_size(caps, 32);
   }
-  uint32_t most_rows = caps->compute_like_cpu ? 4 : MAX_TILE_ROWS; /* fewer where compiling is part of every start */
   while (t.rows < most_rows && t.rows < rows && (!t.subgroup || t.rows < t.size))
     t.rows *= 2;
   t.parts = (uint32_t)tsr_vk_divide_up(width, t.size);
@@ -150,7 +150,7 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   tsr_vk_masking masking;
   if (!plan_weights(planner, q, k->extent[1], &masking, &bits_at))
     return 0;
-  tile t = tile_of(planner->caps, q->extent[1], width);
+  tile t = tile_of(planner->caps, q->extent[1], planner->caps->compute_like_cpu ? FEW_TILE_ROWS : MAX_TILE_ROWS, width);
 
   attention_push push = {
       .queries = q->extent[1],
@@ -250,7 +250,7 @@ static int plan_side(tsr_vk_planner *planner, gradient_push push, const tsr_vk_v
   int32_t result = line->out[by_keys ? 1 : 0], second = line->out[by_keys ? 2 : 3];
   const tsr_vk_view *own = &views[side[0]];
   uint32_t depth = views[Q].extent[3], width = views[V].extent[3];
-  tile t = tile_of(planner->caps, own->extent[1], by_keys && width > depth ? width : depth);
+  tile t = tile_of(planner->caps, own->extent[1], MAX_TILE_ROWS, by_keys && width > depth ? width : depth);
   if (own->extent[1] == 0)
     return 1;
   for (int32_t i = 0; i < 4; ++i) {

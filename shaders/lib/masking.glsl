@@ -22,15 +22,20 @@ int first_position(uint b)
   return min(int(WORD(position, position_offset + b * position_stride)), 0x3fffffff);
 }
 
-/* Query l sees keys 0 .. result - 1 of n, as far as lengths and causality go; `first` is first_position(b). */
-uint visible_keys(uint b, uint l, int first, uint n)
+/* How many of n keys sentence b has */
+int present_keys(uint b, uint n)
 {
-  int end = int(n);
-  if ((masking & MASK_LENGTHS) != 0u)
-    end = clamp(int(WORD(lengths, lengths_offset + b * lengths_stride)), 0, end);
-  if ((masking & MASK_CAUSAL) != 0u)
-    end = min(end, max(min(first, end) + int(l) + 1, 0));
-  return uint(end);
+  if ((masking & MASK_LENGTHS) == 0u)
+    return int(n);
+  return clamp(int(WORD(lengths, lengths_offset + b * lengths_stride)), 0, int(n));
+}
+
+/* Query l sees keys 0 .. result - 1 of those present, as far as causality goes; `first` is first_position(b). */
+uint visible_keys(uint l, int first, int present)
+{
+  if ((masking & MASK_CAUSAL) == 0u)
+    return uint(present);
+  return uint(min(present, max(min(first, present) + int(l) + 1, 0)));
 }
 
 float relative_bias(uint h, uint l, uint s, int first)
