@@ -683,6 +683,7 @@ void check_cases_attention_gradient(check_table *table)
 {
   if (table->perf) {
     add_gradient(table, PARAMS(.n_batch = 8, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 32, .j = 32));
+    add_gradient(table, PARAMS(.n_batch = 16, .n_heads = 4, .n_queries = 12, .n_keys = 12));
     add_gradient(table, PARAMS(.n_batch = 64, .n_heads = 4, .n_queries = 24, .n_keys = 24, .k = 64, .j = 64, .seed = 1,
                                .rate = 0.1f, .masking = maskings[11]));
     add_gradient(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 512, .n_keys = 512, .k = 64, .j = 64));
