@@ -3,14 +3,14 @@
 
 #include "product_tile.h"
 
-/* Elements of b and of a that are laid out at a time, at most: 512 KiB and 1 MiB, which stay in a core's cache of the
+/* Elements of b and of a that are laid out at a time, at most: 512 KiB of each, which stay in a core's cache of the
  * second level while they are read. FEW_PANELS: so many columns are taken together before the depth is cut. */
-enum { PART_OF_B = 1 << 17, PART_OF_A = 1 << 18, FEW_PANELS = 8 };
+enum { PART_OF_B = 1 << 17, PART_OF_A = 1 << 17, FEW_PANELS = 8 };
 
 /* Multiplications below which laying out first costs more in handing out than it saves. */
 enum { LARGE = 1 << 22 };
 
-/* What is laid out and multiplied between two meetings of the team. */
+/* What is laid out, and after a meeting of the team multiplied. */
 typedef struct part {
   const cpu_blocks *blocks;
   int64_t matrix;
@@ -21,7 +21,13 @@ typedef struct part {
   float *b;                 /* [panels][depth][CPU_PANEL] */
   float *a;                 /* [row_blocks][tiles] or NULL: taken as it lies */
   int64_t b_tasks, a_tasks; /* that lay out */
+  int64_t multiply_tasks;
 } part;
+
+/* A part is multiplied while the next one is laid out. */
+typedef struct job {
+  part now, next;
+} job;
 
 static int64_t divide_up(int64_t a, int64_t b)
 {
@@ -40,6 +46,14 @@ int32_t cpu_blocks_pay(const cpu_product *p)
   return shared && p->b->dtype != TSR_I8 && p->rows > 0 && p->depth > 0 && p->rows * p->columns >= LARGE / p->depth;
 }
 
+/* 1 if columns of a are better taken as they lie: the steps of k so near to each other, and met by so few panels, that
+ * laying them out takes longer than it saves. */
+static int32_t columns_stay_near(const cpu_product *p)
+{
+  enum { NEAR = 256, FEW = 4 };
+  return cpu_columns_lie_ready(p->a) && p->a->stride[p->axis + 1] <= NEAR && p->panels <= FEW;
+}
+
 void cpu_blocks_init(cpu_blocks *blocks, const cpu_product *product, float *y)
 {
   const cpu_product *p = product;
@@ -52,10 +66,20 @@ void cpu_blocks_init(cpu_blocks *blocks, const cpu_product *product, float *y)
   blocks->panel_parts = divide_up(p->panels, panels);
   blocks->size_of_b = cpu_aligned((uint64_t)(panels * blocks->depth_step * CPU_PANEL) * sizeof(float));
   blocks->row_parts = 1;
-  if (!cpu_rows_lie_ready(p->a)) {
+  blocks->kind_of_a = cpu_rows_lie_ready(p->a) ? CPU_A_ROWS : columns_stay_near(p) ? CPU_A_COLUMNS : CPU_A_TILES;
+  if (blocks->kind_of_a == CPU_A_TILES) {
     blocks->row_parts = divide_up(p->rows, lesser(p->rows, PART_OF_A / blocks->depth_step));
     blocks->tile_step = cpu_tile_step(blocks->depth_step);
   }
+}
+
+/* Few panels have few tasks: rows are cut finer, but no finer than pays for reading b again. */
+static int64_t row_blocks_of(const cpu_blocks *blocks, int64_t rows)
+{
+  enum { TASKS = 16, LEAST_ROWS = 48 };
+  const int64_t least = divide_up(rows, CPU_BLOCK_ROWS), most = divide_up(rows, LEAST_ROWS);
+  const int64_t wanted = lesser(divide_up(TASKS, blocks->product->panels), most);
+  return least > wanted ? least : wanted;
 }
 
 static int64_t tiles_of(int64_t rows, int64_t row_blocks)
@@ -63,12 +87,26 @@ static int64_t tiles_of(int64_t rows, int64_t row_blocks)
   return cpu_tile_count(divide_up(rows, row_blocks));
 }
 
+static int64_t parts_of(const cpu_blocks *blocks)
+{
+  return blocks->product->batch * blocks->panel_parts * blocks->depth_parts * blocks->row_parts;
+}
+
+static uint64_t size_of_a(const cpu_blocks *blocks)
+{
+  const int64_t rows = divide_up(blocks->product->rows, blocks->row_parts), row_blocks = row_blocks_of(blocks, rows);
+  return (uint64_t)(row_blocks * tiles_of(rows, row_blocks) * blocks->tile_step) * sizeof(float);
+}
+
+/* Parts that are in memory at a time. */
+static uint64_t buffers_of(const cpu_blocks *blocks)
+{
+  return parts_of(blocks) > 1 ? 2 : 1;
+}
+
 uint64_t cpu_blocks_shared(const cpu_blocks *blocks)
 {
-  const int64_t rows = divide_up(blocks->product->rows, blocks->row_parts),
-                row_blocks = divide_up(rows, CPU_BLOCK_ROWS);
-  const int64_t tiles = blocks->tile_step > 0 ? row_blocks * tiles_of(rows, row_blocks) : 0;
-  return blocks->size_of_b + (uint64_t)(tiles * blocks->tile_step) * sizeof(float);
+  return (blocks->size_of_b + size_of_a(blocks)) * buffers_of(blocks);
 }
 
 /* ---- laying out ------------------------------------------------------------------------------------------------ */
@@ -99,11 +137,9 @@ static void lay_out_a(const part *w, int64_t unit)
                    w->blocks->tile_step);
 }
 
-static void lay_out_task(const void *context, int64_t task, void *scratch)
+static void lay_out(const part *w, int64_t task)
 {
-  const part *w = context;
   const int64_t n_blocks = divide_up(w->depth, CPU_BLOCK_DEPTH);
-  (void)scratch;
   if (task < w->b_tasks) {
     const int64_t units = w->panels * n_blocks, end = cpu_first(units, w->b_tasks, task + 1);
     for (int64_t unit = cpu_first(units, w->b_tasks, task); unit < end; unit++) {
@@ -119,22 +155,23 @@ static void lay_out_task(const void *context, int64_t task, void *scratch)
 
 /* ---- multiplying ----------------------------------------------------------------------------------------------- */
 
-static void multiply_task(const void *context, int64_t task, void *scratch)
+static void multiply(const part *w, int64_t task)
 {
-  const part *w = context;
   const cpu_product *p = w->blocks->product;
   const int64_t row_block = task / w->groups, group = task % w->groups;
   const int64_t first = cpu_first(w->rows, w->row_blocks, row_block);
   const int64_t row = w->row + first, rows = cpu_first(w->rows, w->row_blocks, row_block + 1) - first;
   const int64_t begin = cpu_first(w->panels, w->groups, group), end = cpu_first(w->panels, w->groups, group + 1);
   const int64_t column = (w->panel + begin) * CPU_PANEL, last = lesser((w->panel + end) * CPU_PANEL, p->columns);
-  const int64_t a_at = cpu_at(p->a, p->axis, w->matrix) + row * p->a->stride[p->axis];
-  cpu_rows_of_a a = {.rows = rows, .from = (const float *)p->a->data + a_at + w->k0, .step = p->a->stride[p->axis]};
+  const int64_t m_step = p->a->stride[p->axis], k_step = p->a->stride[p->axis + 1];
+  cpu_rows_of_a a = {.rows = rows, .kind = w->blocks->kind_of_a};
   float *y = w->blocks->y + (w->matrix * p->rows + row) * p->columns;
-  (void)scratch;
-  if (w->a) {
-    a = (cpu_rows_of_a){
-        .rows = rows, .from = tiles_at(w, row_block), .step = w->blocks->tile_step, .kind = CPU_A_TILES};
+  if (a.kind == CPU_A_TILES) {
+    a.from = tiles_at(w, row_block);
+    a.step = w->blocks->tile_step;
+  } else {
+    a.from = (const float *)p->a->data + cpu_at(p->a, p->axis, w->matrix) + row * m_step + w->k0 * k_step;
+    a.step = a.kind == CPU_A_ROWS ? m_step : k_step;
   }
   for (int64_t k = 0; k < w->depth; k += CPU_BLOCK_DEPTH) {
     for (int64_t panel = begin; panel < end; panel++) {
@@ -148,44 +185,58 @@ static void multiply_task(const void *context, int64_t task, void *scratch)
   }
 }
 
-static void run_rows(part *w, cpu_team *team)
+/* ---- parts ----------------------------------------------------------------------------------------------------- */
+
+static part part_at(const cpu_blocks *blocks, char *shared, int64_t index)
 {
-  const cpu_blocks *blocks = w->blocks;
-  const int64_t n_blocks = divide_up(w->depth, CPU_BLOCK_DEPTH);
-  const int64_t units = w->panels * n_blocks;
-  for (int64_t i = 0; i < blocks->row_parts; i++) {
-    w->row = cpu_first(blocks->product->rows, blocks->row_parts, i);
-    w->rows = cpu_first(blocks->product->rows, blocks->row_parts, i + 1) - w->row;
-    w->row_blocks = divide_up(w->rows, CPU_BLOCK_ROWS);
-    /* Per unit: about one vector instruction for each vector moved, and what memory takes. */
-    w->b_tasks = i == 0 ? cpu_tasks(units, 4.0 * CPU_BLOCK_DEPTH * CPU_PANEL_VECTORS) : 0;
-    w->a_tasks = w->a ? cpu_tasks(w->row_blocks * n_blocks, 4.0 * CPU_BLOCK_DEPTH * CPU_BLOCK_ROWS / CPU_TILE_ROWS) : 0;
-    if (w->b_tasks + w->a_tasks > 0) {
-      cpu_parallel(team, w->b_tasks + w->a_tasks, lay_out_task, w);
-    }
-    const double cost = (double)w->depth * CPU_PANEL_VECTORS * ((double)w->rows / (double)w->row_blocks);
-    const int64_t tasks = cpu_tasks(w->row_blocks * w->panels, cost);
-    w->groups = lesser(divide_up(tasks, w->row_blocks), w->panels);
-    cpu_parallel(team, w->row_blocks * w->groups, multiply_task, w);
+  const cpu_product *p = blocks->product;
+  const int64_t row = index % blocks->row_parts, of_b = index / blocks->row_parts;
+  const int64_t depth = of_b % blocks->depth_parts, panel = of_b / blocks->depth_parts % blocks->panel_parts;
+  part w = {
+      .blocks = blocks,
+      .matrix = of_b / blocks->depth_parts / blocks->panel_parts,
+      .panel = cpu_first(p->panels, blocks->panel_parts, panel),
+      .k0 = depth * blocks->depth_step,
+      .row = cpu_first(p->rows, blocks->row_parts, row),
+      .b = (float *)(void *)(shared + (of_b % 2 ? blocks->size_of_b : 0)),
+  };
+  w.panels = cpu_first(p->panels, blocks->panel_parts, panel + 1) - w.panel;
+  w.depth = lesser(p->depth - w.k0, blocks->depth_step);
+  w.rows = cpu_first(p->rows, blocks->row_parts, row + 1) - w.row;
+  w.row_blocks = row_blocks_of(blocks, w.rows);
+  /* A block of b takes three times as long to come from memory as to move. */
+  const int64_t n_blocks = divide_up(w.depth, CPU_BLOCK_DEPTH);
+  if (row == 0) {
+    w.b_tasks = cpu_tasks(w.panels * n_blocks, 12.0 * CPU_BLOCK_DEPTH * CPU_PANEL_VECTORS);
+  }
+  if (blocks->tile_step > 0) {
+    w.a = (float *)(void *)(shared + buffers_of(blocks) * blocks->size_of_b + (index % 2 ? size_of_a(blocks) : 0));
+    w.a_tasks = cpu_tasks(w.row_blocks * n_blocks, 4.0 * CPU_BLOCK_DEPTH * CPU_BLOCK_ROWS / CPU_TILE_ROWS);
+  }
+  const double cost = (double)w.depth * CPU_PANEL_VECTORS * ((double)w.rows / (double)w.row_blocks);
+  w.groups = lesser(divide_up(cpu_tasks(w.row_blocks * w.panels, cost), w.row_blocks), w.panels);
+  w.multiply_tasks = w.row_blocks * w.groups;
+  return w;
+}
+
+static void job_task(const void *context, int64_t task, void *scratch)
+{
+  const job *both = context;
+  (void)scratch;
+  if (task < both->now.multiply_tasks) {
+    multiply(&both->now, task);
+  } else {
+    lay_out(&both->next, task - both->now.multiply_tasks);
   }
 }
 
 void cpu_blocks_run(const cpu_blocks *blocks, cpu_team *team)
 {
-  const cpu_product *p = blocks->product;
-  char *shared = cpu_shared(team);
-  part w = {.blocks = blocks, .b = (float *)(void *)shared};
-  if (blocks->tile_step > 0) {
-    w.a = (float *)(void *)(shared + blocks->size_of_b);
-  }
-  for (w.matrix = 0; w.matrix < p->batch; w.matrix++) {
-    for (int64_t i = 0; i < blocks->panel_parts; i++) {
-      w.panel = cpu_first(p->panels, blocks->panel_parts, i);
-      w.panels = cpu_first(p->panels, blocks->panel_parts, i + 1) - w.panel;
-      for (w.k0 = 0; w.k0 < p->depth; w.k0 += blocks->depth_step) {
-        w.depth = lesser(p->depth - w.k0, blocks->depth_step);
-        run_rows(&w, team);
-      }
-    }
+  const int64_t n_parts = parts_of(blocks);
+  job both = {.next = part_at(blocks, cpu_shared(team), 0)};
+  for (int64_t i = 0; i <= n_parts; i++) {
+    cpu_parallel(team, both.now.multiply_tasks + both.next.b_tasks + both.next.a_tasks, job_task, &both);
+    both.now = both.next;
+    both.next = i + 1 < n_parts ? part_at(blocks, cpu_shared(team), i + 1) : (part){0};
   }
 }

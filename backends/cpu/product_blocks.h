@@ -4,9 +4,9 @@
  * activations, gradients.
  *
  * Nothing can be laid out beforehand. The team therefore lays out a part of b as panels, and of a, where its rows do
- * not have the steps of k side by side, the tiles; then it multiplies them, and goes on to the next part. A part is as
- * large as stays in a core's own cache. Each element is summed in the order of k here as well: how the
- * matrices are cut changes no bit.
+ * not have the steps of k side by side, the tiles; then it multiplies them, while it lays out the next part. A part is
+ * as large as stays in a core's own cache. Each element is summed in the order of k here as well: how the matrices are
+ * cut changes no bit.
  */
 #ifndef CPU_PRODUCT_BLOCKS_H
 #define CPU_PRODUCT_BLOCKS_H
@@ -23,7 +23,8 @@ typedef struct cpu_blocks {
   float *y;
   int64_t depth_parts, depth_step; /* steps of k in a part: a multiple of CPU_BLOCK_DEPTH, or all */
   int64_t panel_parts, row_parts;
-  int64_t tile_step;  /* of a laid out; 0: a is taken as it lies */
+  int32_t kind_of_a;  /* CPU_A_*: as it lies, or laid out in tiles */
+  int64_t tile_step;  /* of a laid out, else 0 */
   uint64_t size_of_b; /* bytes of a part laid out, a multiple of 64 */
 } cpu_blocks;
 
