@@ -365,7 +365,7 @@ static tsr_status validate(tsr_run *run)
   TSR_TRY(tsr_run_take_weights(run));
   TSR_TRY(tsr_run_validate(run, run->options->training.average, &v));
   double score = tsr_run_score(run, &v);
-  v.is_best = !p->has_best || score > p->best;
+  v.is_best = !p->has_best || score > p->best || isnan(p->best);
   p->waiting = v.is_best ? 0 : p->waiting + 1;
   if (v.is_best) {
     p->has_best = 1;
