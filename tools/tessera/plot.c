@@ -19,7 +19,7 @@ static const char help[] =
     "layers. LOG is a model's folder that `tessera train` wrote (its train/log.csv is read) or a CSV\n"
     "file whose first column is `step`.\n"
     "\n"
-    "  --out FILE    the page (default: LOG's folder/curves.html; needed for several logs)\n"
+    "  --out FILE    the page (default: FOLDER/curves.html; needed for CSV files and several logs)\n"
     "  --title TEXT  above it (default: the names of the logs)\n"
     "  --by-time     against the time of training instead of steps, where the log has it\n"
     "  --help        print this text\n";
