@@ -51,6 +51,8 @@ run 0 vocab --source "$data/test.en" --target "$data/test.fr" --out "$work/vocab
 train 0 --out "$work/none" --dry-run
 stdout_has 'parameters  '
 stdout_has 'as planned'
+train 0 --out "$work/none" --dry-run --json
+check 'dry run: planned bytes' test "$(value planned_bytes)" -gt 0
 check 'dry run: leaves files' test ! -e "$work/none"
 
 # A whole run.

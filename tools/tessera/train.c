@@ -26,7 +26,7 @@ static const char help_head[] =
     "  --config FILE           the recipe: keys and values in YAML, keys being the options below with _ for -\n"
     "  --resume                go on with what FOLDER/train has\n"
     "  --dry-run               print what would be trained, and what memory it takes\n"
-    "  --json                  print one line of JSON at the end\n"
+    "  --json                  print one line of JSON at the end, or of a dry run\n"
     "  --help                  print this text\n"
     "\n"
     "Keys of a recipe with their [defaults]. Each is an option, too, which counts more than the file. Those that\n"
@@ -418,7 +418,7 @@ int tsr_cmd_train(int argc, char **argv)
       code = training_open(&s->training, &s->recipe, &s->said, s->dry_run);
     }
     if (code == TSR_EXIT_OK) {
-      code = s->dry_run ? training_print(&s->training, &s->recipe) : run(s);
+      code = s->dry_run ? training_print(&s->training, &s->recipe, s->json) : run(s);
     }
   }
   training_finish(&s->training);

@@ -26,7 +26,7 @@ void training_finish(training *t);
 int training_options(const training *t, const recipe *r, tsr_run_options *options);
 
 /* What would be trained: parameters, batches, memory. */
-int training_print(const training *t, const recipe *r);
+int training_print(const training *t, const recipe *r, int json);
 
 /* One line on stderr: on a terminal it is drawn anew, elsewhere a line is printed for each row of the log. */
 typedef struct progress_line {

@@ -397,7 +397,18 @@ static tsr_status measure(const training *t, const recipe *r, const survey *s, t
   return status;
 }
 
-static int print_survey(const training *t, const recipe *r, const survey *s)
+static int print_survey_json(int64_t parameters, const survey *s, const tsr_program_statistics *largest)
+{
+  return tsr_cli_json_print(
+      json_pack("{s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)parameters, "batches",
+                (json_int_t)s->batches, "sentences", (json_int_t)s->sentences, "target_tokens", (json_int_t)s->tokens,
+                "programs", (int)s->n_shapes, "operators", (json_int_t)largest->lines, "state_bytes",
+                (json_int_t)largest->state_bytes, "planned_bytes", (json_int_t)largest->planned_bytes,
+                "temporary_bytes", (json_int_t)largest->temporary_bytes),
+      0);
+}
+
+static int print_survey(const training *t, const recipe *r, const survey *s, int json)
 {
   tsr_program_statistics largest = {0};
   tsr_program_size size = {0};
@@ -414,6 +425,9 @@ static int print_survey(const training *t, const recipe *r, const survey *s)
     }
     parameters += tsr_shape_elements(&info.shape);
   }
+  if (json) {
+    return print_survey_json(parameters, s, &largest);
+  }
   char a[32], b[32], c[32];
   printf("parameters  %s\n", tsr_cli_grouped(parameters, a));
   printf("batches     %s of an epoch's first %s pairs: %s target tokens, %.1f %% of the places\n",
@@ -429,7 +443,7 @@ static int print_survey(const training *t, const recipe *r, const survey *s)
   return TSR_EXIT_OK;
 }
 
-int training_print(const training *t, const recipe *r)
+int training_print(const training *t, const recipe *r, int json)
 {
   survey *s = calloc(1, sizeof *s);
   if (!s) {
@@ -437,7 +451,7 @@ int training_print(const training *t, const recipe *r)
   }
   int code = tsr_cli_fail(look_at_data(t, r, s));
   if (code == TSR_EXIT_OK) {
-    code = print_survey(t, r, s);
+    code = print_survey(t, r, s, json);
   }
   free(s);
   return code;
