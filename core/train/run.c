@@ -484,6 +484,7 @@ static tsr_status train(tsr_run *run, tsr_run_result *result)
   TSR_TRY(open_run(run));
   TSR_TRY(loop(run, &result->reason));
   tsr_trainer_get_memory(run->trainer, &result->memory);
+  tsr_data_get_counts(run->data, &result->counts);
   TSR_TRY(choose_weights(run, result->reason, result));
   result->step = p->step;
   result->epoch = p->epoch;

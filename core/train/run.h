@@ -119,6 +119,7 @@ typedef struct tsr_run_result {
   int32_t has_validation;        /* 1: the next is set */
   tsr_run_validation validation; /* of the model that was written */
   tsr_trainer_memory memory;
+  tsr_data_counts counts; /* of the last pass over the data, as far as it went in this run */
 } tsr_run_result;
 
 /* Checks the options, that nothing would be overwritten, and makes the folders. tsr_run_train does so itself. Errors: as

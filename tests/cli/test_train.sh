@@ -52,6 +52,7 @@ train 0 --out "$work/none" --dry-run
 stdout_has 'parameters  '
 stdout_has 'as planned'
 train 0 --out "$work/none" --dry-run --json
+check 'dry run: left out' test "$(value left_out)" = 0
 check 'dry run: planned bytes' test "$(value planned_bytes)" -gt 0
 check 'dry run: leaves files' test ! -e "$work/none"
 
@@ -116,6 +117,9 @@ run 0 translate --model "$work/torch" --device cpu --max-length 8 "$work/text"
 train 0 --out "$work/marian" $small --steps 2 --vocab "$work/separate"
 run 0 translate --model "$work/marian" --device cpu --max-length 8 "$work/text"
 paste "$data/test.en" "$data/test.fr" | head -n 200 >"$work/both.tsv"
+run 0 train --tsv "$work/both.tsv" --vocab "$work/vocab" --device cpu $small --batch-tokens 600 --epochs 1 --max-source 16 \
+  --out "$work/shorter"
+stdout_has 'left out: of 200 pairs '
 run 0 train --tsv "$work/both.tsv" --vocab "$work/vocab" --device cpu $small --batch-tokens 600 --epochs 2 --json --out "$work/tsv"
 check 'tsv: epochs' test "$(value reason)" = epochs
 run 0 train $toy --minutes 0.01 --schedule linear --json --out "$work/minutes"

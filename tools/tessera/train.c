@@ -371,6 +371,7 @@ static int print_result(const session *s, const tsr_run_result *r)
     }
   }
   puts("");
+  training_print_left_out("left out: ", &r->counts);
   if (m->programs == 0) {
     return TSR_EXIT_OK; /* there was nothing left to do */
   }

@@ -25,6 +25,9 @@ void training_finish(training *t);
 /* The recipe as the library takes it; the options borrow from both. */
 int training_options(const training *t, const recipe *r, tsr_run_options *options);
 
+/* Prints, after `label`, how many pairs were left out and why; nothing if none was. */
+void training_print_left_out(const char *label, const tsr_data_counts *counts);
+
 /* What would be trained: parameters, batches, memory. */
 int training_print(const training *t, const recipe *r, int json);
 

@@ -328,6 +328,7 @@ typedef struct survey {
   tsr_program_size shapes[MAX_SHAPES]; /* distinct ones */
   int32_t n_shapes;
   int64_t batches, sentences, tokens, places; /* of the targets: without padding, and with it */
+  tsr_data_counts counts;
 } survey;
 
 static int note_shape(survey *s, const tsr_batch *b)
@@ -370,6 +371,7 @@ static tsr_status look_at_data(const training *t, const recipe *r, survey *s)
       break;
     }
   }
+  tsr_data_get_counts(data, &s->counts);
   tsr_data_destroy(data);
   return status;
 }
@@ -397,12 +399,23 @@ static tsr_status measure(const training *t, const recipe *r, const survey *s, t
   return status;
 }
 
+void training_print_left_out(const char *label, const tsr_data_counts *counts)
+{
+  char read[32], empty[32], too_long[32], uneven[32];
+  if (counts->kept < counts->read) {
+    printf("%sof %s pairs %s are too long, %s too uneven, and %s have an empty side\n", label,
+           tsr_cli_grouped(counts->read, read), tsr_cli_grouped(counts->too_long, too_long),
+           tsr_cli_grouped(counts->uneven, uneven), tsr_cli_grouped(counts->empty, empty));
+  }
+}
+
 static int print_survey_json(int64_t parameters, const survey *s, const tsr_program_statistics *largest)
 {
   return tsr_cli_json_print(
-      json_pack("{s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)parameters, "batches",
-                (json_int_t)s->batches, "sentences", (json_int_t)s->sentences, "target_tokens", (json_int_t)s->tokens,
-                "programs", (int)s->n_shapes, "operators", (json_int_t)largest->lines, "state_bytes",
+      json_pack("{s:I, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)parameters, "batches",
+                (json_int_t)s->batches, "sentences", (json_int_t)s->sentences, "left_out",
+                (json_int_t)(s->counts.read - s->counts.kept), "target_tokens", (json_int_t)s->tokens, "programs",
+                (int)s->n_shapes, "operators", (json_int_t)largest->lines, "state_bytes",
                 (json_int_t)largest->state_bytes, "planned_bytes", (json_int_t)largest->planned_bytes,
                 "temporary_bytes", (json_int_t)largest->temporary_bytes),
       0);
@@ -433,6 +446,7 @@ static int print_survey(const training *t, const recipe *r, const survey *s, int
   printf("batches     %s of an epoch's first %s pairs: %s target tokens, %.1f %% of the places\n",
          tsr_cli_grouped(s->batches, a), tsr_cli_grouped(s->sentences, b), tsr_cli_grouped(s->tokens, c),
          s->places > 0 ? 100.0 * (double)s->tokens / (double)s->places : 0.0);
+  training_print_left_out("left out    ", &s->counts);
   printf("programs    %d, one for each pair of widths; %lld operators each\n", (int)s->n_shapes,
          (long long)largest.lines);
   printf("states      %s\n", tsr_cli_bytes((uint64_t)largest.state_bytes, a));
