@@ -432,6 +432,8 @@ static void add_sizes(check_table *table)
   add(table,
       PARAMS(.n_batch = 17, .n_heads = 7, .n_queries = 1, .n_keys = 50, .k = 32, .j = 32, .masking = maskings[3]));
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 1, .n_keys = 5001, .k = 16, .j = 16));
+  /* more heads of all sentences than one axis of many a device's grid takes */
+  add(table, PARAMS(.n_batch = 32801, .n_heads = 2, .n_queries = 1, .n_keys = 2, .k = 4, .j = 4));
 }
 
 static void add_forms(check_table *table)
@@ -593,6 +595,7 @@ static void add_gradient_sizes(check_table *table)
   add_gradient(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 32, .j = 32, .chain = 1));
   add_gradient(table, PARAMS(.n_batch = 17, .n_heads = 3, .n_queries = 9, .n_keys = 31, .k = 32, .j = 32,
                              .masking = maskings[3]));
+  add_gradient(table, PARAMS(.n_batch = 32801, .n_heads = 2, .n_queries = 1, .n_keys = 1, .k = 4, .j = 4, .chain = 1));
 }
 
 static void add_gradient_forms(check_table *table)
