@@ -111,7 +111,7 @@ enum { BLOCK_OF_B = CPU_BLOCK_DEPTH * CPU_PANEL };
 
 static int64_t block_of_a(void)
 {
-  return cpu_tile_count(CPU_BLOCK_ROWS) * cpu_tile_step(CPU_BLOCK_DEPTH);
+  return CPU_BLOCK_DEPTH * cpu_column_step(CPU_BLOCK_ROWS);
 }
 
 uint64_t cpu_product_scratch(const cpu_product *product)
@@ -151,8 +151,8 @@ void cpu_product_finish(const cpu_product *product, int64_t matrix, int64_t row,
   cpu_activate_row(product->activation, c, n);
 }
 
-/* Rows of a, steps k0 .. k0+depth-1, as they lie or laid out in `tiles`. */
-static cpu_rows_of_a rows_of_a(const cpu_tensor *a, int64_t a_at, int64_t rows, int64_t k0, int64_t depth, float *tiles)
+/* Rows of a, steps k0 .. k0+depth-1, as they lie or laid out in `room`. */
+static cpu_rows_of_a rows_of_a(const cpu_tensor *a, int64_t a_at, int64_t rows, int64_t k0, int64_t depth, float *room)
 {
   const int64_t k_step = a->stride[a->rank - 1], at = a_at + k0 * k_step;
   const float *from = (const float *)a->data + at;
@@ -162,9 +162,9 @@ static cpu_rows_of_a rows_of_a(const cpu_tensor *a, int64_t a_at, int64_t rows, 
   if (cpu_columns_lie_ready(a)) {
     return (cpu_rows_of_a){.from = from, .step = k_step, .rows = rows, .kind = CPU_A_COLUMNS};
   }
-  const int64_t step = cpu_tile_step(CPU_BLOCK_DEPTH);
-  cpu_lay_out_rows(a, at, rows, 0, depth, tiles, step);
-  return (cpu_rows_of_a){.from = tiles, .step = step, .rows = rows, .kind = CPU_A_TILES};
+  const int64_t step = cpu_column_step(rows);
+  cpu_lay_out_columns(a, at, rows, depth, room, step);
+  return (cpu_rows_of_a){.from = room, .step = step, .rows = rows, .kind = CPU_A_COLUMNS};
 }
 
 /* Sums of one panel, of weights in floating point. */
@@ -199,7 +199,7 @@ static void sum_panel(const cpu_product *product, int64_t matrix, int64_t first,
     } else {
       block = packed + k0 * CPU_PANEL * cpu_element_size(dtype);
     }
-    cpu_multiply_block(&some, 0, narrow, block, depth, c, c_row, columns, k0 > 0);
+    cpu_multiply_block(&some, narrow, block, depth, c, c_row, columns, k0 > 0);
   }
 }
 

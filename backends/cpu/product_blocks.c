@@ -19,7 +19,7 @@ typedef struct part {
   int64_t row, rows, row_blocks;
   int64_t groups;           /* of panels, in the product's tasks */
   float *b;                 /* [panels][depth][CPU_PANEL] */
-  float *a;                 /* [row_blocks][tiles] or NULL: taken as it lies */
+  float *a;                 /* [depth][column_step] or NULL: taken as it lies */
   int64_t b_tasks, a_tasks; /* that lay out */
   int64_t multiply_tasks;
 } part;
@@ -59,17 +59,16 @@ void cpu_blocks_init(cpu_blocks *blocks, const cpu_product *product, float *y)
   const cpu_product *p = product;
   const int64_t few = lesser(p->panels, FEW_PANELS), K = p->depth;
   const int64_t most = PART_OF_B / (few * CPU_PANEL) / CPU_BLOCK_DEPTH * CPU_BLOCK_DEPTH;
-  const int64_t step = divide_up(divide_up(K, divide_up(K, most)), CPU_BLOCK_DEPTH) * CPU_BLOCK_DEPTH;
-  *blocks = (cpu_blocks){.product = p, .y = y, .depth_step = lesser(K, step)};
+  *blocks = (cpu_blocks){.product = p, .y = y, .depth_step = divide_up(K, divide_up(K, most))};
   blocks->depth_parts = divide_up(K, blocks->depth_step);
   const int64_t panels = lesser(p->panels, PART_OF_B / (blocks->depth_step * CPU_PANEL));
   blocks->panel_parts = divide_up(p->panels, panels);
   blocks->size_of_b = cpu_aligned((uint64_t)(panels * blocks->depth_step * CPU_PANEL) * sizeof(float));
   blocks->row_parts = 1;
-  blocks->kind_of_a = cpu_rows_lie_ready(p->a) ? CPU_A_ROWS : columns_stay_near(p) ? CPU_A_COLUMNS : CPU_A_TILES;
-  if (blocks->kind_of_a == CPU_A_TILES) {
+  blocks->kind_of_a = cpu_rows_lie_ready(p->a) ? CPU_A_ROWS : CPU_A_COLUMNS;
+  if (blocks->kind_of_a == CPU_A_COLUMNS && !columns_stay_near(p)) {
     blocks->row_parts = divide_up(p->rows, lesser(p->rows, PART_OF_A / blocks->depth_step));
-    blocks->tile_step = cpu_tile_step(blocks->depth_step);
+    blocks->column_step = cpu_column_step(divide_up(p->rows, blocks->row_parts));
   }
 }
 
@@ -82,11 +81,6 @@ static int64_t row_blocks_of(const cpu_blocks *blocks, int64_t rows)
   return least > wanted ? least : wanted;
 }
 
-static int64_t tiles_of(int64_t rows, int64_t row_blocks)
-{
-  return cpu_tile_count(divide_up(rows, row_blocks));
-}
-
 static int64_t parts_of(const cpu_blocks *blocks)
 {
   return blocks->product->batch * blocks->panel_parts * blocks->depth_parts * blocks->row_parts;
@@ -94,8 +88,7 @@ static int64_t parts_of(const cpu_blocks *blocks)
 
 static uint64_t size_of_a(const cpu_blocks *blocks)
 {
-  const int64_t rows = divide_up(blocks->product->rows, blocks->row_parts), row_blocks = row_blocks_of(blocks, rows);
-  return (uint64_t)(row_blocks * tiles_of(rows, row_blocks) * blocks->tile_step) * sizeof(float);
+  return (uint64_t)(blocks->depth_step * blocks->column_step) * sizeof(float);
 }
 
 /* Parts that are in memory at a time. */
@@ -120,21 +113,12 @@ static void lay_out_b(const part *w, int64_t unit)
                    cpu_panel_columns(p, w->panel + panel), w->b + (panel * w->depth + k) * CPU_PANEL);
 }
 
-static float *tiles_at(const part *w, int64_t row_block)
-{
-  return w->a + row_block * tiles_of(w->rows, w->row_blocks) * w->blocks->tile_step;
-}
-
-static void lay_out_a(const part *w, int64_t unit)
+static void lay_out_a(const part *w, int64_t k, int64_t depth)
 {
   const cpu_tensor *a = w->blocks->product->a;
   const int32_t axis = w->blocks->product->axis;
-  const int64_t n_blocks = divide_up(w->depth, CPU_BLOCK_DEPTH), row_block = unit / n_blocks;
-  const int64_t k = unit % n_blocks * CPU_BLOCK_DEPTH, depth = lesser(w->depth - k, CPU_BLOCK_DEPTH);
-  const int64_t first = cpu_first(w->rows, w->row_blocks, row_block);
-  const int64_t at = cpu_at(a, axis, w->matrix) + (w->row + first) * a->stride[axis] + w->k0 * a->stride[axis + 1];
-  cpu_lay_out_rows(a, at, cpu_first(w->rows, w->row_blocks, row_block + 1) - first, k, depth, tiles_at(w, row_block),
-                   w->blocks->tile_step);
+  const int64_t at = cpu_at(a, axis, w->matrix) + w->row * a->stride[axis] + (w->k0 + k) * a->stride[axis + 1];
+  cpu_lay_out_columns(a, at, w->rows, depth, w->a + k * w->blocks->column_step, w->blocks->column_step);
 }
 
 static void lay_out(const part *w, int64_t task)
@@ -147,10 +131,8 @@ static void lay_out(const part *w, int64_t task)
     }
     return;
   }
-  const int64_t units = w->row_blocks * n_blocks, end = cpu_first(units, w->a_tasks, task - w->b_tasks + 1);
-  for (int64_t unit = cpu_first(units, w->a_tasks, task - w->b_tasks); unit < end; unit++) {
-    lay_out_a(w, unit);
-  }
+  const int64_t k = cpu_first(w->depth, w->a_tasks, task - w->b_tasks);
+  lay_out_a(w, k, cpu_first(w->depth, w->a_tasks, task - w->b_tasks + 1) - k);
 }
 
 /* ---- multiplying ----------------------------------------------------------------------------------------------- */
@@ -164,20 +146,20 @@ static void multiply(const part *w, int64_t task)
   const int64_t begin = cpu_first(w->panels, w->groups, group), end = cpu_first(w->panels, w->groups, group + 1);
   const int64_t column = (w->panel + begin) * CPU_PANEL, last = lesser((w->panel + end) * CPU_PANEL, p->columns);
   const int64_t m_step = p->a->stride[p->axis], k_step = p->a->stride[p->axis + 1];
-  cpu_rows_of_a a = {.rows = rows, .kind = w->blocks->kind_of_a};
+  const int32_t a_rows = w->blocks->kind_of_a == CPU_A_ROWS;
+  const float *from = (const float *)p->a->data + cpu_at(p->a, p->axis, w->matrix) + row * m_step + w->k0 * k_step;
+  cpu_rows_of_a a = {.rows = rows, .kind = w->blocks->kind_of_a, .step = a_rows ? m_step : k_step};
   float *y = w->blocks->y + (w->matrix * p->rows + row) * p->columns;
-  if (a.kind == CPU_A_TILES) {
-    a.from = tiles_at(w, row_block);
-    a.step = w->blocks->tile_step;
-  } else {
-    a.from = (const float *)p->a->data + cpu_at(p->a, p->axis, w->matrix) + row * m_step + w->k0 * k_step;
-    a.step = a.kind == CPU_A_ROWS ? m_step : k_step;
+  if (w->a) {
+    from = w->a + first;
+    a.step = w->blocks->column_step;
   }
   for (int64_t k = 0; k < w->depth; k += CPU_BLOCK_DEPTH) {
+    a.from = from + k * (a_rows ? 1 : a.step);
     for (int64_t panel = begin; panel < end; panel++) {
-      cpu_multiply_block(&a, k, TSR_F32, w->b + (panel * w->depth + k) * CPU_PANEL,
-                         lesser(w->depth - k, CPU_BLOCK_DEPTH), y + (w->panel + panel) * CPU_PANEL, p->columns,
-                         cpu_panel_columns(p, w->panel + panel), w->k0 > 0);
+      cpu_multiply_block(&a, TSR_F32, w->b + (panel * w->depth + k) * CPU_PANEL, lesser(w->depth - k, CPU_BLOCK_DEPTH),
+                         y + (w->panel + panel) * CPU_PANEL, p->columns, cpu_panel_columns(p, w->panel + panel),
+                         w->k0 + k > 0);
     }
   }
   for (int64_t i = 0; i < rows && w->k0 + w->depth == p->depth; i++) {
@@ -209,9 +191,9 @@ static part part_at(const cpu_blocks *blocks, char *shared, int64_t index)
   if (row == 0) {
     w.b_tasks = cpu_tasks(w.panels * n_blocks, 12.0 * CPU_BLOCK_DEPTH * CPU_PANEL_VECTORS);
   }
-  if (blocks->tile_step > 0) {
+  if (blocks->column_step > 0) {
     w.a = (float *)(void *)(shared + buffers_of(blocks) * blocks->size_of_b + (index % 2 ? size_of_a(blocks) : 0));
-    w.a_tasks = cpu_tasks(w.row_blocks * n_blocks, 4.0 * CPU_BLOCK_DEPTH * CPU_BLOCK_ROWS / CPU_TILE_ROWS);
+    w.a_tasks = cpu_tasks(w.depth, 12.0 * (double)w.rows / CPU_LANES);
   }
   const double cost = (double)w.depth * CPU_PANEL_VECTORS * ((double)w.rows / (double)w.row_blocks);
   w.groups = lesser(divide_up(cpu_tasks(w.row_blocks * w.panels, cost), w.row_blocks), w.panels);

@@ -94,37 +94,17 @@ void cpu_gather_block(const cpu_tensor *b, int64_t b_at, int64_t k0, int64_t dep
   }
 }
 
-/* Some tiles of the same height, one step of k, which lies side by side in a. */
-static inline __attribute__((always_inline)) void lay_out_step(int64_t height, int64_t n_tiles, const float *from,
-                                                               float *to, int64_t step)
+void cpu_lay_out_columns(const cpu_tensor *a, int64_t a_at, int64_t rows, int64_t depth, float *to, int64_t step)
 {
-  for (int64_t t = 0; t < n_tiles; t++) {
-    cpu_store_part(to + t * step, cpu_load_part(from + t * height, height, 0.0f), height);
-  }
-}
-
-void cpu_lay_out_rows(const cpu_tensor *a, int64_t a_at, int64_t rows, int64_t k0, int64_t depth, float *tiles,
-                      int64_t step)
-{
-  enum { AHEAD = 8, LINE = 16 }; /* steps of k, which lie far apart; elements */
   const int64_t m_step = a->stride[a->rank - 2], k_step = a->stride[a->rank - 1];
-  const int64_t n_tiles = cpu_tile_count(rows), low = rows / n_tiles, n_high = rows % n_tiles;
-  for (int64_t k = k0; k < k0 + depth; k++) {
-    const float *from = (const float *)a->data + a_at + k * k_step;
-    float *higher = tiles + k * (low + 1), *lower = tiles + n_high * step + k * low;
-    if (m_step == 1) {
-      for (int64_t i = 0; i < rows && k + AHEAD < k0 + depth; i += LINE) {
-        __builtin_prefetch(from + AHEAD * k_step + i);
-      }
-      lay_out_step(low + 1, n_high, from, higher, step);
-      lay_out_step(low, n_tiles - n_high, from + n_high * (low + 1), lower, step);
-      continue;
+  const float *from = (const float *)a->data + a_at;
+  for (int64_t k = 0; k < depth; k++, from += k_step, to += step) {
+    int64_t i = 0;
+    for (; m_step == 1 && i + CPU_LANES <= rows; i += CPU_LANES) {
+      cpu_store(to + i, cpu_load(from + i));
     }
-    for (int64_t i = 0; i < rows; i++) {
-      const int64_t ahead = n_high * (low + 1); /* rows in the higher tiles */
-      float *to = i < ahead ? higher + i / (low + 1) * step + i % (low + 1)
-                            : lower + (i - ahead) / low * step + (i - ahead) % low;
-      *to = from[i * m_step];
+    for (; i < rows; i++) {
+      to[i] = from[i * m_step];
     }
   }
 }
@@ -245,27 +225,17 @@ TILES(rows_half, HALF, TSR_F32, 0)
 TILES(columns, CPU_PANEL_VECTORS, TSR_F32, 1)
 TILES(columns_half, HALF, TSR_F32, 1)
 
-void cpu_multiply_block(const cpu_rows_of_a *a, int64_t k0, int32_t dtype, const void *b, int64_t depth, float *c,
-                        int64_t c_row, int64_t columns, int32_t add)
+void cpu_multiply_block(const cpu_rows_of_a *a, int32_t dtype, const void *b, int64_t depth, float *c, int64_t c_row,
+                        int64_t columns, int32_t add)
 {
   const int half = columns <= HALF * CPU_LANES;
   const tile_fn *rows = half ? tiles_rows_half : tiles_rows, *others = half ? tiles_columns_half : tiles_columns;
   const tile_fn *narrow = dtype == TSR_F16 ? tiles_f16 : tiles_bf16;
   const tile_fn *functions = dtype != TSR_F32 ? narrow : a->kind == CPU_A_ROWS ? rows : others;
-  const int64_t n_tiles = cpu_tile_count(a->rows);
-  const int32_t first = k0 == 0 && !add;
+  const int64_t row_step = a->kind == CPU_A_ROWS ? a->step : 1;
+  const int64_t n_tiles = (a->rows + CPU_TILE_ROWS - 1) / CPU_TILE_ROWS; /* of about the same height */
   for (int64_t t = 0; t < n_tiles; t++) {
     const int64_t row = cpu_first(a->rows, n_tiles, t), height = cpu_first(a->rows, n_tiles, t + 1) - row;
-    const float *from = a->from;
-    int64_t step = a->step;
-    if (a->kind == CPU_A_ROWS) {
-      from += row * step + k0;
-    } else if (a->kind == CPU_A_COLUMNS) {
-      from += k0 * step + row;
-    } else {
-      from += t * step + k0 * height;
-      step = height;
-    }
-    functions[height - 1](from, step, b, depth, c + row * c_row, c_row, columns, first);
+    functions[height - 1](a->from + row * row_step, a->step, b, depth, c + row * c_row, c_row, columns, !add);
   }
 }

@@ -7,33 +7,26 @@
 
 #include "product.h"
 
-#define cpu_multiply_block CPU_AT_LEVEL(cpu_multiply_block)
-#define cpu_gather_block   CPU_AT_LEVEL(cpu_gather_block)
-#define cpu_lay_out_rows   CPU_AT_LEVEL(cpu_lay_out_rows)
+#define cpu_multiply_block  CPU_AT_LEVEL(cpu_multiply_block)
+#define cpu_gather_block    CPU_AT_LEVEL(cpu_gather_block)
+#define cpu_lay_out_columns CPU_AT_LEVEL(cpu_lay_out_columns)
 
-/* Some rows of a: the steps of k of a row lie side by side, or the rows of a step do, or they are laid out in tiles, each
- * of them [k][rows of the tile]. */
-enum { CPU_A_ROWS, CPU_A_COLUMNS, CPU_A_TILES };
+/* Some rows of a: the steps of k of a row lie side by side, or the rows of a step do. */
+enum { CPU_A_ROWS, CPU_A_COLUMNS };
 
 typedef struct cpu_rows_of_a {
-  const float *from; /* the first row */
-  int64_t step;      /* elements from row to row; of columns from step to step of k; of tiles from tile to tile */
+  const float *from; /* the first row's first step */
+  int64_t step;      /* elements from row to row; of columns from step to step of k */
   int64_t rows;
   int32_t kind; /* CPU_A_* */
 } cpu_rows_of_a;
 
-/* The tiles in which rows are taken: of about the same height. */
-static inline int64_t cpu_tile_count(int64_t rows)
-{
-  return (rows + CPU_TILE_ROWS - 1) / CPU_TILE_ROWS;
-}
-
-/* Elements from tile to tile where `depth` steps are laid out: an odd number of cache lines, so that the tiles' first
+/* Elements from step to step of k where columns of so many rows are laid out: an odd number of cache lines, so that the
  * steps do not all fall into the same few places of a cache. */
-static inline int64_t cpu_tile_step(int64_t depth)
+static inline int64_t cpu_column_step(int64_t rows)
 {
   enum { LINE = 16 };
-  return (depth * CPU_TILE_ROWS + LINE - 1) / LINE / 2 * 2 * LINE + LINE;
+  return (rows + LINE - 1) / LINE / 2 * 2 * LINE + LINE;
 }
 
 /* 1 if rows of a can be taken as they lie; 1 if columns can. */
@@ -47,18 +40,17 @@ static inline int32_t cpu_columns_lie_ready(const cpu_tensor *a)
   return a->stride[a->rank - 2] == 1 || a->extent[a->rank - 2] <= 1;
 }
 
-/* c [rows][c_row] (+)= a @ b [depth][CPU_PANEL] over the steps k0 .. k0+depth-1 of a, the first `columns` of each row.
- * dtype: of b; f32 unless a is in rows. k0 0: c holds nothing yet, unless `add` is 1. */
-void cpu_multiply_block(const cpu_rows_of_a *a, int64_t k0, int32_t dtype, const void *b, int64_t depth, float *c,
-                        int64_t c_row, int64_t columns, int32_t add);
+/* c [rows][c_row] (+)= a @ b [depth][CPU_PANEL], the first `columns` of each row. dtype: of b; f32 unless a is in rows.
+ * add: 0: c holds nothing yet. */
+void cpu_multiply_block(const cpu_rows_of_a *a, int32_t dtype, const void *b, int64_t depth, float *c, int64_t c_row,
+                        int64_t columns, int32_t add);
 
 /* Steps k0 .. k0+depth-1 of the columns of a panel that begins at column n0 of the matrix that begins at element b_at,
  * as f32: to [depth][CPU_PANEL]; columns beyond N are zeros. */
 void cpu_gather_block(const cpu_tensor *b, int64_t b_at, int64_t k0, int64_t depth, int64_t n0, int64_t columns,
                       float *to);
 
-/* Steps k0 .. k0+depth-1 of rows of a, the first of which begins at element a_at, to tiles that are `step` apart. */
-void cpu_lay_out_rows(const cpu_tensor *a, int64_t a_at, int64_t rows, int64_t k0, int64_t depth, float *tiles,
-                      int64_t step);
+/* `depth` steps of rows of a, whose first element is a_at: to [depth][step]. */
+void cpu_lay_out_columns(const cpu_tensor *a, int64_t a_at, int64_t rows, int64_t depth, float *to, int64_t step);
 
 #endif
