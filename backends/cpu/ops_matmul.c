@@ -111,6 +111,7 @@ int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation)
   if (!line->in[1].constant && cpu_blocks_pay(p)) {
     cpu_blocks_init(&plan->blocks, p, plan->y);
     cpu_ask_shared(preparation, cpu_blocks_shared(&plan->blocks));
+    cpu_ask_scratch(preparation, cpu_product_scratch(p));
     plan->n_tasks = 1;
     return TSR_OK;
   }

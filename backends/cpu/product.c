@@ -109,15 +109,9 @@ int32_t cpu_product_init(cpu_product *product, const cpu_line *line, int32_t pac
 
 enum { BLOCK_OF_B = CPU_BLOCK_DEPTH * CPU_PANEL };
 
-static int64_t block_of_a(void)
-{
-  return CPU_BLOCK_DEPTH * cpu_column_step(CPU_BLOCK_ROWS);
-}
-
 uint64_t cpu_product_scratch(const cpu_product *product)
 {
-  return product->b->dtype == TSR_I8 ? cpu_quantised_scratch(product)
-                                     : (uint64_t)(BLOCK_OF_B + block_of_a()) * sizeof(float);
+  return product->b->dtype == TSR_I8 ? cpu_quantised_scratch(product) : (BLOCK_OF_B + CPU_BLOCK_OF_A) * sizeof(float);
 }
 
 void cpu_product_finish(const cpu_product *product, int64_t matrix, int64_t row, int64_t from, int64_t n, float *c)
@@ -162,9 +156,7 @@ static cpu_rows_of_a rows_of_a(const cpu_tensor *a, int64_t a_at, int64_t rows, 
   if (cpu_columns_lie_ready(a)) {
     return (cpu_rows_of_a){.from = from, .step = k_step, .rows = rows, .kind = CPU_A_COLUMNS};
   }
-  const int64_t step = cpu_column_step(rows);
-  cpu_lay_out_columns(a, at, rows, depth, room, step);
-  return (cpu_rows_of_a){.from = room, .step = step, .rows = rows, .kind = CPU_A_COLUMNS};
+  return cpu_lay_out_columns(a, at, rows, depth, room);
 }
 
 /* Sums of one panel, of weights in floating point. */

@@ -94,19 +94,21 @@ void cpu_gather_block(const cpu_tensor *b, int64_t b_at, int64_t k0, int64_t dep
   }
 }
 
-void cpu_lay_out_columns(const cpu_tensor *a, int64_t a_at, int64_t rows, int64_t depth, float *to, int64_t step)
+cpu_rows_of_a cpu_lay_out_columns(const cpu_tensor *a, int64_t a_at, int64_t rows, int64_t depth, float *to)
 {
   const int64_t m_step = a->stride[a->rank - 2], k_step = a->stride[a->rank - 1];
   const float *from = (const float *)a->data + a_at;
-  for (int64_t k = 0; k < depth; k++, from += k_step, to += step) {
+  for (int64_t k = 0; k < depth; k++) {
+    float *row = to + k * CPU_COLUMN_STEP;
     int64_t i = 0;
     for (; m_step == 1 && i + CPU_LANES <= rows; i += CPU_LANES) {
-      cpu_store(to + i, cpu_load(from + i));
+      cpu_store(row + i, cpu_load(from + k * k_step + i));
     }
     for (; i < rows; i++) {
-      to[i] = from[i * m_step];
+      row[i] = from[k * k_step + i * m_step];
     }
   }
+  return (cpu_rows_of_a){.from = to, .step = CPU_COLUMN_STEP, .rows = rows, .kind = CPU_A_COLUMNS};
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------------------------- */

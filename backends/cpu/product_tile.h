@@ -21,13 +21,9 @@ typedef struct cpu_rows_of_a {
   int32_t kind; /* CPU_A_* */
 } cpu_rows_of_a;
 
-/* Elements from step to step of k where columns of so many rows are laid out: an odd number of cache lines, so that the
- * steps do not all fall into the same few places of a cache. */
-static inline int64_t cpu_column_step(int64_t rows)
-{
-  enum { LINE = 16 };
-  return (rows + LINE - 1) / LINE / 2 * 2 * LINE + LINE;
-}
+/* Elements from step to step of k where columns of a are laid out: an odd number of cache lines, so that the steps do
+ * not all fall into the same few places of a cache. And room for a block of them. */
+enum { CPU_COLUMN_STEP = CPU_BLOCK_ROWS + 16, CPU_BLOCK_OF_A = CPU_BLOCK_DEPTH * CPU_COLUMN_STEP };
 
 /* 1 if rows of a can be taken as they lie; 1 if columns can. */
 static inline int32_t cpu_rows_lie_ready(const cpu_tensor *a)
@@ -50,7 +46,7 @@ void cpu_multiply_block(const cpu_rows_of_a *a, int32_t dtype, const void *b, in
 void cpu_gather_block(const cpu_tensor *b, int64_t b_at, int64_t k0, int64_t depth, int64_t n0, int64_t columns,
                       float *to);
 
-/* `depth` steps of rows of a, whose first element is a_at: to [depth][step]. */
-void cpu_lay_out_columns(const cpu_tensor *a, int64_t a_at, int64_t rows, int64_t depth, float *to, int64_t step);
+/* A block of a, whose first element is a_at: to [depth][CPU_COLUMN_STEP], which is what it returns. */
+cpu_rows_of_a cpu_lay_out_columns(const cpu_tensor *a, int64_t a_at, int64_t rows, int64_t depth, float *to);
 
 #endif
