@@ -10,6 +10,53 @@ enum {
   MAX_ROWS = 64       /* of a default batch, hypotheses counted, where more make nothing faster but take memory */
 };
 
+typedef struct sort_key {
+  int32_t length;
+  int32_t index;
+} sort_key;
+
+static int compare_keys(const void *left, const void *right)
+{
+  const sort_key *a = left;
+  const sort_key *b = right;
+  if (a->length != b->length) {
+    return a->length > b->length ? -1 : 1;
+  }
+  return (a->index > b->index) - (a->index < b->index);
+}
+
+tsr_status tsr_sort_longest_first(const int32_t *lengths, int32_t n, int32_t *order)
+{
+  size_t size = ((size_t)n + 1) * sizeof(sort_key);
+  sort_key *keys = malloc(size);
+  if (!keys) {
+    return tsr_fail_memory(size);
+  }
+  for (int32_t i = 0; i < n; i++) {
+    keys[i] = (sort_key){.length = lengths[i], .index = i};
+  }
+  qsort(keys, (size_t)n, sizeof *keys, compare_keys);
+  for (int32_t i = 0; i < n; i++) {
+    order[i] = keys[i].index;
+  }
+  free(keys);
+  return TSR_OK;
+}
+
+tsr_status tsr_check_sentence(const int32_t *ids, int32_t n, int32_t max_positions, int32_t vocabulary)
+{
+  if (n < 0 || n > max_positions) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "has %d tokens; the model takes 0 to %d", (int)n, (int)max_positions);
+  }
+  for (int32_t t = 0; t < n; t++) {
+    if (ids[t] < 0 || ids[t] >= vocabulary) {
+      return tsr_fail(TSR_ERR_ARGUMENT, "token %d is %d; the vocabulary has the ids 0 to %d", (int)t, (int)ids[t],
+                      (int)vocabulary - 1);
+    }
+  }
+  return TSR_OK;
+}
+
 int32_t tsr_least_rows(int64_t weights)
 {
   enum { CACHED_WEIGHTS = 32 << 20, FEW_ROWS = 2, MANY_ROWS = 32 };

@@ -29,6 +29,13 @@ tsr_status tsr_batches_init(tsr_batches *batches, const int32_t *lengths, int32_
                             int32_t beam, uint32_t concurrent, int32_t least_rows, int32_t wanted) TSR_MUST_CHECK;
 void tsr_batches_finish(tsr_batches *batches);
 
+/* The order in which sentences are computed, their numbers in order [n]: longest first, so that states grow to their
+ * full size at once and a want of memory shows early. Errors: TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_sort_longest_first(const int32_t *lengths, int32_t n, int32_t *order) TSR_MUST_CHECK;
+
+/* Errors: TSR_ERR_ARGUMENT: a length or an id out of range. */
+tsr_status tsr_check_sentence(const int32_t *ids, int32_t n, int32_t max_positions, int32_t vocabulary) TSR_MUST_CHECK;
+
 /* least_rows for weights of that many bytes. */
 int32_t tsr_least_rows(int64_t weights);
 

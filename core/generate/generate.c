@@ -50,56 +50,26 @@ static tsr_status check_sources(const job *j)
 {
   const tsr_transformer_config *config = &j->transformer->model->config;
   for (int32_t i = 0; i < j->n_sentences; i++) {
-    if (j->lengths[i] < 0 || j->lengths[i] > config->max_positions) {
-      return tsr_fail(TSR_ERR_ARGUMENT, "sentence %d has %d tokens; the model takes 0 to %d", (int)i,
-                      (int)j->lengths[i], (int)config->max_positions);
-    }
-    for (int32_t t = 0; t < j->lengths[i]; t++) {
-      if (j->source[i][t] < 0 || j->source[i][t] >= config->source_vocabulary) {
-        return tsr_fail(TSR_ERR_ARGUMENT, "sentence %d: token %d is %d; the vocabulary has the ids 0 to %d", (int)i,
-                        (int)t, (int)j->source[i][t], (int)config->source_vocabulary - 1);
-      }
-    }
+    TSR_TRY(tsr_fail_context(
+        tsr_check_sentence(j->source[i], j->lengths[i], config->max_positions, config->source_vocabulary),
+        "sentence %d", (int)i));
   }
   return TSR_OK;
-}
-
-typedef struct sort_key {
-  int32_t length;
-  int32_t index;
-} sort_key;
-
-/* Longest first, so that states grow to their full size at once and a want of memory shows early. */
-static int compare_keys(const void *left, const void *right)
-{
-  const sort_key *a = left;
-  const sort_key *b = right;
-  if (a->length != b->length) {
-    return a->length > b->length ? -1 : 1;
-  }
-  return (a->index > b->index) - (a->index < b->index);
 }
 
 static tsr_status sort_sentences(job *j)
 {
   size_t n = (size_t)j->n_sentences;
-  sort_key *keys = malloc((n + 1) * sizeof *keys);
   j->order = malloc((n + 1) * sizeof *j->order);
   j->sorted = malloc((n + 1) * sizeof *j->sorted);
-  if (!keys || !j->order || !j->sorted) {
-    free(keys);
-    return tsr_fail_memory((n + 1) * sizeof *keys);
+  if (!j->order || !j->sorted) {
+    return tsr_fail_memory((n + 1) * sizeof *j->order);
   }
+  TSR_TRY(tsr_sort_longest_first(j->lengths, j->n_sentences, j->order));
   for (int32_t i = 0; i < j->n_sentences; i++) {
-    keys[i] = (sort_key){.length = j->lengths[i], .index = i};
+    j->sorted[i] = j->lengths[j->order[i]];
+    j->n_full += j->sorted[i] > 0;
   }
-  qsort(keys, n, sizeof *keys, compare_keys);
-  for (int32_t i = 0; i < j->n_sentences; i++) {
-    j->order[i] = keys[i].index;
-    j->sorted[i] = keys[i].length;
-    j->n_full += keys[i].length > 0;
-  }
-  free(keys);
   return TSR_OK;
 }
 
