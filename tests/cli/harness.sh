@@ -13,7 +13,7 @@ out=$work/out
 err=$work/err
 n_checks=0
 n_failures=0
-model=$SOURCE_ROOT/tools/demo-model
+model=$SOURCE_ROOT/tests/data/marian-en-fr
 
 failure()
 {

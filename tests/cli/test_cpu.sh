@@ -7,7 +7,7 @@ set -u
 export TESSERA_BACKEND_PATH="$BUILD_ROOT/backends/cpu:$BACKENDS"
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE TESSERA_THREADS TESSERA_CPU_LEVEL TESSERA_BLAS TESSERA_DEVICE
 
-# translate CODE ARGUMENT...: three sentences with the demo model.
+# translate CODE ARGUMENT...: three sentences with the recorded model.
 head -n 3 "$model/sample.en" >"$work/three.en"
 head -n 3 "$model/sample.fr" >"$work/three.fr"
 translate()

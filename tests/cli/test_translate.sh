@@ -6,7 +6,7 @@ set -u
 
 device=$("$TESSERA" devices --names | grep '^reference' | head -n 1)
 
-# translate CODE ARGUMENT...: with the demo model on the reference.
+# translate CODE ARGUMENT...: with the recorded model on the reference.
 translate()
 {
   wanted=$1
@@ -115,7 +115,7 @@ stderr_has "$work"
 run 3 translate --model "$work/no-such-model" --device "$device" "$work/three.en"
 stderr_has "$work/no-such-model"
 
-# copy NAME: the demo model without its file NAME, in $work/copy.
+# copy NAME: the recorded model without its file NAME, in $work/copy.
 copy()
 {
   rm -rf "$work/copy"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Texts of any bytes through the demo model's tokenizer, and back.
+ * Texts of any bytes through a Marian tokenizer, and back.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   static tsr_tokenizer *tokenizer; /* kept for all inputs */
   if (!tokenizer) {
     const tsr_transformer_config config = {.source_vocabulary = VOCABULARY, .target_vocabulary = VOCABULARY};
-    REQUIRE(tsr_marian_open(TESSERA_SOURCE_ROOT "/tools/demo-model", &config, &tokenizer) == TSR_OK);
+    REQUIRE(tsr_marian_open(TESSERA_SOURCE_ROOT "/tests/data/marian-en-fr", &config, &tokenizer) == TSR_OK);
   }
   for (int32_t side = 0; side < TSR_SIDES; side++) {
     int32_t *ids;

@@ -3,7 +3,7 @@
 #
 # tools.sh: `tessera info`, `program` and `compare` from outside.
 set -eu
-model=$SOURCE_ROOT/tools/demo-model
+model=$SOURCE_ROOT/tests/data/marian-en-fr
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -22,7 +22,7 @@
 #include "tests/unit/spm_writer.h"
 #include "tests/unit/temporary.h"
 
-static const char demo[] = TESSERA_SOURCE_ROOT "/tools/demo-model";
+static const char recorded_model[] = TESSERA_SOURCE_ROOT "/tests/data/marian-en-fr";
 
 static void assert_message_has(const char *fragment)
 {
@@ -244,7 +244,7 @@ static void test_truncated_model(void **state)
 {
   (void)state;
   tsr_file file;
-  assert_int_equal(tsr_file_map(path_in(demo, "source.spm"), &file), TSR_OK);
+  assert_int_equal(tsr_file_map(path_in(recorded_model, "source.spm"), &file), TSR_OK);
   for (size_t cut = 0; cut < file.size; cut += cut < 64 ? 1 : 9973) {
     unsigned char *bytes = malloc(cut + !cut);
     assert_non_null(bytes);
@@ -261,11 +261,11 @@ static void test_truncated_model(void **state)
 /* ------------------------------------------------------------------------------------------------------------------
  * Marian's tokenizer
  */
-static tsr_tokenizer *open_demo(void)
+static tsr_tokenizer *open_recorded(void)
 {
   const tsr_transformer_config config = {.source_vocabulary = 5001, .target_vocabulary = 5001, .eos_id = 0};
   tsr_tokenizer *tokenizer;
-  assert_int_equal(tsr_marian_open(demo, &config, &tokenizer), TSR_OK);
+  assert_int_equal(tsr_marian_open(recorded_model, &config, &tokenizer), TSR_OK);
   return tokenizer;
 }
 
@@ -288,7 +288,7 @@ static void expect_tokens(const tsr_tokenizer *tokenizer, const char *text, size
 static void test_encode(void **state)
 {
   (void)state;
-  tsr_tokenizer *tokenizer = open_demo();
+  tsr_tokenizer *tokenizer = open_recorded();
   static const struct {
     const char *text;
     size_t size;
@@ -341,7 +341,7 @@ static void test_encode(void **state)
 static void test_long_text(void **state)
 {
   (void)state;
-  tsr_tokenizer *tokenizer = open_demo();
+  tsr_tokenizer *tokenizer = open_recorded();
   const size_t size = 200000;
   char *text = malloc(size);
   assert_non_null(text);
@@ -360,12 +360,12 @@ static void test_long_text(void **state)
 static void test_decode(void **state)
 {
   (void)state;
-  tsr_tokenizer *tokenizer = open_demo();
+  tsr_tokenizer *tokenizer = open_recorded();
   static const char *const tokens[] = {"<pad>", MARK, MARK "I", "<unk>", MARK "you", MARK "!", MARK, "</s>", "<pad>"};
   int32_t ids[sizeof tokens / sizeof tokens[0]];
   const int32_t n_ids = (int32_t)(sizeof tokens / sizeof tokens[0]);
   tsr_vocabulary *vocabulary;
-  assert_int_equal(tsr_vocabulary_open(path_in(demo, "vocab.json"), 5001, &vocabulary), TSR_OK);
+  assert_int_equal(tsr_vocabulary_open(path_in(recorded_model, "vocab.json"), 5001, &vocabulary), TSR_OK);
   for (int32_t i = 0; i < n_ids; i++)
     assert_int_equal(tsr_vocabulary_require(vocabulary, tokens[i], &ids[i]), TSR_OK);
   tsr_vocabulary_close(vocabulary);
@@ -389,14 +389,14 @@ static void test_decode(void **state)
   tsr_tokenizer_close(tokenizer);
 }
 
-/* The demo model's recorded translations: the ids give the lines. */
+/* The recorded translations: the ids give the lines. */
 static void test_decode_recorded(void **state)
 {
   (void)state;
-  tsr_tokenizer *tokenizer = open_demo();
+  tsr_tokenizer *tokenizer = open_recorded();
   json_error_t error;
-  json_t *recorded = json_load_file(path_in(demo, "recorded/test.beam4.json"), 0, &error);
-  FILE *lines = fopen(path_in(demo, "recorded/test.beam4.fr"), "r");
+  json_t *recorded = json_load_file(path_in(recorded_model, "recorded/test.beam4.json"), 0, &error);
+  FILE *lines = fopen(path_in(recorded_model, "recorded/test.beam4.fr"), "r");
   assert_non_null(recorded);
   assert_non_null(lines);
   assert_int_equal(json_array_size(recorded), 1000);
@@ -432,10 +432,10 @@ static void test_folders(void **state)
   tsr_tokenizer *tokenizer;
   assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_ERR_IO);
   assert_message_has("source.spm: cannot be opened");
-  copy_file(path_in(demo, "source.spm"), path_in(folder, "source.spm"));
+  copy_file(path_in(recorded_model, "source.spm"), path_in(folder, "source.spm"));
   assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_ERR_IO);
   assert_message_has("target.spm: cannot be opened");
-  copy_file(path_in(demo, "target.spm"), path_in(folder, "target.spm"));
+  copy_file(path_in(recorded_model, "target.spm"), path_in(folder, "target.spm"));
   assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_ERR_IO);
   assert_message_has("vocab.json: cannot be opened");
 

@@ -17,7 +17,7 @@
 #include "core/train/data.h"
 #include "tests/unit/temporary.h"
 
-static const char demo[] = TESSERA_SOURCE_ROOT "/tools/demo-model";
+static const char recorded_model[] = TESSERA_SOURCE_ROOT "/tests/data/marian-en-fr";
 static const tsr_corpus_files test_files = {TESSERA_SOURCE_ROOT "/tests/data/tatoeba/test.en",
                                             TESSERA_SOURCE_ROOT "/tests/data/tatoeba/test.fr"};
 
@@ -30,7 +30,7 @@ static int set_up(void **state)
 {
   (void)state;
   folder = make_temporary_folder();
-  return tsr_tokenizer_open_folder(demo, &tokenizer) == TSR_OK ? 0 : -1;
+  return tsr_tokenizer_open_folder(recorded_model, &tokenizer) == TSR_OK ? 0 : -1;
 }
 
 static int tear_down(void **state)
