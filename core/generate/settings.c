@@ -214,6 +214,23 @@ tsr_generate_options tsr_generate_plain(const tsr_transformer_config *config)
                                 .forced_eos_id = -1};
 }
 
+/* What a model's config.json says of the search where no generation_config.json does. */
+static tsr_status apply_family(tsr_config *file, const tsr_model *model, tsr_generate_options *options)
+{
+  const tsr_family *family = model->family;
+  int32_t force_bos = 0;
+  if (family->forced_eos_id < model->config.target_vocabulary) {
+    options->forced_eos_id = family->forced_eos_id;
+  }
+  if (family->forced_bos_older) {
+    tsr_config_bool(file, family->forced_bos_older, &force_bos);
+  }
+  if (force_bos) {
+    options->forced_bos_id = model->config.bos_id;
+  }
+  return tsr_config_status(file);
+}
+
 tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *options)
 {
   if (!model || !options) {
@@ -229,14 +246,15 @@ tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *o
     return tsr_fail_memory(room);
   }
   snprintf(path, room, "%s/generation_config.json", model->folder);
-  if (access(path, F_OK) != 0) {
+  int is_family = access(path, F_OK) != 0;
+  if (is_family) {
     snprintf(path, room, "%s/config.json", model->folder);
-    if (model->family->forced_eos_id < model->config.target_vocabulary) {
-      options->forced_eos_id = model->family->forced_eos_id;
-    }
   }
   tsr_config file = {0};
   tsr_status status = tsr_config_open(path, &file);
+  if (status == TSR_OK && is_family) {
+    status = apply_family(&file, model, options);
+  }
   if (status == TSR_OK) {
     status = tsr_generate_apply(&file, &model->config, 0, options);
   }

@@ -7,7 +7,10 @@
 #include "core/base/status.h"
 #include "core/transformer/model.h"
 
-static const tsr_family *const families[] = {&tsr_family_marian, &tsr_family_nn_transformer};
+static const tsr_family *const families[] = {
+    &tsr_family_bart,           &tsr_family_m2m_100, &tsr_family_marian, &tsr_family_mbart, &tsr_family_mt5,
+    &tsr_family_nn_transformer, &tsr_family_pegasus, &tsr_family_t5,     &tsr_family_umt5,
+};
 
 /* Of several names for one, the first is what is written. */
 static const struct {
@@ -34,9 +37,11 @@ tsr_status tsr_config_activation(tsr_config *file, const char *key, int32_t *act
 {
   const char *name = NULL;
   tsr_config_text(file, key, &name);
-  if (!name) {
-    return TSR_OK;
-  }
+  return name ? tsr_activation_find(file, key, name, activation) : TSR_OK;
+}
+
+tsr_status tsr_activation_find(const tsr_config *file, const char *key, const char *name, int32_t *activation)
+{
   for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++) {
     if (strcmp(name, activations[i].name) == 0) {
       *activation = activations[i].activation;

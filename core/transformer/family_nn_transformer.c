@@ -101,11 +101,11 @@ static const tsr_name_rule rules[] = {
     {"@.norm.*", {{.name = "transformer.@.norm.*"}}},
 };
 
+static const tsr_name_table names = {.root = "transformer.", .rules = rules, .n = sizeof rules / sizeof rules[0]};
+
 const tsr_family tsr_family_nn_transformer = {
     .model_type = "nn_transformer",
-    .root = "transformer.",
-    .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .names = &names,
     .forced_eos_id = -1,
     .configure = configure,
     .describe = describe,

@@ -164,6 +164,7 @@ static tsr_ref positions(const tsr_builder *b, const tsr_stack *stack)
     break;
   case TSR_POSITION_SINUSOID_HALVES:
   case TSR_POSITION_SINUSOID_INTERLEAVED:
+  case TSR_POSITION_SINUSOID_TENSOR2TENSOR:
     table = tsr_program_find(b->program, TSR_POSITIONS_NAME);
     if (table == TSR_NONE) {
       table = tsr_constant(b->program, TSR_POSITIONS_NAME, TSR_F32, TSR_SHAPE(rows, config->d_model));
@@ -282,7 +283,7 @@ static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int3
     args.v = tsr_append(b->program, values, args.v, self->position);
   }
   if (config->position == TSR_POSITION_RELATIVE) {
-    args.masking.relative = parameter(b, "%s.relative.weight", stack->name);
+    args.masking.relative = parameter(b, "%s.relative.weight", config->relative_layers ? prefix : stack->name);
     args.masking.bidirectional = !stack->decoder;
     args.masking.max_distance = config->relative_distance;
   }

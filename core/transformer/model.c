@@ -12,7 +12,7 @@ static tsr_status open_weights(tsr_model *model)
     return TSR_OK;
   }
   TSR_TRY(tsr_checkpoint_open(model->folder, &model->checkpoint));
-  return tsr_parameters_resolve(model->family, model->checkpoint, &model->parameters);
+  return tsr_parameters_resolve(model);
 }
 
 /* Hands over a model that was made completely, and closes another. */

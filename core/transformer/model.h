@@ -82,16 +82,29 @@ typedef struct tsr_name_rule {
   tsr_name_piece pieces[TSR_PIECES]; /* their rows follow one another */
   int32_t optional;                  /* 1: zeros where the checkpoint lacks it */
   int32_t row;                       /* 1: written as a matrix of one row */
+  int32_t when;                      /* TSR_RULE_*, all of which hold of the model; 0: of each */
 } tsr_name_rule;
+
+enum {
+  TSR_RULE_GATED = 1,
+  TSR_RULE_NOT_GATED = 2,
+  TSR_RULE_ENCODER = 4,   /* the model has one */
+  TSR_RULE_NO_ENCODER = 8 /* it is a decoder alone */
+};
+
+typedef struct tsr_name_table {
+  const char *root; /* how names begin that may lack this beginning: "model."; "": none do */
+  const tsr_name_rule *rules;
+  int32_t n;
+} tsr_name_table;
 
 typedef struct tsr_family {
   const char *model_type; /* in config.json */
-  const char *root;       /* how names begin that may lack this beginning: "model." */
-  const tsr_name_rule *rules;
-  int32_t n_rules;
+  const tsr_name_table *names;
   int32_t frozen_pad;    /* 1: in training, the embedding of pad_id gets no gradient from where it is looked up */
   int32_t forced_eos_id; /* where config.json has to say how to search and lacks the key; -1: none */
-  double init_std;       /* of the normal numbers that every matrix begins with; 0: as torch's modules have it */
+  const char *forced_bos_older; /* key of config.json that, when true, forces bos_id as the first token; or NULL */
+  double init_std;              /* of the normal numbers that every matrix begins with; 0: as torch's modules have it */
   /* Fills the config, which holds the common defaults. The getters' errors may be left to the caller. */
   tsr_status (*configure)(tsr_config *file, tsr_transformer_config *config);
   /* The reverse: puts the keys of config.json into `file`, special ids left out. What the family cannot express is left
@@ -99,8 +112,15 @@ typedef struct tsr_family {
   tsr_status (*describe)(const tsr_transformer_config *config, const tsr_save_options *options, json_t *file);
 } tsr_family;
 
+extern const tsr_family tsr_family_bart;
+extern const tsr_family tsr_family_m2m_100;
 extern const tsr_family tsr_family_marian;
+extern const tsr_family tsr_family_mbart;
+extern const tsr_family tsr_family_mt5;
 extern const tsr_family tsr_family_nn_transformer;
+extern const tsr_family tsr_family_pegasus;
+extern const tsr_family tsr_family_t5;
+extern const tsr_family tsr_family_umt5;
 
 /* Reads config.json and, if it is there, the special ids of generation_config.json, and checks the whole. */
 tsr_status tsr_transformer_config_read(const char *folder, tsr_transformer_config *config,
@@ -136,6 +156,10 @@ enum {
  * naming file and key. */
 tsr_status tsr_config_activation(tsr_config *file, const char *key, int32_t *activation) TSR_MUST_CHECK;
 
+/* The activation of that name, which stands in `key`. Errors: as above. */
+tsr_status tsr_activation_find(const tsr_config *file, const char *key, const char *name,
+                               int32_t *activation) TSR_MUST_CHECK;
+
 /* The name under which an activation is written; NULL: it has none. */
 const char *tsr_activation_name(int32_t activation);
 
@@ -143,10 +167,9 @@ const char *tsr_activation_name(int32_t activation);
  * list). */
 tsr_status tsr_config_id(const tsr_config *file, const char *key, int32_t vocabulary, int32_t *id) TSR_MUST_CHECK;
 
-/* Finds each parameter's tensors in the checkpoint and checks their types and shapes. Errors: TSR_ERR_FORMAT, naming
- * file and tensor. */
-tsr_status tsr_parameters_resolve(const tsr_family *family, const tsr_checkpoint *checkpoint,
-                                  tsr_parameter_list *list) TSR_MUST_CHECK;
+/* Finds each of the model's parameters' tensors in its checkpoint and checks their types and shapes. Errors:
+ * TSR_ERR_FORMAT, naming file and tensor. */
+tsr_status tsr_parameters_resolve(tsr_model *model) TSR_MUST_CHECK;
 
 /* Elements first .. first+count-1 of a parameter. */
 typedef struct tsr_part {
@@ -163,9 +186,9 @@ typedef struct tsr_layout_tensor {
   tsr_part parts[TSR_PIECES]; /* one after the other they are the tensor, row-major */
 } tsr_layout_tensor;
 
-/* The tensors that a family's checkpoint has for the parameters. *tensors and the names live in the arena. Errors:
- * TSR_ERR_UNSUPPORTED (the family has no name for a parameter), TSR_ERR_OUT_OF_MEMORY. */
-tsr_status tsr_parameters_layout(const tsr_family *family, const tsr_parameter_list *list, tsr_arena *arena,
-                                 tsr_layout_tensor **tensors, int32_t *n_tensors) TSR_MUST_CHECK;
+/* The tensors that a checkpoint of the model's family has for its parameters. *tensors and the names live in the arena.
+ * Errors: TSR_ERR_UNSUPPORTED (the family has no name for a parameter), TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_parameters_layout(const tsr_model *model, tsr_arena *arena, tsr_layout_tensor **tensors,
+                                 int32_t *n_tensors) TSR_MUST_CHECK;
 
 #endif

@@ -71,17 +71,16 @@ static void expand(const char *pattern, const captures *found, char *name)
 }
 
 /* Looks a name up as it is, without the family's root, and behind the prefixes that wrappers put before it. */
-static const tsr_checkpoint_tensor *find_tensor(const tsr_family *family, const tsr_checkpoint *checkpoint,
-                                                const char *name)
+static const tsr_checkpoint_tensor *find_tensor(const tsr_model *model, const char *name)
 {
   static const char *const wrappers[] = {"", "module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."};
-  size_t root = strlen(family->root);
-  int rooted = root > 0 && strncmp(name, family->root, root) == 0;
+  size_t root = strlen(model->family->names->root);
+  int rooted = root > 0 && strncmp(name, model->family->names->root, root) == 0;
   for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++) {
     for (int bare = 0; bare <= rooted; bare++) {
       char full[2 * NAME_ROOM];
       snprintf(full, sizeof full, "%s%s", wrappers[i], name + (bare ? root : 0));
-      const tsr_checkpoint_tensor *tensor = tsr_checkpoint_find(checkpoint, full);
+      const tsr_checkpoint_tensor *tensor = tsr_checkpoint_find(model->checkpoint, full);
       if (tensor) {
         return tensor;
       }
@@ -159,22 +158,38 @@ static tsr_status resolve_piece(const tsr_checkpoint *checkpoint, const tsr_name
   return TSR_OK;
 }
 
-static tsr_status resolve_parameter(const tsr_family *family, const tsr_checkpoint *checkpoint,
-                                    tsr_parameter *parameter)
+/* 1 if a rule is one for that parameter of that model; then `found` is what its wildcards stand for. */
+static int applies(const tsr_name_rule *rule, const tsr_model *model, const tsr_parameter *parameter, captures *found)
+{
+  const tsr_transformer_config *config = &model->config;
+  int32_t holds = (config->gated ? TSR_RULE_GATED : TSR_RULE_NOT_GATED) |
+                  (config->encoder_layers > 0 ? TSR_RULE_ENCODER : TSR_RULE_NO_ENCODER);
+  *found = (captures){{0}, {0}, {0}};
+  return (rule->when & ~holds) == 0 && match(rule->parameter, parameter->name, found);
+}
+
+static tsr_status fail_nameless(tsr_status status, const tsr_model *model, const tsr_parameter *parameter)
+{
+  return tsr_fail(status, "the family '%s' has no name for the parameter %s", model->family->model_type,
+                  parameter->name);
+}
+
+static tsr_status resolve_parameter(const tsr_model *model, tsr_parameter *parameter)
 {
   /* The rule whose first tensor exists; if none does, the first one serves for the message. */
+  const tsr_name_table *table = model->family->names;
   const tsr_name_rule *rule = NULL;
   captures found = {{0}, {0}, {0}};
   char name[NAME_ROOM];
-  for (int32_t i = 0; i < family->n_rules; i++) {
-    captures now = {{0}, {0}, {0}};
-    if (!match(family->rules[i].parameter, parameter->name, &now)) {
+  for (int32_t i = 0; i < table->n; i++) {
+    captures now;
+    if (!applies(&table->rules[i], model, parameter, &now)) {
       continue;
     }
-    expand(family->rules[i].pieces[0].name, &now, name);
-    int exists = find_tensor(family, checkpoint, name) != NULL;
+    expand(table->rules[i].pieces[0].name, &now, name);
+    int exists = find_tensor(model, name) != NULL;
     if (exists || !rule) {
-      rule = &family->rules[i];
+      rule = &table->rules[i];
       found = now;
     }
     if (exists) {
@@ -182,28 +197,28 @@ static tsr_status resolve_parameter(const tsr_family *family, const tsr_checkpoi
     }
   }
   if (!rule) {
-    return tsr_fail(TSR_ERR_INTERNAL, "the family '%s' has no name for the parameter %s", family->model_type,
-                    parameter->name);
+    return fail_nameless(TSR_ERR_INTERNAL, model, parameter);
   }
   int32_t n_pieces = count_pieces(rule);
   for (int32_t i = 0; i < n_pieces; i++) {
     expand(rule->pieces[i].name, &found, name);
-    const tsr_checkpoint_tensor *tensor = find_tensor(family, checkpoint, name);
+    const tsr_checkpoint_tensor *tensor = find_tensor(model, name);
     if (!tensor && rule->optional) {
       parameter->pieces[i] = (tsr_piece){.count = tsr_shape_elements(&parameter->shape) / n_pieces};
       parameter->stored = parameter->stored != 0 ? parameter->stored : TSR_F32;
     } else {
-      TSR_TRY(resolve_piece(checkpoint, &rule->pieces[i], tensor, name, n_pieces, parameter, &parameter->pieces[i]));
+      TSR_TRY(
+          resolve_piece(model->checkpoint, &rule->pieces[i], tensor, name, n_pieces, parameter, &parameter->pieces[i]));
     }
   }
   parameter->n_pieces = n_pieces;
   return TSR_OK;
 }
 
-tsr_status tsr_parameters_resolve(const tsr_family *family, const tsr_checkpoint *checkpoint, tsr_parameter_list *list)
+tsr_status tsr_parameters_resolve(tsr_model *model)
 {
-  for (int32_t i = 0; i < list->n; i++) {
-    TSR_TRY(resolve_parameter(family, checkpoint, &list->items[i]));
+  for (int32_t i = 0; i < model->parameters.n; i++) {
+    TSR_TRY(resolve_parameter(model, &model->parameters.items[i]));
   }
   return TSR_OK;
 }
@@ -235,17 +250,17 @@ static tsr_layout_tensor *open_tensor(layout *to, const char *name, int32_t of)
   return tensor;
 }
 
-static tsr_status lay_out_parameter(const tsr_family *family, const tsr_parameter *parameter, int32_t index, layout *to)
+static tsr_status lay_out_parameter(const tsr_model *model, int32_t index, layout *to)
 {
+  const tsr_name_table *table = model->family->names;
+  const tsr_parameter *parameter = &model->parameters.items[index];
   captures found = {{0}, {0}, {0}};
   const tsr_name_rule *rule = NULL;
-  for (int32_t i = 0; i < family->n_rules && !rule; i++) {
-    found = (captures){{0}, {0}, {0}};
-    rule = match(family->rules[i].parameter, parameter->name, &found) ? &family->rules[i] : NULL;
+  for (int32_t i = 0; i < table->n && !rule; i++) {
+    rule = applies(&table->rules[i], model, parameter, &found) ? &table->rules[i] : NULL;
   }
   if (!rule) {
-    return tsr_fail(TSR_ERR_UNSUPPORTED, "the family '%s' has no name for the parameter %s", family->model_type,
-                    parameter->name);
+    return fail_nameless(TSR_ERR_UNSUPPORTED, model, parameter);
   }
   int32_t n_pieces = count_pieces(rule);
   int64_t count = tsr_shape_elements(&parameter->shape) / n_pieces;
@@ -263,16 +278,16 @@ static tsr_status lay_out_parameter(const tsr_family *family, const tsr_paramete
   return TSR_OK;
 }
 
-tsr_status tsr_parameters_layout(const tsr_family *family, const tsr_parameter_list *list, tsr_arena *arena,
-                                 tsr_layout_tensor **tensors, int32_t *n_tensors)
+tsr_status tsr_parameters_layout(const tsr_model *model, tsr_arena *arena, tsr_layout_tensor **tensors,
+                                 int32_t *n_tensors)
 {
-  size_t room = ((size_t)list->n * TSR_PIECES + 1) * sizeof(tsr_layout_tensor);
+  size_t room = ((size_t)model->parameters.n * TSR_PIECES + 1) * sizeof(tsr_layout_tensor);
   layout to = {.tensors = tsr_arena_take(arena, room), .arena = arena};
   if (!to.tensors) {
     return tsr_fail_memory(room);
   }
-  for (int32_t i = 0; i < list->n; i++) {
-    TSR_TRY(lay_out_parameter(family, &list->items[i], i, &to));
+  for (int32_t i = 0; i < model->parameters.n; i++) {
+    TSR_TRY(lay_out_parameter(model, i, &to));
   }
   *tensors = to.tensors;
   *n_tensors = to.n;

@@ -8,7 +8,7 @@
 
 enum { ROWS_AT_ONCE = 256 };
 
-/* The angles by which the column pairs turn from one position to the next: 10000^(-2i/D). */
+/* The angles by which the column pairs turn from one position to the next: 10000^(-2i/D), computed in double. */
 static void fill_turns(int32_t d_model, double *turns)
 {
   for (int32_t i = 0; i < (d_model + 1) / 2; i++) {
@@ -16,23 +16,41 @@ static void fill_turns(int32_t d_model, double *turns)
   }
 }
 
-/* Sinusoids, computed in double. */
+/* 10000^(-i/(D/2 - 1)), in f32 as the original has them: at the thousandth token its roundings show. */
+static void fill_tensor2tensor_turns(int32_t d_model, double *turns)
+{
+  float step = (float)-(log(10000.0) / (d_model / 2 - 1));
+  for (int32_t i = 0; i < d_model / 2; i++) {
+    turns[i] = (double)expf((float)i * step);
+  }
+}
+
 static void fill_positions(const tsr_transformer_config *config, const double *turns, int64_t first, int64_t count,
                            float *out)
 {
+  int tensor2tensor = config->position == TSR_POSITION_SINUSOID_TENSOR2TENSOR;
+  int interleaved = config->position == TSR_POSITION_SINUSOID_INTERLEAVED;
   int32_t d_model = config->d_model;
-  int32_t sines = (d_model + 1) / 2;
+  int32_t sines = tensor2tensor ? d_model / 2 : (d_model + 1) / 2;
   for (int64_t row = 0; row < count; row++) {
+    float *columns = out + row * d_model;
+    columns[d_model - 1] = 0.0f; /* of an odd number, the last may be neither */
     for (int32_t i = 0; i < sines; i++) {
       double angle = (double)(first + row) * turns[i];
-      int32_t sine = config->position == TSR_POSITION_SINUSOID_HALVES ? i : 2 * i;
-      int32_t cosine = config->position == TSR_POSITION_SINUSOID_HALVES ? sines + i : 2 * i + 1;
-      out[row * d_model + sine] = (float)sin(angle);
+      angle = tensor2tensor ? (double)(float)angle : angle;
+      int32_t cosine = interleaved ? 2 * i + 1 : sines + i;
+      columns[interleaved ? 2 * i : i] = (float)sin(angle);
       if (cosine < d_model) {
-        out[row * d_model + cosine] = (float)cos(angle);
+        columns[cosine] = (float)cos(angle);
       }
     }
   }
+}
+
+int tsr_positions_are_computed(const tsr_transformer_config *config)
+{
+  return config->position == TSR_POSITION_SINUSOID_HALVES || config->position == TSR_POSITION_SINUSOID_INTERLEAVED ||
+         config->position == TSR_POSITION_SINUSOID_TENSOR2TENSOR;
 }
 
 static tsr_status upload(const tsr_transformer_config *config, tsr_buffer *buffer)
@@ -42,7 +60,9 @@ static tsr_status upload(const tsr_transformer_config *config, tsr_buffer *buffe
   double *turns = malloc((size_t)config->d_model * sizeof *turns);
   float *elements = malloc((size_t)row_size * ROWS_AT_ONCE);
   tsr_status status = turns && elements ? TSR_OK : tsr_fail_memory((size_t)row_size * ROWS_AT_ONCE);
-  if (status == TSR_OK) {
+  if (status == TSR_OK && config->position == TSR_POSITION_SINUSOID_TENSOR2TENSOR) {
+    fill_tensor2tensor_turns(config->d_model, turns);
+  } else if (status == TSR_OK) {
     fill_turns(config->d_model, turns);
   }
   for (int64_t first = 0; first < rows && status == TSR_OK; first += ROWS_AT_ONCE) {
@@ -58,7 +78,7 @@ static tsr_status upload(const tsr_transformer_config *config, tsr_buffer *buffe
 tsr_status tsr_positions_upload(const tsr_transformer_config *config, tsr_device *device, tsr_buffer **positions)
 {
   *positions = NULL;
-  if (config->position != TSR_POSITION_SINUSOID_HALVES && config->position != TSR_POSITION_SINUSOID_INTERLEAVED) {
+  if (!tsr_positions_are_computed(config)) {
     return TSR_OK;
   }
   int64_t rows = (int64_t)config->max_positions + config->position_offset;

@@ -7,6 +7,9 @@
 
 #include "tessera/transformer.h"
 
+/* 1 if the configuration's positions are such a table. */
+int tsr_positions_are_computed(const tsr_transformer_config *config);
+
 /* Makes and fills a buffer [max_positions + position_offset, D] f32, which is then the caller's, after an error too; NULL
  * where the configuration has no such table. */
 tsr_status tsr_positions_upload(const tsr_transformer_config *config, tsr_device *device,

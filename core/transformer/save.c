@@ -81,8 +81,7 @@ static tsr_status write_weights(const char *path, source *from)
   tsr_arena arena = {0};
   tsr_layout_tensor *tensors = NULL;
   int32_t n_tensors = 0;
-  tsr_status status =
-      tsr_parameters_layout(from->model->family, &from->model->parameters, &arena, &tensors, &n_tensors);
+  tsr_status status = tsr_parameters_layout(from->model, &arena, &tensors, &n_tensors);
   tsr_tensor_entry *entries = calloc((size_t)n_tensors + 1, sizeof *entries);
   json_t *metadata = json_pack("{s:s}", "format", "pt");
   from->tensors = tensors;

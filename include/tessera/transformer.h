@@ -22,11 +22,14 @@ enum {
   TSR_POSITION_SINUSOID_HALVES = 1,      /* sines in the first half of a row, cosines in the second (Marian) */
   TSR_POSITION_SINUSOID_INTERLEAVED = 2, /* sines in even columns, cosines in odd ones (Vaswani et al. 2017) */
   TSR_POSITION_LEARNED = 3,              /* a table in the checkpoint */
-  TSR_POSITION_RELATIVE = 4              /* a bias on the scores (T5) */
+  TSR_POSITION_RELATIVE = 4,             /* a bias on the scores (T5) */
+  /* Halves as well, but the frequencies run down to 1/10000 itself, 10000^(-i / (D/2 - 1)), rounded to f32; D odd: the last
+   * column is zero (tensor2tensor; M2M100). */
+  TSR_POSITION_SINUSOID_TENSOR2TENSOR = 5
 };
 
 typedef struct tsr_transformer_config {
-  char family[32];           /* "marian", "nn_transformer" */
+  char family[32];           /* model_type of config.json: "marian", "t5", "nn_transformer", .. */
   int32_t d_model;           /* D */
   int32_t encoder_layers;    /* 0: no encoder */
   int32_t decoder_layers;    /* 0: no decoder */
@@ -49,6 +52,7 @@ typedef struct tsr_transformer_config {
   int32_t position_offset;   /* row of the position table for the first token */
   int32_t relative_buckets;  /* with TSR_POSITION_RELATIVE */
   int32_t relative_distance; /* likewise */
+  int32_t relative_layers;   /* 1: each layer has a table of its own (UMT5); 0: each stack has one */
   int32_t attention_bias;    /* 1: the attention's projections have biases */
   int32_t feed_forward_bias; /* 1: the feed-forward block's have */
   int32_t logits_bias;       /* 1: the logits have a bias */
@@ -75,8 +79,7 @@ typedef struct tsr_model tsr_model;
  * TSR_ERR_UNSUPPORTED (a family or an option this build does not know), each naming the file and the key or tensor. */
 TSR_API tsr_status tsr_model_open(const char *folder, tsr_model **model) TSR_MUST_CHECK;
 
-/* Makes a model that is not on disk yet, of the family that config->family names ("marian", "nn_transformer"): one
- * without a folder ("") and without weights. A head size of 0 stands for d_model / heads, a decoder_start_id of -1 for
+/* Makes a model that is not on disk yet, of the family that config->family names ("marian", "t5", ..): one without a folder ("") and without weights. A head size of 0 stands for d_model / heads, a decoder_start_id of -1 for
  * what the family has in its place. The configuration is copied, and has to be one that the family's own config.json
  * can express: a Marian model with rmsnorm, for one, is refused. *model as above. Errors: TSR_ERR_ARGUMENT (a field out
  * of range), TSR_ERR_UNSUPPORTED (a field that the family does not express), each naming the field;
