@@ -24,8 +24,8 @@ static void build_encode(const tsr_builder *b, const tsr_program_size *size, int
   tsr_build_cross_states(b, x, size->batch, size->source, source_room > 0 ? source_room : size->source);
 }
 
-/* target [B, L], source_lengths [B] -> logits [B*L, V]. */
-static void build_decode(const tsr_builder *b, const tsr_program_size *size)
+/* target [B, L], source_lengths [B] -> the logits of all positions, [B*L, V]. */
+static tsr_ref build_forced(const tsr_builder *b, const tsr_program_size *size)
 {
   tsr_program *p = b->program;
   tsr_stack stack = tsr_stack_decoder(&b->model->config);
@@ -35,7 +35,25 @@ static void build_decode(const tsr_builder *b, const tsr_program_size *size)
   tsr_cross_attention cross = {.batch = size->batch, .queries = size->target, .keys = size->source, .lengths = lengths};
   tsr_ref x = tsr_build_embedding(b, &stack, target, size->batch, size->target);
   x = tsr_build_stack(b, &stack, x, &self, &cross);
-  tsr_output(p, "logits", tsr_build_logits(b, x, TSR_NONE));
+  return tsr_build_logits(b, x, TSR_NONE);
+}
+
+/* -> logits [B*L, V]. */
+static void build_decode(const tsr_builder *b, const tsr_program_size *size)
+{
+  tsr_ref logits = build_forced(b, size);
+  tsr_output(b->program, "logits", logits);
+}
+
+/* labels [B*L] -> losses [B*L]; 0 for a label that is none. The logits stay on the device. */
+static void build_score(const tsr_builder *b, const tsr_program_size *size)
+{
+  tsr_program *p = b->program;
+  tsr_ref labels = tsr_input(p, "labels", TSR_I32, TSR_SHAPE((int64_t)size->batch * size->target));
+  tsr_ref logits = build_forced(b, size);
+  tsr_scope_push(p, "score");
+  tsr_output(p, "losses", tsr_cross_entropy(p, logits, labels, 0.0f, NULL));
+  tsr_scope_pop(p);
 }
 
 /* One step for R = B*N rows: token [R] at position [1] -> logits [R, V], with the mask added. */
@@ -116,7 +134,7 @@ static tsr_status check(const tsr_model *model, const tsr_program_key *key)
   const tsr_transformer_config *config = &model->config;
   const tsr_program_size *size = &key->size;
   int32_t decodes = key->kind != TSR_PROGRAM_ENCODE;
-  if (key->kind < TSR_PROGRAM_ENCODE || key->kind > TSR_PROGRAM_BEAM) {
+  if (key->kind < TSR_PROGRAM_ENCODE || key->kind > TSR_PROGRAM_SCORE) {
     return tsr_fail(TSR_ERR_ARGUMENT, "there is no kind %d of program", (int)key->kind);
   }
   if (size->batch < 1 || size->source < 1 || (decodes && size->target < 1) ||
@@ -153,6 +171,9 @@ tsr_status tsr_build_program(const tsr_builder *builder, const tsr_program_key *
     break;
   case TSR_PROGRAM_DECODE:
     build_decode(builder, &key->size);
+    break;
+  case TSR_PROGRAM_SCORE:
+    build_score(builder, &key->size);
     break;
   case TSR_PROGRAM_GREEDY:
     build_greedy(builder, key);

@@ -381,6 +381,8 @@ static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, tsr_co
         .suppress = tsr_program_find(program, "suppress"),
         .encoder_output = tsr_program_find(program, "encoder_output"),
         .logits = tsr_program_find(program, "logits"),
+        .labels = tsr_program_find(program, "labels"),
+        .losses = tsr_program_find(program, "losses"),
         .next = tsr_program_find(program, "next"),
         .next_logit = tsr_program_find(program, "next_logit"),
         .values = tsr_program_find(program, "values"),

@@ -14,7 +14,7 @@ typedef struct tsr_compiled {
   uint64_t used; /* when it was asked for last, in calls */
   tsr_ref source, source_lengths, target;
   tsr_ref token, position, rows, suppress;
-  tsr_ref encoder_output, logits;
+  tsr_ref encoder_output, logits, labels, losses;
   tsr_ref next, next_logit, values, indices;
 } tsr_compiled;
 

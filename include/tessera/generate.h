@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera/generate.h: search for the best output: greedy and beam.
+ * tessera/generate.h: search for the best output, greedy and beam; and the scores of outputs that are given.
  *
  * The semantics are those of Hugging Face transformers' generate() (4.47 to 4.49), so that recorded results can be
  * reproduced. A finished hypothesis' score is the sum of its log-probabilities divided by (generated
@@ -81,6 +81,39 @@ typedef struct tsr_generate_statistics {
   int32_t workers; /* threads that the last call used; 0: there was none */
 } tsr_generate_statistics;
 TSR_API void tsr_generate_measure(const tsr_transformer *transformer, tsr_generate_statistics *statistics);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Scoring of outputs that are given
+ */
+typedef struct tsr_score_options {
+  int32_t n_batch;      /* sentences computed at once, at most; 0: 32 */
+  float length_penalty; /* exponent */
+} tsr_score_options;
+
+/* How probable the model finds an output. */
+typedef struct tsr_target_score {
+  double sum;   /* of the tokens' log-probabilities */
+  double score; /* sum / n_tokens^length_penalty; 0 without tokens */
+  int32_t n_tokens;
+  float *tokens; /* [n_tokens] log-probability of each token, given those before it */
+} tsr_target_score;
+
+typedef struct tsr_scores {
+  int32_t n_sentences;
+  tsr_target_score *targets; /* [n_sentences], in the order of the input */
+} tsr_scores;
+
+/* Scores any number of outputs, each by teacher forcing in one run: sorted and bucketed by length, in batches whose
+ * logits stay on the device, with fewer sentences where these would be large.
+ *   source, target [n_sentences] pointers to token ids (with </s>, the target without the start token); lengths may be 0
+ *   options: NULL: a length_penalty of 1
+ * *scores is filled; the caller finishes it. On an error it is empty. One thread at a time per transformer. Errors:
+ * TSR_ERR_ARGUMENT (an id or a length out of range), TSR_ERR_FORMAT (the logits hold NaN), the runtime's. */
+TSR_API tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source,
+                             const int32_t *source_lengths, const int32_t *const *target, const int32_t *target_lengths,
+                             const tsr_score_options *options, tsr_progress_fn progress, void *user,
+                             tsr_scores *scores) TSR_MUST_CHECK;
+TSR_API void tsr_scores_finish(tsr_scores *scores);
 
 #ifdef __cplusplus
 }

@@ -170,12 +170,13 @@ enum {
       1, /* source [B, S], source_lengths [B] -> cross-attention keys and values (states), encoder_output */
   TSR_PROGRAM_DECODE = 2, /* target [B, L] -> logits, all positions at once (teacher forcing) */
   TSR_PROGRAM_GREEDY = 3, /* one step for B sentences: next token by arg-max, fed back on the device */
-  TSR_PROGRAM_BEAM = 4    /* one step for B sentences of N hypotheses each: the 2N best continuations of each */
+  TSR_PROGRAM_BEAM = 4,   /* one step for B sentences of N hypotheses each: the 2N best continuations of each */
+  TSR_PROGRAM_SCORE = 5   /* target [B, L], labels [B*L] -> losses: of each label, minus its log-probability */
 };
 typedef struct tsr_program_size {
   int32_t batch;  /* B */
   int32_t source; /* S */
-  int32_t target; /* L: positions (DECODE), or the capacity of the cache */
+  int32_t target; /* L: positions (DECODE, SCORE), or the capacity of the cache */
   int32_t beam;   /* N */
 } tsr_program_size;
 TSR_API tsr_status tsr_model_program(const tsr_model *model, tsr_dtype weights, int32_t kind,

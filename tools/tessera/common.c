@@ -250,6 +250,11 @@ void tsr_cli_lines_finish(tsr_cli_lines *lines)
   memset(lines, 0, sizeof *lines);
 }
 
+const char *tsr_cli_path(const char *name)
+{
+  return name && strcmp(name, "-") == 0 ? "/dev/stdin" : name;
+}
+
 int tsr_cli_lines_next(tsr_cli_lines *lines, int *got)
 {
   *got = 0;

@@ -36,6 +36,7 @@ int tsr_cmd_golden(int argc, char **argv);
 int tsr_cmd_info(int argc, char **argv);
 int tsr_cmd_plot(int argc, char **argv);
 int tsr_cmd_program(int argc, char **argv);
+int tsr_cmd_score(int argc, char **argv);
 int tsr_cmd_train(int argc, char **argv);
 int tsr_cmd_translate(int argc, char **argv);
 int tsr_cmd_vocab(int argc, char **argv);
@@ -119,6 +120,9 @@ typedef struct tsr_cli_lines {
 /* path: a file; NULL or "-": standard input. Borrowed. Finish it after success only. */
 int tsr_cli_lines_open(tsr_cli_lines *lines, const char *path);
 void tsr_cli_lines_finish(tsr_cli_lines *lines);
+
+/* The path of an input for who reads it by itself: "-" is standard input; NULL stays NULL. */
+const char *tsr_cli_path(const char *name);
 
 /* Reads the next line, of any length; LF, CR LF and the end of the file end one; bytes are passed on as they are. *got
  * is 0 at the end. */

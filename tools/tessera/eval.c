@@ -115,11 +115,6 @@ static int parse(int argc, char **argv, settings *wish, int *finished)
   return code == TSR_EXIT_OK ? check_settings(argv[0], argc, argv, wish) : code;
 }
 
-static const char *path_of(const char *name)
-{
-  return name && strcmp(name, "-") == 0 ? "/dev/stdin" : name;
-}
-
 static int keep_reference(session *s, const tsr_corpus_pair *pair)
 {
   char *copy = malloc(pair->target_size + 1);
@@ -244,8 +239,8 @@ static int run(session *s)
 {
   const settings *wish = &s->wish;
   const char *first = wish->hypothesis ? wish->hypothesis : wish->source;
-  tsr_corpus_files files = {.source = path_of(first),
-                            .target = path_of(wish->reference),
+  tsr_corpus_files files = {.source = tsr_cli_path(first),
+                            .target = tsr_cli_path(wish->reference),
                             .part = wish->hypothesis ? TSR_TEXT_HYPOTHESIS : TSR_TEXT_SOURCE};
   int code = tsr_cli_fail(tsr_corpus_open(&files, &s->corpus));
   if (code == TSR_EXIT_OK) {

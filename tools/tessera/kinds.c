@@ -8,10 +8,8 @@
 #include "tools/tessera/random.h"
 
 static const char *const names[] = {
-    [TSR_PROGRAM_ENCODE] = "encode",
-    [TSR_PROGRAM_DECODE] = "decode",
-    [TSR_PROGRAM_GREEDY] = "greedy",
-    [TSR_PROGRAM_BEAM] = "beam",
+    [TSR_PROGRAM_ENCODE] = "encode", [TSR_PROGRAM_DECODE] = "decode", [TSR_PROGRAM_GREEDY] = "greedy",
+    [TSR_PROGRAM_BEAM] = "beam",     [TSR_PROGRAM_SCORE] = "score",
 };
 
 tsr_cli_kinds tsr_cli_kinds_default(void)
@@ -21,18 +19,18 @@ tsr_cli_kinds tsr_cli_kinds_default(void)
 
 const char *tsr_cli_kind_name(int32_t kind)
 {
-  return kind >= TSR_PROGRAM_ENCODE && kind <= TSR_PROGRAM_BEAM ? names[kind] : "?";
+  return kind >= TSR_PROGRAM_ENCODE && kind <= TSR_PROGRAM_SCORE ? names[kind] : "?";
 }
 
 static int choose(const char *command, const char *value, tsr_cli_kinds *kinds)
 {
-  for (int32_t kind = TSR_PROGRAM_ENCODE; kind <= TSR_PROGRAM_BEAM; kind++) {
+  for (int32_t kind = TSR_PROGRAM_ENCODE; kind <= TSR_PROGRAM_SCORE; kind++) {
     if (strcmp(value, names[kind]) == 0) {
       kinds->chosen |= 1u << kind;
       return TSR_EXIT_OK;
     }
   }
-  return tsr_cli_usage(command, "--kind: '%s' is none of encode, decode, greedy, beam%s%s", value,
+  return tsr_cli_usage(command, "--kind: '%s' is none of encode, decode, greedy, beam, score%s%s", value,
                        kinds->further ? ", " : "", kinds->further ? kinds->further : "");
 }
 
@@ -60,7 +58,7 @@ int tsr_cli_kinds_option(const char *command, int option, const char *value, tsr
 
 int32_t tsr_cli_kinds_next(const tsr_cli_kinds *kinds, const tsr_model *model, int32_t kind)
 {
-  for (kind++; kind <= TSR_PROGRAM_BEAM; kind++) {
+  for (kind++; kind <= TSR_PROGRAM_SCORE; kind++) {
     if (kinds->chosen & (1u << kind)) {
       return kind;
     }
@@ -84,7 +82,7 @@ static void fill(const tsr_transformer_config *config, const tsr_program_size *s
       ids[i] = tsr_random_below(random, config->source_vocabulary);
     } else if (strcmp(name, "source_lengths") == 0) {
       ids[i] = i == 0 ? size->source : 1 + tsr_random_below(random, size->source);
-    } else if (strcmp(name, "target") == 0 || strcmp(name, "token") == 0) {
+    } else if (strcmp(name, "target") == 0 || strcmp(name, "token") == 0 || strcmp(name, "labels") == 0) {
       ids[i] = tsr_random_below(random, config->target_vocabulary);
     } else if (strcmp(name, "position") == 0) {
       ids[i] = size->target / 2;

@@ -28,7 +28,7 @@ typedef struct tsr_cli_kinds {
   {"precision", required_argument, NULL, 'P'}
 /* clang-format on */
 #define TSR_CLI_KIND_HELP                                                                                              \
-  "  --kind K       encode, decode, greedy or beam; may be repeated (default: all)\n"                                  \
+  "  --kind K       encode, decode, greedy, beam or score; may be repeated (default: all)\n"                           \
   "  --batch B      sentences (default 2)\n"                                                                           \
   "  --source S     tokens of a source (default 7)\n"                                                                  \
   "  --target L     tokens of a target, and positions of the cache (default 9)\n"                                      \

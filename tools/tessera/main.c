@@ -16,6 +16,7 @@ static const command commands[] = {
     {"devices", tsr_cmd_devices, "list the devices that were found, and why a backend did not load"},
     {"translate", tsr_cmd_translate, "translate text, one sentence a line"},
     {"eval", tsr_cmd_eval, "score translations against a reference: BLEU and chrF"},
+    {"score", tsr_cmd_score, "tell how probable a model finds given translations"},
     {"vocab", tsr_cmd_vocab, "learn from sentence pairs how to cut text into pieces"},
     {"train", tsr_cmd_train, "train a model from sentence pairs, or on a toy task"},
     {"plot", tsr_cmd_plot, "draw the curves of a training"},

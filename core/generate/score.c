@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scores of given outputs: the decoder sees each token's predecessors at once, and of each row of logits one
+ * log-probability comes back.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/status.h"
+#include "core/generate/batches.h"
+#include "core/generate/search.h"
+#include "core/generate/settings.h"
+
+enum {
+  DEFAULT_SENTENCES = 32,
+  MAX_SENTENCES = 4096,
+  LOGITS_BYTES = 256 << 20 /* of a batch, if it has more than one sentence */
+};
+
+/* One call of tsr_score. */
+typedef struct scoring {
+  tsr_transformer *transformer;
+  const int32_t *const *source;
+  const int32_t *source_lengths;
+  const int32_t *const *target;
+  const int32_t *target_lengths;
+  int32_t n_sentences;
+  int32_t n_batch;
+  double length_penalty;
+  tsr_target_score *targets;
+  int32_t *order; /* sentences, longest first */
+  /* What a batch reads and gives, for the largest so far */
+  int32_t *ids;     /* [B][S] of the source, then [B][L] */
+  int32_t *labels;  /* [B][L] */
+  int32_t *lengths; /* [B] of the sources */
+  float *losses;    /* [B][L] */
+} scoring;
+
+static tsr_status check_sentences(const scoring *s)
+{
+  const tsr_transformer_config *config = &s->transformer->model->config;
+  for (int32_t i = 0; i < s->n_sentences; i++) {
+    TSR_TRY(tsr_fail_context(
+        tsr_check_sentence(s->source[i], s->source_lengths[i], config->max_positions, config->source_vocabulary),
+        "source of sentence %d", (int)i));
+    TSR_TRY(tsr_fail_context(
+        tsr_check_sentence(s->target[i], s->target_lengths[i], config->max_positions, config->target_vocabulary),
+        "target of sentence %d", (int)i));
+  }
+  return TSR_OK;
+}
+
+static tsr_status make_order(scoring *s)
+{
+  size_t size = ((size_t)s->n_sentences + 1) * sizeof *s->order;
+  int32_t *sums = malloc(size);
+  s->order = malloc(size);
+  if (!sums || !s->order) {
+    free(sums);
+    return tsr_fail_memory(size);
+  }
+  for (int32_t i = 0; i < s->n_sentences; i++) {
+    sums[i] = s->source_lengths[i] + s->target_lengths[i];
+  }
+  tsr_status status = tsr_sort_longest_first(sums, s->n_sentences, s->order);
+  free(sums);
+  return status;
+}
+
+static tsr_program_size size_of(const scoring *s, const int32_t *order, int32_t count)
+{
+  const tsr_transformer_config *config = &s->transformer->model->config;
+  tsr_program_size size = {.batch = tsr_batch_bucket(count), .source = 1, .target = 1};
+  for (int32_t i = 0; i < count; i++) {
+    int32_t source = s->source_lengths[order[i]];
+    int32_t target = s->target_lengths[order[i]];
+    size.source = source > size.source ? source : size.source;
+    size.target = target > size.target ? target : size.target;
+  }
+  size.source = tsr_source_bucket(size.source, config->max_positions);
+  size.target = tsr_source_bucket(size.target, config->max_positions);
+  return size;
+}
+
+static int is_too_large(const scoring *s, const tsr_program_size *size)
+{
+  int64_t logits = (int64_t)size->batch * size->target * s->transformer->model->config.target_vocabulary;
+  return size->batch > 1 && logits * (int64_t)sizeof(float) > LOGITS_BYTES;
+}
+
+/* How many of the n sentences at `order` make the next batch. */
+static int32_t choose_count(const scoring *s, const int32_t *order, int32_t n, tsr_program_size *size)
+{
+  int32_t count = n < s->n_batch ? n : s->n_batch;
+  for (*size = size_of(s, order, count); is_too_large(s, size); *size = size_of(s, order, count)) {
+    count = (count + 1) / 2;
+  }
+  return count;
+}
+
+static tsr_status reserve(scoring *s, const tsr_program_size *size)
+{
+  size_t batch = (size_t)size->batch;
+  size_t longest = (size_t)(size->source > size->target ? size->source : size->target);
+  free(s->ids);
+  free(s->labels);
+  free(s->lengths);
+  free(s->losses);
+  s->ids = malloc(batch * longest * sizeof *s->ids);
+  s->labels = malloc(batch * longest * sizeof *s->labels);
+  s->lengths = malloc(batch * sizeof *s->lengths);
+  s->losses = malloc(batch * longest * sizeof *s->losses);
+  return s->ids && s->labels && s->lengths && s->losses ? TSR_OK : tsr_fail_memory(batch * longest * sizeof *s->ids);
+}
+
+static tsr_status encode(scoring *s, const int32_t *order, int32_t count, const tsr_program_size *size)
+{
+  for (int32_t b = 0; b < size->batch; b++) {
+    s->lengths[b] = b < count ? s->source_lengths[order[b]] : 0;
+    for (int32_t t = 0; t < size->source; t++) {
+      s->ids[(size_t)b * (size_t)size->source + (size_t)t] = t < s->lengths[b] ? s->source[order[b]][t] : 0;
+    }
+  }
+  tsr_program_key key = {.kind = TSR_PROGRAM_ENCODE, .size = {.batch = size->batch, .source = size->source}};
+  tsr_compiled *c = NULL;
+  TSR_TRY(tsr_transformer_compile(s->transformer, &key, &c));
+  TSR_TRY(tsr_executable_write(c->executable, c->source, s->ids,
+                               (int64_t)size->batch * size->source * (int64_t)sizeof *s->ids));
+  TSR_TRY(
+      tsr_executable_write(c->executable, c->source_lengths, s->lengths, size->batch * (int64_t)sizeof *s->lengths));
+  return tsr_executable_run(c->executable);
+}
+
+/* The decoder reads the start token and all tokens but the last, and is asked for all tokens. */
+static void fill_target(scoring *s, const int32_t *order, int32_t count, const tsr_program_size *size)
+{
+  int32_t start = s->transformer->model->config.decoder_start_id;
+  for (int32_t b = 0; b < size->batch; b++) {
+    const int32_t *target = b < count ? s->target[order[b]] : NULL;
+    int32_t length = b < count ? s->target_lengths[order[b]] : 0;
+    int32_t *ids = s->ids + (size_t)b * (size_t)size->target;
+    int32_t *labels = s->labels + (size_t)b * (size_t)size->target;
+    for (int32_t t = 0; t < size->target; t++) {
+      ids[t] = t > 0 && t < length ? target[t - 1] : start;
+      labels[t] = t < length ? target[t] : -1;
+    }
+  }
+}
+
+static tsr_status decode(scoring *s, const int32_t *order, int32_t count, const tsr_program_size *size)
+{
+  int64_t tokens = (int64_t)size->batch * size->target;
+  tsr_program_key key = {.kind = TSR_PROGRAM_SCORE, .size = *size};
+  tsr_compiled *c = NULL;
+  fill_target(s, order, count, size);
+  TSR_TRY(tsr_transformer_compile(s->transformer, &key, &c));
+  TSR_TRY(tsr_executable_write(c->executable, c->target, s->ids, tokens * (int64_t)sizeof *s->ids));
+  TSR_TRY(tsr_executable_write(c->executable, c->labels, s->labels, tokens * (int64_t)sizeof *s->labels));
+  TSR_TRY(
+      tsr_executable_write(c->executable, c->source_lengths, s->lengths, size->batch * (int64_t)sizeof *s->lengths));
+  TSR_TRY(tsr_executable_run(c->executable));
+  return tsr_executable_read(c->executable, c->losses, s->losses, tokens * (int64_t)sizeof *s->losses);
+}
+
+static tsr_status take_score(const scoring *s, int32_t sentence, const float *losses)
+{
+  tsr_target_score *score = &s->targets[sentence];
+  int32_t n = s->target_lengths[sentence];
+  score->tokens = malloc((size_t)n * sizeof *score->tokens + 1);
+  if (!score->tokens) {
+    return tsr_fail_memory((size_t)n * sizeof *score->tokens);
+  }
+  score->n_tokens = n;
+  for (int32_t t = 0; t < n; t++) {
+    if (isnan(losses[t])) {
+      return tsr_fail(TSR_ERR_FORMAT,
+                      "%s: the logits of token %d of sentence %d hold NaN: the weights are damaged, or too large for "
+                      "their type",
+                      s->transformer->model->folder, (int)t, (int)sentence);
+    }
+    score->tokens[t] = 0.0f - losses[t];
+    score->sum += (double)score->tokens[t];
+  }
+  score->score = n > 0 ? score->sum / pow((double)n, s->length_penalty) : 0.0;
+  return TSR_OK;
+}
+
+static tsr_status run(scoring *s, tsr_progress_fn progress, void *user)
+{
+  TSR_TRY(make_order(s));
+  for (int32_t done = 0; done < s->n_sentences;) {
+    const int32_t *order = s->order + done;
+    tsr_program_size size;
+    int32_t count = choose_count(s, order, s->n_sentences - done, &size);
+    TSR_TRY(reserve(s, &size));
+    TSR_TRY(encode(s, order, count, &size));
+    TSR_TRY(decode(s, order, count, &size));
+    for (int32_t b = 0; b < count; b++) {
+      TSR_TRY(take_score(s, order[b], s->losses + (size_t)b * (size_t)size.target));
+    }
+    done += count;
+    if (progress) {
+      progress(user, done, s->n_sentences);
+    }
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source,
+                     const int32_t *source_lengths, const int32_t *const *target, const int32_t *target_lengths,
+                     const tsr_score_options *options, tsr_progress_fn progress, void *user, tsr_scores *scores)
+{
+  if (!transformer || !scores || n_sentences < 0 ||
+      (n_sentences > 0 && (!source || !source_lengths || !target || !target_lengths))) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_score: transformer, source, target, their lengths and scores are needed");
+  }
+  *scores = (tsr_scores){0};
+  tsr_score_options wish = options ? *options : (tsr_score_options){.length_penalty = 1.0f};
+  if (wish.n_batch < 0 || wish.n_batch > MAX_SENTENCES || !isfinite(wish.length_penalty)) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "tsr_score: a batch of %d; it should be 1 to %d, or 0; and a length_penalty of %g",
+                    (int)wish.n_batch, (int)MAX_SENTENCES, (double)wish.length_penalty);
+  }
+  tsr_generate_options plain = tsr_generate_plain(&transformer->model->config);
+  TSR_TRY(tsr_generate_check(&transformer->model->config, &plain));
+  size_t size = ((size_t)n_sentences + 1) * sizeof *scores->targets;
+  scoring s = {.transformer = transformer,
+               .source = source,
+               .source_lengths = source_lengths,
+               .target = target,
+               .target_lengths = target_lengths,
+               .n_sentences = n_sentences,
+               .n_batch = wish.n_batch > 0 ? wish.n_batch : DEFAULT_SENTENCES,
+               .length_penalty = (double)wish.length_penalty};
+  TSR_TRY(check_sentences(&s));
+  s.targets = calloc(1, size);
+  if (!s.targets) {
+    return tsr_fail_memory(size);
+  }
+  *scores = (tsr_scores){.n_sentences = n_sentences, .targets = s.targets};
+  tsr_status status = run(&s, progress, user);
+  free(s.order);
+  free(s.ids);
+  free(s.labels);
+  free(s.lengths);
+  free(s.losses);
+  if (status != TSR_OK) {
+    tsr_scores_finish(scores);
+  }
+  return status;
+}
+
+void tsr_scores_finish(tsr_scores *scores)
+{
+  if (!scores) {
+    return;
+  }
+  for (int32_t i = 0; i < scores->n_sentences; i++) {
+    free(scores->targets[i].tokens);
+  }
+  free(scores->targets);
+  *scores = (tsr_scores){0};
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scores of given outputs, on every device: against the logits of teacher forcing, against those that the original code
+ * recorded with its translations, and whatever shares a batch.
+ */
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tessera/text.h"
+#include "tests/model/generation.h"
+#include "tests/model/random_model.h"
+
+enum { N_SENTENCES = 11 };
+
+static const random_model models[] = {
+    {.seed = 61},
+    {.seed = 62, .nn = 1, .norm_first = 1, .d_model = 20, .heads = 5, .layers = 1, .vocabulary = 53},
+    {.seed = 63, .d_model = 18, .layers = 1, .vocabulary = 37, .target = 23},
+};
+enum { N_MODELS = sizeof models / sizeof models[0] };
+
+/* -ln softmax(row)[token], in double. */
+static double loss_of(const float *row, int32_t n, int32_t token)
+{
+  double largest = -INFINITY;
+  double sum = 0.0;
+  for (int32_t i = 0; i < n; i++) {
+    largest = fmax(largest, (double)row[i]);
+  }
+  for (int32_t i = 0; i < n; i++) {
+    sum += exp((double)row[i] - largest);
+  }
+  return largest + log(sum) - (double)row[token];
+}
+
+static void check_target(const setup *s, const int32_t *source, int32_t length, const int32_t *target,
+                         const tsr_target_score *score, double penalty)
+{
+  const tsr_transformer_config *config = tsr_model_config(s->model);
+  int32_t n = score->n_tokens;
+  int32_t ids[MAX_SOURCE];
+  size_t vocabulary = (size_t)config->target_vocabulary;
+  double sum = 0.0;
+  float *logits = malloc((size_t)n * vocabulary * sizeof *logits);
+  assert_non_null(logits);
+  ids[0] = config->decoder_start_id;
+  memcpy(ids + 1, target, (size_t)(n - 1) * sizeof *ids);
+  check(tsr_transformer_forward(s->transformer, 1, length, source, &length, n, ids, NULL, logits));
+  for (int32_t t = 0; t < n; t++) {
+    double expected = -loss_of(logits + (size_t)t * vocabulary, config->target_vocabulary, target[t]);
+    assert_true(fabs((double)score->tokens[t] - expected) <= 2e-5 * fmax(1.0, fabs(expected)));
+    sum += expected;
+  }
+  free(logits);
+  assert_true(fabs(score->sum - sum) <= 2e-5 * fmax(1.0, fabs(sum)));
+  assert_true(fabs(score->score - score->sum / pow((double)n, penalty)) <= 1e-9 * fmax(1.0, fabs(sum)));
+}
+
+static void check_model(const setup *s, const random_model *model)
+{
+  const tsr_score_options options = {.n_batch = 4, .length_penalty = 0.6f};
+  batch sources, targets;
+  tsr_scores scores;
+  int32_t lengths[N_SENTENCES];
+  make_batch(model->seed, 37, N_SENTENCES, &sources);
+  make_batch(model->seed + 7, tsr_model_config(s->model)->target_vocabulary, N_SENTENCES, &targets);
+  for (int32_t i = 0; i < N_SENTENCES; i++) {
+    lengths[i] = targets.lengths[(i + 3) % N_SENTENCES]; /* a long source has no long target */
+    if (sources.lengths[i] == 0) {
+      sources.lengths[i] = 2;
+    }
+  }
+  check(tsr_score(s->transformer, N_SENTENCES, sources.source, sources.lengths, targets.source, lengths, &options, NULL,
+                  NULL, &scores));
+  assert_int_equal(scores.n_sentences, N_SENTENCES);
+  for (int32_t i = 0; i < N_SENTENCES; i++) {
+    const tsr_target_score *score = &scores.targets[i];
+    assert_int_equal(score->n_tokens, lengths[i]);
+    if (lengths[i] == 0) {
+      assert_true(score->sum == 0.0 && score->score == 0.0);
+      continue;
+    }
+    check_target(s, sources.source[i], sources.lengths[i], targets.source[i], score, 0.6f);
+  }
+  tsr_scores_finish(&scores);
+  free_batch(&sources);
+  free_batch(&targets);
+}
+
+static void test_forcing(void **state)
+{
+  const fixture *f = *state;
+  for (int32_t m = 0; m < N_MODELS; m++) {
+    random_model_write(f->folder, &models[m]);
+    for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
+      setup s;
+      open_setup(f, device_name(f, d), NULL, &s);
+      check_model(&s, &models[m]);
+      close_setup(&s);
+    }
+  }
+}
+
+/* ---- recorded scores --------------------------------------------------------------------------------------------- */
+
+enum { N_RECORDED = 12, LINE_ROOM = 1000 };
+
+typedef struct pairs {
+  int32_t *source[N_RECORDED];
+  int32_t source_lengths[N_RECORDED];
+  int32_t target[N_RECORDED][64];
+  int32_t target_lengths[N_RECORDED];
+  double scores[N_RECORDED];
+} pairs;
+
+static void read_recorded(const char *folder, pairs *p)
+{
+  char path[2 * LINE_ROOM];
+  snprintf(path, sizeof path, "%s/recorded/test.beam4.json", folder);
+  json_t *root = json_load_file(path, 0, NULL);
+  assert_true(json_array_size(root) >= N_RECORDED);
+  for (size_t i = 0; i < N_RECORDED; i++) {
+    const json_t *item = json_array_get(root, i);
+    const json_t *ids = json_object_get(item, "ids");
+    p->scores[i] = json_real_value(json_object_get(item, "score"));
+    p->target_lengths[i] = (int32_t)json_array_size(ids);
+    assert_in_range(p->target_lengths[i], 1, 64);
+    for (int32_t t = 0; t < p->target_lengths[i]; t++) {
+      p->target[i][t] = (int32_t)json_integer_value(json_array_get(ids, (size_t)t));
+    }
+  }
+  json_decref(root);
+}
+
+static void read_sources(const char *root, const tsr_model *model, pairs *p)
+{
+  char text[2 * LINE_ROOM];
+  tsr_tokenizer *tokenizer;
+  snprintf(text, sizeof text, "%s/tests/data/tatoeba/test.en", root);
+  FILE *file = fopen(text, "r");
+  assert_non_null(file);
+  check(tsr_tokenizer_open(model, &tokenizer));
+  for (int32_t i = 0; i < N_RECORDED; i++) {
+    assert_non_null(fgets(text, sizeof text, file));
+    check(tsr_tokenizer_encode(tokenizer, text, strcspn(text, "\n"), &p->source[i], &p->source_lengths[i]));
+  }
+  tsr_tokenizer_close(tokenizer);
+  fclose(file);
+}
+
+/* Beam search of the original code kept these translations with these scores: what their tokens' log-probabilities add
+ * up to, divided by their number. */
+static void test_recorded(void **state)
+{
+  fixture f = **(fixture **)state;
+  const char *root = getenv("SOURCE_ROOT");
+  char folder[LINE_ROOM];
+  pairs p = {0};
+  const int32_t *targets[N_RECORDED];
+  assert_non_null(root);
+  snprintf(folder, sizeof folder, "%s/tools/demo-model", root);
+  f.folder = folder;
+  read_recorded(folder, &p);
+  for (int32_t d = 0; d < tsr_runtime_device_count(f.runtime); d++) {
+    setup s;
+    tsr_scores scores;
+    open_setup(&f, device_name(&f, d), NULL, &s);
+    if (d == 0) {
+      read_sources(root, s.model, &p);
+    }
+    for (int32_t i = 0; i < N_RECORDED; i++) {
+      targets[i] = p.target[i];
+    }
+    check(tsr_score(s.transformer, N_RECORDED, (const int32_t *const *)p.source, p.source_lengths, targets,
+                    p.target_lengths, NULL, NULL, NULL, &scores));
+    for (int32_t i = 0; i < N_RECORDED; i++) {
+      if (fabs(scores.targets[i].score - p.scores[i]) > 2e-5) {
+        fail_msg("%s, sentence %d: score %.7f, recorded %.7f", device_name(&f, d), (int)i, scores.targets[i].score,
+                 p.scores[i]);
+      }
+    }
+    tsr_scores_finish(&scores);
+    close_setup(&s);
+  }
+  for (int32_t i = 0; i < N_RECORDED; i++) {
+    tsr_free(p.source[i]);
+  }
+}
+
+/* ---- mistakes ---------------------------------------------------------------------------------------------------- */
+
+static void test_mistakes(void **state)
+{
+  const fixture *f = *state;
+  const int32_t good[] = {3, 4, 0}, bad[] = {3, 37, 0};
+  const int32_t *source = good, *target = bad;
+  const int32_t length = 3, long_length = 65;
+  setup s;
+  tsr_scores scores;
+  random_model_write(f->folder, &models[0]);
+  open_setup(f, "reference", NULL, &s);
+  assert_int_equal(tsr_score(s.transformer, 1, &source, &length, &target, &length, NULL, NULL, NULL, &scores),
+                   TSR_ERR_ARGUMENT);
+  assert_non_null(strstr(tsr_error_message(), "target of sentence 0: token 1 is 37"));
+  assert_int_equal(tsr_score(s.transformer, 1, &source, &long_length, &source, &length, NULL, NULL, NULL, &scores),
+                   TSR_ERR_ARGUMENT);
+  assert_non_null(strstr(tsr_error_message(), "source of sentence 0: has 65 tokens"));
+  check(tsr_score(s.transformer, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, &scores));
+  assert_int_equal(scores.n_sentences, 0);
+  tsr_scores_finish(&scores);
+  close_setup(&s);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_forcing),
+      cmocka_unit_test(test_recorded),
+      cmocka_unit_test(test_mistakes),
+  };
+  return cmocka_run_group_tests_name("score", tests, start, stop);
+}
