@@ -51,6 +51,30 @@ TSR_API tsr_status tsr_tokenizer_decode(const tsr_tokenizer *tokenizer, const in
 /* The token of an id as the vocabulary spells it, "" for an id outside. side: 0 source, 1 target. */
 TSR_API const char *tsr_tokenizer_token(const tsr_tokenizer *tokenizer, int32_t side, int32_t id);
 
+/* What becomes of a source text with more tokens than the model takes. */
+enum {
+  TSR_LONG_CUT = 0,   /* the first tokens are translated */
+  TSR_LONG_SPLIT = 1, /* it is parted behind sentences, else clauses, else words, else characters */
+  TSR_LONG_ERROR = 2  /* it is refused */
+};
+
+/* A source text as a model takes it. */
+typedef struct tsr_source {
+  int32_t n_tokens; /* of the whole text, special tokens included */
+  int32_t n_parts;  /* 1, more of a text that was parted; 0: there is nothing to translate */
+  int32_t **ids;    /* [n_parts] token ids, special tokens included */
+  int32_t *n_ids;   /* [n_parts] */
+} tsr_source;
+
+/* The ids of a source text in parts of at most `most` tokens, special tokens included. White space alone, and what the
+ * tokenizer takes for nothing, is no text: n_parts is 0. Parts begin with the token of a target language (>>fra<<) with
+ * which the text begins. Their translations, joined by blanks, are the text's. *source is the caller's until
+ * tsr_source_finish; after an error it is empty. Errors: TSR_ERR_ARGUMENT (TSR_LONG_ERROR: with the number of tokens), those
+ * of tsr_tokenizer_encode. */
+TSR_API tsr_status tsr_source_prepare(const tsr_tokenizer *tokenizer, const char *text, size_t size, int32_t most,
+                                      int32_t long_input, tsr_source *source) TSR_MUST_CHECK;
+TSR_API void tsr_source_finish(tsr_source *source); /* takes an empty one */
+
 /* Frees what the library allocated for the caller; takes NULL. */
 TSR_API void tsr_free(void *memory);
 
