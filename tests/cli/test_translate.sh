@@ -84,15 +84,43 @@ translate 0 --beam 1 --timings "$work/one.en"
 stderr_has 'sentences  1 '
 check 'timings: not one line' test "$(wc -l <"$out")" = 1
 
-# A sentence beyond the model's positions is cut, and the line is named.
+# A sentence beyond the model's positions is cut, parted or refused, and told with its line; the others are translated.
 {
   cat "$work/one.en"
-  awk 'BEGIN { for (i = 0; i < 400; i++) printf "house "; print "" }'
+  awk 'BEGIN { for (i = 0; i < 40; i++) printf "The house is small. "; print "" }'
+  cat "$work/one.en"
 } >"$work/long.en"
-translate 0 --beam 1 --max-length 4 "$work/long.en"
-stderr_has 'line 2'
-stderr_has '256 positions'
-check 'long: not two lines' test "$(wc -l <"$out")" = 2
+for how in cut split error; do
+  expected=0
+  [ $how = error ] && expected=3
+  run $expected translate --model "$model" --device cpu --beam 1 --max-source 50 --long-input $how "$work/long.en"
+  check "long, $how: not three lines" test "$(wc -l <"$out")" = 3
+  check "long, $how: another first line" test "$(sed -n 1p "$out")" = "$(cat "$work/one.fr")"
+  check "long, $how: another last line" test "$(sed -n 3p "$out")" = "$(cat "$work/one.fr")"
+  stderr_has 'long.en, line 2: 2'
+  sed -n 2p "$out" | grep -o 'maison' | wc -l >"$work/$how.count"
+done
+stderr_has 'tokens; the model takes at most 50'
+check 'long: something of what was refused' test "$(sed -n 2p "$out")" = ''
+check 'long: parts hold no more than the beginning' test "$(cat "$work/split.count")" -gt $((2 * $(cat "$work/cut.count")))
+run 0 translate --model "$model" --device cpu --beam 1 --max-length 4 "$work/long.en"
+stderr_is_empty
+awk 'BEGIN { for (i = 0; i < 20000; i++) printf i % 9 == 8 ? "house. " : "house "; print "\nEnd." }' >"$work/longer.en"
+run 0 translate --model "$model" --device cpu --beam 1 --max-length 4 --long-input split --json "$work/longer.en"
+stderr_has 'more than 256 positions: split into '
+check 'longer: not two lines' test "$(wc -l <"$out")" = 2
+run 0 translate --model "$model" --device cpu --beam 1 --max-length 4 "$work/longer.en"
+stderr_has 'cut to 256 positions'
+translate 2 --long-input half "$work/long.en"
+stderr_has "'half' is none of cut, split, error"
+translate 2 --max-source 0 "$work/long.en"
+
+# A byte order mark, blank lines of all kinds.
+printf '\357\273\277%s\n \t\n\302\240\343\200\200\n\342\200\213\n%s' "$(cat "$work/one.en")" "$(cat "$work/one.en")" >"$work/blank.en"
+printf '%s\n\n\n\n%s\n' "$(cat "$work/one.fr")" "$(cat "$work/one.fr")" >"$work/blank.fr"
+translate 0 "$work/blank.en"
+check 'blank: not as expected' cmp -s "$out" "$work/blank.fr"
+stderr_is_empty
 
 # Somebody who stops reading ends the program without a word.
 {

@@ -127,6 +127,22 @@ int tsr_cli_help(const char *text)
   return TSR_EXIT_OK;
 }
 
+int tsr_cli_run(const tsr_cli_command *command, int argc, char **argv)
+{
+  void *session = calloc(1, command->session_size);
+  if (!session) {
+    return tsr_cli_no_memory();
+  }
+  int finished = 0;
+  int code = command->parse(argc, argv, session, &finished);
+  if (code == TSR_EXIT_OK && !finished) {
+    code = command->run(session);
+  }
+  command->finish(session);
+  free(session);
+  return code;
+}
+
 int tsr_cli_integer(const char *command, const char *what, const char *text, int64_t low, int64_t high, int64_t *value)
 {
   char *end = NULL;
@@ -277,6 +293,11 @@ int tsr_cli_lines_next(tsr_cli_lines *lines, int *got)
       size--;
     }
   }
+  static const char mark[] = "\xEF\xBB\xBF";
+  if (lines->number == 0 && (size_t)size >= strlen(mark) && memcmp(lines->text, mark, strlen(mark)) == 0) {
+    size -= (ssize_t)strlen(mark);
+    memmove(lines->text, lines->text + strlen(mark), (size_t)size);
+  }
   lines->text[size] = '\0';
   lines->size = (size_t)size;
   lines->number++;
@@ -298,6 +319,14 @@ int tsr_cli_flush(void)
     told = 1;
   }
   return TSR_EXIT_INPUT;
+}
+
+void tsr_cli_put_line(const char *text)
+{
+  for (; *text; text++) {
+    putchar(*text == '\n' || *text == '\r' ? ' ' : *text);
+  }
+  putchar('\n');
 }
 
 int tsr_cli_json_print(json_t *root, size_t flags)

@@ -73,6 +73,17 @@ int tsr_cli_option(int argc, char **argv, const struct option *options);
 /* Prints help to stdout; returns TSR_EXIT_OK. */
 int tsr_cli_help(const char *text);
 
+/* A subcommand that keeps what it works with in one struct, its session. */
+typedef struct tsr_cli_command {
+  size_t session_size;
+  int (*parse)(int argc, char **argv, void *session, int *finished); /* *finished: help was printed */
+  int (*run)(void *session);
+  void (*finish)(void *session); /* after a failure too */
+} tsr_cli_command;
+
+/* Makes a zeroed session, parses, runs and finishes it; returns the exit code. */
+int tsr_cli_run(const tsr_cli_command *command, int argc, char **argv);
+
 /* A whole decimal number, low .. high. `what` names it in the message, as the user typed it ("--beam"). */
 int tsr_cli_integer(const char *command, const char *what, const char *text, int64_t low, int64_t high, int64_t *value);
 
@@ -124,8 +135,8 @@ void tsr_cli_lines_finish(tsr_cli_lines *lines);
 /* The path of an input for who reads it by itself: "-" is standard input; NULL stays NULL. */
 const char *tsr_cli_path(const char *name);
 
-/* Reads the next line, of any length; LF, CR LF and the end of the file end one; bytes are passed on as they are. *got
- * is 0 at the end. */
+/* Reads the next line, of any length; LF, CR LF and the end of the file end one; bytes are passed on as they are, but for
+ * a byte order mark at the beginning, which is left out. *got is 0 at the end. */
 int tsr_cli_lines_next(tsr_cli_lines *lines, int *got);
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -134,6 +145,9 @@ int tsr_cli_lines_next(tsr_cli_lines *lines, int *got);
 
 /* Flushes stdout; if something could not be written, says so. */
 int tsr_cli_flush(void);
+
+/* Prints a text as one line: what would end it within the text becomes a blank. */
+void tsr_cli_put_line(const char *text);
 
 /* Prints `root` with a newline and releases it; NULL is a failed allocation. flags: jansson's, such as JSON_INDENT(2);
  * 0: one line. */

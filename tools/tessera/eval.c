@@ -76,8 +76,9 @@ static int check_settings(const char *me, int argc, char **argv, settings *wish)
   return TSR_EXIT_OK;
 }
 
-static int parse(int argc, char **argv, settings *wish, int *finished)
+static int parse(int argc, char **argv, void *opaque, int *finished)
 {
+  settings *wish = &((session *)opaque)->wish;
   static const struct option options[] = {{"source", required_argument, NULL, 's'},
                                           {"hypothesis", required_argument, NULL, 'y'},
                                           {"reference", required_argument, NULL, 'r'},
@@ -235,8 +236,9 @@ static int print_scores(const session *s, const char *name)
   return TSR_EXIT_OK;
 }
 
-static int run(session *s)
+static int run(void *opaque)
 {
+  session *s = opaque;
   const settings *wish = &s->wish;
   const char *first = wish->hypothesis ? wish->hypothesis : wish->source;
   tsr_corpus_files files = {.source = tsr_cli_path(first),
@@ -258,24 +260,21 @@ static int run(session *s)
   if (code == TSR_EXIT_OK) {
     code = print_scores(s, first);
   }
-  return code;
+  return code == TSR_EXIT_OK ? s->translator.outcome : code;
 }
 
-int tsr_cmd_eval(int argc, char **argv)
+static void finish(void *opaque)
 {
-  session *s = calloc(1, sizeof *s);
-  if (!s) {
-    return tsr_cli_no_memory();
-  }
-  int finished = 0;
-  int code = parse(argc, argv, &s->wish, &finished);
-  if (code == TSR_EXIT_OK && !finished) {
-    code = run(s);
-  }
+  session *s = opaque;
   drop_references(s);
   translator_finish(&s->translator);
   tsr_scorer_destroy(s->scorer);
   tsr_corpus_close(s->corpus);
-  free(s);
-  return code;
+}
+
+int tsr_cmd_eval(int argc, char **argv)
+{
+  static const tsr_cli_command command = {
+      .session_size = sizeof(session), .parse = parse, .run = run, .finish = finish};
+  return tsr_cli_run(&command, argc, argv);
 }

@@ -13,7 +13,9 @@ static const char help[] =
     "Usage: tessera translate --model FOLDER [OPTION]... [FILE]\n"
     "\n"
     "Reads sentences from FILE or standard input, one a line, and prints their translations in the\n"
-    "same order. An empty line gives an empty line.\n"
+    "same order, as many lines as there are: one that is empty, or blank, gives an empty line. Bytes\n"
+    "that are no UTF-8 are read as U+FFFD; a byte order mark at the beginning is left out; lines end\n"
+    "with LF, CR LF or the end of the file.\n"
     "\n"
     "  --model FOLDER         the model: config.json, model.safetensors, its tokenizer's files\n" TRANSLATOR_HELP
     "  --scores               print each translation's score and a tab before it (nan for greedy\n"
@@ -21,8 +23,6 @@ static const char help[] =
     "  --json                 print one JSON object a line: line, source, translation, score, ids\n"
     "  --timings              print on stderr what loading and translating took\n"
     "  --help                 print this text\n"
-    "\n"
-    "A sentence with more tokens than the model has positions is cut, with a warning.\n"
     "\n"
     "Example:\n"
     "  echo 'The museum is worth visiting.' | tessera translate --model tools/demo-model\n";
@@ -44,8 +44,9 @@ typedef struct session {
   size_t size[TRANSLATOR_CHUNK];
 } session;
 
-static int parse(int argc, char **argv, settings *wish, int *finished)
+static int parse(int argc, char **argv, void *opaque, int *finished)
 {
+  settings *wish = &((session *)opaque)->wish;
   static const struct option options[] = {{"model", required_argument, NULL, 'm'},
                                           TRANSLATOR_OPTIONS,
                                           {"scores", no_argument, NULL, 'S'},
@@ -140,10 +141,10 @@ static int print_translation(void *user, const translation *t)
   if (s->wish.json) {
     return print_json(s, t);
   }
-  if (s->wish.scores && t->n_ids > 0) {
+  if (s->wish.scores && t->n_parts > 0) {
     print_score(t->best->score);
   }
-  puts(t->text);
+  tsr_cli_put_line(t->text);
   return TSR_EXIT_OK;
 }
 
@@ -170,8 +171,9 @@ static int translate_lines(session *s)
   return code;
 }
 
-static int run(session *s)
+static int run(void *opaque)
 {
+  session *s = opaque;
   int code = tsr_cli_lines_open(&s->lines, s->wish.file);
   if (code != TSR_EXIT_OK) {
     return code;
@@ -183,25 +185,22 @@ static int run(session *s)
   if (code == TSR_EXIT_OK && s->wish.timings) {
     translator_print_timings(&s->translator);
   }
+  return code == TSR_EXIT_OK ? s->translator.outcome : code;
+}
+
+static void finish(void *opaque)
+{
+  session *s = opaque;
   translator_finish(&s->translator);
   tsr_cli_lines_finish(&s->lines);
-  return code;
+  for (int32_t i = 0; i < TRANSLATOR_CHUNK; i++) {
+    free(s->text[i]);
+  }
 }
 
 int tsr_cmd_translate(int argc, char **argv)
 {
-  session *s = calloc(1, sizeof *s);
-  if (!s) {
-    return tsr_cli_no_memory();
-  }
-  int finished = 0;
-  int code = parse(argc, argv, &s->wish, &finished);
-  if (code == TSR_EXIT_OK && !finished) {
-    code = run(s);
-  }
-  for (int32_t i = 0; i < TRANSLATOR_CHUNK; i++) {
-    free(s->text[i]);
-  }
-  free(s);
-  return code;
+  static const tsr_cli_command command = {
+      .session_size = sizeof(session), .parse = parse, .run = run, .finish = finish};
+  return tsr_cli_run(&command, argc, argv);
 }

@@ -1,7 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/tessera/translator.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+static int take_long_input(const char *command, const char *text, int32_t *value)
+{
+  static const char *const names[] = {[TSR_LONG_CUT] = "cut", [TSR_LONG_SPLIT] = "split", [TSR_LONG_ERROR] = "error"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    if (strcmp(text, names[i]) == 0) {
+      *value = (int32_t)i;
+      return TSR_EXIT_OK;
+    }
+  }
+  return tsr_cli_usage(command, "--long-input: '%s' is none of cut, split, error", text);
+}
 
 int translator_take_option(const char *command, int option, translator_settings *wish)
 {
@@ -25,22 +39,26 @@ int translator_take_option(const char *command, int option, translator_settings 
   case 7:
     wish->strict = 1;
     return TSR_EXIT_OK;
+  case 8:
+    return take_long_input(command, optarg, &wish->long_input);
+  case 9:
+    return tsr_cli_int32(command, "--max-source", optarg, 1, INT32_MAX, &wish->max_source);
   default:
     return TSR_EXIT_USAGE; /* tsr_cli_option has told */
   }
 }
 
-static void clear(translator *t)
+void translator_clear(translator *t)
 {
   for (int32_t i = 0; i < t->n; i++) {
-    tsr_free(t->ids[i]);
+    tsr_source_finish(&t->sources[i]);
   }
   t->n = 0;
 }
 
 void translator_finish(translator *t)
 {
-  clear(t);
+  translator_clear(t);
   tsr_transformer_destroy(t->transformer);
   tsr_device_close(t->device);
   tsr_runtime_destroy(t->runtime);
@@ -110,27 +128,42 @@ int translator_open(translator *t, const translator_settings *wish)
   return code;
 }
 
+/* The most tokens of a source. */
+static int32_t most_tokens(const translator *t)
+{
+  int32_t positions = tsr_model_config(t->model)->max_positions, wanted = t->wish->max_source;
+  positions = positions > 0 ? positions : INT32_MAX;
+  return wanted > 0 && wanted < positions ? wanted : positions;
+}
+
+/* Tells what became of a source with too many tokens. */
+static void tell_long(const char *file, int64_t line, const tsr_source *source, int32_t most)
+{
+  if (source->n_parts > 1) {
+    tsr_cli_warning("%s, line %lld: %d tokens, more than %d positions: split into %d parts", file, (long long)line,
+                    source->n_tokens, most, source->n_parts);
+  } else {
+    tsr_cli_warning("%s, line %lld: %d tokens, cut to %d positions", file, (long long)line, source->n_tokens, most);
+  }
+}
+
 int translator_add(translator *t, const char *file, int64_t line, const char *text, size_t size)
 {
-  int32_t *ids = NULL;
-  int32_t n_ids = 0;
-  tsr_status status = tsr_tokenizer_encode(t->tokenizer, text, size, &ids, &n_ids);
-  if (status != TSR_OK) {
-    return tsr_cli_fail(tsr_fail_context(status, "%s, line %lld", file, (long long)line));
-  }
-  if (n_ids == 1) {
-    n_ids = 0; /* the end of the sentence, and no text before it: nothing to translate */
-  }
-  int32_t positions = tsr_model_config(t->model)->max_positions;
-  if (positions > 0 && n_ids > positions) {
+  int32_t most = most_tokens(t);
+  tsr_source *source = &t->sources[t->n];
+  tsr_status status = tsr_source_prepare(t->tokenizer, text, size, most, t->wish->long_input, source);
+  if (status != TSR_OK || source->n_tokens > most) {
     tsr_cli_progress_clear(&t->progress);
-    tsr_cli_warning("%s, line %lld: %d tokens, cut to the model's %d positions", file, (long long)line, n_ids,
-                    positions);
-    ids[positions - 1] = ids[n_ids - 1];
-    n_ids = positions;
   }
-  t->ids[t->n] = ids;
-  t->n_ids[t->n] = n_ids;
+  if (status == TSR_ERR_OUT_OF_MEMORY) {
+    return tsr_cli_fail(status);
+  }
+  if (status != TSR_OK) {
+    (void)tsr_cli_fail(tsr_fail_context(status, "%s, line %lld", file, (long long)line));
+    t->outcome = TSR_EXIT_INPUT;
+  } else if (source->n_tokens > most) {
+    tell_long(file, line, source, most);
+  }
   t->n++;
   return TSR_EXIT_OK;
 }
@@ -142,32 +175,149 @@ static void on_progress(void *user, int64_t done, int64_t total)
   tsr_cli_progress_update(&t->progress, t->done + done, 0);
 }
 
-static int hand_over(const translator *t, const tsr_generation *generation, translator_receiver receive, void *user)
+/* What a search found, and the sources that it read: [n_parts], those of a sentence in a row. */
+typedef struct found {
+  const tsr_generate_options *options;
+  int32_t n_parts;
+  const int32_t **ids;
+  int32_t *n_ids;
+  tsr_generation generation;
+} found;
+
+/* With a forced last token, an output that was cut ends with it. */
+static int is_cut(const translator *t, const found *f, const tsr_hypothesis *hypothesis)
+{
+  int32_t n = hypothesis->n_ids;
+  return n > 0 && (n + 1 >= f->options->max_length || hypothesis->ids[n - 1] != tsr_model_config(t->model)->eos_id);
+}
+
+/* Appends the text of a hypothesis, after a blank if it is not the first; *text is the caller's. */
+static int append_text(const translator *t, const tsr_hypothesis *hypothesis, char **text)
+{
+  char *more = NULL;
+  tsr_status status = tsr_tokenizer_decode(t->tokenizer, hypothesis->ids, hypothesis->n_ids, &more);
+  if (status != TSR_OK) {
+    return tsr_cli_fail(status);
+  }
+  if (!*text) {
+    *text = more;
+    return TSR_EXIT_OK;
+  }
+  size_t size = strlen(*text), n_more = strlen(more);
+  char *both = realloc(*text, size + n_more + 2);
+  if (both) {
+    both[size] = ' ';
+    memcpy(both + size + 1, more, n_more + 1);
+    *text = both;
+  }
+  tsr_free(more);
+  return both ? TSR_EXIT_OK : tsr_cli_no_memory();
+}
+
+/* Makes one hypothesis of those of a sentence's parts, [n] with n_best between them. Its ids are the caller's. */
+static int join(const tsr_hypothesis *parts, int32_t n, int32_t n_best, tsr_hypothesis *all)
+{
+  size_t room = 1;
+  double score = 0.0;
+  for (int32_t i = 0; i < n; i++) {
+    const tsr_hypothesis *part = &parts[(int64_t)i * n_best];
+    room += (size_t)part->n_ids;
+    score += (double)part->score * part->n_ids;
+  }
+  *all = (tsr_hypothesis){.ids = malloc(room * sizeof *all->ids), .score = (float)(score / fmax((double)room - 1, 1))};
+  if (!all->ids) {
+    return tsr_cli_no_memory();
+  }
+  for (int32_t i = 0; i < n; i++) {
+    const tsr_hypothesis *part = &parts[(int64_t)i * n_best];
+    memcpy(all->ids + all->n_ids, part->ids, (size_t)part->n_ids * sizeof *all->ids);
+    all->n_ids += part->n_ids;
+  }
+  return TSR_EXIT_OK;
+}
+
+/* Hands over a sentence, whose parts begin with part `first`. */
+static int hand_over_one(const translator *t, const found *f, int32_t index, int32_t first, translator_receiver receive,
+                         void *user)
+{
+  static const tsr_hypothesis nothing = {.score = NAN};
+  int32_t n = t->sources[index].n_parts, n_best = f->generation.n_best;
+  const tsr_hypothesis *parts = &f->generation.hypotheses[(int64_t)first * n_best];
+  translation result = {.index = index, .n_parts = n, .text = "", .best = n > 0 ? parts : &nothing};
+  tsr_hypothesis joined = {0};
+  char *text = NULL;
+  int code = TSR_EXIT_OK;
+  for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
+    result.is_cut |= is_cut(t, f, &parts[(int64_t)i * n_best]);
+    code = append_text(t, &parts[(int64_t)i * n_best], &text);
+  }
+  if (code == TSR_EXIT_OK && n > 1) {
+    code = join(parts, n, n_best, &joined);
+    result.best = &joined;
+  }
+  if (code == TSR_EXIT_OK) {
+    result.text = text ? text : "";
+    code = receive(user, &result);
+  }
+  free(joined.ids);
+  tsr_free(text);
+  return code;
+}
+
+static int hand_over(const translator *t, const found *f, translator_receiver receive, void *user)
 {
   int code = TSR_EXIT_OK;
-  for (int32_t i = 0; i < t->n && code == TSR_EXIT_OK; i++) {
-    const tsr_hypothesis *best = &generation->hypotheses[(int64_t)i * generation->n_best];
-    char *text = NULL;
-    tsr_status status = tsr_tokenizer_decode(t->tokenizer, best->ids, best->n_ids, &text);
-    if (status != TSR_OK) {
-      return tsr_cli_fail(status);
-    }
-    code = receive(user, &(translation){.index = i, .n_ids = t->n_ids[i], .text = text, .best = best});
-    tsr_free(text);
+  for (int32_t i = 0, first = 0; i < t->n && code == TSR_EXIT_OK; i++) {
+    code = hand_over_one(t, f, i, first, receive, user);
+    first += t->sources[i].n_parts;
   }
+  return code;
+}
+
+/* Lists the parts of all sentences. */
+static int list_parts(const translator *t, found *f)
+{
+  size_t room = 1;
+  for (int32_t i = 0; i < t->n; i++) {
+    room += (size_t)t->sources[i].n_parts;
+  }
+  f->ids = malloc(room * sizeof *f->ids);
+  f->n_ids = malloc(room * sizeof *f->n_ids);
+  if (!f->ids || !f->n_ids) {
+    return tsr_cli_no_memory();
+  }
+  for (int32_t i = 0; i < t->n; i++) {
+    for (int32_t k = 0; k < t->sources[i].n_parts; k++) {
+      f->ids[f->n_parts] = t->sources[i].ids[k];
+      f->n_ids[f->n_parts++] = t->sources[i].n_ids[k];
+    }
+  }
+  return TSR_EXIT_OK;
+}
+
+int translator_search(translator *t, const tsr_generate_options *options, translator_receiver receive, void *user)
+{
+  found f = {.options = options};
+  int code = list_parts(t, &f);
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_fail(tsr_generate(t->transformer, f.n_parts, f.ids, f.n_ids, t->wish->batch, options, on_progress, t,
+                                     &f.generation));
+  }
+  tsr_cli_progress_clear(&t->progress);
+  if (code == TSR_EXIT_OK) {
+    code = hand_over(t, &f, receive, user);
+  }
+  tsr_generation_finish(&f.generation);
+  free(f.ids);
+  free(f.n_ids);
   return code;
 }
 
 int translator_run(translator *t, translator_receiver receive, void *user)
 {
-  tsr_generation generation = {0};
-  tsr_status status = tsr_generate(t->transformer, t->n, (const int32_t *const *)t->ids, t->n_ids, t->wish->batch,
-                                   &t->options, on_progress, t, &generation);
-  tsr_cli_progress_clear(&t->progress);
-  int code = status == TSR_OK ? hand_over(t, &generation, receive, user) : tsr_cli_fail(status);
-  tsr_generation_finish(&generation);
+  int code = translator_search(t, &t->options, receive, user);
   t->done += t->n;
-  clear(t);
+  translator_clear(t);
   return code;
 }
 

@@ -22,6 +22,8 @@ typedef struct translator_settings {
   int32_t workers;
   tsr_dtype weights; /* 0: as stored */
   int strict;
+  int32_t long_input; /* TSR_LONG_* */
+  int32_t max_source; /* tokens of a source; 0: as many as the model has positions */
 } translator_settings;
 
 /* For the table of a subcommand's options, and for its help. The values are no letters, which the subcommand has. */
@@ -35,7 +37,9 @@ enum { TRANSLATOR_OPTION = 256 };
   {"batch", required_argument, NULL, TRANSLATOR_OPTION + 4},                                                           \
   {"workers", required_argument, NULL, TRANSLATOR_OPTION + 5},                                                         \
   {"precision", required_argument, NULL, TRANSLATOR_OPTION + 6},                                                       \
-  {"strict", no_argument, NULL, TRANSLATOR_OPTION + 7}
+  {"strict", no_argument, NULL, TRANSLATOR_OPTION + 7},                                                                \
+  {"long-input", required_argument, NULL, TRANSLATOR_OPTION + 8},                                                      \
+  {"max-source", required_argument, NULL, TRANSLATOR_OPTION + 9}
 #define TRANSLATOR_HELP                                                                                                \
   "  --device NAME          where to compute: vulkan:0, reference, auto ... (see `tessera devices`);\n"                \
   "                         default: TESSERA_DEVICE, else auto\n"                                                      \
@@ -51,7 +55,13 @@ enum { TRANSLATOR_OPTION = 256 };
   "                         quarter of f32, with which products are computed in whole numbers;\n"                      \
   "                         default: as in the model's file\n"                                                         \
   "  --strict               fail where the device lacks an operator, instead of computing it on\n"                     \
-  "                         another device\n"
+  "                         another device\n"                                                                         \
+  "  --long-input HOW       what becomes of a sentence with more tokens than the model has positions,\n"               \
+  "                         told on stderr with its line: cut (default): its beginning is translated;\n"               \
+  "                         split: it is translated in parts, which end with a sentence, a clause or\n"                \
+  "                         a word, and joined; error: its line stays empty, and the exit code is 3\n"                 \
+  "  --max-source N         tokens of a sentence at most, special tokens included, where the model\n"                  \
+  "                         has more positions, or no limit (T5)\n"
 /* clang-format on */
 
 /* Takes one of these options, optarg being its value. */
@@ -72,30 +82,39 @@ typedef struct translator {
   int64_t done; /* sentences of the chunks before this one */
   double start; /* when opening began, in seconds, and when it had ended */
   double loaded;
-  int32_t n; /* sentences of this chunk */
-  int32_t *ids[TRANSLATOR_CHUNK];
-  int32_t n_ids[TRANSLATOR_CHUNK];
+  int outcome;                          /* TSR_EXIT_OK, or the exit code for a sentence that was refused */
+  int32_t n;                            /* sentences of this chunk */
+  tsr_source sources[TRANSLATOR_CHUNK]; /* theirs */
 } translator;
 
 /* Loads the model on the device. `wish` outlives the translator. Finish it also after a failure. */
 int translator_open(translator *t, const translator_settings *wish);
 void translator_finish(translator *t);
 
-/* Adds a sentence to the chunk, which has room for it. One with more tokens than the model has positions is cut, with a
- * warning that names its file and line. */
+/* Adds a sentence to the chunk, which has room for it. One with more tokens than the model has positions is treated as
+ * --long-input says, and reported by its file and line. One that is refused counts as an empty one, and sets t->outcome:
+ * the others are still translated. */
 int translator_add(translator *t, const char *file, int64_t line, const char *text, size_t size);
 
 typedef struct translation {
-  int32_t index; /* in the chunk */
-  int32_t n_ids; /* tokens of the source; 0: there was no text to translate */
+  int32_t index;   /* in the chunk */
+  int32_t n_parts; /* that the source was translated in; 0: there was no text to translate */
+  int is_cut;      /* the output ended because it had reached its greatest length */
   const char *text;
-  const tsr_hypothesis *best;
+  const tsr_hypothesis *best; /* of several parts: their ids in a row, and the mean of their scores, weighted with the
+                                 numbers of their tokens */
 } translation;
 
 /* Receives the chunk's translations, in order. */
 typedef int (*translator_receiver)(void *user, const translation *translation);
 
-/* Translates the chunk and empties it. */
+/* Translates the chunk. */
+int translator_search(translator *t, const tsr_generate_options *options, translator_receiver receive, void *user);
+
+/* Empties it. */
+void translator_clear(translator *t);
+
+/* Both, with the options of the model and the command line. */
 int translator_run(translator *t, translator_receiver receive, void *user);
 
 /* Prints on stderr what loading and translating took. */
