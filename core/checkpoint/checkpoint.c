@@ -6,19 +6,28 @@
 #include <string.h>
 
 #include "core/base/status.h"
+#include "core/checkpoint/container.h"
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/json.h"
-#include "core/checkpoint/safetensors.h"
 
-static const char single_name[] = "model.safetensors";
-static const char index_name[] = "model.safetensors.index.json";
+/* What a folder may hold: the first that is there is read. */
+static const struct {
+  const char *name;
+  int is_index; /* 1: lists the files */
+} places[] = {{"model.safetensors", 0},
+              {"model.safetensors.index.json", 1},
+              {"pytorch_model.bin", 0},
+              {"pytorch_model.bin.index.json", 1}};
+
+enum { N_PLACES = sizeof places / sizeof places[0] };
+
 static const char index_map[] = "weight_map";
 
 /* One file of a checkpoint. */
 typedef struct part {
   char *path;
   tsr_file file; /* zeroed for memory of the caller's */
-  tsr_safetensors content;
+  tsr_container content;
 } part;
 
 struct tsr_checkpoint {
@@ -54,7 +63,7 @@ void tsr_checkpoint_close(tsr_checkpoint *checkpoint)
   if (!checkpoint)
     return;
   for (int32_t i = 0; checkpoint->parts && i < checkpoint->n_parts; i++) {
-    tsr_safetensors_finish(&checkpoint->parts[i].content);
+    tsr_container_finish(&checkpoint->parts[i].content);
     tsr_file_unmap(&checkpoint->parts[i].file);
     free(checkpoint->parts[i].path);
   }
@@ -105,7 +114,7 @@ static tsr_status open_part(char *path, part *into)
   if (!path)
     return TSR_ERR_OUT_OF_MEMORY;
   TSR_TRY(tsr_file_map(path, &into->file));
-  return tsr_safetensors_parse(path, into->file.bytes, into->file.size, &into->content);
+  return tsr_container_parse(path, into->file.bytes, into->file.size, &into->content);
 }
 
 static tsr_status open_single(char *path, tsr_checkpoint *checkpoint)
@@ -152,7 +161,7 @@ static tsr_status list_shards(const char *path, const json_t *map, const char **
   return TSR_OK;
 }
 
-static tsr_status check_all_found(const tsr_checkpoint *checkpoint, const json_t *map)
+static tsr_status check_all_found(const tsr_checkpoint *checkpoint, const char *index, const json_t *map)
 {
   const char *tensor;
   json_t *value;
@@ -160,21 +169,22 @@ static tsr_status check_all_found(const tsr_checkpoint *checkpoint, const json_t
   {
     if (!tsr_checkpoint_find(checkpoint, tensor))
       return tsr_fail(TSR_ERR_FORMAT, "%s/%s: tensor %s is missing: %s places it there", checkpoint->path,
-                      json_string_value(value), tsr_quote(tensor).text, index_name);
+                      json_string_value(value), tsr_quote(tensor).text, index);
   }
   return TSR_OK;
 }
 
-static tsr_status open_shards(const char *folder, const json_t *map, const char *const *names,
+static tsr_status open_shards(const char *folder, const char *index, const json_t *map, const char *const *names,
                               tsr_checkpoint *checkpoint)
 {
   for (int32_t i = 0; i < checkpoint->n_parts; i++)
     TSR_TRY(open_part(tsr_path_join(folder, names[i]), &checkpoint->parts[i]));
   TSR_TRY(gather(checkpoint, map));
-  return check_all_found(checkpoint, map);
+  return check_all_found(checkpoint, index, map);
 }
 
-static tsr_status open_index(const char *folder, const char *path, tsr_checkpoint **checkpoint)
+/* path: FOLDER/name */
+static tsr_status open_index(const char *folder, const char *name, const char *path, tsr_checkpoint **checkpoint)
 {
   tsr_config index;
   TSR_TRY(tsr_config_open(path, &index));
@@ -190,41 +200,44 @@ static tsr_status open_index(const char *folder, const char *path, tsr_checkpoin
   if (status == TSR_OK)
     status = create(folder, n_names, checkpoint);
   if (status == TSR_OK)
-    status = open_shards(folder, map, names, *checkpoint);
+    status = open_shards(folder, name, map, names, *checkpoint);
   free(names);
   tsr_config_finish(&index);
   return status;
 }
 
-static tsr_status fail_no_weights(const char *folder)
+/* Where the folder's weights lie: FOLDER/places[*place].name, allocated. TSR_ERR_IO: nowhere. */
+static tsr_status find_place(const char *folder, int32_t *place, char **path)
 {
-  char *pickle = tsr_path_join(folder, "pytorch_model.bin");
-  int has_pickle = pickle && tsr_path_exists(pickle);
-  free(pickle);
-  return tsr_fail(TSR_ERR_IO, "%s: expected weights in %s or %s, found neither%s", folder, single_name, index_name,
-                  has_pickle ? "; pytorch_model.bin must be converted to safetensors first" : "");
+  for (*place = 0; *place < N_PLACES; ++*place) {
+    *path = tsr_path_join(folder, places[*place].name);
+    if (!*path)
+      return TSR_ERR_OUT_OF_MEMORY;
+    if (tsr_path_exists(*path))
+      return TSR_OK;
+    free(*path);
+    *path = NULL;
+  }
+  return tsr_fail(TSR_ERR_IO, "%s: expected weights in %s, %s, %s or %s, found none of them", folder, places[0].name,
+                  places[1].name, places[2].name, places[3].name);
 }
 
 static tsr_status open_folder(const char *folder, tsr_checkpoint **checkpoint)
 {
-  char *single = tsr_path_join(folder, single_name);
-  char *index = tsr_path_join(folder, index_name);
+  int32_t place = 0;
+  char *path = NULL;
+  TSR_TRY(find_place(folder, &place, &path));
   tsr_status status;
-  if (!single || !index) {
-    status = TSR_ERR_OUT_OF_MEMORY;
-  } else if (tsr_path_exists(single)) {
+  if (places[place].is_index) {
+    status = open_index(folder, places[place].name, path, checkpoint);
+  } else {
     status = create(folder, 1, checkpoint);
     if (status == TSR_OK) {
-      status = open_single(single, *checkpoint);
-      single = NULL;
+      status = open_single(path, *checkpoint);
+      path = NULL;
     }
-  } else if (tsr_path_exists(index)) {
-    status = open_index(folder, index, checkpoint);
-  } else {
-    status = fail_no_weights(folder);
   }
-  free(single);
-  free(index);
+  free(path);
   return status;
 }
 
@@ -259,7 +272,7 @@ static tsr_status parse_single(const void *bytes, size_t size, tsr_checkpoint *c
   only->path = copy_text(checkpoint->path);
   if (!only->path)
     return TSR_ERR_OUT_OF_MEMORY;
-  TSR_TRY(tsr_safetensors_parse(only->path, bytes, size, &only->content));
+  TSR_TRY(tsr_container_parse(only->path, bytes, size, &only->content));
   return gather(checkpoint, NULL);
 }
 
@@ -280,13 +293,10 @@ void tsr_checkpoint_release(const tsr_checkpoint *checkpoint)
 
 int tsr_checkpoint_exists(const char *folder)
 {
-  static const char *const names[] = {single_name, index_name};
-  int found = 0;
-  for (size_t i = 0; i < sizeof names / sizeof names[0] && !found; i++) {
-    char *path = tsr_path_join(folder, names[i]);
-    found = path && tsr_path_exists(path);
-    free(path);
-  }
+  int32_t place = 0;
+  char *path = NULL;
+  int found = find_place(folder, &place, &path) == TSR_OK;
+  free(path);
   return found;
 }
 
@@ -318,6 +328,70 @@ const char *tsr_checkpoint_metadata(const tsr_checkpoint *checkpoint, const char
   return value;
 }
 
+tsr_checkpoint_tensor tsr_checkpoint_transpose(const tsr_checkpoint_tensor *tensor)
+{
+  tsr_checkpoint_tensor turned = *tensor;
+  for (int32_t axis = 0; axis < 2; axis++) {
+    turned.shape.extent[axis] = tensor->shape.extent[1 - axis];
+    turned.strides[axis] = tensor->strides[1 - axis];
+  }
+  return turned;
+}
+
+static int is_packed(const tsr_checkpoint_tensor *tensor)
+{
+  int64_t stride = 1;
+  for (int32_t axis = tensor->shape.rank - 1; axis >= 0; axis--) {
+    if (tensor->shape.extent[axis] > 1 && tensor->strides[axis] != stride)
+      return 0;
+    stride *= tensor->shape.extent[axis];
+  }
+  return 1;
+}
+
+/* Collects elements that lie apart: n of them from number `first` on. */
+static void collect(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t n, size_t element, char *out)
+{
+  int32_t last = tensor->shape.rank - 1;
+  int64_t at[TSR_MAX_RANK] = {0};
+  for (int32_t axis = last; axis >= 0; axis--) {
+    at[axis] = first % tensor->shape.extent[axis];
+    first /= tensor->shape.extent[axis];
+  }
+  int64_t step = tensor->strides[last] * (int64_t)element;
+  while (n > 0) {
+    const char *from = tensor->bytes;
+    for (int32_t axis = 0; axis <= last; axis++)
+      from += at[axis] * tensor->strides[axis] * (int64_t)element;
+    int64_t run = tensor->shape.extent[last] - at[last];
+    run = run < n ? run : n;
+    for (int64_t i = 0; i < run; i++)
+      memcpy(out + i * (int64_t)element, from + i * step, element);
+    out += run * (int64_t)element;
+    n -= run;
+    at[last] += run;
+    for (int32_t axis = last; axis > 0 && at[axis] == tensor->shape.extent[axis]; axis--) {
+      at[axis] = 0;
+      at[axis - 1]++;
+    }
+  }
+}
+
+static tsr_status widen_apart(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, size_t element,
+                              tsr_dtype dtype, void *out)
+{
+  enum { AT_ONCE = 4096 };
+  char together[AT_ONCE * sizeof(float)];
+  char *to = out;
+  for (int64_t done = 0; done < count; done += AT_ONCE) {
+    int64_t n = count - done < AT_ONCE ? count - done : AT_ONCE;
+    collect(tensor, first + done, n, element, together);
+    TSR_TRY(tsr_convert(tensor->dtype, together, dtype, to, n));
+    to += (size_t)n * tsr_dtype_size(dtype);
+  }
+  return TSR_OK;
+}
+
 tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, tsr_dtype dtype,
                                 void *out)
 {
@@ -330,6 +404,8 @@ tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t fir
     return tsr_fail(TSR_ERR_ARGUMENT, "%s: tensor %s: %" PRId64 " elements from %" PRId64 " on: it has %" PRId64,
                     tensor->path, tsr_quote(tensor->name).text, count, first, elements);
   tsr_status status =
-      tsr_convert(tensor->dtype, (const char *)tensor->bytes + (size_t)first * element, dtype, out, count);
+      is_packed(tensor)
+          ? tsr_convert(tensor->dtype, (const char *)tensor->bytes + (size_t)first * element, dtype, out, count)
+          : widen_apart(tensor, first, count, element, dtype, out);
   return tsr_fail_context(status, "%s: tensor %s", tensor->path, tsr_quote(tensor->name).text);
 }

@@ -17,17 +17,20 @@ typedef struct tsr_checkpoint tsr_checkpoint;
 typedef struct tsr_checkpoint_tensor {
   const char *name;  /* lives as long as the checkpoint */
   tsr_dtype dtype;   /* TSR_F32, TSR_F16, TSR_BF16, TSR_I8, TSR_I32; 0: listed, but nothing can be done with it */
-  const char *type;  /* as the file spells it: "F32", "F64"; static */
+  const char *type;  /* "F32", "F64": as safetensors spells it; static */
   int32_t rank;      /* as stored; above TSR_MAX_RANK, dtype is 0 */
   tsr_shape shape;   /* of rank 0 if the stored rank is above TSR_MAX_RANK */
-  const void *bytes; /* in the mapping; may be unaligned: read with memcpy or tsr_checkpoint_widen */
-  size_t size;
-  const char *path; /* the file that holds it */
+  const void *bytes; /* the first element, in the mapping; may be unaligned: read with memcpy or tsr_checkpoint_widen */
+  size_t size;       /* of all elements; they follow one another, unless the strides say otherwise */
+  int64_t strides[TSR_MAX_RANK]; /* in elements; a tensor of PyTorch may be a transposed view of what is stored */
+  const char *path;              /* the file that holds it */
 } tsr_checkpoint_tensor;
 
-/* Maps a safetensors file, or the weights of a folder: model.safetensors, or the shards that
- * model.safetensors.index.json lists. *checkpoint is the caller's until tsr_checkpoint_close; immutable: any number of
- * threads. Errors: TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_OUT_OF_MEMORY. */
+/* Maps a file of tensors, whose form its first bytes tell: safetensors, what torch.save (1.6 or newer) makes of a state
+ * dict, or NumPy's npz. Or the weights of a folder: model.safetensors, else the parts that model.safetensors.index.json
+ * lists, else pytorch_model.bin, else the parts that pytorch_model.bin.index.json lists. What lies in the files as it
+ * is (all but deflated entries of zip files) is not copied. *checkpoint is the caller's until tsr_checkpoint_close;
+ * immutable: any number of threads. Errors: TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_checkpoint_open(const char *path, tsr_checkpoint **checkpoint) TSR_MUST_CHECK;
 
 /* The same for the bytes of one file, in memory that the caller keeps (tests, fuzzing). `name` stands for the file in
@@ -57,7 +60,10 @@ const tsr_checkpoint_tensor *tsr_checkpoint_find(const tsr_checkpoint *checkpoin
  * the checkpoint. */
 const char *tsr_checkpoint_metadata(const tsr_checkpoint *checkpoint, const char *key);
 
-/* Elements first .. first+count-1 of a tensor as `dtype` (between f32, f16 and bf16; another type only as itself).
+/* A tensor of rank 2 with its axes exchanged: a view, which lives as long as the checkpoint. */
+tsr_checkpoint_tensor tsr_checkpoint_transpose(const tsr_checkpoint_tensor *tensor);
+
+/* Elements first .. first+count-1 of a tensor, counted row-major, as `dtype` (between f32, f16 and bf16; another type only as itself).
  * Errors: TSR_ERR_DTYPE, TSR_ERR_ARGUMENT. */
 tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, tsr_dtype dtype,
                                 void *out) TSR_MUST_CHECK;

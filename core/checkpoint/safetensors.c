@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "core/base/status.h"
+#include "core/checkpoint/bytes.h"
+#include "core/checkpoint/container.h"
 #include "core/checkpoint/json.h"
 
 enum { LENGTH_SIZE = 8 };
@@ -47,9 +49,7 @@ static tsr_status read_header(const char *path, const void *bytes, size_t size, 
     return tsr_fail(TSR_ERR_FORMAT,
                     "%s: %zu bytes are too few for a safetensors file: expected 8 bytes of header length first", path,
                     size);
-  uint64_t length = 0;
-  for (int i = LENGTH_SIZE - 1; i >= 0; i--)
-    length = length << 8 | file[i];
+  uint64_t length = tsr_read_unsigned(file, LENGTH_SIZE);
   if (length > size - LENGTH_SIZE)
     return tsr_fail(TSR_ERR_FORMAT,
                     "%s: the header's length is %" PRIu64
@@ -167,6 +167,7 @@ static tsr_status read_offsets(const header *from, const char *name, const json_
   }
   tensor->bytes = from->data + begin;
   tensor->size = (size_t)expected_size;
+  tsr_container_pack(tensor);
   return TSR_OK;
 }
 
@@ -191,7 +192,7 @@ static int compare_places(const void *a, const void *b)
 }
 
 /* The tensors fill the data: no overlap, and no byte that belongs to none (where a second file could hide). */
-static tsr_status check_tiling(const header *from, const tsr_safetensors *file)
+static tsr_status check_tiling(const header *from, const tsr_container *file)
 {
   const tsr_checkpoint_tensor **order = malloc(((size_t)file->count + 1) * sizeof *order);
   if (!order)
@@ -225,39 +226,25 @@ static tsr_status check_tiling(const header *from, const tsr_safetensors *file)
   return status;
 }
 
-/* Allocates the table and copies the names, so that the JSON can go. */
-static tsr_status copy_names(const json_t *root, tsr_safetensors *file)
+/* Makes the table and copies the names, so that the JSON can go. */
+static tsr_status copy_names(const json_t *root, tsr_container *file)
 {
-  size_t count = 0;
-  size_t size = 0;
+  TSR_TRY(tsr_container_reserve(file, json_object_size(root)));
   const char *key;
   json_t *value;
   json_object_foreach((json_t *)root, key, value)
   {
-    if (strcmp(key, TSR_SAFETENSORS_METADATA) != 0) {
-      count++;
-      size += strlen(key) + 1;
-    }
-  }
-  file->tensors = calloc(count + 1, sizeof *file->tensors);
-  file->names = malloc(size + 1);
-  if (!file->tensors || !file->names)
-    return tsr_fail_memory((count + 1) * sizeof *file->tensors + size);
-
-  char *next = file->names;
-  json_object_foreach((json_t *)root, key, value)
-  {
-    if (strcmp(key, TSR_SAFETENSORS_METADATA) != 0) {
-      file->tensors[file->count++].name = next;
-      size_t length = strlen(key) + 1;
-      memcpy(next, key, length);
-      next += length;
-    }
+    if (strcmp(key, TSR_SAFETENSORS_METADATA) == 0)
+      continue;
+    const char *name = tsr_arena_text(&file->arena, key);
+    if (!name)
+      return tsr_fail_memory(strlen(key) + 1);
+    file->tensors[file->count++].name = name;
   }
   return TSR_OK;
 }
 
-static tsr_status read_tensors(const header *from, tsr_safetensors *file)
+static tsr_status read_tensors(const header *from, tsr_container *file)
 {
   json_t *metadata = json_object_get(from->json, TSR_SAFETENSORS_METADATA);
   if (metadata)
@@ -272,23 +259,12 @@ static tsr_status read_tensors(const header *from, tsr_safetensors *file)
   return check_tiling(from, file);
 }
 
-tsr_status tsr_safetensors_parse(const char *path, const void *bytes, size_t size, tsr_safetensors *file)
+tsr_status tsr_safetensors_parse(const char *path, const void *bytes, size_t size, tsr_container *container)
 {
-  *file = (tsr_safetensors){0};
   header from = {0};
   tsr_status status = read_header(path, bytes, size, &from);
   if (status == TSR_OK)
-    status = read_tensors(&from, file);
+    status = read_tensors(&from, container);
   json_decref(from.json);
-  if (status != TSR_OK)
-    tsr_safetensors_finish(file);
   return status;
-}
-
-void tsr_safetensors_finish(tsr_safetensors *file)
-{
-  free(file->tensors);
-  free(file->names);
-  json_decref(file->metadata);
-  *file = (tsr_safetensors){0};
 }

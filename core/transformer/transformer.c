@@ -58,11 +58,10 @@ tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device, co
                     "tsr_transformer_create: the model was made from a configuration: it has no weights");
   }
   if (!model->checkpoint) {
-    return tsr_fail(
-        TSR_ERR_IO,
-        "%s: there is no model.safetensors in this folder; weights in another form (pytorch_model.bin) have to be "
-        "converted first",
-        model->folder);
+    return tsr_fail(TSR_ERR_IO,
+                    "%s: there are no weights in this folder: neither model.safetensors nor pytorch_model.bin, nor an "
+                    "index of parts of one",
+                    model->folder);
   }
   tsr_transformer *t = calloc(1, sizeof *t);
   if (!t) {

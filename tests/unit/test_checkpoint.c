@@ -421,7 +421,7 @@ static void test_shards(void **state)
   }
   remove(index);
   write_text(path_in(folder, "pytorch_model.bin"), "");
-  expect_open_error(folder, TSR_ERR_IO, "pytorch_model.bin must be converted");
+  expect_open_error(folder, TSR_ERR_FORMAT, "pytorch_model.bin: 0 bytes are too few");
   remove_temporary_folder(folder);
 }
 
