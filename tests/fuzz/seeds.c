@@ -8,6 +8,7 @@
 
 #include "tests/unit/spm_writer.h"
 #include "tests/unit/temporary.h"
+#include "tests/unit/zip_writer.h"
 
 static const struct {
   const char *target;
@@ -72,6 +73,48 @@ static void write_models(const char *folder)
   spm_finish(&model);
 }
 
+static void write_zip(const char *path, const byte_writer *pickle, const byte_writer *array, int options)
+{
+  static const float eight[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  zip_writer zip = {0};
+  size_t size;
+  if (pickle)
+    zip_add(&zip, "archive/data.pkl", pickle->bytes, pickle->size, options);
+  if (pickle)
+    zip_add(&zip, "archive/data/0", eight, sizeof eight, options);
+  if (array)
+    zip_add(&zip, "w.npy", array->bytes, array->size, options);
+  unsigned char *bytes = zip_finish(&zip, options & ZIP_WIDE, &size);
+  write_file(path, bytes, size);
+  free(bytes);
+}
+
+/* Files in every form, and what lies in them alone. */
+static void write_zips(const char *folder)
+{
+  static const float eight[8] = {0};
+  static const pickle_tensor tensors[] = {
+      {"a", "FloatStorage", "0", 8, 0, 2, {2, 4}, {4, 1}},
+      {"turned", "FloatStorage", "0", 8, 1, 2, {2, 3}, {1, 2}},
+      {"h", "HalfStorage", "0", 16, 3, 0, {0}, {0}},
+  };
+  byte_writer pickle = {0};
+  byte_writer array = {0};
+  pickle_begin(&pickle);
+  for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
+    pickle_add(&pickle, &tensors[i]);
+  pickle_end(&pickle);
+  npy_write(&array, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4), }", eight, sizeof eight);
+  write_file(path_in(folder, "pickle"), pickle.bytes, pickle.size);
+  write_file(path_in(folder, "array"), array.bytes, array.size);
+  write_zip(path_in(folder, "torch"), &pickle, NULL, ZIP_PADDED | ZIP_STREAMED);
+  write_zip(path_in(folder, "torch-wide"), &pickle, NULL, ZIP_WIDE);
+  write_zip(path_in(folder, "npz"), NULL, &array, 0);
+  write_zip(path_in(folder, "npz-deflated"), NULL, &array, ZIP_DEFLATED);
+  free(pickle.bytes);
+  free(array.bytes);
+}
+
 int main(int argc, char **argv)
 {
   if (argc != 3) {
@@ -80,6 +123,8 @@ int main(int argc, char **argv)
   }
   if (strcmp(argv[1], "sentencepiece") == 0)
     write_models(argv[2]);
+  if (strcmp(argv[1], "zip") == 0)
+    write_zips(argv[2]);
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
     char name[32];
     snprintf(name, sizeof name, "%zu", i);
