@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/generate/batches.h"
 #include "core/generate/search.h"
@@ -260,7 +261,7 @@ tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const
            .progress = progress,
            .user = user};
   TSR_TRY(check_sources(&j));
-  double start = tsr_search_seconds();
+  double start = tsr_seconds();
   size_t total = (size_t)n_sentences * (size_t)options->n_best;
   tsr_hypothesis *hypotheses = calloc(total + 1, sizeof *hypotheses);
   if (!hypotheses) {
@@ -283,7 +284,7 @@ tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const
   if (status != TSR_OK) {
     tsr_generation_finish(generation);
   }
-  transformer->generate_seconds += tsr_search_seconds() - start;
+  transformer->generate_seconds += tsr_seconds() - start;
   return status;
 }
 

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/generate/batches.h"
 
@@ -18,13 +18,6 @@ enum {
 static int bans_by_row(const tsr_generate_options *options)
 {
   return options->no_repeat_ngram > 0 || options->n_words > 0;
-}
-
-double tsr_search_seconds(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* Positions that the longest result needs: its last token is never fed back. */
@@ -101,12 +94,12 @@ tsr_status tsr_search_encode(tsr_search *search, const int32_t *source)
                          .source_room = search->source_room};
   tsr_compiled *encode = NULL;
   TSR_TRY(tsr_transformer_compile(t, &key, &encode));
-  double start = tsr_search_seconds();
+  double start = tsr_seconds();
   TSR_TRY(tsr_executable_write(encode->executable, encode->source, source, tokens * (int64_t)sizeof *source));
   TSR_TRY(tsr_executable_write(encode->executable, encode->source_lengths, search->lengths,
                                search->batch * (int64_t)sizeof *search->lengths));
   TSR_TRY(tsr_executable_run(encode->executable));
-  t->work.encode_seconds += tsr_search_seconds() - start;
+  t->work.encode_seconds += tsr_seconds() - start;
   t->work.encode_runs++;
   return TSR_OK;
 }
@@ -221,11 +214,11 @@ tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_ref values, 
   if (search->stopped && atomic_load(search->stopped)) {
     return tsr_fail(TSR_ERR_INTERNAL, "the search was stopped at step %d", (int)position);
   }
-  double start = tsr_search_seconds();
+  double start = tsr_seconds();
   TSR_TRY(tsr_executable_run(executable));
   TSR_TRY(tsr_executable_read(executable, values, to_values, n * (int64_t)sizeof *to_values));
   TSR_TRY(tsr_executable_read(executable, indices, to_indices, n * (int64_t)sizeof *to_indices));
-  search->transformer->work.step_seconds += tsr_search_seconds() - start;
+  search->transformer->work.step_seconds += tsr_seconds() - start;
   search->transformer->work.step_runs++;
   int32_t vocabulary = search->transformer->model->config.target_vocabulary;
   for (int32_t i = 0; i < n; i++) {

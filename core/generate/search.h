@@ -74,9 +74,6 @@ tsr_status tsr_search_shrink(tsr_search *search, int32_t used, const int32_t *op
 /* The token that a hypothesis of `length` tokens has to continue with, or -1. */
 int32_t tsr_search_forced(const tsr_generate_options *options, int32_t length);
 
-/* Of a monotonic clock. */
-double tsr_search_seconds(void);
-
 /* The two searches. hypotheses [count][n_best] is zeroed and receives the results; what is in it after an error is the
  * caller's to free. */
 tsr_status tsr_search_greedy(tsr_search *search, tsr_hypothesis *hypotheses) TSR_MUST_CHECK;

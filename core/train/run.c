@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/replace.h"
@@ -21,13 +21,6 @@
 enum { FAULT_LINES = 8 }; /* pairs of a batch that a message names */
 
 static const double first_scale = 65536.0, largest_scale = 16777216.0, smallest_scale = 1.0 / 1024.0;
-
-double tsr_run_clock(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 tsr_examples tsr_run_examples(const tsr_batch *batch)
 {
@@ -172,8 +165,8 @@ static tsr_status open_run(tsr_run *run)
     TSR_TRY(o->events.opened(o->events.user, run->progress.step));
   }
   TSR_TRY(tsr_run_log_begin(&run->log, found ? run->progress.log_sizes : NULL));
-  run->start = tsr_run_clock() - run->progress.seconds;
-  run->window_start = tsr_run_clock();
+  run->start = tsr_seconds() - run->progress.seconds;
+  run->window_start = tsr_seconds();
   return TSR_OK;
 }
 
@@ -202,7 +195,7 @@ static double decayed(tsr_run *run, int64_t step)
   if (o->steps > 0) {
     return tsr_schedule_decayed(&o->schedule, step, o->steps);
   }
-  double seconds = tsr_run_clock() - run->start;
+  double seconds = tsr_seconds() - run->start;
   if (step <= o->schedule.warmup || o->minutes <= 0.0) {
     return 0.0;
   }
@@ -316,14 +309,14 @@ static double share_done(const tsr_run *run)
 {
   const tsr_run_options *o = run->options;
   double by_steps = o->steps > 0 ? share_of((double)run->progress.step, (double)o->steps) : -1.0;
-  double by_time = o->minutes > 0.0 ? share_of(tsr_run_clock() - run->start, 60.0 * o->minutes) : -1.0;
+  double by_time = o->minutes > 0.0 ? share_of(tsr_seconds() - run->start, 60.0 * o->minutes) : -1.0;
   return by_steps > by_time ? by_steps : by_time;
 }
 
 static tsr_status report_step(tsr_run *run, tsr_run_step *row)
 {
   tsr_run_progress *p = &run->progress;
-  double now = tsr_run_clock();
+  double now = tsr_seconds();
   int32_t is_row = p->step % run->log_every == 0;
   row->step = p->step;
   row->epoch = p->epoch;
@@ -361,7 +354,7 @@ static tsr_status validate(tsr_run *run)
 {
   tsr_run_progress *p = &run->progress;
   tsr_run_validation v;
-  double begin = tsr_run_clock();
+  double begin = tsr_seconds();
   TSR_TRY(tsr_run_take_weights(run));
   TSR_TRY(tsr_run_validate(run, run->options->training.average, &v));
   double score = tsr_run_score(run, &v);
@@ -375,7 +368,7 @@ static tsr_status validate(tsr_run *run)
   }
   p->validated_step = p->step;
   run->saved_step = -1;
-  run->window_start += tsr_run_clock() - begin;
+  run->window_start += tsr_seconds() - begin;
   return announce(run, &v);
 }
 
@@ -392,7 +385,7 @@ static int32_t reason_to_end(const tsr_run *run)
   if (!run->can_go_on) {
     return TSR_RUN_EPOCHS;
   }
-  if (o->minutes > 0.0 && tsr_run_clock() - run->start >= 60.0 * o->minutes) {
+  if (o->minutes > 0.0 && tsr_seconds() - run->start >= 60.0 * o->minutes) {
     return TSR_RUN_MINUTES;
   }
   if (o->patience > 0 && p->waiting >= o->patience) {
@@ -420,9 +413,9 @@ static tsr_status loop(tsr_run *run, int32_t *reason)
       TSR_TRY(validate(run));
     }
     if (validates || p->step % run->save_every == 0) {
-      double begin = tsr_run_clock();
+      double begin = tsr_seconds();
       TSR_TRY(tsr_run_save(run));
-      run->window_start += tsr_run_clock() - begin;
+      run->window_start += tsr_seconds() - begin;
     }
   }
   if (p->step == 0 && *reason == TSR_RUN_EPOCHS) {
@@ -489,7 +482,7 @@ static tsr_status train(tsr_run *run, tsr_run_result *result)
   result->step = p->step;
   result->epoch = p->epoch;
   result->skipped = p->skipped;
-  result->seconds = tsr_run_clock() - run->start;
+  result->seconds = tsr_seconds() - run->start;
   result->loss = p->tokens > 0 && isnan(p->row_loss) ? p->loss / (double)p->tokens : p->row_loss;
   return tsr_run_write_model(run, o->folder, o->storage, o->saved_beam);
 }

@@ -92,9 +92,6 @@ typedef struct tsr_run {
   int64_t window_tokens;
 } tsr_run;
 
-/* Seconds on a clock that never goes back. */
-double tsr_run_clock(void);
-
 /* A batch as the trainer reads it. Borrows from it. */
 tsr_examples tsr_run_examples(const tsr_batch *batch);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/checkpoint/file.h"
 #include "core/train/checkpoint.h"
@@ -216,7 +217,7 @@ tsr_status tsr_run_save(tsr_run *run)
 {
   int32_t kept = states_kept(run);
   TSR_TRY(tsr_run_log_sync(&run->log, run->progress.log_sizes));
-  run->progress.seconds = tsr_run_clock() - run->start;
+  run->progress.seconds = tsr_seconds() - run->start;
   if (kept > 0 && run->progress.step > 0 && run->progress.step % run->save_every == 0) {
     json_t *scalars = json_pack("{s:I}", "step", (json_int_t)run->progress.step);
     TSR_TRY(save_state(run, run->progress.step, 1, scalars, read_trainer));

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/checkpoint/file.h"
 #include "core/text/corpus.h"
@@ -330,7 +331,7 @@ tsr_status tsr_run_validate(tsr_run *run, int32_t averaged, tsr_run_validation *
   if (run->sample.n > 0) {
     TSR_TRY(tsr_fail_context(measure_output(run, v), "validation"));
   }
-  v->seconds = tsr_run_clock() - run->start;
+  v->seconds = tsr_seconds() - run->start;
   return TSR_OK;
 }
 
