@@ -98,7 +98,7 @@ tsr_status tsr_search_encode(tsr_search *search, const int32_t *source)
   TSR_TRY(tsr_executable_write(encode->executable, encode->source, source, tokens * (int64_t)sizeof *source));
   TSR_TRY(tsr_executable_write(encode->executable, encode->source_lengths, search->lengths,
                                search->batch * (int64_t)sizeof *search->lengths));
-  TSR_TRY(tsr_executable_run(encode->executable));
+  TSR_TRY(tsr_transformer_run(t, encode, 1.0));
   t->work.encode_seconds += tsr_seconds() - start;
   t->work.encode_runs++;
   return TSR_OK;
@@ -215,7 +215,8 @@ tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_ref values, 
     return tsr_fail(TSR_ERR_INTERNAL, "the search was stopped at step %d", (int)position);
   }
   double start = tsr_seconds();
-  TSR_TRY(tsr_executable_run(executable));
+  double share = ((double)position + 1.0) / search->step->key.size.target;
+  TSR_TRY(tsr_transformer_run(search->transformer, search->step, share));
   TSR_TRY(tsr_executable_read(executable, values, to_values, n * (int64_t)sizeof *to_values));
   TSR_TRY(tsr_executable_read(executable, indices, to_indices, n * (int64_t)sizeof *to_indices));
   search->transformer->work.step_seconds += tsr_seconds() - start;

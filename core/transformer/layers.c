@@ -53,6 +53,21 @@ static void close_scopes(const tsr_builder *b, int32_t n)
   }
 }
 
+/* Makes x an output of that name, if the program is to hand out such tensors. */
+static void tap(const tsr_builder *b, int32_t what, tsr_ref x, const char *format, ...) TSR_PRINTF(4, 5);
+static void tap(const tsr_builder *b, int32_t what, tsr_ref x, const char *format, ...)
+{
+  if ((b->taps & what) == 0) {
+    return;
+  }
+  char name[2 * NAME_ROOM];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(name, sizeof name, format, arguments);
+  va_end(arguments);
+  tsr_output(b->program, name, x);
+}
+
 /* The constant of that name, made when it is first asked for; TSR_NONE if the model has no such parameter. */
 static tsr_ref parameter(const tsr_builder *b, const char *format, ...) TSR_PRINTF(2, 3);
 static tsr_ref parameter(const tsr_builder *b, const char *format, ...)
@@ -147,6 +162,7 @@ static tsr_ref norm(const tsr_builder *b, tsr_ref x, const char *prefix, const c
                   ? tsr_rmsnorm(b->program, x, gain, config->epsilon)
                   : tsr_layernorm(b->program, x, gain, parameter(b, "%s.%s.bias", prefix, name), config->epsilon);
   tsr_scope_pop(b->program);
+  tap(b, TSR_INSPECT_NORMS, y, "%s.%s", prefix, name);
   return y;
 }
 
@@ -203,6 +219,7 @@ tsr_ref tsr_build_embedding(const tsr_builder *b, const tsr_stack *stack, tsr_re
   }
   x = tsr_reshape(b->program, x, TSR_SHAPE(batch * length, b->model->config.d_model));
   x = dropped_result(b, embedding_norm(b, stack, x));
+  tap(b, TSR_INSPECT_LAYERS, x, "%s.embedding", stack->name);
   close_scopes(b, 2);
   return x;
 }
@@ -236,6 +253,12 @@ static float attention_scale(const tsr_builder *b, const tsr_stack *stack)
 {
   float scale = b->model->config.attention_scale;
   return scale != 0.0f ? scale : (float)(1.0 / sqrt((double)stack->head_size));
+}
+
+/* The weights, if they are to be handed out: *weights receives them. */
+static void ask_weights(const tsr_builder *b, int32_t what, tsr_attention_args *args, tsr_ref *weights)
+{
+  args->weights = (b->taps & what) != 0 ? weights : NULL;
 }
 
 /* The dropout of the weights. */
@@ -288,7 +311,10 @@ static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int3
     args.masking.max_distance = config->relative_distance;
   }
   drop_weights(b, &args);
+  tsr_ref weights = TSR_NONE;
+  ask_weights(b, TSR_INSPECT_SELF_ATTENTION, &args, &weights);
   tsr_ref y = merge_heads(b, stack, tsr_attention(b->program, &args), self->batch * self->queries);
+  tap(b, TSR_INSPECT_SELF_ATTENTION, weights, "%s.self_attention.weights", prefix);
   y = linear(b, y, prefix, "self_attention.output", TSR_ACTIVATION_NONE);
   tsr_scope_pop(b->program);
   return y;
@@ -314,7 +340,10 @@ static tsr_ref cross_attention(const tsr_builder *b, const tsr_stack *stack, int
     args.v = state(b, stack, layer, "cross_attention", "values", cross->batch, cross->keys);
   }
   drop_weights(b, &args);
+  tsr_ref weights = TSR_NONE;
+  ask_weights(b, TSR_INSPECT_CROSS_ATTENTION, &args, &weights);
   tsr_ref y = merge_heads(b, stack, tsr_attention(b->program, &args), cross->batch * cross->queries);
+  tap(b, TSR_INSPECT_CROSS_ATTENTION, weights, "%s.cross_attention.weights", prefix);
   y = linear(b, y, prefix, "cross_attention.output", TSR_ACTIVATION_NONE);
   tsr_scope_pop(b->program);
   return y;
@@ -349,6 +378,7 @@ static tsr_ref before(const tsr_builder *b, const char *prefix, const char *name
 static tsr_ref after(const tsr_builder *b, const char *prefix, const char *name, tsr_ref x, tsr_ref y)
 {
   tsr_ref sum = tsr_add(b->program, x, dropped_result(b, y));
+  tap(b, TSR_INSPECT_SUMS, sum, "%s.%.*s_sum", prefix, (int)(strlen(name) - strlen("_norm")), name);
   return b->model->config.norm_position == TSR_NORM_POST ? norm(b, sum, prefix, name) : sum;
 }
 
@@ -366,6 +396,7 @@ static tsr_ref layer(const tsr_builder *b, const tsr_stack *stack, int32_t index
   }
   y = feed_forward(b, prefix, before(b, prefix, "feed_forward_norm", x));
   x = after(b, prefix, "feed_forward_norm", x, y);
+  tap(b, TSR_INSPECT_LAYERS, x, "%s", prefix);
   close_scopes(b, scopes);
   if (b->training) {
     b->training->layers[b->training->n_layers++] = (tsr_line_range){first, tsr_program_line_count(b->program)};
@@ -377,6 +408,7 @@ tsr_ref tsr_build_stack(const tsr_builder *b, const tsr_stack *stack, tsr_ref x,
                         const tsr_cross_attention *cross)
 {
   for (int32_t i = 0; i < stack->layers; i++) {
+    tap(b, TSR_INSPECT_HIDDEN, x, "%s.hidden.%d", stack->name, (int)i);
     x = layer(b, stack, i, x, self, cross);
   }
   if (b->model->config.final_norm) {
@@ -384,6 +416,7 @@ tsr_ref tsr_build_stack(const tsr_builder *b, const tsr_stack *stack, tsr_ref x,
     x = norm(b, x, stack->name, "norm");
     tsr_scope_pop(b->program);
   }
+  tap(b, TSR_INSPECT_HIDDEN, x, "%s.hidden.%d", stack->name, (int)stack->layers);
   return x;
 }
 

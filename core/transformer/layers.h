@@ -9,6 +9,7 @@
 
 #include "core/transformer/model.h"
 #include "tessera/autodiff.h"
+#include "tessera/inspect.h"
 #include "tessera/ops.h"
 
 /* What a program for training needs beside the layers; grows while they are built. */
@@ -29,6 +30,7 @@ typedef struct tsr_builder {
   const tsr_model *model;
   tsr_dtype weights;              /* type of the matrices; 0: as stored */
   tsr_builder_training *training; /* NULL: the parameters are constants; else states of f32, and there is dropout */
+  int32_t taps;                   /* bits TSR_INSPECT_*: what becomes an output, too, under the name told there */
 } tsr_builder;
 
 /* One of the two stacks. */

@@ -16,6 +16,7 @@ typedef struct tsr_program_key {
                             row per hypothesis; 0: there is none */
   int32_t renormalize;   /* BEAM: 1: `suppress` is there in any case and is added to the logits, so that what it leaves
                             has a sum of probabilities of 1; 0: it is added to the log-probabilities */
+  int32_t taps;          /* bits TSR_INSPECT_*: outputs beside the results */
   int32_t
       banned; /* BEAM without `suppress`: tokens that the host bans, for which that many more candidates come back */
 } tsr_program_key;

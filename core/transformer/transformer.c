@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "core/base/clock.h"
 #include "core/base/status.h"
 
 enum {
@@ -84,11 +85,19 @@ tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device, co
   return TSR_OK;
 }
 
+static void free_compiled(tsr_compiled *compiled)
+{
+  tsr_executable_destroy(compiled->executable);
+  tsr_program_destroy(compiled->program);
+  free(compiled->times);
+  free(compiled);
+}
+
 static void drop_compiled(tsr_transformer *t, int32_t index)
 {
   if (t->compiled[index]) {
-    tsr_executable_destroy(t->compiled[index]->executable);
-    free(t->compiled[index]);
+    tsr_times_keep(&t->times, t->compiled[index]);
+    free_compiled(t->compiled[index]);
     t->compiled[index] = NULL;
   }
 }
@@ -121,6 +130,7 @@ static void free_own(tsr_transformer *t)
   free(t->cross.buffers);
   free(t->self.buffers);
   free(t->compiled);
+  tsr_times_finish(&t->times);
 }
 
 void tsr_transformer_destroy(tsr_transformer *transformer)
@@ -163,6 +173,7 @@ static tsr_status add_sibling(tsr_transformer *first)
   t->n_siblings = 0;
   t->calls = 0;
   t->work = (tsr_work){0};
+  t->times = (tsr_times){0};
   tsr_status status = create_own(t);
   if (status != TSR_OK) {
     free_own(t);
@@ -354,8 +365,11 @@ static tsr_status make_executable(tsr_transformer *t, const tsr_program *program
   if (status == TSR_OK) {
     bind_states(t, program, &t->cross, bindings, &n);
     bind_states(t, program, &t->self, bindings, &n);
-    tsr_compile_options options = {
-        .bindings = bindings, .n_bindings = n, .strict = t->options.strict, .fallback = t->options.fallback};
+    tsr_compile_options options = {.bindings = bindings,
+                                   .n_bindings = n,
+                                   .strict = t->options.strict,
+                                   .profile = t->options.profile,
+                                   .fallback = t->options.fallback};
     status = tsr_executable_create(t->device, program, &options, executable);
   }
   free(bindings);
@@ -364,7 +378,7 @@ static tsr_status make_executable(tsr_transformer *t, const tsr_program *program
 
 static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, tsr_compiled *compiled)
 {
-  tsr_builder builder = {.model = t->model, .weights = t->options.weights};
+  tsr_builder builder = {.model = t->model, .weights = t->options.weights, .taps = key->taps};
   TSR_TRY(tsr_program_create(&builder.program));
   tsr_program *program = builder.program;
   tsr_status status = tsr_build_program(&builder, key);
@@ -389,6 +403,10 @@ static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, tsr_co
     };
     status = make_executable(t, program, &compiled->executable);
   }
+  if (status == TSR_OK && (key->taps != 0 || t->options.profile)) {
+    compiled->program = program;
+    return t->options.profile ? tsr_times_start(compiled) : TSR_OK;
+  }
   tsr_program_destroy(program);
   return status;
 }
@@ -397,7 +415,8 @@ static int same_key(const tsr_program_key *a, const tsr_program_key *b)
 {
   return a->kind == b->kind && a->size.batch == b->size.batch && a->size.source == b->size.source &&
          a->size.target == b->size.target && a->size.beam == b->size.beam && a->source_room == b->source_room &&
-         a->suppress_rows == b->suppress_rows && a->renormalize == b->renormalize && a->banned == b->banned;
+         a->suppress_rows == b->suppress_rows && a->renormalize == b->renormalize && a->banned == b->banned &&
+         a->taps == b->taps;
 }
 
 tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key, tsr_compiled **compiled)
@@ -423,11 +442,14 @@ tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_progr
   if (!made) {
     return tsr_fail_memory(sizeof *made);
   }
+  double start = tsr_seconds();
   tsr_status status = compile(t, key, made);
   if (status != TSR_OK) {
-    free(made);
+    free_compiled(made);
     return status;
   }
+  t->times.compile_seconds += tsr_seconds() - start;
+  t->times.compiled++;
   made->used = ++t->calls;
   t->compiled[slot] = made;
   *compiled = made;
@@ -447,61 +469,58 @@ static tsr_status check_ids(const char *what, const int32_t *ids, int32_t n, int
   return TSR_OK;
 }
 
-static tsr_status check_forward(const tsr_transformer *t, int32_t n_batch, int32_t n_source, const int32_t *source,
-                                const int32_t *source_lengths, int32_t n_target, const int32_t *target, int decodes)
+tsr_status tsr_forward_check(const tsr_transformer *t, const tsr_forward *forward)
 {
   const tsr_transformer_config *config = &t->model->config;
-  if (n_batch < 1 || n_source < 1 || !source || !source_lengths || (decodes && (n_target < 1 || !target))) {
+  const tsr_program_size *size = &forward->size;
+  int decodes = forward->target != NULL;
+  if (size->batch < 1 || size->source < 1 || !forward->source || !forward->source_lengths ||
+      (decodes && size->target < 1)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_forward: a batch of %d sentences of %d and %d tokens",
-                    (int)n_batch, (int)n_source, (int)n_target);
+                    (int)size->batch, (int)size->source, (int)size->target);
   }
-  for (int32_t b = 0; b < n_batch; b++) {
-    if (source_lengths[b] < 0 || source_lengths[b] > n_source) {
+  for (int32_t b = 0; b < size->batch; b++) {
+    if (forward->source_lengths[b] < 0 || forward->source_lengths[b] > size->source) {
       return tsr_fail(TSR_ERR_ARGUMENT, "sentence %d has %d tokens; the batch has room for %d", (int)b,
-                      (int)source_lengths[b], (int)n_source);
+                      (int)forward->source_lengths[b], (int)size->source);
     }
-    TSR_TRY(tsr_fail_context(
-        check_ids("source", source + (int64_t)b * n_source, source_lengths[b], config->source_vocabulary),
-        "sentence %d", (int)b));
+    TSR_TRY(tsr_fail_context(check_ids("source", forward->source + (int64_t)b * size->source,
+                                       forward->source_lengths[b], config->source_vocabulary),
+                             "sentence %d", (int)b));
     if (decodes) {
-      TSR_TRY(tsr_fail_context(check_ids("target", target + (int64_t)b * n_target, n_target, config->target_vocabulary),
-                               "sentence %d", (int)b));
+      TSR_TRY(tsr_fail_context(
+          check_ids("target", forward->target + (int64_t)b * size->target, size->target, config->target_vocabulary),
+          "sentence %d", (int)b));
     }
   }
   return TSR_OK;
 }
 
-static tsr_status encode(tsr_transformer *t, const tsr_program_size *size, const int32_t *source,
-                         const int32_t *source_lengths, float *encoder_output)
+tsr_status tsr_forward_encode(tsr_transformer *t, const tsr_forward *forward, tsr_compiled **compiled)
 {
-  int64_t ids = (int64_t)size->batch * size->source;
-  tsr_program_key key = {.kind = TSR_PROGRAM_ENCODE, .size = {.batch = size->batch, .source = size->source}};
-  tsr_compiled *c = NULL;
-  TSR_TRY(tsr_transformer_compile(t, &key, &c));
-  TSR_TRY(tsr_executable_write(c->executable, c->source, source, ids * (int64_t)sizeof *source));
-  TSR_TRY(tsr_executable_write(c->executable, c->source_lengths, source_lengths,
-                               size->batch * (int64_t)sizeof *source_lengths));
-  TSR_TRY(tsr_executable_run(c->executable));
-  if (!encoder_output) {
-    return TSR_OK;
-  }
-  return tsr_executable_read(c->executable, c->encoder_output, encoder_output,
-                             ids * t->model->config.d_model * (int64_t)sizeof *encoder_output);
+  const tsr_program_size *size = &forward->size;
+  tsr_program_key key = {
+      .kind = TSR_PROGRAM_ENCODE, .size = {.batch = size->batch, .source = size->source}, .taps = forward->taps};
+  TSR_TRY(tsr_transformer_compile(t, &key, compiled));
+  tsr_compiled *c = *compiled;
+  TSR_TRY(tsr_executable_write(c->executable, c->source, forward->source,
+                               (int64_t)size->batch * size->source * (int64_t)sizeof *forward->source));
+  TSR_TRY(tsr_executable_write(c->executable, c->source_lengths, forward->source_lengths,
+                               size->batch * (int64_t)sizeof *forward->source_lengths));
+  return tsr_transformer_run(t, c, 1.0);
 }
 
-static tsr_status decode(tsr_transformer *t, const tsr_program_size *size, const int32_t *target,
-                         const int32_t *source_lengths, float *logits)
+tsr_status tsr_forward_decode(tsr_transformer *t, const tsr_forward *forward, tsr_compiled **compiled)
 {
-  int64_t ids = (int64_t)size->batch * size->target;
-  tsr_program_key key = {.kind = TSR_PROGRAM_DECODE, .size = *size};
-  tsr_compiled *c = NULL;
-  TSR_TRY(tsr_transformer_compile(t, &key, &c));
-  TSR_TRY(tsr_executable_write(c->executable, c->target, target, ids * (int64_t)sizeof *target));
-  TSR_TRY(tsr_executable_write(c->executable, c->source_lengths, source_lengths,
-                               size->batch * (int64_t)sizeof *source_lengths));
-  TSR_TRY(tsr_executable_run(c->executable));
-  return tsr_executable_read(c->executable, c->logits, logits,
-                             ids * t->model->config.target_vocabulary * (int64_t)sizeof *logits);
+  const tsr_program_size *size = &forward->size;
+  tsr_program_key key = {.kind = TSR_PROGRAM_DECODE, .size = *size, .taps = forward->taps};
+  TSR_TRY(tsr_transformer_compile(t, &key, compiled));
+  tsr_compiled *c = *compiled;
+  TSR_TRY(tsr_executable_write(c->executable, c->target, forward->target,
+                               (int64_t)size->batch * size->target * (int64_t)sizeof *forward->target));
+  TSR_TRY(tsr_executable_write(c->executable, c->source_lengths, forward->source_lengths,
+                               size->batch * (int64_t)sizeof *forward->source_lengths));
+  return tsr_transformer_run(t, c, 1.0);
 }
 
 tsr_status tsr_transformer_forward(tsr_transformer *transformer, int32_t n_batch, int32_t n_source,
@@ -511,8 +530,25 @@ tsr_status tsr_transformer_forward(tsr_transformer *transformer, int32_t n_batch
   if (!transformer) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_forward: transformer must not be NULL");
   }
-  TSR_TRY(check_forward(transformer, n_batch, n_source, source, source_lengths, n_target, target, logits != NULL));
-  tsr_program_size size = {.batch = n_batch, .source = n_source, .target = n_target};
-  TSR_TRY(encode(transformer, &size, source, source_lengths, encoder_output));
-  return logits ? decode(transformer, &size, target, source_lengths, logits) : TSR_OK;
+  if (logits && !target) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_forward: logits need a target");
+  }
+  const tsr_transformer_config *config = &transformer->model->config;
+  const tsr_forward forward = {.size = {.batch = n_batch, .source = n_source, .target = n_target},
+                               .source = source,
+                               .source_lengths = source_lengths,
+                               .target = logits ? target : NULL};
+  TSR_TRY(tsr_forward_check(transformer, &forward));
+  tsr_compiled *c = NULL;
+  TSR_TRY(tsr_forward_encode(transformer, &forward, &c));
+  if (encoder_output) {
+    TSR_TRY(tsr_executable_read(c->executable, c->encoder_output, encoder_output,
+                                (int64_t)n_batch * n_source * config->d_model * (int64_t)sizeof *encoder_output));
+  }
+  if (!logits) {
+    return TSR_OK;
+  }
+  TSR_TRY(tsr_forward_decode(transformer, &forward, &c));
+  return tsr_executable_read(c->executable, c->logits, logits,
+                             (int64_t)n_batch * n_target * config->target_vocabulary * (int64_t)sizeof *logits);
 }

@@ -6,6 +6,7 @@
 #define TESSERA_CORE_TRANSFORMER_TRANSFORMER_H
 
 #include "core/transformer/programs.h"
+#include "tessera/inspect.h"
 
 /* A program compiled for the transformer's device. Refs that its kind does not have are TSR_NONE. */
 typedef struct tsr_compiled {
@@ -16,6 +17,10 @@ typedef struct tsr_compiled {
   tsr_ref token, position, rows, suppress;
   tsr_ref encoder_output, logits, labels, losses;
   tsr_ref next, next_logit, values, indices;
+  tsr_program *program; /* where the key has taps, to find them by name, or times are kept; else NULL */
+  uint64_t *times;      /* with options.profile: [2][lines], nanoseconds summed over the runs, and room; else NULL */
+  int64_t runs;         /* with options.profile */
+  double shares;        /* likewise: of the runs, summed */
 } tsr_compiled;
 
 /* The keys and values of one kind of attention, all decoder layers: buffers that every program is bound to. They grow
@@ -37,6 +42,18 @@ typedef struct tsr_work {
   double step_seconds;
 } tsr_work;
 
+/* What programs took that are compiled no more, and all of them around their lines. */
+typedef struct tsr_times {
+  tsr_profile_row *rows; /* [n]; labels are of their own */
+  int32_t n;
+  int32_t room;
+  int32_t failed; /* 1: memory ran out for a row */
+  int64_t runs;
+  int64_t compiled;
+  double run_seconds;
+  double compile_seconds;
+} tsr_times;
+
 /* Siblings share the weights of the first, which the caller made; the rest is each one's own, so that each may be used
  * by another thread. */
 struct tsr_transformer {
@@ -52,6 +69,7 @@ struct tsr_transformer {
   tsr_compiled **compiled; /* [options.cache]; NULL: free */
   uint64_t calls;
   tsr_work work;
+  tsr_times times;
   tsr_transformer **siblings; /* [n_siblings], the first's, itself left out */
   int32_t n_siblings;
   double generate_seconds;  /* the first's: within tsr_generate */
@@ -69,6 +87,31 @@ tsr_status tsr_transformer_sibling(tsr_transformer *first, int32_t index, tsr_tr
  * another key. Makes room in the states first, which may drop compiled programs. */
 tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key,
                                    tsr_compiled **compiled) TSR_MUST_CHECK;
+
+/* Runs a compiled program and keeps the times of its lines, if the transformer is to. share: of the positions of its
+ * cache, those in use; 1 without a cache. */
+tsr_status tsr_transformer_run(tsr_transformer *transformer, tsr_compiled *compiled, double share) TSR_MUST_CHECK;
+
+/* Times of lines: room for them in a compiled program; adding what one took to the rest, before it is dropped. */
+tsr_status tsr_times_start(tsr_compiled *compiled) TSR_MUST_CHECK;
+void tsr_times_keep(tsr_times *times, tsr_compiled *compiled);
+void tsr_times_finish(tsr_times *times);
+
+/* A batch for teacher forcing. */
+typedef struct tsr_forward {
+  tsr_program_size size;
+  int32_t taps;          /* bits TSR_INSPECT_* */
+  const int32_t *source; /* [B, S] */
+  const int32_t *source_lengths;
+  const int32_t *target; /* [B, L], or NULL */
+} tsr_forward;
+
+/* Errors: TSR_ERR_ARGUMENT. */
+tsr_status tsr_forward_check(const tsr_transformer *t, const tsr_forward *forward) TSR_MUST_CHECK;
+
+/* Each runs its program; *compiled holds the results. The decoder's needs the encoder's to have run. */
+tsr_status tsr_forward_encode(tsr_transformer *t, const tsr_forward *forward, tsr_compiled **compiled) TSR_MUST_CHECK;
+tsr_status tsr_forward_decode(tsr_transformer *t, const tsr_forward *forward, tsr_compiled **compiled) TSR_MUST_CHECK;
 
 /* Before a batch: makes room for B*S rows of cross-attention and R*C rows of cache, so that compiling its programs
  * drops none of them. */

@@ -144,6 +144,7 @@ typedef struct tsr_transformer_options {
   tsr_device *fallback; /* as in tsr_compile_options */
   int32_t workers;      /* batches that tsr_generate computes side by side, each on a thread; 0: as many as the device's
                            concurrent_runs and the number of sentences suggest */
+  int32_t profile;      /* 1: keeps the times of its programs' lines, for tsr_transformer_profile (inspect.h) */
 } tsr_transformer_options;
 
 /* Uploads the weights. `model` and `device` outlive *transformer, which is the caller's until tsr_transformer_destroy.

@@ -12,29 +12,34 @@
 #include "tools/tessera/common.h"
 #include "tools/tessera/golden.h"
 
-static const char help[] = "Usage: tessera golden FOLDER [OPTION]...\n"
-                           "\n"
-                           "Runs the model of a folder of recorded results, and compares: the encoder's output and\n"
-                           "the logits (only where the masks are 1), and the token ids and scores of each recorded\n"
-                           "search. The folder holds config.json, model.safetensors, golden.json and\n"
-                           "golden.safetensors; if it holds train.safetensors, the loss, the gradients of all\n"
-                           "parameters (at most 1e-4 relative) and recorded training steps are compared too.\n"
-                           "\n"
-                           "  --device D     the device (default: TESSERA_DEVICE, else auto)\n"
-                           "  --tolerance T  largest error allowed, divided by the largest magnitude recorded\n"
-                           "                 (default 1e-5)\n"
-                           "  --scores T     largest error of a score allowed (default 1e-4)\n"
-                           "  --precision P  keep matrices as f32, f16, bf16 or int8 (default: as stored)\n"
-                           "  --strict       refuse to run operators on another device than the one named\n"
-                           "  --json         print one JSON object\n"
-                           "  --help         print this text\n"
-                           "\n"
-                           "Exit code: 0 if all agrees; 1 if something differs; others as in `tessera help`.\n";
+static const char help[] =
+    "Usage: tessera golden FOLDER [OPTION]...\n"
+    "\n"
+    "Runs the model of a folder of recorded results, and compares: the encoder's output and\n"
+    "the logits (only where the masks are 1), hidden states and attention weights of each\n"
+    "layer where they are recorded, and the token ids and scores of each recorded search.\n"
+    "The folder holds config.json, model.safetensors, golden.json and golden.safetensors; if\n"
+    "it holds train.safetensors, the loss, the gradients of all parameters (at most 1e-4\n"
+    "relative) and recorded training steps are compared too.\n"
+    "\n"
+    "  --device D     the device (default: TESSERA_DEVICE, else auto)\n"
+    "  --tolerance T  largest error allowed, divided by the largest magnitude recorded\n"
+    "                 (default 1e-5)\n"
+    "  --attention T  largest error of an attention weight allowed (default 1e-6 for nn.Transformer,\n"
+    "                 5e-6 for others, whose originals are themselves off by that much)\n"
+    "  --scores T     largest error of a score allowed (default 1e-4)\n"
+    "  --precision P  keep matrices as f32, f16, bf16 or int8 (default: as stored)\n"
+    "  --strict       refuse to run operators on another device than the one named\n"
+    "  --json         print one JSON object\n"
+    "  --help         print this text\n"
+    "\n"
+    "Exit code: 0 if all agrees; 1 if something differs; others as in `tessera help`.\n";
 
 typedef struct request {
   const char *folder;
   const char *device;
   double tolerance;
+  double attention_tolerance; /* below 0: the default */
   double score_tolerance;
   tsr_transformer_options options;
   int as_json;
@@ -231,6 +236,23 @@ static tsr_status replay_forward(tsr_transformer *transformer, const fixture *f,
   return status;
 }
 
+static tsr_status replay_layers(tsr_transformer *transformer, const fixture *f, const request *r,
+                                tsr_golden_layers *layers)
+{
+  const tsr_golden_batch batch = {.tensors = f->tensors,
+                                  .n_batch = f->source.n_batch,
+                                  .n_source = f->source.n_length,
+                                  .n_target = f->target.n_length,
+                                  .source = f->source.ids,
+                                  .source_mask = f->source_mask.ids,
+                                  .source_lengths = f->lengths,
+                                  .target = f->target.ids,
+                                  .target_mask = f->target_mask.ids};
+  int is_torch = strcmp(tsr_model_config(tsr_transformer_model(transformer))->family, "nn_transformer") == 0;
+  double attention = r->attention_tolerance >= 0.0 ? r->attention_tolerance : is_torch ? 1e-6 : 5e-6;
+  return tsr_golden_compare_layers(transformer, &batch, r->tolerance, attention, layers);
+}
+
 /* ---- searches ---------------------------------------------------------------------------------------------------- */
 
 typedef struct search_summary {
@@ -391,15 +413,25 @@ static void print_training(const tsr_golden_training *training)
   }
 }
 
+static void print_layers(const char *name, const char *error, const tsr_golden_values *values)
+{
+  if (values->n > 0) {
+    printf("  %-24s %d tensors, largest %s %.3g (%s)  %s\n", name, (int)values->n, error, values->error, values->name,
+           values->passed ? "ok" : "DIFFERS");
+  }
+}
+
 static void print_text(const request *r, const char *device, const error_summary *values,
-                       const search_summary *searches, int32_t n_searches, const tsr_golden_training *training,
-                       int passed)
+                       const tsr_golden_layers *layers, const search_summary *searches, int32_t n_searches,
+                       const tsr_golden_training *training, int passed)
 {
   printf("%s on %s\n", r->folder, device);
   for (int32_t i = 0; i < 2; i++) {
     printf("  %-24s largest error %.3g of %.3g: relative %.3g  %s\n", values[i].name, values[i].largest,
            values[i].magnitude, values[i].relative, values[i].passed ? "ok" : "DIFFERS");
   }
+  print_layers("hidden states", "relative error", &layers->hidden);
+  print_layers("attention weights", "error", &layers->attention);
   for (int32_t i = 0; i < n_searches; i++) {
     const search_summary *s = &searches[i];
     printf("  %-24s %d of %d sequences equal", s->name, (int)(s->sequences - s->different), (int)s->sequences);
@@ -424,6 +456,12 @@ static json_t *values_json(const error_summary *summary)
                    "passed", summary->passed);
 }
 
+static json_t *layers_json(const tsr_golden_values *values)
+{
+  return json_pack("{s:i, s:o, s:s, s:b}", "tensors", (int)values->n, "largest_error", tsr_cli_json_real(values->error),
+                   "of", values->name, "passed", values->passed);
+}
+
 static json_t *training_json(const tsr_golden_training *training)
 {
   if (!training->recorded) {
@@ -435,8 +473,9 @@ static json_t *training_json(const tsr_golden_training *training)
                    "parameter_error", tsr_cli_json_real(training->parameter_error), "passed", training->passed);
 }
 
-static int print_json(const request *r, const char *device, const error_summary *values, const search_summary *searches,
-                      int32_t n_searches, const tsr_golden_training *training, int passed)
+static int print_json(const request *r, const char *device, const error_summary *values,
+                      const tsr_golden_layers *layers, const search_summary *searches, int32_t n_searches,
+                      const tsr_golden_training *training, int passed)
 {
   json_t *list = json_array();
   for (int32_t i = 0; i < n_searches; i++) {
@@ -445,10 +484,12 @@ static int print_json(const request *r, const char *device, const error_summary 
                                           (int)s->sequences, "different", (int)s->different, "score_error",
                                           tsr_cli_json_real(s->score_error), "detail", s->detail, "passed", s->passed));
   }
-  return tsr_cli_json_print(json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:b}", "folder",
+  return tsr_cli_json_print(json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "folder",
                                       tsr_cli_json_text(r->folder, strlen(r->folder)), "device", device, values[0].name,
-                                      values_json(&values[0]), values[1].name, values_json(&values[1]), "generate",
-                                      list, "training", training_json(training), "passed", passed),
+                                      values_json(&values[0]), values[1].name, values_json(&values[1]), "hidden_states",
+                                      layers_json(&layers->hidden), "attention_weights",
+                                      layers_json(&layers->attention), "generate", list, "training",
+                                      training_json(training), "passed", passed),
                             JSON_INDENT(2));
 }
 
@@ -462,7 +503,11 @@ static int replay(const request *r, tsr_transformer *transformer, const fixture 
     return tsr_cli_no_memory();
   }
   tsr_status status = replay_forward(transformer, f, r->tolerance, values);
-  int passed = values[0].passed && values[1].passed;
+  tsr_golden_layers layers = {0};
+  if (status == TSR_OK) {
+    status = replay_layers(transformer, f, r, &layers);
+  }
+  int passed = values[0].passed && values[1].passed && layers.hidden.passed && layers.attention.passed;
   for (int32_t i = 0; i < n && status == TSR_OK; i++) {
     status = replay_search(transformer, f, json_array_get(entries, (size_t)i), r->score_tolerance, &searches[i]);
     passed = passed && searches[i].passed;
@@ -476,9 +521,9 @@ static int replay(const request *r, tsr_transformer *transformer, const fixture 
   if (code == TSR_EXIT_OK) {
     const char *device = tsr_device_name(tsr_transformer_device(transformer));
     if (r->as_json) {
-      code = print_json(r, device, values, searches, n, &training, passed);
+      code = print_json(r, device, values, &layers, searches, n, &training, passed);
     } else {
-      print_text(r, device, values, searches, n, &training, passed);
+      print_text(r, device, values, &layers, searches, n, &training, passed);
     }
   }
   free(searches);
@@ -518,12 +563,16 @@ static int run(const request *r)
 
 int tsr_cmd_golden(int argc, char **argv)
 {
-  static const struct option options[] = {
-      {"device", required_argument, NULL, 'd'}, {"tolerance", required_argument, NULL, 't'},
-      {"scores", required_argument, NULL, 's'}, {"precision", required_argument, NULL, 'w'},
-      {"strict", no_argument, NULL, 'S'},       {"json", no_argument, NULL, 'j'},
-      {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
-  request r = {.tolerance = 1e-5, .score_tolerance = 1e-4};
+  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                          {"tolerance", required_argument, NULL, 't'},
+                                          {"attention", required_argument, NULL, 'a'},
+                                          {"scores", required_argument, NULL, 's'},
+                                          {"precision", required_argument, NULL, 'w'},
+                                          {"strict", no_argument, NULL, 'S'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  request r = {.tolerance = 1e-5, .attention_tolerance = -1.0, .score_tolerance = 1e-4};
   int code = TSR_EXIT_OK;
   for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
     switch (option) {
@@ -532,6 +581,9 @@ int tsr_cmd_golden(int argc, char **argv)
       break;
     case 't':
       code = tsr_cli_number(argv[0], "--tolerance", optarg, 0.0, 1e9, &r.tolerance);
+      break;
+    case 'a':
+      code = tsr_cli_number(argv[0], "--attention", optarg, 0.0, 1e9, &r.attention_tolerance);
       break;
     case 's':
       code = tsr_cli_number(argv[0], "--scores", optarg, 0.0, 1e9, &r.score_tolerance);

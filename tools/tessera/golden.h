@@ -27,4 +27,34 @@ typedef struct tsr_golden_training {
 tsr_status tsr_golden_train(const char *folder, const tsr_model *model, tsr_device *device, const json_t *golden,
                             const tsr_examples *examples, tsr_golden_training *training);
 
+enum { TSR_GOLDEN_NAME = 64 };
+
+/* Tensors of one sort, and the largest error of them. */
+typedef struct tsr_golden_values {
+  int32_t n;     /* compared; 0: none is recorded */
+  double error;  /* hidden states: divided by the largest magnitude recorded; attention weights: as it is */
+  char name[TSR_GOLDEN_NAME]; /* of that tensor, as recorded */
+  int passed;
+} tsr_golden_values;
+
+typedef struct tsr_golden_layers {
+  tsr_golden_values hidden;    /* encoder_hidden.i, decoder_hidden.i */
+  tsr_golden_values attention; /* encoder_attn.i, decoder_attn.i, cross_attn.i */
+} tsr_golden_layers;
+
+/* The recorded batch. */
+typedef struct tsr_golden_batch {
+  const tsr_checkpoint *tensors;
+  int32_t n_batch, n_source, n_target;
+  const int32_t *source; /* [B, S], likewise its mask */
+  const int32_t *source_mask;
+  const int32_t *source_lengths; /* [B] */
+  const int32_t *target;         /* [B, L], likewise its mask */
+  const int32_t *target_mask;
+} tsr_golden_batch;
+
+/* Compares hidden states and attention weights after each layer, as far as they are recorded. */
+tsr_status tsr_golden_compare_layers(tsr_transformer *transformer, const tsr_golden_batch *batch, double tolerance,
+                                     double attention_tolerance, tsr_golden_layers *layers);
+
 #endif
