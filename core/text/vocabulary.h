@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Vocabularies: a JSON object from tokens to ids (vocab.json).
+ * Vocabularies: tokens and their ids, from a JSON object (vocab.json) or added one by one.
  */
 #ifndef TESSERA_CORE_VOCABULARY_H
 #define TESSERA_CORE_VOCABULARY_H
+
+#include <jansson.h>
 
 #include "tessera/status.h"
 
@@ -11,6 +13,15 @@ typedef struct tsr_vocabulary tsr_vocabulary;
 
 /* As many ids as there are tokens. */
 enum { TSR_VOCABULARY_WHOLE = -1 };
+
+/* An empty one, to be filled before others see it. TSR_VOCABULARY_WHOLE: it grows with the highest id. */
+tsr_status tsr_vocabulary_begin(const char *name, int32_t size, tsr_vocabulary **vocabulary) TSR_MUST_CHECK;
+
+/* Adds a token, which is copied. Errors: TSR_ERR_FORMAT (an id out of range or taken, a token that is there). */
+tsr_status tsr_vocabulary_add(tsr_vocabulary *vocabulary, const char *token, int64_t id) TSR_MUST_CHECK;
+
+/* Adds what an object from tokens to ids holds. */
+tsr_status tsr_vocabulary_add_object(tsr_vocabulary *vocabulary, const json_t *object) TSR_MUST_CHECK;
 
 /* Ids are unique and from 0 to size - 1, size being the rows of the model's embedding; not every id needs a token.
  * *vocabulary is the caller's until tsr_vocabulary_close; immutable: any number of threads. Errors: TSR_ERR_IO,
