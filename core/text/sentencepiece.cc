@@ -67,3 +67,38 @@ tsr_status tsr_sentencepiece_decode(const tsr_sentencepiece *model, const char *
     return TSR_OK;
   });
 }
+
+int32_t tsr_sentencepiece_count(const tsr_sentencepiece *model)
+{
+  return model->processor.GetPieceSize();
+}
+
+const char *tsr_sentencepiece_piece(const tsr_sentencepiece *model, int32_t id)
+{
+  return model->processor.IdToPiece(id).c_str();
+}
+
+static tsr_status encode_state(const void *state, const char *text, size_t size, tsr_piece_fn receive, void *user)
+{
+  return tsr_sentencepiece_encode(static_cast<const tsr_sentencepiece *>(state), text, size, receive, user);
+}
+
+static tsr_status decode_state(const void *state, const char *const *pieces, size_t n_pieces, char **text)
+{
+  return tsr_sentencepiece_decode(static_cast<const tsr_sentencepiece *>(state), pieces, n_pieces, text);
+}
+
+static void close_state(void *state)
+{
+  tsr_sentencepiece_close(static_cast<tsr_sentencepiece *>(state));
+}
+
+tsr_status tsr_sentencepiece_segmenter(const char *name, const void *bytes, size_t size, tsr_segmenter *segmenter)
+{
+  static const tsr_segmenter_methods methods = {encode_state, decode_state, close_state};
+  tsr_sentencepiece *model = nullptr;
+  tsr_status status = tsr_sentencepiece_parse(name, bytes, size, &model);
+  if (status == TSR_OK)
+    *segmenter = {&methods, model};
+  return status;
+}

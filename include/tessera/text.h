@@ -13,8 +13,16 @@ extern "C" {
 
 typedef struct tsr_tokenizer tsr_tokenizer;
 
-/* Opens the tokenizer of a model's folder (Marian: source.spm, target.spm, vocab.json, tokenizer_config.json).
- * Immutable afterwards: any number of threads. The model need not outlive it. *tokenizer is the caller's until
+/* Opens the tokenizer of a model's folder. Which kind it is, tokenizer_config.json says (tokenizer_class), else
+ * config.json, else the files that are there:
+ *   marian    source.spm, target.spm, vocab.json, target_vocab.json if the vocabularies are separate
+ *   t5        spiece.model
+ *   pegasus   spiece.model
+ *   mbart     sentencepiece.bpe.model; mbart50 likewise
+ *   m2m100    sentencepiece.bpe.model, vocab.json
+ *   nllb      sentencepiece.bpe.model
+ * Results equal those of Hugging Face's tokenizers. Immutable but for
+ * tsr_tokenizer_set_languages: any number of threads. The model need not outlive it. *tokenizer is the caller's until
  * tsr_tokenizer_close. Errors: TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, naming the file. */
 TSR_API tsr_status tsr_tokenizer_open(const tsr_model *model, tsr_tokenizer **tokenizer) TSR_MUST_CHECK;
 TSR_API void tsr_tokenizer_close(tsr_tokenizer *tokenizer); /* takes NULL */
@@ -22,7 +30,15 @@ TSR_API void tsr_tokenizer_close(tsr_tokenizer *tokenizer); /* takes NULL */
 /* The same for a folder that holds the tokenizer's files and no model, such as `tessera vocab` writes. */
 TSR_API tsr_status tsr_tokenizer_open_folder(const char *folder, tsr_tokenizer **tokenizer) TSR_MUST_CHECK;
 
-/* What a model for this tokenizer has to fit. */
+/* The same, and the kind is told: a name of the list above; NULL: as the files say. Errors also: TSR_ERR_ARGUMENT (no
+ * such kind). */
+TSR_API tsr_status tsr_tokenizer_open_as(const char *folder, const char *kind,
+                                         tsr_tokenizer **tokenizer) TSR_MUST_CHECK;
+
+/* The kind's name. Static. */
+TSR_API const char *tsr_tokenizer_kind_name(const tsr_tokenizer *tokenizer);
+
+/* What a model for this tokenizer has to fit, and what a search for it should do. */
 typedef struct tsr_tokenizer_info {
   int32_t source_vocabulary; /* V: ids are below it */
   int32_t target_vocabulary;
@@ -31,24 +47,49 @@ typedef struct tsr_tokenizer_info {
   int32_t target_pad_id;
   int32_t eos_id; /* of the target side, likewise unk_id */
   int32_t unk_id;
+  int32_t forced_bos_id;    /* the chosen target language's token, to be forced as the first one; -1: none */
+  int32_t decoder_start_id; /* the same where the decoder has to start with it (mBART of 25 languages); -1: none */
 } tsr_tokenizer_info;
 TSR_API tsr_status tsr_tokenizer_get_info(const tsr_tokenizer *tokenizer, tsr_tokenizer_info *info) TSR_MUST_CHECK;
 
-/* The ids of a source text of `size` bytes, special tokens included (Marian: </s> at the end). Invalid UTF-8 is read as
- * U+FFFD. *ids is allocated; the caller frees it with tsr_free. */
+/* Languages of mBART, M2M100, NLLB and multilingual Marian models: how many there are, and the code of one ("fra_Latn",
+ * "fr_XX", "fr"), which lives as long as the tokenizer; NULL for an index outside. */
+TSR_API int32_t tsr_tokenizer_n_languages(const tsr_tokenizer *tokenizer);
+TSR_API const char *tsr_tokenizer_language(const tsr_tokenizer *tokenizer, int32_t index);
+
+/* The chosen language of a side, or NULL. side: 0 source, 1 target. */
+TSR_API const char *tsr_tokenizer_chosen_language(const tsr_tokenizer *tokenizer, int32_t side);
+
+/* Chooses the languages of source and target texts; NULL leaves one as it is: at first what tokenizer_config.json says,
+ * else for sources the original's default, English, and for targets none. Their tokens are put where the model expects
+ * them: into what the encode functions give, and into tsr_tokenizer_info. Before the tokenizer is used by several
+ * threads. Errors: TSR_ERR_ARGUMENT (an unknown code: the message lists the nearest; a tokenizer without languages; a
+ * source language for Marian, which marks the target's alone). */
+TSR_API tsr_status tsr_tokenizer_set_languages(tsr_tokenizer *tokenizer, const char *source,
+                                               const char *target) TSR_MUST_CHECK;
+
+/* The ids of a source text of `size` bytes, with the special tokens that the model expects around it (Marian: </s> at
+ * the end). Special tokens that are written in the text stand for themselves. Invalid UTF-8 is read as U+FFFD. *ids is
+ * allocated; the caller frees it with tsr_free. */
 TSR_API tsr_status tsr_tokenizer_encode(const tsr_tokenizer *tokenizer, const char *text, size_t size, int32_t **ids,
                                         int32_t *n_ids) TSR_MUST_CHECK;
 
-/* The ids of a target text, as a model is trained to write it (Marian: </s> at the end); else the same. */
+/* The ids of a target text, as a model is trained to write it; else the same. Errors also: TSR_ERR_ARGUMENT (no target
+ * language was chosen, where one is needed). */
 TSR_API tsr_status tsr_tokenizer_encode_target(const tsr_tokenizer *tokenizer, const char *text, size_t size,
                                                int32_t **ids, int32_t *n_ids) TSR_MUST_CHECK;
 
-/* The text of target ids; special tokens are left out. *text is allocated and NUL-terminated; the caller frees it with
- * tsr_free. Errors: TSR_ERR_ARGUMENT (an id outside the vocabulary). */
+/* The text of target ids, valid UTF-8; special tokens are left out. *text is allocated and NUL-terminated; the caller
+ * frees it with tsr_free. Errors: TSR_ERR_ARGUMENT (an id outside the vocabulary). */
 TSR_API tsr_status tsr_tokenizer_decode(const tsr_tokenizer *tokenizer, const int32_t *ids, int32_t n_ids,
                                         char **text) TSR_MUST_CHECK;
 
-/* The token of an id as the vocabulary spells it, "" for an id outside. side: 0 source, 1 target. */
+/* The same for ids of either side: 0 source, 1 target. */
+TSR_API tsr_status tsr_tokenizer_decode_side(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids,
+                                             int32_t n_ids, char **text) TSR_MUST_CHECK;
+
+/* The token of an id as the vocabulary spells it, "" for an id outside and for one without a token. side: 0 source, 1
+ * target. */
 TSR_API const char *tsr_tokenizer_token(const tsr_tokenizer *tokenizer, int32_t side, int32_t id);
 
 /* What becomes of a source text with more tokens than the model takes. */

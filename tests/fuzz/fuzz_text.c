@@ -4,7 +4,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "core/text/marian.h"
+#include "core/text/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -12,12 +12,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   static tsr_tokenizer *tokenizer; /* kept for all inputs */
   if (!tokenizer) {
     const tsr_transformer_config config = {.source_vocabulary = VOCABULARY, .target_vocabulary = VOCABULARY};
-    REQUIRE(tsr_marian_open(TESSERA_SOURCE_ROOT "/tests/data/marian-en-fr", &config, &tokenizer) == TSR_OK);
+    REQUIRE(tsr_tokenizer_open_kind(TESSERA_SOURCE_ROOT "/tests/data/marian-en-fr", tsr_tokenizer_kind_find("marian"),
+                                    &config, &tokenizer) == TSR_OK);
   }
   for (int32_t side = 0; side < TSR_SIDES; side++) {
     int32_t *ids;
     int32_t n_ids;
-    REQUIRE(tsr_marian_encode(tokenizer, side, (const char *)data, size, &ids, &n_ids) == TSR_OK);
+    REQUIRE(tsr_tokenizer_encode_side(tokenizer, side, (const char *)data, size, &ids, &n_ids) == TSR_OK);
     REQUIRE(n_ids >= 1 && ids[n_ids - 1] == 0);
     for (int32_t i = 0; i < n_ids; i++)
       REQUIRE(ids[i] >= 0 && ids[i] < VOCABULARY);

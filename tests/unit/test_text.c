@@ -15,8 +15,8 @@
 #include <jansson.h>
 
 #include "core/checkpoint/file.h"
-#include "core/text/marian.h"
 #include "core/text/sentencepiece.h"
+#include "core/text/tokenizer.h"
 #include "core/text/vocabulary.h"
 #include "tests/unit/shared.h"
 #include "tests/unit/spm_writer.h"
@@ -261,11 +261,16 @@ static void test_truncated_model(void **state)
 /* ------------------------------------------------------------------------------------------------------------------
  * Marian's tokenizer
  */
+static tsr_status open_marian(const char *folder, const tsr_transformer_config *config, tsr_tokenizer **tokenizer)
+{
+  return tsr_tokenizer_open_kind(folder, tsr_tokenizer_kind_find("marian"), config, tokenizer);
+}
+
 static tsr_tokenizer *open_recorded(void)
 {
   const tsr_transformer_config config = {.source_vocabulary = 5001, .target_vocabulary = 5001, .eos_id = 0};
   tsr_tokenizer *tokenizer;
-  assert_int_equal(tsr_marian_open(recorded_model, &config, &tokenizer), TSR_OK);
+  assert_int_equal(open_marian(recorded_model, &config, &tokenizer), TSR_OK);
   return tokenizer;
 }
 
@@ -430,13 +435,13 @@ static void test_folders(void **state)
   char *folder = make_temporary_folder();
   tsr_transformer_config config = {.source_vocabulary = 6, .target_vocabulary = 5, .eos_id = 0};
   tsr_tokenizer *tokenizer;
-  assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_ERR_IO);
+  assert_int_equal(open_marian(folder, &config, &tokenizer), TSR_ERR_IO);
   assert_message_has("source.spm: cannot be opened");
   copy_file(path_in(recorded_model, "source.spm"), path_in(folder, "source.spm"));
-  assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_ERR_IO);
+  assert_int_equal(open_marian(folder, &config, &tokenizer), TSR_ERR_IO);
   assert_message_has("target.spm: cannot be opened");
   copy_file(path_in(recorded_model, "target.spm"), path_in(folder, "target.spm"));
-  assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_ERR_IO);
+  assert_int_equal(open_marian(folder, &config, &tokenizer), TSR_ERR_IO);
   assert_message_has("vocab.json: cannot be opened");
 
   static const char *const bad_vocabularies[][2] = {
@@ -447,17 +452,17 @@ static void test_folders(void **state)
   };
   for (size_t i = 0; i < sizeof bad_vocabularies / sizeof bad_vocabularies[0]; i++) {
     write_text(path_in(folder, "vocab.json"), bad_vocabularies[i][0]);
-    assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_ERR_FORMAT);
+    assert_int_equal(open_marian(folder, &config, &tokenizer), TSR_ERR_FORMAT);
     assert_null(tokenizer);
     assert_message_has(bad_vocabularies[i][1]);
   }
 
   write_text(path_in(folder, "vocab.json"), "{\"</s>\":1,\"<unk>\":2,\"" MARK "I\":3,\"" MARK "you\":5}");
   write_text(path_in(folder, "tokenizer_config.json"), "{\"separate_vocabs\":true}");
-  assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_ERR_IO);
+  assert_int_equal(open_marian(folder, &config, &tokenizer), TSR_ERR_IO);
   assert_message_has("target_vocab.json: cannot be opened");
   write_text(path_in(folder, "target_vocab.json"), "{\"</s>\":0,\"<unk>\":1,\"<pad>\":2,\"" MARK "Je\":4}");
-  assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_OK);
+  assert_int_equal(open_marian(folder, &config, &tokenizer), TSR_OK);
   int32_t *ids;
   int32_t n_ids;
   assert_int_equal(tsr_tokenizer_encode(tokenizer, "I you we", 8, &ids, &n_ids), TSR_OK);
@@ -491,7 +496,9 @@ static void test_folders(void **state)
                                        .source_pad_id = -1,
                                        .target_pad_id = 2,
                                        .eos_id = 3,
-                                       .unk_id = 1};
+                                       .unk_id = 1,
+                                       .forced_bos_id = -1,
+                                       .decoder_start_id = -1};
   assert_memory_equal(&info, &expected, sizeof info);
   tsr_tokenizer_close(tokenizer);
 
@@ -504,7 +511,7 @@ static void test_folders(void **state)
   };
   for (size_t i = 0; i < sizeof bad_options / sizeof bad_options[0]; i++) {
     write_text(path_in(folder, "tokenizer_config.json"), bad_options[i][0]);
-    assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_ERR_FORMAT);
+    assert_int_equal(open_marian(folder, &config, &tokenizer), TSR_ERR_FORMAT);
     assert_message_has(bad_options[i][1]);
   }
 
@@ -512,7 +519,7 @@ static void test_folders(void **state)
   write_text(path_in(folder, "tokenizer_config.json"), "{}");
   write_text(path_in(folder, "vocab.json"), "{\"</s>\":0,\"<unk>\":1,\"" MARK "Je\":7}");
   config.target_vocabulary = 8;
-  assert_int_equal(tsr_marian_open(folder, &config, &tokenizer), TSR_OK);
+  assert_int_equal(open_marian(folder, &config, &tokenizer), TSR_OK);
   assert_int_equal(tsr_tokenizer_decode(tokenizer, &(int32_t){7}, 1, &text), TSR_OK);
   assert_string_equal(text, "Je");
   tsr_free(text);
@@ -539,7 +546,8 @@ static void compare_side(const tsr_tokenizer *tokenizer, int32_t side, const jso
     int32_t *ids;
     int32_t n_ids;
     assert_int_equal(
-        tsr_marian_encode(tokenizer, side, json_string_value(text), json_string_length(text), &ids, &n_ids), TSR_OK);
+        tsr_tokenizer_encode_side(tokenizer, side, json_string_value(text), json_string_length(text), &ids, &n_ids),
+        TSR_OK);
     expect_ids(json_array_get(all_ids, i), ids, n_ids, json_string_value(text));
     char *decoded;
     assert_int_equal(tsr_tokenizer_decode(tokenizer, ids, n_ids, &decoded), TSR_OK);
@@ -561,7 +569,7 @@ static void test_recorded(void **state)
   const json_t *marian = json_object_get(recorded, "marian");
   const tsr_transformer_config config = {.source_vocabulary = 1084, .target_vocabulary = 1084, .eos_id = 0};
   tsr_tokenizer *tokenizer;
-  assert_int_equal(tsr_marian_open(path_in(shared, "marian"), &config, &tokenizer), TSR_OK);
+  assert_int_equal(open_marian(path_in(shared, "marian"), &config, &tokenizer), TSR_OK);
   const json_t *texts = json_object_get(marian, "texts");
   assert_int_equal(json_array_size(json_object_get(marian, "input_ids")), 59);
   assert_int_equal(json_array_size(json_object_get(marian, "target_input_ids")), 52);

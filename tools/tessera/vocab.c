@@ -9,7 +9,7 @@
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/replace.h"
 #include "core/text/corpus.h"
-#include "core/text/marian.h"
+#include "core/text/tokenizer.h"
 #include "tessera/text.h"
 #include "tools/tessera/common.h"
 #include "tools/tessera/vocab_train.h"

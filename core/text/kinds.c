@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The kinds of tokenizers, and which one a folder has.
+ */
+#include "core/text/kinds.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+#include "core/checkpoint/file.h"
+#include "core/checkpoint/json.h"
+
+static const tsr_tokenizer_kind kinds[] = {
+    {
+        .name = "marian",
+        .classes = {"MarianTokenizer"},
+        .families = {"marian", "nn_transformer"},
+        .specials = {[TSR_EOS] = "</s>", [TSR_UNK] = "<unk>", [TSR_PAD] = "<pad>"},
+        .open = tsr_marian_open,
+        .encode_plain = tsr_marian_encode_plain,
+    },
+    {
+        .name = "t5",
+        .classes = {"T5Tokenizer", "MT5Tokenizer"},
+        .families = {"t5", "mt5", "umt5"},
+        .specials = {[TSR_EOS] = "</s>", [TSR_UNK] = "<unk>", [TSR_PAD] = "<pad>"},
+        .open = tsr_pieces_open,
+        .encode_plain = tsr_t5_encode_plain,
+        .data = &tsr_layout_t5,
+        .eos_once = 1,
+    },
+    {
+        .name = "pegasus",
+        .classes = {"PegasusTokenizer"},
+        .families = {"pegasus"},
+        .specials = {[TSR_EOS] = "</s>", [TSR_UNK] = "<unk>", [TSR_PAD] = "<pad>", [TSR_MASK] = "<mask_2>"},
+        .open = tsr_pieces_open,
+        .data = &tsr_layout_pegasus,
+    },
+    {
+        .name = "mbart",
+        .classes = {"MBartTokenizer"},
+        .families = {"mbart"},
+        .specials = {"</s>", "<unk>", "<pad>", "<s>", "<mask>"},
+        .open = tsr_pieces_open,
+        .data = &tsr_layout_mbart,
+        .mask_strips = 1,
+    },
+    {
+        .name = "mbart50",
+        .classes = {"MBart50Tokenizer"},
+        .specials = {"</s>", "<unk>", "<pad>", "<s>", "<mask>"},
+        .open = tsr_pieces_open,
+        .data = &tsr_layout_mbart50,
+        .mask_strips = 1,
+    },
+    {
+        .name = "m2m100",
+        .classes = {"M2M100Tokenizer"},
+        .families = {"m2m_100"},
+        .specials = {[TSR_EOS] = "</s>", [TSR_UNK] = "<unk>", [TSR_PAD] = "<pad>", [TSR_BOS] = "<s>"},
+        .open = tsr_m2m100_open,
+    },
+    {
+        .name = "nllb",
+        .classes = {"NllbTokenizer"},
+        .specials = {"</s>", "<unk>", "<pad>", "<s>", "<mask>"},
+        .open = tsr_pieces_open,
+        .data = &tsr_layout_nllb,
+        .mask_strips = 1,
+    },
+};
+
+enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+
+const tsr_tokenizer_kind *tsr_tokenizer_kind_find(const char *name)
+{
+  for (int i = 0; i < N_KINDS; i++) {
+    if (strcmp(kinds[i].name, name) == 0)
+      return &kinds[i];
+  }
+  return NULL;
+}
+
+/* The names of all, for a message. */
+static void list_kinds(char *text, size_t size)
+{
+  size_t used = 0;
+  for (int i = 0; i < N_KINDS && used < size; i++)
+    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", kinds[i].name);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Which kind
+ */
+static int is_one_of(const char *text, size_t size, const char *const *list, size_t n)
+{
+  for (size_t i = 0; i < n && list[i]; i++) {
+    if (strlen(list[i]) == size && memcmp(list[i], text, size) == 0)
+      return 1;
+  }
+  return 0;
+}
+
+static const tsr_tokenizer_kind *kind_of_class(const char *class)
+{
+  static const char fast[] = "Fast";
+  size_t size = strlen(class);
+  if (size > sizeof fast - 1 && strcmp(class + size - (sizeof fast - 1), fast) == 0)
+    size -= sizeof fast - 1;
+  for (int i = 0; i < N_KINDS; i++) {
+    if (is_one_of(class, size, kinds[i].classes, sizeof kinds[i].classes / sizeof kinds[i].classes[0]))
+      return &kinds[i];
+  }
+  return NULL;
+}
+
+static const tsr_tokenizer_kind *kind_of_family(const char *family)
+{
+  for (int i = 0; i < N_KINDS; i++) {
+    if (is_one_of(family, strlen(family), kinds[i].families, sizeof kinds[i].families / sizeof kinds[i].families[0]))
+      return &kinds[i];
+  }
+  return NULL;
+}
+
+/* M2M100 and NLLB are one family; where no class is told, their files differ. */
+static tsr_status tell_apart(const tsr_tokenizer_files *files, const tsr_tokenizer_kind **kind)
+{
+  if (strcmp((*kind)->name, "m2m100") == 0) {
+    int has;
+    TSR_TRY(tsr_files_has(files, "vocab.json", &has));
+    if (!has)
+      *kind = tsr_tokenizer_kind_find("nllb");
+  }
+  return TSR_OK;
+}
+
+/* What config.json, which a folder without a model may lack, says. */
+static tsr_status kind_of_config(const tsr_tokenizer_files *files, const tsr_tokenizer_kind **kind)
+{
+  json_t *root = NULL;
+  TSR_TRY(tsr_files_json(files, "config.json", &root));
+  const char *class = json_string_value(json_object_get(root, "tokenizer_class"));
+  const char *family = json_string_value(json_object_get(root, "model_type"));
+  *kind = class ? kind_of_class(class) : NULL;
+  tsr_status status = TSR_OK;
+  if (!*kind && family) {
+    *kind = kind_of_family(family);
+    if (*kind)
+      status = tell_apart(files, kind);
+  }
+  json_decref(root);
+  return status;
+}
+
+/* What the names of the files tell. */
+static tsr_status kind_of_files(const tsr_tokenizer_files *files, const tsr_tokenizer_kind **kind)
+{
+  static const struct {
+    const char *files[2];
+    const char *kind;
+  } rows[] = {
+      {{"source.spm", "source.spm"}, "marian"},
+      {{"sentencepiece.bpe.model", "vocab.json"}, "m2m100"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    int first;
+    int second;
+    TSR_TRY(tsr_files_has(files, rows[i].files[0], &first));
+    TSR_TRY(tsr_files_has(files, rows[i].files[1], &second));
+    if (first && second) {
+      *kind = tsr_tokenizer_kind_find(rows[i].kind);
+      return TSR_OK;
+    }
+  }
+  return TSR_OK;
+}
+
+static tsr_status choose_kind(tsr_tokenizer_files *files, const tsr_tokenizer_kind **kind)
+{
+  const char *class = NULL;
+  tsr_config_text(&files->options, "tokenizer_class", &class);
+  TSR_TRY(tsr_config_status(&files->options));
+  *kind = class ? kind_of_class(class) : NULL;
+  if (!*kind)
+    TSR_TRY(kind_of_config(files, kind));
+  if (!*kind && files->config)
+    *kind = kind_of_family(files->config->family);
+  if (!*kind)
+    TSR_TRY(kind_of_files(files, kind));
+  if (*kind)
+    return TSR_OK;
+  char names[256] = "";
+  list_kinds(names, sizeof names);
+  if (class)
+    return tsr_fail(TSR_ERR_UNSUPPORTED,
+                    "%s: key \"tokenizer_class\": this build has no tokenizer %s; it knows the kinds %s",
+                    files->options.path, tsr_quote(class).text, names);
+  return tsr_fail(TSR_ERR_UNSUPPORTED,
+                  "%s: neither tokenizer_config.json (tokenizer_class) nor config.json (model_type) nor the files tell "
+                  "which tokenizer this is; this build knows the kinds %s",
+                  files->folder, names);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Opening
+ */
+static const char *const special_keys[TSR_SPECIALS] = {"eos_token", "unk_token", "pad_token", "bos_token",
+                                                       "mask_token"};
+
+static tsr_status read_specials(const tsr_tokenizer_files *files, tsr_tokenizer *tokenizer)
+{
+  for (int32_t i = 0; i < TSR_SPECIALS; i++) {
+    const char *text = tokenizer->kind->specials[i];
+    if (!text)
+      continue;
+    TSR_TRY(tsr_files_special(files, special_keys[i], &text));
+    tokenizer->special[i] = tsr_arena_text(&tokenizer->arena, text);
+    if (!tokenizer->special[i])
+      return tsr_fail_memory(strlen(text) + 1);
+  }
+  return TSR_OK;
+}
+
+/* A model that ends its sentences with another token than the vocabulary says would never be understood to end. */
+static tsr_status check_eos(const tsr_tokenizer_files *files, const tsr_tokenizer *tokenizer)
+{
+  int32_t eos = tokenizer->side[TSR_SIDE_TARGET].special[TSR_EOS];
+  if (files->config && files->config->eos_id >= 0 && files->config->eos_id != eos)
+    return tsr_fail(TSR_ERR_FORMAT, "%s: token %s has the id %d in the vocabulary, but eos_token_id is %d",
+                    files->folder, tsr_quote(tokenizer->special[TSR_EOS]).text, (int)eos, (int)files->config->eos_id);
+  return TSR_OK;
+}
+
+static tsr_status open_tokenizer(tsr_tokenizer_files *files, tsr_tokenizer *tokenizer)
+{
+  TSR_TRY(read_specials(files, tokenizer));
+  tsr_config_bool(&files->options, "clean_up_tokenization_spaces", &tokenizer->clean_up);
+  TSR_TRY(tsr_config_status(&files->options));
+  TSR_TRY(tokenizer->kind->open(tokenizer->kind, files, tokenizer));
+  return check_eos(files, tokenizer);
+}
+
+static tsr_status make(tsr_tokenizer_files *files, const tsr_tokenizer_kind *kind, tsr_tokenizer **tokenizer)
+{
+  if (!kind)
+    TSR_TRY(choose_kind(files, &kind));
+  tsr_tokenizer *made = calloc(1, sizeof *made);
+  if (!made)
+    return tsr_fail_memory(sizeof *made);
+  made->kind = kind;
+  for (int32_t side = 0; side < TSR_SIDES; side++)
+    made->language[side] = -1;
+  tsr_status status = open_tokenizer(files, made);
+  if (status != TSR_OK) {
+    tsr_tokenizer_close(made);
+    return status;
+  }
+  *tokenizer = made;
+  return TSR_OK;
+}
+
+/* tokenizer_config.json may be missing: then all is as usual. */
+static tsr_status open_options(const char *folder, tsr_config *options)
+{
+  static const char usual[] = "{}";
+  char *path = tsr_path_join(folder, "tokenizer_config.json");
+  if (!path)
+    return TSR_ERR_OUT_OF_MEMORY;
+  tsr_status status =
+      tsr_path_exists(path) ? tsr_config_open(path, options) : tsr_config_parse(path, usual, sizeof usual - 1, options);
+  free(path);
+  return status;
+}
+
+tsr_status tsr_tokenizer_open_kind(const char *folder, const tsr_tokenizer_kind *kind,
+                                   const tsr_transformer_config *config, tsr_tokenizer **tokenizer)
+{
+  *tokenizer = NULL;
+  tsr_tokenizer_files files = {.folder = folder, .config = config};
+  tsr_status status = open_options(folder, &files.options);
+  if (status == TSR_OK)
+    status = tsr_files_json(&files, "special_tokens_map.json", &files.specials);
+  if (status == TSR_OK)
+    status = make(&files, kind, tokenizer);
+  tsr_config_finish(&files.options);
+  json_decref(files.specials);
+  json_decref(files.fast);
+  return status;
+}
+
+tsr_status tsr_tokenizer_open(const tsr_model *model, tsr_tokenizer **tokenizer)
+{
+  if (!model || !tokenizer)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_tokenizer_open: model and tokenizer must not be NULL");
+  const char *folder = tsr_model_folder(model);
+  *tokenizer = NULL;
+  if (folder[0] == '\0')
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "tsr_tokenizer_open: the model was made from a configuration: it has no folder to "
+                    "read a tokenizer from");
+  return tsr_tokenizer_open_kind(folder, NULL, tsr_model_config(model), tokenizer);
+}
+
+tsr_status tsr_tokenizer_open_folder(const char *folder, tsr_tokenizer **tokenizer)
+{
+  return tsr_tokenizer_open_as(folder, NULL, tokenizer);
+}
+
+tsr_status tsr_tokenizer_open_as(const char *folder, const char *kind, tsr_tokenizer **tokenizer)
+{
+  if (!folder || !tokenizer)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_tokenizer_open_folder: folder and tokenizer must not be NULL");
+  const tsr_tokenizer_kind *found = kind ? tsr_tokenizer_kind_find(kind) : NULL;
+  *tokenizer = NULL;
+  if (kind && !found) {
+    char names[256] = "";
+    list_kinds(names, sizeof names);
+    return tsr_fail(TSR_ERR_ARGUMENT, "no tokenizer is of the kind %s; the kinds are %s", tsr_quote(kind).text, names);
+  }
+  return tsr_tokenizer_open_kind(folder, found, NULL, tokenizer);
+}
