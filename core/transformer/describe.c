@@ -123,7 +123,7 @@ static tsr_status check_fields(const tsr_transformer_config *config)
                       (int)integer_of(config, f), (int)f->low, (int)f->high);
     }
   }
-  int32_t target = config->target_vocabulary;
+  int32_t target = config->decoder_layers > 0 ? config->target_vocabulary : config->source_vocabulary;
   int32_t larger = target > config->source_vocabulary ? target : config->source_vocabulary;
   TSR_TRY(check_id("pad_id", config->pad_id, larger));
   TSR_TRY(check_id("bos_id", config->bos_id, larger));

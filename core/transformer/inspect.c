@@ -87,9 +87,12 @@ tsr_status tsr_transformer_inspect(tsr_transformer *transformer, int32_t what, i
                                .target = target};
   TSR_TRY(tsr_forward_check(transformer, &forward));
   tsr_compiled *c = NULL;
-  tsr_status status = tsr_forward_encode(transformer, &forward, &c);
-  if (status == TSR_OK) {
-    status = collect(c, n_batch, source_lengths, inspection);
+  tsr_status status = TSR_OK;
+  if (transformer->model->config.encoder_layers > 0) {
+    status = tsr_forward_encode(transformer, &forward, &c);
+    if (status == TSR_OK) {
+      status = collect(c, n_batch, source_lengths, inspection);
+    }
   }
   if (status == TSR_OK && target) {
     status = tsr_forward_decode(transformer, &forward, &c);

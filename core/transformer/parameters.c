@@ -60,7 +60,7 @@ static void add_linear(lister *l, const char *name, int64_t out, int64_t in, int
 static void add_norm(lister *l, const char *name)
 {
   add(l, TSR_SHAPE(l->config->d_model), 0, "%s.weight", name);
-  if (l->config->norm == TSR_NORM_LAYER) {
+  if (l->config->norm != TSR_NORM_RMS && l->config->feed_forward_bias) {
     add(l, TSR_SHAPE(l->config->d_model), 0, "%s.bias", name);
   }
 }
@@ -84,7 +84,7 @@ static void list_layer(lister *l, int32_t decoder)
   add_linear(l, "self_attention.qkv", 3 * inner, d_model, c->attention_bias);
   add_linear(l, "self_attention.output", d_model, inner, c->attention_bias);
   add_norm(l, "self_attention_norm");
-  if (decoder) {
+  if (decoder && c->encoder_layers > 0) {
     add_linear(l, "cross_attention.query", inner, d_model, c->attention_bias);
     add_linear(l, "cross_attention.kv", 2 * inner, d_model, c->attention_bias);
     add_linear(l, "cross_attention.output", d_model, inner, c->attention_bias);

@@ -24,17 +24,30 @@ static void build_encode(const tsr_builder *b, const tsr_program_size *size, int
   tsr_build_cross_states(b, x, size->batch, size->source, source_room > 0 ? source_room : size->source);
 }
 
+/* What cross-attention looks at in a decoding program, whose keys are in states; *cross is filled. NULL for a decoder
+ * alone. */
+static const tsr_cross_attention *make_cross(const tsr_builder *b, const tsr_program_size *size, int64_t queries,
+                                             tsr_cross_attention *cross)
+{
+  if (b->model->config.encoder_layers == 0) {
+    return NULL;
+  }
+  tsr_ref lengths = tsr_input(b->program, "source_lengths", TSR_I32, TSR_SHAPE(size->batch));
+  *cross = (tsr_cross_attention){.batch = size->batch, .queries = queries, .keys = size->source, .lengths = lengths};
+  return cross;
+}
+
 /* target [B, L], source_lengths [B] -> the logits of all positions, [B*L, V]. */
 static tsr_ref build_forced(const tsr_builder *b, const tsr_program_size *size)
 {
   tsr_program *p = b->program;
   tsr_stack stack = tsr_stack_decoder(&b->model->config);
   tsr_ref target = tsr_input(p, "target", TSR_I32, TSR_SHAPE(size->batch, size->target));
-  tsr_ref lengths = tsr_input(p, "source_lengths", TSR_I32, TSR_SHAPE(size->batch));
   tsr_self_attention self = {.batch = size->batch, .queries = size->target, .causal = 1};
-  tsr_cross_attention cross = {.batch = size->batch, .queries = size->target, .keys = size->source, .lengths = lengths};
+  tsr_cross_attention room;
+  const tsr_cross_attention *cross = make_cross(b, size, size->target, &room);
   tsr_ref x = tsr_build_embedding(b, &stack, target, size->batch, size->target);
-  x = tsr_build_stack(b, &stack, x, &self, &cross);
+  x = tsr_build_stack(b, &stack, x, &self, cross);
   return tsr_build_logits(b, x, TSR_NONE);
 }
 
@@ -60,9 +73,7 @@ static void build_score(const tsr_builder *b, const tsr_program_size *size)
 static tsr_ref build_step(const tsr_builder *b, const tsr_program_size *size, int32_t beam, tsr_ref token,
                           tsr_ref position, tsr_ref rows, tsr_ref mask)
 {
-  tsr_program *p = b->program;
   tsr_stack stack = tsr_stack_decoder(&b->model->config);
-  tsr_ref lengths = tsr_input(p, "source_lengths", TSR_I32, TSR_SHAPE(size->batch));
   tsr_self_attention self = {.batch = (int64_t)size->batch * beam,
                              .queries = 1,
                              .causal = 1,
@@ -70,9 +81,10 @@ static tsr_ref build_step(const tsr_builder *b, const tsr_program_size *size, in
                              .position = position,
                              .rows = rows};
   /* The hypotheses of a sentence are queries to the same keys: nothing is repeated for them. */
-  tsr_cross_attention cross = {.batch = size->batch, .queries = beam, .keys = size->source, .lengths = lengths};
+  tsr_cross_attention room;
+  const tsr_cross_attention *cross = make_cross(b, size, beam, &room);
   tsr_ref x = tsr_build_step_embedding(b, &stack, token, position);
-  x = tsr_build_stack(b, &stack, x, &self, &cross);
+  x = tsr_build_stack(b, &stack, x, &self, cross);
   return tsr_build_logits(b, x, mask);
 }
 
@@ -134,10 +146,17 @@ static tsr_status check(const tsr_model *model, const tsr_program_key *key)
   const tsr_transformer_config *config = &model->config;
   const tsr_program_size *size = &key->size;
   int32_t decodes = key->kind != TSR_PROGRAM_ENCODE;
+  int32_t has_encoder = config->encoder_layers > 0 && config->source_vocabulary > 0;
   if (key->kind < TSR_PROGRAM_ENCODE || key->kind > TSR_PROGRAM_SCORE) {
     return tsr_fail(TSR_ERR_ARGUMENT, "there is no kind %d of program", (int)key->kind);
   }
-  if (size->batch < 1 || size->source < 1 || (decodes && size->target < 1) ||
+  if (decodes && (config->decoder_layers == 0 || config->target_vocabulary == 0)) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the configuration has no decoder with a vocabulary", model->folder);
+  }
+  if (!has_encoder && (!decodes || config->encoder_layers > 0)) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the configuration has no encoder with a vocabulary", model->folder);
+  }
+  if (size->batch < 1 || (has_encoder && size->source < 1) || (decodes && size->target < 1) ||
       (key->kind == TSR_PROGRAM_BEAM && (size->beam < 1 || 2 * (int64_t)size->beam + key->banned > 1024))) {
     return tsr_fail(
         TSR_ERR_ARGUMENT,
@@ -149,15 +168,9 @@ static tsr_status check(const tsr_model *model, const tsr_program_key *key)
     return tsr_fail(TSR_ERR_ARGUMENT, "%d source tokens do not fit into states for %d", (int)size->source,
                     (int)key->source_room);
   }
-  if (size->source > config->max_positions || (decodes && size->target > config->max_positions)) {
+  if ((has_encoder && size->source > config->max_positions) || (decodes && size->target > config->max_positions)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "%s has %d positions; the program is for %d source tokens and %d target tokens",
                     model->folder, (int)config->max_positions, (int)size->source, decodes ? (int)size->target : 0);
-  }
-  if (decodes && (config->decoder_layers == 0 || config->target_vocabulary == 0)) {
-    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the configuration has no decoder with a vocabulary", model->folder);
-  }
-  if (config->encoder_layers == 0 || config->source_vocabulary == 0) {
-    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the configuration has no encoder with a vocabulary", model->folder);
   }
   return TSR_OK;
 }

@@ -235,7 +235,9 @@ static tsr_status pool_reserve(tsr_transformer *t, tsr_state_pool *pool, int64_t
 
 tsr_status tsr_transformer_reserve(tsr_transformer *transformer, int64_t cross_rows, int64_t cache_rows)
 {
-  TSR_TRY(pool_reserve(transformer, &transformer->cross, cross_rows));
+  if (transformer->model->config.encoder_layers > 0) {
+    TSR_TRY(pool_reserve(transformer, &transformer->cross, cross_rows));
+  }
   return pool_reserve(transformer, &transformer->self, cache_rows);
 }
 
@@ -469,24 +471,35 @@ static tsr_status check_ids(const char *what, const int32_t *ids, int32_t n, int
   return TSR_OK;
 }
 
+static tsr_status check_source(const tsr_transformer *t, const tsr_forward *forward, int32_t b)
+{
+  int32_t length = forward->source_lengths[b], room = forward->size.source;
+  if (length < 0 || length > room) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "sentence %d has %d tokens; the batch has room for %d", (int)b, (int)length,
+                    (int)room);
+  }
+  return tsr_fail_context(
+      check_ids("source", forward->source + (int64_t)b * room, length, t->model->config.source_vocabulary),
+      "sentence %d", (int)b);
+}
+
 tsr_status tsr_forward_check(const tsr_transformer *t, const tsr_forward *forward)
 {
   const tsr_transformer_config *config = &t->model->config;
   const tsr_program_size *size = &forward->size;
-  int decodes = forward->target != NULL;
-  if (size->batch < 1 || size->source < 1 || !forward->source || !forward->source_lengths ||
+  int encodes = config->encoder_layers > 0, decodes = forward->target != NULL;
+  if (decodes && config->decoder_layers == 0) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the model is an encoder alone: it has no logits", t->model->folder);
+  }
+  if (size->batch < 1 || (encodes && (size->source < 1 || !forward->source || !forward->source_lengths)) ||
       (decodes && size->target < 1)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_forward: a batch of %d sentences of %d and %d tokens",
                     (int)size->batch, (int)size->source, (int)size->target);
   }
   for (int32_t b = 0; b < size->batch; b++) {
-    if (forward->source_lengths[b] < 0 || forward->source_lengths[b] > size->source) {
-      return tsr_fail(TSR_ERR_ARGUMENT, "sentence %d has %d tokens; the batch has room for %d", (int)b,
-                      (int)forward->source_lengths[b], (int)size->source);
+    if (encodes) {
+      TSR_TRY(check_source(t, forward, b));
     }
-    TSR_TRY(tsr_fail_context(check_ids("source", forward->source + (int64_t)b * size->source,
-                                       forward->source_lengths[b], config->source_vocabulary),
-                             "sentence %d", (int)b));
     if (decodes) {
       TSR_TRY(tsr_fail_context(
           check_ids("target", forward->target + (int64_t)b * size->target, size->target, config->target_vocabulary),
@@ -518,8 +531,10 @@ tsr_status tsr_forward_decode(tsr_transformer *t, const tsr_forward *forward, ts
   tsr_compiled *c = *compiled;
   TSR_TRY(tsr_executable_write(c->executable, c->target, forward->target,
                                (int64_t)size->batch * size->target * (int64_t)sizeof *forward->target));
-  TSR_TRY(tsr_executable_write(c->executable, c->source_lengths, forward->source_lengths,
-                               size->batch * (int64_t)sizeof *forward->source_lengths));
+  if (c->source_lengths != TSR_NONE) {
+    TSR_TRY(tsr_executable_write(c->executable, c->source_lengths, forward->source_lengths,
+                                 size->batch * (int64_t)sizeof *forward->source_lengths));
+  }
   return tsr_transformer_run(t, c, 1.0);
 }
 
@@ -534,13 +549,19 @@ tsr_status tsr_transformer_forward(tsr_transformer *transformer, int32_t n_batch
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_forward: logits need a target");
   }
   const tsr_transformer_config *config = &transformer->model->config;
+  if (encoder_output && config->encoder_layers == 0) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the model is a decoder alone: it has no encoder's output",
+                    transformer->model->folder);
+  }
   const tsr_forward forward = {.size = {.batch = n_batch, .source = n_source, .target = n_target},
                                .source = source,
                                .source_lengths = source_lengths,
                                .target = logits ? target : NULL};
   TSR_TRY(tsr_forward_check(transformer, &forward));
   tsr_compiled *c = NULL;
-  TSR_TRY(tsr_forward_encode(transformer, &forward, &c));
+  if (config->encoder_layers > 0) {
+    TSR_TRY(tsr_forward_encode(transformer, &forward, &c));
+  }
   if (encoder_output) {
     TSR_TRY(tsr_executable_read(c->executable, c->encoder_output, encoder_output,
                                 (int64_t)n_batch * n_source * config->d_model * (int64_t)sizeof *encoder_output));

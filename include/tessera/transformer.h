@@ -54,7 +54,7 @@ typedef struct tsr_transformer_config {
   int32_t relative_distance; /* likewise */
   int32_t relative_layers;   /* 1: each layer has a table of its own (UMT5); 0: each stack has one */
   int32_t attention_bias;    /* 1: the attention's projections have biases */
-  int32_t feed_forward_bias; /* 1: the feed-forward block's have */
+  int32_t feed_forward_bias; /* 1: the feed-forward block's have, and norms that can have one */
   int32_t logits_bias;       /* 1: the logits have a bias */
   int32_t shared_embedding;  /* 1: encoder and decoder share one table */
   int32_t tied_logits;       /* 1: the logits' weights are the decoder's embedding */
@@ -158,7 +158,11 @@ TSR_API void tsr_transformer_destroy(tsr_transformer *transformer); /* takes NUL
 /* Teacher forcing: encoder output and logits of a batch.
  *   source [B, S], target [B, L] token ids, padded with any id;  source_lengths [B]
  *   encoder_output [B, S, D] and logits [B, L, V] f32, or NULL; what lies beyond a sentence's length is unspecified
- * Errors: TSR_ERR_ARGUMENT (an id outside the vocabulary, a length beyond S or max_positions), the runtime's. */
+ * An encoder alone has no logits: these, and target, are NULL. A decoder alone has no source: source, source_lengths and
+ * encoder_output are NULL, n_source does not count. With M2M100 a pad within a sentence counts as a token: it takes a
+ * position, where the original gives it none.
+ * Errors: TSR_ERR_ARGUMENT (an id outside the vocabulary, a length beyond S or max_positions), TSR_ERR_UNSUPPORTED (what
+ * the model has not is asked for), the runtime's. */
 TSR_API tsr_status tsr_transformer_forward(tsr_transformer *transformer, int32_t n_batch, int32_t n_source,
                                            const int32_t *source, const int32_t *source_lengths, int32_t n_target,
                                            const int32_t *target, float *encoder_output, float *logits) TSR_MUST_CHECK;
@@ -176,7 +180,7 @@ enum {
 };
 typedef struct tsr_program_size {
   int32_t batch;  /* B */
-  int32_t source; /* S */
+  int32_t source; /* S; of a model without an encoder: does not count */
   int32_t target; /* L: positions (DECODE, SCORE), or the capacity of the cache */
   int32_t beam;   /* N */
 } tsr_program_size;

@@ -121,7 +121,8 @@ static const char *activation_word(int32_t activation)
 
 static const char *position_word(int32_t position)
 {
-  static const char *const words[] = {"none", "sinusoid, halves", "sinusoid, interleaved", "learned", "relative"};
+  static const char *const words[] = {"none",    "sinusoid, halves", "sinusoid, interleaved",
+                                      "learned", "relative",         "sinusoid, tensor2tensor"};
   return word(words, sizeof words / sizeof words[0], position);
 }
 
@@ -137,25 +138,56 @@ static const char *norm_position_word(const tsr_transformer_config *c)
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
+static void print_stack(const char *name, int32_t layers, int32_t heads, int32_t head_size, int32_t d_ff)
+{
+  if (layers == 0) {
+    printf("  %-18s none\n", name);
+  } else {
+    printf("  %-18s %d layers, %d heads of %d, d_ff %d\n", name, (int)layers, (int)heads, (int)head_size, (int)d_ff);
+  }
+}
+
+static void print_logits(const tsr_transformer_config *c)
+{
+  printf("  %-18s %s, %s", "logits", c->tied_logits ? "tied to the decoder's embedding" : "weights of their own",
+         c->logits_bias ? "with a bias" : "no bias");
+  if (c->logits_scale != 1.0f) {
+    printf(", scale %g", (double)c->logits_scale);
+  }
+  printf("\n");
+}
+
+static void print_positions(const tsr_transformer_config *c)
+{
+  printf("  %-18s %s", "positions", position_word(c->position));
+  if (c->position == TSR_POSITION_RELATIVE) {
+    printf(" bias of %d buckets up to %d tokens, %s", (int)c->relative_buckets, (int)c->relative_distance,
+           c->relative_layers ? "in each layer" : "one for each stack");
+  }
+  if (c->position_offset != 0) {
+    printf(" from row %d", (int)c->position_offset);
+  }
+  printf(", at most %d tokens\n", (int)c->max_positions);
+}
+
 static void print_config(const tsr_model *model)
 {
   const tsr_transformer_config *c = tsr_model_config(model);
   printf("%s\n", tsr_model_folder(model));
   printf("  %-18s %s\n", "family", c->family);
   printf("  %-18s %d\n", "d_model", (int)c->d_model);
-  printf("  %-18s %d layers, %d heads of %d, d_ff %d\n", "encoder", (int)c->encoder_layers, (int)c->encoder_heads,
-         (int)c->encoder_head_size, (int)c->encoder_d_ff);
-  printf("  %-18s %d layers, %d heads of %d, d_ff %d\n", "decoder", (int)c->decoder_layers, (int)c->decoder_heads,
-         (int)c->decoder_head_size, (int)c->decoder_d_ff);
+  print_stack("encoder", c->encoder_layers, c->encoder_heads, c->encoder_head_size, c->encoder_d_ff);
+  print_stack("decoder", c->decoder_layers, c->decoder_heads, c->decoder_head_size, c->decoder_d_ff);
   printf("  %-18s source %d, target %d%s\n", "vocabulary", (int)c->source_vocabulary, (int)c->target_vocabulary,
          c->shared_embedding ? ", one table" : "");
-  printf("  %-18s %s, at most %d tokens\n", "positions", position_word(c->position), (int)c->max_positions);
+  print_positions(c);
   printf("  %-18s %s, %s, epsilon %g%s%s\n", "norm", norm_position_word(c), norm_word(c), (double)c->epsilon,
          c->final_norm ? ", one after each stack" : "", c->embedding_norm ? ", one after each embedding" : "");
   printf("  %-18s %s%s\n", "activation", activation_word(c->activation), c->gated ? ", gated" : "");
   printf("  %-18s %g\n", "embedding scale", (double)c->embedding_scale);
-  printf("  %-18s %s, %s\n", "logits", c->tied_logits ? "tied to the decoder's embedding" : "weights of their own",
-         c->logits_bias ? "with a bias" : "no bias");
+  if (c->decoder_layers > 0) {
+    print_logits(c);
+  }
   printf("  %-18s pad %d, bos %d, eos %d, unk %d, decoder start %d (-1: none)\n", "token ids", (int)c->pad_id,
          (int)c->bos_id, (int)c->eos_id, (int)c->unk_id, (int)c->decoder_start_id);
 }

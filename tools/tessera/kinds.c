@@ -62,7 +62,9 @@ int32_t tsr_cli_kinds_next(const tsr_cli_kinds *kinds, const tsr_model *model, i
     if (kinds->chosen & (1u << kind)) {
       return kind;
     }
-    if (kinds->chosen == 0 && (kind == TSR_PROGRAM_ENCODE || tsr_model_config(model)->decoder_layers > 0)) {
+    const tsr_transformer_config *config = tsr_model_config(model);
+    int32_t layers = kind == TSR_PROGRAM_ENCODE ? config->encoder_layers : config->decoder_layers;
+    if (kinds->chosen == 0 && layers > 0) {
       return kind;
     }
   }
