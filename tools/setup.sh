@@ -6,7 +6,7 @@
 
 # One need a word; where distributions name a package differently, the names are joined by '|' and the first that exists is taken.
 packages_build='gcc g++ libc6-dev meson ninja-build pkgconf|pkg-config glslang-tools libvulkan-dev libvulkan-volk-dev
-  libjansson-dev libsentencepiece-dev libyaml-dev zlib1g-dev libprotobuf-dev' # the last: sentencepiece.pc of Debian 13 asks for it
+  libjansson-dev libsentencepiece-dev libutf8proc-dev libyaml-dev zlib1g-dev libprotobuf-dev' # the last: sentencepiece.pc of Debian 13 asks for it
 packages_run='libvulkan1 mesa-vulkan-drivers libopenblas0-pthread'
 packages_test='libcmocka-dev vulkan-validationlayers'
 packages_extra='clang llvm libclang-rt-dev|libclang-rt-18-dev|libclang-common-14-dev'

@@ -71,6 +71,15 @@ static const tsr_tokenizer_kind kinds[] = {
         .data = &tsr_layout_nllb,
         .mask_strips = 1,
     },
+    {
+        .name = "bart",
+        .classes = {"BartTokenizer", "RobertaTokenizer", "LEDTokenizer"},
+        .families = {"bart", "led"},
+        .specials = {"</s>", "<unk>", "<pad>", "<s>", "<mask>"},
+        .open = tsr_bart_open,
+        .encode_plain = tsr_bart_encode_plain,
+        .mask_strips = 1,
+    },
 };
 
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
@@ -165,6 +174,7 @@ static tsr_status kind_of_files(const tsr_tokenizer_files *files, const tsr_toke
   } rows[] = {
       {{"source.spm", "source.spm"}, "marian"},
       {{"sentencepiece.bpe.model", "vocab.json"}, "m2m100"},
+      {{"merges.txt", "vocab.json"}, "bart"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     int first;

@@ -29,6 +29,10 @@ tsr_status tsr_t5_encode_plain(tsr_encoding *to, const char *text, size_t size, 
 /* m2m100.c */
 tsr_status tsr_m2m100_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer);
 
+/* bart.c */
+tsr_status tsr_bart_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer);
+tsr_status tsr_bart_encode_plain(tsr_encoding *to, const char *text, size_t size, int32_t where);
+
 /* languages.c */
 typedef struct tsr_language_list {
   const char *const *codes;

@@ -46,6 +46,12 @@ enum {
   TSR_LANGUAGE_SOURCE = 4  /* the target's before the source text: LANG X </s> (multilingual Marian models) */
 };
 
+enum {
+  TSR_BLANK_NEVER = 0,
+  TSR_BLANK_FIRST = 1,
+  TSR_BLANK_EACH = 2
+}; /* the text; also each text behind an added token */
+
 typedef struct tsr_language {
   const char *code; /* "fra_Latn" */
   const char *token;
@@ -63,7 +69,7 @@ struct tsr_tokenizer {
   int32_t language[TSR_SIDES]; /* chosen; -1: none */
   int32_t keep_blanks;         /* decoded text keeps the white space at its ends */
   int32_t clean_up;            /* blanks before punctuation are dropped from decoded text */
-  int32_t prefix_blank;        /* byte-level BPE: a blank is put before a text */
+  int32_t prefix_blank;        /* TSR_BLANK_*: byte-level BPE puts a blank before what begins without one */
   tsr_segmenter plain;         /* T5, not legacy: for text that does not begin with a blank */
 };
 

@@ -21,6 +21,7 @@ typedef struct tsr_tokenizer tsr_tokenizer;
  *   mbart     sentencepiece.bpe.model; mbart50 likewise
  *   m2m100    sentencepiece.bpe.model, vocab.json
  *   nllb      sentencepiece.bpe.model
+ *   bart      vocab.json, merges.txt (byte-level BPE)
  * Results equal those of Hugging Face's tokenizers. Immutable but for
  * tsr_tokenizer_set_languages: any number of threads. The model need not outlive it. *tokenizer is the caller's until
  * tsr_tokenizer_close. Errors: TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, naming the file. */

@@ -36,6 +36,8 @@ static const struct {
               "size\":112,\"max_position_embeddings\":64,\"activation\":\"gelu\",\"norm_first\":true,\"architectures\":"
               "[\"Seq2SeqTransformer\"],\"torch_dtype\":\"float32\"}"},
     {"vocabulary", "{\"</s>\":0,\"<unk>\":1,\".\":2,\"\\u2581I\":3,\"\xE2\x96\x81the\":4,\"<pad>\":99}"},
+    {"bpe", "#version: 0.2\na b\nab c\n\xC4\xA0 a\n"},
+    {"bpe", "it's \xC2\xBD  cup\xFF of \xE6\x97\xA5"},
     {"text", ">>fra<< I like</s> you. <unk>"},
     {"text", "\xEF\xBC\xA6\xEF\xAC\x81 caf\xC3\xA9 \xF0\x9F\x98\x80\xC2\xA0\xFF\n>>a<<"},
     {"corpus", "\xEF\xBB\xBFone line\r\n\ntab\tbed\ncaf\xE9\nlast"},

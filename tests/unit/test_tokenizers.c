@@ -99,6 +99,7 @@ static const recorded_case recorded_cases[] = {
     {"mbart25_en_XX", "nllb", "sentencepiece.bpe.model", NULL, "{\"tokenizer_class\":\"MBartTokenizer\"}", NULL},
     {"mbart50_en_XX", "nllb", "sentencepiece.bpe.model", NULL, "{\"tokenizer_class\":\"MBart50Tokenizer\"}", "en_XX"},
     {"pegasus", "pegasus", "spiece.model", NULL, "{\"tokenizer_class\":\"PegasusTokenizer\"}", NULL},
+    {"bart", "bart", "vocab.json", "merges.txt", "{}", NULL},
 };
 
 static tsr_tokenizer *open_case(const char *folder, const char *shared, const recorded_case *c)
