@@ -193,10 +193,13 @@ void cpu_run_log_softmax(const cpu_line *line, cpu_team *team)
 
 /* ---- gradients of softmax and log_softmax -------------------------------------------------------------------------- */
 
-/* exp of what may be large, too: from where f32 ends on, infinity. */
+/* exp of what may be large, too: from where f32 ends on, infinity. cpu_exp ends at 127.5 ln 2, where the power of two in it
+ * does; exp(x - 1) e goes on to the end. There x - 1 is exact. */
 static inline cpu_f32v exp_of_any(cpu_f32v x)
 {
-  return cpu_exp(cpu_min(cpu_splat(89.0f), x)); /* NaN stays */
+  const cpu_f32v one = cpu_splat(1.0f), bounded = cpu_min(cpu_splat(89.0f), x); /* NaN stays */
+  const cpu_i32v large = bounded > cpu_splat(88.0f);
+  return cpu_exp(bounded - cpu_select(large, one, cpu_splat(0.0f))) * cpu_select(large, cpu_splat(0x1.5bf0a8p1f), one);
 }
 
 /* sum of a, or of a * b. */

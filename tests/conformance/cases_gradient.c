@@ -7,8 +7,13 @@
 typedef struct params {
   tsr_shape shape;
   int32_t op, view, view_dy, data, data_dy, activation, bias; /* data: of x or y; bias: dbias is wanted */
+  int32_t brink; /* 1: exp(y) is near the largest f32, and dy small enough for dx to be finite */
   float epsilon;
 } params;
+
+/* From 127.5 ln 2 = 88.376 on exp(y) is no whole power of two and a factor that f32 both has. */
+static const float brink[] = {88.7f, 88.0f, 88.3f, 88.37f, 88.38f, 88.4f, 88.5f, 88.6f, 88.72f, 1.0f, -3.0f};
+static const float small[] = {1e-3f, -2e-3f, 1.5e-3f};
 
 static const char *const activation_names[] = {"none", "relu", "gelu_erf", "gelu_tanh", "silu"};
 
@@ -16,10 +21,13 @@ static void build_rows(check_build *build, const void *data)
 {
   const params *p = data;
   tsr_program *program = build->program;
-  tsr_ref x = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, p->shape, (check_view)p->view,
-                            CHECK_FILL(.data = (check_data)p->data));
-  tsr_ref dy = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, p->shape, (check_view)p->view_dy,
-                             CHECK_FILL(.data = (check_data)p->data_dy));
+  check_fill fill_x = CHECK_FILL(.data = (check_data)p->data), fill_dy = CHECK_FILL(.data = (check_data)p->data_dy);
+  if (p->brink) {
+    fill_x = CHECK_FILL(.reals = brink, .n_list = COUNT_OF(brink));
+    fill_dy = CHECK_FILL(.reals = small, .n_list = COUNT_OF(small));
+  }
+  tsr_ref x = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, p->shape, (check_view)p->view, fill_x);
+  tsr_ref dy = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, p->shape, (check_view)p->view_dy, fill_dy);
   tsr_ref gain, dx, dgain = TSR_NONE, dbias = TSR_NONE;
 
   switch (p->op) {
@@ -52,8 +60,9 @@ static void build_rows(check_build *build, const void *data)
 static void add(check_table *table, params p)
 {
   const char *op = tsr_op_describe(p.op)->name, *view = check_view_name((check_view)p.view);
-  const char *view_dy = check_view_name((check_view)p.view_dy), *data = check_data_name((check_data)p.data);
-  const char *data_dy = check_data_name((check_data)p.data_dy);
+  const char *view_dy = check_view_name((check_view)p.view_dy);
+  const char *data = p.brink ? "brink" : check_data_name((check_data)p.data);
+  const char *data_dy = p.brink ? "small" : check_data_name((check_data)p.data_dy);
   char shape[64];
 
   check_shape_text(p.shape, shape);
@@ -154,6 +163,11 @@ static void add_softmax(check_table *table)
   p = (params){.op = TSR_OP_LOG_SOFTMAX_GRADIENT, .data = CHECK_NORMAL};
   add_shapes(table, p);
   add_values(table, p, log_data, COUNT_OF(log_data));
+  p.brink = 1;
+  for (int32_t columns = 1; columns <= 517; columns = 4 * columns + 1) {
+    p.shape = TSR_SHAPE(3, columns);
+    add(table, p);
+  }
 }
 
 static void add_norms(check_table *table)
