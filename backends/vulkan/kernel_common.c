@@ -117,6 +117,17 @@ int tsr_vk_quads(tsr_vk_view *views, int32_t n, uint32_t *repeat)
   return 1;
 }
 
+int tsr_vk_whole_quads(tsr_vk_view *views, int32_t n)
+{
+  tsr_vk_view as_quads[4];
+  uint32_t repeat;
+  memcpy(as_quads, views, (size_t)n * sizeof *views);
+  if (!tsr_vk_quads(as_quads, n, &repeat) || repeat != 0)
+    return 0;
+  memcpy(views, as_quads, (size_t)n * sizeof *views);
+  return 1;
+}
+
 int tsr_vk_in_quads(tsr_vk_view *view, int32_t contiguous)
 {
   uint32_t low = view->offset;

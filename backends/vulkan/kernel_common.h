@@ -103,6 +103,9 @@ void tsr_vk_collapse(tsr_vk_view *views, int32_t n);
  * strides, and the offset unless it repeats, then count groups. Returns 0, views unchanged, if not. */
 int tsr_vk_quads(tsr_vk_view *views, int32_t n, uint32_t *repeat);
 
+/* The same for at most four views none of which may repeat one element. */
+int tsr_vk_whole_quads(tsr_vk_view *views, int32_t n);
+
 /* A new dispatch of the line, push constants copied in; NULL if the line has too many. `variant`: not a wide one. */
 tsr_vk_dispatch *tsr_vk_add(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes);
 

@@ -8,13 +8,18 @@
 
 #include <string.h>
 
-typedef struct cross_entropy_push {
+/* Logits and labels: what both shaders begin with. */
+typedef struct labelled_rows {
   uint32_t extent;
   uint32_t row_stride;
   uint32_t element_stride;
   uint32_t x_offset;
   uint32_t labels_offset;
   uint32_t labels_stride;
+} labelled_rows;
+
+typedef struct cross_entropy_push {
+  labelled_rows logits;
   uint32_t rows;
   uint32_t vocabulary;
   float smoothing;
@@ -22,12 +27,7 @@ typedef struct cross_entropy_push {
 _Static_assert(sizeof(cross_entropy_push) == TSR_VK_PUSH_CROSS_ENTROPY, "push constants of cross_entropy.comp");
 
 typedef struct cross_entropy_gradient_push {
-  uint32_t extent;
-  uint32_t row_stride;
-  uint32_t element_stride;
-  uint32_t x_offset;
-  uint32_t labels_offset;
-  uint32_t labels_stride;
+  labelled_rows logits;
   uint32_t lse_offset;
   uint32_t lse_stride;
   uint32_t dloss_offset;
@@ -74,27 +74,33 @@ TSR_VK_ASSERT_ROW_VARIANTS(CROSS_ENTROPY);
 TSR_VK_ASSERT_ROW_VARIANTS(SOFTMAX_GRADIENT);
 TSR_VK_ASSERT_ROW_VARIANTS(NORM_GRADIENT);
 
+/* Of the line's first two operands. *quads: 1 if the logits are taken in groups of four. */
+static labelled_rows find_labelled_rows(const tsr_vk_planner *planner, int *quads)
+{
+  tsr_vk_view x = tsr_vk_view_in(planner, 0), labels = tsr_vk_view_in(planner, 1);
+  *quads = tsr_vk_whole_quads(&x, 1);
+  return (labelled_rows){.extent = x.extent[3],
+                         .row_stride = x.stride[2],
+                         .element_stride = x.stride[3],
+                         .x_offset = x.offset,
+                         .labels_offset = labels.offset,
+                         .labels_stride = labels.stride[3]};
+}
+
 int tsr_vk_plan_cross_entropy(tsr_vk_planner *planner)
 {
   const tsr_line_desc *line = planner->line;
-  tsr_vk_view x = tsr_vk_view_in(planner, 0), labels = tsr_vk_view_in(planner, 1);
-  uint32_t rows = x.extent[2], vocabulary = x.extent[3], repeat = 0;
-  tsr_vk_view as_quads = x;
-  int quads = tsr_vk_quads(&as_quads, 1, &repeat) && repeat == 0;
-  x = quads ? as_quads : x;
+  const tsr_vk_view x = tsr_vk_view_in(planner, 0);
+  uint32_t rows = x.extent[2], vocabulary = x.extent[3];
+  int quads;
   cross_entropy_push push = {
-      .extent = x.extent[3],
-      .row_stride = x.stride[2],
-      .element_stride = x.stride[3],
-      .x_offset = x.offset,
-      .labels_offset = labels.offset,
-      .labels_stride = labels.stride[3],
+      .logits = find_labelled_rows(planner, &quads),
       .rows = rows,
       .vocabulary = vocabulary,
       .smoothing = line->attributes.smoothing,
   };
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add_rows(planner, TSR_VK_VARIANT_CROSS_ENTROPY, &push, sizeof push, quads, push.extent, 0, 0);
+      tsr_vk_add_rows(planner, TSR_VK_VARIANT_CROSS_ENTROPY, &push, sizeof push, quads, push.logits.extent, 0, 0);
   if (dispatch == NULL)
     return 0;
   tsr_vk_read(dispatch, line->in[0]);
@@ -108,28 +114,19 @@ int tsr_vk_plan_cross_entropy(tsr_vk_planner *planner)
 int tsr_vk_plan_cross_entropy_gradient(tsr_vk_planner *planner)
 {
   const tsr_line_desc *line = planner->line;
-  tsr_vk_view x = tsr_vk_view_in(planner, 0), labels = tsr_vk_view_in(planner, 1);
   tsr_vk_view lse = tsr_vk_view_in(planner, 2), dloss = tsr_vk_view_in(planner, 3);
   uint64_t elements = tsr_vk_elements(tsr_vk_out(planner, 0));
-  uint32_t vocabulary = x.extent[3], repeat = 0;
-  tsr_vk_view as_quads = x;
-  int quads = tsr_vk_quads(&as_quads, 1, &repeat) && repeat == 0;
-  x = quads ? as_quads : x;
+  int quads;
   cross_entropy_gradient_push push = {
-      .extent = x.extent[3],
-      .row_stride = x.stride[2],
-      .element_stride = x.stride[3],
-      .x_offset = x.offset,
-      .labels_offset = labels.offset,
-      .labels_stride = labels.stride[3],
+      .logits = find_labelled_rows(planner, &quads),
       .lse_offset = lse.offset,
       .lse_stride = lse.stride[3],
       .dloss_offset = dloss.offset,
       .dloss_stride = dloss.stride[3],
-      .count = (uint32_t)(quads ? elements / 4 : elements),
-      .vocabulary = vocabulary,
+      .vocabulary = tsr_vk_view_in(planner, 0).extent[3],
       .smoothing = line->attributes.smoothing,
   };
+  push.count = (uint32_t)(quads ? elements / 4 : elements);
   int32_t variant = quads ? TSR_VK_VARIANT_CROSS_ENTROPY_GRADIENT_QUADS : TSR_VK_VARIANT_CROSS_ENTROPY_GRADIENT;
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
   if (dispatch == NULL)
@@ -149,16 +146,13 @@ int tsr_vk_plan_softmax_gradient(tsr_vk_planner *planner)
   const tsr_line_desc *line = planner->line;
   tsr_vk_view views[2] = {tsr_vk_view_in(planner, 0), tsr_vk_view_in(planner, 1)};
   uint64_t n = views[0].extent[3], rows = tsr_vk_elements(tsr_vk_out(planner, 0)) / n;
-  uint32_t repeat = 0;
-  tsr_vk_view as_quads[2] = {views[0], views[1]};
-  int quads = tsr_vk_quads(as_quads, 2, &repeat) && repeat == 0;
-  const tsr_vk_view *used = quads ? as_quads : views;
-  softmax_gradient_push push = {.y_offset = used[0].offset, .dy_offset = used[1].offset, .rows = (uint32_t)rows};
-  memcpy(push.extent, used[0].extent, sizeof push.extent);
-  memcpy(push.y_stride, used[0].stride, sizeof push.y_stride);
-  memcpy(push.dy_stride, used[1].stride, sizeof push.dy_stride);
+  int quads = tsr_vk_whole_quads(views, 2);
+  softmax_gradient_push push = {.y_offset = views[0].offset, .dy_offset = views[1].offset, .rows = (uint32_t)rows};
+  memcpy(push.extent, views[0].extent, sizeof push.extent);
+  memcpy(push.y_stride, views[0].stride, sizeof push.y_stride);
+  memcpy(push.dy_stride, views[1].stride, sizeof push.dy_stride);
   tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_SOFTMAX_GRADIENT, &push, sizeof push, quads,
-                                              used[0].extent[3], line->op == TSR_OP_LOG_SOFTMAX_GRADIENT, 0);
+                                              views[0].extent[3], line->op == TSR_OP_LOG_SOFTMAX_GRADIENT, 0);
   if (dispatch == NULL)
     return 0;
   tsr_vk_read(dispatch, line->in[0]);
@@ -211,10 +205,8 @@ int tsr_vk_plan_norm_gradient(tsr_vk_planner *planner)
   const tsr_line_desc *line = planner->line;
   tsr_vk_view views[3] = {tsr_vk_view_in(planner, 0), tsr_vk_view_in(planner, 1), tsr_vk_view_in(planner, 2)};
   uint64_t n = views[0].extent[3], rows = tsr_vk_elements(tsr_vk_in(planner, 0)) / n;
-  tsr_vk_view as_quads[3] = {views[0], views[1], views[2]};
-  uint32_t repeat = 0;
-  int quads = tsr_vk_quads(as_quads, 3, &repeat) && repeat == 0;
-  const tsr_vk_view *x = quads ? as_quads : views, *gain = x + 1, *dy = x + 2;
+  int quads = tsr_vk_whole_quads(views, 3);
+  const tsr_vk_view *x = &views[0], *gain = &views[1], *dy = &views[2];
   norm_gradient_push push = {
       .x_offset = x->offset,
       .dy_offset = dy->offset,

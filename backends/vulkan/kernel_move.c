@@ -124,22 +124,19 @@ int tsr_vk_plan_embedding(tsr_vk_planner *planner)
 static int plan_scatter(tsr_vk_planner *planner, int32_t slot, tsr_vk_view views[2], int32_t position, uint32_t rows)
 {
   uint64_t count = tsr_vk_elements(tsr_vk_in(planner, slot));
-  uint32_t repeat = 0;
-  tsr_vk_view as_quads[2] = {views[0], views[1]};
-  int quads = tsr_vk_quads(as_quads, 2, &repeat) && repeat == 0;
-  const tsr_vk_view *used = quads ? as_quads : views;
+  int quads = tsr_vk_whole_quads(views, 2);
   tsr_vk_view at = position != 0 ? tsr_vk_view_of(tsr_vk_tensor(planner, position)) : (tsr_vk_view){.offset = 0};
   scatter_push push = {
-      .x_offset = used[0].offset,
-      .state_offset = used[1].offset,
+      .x_offset = views[0].offset,
+      .state_offset = views[1].offset,
       .position_offset = at.offset,
       .position_stride = at.stride[3],
       .rows = rows,
       .count = (uint32_t)(quads ? count / 4 : count),
   };
-  memcpy(push.extent, used[0].extent, sizeof push.extent);
-  memcpy(push.x_stride, used[0].stride, sizeof push.x_stride);
-  memcpy(push.state_stride, used[1].stride, sizeof push.state_stride);
+  memcpy(push.extent, views[0].extent, sizeof push.extent);
+  memcpy(push.x_stride, views[0].stride, sizeof push.x_stride);
+  memcpy(push.state_stride, views[1].stride, sizeof push.state_stride);
 
   tsr_vk_dispatch *dispatch =
       tsr_vk_add(planner, quads ? TSR_VK_VARIANT_SCATTER_QUADS : TSR_VK_VARIANT_SCATTER, &push, sizeof push);

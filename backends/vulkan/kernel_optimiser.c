@@ -63,10 +63,7 @@ int tsr_vk_plan_sum_of_squares(tsr_vk_planner *planner)
   const tsr_line_desc *line = planner->line;
   tsr_vk_view x = tsr_vk_view_in(planner, 0), plus = tsr_vk_view_in(planner, 1);
   tsr_vk_collapse(&x, 1);
-  uint32_t repeat = 0;
-  tsr_vk_view as_quads = x;
-  int quads = tsr_vk_quads(&as_quads, 1, &repeat) && repeat == 0;
-  x = quads ? as_quads : x;
+  int quads = tsr_vk_whole_quads(&x, 1);
   squares_push push = {.x_offset = x.offset, .plus_offset = plus.offset, .count = (uint32_t)tsr_vk_view_elements(&x)};
   memcpy(push.extent, x.extent, sizeof push.extent);
   memcpy(push.x_stride, x.stride, sizeof push.x_stride);

@@ -82,16 +82,13 @@ int tsr_vk_plan_softmax(tsr_vk_planner *planner)
   tsr_vk_view views[2] = {tsr_vk_view_in(planner, 0),
                           mask_slot != 0 ? tsr_vk_view_in(planner, 1) : tsr_vk_view_in(planner, 0)};
   uint64_t n = views[0].extent[3], rows = tsr_vk_elements(tsr_vk_out(planner, 0)) / n;
-  uint32_t repeat = 0;
-  tsr_vk_view as_quads[2] = {views[0], views[1]};
-  int quads = tsr_vk_quads(as_quads, 2, &repeat) && repeat == 0;
-  const tsr_vk_view *used = quads ? as_quads : views;
-  softmax_push push = {.x_offset = used[0].offset, .mask_offset = used[1].offset, .rows = (uint32_t)rows};
-  memcpy(push.extent, used[0].extent, sizeof push.extent);
-  memcpy(push.x_stride, used[0].stride, sizeof push.x_stride);
-  memcpy(push.mask_stride, used[1].stride, sizeof push.mask_stride);
+  int quads = tsr_vk_whole_quads(views, 2);
+  softmax_push push = {.x_offset = views[0].offset, .mask_offset = views[1].offset, .rows = (uint32_t)rows};
+  memcpy(push.extent, views[0].extent, sizeof push.extent);
+  memcpy(push.x_stride, views[0].stride, sizeof push.x_stride);
+  memcpy(push.mask_stride, views[1].stride, sizeof push.mask_stride);
   tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_SOFTMAX, &push, sizeof push, quads,
-                                              used[0].extent[3], line->op == TSR_OP_LOG_SOFTMAX, mask_slot != 0);
+                                              views[0].extent[3], line->op == TSR_OP_LOG_SOFTMAX, mask_slot != 0);
   if (dispatch == NULL)
     return 0;
   tsr_vk_read(dispatch, line->in[0]);
@@ -105,17 +102,11 @@ int tsr_vk_plan_norm(tsr_vk_planner *planner)
 {
   const tsr_line_desc *line = planner->line;
   int32_t bias_slot = line->op == TSR_OP_LAYERNORM ? line->in[2] : 0;
-  tsr_vk_view x = tsr_vk_view_in(planner, 0), gain = tsr_vk_view_in(planner, 1);
-  tsr_vk_view bias = bias_slot != 0 ? tsr_vk_view_in(planner, 2) : gain;
-  uint64_t n = x.extent[3], rows = tsr_vk_elements(tsr_vk_out(planner, 0)) / n;
-  tsr_vk_view as_quads[3] = {x, gain, bias};
-  uint32_t repeat = 0;
-  int quads = tsr_vk_quads(as_quads, 3, &repeat) && repeat == 0;
-  if (quads) {
-    x = as_quads[0];
-    gain = as_quads[1];
-    bias = as_quads[2];
-  }
+  tsr_vk_view views[3] = {tsr_vk_view_in(planner, 0), tsr_vk_view_in(planner, 1),
+                          tsr_vk_view_in(planner, bias_slot != 0 ? 2 : 1)};
+  uint64_t n = views[0].extent[3], rows = tsr_vk_elements(tsr_vk_out(planner, 0)) / n;
+  int quads = tsr_vk_whole_quads(views, 3);
+  const tsr_vk_view x = views[0], gain = views[1], bias = views[2];
   norm_push push = {
       .x_offset = x.offset,
       .gain_offset = gain.offset,

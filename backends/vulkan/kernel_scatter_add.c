@@ -58,11 +58,9 @@ int tsr_vk_plan_scatter_add(tsr_vk_planner *planner)
   axis = (axis < 0 ? axis + y->rank : axis) + 4 - y->rank;
   tsr_vk_view x = tsr_vk_view_in(planner, 0), index = tsr_vk_view_in(planner, 1);
   uint64_t places = x.extent[axis], elements = tsr_vk_elements(y);
-  uint32_t rows = tsr_vk_view_of(y).extent[axis], repeat = 0;
+  uint32_t rows = tsr_vk_view_of(y).extent[axis];
   memcpy(x.extent, tsr_vk_view_of(y).extent, sizeof x.extent);
-  tsr_vk_view as_quads = x;
-  int quads = axis != 3 && tsr_vk_quads(&as_quads, 1, &repeat) && repeat == 0;
-  x = quads ? as_quads : x;
+  int quads = axis != 3 && tsr_vk_whole_quads(&x, 1);
   scatter_add_push push = {
       .x_offset = x.offset,
       .row_stride = x.stride[axis],
