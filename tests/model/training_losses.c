@@ -11,6 +11,7 @@
 
 #include "core/train/initialise.h"
 #include "tessera/train.h"
+#include "tests/unit/configs.h"
 #include "tools/tessera/random.h"
 
 enum { STEPS = 100, ROWS = 12, WIDTH = 9, VOCABULARY = 40, PAD = VOCABULARY - 1, EOS = 0, FIRST_WORD = 2 };
@@ -23,36 +24,15 @@ static int failed(const char *what)
 
 static tsr_status make_model(tsr_model **model)
 {
-  const tsr_transformer_config config = {
-      .family = "marian",
-      .d_model = 32,
-      .encoder_layers = 2,
-      .decoder_layers = 2,
-      .encoder_heads = 4,
-      .decoder_heads = 4,
-      .encoder_d_ff = 64,
-      .decoder_d_ff = 64,
-      .source_vocabulary = VOCABULARY,
-      .target_vocabulary = VOCABULARY,
-      .max_positions = 32,
-      .norm = TSR_NORM_LAYER,
-      .norm_position = TSR_NORM_POST,
-      .activation = TSR_ACTIVATION_SILU,
-      .position = TSR_POSITION_SINUSOID_HALVES,
-      .attention_bias = 1,
-      .feed_forward_bias = 1,
-      .logits_bias = 1,
-      .shared_embedding = 1,
-      .tied_logits = 1,
-      .embedding_scale = 5.65685425f,
-      .logits_scale = 1.0f,
-      .epsilon = 1e-5f,
-      .pad_id = PAD,
-      .bos_id = -1,
-      .eos_id = EOS,
-      .unk_id = 1,
-      .decoder_start_id = PAD,
-  };
+  tsr_transformer_config config = marian_config();
+  config.d_model = 32;
+  config.decoder_layers = 2;
+  config.encoder_heads = config.decoder_heads = 4;
+  config.encoder_d_ff = config.decoder_d_ff = 64;
+  config.source_vocabulary = config.target_vocabulary = VOCABULARY;
+  config.max_positions = 32;
+  config.embedding_scale = sqrtf(32.0f);
+  config.pad_id = config.decoder_start_id = PAD;
   return tsr_model_create(&config, model);
 }
 
