@@ -283,6 +283,7 @@ static void build(step *s, const tsr_program_size *size)
   }
   if (s->kind == TSR_STEP_GRADIENTS) {
     build_outputs_of_gradients(s);
+    (void)build_norm(s);
   }
 }
 

@@ -47,6 +47,7 @@ struct tsr_trainer {
   int64_t temporary_bytes, planned_bytes; /* of the largest program so far */
   int64_t summed_tokens;                  /* of the batches whose gradients are in the sums */
   int32_t n_summed;
+  int32_t is_spoiled; /* 1: the loss of one of these batches was not finite, which their gradients need not tell */
   int32_t n_layers;
   tsr_layer_statistics *layers; /* [n_layers] */
 };
@@ -416,11 +417,16 @@ static tsr_status write_examples(const compiled *program, const tsr_examples *e)
   return write_input(program, program->labels, e->labels, target);
 }
 
+static double scale_of(const tsr_step_control *control)
+{
+  return control->loss_scale != 0.0 ? control->loss_scale : 1.0;
+}
+
 /* tokens: of all batches of the update. */
 static tsr_status write_control(const compiled *program, const tsr_training_options *options,
                                 const tsr_step_control *control, int64_t tokens)
 {
-  double t = (double)control->step, scale = control->loss_scale != 0.0 ? control->loss_scale : 1.0;
+  double t = (double)control->step, scale = scale_of(control);
   const uint32_t seed[2] = {(uint32_t)control->seed, (uint32_t)(control->seed >> 32)};
   const float factor = (float)scale;
   const float values[5] = {
@@ -466,7 +472,7 @@ static tsr_status read_layer(tsr_trainer *t, const compiled *program, int32_t in
 static tsr_status read_results(tsr_trainer *t, const compiled *program, const tsr_step_control *control, int64_t tokens,
                                tsr_step_result *result)
 {
-  double scale = control->loss_scale != 0.0 ? control->loss_scale : 1.0, squares;
+  double scale = scale_of(control), squares;
   TSR_TRY(read_number(program, program->loss, &result->loss));
   result->is_finite = isfinite(result->loss) != 0;
   if (program->norm != TSR_NONE) {
@@ -507,11 +513,18 @@ tsr_status tsr_trainer_step(tsr_trainer *trainer, const tsr_examples *examples, 
   int64_t tokens = trainer->summed_tokens + examples->target_tokens;
   TSR_TRY(write_examples(program, examples));
   TSR_TRY(write_control(program, &trainer->options, control, tokens));
+  if (last && trainer->is_spoiled) {
+    /* The norm becomes NaN, and nothing is updated. */
+    const float none = NAN;
+    TSR_TRY(write_input(program, program->scale, &none, sizeof none));
+  }
   TSR_TRY(tsr_executable_run(program->executable));
   result->tokens = examples->target_tokens;
   trainer->summed_tokens = last ? 0 : tokens;
   trainer->n_summed = last ? 0 : trainer->n_summed + 1;
-  return read_results(trainer, program, control, tokens, result);
+  TSR_TRY(read_results(trainer, program, control, tokens, result));
+  trainer->is_spoiled = !last && (trainer->is_spoiled || !result->is_finite);
+  return TSR_OK;
 }
 
 tsr_status tsr_trainer_evaluate(tsr_trainer *trainer, const tsr_examples *examples, int32_t averaged,
@@ -715,8 +728,7 @@ tsr_status tsr_trainer_find_fault(tsr_trainer *trainer, const tsr_examples *exam
   TSR_TRY(check_examples(trainer, examples));
   tsr_program *program;
   compiled entry;
-  double scale = control->loss_scale != 0.0 ? control->loss_scale : 1.0;
-  tsr_status status = run_gradients(trainer, examples, control, scale, 1, &program, &entry);
+  tsr_status status = run_gradients(trainer, examples, control, scale_of(control), 1, &program, &entry);
   if (status == TSR_OK) {
     fault_search search = {.program = program, .executable = entry.executable};
     status = search_fault(&search, text, size);

@@ -44,7 +44,7 @@ enum {
   TSR_STEP_MORE = 3,     /* forward, backward; the gradients are added to the sums */
   TSR_STEP_LAST = 4,     /* forward, backward, update with the gradients and the sums */
   TSR_STEP_EVALUATE = 5, /* forward, without dropout and label smoothing: loss alone */
-  TSR_STEP_GRADIENTS = 6 /* forward, backward; outputs NAME.gradient */
+  TSR_STEP_GRADIENTS = 6 /* forward, backward; outputs NAME.gradient, and norm */
 };
 
 /* Builds one. size: batch, source, target. *program is the caller's. Errors: TSR_ERR_ARGUMENT, TSR_ERR_UNSUPPORTED, the
@@ -103,7 +103,7 @@ typedef struct tsr_step_result {
   double loss;          /* summed over the tokens of this batch, label smoothing included */
   int64_t tokens;       /* of this batch */
   double gradient_norm; /* after the last batch of an update: of the mean gradient, before clipping */
-  int32_t is_finite;    /* 0: loss or norm is not finite; then nothing was updated */
+  int32_t is_finite;    /* 0: the norm, or the loss of a batch of the update, is not finite; then nothing was updated */
 } tsr_step_result;
 
 /* One batch of an update: forward and backward. The gradients of the batches since the last update are added up, and after

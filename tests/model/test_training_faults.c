@@ -130,6 +130,72 @@ static void test_empty_source(void **state)
   }
 }
 
+/* The step of a batch, and that nothing was updated by it. */
+static void step_in_vain(const training *t, const training_batch *batch, const tsr_step_control *control,
+                         const char *device)
+{
+  tsr_step_result result;
+  float *before = training_read(t, TSR_TRAINED_PARAMETER);
+  require_ok(tsr_trainer_step(t->trainer, &batch->examples, control, 1, &result), device);
+  assert_false(result.is_finite);
+  float *after = training_read(t, TSR_TRAINED_PARAMETER);
+  assert_memory_equal(before, after, (size_t)t->elements * sizeof *after);
+  free(before);
+  free(after);
+}
+
+/* A loss that is not finite though its gradients are, in a batch that is not the last of its update; the next update is
+ * made as if nothing had been. */
+static void test_accumulated_loss(void **state)
+{
+  tsr_device_info info;
+  const char *name;
+  for (int32_t d = 0; (name = training_device(*state, d, &info)) != NULL; d++) {
+    training t;
+    training_batch batch;
+    tsr_step_result result;
+    tsr_step_control control = training_control(1, 5);
+    training_open(*state, name, &training_shapes[0], &dropping, &t);
+    training_batch_make(t.model, 3, 6, 5, 4, &batch);
+    training_set(&t, "logits.bias", 2, -INFINITY);
+    require_ok(tsr_trainer_step(t.trainer, &batch.examples, &control, 0, &result), name);
+    assert_false(result.is_finite);
+    training_set(&t, "logits.bias", 2, 0.0f);
+    require_ok(tsr_trainer_step(t.trainer, &batch.examples, &control, 0, &result), name);
+    assert_true(result.is_finite);
+    step_in_vain(&t, &batch, &control, name);
+    for (int32_t last = 0; last < 2; last++) {
+      require_ok(tsr_trainer_step(t.trainer, &batch.examples, &control, last, &result), name);
+      assert_true(result.is_finite);
+    }
+    training_batch_free(&batch);
+    training_close(&t);
+  }
+}
+
+/* Gradients that are finite, with squares that are not. */
+static void test_norm_overflows(void **state)
+{
+  tsr_device_info info;
+  const char *name;
+  for (int32_t d = 0; (name = training_device(*state, d, &info)) != NULL; d++) {
+    training t;
+    training_batch batch;
+    tsr_step_control control = training_control(1, 5);
+    char text[512];
+    control.loss_scale = 1e25;
+    training_open(*state, name, &training_shapes[0], &dropping, &t);
+    training_batch_make(t.model, 3, 6, 5, 4, &batch);
+    step_in_vain(&t, &batch, &control, name);
+    require_ok(tsr_trainer_find_fault(t.trainer, &batch.examples, &control, text, sizeof text), name);
+    if (!strstr(text, "sum_of_squares") || !strstr(text, "norm")) {
+      fail_msg("%s: '%s' should name the sum of the squares", name, text);
+    }
+    training_batch_free(&batch);
+    training_close(&t);
+  }
+}
+
 /* ---- the loss alone ---------------------------------------------------------------------------------------------- */
 
 static void test_evaluate(void **state)
@@ -314,8 +380,10 @@ static void test_arena(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_faults), cmocka_unit_test(test_empty_source), cmocka_unit_test(test_evaluate),
-      cmocka_unit_test(test_layers), cmocka_unit_test(test_counters),     cmocka_unit_test(test_arena),
+      cmocka_unit_test(test_faults),           cmocka_unit_test(test_empty_source),
+      cmocka_unit_test(test_accumulated_loss), cmocka_unit_test(test_norm_overflows),
+      cmocka_unit_test(test_evaluate),         cmocka_unit_test(test_layers),
+      cmocka_unit_test(test_counters),         cmocka_unit_test(test_arena),
   };
   return cmocka_run_group_tests(tests, training_setup, training_teardown);
 }
