@@ -13,8 +13,12 @@
 typedef struct tsr_ngram {
   uint64_t key; /* number of the (n-1)-gram, and the last symbol */
   uint32_t stamp;
-  uint32_t count; /* in the reference, less those that the hypothesis has matched */
+  uint32_t count; /* in the reference that has it most often, less those that the hypothesis has matched */
+  uint32_t seen;  /* in the reference that is being read */
+  uint32_t owner; /* that reference, from 1; 0: none yet */
 } tsr_ngram;
+
+enum { HYPOTHESIS = -1 };
 
 uint64_t tsr_hash_mix(uint64_t key)
 {
@@ -74,43 +78,76 @@ static int64_t count_of(size_t length, size_t order)
   return length >= order ? (int64_t)(length - order + 1) : 0;
 }
 
-tsr_status tsr_ngrams_count(tsr_ngrams *g, const uint32_t *hypothesis, size_t n_hypothesis, const uint32_t *reference,
-                            size_t n_reference, int32_t max_order, tsr_ngram_counts *counts)
+/* The length of the reference that is nearest to the hypothesis'. */
+static size_t nearest_length(size_t n_hypothesis, const tsr_symbols *references, int32_t n_references)
 {
-  const size_t longest = (size_t)1 << 30;
-  if (n_hypothesis > longest || n_reference > longest)
-    return tsr_fail(TSR_ERR_ARGUMENT, "n-grams: expected at most 2^30 symbols, found %zu and %zu", n_hypothesis,
-                    n_reference);
-  size_t n = n_hypothesis + n_reference;
+  size_t nearest = references[0].n, least = SIZE_MAX;
+  for (int32_t r = 0; r < n_references; r++) {
+    size_t n = references[r].n, apart = n > n_hypothesis ? n - n_hypothesis : n_hypothesis - n;
+    if (apart < least || (apart == least && n < nearest)) {
+      least = apart;
+      nearest = n;
+    }
+  }
+  return nearest;
+}
+
+/* ids: of the (n-1)-grams that begin at each position, and then of the n-grams. */
+static void count_reference(tsr_ngrams *g, size_t mask, const tsr_symbols *reference, uint32_t owner, size_t order,
+                            uint32_t *ids)
+{
+  for (size_t k = 0; k + order <= reference->n; k++) {
+    ids[k] = find(g, mask, (uint64_t)ids[k] << 32 | reference->symbols[k + order - 1]);
+    tsr_ngram *ngram = &g->table[ids[k]];
+    ngram->seen = ngram->owner == owner ? ngram->seen + 1 : 1;
+    ngram->owner = owner;
+    ngram->count = ngram->seen > ngram->count ? ngram->seen : ngram->count;
+  }
+}
+
+static void match_hypothesis(tsr_ngrams *g, size_t mask, const tsr_symbols *hypothesis, size_t order, uint32_t *ids,
+                             tsr_ngram_counts *counts)
+{
+  for (size_t k = 0; k + order <= hypothesis->n; k++) {
+    ids[k] = find(g, mask, (uint64_t)ids[k] << 32 | hypothesis->symbols[k + order - 1]);
+    tsr_ngram *ngram = &g->table[ids[k]];
+    int matches = ngram->count > 0;
+    counts->matches += matches;
+    counts->repeats += !matches && ngram->owner == (uint32_t)HYPOTHESIS;
+    ngram->count -= (uint32_t)matches;
+    ngram->owner = (uint32_t)HYPOTHESIS;
+  }
+}
+
+tsr_status tsr_ngrams_count(tsr_ngrams *g, const tsr_symbols *hypothesis, const tsr_symbols *references,
+                            int32_t n_references, int32_t max_order, tsr_ngram_counts *counts)
+{
+  const size_t most = (size_t)1 << 31;
+  size_t n = hypothesis->n;
+  for (int32_t r = 0; r < n_references && n <= most; r++)
+    n = references[r].n <= most ? n + references[r].n : SIZE_MAX;
+  if (n > most)
+    return tsr_fail(TSR_ERR_ARGUMENT, "n-grams: expected at most 2^31 symbols, found more");
   TSR_TRY(reserve(g, n > 0 ? n : 1));
   size_t mask = 63;
   while (mask < 2 * n)
     mask = 2 * mask + 1;
   mask = mask < g->room ? mask : g->room - 1;
-  uint32_t *reference_ids = g->ids;
-  uint32_t *hypothesis_ids = g->ids + n_reference;
+  size_t nearest = nearest_length(hypothesis->n, references, n_references);
   memset(g->ids, 0, n * sizeof *g->ids);
 
-  int shared = 1; /* without a match there is none of a higher order */
+  int shared = 1; /* without a match or a repetition there is none of a higher order */
   for (int32_t i = 0; i < max_order; i++) {
     size_t order = (size_t)i + 1;
-    counts[i] =
-        (tsr_ngram_counts){.hypothesis = count_of(n_hypothesis, order), .reference = count_of(n_reference, order)};
+    counts[i] = (tsr_ngram_counts){.hypothesis = count_of(hypothesis->n, order), .reference = count_of(nearest, order)};
     if (!shared)
       continue;
     begin_order(g);
-    for (size_t k = 0; k + order <= n_reference; k++) {
-      reference_ids[k] = find(g, mask, (uint64_t)reference_ids[k] << 32 | reference[k + order - 1]);
-      g->table[reference_ids[k]].count++;
-    }
-    for (size_t k = 0; k + order <= n_hypothesis; k++) {
-      hypothesis_ids[k] = find(g, mask, (uint64_t)hypothesis_ids[k] << 32 | hypothesis[k + order - 1]);
-      tsr_ngram *ngram = &g->table[hypothesis_ids[k]];
-      int matches = ngram->count > 0;
-      counts[i].matches += matches;
-      ngram->count -= (uint32_t)matches;
-    }
-    shared = counts[i].matches > 0;
+    uint32_t *ids = g->ids;
+    for (int32_t r = 0; r < n_references; ids += references[r].n, r++)
+      count_reference(g, mask, &references[r], (uint32_t)r + 1, order, ids);
+    match_hypothesis(g, mask, hypothesis, order, ids, &counts[i]);
+    shared = counts[i].matches > 0 || counts[i].repeats > 0;
   }
   return TSR_OK;
 }

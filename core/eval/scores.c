@@ -3,7 +3,9 @@
  * BLEU and chrF from counts of n-grams.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/status.h"
 #include "core/eval/ngrams.h"
@@ -15,12 +17,15 @@ enum { LONGEST_TEXT = 1 << 30 };
 struct tsr_scorer {
   int32_t metrics;
   int64_t count;
+  int32_t least_references, most_references; /* of a sentence */
   tsr_ngram_counts bleu[TSR_BLEU_ORDER];
   tsr_ngram_counts chrf[TSR_CHRF_ORDER];
-  /* Scratch memory for a pair. */
-  tsr_text_buffer clean[2]; /* hypothesis, reference; likewise the next two */
-  tsr_text_buffer tokens[2][2];
-  tsr_symbols symbols[2];
+  tsr_ngram_counts last_bleu[TSR_BLEU_ORDER]; /* of the sentence that was added last */
+  tsr_ngram_counts last_chrf[TSR_CHRF_ORDER];
+  /* Scratch memory for a sentence: the hypothesis, then the references. */
+  tsr_reading *readings; /* [room] */
+  tsr_symbols *symbols;  /* [room] */
+  int32_t room;
   tsr_words words;
   tsr_ngrams ngrams;
 };
@@ -33,6 +38,17 @@ const char *tsr_bleu_signature(void)
 const char *tsr_chrf_signature(void)
 {
   return "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:tessera-" TSR_VERSION;
+}
+
+char *tsr_scorer_signature(const tsr_scorer *scorer, int32_t metric, char *text, size_t size)
+{
+  const char *one = metric == TSR_METRIC_CHRF ? tsr_chrf_signature() : tsr_bleu_signature();
+  int32_t n = scorer && scorer->count > 0 ? scorer->most_references : 1;
+  if (n != 1 && scorer->least_references != n)
+    snprintf(text, size, "nrefs:var%s", strchr(one, '|'));
+  else
+    snprintf(text, size, "nrefs:%d%s", (int)n, strchr(one, '|'));
+  return text;
 }
 
 tsr_status tsr_scorer_create(int32_t metrics, tsr_scorer **scorer)
@@ -53,41 +69,65 @@ void tsr_scorer_destroy(tsr_scorer *scorer)
 {
   if (!scorer)
     return;
-  for (int side = 0; side < 2; side++) {
-    free(scorer->clean[side].bytes);
-    free(scorer->tokens[side][0].bytes);
-    free(scorer->tokens[side][1].bytes);
-    free(scorer->symbols[side].symbols);
+  for (int32_t i = 0; i < scorer->room; i++) {
+    tsr_reading_finish(&scorer->readings[i]);
+    free(scorer->symbols[i].symbols);
   }
+  free(scorer->readings);
+  free(scorer->symbols);
   tsr_words_finish(&scorer->words);
   tsr_ngrams_finish(&scorer->ngrams);
   free(scorer);
 }
 
-/* [0]: the hypothesis, [1]: the reference, in what follows. */
-
-static tsr_status count_words(tsr_scorer *s, const tsr_span texts[2], tsr_ngram_counts counts[TSR_BLEU_ORDER])
+/* Room for n texts. */
+static tsr_status make_room(tsr_scorer *s, int32_t n)
 {
-  tsr_span tokens[2];
-  for (int side = 0; side < 2; side++)
-    TSR_TRY(tsr_tokenize_13a(s->tokens[side], texts[side].bytes, texts[side].size, &tokens[side].bytes,
-                             &tokens[side].size));
-  tsr_words_forget(&s->words);
-  for (int side = 0; side < 2; side++)
-    TSR_TRY(tsr_symbols_of_words(&s->symbols[side], &s->words, tokens[side].bytes, tokens[side].size));
-  return tsr_ngrams_count(&s->ngrams, s->symbols[0].symbols, s->symbols[0].n, s->symbols[1].symbols, s->symbols[1].n,
-                          TSR_BLEU_ORDER, counts);
+  if (n <= s->room)
+    return TSR_OK;
+  tsr_reading *readings = realloc(s->readings, (size_t)n * sizeof *readings);
+  s->readings = readings ? readings : s->readings;
+  tsr_symbols *symbols = readings ? realloc(s->symbols, (size_t)n * sizeof *symbols) : NULL;
+  s->symbols = symbols ? symbols : s->symbols;
+  if (!symbols)
+    return tsr_fail_memory((size_t)n * sizeof *readings);
+  for (; s->room < n; s->room++) {
+    s->readings[s->room] = (tsr_reading){0};
+    s->symbols[s->room] = (tsr_symbols){0};
+  }
+  return TSR_OK;
 }
 
-static tsr_status count_characters(tsr_scorer *s, const tsr_span texts[2], tsr_ngram_counts counts[TSR_CHRF_ORDER])
+/* n: texts; the first is the hypothesis. */
+static tsr_status count_words(tsr_scorer *s, int32_t n, tsr_ngram_counts counts[TSR_BLEU_ORDER])
 {
-  for (int side = 0; side < 2; side++)
-    TSR_TRY(tsr_symbols_of_characters(&s->symbols[side], texts[side].bytes, texts[side].size));
-  TSR_TRY(tsr_ngrams_count(&s->ngrams, s->symbols[0].symbols, s->symbols[0].n, s->symbols[1].symbols, s->symbols[1].n,
-                           TSR_CHRF_ORDER, counts));
-  for (int32_t i = 0; i < TSR_CHRF_ORDER; i++) {
-    if (counts[i].reference == 0)
-      counts[i].hypothesis = 0; /* sacreBLEU leaves them out: nothing could have matched */
+  tsr_words_forget(&s->words);
+  for (int32_t i = 0; i < n; i++)
+    TSR_TRY(tsr_reading_words(&s->readings[i], &s->words, &s->symbols[i]));
+  return tsr_ngrams_count(&s->ngrams, &s->symbols[0], &s->symbols[1], n - 1, TSR_BLEU_ORDER, counts);
+}
+
+static void compute_chrf(const tsr_ngram_counts counts[TSR_CHRF_ORDER], tsr_chrf *chrf);
+
+/* Of several references the one counts with which the sentence scores best, the first of equals. */
+static tsr_status count_characters(tsr_scorer *s, int32_t n, tsr_ngram_counts counts[TSR_CHRF_ORDER])
+{
+  double best = -1;
+  for (int32_t i = 0; i < n; i++)
+    TSR_TRY(tsr_symbols_of_characters(&s->symbols[i], s->readings[i].text, s->readings[i].size));
+  for (int32_t r = 1; r < n; r++) {
+    tsr_ngram_counts each[TSR_CHRF_ORDER] = {0};
+    tsr_chrf chrf;
+    TSR_TRY(tsr_ngrams_count(&s->ngrams, &s->symbols[0], &s->symbols[r], 1, TSR_CHRF_ORDER, each));
+    for (int32_t i = 0; i < TSR_CHRF_ORDER; i++) {
+      if (each[i].reference == 0)
+        each[i].hypothesis = 0; /* sacreBLEU leaves them out: nothing could have matched */
+    }
+    compute_chrf(each, &chrf);
+    if (chrf.score > best) {
+      best = chrf.score;
+      memcpy(counts, each, sizeof each);
+    }
   }
   return TSR_OK;
 }
@@ -98,31 +138,65 @@ static void add_counts(tsr_ngram_counts *sums, const tsr_ngram_counts *counts, i
     sums[i].hypothesis += counts[i].hypothesis;
     sums[i].reference += counts[i].reference;
     sums[i].matches += counts[i].matches;
+    sums[i].repeats += counts[i].repeats;
   }
+}
+
+static tsr_status check_texts(const tsr_span *texts, int32_t n)
+{
+  for (int32_t i = 0; i < n; i++) {
+    if (!texts[i].bytes && texts[i].size > 0)
+      return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_add: texts must not be NULL");
+    if (texts[i].size > LONGEST_TEXT)
+      return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_add: expected texts of at most 1 GiB, found %zu bytes",
+                      texts[i].size);
+  }
+  return TSR_OK;
+}
+
+/* Reads the hypothesis and those of several references that are not empty. *n: texts. */
+static tsr_status read_texts(tsr_scorer *s, tsr_span hypothesis, const tsr_span *references, int32_t n_references,
+                             int32_t *n)
+{
+  TSR_TRY(make_room(s, n_references + 1));
+  TSR_TRY(tsr_reading_begin(&s->readings[0], hypothesis.bytes, hypothesis.size));
+  *n = 1;
+  for (int32_t r = 0; r < n_references; r++) {
+    int is_last = r + 1 == n_references && *n == 1;
+    if (references[r].size > 0 || is_last)
+      TSR_TRY(tsr_reading_begin(&s->readings[(*n)++], references[r].bytes, references[r].size));
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_scorer_add_references(tsr_scorer *scorer, tsr_span hypothesis, const tsr_span *references,
+                                     int32_t n_references)
+{
+  if (!scorer || !references || n_references < 1)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_add: scorer and references must not be NULL");
+  TSR_TRY(check_texts(&hypothesis, 1));
+  TSR_TRY(check_texts(references, n_references));
+  int32_t n;
+  TSR_TRY(read_texts(scorer, hypothesis, references, n_references, &n));
+  tsr_ngram_counts bleu[TSR_BLEU_ORDER] = {0};
+  tsr_ngram_counts chrf[TSR_CHRF_ORDER] = {0};
+  if (scorer->metrics & TSR_METRIC_BLEU)
+    TSR_TRY(count_words(scorer, n, bleu));
+  if (scorer->metrics & TSR_METRIC_CHRF)
+    TSR_TRY(count_characters(scorer, n, chrf));
+  add_counts(scorer->bleu, bleu, TSR_BLEU_ORDER);
+  add_counts(scorer->chrf, chrf, TSR_CHRF_ORDER);
+  memcpy(scorer->last_bleu, bleu, sizeof bleu);
+  memcpy(scorer->last_chrf, chrf, sizeof chrf);
+  scorer->least_references = scorer->count > 0 && scorer->least_references < n - 1 ? scorer->least_references : n - 1;
+  scorer->most_references = scorer->most_references > n - 1 ? scorer->most_references : n - 1;
+  scorer->count++;
+  return TSR_OK;
 }
 
 tsr_status tsr_scorer_add(tsr_scorer *scorer, tsr_span hypothesis, tsr_span reference)
 {
-  if (!scorer || (!hypothesis.bytes && hypothesis.size > 0) || (!reference.bytes && reference.size > 0))
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_add: scorer and texts must not be NULL");
-  if (hypothesis.size > LONGEST_TEXT || reference.size > LONGEST_TEXT)
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_add: expected texts of at most 1 GiB, found %zu and %zu bytes",
-                    hypothesis.size, reference.size);
-  const tsr_span given[2] = {hypothesis, reference};
-  tsr_span texts[2];
-  for (int side = 0; side < 2; side++)
-    TSR_TRY(tsr_text_buffer_clean(&scorer->clean[side], given[side].size > 0 ? given[side].bytes : "", given[side].size,
-                                  &texts[side].bytes, &texts[side].size));
-  tsr_ngram_counts bleu[TSR_BLEU_ORDER] = {0};
-  tsr_ngram_counts chrf[TSR_CHRF_ORDER] = {0};
-  if (scorer->metrics & TSR_METRIC_BLEU)
-    TSR_TRY(count_words(scorer, texts, bleu));
-  if (scorer->metrics & TSR_METRIC_CHRF)
-    TSR_TRY(count_characters(scorer, texts, chrf));
-  add_counts(scorer->bleu, bleu, TSR_BLEU_ORDER);
-  add_counts(scorer->chrf, chrf, TSR_CHRF_ORDER);
-  scorer->count++;
-  return TSR_OK;
+  return tsr_scorer_add_references(scorer, hypothesis, &reference, 1);
 }
 
 int64_t tsr_scorer_count(const tsr_scorer *scorer)
@@ -201,6 +275,18 @@ tsr_status tsr_scorer_chrf(const tsr_scorer *scorer, tsr_chrf *chrf)
   return TSR_OK;
 }
 
+tsr_status tsr_scorer_last(const tsr_scorer *scorer, tsr_bleu *bleu, tsr_chrf *chrf)
+{
+  if (!scorer || scorer->count == 0 || (bleu && !(scorer->metrics & TSR_METRIC_BLEU)) ||
+      (chrf && !(scorer->metrics & TSR_METRIC_CHRF)))
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_last: expected a scorer with these metrics and a sentence");
+  if (bleu)
+    compute_bleu(scorer->last_bleu, 1, bleu);
+  if (chrf)
+    compute_chrf(scorer->last_chrf, chrf);
+  return TSR_OK;
+}
+
 /* A scorer that has read everything. */
 static tsr_status score_all(int32_t metric, const tsr_span *hypotheses, const tsr_span *references, int64_t n,
                             tsr_scorer **scorer)
@@ -241,7 +327,7 @@ tsr_status tsr_bleu_sentence(tsr_span hypothesis, tsr_span reference, tsr_bleu *
   tsr_scorer *scorer;
   tsr_status status = score_all(TSR_METRIC_BLEU, &hypothesis, &reference, 1, &scorer);
   if (status == TSR_OK)
-    compute_bleu(scorer->bleu, 1, bleu);
+    status = tsr_scorer_last(scorer, bleu, NULL);
   tsr_scorer_destroy(scorer);
   return status;
 }

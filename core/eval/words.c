@@ -128,3 +128,24 @@ void tsr_words_finish(tsr_words *words)
   free(words->table);
   *words = (tsr_words){0};
 }
+
+tsr_status tsr_reading_begin(tsr_reading *reading, const char *text, size_t size)
+{
+  return tsr_text_buffer_clean(&reading->clean, size > 0 ? text : "", size, &reading->text, &reading->size);
+}
+
+tsr_status tsr_reading_words(tsr_reading *reading, tsr_words *words, tsr_symbols *symbols)
+{
+  const char *tokens;
+  size_t size;
+  TSR_TRY(tsr_tokenize_13a(reading->tokens, reading->text, reading->size, &tokens, &size));
+  return tsr_symbols_of_words(symbols, words, tokens, size);
+}
+
+void tsr_reading_finish(tsr_reading *reading)
+{
+  free(reading->clean.bytes);
+  free(reading->tokens[0].bytes);
+  free(reading->tokens[1].bytes);
+  *reading = (tsr_reading){0};
+}

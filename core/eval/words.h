@@ -38,4 +38,19 @@ void tsr_words_forget(tsr_words *words);
 tsr_status tsr_symbols_of_words(tsr_symbols *symbols, tsr_words *words, const char *text, size_t size) TSR_MUST_CHECK;
 void tsr_words_finish(tsr_words *words);
 
+/* A text as n-grams are counted of it. Zero it; tsr_reading_finish ends it. */
+typedef struct tsr_reading {
+  tsr_text_buffer clean;
+  tsr_text_buffer tokens[2];
+  const char *text; /* valid UTF-8 */
+  size_t size;
+} tsr_reading;
+
+/* Takes a text, which stays where it is; what is not UTF-8 becomes U+FFFD. */
+tsr_status tsr_reading_begin(tsr_reading *reading, const char *text, size_t size) TSR_MUST_CHECK;
+
+/* The numbers of its words, as the tokenizer 13a parts them; the reading stays as it is until tsr_words_forget. */
+tsr_status tsr_reading_words(tsr_reading *reading, tsr_words *words, tsr_symbols *symbols) TSR_MUST_CHECK;
+void tsr_reading_finish(tsr_reading *reading);
+
 #endif

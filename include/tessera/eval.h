@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera/eval.h: how good a translation is: BLEU and chrF against one reference, as sacreBLEU 2 computes them.
+ * tessera/eval.h: how good a translation is: BLEU and chrF against one reference or several, as sacreBLEU 2 computes
+ * them.
  *
  *   BLEU   tokenizer 13a, mixed case, n-grams of 1 to 4 words, exponential smoothing
  *   chrF   chrF2: n-grams of 1 to 6 characters, no words, beta 2, white space left out
@@ -75,6 +76,20 @@ TSR_API void tsr_scorer_destroy(tsr_scorer *scorer); /* takes NULL */
 /* Adds a sentence; the texts are not kept. On an error the scorer is as before. Errors: TSR_ERR_ARGUMENT (a text beyond
  * 1 GiB), TSR_ERR_OUT_OF_MEMORY. */
 TSR_API tsr_status tsr_scorer_add(tsr_scorer *scorer, tsr_span hypothesis, tsr_span reference) TSR_MUST_CHECK;
+
+/* The same with n_references >= 1 references of the sentence, which may be another number for each. Of several, empty
+ * ones are left out. BLEU takes each n-gram from the reference that has it most often, and the length that is nearest to
+ * the hypothesis'; chrF the reference with which the sentence scores best. */
+TSR_API tsr_status tsr_scorer_add_references(tsr_scorer *scorer, tsr_span hypothesis, const tsr_span *references,
+                                             int32_t n_references) TSR_MUST_CHECK;
+
+/* The scores of the sentence that was added last, as those of tsr_bleu_sentence; bleu or chrf may be NULL. Errors:
+ * TSR_ERR_ARGUMENT (none was, or a metric that the scorer does not have). */
+TSR_API tsr_status tsr_scorer_last(const tsr_scorer *scorer, tsr_bleu *bleu, tsr_chrf *chrf) TSR_MUST_CHECK;
+
+/* The signature of a metric, with the number of references of what was added so far, "nrefs:var" if it varies. Writes
+ * into text (cut at `size`; 128 bytes are enough) and returns it. */
+TSR_API char *tsr_scorer_signature(const tsr_scorer *scorer, int32_t metric, char *text, size_t size);
 
 /* The score of what was added so far; more may follow. Errors: TSR_ERR_ARGUMENT (a metric that the scorer does not
  * have). */

@@ -277,47 +277,125 @@ static uint32_t next_random(uint32_t *state)
   return *state >> 16;
 }
 
-static int64_t count_matches(const uint32_t *a, size_t n_a, const uint32_t *b, size_t n_b, size_t order)
+enum { ORDER = 6, LONGEST = 60, REFERENCES = 3 };
+
+static int64_t occurrences(const tsr_symbols *in, const uint32_t *ngram, size_t order)
 {
-  int64_t matches = 0;
-  char used[64] = {0};
-  for (size_t i = 0; i + order <= n_a; i++) {
-    for (size_t k = 0; k + order <= n_b; k++) {
-      if (!used[k] && memcmp(a + i, b + k, order * sizeof *a) == 0) {
-        used[k] = 1;
-        matches++;
-        break;
-      }
+  int64_t n = 0;
+  for (size_t i = 0; i + order <= in->n; i++)
+    n += memcmp(in->symbols + i, ngram, order * sizeof *ngram) == 0;
+  return n;
+}
+
+/* Each distinct n-gram of the hypothesis by itself. */
+static void count_by_hand(const tsr_symbols *hypothesis, const tsr_symbols *references, int32_t n_references,
+                          size_t order, tsr_ngram_counts *counts)
+{
+  *counts = (tsr_ngram_counts){.hypothesis = 0};
+  for (size_t i = 0; i + order <= hypothesis->n; i++) {
+    const uint32_t *ngram = hypothesis->symbols + i;
+    const tsr_symbols before = {.symbols = hypothesis->symbols, .n = i + order - 1};
+    int64_t n = occurrences(hypothesis, ngram, order), most = 0;
+    counts->hypothesis++;
+    if (occurrences(&before, ngram, order) > 0)
+      continue;
+    for (int32_t r = 0; r < n_references; r++) {
+      int64_t here = occurrences(&references[r], ngram, order);
+      most = here > most ? here : most;
     }
+    counts->matches += n < most ? n : most;
+    most = most > 1 ? most : 1;
+    counts->repeats += n > most ? n - most : 0;
   }
-  return matches;
 }
 
 static void test_ngrams(void **state)
 {
   (void)state;
-  enum { ORDER = 6, LONGEST = 60 };
   uint32_t random = 7;
   tsr_ngrams ngrams = {0};
   for (int round = 0; round < 2000; round++) {
-    uint32_t symbols[2][LONGEST];
-    size_t n[2];
+    uint32_t texts[1 + REFERENCES][LONGEST];
+    tsr_symbols symbols[1 + REFERENCES];
     uint32_t alphabet = 1 + next_random(&random) % 5;
-    for (int side = 0; side < 2; side++) {
-      n[side] = next_random(&random) % LONGEST;
-      for (size_t i = 0; i < n[side]; i++)
-        symbols[side][i] = next_random(&random) % alphabet * 0x10FFu;
+    int32_t n_references = 1 + (int32_t)(next_random(&random) % REFERENCES);
+    for (int32_t k = 0; k <= n_references; k++) {
+      symbols[k] = (tsr_symbols){.symbols = texts[k], .n = next_random(&random) % LONGEST};
+      for (size_t i = 0; i < symbols[k].n; i++)
+        texts[k][i] = next_random(&random) % alphabet * 0x10FFu;
     }
     ngrams.stamp = round == 1000 ? UINT32_MAX - 2 : ngrams.stamp; /* and on over the end */
-    tsr_ngram_counts counts[ORDER];
-    assert_int_equal(tsr_ngrams_count(&ngrams, symbols[0], n[0], symbols[1], n[1], ORDER, counts), TSR_OK);
+    tsr_ngram_counts counts[ORDER], expected;
+    assert_int_equal(tsr_ngrams_count(&ngrams, &symbols[0], &symbols[1], n_references, ORDER, counts), TSR_OK);
     for (size_t order = 1; order <= ORDER; order++) {
-      assert_int_equal(counts[order - 1].hypothesis, n[0] >= order ? n[0] - order + 1 : 0);
-      assert_int_equal(counts[order - 1].reference, n[1] >= order ? n[1] - order + 1 : 0);
-      assert_int_equal(counts[order - 1].matches, count_matches(symbols[0], n[0], symbols[1], n[1], order));
+      count_by_hand(&symbols[0], &symbols[1], n_references, order, &expected);
+      assert_int_equal(counts[order - 1].hypothesis, expected.hypothesis);
+      assert_int_equal(counts[order - 1].matches, expected.matches);
+      assert_int_equal(counts[order - 1].repeats, expected.repeats);
+      if (n_references == 1)
+        assert_int_equal(counts[order - 1].reference, symbols[1].n >= order ? symbols[1].n - order + 1 : 0);
     }
   }
   tsr_ngrams_finish(&ngrams);
+}
+
+/* Counted by hand: each n-gram is taken from the reference that has it most often, the length from the nearest. */
+static void test_references(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *hypothesis, *references[3];
+    int64_t matches[TSR_BLEU_ORDER], length;
+    const char *signature;
+  } rows[] = {
+      {"the cat sat on the mat",
+       {"the cat sat down here", "a dog sat on the mat today now"},
+       {5, 5, 3, 1},
+       5,
+       "nrefs:2|"},
+      {"the cat sat on the mat", {"a b c d e f g", "the the the the the"}, {2, 0, 0, 0}, 5, "nrefs:2|"}, /* 7 and 5 */
+      {"the cat", {"", "the cat", ""}, {2, 1, 0, 0}, 2, "nrefs:1|"},
+      {"the cat", {"", ""}, {0, 0, 0, 0}, 0, "nrefs:1|"},
+  };
+  tsr_scorer *all;
+  char signature[128];
+  assert_int_equal(tsr_scorer_create(TSR_METRIC_BLEU, &all), TSR_OK);
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    tsr_scorer *scorer;
+    tsr_span references[3];
+    tsr_bleu bleu, last;
+    tsr_chrf chrf, each;
+    int32_t n = 0;
+    double best = 0;
+    assert_int_equal(tsr_scorer_create(TSR_METRIC_BLEU | TSR_METRIC_CHRF, &scorer), TSR_OK);
+    for (; n < 3 && rows[i].references[n]; n++) {
+      references[n] = span(rows[i].references[n]);
+      tsr_span hypothesis = span(rows[i].hypothesis);
+      assert_int_equal(tsr_chrf_corpus(&hypothesis, &references[n], 1, &each), TSR_OK);
+      best = fmax(best, each.score);
+    }
+    assert_int_equal(tsr_scorer_add_references(scorer, span(rows[i].hypothesis), references, n), TSR_OK);
+    assert_int_equal(tsr_scorer_add_references(all, span(rows[i].hypothesis), references, n), TSR_OK);
+    assert_int_equal(tsr_scorer_bleu(scorer, &bleu), TSR_OK);
+    assert_int_equal(tsr_scorer_chrf(scorer, &chrf), TSR_OK);
+    for (int k = 0; k < TSR_BLEU_ORDER; k++)
+      assert_int_equal(bleu.matches[k], rows[i].matches[k]);
+    assert_int_equal(bleu.reference_length, rows[i].length);
+    assert_near(chrf.score, best, 1e-9);
+    assert_memory_equal(tsr_scorer_signature(scorer, TSR_METRIC_BLEU, signature, sizeof signature), rows[i].signature,
+                        8);
+    assert_int_equal(tsr_scorer_last(scorer, &last, &each), TSR_OK);
+    assert_near(each.score, chrf.score, 0);
+    assert_true(last.score >= bleu.score);
+    assert_int_equal(tsr_scorer_add(scorer, span("a"), span("b")), TSR_OK);
+    assert_int_equal(tsr_scorer_last(scorer, &last, NULL), TSR_OK);
+    assert_near(last.score, 0, 0);
+    tsr_scorer_destroy(scorer);
+  }
+  assert_string_equal(tsr_scorer_signature(all, TSR_METRIC_CHRF, signature, 10), "nrefs:var");
+  assert_int_equal(tsr_scorer_last(all, NULL, &(tsr_chrf){.score = 0}), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_scorer_add_references(all, span("a"), NULL, 0), TSR_ERR_ARGUMENT);
+  tsr_scorer_destroy(all);
 }
 
 /* A text of many distinct words, and one word many times, in time proportional to its length. */
@@ -444,7 +522,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_tokenizer), cmocka_unit_test(test_bleu),       cmocka_unit_test(test_chrf),
       cmocka_unit_test(test_scorer),    cmocka_unit_test(test_errors),     cmocka_unit_test(test_any_bytes),
-      cmocka_unit_test(test_ngrams),    cmocka_unit_test(test_long_texts), cmocka_unit_test(test_recorded),
+      cmocka_unit_test(test_ngrams),    cmocka_unit_test(test_references), cmocka_unit_test(test_long_texts),
+      cmocka_unit_test(test_recorded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
