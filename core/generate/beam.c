@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/status.h"
+#include "core/generate/search.h"
 
 /* Among equals the lower hypothesis comes first, then the lower token. */
 static int is_better(const tsr_candidate *a, const tsr_candidate *b)
@@ -16,32 +17,53 @@ static int is_better(const tsr_candidate *a, const tsr_candidate *b)
   return a->hypothesis != b->hypothesis ? a->hypothesis < b->hypothesis : a->token < b->token;
 }
 
-tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, int32_t start, int32_t eos)
+int32_t tsr_beam_wanted(const tsr_generate_options *options)
+{
+  if (options->patience == 0.0f || options->search == TSR_SEARCH_MARIAN) {
+    return options->beam;
+  }
+  double wanted = round((double)options->beam * (double)options->patience);
+  return wanted < 1.0 ? 1 : wanted > INT32_MAX ? INT32_MAX : (int32_t)wanted;
+}
+
+static int32_t limit_length(const tsr_generate_options *options, int32_t source_length)
+{
+  if (options->search != TSR_SEARCH_MARIAN) {
+    return options->max_length;
+  }
+  double factor = options->max_length_factor > 0.0f ? (double)options->max_length_factor : 3.0;
+  double length = 1.0 + fmax(1.0, ceil(factor * (double)source_length));
+  return length < (double)options->max_length ? (int32_t)length : options->max_length;
+}
+
+tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, int32_t source_length)
 {
   size_t n = (size_t)options->beam;
-  size_t ids = n * (size_t)options->max_length;
+  int32_t max_length = limit_length(options, source_length);
+  size_t ids = n * (size_t)max_length;
   *beam = (tsr_beam){
+      .options = options,
       .beam = options->beam,
-      .max_length = options->max_length,
-      .early_stopping = options->early_stopping,
-      .length_penalty = (double)options->length_penalty,
-      .eos_id = eos,
+      .open = options->search == TSR_SEARCH_MARIAN ? 1 : options->beam,
+      .max_length = max_length,
       .length = 1,
+      .wanted = tsr_beam_wanted(options),
       .worst = 1e9,
       .sums = malloc(n * sizeof(float)),
       .next_sums = malloc(n * sizeof(float)),
       .ids = malloc(ids * sizeof(int32_t)),
       .next_ids = malloc(ids * sizeof(int32_t)),
-      .finished = calloc(n + 1, sizeof(tsr_finished)),
-      .candidates = malloc(2 * n * sizeof(tsr_candidate)),
+      .n_candidates = tsr_search_beam_candidates(options),
   };
+  beam->finished = calloc((size_t)beam->wanted + 1, sizeof(tsr_finished));
+  beam->candidates = malloc((size_t)beam->n_candidates * sizeof(tsr_candidate));
   if (!beam->sums || !beam->next_sums || !beam->ids || !beam->next_ids || !beam->finished || !beam->candidates) {
     tsr_beam_finish(beam);
     return tsr_fail_memory(2 * ids * sizeof(int32_t));
   }
   for (size_t i = 0; i < n; i++) {
     beam->sums[i] = i == 0 ? 0.0f : -1e9f;
-    beam->ids[i * (size_t)options->max_length] = start;
+    beam->ids[i * (size_t)max_length] = options->decoder_start_id;
   }
   return TSR_OK;
 }
@@ -70,16 +92,11 @@ const int32_t *tsr_beam_ids(const tsr_beam *beam, int32_t n)
   return beam->ids + (size_t)n * (size_t)beam->max_length;
 }
 
-static double normalise(const tsr_beam *beam, double sum, int32_t generated)
-{
-  return sum / pow((double)generated, beam->length_penalty);
-}
-
-/* Keeps a hypothesis if it is among the best N so far. `generated` counts tokens after the start, </s> included. */
+/* Keeps a hypothesis if it is among the best so far. `generated` counts tokens after the start, </s> included. */
 static tsr_status add_finished(tsr_beam *beam, int32_t hypothesis, double sum, int32_t generated, int32_t ended)
 {
-  double score = normalise(beam, sum, generated);
-  if (beam->n_finished == beam->beam && !(score > beam->worst)) {
+  double score = tsr_search_score(beam->options, sum, generated);
+  if (beam->n_finished == beam->wanted && !(score > beam->worst)) {
     return TSR_OK;
   }
   size_t size = (size_t)beam->length * sizeof(int32_t);
@@ -90,7 +107,7 @@ static tsr_status add_finished(tsr_beam *beam, int32_t hypothesis, double sum, i
   memcpy(ids, tsr_beam_ids(beam, hypothesis), size);
   beam->finished[beam->n_finished++] =
       (tsr_finished){.ids = ids, .n_ids = beam->length, .ended = ended, .score = score};
-  if (beam->n_finished <= beam->beam) {
+  if (beam->n_finished <= beam->wanted) {
     beam->worst = score < beam->worst ? score : beam->worst;
     return TSR_OK;
   }
@@ -113,26 +130,27 @@ static tsr_status add_finished(tsr_beam *beam, int32_t hypothesis, double sum, i
 /* best: the best sum among the candidates of the step, those that ended included. */
 static int is_done(const tsr_beam *beam, double best)
 {
-  if (beam->n_finished < beam->beam) {
+  const tsr_generate_options *options = beam->options;
+  if (beam->n_finished < beam->wanted) {
     return 0;
   }
-  if (beam->early_stopping == TSR_EARLY_TRUE) {
+  if (options->early_stopping == TSR_EARLY_TRUE) {
     return 1;
   }
   int32_t generated = beam->length; /* of the candidates: one token more, less the start */
-  if (beam->early_stopping == TSR_EARLY_NEVER && beam->length_penalty > 0.0) {
+  if (options->early_stopping == TSR_EARLY_NEVER && options->length_penalty > 0.0f) {
     generated = beam->max_length - 1;
   }
-  return beam->worst >= normalise(beam, best, generated);
+  return beam->worst >= tsr_search_score(options, best, generated);
 }
 
 /* The best n of all candidates, best first. They are few, and each hypothesis' come nearly in order: inserting them one
  * by one is faster than sorting all. */
-static void take_candidates(const tsr_beam *beam, int32_t k, const float *values, const int32_t *indices,
-                            tsr_candidate *best, int32_t n)
+static int32_t take_candidates(const tsr_beam *beam, int32_t k, const float *values, const int32_t *indices,
+                               tsr_candidate *best, int32_t n)
 {
   int32_t kept = 0;
-  for (int32_t i = 0; i < beam->beam * k; i++) {
+  for (int32_t i = 0; i < beam->open * k; i++) {
     int32_t hypothesis = i / k;
     const tsr_candidate c = {.sum = values[i] + beam->sums[hypothesis], .hypothesis = hypothesis, .token = indices[i]};
     if (kept == n && !is_better(&c, &best[n - 1])) {
@@ -145,39 +163,21 @@ static void take_candidates(const tsr_beam *beam, int32_t k, const float *values
     }
     best[at] = c;
   }
+  return kept;
 }
 
-tsr_status tsr_beam_advance(tsr_beam *beam, int32_t k, const float *values, const int32_t *indices, int32_t *parents)
+/* Hypothesis number `next` of the next step goes on with a candidate. */
+static void go_on(tsr_beam *beam, int32_t next, const tsr_candidate *c, int32_t *parents)
 {
-  int32_t n_beam = beam->beam;
-  for (int32_t i = 0; i < n_beam; i++) {
-    parents[i] = i;
-  }
-  if (beam->done) {
-    return TSR_OK;
-  }
-  tsr_candidate *candidates = beam->candidates;
-  int32_t considered = 2 * n_beam < n_beam * k ? 2 * n_beam : n_beam * k;
-  take_candidates(beam, k, values, indices, candidates, considered);
-  int32_t next = 0;
-  for (int32_t rank = 0; rank < considered && next < n_beam; rank++) {
-    const tsr_candidate *c = &candidates[rank];
-    if (c->token == beam->eos_id) {
-      if (rank < n_beam) {
-        TSR_TRY(add_finished(beam, c->hypothesis, (double)c->sum, beam->length, 1));
-      }
-      continue;
-    }
-    int32_t *ids = beam->next_ids + (size_t)next * (size_t)beam->max_length;
-    memcpy(ids, tsr_beam_ids(beam, c->hypothesis), (size_t)beam->length * sizeof *ids);
-    ids[beam->length] = c->token;
-    beam->next_sums[next] = c->sum;
-    parents[next++] = c->hypothesis;
-  }
-  if (next < n_beam) {
-    return tsr_fail(TSR_ERR_INTERNAL, "beam search has %d candidates for a beam of %d", (int)next, (int)n_beam);
-  }
-  beam->done = is_done(beam, (double)candidates[0].sum);
+  int32_t *ids = beam->next_ids + (size_t)next * (size_t)beam->max_length;
+  memcpy(ids, tsr_beam_ids(beam, c->hypothesis), (size_t)beam->length * sizeof *ids);
+  ids[beam->length] = c->token;
+  beam->next_sums[next] = c->sum;
+  parents[next] = c->hypothesis;
+}
+
+static void swap(tsr_beam *beam)
+{
   int32_t *ids = beam->ids;
   float *sums = beam->sums;
   beam->ids = beam->next_ids;
@@ -185,15 +185,86 @@ tsr_status tsr_beam_advance(tsr_beam *beam, int32_t k, const float *values, cons
   beam->next_ids = ids;
   beam->next_sums = sums;
   beam->length++;
+}
+
+/* N hypotheses go on; an end counts if it is among the best N candidates. */
+static tsr_status advance_transformers(tsr_beam *beam, int32_t n_candidates, int32_t *parents)
+{
+  const tsr_candidate *candidates = beam->candidates;
+  int32_t next = 0;
+  for (int32_t rank = 0; rank < n_candidates && next < beam->beam; rank++) {
+    if (!tsr_search_is_end(beam->options, candidates[rank].token)) {
+      go_on(beam, next++, &candidates[rank], parents);
+    } else if (rank < beam->beam) {
+      TSR_TRY(add_finished(beam, candidates[rank].hypothesis, (double)candidates[rank].sum, beam->length, 1));
+    }
+  }
+  if (next < beam->beam) {
+    return tsr_fail(TSR_ERR_INTERNAL, "beam search has %d candidates for a beam of %d", (int)next, (int)beam->beam);
+  }
+  beam->done = is_done(beam, (double)candidates[0].sum);
   return TSR_OK;
+}
+
+/* As many candidates count as the beam is wide; those that end make it narrower. One that is banned is none. */
+static tsr_status advance_marian(tsr_beam *beam, int32_t n_candidates, int32_t *parents)
+{
+  const tsr_candidate *candidates = beam->candidates;
+  int32_t width = beam->beam - beam->n_finished;
+  int32_t next = 0;
+  for (int32_t rank = 0; rank < n_candidates && rank < width; rank++) {
+    if (candidates[rank].sum == -INFINITY) {
+      break;
+    }
+    if (!tsr_search_is_end(beam->options, candidates[rank].token)) {
+      go_on(beam, next++, &candidates[rank], parents);
+    } else {
+      TSR_TRY(add_finished(beam, candidates[rank].hypothesis, (double)candidates[rank].sum, beam->length, 1));
+    }
+  }
+  beam->open = next;
+  beam->done = next == 0;
+  for (; next > 0 && next < beam->beam; next++) {
+    const tsr_candidate first = {.sum = -INFINITY, .hypothesis = parents[0], .token = beam->next_ids[beam->length]};
+    go_on(beam, next, &first, parents);
+  }
+  return TSR_OK;
+}
+
+/* What is still open ends as it is. */
+static tsr_status end_open(tsr_beam *beam)
+{
+  for (int32_t i = 0; i < beam->open && !beam->done; i++) {
+    TSR_TRY(add_finished(beam, i, (double)beam->sums[i], beam->length - 1, 0));
+  }
+  beam->done = 1;
+  return TSR_OK;
+}
+
+tsr_status tsr_beam_advance(tsr_beam *beam, int32_t k, const float *values, const int32_t *indices, int32_t *parents)
+{
+  for (int32_t i = 0; i < beam->beam; i++) {
+    parents[i] = i;
+  }
+  if (beam->done) {
+    return TSR_OK;
+  }
+  int32_t n = take_candidates(beam, k, values, indices, beam->candidates, beam->n_candidates);
+  if (beam->options->search != TSR_SEARCH_MARIAN) {
+    TSR_TRY(advance_transformers(beam, n, parents));
+    swap(beam);
+    return TSR_OK;
+  }
+  TSR_TRY(advance_marian(beam, n, parents));
+  if (!beam->done) {
+    swap(beam);
+  }
+  return beam->length < beam->max_length ? TSR_OK : end_open(beam);
 }
 
 tsr_status tsr_beam_close(tsr_beam *beam)
 {
-  for (int32_t i = 0; i < beam->beam && !beam->done; i++) {
-    TSR_TRY(add_finished(beam, i, (double)beam->sums[i], beam->length - 1, 0));
-  }
-  beam->done = 1;
+  TSR_TRY(end_open(beam));
   /* Best first; among equals the one that ended last. */
   for (int32_t i = 1; i < beam->n_finished; i++) {
     tsr_finished moved = beam->finished[i];

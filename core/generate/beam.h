@@ -2,8 +2,8 @@
  *
  * Beam search for one sentence, without a device: candidates in, next tokens and finished hypotheses out.
  *
- * Semantics of Hugging Face transformers 4.47 to 4.49. Sums of log-probabilities are f32, as there; scores of finished
- * hypotheses are double.
+ * Semantics of Hugging Face transformers 4.47 to 4.49, or of Marian-NMT. Sums of log-probabilities are f32, as there;
+ * scores of finished hypotheses are double.
  */
 #ifndef TESSERA_CORE_GENERATE_BEAM_H
 #define TESSERA_CORE_GENERATE_BEAM_H
@@ -25,31 +25,35 @@ typedef struct tsr_candidate {
 } tsr_candidate;
 
 typedef struct tsr_beam {
-  int32_t beam;           /* N */
-  int32_t max_length;     /* with the start token */
-  int32_t early_stopping; /* TSR_EARLY_* */
-  double length_penalty;
-  int32_t eos_id;
-  int32_t length;         /* tokens of each open hypothesis, with the start token */
-  int32_t done;           /* 1: no open hypothesis can still matter */
-  float *sums;            /* [N] sums of log-probabilities */
-  float *next_sums;       /* [N] */
-  int32_t *ids;           /* [N][max_length] */
-  int32_t *next_ids;      /* [N][max_length] */
-  tsr_finished *finished; /* [N + 1], in the order in which they ended */
+  const tsr_generate_options *options; /* resolved */
+  int32_t beam;                        /* N */
+  int32_t open;                        /* hypotheses that count: the first ones. TRANSFORMERS: N until it is done */
+  int32_t max_length;                  /* of this sentence, with the start token */
+  int32_t length;                      /* tokens of each open hypothesis, with the start token */
+  int32_t done;                        /* 1: no open hypothesis can still matter */
+  float *sums;                         /* [N] sums of log-probabilities */
+  float *next_sums;                    /* [N] */
+  int32_t *ids;                        /* [N][max_length] */
+  int32_t *next_ids;                   /* [N][max_length] */
+  tsr_finished *finished;              /* [wanted + 1], in the order in which they ended */
   int32_t n_finished;
+  int32_t wanted;            /* finished hypotheses that are kept: N * patience */
   double worst;              /* score of the worst of them */
-  tsr_candidate *candidates; /* [2N] the best of a step */
+  tsr_candidate *candidates; /* [n_candidates] the best of a step */
+  int32_t n_candidates;
 } tsr_beam;
 
-/* All N hypotheses begin with `start`; only the first counts until they differ. Errors: TSR_ERR_OUT_OF_MEMORY (nothing
- * to finish then). */
-tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, int32_t start,
-                         int32_t eos) TSR_MUST_CHECK;
+/* Finished hypotheses that a sentence's search keeps, at least as many as it returns. */
+int32_t tsr_beam_wanted(const tsr_generate_options *options);
+
+/* All N hypotheses begin with the start token; only the first counts until they differ. source_length: with </s>.
+ * Errors: TSR_ERR_OUT_OF_MEMORY (nothing to finish then). */
+tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, int32_t source_length) TSR_MUST_CHECK;
 void tsr_beam_finish(tsr_beam *beam); /* takes a zeroed one */
 
 /* One step. values [N][k] log-probabilities and indices [N][k] tokens: the k best of each open hypothesis. parents [N]
- * receives which hypothesis each new one continues. Nothing happens when done (parents: themselves).
+ * receives which hypothesis each new one continues; one that does not count is like the first. Nothing happens when done
+ * (parents: themselves).
  * Errors: TSR_ERR_OUT_OF_MEMORY, TSR_ERR_INTERNAL (too few candidates). */
 tsr_status tsr_beam_advance(tsr_beam *beam, int32_t k, const float *values, const int32_t *indices,
                             int32_t *parents) TSR_MUST_CHECK;

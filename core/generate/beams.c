@@ -16,7 +16,6 @@ typedef struct beams {
   tsr_beam *sentences; /* [n_sentences] */
   int32_t n_sentences; /* when the batch began */
   int32_t hypotheses;  /* R = B * N */
-  int32_t k;           /* candidates per hypothesis */
   int32_t room;        /* positions of a row of history */
   int32_t *history;    /* [R][room] cache rows of past positions */
   int32_t *moved;      /* [N][room] */
@@ -24,10 +23,11 @@ typedef struct beams {
   int32_t capacity;    /* C that rows was allocated for */
   int32_t *token;      /* [R] */
   int32_t *parents;    /* [N] */
-  float *values;       /* [R][k] */
-  int32_t *indices;    /* [R][k] */
-  int32_t *open;       /* [n_sentences] 1: not done */
-  int32_t *from;       /* [n_sentences] of tsr_search_shrink */
+  float *forced;       /* [N][forced_k] in place of a step's candidates where a token is forced; likewise the next */
+  int32_t *forced_tokens;
+  int32_t forced_k;
+  int32_t *open; /* [n_sentences] 1: not done */
+  int32_t *from; /* [n_sentences] of tsr_search_shrink */
 } beams;
 
 static const int32_t *row_ids(const void *user, int32_t row)
@@ -71,27 +71,26 @@ static tsr_status write_step(beams *s, int32_t position)
 static void force(beams *s, int32_t forced)
 {
   int32_t other = forced == 0 ? 1 : 0;
-  for (int32_t i = 0; i < s->hypotheses * s->k; i++) {
-    s->values[i] = i % s->k == 0 ? 0.0f : -INFINITY;
-    s->indices[i] = i % s->k == 0 ? forced : other;
+  for (int32_t i = 0; i < s->search->beam * s->forced_k; i++) {
+    s->forced[i] = i % s->forced_k == 0 ? 0.0f : -INFINITY;
+    s->forced_tokens[i] = i % s->forced_k == 0 ? forced : other;
   }
 }
 
-static tsr_status advance(beams *s, int32_t length)
+/* Returns in *forced the token that every hypothesis goes on with, or -1. */
+static tsr_status advance(beams *s, int32_t length, int32_t *forced)
 {
   tsr_search *search = s->search;
-  int32_t forced = tsr_search_forced(search->options, length);
+  *forced = tsr_search_forced(search->options, length);
   int32_t last = length + 1 == search->options->max_length;
-  if (forced < 0 || !last) {
+  if (*forced < 0 || !last) {
     int32_t renewed = 0;
     TSR_TRY(tsr_search_prepare(search, length - 1, row_ids, s, &renewed));
     TSR_TRY(write_step(s, length - 1));
-    TSR_TRY(tsr_search_run(search, length - 1, search->step->values, s->values, search->step->indices, s->indices,
-                           s->hypotheses * s->k));
-    tsr_search_ban(search, s->values, s->indices, s->hypotheses * s->k);
+    TSR_TRY(tsr_search_run(search, length - 1, row_ids, s));
   }
-  if (forced >= 0) {
-    force(s, forced);
+  if (*forced >= 0) {
+    force(s, *forced);
   }
   return TSR_OK;
 }
@@ -111,17 +110,20 @@ static void move_histories(beams *s, int32_t sentence)
   }
 }
 
-static tsr_status take_candidates(beams *s, int32_t *n_open)
+static tsr_status take_candidates(beams *s, int32_t forced, int32_t *n_open)
 {
-  size_t block = (size_t)s->search->beam * (size_t)s->k;
+  const tsr_search *search = s->search;
+  size_t block = (size_t)search->beam * (size_t)search->k;
   *n_open = 0;
-  for (int32_t i = 0; i < s->search->count; i++) {
-    if (!s->sentences[i].done) {
-      TSR_TRY(tsr_beam_advance(&s->sentences[i], s->k, s->values + (size_t)i * block, s->indices + (size_t)i * block,
-                               s->parents));
+  for (int32_t i = 0; i < search->count; i++) {
+    tsr_beam *beam = &s->sentences[i];
+    if (!beam->done) {
+      TSR_TRY(forced >= 0 ? tsr_beam_advance(beam, s->forced_k, s->forced, s->forced_tokens, s->parents)
+                          : tsr_beam_advance(beam, search->k, search->values + (size_t)i * block,
+                                             search->indices + (size_t)i * block, s->parents));
       move_histories(s, i);
     }
-    s->open[i] = !s->sentences[i].done;
+    s->open[i] = !beam->done;
     *n_open += s->open[i];
   }
   return TSR_OK;
@@ -141,7 +143,7 @@ static tsr_status collect(const beams *s, int32_t row, tsr_hypothesis *hypothese
     }
     memcpy(ids, finished->ids + 1, (size_t)n * sizeof *ids);
     if (finished->ended) {
-      ids[n++] = beam->eos_id;
+      ids[n++] = beam->options->eos[0];
     }
     hypotheses[s->search->sentence[row] * n_best + j] =
         (tsr_hypothesis){.ids = ids, .n_ids = n, .score = (float)finished->score};
@@ -188,24 +190,23 @@ static tsr_status shrink(beams *s, int32_t used, tsr_hypothesis *hypotheses)
 static tsr_status create(beams *s)
 {
   const tsr_search *search = s->search;
-  const tsr_transformer_config *config = &search->transformer->model->config;
   size_t r = (size_t)s->hypotheses;
-  size_t k = (size_t)s->k;
+  size_t forced = (size_t)search->beam * (size_t)s->forced_k;
   s->sentences = calloc((size_t)search->count, sizeof *s->sentences);
   s->history = calloc(r * (size_t)s->room, sizeof *s->history);
   s->moved = malloc((size_t)search->beam * (size_t)s->room * sizeof *s->moved);
   s->token = calloc(r, sizeof *s->token);
   s->parents = malloc((size_t)search->beam * sizeof *s->parents);
-  s->values = malloc(r * k * sizeof *s->values);
-  s->indices = malloc(r * k * sizeof *s->indices);
+  s->forced = malloc(forced * sizeof *s->forced);
+  s->forced_tokens = malloc(forced * sizeof *s->forced_tokens);
   s->open = calloc((size_t)search->count, sizeof *s->open);
   s->from = calloc((size_t)search->count, sizeof *s->from);
-  if (!s->sentences || !s->history || !s->moved || !s->token || !s->parents || !s->values || !s->indices || !s->open ||
-      !s->from) {
+  if (!s->sentences || !s->history || !s->moved || !s->token || !s->parents || !s->forced || !s->forced_tokens ||
+      !s->open || !s->from) {
     return tsr_fail_memory(r * (size_t)s->room * sizeof *s->history);
   }
   for (int32_t i = 0; i < search->count; i++) {
-    TSR_TRY(tsr_beam_init(&s->sentences[i], search->options, config->decoder_start_id, config->eos_id));
+    TSR_TRY(tsr_beam_init(&s->sentences[i], search->options, search->lengths[i]));
   }
   return TSR_OK;
 }
@@ -215,14 +216,15 @@ tsr_status tsr_search_beams(tsr_search *search, tsr_hypothesis *hypotheses)
   beams s = {.search = search,
              .n_sentences = search->count,
              .hypotheses = search->batch * search->beam,
-             .k = tsr_beam_candidates(&search->transformer->model->config, search->beam, search->banned),
+             .forced_k = tsr_search_beam_candidates(search->options),
              .room = search->options->max_length};
   tsr_status status = create(&s);
   int32_t n_open = search->count;
   for (int32_t length = 1; length < search->options->max_length && n_open > 0 && status == TSR_OK; length++) {
-    status = advance(&s, length);
+    int32_t forced = -1;
+    status = advance(&s, length, &forced);
     if (status == TSR_OK) {
-      status = take_candidates(&s, &n_open);
+      status = take_candidates(&s, forced, &n_open);
     }
     if (status == TSR_OK && length + 1 < search->options->max_length && tsr_search_can_shrink(search, n_open)) {
       status = shrink(&s, length, hypotheses);
@@ -240,8 +242,8 @@ tsr_status tsr_search_beams(tsr_search *search, tsr_hypothesis *hypotheses)
   free(s.rows);
   free(s.token);
   free(s.parents);
-  free(s.values);
-  free(s.indices);
+  free(s.forced);
+  free(s.forced_tokens);
   free(s.open);
   free(s.from);
   return status;

@@ -108,10 +108,13 @@ static tsr_status run_batch(worker *w, const int32_t *order, int32_t count)
   tsr_search search;
   TSR_TRY(tsr_search_init(&search, w->transformer, j->options, count, batch, w->lengths));
   search.stopped = &j->stopped;
+  search.texts = j->source;
+  search.numbers = order;
   fill_ids(j, order, count, batch, search.source, w->ids);
   tsr_status status = tsr_search_encode(&search, w->ids);
   if (status == TSR_OK) {
-    status = j->options->beam == 1 ? tsr_search_greedy(&search, w->found) : tsr_search_beams(&search, w->found);
+    status = tsr_search_is_beam(j->options) ? tsr_search_beams(&search, w->found)
+                                            : tsr_search_independent(&search, w->found);
   }
   tsr_search_finish(&search);
   if (status != TSR_OK) {
@@ -134,7 +137,8 @@ static void fill_empty(const job *j)
   const tsr_generation *generation = j->generation;
   for (int32_t i = j->n_full; i < j->n_sentences; i++) {
     for (int32_t k = 0; k < generation->n_best; k++) {
-      generation->hypotheses[(int64_t)j->order[i] * generation->n_best + k].score = j->options->beam == 1 ? NAN : 0.0f;
+      generation->hypotheses[(int64_t)j->order[i] * generation->n_best + k].score =
+          tsr_search_is_beam(j->options) || j->options->scores ? 0.0f : NAN;
     }
   }
 }
@@ -214,7 +218,7 @@ static tsr_status run(job *j)
 {
   const tsr_transformer *t = j->transformer;
   uint32_t concurrent = tsr_device_get_properties(t->device)->concurrent_runs;
-  TSR_TRY(tsr_batches_init(&j->batches, j->sorted, j->n_full, j->n_batch, j->options->beam, concurrent,
+  TSR_TRY(tsr_batches_init(&j->batches, j->sorted, j->n_full, j->n_batch, tsr_search_rows(j->options), concurrent,
                            tsr_least_rows(weights_size(t)), t->options.workers));
   int32_t n_workers = j->batches.n_workers;
   worker *workers = calloc((size_t)n_workers, sizeof *workers);
@@ -251,12 +255,14 @@ tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const
                     (int)MAX_BATCH);
   }
   TSR_TRY(tsr_generate_check(&transformer->model->config, options));
+  const tsr_generate_options resolved = tsr_generate_resolve(&transformer->model->config, options);
   job j = {.transformer = transformer,
-           .options = options,
+           .options = &resolved,
            .source = source,
            .lengths = lengths,
            .n_sentences = n_sentences,
-           .n_batch = n_batch > 0 ? n_batch : tsr_default_batch(options->beam, tsr_search_is_frugal(transformer)),
+           .n_batch =
+               n_batch > 0 ? n_batch : tsr_default_batch(tsr_search_rows(options), tsr_search_is_frugal(transformer)),
            .generation = generation,
            .progress = progress,
            .user = user};

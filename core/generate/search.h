@@ -8,33 +8,60 @@
  *
  * Rows. Where a row costs time, on a CPU, a batch goes on with fewer rows when enough of its sentences have ended:
  * those that are open move together, and the step is that of a smaller batch.
+ *
+ * Choosing. Plain greedy search chooses on the device, which feeds the token back itself; what it must not choose is in
+ * a mask for all rows. Else the device returns the best k of each row, and the host changes their scores (filter.h) and
+ * chooses: k is what is wanted and as many more as a row has tokens whose scores sink, so that the best of what is left
+ * is among them. Where scores rise, or k is too large, whole rows come back.
  */
 #ifndef TESSERA_CORE_GENERATE_SEARCH_H
 #define TESSERA_CORE_GENERATE_SEARCH_H
 
 #include <stdatomic.h>
 
+#include "core/generate/filter.h"
 #include "core/transformer/transformer.h"
 #include "tessera/generate.h"
 
 typedef struct tsr_search {
   tsr_transformer *transformer;
-  const tsr_generate_options *options;
-  int32_t count;       /* sentences that have a row */
-  int32_t batch;       /* B: rows of the program, at least count */
-  int32_t source;      /* S: positions that the encoder computes */
-  int32_t source_room; /* positions of the states that the decoder reads, at least as many */
-  int32_t beam;        /* N */
-  int32_t capacity;    /* C */
-  int32_t *lengths;    /* [B] of the sources; 0 beyond count */
-  int32_t *sentence;   /* [count] whose row it is: in the order in which the batch began */
-  tsr_compiled *step;  /* NULL before the first step */
-  float *mask;         /* [rows of suppress][V] */
-  int32_t mask_rows;
-  int32_t eos_banned;        /* the mask bans </s>; -1: the mask is not filled yet */
-  int32_t banned;            /* tokens that the mask may ban in beam search while the program does not see it */
+  const tsr_generate_options *options; /* resolved */
+  int32_t count;                       /* sentences that have a row */
+  int32_t batch;                       /* B: rows of the program, at least count */
+  int32_t source;                      /* S: positions that the encoder computes */
+  int32_t source_room;                 /* positions of the states that the decoder reads, at least as many */
+  int32_t beam;                        /* N: rows of a sentence */
+  int32_t capacity;                    /* C */
+  int32_t *lengths;                    /* [B] of the sources; 0 beyond count */
+  int32_t *sentence;                   /* [count] whose row it is: in the order in which the batch began */
+  const int32_t *const *texts;         /* the sources by the call's numbers; borrowed, likewise the next */
+  const int32_t *numbers;              /* the call's number of each sentence of the batch, as it began */
+  tsr_compiled *step;                  /* NULL before the first step */
+  tsr_filter filter;
+  int32_t fed_back;   /* 1: the device chooses and feeds back */
+  int32_t is_by_row;  /* 1: what changes scores depends on the row */
+  float *mask;        /* [V] of a program that has one; else NULL */
+  int32_t mask_phase; /* which mask that is; -1: it is not filled yet */
+  int32_t wanted;     /* candidates that a row must have in the end, or the whole vocabulary */
+  int32_t room;       /* and how many more come back, to be banned or sink */
+  int32_t whole;      /* 1: whole rows come back */
+  float *scores;      /* [R][V] if so */
+  /* What a step found: k candidates of each row in no particular order, with what the filter made of their scores. */
+  int32_t k;
+  float *values;             /* [R][k] */
+  int32_t *indices;          /* [R][k] */
+  float *normalisers;        /* [R] what has to be taken from a logit for its log-probability; if options->scores */
   const atomic_int *stopped; /* set from outside: the next step fails, for nobody wants the result any more; or NULL */
 } tsr_search;
+
+/* Rows of a sentence. */
+int32_t tsr_search_rows(const tsr_generate_options *options);
+
+/* 1 for a search with beams; else its rows are independent. */
+int32_t tsr_search_is_beam(const tsr_generate_options *options);
+
+/* Candidates that a beam needs of each of its hypotheses. */
+int32_t tsr_search_beam_candidates(const tsr_generate_options *options);
 
 /* The longest sentence is the first. Errors: TSR_ERR_OUT_OF_MEMORY (nothing to finish then). */
 tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, const tsr_generate_options *options,
@@ -44,22 +71,27 @@ void tsr_search_finish(tsr_search *search);
 /* Runs the encoder on source [B, S]. */
 tsr_status tsr_search_encode(tsr_search *search, const int32_t *source) TSR_MUST_CHECK;
 
-/* Before a step: the compiled step with room for `position`, and the mask for hypotheses of position + 1 tokens.
- * *renewed is 1 if the program is not that of the last step, so that what it keeps has to be written anew. ids(user,
- * row) gives the tokens of a hypothesis, NULL for one that does not matter; it is asked only where what
- * is banned depends on them. */
+/* Makes room for a position. */
+tsr_status tsr_search_grow(tsr_search *search, int32_t position) TSR_MUST_CHECK;
+
+/* The tokens of the hypothesis of a row; NULL for one that does not matter. */
 typedef const int32_t *(*tsr_search_ids_fn)(const void *user, int32_t row);
+
+/* Before a step: the compiled step with room for `position`, for hypotheses of position + 1 tokens. *renewed is 1 if the
+ * program is not that of the last step, so that what it keeps has to be written anew. */
 tsr_status tsr_search_prepare(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
                               int32_t *renewed) TSR_MUST_CHECK;
 
-/* Runs the prepared step and reads two outputs of n elements each: f32 and i32. Errors: a NaN among the first is
- * TSR_ERR_FORMAT, naming the step. */
-tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_ref values, float *to_values, tsr_ref indices,
-                          int32_t *to_indices, int32_t n) TSR_MUST_CHECK;
+/* Runs the prepared step of a search that is fed back: next [B] and their logits. Errors: a NaN is TSR_ERR_FORMAT,
+ * naming the step; likewise below. */
+tsr_status tsr_search_run_greedy(tsr_search *search, int32_t position, int32_t *next, float *logits) TSR_MUST_CHECK;
 
-/* Takes the banned tokens out of n candidates of a program that does not see the mask: there are few, so the program
- * gives that many more instead of masking every row. Does nothing for one that does. */
-void tsr_search_ban(const tsr_search *search, float *values, const int32_t *tokens, int32_t n);
+/* Runs the prepared step of another search: values, indices, normalisers; of the rows that matter. */
+tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user) TSR_MUST_CHECK;
+
+/* The log-probability that the model itself gives candidate i of an independent row whose tokens are ids [length]; with
+ * options->scores. */
+float tsr_search_log_probability(tsr_search *search, int32_t row, int32_t i, int32_t length, const int32_t *ids);
 
 /* 1 if rows and positions cost time in proportion, so that none should be computed for nothing: on a CPU. */
 int32_t tsr_search_is_frugal(const tsr_transformer *transformer);
@@ -71,12 +103,19 @@ int32_t tsr_search_can_shrink(const tsr_search *search, int32_t n_open);
  * had before; `used` positions of the cache are filled. The next step is a renewed one. */
 tsr_status tsr_search_shrink(tsr_search *search, int32_t used, const int32_t *open, int32_t *from) TSR_MUST_CHECK;
 
+/* The score of a finished hypothesis: sum, of log-probabilities, as the options divide it for so many tokens. */
+double tsr_search_score(const tsr_generate_options *options, double sum, int32_t generated);
+
+/* 1 if a token ends a sentence. */
+int32_t tsr_search_is_end(const tsr_generate_options *options, int32_t token);
+
 /* The token that a hypothesis of `length` tokens has to continue with, or -1. */
 int32_t tsr_search_forced(const tsr_generate_options *options, int32_t length);
 
-/* The two searches. hypotheses [count][n_best] is zeroed and receives the results; what is in it after an error is the
+/* The two searches: greedy or sampled rows, each for itself, and beams. hypotheses [count][n_best] is zeroed and
+ * receives the results; what is in it after an error is the
  * caller's to free. */
-tsr_status tsr_search_greedy(tsr_search *search, tsr_hypothesis *hypotheses) TSR_MUST_CHECK;
+tsr_status tsr_search_independent(tsr_search *search, tsr_hypothesis *hypotheses) TSR_MUST_CHECK;
 tsr_status tsr_search_beams(tsr_search *search, tsr_hypothesis *hypotheses) TSR_MUST_CHECK;
 
 #endif

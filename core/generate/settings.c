@@ -1,217 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/generate/settings.h"
 
-#include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/base/status.h"
+#include "core/generate/beam.h"
+#include "core/generate/search.h"
 #include "core/transformer/model.h"
-
-enum { DEFAULT_LENGTH = 20, MAX_LENGTH = 1 << 20 };
-
-/* Settings that change results and that this build does not have, with the value that changes nothing. Settings of
- * sampling alone (temperature, top_k, ..) do not matter while do_sample is refused. */
-static const struct {
-  const char *key;
-  double neutral;
-} refused[] = {
-    {"do_sample", 0},
-    {"repetition_penalty", 1},
-    {"encoder_repetition_penalty", 1},
-    {"encoder_no_repeat_ngram_size", 0},
-    {"num_beam_groups", 1},
-    {"diversity_penalty", 0},
-    {"penalty_alpha", 0},
-    {"guidance_scale", 1},
-    {"remove_invalid_values", 0},
-    {"dola_layers", NAN},
-    {"sequence_bias", NAN},
-    {"exponential_decay_length_penalty", NAN},
-    {"begin_suppress_tokens", NAN},
-    {"forced_decoder_ids", NAN},
-    {"force_words_ids", NAN},
-    {"constraints", NAN},
-    {"stop_strings", NAN},
-    {"max_time", NAN},
-    {"watermarking_config", NAN},
-};
-
-static tsr_status refuse_unknown(const tsr_config *file)
-{
-  for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
-    const json_t *value = json_object_get(file->root, refused[i].key);
-    if (!value || json_is_null(value) || (json_is_array(value) && json_array_size(value) == 0)) {
-      continue;
-    }
-    double number = json_is_number(value)    ? json_number_value(value)
-                    : json_is_boolean(value) ? (double)json_is_true(value)
-                                             : NAN;
-    if (number != refused[i].neutral) {
-      return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: key '%s': this build does not have this setting; remove it", file->path,
-                      refused[i].key);
-    }
-  }
-  return TSR_OK;
-}
-
-static int is_token(const json_t *id, int32_t vocabulary)
-{
-  return json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < vocabulary;
-}
-
-static tsr_status fail_token(const tsr_config *file, const char *key, int32_t vocabulary)
-{
-  return tsr_fail(TSR_ERR_FORMAT, "%s: key '%s' should hold token ids from 0 to %d", file->path, key,
-                  (int)vocabulary - 1);
-}
-
-static tsr_status suppress(const tsr_config *file, const char *key, const json_t *id, int32_t vocabulary,
-                           tsr_generate_options *options)
-{
-  if (!is_token(id, vocabulary)) {
-    return fail_token(file, key, vocabulary);
-  }
-  int32_t token = (int32_t)json_integer_value(id);
-  for (int32_t i = 0; i < options->n_suppressed; i++) {
-    if (options->suppressed[i] == token) {
-      return TSR_OK;
-    }
-  }
-  int32_t room = (int32_t)(sizeof options->suppressed / sizeof options->suppressed[0]);
-  if (options->n_suppressed == room) {
-    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: key '%s': more than %d suppressed tokens", file->path, key, (int)room);
-  }
-  options->suppressed[options->n_suppressed++] = token;
-  return TSR_OK;
-}
-
-/* A word of several tokens. */
-static tsr_status add_word(const tsr_config *file, const json_t *word, int32_t vocabulary,
-                           tsr_generate_options *options)
-{
-  size_t room = sizeof options->words / sizeof options->words[0];
-  size_t n = json_array_size(word);
-  if (n >= room - (size_t)options->n_words) {
-    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: key 'bad_words_ids': words of more than %zu tokens together", file->path,
-                    room);
-  }
-  options->words[options->n_words++] = (int32_t)n;
-  for (size_t i = 0; i < n; i++) {
-    const json_t *id = json_array_get(word, i);
-    if (!is_token(id, vocabulary)) {
-      return fail_token(file, "bad_words_ids", vocabulary);
-    }
-    options->words[options->n_words++] = (int32_t)json_integer_value(id);
-  }
-  return TSR_OK;
-}
-
-/* Lists replace what was there: [[5], [7, 8]] and [5, 7]. */
-static tsr_status read_suppressed(const tsr_config *file, const tsr_transformer_config *config,
-                                  tsr_generate_options *options)
-{
-  const json_t *words = json_object_get(file->root, "bad_words_ids");
-  const json_t *tokens = json_object_get(file->root, "suppress_tokens");
-  if ((words && !json_is_null(words) && !json_is_array(words)) ||
-      (tokens && !json_is_null(tokens) && !json_is_array(tokens))) {
-    return tsr_fail(TSR_ERR_FORMAT, "%s: keys 'bad_words_ids' and 'suppress_tokens' should be lists", file->path);
-  }
-  if (json_is_array(words) || json_is_array(tokens)) {
-    options->n_suppressed = 0;
-    options->n_words = 0;
-  }
-  for (size_t i = 0; i < json_array_size(words); i++) {
-    const json_t *word = json_array_get(words, i);
-    if (json_array_size(word) == 0) {
-      return tsr_fail(TSR_ERR_FORMAT, "%s: key 'bad_words_ids': word %zu should be a list of token ids", file->path, i);
-    }
-    if (json_array_size(word) > 1) {
-      TSR_TRY(add_word(file, word, config->target_vocabulary, options));
-      continue;
-    }
-    const json_t *id = json_array_get(word, 0);
-    if (json_is_integer(id) && json_integer_value(id) == config->eos_id) {
-      continue; /* the end of the sentence cannot be a bad word */
-    }
-    TSR_TRY(suppress(file, "bad_words_ids", id, config->target_vocabulary, options));
-  }
-  for (size_t i = 0; i < json_array_size(tokens); i++) {
-    TSR_TRY(suppress(file, "suppress_tokens", json_array_get(tokens, i), config->target_vocabulary, options));
-  }
-  return TSR_OK;
-}
-
-static tsr_status read_early_stopping(const tsr_config *file, int32_t *early)
-{
-  const json_t *value = json_object_get(file->root, "early_stopping");
-  if (!value || json_is_null(value)) {
-    return TSR_OK;
-  }
-  if (json_is_boolean(value)) {
-    *early = json_is_true(value) ? TSR_EARLY_TRUE : TSR_EARLY_FALSE;
-    return TSR_OK;
-  }
-  if (json_is_string(value) && strcmp(json_string_value(value), "never") == 0) {
-    *early = TSR_EARLY_NEVER;
-    return TSR_OK;
-  }
-  return tsr_fail(TSR_ERR_FORMAT, "%s: key 'early_stopping' should be true, false or \"never\"", file->path);
-}
-
-static void read_lengths(tsr_config *file, const tsr_transformer_config *config, int call,
-                         tsr_generate_options *options)
-{
-  int32_t max_length = 0;
-  int32_t max_new = 0;
-  int32_t min_new = 0;
-  tsr_config_int(file, "max_length", 0, MAX_LENGTH, &max_length);
-  tsr_config_int(file, "max_new_tokens", 0, MAX_LENGTH, &max_new);
-  tsr_config_int(file, "min_length", 0, MAX_LENGTH, &options->min_length);
-  tsr_config_int(file, "min_new_tokens", 0, MAX_LENGTH, &min_new);
-  if (min_new > 0) {
-    options->min_length = min_new + 1;
-  }
-  /* Lengths count the start token. A file that says 20 says nothing: it is what the original writes by default. */
-  if (max_new > 0) {
-    options->max_length = max_new + 1;
-  } else if (max_length > 0 && (call || max_length != DEFAULT_LENGTH)) {
-    options->max_length = max_length;
-  }
-  if (!call && options->max_length > config->max_positions) {
-    options->max_length = config->max_positions;
-  }
-}
-
-tsr_status tsr_generate_apply(tsr_config *file, const tsr_transformer_config *config, int call,
-                              tsr_generate_options *options)
-{
-  TSR_TRY(refuse_unknown(file));
-  read_lengths(file, config, call, options);
-  tsr_config_int(file, "num_beams", 1, TSR_MAX_BEAM, &options->beam);
-  tsr_config_int(file, "num_return_sequences", 1, TSR_MAX_BEAM, &options->n_best);
-  tsr_config_int(file, "no_repeat_ngram_size", 0, MAX_LENGTH, &options->no_repeat_ngram);
-  tsr_config_float(file, "length_penalty", -1e6, 1e6, &options->length_penalty);
-  tsr_config_bool(file, "renormalize_logits", &options->renormalize);
-  TSR_TRY(read_early_stopping(file, &options->early_stopping));
-  TSR_TRY(read_suppressed(file, config, options));
-  TSR_TRY(tsr_config_id(file, "forced_bos_token_id", config->target_vocabulary, &options->forced_bos_id));
-  TSR_TRY(tsr_config_id(file, "forced_eos_token_id", config->target_vocabulary, &options->forced_eos_id));
-  return tsr_config_status(file);
-}
 
 tsr_generate_options tsr_generate_plain(const tsr_transformer_config *config)
 {
-  int32_t length = DEFAULT_LENGTH + 1;
+  int32_t length = TSR_DEFAULT_LENGTH + 1;
   return (tsr_generate_options){.beam = 1,
                                 .n_best = 1,
                                 .max_length = length < config->max_positions ? length : config->max_positions,
                                 .length_penalty = 1.0f,
+                                .decoder_start_id = -1,
                                 .forced_bos_id = -1,
-                                .forced_eos_id = -1};
+                                .forced_eos_id = -1,
+                                .top_k = 50};
+}
+
+tsr_generate_options tsr_generate_resolve(const tsr_transformer_config *config, const tsr_generate_options *options)
+{
+  tsr_generate_options resolved = *options;
+  if (resolved.n_eos == 0) {
+    resolved.n_eos = 1;
+    resolved.eos[0] = config->eos_id;
+  }
+  if (resolved.decoder_start_id < 0) {
+    resolved.decoder_start_id = config->decoder_start_id;
+  }
+  return resolved;
 }
 
 /* What a model's config.json says of the search where no generation_config.json does. */
@@ -285,33 +108,89 @@ static tsr_status check_words(const tsr_generate_options *options, int32_t last)
   return TSR_OK;
 }
 
+/* tokens [n], of which there may be `room`. */
+static tsr_status check_tokens(const char *name, const int32_t *tokens, int32_t n, size_t room, int32_t last)
+{
+  char which[64];
+  snprintf(which, sizeof which, "number of %ss", name);
+  TSR_TRY(check_range(which, n, 0, (int64_t)room));
+  for (int32_t i = 0; i < n; i++) {
+    TSR_TRY(check_range(name, tokens[i], 0, last));
+  }
+  return TSR_OK;
+}
+
+static tsr_status check_number(const char *name, float value, double low, double high)
+{
+  if (!(value >= low && value <= high)) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "%s is %g; it should be %g to %g", name, (double)value, low, high);
+  }
+  return TSR_OK;
+}
+
+static tsr_status check_numbers(const tsr_generate_options *options)
+{
+  enum { MOST = 1000000 };
+  TSR_TRY(check_number("length_penalty", options->length_penalty, -MOST, MOST));
+  TSR_TRY(check_number("word_penalty", options->word_penalty, -MOST, MOST));
+  TSR_TRY(check_number("max_length_factor", options->max_length_factor, 0, MOST));
+  TSR_TRY(check_number("patience", options->patience, 0, MOST));
+  TSR_TRY(check_number("repetition_penalty", options->repetition_penalty, 0, MOST));
+  TSR_TRY(check_number("encoder_repetition_penalty", options->encoder_repetition_penalty, 0, MOST));
+  TSR_TRY(check_number("temperature", options->temperature, 0, MOST));
+  return check_number("top_p", options->top_p, 0, 1);
+}
+
+static tsr_status check_lists(const tsr_generate_options *o, int32_t last)
+{
+  TSR_TRY(check_tokens("suppressed token", o->suppressed, o->n_suppressed,
+                       sizeof o->suppressed / sizeof o->suppressed[0], last));
+  TSR_TRY(check_tokens("token suppressed at the beginning", o->begin_suppressed, o->n_begin_suppressed,
+                       sizeof o->begin_suppressed / sizeof o->begin_suppressed[0], last));
+  TSR_TRY(check_tokens("end token", o->eos, o->n_eos, sizeof o->eos / sizeof o->eos[0], last));
+  return check_words(o, last);
+}
+
+/* How many hypotheses there are, and come back. */
+static tsr_status check_beam(const tsr_generate_options *options)
+{
+  int32_t most = options->sample ? TSR_MAX_BEAM : options->beam;
+  TSR_TRY(check_range("search", options->search, TSR_SEARCH_TRANSFORMERS, TSR_SEARCH_MARIAN));
+  TSR_TRY(check_range("sample", options->sample, 0, 1));
+  TSR_TRY(check_range("beam", options->beam, 1, TSR_MAX_BEAM));
+  if (options->sample && (options->beam > 1 || options->search != TSR_SEARCH_TRANSFORMERS)) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "this build samples without beams only; beam is %d", (int)options->beam);
+  }
+  if (!options->sample && tsr_search_is_beam(options) && tsr_beam_wanted(options) < most) {
+    most = tsr_beam_wanted(options); /* patience below 1 */
+  }
+  return check_range("n_best", options->n_best, 1, most);
+}
+
 tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_generate_options *options)
 {
   int32_t last = config->target_vocabulary - 1;
-  TSR_TRY(check_range("beam", options->beam, 1, TSR_MAX_BEAM));
-  TSR_TRY(check_range("n_best", options->n_best, 1, options->beam));
+  TSR_TRY(check_beam(options));
+  TSR_TRY(check_range("scores", options->scores, 0, 1));
   /* The last token is never fed back, so it needs no position. */
   TSR_TRY(check_range("max_length", options->max_length, 2, (int64_t)config->max_positions + 1));
   TSR_TRY(check_range("min_length", options->min_length, 0, INT32_MAX));
+  TSR_TRY(check_range("length_kind", options->length_kind, TSR_LENGTH_POWER, TSR_LENGTH_GNMT));
   TSR_TRY(check_range("early_stopping", options->early_stopping, TSR_EARLY_FALSE, TSR_EARLY_NEVER));
+  TSR_TRY(check_range("decoder_start_id", options->decoder_start_id, -1, last));
   TSR_TRY(check_range("forced_bos_id", options->forced_bos_id, -1, last));
   TSR_TRY(check_range("forced_eos_id", options->forced_eos_id, -1, last));
   TSR_TRY(check_range("no_repeat_ngram", options->no_repeat_ngram, 0, INT32_MAX));
-  TSR_TRY(check_range("n_suppressed", options->n_suppressed, 0,
-                      (int64_t)(sizeof options->suppressed / sizeof options->suppressed[0])));
-  for (int32_t i = 0; i < options->n_suppressed; i++) {
-    TSR_TRY(check_range("suppressed token", options->suppressed[i], 0, last));
-  }
-  TSR_TRY(check_words(options, last));
+  TSR_TRY(check_range("encoder_no_repeat_ngram", options->encoder_no_repeat_ngram, 0, INT32_MAX));
+  TSR_TRY(check_range("top_k", options->top_k, 0, INT32_MAX));
   TSR_TRY(check_range("renormalize", options->renormalize, 0, 1));
-  if (!isfinite(options->length_penalty)) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "length_penalty is not a number");
-  }
-  if (config->decoder_start_id < 0) {
+  TSR_TRY(check_lists(options, last));
+  TSR_TRY(check_numbers(options));
+  if (config->decoder_start_id < 0 && options->decoder_start_id < 0) {
     return tsr_fail(TSR_ERR_FORMAT,
                     "the model's files do not say what its decoder starts with (decoder_start_token_id)");
   }
-  if (config->eos_id < 0) {
+  if (config->eos_id < 0 && options->n_eos == 0) {
     return tsr_fail(TSR_ERR_FORMAT, "the model's files do not say how a sentence ends (eos_token_id)");
   }
   return TSR_OK;

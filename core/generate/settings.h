@@ -8,10 +8,16 @@
 #include "core/checkpoint/checkpoint.h"
 #include "tessera/generate.h"
 
-enum { TSR_MAX_BEAM = 256 };
+enum {
+  TSR_MAX_BEAM = 256,
+  TSR_DEFAULT_LENGTH = 20 /* new tokens */
+};
 
 /* What holds where nothing is said: greedy, 20 new tokens. */
 tsr_generate_options tsr_generate_plain(const tsr_transformer_config *config);
+
+/* The options with what the configuration says in the places of what they leave to it. */
+tsr_generate_options tsr_generate_resolve(const tsr_transformer_config *config, const tsr_generate_options *options);
 
 /* Changes what the keys of `file` set and leaves the rest. call: 1: arguments of a call, where a max_length of 20 means
  * 20; 0: a model's file, where it stands for the default. Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, naming file and
@@ -19,7 +25,7 @@ tsr_generate_options tsr_generate_plain(const tsr_transformer_config *config);
 tsr_status tsr_generate_apply(tsr_config *file, const tsr_transformer_config *config, int call,
                               tsr_generate_options *options) TSR_MUST_CHECK;
 
-/* Errors: TSR_ERR_ARGUMENT, naming the option. */
+/* Errors: TSR_ERR_ARGUMENT, naming the option; TSR_ERR_UNSUPPORTED. */
 tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_generate_options *options) TSR_MUST_CHECK;
 
 #endif

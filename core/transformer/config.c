@@ -54,17 +54,14 @@ tsr_status tsr_activation_find(const tsr_config *file, const char *key, const ch
                   file->path, key, name);
 }
 
-tsr_status tsr_config_id(const tsr_config *file, const char *key, int32_t vocabulary, int32_t *id)
+/* The first of a list. */
+static tsr_status read_first_id(const tsr_config *file, const char *key, int32_t vocabulary, int32_t *id)
 {
   const json_t *value = json_object_get(file->root, key);
   if (!value || json_is_null(value)) {
     return TSR_OK;
   }
   if (json_is_array(value)) {
-    if (json_array_size(value) > 1) {
-      return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: key '%s' lists %zu ids; this build takes one", file->path, key,
-                      json_array_size(value));
-    }
     value = json_array_get(value, 0);
   }
   if (!value || !json_is_integer(value)) {
@@ -79,6 +76,16 @@ tsr_status tsr_config_id(const tsr_config *file, const char *key, int32_t vocabu
   return TSR_OK;
 }
 
+tsr_status tsr_config_id(const tsr_config *file, const char *key, int32_t vocabulary, int32_t *id)
+{
+  const json_t *value = json_object_get(file->root, key);
+  if (json_array_size(value) > 1) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: key '%s' lists %zu ids; this build takes one", file->path, key,
+                    json_array_size(value));
+  }
+  return read_first_id(file, key, vocabulary, id);
+}
+
 static tsr_status read_ids(const tsr_config *file, tsr_transformer_config *config)
 {
   int32_t vocabulary =
@@ -91,7 +98,7 @@ static tsr_status read_ids(const tsr_config *file, tsr_transformer_config *confi
   TSR_TRY(tsr_config_id(file, "unk_token_id", vocabulary, &config->unk_id));
   /* These two are the decoder's. */
   int32_t target = config->target_vocabulary > 0 ? config->target_vocabulary : vocabulary;
-  TSR_TRY(tsr_config_id(file, "eos_token_id", target, &config->eos_id));
+  TSR_TRY(read_first_id(file, "eos_token_id", target, &config->eos_id)); /* the others are the search's */
   return tsr_config_id(file, "decoder_start_token_id", target, &config->decoder_start_id);
 }
 

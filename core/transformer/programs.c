@@ -4,12 +4,6 @@
 #include "core/base/status.h"
 #include "core/transformer/transformer.h"
 
-int32_t tsr_beam_candidates(const tsr_transformer_config *config, int32_t beam, int32_t banned)
-{
-  int32_t k = 2 * beam + banned;
-  return k < config->target_vocabulary ? k : config->target_vocabulary;
-}
-
 /* source [B, S], source_lengths [B] -> encoder_output [B*S, D], and the states of cross-attention. */
 static void build_encode(const tsr_builder *b, const tsr_program_size *size, int32_t source_room)
 {
@@ -88,10 +82,9 @@ static tsr_ref build_step(const tsr_builder *b, const tsr_program_size *size, in
   return tsr_build_logits(b, x, mask);
 }
 
-static tsr_ref suppress_input(const tsr_builder *b, const tsr_program_key *key, int64_t rows)
+static tsr_ref suppress_input(const tsr_builder *b)
 {
-  return tsr_input(b->program, "suppress", TSR_F32,
-                   TSR_SHAPE(key->suppress_rows ? rows : 1, b->model->config.target_vocabulary));
+  return tsr_input(b->program, "suppress", TSR_F32, TSR_SHAPE(1, b->model->config.target_vocabulary));
 }
 
 /* States token [B], position [1]; suppress is added to the logits. -> next [B, 1], next_logit [B, 1]; the token is fed
@@ -103,8 +96,7 @@ static void build_greedy(const tsr_builder *b, const tsr_program_key *key)
   tsr_ref token = tsr_state(p, "token", TSR_I32, TSR_SHAPE(size->batch));
   tsr_ref position = tsr_state(p, "position", TSR_I32, TSR_SHAPE(1));
   tsr_ref one = tsr_constant(p, TSR_ONE_NAME, TSR_I32, TSR_SHAPE(1));
-  tsr_ref suppress = suppress_input(b, key, size->batch);
-  tsr_ref logits = build_step(b, size, 1, token, position, TSR_NONE, suppress);
+  tsr_ref logits = build_step(b, size, 1, token, position, TSR_NONE, suppress_input(b));
   tsr_scope_push(p, "search");
   tsr_ref next = TSR_NONE;
   tsr_ref value = tsr_topk(p, logits, 1, &next);
@@ -115,29 +107,33 @@ static void build_greedy(const tsr_builder *b, const tsr_program_key *key)
   tsr_scope_pop(p);
 }
 
-/* Inputs token [R], position [1], rows [R, C]; suppress, if there is one, is added to the log-probabilities,
- * or to the logits.
- * -> values [R, k], indices [R, k]. */
+/* Inputs token [R], position [1]; rows [R, C] and suppress as the key says.
+ * -> values [R, k], indices [R, k], best_log [R, 1] if the key asks for it; or scores [R, V]. */
 static void build_beam(const tsr_builder *b, const tsr_program_key *key)
 {
   tsr_program *p = b->program;
   const tsr_program_size *size = &key->size;
   int64_t hypotheses = (int64_t)size->batch * size->beam;
+  int32_t vocabulary = b->model->config.target_vocabulary;
   tsr_ref token = tsr_input(p, "token", TSR_I32, TSR_SHAPE(hypotheses));
   tsr_ref position = tsr_input(p, "position", TSR_I32, TSR_SHAPE(1));
-  tsr_ref rows = tsr_input(p, "rows", TSR_I32, TSR_SHAPE(hypotheses, size->target));
-  tsr_ref mask = key->renormalize ? suppress_input(b, key, hypotheses) : TSR_NONE;
+  tsr_ref rows = key->logits ? TSR_NONE : tsr_input(p, "rows", TSR_I32, TSR_SHAPE(hypotheses, size->target));
+  tsr_ref mask = key->masked ? suppress_input(b) : TSR_NONE;
   tsr_ref logits = build_step(b, size, size->beam, token, position, rows, mask);
   tsr_scope_push(p, "search");
-  tsr_ref indices = TSR_NONE;
-  tsr_ref log_probabilities = tsr_log_softmax(p, logits);
-  if (key->suppress_rows && !key->renormalize) {
-    log_probabilities = tsr_add(p, log_probabilities, suppress_input(b, key, hypotheses));
+  tsr_ref scores = key->logits ? logits : tsr_log_softmax(p, logits);
+  if (key->candidates == TSR_WHOLE_ROWS) {
+    tsr_output(p, "scores", scores);
+  } else {
+    int32_t k = key->candidates > 0 ? key->candidates : 2 * size->beam;
+    tsr_ref indices = TSR_NONE;
+    tsr_ref values = tsr_topk(p, scores, k < vocabulary ? k : vocabulary, &indices);
+    tsr_output(p, "values", values);
+    tsr_output(p, "indices", indices);
   }
-  int32_t k = tsr_beam_candidates(&b->model->config, size->beam, key->banned);
-  tsr_ref values = tsr_topk(p, log_probabilities, k, &indices);
-  tsr_output(p, "values", values);
-  tsr_output(p, "indices", indices);
+  if (key->normaliser) {
+    tsr_output(p, "best_log", tsr_topk(p, tsr_log_softmax(p, logits), 1, NULL));
+  }
   tsr_scope_pop(p);
 }
 
@@ -157,7 +153,8 @@ static tsr_status check(const tsr_model *model, const tsr_program_key *key)
     return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the configuration has no encoder with a vocabulary", model->folder);
   }
   if (size->batch < 1 || (has_encoder && size->source < 1) || (decodes && size->target < 1) ||
-      (key->kind == TSR_PROGRAM_BEAM && (size->beam < 1 || 2 * (int64_t)size->beam + key->banned > 1024))) {
+      (key->kind == TSR_PROGRAM_BEAM &&
+       (size->beam < 1 || key->candidates > TSR_MAX_CANDIDATES || 2 * (int64_t)size->beam > TSR_MAX_CANDIDATES))) {
     return tsr_fail(
         TSR_ERR_ARGUMENT,
         "the program's sizes are batch %d, source %d, target %d, beam %d; each should be at least 1, and the "

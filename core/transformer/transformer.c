@@ -402,6 +402,8 @@ static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, tsr_co
         .next_logit = tsr_program_find(program, "next_logit"),
         .values = tsr_program_find(program, "values"),
         .indices = tsr_program_find(program, "indices"),
+        .scores = tsr_program_find(program, "scores"),
+        .best_log = tsr_program_find(program, "best_log"),
     };
     status = make_executable(t, program, &compiled->executable);
   }
@@ -417,8 +419,8 @@ static int same_key(const tsr_program_key *a, const tsr_program_key *b)
 {
   return a->kind == b->kind && a->size.batch == b->size.batch && a->size.source == b->size.source &&
          a->size.target == b->size.target && a->size.beam == b->size.beam && a->source_room == b->source_room &&
-         a->suppress_rows == b->suppress_rows && a->renormalize == b->renormalize && a->banned == b->banned &&
-         a->taps == b->taps;
+         a->masked == b->masked && a->candidates == b->candidates && a->logits == b->logits &&
+         a->normaliser == b->normaliser && a->taps == b->taps;
 }
 
 tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key, tsr_compiled **compiled)

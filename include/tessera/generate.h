@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera/generate.h: search for the best output, greedy and beam; and the scores of outputs that are given.
+ * tessera/generate.h: search for the best output, greedy, beam and sampling; and the scores of outputs that are given.
  *
- * The semantics are those of Hugging Face transformers' generate() (4.47 to 4.49), so that recorded results can be
- * reproduced. A finished hypothesis' score is the sum of its log-probabilities divided by (generated
- * length)^length_penalty; the generated length excludes the start token and includes the end-of-sentence token.
+ * The semantics are those of Hugging Face transformers' generate() (4.47 to 4.49), or those of Marian-NMT's own decoder,
+ * so that recorded results can be reproduced. What changes a step's scores is applied in the order of the former:
+ * encoder_repetition_penalty, repetition_penalty, no_repeat_ngram, encoder_no_repeat_ngram, words, min_length, forced
+ * tokens, suppressed tokens; then, when sampling, temperature, top_k, top_p. Greedy search and sampling do so with
+ * logits, beam search with log-probabilities.
  */
 #ifndef TESSERA_GENERATE_H
 #define TESSERA_GENERATE_H
@@ -15,39 +17,76 @@
 extern "C" {
 #endif
 
+/* Whose beam search. TRANSFORMERS: N hypotheses stay open until the finished ones are enough. MARIAN: a hypothesis that
+ * ends leaves the beam, which shrinks; the search of a sentence stops when none is open, or has as many tokens as
+ * max_length_factor times the source. */
+enum { TSR_SEARCH_TRANSFORMERS = 0, TSR_SEARCH_MARIAN = 1 };
 enum { TSR_EARLY_FALSE = 0, TSR_EARLY_TRUE = 1, TSR_EARLY_NEVER = 2 };
 
+/* What the sum of n tokens' log-probabilities is divided by. */
+enum {
+  TSR_LENGTH_POWER = 0, /* n^length_penalty (Hugging Face) */
+  TSR_LENGTH_GNMT = 1   /* ((5 + n) / 6)^length_penalty (Wu et al. 2016) */
+};
+
+/* Start from tsr_generate_defaults. Lengths count the start token. */
 typedef struct tsr_generate_options {
-  int32_t beam;           /* N; 1: greedy */
-  int32_t n_best;         /* hypotheses returned per sentence, 1 .. N */
-  int32_t max_length;     /* of the output with the start token and </s> */
-  int32_t min_length;     /* </s> is banned while the length, with the start token, is below */
-  float length_penalty;   /* exponent */
-  int32_t early_stopping; /* TSR_EARLY_* */
-  int32_t forced_bos_id;  /* -1: none */
-  int32_t forced_eos_id;  /* -1: none */
-  int32_t n_suppressed;   /* token ids never produced */
+  int32_t search;          /* TSR_SEARCH_* */
+  int32_t beam;            /* N; 1: greedy, or sampling */
+  int32_t n_best;          /* hypotheses returned per sentence, 1 .. N; sampling: any number */
+  int32_t scores;          /* 1: greedy search and sampling compute scores, too */
+  int32_t max_length;      /* of the output with the start token and </s> */
+  int32_t min_length;      /* </s> is banned while the length, with the start token, is below */
+  float length_penalty;    /* exponent */
+  int32_t length_kind;     /* TSR_LENGTH_* */
+  float word_penalty;      /* MARIAN: for each token, taken off the sum before it is divided */
+  float max_length_factor; /* MARIAN: tokens produced at most for each of the source; 0: 3 */
+  int32_t early_stopping;  /* TSR_EARLY_* */
+  float patience; /* N * patience finished hypotheses are enough (Kasai et al. 2022), and kept; 0: 1, which is N */
+  int32_t decoder_start_id; /* -1: the configuration's */
+  int32_t forced_bos_id;    /* first token after the start; -1: none */
+  int32_t forced_eos_id;    /* last token at max_length; -1: none */
+  int32_t n_eos;            /* tokens that end a sentence; 0: the configuration's */
+  int32_t eos[8];
+  int32_t n_suppressed; /* token ids never produced */
   int32_t suppressed[64];
-  int32_t no_repeat_ngram; /* n: no n tokens occur twice in a row of tokens, the start token included; 0: off */
-  int32_t renormalize;     /* 1: log-probabilities are normalised again after tokens were banned (beam search) */
-  int32_t n_words;         /* elements of words that are used */
-  int32_t words[128];      /* words of two or more tokens never produced: the number of each word's tokens, then them */
+  int32_t n_begin_suppressed; /* token ids that are not the first one, a forced one left out */
+  int32_t begin_suppressed[64];
+  int32_t no_repeat_ngram;         /* n: no n tokens occur twice in a row of tokens, the start token included; 0: off */
+  int32_t encoder_no_repeat_ngram; /* n: no n tokens of the source's ids come out; 0: off */
+  float repetition_penalty;        /* of tokens that are there already: divides positive scores and multiplies others
+                                      (Keskar et al. 2019); 0 or 1: off */
+  float encoder_repetition_penalty; /* of tokens whose ids are in the source: the same with 1/x; 0 or 1: off */
+  int32_t renormalize; /* 1: log-probabilities are normalised again after tokens were banned (beam search) */
+  int32_t n_words;     /* elements of words that are used */
+  int32_t words[128];  /* words of two or more tokens never produced: the number of each word's tokens, then them */
+  int32_t sample;      /* 1: each token is drawn at random (beam must be 1) */
+  float temperature;   /* logits are divided by it; 0: 1 */
+  int32_t top_k;       /* only the k likeliest tokens are drawn; 0: all */
+  float top_p;         /* only the likeliest tokens that have this probability together; 0 or 1: all */
+  uint64_t seed;       /* of the draws: the same seed, the same text, on every device and whatever else is in the batch;
+                          only the sentence's number counts, the hypothesis', the step's and the token's */
+  int64_t first_sentence; /* number of the first sentence of the call */
 } tsr_generate_options;
 
 /* What the model's folder asks for (generation_config.json, else config.json, else the library's defaults: greedy, 20
- * new tokens; these also for a model without a folder). Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a setting that this build does not have, by name). */
+ * new tokens; these also for a model without a folder). Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a setting that this
+ * build does not have, by name). */
 TSR_API tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *options) TSR_MUST_CHECK;
 
+/* A score is the sum of the tokens' log-probabilities, </s> included, divided as length_kind tells. A forced token costs
+ * nothing. Greedy search and sampling add what the model itself gives each token, however that was changed for choosing
+ * it, and only if options.scores asks for it: else their score is NaN. */
 typedef struct tsr_hypothesis {
   int32_t *ids; /* without the start token; ends with </s> unless max_length cut it */
   int32_t n_ids;
-  float score; /* as above; greedy: the sum of the log-probabilities is not computed, NaN */
+  float score;
 } tsr_hypothesis;
 
 typedef struct tsr_generation {
   int32_t n_sentences;
   int32_t n_best;
-  tsr_hypothesis *hypotheses; /* [n_sentences][n_best], best first */
+  tsr_hypothesis *hypotheses; /* [n_sentences][n_best], best first; sampling: in the order of their numbers */
 } tsr_generation;
 
 /* Called after each finished batch: `done` sentences of `total`. Not always from the thread that called tsr_generate,

@@ -211,7 +211,7 @@ static void test_bad_configs(void **state)
       {"{\"model_type\":\"marian\",\"vocab_size\":10,\"share_encoder_decoder_embeddings\":false,"
        "\"decoder_vocab_size\":8,\"eos_token_id\":9}",
        TSR_ERR_FORMAT, "eos_token_id"},
-      {"{\"model_type\":\"marian\",\"eos_token_id\":[0,2]}", TSR_ERR_UNSUPPORTED, "eos_token_id"},
+      {"{\"model_type\":\"marian\",\"pad_token_id\":[0,2]}", TSR_ERR_UNSUPPORTED, "pad_token_id"},
       {"{\"model_type\":\"marian\",\"encoder_layers\":0,\"decoder_layers\":0}", TSR_ERR_FORMAT, "layers"},
       {"{\"model_type\":\"nn_transformer\",\"position_encoding\":\"rotary\"}", TSR_ERR_UNSUPPORTED,
        "position_encoding"},
@@ -264,6 +264,22 @@ static void test_settings(void **state)
   assert_int_equal(o.forced_bos_id, 4);
   assert_int_equal(o.forced_eos_id, 0);
   assert_int_equal(o.no_repeat_ngram, 3);
+  assert_int_equal(o.n_eos, 0);
+  assert_int_equal(read_settings(*state,
+                                 "{\"do_sample\":true,\"temperature\":0.5,\"top_k\":7,\"top_p\":0.9,\"typical_p\":1.0,"
+                                 "\"eos_token_id\":[0,3],\"bad_words_ids\":[[3],[4]],\"begin_suppress_tokens\":[5,6],"
+                                 "\"repetition_penalty\":1.3,\"encoder_repetition_penalty\":0.8,"
+                                 "\"encoder_no_repeat_ngram_size\":2}",
+                                 &o),
+                   TSR_OK);
+  assert_int_equal(o.sample, 1);
+  assert_true(o.temperature == 0.5f && o.top_p == 0.9f && o.top_k == 7);
+  assert_int_equal(o.n_eos, 2);
+  assert_int_equal(o.eos[1], 3);
+  assert_int_equal(o.n_suppressed, 1); /* nor is another token that ends a sentence */
+  assert_int_equal(o.n_begin_suppressed, 2);
+  assert_true(o.repetition_penalty == 1.3f && o.encoder_repetition_penalty == 0.8f);
+  assert_int_equal(o.encoder_no_repeat_ngram, 2);
 }
 
 /* What Marian's files leave out stands for its defaults; what generation_config.json leaves out stands for nothing. */
@@ -311,8 +327,12 @@ static void test_refused_settings(void **state)
     tsr_status status;
     const char *key;
   } rows[] = {
-      {"{\"do_sample\":true}", TSR_ERR_UNSUPPORTED, "do_sample"},
-      {"{\"repetition_penalty\":1.2}", TSR_ERR_UNSUPPORTED, "repetition_penalty"},
+      {"{\"do_sample\":true,\"num_beams\":2}", TSR_ERR_UNSUPPORTED, "do_sample"},
+      {"{\"do_sample\":true,\"typical_p\":0.9}", TSR_ERR_UNSUPPORTED, "typical_p"},
+      {"{\"repetition_penalty\":0}", TSR_ERR_FORMAT, "repetition_penalty"},
+      {"{\"top_p\":1.5}", TSR_ERR_FORMAT, "top_p"},
+      {"{\"eos_token_id\":[0,37]}", TSR_ERR_FORMAT, "eos_token_id"},
+      {"{\"begin_suppress_tokens\":[-1]}", TSR_ERR_FORMAT, "begin_suppress_tokens"},
       {"{\"num_beam_groups\":2}", TSR_ERR_UNSUPPORTED, "num_beam_groups"},
       {"{\"sequence_bias\":{\"a\":1}}", TSR_ERR_UNSUPPORTED, "sequence_bias"},
       {"{\"bad_words_ids\":[[1,37]]}", TSR_ERR_FORMAT, "bad_words_ids"},

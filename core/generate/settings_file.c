@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings of the search from a file, or from the arguments of a call.
+ */
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/base/status.h"
+#include "core/generate/settings.h"
+#include "core/transformer/model.h"
+
+enum { MAX_LENGTH = 1 << 20 };
+
+/* Settings that change results and that this build does not have, with the value that changes nothing. */
+typedef struct refusal {
+  const char *key;
+  double neutral;
+} refusal;
+
+static const refusal refused[] = {
+    {"num_beam_groups", 1},
+    {"diversity_penalty", 0},
+    {"penalty_alpha", 0},
+    {"guidance_scale", 1},
+    {"remove_invalid_values", 0},
+    {"dola_layers", NAN},
+    {"sequence_bias", NAN},
+    {"exponential_decay_length_penalty", NAN},
+    {"forced_decoder_ids", NAN},
+    {"force_words_ids", NAN},
+    {"constraints", NAN},
+    {"stop_strings", NAN},
+    {"max_time", NAN},
+    {"watermarking_config", NAN},
+    {"token_healing", 0},
+};
+
+/* The same of sampling alone. */
+static const refusal refused_sampling[] = {
+    {"min_p", 0},
+    {"typical_p", 1},
+    {"epsilon_cutoff", 0},
+    {"eta_cutoff", 0},
+};
+
+static tsr_status refuse(const tsr_config *file, const refusal *settings, size_t n)
+{
+  for (size_t i = 0; i < n; i++) {
+    const json_t *value = json_object_get(file->root, settings[i].key);
+    if (!value || json_is_null(value) || (json_is_array(value) && json_array_size(value) == 0)) {
+      continue;
+    }
+    double number = json_is_number(value)    ? json_number_value(value)
+                    : json_is_boolean(value) ? (double)json_is_true(value)
+                                             : NAN;
+    if (number != settings[i].neutral) {
+      return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: key '%s': this build does not have this setting; remove it", file->path,
+                      settings[i].key);
+    }
+  }
+  return TSR_OK;
+}
+
+static int is_token(const json_t *id, int32_t vocabulary)
+{
+  return json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < vocabulary;
+}
+
+static tsr_status fail_token(const tsr_config *file, const char *key, int32_t vocabulary)
+{
+  return tsr_fail(TSR_ERR_FORMAT, "%s: key '%s' should hold token ids from 0 to %d", file->path, key,
+                  (int)vocabulary - 1);
+}
+
+/* Adds a token to a list that has room for `room` of them, once. */
+static tsr_status add_token(const tsr_config *file, const char *key, const json_t *id, int32_t vocabulary, int32_t room,
+                            int32_t *tokens, int32_t *n)
+{
+  if (!is_token(id, vocabulary)) {
+    return fail_token(file, key, vocabulary);
+  }
+  int32_t token = (int32_t)json_integer_value(id);
+  for (int32_t i = 0; i < *n; i++) {
+    if (tokens[i] == token) {
+      return TSR_OK;
+    }
+  }
+  if (*n == room) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: key '%s': more than %d tokens", file->path, key, (int)room);
+  }
+  tokens[(*n)++] = token;
+  return TSR_OK;
+}
+
+static tsr_status suppress(const tsr_config *file, const char *key, const json_t *id, int32_t vocabulary,
+                           tsr_generate_options *options)
+{
+  return add_token(file, key, id, vocabulary, (int32_t)(sizeof options->suppressed / sizeof options->suppressed[0]),
+                   options->suppressed, &options->n_suppressed);
+}
+
+/* One token or a list takes the place of what was there: 5, [5, 7]. */
+static tsr_status read_tokens(const tsr_config *file, const char *key, int32_t vocabulary, int32_t room,
+                              int32_t *tokens, int32_t *n)
+{
+  const json_t *value = json_object_get(file->root, key);
+  if (!value || json_is_null(value)) {
+    return TSR_OK;
+  }
+  *n = 0;
+  if (!json_is_array(value)) {
+    return add_token(file, key, value, vocabulary, room, tokens, n);
+  }
+  for (size_t i = 0; i < json_array_size(value); i++) {
+    TSR_TRY(add_token(file, key, json_array_get(value, i), vocabulary, room, tokens, n));
+  }
+  return TSR_OK;
+}
+
+/* A word of several tokens. */
+static tsr_status add_word(const tsr_config *file, const json_t *word, int32_t vocabulary,
+                           tsr_generate_options *options)
+{
+  size_t room = sizeof options->words / sizeof options->words[0];
+  size_t n = json_array_size(word);
+  if (n >= room - (size_t)options->n_words) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: key 'bad_words_ids': words of more than %zu tokens together", file->path,
+                    room);
+  }
+  options->words[options->n_words++] = (int32_t)n;
+  for (size_t i = 0; i < n; i++) {
+    const json_t *id = json_array_get(word, i);
+    if (!is_token(id, vocabulary)) {
+      return fail_token(file, "bad_words_ids", vocabulary);
+    }
+    options->words[options->n_words++] = (int32_t)json_integer_value(id);
+  }
+  return TSR_OK;
+}
+
+static int is_end(const tsr_transformer_config *config, const tsr_generate_options *options, int64_t token)
+{
+  for (int32_t i = 0; i < options->n_eos; i++) {
+    if (options->eos[i] == token) {
+      return 1;
+    }
+  }
+  return options->n_eos == 0 && token == config->eos_id;
+}
+
+/* Lists replace what was there: [[5], [7, 8]] and [5, 7]. */
+static tsr_status read_suppressed(const tsr_config *file, const tsr_transformer_config *config,
+                                  tsr_generate_options *options)
+{
+  const json_t *words = json_object_get(file->root, "bad_words_ids");
+  const json_t *tokens = json_object_get(file->root, "suppress_tokens");
+  if ((words && !json_is_null(words) && !json_is_array(words)) ||
+      (tokens && !json_is_null(tokens) && !json_is_array(tokens))) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: keys 'bad_words_ids' and 'suppress_tokens' should be lists", file->path);
+  }
+  if (json_is_array(words) || json_is_array(tokens)) {
+    options->n_suppressed = 0;
+    options->n_words = 0;
+  }
+  for (size_t i = 0; i < json_array_size(words); i++) {
+    const json_t *word = json_array_get(words, i);
+    if (json_array_size(word) == 0) {
+      return tsr_fail(TSR_ERR_FORMAT, "%s: key 'bad_words_ids': word %zu should be a list of token ids", file->path, i);
+    }
+    if (json_array_size(word) > 1) {
+      TSR_TRY(add_word(file, word, config->target_vocabulary, options));
+      continue;
+    }
+    const json_t *id = json_array_get(word, 0);
+    if (json_is_integer(id) && is_end(config, options, json_integer_value(id))) {
+      continue; /* the end of the sentence cannot be a bad word */
+    }
+    TSR_TRY(suppress(file, "bad_words_ids", id, config->target_vocabulary, options));
+  }
+  for (size_t i = 0; i < json_array_size(tokens); i++) {
+    TSR_TRY(suppress(file, "suppress_tokens", json_array_get(tokens, i), config->target_vocabulary, options));
+  }
+  return TSR_OK;
+}
+
+static tsr_status read_early_stopping(const tsr_config *file, int32_t *early)
+{
+  const json_t *value = json_object_get(file->root, "early_stopping");
+  if (!value || json_is_null(value)) {
+    return TSR_OK;
+  }
+  if (json_is_boolean(value)) {
+    *early = json_is_true(value) ? TSR_EARLY_TRUE : TSR_EARLY_FALSE;
+    return TSR_OK;
+  }
+  if (json_is_string(value) && strcmp(json_string_value(value), "never") == 0) {
+    *early = TSR_EARLY_NEVER;
+    return TSR_OK;
+  }
+  return tsr_fail(TSR_ERR_FORMAT, "%s: key 'early_stopping' should be true, false or \"never\"", file->path);
+}
+
+static void read_lengths(tsr_config *file, const tsr_transformer_config *config, int call,
+                         tsr_generate_options *options)
+{
+  int32_t max_length = 0;
+  int32_t max_new = 0;
+  int32_t min_new = 0;
+  tsr_config_int(file, "max_length", 0, MAX_LENGTH, &max_length);
+  tsr_config_int(file, "max_new_tokens", 0, MAX_LENGTH, &max_new);
+  tsr_config_int(file, "min_length", 0, MAX_LENGTH, &options->min_length);
+  tsr_config_int(file, "min_new_tokens", 0, MAX_LENGTH, &min_new);
+  if (min_new > 0) {
+    options->min_length = min_new + 1;
+  }
+  /* Lengths count the start token. A file that says 20 says nothing: it is what the original writes by default. */
+  if (max_new > 0) {
+    options->max_length = max_new + 1;
+  } else if (max_length > 0 && (call || max_length != TSR_DEFAULT_LENGTH)) {
+    options->max_length = max_length;
+  }
+  if (!call && options->max_length > config->max_positions) {
+    options->max_length = config->max_positions;
+  }
+}
+
+/* What sentences begin and end with. What the model's configuration says too is left to it. */
+static tsr_status read_ends(tsr_config *file, const tsr_transformer_config *config, tsr_generate_options *options)
+{
+  int32_t vocabulary = config->target_vocabulary;
+  TSR_TRY(read_tokens(file, "eos_token_id", vocabulary, (int32_t)(sizeof options->eos / sizeof options->eos[0]),
+                      options->eos, &options->n_eos));
+  if (options->n_eos == 1 && options->eos[0] == config->eos_id) {
+    options->n_eos = 0;
+  }
+  TSR_TRY(tsr_config_id(file, "decoder_start_token_id", vocabulary, &options->decoder_start_id));
+  if (options->decoder_start_id == config->decoder_start_id) {
+    options->decoder_start_id = -1;
+  }
+  TSR_TRY(tsr_config_id(file, "forced_bos_token_id", vocabulary, &options->forced_bos_id));
+  return tsr_config_id(file, "forced_eos_token_id", vocabulary, &options->forced_eos_id);
+}
+
+static tsr_status read_sampling(tsr_config *file, tsr_generate_options *options)
+{
+  tsr_config_bool(file, "do_sample", &options->sample);
+  tsr_config_float(file, "temperature", 0.0, 1e6, &options->temperature);
+  tsr_config_int(file, "top_k", 0, INT32_MAX, &options->top_k);
+  tsr_config_float(file, "top_p", 0.0, 1.0, &options->top_p);
+  TSR_TRY(tsr_config_status(file));
+  if (options->sample && options->beam > 1) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: keys 'do_sample' and 'num_beams': this build samples without beams only",
+                    file->path);
+  }
+  return options->sample ? refuse(file, refused_sampling, sizeof refused_sampling / sizeof refused_sampling[0])
+                         : TSR_OK;
+}
+
+tsr_status tsr_generate_apply(tsr_config *file, const tsr_transformer_config *config, int call,
+                              tsr_generate_options *options)
+{
+  TSR_TRY(refuse(file, refused, sizeof refused / sizeof refused[0]));
+  read_lengths(file, config, call, options);
+  tsr_config_int(file, "num_beams", 1, TSR_MAX_BEAM, &options->beam);
+  tsr_config_int(file, "num_return_sequences", 1, TSR_MAX_BEAM, &options->n_best);
+  tsr_config_int(file, "no_repeat_ngram_size", 0, MAX_LENGTH, &options->no_repeat_ngram);
+  tsr_config_int(file, "encoder_no_repeat_ngram_size", 0, MAX_LENGTH, &options->encoder_no_repeat_ngram);
+  tsr_config_float(file, "length_penalty", -1e6, 1e6, &options->length_penalty);
+  tsr_config_float(file, "repetition_penalty", 1e-6, 1e6, &options->repetition_penalty);
+  tsr_config_float(file, "encoder_repetition_penalty", 1e-6, 1e6, &options->encoder_repetition_penalty);
+  tsr_config_bool(file, "renormalize_logits", &options->renormalize);
+  TSR_TRY(tsr_config_status(file));
+  TSR_TRY(read_early_stopping(file, &options->early_stopping));
+  TSR_TRY(read_ends(file, config, options));
+  TSR_TRY(read_suppressed(file, config, options));
+  TSR_TRY(read_tokens(file, "begin_suppress_tokens", config->target_vocabulary,
+                      (int32_t)(sizeof options->begin_suppressed / sizeof options->begin_suppressed[0]),
+                      options->begin_suppressed, &options->n_begin_suppressed));
+  return read_sampling(file, options);
+}

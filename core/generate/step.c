@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A step of a search: the program, what changes the scores, and the candidates that are left.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/clock.h"
+#include "core/base/status.h"
+#include "core/generate/search.h"
+
+/* ---- what changes the scores -------------------------------------------------------------------------------------- */
+
+/* Marks the tokens of a row. Returns 0 for one that does not matter: tokens is NULL. */
+static int mark_row(tsr_search *search, int32_t row, int32_t length, const int32_t *tokens)
+{
+  int32_t sentence = row / search->beam;
+  if (!tokens) {
+    return 0;
+  }
+  tsr_filter_mark(&search->filter,
+                  &(tsr_filter_row){.ids = tokens,
+                                    .length = length,
+                                    .source = search->texts[search->numbers[search->sentence[sentence]]],
+                                    .source_length = search->lengths[sentence]});
+  return 1;
+}
+
+/* Brings the mask up to date for hypotheses of `length` tokens. Returns 1 if it changed. */
+static int32_t update_mask(tsr_search *search, int32_t length)
+{
+  const tsr_generate_options *options = search->options;
+  int32_t begins = options->n_begin_suppressed > 0 && length <= 2;
+  int32_t phase = (length < options->min_length) | (begins ? length << 1 : 0);
+  if (phase == search->mask_phase) {
+    return 0;
+  }
+  search->mask_phase = phase;
+  tsr_filter_mark(&search->filter, &(tsr_filter_row){.length = length});
+  tsr_filter_mask(&search->filter, search->mask);
+  return 1;
+}
+
+/* Makes room for what any row has to lose. */
+static void update_room(tsr_search *search, int32_t length, tsr_search_ids_fn ids, const void *user)
+{
+  int32_t most = 0;
+  for (int32_t row = 0; search->is_by_row && !search->whole && row < search->count * search->beam; row++) {
+    if (mark_row(search, row, length, ids(user, row))) {
+      most = search->filter.n_marked > most ? search->filter.n_marked : most;
+    }
+  }
+  while (search->room < most) {
+    search->room *= 2;
+  }
+  /* Of a small vocabulary, all are candidates. */
+  if (search->wanted + search->room > TSR_MAX_CANDIDATES && search->filter.vocabulary > TSR_MAX_CANDIDATES) {
+    search->whole = 1;
+  }
+}
+
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
+
+static tsr_program_key step_key(const tsr_search *search)
+{
+  tsr_program_key key = {.kind = search->fed_back ? TSR_PROGRAM_GREEDY : TSR_PROGRAM_BEAM,
+                         .size = {.batch = search->batch, .source = search->source_room, .target = search->capacity}};
+  if (!search->fed_back) {
+    int32_t k = search->wanted + search->room;
+    key.size.beam = search->beam;
+    key.logits = !tsr_search_is_beam(search->options);
+    key.masked = search->mask != NULL;
+    key.candidates = search->whole ? TSR_WHOLE_ROWS : k < search->filter.vocabulary ? k : search->filter.vocabulary;
+    key.normaliser = key.logits && search->options->scores && !search->whole;
+  }
+  return key;
+}
+
+/* Room for what the step returns. */
+static tsr_status reserve_found(tsr_search *search, int32_t candidates)
+{
+  size_t rows = (size_t)search->batch * (size_t)search->beam;
+  size_t vocabulary = (size_t)search->filter.vocabulary;
+  if (candidates == TSR_WHOLE_ROWS && !search->scores) {
+    search->scores = malloc(rows * vocabulary * sizeof *search->scores);
+    if (!search->scores) {
+      return tsr_fail_memory(rows * vocabulary * sizeof *search->scores);
+    }
+  }
+  int32_t k = candidates == TSR_WHOLE_ROWS ? search->wanted : candidates;
+  if (k <= search->k) {
+    search->k = k;
+    return TSR_OK;
+  }
+  free(search->values);
+  free(search->indices);
+  search->k = k;
+  search->values = malloc(rows * (size_t)k * sizeof *search->values);
+  search->indices = malloc(rows * (size_t)k * sizeof *search->indices);
+  return search->values && search->indices ? TSR_OK : tsr_fail_memory(rows * (size_t)k * sizeof *search->values);
+}
+
+static tsr_status compile_step(tsr_search *search, int32_t *renewed)
+{
+  tsr_program_key key = step_key(search);
+  if (search->step && search->step->key.candidates == key.candidates) {
+    return TSR_OK;
+  }
+  tsr_compiled *step = NULL;
+  search->step = NULL;
+  TSR_TRY(tsr_transformer_compile(search->transformer, &key, &step));
+  if (!search->fed_back) {
+    TSR_TRY(reserve_found(search, key.candidates));
+  }
+  *renewed = 1;
+  search->step = step;
+  return tsr_executable_write(step->executable, step->source_lengths, search->lengths,
+                              search->batch * (int64_t)sizeof *search->lengths);
+}
+
+tsr_status tsr_search_prepare(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
+                              int32_t *renewed)
+{
+  *renewed = 0;
+  TSR_TRY(tsr_search_grow(search, position));
+  update_room(search, position + 1, ids, user);
+  TSR_TRY(compile_step(search, renewed));
+  if (!search->mask) {
+    return TSR_OK;
+  }
+  int32_t changed = update_mask(search, position + 1);
+  if (!changed && !*renewed) {
+    return TSR_OK;
+  }
+  return tsr_executable_write(search->step->executable, search->step->suppress, search->mask,
+                              search->filter.vocabulary * (int64_t)sizeof *search->mask);
+}
+
+static tsr_status run_step(tsr_search *search, int32_t position)
+{
+  if (search->stopped && atomic_load(search->stopped)) {
+    return tsr_fail(TSR_ERR_INTERNAL, "the search was stopped at step %d", (int)position);
+  }
+  double share = ((double)position + 1.0) / search->step->key.size.target;
+  TSR_TRY(tsr_transformer_run(search->transformer, search->step, share));
+  search->transformer->work.step_runs++;
+  return TSR_OK;
+}
+
+static tsr_status check_indices(const tsr_search *search, int32_t position, const int32_t *indices, size_t n)
+{
+  int32_t vocabulary = search->filter.vocabulary;
+  for (size_t i = 0; i < n; i++) {
+    if (indices[i] < 0 || indices[i] >= vocabulary) {
+      return tsr_fail(TSR_ERR_INTERNAL, "%s chose the token %d at step %d; the vocabulary has the ids 0 to %d",
+                      tsr_device_name(search->transformer->device), (int)indices[i], (int)position,
+                      (int)vocabulary - 1);
+    }
+  }
+  return TSR_OK;
+}
+
+static tsr_status check_scores(const tsr_search *search, int32_t position, const float *scores, size_t n)
+{
+  for (size_t i = 0; i < n; i++) {
+    if (isnan(scores[i])) {
+      return tsr_fail(TSR_ERR_FORMAT,
+                      "%s: the logits of step %d hold NaN: the weights are damaged, or too large for their type",
+                      search->transformer->model->folder, (int)position);
+    }
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_search_run_greedy(tsr_search *search, int32_t position, int32_t *next, float *logits)
+{
+  const tsr_compiled *step = search->step;
+  double start = tsr_seconds();
+  int64_t n = search->batch;
+  TSR_TRY(run_step(search, position));
+  TSR_TRY(tsr_executable_read(step->executable, step->next_logit, logits, n * (int64_t)sizeof *logits));
+  TSR_TRY(tsr_executable_read(step->executable, step->next, next, n * (int64_t)sizeof *next));
+  search->transformer->work.step_seconds += tsr_seconds() - start;
+  TSR_TRY(check_indices(search, position, next, (size_t)n));
+  return check_scores(search, position, logits, (size_t)search->count);
+}
+
+static double log_of_sum(const float *scores, int32_t n)
+{
+  float largest = -INFINITY;
+  for (int32_t i = 0; i < n; i++) {
+    largest = scores[i] > largest ? scores[i] : largest;
+  }
+  double sum = 0.0;
+  for (int32_t i = 0; i < n; i++) {
+    sum += exp((double)scores[i] - (double)largest);
+  }
+  return largest == -INFINITY ? 0.0 : (double)largest + log(sum);
+}
+
+/* Puts the best `k` of n scores into values and indices: a heap whose root is the worst of them. */
+static void choose_best(const float *scores, int32_t n, int32_t k, float *values, int32_t *indices)
+{
+  int32_t kept = 0;
+  for (int32_t i = 0; i < n; i++) {
+    int32_t at = 0;
+    if (kept < k) {
+      for (at = kept++; at > 0 && values[(at - 1) / 2] >= scores[i]; at = (at - 1) / 2) {
+        values[at] = values[(at - 1) / 2];
+        indices[at] = indices[(at - 1) / 2];
+      }
+    } else {
+      if (!(scores[i] > values[0])) {
+        continue; /* among equals the lower token stays */
+      }
+      for (int32_t child = 1; child < k; child = 2 * at + 1) {
+        if (child + 1 < k && (values[child + 1] < values[child] ||
+                              (values[child + 1] == values[child] && indices[child + 1] > indices[child]))) {
+          child++;
+        }
+        if (!(values[child] < scores[i])) {
+          break;
+        }
+        values[at] = values[child];
+        indices[at] = indices[child];
+        at = child;
+      }
+    }
+    values[at] = scores[i];
+    indices[at] = i;
+  }
+}
+
+/* Whole rows: changes them, and finds the best candidates. */
+static tsr_status search_rows(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user)
+{
+  const tsr_generate_options *options = search->options;
+  int32_t vocabulary = search->filter.vocabulary;
+  for (int32_t r = 0; r < search->count * search->beam; r++) {
+    float *row = search->scores + (size_t)r * (size_t)vocabulary;
+    TSR_TRY(check_scores(search, position, row, (size_t)vocabulary));
+    if (!mark_row(search, r, position + 1, ids(user, r))) {
+      continue;
+    }
+    if (options->scores && !tsr_search_is_beam(options)) {
+      search->normalisers[r] = (float)log_of_sum(row, vocabulary);
+    }
+    tsr_filter_apply(&search->filter, row, NULL, vocabulary);
+    if (tsr_search_is_beam(options) && options->renormalize) {
+      float sum = (float)log_of_sum(row, vocabulary);
+      for (int32_t i = 0; i < vocabulary; i++) {
+        row[i] -= sum;
+      }
+    }
+    choose_best(row, vocabulary, search->k, search->values + (size_t)r * (size_t)search->k,
+                search->indices + (size_t)r * (size_t)search->k);
+  }
+  return TSR_OK;
+}
+
+/* The best k of each row came back: changes their scores. */
+static tsr_status search_candidates(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user)
+{
+  size_t k = (size_t)search->k;
+  size_t rows = (size_t)search->batch * (size_t)search->beam;
+  size_t open = (size_t)search->count * (size_t)search->beam;
+  TSR_TRY(check_indices(search, position, search->indices, rows * k));
+  TSR_TRY(check_scores(search, position, search->values, open * k));
+  for (size_t r = 0; r < open; r++) {
+    float *values = search->values + r * k;
+    if (search->step->best_log != TSR_NONE) {
+      search->normalisers[r] = values[0] - search->normalisers[r];
+    }
+    if (!search->mask && mark_row(search, (int32_t)r, position + 1, ids(user, (int32_t)r))) {
+      tsr_filter_apply(&search->filter, values, search->indices + r * k, search->k);
+    }
+  }
+  return TSR_OK;
+}
+
+float tsr_search_log_probability(tsr_search *search, int32_t row, int32_t i, int32_t length, const int32_t *ids)
+{
+  size_t at = (size_t)row * (size_t)search->k + (size_t)i;
+  float logit = search->values[at];
+  if (search->is_by_row) {
+    mark_row(search, row, length, ids);
+    logit = tsr_filter_undo(&search->filter, logit, search->indices[at]);
+  }
+  return logit - search->normalisers[row];
+}
+
+tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user)
+{
+  const tsr_compiled *step = search->step;
+  int64_t rows = (int64_t)search->batch * search->beam;
+  int64_t size = rows * search->k * (int64_t)sizeof(float);
+  double start = tsr_seconds();
+  TSR_TRY(run_step(search, position));
+  if (step->scores != TSR_NONE) {
+    TSR_TRY(tsr_executable_read(step->executable, step->scores, search->scores,
+                                rows * search->filter.vocabulary * (int64_t)sizeof *search->scores));
+  } else {
+    TSR_TRY(tsr_executable_read(step->executable, step->values, search->values, size));
+    TSR_TRY(tsr_executable_read(step->executable, step->indices, search->indices, size));
+  }
+  if (step->best_log != TSR_NONE) {
+    TSR_TRY(tsr_executable_read(step->executable, step->best_log, search->normalisers,
+                                rows * (int64_t)sizeof *search->normalisers));
+  }
+  search->transformer->work.step_seconds += tsr_seconds() - start;
+  return step->scores != TSR_NONE ? search_rows(search, position, ids, user)
+                                  : search_candidates(search, position, ids, user);
+}
