@@ -167,7 +167,7 @@ static void test_recorded(void **state)
   pairs p = {0};
   const int32_t *targets[N_RECORDED];
   assert_non_null(root);
-  snprintf(folder, sizeof folder, "%s/tools/demo-model", root);
+  snprintf(folder, sizeof folder, "%s/tests/data/marian-en-fr", root);
   f.folder = folder;
   read_recorded(folder, &p);
   for (int32_t d = 0; d < tsr_runtime_device_count(f.runtime); d++) {

@@ -14,13 +14,13 @@
 
 #include "tessera/text.h"
 
-static const char demo[] = TESSERA_SOURCE_ROOT "/tools/demo-model";
+static const char recorded_model[] = TESSERA_SOURCE_ROOT "/tests/data/marian-en-fr";
 enum { EOS = 0 };
 
 static int setup(void **state)
 {
   tsr_tokenizer *tokenizer = NULL;
-  assert_int_equal(tsr_tokenizer_open_folder(demo, &tokenizer), TSR_OK);
+  assert_int_equal(tsr_tokenizer_open_folder(recorded_model, &tokenizer), TSR_OK);
   *state = tokenizer;
   return 0;
 }
