@@ -189,30 +189,36 @@ static tsr_status kind_of_files(const tsr_tokenizer_files *files, const tsr_toke
   return TSR_OK;
 }
 
+/* Another kind's name is no reason to guess; these two say nothing. */
+static int tells_nothing(const char *class)
+{
+  return !class || strcmp(class, "PreTrainedTokenizerFast") == 0 || strcmp(class, "PreTrainedTokenizer") == 0;
+}
+
 static tsr_status choose_kind(tsr_tokenizer_files *files, const tsr_tokenizer_kind **kind)
 {
+  char names[256] = "";
   const char *class = NULL;
+  list_kinds(names, sizeof names);
   tsr_config_text(&files->options, "tokenizer_class", &class);
   TSR_TRY(tsr_config_status(&files->options));
   *kind = class ? kind_of_class(class) : NULL;
+  if (!*kind && !tells_nothing(class))
+    return tsr_fail(TSR_ERR_UNSUPPORTED,
+                    "%s: key \"tokenizer_class\": this build has no tokenizer %s; it knows the kinds %s",
+                    files->options.path, tsr_quote(class).text, names);
   if (!*kind)
     TSR_TRY(kind_of_config(files, kind));
   if (!*kind && files->config)
     *kind = kind_of_family(files->config->family);
   if (!*kind)
     TSR_TRY(kind_of_files(files, kind));
-  if (*kind)
-    return TSR_OK;
-  char names[256] = "";
-  list_kinds(names, sizeof names);
-  if (class)
+  if (!*kind)
     return tsr_fail(TSR_ERR_UNSUPPORTED,
-                    "%s: key \"tokenizer_class\": this build has no tokenizer %s; it knows the kinds %s",
-                    files->options.path, tsr_quote(class).text, names);
-  return tsr_fail(TSR_ERR_UNSUPPORTED,
-                  "%s: neither tokenizer_config.json (tokenizer_class) nor config.json (model_type) nor the files tell "
-                  "which tokenizer this is; this build knows the kinds %s",
-                  files->folder, names);
+                    "%s: neither tokenizer_config.json (tokenizer_class) nor config.json (model_type) nor the files "
+                    "tell which tokenizer this is; this build knows the kinds %s",
+                    files->folder, names);
+  return TSR_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
