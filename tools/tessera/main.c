@@ -17,6 +17,7 @@ static const command commands[] = {
     {"translate", tsr_cmd_translate, "translate text, one sentence a line"},
     {"eval", tsr_cmd_eval, "score translations against a reference: BLEU and chrF"},
     {"score", tsr_cmd_score, "tell how probable a model finds given translations"},
+    {"tokenize", tsr_cmd_tokenize, "show the tokens of a text and their ids, and the text of ids"},
     {"vocab", tsr_cmd_vocab, "learn from sentence pairs how to cut text into pieces"},
     {"train", tsr_cmd_train, "train a model from sentence pairs, or on a toy task"},
     {"plot", tsr_cmd_plot, "draw the curves of a training"},

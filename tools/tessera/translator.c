@@ -43,6 +43,12 @@ int translator_take_option(const char *command, int option, translator_settings 
     return take_long_input(command, optarg, &wish->long_input);
   case 9:
     return tsr_cli_int32(command, "--max-source", optarg, 1, INT32_MAX, &wish->max_source);
+  case 10:
+    wish->source_language = optarg;
+    return TSR_EXIT_OK;
+  case 11:
+    wish->target_language = optarg;
+    return TSR_EXIT_OK;
   default:
     return TSR_EXIT_USAGE; /* tsr_cli_option has told */
   }
@@ -95,6 +101,57 @@ static int choose_options(translator *t)
   return TSR_EXIT_OK;
 }
 
+int translator_choose_languages(tsr_tokenizer *tokenizer, const char *source, const char *target)
+{
+  tsr_status status = tsr_tokenizer_set_languages(tokenizer, source, target);
+  if (status == TSR_ERR_ARGUMENT) {
+    tsr_cli_error("%s", tsr_error_message());
+    return TSR_EXIT_USAGE;
+  }
+  return tsr_cli_fail(status);
+}
+
+/* 1 if the folder has the decoder start with a language's token (mBART of 25 languages). */
+static int starts_with_language(const translator *t)
+{
+  const char *token = tsr_tokenizer_token(t->tokenizer, 1, tsr_model_config(t->model)->decoder_start_id);
+  for (int32_t i = 0; i < tsr_tokenizer_n_languages(t->tokenizer); i++) {
+    if (strcmp(token, tsr_tokenizer_language(t->tokenizer, i)) == 0) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* The target language's token goes to the search, which begins with it or forces it. What the model's folder asks for
+ * stands where no language was chosen on the command line. */
+static int choose_languages(translator *t)
+{
+  const translator_settings *wish = t->wish;
+  int code = translator_choose_languages(t->tokenizer, wish->source_language, wish->target_language);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  tsr_status status = tsr_tokenizer_get_info(t->tokenizer, &t->text);
+  if (status != TSR_OK) {
+    return tsr_cli_fail(status);
+  }
+  if (t->text.forced_bos_id >= 0 && (wish->target_language || t->options.forced_bos_id < 0)) {
+    t->options.forced_bos_id = t->text.forced_bos_id;
+  }
+  if (t->text.decoder_start_id >= 0 && wish->target_language) {
+    t->options.decoder_start_id = t->text.decoder_start_id;
+  }
+  int marks_source = tsr_tokenizer_chosen_language(t->tokenizer, 0) != NULL;
+  if (marks_source && !tsr_tokenizer_chosen_language(t->tokenizer, 1) && t->options.forced_bos_id < 0 &&
+      !starts_with_language(t)) {
+    tsr_cli_warning("%s: a model of many languages, and none was chosen with --target-lang: which one it writes is "
+                    "left to it",
+                    wish->model);
+  }
+  return TSR_EXIT_OK;
+}
+
 int translator_open(translator *t, const translator_settings *wish)
 {
   t->wish = wish;
@@ -113,6 +170,9 @@ int translator_open(translator *t, const translator_settings *wish)
     return tsr_cli_fail_input(status);
   }
   int code = choose_options(t);
+  if (code == TSR_EXIT_OK) {
+    code = choose_languages(t);
+  }
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_runtime(&t->runtime);
   }
@@ -191,11 +251,13 @@ static int is_cut(const translator *t, const found *f, const tsr_hypothesis *hyp
   return n > 0 && (n + 1 >= f->options->max_length || hypothesis->ids[n - 1] != tsr_model_config(t->model)->eos_id);
 }
 
-/* Appends the text of a hypothesis, after a blank if it is not the first; *text is the caller's. */
+/* Appends the text of a hypothesis, after a blank if it is not the first; *text is the caller's. The language's token
+ * that the search was made to begin with is no text, even where the tokenizer takes it for some. */
 static int append_text(const translator *t, const tsr_hypothesis *hypothesis, char **text)
 {
   char *more = NULL;
-  tsr_status status = tsr_tokenizer_decode(t->tokenizer, hypothesis->ids, hypothesis->n_ids, &more);
+  int32_t skip = hypothesis->n_ids > 0 && t->text.forced_bos_id >= 0 && hypothesis->ids[0] == t->text.forced_bos_id;
+  tsr_status status = tsr_tokenizer_decode(t->tokenizer, hypothesis->ids + skip, hypothesis->n_ids - skip, &more);
   if (status != TSR_OK) {
     return tsr_cli_fail(status);
   }

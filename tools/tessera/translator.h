@@ -24,6 +24,8 @@ typedef struct translator_settings {
   int strict;
   int32_t long_input; /* TSR_LONG_* */
   int32_t max_source; /* tokens of a source; 0: as many as the model has positions */
+  const char *source_language; /* NULL: the tokenizer's choice; likewise target_language */
+  const char *target_language;
 } translator_settings;
 
 /* For the table of a subcommand's options, and for its help. The values are no letters, which the subcommand has. */
@@ -39,7 +41,9 @@ enum { TRANSLATOR_OPTION = 256 };
   {"precision", required_argument, NULL, TRANSLATOR_OPTION + 6},                                                       \
   {"strict", no_argument, NULL, TRANSLATOR_OPTION + 7},                                                                \
   {"long-input", required_argument, NULL, TRANSLATOR_OPTION + 8},                                                      \
-  {"max-source", required_argument, NULL, TRANSLATOR_OPTION + 9}
+  {"max-source", required_argument, NULL, TRANSLATOR_OPTION + 9},                                                       \
+  {"source-lang", required_argument, NULL, TRANSLATOR_OPTION + 10},                                                    \
+  {"target-lang", required_argument, NULL, TRANSLATOR_OPTION + 11}
 #define TRANSLATOR_HELP                                                                                                \
   "  --device NAME          where to compute: vulkan:0, reference, auto ... (see `tessera devices`);\n"                \
   "                         default: TESSERA_DEVICE, else auto\n"                                                      \
@@ -61,7 +65,12 @@ enum { TRANSLATOR_OPTION = 256 };
   "                         split: it is translated in parts, which end with a sentence, a clause or\n"                \
   "                         a word, and joined; error: its line stays empty, and the exit code is 3\n"                 \
   "  --max-source N         tokens of a sentence at most, special tokens included, where the model\n"                  \
-  "                         has more positions, or no limit (T5)\n"
+  "                         has more positions, or no limit (T5)\n"                                                   \
+  "  --source-lang CODE     the language of the text, for models of many (mBART, M2M100, NLLB):\n"                      \
+  "                         fra_Latn, fr_XX, fr; default: what the model's tokenizer_config.json\n"                    \
+  "                         says, else English\n"                                                                      \
+  "  --target-lang CODE     the language to translate into (these, and multilingual Marian models);\n"                 \
+  "                         `tessera tokenize MODEL --languages` lists the codes\n"
 /* clang-format on */
 
 /* Takes one of these options, optarg being its value. */
@@ -74,6 +83,7 @@ typedef struct translator {
   const translator_settings *wish;
   tsr_model *model;
   tsr_tokenizer *tokenizer;
+  tsr_tokenizer_info text; /* of the tokenizer, with the languages chosen */
   tsr_runtime *runtime;
   tsr_device *device;
   tsr_transformer *transformer;
@@ -86,6 +96,9 @@ typedef struct translator {
   int32_t n;                            /* sentences of this chunk */
   tsr_source sources[TRANSLATOR_CHUNK]; /* theirs */
 } translator;
+
+/* Chooses the languages of a tokenizer; NULL: as they are. What the tokenizer does not have is a wrong command line. */
+int translator_choose_languages(tsr_tokenizer *tokenizer, const char *source, const char *target);
 
 /* Loads the model on the device. `wish` outlives the translator. Finish it also after a failure. */
 int translator_open(translator *t, const translator_settings *wish);
