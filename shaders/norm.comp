@@ -7,7 +7,7 @@
 #include "operand.glsl"
 #include "row.glsl"
 
-layout(constant_id = 2) const uint centred = 1u; /* 1: layernorm, 0: rmsnorm */
+layout(constant_id = 2) const uint centred = 1u; /* 1: layernorm, 2: that by the unbiased deviation, 0: rmsnorm */
 layout(constant_id = 3) const uint biased = 0u;  /* 1: there is a bias */
 
 layout(push_constant, std430) uniform parameters
@@ -60,7 +60,8 @@ void main()
     }
     squares += part;
   }
-  float scale = 1.0 / sqrt(group_sum(squares) / length + epsilon);
+  float total = group_sum(squares);
+  float scale = centred == 2u ? 1.0 / (sqrt(total / max(length - 1.0, 1.0)) + epsilon) : 1.0 / sqrt(total / length + epsilon);
 
   for (uint i = gl_LocalInvocationID.x; i < extent.w; i += gl_WorkGroupSize.x) {
     VECTOR z = LOAD(gain, gain_offset + i * gain_stride) * ((LOAD(x, x_at + i * x_stride.w) - mean) * scale);

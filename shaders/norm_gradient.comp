@@ -8,7 +8,7 @@
 #include "operand.glsl"
 #include "row.glsl"
 
-layout(constant_id = 2) const uint centred = 1u; /* 1: layernorm, 0: rmsnorm */
+layout(constant_id = 2) const uint centred = 1u; /* 1: layernorm, 2: that by the unbiased deviation, 0: rmsnorm */
 
 #include "norm_gradient.glsl"
 
@@ -59,8 +59,17 @@ void main()
     products += products_part;
     linear += linear_part;
   }
-  float scale = 1.0 / sqrt(group_sum(squares) / length + epsilon);
-  float along = group_sum(products) * scale / length; /* the mean of h n */
+  float total = group_sum(squares);
+  float scale = 1.0 / sqrt(total / length + epsilon);
+  float along = group_sum(products); /* becomes the mean of h n, or what takes its place */
+  if (centred == 2u) {
+    float degrees = max(length - 1.0, 1.0);
+    float deviation = sqrt(total / degrees);
+    scale = 1.0 / (deviation + epsilon);
+    along = total == 0.0 ? 0.0 : along * scale / degrees * ((deviation + epsilon) / deviation);
+  } else {
+    along = along * scale / length;
+  }
   float level = centred != 0u ? group_sum(linear) / length : 0.0;
 
   for (uint i = gl_LocalInvocationID.x; i < extent.w; i += gl_WorkGroupSize.x) {

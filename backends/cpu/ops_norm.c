@@ -46,10 +46,12 @@ static inline void normalise(const float *x, float shift, float factor, const fl
   }
 }
 
-static void layernorm_row(const float *x, const float *gain, const float *bias, float epsilon, int64_t n, float *y)
+static void layernorm_row(const float *x, const float *gain, const float *bias, const tsr_op_attributes *attributes,
+                          int64_t n, float *y)
 {
-  const float mean = sum_of_powers(x, n, 0.0f, 1) / (float)n;
-  const float variance = sum_of_powers(x, n, mean, 2) / (float)n, factor = 1.0f / sqrtf(variance + epsilon);
+  const float mean = sum_of_powers(x, n, 0.0f, 1) / (float)n, squares = sum_of_powers(x, n, mean, 2);
+  const float factor = attributes->unbiased ? 1.0f / (sqrtf(squares / (float)(n > 1 ? n - 1 : 1)) + attributes->epsilon)
+                                            : 1.0f / sqrtf(squares / (float)n + attributes->epsilon);
   if (bias) {
     normalise(x, mean, factor, gain, bias, n, y);
   } else {
@@ -74,7 +76,7 @@ static void layernorm_rows(const cpu_line *line, int64_t first, int64_t last, vo
 
   for (int64_t row = first; row < last; row++) {
     const float *from = (const float *)x->data + cpu_row_at(&x_rows, row);
-    layernorm_row(cpu_side_by_side(from, cpu_row_stride(x), N, room), gain, bias, line->attributes.epsilon, N,
+    layernorm_row(cpu_side_by_side(from, cpu_row_stride(x), N, room), gain, bias, &line->attributes, N,
                   (float *)y->data + row * N);
   }
 }
@@ -123,7 +125,7 @@ static void add_layernorm_rows(const cpu_line *line, int64_t first, int64_t last
     for (; i < N; i++) {
       s[i] = ai[i * a_step] + bi[i * b_step];
     }
-    layernorm_row(s, gain, bias, line->attributes.epsilon, N, (float *)y->data + row * N);
+    layernorm_row(s, gain, bias, &line->attributes, N, (float *)y->data + row * N);
   }
 }
 

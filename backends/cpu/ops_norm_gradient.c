@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The gradients of layernorm and rmsnorm. rmsnorm is layernorm without the mean, and so is its gradient: with n = (x -
- * mean) r and h = dy gain, dx = r (h - mean(h) - n mean(h n)), in which mean(x) and mean(h) are 0 for rmsnorm.
+ * mean) r and h = dy gain, dx = r (h - mean(h) - n mean(h n)), in which mean(x) and mean(h) are 0 for rmsnorm. Where the
+ * unbiased deviation s stands in r = 1 / (s + epsilon), sum(h n) / (N - 1) (s + epsilon) / s takes the place of mean(h n).
  *
  * A line may be joined with the sum that makes its dy, and with the dropout of its dx.
  *
@@ -48,12 +49,12 @@ static inline void store_some(float *p, cpu_f32v v, int64_t n)
 /* Of one row. */
 typedef struct row_sums {
   float mean, mean_h;
-  float r;       /* 1 / sqrt(variance + epsilon) */
-  float mean_hn; /* of h (x - mean) r */
+  float r;       /* 1 / sqrt(variance + epsilon), or 1 / (s + epsilon) */
+  float mean_hn; /* of h (x - mean) r, or what takes its place */
 } row_sums;
 
 static inline row_sums sums_of(int centred, const float *x, const float *gain, const float *dy, int64_t n,
-                               float epsilon)
+                               const tsr_op_attributes *attributes)
 {
   const cpu_f32v zero = cpu_splat(0.0f);
   cpu_f32v s0 = zero, s1 = zero, h0 = zero, h1 = zero;
@@ -87,8 +88,14 @@ static inline row_sums sums_of(int centred, const float *x, const float *gain, c
     s0 = cpu_fma(d, d, s0);
     h0 = cpu_fma(load_some(dy + i, n - i) * load_some(gain + i, n - i), d, h0);
   }
-  sums.r = 1.0f / sqrtf(cpu_sum(s0 + s1) / (float)n + epsilon);
-  sums.mean_hn = cpu_sum(h0 + h1) * sums.r / (float)n;
+  if (centred && attributes->unbiased) {
+    const float degrees = (float)(n > 1 ? n - 1 : 1), s = sqrtf(cpu_sum(s0 + s1) / degrees);
+    sums.r = 1.0f / (s + attributes->epsilon);
+    sums.mean_hn = s == 0.0f ? 0.0f : cpu_sum(h0 + h1) * sums.r / degrees * ((s + attributes->epsilon) / s);
+  } else {
+    sums.r = 1.0f / sqrtf(cpu_sum(s0 + s1) / (float)n + attributes->epsilon);
+    sums.mean_hn = cpu_sum(h0 + h1) * sums.r / (float)n;
+  }
   return sums;
 }
 
@@ -108,9 +115,9 @@ static inline void gradient_step(int centred, const row_sums *sums, const float 
 
 /* dgain and dbias have room for whole vectors. */
 static inline void gradient_row(int centred, const float *x, const float *gain, const float *dy, int64_t n,
-                                float epsilon, float *dx, float *dgain, float *dbias)
+                                const tsr_op_attributes *attributes, float *dx, float *dgain, float *dbias)
 {
-  const row_sums sums = sums_of(centred, x, gain, dy, n, epsilon);
+  const row_sums sums = sums_of(centred, x, gain, dy, n, attributes);
   int64_t i = 0;
   for (; i + CPU_LANES <= n; i += CPU_LANES) {
     gradient_step(centred, &sums, x + i, gain + i, dy + i, CPU_LANES, dx + i, dgain + i, dbias + i);
@@ -160,9 +167,9 @@ static void rows_task(const void *context, int64_t task, void *scratch)
     float *to = (float *)dx->data + row * N;
     xi = cpu_side_by_side(xi, cpu_row_stride(x), N, room);
     if (line->op == TSR_OP_LAYERNORM_GRADIENT) {
-      gradient_row(1, xi, gains, dyi, N, line->attributes.epsilon, to, dgain, dbias);
+      gradient_row(1, xi, gains, dyi, N, &line->attributes, to, dgain, dbias);
     } else {
-      gradient_row(0, xi, gains, dyi, N, line->attributes.epsilon, to, dgain, dbias);
+      gradient_row(0, xi, gains, dyi, N, &line->attributes, to, dgain, dbias);
     }
     if (cpu_present(dropped)) {
       cpu_dropout_row(&work->dropout, (uint64_t)(row * N), to, N, (float *)dropped->data + row * N);

@@ -57,15 +57,16 @@ static void store_row(const ref_tensor *t, const double *sums)
   }
 }
 
-/* x - mean and 1 / sqrt(mean of squares + epsilon) of one row; rmsnorm is layernorm without the mean. */
+/* The mean of one row, and r = 1 / sqrt(mean of squares + epsilon); rmsnorm is layernorm without the mean. Unbiased: r =
+ * 1 / (s + epsilon). slope: what mean(h n) is multiplied with, 1 but for unbiased: N / (N - 1) (s + epsilon) / s. */
 typedef struct row_scale {
-  double mean, r;
+  double mean, r, slope;
 } row_scale;
 
-static row_scale scale_of(const ref_tensor *x, int64_t at, double epsilon, int centred)
+static row_scale scale_of(const ref_tensor *x, int64_t at, const tsr_op_attributes *attributes, int centred)
 {
   const int64_t N = ref_row_length(x), step = ref_row_stride(x);
-  row_scale scale = {0, 0};
+  row_scale scale = {0, 0, 1};
   double squares = 0;
   for (int64_t i = 0; centred && i < N; i++) {
     scale.mean += ref_f32(x, at + i * step);
@@ -75,12 +76,18 @@ static row_scale scale_of(const ref_tensor *x, int64_t at, double epsilon, int c
     const double xi = ref_f32(x, at + i * step) - scale.mean;
     squares += xi * xi;
   }
-  scale.r = 1 / sqrt(squares / (double)N + epsilon);
+  if (centred && attributes->unbiased) {
+    const double degrees = (double)(N > 1 ? N - 1 : 1), s = sqrt(squares / degrees);
+    scale.r = 1 / (s + attributes->epsilon);
+    scale.slope = s > 0 ? (double)N / degrees * (s + attributes->epsilon) / s : 0;
+  } else {
+    scale.r = 1 / sqrt(squares / (double)N + attributes->epsilon);
+  }
   return scale;
 }
 
-/* With n = (x - mean) r and h = dy gain: dx = r (h - mean(h) - n mean(h n)), mean(h) left out where x was not centred.
- */
+/* With n = (x - mean) r and h = dy gain: dx = r (h - mean(h) - n mean(h n) slope), mean(h) left out where x was not
+ * centred. */
 static void norm_gradient(const ref_line *line, int centred)
 {
   const ref_tensor *x = &line->in[0], *gain = &line->in[1], *dy = &line->in[2];
@@ -96,7 +103,7 @@ static void norm_gradient(const ref_line *line, int centred)
   memset(line->scratch, 0, (size_t)(2 * N) * sizeof(double));
   for (int64_t row = 0; row < ref_rows(x); row++) {
     const int64_t x_at = ref_row(x, row), dy_at = ref_row(dy, row), dx_at = ref_row(dx, row);
-    const row_scale scale = scale_of(x, x_at, line->attributes.epsilon, centred);
+    const row_scale scale = scale_of(x, x_at, &line->attributes, centred);
     double mean_h = 0, mean_hn = 0;
     for (int64_t i = 0; i < N; i++) {
       const double n = (ref_f32(x, x_at + i * ref_row_stride(x)) - scale.mean) * scale.r;
@@ -109,7 +116,7 @@ static void norm_gradient(const ref_line *line, int centred)
     for (int64_t i = 0; i < N; i++) {
       const double n = (ref_f32(x, x_at + i * ref_row_stride(x)) - scale.mean) * scale.r;
       const double dyi = ref_f32(dy, dy_at + i * ref_row_stride(dy)), h = dyi * ref_f32(gain, i * gain->stride[0]);
-      ref_set_f32(dx, dx_at + i * ref_row_stride(dx), scale.r * (h - mean_h - n * mean_hn));
+      ref_set_f32(dx, dx_at + i * ref_row_stride(dx), scale.r * (h - mean_h - n * mean_hn * scale.slope));
     }
   }
   store_row(dgain, gain_sums);

@@ -8,6 +8,8 @@ void ref_layernorm(const ref_line *line)
 {
   const ref_tensor *x = &line->in[0], *gain = &line->in[1], *bias = &line->in[2], *y = &line->out[0];
   const int64_t N = ref_row_length(x), step = ref_row_stride(x);
+  const double epsilon = line->attributes.epsilon;
+  const int unbiased = line->attributes.unbiased;
 
   assert(x->dtype == TSR_F32 && y->dtype == TSR_F32 && ref_same_extents(x, y));
   assert(gain->dtype == TSR_F32 && gain->rank == 1 && gain->extent[0] == N);
@@ -25,8 +27,8 @@ void ref_layernorm(const ref_line *line)
       const double centred = ref_f32(x, x_at + i * step) - mean;
       variance += centred * centred;
     }
-    variance /= (double)N;
-    const double deviation = sqrt(variance + line->attributes.epsilon);
+    variance /= unbiased ? (double)(N > 1 ? N - 1 : 1) : (double)N;
+    const double deviation = unbiased ? sqrt(variance) + epsilon : sqrt(variance + epsilon);
     for (int64_t i = 0; i < N; i++) {
       double value = ref_f32(gain, i * gain->stride[0]) * (ref_f32(x, x_at + i * step) - mean) / deviation;
       if (ref_present(bias)) {

@@ -153,6 +153,10 @@ tsr_vk_dispatch *tsr_vk_add_rows(tsr_vk_planner *planner, int32_t variant, const
  * parts of one, whose offset `kept` has. x: a tensor or TSR_VK_SCRATCH. 0 if it cannot be done. */
 int tsr_vk_add_sums(tsr_vk_planner *planner, int32_t x, tsr_vk_view kept, tsr_vk_view summed, int32_t y);
 
+/* Of a line of a norm or its gradient, as the shaders' constant `centred` has it: 1: layernorm, 2: that by the unbiased
+ * deviation, 0: rmsnorm. */
+int32_t tsr_vk_norm_kind(const tsr_line_desc *line);
+
 /* Adds the same for what `parts` workgroups left one after another in scratch, from word `at` on: y[i] = the sum of
  * scratch[at + part * count + i]. 0 if it cannot be done. */
 int tsr_vk_add_sums_of_parts(tsr_vk_planner *planner, uint32_t at, uint32_t parts, uint32_t count, int32_t y);

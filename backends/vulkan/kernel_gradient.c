@@ -222,7 +222,7 @@ int tsr_vk_plan_norm_gradient(tsr_vk_planner *planner)
   memcpy(push.dy_stride, dy->stride, sizeof push.dy_stride);
   if (rows > 0) {
     tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_NORM_GRADIENT, &push, sizeof push, quads,
-                                                x->extent[3], line->op == TSR_OP_LAYERNORM_GRADIENT, 0);
+                                                x->extent[3], tsr_vk_norm_kind(line), 0);
     if (dispatch == NULL)
       return 0;
     for (int32_t slot = 0; slot < 3; ++slot)

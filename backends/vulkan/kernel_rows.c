@@ -98,10 +98,16 @@ int tsr_vk_plan_softmax(tsr_vk_planner *planner)
   return tsr_vk_finish(planner, dispatch, rows);
 }
 
+int32_t tsr_vk_norm_kind(const tsr_line_desc *line)
+{
+  int centred = line->op == TSR_OP_LAYERNORM || line->op == TSR_OP_LAYERNORM_GRADIENT;
+  return !centred ? 0 : line->attributes.unbiased ? 2 : 1;
+}
+
 int tsr_vk_plan_norm(tsr_vk_planner *planner)
 {
   const tsr_line_desc *line = planner->line;
-  int32_t bias_slot = line->op == TSR_OP_LAYERNORM ? line->in[2] : 0;
+  int32_t centred = tsr_vk_norm_kind(line), bias_slot = centred ? line->in[2] : 0;
   tsr_vk_view views[3] = {tsr_vk_view_in(planner, 0), tsr_vk_view_in(planner, 1),
                           tsr_vk_view_in(planner, bias_slot != 0 ? 2 : 1)};
   uint64_t n = views[0].extent[3], rows = tsr_vk_elements(tsr_vk_out(planner, 0)) / n;
@@ -119,8 +125,8 @@ int tsr_vk_plan_norm(tsr_vk_planner *planner)
   };
   memcpy(push.extent, x.extent, sizeof push.extent);
   memcpy(push.x_stride, x.stride, sizeof push.x_stride);
-  tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_NORM, &push, sizeof push, quads, x.extent[3],
-                                              line->op == TSR_OP_LAYERNORM, bias_slot != 0);
+  tsr_vk_dispatch *dispatch =
+      tsr_vk_add_rows(planner, TSR_VK_VARIANT_NORM, &push, sizeof push, quads, x.extent[3], centred, bias_slot != 0);
   if (dispatch == NULL)
     return 0;
   tsr_vk_read(dispatch, line->in[0]);

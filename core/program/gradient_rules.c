@@ -75,11 +75,14 @@ void tsr_gradient_norm(tsr_program *program, tsr_gradient_call *call)
 {
   const tsr_line_desc *line = &call->line;
   float epsilon = line->attributes.epsilon;
+  tsr_ref *dbias = call->wanted[2] ? &call->in[2] : NULL;
   if (line->op == TSR_OP_RMSNORM)
     call->in[0] = tsr_rmsnorm_gradient(program, line->in[0], line->in[1], call->out[0], epsilon, &call->in[1]);
+  else if (line->attributes.unbiased)
+    call->in[0] =
+        tsr_layernorm_std_gradient(program, line->in[0], line->in[1], call->out[0], epsilon, &call->in[1], dbias);
   else
-    call->in[0] = tsr_layernorm_gradient(program, line->in[0], line->in[1], call->out[0], epsilon, &call->in[1],
-                                         call->wanted[2] ? &call->in[2] : NULL);
+    call->in[0] = tsr_layernorm_gradient(program, line->in[0], line->in[1], call->out[0], epsilon, &call->in[1], dbias);
 }
 
 static tsr_masking masking_of(const tsr_line_desc *line, int32_t first)

@@ -74,6 +74,13 @@ tsr_ref tsr_layernorm(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref bias, flo
   return tsr_line_append(p, &line);
 }
 
+tsr_ref tsr_layernorm_std(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref bias, float epsilon)
+{
+  tsr_line_desc line = {
+      .op = TSR_OP_LAYERNORM, .in = {x, gain, bias}, .attributes = {.epsilon = epsilon, .unbiased = 1}};
+  return tsr_line_append(p, &line);
+}
+
 tsr_ref tsr_rmsnorm(tsr_program *p, tsr_ref x, tsr_ref gain, float epsilon)
 {
   tsr_line_desc line = {.op = TSR_OP_RMSNORM, .in = {x, gain}, .attributes = {.epsilon = epsilon}};

@@ -96,14 +96,27 @@ tsr_ref tsr_log_softmax_gradient(tsr_program *p, tsr_ref y, tsr_ref dy)
   return tsr_line_append(p, &line);
 }
 
-tsr_ref tsr_layernorm_gradient(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref dy, float epsilon, tsr_ref *dgain,
-                               tsr_ref *dbias)
+static tsr_ref append_layernorm_gradient(tsr_program *p, tsr_line_desc line, tsr_ref *dgain, tsr_ref *dbias)
 {
-  tsr_line_desc line = {.op = TSR_OP_LAYERNORM_GRADIENT, .in = {x, gain, dy}, .attributes = {.epsilon = epsilon}};
   tsr_ref dx = append_with(p, &line, 2, dbias);
   if (dgain)
     *dgain = dx == TSR_INVALID ? TSR_INVALID : line.out[1];
   return dx;
+}
+
+tsr_ref tsr_layernorm_gradient(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref dy, float epsilon, tsr_ref *dgain,
+                               tsr_ref *dbias)
+{
+  tsr_line_desc line = {.op = TSR_OP_LAYERNORM_GRADIENT, .in = {x, gain, dy}, .attributes = {.epsilon = epsilon}};
+  return append_layernorm_gradient(p, line, dgain, dbias);
+}
+
+tsr_ref tsr_layernorm_std_gradient(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref dy, float epsilon, tsr_ref *dgain,
+                                   tsr_ref *dbias)
+{
+  tsr_line_desc line = {
+      .op = TSR_OP_LAYERNORM_GRADIENT, .in = {x, gain, dy}, .attributes = {.epsilon = epsilon, .unbiased = 1}};
+  return append_layernorm_gradient(p, line, dgain, dbias);
 }
 
 tsr_ref tsr_rmsnorm_gradient(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref dy, float epsilon, tsr_ref *dgain)

@@ -78,6 +78,8 @@ static void put_attributes(writer *out, const tsr_program *program, const tsr_li
   if (op == TSR_OP_LAYERNORM || op == TSR_OP_RMSNORM || op == TSR_OP_LAYERNORM_GRADIENT ||
       op == TSR_OP_RMSNORM_GRADIENT)
     put(out, " epsilon %g", (double)a->epsilon);
+  if ((op == TSR_OP_LAYERNORM || op == TSR_OP_LAYERNORM_GRADIENT) && a->unbiased)
+    put(out, " unbiased");
   if ((op == TSR_OP_MATMUL || op == TSR_OP_GELU || op == TSR_OP_ACTIVATION_GRADIENT) && a->activation)
     put(out, " %s", activation_name(a->activation));
   if ((op == TSR_OP_MASK || attends) && a->causal)

@@ -13,7 +13,7 @@
 
 enum { MAX_BOUNCE = 16 << 20 /* bytes at a time between two devices */ };
 
-/* 1 if the line has an operand or a result in a slot that a backend of this minor has not heard of. */
+/* 1 if the line has an operand or a result in a slot, or an attribute, that a backend of this minor has not heard of. */
 static int is_newer_than(const tsr_line_desc *line, uint32_t abi_minor)
 {
   const tsr_op_info *info = tsr_op_describe(line->op);
@@ -23,7 +23,8 @@ static int is_newer_than(const tsr_line_desc *line, uint32_t abi_minor)
   for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++)
     if (line->out[i] != 0 && info->out[i].since > abi_minor)
       return 1;
-  return 0;
+  int is_layernorm = line->op == TSR_OP_LAYERNORM || line->op == TSR_OP_LAYERNORM_GRADIENT;
+  return is_layernorm && line->attributes.unbiased && abi_minor < 3;
 }
 
 int tsr_device_supports_line(tsr_device *device, const tsr_program_desc *description, int32_t line)

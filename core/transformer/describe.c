@@ -54,7 +54,7 @@ static const field fields[] = {
     INTEGER(source_vocabulary, 0, TSR_MAX_VOCABULARY),
     INTEGER(target_vocabulary, 0, TSR_MAX_VOCABULARY),
     INTEGER(max_positions, 1, TSR_MAX_POSITIONS),
-    INTEGER(norm, TSR_NORM_LAYER, TSR_NORM_RMS),
+    INTEGER(norm, TSR_NORM_LAYER, TSR_NORM_LAYER_STD),
     INTEGER(norm_position, TSR_NORM_POST, TSR_NORM_PRE),
     FLAG(final_norm),
     FLAG(embedding_norm),

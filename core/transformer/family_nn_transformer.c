@@ -25,7 +25,8 @@ static const word positions[] = {
     {"learned", TSR_POSITION_LEARNED, 0},
     {"none", TSR_POSITION_NONE, 0},
 };
-static const word norms[] = {{"layernorm", TSR_NORM_LAYER, 0}, {"rmsnorm", TSR_NORM_RMS, 0}};
+static const word norms[] = {
+    {"layernorm", TSR_NORM_LAYER, 0}, {"layernorm_std", TSR_NORM_LAYER_STD, 0}, {"rmsnorm", TSR_NORM_RMS, 0}};
 /* Gated feed-forward blocks (Shazeer 2020, arXiv:2002.05202). */
 static const word gates[] = {
     {"reglu", TSR_ACTIVATION_RELU, 1}, {"geglu", TSR_ACTIVATION_GELU_ERF, 1}, {"swiglu", TSR_ACTIVATION_SILU, 1}};

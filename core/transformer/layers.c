@@ -158,9 +158,10 @@ static tsr_ref norm(const tsr_builder *b, tsr_ref x, const char *prefix, const c
   const tsr_transformer_config *config = &b->model->config;
   tsr_scope_push(b->program, "%s", name);
   tsr_ref gain = parameter(b, "%s.%s.weight", prefix, name);
-  tsr_ref y = config->norm == TSR_NORM_RMS
-                  ? tsr_rmsnorm(b->program, x, gain, config->epsilon)
-                  : tsr_layernorm(b->program, x, gain, parameter(b, "%s.%s.bias", prefix, name), config->epsilon);
+  tsr_ref bias = parameter(b, "%s.%s.bias", prefix, name);
+  tsr_ref y = config->norm == TSR_NORM_RMS         ? tsr_rmsnorm(b->program, x, gain, config->epsilon)
+              : config->norm == TSR_NORM_LAYER_STD ? tsr_layernorm_std(b->program, x, gain, bias, config->epsilon)
+                                                   : tsr_layernorm(b->program, x, gain, bias, config->epsilon);
   tsr_scope_pop(b->program);
   tap(b, TSR_INSPECT_NORMS, y, "%s.%s", prefix, name);
   return y;

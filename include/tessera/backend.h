@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TSR_ABI_MAJOR 1u
-#define TSR_ABI_MINOR 2u
+#define TSR_ABI_MINOR 3u
 
 #define TSR_BACKEND_QUERY_NAME "tessera_backend_query"
 
@@ -107,7 +107,8 @@ enum {
                            * b i8, scales: since 1.1 */
   TSR_OP_SOFTMAX = 2,     /* in x, mask?                   out y */
   TSR_OP_LOG_SOFTMAX = 3, /* in x                          out y */
-  TSR_OP_LAYERNORM = 4,   /* in x, gain, bias?             out y            epsilon */
+  TSR_OP_LAYERNORM = 4,   /* in x, gain, bias?             out y            epsilon, unbiased
+                           * unbiased: since 1.3 */
   TSR_OP_RMSNORM = 5,     /* in x, gain                    out y            epsilon */
   TSR_OP_MASK = 6,        /* in x, additive?, lengths?, position?, relative?
                             *                               out y            causal, bidirectional, max_distance */
@@ -136,7 +137,7 @@ enum {
   TSR_OP_CROSS_ENTROPY_GRADIENT = 22, /* in logits, labels, lse, dloss    out dlogits      smoothing */
   TSR_OP_SOFTMAX_GRADIENT = 23,       /* in y, dy                         out dx */
   TSR_OP_LOG_SOFTMAX_GRADIENT = 24,   /* in y, dy                         out dx */
-  TSR_OP_LAYERNORM_GRADIENT = 25,     /* in x, gain, dy                   out dx, dgain, dbias?   epsilon */
+  TSR_OP_LAYERNORM_GRADIENT = 25,     /* in x, gain, dy                   out dx, dgain, dbias?   epsilon, unbiased */
   TSR_OP_RMSNORM_GRADIENT = 26,       /* in x, gain, dy                   out dx, dgain    epsilon */
   TSR_OP_ACTIVATION_GRADIENT = 27,    /* in x, dy                         out dx           activation */
   TSR_OP_MASK_GRADIENT = 28,          /* in y, dy                         out dx */
@@ -253,9 +254,10 @@ typedef struct tsr_tensor_desc {
 
 /* What an operator needs beside its tensors. An operator ignores the fields that its row above does not name. */
 typedef struct tsr_op_attributes {
-  uint32_t struct_size;  /* sizeof(tsr_op_attributes), as its writer knew it */
-  float alpha;           /* factor of the product (matmul), of the scores (attention), of the rows (embedding) */
-  float epsilon;         /* added to the variance or mean square; adam: to the root of the second moment */
+  uint32_t struct_size; /* sizeof(tsr_op_attributes), as its writer knew it */
+  float alpha;          /* factor of the product (matmul), of the scores (attention), of the rows (embedding) */
+  float epsilon; /* added to the variance or mean square, or with unbiased to the deviation; adam: to the root of the
+                          * second moment */
   int32_t activation;    /* TSR_ACTIVATION_* */
   int32_t causal;        /* 1: query l sees keys s <= l + position */
   int32_t bidirectional; /* relative: 1: half of the buckets are for keys after the query */
@@ -275,6 +277,9 @@ typedef struct tsr_op_attributes {
   float decay;       /* adam: weight decay */
   int32_t decoupled; /* adam: 1: the decay is not part of the gradient (AdamW) */
   float max_norm;    /* adam: the norm beyond which all gradients are scaled down; 0: none */
+
+  /* since 1.3; the host does not offer a line in which it is 1 to a plugin whose abi_minor is older */
+  int32_t unbiased; /* layernorm: 1: divide by the unbiased standard deviation + epsilon */
 } tsr_op_attributes;
 
 /* One line: an operator, its operands, its results. */
@@ -492,6 +497,8 @@ TSR_ABI_PIN(tsr_backend, get_extension, 168);
 TSR_ABI_PIN(tsr_device_properties, concurrent_runs, 576);
 /* Those of 1.2. */
 TSR_ABI_PIN(tsr_op_attributes, max_norm, 72);
+/* Those of 1.3. */
+TSR_ABI_PIN(tsr_op_attributes, unbiased, 76);
 
 #ifdef __cplusplus
 }

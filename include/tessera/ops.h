@@ -82,6 +82,11 @@ TSR_API tsr_ref tsr_log_softmax(tsr_program *p, tsr_ref x);
  * Returns y, x's extents. The variance is that of the centred values (not E[x^2] - mean^2). Class: norm. */
 TSR_API tsr_ref tsr_layernorm(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref bias, float epsilon);
 
+/* The same operator with the unbiased standard deviation, epsilon outside the root, as a widespread tutorial has it (Rush
+ * 2018, The Annotated Transformer): y = gain * (x - mean) / (s + epsilon) + bias, s = sqrt(sum (x - mean)^2 / (N - 1))
+ * along the last axis; N = 1: s = 0. The rest: as above. */
+TSR_API tsr_ref tsr_layernorm_std(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref bias, float epsilon);
+
 /* y = gain * x / sqrt(mean(x^2) + epsilon) along the last axis (Zhang, Sennrich 2019, arXiv:1910.07467).
  *   x [.., N] f32, rank 1 to 4;  gain [N] f32;  epsilon > 0
  * Returns y, x's extents. Class: norm. */
@@ -291,6 +296,11 @@ TSR_API tsr_ref tsr_log_softmax_gradient(tsr_program *p, tsr_ref y, tsr_ref dy);
  * Returns dx. Class: norm. */
 TSR_API tsr_ref tsr_layernorm_gradient(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref dy, float epsilon,
                                        tsr_ref *dgain, tsr_ref *dbias);
+
+/* The same operator for tsr_layernorm_std. With s as there, r = 1 / (s + epsilon), n = (x - mean) r, h = dy * gain:
+ *   dx = r (h - mean(h) - n sum(h n) / (N - 1) (s + epsilon) / s), the last part 0 where s is;  dgain, dbias: as above */
+TSR_API tsr_ref tsr_layernorm_std_gradient(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref dy, float epsilon,
+                                           tsr_ref *dgain, tsr_ref *dbias);
 
 /* With r = 1 / sqrt(mean(x^2) + epsilon), h = dy * gain:
  *   dx = r (h - x r^2 mean(h x)),  dgain = sum over all rows of dy x r

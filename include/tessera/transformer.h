@@ -15,8 +15,8 @@ extern "C" {
 #endif
 
 /* Values of the configuration's fields. */
-enum { TSR_NORM_LAYER = 1, TSR_NORM_RMS = 2 };
-enum { TSR_NORM_POST = 1, TSR_NORM_PRE = 2 }; /* x = norm(x + f(x)), and x = x + f(norm(x)) */
+enum { TSR_NORM_LAYER = 1, TSR_NORM_RMS = 2, TSR_NORM_LAYER_STD = 3 }; /* LAYER_STD: tsr_layernorm_std */
+enum { TSR_NORM_POST = 1, TSR_NORM_PRE = 2 };                          /* x = norm(x + f(x)), and x = x + f(norm(x)) */
 enum {
   TSR_POSITION_NONE = 0,
   TSR_POSITION_SINUSOID_HALVES = 1,      /* sines in the first half of a row, cosines in the second (Marian) */
@@ -42,7 +42,7 @@ typedef struct tsr_transformer_config {
   int32_t source_vocabulary; /* V of the encoder's embedding */
   int32_t target_vocabulary; /* V of the decoder's embedding and of the logits */
   int32_t max_positions;     /* longest sequence, in tokens */
-  int32_t norm;              /* TSR_NORM_LAYER or TSR_NORM_RMS */
+  int32_t norm;              /* TSR_NORM_LAYER, TSR_NORM_RMS or TSR_NORM_LAYER_STD */
   int32_t norm_position;     /* TSR_NORM_POST or TSR_NORM_PRE */
   int32_t final_norm;        /* 1: a norm after the last layer of each stack */
   int32_t embedding_norm;    /* 1: a norm after the embedding of each stack */

@@ -417,7 +417,7 @@ static const tsr_backend *careless_query(uint32_t major, const tsr_host *host)
 {
   (void)major, (void)host;
   careless_table = *reference_table;
-  careless_table.name = careless_minor ? "younger" : "older";
+  careless_table.name = careless_minor % 2 ? "younger" : "older";
   careless_table.abi_minor = careless_minor;
   careless_table.supports = careless_supports;
   return &careless_table;
@@ -455,6 +455,29 @@ static void test_slots_that_came_later(void **state)
   dlclose(library); /* stays mapped as long as the runtime, which loaded it too */
 }
 
+/* An attribute that came with 1.3 is not offered to a backend of 1.2, which would compute something else. */
+static void test_attributes_that_came_later(void **state)
+{
+  bench *b = *state;
+  void *library = open_reference();
+  tsr_program *p = new_program();
+  tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(1, 3)), gain = tsr_input(p, "gain", TSR_F32, TSR_SHAPE(3));
+  tsr_layernorm(p, x, gain, TSR_NONE, 1.0f);
+  tsr_layernorm_std(p, x, gain, TSR_NONE, 1.0f);
+  tsr_layernorm_std_gradient(p, x, gain, x, 1.0f, NULL, NULL);
+  assert_ok(tsr_program_status(p));
+  for (careless_minor = 2; careless_minor <= 3; careless_minor++) {
+    assert_ok(tsr_runtime_register(b->runtime, careless_query));
+    tsr_device *device = open_device(b->runtime, careless_table.name);
+    assert_int_equal(tsr_device_supports(device, p, 0), 1);
+    assert_int_equal(tsr_device_supports(device, p, 1), careless_minor == 3);
+    assert_int_equal(tsr_device_supports(device, p, 2), careless_minor == 3);
+    tsr_device_close(device);
+  }
+  tsr_program_destroy(p);
+  dlclose(library); /* stays mapped as long as the runtime, which loaded it too */
+}
+
 static void test_random_programs(void **state)
 {
   bench *b = *state;
@@ -478,6 +501,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(test_choice_of_the_fallback, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_state_across_runs, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_slots_that_came_later, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_attributes_that_came_later, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_random_programs, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

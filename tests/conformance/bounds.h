@@ -130,15 +130,17 @@ check_log_sum check_log_sum_of(const check_tensor *x, int64_t i0, int64_t i1, in
 
 /* The scale of a row of layernorm (centred) or rmsnorm, and the bounds on it. */
 typedef struct check_norm_row {
-  double mean, root; /* root: 1 / sqrt(variance + epsilon) */
+  double mean, root; /* root: 1 / sqrt(variance + epsilon), or 1 / (deviation + epsilon) */
   double relative;   /* error of root, relative */
   double shift;      /* error of the mean, by rounding */
   double carried;    /* error of the mean, by what the elements carry */
+  double slope;      /* of the gradient: what mean(h n) is multiplied with: 1, but for the unbiased deviation */
+  double steepness;  /* error of slope, relative; infinite where the deviation drowns in its own error */
   int centred, special, overflows;
 } check_norm_row;
 
-check_norm_row check_norm_row_of(const check_tensor *x, int64_t i0, int64_t i1, int64_t i2, double epsilon,
-                                 int centred);
+/* line: of a norm, or of its gradient. */
+check_norm_row check_norm_row_of(const check_tensor *x, int64_t i0, int64_t i1, int64_t i2, const tsr_line_desc *line);
 
 /* The bound on a normalised element, root * centred, that carries `carried`. */
 double check_norm_error(const check_norm_row *row, double centred, double carried);

@@ -90,13 +90,15 @@ static void add_to_column(const check_tensor *t, int64_t column, int64_t rows, d
 
 /* One row of dx = r (h - mean(h) - n mean(h n)), h = dy gain, n and r as bounds_rows.c has them: n_i errs by nu_i, h_i by two
  * factors and a rounding, each mean by gamma(N + 2); three sums and two products follow. rmsnorm has no mean(h), and may
- * write n mean(h n) as x r^2 mean(h x): four roundings more. */
+ * write n mean(h n) as x r^2 mean(h x): four roundings more. With the unbiased deviation mean(h n) is multiplied by the slope;
+ * what then stands there is never beyond the root of sum h^2 / (N - 1), by Cauchy and Schwarz, which bounds it where the
+ * deviation drowns in its error. */
 static void bound_norm_row(const check_tensor *x, const check_tensor *gain, const check_tensor *dy,
                            const check_tensor *dx, const column_sums *sums, const check_norm_row *scale, int64_t *i)
 {
   const int64_t n = dx->extent[3];
   double mean_h = 0.0, size_h = 0.0, error_h = 0.0, mean_hn = 0.0, size_hn = 0.0, error_hn = 0.0;
-  double g, d, eg, ed, h, eh, z, nu, inner, error;
+  double g, d, eg, ed, h, eh, z, nu, inner, error, most = 0.0;
   int pass;
 
   for (pass = 0; pass < 2; pass++) {
@@ -118,6 +120,7 @@ static void bound_norm_row(const check_tensor *x, const check_tensor *gain, cons
         mean_hn += h * z / (double)n;
         size_hn += (fabs(h) + eh) * (fabs(z) + nu) / (double)n;
         error_hn += (fabs(h) * nu + eh * (fabs(z) + nu)) / (double)n;
+        most += (fabs(h) + eh) * (fabs(h) + eh) / (double)(n > 1 ? n - 1 : 1);
         add_to_column(sums->dgain, i[3], sums->rows, fabs(d * z), fabs(d) * nu + ed * (fabs(z) + nu));
         add_to_column(sums->dbias, i[3], sums->rows, fabs(d), ed);
         continue;
@@ -132,18 +135,23 @@ static void bound_norm_row(const check_tensor *x, const check_tensor *gain, cons
     }
     error_h += check_gamma((double)n + 2.0) * size_h + FLT_MIN;
     error_hn += check_gamma((double)n + 4.0) * size_hn + FLT_MIN;
+    if (pass == 0 && scale->slope != 1.0) {
+      error_hn = error_hn * scale->slope * (1.0 + scale->steepness) + fabs(mean_hn) * scale->slope * scale->steepness;
+      error_hn = isnan(error_hn) ? INFINITY : error_hn;
+      mean_hn *= scale->slope;
+      error_hn = fmin(error_hn, 2.01 * sqrt(most) + FLT_MIN);
+    }
   }
 }
 
 tsr_status check_bound_norm_gradient(check_values *values, const tsr_line_desc *line)
 {
-  const int centred = line->op == TSR_OP_LAYERNORM_GRADIENT;
   check_tensor x = check_tensor_of(values, line->in[0]);
   check_tensor gain = check_tensor_of(values, line->in[1]);
   check_tensor dy = check_tensor_of(values, line->in[2]);
   check_tensor dx = check_tensor_of(values, line->out[0]);
   check_tensor dgain = check_tensor_of(values, line->out[1]);
-  check_tensor dbias = check_tensor_of(values, centred ? line->out[2] : 0);
+  check_tensor dbias = check_tensor_of(values, line->op == TSR_OP_LAYERNORM_GRADIENT ? line->out[2] : 0);
   const int64_t n = dx.extent[3], rows = n ? check_count(&dx) / n : 0;
   column_sums sums = {&dgain, &dbias, rows};
   tsr_status status = check_errors_clear(&dx);
@@ -166,7 +174,7 @@ tsr_status check_bound_norm_gradient(check_values *values, const tsr_line_desc *
   }
   for (row = 0; row < rows; row++) {
     check_index(&dx, row * n, i);
-    scale = check_norm_row_of(&x, i[0], i[1], i[2], (double)line->attributes.epsilon, centred);
+    scale = check_norm_row_of(&x, i[0], i[1], i[2], line);
     if (!scale.special) {
       bound_norm_row(&x, &gain, &dy, &dx, &sums, &scale, i);
     }

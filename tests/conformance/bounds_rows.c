@@ -281,10 +281,15 @@ tsr_status check_bound_log_softmax(check_values *values, const tsr_line_desc *li
 /* The mean errs by m = gamma(N + 1) mean|x|, so c_i by delta_i = m + u|c_i|: this is where a row that its mean dwarfs loses.
  * v moves by the mean of 2|c| (own part of delta) + delta^2 (a common shift has no linear part, since sum c = 0), and by
  * gamma(N + 2) of itself; 1 / sqrt(v + epsilon) by that, at worst as if v were 0, and by 2 units of inversesqrt. Squares below
- * FLT_MIN may be flushed; where squares may overflow the row is free. */
-check_norm_row check_norm_row_of(const check_tensor *x, int64_t i0, int64_t i1, int64_t i2, double epsilon, int centred)
+ * FLT_MIN may be flushed; where squares may overflow the row is free. With the unbiased deviation s, 1 / (s + epsilon) errs as
+ * s does: the root moves by less than delta's, its rounding, inversesqrt's, two divisions' and a sum's add 16 units. */
+check_norm_row check_norm_row_of(const check_tensor *x, int64_t i0, int64_t i1, int64_t i2, const tsr_line_desc *line)
 {
-  check_norm_row row = {0};
+  const int centred = line->op == TSR_OP_LAYERNORM || line->op == TSR_OP_LAYERNORM_GRADIENT;
+  const int unbiased = centred && line->attributes.unbiased;
+  const double epsilon = (double)line->attributes.epsilon;
+  double degrees, deviation, least;
+  check_norm_row row = {.slope = 1.0};
   double z, e, size = 0.0, variance = 0.0, linear = 0.0, square = 0.0, worst = 0.0, delta;
   int64_t i, at, n = x->extent[3];
 
@@ -315,6 +320,16 @@ check_norm_row check_norm_row_of(const check_tensor *x, int64_t i0, int64_t i1, 
     square += (e + row.shift) * (e + row.shift) / (double)n;
   }
   delta = linear + square + check_gamma((double)n + 2.0) * (variance + linear + square) + FLT_MIN;
+  if (unbiased) {
+    degrees = (double)(n > 1 ? n - 1 : 1) / (double)n;
+    deviation = sqrt(variance / degrees);
+    least = sqrt(fmax(variance - delta, 0.0) / degrees);
+    row.root = 1.0 / (deviation + epsilon);
+    row.relative = (deviation + epsilon) / (least + epsilon) - 1.0 + 16.0 * CHECK_U;
+    row.slope = deviation > 0.0 ? (deviation + epsilon) / deviation / degrees : 0.0;
+    row.steepness = least > 0.0 ? deviation / least - 1.0 + 16.0 * CHECK_U : INFINITY;
+    return row;
+  }
   delta += 2.0 * CHECK_U * (variance + epsilon);
   row.root = 1.0 / sqrt(variance + epsilon);
   row.relative = sqrt((variance + epsilon) / epsilon); /* v computed as 0 */
@@ -336,10 +351,9 @@ double check_norm_error(const check_norm_row *row, double centred, double carrie
  * normalised element as above; three products and the sum with the bias follow. */
 tsr_status check_bound_norm(check_values *values, const tsr_line_desc *line)
 {
-  const int centred = line->op == TSR_OP_LAYERNORM;
   check_tensor x = check_tensor_of(values, line->in[0]);
   check_tensor gain = check_tensor_of(values, line->in[1]);
-  check_tensor bias = check_tensor_of(values, centred ? line->in[2] : 0);
+  check_tensor bias = check_tensor_of(values, line->op == TSR_OP_LAYERNORM ? line->in[2] : 0);
   check_tensor y = check_tensor_of(values, line->out[0]);
   tsr_status status = check_errors_init(&y);
   int64_t i0, i1, i2, i, at, n = y.extent[3];
@@ -353,7 +367,7 @@ tsr_status check_bound_norm(check_values *values, const tsr_line_desc *line)
   for (i0 = 0; i0 < y.extent[0]; i0++) {
     for (i1 = 0; i1 < y.extent[1]; i1++) {
       for (i2 = 0; i2 < y.extent[2]; i2++) {
-        row = check_norm_row_of(&x, i0, i1, i2, (double)line->attributes.epsilon, centred);
+        row = check_norm_row_of(&x, i0, i1, i2, line);
         for (i = 0; i < n && !row.special; i++) {
           at = check_place(&x, i0, i1, i2, i);
           z = check_value(&x, at) - row.mean;

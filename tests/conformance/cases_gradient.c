@@ -6,7 +6,7 @@
 
 typedef struct params {
   tsr_shape shape;
-  int32_t op, view, view_dy, data, data_dy, activation, bias; /* data: of x or y; bias: dbias is wanted */
+  int32_t op, view, view_dy, data, data_dy, activation, bias, unbiased; /* data: of x or y; bias: dbias is wanted */
   int32_t brink; /* 1: exp(y) is near the largest f32, and dy small enough for dx to be finite */
   float epsilon;
 } params;
@@ -46,9 +46,9 @@ static void build_rows(check_build *build, const void *data)
   default:
     gain = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(p->shape.extent[p->shape.rank - 1]),
                          p->view ? CHECK_STRIDED : CHECK_DENSE, CHECK_FILL(.data = CHECK_NORMAL));
-    dx = p->op == TSR_OP_RMSNORM_GRADIENT
-             ? tsr_rmsnorm_gradient(program, x, gain, dy, p->epsilon, &dgain)
-             : tsr_layernorm_gradient(program, x, gain, dy, p->epsilon, &dgain, p->bias ? &dbias : NULL);
+    dx = p->op == TSR_OP_RMSNORM_GRADIENT ? tsr_rmsnorm_gradient(program, x, gain, dy, p->epsilon, &dgain)
+         : p->unbiased ? tsr_layernorm_std_gradient(program, x, gain, dy, p->epsilon, &dgain, p->bias ? &dbias : NULL)
+                       : tsr_layernorm_gradient(program, x, gain, dy, p->epsilon, &dgain, p->bias ? &dbias : NULL);
     tsr_output(program, "dgain", dgain);
     if (dbias != TSR_NONE) {
       tsr_output(program, "dbias", dbias);
@@ -71,8 +71,8 @@ static void add(check_table *table, params p)
                     view, view_dy, data, data_dy, activation_names[p.activation]);
   } else if (p.op == TSR_OP_LAYERNORM_GRADIENT || p.op == TSR_OP_RMSNORM_GRADIENT) {
     p.bias = p.op == TSR_OP_RMSNORM_GRADIENT ? 0 : p.bias;
-    check_table_add(table, p.op, build_rows, &p, sizeof(p), "%s(x=%s,view=%s/%s,data=%s/%s,dbias=%d,epsilon=%g)", op,
-                    shape, view, view_dy, data, data_dy, (int)p.bias, (double)p.epsilon);
+    check_table_add(table, p.op, build_rows, &p, sizeof(p), "%s(x=%s,view=%s/%s,data=%s/%s,dbias=%d,epsilon=%g%s)", op,
+                    shape, view, view_dy, data, data_dy, (int)p.bias, (double)p.epsilon, p.unbiased ? ",unbiased" : "");
   } else {
     check_table_add(table, p.op, build_rows, &p, sizeof(p), "%s(y=%s,view=%s/%s,data=%s/%s)", op, shape, view, view_dy,
                     data, data_dy);
@@ -180,14 +180,20 @@ static void add_norms(check_table *table)
       {CHECK_NORMAL, CHECK_BIG},      {CHECK_NORMAL, CHECK_TINY},     {CHECK_NORMAL, CHECK_MIXED},
   };
   static const float epsilons[] = {1e-12f, 1e-6f, 1e-3f, 1.0f};
-  int32_t op, i;
+  static const struct {
+    int32_t op, unbiased;
+  } kinds[] = {{TSR_OP_LAYERNORM_GRADIENT, 0}, {TSR_OP_LAYERNORM_GRADIENT, 1}, {TSR_OP_RMSNORM_GRADIENT, 0}};
+  int32_t kind, i;
 
-  for (op = TSR_OP_LAYERNORM_GRADIENT; op <= TSR_OP_RMSNORM_GRADIENT; op++) {
-    params p = {.op = op, .epsilon = 1e-5f};
+  for (kind = 0; kind < COUNT_OF(kinds); kind++) {
+    params p = {.op = kinds[kind].op, .unbiased = kinds[kind].unbiased, .epsilon = 1e-5f};
     add_shapes(table, p);
     add_values(table, p, data, COUNT_OF(data));
     for (i = 0; i < COUNT_OF(epsilons); i++) {
-      p = (params){.op = op, .epsilon = epsilons[i], .shape = TSR_SHAPE(5, 100), .bias = i % 2};
+      p.epsilon = epsilons[i];
+      p.shape = TSR_SHAPE(5, 100);
+      p.bias = i % 2;
+      p.data = p.data_dy = CHECK_NORMAL;
       add(table, p);
       p.data = CHECK_SPIKE;
       add(table, p);

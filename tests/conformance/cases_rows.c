@@ -11,7 +11,7 @@ static const char *const extra_names[] = {"none", "full", "row", "column", "one"
 
 typedef struct params {
   tsr_shape shape;
-  int32_t op, view, data, extra, extra_data, k, axes, constant;
+  int32_t op, view, data, extra, extra_data, k, axes, constant, unbiased;
   float epsilon;
 } params;
 
@@ -57,7 +57,9 @@ static void build_rows(check_build *build, const void *data)
     tsr_output(program, "y", tsr_log_softmax(program, x));
     break;
   case TSR_OP_LAYERNORM:
-    tsr_output(program, "y", tsr_layernorm(program, x, gain, extra, p->epsilon));
+    tsr_output(program, "y",
+               p->unbiased ? tsr_layernorm_std(program, x, gain, extra, p->epsilon)
+                           : tsr_layernorm(program, x, gain, extra, p->epsilon));
     break;
   case TSR_OP_RMSNORM:
     tsr_output(program, "y", tsr_rmsnorm(program, x, gain, p->epsilon));
@@ -84,8 +86,8 @@ static void add(check_table *table, params p)
                     data, extra_names[p.extra], extra_data);
     break;
   case TSR_OP_LAYERNORM:
-    check_table_add(table, p.op, build_rows, &p, sizeof(p), "%s(x=%s,view=%s,data=%s,bias=%s,epsilon=%g)", op, shape,
-                    view, data, extra_names[p.extra], (double)p.epsilon);
+    check_table_add(table, p.op, build_rows, &p, sizeof(p), "%s(x=%s,view=%s,data=%s,bias=%s,epsilon=%g%s)", op, shape,
+                    view, data, extra_names[p.extra], (double)p.epsilon, p.unbiased ? ",unbiased" : "");
     break;
   case TSR_OP_RMSNORM:
     check_table_add(table, p.op, build_rows, &p, sizeof(p), "%s(x=%s,view=%s,data=%s,epsilon=%g)", op, shape, view,
@@ -234,7 +236,15 @@ static void add_norms(check_table *table)
     add(table, p);
     p.op = TSR_OP_LAYERNORM;
     add(table, p);
+    p.unbiased = 1;
+    add(table, p);
+    p.data = CHECK_NORMAL;
+    add(table, p);
   }
+  p = (params){.op = TSR_OP_LAYERNORM, .epsilon = 1e-6f, .extra = EXTRA_ROW, .unbiased = 1};
+  add_shapes(table, p);
+  add_empty(table, p);
+  add_values(table, p, data, COUNT_OF(data));
   p = (params){.op = TSR_OP_RMSNORM, .epsilon = 1e-5f};
   add_shapes(table, p);
   add_empty(table, p);

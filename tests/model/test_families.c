@@ -440,7 +440,7 @@ static void test_broken(void **state)
       {"{\"model_type\":\"t5\",\"d_kv\":0}", TSR_ERR_FORMAT, "d_kv"},
       {"{\"model_type\":\"t5\",\"d_kv\":65536}", TSR_ERR_FORMAT, "8 encoder heads of size 65536"},
       {"{\"model_type\":\"nn_transformer\",\"norm\":\"batchnorm\"}", TSR_ERR_UNSUPPORTED,
-       "'norm' is \"batchnorm\"; this build knows layernorm, rmsnorm"},
+       "'norm' is \"batchnorm\"; this build knows layernorm, layernorm_std, rmsnorm"},
       {"{\"model_type\":\"nn_transformer\",\"position_encoding\":\"rotary\"}", TSR_ERR_UNSUPPORTED,
        "\"rotary\"; this build knows sinusoidal_interleaved, sinusoidal_halves, learned, none"},
       {"{\"model_type\":\"nn_transformer\",\"src_vocab_size\":8,\"tgt_vocab_size\":9,"
@@ -519,6 +519,8 @@ static const char *const folders[] = {
     "\"share_encoder_decoder_embeddings\":true,\"num_encoder_layers\":1,\"num_decoder_layers\":1," NN_SIZES "}",
     "{\"activation\":\"geglu\",\"position_encoding\":\"learned\",\"num_encoder_layers\":1,\"num_decoder_layers\":2,"
     "\"final_norm\":false," NN_SIZES "}",
+    "{\"norm\":\"layernorm_std\",\"layer_norm_eps\":1e-6,\"norm_first\":true,\"num_encoder_layers\":1,"
+    "\"num_decoder_layers\":1," NN_SIZES "}",
     "{\"num_encoder_layers\":2,\"num_decoder_layers\":0,\"position_encoding\":\"sinusoidal_halves\"," NN_SIZES "}",
     "{\"num_encoder_layers\":0,\"num_decoder_layers\":2,\"norm_first\":true,\"activation\":\"gelu\"," NN_SIZES "}",
     "{\"num_encoder_layers\":0,\"num_decoder_layers\":1,\"position_encoding\":\"none\",\"tie_word_embeddings\":true,"

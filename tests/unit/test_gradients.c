@@ -93,6 +93,11 @@ static tsr_ref layernorm_without_bias(maker *m)
   return tsr_layernorm(m->p, leaf(m, 2, 2, 4), leaf(m, 4), TSR_NONE, 1e-2f);
 }
 
+static tsr_ref layernorm_std(maker *m)
+{
+  return tsr_layernorm_std(m->p, leaf(m, 3, 5), leaf(m, 5), leaf(m, 5), 1e-2f);
+}
+
 static tsr_ref rmsnorm(maker *m)
 {
   return tsr_rmsnorm(m->p, leaf(m, 3, 4), leaf(m, 4), 1e-2f);
@@ -439,6 +444,7 @@ static const gradient_case cases[] = {
     CASE(log_softmax),
     CASE(layernorm),
     CASE(layernorm_without_bias),
+    CASE(layernorm_std),
     CASE(rmsnorm),
     CASE(add_broadcast),
     CASE(mul_broadcast),

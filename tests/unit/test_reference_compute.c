@@ -195,6 +195,14 @@ static void test_norms(void **state)
   attributes_of_last_line()->epsilon = 1.0f / 3;
   const int32_t without = line_of(TSR_OP_LAYERNORM, x, gain, 0, EXTENTS(2, 3));
   attributes_of_last_line()->epsilon = 1.0f / 3;
+  /* by the unbiased deviation 1 + epsilon 1; of one element it is 0 */
+  const int32_t unbiased = line_of(TSR_OP_LAYERNORM, x, gain, bias, EXTENTS(2, 3));
+  attributes_of_last_line()->epsilon = 1;
+  attributes_of_last_line()->unbiased = 1;
+  const int32_t single = fixture_f32(&f, EXTENTS(1, 1), VALUES(7)), one = fixture_f32(&f, EXTENTS(1), VALUES(2));
+  const int32_t alone = line_of(TSR_OP_LAYERNORM, single, one, one, EXTENTS(1, 1));
+  attributes_of_last_line()->epsilon = 1;
+  attributes_of_last_line()->unbiased = 1;
   /* mean square 4, epsilon 5: divided by 3 */
   const int32_t squares = fixture_f32(&f, EXTENTS(4, 2), VALUES(2, -2, 0, 0, 3e38f, 3e38f, nan_value, 1));
   const int32_t gains = fixture_f32(&f, EXTENTS(2), VALUES(3, 6));
@@ -203,6 +211,8 @@ static void test_norms(void **state)
   fixture_run(&f);
   fixture_expect(&f, with_bias, 1e-6, VALUES(-1, 5, 4, -1, 5, 4));
   fixture_expect(&f, without, 1e-6, VALUES(-1, 0, 3, -1, 0, 3));
+  fixture_expect(&f, unbiased, 1e-6, VALUES(-0.5f, 5, 2.5f, -0.5f, 5, 2.5f));
+  fixture_expect(&f, alone, 1e-6, VALUES(2));
   fixture_expect(&f, rms, 1e-6, VALUES(2, -4, 0, 0, 3, 6, nan_value, nan_value));
 }
 

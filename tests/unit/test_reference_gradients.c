@@ -254,8 +254,9 @@ static void build_norm(const problem *p, const int32_t *x, int32_t dy, int32_t *
 static void test_norms(void **state)
 {
   (void)state;
-  for (int32_t round = 0; round < 6; round++) {
-    problem p = {.build = build_norm, .attributes = {.epsilon = round < 4 ? 1e-5f : 0.25f}};
+  for (int32_t round = 0; round < 10; round++) {
+    problem p = {.build = build_norm,
+                 .attributes = {.epsilon = round < 4 ? 1e-5f : 0.25f, .unbiased = round >= 6 && round % 2}};
     const int64_t extent[] = {between(1, 3), between(1, 3), between(4, 11)};
     add(&p, 3, extent);
     add(&p, 1, &extent[2]);

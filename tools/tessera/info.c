@@ -128,7 +128,7 @@ static const char *position_word(int32_t position)
 
 static const char *norm_word(const tsr_transformer_config *c)
 {
-  return c->norm == TSR_NORM_RMS ? "rmsnorm" : "layernorm";
+  return c->norm == TSR_NORM_RMS ? "rmsnorm" : c->norm == TSR_NORM_LAYER_STD ? "layernorm_std" : "layernorm";
 }
 
 static const char *norm_position_word(const tsr_transformer_config *c)
