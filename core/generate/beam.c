@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/base/status.h"
-#include "core/generate/search.h"
 
 /* Among equals the lower hypothesis comes first, then the lower token. */
 static int is_better(const tsr_candidate *a, const tsr_candidate *b)
@@ -26,20 +25,22 @@ int32_t tsr_beam_wanted(const tsr_generate_options *options)
   return wanted < 1.0 ? 1 : wanted > INT32_MAX ? INT32_MAX : (int32_t)wanted;
 }
 
-static int32_t limit_length(const tsr_generate_options *options, int32_t source_length)
+static int32_t limit_length(const tsr_generate_options *options, int32_t source_length, int32_t n_prompt)
 {
   if (options->search != TSR_SEARCH_MARIAN) {
     return options->max_length;
   }
   double factor = options->max_length_factor > 0.0f ? (double)options->max_length_factor : 3.0;
-  double length = 1.0 + fmax(1.0, ceil(factor * (double)source_length));
+  double length = 1.0 + (double)n_prompt + fmax(1.0, ceil(factor * (double)source_length));
   return length < (double)options->max_length ? (int32_t)length : options->max_length;
 }
 
-tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, int32_t source_length)
+tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, int32_t source_length,
+                         const tsr_prompt *prompt)
 {
+  const tsr_prompt given = prompt ? *prompt : (tsr_prompt){0};
   size_t n = (size_t)options->beam;
-  int32_t max_length = limit_length(options, source_length);
+  int32_t max_length = limit_length(options, source_length, given.n);
   size_t ids = n * (size_t)max_length;
   *beam = (tsr_beam){
       .options = options,
@@ -47,6 +48,7 @@ tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, in
       .open = options->search == TSR_SEARCH_MARIAN ? 1 : options->beam,
       .max_length = max_length,
       .length = 1,
+      .n_given = given.n_given,
       .wanted = tsr_beam_wanted(options),
       .worst = 1e9,
       .sums = malloc(n * sizeof(float)),
@@ -62,7 +64,7 @@ tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, in
     return tsr_fail_memory(2 * ids * sizeof(int32_t));
   }
   for (size_t i = 0; i < n; i++) {
-    beam->sums[i] = i == 0 ? 0.0f : -1e9f;
+    beam->sums[i] = i == 0 ? given.sum : -1e9f;
     beam->ids[i * (size_t)max_length] = options->decoder_start_id;
   }
   return TSR_OK;
@@ -95,7 +97,7 @@ const int32_t *tsr_beam_ids(const tsr_beam *beam, int32_t n)
 /* Keeps a hypothesis if it is among the best so far. `generated` counts tokens after the start, </s> included. */
 static tsr_status add_finished(tsr_beam *beam, int32_t hypothesis, double sum, int32_t generated, int32_t ended)
 {
-  double score = tsr_search_score(beam->options, sum, generated);
+  double score = tsr_search_score(beam->options, sum, generated - beam->n_given);
   if (beam->n_finished == beam->wanted && !(score > beam->worst)) {
     return TSR_OK;
   }
@@ -141,7 +143,7 @@ static int is_done(const tsr_beam *beam, double best)
   if (options->early_stopping == TSR_EARLY_NEVER && options->length_penalty > 0.0f) {
     generated = beam->max_length - 1;
   }
-  return beam->worst >= tsr_search_score(options, best, generated);
+  return beam->worst >= tsr_search_score(options, best, generated - beam->n_given);
 }
 
 /* The best n of all candidates, best first. They are few, and each hypothesis' come nearly in order: inserting them one
@@ -239,6 +241,14 @@ static tsr_status end_open(tsr_beam *beam)
   }
   beam->done = 1;
   return TSR_OK;
+}
+
+void tsr_beam_extend(tsr_beam *beam, int32_t token)
+{
+  for (int32_t i = 0; i < beam->beam; i++) {
+    beam->ids[(size_t)i * (size_t)beam->max_length + (size_t)beam->length] = token;
+  }
+  beam->length++;
 }
 
 tsr_status tsr_beam_advance(tsr_beam *beam, int32_t k, const float *values, const int32_t *indices, int32_t *parents)

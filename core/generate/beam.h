@@ -8,7 +8,7 @@
 #ifndef TESSERA_CORE_GENERATE_BEAM_H
 #define TESSERA_CORE_GENERATE_BEAM_H
 
-#include "tessera/generate.h"
+#include "core/generate/search.h"
 
 typedef struct tsr_finished {
   int32_t *ids;  /* with the start token, without </s> */
@@ -30,6 +30,7 @@ typedef struct tsr_beam {
   int32_t open;                        /* hypotheses that count: the first ones. TRANSFORMERS: N until it is done */
   int32_t max_length;                  /* of this sentence, with the start token */
   int32_t length;                      /* tokens of each open hypothesis, with the start token */
+  int32_t n_given;                     /* of them, those that do not count in scores, the start token left out */
   int32_t done;                        /* 1: no open hypothesis can still matter */
   float *sums;                         /* [N] sums of log-probabilities */
   float *next_sums;                    /* [N] */
@@ -47,9 +48,14 @@ typedef struct tsr_beam {
 int32_t tsr_beam_wanted(const tsr_generate_options *options);
 
 /* All N hypotheses begin with the start token; only the first counts until they differ. source_length: with </s>.
- * Errors: TSR_ERR_OUT_OF_MEMORY (nothing to finish then). */
-tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, int32_t source_length) TSR_MUST_CHECK;
+ * prompt: what they go on with, one token a step (tsr_beam_extend), or NULL. Errors: TSR_ERR_OUT_OF_MEMORY (nothing to finish
+ * then). */
+tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, int32_t source_length,
+                         const tsr_prompt *prompt) TSR_MUST_CHECK;
 void tsr_beam_finish(tsr_beam *beam); /* takes a zeroed one */
+
+/* A step in which all hypotheses, which are alike, go on with the next token of the prompt. */
+void tsr_beam_extend(tsr_beam *beam, int32_t token);
 
 /* One step. values [N][k] log-probabilities and indices [N][k] tokens: the k best of each open hypothesis. parents [N]
  * receives which hypothesis each new one continues; one that does not count is like the first. Nothing happens when done

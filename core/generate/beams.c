@@ -77,20 +77,26 @@ static void force(beams *s, int32_t forced)
   }
 }
 
-/* Returns in *forced the token that every hypothesis goes on with, or -1. */
-static tsr_status advance(beams *s, int32_t length, int32_t *forced)
+/* Whether the device has to tell how a sentence goes on. */
+static int is_free(const beams *s, int32_t length)
+{
+  for (int32_t i = 0; i < s->search->count; i++) {
+    if (!s->sentences[i].done && tsr_search_forced(s->search, i, length) < 0) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+static tsr_status advance(beams *s, int32_t length)
 {
   tsr_search *search = s->search;
-  *forced = tsr_search_forced(search->options, length);
   int32_t last = length + 1 == search->options->max_length;
-  if (*forced < 0 || !last) {
+  if (!last || is_free(s, length)) {
     int32_t renewed = 0;
     TSR_TRY(tsr_search_prepare(search, length - 1, row_ids, s, &renewed));
     TSR_TRY(write_step(s, length - 1));
     TSR_TRY(tsr_search_run(search, length - 1, row_ids, s));
-  }
-  if (*forced >= 0) {
-    force(s, *forced);
   }
   return TSR_OK;
 }
@@ -110,20 +116,36 @@ static void move_histories(beams *s, int32_t sentence)
   }
 }
 
-static tsr_status take_candidates(beams *s, int32_t forced, int32_t *n_open)
+/* A sentence of `length` tokens takes its candidates. */
+static tsr_status take_candidates(beams *s, int32_t sentence, int32_t length)
 {
   const tsr_search *search = s->search;
+  tsr_beam *beam = &s->sentences[sentence];
   size_t block = (size_t)search->beam * (size_t)search->k;
+  int32_t forced = tsr_search_forced(search, sentence, length);
+  if (length <= tsr_search_prompt(search, sentence).n) {
+    tsr_beam_extend(beam, forced);
+    return TSR_OK;
+  }
+  if (forced >= 0) {
+    force(s, forced);
+    TSR_TRY(tsr_beam_advance(beam, s->forced_k, s->forced, s->forced_tokens, s->parents));
+  } else {
+    TSR_TRY(tsr_beam_advance(beam, search->k, search->values + (size_t)sentence * block,
+                             search->indices + (size_t)sentence * block, s->parents));
+  }
+  move_histories(s, sentence);
+  return search->first_only ? tsr_beam_close(beam) : TSR_OK;
+}
+
+static tsr_status take_all(beams *s, int32_t length, int32_t *n_open)
+{
   *n_open = 0;
-  for (int32_t i = 0; i < search->count; i++) {
-    tsr_beam *beam = &s->sentences[i];
-    if (!beam->done) {
-      TSR_TRY(forced >= 0 ? tsr_beam_advance(beam, s->forced_k, s->forced, s->forced_tokens, s->parents)
-                          : tsr_beam_advance(beam, search->k, search->values + (size_t)i * block,
-                                             search->indices + (size_t)i * block, s->parents));
-      move_histories(s, i);
+  for (int32_t i = 0; i < s->search->count; i++) {
+    if (!s->sentences[i].done) {
+      TSR_TRY(take_candidates(s, i, length));
     }
-    s->open[i] = !beam->done;
+    s->open[i] = !s->sentences[i].done;
     *n_open += s->open[i];
   }
   return TSR_OK;
@@ -206,7 +228,8 @@ static tsr_status create(beams *s)
     return tsr_fail_memory(r * (size_t)s->room * sizeof *s->history);
   }
   for (int32_t i = 0; i < search->count; i++) {
-    TSR_TRY(tsr_beam_init(&s->sentences[i], search->options, search->lengths[i]));
+    tsr_prompt prompt = tsr_search_prompt(search, i);
+    TSR_TRY(tsr_beam_init(&s->sentences[i], search->options, search->lengths[i], &prompt));
   }
   return TSR_OK;
 }
@@ -221,10 +244,9 @@ tsr_status tsr_search_beams(tsr_search *search, tsr_hypothesis *hypotheses)
   tsr_status status = create(&s);
   int32_t n_open = search->count;
   for (int32_t length = 1; length < search->options->max_length && n_open > 0 && status == TSR_OK; length++) {
-    int32_t forced = -1;
-    status = advance(&s, length, &forced);
+    status = advance(&s, length);
     if (status == TSR_OK) {
-      status = take_candidates(&s, forced, &n_open);
+      status = take_all(&s, length, &n_open);
     }
     if (status == TSR_OK && length + 1 < search->options->max_length && tsr_search_can_shrink(search, n_open)) {
       status = shrink(&s, length, hypotheses);

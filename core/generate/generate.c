@@ -9,6 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/generate/batches.h"
+#include "core/generate/request.h"
 #include "core/generate/search.h"
 #include "core/generate/settings.h"
 
@@ -20,6 +21,8 @@ typedef struct job {
   const tsr_generate_options *options;
   const int32_t *const *source;
   const int32_t *lengths;
+  const tsr_prompt *prompts; /* or NULL */
+  int32_t first_only;
   int32_t *order;  /* sentences, longest first */
   int32_t *sorted; /* their lengths */
   int32_t n_sentences;
@@ -54,6 +57,22 @@ static tsr_status check_sources(const job *j)
     TSR_TRY(tsr_fail_context(
         tsr_check_sentence(j->source[i], j->lengths[i], config->max_positions, config->source_vocabulary),
         "sentence %d", (int)i));
+  }
+  return TSR_OK;
+}
+
+static tsr_status check_prefixes(int32_t n_sentences, const tsr_generate_options *options, int32_t vocabulary)
+{
+  for (int32_t i = 0; options->prefix && i < n_sentences; i++) {
+    int32_t n = options->prefix_lengths[i];
+    TSR_TRY(tsr_fail_context(tsr_check_sentence(options->prefix[i], n, INT32_MAX, vocabulary), "prefix of sentence %d",
+                             (int)i));
+    if (n > options->max_length - 2) {
+      return tsr_fail(TSR_ERR_ARGUMENT,
+                      "prefix of sentence %d: has %d tokens; with the start token and another it has to fit into the "
+                      "maximum length of %d",
+                      (int)i, (int)n, (int)options->max_length);
+    }
   }
   return TSR_OK;
 }
@@ -108,6 +127,8 @@ static tsr_status run_batch(worker *w, const int32_t *order, int32_t count)
   tsr_search search;
   TSR_TRY(tsr_search_init(&search, w->transformer, j->options, count, batch, w->lengths));
   search.stopped = &j->stopped;
+  search.prompts = j->prompts;
+  search.first_only = j->first_only;
   search.texts = j->source;
   search.numbers = order;
   fill_ids(j, order, count, batch, search.source, w->ids);
@@ -255,25 +276,58 @@ tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const
                     (int)MAX_BATCH);
   }
   TSR_TRY(tsr_generate_check(&transformer->model->config, options));
+  TSR_TRY(check_prefixes(n_sentences, options, transformer->model->config.target_vocabulary));
   const tsr_generate_options resolved = tsr_generate_resolve(&transformer->model->config, options);
+  size_t size = ((size_t)n_sentences + 1) * sizeof(tsr_prompt);
+  tsr_prompt *prompts = calloc(1, size);
+  if (!prompts) {
+    return tsr_fail_memory(size);
+  }
+  for (int32_t i = 0; options->prefix && i < n_sentences; i++) {
+    int32_t n = options->prefix_lengths[i];
+    prompts[i] = (tsr_prompt){.ids = options->prefix[i], .n = n, .n_given = n};
+  }
+  const tsr_request request = {.transformer = transformer,
+                               .n_sentences = n_sentences,
+                               .source = source,
+                               .lengths = lengths,
+                               .prompts = prompts,
+                               .n_batch = n_batch,
+                               .options = &resolved,
+                               .progress = progress,
+                               .user = user};
+  tsr_status status = options->alternatives > 0 ? tsr_request_alternatives(&request, generation)
+                                                : tsr_request_run(&request, generation);
+  free(prompts);
+  return status;
+}
+
+tsr_status tsr_request_run(const tsr_request *request, tsr_generation *generation)
+{
+  tsr_transformer *transformer = request->transformer;
+  const tsr_generate_options *options = request->options;
   job j = {.transformer = transformer,
-           .options = &resolved,
-           .source = source,
-           .lengths = lengths,
-           .n_sentences = n_sentences,
-           .n_batch =
-               n_batch > 0 ? n_batch : tsr_default_batch(tsr_search_rows(options), tsr_search_is_frugal(transformer)),
+           .options = options,
+           .source = request->source,
+           .lengths = request->lengths,
+           .prompts = request->prompts,
+           .first_only = request->first_only,
+           .n_sentences = request->n_sentences,
+           .n_batch = request->n_batch > 0
+                          ? request->n_batch
+                          : tsr_default_batch(tsr_search_rows(options), tsr_search_is_frugal(transformer)),
            .generation = generation,
-           .progress = progress,
-           .user = user};
+           .progress = request->progress,
+           .user = request->user};
+  *generation = (tsr_generation){0};
   TSR_TRY(check_sources(&j));
   double start = tsr_seconds();
-  size_t total = (size_t)n_sentences * (size_t)options->n_best;
+  size_t total = (size_t)j.n_sentences * (size_t)options->n_best;
   tsr_hypothesis *hypotheses = calloc(total + 1, sizeof *hypotheses);
   if (!hypotheses) {
     return tsr_fail_memory((total + 1) * sizeof *hypotheses);
   }
-  *generation = (tsr_generation){.n_sentences = n_sentences, .n_best = options->n_best, .hypotheses = hypotheses};
+  *generation = (tsr_generation){.n_sentences = j.n_sentences, .n_best = options->n_best, .hypotheses = hypotheses};
   pthread_mutex_init(&j.lock, NULL);
   tsr_status status = sort_sentences(&j);
   if (status == TSR_OK) {

@@ -21,6 +21,7 @@ typedef struct rows {
   int32_t *open;      /* [R] 1: has not ended */
   double *sums;       /* [R] of log-probabilities */
   int32_t *next;      /* [R] */
+  int32_t *forced;    /* [R] the token that an open row has to go on with, or -1 */
   float *next_logits; /* [R] */
   int32_t *order;     /* [order_room] of tsr_sample */
   int32_t order_room;
@@ -81,7 +82,7 @@ static tsr_status choose(rows *s, int32_t length)
   for (int32_t r = 0; r < search->count * search->beam; r++) {
     const float *values = search->values + (size_t)r * k;
     const int32_t *tokens = search->indices + (size_t)r * k;
-    if (!s->open[r]) {
+    if (!s->open[r] || s->forced[r] >= 0) {
       continue;
     }
     int32_t best = 0;
@@ -113,22 +114,36 @@ static tsr_status run_step(rows *s, int32_t length)
                           : tsr_search_run(search, length - 1, row_ids, s);
 }
 
+/* Fills `forced` for rows of `length` tokens. Returns whether there is one, and in *free whether an open row has none. */
+static int32_t find_forced(rows *s, int32_t length, int32_t *is_free)
+{
+  int32_t found = 0;
+  *is_free = 0;
+  for (int32_t r = 0; r < s->n; r++) {
+    s->forced[r] = s->open[r] ? tsr_search_forced(s->search, r / s->search->beam, length) : -1;
+    found |= s->forced[r] >= 0;
+    *is_free |= s->open[r] && s->forced[r] < 0;
+  }
+  return found;
+}
+
 static tsr_status advance(rows *s, int32_t length)
 {
   tsr_search *search = s->search;
-  int32_t forced = tsr_search_forced(search->options, length);
+  int32_t is_free;
+  int32_t is_forced = find_forced(s, length, &is_free);
   int32_t last = length + 1 == search->options->max_length;
-  /* A forced last token needs no step: nothing is computed from it. */
-  if (forced < 0 || !last) {
+  /* Forced last tokens need no step: nothing is computed from them. */
+  if (is_free || !last) {
     TSR_TRY(run_step(s, length));
   }
-  if (forced < 0) {
-    return search->fed_back ? TSR_OK : choose(s, length);
+  if (is_free && !search->fed_back) {
+    TSR_TRY(choose(s, length));
   }
   for (int32_t r = 0; r < s->n; r++) {
-    s->next[r] = forced;
+    s->next[r] = s->forced[r] >= 0 ? s->forced[r] : s->next[r];
   }
-  return search->fed_back && !last ? write_tokens(s, length) : TSR_OK;
+  return is_forced && search->fed_back && !last ? write_tokens(s, length) : TSR_OK;
 }
 
 /* Appends the next tokens. */
@@ -144,7 +159,7 @@ static void take_tokens(rows *s, int32_t length)
       }
       row_tokens(s, r)[length] = s->next[r];
       s->lengths[r] = length + 1;
-      s->open[r] = !tsr_search_is_end(search->options, s->next[r]);
+      s->open[r] = length <= tsr_search_prompt(search, b).n || !tsr_search_is_end(search->options, s->next[r]);
       s->open_sentences[b] |= s->open[r];
     }
     s->n_open += s->open_sentences[b];
@@ -162,7 +177,8 @@ static tsr_status collect(const rows *s, int32_t sentence, tsr_hypothesis *hypot
       return tsr_fail_memory((size_t)n * sizeof *ids);
     }
     memcpy(ids, row_tokens(s, row) + 1, (size_t)n * sizeof *ids);
-    float score = search->options->scores ? (float)tsr_search_score(search->options, s->sums[row], n) : NAN;
+    int32_t counted = n - tsr_search_prompt(search, sentence).n_given;
+    float score = search->options->scores ? (float)tsr_search_score(search->options, s->sums[row], counted) : NAN;
     hypotheses[search->sentence[sentence] * search->beam + i] =
         (tsr_hypothesis){.ids = ids, .n_ids = n, .score = score};
   }
@@ -211,10 +227,12 @@ static tsr_status create(rows *s)
   s->open = calloc(n, sizeof *s->open);
   s->sums = calloc(n, sizeof *s->sums);
   s->next = calloc(n, sizeof *s->next);
+  s->forced = calloc(n, sizeof *s->forced);
   s->next_logits = calloc(n, sizeof *s->next_logits);
   s->open_sentences = calloc(batch, sizeof *s->open_sentences);
   s->from = calloc(batch, sizeof *s->from);
-  if (!s->ids || !s->lengths || !s->open || !s->sums || !s->next || !s->next_logits || !s->open_sentences || !s->from) {
+  if (!s->ids || !s->lengths || !s->open || !s->sums || !s->next || !s->forced || !s->next_logits ||
+      !s->open_sentences || !s->from) {
     return tsr_fail_memory(n * (size_t)s->room * sizeof *s->ids);
   }
   for (int32_t r = 0; r < s->n; r++) {
@@ -222,6 +240,7 @@ static tsr_status create(rows *s)
     row_tokens(s, r)[0] = s->next[r];
     s->lengths[r] = 1;
     s->open[r] = r < search->count * search->beam;
+    s->sums[r] = s->open[r] ? (double)tsr_search_prompt(search, r / search->beam).sum : 0.0;
   }
   return TSR_OK;
 }
@@ -248,6 +267,7 @@ tsr_status tsr_search_independent(tsr_search *search, tsr_hypothesis *hypotheses
   free(s.open);
   free(s.sums);
   free(s.next);
+  free(s.forced);
   free(s.next_logits);
   free(s.order);
   free(s.open_sentences);

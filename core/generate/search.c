@@ -238,8 +238,18 @@ int32_t tsr_search_is_end(const tsr_generate_options *options, int32_t token)
   return 0;
 }
 
-int32_t tsr_search_forced(const tsr_generate_options *options, int32_t length)
+tsr_prompt tsr_search_prompt(const tsr_search *search, int32_t sentence)
 {
+  return search->prompts ? search->prompts[search->numbers[search->sentence[sentence]]] : (tsr_prompt){0};
+}
+
+int32_t tsr_search_forced(const tsr_search *search, int32_t sentence, int32_t length)
+{
+  const tsr_generate_options *options = search->options;
+  tsr_prompt prompt = tsr_search_prompt(search, sentence);
+  if (length <= prompt.n) {
+    return prompt.ids[length - 1];
+  }
   if (options->forced_eos_id >= 0 && length == options->max_length - 1) {
     return options->forced_eos_id;
   }

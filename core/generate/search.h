@@ -23,6 +23,14 @@
 #include "core/transformer/transformer.h"
 #include "tessera/generate.h"
 
+/* What an output begins with. */
+typedef struct tsr_prompt {
+  const int32_t *ids; /* without the start token; borrowed */
+  int32_t n;
+  int32_t n_given; /* of them, those that do not count in scores: the first ones */
+  float sum;       /* of the log-probabilities of the others */
+} tsr_prompt;
+
 typedef struct tsr_search {
   tsr_transformer *transformer;
   const tsr_generate_options *options; /* resolved */
@@ -36,6 +44,8 @@ typedef struct tsr_search {
   int32_t *sentence;                   /* [count] whose row it is: in the order in which the batch began */
   const int32_t *const *texts;         /* the sources by the call's numbers; borrowed, likewise the next */
   const int32_t *numbers;              /* the call's number of each sentence of the batch, as it began */
+  const tsr_prompt *prompts;           /* by the call's numbers, or NULL; borrowed */
+  int32_t first_only;                  /* 1: a beam ends after the first token behind its prompt */
   tsr_compiled *step;                  /* NULL before the first step */
   tsr_filter filter;
   int32_t fed_back;   /* 1: the device chooses and feeds back */
@@ -109,8 +119,12 @@ double tsr_search_score(const tsr_generate_options *options, double sum, int32_t
 /* 1 if a token ends a sentence. */
 int32_t tsr_search_is_end(const tsr_generate_options *options, int32_t token);
 
-/* The token that a hypothesis of `length` tokens has to continue with, or -1. */
-int32_t tsr_search_forced(const tsr_generate_options *options, int32_t length);
+/* What the sentence with the rows row * beam and on begins with; of no tokens if there is nothing. */
+tsr_prompt tsr_search_prompt(const tsr_search *search, int32_t sentence);
+
+/* The token that a hypothesis of `length` tokens of that sentence has to continue with, or -1: the next one of its
+ * prompt, or what the options force. */
+int32_t tsr_search_forced(const tsr_search *search, int32_t sentence, int32_t length);
 
 /* The two searches: greedy or sampled rows, each for itself, and beams. hypotheses [count][n_best] is zeroed and
  * receives the results; what is in it after an error is the

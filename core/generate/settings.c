@@ -186,6 +186,14 @@ tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_ge
   TSR_TRY(check_range("renormalize", options->renormalize, 0, 1));
   TSR_TRY(check_lists(options, last));
   TSR_TRY(check_numbers(options));
+  TSR_TRY(check_range("alternatives", options->alternatives, 0, TSR_MAX_BEAM));
+  if (options->alternatives == 1 || 2 * options->alternatives > config->target_vocabulary) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "alternatives is %d; it should be 0, or 2 to half the vocabulary of %d",
+                    (int)options->alternatives, (int)config->target_vocabulary);
+  }
+  if (options->prefix && !options->prefix_lengths) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "there are prefixes, but not their lengths");
+  }
   if (config->decoder_start_id < 0 && options->decoder_start_id < 0) {
     return tsr_fail(TSR_ERR_FORMAT,
                     "the model's files do not say what its decoder starts with (decoder_start_token_id)");

@@ -67,6 +67,16 @@ typedef struct tsr_generate_options {
   uint64_t seed;       /* of the draws: the same seed, the same text, on every device and whatever else is in the batch;
                           only the sentence's number counts, the hypothesis', the step's and the token's */
   int64_t first_sentence; /* number of the first sentence of the call */
+  /* What the outputs of the sentences begin with: tokens without the start token, as if the search had chosen them, so
+   * that it goes on from there. They are part of the output and of its length where that is limited; in scores neither
+   * they nor their number count, and with one or more of them no first token is forced. */
+  const int32_t *const *prefix;  /* [n_sentences], or NULL: none */
+  const int32_t *prefix_lengths; /* [n_sentences], with prefix; at most max_length - 2 */
+  /* N: the N most probable tokens at the first place behind the prefix are each continued, with the search that the
+   * other options ask for, of which each gives its best; these are the sentence's N hypotheses, in the order of those
+   * tokens' probabilities, which their scores count; fewer (then without tokens, -inf) where not so many are allowed.
+   * 0: off; else at least 2, and at most half the vocabulary. A first token that is forced comes before it. */
+  int32_t alternatives;
 } tsr_generate_options;
 
 /* What the model's folder asks for (generation_config.json, else config.json, else the library's defaults: greedy, 20

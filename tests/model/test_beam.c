@@ -46,7 +46,7 @@ static void test_first_step(void **state)
   (void)state;
   tsr_beam beam;
   tsr_generate_options options = options_with(TSR_EARLY_FALSE, 1.0f, 10);
-  assert_int_equal(tsr_beam_init(&beam, &options, SOURCE), TSR_OK);
+  assert_int_equal(tsr_beam_init(&beam, &options, SOURCE, NULL), TSR_OK);
   step(&beam, first_values, first_tokens, 0, 0);
   assert_int_equal(tsr_beam_token(&beam, 0), 5);
   assert_int_equal(tsr_beam_token(&beam, 1), 6);
@@ -64,7 +64,7 @@ static void test_late_end_is_dropped(void **state)
   static const int32_t tokens[N * K] = {5, 6, EOS, 7, 5, 6, EOS, 7};
   tsr_beam beam;
   tsr_generate_options options = options_with(TSR_EARLY_FALSE, 1.0f, 10);
-  assert_int_equal(tsr_beam_init(&beam, &options, SOURCE), TSR_OK);
+  assert_int_equal(tsr_beam_init(&beam, &options, SOURCE, NULL), TSR_OK);
   step(&beam, first_values, tokens, 0, 0);
   assert_int_equal(beam.n_finished, 0);
   tsr_beam_finish(&beam);
@@ -96,7 +96,7 @@ static void test_early_stopping(void **state)
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     tsr_beam beam;
     tsr_generate_options options = options_with(rows[i].early, rows[i].penalty, 10);
-    assert_int_equal(tsr_beam_init(&beam, &options, SOURCE), TSR_OK);
+    assert_int_equal(tsr_beam_init(&beam, &options, SOURCE, NULL), TSR_OK);
     run_to_the_end(&beam);
     assert_int_equal(beam.n_finished, N);
     assert_int_equal(beam.done, rows[i].done);
@@ -112,7 +112,7 @@ static void test_done_when_out_of_reach(void **state)
   static const int32_t tokens[N * K] = {3, 4, 5, 6, 3, 4, 5, 6};
   tsr_beam beam;
   tsr_generate_options options = options_with(TSR_EARLY_FALSE, 1.0f, 10);
-  assert_int_equal(tsr_beam_init(&beam, &options, SOURCE), TSR_OK);
+  assert_int_equal(tsr_beam_init(&beam, &options, SOURCE, NULL), TSR_OK);
   run_to_the_end(&beam);
   step(&beam, values, tokens, 0, 1); /* sums -11 over 3 tokens: below -1.625 */
   assert_true(beam.done);
@@ -138,7 +138,7 @@ static void test_open_hypotheses_close(void **state)
   for (size_t i = 0; i < 3; i++) {
     tsr_beam beam;
     tsr_generate_options options = options_with(TSR_EARLY_FALSE, penalties[i], 3);
-    assert_int_equal(tsr_beam_init(&beam, &options, SOURCE), TSR_OK);
+    assert_int_equal(tsr_beam_init(&beam, &options, SOURCE, NULL), TSR_OK);
     step(&beam, first_values, tokens, 0, 0);
     step(&beam, first_values, tokens, 0, 0); /* sums -1 - 1 and -1 - 2; -2 - 1 is equal, but of hypothesis 1 */
     assert_int_equal(tsr_beam_close(&beam), TSR_OK);

@@ -207,7 +207,7 @@ static void test_marian_beam(void **state)
                                       -4.0f, -5.0f,  -6.0f, 0.0f,  0.0f,  0.0f,  0.0f,   0.0f,  0.0f};
   tsr_beam beam;
   tsr_generate_options options = marian(1.0f);
-  assert_int_equal(tsr_beam_init(&beam, &options, 5), TSR_OK);
+  assert_int_equal(tsr_beam_init(&beam, &options, 5, NULL), TSR_OK);
   assert_int_equal(beam.open, 1);
   step(&beam, first, first_tokens, 2); /* 5 and 6 go on; </s> has -2 / 1 */
   assert_int_equal(beam.n_finished, 1);
@@ -241,7 +241,7 @@ static void test_marian_limit(void **state)
   tsr_beam beam;
   tsr_generate_options options = marian(0.0f);
   options.max_length_factor = 1.5f;
-  assert_int_equal(tsr_beam_init(&beam, &options, 2), TSR_OK);
+  assert_int_equal(tsr_beam_init(&beam, &options, 2, NULL), TSR_OK);
   step(&beam, values, tokens, 2);
   step(&beam, values, tokens, 3); /* -2, then -3 twice */
   step(&beam, values, tokens, 3); /* -3, then -4 three times, of which two */
@@ -279,7 +279,7 @@ static void test_patience_and_ends(void **state)
     options.eos[1] = 3;
     assert_int_equal(tsr_search_beam_candidates(&options), 6);
     tsr_beam beam;
-    assert_int_equal(tsr_beam_init(&beam, &options, 5), TSR_OK);
+    assert_int_equal(tsr_beam_init(&beam, &options, 5, NULL), TSR_OK);
     int32_t steps = 0;
     /* First step: </s> ends, 5 goes on, the other end is of rank 2 = N and dropped, 6 goes on. Then, with sums -1.25 and
      * -1.75: 5 </s> -2.25, 5 5 -2.5; so one hypothesis ends in each step. */

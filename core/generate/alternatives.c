@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Alternatives at a place of the output: a beam of one step finds the N best tokens there, and each of them is the end
+ * of a prompt that is searched from.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+#include "core/generate/request.h"
+
+/* The sentences of the second search: those of which an alternative goes on. */
+typedef struct continued {
+  int32_t n;
+  int32_t *hypothesis; /* [n] number of the alternative, in all sentences */
+  const int32_t **source;
+  int32_t *lengths;
+  tsr_prompt *prompts;
+} continued;
+
+static tsr_status continued_init(continued *c, size_t room)
+{
+  *c = (continued){.hypothesis = malloc((room + 1) * sizeof *c->hypothesis),
+                   .source = malloc((room + 1) * sizeof *c->source),
+                   .lengths = malloc((room + 1) * sizeof *c->lengths),
+                   .prompts = malloc((room + 1) * sizeof *c->prompts)};
+  return c->hypothesis && c->source && c->lengths && c->prompts ? TSR_OK
+                                                                : tsr_fail_memory((room + 1) * sizeof *c->prompts);
+}
+
+static void continued_finish(continued *c)
+{
+  free(c->hypothesis);
+  free(c->source);
+  free(c->lengths);
+  free(c->prompts);
+}
+
+/* Beams of one step. *first receives prompt and alternative of each hypothesis, and its log-probability as score. */
+static tsr_status find_first(const tsr_request *request, const tsr_prompt *prompts, tsr_generation *first)
+{
+  tsr_generate_options options = *request->options;
+  options.search = TSR_SEARCH_TRANSFORMERS;
+  options.beam = options.n_best = options.alternatives;
+  options.sample = 0;
+  options.early_stopping = TSR_EARLY_FALSE;
+  options.length_penalty = 0.0f; /* scores are sums */
+  options.patience = 0.0f;
+  options.forced_eos_id = -1;
+  tsr_request one = *request;
+  one.options = &options;
+  one.prompts = prompts;
+  one.first_only = 1;
+  one.progress = NULL;
+  return tsr_request_run(&one, first);
+}
+
+/* Moves what ended with its alternative into `all`, and fills c with the rest. */
+static void split(const tsr_request *request, const tsr_prompt *prompts, tsr_generation *first, tsr_generation *all,
+                  continued *c)
+{
+  for (int32_t i = 0; i < first->n_sentences * first->n_best; i++) {
+    tsr_hypothesis *h = &first->hypotheses[i];
+    int32_t sentence = i / first->n_best;
+    if (h->n_ids == 0 || h->score == -INFINITY) {
+      all->hypotheses[i].score = request->lengths[sentence] > 0 ? -INFINITY : h->score;
+    } else if (tsr_search_is_end(request->options, h->ids[h->n_ids - 1])) {
+      all->hypotheses[i] = *h;
+      *h = (tsr_hypothesis){0};
+    } else {
+      c->hypothesis[c->n] = i;
+      c->source[c->n] = request->source[sentence];
+      c->lengths[c->n] = request->lengths[sentence];
+      c->prompts[c->n] =
+          (tsr_prompt){.ids = h->ids, .n = h->n_ids, .n_given = prompts[sentence].n_given, .sum = h->score};
+      c->n++;
+    }
+  }
+}
+
+/* Searches on from each alternative. */
+static tsr_status go_on(const tsr_request *request, const continued *c, tsr_generation *all)
+{
+  tsr_generate_options options = *request->options;
+  tsr_generation found = {0};
+  options.n_best = 1;
+  tsr_request many = *request;
+  many.options = &options;
+  many.n_sentences = c->n;
+  many.source = c->source;
+  many.lengths = c->lengths;
+  many.prompts = c->prompts;
+  TSR_TRY(tsr_request_run(&many, &found));
+  for (int32_t i = 0; i < c->n; i++) {
+    all->hypotheses[c->hypothesis[i]] = found.hypotheses[i];
+    found.hypotheses[i] = (tsr_hypothesis){0};
+  }
+  tsr_generation_finish(&found);
+  return TSR_OK;
+}
+
+/* A first token that the options force is given, and the alternatives come behind it. */
+static tsr_prompt *behind_forced(const tsr_request *request)
+{
+  const int32_t *forced = &request->options->forced_bos_id;
+  tsr_prompt *prompts = malloc(((size_t)request->n_sentences + 1) * sizeof *prompts);
+  for (int32_t i = 0; prompts && i < request->n_sentences; i++) {
+    prompts[i] = request->prompts[i];
+    if (prompts[i].n == 0 && *forced >= 0) {
+      prompts[i] = (tsr_prompt){.ids = forced, .n = 1};
+    }
+  }
+  return prompts;
+}
+
+tsr_status tsr_request_alternatives(const tsr_request *request, tsr_generation *generation)
+{
+  size_t total = (size_t)request->n_sentences * (size_t)request->options->alternatives;
+  tsr_prompt *prompts = behind_forced(request);
+  tsr_hypothesis *hypotheses = calloc(total + 1, sizeof *hypotheses);
+  tsr_generation first = {0};
+  continued c = {0};
+  *generation = (tsr_generation){0};
+  tsr_status status = prompts && hypotheses ? TSR_OK : tsr_fail_memory((total + 1) * sizeof *hypotheses);
+  if (status == TSR_OK) {
+    *generation = (tsr_generation){
+        .n_sentences = request->n_sentences, .n_best = request->options->alternatives, .hypotheses = hypotheses};
+    status = continued_init(&c, total);
+  } else {
+    free(hypotheses);
+  }
+  if (status == TSR_OK) {
+    status = find_first(request, prompts, &first);
+  }
+  if (status == TSR_OK) {
+    split(request, prompts, &first, generation, &c);
+    status = go_on(request, &c, generation);
+  }
+  tsr_generation_finish(&first);
+  continued_finish(&c);
+  free(prompts);
+  if (status != TSR_OK) {
+    tsr_generation_finish(generation);
+  }
+  return status;
+}
