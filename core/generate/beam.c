@@ -84,6 +84,48 @@ void tsr_beam_finish(tsr_beam *beam)
   *beam = (tsr_beam){0};
 }
 
+/* Token `at` of a finished hypothesis, the start token counted, or -1. */
+static int32_t finished_token(const tsr_beam *beam, const tsr_finished *finished, int32_t at)
+{
+  if (at < finished->n_ids) {
+    return finished->ids[at];
+  }
+  return at == finished->n_ids && finished->ended ? beam->options->eos[0] : -1;
+}
+
+static int agree(const tsr_beam *beam, int32_t at)
+{
+  int32_t token = tsr_beam_ids(beam, 0)[at];
+  for (int32_t i = 1; i < beam->open; i++) {
+    if (tsr_beam_ids(beam, i)[at] != token) {
+      return 0;
+    }
+  }
+  for (int32_t i = 0; i < beam->n_finished; i++) {
+    if (finished_token(beam, &beam->finished[i], at) != token) {
+      return 0;
+    }
+  }
+  return 1;
+}
+
+int32_t tsr_beam_certain(const tsr_beam *beam)
+{
+  if (beam->done) {
+    return beam->n_finished > 0 ? beam->finished[0].n_ids - 1 + beam->finished[0].ended : 0;
+  }
+  int32_t n = beam->told;
+  while (n + 2 < beam->length && agree(beam, n + 1)) {
+    n++;
+  }
+  return n;
+}
+
+int32_t tsr_beam_certain_token(const tsr_beam *beam, int32_t i)
+{
+  return beam->done ? finished_token(beam, &beam->finished[0], i + 1) : tsr_beam_ids(beam, 0)[i + 1];
+}
+
 int32_t tsr_beam_token(const tsr_beam *beam, int32_t n)
 {
   return tsr_beam_ids(beam, n)[beam->length - 1];

@@ -39,6 +39,7 @@ typedef struct tsr_beam {
   tsr_finished *finished;              /* [wanted + 1], in the order in which they ended */
   int32_t n_finished;
   int32_t wanted;            /* finished hypotheses that are kept: N * patience */
+  int32_t told;              /* tokens that were handed out */
   double worst;              /* score of the worst of them */
   tsr_candidate *candidates; /* [n_candidates] the best of a step */
   int32_t n_candidates;
@@ -66,6 +67,11 @@ tsr_status tsr_beam_advance(tsr_beam *beam, int32_t k, const float *values, cons
 
 /* After the last step: what is still open ends as it is, then the finished are sorted, best first. */
 tsr_status tsr_beam_close(tsr_beam *beam) TSR_MUST_CHECK;
+
+/* How many tokens, the start token left out, are certain: all of the best once it is closed; before that, those on which
+ * all hypotheses agree, their newest left out, so that one at least is left in the end. And token i of them, from 0. */
+int32_t tsr_beam_certain(const tsr_beam *beam);
+int32_t tsr_beam_certain_token(const tsr_beam *beam, int32_t i);
 
 /* The last token of open hypothesis n, and all of them. */
 int32_t tsr_beam_token(const tsr_beam *beam, int32_t n);

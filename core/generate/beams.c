@@ -116,6 +116,20 @@ static void move_histories(beams *s, int32_t sentence)
   }
 }
 
+/* Hands out what is certain by now; after an answer that is not 0 the sentence is closed. */
+static tsr_status tell(const tsr_search *search, tsr_beam *beam, int32_t sentence)
+{
+  int32_t n = search->options->token ? tsr_beam_certain(beam) : 0;
+  while (beam->told < n) {
+    int32_t step = beam->told++;
+    int32_t is_last = beam->done && beam->told == n;
+    if (tsr_search_tell(search, sentence, 0, step, tsr_beam_certain_token(beam, step), is_last) != 0) {
+      beam->told = INT32_MAX;
+    }
+  }
+  return beam->told == INT32_MAX ? tsr_beam_close(beam) : TSR_OK;
+}
+
 /* A sentence of `length` tokens takes its candidates. */
 static tsr_status take_candidates(beams *s, int32_t sentence, int32_t length)
 {
@@ -144,6 +158,11 @@ static tsr_status take_all(beams *s, int32_t length, int32_t *n_open)
   for (int32_t i = 0; i < s->search->count; i++) {
     if (!s->sentences[i].done) {
       TSR_TRY(take_candidates(s, i, length));
+      /* Which of several that ended is the best is known when they are sorted. */
+      if (s->sentences[i].done) {
+        TSR_TRY(tsr_beam_close(&s->sentences[i]));
+      }
+      TSR_TRY(tell(s->search, &s->sentences[i], i));
     }
     s->open[i] = !s->sentences[i].done;
     *n_open += s->open[i];
@@ -156,6 +175,7 @@ static tsr_status collect(const beams *s, int32_t row, tsr_hypothesis *hypothese
   int32_t n_best = s->search->options->n_best;
   tsr_beam *beam = &s->sentences[row];
   TSR_TRY(tsr_beam_close(beam));
+  TSR_TRY(tell(s->search, beam, row));
   for (int32_t j = 0; j < n_best && j < beam->n_finished; j++) {
     const tsr_finished *finished = &beam->finished[j];
     int32_t n = finished->n_ids - 1;

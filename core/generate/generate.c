@@ -117,7 +117,7 @@ static void fill_ids(const job *j, const int32_t *order, int32_t count, int32_t 
 /* One batch: sentences order[0 .. count-1], none of them empty. */
 static tsr_status run_batch(worker *w, const int32_t *order, int32_t count)
 {
-  const job *j = w->job;
+  job *j = w->job;
   int32_t n_best = j->options->n_best;
   int32_t batch = tsr_batch_bucket(count);
   for (int32_t b = 0; b < batch; b++) {
@@ -127,6 +127,7 @@ static tsr_status run_batch(worker *w, const int32_t *order, int32_t count)
   tsr_search search;
   TSR_TRY(tsr_search_init(&search, w->transformer, j->options, count, batch, w->lengths));
   search.stopped = &j->stopped;
+  search.lock = &j->lock;
   search.prompts = j->prompts;
   search.first_only = j->first_only;
   search.texts = j->source;

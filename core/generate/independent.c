@@ -159,7 +159,10 @@ static void take_tokens(rows *s, int32_t length)
       }
       row_tokens(s, r)[length] = s->next[r];
       s->lengths[r] = length + 1;
-      s->open[r] = length <= tsr_search_prompt(search, b).n || !tsr_search_is_end(search->options, s->next[r]);
+      int32_t ends = length + 1 == search->options->max_length ||
+                     (length > tsr_search_prompt(search, b).n && tsr_search_is_end(search->options, s->next[r]));
+      int32_t stop = tsr_search_tell(search, b, r % search->beam, length - 1, s->next[r], ends);
+      s->open[r] = !ends && stop == 0;
       s->open_sentences[b] |= s->open[r];
     }
     s->n_open += s->open_sentences[b];

@@ -228,6 +228,24 @@ double tsr_search_score(const tsr_generate_options *options, double sum, int32_t
   return sum / pow(options->length_kind == TSR_LENGTH_GNMT ? (5.0 + n) / 6.0 : n, (double)options->length_penalty);
 }
 
+int32_t tsr_search_tell(const tsr_search *search, int32_t sentence, int32_t hypothesis, int32_t step, int32_t id,
+                        int32_t is_last)
+{
+  const tsr_generate_options *options = search->options;
+  if (!options->token) {
+    return 0;
+  }
+  const tsr_token token = {.sentence = search->numbers[search->sentence[sentence]],
+                           .hypothesis = hypothesis,
+                           .step = step,
+                           .id = id,
+                           .is_last = is_last};
+  pthread_mutex_lock(search->lock);
+  int32_t answer = options->token(options->token_user, &token);
+  pthread_mutex_unlock(search->lock);
+  return answer;
+}
+
 int32_t tsr_search_is_end(const tsr_generate_options *options, int32_t token)
 {
   for (int32_t i = 0; i < options->n_eos; i++) {

@@ -17,6 +17,7 @@
 #ifndef TESSERA_CORE_GENERATE_SEARCH_H
 #define TESSERA_CORE_GENERATE_SEARCH_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "core/generate/filter.h"
@@ -61,6 +62,7 @@ typedef struct tsr_search {
   float *values;             /* [R][k] */
   int32_t *indices;          /* [R][k] */
   float *normalisers;        /* [R] what has to be taken from a logit for its log-probability; if options->scores */
+  pthread_mutex_t *lock;     /* held while a token is handed out */
   const atomic_int *stopped; /* set from outside: the next step fails, for nobody wants the result any more; or NULL */
 } tsr_search;
 
@@ -125,6 +127,11 @@ tsr_prompt tsr_search_prompt(const tsr_search *search, int32_t sentence);
 /* The token that a hypothesis of `length` tokens of that sentence has to continue with, or -1: the next one of its
  * prompt, or what the options force. */
 int32_t tsr_search_forced(const tsr_search *search, int32_t sentence, int32_t length);
+
+/* Hands out token `step`, from 0, of a hypothesis of a sentence, if somebody asks. Returns what they answered; 0 without
+ * anybody. */
+int32_t tsr_search_tell(const tsr_search *search, int32_t sentence, int32_t hypothesis, int32_t step, int32_t id,
+                        int32_t is_last);
 
 /* The two searches: greedy or sampled rows, each for itself, and beams. hypotheses [count][n_best] is zeroed and
  * receives the results; what is in it after an error is the

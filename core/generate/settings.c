@@ -191,6 +191,9 @@ tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_ge
     return tsr_fail(TSR_ERR_ARGUMENT, "alternatives is %d; it should be 0, or 2 to half the vocabulary of %d",
                     (int)options->alternatives, (int)config->target_vocabulary);
   }
+  if (options->alternatives > 0 && options->token) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tokens of alternatives cannot be handed out as they come");
+  }
   if (options->prefix && !options->prefix_lengths) {
     return tsr_fail(TSR_ERR_ARGUMENT, "there are prefixes, but not their lengths");
   }

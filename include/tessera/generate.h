@@ -29,6 +29,19 @@ enum {
   TSR_LENGTH_GNMT = 1   /* ((5 + n) / 6)^length_penalty (Wu et al. 2016) */
 };
 
+/* A token of an output, handed out while the search goes on. */
+typedef struct tsr_token {
+  int32_t sentence;   /* its number in the call */
+  int32_t hypothesis; /* sampling: of the sentence, from 0 */
+  int32_t step;       /* its place in the output, from 0; a prefix counts */
+  int32_t id;
+  int32_t is_last; /* 1: the output ends with it */
+} tsr_token;
+
+/* Returns 0 to go on. Another number ends that output (beam search: that sentence's outputs) where it stands: the search
+ * of the others goes on. */
+typedef int32_t (*tsr_token_fn)(void *user, const tsr_token *token);
+
 /* Start from tsr_generate_defaults. Lengths count the start token. */
 typedef struct tsr_generate_options {
   int32_t search;          /* TSR_SEARCH_* */
@@ -77,6 +90,12 @@ typedef struct tsr_generate_options {
    * tokens' probabilities, which their scores count; fewer (then without tokens, -inf) where not so many are allowed.
    * 0: off; else at least 2, and at most half the vocabulary. A first token that is forced comes before it. */
   int32_t alternatives;
+  /* Receives each token of an output, in order, as soon as it is certain: greedy search and sampling hand it out with
+   * the step that chose it; beam search when all hypotheses that can still become the best agree on it, the newest token
+   * of a hypothesis never, and the rest when the sentence is done. Outputs of one batch take turns. From one thread at a
+   * time, not always the caller's, and never after tsr_generate has returned. NULL: nobody asks. Not with alternatives. */
+  tsr_token_fn token;
+  void *token_user;
 } tsr_generate_options;
 
 /* What the model's folder asks for (generation_config.json, else config.json, else the library's defaults: greedy, 20
