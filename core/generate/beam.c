@@ -56,7 +56,9 @@ tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, in
       .ids = malloc(ids * sizeof(int32_t)),
       .next_ids = malloc(ids * sizeof(int32_t)),
       .n_candidates = tsr_search_beam_candidates(options),
+      .traced = options->attention || options->coverage_penalty > 0.0f,
   };
+  tsr_trace_init(&beam->trace, options->beam, source_length);
   beam->finished = calloc((size_t)beam->wanted + 1, sizeof(tsr_finished));
   beam->candidates = malloc((size_t)beam->n_candidates * sizeof(tsr_candidate));
   if (!beam->sums || !beam->next_sums || !beam->ids || !beam->next_ids || !beam->finished || !beam->candidates) {
@@ -74,7 +76,9 @@ void tsr_beam_finish(tsr_beam *beam)
 {
   for (int32_t i = 0; i < beam->n_finished; i++) {
     free(beam->finished[i].ids);
+    free(beam->finished[i].attention);
   }
+  tsr_trace_finish(&beam->trace);
   free(beam->sums);
   free(beam->next_sums);
   free(beam->ids);
@@ -136,21 +140,36 @@ const int32_t *tsr_beam_ids(const tsr_beam *beam, int32_t n)
   return beam->ids + (size_t)n * (size_t)beam->max_length;
 }
 
-/* Keeps a hypothesis if it is among the best so far. `generated` counts tokens after the start, </s> included. */
+/* The score of a hypothesis of so many tokens after the start, </s> included. One that was stopped within its prompt
+ * counts as one of one token. */
+static double score_of(const tsr_beam *beam, double sum, int32_t generated)
+{
+  int32_t counted = generated - beam->n_given;
+  return tsr_search_score(beam->options, sum, counted > 1 ? counted : 1);
+}
+
+/* Keeps a hypothesis if it is among the best so far. `generated` as above. */
 static tsr_status add_finished(tsr_beam *beam, int32_t hypothesis, double sum, int32_t generated, int32_t ended)
 {
-  double score = tsr_search_score(beam->options, sum, generated - beam->n_given);
+  double score = score_of(beam, sum, generated);
+  float *attention = NULL;
+  if (beam->traced) {
+    TSR_TRY(tsr_trace_read(&beam->trace, hypothesis, ended, &attention));
+    score += tsr_trace_penalty(&beam->trace, attention, beam->options->coverage_penalty);
+  }
   if (beam->n_finished == beam->wanted && !(score > beam->worst)) {
+    free(attention);
     return TSR_OK;
   }
   size_t size = (size_t)beam->length * sizeof(int32_t);
   int32_t *ids = malloc(size);
   if (!ids) {
+    free(attention);
     return tsr_fail_memory(size);
   }
   memcpy(ids, tsr_beam_ids(beam, hypothesis), size);
   beam->finished[beam->n_finished++] =
-      (tsr_finished){.ids = ids, .n_ids = beam->length, .ended = ended, .score = score};
+      (tsr_finished){.ids = ids, .n_ids = beam->length, .ended = ended, .score = score, .attention = attention};
   if (beam->n_finished <= beam->wanted) {
     beam->worst = score < beam->worst ? score : beam->worst;
     return TSR_OK;
@@ -162,6 +181,7 @@ static tsr_status add_finished(tsr_beam *beam, int32_t hypothesis, double sum, i
     }
   }
   free(beam->finished[drop].ids);
+  free(beam->finished[drop].attention);
   beam->n_finished--;
   memmove(&beam->finished[drop], &beam->finished[drop + 1], (size_t)(beam->n_finished - drop) * sizeof *beam->finished);
   beam->worst = beam->finished[0].score;
@@ -185,7 +205,7 @@ static int is_done(const tsr_beam *beam, double best)
   if (options->early_stopping == TSR_EARLY_NEVER && options->length_penalty > 0.0f) {
     generated = beam->max_length - 1;
   }
-  return beam->worst >= tsr_search_score(options, best, generated - beam->n_given);
+  return beam->worst >= score_of(beam, best, generated);
 }
 
 /* The best n of all candidates, best first. They are few, and each hypothesis' come nearly in order: inserting them one
@@ -302,12 +322,15 @@ tsr_status tsr_beam_advance(tsr_beam *beam, int32_t k, const float *values, cons
     return TSR_OK;
   }
   int32_t n = take_candidates(beam, k, values, indices, beam->candidates, beam->n_candidates);
-  if (beam->options->search != TSR_SEARCH_MARIAN) {
-    TSR_TRY(advance_transformers(beam, n, parents));
+  int is_marian = beam->options->search == TSR_SEARCH_MARIAN;
+  TSR_TRY(is_marian ? advance_marian(beam, n, parents) : advance_transformers(beam, n, parents));
+  if (beam->traced) {
+    tsr_trace_follow(&beam->trace, parents);
+  }
+  if (!is_marian) {
     swap(beam);
     return TSR_OK;
   }
-  TSR_TRY(advance_marian(beam, n, parents));
   if (!beam->done) {
     swap(beam);
   }

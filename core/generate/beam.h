@@ -9,12 +9,14 @@
 #define TESSERA_CORE_GENERATE_BEAM_H
 
 #include "core/generate/search.h"
+#include "core/generate/trace.h"
 
 typedef struct tsr_finished {
   int32_t *ids;  /* with the start token, without </s> */
   int32_t n_ids; /* likewise */
   int32_t ended; /* 1: </s> follows; 0: max_length cut it */
   double score;
+  float *attention; /* of its tokens and </s>, as tsr_trace_read gives it; NULL where it is not traced */
 } tsr_finished;
 
 /* A way to go on with a hypothesis. */
@@ -39,6 +41,8 @@ typedef struct tsr_beam {
   tsr_finished *finished;              /* [wanted + 1], in the order in which they ended */
   int32_t n_finished;
   int32_t wanted;            /* finished hypotheses that are kept: N * patience */
+  tsr_trace trace;           /* of the attention, if traced */
+  int32_t traced;            /* 1: scores count it, or it is wanted; each step is added before the beam advances */
   int32_t told;              /* tokens that were handed out */
   double worst;              /* score of the worst of them */
   tsr_candidate *candidates; /* [n_candidates] the best of a step */

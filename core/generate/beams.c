@@ -92,7 +92,7 @@ static tsr_status advance(beams *s, int32_t length)
 {
   tsr_search *search = s->search;
   int32_t last = length + 1 == search->options->max_length;
-  if (!last || is_free(s, length)) {
+  if (!last || is_free(s, length) || search->attention) {
     int32_t renewed = 0;
     TSR_TRY(tsr_search_prepare(search, length - 1, row_ids, s, &renewed));
     TSR_TRY(write_step(s, length - 1));
@@ -137,6 +137,11 @@ static tsr_status take_candidates(beams *s, int32_t sentence, int32_t length)
   tsr_beam *beam = &s->sentences[sentence];
   size_t block = (size_t)search->beam * (size_t)search->k;
   int32_t forced = tsr_search_forced(search, sentence, length);
+  if (beam->traced) {
+    size_t rows = (size_t)search->beam * (size_t)search->source_room;
+    TSR_TRY(tsr_trace_add(&beam->trace, search->attention + (size_t)sentence * rows, search->source_room,
+                          tsr_search_head_share(search)));
+  }
   if (length <= tsr_search_prompt(search, sentence).n) {
     tsr_beam_extend(beam, forced);
     return TSR_OK;
@@ -177,7 +182,7 @@ static tsr_status collect(const beams *s, int32_t row, tsr_hypothesis *hypothese
   TSR_TRY(tsr_beam_close(beam));
   TSR_TRY(tell(s->search, beam, row));
   for (int32_t j = 0; j < n_best && j < beam->n_finished; j++) {
-    const tsr_finished *finished = &beam->finished[j];
+    tsr_finished *finished = &beam->finished[j];
     int32_t n = finished->n_ids - 1;
     int32_t *ids = malloc((size_t)(n + 1) * sizeof *ids);
     if (!ids) {
@@ -187,8 +192,12 @@ static tsr_status collect(const beams *s, int32_t row, tsr_hypothesis *hypothese
     if (finished->ended) {
       ids[n++] = beam->options->eos[0];
     }
-    hypotheses[s->search->sentence[row] * n_best + j] =
-        (tsr_hypothesis){.ids = ids, .n_ids = n, .score = (float)finished->score};
+    tsr_hypothesis *h = &hypotheses[s->search->sentence[row] * n_best + j];
+    *h = (tsr_hypothesis){.ids = ids, .n_ids = n, .score = (float)finished->score};
+    if (beam->traced) {
+      tsr_search_hand_over(s->search, row, finished->attention, h);
+      finished->attention = NULL;
+    }
   }
   return TSR_OK;
 }

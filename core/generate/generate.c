@@ -97,7 +97,9 @@ static void hypothesis_free(tsr_hypothesis *hypotheses, int64_t n)
 {
   for (int64_t i = 0; i < n; i++) {
     free(hypotheses[i].ids);
+    free(hypotheses[i].attention);
     hypotheses[i].ids = NULL;
+    hypotheses[i].attention = NULL;
   }
 }
 

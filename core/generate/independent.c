@@ -11,6 +11,7 @@
 #include "core/base/status.h"
 #include "core/generate/sample.h"
 #include "core/generate/search.h"
+#include "core/generate/trace.h"
 
 typedef struct rows {
   tsr_search *search;
@@ -19,6 +20,8 @@ typedef struct rows {
   int32_t *ids;       /* [R][room], with the start token */
   int32_t *lengths;   /* [R] tokens of each row; fixed once it has ended */
   int32_t *open;      /* [R] 1: has not ended */
+  tsr_trace *traces;  /* [n_rows] of the attention, if it is wanted */
+  int32_t n_rows;     /* R when the batch began */
   double *sums;       /* [R] of log-probabilities */
   int32_t *next;      /* [R] */
   int32_t *forced;    /* [R] the token that an open row has to go on with, or -1 */
@@ -127,6 +130,18 @@ static int32_t find_forced(rows *s, int32_t length, int32_t *is_free)
   return found;
 }
 
+static tsr_status keep_attention(rows *s)
+{
+  const tsr_search *search = s->search;
+  for (int32_t r = 0; search->attention && r < search->count * search->beam; r++) {
+    if (s->open[r]) {
+      TSR_TRY(tsr_trace_add(&s->traces[r], search->attention + (size_t)r * (size_t)search->source_room,
+                            search->source_room, tsr_search_head_share(search)));
+    }
+  }
+  return TSR_OK;
+}
+
 static tsr_status advance(rows *s, int32_t length)
 {
   tsr_search *search = s->search;
@@ -134,8 +149,9 @@ static tsr_status advance(rows *s, int32_t length)
   int32_t is_forced = find_forced(s, length, &is_free);
   int32_t last = length + 1 == search->options->max_length;
   /* Forced last tokens need no step: nothing is computed from them. */
-  if (is_free || !last) {
+  if (is_free || !last || search->attention) {
     TSR_TRY(run_step(s, length));
+    TSR_TRY(keep_attention(s));
   }
   if (is_free && !search->fed_back) {
     TSR_TRY(choose(s, length));
@@ -181,9 +197,16 @@ static tsr_status collect(const rows *s, int32_t sentence, tsr_hypothesis *hypot
     }
     memcpy(ids, row_tokens(s, row) + 1, (size_t)n * sizeof *ids);
     int32_t counted = n - tsr_search_prompt(search, sentence).n_given;
+    counted = counted > 1 ? counted : 1; /* one that was stopped within its prompt */
     float score = search->options->scores ? (float)tsr_search_score(search->options, s->sums[row], counted) : NAN;
-    hypotheses[search->sentence[sentence] * search->beam + i] =
-        (tsr_hypothesis){.ids = ids, .n_ids = n, .score = score};
+    tsr_hypothesis *h = &hypotheses[search->sentence[sentence] * search->beam + i];
+    *h = (tsr_hypothesis){.ids = ids, .n_ids = n, .score = score};
+    if (search->attention) {
+      float *attention;
+      TSR_TRY(tsr_trace_read(&s->traces[row], 0, 1, &attention));
+      h->score += (float)tsr_trace_penalty(&s->traces[row], attention, search->options->coverage_penalty);
+      tsr_search_hand_over(search, sentence, attention, h);
+    }
   }
   return TSR_OK;
 }
@@ -195,6 +218,11 @@ static void move_row(rows *s, int32_t from, int32_t to, int32_t length)
   s->lengths[to] = s->lengths[from];
   s->open[to] = s->open[from];
   s->sums[to] = s->sums[from];
+  if (s->traces) {
+    tsr_trace_finish(&s->traces[to]);
+    s->traces[to] = s->traces[from];
+    s->traces[from] = (tsr_trace){0};
+  }
 }
 
 /* Goes on with the open sentences alone; the others' results are there. `length` tokens of each open row are known. */
@@ -238,7 +266,16 @@ static tsr_status create(rows *s)
       !s->open_sentences || !s->from) {
     return tsr_fail_memory(n * (size_t)s->room * sizeof *s->ids);
   }
+  if (search->attention) {
+    s->traces = calloc(n, sizeof *s->traces);
+    if (!s->traces) {
+      return tsr_fail_memory(n * sizeof *s->traces);
+    }
+  }
   for (int32_t r = 0; r < s->n; r++) {
+    if (s->traces) {
+      tsr_trace_init(&s->traces[r], 1, search->lengths[r / search->beam]);
+    }
     s->next[r] = search->options->decoder_start_id;
     row_tokens(s, r)[0] = s->next[r];
     s->lengths[r] = 1;
@@ -251,7 +288,11 @@ static tsr_status create(rows *s)
 tsr_status tsr_search_independent(tsr_search *search, tsr_hypothesis *hypotheses)
 {
   int32_t max_length = search->options->max_length;
-  rows s = {.search = search, .n = search->batch * search->beam, .room = max_length, .n_open = search->count};
+  rows s = {.search = search,
+            .n = search->batch * search->beam,
+            .n_rows = search->batch * search->beam,
+            .room = max_length,
+            .n_open = search->count};
   tsr_status status = create(&s);
   for (int32_t length = 1; length < max_length && s.n_open > 0 && status == TSR_OK; length++) {
     status = advance(&s, length);
@@ -265,6 +306,10 @@ tsr_status tsr_search_independent(tsr_search *search, tsr_hypothesis *hypotheses
   for (int32_t b = 0; b < search->count && status == TSR_OK; b++) {
     status = collect(&s, b, hypotheses);
   }
+  for (int32_t r = 0; s.traces && r < s.n_rows; r++) {
+    tsr_trace_finish(&s.traces[r]);
+  }
+  free(s.traces);
   free(s.ids);
   free(s.lengths);
   free(s.open);

@@ -92,6 +92,14 @@ tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, con
   search->capacity = capacity_for(search, room + room / 2);
   TSR_TRY(tsr_filter_init(&search->filter, options, vocabulary));
   choose_candidates(search);
+  if (options->attention || options->coverage_penalty > 0.0f) {
+    size_t size = (size_t)batch * (size_t)search->beam * (size_t)room * sizeof *search->attention;
+    search->attention = malloc(size);
+    if (!search->attention) {
+      tsr_search_finish(search);
+      return tsr_fail_memory(size);
+    }
+  }
   search->lengths = malloc((size_t)batch * sizeof *lengths);
   search->sentence = malloc((size_t)count * sizeof *search->sentence);
   search->normalisers = calloc((size_t)batch * (size_t)search->beam, sizeof *search->normalisers);
@@ -110,6 +118,7 @@ tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, con
 void tsr_search_finish(tsr_search *search)
 {
   tsr_filter_finish(&search->filter);
+  free(search->attention);
   free(search->mask);
   free(search->lengths);
   free(search->sentence);
@@ -226,6 +235,21 @@ double tsr_search_score(const tsr_generate_options *options, double sum, int32_t
     sum -= (double)options->word_penalty * n;
   }
   return sum / pow(options->length_kind == TSR_LENGTH_GNMT ? (5.0 + n) / 6.0 : n, (double)options->length_penalty);
+}
+
+float tsr_search_head_share(const tsr_search *search)
+{
+  return 1.0f / (float)search->transformer->model->config.decoder_heads;
+}
+
+void tsr_search_hand_over(const tsr_search *search, int32_t sentence, float *attention, tsr_hypothesis *hypothesis)
+{
+  if (!search->options->attention) {
+    free(attention);
+    return;
+  }
+  hypothesis->attention = attention;
+  hypothesis->n_source = search->lengths[sentence];
 }
 
 int32_t tsr_search_tell(const tsr_search *search, int32_t sentence, int32_t hypothesis, int32_t step, int32_t id,

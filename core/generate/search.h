@@ -63,6 +63,7 @@ typedef struct tsr_search {
   int32_t *indices;          /* [R][k] */
   float *normalisers;        /* [R] what has to be taken from a logit for its log-probability; if options->scores */
   pthread_mutex_t *lock;     /* held while a token is handed out */
+  float *attention;          /* [R][source_room] of the last step, summed over the heads; NULL: nobody asks */
   const atomic_int *stopped; /* set from outside: the next step fails, for nobody wants the result any more; or NULL */
 } tsr_search;
 
@@ -127,6 +128,12 @@ tsr_prompt tsr_search_prompt(const tsr_search *search, int32_t sentence);
 /* The token that a hypothesis of `length` tokens of that sentence has to continue with, or -1: the next one of its
  * prompt, or what the options force. */
 int32_t tsr_search_forced(const tsr_search *search, int32_t sentence, int32_t length);
+
+/* What an attention that was summed over the heads is multiplied by for their mean. */
+float tsr_search_head_share(const tsr_search *search);
+
+/* Gives the attention of a sentence's hypothesis, [n_ids][tokens of the source], to it if it is wanted; else frees it. */
+void tsr_search_hand_over(const tsr_search *search, int32_t sentence, float *attention, tsr_hypothesis *hypothesis);
 
 /* Hands out token `step`, from 0, of a hypothesis of a sentence, if somebody asks. Returns what they answered; 0 without
  * anybody. */

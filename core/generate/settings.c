@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/generate/settings.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,12 @@ tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_ge
   TSR_TRY(check_range("renormalize", options->renormalize, 0, 1));
   TSR_TRY(check_lists(options, last));
   TSR_TRY(check_numbers(options));
+  TSR_TRY(check_range("attention", options->attention, 0, 1));
+  TSR_TRY(check_range("attention_layer", options->attention_layer, 0, config->decoder_layers));
+  if (!(options->coverage_penalty >= 0.0f && isfinite(options->coverage_penalty))) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "coverage_penalty is %g; it should be 0 or above",
+                    (double)options->coverage_penalty);
+  }
   TSR_TRY(check_range("alternatives", options->alternatives, 0, TSR_MAX_BEAM));
   if (options->alternatives == 1 || 2 * options->alternatives > config->target_vocabulary) {
     return tsr_fail(TSR_ERR_ARGUMENT, "alternatives is %d; it should be 0, or 2 to half the vocabulary of %d",

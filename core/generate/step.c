@@ -65,6 +65,10 @@ static tsr_program_key step_key(const tsr_search *search)
 {
   tsr_program_key key = {.kind = search->fed_back ? TSR_PROGRAM_GREEDY : TSR_PROGRAM_BEAM,
                          .size = {.batch = search->batch, .source = search->source_room, .target = search->capacity}};
+  if (search->attention) {
+    int32_t layers = search->transformer->model->config.decoder_layers;
+    key.attention = search->options->attention_layer > 0 ? search->options->attention_layer : layers;
+  }
   if (!search->fed_back) {
     int32_t k = search->wanted + search->room;
     key.size.beam = search->beam;
@@ -143,6 +147,10 @@ static tsr_status run_step(tsr_search *search, int32_t position)
   }
   double share = ((double)position + 1.0) / search->step->key.size.target;
   TSR_TRY(tsr_transformer_run(search->transformer, search->step, share));
+  if (search->attention) {
+    int64_t size = (int64_t)search->batch * search->beam * search->source_room * (int64_t)sizeof *search->attention;
+    TSR_TRY(tsr_executable_read(search->step->executable, search->step->attention, search->attention, size));
+  }
   search->transformer->work.step_runs++;
   return TSR_OK;
 }

@@ -343,8 +343,15 @@ static tsr_ref cross_attention(const tsr_builder *b, const tsr_stack *stack, int
   drop_weights(b, &args);
   tsr_ref weights = TSR_NONE;
   ask_weights(b, TSR_INSPECT_CROSS_ATTENTION, &args, &weights);
+  if (cross->shown == layer + 1) {
+    args.weights = &weights;
+  }
   tsr_ref y = merge_heads(b, stack, tsr_attention(b->program, &args), cross->batch * cross->queries);
   tap(b, TSR_INSPECT_CROSS_ATTENTION, weights, "%s.cross_attention.weights", prefix);
+  if (cross->shown == layer + 1) {
+    enum { HEADS = 1 << 1 };
+    tsr_output(b->program, "attention", tsr_reduce_sum(b->program, weights, HEADS));
+  }
   y = linear(b, y, prefix, "cross_attention.output", TSR_ACTIVATION_NONE);
   tsr_scope_pop(b->program);
   return y;

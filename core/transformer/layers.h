@@ -64,6 +64,8 @@ typedef struct tsr_cross_attention {
   int64_t keys;    /* S */
   tsr_ref lengths; /* [B] i32 */
   tsr_ref encoded; /* [B*S, D]: the encoder's output; TSR_NONE: keys and values are in states already */
+  int32_t shown;   /* the layer, from 1, whose weights, summed over the heads, become the output "attention",
+                      [B, 1, L, S]; 0: none */
 } tsr_cross_attention;
 
 /* The name of the table of positions that is computed rather than read; a constant [max_positions + offset, D] f32. */

@@ -64,9 +64,10 @@ static void build_score(const tsr_builder *b, const tsr_program_size *size)
 }
 
 /* One step for R = B*N rows: token [R] at position [1] -> logits [R, V], with the mask added. */
-static tsr_ref build_step(const tsr_builder *b, const tsr_program_size *size, int32_t beam, tsr_ref token,
+static tsr_ref build_step(const tsr_builder *b, const tsr_program_key *key, int32_t beam, tsr_ref token,
                           tsr_ref position, tsr_ref rows, tsr_ref mask)
 {
+  const tsr_program_size *size = &key->size;
   tsr_stack stack = tsr_stack_decoder(&b->model->config);
   tsr_self_attention self = {.batch = (int64_t)size->batch * beam,
                              .queries = 1,
@@ -75,8 +76,9 @@ static tsr_ref build_step(const tsr_builder *b, const tsr_program_size *size, in
                              .position = position,
                              .rows = rows};
   /* The hypotheses of a sentence are queries to the same keys: nothing is repeated for them. */
-  tsr_cross_attention room;
+  tsr_cross_attention room = {0};
   const tsr_cross_attention *cross = make_cross(b, size, beam, &room);
+  room.shown = key->attention;
   tsr_ref x = tsr_build_step_embedding(b, &stack, token, position);
   x = tsr_build_stack(b, &stack, x, &self, cross);
   return tsr_build_logits(b, x, mask);
@@ -96,7 +98,7 @@ static void build_greedy(const tsr_builder *b, const tsr_program_key *key)
   tsr_ref token = tsr_state(p, "token", TSR_I32, TSR_SHAPE(size->batch));
   tsr_ref position = tsr_state(p, "position", TSR_I32, TSR_SHAPE(1));
   tsr_ref one = tsr_constant(p, TSR_ONE_NAME, TSR_I32, TSR_SHAPE(1));
-  tsr_ref logits = build_step(b, size, 1, token, position, TSR_NONE, suppress_input(b));
+  tsr_ref logits = build_step(b, key, 1, token, position, TSR_NONE, suppress_input(b));
   tsr_scope_push(p, "search");
   tsr_ref next = TSR_NONE;
   tsr_ref value = tsr_topk(p, logits, 1, &next);
@@ -119,7 +121,7 @@ static void build_beam(const tsr_builder *b, const tsr_program_key *key)
   tsr_ref position = tsr_input(p, "position", TSR_I32, TSR_SHAPE(1));
   tsr_ref rows = key->logits ? TSR_NONE : tsr_input(p, "rows", TSR_I32, TSR_SHAPE(hypotheses, size->target));
   tsr_ref mask = key->masked ? suppress_input(b) : TSR_NONE;
-  tsr_ref logits = build_step(b, size, size->beam, token, position, rows, mask);
+  tsr_ref logits = build_step(b, key, size->beam, token, position, rows, mask);
   tsr_scope_push(p, "search");
   tsr_ref scores = key->logits ? logits : tsr_log_softmax(p, logits);
   if (key->candidates == TSR_WHOLE_ROWS) {

@@ -19,8 +19,11 @@ typedef struct tsr_program_key {
   int32_t candidates;  /* BEAM: k, continuations of each row that come back; 0: 2N; TSR_WHOLE_ROWS: all scores do */
   int32_t logits;      /* BEAM: 1: scores are logits, and the rows are independent: none reads another's past; 0: scores
                             are log-probabilities, and `rows` tells whose past each row reads */
-  int32_t normaliser;  /* BEAM with logits and candidates: 1: `best_log` is the log-probability of the first of them */
-  int32_t taps;        /* bits TSR_INSPECT_*: outputs beside the results */
+  int32_t
+      attention; /* GREEDY, BEAM: the decoder's layer, from 1, whose cross-attention is an output, [B, 1, N, S], summed
+                          over the heads; 0: none */
+  int32_t normaliser; /* BEAM with logits and candidates: 1: `best_log` is the log-probability of the first of them */
+  int32_t taps;       /* bits TSR_INSPECT_*: outputs beside the results */
 } tsr_program_key;
 
 /* Builds into an empty program. Errors: TSR_ERR_ARGUMENT, TSR_ERR_UNSUPPORTED, the program's. */

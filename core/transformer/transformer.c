@@ -404,6 +404,7 @@ static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, tsr_co
         .indices = tsr_program_find(program, "indices"),
         .scores = tsr_program_find(program, "scores"),
         .best_log = tsr_program_find(program, "best_log"),
+        .attention = tsr_program_find(program, "attention"),
     };
     status = make_executable(t, program, &compiled->executable);
   }
@@ -420,7 +421,7 @@ static int same_key(const tsr_program_key *a, const tsr_program_key *b)
   return a->kind == b->kind && a->size.batch == b->size.batch && a->size.source == b->size.source &&
          a->size.target == b->size.target && a->size.beam == b->size.beam && a->source_room == b->source_room &&
          a->masked == b->masked && a->candidates == b->candidates && a->logits == b->logits &&
-         a->normaliser == b->normaliser && a->taps == b->taps;
+         a->normaliser == b->normaliser && a->attention == b->attention && a->taps == b->taps;
 }
 
 tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key, tsr_compiled **compiled)

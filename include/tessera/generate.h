@@ -90,6 +90,12 @@ typedef struct tsr_generate_options {
    * tokens' probabilities, which their scores count; fewer (then without tokens, -inf) where not so many are allowed.
    * 0: off; else at least 2, and at most half the vocabulary. A first token that is forced comes before it. */
   int32_t alternatives;
+  /* What the outputs' tokens attend to in the source: the mean of the heads of one layer's cross-attention. */
+  int32_t attention;       /* 1: hypotheses come with it */
+  int32_t attention_layer; /* of the decoder, from 1; 0: the last */
+  /* beta (Wu et al. 2016): a score rises by beta times the sum over the source's tokens of ln(min(1, what all tokens of
+   * the output together attended to it)); 0: off. It counts among finished hypotheses, not in the choice of open ones. */
+  float coverage_penalty;
   /* Receives each token of an output, in order, as soon as it is certain: greedy search and sampling hand it out with
    * the step that chose it; beam search when all hypotheses that can still become the best agree on it, the newest token
    * of a hypothesis never, and the rest when the sentence is done. Outputs of one batch take turns. From one thread at a
@@ -110,6 +116,8 @@ typedef struct tsr_hypothesis {
   int32_t *ids; /* without the start token; ends with </s> unless max_length cut it */
   int32_t n_ids;
   float score;
+  int32_t n_source; /* with options.attention: tokens of the source */
+  float *attention; /* [n_ids][n_source], each row's sum is 1; else NULL */
 } tsr_hypothesis;
 
 typedef struct tsr_generation {
