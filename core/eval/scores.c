@@ -69,33 +69,10 @@ void tsr_scorer_destroy(tsr_scorer *scorer)
 {
   if (!scorer)
     return;
-  for (int32_t i = 0; i < scorer->room; i++) {
-    tsr_reading_finish(&scorer->readings[i]);
-    free(scorer->symbols[i].symbols);
-  }
-  free(scorer->readings);
-  free(scorer->symbols);
+  tsr_readings_finish(scorer->readings, scorer->symbols, scorer->room);
   tsr_words_finish(&scorer->words);
   tsr_ngrams_finish(&scorer->ngrams);
   free(scorer);
-}
-
-/* Room for n texts. */
-static tsr_status make_room(tsr_scorer *s, int32_t n)
-{
-  if (n <= s->room)
-    return TSR_OK;
-  tsr_reading *readings = realloc(s->readings, (size_t)n * sizeof *readings);
-  s->readings = readings ? readings : s->readings;
-  tsr_symbols *symbols = readings ? realloc(s->symbols, (size_t)n * sizeof *symbols) : NULL;
-  s->symbols = symbols ? symbols : s->symbols;
-  if (!symbols)
-    return tsr_fail_memory((size_t)n * sizeof *readings);
-  for (; s->room < n; s->room++) {
-    s->readings[s->room] = (tsr_reading){0};
-    s->symbols[s->room] = (tsr_symbols){0};
-  }
-  return TSR_OK;
 }
 
 /* n: texts; the first is the hypothesis. */
@@ -158,7 +135,7 @@ static tsr_status check_texts(const tsr_span *texts, int32_t n)
 static tsr_status read_texts(tsr_scorer *s, tsr_span hypothesis, const tsr_span *references, int32_t n_references,
                              int32_t *n)
 {
-  TSR_TRY(make_room(s, n_references + 1));
+  TSR_TRY(tsr_readings_reserve(&s->readings, &s->symbols, &s->room, n_references + 1));
   TSR_TRY(tsr_reading_begin(&s->readings[0], hypothesis.bytes, hypothesis.size));
   *n = 1;
   for (int32_t r = 0; r < n_references; r++) {

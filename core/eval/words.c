@@ -142,10 +142,31 @@ tsr_status tsr_reading_words(tsr_reading *reading, tsr_words *words, tsr_symbols
   return tsr_symbols_of_words(symbols, words, tokens, size);
 }
 
-void tsr_reading_finish(tsr_reading *reading)
+tsr_status tsr_readings_reserve(tsr_reading **readings, tsr_symbols **symbols, int32_t *room, int32_t n)
 {
-  free(reading->clean.bytes);
-  free(reading->tokens[0].bytes);
-  free(reading->tokens[1].bytes);
-  *reading = (tsr_reading){0};
+  if (n <= *room)
+    return TSR_OK;
+  tsr_reading *more = realloc(*readings, (size_t)n * sizeof *more);
+  *readings = more ? more : *readings;
+  tsr_symbols *more_symbols = more ? realloc(*symbols, (size_t)n * sizeof *more_symbols) : NULL;
+  *symbols = more_symbols ? more_symbols : *symbols;
+  if (!more_symbols)
+    return tsr_fail_memory((size_t)n * sizeof *more);
+  for (; *room < n; (*room)++) {
+    (*readings)[*room] = (tsr_reading){0};
+    (*symbols)[*room] = (tsr_symbols){0};
+  }
+  return TSR_OK;
+}
+
+void tsr_readings_finish(tsr_reading *readings, tsr_symbols *symbols, int32_t room)
+{
+  for (int32_t i = 0; i < room; i++) {
+    free(readings[i].clean.bytes);
+    free(readings[i].tokens[0].bytes);
+    free(readings[i].tokens[1].bytes);
+    free(symbols[i].symbols);
+  }
+  free(readings);
+  free(symbols);
 }

@@ -38,7 +38,7 @@ void tsr_words_forget(tsr_words *words);
 tsr_status tsr_symbols_of_words(tsr_symbols *symbols, tsr_words *words, const char *text, size_t size) TSR_MUST_CHECK;
 void tsr_words_finish(tsr_words *words);
 
-/* A text as n-grams are counted of it. Zero it; tsr_reading_finish ends it. */
+/* A text as n-grams are counted of it. */
 typedef struct tsr_reading {
   tsr_text_buffer clean;
   tsr_text_buffer tokens[2];
@@ -51,6 +51,9 @@ tsr_status tsr_reading_begin(tsr_reading *reading, const char *text, size_t size
 
 /* The numbers of its words, as the tokenizer 13a parts them; the reading stays as it is until tsr_words_forget. */
 tsr_status tsr_reading_words(tsr_reading *reading, tsr_words *words, tsr_symbols *symbols) TSR_MUST_CHECK;
-void tsr_reading_finish(tsr_reading *reading);
+
+/* Room for n readings and the symbols of each, in arrays of *room that begin as NULL, and their end. */
+tsr_status tsr_readings_reserve(tsr_reading **readings, tsr_symbols **symbols, int32_t *room, int32_t n) TSR_MUST_CHECK;
+void tsr_readings_finish(tsr_reading *readings, tsr_symbols *symbols, int32_t room);
 
 #endif

@@ -79,6 +79,72 @@ evaluate 0 --beam 1 --source "$work/many.en" --reference "$work/many.fr" --json
 check 'many: BLEU is not 100' test "$(score bleu | cut -c 1-3)" = 100
 check 'many: not 1050 sentences' test "$(score sentences)" = 1050
 
+# Several references: the second has the rest of the words, and the nearer length; an empty one is none.
+printf 'a cat sat there\n' >"$work/ref2"
+run 0 eval --hypothesis "$work/hyp" --reference "$work/ref" --reference "$work/ref2"
+stdout_has 'BLEU               100.00'
+stdout_has 'brevity penalty  1.0000: 4 words, 4 in the reference'
+stdout_has 'nrefs:2|case:mixed|eff:no|tok:13a|smooth:exp|version:tessera-'
+echo >"$work/none"
+run 0 eval --hypothesis "$work/hyp" --reference "$work/ref" --reference "$work/none" --json
+check 'an empty reference counts' test "$(score bleu)" = 60.65
+check 'signature of one reference' sh -c 'printf "%s\n" "$1" | grep -q "^nrefs:1|"' - "$(score signature)"
+
+# Files side by side, and what is wrong with them.
+cat >"$work/s.src" <<TEXT
+This is a small test of the program here .
+He has a dog , and she has a cat .
+TEXT
+cat >"$work/s.ref" <<TEXT
+C'est un petit test du programme ici .
+Il a un chien , et elle a un chat .
+TEXT
+cat >"$work/s.one" <<TEXT
+C'est un petit test du programme ici .
+Il a un chien , et elle a un chat .
+TEXT
+cat >"$work/s.two" <<TEXT
+This is a small test of the programme .
+
+TEXT
+run 0 eval --hypothesis "$work/s.two" --hypothesis "$work/s.one" --reference "$work/s.ref" --source "$work/s.src" \
+  --analysis --json
+check 'files: other BLEU' test "$(score variants.1.bleu | cut -c 1-3)" = 100
+check 'files: not two that differ' test "$(score differing)" = 2
+check 'files: the empty one is not the worst' test "$(score worst.0.line)" = 2
+check 'files: not empty' test "$(score variants.0.flaws.empty)" = 1
+check 'files: not copied' test "$(score variants.0.flaws.copied)" = 1
+check 'files: known to be cut' test "$(score variants.0.flaws.cut)" = null
+check 'files: flaws of the good one' test "$(score variants.1.flaws.copied)" = 0
+check 'files: another bucket' test "$(score variants.1.buckets.0.words)" = '10 to 14'
+check 'files: no source' test "$(score differences.0.source)" = 'He has a dog , and she has a cat .'
+check 'files: signature' sh -c 'printf "%s\n" "$1" | grep -q "|eff:yes|tok:13a|smooth:exp|"' - "$(score sentence_signature)"
+run 0 eval --hypothesis "$work/s.two" --hypothesis "$work/s.one" --reference "$work/s.ref" --worst 1
+stdout_has 'they differ on 2 of 2 sentences'
+check 'worst: not one sentence' test "$(grep -c '^  line ' "$out")" = 1
+run 3 eval --hypothesis "$work/s.one" --hypothesis "$work/hyp" --reference "$work/s.ref"
+stderr_has 'less sentences than the other files: it ends before sentence 2'
+run 3 eval --hypothesis "$work/hyp" --hypothesis "$work/s.one" --reference "$work/ref"
+stderr_has 'more sentences than the other files'
+
+# A model in several ways.
+evaluate 0 --source "$work/three.en" --reference "$work/three.fr" --compare greedy,beam4,beam4:0.6 --json
+check 'compare: beam 4 is not perfect' test "$(score variants.1.bleu | cut -c 1-3)" = 100
+check 'compare: other names' test "$(score variants.0.name) $(score variants.2.name)" = 'greedy beam4:0.6'
+check 'compare: no time' test "$(score variants.0.tokens_per_second)" != 0.00
+check 'compare: cut' test "$(score variants.0.cut)" = 0
+evaluate 0 --source "$work/three.en" --reference "$work/three.fr" --max-length 4 --analysis
+stdout_has 'cut at the greatest length                      3'
+stdout_has 'the worst of beam4 by sentence BLEU (nrefs:1|case:mixed|eff:yes|'
+evaluate 2 --source "$work/three.en" --reference "$work/three.fr" --compare greedy,best
+stderr_has "'best' is none of greedy, beamN, beamN:PENALTY"
+evaluate 2 --source "$work/three.en" --reference "$work/three.fr" --compare beam65
+{ cat "$work/three.en"; awk 'BEGIN { for (i = 0; i < 60; i++) printf "house "; print "" }'; } >"$work/longer.en"
+{ cat "$work/three.fr"; echo; } >"$work/longer.fr"
+evaluate 3 --source "$work/longer.en" --reference "$work/longer.fr" --max-source 50 --long-input error
+stderr_has 'longer.en, line 4: '
+stdout_has 'BLEU               100.00'
+
 # What is missing, bad or contradictory.
 run 2 eval
 stderr_has 'a model or --hypothesis is missing'

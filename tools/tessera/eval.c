@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera eval: BLEU and chrF of a model's translations, or of those in a file.
+ * tessera eval: BLEU and chrF of a model's translations, or of those in files, and what is wrong with them.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/text/corpus.h"
-#include "tessera/eval.h"
+#include "tools/tessera/evaluation.h"
 #include "tools/tessera/translator.h"
 
 static const char help[] =
-    "Usage: tessera eval MODEL --source FILE --reference FILE [OPTION]...\n"
-    "       tessera eval --hypothesis FILE --reference FILE [--json]\n"
+    "Usage: tessera eval MODEL --source FILE --reference FILE... [OPTION]...\n"
+    "       tessera eval --hypothesis FILE... --reference FILE... [OPTION]...\n"
     "\n"
     "Translates the source with the model in the folder MODEL, or takes the translations in the file\n"
     "of hypotheses, and prints how near they are to the reference: BLEU and chrF, as sacreBLEU 2\n"
@@ -20,22 +20,44 @@ static const char help[] =
     "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them. A source\n"
     "of tab-separated columns, or XML, holds the reference, too: --reference is left out then.\n"
     "\n"
-    "  --source FILE          sentences to translate; - is standard input\n"
-    "  --hypothesis FILE      translations; - is standard input\n"
-    "  --reference FILE       what they should be\n"
+    "  --source FILE          sentences to translate; - is standard input. With --hypothesis: what was\n"
+    "                         translated, for --analysis\n"
+    "  --hypothesis FILE      translations; - is standard input. Several: they are compared\n"
+    "  --reference FILE       what they should be. Several: BLEU and chrF against all of them\n"
+    "  --compare A,B,...      translates in several ways, side by side: greedy, beam4, beam4:0.6 (with a\n"
+    "                         length penalty); their scores, time and speed, and the sentences on which\n"
+    "                         they differ\n"
+    "  --analysis             also tells: scores by length, repetitions, outputs that were cut or copied\n"
+    "                         or are far too short or long, and the worst sentences by sentence BLEU\n"
+    "                         (effective order, exponential smoothing: sacreBLEU's sentence_bleu)\n"
+    "  --worst N              sentences that are listed (default: 20)\n"
     "  --json                 print one JSON object: bleu, chrf, signature, and what they consist of\n"
     "  --timings              print on stderr what loading and translating took\n" TRANSLATOR_HELP
     "  --help                 print this text\n"
     "\n"
+    "With --analysis or --compare all sentences are kept in memory, else a thousand.\n"
+    "\n"
     "Examples:\n"
     "  tessera eval tools/demo-model --source test.en --reference test.fr --beam 4\n"
+    "  tessera eval tools/demo-model --source test.en --reference test.fr --compare greedy,beam4\n"
     "  tessera eval --hypothesis output.fr --reference newstest2014-fren-ref.fr.sgm\n";
 
+enum { MOST_FILES = 16 };
+
+/* Files of one kind, in the order in which they were given. */
+typedef struct file_list {
+  const char *paths[MOST_FILES];
+  int32_t n;
+} file_list;
+
 typedef struct settings {
-  translator_settings translator; /* model NULL: hypotheses from a file */
+  translator_settings translator; /* model NULL: hypotheses from files */
   const char *source;
-  const char *hypothesis;
-  const char *reference;
+  file_list hypotheses;
+  file_list references;
+  const char *compare;
+  int64_t worst; /* 0: the default */
+  int analysis;
   int json;
   int timings;
   int options; /* for translating were given */
@@ -43,222 +65,359 @@ typedef struct settings {
 
 typedef struct session {
   settings wish;
-  tsr_corpus *corpus; /* (source or hypothesis, reference) */
-  tsr_scorer *scorer;
+  tsr_corpus *corpus;                    /* (source or first hypothesis, first reference) */
+  tsr_text_file *references[MOST_FILES]; /* further ones */
+  tsr_text_file *hypotheses[MOST_FILES]; /* likewise */
+  tsr_text_file *source;                 /* of the hypotheses */
+  evaluation evaluation;
+  int64_t first; /* the chunk's first sentence */
+  int32_t variant;
   translator translator;
-  tsr_span references[TRANSLATOR_CHUNK]; /* copies, of the chunk's sentences */
+  tsr_generate_options options[EVALUATION_VARIANTS];
 } session;
 
-static int check_settings(const char *me, int argc, char **argv, settings *wish)
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
+static int check_model(const char *me, const settings *wish)
 {
-  if (argc - optind > 1) {
-    return tsr_cli_usage(me, "takes one model, but '%s' is given, too", argv[optind + 1]);
-  }
-  wish->translator.model = optind < argc ? argv[optind] : NULL;
-  if (wish->translator.model && wish->hypothesis) {
+  if (wish->hypotheses.n > 0) {
     return tsr_cli_usage(me, "takes a model or --hypothesis, not both");
   }
-  if (wish->translator.model && !wish->source) {
-    return tsr_cli_usage(me, "--source is missing");
-  }
-  if (!wish->translator.model && !wish->hypothesis) {
+  return wish->source ? TSR_EXIT_OK : tsr_cli_usage(me, "--source is missing");
+}
+
+static int check_files(const char *me, const settings *wish)
+{
+  if (wish->hypotheses.n == 0) {
     return tsr_cli_usage(me, wish->source ? "the model is missing" : "a model or --hypothesis is missing");
   }
-  if (wish->hypothesis && !wish->reference) {
+  if (wish->references.n == 0) {
     return tsr_cli_usage(me, "--reference is missing");
   }
-  if (wish->hypothesis && wish->source) {
-    return tsr_cli_usage(me, "--source is for a model to translate; there is none");
+  if (wish->source && !wish->analysis) {
+    return tsr_cli_usage(me, "--source is for a model to translate, or for --analysis; there is neither");
   }
-  if (wish->hypothesis && (wish->options || wish->timings)) {
+  if (wish->options || wish->timings || wish->compare) {
     return tsr_cli_usage(me, "options for translating are for a model; there is none");
   }
+  return wish->hypotheses.n <= EVALUATION_VARIANTS
+             ? TSR_EXIT_OK
+             : tsr_cli_usage(me, "compares %d files at most", (int)EVALUATION_VARIANTS);
+}
+
+static int add_file(const char *me, const char *option, const char *path, file_list *list)
+{
+  if (list->n == MOST_FILES) {
+    return tsr_cli_usage(me, "%s: at most %d files", option, (int)MOST_FILES);
+  }
+  list->paths[list->n++] = path;
   return TSR_EXIT_OK;
+}
+
+static int take_option(const char *me, int option, settings *wish)
+{
+  switch (option) {
+  case 's':
+    wish->source = optarg;
+    return TSR_EXIT_OK;
+  case 'y':
+    return add_file(me, "--hypothesis", optarg, &wish->hypotheses);
+  case 'r':
+    return add_file(me, "--reference", optarg, &wish->references);
+  case 'c':
+    wish->compare = optarg;
+    return TSR_EXIT_OK;
+  case 'a':
+    wish->analysis = 1;
+    return TSR_EXIT_OK;
+  case 'w':
+    return tsr_cli_integer(me, "--worst", optarg, 1, INT32_MAX, &wish->worst);
+  case 'j':
+    wish->json = 1;
+    return TSR_EXIT_OK;
+  case 't':
+    wish->timings = 1;
+    return TSR_EXIT_OK;
+  default:
+    wish->options = 1;
+    return translator_take_option(me, option, &wish->translator);
+  }
 }
 
 static int parse(int argc, char **argv, void *opaque, int *finished)
 {
-  settings *wish = &((session *)opaque)->wish;
   static const struct option options[] = {{"source", required_argument, NULL, 's'},
                                           {"hypothesis", required_argument, NULL, 'y'},
                                           {"reference", required_argument, NULL, 'r'},
+                                          {"compare", required_argument, NULL, 'c'},
+                                          {"analysis", no_argument, NULL, 'a'},
+                                          {"worst", required_argument, NULL, 'w'},
                                           TRANSLATOR_OPTIONS,
                                           {"json", no_argument, NULL, 'j'},
                                           {"timings", no_argument, NULL, 't'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
+  settings *wish = &((session *)opaque)->wish;
+  const char *me = argv[0];
   int code = TSR_EXIT_OK;
   for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    switch (option) {
-    case 's':
-      wish->source = optarg;
-      break;
-    case 'y':
-      wish->hypothesis = optarg;
-      break;
-    case 'r':
-      wish->reference = optarg;
-      break;
-    case 'j':
-      wish->json = 1;
-      break;
-    case 't':
-      wish->timings = 1;
-      break;
-    case 'h':
+    if (option == 'h') {
       *finished = 1;
       return tsr_cli_help(help);
-    default:
-      wish->options = 1;
-      code = translator_take_option(argv[0], option, &wish->translator);
     }
+    code = take_option(me, option, wish);
   }
-  return code == TSR_EXIT_OK ? check_settings(argv[0], argc, argv, wish) : code;
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  if (argc - optind > 1) {
+    return tsr_cli_usage(me, "takes one model, but '%s' is given, too", argv[optind + 1]);
+  }
+  wish->translator.model = optind < argc ? argv[optind] : NULL;
+  return wish->translator.model ? check_model(me, wish) : check_files(me, wish);
 }
 
-static int keep_reference(session *s, const tsr_corpus_pair *pair)
+/* ---- variants ---------------------------------------------------------------------------------------------------- */
+
+/* "greedy", "beam4", "beam4:0.6" */
+static int parse_variant(const char *text, tsr_generate_options *options)
 {
-  char *copy = malloc(pair->target_size + 1);
-  if (!copy) {
-    return tsr_cli_no_memory();
+  static const char me[] = "eval";
+  if (strcmp(text, "greedy") == 0) {
+    options->beam = 1;
+    return TSR_EXIT_OK;
   }
-  memcpy(copy, pair->target, pair->target_size);
-  s->references[s->translator.n] = (tsr_span){copy, pair->target_size};
+  if (strncmp(text, "beam", strlen("beam")) != 0) {
+    return tsr_cli_usage(me, "--compare: '%s' is none of greedy, beamN, beamN:PENALTY", text);
+  }
+  char number[16];
+  const char *colon = strchr(text, ':');
+  size_t size = colon ? (size_t)(colon - text) : strlen(text);
+  size = size - strlen("beam") < sizeof number ? size - strlen("beam") : sizeof number - 1;
+  memcpy(number, text + strlen("beam"), size);
+  number[size] = '\0';
+  int code = tsr_cli_int32(me, "--compare: beam", number, 1, 64, &options->beam);
+  double penalty = 0;
+  if (code == TSR_EXIT_OK && colon) {
+    code = tsr_cli_number(me, "--compare: length penalty", colon + 1, -100, 100, &penalty);
+    options->length_penalty = (float)penalty;
+  }
+  return code;
+}
+
+static void set_name(evaluation_variant *v, const char *name)
+{
+  snprintf(v->name, sizeof v->name, "%s", name);
+}
+
+static int choose_compared(session *s)
+{
+  char **names;
+  evaluation *e = &s->evaluation;
+  int32_t n = 0;
+  int code = tsr_cli_list("eval", "--compare", s->wish.compare, &names, &n);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  if (n > EVALUATION_VARIANTS) {
+    code = tsr_cli_usage("eval", "--compare: at most %d, not %d", (int)EVALUATION_VARIANTS, (int)n);
+  }
+  for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
+    set_name(&e->variants[i], names[i]);
+    s->options[i] = s->translator.options;
+    code = parse_variant(names[i], &s->options[i]);
+  }
+  e->n_variants = code == TSR_EXIT_OK ? n : 0;
+  free(names);
+  return code;
+}
+
+/* After the model was opened. */
+static int choose_variants(session *s)
+{
+  evaluation *e = &s->evaluation;
+  const settings *wish = &s->wish;
+  e->n_references = wish->references.n > 0 ? wish->references.n : 1;
+  e->keeps = wish->analysis || wish->compare || wish->hypotheses.n > 1;
+  e->has_cuts = wish->translator.model != NULL;
+  if (wish->compare) {
+    return choose_compared(s);
+  }
+  e->n_variants = wish->translator.model ? 1 : wish->hypotheses.n;
+  for (int32_t i = 0; i < wish->hypotheses.n; i++) {
+    set_name(&e->variants[i], wish->hypotheses.paths[i]);
+  }
+  if (wish->translator.model) {
+    char name[EVALUATION_NAME];
+    snprintf(name, sizeof name, s->translator.options.beam > 1 ? "beam%d" : "greedy", (int)s->translator.options.beam);
+    set_name(&e->variants[0], name);
+    s->options[0] = s->translator.options;
+  }
   return TSR_EXIT_OK;
 }
 
-static int score_translation(void *user, const translation *t)
+/* ---- input ------------------------------------------------------------------------------------------------------- */
+
+static int open_files(session *s)
 {
-  session *s = user;
-  tsr_span hypothesis = {t->text, strlen(t->text)};
-  return tsr_cli_fail(tsr_scorer_add(s->scorer, hypothesis, s->references[t->index]));
+  const settings *wish = &s->wish;
+  int has_model = wish->translator.model != NULL;
+  tsr_corpus_files files = {.source = tsr_cli_path(has_model ? wish->source : wish->hypotheses.paths[0]),
+                            .target = tsr_cli_path(wish->references.n > 0 ? wish->references.paths[0] : NULL),
+                            .part = has_model ? TSR_TEXT_SOURCE : TSR_TEXT_HYPOTHESIS};
+  tsr_status status = tsr_corpus_open(&files, &s->corpus);
+  for (int32_t i = 1; i < wish->references.n && status == TSR_OK; i++) {
+    status = tsr_text_file_open(tsr_cli_path(wish->references.paths[i]), TSR_TEXT_REFERENCE, &s->references[i]);
+  }
+  for (int32_t i = 1; i < wish->hypotheses.n && status == TSR_OK; i++) {
+    status = tsr_text_file_open(tsr_cli_path(wish->hypotheses.paths[i]), TSR_TEXT_HYPOTHESIS, &s->hypotheses[i]);
+  }
+  if (!has_model && wish->source && status == TSR_OK) {
+    status = tsr_text_file_open(tsr_cli_path(wish->source), TSR_TEXT_SOURCE, &s->source);
+  }
+  return tsr_cli_fail(status);
 }
 
-static void drop_references(session *s)
+/* The sentence of a further file that belongs to pair `number`; ends: there is no such pair, and should be none. */
+static int read_further(tsr_text_file *file, int64_t number, int ends, tsr_span *text)
 {
-  for (int32_t i = 0; i < TRANSLATOR_CHUNK; i++) {
-    free((char *)s->references[i].bytes);
-    s->references[i] = (tsr_span){0};
+  tsr_sentence sentence;
+  int32_t end = 0;
+  tsr_status status = tsr_text_file_next(file, &sentence, &end);
+  if (status != TSR_OK) {
+    return tsr_cli_fail(status);
   }
+  if (end != ends) {
+    tsr_cli_error("%s: has %s sentences than the other files: %s sentence %lld", tsr_text_file_name(file),
+                  end ? "less" : "more", end ? "it ends before" : "they end before", (long long)number);
+    return TSR_EXIT_INPUT;
+  }
+  if (!end) {
+    *text = (tsr_span){sentence.text, sentence.size};
+  }
+  return TSR_EXIT_OK;
+}
+
+/* Reads what belongs to a pair, or that nothing does, and adds it. */
+static int add_pair(session *s, const tsr_corpus_pair *pair, int64_t number, int ends)
+{
+  const settings *wish = &s->wish;
+  evaluation *e = &s->evaluation;
+  tsr_span references[MOST_FILES], outputs[MOST_FILES], source = {0};
+  int code = TSR_EXIT_OK;
+  for (int32_t i = 1; i < wish->references.n && code == TSR_EXIT_OK; i++) {
+    code = read_further(s->references[i], number, ends, &references[i]);
+  }
+  for (int32_t i = 1; i < wish->hypotheses.n && code == TSR_EXIT_OK; i++) {
+    code = read_further(s->hypotheses[i], number, ends, &outputs[i]);
+  }
+  if (s->source && code == TSR_EXIT_OK) {
+    code = read_further(s->source, number, ends, &source);
+  }
+  if (code != TSR_EXIT_OK || ends) {
+    return code;
+  }
+  references[0] = (tsr_span){pair->target, pair->target_size};
+  outputs[0] = (tsr_span){pair->source, pair->source_size};
+  source = wish->translator.model ? outputs[0] : source;
+  code = evaluation_add(e, pair->number, source, references);
+  if (wish->translator.model && code == TSR_EXIT_OK) {
+    code = translator_add(&s->translator, wish->source, pair->number, pair->source, pair->source_size);
+  }
+  for (int32_t i = 0; i < wish->hypotheses.n && code == TSR_EXIT_OK; i++) {
+    code = evaluation_add_output(e, i, e->n - 1, outputs[i], 0);
+  }
+  return code;
+}
+
+/* ---- work -------------------------------------------------------------------------------------------------------- */
+
+static int take_translation(void *user, const translation *t)
+{
+  session *s = user;
+  tsr_span text = {t->text, strlen(t->text)};
+  return evaluation_add_output(&s->evaluation, s->variant, s->first + t->index, text, t->is_cut);
 }
 
 static int translate_chunk(session *s)
 {
-  int code = translator_run(&s->translator, score_translation, s);
-  drop_references(s);
+  evaluation *e = &s->evaluation;
+  tsr_generate_statistics before, after;
+  int code = TSR_EXIT_OK;
+  for (int32_t v = 0; v < e->n_variants && code == TSR_EXIT_OK; v++) {
+    s->variant = v;
+    tsr_generate_measure(s->translator.transformer, &before);
+    code = translator_search(&s->translator, &s->options[v], take_translation, s);
+    tsr_generate_measure(s->translator.transformer, &after);
+    e->variants[v].seconds += after.seconds - before.seconds;
+    e->variants[v].tokens += after.target_tokens - before.target_tokens;
+  }
+  s->translator.done += s->translator.n;
+  translator_clear(&s->translator);
   return code;
 }
 
-static int score_model(session *s)
+static int read_all(session *s)
 {
   int code = TSR_EXIT_OK;
-  int32_t end = 0;
-  while (!end && code == TSR_EXIT_OK) {
-    tsr_corpus_pair pair;
+  int64_t number = 0;
+  for (int32_t end = 0, n = 0; !end && code == TSR_EXIT_OK;) {
+    tsr_corpus_pair pair = {0};
     code = tsr_cli_fail(tsr_corpus_next(s->corpus, &pair, &end));
-    if (code == TSR_EXIT_OK && !end) {
-      code = keep_reference(s, &pair);
+    if (code == TSR_EXIT_OK) {
+      code = add_pair(s, &pair, ++number, end);
+      n += !end;
     }
-    if (code == TSR_EXIT_OK && !end) {
-      code = translator_add(&s->translator, s->wish.source, pair.number, pair.source, pair.source_size);
-    }
-    int32_t n = s->translator.n;
-    if (code == TSR_EXIT_OK && n > 0 && (end || n == TRANSLATOR_CHUNK)) {
-      code = translate_chunk(s);
+    if (code == TSR_EXIT_OK && (end || n == TRANSLATOR_CHUNK)) {
+      code = s->wish.translator.model && n > 0 ? translate_chunk(s) : TSR_EXIT_OK;
+      evaluation_forget(&s->evaluation);
+      s->first = s->evaluation.n;
+      n = 0;
     }
   }
   tsr_cli_progress_clear(&s->translator.progress);
   return code;
 }
 
-static int score_file(session *s)
+static int report(session *s)
 {
-  tsr_status status = TSR_OK;
-  for (int32_t end = 0; !end && status == TSR_OK;) {
-    tsr_corpus_pair pair;
-    status = tsr_corpus_next(s->corpus, &pair, &end);
-    if (status == TSR_OK && !end) {
-      tsr_span hypothesis = {pair.source, pair.source_size};
-      tsr_span reference = {pair.target, pair.target_size};
-      status = tsr_scorer_add(s->scorer, hypothesis, reference);
-    }
-  }
-  return tsr_cli_fail(status);
-}
-
-static int print_json(const session *s, const tsr_bleu *bleu, const tsr_chrf *chrf)
-{
-  const double *p = bleu->precisions;
-  return tsr_cli_json_print(json_pack("{s:f, s:f, s:s, s:s, s:[f,f,f,f], s:f, s:I, s:I, s:I}", "bleu", bleu->score,
-                                      "chrf", chrf->score, "signature", tsr_bleu_signature(), "chrf_signature",
-                                      tsr_chrf_signature(), "precisions", p[0], p[1], p[2], p[3], "brevity_penalty",
-                                      bleu->brevity_penalty, "hypothesis_length", (json_int_t)bleu->hypothesis_length,
-                                      "reference_length", (json_int_t)bleu->reference_length, "sentences",
-                                      (json_int_t)tsr_scorer_count(s->scorer)),
-                            0);
-}
-
-static void print_text(const session *s, const tsr_bleu *bleu, const tsr_chrf *chrf)
-{
-  const double *p = bleu->precisions;
-  char sentences[32];
-  char words[32];
-  char expected[32];
-  printf("sentences          %s\n", tsr_cli_grouped(tsr_scorer_count(s->scorer), sentences));
-  printf("BLEU               %.2f\n", bleu->score);
-  printf("  precisions       %.2f / %.2f / %.2f / %.2f\n", p[0], p[1], p[2], p[3]);
-  printf("  brevity penalty  %.4f: %s words, %s in the reference\n", bleu->brevity_penalty,
-         tsr_cli_grouped(bleu->hypothesis_length, words), tsr_cli_grouped(bleu->reference_length, expected));
-  printf("  signature        %s\n", tsr_bleu_signature());
-  printf("chrF2              %.2f\n", chrf->score);
-  printf("  signature        %s\n", tsr_chrf_signature());
-}
-
-static int print_scores(const session *s, const char *name)
-{
-  tsr_bleu bleu;
-  tsr_chrf chrf;
-  if (tsr_scorer_count(s->scorer) == 0) {
-    tsr_cli_error("%s: expected sentences, found none", name);
+  enum { LISTED = 20 };
+  const settings *wish = &s->wish;
+  const evaluation *e = &s->evaluation;
+  int64_t limit = wish->worst > 0 ? wish->worst : LISTED;
+  if (tsr_scorer_count(e->variants[0].all.scorer) == 0) {
+    tsr_cli_error("%s: expected sentences, found none",
+                  wish->translator.model ? wish->source : wish->hypotheses.paths[0]);
     return TSR_EXIT_INPUT;
   }
-  tsr_status status = tsr_scorer_bleu(s->scorer, &bleu);
-  if (status == TSR_OK) {
-    status = tsr_scorer_chrf(s->scorer, &chrf);
+  if (wish->json) {
+    return tsr_cli_json_print(evaluation_json(e, limit), 0);
   }
-  if (status != TSR_OK) {
-    return tsr_cli_fail(status);
-  }
-  if (s->wish.json) {
-    return print_json(s, &bleu, &chrf);
-  }
-  print_text(s, &bleu, &chrf);
-  return TSR_EXIT_OK;
+  return evaluation_print(e, wish->analysis, limit);
 }
 
 static int run(void *opaque)
 {
   session *s = opaque;
   const settings *wish = &s->wish;
-  const char *first = wish->hypothesis ? wish->hypothesis : wish->source;
-  tsr_corpus_files files = {.source = tsr_cli_path(first),
-                            .target = tsr_cli_path(wish->reference),
-                            .part = wish->hypothesis ? TSR_TEXT_HYPOTHESIS : TSR_TEXT_SOURCE};
-  int code = tsr_cli_fail(tsr_corpus_open(&files, &s->corpus));
-  if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail(tsr_scorer_create(TSR_METRIC_BLEU | TSR_METRIC_CHRF, &s->scorer));
-  }
+  int code = open_files(s);
   if (code == TSR_EXIT_OK && wish->translator.model) {
     code = translator_open(&s->translator, &wish->translator);
   }
   if (code == TSR_EXIT_OK) {
-    code = wish->translator.model ? score_model(s) : score_file(s);
+    code = choose_variants(s);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = evaluation_begin(&s->evaluation);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = read_all(s);
   }
   if (code == TSR_EXIT_OK && wish->timings) {
     translator_print_timings(&s->translator);
   }
   if (code == TSR_EXIT_OK) {
-    code = print_scores(s, first);
+    code = report(s);
   }
   return code == TSR_EXIT_OK ? s->translator.outcome : code;
 }
@@ -266,9 +425,13 @@ static int run(void *opaque)
 static void finish(void *opaque)
 {
   session *s = opaque;
-  drop_references(s);
+  evaluation_finish(&s->evaluation);
   translator_finish(&s->translator);
-  tsr_scorer_destroy(s->scorer);
+  for (int32_t i = 0; i < MOST_FILES; i++) {
+    tsr_text_file_close(s->references[i]);
+    tsr_text_file_close(s->hypotheses[i]);
+  }
+  tsr_text_file_close(s->source);
   tsr_corpus_close(s->corpus);
 }
 
