@@ -20,11 +20,13 @@ static const char help[] =
     "layer where they are recorded, and the token ids and scores of each recorded search.\n"
     "The folder holds config.json, model.safetensors, golden.json and golden.safetensors; if\n"
     "it holds train.safetensors, the loss, the gradients of all parameters (at most 1e-4\n"
-    "relative) and recorded training steps are compared too.\n"
+    "relative) and recorded training steps are compared too. Tensors of golden.safetensors\n"
+    "whose names begin with \"long.\" are a second batch.\n"
     "\n"
+    "  --recorded F   the folder of the recorded results, where it is not the model's\n"
     "  --device D     the device (default: TESSERA_DEVICE, else auto)\n"
     "  --tolerance T  largest error allowed, divided by the largest magnitude recorded\n"
-    "                 (default 1e-5)\n"
+    "                 (default 2e-5)\n"
     "  --attention T  largest error of an attention weight allowed (default 1e-6 for nn.Transformer,\n"
     "                 5e-6 for others, whose originals are themselves off by that much)\n"
     "  --scores T     largest error of a score allowed (default 1e-4)\n"
@@ -37,6 +39,7 @@ static const char help[] =
 
 typedef struct request {
   const char *folder;
+  const char *recorded; /* folder of the recorded results */
   const char *device;
   double tolerance;
   double attention_tolerance; /* below 0: the default */
@@ -54,12 +57,20 @@ typedef struct recorded {
   float *values;
 } recorded;
 
+/* A batch, and what the original made of it by teacher forcing. */
+typedef struct forced {
+  recorded source, source_mask, target, target_mask, encoder_output, logits;
+  int32_t *lengths; /* [B] */
+} forced;
+
 typedef struct fixture {
   tsr_checkpoint *tensors;
   json_t *golden;
-  recorded source, source_mask, target, target_mask, encoder_output, logits;
-  int32_t *lengths; /* [B] */
+  forced batch;
+  forced further; /* without ids: not recorded */
 } fixture;
+
+enum { N_VALUES = 4 }; /* recorded of teacher forcing: two of each batch */
 
 typedef struct error_summary {
   const char *name;
@@ -105,7 +116,7 @@ static int same_extents(const recorded *a, const recorded *b)
 }
 
 /* Lengths of the sources: their masks are ones, then zeros. */
-static tsr_status find_lengths(fixture *f)
+static tsr_status find_lengths(const char *path, forced *f)
 {
   const recorded *mask = &f->source_mask;
   f->lengths = calloc((size_t)mask->n_batch, sizeof *f->lengths);
@@ -116,8 +127,7 @@ static tsr_status find_lengths(fixture *f)
     const int32_t *row = mask->ids + (size_t)b * (size_t)mask->n_length;
     for (int32_t t = 0; t < mask->n_length; t++) {
       if (row[t] != 0 && f->lengths[b] < t) {
-        return tsr_fail(TSR_ERR_FORMAT, "%s: attention_mask: row %d is not ones followed by zeros",
-                        tsr_checkpoint_path(f->tensors), (int)b);
+        return tsr_fail(TSR_ERR_FORMAT, "%s: attention_mask: row %d is not ones followed by zeros", path, (int)b);
       }
       f->lengths[b] += row[t] != 0;
     }
@@ -125,26 +135,26 @@ static tsr_status find_lengths(fixture *f)
   return TSR_OK;
 }
 
-static tsr_status read_tensors(const char *path, fixture *f)
+static tsr_status read_forced(const tsr_checkpoint *tensors, const char *prefix, forced *f)
 {
-  tsr_status status = tsr_checkpoint_open(path, &f->tensors);
-  if (status == TSR_OK) {
-    status = read_recorded(f->tensors, "input_ids", 2, &f->source);
-  }
-  if (status == TSR_OK) {
-    status = read_recorded(f->tensors, "attention_mask", 2, &f->source_mask);
-  }
-  if (status == TSR_OK) {
-    status = read_recorded(f->tensors, "decoder_input_ids", 2, &f->target);
-  }
-  if (status == TSR_OK) {
-    status = read_recorded(f->tensors, "decoder_attention_mask", 2, &f->target_mask);
-  }
-  if (status == TSR_OK) {
-    status = read_recorded(f->tensors, "encoder_output", 3, &f->encoder_output);
-  }
-  if (status == TSR_OK) {
-    status = read_recorded(f->tensors, "logits", 3, &f->logits);
+  const struct {
+    const char *name;
+    int32_t rank;
+    recorded *to;
+  } rows[] = {
+      {"input_ids", 2, &f->source},
+      {"attention_mask", 2, &f->source_mask},
+      {"decoder_input_ids", 2, &f->target},
+      {"decoder_attention_mask", 2, &f->target_mask},
+      {"encoder_output", 3, &f->encoder_output},
+      {"logits", 3, &f->logits},
+  };
+  const char *path = tsr_checkpoint_path(tensors);
+  tsr_status status = TSR_OK;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == TSR_OK; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", prefix, rows[i].name);
+    status = read_recorded(tensors, name, rows[i].rank, rows[i].to);
   }
   if (status == TSR_OK &&
       (!same_extents(&f->source, &f->source_mask) || !same_extents(&f->source, &f->encoder_output) ||
@@ -152,7 +162,19 @@ static tsr_status read_tensors(const char *path, fixture *f)
        f->source.n_batch != f->target.n_batch)) {
     status = tsr_fail(TSR_ERR_FORMAT, "%s: the extents of ids, masks and results do not fit together", path);
   }
-  return status == TSR_OK ? find_lengths(f) : status;
+  return status == TSR_OK ? find_lengths(path, f) : status;
+}
+
+static tsr_status read_tensors(const char *path, fixture *f)
+{
+  tsr_status status = tsr_checkpoint_open(path, &f->tensors);
+  if (status == TSR_OK) {
+    status = read_forced(f->tensors, "", &f->batch);
+  }
+  if (status == TSR_OK && tsr_checkpoint_find(f->tensors, "long.input_ids")) {
+    status = read_forced(f->tensors, "long.", &f->further);
+  }
+  return status;
 }
 
 static tsr_status read_fixture(const char *folder, fixture *f)
@@ -175,7 +197,7 @@ static tsr_status read_fixture(const char *folder, fixture *f)
   return status;
 }
 
-static void finish_fixture(fixture *f)
+static void finish_forced(forced *f)
 {
   recorded *all[] = {&f->source, &f->source_mask, &f->target, &f->target_mask, &f->encoder_output, &f->logits};
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -183,6 +205,12 @@ static void finish_fixture(fixture *f)
     free(all[i]->values);
   }
   free(f->lengths);
+}
+
+static void finish_fixture(fixture *f)
+{
+  finish_forced(&f->batch);
+  finish_forced(&f->further);
   json_decref(f->golden);
   tsr_checkpoint_close(f->tensors);
 }
@@ -209,14 +237,14 @@ static error_summary compare_values(const char *name, const recorded *expected, 
   return summary;
 }
 
-static tsr_status replay_forward(tsr_transformer *transformer, const fixture *f, double tolerance,
-                                 error_summary *summaries)
+static tsr_status replay_forward(tsr_transformer *transformer, const forced *f, double tolerance,
+                                 const char *const *names, error_summary *summaries)
 {
   const tsr_transformer_config *config = tsr_model_config(tsr_transformer_model(transformer));
   if (f->encoder_output.width != config->d_model || f->logits.width != config->target_vocabulary) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: recorded widths %d and %d; the model has d_model %d and a vocabulary of %d",
-                    tsr_checkpoint_path(f->tensors), (int)f->encoder_output.width, (int)f->logits.width,
-                    (int)config->d_model, (int)config->target_vocabulary);
+                    "golden.safetensors", (int)f->encoder_output.width, (int)f->logits.width, (int)config->d_model,
+                    (int)config->target_vocabulary);
   }
   size_t n_encoder = (size_t)f->source.n_batch * (size_t)f->source.n_length * (size_t)f->encoder_output.width;
   size_t n_logits = (size_t)f->target.n_batch * (size_t)f->target.n_length * (size_t)f->logits.width;
@@ -228,8 +256,8 @@ static tsr_status replay_forward(tsr_transformer *transformer, const fixture *f,
                                      f->target.n_length, f->target.ids, encoder_output, logits);
   }
   if (status == TSR_OK) {
-    summaries[0] = compare_values("encoder_output", &f->encoder_output, &f->source_mask, encoder_output, tolerance);
-    summaries[1] = compare_values("logits", &f->logits, &f->target_mask, logits, tolerance);
+    summaries[0] = compare_values(names[0], &f->encoder_output, &f->source_mask, encoder_output, tolerance);
+    summaries[1] = compare_values(names[1], &f->logits, &f->target_mask, logits, tolerance);
   }
   free(encoder_output);
   free(logits);
@@ -240,14 +268,14 @@ static tsr_status replay_layers(tsr_transformer *transformer, const fixture *f, 
                                 tsr_golden_layers *layers)
 {
   const tsr_golden_batch batch = {.tensors = f->tensors,
-                                  .n_batch = f->source.n_batch,
-                                  .n_source = f->source.n_length,
-                                  .n_target = f->target.n_length,
-                                  .source = f->source.ids,
-                                  .source_mask = f->source_mask.ids,
-                                  .source_lengths = f->lengths,
-                                  .target = f->target.ids,
-                                  .target_mask = f->target_mask.ids};
+                                  .n_batch = f->batch.source.n_batch,
+                                  .n_source = f->batch.source.n_length,
+                                  .n_target = f->batch.target.n_length,
+                                  .source = f->batch.source.ids,
+                                  .source_mask = f->batch.source_mask.ids,
+                                  .source_lengths = f->batch.lengths,
+                                  .target = f->batch.target.ids,
+                                  .target_mask = f->batch.target_mask.ids};
   int is_torch = strcmp(tsr_model_config(tsr_transformer_model(transformer))->family, "nn_transformer") == 0;
   double attention = r->attention_tolerance >= 0.0 ? r->attention_tolerance : is_torch ? 1e-6 : 5e-6;
   return tsr_golden_compare_layers(transformer, &batch, r->tolerance, attention, layers);
@@ -266,7 +294,7 @@ typedef struct search_summary {
 
 /* The recorded ids of one hypothesis, without the start token, up to the first </s>. Returns how many, -1 if there are
  * no such ids. */
-static int32_t recorded_ids(const json_t *sequence, int32_t eos, int32_t *ids, int32_t room)
+static int32_t recorded_ids(const json_t *sequence, const tsr_generate_options *options, int32_t *ids, int32_t room)
 {
   int32_t n = 0;
   for (size_t i = 1; i < json_array_size(sequence); i++) {
@@ -275,8 +303,10 @@ static int32_t recorded_ids(const json_t *sequence, int32_t eos, int32_t *ids, i
       return -1;
     }
     ids[n++] = (int32_t)json_integer_value(id);
-    if (ids[n - 1] == eos) {
-      break;
+    for (int32_t k = 0; k < options->n_eos; k++) {
+      if (ids[n - 1] == options->eos[k]) {
+        return n;
+      }
     }
   }
   return json_is_array(sequence) ? n : -1;
@@ -298,8 +328,8 @@ static void describe_difference(search_summary *summary, int32_t index, const in
            (int)found->n_ids);
 }
 
-static tsr_status compare_search(const json_t *entry, const tsr_generation *generation, int32_t eos, double tolerance,
-                                 search_summary *summary)
+static tsr_status compare_search(const json_t *entry, const tsr_generation *generation,
+                                 const tsr_generate_options *options, double tolerance, search_summary *summary)
 {
   enum { ROOM = 4096 };
   static int32_t expected[ROOM];
@@ -315,7 +345,7 @@ static tsr_status compare_search(const json_t *entry, const tsr_generation *gene
   summary->score_error = json_is_array(scores) ? 0.0 : NAN;
   for (int32_t i = 0; i < total; i++) {
     const tsr_hypothesis *found = &generation->hypotheses[i];
-    int32_t n = recorded_ids(json_array_get(sequences, (size_t)i), eos, expected, ROOM);
+    int32_t n = recorded_ids(json_array_get(sequences, (size_t)i), options, expected, ROOM);
     if (n < 0) {
       return tsr_fail(TSR_ERR_FORMAT, "golden.json: '%s': sequence %d is no list of at most %d ids", summary->name,
                       (int)i, (int)ROOM);
@@ -347,19 +377,21 @@ static tsr_status replay_search(tsr_transformer *transformer, const fixture *f, 
     tsr_config config = {.path = where, .root = arguments};
     status = tsr_generate_apply(&config, tsr_model_config(model), 1, &options);
   }
-  const int32_t **source = malloc((size_t)f->source.n_batch * sizeof *source);
+  const int32_t **source = malloc((size_t)f->batch.source.n_batch * sizeof *source);
   if (status == TSR_OK && !source) {
     status = tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
   }
   tsr_generation generation = {0};
-  for (int32_t b = 0; source && b < f->source.n_batch; b++) {
-    source[b] = f->source.ids + (size_t)b * (size_t)f->source.n_length;
+  for (int32_t b = 0; source && b < f->batch.source.n_batch; b++) {
+    source[b] = f->batch.source.ids + (size_t)b * (size_t)f->batch.source.n_length;
   }
   if (status == TSR_OK) {
-    status = tsr_generate(transformer, f->source.n_batch, source, f->lengths, 0, &options, NULL, NULL, &generation);
+    status = tsr_generate(transformer, f->batch.source.n_batch, source, f->batch.lengths, 0, &options, NULL, NULL,
+                          &generation);
   }
   if (status == TSR_OK) {
-    status = compare_search(entry, &generation, tsr_model_config(model)->eos_id, tolerance, summary);
+    const tsr_generate_options resolved = tsr_generate_resolve(tsr_model_config(model), &options);
+    status = compare_search(entry, &generation, &resolved, tolerance, summary);
   }
   tsr_generation_finish(&generation);
   free(source);
@@ -372,18 +404,18 @@ static tsr_status replay_training(const request *r, tsr_transformer *transformer
                                   tsr_golden_training *training)
 {
   recorded labels = {0};
-  tsr_examples examples = {.rows = f->source.n_batch,
-                           .source_width = f->source.n_length,
-                           .target_width = f->target.n_length,
-                           .source = f->source.ids,
-                           .source_lengths = f->lengths,
-                           .target = f->target.ids};
+  tsr_examples examples = {.rows = f->batch.source.n_batch,
+                           .source_width = f->batch.source.n_length,
+                           .target_width = f->batch.target.n_length,
+                           .source = f->batch.source.ids,
+                           .source_lengths = f->batch.lengths,
+                           .target = f->batch.target.ids};
   *training = (tsr_golden_training){.passed = 1};
   if (!tsr_checkpoint_find(f->tensors, "labels")) {
     return TSR_OK;
   }
   tsr_status status = read_recorded(f->tensors, "labels", 2, &labels);
-  if (status == TSR_OK && !same_extents(&labels, &f->target)) {
+  if (status == TSR_OK && !same_extents(&labels, &f->batch.target)) {
     status = tsr_fail(TSR_ERR_FORMAT, "%s: the extents of 'labels' are not those of 'decoder_input_ids'",
                       tsr_checkpoint_path(f->tensors));
   }
@@ -392,7 +424,7 @@ static tsr_status replay_training(const request *r, tsr_transformer *transformer
   }
   examples.labels = labels.ids;
   if (status == TSR_OK) {
-    status = tsr_golden_train(r->folder, tsr_transformer_model(transformer), tsr_transformer_device(transformer),
+    status = tsr_golden_train(r->recorded, tsr_transformer_model(transformer), tsr_transformer_device(transformer),
                               f->golden, &examples, training);
   }
   free(labels.ids);
@@ -426,7 +458,7 @@ static void print_text(const request *r, const char *device, const error_summary
                        const tsr_golden_training *training, int passed)
 {
   printf("%s on %s\n", r->folder, device);
-  for (int32_t i = 0; i < 2; i++) {
+  for (int32_t i = 0; i < N_VALUES && values[i].name; i++) {
     printf("  %-24s largest error %.3g of %.3g: relative %.3g  %s\n", values[i].name, values[i].largest,
            values[i].magnitude, values[i].relative, values[i].passed ? "ok" : "DIFFERS");
   }
@@ -484,30 +516,38 @@ static int print_json(const request *r, const char *device, const error_summary 
                                           (int)s->sequences, "different", (int)s->different, "score_error",
                                           tsr_cli_json_real(s->score_error), "detail", s->detail, "passed", s->passed));
   }
-  return tsr_cli_json_print(json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "folder",
-                                      tsr_cli_json_text(r->folder, strlen(r->folder)), "device", device, values[0].name,
-                                      values_json(&values[0]), values[1].name, values_json(&values[1]), "hidden_states",
-                                      layers_json(&layers->hidden), "attention_weights",
-                                      layers_json(&layers->attention), "generate", list, "training",
-                                      training_json(training), "passed", passed),
-                            JSON_INDENT(2));
+  json_t *root = json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:b}", "folder",
+                           tsr_cli_json_text(r->folder, strlen(r->folder)), "device", device, "hidden_states",
+                           layers_json(&layers->hidden), "attention_weights", layers_json(&layers->attention),
+                           "generate", list, "training", training_json(training), "passed", passed);
+  for (int32_t i = 0; i < N_VALUES && values[i].name; i++) {
+    json_object_set_new(root, values[i].name, values_json(&values[i]));
+  }
+  return tsr_cli_json_print(root, JSON_INDENT(2));
 }
 
 static int replay(const request *r, tsr_transformer *transformer, const fixture *f)
 {
   const json_t *entries = json_object_get(f->golden, "generate");
   int32_t n = (int32_t)json_array_size(entries);
-  error_summary values[2] = {{0}};
+  static const char *const names[N_VALUES] = {"encoder_output", "logits", "long.encoder_output", "long.logits"};
+  error_summary values[N_VALUES] = {{0}};
   search_summary *searches = calloc((size_t)n + 1, sizeof *searches);
   if (!searches) {
     return tsr_cli_no_memory();
   }
-  tsr_status status = replay_forward(transformer, f, r->tolerance, values);
+  tsr_status status = replay_forward(transformer, &f->batch, r->tolerance, names, values);
+  if (status == TSR_OK && f->further.lengths) {
+    status = replay_forward(transformer, &f->further, r->tolerance, names + 2, values + 2);
+  }
   tsr_golden_layers layers = {0};
   if (status == TSR_OK) {
     status = replay_layers(transformer, f, r, &layers);
   }
-  int passed = values[0].passed && values[1].passed && layers.hidden.passed && layers.attention.passed;
+  int passed = layers.hidden.passed && layers.attention.passed;
+  for (int32_t i = 0; i < N_VALUES && values[i].name; i++) {
+    passed = passed && values[i].passed;
+  }
   for (int32_t i = 0; i < n && status == TSR_OK; i++) {
     status = replay_search(transformer, f, json_array_get(entries, (size_t)i), r->score_tolerance, &searches[i]);
     passed = passed && searches[i].passed;
@@ -539,7 +579,7 @@ static int run(const request *r)
   tsr_transformer *transformer = NULL;
   int code = tsr_cli_fail_input(tsr_model_open(r->folder, &model));
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail(read_fixture(r->folder, &f));
+    code = tsr_cli_fail(read_fixture(r->recorded, &f));
   }
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_runtime(&runtime);
@@ -564,6 +604,7 @@ static int run(const request *r)
 int tsr_cmd_golden(int argc, char **argv)
 {
   static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                          {"recorded", required_argument, NULL, 'r'},
                                           {"tolerance", required_argument, NULL, 't'},
                                           {"attention", required_argument, NULL, 'a'},
                                           {"scores", required_argument, NULL, 's'},
@@ -572,12 +613,15 @@ int tsr_cmd_golden(int argc, char **argv)
                                           {"json", no_argument, NULL, 'j'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-  request r = {.tolerance = 1e-5, .attention_tolerance = -1.0, .score_tolerance = 1e-4};
+  request r = {.tolerance = 2e-5, .attention_tolerance = -1.0, .score_tolerance = 1e-4};
   int code = TSR_EXIT_OK;
   for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
     switch (option) {
     case 'd':
       r.device = optarg;
+      break;
+    case 'r':
+      r.recorded = optarg;
       break;
     case 't':
       code = tsr_cli_number(argv[0], "--tolerance", optarg, 0.0, 1e9, &r.tolerance);
@@ -610,5 +654,6 @@ int tsr_cmd_golden(int argc, char **argv)
     return tsr_cli_usage(argv[0], "one folder of recorded results is needed");
   }
   r.folder = argv[optind];
+  r.recorded = r.recorded ? r.recorded : r.folder;
   return run(&r);
 }

@@ -239,22 +239,33 @@ static void print_text(const tsr_model *model, const module_list *list, int all)
   print_modules(list, all);
 }
 
+/* The keys are those of tsr_transformer_config. */
 static json_t *config_json(const tsr_transformer_config *c)
 {
-  return json_pack(
-      "{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:f, s:b, s:b, s:s, s:b, s:s, s:f, "
-      "s:b, s:b, s:b, s:i, s:i, s:i, s:i, s:i}",
-      "family", c->family, "d_model", (int)c->d_model, "encoder_layers", (int)c->encoder_layers, "decoder_layers",
-      (int)c->decoder_layers, "encoder_heads", (int)c->encoder_heads, "decoder_heads", (int)c->decoder_heads,
-      "encoder_head_size", (int)c->encoder_head_size, "decoder_head_size", (int)c->decoder_head_size, "encoder_d_ff",
-      (int)c->encoder_d_ff, "decoder_d_ff", (int)c->decoder_d_ff, "source_vocabulary", (int)c->source_vocabulary,
-      "target_vocabulary", (int)c->target_vocabulary, "max_positions", (int)c->max_positions, "norm", norm_word(c),
-      "norm_position", norm_position_word(c), "epsilon", (double)c->epsilon, "final_norm", c->final_norm,
-      "embedding_norm", c->embedding_norm, "activation", activation_word(c->activation), "gated", c->gated, "positions",
-      position_word(c->position), "embedding_scale", (double)c->embedding_scale, "shared_embedding",
-      c->shared_embedding, "tied_logits", c->tied_logits, "logits_bias", c->logits_bias, "pad_id", (int)c->pad_id,
-      "bos_id", (int)c->bos_id, "eos_id", (int)c->eos_id, "unk_id", (int)c->unk_id, "decoder_start_id",
-      (int)c->decoder_start_id);
+  json_t *sizes = json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b}",
+                            "d_model", (int)c->d_model, "encoder_layers", (int)c->encoder_layers, "decoder_layers",
+                            (int)c->decoder_layers, "encoder_heads", (int)c->encoder_heads, "decoder_heads",
+                            (int)c->decoder_heads, "encoder_head_size", (int)c->encoder_head_size, "decoder_head_size",
+                            (int)c->decoder_head_size, "encoder_d_ff", (int)c->encoder_d_ff, "decoder_d_ff",
+                            (int)c->decoder_d_ff, "source_vocabulary", (int)c->source_vocabulary, "target_vocabulary",
+                            (int)c->target_vocabulary, "max_positions", (int)c->max_positions, "position_offset",
+                            (int)c->position_offset, "relative_buckets", (int)c->relative_buckets, "relative_distance",
+                            (int)c->relative_distance, "relative_layers", c->relative_layers);
+  json_t *form = json_pack("{s:s, s:s, s:s, s:f, s:b, s:b, s:s, s:b, s:s, s:b, s:b, s:b, s:b, s:b, s:f, s:f, s:f}",
+                           "family", c->family, "norm", norm_word(c), "norm_position", norm_position_word(c), "epsilon",
+                           (double)c->epsilon, "final_norm", c->final_norm, "embedding_norm", c->embedding_norm,
+                           "activation", activation_word(c->activation), "gated", c->gated, "positions",
+                           position_word(c->position), "attention_bias", c->attention_bias, "feed_forward_bias",
+                           c->feed_forward_bias, "shared_embedding", c->shared_embedding, "tied_logits", c->tied_logits,
+                           "logits_bias", c->logits_bias, "embedding_scale", (double)c->embedding_scale,
+                           "attention_scale", (double)c->attention_scale, "logits_scale", (double)c->logits_scale);
+  json_t *ids = json_pack("{s:i, s:i, s:i, s:i, s:i}", "pad_id", (int)c->pad_id, "bos_id", (int)c->bos_id, "eos_id",
+                          (int)c->eos_id, "unk_id", (int)c->unk_id, "decoder_start_id", (int)c->decoder_start_id);
+  json_object_update(form, sizes);
+  json_object_update(form, ids);
+  json_decref(sizes);
+  json_decref(ids);
+  return form;
 }
 
 static int print_json(const tsr_model *model, const module_list *list)
