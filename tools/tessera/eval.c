@@ -36,7 +36,7 @@ static const char help[] =
     "  --help                 print this text\n"
     "\n"
     "With --analysis or --compare all sentences are kept in memory, else a thousand.\n"
-    "\n"
+    "\n" SEARCH_HELP "\n"
     "Examples:\n"
     "  tessera eval tools/demo-model --source test.en --reference test.fr --beam 4\n"
     "  tessera eval tools/demo-model --source test.en --reference test.fr --compare greedy,beam4\n"

@@ -92,8 +92,7 @@ static int take_option(const char *me, int option, settings *wish)
   case 'p':
     return tsr_cli_precision(me, "--precision", optarg, &wish->translator.weights);
   case 'l':
-    wish->translator.has_length_penalty = 1;
-    return tsr_cli_number(me, "--length-penalty", optarg, -100, 100, &wish->translator.length_penalty);
+    return search_settings_take(me, SEARCH_OPTION + SEARCH_LENGTH_PENALTY, &wish->translator.search);
   case 'x':
     wish->translator.strict = 1;
     return TSR_EXIT_OK;

@@ -18,19 +18,20 @@ static const char help[] =
     "with LF, CR LF or the end of the file.\n"
     "\n"
     "  --model FOLDER         the model: config.json, model.safetensors, its tokenizer's files\n" TRANSLATOR_HELP
-    "  --scores               print each translation's score and a tab before it (nan for greedy\n"
-    "                         search, which computes none)\n"
-    "  --json                 print one JSON object a line: line, source, translation, score, ids\n"
+    "  --n-best N             print the N best hypotheses of each sentence, or so many samples, a line\n"
+    "                         each: the sentence's line number, a tab, the score, a tab, the text\n"
+    "  --scores               print each translation's score and a tab before it\n"
+    "  --json                 print one JSON object a line: line, source, translation, score (of greedy\n"
+    "                         search and samples with --scores), ids; rank with --n-best\n"
     "  --timings              print on stderr what loading and translating took\n"
     "  --help                 print this text\n"
-    "\n"
+    "\n" SEARCH_HELP "\n"
     "Example:\n"
     "  echo 'The museum is worth visiting.' | tessera translate --model tools/demo-model\n";
 
 typedef struct settings {
   translator_settings translator;
   const char *file; /* NULL: standard input */
-  int scores;
   int json;
   int timings;
 } settings;
@@ -49,6 +50,7 @@ static int parse(int argc, char **argv, void *opaque, int *finished)
   settings *wish = &((session *)opaque)->wish;
   static const struct option options[] = {{"model", required_argument, NULL, 'm'},
                                           TRANSLATOR_OPTIONS,
+                                          {"n-best", required_argument, NULL, SEARCH_OPTION + SEARCH_N_BEST},
                                           {"scores", no_argument, NULL, 'S'},
                                           {"json", no_argument, NULL, 'j'},
                                           {"timings", no_argument, NULL, 't'},
@@ -62,7 +64,7 @@ static int parse(int argc, char **argv, void *opaque, int *finished)
       wish->translator.model = optarg;
       break;
     case 'S':
-      wish->scores = 1;
+      wish->translator.scores = 1;
       break;
     case 'j':
       wish->json = 1;
@@ -75,6 +77,7 @@ static int parse(int argc, char **argv, void *opaque, int *finished)
       return tsr_cli_help(help);
     default:
       code = translator_take_option(me, option, &wish->translator);
+      wish->translator.scores |= option == SEARCH_OPTION + SEARCH_N_BEST;
     }
   }
   if (code != TSR_EXIT_OK) {
@@ -119,6 +122,9 @@ static int print_json(const session *s, const translation *t)
       json_pack("{s:I, s:o, s:o, s:o, s:o}", "line", (json_int_t)(s->first + t->index), "source",
                 tsr_cli_json_text(s->text[t->index], s->size[t->index]), "translation",
                 tsr_cli_json_text(t->text, strlen(t->text)), "score", tsr_cli_json_real(best->score), "ids", ids);
+  if (s->wish.translator.search.is_given[SEARCH_N_BEST] && root) {
+    failed |= json_object_set_new(root, "rank", json_integer(t->rank)) != 0;
+  }
   if (failed) {
     json_decref(root);
     root = NULL;
@@ -141,7 +147,11 @@ static int print_translation(void *user, const translation *t)
   if (s->wish.json) {
     return print_json(s, t);
   }
-  if (s->wish.scores && t->n_parts > 0) {
+  int many = s->wish.translator.search.is_given[SEARCH_N_BEST];
+  if (many && t->n_parts > 0) {
+    printf("%lld\t", (long long)(s->first + t->index));
+  }
+  if (s->wish.translator.scores && t->n_parts > 0) {
     print_score(t->best->score);
   }
   tsr_cli_put_line(t->text);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/generate/settings.h"
+
 static int take_long_input(const char *command, const char *text, int32_t *value)
 {
   static const char *const names[] = {[TSR_LONG_CUT] = "cut", [TSR_LONG_SPLIT] = "split", [TSR_LONG_ERROR] = "error"};
@@ -24,39 +26,33 @@ int translator_take_option(const char *command, int option, translator_settings 
     wish->device = optarg;
     return TSR_EXIT_OK;
   case 1:
-    return tsr_cli_int32(command, "--beam", optarg, 1, 64, &wish->beam);
-  case 2:
-    return tsr_cli_int32(command, "--max-length", optarg, 2, 1 << 20, &wish->max_length);
-  case 3:
-    wish->has_length_penalty = 1;
-    return tsr_cli_number(command, "--length-penalty", optarg, -100, 100, &wish->length_penalty);
-  case 4:
     return tsr_cli_int32(command, "--batch", optarg, 1, 1024, &wish->batch);
-  case 5:
+  case 2:
     return tsr_cli_int32(command, "--workers", optarg, 1, 1024, &wish->workers);
-  case 6:
+  case 3:
     return tsr_cli_precision(command, "--precision", optarg, &wish->weights);
-  case 7:
+  case 4:
     wish->strict = 1;
     return TSR_EXIT_OK;
-  case 8:
+  case 5:
     return take_long_input(command, optarg, &wish->long_input);
-  case 9:
+  case 6:
     return tsr_cli_int32(command, "--max-source", optarg, 1, INT32_MAX, &wish->max_source);
-  case 10:
+  case 7:
     wish->source_language = optarg;
     return TSR_EXIT_OK;
-  case 11:
+  case 8:
     wish->target_language = optarg;
     return TSR_EXIT_OK;
   default:
-    return TSR_EXIT_USAGE; /* tsr_cli_option has told */
+    return search_settings_take(command, option, &wish->search);
   }
 }
 
 void translator_clear(translator *t)
 {
   for (int32_t i = 0; i < t->n; i++) {
+    t->parts_done += t->sources[i].n_parts;
     tsr_source_finish(&t->sources[i]);
   }
   t->n = 0;
@@ -81,20 +77,13 @@ static int choose_options(translator *t)
     return tsr_cli_fail_input(status);
   }
   t->options.n_best = 1;
-  if (wish->beam > 0) {
-    t->options.beam = wish->beam;
-  }
-  if (wish->max_length > 0) {
-    t->options.max_length = wish->max_length;
-  }
-  if (wish->has_length_penalty) {
-    t->options.length_penalty = (float)wish->length_penalty;
-  }
+  t->options.scores = wish->scores;
+  search_settings_apply(&wish->search, &t->options);
   int32_t positions = tsr_model_config(t->model)->max_positions;
   if (positions > 0 && t->options.max_length > positions) {
-    if (wish->max_length > 0) {
-      tsr_cli_warning("--max-length %d is more than the model's %d positions; taking %d", wish->max_length, positions,
-                      positions);
+    if (wish->search.is_given[SEARCH_MAX_LENGTH] || wish->search.is_given[SEARCH_MAX_NEW]) {
+      tsr_cli_warning("a greatest length of %d is more than the model's %d positions; taking %d", t->options.max_length,
+                      positions, positions);
     }
     t->options.max_length = positions;
   }
@@ -152,6 +141,17 @@ static int choose_languages(translator *t)
   return TSR_EXIT_OK;
 }
 
+/* What the search would refuse is a wrong command line; what the model lacks is told when it is searched. */
+static int check_options(const translator *t)
+{
+  tsr_status status = tsr_generate_check(tsr_model_config(t->model), &t->options);
+  if (status != TSR_ERR_ARGUMENT && status != TSR_ERR_UNSUPPORTED) {
+    return TSR_EXIT_OK;
+  }
+  tsr_cli_error("%s", tsr_error_message());
+  return TSR_EXIT_USAGE;
+}
+
 int translator_open(translator *t, const translator_settings *wish)
 {
   t->wish = wish;
@@ -172,6 +172,9 @@ int translator_open(translator *t, const translator_settings *wish)
   int code = choose_options(t);
   if (code == TSR_EXIT_OK) {
     code = choose_languages(t);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = check_options(t);
   }
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_runtime(&t->runtime);
@@ -247,8 +250,13 @@ typedef struct found {
 /* With a forced last token, an output that was cut ends with it. */
 static int is_cut(const translator *t, const found *f, const tsr_hypothesis *hypothesis)
 {
+  const tsr_generate_options *options = f->options;
   int32_t n = hypothesis->n_ids;
-  return n > 0 && (n + 1 >= f->options->max_length || hypothesis->ids[n - 1] != tsr_model_config(t->model)->eos_id);
+  int ended = options->n_eos == 0 && n > 0 && hypothesis->ids[n - 1] == tsr_model_config(t->model)->eos_id;
+  for (int32_t i = 0; i < options->n_eos && n > 0; i++) {
+    ended |= hypothesis->ids[n - 1] == options->eos[i];
+  }
+  return n > 0 && (n + 1 >= options->max_length || !ended);
 }
 
 /* Appends the text of a hypothesis, after a blank if it is not the first; *text is the caller's. The language's token
@@ -298,14 +306,14 @@ static int join(const tsr_hypothesis *parts, int32_t n, int32_t n_best, tsr_hypo
   return TSR_EXIT_OK;
 }
 
-/* Hands over a sentence, whose parts begin with part `first`. */
-static int hand_over_one(const translator *t, const found *f, int32_t index, int32_t first, translator_receiver receive,
-                         void *user)
+/* Hands over one hypothesis of a sentence, whose parts begin with part `first`. */
+static int hand_over_one(const translator *t, const found *f, int32_t index, int32_t first, int32_t rank,
+                         translator_receiver receive, void *user)
 {
   static const tsr_hypothesis nothing = {.score = NAN};
   int32_t n = t->sources[index].n_parts, n_best = f->generation.n_best;
-  const tsr_hypothesis *parts = &f->generation.hypotheses[(int64_t)first * n_best];
-  translation result = {.index = index, .n_parts = n, .text = "", .best = n > 0 ? parts : &nothing};
+  const tsr_hypothesis *parts = &f->generation.hypotheses[(int64_t)first * n_best + rank];
+  translation result = {.index = index, .rank = rank, .n_parts = n, .text = "", .best = n > 0 ? parts : &nothing};
   tsr_hypothesis joined = {0};
   char *text = NULL;
   int code = TSR_EXIT_OK;
@@ -330,7 +338,10 @@ static int hand_over(const translator *t, const found *f, translator_receiver re
 {
   int code = TSR_EXIT_OK;
   for (int32_t i = 0, first = 0; i < t->n && code == TSR_EXIT_OK; i++) {
-    code = hand_over_one(t, f, i, first, receive, user);
+    int32_t n = t->sources[i].n_parts > 0 ? f->generation.n_best : 1; /* of nothing, one is enough */
+    for (int32_t rank = 0; rank < n && code == TSR_EXIT_OK; rank++) {
+      code = hand_over_one(t, f, i, first, rank, receive, user);
+    }
     first += t->sources[i].n_parts;
   }
   return code;
@@ -359,11 +370,13 @@ static int list_parts(const translator *t, found *f)
 
 int translator_search(translator *t, const tsr_generate_options *options, translator_receiver receive, void *user)
 {
-  found f = {.options = options};
+  tsr_generate_options numbered = *options;
+  found f = {.options = &numbered};
+  numbered.first_sentence = t->parts_done;
   int code = list_parts(t, &f);
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail(tsr_generate(t->transformer, f.n_parts, f.ids, f.n_ids, t->wish->batch, options, on_progress, t,
-                                     &f.generation));
+    code = tsr_cli_fail(tsr_generate(t->transformer, f.n_parts, f.ids, f.n_ids, t->wish->batch, &numbered, on_progress,
+                                     t, &f.generation));
   }
   tsr_cli_progress_clear(&t->progress);
   if (code == TSR_EXIT_OK) {

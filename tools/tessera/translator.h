@@ -10,20 +10,19 @@
 #include "tessera/generate.h"
 #include "tessera/text.h"
 #include "tools/tessera/common.h"
+#include "tools/tessera/search_options.h"
 
 typedef struct translator_settings {
   const char *model;
   const char *device;
-  int32_t beam; /* 0: the model's; likewise max_length */
-  int32_t max_length;
-  double length_penalty;
-  int has_length_penalty;
+  search_settings search;
+  int scores;    /* 1: greedy search and sampling compute scores, too */
   int32_t batch; /* 0: the library's default; likewise workers */
   int32_t workers;
   tsr_dtype weights; /* 0: as stored */
   int strict;
-  int32_t long_input; /* TSR_LONG_* */
-  int32_t max_source; /* tokens of a source; 0: as many as the model has positions */
+  int32_t long_input;          /* TSR_LONG_* */
+  int32_t max_source;          /* tokens of a source; 0: as many as the model has positions */
   const char *source_language; /* NULL: the tokenizer's choice; likewise target_language */
   const char *target_language;
 } translator_settings;
@@ -32,25 +31,19 @@ typedef struct translator_settings {
 enum { TRANSLATOR_OPTION = 256 };
 /* clang-format off */
 #define TRANSLATOR_OPTIONS                                                                                             \
+  SEARCH_OPTIONS,                                                                                                      \
   {"device", required_argument, NULL, TRANSLATOR_OPTION},                                                              \
-  {"beam", required_argument, NULL, TRANSLATOR_OPTION + 1},                                                            \
-  {"max-length", required_argument, NULL, TRANSLATOR_OPTION + 2},                                                      \
-  {"length-penalty", required_argument, NULL, TRANSLATOR_OPTION + 3},                                                  \
-  {"batch", required_argument, NULL, TRANSLATOR_OPTION + 4},                                                           \
-  {"workers", required_argument, NULL, TRANSLATOR_OPTION + 5},                                                         \
-  {"precision", required_argument, NULL, TRANSLATOR_OPTION + 6},                                                       \
-  {"strict", no_argument, NULL, TRANSLATOR_OPTION + 7},                                                                \
-  {"long-input", required_argument, NULL, TRANSLATOR_OPTION + 8},                                                      \
-  {"max-source", required_argument, NULL, TRANSLATOR_OPTION + 9},                                                       \
-  {"source-lang", required_argument, NULL, TRANSLATOR_OPTION + 10},                                                    \
-  {"target-lang", required_argument, NULL, TRANSLATOR_OPTION + 11}
+  {"batch", required_argument, NULL, TRANSLATOR_OPTION + 1},                                                           \
+  {"workers", required_argument, NULL, TRANSLATOR_OPTION + 2},                                                         \
+  {"precision", required_argument, NULL, TRANSLATOR_OPTION + 3},                                                       \
+  {"strict", no_argument, NULL, TRANSLATOR_OPTION + 4},                                                                \
+  {"long-input", required_argument, NULL, TRANSLATOR_OPTION + 5},                                                      \
+  {"max-source", required_argument, NULL, TRANSLATOR_OPTION + 6},                                                      \
+  {"source-lang", required_argument, NULL, TRANSLATOR_OPTION + 7},                                                     \
+  {"target-lang", required_argument, NULL, TRANSLATOR_OPTION + 8}
 #define TRANSLATOR_HELP                                                                                                \
   "  --device NAME          where to compute: vulkan:0, reference, auto ... (see `tessera devices`);\n"                \
   "                         default: TESSERA_DEVICE, else auto\n"                                                      \
-  "  --beam N               hypotheses kept by the search, 1 to 64; 1 is greedy search\n"                              \
-  "  --max-length N         tokens of a translation at most, start and end tokens included\n"                          \
-  "  --length-penalty X     exponent of the length by which a hypothesis' score is divided\n"                          \
-  "                         (these three default to what the model's generation_config.json says)\n"                   \
   "  --batch N              sentences computed at once, 1 to 1024; default: 32, and fewer with a\n"                    \
   "                         wide beam on a CPU\n"                                                                      \
   "  --workers N            batches computed side by side, each on a thread, 1 to 1024; default: as\n"                 \
@@ -89,8 +82,9 @@ typedef struct translator {
   tsr_transformer *transformer;
   tsr_generate_options options;
   tsr_cli_progress progress;
-  int64_t done; /* sentences of the chunks before this one */
-  double start; /* when opening began, in seconds, and when it had ended */
+  int64_t done;       /* sentences of the chunks before this one */
+  int64_t parts_done; /* and the parts that they were translated in */
+  double start;       /* when opening began, in seconds, and when it had ended */
   double loaded;
   int outcome;                          /* TSR_EXIT_OK, or the exit code for a sentence that was refused */
   int32_t n;                            /* sentences of this chunk */
@@ -112,6 +106,7 @@ int translator_add(translator *t, const char *file, int64_t line, const char *te
 typedef struct translation {
   int32_t index;   /* in the chunk */
   int32_t n_parts; /* that the source was translated in; 0: there was no text to translate */
+  int32_t rank;    /* of the hypothesis, from 0: each of options.n_best is handed over */
   int is_cut;      /* the output ended because it had reached its greatest length */
   const char *text;
   const tsr_hypothesis *best; /* of several parts: their ids in a row, and the mean of their scores, weighted with the
