@@ -12,11 +12,13 @@
 
 enum { TSR_PIECES = 3 }; /* tensors that one parameter is put together from, at most */
 
-/* Elements first .. first+count-1 of a tensor of the checkpoint; without a tensor: zeros. */
+/* Elements first .. first+count-1 of a tensor of the checkpoint; without a tensor: `fill`. */
 typedef struct tsr_piece {
   const tsr_checkpoint_tensor *tensor;
   int64_t first;
   int64_t count;
+  int32_t transposed; /* 1: of the tensor with its axes exchanged */
+  float fill;
 } tsr_piece;
 
 typedef struct tsr_parameter {
@@ -72,16 +74,19 @@ typedef struct tsr_name_piece {
   const char *name;
   int32_t part;
   int32_t of;
+  int32_t transposed; /* 1: stored [in, out]; a whole tensor */
 } tsr_name_piece;
 
 /* Which tensors of a checkpoint a parameter is put together from. In both patterns '@' stands for "encoder" or
- * "decoder", '#' for a layer's number, '*' for "weight" or "bias". Several rows for one parameter are alternatives: the
+ * "decoder", '#' for a layer's number, '%' for that number counted from 1, '*' for "weight" or "bias". Several rows for one parameter are alternatives: the
  * first whose first tensor is in the checkpoint is taken; the first of them all is written. */
 typedef struct tsr_name_rule {
   const char *parameter;
   tsr_name_piece pieces[TSR_PIECES]; /* their rows follow one another */
   int32_t optional;                  /* 1: zeros where the checkpoint lacks it */
   int32_t row;                       /* 1: written as a matrix of one row */
+  int32_t added;                     /* rows at the end that the checkpoint lacks */
+  float fill;                        /* what they are filled with */
   int32_t when;                      /* TSR_RULE_*, all of which hold of the model; 0: of each */
 } tsr_name_rule;
 
@@ -115,6 +120,7 @@ typedef struct tsr_family {
 extern const tsr_family tsr_family_bart;
 extern const tsr_family tsr_family_m2m_100;
 extern const tsr_family tsr_family_marian;
+extern const tsr_family tsr_family_marian_npz;
 extern const tsr_family tsr_family_mbart;
 extern const tsr_family tsr_family_mt5;
 extern const tsr_family tsr_family_nn_transformer;

@@ -3,6 +3,7 @@
  * From the parameters of a model to the tensors of its family's checkpoints.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/status.h"
@@ -60,10 +61,13 @@ static void expand(const char *pattern, const captures *found, char *name)
 {
   size_t used = 0;
   name[0] = '\0';
+  char from_one[16];
+  snprintf(from_one, sizeof from_one, "%d", (int)(strtol(found->layer, NULL, 10) % TSR_MAX_LAYERS) + 1);
   for (; *pattern && used + 1 < NAME_ROOM; pattern++) {
     char one[2] = {*pattern, '\0'};
     const char *text = *pattern == '@'   ? found->stack
                        : *pattern == '#' ? found->layer
+                       : *pattern == '%' ? from_one
                        : *pattern == '*' ? found->suffix
                                          : one;
     used += (size_t)snprintf(name + used, NAME_ROOM - used, "%s", text);
@@ -120,19 +124,19 @@ static int32_t count_pieces(const tsr_name_rule *rule)
 }
 
 /* The shape of the tensor in which one of a parameter's pieces lies. */
-static tsr_shape whole_tensor(const tsr_parameter *parameter, const tsr_name_piece *piece, int32_t n_pieces)
+static tsr_shape whole_tensor(const tsr_parameter *parameter, const tsr_name_rule *rule, const tsr_name_piece *piece)
 {
   tsr_shape shape = parameter->shape;
-  shape.extent[0] = shape.extent[0] / n_pieces * (piece->of > 0 ? piece->of : 1);
-  return shape;
+  shape.extent[0] = (shape.extent[0] - rule->added) / count_pieces(rule) * (piece->of > 0 ? piece->of : 1);
+  return piece->transposed ? TSR_SHAPE(shape.extent[1], shape.extent[0]) : shape;
 }
 
-static tsr_status resolve_piece(const tsr_checkpoint *checkpoint, const tsr_name_piece *rule,
-                                const tsr_checkpoint_tensor *tensor, const char *name, int32_t n_pieces,
+static tsr_status resolve_piece(const tsr_checkpoint *checkpoint, const tsr_name_rule *rule,
+                                const tsr_name_piece *place, const tsr_checkpoint_tensor *tensor, const char *name,
                                 tsr_parameter *parameter, tsr_piece *piece)
 {
-  int32_t of = rule->of > 0 ? rule->of : 1;
-  tsr_shape expected = whole_tensor(parameter, rule, n_pieces);
+  int32_t of = place->of > 0 ? place->of : 1;
+  tsr_shape expected = whole_tensor(parameter, rule, place);
   char wanted[96];
   tsr_shape_print(&expected, wanted, sizeof wanted);
   if (!tensor) {
@@ -147,13 +151,13 @@ static tsr_status resolve_piece(const tsr_checkpoint *checkpoint, const tsr_name
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has the type %s; expected F32, F16 or BF16", tensor->path,
                     tensor->name, tensor->type);
   }
-  if (!same_extents(&tensor->shape, &expected)) {
+  if (!same_extents(&tensor->shape, &expected) || (place->transposed && tensor->rank != 2)) {
     char found[96];
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has the shape %s; expected %s", tensor->path, tensor->name,
                     tsr_shape_print(&tensor->shape, found, sizeof found), wanted);
   }
   int64_t count = tsr_shape_elements(&expected) / of;
-  *piece = (tsr_piece){.tensor = tensor, .first = rule->part * count, .count = count};
+  *piece = (tsr_piece){.tensor = tensor, .first = place->part * count, .count = count, .transposed = place->transposed};
   parameter->stored = parameter->stored == 0 || parameter->stored == tensor->dtype ? tensor->dtype : TSR_F32;
   return TSR_OK;
 }
@@ -200,16 +204,20 @@ static tsr_status resolve_parameter(const tsr_model *model, tsr_parameter *param
     return fail_nameless(TSR_ERR_INTERNAL, model, parameter);
   }
   int32_t n_pieces = count_pieces(rule);
+  int64_t elements = tsr_shape_elements(&parameter->shape);
+  int64_t added = parameter->shape.extent[0] > 0 ? elements / parameter->shape.extent[0] * rule->added : 0;
   for (int32_t i = 0; i < n_pieces; i++) {
     expand(rule->pieces[i].name, &found, name);
     const tsr_checkpoint_tensor *tensor = find_tensor(model, name);
     if (!tensor && rule->optional) {
-      parameter->pieces[i] = (tsr_piece){.count = tsr_shape_elements(&parameter->shape) / n_pieces};
+      parameter->pieces[i] = (tsr_piece){.count = (elements - added) / n_pieces};
       parameter->stored = parameter->stored != 0 ? parameter->stored : TSR_F32;
     } else {
-      TSR_TRY(
-          resolve_piece(model->checkpoint, &rule->pieces[i], tensor, name, n_pieces, parameter, &parameter->pieces[i]));
+      TSR_TRY(resolve_piece(model->checkpoint, rule, &rule->pieces[i], tensor, name, parameter, &parameter->pieces[i]));
     }
+  }
+  if (added > 0) {
+    parameter->pieces[n_pieces++] = (tsr_piece){.count = added, .fill = rule->fill};
   }
   parameter->n_pieces = n_pieces;
   return TSR_OK;
@@ -271,7 +279,7 @@ static tsr_status lay_out_parameter(const tsr_model *model, int32_t index, layou
     if (!tensor) {
       return TSR_ERR_OUT_OF_MEMORY;
     }
-    tsr_shape shape = whole_tensor(parameter, &rule->pieces[i], n_pieces);
+    tsr_shape shape = whole_tensor(parameter, rule, &rule->pieces[i]);
     tensor->shape = rule->row ? TSR_SHAPE(1, shape.extent[0]) : shape;
     tensor->parts[rule->pieces[i].part] = (tsr_part){.parameter = index, .first = i * count, .count = count};
   }

@@ -167,6 +167,21 @@ char *tsr_scales_name(char *name, const char *parameter)
   return name;
 }
 
+static tsr_status read_piece(const tsr_piece *piece, int64_t first, int64_t count, tsr_dtype dtype, char *out)
+{
+  if (piece->tensor && piece->transposed) {
+    tsr_checkpoint_tensor turned = tsr_checkpoint_transpose(piece->tensor);
+    return tsr_checkpoint_widen(&turned, first, count, dtype, out);
+  }
+  if (piece->tensor) {
+    return tsr_checkpoint_widen(piece->tensor, piece->first + first, count, dtype, out);
+  }
+  for (int64_t i = 0; i < count; i++) {
+    TSR_TRY(tsr_convert(TSR_F32, &piece->fill, dtype, out + i * (int64_t)tsr_dtype_size(dtype), 1));
+  }
+  return TSR_OK;
+}
+
 tsr_status tsr_parameter_read(const tsr_parameter *parameter, int64_t first, int64_t count, tsr_dtype dtype, void *out)
 {
   size_t size = tsr_dtype_size(dtype);
@@ -178,11 +193,7 @@ tsr_status tsr_parameter_read(const tsr_parameter *parameter, int64_t first, int
       continue;
     }
     int64_t n = piece->count - first < count ? piece->count - first : count;
-    if (piece->tensor) {
-      TSR_TRY(tsr_checkpoint_widen(piece->tensor, piece->first + first, n, dtype, to));
-    } else {
-      memset(to, 0, (size_t)n * size);
-    }
+    TSR_TRY(read_piece(piece, first, n, dtype, to));
     to += (size_t)n * size;
     count -= n;
     first = 0;
