@@ -123,12 +123,6 @@ static tsr_status open_single(char *path, tsr_checkpoint *checkpoint)
   return gather(checkpoint, NULL);
 }
 
-/* A shard lies beside its index: a name with a folder in it could reach any file of the machine. */
-static int is_plain_name(const char *name)
-{
-  return name[0] != 0 && name[0] != '.' && !strchr(name, '/') && !strchr(name, '\\');
-}
-
 static int compare_texts(const void *a, const void *b)
 {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -146,7 +140,7 @@ static tsr_status list_shards(const char *path, const json_t *map, const char **
   json_t *value;
   json_object_foreach((json_t *)map, tensor, value)
   {
-    if (!json_is_string(value) || !is_plain_name(json_string_value(value)))
+    if (!json_is_string(value) || !tsr_path_is_plain(json_string_value(value)))
       return tsr_fail(TSR_ERR_FORMAT, "%s: %s: tensor %s: expected the name of a file in the same folder, found %s",
                       path, index_map, tsr_quote(tensor).text, tsr_json_show(value).text);
     list[count++] = json_string_value(value);

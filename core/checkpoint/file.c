@@ -76,6 +76,11 @@ int tsr_path_exists(const char *path)
   return stat(path, &status) == 0;
 }
 
+int tsr_path_is_plain(const char *name)
+{
+  return name[0] != 0 && name[0] != '.' && !strchr(name, '/') && !strchr(name, '\\');
+}
+
 char *tsr_path_join(const char *folder, const char *name)
 {
   size_t folder_size = strlen(folder);

@@ -23,6 +23,10 @@ void tsr_file_release(const tsr_file *file);
 int tsr_path_is_folder(const char *path);
 int tsr_path_exists(const char *path); /* 1 also for a folder */
 
+/* 1 for the name of a file that lies in the folder it is looked for in: no path, and not hidden. A name with a folder in
+ * it could reach any file of the machine. */
+int tsr_path_is_plain(const char *name);
+
 /* "folder/name", allocated; the caller frees it. NULL without memory, the message being set. */
 char *tsr_path_join(const char *folder, const char *name);
 

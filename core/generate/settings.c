@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/status.h"
+#include "core/checkpoint/decoder_yml.h"
 #include "core/generate/beam.h"
 #include "core/generate/search.h"
 #include "core/transformer/model.h"
@@ -63,6 +64,9 @@ tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *o
   *options = tsr_generate_plain(&model->config);
   if (model->folder[0] == '\0') {
     return TSR_OK; /* made from a configuration: no file says more */
+  }
+  if (tsr_marian_npz_is(model->folder)) {
+    return tsr_generate_marian(model->folder, &model->config, options);
   }
   size_t room = strlen(model->folder) + 32;
   char *path = malloc(room);

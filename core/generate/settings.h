@@ -25,6 +25,11 @@ tsr_generate_options tsr_generate_resolve(const tsr_transformer_config *config, 
 tsr_status tsr_generate_apply(tsr_config *file, const tsr_transformer_config *config, int call,
                               tsr_generate_options *options) TSR_MUST_CHECK;
 
+/* What decoder.yml says in a folder of Marian-NMT's own; <unk> is suppressed unless it says otherwise. Errors:
+ * TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, naming file and key. */
+tsr_status tsr_generate_marian(const char *folder, const tsr_transformer_config *config,
+                               tsr_generate_options *options) TSR_MUST_CHECK;
+
 /* Errors: TSR_ERR_ARGUMENT, naming the option; TSR_ERR_UNSUPPORTED. */
 tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_generate_options *options) TSR_MUST_CHECK;
 

@@ -5,13 +5,17 @@
 #include <string.h>
 
 #include "core/base/status.h"
+#include "core/checkpoint/decoder_yml.h"
+#include "core/transformer/marian_npz.h"
 
 static tsr_status open_weights(tsr_model *model)
 {
-  if (!tsr_checkpoint_exists(model->folder)) {
+  if (!model->checkpoint && !tsr_checkpoint_exists(model->folder)) {
     return TSR_OK;
   }
-  TSR_TRY(tsr_checkpoint_open(model->folder, &model->checkpoint));
+  if (!model->checkpoint) {
+    TSR_TRY(tsr_checkpoint_open(model->folder, &model->checkpoint));
+  }
   return tsr_parameters_resolve(model);
 }
 
@@ -39,7 +43,8 @@ tsr_status tsr_model_open(const char *folder, tsr_model **model)
   opened->folder = tsr_arena_text(&opened->arena, folder);
   tsr_status status = opened->folder ? TSR_OK : tsr_fail_memory(strlen(folder) + 1);
   if (status == TSR_OK) {
-    status = tsr_transformer_config_read(folder, &opened->config, &opened->family);
+    status = tsr_marian_npz_is(folder) ? tsr_marian_npz_open(opened)
+                                       : tsr_transformer_config_read(folder, &opened->config, &opened->family);
   }
   if (status == TSR_OK) {
     status = tsr_parameters_list(&opened->config, &opened->arena, &opened->parameters);

@@ -40,6 +40,9 @@ static const struct {
     {"bpe", "it's \xC2\xBD  cup\xFF of \xE6\x97\xA5"},
     {"text", ">>fra<< I like</s> you. <unk>"},
     {"text", "\xEF\xBC\xA6\xEF\xAC\x81 caf\xC3\xA9 \xF0\x9F\x98\x80\xC2\xA0\xFF\n>>a<<"},
+    {"yaml",
+     "relative-paths: true\nmodels:\n  - model.npz\nvocabs: [a.yml, \"b.yml\"]\nbeam-size: 4\nnormalize: 0.6\n"},
+    {"yaml", "\"</s>\": 0\n'it''s': 1\n? key\n: {a: ~, b: [1, -2.5e3, x]}\n"},
     {"corpus", "\xEF\xBB\xBFone line\r\n\ntab\tbed\ncaf\xE9\nlast"},
     {"corpus", "<srcset setid=\"a\"><doc docid='b'><!-- c -->\n<hl>\n<seg id=\"1\">A &lt; B &amp;#x41; &eacute;</seg>\n"
                "</hl><SEG ID=2>R&D < \n x</SEG><seg/></doc></srcset>"},

@@ -184,14 +184,14 @@ static tsr_status read_fixture(const char *folder, fixture *f)
   if (!path) {
     return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
   }
-  snprintf(path, room, "%s/golden.safetensors", folder);
-  tsr_status status = read_tensors(path, f);
-  if (status == TSR_OK) {
-    tsr_config file = {0};
-    snprintf(path, room, "%s/golden.json", folder);
-    status = tsr_config_open(path, &file);
-    f->golden = json_incref(file.root);
-    tsr_config_finish(&file);
+  tsr_config file = {0};
+  snprintf(path, room, "%s/golden.json", folder);
+  tsr_status status = tsr_config_open(path, &file);
+  f->golden = json_incref(file.root);
+  tsr_config_finish(&file);
+  if (status == TSR_OK && !tsr_golden_is_marian(f->golden)) {
+    snprintf(path, room, "%s/golden.safetensors", folder);
+    status = read_tensors(path, f);
   }
   free(path);
   return status;
@@ -283,15 +283,6 @@ static tsr_status replay_layers(tsr_transformer *transformer, const fixture *f, 
 
 /* ---- searches ---------------------------------------------------------------------------------------------------- */
 
-typedef struct search_summary {
-  const char *name;
-  int32_t sequences;
-  int32_t different;  /* whose ids differ */
-  double score_error; /* largest; NaN where no scores are recorded */
-  int passed;
-  char detail[256]; /* of the first difference */
-} search_summary;
-
 /* The recorded ids of one hypothesis, without the start token, up to the first </s>. Returns how many, -1 if there are
  * no such ids. */
 static int32_t recorded_ids(const json_t *sequence, const tsr_generate_options *options, int32_t *ids, int32_t room)
@@ -312,7 +303,7 @@ static int32_t recorded_ids(const json_t *sequence, const tsr_generate_options *
   return json_is_array(sequence) ? n : -1;
 }
 
-static void describe_difference(search_summary *summary, int32_t index, const int32_t *expected, int32_t n_expected,
+static void describe_difference(tsr_golden_search *summary, int32_t index, const int32_t *expected, int32_t n_expected,
                                 const tsr_hypothesis *found)
 {
   if (summary->different++ > 0) {
@@ -329,7 +320,7 @@ static void describe_difference(search_summary *summary, int32_t index, const in
 }
 
 static tsr_status compare_search(const json_t *entry, const tsr_generation *generation,
-                                 const tsr_generate_options *options, double tolerance, search_summary *summary)
+                                 const tsr_generate_options *options, double tolerance, tsr_golden_search *summary)
 {
   enum { ROOM = 4096 };
   static int32_t expected[ROOM];
@@ -363,12 +354,13 @@ static tsr_status compare_search(const json_t *entry, const tsr_generation *gene
 }
 
 static tsr_status replay_search(tsr_transformer *transformer, const fixture *f, const json_t *entry, double tolerance,
-                                search_summary *summary)
+                                tsr_golden_search *summary)
 {
   const tsr_model *model = tsr_transformer_model(transformer);
   const char *name = json_string_value(json_object_get(entry, "name"));
   char where[128];
-  *summary = (search_summary){.name = name ? name : "(no name)"};
+  *summary = (tsr_golden_search){.passed = 0};
+  snprintf(summary->name, sizeof summary->name, "%s", name ? name : "(no name)");
   snprintf(where, sizeof where, "golden.json: '%s'", summary->name);
   tsr_generate_options options;
   tsr_status status = tsr_generate_defaults(model, &options);
@@ -454,7 +446,7 @@ static void print_layers(const char *name, const char *error, const tsr_golden_v
 }
 
 static void print_text(const request *r, const char *device, const error_summary *values,
-                       const tsr_golden_layers *layers, const search_summary *searches, int32_t n_searches,
+                       const tsr_golden_layers *layers, const tsr_golden_search *searches, int32_t n_searches,
                        const tsr_golden_training *training, int passed)
 {
   printf("%s on %s\n", r->folder, device);
@@ -465,7 +457,7 @@ static void print_text(const request *r, const char *device, const error_summary
   print_layers("hidden states", "relative error", &layers->hidden);
   print_layers("attention weights", "error", &layers->attention);
   for (int32_t i = 0; i < n_searches; i++) {
-    const search_summary *s = &searches[i];
+    const tsr_golden_search *s = &searches[i];
     printf("  %-24s %d of %d sequences equal", s->name, (int)(s->sequences - s->different), (int)s->sequences);
     if (!isnan(s->score_error)) {
       printf(", scores within %.3g", s->score_error);
@@ -506,12 +498,12 @@ static json_t *training_json(const tsr_golden_training *training)
 }
 
 static int print_json(const request *r, const char *device, const error_summary *values,
-                      const tsr_golden_layers *layers, const search_summary *searches, int32_t n_searches,
+                      const tsr_golden_layers *layers, const tsr_golden_search *searches, int32_t n_searches,
                       const tsr_golden_training *training, int passed)
 {
   json_t *list = json_array();
   for (int32_t i = 0; i < n_searches; i++) {
-    const search_summary *s = &searches[i];
+    const tsr_golden_search *s = &searches[i];
     json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:o, s:s, s:b}", "name", s->name, "sequences",
                                           (int)s->sequences, "different", (int)s->different, "score_error",
                                           tsr_cli_json_real(s->score_error), "detail", s->detail, "passed", s->passed));
@@ -526,47 +518,65 @@ static int print_json(const request *r, const char *device, const error_summary 
   return tsr_cli_json_print(root, JSON_INDENT(2));
 }
 
-static int replay(const request *r, tsr_transformer *transformer, const fixture *f)
+/* What one folder's recordings gave. */
+typedef struct outcome {
+  error_summary values[N_VALUES]; /* without a name: not recorded */
+  tsr_golden_layers layers;
+  tsr_golden_search *searches; /* [n] */
+  int32_t n;
+  tsr_golden_training training;
+} outcome;
+
+static tsr_status replay_all(const request *r, tsr_transformer *transformer, const fixture *f, outcome *o)
 {
   const json_t *entries = json_object_get(f->golden, "generate");
-  int32_t n = (int32_t)json_array_size(entries);
   static const char *const names[N_VALUES] = {"encoder_output", "logits", "long.encoder_output", "long.logits"};
-  error_summary values[N_VALUES] = {{0}};
-  search_summary *searches = calloc((size_t)n + 1, sizeof *searches);
-  if (!searches) {
-    return tsr_cli_no_memory();
+  o->searches = calloc(json_array_size(entries) + 1, sizeof *o->searches);
+  if (!o->searches) {
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
   }
-  tsr_status status = replay_forward(transformer, &f->batch, r->tolerance, names, values);
+  tsr_status status = replay_forward(transformer, &f->batch, r->tolerance, names, o->values);
   if (status == TSR_OK && f->further.lengths) {
-    status = replay_forward(transformer, &f->further, r->tolerance, names + 2, values + 2);
+    status = replay_forward(transformer, &f->further, r->tolerance, names + 2, o->values + 2);
   }
-  tsr_golden_layers layers = {0};
   if (status == TSR_OK) {
-    status = replay_layers(transformer, f, r, &layers);
+    status = replay_layers(transformer, f, r, &o->layers);
   }
-  int passed = layers.hidden.passed && layers.attention.passed;
-  for (int32_t i = 0; i < N_VALUES && values[i].name; i++) {
-    passed = passed && values[i].passed;
+  for (size_t i = 0; i < json_array_size(entries) && status == TSR_OK; i++) {
+    status = replay_search(transformer, f, json_array_get(entries, i), r->score_tolerance, &o->searches[o->n++]);
   }
-  for (int32_t i = 0; i < n && status == TSR_OK; i++) {
-    status = replay_search(transformer, f, json_array_get(entries, (size_t)i), r->score_tolerance, &searches[i]);
-    passed = passed && searches[i].passed;
+  return status == TSR_OK ? replay_training(r, transformer, f, &o->training) : status;
+}
+
+static int has_passed(const outcome *o)
+{
+  int passed = 1;
+  for (int32_t i = 0; i < N_VALUES; i++) {
+    passed = passed && (!o->values[i].name || o->values[i].passed);
   }
-  tsr_golden_training training = {0};
-  if (status == TSR_OK) {
-    status = replay_training(r, transformer, f, &training);
-    passed = passed && training.passed;
+  for (int32_t i = 0; i < o->n; i++) {
+    passed = passed && o->searches[i].passed;
   }
-  int code = tsr_cli_fail(status);
+  return passed && (o->layers.hidden.n == 0 || o->layers.hidden.passed) &&
+         (o->layers.attention.n == 0 || o->layers.attention.passed) && (!o->training.recorded || o->training.passed);
+}
+
+static int replay(const request *r, tsr_transformer *transformer, const fixture *f)
+{
+  outcome o = {.n = 0};
+  int code = tsr_cli_fail(tsr_golden_is_marian(f->golden)
+                              ? tsr_golden_marian(transformer, f->golden, r->score_tolerance, &o.searches, &o.n)
+                              : replay_all(r, transformer, f, &o));
+  int passed = has_passed(&o);
   if (code == TSR_EXIT_OK) {
     const char *device = tsr_device_name(tsr_transformer_device(transformer));
     if (r->as_json) {
-      code = print_json(r, device, values, &layers, searches, n, &training, passed);
+      code = print_json(r, device, o.values, &o.layers, o.searches, o.n, &o.training, passed);
     } else {
-      print_text(r, device, values, &layers, searches, n, &training, passed);
+      print_text(r, device, o.values, &o.layers, o.searches, o.n, &o.training, passed);
     }
   }
-  free(searches);
+  free(o.searches);
   return code == TSR_EXIT_OK && !passed ? TSR_EXIT_MISMATCH : code;
 }
 

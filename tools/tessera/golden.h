@@ -7,6 +7,7 @@
 
 #include "core/checkpoint/checkpoint.h"
 #include "tessera/train.h"
+#include "tessera/transformer.h"
 
 /* What training of the recorded batch gave. */
 typedef struct tsr_golden_training {
@@ -29,10 +30,20 @@ tsr_status tsr_golden_train(const char *folder, const tsr_model *model, tsr_devi
 
 enum { TSR_GOLDEN_NAME = 64 };
 
+/* One recorded search, or a list of scores. */
+typedef struct tsr_golden_search {
+  char name[TSR_GOLDEN_NAME];
+  int32_t sequences;
+  int32_t different;  /* whose ids differ */
+  double score_error; /* largest; NaN where no scores are recorded */
+  int passed;
+  char detail[256]; /* of the first difference */
+} tsr_golden_search;
+
 /* Tensors of one sort, and the largest error of them. */
 typedef struct tsr_golden_values {
-  int32_t n;     /* compared; 0: none is recorded */
-  double error;  /* hidden states: divided by the largest magnitude recorded; attention weights: as it is */
+  int32_t n;    /* compared; 0: none is recorded */
+  double error; /* hidden states: divided by the largest magnitude recorded; attention weights: as it is */
   char name[TSR_GOLDEN_NAME]; /* of that tensor, as recorded */
   int passed;
 } tsr_golden_values;
@@ -56,5 +67,12 @@ typedef struct tsr_golden_batch {
 /* Compares hidden states and attention weights after each layer, as far as they are recorded. */
 tsr_status tsr_golden_compare_layers(tsr_transformer *transformer, const tsr_golden_batch *batch, double tolerance,
                                      double attention_tolerance, tsr_golden_layers *layers);
+
+/* 1 for recordings of marian-scorer and marian-decoder, which hold no tensors. */
+int tsr_golden_is_marian(const json_t *golden);
+
+/* Replays them. *searches is allocated, after an error, too. */
+tsr_status tsr_golden_marian(tsr_transformer *transformer, const json_t *golden, double tolerance,
+                             tsr_golden_search **searches, int32_t *n_searches);
 
 #endif
