@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/tessera/decoding.h"
 #include "tools/tessera/translator.h"
 
 static const char help[] =
@@ -22,7 +23,7 @@ static const char help[] =
     "                         each: the sentence's line number, a tab, the score, a tab, the text\n"
     "  --scores               print each translation's score and a tab before it\n"
     "  --json                 print one JSON object a line: line, source, translation, score (of greedy\n"
-    "                         search and samples with --scores), ids; rank with --n-best\n"
+    "                         search and samples with --scores), ids; rank with --n-best\n" DECODING_HELP
     "  --timings              print on stderr what loading and translating took\n"
     "  --help                 print this text\n"
     "\n" SEARCH_HELP "\n"
@@ -31,6 +32,7 @@ static const char help[] =
 
 typedef struct settings {
   translator_settings translator;
+  decoding_settings decoding;
   const char *file; /* NULL: standard input */
   int json;
   int timings;
@@ -39,11 +41,28 @@ typedef struct settings {
 typedef struct session {
   settings wish;
   translator translator;
+  decoding decoding;
   tsr_cli_lines lines;
   int64_t first;                /* the number of the chunk's first line */
   char *text[TRANSLATOR_CHUNK]; /* the chunk's lines, kept for --json only */
   size_t size[TRANSLATOR_CHUNK];
 } session;
+
+static int check_decoding(const char *me, const settings *wish)
+{
+  const decoding_settings *asked = &wish->decoding;
+  if (asked->prefix && asked->prefix_file) {
+    return tsr_cli_usage(me, "takes --prefix or --prefix-file, not both");
+  }
+  if (asked->stream && (wish->json || wish->translator.scores || asked->alternatives > 0)) {
+    return tsr_cli_usage(me,
+                         "--stream prints text alone: it goes with none of --json, --scores, --n-best, --alternatives");
+  }
+  if (asked->attention && !wish->json) {
+    return tsr_cli_usage(me, "--attention is told with --json");
+  }
+  return TSR_EXIT_OK;
+}
 
 static int parse(int argc, char **argv, void *opaque, int *finished)
 {
@@ -51,6 +70,7 @@ static int parse(int argc, char **argv, void *opaque, int *finished)
   static const struct option options[] = {{"model", required_argument, NULL, 'm'},
                                           TRANSLATOR_OPTIONS,
                                           {"n-best", required_argument, NULL, SEARCH_OPTION + SEARCH_N_BEST},
+                                          DECODING_OPTIONS,
                                           {"scores", no_argument, NULL, 'S'},
                                           {"json", no_argument, NULL, 'j'},
                                           {"timings", no_argument, NULL, 't'},
@@ -76,7 +96,8 @@ static int parse(int argc, char **argv, void *opaque, int *finished)
       *finished = 1;
       return tsr_cli_help(help);
     default:
-      code = translator_take_option(me, option, &wish->translator);
+      code = option >= DECODING_OPTION ? decoding_take_option(me, option, &wish->decoding)
+                                       : translator_take_option(me, option, &wish->translator);
       wish->translator.scores |= option == SEARCH_OPTION + SEARCH_N_BEST;
     }
   }
@@ -85,6 +106,10 @@ static int parse(int argc, char **argv, void *opaque, int *finished)
   }
   if (!wish->translator.model) {
     return tsr_cli_usage(me, "--model is missing");
+  }
+  code = check_decoding(me, wish);
+  if (code != TSR_EXIT_OK) {
+    return code;
   }
   if (argc - optind > 1) {
     return tsr_cli_usage(me, "takes one file, but '%s' is given, too", argv[optind + 1]);
@@ -107,7 +132,14 @@ static int add_line(session *s)
     memcpy(s->text[i], lines->text, lines->size + 1);
     s->size[i] = lines->size;
   }
-  return translator_add(&s->translator, lines->name, lines->number, lines->text, lines->size);
+  int code = translator_add(&s->translator, lines->name, lines->number, lines->text, lines->size);
+  return code == TSR_EXIT_OK ? decoding_add(&s->decoding, &s->translator) : code;
+}
+
+/* Several hypotheses of each sentence. */
+static int hands_over_many(const session *s)
+{
+  return s->wish.translator.search.is_given[SEARCH_N_BEST] || s->wish.decoding.alternatives > 0;
 }
 
 static int print_json(const session *s, const translation *t)
@@ -122,9 +154,10 @@ static int print_json(const session *s, const translation *t)
       json_pack("{s:I, s:o, s:o, s:o, s:o}", "line", (json_int_t)(s->first + t->index), "source",
                 tsr_cli_json_text(s->text[t->index], s->size[t->index]), "translation",
                 tsr_cli_json_text(t->text, strlen(t->text)), "score", tsr_cli_json_real(best->score), "ids", ids);
-  if (s->wish.translator.search.is_given[SEARCH_N_BEST] && root) {
+  if (hands_over_many(s) && root) {
     failed |= json_object_set_new(root, "rank", json_integer(t->rank)) != 0;
   }
+  failed |= root && decoding_describe(&s->decoding, &s->translator, t, root) != 0;
   if (failed) {
     json_decref(root);
     root = NULL;
@@ -143,15 +176,18 @@ static void print_score(float score)
 
 static int print_translation(void *user, const translation *t)
 {
-  const session *s = user;
+  session *s = user;
   if (s->wish.json) {
     return print_json(s, t);
   }
-  int many = s->wish.translator.search.is_given[SEARCH_N_BEST];
-  if (many && t->n_parts > 0) {
+  if (s->wish.decoding.stream) {
+    text_stream_end(&s->decoding.stream, t->text);
+    return TSR_EXIT_OK;
+  }
+  if (hands_over_many(s) && t->n_parts > 0) {
     printf("%lld\t", (long long)(s->first + t->index));
   }
-  if (s->wish.translator.scores && t->n_parts > 0) {
+  if ((s->wish.translator.scores || hands_over_many(s)) && t->n_parts > 0) {
     print_score(t->best->score);
   }
   tsr_cli_put_line(t->text);
@@ -161,7 +197,7 @@ static int print_translation(void *user, const translation *t)
 static int translate_lines(session *s)
 {
   /* Somebody who types wants the answer to a line at once. */
-  int32_t wanted = isatty(fileno(s->lines.file)) ? 1 : TRANSLATOR_CHUNK;
+  int32_t wanted = isatty(fileno(s->lines.file)) || s->wish.decoding.stream ? 1 : TRANSLATOR_CHUNK;
   int code = TSR_EXIT_OK;
   for (int got = 1; got && code == TSR_EXIT_OK;) {
     s->first = s->lines.number + 1;
@@ -171,6 +207,9 @@ static int translate_lines(session *s)
         break;
       }
       code = add_line(s);
+    }
+    if (code == TSR_EXIT_OK && s->translator.n > 0) {
+      code = decoding_prepare(&s->decoding, &s->translator);
     }
     if (code == TSR_EXIT_OK && s->translator.n > 0) {
       code = translator_run(&s->translator, print_translation, s);
@@ -190,6 +229,9 @@ static int run(void *opaque)
   }
   code = translator_open(&s->translator, &s->wish.translator);
   if (code == TSR_EXIT_OK) {
+    code = decoding_open(&s->decoding, &s->wish.decoding, &s->translator);
+  }
+  if (code == TSR_EXIT_OK) {
     code = translate_lines(s);
   }
   if (code == TSR_EXIT_OK && s->wish.timings) {
@@ -201,6 +243,7 @@ static int run(void *opaque)
 static void finish(void *opaque)
 {
   session *s = opaque;
+  decoding_finish(&s->decoding);
   translator_finish(&s->translator);
   tsr_cli_lines_finish(&s->lines);
   for (int32_t i = 0; i < TRANSLATOR_CHUNK; i++) {

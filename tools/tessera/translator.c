@@ -259,15 +259,19 @@ static int is_cut(const translator *t, const found *f, const tsr_hypothesis *hyp
   return n > 0 && (n + 1 >= options->max_length || !ended);
 }
 
-/* Appends the text of a hypothesis, after a blank if it is not the first; *text is the caller's. The language's token
- * that the search was made to begin with is no text, even where the tokenizer takes it for some. */
+int translator_text(const translator *t, const int32_t *ids, int32_t n_ids, char **text)
+{
+  int32_t skip = n_ids > 0 && t->text.forced_bos_id >= 0 && ids[0] == t->text.forced_bos_id;
+  return tsr_cli_fail(tsr_tokenizer_decode(t->tokenizer, ids + skip, n_ids - skip, text));
+}
+
+/* Appends the text of a hypothesis, after a blank if it is not the first; *text is the caller's. */
 static int append_text(const translator *t, const tsr_hypothesis *hypothesis, char **text)
 {
   char *more = NULL;
-  int32_t skip = hypothesis->n_ids > 0 && t->text.forced_bos_id >= 0 && hypothesis->ids[0] == t->text.forced_bos_id;
-  tsr_status status = tsr_tokenizer_decode(t->tokenizer, hypothesis->ids + skip, hypothesis->n_ids - skip, &more);
-  if (status != TSR_OK) {
-    return tsr_cli_fail(status);
+  int code = translator_text(t, hypothesis->ids, hypothesis->n_ids, &more);
+  if (code != TSR_EXIT_OK) {
+    return code;
   }
   if (!*text) {
     *text = more;

@@ -103,6 +103,10 @@ void translator_finish(translator *t);
  * the others are still translated. */
 int translator_add(translator *t, const char *file, int64_t line, const char *text, size_t size);
 
+/* The text of target ids. The language's token that the search was made to begin with is no text, even where the tokenizer
+ * takes it for some. Free *text with tsr_free. */
+int translator_text(const translator *t, const int32_t *ids, int32_t n_ids, char **text);
+
 typedef struct translation {
   int32_t index;   /* in the chunk */
   int32_t n_parts; /* that the source was translated in; 0: there was no text to translate */

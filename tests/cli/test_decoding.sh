@@ -1,0 +1,94 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What tessera translate is asked beyond the settings of the search: beginnings, alternatives, a stream, attention.
+set -u
+. "$SOURCE_ROOT/tests/cli/harness.sh"
+
+device=$("$TESSERA" devices --names | grep '^reference' | head -n 1)
+head -n 3 "$model/sample.en" >"$work/three.en"
+head -n 3 "$model/sample.fr" >"$work/three.fr"
+head -n 1 "$work/three.en" >"$work/one.en"
+
+# translate CODE ARGUMENT...: with the demo model on the reference.
+translate()
+{
+  wanted=$1
+  shift
+  run "$wanted" translate --model "$model" --device "$device" "$@"
+}
+
+# A beginning that the model would choose itself changes nothing; another does, on every device alike.
+cut -d ' ' -f 1-2 "$work/three.fr" >"$work/own"
+translate 0 --beam 1 "$work/three.en"
+cp "$out" "$work/greedy.fr"
+cut -d ' ' -f 1-2 "$work/greedy.fr" >"$work/own"
+translate 0 --beam 1 --prefix-file "$work/own" "$work/three.en"
+check 'own beginnings: another translation' cmp -s "$out" "$work/greedy.fr"
+translate 0 --prefix 'Nous' "$work/three.en"
+check 'a beginning: not in each line' test "$(grep -c '^Nous ' "$out")" = 3
+cp "$out" "$work/begun.fr"
+for other in $("$TESSERA" devices --names | grep -v '^reference'); do
+  run 0 translate --model "$model" --device "$other" --prefix 'Nous' "$work/three.en"
+  check "$other: another translation" cmp -s "$out" "$work/begun.fr"
+done
+
+# Each line its own, an empty one none; an empty sentence stays empty.
+printf 'Elle\n\nNous\nVous\n' >"$work/prefixes"
+{
+  sed -n 1,2p "$work/three.en"
+  echo
+  sed -n 3p "$work/three.en"
+} >"$work/four.en"
+translate 0 --prefix-file "$work/prefixes" "$work/four.en"
+check 'prefix file: line 1' test "$(sed -n 1p "$out" | cut -d ' ' -f 1)" = Elle
+check 'prefix file: line 2' test "$(sed -n 2p "$out")" = "$(sed -n 2p "$work/three.fr")"
+check 'prefix file: line 3' test -z "$(sed -n 3p "$out")"
+check 'prefix file: line 4' test "$(sed -n 4p "$out" | cut -d ' ' -f 1)" = Vous
+translate 3 --prefix-file "$work/own" "$model/sample.en"
+stderr_has "$work/own"
+translate 3 --prefix-file "$work/no-such-file" "$work/one.en"
+stderr_has "$work/no-such-file"
+translate 2 --prefix Nous --prefix-file "$work/own" "$work/one.en"
+translate 0 --max-length 6 --prefix 'Nous ne savons pas encore quand il viendra' "$work/one.en"
+stderr_has 'cut to 4'
+
+# Alternatives: another first token behind the prefix in each, the best first, and the best that of the search.
+translate 0 --alternatives 4 --prefix 'Il' "$work/one.en"
+check 'alternatives: not four' test "$(grep -c '^1	-[0-9.]*	Il' "$out")" = 4
+check 'alternatives: some are equal' test "$(cut -f 3 "$out" | sort -u | wc -l)" = 4
+check 'alternatives: not the best' test "$(head -n 1 "$out" | cut -f 3)" = "$(head -n 1 "$work/three.fr")"
+translate 0 --alternatives 2 --beam 1 --json "$work/one.en"
+check 'alternatives: not two objects' test "$(wc -l <"$out")" = 2
+translate 2 --alternatives 1 "$work/one.en"
+
+# Text as it comes is the same text.
+translate 0 --stream "$work/four.en"
+{
+  sed -n 1,2p "$work/three.fr"
+  echo
+  sed -n 3p "$work/three.fr"
+} >"$work/four.fr"
+check 'stream: another text' cmp -s "$out" "$work/four.fr"
+translate 0 --stream --beam 1 "$work/three.en"
+check 'stream: another text' cmp -s "$out" "$work/greedy.fr"
+translate 2 --stream --json "$work/one.en"
+
+# Attention: a row for each token, a number for each source token; that of a language pair with one word order goes along.
+translate 0 --json --attention "$work/one.en"
+cp "$out" "$work/json"
+check 'attention: no last row' json attention.9.0 "$work/json" >"$work/value"
+check 'attention: no token' test "$(json tokens.9 "$work/json")" = '</s>'
+check 'attention: no source token' test "$(json source_tokens.0 "$work/json")" = '▁He'
+translate 0 --json --attention --attention-layer 1 "$work/one.en"
+check 'attention: the same in another layer' test "$(json attention.0.0 "$out")" != "$(json attention.0.0 "$work/json")"
+translate 2 --attention "$work/one.en"
+stderr_has '--json'
+
+# The coverage penalty makes scores lower, never higher.
+translate 0 --scores "$work/one.en"
+cp "$out" "$work/plain"
+translate 0 --scores --coverage-penalty 0.5 "$work/one.en"
+check 'coverage: a score that is not lower' awk -v a="$(cut -f 1 "$out")" -v b="$(cut -f 1 "$work/plain")" \
+  'BEGIN { exit !(a < b) }'
+
+finish
