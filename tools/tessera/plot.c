@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "core/checkpoint/file.h"
-#include "core/checkpoint/replace.h"
-#include "tools/tessera/common.h"
+#include "tools/tessera/html.h"
 
 static const char help[] =
     "Usage: tessera plot LOG... [OPTION]...\n"
@@ -320,28 +319,6 @@ static int add_series(const page *p, const table *t, int32_t column, const char 
 
 /* ---- drawing ----------------------------------------------------------------------------------------------------- */
 
-static void put_text(FILE *out, const char *text)
-{
-  for (; *text; text++) {
-    switch (*text) {
-    case '&':
-      fputs("&amp;", out);
-      break;
-    case '<':
-      fputs("&lt;", out);
-      break;
-    case '>':
-      fputs("&gt;", out);
-      break;
-    case '"':
-      fputs("&quot;", out);
-      break;
-    default:
-      fputc(*text, out);
-    }
-  }
-}
-
 /* A range and the distance between its ticks. */
 typedef struct axis {
   double low, high, step;
@@ -451,7 +428,7 @@ static void draw_chart(page *p, const chart *c, const series *all, int32_t n)
   axis x = make_axis(fmin(x_low, 0.0), x_high, 0);
   axis y = make_axis(y_low, y_high, c->logarithmic && y_low > 0.0 && varies);
   fputs("<figure><figcaption>", p->out);
-  put_text(p->out, c->title);
+  tsr_cli_html_text(p->out, c->title);
   fprintf(p->out, "</figcaption>\n<svg viewBox='0 0 %d %d' role='img'>\n", WIDTH, HEIGHT);
   draw_axes(p, &x, &y);
   for (int32_t i = 0; i < n; i++) {
@@ -460,7 +437,7 @@ static void draw_chart(page *p, const chart *c, const series *all, int32_t n)
   fprintf(p->out, "<line class='c' y1='%d' y2='%d' x1='-9' x2='-9'/>\n</svg>\n<p>", TOP, HEIGHT - BOTTOM);
   for (int32_t i = 0; i < n; i++) {
     fprintf(p->out, "<span><i style='background:%s'></i>", color_of(i));
-    put_text(p->out, all[i].name);
+    tsr_cli_html_text(p->out, all[i].name);
     fprintf(p->out, " <b>%.5g</b></span>\n", all[i].y[all[i].n - 1]);
   }
   fputs("</p>\n", p->out);
@@ -530,11 +507,11 @@ static int plot_layers(page *p, const chart *c)
 }
 
 static const char style[] =
-    "<style>body{font:14px/1.4 system-ui,sans-serif;margin:2em auto;max-width:60em;padding:0 1em;color:#222}"
+    "body{font:14px/1.4 system-ui,sans-serif;margin:2em auto;max-width:60em;padding:0 1em;color:#222}"
     "figure{margin:2em 0}figcaption{font-weight:600}svg{width:100%;height:auto}svg text{font-size:11px;fill:#555}"
     ".x{text-anchor:middle}.y{text-anchor:end}.g{stroke:#e4e4e4}.c{stroke:#999;stroke-dasharray:3 3}"
     "p span{margin-right:1.5em;white-space:nowrap}p i{display:inline-block;width:1em;height:3px;margin-right:.4em;"
-    "vertical-align:middle}</style>\n";
+    "vertical-align:middle}";
 
 /* Moves the line to the pointer and shows each curve's value at the nearest point. */
 static const char script_head[] = "<script>const LEFT=";
@@ -551,10 +528,9 @@ static int write_page(page *p, const char *title)
 {
   FILE *out = p->out;
   int code = TSR_EXIT_OK;
-  fputs("<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>", out);
-  put_text(out, title);
-  fprintf(out, "</title>\n%s</head><body>\n<h1>", style);
-  put_text(out, title);
+  tsr_cli_html_begin(out, title, style);
+  fputs("<h1>", out);
+  tsr_cli_html_text(out, title);
   fputs("</h1>\n", out);
   for (size_t i = 0; i < sizeof charts / sizeof charts[0] && code == TSR_EXIT_OK; i++) {
     code = plot_columns(p, &charts[i]);
@@ -562,33 +538,28 @@ static int write_page(page *p, const char *title)
   for (size_t i = 0; i < sizeof layer_charts / sizeof layer_charts[0] && code == TSR_EXIT_OK; i++) {
     code = plot_layers(p, &layer_charts[i]);
   }
-  fprintf(out, "%s%d,RIGHT=%d,WIDTH=%d;%s</body></html>\n", script_head, LEFT, RIGHT, WIDTH, script);
+  fprintf(out, "%s%d,RIGHT=%d,WIDTH=%d;%s", script_head, LEFT, RIGHT, WIDTH, script);
+  tsr_cli_html_end(out);
   return code;
 }
 
 static int plot(page *p, const char *title, const char *path)
 {
-  char *text = NULL;
-  size_t size = 0;
-  p->out = open_memstream(&text, &size);
-  if (!p->out) {
-    return tsr_cli_no_memory();
+  tsr_cli_page html;
+  int code = tsr_cli_page_open(&html);
+  if (code != TSR_EXIT_OK) {
+    return code;
   }
-  int code = write_page(p, title);
-  if (fclose(p->out) != 0 && code == TSR_EXIT_OK) {
-    code = tsr_cli_no_memory();
-  }
+  p->out = html.out;
+  code = write_page(p, title);
   if (code == TSR_EXIT_OK && p->n_charts == 0) {
     tsr_cli_error("plot: %s: nothing in it can be drawn", p->logs[0].path);
     code = TSR_EXIT_INPUT;
   }
-  if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail(tsr_file_replace(path, text, size));
-  }
+  code = tsr_cli_page_close(&html, path, code);
   if (code == TSR_EXIT_OK) {
     printf("%s: %d charts\n", path, (int)p->n_charts);
   }
-  free(text);
   return code;
 }
 
