@@ -8,8 +8,8 @@
 packages_build='gcc g++ libc6-dev meson ninja-build pkgconf|pkg-config glslang-tools libvulkan-dev libvulkan-volk-dev
   libjansson-dev libsentencepiece-dev libutf8proc-dev libyaml-dev zlib1g-dev libprotobuf-dev' # the last: sentencepiece.pc of Debian 13 asks for it
 packages_run='libvulkan1 mesa-vulkan-drivers libopenblas0-pthread'
-packages_test='libcmocka-dev vulkan-validationlayers'
-packages_extra='clang llvm libclang-rt-dev|libclang-rt-18-dev|libclang-common-14-dev'
+packages_test='libcmocka-dev vulkan-validationlayers libpango1.0-dev fonts-dejavu-core'
+packages_extra='clang llvm libclang-rt-dev|libclang-rt-18-dev|libclang-common-14-dev chromium'
 
 oldest_meson=1.0.1
 

@@ -19,8 +19,8 @@ failure()
 {
   n_failures=$((n_failures + 1))
   printf 'FAILED: %s\n' "$*"
-  sed 's/^/    stdout: /' "$out" | head -n 8
-  sed 's/^/    stderr: /' "$err" | head -n 8
+  sed 's/^/    stdout: /' "$out" | head -n 8 | cut -c -400
+  sed 's/^/    stderr: /' "$err" | head -n 8 | cut -c -400
 }
 
 # check TEXT COMMAND...: COMMAND must succeed.

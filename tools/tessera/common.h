@@ -27,6 +27,7 @@ enum {
 };
 
 /* Entry points, one file each. */
+int tsr_cmd_attention(int argc, char **argv);
 int tsr_cmd_bench(int argc, char **argv);
 int tsr_cmd_check(int argc, char **argv);
 int tsr_cmd_compare(int argc, char **argv);

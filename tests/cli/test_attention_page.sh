@@ -1,0 +1,98 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The page of tessera attention in a browser: it loads without an error, heads can be switched, and what it shows under the
+# pointer is what --json tells. Skipped (77) where there is no Chromium.
+set -u
+. "$SOURCE_ROOT/tests/cli/harness.sh"
+
+browser=
+for name in chromium chromium-browser google-chrome; do
+  if [ -z "$browser" ] && command -v "$name" >/dev/null; then
+    browser=$name
+  fi
+done
+if [ -z "$browser" ]; then
+  echo 'skipped: there is no Chromium'
+  exit 77
+fi
+cd "$work" || exit 1
+
+# </script> in a sentence must not end the page's data.
+sentence='The </script> "museum" is worth visiting.'
+run 0 attention "$model" "$sentence" --device cpu --out page.html --json
+cp "$out" weights.json
+
+# The page with somebody who uses it: what was seen is put into an element at its end.
+cat >user.html <<'HTML'
+<script>
+const seen = {errors: window.early, cells: {}};
+const map = by('map'), hover = (row, column) => {
+  const box = map.getBoundingClientRect(), k = data.kinds.find(k => k.id === document.querySelector('[name=kind]:checked').value);
+  const x = (column + 0.5) * map.width / k.columns.length, y = (row + 0.5) * map.height / k.rows.length;
+  map.dispatchEvent(new PointerEvent('pointermove', {clientX: box.left + x, clientY: box.top + y, bubbles: true}));
+  return by('value').dataset.weight;
+};
+const choose = (id, value) => { by(id).value = value; by(id).dispatchEvent(new Event('change')); };
+const picture = () => map.toDataURL();
+try {
+  for (const kind of ['encoder', 'decoder', 'cross']) {
+    document.querySelector('[value=' + kind + ']').click();
+    for (const [layer, head, row, column] of [[0, 0, 1, 0], [2, 5, 2, 1], [1, 3, 3, 3]]) {
+      choose('layer', layer);
+      choose('head', head);
+      seen.cells[[kind, layer, head, row, column].join('_')] = hover(row, column);
+    }
+  }
+  seen.text = by('value').value;
+  choose('head', -1);
+  seen.average = hover(1, 0);
+  const before = picture();
+  by('heads').children[3].click();
+  seen.switched = before !== picture() && by('head').value === '2';
+  seen.pressed = document.querySelectorAll('[aria-pressed=true]').length;
+  hover(0, 0);
+  map.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true}));
+  map.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowDown', bubbles: true}));
+  seen.keyboard = by('value').dataset.weight;
+  seen.hover = hover(1, 1);
+  seen.source = by('about').children[5].textContent;
+} catch (error) {
+  seen.errors.push(String(error));
+}
+const result = document.createElement('pre');
+result.id = 'seen';
+result.textContent = '@@' + JSON.stringify(seen) + '@@';
+document.body.append(result);
+</script>
+HTML
+{
+  echo "<script>window.early = []; addEventListener('error', e => window.early.push(e.message))</script>"
+  cat page.html user.html
+} >used.html
+
+flags='--headless --disable-gpu --disable-dev-shm-usage --no-first-run --virtual-time-budget=5000'
+[ "$(id -u)" != 0 ] || flags="$flags --no-sandbox"
+# shellcheck disable=SC2086 # the flags are words
+HOME=$work timeout 60 "$browser" $flags --user-data-dir="$work/profile" --enable-logging=stderr --dump-dom \
+  "file://$work/used.html" >dom.html 2>browser.log
+check 'the browser failed' test $? = 0
+check 'the console tells of something' sh -c '! grep CONSOLE browser.log'
+grep -o '@@{.*}@@' dom.html | sed -e 's/@@//g' -e 's/&lt;/</g; s/&gt;/>/g; s/&quot;/"/g; s/&amp;/\&/g' >seen.json
+cp seen.json "$out"
+check 'the page saw nobody' test -s seen.json
+check 'errors on the page' test "$(json errors seen.json)" = '[]'
+for kind in encoder decoder cross; do
+  for cell in 0.0.1.0 2.5.2.1 1.3.3.3; do
+    shown=$(json "cells.$kind"_"$(echo $cell | tr . _)" seen.json)
+    told=$(printf '%.6f' "$(json $kind.$cell weights.json)")
+    check "$kind.$cell: shown $shown, told $told" test "$shown" = "$told"
+  done
+done
+mean=$(for head in 0 1 2 3 4 5; do json cross.1.$head.1.0 weights.json; done | awk '{ s += $1 / 6 } END { printf "%.6f", s }')
+check "the average is shown as $(json average seen.json), not $mean" \
+  sh -c 'awk "BEGIN { d = $1 - $2; exit !(d < 2e-6 && d > -2e-6) }"' - "$(json average seen.json)" "$mean"
+check 'a head cannot be chosen' test "$(json switched seen.json)" = true
+check 'not one head is marked' test "$(json pressed seen.json)" = 1
+check 'the arrow keys do not move' test "$(json keyboard seen.json)" = "$(json hover seen.json)"
+check 'another sentence' test "$(json source seen.json)" = "$sentence"
+finish
