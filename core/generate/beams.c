@@ -67,10 +67,13 @@ static tsr_status write_step(beams *s, int32_t position)
   return tsr_executable_write(step->executable, step->rows, s->rows, size * search->capacity);
 }
 
-/* Every hypothesis has one candidate, at no cost; the others can never be chosen before it. */
+/* Every hypothesis has one candidate, at no cost; the others, which end nothing, can never be chosen before it. */
 static void force(beams *s, int32_t forced)
 {
-  int32_t other = forced == 0 ? 1 : 0;
+  int32_t other = 0;
+  while (other == forced || tsr_search_is_end(s->search->options, other)) {
+    other++;
+  }
   for (int32_t i = 0; i < s->search->beam * s->forced_k; i++) {
     s->forced[i] = i % s->forced_k == 0 ? 0.0f : -INFINITY;
     s->forced_tokens[i] = i % s->forced_k == 0 ? forced : other;
