@@ -39,6 +39,7 @@ int tsr_cmd_plot(int argc, char **argv);
 int tsr_cmd_program(int argc, char **argv);
 int tsr_cmd_score(int argc, char **argv);
 int tsr_cmd_tokenize(int argc, char **argv);
+int tsr_cmd_trace(int argc, char **argv);
 int tsr_cmd_train(int argc, char **argv);
 int tsr_cmd_translate(int argc, char **argv);
 int tsr_cmd_vocab(int argc, char **argv);
