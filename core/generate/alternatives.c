@@ -74,6 +74,7 @@ static void split(const tsr_request *request, const tsr_prompt *prompts, tsr_gen
       c->lengths[c->n] = request->lengths[sentence];
       c->prompts[c->n] =
           (tsr_prompt){.ids = h->ids, .n = h->n_ids, .n_given = prompts[sentence].n_given, .sum = h->score};
+      c->prompts[c->n].start = prompts[sentence].start;
       c->n++;
     }
   }
@@ -108,7 +109,8 @@ static tsr_prompt *behind_forced(const tsr_request *request)
   for (int32_t i = 0; prompts && i < request->n_sentences; i++) {
     prompts[i] = request->prompts[i];
     if (prompts[i].n == 0 && *forced >= 0) {
-      prompts[i] = (tsr_prompt){.ids = forced, .n = 1};
+      prompts[i].ids = forced;
+      prompts[i].n = 1;
     }
   }
   return prompts;

@@ -67,7 +67,7 @@ tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, in
   }
   for (size_t i = 0; i < n; i++) {
     beam->sums[i] = i == 0 ? given.sum : -1e9f;
-    beam->ids[i * (size_t)max_length] = options->decoder_start_id;
+    beam->ids[i * (size_t)max_length] = given.start ? *given.start : options->decoder_start_id;
   }
   return TSR_OK;
 }

@@ -61,17 +61,32 @@ static tsr_status check_sources(const job *j)
   return TSR_OK;
 }
 
-static tsr_status check_prefixes(int32_t n_sentences, const tsr_generate_options *options, int32_t vocabulary)
+/* What a decoder alone goes on from: its source. */
+static tsr_prompt prompt_of(const int32_t *source, int32_t length, const tsr_generate_options *options)
 {
-  for (int32_t i = 0; options->prefix && i < n_sentences; i++) {
-    int32_t n = options->prefix_lengths[i];
-    TSR_TRY(tsr_fail_context(tsr_check_sentence(options->prefix[i], n, INT32_MAX, vocabulary), "prefix of sentence %d",
-                             (int)i));
-    if (n > options->max_length - 2) {
+  int32_t starts = options->decoder_start_id < 0 || (length > 0 && source[0] == options->decoder_start_id);
+  int32_t first = length > 0 && starts;
+  return (tsr_prompt){
+      .ids = source + first, .n = length - first, .n_given = length - first, .start = first ? source : NULL};
+}
+
+/* What outputs begin with, checked. options: resolved. */
+static tsr_status fill_prompts(const tsr_transformer_config *config, int32_t n_sentences, const int32_t *const *source,
+                               const int32_t *lengths, const tsr_generate_options *options, tsr_prompt *prompts)
+{
+  int is_alone = config->encoder_layers == 0;
+  for (int32_t i = 0; (options->prefix || is_alone) && i < n_sentences; i++) {
+    const int32_t *ids = is_alone ? source[i] : options->prefix[i];
+    int32_t n = is_alone ? lengths[i] : options->prefix_lengths[i];
+    const char *what = is_alone ? "source" : "prefix";
+    TSR_TRY(tsr_fail_context(tsr_check_sentence(ids, n, INT32_MAX, config->target_vocabulary), "%s of sentence %d",
+                             what, (int)i));
+    prompts[i] = is_alone ? prompt_of(ids, n, options) : (tsr_prompt){.ids = ids, .n = n, .n_given = n};
+    if (prompts[i].n > options->max_length - 2) {
       return tsr_fail(TSR_ERR_ARGUMENT,
-                      "prefix of sentence %d: has %d tokens; with the start token and another it has to fit into the "
+                      "%s of sentence %d: has %d tokens; with the start token and another it has to fit into the "
                       "maximum length of %d",
-                      (int)i, (int)n, (int)options->max_length);
+                      what, (int)i, (int)n, (int)options->max_length);
     }
   }
   return TSR_OK;
@@ -279,17 +294,13 @@ tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const
                     (int)MAX_BATCH);
   }
   TSR_TRY(tsr_generate_check(&transformer->model->config, options));
-  TSR_TRY(check_prefixes(n_sentences, options, transformer->model->config.target_vocabulary));
   const tsr_generate_options resolved = tsr_generate_resolve(&transformer->model->config, options);
   size_t size = ((size_t)n_sentences + 1) * sizeof(tsr_prompt);
   tsr_prompt *prompts = calloc(1, size);
   if (!prompts) {
     return tsr_fail_memory(size);
   }
-  for (int32_t i = 0; options->prefix && i < n_sentences; i++) {
-    int32_t n = options->prefix_lengths[i];
-    prompts[i] = (tsr_prompt){.ids = options->prefix[i], .n = n, .n_given = n};
-  }
+  tsr_status status = fill_prompts(&transformer->model->config, n_sentences, source, lengths, &resolved, prompts);
   const tsr_request request = {.transformer = transformer,
                                .n_sentences = n_sentences,
                                .source = source,
@@ -299,8 +310,10 @@ tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const
                                .options = &resolved,
                                .progress = progress,
                                .user = user};
-  tsr_status status = options->alternatives > 0 ? tsr_request_alternatives(&request, generation)
-                                                : tsr_request_run(&request, generation);
+  if (status == TSR_OK) {
+    status = options->alternatives > 0 ? tsr_request_alternatives(&request, generation)
+                                       : tsr_request_run(&request, generation);
+  }
   free(prompts);
   return status;
 }

@@ -276,11 +276,12 @@ static tsr_status create(rows *s)
     if (s->traces) {
       tsr_trace_init(&s->traces[r], 1, search->lengths[r / search->beam]);
     }
-    s->next[r] = search->options->decoder_start_id;
+    s->open[r] = r < search->count * search->beam;
+    const tsr_prompt prompt = s->open[r] ? tsr_search_prompt(search, r / search->beam) : (tsr_prompt){0};
+    s->next[r] = prompt.start ? *prompt.start : search->options->decoder_start_id;
     row_tokens(s, r)[0] = s->next[r];
     s->lengths[r] = 1;
-    s->open[r] = r < search->count * search->beam;
-    s->sums[r] = s->open[r] ? (double)tsr_search_prompt(search, r / search->beam).sum : 0.0;
+    s->sums[r] = (double)prompt.sum;
   }
   return TSR_OK;
 }

@@ -121,6 +121,9 @@ static tsr_status encode(scoring *s, const int32_t *order, int32_t count, const 
       s->ids[(size_t)b * (size_t)size->source + (size_t)t] = t < s->lengths[b] ? s->source[order[b]][t] : 0;
     }
   }
+  if (s->transformer->model->config.encoder_layers == 0) {
+    return TSR_OK;
+  }
   tsr_program_key key = {.kind = TSR_PROGRAM_ENCODE, .size = {.batch = size->batch, .source = size->source}};
   tsr_compiled *c = NULL;
   TSR_TRY(tsr_transformer_compile(s->transformer, &key, &c));
@@ -156,8 +159,10 @@ static tsr_status decode(scoring *s, const int32_t *order, int32_t count, const 
   TSR_TRY(tsr_transformer_compile(s->transformer, &key, &c));
   TSR_TRY(tsr_executable_write(c->executable, c->target, s->ids, tokens * (int64_t)sizeof *s->ids));
   TSR_TRY(tsr_executable_write(c->executable, c->labels, s->labels, tokens * (int64_t)sizeof *s->labels));
-  TSR_TRY(
-      tsr_executable_write(c->executable, c->source_lengths, s->lengths, size->batch * (int64_t)sizeof *s->lengths));
+  if (c->source_lengths != TSR_NONE) {
+    TSR_TRY(
+        tsr_executable_write(c->executable, c->source_lengths, s->lengths, size->batch * (int64_t)sizeof *s->lengths));
+  }
   TSR_TRY(tsr_executable_run(c->executable));
   return tsr_executable_read(c->executable, c->losses, s->losses, tokens * (int64_t)sizeof *s->losses);
 }
@@ -223,6 +228,10 @@ tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const in
   }
   tsr_generate_options plain = tsr_generate_plain(&transformer->model->config);
   TSR_TRY(tsr_generate_check(&transformer->model->config, &plain));
+  if (transformer->model->config.decoder_start_id < 0) {
+    return tsr_fail(TSR_ERR_FORMAT,
+                    "the model's files do not say what its decoder starts with (decoder_start_token_id)");
+  }
   size_t size = ((size_t)n_sentences + 1) * sizeof *scores->targets;
   scoring s = {.transformer = transformer,
                .source = source,

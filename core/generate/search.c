@@ -135,6 +135,9 @@ tsr_status tsr_search_encode(tsr_search *search, const int32_t *source)
   int64_t tokens = (int64_t)search->batch * search->source;
   TSR_TRY(tsr_transformer_reserve(t, (int64_t)search->batch * search->source_room,
                                   (int64_t)search->batch * search->beam * search->capacity));
+  if (t->model->config.encoder_layers == 0) {
+    return TSR_OK;
+  }
   tsr_program_key key = {.kind = TSR_PROGRAM_ENCODE,
                          .size = {.batch = search->batch, .source = search->source},
                          .source_room = search->source_room};
@@ -213,7 +216,9 @@ tsr_status tsr_search_shrink(tsr_search *search, int32_t used, const int32_t *op
     }
     search->lengths[i] = search->lengths[from[i]];
     search->sentence[i] = search->sentence[from[i]];
-    TSR_TRY(tsr_transformer_copy_rows(t, &t->cross, search->source_room, search->lengths[i], from[i], i, 1));
+    if (t->model->config.encoder_layers > 0) {
+      TSR_TRY(tsr_transformer_copy_rows(t, &t->cross, search->source_room, search->lengths[i], from[i], i, 1));
+    }
     TSR_TRY(tsr_transformer_copy_rows(t, &t->self, search->capacity, used, (int64_t)from[i] * search->beam,
                                       (int64_t)i * search->beam, search->beam));
   }

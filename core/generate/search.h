@@ -28,8 +28,9 @@
 typedef struct tsr_prompt {
   const int32_t *ids; /* without the start token; borrowed */
   int32_t n;
-  int32_t n_given; /* of them, those that do not count in scores: the first ones */
-  float sum;       /* of the log-probabilities of the others */
+  int32_t n_given;      /* of them, those that do not count in scores: the first ones */
+  const int32_t *start; /* the start token; NULL: the options' */
+  float sum;            /* of the log-probabilities of the others */
 } tsr_prompt;
 
 typedef struct tsr_search {
@@ -81,7 +82,7 @@ tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, con
                            int32_t count, int32_t batch, const int32_t *lengths) TSR_MUST_CHECK;
 void tsr_search_finish(tsr_search *search);
 
-/* Runs the encoder on source [B, S]. */
+/* Runs the encoder, if there is one, on source [B, S]. */
 tsr_status tsr_search_encode(tsr_search *search, const int32_t *source) TSR_MUST_CHECK;
 
 /* Makes room for a position. */

@@ -15,7 +15,8 @@
 
 tsr_generate_options tsr_generate_plain(const tsr_transformer_config *config)
 {
-  int32_t length = TSR_DEFAULT_LENGTH + 1;
+  /* The source of a decoder alone is part of its output. */
+  int32_t length = config->encoder_layers > 0 ? TSR_DEFAULT_LENGTH + 1 : TSR_DEFAULT_ROOM;
   return (tsr_generate_options){.beam = 1,
                                 .n_best = 1,
                                 .max_length = length < config->max_positions ? length : config->max_positions,
@@ -175,6 +176,15 @@ static tsr_status check_beam(const tsr_generate_options *options)
 tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_generate_options *options)
 {
   int32_t last = config->target_vocabulary - 1;
+  if (config->decoder_layers == 0 || config->target_vocabulary == 0) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "the model has no decoder with a vocabulary: there is nothing to generate");
+  }
+  if (config->encoder_layers == 0 && (options->prefix || options->attention || options->coverage_penalty > 0.0f)) {
+    return tsr_fail(
+        TSR_ERR_UNSUPPORTED,
+        "the model is a decoder alone: its source is what its output begins with, so that there is no other "
+        "prefix, and nothing that its tokens attend to beside them");
+  }
   TSR_TRY(check_beam(options));
   TSR_TRY(check_range("scores", options->scores, 0, 1));
   /* The last token is never fed back, so it needs no position. */
@@ -208,7 +218,7 @@ tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_ge
   if (options->prefix && !options->prefix_lengths) {
     return tsr_fail(TSR_ERR_ARGUMENT, "there are prefixes, but not their lengths");
   }
-  if (config->decoder_start_id < 0 && options->decoder_start_id < 0) {
+  if (config->encoder_layers > 0 && config->decoder_start_id < 0 && options->decoder_start_id < 0) {
     return tsr_fail(TSR_ERR_FORMAT,
                     "the model's files do not say what its decoder starts with (decoder_start_token_id)");
   }

@@ -10,7 +10,8 @@
 
 enum {
   TSR_MAX_BEAM = 256,
-  TSR_DEFAULT_LENGTH = 20 /* new tokens */
+  TSR_DEFAULT_LENGTH = 20, /* new tokens */
+  TSR_DEFAULT_ROOM = 256   /* tokens in all, of a decoder alone */
 };
 
 /* What holds where nothing is said: greedy, 20 new tokens. */

@@ -261,6 +261,14 @@ tsr_status tsr_generate_apply(tsr_config *file, const tsr_transformer_config *co
                               tsr_generate_options *options)
 {
   TSR_TRY(refuse(file, refused, sizeof refused / sizeof refused[0]));
+  if (config->encoder_layers == 0 &&
+      (tsr_config_has(file, "max_new_tokens") || tsr_config_has(file, "min_new_tokens"))) {
+    return tsr_fail(
+        TSR_ERR_UNSUPPORTED,
+        "%s: keys 'max_new_tokens' and 'min_new_tokens': the lengths of a decoder alone count the text that it "
+        "goes on from, too: give max_length and min_length",
+        file->path);
+  }
   read_lengths(file, config, call, options);
   tsr_config_int(file, "num_beams", 1, TSR_MAX_BEAM, &options->beam);
   tsr_config_int(file, "num_return_sequences", 1, TSR_MAX_BEAM, &options->n_best);

@@ -118,8 +118,10 @@ static tsr_status compile_step(tsr_search *search, int32_t *renewed)
   }
   *renewed = 1;
   search->step = step;
-  return tsr_executable_write(step->executable, step->source_lengths, search->lengths,
-                              search->batch * (int64_t)sizeof *search->lengths);
+  return step->source_lengths == TSR_NONE
+             ? TSR_OK
+             : tsr_executable_write(step->executable, step->source_lengths, search->lengths,
+                                    search->batch * (int64_t)sizeof *search->lengths);
 }
 
 tsr_status tsr_search_prepare(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,

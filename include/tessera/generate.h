@@ -137,6 +137,8 @@ typedef void (*tsr_progress_fn)(void *user, int64_t done, int64_t total);
  * results for a sentence do not depend on the others in its batch.
  *   source [n_sentences] pointers to token ids (with </s>), lengths [n_sentences]; an empty sentence (length 0) gives
  *   an empty output
+ * A decoder alone goes on from its source: the output begins with it, as with a prefix, and lengths count it. The start
+ * token is the model's (bos), which the source may begin with; of a model without one it is the source's first token.
  * *generation is filled; the caller finishes it. On an error it is empty, and the error is the first that occurred. One
  * thread at a time per transformer. Errors: TSR_ERR_ARGUMENT (an id or a length out of range), the runtime's. */
 TSR_API tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source,
@@ -181,7 +183,8 @@ typedef struct tsr_scores {
 
 /* Scores any number of outputs, each by teacher forcing in one run: sorted and bucketed by length, in batches whose
  * logits stay on the device, with fewer sentences where these would be large.
- *   source, target [n_sentences] pointers to token ids (with </s>, the target without the start token); lengths may be 0
+ *   source, target [n_sentences] pointers to token ids (with </s>, the target without the start token); lengths may be 0;
+ *   the source of a decoder alone does not count
  *   options: NULL: a length_penalty of 1
  * *scores is filled; the caller finishes it. On an error it is empty. One thread at a time per transformer. Errors:
  * TSR_ERR_ARGUMENT (an id or a length out of range), TSR_ERR_FORMAT (the logits hold NaN), the runtime's. */
