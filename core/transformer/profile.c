@@ -17,6 +17,32 @@ tsr_status tsr_times_start(tsr_compiled *compiled)
   return compiled->times ? TSR_OK : tsr_fail_memory(n * sizeof *compiled->times);
 }
 
+static double weight_of(const tsr_program_desc *desc, int32_t line)
+{
+  return tsr_line_flops(desc, line) + tsr_line_bytes(desc, line);
+}
+
+/* A backend that computes several lines as one gives the time to the last of them, and none to the others. They share it
+ * in proportion to their arithmetic and their memory traffic. */
+static void share_times(const tsr_program_desc *desc, uint64_t *nanoseconds)
+{
+  for (int32_t i = 0, first = 0; i < desc->n_lines; i++) {
+    uint64_t whole = nanoseconds[i];
+    if (whole == 0) {
+      continue;
+    }
+    double all = 0.0;
+    for (int32_t k = first; k <= i && first < i; k++) {
+      all += weight_of(desc, k);
+    }
+    for (int32_t k = first; k < i && all > 0.0; k++) {
+      nanoseconds[k] = (uint64_t)((double)whole * (weight_of(desc, k) / all));
+      nanoseconds[i] -= nanoseconds[k] < nanoseconds[i] ? nanoseconds[k] : nanoseconds[i];
+    }
+    first = i + 1;
+  }
+}
+
 tsr_status tsr_transformer_run(tsr_transformer *transformer, tsr_compiled *compiled, double share)
 {
   if (!compiled->times) {
@@ -26,12 +52,13 @@ tsr_status tsr_transformer_run(tsr_transformer *transformer, tsr_compiled *compi
   uint64_t *sums = compiled->times, *last = sums + n;
   double start = tsr_seconds();
   TSR_TRY(tsr_executable_run(compiled->executable));
-  transformer->times.run_seconds += tsr_seconds() - start;
-  transformer->times.runs++;
   TSR_TRY(tsr_executable_profile(compiled->executable, last, n));
+  share_times(tsr_program_describe(compiled->program), last);
   for (int32_t i = 0; i < n; i++) {
     sums[i] += last[i];
   }
+  transformer->times.run_seconds += tsr_seconds() - start;
+  transformer->times.runs++;
   compiled->runs++;
   compiled->shares += share;
   return TSR_OK;

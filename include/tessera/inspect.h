@@ -56,7 +56,8 @@ TSR_API void tsr_inspection_finish(tsr_inspection *inspection); /* takes NULL */
 /* The tensor of that name, or NULL. */
 TSR_API const tsr_inspected *tsr_inspection_find(const tsr_inspection *inspection, const char *name);
 
-/* What the lines of one kind took, summed over runs and over programs of several sizes. */
+/* What the lines of one kind took, summed over runs and over programs of several sizes. Lines that a backend computes as
+ * one share the time in proportion to their arithmetic and traffic. */
 typedef struct tsr_profile_row {
   int32_t kind;      /* TSR_PROGRAM_* */
   int32_t op;        /* TSR_OP_* */
@@ -72,7 +73,7 @@ typedef struct tsr_profile {
   tsr_profile_row *rows;  /* [n], in the order in which they ran first */
   int64_t runs;           /* of programs */
   int64_t compiled;       /* programs */
-  double run_seconds;     /* a clock's on the wall, around the runs: those of the rows, and handing over and waiting */
+  double run_seconds;     /* a clock's on the wall, around the runs: the rows', handing over, waiting, reading times */
   double compile_seconds; /* likewise */
 } tsr_profile;
 

@@ -36,6 +36,7 @@ int tsr_cmd_eval(int argc, char **argv);
 int tsr_cmd_golden(int argc, char **argv);
 int tsr_cmd_info(int argc, char **argv);
 int tsr_cmd_plot(int argc, char **argv);
+int tsr_cmd_profile(int argc, char **argv);
 int tsr_cmd_program(int argc, char **argv);
 int tsr_cmd_score(int argc, char **argv);
 int tsr_cmd_tokenize(int argc, char **argv);

@@ -26,6 +26,7 @@ static const command commands[] = {
     {"compare", tsr_cmd_compare, "run a model on two devices and find the first line whose results part"},
     {"attention", tsr_cmd_attention, "show what each token of a sentence attends to"},
     {"trace", tsr_cmd_trace, "show how large the numbers are after each layer and norm"},
+    {"profile", tsr_cmd_profile, "tell what takes how long while a file is translated, and how much memory"},
     {"info", tsr_cmd_info, "print a model's configuration and its parameters by module"},
     {"program", tsr_cmd_program, "print the programs that a model consists of"},
     {"bench", tsr_cmd_bench, "measure speed: of a model, of the machine, of translating from start to end"},

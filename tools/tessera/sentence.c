@@ -77,7 +77,9 @@ int sentence_read(translator *t, const char *text, const char *target, sentence 
   if (code == TSR_EXIT_OK && target) {
     code = take_target(t, target, s);
   } else if (code == TSR_EXIT_OK) {
-    code = translator_search(t, &t->options, take_translation, &(receiving){t, s});
+    tsr_generate_options options = t->options;
+    options.n_best = 1;
+    code = translator_search(t, &options, take_translation, &(receiving){t, s});
   }
   translator_clear(t);
   return code;

@@ -183,7 +183,8 @@ int translator_open(translator *t, const translator_settings *wish)
     code = tsr_cli_device(t->runtime, wish->device, &t->device);
   }
   if (code == TSR_EXIT_OK) {
-    tsr_transformer_options options = {.weights = wish->weights, .strict = wish->strict, .workers = wish->workers};
+    tsr_transformer_options options = {
+        .weights = wish->weights, .strict = wish->strict, .workers = wish->workers, .profile = wish->profile};
     code = tsr_cli_fail(tsr_transformer_create(t->model, t->device, &options, &t->transformer));
   }
   t->loaded = tsr_cli_seconds();

@@ -21,6 +21,7 @@ typedef struct translator_settings {
   int32_t workers;
   tsr_dtype weights; /* 0: as stored */
   int strict;
+  int profile;                 /* 1: the transformer keeps times */
   int32_t long_input;          /* TSR_LONG_* */
   int32_t max_source;          /* tokens of a source; 0: as many as the model has positions */
   const char *source_language; /* NULL: the tokenizer's choice; likewise target_language */
