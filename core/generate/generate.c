@@ -150,7 +150,10 @@ static tsr_status run_batch(worker *w, const int32_t *order, int32_t count)
   search.texts = j->source;
   search.numbers = order;
   fill_ids(j, order, count, batch, search.source, w->ids);
-  tsr_status status = tsr_search_encode(&search, w->ids);
+  tsr_status status = tsr_search_choose_tokens(&search);
+  if (status == TSR_OK) {
+    status = tsr_search_encode(&search, w->ids);
+  }
   if (status == TSR_OK) {
     status = tsr_search_is_beam(j->options) ? tsr_search_beams(&search, w->found)
                                             : tsr_search_independent(&search, w->found);

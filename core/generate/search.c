@@ -8,6 +8,7 @@
 #include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/generate/batches.h"
+#include "core/generate/shortlist.h"
 
 enum {
   MIN_CAPACITY = 32,
@@ -87,6 +88,7 @@ tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, con
                          .batch = batch,
                          .source_room = room,
                          .beam = tsr_search_rows(options),
+                         .columns = vocabulary,
                          .mask_phase = -1};
   search->source = tsr_search_is_frugal(transformer) ? tsr_source_step(lengths[0], max_positions) : room;
   search->capacity = capacity_for(search, room + room / 2);
@@ -119,6 +121,7 @@ void tsr_search_finish(tsr_search *search)
 {
   tsr_filter_finish(&search->filter);
   free(search->attention);
+  free(search->chosen);
   free(search->mask);
   free(search->lengths);
   free(search->sentence);
@@ -127,6 +130,31 @@ void tsr_search_finish(tsr_search *search)
   free(search->indices);
   free(search->normalisers);
   *search = (tsr_search){0};
+}
+
+tsr_status tsr_search_choose_tokens(tsr_search *search)
+{
+  const tsr_generate_options *options = search->options;
+  const tsr_transformer_config *config = &search->transformer->model->config;
+  tsr_token_set set;
+  if (!options->shortlist) {
+    return TSR_OK;
+  }
+  TSR_TRY(tsr_token_set_init(&set, options->shortlist, config->target_vocabulary));
+  tsr_token_set_add(&set, config->unk_id);
+  for (int32_t i = 0; i < options->n_eos; i++) {
+    tsr_token_set_add(&set, options->eos[i]);
+  }
+  for (int32_t i = 0; i < search->count; i++) {
+    tsr_token_set_add_source(&set, options->shortlist, search->texts[search->numbers[i]], search->lengths[i]);
+  }
+  tsr_status status = tsr_token_set_list(&set, &search->chosen, &search->n_chosen);
+  tsr_token_set_finish(&set);
+  if (status == TSR_OK) {
+    search->columns = search->n_chosen;
+    search->wanted = search->wanted < search->columns ? search->wanted : search->columns;
+  }
+  return status;
 }
 
 tsr_status tsr_search_encode(tsr_search *search, const int32_t *source)
@@ -140,13 +168,18 @@ tsr_status tsr_search_encode(tsr_search *search, const int32_t *source)
   }
   tsr_program_key key = {.kind = TSR_PROGRAM_ENCODE,
                          .size = {.batch = search->batch, .source = search->source},
-                         .source_room = search->source_room};
+                         .source_room = search->source_room,
+                         .shortlist = search->n_chosen};
   tsr_compiled *encode = NULL;
   TSR_TRY(tsr_transformer_compile(t, &key, &encode));
   double start = tsr_seconds();
   TSR_TRY(tsr_executable_write(encode->executable, encode->source, source, tokens * (int64_t)sizeof *source));
   TSR_TRY(tsr_executable_write(encode->executable, encode->source_lengths, search->lengths,
                                search->batch * (int64_t)sizeof *search->lengths));
+  if (search->chosen) {
+    TSR_TRY(tsr_executable_write(encode->executable, encode->chosen, search->chosen,
+                                 search->n_chosen * (int64_t)sizeof *search->chosen));
+  }
   TSR_TRY(tsr_transformer_run(t, encode, 1.0));
   t->work.encode_seconds += tsr_seconds() - start;
   t->work.encode_runs++;

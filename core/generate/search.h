@@ -60,10 +60,13 @@ typedef struct tsr_search {
   float *scores;      /* [R][V] if so */
   /* What a step found: k candidates of each row in no particular order, with what the filter made of their scores. */
   int32_t k;
-  float *values;             /* [R][k] */
-  int32_t *indices;          /* [R][k] */
-  float *normalisers;        /* [R] what has to be taken from a logit for its log-probability; if options->scores */
-  pthread_mutex_t *lock;     /* held while a token is handed out */
+  float *values;         /* [R][k] */
+  int32_t *indices;      /* [R][k] */
+  float *normalisers;    /* [R] what has to be taken from a logit for its log-probability; if options->scores */
+  pthread_mutex_t *lock; /* held while a token is handed out */
+  int32_t *chosen;       /* [n_chosen] the tokens whose logits are computed, ascending; NULL: all */
+  int32_t n_chosen;
+  int32_t columns;           /* of the logits: n_chosen, or the vocabulary */
   float *attention;          /* [R][source_room] of the last step, summed over the heads; NULL: nobody asks */
   const atomic_int *stopped; /* set from outside: the next step fails, for nobody wants the result any more; or NULL */
 } tsr_search;
@@ -81,6 +84,9 @@ int32_t tsr_search_beam_candidates(const tsr_generate_options *options);
 tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, const tsr_generate_options *options,
                            int32_t count, int32_t batch, const int32_t *lengths) TSR_MUST_CHECK;
 void tsr_search_finish(tsr_search *search);
+
+/* Before the encoder runs: chooses the tokens whose logits are computed, if the options have a shortlist. */
+tsr_status tsr_search_choose_tokens(tsr_search *search) TSR_MUST_CHECK;
 
 /* Runs the encoder, if there is one, on source [B, S]. */
 tsr_status tsr_search_encode(tsr_search *search, const int32_t *source) TSR_MUST_CHECK;

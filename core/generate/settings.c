@@ -11,6 +11,7 @@
 #include "core/checkpoint/decoder_yml.h"
 #include "core/generate/beam.h"
 #include "core/generate/search.h"
+#include "core/generate/shortlist.h"
 #include "core/transformer/model.h"
 
 tsr_generate_options tsr_generate_plain(const tsr_transformer_config *config)
@@ -211,6 +212,18 @@ tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_ge
   if (options->alternatives == 1 || 2 * options->alternatives > config->target_vocabulary) {
     return tsr_fail(TSR_ERR_ARGUMENT, "alternatives is %d; it should be 0, or 2 to half the vocabulary of %d",
                     (int)options->alternatives, (int)config->target_vocabulary);
+  }
+  if (config->encoder_layers == 0 && (options->attention || options->coverage_penalty > 0.0f || options->shortlist)) {
+    return tsr_fail(
+        TSR_ERR_UNSUPPORTED,
+        "attention, coverage_penalty and shortlist are about a source that an encoder reads; the model is a "
+        "decoder alone");
+  }
+  if (options->shortlist && (options->shortlist->source_vocabulary > config->source_vocabulary ||
+                             options->shortlist->target_vocabulary > config->target_vocabulary)) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "the shortlist is for vocabularies of %d and %d tokens; the model has %d and %d",
+                    (int)options->shortlist->source_vocabulary, (int)options->shortlist->target_vocabulary,
+                    (int)config->source_vocabulary, (int)config->target_vocabulary);
   }
   if (options->alternatives > 0 && options->token) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tokens of alternatives cannot be handed out as they come");

@@ -38,6 +38,9 @@ static int32_t update_mask(tsr_search *search, int32_t length)
   search->mask_phase = phase;
   tsr_filter_mark(&search->filter, &(tsr_filter_row){.length = length});
   tsr_filter_mask(&search->filter, search->mask);
+  for (int32_t i = 0; i < search->n_chosen; i++) {
+    search->mask[i] = search->mask[search->chosen[i]]; /* ascending: what is read lies behind what is written */
+  }
   return 1;
 }
 
@@ -54,7 +57,7 @@ static void update_room(tsr_search *search, int32_t length, tsr_search_ids_fn id
     search->room *= 2;
   }
   /* Of a small vocabulary, all are candidates. */
-  if (search->wanted + search->room > TSR_MAX_CANDIDATES && search->filter.vocabulary > TSR_MAX_CANDIDATES) {
+  if (search->wanted + search->room > TSR_MAX_CANDIDATES && search->columns > TSR_MAX_CANDIDATES) {
     search->whole = 1;
   }
 }
@@ -69,12 +72,13 @@ static tsr_program_key step_key(const tsr_search *search)
     int32_t layers = search->transformer->model->config.decoder_layers;
     key.attention = search->options->attention_layer > 0 ? search->options->attention_layer : layers;
   }
+  key.shortlist = search->n_chosen;
   if (!search->fed_back) {
     int32_t k = search->wanted + search->room;
     key.size.beam = search->beam;
     key.logits = !tsr_search_is_beam(search->options);
     key.masked = search->mask != NULL;
-    key.candidates = search->whole ? TSR_WHOLE_ROWS : k < search->filter.vocabulary ? k : search->filter.vocabulary;
+    key.candidates = search->whole ? TSR_WHOLE_ROWS : k < search->columns ? k : search->columns;
     key.normaliser = key.logits && search->options->scores && !search->whole;
   }
   return key;
@@ -84,7 +88,7 @@ static tsr_program_key step_key(const tsr_search *search)
 static tsr_status reserve_found(tsr_search *search, int32_t candidates)
 {
   size_t rows = (size_t)search->batch * (size_t)search->beam;
-  size_t vocabulary = (size_t)search->filter.vocabulary;
+  size_t vocabulary = (size_t)search->columns;
   if (candidates == TSR_WHOLE_ROWS && !search->scores) {
     search->scores = malloc(rows * vocabulary * sizeof *search->scores);
     if (!search->scores) {
@@ -118,6 +122,10 @@ static tsr_status compile_step(tsr_search *search, int32_t *renewed)
   }
   *renewed = 1;
   search->step = step;
+  if (search->chosen) {
+    TSR_TRY(tsr_executable_write(step->executable, step->chosen, search->chosen,
+                                 search->n_chosen * (int64_t)sizeof *search->chosen));
+  }
   return step->source_lengths == TSR_NONE
              ? TSR_OK
              : tsr_executable_write(step->executable, step->source_lengths, search->lengths,
@@ -139,7 +147,7 @@ tsr_status tsr_search_prepare(tsr_search *search, int32_t position, tsr_search_i
     return TSR_OK;
   }
   return tsr_executable_write(search->step->executable, search->step->suppress, search->mask,
-                              search->filter.vocabulary * (int64_t)sizeof *search->mask);
+                              search->columns * (int64_t)sizeof *search->mask);
 }
 
 static tsr_status run_step(tsr_search *search, int32_t position)
@@ -245,25 +253,28 @@ static void choose_best(const float *scores, int32_t n, int32_t k, float *values
 static tsr_status search_rows(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user)
 {
   const tsr_generate_options *options = search->options;
-  int32_t vocabulary = search->filter.vocabulary;
+  int32_t columns = search->columns;
   for (int32_t r = 0; r < search->count * search->beam; r++) {
-    float *row = search->scores + (size_t)r * (size_t)vocabulary;
-    TSR_TRY(check_scores(search, position, row, (size_t)vocabulary));
+    float *row = search->scores + (size_t)r * (size_t)columns;
+    TSR_TRY(check_scores(search, position, row, (size_t)columns));
     if (!mark_row(search, r, position + 1, ids(user, r))) {
       continue;
     }
     if (options->scores && !tsr_search_is_beam(options)) {
-      search->normalisers[r] = (float)log_of_sum(row, vocabulary);
+      search->normalisers[r] = (float)log_of_sum(row, columns);
     }
-    tsr_filter_apply(&search->filter, row, NULL, vocabulary);
+    tsr_filter_apply(&search->filter, row, search->chosen, columns);
     if (tsr_search_is_beam(options) && options->renormalize) {
-      float sum = (float)log_of_sum(row, vocabulary);
-      for (int32_t i = 0; i < vocabulary; i++) {
+      float sum = (float)log_of_sum(row, columns);
+      for (int32_t i = 0; i < columns; i++) {
         row[i] -= sum;
       }
     }
-    choose_best(row, vocabulary, search->k, search->values + (size_t)r * (size_t)search->k,
-                search->indices + (size_t)r * (size_t)search->k);
+    int32_t *indices = search->indices + (size_t)r * (size_t)search->k;
+    choose_best(row, columns, search->k, search->values + (size_t)r * (size_t)search->k, indices);
+    for (int32_t i = 0; search->chosen && i < search->k; i++) {
+      indices[i] = search->chosen[indices[i]];
+    }
   }
   return TSR_OK;
 }
@@ -308,7 +319,7 @@ tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_search_ids_f
   TSR_TRY(run_step(search, position));
   if (step->scores != TSR_NONE) {
     TSR_TRY(tsr_executable_read(step->executable, step->scores, search->scores,
-                                rows * search->filter.vocabulary * (int64_t)sizeof *search->scores));
+                                rows * search->columns * (int64_t)sizeof *search->scores));
   } else {
     TSR_TRY(tsr_executable_read(step->executable, step->values, search->values, size));
     TSR_TRY(tsr_executable_read(step->executable, step->indices, search->indices, size));

@@ -448,14 +448,41 @@ void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, int64_t batch, int6
   }
 }
 
-tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x, tsr_ref mask)
+/* [V, D] */
+static tsr_ref logits_table(const tsr_builder *b)
+{
+  const tsr_transformer_config *config = &b->model->config;
+  return !config->tied_logits       ? parameter(b, "logits.weight")
+         : config->shared_embedding ? parameter(b, "embedding.weight")
+                                    : parameter(b, "decoder.embedding.weight");
+}
+
+static tsr_ref shortlist_state(const tsr_builder *b, tsr_ref chosen)
+{
+  int64_t rows = tsr_ref_shape(b->program, chosen).extent[0];
+  return tsr_state(b->program, TSR_SHORTLIST_NAME, TSR_F32, TSR_SHAPE(rows, b->model->config.d_model));
+}
+
+void tsr_build_shortlist(const tsr_builder *b, tsr_ref chosen)
+{
+  tsr_scope_push(b->program, "logits");
+  tsr_ref table = logits_table(b);
+  tsr_ref scales = scales_of(b, table);
+  tsr_ref rows = scales != TSR_NONE ? tsr_embedding_i8(b->program, table, scales, chosen, 1.0f)
+                                    : tsr_embedding(b->program, table, chosen, 1.0f);
+  tsr_update(b->program, shortlist_state(b, chosen), rows);
+  tsr_scope_pop(b->program);
+}
+
+tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x, tsr_ref mask, tsr_ref chosen)
 {
   const tsr_transformer_config *config = &b->model->config;
   tsr_scope_push(b->program, "logits");
-  tsr_ref table = !config->tied_logits       ? parameter(b, "logits.weight")
-                  : config->shared_embedding ? parameter(b, "embedding.weight")
-                                             : parameter(b, "decoder.embedding.weight");
+  tsr_ref table = chosen != TSR_NONE ? shortlist_state(b, chosen) : logits_table(b);
   tsr_ref bias = parameter(b, "logits.bias");
+  if (bias != TSR_NONE && chosen != TSR_NONE) {
+    bias = tsr_gather(b->program, bias, chosen, 0);
+  }
   if (mask != TSR_NONE) {
     /* Zeros and -inf: with the bias first they give the same bits, for one row instead of all. */
     bias = bias != TSR_NONE ? tsr_add(b->program, mask, bias) : mask;

@@ -87,8 +87,16 @@ tsr_ref tsr_build_stack(const tsr_builder *b, const tsr_stack *stack, tsr_ref x,
  * first S of the positions that their states [B, room, ..] have. */
 void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, int64_t batch, int64_t keys, int64_t room);
 
-/* Logits: x [T, D] -> [T, V]. mask: added to them, broadcasts to [T, V], or TSR_NONE. */
-tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x, tsr_ref mask);
+/* Logits: x [T, D] -> [T, V]. mask: added to them, broadcasts to [T, V], or TSR_NONE.
+ * chosen [K] i32: of these tokens alone, in their order: [T, K], from the rows that tsr_build_shortlist has kept; or
+ * TSR_NONE. */
+tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x, tsr_ref mask, tsr_ref chosen);
+
+/* Keeps the rows of the logits' weights that belong to the chosen tokens [K] i32 in a state, [K, D] f32. */
+void tsr_build_shortlist(const tsr_builder *b, tsr_ref chosen);
+
+/* That state's name. */
+#define TSR_SHORTLIST_NAME "shortlist"
 
 /* States by name: part is "cross_attention" or "self_attention", what "keys" or "values". Writes into name (at least 96
  * bytes) and returns it. */

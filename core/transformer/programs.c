@@ -4,9 +4,16 @@
 #include "core/base/status.h"
 #include "core/transformer/transformer.h"
 
-/* source [B, S], source_lengths [B] -> encoder_output [B*S, D], and the states of cross-attention. */
-static void build_encode(const tsr_builder *b, const tsr_program_size *size, int32_t source_room)
+/* The tokens whose logits are computed; TSR_NONE where those of all are. */
+static tsr_ref chosen_input(const tsr_builder *b, const tsr_program_key *key)
 {
+  return key->shortlist > 0 ? tsr_input(b->program, "chosen", TSR_I32, TSR_SHAPE(key->shortlist)) : TSR_NONE;
+}
+
+/* source [B, S], source_lengths [B] -> encoder_output [B*S, D], and the states of cross-attention. */
+static void build_encode(const tsr_builder *b, const tsr_program_key *key)
+{
+  const tsr_program_size *size = &key->size;
   tsr_program *p = b->program;
   tsr_stack stack = tsr_stack_encoder(&b->model->config);
   tsr_ref source = tsr_input(p, "source", TSR_I32, TSR_SHAPE(size->batch, size->source));
@@ -15,7 +22,10 @@ static void build_encode(const tsr_builder *b, const tsr_program_size *size, int
   tsr_ref x = tsr_build_embedding(b, &stack, source, size->batch, size->source);
   x = tsr_build_stack(b, &stack, x, &self, NULL);
   x = tsr_output(p, "encoder_output", x);
-  tsr_build_cross_states(b, x, size->batch, size->source, source_room > 0 ? source_room : size->source);
+  tsr_build_cross_states(b, x, size->batch, size->source, key->source_room > 0 ? key->source_room : size->source);
+  if (key->shortlist > 0) {
+    tsr_build_shortlist(b, chosen_input(b, key));
+  }
 }
 
 /* What cross-attention looks at in a decoding program, whose keys are in states; *cross is filled. NULL for a decoder
@@ -42,7 +52,7 @@ static tsr_ref build_forced(const tsr_builder *b, const tsr_program_size *size)
   const tsr_cross_attention *cross = make_cross(b, size, size->target, &room);
   tsr_ref x = tsr_build_embedding(b, &stack, target, size->batch, size->target);
   x = tsr_build_stack(b, &stack, x, &self, cross);
-  return tsr_build_logits(b, x, TSR_NONE);
+  return tsr_build_logits(b, x, TSR_NONE, TSR_NONE);
 }
 
 /* -> logits [B*L, V]. */
@@ -65,7 +75,7 @@ static void build_score(const tsr_builder *b, const tsr_program_size *size)
 
 /* One step for R = B*N rows: token [R] at position [1] -> logits [R, V], with the mask added. */
 static tsr_ref build_step(const tsr_builder *b, const tsr_program_key *key, int32_t beam, tsr_ref token,
-                          tsr_ref position, tsr_ref rows, tsr_ref mask)
+                          tsr_ref position, tsr_ref rows, tsr_ref mask, tsr_ref chosen)
 {
   const tsr_program_size *size = &key->size;
   tsr_stack stack = tsr_stack_decoder(&b->model->config);
@@ -81,12 +91,29 @@ static tsr_ref build_step(const tsr_builder *b, const tsr_program_key *key, int3
   room.shown = key->attention;
   tsr_ref x = tsr_build_step_embedding(b, &stack, token, position);
   x = tsr_build_stack(b, &stack, x, &self, cross);
-  return tsr_build_logits(b, x, mask);
+  return tsr_build_logits(b, x, mask, chosen);
 }
 
-static tsr_ref suppress_input(const tsr_builder *b)
+/* Columns of the logits. */
+static int32_t columns_of(const tsr_builder *b, const tsr_program_key *key)
 {
-  return tsr_input(b->program, "suppress", TSR_F32, TSR_SHAPE(1, b->model->config.target_vocabulary));
+  return key->shortlist > 0 ? key->shortlist : b->model->config.target_vocabulary;
+}
+
+static tsr_ref suppress_input(const tsr_builder *b, const tsr_program_key *key)
+{
+  return tsr_input(b->program, "suppress", TSR_F32, TSR_SHAPE(1, columns_of(b, key)));
+}
+
+/* The tokens that stand for columns of the logits, of any shape. */
+static tsr_ref tokens_of(const tsr_builder *b, tsr_ref columns, tsr_ref chosen)
+{
+  if (chosen == TSR_NONE) {
+    return columns;
+  }
+  tsr_shape shape = tsr_ref_shape(b->program, columns);
+  tsr_ref flat = tsr_reshape(b->program, columns, TSR_SHAPE(tsr_shape_elements(&shape)));
+  return tsr_reshape(b->program, tsr_gather(b->program, chosen, flat, 0), shape);
 }
 
 /* States token [B], position [1]; suppress is added to the logits. -> next [B, 1], next_logit [B, 1]; the token is fed
@@ -98,11 +125,12 @@ static void build_greedy(const tsr_builder *b, const tsr_program_key *key)
   tsr_ref token = tsr_state(p, "token", TSR_I32, TSR_SHAPE(size->batch));
   tsr_ref position = tsr_state(p, "position", TSR_I32, TSR_SHAPE(1));
   tsr_ref one = tsr_constant(p, TSR_ONE_NAME, TSR_I32, TSR_SHAPE(1));
-  tsr_ref logits = build_step(b, key, 1, token, position, TSR_NONE, suppress_input(b));
+  tsr_ref chosen = chosen_input(b, key);
+  tsr_ref logits = build_step(b, key, 1, token, position, TSR_NONE, suppress_input(b, key), chosen);
   tsr_scope_push(p, "search");
   tsr_ref next = TSR_NONE;
   tsr_ref value = tsr_topk(p, logits, 1, &next);
-  next = tsr_output(p, "next", next);
+  next = tsr_output(p, "next", tokens_of(b, next, chosen));
   tsr_output(p, "next_logit", value);
   tsr_update(p, token, tsr_reshape(p, next, TSR_SHAPE(size->batch)));
   tsr_update(p, position, tsr_add(p, position, one));
@@ -116,12 +144,13 @@ static void build_beam(const tsr_builder *b, const tsr_program_key *key)
   tsr_program *p = b->program;
   const tsr_program_size *size = &key->size;
   int64_t hypotheses = (int64_t)size->batch * size->beam;
-  int32_t vocabulary = b->model->config.target_vocabulary;
+  int32_t columns = columns_of(b, key);
+  tsr_ref chosen = chosen_input(b, key);
   tsr_ref token = tsr_input(p, "token", TSR_I32, TSR_SHAPE(hypotheses));
   tsr_ref position = tsr_input(p, "position", TSR_I32, TSR_SHAPE(1));
   tsr_ref rows = key->logits ? TSR_NONE : tsr_input(p, "rows", TSR_I32, TSR_SHAPE(hypotheses, size->target));
-  tsr_ref mask = key->masked ? suppress_input(b) : TSR_NONE;
-  tsr_ref logits = build_step(b, key, size->beam, token, position, rows, mask);
+  tsr_ref mask = key->masked ? suppress_input(b, key) : TSR_NONE;
+  tsr_ref logits = build_step(b, key, size->beam, token, position, rows, mask, chosen);
   tsr_scope_push(p, "search");
   tsr_ref scores = key->logits ? logits : tsr_log_softmax(p, logits);
   if (key->candidates == TSR_WHOLE_ROWS) {
@@ -129,9 +158,9 @@ static void build_beam(const tsr_builder *b, const tsr_program_key *key)
   } else {
     int32_t k = key->candidates > 0 ? key->candidates : 2 * size->beam;
     tsr_ref indices = TSR_NONE;
-    tsr_ref values = tsr_topk(p, scores, k < vocabulary ? k : vocabulary, &indices);
+    tsr_ref values = tsr_topk(p, scores, k < columns ? k : columns, &indices);
     tsr_output(p, "values", values);
-    tsr_output(p, "indices", indices);
+    tsr_output(p, "indices", tokens_of(b, indices, chosen));
   }
   if (key->normaliser) {
     tsr_output(p, "best_log", tsr_topk(p, tsr_log_softmax(p, logits), 1, NULL));
@@ -179,7 +208,7 @@ tsr_status tsr_build_program(const tsr_builder *builder, const tsr_program_key *
   TSR_TRY(check(builder->model, key));
   switch (key->kind) {
   case TSR_PROGRAM_ENCODE:
-    build_encode(builder, &key->size, key->source_room);
+    build_encode(builder, key);
     break;
   case TSR_PROGRAM_DECODE:
     build_decode(builder, &key->size);

@@ -22,6 +22,8 @@ typedef struct tsr_program_key {
   int32_t
       attention; /* GREEDY, BEAM: the decoder's layer, from 1, whose cross-attention is an output, [B, 1, N, S], summed
                           over the heads; 0: none */
+  int32_t shortlist;  /* ENCODE, GREEDY, BEAM: K: ENCODE keeps the weights of the tokens `chosen` [K], and the others
+                        compute the logits of these alone: `suppress` and `scores` have K columns; 0: all tokens' */
   int32_t normaliser; /* BEAM with logits and candidates: 1: `best_log` is the log-probability of the first of them */
   int32_t taps;       /* bits TSR_INSPECT_*: outputs beside the results */
 } tsr_program_key;

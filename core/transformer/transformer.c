@@ -127,6 +127,7 @@ static void free_own(tsr_transformer *t)
   drop_bound(t, NULL);
   pool_clear(t, &t->cross);
   pool_clear(t, &t->self);
+  tsr_buffer_destroy(t->shortlist);
   free(t->cross.buffers);
   free(t->self.buffers);
   free(t->compiled);
@@ -173,6 +174,8 @@ static tsr_status add_sibling(tsr_transformer *first)
   t->n_siblings = 0;
   t->calls = 0;
   t->work = (tsr_work){0};
+  t->shortlist = NULL;
+  t->shortlist_rows = 0;
   t->times = (tsr_times){0};
   tsr_status status = create_own(t);
   if (status != TSR_OK) {
@@ -239,6 +242,27 @@ tsr_status tsr_transformer_reserve(tsr_transformer *transformer, int64_t cross_r
     TSR_TRY(pool_reserve(transformer, &transformer->cross, cross_rows));
   }
   return pool_reserve(transformer, &transformer->self, cache_rows);
+}
+
+/* Room for that many rows of the logits' weights. */
+static tsr_status reserve_shortlist(tsr_transformer *t, int64_t rows)
+{
+  if (rows <= t->shortlist_rows) {
+    return TSR_OK;
+  }
+  for (int32_t i = 0; i < t->options.cache; i++) {
+    if (t->compiled[i] && t->compiled[i]->key.shortlist > 0) {
+      drop_compiled(t, i);
+    }
+  }
+  tsr_buffer_destroy(t->shortlist);
+  t->shortlist = NULL;
+  t->shortlist_rows = 0;
+  int64_t size = rows * t->model->config.d_model * (int64_t)sizeof(float);
+  TSR_TRY(tsr_fail_context(tsr_buffer_create(t->device, size, TSR_BUFFER_DEVICE, &t->shortlist),
+                           "the weights of a shortlist of %lld tokens", (long long)rows));
+  t->shortlist_rows = rows;
+  return TSR_OK;
 }
 
 /* Reads the used part of each row's block, or writes it where the blocks are `capacity` long. */
@@ -357,7 +381,7 @@ static void bind_states(const tsr_transformer *t, const tsr_program *program, co
 static tsr_status make_executable(tsr_transformer *t, const tsr_program *program, tsr_executable **executable)
 {
   int32_t constants = 2 * t->model->parameters.n + 2; /* each with its scales; positions, one */
-  int32_t room = constants + 4 * t->model->config.decoder_layers;
+  int32_t room = constants + 4 * t->model->config.decoder_layers + 1;
   int32_t n = 0;
   tsr_binding *bindings = malloc((size_t)room * sizeof *bindings);
   if (!bindings) {
@@ -367,6 +391,10 @@ static tsr_status make_executable(tsr_transformer *t, const tsr_program *program
   if (status == TSR_OK) {
     bind_states(t, program, &t->cross, bindings, &n);
     bind_states(t, program, &t->self, bindings, &n);
+    tsr_ref shortlist = tsr_program_find(program, TSR_SHORTLIST_NAME);
+    if (shortlist != TSR_NONE) {
+      bindings[n++] = (tsr_binding){.tensor = shortlist, .buffer = t->shortlist};
+    }
     tsr_compile_options options = {.bindings = bindings,
                                    .n_bindings = n,
                                    .strict = t->options.strict,
@@ -405,6 +433,7 @@ static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, tsr_co
         .scores = tsr_program_find(program, "scores"),
         .best_log = tsr_program_find(program, "best_log"),
         .attention = tsr_program_find(program, "attention"),
+        .chosen = tsr_program_find(program, "chosen"),
     };
     status = make_executable(t, program, &compiled->executable);
   }
@@ -421,7 +450,8 @@ static int same_key(const tsr_program_key *a, const tsr_program_key *b)
   return a->kind == b->kind && a->size.batch == b->size.batch && a->size.source == b->size.source &&
          a->size.target == b->size.target && a->size.beam == b->size.beam && a->source_room == b->source_room &&
          a->masked == b->masked && a->candidates == b->candidates && a->logits == b->logits &&
-         a->normaliser == b->normaliser && a->attention == b->attention && a->taps == b->taps;
+         a->normaliser == b->normaliser && a->attention == b->attention && a->shortlist == b->shortlist &&
+         a->taps == b->taps;
 }
 
 tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key, tsr_compiled **compiled)
@@ -431,6 +461,7 @@ tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_progr
   int steps = key->kind == TSR_PROGRAM_GREEDY || key->kind == TSR_PROGRAM_BEAM;
   int32_t room = key->source_room > key->size.source ? key->source_room : key->size.source;
   TSR_TRY(tsr_transformer_reserve(t, (int64_t)key->size.batch * room, steps ? rows * key->size.target : 0));
+  TSR_TRY(reserve_shortlist(t, key->shortlist));
   int32_t slot = 0;
   for (int32_t i = 0; i < t->options.cache; i++) {
     if (t->compiled[i] && same_key(&t->compiled[i]->key, key)) {

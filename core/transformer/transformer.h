@@ -16,7 +16,7 @@ typedef struct tsr_compiled {
   tsr_ref source, source_lengths, target;
   tsr_ref token, position, rows, suppress;
   tsr_ref encoder_output, logits, labels, losses;
-  tsr_ref next, next_logit, values, indices, scores, best_log, attention;
+  tsr_ref next, next_logit, values, indices, scores, best_log, attention, chosen;
   tsr_program *program; /* where the key has taps, to find them by name, or times are kept; else NULL */
   uint64_t *times;      /* with options.profile: [2][lines], nanoseconds summed over the runs, and room; else NULL */
   int64_t runs;         /* with options.profile */
@@ -64,6 +64,8 @@ struct tsr_transformer {
   tsr_buffer **scales;     /* [parameter count]: of the rows of those that are kept as i8; others NULL */
   tsr_buffer *positions;   /* the computed table, or NULL */
   tsr_buffer *one;
+  tsr_buffer *shortlist; /* each sibling's own, likewise the next: weights of the chosen tokens' logits */
+  int64_t shortlist_rows;
   tsr_state_pool cross;
   tsr_state_pool self;
   tsr_compiled **compiled; /* [options.cache]; NULL: free */

@@ -96,6 +96,9 @@ typedef struct tsr_generate_options {
   /* beta (Wu et al. 2016): a score rises by beta times the sum over the source's tokens of ln(min(1, what all tokens of
    * the output together attended to it)); 0: off. It counts among finished hypotheses, not in the choice of open ones. */
   float coverage_penalty;
+  const struct tsr_shortlist
+      *shortlist; /* the tokens that may come out (shortlist.h), of each batch together; probabilities
+                                            have a sum of 1 over these alone. NULL: all */
   /* Receives each token of an output, in order, as soon as it is certain: greedy search and sampling hand it out with
    * the step that chose it; beam search when all hypotheses that can still become the best agree on it, the newest token
    * of a hypothesis never, and the rest when the sentence is done. Outputs of one batch take turns. From one thread at a

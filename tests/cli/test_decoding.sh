@@ -73,7 +73,7 @@ translate 0 --stream --beam 1 "$work/three.en"
 check 'stream: another text' cmp -s "$out" "$work/greedy.fr"
 translate 2 --stream --json "$work/one.en"
 
-# Attention: a row for each token, a number for each source token; that of a language pair with one word order goes along.
+# Attention: a row for each token, a number for each source token.
 translate 0 --json --attention "$work/one.en"
 cp "$out" "$work/json"
 check 'attention: no last row' json attention.9.0 "$work/json" >"$work/value"
@@ -90,5 +90,35 @@ cp "$out" "$work/plain"
 translate 0 --scores --coverage-penalty 0.5 "$work/one.en"
 check 'coverage: a score that is not lower' awk -v a="$(cut -f 1 "$out")" -v b="$(cut -f 1 "$work/plain")" \
   'BEGIN { exit !(a < b) }'
+
+# A shortlist of everything changes nothing, whatever type the weights have; nor does one that has what is needed.
+printf '.\t.\n' >"$work/dot"
+for precision in f32 f16 bf16 int8; do
+  translate 0 --precision $precision --beam 1 "$work/three.en"
+  cp "$out" "$work/plain"
+  translate 0 --precision $precision --beam 1 --shortlist "$work/dot" --shortlist-first 5001 "$work/three.en"
+  check "shortlist, $precision: another translation" cmp -s "$out" "$work/plain"
+done
+paste "$work/three.en" "$work/three.fr" >"$work/words"
+translate 0 --shortlist "$work/words" "$work/three.en"
+check 'shortlist of words: another translation' cmp -s "$out" "$work/three.fr"
+{
+  echo '▁Il ▁He 0.9'
+  echo '▁Elle NULL 0.1'
+} >"$work/lexical"
+translate 0 --shortlist "$work/lexical" --shortlist-first 200 --shortlist-best 1 --json "$work/one.en"
+check 'shortlist: a token from outside' test "$(json ids.1 "$out")" -lt 256
+for other in $("$TESSERA" devices --names | grep -v '^reference'); do
+  translate 0 --shortlist "$work/lexical" "$work/three.en"
+  cp "$out" "$work/listed.fr"
+  run 0 translate --model "$model" --device "$other" --shortlist "$work/lexical" "$work/three.en"
+  check "shortlist, $other: another translation" cmp -s "$out" "$work/listed.fr"
+done
+echo 'one two' >"$work/broken"
+translate 3 --shortlist "$work/broken" "$work/one.en"
+stderr_has "$work/broken, line 1"
+echo 'nothing known 0.5' >"$work/unknown"
+translate 3 --shortlist "$work/unknown" "$work/one.en"
+stderr_has 'no line has tokens'
 
 finish

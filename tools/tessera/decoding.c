@@ -25,6 +25,13 @@ int decoding_take_option(const char *command, int option, decoding_settings *wis
     return tsr_cli_int32(command, "--attention-layer", optarg, 1, 1024, &wish->attention_layer);
   case 6:
     return tsr_cli_number(command, "--coverage-penalty", optarg, 0, 100, &wish->coverage_penalty);
+  case 7:
+    wish->shortlist = optarg;
+    return TSR_EXIT_OK;
+  case 8:
+    return tsr_cli_int32(command, "--shortlist-first", optarg, 1, INT32_MAX, &wish->shortlist_first);
+  case 9:
+    return tsr_cli_int32(command, "--shortlist-best", optarg, 1, INT32_MAX, &wish->shortlist_best);
   default:
     return TSR_EXIT_USAGE; /* tsr_cli_option has told */
   }
@@ -70,6 +77,20 @@ static int encode_prefix(translator *t, const char *text, size_t size, int32_t *
   return TSR_EXIT_OK;
 }
 
+static int open_shortlist(decoding *d, translator *t)
+{
+  enum { FIRST = 100, BEST = 100 };
+  const decoding_settings *wish = d->wish;
+  if (!wish->shortlist) {
+    return TSR_EXIT_OK;
+  }
+  tsr_status status =
+      tsr_shortlist_open(wish->shortlist, t->tokenizer, wish->shortlist_first > 0 ? wish->shortlist_first : FIRST,
+                         wish->shortlist_best > 0 ? wish->shortlist_best : BEST, &d->shortlist);
+  t->options.shortlist = d->shortlist;
+  return tsr_cli_fail_input(status);
+}
+
 int decoding_open(decoding *d, const decoding_settings *wish, translator *t)
 {
   d->wish = wish;
@@ -81,6 +102,10 @@ int decoding_open(decoding *d, const decoding_settings *wish, translator *t)
   t->options.coverage_penalty = (float)wish->coverage_penalty;
   if (wish->stream) {
     t->progress.shown = 0;
+  }
+  int code = open_shortlist(d, t);
+  if (code != TSR_EXIT_OK) {
+    return code;
   }
   if (wish->prefix) {
     return encode_prefix(t, wish->prefix, strlen(wish->prefix), &d->common, &d->n_common);
@@ -103,6 +128,7 @@ void decoding_finish(decoding *d)
   free(d->prefix);
   free(d->lengths);
   text_stream_finish(&d->stream);
+  tsr_shortlist_close(d->shortlist);
   if (d->lines.file) {
     tsr_cli_lines_finish(&d->lines);
   }

@@ -6,6 +6,7 @@
 #ifndef TESSERA_TOOLS_DECODING_H
 #define TESSERA_TOOLS_DECODING_H
 
+#include "tessera/shortlist.h"
 #include "tools/tessera/text_stream.h"
 #include "tools/tessera/translator.h"
 
@@ -17,6 +18,9 @@ typedef struct decoding_settings {
   int attention;
   int32_t attention_layer; /* 0: the last */
   double coverage_penalty;
+  const char *shortlist;
+  int32_t shortlist_first; /* 0: 100, likewise the next */
+  int32_t shortlist_best;
 } decoding_settings;
 
 enum { DECODING_OPTION = 1024 };
@@ -28,7 +32,10 @@ enum { DECODING_OPTION = 1024 };
   {"stream", no_argument, NULL, DECODING_OPTION + 3},                                                                  \
   {"attention", no_argument, NULL, DECODING_OPTION + 4},                                                               \
   {"attention-layer", required_argument, NULL, DECODING_OPTION + 5},                                                   \
-  {"coverage-penalty", required_argument, NULL, DECODING_OPTION + 6}
+  {"coverage-penalty", required_argument, NULL, DECODING_OPTION + 6},                                                  \
+  {"shortlist", required_argument, NULL, DECODING_OPTION + 7},                                                         \
+  {"shortlist-first", required_argument, NULL, DECODING_OPTION + 8},                                                   \
+  {"shortlist-best", required_argument, NULL, DECODING_OPTION + 9}
 #define DECODING_HELP                                                                                                  \
   "  --prefix TEXT          what every translation begins with; the model goes on from there. Best of\n"               \
   "                         whole words; of a sentence that is split, only the first part begins so\n"                 \
@@ -43,7 +50,13 @@ enum { DECODING_OPTION = 1024 };
   "                         token, how much it attended to each source token (mean of the heads)\n"                    \
   "  --attention-layer N    of the decoder, from 1; default: the last\n"                                               \
   "  --coverage-penalty X   scores of finished hypotheses rise by X times the sum over the source's\n"                 \
-  "                         tokens of ln(min(1, attention that they got)) (Wu et al. 2016)\n"
+  "                         tokens of ln(min(1, attention that they got)) (Wu et al. 2016)\n"                        \
+  "  --shortlist FILE       compute the probabilities of a few tokens alone: those that the file has\n"                \
+  "                         for the tokens of a batch's sentences, and the first ones. Lines are\n"                   \
+  "                         'TARGET SOURCE PROBABILITY', with tokens of the vocabularies (the lexical\n"              \
+  "                         tables of Marian-NMT and fast_align), or words: source, tab, targets\n"                   \
+  "  --shortlist-first N    the N first tokens of the vocabulary are always there; default: 100\n"                     \
+  "  --shortlist-best N     targets of each source token at most, the most probable; default: 100\n"
 /* clang-format on */
 
 /* Takes one of these options, optarg being its value. */
@@ -60,6 +73,7 @@ typedef struct decoding {
   const int32_t **prefix; /* of each part of the chunk's sentences */
   int32_t *lengths;
   text_stream stream;
+  tsr_shortlist *shortlist;
 } decoding;
 
 /* Sets the options of the translator that was opened. `wish` outlives it. Finish it also after a failure. */
