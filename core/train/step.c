@@ -287,6 +287,16 @@ static void build(step *s, const tsr_program_size *size)
   }
 }
 
+tsr_status tsr_training_check_model(const tsr_model *model)
+{
+  const tsr_transformer_config *config = &model->config;
+  if (config->encoder_layers == 0 || config->decoder_layers == 0 || config->source_vocabulary == 0 ||
+      config->target_vocabulary == 0) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "training takes a model with an encoder, a decoder and their vocabularies");
+  }
+  return TSR_OK;
+}
+
 static tsr_status check(const tsr_model *model, int32_t kind, const tsr_program_size *size)
 {
   const tsr_transformer_config *config = &model->config;
@@ -300,11 +310,7 @@ static tsr_status check(const tsr_model *model, int32_t kind, const tsr_program_
                     "and the model has %d positions",
                     (int)size->batch, (int)size->source, (int)size->target, (int)config->max_positions);
   }
-  if (config->encoder_layers == 0 || config->decoder_layers == 0 || config->source_vocabulary == 0 ||
-      config->target_vocabulary == 0) {
-    return tsr_fail(TSR_ERR_UNSUPPORTED, "training takes a model with an encoder, a decoder and their vocabularies");
-  }
-  return TSR_OK;
+  return tsr_training_check_model(model);
 }
 
 tsr_status tsr_training_program(const tsr_model *model, const tsr_training_options *options, int32_t kind,

@@ -16,6 +16,9 @@ tsr_status tsr_training_options_complete(const tsr_training_options *options,
  * into name (of TSR_PARAMETER_NAME_ROOM bytes) and returns it. */
 char *tsr_trained_name(char *name, const char *parameter, int32_t what);
 
+/* Errors: TSR_ERR_UNSUPPORTED (one stack alone, or no vocabulary). */
+tsr_status tsr_training_check_model(const tsr_model *model) TSR_MUST_CHECK;
+
 /* "encoder.layers.0": layers are counted through both stacks. */
 void tsr_step_layer_name(const tsr_transformer_config *config, int32_t layer, char *name, size_t size);
 

@@ -139,6 +139,7 @@ tsr_status tsr_trainer_create(const tsr_model *model, tsr_device *device, const 
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_trainer_create: model, device and trainer must not be NULL");
   }
   *trainer = NULL;
+  TSR_TRY(tsr_training_check_model(model));
   tsr_trainer *t = calloc(1, sizeof *t);
   if (!t) {
     return tsr_fail_memory(sizeof *t);

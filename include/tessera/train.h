@@ -59,7 +59,8 @@ TSR_API tsr_status tsr_training_program(const tsr_model *model, const tsr_traini
 typedef struct tsr_trainer tsr_trainer;
 
 /* `model` and `device` outlive *trainer, which is the caller's until tsr_trainer_destroy. The parameters are those of the
- * model's folder, if it has weights, else zeros until they are written. fallback: as in tsr_compile_options, or NULL. */
+ * model's folder, if it has weights, else zeros until they are written. fallback: as in tsr_compile_options, or NULL. Errors:
+ * TSR_ERR_UNSUPPORTED (an encoder or a decoder alone), TSR_ERR_ARGUMENT, the runtime's. */
 TSR_API tsr_status tsr_trainer_create(const tsr_model *model, tsr_device *device, const tsr_training_options *options,
                                       tsr_device *fallback, tsr_trainer **trainer) TSR_MUST_CHECK;
 TSR_API void tsr_trainer_destroy(tsr_trainer *trainer); /* takes NULL */

@@ -117,9 +117,9 @@ typedef struct tsr_save_options {
 } tsr_save_options;
 
 /* Writes config.json, generation_config.json and model.safetensors into a folder, which is made if need be, as the
- * family's original would: Marian: what MarianMTModel.from_pretrained of Hugging Face transformers loads (4.47 itself
- * cannot load separate vocabularies of two sizes, 5 can); nn_transformer: a state dict of torch.nn.Transformer between
- * src_tok_emb, tgt_tok_emb and generator. Tables of sinusoids are not written. The tokenizer's files are the caller's.
+ * family's original would: what from_pretrained of Hugging Face transformers loads (4.47 itself cannot load a Marian model
+ * with vocabularies of two sizes, 5 can); nn_transformer: a state dict of torch.nn.Transformer between src_tok_emb,
+ * tgt_tok_emb and generator. Tables of sinusoids are not written. The tokenizer's files are the caller's.
  *   read: where the parameters are; NULL: the model's own weights. It is called for pieces, in an order that may come
  *         back to a parameter
  *   options: may be NULL

@@ -35,6 +35,18 @@ static const struct {
               "encoder_layers\":2,\"num_decoder_layers\":2,\"dim_feedforward\":64,\"src_vocab_size\":96,\"tgt_vocab_"
               "size\":112,\"max_position_embeddings\":64,\"activation\":\"gelu\",\"norm_first\":true,\"architectures\":"
               "[\"Seq2SeqTransformer\"],\"torch_dtype\":\"float32\"}"},
+    {"model",
+     "{\"model_type\":\"t5\",\"d_model\":512,\"d_kv\":64,\"d_ff\":1024,\"num_layers\":8,\"num_decoder_layers\":8,\"num_"
+     "heads\":6,\"feed_forward_proj\":\"gated-gelu\",\"dense_act_fn\":\"gelu_new\",\"is_gated_act\":true,\"relative_"
+     "attention_num_buckets\":32,\"relative_attention_max_distance\":128,\"layer_norm_epsilon\":1e-06,\"tie_word_"
+     "embeddings\":false,\"vocab_size\":32128}"},
+    {"model", "{\"model_type\":\"m2m_100\",\"d_model\":64,\"encoder_attention_heads\":4,\"pad_token_id\":1,\"eos_token_"
+              "id\":[2,3],"
+              "\"vocab_size\":99}"},
+    {"model",
+     "{\"model_type\":\"nn_transformer\",\"num_encoder_layers\":0,\"tgt_vocab_size\":9,\"activation\":\"swiglu\","
+     "\"norm\":"
+     "\"layernorm_std\",\"bias\":false,\"position_encoding\":\"learned\",\"share_encoder_decoder_embeddings\":true}"},
     {"vocabulary", "{\"</s>\":0,\"<unk>\":1,\".\":2,\"\\u2581I\":3,\"\xE2\x96\x81the\":4,\"<pad>\":99}"},
     {"bpe", "#version: 0.2\na b\nab c\n\xC4\xA0 a\n"},
     {"bpe", "it's \xC2\xBD  cup\xFF of \xE6\x97\xA5"},

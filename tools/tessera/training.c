@@ -150,6 +150,12 @@ static int open_model(training *t, recipe *r, const recipe_assignments *said)
   if (code != TSR_EXIT_OK) {
     return code;
   }
+  if (!folder && strcmp(r->family, "marian") != 0 && strcmp(r->family, "nn_transformer") != 0) {
+    tsr_cli_error("a model of the family '%s' is trained on from a folder (init); from scratch there are marian and "
+                  "nn_transformer",
+                  r->family);
+    return TSR_EXIT_INPUT;
+  }
   if (!folder) {
     tsr_transformer_config config = describe(t, r, &info);
     return tsr_cli_fail_input(tsr_model_create(&config, &t->model));
