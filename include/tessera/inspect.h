@@ -43,7 +43,8 @@ typedef struct tsr_inspection {
 
 /* Teacher forcing, as tsr_transformer_forward does it, and what is to be seen of it.
  *   what    bits TSR_INSPECT_*
- *   target  [B, L]; NULL: the encoder alone
+ *   source  not looked at by a decoder alone
+ *   target  [B, L]; NULL: the encoder is all that runs
  * *inspection is filled; the caller finishes it. On an error it is empty. Its tensors take memory on the device for as
  * long as the compiled programs are kept. One thread at a time per transformer. Errors: TSR_ERR_ARGUMENT, the
  * runtime's. */

@@ -49,6 +49,8 @@ if "$TESSERA" attention "$model" "$sentence" --device cpu --png cross.png >"$out
   check 'png: no PNG' test "$magic" = 89504e470d0a1a0a
   run 0 attention "$model" 'Жёлтый 語' --device cpu --png head.png --kind encoder --layer 0 --head 5 --json
   check 'png: JSON is not whole' json encoder.0.5.0.0 "$out" >"$work/value"
+  run 0 attention "$model" "$sentence" --device cpu --png relative.png --relative
+  check 'png: --relative changes nothing' sh -c '! cmp -s cross.png relative.png'
   check 'png: the same picture' sh -c '! cmp -s cross.png head.png'
   run 3 attention "$model" "$sentence" --device cpu --png missing/cross.png
   stderr_has 'missing'

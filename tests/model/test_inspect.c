@@ -11,6 +11,7 @@
 #include "tessera/ops.h"
 #include "tests/model/generation.h"
 #include "tests/model/random_model.h"
+#include "tests/unit/temporary.h"
 
 enum { B = 3, S = 7, L = 5, H = 3, D = 24, N_LAYERS = 2, V = 37 };
 
@@ -137,6 +138,56 @@ static void test_devices(void **state)
   }
 }
 
+static tsr_status any_parameter(void *context, int32_t parameter, int64_t first, int64_t count, float *elements)
+{
+  (void)context;
+  for (int64_t i = 0; i < count; i++) {
+    elements[i] = (float)((parameter * 31 + (first + i) * 17) % 101 - 50) * 0.01f;
+  }
+  return TSR_OK;
+}
+
+/* An encoder alone, and a decoder alone, which has no cross-attention and reads no source. */
+static void test_alone(void **state)
+{
+  static const char *const configurations[] = {
+      "{\"model_type\":\"nn_transformer\",\"d_model\":24,\"nhead\":3,\"dim_feedforward\":40,\"num_encoder_layers\":2,"
+      "\"num_decoder_layers\":0,\"src_vocab_size\":37,\"norm_first\":true}",
+      "{\"model_type\":\"nn_transformer\",\"d_model\":24,\"nhead\":3,\"dim_feedforward\":40,\"num_encoder_layers\":0,"
+      "\"num_decoder_layers\":2,\"tgt_vocab_size\":37,\"norm_first\":true}"};
+  const fixture *f = *state;
+  for (int32_t decodes = 0; decodes < 2; decodes++) {
+    tsr_model *made;
+    remove(path_in(f->folder, "model.safetensors"));
+    write_text(path_in(f->folder, "config.json"), configurations[decodes]);
+    check(tsr_model_open(f->folder, &made));
+    check(tsr_model_save(made, f->folder, NULL, any_parameter, NULL));
+    tsr_model_close(made);
+    for (int32_t i = 0; i < tsr_runtime_device_count(f->runtime); i++) {
+      char device[64];
+      snprintf(device, sizeof device, "%s", device_name(f, i));
+      setup s;
+      open_setup(f, device, NULL, &s);
+      tsr_inspection seen;
+      if (decodes) {
+        check(tsr_transformer_inspect(s.transformer, everything, B, 0, NULL, NULL, L, ids(B * L), &seen));
+        check_weights(&seen, "decoder.layers.1.self_attention.weights", L, L, 0, 1);
+        assert_null(tsr_inspection_find(&seen, "decoder.layers.0.cross_attention.weights"));
+        values(&seen, "decoder.hidden.2", TSR_SHAPE(B, L, D));
+        tsr_inspection_finish(&seen);
+        check(tsr_transformer_inspect(s.transformer, everything, B, 0, NULL, NULL, 0, NULL, &seen));
+        assert_int_equal(seen.n, 0);
+      } else {
+        check(tsr_transformer_inspect(s.transformer, everything, B, S, ids(B * S), lengths, 0, NULL, &seen));
+        check_weights(&seen, "encoder.layers.1.self_attention.weights", S, S, 1, 0);
+        values(&seen, "encoder.norm", TSR_SHAPE(B, S, D));
+      }
+      tsr_inspection_finish(&seen);
+      close_setup(&s);
+    }
+  }
+}
+
 static void test_bad_arguments(void **state)
 {
   const fixture *f = *state;
@@ -235,6 +286,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_devices),
+      cmocka_unit_test(test_alone),
       cmocka_unit_test(test_bad_arguments),
       cmocka_unit_test(test_times),
   };

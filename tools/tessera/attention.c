@@ -21,10 +21,11 @@ static const char help[] =
     "  --target TEXT          what the decoder writes; default: the model's own translation\n"
     "  --out FILE             a page with all weights, which needs no other file and no network\n"
     "  --png FILE             a picture of one head, or of the average of heads\n"
-    "  --kind K               of the picture: encoder, decoder or cross (default)\n"
+    "  --kind K               of the picture: encoder, decoder or cross (default; of a model without it, what it has)\n"
     "  --layer N              of the picture, from 0; default: the last\n"
     "  --head N               of the picture, from 0\n"
     "  --average              the mean of all heads (default)\n"
+    "  --relative             the picture's darkest colour is its largest weight, not 1\n"
     "  --json                 print all weights as one JSON object: of each kind "
     "[layer][head][query][key]\n" TRANSLATOR_HELP "  --help                 print this text\n"
     "\n"
@@ -46,6 +47,7 @@ typedef struct request {
   translator_settings translator;
   const char *text, *target, *out, *png;
   int32_t kind, layer, head; /* layer -1: the last; head -1: the average */
+  int relative;
   int as_json;
 } request;
 
@@ -246,6 +248,16 @@ static int write_page(const session *s, const char *path)
 
 /* ---- the picture ------------------------------------------------------------------------------------------------- */
 
+/* The kind that is drawn: without one that is named the last of those that the model has. */
+static int32_t kind_of(const session *s)
+{
+  int32_t kind = s->wish->kind >= 0 ? s->wish->kind : KINDS - 1;
+  while (s->wish->kind < 0 && kind > 0 && layers_of(s, kind) == 0) {
+    kind--;
+  }
+  return kind;
+}
+
 /* Strings of a JSON list, borrowed; NULL: an allocation failed. */
 static const char **names_of(const json_t *list)
 {
@@ -257,16 +269,26 @@ static const char **names_of(const json_t *list)
   return names;
 }
 
+static double largest(const double *values, int64_t n)
+{
+  double most = 1e-9;
+  for (int64_t i = 0; i < n; i++) {
+    most = values[i] > most ? values[i] : most;
+  }
+  return most;
+}
+
 static int draw(const session *s, const tsr_inspected *tensor, int32_t layer)
 {
   const request *r = s->wish;
+  int32_t kind = kind_of(s);
   const int64_t *extent = tensor->shape.extent;
   int64_t n = extent[2] * extent[3], heads = r->head < 0 ? extent[1] : 1, first = r->head < 0 ? 0 : r->head;
   double *values = calloc((size_t)n + 1, sizeof *values);
-  const char **rows = names_of(tokens_of(s, kinds[r->kind].queries));
-  const char **columns = names_of(tokens_of(s, kinds[r->kind].keys));
+  const char **rows = names_of(tokens_of(s, kinds[kind].queries));
+  const char **columns = names_of(tokens_of(s, kinds[kind].keys));
   char title[128];
-  int length = snprintf(title, sizeof title, "%s attention, layer %d, ", kinds[r->kind].title, (int)layer);
+  int length = snprintf(title, sizeof title, "%s attention, layer %d, ", kinds[kind].title, (int)layer);
   if (r->head < 0) {
     snprintf(title + length, sizeof title - (size_t)length, "average of %d heads", (int)heads);
   } else {
@@ -283,7 +305,7 @@ static int draw(const session *s, const tsr_inspected *tensor, int32_t layer)
                                               .rows = rows,
                                               .columns = columns,
                                               .values = values,
-                                              .most = 1.0});
+                                              .most = r->relative ? largest(values, n) : 1.0});
   }
   if (code == TSR_EXIT_OK && !r->as_json) {
     printf("%s: %s\n", r->png, title);
@@ -297,15 +319,15 @@ static int draw(const session *s, const tsr_inspected *tensor, int32_t layer)
 static int write_picture(const session *s)
 {
   const request *r = s->wish;
-  int32_t layers = layers_of(s, r->kind), layer = r->layer < 0 ? layers - 1 : r->layer;
-  const tsr_inspected *tensor = layer < layers ? weights_of(s, r->kind, layer) : NULL;
+  int32_t kind = kind_of(s), layers = layers_of(s, kind), layer = r->layer < 0 ? layers - 1 : r->layer;
+  const tsr_inspected *tensor = layer < layers ? weights_of(s, kind, layer) : NULL;
   if (!tensor) {
-    tsr_cli_error("there is no layer %d of %s attention; the model has %d layers of it", (int)layer,
-                  kinds[r->kind].name, (int)layers);
+    tsr_cli_error("there is no layer %d of %s attention; the model has %d layers of it", (int)layer, kinds[kind].name,
+                  (int)layers);
     return TSR_EXIT_USAGE;
   }
   if (r->head >= tensor->shape.extent[1]) {
-    tsr_cli_error("there is no head %d of %s attention; the model has %d heads", (int)r->head, kinds[r->kind].name,
+    tsr_cli_error("there is no head %d of %s attention; the model has %d heads", (int)r->head, kinds[kind].name,
                   (int)tensor->shape.extent[1]);
     return TSR_EXIT_USAGE;
   }
@@ -375,18 +397,14 @@ static int choose_kind(const char *command, const char *name, int32_t *kind)
 
 int tsr_cmd_attention(int argc, char **argv)
 {
-  static const struct option options[] = {{"target", required_argument, NULL, 't'},
-                                          {"out", required_argument, NULL, 'o'},
-                                          {"png", required_argument, NULL, 'p'},
-                                          {"kind", required_argument, NULL, 'k'},
-                                          {"layer", required_argument, NULL, 'l'},
-                                          {"head", required_argument, NULL, 'H'},
-                                          {"average", no_argument, NULL, 'a'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          TRANSLATOR_OPTIONS,
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  request r = {.kind = KINDS - 1, .layer = -1, .head = -1};
+  static const struct option options[] = {
+      {"target", required_argument, NULL, 't'}, {"out", required_argument, NULL, 'o'},
+      {"png", required_argument, NULL, 'p'},    {"kind", required_argument, NULL, 'k'},
+      {"layer", required_argument, NULL, 'l'},  {"head", required_argument, NULL, 'H'},
+      {"average", no_argument, NULL, 'a'},      {"relative", no_argument, NULL, 'r'},
+      {"json", no_argument, NULL, 'j'},         TRANSLATOR_OPTIONS,
+      {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
+  request r = {.kind = -1, .layer = -1, .head = -1};
   int code = TSR_EXIT_OK;
   for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
     switch (option) {
@@ -410,6 +428,9 @@ int tsr_cmd_attention(int argc, char **argv)
       break;
     case 'a':
       r.head = -1;
+      break;
+    case 'r':
+      r.relative = 1;
       break;
     case 'j':
       r.as_json = 1;

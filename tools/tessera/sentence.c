@@ -17,13 +17,14 @@ static int32_t *copy_ids(const int32_t *ids, int32_t n)
 static int set_target(const translator *t, sentence *s, const int32_t *ids, int32_t n)
 {
   const tsr_transformer_config *config = tsr_model_config(t->model);
+  int32_t start = t->options.decoder_start_id >= 0 ? t->options.decoder_start_id : config->decoder_start_id;
   s->n_target = n > 0 ? n : 1;
   s->next = n > 0 ? copy_ids(ids, n) : copy_ids(&config->eos_id, 1);
   s->target = malloc((size_t)s->n_target * sizeof *s->target);
   if (!s->next || !s->target) {
     return tsr_cli_no_memory();
   }
-  s->target[0] = config->decoder_start_id;
+  s->target[0] = start >= 0 ? start : s->source[0]; /* a decoder alone may go on from its source */
   memcpy(s->target + 1, s->next, (size_t)(s->n_target - 1) * sizeof *s->target);
   return TSR_EXIT_OK;
 }
@@ -73,6 +74,10 @@ int sentence_read(translator *t, const char *text, const char *target, sentence 
     s->n_source = source->n_ids[0];
     s->source = copy_ids(source->ids[0], s->n_source);
     code = s->source ? TSR_EXIT_OK : tsr_cli_no_memory();
+  }
+  if (tsr_model_config(t->model)->decoder_layers == 0) {
+    translator_clear(t);
+    return code;
   }
   if (code == TSR_EXIT_OK && target) {
     code = take_target(t, target, s);

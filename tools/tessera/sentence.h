@@ -9,8 +9,8 @@
 #include "tools/tessera/translator.h"
 
 typedef struct sentence {
-  const char *text; /* the source's; borrowed */
-  char *target_text;
+  const char *text;  /* the source's; borrowed */
+  char *target_text; /* NULL, and all of the target empty: the model has no decoder */
   int32_t n_source;
   int32_t *source; /* ids */
   int32_t n_target;

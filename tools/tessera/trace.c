@@ -122,7 +122,9 @@ static int print_table(const session *s)
       tsr_cli_table_cell(&table, "%.2g", difference(&s->seen[0].tensors[i], &s->seen[1].tensors[i]));
     }
   }
-  printf("%s -> %s, on %s", s->sentence.text, s->sentence.target_text, tsr_device_name(s->sides[0]->device));
+  const char *target = s->sentence.target_text;
+  printf("%s%s%s, on %s", s->sentence.text, target ? " -> " : "", target ? target : "",
+         tsr_device_name(s->sides[0]->device));
   if (n_sides > 1) {
     printf(" and %s", tsr_device_name(s->sides[1]->device));
   }
@@ -164,11 +166,12 @@ static int print_json(const session *s)
     failed |= json_array_append_new(tensors, tensor_json(s, i)) != 0;
   }
   double largest = largest_difference(s, &where);
+  const char *target = s->sentence.target_text;
   json_t *root = json_pack(
       "{s:o, s:o, s:o, s:o, s:o, s:o}", "source", tsr_cli_json_text(s->sentence.text, strlen(s->sentence.text)),
-      "target", tsr_cli_json_text(s->sentence.target_text, strlen(s->sentence.target_text)), "devices", devices,
-      "tensors", tensors, "largest_difference", s->wish->n_sides > 1 ? tsr_cli_json_real(largest) : json_null(),
-      "passed", s->wish->n_sides > 1 ? json_boolean(largest <= s->wish->tolerance) : json_null());
+      "target", target ? tsr_cli_json_text(target, strlen(target)) : json_null(), "devices", devices, "tensors",
+      tensors, "largest_difference", s->wish->n_sides > 1 ? tsr_cli_json_real(largest) : json_null(), "passed",
+      s->wish->n_sides > 1 ? json_boolean(largest <= s->wish->tolerance) : json_null());
   if (failed) {
     json_decref(root);
     root = NULL;
