@@ -12,7 +12,8 @@
 
 enum {
   MIN_CAPACITY = 32,
-  MIN_ROWS = 4 /* of a program: fewer hardly make a step shorter */
+  MIN_ROWS = 4,  /* of a program: fewer hardly make a step shorter */
+  MANY_ROWS = 16 /* of a step on a GPU: with fewer, reading the weights takes most of its time */
 };
 
 /* Positions that the longest result needs: its last token is never fed back. */
@@ -215,7 +216,11 @@ int32_t tsr_search_is_frugal(const tsr_transformer *transformer)
 
 int32_t tsr_search_can_shrink(const tsr_search *search, int32_t n_open)
 {
-  return tsr_search_is_frugal(search->transformer) && n_open > 0 && rows_for(search, n_open) < search->batch;
+  int32_t batch = rows_for(search, n_open);
+  if (tsr_search_is_frugal(search->transformer)) {
+    return n_open > 0 && batch < search->batch;
+  }
+  return n_open > 0 && 2 * batch <= search->batch && search->batch * search->beam >= MANY_ROWS;
 }
 
 /* Fills `from`: whoever has a row below the new count stays; the others take the rows of those that ended. Returns the
@@ -239,25 +244,70 @@ static int32_t choose_rows(const tsr_search *search, const int32_t *open, int32_
   return n_open;
 }
 
-tsr_status tsr_search_shrink(tsr_search *search, int32_t used, const int32_t *open, int32_t *from)
+/* Through the host, which is as near as the device: only what moves, and of that what is used. */
+static tsr_status move_rows(const tsr_search *search, int32_t used, const int32_t *from, int32_t n_open)
 {
   const tsr_transformer *t = search->transformer;
-  int32_t n_open = choose_rows(search, open, from);
   for (int32_t i = 0; i < n_open; i++) {
     if (from[i] == i) {
       continue;
     }
-    search->lengths[i] = search->lengths[from[i]];
-    search->sentence[i] = search->sentence[from[i]];
     if (t->model->config.encoder_layers > 0) {
       TSR_TRY(tsr_transformer_copy_rows(t, &t->cross, search->source_room, search->lengths[i], from[i], i, 1));
     }
     TSR_TRY(tsr_transformer_copy_rows(t, &t->self, search->capacity, used, (int64_t)from[i] * search->beam,
                                       (int64_t)i * search->beam, search->beam));
   }
+  return TSR_OK;
+}
+
+/* On the device, in one run. batch: the new number of rows; those behind n_open are anything. */
+static tsr_status move_on_device(const tsr_search *search, int32_t batch, const int32_t *from, int32_t n_open)
+{
+  int32_t n = batch * search->beam;
+  tsr_program_key key = {
+      .kind = TSR_PROGRAM_MOVE,
+      .size = {.batch = search->batch, .source = search->source_room, .target = search->capacity, .beam = search->beam},
+      .moved = batch};
+  tsr_compiled *move = NULL;
+  int32_t *places = calloc((size_t)batch + (size_t)n, sizeof *places);
+  if (!places) {
+    return tsr_fail_memory(((size_t)batch + (size_t)n) * sizeof *places);
+  }
+  for (int32_t i = 0; i < batch; i++) {
+    places[i] = i < n_open ? from[i] : 0;
+    for (int32_t k = 0; k < search->beam; k++) {
+      places[batch + i * search->beam + k] = places[i] * search->beam + k;
+    }
+  }
+  tsr_status status = tsr_transformer_compile(search->transformer, &key, &move);
+  if (status == TSR_OK && move->from != TSR_NONE) {
+    status = tsr_executable_write(move->executable, move->from, places, batch * (int64_t)sizeof *places);
+  }
+  if (status == TSR_OK) {
+    status = tsr_executable_write(move->executable, move->from_rows, places + batch, n * (int64_t)sizeof *places);
+  }
+  free(places);
+  return status == TSR_OK ? tsr_transformer_run(search->transformer, move, 1.0) : status;
+}
+
+tsr_status tsr_search_shrink(tsr_search *search, int32_t used, const int32_t *open, int32_t *from)
+{
+  int32_t n_open = choose_rows(search, open, from);
+  int32_t batch = rows_for(search, n_open);
+  int32_t moves = 0;
+  for (int32_t i = 0; i < n_open; i++) {
+    search->lengths[i] = search->lengths[from[i]];
+    search->sentence[i] = search->sentence[from[i]];
+    moves += from[i] != i;
+  }
+  if (moves > 0) {
+    TSR_TRY(tsr_search_is_frugal(search->transformer) ? move_rows(search, used, from, n_open)
+                                                      : move_on_device(search, batch, from, n_open));
+  }
   search->count = n_open;
-  search->batch = rows_for(search, n_open);
-  for (int32_t i = n_open; i < search->batch; i++) {
+  search->batch = batch;
+  for (int32_t i = n_open; i < batch; i++) {
     search->lengths[i] = 0;
   }
   search->step = NULL;

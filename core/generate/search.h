@@ -6,8 +6,10 @@
  * as a power of two, never more than max_length needs. When a batch outgrows it, the room doubles and the cache moves
  * through the host once. So short sentences never pay for a max_length of 512, and long ones move a few times at most.
  *
- * Rows. Where a row costs time, on a CPU, a batch goes on with fewer rows when enough of its sentences have ended:
- * those that are open move together, and the step is that of a smaller batch.
+ * Rows. A batch goes on with fewer rows when enough of its sentences have ended: those that are open move together, and
+ * the step is that of a smaller batch. On a CPU, where each row costs time, that is as soon as there is a smaller batch to
+ * go on with. On a GPU a step reads all the weights whatever its rows are, another step has to be recorded, and the states
+ * move in a run of their own: there it is when half the rows will do, and no more when a step has few.
  *
  * Choosing. Plain greedy search chooses on the device, which feeds the token back itself; what it must not choose is in
  * a mask for all rows. Else the device returns the best k of each row, and the host changes their scores (filter.h) and

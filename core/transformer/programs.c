@@ -168,13 +168,46 @@ static void build_beam(const tsr_builder *b, const tsr_program_key *key)
   tsr_scope_pop(p);
 }
 
+/* The rows `from` of a state [rows, length, H, K] take its first places. */
+static void move_state(const tsr_builder *b, const char *name, int64_t rows, int64_t length, tsr_ref from)
+{
+  tsr_program *p = b->program;
+  const tsr_transformer_config *config = &b->model->config;
+  int64_t heads = config->decoder_heads;
+  int64_t size = config->decoder_head_size;
+  int64_t moved = tsr_ref_shape(p, from).extent[0];
+  tsr_ref state = tsr_state(p, name, TSR_F32, TSR_SHAPE(rows, length, heads, size));
+  tsr_ref taken = tsr_reshape(p, tsr_gather(p, state, from, 0), TSR_SHAPE(1, moved * length, heads, size));
+  tsr_append(p, tsr_reshape(p, state, TSR_SHAPE(1, rows * length, heads, size)), taken, TSR_NONE);
+}
+
+static void build_move(const tsr_builder *b, const tsr_program_key *key)
+{
+  tsr_program *p = b->program;
+  const tsr_program_size *size = &key->size;
+  int32_t has_cross = b->model->config.encoder_layers > 0;
+  tsr_ref from = has_cross ? tsr_input(p, "from", TSR_I32, TSR_SHAPE(key->moved)) : TSR_NONE;
+  tsr_ref from_rows = tsr_input(p, "from_rows", TSR_I32, TSR_SHAPE((int64_t)key->moved * size->beam));
+  tsr_scope_push(p, "search");
+  for (int32_t i = 0; i < 2 * b->model->config.decoder_layers; i++) {
+    const char *what = i % 2 == 0 ? "keys" : "values";
+    char name[96];
+    if (has_cross) {
+      move_state(b, tsr_state_name(name, i / 2, "cross_attention", what), size->batch, size->source, from);
+    }
+    move_state(b, tsr_state_name(name, i / 2, "self_attention", what), (int64_t)size->batch * size->beam, size->target,
+               from_rows);
+  }
+  tsr_scope_pop(p);
+}
+
 static tsr_status check(const tsr_model *model, const tsr_program_key *key)
 {
   const tsr_transformer_config *config = &model->config;
   const tsr_program_size *size = &key->size;
   int32_t decodes = key->kind != TSR_PROGRAM_ENCODE;
   int32_t has_encoder = config->encoder_layers > 0 && config->source_vocabulary > 0;
-  if (key->kind < TSR_PROGRAM_ENCODE || key->kind > TSR_PROGRAM_SCORE) {
+  if ((key->kind < TSR_PROGRAM_ENCODE || key->kind > TSR_PROGRAM_SCORE) && key->kind != TSR_PROGRAM_MOVE) {
     return tsr_fail(TSR_ERR_ARGUMENT, "there is no kind %d of program", (int)key->kind);
   }
   if (decodes && (config->decoder_layers == 0 || config->target_vocabulary == 0)) {
@@ -218,6 +251,9 @@ tsr_status tsr_build_program(const tsr_builder *builder, const tsr_program_key *
     break;
   case TSR_PROGRAM_GREEDY:
     build_greedy(builder, key);
+    break;
+  case TSR_PROGRAM_MOVE:
+    build_move(builder, key);
     break;
   default:
     build_beam(builder, key);

@@ -7,6 +7,10 @@
 
 #include "core/transformer/layers.h"
 
+/* Beside the public kinds: states of B sentences of N rows -> the states of some of them, in the first places. Inputs
+ * from [moved], of sentences, and from_rows [moved * N], of their rows: where each was before. */
+enum { TSR_PROGRAM_MOVE = 64 };
+
 enum { TSR_WHOLE_ROWS = -1, TSR_MAX_CANDIDATES = 1024 /* of topk */ };
 
 /* What tells one program of a model from another. */
@@ -26,6 +30,7 @@ typedef struct tsr_program_key {
                         compute the logits of these alone: `suppress` and `scores` have K columns; 0: all tokens' */
   int32_t normaliser; /* BEAM with logits and candidates: 1: `best_log` is the log-probability of the first of them */
   int32_t taps;       /* bits TSR_INSPECT_*: outputs beside the results */
+  int32_t moved;      /* MOVE */
 } tsr_program_key;
 
 /* Builds into an empty program. Errors: TSR_ERR_ARGUMENT, TSR_ERR_UNSUPPORTED, the program's. */

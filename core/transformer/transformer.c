@@ -102,12 +102,18 @@ static void drop_compiled(tsr_transformer *t, int32_t index)
   }
 }
 
+/* 1 if programs of that kind are bound to the cache of self-attention. */
+static int has_cache(int32_t kind)
+{
+  return kind == TSR_PROGRAM_GREEDY || kind == TSR_PROGRAM_BEAM || kind == TSR_PROGRAM_MOVE;
+}
+
 /* Drops the programs that are bound to a pool; NULL: all. */
 static void drop_bound(tsr_transformer *t, const tsr_state_pool *pool)
 {
   for (int32_t i = 0; t->compiled && i < t->options.cache; i++) {
     int32_t kind = t->compiled[i] ? t->compiled[i]->key.kind : 0;
-    if (pool != &t->self || kind == TSR_PROGRAM_GREEDY || kind == TSR_PROGRAM_BEAM) {
+    if (pool != &t->self || has_cache(kind)) {
       drop_compiled(t, i);
     }
   }
@@ -432,6 +438,8 @@ static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, tsr_co
         .indices = tsr_program_find(program, "indices"),
         .scores = tsr_program_find(program, "scores"),
         .best_log = tsr_program_find(program, "best_log"),
+        .from = tsr_program_find(program, "from"),
+        .from_rows = tsr_program_find(program, "from_rows"),
         .attention = tsr_program_find(program, "attention"),
         .chosen = tsr_program_find(program, "chosen"),
     };
@@ -451,16 +459,16 @@ static int same_key(const tsr_program_key *a, const tsr_program_key *b)
          a->size.target == b->size.target && a->size.beam == b->size.beam && a->source_room == b->source_room &&
          a->masked == b->masked && a->candidates == b->candidates && a->logits == b->logits &&
          a->normaliser == b->normaliser && a->attention == b->attention && a->shortlist == b->shortlist &&
-         a->taps == b->taps;
+         a->moved == b->moved && a->taps == b->taps;
 }
 
 tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key, tsr_compiled **compiled)
 {
   tsr_transformer *t = transformer;
-  int64_t rows = (int64_t)key->size.batch * (key->kind == TSR_PROGRAM_BEAM ? key->size.beam : 1);
-  int steps = key->kind == TSR_PROGRAM_GREEDY || key->kind == TSR_PROGRAM_BEAM;
+  int64_t rows = (int64_t)key->size.batch * (key->size.beam > 0 ? key->size.beam : 1);
   int32_t room = key->source_room > key->size.source ? key->source_room : key->size.source;
-  TSR_TRY(tsr_transformer_reserve(t, (int64_t)key->size.batch * room, steps ? rows * key->size.target : 0));
+  TSR_TRY(
+      tsr_transformer_reserve(t, (int64_t)key->size.batch * room, has_cache(key->kind) ? rows * key->size.target : 0));
   TSR_TRY(reserve_shortlist(t, key->shortlist));
   int32_t slot = 0;
   for (int32_t i = 0; i < t->options.cache; i++) {

@@ -16,7 +16,7 @@ typedef struct tsr_compiled {
   tsr_ref source, source_lengths, target;
   tsr_ref token, position, rows, suppress;
   tsr_ref encoder_output, logits, labels, losses;
-  tsr_ref next, next_logit, values, indices, scores, best_log, attention, chosen;
+  tsr_ref next, next_logit, values, indices, scores, best_log, from, from_rows, attention, chosen;
   tsr_program *program; /* where the key has taps, to find them by name, or times are kept; else NULL */
   uint64_t *times;      /* with options.profile: [2][lines], nanoseconds summed over the runs, and room; else NULL */
   int64_t runs;         /* with options.profile */

@@ -212,10 +212,29 @@ static void choose_end(setup *s, const batch *b)
   s->model->config.eos_id = best;
 }
 
+/* A batch of all sentences on a device, against one sentence at a time on another. Returns 1 if there were fewer rows in
+ * the end. */
+static int32_t check_fewer_rows(const fixture *f, const char *device, int32_t eos, const batch *b,
+                                const tsr_generate_options *options, const tsr_generation *y)
+{
+  setup s;
+  tsr_generation x;
+  open_setup(f, device, &(tsr_transformer_options){.workers = 1, .strict = 1}, &s);
+  s.model->config.eos_id = eos;
+  check(tsr_generate(s.transformer, b->n, b->source, b->lengths, b->n, options, NULL, NULL, &x));
+  for (int32_t i = 0; i < b->n * options->n_best; i++) {
+    assert_same(&x.hypotheses[i], &y->hypotheses[i]);
+  }
+  int32_t fewer = smallest_step(s.transformer) < b->n;
+  tsr_generation_finish(&x);
+  close_setup(&s);
+  return fewer;
+}
+
 /* Sentences that end early leave their rows to others, and nothing changes for those. */
 static void test_fewer_rows(void **state)
 {
-  enum { N = 30 };
+  enum { N = 30, MOST_DEVICES = 16 };
   const fixture *f = *state;
   for (int32_t m = 0; m < N_MODELS; m++) {
     random_model_write(f->folder, &models[m]);
@@ -224,30 +243,29 @@ static void test_fewer_rows(void **state)
     open_setup(f, "reference", &(tsr_transformer_options){.workers = 1}, &single);
     make_batch(models[m].seed + 3, 37, N, &b);
     choose_end(&single, &b);
-    for (int32_t beam = 1; beam <= 3; beam += 2) {
-      for (int32_t everything = 0; everything < 2; everything++) {
-        setup s;
-        tsr_generation x;
-        tsr_generation y;
-        open_setup(f, "reference", &(tsr_transformer_options){.workers = 1}, &s);
-        s.model->config.eos_id = single.model->config.eos_id;
-        tsr_generate_options options = options_for(&s, beam);
-        options.max_length = 60;
-        options.early_stopping = TSR_EARLY_TRUE;
-        if (everything) {
-          options = with_everything(options);
-        }
-        check(tsr_generate(s.transformer, N, b.source, b.lengths, N, &options, NULL, NULL, &x));
-        check(tsr_generate(single.transformer, N, b.source, b.lengths, 1, &options, NULL, NULL, &y));
-        for (int32_t i = 0; i < N * options.n_best; i++) {
-          assert_same(&x.hypotheses[i], &y.hypotheses[i]);
-        }
-        if (smallest_step(s.transformer) >= N) {
-          fail_msg("model %d, beam %d: no sentence ended early enough for this test", (int)m, (int)beam);
-        }
-        tsr_generation_finish(&x);
-        tsr_generation_finish(&y);
-        close_setup(&s);
+    int32_t n_fewer[MOST_DEVICES] = {0};
+    assert_in_range(tsr_runtime_device_count(f->runtime), 1, MOST_DEVICES);
+    for (int32_t how = 0; how < 5; how++) {
+      tsr_generate_options options = options_for(&single, how < 4 && how % 2 == 1 ? 3 : 1);
+      options.max_length = 60;
+      options.early_stopping = TSR_EARLY_TRUE;
+      if (how == 2 || how == 3) {
+        options = with_everything(options);
+      }
+      if (how == 4) {
+        options.sample = 1;
+        options.n_best = 2;
+      }
+      tsr_generation y;
+      check(tsr_generate(single.transformer, N, b.source, b.lengths, 1, &options, NULL, NULL, &y));
+      for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
+        n_fewer[d] += check_fewer_rows(f, device_name(f, d), single.model->config.eos_id, &b, &options, &y);
+      }
+      tsr_generation_finish(&y);
+    }
+    for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
+      if (n_fewer[d] < 2) {
+        fail_msg("model %d, %s: no sentence ended early enough for this test", (int)m, device_name(f, d));
       }
     }
     free_batch(&b);
