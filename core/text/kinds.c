@@ -11,6 +11,7 @@
 #include "core/base/status.h"
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/json.h"
+#include "core/text/fast.h"
 
 static const tsr_tokenizer_kind kinds[] = {
     {
@@ -18,7 +19,9 @@ static const tsr_tokenizer_kind kinds[] = {
         .classes = {"MarianTokenizer"},
         .families = {"marian", "nn_transformer"},
         .specials = {[TSR_EOS] = "</s>", [TSR_UNK] = "<unk>", [TSR_PAD] = "<pad>"},
+        .files = {"source.spm"},
         .open = tsr_marian_open,
+        .open_languages = tsr_marian_open_languages,
         .encode_plain = tsr_marian_encode_plain,
     },
     {
@@ -26,6 +29,7 @@ static const tsr_tokenizer_kind kinds[] = {
         .classes = {"T5Tokenizer", "MT5Tokenizer"},
         .families = {"t5", "mt5", "umt5"},
         .specials = {[TSR_EOS] = "</s>", [TSR_UNK] = "<unk>", [TSR_PAD] = "<pad>"},
+        .files = {"spiece.model"},
         .open = tsr_pieces_open,
         .encode_plain = tsr_t5_encode_plain,
         .data = &tsr_layout_t5,
@@ -36,7 +40,9 @@ static const tsr_tokenizer_kind kinds[] = {
         .classes = {"PegasusTokenizer"},
         .families = {"pegasus"},
         .specials = {[TSR_EOS] = "</s>", [TSR_UNK] = "<unk>", [TSR_PAD] = "<pad>", [TSR_MASK] = "<mask_2>"},
+        .files = {"spiece.model"},
         .open = tsr_pieces_open,
+        .encode_plain = tsr_fast_encode_plain,
         .data = &tsr_layout_pegasus,
     },
     {
@@ -44,7 +50,10 @@ static const tsr_tokenizer_kind kinds[] = {
         .classes = {"MBartTokenizer"},
         .families = {"mbart"},
         .specials = {"</s>", "<unk>", "<pad>", "<s>", "<mask>"},
+        .files = {"sentencepiece.bpe.model", "spm.model"},
         .open = tsr_pieces_open,
+        .open_languages = tsr_pieces_open_languages,
+        .encode_plain = tsr_fast_encode_plain,
         .data = &tsr_layout_mbart,
         .mask_strips = 1,
     },
@@ -52,7 +61,10 @@ static const tsr_tokenizer_kind kinds[] = {
         .name = "mbart50",
         .classes = {"MBart50Tokenizer"},
         .specials = {"</s>", "<unk>", "<pad>", "<s>", "<mask>"},
+        .files = {"sentencepiece.bpe.model", "spm.model"},
         .open = tsr_pieces_open,
+        .open_languages = tsr_pieces_open_languages,
+        .encode_plain = tsr_fast_encode_plain,
         .data = &tsr_layout_mbart50,
         .mask_strips = 1,
     },
@@ -61,13 +73,19 @@ static const tsr_tokenizer_kind kinds[] = {
         .classes = {"M2M100Tokenizer"},
         .families = {"m2m_100"},
         .specials = {[TSR_EOS] = "</s>", [TSR_UNK] = "<unk>", [TSR_PAD] = "<pad>", [TSR_BOS] = "<s>"},
+        .files = {"sentencepiece.bpe.model"},
         .open = tsr_m2m100_open,
+        .open_languages = tsr_m2m100_open_languages,
+        .encode_plain = tsr_fast_encode_plain,
     },
     {
         .name = "nllb",
         .classes = {"NllbTokenizer"},
         .specials = {"</s>", "<unk>", "<pad>", "<s>", "<mask>"},
+        .files = {"sentencepiece.bpe.model", "spm.model"},
         .open = tsr_pieces_open,
+        .open_languages = tsr_pieces_open_languages,
+        .encode_plain = tsr_fast_encode_plain,
         .data = &tsr_layout_nllb,
         .mask_strips = 1,
     },
@@ -76,9 +94,18 @@ static const tsr_tokenizer_kind kinds[] = {
         .classes = {"BartTokenizer", "RobertaTokenizer", "LEDTokenizer"},
         .families = {"bart", "led"},
         .specials = {"</s>", "<unk>", "<pad>", "<s>", "<mask>"},
+        .files = {"merges.txt"},
         .open = tsr_bart_open,
         .encode_plain = tsr_bart_encode_plain,
         .mask_strips = 1,
+    },
+    {
+        .name = "fast", /* whatever has a tokenizer.json, and is none of the others */
+        .classes = {"PreTrainedTokenizerFast", "PreTrainedTokenizer"},
+        .specials = {"</s>", "<unk>", "<pad>", "<s>", "<mask>"},
+        .files = {"tokenizer.json"},
+        .open = tsr_fast_open,
+        .encode_plain = tsr_fast_encode_plain,
     },
 };
 
@@ -175,6 +202,7 @@ static tsr_status kind_of_files(const tsr_tokenizer_files *files, const tsr_toke
       {{"source.spm", "source.spm"}, "marian"},
       {{"sentencepiece.bpe.model", "vocab.json"}, "m2m100"},
       {{"merges.txt", "vocab.json"}, "bart"},
+      {{"tokenizer.json", "tokenizer.json"}, "fast"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     int first;
@@ -189,12 +217,6 @@ static tsr_status kind_of_files(const tsr_tokenizer_files *files, const tsr_toke
   return TSR_OK;
 }
 
-/* Another kind's name is no reason to guess; these two say nothing. */
-static int tells_nothing(const char *class)
-{
-  return !class || strcmp(class, "PreTrainedTokenizerFast") == 0 || strcmp(class, "PreTrainedTokenizer") == 0;
-}
-
 static tsr_status choose_kind(tsr_tokenizer_files *files, const tsr_tokenizer_kind **kind)
 {
   char names[256] = "";
@@ -202,8 +224,17 @@ static tsr_status choose_kind(tsr_tokenizer_files *files, const tsr_tokenizer_ki
   list_kinds(names, sizeof names);
   tsr_config_text(&files->options, "tokenizer_class", &class);
   TSR_TRY(tsr_config_status(&files->options));
+  const tsr_tokenizer_kind *fast = tsr_tokenizer_kind_find("fast");
+  int is_fast;
+  TSR_TRY(tsr_files_has(files, fast->files[0], &is_fast));
   *kind = class ? kind_of_class(class) : NULL;
-  if (!*kind && !tells_nothing(class))
+  if (class && !*kind && is_fast)
+    *kind = fast;
+  if (*kind == fast && !is_fast) {
+    *kind = NULL;
+    class = NULL; /* a name that tells nothing without the file */
+  }
+  if (class && !*kind)
     return tsr_fail(TSR_ERR_UNSUPPORTED,
                     "%s: key \"tokenizer_class\": this build has no tokenizer %s; it knows the kinds %s",
                     files->options.path, tsr_quote(class).text, names);
@@ -251,12 +282,29 @@ static tsr_status check_eos(const tsr_tokenizer_files *files, const tsr_tokenize
   return TSR_OK;
 }
 
+/* 1 if the kind's files are not there, but tokenizer.json is. */
+static tsr_status lacks_files(const tsr_tokenizer_files *files, const tsr_tokenizer_kind *kind, int *is_fast)
+{
+  TSR_TRY(tsr_files_has(files, "tokenizer.json", is_fast));
+  for (int i = 0; i < 2 && kind->files[i] && *is_fast; i++) {
+    int has;
+    TSR_TRY(tsr_files_has(files, kind->files[i], &has));
+    *is_fast = !has;
+  }
+  return TSR_OK;
+}
+
 static tsr_status open_tokenizer(tsr_tokenizer_files *files, tsr_tokenizer *tokenizer)
 {
   TSR_TRY(read_specials(files, tokenizer));
   tsr_config_bool(&files->options, "clean_up_tokenization_spaces", &tokenizer->clean_up);
   TSR_TRY(tsr_config_status(&files->options));
-  TSR_TRY(tokenizer->kind->open(tokenizer->kind, files, tokenizer));
+  const tsr_tokenizer_kind *kind = tokenizer->kind;
+  int is_fast;
+  TSR_TRY(lacks_files(files, kind, &is_fast));
+  TSR_TRY((is_fast ? tsr_fast_open : kind->open)(kind, files, tokenizer));
+  if (kind->open_languages)
+    TSR_TRY(kind->open_languages(kind, files, tokenizer));
   return check_eos(files, tokenizer);
 }
 

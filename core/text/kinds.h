@@ -9,12 +9,13 @@
 
 /* marian.c */
 tsr_status tsr_marian_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer);
+tsr_status tsr_marian_open_languages(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files,
+                                     tsr_tokenizer *tokenizer);
 tsr_status tsr_marian_encode_plain(tsr_encoding *to, const char *text, size_t size, int32_t where);
 
 /* pieces.c: kinds whose ids are those of a SentencePiece model, moved. `data` is a tsr_piece_layout. */
-enum { TSR_LAYOUT_FIXED = 6, TSR_LAYOUT_FILES = 2 };
+enum { TSR_LAYOUT_FIXED = 6 };
 typedef struct tsr_piece_layout {
-  const char *files[TSR_LAYOUT_FILES]; /* the model's name; the first that is there */
   const char *fixed[TSR_LAYOUT_FIXED]; /* tokens of the ids 0, 1, ... that are not the model's */
   int32_t first;                       /* the first of the model's pieces that has an id of its own */
   int32_t offset;                      /* what is added to the model's ids */
@@ -24,10 +25,14 @@ typedef struct tsr_piece_layout {
 } tsr_piece_layout;
 extern const tsr_piece_layout tsr_layout_t5, tsr_layout_pegasus, tsr_layout_mbart, tsr_layout_mbart50, tsr_layout_nllb;
 tsr_status tsr_pieces_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer);
+tsr_status tsr_pieces_open_languages(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files,
+                                     tsr_tokenizer *tokenizer);
 tsr_status tsr_t5_encode_plain(tsr_encoding *to, const char *text, size_t size, int32_t where);
 
 /* m2m100.c */
 tsr_status tsr_m2m100_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer);
+tsr_status tsr_m2m100_open_languages(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files,
+                                     tsr_tokenizer *tokenizer);
 
 /* bart.c */
 tsr_status tsr_bart_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer);

@@ -56,6 +56,14 @@ tsr_status tsr_m2m100_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *
   TSR_TRY(tsr_files_added_tokens(files, side->vocabulary, side->added));
   TSR_TRY(add_languages(files, list, size, side));
   tsr_tokenizer_share_sides(tokenizer);
-  TSR_TRY(tsr_tokenizer_find_specials(files, tokenizer));
+  return tsr_tokenizer_find_specials(files, tokenizer);
+}
+
+tsr_status tsr_m2m100_open_languages(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files,
+                                     tsr_tokenizer *tokenizer)
+{
+  (void)kind;
+  const tsr_language_list *list = NULL;
+  TSR_TRY(choose_list(files, &list));
   return tsr_languages_open(list, files, tokenizer);
 }

@@ -75,8 +75,11 @@ static tsr_status open_vocabularies(tsr_tokenizer_files *files, tsr_tokenizer *t
 }
 
 /* Multilingual models have a token such as ">>fra<<" for each target language, which a source text begins with. */
-static tsr_status find_languages(tsr_tokenizer *tokenizer)
+tsr_status tsr_marian_open_languages(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files,
+                                     tsr_tokenizer *tokenizer)
 {
+  (void)kind;
+  (void)files;
   const tsr_vocabulary *vocabulary = tokenizer->side[TSR_SIDE_SOURCE].vocabulary;
   for (int32_t id = 0; id < tsr_vocabulary_size(vocabulary); id++) {
     const char *token = tsr_vocabulary_token(vocabulary, id);
@@ -100,8 +103,7 @@ tsr_status tsr_marian_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *
   TSR_TRY(open_vocabularies(files, tokenizer));
   for (int32_t side = 0; side < TSR_SIDES; side++)
     TSR_TRY(tsr_added_tokens_create(&tokenizer->side[side].added));
-  TSR_TRY(tsr_tokenizer_find_specials(files, tokenizer));
-  return find_languages(tokenizer);
+  return tsr_tokenizer_find_specials(files, tokenizer);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------

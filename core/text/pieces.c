@@ -11,24 +11,14 @@
 #include "core/text/kinds.h"
 #include "core/text/sentencepiece.h"
 
-const tsr_piece_layout tsr_layout_t5 = {.files = {"spiece.model"}, .sentinels = 100};
-const tsr_piece_layout tsr_layout_pegasus = {
-    .files = {"spiece.model"}, .fixed = {"<pad>", "</s>"}, .first = 2, .offset = 103, .masks = 1};
-const tsr_piece_layout tsr_layout_mbart = {.files = {"sentencepiece.bpe.model", "spm.model"},
-                                           .fixed = {"<s>", "<pad>", "</s>", "<unk>"},
-                                           .first = 3,
-                                           .offset = 1,
-                                           .languages = &tsr_languages_mbart};
-const tsr_piece_layout tsr_layout_mbart50 = {.files = {"sentencepiece.bpe.model", "spm.model"},
-                                             .fixed = {"<s>", "<pad>", "</s>", "<unk>"},
-                                             .first = 3,
-                                             .offset = 1,
-                                             .languages = &tsr_languages_mbart50};
-const tsr_piece_layout tsr_layout_nllb = {.files = {"sentencepiece.bpe.model", "spm.model"},
-                                          .fixed = {"<s>", "<pad>", "</s>", "<unk>"},
-                                          .first = 3,
-                                          .offset = 1,
-                                          .languages = &tsr_languages_nllb};
+const tsr_piece_layout tsr_layout_t5 = {.sentinels = 100};
+const tsr_piece_layout tsr_layout_pegasus = {.fixed = {"<pad>", "</s>"}, .first = 2, .offset = 103, .masks = 1};
+const tsr_piece_layout tsr_layout_mbart = {
+    .fixed = {"<s>", "<pad>", "</s>", "<unk>"}, .first = 3, .offset = 1, .languages = &tsr_languages_mbart};
+const tsr_piece_layout tsr_layout_mbart50 = {
+    .fixed = {"<s>", "<pad>", "</s>", "<unk>"}, .first = 3, .offset = 1, .languages = &tsr_languages_mbart50};
+const tsr_piece_layout tsr_layout_nllb = {
+    .fixed = {"<s>", "<pad>", "</s>", "<unk>"}, .first = 3, .offset = 1, .languages = &tsr_languages_nllb};
 
 /* Adds a token unless there is one of that text. */
 static tsr_status put(tsr_vocabulary *vocabulary, const char *token, int64_t id)
@@ -88,7 +78,7 @@ static tsr_status read_offset(tsr_tokenizer_files *files, tsr_piece_layout *layo
   tsr_config_int(&files->options, "offset", 0, MOST, &layout->offset);
   TSR_TRY(tsr_config_status(&files->options));
   if (layout->offset < 2)
-    *layout = (tsr_piece_layout){.files = {layout->files[0]}, .offset = layout->offset};
+    *layout = (tsr_piece_layout){.offset = layout->offset};
   return TSR_OK;
 }
 
@@ -113,21 +103,23 @@ static tsr_status fill(tsr_tokenizer_files *files, const tsr_piece_layout *layou
   return TSR_OK;
 }
 
-/* The file of the model, or NULL if the folder has none. */
-static tsr_status find_model(const tsr_tokenizer_files *files, const tsr_piece_layout *layout, const char **name)
+/* The file of the model: the first that is there, else the first. */
+static tsr_status find_model(const tsr_tokenizer_files *files, const tsr_tokenizer_kind *kind, const char **name)
 {
-  *name = NULL;
-  for (int i = 0; i < TSR_LAYOUT_FILES && layout->files[i] && !*name; i++) {
-    int has;
-    TSR_TRY(tsr_files_has(files, layout->files[i], &has));
-    *name = has ? layout->files[i] : NULL;
-  }
+  int has = 0;
+  if (kind->files[1])
+    TSR_TRY(tsr_files_has(files, kind->files[1], &has));
+  int has_first;
+  TSR_TRY(tsr_files_has(files, kind->files[0], &has_first));
+  *name = kind->files[has && !has_first];
   return TSR_OK;
 }
 
 /* NLLB was first trained with the source's language behind the text. */
-static tsr_status choose_languages(const tsr_language_list *list, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer)
+tsr_status tsr_pieces_open_languages(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files,
+                                     tsr_tokenizer *tokenizer)
 {
+  const tsr_language_list *list = ((const tsr_piece_layout *)kind->data)->languages;
   int32_t legacy = 0;
   tsr_config_bool(&files->options, "legacy_behaviour", &legacy);
   TSR_TRY(tsr_config_status(&files->options));
@@ -155,17 +147,16 @@ tsr_status tsr_pieces_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *
   tsr_piece_layout layout = *(const tsr_piece_layout *)kind->data;
   tsr_tokenizer_side *side = &tokenizer->side[TSR_SIDE_SOURCE];
   const char *name;
-  TSR_TRY(find_model(files, &layout, &name));
+  TSR_TRY(find_model(files, kind, &name));
   TSR_TRY(read_offset(files, &layout));
-  TSR_TRY(tsr_files_sentencepiece(files, name ? name : layout.files[0], NULL, 0, &side->segmenter));
+  TSR_TRY(tsr_files_sentencepiece(files, name, NULL, 0, &side->segmenter));
   TSR_TRY(tsr_files_vocabulary(files, name, &side->vocabulary));
   TSR_TRY(tsr_added_tokens_create(&side->added));
   TSR_TRY(fill(files, &layout, side->segmenter.state, side));
   if (layout.sentinels)
     TSR_TRY(open_plain(files, name, tokenizer));
   tsr_tokenizer_share_sides(tokenizer);
-  TSR_TRY(tsr_tokenizer_find_specials(files, tokenizer));
-  return layout.languages ? choose_languages(layout.languages, files, tokenizer) : TSR_OK;
+  return tsr_tokenizer_find_specials(files, tokenizer);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------

@@ -99,8 +99,12 @@ typedef struct tsr_tokenizer_kind {
   const char *classes[6];             /* values of tokenizer_class, without "Fast" */
   const char *families[4];            /* values of model_type whose tokenizer this is where no class is told */
   const char *specials[TSR_SPECIALS]; /* TSR_EOS ...: as they are spelled where tokenizer_config.json is silent */
+  const char *files[2];               /* it opens from; without any of them, from tokenizer.json if that is there */
   /* Fills the tokenizer, all but `kind` and `special`; what it leaves after an error is closed. */
   tsr_status (*open)(const struct tsr_tokenizer_kind *kind, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer);
+  /* What then follows, whatever it was opened from: its languages. NULL: it has none. */
+  tsr_status (*open_languages)(const struct tsr_tokenizer_kind *kind, tsr_tokenizer_files *files,
+                               tsr_tokenizer *tokenizer);
   /* Encodes text without added tokens; NULL: the segmenter's pieces. where: TSR_PLAIN_*. */
   tsr_status (*encode_plain)(tsr_encoding *to, const char *text, size_t size, int32_t where);
   const void *data;    /* the open's own */

@@ -22,6 +22,8 @@ typedef struct tsr_tokenizer tsr_tokenizer;
  *   m2m100    sentencepiece.bpe.model, vocab.json
  *   nllb      sentencepiece.bpe.model
  *   bart      vocab.json, merges.txt (byte-level BPE)
+ *   fast      tokenizer.json: Unigram, BPE that was made from SentencePiece, byte-level BPE
+ * A folder that has tokenizer.json in place of its kind's files opens from that.
  * Results equal those of Hugging Face's tokenizers. Immutable but for
  * tsr_tokenizer_set_languages: any number of threads. The model need not outlive it. *tokenizer is the caller's until
  * tsr_tokenizer_close. Errors: TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, naming the file. */

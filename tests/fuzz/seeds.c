@@ -50,6 +50,23 @@ static const struct {
     {"vocabulary", "{\"</s>\":0,\"<unk>\":1,\".\":2,\"\\u2581I\":3,\"\xE2\x96\x81the\":4,\"<pad>\":99}"},
     {"bpe", "#version: 0.2\na b\nab c\n\xC4\xA0 a\n"},
     {"bpe", "it's \xC2\xBD  cup\xFF of \xE6\x97\xA5"},
+    {"tokenizer", "{\"added_tokens\":[{\"id\":0,\"content\":\"</"
+                  "s>\",\"special\":true,\"lstrip\":true}],\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":["
+                  "{\"type\":\"Strip\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" "
+                  "\"}]},\"pre_tokenizer\":{\"type\":"
+                  "\"Metaspace\",\"prepend_scheme\":\"first\"},\"model\":{\"type\":\"Unigram\",\"unk_id\":1,\"vocab\":["
+                  "[\"</s>\",0],[\"<unk>\",0],["
+                  "\"a\",-2.5],[\"b\",-1]]},\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{"
+                  "\"Sequence\":{}},{\"SpecialToken\":{"
+                  "\"id\":\"</s>\"}}],\"special_tokens\":{\"</s>\":{\"ids\":[0]}}}}"},
+    {"tokenizer", "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},{"
+                  "\"type\":\"Metaspace\"}]},\"model\":{"
+                  "\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"vocab\":{\"</"
+                  "s>\":0,\"<unk>\":1,\"a\":2,\"b\":3,\"ab\":4},\"merges\":[\"a b\"]}}"},
+    {"tokenizer", "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true},\"model\":{\"type\":\"BPE\","
+                  "\"vocab\":{\"</s>\":0,\"<unk>\":1,"
+                  "\"a\":2,\"ab\":4},\"merges\":[[\"a\",\"b\"]]},\"post_processor\":{\"type\":\"RobertaProcessing\","
+                  "\"cls\":[\"<s>\",0],\"sep\":[\"</s>\",0]}}"},
     {"text", ">>fra<< I like</s> you. <unk>"},
     {"text", "\xEF\xBC\xA6\xEF\xAC\x81 caf\xC3\xA9 \xF0\x9F\x98\x80\xC2\xA0\xFF\n>>a<<"},
     {"yaml",

@@ -5,17 +5,19 @@
 #ifndef TESSERA_TESTS_SPM_WRITER_H
 #define TESSERA_TESTS_SPM_WRITER_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "core/text/message.h"
 
-enum { SPM_NORMAL = 1, SPM_UNKNOWN = 2, SPM_CONTROL = 3, SPM_USER_DEFINED = 4, SPM_UNUSED = 5, SPM_BYTE = 6 };
+enum {
+  SPM_NORMAL = TSR_PIECE_NORMAL,
+  SPM_UNKNOWN = TSR_PIECE_UNKNOWN,
+  SPM_CONTROL = TSR_PIECE_CONTROL,
+  SPM_USER_DEFINED = TSR_PIECE_USER_DEFINED,
+  SPM_UNUSED = TSR_PIECE_UNUSED,
+  SPM_BYTE = TSR_PIECE_BYTE
+};
 
 /* Begin with a zeroed one; finish frees it. */
-typedef struct spm_writer {
-  unsigned char *bytes;
-  size_t size;
-  size_t room;
-} spm_writer;
+typedef tsr_message spm_writer;
 
 void spm_add_piece(spm_writer *model, const char *text, size_t size, float score, int type);
 

@@ -24,7 +24,7 @@ static const char help[] =
     "  --target-lang CODE     the language of target texts (these, and multilingual Marian models)\n"
     "  --languages            print the codes of the tokenizer's languages instead\n"
     "  --kind NAME            the kind of tokenizer, where the folder does not tell it: marian, t5,\n"
-    "                         pegasus, mbart, mbart50, m2m100, nllb, bart\n"
+    "                         pegasus, mbart, mbart50, m2m100, nllb, bart, fast\n"
     "  --json                 print one JSON object a line: line, text, tokens, ids\n"
     "  --help                 print this text\n"
     "\n"
