@@ -26,6 +26,7 @@ typedef struct scoring {
   const int32_t *target_lengths;
   int32_t n_sentences;
   int32_t n_batch;
+  int32_t start; /* what the decoder begins with */
   double length_penalty;
   tsr_target_score *targets;
   int32_t *order; /* sentences, longest first */
@@ -137,7 +138,7 @@ static tsr_status encode(scoring *s, const int32_t *order, int32_t count, const 
 /* The decoder reads the start token and all tokens but the last, and is asked for all tokens. */
 static void fill_target(scoring *s, const int32_t *order, int32_t count, const tsr_program_size *size)
 {
-  int32_t start = s->transformer->model->config.decoder_start_id;
+  int32_t start = s->start;
   for (int32_t b = 0; b < size->batch; b++) {
     const int32_t *target = b < count ? s->target[order[b]] : NULL;
     int32_t length = b < count ? s->target_lengths[order[b]] : 0;
@@ -227,8 +228,10 @@ tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const in
                     (int)wish.n_batch, (int)MAX_SENTENCES, (double)wish.length_penalty);
   }
   tsr_generate_options plain = tsr_generate_plain(&transformer->model->config);
+  plain.decoder_start_id = wish.decoder_start_id ? *wish.decoder_start_id : -1;
   TSR_TRY(tsr_generate_check(&transformer->model->config, &plain));
-  if (transformer->model->config.decoder_start_id < 0) {
+  int32_t start = plain.decoder_start_id >= 0 ? plain.decoder_start_id : transformer->model->config.decoder_start_id;
+  if (start < 0) {
     return tsr_fail(TSR_ERR_FORMAT,
                     "the model's files do not say what its decoder starts with (decoder_start_token_id)");
   }
@@ -240,6 +243,7 @@ tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const in
                .target_lengths = target_lengths,
                .n_sentences = n_sentences,
                .n_batch = wish.n_batch > 0 ? wish.n_batch : DEFAULT_SENTENCES,
+               .start = start,
                .length_penalty = (double)wish.length_penalty};
   TSR_TRY(check_sentences(&s));
   s.targets = calloc(1, size);

@@ -167,8 +167,9 @@ TSR_API void tsr_generate_measure(const tsr_transformer *transformer, tsr_genera
  * Scoring of outputs that are given
  */
 typedef struct tsr_score_options {
-  int32_t n_batch;      /* sentences computed at once, at most; 0: 32 */
-  float length_penalty; /* exponent */
+  int32_t n_batch;                 /* sentences computed at once, at most; 0: 32 */
+  float length_penalty;            /* exponent */
+  const int32_t *decoder_start_id; /* NULL: the configuration's */
 } tsr_score_options;
 
 /* How probable the model finds an output. */

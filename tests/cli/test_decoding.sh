@@ -91,6 +91,18 @@ translate 0 --scores --coverage-penalty 0.5 "$work/one.en"
 check 'coverage: a score that is not lower' awk -v a="$(cut -f 1 "$out")" -v b="$(cut -f 1 "$work/plain")" \
   'BEGIN { exit !(a < b) }'
 
+# Unknown tokens: the source's word that they attended to, whole, and once for several tokens of it.
+echo 'I live in 東京.' >"$work/unknown.en"
+for other in $("$TESSERA" devices --names); do
+  run 0 translate --model "$model" --device "$other" --prefix "J'habite à 東京" "$work/unknown.en"
+  check "$other: no unknown token was left out" test "$(cat "$out")" = "J'habite à ."
+  run 0 translate --model "$model" --device "$other" --prefix "J'habite à 東京" --replace-unknown "$work/unknown.en"
+  check "$other: the unknown word is not there" test "$(cat "$out")" = "J'habite à 東京."
+done
+translate 0 --replace-unknown "$work/three.en"
+check 'nothing unknown: another translation' cmp -s "$out" "$work/three.fr"
+translate 2 --replace-unknown --stream "$work/one.en"
+
 # A shortlist of everything changes nothing, whatever type the weights have; nor does one that has what is needed.
 printf '.\t.\n' >"$work/dot"
 for precision in f32 f16 bf16 int8; do

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/tessera/unknown.h"
+
 int decoding_take_option(const char *command, int option, decoding_settings *wish)
 {
   switch (option - DECODING_OPTION) {
@@ -32,6 +34,9 @@ int decoding_take_option(const char *command, int option, decoding_settings *wis
     return tsr_cli_int32(command, "--shortlist-first", optarg, 1, INT32_MAX, &wish->shortlist_first);
   case 9:
     return tsr_cli_int32(command, "--shortlist-best", optarg, 1, INT32_MAX, &wish->shortlist_best);
+  case 10:
+    wish->replace_unknown = 1;
+    return TSR_EXIT_OK;
   default:
     return TSR_EXIT_USAGE; /* tsr_cli_option has told */
   }
@@ -91,13 +96,33 @@ static int open_shortlist(decoding *d, translator *t)
   return tsr_cli_fail_input(status);
 }
 
+/* A translator_writer. */
+static int write_known(void *user, const translator *t, int32_t index, int32_t part, const tsr_hypothesis *hypothesis,
+                       char **text)
+{
+  const decoding *d = user;
+  const tsr_source *source = &t->sources[index];
+  if (!hypothesis->attention) {
+    return translator_text(t, hypothesis->ids, hypothesis->n_ids, text);
+  }
+  const unknown_source whole = {.text = source->n_parts == 1 ? d->text[index] : NULL,
+                                .size = d->size[index],
+                                .ids = source->ids[part],
+                                .n_ids = source->n_ids[part]};
+  return unknown_text(t, &whole, hypothesis, text);
+}
+
 int decoding_open(decoding *d, const decoding_settings *wish, translator *t)
 {
   d->wish = wish;
   d->stream.translator = t;
   t->options.alternatives = wish->alternatives;
   t->options.scores |= wish->alternatives > 0;
-  t->options.attention = wish->attention;
+  t->options.attention = wish->attention || wish->replace_unknown;
+  if (wish->replace_unknown) {
+    t->write = write_known;
+    t->write_user = d;
+  }
   t->options.attention_layer = wish->attention_layer;
   t->options.coverage_penalty = (float)wish->coverage_penalty;
   if (wish->stream) {
@@ -124,6 +149,9 @@ static void drop_given(decoding *d)
 void decoding_finish(decoding *d)
 {
   drop_given(d);
+  for (int32_t i = 0; i < TRANSLATOR_CHUNK; i++) {
+    free(d->text[i]);
+  }
   tsr_free(d->common);
   free(d->prefix);
   free(d->lengths);
@@ -134,10 +162,25 @@ void decoding_finish(decoding *d)
   }
 }
 
-int decoding_add(decoding *d, translator *t)
+static int keep_text(decoding *d, int32_t i, const char *text, size_t size)
+{
+  free(d->text[i]);
+  d->text[i] = malloc(size + 1);
+  d->size[i] = size;
+  if (!d->text[i]) {
+    return tsr_cli_no_memory();
+  }
+  memcpy(d->text[i], text, size);
+  return TSR_EXIT_OK;
+}
+
+int decoding_add(decoding *d, translator *t, const char *text, size_t size)
 {
   int32_t i = t->n - 1;
   int got = 0;
+  if (d->wish->replace_unknown && keep_text(d, i, text, size) != TSR_EXIT_OK) {
+    return TSR_EXIT_MEMORY;
+  }
   if (!d->lines.file) {
     return TSR_EXIT_OK;
   }

@@ -18,6 +18,7 @@ typedef struct decoding_settings {
   int attention;
   int32_t attention_layer; /* 0: the last */
   double coverage_penalty;
+  int replace_unknown;
   const char *shortlist;
   int32_t shortlist_first; /* 0: 100, likewise the next */
   int32_t shortlist_best;
@@ -35,7 +36,8 @@ enum { DECODING_OPTION = 1024 };
   {"coverage-penalty", required_argument, NULL, DECODING_OPTION + 6},                                                  \
   {"shortlist", required_argument, NULL, DECODING_OPTION + 7},                                                         \
   {"shortlist-first", required_argument, NULL, DECODING_OPTION + 8},                                                   \
-  {"shortlist-best", required_argument, NULL, DECODING_OPTION + 9}
+  {"shortlist-best", required_argument, NULL, DECODING_OPTION + 9},                                                    \
+  {"replace-unknown", no_argument, NULL, DECODING_OPTION + 10}
 #define DECODING_HELP                                                                                                  \
   "  --prefix TEXT          what every translation begins with; the model goes on from there. Best of\n"               \
   "                         whole words; of a sentence that is split, only the first part begins so\n"                 \
@@ -51,6 +53,8 @@ enum { DECODING_OPTION = 1024 };
   "  --attention-layer N    of the decoder, from 1; default: the last\n"                                               \
   "  --coverage-penalty X   scores of finished hypotheses rise by X times the sum over the source's\n"                 \
   "                         tokens of ln(min(1, attention that they got)) (Wu et al. 2016)\n"                        \
+  "  --replace-unknown      write in the place of an unknown token the source's word that it attended to\n"            \
+  "                         most\n"                                                                                   \
   "  --shortlist FILE       compute the probabilities of a few tokens alone: those that the file has\n"                \
   "                         for the tokens of a batch's sentences, and the first ones. Lines are\n"                   \
   "                         'TARGET SOURCE PROBABILITY', with tokens of the vocabularies (the lexical\n"              \
@@ -74,14 +78,16 @@ typedef struct decoding {
   int32_t *lengths;
   text_stream stream;
   tsr_shortlist *shortlist;
+  char *text[TRANSLATOR_CHUNK]; /* of the sentences, where unknown tokens are replaced */
+  size_t size[TRANSLATOR_CHUNK];
 } decoding;
 
 /* Sets the options of the translator that was opened. `wish` outlives it. Finish it also after a failure. */
 int decoding_open(decoding *d, const decoding_settings *wish, translator *t);
 void decoding_finish(decoding *d);
 
-/* Reads the prefix of the sentence that was added to the translator last. */
-int decoding_add(decoding *d, translator *t);
+/* Keeps the text of the sentence that was added to the translator last, and reads its prefix. */
+int decoding_add(decoding *d, translator *t, const char *text, size_t size);
 
 /* Before the translator runs: what its chunk's parts begin with. */
 int decoding_prepare(decoding *d, translator *t);

@@ -28,6 +28,7 @@ static const char help[] =
     "                         perplexity\n"
     "  --length-penalty X     exponent of the number of tokens; default: what the model's\n"
     "                         generation_config.json says\n"
+    "  --source-lang CODE, --target-lang CODE  of a model of many languages\n"
     "  --device NAME          where to compute: vulkan:0, reference, auto ... (see `tessera devices`);\n"
     "                         default: TESSERA_DEVICE, else auto\n"
     "  --batch N              sentences computed at once, 1 to 1024; default: 32\n"
@@ -84,6 +85,12 @@ static int take_option(const char *me, int option, settings *wish)
   case 'j':
     wish->json = 1;
     return TSR_EXIT_OK;
+  case 'u':
+    wish->translator.source_language = optarg;
+    return TSR_EXIT_OK;
+  case 'v':
+    wish->translator.target_language = optarg;
+    return TSR_EXIT_OK;
   case 'd':
     wish->translator.device = optarg;
     return TSR_EXIT_OK;
@@ -107,6 +114,8 @@ static int parse(int argc, char **argv, settings *wish, int *finished)
                                           {"target", required_argument, NULL, 'y'},
                                           {"tokens", no_argument, NULL, 'k'},
                                           {"json", no_argument, NULL, 'j'},
+                                          {"source-lang", required_argument, NULL, 'u'},
+                                          {"target-lang", required_argument, NULL, 'v'},
                                           {"device", required_argument, NULL, 'd'},
                                           {"batch", required_argument, NULL, 'b'},
                                           {"precision", required_argument, NULL, 'p'},
@@ -255,7 +264,10 @@ static void on_progress(void *user, int64_t done, int64_t total)
 static int score_chunk(session *s)
 {
   const translator *t = &s->translator;
-  tsr_score_options options = {.n_batch = s->wish.translator.batch, .length_penalty = t->options.length_penalty};
+  tsr_score_options options = {.n_batch = s->wish.translator.batch,
+                               .length_penalty = t->options.length_penalty,
+                               .decoder_start_id =
+                                   t->options.decoder_start_id >= 0 ? &t->options.decoder_start_id : NULL};
   tsr_scores scores = {0};
   tsr_status status =
       tsr_score(t->transformer, s->n, (const int32_t *const *)s->source.ids, s->source.lengths,

@@ -58,6 +58,9 @@ static int check_decoding(const char *me, const settings *wish)
     return tsr_cli_usage(me,
                          "--stream prints text alone: it goes with none of --json, --scores, --n-best, --alternatives");
   }
+  if (asked->stream && asked->replace_unknown) {
+    return tsr_cli_usage(me, "--replace-unknown needs whole sentences; it does not go with --stream");
+  }
   if (asked->attention && !wish->json) {
     return tsr_cli_usage(me, "--attention is told with --json");
   }
@@ -133,7 +136,7 @@ static int add_line(session *s)
     s->size[i] = lines->size;
   }
   int code = translator_add(&s->translator, lines->name, lines->number, lines->text, lines->size);
-  return code == TSR_EXIT_OK ? decoding_add(&s->decoding, &s->translator) : code;
+  return code == TSR_EXIT_OK ? decoding_add(&s->decoding, &s->translator, lines->text, lines->size) : code;
 }
 
 /* Several hypotheses of each sentence. */

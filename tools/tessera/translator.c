@@ -266,11 +266,12 @@ int translator_text(const translator *t, const int32_t *ids, int32_t n_ids, char
   return tsr_cli_fail(tsr_tokenizer_decode(t->tokenizer, ids + skip, n_ids - skip, text));
 }
 
-/* Appends the text of a hypothesis, after a blank if it is not the first; *text is the caller's. */
-static int append_text(const translator *t, const tsr_hypothesis *hypothesis, char **text)
+/* Appends the text of a part's hypothesis, after a blank if it is not the first; *text is the caller's. */
+static int append_text(const translator *t, int32_t index, int32_t part, const tsr_hypothesis *hypothesis, char **text)
 {
   char *more = NULL;
-  int code = translator_text(t, hypothesis->ids, hypothesis->n_ids, &more);
+  int code = t->write ? t->write(t->write_user, t, index, part, hypothesis, &more)
+                      : translator_text(t, hypothesis->ids, hypothesis->n_ids, &more);
   if (code != TSR_EXIT_OK) {
     return code;
   }
@@ -324,7 +325,7 @@ static int hand_over_one(const translator *t, const found *f, int32_t index, int
   int code = TSR_EXIT_OK;
   for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
     result.is_cut |= is_cut(t, f, &parts[(int64_t)i * n_best]);
-    code = append_text(t, &parts[(int64_t)i * n_best], &text);
+    code = append_text(t, index, i, &parts[(int64_t)i * n_best], &text);
   }
   if (code == TSR_EXIT_OK && n > 1) {
     code = join(parts, n, n_best, &joined);

@@ -72,6 +72,12 @@ int translator_take_option(const char *command, int option, translator_settings 
 
 enum { TRANSLATOR_CHUNK = 1000 };
 
+struct translator;
+
+/* Makes the text of what a part of a sentence was translated to; exit code. Free *text with tsr_free. */
+typedef int (*translator_writer)(void *user, const struct translator *t, int32_t index, int32_t part,
+                                 const tsr_hypothesis *hypothesis, char **text);
+
 /* Zero it. */
 typedef struct translator {
   const translator_settings *wish;
@@ -83,6 +89,8 @@ typedef struct translator {
   tsr_transformer *transformer;
   tsr_generate_options options;
   tsr_cli_progress progress;
+  translator_writer write; /* NULL: translator_text */
+  void *write_user;
   int64_t done;       /* sentences of the chunks before this one */
   int64_t parts_done; /* and the parts that they were translated in */
   double start;       /* when opening began, in seconds, and when it had ended */
