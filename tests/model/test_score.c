@@ -112,7 +112,7 @@ static void test_forcing(void **state)
 
 /* ---- recorded scores --------------------------------------------------------------------------------------------- */
 
-enum { N_RECORDED = 12, LINE_ROOM = 1000 };
+enum { N_RECORDED = 12, LINE_ROOM = 1000, LOSS_ROWS = 8, LOSS_ROOM = 64 };
 
 typedef struct pairs {
   int32_t *source[N_RECORDED];
@@ -196,6 +196,85 @@ static void test_recorded(void **state)
   }
 }
 
+/* ---- recorded losses --------------------------------------------------------------------------------------------- */
+
+/* The ids of a row up to the first that is padding: -100 among labels, where the mask ends in others. */
+static int32_t read_row(const json_t *rows, const json_t *masks, size_t row, int32_t *ids)
+{
+  const json_t *list = json_array_get(rows, row);
+  int32_t n = 0;
+  for (size_t i = 0; i < json_array_size(list) && n < LOSS_ROOM; i++) {
+    int32_t id = (int32_t)json_integer_value(json_array_get(list, i));
+    if (id < 0 || (masks && json_integer_value(json_array_get(json_array_get(masks, row), i)) == 0)) {
+      break;
+    }
+    ids[n++] = id;
+  }
+  return n;
+}
+
+/* The loss of a batch as the original code gives it: the mean over all labels. */
+static void check_loss(const setup *s, const json_t *golden)
+{
+  const json_t *labels = json_object_get(golden, "labels");
+  const json_t *starts = json_array_get(json_object_get(golden, "decoder_input_ids"), 0);
+  const int32_t start = (int32_t)json_integer_value(json_array_get(starts, 0));
+  const tsr_score_options options = {.length_penalty = 1.0f, .decoder_start_id = &start};
+  int32_t source[LOSS_ROWS][LOSS_ROOM], target[LOSS_ROWS][LOSS_ROOM], source_lengths[LOSS_ROWS], lengths[LOSS_ROWS];
+  const int32_t *sources[LOSS_ROWS], *targets[LOSS_ROWS];
+  size_t n = json_array_size(labels);
+  double sum = 0.0, tokens = 0.0;
+  tsr_scores scores;
+  assert_in_range(n, 1, LOSS_ROWS);
+  for (size_t i = 0; i < n; i++) {
+    sources[i] = source[i];
+    targets[i] = target[i];
+    source_lengths[i] =
+        read_row(json_object_get(golden, "input_ids"), json_object_get(golden, "attention_mask"), i, source[i]);
+    lengths[i] = read_row(labels, NULL, i, target[i]);
+  }
+  check(
+      tsr_score(s->transformer, (int32_t)n, sources, source_lengths, targets, lengths, &options, NULL, NULL, &scores));
+  for (size_t i = 0; i < n; i++) {
+    sum -= scores.targets[i].sum;
+    tokens += (double)scores.targets[i].n_tokens;
+  }
+  tsr_scores_finish(&scores);
+  double recorded = json_real_value(json_object_get(golden, "loss"));
+  if (!(fabs(sum / tokens - recorded) <= 1e-5 * recorded)) {
+    fail_msg("%s: loss %.7f, recorded %.7f", tsr_model_folder(s->model), sum / tokens, recorded);
+  }
+}
+
+/* The recorded cases lie beside the project; the test is skipped where they do not. */
+static void test_recorded_losses(void **state)
+{
+  fixture f = **(fixture **)state;
+  static const char *const cases[] = {"marian", "t5_v1_0", "t5_v1_1", "bart", "m2m_100", "pegasus"};
+  const char *goldens = getenv("TESSERA_GOLDENS"), *root = getenv("SOURCE_ROOT");
+  char folder[LINE_ROOM], path[2 * LINE_ROOM];
+  assert_non_null(root);
+  int32_t n_found = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    snprintf(folder, sizeof folder, "%s%s/models/%s", goldens ? goldens : root, goldens ? "" : "/../shared/goldens",
+             cases[i]);
+    snprintf(path, sizeof path, "%s/golden.json", folder);
+    json_t *golden = json_load_file(path, 0, NULL);
+    f.folder = folder;
+    for (int32_t d = 0; golden && d < tsr_runtime_device_count(f.runtime); d++) {
+      setup s;
+      open_setup(&f, device_name(&f, d), NULL, &s);
+      check_loss(&s, golden);
+      close_setup(&s);
+    }
+    n_found += golden != NULL;
+    json_decref(golden);
+  }
+  if (n_found == 0) {
+    skip();
+  }
+}
+
 /* ---- mistakes ---------------------------------------------------------------------------------------------------- */
 
 static void test_mistakes(void **state)
@@ -225,6 +304,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_forcing),
       cmocka_unit_test(test_recorded),
+      cmocka_unit_test(test_recorded_losses),
       cmocka_unit_test(test_mistakes),
   };
   return cmocka_run_group_tests_name("score", tests, start, stop);
