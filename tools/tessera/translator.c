@@ -158,10 +158,11 @@ int translator_open(translator *t, const translator_settings *wish)
   t->start = tsr_cli_seconds();
   tsr_status status = tsr_model_open(wish->model, &t->model);
   if (status == TSR_OK && !tsr_model_has_weights(t->model)) {
-    status = tsr_fail(
-        TSR_ERR_IO,
-        "%s: holds no model.safetensors; weights in another form (pytorch_model.bin) have to be converted first",
-        wish->model);
+    status = tsr_fail(TSR_ERR_IO,
+                      "%s: there are no weights in this folder: neither model.safetensors nor pytorch_model.bin, nor "
+                      "an index of parts of "
+                      "one",
+                      wish->model);
   }
   if (status == TSR_OK) {
     status = tsr_tokenizer_open(t->model, &t->tokenizer);
@@ -195,8 +196,12 @@ int translator_open(translator *t, const translator_settings *wish)
 /* The most tokens of a source. */
 static int32_t most_tokens(const translator *t)
 {
-  int32_t positions = tsr_model_config(t->model)->max_positions, wanted = t->wish->max_source;
+  const tsr_transformer_config *config = tsr_model_config(t->model);
+  int32_t positions = config->max_positions, wanted = t->wish->max_source;
   positions = positions > 0 ? positions : INT32_MAX;
+  if (config->encoder_layers == 0) { /* what a decoder alone goes on from is part of its output */
+    positions = t->options.max_length > 2 ? t->options.max_length - 2 : 1;
+  }
   return wanted > 0 && wanted < positions ? wanted : positions;
 }
 
@@ -353,6 +358,14 @@ static int hand_over(const translator *t, const found *f, translator_receiver re
   return code;
 }
 
+/* 1 if a source ends as sentences do where a decoder alone is to go on from it. */
+static int32_t is_closed(const translator *t, const tsr_source *source, int32_t part)
+{
+  const tsr_transformer_config *config = tsr_model_config(t->model);
+  int32_t n = source->n_ids[part];
+  return config->encoder_layers == 0 && n > 1 && source->ids[part][n - 1] == config->eos_id;
+}
+
 /* Lists the parts of all sentences. */
 static int list_parts(const translator *t, found *f)
 {
@@ -368,7 +381,7 @@ static int list_parts(const translator *t, found *f)
   for (int32_t i = 0; i < t->n; i++) {
     for (int32_t k = 0; k < t->sources[i].n_parts; k++) {
       f->ids[f->n_parts] = t->sources[i].ids[k];
-      f->n_ids[f->n_parts++] = t->sources[i].n_ids[k];
+      f->n_ids[f->n_parts++] = t->sources[i].n_ids[k] - is_closed(t, &t->sources[i], k);
     }
   }
   return TSR_EXIT_OK;
