@@ -50,7 +50,11 @@ TSR_VK_ASSERT_ROW_VARIANTS(REDUCE);
 
 uint32_t tsr_vk_reduce_size(const tsr_vk_caps *caps, uint64_t n, int *subgroup)
 {
-  *subgroup = caps->compute_like_cpu && caps->subgroup_arithmetic && caps->subgroup_size <= caps->max_size[0];
+  /* A CPU's driver may give up on a shader after 65535 rounds of its loops in all (Mesa's llvmpipe does, and tells
+   * nobody): rows that take a good part of them, a few times over, get more invocations. */
+  const uint64_t most_rounds = 8192;
+  *subgroup = caps->compute_like_cpu && caps->subgroup_arithmetic && caps->subgroup_size <= caps->max_size[0] &&
+              n <= most_rounds * caps->subgroup_size;
   if (*subgroup)
     return caps->subgroup_size;
   uint32_t size = 32;
