@@ -4,6 +4,7 @@
  */
 #include "tools/tessera/heat_map.h"
 
+#include <fontconfig/fontconfig.h>
 #include <math.h>
 #include <pango/pangocairo.h>
 #include <stdlib.h>
@@ -236,6 +237,9 @@ int heat_map_write(const char *path, const heat_map *map)
   } else {
     code = tsr_cli_fail(tsr_file_replace(path, png.data, png.size));
   }
+  /* What they keep for another picture would look like a leak. */
+  pango_cairo_font_map_set_default(NULL);
+  FcFini();
   free(png.data);
   return code;
 }
