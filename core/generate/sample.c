@@ -120,8 +120,12 @@ int32_t tsr_sample(const tsr_generate_options *options, const tsr_draw_place *pl
       largest = sum;
     }
   }
-  for (int32_t i = 0; best < 0 && i < n; i++) {
-    best = i == 0 || tokens[i] < tokens[best] ? i : best;
+  if (best >= 0) {
+    return best;
+  }
+  best = 0;
+  for (int32_t i = 1; i < n; i++) {
+    best = tokens[i] < tokens[best] ? i : best;
   }
   return best;
 }

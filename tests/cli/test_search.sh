@@ -70,6 +70,10 @@ search 2 cpu --seed -1 "$work/three.en"
 stderr_has '--seed'
 search 2 cpu --top-p 1.5 "$work/three.en"
 stderr_has '--top-p'
+search 2 cpu --top-k 5 "$work/three.en"
+stderr_has '--top-k is of sampling'
+search 2 cpu --max-length-factor 2 "$work/three.en"
+stderr_has '--max-length-factor is of Marian'
 search 2 cpu --beam 2 --n-best 3 "$work/three.en"
 stderr_has 'n_best is 3; it should be 1 to 2'
 search 2 cpu --suppress 99999 "$work/three.en"

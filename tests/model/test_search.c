@@ -297,13 +297,106 @@ static void test_patience_and_ends(void **state)
   }
 }
 
+/* ---- drawing ----------------------------------------------------------------------------------------------------- */
+
+enum { N_DRAWS = 20000 };
+
+/* Draws from probabilities 0.4, 0.3, 0.2, 0.1, and nothing for a banned token; counts what came out, by token. */
+static void draw(const tsr_generate_options *options, int32_t counts[V])
+{
+  static const double probabilities[] = {0.1, 0.4, 0.0, 0.2, 0.3};
+  static const int32_t tokens[] = {8, 3, 2, 5, 1};
+  float logits[5];
+  int32_t order[5];
+  memset(counts, 0, V * sizeof *counts);
+  for (int32_t i = 0; i < 5; i++) {
+    logits[i] = (float)(log(probabilities[i]) + 2.0);
+  }
+  for (int32_t i = 0; i < N_DRAWS; i++) {
+    const tsr_draw_place place = {.sentence = i % 10, .hypothesis = i % 3, .length = i};
+    counts[tokens[tsr_sample(options, &place, logits, tokens, 5, order)]]++;
+  }
+}
+
+/* Within five standard deviations. */
+static void assert_share(int32_t count, double share)
+{
+  double off = fabs(count - share * N_DRAWS);
+  assert_true(off <= 5.0 * sqrt(share * (1.0 - share) * N_DRAWS));
+}
+
+static void test_drawing(void **state)
+{
+  (void)state;
+  int32_t counts[V];
+  tsr_generate_options options = plain();
+  options.sample = 1;
+  options.seed = 77;
+  draw(&options, counts);
+  assert_share(counts[3], 0.4);
+  assert_share(counts[1], 0.3);
+  assert_share(counts[5], 0.2);
+  assert_share(counts[8], 0.1);
+  options.top_k = 2;
+  draw(&options, counts);
+  assert_share(counts[3], 4.0 / 7.0);
+  assert_share(counts[1], 3.0 / 7.0);
+  options.top_k = 0;
+  options.top_p = 0.75f; /* 0.4 + 0.3 is less: the third counts, too */
+  draw(&options, counts);
+  assert_share(counts[3], 4.0 / 9.0);
+  assert_share(counts[5], 2.0 / 9.0);
+  assert_int_equal(counts[8], 0);
+  options.top_k = 3; /* of 0.9, 0.65 is 0.585: two are enough */
+  options.top_p = 0.65f;
+  draw(&options, counts);
+  assert_share(counts[3], 4.0 / 7.0);
+  assert_int_equal(counts[5], 0);
+  options.top_p = 1e-6f;
+  draw(&options, counts);
+  assert_int_equal(counts[3], N_DRAWS);
+  options.top_p = 1.0f;
+  options.top_k = 0;
+  options.temperature = 0.5f; /* squares: 16, 9, 4, 1 of 30 */
+  draw(&options, counts);
+  assert_share(counts[3], 16.0 / 30.0);
+  assert_share(counts[8], 1.0 / 30.0);
+  assert_int_equal(counts[2], 0);
+}
+
+/* A draw hangs on nothing but its place: neither on the order of the candidates nor on those that are no longer there. */
+static void test_draws_stay(void **state)
+{
+  (void)state;
+  static const float logits[] = {1.0f, 0.5f, 0.25f, 0.0f, -9.0f};
+  static const int32_t tokens[] = {4, 2, 7, 1, 5};
+  static const float reversed[] = {0.0f, 0.25f, 0.5f, 1.0f};
+  static const int32_t reversed_tokens[] = {1, 7, 2, 4};
+  tsr_generate_options options = plain();
+  int32_t order[5];
+  int32_t differ = 0;
+  options.sample = 1;
+  options.top_k = 4;
+  for (int32_t i = 0; i < 200; i++) {
+    tsr_draw_place place = {.sentence = i, .length = 3};
+    int32_t token = tokens[tsr_sample(&options, &place, logits, tokens, 5, order)];
+    assert_int_equal(reversed_tokens[tsr_sample(&options, &place, reversed, reversed_tokens, 4, order)], token);
+    place.hypothesis = 1;
+    differ += tokens[tsr_sample(&options, &place, logits, tokens, 5, order)] != token;
+  }
+  assert_in_range(differ, 50, 200);
+  static const float banned[] = {-INFINITY, -INFINITY, -INFINITY};
+  assert_int_equal(tsr_sample(&options, &(tsr_draw_place){.length = 1}, banned, tokens, 3, order), 1);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_repetition_penalty), cmocka_unit_test(test_repeats),
       cmocka_unit_test(test_lengths_and_words),  cmocka_unit_test(test_length_penalties),
       cmocka_unit_test(test_marian_beam),        cmocka_unit_test(test_marian_limit),
-      cmocka_unit_test(test_patience_and_ends),
+      cmocka_unit_test(test_patience_and_ends),  cmocka_unit_test(test_drawing),
+      cmocka_unit_test(test_draws_stay),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -235,3 +235,20 @@ void search_settings_apply(const search_settings *settings, tsr_generate_options
     options->sample = 0;
   }
 }
+
+int search_settings_check(const search_settings *settings, const tsr_generate_options *options)
+{
+  static const int of_sampling[] = {SEARCH_TEMPERATURE, SEARCH_TOP_K, SEARCH_TOP_P, SEARCH_SEED};
+  static const int of_marian[] = {SEARCH_WORD_PENALTY, SEARCH_LENGTH_FACTOR};
+  for (size_t i = 0; i < sizeof of_sampling / sizeof of_sampling[0]; i++) {
+    if (settings->is_given[of_sampling[i]] && !options->sample) {
+      return tsr_cli_usage(NULL, "%s is of sampling: --sample is missing", fields[of_sampling[i]].name);
+    }
+  }
+  for (size_t i = 0; i < sizeof of_marian / sizeof of_marian[0]; i++) {
+    if (settings->is_given[of_marian[i]] && options->search != TSR_SEARCH_MARIAN) {
+      return tsr_cli_usage(NULL, "%s is of Marian-NMT's search: --search marian is missing", fields[of_marian[i]].name);
+    }
+  }
+  return TSR_EXIT_OK;
+}

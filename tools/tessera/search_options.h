@@ -116,6 +116,9 @@ enum { SEARCH_OPTION = 512 };
 /* Takes one of these options, optarg being its value. Returns an exit code. */
 int search_settings_take(const char *command, int option, search_settings *settings);
 
+/* Options that the search they belong to is not asked for are a wrong command line. Returns an exit code. */
+int search_settings_check(const search_settings *settings, const tsr_generate_options *options);
+
 /* Puts what was given into options. Sampling is without beams: --sample without --beam means a beam of 1, and --beam
  * above 1 without --sample that nothing is drawn. */
 void search_settings_apply(const search_settings *settings, tsr_generate_options *options);

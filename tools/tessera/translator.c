@@ -146,7 +146,7 @@ static int check_options(const translator *t)
 {
   tsr_status status = tsr_generate_check(tsr_model_config(t->model), &t->options);
   if (status != TSR_ERR_ARGUMENT && status != TSR_ERR_UNSUPPORTED) {
-    return TSR_EXIT_OK;
+    return search_settings_check(&t->wish->search, &t->options);
   }
   tsr_cli_error("%s", tsr_error_message());
   return TSR_EXIT_USAGE;
