@@ -1,0 +1,153 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What users get wrong: folders, settings, languages, texts. Each ends in a message that names the file and the reason, or
+# in a defined result, and never takes other sentences with it.
+set -u
+. "$SOURCE_ROOT/tests/cli/harness.sh"
+
+device=cpu
+unset TESSERA_DEVICE
+copy=$work/copy
+sed -n 1p "$model/sample.en" >"$work/one.en"
+
+# fresh: the demo model once more, its JSON files to be edited.
+fresh()
+{
+  rm -rf "$copy"
+  mkdir "$copy"
+  cp "$model"/*.json "$copy"
+  ln -s "$model"/*.spm "$model"/*.safetensors "$copy"
+}
+
+# told CODE FRAGMENT...: of a translation with the copy, which prints nothing else.
+told()
+{
+  run "$1" translate --model "$copy" --device $device "$work/one.en"
+  shift
+  for fragment in "$@"; do
+    stderr_has "$fragment"
+  done
+  stdout_is_empty
+  check "$last: more than one message" test "$(wc -l <"$err")" = 1
+}
+
+# A file, an edit of it, and what the message has to hold.
+n_rows=0
+while IFS='|' read -r file edit fragment; do
+  [ -n "$file" ] || continue
+  n_rows=$((n_rows + 1))
+  fresh
+  sed "$edit" "$copy/$file" >"$work/edited"
+  check "$file: '$edit' changes nothing" sh -c '! cmp -s "$1" "$2"' - "$work/edited" "$copy/$file"
+  cp "$work/edited" "$copy/$file"
+  told 3 "$copy" "$fragment"
+done <<'ROWS'
+config.json|s/"marian"/"gpt_neox"/|key 'model_type': this build does not know the family 'gpt_neox'; it knows
+config.json|s/"model_type": "marian"/"model_type": 17/|"model_type": expected a text, found 17
+config.json|/"model_type"/d|'model_type' is missing
+config.json|1d|not valid JSON
+config.json|$d|not valid JSON
+config.json|s/"d_model": 192/"d_model": "192"/|"d_model": expected an integer from 1 to 131072, found "192"
+config.json|s/"d_model": 192/"d_model": -192/|"d_model": expected an integer
+config.json|s/"d_model": 192/"d_model": 1e99/|"d_model"
+config.json|s/"d_model": 192/"d_model": 190/|6 encoder heads do not divide d_model 190
+config.json|s/"d_model": 192/"d_model": 384/|tensor 'model.shared.weight' has the shape [5001, 192]; expected [5001, 384]
+config.json|s/"encoder_layers": 3/"encoder_layers": 4/|tensor 'model.encoder.layers.3.self_attn.q_proj.weight' is missing
+config.json|s/"swish"/"tanhshrink"/|does not know the activation 'tanhshrink'; it knows relu
+config.json|s/"vocab_size": 5001/"vocab_size": 4000/|'pad_token_id' is 5000; the vocabulary has the ids 0 to 3999
+config.json|s/"eos_token_id": 0/"eos_token_id": 6000/|'eos_token_id' is 6000
+config.json|s/"max_position_embeddings": 256/"max_position_embeddings": 0/|"max_position_embeddings": expected an integer from 1
+generation_config.json|s/"num_beams": 4/"num_beams": 0/|"num_beams": expected an integer from 1
+generation_config.json|s/"num_beams": 4/"num_beams": "four"/|"num_beams": expected an integer from 1
+generation_config.json|s/"num_beams": 4/"num_beams": 4, "num_beam_groups": 2/|'num_beam_groups': this build does not have this setting
+generation_config.json|s/"num_beams": 4/"constraints": [1]/|'constraints': this build does not have this setting
+generation_config.json|s/"forced_eos_token_id": 0/"forced_eos_token_id": 9000/|'forced_eos_token_id' is 9000
+generation_config.json|1d|not valid JSON
+vocab.json|s/"<\/s>"/"<\/t>"/|token "</s>" is missing
+vocab.json|1d|not valid JSON
+tokenizer_config.json|s/{/{"tokenizer_class": "GPT2Tokenizer",/|GPT2Tokenizer
+tokenizer_config.json|1d|not valid JSON
+ROWS
+check 'the table was not read' test $n_rows -ge 20
+
+# What is missing, empty, or something else.
+for file in config.json vocab.json source.spm target.spm; do
+  fresh
+  rm "$copy/$file"
+  told 3 "$copy/$file: "
+  : >"$copy/$file"
+  told 3 "$copy/$file"
+  rm "$copy/$file"
+  mkdir "$copy/$file"
+  told 3 "$copy/$file"
+done
+fresh
+rm "$copy/model.safetensors"
+told 3 "$copy" 'there are no weights'
+: >"$copy/model.safetensors"
+told 3 "$copy/model.safetensors"
+fresh
+echo '{"a": 1}' >"$copy/vocab.json"
+told 3 "$copy/vocab.json"
+run 3 translate --model "$work/one.en" --device $device "$work/one.en"
+stderr_has "$work/one.en"
+run 3 translate --model "$work" --device $device "$work/one.en"
+stderr_has "$work/config.json: cannot be opened"
+
+# Languages, devices and options, on the command line.
+run 2 translate --model "$model" --device $device --target-lang fra_Latn "$work/one.en"
+stderr_has 'target language "fra_Latn"'
+stdout_is_empty
+run 2 translate --model "$model" --device $device --source-lang eng_Latn "$work/one.en"
+stderr_has 'source language "eng_Latn"'
+run 4 translate --model "$model" --device tpu:0 "$work/one.en"
+stderr_has "there is no device 'tpu:0'; found: "
+for option in '--beam 0' '--beam 65' '--max-length 1' '--length-penalty high' '--batch 0' '--precision f8' '--long-input keep' \
+  '--max-source none' '--colour'; do
+  # shellcheck disable=SC2086 # an option and its value
+  run 2 translate --model "$model" --device $device $option "$work/one.en"
+  stderr_has "${option%% *}"
+  stdout_is_empty
+done
+
+# Texts: whatever the lines are, there are as many out as in, and those that can be translated are.
+good=$(sed -n 1p "$model/sample.en")
+better=$(sed -n 1p "$model/sample.fr")
+awk 'BEGIN { for (i = 0; i < 20000; i++) printf i % 9 == 8 ? "house. " : "house "; print "" }' >"$work/20000"
+{
+  printf '\357\273\277%s\r\n' "$good"
+  printf '\n \t \n'
+  printf '\377\376\200\n'
+  printf 'a\000b\n'
+  cat "$work/20000"
+  printf '%s\r\n' "$good"
+  printf '\355\240\200 \360\237\230\200 \302\n'
+  tr -d ' \n' <"$work/20000"
+  printf '\n%s' "$good"
+} >"$work/odd.en"
+for how in cut split error; do
+  expected=0
+  [ $how = error ] && expected=3
+  run $expected translate --model "$model" --device $device --beam 1 --max-length 24 --long-input $how "$work/odd.en"
+  check "odd, $how: not ten lines" test "$(wc -l <"$out")" = 10
+  for line in 1 7 10; do
+    check "odd, $how: line $line" test "$(sed -n ${line}p "$out")" = "$better"
+  done
+  for line in 2 3; do
+    check "odd, $how: line $line is not empty" test "$(sed -n ${line}p "$out")" = ''
+  done
+  stderr_has 'odd.en, line 6: 2'
+  stderr_has 'odd.en, line 9: '
+  check "odd, $how: not two messages" test "$(wc -l <"$err")" = 2
+done
+check 'refused: something was translated' test "$(sed -n 6p "$out")$(sed -n 9p "$out")" = ''
+stderr_has 'tokens; the model takes at most 256'
+run 0 translate --model "$model" --device $device --beam 1 --max-length 24 --json "$work/odd.en"
+sed -n 5p "$out" >"$work/json"
+check 'odd: a NUL is lost' json source "$work/json" >"$work/value"
+for line in 1 2 3 4 5 6 7 8 9 10; do
+  sed -n ${line}p "$out" >"$work/json"
+  check "odd: line $line is no JSON" test "$(json line "$work/json")" = $line
+done
+
+finish
