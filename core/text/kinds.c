@@ -90,6 +90,13 @@ static const tsr_tokenizer_kind kinds[] = {
         .mask_strips = 1,
     },
     {
+        .name = "marian_npz",
+        .families = {"marian_npz"},
+        .specials = {[TSR_EOS] = "</s>", [TSR_UNK] = "<unk>"},
+        .files = {"decoder.yml"},
+        .open = tsr_marian_npz_tokenizer,
+    },
+    {
         .name = "bart",
         .classes = {"BartTokenizer", "RobertaTokenizer", "LEDTokenizer"},
         .families = {"bart", "led"},
@@ -199,9 +206,8 @@ static tsr_status kind_of_files(const tsr_tokenizer_files *files, const tsr_toke
     const char *files[2];
     const char *kind;
   } rows[] = {
-      {{"source.spm", "source.spm"}, "marian"},
-      {{"sentencepiece.bpe.model", "vocab.json"}, "m2m100"},
-      {{"merges.txt", "vocab.json"}, "bart"},
+      {{"decoder.yml", "decoder.yml"}, "marian_npz"},        {{"source.spm", "source.spm"}, "marian"},
+      {{"sentencepiece.bpe.model", "vocab.json"}, "m2m100"}, {{"merges.txt", "vocab.json"}, "bart"},
       {{"tokenizer.json", "tokenizer.json"}, "fast"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

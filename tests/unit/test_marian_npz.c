@@ -16,6 +16,7 @@
 #include "core/checkpoint/yaml.h"
 #include "core/transformer/model.h"
 #include "tessera/generate.h"
+#include "tessera/text.h"
 #include "tests/unit/temporary.h"
 #include "tests/unit/zip_writer.h"
 
@@ -353,9 +354,59 @@ static void test_refused(void **state)
   remove_temporary_folder(folder);
 }
 
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
+
+static void expect_text(const tsr_tokenizer *tokenizer, const char *text, int32_t n, const int32_t *ids,
+                        const char *decoded)
+{
+  int32_t *found = NULL;
+  int32_t n_found = 0;
+  char *back = NULL;
+  assert_int_equal(tsr_tokenizer_encode(tokenizer, text, strlen(text), &found, &n_found), TSR_OK);
+  assert_int_equal(n_found, n);
+  assert_memory_equal(found, ids, (size_t)n * sizeof *ids);
+  assert_int_equal(tsr_tokenizer_decode(tokenizer, found, n_found, &back), TSR_OK);
+  assert_string_equal(back, decoded);
+  tsr_free(found);
+  tsr_free(back);
+}
+
+static void test_texts(void **state)
+{
+  (void)state;
+  static const char *const settings[] = {"models: [model.npz]\nvocabs: [v.yml, v.yml]\n",
+                                         "models: [model.npz]\nvocabs: [lines.txt, v.yml]\n",
+                                         "models: [model.npz]\nvocabs: [older.yml, older.yml]\n"};
+  char *folder = make_temporary_folder();
+  write_text(path_in(folder, "lines.txt"), "b\nc\na\r\n</s>\n<unk>\n");
+  write_text(path_in(folder, "older.yml"), "{a: 2, eos: 3, UNK: 4}");
+  for (int i = 0; i < 3; i++) {
+    write_model(folder, i == 1 ? CONFIG APART POST : CONFIG JOINT POST, settings[i], i == 1 ? add_apart : add_joint);
+    tsr_model *model = open_model(folder);
+    tsr_tokenizer *tokenizer;
+    if (tsr_tokenizer_open(model, &tokenizer) != TSR_OK)
+      fail_msg("%s", tsr_error_message());
+    tsr_model_close(model);
+    expect_text(tokenizer, " a  a", 3, (int32_t[]){2, 2, 3}, "a a");
+    expect_text(tokenizer, "zz a", 3, (int32_t[]){4, 2, 3}, "a");
+    expect_text(tokenizer, "", 1, (int32_t[]){3}, "");
+    tsr_tokenizer_close(tokenizer);
+  }
+  tsr_tokenizer *tokenizer;
+  write_text(path_in(folder, "lines.txt"), "a\na\n");
+  write_model(folder, CONFIG APART POST, settings[1], add_apart);
+  assert_int_equal(tsr_tokenizer_open_folder(folder, &tokenizer), TSR_ERR_FORMAT);
+  assert_message_has("lines.txt");
+  write_model(folder, CONFIG APART POST, "models: [model.npz]\nvocabs: [none, v.yml]\n", add_apart);
+  assert_int_equal(tsr_tokenizer_open_folder(folder, &tokenizer), TSR_ERR_IO);
+  assert_message_has("none: cannot be opened");
+  remove_temporary_folder(folder);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_yaml), cmocka_unit_test(test_joint),
-                                     cmocka_unit_test(test_apart), cmocka_unit_test(test_refused)};
+                                     cmocka_unit_test(test_apart), cmocka_unit_test(test_refused),
+                                     cmocka_unit_test(test_texts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

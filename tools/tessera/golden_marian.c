@@ -12,6 +12,7 @@
 #include "core/checkpoint/json.h"
 #include "core/checkpoint/yaml.h"
 #include "tessera/generate.h"
+#include "tessera/text.h"
 #include "tools/tessera/common.h"
 #include "tools/tessera/golden.h"
 
@@ -194,6 +195,32 @@ static tsr_status replay_decoder(const replay *r, const json_t *entry, tsr_golde
   return status;
 }
 
+/* The recorded texts of the sources have the recorded ids. */
+static tsr_status replay_tokens(const replay *r, tsr_golden_search *search)
+{
+  const json_t *texts = json_object_get(r->golden, "source_text");
+  tsr_tokenizer *tokenizer = NULL;
+  *search = (tsr_golden_search){.score_error = NAN};
+  snprintf(search->name, sizeof search->name, "tokens");
+  tsr_status status = tsr_tokenizer_open(tsr_transformer_model(r->transformer), &tokenizer);
+  for (size_t i = 0; i < json_array_size(texts) && i < (size_t)r->n && status == TSR_OK; i++) {
+    const char *text = json_string_value(json_array_get(texts, i));
+    int32_t *ids = NULL;
+    int32_t n = 0;
+    status = text ? tsr_tokenizer_encode(tokenizer, text, strlen(text), &ids, &n)
+                  : tsr_fail(TSR_ERR_FORMAT, "golden.json: 'source_text' should hold texts");
+    search->sequences++;
+    if (status == TSR_OK && (n != r->lengths[i] || memcmp(ids, r->source[i], (size_t)n * sizeof *ids) != 0) &&
+        search->different++ == 0) {
+      snprintf(search->detail, sizeof search->detail, "sentence %zu: \"%.150s\" has other ids", i, text);
+    }
+    tsr_free(ids);
+  }
+  tsr_tokenizer_close(tokenizer);
+  search->passed = search->different == 0;
+  return status;
+}
+
 /* The tokens of the target, from its YAML. */
 static tsr_status read_vocabulary(const char *folder, json_t **vocabulary)
 {
@@ -228,13 +255,16 @@ tsr_status tsr_golden_marian(tsr_transformer *transformer, const json_t *golden,
   replay r = {.transformer = transformer, .config = tsr_model_config(model), .golden = golden, .tolerance = tolerance};
   int32_t n = (int32_t)json_array_size(decode);
   *n_searches = 0;
-  *searches = calloc((size_t)n + 1, sizeof **searches);
+  *searches = calloc((size_t)n + 2, sizeof **searches);
   tsr_status status = *searches ? TSR_OK : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
   if (status == TSR_OK) {
     status = read_vocabulary(tsr_model_folder(model), &r.vocabulary);
   }
   if (status == TSR_OK) {
     status = read_sentences(&r);
+  }
+  if (status == TSR_OK) {
+    status = replay_tokens(&r, &(*searches)[(*n_searches)++]);
   }
   if (status == TSR_OK) {
     status = replay_scorer(&r, &(*searches)[(*n_searches)++]);
