@@ -173,24 +173,22 @@ static tsr_ref norm(const tsr_builder *b, tsr_ref x, const char *prefix, const c
 static tsr_ref positions(const tsr_builder *b, const tsr_stack *stack)
 {
   const tsr_transformer_config *config = &b->model->config;
-  int64_t rows = (int64_t)config->max_positions + config->position_offset;
   tsr_ref table = TSR_NONE;
   switch (config->position) {
   case TSR_POSITION_LEARNED:
     table = parameter(b, "%s.positions.weight", stack->name);
-    break;
+    return tsr_slice(b->program, table, 0, config->position_offset, config->max_positions);
   case TSR_POSITION_SINUSOID_HALVES:
   case TSR_POSITION_SINUSOID_INTERLEAVED:
   case TSR_POSITION_SINUSOID_TENSOR2TENSOR:
     table = tsr_program_find(b->program, TSR_POSITIONS_NAME);
     if (table == TSR_NONE) {
-      table = tsr_constant(b->program, TSR_POSITIONS_NAME, TSR_F32, TSR_SHAPE(rows, config->d_model));
+      table = tsr_constant(b->program, TSR_POSITIONS_NAME, TSR_F32, TSR_SHAPE(config->max_positions, config->d_model));
     }
-    break;
+    return table;
   default:
     return TSR_NONE;
   }
-  return tsr_slice(b->program, table, 0, config->position_offset, config->max_positions);
 }
 
 static tsr_ref token_rows(const tsr_builder *b, const tsr_stack *stack, tsr_ref ids)

@@ -68,7 +68,8 @@ typedef struct tsr_cross_attention {
                       [B, 1, L, S]; 0: none */
 } tsr_cross_attention;
 
-/* The name of the table of positions that is computed rather than read; a constant [max_positions + offset, D] f32. */
+/* The name of the table of positions that is computed rather than read; a constant [max_positions, D] f32, for
+ * the first token on. */
 #define TSR_POSITIONS_NAME "positions"
 /* The constant [1] i32 that counts steps. */
 #define TSR_ONE_NAME "one"

@@ -55,7 +55,7 @@ int tsr_positions_are_computed(const tsr_transformer_config *config)
 
 static tsr_status upload(const tsr_transformer_config *config, tsr_buffer *buffer)
 {
-  int64_t rows = (int64_t)config->max_positions + config->position_offset;
+  int64_t rows = config->max_positions;
   int64_t row_size = config->d_model * (int64_t)sizeof(float);
   double *turns = malloc((size_t)config->d_model * sizeof *turns);
   float *elements = malloc((size_t)row_size * ROWS_AT_ONCE);
@@ -67,7 +67,7 @@ static tsr_status upload(const tsr_transformer_config *config, tsr_buffer *buffe
   }
   for (int64_t first = 0; first < rows && status == TSR_OK; first += ROWS_AT_ONCE) {
     int64_t count = rows - first < ROWS_AT_ONCE ? rows - first : ROWS_AT_ONCE;
-    fill_positions(config, turns, first, count, elements);
+    fill_positions(config, turns, config->position_offset + first, count, elements);
     status = tsr_buffer_write(buffer, first * row_size, count * row_size, elements);
   }
   free(turns);
@@ -81,7 +81,7 @@ tsr_status tsr_positions_upload(const tsr_transformer_config *config, tsr_device
   if (!tsr_positions_are_computed(config)) {
     return TSR_OK;
   }
-  int64_t rows = (int64_t)config->max_positions + config->position_offset;
+  int64_t rows = config->max_positions;
   TSR_TRY(tsr_buffer_create(device, rows * config->d_model * (int64_t)sizeof(float), TSR_BUFFER_DEVICE, positions));
   return upload(config, *positions);
 }

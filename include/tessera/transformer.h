@@ -49,7 +49,7 @@ typedef struct tsr_transformer_config {
   int32_t activation;        /* TSR_ACTIVATION_* of the feed-forward blocks */
   int32_t gated;             /* 1: activation(x W0) * (x W1) */
   int32_t position;          /* TSR_POSITION_* */
-  int32_t position_offset;   /* row of the position table for the first token */
+  int32_t position_offset;   /* row of the position table for the first token; number of its position */
   int32_t relative_buckets;  /* with TSR_POSITION_RELATIVE */
   int32_t relative_distance; /* likewise */
   int32_t relative_layers;   /* 1: each layer has a table of its own (UMT5); 0: each stack has one */

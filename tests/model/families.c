@@ -26,6 +26,7 @@ const char *const family_configs[N_FAMILY_CONFIGS] = {
     "{\"model_type\":\"bart\",\"tie_word_embeddings\":false," SIZES "}",
     "{\"model_type\":\"mbart\",\"scale_embedding\":true,\"decoder_start_token_id\":130," SIZES "}",
     "{\"model_type\":\"m2m_100\"," SIZES "}",
+    "{\"model_type\":\"m2m_100\",\"pad_token_id\":130,\"scale_embedding\":false," SIZES "}",
     "{\"model_type\":\"pegasus\",\"activation_function\":\"relu\"," SIZES "}",
     "{\"model_type\":\"t5\"," T5_SIZES "}",
     "{\"model_type\":\"t5\",\"feed_forward_proj\":\"gated-gelu\",\"tie_word_embeddings\":false," T5_SIZES "}",

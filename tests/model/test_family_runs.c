@@ -233,6 +233,51 @@ static void test_alone(void **state)
   close_setup(&s);
 }
 
+/* A configuration of another form than the weights is refused, not half understood. */
+static void test_other_forms(void **state)
+{
+#define T5 "{\"model_type\":\"t5\",\"d_model\":48,\"num_heads\":3,\"d_ff\":8,\"num_layers\":1,\"vocab_size\":131"
+#define NN "{\"model_type\":\"nn_transformer\",\"d_model\":48,\"nhead\":3,\"dim_feedforward\":8,\"vocab_size\":131"
+  static const struct {
+    const char *written, *read, *fragment;
+  } rows[] = {
+      {T5 ",\"feed_forward_proj\":\"gated-gelu\"}", T5 "}",
+       "'encoder.block.0.layer.1.DenseReluDense.wi.weight' is missing"},
+      {T5 "}", T5 ",\"feed_forward_proj\":\"gated-gelu\"}", "DenseReluDense.wi_0.weight' is missing"},
+      {T5 "}",
+       "{\"model_type\":\"umt5\",\"feed_forward_proj\":\"relu\",\"num_layers\":2,\"num_heads\":3,\"d_model\":48,\"d_"
+       "ff\":8,"
+       "\"vocab_size\":131}",
+       "'encoder.block.1.layer.0.SelfAttention.relative_attention_bias.weight' is missing"},
+      {NN ",\"num_encoder_layers\":0,\"num_decoder_layers\":1}",
+       NN ",\"num_encoder_layers\":1,\"num_decoder_layers\":1}", "'src_tok_emb.embedding.weight' is missing"},
+      {NN ",\"num_encoder_layers\":1,\"num_decoder_layers\":1}",
+       NN ",\"num_encoder_layers\":1,\"num_decoder_layers\":1,\"activation\":\"swiglu\"}",
+       "'transformer.encoder.layers.0.linear_gate.weight' is missing"},
+      {"{\"model_type\":\"bart\",\"d_model\":48,\"encoder_attention_heads\":3,\"decoder_attention_heads\":3,\"encoder_"
+       "layers\":1,"
+       "\"decoder_layers\":1,\"encoder_ffn_dim\":8,\"decoder_ffn_dim\":8,\"vocab_size\":131,\"max_position_"
+       "embeddings\":24}",
+       "{\"model_type\":\"bart\",\"d_model\":48,\"encoder_attention_heads\":3,\"decoder_attention_heads\":3,\"encoder_"
+       "layers\":1,"
+       "\"decoder_layers\":1,\"encoder_ffn_dim\":8,\"decoder_ffn_dim\":8,\"vocab_size\":131,\"max_position_"
+       "embeddings\":26}",
+       "embed_positions.weight' has the shape [26, 48]; expected [28, 48]"},
+  };
+  const fixture *f = *state;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    tsr_model *model;
+    write_family(f->folder, rows[i].written);
+    write_text(path_in(f->folder, "config.json"), rows[i].read);
+    tsr_status status = tsr_model_open(f->folder, &model);
+    if (status != TSR_ERR_FORMAT || !strstr(tsr_error_message(), rows[i].fragment)) {
+      fail_msg("row %zu: %s: %s", i, tsr_status_name(status), tsr_error_message());
+    }
+  }
+#undef T5
+#undef NN
+}
+
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 
 /* A few steps on one batch lower its loss: each part of a family's layers has its gradient. */
@@ -282,10 +327,8 @@ static void test_training(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_folders),
-      cmocka_unit_test(test_searches),
-      cmocka_unit_test(test_alone),
-      cmocka_unit_test(test_training),
+      cmocka_unit_test(test_folders),     cmocka_unit_test(test_searches), cmocka_unit_test(test_alone),
+      cmocka_unit_test(test_other_forms), cmocka_unit_test(test_training),
   };
   return cmocka_run_group_tests(tests, start, stop);
 }
