@@ -172,8 +172,10 @@ static tsr_status encode(tsr_encoding *to, const char *text, size_t size)
   const tsr_frame *frame = &tokenizer->side[to->side].frame;
   if (to->side == TSR_SIDE_TARGET && tokenizer->language[TSR_SIDE_TARGET] < 0 &&
       tokenizer->place != TSR_LANGUAGE_NONE && tokenizer->place != TSR_LANGUAGE_SOURCE)
-    return tsr_fail(TSR_ERR_ARGUMENT, "a target text begins or ends with its language's token, but no target language "
-                                      "was chosen");
+    return tsr_fail(
+        TSR_ERR_ARGUMENT,
+        "a target text begins or ends with its language's token, but no target language was chosen: neither "
+        "here nor in tokenizer_config.json (tgt_lang)");
   /* A source that names its target language itself keeps it. */
   if (tokenizer->place != TSR_LANGUAGE_SOURCE || size < 2 || memcmp(text, ">>", 2) != 0)
     TSR_TRY(append_all(to, frame->before, frame->n_before));
