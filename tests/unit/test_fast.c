@@ -20,14 +20,9 @@
 #include "core/text/vocabulary.h"
 #include "tests/unit/shared.h"
 #include "tests/unit/temporary.h"
+#include "tests/unit/tokens.h"
 
 #define MARK "\xE2\x96\x81"
-
-static void assert_message_has(const char *fragment)
-{
-  if (!strstr(tsr_error_message(), fragment))
-    fail_msg("the message \"%s\" lacks \"%s\"", tsr_error_message(), fragment);
-}
 
 /* ------------------------------------------------------------------------------------------------------------------
  * A SentencePiece model, read
@@ -344,22 +339,13 @@ static tsr_status open_text(const char *folder, const char *text, tsr_tokenizer 
   return tsr_tokenizer_open_folder(folder, tokenizer);
 }
 
-static void expect_tokens(const char *folder, const char *file, const char *text, const char *expected)
+static void expect_file(const char *folder, const char *file, const char *text, const char *expected)
 {
   tsr_tokenizer *tokenizer;
   if (open_text(folder, file, &tokenizer) != TSR_OK)
     fail_msg("%s: %s", file, tsr_error_message());
   assert_string_equal(tsr_tokenizer_kind_name(tokenizer), "fast");
-  int32_t *ids;
-  int32_t n_ids;
-  assert_int_equal(tsr_tokenizer_encode(tokenizer, text, strlen(text), &ids, &n_ids), TSR_OK);
-  char found[256] = "";
-  for (int32_t i = 0; i < n_ids; i++) {
-    strcat(found, i ? " " : "");
-    strcat(found, tsr_tokenizer_token(tokenizer, 0, ids[i]));
-  }
-  assert_string_equal(found, expected);
-  tsr_free(ids);
+  expect_tokens(tokenizer, TSR_SIDE_SOURCE, text, strlen(text), expected);
   tsr_tokenizer_close(tokenizer);
 }
 
@@ -367,24 +353,22 @@ static void test_small(void **state)
 {
   (void)state;
   char *folder = make_temporary_folder();
-  expect_tokens(folder, "{" ADDED "," UNIGRAM "," METASPACE "}", "a a</s>a", MARK "a " MARK "a </s> " MARK "a");
-  expect_tokens(folder,
-                "{" ADDED "," UNIGRAM ",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"prepend_scheme\":\"never\"}}",
-                "aa a", "a a " MARK "a");
-  expect_tokens(folder,
-                "{" ADDED "," UNIGRAM ",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"prepend_scheme\":\"first\"}}",
-                "a</s>a", MARK "a </s> a");
+  expect_file(folder, "{" ADDED "," UNIGRAM "," METASPACE "}", "a a</s>a", MARK "a " MARK "a </s> " MARK "a");
+  expect_file(folder, "{" ADDED "," UNIGRAM ",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"prepend_scheme\":\"never\"}}",
+              "aa a", "a a " MARK "a");
+  expect_file(folder, "{" ADDED "," UNIGRAM ",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"prepend_scheme\":\"first\"}}",
+              "a</s>a", MARK "a </s> a");
   /* Runs of blanks stay where nothing collapses them. */
-  expect_tokens(folder, "{" ADDED "," UNIGRAM "," METASPACE "}", "a  a", MARK "a " MARK " " MARK "a");
-  expect_tokens(folder, "{" ADDED "," BPE("\"a b\"") "," METASPACE "}", "ab b", MARK " ab " MARK " b");
-  expect_tokens(folder,
-                "{" ADDED
-                "," BPE("[\"a\",\"b\"]") ",\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"post_processor\":{\"type\":"
-                                         "\"Sequence\",\"processors\":[{\"type\":\"ByteLevel\"},{\"type\":"
-                                         "\"TemplateProcessing\",\"single\":[{"
-                                         "\"SpecialToken\":{\"id\":\"x\"}},{\"Sequence\":{\"id\":\"A\"}}],\"special_"
-                                         "tokens\":{\"x\":{\"ids\":[0,0]}}}]}}",
-                "abc", "</s> </s> ab <unk>");
+  expect_file(folder, "{" ADDED "," UNIGRAM "," METASPACE "}", "a  a", MARK "a " MARK " " MARK "a");
+  expect_file(folder, "{" ADDED "," BPE("\"a b\"") "," METASPACE "}", "ab b", MARK " ab " MARK " b");
+  expect_file(folder,
+              "{" ADDED
+              "," BPE("[\"a\",\"b\"]") ",\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"post_processor\":{\"type\":"
+                                       "\"Sequence\",\"processors\":[{\"type\":\"ByteLevel\"},{\"type\":"
+                                       "\"TemplateProcessing\",\"single\":[{"
+                                       "\"SpecialToken\":{\"id\":\"x\"}},{\"Sequence\":{\"id\":\"A\"}}],\"special_"
+                                       "tokens\":{\"x\":{\"ids\":[0,0]}}}]}}",
+              "abc", "</s> </s> ab <unk>");
   remove_temporary_folder(folder);
 }
 

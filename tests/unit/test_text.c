@@ -21,22 +21,9 @@
 #include "tests/unit/shared.h"
 #include "tests/unit/spm_writer.h"
 #include "tests/unit/temporary.h"
+#include "tests/unit/tokens.h"
 
 static const char recorded_model[] = TESSERA_SOURCE_ROOT "/tests/data/marian-en-fr";
-
-static void assert_message_has(const char *fragment)
-{
-  if (!strstr(tsr_error_message(), fragment))
-    fail_msg("the message \"%s\" lacks \"%s\"", tsr_error_message(), fragment);
-}
-
-static void copy_file(const char *from, const char *to)
-{
-  tsr_file file;
-  assert_int_equal(tsr_file_map(from, &file), TSR_OK);
-  write_file(to, file.bytes, file.size);
-  tsr_file_unmap(&file);
-}
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Vocabularies
@@ -274,20 +261,6 @@ static tsr_tokenizer *open_recorded(void)
   return tokenizer;
 }
 
-static void expect_tokens(const tsr_tokenizer *tokenizer, const char *text, size_t size, const char *expected)
-{
-  int32_t *ids;
-  int32_t n_ids;
-  assert_int_equal(tsr_tokenizer_encode(tokenizer, text, size, &ids, &n_ids), TSR_OK);
-  char found[4096] = "";
-  for (int32_t i = 0; i < n_ids; i++) {
-    strcat(found, i ? " " : "");
-    strcat(found, tsr_tokenizer_token(tokenizer, TSR_SIDE_SOURCE, ids[i]));
-  }
-  assert_string_equal(found, expected);
-  tsr_free(ids);
-}
-
 #define MARK "\xE2\x96\x81"
 
 static void test_encode(void **state)
@@ -329,7 +302,7 @@ static void test_encode(void **state)
 #undef CASE
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-    expect_tokens(tokenizer, cases[i].text, cases[i].size, cases[i].tokens);
+    expect_tokens(tokenizer, TSR_SIDE_SOURCE, cases[i].text, cases[i].size, cases[i].tokens);
 
   int32_t *ids;
   int32_t n_ids;

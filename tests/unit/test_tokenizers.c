@@ -18,22 +18,9 @@
 #include "tests/unit/shared.h"
 #include "tests/unit/spm_writer.h"
 #include "tests/unit/temporary.h"
+#include "tests/unit/tokens.h"
 
 #define MARK "\xE2\x96\x81"
-
-static void assert_message_has(const char *fragment)
-{
-  if (!strstr(tsr_error_message(), fragment))
-    fail_msg("the message \"%s\" lacks \"%s\"", tsr_error_message(), fragment);
-}
-
-static void copy_file(const char *from, const char *to)
-{
-  tsr_file file;
-  assert_int_equal(tsr_file_map(from, &file), TSR_OK);
-  write_file(to, file.bytes, file.size);
-  tsr_file_unmap(&file);
-}
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Recorded results
@@ -185,19 +172,9 @@ static void write_pieces(const char *path)
   spm_finish(&model);
 }
 
-/* The tokens of a text, or of a target text. */
-static void expect_tokens(const tsr_tokenizer *tokenizer, int32_t side, const char *text, const char *expected)
+static void expect_side(const tsr_tokenizer *tokenizer, int32_t side, const char *text, const char *expected)
 {
-  int32_t *ids;
-  int32_t n_ids;
-  assert_int_equal(tsr_tokenizer_encode_side(tokenizer, side, text, strlen(text), &ids, &n_ids), TSR_OK);
-  char found[4096] = "";
-  for (int32_t i = 0; i < n_ids; i++) {
-    strcat(found, i ? " " : "");
-    strcat(found, tsr_tokenizer_token(tokenizer, side, ids[i]));
-  }
-  assert_string_equal(found, expected);
-  tsr_free(ids);
+  expect_tokens(tokenizer, side, text, strlen(text), expected);
 }
 
 static tsr_tokenizer *open_with(const char *folder, const char *options)
@@ -245,8 +222,8 @@ static void test_languages(void **state)
     snprintf(options, sizeof options, "{\"tokenizer_class\":\"%s}", cases[i].options);
     tsr_tokenizer *tokenizer = open_with(folder, options);
     assert_int_equal(tsr_tokenizer_set_languages(tokenizer, cases[i].source, cases[i].target), TSR_OK);
-    expect_tokens(tokenizer, TSR_SIDE_SOURCE, "a", cases[i].source_tokens);
-    expect_tokens(tokenizer, TSR_SIDE_TARGET, "a", cases[i].target_tokens);
+    expect_side(tokenizer, TSR_SIDE_SOURCE, "a", cases[i].source_tokens);
+    expect_side(tokenizer, TSR_SIDE_TARGET, "a", cases[i].target_tokens);
     expect_search(tokenizer, cases[i].forced, cases[i].start);
     tsr_tokenizer_close(tokenizer);
   }
@@ -311,15 +288,15 @@ static void test_marian_languages(void **state)
   tsr_tokenizer *tokenizer = open_with(folder, "{}");
   assert_string_equal(tsr_tokenizer_kind_name(tokenizer), "marian");
   assert_int_equal(tsr_tokenizer_n_languages(tokenizer), 2);
-  expect_tokens(tokenizer, TSR_SIDE_SOURCE, "a", MARK "a </s>");
+  expect_side(tokenizer, TSR_SIDE_SOURCE, "a", MARK "a </s>");
   expect_unknown(tokenizer, "fra", NULL, "marks the target language alone");
   expect_unknown(tokenizer, NULL, "fr", "the nearest: fra, deu");
   assert_int_equal(tsr_tokenizer_set_languages(tokenizer, NULL, "deu"), TSR_OK);
-  expect_tokens(tokenizer, TSR_SIDE_SOURCE, "a", ">>deu<< " MARK "a </s>");
-  expect_tokens(tokenizer, TSR_SIDE_SOURCE, ">>fra<< a", ">>fra<< " MARK "a </s>");
-  expect_tokens(tokenizer, TSR_SIDE_TARGET, "a", MARK "a </s>");
+  expect_side(tokenizer, TSR_SIDE_SOURCE, "a", ">>deu<< " MARK "a </s>");
+  expect_side(tokenizer, TSR_SIDE_SOURCE, ">>fra<< a", ">>fra<< " MARK "a </s>");
+  expect_side(tokenizer, TSR_SIDE_TARGET, "a", MARK "a </s>");
   assert_int_equal(tsr_tokenizer_set_languages(tokenizer, NULL, ">>fra<<"), TSR_OK);
-  expect_tokens(tokenizer, TSR_SIDE_SOURCE, "a", ">>fra<< " MARK "a </s>");
+  expect_side(tokenizer, TSR_SIDE_SOURCE, "a", ">>fra<< " MARK "a </s>");
   expect_search(tokenizer, "", "");
   tsr_tokenizer_close(tokenizer);
   remove_temporary_folder(folder);
@@ -352,11 +329,11 @@ static void test_added_tokens(void **state)
   tsr_tokenizer_info info;
   assert_int_equal(tsr_tokenizer_get_info(tokenizer, &info), TSR_OK);
   assert_int_equal(info.source_vocabulary, 301);
-  expect_tokens(tokenizer, 0, "a [x] b", MARK "a [x] " MARK " b </s>");
-  expect_tokens(tokenizer, 0, "word", "word </s>");
-  expect_tokens(tokenizer, 0, "awords", MARK "a <unk> </s>");
-  expect_tokens(tokenizer, 0, "a<extra_id_1>b", MARK "a <extra_id_1> " MARK " b </s>");
-  expect_tokens(tokenizer, 0, "a</s>", MARK "a </s>"); /* T5 writes no second one */
+  expect_side(tokenizer, 0, "a [x] b", MARK "a [x] " MARK " b </s>");
+  expect_side(tokenizer, 0, "word", "word </s>");
+  expect_side(tokenizer, 0, "awords", MARK "a <unk> </s>");
+  expect_side(tokenizer, 0, "a<extra_id_1>b", MARK "a <extra_id_1> " MARK " b </s>");
+  expect_side(tokenizer, 0, "a</s>", MARK "a </s>"); /* T5 writes no second one */
   char *text;
   assert_int_equal(tsr_tokenizer_decode(tokenizer, (int32_t[]){3, 9, 20, 300, 250, 6}, 6, &text), TSR_OK);
   assert_string_equal(text, "a[x]wordb");
