@@ -91,11 +91,24 @@ static int is_free(const beams *s, int32_t length)
   return 0;
 }
 
+/* The hypotheses of a sentence read what their prompt left in its first row. */
+static tsr_status prefill(beams *s)
+{
+  tsr_search *search = s->search;
+  TSR_TRY(tsr_search_prefill(search));
+  for (int32_t r = 0; r < s->hypotheses; r++) {
+    for (int32_t position = 0; position < search->prefilled; position++) {
+      s->history[(size_t)r * (size_t)s->room + (size_t)position] = r / search->beam * search->beam;
+    }
+  }
+  return TSR_OK;
+}
+
 static tsr_status advance(beams *s, int32_t length)
 {
   tsr_search *search = s->search;
   int32_t last = length + 1 == search->options->max_length;
-  if (!last || is_free(s, length) || search->attention) {
+  if (length > search->prefilled && (!last || is_free(s, length) || search->attention)) {
     int32_t renewed = 0;
     TSR_TRY(tsr_search_prepare(search, length - 1, row_ids, s, &renewed));
     TSR_TRY(write_step(s, length - 1));
@@ -274,6 +287,9 @@ tsr_status tsr_search_beams(tsr_search *search, tsr_hypothesis *hypotheses)
              .forced_k = tsr_search_beam_candidates(search->options),
              .room = search->options->max_length};
   tsr_status status = create(&s);
+  if (status == TSR_OK) {
+    status = prefill(&s);
+  }
   int32_t n_open = search->count;
   for (int32_t length = 1; length < search->options->max_length && n_open > 0 && status == TSR_OK; length++) {
     status = advance(&s, length);

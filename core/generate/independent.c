@@ -149,7 +149,7 @@ static tsr_status advance(rows *s, int32_t length)
   int32_t is_forced = find_forced(s, length, &is_free);
   int32_t last = length + 1 == search->options->max_length;
   /* Forced last tokens need no step: nothing is computed from them. */
-  if (is_free || !last || search->attention) {
+  if (length > search->prefilled && (is_free || !last || search->attention)) {
     TSR_TRY(run_step(s, length));
     TSR_TRY(keep_attention(s));
   }
@@ -159,7 +159,7 @@ static tsr_status advance(rows *s, int32_t length)
   for (int32_t r = 0; r < s->n; r++) {
     s->next[r] = s->forced[r] >= 0 ? s->forced[r] : s->next[r];
   }
-  return is_forced && search->fed_back && !last ? write_tokens(s, length) : TSR_OK;
+  return is_forced && search->fed_back && search->step && !last ? write_tokens(s, length) : TSR_OK;
 }
 
 /* Appends the next tokens. */
@@ -295,6 +295,9 @@ tsr_status tsr_search_independent(tsr_search *search, tsr_hypothesis *hypotheses
             .room = max_length,
             .n_open = search->count};
   tsr_status status = create(&s);
+  if (status == TSR_OK) {
+    status = tsr_search_prefill(search);
+  }
   for (int32_t length = 1; length < max_length && s.n_open > 0 && status == TSR_OK; length++) {
     status = advance(&s, length);
     if (status == TSR_OK) {

@@ -187,6 +187,70 @@ tsr_status tsr_search_encode(tsr_search *search, const int32_t *source)
   return TSR_OK;
 }
 
+/* Positions that every prompt fills: the start token and all but the last of its tokens. */
+static int32_t common_positions(const tsr_search *search)
+{
+  int32_t least = search->prompts ? INT32_MAX : 0;
+  for (int32_t i = 0; i < search->count && least > 0; i++) {
+    int32_t n = tsr_search_prompt(search, i).n;
+    least = n < least ? n : least;
+  }
+  return least;
+}
+
+static tsr_status run_prefill(tsr_search *search, const tsr_program_key *key, int32_t *ids)
+{
+  for (int32_t b = 0; b < search->batch; b++) {
+    tsr_prompt prompt = b < search->count ? tsr_search_prompt(search, b) : (tsr_prompt){0};
+    for (int32_t i = 0; i < key->positions; i++) {
+      ids[(size_t)b * (size_t)key->positions + (size_t)i] = i > 0 && i <= prompt.n ? prompt.ids[i - 1]
+                                                            : prompt.start         ? *prompt.start
+                                                                                   : search->options->decoder_start_id;
+    }
+  }
+  tsr_compiled *prefill = NULL;
+  TSR_TRY(tsr_transformer_compile(search->transformer, key, &prefill));
+  TSR_TRY(tsr_executable_write(prefill->executable, prefill->target, ids,
+                               (int64_t)search->batch * key->positions * (int64_t)sizeof *ids));
+  if (prefill->source_lengths != TSR_NONE) {
+    TSR_TRY(tsr_executable_write(prefill->executable, prefill->source_lengths, search->lengths,
+                                 search->batch * (int64_t)sizeof *search->lengths));
+  }
+  return tsr_transformer_run(search->transformer, prefill, 1.0);
+}
+
+tsr_status tsr_search_prefill(tsr_search *search)
+{
+  enum { LEAST = 3, MOST_ROWS = 16, ROUND = 8 };
+  int32_t is_beam = tsr_search_is_beam(search->options);
+  int32_t n = common_positions(search);
+  if (n < LEAST || search->attention || (!is_beam && search->beam > MOST_ROWS)) {
+    return TSR_OK;
+  }
+  if (search->capacity < n) {
+    search->capacity = capacity_for(search, n + n / 2); /* nothing is in the cache yet */
+  }
+  /* What is kept beyond the prompt is written anew before it is read. */
+  int32_t positions = (n + ROUND - 1) / ROUND * ROUND;
+  tsr_program_key key = {
+      .kind = TSR_PROGRAM_PREFILL,
+      .size = {.batch = search->batch, .source = search->source_room, .target = search->capacity, .beam = search->beam},
+      .logits = !is_beam,
+      .positions = positions < search->capacity ? positions : search->capacity};
+  size_t size = (size_t)search->batch * (size_t)key.positions * sizeof(int32_t);
+  int32_t *ids = malloc(size);
+  if (!ids) {
+    return tsr_fail_memory(size);
+  }
+  double start = tsr_seconds();
+  tsr_status status = run_prefill(search, &key, ids);
+  free(ids);
+  search->prefilled = n;
+  search->transformer->work.step_seconds += tsr_seconds() - start;
+  search->transformer->work.step_runs++;
+  return status;
+}
+
 tsr_status tsr_search_grow(tsr_search *search, int32_t position)
 {
   if (position < search->capacity) {
@@ -294,6 +358,7 @@ static tsr_status move_on_device(const tsr_search *search, int32_t batch, const 
 tsr_status tsr_search_shrink(tsr_search *search, int32_t used, const int32_t *open, int32_t *from)
 {
   int32_t n_open = choose_rows(search, open, from);
+  used = used > search->prefilled ? used : search->prefilled;
   int32_t batch = rows_for(search, n_open);
   int32_t moves = 0;
   for (int32_t i = 0; i < n_open; i++) {

@@ -66,6 +66,7 @@ typedef struct tsr_search {
   int32_t *indices;      /* [R][k] */
   float *normalisers;    /* [R] what has to be taken from a logit for its log-probability; if options->scores */
   pthread_mutex_t *lock; /* held while a token is handed out */
+  int32_t prefilled;     /* positions of the cache that a prompt filled at once, before the first step */
   int32_t *chosen;       /* [n_chosen] the tokens whose logits are computed, ascending; NULL: all */
   int32_t n_chosen;
   int32_t columns;           /* of the logits: n_chosen, or the vocabulary */
@@ -92,6 +93,11 @@ tsr_status tsr_search_choose_tokens(tsr_search *search) TSR_MUST_CHECK;
 
 /* Runs the encoder, if there is one, on source [B, S]. */
 tsr_status tsr_search_encode(tsr_search *search, const int32_t *source) TSR_MUST_CHECK;
+
+/* Before the first step: where all prompts are long enough, fills the cache with what they have in common in number, in
+ * one run, so that the steps of hypotheses of up to `prefilled` tokens are left out. The rows of a beam are filled in
+ * the first row of their sentence alone. */
+tsr_status tsr_search_prefill(tsr_search *search) TSR_MUST_CHECK;
 
 /* Makes room for a position. */
 tsr_status tsr_search_grow(tsr_search *search, int32_t position) TSR_MUST_CHECK;

@@ -283,6 +283,18 @@ static tsr_ref state(const tsr_builder *b, const tsr_stack *stack, int32_t layer
                    TSR_SHAPE(rows, length, stack->heads, stack->head_size));
 }
 
+/* Keeps keys or values [B, L, H, K] at the beginning of a cache. */
+static void keep(const tsr_builder *b, const tsr_stack *stack, int32_t layer, const char *what,
+                 const tsr_self_attention *self, tsr_ref x)
+{
+  tsr_ref whole = state(b, stack, layer, "self_attention", what, self->batch * self->kept, self->room);
+  tsr_ref sentences =
+      tsr_reshape(b->program, whole, TSR_SHAPE(self->batch, self->kept * self->room, stack->heads, stack->head_size));
+  for (int32_t n = 0; n < self->kept_rows; n++) {
+    tsr_update(b->program, tsr_slice(b->program, sentences, 1, n * self->room, self->queries), x);
+  }
+}
+
 static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int32_t layer, const char *prefix,
                               tsr_ref x, const tsr_self_attention *self)
 {
@@ -303,6 +315,10 @@ static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int3
     tsr_ref values = state(b, stack, layer, "self_attention", "values", self->batch, self->capacity);
     args.k = tsr_append(b->program, keys, args.k, self->position);
     args.v = tsr_append(b->program, values, args.v, self->position);
+  }
+  if (self->kept > 0) {
+    keep(b, stack, layer, "keys", self, args.k);
+    keep(b, stack, layer, "values", self, args.v);
   }
   if (config->position == TSR_POSITION_RELATIVE) {
     args.masking.relative = parameter(b, "%s.relative.weight", config->relative_layers ? prefix : stack->name);

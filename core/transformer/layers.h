@@ -55,6 +55,10 @@ typedef struct tsr_self_attention {
   tsr_ref lengths;  /* [B] i32, or TSR_NONE */
   tsr_ref position; /* [1] i32: where the queries stand in the cache; without a cache: TSR_NONE */
   tsr_ref rows;     /* [R, C] i32, or TSR_NONE: the cache row that holds each past position */
+  int64_t kept;     /* N: without a cache to read, keys and values are kept at the beginning of one that has N rows a
+                       sentence and `room` positions; 0: they are not */
+  int64_t room;
+  int32_t kept_rows; /* in the first so many of a sentence's rows */
 } tsr_self_attention;
 
 /* How the queries of cross-attention see the encoder's output. */

@@ -201,13 +201,32 @@ static void build_move(const tsr_builder *b, const tsr_program_key *key)
   tsr_scope_pop(p);
 }
 
+static void build_prefill(const tsr_builder *b, const tsr_program_key *key)
+{
+  tsr_program *p = b->program;
+  const tsr_program_size *size = &key->size;
+  tsr_stack stack = tsr_stack_decoder(&b->model->config);
+  tsr_ref target = tsr_input(p, "target", TSR_I32, TSR_SHAPE(size->batch, key->positions));
+  tsr_self_attention self = {.batch = size->batch,
+                             .queries = key->positions,
+                             .causal = 1,
+                             .kept = size->beam,
+                             .room = size->target,
+                             .kept_rows = key->logits ? size->beam : 1};
+  tsr_cross_attention room = {0};
+  const tsr_cross_attention *cross = make_cross(b, size, key->positions, &room);
+  tsr_ref x = tsr_build_embedding(b, &stack, target, size->batch, key->positions);
+  tsr_build_stack(b, &stack, x, &self, cross);
+}
+
 static tsr_status check(const tsr_model *model, const tsr_program_key *key)
 {
   const tsr_transformer_config *config = &model->config;
   const tsr_program_size *size = &key->size;
   int32_t decodes = key->kind != TSR_PROGRAM_ENCODE;
   int32_t has_encoder = config->encoder_layers > 0 && config->source_vocabulary > 0;
-  if ((key->kind < TSR_PROGRAM_ENCODE || key->kind > TSR_PROGRAM_SCORE) && key->kind != TSR_PROGRAM_MOVE) {
+  if ((key->kind < TSR_PROGRAM_ENCODE || key->kind > TSR_PROGRAM_SCORE) && key->kind != TSR_PROGRAM_MOVE &&
+      key->kind != TSR_PROGRAM_PREFILL) {
     return tsr_fail(TSR_ERR_ARGUMENT, "there is no kind %d of program", (int)key->kind);
   }
   if (decodes && (config->decoder_layers == 0 || config->target_vocabulary == 0)) {
@@ -251,6 +270,9 @@ tsr_status tsr_build_program(const tsr_builder *builder, const tsr_program_key *
     break;
   case TSR_PROGRAM_GREEDY:
     build_greedy(builder, key);
+    break;
+  case TSR_PROGRAM_PREFILL:
+    build_prefill(builder, key);
     break;
   case TSR_PROGRAM_MOVE:
     build_move(builder, key);

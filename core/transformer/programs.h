@@ -11,6 +11,9 @@
  * from [moved], of sentences, and from_rows [moved * N], of their rows: where each was before. */
 enum { TSR_PROGRAM_MOVE = 64 };
 
+/* And: target [B, L], source_lengths [B] -> the cache of L steps that were fed these tokens, logits left out. */
+enum { TSR_PROGRAM_PREFILL = 65 };
+
 enum { TSR_WHOLE_ROWS = -1, TSR_MAX_CANDIDATES = 1024 /* of topk */ };
 
 /* What tells one program of a model from another. */
@@ -31,6 +34,8 @@ typedef struct tsr_program_key {
   int32_t normaliser; /* BEAM with logits and candidates: 1: `best_log` is the log-probability of the first of them */
   int32_t taps;       /* bits TSR_INSPECT_*: outputs beside the results */
   int32_t moved;      /* MOVE */
+  int32_t positions;  /* PREFILL: L; size.target is the cache's capacity, size.beam N. With `logits` all rows of a
+                         sentence are filled, else its first */
 } tsr_program_key;
 
 /* Builds into an empty program. Errors: TSR_ERR_ARGUMENT, TSR_ERR_UNSUPPORTED, the program's. */

@@ -105,7 +105,8 @@ static void drop_compiled(tsr_transformer *t, int32_t index)
 /* 1 if programs of that kind are bound to the cache of self-attention. */
 static int has_cache(int32_t kind)
 {
-  return kind == TSR_PROGRAM_GREEDY || kind == TSR_PROGRAM_BEAM || kind == TSR_PROGRAM_MOVE;
+  return kind == TSR_PROGRAM_GREEDY || kind == TSR_PROGRAM_BEAM || kind == TSR_PROGRAM_MOVE ||
+         kind == TSR_PROGRAM_PREFILL;
 }
 
 /* Drops the programs that are bound to a pool; NULL: all. */
@@ -459,7 +460,7 @@ static int same_key(const tsr_program_key *a, const tsr_program_key *b)
          a->size.target == b->size.target && a->size.beam == b->size.beam && a->source_room == b->source_room &&
          a->masked == b->masked && a->candidates == b->candidates && a->logits == b->logits &&
          a->normaliser == b->normaliser && a->attention == b->attention && a->shortlist == b->shortlist &&
-         a->moved == b->moved && a->taps == b->taps;
+         a->moved == b->moved && a->positions == b->positions && a->taps == b->taps;
 }
 
 tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key, tsr_compiled **compiled)

@@ -119,13 +119,18 @@ static void check_prefixes(const setup *s, const batch *b, int32_t beam)
 static void check_own_beginnings(const setup *s, const batch *b)
 {
   tsr_generate_options options = options_for(s, 1);
+  tsr_generate_statistics before, after;
   tsr_generation whole, rest;
   check(tsr_generate(s->transformer, 2, b->source, b->lengths, 0, &options, NULL, NULL, &whole));
   for (int32_t n = 0; n < whole.hypotheses[0].n_ids; n += 3) {
     const int32_t *given = whole.hypotheses[0].ids;
     options.prefix = &given;
     options.prefix_lengths = &n;
+    tsr_generate_measure(s->transformer, &before);
     check(tsr_generate(s->transformer, 1, b->source, b->lengths, 0, &options, NULL, NULL, &rest));
+    tsr_generate_measure(s->transformer, &after);
+    /* What was given is computed in one run. */
+    assert_int_equal(after.step_runs - before.step_runs, whole.hypotheses[0].n_ids - n + (n > 0));
     assert_same(&whole.hypotheses[0], &rest.hypotheses[0]);
     tsr_generation_finish(&rest);
   }
