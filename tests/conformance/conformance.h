@@ -291,6 +291,9 @@ typedef struct check_coverage {
 tsr_status check_coverage_create(check_coverage *coverage, const char *glob) TSR_MUST_CHECK;
 void check_coverage_finish(check_coverage *coverage);
 void check_coverage_note(check_coverage *coverage, const tsr_program *program); /* its lines were executed */
+
+/* 1 if an item that was not seen yet, and is not excepted, is in one of the program's lines. */
+int check_coverage_adds(const check_coverage *coverage, const tsr_program *program);
 double check_coverage_fraction(const check_coverage *coverage); /* 0 .. 1, exceptions left out; 1 of nothing */
 
 /* Excepts the items whose name matches the glob. */

@@ -150,6 +150,7 @@ typedef struct walk {
   const check_coverage *coverage;
   int executed; /* 1: what is met counts as seen */
   int excepted; /* 1: an exception was met */
+  int fresh;    /* 1: an item was met that is no exception and was not seen before */
 } walk;
 
 static void meet(walk *w, const char *format, ...) TSR_PRINTF(2, 3);
@@ -166,8 +167,9 @@ static void meet(walk *w, const char *format, ...)
   va_end(arguments);
   for (i = 0; i < coverage->count; i++) {
     if (strcmp(coverage->item[i].name, name) == 0) {
-      coverage->item[i].seen += w->executed;
+      w->fresh |= coverage->item[i].seen == 0 && !coverage->item[i].excepted;
       w->excepted |= coverage->item[i].excepted;
+      coverage->item[i].seen += w->executed;
       return;
     }
   }
@@ -185,8 +187,8 @@ static void walk_slots(walk *w, const tsr_program_desc *program, const tsr_op_in
   }
 }
 
-/* Returns 1 if an exception was met. */
-static int walk_program(const check_coverage *coverage, const tsr_program *program, int executed)
+/* Returns what was met. */
+static walk walk_program(const check_coverage *coverage, const tsr_program *program, int executed)
 {
   walk w = {.coverage = coverage, .executed = executed};
   const tsr_program_desc *desc = tsr_program_describe(program);
@@ -213,7 +215,7 @@ static int walk_program(const check_coverage *coverage, const tsr_program *progr
       meet(&w, "%s/decoupled=%d", info->name, (int)line->attributes.decoupled);
     }
   }
-  return w.excepted;
+  return w;
 }
 
 void check_coverage_note(check_coverage *coverage, const tsr_program *program)
@@ -223,7 +225,12 @@ void check_coverage_note(check_coverage *coverage, const tsr_program *program)
 
 int check_coverage_excuses(const check_coverage *coverage, const tsr_program *program)
 {
-  return walk_program(coverage, program, 0);
+  return walk_program(coverage, program, 0).excepted;
+}
+
+int check_coverage_adds(const check_coverage *coverage, const tsr_program *program)
+{
+  return walk_program(coverage, program, 0).fresh;
 }
 
 double check_coverage_fraction(const check_coverage *coverage)

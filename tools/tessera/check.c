@@ -23,6 +23,8 @@ static const char help[] =
     "                 named alone, it is compared with itself\n"
     "  --ops GLOB     only cases whose operator's name matches, such as 'softmax' or '*norm'\n"
     "  --case NAME    only the case of this name, exactly as it is printed\n"
+    "  --share N      only one case of N, chosen by its name, and those that have in them what a\n"
+    "                 device did not execute yet: --mode coverage asks for no less\n"
     "  --seed N       where the operands' random numbers start (default 1)\n"
     "  --mode MODE    test      run the cases and compare (default)\n"
     "                 coverage  the same, and fail unless every operator, each of its operands\n"
@@ -55,6 +57,7 @@ typedef struct request {
   char **excepted;  /* --except: [n_excepted] */
   int32_t n_excepted;
   int64_t seed;
+  int64_t share; /* one of so many */
   int32_t mode;
   int list, verbose, as_json;
 } request;
@@ -97,6 +100,18 @@ static int selected(const request *r, const check_case *test)
   }
   snprintf(family, sizeof(family), "%.*s", (int)strcspn(test->name, "("), test->name);
   return !r->ops || fnmatch(r->ops, family, 0) == 0;
+}
+
+/* 1 if the case is one of those that --share leaves. */
+static int is_left(const session *s, const check_case *test, const tsr_program *program)
+{
+  int chosen = test->key % (uint64_t)s->request.share == 0;
+  int32_t i;
+
+  for (i = 0; i < s->n_subjects && !chosen; i++) {
+    chosen = check_coverage_adds(&s->subjects[i].coverage, program);
+  }
+  return chosen;
 }
 
 static int32_t count_selected(const session *s)
@@ -388,6 +403,10 @@ static int test_case(session *s, const check_case *test)
   if (code) {
     return code;
   }
+  if (!is_left(s, test, build.program)) {
+    tsr_program_destroy(build.program);
+    return TSR_EXIT_OK;
+  }
   check_coverage_note(&s->offered, build.program);
   for (i = 0; i < s->n_subjects && !code; i++) {
     subject *device = &s->subjects[i];
@@ -481,7 +500,8 @@ static int run_cases(session *s)
     tsr_cli_table_cell(&table, "%s", columns[i]);
   }
   if (!s->request.as_json) {
-    printf("seed %lld, %d cases\n", (long long)s->request.seed, (int)total);
+    printf("seed %lld, %d cases", (long long)s->request.seed, (int)total);
+    printf(s->request.share > 1 ? ", one of %lld\n" : "\n", (long long)s->request.share);
   }
   tsr_cli_progress_start(&s->progress, "checking");
   for (i = 0; i < s->table.count && !code; i++) {
@@ -571,19 +591,14 @@ static int parse_mode(const char *text, int32_t *mode)
 int tsr_cmd_check(int argc, char **argv)
 {
   static const struct option options[] = {
-      {"devices", required_argument, NULL, 'd'},
-      {"ops", required_argument, NULL, 'o'},
-      {"case", required_argument, NULL, 'c'},
-      {"seed", required_argument, NULL, 's'},
-      {"mode", required_argument, NULL, 'm'},
-      {"except", required_argument, NULL, 'e'},
-      {"list", no_argument, NULL, 'l'},
-      {"verbose", no_argument, NULL, 'v'},
-      {"json", no_argument, NULL, 'j'},
-      {"help", no_argument, NULL, 'h'},
-      {NULL, 0, NULL, 0},
+      {"devices", required_argument, NULL, 'd'}, {"ops", required_argument, NULL, 'o'},
+      {"case", required_argument, NULL, 'c'},    {"seed", required_argument, NULL, 's'},
+      {"share", required_argument, NULL, 'n'},   {"mode", required_argument, NULL, 'm'},
+      {"except", required_argument, NULL, 'e'},  {"list", no_argument, NULL, 'l'},
+      {"verbose", no_argument, NULL, 'v'},       {"json", no_argument, NULL, 'j'},
+      {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
   };
-  session s = {.request = {.seed = 1}};
+  session s = {.request = {.seed = 1, .share = 1}};
   char **names = NULL;
   int32_t n_names = 0;
   int option, code = TSR_EXIT_OK;
@@ -603,6 +618,9 @@ int tsr_cmd_check(int argc, char **argv)
       break;
     case 's':
       code = tsr_cli_integer("check", "--seed", optarg, 0, INT64_MAX, &s.request.seed);
+      break;
+    case 'n':
+      code = tsr_cli_integer("check", "--share", optarg, 1, INT32_MAX, &s.request.share);
       break;
     case 'm':
       code = parse_mode(optarg, &s.request.mode);
