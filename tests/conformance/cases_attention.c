@@ -212,7 +212,6 @@ void check_cases_mask(check_table *table)
     add_mask(table, (mask_params){.x = TSR_SHAPE(66, 1, 3, 65), .masking = runs[i]});
     add_mask(table, (mask_params){.x = TSR_SHAPE(66, 2, 1, 131), .masking = runs[i]});
   }
-  add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 18), .view = CHECK_FAR, .masking = maskings[12]});
   /* far enough for every bucket, both directions */
   add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = maskings[26]});
   add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = maskings[27]});
@@ -639,7 +638,6 @@ static void add_gradient_forms(check_table *table)
   add_gradient(table, PARAMS(.alpha = 0.0f));
   add_gradient(table, PARAMS(.alpha = -1.0f, .chain = 1));
   add_gradient(table, PARAMS(.alpha = 2.0f, .dscores = 1, .chain = 1));
-  add_gradient(table, PARAMS(.view = CHECK_FAR, .masking = maskings[11]));
 }
 
 static void add_gradient_values(check_table *table)

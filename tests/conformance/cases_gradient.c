@@ -377,13 +377,6 @@ void check_cases_gradient(check_table *table)
     add_relative(table, (relative_params){.shape = TSR_SHAPE(8, 8, 64, 64), .buckets = 32, .max_distance = 128});
     return;
   }
-  for (i = 0; i < COUNT_OF(ops); i++) { /* beyond what many drivers let one binding reach */
-    add(table, (params){.op = ops[i],
-                        .shape = TSR_SHAPE(9, 37),
-                        .view = CHECK_FAR,
-                        .epsilon = 1e-5f,
-                        .activation = TSR_ACTIVATION_SILU});
-  }
   add_softmax(table);
   add_norms(table);
   add_activations(table);

@@ -331,19 +331,6 @@ static void add_append(check_table *table, int32_t dtype)
   add_state(table, p);
 }
 
-static void add_far(check_table *table)
-{
-  state_params p = {.dtype = TSR_F32, .position = 3, .runs = 1, .view_state = CHECK_FAR};
-
-  p.op = TSR_OP_APPEND;
-  p.state = TSR_SHAPE(3, 8, 33);
-  p.x = TSR_SHAPE(3, 2, 33);
-  add_state(table, p);
-  p.op = TSR_OP_UPDATE;
-  p.x = TSR_SHAPE(33);
-  add_state(table, p);
-}
-
 static void add_update(check_table *table, int32_t dtype)
 {
   static const int32_t sizes[] = {1, 3, 64, 65, 257, 1031};
@@ -395,5 +382,11 @@ void check_cases_state(check_table *table)
   add_append(table, TSR_I32);
   add_update(table, TSR_F32);
   add_update(table, TSR_I32);
-  add_far(table);
+  add_state(table, (state_params){.op = TSR_OP_APPEND,
+                                  .dtype = TSR_F32,
+                                  .state = TSR_SHAPE(3, 8, 33),
+                                  .x = TSR_SHAPE(3, 2, 33),
+                                  .position = 3,
+                                  .runs = 1,
+                                  .view_state = CHECK_FAR});
 }

@@ -195,7 +195,6 @@ static void add_vectors(check_table *table)
     add(table, PARAMS(.m = 2053, .n = 3, .k = 5, .dtype = dtype, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
   }
   /* beyond what many drivers let one binding reach: 131,073 * 256 * 4 bytes */
-  add(table, PARAMS(.m = 33, .n = 18, .k = 7, .view_a = CHECK_FAR));
   add(table, PARAMS(.m = 33, .n = 18, .k = 7, .view_b = CHECK_FAR, .dtype = TSR_F16));
   add(table, PARAMS(.m = 1, .n = 131073, .k = 256, .view_b = CHECK_TRANSPOSED, .data_a = CHECK_INTEGER,
                     .data_b = CHECK_INTEGER));
@@ -401,7 +400,6 @@ static void add_i8(check_table *table)
     add(table, PARAMS_I8(.m = 4, .n = 7, .k = 8, .batch = i, .view_a = CHECK_HEADS, .view_b = CHECK_REVERSED));
   }
   add(table, PARAMS_I8(.m = 5, .n = 66, .k = 7, .view_a = CHECK_BROADCAST, .view_b = CHECK_BROADCAST_LAST));
-  add(table, PARAMS_I8(.m = 33, .n = 18, .k = 7, .view_b = CHECK_FAR));
   for (i = 0; i < 3; i++) {
     add(table, PARAMS_I8(.m = i == 0 ? 0 : 5, .n = i == 1 ? 0 : 7, .k = i == 2 ? 0 : 3, .bias = BIAS_ROW));
   }

@@ -363,19 +363,6 @@ void check_cases_reduce(check_table *table)
   add_reduce(table);
 }
 
-/* The operand lies beyond what many drivers let one binding reach. */
-static void add_far(check_table *table)
-{
-  params p = {.shape = TSR_SHAPE(9, 37), .view = CHECK_FAR, .epsilon = 1e-5f, .k = 5, .axes = 2};
-  static const int32_t ops[] = {TSR_OP_SOFTMAX, TSR_OP_LAYERNORM, TSR_OP_TOPK, TSR_OP_REDUCE_SUM};
-  int32_t i;
-
-  for (i = 0; i < COUNT_OF(ops); i++) {
-    p.op = ops[i];
-    add(table, p);
-  }
-}
-
 void check_cases_rows(check_table *table)
 {
   if (table->perf) {
@@ -387,5 +374,5 @@ void check_cases_rows(check_table *table)
   }
   add_softmax(table);
   add_norms(table);
-  add_far(table);
+  add(table, (params){.op = TSR_OP_SOFTMAX, .shape = TSR_SHAPE(9, 37), .view = CHECK_FAR});
 }

@@ -88,7 +88,6 @@ void check_cases_dropout(check_table *table)
   }
   add_dropout(table, (dropout_params){.x = tsr_shape_make(0, NULL), .rate = 0.5f});
   add_dropout(table, (dropout_params){.x = TSR_SHAPE(3, 0, 5), .rate = 0.5f});
-  add_dropout(table, (dropout_params){.x = TSR_SHAPE(33, 18), .view = CHECK_FAR, .rate = 0.5f});
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -210,7 +209,6 @@ static void add_losses(check_table *table, int32_t op)
   }
   add_loss(table, (loss_params){.op = op, .rows = 9, .columns = 50, .smoothing = 0.9f});
   add_loss(table, (loss_params){.op = op, .rows = 0, .columns = 50, .smoothing = 0.1f});
-  add_loss(table, (loss_params){.op = op, .rows = 9, .columns = 37, .view = CHECK_FAR, .smoothing = 0.1f});
 }
 
 void check_cases_loss(check_table *table)
@@ -284,7 +282,6 @@ static void add_sums_of_squares(check_table *table)
   add_squares(table, (squares_params){.x = tsr_shape_make(0, NULL), .plus = 1});
   add_squares(table, (squares_params){.x = TSR_SHAPE(3, 0, 5), .plus = 1});
   add_squares(table, (squares_params){.x = TSR_SHAPE(0)});
-  add_squares(table, (squares_params){.x = TSR_SHAPE(33, 18), .view = CHECK_FAR});
 }
 
 typedef struct adam_params {
