@@ -87,8 +87,9 @@ typedef struct tile {
   uint32_t blocks; /* workgroups that share the last axis */
 } tile;
 
-static tile tile_of(const tsr_vk_caps *caps, uint32_t rows, uint32_t most_rows, uint32_t width)
+static tile tile_of(const tsr_vk_caps *caps, uint32_t rows, uint32_t width)
 {
+  uint32_t most_rows = caps->compute_like_cpu ? FEW_TILE_ROWS : MAX_TILE_ROWS;
   tile t = {.rows = 1};
   t.size = tsr_vk_reduce_size(caps, MAX_SIZE, &t.subgroup);
   if (t.subgroup && (!caps->subgroup_shuffle || (t.size & (t.size - 1)) != 0 || t.size > 32)) {
@@ -150,7 +151,7 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   tsr_vk_masking masking;
   if (!plan_weights(planner, q, k->extent[1], &masking, &bits_at))
     return 0;
-  tile t = tile_of(planner->caps, q->extent[1], planner->caps->compute_like_cpu ? FEW_TILE_ROWS : MAX_TILE_ROWS, width);
+  tile t = tile_of(planner->caps, q->extent[1], width);
 
   attention_push push = {
       .queries = q->extent[1],
@@ -250,7 +251,7 @@ static int plan_side(tsr_vk_planner *planner, gradient_push push, const tsr_vk_v
   int32_t result = line->out[by_keys ? 1 : 0], second = line->out[by_keys ? 2 : 3];
   const tsr_vk_view *own = &views[side[0]];
   uint32_t depth = views[Q].extent[3], width = views[V].extent[3];
-  tile t = tile_of(planner->caps, own->extent[1], MAX_TILE_ROWS, by_keys && width > depth ? width : depth);
+  tile t = tile_of(planner->caps, own->extent[1], by_keys && width > depth ? width : depth);
   if (own->extent[1] == 0)
     return 1;
   for (int32_t i = 0; i < 4; ++i) {
