@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs `tessera check` for the test suite: run.sh PROGRAM WHAT, and tells meson to skip where there is nothing to run on.
+# Runs `tessera check` for the test suite: run.sh PROGRAM WHAT [OPTION]..., and tells meson to skip where there is nothing to run
+# on. The first five hand the options on.
 #   devices      every device that is found, against the reference
 #   cpu          the cpu backend at each instruction level that this machine has
 #   vulkan       the Vulkan devices that are found
@@ -12,14 +13,16 @@
 set -eu
 
 program=$1
+what=$2
+shift 2
 skip=77
 # What a backend does not do: weights of i8.
 except='matmul.b:i8@vulkan:*,embedding.table:i8@vulkan:*,*.scales:f32@vulkan:*'
 
-case $2 in
+case $what in
 devices)
   status=0
-  "$program" check --mode coverage --except "$except" || status=$?
+  "$program" check --mode coverage --except "$except" "$@" || status=$?
   # 4: no device beside the reference
   if [ "$status" -eq 4 ]; then
     exit $skip
@@ -31,12 +34,12 @@ vulkan)
   if [ -z "$devices" ]; then
     exit $skip
   fi
-  exec "$program" check --mode coverage --except "$except" --devices "$devices"
+  exec "$program" check --mode coverage --except "$except" --devices "$devices" "$@"
   ;;
 cpu)
   TESSERA_CPU_LEVEL=all
   export TESSERA_CPU_LEVEL
-  exec "$program" check --mode coverage --devices "$("$program" devices --names | grep '^cpu:' | paste -s -d , -)"
+  exec "$program" check --mode coverage --devices "$("$program" devices --names | grep '^cpu:' | paste -s -d , -)" "$@"
   ;;
 swiftshader)
   if [ -z "${TESSERA_SWIFTSHADER_ICD:-}" ]; then
@@ -44,10 +47,10 @@ swiftshader)
     exit $skip
   fi
   VK_ICD_FILENAMES=$TESSERA_SWIFTSHADER_ICD exec "$program" check --mode coverage --except "$except" \
-    --devices vulkan:0
+    --devices vulkan:0 "$@"
   ;;
 reference)
-  "$program" check --mode coverage --devices reference
+  "$program" check --mode coverage --devices reference "$@"
   # The other way round it is refused: a device that does not execute something is told apart from one that need not.
   if "$program" check --mode coverage --devices reference --ops embedding --except 'embedding.table:i8@ref*' >/dev/null; then
     echo "an exception that is none was accepted"
@@ -96,7 +99,7 @@ options)
   "$program" check --mode support --devices reference --ops softmax
   ;;
 *)
-  echo "run.sh: unknown test '$2'" >&2
+  echo "run.sh: unknown test '$what'" >&2
   exit 2
   ;;
 esac
