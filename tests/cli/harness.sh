@@ -71,6 +71,39 @@ json()
   "$JSON_VALUE" "$1" <"$2"
 }
 
+# find_browser: sets $browser; without one the test ends, skipped.
+find_browser()
+{
+  browser=
+  for name in chromium chromium-browser google-chrome; do
+    if [ -z "$browser" ] && command -v "$name" >/dev/null; then
+      browser=$name
+    fi
+  done
+  if [ -z "$browser" ]; then
+    echo 'skipped: there is no Chromium'
+    exit 77
+  fi
+}
+
+# visit PAGE FILE: opens a page in $work whose script puts what it saw, an object with a list of errors, between two @@; that
+# goes into FILE.
+visit()
+{
+  flags='--headless --disable-gpu --disable-dev-shm-usage --no-first-run --virtual-time-budget=5000'
+  [ "$(id -u)" != 0 ] || flags="$flags --no-sandbox"
+  code=0
+  # shellcheck disable=SC2086 # the flags are words
+  HOME=$work timeout 60 "$browser" $flags --user-data-dir="$work/profile" --enable-logging=stderr --dump-dom \
+    "file://$work/$1" >"$work/dom.html" 2>"$work/browser.log" || code=$?
+  check 'the browser failed' test $code = 0
+  check 'the console tells of something' sh -c '! grep CONSOLE "$1"' - "$work/browser.log"
+  grep -o '@@{.*}@@' "$work/dom.html" | sed -e 's/@@//g' -e 's/&lt;/</g; s/&gt;/>/g; s/&quot;/"/g; s/&amp;/\&/g' >"$2"
+  cp "$2" "$out"
+  check 'the page saw nobody' test -s "$2"
+  check 'errors on the page' test "$(json errors "$2")" = '[]'
+}
+
 finish()
 {
   printf '%d checks, %d failed\n' $n_checks $n_failures

@@ -30,12 +30,13 @@ static const char help[] =
     "  --analysis             also tells: scores by length, repetitions, outputs that were cut or copied\n"
     "                         or are far too short or long, and the worst sentences by sentence BLEU\n"
     "                         (effective order, exponential smoothing: sacreBLEU's sentence_bleu)\n"
-    "  --worst N              sentences that are listed (default: 20)\n"
+    "  --html FILE            the analysis as a page that needs no other, its table to be sorted\n"
+    "  --worst N              sentences that are listed (default: 20; in the page: 2000)\n"
     "  --json                 print one JSON object: bleu, chrf, signature, and what they consist of\n"
     "  --timings              print on stderr what loading and translating took\n" TRANSLATOR_HELP
     "  --help                 print this text\n"
     "\n"
-    "With --analysis or --compare all sentences are kept in memory, else a thousand.\n"
+    "With --analysis, --html or --compare all sentences are kept in memory, else a thousand.\n"
     "\n" SEARCH_HELP "\n"
     "Examples:\n"
     "  tessera eval tools/demo-model --source test.en --reference test.fr --beam 4\n"
@@ -56,6 +57,7 @@ typedef struct settings {
   file_list hypotheses;
   file_list references;
   const char *compare;
+  const char *html;
   int64_t worst; /* 0: the default */
   int analysis;
   int json;
@@ -94,7 +96,7 @@ static int check_files(const char *me, const settings *wish)
   if (wish->references.n == 0) {
     return tsr_cli_usage(me, "--reference is missing");
   }
-  if (wish->source && !wish->analysis) {
+  if (wish->source && !wish->analysis && !wish->html) {
     return tsr_cli_usage(me, "--source is for a model to translate, or for --analysis; there is neither");
   }
   if (wish->options || wish->timings || wish->compare) {
@@ -130,6 +132,9 @@ static int take_option(const char *me, int option, settings *wish)
   case 'a':
     wish->analysis = 1;
     return TSR_EXIT_OK;
+  case 'm':
+    wish->html = optarg;
+    return TSR_EXIT_OK;
   case 'w':
     return tsr_cli_integer(me, "--worst", optarg, 1, INT32_MAX, &wish->worst);
   case 'j':
@@ -151,6 +156,7 @@ static int parse(int argc, char **argv, void *opaque, int *finished)
                                           {"reference", required_argument, NULL, 'r'},
                                           {"compare", required_argument, NULL, 'c'},
                                           {"analysis", no_argument, NULL, 'a'},
+                                          {"html", required_argument, NULL, 'm'},
                                           {"worst", required_argument, NULL, 'w'},
                                           TRANSLATOR_OPTIONS,
                                           {"json", no_argument, NULL, 'j'},
@@ -225,6 +231,8 @@ static int choose_compared(session *s)
   for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
     set_name(&e->variants[i], names[i]);
     s->options[i] = s->translator.options;
+    s->options[i].n_best = 1;
+    s->options[i].sample = 0;
     code = parse_variant(names[i], &s->options[i]);
   }
   e->n_variants = code == TSR_EXIT_OK ? n : 0;
@@ -238,7 +246,7 @@ static int choose_variants(session *s)
   evaluation *e = &s->evaluation;
   const settings *wish = &s->wish;
   e->n_references = wish->references.n > 0 ? wish->references.n : 1;
-  e->keeps = wish->analysis || wish->compare || wish->hypotheses.n > 1;
+  e->keeps = wish->analysis || wish->html || wish->compare || wish->hypotheses.n > 1;
   e->has_cuts = wish->translator.model != NULL;
   if (wish->compare) {
     return choose_compared(s);
@@ -336,7 +344,8 @@ static int take_translation(void *user, const translation *t)
 {
   session *s = user;
   tsr_span text = {t->text, strlen(t->text)};
-  return evaluation_add_output(&s->evaluation, s->variant, s->first + t->index, text, t->is_cut);
+  return t->rank > 0 ? TSR_EXIT_OK
+                     : evaluation_add_output(&s->evaluation, s->variant, s->first + t->index, text, t->is_cut);
 }
 
 static int translate_chunk(session *s)
@@ -381,7 +390,7 @@ static int read_all(session *s)
 
 static int report(session *s)
 {
-  enum { LISTED = 20 };
+  enum { LISTED = 20, LISTED_IN_PAGE = 2000 };
   const settings *wish = &s->wish;
   const evaluation *e = &s->evaluation;
   int64_t limit = wish->worst > 0 ? wish->worst : LISTED;
@@ -389,6 +398,13 @@ static int report(session *s)
     tsr_cli_error("%s: expected sentences, found none",
                   wish->translator.model ? wish->source : wish->hypotheses.paths[0]);
     return TSR_EXIT_INPUT;
+  }
+  if (wish->html) {
+    const char *title = wish->translator.model ? wish->translator.model : e->variants[0].name;
+    int code = evaluation_write_page(e, wish->worst > 0 ? wish->worst : LISTED_IN_PAGE, title, wish->html);
+    if (code != TSR_EXIT_OK) {
+      return code;
+    }
   }
   if (wish->json) {
     return tsr_cli_json_print(evaluation_json(e, limit), 0);

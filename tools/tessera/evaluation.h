@@ -89,6 +89,9 @@ char *evaluation_sentence_signature(const evaluation *e, char *text, size_t size
 /* All of it as JSON, with `limit` sentences of each list; NULL without memory. */
 json_t *evaluation_json(const evaluation *e, int64_t limit);
 
+/* All of it as a page, with the `limit` worst sentences. */
+int evaluation_write_page(const evaluation *e, int64_t limit, const char *title, const char *path);
+
 /* All of it as text on stdout. */
 int evaluation_print(const evaluation *e, int has_analysis, int64_t limit);
 
