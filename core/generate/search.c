@@ -13,7 +13,7 @@
 enum {
   MIN_CAPACITY = 32,
   MIN_ROWS = 4,  /* of a program: fewer hardly make a step shorter */
-  MANY_ROWS = 16 /* of a step on a GPU: with fewer, reading the weights takes most of its time */
+  MANY_ROWS = 32 /* of a step on a GPU: with fewer, reading the weights takes most of its time */
 };
 
 /* Positions that the longest result needs: its last token is never fed back. */

@@ -7,8 +7,8 @@
 #include "core/base/status.h"
 
 enum {
-  DEFAULT_CACHE = 8,
-  MIN_CACHE = 2 /* an encoder and a step are in use at the same time */
+  DEFAULT_CACHE = 16, /* a search on a GPU may take ten in turn, as its batch becomes smaller */
+  MIN_CACHE = 2       /* an encoder and a step are in use at the same time */
 };
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */

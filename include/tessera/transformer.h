@@ -140,7 +140,7 @@ typedef struct tsr_transformer_options {
    * them. */
   tsr_dtype weights;
   int32_t strict;       /* as in tsr_compile_options */
-  int32_t cache;        /* compiled programs kept; 0: 8 */
+  int32_t cache;        /* compiled programs kept; 0: 16 */
   tsr_device *fallback; /* as in tsr_compile_options */
   int32_t workers;      /* batches that tsr_generate computes side by side, each on a thread; 0: as many as the device's
                            concurrent_runs and the number of sentences suggest */
