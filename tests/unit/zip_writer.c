@@ -27,7 +27,7 @@ void put_text(byte_writer *to, const char *text)
 void put_number(byte_writer *to, uint64_t number, int size)
 {
   for (int i = 0; i < size; i++) {
-    unsigned char byte = (unsigned char)(number >> (8 * i));
+    unsigned char byte = i < 8 ? (unsigned char)(number >> (8 * i)) : 0;
     put_bytes(to, &byte, 1);
   }
 }
