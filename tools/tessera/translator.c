@@ -152,6 +152,18 @@ static int check_options(const translator *t)
   return TSR_EXIT_USAGE;
 }
 
+/* Marian 1.12 does not normalise what a decoder of such a model looks back at; here it is as the model was trained. */
+static void warn_of_norms(const translator *t)
+{
+  const tsr_transformer_config *config = tsr_model_config(t->model);
+  if (strcmp(config->family, "marian_npz") == 0 && config->norm_position == TSR_NORM_PRE) {
+    tsr_cli_warning(
+        "%s: a pre-norm model: translations are as it was trained and scored; those of marian-decoder, which "
+        "leaves out a norm from the second token on, are others",
+        tsr_model_folder(t->model));
+  }
+}
+
 int translator_open(translator *t, const translator_settings *wish)
 {
   t->wish = wish;
@@ -170,6 +182,7 @@ int translator_open(translator *t, const translator_settings *wish)
   if (status != TSR_OK) {
     return tsr_cli_fail_input(status);
   }
+  warn_of_norms(t);
   int code = choose_options(t);
   if (code == TSR_EXIT_OK) {
     code = choose_languages(t);
