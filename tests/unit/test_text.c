@@ -559,6 +559,17 @@ static tsr_status collect_piece(void *user, const char *piece, size_t size)
   return json_array_append_new(user, json_stringn(piece, size)) == 0 ? TSR_OK : TSR_ERR_INTERNAL;
 }
 
+/* The model's own ids stand for these pieces; what it does not know has the id of <unk>. */
+static void expect_pieces_of_ids(const tsr_sentencepiece *model, const json_t *ids, const json_t *pieces)
+{
+  assert_int_equal(json_array_size(ids), json_array_size(pieces));
+  for (size_t i = 0; i < json_array_size(ids); i++) {
+    const char *piece = tsr_sentencepiece_piece(model, (int32_t)json_integer_value(json_array_get(ids, i)));
+    if (strcmp(piece, "<unk>") != 0)
+      assert_string_equal(piece, json_string_value(json_array_get(pieces, i)));
+  }
+}
+
 /* Models of every kind pass the check, and give the recorded pieces. */
 static void test_recorded_pieces(void **state)
 {
@@ -582,6 +593,7 @@ static void test_recorded_pieces(void **state)
     assert_int_equal(tsr_sentencepiece_parse(file, mapped.bytes, mapped.size, &model), TSR_OK);
     tsr_file_unmap(&mapped);
     const json_t *pieces = json_object_get(results, "pieces");
+    assert_int_equal(tsr_sentencepiece_count(model), json_integer_value(json_object_get(results, "vocab_size")));
     for (size_t i = 0; i < json_array_size(pieces); i++) {
       const json_t *text = json_array_get(texts, i);
       json_t *found = json_array();
@@ -589,6 +601,7 @@ static void test_recorded_pieces(void **state)
           tsr_sentencepiece_encode(model, json_string_value(text), json_string_length(text), collect_piece, found),
           TSR_OK);
       assert_true(json_equal(found, json_array_get(pieces, i)));
+      expect_pieces_of_ids(model, json_array_get(json_object_get(results, "ids"), i), found);
       json_decref(found);
     }
     tsr_sentencepiece_close(model);
