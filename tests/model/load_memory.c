@@ -103,8 +103,23 @@ static int measure(const tsr_model *model, tsr_device *device)
   return extra <= allowed && (double)on_device > allowed ? 0 : 1;
 }
 
+/* AddressSanitizer's own memory would count. */
+static int is_instrumented(void)
+{
+#if defined(__SANITIZE_ADDRESS__)
+  return 1;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  return 1;
+#endif
+#endif
+  return 0;
+}
+
 int main(int argc, char **argv)
 {
+  if (is_instrumented())
+    return 77;
   tsr_runtime *runtime = NULL;
   tsr_device *device = NULL;
   tsr_model *model = NULL;
