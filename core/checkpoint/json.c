@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/checkpoint/json.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +165,57 @@ tsr_status tsr_json_parse(const char *name, const void *text, size_t size, json_
     tsr_quoted shown = tsr_json_show(value);
     json_decref(value);
     return tsr_fail(TSR_ERR_FORMAT, "%s: expected a JSON object, found %s", name, shown.text);
+  }
+  *root = value;
+  return TSR_OK;
+}
+
+/* Makes integers of those reals of a container that are some; integers beyond 2^53 were none of use. */
+static tsr_status restore_integers(json_t *container)
+{
+  const double exact = 9007199254740992.0;
+  const char *key;
+  void *next;
+  size_t index;
+  json_t *item;
+  int failed = 0;
+  json_object_foreach_safe(container, next, key, item)
+  {
+    double number = json_real_value(item);
+    if (json_is_real(item) && fabs(number) <= exact && number == floor(number))
+      failed |= json_object_set_new(container, key, json_integer((json_int_t)number)) != 0;
+    else if (!json_is_real(item) && restore_integers(item) != TSR_OK)
+      return TSR_ERR_OUT_OF_MEMORY;
+  }
+  json_array_foreach(container, index, item)
+  {
+    double number = json_real_value(item);
+    if (json_is_real(item) && fabs(number) <= exact && number == floor(number))
+      failed |= json_array_set_new(container, index, json_integer((json_int_t)number)) != 0;
+    else if (!json_is_real(item) && restore_integers(item) != TSR_OK)
+      return TSR_ERR_OUT_OF_MEMORY;
+  }
+  return failed ? tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of host memory") : TSR_OK;
+}
+
+tsr_status tsr_json_parse_large(const char *name, const void *text, size_t size, json_t **root)
+{
+  json_error_t error;
+  *root = NULL;
+  json_t *value = size > 0 ? json_loadb(text, size, JSON_REJECT_DUPLICATES, &error) : NULL;
+  int is_large = size > 0 && !value && json_error_code(&error) == json_error_numeric_overflow;
+  json_decref(value);
+  if (!is_large)
+    return tsr_json_parse(name, text, size, root);
+  value = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
+  if (!json_is_object(value)) {
+    json_decref(value);
+    return tsr_json_parse(name, text, size, root); /* which tells what is wrong */
+  }
+  tsr_status status = restore_integers(value);
+  if (status != TSR_OK) {
+    json_decref(value);
+    return status;
   }
   *root = value;
   return TSR_OK;

@@ -14,6 +14,10 @@
  * TSR_ERR_FORMAT. */
 tsr_status tsr_json_parse(const char *name, const void *text, size_t size, json_t **root) TSR_MUST_CHECK;
 
+/* The same, but integers beyond 64 bits become reals: tokenizer_config.json says "model_max_length":
+ * 1000000000000000019884624838656 where it means that there is no limit. */
+tsr_status tsr_json_parse_large(const char *name, const void *text, size_t size, json_t **root) TSR_MUST_CHECK;
+
 /* A float as the shortest decimal that reads back as the same float, to be printed with JSON_REAL_PRECISION(9): 0.1,
  * not 0.10000000149011612. NULL without memory, or for NaN and infinities. */
 json_t *tsr_json_float(float value);

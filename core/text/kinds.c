@@ -333,17 +333,17 @@ static tsr_status make(tsr_tokenizer_files *files, const tsr_tokenizer_kind *kin
   return TSR_OK;
 }
 
-/* tokenizer_config.json may be missing: then all is as usual. */
-static tsr_status open_options(const char *folder, tsr_config *options)
+/* tokenizer_config.json may be missing: then all is as usual. To be finished also after a failure. */
+static tsr_status open_options(tsr_tokenizer_files *files)
 {
-  static const char usual[] = "{}";
-  char *path = tsr_path_join(folder, "tokenizer_config.json");
-  if (!path)
+  static const char name[] = "tokenizer_config.json";
+  files->options.path = tsr_path_join(files->folder, name);
+  if (!files->options.path)
     return TSR_ERR_OUT_OF_MEMORY;
-  tsr_status status =
-      tsr_path_exists(path) ? tsr_config_open(path, options) : tsr_config_parse(path, usual, sizeof usual - 1, options);
-  free(path);
-  return status;
+  TSR_TRY(tsr_files_json(files, name, &files->options.root));
+  if (!files->options.root)
+    files->options.root = json_object();
+  return files->options.root ? TSR_OK : tsr_fail_memory(1);
 }
 
 tsr_status tsr_tokenizer_open_kind(const char *folder, const tsr_tokenizer_kind *kind,
@@ -351,7 +351,7 @@ tsr_status tsr_tokenizer_open_kind(const char *folder, const tsr_tokenizer_kind 
 {
   *tokenizer = NULL;
   tsr_tokenizer_files files = {.folder = folder, .config = config};
-  tsr_status status = open_options(folder, &files.options);
+  tsr_status status = open_options(&files);
   if (status == TSR_OK)
     status = tsr_files_json(&files, "special_tokens_map.json", &files.specials);
   if (status == TSR_OK)

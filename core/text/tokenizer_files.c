@@ -33,7 +33,7 @@ tsr_status tsr_files_json(const tsr_tokenizer_files *files, const char *name, js
   tsr_file file = {0};
   tsr_status status = tsr_file_map(path, &file);
   if (status == TSR_OK)
-    status = tsr_json_parse(path, file.bytes, file.size, root);
+    status = tsr_json_parse_large(path, file.bytes, file.size, root);
   tsr_file_unmap(&file);
   free(path);
   return status;

@@ -323,7 +323,9 @@ static void test_added_tokens(void **state)
 
   folder = make_temporary_folder();
   write_pieces(path_in(folder, "spiece.model"));
-  snprintf(options, sizeof options, "{\"tokenizer_class\":\"T5Tokenizer\",\"pad_token\":\"<s>\",\"extra_ids\":2,%s}",
+  snprintf(options, sizeof options,
+           "{\"tokenizer_class\":\"T5Tokenizer\",\"pad_token\":\"<s>\",\"extra_ids\":2,"
+           "\"model_max_length\":1000000000000000019884624838656,%s}",
            added);
   tokenizer = open_with(folder, options);
   tsr_tokenizer_info info;
@@ -360,6 +362,10 @@ static void test_broken_folders(void **state)
   expect_refused(folder, "{}", TSR_ERR_UNSUPPORTED, "tell which tokenizer this is");
   expect_refused(folder, "{\"tokenizer_class\":\"BertTokenizer\"}", TSR_ERR_UNSUPPORTED,
                  "tokenizer_config.json: key \"tokenizer_class\": this build has no tokenizer \"BertTokenizer\"");
+  expect_refused(
+      folder,
+      "{\"tokenizer_class\":\"T5Tokenizer\",\"extra_ids\":-1,\"model_max_length\":1000000000000000019884624838656}",
+      TSR_ERR_IO, "spiece.model: cannot be opened");
   expect_refused(folder, "{\"tokenizer_class\":7}", TSR_ERR_FORMAT, "key \"tokenizer_class\": expected");
   static const struct {
     const char *class;
