@@ -268,20 +268,20 @@ static void test_settings(void **state)
   static restated expected[N_SETTINGS * N_SENTENCES * N_BEST];
   const fixture *f = *state;
   for (int32_t m = 0; m < N_MODELS; m++) {
-    setup reference;
+    setup plain;
     batch b;
     random_model_write(f->folder, &models[m]);
-    open_setup(f, "cpu", NULL, &reference);
+    open_setup(f, device_name(f, 0), NULL, &plain);
     make_batch(models[m].seed, 37, N_SENTENCES, &b);
     for (int32_t i = 0; i < N_SETTINGS; i++) {
-      tsr_generate_options options = options_of(&reference, &settings[i]);
+      tsr_generate_options options = options_of(&plain, &settings[i]);
       for (int32_t n = 0; n < N_SENTENCES; n++) {
         if (b.lengths[n] > 0) {
-          restate(&reference, &options, b.source[n], b.lengths[n], n, &expected[(i * N_SENTENCES + n) * N_BEST]);
+          restate(&plain, &options, b.source[n], b.lengths[n], n, &expected[(i * N_SENTENCES + n) * N_BEST]);
         }
       }
     }
-    close_setup(&reference);
+    close_setup(&plain);
     for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
       setup s;
       open_setup(f, device_name(f, d), NULL, &s);
