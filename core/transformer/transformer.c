@@ -539,6 +539,11 @@ tsr_status tsr_forward_check(const tsr_transformer *t, const tsr_forward *forwar
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_forward: a batch of %d sentences of %d and %d tokens",
                     (int)size->batch, (int)size->source, (int)size->target);
   }
+  if ((encodes && size->source > config->max_positions) || (decodes && size->target > config->max_positions)) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "%s has %d positions; the batch is of %d source tokens and %d target tokens",
+                    t->model->folder, (int)config->max_positions, encodes ? (int)size->source : 0,
+                    decodes ? (int)size->target : 0);
+  }
   for (int32_t b = 0; b < size->batch; b++) {
     if (encodes) {
       TSR_TRY(check_source(t, forward, b));
