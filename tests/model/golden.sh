@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # golden.sh CASE DEVICE: holds a device against a recorded case. Exit code 77 (skipped) without the case or the device.
+# DEVICE swiftshader is vulkan:0 through the driver that TESSERA_SWIFTSHADER_ICD names.
 # The cases are looked for in TESSERA_GOLDENS, else in TESSERA_SHARED/goldens, else in ../shared/goldens.
 set -eu
 case_name=$1
@@ -14,6 +15,14 @@ if [ ! -d "$folder" ]; then
 fi
 # A model that is stored in another way gives the same results.
 recorded=${folder%_sharded}
+if [ "$device" = swiftshader ]; then
+  if [ -z "${TESSERA_SWIFTSHADER_ICD:-}" ]; then
+    echo "skipped: TESSERA_SWIFTSHADER_ICD names no driver"
+    exit 77
+  fi
+  export VK_ICD_FILENAMES="$TESSERA_SWIFTSHADER_ICD"
+  device=vulkan:0
+fi
 names=$("$TESSERA" devices --names) || true
 case $device in
 *:*) wanted=$device ;;
