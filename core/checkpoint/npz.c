@@ -91,6 +91,13 @@ static int is_text(const char *text, size_t size, const char *wanted)
   return size == strlen(wanted) && memcmp(text, wanted, size) == 0;
 }
 
+/* A single byte has no order: Marian writes "<i1" where NumPy writes "|i1". */
+static int is_descr(const char *text, size_t size, const char *descr)
+{
+  int is_byte = size == 3 && text[2] == '1' && strchr("<>=|", text[0]) != NULL && text[0] != '\0';
+  return is_byte ? memcmp(text + 1, descr + 1, 2) == 0 : is_text(text, size, descr);
+}
+
 static int skip_word(reader *r, const char *word)
 {
   size_t size = strlen(word);
@@ -107,7 +114,7 @@ static tsr_status read_descr(reader *r, header *h)
   size_t size = 0;
   if (!take_text(r, &text, &size))
     return fail_header(r, "\"descr\" as a text");
-  for (h->type = 0; h->type < N_TYPES && !is_text(text, size, types[h->type].descr); h->type++)
+  for (h->type = 0; h->type < N_TYPES && !is_descr(text, size, types[h->type].descr); h->type++)
     ;
   if (h->type < N_TYPES)
     return TSR_OK;

@@ -168,7 +168,7 @@ static void write_model(const char *folder, const char *config, const char *sett
   size_t size;
   put_text(&text, config);
   put_number(&text, 0, 8);
-  snprintf(header, sizeof header, "{'descr': '|i1', 'fortran_order': False, 'shape': (%zu,), }", text.size);
+  snprintf(header, sizeof header, "{'descr': '<i1', 'fortran_order': False, 'shape': (%zu,), }", text.size);
   npy_write(&array, 1, header, text.bytes, text.size);
   zip_add(&zip, "special:model.yml.npy", array.bytes, array.size, 0);
   add_layers(&zip, strstr(config, "transformer-preprocess: n") != NULL);
