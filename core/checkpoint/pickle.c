@@ -77,6 +77,7 @@ typedef struct machine {
   numbers stack, memo;
   pair *pairs;
   size_t n_pairs, pairs_room;
+  size_t copied; /* bytes of names and keys */
 } machine;
 
 static const char *opcode_name(const machine *m)
@@ -629,6 +630,10 @@ static tsr_status run(machine *m, uint32_t *result)
 
 static tsr_status copy_text(machine *m, const value *from, const char **text)
 {
+  /* A text of the memo can be meant again and again; an honest pickle's names take less than the pickle. */
+  m->copied += from->count;
+  if (m->copied > m->size)
+    return tsr_fail(TSR_ERR_FORMAT, "%s: pickle: its names take more bytes than the pickle has", m->path);
   char *copy = tsr_arena_take(m->arena, (size_t)from->count + 1);
   if (!copy)
     return tsr_fail_memory((size_t)from->count + 1);

@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/status.h"
@@ -27,11 +28,12 @@ typedef struct source {
 static tsr_status find_entry(source *from, const char *name, tsr_zip_entry **entry)
 {
   size_t room = strlen(from->folder) + strlen(name) + 1;
-  char *path = tsr_arena_take(&from->into->arena, room);
+  char *path = malloc(room);
   if (!path)
     return tsr_fail_memory(room);
   snprintf(path, room, "%s%s", from->folder, name);
   *entry = tsr_zip_find(from->zip, path);
+  free(path);
   return TSR_OK;
 }
 
