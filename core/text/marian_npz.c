@@ -96,14 +96,14 @@ static tsr_status add_lines(const char *path, const tsr_file *file, tsr_vocabula
   for (int64_t id = 0; at < end; id++) {
     const char *stop = memchr(at, '\n', (size_t)(end - at));
     size_t size = (size_t)((stop ? stop : end) - at);
+    if (memchr(at, '\0', size))
+      return tsr_fail(TSR_ERR_FORMAT, "%s: line %lld holds a NUL", path, (long long)id + 1);
     char *token = strndup(at, size);
     if (!token)
       return tsr_fail_memory(size + 1);
     if (size > 0 && token[size - 1] == '\r')
       token[size - 1] = '\0';
-    tsr_status status = strlen(token) + 1 < size
-                            ? tsr_fail(TSR_ERR_FORMAT, "%s: line %lld holds a NUL", path, (long long)id + 1)
-                            : tsr_vocabulary_add(vocabulary, token, id);
+    tsr_status status = tsr_vocabulary_add(vocabulary, token, id);
     free(token);
     TSR_TRY(status);
     at += size + 1;

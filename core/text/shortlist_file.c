@@ -53,6 +53,9 @@ static tsr_status list_tokens(reader *r, int32_t side, int32_t vocabulary)
 /* The id of a token, or -1. */
 static int32_t find_token(const reader *r, int32_t side, const char *name, size_t size)
 {
+  if (memchr(name, '\0', size)) {
+    return -1; /* no token holds one, and a comparison would end there */
+  }
   int32_t low = 0;
   int32_t high = r->n_tokens[side];
   while (low < high) {
