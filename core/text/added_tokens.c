@@ -24,8 +24,14 @@ const tsr_added_token *tsr_added_tokens_find(const tsr_added_tokens *tokens, con
 
 tsr_status tsr_added_tokens_add(tsr_added_tokens *tokens, const char *text, int32_t id, uint32_t flags)
 {
-  if (!text[0] || tsr_added_tokens_find(tokens, text))
+  if (!text[0])
     return TSR_OK;
+  for (size_t i = 0; i < tokens->count; i++) {
+    if (strcmp(tokens->list[i].text, text) == 0) {
+      tokens->list[i].flags |= flags & TSR_ADDED_SPECIAL; /* one who calls it special is enough */
+      return TSR_OK;
+    }
+  }
   if (tokens->count == tokens->room) {
     size_t room = tokens->room ? 2 * tokens->room : 16;
     tsr_added_token *list = realloc(tokens->list, room * sizeof *list);

@@ -204,6 +204,8 @@ static size_t count_pairs(const tsr_vocabulary *vocabulary, const char *token)
   size_t size = strlen(token);
   size_t count = 0;
   size_t length;
+  if (size >= LONGEST_PIECE)
+    return 0; /* no merge may make it */
   for (size_t at = 0; at < size; at += length) {
     (void)tsr_utf8_decode(token + at, size - at, &length);
     count += at > 0 && tsr_vocabulary_find(vocabulary, token, at) >= 0 &&

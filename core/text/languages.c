@@ -131,7 +131,7 @@ static int32_t edit_distance(const char *a, const char *b)
   int32_t row[LONGEST_CODE + 1] = {0};
   int32_t n = (int32_t)strlen(b);
   if (n > LONGEST_CODE)
-    return INT32_MAX;
+    return INT32_MAX / 2; /* the caller adds to it */
   for (int32_t j = 0; j <= n; j++)
     row[j] = j;
   for (int32_t i = 0; a[i]; i++) {

@@ -166,6 +166,18 @@ static tsr_status append_all(tsr_encoding *to, const int32_t *ids, int32_t n_ids
   return TSR_OK;
 }
 
+/* 1 if a text begins with what is looked up as a language: ">>", something, and "<<" on the same line. */
+static int names_language(const char *text, size_t size)
+{
+  if (size < 5 || memcmp(text, ">>", 2) != 0)
+    return 0;
+  for (size_t i = 3; i + 1 < size && text[i - 1] != '\n'; i++) {
+    if (text[i] == '<' && text[i + 1] == '<')
+      return 1;
+  }
+  return 0;
+}
+
 static tsr_status encode(tsr_encoding *to, const char *text, size_t size)
 {
   const tsr_tokenizer *tokenizer = to->tokenizer;
@@ -177,7 +189,7 @@ static tsr_status encode(tsr_encoding *to, const char *text, size_t size)
         "a target text begins or ends with its language's token, but no target language was chosen: neither "
         "here nor in tokenizer_config.json (tgt_lang)");
   /* A source that names its target language itself keeps it. */
-  if (tokenizer->place != TSR_LANGUAGE_SOURCE || size < 2 || memcmp(text, ">>", 2) != 0)
+  if (tokenizer->place != TSR_LANGUAGE_SOURCE || !names_language(text, size))
     TSR_TRY(append_all(to, frame->before, frame->n_before));
   int32_t begin = to->count;
   TSR_TRY(encode_text(to, text, size));

@@ -294,6 +294,7 @@ static void test_marian_languages(void **state)
   assert_int_equal(tsr_tokenizer_set_languages(tokenizer, NULL, "deu"), TSR_OK);
   expect_side(tokenizer, TSR_SIDE_SOURCE, "a", ">>deu<< " MARK "a </s>");
   expect_side(tokenizer, TSR_SIDE_SOURCE, ">>fra<< a", ">>fra<< " MARK "a </s>");
+  expect_side(tokenizer, TSR_SIDE_SOURCE, ">> a", ">>deu<< <unk> <unk> " MARK "a </s>"); /* names no language */
   expect_side(tokenizer, TSR_SIDE_TARGET, "a", MARK "a </s>");
   assert_int_equal(tsr_tokenizer_set_languages(tokenizer, NULL, ">>fra<<"), TSR_OK);
   expect_side(tokenizer, TSR_SIDE_SOURCE, "a", ">>fra<< " MARK "a </s>");
