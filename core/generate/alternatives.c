@@ -9,6 +9,7 @@
 
 #include "core/base/status.h"
 #include "core/generate/request.h"
+#include "core/generate/trace.h"
 
 /* The sentences of the second search: those of which an alternative goes on. */
 typedef struct continued {
@@ -47,6 +48,8 @@ static tsr_status find_first(const tsr_request *request, const tsr_prompt *promp
   options.early_stopping = TSR_EARLY_FALSE;
   options.length_penalty = 0.0f; /* scores are sums */
   options.patience = 0.0f;
+  options.attention = options.attention || options.coverage_penalty > 0.0f;
+  options.coverage_penalty = 0.0f; /* counts once, when an output has ended */
   options.forced_eos_id = -1;
   tsr_request one = *request;
   one.options = &options;
@@ -56,6 +59,19 @@ static tsr_status find_first(const tsr_request *request, const tsr_prompt *promp
   return tsr_request_run(&one, first);
 }
 
+/* The score of an output that ended with its alternative: until now it is a sum. */
+static void score_ended(const tsr_generate_options *options, int32_t n_given, tsr_hypothesis *h)
+{
+  const tsr_trace trace = {.source = h->n_source, .steps = h->n_ids};
+  double penalty = h->attention ? tsr_trace_penalty(&trace, h->attention, options->coverage_penalty) : 0.0;
+  h->score = (float)(tsr_search_score(options, (double)h->score, h->n_ids - n_given) + penalty);
+  if (!options->attention) {
+    free(h->attention);
+    h->attention = NULL;
+    h->n_source = 0;
+  }
+}
+
 /* Moves what ended with its alternative into `all`, and fills c with the rest. */
 static void split(const tsr_request *request, const tsr_prompt *prompts, tsr_generation *first, tsr_generation *all,
                   continued *c)
@@ -63,9 +79,11 @@ static void split(const tsr_request *request, const tsr_prompt *prompts, tsr_gen
   for (int32_t i = 0; i < first->n_sentences * first->n_best; i++) {
     tsr_hypothesis *h = &first->hypotheses[i];
     int32_t sentence = i / first->n_best;
-    if (h->n_ids == 0 || h->score == -INFINITY) {
+    /* The further rows of a beam begin with -1e9: what only they have is not another alternative. */
+    if (h->n_ids == 0 || h->score < -5e8f) {
       all->hypotheses[i].score = request->lengths[sentence] > 0 ? -INFINITY : h->score;
     } else if (tsr_search_is_end(request->options, h->ids[h->n_ids - 1])) {
+      score_ended(request->options, prompts[sentence].n_given, h);
       all->hypotheses[i] = *h;
       *h = (tsr_hypothesis){0};
     } else {

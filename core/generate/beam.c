@@ -340,6 +340,10 @@ tsr_status tsr_beam_advance(tsr_beam *beam, int32_t k, const float *values, cons
 tsr_status tsr_beam_close(tsr_beam *beam)
 {
   TSR_TRY(end_open(beam));
+  if (beam->sorted) {
+    return TSR_OK; /* once more would turn equals round */
+  }
+  beam->sorted = 1;
   /* Best first; among equals the one that ended last. */
   for (int32_t i = 1; i < beam->n_finished; i++) {
     tsr_finished moved = beam->finished[i];

@@ -34,6 +34,7 @@ typedef struct tsr_beam {
   int32_t length;                      /* tokens of each open hypothesis, with the start token */
   int32_t n_given;                     /* of them, those that do not count in scores, the start token left out */
   int32_t done;                        /* 1: no open hypothesis can still matter */
+  int32_t sorted;                      /* 1: the finished are, best first */
   float *sums;                         /* [N] sums of log-probabilities */
   float *next_sums;                    /* [N] */
   int32_t *ids;                        /* [N][max_length] */

@@ -215,6 +215,10 @@ static tsr_status collect(const beams *s, int32_t row, tsr_hypothesis *hypothese
       finished->attention = NULL;
     }
   }
+  /* Where everything else was banned there are fewer. */
+  for (int32_t j = beam->n_finished; j < n_best; j++) {
+    hypotheses[s->search->sentence[row] * n_best + j].score = -INFINITY;
+  }
   return TSR_OK;
 }
 

@@ -143,6 +143,8 @@ tsr_status tsr_search_choose_tokens(tsr_search *search)
   }
   TSR_TRY(tsr_token_set_init(&set, options->shortlist, config->target_vocabulary));
   tsr_token_set_add(&set, config->unk_id);
+  tsr_token_set_add(&set, options->forced_bos_id); /* -1 is none */
+  tsr_token_set_add(&set, options->forced_eos_id);
   for (int32_t i = 0; i < options->n_eos; i++) {
     tsr_token_set_add(&set, options->eos[i]);
   }

@@ -149,7 +149,8 @@ static int is_end(const tsr_transformer_config *config, const tsr_generate_optio
   return options->n_eos == 0 && token == config->eos_id;
 }
 
-/* Lists replace what was there: [[5], [7, 8]] and [5, 7]. */
+/* Lists of the forms [[5], [7, 8]] and [5, 7], both kept in one: bad words take the place of all that was there, suppressed
+ * tokens come on top. */
 static tsr_status read_suppressed(const tsr_config *file, const tsr_transformer_config *config,
                                   tsr_generate_options *options)
 {
@@ -159,7 +160,7 @@ static tsr_status read_suppressed(const tsr_config *file, const tsr_transformer_
       (tokens && !json_is_null(tokens) && !json_is_array(tokens))) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: keys 'bad_words_ids' and 'suppress_tokens' should be lists", file->path);
   }
-  if (json_is_array(words) || json_is_array(tokens)) {
+  if (json_is_array(words)) {
     options->n_suppressed = 0;
     options->n_words = 0;
   }
@@ -201,6 +202,23 @@ static tsr_status read_early_stopping(const tsr_config *file, int32_t *early)
   return tsr_fail(TSR_ERR_FORMAT, "%s: key 'early_stopping' should be true, false or \"never\"", file->path);
 }
 
+/* The null of a call switches off what the model's folder asks for; that of a file says nothing. */
+static void clear_nulls(const tsr_config *file, tsr_generate_options *options)
+{
+  if (json_is_null(json_object_get(file->root, "forced_bos_token_id"))) {
+    options->forced_bos_id = -1;
+  }
+  if (json_is_null(json_object_get(file->root, "forced_eos_token_id"))) {
+    options->forced_eos_id = -1;
+  }
+  if (json_is_null(json_object_get(file->root, "bad_words_ids"))) {
+    options->n_suppressed = options->n_words = 0;
+  }
+  if (json_is_null(json_object_get(file->root, "begin_suppress_tokens"))) {
+    options->n_begin_suppressed = 0;
+  }
+}
+
 static void read_lengths(tsr_config *file, const tsr_transformer_config *config, int call,
                          tsr_generate_options *options)
 {
@@ -211,7 +229,7 @@ static void read_lengths(tsr_config *file, const tsr_transformer_config *config,
   tsr_config_int(file, "max_new_tokens", 0, MAX_LENGTH, &max_new);
   tsr_config_int(file, "min_length", 0, MAX_LENGTH, &options->min_length);
   tsr_config_int(file, "min_new_tokens", 0, MAX_LENGTH, &min_new);
-  if (min_new > 0) {
+  if (tsr_config_has(file, "min_new_tokens")) {
     options->min_length = min_new + 1;
   }
   /* Lengths count the start token. A file that says 20 says nothing: it is what the original writes by default. */
@@ -242,14 +260,14 @@ static tsr_status read_ends(tsr_config *file, const tsr_transformer_config *conf
   return tsr_config_id(file, "forced_eos_token_id", vocabulary, &options->forced_eos_id);
 }
 
-static tsr_status read_sampling(tsr_config *file, tsr_generate_options *options)
+static tsr_status read_sampling(tsr_config *file, int call, tsr_generate_options *options)
 {
   tsr_config_bool(file, "do_sample", &options->sample);
   tsr_config_float(file, "temperature", 0.0, 1e6, &options->temperature);
   tsr_config_int(file, "top_k", 0, INT32_MAX, &options->top_k);
   tsr_config_float(file, "top_p", 0.0, 1.0, &options->top_p);
   TSR_TRY(tsr_config_status(file));
-  if (options->sample && options->beam > 1) {
+  if (call && options->sample && options->beam > 1) { /* what a file says may still be overridden */
     return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: keys 'do_sample' and 'num_beams': this build samples without beams only",
                     file->path);
   }
@@ -261,6 +279,9 @@ tsr_status tsr_generate_apply(tsr_config *file, const tsr_transformer_config *co
                               tsr_generate_options *options)
 {
   TSR_TRY(refuse(file, refused, sizeof refused / sizeof refused[0]));
+  if (call) {
+    clear_nulls(file, options);
+  }
   if (config->encoder_layers == 0 &&
       (tsr_config_has(file, "max_new_tokens") || tsr_config_has(file, "min_new_tokens"))) {
     return tsr_fail(
@@ -285,5 +306,5 @@ tsr_status tsr_generate_apply(tsr_config *file, const tsr_transformer_config *co
   TSR_TRY(read_tokens(file, "begin_suppress_tokens", config->target_vocabulary,
                       (int32_t)(sizeof options->begin_suppressed / sizeof options->begin_suppressed[0]),
                       options->begin_suppressed, &options->n_begin_suppressed));
-  return read_sampling(file, options);
+  return read_sampling(file, call, options);
 }
