@@ -38,9 +38,18 @@ static tsr_status copy_file(const char *from, const char *to, const char *name)
 
 static tsr_status copy_tokenizer(const char *from, const char *to)
 {
-  static const char *const files[] = {
-      "source.spm", "target.spm",   "vocab.json",     "target_vocab.json",       "tokenizer_config.json",
-      "merges.txt", "spiece.model", "tokenizer.json", "special_tokens_map.json", "added_tokens.json"};
+  static const char *const files[] = {"source.spm",
+                                      "target.spm",
+                                      "vocab.json",
+                                      "target_vocab.json",
+                                      "tokenizer_config.json",
+                                      "merges.txt",
+                                      "spiece.model",
+                                      "tokenizer.json",
+                                      "special_tokens_map.json",
+                                      "added_tokens.json",
+                                      "sentencepiece.bpe.model",
+                                      "spm.model"};
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
     TSR_TRY(copy_file(from, to, files[i]));
   }

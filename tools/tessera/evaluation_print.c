@@ -111,8 +111,8 @@ static json_t *json_variant(const evaluation *e, const evaluation_variant *v)
 {
   scores s;
   json_t *object = json_object();
-  int done = object && read_scores(&v->all, &s) == TSR_OK && set(object, "name", json_string(v->name)) &&
-             add_scores(object, &s);
+  int done = object && read_scores(&v->all, &s) == TSR_OK &&
+             set(object, "name", tsr_cli_json_text(v->name, strlen(v->name))) && add_scores(object, &s);
   if (done && v->seconds > 0) {
     done = set(object, "seconds", tsr_cli_json_real(v->seconds)) && set(object, "tokens", json_count(v->tokens)) &&
            set(object, "tokens_per_second", tsr_cli_json_real((double)v->tokens / v->seconds));

@@ -240,7 +240,7 @@ static int decode_line(session *s)
   if (code == TSR_EXIT_OK && s->wish.json) {
     code = print_json(s, text, strlen(text), ids, n_ids);
   } else if (code == TSR_EXIT_OK) {
-    puts(text);
+    tsr_cli_put_line(text);
   }
   tsr_free(text);
   free(ids);

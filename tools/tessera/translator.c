@@ -275,7 +275,8 @@ static int is_cut(const translator *t, const found *f, const tsr_hypothesis *hyp
   for (int32_t i = 0; i < options->n_eos && n > 0; i++) {
     ended |= hypothesis->ids[n - 1] == options->eos[i];
   }
-  return n > 0 && (n + 1 >= options->max_length || !ended);
+  int forced = options->forced_eos_id >= 0 && n + 1 >= options->max_length;
+  return n > 0 && (forced || !ended);
 }
 
 int translator_text(const translator *t, const int32_t *ids, int32_t n_ids, char **text)
@@ -324,7 +325,9 @@ static int join(const tsr_hypothesis *parts, int32_t n, int32_t n_best, tsr_hypo
   }
   for (int32_t i = 0; i < n; i++) {
     const tsr_hypothesis *part = &parts[(int64_t)i * n_best];
-    memcpy(all->ids + all->n_ids, part->ids, (size_t)part->n_ids * sizeof *all->ids);
+    if (part->n_ids > 0) {
+      memcpy(all->ids + all->n_ids, part->ids, (size_t)part->n_ids * sizeof *all->ids);
+    }
     all->n_ids += part->n_ids;
   }
   return TSR_EXIT_OK;
