@@ -64,6 +64,8 @@ search 2 cpu --early-stopping maybe "$work/three.en"
 stderr_has "'maybe' is none of false, true, never"
 search 2 cpu --suppress 1,x "$work/three.en"
 stderr_has "--suppress: there should be a token id at 'x'"
+search 2 cpu --suppress "$(seq -s , 2 65)" --bad-words 66 "$work/three.en"
+stderr_has 'more than 64 of one token'
 search 2 cpu --bad-words 1-2 "$work/three.en"
 stderr_has '--bad-words'
 search 2 cpu --seed -1 "$work/three.en"

@@ -195,22 +195,27 @@ int search_settings_take(const char *command, int option, search_settings *setti
 }
 
 /* Words of one token belong to those that are suppressed. */
-static void apply_words(const tsr_generate_options *given, tsr_generate_options *options)
+static int apply_words(const tsr_generate_options *given, tsr_generate_options *options)
 {
   const int32_t room = (int32_t)(sizeof options->suppressed / sizeof options->suppressed[0]);
   options->n_words = 0;
   for (int32_t i = 0; i < given->n_words; i += 1 + given->words[i]) {
     int32_t n = given->words[i];
-    if (n == 1 && options->n_suppressed < room) {
+    if (n == 1) {
+      if (options->n_suppressed == room) {
+        return tsr_cli_usage(NULL, "--bad-words: with the tokens that are suppressed, more than %d of one token",
+                             (int)room);
+      }
       options->suppressed[options->n_suppressed++] = given->words[i + 1];
     } else if (n > 1) {
       memcpy(options->words + options->n_words, given->words + i, (size_t)(n + 1) * sizeof *given->words);
       options->n_words += n + 1;
     }
   }
+  return TSR_EXIT_OK;
 }
 
-void search_settings_apply(const search_settings *settings, tsr_generate_options *options)
+int search_settings_apply(const search_settings *settings, tsr_generate_options *options)
 {
   const char *is_given = settings->is_given;
   for (int i = 0; i < N_SEARCH_OPTIONS; i++) {
@@ -225,15 +230,13 @@ void search_settings_apply(const search_settings *settings, tsr_generate_options
       memcpy((char *)options + f->count, (const char *)&settings->given + f->count, sizeof(int32_t));
     }
   }
-  if (is_given[SEARCH_BAD_WORDS]) {
-    apply_words(&settings->given, options);
-  }
   if (is_given[SEARCH_SAMPLE] && !is_given[SEARCH_BEAM]) {
     options->beam = 1;
   }
   if (is_given[SEARCH_BEAM] && options->beam > 1 && !is_given[SEARCH_SAMPLE]) {
     options->sample = 0;
   }
+  return is_given[SEARCH_BAD_WORDS] ? apply_words(&settings->given, options) : TSR_EXIT_OK;
 }
 
 int search_settings_check(const search_settings *settings, const tsr_generate_options *options)

@@ -120,7 +120,7 @@ int search_settings_take(const char *command, int option, search_settings *setti
 int search_settings_check(const search_settings *settings, const tsr_generate_options *options);
 
 /* Puts what was given into options. Sampling is without beams: --sample without --beam means a beam of 1, and --beam
- * above 1 without --sample that nothing is drawn. */
-void search_settings_apply(const search_settings *settings, tsr_generate_options *options);
+ * above 1 without --sample that nothing is drawn. Returns an exit code. */
+int search_settings_apply(const search_settings *settings, tsr_generate_options *options);
 
 #endif

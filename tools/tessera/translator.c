@@ -78,7 +78,10 @@ static int choose_options(translator *t)
   }
   t->options.n_best = 1;
   t->options.scores = wish->scores;
-  search_settings_apply(&wish->search, &t->options);
+  int code = search_settings_apply(&wish->search, &t->options);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
   int32_t positions = tsr_model_config(t->model)->max_positions;
   if (positions > 0 && t->options.max_length > positions) {
     if (wish->search.is_given[SEARCH_MAX_LENGTH] || wish->search.is_given[SEARCH_MAX_NEW]) {
