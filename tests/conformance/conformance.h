@@ -65,7 +65,7 @@ typedef enum check_view {
   CHECK_BROADCAST_LAST, /* the last axis repeated */
   CHECK_SCALAR,         /* one element repeated everywhere */
   CHECK_FAR, /* at the end of a storage of more than 128 MiB, more than many drivers let one binding reach; rank 2 up. Takes a
-              * second: a few cases only. Where every storage counts as too large (TESSERA_MAX_BINDING), all cases tell. */
+              * second: a few cases only. Where every storage counts as too large (TESSERA_MAX_BINDING), all others tell. */
   CHECK_VIEW_COUNT
 } check_view;
 

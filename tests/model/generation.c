@@ -89,7 +89,7 @@ tsr_generate_options options_for(const setup *s, int32_t beam)
   options.max_length = 41; /* beyond the first room of the cache */
   options.length_penalty = 0.8f;
   options.forced_eos_id = -1; /* a forced token is not the best one */
-  options.n_eos = 0; /* the configuration says it, which tests change */
+  options.n_eos = 0;          /* the configuration says it, which tests change */
   return options;
 }
 
