@@ -10,7 +10,7 @@
  *   MAX_BINDING     bytes beyond which a storage is reached by its address, where the device's own limit is not smaller: for
  *                   tests. Default: the device's
  *   VULKAN_KERNELS  cpu, gpu: kernels as for such a device, whatever the device is. Default: what it is
- *   VULKAN_MATMUL   plain, tiled, vector, generic: the form of matrix products (kernel_matmul.c). Default auto
+ *   VULKAN_VARIANT  a form of kernels (forms.h), such as matmul.generic, to take wherever it can be had. Default: none
  *   WATCHDOG_FLOPS  estimated work of one submit, beyond which a run is split; 0: never. Default 2e12, 0 where a CPU executes
  */
 #include <pthread.h>
@@ -309,6 +309,24 @@ static int32_t backend_counters(tsr_backend_device *device, tsr_device_counters 
   return TSR_OK;
 }
 
+static void force_form(tsr_backend_device *device, int32_t form)
+{
+  device->caps.forced = form;
+}
+
+static const void *backend_get_extension(void *context, const char *name)
+{
+  static const tsr_forms_extension forms = {
+      .struct_size = sizeof(tsr_forms_extension),
+      .count = TSR_VK_FORM_COUNT - 1,
+      .name = tsr_vk_form_name,
+      .force = force_form,
+      .form_of = tsr_vk_form_of,
+  };
+  (void)context;
+  return strcmp(name, TSR_FORMS_EXTENSION) == 0 ? &forms : NULL;
+}
+
 static const tsr_backend table = {
     .struct_size = sizeof(tsr_backend),
     .abi_major = TSR_ABI_MAJOR,
@@ -333,6 +351,7 @@ static const tsr_backend table = {
     .wait = tsr_vk_executable_wait,
     .profile = tsr_vk_profile,
     .counters = backend_counters,
+    .get_extension = backend_get_extension,
 };
 
 const tsr_backend *TSR_BACKEND_QUERY(uint32_t host_abi_major, const tsr_host *host)

@@ -275,6 +275,7 @@ void tsr_vk_name(tsr_backend_device *device, VkObjectType type, uint64_t object,
  * executable.c
  */
 int tsr_vk_supports(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
+int32_t tsr_vk_form_of(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
 int32_t tsr_vk_compile(tsr_backend_device *device, const tsr_compile_args *args, tsr_backend_executable **executable);
 void tsr_vk_executable_destroy(tsr_backend_executable *executable);
 int32_t tsr_vk_run(tsr_backend_executable *executable);

@@ -86,13 +86,13 @@ static int choice(const tsr_host *host, const char *name, const char *const *cho
 static void choose_kernels(const tsr_host *host, tsr_vk_caps *caps)
 {
   static const char *const kernels[] = {"auto", "cpu", "gpu", NULL};
-  static const char *const forms[] = {
-      [TSR_VK_MATMUL_AUTO] = "auto",     [TSR_VK_MATMUL_PLAIN] = "plain",     [TSR_VK_MATMUL_TILED] = "tiled",
-      [TSR_VK_MATMUL_VECTOR] = "vector", [TSR_VK_MATMUL_GENERIC] = "generic", NULL,
-  };
   int like = choice(host, "VULKAN_KERNELS", kernels);
   caps->compute_like_cpu = like == 0 ? caps->compute_like_cpu : like == 1;
-  caps->matmul = choice(host, "VULKAN_MATMUL", forms);
+  const char *form = host->option(host, "VULKAN_VARIANT");
+  caps->forced = form && *form ? tsr_vk_form_find(form) : TSR_VK_FORM_AUTO;
+  if (form && *form && caps->forced == TSR_VK_FORM_AUTO) {
+    tsr_vk_report(host, TSR_LOG_WARNING, "vulkan: option VULKAN_VARIANT is \"%s\", which is no form: ignored", form);
+  }
 }
 
 int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physical, tsr_backend_device **device)

@@ -54,6 +54,12 @@ int tsr_vk_supports(tsr_backend_device *d, const tsr_program_desc *program, int3
   return tsr_vk_plan_line(&d->caps, program, line, &plan);
 }
 
+int32_t tsr_vk_form_of(tsr_backend_device *d, const tsr_program_desc *program, int32_t line)
+{
+  tsr_vk_plan plan;
+  return tsr_vk_plan_line(&d->caps, program, line, &plan) ? plan.form : TSR_VK_FORM_AUTO;
+}
+
 static int is_sound(const tsr_backend_device *d, const tsr_vk_dispatch *dispatch)
 {
   if (dispatch->variant < 0 || dispatch->variant >= tsr_vk_variant_count) {

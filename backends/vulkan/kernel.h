@@ -20,21 +20,13 @@
 #ifndef TESSERA_BACKENDS_VULKAN_KERNEL_H
 #define TESSERA_BACKENDS_VULKAN_KERNEL_H
 
+#include "backends/vulkan/forms.h"
 #include "tessera/backend.h"
 
 #define TSR_VK_MAX_OPERANDS   12
 #define TSR_VK_MAX_PUSH       128 /* bytes: what every Vulkan device has */
 #define TSR_VK_MAX_SPEC       16
 #define TSR_VK_MAX_DISPATCHES 32 /* of one line */
-
-/* Forms of the matrix product (backends/vulkan/kernel_matmul.c) */
-enum {
-  TSR_VK_MATMUL_AUTO = 0,   /* by device, strides and extents */
-  TSR_VK_MATMUL_PLAIN = 1,  /* a subgroup's lanes along the columns, no shared memory */
-  TSR_VK_MATMUL_TILED = 2,  /* register tiles over shared memory */
-  TSR_VK_MATMUL_VECTOR = 3, /* few rows: lanes along the depth */
-  TSR_VK_MATMUL_GENERIC = 4 /* any strides, the simplest */
-};
 
 /* What a planner may know of a device. Data only: no vendor, no driver. */
 typedef struct tsr_vk_caps {
@@ -49,7 +41,7 @@ typedef struct tsr_vk_caps {
   int32_t wide;                /* 1: buffer addresses are usable */
   int32_t unified;             /* 1: device memory is host memory */
   int32_t compute_like_cpu;    /* 1: a CPU executes it: prefer long loops to shared memory and barriers */
-  int32_t matmul;              /* TSR_VK_MATMUL_*: a form of matrix products to take where it can be had */
+  int32_t forced;              /* TSR_VK_FORM_*: taken wherever it can be had */
 } tsr_vk_caps;
 
 /* One SPIR-V module, a row of the table in shaders/meson.build. */
@@ -92,6 +84,7 @@ typedef struct tsr_vk_dispatch {
 /* The dispatches of one line. */
 typedef struct tsr_vk_plan {
   int64_t scratch_bytes; /* of the line, contents undefined at its start; 0 = none */
+  int32_t form;          /* TSR_VK_FORM_* that was taken; TSR_VK_FORM_AUTO: there is but one */
   int32_t n_dispatches;
   tsr_vk_dispatch dispatch[TSR_VK_MAX_DISPATCHES];
 } tsr_vk_plan;

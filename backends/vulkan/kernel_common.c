@@ -141,6 +141,12 @@ int tsr_vk_in_quads(tsr_vk_view *view, int32_t contiguous)
   return 1;
 }
 
+void tsr_vk_restart(tsr_vk_planner *planner)
+{
+  planner->plan->scratch_bytes = 0;
+  planner->plan->n_dispatches = 0;
+}
+
 tsr_vk_dispatch *tsr_vk_add(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes)
 {
   if (planner->plan->n_dispatches == TSR_VK_MAX_DISPATCHES)
@@ -303,8 +309,8 @@ int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, i
       [TSR_OP_DROPOUT] = tsr_vk_plan_dropout,
   };
   tsr_vk_planner planner = {.caps = caps, .program = program, .line = tsr_line_at(program, line), .plan = plan};
-  plan->scratch_bytes = 0;
-  plan->n_dispatches = 0;
+  plan->form = TSR_VK_FORM_AUTO;
+  tsr_vk_restart(&planner);
   int32_t op = planner.line->op;
   if (op <= 0 || op >= TSR_OP_COUNT || plan_op[op] == NULL)
     return 0;

@@ -471,6 +471,23 @@ typedef struct tsr_backend {
   const void *(*get_extension)(void *context, const char *name);
 } tsr_backend;
 
+/* Extension "tessera.forms/1", for tests, measurements and tuning. A form is one of several kernels that compute the same,
+ * among which the backend chooses by shapes, types and limits. Forms are numbered from 1; 0 stands for the backend's choice. */
+#define TSR_FORMS_EXTENSION "tessera.forms/1"
+typedef struct tsr_forms_extension {
+  uint32_t struct_size; /* sizeof(tsr_forms_extension), as the plugin knew it */
+  int32_t count;        /* of the forms, those that a device cannot execute among them */
+
+  /* "matmul.vector": what it computes, a dot, which form of it. NULL beyond 1 .. count. Static. Any thread. */
+  const char *(*name)(int32_t form);
+
+  /* What is asked or compiled from now on takes `form` wherever it can be had; elsewhere the choice is the backend's. */
+  void (*force)(tsr_backend_device *device, int32_t form);
+
+  /* The form in which line `line` would be executed; 0 if there is but one, or if it is not supported. */
+  int32_t (*form_of)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
+} tsr_forms_extension;
+
 typedef const tsr_backend *(*tsr_backend_query_fn)(uint32_t host_abi_major, const tsr_host *host);
 
 /* The backend defines it; see TSR_BACKEND_QUERY. */
@@ -493,6 +510,7 @@ TSR_ABI_PIN(tsr_device_counters, bytes_peak, 64);
 TSR_ABI_PIN(tsr_compile_args, profile, 24);
 TSR_ABI_PIN(tsr_host, option, 24);
 TSR_ABI_PIN(tsr_backend, get_extension, 168);
+TSR_ABI_PIN(tsr_forms_extension, form_of, 24);
 /* Those of 1.1. */
 TSR_ABI_PIN(tsr_device_properties, concurrent_runs, 576);
 /* Those of 1.2. */

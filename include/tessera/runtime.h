@@ -85,6 +85,18 @@ TSR_API tsr_status tsr_device_get_counters(tsr_device *device, tsr_device_counte
 /* 1 if the device executes line `line` of the program itself, 0 if not. */
 TSR_API int tsr_device_supports(tsr_device *device, const tsr_program *program, int32_t line);
 
+/* Forms: kernels of a backend that compute the same in different ways (tsr_forms_extension). Numbered from 1 to the count,
+ * which is 0 where a backend has none. name: NULL beyond that; static. */
+TSR_API int32_t tsr_device_form_count(const tsr_device *device);
+TSR_API const char *tsr_device_form_name(const tsr_device *device, int32_t form);
+
+/* What is asked of the device or compiled for it from now on takes this form wherever it can; 0: as the backend chooses.
+ * Errors: TSR_ERR_ARGUMENT (there is no such form). */
+TSR_API tsr_status tsr_device_force_form(tsr_device *device, int32_t form) TSR_MUST_CHECK;
+
+/* The form in which the device would execute line `line` of the program; 0 if there is but one, or if it does not. */
+TSR_API int32_t tsr_device_form_of(tsr_device *device, const tsr_program *program, int32_t line);
+
 /* Memory on a device, zero-filled. usage: TSR_BUFFER_*. size 0 is allowed. *buffer is the caller's until
  * tsr_buffer_destroy. Errors: TSR_ERR_DEVICE_MEMORY, TSR_ERR_DEVICE_LOST. */
 TSR_API tsr_status tsr_buffer_create(tsr_device *device, int64_t size, int32_t usage,

@@ -37,6 +37,9 @@ static const char help[] =
     "                 globs, such as 'matmul.scales:*', or 'matmul.scales:*@vulkan:*' for the devices\n"
     "                 whose name matches. A case that has one in it may be unsupported; one that a\n"
     "                 device executes after all is no exception, and fails\n"
+    "  --variant F    forms of kernels (`tessera devices --variants` lists them), each forced in turn:\n"
+    "                 globs, such as 'matmul.vector' or 'matmul.*', or 'all'. Only cases in which a\n"
+    "                 line takes the form are run; how many is told for each\n"
     "  --list         print the names of the cases and stop\n"
     "  --verbose      print each case, and the largest error per operator as a share of its bound\n"
     "  --json         print JSON, one object a line; the last is\n"
@@ -56,6 +59,7 @@ typedef struct request {
   const char *only; /* --case */
   char **excepted;  /* --except: [n_excepted] */
   int32_t n_excepted;
+  const char *variant; /* --variant: a glob, or NULL */
   int64_t seed;
   int64_t share; /* one of so many */
   int32_t mode;
@@ -68,6 +72,8 @@ typedef struct subject {
   const char *name;
   check_coverage coverage;
   int32_t cases, failed, unsupported;
+  int32_t *taken;                 /* --variant: [forms + 1] cases by form */
+  int32_t form;                   /* forced now; 0: none */
   int32_t unexcused;              /* of the unsupported: without an exception in them */
   int32_t executed[TSR_OP_COUNT]; /* cases; [0]: programs */
   double worst[TSR_OP_COUNT];     /* error / bound */
@@ -132,6 +138,13 @@ static int open_device(session *s, const char *name, check_device *device)
   return code ? code : tsr_cli_fail(check_device_init(device, opened));
 }
 
+/* 1 if --variant asks for the form. */
+static int wants_form(const request *r, const subject *device, int32_t form)
+{
+  return strcmp(r->variant, "all") == 0 ||
+         fnmatch(r->variant, tsr_device_form_name(device->device.device, form), 0) == 0;
+}
+
 static int is_reference(const session *s, const char *name)
 {
   tsr_device_info info;
@@ -176,6 +189,10 @@ static int add_subject(session *s, const char *name)
     s->n_subjects++; /* from here on session_finish closes it */
     code = tsr_cli_fail(check_coverage_create(&added->coverage, s->request.ops));
     except_items(&s->request, added);
+    added->taken = calloc((size_t)tsr_device_form_count(added->device.device) + 1, sizeof(*added->taken));
+    if (!code && !added->taken) {
+      code = tsr_cli_no_memory();
+    }
   }
   return code;
 }
@@ -219,8 +236,9 @@ static int open_subjects(session *s, char **names, int32_t n_names)
 /* What to type to run this case again on this device. */
 static void print_again(const session *s, const subject *device, const check_case *test)
 {
-  printf("  again: tessera check --devices %s --seed %lld --case '%s'\n", device->name, (long long)s->request.seed,
+  printf("  again: tessera check --devices %s --seed %lld --case '%s'", device->name, (long long)s->request.seed,
          test->name);
+  printf(device->form > 0 ? " --variant %s\n" : "\n", tsr_device_form_name(device->device.device, device->form));
 }
 
 static int report(session *s, const subject *device, const check_case *test, const check_result *result, int excused)
@@ -233,7 +251,8 @@ static int report(session *s, const subject *device, const check_case *test, con
   }
   tsr_cli_progress_clear(&s->progress);
   if (s->request.as_json) {
-    line = json_pack("{s:s, s:s, s:s, s:I, s:o, s:o, s:I, s:o}", "case", test->name, "device", device->name, "result",
+    line = json_pack("{s:s, s:s, s:s?, s:s, s:I, s:o, s:o, s:I, s:o}", "case", test->name, "device", device->name,
+                     "form", tsr_device_form_name(device->device.device, device->form), "result",
                      result->verdict == CHECK_FAILED ? "failed" : verdicts[result->verdict], "seed",
                      (json_int_t)s->request.seed, "error_of_bound", tsr_cli_json_real(result->worst), "nmse",
                      tsr_cli_json_real(result->nmse), "without_bound", (json_int_t)result->free, "message",
@@ -309,6 +328,28 @@ static int print_errors(const session *s)
   return code;
 }
 
+/* How many cases each form that --variant asks for was forced in. Returns TSR_EXIT_USAGE if it asks for none at all. */
+static int print_forms(const session *s, const subject *device)
+{
+  int32_t form, wanted = 0;
+
+  for (form = 1; form <= tsr_device_form_count(device->device.device); form++) {
+    if (wants_form(&s->request, device, form)) {
+      wanted++;
+      if (!s->request.as_json) {
+        printf("%s: %s %d cases%s\n", device->name, tsr_device_form_name(device->device.device, form),
+               (int)device->taken[form],
+               device->taken[form] ? "" : ": the device cannot, or no case selected has its shape");
+      }
+    }
+  }
+  if (wanted == 0) {
+    return tsr_cli_usage("check", "--variant: %s has no form '%s'; `tessera devices --variants` lists them",
+                         device->name, s->request.variant);
+  }
+  return TSR_EXIT_OK;
+}
+
 /* The last lines, and the exit code. */
 static int summarise(session *s)
 {
@@ -329,6 +370,9 @@ static int summarise(session *s)
     unsupported += device->unsupported;
     if (s->request.mode == MODE_COVERAGE) {
       uncovered += device->unexcused + count_stale(device) + (fraction < 1.0);
+    }
+    if (s->request.variant && !code) {
+      code = print_forms(s, device);
     }
     if (s->request.as_json) {
       continue;
@@ -389,14 +433,61 @@ static int conclude(session *s, subject *device, const check_case *test, const t
   return report(s, device, test, result, excused);
 }
 
+/* 1 if a line of the program would be executed in the form that is forced. */
+static int takes_form(const subject *device, const tsr_program *program)
+{
+  int32_t line;
+
+  for (line = 0; line < tsr_program_line_count(program); line++) {
+    if (tsr_device_form_of(device->device.device, program, line) == device->form) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* The case on one device, once or, with --variant, once in each form. *oracle is made when it is first needed. */
+static int try_case(session *s, subject *device, const check_case *test, const tsr_program *program,
+                    check_oracle **oracle)
+{
+  const int32_t forms = s->request.variant ? tsr_device_form_count(device->device.device) : 0;
+  check_result result;
+  tsr_status status = TSR_OK;
+  int code = TSR_EXIT_OK;
+
+  for (device->form = forms > 0; device->form <= forms && !code; device->form++) {
+    if (device->form > 0) {
+      if (!wants_form(&s->request, device, device->form)) {
+        continue;
+      }
+      code = tsr_cli_fail(tsr_device_force_form(device->device.device, device->form));
+      if (code || !takes_form(device, program)) {
+        continue;
+      }
+      device->taken[device->form]++;
+    }
+    if (check_device_supports(&device->device, program, &result) && s->request.mode != MODE_SUPPORT) {
+      if (!*oracle) {
+        status = check_oracle_create(test, (uint64_t)s->request.seed, &s->reference, oracle);
+      }
+      if (*oracle) {
+        check_oracle_try(*oracle, &device->device, &result);
+      } else {
+        result.verdict = CHECK_FAILED;
+        snprintf(result.message, sizeof(result.message), "%s: %.900s", tsr_status_name(status), tsr_error_message());
+      }
+    }
+    code = conclude(s, device, test, program, &result);
+  }
+  device->form = 0;
+  return code;
+}
+
 /* Asks each device for each line of the case, and in the modes that run it runs it. */
 static int test_case(session *s, const check_case *test)
 {
-  const int runs = s->request.mode != MODE_SUPPORT;
   check_oracle *oracle = NULL;
-  check_result result;
   check_build build;
-  tsr_status status = TSR_OK;
   int32_t i;
   int code = tsr_cli_fail(tsr_fail_context(check_build_program(test, &build), "%s", test->name));
 
@@ -409,19 +500,7 @@ static int test_case(session *s, const check_case *test)
   }
   check_coverage_note(&s->offered, build.program);
   for (i = 0; i < s->n_subjects && !code; i++) {
-    subject *device = &s->subjects[i];
-    if (check_device_supports(&device->device, build.program, &result) && runs) {
-      if (!oracle && !status) {
-        status = check_oracle_create(test, (uint64_t)s->request.seed, &s->reference, &oracle);
-      }
-      if (oracle) {
-        check_oracle_try(oracle, &device->device, &result);
-      } else {
-        result.verdict = CHECK_FAILED;
-        snprintf(result.message, sizeof(result.message), "%s: %.900s", tsr_status_name(status), tsr_error_message());
-      }
-    }
-    code = conclude(s, device, test, build.program, &result);
+    code = try_case(s, &s->subjects[i], test, build.program, &oracle);
   }
   check_oracle_destroy(oracle);
   tsr_program_destroy(build.program);
@@ -531,6 +610,7 @@ static void session_finish(session *s)
   for (i = 0; i < s->n_subjects; i++) {
     check_device_finish(&s->subjects[i].device);
     check_coverage_finish(&s->subjects[i].coverage);
+    free(s->subjects[i].taken);
   }
   free(s->subjects);
   check_device_finish(&s->reference);
@@ -591,12 +671,19 @@ static int parse_mode(const char *text, int32_t *mode)
 int tsr_cmd_check(int argc, char **argv)
 {
   static const struct option options[] = {
-      {"devices", required_argument, NULL, 'd'}, {"ops", required_argument, NULL, 'o'},
-      {"case", required_argument, NULL, 'c'},    {"seed", required_argument, NULL, 's'},
-      {"share", required_argument, NULL, 'n'},   {"mode", required_argument, NULL, 'm'},
-      {"except", required_argument, NULL, 'e'},  {"list", no_argument, NULL, 'l'},
-      {"verbose", no_argument, NULL, 'v'},       {"json", no_argument, NULL, 'j'},
-      {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+      {"devices", required_argument, NULL, 'd'},
+      {"ops", required_argument, NULL, 'o'},
+      {"case", required_argument, NULL, 'c'},
+      {"seed", required_argument, NULL, 's'},
+      {"share", required_argument, NULL, 'n'},
+      {"mode", required_argument, NULL, 'm'},
+      {"except", required_argument, NULL, 'e'},
+      {"variant", required_argument, NULL, 'f'},
+      {"list", no_argument, NULL, 'l'},
+      {"verbose", no_argument, NULL, 'v'},
+      {"json", no_argument, NULL, 'j'},
+      {"help", no_argument, NULL, 'h'},
+      {NULL, 0, NULL, 0},
   };
   session s = {.request = {.seed = 1, .share = 1}};
   char **names = NULL;
@@ -612,6 +699,9 @@ int tsr_cmd_check(int argc, char **argv)
       break;
     case 'o':
       s.request.ops = optarg;
+      break;
+    case 'f':
+      s.request.variant = optarg;
       break;
     case 'c':
       s.request.only = optarg;
@@ -649,6 +739,9 @@ int tsr_cmd_check(int argc, char **argv)
   }
   if (!code && optind < argc) {
     code = tsr_cli_usage("check", "'%s' is one argument too many", argv[optind]);
+  }
+  if (!code && s.request.variant && s.request.mode == MODE_PERF) {
+    code = tsr_cli_usage("check", "--variant does not go with --mode perf");
   }
   if (!code) {
     code = run_session(&s, names, n_names);

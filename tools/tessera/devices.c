@@ -6,7 +6,7 @@
 
 #include "tools/tessera/common.h"
 
-static const char help[] = "Usage: tessera devices [--json | --names]\n"
+static const char help[] = "Usage: tessera devices [--json | --names | --variants]\n"
                            "\n"
                            "Lists the devices that were found, with their limits and capabilities, then what was\n"
                            "tried and did not work, and tells which device `auto` takes. A device's name is what\n"
@@ -16,6 +16,9 @@ static const char help[] = "Usage: tessera devices [--json | --names]\n"
                            "\n"
                            "  --json   print one JSON object: devices, auto (a name or null), problems\n"
                            "  --names  print the names alone, one a line\n"
+                           "  --variants\n"
+                           "           print the forms of kernels that the devices' backends choose from, one a line:\n"
+                           "           device and form, as `tessera check --variant` takes it\n"
                            "  --help   print this text\n"
                            "\n"
                            "Exit code: 0; 4 if there is no device at all.\n";
@@ -127,6 +130,24 @@ static int print_names(tsr_runtime *runtime)
   return TSR_EXIT_OK;
 }
 
+static int print_variants(tsr_runtime *runtime)
+{
+  int code = TSR_EXIT_OK;
+  for (int32_t i = 0; i < tsr_runtime_device_count(runtime) && code == TSR_EXIT_OK; i++) {
+    tsr_device_info info;
+    tsr_device *device = NULL;
+    code = tsr_cli_fail(tsr_runtime_device_info(runtime, i, &info));
+    if (code == TSR_EXIT_OK) {
+      code = tsr_cli_device(runtime, info.name, &device);
+    }
+    for (int32_t form = 1; form <= tsr_device_form_count(device); form++) {
+      printf("%s %s\n", info.name, tsr_device_form_name(device, form));
+    }
+    tsr_device_close(device);
+  }
+  return code;
+}
+
 static json_t *text_json(const char *text)
 {
   return tsr_cli_json_text(text, strlen(text));
@@ -186,10 +207,12 @@ int tsr_cmd_devices(int argc, char **argv)
 {
   static const struct option options[] = {{"json", no_argument, NULL, 'j'},
                                           {"names", no_argument, NULL, 'n'},
+                                          {"variants", no_argument, NULL, 'v'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
   int as_json = 0;
   int names_only = 0;
+  int variants = 0;
   for (int option; (option = tsr_cli_option(argc, argv, options)) != -1;) {
     switch (option) {
     case 'j':
@@ -197,6 +220,9 @@ int tsr_cmd_devices(int argc, char **argv)
       break;
     case 'n':
       names_only = 1;
+      break;
+    case 'v':
+      variants = 1;
       break;
     case 'h':
       return tsr_cli_help(help);
@@ -207,8 +233,8 @@ int tsr_cmd_devices(int argc, char **argv)
   if (optind < argc) {
     return tsr_cli_usage(argv[0], "takes no argument, but '%s' is given", argv[optind]);
   }
-  if (as_json && names_only) {
-    return tsr_cli_usage(argv[0], "--json and --names exclude each other");
+  if (as_json + names_only + variants > 1) {
+    return tsr_cli_usage(argv[0], "--json, --names and --variants exclude each other");
   }
   tsr_runtime *runtime = NULL;
   int code = tsr_cli_runtime(&runtime);
@@ -217,6 +243,8 @@ int tsr_cmd_devices(int argc, char **argv)
   }
   if (names_only) {
     code = print_names(runtime);
+  } else if (variants) {
+    code = print_variants(runtime);
   } else {
     char auto_name[64];
     find_auto(runtime, auto_name, sizeof auto_name);

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs `tessera check` for the test suite: run.sh PROGRAM WHAT [OPTION]..., and tells meson to skip where there is nothing to run
-# on. The first five hand the options on.
+# on. The first six hand the options on.
 #   devices      every device that is found, against the reference
 #   cpu          the cpu backend at each instruction level that this machine has
 #   vulkan       the Vulkan devices that are found
+#   variants     each form of their kernels in turn
 #   swiftshader  the same through the Vulkan driver that TESSERA_SWIFTSHADER_ICD names
 #   reference    the reference against itself: guards, and equal bits from equal runs
 #   options      what is printed can be pasted back, and the exit codes are those that --help tells
@@ -35,6 +36,13 @@ vulkan)
     exit $skip
   fi
   exec "$program" check --mode coverage --except "$except" --devices "$devices" "$@"
+  ;;
+variants)
+  devices=$("$program" devices --names | grep '^vulkan:' | paste -s -d , -)
+  if [ -z "$devices" ]; then
+    exit $skip
+  fi
+  exec "$program" check --variant all --devices "$devices" "$@"
   ;;
 cpu)
   TESSERA_CPU_LEVEL=all
@@ -80,7 +88,8 @@ options)
   '{"cases":1,"failed":0,"unsupported":0,"coverage":0.'*) ;;
   *) exit 1 ;;
   esac
-  for arguments in '--case nonsense' '--ops nonsense' '--mode nonsense' '--seed nonsense' '--nonsense' 'nonsense'; do
+  for arguments in '--case nonsense' '--ops nonsense' '--mode nonsense' '--seed nonsense' '--nonsense' 'nonsense' \
+    '--variant nonsense --share 100' '--variant all --mode perf'; do
     status=0
     # shellcheck disable=SC2086
     "$program" check --devices reference $arguments || status=$?

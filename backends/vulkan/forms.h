@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Forms: kernels that compute the same in different ways. A planner chooses one by shapes, strides, types and limits, and
+ * says which (tsr_vk_plan.form); tests and measurements force each in turn (tsr_vk_caps.forced). A form or a tile
+ * size that a planner can choose is a row here.
+ */
+#ifndef TESSERA_BACKENDS_VULKAN_FORMS_H
+#define TESSERA_BACKENDS_VULKAN_FORMS_H
+
+#include <stdint.h>
+
+/* FORM(NAME, "what.form"): the forms of one operator stand together. */
+#define TSR_VK_FORMS(FORM)                                                                                             \
+  FORM(MATMUL_PLAIN, "matmul.plain")     /* a subgroup's lanes along the columns, no shared memory: for CPUs */        \
+  FORM(MATMUL_TILED, "matmul.tiled")     /* register tiles over shared memory */                                       \
+  FORM(MATMUL_VECTOR, "matmul.vector")   /* few rows: lanes along the depth */                                         \
+  FORM(MATMUL_GENERIC, "matmul.generic") /* any strides, the simplest */
+
+enum {
+  TSR_VK_FORM_AUTO = 0, /* the planner's choice */
+#define TSR_VK_FORM_ENUM(name, text) TSR_VK_FORM_##name,
+  TSR_VK_FORMS(TSR_VK_FORM_ENUM)
+#undef TSR_VK_FORM_ENUM
+      TSR_VK_FORM_COUNT
+};
+
+/* NULL for one that does not exist, and for TSR_VK_FORM_AUTO. */
+const char *tsr_vk_form_name(int32_t form);
+
+/* The form of that name; TSR_VK_FORM_AUTO if there is none. */
+int32_t tsr_vk_form_find(const char *name);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the forms of the matrix product share. kernel_matmul.c chooses among them.
+ */
+#ifndef TESSERA_BACKENDS_VULKAN_MATMUL_H
+#define TESSERA_BACKENDS_VULKAN_MATMUL_H
+
+#include "backends/vulkan/kernel_common.h"
+
+/* A product, as a form takes it: the last two axes of a are m and k, of b k and n, of bias m and n. */
+typedef struct tsr_vk_product {
+  tsr_vk_view a;
+  tsr_vk_view b;
+  tsr_vk_view bias;
+  uint32_t rows;
+  uint32_t columns;
+  uint32_t depth;
+  uint64_t batch;
+  int32_t y; /* the result's tensor, or TSR_VK_SCRATCH */
+} tsr_vk_product;
+
+/* Adds a dispatch of a workgroup of `size` invocations for each tile of tile_rows x tile_columns results. Its specialisation
+ * constants from 4 on are the form's own. NULL if it cannot be done. */
+tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, const tsr_vk_product *product,
+                                    uint32_t tile_rows, uint32_t tile_columns, uint32_t size);
+
+/* Each plans the product in `form`, one of its own. Returns 1, or 0 if it cannot be had. */
+int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
+int tsr_vk_plan_tiled(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
+int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
+int tsr_vk_plan_generic(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
+
+#endif

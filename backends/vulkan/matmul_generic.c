@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * shaders/matmul_generic.comp: whatever the strides.
+ */
+#include "backends/vulkan/matmul.h"
+
+int tsr_vk_plan_generic(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t form)
+{
+  (void)form;
+  uint32_t size = tsr_vk_group_size(planner->caps, 64), tile_rows = p->rows < 4 ? p->rows : 4;
+  tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, TSR_VK_VARIANT_MATMUL_GENERIC, p, tile_rows, size, size);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_spec(dispatch, tile_rows);
+  return 1;
+}

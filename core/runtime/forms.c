@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Forms of kernels: the extension "tessera.forms/1" of those backends that have it.
+ */
+#include <inttypes.h>
+
+#include "core/base/status.h"
+#include "core/runtime/executable.h"
+#include "core/runtime/internal.h"
+
+/* NULL if the backend has no forms. */
+static const tsr_forms_extension *forms_of(const tsr_device *device)
+{
+  const tsr_backend_entry *backend = device->backend;
+  if (!backend->table.get_extension)
+    return NULL;
+  const tsr_forms_extension *forms = backend->table.get_extension(backend->context, TSR_FORMS_EXTENSION);
+  return forms && forms->struct_size >= sizeof *forms ? forms : NULL;
+}
+
+int32_t tsr_device_form_count(const tsr_device *device)
+{
+  const tsr_forms_extension *forms = device ? forms_of(device) : NULL;
+  return forms ? forms->count : 0;
+}
+
+const char *tsr_device_form_name(const tsr_device *device, int32_t form)
+{
+  const tsr_forms_extension *forms = device ? forms_of(device) : NULL;
+  return forms && form >= 1 && form <= forms->count ? forms->name(form) : NULL;
+}
+
+tsr_status tsr_device_force_form(tsr_device *device, int32_t form)
+{
+  if (!device)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_force_form: device must not be NULL");
+  const int32_t count = tsr_device_form_count(device);
+  if (form < 0 || form > count)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_force_form: there is no form %" PRId32 ", %s has %" PRId32 " of them",
+                    form, device->name, count);
+  if (count == 0)
+    return TSR_OK;
+  tsr_device_enter(device);
+  forms_of(device)->force(device->handle, form);
+  tsr_device_leave(device);
+  return TSR_OK;
+}
+
+int32_t tsr_device_form_of(tsr_device *device, const tsr_program *program, int32_t line)
+{
+  const tsr_forms_extension *forms = device ? forms_of(device) : NULL;
+  if (!forms || !tsr_device_supports(device, program, line))
+    return 0;
+  tsr_device_enter(device);
+  int32_t form = forms->form_of(device->handle, tsr_program_describe(program), line);
+  tsr_device_leave(device);
+  return form;
+}
