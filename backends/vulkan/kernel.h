@@ -44,11 +44,12 @@ typedef struct tsr_vk_caps {
   int32_t forced;              /* TSR_VK_FORM_*: taken wherever it can be had */
 } tsr_vk_caps;
 
-/* One SPIR-V module, a row of the table in shaders/meson.build. */
+/* One SPIR-V module, a row of the table in shaders/meson.build (shaders/pack.c writes them). */
 typedef struct tsr_vk_variant {
-  const char *name; /* "matmul_f16_wide"; also the debugger's name of its pipelines */
-  const uint32_t *words;
-  uint32_t size_bytes; /* of words */
+  const char *name;            /* "matmul_f16_wide"; also the debugger's name of its pipelines */
+  const unsigned char *packed; /* the module, deflated as zlib does */
+  uint32_t packed_bytes;
+  uint32_t size_bytes; /* of the module */
   uint8_t n_bindings;  /* operands, the address table of a wide variant left out */
   uint16_t push_bytes; /* of its push constant block, at most TSR_VK_MAX_PUSH */
 } tsr_vk_variant;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "backends/vulkan/backend.h"
 
@@ -118,15 +119,24 @@ static int32_t get_module(tsr_backend_device *d, int32_t variant, VkShaderModule
   VkShaderModule *module = &d->pipelines.modules[variant];
   int32_t status = TSR_OK;
   if (!*module) {
+    const tsr_vk_variant *packed = &tsr_vk_variants[variant];
+    uLongf size = packed->size_bytes;
+    uint32_t *words = malloc(size);
+    if (!words) {
+      return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory for the shader %s", packed->name);
+    }
+    if (uncompress((Bytef *)words, &size, packed->packed, packed->packed_bytes) != Z_OK || size != packed->size_bytes) {
+      free(words);
+      return tsr_vk_fail(d->host, TSR_ERR_INTERNAL, "the shader %s within the plugin is damaged: install it again",
+                         packed->name);
+    }
     VkShaderModuleCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-        .codeSize = tsr_vk_variants[variant].size_bytes,
-        .pCode = tsr_vk_variants[variant].words,
-    };
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = size, .pCode = words};
     status = VK(d->host, d->vk.vkCreateShaderModule(d->handle, &info, NULL, module));
     if (status != TSR_OK) {
       *module = VK_NULL_HANDLE;
     }
+    free(words);
   }
   *result = *module;
   return status;
