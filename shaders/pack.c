@@ -2,7 +2,8 @@
  *
  * Run while Tessera is built: writes tsr_vk_variants (backends/vulkan/kernel.h), each SPIR-V module deflated to a third.
  *
- *     pack OUT.c [NAME BINDINGS PUSH_BYTES]... -- [FILE.spv]...     as many files as rows, in their order
+ *     pack OUT.c [NAME BINDINGS PUSH_BYTES]... -- [FILE.spv]...     files in the order of the rows; the last rows may have
+ *                                                                   none: those are variants without code
  */
 #include <errno.h>
 #include <stdio.h>
@@ -57,7 +58,8 @@ int main(int argc, char **argv)
   while (end < argc && strcmp(argv[end], "--") != 0)
     end++;
   const int n = (end - 2) / 3;
-  if (argc < 3 || end == argc || (end - 2) % 3 != 0 || argc - end - 1 != n)
+  const int n_files = argc - end - 1;
+  if (argc < 3 || end == argc || (end - 2) % 3 != 0 || n_files > n)
     fail("usage", "pack OUT.c [NAME BINDINGS PUSH_BYTES]... -- [FILE.spv]...");
   FILE *out = fopen(argv[1], "w");
   if (!out)
@@ -66,11 +68,15 @@ int main(int argc, char **argv)
   if (!sizes)
     fail(argv[1], "no memory");
   fputs("/* Written by shaders/pack.c */\n#include \"backends/vulkan/kernel.h\"\n\n", out);
-  for (int i = 0; i < n; i++)
+  for (int i = 0; i < n_files; i++)
     sizes[i] = write_module(out, argv[2 + 3 * i], argv[end + 1 + i]);
   fputs("const tsr_vk_variant tsr_vk_variants[] = {\n", out);
   for (int i = 0; i < n; i++) {
     char **row = argv + 2 + 3 * i;
+    if (i >= n_files) {
+      fprintf(out, "  {\"%s\", NULL, 0, 0, %s, %s},\n", row[0], row[1], row[2]);
+      continue;
+    }
     fprintf(out, "  {\"%s\", module_%s, sizeof(module_%s), %zu, %s, %s},\n", row[0], row[0], row[0], sizes[i], row[1],
             row[2]);
   }
