@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "backends/vulkan/backend.h"
+#include "shaders/variants.h"
 
 #define VALIDATION_LAYER "VK_LAYER_KHRONOS_validation"
 
@@ -174,6 +175,8 @@ static int32_t create_instance(tsr_vk_context *context)
     return status;
   }
   load_instance_functions(context->instance);
+  context->get_cooperative_shapes = (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)vkGetInstanceProcAddr(
+      context->instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
   if (debug_utils) {
     context->set_name =
         (PFN_vkSetDebugUtilsObjectNameEXT)vkGetInstanceProcAddr(context->instance, "vkSetDebugUtilsObjectNameEXT");
@@ -213,7 +216,7 @@ static int32_t find_devices(tsr_vk_context *context)
   context->devices = found;
   for (uint32_t i = 0; status == TSR_OK && i < count; i++) {
     tsr_vk_hardware hardware;
-    const char *reason = tsr_vk_hardware_read(found[i], &hardware);
+    const char *reason = tsr_vk_hardware_read(context, found[i], &hardware);
     if (reason) {
       tsr_vk_report(host, TSR_LOG_WARNING, "the device \"%s\" is left out: %s", hardware.properties.deviceName, reason);
     } else {
@@ -287,7 +290,7 @@ static int32_t backend_device_properties(void *opaque, uint32_t index, tsr_devic
   int32_t status = check_index(context, index);
   if (status == TSR_OK) {
     tsr_vk_hardware hardware;
-    tsr_vk_hardware_read(context->devices[index], &hardware);
+    tsr_vk_hardware_read(context, context->devices[index], &hardware);
     tsr_vk_hardware_describe(&hardware, properties);
   }
   return status;
@@ -333,7 +336,9 @@ static const tsr_backend table = {
     .abi_minor = TSR_ABI_MINOR,
     .build_flags = TSR_BUILD_FLAGS,
     .name = "vulkan",
-    .description = "any GPU with a Vulkan 1.2 driver",
+    .description = TSR_VK_HAS_COOPERATIVE_SHADERS
+                       ? "any GPU with a Vulkan 1.2 driver"
+                       : "any GPU with a Vulkan 1.2 driver, built without cooperative matrices",
     .start = backend_start,
     .stop = backend_stop,
     .device_count = backend_device_count,

@@ -8,6 +8,7 @@
 
 #include <volk.h>
 
+#include "backends/vulkan/cooperative.h"
 #include "backends/vulkan/kernel.h"
 #include "tessera/backend.h"
 
@@ -46,8 +47,9 @@ typedef struct tsr_vk_context {
   VkInstance instance;
   VkDebugUtilsMessengerEXT messenger; /* with the option VALIDATION */
   PFN_vkDestroyDebugUtilsMessengerEXT destroy_messenger;
-  PFN_vkSetDebugUtilsObjectNameEXT set_name; /* NULL without VK_EXT_debug_utils */
-  uint32_t n_devices;                        /* those that meet the requirements */
+  PFN_vkSetDebugUtilsObjectNameEXT set_name;                                    /* NULL without VK_EXT_debug_utils */
+  PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR get_cooperative_shapes; /* NULL: no driver has them */
+  uint32_t n_devices;                                                           /* those that meet the requirements */
   VkPhysicalDevice *devices;
 } tsr_vk_context;
 
@@ -71,14 +73,18 @@ typedef struct tsr_vk_hardware {
   uint32_t queue_family;
   uint32_t timestamp_bits; /* 0: no timestamps */
   int integer_dot;
-  int cooperative_matrix;
+  int cooperative_matrix; /* subgroups of compute shaders multiply them, in the shapes below */
+  tsr_vk_shape shapes[TSR_VK_MAX_SHAPES];
+  int32_t n_shapes;
+  uint32_t subgroup_sizes[2]; /* the least and the largest that a pipeline may ask for; 0: none */
+  uint32_t max_subgroups;     /* of a workgroup whose size was asked for */
 } tsr_vk_hardware;
 
 void tsr_vk_hardware_describe(const tsr_vk_hardware *hardware, tsr_device_properties *properties);
 void tsr_vk_hardware_caps(const tsr_vk_hardware *hardware, tsr_vk_caps *caps);
 
 /* Fills *hardware. Returns NULL, or why the device cannot be used. */
-const char *tsr_vk_hardware_read(VkPhysicalDevice device, tsr_vk_hardware *hardware);
+const char *tsr_vk_hardware_read(const tsr_vk_context *context, VkPhysicalDevice device, tsr_vk_hardware *hardware);
 
 /* Whether memory of the device is memory of the host. */
 int tsr_vk_hardware_unified(const tsr_vk_hardware *hardware);
@@ -162,6 +168,7 @@ void tsr_vk_staging_finish(tsr_backend_device *device);
  */
 typedef struct tsr_vk_pipeline {
   int32_t variant;
+  uint32_t subgroup_size;
   int32_t n_spec;
   uint32_t spec[TSR_VK_MAX_SPEC];
   VkPipeline handle;
@@ -189,7 +196,7 @@ void tsr_vk_pipelines_finish(tsr_backend_device *device);
 /* The layout for n storage buffers. */
 int32_t tsr_vk_layout_get(tsr_backend_device *device, int32_t n_bindings, const tsr_vk_layout **layout);
 
-/* The pipeline of a dispatch's variant and specialisation constants. */
+/* The pipeline of a dispatch's variant, size of subgroups and specialisation constants. */
 int32_t tsr_vk_pipeline_get(tsr_backend_device *device, const tsr_vk_dispatch *dispatch, VkPipeline *pipeline);
 
 /* ------------------------------------------------------------------------------------------------------------------

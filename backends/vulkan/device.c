@@ -21,8 +21,22 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
       .pQueuePriorities = &priority,
   };
   /* What the kernels may use where it is present; nothing else, bounds checks of the driver least of all. */
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR cooperative = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
+      .cooperativeMatrix = VK_TRUE,
+  };
+  const char *const extensions[] = {VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME};
+  int with_cooperative = d->caps.n_shapes > 0;
+  VkPhysicalDeviceVulkan13Features features13 = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
+      .pNext = with_cooperative ? &cooperative : NULL,
+      .subgroupSizeControl = d->caps.subgroup_sizes[0] > 0,
+      .computeFullSubgroups = d->caps.subgroup_sizes[0] > 0,
+  };
   VkPhysicalDeviceVulkan12Features features12 = {
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+      .pNext = d->hardware.properties.apiVersion >= VK_API_VERSION_1_3 ? &features13 : NULL,
+      .vulkanMemoryModel = with_cooperative ? VK_TRUE : VK_FALSE,
       .timelineSemaphore = VK_TRUE,
       .bufferDeviceAddress = d->hardware.features12.bufferDeviceAddress,
       .storageBuffer8BitAccess = d->hardware.features12.storageBuffer8BitAccess,
@@ -44,6 +58,8 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
       .pNext = &features,
       .queueCreateInfoCount = 1,
       .pQueueCreateInfos = &queue_info,
+      .enabledExtensionCount = with_cooperative ? 1 : 0,
+      .ppEnabledExtensionNames = extensions,
   };
   tsr_vk_loader_lock();
   int32_t status = VK(d->host, vkCreateDevice(physical, &info, NULL, &d->handle));
@@ -105,7 +121,7 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
   d->context = context;
   d->host = host;
   d->counters.struct_size = sizeof(d->counters);
-  const char *reason = tsr_vk_hardware_read(physical, &d->hardware);
+  const char *reason = tsr_vk_hardware_read(context, physical, &d->hardware);
   if (reason) {
     free(d);
     return tsr_vk_fail(host, TSR_ERR_NO_DEVICE, "the device cannot be used: %s", reason);

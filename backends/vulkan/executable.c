@@ -69,7 +69,13 @@ static int is_sound(const tsr_backend_device *d, const tsr_vk_dispatch *dispatch
   int sound = dispatch->n_operands == variant->n_bindings && dispatch->n_operands <= TSR_VK_MAX_OPERANDS &&
               dispatch->n_spec <= TSR_VK_MAX_SPEC && dispatch->push_bytes <= TSR_VK_MAX_PUSH &&
               dispatch->push_bytes % 4 == 0 && dispatch->push_bytes >= variant->push_bytes &&
-              (!dispatch->wide || d->caps.wide);
+              (!dispatch->wide || d->caps.wide) && variant->packed != NULL;
+  uint32_t subgroup = dispatch->subgroup_size;
+  if (subgroup > 0) {
+    sound = sound && subgroup >= d->caps.subgroup_sizes[0] && subgroup <= d->caps.subgroup_sizes[1] &&
+            dispatch->n_spec > 0 && dispatch->spec[0] % subgroup == 0 &&
+            dispatch->spec[0] / subgroup <= d->caps.max_subgroups;
+  }
   for (int i = 0; i < 3; i++) {
     sound = sound && dispatch->groups[i] >= 1 && dispatch->groups[i] <= d->caps.max_groups[i];
   }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "backends/vulkan/backend.h"
+#include "shaders/variants.h"
 
 static int has_extension(VkPhysicalDevice device, const char *name)
 {
@@ -111,7 +112,64 @@ static const char *missing_requirement(const tsr_vk_hardware *hardware)
   return NULL;
 }
 
-const char *tsr_vk_hardware_read(VkPhysicalDevice device, tsr_vk_hardware *hardware)
+/* Those that a subgroup multiplies, of each type the largest first: they do most for each value that is loaded. */
+static void read_shapes(const tsr_vk_context *context, VkPhysicalDevice device, tsr_vk_hardware *hardware)
+{
+  uint32_t count = 0;
+  if (context->get_cooperative_shapes(device, &count, NULL) != VK_SUCCESS || count == 0) {
+    return;
+  }
+  VkCooperativeMatrixPropertiesKHR *listed = calloc(count, sizeof(*listed));
+  for (uint32_t i = 0; listed && i < count; i++) {
+    listed[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
+  }
+  if (!listed || context->get_cooperative_shapes(device, &count, listed) < VK_SUCCESS) {
+    count = 0;
+  }
+  for (uint32_t i = 0; i < count && hardware->n_shapes < TSR_VK_MAX_SHAPES; i++) {
+    const VkCooperativeMatrixPropertiesKHR *p = &listed[i];
+    tsr_vk_shape shape = {.m = p->MSize, .n = p->NSize, .k = p->KSize};
+    if (p->AType == VK_COMPONENT_TYPE_FLOAT16_KHR && p->CType == VK_COMPONENT_TYPE_FLOAT32_KHR) {
+      shape.type = TSR_VK_SHAPE_F16;
+    } else if (p->AType == VK_COMPONENT_TYPE_SINT8_KHR && p->CType == VK_COMPONENT_TYPE_SINT32_KHR) {
+      shape.type = TSR_VK_SHAPE_I8;
+    }
+    if (shape.type == 0 || p->BType != p->AType || p->ResultType != p->CType || p->saturatingAccumulation ||
+        p->scope != VK_SCOPE_SUBGROUP_KHR) {
+      continue;
+    }
+    int32_t at = hardware->n_shapes++;
+    while (at > 0 && (uint64_t)hardware->shapes[at - 1].m * hardware->shapes[at - 1].n * hardware->shapes[at - 1].k <
+                         (uint64_t)shape.m * shape.n * shape.k) {
+      hardware->shapes[at] = hardware->shapes[at - 1];
+      at--;
+    }
+    hardware->shapes[at] = shape;
+  }
+  free(listed);
+}
+
+/* The feature, and what shaders of cooperative matrices need beside it. */
+static int has_cooperative_matrix(const tsr_vk_context *context, VkPhysicalDevice device,
+                                  const tsr_vk_hardware *hardware)
+{
+  if (!context->get_cooperative_shapes || !has_extension(device, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) {
+    return 0;
+  }
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR feature = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
+  VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &feature};
+  vkGetPhysicalDeviceFeatures2(device, &features);
+  VkPhysicalDeviceCooperativeMatrixPropertiesKHR stages = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_PROPERTIES_KHR};
+  VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &stages};
+  vkGetPhysicalDeviceProperties2(device, &properties);
+  return feature.cooperativeMatrix && (stages.cooperativeMatrixSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
+         hardware->features12.vulkanMemoryModel && hardware->features12.shaderFloat16 &&
+         hardware->features12.shaderInt8;
+}
+
+const char *tsr_vk_hardware_read(const tsr_vk_context *context, VkPhysicalDevice device, tsr_vk_hardware *hardware)
 {
   memset(hardware, 0, sizeof(*hardware));
   vkGetPhysicalDeviceProperties(device, &hardware->properties);
@@ -145,7 +203,17 @@ const char *tsr_vk_hardware_read(VkPhysicalDevice device, tsr_vk_hardware *hardw
   hardware->features12.pNext = NULL;
 
   hardware->integer_dot = has_1_3 && features13.shaderIntegerDotProduct;
-  hardware->cooperative_matrix = has_extension(device, "VK_KHR_cooperative_matrix");
+  if (has_1_3 && features13.subgroupSizeControl && features13.computeFullSubgroups &&
+      (properties13.minSubgroupSize == properties13.maxSubgroupSize ||
+       (properties13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT))) {
+    hardware->subgroup_sizes[0] = properties13.minSubgroupSize;
+    hardware->subgroup_sizes[1] = properties13.maxSubgroupSize;
+    hardware->max_subgroups = properties13.maxComputeWorkgroupSubgroups;
+  }
+  hardware->cooperative_matrix = has_cooperative_matrix(context, device, hardware);
+  if (hardware->cooperative_matrix) {
+    read_shapes(context, device, hardware);
+  }
   vkGetPhysicalDeviceMemoryProperties(device, &hardware->memory);
 
   device_heaps(hardware, &hardware->max_buffer_size);
@@ -242,7 +310,14 @@ void tsr_vk_hardware_caps(const tsr_vk_hardware *hardware, tsr_vk_caps *caps)
       .wide = (int)hardware->features12.bufferDeviceAddress,
       .unified = tsr_vk_hardware_unified(hardware),
       .compute_like_cpu = hardware->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU,
+      .subgroup_sizes = {hardware->subgroup_sizes[0], hardware->subgroup_sizes[1]},
+      .max_subgroups = hardware->max_subgroups,
   };
+  /* A kernel must know how many subgroups share its matrices. */
+  if (TSR_VK_HAS_COOPERATIVE_SHADERS && caps->subgroup_sizes[0] > 0) {
+    caps->n_shapes = hardware->n_shapes;
+    memcpy(caps->shapes, hardware->shapes, sizeof(caps->shapes));
+  }
   for (int i = 0; i < 3; i++) {
     caps->max_groups[i] = limits->maxComputeWorkGroupCount[i];
     caps->max_size[i] = limits->maxComputeWorkGroupSize[i];

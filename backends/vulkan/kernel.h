@@ -27,6 +27,21 @@
 #define TSR_VK_MAX_PUSH       128 /* bytes: what every Vulkan device has */
 #define TSR_VK_MAX_SPEC       16
 #define TSR_VK_MAX_DISPATCHES 32 /* of one line */
+#define TSR_VK_MAX_SHAPES     16
+
+/* Of cooperative matrices: a and b, and the sums they are added to */
+enum {
+  TSR_VK_SHAPE_F16 = 1, /* f16 x f16 -> f32 */
+  TSR_VK_SHAPE_I8 = 2   /* signed i8 x i8 -> i32 */
+};
+
+/* A product of cooperative matrices that a subgroup makes: a [m, k] by b [k, n]. */
+typedef struct tsr_vk_shape {
+  int32_t type; /* TSR_VK_SHAPE_* */
+  uint32_t m;
+  uint32_t n;
+  uint32_t k;
+} tsr_vk_shape;
 
 /* What a planner may know of a device. Data only: no vendor, no driver. */
 typedef struct tsr_vk_caps {
@@ -42,12 +57,16 @@ typedef struct tsr_vk_caps {
   int32_t unified;             /* 1: device memory is host memory */
   int32_t compute_like_cpu;    /* 1: a CPU executes it: prefer long loops to shared memory and barriers */
   int32_t forced;              /* TSR_VK_FORM_*: taken wherever it can be had */
+  uint32_t subgroup_sizes[2];  /* the least and the largest that a dispatch may ask for, powers of two; 0: none */
+  uint32_t max_subgroups;      /* of a workgroup whose subgroup size was asked for */
+  int32_t n_shapes;            /* of cooperative matrices; 0: the device or the build has none */
+  tsr_vk_shape shapes[TSR_VK_MAX_SHAPES]; /* of each type the largest first */
 } tsr_vk_caps;
 
 /* One SPIR-V module, a row of the table in shaders/meson.build (shaders/pack.c writes them). */
 typedef struct tsr_vk_variant {
   const char *name;            /* "matmul_f16_wide"; also the debugger's name of its pipelines */
-  const unsigned char *packed; /* the module, deflated as zlib does */
+  const unsigned char *packed; /* the module, deflated as zlib does; NULL: its compiler did not know what it needs */
   uint32_t packed_bytes;
   uint32_t size_bytes; /* of the module */
   uint8_t n_bindings;  /* operands, the address table of a wide variant left out */
@@ -76,7 +95,9 @@ typedef struct tsr_vk_dispatch {
   tsr_vk_operand operand[TSR_VK_MAX_OPERANDS]; /* binding i */
   int32_t n_spec;
   uint32_t spec[TSR_VK_MAX_SPEC]; /* specialisation constants 0 .. n_spec-1; 0 is local_size_x, 1 is local_size_y */
-  uint32_t push_bytes;            /* a multiple of 4, equals the variant's push_bytes */
+  uint32_t subgroup_size; /* invocations of each subgroup, all of them there: within tsr_vk_caps.subgroup_sizes, and
+                           * local_size_x is a multiple; 0: as the driver likes */
+  uint32_t push_bytes;    /* a multiple of 4, equals the variant's push_bytes */
   uint8_t push[TSR_VK_MAX_PUSH];
   int64_t scratch_bytes; /* of the line's scratch memory, from its start on, that the dispatch may touch */
   double work; /* floating-point operations or elements moved, roughly: to split long programs for watchdogs */

@@ -246,6 +246,15 @@ uint32_t tsr_vk_group_size(const tsr_vk_caps *caps, uint32_t wanted)
   return size;
 }
 
+const tsr_vk_shape *tsr_vk_find_shape(const tsr_vk_caps *caps, int32_t type)
+{
+  for (int32_t i = 0; i < caps->n_shapes; ++i) {
+    if (caps->shapes[i].type == type)
+      return &caps->shapes[i];
+  }
+  return NULL;
+}
+
 /* Shaders count elements of a tensor, and 32-bit words of a storage or of scratch, in 32 bits, and index the latter with a
  * signed number. */
 static int within_reach(const tsr_vk_planner *planner, int32_t tensor)

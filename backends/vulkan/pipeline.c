@@ -148,8 +148,8 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
   size_t spec_bytes = (size_t)dispatch->n_spec * sizeof(uint32_t);
   for (int32_t i = 0; i < p->n_pipelines; i++) {
     const tsr_vk_pipeline *known = &p->pipelines[i];
-    if (known->variant == dispatch->variant && known->n_spec == dispatch->n_spec &&
-        memcmp(known->spec, dispatch->spec, spec_bytes) == 0) {
+    if (known->variant == dispatch->variant && known->subgroup_size == dispatch->subgroup_size &&
+        known->n_spec == dispatch->n_spec && memcmp(known->spec, dispatch->spec, spec_bytes) == 0) {
       *result = known->handle;
       return TSR_OK;
     }
@@ -179,11 +179,18 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
       .dataSize = spec_bytes,
       .pData = dispatch->spec,
   };
+  VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = {
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+      .requiredSubgroupSize = dispatch->subgroup_size,
+  };
+  int one_size = d->caps.subgroup_sizes[0] == d->caps.subgroup_sizes[1];
   VkComputePipelineCreateInfo info = {
       .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
       .stage =
           {
               .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+              .pNext = dispatch->subgroup_size > 0 && !one_size ? &subgroup : NULL,
+              .flags = dispatch->subgroup_size > 0 ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
               .stage = VK_SHADER_STAGE_COMPUTE_BIT,
               .module = module,
               .pName = "main",
@@ -191,7 +198,8 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
           },
       .layout = layout->pipeline,
   };
-  tsr_vk_pipeline made = {.variant = dispatch->variant, .n_spec = dispatch->n_spec};
+  tsr_vk_pipeline made = {
+      .variant = dispatch->variant, .subgroup_size = dispatch->subgroup_size, .n_spec = dispatch->n_spec};
   memcpy(made.spec, dispatch->spec, spec_bytes);
   status = VK(d->host, d->vk.vkCreateComputePipelines(d->handle, p->cache, 1, &info, NULL, &made.handle));
   if (status != TSR_OK) {
