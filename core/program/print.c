@@ -82,6 +82,8 @@ static void put_attributes(writer *out, const tsr_program *program, const tsr_li
     put(out, " unbiased");
   if ((op == TSR_OP_MATMUL || op == TSR_OP_GELU || op == TSR_OP_ACTIVATION_GRADIENT) && a->activation)
     put(out, " %s", activation_name(a->activation));
+  if ((op == TSR_OP_MATMUL || op == TSR_OP_ATTENTION) && a->narrow)
+    put(out, " narrow");
   if ((op == TSR_OP_MASK || attends) && a->causal)
     put(out, " causal");
   if ((op == TSR_OP_MASK && line->in[4]) || (attends && line->in[6]) || op == TSR_OP_RELATIVE_GRADIENT)

@@ -119,6 +119,12 @@ int tsr_rule_matmul(tsr_program *program, tsr_line_desc *line)
   }
   if (!scaled(program, line, 1, 3, n))
     return 0;
+  tsr_dtype dtype = tsr_rule_operand(program, line, 1)->dtype;
+  if (line->attributes.narrow && dtype != TSR_F16 && dtype != TSR_BF16) {
+    tsr_program_fail(program, line->op, TSR_ERR_DTYPE, "a narrow product has b of f16 or bf16, not %s",
+                     tsr_dtype_name(dtype));
+    return 0;
+  }
   if (line->in[3] != TSR_NONE && k > TSR_MAX_I8_DEPTH) {
     tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "a %s and b %s: the inner extent is at most %d where b is i8",
                      text_a, text_b, TSR_MAX_I8_DEPTH);
@@ -230,6 +236,10 @@ int tsr_rule_attention(tsr_program *program, tsr_line_desc *line)
 {
   if (!tsr_rule_heads(program, line))
     return 0;
+  if (line->attributes.narrow != 0 && line->attributes.narrow != 1) {
+    tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "narrow is 0 or 1, not %d", line->attributes.narrow);
+    return 0;
+  }
   tsr_shape q = tsr_rule_shape(program, line, 0), k = tsr_rule_shape(program, line, 1),
             v = tsr_rule_shape(program, line, 2);
   tsr_shape rows = tsr_shape_make(2, (int64_t[]){q.extent[0], k.extent[1]});

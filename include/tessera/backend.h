@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TSR_ABI_MAJOR 1u
-#define TSR_ABI_MINOR 3u
+#define TSR_ABI_MINOR 4u
 
 #define TSR_BACKEND_QUERY_NAME "tessera_backend_query"
 
@@ -103,8 +103,8 @@ enum {
 /* Operators. What each means is written once, in tessera/ops.h; here stand the slots of its line: in[] and out[] in
  * order ("?" may be absent), and the attributes that it reads. */
 enum {
-  TSR_OP_MATMUL = 1,      /* in a, b, bias?, scales?       out y            alpha, activation
-                           * b i8, scales: since 1.1 */
+  TSR_OP_MATMUL = 1,      /* in a, b, bias?, scales?       out y            alpha, activation, narrow
+                           * b i8, scales: since 1.1; narrow: since 1.4 */
   TSR_OP_SOFTMAX = 2,     /* in x, mask?                   out y */
   TSR_OP_LOG_SOFTMAX = 3, /* in x                          out y */
   TSR_OP_LAYERNORM = 4,   /* in x, gain, bias?             out y            epsilon, unbiased
@@ -128,8 +128,8 @@ enum {
   TSR_OP_ATTENTION = 19,  /* in q, k, v, additive?, lengths?, position?, relative?, rows?, seed?
                             *                               out y, weights?, lse?
                             *                                               alpha, causal, bidirectional, max_distance,
-                            *                                               rate, stream
-                            * seed, lse: since 1.2 */
+                            *                                               rate, stream, narrow
+                            * seed, lse: since 1.2; narrow: since 1.4 */
 
   /* since 1.2: what training needs */
   TSR_OP_DROPOUT = 20,                /* in x, seed                       out y            rate, stream */
@@ -280,6 +280,10 @@ typedef struct tsr_op_attributes {
 
   /* since 1.3; the host does not offer a line in which it is 1 to a plugin whose abi_minor is older */
   int32_t unbiased; /* layernorm: 1: divide by the unbiased standard deviation + epsilon */
+
+  /* since 1.4 */
+  int32_t narrow; /* matmul, attention: 1: factors may be rounded to 16 bits before they are multiplied, as ops.h says:
+                   * a permission, which a backend may ignore */
 } tsr_op_attributes;
 
 /* One line: an operator, its operands, its results. */
@@ -517,6 +521,8 @@ TSR_ABI_PIN(tsr_device_properties, concurrent_runs, 576);
 TSR_ABI_PIN(tsr_op_attributes, max_norm, 72);
 /* Those of 1.3. */
 TSR_ABI_PIN(tsr_op_attributes, unbiased, 76);
+/* Those of 1.4. */
+TSR_ABI_PIN(tsr_op_attributes, narrow, 80);
 
 #ifdef __cplusplus
 }
