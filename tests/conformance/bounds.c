@@ -103,6 +103,40 @@ double check_activation_error(int32_t activation, double z, double error)
   }
 }
 
+/* Toward zero a rounding errs by less than a unit in the last place, which is the worse case of the two that ops.h allows: at
+ * most 2^-10 of an f16 (10 bits after the first), 2^-7 of a bf16. Beyond 65504 an f16 errs by what is beyond; a bf16 reaches as far
+ * as an f32, and its largest number is within 2^-7 of what would pass it. A subnormal f16 (below 2^-14) may count as zero, which is
+ * worse than its rounding: then a factor errs by itself; that of a bf16 is one of f32, whose flush the bounds have anyway.
+ *
+ * With x in value +- error: the first two grow with |x|; the third is at most 2^-14 wherever part of the interval is below. */
+double check_narrowing(int32_t dtype, double value, double error)
+{
+  const int half = dtype == TSR_F16;
+  const double largest = fabs(value) + error, least = fabs(value) - error;
+  const double kept = half ? (double)tsr_f16_to_f32(tsr_f32_to_f16((float)value))
+                           : (double)tsr_bf16_to_f32(tsr_f32_to_bf16((float)value));
+  double result;
+
+  if (!isfinite(value) || (error == 0.0 && kept == value && (value == 0.0 || least >= (half ? 0x1p-14 : FLT_MIN)))) {
+    return 0.0;
+  }
+  result = largest * (half ? 0x1p-10 : 0x1p-7);
+  if (half && largest > 65504.0) {
+    result = fmax(result, largest - 65504.0);
+  }
+  if (half && least < 0x1p-14) {
+    result = fmax(result, fmin(largest, 0x1p-14));
+  }
+  return result;
+}
+
+int check_narrowing_vanishes(int32_t dtype, double value, double error)
+{
+  const double least = dtype == TSR_F16 ? 0x1p-14 : (double)FLT_MIN;
+
+  return (value != 0.0 || error > 0.0) && fabs(value) - error < least;
+}
+
 /* y = f(a) or f(a, b), f32. */
 static tsr_status bound_elementwise(check_values *values, const tsr_line_desc *line)
 {

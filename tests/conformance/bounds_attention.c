@@ -121,7 +121,13 @@ typedef struct score {
  * weight exp(s - max) as in softmax by expm1(delta + u d) + 2u (3 + 2 d). Where a score may overflow the row is free. One pass over the keys rescales what it has when the
  * maximum rises: a factor exp(old - new) and a product each time, at most once per key, the differences summing to no more than
  * the range D of the scores: 7u S + 4u D. Each y then errs by sum |v| (bound on w) + gamma(S + 6) sum w|v| + what v carries; and no
- * weight can be off by more than 1. */
+ * weight can be off by more than 1.
+ *
+ * Narrow: q, k and v carry their roundings to f16 (check_narrowing). Where alpha q is rounded, what is lost of a subnormal or beyond
+ * the range is that of alpha q: the larger of both counts. A weight p = exp(z - the largest so far) is rounded too, by r(p); what
+ * has been summed is then scaled down by exp(largest so far - largest), which leaves r(p) of the final p or less: in the normal
+ * range r is proportional to p, and one that is lost is lost wholly. The sum of the weights is that of the unrounded ones. Sums
+ * that are cut off err by 2u a step. */
 static void bound_query(score *scores, int64_t n_scores, double *rescaling, double *total, double *spread)
 {
   double max = -INFINITY, min = INFINITY, d;
@@ -169,6 +175,20 @@ static void bound_score(score *result, double value, double error, const check_a
   result->error = fmax(high - result->value, result->value - low);
 }
 
+/* As check_narrowing, of q or of alpha q. */
+static double query_narrowing(double value, double error, double alpha)
+{
+  const double scale = fabs(alpha), plain = check_narrowing(TSR_F16, value, error);
+
+  return scale > 0.0 ? fmax(plain, check_narrowing(TSR_F16, scale * value, scale * error) / scale) : plain;
+}
+
+static int query_vanishes(double value, double error, double alpha)
+{
+  return check_narrowing_vanishes(TSR_F16, value, error) ||
+         check_narrowing_vanishes(TSR_F16, alpha * value, fabs(alpha) * error);
+}
+
 /* The scores of one query, the visible ones: SPECIAL: one of them is NaN or +inf; OVERFLOW: a partial sum may overflow, in one
  * order and not in another. */
 enum { SCORES_FINITE, SCORES_SPECIAL, SCORES_OVERFLOW };
@@ -180,6 +200,8 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
   check_tensor k = check_tensor_of(values, line->in[1]);
   check_tensor rows = check_tensor_of(values, line->in[7]);
   const double alpha = (double)line->attributes.alpha;
+  const int narrow = line->attributes.narrow;
+  const double roundings = check_gamma((double)q.extent[3] + 2.0) * (narrow ? 2.0 : 1.0);
   double dot, size, carried, error, qv, kv, eq, ek;
   int64_t s, i, at_q, at_k;
   check_addend addend;
@@ -200,11 +222,18 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
       kv = check_value(&k, at_k);
       eq = check_error(&q, at_q);
       ek = check_error(&k, at_k);
+      if (narrow) {
+        /* an infinity beside a factor that may vanish: any result will do */
+        overflows |=
+            (isinf(qv) && check_narrowing_vanishes(TSR_F16, kv, ek)) || (isinf(kv) && query_vanishes(qv, eq, alpha));
+        eq += query_narrowing(qv, eq, alpha);
+        ek += check_narrowing(TSR_F16, kv, ek);
+      }
       dot += qv * kv;
       size += isfinite(qv) && isfinite(kv) ? (fabs(qv) + eq) * (fabs(kv) + ek) : 0.0;
       carried += eq * fabs(kv) + ek * fabs(qv) + eq * ek;
     }
-    error = fabs(alpha) * (carried + check_gamma((double)q.extent[3] + 2.0) * size) + FLT_MIN * (double)q.extent[3];
+    error = fabs(alpha) * (carried + roundings * size) + FLT_MIN * (double)q.extent[3];
     bound_score(&scores[s], alpha * dot, error, &addend);
     special |= scores[s].value != scores[s].value || scores[s].value == INFINITY;
     overflows |= fmax(size, fabs(alpha) * size) > FLT_MAX;
@@ -214,6 +243,7 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
 
 /* The results of attention, or of its gradient; storage NULL where one is absent. */
 typedef struct results {
+  int narrow;
   check_tensor y, w, lse;
   check_tensor dq, dk, dv, dscores;
 } results;
@@ -230,6 +260,13 @@ static void drop_factors(const check_values *values, const tsr_line_desc *line, 
   }
 }
 
+/* What rounding a weight, or its product with the dropout's factor, may change in it: dropping out scales up, so that of the weight is the
+ * worse, but where the factor passes the range of f16. */
+static double weight_narrowing(const score *s, double factor)
+{
+  return factor > 65504.0 ? s->weight + s->spread : check_narrowing(TSR_F16, s->weight, fmin(s->spread, 1e300));
+}
+
 /* `factor`: of the dropout, 1 without one, which rounds once more. lse = max + ln total: the logarithm moves by the relative error
  * of its argument, and by 3 units or 2^-21; the sum rounds once on each side. */
 static void bound_results(const check_tensor *v, const results *r, const score *scores, const double *factor,
@@ -237,45 +274,53 @@ static void bound_results(const check_tensor *v, const results *r, const score *
 {
   const int64_t b = at[0], h = at[1], l = at[2];
   const check_tensor *y = &r->y, *w = &r->w;
-  double weight, error, sum, size, visible, max = -INFINITY;
+  const double cut = r->narrow ? 2.0 : 1.0;
+  double weight, error, carried, sum, size, visible, max = -INFINITY;
   int64_t j, s, place;
-  int special;
+  int special, open;
 
   for (j = 0; j < y->extent[3]; j++) {
     sum = size = visible = 0.0;
-    special = 0;
+    special = open = 0;
     for (s = 0; s < n_scores && total > 0.0; s++) {
       if (scores[s].value == -INFINITY) {
         continue;
       }
       place = check_place(v, scores[s].row, s, h, j);
       weight = scores[s].weight / total;
-      error = fmin(1.0, scores[s].spread / total + weight * (spread / total)) * factor[s];
+      error = fmin(1.0, scores[s].spread / total + weight * (spread / total));
+      carried = check_error(v, place);
+      if (r->narrow) {
+        error += weight_narrowing(&scores[s], factor[s]) / total;
+        carried += check_narrowing(TSR_F16, check_value(v, place), carried);
+        open |= isinf(check_value(v, place)) && check_narrowing_vanishes(TSR_F16, scores[s].weight, scores[s].spread);
+      }
+      error *= factor[s];
       weight *= factor[s];
       special |= !isfinite(check_value(v, place));
-      sum += error * fabs(check_value(v, place)) + (weight + error) * check_error(v, place);
+      sum += error * fabs(check_value(v, place)) + (weight + error) * carried;
       size += (weight + error) * fabs(check_value(v, place));
       visible = fmax(visible, factor[s] * fabs(check_value(v, place)));
     }
-    error =
-        sum + (check_gamma((double)n_scores + 7.0) + rescaling) * size + FLT_MIN * (double)n_scores * (1.0 + visible);
+    error = sum + (cut * check_gamma((double)n_scores + 7.0) + rescaling) * size +
+            FLT_MIN * (double)n_scores * (1.0 + visible);
     place = check_place(y, b, l, h, j);
-    y->storage->error[place] = special || total == 0.0 ? 0.0 : spread > 1e300 ? INFINITY : error;
+    y->storage->error[place] = open ? INFINITY : special || total == 0.0 ? 0.0 : spread > 1e300 ? INFINITY : error;
   }
   for (s = 0; s < n_scores; s++) {
     error = 0.0;
     max = fmax(max, scores[s].value);
     if (w->storage && total > 0.0 && scores[s].value > -INFINITY) {
       weight = scores[s].weight / total;
-      error = scores[s].spread / total + weight * (spread / total + check_gamma((double)n_scores + 6.0) + rescaling) +
-              FLT_MIN;
+      error = scores[s].spread / total +
+              weight * (spread / total + cut * check_gamma((double)n_scores + 6.0) + rescaling) + FLT_MIN;
     }
     if (w->storage) {
       w->storage->error[check_place(w, b, h, l, s)] = spread > 1e300 ? INFINITY : fmin(error, 1.0);
     }
   }
   if (r->lse.storage && total > 0.0) {
-    error = -log1p(-fmin(spread / total + check_gamma((double)n_scores + 6.0) + rescaling, 0.999));
+    error = -log1p(-fmin(spread / total + cut * check_gamma((double)n_scores + 6.0) + rescaling, 0.999));
     error += fmax(6.0 * CHECK_U * fabs(log(total)), 0x1p-21) + 2.0 * CHECK_U * (fabs(max) + fabs(log(total))) + FLT_MIN;
     r->lse.storage->error[check_place(&r->lse, 0, b, h, l)] = spread > total ? INFINITY : error;
   }
@@ -320,7 +365,8 @@ tsr_status check_bound_attention(check_values *values, const tsr_line_desc *line
 {
   check_tensor q = check_tensor_of(values, line->in[0]);
   check_tensor v = check_tensor_of(values, line->in[2]);
-  results r = {.y = check_tensor_of(values, line->out[0]),
+  results r = {.narrow = line->attributes.narrow,
+               .y = check_tensor_of(values, line->out[0]),
                .w = check_tensor_of(values, line->out[1]),
                .lse = check_tensor_of(values, line->out[2])};
   check_masking m = masking_of(values, line);
@@ -344,6 +390,7 @@ tsr_status check_bound_attention(check_values *values, const tsr_line_desc *line
     return status;
   }
   r.y.storage->terms = n_scores + q.extent[3];
+  r.y.storage->biased |= r.narrow;
   for (at[0] = 0; at[0] < q.extent[0]; at[0]++) {
     for (at[1] = 0; at[1] < q.extent[2]; at[1]++) {
       for (at[2] = 0; at[2] < q.extent[1]; at[2]++) {

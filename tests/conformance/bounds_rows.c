@@ -10,7 +10,11 @@
  * activation. Where every operand is a whole number, alpha a power of two, and the sum of magnitudes stays below 2^24,
  * every partial sum is exact in every order: the bound is zero.
  *
- * Where the sum of magnitudes passes the largest f32, a partial sum may overflow in one order and not in another: free. */
+ * Where the sum of magnitudes passes the largest f32, a partial sum may overflow in one order and not in another: free.
+ *
+ * Narrow: each factor carries its rounding to b's type, so that the sum errs by sum |b| r(a), r(a) as check_narrowing has it (b is
+ * of that type already; only a subnormal of it may be lost); and a sum that is cut off errs by 2u a step. Where a factor vanishes
+ * beside an infinity, the product is NaN instead: free. Cut-off roundings are all of one sign: no statistics. */
 tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
 {
   check_tensor a = check_tensor_of(values, line->in[0]);
@@ -22,12 +26,15 @@ tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
   const int64_t n_sum = a.extent[3];
   tsr_status status = check_errors_init(&y);
   int64_t i0, i1, m, n, k, at_a, at_b, at;
+  const int narrow = line->attributes.narrow;
+  const double roundings = check_gamma((double)n_sum + 3.0) * (narrow ? 2.0 : 1.0);
   double sum, size, carried, flush, av, bv, ea, eb, offset, error;
-  int binary, exponent, exact, special;
+  int binary, exponent, exact, special, open;
 
   if (status) {
     return status;
   }
+  y.storage->biased |= narrow;
   binary = fabs(frexp(alpha, &exponent)) == 0.5 && fabs(alpha) >= 0x1p-10 && fabs(alpha) <= 1.0;
   y.storage->terms = n_sum;
   for (i0 = 0; i0 < y.extent[0]; i0++) {
@@ -36,7 +43,7 @@ tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
         for (n = 0; n < y.extent[3]; n++) {
           sum = size = carried = flush = offset = 0.0;
           exact = binary;
-          special = 0;
+          special = open = 0;
           at_a = check_place(&a, i0, i1, m, 0);
           at_b = check_place(&b, i0, i1, 0, n);
           for (k = 0; k < n_sum; k++, at_a += a.stride[3], at_b += b.stride[2]) {
@@ -44,6 +51,12 @@ tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
             bv = check_value(&b, at_b);
             ea = check_error(&a, at_a);
             eb = check_error(&b, at_b);
+            if (narrow) {
+              open |= (isinf(av) && check_narrowing_vanishes(b.dtype, bv, eb)) ||
+                      (isinf(bv) && check_narrowing_vanishes(b.dtype, av, ea));
+              ea += check_narrowing(b.dtype, av, ea);
+              eb += check_narrowing(b.dtype, bv, eb);
+            }
             special |= !isfinite(av) || !isfinite(bv);
             exact &= check_whole(av) && check_whole(bv) && ea + eb == 0.0;
             sum += av * bv;
@@ -66,13 +79,13 @@ tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
           if (special) {
             /* What is infinite or NaN is held against the reference; a finite result beside it (relu of -inf) is 0. Not where
              * the finite products may overflow to an infinity of the other sign. */
-            y.storage->error[at] = size > FLT_MAX ? INFINITY : 0.0;
+            y.storage->error[at] = open || size > FLT_MAX ? INFINITY : 0.0;
             continue;
           }
           exact &= (size + fabs(offset)) / fmin(1.0, fabs(alpha)) < 0x1p24;
           error = carried;
           if (!exact) {
-            error += check_gamma((double)n_sum + 3.0) * (fabs(alpha) * size + fabs(offset));
+            error += roundings * (fabs(alpha) * size + fabs(offset));
             error += FLT_MIN * (fabs(alpha) * flush + 3.0);
           }
           error = check_activation_error(activation, alpha * sum + offset, error);

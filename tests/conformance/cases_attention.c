@@ -224,6 +224,7 @@ void check_cases_mask(check_table *table)
 typedef struct attention_params {
   int32_t n_batch, n_queries, n_keys, n_heads, k, j, rows, view, data_q, data_k, data_v, weights, layout;
   int32_t lse, seed, stream, runs; /* seed: 1: a dropout. runs: 0 counts as 1 */
+  int32_t narrow;
   int32_t chain, dscores, view_y,
       data_dy; /* of the gradient. chain: y and lse come from an attention in the same program */
   float alpha, rate;
@@ -300,6 +301,7 @@ static void build_attention(check_build *build, const void *data)
   args.masking = make_masking(build, &p->masking, p->n_batch, p->n_heads, p->n_queries, p->n_keys);
   args.weights = p->weights ? &weights : NULL;
   args.lse = p->lse ? &lse : NULL;
+  args.narrow = p->narrow;
   add_dropout(build, p, &args);
   tsr_output(build->program, "y", tsr_attention(build->program, &args));
   if (p->weights) {
@@ -354,6 +356,9 @@ static char *training_text(const attention_params *p, char *text, size_t size)
   }
   if (p->lse && strlen(text) < size) {
     snprintf(text + strlen(text), size - strlen(text), ",lse=1");
+  }
+  if (p->narrow && strlen(text) < size) {
+    snprintf(text + strlen(text), size - strlen(text), ",narrow");
   }
   if (p->runs && strlen(text) < size) {
     snprintf(text + strlen(text), size - strlen(text), ",runs=%d", (int)p->runs);
@@ -556,6 +561,50 @@ static void add_training(check_table *table)
   add(table, PARAMS(.j = 0, .lse = 1));
 }
 
+/* Narrow: whole numbers leave the weights to be rounded; scores that are all alike, with few keys, leave the values. */
+static void add_narrow(check_table *table)
+{
+  int32_t i;
+
+  for (i = 0; i < COUNT_OF(head_sizes); i++) {
+    add(table, PARAMS(.narrow = 1, .k = head_sizes[i], .j = head_sizes[i], .n_queries = i % 3 ? 17 : 1, .n_keys = 40,
+                      .masking = maskings[i % 2 ? 2 : 0]));
+  }
+  for (i = 0; i < COUNT_OF(key_sizes); i++) {
+    add(table, PARAMS(.narrow = 1, .n_keys = key_sizes[i], .n_queries = 33, .k = 32, .j = 32, .weights = i % 2));
+    add(table, PARAMS(.narrow = 1, .n_keys = key_sizes[i], .n_queries = 1, .masking = maskings[7], .layout = 1));
+  }
+  for (i = 0; i < COUNT_OF(query_sizes); i++) {
+    add(table, PARAMS(.narrow = 1, .n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = maskings[1],
+                      .lse = i % 2, .k = 64, .j = 64));
+  }
+  for (i = 0; i < COUNT_OF(maskings); i++) {
+    add(table, PARAMS(.narrow = 1, .masking = maskings[i], .weights = i % 2, .lse = i % 3 == 0, .n_queries = 20,
+                      .layout = i % 4));
+  }
+  for (i = 0; i < COUNT_OF(operand_views); i++) {
+    add(table, PARAMS(.narrow = 1, .view = operand_views[i], .n_queries = 18, .k = 33, .j = 17));
+  }
+  for (i = 0; i < COUNT_OF(operand_data); i++) {
+    add(table, PARAMS(.narrow = 1, .data_q = operand_data[i][0], .data_k = operand_data[i][1],
+                      .data_v = operand_data[i][2], .n_queries = i % 3 ? 19 : 1, .weights = i % 2));
+  }
+  for (i = 0; i < COUNT_OF(hiding); i++) {
+    add(table, PARAMS(.narrow = 1, .masking = maskings[hiding[i]], .data_k = CHECK_NAN, .data_v = CHECK_NAN,
+                      .rows = i == 4 ? 3 : 0, .n_queries = i % 2 ? 1 : 20, .n_keys = 23));
+  }
+  for (i = 1; i <= 4; i++) {
+    add(table, PARAMS(.narrow = 1, .n_keys = i, .n_queries = 16, .data_q = CHECK_ZERO));
+    add(table, PARAMS(.narrow = 1, .n_keys = 2 * i, .n_queries = 16, .k = i, .j = 16, .alpha = 1.0f));
+    add(table, PARAMS(.narrow = 1, .n_keys = 35, .n_queries = i, .rows = i % 4, .layout = 1, .masking = maskings[7]));
+  }
+  add(table, PARAMS(.narrow = 1, .seed = 1, .rate = 0.5f, .n_queries = 20, .lse = 1));
+  add(table, PARAMS(.narrow = 1, .n_keys = 0));
+  add(table, PARAMS(.narrow = 1, .n_queries = 0));
+  add(table, PARAMS(.narrow = 1, .n_batch = 1, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 64, .j = 64));
+  add(table, PARAMS(.narrow = 1, .n_batch = 1, .n_heads = 1, .n_queries = 64, .n_keys = 2500, .k = 32, .j = 32));
+}
+
 void check_cases_attention(check_table *table)
 {
   if (table->perf) {
@@ -565,12 +614,14 @@ void check_cases_attention(check_table *table)
     add(table, PARAMS(.n_batch = 4, .n_heads = 8, .n_queries = 1, .n_keys = 512, .k = 64, .j = 64, .layout = 1));
     add(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 1, .n_keys = 256, .k = 64, .j = 64));
     add(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 512, .n_keys = 512, .k = 64, .j = 64));
+    add(table, PARAMS(.narrow = 1, .n_batch = 1, .n_heads = 8, .n_queries = 512, .n_keys = 512, .k = 64, .j = 64));
     return;
   }
   add_sizes(table);
   add_forms(table);
   add_values(table);
   add_training(table);
+  add_narrow(table);
 }
 
 static void add_gradient_sizes(check_table *table)

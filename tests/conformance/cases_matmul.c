@@ -42,6 +42,7 @@ typedef struct params {
   int32_t batch, dtype, bias, activation, view_a, view_b, data_a, data_b;
   int32_t view_scales, data_scales; /* of i8, whose data_b is one of BYTES_ */
   int32_t varies;                   /* 1: b is an input, as a batch of it always is; 0: constant */
+  int32_t narrow;
   float alpha;
 } params;
 
@@ -106,7 +107,7 @@ static void build_matmul(check_build *build, const void *data)
                            CHECK_FILL(.data = (check_data)p->data_scales));
     y = tsr_matmul_i8(build->program, a, b, scales, bias, p->alpha, p->activation);
   } else {
-    y = tsr_matmul(build->program, a, b, bias, p->alpha, p->activation);
+    y = (p->narrow ? tsr_matmul_narrow : tsr_matmul)(build->program, a, b, bias, p->alpha, p->activation);
   }
   tsr_output(build->program, "y", y);
 }
@@ -122,11 +123,12 @@ static void add(check_table *table, params p)
     snprintf(data_scales, sizeof(data_scales), "/%s", check_data_name((check_data)p.data_scales));
   }
   check_table_add(table, TSR_OP_MATMUL, build_matmul, &p, sizeof(p),
-                  "matmul(M=%d,N=%d,K=%d,batch=%s,b=%s%s,bias=%s,act=%s,view=%s/%s%s,alpha=%g,data=%s/%s%s)", (int)p.m,
-                  (int)p.n, (int)p.k, batches[p.batch].name, tsr_dtype_name(p.dtype), p.varies ? " input" : "",
-                  bias_names[p.bias], activation_names[p.activation], check_view_name((check_view)p.view_a),
-                  check_view_name((check_view)p.view_b), view_scales, (double)p.alpha,
-                  check_data_name((check_data)p.data_a), data_b, data_scales);
+                  "matmul(M=%d,N=%d,K=%d,batch=%s,b=%s%s,bias=%s,act=%s,view=%s/%s%s,alpha=%g,data=%s/%s%s%s)",
+                  (int)p.m, (int)p.n, (int)p.k, batches[p.batch].name, tsr_dtype_name(p.dtype),
+                  p.varies ? " input" : "", bias_names[p.bias], activation_names[p.activation],
+                  check_view_name((check_view)p.view_a), check_view_name((check_view)p.view_b), view_scales,
+                  (double)p.alpha, check_data_name((check_data)p.data_a), data_b, data_scales,
+                  p.narrow ? ",narrow" : "");
 }
 
 #define PARAMS(...) ((params){.alpha = 1.0f, .dtype = TSR_F32, __VA_ARGS__})
@@ -416,6 +418,79 @@ static void add_i8(check_table *table)
   }
 }
 
+/* One case of f16, one of bf16. */
+static void add_narrow_pair(check_table *table, params p)
+{
+  p.narrow = 1;
+  p.dtype = TSR_F16;
+  add(table, p);
+  p.dtype = TSR_BF16;
+  add(table, p);
+}
+
+/* Narrow products. Small whole numbers are exact in both types, so that every element that is missed or met twice shows; of other
+ * numbers the bound tells best where few are summed. */
+static void add_narrow(check_table *table)
+{
+  static const int32_t sizes[][3] = {{1, 64, 64},    {2, 33, 70},    {4, 512, 512},  {5, 16, 16},   {8, 8, 8},
+                                     {16, 16, 16},   {17, 16, 15},   {16, 17, 33},   {15, 31, 16},  {32, 32, 32},
+                                     {33, 65, 48},   {64, 64, 64},   {64, 129, 96},  {65, 63, 130}, {100, 257, 31},
+                                     {128, 128, 32}, {129, 128, 64}, {127, 260, 80}, {257, 96, 36}, {20, 1031, 24},
+                                     {64, 48, 1031}, {200, 200, 200}};
+  static const int32_t views[] = {CHECK_DENSE,   CHECK_TRANSPOSED, CHECK_PADDED,
+                                  CHECK_STRIDED, CHECK_PADDED_T,   CHECK_OFFSET};
+  static const int32_t data[][2] = {
+      {CHECK_LARGE, CHECK_NORMAL},     {CHECK_BIG, CHECK_BIG},      {CHECK_TINY, CHECK_NORMAL},
+      {CHECK_MIXED, CHECK_MIXED},      {CHECK_INF, CHECK_NORMAL},   {CHECK_NAN, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_INF},       {CHECK_NORMAL, CHECK_NAN},   {CHECK_NORMAL, CHECK_TINY},
+      {CHECK_EXTREME, CHECK_UNIFORM},  {CHECK_SPECIAL, CHECK_ZERO}, {CHECK_POSITIVE, CHECK_POSITIVE},
+      {CHECK_POSITIVE, CHECK_EXTREME}, {CHECK_INF, CHECK_ZERO},     {CHECK_TINY, CHECK_INF},
+  };
+  int32_t i, j;
+
+  for (i = 0; i < COUNT_OF(sizes); i++) {
+    params p = PARAMS(.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .view_b = CHECK_TRANSPOSED);
+    p.bias = i % 2 ? BIAS_ROW : BIAS_NONE;
+    p.activation = i % 3 == 1 ? TSR_ACTIVATION_RELU : TSR_ACTIVATION_NONE;
+    p.data_a = p.data_b = CHECK_INTEGER;
+    add_narrow_pair(table, p);
+    p.data_a = p.data_b = CHECK_NORMAL;
+    p.view_b = i % 4 == 3 ? CHECK_DENSE : CHECK_TRANSPOSED;
+    add_narrow_pair(table, p);
+    p.varies = 1;
+    p.data_a = p.data_b = CHECK_INTEGER;
+    p.view_b = CHECK_DENSE;
+    add_narrow_pair(table, p);
+  }
+  for (i = 1; i <= 8; i++) { /* short sums, whose bound is sharp */
+    add_narrow_pair(table, PARAMS(.m = 70, .n = 35, .k = i));
+    add_narrow_pair(table, PARAMS(.m = 3, .n = 64, .k = i, .view_b = CHECK_TRANSPOSED));
+  }
+  for (i = 0; i < COUNT_OF(views); i++) {
+    for (j = 0; j < COUNT_OF(views); j++) {
+      add_narrow_pair(table, PARAMS(.m = 37, .n = 34, .k = 50, .view_a = views[i], .view_b = views[j],
+                                    .batch = i == j ? BATCH_3 : BATCH_NONE, .bias = (i + j) % BIAS_COUNT,
+                                    .activation = (i + 2 * j) % 5));
+    }
+  }
+  for (i = 0; i <= BATCH_0; i++) {
+    add_narrow_pair(table, PARAMS(.m = 20, .n = 40, .k = 24, .batch = i, .bias = BIAS_FULL));
+    add_narrow_pair(table, PARAMS(.m = 1, .n = 40, .k = 24, .batch = i, .view_b = CHECK_TRANSPOSED));
+  }
+  for (i = 0; i < COUNT_OF(data); i++) {
+    add_narrow_pair(table, PARAMS(.m = 35, .n = 18, .k = 21, .data_a = data[i][0], .data_b = data[i][1]));
+    add_narrow_pair(table, PARAMS(.m = 64, .n = 32, .k = 1 + i % 3, .data_a = data[i][0], .data_b = data[i][1]));
+    add_narrow_pair(table, PARAMS(.m = 1, .n = 70, .k = 33, .data_a = data[i][0], .data_b = data[i][1],
+                                  .view_b = CHECK_TRANSPOSED, .bias = BIAS_ROW));
+  }
+  add_narrow_pair(table, PARAMS(.m = 64, .n = 64, .k = 32, .alpha = 0.125f, .bias = BIAS_ROW, .activation = 4));
+  add_narrow_pair(table, PARAMS(.m = 16, .n = 20, .k = 20011, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
+  add_narrow_pair(table, PARAMS(.m = 2053, .n = 16, .k = 16, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
+  for (i = 0; i < 3; i++) {
+    add_narrow_pair(table, PARAMS(.m = i == 0 ? 0 : 5, .n = i == 1 ? 0 : 7, .k = i == 2 ? 0 : 3, .bias = BIAS_ROW));
+  }
+}
+
 static void add_perf_i8(check_table *table)
 {
   static const int32_t rows[] = {1, 8, 32, 64, 256}, sizes[][2] = {{512, 512}, {2048, 512}, {512, 2048}, {37000, 512}};
@@ -434,6 +509,7 @@ static void add_perf(check_table *table)
                                      {4, 16000, 256}, {16, 256, 256},  {64, 256, 256},  {64, 1024, 256},
                                      {64, 256, 1024}, {256, 256, 256}, {256, 512, 512}, {512, 512, 512},
                                      {512, 2048, 512}};
+  static const int32_t narrow[][3] = {{64, 512, 512}, {256, 512, 512}, {512, 512, 512}, {512, 2048, 512}};
   int32_t i, d;
 
   for (i = 0; i < COUNT_OF(sizes); i++) {
@@ -443,6 +519,10 @@ static void add_perf(check_table *table)
     }
   }
   add(table, PARAMS(.m = 64, .n = 64, .k = 32, .batch = BATCH_2X3));
+  for (i = 0; i < COUNT_OF(narrow); i++) {
+    add_narrow_pair(table, PARAMS(.m = narrow[i][0], .n = narrow[i][1], .k = narrow[i][2], .bias = BIAS_ROW,
+                                  .view_b = CHECK_TRANSPOSED));
+  }
   add_perf_i8(table);
 }
 
@@ -460,4 +540,5 @@ void check_cases_matmul(check_table *table)
   add_empty(table);
   add_values(table);
   add_i8(table);
+  add_narrow(table);
 }

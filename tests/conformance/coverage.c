@@ -75,6 +75,11 @@ static int reads_bidirectional(const tsr_line_desc *line)
   return line->op == TSR_OP_RELATIVE_GRADIENT || (has_causal(line->op) && line->in[line->op == TSR_OP_MASK ? 4 : 6]);
 }
 
+static int has_narrow(int32_t op)
+{
+  return op == TSR_OP_MATMUL || op == TSR_OP_ATTENTION;
+}
+
 static int has_activation(int32_t op, int32_t activation)
 {
   return op == TSR_OP_MATMUL || (op == TSR_OP_ACTIVATION_GRADIENT && activation != TSR_ACTIVATION_NONE) ||
@@ -103,6 +108,9 @@ static tsr_status add_operator(check_coverage *coverage, int32_t op, const tsr_o
     }
     if (has_bidirectional(op) && !status) {
       status = add_item(coverage, op, "%s/bidirectional=%d", info->name, (int)i);
+    }
+    if (has_narrow(op) && !status) {
+      status = add_item(coverage, op, "%s/narrow=%d", info->name, (int)i);
     }
     if (op == TSR_OP_ADAM && !status) {
       status = add_item(coverage, op, "%s/decoupled=%d", info->name, (int)i);
@@ -210,6 +218,9 @@ static walk walk_program(const check_coverage *coverage, const tsr_program *prog
     }
     if (reads_bidirectional(line)) {
       meet(&w, "%s/bidirectional=%d", info->name, (int)line->attributes.bidirectional);
+    }
+    if (has_narrow(line->op)) {
+      meet(&w, "%s/narrow=%d", info->name, (int)line->attributes.narrow);
     }
     if (line->op == TSR_OP_ADAM) {
       meet(&w, "%s/decoupled=%d", info->name, (int)line->attributes.decoupled);
