@@ -1,7 +1,7 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * layernorm and rmsnorm: a workgroup per row. The variance is that of the centred values.
+ * layernorm and rmsnorm, of a sum where one is added: a workgroup per row. The variance is that of the centred values.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
@@ -9,12 +9,15 @@
 
 layout(constant_id = 2) const uint centred = 1u; /* 1: layernorm, 2: that by the unbiased deviation, 0: rmsnorm */
 layout(constant_id = 3) const uint biased = 0u;  /* 1: there is a bias */
+layout(constant_id = 4) const uint added = 0u;   /* 1: x + addend takes the place of x, 2: and is written to sum */
 
 layout(push_constant, std430) uniform parameters
 {
   uvec4 extent;
   uvec4 x_stride;
+  uvec4 addend_stride;
   uint x_offset;
+  uint addend_offset;
   uint gain_offset;
   uint gain_stride;
   uint bias_offset;
@@ -28,26 +31,36 @@ OPERAND_IN(0, x)
 OPERAND_IN(1, gain)
 OPERAND_IN(2, bias)
 OPERAND_OUT(3, y)
+OPERAND_IN(4, addend)
+OPERAND_OUT(5, sum)
+
+VECTOR load(uint x_at, uint addend_at, uint i)
+{
+  VECTOR z = LOAD(x, x_at + i * x_stride.w);
+  return added != 0u ? z + LOAD(addend, addend_at + i * addend_stride.w) : z;
+}
 
 void main()
 {
   uint row = group_index();
   if (row >= rows)
     return;
-  uint x_at = x_offset + element(unravel(row, uvec4(1u, extent.xyz)).yzwx, x_stride);
+  uvec4 place = unravel(row, uvec4(1u, extent.xyz)).yzwx;
+  uint x_at = x_offset + element(place, x_stride);
+  uint addend_at = addend_offset + element(place, addend_stride);
   uint y_at = row * extent.w;
 
   float mean = 0.0;
   if (centred != 0u) {
-    float sum = 0.0;
+    float total = 0.0;
     FOR_BLOCKS(block, extent.w)
     {
       float part = 0.0;
       FOR_BLOCK(i, block, extent.w)
-        part += sum_of(LOAD(x, x_at + i * x_stride.w));
-      sum += part;
+        part += sum_of(load(x_at, addend_at, i));
+      total += part;
     }
-    mean = group_sum(sum) / length;
+    mean = group_sum(total) / length;
   }
   float squares = 0.0;
   FOR_BLOCKS(block, extent.w)
@@ -55,7 +68,7 @@ void main()
     float part = 0.0;
     FOR_BLOCK(i, block, extent.w)
     {
-      VECTOR z = LOAD(x, x_at + i * x_stride.w) - mean;
+      VECTOR z = load(x_at, addend_at, i) - mean;
       part += sum_of(z * z);
     }
     squares += part;
@@ -64,7 +77,10 @@ void main()
   float scale = centred == 2u ? 1.0 / (sqrt(total / max(length - 1.0, 1.0)) + epsilon) : 1.0 / sqrt(total / length + epsilon);
 
   for (uint i = gl_LocalInvocationID.x; i < extent.w; i += gl_WorkGroupSize.x) {
-    VECTOR z = LOAD(gain, gain_offset + i * gain_stride) * ((LOAD(x, x_at + i * x_stride.w) - mean) * scale);
+    VECTOR whole = load(x_at, addend_at, i);
+    if (added == 2u)
+      STORE(sum, y_at + i, whole);
+    VECTOR z = LOAD(gain, gain_offset + i * gain_stride) * ((whole - mean) * scale);
     if (biased != 0u)
       z += LOAD(bias, bias_offset + i * bias_stride);
     STORE(y, y_at + i, z);

@@ -132,6 +132,7 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
     d->caps.max_binding = max_binding > 4 ? (uint64_t)max_binding & ~(uint64_t)3 : 4;
   }
   choose_kernels(host, &d->caps);
+  d->caps.join = tsr_vk_option(host, "VULKAN_JOIN", 1) > 0;
   d->force_staging = tsr_vk_option(host, "STAGING", 0) > 0;
   /* A long submit can trip the watchdog of a driver that also draws the desktop; a CPU driver has none. */
   d->watchdog = tsr_vk_option(host, "WATCHDOG_FLOPS", d->caps.compute_like_cpu ? 0 : 2e12);

@@ -2,7 +2,7 @@
  *
  * A compiled program: everything is planned, created and recorded once; a run hands the recording to the queue.
  *
- *     plan every line -> pipelines -> scratch memory and address tables -> descriptor sets -> command buffers
+ *     plan all lines -> pipelines -> scratch memory and address tables -> descriptor sets -> command buffers
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +20,7 @@ struct tsr_backend_executable {
   tsr_backend_buffer *addresses; /* the tables of the wide dispatches; NULL without any */
   VkQueryPool queries;           /* with profile: a time before the first line and after each */
   uint64_t *stamps;              /* likewise */
+  unsigned char *passed_over;    /* likewise: 1 of a line that is computed as one with the next */
   int32_t n_lines;
   uint64_t ticket; /* of the last submit; 0 before the first run */
 };
@@ -86,13 +87,18 @@ static int32_t plan_lines(build *b)
 {
   tsr_backend_device *d = b->device;
   const tsr_program_desc *program = b->args->program;
+  tsr_backend_executable *e = b->executable;
   tsr_vk_plan *plan = tsr_vk_calloc(d, 1, sizeof(*plan));
-  if (!plan) {
+  if (plan && b->args->profile) {
+    e->passed_over = tsr_vk_calloc(d, (size_t)program->n_lines + 1, 1);
+  }
+  if (!plan || (b->args->profile && !e->passed_over)) {
+    free(plan);
     return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory to plan a program");
   }
   int32_t status = TSR_OK;
-  for (int32_t line = 0; status == TSR_OK && line < program->n_lines; line++) {
-    if (!tsr_vk_plan_line(&d->caps, program, line, plan)) {
+  for (int32_t line = 0; status == TSR_OK && line < program->n_lines; line += plan->n_lines) {
+    if (!tsr_vk_plan_lines(&d->caps, program, b->args->buffers, line, plan)) {
       status = tsr_vk_fail(d->host, TSR_ERR_UNSUPPORTED, "line %d (%s, operator %d) is not supported on %s", line,
                            tsr_line_at(program, line)->label, tsr_line_at(program, line)->op,
                            d->hardware.properties.deviceName);
@@ -109,8 +115,11 @@ static int32_t plan_lines(build *b)
                              d->hardware.properties.deviceName);
         break;
       }
-      b->dispatches[b->n_dispatches++] = (placed_dispatch){.plan = plan->dispatch[i], .line = line};
+      b->dispatches[b->n_dispatches++] = (placed_dispatch){.plan = plan->dispatch[i], .line = line + plan->n_lines - 1};
       b->n_wide += plan->dispatch[i].wide != 0;
+    }
+    for (int32_t i = 0; e->passed_over && i + 1 < plan->n_lines; i++) {
+      e->passed_over[line + i] = 1;
     }
   }
   free(plan);
@@ -477,6 +486,7 @@ void tsr_vk_executable_destroy(tsr_backend_executable *e)
   tsr_vk_buffer_destroy(e->addresses);
   free(e->commands);
   free(e->stamps);
+  free(e->passed_over);
   free(e);
 }
 
@@ -523,7 +533,7 @@ int32_t tsr_vk_profile(tsr_backend_executable *e, uint64_t *nanoseconds)
   uint32_t bits = d->hardware.timestamp_bits;
   uint64_t mask = bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX;
   for (int32_t i = 0; i < e->n_lines; i++) {
-    uint64_t ticks = (e->stamps[i + 1] - e->stamps[i]) & mask;
+    uint64_t ticks = e->passed_over[i] ? 0 : (e->stamps[i + 1] - e->stamps[i]) & mask;
     nanoseconds[i] = (uint64_t)((double)ticks * (double)d->hardware.properties.limits.timestampPeriod);
   }
   return TSR_OK;

@@ -2,8 +2,8 @@
  *
  * The seam between the host side of the Vulkan backend and its kernels.
  *
- * A planner (kernel_<family>.c) turns one line of a program into dispatches: which shader variant, how many workgroups, which
- * tensors, which push constants. It knows capabilities and limits, and nothing of Vulkan. The host side (executable.c) turns
+ * A planner (kernel_<family>.c) turns one line of a program into dispatches, or several that join.c made one: which shader variant,
+ * how many workgroups, which tensors, which push constants. It knows capabilities and limits, and nothing of Vulkan. The host side (executable.c) turns
  * dispatches into descriptor sets, barriers and commands; it knows nothing of operators.
  *
  * Layout of every shader: set 0, bindings 0 .. n-1, all storage buffers, one per operand and in the order of the operands.
@@ -55,6 +55,7 @@ typedef struct tsr_vk_caps {
   int32_t subgroup_shuffle;    /* 1: subgroupShuffle works in compute shaders */
   int32_t wide;                /* 1: buffer addresses are usable */
   int32_t unified;             /* 1: device memory is host memory */
+  int32_t join;                /* 1: neighbouring lines may become one */
   int32_t compute_like_cpu;    /* 1: a CPU executes it: prefer long loops to shared memory and barriers */
   int32_t forced;              /* TSR_VK_FORM_*: taken wherever it can be had */
   uint32_t subgroup_sizes[2];  /* the least and the largest that a dispatch may ask for, powers of two; 0: none */
@@ -103,8 +104,9 @@ typedef struct tsr_vk_dispatch {
   double work; /* floating-point operations or elements moved, roughly: to split long programs for watchdogs */
 } tsr_vk_dispatch;
 
-/* The dispatches of one line. */
+/* The dispatches of one line, or of several that are computed as one. */
 typedef struct tsr_vk_plan {
+  int32_t n_lines;       /* of the program, set by tsr_vk_plan_lines */
   int64_t scratch_bytes; /* of the line, contents undefined at its start; 0 = none */
   int32_t form;          /* TSR_VK_FORM_* that was taken; TSR_VK_FORM_AUTO: there is but one */
   int32_t n_dispatches;
@@ -115,5 +117,10 @@ typedef struct tsr_vk_plan {
  * `supports`, so storages need not be placed and only their sizes count. A line whose results are empty plans no dispatch.
  * Dispatches run in order. Never fails otherwise, allocates nothing. Any thread. */
 int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line, tsr_vk_plan *plan);
+
+/* The same for line `line` and as many behind it as become one with it, plan->n_lines in all. The program is being compiled:
+ * storages are placed, in `buffers`. Operands may come from any of the lines. */
+int tsr_vk_plan_lines(const tsr_vk_caps *caps, const tsr_program_desc *program, tsr_backend_buffer *const *buffers,
+                      int32_t line, tsr_vk_plan *plan);
 
 #endif

@@ -279,7 +279,7 @@ static int has_unknown_slots(const tsr_line_desc *line)
   return (line->op == TSR_OP_MATMUL && line->in[3] != 0) || (line->op == TSR_OP_EMBEDDING && line->in[2] != 0);
 }
 
-int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line, tsr_vk_plan *plan)
+int tsr_vk_plan_one(tsr_vk_planner *planner)
 {
   static int (*const plan_op[TSR_OP_COUNT])(tsr_vk_planner *) = {
       [TSR_OP_TOPK] = tsr_vk_plan_topk,
@@ -317,24 +317,32 @@ int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, i
       [TSR_OP_MASK_GRADIENT] = tsr_vk_plan_elementwise,
       [TSR_OP_DROPOUT] = tsr_vk_plan_dropout,
   };
-  tsr_vk_planner planner = {.caps = caps, .program = program, .line = tsr_line_at(program, line), .plan = plan};
+  tsr_vk_plan *plan = planner->plan;
   plan->form = TSR_VK_FORM_AUTO;
-  tsr_vk_restart(&planner);
-  int32_t op = planner.line->op;
+  tsr_vk_restart(planner);
+  int32_t op = planner->line->op;
   if (op <= 0 || op >= TSR_OP_COUNT || plan_op[op] == NULL)
     return 0;
   for (int32_t i = 0; i < TSR_MAX_INPUTS; ++i) {
-    if (!within_reach(&planner, planner.line->in[i]))
+    if (!within_reach(planner, planner->line->in[i]))
       return 0;
   }
-  if (has_unknown_slots(planner.line))
+  if (!within_reach(planner, planner->addend) || !within_reach(planner, planner->sum))
+    return 0;
+  if (has_unknown_slots(planner->line))
     return 0;
   int empty = 1;
   for (int32_t i = 0; i < TSR_MAX_OUTPUTS; ++i) {
-    int32_t out = planner.line->out[i];
-    if (!within_reach(&planner, out))
+    int32_t out = planner->line->out[i];
+    if (!within_reach(planner, out))
       return 0;
-    empty &= out == 0 || tsr_vk_elements(tsr_vk_tensor(&planner, out)) == 0;
+    empty &= out == 0 || tsr_vk_elements(tsr_vk_tensor(planner, out)) == 0;
   }
-  return empty || (plan_op[op](&planner) && plan->scratch_bytes / 4 <= INT32_MAX);
+  return empty || (plan_op[op](planner) && plan->scratch_bytes / 4 <= INT32_MAX);
+}
+
+int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line, tsr_vk_plan *plan)
+{
+  tsr_vk_planner planner = {.caps = caps, .program = program, .line = tsr_line_at(program, line), .plan = plan};
+  return tsr_vk_plan_one(&planner);
 }

@@ -17,6 +17,10 @@ typedef struct tsr_vk_planner {
   const tsr_program_desc *program;
   const tsr_line_desc *line;
   tsr_vk_plan *plan;
+
+  /* Of lines that became one (join.c), as tensors; 0: absent. A planner that does not use them leaves the lines apart. */
+  int32_t addend; /* layernorm, rmsnorm: added to x first, of its extents; matmul: added to the result, contiguous */
+  int32_t sum;    /* layernorm, rmsnorm: takes x + addend */
 } tsr_vk_planner;
 
 /* A tensor in 32-bit elements, right-aligned: axis 3 is the last one, missing axes have extent 1 and stride 0. */
@@ -25,6 +29,9 @@ typedef struct tsr_vk_view {
   uint32_t extent[4];
   uint32_t stride[4];
 } tsr_vk_view;
+
+/* As tsr_vk_plan_line does, of whatever line the planner is given. */
+int tsr_vk_plan_one(tsr_vk_planner *planner);
 
 /* Each plans the lines of its operators, results not empty. Returns 1, or 0 if the device cannot execute the line. */
 int tsr_vk_plan_elementwise(tsr_vk_planner *planner);

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Neighbouring lines of a program that become one: the first writes what the second reads, and mostly nobody else does, so
+ * that it need not be written at all.
+ *
+ *     add + layernorm, rmsnorm   the sum is written where it is needed later, too
+ *     matmul + add               unless that add is joined with a norm that alone reads it
+ *
+ * A joined line is planned as the main one of its lines (the norm, the product), with what the others bring to it in
+ * tsr_vk_planner. A planner that cannot do with that, or does not know of it, leaves the lines apart.
+ */
+#include "backends/vulkan/kernel_common.h"
+
+#include <string.h>
+
+/* A run of lines, from `first` on. */
+typedef struct run {
+  const tsr_vk_caps *caps;
+  const tsr_program_desc *program;
+  tsr_backend_buffer *const *buffers;
+  int32_t first;
+} run;
+
+static const tsr_line_desc *line_at(const run *r, int32_t index)
+{
+  return r->first + index < r->program->n_lines ? tsr_line_at(r->program, r->first + index) : NULL;
+}
+
+static int is_op(const run *r, int32_t index, int32_t op)
+{
+  const tsr_line_desc *line = line_at(r, index);
+  return line != NULL && line->op == op;
+}
+
+static int same_view(const tsr_tensor_desc *a, const tsr_tensor_desc *b)
+{
+  return a->offset == b->offset && a->rank == b->rank && memcmp(a->extent, b->extent, sizeof a->extent) == 0 &&
+         memcmp(a->stride, b->stride, sizeof a->stride) == 0;
+}
+
+/* 1 if line `index` reads as operand `slot` the first result of the line before it, in the same order. in_shape: in the
+ * same extents, too. */
+static int reads_result(const run *r, int32_t index, int32_t slot, int in_shape)
+{
+  int32_t from = line_at(r, index - 1)->out[0], to = line_at(r, index)->in[slot];
+  if (from == 0 || to == 0)
+    return 0;
+  const tsr_tensor_desc *a = tsr_tensor_at(r->program, from), *b = tsr_tensor_at(r->program, to);
+  if (a->storage != b->storage)
+    return 0;
+  if (same_view(a, b))
+    return 1;
+  tsr_vk_view x = tsr_vk_view_of(a), y = tsr_vk_view_of(b);
+  return !in_shape && a->offset == b->offset && tsr_vk_elements(a) == tsr_vk_elements(b) && tsr_vk_contiguous(&x) &&
+         tsr_vk_contiguous(&y);
+}
+
+static int32_t uses_in(const tsr_program_desc *program, const int32_t *tensors, int32_t n, int32_t storage)
+{
+  int32_t uses = 0;
+  for (int32_t i = 0; i < n; ++i)
+    uses += tensors[i] != 0 && tsr_tensor_at(program, tensors[i])->storage == storage;
+  return uses;
+}
+
+/* 1 if the first result of line `index` is a temporary that is read once: by the next line, as reads_result says. */
+static int is_passed_on(const run *r, int32_t index)
+{
+  int32_t storage = tsr_tensor_at(r->program, line_at(r, index)->out[0])->storage, uses = 0;
+  if (tsr_storage_at(r->program, storage)->kind != TSR_STORAGE_TEMPORARY)
+    return 0;
+  for (int32_t i = 0; i < r->program->n_lines && uses <= 2; ++i) {
+    const tsr_line_desc *line = tsr_line_at(r->program, i);
+    uses += uses_in(r->program, line->in, TSR_MAX_INPUTS, storage) +
+            uses_in(r->program, line->out, TSR_MAX_OUTPUTS, storage);
+  }
+  return uses == 2;
+}
+
+/* 1 if two tensors share bytes: joined, one may be written while the other is still read. */
+static int overlap(const run *r, int32_t x, int32_t y)
+{
+  if (x == 0 || y == 0)
+    return 0;
+  const tsr_storage_desc *a = tsr_storage_at(r->program, tsr_tensor_at(r->program, x)->storage);
+  const tsr_storage_desc *b = tsr_storage_at(r->program, tsr_tensor_at(r->program, y)->storage);
+  return r->buffers[a->buffer] == r->buffers[b->buffer] && a->offset < b->offset + b->size &&
+         b->offset < a->offset + a->size;
+}
+
+/* 1 if x may be read where y, a contiguous result, is written element by element in the same order: they lie apart, or each
+ * element takes the place of its own. */
+static int in_step(const run *r, int32_t x, int32_t y)
+{
+  if (!overlap(r, x, y))
+    return 1;
+  const tsr_tensor_desc *a = tsr_tensor_at(r->program, x), *b = tsr_tensor_at(r->program, y);
+  const tsr_storage_desc *s = tsr_storage_at(r->program, a->storage), *t = tsr_storage_at(r->program, b->storage);
+  return s->offset == t->offset && same_view(a, b);
+}
+
+static int is_f32(const run *r, int32_t tensor)
+{
+  return tsr_tensor_at(r->program, tensor)->dtype == TSR_F32;
+}
+
+static void copy_line(const run *r, int32_t index, tsr_line_desc *copy)
+{
+  size_t size = (size_t)r->program->line_size;
+  memset(copy, 0, sizeof *copy);
+  memcpy(copy, line_at(r, index), size < sizeof *copy ? size : sizeof *copy);
+}
+
+/* Plans *line with what is joined to it. 0 if it cannot be had: nothing then reads what was added. */
+static int plan_joined(const run *r, const tsr_line_desc *line, int32_t addend, int32_t sum, tsr_vk_plan *plan)
+{
+  tsr_vk_planner planner = {
+      .caps = r->caps, .program = r->program, .line = line, .plan = plan, .addend = addend, .sum = sum};
+  if (!tsr_vk_plan_one(&planner))
+    return 0;
+  for (int32_t i = 0; i < plan->n_dispatches && addend != 0; ++i) {
+    for (int32_t k = 0; k < plan->dispatch[i].n_operands; ++k) {
+      if (plan->dispatch[i].operand[k].tensor == addend)
+        return 1;
+    }
+  }
+  return addend == 0;
+}
+
+/* Whether line `index`, an add, can be joined with the norm behind it. */
+static int is_add_norm(const run *r, int32_t index)
+{
+  if (!is_op(r, index, TSR_OP_ADD) || !is_f32(r, line_at(r, index)->out[0]) ||
+      (!is_op(r, index + 1, TSR_OP_LAYERNORM) && !is_op(r, index + 1, TSR_OP_RMSNORM)) ||
+      !reads_result(r, index + 1, 0, 1))
+    return 0;
+  const tsr_line_desc *add = line_at(r, index), *norm = line_at(r, index + 1);
+  int32_t storage = tsr_tensor_at(r->program, add->out[0])->storage;
+  return uses_in(r->program, norm->in, TSR_MAX_INPUTS, storage) == 1 && in_step(r, add->in[0], norm->out[0]) &&
+         in_step(r, add->in[1], norm->out[0]);
+}
+
+static int join_add_norm(const run *r, tsr_vk_plan *plan)
+{
+  if (!is_add_norm(r, 0))
+    return 0;
+  const tsr_line_desc *add = line_at(r, 0);
+  tsr_line_desc norm;
+  copy_line(r, 1, &norm);
+  norm.in[0] = add->in[0];
+  return plan_joined(r, &norm, add->in[1], is_passed_on(r, 0) ? 0 : add->out[0], plan) ? 2 : 0;
+}
+
+/* What is added is the product's bias, if that has none and nothing is done to its result; else it must be contiguous. */
+static int join_matmul_add(const run *r, tsr_vk_plan *plan)
+{
+  if (!is_op(r, 0, TSR_OP_MATMUL) || !is_op(r, 1, TSR_OP_ADD))
+    return 0;
+  const tsr_line_desc *add = line_at(r, 1);
+  int32_t slot = reads_result(r, 1, 0, 0) ? 0 : 1;
+  if (!reads_result(r, 1, slot, 0) || !is_passed_on(r, 0) || (is_add_norm(r, 1) && is_passed_on(r, 1)))
+    return 0;
+  tsr_line_desc product;
+  copy_line(r, 0, &product);
+  int32_t y = add->out[0], addend = add->in[1 - slot];
+  for (int32_t i = 0; i < TSR_MAX_INPUTS; ++i) {
+    if (overlap(r, product.in[i], y))
+      return 0;
+  }
+  int is_bias =
+      product.in[2] == 0 && product.attributes.activation == TSR_ACTIVATION_NONE && reads_result(r, 1, slot, 1);
+  tsr_vk_view view = tsr_vk_view_of(tsr_tensor_at(r->program, addend));
+  if (!is_bias && !tsr_vk_contiguous(&view))
+    return 0;
+  product.out[0] = y;
+  if (is_bias)
+    product.in[2] = addend;
+  return plan_joined(r, &product, is_bias ? 0 : addend, 0, plan) ? 2 : 0;
+}
+
+int tsr_vk_plan_lines(const tsr_vk_caps *caps, const tsr_program_desc *program, tsr_backend_buffer *const *buffers,
+                      int32_t line, tsr_vk_plan *plan)
+{
+  static int (*const joins[])(const run *, tsr_vk_plan *) = {join_add_norm, join_matmul_add};
+  run r = {caps, program, buffers, line};
+  for (size_t i = 0; caps->join && i < sizeof joins / sizeof joins[0]; ++i) {
+    plan->n_lines = joins[i](&r, plan);
+    if (plan->n_lines > 0)
+      return 1;
+  }
+  plan->n_lines = 1;
+  return tsr_vk_plan_line(caps, program, line, plan);
+}
