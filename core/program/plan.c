@@ -3,6 +3,8 @@
  * Greedy by size: the largest temporary first, each at the lowest offset where it meets no placed one that is alive at
  * the same time. For the straight-line programs of Transformers this comes within a few per cent of the largest sum of
  * what is alive at one line, which no plan can beat.
+ *
+ * What a product reads stays alive for the sum behind it that reads its result, so that a backend can compute the two as one.
  */
 #include "core/program/plan.h"
 
@@ -25,6 +27,21 @@ static void touch(const tsr_program_desc *program, lifetime *lives, int32_t tens
     life->first = line;
   if (line > life->last)
     life->last = line;
+}
+
+/* 1 if line `index` is a sum of what the product before it gave, and something else. A sum that only a norm reads is left
+ * out: it is computed as one with that. */
+static int ends_product(const tsr_program_desc *program, const lifetime *lives, int32_t index)
+{
+  const tsr_line_desc *product = tsr_line_at(program, index - 1), *sum = tsr_line_at(program, index);
+  if (product->op != TSR_OP_MATMUL || sum->op != TSR_OP_ADD)
+    return 0;
+  int32_t between = tsr_tensor_at(program, product->out[0])->storage;
+  int32_t op = index + 1 < program->n_lines ? tsr_line_at(program, index + 1)->op : 0;
+  int is_norm = op == TSR_OP_LAYERNORM || op == TSR_OP_RMSNORM;
+  return (tsr_tensor_at(program, sum->in[0])->storage == between ||
+          tsr_tensor_at(program, sum->in[1])->storage == between) &&
+         !(is_norm && lives[tsr_tensor_at(program, sum->out[0])->storage].last == index + 1);
 }
 
 static int by_size(const void *left, const void *right)
@@ -85,6 +102,9 @@ tsr_status tsr_memory_plan_make(const tsr_program_desc *program, int64_t alignme
     for (int32_t j = 0; j < TSR_MAX_OUTPUTS; j++)
       touch(program, lives, line->out[j], i);
   }
+  for (int32_t i = 1; i < program->n_lines; i++)
+    for (int32_t j = 0; j < TSR_MAX_INPUTS && ends_product(program, lives, i); j++)
+      touch(program, lives, tsr_line_at(program, i - 1)->in[j], i);
   int32_t n = 0;
   for (int32_t i = 1; i < program->n_storages; i++) {
     if (tsr_storage_at(program, i)->kind != TSR_STORAGE_TEMPORARY)
