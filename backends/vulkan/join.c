@@ -111,20 +111,12 @@ static void copy_line(const run *r, int32_t index, tsr_line_desc *copy)
   memcpy(copy, line_at(r, index), size < sizeof *copy ? size : sizeof *copy);
 }
 
-/* Plans *line with what is joined to it. 0 if it cannot be had: nothing then reads what was added. */
+/* Plans *line with what is joined to it. 0 if it cannot be had. */
 static int plan_joined(const run *r, const tsr_line_desc *line, int32_t addend, int32_t sum, tsr_vk_plan *plan)
 {
   tsr_vk_planner planner = {
       .caps = r->caps, .program = r->program, .line = line, .plan = plan, .addend = addend, .sum = sum};
-  if (!tsr_vk_plan_one(&planner))
-    return 0;
-  for (int32_t i = 0; i < plan->n_dispatches && addend != 0; ++i) {
-    for (int32_t k = 0; k < plan->dispatch[i].n_operands; ++k) {
-      if (plan->dispatch[i].operand[k].tensor == addend)
-        return 1;
-    }
-  }
-  return addend == 0;
+  return tsr_vk_plan_one(&planner) && (addend == 0 || planner.is_added);
 }
 
 /* Whether line `index`, an add, can be joined with the norm behind it. */

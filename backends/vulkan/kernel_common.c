@@ -145,6 +145,7 @@ void tsr_vk_restart(tsr_vk_planner *planner)
 {
   planner->plan->scratch_bytes = 0;
   planner->plan->n_dispatches = 0;
+  planner->is_added = 0;
 }
 
 tsr_vk_dispatch *tsr_vk_add(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes)

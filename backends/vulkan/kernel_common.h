@@ -21,6 +21,7 @@ typedef struct tsr_vk_planner {
   /* Of lines that became one (join.c), as tensors; 0: absent. A planner that does not use them leaves the lines apart. */
   int32_t addend; /* layernorm, rmsnorm: added to x first, of its extents; matmul: added to the result, contiguous */
   int32_t sum;    /* layernorm, rmsnorm: takes x + addend */
+  int is_added;   /* set by the planner: the dispatches see to the addend */
 } tsr_vk_planner;
 
 /* A tensor in 32-bit elements, right-aligned: axis 3 is the last one, missing axes have extent 1 and stride 0. */

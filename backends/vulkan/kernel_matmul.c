@@ -22,6 +22,7 @@ typedef struct matmul_push {
   uint32_t b_stride[4];
   uint32_t bias_offset;
   uint32_t bias_stride[4];
+  uint32_t residual_offset;
   float alpha;
   uint32_t row_tiles;
   uint32_t column_tiles;
@@ -34,12 +35,14 @@ _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN, "push constants 
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_BY_ROW, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_BY_COLUMN, "push constants of lib/product.glsl");
 
-enum { HAS_BIAS = 8 };
+enum { HAS_BIAS = 8, HAS_RESIDUAL = 16 };
 
 tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, const tsr_vk_product *p,
                                     uint32_t tile_rows, uint32_t tile_columns, uint32_t size)
 {
   const tsr_line_desc *line = planner->line;
+  if (planner->addend != 0 && p->y == TSR_VK_SCRATCH)
+    return NULL; /* it is added to the result, not to parts of it */
   matmul_push push = {
       .rows = p->rows,
       .columns = p->columns,
@@ -48,6 +51,7 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
       .a_offset = p->a.offset,
       .b_offset = p->b.offset,
       .bias_offset = p->bias.offset,
+      .residual_offset = planner->addend != 0 ? (uint32_t)tsr_vk_tensor(planner, planner->addend)->offset : 0,
       .alpha = line->attributes.alpha,
       .row_tiles = (uint32_t)tsr_vk_divide_up(p->rows, tile_rows),
       .column_tiles = (uint32_t)tsr_vk_divide_up(p->columns, tile_columns),
@@ -58,14 +62,17 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
   if (dispatch == NULL)
     return NULL;
+  planner->is_added = planner->addend != 0;
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_read(dispatch, line->in[1]);
   tsr_vk_read_in(planner, dispatch, 2);
   tsr_vk_write(dispatch, p->y);
+  tsr_vk_read(dispatch, planner->addend != 0 ? planner->addend : line->in[0]);
   tsr_vk_spec(dispatch, size);
   tsr_vk_spec(dispatch, 1);
   tsr_vk_spec(dispatch, (uint32_t)tsr_vk_in(planner, 1)->dtype);
-  tsr_vk_spec(dispatch, (uint32_t)line->attributes.activation | (line->in[2] != 0 ? HAS_BIAS : 0));
+  tsr_vk_spec(dispatch, (uint32_t)line->attributes.activation | (line->in[2] != 0 ? HAS_BIAS : 0) |
+                            (planner->addend != 0 ? HAS_RESIDUAL : 0));
   dispatch->work = 2.0 * (double)p->batch * p->rows * p->columns * p->depth;
   return tsr_vk_finish(planner, dispatch, p->batch * push.row_tiles * push.column_tiles) ? dispatch : NULL;
 }

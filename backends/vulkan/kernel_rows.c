@@ -145,6 +145,7 @@ int tsr_vk_plan_norm(tsr_vk_planner *planner)
   tsr_vk_read(dispatch, bias_slot != 0 ? bias_slot : line->in[1]);
   tsr_vk_write(dispatch, line->out[0]);
   tsr_vk_read(dispatch, addend_tensor);
+  planner->is_added = planner->addend != 0;
   tsr_vk_write(dispatch, planner->sum != 0 ? planner->sum : line->out[0]);
   tsr_vk_spec(dispatch, planner->addend == 0 ? NO_ADDEND : planner->sum == 0 ? ADDEND : ADDEND_AND_SUM);
   dispatch->work = 10.0 * (double)rows * (double)n;

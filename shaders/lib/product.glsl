@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the matrix products share: parameters, operands, elements of b in any format, and what is done to a sum.
+ * What the matrix products share: parameters, operands, elements of b in any format, and what is done to a
+ * sum: activation(alpha sum + bias) + residual.
  */
 #ifndef LIB_PRODUCT
 #define LIB_PRODUCT
@@ -9,10 +10,10 @@
 #include "activation.glsl"
 
 layout(constant_id = 2) const uint b_type = TYPE_F32;
-layout(constant_id = 3) const uint finish_with = 0u; /* ACTIVATION_*, and 8 if there is a bias */
+layout(constant_id = 3) const uint finish_with = 0u; /* ACTIVATION_*, 8 if there is a bias, 16 if a residual */
 
 /* Axes: two batch axes, then rows m and columns n; k is summed over. Offsets and strides count elements; those of a
- * and b count groups of four where the kernel says so. y is contiguous. */
+ * and b count groups of four where the kernel says so. y is contiguous, and so is the residual. */
 layout(push_constant, std430) uniform parameters
 {
   uint rows;
@@ -25,6 +26,7 @@ layout(push_constant, std430) uniform parameters
   uint b_stride[4];      /* batch 0, batch 1, k, n */
   uint bias_offset;
   uint bias_stride[4];   /* batch 0, batch 1, m, n */
+  uint residual_offset;
   float alpha;
   uint row_tiles;
   uint column_tiles;
@@ -32,6 +34,7 @@ layout(push_constant, std430) uniform parameters
 
 IN(2, bias)
 OUT(3, y)
+IN(4, residual)
 
 /* The workgroup's tile: x along m, y along n, z batch. Tiles along m are neighbours: they share b. */
 uvec3 tile_of(uint group)
@@ -53,7 +56,11 @@ void store(uint batch, uint m, uint n, float sum)
   if ((finish_with & 8u) != 0u)
     z += FLOAT(bias, bias_offset + batch_offset(batch, bias_stride[0], bias_stride[1]) + m * bias_stride[2] +
                        n * bias_stride[3]);
-  WORD(y, (batch * rows + m) * columns + n) = floatBitsToUint(activate(finish_with & 7u, z));
+  z = activate(finish_with & 7u, z);
+  uint at = (batch * rows + m) * columns + n;
+  if ((finish_with & 16u) != 0u)
+    z += FLOAT(residual, residual_offset + at);
+  WORD(y, at) = floatBitsToUint(z);
 }
 
 #endif

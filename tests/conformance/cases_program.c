@@ -255,7 +255,7 @@ static void build_layer(check_build *build, const void *data)
 }
 
 /* Norms of sums, which a device may compute together. form, bits: 1 the second operand is one row for all; 2 the sum is needed later
- * too; 4 the first operand is transposed. */
+ * too; 4 the first operand is transposed; 8 rmsnorm. */
 static void build_norms(check_build *build, const void *data)
 {
   const params *p = data;
@@ -264,16 +264,42 @@ static void build_norms(check_build *build, const void *data)
   tsr_ref x = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, p->form & 4 ? CHECK_TRANSPOSED : CHECK_DENSE,
                             CHECK_FILL(.data = CHECK_NORMAL));
   tsr_ref residual = check_input(build, p->form & 1 ? row : shape, CHECK_NORMAL), sum;
+  tsr_ref gain = p->form & 8 ? check_input(build, row, CHECK_POSITIVE) : TSR_NONE;
   int32_t i;
 
   for (i = 0; i < p->depth; i++) {
     sum = tsr_add(program, x, residual);
-    x = norm(build, sum, p->columns);
+    x = p->form & 8 ? tsr_rmsnorm(program, sum, gain, 1e-5f) : norm(build, sum, p->columns);
     if (p->form & 2) {
       x = tsr_add(program, x, sum);
     }
   }
   tsr_output(program, "y", x);
+}
+
+/* Products of whole numbers whose results are added to something, which a device may compute together. form, bits: 1 no
+ * bias; 2 relu; 4 what is added is one row for all; 8 it is a transposed view; 16 of two axes in front of the rows. */
+static void build_residuals(check_build *build, const void *data)
+{
+  const params *p = data;
+  tsr_program *program = build->program;
+  const int64_t rows = p->rows, columns = p->columns;
+  const tsr_shape whole = p->form & 16 ? TSR_SHAPE(2, rows, columns) : TSR_SHAPE(rows, columns);
+  tsr_shape shape = p->form & 4 ? TSR_SHAPE(columns) : whole;
+  check_view view = p->form & 8 ? CHECK_TRANSPOSED : CHECK_DENSE;
+  tsr_ref first = whole_numbers(build, TSR_STORAGE_INPUT, whole), x, y;
+  tsr_ref added = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, shape.rank > 1 ? view : CHECK_DENSE,
+                                CHECK_FILL(.data = CHECK_INTEGER));
+  int32_t i;
+
+  for (i = 0; i < p->depth; i++) {
+    tsr_ref weight = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(columns, columns));
+    tsr_ref bias = p->form & 1 ? TSR_NONE : whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(columns));
+    y = tsr_matmul(program, first, weight, bias, 1.0f, p->form & 2 ? TSR_ACTIVATION_RELU : TSR_ACTIVATION_NONE);
+    x = i % 2 ? tsr_add(program, y, added) : tsr_add(program, added, y);
+    y = tsr_matmul(program, x, weight, bias, 1.0f, TSR_ACTIVATION_NONE);
+    tsr_output(program, i % 2 ? "odd" : "even", tsr_add(program, x, y));
+  }
 }
 
 /* Outputs that are no results: an input, a constant, a view, twice the same. */
@@ -347,9 +373,13 @@ void check_cases_program(check_table *table)
     const int one = (i ^ i >> 1 ^ i >> 2 ^ i >> 3) & 1; /* each part of the masking with one query and with several */
     add(table, "attention_unfused", build_unfused, (params){one ? 1 : 7, one ? 65 : 19, i % 4, 1, 0, i});
   }
-  for (i = 0; i < 8; i++) {
+  for (i = 0; i < 16; i++) {
     add(table, "norms_of_sums", build_norms, (params){1 + 9 * i, 16 + 7 * i, 3, 2, i % 2, i});
     add(table, "norms_of_sums", build_norms, (params){129, 64, 2, 1, 1 - i % 2, i});
+  }
+  for (i = 0; i < 32; i++) {
+    add(table, "residuals", build_residuals, (params){1 + i, 12 + 5 * (i % 7), 2, 2, i % 2, i});
+    add(table, "residuals", build_residuals, (params){67, 64, 1, 1, 1 - i % 2, i});
   }
   for (i = 0; i < COUNT_OF(layer_dtypes); i++) {
     add_layer(table, (params){9, 16, 1, 1, 0, i});

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The Vulkan backend computes some neighbouring lines as one. What they give must be what they give one by one, with the
+ * option that keeps them apart. Lines that were joined with the next show by their time, 0.
+ *
+ * Without a device: skipped.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tessera/ops.h"
+#include "tessera/runtime.h"
+#include "tools/tessera/random.h"
+
+enum { MAX_INPUTS = 8, MAX_OUTPUTS = 4, MAX_LINES = 64 };
+
+/* A device twice. */
+typedef struct pair {
+  tsr_device *joining, *apart;
+} pair;
+
+static void check(tsr_status status)
+{
+  if (status != TSR_OK) {
+    fail_msg("%s: %s", tsr_status_name(status), tsr_error_message());
+  }
+}
+
+static float *random_floats(int64_t n, uint64_t seed)
+{
+  float *values = malloc((size_t)n * sizeof *values);
+  assert_non_null(values);
+  for (int64_t i = 0; i < n; i++) {
+    values[i] = (float)tsr_random_real(&seed);
+  }
+  return values;
+}
+
+/* ---- chains of sums, products and norms ------------------------------------------------------------------------- */
+
+typedef struct chain {
+  tsr_program *program;
+  tsr_ref inputs[MAX_INPUTS], outputs[MAX_OUTPUTS];
+  int32_t n_inputs, n_outputs;
+} chain;
+
+static tsr_ref input(chain *c, tsr_shape shape)
+{
+  char name[16];
+  snprintf(name, sizeof name, "x%d", (int)c->n_inputs);
+  return c->inputs[c->n_inputs++] = tsr_input(c->program, name, TSR_F32, shape);
+}
+
+static void output(chain *c, tsr_ref x)
+{
+  char name[16];
+  snprintf(name, sizeof name, "y%d", (int)c->n_outputs);
+  c->outputs[c->n_outputs++] = tsr_output(c->program, name, x);
+}
+
+/* Each builds a chain of R x C matrices and returns how many of its lines are joined with the next. */
+typedef int32_t (*build_fn)(chain *c, int64_t R, int64_t C);
+
+static int32_t build_norms(chain *c, int64_t R, int64_t C)
+{
+  tsr_program *p = c->program;
+  tsr_ref x = input(c, TSR_SHAPE(R, C)), more = input(c, TSR_SHAPE(R, C)), gain = input(c, TSR_SHAPE(C));
+  tsr_ref row = input(c, TSR_SHAPE(C)), column = input(c, TSR_SHAPE(R, 1));
+  x = tsr_layernorm(p, tsr_add(p, x, more), gain, row, 1e-5f);
+  x = tsr_rmsnorm(p, tsr_add(p, row, x), gain, 1e-5f);
+  x = tsr_layernorm(p, tsr_add(p, x, column), gain, TSR_NONE, 1e-5f);
+  output(c, x);
+  return 3;
+}
+
+/* What is added up is needed once more: as a result of the program, and by a later line. */
+static int32_t build_norms_kept(chain *c, int64_t R, int64_t C)
+{
+  tsr_program *p = c->program;
+  tsr_ref x = input(c, TSR_SHAPE(R, C)), more = input(c, TSR_SHAPE(R, C)), gain = input(c, TSR_SHAPE(C));
+  tsr_ref sum = tsr_add(p, x, more), next = tsr_add(p, tsr_layernorm(p, sum, gain, TSR_NONE, 1e-5f), sum);
+  output(c, next);
+  output(c, tsr_rmsnorm(p, next, gain, 1e-5f));
+  return 2;
+}
+
+/* The norm's gain is a view of the sum: not joined. Nor is a norm that reads the sum turned, or a sum of whole numbers. */
+static int32_t build_norms_apart(chain *c, int64_t R, int64_t C)
+{
+  tsr_program *p = c->program;
+  tsr_ref x = input(c, TSR_SHAPE(C, C)), more = input(c, TSR_SHAPE(C, C)), gain = input(c, TSR_SHAPE(C));
+  tsr_ref sum = tsr_add(p, x, more);
+  x = tsr_rmsnorm(p, sum, tsr_reshape(p, tsr_slice(p, sum, 0, 1, 1), TSR_SHAPE(C)), 1e-5f);
+  x = tsr_layernorm(p, tsr_transpose(p, tsr_add(p, x, more), 0, 1), gain, TSR_NONE, 1e-5f);
+  output(c, x);
+  (void)R;
+  return 0;
+}
+
+/* Products whose results are added to something: what is added is a residual, or the bias of a product without one. */
+static int32_t build_residuals(chain *c, int64_t R, int64_t C)
+{
+  tsr_program *p = c->program;
+  tsr_ref x = input(c, TSR_SHAPE(R, C)), weight = input(c, TSR_SHAPE(C, C)), bias = input(c, TSR_SHAPE(C));
+  tsr_ref column = input(c, TSR_SHAPE(R, 1)), turned = input(c, TSR_SHAPE(C, R));
+  x = tsr_add(p, x, tsr_matmul(p, x, weight, bias, 0.1f, TSR_ACTIVATION_SILU));
+  x = tsr_mul(p, x, tsr_reshape(p, bias, TSR_SHAPE(1, C)));
+  x = tsr_add(p, tsr_matmul(p, x, tsr_transpose(p, weight, 0, 1), TSR_NONE, 0.1f, TSR_ACTIVATION_NONE), column);
+  x = tsr_mul(p, x, x);
+  tsr_ref y = tsr_matmul(p, x, weight, bias, 0.1f, TSR_ACTIVATION_NONE);
+  y = tsr_add(p, tsr_reshape(p, y, TSR_SHAPE(1, R * C)), tsr_reshape(p, x, TSR_SHAPE(1, R * C))); /* same order */
+  output(c, tsr_add(p, tsr_reshape(p, y, TSR_SHAPE(R, C)), tsr_transpose(p, turned, 0, 1)));
+  return 3;
+}
+
+/* Not joined: a residual that is no plain matrix, a result that is needed later, a sum that goes into a norm alone (that
+ * is joined instead), and one with itself. */
+static int32_t build_residuals_apart(chain *c, int64_t R, int64_t C)
+{
+  tsr_program *p = c->program;
+  tsr_ref x = input(c, TSR_SHAPE(R, C)), weight = input(c, TSR_SHAPE(C, C)), bias = input(c, TSR_SHAPE(C));
+  tsr_ref turned = input(c, TSR_SHAPE(C, R));
+  tsr_ref y = tsr_matmul(p, x, weight, bias, 0.1f, TSR_ACTIVATION_RELU);
+  y = tsr_add(p, y, tsr_transpose(p, turned, 0, 1));
+  tsr_ref z = tsr_matmul(p, y, weight, bias, 0.1f, TSR_ACTIVATION_NONE);
+  y = tsr_mul(p, tsr_add(p, z, x), z);
+  z = tsr_matmul(p, y, weight, bias, 0.1f, TSR_ACTIVATION_NONE);
+  y = tsr_rmsnorm(p, tsr_add(p, z, x), bias, 1e-5f);
+  z = tsr_matmul(p, y, weight, bias, 0.1f, TSR_ACTIVATION_NONE);
+  output(c, tsr_add(p, z, z));
+  return 1;
+}
+
+/* A layer with its norm in front, twice: the memory plan leaves the residuals' places apart from what products read. */
+static int32_t build_layers(chain *c, int64_t R, int64_t C)
+{
+  tsr_program *p = c->program;
+  tsr_ref x = input(c, TSR_SHAPE(R, C)), wide = input(c, TSR_SHAPE(C, 4 * C)), narrow = input(c, TSR_SHAPE(4 * C, C));
+  tsr_ref gain = input(c, TSR_SHAPE(C)), bias = input(c, TSR_SHAPE(4 * C)), last = input(c, TSR_SHAPE(C));
+  x = tsr_copy(p, x, TSR_F32);
+  for (int32_t i = 0; i < 2; i++) {
+    tsr_ref h = tsr_layernorm(p, x, gain, TSR_NONE, 1e-5f);
+    h = tsr_matmul(p, h, wide, bias, 0.1f, TSR_ACTIVATION_GELU_ERF);
+    x = tsr_add(p, x, tsr_matmul(p, h, narrow, last, 0.1f, TSR_ACTIVATION_NONE));
+  }
+  output(c, tsr_mul(p, x, x));
+  return 2;
+}
+
+static int64_t elements_of(const chain *c, tsr_ref x)
+{
+  const tsr_shape shape = tsr_ref_shape(c->program, x);
+  return tsr_shape_elements(&shape);
+}
+
+/* The outputs, and in *joined how many lines took no time. */
+static void run_chain(tsr_device *device, const chain *c, int32_t keep_all, float *results[MAX_OUTPUTS],
+                      int32_t *joined)
+{
+  const tsr_compile_options options = {.strict = 1, .keep_all = keep_all, .profile = 1};
+  const int32_t n_lines = tsr_program_line_count(c->program);
+  uint64_t nanoseconds[MAX_LINES];
+  tsr_executable *executable;
+  assert_in_range(n_lines, 1, MAX_LINES);
+  check(tsr_executable_create(device, c->program, &options, &executable));
+  for (int32_t i = 0; i < c->n_inputs; i++) {
+    const int64_t n = elements_of(c, c->inputs[i]);
+    float *values = random_floats(n, 1 + (uint64_t)i);
+    check(tsr_executable_write(executable, c->inputs[i], values, n * (int64_t)sizeof *values));
+    free(values);
+  }
+  check(tsr_executable_run(executable));
+  check(tsr_executable_run(executable)); /* nothing is left over from the first */
+  *joined = -1;
+  if (tsr_executable_profile(executable, nanoseconds, n_lines) == TSR_OK) {
+    *joined = 0;
+    for (int32_t i = 0; i < n_lines; i++) {
+      *joined += nanoseconds[i] == 0;
+    }
+  }
+  for (int32_t i = 0; i < c->n_outputs; i++) {
+    const int64_t n = elements_of(c, c->outputs[i]);
+    results[i] = random_floats(n, 7);
+    check(tsr_executable_read(executable, c->outputs[i], results[i], n * (int64_t)sizeof(float)));
+  }
+  tsr_executable_destroy(executable);
+}
+
+static void compare_chain(const pair *devices, const char *name, build_fn build, int64_t rows, int64_t columns)
+{
+  chain c = {0};
+  float *joined[MAX_OUTPUTS], *one_by_one[MAX_OUTPUTS];
+  int32_t lines_joined, lines_apart;
+  check(tsr_program_create(&c.program));
+  const int32_t expected = build(&c, rows, columns);
+  check(tsr_program_status(c.program));
+  run_chain(devices->apart, &c, 0, one_by_one, &lines_apart);
+  for (int32_t keep_all = 0; keep_all < 2; keep_all++) {
+    run_chain(devices->joining, &c, keep_all, joined, &lines_joined);
+    if (lines_joined != -1 && (lines_apart != 0 || (lines_joined != expected && !keep_all))) {
+      fail_msg("of %s %d lines are joined, not %d; %d where none may be", name, (int)lines_joined, (int)expected,
+               (int)lines_apart);
+    }
+    for (int32_t i = 0; i < c.n_outputs; i++) {
+      for (int64_t k = 0; k < elements_of(&c, c.outputs[i]); k++) {
+        /* The same sums in the same order, but a compiler may round once where a product is added to. */
+        if (!(fabsf(joined[i][k] - one_by_one[i][k]) <= 1e-5f * (1.0f + fabsf(one_by_one[i][k])))) {
+          fail_msg("%s, output %d, element %lld of %lld x %lld: %.9g, one by one %.9g", name, (int)i, (long long)k,
+                   (long long)rows, (long long)columns, (double)joined[i][k], (double)one_by_one[i][k]);
+        }
+      }
+      free(joined[i]);
+    }
+  }
+  for (int32_t i = 0; i < c.n_outputs; i++) {
+    free(one_by_one[i]);
+  }
+  tsr_program_destroy(c.program);
+}
+
+/* ---- devices ---------------------------------------------------------------------------------------------------- */
+
+static tsr_runtime *open_runtime(const char *kernels, const char *join)
+{
+  tsr_runtime *runtime;
+  check(tsr_runtime_create(&(tsr_runtime_options){.path = VULKAN_FOLDER}, &runtime));
+  check(tsr_runtime_option(runtime, "VULKAN_KERNELS", kernels));
+  check(tsr_runtime_option(runtime, "VULKAN_JOIN", join));
+  return runtime;
+}
+
+/* Calls body with each device, with kernels as for a CPU and for a GPU. */
+static void on_each_device(void (*body)(const pair *devices))
+{
+  static const char *const kernels[] = {"cpu", "gpu"};
+  int32_t n_devices = 0;
+  for (int32_t way = 0; way < 2; way++) {
+    tsr_runtime *joining = open_runtime(kernels[way], "1"), *apart = open_runtime(kernels[way], "0");
+    n_devices = tsr_runtime_device_count(joining);
+    for (int32_t i = 0; i < n_devices; i++) {
+      tsr_device_info info;
+      pair devices;
+      check(tsr_runtime_device_info(joining, i, &info));
+      check(tsr_device_open(joining, info.name, &devices.joining));
+      check(tsr_device_open(apart, info.name, &devices.apart));
+      body(&devices);
+      tsr_device_close(devices.joining);
+      tsr_device_close(devices.apart);
+    }
+    tsr_runtime_destroy(joining);
+    tsr_runtime_destroy(apart);
+  }
+  if (n_devices == 0) {
+    skip();
+  }
+}
+
+static void all_chains(const pair *devices)
+{
+  static const struct {
+    const char *name;
+    build_fn build;
+  } chains[] = {
+      {"norms", build_norms},         {"norms kept", build_norms_kept},           {"norms apart", build_norms_apart},
+      {"residuals", build_residuals}, {"residuals apart", build_residuals_apart}, {"layers", build_layers},
+  };
+  static const int64_t sizes[][2] = {{2, 33}, {19, 40}, {70, 132}};
+  for (size_t i = 0; i < sizeof chains / sizeof chains[0]; i++) {
+    for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+      compare_chain(devices, chains[i].name, chains[i].build, sizes[k][0], sizes[k][1]);
+    }
+  }
+}
+
+static void test_chains(void **state)
+{
+  (void)state;
+  on_each_device(all_chains);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_chains),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
