@@ -12,13 +12,16 @@
 
 static const char help[] =
     "Usage: tessera bench MODEL [OPTION]...\n"
+    "       tessera bench ops [OPTION]...\n"
     "       tessera bench machine [OPTION]...\n"
     "       tessera bench translate --model FOLDER [OPTION]... FILE\n"
+    "       tessera bench start --model FOLDER [OPTION]... FILE\n"
     "       tessera bench train [MODEL] [OPTION]...\n"
+    "       tessera bench compare OLD NEW [OPTION]...\n"
     "\n"
-    "The first measures a model on sentences of fixed lengths. `tessera bench machine --help` and\n"
-    "`tessera bench translate --help` tell about the others: what the machine itself reaches, and\n"
-    "the program measured from outside.\n"
+    "The first measures a model on sentences of fixed lengths. The others, each of which tells more\n"
+    "with --help: operators; what the machine itself reaches; the program measured from outside, to\n"
+    "its end or to its first token; training steps; two files that --json wrote.\n"
     "\n"
     "MODEL is one of\n"
     "  --model FOLDER      config.json and model.safetensors\n"
@@ -368,12 +371,12 @@ static int print_json(const session *s, subject *one)
 {
   const bench_model_task *task = &one->task;
   bench_summary rate = bench_summarise(one->rates, s->wish->repeat);
-  json_t *root = json_pack(
-      "{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:I}", "device", one->last.device, "what",
-      what_names[task->what], "precision", tsr_cli_precision_name(task->precision), "threads", (int)task->threads,
-      "batch", (int)task->batch, "beam", (int)task->beam, "workers", (int)one->last.workers, "sentences",
-      (int)task->sentences, "source", (int)task->source, "target", (int)task->target, "repeat", (int)s->wish->repeat,
-      "tokens_per_second", bench_summary_json(&rate, 1.0), "peak_memory", (json_int_t)one->last.peak_memory);
+  json_t *root = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:I}", "what",
+                           what_names[task->what], "precision", tsr_cli_precision_name(task->precision), "threads",
+                           (int)task->threads, "batch", (int)task->batch, "beam", (int)task->beam, "workers",
+                           (int)one->last.workers, "sentences", (int)task->sentences, "source", (int)task->source,
+                           "target", (int)task->target, "repeat", (int)s->wish->repeat, "tokens_per_second",
+                           bench_summary_json(&rate, 1.0), "peak_memory", (json_int_t)one->last.peak_memory);
   if (root && task->what == BENCH_GENERATE) {
     bench_summary encode = bench_summarise(one->encodes, s->wish->repeat);
     bench_summary step = bench_summarise(one->steps, s->wish->repeat);
@@ -383,7 +386,7 @@ static int print_json(const session *s, subject *one)
   if (root && s->wish->profile) {
     json_object_set_new(root, "profile", profile_json(&one->profile));
   }
-  return tsr_cli_json_print(root, JSON_REAL_PRECISION(6));
+  return tsr_cli_json_print(bench_device_json(root, &one->last.device), JSON_REAL_PRECISION(6));
 }
 
 static void add_row(const session *s, subject *one, tsr_cli_table *table)
@@ -391,7 +394,7 @@ static void add_row(const session *s, subject *one, tsr_cli_table *table)
   const bench_model_task *task = &one->task;
   bench_summary rate = bench_summarise(one->rates, s->wish->repeat);
   char text[32];
-  tsr_cli_table_cell(table, "%s", one->last.device);
+  tsr_cli_table_cell(table, "%s", one->last.device.device);
   tsr_cli_table_cell(table, "%s", what_names[task->what]);
   tsr_cli_table_cell(table, "%s", tsr_cli_precision_name(task->precision));
   bench_count_cell(table, task->threads);
@@ -436,7 +439,7 @@ static void print_profile(const subject *one)
   shares sum = sum_shares(&one->profile);
   double total = sum.products + sum.attention + sum.other;
   double percent = total > 0.0 ? 100.0 / total : 0.0;
-  printf("\n%s, %s, ", one->last.device, tsr_cli_precision_name(task->precision));
+  printf("\n%s, %s, ", one->last.device.device, tsr_cli_precision_name(task->precision));
   if (task->threads > 0) {
     printf("%d thread%s, ", (int)task->threads, task->threads == 1 ? "" : "s");
   }
@@ -511,13 +514,14 @@ static int bench_model(int argc, char **argv)
 
 int tsr_cmd_bench(int argc, char **argv)
 {
+  static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+  } others[] = {{"compare", tsr_bench_compare}, {"machine", tsr_bench_machine}, {"ops", tsr_bench_ops},
+                {"start", tsr_bench_start},     {"train", tsr_bench_train},     {"translate", tsr_bench_translate}};
   int (*run)(int argc, char **argv) = bench_model;
-  if (argc > 1 && strcmp(argv[1], "machine") == 0) {
-    run = tsr_bench_machine;
-  } else if (argc > 1 && strcmp(argv[1], "translate") == 0) {
-    run = tsr_bench_translate;
-  } else if (argc > 1 && strcmp(argv[1], "train") == 0) {
-    run = tsr_bench_train;
+  for (size_t i = 0; i < sizeof others / sizeof others[0] && argc > 1; i++) {
+    run = strcmp(argv[1], others[i].name) == 0 ? others[i].run : run;
   }
   if (run != bench_model) {
     argv[1] = argv[0]; /* what messages name */

@@ -16,10 +16,13 @@ enum {
   BENCH_REPEATS = 999 /* at most */
 };
 
-/* `tessera bench machine`, `tessera bench translate` and `tessera bench train`; argv[0] is "bench". */
+/* `tessera bench machine` and so on; argv[0] is "bench". */
+int tsr_bench_compare(int argc, char **argv);
 int tsr_bench_machine(int argc, char **argv);
-int tsr_bench_translate(int argc, char **argv);
+int tsr_bench_ops(int argc, char **argv);
+int tsr_bench_start(int argc, char **argv);
 int tsr_bench_train(int argc, char **argv);
+int tsr_bench_translate(int argc, char **argv);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Processes
@@ -82,6 +85,20 @@ void bench_count_cell(tsr_cli_table *table, int32_t count);
 /* {"median": .., "min": .., "max": ..}, each times `factor` */
 json_t *bench_summary_json(const bench_summary *summary, double factor);
 
+/* "2026-11-20T09:30:00Z": now; writes into text (at least 32 bytes) and returns it. */
+char *bench_date(char *text);
+
+/* What stands in every result besides the numbers: which device of which driver. */
+typedef struct bench_device_text {
+  char device[64]; /* "vulkan:0" */
+  char name[256];  /* as the driver gives it */
+  char driver[256];
+} bench_device_text;
+void bench_describe(const tsr_device *device, bench_device_text *text);
+
+/* Adds device, device_name, driver and date to a line of JSON; NULL (no memory) stays NULL. */
+json_t *bench_device_json(json_t *root, const bench_device_text *text);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * Options
  */
@@ -135,7 +152,7 @@ typedef struct bench_model_sample {
   double step_seconds;
   int32_t workers;     /* that generate used */
   int64_t peak_memory; /* bytes, of the process so far */
-  char device[64];
+  bench_device_text device;
 } bench_model_sample;
 
 /* The reply to BENCH_PROFILE: one decoding step, or the program. */
@@ -182,6 +199,98 @@ typedef struct bench_product_sample {
 
 /* A bench_body; the task is a bench_product_task. */
 int bench_product_body(const void *task, int channel);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Operators (bench_op.c)
+ */
+enum { BENCH_EXTENTS = 4 };
+
+typedef struct bench_op_case {
+  int32_t op;          /* index, see bench_op_describe */
+  tsr_dtype precision; /* of its matrix, where it has one; else TSR_F32 */
+  int32_t extent[BENCH_EXTENTS];
+} bench_op_case;
+
+typedef struct bench_op_info {
+  const char *name;    /* "matmul" */
+  const char *extents; /* "rows of the weights x tokens x depth" */
+  int32_t n_extents;
+  int32_t has_matrix; /* 1: with weights whose precision can be chosen */
+} bench_op_info;
+
+/* index: 0 ..; NULL behind the last one. */
+const bench_op_info *bench_op_describe(int32_t index);
+
+typedef struct bench_op_task {
+  const bench_op_case *cases;
+  const char *device;  /* NULL: the default */
+  const char *variant; /* form of kernels that is forced; NULL: as the device decides */
+  int32_t threads;     /* 0: the default */
+} bench_op_task;
+
+/* Requests: BENCH_OPS * what + the case's index; of a roofline the precision instead. */
+enum {
+  BENCH_OPS = 1024,
+  BENCH_OP_PREPARE = 0,
+  BENCH_OP_SAMPLE = 1,
+  BENCH_OP_RELEASE = 2,
+  BENCH_OP_LARGE_COPY = 3,   /* prepares a copy so large that its submit does not count */
+  BENCH_OP_LARGE_PRODUCT = 4 /* likewise */
+};
+
+/* Seconds by the host's clock and by the device's; the latter negative where it has none. */
+typedef struct bench_op_time {
+  double host;
+  double device;
+} bench_op_time;
+
+typedef struct bench_op_sample {
+  int32_t supported; /* 0: the device lacks the operator; nothing below counts */
+  bench_op_case test;
+  int32_t lines;         /* rounds of the long program */
+  double flops;          /* of one round, by the table of operators */
+  double bytes;          /* likewise */
+  int64_t scratch;       /* bytes of device memory besides operands and result; 0 where the device does not tell */
+  bench_op_time single;  /* a program of one round */
+  bench_op_time chained; /* one round of the long program */
+  bench_device_text device;
+} bench_op_sample;
+
+/* A bench_body; the task is a bench_op_task. */
+int bench_op_body(const void *task, int channel);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * The program itself as a process (bench_command.c)
+ */
+enum { BENCH_WORDS = 32, BENCH_NUMBER = 16 };
+
+typedef struct bench_command {
+  const char *words[BENCH_WORDS]; /* borrowed; NULL at the end */
+  int32_t n;
+  int32_t threads;   /* 0: the default */
+  const char *cache; /* folder for what the backend and the driver compile; NULL: as the environment has it */
+} bench_command;
+
+/* What one run showed; seconds from the start of the process. */
+typedef struct bench_outcome {
+  double whole; /* to its end */
+  double first; /* to its first line */
+  int64_t lines;
+  int64_t peak_memory; /* bytes */
+} bench_outcome;
+
+void bench_add_words(bench_command *command, const char *option, const char *value);
+
+/* Runs this program with the words as its arguments, the first being its name; its standard output is counted, not
+ * shown. Returns its exit code. */
+int bench_run(const bench_command *command, bench_outcome *result);
+
+/* What a device is called, found out in a process of its own; NULL: the default one. */
+int bench_describe_device(const char *name, int32_t threads, bench_device_text *text);
+
+/* Writes the first line of a file of sentences into a new file, whose name goes into path, and counts all of them. The
+ * file is there if path is not "" afterwards, on errors too. */
+int bench_first_line(const char *file, char *path, size_t size, int64_t *sentences);
 
 /* A bench_body that reads memory (bench_memory.c); the task is an int64_t, the bytes read at a time. A request is the
  * number of threads, the reply a double: the seconds, or a negative number if there were no threads to be had. */

@@ -168,6 +168,36 @@ json_t *bench_summary_json(const bench_summary *summary, double factor)
                    factor * summary->most);
 }
 
+char *bench_date(char *text)
+{
+  time_t now = time(NULL);
+  struct tm utc;
+  if (!gmtime_r(&now, &utc) || strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0) {
+    text[0] = '\0';
+  }
+  return text;
+}
+
+void bench_describe(const tsr_device *device, bench_device_text *text)
+{
+  const tsr_device_properties *properties = tsr_device_get_properties(device);
+  snprintf(text->device, sizeof text->device, "%s", tsr_device_name(device));
+  snprintf(text->name, sizeof text->name, "%s", properties->name);
+  snprintf(text->driver, sizeof text->driver, "%s", properties->driver);
+}
+
+json_t *bench_device_json(json_t *root, const bench_device_text *text)
+{
+  char date[32];
+  if (root) {
+    json_object_set_new(root, "device", json_string(text->device));
+    json_object_set_new(root, "device_name", tsr_cli_json_text(text->name, strlen(text->name)));
+    json_object_set_new(root, "driver", tsr_cli_json_text(text->driver, strlen(text->driver)));
+    json_object_set_new(root, "date", json_string(bench_date(date)));
+  }
+  return root;
+}
+
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
 typedef int (*parse_value)(const char *what, const char *text, int32_t low, int32_t high, int32_t *value);

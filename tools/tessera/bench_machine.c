@@ -418,21 +418,23 @@ static void percent_cell(tsr_cli_table *table, double part)
 
 static int tell_product(session *s, const bench_product *p)
 {
-  char text[64];
+  char text[64], date[32];
   int code = TSR_EXIT_OK;
   product_name(p, text, sizeof text);
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
-    const side *one = &s->sides[i];
+    side *one = &s->sides[i];
     figures f = compute_figures(s, p, i);
     const char *name = one->task.blas ? "BLAS" : one->last.name;
     const char *precision = tsr_cli_precision_name(one->task.blas ? TSR_F32 : one->task.precision);
     if (s->wish->as_json) {
-      code = tsr_cli_json_print(json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:o, s:o}", "product", text, "side",
-                                          name, "precision", precision, "threads", (int)one->task.threads, "seconds",
-                                          one->median, "gflops", 1e-9 * f.flops, "gb_per_second", 1e-9 * f.bytes,
-                                          "of_blas", f.of_blas > 0.0 ? json_real(f.of_blas) : json_null(), "of_memory",
-                                          f.of_memory > 0.0 ? json_real(f.of_memory) : json_null()),
-                                JSON_REAL_PRECISION(6));
+      bench_summary seconds = bench_summarise(one->seconds, s->wish->repeat);
+      code = tsr_cli_json_print(
+          json_pack("{s:s, s:s, s:s, s:i, s:f, s:o, s:f, s:f, s:o, s:o, s:s}", "product", text, "side", name,
+                    "precision", precision, "threads", (int)one->task.threads, "seconds", one->median, "us",
+                    bench_summary_json(&seconds, 1e6), "gflops", 1e-9 * f.flops, "gb_per_second", 1e-9 * f.bytes,
+                    "of_blas", f.of_blas > 0.0 ? json_real(f.of_blas) : json_null(), "of_memory",
+                    f.of_memory > 0.0 ? json_real(f.of_memory) : json_null(), "date", bench_date(date)),
+          JSON_REAL_PRECISION(6));
       continue;
     }
     tsr_cli_table_cell(&s->table, "%s", text);

@@ -194,7 +194,7 @@ static int measure(session *s, bench_model_sample *sample)
         (after.encode_seconds - before.encode_seconds) / (double)(after.encode_runs - before.encode_runs);
     sample->step_seconds = (after.step_seconds - before.step_seconds) / (double)(after.step_runs - before.step_runs);
   }
-  snprintf(sample->device, sizeof sample->device, "%s", tsr_device_name(s->device));
+  bench_describe(s->device, &sample->device);
   return TSR_EXIT_OK;
 }
 

@@ -247,12 +247,14 @@ static int tell(session *s)
   tsr_trainer_memory memory;
   tsr_trainer_get_memory(s->trainer, &memory);
   if (wish->as_json) {
-    return tsr_cli_json_print(
-        json_pack("{s:s, s:f, s:o, s:f, s:I, s:I, s:I, s:I}", "device", device, "tokens_per_second",
+    bench_device_text text;
+    bench_describe(s->device, &text);
+    json_t *root =
+        json_pack("{s:s, s:f, s:o, s:f, s:I, s:I, s:I, s:I}", "what", "train", "tokens_per_second",
                   tokens / seconds.median, "step_ms", bench_summary_json(&seconds, 1e3), "loss", s->loss, "peak_memory",
                   (json_int_t)bench_peak_memory(), "state_bytes", (json_int_t)memory.state_bytes, "planned_bytes",
-                  (json_int_t)memory.planned_bytes, "temporary_bytes", (json_int_t)memory.temporary_bytes),
-        JSON_REAL_PRECISION(8));
+                  (json_int_t)memory.planned_bytes, "temporary_bytes", (json_int_t)memory.temporary_bytes);
+    return tsr_cli_json_print(bench_device_json(root, &text), JSON_REAL_PRECISION(8));
   }
   char peak[32], planned[32], unplanned[32];
   printf("%s: %.0f target tokens/s; a step takes %.1f ms (%.1f to %.1f of %d)\n", device, tokens / seconds.median,

@@ -2,12 +2,7 @@
  *
  * tessera bench translate: the program itself from outside, from the start of the process to its end.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tools/tessera/bench.h"
@@ -31,7 +26,7 @@ static const char help[] =
     "  --json            print one JSON object a line\n"
     "  --help            print this text\n";
 
-enum { MAX_CONFIGURATIONS = 64, MAX_ARGUMENTS = 24, NUMBER_ROOM = 16 };
+enum { MAX_CONFIGURATIONS = 64 };
 
 typedef struct request {
   const char *model;
@@ -50,6 +45,7 @@ typedef struct subject {
   int32_t beam;
   tsr_dtype precision;
   int32_t threads;
+  bench_device_text text;
   double whole[BENCH_REPEATS]; /* seconds */
   double first[BENCH_REPEATS]; /* seconds to the first sentence */
   int64_t peak_memory;         /* bytes, the most of any run */
@@ -57,156 +53,50 @@ typedef struct subject {
 
 typedef struct session {
   const request *wish;
-  char program[4096]; /* this one */
-  char line[4096];    /* a file that holds the first line, or "" */
+  char line[4096]; /* a file that holds the first line, or "" */
   int64_t sentences;
   subject *subjects; /* [n] */
   int32_t n;
 } session;
 
-/* What one run showed. */
-typedef struct outcome {
-  double whole;
-  double first;
-  int64_t peak_memory;
-} outcome;
-
 /* ---- one run ----------------------------------------------------------------------------------------------------- */
 
-typedef struct command {
-  const char *words[MAX_ARGUMENTS];
-  int32_t n;
-  char beam[NUMBER_ROOM];
-  char batch[NUMBER_ROOM];
-} command;
+/* The words of a command that are made. */
+typedef struct numbers {
+  char beam[BENCH_NUMBER];
+  char batch[BENCH_NUMBER];
+} numbers;
 
-static void add_words(command *c, const char *option, const char *value)
-{
-  c->words[c->n++] = option;
-  c->words[c->n++] = value;
-}
-
-static void make_command(const session *s, const subject *one, const char *file, command *c)
+static void make_command(const session *s, const subject *one, const char *file, bench_command *c, numbers *n)
 {
   const request *wish = s->wish;
-  *c = (command){0};
-  add_words(c, "tessera", "translate");
-  add_words(c, "--model", wish->model);
-  snprintf(c->beam, sizeof c->beam, "%d", (int)one->beam);
-  add_words(c, "--beam", c->beam);
+  *c = (bench_command){.threads = one->threads};
+  bench_add_words(c, "tessera", "translate");
+  bench_add_words(c, "--model", wish->model);
+  snprintf(n->beam, sizeof n->beam, "%d", (int)one->beam);
+  bench_add_words(c, "--beam", n->beam);
   if (one->device) {
-    add_words(c, "--device", one->device);
+    bench_add_words(c, "--device", one->device);
   }
   if (one->precision) {
-    add_words(c, "--precision", tsr_cli_precision_name(one->precision));
+    bench_add_words(c, "--precision", tsr_cli_precision_name(one->precision));
   }
   if (wish->batch) {
-    snprintf(c->batch, sizeof c->batch, "%d", (int)wish->batch);
-    add_words(c, "--batch", c->batch);
+    snprintf(n->batch, sizeof n->batch, "%d", (int)wish->batch);
+    bench_add_words(c, "--batch", n->batch);
   }
-  add_words(c, file, NULL);
+  bench_add_words(c, file, NULL);
 }
 
-/* In the new process. */
-static void become(const session *s, const subject *one, const command *c, int output)
+static int translate(const session *s, const subject *one, const char *file, int64_t sentences, bench_outcome *result)
 {
-  if (bench_set_threads(one->threads) == TSR_EXIT_OK && dup2(output, STDOUT_FILENO) >= 0) {
-    close(output);
-    execv(s->program, (char *const *)c->words);
-    tsr_cli_error("bench: %s: %s", s->program, strerror(errno));
-  }
-  _exit(TSR_EXIT_INTERNAL);
-}
-
-/* Reads to the end; *first is when the first line had ended. Returns the lines. */
-static int64_t read_lines(int input, double *first)
-{
-  static char text[1 << 16];
-  int64_t lines = 0;
-  for (ssize_t got; (got = read(input, text, sizeof text)) > 0 || (got < 0 && errno == EINTR);) {
-    for (ssize_t i = 0; i < got; i++) {
-      if (text[i] == '\n' && lines++ == 0) {
-        *first = tsr_cli_seconds();
-      }
-    }
-  }
-  return lines;
-}
-
-static int run_command(const session *s, const subject *one, const command *c, int64_t sentences, outcome *result)
-{
-  int ends[2], how = 0;
-  struct rusage usage;
-  if (pipe(ends) != 0) {
-    tsr_cli_error("bench: pipe: %s", strerror(errno));
-    return TSR_EXIT_INTERNAL;
-  }
-  fflush(NULL);
-  double start = tsr_cli_seconds(), first = start;
-  pid_t pid = fork();
-  if (pid == 0) {
-    close(ends[0]);
-    become(s, one, c, ends[1]);
-  }
-  close(ends[1]);
-  int64_t lines = pid > 0 ? read_lines(ends[0], &first) : 0;
-  close(ends[0]);
-  if (pid < 0 || wait4(pid, &how, 0, &usage) < 0) {
-    tsr_cli_error("bench: a process could not be run: %s", strerror(errno));
-    return TSR_EXIT_MEMORY;
-  }
-  *result = (outcome){
-      .whole = tsr_cli_seconds() - start, .first = first - start, .peak_memory = (int64_t)usage.ru_maxrss * 1024};
-  if (!WIFEXITED(how)) {
-    tsr_cli_error("bench: the translation was ended by signal %d", WTERMSIG(how));
-    return TSR_EXIT_INTERNAL;
-  }
-  if (WEXITSTATUS(how) == TSR_EXIT_OK && lines != sentences) {
-    tsr_cli_error("bench: %lld lines became %lld", (long long)sentences, (long long)lines);
-    return TSR_EXIT_INTERNAL;
-  }
-  return WEXITSTATUS(how);
-}
-
-/* ---- the input --------------------------------------------------------------------------------------------------- */
-
-static int write_line(session *s, const tsr_cli_lines *lines)
-{
-  const char *parent = getenv("TMPDIR");
-  int length = snprintf(s->line, sizeof s->line, "%s/tessera-bench-XXXXXX", parent && parent[0] ? parent : "/tmp");
-  errno = ENAMETOOLONG;
-  int file = length < (int)sizeof s->line ? mkstemp(s->line) : -1;
-  if (file < 0) {
-    tsr_cli_error("bench: %s: cannot be made: %s", s->line, strerror(errno));
-    s->line[0] = '\0';
-    return TSR_EXIT_INPUT;
-  }
-  int failed = write(file, lines->text, lines->size) != (ssize_t)lines->size || write(file, "\n", 1) != 1;
-  failed |= close(file) != 0;
-  if (failed) {
-    tsr_cli_error("bench: %s: %s", s->line, strerror(errno));
-  }
-  return failed ? TSR_EXIT_INPUT : TSR_EXIT_OK;
-}
-
-static int read_input(session *s)
-{
-  tsr_cli_lines lines;
-  int code = tsr_cli_lines_open(&lines, s->wish->file);
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  for (int got = 1; code == TSR_EXIT_OK && got;) {
-    code = tsr_cli_lines_next(&lines, &got);
-    s->sentences += got;
-    if (code == TSR_EXIT_OK && got && s->sentences == 1) {
-      code = write_line(s, &lines);
-    }
-  }
-  tsr_cli_lines_finish(&lines);
-  if (code == TSR_EXIT_OK && s->sentences == 0) {
-    tsr_cli_error("%s: no sentence in it", s->wish->file);
-    code = TSR_EXIT_INPUT;
+  bench_command command;
+  numbers made;
+  make_command(s, one, file, &command, &made);
+  int code = bench_run(&command, result);
+  if (code == TSR_EXIT_OK && result->lines != sentences) {
+    tsr_cli_error("bench: %lld lines became %lld", (long long)sentences, (long long)result->lines);
+    code = TSR_EXIT_INTERNAL;
   }
   return code;
 }
@@ -293,13 +183,10 @@ static int make_subjects(session *s)
 /* Run r of a configuration, -1 to warm up. */
 static int measure_one(const session *s, subject *one, int32_t r)
 {
-  command c;
-  outcome whole = {0}, first = {0};
-  make_command(s, one, s->line, &c);
-  int code = run_command(s, one, &c, 1, &first);
+  bench_outcome whole = {0}, first = {0};
+  int code = translate(s, one, s->line, 1, &first);
   if (code == TSR_EXIT_OK) {
-    make_command(s, one, s->wish->file, &c);
-    code = run_command(s, one, &c, s->sentences, &whole);
+    code = translate(s, one, s->wish->file, s->sentences, &whole);
   }
   if (r >= 0) {
     one->whole[r] = whole.whole;
@@ -311,13 +198,10 @@ static int measure_one(const session *s, subject *one, int32_t r)
 
 static int measure_all(session *s)
 {
-  ssize_t length = readlink("/proc/self/exe", s->program, sizeof s->program - 1);
-  if (length <= 0) {
-    tsr_cli_error("bench: /proc/self/exe: %s", strerror(errno));
-    return TSR_EXIT_INTERNAL;
-  }
-  s->program[length] = '\0';
   int code = TSR_EXIT_OK;
+  for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
+    code = bench_describe_device(s->subjects[i].device, s->subjects[i].threads, &s->subjects[i].text);
+  }
   for (int32_t r = -1; r < s->wish->repeat; r++) {
     for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
       code = measure_one(s, &s->subjects[i], r);
@@ -332,18 +216,17 @@ static int tell_one(const session *s, subject *one, tsr_cli_table *table)
 {
   bench_summary whole = bench_summarise(one->whole, s->wish->repeat);
   bench_summary first = bench_summarise(one->first, s->wish->repeat);
-  const char *device = one->device ? one->device : "default";
   const char *precision = tsr_cli_precision_name(one->precision);
   char text[32];
   if (s->wish->as_json) {
-    return tsr_cli_json_print(json_pack("{s:s, s:s, s:i, s:i, s:I, s:i, s:o, s:o, s:I}", "device", device, "precision",
-                                        precision, "threads", (int)one->threads, "beam", (int)one->beam, "sentences",
-                                        (json_int_t)s->sentences, "repeat", (int)s->wish->repeat, "seconds",
-                                        bench_summary_json(&whole, 1.0), "first_ms", bench_summary_json(&first, 1e3),
-                                        "peak_memory", (json_int_t)one->peak_memory),
-                              JSON_REAL_PRECISION(6));
+    json_t *root =
+        json_pack("{s:s, s:s, s:i, s:i, s:I, s:i, s:o, s:o, s:I}", "what", "translate", "precision", precision,
+                  "threads", (int)one->threads, "beam", (int)one->beam, "sentences", (json_int_t)s->sentences, "repeat",
+                  (int)s->wish->repeat, "seconds", bench_summary_json(&whole, 1.0), "first_ms",
+                  bench_summary_json(&first, 1e3), "peak_memory", (json_int_t)one->peak_memory);
+    return tsr_cli_json_print(bench_device_json(root, &one->text), JSON_REAL_PRECISION(6));
   }
-  tsr_cli_table_cell(table, "%s", device);
+  tsr_cli_table_cell(table, "%s", one->text.device);
   tsr_cli_table_cell(table, "%s", precision);
   bench_count_cell(table, one->threads);
   tsr_cli_table_cell(table, "%d", (int)one->beam);
@@ -388,7 +271,7 @@ int tsr_bench_translate(int argc, char **argv)
     return code;
   }
   session s = {.wish = &wish};
-  code = read_input(&s);
+  code = bench_first_line(wish.file, s.line, sizeof s.line, &s.sentences);
   if (code == TSR_EXIT_OK) {
     code = make_subjects(&s);
   }

@@ -1,0 +1,237 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# tessera bench ops, start and compare, from outside: that they measure and compare what was asked for; how fast anything is does
+# not matter here.
+set -u
+. "$SOURCE_ROOT/tests/cli/harness.sh"
+
+# bench CODE ARGUMENT...
+bench()
+{
+  wanted=$1
+  shift
+  run "$wanted" bench "$@"
+}
+
+# line N: line N of what was printed, in $work/json.
+line()
+{
+  sed -n "${1}p" "$out" >"$work/json"
+}
+
+# number PATH: the last line taken has a number above 0 there.
+number()
+{
+  n_checks=$((n_checks + 1))
+  json "$1" "$work/json" >"$work/value" || failure "$last: no $1"
+  check "$last: $1 is not above 0" awk '{ exit !($1 > 0) }' "$work/value"
+}
+
+# text PATH VALUE
+text()
+{
+  check "$last: $1 is not $2" test "$(json "$1" "$work/json")" = "$2"
+}
+
+# Operators: command lines that are wrong.
+bench 2 ops more
+bench 2 ops --op sleep
+stderr_has "'sleep'"
+for bad in '' 3 3x 3x0 x3 3x4x5x6x7 3,4 3x-4 3x+4 3x4q; do
+  bench 2 ops --op add --shapes "$bad"
+  stderr_has '--shapes'
+done
+bench 2 ops --op add --shapes 2x3x4
+stderr_has "'2x3x4'"
+bench 2 ops --precision f64
+bench 2 ops --repeat 0
+bench 4 ops --device no-such-device
+stderr_has 'no-such-device'
+stdout_is_empty
+bench 0 ops --help
+stdout_has 'Usage: tessera bench ops'
+stdout_has '37000x8x512'
+stdout_has 'queries x keys x heads x head size'
+
+# Rooflines come first.
+bench 0 ops --device reference --op add --shapes 2x16 --precision f16 --repeat 1 --json
+check "$last: not 3 rooflines and a case" test "$(wc -l <"$out")" = 4
+line 1
+text op 'large copy'
+number gb_per_second
+line 2
+text op 'large product'
+text precision f32
+number gflops
+line 3
+text precision f16
+line 4
+text op add
+text precision f32
+number of_product
+number of_copy
+
+# Every operator.
+bench 0 ops --device reference --shapes 2x16,3x8x5,4x2x8x3 --repeat 1 --no-roofline --json
+stderr_is_empty
+cp "$out" "$work/old"
+check "$last: not 11 cases" test "$(wc -l <"$out")" = 11
+for n in 1 2 3 4 5 6 7 8 9 10 11; do
+  line $n
+  text device reference:0
+  number single_us.median
+  number single_us.min
+  number single_us.max
+  number each_us.median
+  number each_device_us.median
+  number lines
+  number bytes
+  number gb_per_second
+  text of_copy null
+done
+line 1
+text op matmul
+text shape 3x8x5
+text supported true
+text flops 240.0
+text bytes 316.0
+text lines 64
+text repeat 1
+check "$last: no driver" test -n "$(json driver "$work/json")"
+check "$last: no name" test -n "$(json device_name "$work/json")"
+check "$last: no date" grep -q '"date": "20[0-9-]*T[0-9:]*Z"' "$work/json"
+
+# Types are those of matrices alone.
+bench 0 ops --device reference --op matmul,add --shapes 3x8x5,2x16 --precision f16,int8 --repeat 1 --no-roofline --json
+check "$last: not 3 cases" test "$(wc -l <"$out")" = 3
+line 1
+text precision f16
+line 2
+text precision int8
+text bytes 283.0
+line 3
+text precision f32
+
+# For people.
+bench 0 ops --device reference,cpu --op add,softmax --shapes 2x16 --repeat 1 --no-roofline
+stdout_has 'of copy'
+check "$last: not 2 rows of each" test "$(grep -c '^softmax .*\(cpu\|reference\):0 ' "$out")" = 2
+
+# What a device lacks is told, and does not end it.
+mkdir "$work/backends"
+cp "$BUILD_ROOT/backends/template/libtessera-backend-template.so" "$work/backends"
+TESSERA_BACKEND_PATH=$work/backends bench 0 ops --device template --op add,softmax --shapes 2x16 --repeat 1 --no-roofline --json
+line 1
+text op softmax
+text supported false
+line 2
+text op add
+text supported true
+TESSERA_BACKEND_PATH=$work/backends bench 0 ops --device template --op softmax --shapes 2x16 --repeat 1 --no-roofline
+stdout_has 'not supported'
+
+# Two files of results.
+bench 2 compare "$work/old"
+bench 2 compare "$work/old" "$work/old" "$work/old"
+bench 2 compare --fail-below x "$work/old" "$work/old"
+bench 3 compare "$work/none" "$work/old"
+stderr_has "$work/none"
+bench 3 compare "$work/old" /dev/null
+stderr_has 'no line'
+printf '{"op": "add"\n' >"$work/broken"
+bench 3 compare "$work/old" "$work/broken"
+stderr_has "$work/broken, line 1"
+printf '[1]\n' >"$work/broken"
+bench 3 compare "$work/broken" "$work/old"
+stderr_has 'not a JSON object'
+printf '{"op": "sleep", "device": "cpu:0", "each_us": {"median": 2, "min": 1, "max": 3}}\n' >"$work/other"
+bench 3 compare "$work/old" "$work/other"
+stderr_has 'nothing in common'
+bench 0 compare "$work/old" "$work/old" --fail-below 1
+stdout_has ' 0 faster and 0 slower'
+
+# one SHAPE MEDIAN MIN MAX TOKENS
+one()
+{
+  printf '{"op": "add", "shape": "%s", "device": "cpu:0", "threads": 2, "gflops": 1.0, ' "$1"
+  printf '"each_us": {"median": %s, "min": %s, "max": %s}, ' "$2" "$3" "$4"
+  printf '"tokens_per_second": {"median": %s, "min": %s, "max": %s}}\n' "$5" "$5" "$5"
+}
+{
+  one 2x16 10 9 11 100
+  one 4x16 10 9 11 100
+  one 8x16 10 9 11 100
+  one 8x16 10 9 11 100
+} >"$work/before"
+{
+  one 8x16 10 9 11 100
+  one 4x16 20 18 22 200
+  one 2x16 9 8 10 100
+  one 9x16 9 8 10 100
+} >"$work/after"
+bench 0 compare "$work/before" "$work/after" --json
+check "$last: not 3 lines with 2 numbers" test "$(wc -l <"$out")" = 6
+line 1
+text of 'add 2x16 cpu:0 threads=2'
+text number each_us
+text ratio 1.11111
+text beyond_noise false
+line 2
+text number tokens_per_second
+text ratio 1.0
+line 3
+text of 'add 4x16 cpu:0 threads=2'
+text old 10.0
+text new 20.0
+text ratio 0.5
+text beyond_noise true
+line 4
+text ratio 2.0
+text beyond_noise true
+bench 0 compare "$work/before" "$work/after"
+stdout_has 'slower'
+stdout_has '6 numbers, 1 faster and 1 slower beyond noise'
+stdout_has "only in $work/before: 1, only in $work/after: 1"
+bench 0 compare "$work/before" "$work/after" --changed --json
+check "$last: not 2 lines" test "$(wc -l <"$out")" = 2
+bench 0 compare "$work/before" "$work/after" --fail-below 0.5
+bench 1 compare "$work/before" "$work/after" --fail-below 0.51
+stderr_has '1 of 6 numbers'
+bench 1 compare "$work/before" "$work/after" --fail-below 0.9 --json
+line 3
+text fails true
+bench 0 compare --help
+stdout_has 'Usage: tessera bench compare'
+
+# From the start of the process to the first token.
+head -n 2 "$model/sample.en" >"$work/two.en"
+bench 2 start "$work/two.en"
+bench 2 start --model "$model"
+bench 3 start --model "$model" "$work/none"
+stderr_has "$work/none"
+bench 3 start --model "$model" --device reference /dev/null
+bench 3 start --model "$work/none" --device reference --repeat 1 "$work/two.en"
+bench 4 start --model "$model" --device no-such-device "$work/two.en"
+mkdir "$work/temporary"
+before=${TMPDIR:-/tmp}
+export TMPDIR="$work/temporary"
+bench 0 start --model "$model" --device reference --precision int8 --repeat 2 --json "$work/two.en"
+check "$last: something was left in TMPDIR" rmdir "$work/temporary"
+export TMPDIR="$before"
+stderr_is_empty
+check "$last: not 2 lines" test "$(wc -l <"$out")" = 2
+line 1
+text what start
+text cache cold
+text precision int8
+text device reference:0
+number first_token_ms.median
+line 2
+text cache warm
+number first_token_ms.max
+bench 0 start --model "$model" --device reference --repeat 1 "$work/two.en"
+stdout_has 'first token ms'
+bench 0 start --help
+stdout_has 'Usage: tessera bench start'
+
+finish
