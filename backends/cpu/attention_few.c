@@ -43,10 +43,10 @@ static uint64_t lay_out(few *f, float *scratch)
   return (uint64_t)used * sizeof(float);
 }
 
-/* Rows whose elements lie side by side and fill whole vectors are read where they are. */
+/* Rows of floats that lie side by side and fill whole vectors are read where they are. */
 static int is_direct(const cpu_tensor *t)
 {
-  return t->stride[3] == 1 && t->extent[3] % CPU_LANES == 0;
+  return t->dtype == TSR_F32 && t->stride[3] == 1 && t->extent[3] % CPU_LANES == 0;
 }
 
 static void few_init(few *f, const cpu_attention *a, float *scratch)
@@ -83,10 +83,17 @@ static void fill_row(const float *from, int64_t stride, int64_t n, float *to)
 /* CPU_LANES rows of head h, to `gathered` [CPU_LANES][width]. */
 static void gather(few *f, const cpu_tensor *t, int64_t h, const int64_t *at, int64_t width)
 {
-  const float *from = (const float *)t->data + h * t->stride[2];
+  const int64_t size = cpu_element_size(t->dtype), n = t->extent[3];
+  const char *from = (const char *)t->data + h * t->stride[2] * size;
   for (int64_t i = 0; i < CPU_LANES; i++) {
-    fill_row(from + at[i], t->stride[3], t->extent[3], f->gathered + i * width);
+    float *to = f->gathered + i * width;
     f->gathered_at[i] = i * width;
+    if (t->dtype == TSR_F32) {
+      fill_row((const float *)(const void *)(from + at[i] * size), t->stride[3], n, to);
+    } else {
+      cpu_widen_row(t->dtype, from + at[i] * size, t->stride[3], n, to);
+      memset(to + n, 0, (size_t)(width - n) * sizeof *to);
+    }
   }
 }
 

@@ -63,16 +63,15 @@ uint64_t cpu_tiles_scratch(const cpu_attention *a)
 /* n keys' or values' rows side by side: to `keys` [n][width]. */
 static void gather(tiles *t, const cpu_tensor *from, const int64_t *at, int64_t n, int64_t width)
 {
-  const float *head = (const float *)from->data + t->h * from->stride[2];
+  const int64_t size = cpu_element_size(from->dtype);
+  const char *head = (const char *)from->data + t->h * from->stride[2] * size;
   for (int64_t i = 0; i < n; i++) {
-    const float *row = head + at[i];
+    const char *row = head + at[i] * size;
     float *to = t->keys + i * width;
-    if (from->stride[3] == 1) {
+    if (from->dtype == TSR_F32 && from->stride[3] == 1) {
       memcpy(to, row, (size_t)width * sizeof *to);
     } else {
-      for (int64_t j = 0; j < width; j++) {
-        to[j] = row[j * from->stride[3]];
-      }
+      cpu_widen_row(from->dtype, row, from->stride[3], width, to);
     }
   }
 }
@@ -199,14 +198,14 @@ static void multiply_visible(tiles *t, int64_t n, const float *factor)
   }
 }
 
-/* Scores of n keys from `first` on. Where the rows of keys are as far apart as each other they are read where they
- * are. */
+/* Scores of n keys from `first` on. Where they are floats, and their rows as far apart as each other, they are read where
+ * they are. */
 static void multiply_keys(tiles *t, int64_t first, int64_t n)
 {
   const cpu_attention *a = t->a;
   const float *keys = t->keys;
   int64_t row = a->K, step = 1;
-  if (a->K > 0 && a->rows) {
+  if (a->K > 0 && (a->rows || a->k->dtype != TSR_F32)) {
     gather(t, a->k, t->places.k, n, a->K);
   } else if (a->K > 0) {
     keys = (const float *)a->k->data + t->places.k[0] + t->h * a->k->stride[2];

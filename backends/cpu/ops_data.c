@@ -150,13 +150,6 @@ static void move_all(const cpu_tensor *from, const cpu_tensor *to, cpu_team *tea
   cpu_walk_all(&walk, team, even ? 0.1 * (double)move.size : 2.0, move_run, &move);
 }
 
-void cpu_run_update(const cpu_line *line, cpu_team *team)
-{
-  const cpu_tensor *x = &line->in[0], *state = &line->out[0];
-  assert(x->dtype == state->dtype && x->rank == state->rank);
-  move_all(x, state, team);
-}
-
 /* ---- concat ---------------------------------------------------------------------------------------------------- */
 
 /* The attribute, counted from the first axis. */
@@ -244,7 +237,7 @@ void cpu_run_concat(const cpu_line *line, cpu_team *team)
   }
 }
 
-/* ---- copy, from one type to another ---------------------------------------------------------------------------- */
+/* ---- copy and update, from one type to another ----------------------------------------------------------------- */
 
 typedef uint16_t halves __attribute__((vector_size(2 * CPU_LANES)));
 
@@ -284,44 +277,81 @@ static inline void narrow_row(int32_t dtype, const float *from, int64_t n, uint1
 }
 
 typedef struct cast_work {
-  const cpu_tensor *x, *y;
-  int64_t x_stride;
+  const char *from;
+  char *to;
+  int32_t from_type, to_type;
+  int64_t from_stride, to_stride;
 } cast_work;
 
 static void cast_run(const void *context, const int64_t at[CPU_WALK_TENSORS], int64_t n)
 {
   enum { PART = 256 };
   const cast_work *work = context;
+  const int64_t from_size = cpu_element_size(work->from_type), to_size = cpu_element_size(work->to_type);
   float part[PART];
+  uint16_t narrow[PART];
   for (int64_t i = 0; i < n; i += PART) {
     const int64_t count = n - i < PART ? n - i : PART;
-    const char *from = element_at(work->x, at[0] + i * work->x_stride);
-    if (work->y->dtype == TSR_F32) {
-      cpu_widen_row(work->x->dtype, from, work->x_stride, count, (float *)work->y->data + at[1] + i);
+    const char *from = work->from + (at[0] + i * work->from_stride) * from_size;
+    char *to = work->to + (at[1] + i * work->to_stride) * to_size;
+    const int even = work->to_stride == 1;
+    if (work->to_type == TSR_F32) {
+      float *wide = even ? (float *)(void *)to : part;
+      cpu_widen_row(work->from_type, from, work->from_stride, count, wide);
+      if (!even) {
+        cpu_copy_run(part, 1, to, work->to_stride, count, to_size);
+      }
       continue;
     }
-    cpu_widen_row(work->x->dtype, from, work->x_stride, count, part);
-    if (work->y->dtype == TSR_F16) {
-      narrow_row(TSR_F16, part, count, (uint16_t *)work->y->data + at[1] + i);
+    cpu_widen_row(work->from_type, from, work->from_stride, count, part);
+    uint16_t *halves_at = even ? (uint16_t *)(void *)to : narrow;
+    if (work->to_type == TSR_F16) {
+      narrow_row(TSR_F16, part, count, halves_at);
     } else {
-      narrow_row(TSR_BF16, part, count, (uint16_t *)work->y->data + at[1] + i);
+      narrow_row(TSR_BF16, part, count, halves_at);
+    }
+    if (!even) {
+      cpu_copy_run(narrow, 1, to, work->to_stride, count, to_size);
     }
   }
 }
 
-void cpu_run_copy(const cpu_line *line, cpu_team *team)
+/* The same as move_of, from one type to another. */
+static cast_work cast_of(const cpu_walk *walk, const cpu_tensor *from, int64_t from_at, const cpu_tensor *to,
+                         int64_t to_at)
 {
-  const cpu_tensor *x = &line->in[0], *y = &line->out[0];
-  assert(x->rank == y->rank);
-  if (x->dtype == y->dtype) {
-    move_all(x, y, team);
+  return (cast_work){
+      .from = element_at(from, from_at),
+      .to = (char *)to->data + to_at * cpu_element_size(to->dtype),
+      .from_type = from->dtype,
+      .to_type = to->dtype,
+      .from_stride = walk->stride[0][0],
+      .to_stride = walk->stride[1][0],
+  };
+}
+
+/* to = from, whatever their types. */
+static void convert_all(const cpu_tensor *from, const cpu_tensor *to, cpu_team *team)
+{
+  assert(from->rank == to->rank);
+  if (from->dtype == to->dtype) {
+    move_all(from, to, team);
     return;
   }
-  assert(x->dtype != TSR_I32 && x->dtype != TSR_I8 && y->dtype != TSR_I32 && y->dtype != TSR_I8);
-  const cpu_walk walk = cpu_walk_of((const cpu_tensor *const[]){x, y}, 2);
-  const cast_work work = {.x = x, .y = y, .x_stride = walk.stride[0][0]};
-  assert(walk.stride[1][0] == 1);
+  assert(from->dtype != TSR_I32 && from->dtype != TSR_I8 && to->dtype != TSR_I32 && to->dtype != TSR_I8);
+  const cpu_walk walk = cpu_walk_of((const cpu_tensor *const[]){from, to}, 2);
+  const cast_work work = cast_of(&walk, from, 0, to, 0);
   cpu_walk_all(&walk, team, 20.0 / CPU_LANES, cast_run, &work);
+}
+
+void cpu_run_copy(const cpu_line *line, cpu_team *team)
+{
+  convert_all(&line->in[0], &line->out[0], team);
+}
+
+void cpu_run_update(const cpu_line *line, cpu_team *team)
+{
+  convert_all(&line->in[0], &line->out[0], team);
 }
 
 /* ---- append, gather: some of the axes are walked, others are followed by index --------------------------------- */
@@ -357,10 +387,16 @@ static void append_task(const void *context, int64_t task, void *scratch)
   for (int64_t row = first; row < end; row++) {
     const int64_t start = cpu_present(position) ? ((const int32_t *)position->data)[b * position->stride[0]] : 0;
     const int64_t to = start + l;
-    if (to >= 0 && to < state->extent[1]) {
-      const move_work move = move_of(&work->walk, x, b * x->stride[0] + l * x->stride[1], state,
-                                     b * state->stride[0] + to * state->stride[1]);
+    const int64_t from_at = b * x->stride[0] + l * x->stride[1];
+    const int64_t to_at = b * state->stride[0] + to * state->stride[1];
+    if (to < 0 || to >= state->extent[1]) {
+      /* dropped */
+    } else if (x->dtype == state->dtype) {
+      const move_work move = move_of(&work->walk, x, from_at, state, to_at);
       cpu_walk_runs(&work->walk, 0, work->walk.n_runs, move_run, &move);
+    } else {
+      const cast_work cast = cast_of(&work->walk, x, from_at, state, to_at);
+      cpu_walk_runs(&work->walk, 0, work->walk.n_runs, cast_run, &cast);
     }
     if (++l == L) {
       l = 0;
@@ -381,7 +417,7 @@ void cpu_run_append(const cpu_line *line, cpu_team *team)
   const cpu_tensor *x = &line->in[0], *state = &line->out[0];
   const cpu_tensor from = inner_of(x, 2, x->rank), to = inner_of(state, 2, x->rank);
   index_work work = {.line = line, .n_rows = x->extent[0] * x->extent[1]};
-  assert(x->rank >= 2 && x->rank == state->rank && x->dtype == state->dtype && state->extent[0] == x->extent[0]);
+  assert(x->rank >= 2 && x->rank == state->rank && state->extent[0] == x->extent[0]);
   assert(x->extent[2] == state->extent[2] && x->extent[3] == state->extent[3]);
   work.walk = cpu_walk_of((const cpu_tensor *const[]){&from, &to}, 2);
   work.n_tasks = cpu_tasks(work.n_rows, cost_of(&work.walk));

@@ -25,7 +25,7 @@ double ref_dot(const ref_tensor *q, const int64_t q_index[], const ref_tensor *k
   const int64_t q_at = ref_element(q, q_index), k_at = ref_element(k, k_index);
   double sum = 0;
   for (int64_t i = 0; i < q->extent[3]; i++) {
-    sum += (double)ref_f32(q, q_at + i * q->stride[3]) * ref_f32(k, k_at + i * k->stride[3]);
+    sum += (double)ref_f32(q, q_at + i * q->stride[3]) * ref_widened(k, k_at + i * k->stride[3]);
   }
   return sum;
 }
@@ -67,7 +67,7 @@ void ref_attention(const ref_line *line)
           const int64_t v_at = ref_element(v, (int64_t[]){row_of(rows, k, b, s), s, h, 0});
           const double f = ref_drop_factor(&dropout, ((b * H + h) * L + l) * S + s);
           for (int64_t j = 0; j < J; j++) {
-            sum[j] += f * w[s] * ref_f32(v, v_at + j * v->stride[3]);
+            sum[j] += f * w[s] * ref_widened(v, v_at + j * v->stride[3]);
           }
         }
         for (int64_t j = 0; j < J; j++) {

@@ -41,6 +41,26 @@ static uint16_t narrow_bf16(float value)
   return (uint16_t)(isnan(value) ? bits >> 16 | 0x40u : (bits + 0x7fffu + odd) >> 16);
 }
 
+/* to[to_at] = from[from_at], of the same type or made so. */
+static void convert(const ref_tensor *to, int64_t to_at, const ref_tensor *from, int64_t from_at)
+{
+  if (from->dtype == to->dtype) {
+    move(to, to_at, from, from_at);
+  } else if (to->dtype == TSR_F16) {
+    ((uint16_t *)to->data)[to_at] = narrow_f16(ref_widened(from, from_at));
+  } else if (to->dtype == TSR_BF16) {
+    ((uint16_t *)to->data)[to_at] = narrow_bf16(ref_widened(from, from_at));
+  } else {
+    ref_set_f32(to, to_at, ref_widened(from, from_at));
+  }
+}
+
+/* A state takes its own type, or f32 where it is narrower. */
+static int takes(const ref_tensor *state, const ref_tensor *x)
+{
+  return x->dtype == state->dtype || (x->dtype == TSR_F32 && (state->dtype == TSR_F16 || state->dtype == TSR_BF16));
+}
+
 void ref_embedding(const ref_line *line)
 {
   const ref_tensor *table = &line->in[0], *ids = &line->in[1], *scales = &line->in[2], *y = &line->out[0];
@@ -76,16 +96,7 @@ void ref_copy(const ref_line *line)
   for (int64_t row = 0; row < ref_rows(y); row++) {
     const int64_t x_at = ref_row(x, row), y_at = ref_row(y, row);
     for (int64_t i = 0; i < ref_row_length(y); i++) {
-      const int64_t x_i = x_at + i * ref_row_stride(x), y_i = y_at + i * ref_row_stride(y);
-      if (x->dtype == y->dtype) {
-        move(y, y_i, x, x_i);
-      } else if (y->dtype == TSR_F16) {
-        ((uint16_t *)y->data)[y_i] = narrow_f16(ref_widened(x, x_i));
-      } else if (y->dtype == TSR_BF16) {
-        ((uint16_t *)y->data)[y_i] = narrow_bf16(ref_widened(x, x_i));
-      } else {
-        ref_set_f32(y, y_i, ref_widened(x, x_i));
-      }
+      convert(y, y_at + i * ref_row_stride(y), x, x_at + i * ref_row_stride(x));
     }
   }
 }
@@ -94,7 +105,7 @@ void ref_append(const ref_line *line)
 {
   const ref_tensor *x = &line->in[0], *position = &line->in[1], *state = &line->out[0];
 
-  assert(x->rank >= 2 && x->rank == state->rank && x->dtype == state->dtype && state->extent[0] == x->extent[0]);
+  assert(x->rank >= 2 && x->rank == state->rank && takes(state, x) && state->extent[0] == x->extent[0]);
   assert(x->extent[2] == state->extent[2] && x->extent[3] == state->extent[3]);
 
   for (int64_t element = 0; element < ref_count(x, x->rank); element++) {
@@ -103,7 +114,7 @@ void ref_append(const ref_line *line)
     const int64_t from = ref_element(x, index);
     index[1] += ref_present(position) ? ref_i32(position, index[0] * position->stride[0]) : 0;
     if (index[1] >= 0 && index[1] < state->extent[1]) {
-      move(state, ref_element(state, index), x, from);
+      convert(state, ref_element(state, index), x, from);
     }
   }
 }
@@ -112,12 +123,12 @@ void ref_update(const ref_line *line)
 {
   const ref_tensor *x = &line->in[0], *state = &line->out[0];
 
-  assert(x->dtype == state->dtype && ref_same_extents(x, state));
+  assert(takes(state, x) && ref_same_extents(x, state));
 
   for (int64_t row = 0; row < ref_rows(state); row++) {
     const int64_t x_at = ref_row(x, row), state_at = ref_row(state, row);
     for (int64_t i = 0; i < ref_row_length(state); i++) {
-      move(state, state_at + i * ref_row_stride(state), x, x_at + i * ref_row_stride(x));
+      convert(state, state_at + i * ref_row_stride(state), x, x_at + i * ref_row_stride(x));
     }
   }
 }

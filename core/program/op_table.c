@@ -69,11 +69,11 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
         tsr_rule_copy, tsr_flops_none, tsr_gradient_copy},
     [TSR_OP_APPEND] = {
         {.name = "append", .tolerance = TSR_CLASS_EXACT, .formula = "state[b, position[b] + l, ..] = x[b, l, ..]",
-         .in = {{"x", F32 | I32, 0}, {"position", I32, 1}}, .out = {{"state", F32 | I32, 0}}},
+         .in = {{"x", FLOATS | I32, 0}, {"position", I32, 1}}, .out = {{"state", FLOATS | I32, 0}}},
         tsr_rule_append, tsr_flops_none, NULL},
     [TSR_OP_UPDATE] = {
         {.name = "update", .tolerance = TSR_CLASS_EXACT, .formula = "state = x",
-         .in = {{"x", F32 | I32, 0}}, .out = {{"state", F32 | I32, 0}}},
+         .in = {{"x", FLOATS | I32, 0}}, .out = {{"state", FLOATS | I32, 0}}},
         tsr_rule_update, tsr_flops_none, NULL},
     [TSR_OP_GATHER] = {
         {.name = "gather", .tolerance = TSR_CLASS_EXACT, .formula = "y[.., m, ..] = x[.., index[m], ..]",
@@ -89,7 +89,7 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
         tsr_rule_reduce_sum, tsr_flops_per_input, tsr_gradient_reduce_sum},
     [TSR_OP_ATTENTION] = {
         {.name = "attention", .tolerance = TSR_CLASS_PRODUCT, .formula = "y = softmax(mask(alpha q k^T)) v, per head",
-         .in = {{"q", F32, 0}, {"k", F32, 0}, {"v", F32, 0}, {"additive", F32, 1}, {"lengths", I32, 1},
+         .in = {{"q", F32, 0}, {"k", FLOATS, 0}, {"v", FLOATS, 0}, {"additive", F32, 1}, {"lengths", I32, 1},
                 {"position", I32, 1}, {"relative", F32, 1}, {"rows", I32, 1}, {"seed", I32, 1, .since = 2}},
          .out = {{"y", F32, 0}, {"weights", F32, 1}, {"lse", F32, 1, .since = 2}}},
         tsr_rule_attention, tsr_flops_attention, tsr_gradient_attention},
@@ -297,6 +297,8 @@ double tsr_line_bytes(const tsr_program_desc *program, int32_t line)
   int writes_part = at->op == TSR_OP_APPEND;
   for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++)
     if (at->out[i])
-      sum += tensor_bytes(program, writes_part ? at->in[0] : at->out[i]);
+      sum += writes_part
+                 ? elements(program, at->in[0]) * (double)tsr_dtype_size(tsr_tensor_at(program, at->out[i])->dtype)
+                 : tensor_bytes(program, at->out[i]);
   return sum;
 }

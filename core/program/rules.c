@@ -240,6 +240,9 @@ int tsr_rule_attention(tsr_program *program, tsr_line_desc *line)
     tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "narrow is 0 or 1, not %d", line->attributes.narrow);
     return 0;
   }
+  if (!tsr_rule_same_dtype(program, line, tsr_rule_operand(program, line, 1)->dtype,
+                           tsr_rule_operand(program, line, 2)->dtype))
+    return 0;
   tsr_shape q = tsr_rule_shape(program, line, 0), k = tsr_rule_shape(program, line, 1),
             v = tsr_rule_shape(program, line, 2);
   tsr_shape rows = tsr_shape_make(2, (int64_t[]){q.extent[0], k.extent[1]});
@@ -311,27 +314,35 @@ int tsr_rule_copy(tsr_program *program, tsr_line_desc *line)
   return tsr_rule_result(program, line, 0, to, &shape);
 }
 
+/* x is written into a state of its own type, or narrowed. */
+static int writable(tsr_program *program, const tsr_line_desc *line)
+{
+  tsr_dtype state = program->tensors[line->out[0]].dtype, x = tsr_rule_operand(program, line, 0)->dtype;
+  if (state == x || (x == TSR_F32 && (state == TSR_F16 || state == TSR_BF16)))
+    return 1;
+  tsr_program_fail(program, line->op, TSR_ERR_DTYPE, "x of %s cannot be written into a state of %s", tsr_dtype_name(x),
+                   tsr_dtype_name(state));
+  return 0;
+}
+
 int tsr_rule_append(tsr_program *program, tsr_line_desc *line)
 {
-  const tsr_tensor_desc *state = &program->tensors[line->out[0]], *x = tsr_rule_operand(program, line, 0);
+  const tsr_tensor_desc *state = &program->tensors[line->out[0]];
   tsr_shape wanted = tsr_tensor_shape(state);
   if (state->rank < 2) {
     tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "the state must have rank 2 to 4, not %d", state->rank);
     return 0;
   }
-  if (!tsr_rule_rank(program, line, 0, state->rank, state->rank) ||
-      !tsr_rule_same_dtype(program, line, state->dtype, x->dtype))
+  if (!tsr_rule_rank(program, line, 0, state->rank, state->rank) || !writable(program, line))
     return 0;
-  wanted.extent[1] = x->extent[1];
+  wanted.extent[1] = tsr_rule_operand(program, line, 0)->extent[1];
   return tsr_rule_exactly(program, line, 0, &wanted) && tsr_rule_per_sentence(program, line, 1, wanted.extent[0]);
 }
 
 int tsr_rule_update(tsr_program *program, tsr_line_desc *line)
 {
-  const tsr_tensor_desc *state = &program->tensors[line->out[0]];
-  tsr_shape wanted = tsr_tensor_shape(state);
-  return tsr_rule_same_dtype(program, line, state->dtype, tsr_rule_operand(program, line, 0)->dtype) &&
-         tsr_rule_expand(program, line, 0, &wanted);
+  tsr_shape wanted = tsr_tensor_shape(&program->tensors[line->out[0]]);
+  return writable(program, line) && tsr_rule_expand(program, line, 0, &wanted);
 }
 
 int tsr_rule_axis(tsr_program *program, tsr_line_desc *line)

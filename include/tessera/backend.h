@@ -120,8 +120,10 @@ enum {
   TSR_OP_EMBEDDING = 12,  /* in table, ids, scales?        out y            alpha
                            * table i8, scales: since 1.1 */
   TSR_OP_COPY = 13,       /* in x                          out y            dtype */
-  TSR_OP_APPEND = 14,     /* in x, position?               out state */
-  TSR_OP_UPDATE = 15,     /* in x                          out state */
+  TSR_OP_APPEND = 14,     /* in x, position?               out state
+                           * state f16|bf16: since 1.4 */
+  TSR_OP_UPDATE = 15,     /* in x                          out state
+                           * state f16|bf16: since 1.4 */
   TSR_OP_GATHER = 16,     /* in x, index                   out y            axis */
   TSR_OP_TOPK = 17,       /* in x                          out values, indices   k */
   TSR_OP_REDUCE_SUM = 18, /* in x                          out y            axes */
@@ -129,7 +131,7 @@ enum {
                             *                               out y, weights?, lse?
                             *                                               alpha, causal, bidirectional, max_distance,
                             *                                               rate, stream, narrow
-                            * seed, lse: since 1.2; narrow: since 1.4 */
+                            * seed, lse: since 1.2; narrow, k and v f16|bf16: since 1.4 */
 
   /* since 1.2: what training needs */
   TSR_OP_DROPOUT = 20,                /* in x, seed                       out y            rate, stream */

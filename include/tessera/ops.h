@@ -131,7 +131,7 @@ TSR_API tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking);
 
 /* Fused attention (Vaswani et al. 2017, arXiv:1706.03762; one pass over the keys: Dao et al. 2022, arXiv:2205.14135):
  *   y[b, l, h] = sum_s w[b, h, l, s] v[b, s, h],  w = softmax_s(mask(alpha * q[b, l, h] . k[b, s, h]))
- *   q [B, L, H, K] f32;  k [B, S, H, K] f32;  v [B, S, H, J] f32
+ *   q [B, L, H, K] f32;  k [B, S, H, K] and v [B, S, H, J] f32|f16|bf16, both of one type
  *   rows [B, S] i32 or TSR_NONE: if given, k is [R, S, H, K] and v [R, S, H, J], and key s of sentence b is row
  *        rows[b, s]: a beam's history without moving the cache. A row outside 0 .. R-1 is excluded.
  *   weights: if not NULL, receives w [B, H, L, S]
@@ -192,13 +192,14 @@ TSR_API tsr_ref tsr_embedding_i8(tsr_program *p, tsr_ref table, tsr_ref scales, 
 TSR_API tsr_ref tsr_copy(tsr_program *p, tsr_ref x, tsr_dtype dtype);
 
 /* state[b, position[b] + l, ..] = x[b, l, ..]
- *   state [B, C, ..] rank 2 to 4, a state or a view of one;  x [B, L, ..], the state's type (f32|i32)
+ *   state [B, C, ..] rank 2 to 4, f32|f16|bf16|i32, a state or a view of one
+ *   x [B, L, ..], the state's type, or f32 where that is f16|bf16: narrowed as copy does, beyond 65504 to an infinity of f16
  *   position [B] or [1] i32, or TSR_NONE: 0
  * Rows that fall outside 0 .. C-1 are dropped. Returns state, as it is after the line. Class: exact. */
 TSR_API tsr_ref tsr_append(tsr_program *p, tsr_ref state, tsr_ref x, tsr_ref position);
 
-/* state[..] = x[..]; x broadcasts to the state's extents, and has its type (f32|i32). Returns state, as it is after the
- * line. Class: exact. */
+/* state[..] = x[..]; x broadcasts to the state's extents; types: as append's. Returns state, as it is after the line. Class:
+ * exact. */
 TSR_API tsr_ref tsr_update(tsr_program *p, tsr_ref state, tsr_ref x);
 
 /* y[.., m, ..] = x[.., index[m], ..] along one axis (negative: from the last).
@@ -339,7 +340,7 @@ TSR_API tsr_ref tsr_relative_gradient(tsr_program *p, tsr_ref dscores, const tsr
  *   delta[b, h, l] = dy[b, l, h] . y[b, l, h]
  *   dscores[b, h, l, s] = w (f dy[b, l, h] . v[b, s, h] - delta)
  *   dq[b, l, h] = alpha sum_s dscores k[b, s, h],  dk[b, s, h] = alpha sum_l dscores q[b, l, h],  dv[b, s, h] = sum_l f w dy[b, l, h]
- *   args: as tsr_attention's, rows absent, narrow ignored;  args->lse NULL, args->weights NULL
+ *   args: as tsr_attention's, k and v f32, rows absent, narrow ignored;  args->lse NULL, args->weights NULL
  *   y, dy [B, L, H, J] f32;  lse [B, H, L] f32: what the attention gave
  *   dk, dv: required;  dscores: NULL or receives [B, H, L, S]
  * Keys that are excluded get dk = 0, dv = 0 and dscores = 0; what they hold is not seen. Returns dq. Class: product. */

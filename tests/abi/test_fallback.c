@@ -481,6 +481,32 @@ static void test_attributes_that_came_later(void **state)
   dlclose(library); /* stays mapped as long as the runtime, which loaded it too */
 }
 
+/* Nor is a type that an operand's slot takes since 1.4. */
+static void test_types_that_came_later(void **state)
+{
+  bench *b = *state;
+  void *library = open_reference();
+  tsr_program *p = new_program();
+  tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(1, 2, 1, 4)), k = tsr_state(p, "k", TSR_F16, TSR_SHAPE(1, 5, 1, 4));
+  tsr_append(p, tsr_state(p, "cache", TSR_F32, TSR_SHAPE(1, 5, 1, 4)), x, TSR_NONE);
+  tsr_append(p, k, x, TSR_NONE);
+  tsr_update(p, tsr_state(p, "last", TSR_BF16, TSR_SHAPE(1, 2, 1, 4)), x);
+  tsr_attention(p, &(tsr_attention_args){.q = x, .k = x, .v = x, .alpha = 1.0f});
+  tsr_attention(p, &(tsr_attention_args){.q = x, .k = k, .v = k, .alpha = 1.0f});
+  assert_ok(tsr_program_status(p));
+  for (careless_minor = 3; careless_minor <= 4; careless_minor++) {
+    assert_ok(tsr_runtime_register(b->runtime, careless_query));
+    tsr_device *device = open_device(b->runtime, careless_table.name);
+    for (int32_t line = 0; line < 5; line++) {
+      const int is_older = line == 0 || line == 3;
+      assert_int_equal(tsr_device_supports(device, p, line), is_older || careless_minor == 4);
+    }
+    tsr_device_close(device);
+  }
+  tsr_program_destroy(p);
+  dlclose(library); /* stays mapped as long as the runtime, which loaded it too */
+}
+
 static void test_random_programs(void **state)
 {
   bench *b = *state;
@@ -505,6 +531,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(test_state_across_runs, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_slots_that_came_later, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_attributes_that_came_later, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_types_that_came_later, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_random_programs, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -225,6 +225,7 @@ typedef struct attention_params {
   int32_t n_batch, n_queries, n_keys, n_heads, k, j, rows, view, data_q, data_k, data_v, weights, layout;
   int32_t lse, seed, stream, runs; /* seed: 1: a dropout. runs: 0 counts as 1 */
   int32_t narrow;
+  int32_t dtype; /* of k and v; 0: f32 */
   int32_t chain, dscores, view_y,
       data_dy; /* of the gradient. chain: y and lse come from an attention in the same program */
   float alpha, rate;
@@ -238,33 +239,33 @@ static const char *const rows_names[] = {"none", "own", "any", "outside"};
  * with other columns [B, S, 3 H K] */
 static const char *const layout_names[] = {"dense", "cache", "heads", "packed"};
 
-static tsr_ref packed(check_build *build, tsr_shape shape, check_data data)
+static tsr_ref packed(check_build *build, tsr_dtype dtype, tsr_shape shape, check_data data)
 {
   int64_t width = shape.extent[2] * shape.extent[3];
   tsr_shape wide = TSR_SHAPE(shape.extent[0], shape.extent[1], 3 * width);
-  tsr_ref x = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, wide, CHECK_DENSE, CHECK_FILL(.data = data));
+  tsr_ref x = check_operand(build, TSR_STORAGE_INPUT, dtype, wide, CHECK_DENSE, CHECK_FILL(.data = data));
 
   return tsr_reshape(build->program, tsr_slice(build->program, x, 2, width, width), shape);
 }
 
-static tsr_ref attention_operand(check_build *build, const attention_params *p, int64_t n_batch, int64_t n_positions,
-                                 int64_t width, int32_t data)
+static tsr_ref attention_operand(check_build *build, const attention_params *p, tsr_dtype dtype, int64_t n_batch,
+                                 int64_t n_positions, int64_t width, int32_t data)
 {
   tsr_shape shape = TSR_SHAPE(n_batch, n_positions, p->n_heads, width), cache = shape;
   check_fill fill = CHECK_FILL(.data = (check_data)data);
 
   if (p->layout == 1) {
     cache.extent[1] += 3;
-    return tsr_slice(build->program, check_operand(build, TSR_STORAGE_STATE, TSR_F32, cache, CHECK_DENSE, fill), 1, 0,
+    return tsr_slice(build->program, check_operand(build, TSR_STORAGE_STATE, dtype, cache, CHECK_DENSE, fill), 1, 0,
                      n_positions);
   }
   if (p->layout == 2) {
-    return check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, CHECK_HEADS, fill);
+    return check_operand(build, TSR_STORAGE_INPUT, dtype, shape, CHECK_HEADS, fill);
   }
   if (p->layout == 3) {
-    return packed(build, shape, (check_data)data);
+    return packed(build, dtype, shape, (check_data)data);
   }
-  return check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, (check_view)p->view, fill);
+  return check_operand(build, TSR_STORAGE_INPUT, dtype, shape, (check_view)p->view, fill);
 }
 
 static void add_dropout(check_build *build, const attention_params *p, tsr_attention_args *args)
@@ -280,13 +281,14 @@ static void build_attention(check_build *build, const void *data)
 {
   const attention_params *p = data;
   int64_t n_rows = p->rows ? p->n_batch + 2 : p->n_batch;
+  tsr_dtype dtype = p->dtype ? p->dtype : TSR_F32;
   tsr_attention_args args = {.alpha = p->alpha};
   check_fill rows = CHECK_FILL(.low = 0, .high = (int32_t)n_rows - 1);
   tsr_ref weights = TSR_NONE, lse = TSR_NONE;
 
-  args.q = attention_operand(build, p, p->n_batch, p->n_queries, p->k, p->data_q);
-  args.k = attention_operand(build, p, n_rows, p->n_keys, p->k, p->data_k);
-  args.v = attention_operand(build, p, n_rows, p->n_keys, p->j, p->data_v);
+  args.q = attention_operand(build, p, TSR_F32, p->n_batch, p->n_queries, p->k, p->data_q);
+  args.k = attention_operand(build, p, dtype, n_rows, p->n_keys, p->k, p->data_k);
+  args.v = attention_operand(build, p, dtype, n_rows, p->n_keys, p->j, p->data_v);
   if (p->rows == 1) {
     args.rows = tsr_expand(
         build->program, check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(p->n_batch, 1), CHECK_DENSE, rows),
@@ -321,9 +323,9 @@ static void build_gradient(check_build *build, const void *data)
   tsr_attention_args args = {.alpha = p->alpha};
   tsr_ref y, dy, lse, dq, dk, dv, dscores = TSR_NONE;
 
-  args.q = attention_operand(build, p, p->n_batch, p->n_queries, p->k, p->data_q);
-  args.k = attention_operand(build, p, p->n_batch, p->n_keys, p->k, p->data_k);
-  args.v = attention_operand(build, p, p->n_batch, p->n_keys, p->j, p->data_v);
+  args.q = attention_operand(build, p, TSR_F32, p->n_batch, p->n_queries, p->k, p->data_q);
+  args.k = attention_operand(build, p, TSR_F32, p->n_batch, p->n_keys, p->k, p->data_k);
+  args.v = attention_operand(build, p, TSR_F32, p->n_batch, p->n_keys, p->j, p->data_v);
   args.masking = make_masking(build, &p->masking, p->n_batch, p->n_heads, p->n_queries, p->n_keys);
   add_dropout(build, p, &args);
   dy = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, (check_view)p->view_y,
@@ -356,6 +358,9 @@ static char *training_text(const attention_params *p, char *text, size_t size)
   }
   if (p->lse && strlen(text) < size) {
     snprintf(text + strlen(text), size - strlen(text), ",lse=1");
+  }
+  if (p->dtype && strlen(text) < size) {
+    snprintf(text + strlen(text), size - strlen(text), ",type=%s", tsr_dtype_name(p->dtype));
   }
   if (p->narrow && strlen(text) < size) {
     snprintf(text + strlen(text), size - strlen(text), ",narrow");
@@ -561,6 +566,50 @@ static void add_training(check_table *table)
   add(table, PARAMS(.j = 0, .lse = 1));
 }
 
+/* k and v of 16 bits. */
+static void add_halves(check_table *table, int32_t dtype)
+{
+  int32_t i, n = COUNT_OF(head_sizes);
+
+  for (i = 0; i < n; i++) {
+    add(table, PARAMS(.dtype = dtype, .k = head_sizes[i], .j = head_sizes[(i + i / 2) % n], .n_queries = i % 3 ? 17 : 1,
+                      .n_keys = 40, .masking = maskings[i % 2 ? 2 : 0], .narrow = i % 4 == 0));
+  }
+  for (i = 0; i < COUNT_OF(key_sizes); i++) {
+    add(table, PARAMS(.dtype = dtype, .n_keys = key_sizes[i], .n_queries = 1 + i % 2 * 32, .k = 32, .j = 32,
+                      .weights = i % 2));
+    add(table, PARAMS(.dtype = dtype, .n_keys = key_sizes[i], .n_queries = 1, .masking = maskings[7], .layout = 1,
+                      .narrow = i % 2));
+  }
+  for (i = 0; i < COUNT_OF(query_sizes); i++) {
+    add(table, PARAMS(.dtype = dtype, .n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = maskings[1],
+                      .lse = i % 2, .k = 64, .j = 64, .narrow = i % 2));
+  }
+  for (i = 0; i < COUNT_OF(maskings); i += 2) {
+    add(table, PARAMS(.dtype = dtype, .masking = maskings[i], .n_queries = i % 4 ? 20 : 1, .layout = i / 2 % 4));
+  }
+  for (i = 0; i < COUNT_OF(operand_views); i++) {
+    add(table, PARAMS(.dtype = dtype, .view = operand_views[i], .n_queries = 18, .k = 33, .j = 17));
+    add(table, PARAMS(.dtype = dtype, .view = operand_views[i], .n_queries = 1, .k = 16, .j = 15));
+  }
+  for (i = 0; i < COUNT_OF(operand_data); i++) {
+    add(table, PARAMS(.dtype = dtype, .data_q = operand_data[i][0], .data_k = operand_data[i][1],
+                      .data_v = operand_data[i][2], .n_queries = i % 3 ? 19 : 1, .narrow = i % 2));
+  }
+  for (i = 0; i < COUNT_OF(hiding); i++) {
+    add(table, PARAMS(.dtype = dtype, .masking = maskings[hiding[i]], .data_k = CHECK_NAN, .data_v = CHECK_NAN,
+                      .rows = i == 4 ? 3 : 0, .n_queries = i % 2 ? 1 : 20, .n_keys = 23));
+  }
+  for (i = 1; i < 4; i++) {
+    add(table, PARAMS(.dtype = dtype, .rows = i, .layout = 1, .n_queries = 1, .masking = maskings[7]));
+    add(table, PARAMS(.dtype = dtype, .rows = i, .layout = i, .n_queries = 20, .n_keys = 37, .weights = 1));
+  }
+  add(table, PARAMS(.dtype = dtype, .seed = 1, .rate = 0.5f, .n_queries = 20, .lse = 1));
+  add(table, PARAMS(.dtype = dtype, .n_keys = 0));
+  add(table, PARAMS(.dtype = dtype, .view = CHECK_FAR, .masking = maskings[11]));
+  add(table, PARAMS(.dtype = dtype, .n_batch = 1, .n_heads = 1, .n_queries = 1, .n_keys = 5001));
+}
+
 /* Narrow: whole numbers leave the weights to be rounded; scores that are all alike, with few keys, leave the values. */
 static void add_narrow(check_table *table)
 {
@@ -615,12 +664,18 @@ void check_cases_attention(check_table *table)
     add(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 1, .n_keys = 256, .k = 64, .j = 64));
     add(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 512, .n_keys = 512, .k = 64, .j = 64));
     add(table, PARAMS(.narrow = 1, .n_batch = 1, .n_heads = 8, .n_queries = 512, .n_keys = 512, .k = 64, .j = 64));
+    add(table, PARAMS(.dtype = TSR_F16, .n_batch = 16, .n_heads = 8, .n_queries = 1, .n_keys = 64, .k = 32, .j = 32,
+                      .layout = 1));
+    add(table, PARAMS(.dtype = TSR_F16, .n_batch = 4, .n_heads = 8, .n_queries = 1, .n_keys = 512, .k = 64, .j = 64,
+                      .layout = 1));
     return;
   }
   add_sizes(table);
   add_forms(table);
   add_values(table);
   add_training(table);
+  add_halves(table, TSR_F16);
+  add_halves(table, TSR_BF16);
   add_narrow(table);
 }
 

@@ -221,7 +221,8 @@ static const struct {
                  {"each", positions_each, 3}, {"last", positions_last, 3},   {"beyond", positions_beyond, 3}};
 
 typedef struct state_params {
-  int32_t op, dtype, position, runs, step, view, view_state, view_position, data;
+  int32_t op, dtype, from; /* from: x's type where it is not the state's, else 0 */
+  int32_t position, runs, step, view, view_state, view_position, data;
   tsr_shape state, x;
 } state_params;
 
@@ -233,7 +234,7 @@ static void build_state(check_build *build, const void *data)
   tsr_ref position = TSR_NONE, x;
 
   fill.data = (check_data)p->data;
-  x = check_operand(build, TSR_STORAGE_INPUT, p->dtype, p->x, (check_view)p->view, fill);
+  x = check_operand(build, TSR_STORAGE_INPUT, p->from ? p->from : p->dtype, p->x, (check_view)p->view, fill);
   if (p->op == TSR_OP_UPDATE) {
     tsr_update(build->program, state, x);
     return;
@@ -248,22 +249,25 @@ static void build_state(check_build *build, const void *data)
 
 static void add_state(check_table *table, state_params p)
 {
-  char state[64], x[64];
+  char state[64], x[64], type[32];
   check_case *test;
+
+  snprintf(type, sizeof(type), "%s%s%s", p.from ? tsr_dtype_name(p.from) : "", p.from ? ">" : "",
+           tsr_dtype_name(p.dtype));
 
   check_shape_text(p.state, state);
   check_shape_text(p.x, x);
   if (p.op == TSR_OP_APPEND) {
     test = check_table_add(table, p.op, build_state, &p, sizeof(p),
-                           "append(state=%s,x=%s,type=%s,position=%s:%s,view=%s/%s,data=%s,runs=%d)", state, x,
-                           tsr_dtype_name(p.dtype), positions[p.position].name,
-                           check_view_name((check_view)p.view_position), check_view_name((check_view)p.view_state),
-                           check_view_name((check_view)p.view), check_data_name((check_data)p.data), (int)p.runs);
+                           "append(state=%s,x=%s,type=%s,position=%s:%s,view=%s/%s,data=%s,runs=%d)", state, x, type,
+                           positions[p.position].name, check_view_name((check_view)p.view_position),
+                           check_view_name((check_view)p.view_state), check_view_name((check_view)p.view),
+                           check_data_name((check_data)p.data), (int)p.runs);
   } else {
     test = check_table_add(table, p.op, build_state, &p, sizeof(p),
-                           "update(state=%s,x=%s,type=%s,view=%s/%s,data=%s,runs=%d)", state, x,
-                           tsr_dtype_name(p.dtype), check_view_name((check_view)p.view_state),
-                           check_view_name((check_view)p.view), check_data_name((check_data)p.data), (int)p.runs);
+                           "update(state=%s,x=%s,type=%s,view=%s/%s,data=%s,runs=%d)", state, x, type,
+                           check_view_name((check_view)p.view_state), check_view_name((check_view)p.view),
+                           check_data_name((check_data)p.data), (int)p.runs);
   }
   if (test) {
     test->runs = p.runs;
@@ -273,14 +277,14 @@ static void add_state(check_table *table, state_params p)
 static const int32_t state_views[] = {CHECK_OFFSET,   CHECK_PADDED,   CHECK_TRANSPOSED,
                                       CHECK_PADDED_T, CHECK_REVERSED, CHECK_HEADS};
 
-static void add_append(check_table *table, int32_t dtype)
+static void add_append(check_table *table, int32_t dtype, int32_t from)
 {
   state_params p;
   int32_t i, rank;
 
   for (i = 0; i < COUNT_OF(positions); i++) {
     for (rank = 2; rank <= 4; rank++) {
-      p = (state_params){.op = TSR_OP_APPEND, .dtype = dtype, .position = i, .runs = 1};
+      p = (state_params){.op = TSR_OP_APPEND, .dtype = dtype, .from = from, .position = i, .runs = 1};
       p.state = tsr_shape_make(rank, (const int64_t[]){3, 8, 5, 4});
       p.x = tsr_shape_make(rank, (const int64_t[]){3, 1 + (rank + i) % 3, 5, 4});
       add_state(table, p);
@@ -293,6 +297,7 @@ static void add_append(check_table *table, int32_t dtype)
   for (i = 0; i < COUNT_OF(state_views); i++) {
     p = (state_params){.op = TSR_OP_APPEND,
                        .dtype = dtype,
+                       .from = from,
                        .position = 3,
                        .runs = 3,
                        .step = 2,
@@ -309,7 +314,8 @@ static void add_append(check_table *table, int32_t dtype)
     p.x = TSR_SHAPE(3, 2, 33);
     add_state(table, p);
   }
-  p = (state_params){.op = TSR_OP_APPEND, .dtype = dtype, .position = 2, .runs = 1, .state = TSR_SHAPE(2, 9, 7)};
+  p = (state_params){.op = TSR_OP_APPEND, .dtype = dtype, .from = from, .position = 2, .runs = 1};
+  p.state = TSR_SHAPE(2, 9, 7);
   p.x = TSR_SHAPE(2, 9, 7); /* runs over the end */
   add_state(table, p);
   p.x = TSR_SHAPE(2, 20, 7);
@@ -331,10 +337,10 @@ static void add_append(check_table *table, int32_t dtype)
   add_state(table, p);
 }
 
-static void add_update(check_table *table, int32_t dtype)
+static void add_update(check_table *table, int32_t dtype, int32_t from)
 {
   static const int32_t sizes[] = {1, 3, 64, 65, 257, 1031};
-  state_params p = {.op = TSR_OP_UPDATE, .dtype = dtype, .runs = 2};
+  state_params p = {.op = TSR_OP_UPDATE, .dtype = dtype, .from = from, .runs = 2};
   int32_t i;
 
   for (i = 0; i < COUNT_OF(sizes); i++) {
@@ -371,17 +377,25 @@ static void add_update(check_table *table, int32_t dtype)
 
 void check_cases_state(check_table *table)
 {
+  /* of the state, and of x where it is another one */
+  static const int32_t types[][2] = {{TSR_F32, 0}, {TSR_I32, 0},        {TSR_F16, TSR_F32},
+                                     {TSR_F16, 0}, {TSR_BF16, TSR_F32}, {TSR_BF16, 0}};
+  int32_t i;
+
   if (table->perf) {
     state_params p = {.op = TSR_OP_APPEND, .dtype = TSR_F32, .position = 2, .runs = 1};
     p.state = TSR_SHAPE(16, 128, 8, 32);
     p.x = TSR_SHAPE(16, 1, 8, 32);
     add_state(table, p);
+    p.from = TSR_F32;
+    p.dtype = TSR_F16;
+    add_state(table, p);
     return;
   }
-  add_append(table, TSR_F32);
-  add_append(table, TSR_I32);
-  add_update(table, TSR_F32);
-  add_update(table, TSR_I32);
+  for (i = 0; i < COUNT_OF(types); i++) {
+    add_append(table, types[i][0], types[i][1]);
+    add_update(table, types[i][0], types[i][1]);
+  }
   add_state(table, (state_params){.op = TSR_OP_APPEND,
                                   .dtype = TSR_F32,
                                   .state = TSR_SHAPE(3, 8, 33),

@@ -233,6 +233,9 @@ static void test_narrow(void **state)
   assert_int_equal(tsr_line_at(desc, 2)->attributes.narrow, 1);
   assert_true(strstr(tsr_program_print_line(p, 2, text, sizeof text), "alpha 0.5 narrow") != NULL);
   assert_int_equal(tsr_program_status(p), TSR_OK);
+  args.k = args.v = tsr_state(p, "cache", TSR_F16, TSR_SHAPE(1, 5, 1, 4));
+  tsr_attention(p, &args);
+  assert_int_equal(tsr_program_status(p), TSR_OK);
   args.narrow = 2;
   tsr_attention(p, &args);
   assert_error(p, TSR_ERR_ARGUMENT, "narrow is 0 or 1, not 2");
@@ -242,6 +245,14 @@ static void test_narrow(void **state)
   a = tsr_input(q32, "a", TSR_F32, TSR_SHAPE(2, 8));
   tsr_matmul_narrow(q32, a, tsr_transpose(q32, a, 0, 1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
   assert_error(q32, TSR_ERR_DTYPE, "a narrow product has b of f16 or bf16, not f32");
+  tsr_program_destroy(q32);
+
+  assert_int_equal(tsr_program_create(&q32), TSR_OK);
+  args = (tsr_attention_args){.alpha = 1.0f};
+  args.q = args.k = tsr_input(q32, "q", TSR_F32, TSR_SHAPE(1, 2, 1, 4));
+  args.v = tsr_input(q32, "v", TSR_F16, TSR_SHAPE(1, 2, 1, 4));
+  tsr_attention(q32, &args);
+  assert_error(q32, TSR_ERR_DTYPE, "its operands differ in type: f32 and f16");
   tsr_program_destroy(q32);
 }
 
@@ -256,6 +267,27 @@ static void test_states(void **state)
   assert_int_equal(tsr_program_status(p), TSR_OK);
   assert_int_equal(tsr_update(p, cache, tsr_slice(p, cache, 1, 2, 1)), TSR_INVALID);
   assert_error(p, TSR_ERR_ARGUMENT, "read the state");
+
+  /* A state of 16 bits takes f32, too; another one its own type alone. */
+  for (int i = 0; i < 4; i++) {
+    static const tsr_dtype types[][2] = {
+        {TSR_F16, TSR_F32}, {TSR_BF16, TSR_F32}, {TSR_F32, TSR_F16}, {TSR_BF16, TSR_F16}};
+    tsr_program *q;
+    assert_int_equal(tsr_program_create(&q), TSR_OK);
+    tsr_ref kept = tsr_state(q, "kept", types[i][0], TSR_SHAPE(2, 8, 4));
+    x = tsr_input(q, "x", types[i][1], TSR_SHAPE(2, 1, 4));
+    if (i < 2) {
+      assert_int_equal(tsr_append(q, kept, x, TSR_NONE), kept);
+      assert_int_equal(tsr_update(q, kept, x), kept);
+      assert_int_equal((int)tsr_line_bytes(tsr_program_describe(q), 0), 8 * 4 + 8 * 2);
+    } else {
+      assert_int_equal(i == 2 ? tsr_append(q, kept, x, TSR_NONE) : tsr_update(q, kept, x), TSR_INVALID);
+      assert_error(q, TSR_ERR_DTYPE,
+                   i == 2 ? "x of f16 cannot be written into a state of f32"
+                          : "x of f16 cannot be written into a state of bf16");
+    }
+    tsr_program_destroy(q);
+  }
 }
 
 static void test_outputs(void **state)
