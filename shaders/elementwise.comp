@@ -24,6 +24,8 @@
 layout(constant_id = 2) const uint function = 0u; /* FUNCTION_UNARY + ACTIVATION_*; with GRADIENT ACTIVATION_* itself */
 layout(constant_id = 3) const uint repeat = 0u;   /* with QUADS: bit 0, 1: a, b repeats one element */
 
+layout(constant_id = 4) const uint axes = 4u;    /* that count: 1, 2 or 4 */
+
 layout(push_constant, std430) uniform parameters
 {
   uvec4 extent;
@@ -76,7 +78,7 @@ void main()
   uint i = invocation_index();
   if (i >= count)
     return;
-  uvec4 place = unravel(i, extent);
+  uvec4 place = unravel(i, extent, axes);
   uint a_at = a_offset + element(place, a_stride);
   uint b_at = b_offset + element(place, b_stride);
 #ifdef QUADS

@@ -16,6 +16,8 @@ layout(constant_id = 3) const uint to_type = TYPE_F32;
 layout(constant_id = 4) const uint indexed = 0u; /* 1: rows come from the index */
 layout(constant_id = 5) const uint scaled = 0u;  /* 1: alpha is not 1 */
 
+layout(constant_id = 6) const uint axes = 4u;    /* that count: 1, 2 or 4 */
+
 layout(push_constant, std430) uniform parameters
 {
   uvec4 extent; /* of y */
@@ -69,7 +71,7 @@ uint fetch(uint at)
 /* Where element i of y comes from; false if an index is out of range */
 bool source(uint i, out uint at)
 {
-  uvec4 place = unravel(i, extent);
+  uvec4 place = unravel(i, extent, axes);
   at = x_offset + element(place, x_stride);
   if (indexed == 0u)
     return true;

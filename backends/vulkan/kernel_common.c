@@ -58,6 +58,13 @@ int tsr_vk_contiguous(const tsr_vk_view *view)
   return 1;
 }
 
+uint32_t tsr_vk_axes(const tsr_vk_view *view)
+{
+  if (view->extent[0] != 1 || view->extent[1] != 1)
+    return 4;
+  return view->extent[2] != 1 ? 2 : 1;
+}
+
 static int mergeable(const tsr_vk_view *views, int32_t n, int32_t outer, int32_t inner)
 {
   for (int32_t i = 0; i < n; ++i) {

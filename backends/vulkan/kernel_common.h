@@ -103,6 +103,9 @@ uint64_t tsr_vk_view_elements(const tsr_vk_view *view);
 /* 1 if the view is contiguous in row-major order (axes of extent 1 do not matter). */
 int tsr_vk_contiguous(const tsr_vk_view *view);
 
+/* How many of its last axes count, as shaders/lib/index.glsl has it: 1, 2 or 4. Those in front have extent 1. */
+uint32_t tsr_vk_axes(const tsr_vk_view *view);
+
 /* Merges neighbouring axes of n views of equal extents wherever all their strides allow it. */
 void tsr_vk_collapse(tsr_vk_view *views, int32_t n);
 

@@ -73,6 +73,7 @@ int tsr_vk_plan_elementwise(tsr_vk_planner *planner)
   tsr_vk_spec(dispatch, 1);
   tsr_vk_spec(dispatch, function);
   tsr_vk_spec(dispatch, repeat);
+  tsr_vk_spec(dispatch, tsr_vk_axes(&views[0]));
   dispatch->work = (double)count * (quads ? 4 : 1);
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size));
 }

@@ -78,6 +78,7 @@ static int plan_gather(tsr_vk_planner *planner, int32_t x, tsr_vk_view views[2],
   tsr_vk_spec(dispatch, (uint32_t)to);
   tsr_vk_spec(dispatch, index != 0);
   tsr_vk_spec(dispatch, alpha != 1.0f);
+  tsr_vk_spec(dispatch, tsr_vk_axes(&used[0]));
   dispatch->work = (double)count;
   uint64_t invocations = quads ? count / 4 : tsr_vk_divide_up(count, 4 / bytes_of(to));
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(invocations, size));

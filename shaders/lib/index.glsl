@@ -18,6 +18,19 @@ uvec4 unravel(uint index, uvec4 extent)
   return place;
 }
 
+/* The same where, by a specialisation constant, only the last 1, 2 or 4 axes count, the others having extent 1: a division is
+ * what costs most on a CPU. */
+uvec4 unravel(uint index, uvec4 extent, uint axes)
+{
+  if (axes == 1u)
+    return uvec4(0u, 0u, 0u, index);
+  if (axes == 2u) {
+    uint outer = index / extent.w;
+    return uvec4(0u, 0u, outer, index - outer * extent.w);
+  }
+  return unravel(index, extent);
+}
+
 uint element(uvec4 place, uvec4 stride)
 {
   uvec4 part = place * stride;
