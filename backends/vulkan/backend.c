@@ -4,6 +4,7 @@
  *
  * Options (environment: TESSERA_NAME)
  *   VALIDATION      1: the Khronos validation layer, synchronisation included; what it finds is logged as warnings. Default 0
+ *   PIPELINE_STATISTICS  a file to which is written what the driver tells of each pipeline (statistics.c). Default: none
  *   PIPELINE_CACHE  0: pipelines are neither loaded from nor saved to the cache folder. Default 1
  *   STAGING         1: every copy to and from device buffers goes through the staging ring, as on a device whose memory the
  *                   host does not see: for tests. Default 0
@@ -327,7 +328,12 @@ static const void *backend_get_extension(void *context, const char *name)
       .force = force_form,
       .form_of = tsr_vk_form_of,
   };
+  static const tsr_kernels_extension kernels = {.struct_size = sizeof(tsr_kernels_extension),
+                                                .prepare = tsr_vk_prepare};
   (void)context;
+  if (strcmp(name, TSR_KERNELS_EXTENSION) == 0) {
+    return &kernels;
+  }
   return strcmp(name, TSR_FORMS_EXTENSION) == 0 ? &forms : NULL;
 }
 

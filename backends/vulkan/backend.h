@@ -6,6 +6,8 @@
 #ifndef TESSERA_BACKENDS_VULKAN_BACKEND_H
 #define TESSERA_BACKENDS_VULKAN_BACKEND_H
 
+#include <stdio.h>
+
 #include <volk.h>
 
 #include "backends/vulkan/cooperative.h"
@@ -78,6 +80,7 @@ typedef struct tsr_vk_hardware {
   int32_t n_shapes;
   uint32_t subgroup_sizes[2]; /* the least and the largest that a pipeline may ask for; 0: none */
   uint32_t max_subgroups;     /* of a workgroup whose size was asked for */
+  int pipeline_statistics;    /* VK_KHR_pipeline_executable_properties */
 } tsr_vk_hardware;
 
 void tsr_vk_hardware_describe(const tsr_vk_hardware *hardware, tsr_device_properties *properties);
@@ -172,6 +175,7 @@ typedef struct tsr_vk_pipeline {
   int32_t n_spec;
   uint32_t spec[TSR_VK_MAX_SPEC];
   VkPipeline handle;
+  uint32_t told[TSR_VK_FORM_COUNT / 32 + 1]; /* a bit per form that statistics.c told to use it */
 } tsr_vk_pipeline;
 
 typedef struct tsr_vk_layout {
@@ -198,6 +202,21 @@ int32_t tsr_vk_layout_get(tsr_backend_device *device, int32_t n_bindings, const 
 
 /* The pipeline of a dispatch's variant, size of subgroups and specialisation constants. */
 int32_t tsr_vk_pipeline_get(tsr_backend_device *device, const tsr_vk_dispatch *dispatch, VkPipeline *pipeline);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * statistics.c: what the driver tells of its pipelines, written to the file that the option PIPELINE_STATISTICS names.
+ * Without the option all of this does nothing.
+ */
+int32_t tsr_vk_statistics_init(tsr_backend_device *device);
+void tsr_vk_statistics_finish(tsr_backend_device *device);
+VkPipelineCreateFlags tsr_vk_statistics_flags(const tsr_backend_device *device);
+
+/* Around the making of a pipeline; VK_NULL_HANDLE: it failed. */
+void tsr_vk_statistics_begin(tsr_backend_device *device, const tsr_vk_dispatch *dispatch);
+void tsr_vk_statistics_end(tsr_backend_device *device, const tsr_vk_dispatch *dispatch, VkPipeline pipeline);
+
+/* A dispatch takes a pipeline, new or old. */
+void tsr_vk_statistics_use(tsr_backend_device *device, const tsr_vk_dispatch *dispatch, tsr_vk_pipeline *pipeline);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * cache.c: the pipeline cache on disk. Nothing here is an error: without the file, pipelines are compiled anew.
@@ -253,6 +272,7 @@ struct tsr_backend_device {
   VkDeviceSize block_bytes; /* of a block for small allocations */
   tsr_vk_staging staging;
   tsr_vk_pipelines pipelines;
+  FILE *statistics; /* option PIPELINE_STATISTICS; NULL without it */
   tsr_device_counters counters;
 };
 
@@ -283,6 +303,7 @@ void tsr_vk_name(tsr_backend_device *device, VkObjectType type, uint64_t object,
  */
 int tsr_vk_supports(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
 int32_t tsr_vk_form_of(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
+int32_t tsr_vk_prepare(tsr_backend_device *device, const tsr_program_desc *program);
 int32_t tsr_vk_compile(tsr_backend_device *device, const tsr_compile_args *args, tsr_backend_executable **executable);
 void tsr_vk_executable_destroy(tsr_backend_executable *executable);
 int32_t tsr_vk_run(tsr_backend_executable *executable);

@@ -25,8 +25,12 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
       .cooperativeMatrix = VK_TRUE,
   };
-  const char *const extensions[] = {VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME};
+  const char *extensions[2];
+  uint32_t n_extensions = 0;
   int with_cooperative = d->caps.n_shapes > 0;
+  if (with_cooperative) {
+    extensions[n_extensions++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
+  }
   VkPhysicalDeviceVulkan13Features features13 = {
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
       .pNext = with_cooperative ? &cooperative : NULL,
@@ -48,9 +52,18 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
       .pNext = &features12,
       .storageBuffer16BitAccess = d->hardware.features11.storageBuffer16BitAccess,
   };
+  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
+      .pNext = &features11,
+      .pipelineExecutableInfo = VK_TRUE,
+  };
+  int with_statistics = tsr_vk_statistics_flags(d) != 0;
+  if (with_statistics) {
+    extensions[n_extensions++] = VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
+  }
   VkPhysicalDeviceFeatures2 features = {
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
-      .pNext = &features11,
+      .pNext = with_statistics ? (void *)&executables : &features11,
       .features = {.shaderInt16 = d->hardware.features.shaderInt16},
   };
   VkDeviceCreateInfo info = {
@@ -58,7 +71,7 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
       .pNext = &features,
       .queueCreateInfoCount = 1,
       .pQueueCreateInfos = &queue_info,
-      .enabledExtensionCount = with_cooperative ? 1 : 0,
+      .enabledExtensionCount = n_extensions,
       .ppEnabledExtensionNames = extensions,
   };
   tsr_vk_loader_lock();
@@ -139,7 +152,10 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
   uint64_t heap = d->hardware.max_buffer_size;
   d->block_bytes = heap / 16 < (4u << 20) ? heap / 16 : (4u << 20);
 
-  int32_t status = create_device(d, physical);
+  int32_t status = tsr_vk_statistics_init(d);
+  if (status == TSR_OK) {
+    status = create_device(d, physical);
+  }
   if (status == TSR_OK) {
     status = tsr_vk_pipelines_init(d);
   }
@@ -164,6 +180,7 @@ void tsr_vk_device_close(tsr_backend_device *d)
     d->vk.vkDestroyDevice(d->handle, NULL);
     tsr_vk_loader_unlock();
   }
+  tsr_vk_statistics_finish(d);
   free(d);
 }
 

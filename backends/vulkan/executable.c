@@ -115,7 +115,8 @@ static int32_t plan_lines(build *b)
                              d->hardware.properties.deviceName);
         break;
       }
-      b->dispatches[b->n_dispatches++] = (placed_dispatch){.plan = plan->dispatch[i], .line = line + plan->n_lines - 1};
+      b->dispatches[b->n_dispatches] = (placed_dispatch){.plan = plan->dispatch[i], .line = line + plan->n_lines - 1};
+      b->dispatches[b->n_dispatches++].plan.form = plan->form;
       b->n_wide += plan->dispatch[i].wide != 0;
     }
     for (int32_t i = 0; e->passed_over && i + 1 < plan->n_lines; i++) {
@@ -442,6 +443,19 @@ static int32_t create_queries(build *b)
   if (status != TSR_OK) {
     e->queries = VK_NULL_HANDLE;
   }
+  return status;
+}
+
+int32_t tsr_vk_prepare(tsr_backend_device *d, const tsr_program_desc *program)
+{
+  const tsr_compile_args args = {.struct_size = sizeof(args), .program = program};
+  tsr_backend_executable none = {.device = d};
+  build b = {.device = d, .args = &args, .executable = &none};
+  int32_t status = plan_lines(&b);
+  if (status == TSR_OK) {
+    status = create_pipelines(&b);
+  }
+  free(b.dispatches);
   return status;
 }
 

@@ -195,14 +195,20 @@ const char *tsr_vk_hardware_read(const tsr_vk_context *context, VkPhysicalDevice
   hardware->features12.pNext = has_1_3 ? &features13 : NULL;
   hardware->features11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
   hardware->features11.pNext = &hardware->features12;
+  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
+      .pNext = &hardware->features11,
+  };
+  int has_executables = has_extension(device, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
   VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
-                                        .pNext = &hardware->features11};
+                                        .pNext = has_executables ? (void *)&executables : &hardware->features11};
   vkGetPhysicalDeviceFeatures2(device, &features);
   hardware->features = features.features;
   hardware->features11.pNext = NULL;
   hardware->features12.pNext = NULL;
 
   hardware->integer_dot = has_1_3 && features13.shaderIntegerDotProduct;
+  hardware->pipeline_statistics = has_executables && executables.pipelineExecutableInfo;
   if (has_1_3 && features13.subgroupSizeControl && features13.computeFullSubgroups &&
       (properties13.minSubgroupSize == properties13.maxSubgroupSize ||
        (properties13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT))) {

@@ -17,7 +17,7 @@
 typedef struct run {
   const tsr_vk_caps *caps;
   const tsr_program_desc *program;
-  tsr_backend_buffer *const *buffers;
+  tsr_backend_buffer *const *buffers; /* NULL: each storage has memory of its own */
   int32_t first;
 } run;
 
@@ -84,6 +84,8 @@ static int overlap(const run *r, int32_t x, int32_t y)
     return 0;
   const tsr_storage_desc *a = tsr_storage_at(r->program, tsr_tensor_at(r->program, x)->storage);
   const tsr_storage_desc *b = tsr_storage_at(r->program, tsr_tensor_at(r->program, y)->storage);
+  if (r->buffers == NULL)
+    return a == b;
   return r->buffers[a->buffer] == r->buffers[b->buffer] && a->offset < b->offset + b->size &&
          b->offset < a->offset + a->size;
 }

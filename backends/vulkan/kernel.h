@@ -87,6 +87,7 @@ typedef struct tsr_vk_operand {
 } tsr_vk_operand;
 
 typedef struct tsr_vk_dispatch {
+  int32_t form;       /* tsr_vk_plan.form */
   int32_t variant;    /* index into tsr_vk_variants */
   int32_t wide;       /* 1: a wide variant: the host fills its address table */
   int32_t after;      /* 1: uses what earlier dispatches of the same line wrote, or overwrites what they use;
@@ -119,7 +120,8 @@ typedef struct tsr_vk_plan {
 int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line, tsr_vk_plan *plan);
 
 /* The same for line `line` and as many behind it as become one with it, plan->n_lines in all. The program is being compiled:
- * storages are placed, in `buffers`. Operands may come from any of the lines. */
+ * storages are placed, in `buffers` (NULL: not yet; each counts as apart from all others). Operands may come from any of the
+ * lines. */
 int tsr_vk_plan_lines(const tsr_vk_caps *caps, const tsr_program_desc *program, tsr_backend_buffer *const *buffers,
                       int32_t line, tsr_vk_plan *plan);
 

@@ -147,9 +147,10 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
   tsr_vk_pipelines *p = &d->pipelines;
   size_t spec_bytes = (size_t)dispatch->n_spec * sizeof(uint32_t);
   for (int32_t i = 0; i < p->n_pipelines; i++) {
-    const tsr_vk_pipeline *known = &p->pipelines[i];
+    tsr_vk_pipeline *known = &p->pipelines[i];
     if (known->variant == dispatch->variant && known->subgroup_size == dispatch->subgroup_size &&
         known->n_spec == dispatch->n_spec && memcmp(known->spec, dispatch->spec, spec_bytes) == 0) {
+      tsr_vk_statistics_use(d, dispatch, known);
       *result = known->handle;
       return TSR_OK;
     }
@@ -196,17 +197,21 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
               .pName = "main",
               .pSpecializationInfo = &specialization,
           },
+      .flags = tsr_vk_statistics_flags(d),
       .layout = layout->pipeline,
   };
   tsr_vk_pipeline made = {
       .variant = dispatch->variant, .subgroup_size = dispatch->subgroup_size, .n_spec = dispatch->n_spec};
   memcpy(made.spec, dispatch->spec, spec_bytes);
+  tsr_vk_statistics_begin(d, dispatch);
   status = VK(d->host, d->vk.vkCreateComputePipelines(d->handle, p->cache, 1, &info, NULL, &made.handle));
+  tsr_vk_statistics_end(d, dispatch, status == TSR_OK ? made.handle : VK_NULL_HANDLE);
   if (status != TSR_OK) {
     tsr_vk_report(d->host, TSR_LOG_WARNING, "the shader that could not be made into a pipeline is %s", variant->name);
     return status;
   }
   tsr_vk_name(d, VK_OBJECT_TYPE_PIPELINE, (uint64_t)made.handle, "%s", variant->name);
+  tsr_vk_statistics_use(d, dispatch, &made);
   d->counters.pipelines++;
   p->pipelines[p->n_pipelines++] = made;
   *result = made.handle;

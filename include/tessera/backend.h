@@ -494,6 +494,17 @@ typedef struct tsr_forms_extension {
   int32_t (*form_of)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
 } tsr_forms_extension;
 
+/* Extension "tessera.kernels/1": kernels without memory for a program. */
+#define TSR_KERNELS_EXTENSION "tessera.kernels/1"
+typedef struct tsr_kernels_extension {
+  uint32_t struct_size; /* sizeof(tsr_kernels_extension), as the plugin knew it */
+  uint32_t reserved;
+
+  /* Makes and keeps the kernels that `compile` of this program would make. All lines are supported; storages are not
+   * placed. */
+  int32_t (*prepare)(tsr_backend_device *device, const tsr_program_desc *program);
+} tsr_kernels_extension;
+
 typedef const tsr_backend *(*tsr_backend_query_fn)(uint32_t host_abi_major, const tsr_host *host);
 
 /* The backend defines it; see TSR_BACKEND_QUERY. */
@@ -517,6 +528,7 @@ TSR_ABI_PIN(tsr_compile_args, profile, 24);
 TSR_ABI_PIN(tsr_host, option, 24);
 TSR_ABI_PIN(tsr_backend, get_extension, 168);
 TSR_ABI_PIN(tsr_forms_extension, form_of, 24);
+TSR_ABI_PIN(tsr_kernels_extension, prepare, 8);
 /* Those of 1.1. */
 TSR_ABI_PIN(tsr_device_properties, concurrent_runs, 576);
 /* Those of 1.2. */

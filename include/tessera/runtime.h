@@ -97,6 +97,11 @@ TSR_API tsr_status tsr_device_force_form(tsr_device *device, int32_t form) TSR_M
 /* The form in which the device would execute line `line` of the program; 0 if there is but one, or if it does not. */
 TSR_API int32_t tsr_device_form_of(tsr_device *device, const tsr_program *program, int32_t line);
 
+/* Makes the kernels that executables of the program need on the device, which keeps them, and takes no memory for the
+ * program's tensors. Where a backend has nothing to make, nothing happens. Errors: TSR_ERR_UNSUPPORTED (a line that the
+ * device does not execute), what making an executable returns. */
+TSR_API tsr_status tsr_device_prepare(tsr_device *device, const tsr_program *program) TSR_MUST_CHECK;
+
 /* Memory on a device, zero-filled. usage: TSR_BUFFER_*. size 0 is allowed. *buffer is the caller's until
  * tsr_buffer_destroy. Errors: TSR_ERR_DEVICE_MEMORY, TSR_ERR_DEVICE_LOST. */
 TSR_API tsr_status tsr_buffer_create(tsr_device *device, int64_t size, int32_t usage,
