@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/conformance/conformance.h"
+#include "tools/tessera/check.h"
 #include "tools/tessera/common.h"
 
 static const char help[] =
@@ -33,6 +33,9 @@ static const char help[] =
     "                 support   ask the devices which cases they can execute; run nothing\n"
     "                 perf      time the cases of the perf table: a run's median, as the host sees\n"
     "                           it and as the device's own profile has it\n"
+    "                 compile   have the devices make the kernels of all cases, those of perf too, and\n"
+    "                           of the programs of some models; run nothing. With --variant: as the\n"
+    "                           device chooses, then in each form\n"
     "  --except A,B   items of --mode coverage that a device need not execute, as it prints them:\n"
     "                 globs, such as 'matmul.scales:*', or 'matmul.scales:*@vulkan:*' for the devices\n"
     "                 whose name matches. A case that has one in it may be unsupported; one that a\n"
@@ -52,7 +55,7 @@ static const char help[] =
     "Exit code: 0 if no case failed; 1 if one did, if an operator has no case at all, or, with\n"
     "--mode coverage, if something was not executed; others as in `tessera help`.\n";
 
-enum { MODE_TEST, MODE_COVERAGE, MODE_SUPPORT, MODE_PERF };
+enum { MODE_TEST, MODE_COVERAGE, MODE_SUPPORT, MODE_PERF, MODE_COMPILE, MODE_COUNT };
 
 typedef struct request {
   const char *ops;
@@ -136,13 +139,6 @@ static int open_device(session *s, const char *name, check_device *device)
   int code = tsr_cli_device(s->runtime, name, &opened);
 
   return code ? code : tsr_cli_fail(check_device_init(device, opened));
-}
-
-/* 1 if --variant asks for the form. */
-static int wants_form(const request *r, const subject *device, int32_t form)
-{
-  return strcmp(r->variant, "all") == 0 ||
-         fnmatch(r->variant, tsr_device_form_name(device->device.device, form), 0) == 0;
 }
 
 static int is_reference(const session *s, const char *name)
@@ -334,7 +330,7 @@ static int print_forms(const session *s, const subject *device)
   int32_t form, wanted = 0;
 
   for (form = 1; form <= tsr_device_form_count(device->device.device); form++) {
-    if (wants_form(&s->request, device, form)) {
+    if (check_wants_form(s->request.variant, device->device.device, form)) {
       wanted++;
       if (!s->request.as_json) {
         printf("%s: %s %d cases%s\n", device->name, tsr_device_form_name(device->device.device, form),
@@ -433,19 +429,6 @@ static int conclude(session *s, subject *device, const check_case *test, const t
   return report(s, device, test, result, excused);
 }
 
-/* 1 if a line of the program would be executed in the form that is forced. */
-static int takes_form(const subject *device, const tsr_program *program)
-{
-  int32_t line;
-
-  for (line = 0; line < tsr_program_line_count(program); line++) {
-    if (tsr_device_form_of(device->device.device, program, line) == device->form) {
-      return 1;
-    }
-  }
-  return 0;
-}
-
 /* The case on one device, once or, with --variant, once in each form. *oracle is made when it is first needed. */
 static int try_case(session *s, subject *device, const check_case *test, const tsr_program *program,
                     check_oracle **oracle)
@@ -457,11 +440,11 @@ static int try_case(session *s, subject *device, const check_case *test, const t
 
   for (device->form = forms > 0; device->form <= forms && !code; device->form++) {
     if (device->form > 0) {
-      if (!wants_form(&s->request, device, device->form)) {
+      if (!check_wants_form(s->request.variant, device->device.device, device->form)) {
         continue;
       }
       code = tsr_cli_fail(tsr_device_force_form(device->device.device, device->form));
-      if (code || !takes_form(device, program)) {
+      if (code || !check_takes_form(device->device.device, program, device->form)) {
         continue;
       }
       device->taken[device->form]++;
@@ -642,6 +625,12 @@ static int run_session(session *s, char **names, int32_t n_names)
   if (!code) {
     code = tsr_cli_runtime(&s->runtime);
   }
+  if (!code && s->request.mode == MODE_COMPILE) {
+    const request *r = &s->request;
+    const check_compile_request compile = {r->ops, r->only, r->variant, r->share, r->verbose, r->as_json};
+    code = check_compile(&compile, &s->table, s->runtime, names, n_names);
+    return code ? code : tsr_cli_flush();
+  }
   if (!code && (s->request.mode == MODE_TEST || s->request.mode == MODE_COVERAGE)) {
     code = open_device(s, "reference", &s->reference);
   }
@@ -656,16 +645,16 @@ static int run_session(session *s, char **names, int32_t n_names)
 
 static int parse_mode(const char *text, int32_t *mode)
 {
-  static const char *const names[] = {"test", "coverage", "support", "perf"};
+  static const char *const names[] = {"test", "coverage", "support", "perf", "compile"};
   int32_t i;
 
-  for (i = 0; i < 4; i++) {
+  for (i = 0; i < MODE_COUNT; i++) {
     if (strcmp(names[i], text) == 0) {
       *mode = i;
       return TSR_EXIT_OK;
     }
   }
-  return tsr_cli_usage("check", "--mode: '%s' is none of test, coverage, support and perf", text);
+  return tsr_cli_usage("check", "--mode: '%s' is none of test, coverage, support, perf and compile", text);
 }
 
 int tsr_cmd_check(int argc, char **argv)

@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# tessera check --mode compile: kernels made and none run, and what is written of them.
+set -u
+. "$SOURCE_ROOT/tests/cli/harness.sh"
+
+export TESSERA_BACKEND_PATH="$BACKENDS:$BUILD_ROOT/backends/vulkan"
+export TESSERA_PIPELINE_CACHE=0
+device=$("$TESSERA" devices --names 2>/dev/null | grep -m 1 '^vulkan')
+if [ -z "$device" ]; then
+  echo 'no Vulkan device'
+  exit 77
+fi
+
+# has TEXT: a line of the statistics.
+has()
+{
+  check "no line with $1" grep -q -F -e "$1" "$work/statistics"
+}
+
+export TESSERA_PIPELINE_STATISTICS="$work/statistics"
+run 0 check --devices "$device" --mode compile --ops softmax --share 40
+stdout_has ' 0 failed'
+has '"device": '
+has '"making": "softmax'
+has '"made": "softmax'
+has '"executables": ['
+has '"form": null'
+check 'a pipeline was made twice' test -z "$(grep '"making"' "$work/statistics" | sort | uniq -d)"
+check 'what is made was not begun' test "$(grep -c '"making"' "$work/statistics")" = "$(grep -c '"made"' "$work/statistics")"
+
+# Each form is told, forced or not; a model's program has lines of many kinds.
+rm "$work/statistics"
+run 0 check --devices "$device" --mode compile --variant matmul.generic \
+  --case 'model(demo,greedy,batch=1,source=25,target=64,beam=1,weights=f16)'
+stdout_has 'matmul.generic 1 programs'
+has '"form": "matmul.generic", "forced": true'
+has '"forced": false'
+
+run 0 check --devices "$device" --mode compile --json --ops relu --share 8
+check 'nothing was compiled' test "$(json programs "$out")" -gt 0
+run 0 check --devices reference --mode compile --ops relu
+run 2 check --devices "$device" --mode compile --ops none
+run 2 check --devices "$device" --mode compile --ops softmax --variant none
+
+# A file that cannot be written is an error that names it.
+export TESSERA_PIPELINE_STATISTICS="$work/none/statistics"
+run 3 check --devices "$device" --mode compile --ops softmax
+stderr_has "$work/none/statistics"
+finish
