@@ -48,6 +48,9 @@ bench 2 ops --repeat 0
 bench 4 ops --device no-such-device
 stderr_has 'no-such-device'
 stdout_is_empty
+bench 2 ops --device reference --variant matmul.none
+stderr_has "'matmul.none'"
+stdout_is_empty
 bench 0 ops --help
 stdout_has 'Usage: tessera bench ops'
 stdout_has '37000x8x512'
@@ -112,10 +115,34 @@ text bytes 283.0
 line 3
 text precision f32
 
+# The memory alone.
+bench 0 ops --device reference --op add_norm,add --shapes 4x512 --dry --json
+check "$last: not 2 cases" test "$(wc -l <"$out")" = 2
+line 2
+text op add_norm
+text scratch_bytes 8192
+text flops 18432.0
+check "$last: times" sh -c '! grep -q single_us "$1"' - "$out"
+bench 0 ops --device reference --op add_norm --shapes 4x512 --dry
+stdout_has '8.0 KiB'
+
 # For people.
 bench 0 ops --device reference,cpu --op add,softmax --shapes 2x16 --repeat 1 --no-roofline
 stdout_has 'of copy'
 check "$last: not 2 rows of each" test "$(grep -c '^softmax .*\(cpu\|reference\):0 ' "$out")" = 2
+
+# Forms, where there is Vulkan.
+if "$TESSERA" devices --names | grep -q '^vulkan:0$'; then
+  bench 0 ops --device vulkan:0 --op matmul --shapes 8x8x8 --variant matmul.generic,matmul.plain --repeat 1 --no-roofline --json
+  check "$last: not 2 cases" test "$(wc -l <"$out")" = 2
+  line 1
+  text variant matmul.generic
+  text form matmul.generic
+  line 2
+  text variant matmul.plain
+  bench 0 ops --device vulkan:0 --op matmul --shapes 8x8x8 --variant matmul.generic --repeat 1 --no-roofline
+  stdout_has 'matmul.generic'
+fi
 
 # What a device lacks is told, and does not end it.
 mkdir "$work/backends"

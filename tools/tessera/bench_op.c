@@ -323,15 +323,17 @@ static tsr_status make_chain(session *s, int32_t rounds, chain *c)
     status = tsr_executable_create(s->device, program, &options, &c->plain);
   }
   if (status == TSR_OK && rounds == 1) {
+    const char *form = tsr_device_form_name(s->device, tsr_device_form_of(s->device, program, 0));
+    snprintf(s->sample.form, sizeof s->sample.form, "%s", form ? form : "");
     int64_t held = bytes_in_use(s) - before - statistics.output_bytes;
     s->sample.scratch = held > 0 ? held : 0;
     s->sample.flops = statistics.flops;
     s->sample.bytes = statistics.bytes;
   }
-  if (status == TSR_OK) {
+  if (status == TSR_OK && !s->task->dry) {
     status = tsr_executable_run(c->plain);
   }
-  if (status == TSR_OK) {
+  if (status == TSR_OK && !s->task->dry) {
     status = compile_timed(s, program, options, c);
   }
   tsr_program_destroy(program);
@@ -413,6 +415,9 @@ static tsr_status prepare(session *s, const bench_op_case *test)
   if (status == TSR_ERR_UNSUPPORTED) {
     s->sample.supported = 0;
     return TSR_OK;
+  }
+  if (s->task->dry) {
+    return status;
   }
   double start = tsr_cli_seconds();
   if (status == TSR_OK) {
@@ -501,14 +506,25 @@ static tsr_status answer(session *s, int32_t request)
   }
 }
 
+static int force_form(session *s)
+{
+  const int32_t count = tsr_device_form_count(s->device);
+  int32_t form = 1;
+  while (form <= count && strcmp(tsr_device_form_name(s->device, form), s->task->variant) != 0) {
+    form++;
+  }
+  if (form > count) {
+    return tsr_cli_usage("bench", "--variant: %s has no form '%s'; `tessera devices --variants` lists them",
+                         tsr_device_name(s->device), s->task->variant);
+  }
+  return tsr_cli_fail(tsr_device_force_form(s->device, form));
+}
+
 static int open_device(session *s)
 {
   int code = bench_set_threads(s->task->threads);
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_runtime(&s->runtime);
-  }
-  if (code == TSR_EXIT_OK && s->task->variant) {
-    code = tsr_cli_fail(tsr_runtime_option(s->runtime, "VULKAN_VARIANT", s->task->variant));
   }
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_device(s->runtime, s->task->device, &s->device);
@@ -516,7 +532,7 @@ static int open_device(session *s)
   if (code == TSR_EXIT_OK) {
     bench_describe(s->device, &s->sample.device);
   }
-  return code;
+  return code == TSR_EXIT_OK && s->task->variant ? force_form(s) : code;
 }
 
 int bench_op_body(const void *task, int channel)

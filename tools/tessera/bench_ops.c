@@ -24,7 +24,11 @@ static const char help[] =
     "                    extents; all listed below\n"
     "  --precision P,..  of the matrices: f32 (default), f16, bf16, int8\n"
     "  --large           the usual shapes that take seconds on a CPU, too\n"
-    "  --variant NAME    forces a form of kernels of the Vulkan backend, as `tessera check --variant`\n"
+    "  --variant F,..    forms of kernels (`tessera devices --variants` lists them), each forced in\n"
+    "                    turn wherever it can be had; which form was taken is told (default: the\n"
+    "                    device's choice)\n"
+    "  --dry             compile, run nothing, and tell what memory a program takes besides its\n"
+    "                    operands and its result\n"
     "  --no-roofline     without the large copy and the large product\n"
     "  --threads N       threads of the devices, as TESSERA_THREADS (default: as they decide)\n"
     "  --repeat R        samples of each, after one to warm up (default 9); a sample is the mean over\n"
@@ -88,9 +92,10 @@ typedef struct request {
   bench_names ops;
   bench_integers precisions;
   char *shapes; /* NULL: the usual ones */
-  const char *variant;
+  bench_names variants;
   int large;
   int no_roofline;
+  int dry;
   int32_t threads;
   int32_t repeat;
   int as_json;
@@ -102,7 +107,7 @@ typedef struct roofline {
   double product[TSR_I8]; /* flops per second, by precision - 1 */
 } roofline;
 
-/* A device, and what it took for the case in hand. */
+/* A device, perhaps with a form, and what it took for the case in hand. */
 typedef struct side {
   bench_op_task task;
   roofline roof;
@@ -115,7 +120,8 @@ typedef struct session {
   const request *wish;
   bench_op_case cases[MAX_CASES];
   int32_t n_cases;
-  side *sides; /* [devices] */
+  side *sides; /* [n], each form of a device by itself */
+  int32_t n;
   bench_crew crew;
   tsr_cli_table table;
 } session;
@@ -154,13 +160,15 @@ static int take_option(int option, char *value, request *wish)
   case 'P':
     return bench_precisions_option("--precision", value, &wish->precisions);
   case 'v':
-    wish->variant = value;
-    return TSR_EXIT_OK;
+    return bench_names_option("--variant", value, &wish->variants);
   case 'l':
     wish->large = 1;
     return TSR_EXIT_OK;
   case 'n':
     wish->no_roofline = 1;
+    return TSR_EXIT_OK;
+  case 'y':
+    wish->dry = 1;
     return TSR_EXIT_OK;
   case 'T':
     return tsr_cli_int32("bench", "--threads", value, 1, 1024, &wish->threads);
@@ -176,13 +184,19 @@ static int take_option(int option, char *value, request *wish)
 
 static int parse(int argc, char **argv, request *wish, int *finished)
 {
-  static const struct option options[] = {
-      {"device", required_argument, NULL, 'd'},  {"op", required_argument, NULL, 'o'},
-      {"shapes", required_argument, NULL, 's'},  {"precision", required_argument, NULL, 'P'},
-      {"variant", required_argument, NULL, 'v'}, {"large", no_argument, NULL, 'l'},
-      {"no-roofline", no_argument, NULL, 'n'},   {"threads", required_argument, NULL, 'T'},
-      {"repeat", required_argument, NULL, 'R'},  {"json", no_argument, NULL, 'j'},
-      {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                          {"op", required_argument, NULL, 'o'},
+                                          {"shapes", required_argument, NULL, 's'},
+                                          {"precision", required_argument, NULL, 'P'},
+                                          {"variant", required_argument, NULL, 'v'},
+                                          {"large", no_argument, NULL, 'l'},
+                                          {"no-roofline", no_argument, NULL, 'n'},
+                                          {"dry", no_argument, NULL, 'y'},
+                                          {"threads", required_argument, NULL, 'T'},
+                                          {"repeat", required_argument, NULL, 'R'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
   int code = TSR_EXIT_OK;
   for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
     if (option == 'h') {
@@ -196,6 +210,9 @@ static int parse(int argc, char **argv, request *wish, int *finished)
   }
   if (wish->devices.n == 0) {
     wish->devices.n = 1; /* NULL: the default */
+  }
+  if (wish->variants.n == 0) {
+    wish->variants.n = 1; /* NULL: the device's choice */
   }
   return code;
 }
@@ -378,7 +395,10 @@ static int print_json(const session *s, side *one, const char *what)
   char shape[64];
   json_t *root = json_pack("{s:s, s:s, s:s, s:b}", "op", what, "shape", shape_name(&last->test, shape, sizeof shape),
                            "precision", precision, "supported", (int)last->supported);
-  if (root && last->supported) {
+  if (root && last->supported && s->wish->dry) {
+    json_object_update_new(root, json_pack("{s:f, s:f, s:I}", "flops", last->flops, "bytes", last->bytes,
+                                           "scratch_bytes", (json_int_t)last->scratch));
+  } else if (root && last->supported) {
     figures f = summarise(s, one);
     json_t *numbers =
         json_pack("{s:i, s:i, s:f, s:f, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:o}", "lines", (int)last->lines,
@@ -389,8 +409,11 @@ static int print_json(const session *s, side *one, const char *what)
                   "of_product", share_json(f.of_product), "of_copy", share_json(f.of_copy));
     json_object_update_new(root, numbers);
   }
-  if (root && s->wish->variant) {
-    json_object_set_new(root, "variant", json_string(s->wish->variant));
+  if (root && one->task.variant) {
+    json_object_set_new(root, "variant", json_string(one->task.variant));
+  }
+  if (root && last->supported && last->form[0]) {
+    json_object_set_new(root, "form", json_string(last->form));
   }
   if (root && s->wish->threads > 0) {
     json_object_set_new(root, "threads", json_integer(s->wish->threads));
@@ -419,19 +442,25 @@ static void share_cell(tsr_cli_table *table, double share)
 static void add_row(session *s, side *one, const char *what)
 {
   const bench_op_sample *last = &one->last;
-  char shape[64];
+  char shape[64], text[32];
   tsr_cli_table_cell(&s->table, "%s", what);
   tsr_cli_table_cell(&s->table, "%s", shape_name(&last->test, shape, sizeof shape));
   tsr_cli_table_cell(&s->table, "%s", tsr_cli_precision_name(last->test.precision));
   tsr_cli_table_cell(&s->table, "%s", last->device.device);
   if (!last->supported) {
     tsr_cli_table_cell(&s->table, "not supported");
-    for (int32_t i = 0; i < 7; i++) {
+    for (int32_t i = 0; i < (s->wish->dry ? 1 : 8); i++) {
       tsr_cli_table_cell(&s->table, "-");
     }
     return;
   }
+  if (s->wish->dry) {
+    tsr_cli_table_cell(&s->table, "%s", last->form[0] ? last->form : "-");
+    tsr_cli_table_cell(&s->table, "%s", tsr_cli_bytes((uint64_t)last->scratch, text));
+    return;
+  }
   figures f = summarise(s, one);
+  tsr_cli_table_cell(&s->table, "%s", last->form[0] ? last->form : "-");
   time_cell(&s->table, &f.single_host, 1);
   time_cell(&s->table, &f.single_device, f.timed);
   time_cell(&s->table, &f.chained_host, 1);
@@ -445,7 +474,7 @@ static void add_row(session *s, side *one, const char *what)
 static int tell(session *s, const char *what)
 {
   int code = TSR_EXIT_OK;
-  for (int32_t i = 0; i < s->wish->devices.n && code == TSR_EXIT_OK; i++) {
+  for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     if (s->wish->as_json) {
       code = print_json(s, &s->sides[i], what);
     } else {
@@ -468,11 +497,11 @@ static int measure(session *s, int32_t preparing)
 {
   const request *wish = s->wish;
   int code = TSR_EXIT_OK;
-  for (int32_t i = 0; i < wish->devices.n && code == TSR_EXIT_OK; i++) {
+  for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     code = ask(s, i, preparing);
   }
-  for (int32_t r = -1; r < wish->repeat; r++) {
-    for (int32_t i = 0; i < wish->devices.n && code == TSR_EXIT_OK; i++) {
+  for (int32_t r = -1; r < wish->repeat && !wish->dry; r++) {
+    for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
       side *one = &s->sides[i];
       code = one->last.supported ? ask(s, i, BENCH_OPS * BENCH_OP_SAMPLE) : TSR_EXIT_OK;
       if (r >= 0) {
@@ -489,7 +518,7 @@ static int measure(session *s, int32_t preparing)
 static int release(session *s)
 {
   int code = TSR_EXIT_OK;
-  for (int32_t i = 0; i < s->wish->devices.n && code == TSR_EXIT_OK; i++) {
+  for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     code = ask(s, i, BENCH_OPS * BENCH_OP_RELEASE);
   }
   return code;
@@ -500,7 +529,7 @@ static int measure_roofline(session *s, tsr_dtype precision)
 {
   int code =
       measure(s, precision ? BENCH_OPS * BENCH_OP_LARGE_PRODUCT + (int32_t)precision : BENCH_OPS * BENCH_OP_LARGE_COPY);
-  for (int32_t i = 0; i < s->wish->devices.n && code == TSR_EXIT_OK; i++) {
+  for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     side *one = &s->sides[i];
     if (one->last.supported) {
       figures f = summarise(s, one);
@@ -553,25 +582,30 @@ static int measure_cases(session *s)
 
 static int measure_all(session *s)
 {
-  static const char *const columns[] = {"operator", "shape",          "type",    "device",     "single us", "on device",
-                                        "each us",  "each on device", "GFLOP/s", "of product", "GB/s",      "of copy"};
-  enum { COLUMNS = sizeof columns / sizeof columns[0] };
+  static const char *const columns[] = {"operator",   "shape",     "type",    "device",         "form",
+                                        "single us",  "on device", "each us", "each on device", "GFLOP/s",
+                                        "of product", "GB/s",      "of copy"};
+  enum { COLUMNS = sizeof columns / sizeof columns[0], DRY_COLUMNS = 6 };
   const request *wish = s->wish;
-  int code = bench_crew_init(&s->crew, wish->devices.n);
+  const int32_t n_columns = wish->dry ? DRY_COLUMNS : COLUMNS;
+  int code = bench_crew_init(&s->crew, s->n);
   if (code != TSR_EXIT_OK) {
     return code;
   }
-  tsr_cli_table_init(&s->table, COLUMNS, 0xff0);
-  for (int32_t i = 0; i < COLUMNS; i++) {
-    tsr_cli_table_cell(&s->table, "%s", columns[i]);
+  tsr_cli_table_init(&s->table, n_columns, 0x1fe0);
+  for (int32_t i = 0; i < n_columns; i++) {
+    tsr_cli_table_cell(&s->table, "%s", wish->dry && i == DRY_COLUMNS - 1 ? "memory" : columns[i]);
   }
-  for (int32_t i = 0; i < wish->devices.n && code == TSR_EXIT_OK; i++) {
+  for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     side *one = &s->sides[i];
-    one->task = (bench_op_task){
-        .cases = s->cases, .device = wish->devices.values[i], .variant = wish->variant, .threads = wish->threads};
+    one->task = (bench_op_task){.cases = s->cases,
+                                .device = wish->devices.values[i / wish->variants.n],
+                                .variant = wish->variants.values[i % wish->variants.n],
+                                .threads = wish->threads,
+                                .dry = wish->dry};
     code = bench_crew_start(&s->crew, bench_op_body, &one->task);
   }
-  if (code == TSR_EXIT_OK && !wish->no_roofline) {
+  if (code == TSR_EXIT_OK && !wish->no_roofline && !wish->dry) {
     code = measure_rooflines(s);
   }
   if (code == TSR_EXIT_OK) {
@@ -579,7 +613,7 @@ static int measure_all(session *s)
   }
   bench_crew_finish(&s->crew);
   if (code == TSR_EXIT_OK && !wish->as_json) {
-    for (int32_t i = 0; i < wish->devices.n; i++) {
+    for (int32_t i = 0; i < s->n; i += wish->variants.n) {
       const bench_device_text *device = &s->sides[i].last.device;
       printf("%s: %s, %s\n", device->device, device->name, device->driver);
     }
@@ -598,12 +632,14 @@ int tsr_bench_ops(int argc, char **argv)
     return code;
   }
   session *s = calloc(1, sizeof *s);
-  side *sides = calloc((size_t)wish.devices.n, sizeof *sides);
+  int32_t n_sides = wish.devices.n * wish.variants.n;
+  side *sides = calloc((size_t)n_sides, sizeof *sides);
   if (!s || !sides) {
     code = tsr_cli_no_memory();
   } else {
     s->wish = &wish;
     s->sides = sides;
+    s->n = n_sides;
     code = make_cases(s);
     if (code == TSR_EXIT_OK) {
       code = measure_all(s);
