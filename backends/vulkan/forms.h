@@ -14,7 +14,10 @@
   FORM(MATMUL_PLAIN, "matmul.plain")     /* a subgroup's lanes along the columns, no shared memory: for CPUs */        \
   FORM(MATMUL_TILED, "matmul.tiled")     /* register tiles over shared memory */                                       \
   FORM(MATMUL_VECTOR, "matmul.vector")   /* few rows: lanes along the depth */                                         \
-  FORM(MATMUL_GENERIC, "matmul.generic") /* any strides, the simplest */
+  FORM(MATMUL_GENERIC, "matmul.generic") /* any strides, the simplest */                                               \
+  FORM(MATMUL_COOP_F16_128, "matmul.coop_f16_128") /* narrow: cooperative matrices, by the rows of a tile */           \
+  FORM(MATMUL_COOP_F16_64, "matmul.coop_f16_64")                                                                       \
+  FORM(MATMUL_COOP_F16_32, "matmul.coop_f16_32")
 
 enum {
   TSR_VK_FORM_AUTO = 0, /* the planner's choice */

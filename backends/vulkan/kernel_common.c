@@ -263,6 +263,13 @@ const tsr_vk_shape *tsr_vk_find_shape(const tsr_vk_caps *caps, int32_t type)
   return NULL;
 }
 
+int tsr_vk_is_narrow(const tsr_vk_planner *planner)
+{
+  const tsr_op_attributes *attributes = &planner->line->attributes;
+  return attributes->struct_size >= offsetof(tsr_op_attributes, narrow) + sizeof attributes->narrow &&
+         attributes->narrow != 0;
+}
+
 /* Shaders count elements of a tensor, and 32-bit words of a storage or of scratch, in 32 bits, and index the latter with a
  * signed number. */
 static int within_reach(const tsr_vk_planner *planner, int32_t tensor)

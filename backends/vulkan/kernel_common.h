@@ -145,6 +145,9 @@ uint32_t tsr_vk_group_size(const tsr_vk_caps *caps, uint32_t wanted);
 /* The largest shape of cooperative matrices of that type (TSR_VK_SHAPE_*); NULL if the device or the build has none. */
 const tsr_vk_shape *tsr_vk_find_shape(const tsr_vk_caps *caps, int32_t type);
 
+/* 1 if the line permits its factors to be rounded to 16 bits. */
+int tsr_vk_is_narrow(const tsr_vk_planner *planner);
+
 /* Makes offset and strides of a view count groups of four elements, all but the stride of axis `contiguous`, which
  * must be 1. 0, nothing changed, if they do not divide. */
 int tsr_vk_in_quads(tsr_vk_view *view, int32_t contiguous);

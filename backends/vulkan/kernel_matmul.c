@@ -6,6 +6,7 @@
  *   tiled    matmul_tiled.comp    register tiles over shared memory: GPUs
  *   vector   matmul_vector.comp   few rows: invocations side by side along k
  *   generic  matmul_generic.comp  any strides
+ *   coop     matmul_cooperative.comp  cooperative matrices, where the line permits them
  */
 #include "backends/vulkan/matmul.h"
 
@@ -29,6 +30,7 @@ typedef struct matmul_push {
 } matmul_push;
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_GENERIC, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_ANY_STRIDE, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_COOPERATIVE_F16, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_TILED, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_VECTOR, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN, "push constants of lib/product.glsl");
@@ -83,6 +85,9 @@ static int (*const plan_form[TSR_VK_FORM_COUNT])(tsr_vk_planner *, const tsr_vk_
     [TSR_VK_FORM_MATMUL_TILED] = tsr_vk_plan_tiled,
     [TSR_VK_FORM_MATMUL_VECTOR] = tsr_vk_plan_vector,
     [TSR_VK_FORM_MATMUL_GENERIC] = tsr_vk_plan_generic,
+    [TSR_VK_FORM_MATMUL_COOP_F16_128] = tsr_vk_plan_cooperative,
+    [TSR_VK_FORM_MATMUL_COOP_F16_64] = tsr_vk_plan_cooperative,
+    [TSR_VK_FORM_MATMUL_COOP_F16_32] = tsr_vk_plan_cooperative,
 };
 
 static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
@@ -114,6 +119,6 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
   p.depth = p.a.extent[3];
   p.batch = (uint64_t)p.a.extent[0] * p.a.extent[1];
   p.y = planner->line->out[0];
-  return plan(planner, &p, planner->caps->forced) || plan(planner, &p, choose(planner->caps, &p)) ||
-         plan(planner, &p, TSR_VK_FORM_MATMUL_GENERIC);
+  return plan(planner, &p, planner->caps->forced) || plan(planner, &p, tsr_vk_choose_cooperative(planner->caps, &p)) ||
+         plan(planner, &p, choose(planner->caps, &p)) || plan(planner, &p, TSR_VK_FORM_MATMUL_GENERIC);
 }

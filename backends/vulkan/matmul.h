@@ -29,5 +29,9 @@ int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, in
 int tsr_vk_plan_tiled(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
 int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
 int tsr_vk_plan_generic(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
+int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
+
+/* The form of cooperative matrices that suits the extents, wherever it can be had; TSR_VK_FORM_AUTO: none does. */
+int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product *product);
 
 #endif

@@ -483,6 +483,19 @@ static void add_narrow(check_table *table)
     add_narrow_pair(table, PARAMS(.m = 1, .n = 70, .k = 33, .data_a = data[i][0], .data_b = data[i][1],
                                   .view_b = CHECK_TRANSPOSED, .bias = BIAS_ROW));
   }
+  for (i = 0; i < COUNT_OF(data);
+       i++) { /* whole groups of eight: what instructions that multiply small matrices take */
+    add_narrow_pair(table, PARAMS(.m = 35, .n = 24, .k = 40, .data_a = data[i][0], .data_b = data[i][1],
+                                  .view_b = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE));
+  }
+  for (i = 0; i < COUNT_OF(views); i++) {
+    for (j = 0; j < COUNT_OF(views); j++) {
+      add_narrow_pair(table, PARAMS(.m = 37, .n = 40, .k = 56, .view_a = views[i], .view_b = views[j],
+                                    .batch = (i + j) % 2 ? BATCH_3 : BATCH_NONE, .bias = (i + j) % BIAS_COUNT,
+                                    .activation = (i + 2 * j) % 5));
+    }
+  }
+  add_narrow_pair(table, PARAMS(.m = 150, .n = 296, .k = 328, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
   add_narrow_pair(table, PARAMS(.m = 64, .n = 64, .k = 32, .alpha = 0.125f, .bias = BIAS_ROW, .activation = 4));
   add_narrow_pair(table, PARAMS(.m = 16, .n = 20, .k = 20011, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
   add_narrow_pair(table, PARAMS(.m = 2053, .n = 16, .k = 16, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));

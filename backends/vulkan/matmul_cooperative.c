@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * shaders/matmul_cooperative.comp: by cooperative matrices, in whatever shape the device multiplies them.
+ */
+#include "backends/vulkan/matmul.h"
+
+/* A workgroup's tile, and the part of it that one subgroup makes. */
+typedef struct tile {
+  uint32_t rows;
+  uint32_t columns;
+  uint32_t part_rows;
+  uint32_t part_columns;
+} tile;
+
+static int find_tile(int32_t form, tile *found)
+{
+  switch (form) {
+  case TSR_VK_FORM_MATMUL_COOP_F16_128:
+    *found = (tile){128, 128, 32, 64};
+    return 1;
+  case TSR_VK_FORM_MATMUL_COOP_F16_64:
+    *found = (tile){64, 64, 32, 32};
+    return 1;
+  case TSR_VK_FORM_MATMUL_COOP_F16_32:
+    *found = (tile){32, 64, 16, 32};
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+/* A register holds a value of each invocation. Where subgroups can be small there are about 128 registers, else 256: a part's
+ * sums take a quarter of them. */
+enum { FULL_SUBGROUP = 32, SUMS = 64, FEW_SUMS = 32 };
+
+/* Cuts the parts to what a subgroup has registers for, though not into more than a workgroup has subgroups. */
+static uint32_t fit(tile *t, const tsr_vk_caps *caps, uint32_t lanes)
+{
+  uint32_t most =
+      caps->max_subgroups < caps->max_invocations / lanes ? caps->max_subgroups : caps->max_invocations / lanes;
+  uint32_t sums = (lanes < FULL_SUBGROUP ? FEW_SUMS : SUMS) * lanes;
+  uint32_t subgroups = t->rows / t->part_rows * (t->columns / t->part_columns);
+  for (; t->part_rows * t->part_columns > sums && subgroups * 2 <= most; subgroups *= 2) {
+    if (t->part_columns > t->part_rows)
+      t->part_columns /= 2;
+    else
+      t->part_rows /= 2;
+  }
+  return subgroups;
+}
+
+/* Makes offset and strides of a view count groups of n elements along axis `contiguous`. 0, nothing changed, if they do not
+ * divide. */
+static int in_groups(tsr_vk_view *view, int32_t contiguous, uint32_t n)
+{
+  uint32_t low = view->extent[contiguous] | view->offset;
+  for (int32_t i = 0; i < 4; ++i)
+    low |= i == contiguous ? 0 : view->stride[i];
+  if (view->stride[contiguous] != 1 || low % n != 0)
+    return 0;
+  view->offset /= n;
+  for (int32_t i = 0; i < 4; ++i)
+    view->stride[i] /= i == contiguous ? 1 : n;
+  return 1;
+}
+
+enum { GROUP_BYTES = 16, MAX_STEP = 4, MIN_STEP = 2 };
+
+/* Groups of shared memory: two buffers, and later what the subgroups store their sums in. */
+static uint32_t shared_groups(const tile *t, const tsr_vk_shape *shape, uint32_t step, uint32_t values, int along_depth)
+{
+  uint32_t b = along_depth ? t->columns * (step + 1) : step * values * (t->columns / values + 1);
+  uint32_t buffers = 2 * (t->rows * (step + 1) + b);
+  uint32_t sums = t->rows / t->part_rows * (t->columns / t->part_columns) * shape->m * (t->part_columns / 4);
+  return buffers > sums ? buffers : sums;
+}
+
+/* values: of b in a group. Depth and strides of the product count groups. */
+static int plan_in_groups(tsr_vk_planner *planner, int32_t variant, const tsr_vk_product *p, const tsr_vk_shape *shape,
+                          tile t, uint32_t values, int along_depth)
+{
+  const tsr_vk_caps *caps = planner->caps;
+  uint32_t lanes = caps->subgroup_sizes[0];
+  uint32_t subgroups = fit(&t, caps, lanes), size = subgroups * lanes;
+  if (subgroups > caps->max_subgroups || size > caps->max_invocations || size > caps->max_size[0] ||
+      t.part_rows % shape->m != 0 || t.part_columns % shape->n != 0)
+    return 0;
+  uint32_t step = lanes < FULL_SUBGROUP ? MIN_STEP : MAX_STEP; /* the next step waits in registers */
+  while (step >= MIN_STEP && (step * values % shape->k != 0 ||
+                              shared_groups(&t, shape, step, values, along_depth) * GROUP_BYTES > caps->shared_memory))
+    step /= 2;
+  if (step < MIN_STEP)
+    return 0;
+  tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, variant, p, t.rows, t.columns, size);
+  if (dispatch == NULL)
+    return 0;
+  dispatch->subgroup_size = lanes;
+  dispatch->work = 2.0 * (double)p->batch * p->rows * p->columns * p->depth * values;
+  const uint32_t spec[] = {shape->m,
+                           shape->n,
+                           shape->k,
+                           t.rows,
+                           t.columns,
+                           t.part_rows,
+                           t.part_columns,
+                           step,
+                           lanes,
+                           (uint32_t)along_depth,
+                           shared_groups(&t, shape, step, values, along_depth)};
+  for (size_t i = 0; i < sizeof spec / sizeof spec[0]; ++i)
+    tsr_vk_spec(dispatch, spec[i]);
+  return 1;
+}
+
+/* b of f16, a rounded to it: what a narrow line permits. */
+static int plan_f16(tsr_vk_planner *planner, tsr_vk_product p, tile t)
+{
+  enum { VALUES = 8, A_VALUES = 4 };
+  const tsr_vk_shape *shape = tsr_vk_find_shape(planner->caps, TSR_VK_SHAPE_F16);
+  if (shape == NULL || !tsr_vk_is_narrow(planner) || tsr_vk_in(planner, 1)->dtype != TSR_F16 || p.depth == 0 ||
+      p.depth % VALUES != 0)
+    return 0;
+  int along_depth = in_groups(&p.b, 2, VALUES);
+  if (!in_groups(&p.a, 3, A_VALUES) || (!along_depth && !in_groups(&p.b, 3, VALUES)))
+    return 0;
+  p.depth /= VALUES;
+  return plan_in_groups(planner, TSR_VK_VARIANT_MATMUL_COOPERATIVE_F16, &p, shape, t, VALUES, along_depth);
+}
+
+int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
+{
+  tile t;
+  return find_tile(form, &t) && plan_f16(planner, *product, t);
+}
+
+int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product *p)
+{
+  enum { MIN_ROWS = 16, MANY_TILES = 64 };
+  if (caps->n_shapes == 0 || caps->compute_like_cpu || p->rows < MIN_ROWS)
+    return TSR_VK_FORM_AUTO;
+  if (p->batch * tsr_vk_divide_up(p->rows, 128) * tsr_vk_divide_up(p->columns, 128) >= MANY_TILES)
+    return TSR_VK_FORM_MATMUL_COOP_F16_128;
+  if (p->rows > 32 && p->batch * tsr_vk_divide_up(p->rows, 64) * tsr_vk_divide_up(p->columns, 64) >= MANY_TILES)
+    return TSR_VK_FORM_MATMUL_COOP_F16_64;
+  return TSR_VK_FORM_MATMUL_COOP_F16_32;
+}

@@ -1,0 +1,231 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matrix product by cooperative matrices: each subgroup of a workgroup makes a part of its tile.
+ *
+ *   f16 x f16 -> f32   a, f32 in memory, is rounded on its way into shared memory; a finite value beyond the range of f16
+ *                      becomes the largest finite one. b is f16.
+ *   i8 x i8 -> i32     with QUANTISED: a's rows lie quantised in scratch (lib/quantised.glsl), b is i8
+ *
+ * A group is 16 bytes of either type. k of a is contiguous; of b, k is (weights stored [N, K]), or n (f16 alone). Depth, and
+ * b's strides and offset, count groups; those of a count 16 bytes, too, which are four of its values where they are f32.
+ */
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#include "operand.glsl"
+#include "number.glsl"
+
+#ifdef QUANTISED
+#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
+#define FACTOR     int8_t
+#define SUM        int
+#define GROUP      16u /* values */
+#define UNIT       uvec2 /* of shared memory: what a row of the smallest matrices has */
+#define UNITS      2u  /* in a group */
+#define A_QUADS    1u  /* in memory, of a group of a */
+#else
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#define FACTOR     float16_t
+#define SUM        float
+#define GROUP      8u
+#define UNIT       uvec4
+#define UNITS      1u
+#define A_QUADS    2u
+#endif
+
+/* The device's shape: a [shape_m, shape_k] by b [shape_k, shape_n] */
+layout(constant_id = 4) const uint shape_m = 16u;
+layout(constant_id = 5) const uint shape_n = 16u;
+layout(constant_id = 6) const uint shape_k = 16u;
+/* The workgroup's tile, a subgroup's part of it, and the groups of a step along k: whole shapes */
+layout(constant_id = 7) const uint tile_rows = 128u;
+layout(constant_id = 8) const uint tile_columns = 128u;
+layout(constant_id = 9) const uint part_rows = 32u;
+layout(constant_id = 10) const uint part_columns = 64u;
+layout(constant_id = 11) const uint step_groups = 4u;
+layout(constant_id = 12) const uint lanes = 32u;        /* of a subgroup */
+layout(constant_id = 13) const uint b_along_depth = 1u; /* 1: k is b's contiguous axis, 0: n */
+layout(constant_id = 14) const uint shared_groups = 2560u;
+
+#include "product.glsl"
+
+IN4(0, a)
+IN4(1, b)
+
+/* Two buffers: while a step is multiplied the next one is on its way. A row has a group more than are used, so that
+ * neighbouring rows start in different banks. */
+const uint size = tile_rows / part_rows * (tile_columns / part_columns) * lanes; /* invocations */
+const uint column_groups = tile_columns / GROUP;
+const uint a_pitch = step_groups + 1u;
+const uint b_pitch = (b_along_depth != 0u ? step_groups : column_groups) + 1u;
+const uint b_rows = b_along_depth != 0u ? tile_columns : step_groups * GROUP;
+const uint b_from = tile_rows * a_pitch;
+const uint buffer_groups = b_from + b_rows * b_pitch;
+shared UNIT tiles[shared_groups * UNITS];
+
+/* Groups of a step that one invocation brings. A large workgroup brings less than one each. */
+const uint a_groups = tile_rows * step_groups;
+const uint b_groups = tile_columns * step_groups;
+const uint a_loads = (a_groups + size - 1u) / size;
+const uint b_loads = (b_groups + size - 1u) / size;
+
+uvec3 tile;
+uint lane;
+uint a_at[a_loads]; /* where what the invocation brings lies in memory, k left out */
+uint b_at[b_loads];
+uvec4 a_next[a_loads * A_QUADS]; /* on its way */
+uvec4 b_next[b_loads];
+
+/* Rows and columns beyond the result repeat its last: what they give is not stored. */
+void find_operands()
+{
+  uint a_batch = a_offset + batch_offset(tile.z, a_stride[0], a_stride[1]);
+  uint b_batch = b_offset + batch_offset(tile.z, b_stride[0], b_stride[1]);
+  [[unroll]] for (uint i = 0u; i < a_loads; ++i)
+    a_at[i] = a_batch + min(tile.x * tile_rows + (lane + i * size) / step_groups, rows - 1u) * a_stride[2];
+  [[unroll]] for (uint i = 0u; i < b_loads; ++i) {
+    uint place = lane + i * size;
+    if (b_along_depth != 0u)
+      b_at[i] = b_batch + min(tile.y * tile_columns + place / step_groups, columns - 1u) * b_stride[3];
+    else
+      b_at[i] = b_batch + min(tile.y * column_groups + place % column_groups, columns / GROUP - 1u);
+  }
+}
+
+/* Starts to load groups k and following. */
+void fetch(uint k)
+{
+  [[unroll]] for (uint i = 0u; i < a_loads; ++i) {
+    uint at = a_at[i] + min(k + (lane + i * size) % step_groups, depth - 1u) * A_QUADS;
+    [[unroll]] for (uint j = 0u; j < A_QUADS; ++j)
+      a_next[i * A_QUADS + j] = QUAD(a, at + j);
+  }
+  [[unroll]] for (uint i = 0u; i < b_loads; ++i) {
+    uint place = lane + i * size;
+    if (b_along_depth != 0u)
+      b_next[i] = QUAD(b, b_at[i] + min(k + place % step_groups, depth - 1u));
+    else
+      b_next[i] = QUAD(b, b_at[i] + min(k * GROUP + place / column_groups, depth * GROUP - 1u) * b_stride[2]);
+  }
+}
+
+#ifndef QUANTISED
+uint narrowed(uvec2 bits)
+{
+  vec2 x = uintBitsToFloat(bits);
+  vec2 z = clamp(x, -65504.0, 65504.0);
+  bvec2 stays = greaterThanEqual(bits & 0x7fffffffu, uvec2(0x7f800000u)); /* infinities and NaN */
+  return packFloat2x16(f16vec2(stays.x ? x.x : z.x, stays.y ? x.y : z.y));
+}
+#endif
+
+void put(uint at, uvec4 group)
+{
+#ifdef QUANTISED
+  tiles[2u * at] = group.xy;
+  tiles[2u * at + 1u] = group.zw;
+#else
+  tiles[at] = group;
+#endif
+}
+
+/* Puts groups k and following, which fetch loaded, into a buffer; zeros behind the last. */
+void put_step(uint buffer_at, uint k)
+{
+  [[unroll]] for (uint i = 0u; i < a_loads; ++i) {
+    uint place = lane + i * size;
+#ifdef QUANTISED
+    uvec4 group = a_next[i];
+#else
+    uvec4 group = uvec4(narrowed(a_next[2u * i].xy), narrowed(a_next[2u * i].zw), narrowed(a_next[2u * i + 1u].xy),
+                        narrowed(a_next[2u * i + 1u].zw));
+#endif
+    if (place < a_groups)
+      put(buffer_at + place / step_groups * a_pitch + place % step_groups,
+          k + place % step_groups < depth ? group : uvec4(0u));
+  }
+  [[unroll]] for (uint i = 0u; i < b_loads; ++i) {
+    uint place = lane + i * size;
+    uint across = b_along_depth != 0u ? step_groups : column_groups;
+    uint from = b_along_depth != 0u ? place % step_groups : place / column_groups / GROUP;
+    if (place < b_groups)
+      put(buffer_at + b_from + place / across * b_pitch + place % across, k + from < depth ? b_next[i] : uvec4(0u));
+  }
+}
+
+void main()
+{
+  const uint m_shapes = part_rows / shape_m;
+  const uint n_shapes = part_columns / shape_n;
+  const uint parts_across = tile_columns / part_columns;
+  tile = tile_of(group_index());
+  lane = gl_LocalInvocationID.x;
+  uint part_row = gl_SubgroupID / parts_across * part_rows;
+  uint part_column = gl_SubgroupID % parts_across * part_columns;
+  coopmat<SUM, gl_ScopeSubgroup, shape_m, shape_n, gl_MatrixUseAccumulator> sum[m_shapes * n_shapes];
+  [[unroll]] for (uint i = 0u; i < m_shapes * n_shapes; ++i)
+    sum[i] = coopmat<SUM, gl_ScopeSubgroup, shape_m, shape_n, gl_MatrixUseAccumulator>(SUM(0));
+
+  find_operands();
+  fetch(0u);
+  uint buffer_at = 0u;
+  for (uint k = 0u; k < depth; k += step_groups) {
+    put_step(buffer_at, k);
+    /* The other buffer may still be read by those who are a step behind, and by none two steps behind. */
+    barrier();
+    if (k + step_groups < depth)
+      fetch(k + step_groups);
+    uint a_part = (buffer_at + part_row * a_pitch) * UNITS;
+    uint b_part = (buffer_at + b_from + (b_along_depth != 0u ? part_column * b_pitch : part_column / GROUP)) * UNITS;
+    for (uint step = 0u; step < step_groups * GROUP; step += shape_k) {
+      coopmat<FACTOR, gl_ScopeSubgroup, shape_m, shape_k, gl_MatrixUseA> x[m_shapes];
+      [[unroll]] for (uint m = 0u; m < m_shapes; ++m)
+        coopMatLoad(x[m], tiles, a_part + m * shape_m * a_pitch * UNITS + step * UNITS / GROUP, a_pitch * UNITS,
+                    gl_CooperativeMatrixLayoutRowMajor);
+      [[unroll]] for (uint n = 0u; n < n_shapes; ++n) {
+        coopmat<FACTOR, gl_ScopeSubgroup, shape_k, shape_n, gl_MatrixUseB> z;
+        if (b_along_depth != 0u)
+          coopMatLoad(z, tiles, b_part + n * shape_n * b_pitch * UNITS + step * UNITS / GROUP, b_pitch * UNITS,
+                      gl_CooperativeMatrixLayoutColumnMajor);
+        else
+          coopMatLoad(z, tiles, b_part + step * b_pitch * UNITS + n * shape_n * UNITS / GROUP, b_pitch * UNITS,
+                      gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint m = 0u; m < m_shapes; ++m)
+          sum[m * n_shapes + n] = coopMatMulAdd(x[m], z, sum[m * n_shapes + n]);
+      }
+    }
+    buffer_at = buffer_groups - buffer_at;
+  }
+  barrier();
+
+  /* A row of matrices at a time goes through the subgroup's own piece of what was the buffers. */
+  const uint piece_rows = size / lanes * shape_m;
+  const uint pitch = min(part_columns / 4u + 1u, shared_groups / piece_rows); /* groups: four sums; one more where there is room */
+  uint piece = gl_SubgroupID * shape_m * pitch;
+  uint sum_row = tile.x * tile_rows + part_row;
+  uint sum_column = tile.y * tile_columns + part_column;
+  [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
+    [[unroll]] for (uint n = 0u; n < n_shapes; ++n)
+      coopMatStore(sum[m * n_shapes + n], tiles, (piece + n * shape_n / 4u) * UNITS, pitch * UNITS,
+                   gl_CooperativeMatrixLayoutRowMajor);
+    subgroupBarrier();
+    [[dont_unroll]] for (uint i = gl_SubgroupInvocationID; i < shape_m * part_columns; i += lanes) {
+      uint at_row = sum_row + m * shape_m + i / part_columns;
+      uint at_column = sum_column + i % part_columns;
+      uint word = ((piece + i / part_columns * pitch) * 4u + i % part_columns);
+      uint bits = tiles[word * UNITS / 4u][word % (4u / UNITS)];
+      if (at_row < rows && at_column < columns) {
+#ifdef QUANTISED
+        uint a_row = a_offset + batch_offset(tile.z, a_stride[0], a_stride[1]) + at_row * a_stride[2];
+        store_quantised(tile.z, at_row, at_column, uintBitsToFloat(QUAD(a, a_row + depth).x), int(bits));
+#else
+        store(tile.z, at_row, at_column, uintBitsToFloat(bits));
+#endif
+      }
+    }
+    subgroupBarrier();
+  }
+}
