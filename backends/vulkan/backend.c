@@ -13,6 +13,7 @@
  *   VULKAN_KERNELS  cpu, gpu: kernels as for such a device, whatever the device is. Default: what it is
  *   VULKAN_JOIN     0: no line is computed as one with another (join.c). Default 1
  *   VULKAN_VARIANT  a form of kernels (forms.h), such as matmul.generic, to take wherever it can be had. Default: none
+ *   TUNING          0: the best forms, as `tessera tune` found them, are not loaded. Default 1
  *   WATCHDOG_FLOPS  estimated work of one submit, beyond which a run is split; 0: never. Default 2e12, 0 where a CPU executes
  */
 #include <pthread.h>
@@ -319,6 +320,34 @@ static void force_form(tsr_backend_device *device, int32_t form)
   device->caps.forced = form;
 }
 
+static int32_t class_of(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, char *text,
+                        uint32_t text_size)
+{
+  tsr_vk_class class;
+  int has_class = tsr_vk_class_of(device, program, line, &class);
+  text[0] = '\0';
+  if (has_class) {
+    tsr_vk_class_print(&class, text, text_size);
+  }
+  return has_class;
+}
+
+static int32_t remember(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, int32_t form)
+{
+  tsr_vk_class class;
+  if (!tsr_vk_class_of(device, program, line, &class)) {
+    return tsr_vk_fail(device->host, TSR_ERR_UNSUPPORTED, "line %d has no forms to choose from", line);
+  }
+  return tsr_vk_tuning_set(&device->tuning, &class, form)
+             ? TSR_OK
+             : tsr_vk_fail(device->host, TSR_ERR_OUT_OF_MEMORY, "no memory to remember another form");
+}
+
+static int32_t save_forms(tsr_backend_device *device)
+{
+  return tsr_vk_forms_save(device->host, &device->hardware.properties, &device->tuning);
+}
+
 static const void *backend_get_extension(void *context, const char *name)
 {
   static const tsr_forms_extension forms = {
@@ -327,6 +356,9 @@ static const void *backend_get_extension(void *context, const char *name)
       .name = tsr_vk_form_name,
       .force = force_form,
       .form_of = tsr_vk_form_of,
+      .class_of = class_of,
+      .remember = remember,
+      .save = save_forms,
   };
   static const tsr_kernels_extension kernels = {.struct_size = sizeof(tsr_kernels_extension),
                                                 .prepare = tsr_vk_prepare};

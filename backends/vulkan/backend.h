@@ -219,13 +219,19 @@ void tsr_vk_statistics_end(tsr_backend_device *device, const tsr_vk_dispatch *di
 void tsr_vk_statistics_use(tsr_backend_device *device, const tsr_vk_dispatch *dispatch, tsr_vk_pipeline *pipeline);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * cache.c: the pipeline cache on disk. Nothing here is an error: without the file, pipelines are compiled anew.
+ * cache.c: what is kept on disk. Without the file, pipelines are compiled anew: not to have it, or not to be able to write
+ * it, is no error.
  */
 
 /* The cache file's content, if there is one and it is whole and made by this driver; NULL otherwise. The caller frees it. */
 void *tsr_vk_cache_load(const tsr_host *host, const VkPhysicalDeviceProperties *properties, size_t *size);
 void tsr_vk_cache_save(const tsr_host *host, const VkPhysicalDeviceProperties *properties, const void *bytes,
                        size_t size);
+
+/* Adds what is kept of the best forms on this device, if anything is. A file that is damaged is warned of and left alone. */
+void tsr_vk_forms_load(const tsr_host *host, const VkPhysicalDeviceProperties *properties, tsr_vk_tuning *tuning);
+int32_t tsr_vk_forms_save(const tsr_host *host, const VkPhysicalDeviceProperties *properties,
+                          const tsr_vk_tuning *tuning);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * hazard.c: which dispatches must not overlap
@@ -258,6 +264,7 @@ struct tsr_backend_device {
   const tsr_host *host;
   tsr_vk_hardware hardware;
   tsr_vk_caps caps;
+  tsr_vk_tuning tuning; /* caps.tuning */
   VkDevice handle;
   struct VolkDeviceTable vk;
   VkQueue queue;
@@ -304,6 +311,7 @@ void tsr_vk_name(tsr_backend_device *device, VkObjectType type, uint64_t object,
 int tsr_vk_supports(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
 int32_t tsr_vk_form_of(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
 int32_t tsr_vk_prepare(tsr_backend_device *device, const tsr_program_desc *program);
+int tsr_vk_class_of(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, tsr_vk_class *class);
 int32_t tsr_vk_compile(tsr_backend_device *device, const tsr_compile_args *args, tsr_backend_executable **executable);
 void tsr_vk_executable_destroy(tsr_backend_executable *executable);
 int32_t tsr_vk_run(tsr_backend_executable *executable);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pipeline cache on disk: $XDG_CACHE_HOME/tessera (else ~/.cache/tessera), one file per device and driver version.
+ * What is kept on disk of a device: $XDG_CACHE_HOME/tessera (else ~/.cache/tessera), files per device and driver version:
+ * the table of forms as text (tuning.h), in NAME.forms, and the pipeline cache in NAME.bin:
  *
  *     bytes 0..7    "TSRVKPC1"
  *     bytes 8..15   size of what follows the header
@@ -56,7 +57,9 @@ static void cache_folder(char *folder, size_t size, int make)
   }
 }
 
-static int cache_path(const VkPhysicalDeviceProperties *properties, char *path, size_t size, int make)
+/* Of the file with that suffix; 0 if there is none. */
+static int cache_path(const VkPhysicalDeviceProperties *properties, const char *suffix, char *path, size_t size,
+                      int make)
 {
   char folder[PATH_BYTES];
   cache_folder(folder, sizeof(folder), make);
@@ -64,8 +67,8 @@ static int cache_path(const VkPhysicalDeviceProperties *properties, char *path, 
   for (size_t i = 0; i < VK_UUID_SIZE; i++) {
     snprintf(uuid + 2 * i, 3, "%02x", properties->pipelineCacheUUID[i]);
   }
-  int length = snprintf(path, size, "%s/vulkan-%08x-%08x-%08x-%s.bin", folder, properties->vendorID,
-                        properties->deviceID, properties->driverVersion, uuid);
+  int length = snprintf(path, size, "%s/vulkan-%08x-%08x-%08x-%s.%s", folder, properties->vendorID,
+                        properties->deviceID, properties->driverVersion, uuid, suffix);
   return folder[0] != '\0' && length > 0 && (size_t)length < size;
 }
 
@@ -134,7 +137,7 @@ void *tsr_vk_cache_load(const tsr_host *host, const VkPhysicalDeviceProperties *
   char path[PATH_BYTES + 128];
   size_t file_bytes = 0;
   *size = 0;
-  if (!cache_path(properties, path, sizeof(path), 0)) {
+  if (!cache_path(properties, "bin", path, sizeof(path), 0)) {
     return NULL;
   }
   unsigned char *bytes = read_file(path, &file_bytes);
@@ -152,35 +155,85 @@ void *tsr_vk_cache_load(const tsr_host *host, const VkPhysicalDeviceProperties *
   return bytes;
 }
 
+/* Writes two parts beside the file and moves them over it, so that nobody ever sees half of them. 0 if that failed, errno
+ * telling why. */
+static int replace_file(const char *path, const void *first, size_t first_bytes, const void *second,
+                        size_t second_bytes)
+{
+  char temporary[PATH_BYTES + 160];
+  snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
+  int descriptor = mkstemp(temporary);
+  FILE *file = descriptor >= 0 ? fdopen(descriptor, "wb") : NULL;
+  int written = 0;
+  if (file) {
+    written =
+        fwrite(first, 1, first_bytes, file) == first_bytes && fwrite(second, 1, second_bytes, file) == second_bytes;
+    written = fclose(file) == 0 && written;
+  } else if (descriptor >= 0) {
+    close(descriptor);
+  }
+  written = written && rename(temporary, path) == 0;
+  if (!written && descriptor >= 0) {
+    int reason = errno;
+    unlink(temporary);
+    errno = reason;
+  }
+  return written;
+}
+
 void tsr_vk_cache_save(const tsr_host *host, const VkPhysicalDeviceProperties *properties, const void *bytes,
                        size_t size)
 {
   char path[PATH_BYTES + 128];
-  char temporary[PATH_BYTES + 160];
-  if (size > MAX_FILE_BYTES - HEADER_BYTES || !cache_path(properties, path, sizeof(path), 1)) {
+  if (size > MAX_FILE_BYTES - HEADER_BYTES || !cache_path(properties, "bin", path, sizeof(path), 1)) {
     return;
   }
   unsigned char header[HEADER_BYTES];
   memcpy(header, magic, 8);
   write_u64(header + 8, size);
   write_u64(header + 16, checksum(bytes, size));
-
-  /* Written beside the file and moved over it, so that nobody ever sees half a cache. */
-  snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
-  int descriptor = mkstemp(temporary);
-  FILE *file = descriptor >= 0 ? fdopen(descriptor, "wb") : NULL;
-  int written = 0;
-  if (file) {
-    written = fwrite(header, 1, sizeof(header), file) == sizeof(header) && fwrite(bytes, 1, size, file) == size;
-    written = fclose(file) == 0 && written;
-  } else if (descriptor >= 0) {
-    close(descriptor);
-  }
-  written = written && rename(temporary, path) == 0;
-  if (!written) {
+  if (!replace_file(path, header, sizeof(header), bytes, size)) {
     tsr_vk_report(host, TSR_LOG_INFO, "the pipeline cache %s could not be written: %s", path, strerror(errno));
-    if (descriptor >= 0) {
-      unlink(temporary);
-    }
   }
+}
+
+void tsr_vk_forms_load(const tsr_host *host, const VkPhysicalDeviceProperties *properties, tsr_vk_tuning *tuning)
+{
+  char path[PATH_BYTES + 128];
+  size_t size = 0;
+  unsigned char *bytes = NULL;
+  if (cache_path(properties, "forms", path, sizeof(path), 0)) {
+    bytes = read_file(path, &size);
+  }
+  char *text = bytes ? realloc(bytes, size + 1) : NULL;
+  if (!text) {
+    free(bytes);
+    return;
+  }
+  text[size] = '\0';
+  const char *fault = strlen(text) == size ? tsr_vk_tuning_parse(tuning, text) : "it is no text";
+  if (fault) {
+    tsr_vk_report(host, TSR_LOG_WARNING, "the table of forms %s is ignored: %s; `tessera tune` makes it anew", path,
+                  fault);
+    tsr_vk_tuning_finish(tuning);
+  }
+  free(text);
+}
+
+int32_t tsr_vk_forms_save(const tsr_host *host, const VkPhysicalDeviceProperties *properties,
+                          const tsr_vk_tuning *tuning)
+{
+  char path[PATH_BYTES + 128];
+  if (!cache_path(properties, "forms", path, sizeof(path), 1)) {
+    return tsr_vk_fail(host, TSR_ERR_IO,
+                       "there is no folder for caches: set XDG_CACHE_HOME or HOME to an absolute path");
+  }
+  char *text = tsr_vk_tuning_print(tuning);
+  if (!text) {
+    return tsr_vk_fail(host, TSR_ERR_OUT_OF_MEMORY, "no memory to write the table of forms");
+  }
+  int written = replace_file(path, text, strlen(text), "", 0);
+  int reason = errno;
+  free(text);
+  return written ? TSR_OK : tsr_vk_fail(host, TSR_ERR_IO, "%s could not be written: %s", path, strerror(reason));
 }

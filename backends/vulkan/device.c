@@ -146,6 +146,10 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
   }
   choose_kernels(host, &d->caps);
   d->caps.join = tsr_vk_option(host, "VULKAN_JOIN", 1) > 0;
+  if (tsr_vk_option(host, "TUNING", 1) > 0) {
+    tsr_vk_forms_load(host, &d->hardware.properties, &d->tuning);
+  }
+  d->caps.tuning = &d->tuning;
   d->force_staging = tsr_vk_option(host, "STAGING", 0) > 0;
   /* A long submit can trip the watchdog of a driver that also draws the desktop; a CPU driver has none. */
   d->watchdog = tsr_vk_option(host, "WATCHDOG_FLOPS", d->caps.compute_like_cpu ? 0 : 2e12);
@@ -181,6 +185,7 @@ void tsr_vk_device_close(tsr_backend_device *d)
     tsr_vk_loader_unlock();
   }
   tsr_vk_statistics_finish(d);
+  tsr_vk_tuning_finish(&d->tuning);
   free(d);
 }
 

@@ -61,6 +61,16 @@ int32_t tsr_vk_form_of(tsr_backend_device *d, const tsr_program_desc *program, i
   return tsr_vk_plan_line(&d->caps, program, line, &plan) ? plan.form : TSR_VK_FORM_AUTO;
 }
 
+int tsr_vk_class_of(tsr_backend_device *d, const tsr_program_desc *program, int32_t line, tsr_vk_class *class)
+{
+  tsr_vk_plan plan;
+  *class = (tsr_vk_class){.op = 0};
+  if (tsr_vk_plan_line(&d->caps, program, line, &plan)) {
+    *class = plan.class;
+  }
+  return class->op != 0;
+}
+
 static int is_sound(const tsr_backend_device *d, const tsr_vk_dispatch *dispatch)
 {
   if (dispatch->variant < 0 || dispatch->variant >= tsr_vk_variant_count) {

@@ -21,6 +21,7 @@
 #define TESSERA_BACKENDS_VULKAN_KERNEL_H
 
 #include "backends/vulkan/forms.h"
+#include "backends/vulkan/tuning.h"
 #include "tessera/backend.h"
 
 #define TSR_VK_MAX_OPERANDS   12
@@ -62,6 +63,7 @@ typedef struct tsr_vk_caps {
   uint32_t max_subgroups;      /* of a workgroup whose subgroup size was asked for */
   int32_t n_shapes;            /* of cooperative matrices; 0: the device or the build has none */
   tsr_vk_shape shapes[TSR_VK_MAX_SHAPES]; /* of each type the largest first */
+  const tsr_vk_tuning *tuning;            /* the best forms, as measured; NULL: none were */
 } tsr_vk_caps;
 
 /* One SPIR-V module, a row of the table in shaders/meson.build (shaders/pack.c writes them). */
@@ -110,6 +112,7 @@ typedef struct tsr_vk_plan {
   int32_t n_lines;       /* of the program, set by tsr_vk_plan_lines */
   int64_t scratch_bytes; /* of the line, contents undefined at its start; 0 = none */
   int32_t form;          /* TSR_VK_FORM_* that was taken; TSR_VK_FORM_AUTO: there is but one */
+  tsr_vk_class class;    /* of a line that has forms to choose from; op 0: it has none */
   int32_t n_dispatches;
   tsr_vk_dispatch dispatch[TSR_VK_MAX_DISPATCHES];
 } tsr_vk_plan;

@@ -337,6 +337,7 @@ int tsr_vk_plan_one(tsr_vk_planner *planner)
   };
   tsr_vk_plan *plan = planner->plan;
   plan->form = TSR_VK_FORM_AUTO;
+  plan->class = (tsr_vk_class){.op = 0};
   tsr_vk_restart(planner);
   int32_t op = planner->line->op;
   if (op <= 0 || op >= TSR_OP_COUNT || plan_op[op] == NULL)

@@ -107,6 +107,18 @@ static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *product)
   return product->rows <= FEW_ROWS ? TSR_VK_FORM_MATMUL_VECTOR : TSR_VK_FORM_MATMUL_TILED;
 }
 
+static tsr_vk_class class_of(const tsr_vk_planner *planner, const tsr_vk_product *p)
+{
+  enum { A_ALONG_DEPTH = 1, B_ALONG_DEPTH = 2, NARROW = 4 };
+  return (tsr_vk_class){
+      .op = TSR_OP_MATMUL,
+      .field = {tsr_vk_in(planner, 1)->dtype, tsr_vk_bucket(p->rows), tsr_vk_bucket(p->columns),
+                tsr_vk_bucket(p->depth), tsr_vk_bucket(p->batch),
+                (p->a.stride[3] == 1 ? A_ALONG_DEPTH : 0) | (p->b.stride[2] == 1 ? B_ALONG_DEPTH : 0) |
+                    (planner->line->attributes.narrow ? NARROW : 0)},
+  };
+}
+
 int tsr_vk_plan_matmul(tsr_vk_planner *planner)
 {
   tsr_vk_product p = {
@@ -119,6 +131,9 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
   p.depth = p.a.extent[3];
   p.batch = (uint64_t)p.a.extent[0] * p.a.extent[1];
   p.y = planner->line->out[0];
-  return plan(planner, &p, planner->caps->forced) || plan(planner, &p, tsr_vk_choose_cooperative(planner->caps, &p)) ||
+  planner->plan->class = class_of(planner, &p);
+  const int32_t tuned = tsr_vk_tuning_find(planner->caps->tuning, &planner->plan->class);
+  return plan(planner, &p, planner->caps->forced) || plan(planner, &p, tuned) ||
+         plan(planner, &p, tsr_vk_choose_cooperative(planner->caps, &p)) ||
          plan(planner, &p, choose(planner->caps, &p)) || plan(planner, &p, TSR_VK_FORM_MATMUL_GENERIC);
 }

@@ -46,6 +46,60 @@ tsr_status tsr_device_force_form(tsr_device *device, int32_t form)
   return TSR_OK;
 }
 
+static int has_line(const tsr_program *program, int32_t line)
+{
+  return program && line >= 0 && line < tsr_program_line_count(program);
+}
+
+int tsr_device_form_class(tsr_device *device, const tsr_program *program, int32_t line, char *text, size_t text_size)
+{
+  const tsr_forms_extension *forms = device ? forms_of(device) : NULL;
+  if (text_size > 0)
+    text[0] = '\0';
+  if (!forms || text_size == 0 || !tsr_device_supports(device, program, line))
+    return 0;
+  tsr_device_enter(device);
+  int32_t has_class = forms->class_of(device->handle, tsr_program_describe(program), line, text,
+                                      text_size < UINT32_MAX ? (uint32_t)text_size : UINT32_MAX);
+  tsr_device_leave(device);
+  return has_class == 1;
+}
+
+tsr_status tsr_device_remember_form(tsr_device *device, const tsr_program *program, int32_t line, int32_t form)
+{
+  if (!device || !has_line(program, line))
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_remember_form: a device and a line of a program are needed");
+  const int32_t count = tsr_device_form_count(device);
+  if (form < 0 || form > count)
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "tsr_device_remember_form: there is no form %" PRId32 ", %s has %" PRId32 " of them", form,
+                    device->name, count);
+  char text[2];
+  if (!tsr_device_form_class(device, program, line, text, sizeof text))
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "tsr_device_remember_form: on %s line %" PRId32 " has no forms", device->name,
+                    line);
+  tsr_device_enter(device);
+  tsr_slot_enter();
+  tsr_status status = tsr_slot_leave(
+      device->name, "remember", forms_of(device)->remember(device->handle, tsr_program_describe(program), line, form));
+  tsr_device_leave(device);
+  return status;
+}
+
+tsr_status tsr_device_save_forms(tsr_device *device)
+{
+  if (!device)
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_save_forms: device must not be NULL");
+  const tsr_forms_extension *forms = forms_of(device);
+  if (!forms)
+    return TSR_OK;
+  tsr_device_enter(device);
+  tsr_slot_enter();
+  tsr_status status = tsr_slot_leave(device->name, "save", forms->save(device->handle));
+  tsr_device_leave(device);
+  return status;
+}
+
 int32_t tsr_device_form_of(tsr_device *device, const tsr_program *program, int32_t line)
 {
   const tsr_forms_extension *forms = device ? forms_of(device) : NULL;

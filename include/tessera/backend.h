@@ -492,6 +492,14 @@ typedef struct tsr_forms_extension {
 
   /* The form in which line `line` would be executed; 0 if there is but one, or if it is not supported. */
   int32_t (*form_of)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
+
+  /* Lines of similar shapes are of one class, for which the device may be told which form is the best: it takes that from then
+   * on, where nothing is forced. class_of writes the class' name, "" for a line without forms; 1 if it has one. remember with
+   * form 0 forgets. save keeps what is remembered for those who open this device later, until its driver changes. */
+  int32_t (*class_of)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, char *text,
+                      uint32_t text_size);
+  int32_t (*remember)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, int32_t form);
+  int32_t (*save)(tsr_backend_device *device);
 } tsr_forms_extension;
 
 /* Extension "tessera.kernels/1": kernels without memory for a program. */
@@ -527,8 +535,8 @@ TSR_ABI_PIN(tsr_device_counters, bytes_peak, 64);
 TSR_ABI_PIN(tsr_compile_args, profile, 24);
 TSR_ABI_PIN(tsr_host, option, 24);
 TSR_ABI_PIN(tsr_backend, get_extension, 168);
-TSR_ABI_PIN(tsr_forms_extension, form_of, 24);
 TSR_ABI_PIN(tsr_kernels_extension, prepare, 8);
+TSR_ABI_PIN(tsr_forms_extension, save, 48);
 /* Those of 1.1. */
 TSR_ABI_PIN(tsr_device_properties, concurrent_runs, 576);
 /* Those of 1.2. */

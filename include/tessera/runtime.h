@@ -102,6 +102,18 @@ TSR_API int32_t tsr_device_form_of(tsr_device *device, const tsr_program *progra
  * device does not execute), what making an executable returns. */
 TSR_API tsr_status tsr_device_prepare(tsr_device *device, const tsr_program *program) TSR_MUST_CHECK;
 
+/* The name of the class of shapes that line `line` belongs to, for which a form can be remembered. 1, or 0 ("") if the line
+ * has no forms. text: text_size bytes, at least 1. */
+TSR_API int tsr_device_form_class(tsr_device *device, const tsr_program *program, int32_t line, char *text,
+                                  size_t text_size);
+
+/* Lines of this line's class take the form from now on, unless another is forced; 0: as the backend chooses. What is remembered
+ * lasts as long as the device is open, with tsr_device_save_forms for whoever opens it later, until the driver changes.
+ * Errors: TSR_ERR_ARGUMENT (no such line or form), TSR_ERR_UNSUPPORTED (the line has no forms), TSR_ERR_IO. */
+TSR_API tsr_status tsr_device_remember_form(tsr_device *device, const tsr_program *program, int32_t line,
+                                            int32_t form) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_device_save_forms(tsr_device *device) TSR_MUST_CHECK;
+
 /* Memory on a device, zero-filled. usage: TSR_BUFFER_*. size 0 is allowed. *buffer is the caller's until
  * tsr_buffer_destroy. Errors: TSR_ERR_DEVICE_MEMORY, TSR_ERR_DEVICE_LOST. */
 TSR_API tsr_status tsr_buffer_create(tsr_device *device, int64_t size, int32_t usage,

@@ -43,6 +43,7 @@ int tsr_cmd_tokenize(int argc, char **argv);
 int tsr_cmd_trace(int argc, char **argv);
 int tsr_cmd_train(int argc, char **argv);
 int tsr_cmd_translate(int argc, char **argv);
+int tsr_cmd_tune(int argc, char **argv);
 int tsr_cmd_vocab(int argc, char **argv);
 
 /* ------------------------------------------------------------------------------------------------------------------

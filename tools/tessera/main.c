@@ -30,6 +30,7 @@ static const command commands[] = {
     {"info", tsr_cmd_info, "print a model's configuration and its parameters by module"},
     {"program", tsr_cmd_program, "print the programs that a model consists of"},
     {"bench", tsr_cmd_bench, "measure speed: of a model, of the machine, of translating from start to end"},
+    {"tune", tsr_cmd_tune, "find the fastest kernels on a device, and keep which they are"},
     {"help", run_help, "print this text, or with a command's name its own"},
 };
 

@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# tessera tune: every class has its times, what is the fastest is kept where the next one finds it.
+set -u
+. "$SOURCE_ROOT/tests/cli/harness.sh"
+
+run 2 tune
+stderr_has "one model's folder is needed"
+run 2 tune "$model" --batch 0
+run 2 tune "$model" --gain 91
+run 3 tune "$work/none" --device reference
+run 4 tune "$model" --device reference
+stderr_has 'nothing to choose from'
+
+if "$TESSERA" devices --names | grep -q '^vulkan:0$'; then
+  XDG_CACHE_HOME=$work/cache
+  export XDG_CACHE_HOME
+  run 0 tune "$model" --device vulkan:0 --batch 1 --beam 2 --length 4 --runs 1 --dry-run --json
+  stderr_is_empty
+  head -n 1 "$out" >"$work/first.json"
+  check 'json: not a product' test "$(json operator "$work/first.json")" = matmul
+  check 'json: one form alone was timed' test "$(grep -o '"matmul\.[^"]*":' "$work/first.json" | wc -l)" -gt 1
+  check 'a dry run kept something' test -z "$(find "$work/cache" -name '*.forms' 2>/dev/null)"
+  run 0 tune "$model" --device vulkan:0 --batch 1 --beam 2 --length 4 --runs 1 --gain 0
+  stdout_has 'another form than by the rules'
+  kept=$(find "$work/cache" -name '*.forms')
+  check 'nothing was kept' test -n "$kept"
+  check 'the table has no head' grep -q '^tessera forms 1$' "$kept"
+  echo 'One more.' >"$work/one.en"
+  run 0 translate --model "$model" --device vulkan:0 "$work/one.en"
+  stderr_is_empty
+  echo nonsense >"$kept"
+  run 0 translate --model "$model" --device vulkan:0 "$work/one.en"
+  stderr_has 'is ignored'
+fi
+finish
