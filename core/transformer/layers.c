@@ -27,6 +27,11 @@ tsr_stack tsr_stack_decoder(const tsr_transformer_config *config)
                      .vocabulary = config->target_vocabulary};
 }
 
+tsr_dtype tsr_builder_states(const tsr_builder *b)
+{
+  return b->states != 0 ? b->states : TSR_F32;
+}
+
 char *tsr_state_name(char *name, int32_t layer, const char *part, const char *what)
 {
   snprintf(name, NAME_ROOM, "decoder.layers.%d.%s.%s", (int)layer, part, what);
@@ -131,6 +136,13 @@ static tsr_ref scales_of(const tsr_builder *b, tsr_ref matrix)
   return known != TSR_NONE ? known : tsr_constant(b->program, name, TSR_F32, TSR_SHAPE(rows));
 }
 
+/* 1 if what is multiplied with matrices of 16 bits may be rounded to their type: who asks for such a type, rather than for
+ * the model as it is stored, asks for its speed. */
+static int is_narrow(const tsr_builder *b, tsr_dtype type)
+{
+  return !b->training && (type == TSR_F16 || type == TSR_BF16) && type == b->weights;
+}
+
 /* y = activation(alpha x W^T + bias), W [out, in] in whatever type it is kept. */
 static tsr_ref product(const tsr_builder *b, tsr_ref x, tsr_ref weight, tsr_ref bias, float alpha, int32_t activation)
 {
@@ -142,8 +154,12 @@ static tsr_ref product(const tsr_builder *b, tsr_ref x, tsr_ref weight, tsr_ref 
     /* The gradient needs the argument of the activation; of relu the result is enough. */
     return activated(b, tsr_matmul(b->program, x, transposed, bias, alpha, TSR_ACTIVATION_NONE), activation);
   }
-  return scales != TSR_NONE ? tsr_matmul_i8(b->program, x, transposed, scales, bias, alpha, activation)
-                            : tsr_matmul(b->program, x, transposed, bias, alpha, activation);
+  if (scales != TSR_NONE) {
+    return tsr_matmul_i8(b->program, x, transposed, scales, bias, alpha, activation);
+  }
+  return is_narrow(b, tsr_ref_dtype(b->program, weight))
+             ? tsr_matmul_narrow(b->program, x, transposed, bias, alpha, activation)
+             : tsr_matmul(b->program, x, transposed, bias, alpha, activation);
 }
 
 /* y = activation(x W^T + b), W and b being NAME.weight and NAME.bias under `prefix`. */
@@ -279,7 +295,7 @@ static tsr_ref state(const tsr_builder *b, const tsr_stack *stack, int32_t layer
                      int64_t rows, int64_t length)
 {
   char name[NAME_ROOM];
-  return tsr_state(b->program, tsr_state_name(name, layer, part, what), TSR_F32,
+  return tsr_state(b->program, tsr_state_name(name, layer, part, what), tsr_builder_states(b),
                    TSR_SHAPE(rows, length, stack->heads, stack->head_size));
 }
 
@@ -309,6 +325,7 @@ static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int3
       .rows = self->rows,
       .masking = {.lengths = self->lengths, .position = self->position, .causal = self->causal},
       .alpha = attention_scale(b, stack),
+      .narrow = is_narrow(b, TSR_F16),
   };
   if (self->capacity > 0) {
     tsr_ref keys = state(b, stack, layer, "self_attention", "keys", self->batch, self->capacity);
@@ -344,6 +361,7 @@ static tsr_ref cross_attention(const tsr_builder *b, const tsr_stack *stack, int
       .q = heads(b, stack, query, 0, cross->batch, cross->queries),
       .masking = {.lengths = cross->lengths},
       .alpha = attention_scale(b, stack),
+      .narrow = is_narrow(b, TSR_F16),
   };
   if (cross->encoded != TSR_NONE) {
     int64_t inner = (int64_t)stack->heads * stack->head_size;
@@ -474,7 +492,7 @@ static tsr_ref logits_table(const tsr_builder *b)
 static tsr_ref shortlist_state(const tsr_builder *b, tsr_ref chosen)
 {
   int64_t rows = tsr_ref_shape(b->program, chosen).extent[0];
-  return tsr_state(b->program, TSR_SHORTLIST_NAME, TSR_F32, TSR_SHAPE(rows, b->model->config.d_model));
+  return tsr_state(b->program, TSR_SHORTLIST_NAME, tsr_builder_states(b), TSR_SHAPE(rows, b->model->config.d_model));
 }
 
 void tsr_build_shortlist(const tsr_builder *b, tsr_ref chosen)

@@ -29,6 +29,7 @@ typedef struct tsr_builder {
   tsr_program *program;
   const tsr_model *model;
   tsr_dtype weights;              /* type of the matrices; 0: as stored */
+  tsr_dtype states;               /* of the keys and values that are kept, and of a shortlist; 0: f32 */
   tsr_builder_training *training; /* NULL: the parameters are constants; else states of f32, and there is dropout */
   int32_t taps;                   /* bits TSR_INSPECT_*: what becomes an output, too, under the name told there */
 } tsr_builder;
@@ -97,7 +98,10 @@ void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, int64_t batch, int6
  * TSR_NONE. */
 tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x, tsr_ref mask, tsr_ref chosen);
 
-/* Keeps the rows of the logits' weights that belong to the chosen tokens [K] i32 in a state, [K, D] f32. */
+/* The type of the states. */
+tsr_dtype tsr_builder_states(const tsr_builder *b);
+
+/* Keeps the rows of the logits' weights that belong to the chosen tokens [K] i32 in a state, [K, D]. */
 void tsr_build_shortlist(const tsr_builder *b, tsr_ref chosen);
 
 /* That state's name. */

@@ -176,7 +176,7 @@ static void move_state(const tsr_builder *b, const char *name, int64_t rows, int
   int64_t heads = config->decoder_heads;
   int64_t size = config->decoder_head_size;
   int64_t moved = tsr_ref_shape(p, from).extent[0];
-  tsr_ref state = tsr_state(p, name, TSR_F32, TSR_SHAPE(rows, length, heads, size));
+  tsr_ref state = tsr_state(p, name, tsr_builder_states(b), TSR_SHAPE(rows, length, heads, size));
   tsr_ref taken = tsr_reshape(p, tsr_gather(p, state, from, 0), TSR_SHAPE(1, moved * length, heads, size));
   tsr_append(p, tsr_reshape(p, state, TSR_SHAPE(1, rows * length, heads, size)), taken, TSR_NONE);
 }
@@ -284,10 +284,10 @@ tsr_status tsr_build_program(const tsr_builder *builder, const tsr_program_key *
   return tsr_program_status(builder->program);
 }
 
-static tsr_status make_program(const tsr_model *model, tsr_dtype weights, int32_t kind, const tsr_program_size *size,
-                               tsr_program **program)
+static tsr_status make_program(const tsr_model *model, tsr_dtype weights, tsr_dtype states, int32_t kind,
+                               const tsr_program_size *size, tsr_program **program)
 {
-  tsr_builder builder = {.model = model, .weights = weights};
+  tsr_builder builder = {.model = model, .weights = weights, .states = states};
   TSR_TRY(tsr_program_create(&builder.program));
   tsr_program_key key = {.kind = kind, .size = *size};
   tsr_status status = tsr_build_program(&builder, &key);
@@ -306,7 +306,7 @@ tsr_status tsr_model_program(const tsr_model *model, tsr_dtype weights, int32_t 
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_model_program: no argument may be NULL");
   }
   *program = NULL;
-  return make_program(model, weights, kind, size, program);
+  return make_program(model, weights, TSR_F32, kind, size, program);
 }
 
 tsr_status tsr_transformer_program(const tsr_transformer *transformer, int32_t kind, const tsr_program_size *size,
@@ -316,5 +316,5 @@ tsr_status tsr_transformer_program(const tsr_transformer *transformer, int32_t k
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_program: no argument may be NULL");
   }
   *program = NULL;
-  return make_program(transformer->model, transformer->options.weights, kind, size, program);
+  return make_program(transformer->model, transformer->options.weights, transformer->states, kind, size, program);
 }

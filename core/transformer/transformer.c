@@ -72,6 +72,9 @@ tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device, co
       (tsr_transformer){.model = model, .device = device, .options = options ? *options : (tsr_transformer_options){0}};
   tsr_status status = check_options(&t->options);
   if (status == TSR_OK) {
+    status = tsr_transformer_choose_states(model, device, t->options.weights, &t->states);
+  }
+  if (status == TSR_OK) {
     t->options.cache = t->options.cache == 0          ? DEFAULT_CACHE
                        : t->options.cache < MIN_CACHE ? MIN_CACHE
                                                       : t->options.cache;
@@ -218,7 +221,7 @@ tsr_device *tsr_transformer_device(const tsr_transformer *transformer)
 static int64_t state_row_size(const tsr_transformer *t)
 {
   const tsr_transformer_config *config = &t->model->config;
-  return (int64_t)config->decoder_heads * config->decoder_head_size * (int64_t)sizeof(float);
+  return (int64_t)config->decoder_heads * config->decoder_head_size * (int64_t)tsr_dtype_size(t->states);
 }
 
 /* Room for `rows` rows, what was in them lost if it grows. Sizes are powers of two, so that growing stays rare. */
@@ -265,7 +268,7 @@ static tsr_status reserve_shortlist(tsr_transformer *t, int64_t rows)
   tsr_buffer_destroy(t->shortlist);
   t->shortlist = NULL;
   t->shortlist_rows = 0;
-  int64_t size = rows * t->model->config.d_model * (int64_t)sizeof(float);
+  int64_t size = rows * t->model->config.d_model * (int64_t)tsr_dtype_size(t->states);
   TSR_TRY(tsr_fail_context(tsr_buffer_create(t->device, size, TSR_BUFFER_DEVICE, &t->shortlist),
                            "the weights of a shortlist of %lld tokens", (long long)rows));
   t->shortlist_rows = rows;
@@ -415,7 +418,7 @@ static tsr_status make_executable(tsr_transformer *t, const tsr_program *program
 
 static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, tsr_compiled *compiled)
 {
-  tsr_builder builder = {.model = t->model, .weights = t->options.weights, .taps = key->taps};
+  tsr_builder builder = {.model = t->model, .weights = t->options.weights, .states = t->states, .taps = key->taps};
   TSR_TRY(tsr_program_create(&builder.program));
   tsr_program *program = builder.program;
   tsr_status status = tsr_build_program(&builder, key);

@@ -60,6 +60,7 @@ struct tsr_transformer {
   const tsr_model *model;
   tsr_device *device;
   tsr_transformer_options options;
+  tsr_dtype states;        /* type of the keys and values that are kept, and of a shortlist */
   tsr_buffer **parameters; /* [parameter count] */
   tsr_buffer **scales;     /* [parameter count]: of the rows of those that are kept as i8; others NULL */
   tsr_buffer *positions;   /* the computed table, or NULL */
@@ -77,6 +78,11 @@ struct tsr_transformer {
   double generate_seconds;  /* the first's: within tsr_generate */
   int32_t generate_workers; /* likewise: of the last call */
 };
+
+/* The type for the states of a model whose matrices are `weights`: that of 16 bits where the device reads and writes states in
+ * it and gains from reading half as much, else f32. */
+tsr_status tsr_transformer_choose_states(const tsr_model *model, tsr_device *device, tsr_dtype weights,
+                                         tsr_dtype *states) TSR_MUST_CHECK;
 
 /* Makes and fills the buffers of all constants. */
 tsr_status tsr_transformer_upload(tsr_transformer *transformer) TSR_MUST_CHECK;

@@ -56,6 +56,12 @@ void close_setup(setup *s)
   tsr_device_close(s->device);
 }
 
+int is_precise(const setup *s, tsr_dtype weights)
+{
+  int32_t type = tsr_device_get_properties(s->device)->type;
+  return (weights != TSR_F16 && weights != TSR_BF16) || type == TSR_DEVICE_CPU || type == TSR_DEVICE_REFERENCE;
+}
+
 void make_batch(uint64_t seed, int32_t vocabulary, int32_t n, batch *b)
 {
   *b = (batch){.n = n,

@@ -499,8 +499,11 @@ static void test_devices_equal_reference(void **state)
         open_setup(f, "reference", &options, &reference);
         open_setup(f, device_name(f, d), &options, &s);
         make_batch(models[m].seed + 2, 37, N_SENTENCES, &b);
-        compare_forward(&reference, &s);
-        for (int32_t beam = 1; beam <= 4; beam += 3) {
+        const int precise = is_precise(&s, types[w]);
+        if (precise) {
+          compare_forward(&reference, &s);
+        }
+        for (int32_t beam = 1; beam <= 4 && precise; beam += 3) {
           tsr_generate_options generate = options_for(&s, beam);
           compare_generations(&reference, 0, &s, 0, &b, &generate);
         }

@@ -109,7 +109,9 @@ static void test_all_tokens(void **state)
         batch b;
         open_setup(f, device_name(f, d), &wish, &s);
         make_batch(models[m].seed, SMALL, N_SENTENCES, &b);
-        compare_searches(&s, &b, list);
+        if (is_precise(&s, dtypes[k])) {
+          compare_searches(&s, &b, list);
+        }
         close_setup(&s);
         free_batch(&b);
       }

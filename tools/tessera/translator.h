@@ -49,9 +49,10 @@ enum { TRANSLATOR_OPTION = 256 };
   "                         wide beam on a CPU\n"                                                                      \
   "  --workers N            batches computed side by side, each on a thread, 1 to 1024; default: as\n"                 \
   "                         many as the device executes side by side, if there are sentences enough\n"                 \
-  "  --precision P          how the weights are kept on the device: f32, f16, bf16, or int8, a\n"                      \
-  "                         quarter of f32, with which products are computed in whole numbers;\n"                      \
-  "                         default: as in the model's file\n"                                                         \
+  "  --precision P          how the weights are kept on the device: f32; f16 or bf16, where a GPU may\n"               \
+  "                         round what is multiplied with them as well; or int8, a quarter of f32,\n"                  \
+  "                         with which products are computed in whole numbers; default: as in the\n"                   \
+  "                         model's file, and nothing else rounded\n"                                                  \
   "  --strict               fail where the device lacks an operator, instead of computing it on\n"                     \
   "                         another device\n"                                                                         \
   "  --long-input HOW       what becomes of a sentence with more tokens than the model has positions,\n"               \

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The type in which keys and values are kept.
+ */
+#include "core/base/status.h"
+#include "core/transformer/transformer.h"
+
+/* What the programs of a decoder do with states of that type. */
+static void build_trial(tsr_program *p, const tsr_transformer_config *config, tsr_dtype type)
+{
+  enum { ROWS = 2, KEYS = 8 };
+  const tsr_shape cache = TSR_SHAPE(ROWS, KEYS, config->decoder_heads, config->decoder_head_size);
+  const tsr_shape step = TSR_SHAPE(ROWS, 1, config->decoder_heads, config->decoder_head_size);
+  tsr_ref keys = tsr_state(p, "keys", type, cache), values = tsr_state(p, "values", type, cache);
+  tsr_ref x = tsr_input(p, "x", TSR_F32, step), position = tsr_input(p, "position", TSR_I32, TSR_SHAPE(1));
+  tsr_ref from = tsr_input(p, "from", TSR_I32, TSR_SHAPE(ROWS));
+  tsr_append(p, keys, x, position);
+  tsr_update(p, tsr_slice(p, values, 1, 0, 1), x);
+  tsr_attention_args args = {.q = x, .k = keys, .v = values, .alpha = 1.0f, .narrow = type == TSR_F16};
+  args.masking = (tsr_masking){.position = position, .causal = 1};
+  args.rows = tsr_input(p, "rows", TSR_I32, TSR_SHAPE(ROWS, KEYS));
+  tsr_attention(p, &args);
+  args.masking = (tsr_masking){.lengths = tsr_input(p, "lengths", TSR_I32, TSR_SHAPE(ROWS))};
+  args.rows = TSR_NONE;
+  tsr_ref weights = TSR_NONE;
+  args.weights = &weights;
+  tsr_attention(p, &args);
+  tsr_append(p, keys, tsr_gather(p, values, from, 0), TSR_NONE);
+  tsr_ref list = tsr_state(p, "list", type, TSR_SHAPE(KEYS, config->d_model));
+  tsr_ref row = tsr_input(p, "row", TSR_F32, TSR_SHAPE(ROWS, config->d_model));
+  tsr_update(p, list, tsr_input(p, "chosen", TSR_F32, TSR_SHAPE(KEYS, config->d_model)));
+  tsr_matmul_narrow(p, row, tsr_transpose(p, list, 0, 1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
+}
+
+tsr_status tsr_transformer_choose_states(const tsr_model *model, tsr_device *device, tsr_dtype weights,
+                                         tsr_dtype *states)
+{
+  const tsr_device_properties *properties = tsr_device_get_properties(device);
+  /* A CPU widens them as it reads, which takes longer than reading twice as much from its caches. */
+  int is_gpu = properties->type != TSR_DEVICE_CPU && properties->type != TSR_DEVICE_REFERENCE;
+  *states = TSR_F32;
+  if ((weights != TSR_F16 && weights != TSR_BF16) || !is_gpu || !(properties->features & TSR_FEATURE_F16_STORAGE) ||
+      model->config.decoder_layers == 0) {
+    return TSR_OK;
+  }
+  tsr_program *trial = NULL;
+  TSR_TRY(tsr_program_create(&trial));
+  build_trial(trial, &model->config, weights);
+  tsr_status status = tsr_program_status(trial);
+  int32_t n = status == TSR_OK ? tsr_program_line_count(trial) : 0, supported = 0;
+  while (supported < n && tsr_device_supports(device, trial, supported)) {
+    supported++;
+  }
+  if (status == TSR_OK && supported == n) {
+    *states = weights;
+  }
+  tsr_program_destroy(trial);
+  return status;
+}
