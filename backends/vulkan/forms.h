@@ -11,11 +11,16 @@
 
 /* FORM(NAME, "what.form"): the forms of one operator stand together. */
 #define TSR_VK_FORMS(FORM)                                                                                             \
-  FORM(MATMUL_PLAIN, "matmul.plain")     /* a subgroup's lanes along the columns, no shared memory: for CPUs */        \
-  FORM(MATMUL_TILED, "matmul.tiled")     /* register tiles over shared memory */                                       \
-  FORM(MATMUL_VECTOR, "matmul.vector")   /* few rows: lanes along the depth */                                         \
-  FORM(MATMUL_GENERIC, "matmul.generic") /* any strides, the simplest */                                               \
-  FORM(MATMUL_COOP_F16_128, "matmul.coop_f16_128") /* narrow: cooperative matrices, by the rows of a tile */           \
+  FORM(MATMUL_PLAIN, "matmul.plain") /* a subgroup's lanes along the columns, no shared memory: for CPUs */            \
+  FORM(MATMUL_TILED_128X128, "matmul.tiled_128x128") /* rows x columns of a workgroup, through shared memory */        \
+  FORM(MATMUL_TILED_64X64, "matmul.tiled_64x64")                                                                       \
+  FORM(MATMUL_TILED_32X64, "matmul.tiled_32x64")                                                                       \
+  FORM(MATMUL_TILED_32X32, "matmul.tiled_32x32")                                                                       \
+  FORM(MATMUL_TILED_16X64, "matmul.tiled_16x64")                                                                       \
+  FORM(MATMUL_VECTOR, "matmul.vector")                   /* few rows: lanes along the depth */                         \
+  FORM(MATMUL_VECTOR_SUBGROUP, "matmul.vector_subgroup") /* the same, added up by a subgroup */                        \
+  FORM(MATMUL_GENERIC, "matmul.generic")                 /* any strides, the simplest */                               \
+  FORM(MATMUL_COOP_F16_128, "matmul.coop_f16_128")       /* narrow: cooperative matrices, by the rows of a tile */     \
   FORM(MATMUL_COOP_F16_64, "matmul.coop_f16_64")                                                                       \
   FORM(MATMUL_COOP_F16_32, "matmul.coop_f16_32")
 

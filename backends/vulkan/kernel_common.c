@@ -288,12 +288,9 @@ static int within_reach(const tsr_vk_planner *planner, int32_t tensor)
   return end <= UINT32_MAX;
 }
 
-/* What no shader takes: weights of i8, keys and values of 16 bits. */
-static int has_unknown_slots(const tsr_vk_planner *planner)
+/* What no shader takes: weights of i8. */
+static int has_unknown_slots(const tsr_line_desc *line)
 {
-  const tsr_line_desc *line = planner->line;
-  if (line->op == TSR_OP_ATTENTION && tsr_vk_in(planner, 1)->dtype != TSR_F32)
-    return 1;
   return (line->op == TSR_OP_MATMUL && line->in[3] != 0) || (line->op == TSR_OP_EMBEDDING && line->in[2] != 0);
 }
 
@@ -348,7 +345,7 @@ int tsr_vk_plan_one(tsr_vk_planner *planner)
   }
   if (!within_reach(planner, planner->addend) || !within_reach(planner, planner->sum))
     return 0;
-  if (has_unknown_slots(planner))
+  if (has_unknown_slots(planner->line))
     return 0;
   int empty = 1;
   for (int32_t i = 0; i < TSR_MAX_OUTPUTS; ++i) {

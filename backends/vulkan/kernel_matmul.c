@@ -7,6 +7,9 @@
  *   vector   matmul_vector.comp   few rows: invocations side by side along k
  *   generic  matmul_generic.comp  any strides
  *   coop     matmul_cooperative.comp  cooperative matrices, where the line permits them
+ *
+ * A tiled or vector product whose results are too few for a large device cuts the depth into parts, which
+ * matmul_parts.comp adds up.
  */
 #include "backends/vulkan/matmul.h"
 
@@ -27,24 +30,24 @@ typedef struct matmul_push {
   float alpha;
   uint32_t row_tiles;
   uint32_t column_tiles;
+  uint32_t parts;
+  uint32_t part_depth;
 } matmul_push;
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_GENERIC, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_ANY_STRIDE, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_COOPERATIVE_F16, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PARTS, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_TILED, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_VECTOR, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_VECTOR_SUBGROUP, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_BY_ROW, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_BY_COLUMN, "push constants of lib/product.glsl");
 
 enum { HAS_BIAS = 8, HAS_RESIDUAL = 16 };
 
-tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, const tsr_vk_product *p,
-                                    uint32_t tile_rows, uint32_t tile_columns, uint32_t size)
+static matmul_push push_of(const tsr_vk_planner *planner, const tsr_vk_product *p)
 {
-  const tsr_line_desc *line = planner->line;
-  if (planner->addend != 0 && p->y == TSR_VK_SCRATCH)
-    return NULL; /* it is added to the result, not to parts of it */
   matmul_push push = {
       .rows = p->rows,
       .columns = p->columns,
@@ -54,36 +57,101 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
       .b_offset = p->b.offset,
       .bias_offset = p->bias.offset,
       .residual_offset = planner->addend != 0 ? (uint32_t)tsr_vk_tensor(planner, planner->addend)->offset : 0,
-      .alpha = line->attributes.alpha,
-      .row_tiles = (uint32_t)tsr_vk_divide_up(p->rows, tile_rows),
-      .column_tiles = (uint32_t)tsr_vk_divide_up(p->columns, tile_columns),
+      .alpha = planner->line->attributes.alpha,
+      .parts = p->parts,
+      .part_depth = p->part_depth,
   };
   memcpy(push.a_stride, p->a.stride, sizeof push.a_stride);
   memcpy(push.b_stride, p->b.stride, sizeof push.b_stride);
   memcpy(push.bias_stride, p->bias.stride, sizeof push.bias_stride);
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
+  return push;
+}
+
+/* A dispatch of one of the kernels of lib/product.glsl, its grid left open. raw: sums are stored as they are. */
+static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const matmul_push *push, int32_t a, int32_t b,
+                            int32_t y, uint32_t size, int raw)
+{
+  const tsr_line_desc *line = planner->line;
+  int has_residual = planner->addend != 0 && !raw;
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, push, sizeof *push);
   if (dispatch == NULL)
     return NULL;
-  planner->is_added = planner->addend != 0;
-  tsr_vk_read(dispatch, line->in[0]);
-  tsr_vk_read(dispatch, line->in[1]);
+  planner->is_added = has_residual;
+  tsr_vk_read(dispatch, a);
+  tsr_vk_read(dispatch, b);
   tsr_vk_read_in(planner, dispatch, 2);
-  tsr_vk_write(dispatch, p->y);
-  tsr_vk_read(dispatch, planner->addend != 0 ? planner->addend : line->in[0]);
+  tsr_vk_write(dispatch, y);
+  tsr_vk_read(dispatch, has_residual ? planner->addend : a);
   tsr_vk_spec(dispatch, size);
   tsr_vk_spec(dispatch, 1);
   tsr_vk_spec(dispatch, (uint32_t)tsr_vk_in(planner, 1)->dtype);
-  tsr_vk_spec(dispatch, (uint32_t)line->attributes.activation | (line->in[2] != 0 ? HAS_BIAS : 0) |
-                            (planner->addend != 0 ? HAS_RESIDUAL : 0));
+  tsr_vk_spec(dispatch, raw ? 0
+                            : (uint32_t)line->attributes.activation | (line->in[2] != 0 ? HAS_BIAS : 0) |
+                                  (has_residual ? HAS_RESIDUAL : 0));
+  return dispatch;
+}
+
+tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, const tsr_vk_product *p,
+                                    uint32_t tile_rows, uint32_t tile_columns, uint32_t size)
+{
+  const tsr_line_desc *line = planner->line;
+  int raw = p->parts > 1;
+  matmul_push push = push_of(planner, p);
+  push.row_tiles = (uint32_t)tsr_vk_divide_up(p->rows, tile_rows);
+  push.column_tiles = (uint32_t)tsr_vk_divide_up(p->columns, tile_columns);
+  if (raw)
+    push.alpha = 1.0f;
+  tsr_vk_dispatch *dispatch = add(planner, variant, &push, line->in[0], line->in[1], p->y, size, raw);
+  if (dispatch == NULL)
+    return NULL;
   dispatch->work = 2.0 * (double)p->batch * p->rows * p->columns * p->depth;
-  return tsr_vk_finish(planner, dispatch, p->batch * push.row_tiles * push.column_tiles) ? dispatch : NULL;
+  uint64_t groups = p->batch * p->parts * push.row_tiles * push.column_tiles;
+  return tsr_vk_finish(planner, dispatch, groups) ? dispatch : NULL;
+}
+
+void tsr_vk_cut_depth(tsr_vk_planner *planner, tsr_vk_product *p, uint64_t groups, uint32_t step)
+{
+  enum { MIN_PART = 64, MAX_PARTS = 16 };
+  uint64_t parts = TSR_VK_ENOUGH_GROUPS / groups, most = p->depth / (step > MIN_PART ? step : MIN_PART);
+  parts = parts < most ? parts : most;
+  parts = parts < MAX_PARTS ? parts : MAX_PARTS;
+  if (parts <= 1)
+    return;
+  p->part_depth = (uint32_t)tsr_vk_divide_up(p->depth, parts * step) * step;
+  p->parts = (uint32_t)tsr_vk_divide_up(p->depth, p->part_depth);
+  p->y = TSR_VK_SCRATCH;
+  tsr_vk_reserve(planner, p->batch * p->parts * p->rows * p->columns);
+}
+
+int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *p)
+{
+  enum { SIZE = 64 };
+  if (p->parts == 1)
+    return 1;
+  uint64_t results = (uint64_t)p->rows * p->columns; /* of one product of the batch */
+  uint32_t size = tsr_vk_group_size(planner->caps, SIZE);
+  matmul_push push = push_of(planner, p);
+  push.row_tiles = 1;
+  push.column_tiles = (uint32_t)tsr_vk_divide_up(results, size);
+  tsr_vk_dispatch *dispatch =
+      add(planner, TSR_VK_VARIANT_MATMUL_PARTS, &push, TSR_VK_SCRATCH, TSR_VK_SCRATCH, planner->line->out[0], size, 0);
+  if (dispatch == NULL)
+    return 0;
+  dispatch->after = 1;
+  dispatch->work = (double)p->batch * (double)results * p->parts;
+  return tsr_vk_finish(planner, dispatch, p->batch * push.column_tiles);
 }
 
 /* By form; those that one planner makes share it. */
 static int (*const plan_form[TSR_VK_FORM_COUNT])(tsr_vk_planner *, const tsr_vk_product *, int32_t) = {
     [TSR_VK_FORM_MATMUL_PLAIN] = tsr_vk_plan_plain,
-    [TSR_VK_FORM_MATMUL_TILED] = tsr_vk_plan_tiled,
+    [TSR_VK_FORM_MATMUL_TILED_128X128] = tsr_vk_plan_tiled,
+    [TSR_VK_FORM_MATMUL_TILED_64X64] = tsr_vk_plan_tiled,
+    [TSR_VK_FORM_MATMUL_TILED_32X64] = tsr_vk_plan_tiled,
+    [TSR_VK_FORM_MATMUL_TILED_32X32] = tsr_vk_plan_tiled,
+    [TSR_VK_FORM_MATMUL_TILED_16X64] = tsr_vk_plan_tiled,
     [TSR_VK_FORM_MATMUL_VECTOR] = tsr_vk_plan_vector,
+    [TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP] = tsr_vk_plan_vector,
     [TSR_VK_FORM_MATMUL_GENERIC] = tsr_vk_plan_generic,
     [TSR_VK_FORM_MATMUL_COOP_F16_128] = tsr_vk_plan_cooperative,
     [TSR_VK_FORM_MATMUL_COOP_F16_64] = tsr_vk_plan_cooperative,
@@ -101,10 +169,12 @@ static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t 
 
 static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *product)
 {
-  enum { FEW_ROWS = 8 };
+  enum { FEW_ROWS = 8, LARGE_SUBGROUP = 16 };
   if (caps->compute_like_cpu)
     return TSR_VK_FORM_MATMUL_PLAIN;
-  return product->rows <= FEW_ROWS ? TSR_VK_FORM_MATMUL_VECTOR : TSR_VK_FORM_MATMUL_TILED;
+  if (product->rows > FEW_ROWS)
+    return tsr_vk_choose_tiled(caps, product);
+  return caps->subgroup_size >= LARGE_SUBGROUP ? TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP : TSR_VK_FORM_MATMUL_VECTOR;
 }
 
 static tsr_vk_class class_of(const tsr_vk_planner *planner, const tsr_vk_product *p)
@@ -130,10 +200,14 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
   p.columns = p.b.extent[3];
   p.depth = p.a.extent[3];
   p.batch = (uint64_t)p.a.extent[0] * p.a.extent[1];
+  p.parts = 1;
+  p.part_depth = p.depth;
   p.y = planner->line->out[0];
   planner->plan->class = class_of(planner, &p);
   const int32_t tuned = tsr_vk_tuning_find(planner->caps->tuning, &planner->plan->class);
+  const int32_t chosen = choose(planner->caps, &p);
   return plan(planner, &p, planner->caps->forced) || plan(planner, &p, tuned) ||
-         plan(planner, &p, tsr_vk_choose_cooperative(planner->caps, &p)) ||
-         plan(planner, &p, choose(planner->caps, &p)) || plan(planner, &p, TSR_VK_FORM_MATMUL_GENERIC);
+         plan(planner, &p, tsr_vk_choose_cooperative(planner->caps, &p)) || plan(planner, &p, chosen) ||
+         (chosen == TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP && plan(planner, &p, TSR_VK_FORM_MATMUL_VECTOR)) ||
+         plan(planner, &p, TSR_VK_FORM_MATMUL_GENERIC);
 }

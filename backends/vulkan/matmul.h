@@ -16,13 +16,25 @@ typedef struct tsr_vk_product {
   uint32_t columns;
   uint32_t depth;
   uint64_t batch;
+  uint32_t parts; /* of the depth, each summed by workgroups of its own; 1 unless tsr_vk_cut_depth was called */
+  uint32_t part_depth;
   int32_t y; /* the result's tensor, or TSR_VK_SCRATCH */
 } tsr_vk_product;
+
+/* Workgroups that keep most devices busy. How many a device executes at a time Vulkan does not tell. */
+#define TSR_VK_ENOUGH_GROUPS 256
+
+/* Where `groups` workgroups would leave a device idle cuts the depth into parts, multiples of `step` but the last. The form
+ * then sums each part for itself, and leaves them in the line's scratch, those of a product one after another. */
+void tsr_vk_cut_depth(tsr_vk_planner *planner, tsr_vk_product *product, uint64_t groups, uint32_t step);
 
 /* Adds a dispatch of a workgroup of `size` invocations for each tile of tile_rows x tile_columns results. Its specialisation
  * constants from 4 on are the form's own. NULL if it cannot be done. */
 tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, const tsr_vk_product *product,
                                     uint32_t tile_rows, uint32_t tile_columns, uint32_t size);
+
+/* Called last: where the depth was cut adds the dispatch that adds up the parts. 0 if it cannot be done. */
+int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *product);
 
 /* Each plans the product in `form`, one of its own. Returns 1, or 0 if it cannot be had. */
 int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
@@ -33,5 +45,8 @@ int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *produ
 
 /* The form of cooperative matrices that suits the extents, wherever it can be had; TSR_VK_FORM_AUTO: none does. */
 int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product *product);
+
+/* Of the tiled forms, the one whose tile suits the product and the device. */
+int32_t tsr_vk_choose_tiled(const tsr_vk_caps *caps, const tsr_vk_product *product);
 
 #endif

@@ -1,57 +1,111 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * shaders/matmul_tiled.comp: register tiles over shared memory.
+ * shaders/matmul_tiled.comp: products on GPUs. A form is a tile: the larger it is, the fewer loads for each
+ * multiplication; the smaller, the more workgroups. Where tiles leave a device idle the depth is cut into parts, whose
+ * sums lie in scratch until shaders/matmul_parts.comp adds them up.
  */
 #include "backends/vulkan/matmul.h"
 
-enum { SIDE = 16, MAX_TILE = 4, FEW_GROUPS = 64 };
+enum {
+  GROUP = 4,       /* neighbouring rows or columns of one invocation */
+  TILE_DEPTH = 16, /* as in the shader */
+  ALONG_DEPTH = 1, /* bits of the shader's layout_a and layout_b */
+  VECTORS = 2,
+};
 
-static int plan_tiled(tsr_vk_planner *planner, const tsr_vk_product *p)
+typedef struct tile {
+  int32_t form;
+  uint32_t rows;
+  uint32_t columns;
+  uint32_t row_groups; /* of one invocation */
+  uint32_t column_groups;
+} tile;
+
+static const tile tiles[] = {
+    {TSR_VK_FORM_MATMUL_TILED_128X128, 128, 128, 2, 2}, {TSR_VK_FORM_MATMUL_TILED_64X64, 64, 64, 2, 1},
+    {TSR_VK_FORM_MATMUL_TILED_32X64, 32, 64, 1, 1},     {TSR_VK_FORM_MATMUL_TILED_32X32, 32, 32, 1, 1},
+    {TSR_VK_FORM_MATMUL_TILED_16X64, 16, 64, 1, 1},
+};
+
+static const tile *find(int32_t form)
 {
-  if (tsr_vk_group_size(planner->caps, SIDE * SIDE) < SIDE * SIDE)
-    return 0;
-  uint32_t tile = MAX_TILE;
-  while (tile > 1 &&
-         p->batch * tsr_vk_divide_up(p->rows, SIDE * tile) * tsr_vk_divide_up(p->columns, SIDE * tile) < FEW_GROUPS)
-    tile /= 2;
-  tsr_vk_dispatch *dispatch =
-      tsr_vk_add_product(planner, TSR_VK_VARIANT_MATMUL_TILED, p, SIDE * tile, SIDE * tile, SIDE * SIDE);
-  if (dispatch == NULL)
-    return 0;
-  tsr_vk_spec(dispatch, tile);
-  tsr_vk_spec(dispatch, p->a.stride[2] == 1 && p->a.stride[3] != 1);
-  tsr_vk_spec(dispatch, p->b.stride[2] == 1 && p->b.stride[3] != 1);
-  return 1;
+  const tile *t = tiles;
+  while (t->form != form)
+    ++t;
+  return t;
 }
 
-/* A deep product with a small result (the gradient of weights) has too few tiles for a large device: parts of the depth
- * become a batch in scratch, and are summed by a second dispatch. */
-static int plan_by_parts(tsr_vk_planner *planner, tsr_vk_product p)
+static uint32_t lanes_of(const tile *t)
 {
-  enum { MIN_DEPTH = 256, MAX_PARTS = 16 };
-  const tsr_line_desc *line = planner->line;
-  uint64_t tiles = tsr_vk_divide_up(p.rows, SIDE * MAX_TILE) * tsr_vk_divide_up(p.columns, SIDE * MAX_TILE);
-  uint32_t parts = 1;
-  while (parts < MAX_PARTS && tiles * parts < 2 * FEW_GROUPS && p.depth % (parts * 2) == 0 &&
-         p.depth / (parts * 2) >= MIN_DEPTH)
-    parts *= 2;
-  if (parts == 1 || p.batch != 1 || line->in[2] != 0 || line->attributes.activation != TSR_ACTIVATION_NONE)
-    return 0;
-  p.depth /= parts;
-  p.batch = parts;
-  p.a.extent[1] = parts;
-  p.a.stride[1] = p.depth * p.a.stride[3];
-  p.b.stride[1] = p.depth * p.b.stride[2];
-  p.y = TSR_VK_SCRATCH;
-  uint32_t at = tsr_vk_reserve(planner, (uint64_t)parts * p.rows * p.columns);
-  return plan_tiled(planner, &p) && tsr_vk_add_sums_of_parts(planner, at, parts, p.rows * p.columns, line->out[0]);
+  return t->rows * t->columns / (GROUP * GROUP * t->row_groups * t->column_groups);
+}
+
+static int fits(const tsr_vk_caps *caps, const tile *t)
+{
+  uint32_t shared_bytes = 2 * TILE_DEPTH * (t->rows + t->columns) * 4;
+  return tsr_vk_group_size(caps, lanes_of(t)) == lanes_of(t) && shared_bytes <= caps->shared_memory;
+}
+
+static uint64_t groups_of(const tile *t, const tsr_vk_product *p)
+{
+  return p->batch * tsr_vk_divide_up(p->rows, t->rows) * tsr_vk_divide_up(p->columns, t->columns);
+}
+
+/* Results of all tiles, those beyond the product's end among them */
+static uint64_t results_of(const tile *t, const tsr_vk_product *p)
+{
+  return groups_of(t, p) * t->rows * t->columns;
+}
+
+int32_t tsr_vk_choose_tiled(const tsr_vk_caps *caps, const tsr_vk_product *p)
+{
+  enum { SMALL_SHARED_MEMORY = 32768, FEW_GROUPS = TSR_VK_ENOUGH_GROUPS / 2, DEEP = 256 };
+  const tile *large = find(TSR_VK_FORM_MATMUL_TILED_128X128), *medium = find(TSR_VK_FORM_MATMUL_TILED_64X64);
+  /* A device with little shared memory that shares the host's memory has small registers, too. */
+  int large_device = !caps->unified || caps->shared_memory > SMALL_SHARED_MEMORY;
+  const tile *t = find(TSR_VK_FORM_MATMUL_TILED_32X32);
+  if (p->columns <= 32)
+    ;
+  else if (p->rows <= 16)
+    t = find(TSR_VK_FORM_MATMUL_TILED_16X64);
+  else if (p->rows <= 32)
+    t = find(TSR_VK_FORM_MATMUL_TILED_32X64);
+  else if (large_device && groups_of(large, p) >= FEW_GROUPS && results_of(large, p) / 5 <= results_of(medium, p) / 4)
+    t = large;
+  else if (groups_of(medium, p) >= FEW_GROUPS || p->depth >= DEEP)
+    t = medium;
+  while (!fits(caps, t))
+    ++t;
+  return t->form;
+}
+
+/* How an operand lies, whose axis k is `along` and whose rows or columns are `across` */
+static uint32_t layout_of(const tsr_vk_view *view, int32_t along, int32_t across)
+{
+  uint32_t low = view->offset | view->stride[0] | view->stride[1];
+  if (view->stride[along] == 1)
+    return ALONG_DEPTH | (((low | view->stride[across] | view->extent[along]) % 2 == 0) ? VECTORS : 0);
+  if (view->stride[across] == 1)
+    return ((low | view->stride[along] | view->extent[across]) % 4 == 0) ? VECTORS : 0;
+  return view->stride[along] < view->stride[across] ? ALONG_DEPTH : 0;
 }
 
 int tsr_vk_plan_tiled(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
 {
-  (void)form;
-  if (plan_by_parts(planner, *product))
-    return 1;
-  tsr_vk_restart(planner);
-  return plan_tiled(planner, product);
+  const tile *t = find(form);
+  tsr_vk_product p = *product;
+  if (p.depth == 0 || !fits(planner->caps, t))
+    return 0;
+  tsr_vk_cut_depth(planner, &p, groups_of(t, &p), TILE_DEPTH);
+  tsr_vk_dispatch *dispatch =
+      tsr_vk_add_product(planner, TSR_VK_VARIANT_MATMUL_TILED, &p, t->rows, t->columns, lanes_of(t));
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_spec(dispatch, t->rows);
+  tsr_vk_spec(dispatch, t->columns);
+  tsr_vk_spec(dispatch, t->row_groups);
+  tsr_vk_spec(dispatch, t->column_groups);
+  tsr_vk_spec(dispatch, layout_of(&p.a, 3, 2));
+  tsr_vk_spec(dispatch, layout_of(&p.b, 2, 3));
+  return tsr_vk_finish_product(planner, &p);
 }

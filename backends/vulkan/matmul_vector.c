@@ -1,26 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * shaders/matmul_vector.comp: products with few rows.
+ * shaders/matmul_vector.comp: products with few rows, in which every element of b is read once.
  */
 #include "backends/vulkan/matmul.h"
 
-int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t form)
+enum { TILE_ROWS = 8 }; /* at most */
+
+/* Whether groups of `group` elements of b along one axis can be loaded at once */
+static int in_groups(const tsr_vk_view *b, int32_t along, int32_t across, uint32_t group)
 {
-  enum { SIZE = 128, MAX_SUMS = 16, MAX_TILE_ROWS = 8 };
-  (void)form;
-  uint32_t size = tsr_vk_group_size(planner->caps, SIZE);
-  uint32_t along_depth = p->b.stride[2] == 1 && p->b.stride[3] != 1;
-  uint32_t depth_lanes = along_depth ? 32 : 8, tile_rows = p->rows < MAX_TILE_ROWS ? p->rows : MAX_TILE_ROWS;
-  uint32_t tile_columns = along_depth && tile_rows * 2 <= MAX_SUMS ? 2 : 1;
-  if (size < depth_lanes)
+  uint32_t low = b->offset | b->stride[0] | b->stride[1] | b->stride[across] | b->extent[along];
+  return b->stride[along] == 1 && low % group == 0;
+}
+
+int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
+{
+  const tsr_vk_caps *caps = planner->caps;
+  tsr_vk_product p = *product;
+  uint32_t group = tsr_vk_in(planner, 1)->dtype == TSR_F32 ? 4 : 8; /* elements of 16 bytes */
+  int along_depth = p.b.stride[2] == 1 || p.b.stride[3] != 1, subgroup = form == TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP;
+  uint32_t width = in_groups(&p.b, along_depth ? 2 : 3, along_depth ? 3 : 2, group) ? group : 1;
+  uint32_t tile_rows = p.rows <= TILE_ROWS / 2 ? p.rows : TILE_ROWS;
+  uint32_t size = 0, depth_lanes = 0, loads = 0, tile_columns = 0;
+  if (p.depth == 0)
     return 0;
+  if (along_depth) {
+    /* Columns of an invocation: as many as leave workgroups enough */
+    loads = 4;
+    while (loads > 1 && p.columns * p.batch < (uint64_t)loads * TSR_VK_ENOUGH_GROUPS)
+      loads /= 2;
+    size = subgroup ? caps->subgroup_size : tsr_vk_group_size(caps, 64);
+    while (subgroup && loads > 1 && tile_rows * loads > size)
+      loads /= 2;
+    depth_lanes = subgroup || size < 32 ? size : 32;
+    tile_columns = size / depth_lanes * loads;
+  } else {
+    size = tsr_vk_group_size(caps, 128);
+    depth_lanes = 8;
+    loads = width == 8 ? 2 : 4;
+    tile_columns = size / depth_lanes * width;
+  }
+  /* the subgroup's lanes along the depth, one for each sum */
+  if (subgroup &&
+      (!along_depth || !caps->subgroup_arithmetic || tile_rows * loads > size || tsr_vk_group_size(caps, size) != size))
+    return 0;
+  uint64_t groups = p.batch * tsr_vk_divide_up(p.rows, tile_rows) * tsr_vk_divide_up(p.columns, tile_columns);
+  tsr_vk_cut_depth(planner, &p, groups, depth_lanes * (along_depth ? width : loads));
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add_product(planner, TSR_VK_VARIANT_MATMUL_VECTOR, p, tile_rows, size / depth_lanes * tile_columns, size);
+      tsr_vk_add_product(planner, subgroup ? TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP : TSR_VK_VARIANT_MATMUL_VECTOR, &p,
+                         tile_rows, tile_columns, size);
   if (dispatch == NULL)
     return 0;
   tsr_vk_spec(dispatch, tile_rows);
-  tsr_vk_spec(dispatch, tile_columns);
+  tsr_vk_spec(dispatch, loads);
+  tsr_vk_spec(dispatch, size);
   tsr_vk_spec(dispatch, depth_lanes);
-  tsr_vk_spec(dispatch, along_depth);
-  return 1;
+  tsr_vk_spec(dispatch, in_groups(&p.a, 3, 2, 4) && width > 1);
+  tsr_vk_spec(dispatch, (uint32_t)along_depth);
+  tsr_vk_spec(dispatch, width);
+  return tsr_vk_finish_product(planner, &p);
 }

@@ -6,7 +6,7 @@
  *     {"making": "matmul_tiled", "spec": [256, 1, 4], "subgroup": 0}    before the driver is asked: it may crash
  *     {"made": "matmul_tiled", "spec": [256, 1, 4], "subgroup": 0, "executables": [{"name": "..", "subgroup": 32,
  *      "statistics": {"Spilled VGPRs": 0, ..}}]}                  the driver's own names; or "error": ".."
- *     {"used": "matmul_tiled", "spec": [256, 1, 4], "subgroup": 0, "form": "matmul.tiled", "forced": false}
+ *     {"used": "matmul_tiled", "spec": [256, 1, 1], "subgroup": 0, "form": "matmul.tiled_128x128", "forced": false}
  *
  * The last comes once for each form (forms.h; null without one) that takes a pipeline.
  */

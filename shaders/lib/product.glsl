@@ -30,6 +30,8 @@ layout(push_constant, std430) uniform parameters
   float alpha;
   uint row_tiles;
   uint column_tiles;
+  uint parts;            /* of the depth, each a batch of y: raw sums, for matmul_parts.comp */
+  uint part_depth;
 };
 
 IN(2, bias)
