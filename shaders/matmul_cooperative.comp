@@ -79,6 +79,19 @@ uint b_at[b_loads];
 uvec4 a_next[a_loads * A_QUADS]; /* on its way */
 uvec4 b_next[b_loads];
 
+/* The workgroup's tile, as tile_of has it, but in bands of eight tiles along m: workgroups that run at the same time then share
+ * a and b alike, and both come from the cache. */
+uvec3 tile_in_band(uint group)
+{
+  const uint BAND = 8u;
+  uint batch = group / (row_tiles * column_tiles);
+  uint rest = group - batch * row_tiles * column_tiles;
+  uint band = rest / (BAND * column_tiles);
+  uint height = min(BAND, row_tiles - band * BAND);
+  rest -= band * BAND * column_tiles;
+  return uvec3(band * BAND + rest % height, rest / height, batch);
+}
+
 /* Rows and columns beyond the result repeat its last: what they give is not stored. */
 void find_operands()
 {
@@ -161,7 +174,7 @@ void main()
   const uint m_shapes = part_rows / shape_m;
   const uint n_shapes = part_columns / shape_n;
   const uint parts_across = tile_columns / part_columns;
-  tile = tile_of(group_index());
+  tile = tile_in_band(group_index());
   lane = gl_LocalInvocationID.x;
   uint part_row = gl_SubgroupID / parts_across * part_rows;
   uint part_column = gl_SubgroupID % parts_across * part_columns;

@@ -495,7 +495,7 @@ static void add_narrow(check_table *table)
                                     .activation = (i + 2 * j) % 5));
     }
   }
-  add_narrow_pair(table, PARAMS(.m = 150, .n = 296, .k = 328, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
+  add_narrow_pair(table, PARAMS(.m = 1050, .n = 296, .k = 72, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
   add_narrow_pair(table, PARAMS(.m = 64, .n = 64, .k = 32, .alpha = 0.125f, .bias = BIAS_ROW, .activation = 4));
   add_narrow_pair(table, PARAMS(.m = 16, .n = 20, .k = 20011, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
   add_narrow_pair(table, PARAMS(.m = 2053, .n = 16, .k = 16, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
