@@ -133,14 +133,21 @@ int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *produ
   return find_tile(form, &t) && plan_f16(planner, *product, t);
 }
 
+/* Of the tiles at least half of whose rows are there, the largest of which there are enough for a large device. */
 int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product *p)
 {
   enum { MIN_ROWS = 16, MANY_TILES = 64 };
+  static const struct {
+    uint32_t side;
+    int32_t form;
+  } sides[] = {{128, TSR_VK_FORM_MATMUL_COOP_F16_128}, {64, TSR_VK_FORM_MATMUL_COOP_F16_64}};
   if (caps->n_shapes == 0 || caps->compute_like_cpu || p->rows < MIN_ROWS)
     return TSR_VK_FORM_AUTO;
-  if (p->batch * tsr_vk_divide_up(p->rows, 128) * tsr_vk_divide_up(p->columns, 128) >= MANY_TILES)
-    return TSR_VK_FORM_MATMUL_COOP_F16_128;
-  if (p->rows > 32 && p->batch * tsr_vk_divide_up(p->rows, 64) * tsr_vk_divide_up(p->columns, 64) >= MANY_TILES)
-    return TSR_VK_FORM_MATMUL_COOP_F16_64;
+  for (size_t i = 0; i < sizeof sides / sizeof sides[0]; ++i) {
+    uint32_t side = sides[i].side;
+    if (p->rows > side / 2 &&
+        p->batch * tsr_vk_divide_up(p->rows, side) * tsr_vk_divide_up(p->columns, side) >= MANY_TILES)
+      return sides[i].form;
+  }
   return TSR_VK_FORM_MATMUL_COOP_F16_32;
 }

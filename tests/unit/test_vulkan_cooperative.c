@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which products the Vulkan backend gives to cooperative matrices, and how it cuts them up for devices of every kind that
+ * has them: the planner alone, told what such a device can do.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "backends/vulkan/kernel.h"
+#include "shaders/variants.h"
+
+/* As the specialisation constants of shaders/matmul_cooperative.comp */
+enum { SIZE, B_TYPE = 2, M = 4, N, K, ROWS, COLUMNS, PART_ROWS, PART_COLUMNS, STEP, LANES, ALONG_DEPTH, SHARED };
+
+enum { VALUES = 8 }; /* of f16 in a group of 16 bytes */
+
+static const struct device {
+  uint32_t lanes[2], shared_memory, invocations, subgroups, m, n, k;
+} devices[] = {
+    {{32, 32}, 49152, 1024, 32, 16, 16, 16}, {{32, 32}, 49152, 1024, 32, 16, 8, 8},
+    {{32, 64}, 65536, 1024, 32, 16, 16, 16}, {{8, 32}, 65536, 1024, 64, 8, 8, 16},
+    {{16, 32}, 65536, 1024, 64, 8, 16, 16},  {{8, 8}, 32768, 1024, 32, 8, 8, 8},
+    {{64, 64}, 65536, 1024, 16, 32, 32, 8},  {{32, 32}, 32768, 256, 8, 16, 16, 16},
+};
+enum { N_DEVICES = sizeof devices / sizeof devices[0] };
+
+static const int32_t forms[] = {TSR_VK_FORM_MATMUL_COOP_F16_128, TSR_VK_FORM_MATMUL_COOP_F16_64,
+                                TSR_VK_FORM_MATMUL_COOP_F16_32};
+enum { N_FORMS = sizeof forms / sizeof forms[0] };
+
+static tsr_vk_caps caps_of(const struct device *device)
+{
+  return (tsr_vk_caps){
+      .max_binding = 1u << 30,
+      .max_invocations = device->invocations,
+      .max_groups = {65535, 65535, 65535},
+      .max_size = {1024, 1024, 64},
+      .shared_memory = device->shared_memory,
+      .subgroup_size = device->lanes[1],
+      .subgroup_arithmetic = 1,
+      .subgroup_shuffle = 1,
+      .subgroup_sizes = {device->lanes[0], device->lanes[1]},
+      .max_subgroups = device->subgroups,
+      .n_shapes = 1,
+      .shapes = {{TSR_VK_SHAPE_F16, device->m, device->n, device->k}},
+  };
+}
+
+/* y [rows, columns] = a [rows, depth] @ b [depth, columns], b of f16, k contiguous or n */
+typedef struct product {
+  int32_t rows, columns, depth;
+  int32_t type, narrow, along_columns;
+} product;
+
+static int plan(const tsr_vk_caps *caps, const product *p, tsr_vk_plan *result)
+{
+  const int64_t b_elements = (int64_t)p->depth * p->columns;
+  const tsr_storage_desc storages[] = {
+      {0},
+      {.kind = TSR_STORAGE_INPUT, .size = 4ll * p->rows * p->depth},
+      {.kind = TSR_STORAGE_CONSTANT, .size = (p->type == TSR_F32 ? 4 : 2) * b_elements},
+      {.kind = TSR_STORAGE_OUTPUT, .size = 4ll * p->rows * p->columns}};
+  const tsr_tensor_desc tensors[] = {
+      {0},
+      {.storage = 1, .dtype = TSR_F32, .rank = 2, .extent = {p->rows, p->depth, 1, 1}, .stride = {p->depth, 1}},
+      {.storage = 2,
+       .dtype = p->type,
+       .rank = 2,
+       .extent = {p->depth, p->columns, 1, 1},
+       .stride = {p->along_columns ? p->columns : 1, p->along_columns ? 1 : p->depth}},
+      {.storage = 3, .dtype = TSR_F32, .rank = 2, .extent = {p->rows, p->columns, 1, 1}, .stride = {p->columns, 1}},
+  };
+  const tsr_line_desc line = {
+      .op = TSR_OP_MATMUL,
+      .in = {1, 2},
+      .out = {3},
+      .label = "",
+      .attributes = {.struct_size = sizeof(tsr_op_attributes), .alpha = 1, .narrow = p->narrow},
+  };
+  const tsr_program_desc program = {
+      .struct_size = sizeof program,
+      .storage_size = sizeof storages[0],
+      .tensor_size = sizeof tensors[0],
+      .line_size = sizeof line,
+      .n_storages = 4,
+      .n_tensors = 4,
+      .n_lines = 1,
+      .storages = storages,
+      .tensors = tensors,
+      .lines = &line,
+  };
+  memset(result, 0, sizeof *result);
+  return tsr_vk_plan_line(caps, &program, 0, result);
+}
+
+static int is_cooperative(int32_t form)
+{
+  for (int i = 0; i < N_FORMS; i++) {
+    if (form == forms[i])
+      return 1;
+  }
+  return 0;
+}
+
+static tsr_vk_plan the_plan; /* large */
+
+static void check_dispatch(const struct device *device, const product *p)
+{
+  const tsr_vk_dispatch *dispatch = &the_plan.dispatch[0];
+  const uint32_t *spec = dispatch->spec;
+  assert_int_equal(the_plan.n_dispatches, 1);
+  assert_int_equal(dispatch->variant, TSR_VK_VARIANT_MATMUL_COOPERATIVE_F16);
+  assert_int_equal(dispatch->n_spec, SHARED + 1);
+  assert_int_equal(dispatch->subgroup_size, device->lanes[0]);
+  assert_int_equal(spec[LANES], device->lanes[0]);
+  assert_int_equal(spec[B_TYPE], TSR_F16);
+  assert_int_equal(spec[ALONG_DEPTH], !p->along_columns);
+  const uint32_t shape[] = {spec[M], spec[N], spec[K]};
+  const uint32_t listed[] = {device->m, device->n, device->k};
+  assert_memory_equal(shape, listed, sizeof shape);
+  /* Whole matrices in a part, whole parts in a tile, whole matrices in a step */
+  assert_int_equal(spec[PART_ROWS] % spec[M], 0);
+  assert_int_equal(spec[PART_COLUMNS] % spec[N], 0);
+  assert_int_equal(spec[ROWS] % spec[PART_ROWS], 0);
+  assert_int_equal(spec[COLUMNS] % spec[PART_COLUMNS], 0);
+  assert_int_equal(spec[STEP] * VALUES % spec[K], 0);
+  uint32_t subgroups = spec[ROWS] / spec[PART_ROWS] * (spec[COLUMNS] / spec[PART_COLUMNS]);
+  assert_in_range(subgroups, 1, device->subgroups);
+  assert_int_equal(spec[SIZE], subgroups * device->lanes[0]);
+  assert_in_range(spec[SIZE], 1, device->invocations);
+  /* Two buffers with a group between the rows; what the subgroups store, without one. */
+  uint32_t b_tile =
+      p->along_columns ? spec[STEP] * VALUES * (spec[COLUMNS] / VALUES + 1) : spec[COLUMNS] * (spec[STEP] + 1);
+  assert_true(spec[SHARED] >= 2 * (spec[ROWS] * (spec[STEP] + 1) + b_tile));
+  assert_true(spec[SHARED] >= subgroups * spec[M] * spec[PART_COLUMNS] / 4);
+  assert_in_range(spec[SHARED] * 16, 1, device->shared_memory);
+  uint64_t groups = (uint64_t)dispatch->groups[0] * dispatch->groups[1] * dispatch->groups[2];
+  uint64_t tiles =
+      (uint64_t)((p->rows + spec[ROWS] - 1) / spec[ROWS]) * ((p->columns + spec[COLUMNS] - 1) / spec[COLUMNS]);
+  assert_int_equal(groups, tiles);
+}
+
+static void test_limits(void **state)
+{
+  (void)state;
+  static const product products[] = {
+      {.rows = 1, .columns = 8, .depth = 8, .type = TSR_F16, .narrow = 1},
+      {.rows = 300, .columns = 1000, .depth = 520, .type = TSR_F16, .narrow = 1},
+      {.rows = 300, .columns = 1000, .depth = 520, .type = TSR_F16, .narrow = 1, .along_columns = 1},
+  };
+  int taken = 0;
+  for (int d = 0; d < N_DEVICES; d++) {
+    for (int f = 0; f < N_FORMS; f++) {
+      for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
+        tsr_vk_caps caps = caps_of(&devices[d]);
+        caps.forced = forms[f];
+        assert_true(plan(&caps, &products[i], &the_plan));
+        if (the_plan.form == forms[f]) {
+          check_dispatch(&devices[d], &products[i]);
+          taken++;
+        } else {
+          assert_true(d >= 6); /* made up: one whose matrices are too large for small parts, one with few subgroups */
+        }
+      }
+    }
+  }
+  assert_true(taken >= 6 * N_FORMS * 3);
+}
+
+static void test_choice(void **state)
+{
+  (void)state;
+  static const struct {
+    product product;
+    int32_t form; /* TSR_VK_FORM_AUTO: any but these */
+  } cases[] = {
+      {{4096, 4096, 4096, TSR_F16, 1, 0}, TSR_VK_FORM_MATMUL_COOP_F16_128},
+      {{4096, 4096, 4096, TSR_F16, 1, 1}, TSR_VK_FORM_MATMUL_COOP_F16_128},
+      {{512, 512, 512, TSR_F16, 1, 0}, TSR_VK_FORM_MATMUL_COOP_F16_64},
+      {{32, 37000, 512, TSR_F16, 1, 0}, TSR_VK_FORM_MATMUL_COOP_F16_32},
+      {{100, 512, 2048, TSR_F16, 1, 0}, TSR_VK_FORM_MATMUL_COOP_F16_32},
+      {{4, 512, 512, TSR_F16, 1, 0}, TSR_VK_FORM_AUTO},       /* few rows */
+      {{4096, 4096, 4096, TSR_F16, 0, 0}, TSR_VK_FORM_AUTO},  /* a must keep its precision */
+      {{4096, 4096, 4096, TSR_BF16, 1, 0}, TSR_VK_FORM_AUTO}, /* no such matrices */
+      {{4096, 4096, 4100, TSR_F16, 1, 0}, TSR_VK_FORM_AUTO},  /* no whole groups */
+      {{4096, 4092, 4096, TSR_F16, 1, 1}, TSR_VK_FORM_AUTO},
+  };
+  tsr_vk_caps caps = caps_of(&devices[0]);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    assert_true(plan(&caps, &cases[i].product, &the_plan));
+    if (cases[i].form != TSR_VK_FORM_AUTO) {
+      assert_int_equal(the_plan.form, cases[i].form);
+    } else {
+      assert_false(is_cooperative(the_plan.form));
+    }
+  }
+  caps.n_shapes = 0;
+  assert_true(plan(&caps, &cases[0].product, &the_plan));
+  assert_false(is_cooperative(the_plan.form));
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_limits), cmocka_unit_test(test_choice)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
