@@ -2,7 +2,7 @@
  *
  * Run while Tessera is built: writes tsr_vk_variants (backends/vulkan/kernel.h), each SPIR-V module deflated to a third.
  *
- *     pack OUT.c [NAME BINDINGS PUSH_BYTES]... -- [FILE.spv]...     files in the order of the rows; the last rows may have
+ *     pack OUT.c [NAME BINDINGS IS_SUBGROUP PUSH_BYTES]... -- [FILE.spv]...     files in the order of the rows; the last rows may have
  *                                                                   none: those are variants without code
  */
 #include <errno.h>
@@ -57,10 +57,10 @@ int main(int argc, char **argv)
   int end = 2;
   while (end < argc && strcmp(argv[end], "--") != 0)
     end++;
-  const int n = (end - 2) / 3;
+  const int n = (end - 2) / 4;
   const int n_files = argc - end - 1;
-  if (argc < 3 || end == argc || (end - 2) % 3 != 0 || n_files > n)
-    fail("usage", "pack OUT.c [NAME BINDINGS PUSH_BYTES]... -- [FILE.spv]...");
+  if (argc < 3 || end == argc || (end - 2) % 4 != 0 || n_files > n)
+    fail("usage", "pack OUT.c [NAME BINDINGS IS_SUBGROUP PUSH_BYTES]... -- [FILE.spv]...");
   FILE *out = fopen(argv[1], "w");
   if (!out)
     fail(argv[1], strerror(errno));
@@ -69,16 +69,16 @@ int main(int argc, char **argv)
     fail(argv[1], "no memory");
   fputs("/* Written by shaders/pack.c */\n#include \"backends/vulkan/kernel.h\"\n\n", out);
   for (int i = 0; i < n_files; i++)
-    sizes[i] = write_module(out, argv[2 + 3 * i], argv[end + 1 + i]);
+    sizes[i] = write_module(out, argv[2 + 4 * i], argv[end + 1 + i]);
   fputs("const tsr_vk_variant tsr_vk_variants[] = {\n", out);
   for (int i = 0; i < n; i++) {
-    char **row = argv + 2 + 3 * i;
+    char **row = argv + 2 + 4 * i;
     if (i >= n_files) {
-      fprintf(out, "  {\"%s\", NULL, 0, 0, %s, %s},\n", row[0], row[1], row[2]);
+      fprintf(out, "  {\"%s\", NULL, 0, 0, %s, %s, %s},\n", row[0], row[1], row[2], row[3]);
       continue;
     }
-    fprintf(out, "  {\"%s\", module_%s, sizeof(module_%s), %zu, %s, %s},\n", row[0], row[0], row[0], sizes[i], row[1],
-            row[2]);
+    fprintf(out, "  {\"%s\", module_%s, sizeof(module_%s), %zu, %s, %s, %s},\n", row[0], row[0], row[0], sizes[i],
+            row[1], row[2], row[3]);
   }
   fprintf(out, "};\nconst int32_t tsr_vk_variant_count = %d;\n", n);
   free(sizes);

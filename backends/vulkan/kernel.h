@@ -73,6 +73,7 @@ typedef struct tsr_vk_variant {
   uint32_t packed_bytes;
   uint32_t size_bytes; /* of the module */
   uint8_t n_bindings;  /* operands, the address table of a wide variant left out */
+  uint8_t is_subgroup; /* 1: a workgroup of it is exactly one subgroup */
   uint16_t push_bytes; /* of its push constant block, at most TSR_VK_MAX_PUSH */
 } tsr_vk_variant;
 

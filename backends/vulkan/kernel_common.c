@@ -231,6 +231,10 @@ int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch,
       dispatch->after = 1;
     }
   }
+  const uint32_t size = dispatch->spec[0];
+  if (tsr_vk_variants[dispatch->variant].is_subgroup && size >= caps->subgroup_sizes[0] &&
+      size <= caps->subgroup_sizes[1])
+    dispatch->subgroup_size = size;
   dispatch->scratch_bytes = planner->plan->scratch_bytes;
   dispatch->wide = wide;
   dispatch->variant += wide;

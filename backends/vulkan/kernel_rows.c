@@ -53,12 +53,15 @@ TSR_VK_ASSERT_ROW_VARIANTS(REDUCE);
 uint32_t tsr_vk_reduce_size(const tsr_vk_caps *caps, uint64_t n, int *subgroup)
 {
   /* A CPU's driver may give up on a shader after 65535 rounds of its loops in all (Mesa's llvmpipe does, and tells
-   * nobody): rows that take a good part of them, a few times over, get more invocations. */
-  const uint64_t most_rounds = 8192;
-  *subgroup = caps->compute_like_cpu && caps->subgroup_arithmetic && caps->subgroup_size <= caps->max_size[0] &&
-              n <= most_rounds * caps->subgroup_size;
+   * nobody): rows that take a good part of them, a few times over, get more invocations. On a GPU long rows want more
+   * loads in flight than a subgroup has. */
+  const uint64_t most_rounds = caps->compute_like_cpu ? 8192 : 16;
+  const uint32_t lanes = caps->subgroup_size;
+  const int is_known = caps->compute_like_cpu || (caps->subgroup_sizes[0] > 0 && lanes >= caps->subgroup_sizes[0] &&
+                                                  lanes <= caps->subgroup_sizes[1]);
+  *subgroup = is_known && caps->subgroup_arithmetic && lanes <= caps->max_size[0] && n <= most_rounds * lanes;
   if (*subgroup)
-    return caps->subgroup_size;
+    return lanes;
   uint32_t size = 32;
   while (size < n && size < 256)
     size *= 2;

@@ -67,7 +67,9 @@ static int plan_lists(tsr_vk_planner *planner, topk_push push, uint32_t rows, ui
   push.shares = 1;
   push.groups = rows;
   push.from_at = push.to_at;
-  return add(planner, variant, &push, tsr_vk_reduce_size(planner->caps, push.n / 4, &subgroup), 1, 0) != NULL;
+  size = tsr_vk_reduce_size(planner->caps, push.n / 4, &subgroup);
+  variant = subgroup ? TSR_VK_VARIANT_TOPK_SUBGROUP : TSR_VK_VARIANT_TOPK;
+  return add(planner, variant, &push, size, 1, 0) != NULL;
 }
 
 static int plan_sort(tsr_vk_planner *planner, topk_push push, uint32_t rows, uint32_t n, uint32_t k)
