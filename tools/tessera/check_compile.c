@@ -18,8 +18,9 @@ typedef struct compilation {
   const check_compile_request *request;
   const check_table *table;
   tsr_device *device;
-  int32_t form;   /* forced now; 0: the device chooses */
-  int32_t *taken; /* [forms + 1] programs by form */
+  int32_t form;            /* forced now; 0: the device chooses */
+  int32_t *taken;          /* [forms + 1] programs by form */
+  check_coverage coverage; /* what was compiled */
   counts count;
   tsr_cli_progress progress;
 } compilation;
@@ -57,16 +58,18 @@ static int report(compilation *c, const char *name, const char *result, const ch
   return TSR_EXIT_OK;
 }
 
-/* A program as the device would execute it now. */
-static int make(compilation *c, const char *name, const tsr_program *program)
+/* A program as the device would execute it now. chosen: 0: only if it has something in it that nothing had so far. */
+static int make(compilation *c, const char *name, const tsr_program *program, int chosen)
 {
   tsr_status status;
 
   if (c->form > 0) {
-    if (!check_takes_form(c->device, program, c->form)) {
+    if ((!chosen && c->taken[c->form] > 0) || !check_takes_form(c->device, program, c->form)) {
       return TSR_EXIT_OK;
     }
     c->taken[c->form]++;
+  } else if (!chosen && !check_coverage_adds(&c->coverage, program)) {
+    return TSR_EXIT_OK;
   }
   status = tsr_device_prepare(c->device, program);
   c->count.programs++;
@@ -78,38 +81,41 @@ static int make(compilation *c, const char *name, const tsr_program *program)
     c->count.failed++;
     return report(c, name, "FAILED", tsr_error_message());
   }
+  check_coverage_note(&c->coverage, program);
   return TSR_EXIT_OK;
 }
 
 /* In the form that the device chooses, or in each that --variant asks for. */
-static int make_in_forms(compilation *c, const char *name, const tsr_program *program, int forced)
+static int make_in_forms(compilation *c, const char *name, const tsr_program *program, int chosen, int forced)
 {
   const int32_t forms = tsr_device_form_count(c->device);
   int code = TSR_EXIT_OK;
 
   if (!forced) {
-    return make(c, name, program);
+    return make(c, name, program, chosen);
   }
   for (c->form = 1; c->form <= forms && !code; c->form++) {
     if (check_wants_form(c->request->variant, c->device, c->form)) {
       code = tsr_cli_fail(tsr_device_force_form(c->device, c->form));
-      code = code ? code : make(c, name, program);
+      code = code ? code : make(c, name, program, chosen);
     }
   }
   c->form = 0;
   return code ? code : tsr_cli_fail(tsr_device_force_form(c->device, 0));
 }
 
-static int is_selected(const compilation *c, const char *name, uint64_t key)
+/* By --ops and --case; *chosen: by --share, too. */
+static int is_selected(const compilation *c, const char *name, uint64_t key, int *chosen)
 {
   const check_compile_request *r = c->request;
   char family[64];
 
+  *chosen = r->only || key % (uint64_t)r->share == 0;
   if (r->only) {
     return strcmp(r->only, name) == 0;
   }
   snprintf(family, sizeof(family), "%.*s", (int)strcspn(name, "("), name);
-  return key % (uint64_t)r->share == 0 && (!r->ops || fnmatch(r->ops, family, 0) == 0);
+  return !r->ops || fnmatch(r->ops, family, 0) == 0;
 }
 
 /* All programs once: the cases, those of --mode perf among them, then the models. */
@@ -123,11 +129,12 @@ static int sweep(compilation *c, int forced)
     const check_case *test = i < c->table->count ? &c->table->test[i] : NULL;
     tsr_program *program = NULL;
     char name[128];
+    int chosen = 0;
 
     tsr_cli_progress_update(&c->progress, i, c->table->count + models);
     if (test) {
       check_build build;
-      if (!is_selected(c, test->name, test->key)) {
+      if (!is_selected(c, test->name, test->key, &chosen)) {
         continue;
       }
       code = tsr_cli_fail(tsr_fail_context(check_build_program(test, &build), "%s", test->name));
@@ -135,13 +142,13 @@ static int sweep(compilation *c, int forced)
     } else {
       code = tsr_cli_fail(tsr_fail_context(check_model_program(i - c->table->count, name, sizeof(name), &program),
                                            "model program %d", (int)(i - c->table->count)));
-      if (!code && !is_selected(c, name, check_hash(0, name))) {
+      if (!code && !is_selected(c, name, check_hash(0, name), &chosen)) {
         tsr_program_destroy(program);
         continue;
       }
     }
     if (!code) {
-      code = make_in_forms(c, test ? test->name : name, program, forced);
+      code = make_in_forms(c, test ? test->name : name, program, chosen, forced);
     }
     tsr_program_destroy(program);
   }
@@ -177,8 +184,9 @@ static int compile_on(const check_compile_request *request, const check_table *t
   if (!c.taken) {
     return tsr_cli_no_memory();
   }
+  code = tsr_cli_fail(check_coverage_create(&c.coverage, NULL));
   tsr_cli_progress_start(&c.progress, "compiling");
-  code = sweep(&c, 0);
+  code = code ? code : sweep(&c, 0);
   if (!code && request->variant) {
     code = sweep(&c, 1);
   }
@@ -186,6 +194,7 @@ static int compile_on(const check_compile_request *request, const check_table *t
   if (!code && request->variant) {
     code = print_forms(&c);
   }
+  check_coverage_finish(&c.coverage);
   free(c.taken);
   if (!code && !request->as_json) {
     printf("%s: %d programs, %d compiled, %d failed, %d unsupported\n", tsr_device_name(device), (int)c.count.programs,
