@@ -1,0 +1,147 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# tools/lab/table.py: what drivers say of pipelines against what is recorded, with made-up drivers.
+set -u
+. "$SOURCE_ROOT/tests/cli/harness.sh"
+
+results=$work/results
+record=$work/pipelines.txt
+chips='amd navi31
+intel bmg'
+mkdir "$results"
+
+# amd VARIANT OCCUPANCY SPILLS: a pipeline as AMD's driver tells of it.
+amd()
+{
+  printf '{"making": "%s", "spec": [64, 1], "subgroup": 0}\n' "$1"
+  printf '{"made": "%s", "spec": [64, 1], "subgroup": 0, "executables": [{"name": "compute", "subgroup": 64, "statistics": ' "$1"
+  printf '{"VGPRs": 24, "Spilled VGPRs": %s, "Spilled SGPRs": 9, "Scratch size": 0, "Subgroups per SIMD": %s, ' "$3" "$2"
+  printf '"Instructions": 100, "Inverse Throughput": 50}}]}\n{"used": "%s", "spec": [64, 1], "subgroup": 0, "form": ' "$1"
+  printf '%s, "forced": false}\n' "${4-null}"
+}
+
+# intel VARIANT [WIDTH SPILLS]...: Intel's compiles for several sizes of subgroups.
+intel()
+{
+  printf '{"making": "%s", "spec": [64], "subgroup": 0}\n{"made": "%s", "spec": [64], "subgroup": 0, "executables": [' "$1" "$1"
+  shift
+  between=
+  while [ $# -gt 1 ]; do
+    printf '%s{"name": "compute", "subgroup": %s, "statistics": {"Spills": %s, "Scratch Memory Size": %s, ' "$between" "$1" "$2" "$2"
+    printf '"Max live registers": 40, "Instructions": 90, "Cycles": 1000}}'
+    between=', '
+    shift 2
+  done
+  printf ']}\n'
+}
+
+# write_results: both chips as they should be.
+write_results()
+{
+  for chip in amd-navi31 intel-bmg; do
+    echo '{"device": "D", "driver": "1", "statistics": true, "variants": ["softmax", "topk"]}' >"$results/$chip.json"
+    echo 0 >"$results/$chip.code"
+    : >"$results/$chip.log"
+  done
+  amd softmax 16 0 >>"$results/amd-navi31.json"
+  amd matmul_tiled 20 0 '"matmul.tiled"' >>"$results/amd-navi31.json"
+  intel softmax 16 0 32 7 >>"$results/intel-bmg.json"
+}
+
+# table CODE WHAT
+table()
+{
+  n_checks=$((n_checks + 1))
+  code=0
+  python3 "$SOURCE_ROOT/tools/lab/table.py" "$2" "$results" "$record" 3 "$chips" >"$out" 2>"$err" || code=$?
+  last="table.py $2"
+  [ $code = "$1" ] || failure "$last: exit code $code, expected $1"
+}
+
+write_results
+table 0 update
+stdout_has '2 pipelines on 2 chips'
+check 'the record lacks the form' grep -q '^matmul.tiled matmul_tiled  *20 *-$' "$record"
+check 'the width that does not spill counts' grep -q '^softmax  *16  *16$' "$record"
+table 0 against
+stdout_has '3 compared on 2 chips, 0 failed, 0 chips skipped'
+table 0 table
+stdout_has 'never made: topk'
+stdout_has 'matmul.tiled matmul_tiled'
+table 0 json
+stdout_has '"pipeline": "matmul.tiled matmul_tiled"'
+
+# A tenth less is let pass, more is not.
+sed -i 's/"Subgroups per SIMD": 20/"Subgroups per SIMD": 18/' "$results/amd-navi31.json"
+table 0 against
+sed -i 's/"Subgroups per SIMD": 18/"Subgroups per SIMD": 17/' "$results/amd-navi31.json"
+table 1 against
+stdout_has 'FAILED: amd-navi31 matmul.tiled matmul_tiled: occupancy 17, 20 recorded'
+
+# The worst specialisation counts.
+write_results
+amd matmul_tiled 10 0 '"matmul.tiled"' | sed 's/64, 1/64, 2/' >>"$results/amd-navi31.json"
+table 1 against
+stdout_has 'occupancy 10, 20 recorded'
+
+# Spills, of a pipeline that is known, and of a new one; a new one alone is told.
+write_results
+sed -i 's/"Spilled VGPRs": 0/"Spilled VGPRs": 3/' "$results/amd-navi31.json"
+table 1 against
+stdout_has 'FAILED: amd-navi31 softmax: spills 3, scratch 0; 0 recorded'
+write_results
+amd topk 16 0 >>"$results/amd-navi31.json"
+table 0 against
+stdout_has 'amd-navi31 topk: new, occupancy 16'
+write_results
+intel topk 16 2 >>"$results/intel-bmg.json"
+table 1 against
+stdout_has 'FAILED: intel-bmg topk: spills 2'
+
+# What is put up with is recorded, and no more than that.
+table 0 update
+table 0 against
+sed -i 's/!4/!3/' "$record"
+table 1 against
+
+# A pipeline that does not compile; a driver that ends the program; a program that failed otherwise.
+write_results
+table 0 update
+echo '{"made": "softmax", "spec": [65], "subgroup": 0, "error": "the driver made no pipeline"}' >>"$results/intel-bmg.json"
+table 1 against
+stdout_has 'FAILED: intel-bmg softmax: does not compile'
+table 2 update
+write_results
+echo '{"making": "topk", "spec": [65], "subgroup": 0}' >>"$results/intel-bmg.json"
+echo 139 >"$results/intel-bmg.code"
+table 1 against
+stdout_has 'FAILED: intel-bmg topk: does not compile: the driver ended the program'
+write_results
+echo 4 >"$results/intel-bmg.code"
+echo 'tessera: no device' >"$results/intel-bmg.log"
+table 1 against
+stdout_has 'FAILED: intel-bmg: the program ended with 4: tessera: no device'
+table 1 table
+
+# A chip that cannot be opened here is told and passed over, and nothing is recorded without it.
+write_results
+rm "$results"/intel-bmg.*
+echo 'skipped: no shim' >"$results/intel-bmg.skipped"
+table 0 against
+stdout_has 'intel-bmg skipped: no shim'
+stdout_has '1 chips skipped'
+table 2 update
+stderr_has 'intel-bmg skipped'
+
+# A record that cannot be read names the line.
+write_results
+echo 'softmax 16' >>"$record"
+table 2 against
+stderr_has 'pipelines.txt:6'
+echo 'no columns' >"$record"
+table 2 against
+stderr_has 'pipelines.txt:1'
+rm "$record"
+table 2 against
+stderr_has 'pipelines.txt'
+finish

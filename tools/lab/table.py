@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tables of what drivers say of pipelines, and the comparison with the recorded one. tools/lab/run calls it:
+#
+#     table.py table|every|json|against|update RESULTS RECORD SECONDS CHIPS
+#
+# CHIPS: lines "VENDOR CHIP". RESULTS has for each chip VENDOR-CHIP.json (lines that backends/vulkan/statistics.c writes), .log and .code of the program; or
+# .skipped, the reason. RECORD has a line for each pipeline, named by its form and its variant, and a column for each chip: the
+# occupancy of the worst specialisation, in the driver's own unit, or "-" where the pipeline is never made there. Spills
+# that are put up with stand behind it: "8!3".
+import json
+import os
+import sys
+
+# What a statistic is called, by vendor; drivers rename them between versions, so the first name that is there counts.
+NAMES = {
+    "amd": {
+        "spills": ["Spilled VGPRs"],
+        "scratch": ["Scratch size"],
+        "moved": ["Spilled SGPRs"],
+        "registers": ["VGPRs"],
+        "occupancy": ["Subgroups per SIMD"],
+        "instructions": ["Instructions", "Instruction Count"],
+        "cycles": ["Inverse Throughput"],
+    },
+    "nvidia": {
+        "spills": ["Spills to memory"],
+        "scratch": ["SLM size"],
+        "moved": ["Spills to reg"],
+        "registers": ["Number of GPRs"],
+        "occupancy": ["Max warps/SM"],
+        "instructions": ["Instruction count", "Instruction Count"],
+        "cycles": ["Static cycle count"],
+    },
+    "intel": {
+        "spills": ["Spills", "Spill count"],
+        "scratch": ["Scratch Memory Size"],
+        "moved": [],
+        "registers": ["Max live registers"],
+        "occupancy": ["subgroup"],
+        "instructions": ["Instructions", "Instruction Count"],
+        "cycles": ["Cycles", "Cycle Count"],
+    },
+    "apple": {
+        "spills": ["Spills"],
+        "scratch": ["Scratch"],
+        "moved": [],
+        "registers": ["GPRs"],
+        "occupancy": ["Threads"],
+        "instructions": ["Instructions"],
+        "cycles": ["ALU"],
+    },
+    "qualcomm": {
+        "spills": ["STP Count"],
+        "scratch": [],
+        "moved": [],
+        "registers": ["Registers used"],
+        "occupancy": ["Max Waves Per Core"],
+        "instructions": ["Instruction Count"],
+        "cycles": ["Estimated cycles stalled on SY"],
+    },
+}
+UNITS = {
+    "amd": "occupancy: subgroups a SIMD; cycles: busy ones of a subgroup; moved: scalar registers kept in lanes of vector ones",
+    "nvidia": "occupancy: warps an SM; cycles: of fixed latency; moved: uniform registers kept in vector ones",
+    "intel": "occupancy: invocations of a subgroup (a wider program has more at a time); cycles: a rough estimate",
+    "apple": "occupancy: threads; registers of 16 bits; cycles: of the ALU",
+    "qualcomm": "occupancy: waves a core; cycles: stalls for memory",
+}
+HIGHEST = ["spills", "scratch", "moved", "registers", "instructions", "cycles"]
+
+
+class Fault(Exception):
+    """What the user is told instead of a trace."""
+
+
+def statistics_of(vendor, made):
+    """What one pipeline's statistics mean; None where the driver tells nothing."""
+    found = []
+    for executable in made.get("executables", []):
+        values = dict(executable["statistics"], subgroup=executable["subgroup"])
+        row = {}
+        for meaning, names in NAMES[vendor].items():
+            row[meaning] = next((values[name] for name in names if name in values), 0 if names == [] else None)
+        found.append(row)
+    if not found:
+        return None
+    # Of programs for several sizes of subgroups the driver takes the widest that does not spill.
+    found.sort(key=lambda row: (row["spills"] or 0, -(row["occupancy"] or 0)))
+    return found[0]
+
+
+def read_chip(path, vendor):
+    """{name of a pipeline: [its specialisations]}, and the variants that nothing made."""
+    made, begun, used, variants = {}, None, {}, set()
+    with open(path, encoding="utf-8") as file:
+        for number, text in enumerate(file, 1):
+            try:
+                line = json.loads(text)
+            except ValueError as error:
+                raise Fault(f"{path}:{number}: no JSON: {error}") from error
+            if "device" in line:
+                variants.update(line["variants"])
+                continue
+            variant = line.get("making") or line.get("made") or line.get("used")
+            key = (variant, tuple(line["spec"]), line["subgroup"])
+            if "making" in line:
+                begun = key
+            elif "made" in line:
+                made[key] = line
+                begun = None
+            else:
+                used.setdefault(key, {})[line["form"]] = line["forced"]
+    if begun:
+        made[begun] = {"error": "the driver ended the program while it made this pipeline"}
+    pipelines = {}
+    for key, line in made.items():
+        variant, spec, subgroup = key
+        for form, forced in used.get(key, {None: False}).items():
+            row = {"spec": list(spec), "subgroup": subgroup, "forced": forced, "error": line.get("error")}
+            row["statistics"] = None if row["error"] else statistics_of(vendor, line)
+            pipelines.setdefault(f"{form} {variant}" if form else variant, []).append(row)
+    return pipelines, variants - {key[0] for key in made}
+
+
+def worst(rows):
+    """One row of many specialisations of a pipeline."""
+    row = {"n": len(rows), "error": next((r["error"] for r in rows if r["error"]), None)}
+    known = [r["statistics"] for r in rows if r["statistics"]]
+    for what in HIGHEST:
+        row[what] = max((r[what] for r in known if r[what] is not None), default=None)
+    row["occupancy"] = min((r["occupancy"] for r in known if r["occupancy"] is not None), default=None)
+    return row
+
+
+def read_results(folder, chips):
+    """[(chip's column, pipelines or None, never made, remark)]"""
+    results = []
+    for column in chips:
+        base = os.path.join(folder, column)
+        if os.path.exists(base + ".skipped"):
+            with open(base + ".skipped", encoding="utf-8") as file:
+                results.append((column, None, set(), file.read().strip()))
+        elif os.path.exists(base + ".code"):
+            with open(base + ".code", encoding="utf-8") as file:
+                code = int(file.read())
+            with open(base + ".log", encoding="utf-8", errors="replace") as file:
+                log = [line.rstrip() for line in file]
+            pipelines, never = {}, set()
+            if os.path.exists(base + ".json"):
+                pipelines, never = read_chip(base + ".json", column.split("-")[0])
+            remark = None
+            if code not in (0, 1) or not pipelines:
+                remark = f"the program ended with {code}: " + " | ".join(log[-3:])
+            results.append((column, pipelines, never, remark))
+    return results
+
+
+def text_of(value):
+    return "-" if value is None else str(value)
+
+
+def print_table(results, every):
+    columns = ["chip", "n", "spills", "scratch", "moved", "registers", "occupancy", "instructions", "cycles"]
+    for vendor in NAMES:
+        those = [r for r in results if r[0].startswith(vendor + "-") and r[1]]
+        if not those:
+            continue
+        names = sorted({name for _, pipelines, _, _ in those for name in pipelines})
+        lines = []
+        for name in names:
+            for column, pipelines, _, _ in those:
+                chip = column.split("-", 1)[1]
+                rows = pipelines.get(name, [])
+                for group in [[r] for r in rows] if every else [rows] if rows else []:
+                    row = worst(group)
+                    label = name + (f" {','.join(map(str, group[0]['spec']))}" if every else "")
+                    if row["error"]:
+                        lines.append([label, chip, row["error"]])
+                    else:
+                        lines.append([label, chip] + [text_of(row[c]) for c in columns[1:]])
+        print(f"\n{vendor} ({UNITS[vendor]}; n: specialisations, of which the worst figures are given)")
+        header = ["pipeline"] + columns
+        whole = [line for line in lines if len(line) == len(header)]
+        widths = [max([len(line[i]) for line in whole] + [len(header[i])]) for i in range(len(header))]
+        previous = None
+        for line in [header] + lines:
+            label = line[0] if line[0] != previous else ""
+            previous = line[0]
+            cells = [label.ljust(widths[0]), line[1].ljust(widths[1])]
+            cells += [cell.rjust(width) for cell, width in zip(line[2:], widths[2:])] if len(line) > 3 else line[2:]
+            print("  ".join(cells).rstrip())
+
+
+def print_json(results):
+    for column, pipelines, _, remark in results:
+        if remark:
+            print(json.dumps({"chip": column, "remark": remark}))
+        for name, rows in sorted((pipelines or {}).items()):
+            for row in rows:
+                print(json.dumps(dict({"chip": column, "pipeline": name}, **row)))
+
+
+def read_record(path):
+    """{pipeline: {column: (occupancy, spills)}}"""
+    record, columns = {}, []
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            words = line.split("#", 1)[0].split()
+            if not words:
+                continue
+            if not columns:
+                if words[0] != "pipeline":
+                    raise Fault(f"{path}:{number}: the first line should name the columns, from 'pipeline' on")
+                columns = words[1:]
+                continue
+            cells = words[-len(columns) :]
+            name = " ".join(words[: -len(columns)])
+            if not name or len(words) > len(columns) + 2:
+                raise Fault(f"{path}:{number}: {len(columns)} columns expected behind the pipeline's name")
+            record[name] = {}
+            for column, cell in zip(columns, cells):
+                if cell != "-":
+                    occupancy, _, spills = cell.partition("!")
+                    try:
+                        record[name][column] = (int(occupancy), int(spills or 0))
+                    except ValueError as error:
+                        raise Fault(f"{path}:{number}: '{cell}' is no occupancy") from error
+    return record
+
+
+def spills_of(row):
+    return (row["spills"] or 0) + (row["scratch"] or 0)
+
+
+def compare(record, results):
+    """Lines of what is worse, and of what is merely new or gone."""
+    failures, notes = [], []
+    n_compared = 0
+    for column, pipelines, _, remark in results:
+        if pipelines is None:
+            notes.append(f"{column} {remark}")
+            continue
+        if remark:
+            failures.append(f"{column}: {remark}")
+        for name, rows in sorted(pipelines.items()):
+            row = worst(rows)
+            known = record.get(name, {}).get(column)
+            occupancy, allowed = known or (None, 0)
+            if row["error"]:
+                failures.append(f"{column} {name}: does not compile: {row['error']}")
+            elif spills_of(row) > allowed:
+                failures.append(f"{column} {name}: spills {row['spills']}, scratch {row['scratch']}; {allowed} recorded")
+            elif occupancy and (row["occupancy"] or 0) < 0.9 * occupancy:
+                failures.append(f"{column} {name}: occupancy {row['occupancy']}, {occupancy} recorded")
+            elif not known:
+                notes.append(f"{column} {name}: new, occupancy {text_of(row['occupancy'])}")
+            n_compared += known is not None
+    return failures, notes, n_compared
+
+
+def write_record(path, results, chips):
+    missing = [f"{column} {remark}" for column, pipelines, _, remark in results if remark or not pipelines]
+    missing += [f"{column}: no result" for column in chips if column not in {r[0] for r in results}]
+    if missing:
+        raise Fault("not recorded: " + "; ".join(missing))
+    table = {column: pipelines for column, pipelines, _, _ in results}
+    names = sorted({name for pipelines in table.values() for name in pipelines})
+    lines = [["pipeline"] + chips]
+    for name in names:
+        cells = []
+        for column in chips:
+            rows = table[column].get(name)
+            row = worst(rows) if rows else None
+            if row and row["error"]:
+                raise Fault(f"not recorded: {column} {name} does not compile: {row['error']}")
+            spills = spills_of(row) if row else 0
+            cells.append("-" if not row or row["occupancy"] is None else f"{row['occupancy']}" + (f"!{spills}" if spills else ""))
+        lines.append([name] + cells)
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    part = path + ".part"
+    with open(part, "w", encoding="utf-8") as file:
+        file.write(
+            "# What each pipeline reached on each chip, written by tools/lab/run --update: the occupancy of its worst\n"
+            "# specialisation in the driver's own unit (tools/lab/table.py), behind a ! what it spills, - where it is never made.\n"
+        )
+        for line in lines:
+            cells = [line[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(line[1:], widths[1:])]
+            file.write(" ".join(cells).rstrip() + "\n")
+    os.replace(part, path)
+    return len(names)
+
+
+def print_remarks(results):
+    for column, pipelines, never, remark in results:
+        if remark:
+            print(f"{column}: {remark}")
+        elif never:
+            print(f"{column}: {len(pipelines)} pipelines; never made: {' '.join(sorted(never))}")
+
+
+def main(arguments):
+    show, folder, path, seconds, chips = arguments
+    chips = [line.replace(" ", "-") for line in chips.splitlines()]
+    results = read_results(folder, chips)
+    if not results:
+        raise Fault("no chip is selected")
+    if show == "json":
+        print_json(results)
+        return 0
+    if show in ("table", "every"):
+        print_table(results, show == "every")
+        print()
+        print_remarks(results)
+        n_made = sum(len(rows) for _, pipelines, _, _ in results for rows in (pipelines or {}).values())
+        print(f"{len(results)} chips, {n_made} pipelines, {seconds} s")
+        errors = any(r["error"] for _, pipelines, _, _ in results for rows in (pipelines or {}).values() for r in rows)
+        return 1 if errors or any(remark and pipelines is not None for _, pipelines, _, remark in results) else 0
+    if show == "update":
+        n_names = write_record(path, results, chips)
+        print(f"{path}: {n_names} pipelines on {len(results)} chips, {seconds} s")
+        return 0
+    failures, notes, n_compared = compare(read_record(path), results)
+    for line in notes:
+        print(line)
+    for line in failures:
+        print("FAILED: " + line)
+    n_skipped = sum(pipelines is None for _, pipelines, _, _ in results)
+    print(f"{n_compared} compared on {len(results) - n_skipped} chips, {len(failures)} failed, {n_skipped} chips skipped, {seconds} s")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (Fault, OSError) as fault:
+        print(f"tools/lab/run: {fault}", file=sys.stderr)
+        sys.exit(2)
