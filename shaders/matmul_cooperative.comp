@@ -72,7 +72,8 @@ const uint b_groups = tile_columns * step_groups;
 const uint a_loads = (a_groups + size - 1u) / size;
 const uint b_loads = (b_groups + size - 1u) / size;
 
-uvec3 tile;
+uvec3 tile; /* z: part of the depth, parts of one batch after another */
+uint batch;
 uint lane;
 uint a_at[a_loads]; /* where what the invocation brings lies in memory, k left out */
 uint b_at[b_loads];
@@ -84,19 +85,19 @@ uvec4 b_next[b_loads];
 uvec3 tile_in_band(uint group)
 {
   const uint BAND = 8u;
-  uint batch = group / (row_tiles * column_tiles);
-  uint rest = group - batch * row_tiles * column_tiles;
+  uint part = group / (row_tiles * column_tiles);
+  uint rest = group - part * row_tiles * column_tiles;
   uint band = rest / (BAND * column_tiles);
   uint height = min(BAND, row_tiles - band * BAND);
   rest -= band * BAND * column_tiles;
-  return uvec3(band * BAND + rest % height, rest / height, batch);
+  return uvec3(band * BAND + rest % height, rest / height, part);
 }
 
 /* Rows and columns beyond the result repeat its last: what they give is not stored. */
 void find_operands()
 {
-  uint a_batch = a_offset + batch_offset(tile.z, a_stride[0], a_stride[1]);
-  uint b_batch = b_offset + batch_offset(tile.z, b_stride[0], b_stride[1]);
+  uint a_batch = a_offset + batch_offset(batch, a_stride[0], a_stride[1]);
+  uint b_batch = b_offset + batch_offset(batch, b_stride[0], b_stride[1]);
   [[unroll]] for (uint i = 0u; i < a_loads; ++i)
     a_at[i] = a_batch + min(tile.x * tile_rows + (lane + i * size) / step_groups, rows - 1u) * a_stride[2];
   [[unroll]] for (uint i = 0u; i < b_loads; ++i) {
@@ -182,14 +183,17 @@ void main()
   [[unroll]] for (uint i = 0u; i < m_shapes * n_shapes; ++i)
     sum[i] = coopmat<SUM, gl_ScopeSubgroup, shape_m, shape_n, gl_MatrixUseAccumulator>(SUM(0));
 
+  batch = tile.z / parts;
+  uint begin = (tile.z - batch * parts) * part_depth;
+  uint end = min(begin + part_depth, depth);
   find_operands();
-  fetch(0u);
+  fetch(begin);
   uint buffer_at = 0u;
-  for (uint k = 0u; k < depth; k += step_groups) {
+  for (uint k = begin; k < end; k += step_groups) {
     put_step(buffer_at, k);
     /* The other buffer may still be read by those who are a step behind, and by none two steps behind. */
     barrier();
-    if (k + step_groups < depth)
+    if (k + step_groups < end)
       fetch(k + step_groups);
     uint a_part = (buffer_at + part_row * a_pitch) * UNITS;
     uint b_part = (buffer_at + b_from + (b_along_depth != 0u ? part_column * b_pitch : part_column / GROUP)) * UNITS;
@@ -232,7 +236,7 @@ void main()
       uint bits = tiles[word * UNITS / 4u][word % (4u / UNITS)];
       if (at_row < rows && at_column < columns) {
 #ifdef QUANTISED
-        uint a_row = a_offset + batch_offset(tile.z, a_stride[0], a_stride[1]) + at_row * a_stride[2];
+        uint a_row = a_offset + batch_offset(batch, a_stride[0], a_stride[1]) + at_row * a_stride[2];
         store_quantised(tile.z, at_row, at_column, uintBitsToFloat(QUAD(a, a_row + depth).x), int(bits));
 #else
         store(tile.z, at_row, at_column, uintBitsToFloat(bits));

@@ -75,9 +75,9 @@ static uint32_t shared_groups(const tile *t, const tsr_vk_shape *shape, uint32_t
   return buffers > sums ? buffers : sums;
 }
 
-/* values: of b in a group. Depth and strides of the product count groups. */
-static int plan_in_groups(tsr_vk_planner *planner, int32_t variant, const tsr_vk_product *p, const tsr_vk_shape *shape,
-                          tile t, uint32_t values, int along_depth)
+/* values: of b in a group. Strides of the product count groups, its depth values. */
+static int plan_in_groups(tsr_vk_planner *planner, int32_t variant, tsr_vk_product p, const tsr_vk_shape *shape, tile t,
+                          uint32_t values, int along_depth)
 {
   const tsr_vk_caps *caps = planner->caps;
   uint32_t lanes = caps->subgroup_sizes[0];
@@ -91,11 +91,16 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t variant, const tsr_vk
     step /= 2;
   if (step < MIN_STEP)
     return 0;
-  tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, variant, p, t.rows, t.columns, size);
+  tsr_vk_cut_depth(planner, &p, p.batch * tsr_vk_divide_up(p.rows, t.rows) * tsr_vk_divide_up(p.columns, t.columns),
+                   step * values);
+  tsr_vk_product counted = p; /* in groups, as the shader counts */
+  counted.depth = p.depth / values;
+  counted.part_depth = (uint32_t)tsr_vk_divide_up(p.part_depth, values);
+  tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, variant, &counted, t.rows, t.columns, size);
   if (dispatch == NULL)
     return 0;
   dispatch->subgroup_size = lanes;
-  dispatch->work = 2.0 * (double)p->batch * p->rows * p->columns * p->depth * values;
+  dispatch->work *= values;
   const uint32_t spec[] = {shape->m,
                            shape->n,
                            shape->k,
@@ -109,7 +114,7 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t variant, const tsr_vk
                            shared_groups(&t, shape, step, values, along_depth)};
   for (size_t i = 0; i < sizeof spec / sizeof spec[0]; ++i)
     tsr_vk_spec(dispatch, spec[i]);
-  return 1;
+  return tsr_vk_finish_product(planner, &p);
 }
 
 /* b of f16, a rounded to it: what a narrow line permits. */
@@ -123,8 +128,7 @@ static int plan_f16(tsr_vk_planner *planner, tsr_vk_product p, tile t)
   int along_depth = in_groups(&p.b, 2, VALUES);
   if (!in_groups(&p.a, 3, A_VALUES) || (!along_depth && !in_groups(&p.b, 3, VALUES)))
     return 0;
-  p.depth /= VALUES;
-  return plan_in_groups(planner, TSR_VK_VARIANT_MATMUL_COOPERATIVE_F16, &p, shape, t, VALUES, along_depth);
+  return plan_in_groups(planner, TSR_VK_VARIANT_MATMUL_COOPERATIVE_F16, p, shape, t, VALUES, along_depth);
 }
 
 int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
@@ -136,17 +140,19 @@ int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *produ
 /* Of the tiles at least half of whose rows are there, the largest of which there are enough for a large device. */
 int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product *p)
 {
-  enum { MIN_ROWS = 16, MANY_TILES = 64 };
+  enum { MIN_ROWS = 16 };
   static const struct {
     uint32_t side;
+    uint32_t enough;
     int32_t form;
-  } sides[] = {{128, TSR_VK_FORM_MATMUL_COOP_F16_128}, {64, TSR_VK_FORM_MATMUL_COOP_F16_64}};
+  } sides[] = {{128, TSR_VK_ENOUGH_GROUPS / 2, TSR_VK_FORM_MATMUL_COOP_F16_128},
+               {64, TSR_VK_ENOUGH_GROUPS / 4, TSR_VK_FORM_MATMUL_COOP_F16_64}};
   if (caps->n_shapes == 0 || caps->compute_like_cpu || p->rows < MIN_ROWS)
     return TSR_VK_FORM_AUTO;
   for (size_t i = 0; i < sizeof sides / sizeof sides[0]; ++i) {
     uint32_t side = sides[i].side;
     if (p->rows > side / 2 &&
-        p->batch * tsr_vk_divide_up(p->rows, side) * tsr_vk_divide_up(p->columns, side) >= MANY_TILES)
+        p->batch * tsr_vk_divide_up(p->rows, side) * tsr_vk_divide_up(p->columns, side) >= sides[i].enough)
       return sides[i].form;
   }
   return TSR_VK_FORM_MATMUL_COOP_F16_32;

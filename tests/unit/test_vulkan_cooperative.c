@@ -114,7 +114,6 @@ static void check_dispatch(const struct device *device, const product *p)
 {
   const tsr_vk_dispatch *dispatch = &the_plan.dispatch[0];
   const uint32_t *spec = dispatch->spec;
-  assert_int_equal(the_plan.n_dispatches, 1);
   assert_int_equal(dispatch->variant, TSR_VK_VARIANT_MATMUL_COOPERATIVE_F16);
   assert_int_equal(dispatch->n_spec, SHARED + 1);
   assert_int_equal(dispatch->subgroup_size, device->lanes[0]);
@@ -143,7 +142,9 @@ static void check_dispatch(const struct device *device, const product *p)
   uint64_t groups = (uint64_t)dispatch->groups[0] * dispatch->groups[1] * dispatch->groups[2];
   uint64_t tiles =
       (uint64_t)((p->rows + spec[ROWS] - 1) / spec[ROWS]) * ((p->columns + spec[COLUMNS] - 1) / spec[COLUMNS]);
-  assert_int_equal(groups, tiles);
+  /* Where tiles are few the depth is cut into parts, which another dispatch adds up. */
+  assert_int_equal(groups % tiles, 0);
+  assert_int_equal(the_plan.n_dispatches, groups > tiles ? 2 : 1);
 }
 
 static void test_limits(void **state)
