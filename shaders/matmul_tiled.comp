@@ -15,8 +15,9 @@ layout(constant_id = 4) const uint tile_rows = 64u;    /* of the workgroup: a mu
 layout(constant_id = 5) const uint tile_columns = 64u; /* a multiple of 32 * column_groups */
 layout(constant_id = 6) const uint row_groups = 2u;    /* of one invocation */
 layout(constant_id = 7) const uint column_groups = 1u;
-layout(constant_id = 8) const uint layout_a = 0u; /* ALONG_DEPTH, VECTORS */
-layout(constant_id = 9) const uint layout_b = 0u;
+layout(constant_id = 8) const uint at_once = 4u;  /* values of k that are multiplied in one piece: 1, 2 or 4 */
+layout(constant_id = 9) const uint layout_a = 0u; /* ALONG_DEPTH, VECTORS */
+layout(constant_id = 10) const uint layout_b = 0u;
 
 #include "product.glsl"
 
@@ -199,11 +200,11 @@ void main()
     [[unroll]] for (uint r = 0u; r < b_rounds; ++r)
       LOAD_UNIT(b_unit[r], b_from[r], k + b_place[r].y, end, b_stride[2], layout_b, load_quad_b, load_pair_b, load_b)
     if (k > begin) {
-      for (uint step = 0u; step < TILE_DEPTH; step += 4u) {
+      [[dont_unroll]] for (uint step = 0u; step < TILE_DEPTH; step += at_once) {
         uint at = half_size - fill + step * pitch;
         uint row_at = at + swizzle(row, step, a_groups);
         uint column_at = at + a_groups + swizzle(column, step, b_groups);
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+        [[unroll]] for (uint j = 0u; j < at_once; ++j) {
           vec4 x[row_groups], z[column_groups];
           [[unroll]] for (uint m = 0u; m < row_groups; ++m)
             x[m] = tiles[row_at + j * pitch + m * (a_groups / row_groups)];

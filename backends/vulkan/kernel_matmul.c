@@ -174,7 +174,7 @@ static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *product)
     return TSR_VK_FORM_MATMUL_PLAIN;
   if (product->rows > FEW_ROWS)
     return tsr_vk_choose_tiled(caps, product);
-  return caps->subgroup_size >= LARGE_SUBGROUP ? TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP : TSR_VK_FORM_MATMUL_VECTOR;
+  return caps->subgroup_sizes[1] >= LARGE_SUBGROUP ? TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP : TSR_VK_FORM_MATMUL_VECTOR;
 }
 
 static tsr_vk_class class_of(const tsr_vk_planner *planner, const tsr_vk_product *p)

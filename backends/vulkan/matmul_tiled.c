@@ -79,6 +79,14 @@ int32_t tsr_vk_choose_tiled(const tsr_vk_caps *caps, const tsr_vk_product *p)
   return t->form;
 }
 
+/* How many values of k the kernel multiplies in one piece. A compiler that may choose subgroups narrower than 32 has few
+ * registers for an invocation, even in the narrowest: 8 x 8 sums leave it none for loads far ahead. */
+static uint32_t depth_at_once(const tsr_vk_caps *caps, const tile *t)
+{
+  int narrow = caps->subgroup_sizes[0] > 0 && caps->subgroup_sizes[0] < 32;
+  return narrow && t->row_groups * t->column_groups > 2 ? 1 : 4;
+}
+
 /* How an operand lies, whose axis k is `along` and whose rows or columns are `across` */
 static uint32_t layout_of(const tsr_vk_view *view, int32_t along, int32_t across)
 {
@@ -105,6 +113,7 @@ int tsr_vk_plan_tiled(tsr_vk_planner *planner, const tsr_vk_product *product, in
   tsr_vk_spec(dispatch, t->columns);
   tsr_vk_spec(dispatch, t->row_groups);
   tsr_vk_spec(dispatch, t->column_groups);
+  tsr_vk_spec(dispatch, depth_at_once(planner->caps, t));
   tsr_vk_spec(dispatch, layout_of(&p.a, 3, 2));
   tsr_vk_spec(dispatch, layout_of(&p.b, 2, 3));
   return tsr_vk_finish_product(planner, &p);

@@ -13,6 +13,15 @@ static int in_groups(const tsr_vk_view *b, int32_t along, int32_t across, uint32
   return b->stride[along] == 1 && low % group == 0;
 }
 
+/* Invocations of a subgroup that has enough for a row of sums and registers enough for each; 0: none can be asked for */
+static uint32_t subgroup_of(const tsr_vk_caps *caps)
+{
+  enum { WANTED = 16 };
+  uint32_t least = caps->subgroup_sizes[0], most = caps->subgroup_sizes[1];
+  uint32_t size = most < WANTED ? most : least > WANTED ? least : WANTED;
+  return caps->subgroup_arithmetic && tsr_vk_group_size(caps, size) == size ? size : 0;
+}
+
 int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
 {
   const tsr_vk_caps *caps = planner->caps;
@@ -22,15 +31,14 @@ int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, i
   uint32_t width = in_groups(&p.b, along_depth ? 2 : 3, along_depth ? 3 : 2, group) ? group : 1;
   uint32_t tile_rows = p.rows <= TILE_ROWS / 2 ? p.rows : TILE_ROWS;
   uint32_t size = 0, depth_lanes = 0, loads = 0, tile_columns = 0;
-  if (p.depth == 0)
+  if (p.depth == 0 || (subgroup && (!along_depth || subgroup_of(caps) == 0)))
     return 0;
   if (along_depth) {
-    /* Columns of an invocation: as many as leave workgroups enough */
+    /* Columns of an invocation: as many as leave workgroups enough; with a subgroup, as it has invocations for sums */
+    size = subgroup ? subgroup_of(caps) : tsr_vk_group_size(caps, 64);
     loads = 4;
-    while (loads > 1 && p.columns * p.batch < (uint64_t)loads * TSR_VK_ENOUGH_GROUPS)
-      loads /= 2;
-    size = subgroup ? caps->subgroup_size : tsr_vk_group_size(caps, 64);
-    while (subgroup && loads > 1 && tile_rows * loads > size)
+    while (loads > 1 &&
+           (p.columns * p.batch < (uint64_t)loads * TSR_VK_ENOUGH_GROUPS || (subgroup && tile_rows * loads > size)))
       loads /= 2;
     depth_lanes = subgroup || size < 32 ? size : 32;
     tile_columns = size / depth_lanes * loads;
@@ -39,10 +47,10 @@ int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, i
     depth_lanes = 8;
     loads = width == 8 ? 2 : 4;
     tile_columns = size / depth_lanes * width;
+    if (width == 8 && tile_rows > TILE_ROWS / 2)
+      tile_rows = TILE_ROWS / 2; /* sums for which every device has registers */
   }
-  /* the subgroup's lanes along the depth, one for each sum */
-  if (subgroup &&
-      (!along_depth || !caps->subgroup_arithmetic || tile_rows * loads > size || tsr_vk_group_size(caps, size) != size))
+  if (subgroup && tile_rows > size)
     return 0;
   uint64_t groups = p.batch * tsr_vk_divide_up(p.rows, tile_rows) * tsr_vk_divide_up(p.columns, tile_columns);
   tsr_vk_cut_depth(planner, &p, groups, depth_lanes * (along_depth ? width : loads));
@@ -51,6 +59,7 @@ int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, i
                          tile_rows, tile_columns, size);
   if (dispatch == NULL)
     return 0;
+  dispatch->subgroup_size = subgroup ? size : 0;
   tsr_vk_spec(dispatch, tile_rows);
   tsr_vk_spec(dispatch, loads);
   tsr_vk_spec(dispatch, size);
