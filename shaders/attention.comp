@@ -13,66 +13,14 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
 #include "operand.glsl"
-#include "exponential.glsl"
 #include "row.glsl"
 
-layout(constant_id = 2) const uint options = 0u;   /* MASK_*, INDEXED, WEIGHTS, DROPOUT, SUMS */
-layout(constant_id = 3) const uint depth = 1u;     /* of q and k: elements, or groups of four */
-layout(constant_id = 4) const uint width = 1u;     /* of v, likewise */
 layout(constant_id = 5) const uint tile_rows = 1u; /* queries: a power of two, at most 8 and the subgroup */
 layout(constant_id = 6) const uint parts = 1u;     /* elements or groups of v's last axis per invocation */
-layout(constant_id = 7) const uint alpha_bits = 0x3f800000u;
-layout(constant_id = 8) const uint heads = 1u;
-layout(constant_id = 9) const uint scale_bits = 0x3f800000u; /* with DROPOUT: of what stays */
-layout(constant_id = 10) const uint bits_at = 0u;            /* likewise: words into scratch */
 
-#define INDEXED  32u
-#define WEIGHTS  64u
-#define DROPOUT  128u
-#define SUMS     256u
+#include "attention.glsl"
+
 #define EXCLUDED 0xbf800000u /* stands for the weight of a key that is not seen */
-
-/* Strides: of q b, l, h, k; of k and v sentence or row, s, h, last. With QUADS all but the last count groups of
- * four. */
-layout(push_constant, std430) uniform parameters
-{
-  uint queries;
-  uint keys;
-  uint batch;
-  uint q_offset;
-  uint q_stride[4];
-  uint k_offset;
-  uint k_stride[4];
-  uint v_offset;
-  uint v_stride[4];
-  uint additive_offset;
-  uint additive_stride[4];
-  uint index_offset;
-  uint index_stride[2];
-  uint k_rows;
-  uint lengths_offset;
-  uint lengths_stride;
-  uint position_offset;
-  uint position_stride;
-  uint reach;
-};
-
-OPERAND_IN(0, q)
-OPERAND_IN(1, k)
-OPERAND_IN(2, v)
-IN(3, additive)
-IN(4, index)
-IN(5, lengths)
-IN(6, position)
-IN(7, scratch)
-OPERAND_OUT(8, y)
-OUT(9, w)
-OUT(10, lse)
-
-const uint masking = options;
-const uint bias_offset = 0u;
-#include "masking.glsl"
-#include "drop.glsl"
 
 #ifndef SUBGROUP
 shared float shared_weight[8][64];
@@ -89,8 +37,11 @@ void main()
   uint rest = group_index() / tiles;
   uint first_row = (group_index() - rest * tiles) * tile_rows;
   uint block = rest % blocks;
-  uint h = rest / blocks % heads;
-  uint b = rest / blocks / heads;
+  rest /= blocks;
+  uint split = rest % splits;
+  rest /= splits;
+  uint h = rest % heads;
+  uint b = rest / heads;
   if (b >= batch)
     return;
   uint first_element = block * block_width + lane;
@@ -101,7 +52,10 @@ void main()
   int first = first_position(b);
   uint last_row = min(first_row + tile_rows, queries) - 1u;
   int present = present_keys(b, keys);
+  uint begin = split * split_keys;
   uint end = k_rows == 0u ? 0u : visible_keys(last_row, first, present);
+  if (splits > 1u)
+    end = min(end, begin + split_keys);
 
   VECTOR result[tile_rows][parts];
   float sum[tile_rows];
@@ -115,15 +69,10 @@ void main()
       result[m][c] = VECTOR(0.0);
   }
 
-  for (uint chunk = 0u; chunk < end; chunk += lanes) {
+  for (uint chunk = begin; chunk < end; chunk += lanes) {
     uint s = min(chunk + lane, keys - 1u);
     bool exists = chunk + lane < end;
-    uint row = b;
-    if ((options & INDEXED) != 0u) {
-      row = WORD(index, index_offset + b * index_stride[0] + s * index_stride[1]);
-      exists = exists && row < k_rows;
-      row = min(row, k_rows - 1u);
-    }
+    uint row = key_row(b, s, exists);
     uint k_at = k_offset + row * k_stride[0] + s * k_stride[1] + h * k_stride[2];
     uint v_start = v_offset + row * v_stride[0] + s * v_stride[1] + h * v_stride[2];
 
@@ -137,7 +86,7 @@ void main()
       VECTOR q_mine = LOAD(q, q_at + min(i + lane / tile_rows, depth - 1u) * q_stride[3]);
       for (uint step = 0u; step < steps; ++step) {
         if (i + step < depth) {
-          VECTOR k_mine = LOAD(k, k_at + (i + step) * k_stride[3]);
+          VECTOR k_mine = load_k(k_at + (i + step) * k_stride[3]);
           for (uint m = 0u; m < tile_rows; ++m) {
             VECTOR x = subgroupShuffle(q_mine, step * tile_rows + m);
             for (int j = 0; j < WIDTH; ++j)
@@ -148,7 +97,7 @@ void main()
     }
 #else
     for (uint i = 0u; i < depth; ++i) {
-      VECTOR k_mine = LOAD(k, k_at + i * k_stride[3]);
+      VECTOR k_mine = load_k(k_at + i * k_stride[3]);
       for (uint m = 0u; m < tile_rows; ++m) {
         VECTOR x = LOAD(q, q_base + min(first_row + m, last_row) * q_stride[1] + i * q_stride[3]);
         for (int j = 0; j < WIDTH; ++j)
@@ -164,13 +113,8 @@ void main()
     for (uint m = 0u; m < tile_rows; ++m) {
       uint l = min(first_row + m, last_row);
       float z = MINUS_INF;
-      if (exists && s < visible[m]) {
-        float added = 0.0;
-        if ((options & MASK_ADDITIVE) != 0u)
-          added = FLOAT(additive, additive_offset + b * additive_stride[0] + h * additive_stride[1] +
-                                  l * additive_stride[2] + s * additive_stride[3]);
-        z = biased(uintBitsToFloat(alpha_bits) * score[m], added, relative_bias(h, l, s, first));
-      }
+      if (exists && s < visible[m])
+        z = masked_score(score[m], b, h, l, s, first);
       if (writes_weights && chunk + lane < keys && first_row + m <= last_row)
         WORD(w, (row_base + l) * keys + s) = floatBitsToUint(z);
       uint new_order = max(order[m], group_max(order_of(z)));
@@ -210,7 +154,7 @@ void main()
         weight_t[m] = shared_weight[m][t];
 #endif
       for (uint c = 0u; c < parts; ++c) {
-        VECTOR x = LOAD(v, v_at + min(first_element + c * lanes, width - 1u) * v_stride[3]);
+        VECTOR x = load_v(v_at + min(first_element + c * lanes, width - 1u) * v_stride[3]);
         for (uint m = 0u; m < tile_rows; ++m) {
           if (floatBitsToUint(weight_t[m]) != EXCLUDED)
             result[m][c] += weight_t[m] * x;
@@ -227,15 +171,15 @@ void main()
     bool nothing = order[m] <= ORDER_MINUS_INF;
     if (first_row + m > last_row)
       continue;
+    uint y_at = result_at(b, h, first_row + m, split);
     for (uint c = 0u; c < parts; ++c) {
       uint j = first_element + c * lanes;
       if (j < width)
-        STORE(y, ((b * queries + first_row + m) * heads + h) * width + j, nothing ? VECTOR(0.0) : result[m][c] / total);
+        STORE(y, y_at + j, splits > 1u ? result[m][c] : nothing ? VECTOR(0.0) : result[m][c] / total);
     }
     float largest = order[m] >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order[m]);
-    if ((options & SUMS) != 0u && block == 0u && lane == 0u)
-      WORD(lse, row_base + first_row + m) =
-        floatBitsToUint(nothing ? MINUS_INF : largest + log_accurate(total));
+    if (block == 0u && lane == 0u)
+      store_sums(row_base + first_row + m, split, largest, total);
     if (!writes_weights)
       continue;
     uint w_at = (row_base + first_row + m) * keys;

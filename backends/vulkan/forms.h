@@ -22,7 +22,15 @@
   FORM(MATMUL_GENERIC, "matmul.generic")                 /* any strides, the simplest */                               \
   FORM(MATMUL_COOP_F16_128, "matmul.coop_f16_128")       /* narrow: cooperative matrices, by the rows of a tile */     \
   FORM(MATMUL_COOP_F16_64, "matmul.coop_f16_64")                                                                       \
-  FORM(MATMUL_COOP_F16_32, "matmul.coop_f16_32")
+  FORM(MATMUL_COOP_F16_32, "matmul.coop_f16_32")                                                                       \
+  FORM(ATTENTION_ROWS, "attention.rows")   /* few queries of a workgroup, its invocations along the keys */            \
+  FORM(ATTENTION_SPLIT, "attention.split") /* the same, the keys of one query among several workgroups */              \
+  FORM(ATTENTION_TILED_64X32, "attention.tiled_64x32") /* queries x keys that a workgroup has in shared memory */      \
+  FORM(ATTENTION_TILED_32X32, "attention.tiled_32x32")                                                                 \
+  FORM(ATTENTION_TILED_32X16, "attention.tiled_32x16")                                                                 \
+  FORM(ATTENTION_TILED_16X32, "attention.tiled_16x32")                                                                 \
+  FORM(ATTENTION_TILED_16X16, "attention.tiled_16x16")                                                                 \
+  FORM(ATTENTION_COOP, "attention.coop") /* cooperative matrices, for narrow lines */
 
 enum {
   TSR_VK_FORM_AUTO = 0, /* the planner's choice */

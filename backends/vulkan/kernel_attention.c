@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention (shaders/attention.comp) and its gradient (shaders/attention_delta.comp, attention_gradient.comp).
+ * attention and its gradient (shaders/attention_delta.comp, attention_gradient.comp). Forms of attention:
+ *
+ *   rows   attention.comp        a subgroup per workgroup; any strides and sizes, and the only one that gives the weights
+ *   split  attention.comp        the same for few queries: their keys are shared out among workgroups, and what those
+ *                                found is put together by attention_combine.comp
+ *   tiled  attention_tiled.comp  many queries: tiles of queries and keys in shared memory; splits, too, where there
+ *                                are too few tiles
+ *   coop   attention_cooperative.comp  the same by cooperative matrices of f16, where the line is narrow
  */
 #include "backends/vulkan/kernel_common.h"
 
@@ -28,7 +35,22 @@ typedef struct attention_push {
   uint32_t reach;
 } attention_push;
 _Static_assert(sizeof(attention_push) == TSR_VK_PUSH_ATTENTION, "push constants of attention.comp");
+_Static_assert(sizeof(attention_push) == TSR_VK_PUSH_ATTENTION_TILED, "push constants of attention_tiled.comp");
+_Static_assert(sizeof(attention_push) == TSR_VK_PUSH_ATTENTION_COOPERATIVE,
+               "push constants of attention_cooperative.comp");
 _Static_assert(sizeof(attention_push) <= TSR_VK_MAX_PUSH, "push constants of attention.comp");
+
+typedef struct combine_push {
+  uint32_t queries;
+  uint32_t heads;
+  uint32_t width;
+  uint32_t rows;
+  uint32_t splits;
+  uint32_t partial_at;
+  uint32_t partial_y_at;
+  uint32_t sums;
+} combine_push;
+_Static_assert(sizeof(combine_push) == TSR_VK_PUSH_ATTENTION_COMBINE, "push constants of attention_combine.comp");
 
 typedef struct delta_push {
   uint32_t queries;
@@ -84,13 +106,17 @@ typedef struct tile {
   uint32_t size;
   uint32_t rows;
   uint32_t parts;
-  uint32_t blocks; /* workgroups that share the last axis */
+  uint32_t blocks;     /* workgroups that share the last axis */
+  uint32_t splits;     /* of attention: workgroups that share the keys */
+  uint32_t split_keys; /* keys of each of these; 0 if there is one */
+  uint32_t lanes;      /* of a subgroup, where the form asks for that many; else 0 */
+  uint32_t spec[2];    /* of attention: constants 5 and 6 of the form's shader */
 } tile;
 
 static tile tile_of(const tsr_vk_caps *caps, uint32_t rows, uint32_t width)
 {
   uint32_t most_rows = caps->compute_like_cpu ? FEW_TILE_ROWS : MAX_TILE_ROWS;
-  tile t = {.rows = 1};
+  tile t = {.rows = 1, .splits = 1};
   t.size = tsr_vk_reduce_size(caps, MAX_SIZE, &t.subgroup);
   if (t.subgroup && (!caps->subgroup_shuffle || (t.size & (t.size - 1)) != 0 || t.size > 32)) {
     t.subgroup = 0;
@@ -101,6 +127,8 @@ static tile tile_of(const tsr_vk_caps *caps, uint32_t rows, uint32_t width)
   t.parts = (uint32_t)tsr_vk_divide_up(width, t.size);
   t.parts = t.parts == 0 ? 1 : t.parts > MAX_PARTS ? MAX_PARTS : t.parts;
   t.blocks = width == 0 ? 1 : (uint32_t)tsr_vk_divide_up(width, (uint64_t)t.size * t.parts);
+  t.spec[0] = t.rows;
+  t.spec[1] = t.parts;
   return t;
 }
 
@@ -140,42 +168,277 @@ static int plan_weights(tsr_vk_planner *planner, const tsr_vk_view *q, uint32_t 
   return planner->line->in[SLOT_SEED] == 0 || tsr_vk_plan_dropout_bits(planner, SLOT_SEED, rows, keys, bits_at);
 }
 
+/* An attention, as its forms take it: views with quads count groups of four along their last axis. */
+typedef struct attention {
+  tsr_vk_view q;
+  tsr_vk_view k;
+  tsr_vk_view v;
+  int quads;
+  uint64_t heads; /* of all sentences */
+} attention;
+
+/* Shares the keys out, in whole multiples of step, among at most `wanted` workgroups. */
+static void split_keys(tile *t, uint32_t keys, uint32_t step, uint64_t wanted)
+{
+  enum { MAX_SPLITS = 32 };
+  uint64_t steps = tsr_vk_divide_up(keys, step);
+  wanted = wanted > MAX_SPLITS ? MAX_SPLITS : wanted;
+  if (wanted < 2 || steps < 2)
+    return;
+  t->split_keys = (uint32_t)(tsr_vk_divide_up(steps, wanted) * step);
+  t->splits = (uint32_t)tsr_vk_divide_up(keys, t->split_keys);
+}
+
+/* Workgroups below which a device may be idle, and keys below which one workgroup has as good as nothing to do */
+enum { FEW_GROUPS = 128, FEW_KEYS = 128 };
+
+/* As many workgroups for each of `groups` as make the device busy */
+static uint64_t wanted_splits(uint64_t groups, uint32_t keys)
+{
+  uint64_t by_groups = groups < FEW_GROUPS ? 2 * FEW_GROUPS / groups : 1, by_keys = keys / FEW_KEYS;
+  return by_groups < by_keys ? by_groups : by_keys;
+}
+
+/* `forced`: splits wherever there are keys for two. 0 if it does not split. */
+static int cut_split(const tsr_vk_caps *caps, const attention *a, int forced, tile *t)
+{
+  *t = tile_of(caps, a->q.extent[1], a->v.extent[3]);
+  uint64_t groups = a->heads * t->blocks * tsr_vk_divide_up(a->q.extent[1], t->rows);
+  split_keys(t, a->k.extent[1], t->size, forced ? UINT64_MAX : wanted_splits(groups, a->k.extent[1]));
+  return t->splits > 1;
+}
+
+/* The tiles of attention_tiled.comp: a workgroup's queries and keys, largest first. Eight invocations share a query. */
+enum { TILE_SIDE = 8, TILE_SIZE = 128, MAX_TILE_PARTS = 8, MAX_RESULTS = 64 };
+static const struct {
+  uint32_t rows;
+  uint32_t keys;
+} tiles[] = {{64, 32}, {32, 32}, {32, 16}, {16, 32}, {16, 16}};
+enum { TILE_COUNT = sizeof tiles / sizeof *tiles };
+_Static_assert(TSR_VK_FORM_ATTENTION_TILED_16X16 - TSR_VK_FORM_ATTENTION_TILED_64X32 + 1 == TILE_COUNT,
+               "forms of attention's tiles");
+
+static uint32_t rows_each(uint32_t i)
+{
+  return tiles[i].rows * TILE_SIDE / TILE_SIZE;
+}
+
+/* Bytes, as attention_tiled.comp declares them. */
+static uint64_t shared_of_tiles(uint32_t i, uint32_t depth, uint32_t width)
+{
+  uint64_t rows = tiles[i].rows, keys = tiles[i].keys;
+  uint64_t groups =
+      rows * (depth | 1) + keys * ((depth > width ? depth : width) | 1) + rows * (keys / 4 | 1) + rows * 2;
+  return groups * 16 + 16;
+}
+
+/* shared_memory: bytes that the tiles may take. 0 if they cannot be had. */
+static int cut_tiled(const tsr_vk_caps *caps, const attention *a, uint32_t i, uint32_t shared_memory, tile *t)
+{
+  uint32_t depth = a->q.extent[3], width = a->v.extent[3];
+  *t = (tile){.size = TILE_SIZE, .rows = tiles[i].rows, .blocks = 1, .splits = 1};
+  t->parts = (uint32_t)tsr_vk_divide_up(width, TILE_SIDE);
+  if (!a->quads || tsr_vk_group_size(caps, TILE_SIZE) < TILE_SIZE || t->parts > MAX_TILE_PARTS ||
+      rows_each(i) * t->parts * 4 > MAX_RESULTS || shared_of_tiles(i, depth, width) > shared_memory)
+    return 0;
+  t->spec[0] = rows_each(i) | tiles[i].keys / TILE_SIDE << 4;
+  t->spec[1] = t->parts;
+  uint64_t groups = a->heads * tsr_vk_divide_up(a->q.extent[1], t->rows);
+  split_keys(t, a->k.extent[1], tiles[i].keys, wanted_splits(groups, a->k.extent[1]));
+  return 1;
+}
+
+/* The largest tile that queries fill by more than half, or smaller ones where they are few; TILE_COUNT: none can be had. */
+static uint32_t choose_tiles(const tsr_vk_caps *caps, const attention *a, uint32_t shared_memory)
+{
+  uint32_t chosen = TILE_COUNT;
+  tile t;
+  for (uint32_t i = 0; i < TILE_COUNT; ++i) {
+    if (!cut_tiled(caps, a, i, shared_memory, &t) || (chosen < TILE_COUNT && tiles[i].rows == tiles[chosen].rows))
+      continue;
+    chosen = i;
+    if (2 * a->q.extent[1] > t.rows && a->heads * tsr_vk_divide_up(a->q.extent[1], t.rows) >= FEW_GROUPS)
+      break;
+  }
+  return chosen;
+}
+
+static int choose_tiled(const tsr_vk_caps *caps, const attention *a, tile *t)
+{
+  enum { SHARED = 32 << 10 }; /* of which a multiprocessor has room for two workgroups or more */
+  uint32_t i = choose_tiles(caps, a, caps->shared_memory < SHARED ? caps->shared_memory : SHARED);
+  if (i == TILE_COUNT)
+    i = choose_tiles(caps, a, caps->shared_memory);
+  if (i == TILE_COUNT || !cut_tiled(caps, a, i, caps->shared_memory, t))
+    return TSR_VK_FORM_AUTO;
+  return TSR_VK_FORM_ATTENTION_TILED_64X32 + (int32_t)i;
+}
+
+/* How attention_cooperative.comp cuts a tile: subgroups of `lanes` invocations, each with `rows` queries. */
+enum { COOP_SUBGROUPS = 4, COOP_KEYS = 32, MAX_COOP_ROWS = 16, MAX_COOP_WIDTH = 128, MAX_COOP_LANES = 64 };
+
+/* Bytes, as attention_cooperative.comp declares them; depth and width: whole shapes. */
+static uint64_t shared_of_coop(uint32_t rows, uint32_t depth, uint32_t width)
+{
+  uint64_t q_and_k = (uint64_t)(rows + COOP_KEYS) * (depth / 8 | 1), v = (uint64_t)COOP_KEYS * (width / 8 | 1);
+  uint64_t scores = (uint64_t)rows * (COOP_KEYS / 4 | 1), wild = (uint64_t)rows * (width / 16 + 1);
+  return (q_and_k + v + scores) * 16 + wild * 4 + COOP_KEYS * 4 + 16;
+}
+
+static int takes_shape(const tsr_vk_shape *shape)
+{
+  return shape->m <= MAX_COOP_ROWS && shape->n % 8 == 0 && COOP_KEYS % shape->n == 0 && shape->k % 8 == 0 &&
+         COOP_KEYS % shape->k == 0 && COOP_KEYS / 8 + shape->n / 4 <= (COOP_KEYS / 4 | 1);
+}
+
+static int cut_coop(const tsr_vk_planner *planner, const attention *a, tile *t)
+{
+  enum { MAX_SUMS = 64 }; /* of an invocation, in registers */
+  const tsr_vk_caps *caps = planner->caps;
+  const tsr_vk_shape *shape = tsr_vk_find_shape(caps, TSR_VK_SHAPE_F16);
+  uint32_t width = a->v.extent[3] * 4;
+  if (shape == NULL || !takes_shape(shape) || !tsr_vk_is_narrow(planner) || !a->quads || !caps->subgroup_shuffle ||
+      width > MAX_COOP_WIDTH)
+    return 0;
+  uint32_t lanes = caps->subgroup_sizes[0], rows = shape->m;
+  while (lanes < caps->subgroup_sizes[1] && (rows > lanes || rows * width > MAX_SUMS * lanes))
+    lanes *= 2;
+  while (rows * 2 <= lanes && rows * 2 <= MAX_COOP_ROWS && rows * 2 * width <= MAX_SUMS * lanes)
+    rows *= 2;
+  uint32_t subgroups = COOP_SUBGROUPS;
+  while (subgroups > 1 && (subgroups / 2 * rows >= a->q.extent[1] || subgroups > caps->max_subgroups ||
+                           subgroups * lanes > caps->max_invocations || subgroups * lanes > caps->max_size[0]))
+    subgroups /= 2;
+  *t = (tile){.size = subgroups * lanes, .rows = subgroups * rows, .blocks = 1, .splits = 1, .lanes = lanes};
+  uint64_t whole_depth = tsr_vk_divide_up(a->q.extent[3] * 4, shape->k) * shape->k;
+  uint64_t whole_width = tsr_vk_divide_up(width, shape->n) * shape->n;
+  /* A query's invocations share its keys in eights. */
+  if (rows > lanes || lanes > MAX_COOP_LANES || lanes / rows > COOP_KEYS / 8 || rows * width > MAX_SUMS * lanes ||
+      shared_of_coop(t->rows, (uint32_t)whole_depth, (uint32_t)whole_width) > caps->shared_memory)
+    return 0;
+  t->spec[0] = shape->m | shape->n << 8 | shape->k << 16;
+  t->spec[1] = rows | lanes << 8 | (uint32_t)COOP_KEYS << 16;
+  uint64_t groups = a->heads * tsr_vk_divide_up(a->q.extent[1], t->rows);
+  split_keys(t, a->k.extent[1], COOP_KEYS, wanted_splits(groups, a->k.extent[1]));
+  return 1;
+}
+
+static int is_tiled(int32_t form)
+{
+  return form >= TSR_VK_FORM_ATTENTION_TILED_64X32 && form <= TSR_VK_FORM_ATTENTION_TILED_16X16;
+}
+
+/* The form that is forced, where it can be had; else AUTO. */
+static int32_t choose_forced(const tsr_vk_planner *planner, const attention *a, tile *t)
+{
+  const tsr_vk_caps *caps = planner->caps;
+  int32_t forced = caps->forced;
+  if (planner->line->out[1] != 0)
+    return TSR_VK_FORM_AUTO;
+  if ((is_tiled(forced) &&
+       cut_tiled(caps, a, (uint32_t)(forced - TSR_VK_FORM_ATTENTION_TILED_64X32), caps->shared_memory, t)) ||
+      (forced == TSR_VK_FORM_ATTENTION_COOP && cut_coop(planner, a, t)) ||
+      (forced == TSR_VK_FORM_ATTENTION_SPLIT && cut_split(caps, a, 1, t)))
+    return forced;
+  return TSR_VK_FORM_AUTO;
+}
+
+static int32_t choose(const tsr_vk_planner *planner, const attention *a, tile *t)
+{
+  enum { FEW_QUERIES = 8 };
+  const tsr_vk_caps *caps = planner->caps;
+  int32_t form = choose_forced(planner, a, t);
+  int others = planner->line->out[1] == 0 && !caps->compute_like_cpu && caps->forced != TSR_VK_FORM_ATTENTION_ROWS;
+  if (form == TSR_VK_FORM_AUTO && others && a->q.extent[1] > FEW_QUERIES)
+    form = cut_coop(planner, a, t) ? TSR_VK_FORM_ATTENTION_COOP : choose_tiled(caps, a, t);
+  if (form == TSR_VK_FORM_AUTO && others && cut_split(caps, a, 0, t))
+    form = TSR_VK_FORM_ATTENTION_SPLIT;
+  if (form != TSR_VK_FORM_AUTO)
+    return form;
+  *t = tile_of(caps, a->q.extent[1], a->v.extent[3]);
+  return TSR_VK_FORM_ATTENTION_ROWS;
+}
+
+/* Puts together what the splits left in scratch: of each of `rows` queries and each split two words, and its part of y. */
+static int plan_combine(tsr_vk_planner *planner, uint32_t rows, uint32_t splits, uint32_t partial_at,
+                        uint32_t partial_y_at)
+{
+  const tsr_line_desc *line = planner->line;
+  tsr_vk_view y = tsr_vk_view_of(tsr_vk_out(planner, 0));
+  combine_push push = {
+      .queries = y.extent[1],
+      .heads = y.extent[2],
+      .width = y.extent[3],
+      .rows = rows,
+      .splits = splits,
+      .partial_at = partial_at,
+      .partial_y_at = partial_y_at,
+      .sums = line->out[2] != 0,
+  };
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_VARIANT_ATTENTION_COMBINE, &push, sizeof push);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_read(dispatch, TSR_VK_SCRATCH);
+  tsr_vk_write(dispatch, line->out[0]);
+  tsr_vk_write(dispatch, line->out[2] != 0 ? line->out[2] : line->out[0]);
+  dispatch->after = 1;
+  uint32_t size = tsr_vk_group_size(planner->caps, 64);
+  tsr_vk_spec(dispatch, size);
+  tsr_vk_spec(dispatch, 1);
+  uint64_t invocations = (uint64_t)rows * (push.width > 0 ? push.width : 1);
+  dispatch->work = 4.0 * (double)invocations * splits;
+  return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(invocations, size));
+}
+
 int tsr_vk_plan_attention(tsr_vk_planner *planner)
 {
   const tsr_line_desc *line = planner->line;
   tsr_vk_view views[3] = {tsr_vk_view_in(planner, 0), tsr_vk_view_in(planner, 1), tsr_vk_view_in(planner, 2)};
   tsr_vk_view additive = tsr_vk_view_in(planner, SLOT_ADDITIVE), index = tsr_vk_view_in(planner, SLOT_ROWS);
   int quads = in_quads(views, 3);
-  const tsr_vk_view *q = &views[0], *k = &views[1], *v = &views[2];
-  uint32_t depth = q->extent[3], width = v->extent[3], bits_at = 0;
+  attention a = {.q = views[0], .k = views[1], .v = views[2], .quads = quads};
+  a.heads = (uint64_t)a.q.extent[0] * a.q.extent[2];
+  uint32_t depth = a.q.extent[3], width = a.v.extent[3], bits_at = 0;
   tsr_vk_masking masking;
-  if (!plan_weights(planner, q, k->extent[1], &masking, &bits_at))
+  if (!plan_weights(planner, &a.q, a.k.extent[1], &masking, &bits_at))
     return 0;
-  tile t = tile_of(planner->caps, q->extent[1], width);
+  tile t;
+  planner->plan->form = choose(planner, &a, &t);
+  uint64_t rows = a.heads * a.q.extent[1];
+  uint32_t partial_at = 0, partial_y_at = 0;
+  if (t.splits > 1) {
+    partial_at = tsr_vk_reserve(planner, 2 * rows * t.splits);
+    partial_y_at = tsr_vk_reserve(planner, rows * t.splits * width * (a.quads ? 4 : 1));
+  }
 
   attention_push push = {
-      .queries = q->extent[1],
-      .keys = k->extent[1],
-      .batch = q->extent[0],
-      .q_offset = q->offset,
-      .k_offset = k->offset,
-      .v_offset = v->offset,
+      .queries = a.q.extent[1],
+      .keys = a.k.extent[1],
+      .batch = a.q.extent[0],
+      .q_offset = a.q.offset,
+      .k_offset = a.k.offset,
+      .v_offset = a.v.offset,
       .additive_offset = additive.offset,
       .index_offset = index.offset,
       .index_stride = {index.stride[2], index.stride[3]},
-      .k_rows = k->extent[0],
+      .k_rows = a.k.extent[0],
       .lengths_offset = masking.lengths_offset,
       .lengths_stride = masking.lengths_stride,
       .position_offset = masking.position_offset,
       .position_stride = masking.position_stride,
       .reach = masking.reach,
   };
-  memcpy(push.q_stride, q->stride, sizeof push.q_stride);
-  memcpy(push.k_stride, k->stride, sizeof push.k_stride);
-  memcpy(push.v_stride, v->stride, sizeof push.v_stride);
+  memcpy(push.q_stride, a.q.stride, sizeof push.q_stride);
+  memcpy(push.k_stride, a.k.stride, sizeof push.k_stride);
+  memcpy(push.v_stride, a.v.stride, sizeof push.v_stride);
   memcpy(push.additive_stride, additive.stride, sizeof push.additive_stride);
 
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant_of(TSR_VK_VARIANT_ATTENTION, &t, quads), &push, sizeof push);
+  int32_t variant = variant_of(TSR_VK_VARIANT_ATTENTION, &t, a.quads);
+  if (is_tiled(planner->plan->form))
+    variant = TSR_VK_VARIANT_ATTENTION_TILED;
+  if (planner->plan->form == TSR_VK_FORM_ATTENTION_COOP)
+    variant = TSR_VK_VARIANT_ATTENTION_COOPERATIVE;
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
   if (dispatch == NULL)
     return 0;
   for (int32_t slot = 0; slot < 3; ++slot)
@@ -185,24 +448,33 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   int drops = line->in[SLOT_SEED] != 0;
   tsr_vk_read_masking(planner, dispatch, SLOT_ADDITIVE, &masking, drops);
   for (int32_t i = 0; i < 3; ++i)
-    tsr_vk_write(dispatch, line->out[i] != 0 ? line->out[i] : line->out[0]);
-  tsr_vk_spec(dispatch, t.size);
-  tsr_vk_spec(dispatch, 1);
-  tsr_vk_spec(dispatch, masking.present | (line->in[SLOT_ROWS] != 0 ? INDEXED : 0) | (line->out[1] != 0 ? WEIGHTS : 0) |
-                            (drops ? DROPOUT : 0) | (line->out[2] != 0 ? SUMS : 0));
-  tsr_vk_spec(dispatch, depth);
-  tsr_vk_spec(dispatch, width);
-  tsr_vk_spec(dispatch, t.rows);
-  tsr_vk_spec(dispatch, t.parts);
-  tsr_vk_spec(dispatch, bits_of(line->attributes.alpha));
-  tsr_vk_spec(dispatch, q->extent[2]);
-  if (drops) {
-    tsr_vk_spec(dispatch, bits_of(tsr_vk_dropout_scale(line->attributes.rate)));
-    tsr_vk_spec(dispatch, bits_at);
-  }
-  uint64_t heads = (uint64_t)q->extent[0] * q->extent[2];
-  dispatch->work = 2.0 * (double)(heads * push.queries) * push.keys * (depth + width) * (quads ? 4 : 1);
-  return tsr_vk_finish(planner, dispatch, heads * t.blocks * tsr_vk_divide_up(push.queries, t.rows));
+    tsr_vk_write(dispatch, t.splits > 1 ? TSR_VK_SCRATCH : line->out[i] != 0 ? line->out[i] : line->out[0]);
+  const uint32_t specs[TSR_VK_MAX_SPEC] = {
+      t.size,
+      1,
+      masking.present | (line->in[SLOT_ROWS] != 0 ? INDEXED : 0) | (line->out[1] != 0 ? WEIGHTS : 0) |
+          (drops ? DROPOUT : 0) | (line->out[2] != 0 ? SUMS : 0),
+      depth,
+      width,
+      t.spec[0],
+      t.spec[1],
+      bits_of(line->attributes.alpha),
+      a.q.extent[2],
+      bits_of(drops ? tsr_vk_dropout_scale(line->attributes.rate) : 1.0f),
+      bits_at,
+      (uint32_t)tsr_vk_in(planner, 1)->dtype | (uint32_t)tsr_vk_in(planner, 2)->dtype << 4,
+      t.splits,
+      t.split_keys,
+      partial_at,
+      a.quads ? partial_y_at / 4 : partial_y_at,
+  };
+  for (int32_t i = 0; i < TSR_VK_MAX_SPEC; ++i)
+    tsr_vk_spec(dispatch, specs[i]);
+  dispatch->subgroup_size = t.lanes;
+  dispatch->work = 2.0 * (double)rows * push.keys * (depth + width) * (a.quads ? 4 : 1);
+  uint64_t groups = a.heads * t.splits * t.blocks * tsr_vk_divide_up(push.queries, t.rows);
+  return tsr_vk_finish(planner, dispatch, groups) &&
+         (t.splits == 1 || plan_combine(planner, (uint32_t)rows, t.splits, partial_at, partial_y_at));
 }
 
 /* What each query has: its lse and its delta, two words in scratch. */

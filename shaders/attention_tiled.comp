@@ -1,0 +1,243 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fused attention for GPUs and many queries: a workgroup takes a tile of queries of one sentence and head, and runs over
+ * the keys once, tile by tile, with a running maximum and sum. Tiles of k and v pass through shared memory one after the
+ * other, in the same place. Eight invocations share `rows_each` queries: in the scores they lie along the keys, in the
+ * result along v's last axis. The loop ends with the last key that is visible to the tile. All in groups of four.
+ */
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#define QUADS
+#include "operand.glsl"
+#include "vector.glsl"
+
+layout(constant_id = 0) const uint size = 128u;
+layout(constant_id = 5) const uint tile_shape = 0x44u; /* queries of one invocation, and 16 times the keys */
+layout(constant_id = 6) const uint parts = 1u;         /* groups of v's last axis per invocation */
+
+#include "attention.glsl"
+
+#define SIDE     8u
+#define LOWEST   uintBitsToFloat(0xff7fffffu) /* below every score; not -inf, which a driver need not know */
+#define EXCLUDED 0x80000000u /* -0: the weight of a key that is not seen, which none has that is seen */
+
+const uint rows_each = tile_shape & 15u;
+const uint keys_each = tile_shape >> 4;
+const uint row_groups = size / SIDE;
+const uint tile_rows = row_groups * rows_each;
+const uint tile_keys = SIDE * keys_each;
+
+/* Pitches in groups: odd, so that neighbouring rows fall into different banks. */
+const uint q_pitch = depth | 1u;
+const uint kv_pitch = (depth > width ? depth : width) | 1u;
+#define WEIGHT_PITCH 9u
+
+shared vec4 q_tile[tile_rows * q_pitch];
+shared vec4 kv_tile[tile_keys * kv_pitch];
+shared uvec4 weight_tile[tile_rows * WEIGHT_PITCH]; /* component n: of key n * SIDE + what stands beside the query */
+shared float partial_rows[tile_rows * SIDE];        /* of each query from its invocations: maxima, then sums */
+shared uint wild; /* 1 + the first key of the last tile in which v is not finite */
+
+/* NaN or +inf */
+bool is_wild(float x)
+{
+  return floatBitsToUint(x) != 0xff800000u && (floatBitsToUint(x) & 0x7fffffffu) >= 0x7f800000u;
+}
+
+bool is_finite(vec4 x)
+{
+  return all(lessThan(floatBitsToUint(x) & 0x7fffffffu, uvec4(0x7f800000u)));
+}
+
+void main()
+{
+  uint lane = gl_LocalInvocationID.x;
+  uint column = lane % SIDE;
+  uint row = lane / SIDE; /* its queries of the tile: row, row + row_groups, .. */
+  uint tiles = (queries + tile_rows - 1u) / tile_rows;
+  uint rest = group_index() / tiles;
+  uint first_row = (group_index() - rest * tiles) * tile_rows;
+  uint split = rest % splits;
+  rest /= splits;
+  uint h = rest % heads;
+  uint b = rest / heads;
+  if (b >= batch)
+    return;
+  uint last_row = min(first_row + tile_rows, queries) - 1u;
+  uint row_base = (b * heads + h) * queries; /* of query 0, among those of all sentences and heads */
+  int first = first_position(b);
+  int present = present_keys(b, keys);
+  uint begin = split * split_keys;
+  uint end = k_rows == 0u ? 0u : visible_keys(last_row, first, present);
+  if (splits > 1u)
+    end = min(end, begin + split_keys);
+
+  uint q_base = q_offset + b * q_stride[0] + h * q_stride[2];
+  for (uint i = lane; i < tile_rows * depth; i += size) {
+    uint m = i / depth;
+    q_tile[m * q_pitch + i % depth] =
+      first_row + m <= last_row ? LOAD(q, q_base + (first_row + m) * q_stride[1] + i % depth) : vec4(0.0);
+  }
+  if (lane == 0u)
+    wild = 0u;
+
+  vec4 result[rows_each][parts];
+  float sum[rows_each]; /* of the invocation's keys */
+  float largest[rows_each];
+  bool spoilt[rows_each]; /* by a score that is NaN or +inf */
+  uint visible[rows_each];
+  [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
+    uint l = first_row + row + m * row_groups;
+    visible[m] = l <= last_row ? visible_keys(l, first, present) : 0u;
+    sum[m] = 0.0;
+    largest[m] = LOWEST;
+    spoilt[m] = false;
+    [[unroll]] for (uint c = 0u; c < parts; ++c)
+      result[m][c] = vec4(0.0);
+  }
+
+  for (uint chunk = begin; chunk < end; chunk += tile_keys) {
+    for (uint i = lane; i < tile_keys * depth; i += size) {
+      uint n = i / depth;
+      uint s = min(chunk + n, end - 1u);
+      bool exists = chunk + n < end;
+      uint from = k_offset + key_row(b, s, exists) * k_stride[0] + s * k_stride[1] + h * k_stride[2];
+      kv_tile[n * kv_pitch + i % depth] = exists ? load_k(from + i % depth) : vec4(0.0);
+    }
+    barrier();
+
+    float score[rows_each][keys_each];
+    [[unroll]] for (uint m = 0u; m < rows_each; ++m)
+      [[unroll]] for (uint n = 0u; n < keys_each; ++n)
+        score[m][n] = 0.0;
+    for (uint i = 0u; i < depth; ++i) {
+      vec4 k_mine[keys_each];
+      [[unroll]] for (uint n = 0u; n < keys_each; ++n)
+        k_mine[n] = kv_tile[(column + n * SIDE) * kv_pitch + i];
+      [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
+        vec4 x = q_tile[(row + m * row_groups) * q_pitch + i];
+        [[unroll]] for (uint n = 0u; n < keys_each; ++n)
+          [[unroll]] for (int j = 0; j < 4; ++j)
+            score[m][n] = fma(x[j], k_mine[n][j], score[m][n]);
+      }
+    }
+
+    /* -inf: the key is not seen */
+    [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
+      uint s = chunk + column + n * SIDE;
+      bool exists = s < end;
+      s = min(s, end - 1u);
+      uint unused = key_row(b, s, exists);
+      [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
+        float z = MINUS_INF;
+        if (exists && s < visible[m])
+          z = masked_score(score[m][n], b, h, first_row + row + m * row_groups, s, first);
+        score[m][n] = z;
+        spoilt[m] = spoilt[m] || is_wild(z);
+      }
+    }
+    float before[rows_each];
+    [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
+      before[m] = largest[m];
+      [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
+        if (!is_minus_inf(score[m][n]) && !spoilt[m])
+          largest[m] = max(largest[m], score[m][n]);
+      }
+      partial_rows[(row + m * row_groups) * SIDE + column] = largest[m];
+    }
+    barrier();
+
+    [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
+      for (uint i = 0u; i < SIDE; ++i)
+        largest[m] = max(largest[m], partial_rows[(row + m * row_groups) * SIDE + i]);
+      float shrink = exp_accurate(before[m] - largest[m]);
+      sum[m] *= shrink;
+      [[unroll]] for (uint c = 0u; c < parts; ++c)
+        result[m][c] *= shrink;
+      uvec4 weights;
+      [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
+        uint s = chunk + column + n * SIDE;
+        uint bits = EXCLUDED;
+        if (!is_minus_inf(score[m][n])) {
+          float weight = exp_accurate(score[m][n] - largest[m]);
+          sum[m] += weight;
+          if ((options & DROPOUT) != 0u)
+            weight *= drop_factor(kept_keys(row_base + first_row + row + m * row_groups, s), s);
+          bits = floatBitsToUint(weight);
+        }
+        weights[n] = bits;
+      }
+      weight_tile[(row + m * row_groups) * WEIGHT_PITCH + column] = weights;
+    }
+    bool any_wild = false;
+    for (uint i = lane; i < tile_keys * width; i += size) {
+      uint n = i / width;
+      uint s = min(chunk + n, end - 1u);
+      bool exists = chunk + n < end;
+      uint from = v_offset + key_row(b, s, exists) * v_stride[0] + s * v_stride[1] + h * v_stride[2];
+      vec4 x = exists ? load_v(from + i % width) : vec4(0.0);
+      any_wild = any_wild || !is_finite(x);
+      kv_tile[n * kv_pitch + i % width] = x;
+    }
+    if (any_wild)
+      atomicMax(wild, chunk + 1u);
+    barrier();
+
+    if (wild == chunk + 1u) {
+      for (uint n = 0u; n < tile_keys; ++n) {
+        [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
+          uint bits = weight_tile[(row + m * row_groups) * WEIGHT_PITCH + n % SIDE][n / SIDE];
+          if (bits != EXCLUDED) {
+            [[unroll]] for (uint c = 0u; c < parts; ++c)
+              result[m][c] += uintBitsToFloat(bits) * kv_tile[n * kv_pitch + min(column + c * SIDE, width - 1u)];
+          }
+        }
+      }
+    } else {
+      for (uint i = 0u; i < SIDE; ++i) {
+        vec4 weight[rows_each];
+        [[unroll]] for (uint m = 0u; m < rows_each; ++m)
+          weight[m] = uintBitsToFloat(weight_tile[(row + m * row_groups) * WEIGHT_PITCH + i]);
+        [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
+          [[unroll]] for (uint c = 0u; c < parts; ++c) {
+            vec4 x = kv_tile[(i + n * SIDE) * kv_pitch + min(column + c * SIDE, width - 1u)];
+            [[unroll]] for (uint m = 0u; m < rows_each; ++m)
+              result[m][c] = fma(vec4(weight[m][n]), x, result[m][c]);
+          }
+        }
+      }
+    }
+    barrier();
+  }
+
+  [[unroll]] for (uint m = 0u; m < rows_each; ++m)
+    partial_rows[(row + m * row_groups) * SIDE + column] = spoilt[m] ? NOT_A_NUMBER : sum[m];
+  barrier();
+  [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
+    uint l = first_row + row + m * row_groups;
+    if (l > last_row)
+      continue;
+    float total = 0.0;
+    bool number = true;
+    for (uint i = 0u; i < SIDE; ++i) {
+      float x = partial_rows[(row + m * row_groups) * SIDE + i];
+      number = number && !is_nan(x);
+      total += x;
+    }
+    if (!number) {
+      total = NOT_A_NUMBER;
+      largest[m] = NOT_A_NUMBER;
+    }
+    uint y_at = result_at(b, h, l, split);
+    [[unroll]] for (uint c = 0u; c < parts; ++c) {
+      vec4 x = number ? result[m][c] : vec4(NOT_A_NUMBER);
+      if (splits == 1u)
+        x = total == 0.0 ? vec4(0.0) : x / total;
+      if (column + c * SIDE < width)
+        STORE(y, y_at + column + c * SIDE, x);
+    }
+    if (column == 0u)
+      store_sums(row_base + l, split, largest[m], total);
+  }
+}

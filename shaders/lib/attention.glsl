@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the forms of attention share: parameters, operands, elements of k and v in any format, and where a result goes.
+ * The keys may be split: a workgroup then runs over `split_keys` of them, and leaves what it found in scratch, for
+ * attention_combine.comp. Include after operand.glsl and vector.glsl.
+ */
+#ifndef LIB_ATTENTION
+#define LIB_ATTENTION
+
+#include "exponential.glsl"
+
+layout(constant_id = 2) const uint options = 0u; /* MASK_*, INDEXED, WEIGHTS, DROPOUT, SUMS */
+layout(constant_id = 3) const uint depth = 1u;   /* of q and k: elements, or groups of four */
+layout(constant_id = 4) const uint width = 1u;   /* of v, likewise */
+layout(constant_id = 7) const uint alpha_bits = 0x3f800000u;
+layout(constant_id = 8) const uint heads = 1u;
+layout(constant_id = 9) const uint scale_bits = 0x3f800000u;    /* with DROPOUT: of what stays */
+layout(constant_id = 10) const uint bits_at = 0u;               /* likewise: words into scratch */
+layout(constant_id = 11) const uint kv_types = TYPE_F32 * 17u;  /* TYPE_* of k, and 16 times that of v */
+layout(constant_id = 12) const uint splits = 1u;
+layout(constant_id = 13) const uint split_keys = 0u;            /* keys of a split; 0: there is one */
+layout(constant_id = 14) const uint partial_at = 0u;            /* words into scratch: of each query and split two words */
+layout(constant_id = 15) const uint partial_y_at = 0u;          /* elements or groups: and its part of y */
+
+#define INDEXED  32u
+#define WEIGHTS  64u
+#define DROPOUT  128u
+#define SUMS     256u
+
+/* Strides: of q b, l, h, k; of k and v sentence or row, s, h, last. With QUADS all but the last count groups of
+ * four. */
+layout(push_constant, std430) uniform parameters
+{
+  uint queries;
+  uint keys;
+  uint batch;
+  uint q_offset;
+  uint q_stride[4];
+  uint k_offset;
+  uint k_stride[4];
+  uint v_offset;
+  uint v_stride[4];
+  uint additive_offset;
+  uint additive_stride[4];
+  uint index_offset;
+  uint index_stride[2];
+  uint k_rows;
+  uint lengths_offset;
+  uint lengths_stride;
+  uint position_offset;
+  uint position_stride;
+  uint reach;
+};
+
+/* With splits the last three are scratch: w takes the sums, y the parts of y. */
+OPERAND_IN(0, q)
+OPERAND_IN(1, k)
+OPERAND_IN(2, v)
+IN(3, additive)
+IN(4, index)
+IN(5, lengths)
+IN(6, position)
+IN(7, scratch)
+OPERAND_OUT(8, y)
+OUT(9, w)
+OUT(10, lse)
+
+const uint k_type = kv_types & 15u;
+const uint v_type = kv_types >> 4;
+
+/* The numbers in a word of f16 or bf16 */
+vec2 two_numbers(uint type, uint word)
+{
+  return type == TYPE_F16 ? unpackHalf2x16(word) : uintBitsToFloat(uvec2(word << 16, word & 0xffff0000u));
+}
+
+#ifdef QUADS
+IN2(1, k_halves)
+IN2(2, v_halves)
+#define LOAD_HALVES(name, type, i)                                                                                     \
+  vec4(two_numbers(type, PAIR(name##_halves, i).x), two_numbers(type, PAIR(name##_halves, i).y))
+#else
+#define LOAD_HALVES(name, type, i) two_numbers(type, WORD(name, i >> 1))[i & 1u]
+#endif
+
+VECTOR load_k(uint i)
+{
+  if (k_type == TYPE_F32)
+    return LOAD(k, i);
+  return LOAD_HALVES(k, k_type, i);
+}
+
+VECTOR load_v(uint i)
+{
+  if (v_type == TYPE_F32)
+    return LOAD(v, i);
+  return LOAD_HALVES(v, v_type, i);
+}
+
+const uint masking = options;
+const uint bias_offset = 0u;
+#include "masking.glsl"
+#include "drop.glsl"
+
+/* Where key s of sentence b lies, and whether its row exists */
+uint key_row(uint b, uint s, inout bool exists)
+{
+  if ((options & INDEXED) == 0u)
+    return b;
+  uint row = WORD(index, index_offset + b * index_stride[0] + s * index_stride[1]);
+  exists = exists && row < k_rows;
+  return min(row, k_rows - 1u);
+}
+
+/* The score of key s for query l, once it is seen, with what is added to it */
+float masked_score(float score, uint b, uint h, uint l, uint s, int first)
+{
+  float added = 0.0;
+  if ((options & MASK_ADDITIVE) != 0u)
+    added = FLOAT(additive, additive_offset + b * additive_stride[0] + h * additive_stride[1] + l * additive_stride[2] +
+                            s * additive_stride[3]);
+  return biased(uintBitsToFloat(alpha_bits) * score, added, relative_bias(h, l, s, first));
+}
+
+/* The first element or group of query l's result */
+uint result_at(uint b, uint h, uint l, uint split)
+{
+  if (splits > 1u)
+    return partial_y_at + (((b * heads + h) * queries + l) * splits + split) * width;
+  return ((b * queries + l) * heads + h) * width;
+}
+
+/* What else a query leaves; row: of the query, among those of all sentences and heads; total: 0 if it sees nothing */
+void store_sums(uint row, uint split, float largest, float total)
+{
+  if (splits > 1u) {
+    WORD(w, partial_at + 2u * (row * splits + split)) = floatBitsToUint(largest);
+    WORD(w, partial_at + 2u * (row * splits + split) + 1u) = floatBitsToUint(total);
+  } else if ((options & SUMS) != 0u) {
+    WORD(lse, row) = floatBitsToUint(total == 0.0 ? MINUS_INF : largest + log_accurate(total));
+  }
+}
+
+#endif
