@@ -104,15 +104,20 @@ check "$last: no driver" test -n "$(json driver "$work/json")"
 check "$last: no name" test -n "$(json device_name "$work/json")"
 check "$last: no date" grep -q '"date": "20[0-9-]*T[0-9:]*Z"' "$work/json"
 
-# Types are those of matrices alone.
-bench 0 ops --device reference --op matmul,add --shapes 3x8x5,2x16 --precision f16,int8 --repeat 1 --no-roofline --json
-check "$last: not 3 cases" test "$(wc -l <"$out")" = 3
+# Types are those of matrices, and of attention's keys and values.
+bench 0 ops --device reference --op matmul,add,attention --shapes 3x8x5,2x16,4x8x2x4 --precision f16,int8 --repeat 1 \
+  --no-roofline --json
+check "$last: not 4 cases" test "$(wc -l <"$out")" = 4
 line 1
 text precision f16
 line 2
 text precision int8
 text bytes 283.0
 line 3
+text op attention
+text precision f16
+line 4
+text op add
 text precision f32
 
 # The memory alone.

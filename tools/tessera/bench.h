@@ -207,7 +207,7 @@ enum { BENCH_EXTENTS = 4 };
 
 typedef struct bench_op_case {
   int32_t op;          /* index, see bench_op_describe */
-  tsr_dtype precision; /* of its matrix, where it has one; else TSR_F32 */
+  tsr_dtype precision; /* of its matrix, or of keys and values; TSR_F32 where there is none */
   int32_t extent[BENCH_EXTENTS];
 } bench_op_case;
 
@@ -215,7 +215,8 @@ typedef struct bench_op_info {
   const char *name;    /* "matmul" */
   const char *extents; /* "rows of the weights x tokens x depth" */
   int32_t n_extents;
-  int32_t has_matrix; /* 1: with weights whose precision can be chosen */
+  int32_t narrows;   /* 1: has weights, or keys and values, whose precision can be chosen */
+  int32_t quantises; /* 1: which may be int8, too */
 } bench_op_info;
 
 /* index: 0 ..; NULL behind the last one. */

@@ -54,11 +54,18 @@ static int32_t list_matmul(const bench_op_case *c, operand *operands)
   return c->precision == TSR_I8 ? 3 : 2;
 }
 
+/* As models multiply with weights of that type: with those of 16 bits the activations may be rounded, too. */
 static tsr_ref add_matmul(tsr_program *p, const bench_op_case *c, const tsr_ref *operands)
 {
   tsr_ref w = tsr_transpose(p, operands[1], -2, -1);
-  return c->precision == TSR_I8 ? tsr_matmul_i8(p, operands[0], w, operands[2], TSR_NONE, 1.0f, TSR_ACTIVATION_NONE)
-                                : tsr_product(p, operands[0], w);
+  switch (c->precision) {
+  case TSR_F32:
+    return tsr_product(p, operands[0], w);
+  case TSR_I8:
+    return tsr_matmul_i8(p, operands[0], w, operands[2], TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
+  default:
+    return tsr_matmul_narrow(p, operands[0], w, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
+  }
 }
 
 /* The same, then the largest ones of each row: extents n, tokens, depth, how many. */
@@ -149,28 +156,29 @@ static int32_t list_attention(const bench_op_case *c, operand *operands)
 {
   tsr_shape keys = TSR_SHAPE(1, c->extent[1], c->extent[2], c->extent[3]);
   operands[0] = (operand){.dtype = TSR_F32, .shape = TSR_SHAPE(1, c->extent[0], c->extent[2], c->extent[3])};
-  operands[1] = operands[2] = (operand){.dtype = TSR_F32, .shape = keys};
+  operands[1] = operands[2] = (operand){.dtype = c->precision, .shape = keys};
   return 3;
 }
 
 static tsr_ref add_attention(tsr_program *p, const bench_op_case *c, const tsr_ref *operands)
 {
-  (void)c;
-  return tsr_attention(p, &(tsr_attention_args){.q = operands[0], .k = operands[1], .v = operands[2], .alpha = 0.125f});
+  return tsr_attention(
+      p, &(tsr_attention_args){
+             .q = operands[0], .k = operands[1], .v = operands[2], .alpha = 0.125f, .narrow = c->precision == TSR_F16});
 }
 
 static const operator_kind kinds[] = {
-    {{"matmul", "rows of the weights x tokens x depth", 3, 1}, list_matmul, add_matmul},
-    {{"logits_topk", "vocabulary x tokens x depth x how many", 4, 1}, list_matmul, add_logits_topk},
-    {{"attention", "queries x keys x heads x head size", 4, 0}, list_attention, add_attention},
-    {{"softmax", "rows x columns", 2, 0}, list_unary, add_softmax},
-    {{"layernorm", "rows x columns", 2, 0}, list_norm, add_layernorm},
-    {{"rmsnorm", "rows x columns", 2, 0}, list_norm, add_rmsnorm},
-    {{"add", "rows x columns", 2, 0}, list_binary, add_add},
-    {{"add_norm", "rows x columns", 2, 0}, list_add_norm, add_add_norm},
-    {{"gelu", "rows x columns", 2, 0}, list_unary, add_gelu},
-    {{"topk", "rows x columns x how many", 3, 0}, list_unary, add_topk},
-    {{"copy", "rows x columns", 2, 0}, list_unary, add_copy},
+    {{"matmul", "rows of the weights x tokens x depth", 3, 1, 1}, list_matmul, add_matmul},
+    {{"logits_topk", "vocabulary x tokens x depth x how many", 4, 1, 1}, list_matmul, add_logits_topk},
+    {{"attention", "queries x keys x heads x head size", 4, 1}, list_attention, add_attention},
+    {{"softmax", "rows x columns", 2}, list_unary, add_softmax},
+    {{"layernorm", "rows x columns", 2}, list_norm, add_layernorm},
+    {{"rmsnorm", "rows x columns", 2}, list_norm, add_rmsnorm},
+    {{"add", "rows x columns", 2}, list_binary, add_add},
+    {{"add_norm", "rows x columns", 2}, list_add_norm, add_add_norm},
+    {{"gelu", "rows x columns", 2}, list_unary, add_gelu},
+    {{"topk", "rows x columns x how many", 3}, list_unary, add_topk},
+    {{"copy", "rows x columns", 2}, list_unary, add_copy},
 };
 
 enum { KINDS = sizeof kinds / sizeof kinds[0], KIND_MATMUL = 0, KIND_COPY = KINDS - 1 };

@@ -22,7 +22,9 @@ static const char help[] =
     "  --op O,..         these operators (default: all)\n"
     "  --shapes S,..     these shapes instead of the usual ones, for the operators that have as many\n"
     "                    extents; all listed below\n"
-    "  --precision P,..  of the matrices: f32 (default), f16, bf16, int8\n"
+    "  --precision P,..  of the matrices, and of attention's keys and values: f32 (default), f16,\n"
+    "                    bf16, int8 (matrices alone). With f16 and bf16 what they are multiplied with\n"
+    "                    may be rounded to the same type, as in a model of that precision\n"
     "  --large           the usual shapes that take seconds on a CPU, too\n"
     "  --variant F,..    forms of kernels (`tessera devices --variants` lists them), each forced in\n"
     "                    turn wherever it can be had; which form was taken is told (default: the\n"
@@ -266,12 +268,15 @@ static int add_cases(session *s, int32_t op, const int32_t *extent)
 {
   const bench_integers *precisions = &s->wish->precisions;
   const bench_op_info *info = bench_op_describe(op);
-  for (int32_t p = 0; p < (info->has_matrix ? precisions->n : 1); p++) {
+  for (int32_t p = 0; p < (info->narrows ? precisions->n : 1); p++) {
+    if (info->narrows && !info->quantises && precisions->values[p] == TSR_I8) {
+      continue;
+    }
     if (s->n_cases == MAX_CASES) {
       return tsr_cli_usage("bench", "more than %d cases", (int)MAX_CASES);
     }
     bench_op_case *test = &s->cases[s->n_cases++];
-    *test = (bench_op_case){.op = op, .precision = info->has_matrix ? precisions->values[p] : TSR_F32};
+    *test = (bench_op_case){.op = op, .precision = info->narrows ? precisions->values[p] : TSR_F32};
     memcpy(test->extent, extent, (size_t)info->n_extents * sizeof *extent);
   }
   return TSR_EXIT_OK;
