@@ -10,6 +10,8 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#define SUBGROUP
+#define HELD_BY_LANE
 #include "operand.glsl"
 #include "number.glsl"
 
@@ -17,6 +19,8 @@ layout(constant_id = 4) const uint tile_rows = 8u;    /* at most `lanes` (A_COLU
 layout(constant_id = 5) const uint lanes = 8u;        /* the subgroup's */
 layout(constant_id = 6) const uint tile_columns = 4u; /* of one lane; 4 with B_ROWS */
 
+#define TILE_ROWS    tile_rows
+#define TILE_COLUMNS (lanes * tile_columns)
 #include "product.glsl"
 
 #ifdef ANY_STRIDE
@@ -111,11 +115,10 @@ void add_products(inout float sum[tile_rows][tile_columns], VECTOR a_mine, uint 
 #define DEPTH_PER_LOAD WIDTH
 #endif
 
-void main()
+void product(uvec3 tile)
 {
   const uint loads = tile_rows / ROWS_PER_LOAD; /* of a for each element or group of k */
   const uint steps = lanes / loads;             /* elements or groups of k that one load in each lane brings */
-  uvec3 tile = tile_of(group_index());
   uint lane = gl_SubgroupInvocationID;
   uint first_row = tile.x * tile_rows;
   uint a_at = a_offset + batch_offset(tile.z, a_stride[0], a_stride[1]) +
@@ -161,3 +164,5 @@ void main()
     }
   }
 }
+
+#include "product_main.glsl"

@@ -19,6 +19,8 @@ layout(constant_id = 8) const uint at_once = 4u;  /* values of k that are multip
 layout(constant_id = 9) const uint layout_a = 0u; /* ALONG_DEPTH, VECTORS */
 layout(constant_id = 10) const uint layout_b = 0u;
 
+#define TILE_ROWS    tile_rows
+#define TILE_COLUMNS tile_columns
 #include "product.glsl"
 
 IN(0, a)
@@ -158,9 +160,8 @@ void write_unit(uint at, uint layout_of, vec4 first, vec4 second)
   tiles[at + pitch] = along_depth ? vec4(first.yw, second.yw) : second;
 }
 
-void main()
+void product(uvec3 tile)
 {
-  uvec3 tile = tile_of(group_index());
   uint lane = gl_LocalInvocationID.x;
   uint batch = tile.z / parts;
   uint begin = (tile.z - batch * parts) * part_depth;
@@ -250,3 +251,5 @@ void main()
     }
   }
 }
+
+#include "product_main.glsl"

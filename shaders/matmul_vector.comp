@@ -22,6 +22,8 @@ layout(constant_id = 8) const uint a_in_quads = 0u;   /* 1: four neighbours of a
 layout(constant_id = 9) const uint along_depth = 1u;  /* 1: k is b's contiguous axis, or none; 0: n */
 layout(constant_id = 10) const uint width = 1u;       /* elements of a load of b: those of 16 bytes, or 1 */
 
+#define TILE_ROWS    tile_rows
+#define TILE_COLUMNS tile_columns
 #include "product.glsl"
 
 IN(0, a)
@@ -78,9 +80,8 @@ uint column_of(uint e, uint lane)
 shared float partial[lanes * lane_columns]; /* [k lane][result][column lane] */
 #endif
 
-void main()
+void product(uvec3 tile)
 {
-  uvec3 tile = tile_of(group_index());
 #ifdef SUBGROUP
   uint lane = gl_SubgroupInvocationID;
 #else
@@ -176,3 +177,5 @@ void main()
   }
 #endif
 }
+
+#include "product_main.glsl"

@@ -5,6 +5,7 @@
  *
  *     add + layernorm, rmsnorm   the sum is written where it is needed later, too
  *     matmul + add               unless that add is joined with a norm that alone reads it
+ *     matmul + topk              with log_softmax between them, too: only candidates leave the product
  *
  * A joined line is planned as the main one of its lines (the norm, the product), with what the others bring to it in
  * tsr_vk_planner. A planner that cannot do with that, or does not know of it, leaves the lines apart.
@@ -172,10 +173,30 @@ static int join_matmul_add(const run *r, tsr_vk_plan *plan)
   return plan_joined(r, &product, is_bias ? 0 : addend, 0, plan) ? 2 : 0;
 }
 
+static int join_matmul_topk(const run *r, tsr_vk_plan *plan)
+{
+  if (!is_op(r, 0, TSR_OP_MATMUL) || line_at(r, 1) == NULL)
+    return 0;
+  int32_t logarithm = is_op(r, 1, TSR_OP_LOG_SOFTMAX), last = 1 + logarithm;
+  for (int32_t i = 1; i <= last; ++i) {
+    if ((i == last && !is_op(r, i, TSR_OP_TOPK)) || !reads_result(r, i, 0, 1) || !is_passed_on(r, i - 1))
+      return 0;
+  }
+  const tsr_line_desc *topk = line_at(r, last);
+  tsr_vk_planner planner = {
+      .caps = r->caps,
+      .program = r->program,
+      .line = line_at(r, 0),
+      .plan = plan,
+      .best = {topk->attributes.k, logarithm, topk->out[0], topk->out[1]},
+  };
+  return topk->attributes.k > 0 && tsr_vk_plan_one(&planner) ? last + 1 : 0;
+}
+
 int tsr_vk_plan_lines(const tsr_vk_caps *caps, const tsr_program_desc *program, tsr_backend_buffer *const *buffers,
                       int32_t line, tsr_vk_plan *plan)
 {
-  static int (*const joins[])(const run *, tsr_vk_plan *) = {join_add_norm, join_matmul_add};
+  static int (*const joins[])(const run *, tsr_vk_plan *) = {join_add_norm, join_matmul_add, join_matmul_topk};
   run r = {caps, program, buffers, line};
   for (size_t i = 0; caps->join && i < sizeof joins / sizeof joins[0]; ++i) {
     plan->n_lines = joins[i](&r, plan);

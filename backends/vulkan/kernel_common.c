@@ -347,7 +347,8 @@ int tsr_vk_plan_one(tsr_vk_planner *planner)
     if (!within_reach(planner, planner->line->in[i]))
       return 0;
   }
-  if (!within_reach(planner, planner->addend) || !within_reach(planner, planner->sum))
+  if (!within_reach(planner, planner->addend) || !within_reach(planner, planner->sum) ||
+      !within_reach(planner, planner->best.values) || !within_reach(planner, planner->best.indices))
     return 0;
   if (has_unknown_slots(planner->line))
     return 0;

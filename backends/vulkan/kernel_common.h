@@ -11,6 +11,16 @@
 #include "backends/vulkan/kernel.h"
 #include "shaders/variants.h"
 
+/* The topk of a product's result, or of the log_softmax of that. */
+typedef struct tsr_vk_best {
+  int32_t k; /* 0: none */
+  int32_t logarithm;
+  int32_t values; /* tensors */
+  int32_t indices;
+  uint32_t candidates_at; /* set by the planner: words into scratch */
+  uint32_t lists;         /* likewise: lists of candidates of a row */
+} tsr_vk_best;
+
 /* One per line being planned. */
 typedef struct tsr_vk_planner {
   const tsr_vk_caps *caps;
@@ -19,9 +29,10 @@ typedef struct tsr_vk_planner {
   tsr_vk_plan *plan;
 
   /* Of lines that became one (join.c), as tensors; 0: absent. A planner that does not use them leaves the lines apart. */
-  int32_t addend; /* layernorm, rmsnorm: added to x first, of its extents; matmul: added to the result, contiguous */
-  int32_t sum;    /* layernorm, rmsnorm: takes x + addend */
-  int is_added;   /* set by the planner: the dispatches see to the addend */
+  int32_t addend;   /* layernorm, rmsnorm: added to x first, of its extents; matmul: added to the result, contiguous */
+  int32_t sum;      /* layernorm, rmsnorm: takes x + addend */
+  tsr_vk_best best; /* matmul: written instead of the result */
+  int is_added;     /* set by the planner: the dispatches see to the addend */
 } tsr_vk_planner;
 
 /* A tensor in 32-bit elements, right-aligned: axis 3 is the last one, missing axes have extent 1 and stride 0. */

@@ -44,6 +44,11 @@ _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN, "push constants 
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_BY_ROW, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_BY_COLUMN, "push constants of lib/product.glsl");
 
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_BEST, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_TILED_BEST, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_VECTOR_BEST, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_VECTOR_SUBGROUP_BEST, "push constants of lib/product.glsl");
+
 enum { HAS_BIAS = 8, HAS_RESIDUAL = 16 };
 
 static matmul_push push_of(const tsr_vk_planner *planner, const tsr_vk_product *p)
@@ -98,12 +103,24 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
   int raw = p->parts > 1;
   matmul_push push = push_of(planner, p);
   push.row_tiles = (uint32_t)tsr_vk_divide_up(p->rows, tile_rows);
-  push.column_tiles = (uint32_t)tsr_vk_divide_up(p->columns, tile_columns);
+  uint32_t columns = tile_columns; /* of a workgroup */
+  if (planner->best.k > 0) {
+    variant = tsr_vk_best_variant(planner, p, variant, tile_rows, tile_columns, &columns);
+    if (variant < 0)
+      return NULL;
+    planner->best.lists = (uint32_t)tsr_vk_divide_up(p->columns, columns);
+    planner->best.candidates_at =
+        tsr_vk_reserve(planner, (uint64_t)p->rows * planner->best.lists * ((uint64_t)planner->best.k + 1) * 2);
+    push.residual_offset = planner->best.candidates_at;
+  }
+  push.column_tiles = (uint32_t)tsr_vk_divide_up(p->columns, columns);
   if (raw)
     push.alpha = 1.0f;
   tsr_vk_dispatch *dispatch = add(planner, variant, &push, line->in[0], line->in[1], p->y, size, raw);
   if (dispatch == NULL)
     return NULL;
+  if (planner->best.k > 0)
+    tsr_vk_spec_best(planner, dispatch, tile_rows, columns);
   dispatch->work = 2.0 * (double)p->batch * p->rows * p->columns * p->depth;
   uint64_t groups = p->batch * p->parts * push.row_tiles * push.column_tiles;
   return tsr_vk_finish(planner, dispatch, groups) ? dispatch : NULL;
@@ -115,7 +132,7 @@ void tsr_vk_cut_depth(tsr_vk_planner *planner, tsr_vk_product *p, uint64_t group
   uint64_t parts = TSR_VK_ENOUGH_GROUPS / groups, most = p->depth / (step > MIN_PART ? step : MIN_PART);
   parts = parts < most ? parts : most;
   parts = parts < MAX_PARTS ? parts : MAX_PARTS;
-  if (parts <= 1)
+  if (parts <= 1 || planner->best.k > 0)
     return;
   p->part_depth = (uint32_t)tsr_vk_divide_up(p->depth, parts * step) * step;
   p->parts = (uint32_t)tsr_vk_divide_up(p->depth, p->part_depth);
@@ -189,6 +206,30 @@ static tsr_vk_class class_of(const tsr_vk_planner *planner, const tsr_vk_product
   };
 }
 
+/* By the form that the product has by itself, or a smaller tile that leaves room for what is held. Not where cooperative
+ * matrices make the product: that is worth more than what joining it saves. */
+static int plan_best(tsr_vk_planner *planner, tsr_vk_product p, int32_t tuned, int32_t chosen)
+{
+  static const int32_t smaller[] = {TSR_VK_FORM_MATMUL_TILED_64X64, TSR_VK_FORM_MATMUL_TILED_32X64,
+                                    TSR_VK_FORM_MATMUL_TILED_16X64, TSR_VK_FORM_MATMUL_VECTOR};
+  const tsr_vk_best best = planner->best;
+  int32_t forced = planner->caps->forced;
+  planner->best = (tsr_vk_best){.k = 0};
+  int is_cooperative = plan(planner, &p, tsr_vk_choose_cooperative(planner->caps, &p));
+  planner->best = best;
+  p.y = TSR_VK_SCRATCH;
+  if (p.batch != 1)
+    return 0;
+  if (plan_form[forced] != NULL)
+    return plan(planner, &p, forced) && tsr_vk_add_best(planner, &p);
+  if (tuned == TSR_VK_FORM_AUTO && is_cooperative)
+    return 0;
+  int found = plan(planner, &p, tuned != TSR_VK_FORM_AUTO ? tuned : chosen);
+  for (size_t i = 0; !found && !planner->caps->compute_like_cpu && i < sizeof smaller / sizeof smaller[0]; ++i)
+    found = plan(planner, &p, smaller[i]);
+  return found && tsr_vk_add_best(planner, &p);
+}
+
 int tsr_vk_plan_matmul(tsr_vk_planner *planner)
 {
   tsr_vk_product p = {
@@ -206,6 +247,8 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
   planner->plan->class = class_of(planner, &p);
   const int32_t tuned = tsr_vk_tuning_find(planner->caps->tuning, &planner->plan->class);
   const int32_t chosen = choose(planner->caps, &p);
+  if (planner->best.k > 0)
+    return plan_best(planner, p, tuned, chosen);
   return plan(planner, &p, planner->caps->forced) || plan(planner, &p, tuned) ||
          plan(planner, &p, tsr_vk_choose_cooperative(planner->caps, &p)) || plan(planner, &p, chosen) ||
          (chosen == TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP && plan(planner, &p, TSR_VK_FORM_MATMUL_VECTOR)) ||

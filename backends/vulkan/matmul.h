@@ -36,6 +36,20 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
 /* Called last: where the depth was cut adds the dispatch that adds up the parts. 0 if it cannot be done. */
 int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *product);
 
+/* Where only the largest of each row are wanted (tsr_vk_planner.best, matmul_best.c). A form that plans as always gets its
+ * sister that leaves candidates in scratch, if there is one. */
+
+/* The sister of `variant`, or -1, and how many columns a workgroup of it goes through in tiles of tile_rows x
+ * tile_columns. */
+int32_t tsr_vk_best_variant(const tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant,
+                            uint32_t tile_rows, uint32_t tile_columns, uint32_t *columns);
+
+/* Sets the sister's own specialisation constants. Those of the form are pushed later. */
+void tsr_vk_spec_best(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint32_t tile_rows, uint32_t columns);
+
+/* Adds the dispatch that finds the best of the candidates that the product left. 0 if it cannot be done. */
+int tsr_vk_add_best(tsr_vk_planner *planner, const tsr_vk_product *product);
+
 /* Each plans the product in `form`, one of its own. Returns 1, or 0 if it cannot be had. */
 int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
 int tsr_vk_plan_tiled(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);

@@ -26,7 +26,7 @@ layout(push_constant, std430) uniform parameters
   uint b_stride[4];      /* batch 0, batch 1, k, n */
   uint bias_offset;
   uint bias_stride[4];   /* batch 0, batch 1, m, n */
-  uint residual_offset;
+  uint residual_offset;  /* with BEST: candidates_at, in words */
   float alpha;
   uint row_tiles;
   uint column_tiles;
@@ -52,6 +52,11 @@ uint batch_offset(uint batch, uint outer_stride, uint inner_stride)
   return outer * outer_stride + (batch - outer * inner_batch) * inner_stride;
 }
 
+#ifdef BEST
+#define candidates_at residual_offset
+#include "best.glsl"
+#endif
+
 void store(uint batch, uint m, uint n, float sum)
 {
   float z = alpha * sum;
@@ -59,10 +64,14 @@ void store(uint batch, uint m, uint n, float sum)
     z += FLOAT(bias, bias_offset + batch_offset(batch, bias_stride[0], bias_stride[1]) + m * bias_stride[2] +
                        n * bias_stride[3]);
   z = activate(finish_with & 7u, z);
+#ifdef BEST
+  hold(m, n, z);
+#else
   uint at = (batch * rows + m) * columns + n;
   if ((finish_with & 16u) != 0u)
     z += FLOAT(residual, residual_offset + at);
   WORD(y, at) = floatBitsToUint(z);
+#endif
 }
 
 #endif

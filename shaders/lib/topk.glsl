@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the two forms of topk share. A candidate is the order of a value and its index in the row; candidates on their
- * way between dispatches lie in scratch memory, two words each.
+ * What the two forms of topk share. See lib/candidates.glsl.
  */
 #ifndef LIB_TOPK
 #define LIB_TOPK
 
-#define NOBODY uvec2(0u, 0xffffffffu) /* stands behind every candidate */
+#include "candidates.glsl"
 
 layout(push_constant, std430) uniform parameters
 {
@@ -25,12 +24,6 @@ IN(0, x)
 OUT(1, scratch)
 OUT(2, values)
 OUT(3, indices)
-
-/* 1 if candidate a stands before b: larger first, then the lower index */
-bool before(uvec2 a, uvec2 b)
-{
-  return a.x > b.x || (a.x == b.x && a.y < b.y);
-}
 
 uint row_start(uint row)
 {

@@ -302,6 +302,33 @@ static void build_residuals(check_build *build, const void *data)
   }
 }
 
+/* The depth largest columns of a product, which a device may find without writing the product: of whole numbers, with many
+ * ties, exact. form, bits: 1 of log_softmax; 2 a bias that excludes every third column; 4 a bias and bf16 weights; 8 of a
+ * row all of which is excluded, where 2 is set, or of NaN; 16 weights the other way. */
+static void build_largest(check_build *build, const void *data)
+{
+  const params *p = data;
+  const int32_t inner = 20;
+  tsr_program *program = build->program;
+  const check_data strange = p->form & 2 ? CHECK_NEGINF_ROW : CHECK_NAN;
+  tsr_ref x = whole_numbers(build, TSR_STORAGE_INPUT, TSR_SHAPE(p->rows, inner)), bias = TSR_NONE, indices;
+  tsr_ref weight =
+      check_operand(build, TSR_STORAGE_CONSTANT, p->form & 4 ? TSR_BF16 : TSR_F32, TSR_SHAPE(inner, p->columns),
+                    p->form & 16 ? CHECK_DENSE : CHECK_TRANSPOSED, CHECK_FILL(.data = CHECK_INTEGER));
+
+  if (p->form & 8) {
+    bias = check_input(build, TSR_SHAPE(p->rows, p->columns), strange);
+  } else if (p->form & 2) {
+    bias = check_input(build, TSR_SHAPE(1, p->columns), CHECK_NEGINF);
+  } else if (p->form & 4) {
+    bias = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(p->columns));
+  }
+  x = tsr_matmul(program, x, weight, bias, 1.0f, TSR_ACTIVATION_NONE);
+  x = p->form & 1 ? tsr_log_softmax(program, x) : x;
+  tsr_output(program, "values", tsr_topk(program, x, p->depth, &indices));
+  tsr_output(program, "indices", indices);
+}
+
 /* Outputs that are no results: an input, a constant, a view, twice the same. */
 static void build_outputs(check_build *build, const void *data)
 {
@@ -380,6 +407,13 @@ void check_cases_program(check_table *table)
   for (i = 0; i < 32; i++) {
     add(table, "residuals", build_residuals, (params){1 + i, 12 + 5 * (i % 7), 2, 2, i % 2, i});
     add(table, "residuals", build_residuals, (params){67, 64, 1, 1, 1 - i % 2, i});
+  }
+  for (i = 0; i < 32; i++) {
+    static const int32_t ks[] = {1, 8, 2, 32, 5, 16, 64, 3};
+    const int32_t columns[] = {5, 63, 64, 65, 129, 256, 300, 513, 1031, 5001};
+    const int32_t k = ks[i % COUNT_OF(ks)], n = columns[i % COUNT_OF(columns)];
+    add(table, "largest", build_largest, (params){1 + i % 5, n, k < n ? k : n, 2, i % 2, i});
+    add(table, "largest", build_largest, (params){9 + 2 * i, 5001 - 97 * i, k, 1, 1 - i % 2, i});
   }
   for (i = 0; i < COUNT_OF(layer_dtypes); i++) {
     add_layer(table, (params){9, 16, 1, 1, 0, i});

@@ -225,24 +225,179 @@ static void compare_chain(const pair *devices, const char *name, build_fn build,
   tsr_program_destroy(c.program);
 }
 
+/* ---- products and their largest columns ------------------------------------------------------------------------- */
+
+typedef enum data {
+  PLAIN,       /* values from -1 to 1 */
+  OUTLIERS,    /* a few elements of each row of a far larger than the others: bytes stand for the rest badly */
+  ALIKE,       /* all columns nearly the same: all of them are candidates */
+  TIES,        /* columns repeated, so that the lowest index counts */
+  WHOLE,       /* whole numbers: many exact ties */
+  STRANGE,     /* rows with NaN, infinities, zeros, tiny and huge elements */
+  STRANGE_B,   /* the same in columns */
+  SMALL,       /* rows whose elements' squares are too small for f32, no bias */
+  SMALL_B,     /* the same in columns, of sizes far apart */
+  SUPPRESSED,  /* most of the bias -inf */
+  ALL_EXCLUDED /* all of it */
+} data;
+
+typedef struct shape {
+  int32_t rows, columns, depth, k;
+} shape;
+
+static void make_strange(float *row, int64_t n, int64_t which)
+{
+  static const float specials[] = {NAN, INFINITY, -INFINITY, 1e25f, 1e38f, -1e38f};
+  if (which % 9 < 6) {
+    row[which % n] = specials[which % 9];
+  } else {
+    for (int64_t i = 0; i < n; i++) {
+      row[i] *= which % 9 == 6 ? 0.0f : which % 9 == 7 ? 1e-35f : 1e15f;
+    }
+  }
+}
+
+static void fill(data kind, const shape *s, float *a, float *b, float *bias)
+{
+  const int64_t K = s->depth;
+  for (int64_t m = 0; m < s->rows; m++) {
+    if (kind == STRANGE) {
+      make_strange(a + m * K, K, m);
+    } else if (kind == OUTLIERS) {
+      a[m * K + m % K] *= 400.0f;
+    } else if (kind == SMALL) {
+      for (int64_t k = 0; k < K; k++) {
+        a[m * K + k] *= 1e-25f;
+      }
+    }
+  }
+  for (int64_t n = 0; n < s->columns; n++) {
+    float *column = b + n * K;
+    if (kind == TIES) {
+      memcpy(column, b + n % 7 * K, (size_t)K * sizeof *column);
+    } else if (kind == STRANGE_B && n % 50 == 3) {
+      make_strange(column, K, n / 50);
+    }
+    for (int64_t k = 0; k < K; k++) {
+      column[k] = kind == ALIKE ? b[k] + 1e-4f * column[k] : kind == WHOLE ? rintf(3.0f * column[k]) : column[k];
+      column[k] *= kind == SMALL_B ? powf(10.0f, (float)(-14 - n % 12)) : 1.0f;
+    }
+    bias[n] = kind == ALL_EXCLUDED || (kind == SUPPRESSED && n % 64 != 9)         ? -INFINITY
+              : kind == WHOLE || kind == TIES || kind == SMALL || kind == SMALL_B ? 0.0f
+                                                                                  : bias[n];
+  }
+  for (int64_t i = 0; kind == WHOLE && i < s->rows * K; i++) {
+    a[i] = rintf(3.0f * a[i]);
+  }
+}
+
+typedef struct found {
+  float *values;
+  int32_t *indices;
+} found;
+
+/* The k largest of alpha * a @ b + bias, or of its log-softmax. a and what is found are temporaries, which may take
+ * turns in the same memory. *joined: how many lines took no time. */
+static found run_largest(tsr_device *device, const shape *s, tsr_dtype dtype, int32_t logs, const float *a,
+                         const float *b, const float *bias, int32_t *joined)
+{
+  const int64_t a_size = (int64_t)s->rows * s->depth, b_size = (int64_t)s->columns * s->depth;
+  const int64_t results = (int64_t)s->rows * s->k;
+  found result = {.values = malloc((size_t)results * 4), .indices = malloc((size_t)results * 4)};
+  void *narrow = malloc((size_t)b_size * 4);
+  tsr_program *p;
+  tsr_executable *executable;
+  tsr_ref indices = TSR_NONE;
+  uint64_t nanoseconds[MAX_LINES];
+  assert_true(result.values && result.indices && narrow);
+  check(tsr_convert(TSR_F32, b, dtype, narrow, b_size));
+  check(tsr_program_create(&p));
+  const tsr_ref given = tsr_input(p, "a", TSR_F32, TSR_SHAPE(s->rows, s->depth)), x = tsr_copy(p, given, TSR_F32);
+  const tsr_ref weights = tsr_input(p, "b", dtype, TSR_SHAPE(s->columns, s->depth));
+  const tsr_ref added = tsr_input(p, "bias", TSR_F32, TSR_SHAPE(s->columns));
+  tsr_ref y = tsr_matmul(p, x, tsr_transpose(p, weights, 0, 1), added, 0.75f, TSR_ACTIVATION_NONE);
+  y = logs ? tsr_log_softmax(p, y) : y;
+  y = tsr_topk(p, y, s->k, &indices);
+  const tsr_ref values = tsr_output(p, "values", tsr_copy(p, y, TSR_F32));
+  indices = tsr_output(p, "indices", tsr_copy(p, indices, TSR_I32));
+  check(tsr_program_status(p));
+  check(tsr_executable_create(device, p, &(tsr_compile_options){.strict = 1, .profile = 1}, &executable));
+  check(tsr_executable_write(executable, given, a, a_size * (int64_t)sizeof *a));
+  check(tsr_executable_write(executable, weights, narrow, b_size * (int64_t)tsr_dtype_size(dtype)));
+  check(tsr_executable_write(executable, added, bias, s->columns * (int64_t)sizeof *bias));
+  check(tsr_executable_run(executable));
+  check(tsr_executable_run(executable)); /* nothing is left over from the first */
+  const int32_t n_lines = tsr_program_line_count(p);
+  *joined = tsr_executable_profile(executable, nanoseconds, n_lines) == TSR_OK ? 0 : -1;
+  for (int32_t i = 0; i < n_lines && *joined >= 0; i++) {
+    *joined += nanoseconds[i] == 0;
+  }
+  check(tsr_executable_read(executable, values, result.values, results * 4));
+  check(tsr_executable_read(executable, indices, result.indices, results * 4));
+  tsr_executable_destroy(executable);
+  tsr_program_destroy(p);
+  free(narrow);
+  return result;
+}
+
+static int is_same(float a, float b)
+{
+  return (isnan(a) && isnan(b)) || a == b;
+}
+
+static void compare_largest(const pair *devices, const shape *s, data kind, tsr_dtype dtype, int32_t logs)
+{
+  float *a = random_floats((int64_t)s->rows * s->depth, 1), *bias = random_floats(s->columns, 3);
+  float *b = random_floats((int64_t)s->columns * s->depth, 2);
+  int32_t lines_joined, lines_apart;
+  fill(kind, s, a, b, bias);
+  found joined = run_largest(devices->joining, s, dtype, logs, a, b, bias, &lines_joined);
+  found one_by_one = run_largest(devices->apart, s, dtype, logs, a, b, bias, &lines_apart);
+  if (lines_joined != -1 && (lines_joined != (logs ? 2 : 1) || lines_apart != 0)) {
+    fail_msg("%d x %d x %d, k %d: %d lines are joined, %d where none may be", (int)s->rows, (int)s->columns,
+             (int)s->depth, (int)s->k, (int)lines_joined, (int)lines_apart);
+  }
+  for (int64_t i = 0; i < (int64_t)s->rows * s->k; i++) {
+    /* The logarithm's sum is taken in another order. */
+    const float x = joined.values[i], y = one_by_one.values[i];
+    const int close = is_same(x, y) || (logs && fabsf(x - y) <= 4e-6f * (1.0f + fabsf(y)));
+    /* Where logits part by less than that, either may come first. */
+    if (!close || (joined.indices[i] != one_by_one.indices[i] && !logs)) {
+      fail_msg("%s: %d x %d x %d, k %d, data %d, %s, row %lld, place %lld: %.9g at %d, one by one %.9g at %d",
+               tsr_device_name(devices->joining), (int)s->rows, (int)s->columns, (int)s->depth, (int)s->k, (int)kind,
+               tsr_dtype_name(dtype), (long long)(i / s->k), (long long)(i % s->k), (double)x, (int)joined.indices[i],
+               (double)y, (int)one_by_one.indices[i]);
+    }
+  }
+  free(joined.values);
+  free(joined.indices);
+  free(one_by_one.values);
+  free(one_by_one.indices);
+  free(a);
+  free(b);
+  free(bias);
+}
+
 /* ---- devices ---------------------------------------------------------------------------------------------------- */
 
-static tsr_runtime *open_runtime(const char *kernels, const char *join)
+static tsr_runtime *open_runtime(const char *kernels, const char *variant, const char *join)
 {
   tsr_runtime *runtime;
   check(tsr_runtime_create(&(tsr_runtime_options){.path = VULKAN_FOLDER}, &runtime));
   check(tsr_runtime_option(runtime, "VULKAN_KERNELS", kernels));
+  check(tsr_runtime_option(runtime, "VULKAN_VARIANT", variant));
   check(tsr_runtime_option(runtime, "VULKAN_JOIN", join));
   return runtime;
 }
 
-/* Calls body with each device, with kernels as for a CPU and for a GPU. */
+/* Calls body with each device, with kernels as for a CPU, and as for a GPU of small and of large subgroups. */
 static void on_each_device(void (*body)(const pair *devices))
 {
-  static const char *const kernels[] = {"cpu", "gpu"};
+  static const char *const ways[][2] = {{"cpu", ""}, {"gpu", ""}, {"gpu", "matmul.vector_subgroup"}};
   int32_t n_devices = 0;
-  for (int32_t way = 0; way < 2; way++) {
-    tsr_runtime *joining = open_runtime(kernels[way], "1"), *apart = open_runtime(kernels[way], "0");
+  for (size_t way = 0; way < sizeof ways / sizeof ways[0]; way++) {
+    tsr_runtime *joining = open_runtime(ways[way][0], ways[way][1], "1");
+    tsr_runtime *apart = open_runtime(ways[way][0], ways[way][1], "0");
     n_devices = tsr_runtime_device_count(joining);
     for (int32_t i = 0; i < n_devices; i++) {
       tsr_device_info info;
@@ -271,7 +426,7 @@ static void all_chains(const pair *devices)
       {"norms", build_norms},         {"norms kept", build_norms_kept},           {"norms apart", build_norms_apart},
       {"residuals", build_residuals}, {"residuals apart", build_residuals_apart}, {"layers", build_layers},
   };
-  static const int64_t sizes[][2] = {{2, 33}, {19, 40}, {70, 132}};
+  static const int64_t sizes[][2] = {{2, 33}, {70, 132}};
   for (size_t i = 0; i < sizeof chains / sizeof chains[0]; i++) {
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
       compare_chain(devices, chains[i].name, chains[i].build, sizes[k][0], sizes[k][1]);
@@ -285,10 +440,34 @@ static void test_chains(void **state)
   on_each_device(all_chains);
 }
 
+static void all_largest(const pair *devices)
+{
+  static const tsr_dtype dtypes[] = {TSR_F32, TSR_F16, TSR_BF16};
+  static const shape shapes[] = {
+      {4, 5003, 64, 8}, {19, 700, 16, 5}, {1, 5003, 32, 1}, {70, 300, 40, 3}, {7, 130, 32, 32}};
+  for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    for (data kind = PLAIN; kind <= (i < 2 ? ALL_EXCLUDED : PLAIN); kind++) {
+      if (i != 1) {
+        compare_largest(devices, &shapes[i], kind, dtypes[(i + kind) % 3], 0);
+      }
+      if (i != 2) {
+        compare_largest(devices, &shapes[i], kind, TSR_F32, 1);
+      }
+    }
+  }
+}
+
+static void test_largest(void **state)
+{
+  (void)state;
+  on_each_device(all_largest);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_chains),
+      cmocka_unit_test(test_largest),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The k largest of each row of a product, or of the logarithm of its softmax, without that product's result in memory:
+ * each workgroup of the product leaves the best of its columns (shaders/lib/best.glsl), and shaders/best.comp takes the
+ * best of those.
+ */
+#include "backends/vulkan/matmul.h"
+
+/* Specialisation constants of lib/best.glsl; those between them and the form's own have no meaning. */
+enum { SPEC_HELD_COLUMNS = 12, SPEC_HELD_WORDS, SPEC_KEPT, SPEC_WITH_SUMS, SPEC_COUNT };
+_Static_assert(SPEC_COUNT <= TSR_VK_MAX_SPEC, "specialisation constants");
+
+typedef struct best_push {
+  uint32_t rows;
+  uint32_t lists;
+  uint32_t candidates_at;
+} best_push;
+_Static_assert(sizeof(best_push) == TSR_VK_PUSH_BEST, "push constants of best.comp");
+_Static_assert(sizeof(best_push) == TSR_VK_PUSH_BEST_SUBGROUP, "push constants of best.comp");
+
+/* A GPU counts each element's place among those of its row, a CPU goes through all k times; by the columns alone, so that a
+ * row's sum does not depend on the rows beside it. A CPU's driver may give up on a shader after 65535 rounds of its loops
+ * (kernel_rows.c): those of a product over columns of the depth, in fours at best, and then of all rows. */
+static uint32_t wanted_columns(const tsr_vk_planner *planner, const tsr_vk_product *p, uint32_t tile_rows,
+                               uint32_t tile_columns)
+{
+  enum { GPU_COLUMNS = 64, CPU_COLUMNS = 256, MANY_COLUMNS = 8192, MOST_ROUNDS = 32768 };
+  if (!planner->caps->compute_like_cpu)
+    return GPU_COLUMNS;
+  uint32_t columns = p->columns < MANY_COLUMNS ? CPU_COLUMNS : 2 * CPU_COLUMNS, lanes = planner->caps->subgroup_size;
+  while (columns > tile_columns && (uint64_t)columns / tile_columns * p->depth +
+                                           (uint64_t)tile_rows * (uint64_t)planner->best.k * columns / lanes >
+                                       MOST_ROUNDS)
+    columns /= 2;
+  return columns;
+}
+
+int32_t tsr_vk_best_variant(const tsr_vk_planner *planner, const tsr_vk_product *p, int32_t variant, uint32_t tile_rows,
+                            uint32_t tile_columns, uint32_t *columns)
+{
+  const tsr_vk_caps *caps = planner->caps;
+  uint32_t wanted = wanted_columns(planner, p, tile_rows, tile_columns), own_bytes = 0; /* of shared memory */
+  int32_t best = -1;
+  *columns = wanted > tile_columns ? wanted / tile_columns * tile_columns : tile_columns;
+  switch (variant) {
+  case TSR_VK_VARIANT_MATMUL_PLAIN:
+    best = caps->subgroup_arithmetic ? TSR_VK_VARIANT_MATMUL_PLAIN_BEST : -1;
+    break;
+  case TSR_VK_VARIANT_MATMUL_TILED:
+    best = TSR_VK_VARIANT_MATMUL_TILED_BEST;
+    own_bytes = 2 * 16 * (tile_rows + tile_columns) * 4;
+    break;
+  case TSR_VK_VARIANT_MATMUL_VECTOR:
+    best = TSR_VK_VARIANT_MATMUL_VECTOR_BEST;
+    own_bytes = 4096;
+    break;
+  case TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP:
+    best = TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP_BEST;
+    break;
+  default:
+    break;
+  }
+  return 2 * (uint32_t)planner->best.k <= *columns && *columns * tile_rows * 4 + own_bytes <= caps->shared_memory ? best
+                                                                                                                  : -1;
+}
+
+void tsr_vk_spec_best(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint32_t tile_rows, uint32_t columns)
+{
+  dispatch->spec[SPEC_HELD_COLUMNS] = columns;
+  dispatch->spec[SPEC_HELD_WORDS] = columns * tile_rows;
+  dispatch->spec[SPEC_KEPT] = (uint32_t)planner->best.k;
+  dispatch->spec[SPEC_WITH_SUMS] = planner->best.logarithm != 0;
+}
+
+int tsr_vk_add_best(tsr_vk_planner *planner, const tsr_vk_product *p)
+{
+  const tsr_vk_best *best = &planner->best;
+  best_push push = {.rows = p->rows, .lists = best->lists, .candidates_at = best->candidates_at};
+  uint64_t work = (uint64_t)best->lists * (uint64_t)best->k * (uint64_t)best->k; /* of a row */
+  int subgroup = 0;
+  uint32_t size = tsr_vk_reduce_size(planner->caps, work, &subgroup);
+  planner->plan->dispatch[0].n_spec = SPEC_COUNT;
+  tsr_vk_dispatch *dispatch =
+      tsr_vk_add(planner, subgroup ? TSR_VK_VARIANT_BEST_SUBGROUP : TSR_VK_VARIANT_BEST, &push, sizeof push);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_write(dispatch, TSR_VK_SCRATCH);
+  tsr_vk_write(dispatch, best->values);
+  tsr_vk_write(dispatch, best->indices);
+  tsr_vk_spec(dispatch, size);
+  tsr_vk_spec(dispatch, 1);
+  tsr_vk_spec(dispatch, (uint32_t)best->k);
+  tsr_vk_spec(dispatch, best->logarithm != 0);
+  dispatch->after = 1;
+  dispatch->work = 10.0 * (double)p->rows * (double)work;
+  return tsr_vk_finish(planner, dispatch, p->rows);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The main function of a form of the product, which is there as product(tile), tile as tile_of gives it. With BEST a
+ * workgroup takes the place of several neighbours along the columns (lib/best.glsl). HELD_BY_LANE: the lane that stores
+ * column c is c modulo the subgroup's size, in each row.
+ */
+void main()
+{
+  uvec3 where = tile_of(group_index());
+#ifdef BEST
+  held_row = where.x * TILE_ROWS;
+  held_column = where.y * held_columns;
+  for (uint c = 0u; c < held_columns && held_column + c < columns; c += TILE_COLUMNS)
+    product(uvec3(where.x, (held_column + c) / TILE_COLUMNS, where.z));
+#ifndef HELD_BY_LANE
+  barrier();
+#endif
+  keep_best(where.y);
+#else
+  product(where);
+#endif
+}
