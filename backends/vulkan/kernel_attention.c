@@ -98,7 +98,8 @@ enum { SLOT_ADDITIVE = 3, SLOT_ROWS = 7, SLOT_SEED = 8, SLOT_Y = 9, SLOT_DY = 10
 enum { INDEXED = 32, WEIGHTS = 64, DROPOUT = 128, SUMS = 256 }; /* beside the masking's bits */
 enum { BY_KEYS = 256, DSCORES = 512 };                          /* likewise, of the gradient */
 enum { MAX_TILE_ROWS = 8, MAX_PARTS = 4, MAX_SIZE = 64 };
-enum { FEW_TILE_ROWS = 4 }; /* compiled faster, which with a CPU's driver is part of every start */
+enum { GRADIENT_TILE_ROWS = 4 }; /* more spill where registers are few, and leave room for few workgroups elsewhere */
+enum { FEW_TILE_ROWS = 4 };      /* compiled faster, which with a CPU's driver is part of every start */
 
 /* How a workgroup is cut: `rows` queries (or keys), a number of parts of the last axis. */
 typedef struct tile {
@@ -118,9 +119,11 @@ static tile tile_of(const tsr_vk_caps *caps, uint32_t rows, uint32_t width)
   uint32_t most_rows = caps->compute_like_cpu ? FEW_TILE_ROWS : MAX_TILE_ROWS;
   tile t = {.rows = 1, .splits = 1};
   t.size = tsr_vk_reduce_size(caps, MAX_SIZE, &t.subgroup);
-  if (t.subgroup && (!caps->subgroup_shuffle || (t.size & (t.size - 1)) != 0 || t.size > 32)) {
+  /* Where subgroups can be narrow, a thread's registers are divided among its lanes: a tile for each of 32 does not fit. */
+  const int is_crowded = !caps->compute_like_cpu && caps->subgroup_sizes[0] < 32;
+  if (t.subgroup && (is_crowded || !caps->subgroup_shuffle || (t.size & (t.size - 1)) != 0 || t.size > 32)) {
     t.subgroup = 0;
-    t.size = tsr_vk_group_size(caps, 32);
+    t.size = tsr_vk_group_size(caps, caps->compute_like_cpu ? 32 : MAX_SIZE); /* the largest subgroup, at least */
   }
   while (t.rows < most_rows && t.rows < rows && (!t.subgroup || t.rows < t.size))
     t.rows *= 2;
@@ -524,6 +527,7 @@ static int plan_side(tsr_vk_planner *planner, gradient_push push, const tsr_vk_v
   const tsr_vk_view *own = &views[side[0]];
   uint32_t depth = views[Q].extent[3], width = views[V].extent[3];
   tile t = tile_of(planner->caps, own->extent[1], by_keys && width > depth ? width : depth);
+  t.rows = t.rows < GRADIENT_TILE_ROWS ? t.rows : GRADIENT_TILE_ROWS;
   if (own->extent[1] == 0)
     return 1;
   for (int32_t i = 0; i < 4; ++i) {
