@@ -171,8 +171,7 @@ void product(uvec3 tile)
   uint a_at = a_offset + batch_offset(batch, a_stride[0], a_stride[1]);
   uint b_at = b_offset + batch_offset(batch, b_stride[0], b_stride[1]);
 
-  uvec4 a_from[a_rounds], a_unit[a_rounds][2];
-  uvec4 b_from[b_rounds], b_unit[b_rounds][2];
+  uvec4 a_from[a_rounds], b_from[b_rounds];
   uvec2 a_place[a_rounds], b_place[b_rounds];
   [[unroll]] for (uint r = 0u; r < a_rounds; ++r) {
     a_place[r] = unit_place((lane + r * lanes) % a_units, a_groups, layout_a);
@@ -196,10 +195,13 @@ void product(uvec3 tile)
 
   uint fill = 0u; /* the half that is written */
   for (uint k = begin; k < end + TILE_DEPTH; k += TILE_DEPTH) {
-    [[unroll]] for (uint r = 0u; r < a_rounds; ++r)
-      LOAD_UNIT(a_unit[r], a_from[r], k + a_place[r].y, end, a_stride[3], layout_a, load_quad_a, load_pair_a, load_a)
-    [[unroll]] for (uint r = 0u; r < b_rounds; ++r)
-      LOAD_UNIT(b_unit[r], b_from[r], k + b_place[r].y, end, b_stride[2], layout_b, load_quad_b, load_pair_b, load_b)
+    uvec4 a_unit[a_rounds][2], b_unit[b_rounds][2];
+    if (k < end) { /* in a branch, lest a compiler moves the loads behind the multiplications, where they are used */
+      [[unroll]] for (uint r = 0u; r < a_rounds; ++r)
+        LOAD_UNIT(a_unit[r], a_from[r], k + a_place[r].y, end, a_stride[3], layout_a, load_quad_a, load_pair_a, load_a)
+      [[unroll]] for (uint r = 0u; r < b_rounds; ++r)
+        LOAD_UNIT(b_unit[r], b_from[r], k + b_place[r].y, end, b_stride[2], layout_b, load_quad_b, load_pair_b, load_b)
+    }
     if (k > begin) {
       [[dont_unroll]] for (uint step = 0u; step < TILE_DEPTH; step += at_once) {
         uint at = half_size - fill + step * pitch;
