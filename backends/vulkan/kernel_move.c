@@ -33,6 +33,7 @@ typedef struct scatter_push {
 } scatter_push;
 _Static_assert(sizeof(scatter_push) == TSR_VK_PUSH_SCATTER, "push constants of scatter.comp");
 _Static_assert(sizeof(scatter_push) == TSR_VK_PUSH_SCATTER_QUADS, "push constants of scatter.comp");
+_Static_assert(sizeof(scatter_push) == TSR_VK_PUSH_SCATTER_HALVES, "push constants of scatter.comp");
 
 static uint32_t bytes_of(int32_t dtype)
 {
@@ -120,12 +121,33 @@ int tsr_vk_plan_embedding(tsr_vk_planner *planner)
                      planner->line->attributes.alpha);
 }
 
+/* Pairs of neighbours that share a word of a state of 16 bits: views of x and of the state become such of pairs, the state's
+ * counting words. 0: not everywhere. *step: from an element of x to its neighbour. */
+static int in_pairs(tsr_vk_view views[2], uint32_t *step)
+{
+  tsr_vk_view *x = &views[0], *state = &views[1];
+  uint32_t low = state->offset | state->stride[0] | state->stride[1] | state->stride[2] | x->extent[3];
+  *step = x->stride[3];
+  if (low % 2 != 0 || state->stride[3] != 1 || x->stride[3] > 1)
+    return 0;
+  state->offset /= 2;
+  for (int32_t i = 0; i < 3; ++i)
+    state->stride[i] /= 2;
+  x->stride[3] *= 2;
+  x->extent[3] /= 2;
+  state->extent[3] /= 2;
+  return 1;
+}
+
 /* views: x, which is input `slot`, then the result with x's extents; axes b, l and two more. position: a tensor, or 0.
  * rows: of the result along axis l. */
 static int plan_scatter(tsr_vk_planner *planner, int32_t slot, tsr_vk_view views[2], int32_t position, uint32_t rows)
 {
   uint64_t count = tsr_vk_elements(tsr_vk_in(planner, slot));
-  int quads = tsr_vk_whole_quads(views, 2);
+  int32_t from = tsr_vk_in(planner, slot)->dtype, to = tsr_vk_out(planner, 0)->dtype;
+  uint32_t step = 0;
+  int halves = bytes_of(to) == 2, pairs = halves && in_pairs(views, &step);
+  int quads = !halves && tsr_vk_whole_quads(views, 2);
   tsr_vk_view at = position != 0 ? tsr_vk_view_of(tsr_vk_tensor(planner, position)) : (tsr_vk_view){.offset = 0};
   scatter_push push = {
       .x_offset = views[0].offset,
@@ -133,14 +155,18 @@ static int plan_scatter(tsr_vk_planner *planner, int32_t slot, tsr_vk_view views
       .position_offset = at.offset,
       .position_stride = at.stride[3],
       .rows = rows,
-      .count = (uint32_t)(quads ? count / 4 : count),
+      .count = (uint32_t)(quads   ? count / 4
+                          : pairs ? count / 2
+                                  : count),
   };
   memcpy(push.extent, views[0].extent, sizeof push.extent);
   memcpy(push.x_stride, views[0].stride, sizeof push.x_stride);
   memcpy(push.state_stride, views[1].stride, sizeof push.state_stride);
 
-  tsr_vk_dispatch *dispatch =
-      tsr_vk_add(planner, quads ? TSR_VK_VARIANT_SCATTER_QUADS : TSR_VK_VARIANT_SCATTER, &push, sizeof push);
+  int32_t variant = halves  ? TSR_VK_VARIANT_SCATTER_HALVES
+                    : quads ? TSR_VK_VARIANT_SCATTER_QUADS
+                            : TSR_VK_VARIANT_SCATTER;
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
   if (dispatch == NULL)
     return 0;
   tsr_vk_read(dispatch, planner->line->in[slot]);
@@ -150,6 +176,12 @@ static int plan_scatter(tsr_vk_planner *planner, int32_t slot, tsr_vk_view views
   tsr_vk_spec(dispatch, size);
   tsr_vk_spec(dispatch, 1);
   tsr_vk_spec(dispatch, position != 0);
+  if (halves) {
+    tsr_vk_spec(dispatch, (uint32_t)from);
+    tsr_vk_spec(dispatch, (uint32_t)to);
+    tsr_vk_spec(dispatch, (uint32_t)pairs);
+    tsr_vk_spec(dispatch, step);
+  }
   dispatch->work = (double)count;
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(push.count, size));
 }

@@ -17,9 +17,8 @@ program=$1
 what=$2
 shift 2
 skip=77
-# What a backend does not do: weights of i8; states, keys and values of 16 bits.
+# What a backend does not do: weights of i8.
 except='matmul.b:i8@vulkan:*,embedding.table:i8@vulkan:*,*.scales:f32@vulkan:*'
-except=$except,'append.*:*f16@vulkan:*,update.*:*f16@vulkan:*,attention.?:*f16@vulkan:*'
 
 case $what in
 devices)
