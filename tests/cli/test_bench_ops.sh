@@ -147,6 +147,13 @@ if "$TESSERA" devices --names | grep -q '^vulkan:0$'; then
   text variant matmul.plain
   bench 0 ops --device vulkan:0 --op matmul --shapes 8x8x8 --variant matmul.generic --repeat 1 --no-roofline
   stdout_has 'matmul.generic'
+  # Attention keeps no scores in memory: with 8 heads they would take 2 GiB.
+  bench 0 ops --device vulkan:0 --op attention --shapes 8192x8192x8x64 --precision f32,f16 --dry --json
+  for n in 1 2; do
+    line $n
+    n_checks=$((n_checks + 1))
+    [ "$(json scratch_bytes "$work/json")" -lt 64000000 ] || failure "$last: 64 MB and more"
+  done
 fi
 
 # What a device lacks is told, and does not end it.
