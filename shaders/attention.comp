@@ -38,6 +38,7 @@ void main()
   uint first_row = (group_index() - rest * tiles) * tile_rows;
   uint block = rest % blocks;
   rest /= blocks;
+  uint splits = split_count();
   uint split = rest % splits;
   rest /= splits;
   uint h = rest % heads;
@@ -54,7 +55,7 @@ void main()
   int present = present_keys(b, keys);
   uint begin = split * split_keys;
   uint end = k_rows == 0u ? 0u : visible_keys(last_row, first, present);
-  if (splits > 1u)
+  if (split_keys > 0u)
     end = min(end, begin + split_keys);
 
   VECTOR result[tile_rows][parts];
@@ -175,7 +176,7 @@ void main()
     for (uint c = 0u; c < parts; ++c) {
       uint j = first_element + c * lanes;
       if (j < width)
-        STORE(y, y_at + j, splits > 1u ? result[m][c] : nothing ? VECTOR(0.0) : result[m][c] / total);
+        STORE(y, y_at + j, split_keys > 0u ? result[m][c] : nothing ? VECTOR(0.0) : result[m][c] / total);
     }
     float largest = order[m] >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order[m]);
     if (block == 0u && lane == 0u)

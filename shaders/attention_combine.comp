@@ -14,9 +14,8 @@ layout(push_constant, std430) uniform parameters
   uint width;
   uint rows; /* queries of all sentences and heads */
   uint splits;
-  uint partial_at;   /* words into scratch: of each query and split the largest score and the sum */
-  uint partial_y_at; /* likewise: its part of y */
-  uint sums;         /* 1: lse is wanted */
+  uint partial_at; /* words into scratch: of each query and split the largest score, the sum, two unused, its part of y */
+  uint sums;       /* 1: lse is wanted */
 };
 
 IN(0, scratch)
@@ -30,22 +29,24 @@ void main()
   uint j = invocation_index() - row * columns;
   if (row >= rows)
     return;
-  uint at = partial_at + 2u * row * splits;
+  uint stride = 4u + width;
+  uint begin = partial_at + row * splits * stride;
+  uint end = begin + splits * stride;
   uint order = ORDER_MINUS_INF;
-  for (uint i = 0u; i < splits; ++i) {
-    if (FLOAT(scratch, at + 2u * i + 1u) != 0.0)
-      order = max(order, order_of(FLOAT(scratch, at + 2u * i)));
+  for (uint at = begin; at < end; at += stride) {
+    if (FLOAT(scratch, at + 1u) != 0.0)
+      order = max(order, order_of(FLOAT(scratch, at)));
   }
   float largest = number_of(order);
   float total = 0.0;
   float result = 0.0;
-  for (uint i = 0u; i < splits; ++i) {
-    float sum = FLOAT(scratch, at + 2u * i + 1u);
+  for (uint at = begin; at < end; at += stride) {
+    float sum = FLOAT(scratch, at + 1u);
     if (sum != 0.0) { /* else the split saw nothing */
-      float shrink = exp_accurate(FLOAT(scratch, at + 2u * i) - largest);
+      float shrink = exp_accurate(FLOAT(scratch, at) - largest);
       total += shrink * sum;
       if (width > 0u)
-        result += shrink * FLOAT(scratch, partial_y_at + (row * splits + i) * width + j);
+        result += shrink * FLOAT(scratch, at + 4u + j);
     }
   }
   uint l = row % queries;

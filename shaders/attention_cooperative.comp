@@ -111,6 +111,7 @@ void main()
   uint tiles = (queries + tile_rows - 1u) / tile_rows;
   uint rest = group_index() / tiles;
   uint first_row = (group_index() - rest * tiles) * tile_rows;
+  uint splits = split_count();
   uint split = rest % splits;
   rest /= splits;
   uint h = rest % heads;
@@ -123,7 +124,7 @@ void main()
   int present = present_keys(b, keys);
   uint begin = split * split_keys;
   uint end = k_rows == 0u ? 0u : visible_keys(last_row, first, present);
-  if (splits > 1u)
+  if (split_keys > 0u)
     end = min(end, begin + split_keys);
 
   uint q_base = q_offset + b * q_stride[0] + h * q_stride[2];
@@ -290,7 +291,7 @@ void main()
     subgroupBarrier();
     for (uint j = place; j < shape_n / 4u; j += row_lanes) {
       vec4 x = uintBitsToFloat(scores[row * score_pitch + j]);
-      if (splits == 1u)
+      if (split_keys == 0u)
         x = total == 0.0 ? vec4(0.0) : x / total;
       uint quad = i * shape_n / 4u + j;
       uint found = quad < width ? wild_results[row * wild_pitch + quad / 4u] >> (quad % 4u * 8u) : 0u;

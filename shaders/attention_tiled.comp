@@ -58,6 +58,7 @@ void main()
   uint tiles = (queries + tile_rows - 1u) / tile_rows;
   uint rest = group_index() / tiles;
   uint first_row = (group_index() - rest * tiles) * tile_rows;
+  uint splits = split_count();
   uint split = rest % splits;
   rest /= splits;
   uint h = rest % heads;
@@ -70,7 +71,7 @@ void main()
   int present = present_keys(b, keys);
   uint begin = split * split_keys;
   uint end = k_rows == 0u ? 0u : visible_keys(last_row, first, present);
-  if (splits > 1u)
+  if (split_keys > 0u)
     end = min(end, begin + split_keys);
 
   uint q_base = q_offset + b * q_stride[0] + h * q_stride[2];
@@ -232,7 +233,7 @@ void main()
     uint y_at = result_at(b, h, l, split);
     [[unroll]] for (uint c = 0u; c < parts; ++c) {
       vec4 x = number ? result[m][c] : vec4(NOT_A_NUMBER);
-      if (splits == 1u)
+      if (split_keys == 0u)
         x = total == 0.0 ? vec4(0.0) : x / total;
       if (column + c * SIDE < width)
         STORE(y, y_at + column + c * SIDE, x);

@@ -47,7 +47,6 @@ typedef struct combine_push {
   uint32_t rows;
   uint32_t splits;
   uint32_t partial_at;
-  uint32_t partial_y_at;
   uint32_t sums;
 } combine_push;
 _Static_assert(sizeof(combine_push) == TSR_VK_PUSH_ATTENTION_COMBINE, "push constants of attention_combine.comp");
@@ -180,12 +179,22 @@ typedef struct attention {
   uint64_t heads; /* of all sentences */
 } attention;
 
-/* Shares the keys out, in whole multiples of step, among at most `wanted` workgroups. */
-static void split_keys(tile *t, uint32_t keys, uint32_t step, uint64_t wanted)
+enum { PARTIAL_WORDS = 4 }; /* in scratch, of a query and a split, beside its part of y */
+
+/* Words of scratch that each split takes. */
+static uint64_t split_words(const attention *a)
 {
-  enum { MAX_SPLITS = 32 };
-  uint64_t steps = tsr_vk_divide_up(keys, step);
+  return a->heads * a->q.extent[1] * (PARTIAL_WORDS + (uint64_t)a->v.extent[3] * (a->quads ? 4 : 1));
+}
+
+/* Shares the keys out, in whole multiples of step, among at most `wanted` workgroups. */
+static void split_keys(tile *t, const attention *a, uint32_t step, uint64_t wanted)
+{
+  enum { MAX_SPLITS = 32, MAX_WORDS = 4 << 20 };
+  uint32_t keys = a->k.extent[1];
+  uint64_t steps = tsr_vk_divide_up(keys, step), room = MAX_WORDS / (split_words(a) + 1);
   wanted = wanted > MAX_SPLITS ? MAX_SPLITS : wanted;
+  wanted = wanted > room ? room : wanted;
   if (wanted < 2 || steps < 2)
     return;
   t->split_keys = (uint32_t)(tsr_vk_divide_up(steps, wanted) * step);
@@ -207,7 +216,7 @@ static int cut_split(const tsr_vk_caps *caps, const attention *a, int forced, ti
 {
   *t = tile_of(caps, a->q.extent[1], a->v.extent[3]);
   uint64_t groups = a->heads * t->blocks * tsr_vk_divide_up(a->q.extent[1], t->rows);
-  split_keys(t, a->k.extent[1], t->size, forced ? UINT64_MAX : wanted_splits(groups, a->k.extent[1]));
+  split_keys(t, a, t->size, forced ? UINT64_MAX : wanted_splits(groups, a->k.extent[1]));
   return t->splits > 1;
 }
 
@@ -247,7 +256,7 @@ static int cut_tiled(const tsr_vk_caps *caps, const attention *a, uint32_t i, ui
   t->spec[0] = rows_each(i) | tiles[i].keys / TILE_SIDE << 4;
   t->spec[1] = t->parts;
   uint64_t groups = a->heads * tsr_vk_divide_up(a->q.extent[1], t->rows);
-  split_keys(t, a->k.extent[1], tiles[i].keys, wanted_splits(groups, a->k.extent[1]));
+  split_keys(t, a, tiles[i].keys, wanted_splits(groups, a->k.extent[1]));
   return 1;
 }
 
@@ -322,7 +331,7 @@ static int cut_coop(const tsr_vk_planner *planner, const attention *a, tile *t)
   t->spec[0] = shape->m | shape->n << 8 | shape->k << 16;
   t->spec[1] = rows | lanes << 8 | (uint32_t)COOP_KEYS << 16;
   uint64_t groups = a->heads * tsr_vk_divide_up(a->q.extent[1], t->rows);
-  split_keys(t, a->k.extent[1], COOP_KEYS, wanted_splits(groups, a->k.extent[1]));
+  split_keys(t, a, COOP_KEYS, wanted_splits(groups, a->k.extent[1]));
   return 1;
 }
 
@@ -362,9 +371,8 @@ static int32_t choose(const tsr_vk_planner *planner, const attention *a, tile *t
   return TSR_VK_FORM_ATTENTION_ROWS;
 }
 
-/* Puts together what the splits left in scratch: of each of `rows` queries and each split two words, and its part of y. */
-static int plan_combine(tsr_vk_planner *planner, uint32_t rows, uint32_t splits, uint32_t partial_at,
-                        uint32_t partial_y_at)
+/* Puts together what the splits left in scratch. */
+static int plan_combine(tsr_vk_planner *planner, uint32_t rows, uint32_t splits, uint32_t partial_at)
 {
   const tsr_line_desc *line = planner->line;
   tsr_vk_view y = tsr_vk_view_of(tsr_vk_out(planner, 0));
@@ -375,7 +383,6 @@ static int plan_combine(tsr_vk_planner *planner, uint32_t rows, uint32_t splits,
       .rows = rows,
       .splits = splits,
       .partial_at = partial_at,
-      .partial_y_at = partial_y_at,
       .sums = line->out[2] != 0,
   };
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_VARIANT_ATTENTION_COMBINE, &push, sizeof push);
@@ -408,11 +415,9 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   tile t;
   planner->plan->form = choose(planner, &a, &t);
   uint64_t rows = a.heads * a.q.extent[1];
-  uint32_t partial_at = 0, partial_y_at = 0;
-  if (t.splits > 1) {
-    partial_at = tsr_vk_reserve(planner, 2 * rows * t.splits);
-    partial_y_at = tsr_vk_reserve(planner, rows * t.splits * width * (a.quads ? 4 : 1));
-  }
+  uint32_t partial_at = 0;
+  if (t.splits > 1)
+    partial_at = tsr_vk_reserve(planner, t.splits * split_words(&a));
 
   attention_push push = {
       .queries = a.q.extent[1],
@@ -452,7 +457,7 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   tsr_vk_read_masking(planner, dispatch, SLOT_ADDITIVE, &masking, drops);
   for (int32_t i = 0; i < 3; ++i)
     tsr_vk_write(dispatch, t.splits > 1 ? TSR_VK_SCRATCH : line->out[i] != 0 ? line->out[i] : line->out[0]);
-  const uint32_t specs[TSR_VK_MAX_SPEC] = {
+  const uint32_t specs[] = {
       t.size,
       1,
       masking.present | (line->in[SLOT_ROWS] != 0 ? INDEXED : 0) | (line->out[1] != 0 ? WEIGHTS : 0) |
@@ -466,18 +471,16 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
       bits_of(drops ? tsr_vk_dropout_scale(line->attributes.rate) : 1.0f),
       bits_at,
       (uint32_t)tsr_vk_in(planner, 1)->dtype | (uint32_t)tsr_vk_in(planner, 2)->dtype << 4,
-      t.splits,
       t.split_keys,
       partial_at,
-      a.quads ? partial_y_at / 4 : partial_y_at,
   };
-  for (int32_t i = 0; i < TSR_VK_MAX_SPEC; ++i)
+  for (size_t i = 0; i < sizeof specs / sizeof *specs; ++i)
     tsr_vk_spec(dispatch, specs[i]);
   dispatch->subgroup_size = t.lanes;
   dispatch->work = 2.0 * (double)rows * push.keys * (depth + width) * (a.quads ? 4 : 1);
   uint64_t groups = a.heads * t.splits * t.blocks * tsr_vk_divide_up(push.queries, t.rows);
   return tsr_vk_finish(planner, dispatch, groups) &&
-         (t.splits == 1 || plan_combine(planner, (uint32_t)rows, t.splits, partial_at, partial_y_at));
+         (t.splits == 1 || plan_combine(planner, (uint32_t)rows, t.splits, partial_at));
 }
 
 /* What each query has: its lse and its delta, two words in scratch. */

@@ -17,10 +17,8 @@ layout(constant_id = 8) const uint heads = 1u;
 layout(constant_id = 9) const uint scale_bits = 0x3f800000u;    /* with DROPOUT: of what stays */
 layout(constant_id = 10) const uint bits_at = 0u;               /* likewise: words into scratch */
 layout(constant_id = 11) const uint kv_types = TYPE_F32 * 17u;  /* TYPE_* of k, and 16 times that of v */
-layout(constant_id = 12) const uint splits = 1u;
-layout(constant_id = 13) const uint split_keys = 0u;            /* keys of a split; 0: there is one */
-layout(constant_id = 14) const uint partial_at = 0u;            /* words into scratch: of each query and split two words */
-layout(constant_id = 15) const uint partial_y_at = 0u;          /* elements or groups: and its part of y */
+layout(constant_id = 12) const uint split_keys = 0u;            /* keys of a split; 0: there is one */
+layout(constant_id = 13) const uint partial_at = 0u; /* words into scratch: of each query and split four words, and its part of y */
 
 #define INDEXED  32u
 #define WEIGHTS  64u
@@ -122,20 +120,27 @@ float masked_score(float score, uint b, uint h, uint l, uint s, int first)
   return biased(uintBitsToFloat(alpha_bits) * score, added, relative_bias(h, l, s, first));
 }
 
+uint split_count()
+{
+  return split_keys > 0u ? (keys + split_keys - 1u) / split_keys : 1u;
+}
+
 /* The first element or group of query l's result */
 uint result_at(uint b, uint h, uint l, uint split)
 {
-  if (splits > 1u)
-    return partial_y_at + (((b * heads + h) * queries + l) * splits + split) * width;
+  const uint header = 4u / WIDTH;
+  if (split_keys > 0u)
+    return partial_at / WIDTH + (((b * heads + h) * queries + l) * split_count() + split) * (header + width) + header;
   return ((b * queries + l) * heads + h) * width;
 }
 
 /* What else a query leaves; row: of the query, among those of all sentences and heads; total: 0 if it sees nothing */
 void store_sums(uint row, uint split, float largest, float total)
 {
-  if (splits > 1u) {
-    WORD(w, partial_at + 2u * (row * splits + split)) = floatBitsToUint(largest);
-    WORD(w, partial_at + 2u * (row * splits + split) + 1u) = floatBitsToUint(total);
+  if (split_keys > 0u) {
+    uint at = partial_at + (row * split_count() + split) * (4u + width * WIDTH);
+    WORD(w, at) = floatBitsToUint(largest);
+    WORD(w, at + 1u) = floatBitsToUint(total);
   } else if ((options & SUMS) != 0u) {
     WORD(lse, row) = floatBitsToUint(total == 0.0 ? MINUS_INF : largest + log_accurate(total));
   }
