@@ -86,7 +86,7 @@ uvec2 narrowed(vec4 x, vec4 instead)
  * of v, and what it would make of the results of a query is kept aside. */
 void find_wild(uint b, uint h, uint row, uint chunk, uint end, uint place)
 {
-  for (uint n = 0u; n < tile_keys; ++n) {
+  [[dont_unroll]] for (uint n = 0u; n < tile_keys; ++n) {
     uint bits = scores[row * score_pitch + n / 8u][n / 2u % 4u] >> (n % 2u * 16u) & 0xffffu;
     uint s = min(chunk + n, end - 1u);
     bool exists = bits != EXCLUDED;
@@ -128,7 +128,7 @@ void main()
     end = min(end, begin + split_keys);
 
   uint q_base = q_offset + b * q_stride[0] + h * q_stride[2];
-  for (uint i = lane; i < tile_rows * depth_groups; i += size) {
+  [[dont_unroll]] for (uint i = lane; i < tile_rows * depth_groups; i += size) {
     uint m = i / depth_groups;
     uint quad = i % depth_groups * 2u;
     vec4 x[2];
@@ -137,7 +137,7 @@ void main()
                                                            : vec4(0.0);
     q_tile[m * q_pitch + quad / 2u] = uvec4(narrowed(x[0], x[0]), narrowed(x[1], x[1]));
   }
-  for (uint i = lane; i < tile_rows * wild_pitch; i += size)
+  [[dont_unroll]] for (uint i = lane; i < tile_rows * wild_pitch; i += size)
     wild_results[i] = 0u;
   if (lane == 0u)
     wild = 0u;
@@ -158,7 +158,7 @@ void main()
 
   for (uint chunk = begin; chunk < end; chunk += tile_keys) {
     bool any_wild = false;
-    for (uint i = lane; i < tile_keys * depth_groups; i += size) {
+    [[dont_unroll]] for (uint i = lane; i < tile_keys * depth_groups; i += size) {
       uint n = i / depth_groups;
       uint quad = i % depth_groups * 2u;
       uint s = min(chunk + n, end - 1u);
@@ -171,7 +171,7 @@ void main()
       if (quad == 0u)
         key_exists[n] = exists ? 1u : 0u;
     }
-    for (uint i = lane; i < tile_keys * width_groups; i += size) {
+    [[dont_unroll]] for (uint i = lane; i < tile_keys * width_groups; i += size) {
       uint n = i / width_groups;
       uint quad = i % width_groups * 2u;
       uint s = min(chunk + n, end - 1u);
@@ -249,8 +249,8 @@ void main()
         uvec4(half_bits[0] | half_bits[1] << 16, half_bits[2] | half_bits[3] << 16, half_bits[4] | half_bits[5] << 16,
               half_bits[6] | half_bits[7] << 16);
     }
-    for (uint i = place; i < shape_n / 4u; i += row_lanes)
-      scores[row * score_pitch + shrink_at + i] = uvec4(floatBitsToUint(shrink));
+    [[unroll]] for (uint i = 0u; i < shape_n / 4u; i += row_lanes)
+      scores[row * score_pitch + shrink_at + min(i + place, shape_n / 4u - 1u)] = uvec4(floatBitsToUint(shrink));
     subgroupBarrier();
 
     [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
@@ -289,20 +289,21 @@ void main()
     [[unroll]] for (uint m = 0u; m < m_shapes; ++m)
       coopMatStore(result[m * width_shapes + i], scores, (part + m * shape_m) * score_pitch, score_pitch, ROW_MAJOR);
     subgroupBarrier();
-    for (uint j = place; j < shape_n / 4u; j += row_lanes) {
+    [[unroll]] for (uint from = 0u; from < shape_n / 4u; from += row_lanes) {
+      uint j = min(from + place, shape_n / 4u - 1u);
       vec4 x = uintBitsToFloat(scores[row * score_pitch + j]);
       if (split_keys == 0u)
         x = total == 0.0 ? vec4(0.0) : x / total;
       uint quad = i * shape_n / 4u + j;
       uint found = quad < width ? wild_results[row * wild_pitch + quad / 4u] >> (quad % 4u * 8u) : 0u;
-      for (uint e = 0u; e < 4u; ++e) {
+      [[unroll]] for (uint e = 0u; e < 4u; ++e) {
         uint bits = found >> (2u * e) & 3u;
         if (bits == 3u || is_nan(total))
           x[e] = NOT_A_NUMBER;
         else if (bits != 0u)
           x[e] = uintBitsToFloat(0x7f800000u | (bits - 1u) << 31);
       }
-      if (l <= last_row && quad < width)
+      if (l <= last_row && quad < width && from + place < shape_n / 4u)
         STORE(y, y_at + quad, x);
     }
     subgroupBarrier();

@@ -287,7 +287,14 @@ static int choose_tiled(const tsr_vk_caps *caps, const attention *a, tile *t)
 }
 
 /* How attention_cooperative.comp cuts a tile: subgroups of `lanes` invocations, each with `rows` queries. */
-enum { COOP_SUBGROUPS = 4, COOP_KEYS = 32, MAX_COOP_ROWS = 16, MAX_COOP_WIDTH = 128, MAX_COOP_LANES = 64 };
+enum {
+  COOP_SUBGROUPS = 4,
+  COOP_KEYS = 32,
+  MAX_COOP_ROWS = 16,
+  MAX_COOP_WIDTH = 128,
+  MIN_COOP_LANES = 32,
+  MAX_COOP_LANES = 64
+};
 
 /* Bytes, as attention_cooperative.comp declares them; depth and width: whole shapes. */
 static uint64_t shared_of_coop(uint32_t rows, uint32_t depth, uint32_t width)
@@ -309,6 +316,9 @@ static int cut_coop(const tsr_vk_planner *planner, const attention *a, tile *t)
   const tsr_vk_caps *caps = planner->caps;
   const tsr_vk_shape *shape = tsr_vk_find_shape(caps, TSR_VK_SHAPE_F16);
   uint32_t width = a->v.extent[3] * 4;
+  /* Where subgroups can be small, a subgroup has no more registers in all, and a tile does not fit into them. */
+  if (caps->subgroup_sizes[0] < MIN_COOP_LANES && !caps->compute_like_cpu)
+    return 0;
   if (shape == NULL || !takes_shape(shape) || !tsr_vk_is_narrow(planner) || !a->quads || !caps->subgroup_shuffle ||
       width > MAX_COOP_WIDTH)
     return 0;
