@@ -167,8 +167,9 @@ void main()
 #endif
   }
 
+  float total[tile_rows];
   for (uint m = 0u; m < tile_rows; ++m) {
-    float total = group_sum(sum[m]);
+    total[m] = group_sum(sum[m]);
     bool nothing = order[m] <= ORDER_MINUS_INF;
     if (first_row + m > last_row)
       continue;
@@ -176,18 +177,25 @@ void main()
     for (uint c = 0u; c < parts; ++c) {
       uint j = first_element + c * lanes;
       if (j < width)
-        STORE(y, y_at + j, split_keys > 0u ? result[m][c] : nothing ? VECTOR(0.0) : result[m][c] / total);
+        STORE(y, y_at + j, split_keys > 0u ? result[m][c] : nothing ? VECTOR(0.0) : result[m][c] / total[m]);
     }
     float largest = order[m] >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order[m]);
     if (block == 0u && lane == 0u)
-      store_sums(row_base + first_row + m, split, largest, total);
-    if (!writes_weights)
-      continue;
-    uint w_at = (row_base + first_row + m) * keys;
-    uint written = min((end + lanes - 1u) / lanes * lanes, keys);
-    for (uint s = lane; s < keys; s += lanes) {
-      float z = s < written ? FLOAT(w, w_at + s) : MINUS_INF;
-      WORD(w, w_at + s) = nothing ? 0u : floatBitsToUint(exp_accurate(z - largest) / total);
+      store_sums(row_base + first_row + m, split, largest, total[m]);
+  }
+  if (!writes_weights)
+    return;
+  /* The loop over rows is the inner one: what a loop that is not unrolled indexes with its variable is kept in memory. */
+  uint written = min((end + lanes - 1u) / lanes * lanes, keys);
+  for (uint s = lane; s < keys; s += lanes) {
+    for (uint m = 0u; m < tile_rows; ++m) {
+      if (first_row + m > last_row)
+        continue;
+      uint at = (row_base + first_row + m) * keys + s;
+      float z = s < written ? FLOAT(w, at) : MINUS_INF;
+      float largest = order[m] >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order[m]);
+      bool nothing = order[m] <= ORDER_MINUS_INF;
+      WORD(w, at) = nothing ? 0u : floatBitsToUint(exp_accurate(z - largest) / total[m]);
     }
   }
 }

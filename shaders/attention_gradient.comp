@@ -305,10 +305,15 @@ void main()
       if (by_keys && j < width)
         STORE(second, row * width + j, sum2[m][c]);
     }
-    if (!writes_scores)
-      continue;
-    uint written = min((end + lanes - 1u) / lanes * lanes, keys);
-    for (uint s = written + lane; s < keys; s += lanes)
-      WORD(dscores, (row_base + first_row + m) * keys + s) = 0u;
+  }
+  if (!writes_scores)
+    return;
+  /* The loop over rows is the inner one: what a loop that is not unrolled indexes with its variable is kept in memory. */
+  uint written = min((end + lanes - 1u) / lanes * lanes, keys);
+  for (uint s = written + lane; s < keys; s += lanes) {
+    for (uint m = 0u; m < tile_rows; ++m) {
+      if (first_row + m <= last_row)
+        WORD(dscores, (row_base + first_row + m) * keys + s) = 0u;
+    }
   }
 }
