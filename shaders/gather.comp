@@ -3,7 +3,8 @@
  *
  * copy, gather, embedding: y[i] = convert(alpha * x[place of i, at a row that an index names]), y contiguous. One
  * invocation writes one 32-bit word: one, two or four elements; with QUADS four elements of 32 bits (extents and
- * strides then count groups of four, the index repeats within one).
+ * strides then count groups of four, the index repeats within one). With BYTES x is of i8, its rows have scales, and an
+ * invocation makes one f32, with QUADS four of them.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
@@ -29,14 +30,26 @@ layout(push_constant, std430) uniform parameters
   uint rows;       /* its extent */
   uint count;      /* elements of y, or groups of four */
   float alpha;
+#ifdef BYTES
+  uint scales_offset;
+  uint scales_stride;
+#endif
 };
 
 IN(1, index_word)
+#ifdef BYTES
+IN(0, x)
+IN(3, scales)
+#endif
 #ifdef QUADS
+#ifndef BYTES
 IN4(0, x4)
+#endif
 OUT4(2, y4)
 #else
+#ifndef BYTES
 IN(0, x)
+#endif
 OUT(2, y)
 
 uint size_of(uint type)
@@ -68,14 +81,15 @@ uint fetch(uint at)
 }
 #endif
 
-/* Where element i of y comes from; false if an index is out of range */
-bool source(uint i, out uint at)
+/* Where element i of y comes from, and the row that the index names; false if that is out of range */
+bool source(uint i, out uint at, out uint row)
 {
   uvec4 place = unravel(i, extent, axes);
   at = x_offset + element(place, x_stride);
+  row = 0u;
   if (indexed == 0u)
     return true;
-  uint row = WORD(index_word, index_offset + element(place, index_stride));
+  row = WORD(index_word, index_offset + element(place, index_stride));
   at += row * row_stride;
   return row < rows;
 }
@@ -83,12 +97,24 @@ bool source(uint i, out uint at)
 void main()
 {
   uint i = invocation_index();
-  uint at;
+  uint at, row;
+#ifdef BYTES
+  if (i >= count)
+    return;
+  bool within = source(i, at, row);
+  float factor = within ? alpha * FLOAT(scales, scales_offset + row * scales_stride) : 0.0;
 #ifdef QUADS
+  uint word = within ? WORD(x, at) : 0u;
+  QUAD(y4, i) = floatBitsToUint(factor * vec4(ivec4(uvec4(word << 24, word << 16, word << 8, word)) >> 24));
+#else
+  int value = within ? int(WORD(x, at >> 2) << ((3u - (at & 3u)) * 8u)) >> 24 : 0;
+  WORD(y, i) = floatBitsToUint(factor * float(value));
+#endif
+#elif defined(QUADS)
   if (i >= count)
     return;
   uvec4 result = uvec4(0u);
-  if (source(i, at)) {
+  if (source(i, at, row)) {
     result = QUAD(x4, at);
     if (scaled != 0u)
       result = floatBitsToUint(alpha * uintBitsToFloat(result));
@@ -103,7 +129,7 @@ void main()
   /* What lies behind the last element stays. */
   uint word = n < per_word ? WORD(y, i) & (0xffffffffu << (n * 8u * size_of(to_type))) : 0u;
   for (uint j = 0u; j < n; ++j) {
-    if (source(first + j, at))
+    if (source(first + j, at, row))
       word |= fetch(at) << (j * 8u * size_of(to_type));
   }
   WORD(y, i) = word;

@@ -25,21 +25,32 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
       .cooperativeMatrix = VK_TRUE,
   };
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dot = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
+      .shaderIntegerDotProduct = VK_TRUE,
+  };
+  int has_1_3 = d->hardware.properties.apiVersion >= VK_API_VERSION_1_3;
+  int with_cooperative = d->caps.n_shapes > 0, dot_extension = d->caps.dot && !has_1_3;
   const char *extensions[2];
   uint32_t n_extensions = 0;
-  int with_cooperative = d->caps.n_shapes > 0;
   if (with_cooperative) {
     extensions[n_extensions++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
+  }
+  if (dot_extension) {
+    extensions[n_extensions++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
   }
   VkPhysicalDeviceVulkan13Features features13 = {
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
       .pNext = with_cooperative ? &cooperative : NULL,
       .subgroupSizeControl = d->caps.subgroup_sizes[0] > 0,
       .computeFullSubgroups = d->caps.subgroup_sizes[0] > 0,
+      .shaderIntegerDotProduct = d->caps.dot ? VK_TRUE : VK_FALSE,
   };
   VkPhysicalDeviceVulkan12Features features12 = {
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-      .pNext = d->hardware.properties.apiVersion >= VK_API_VERSION_1_3 ? &features13 : NULL,
+      .pNext = has_1_3         ? (void *)&features13
+               : dot_extension ? &dot
+                               : NULL,
       .vulkanMemoryModel = with_cooperative ? VK_TRUE : VK_FALSE,
       .timelineSemaphore = VK_TRUE,
       .bufferDeviceAddress = d->hardware.features12.bufferDeviceAddress,

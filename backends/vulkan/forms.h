@@ -23,6 +23,16 @@
   FORM(MATMUL_COOP_F16_128, "matmul.coop_f16_128")       /* narrow: cooperative matrices, by the rows of a tile */     \
   FORM(MATMUL_COOP_F16_64, "matmul.coop_f16_64")                                                                       \
   FORM(MATMUL_COOP_F16_32, "matmul.coop_f16_32")                                                                       \
+  FORM(MATMUL_I8_PLAIN, "matmul.i8_plain") /* weights of i8: as their namesakes above */                               \
+  FORM(MATMUL_I8_VECTOR, "matmul.i8_vector")                                                                           \
+  FORM(MATMUL_I8_VECTOR_DOT, "matmul.i8_vector_dot") /* by the device's packed products of four bytes */               \
+  FORM(MATMUL_I8_TILED_32, "matmul.i8_tiled_32")                                                                       \
+  FORM(MATMUL_I8_TILED_32_DOT, "matmul.i8_tiled_32_dot")                                                               \
+  FORM(MATMUL_I8_TILED_64, "matmul.i8_tiled_64")                                                                       \
+  FORM(MATMUL_I8_TILED_64_DOT, "matmul.i8_tiled_64_dot")                                                               \
+  FORM(MATMUL_I8_TILED_128, "matmul.i8_tiled_128")                                                                     \
+  FORM(MATMUL_I8_TILED_128_DOT, "matmul.i8_tiled_128_dot")                                                             \
+  FORM(MATMUL_I8_GENERIC, "matmul.i8_generic")                                                                         \
   FORM(ATTENTION_ROWS, "attention.rows")   /* few queries of a workgroup, its invocations along the keys */            \
   FORM(ATTENTION_SPLIT, "attention.split") /* the same, the keys of one query among several workgroups */              \
   FORM(ATTENTION_TILED_64X32, "attention.tiled_64x32") /* queries x keys that a workgroup has in shared memory */      \

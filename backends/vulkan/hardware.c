@@ -169,6 +169,25 @@ static int has_cooperative_matrix(const tsr_vk_context *context, VkPhysicalDevic
          hardware->features12.shaderInt8;
 }
 
+/* Packed products of four bytes: of Vulkan 1.3, or of an extension of 1.2. */
+static void read_integer_dot(VkPhysicalDevice device, tsr_vk_hardware *hardware)
+{
+  int is_core = hardware->properties.apiVersion >= VK_API_VERSION_1_3;
+  if (!is_core && !has_extension(device, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME)) {
+    return;
+  }
+  VkPhysicalDeviceShaderIntegerDotProductFeatures feature = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+  VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &feature};
+  vkGetPhysicalDeviceFeatures2(device, &features);
+  VkPhysicalDeviceShaderIntegerDotProductProperties speed = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
+  VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &speed};
+  vkGetPhysicalDeviceProperties2(device, &properties);
+  hardware->integer_dot = feature.shaderIntegerDotProduct == VK_TRUE;
+  hardware->fast_integer_dot = hardware->integer_dot && speed.integerDotProduct4x8BitPackedSignedAccelerated == VK_TRUE;
+}
+
 const char *tsr_vk_hardware_read(const tsr_vk_context *context, VkPhysicalDevice device, tsr_vk_hardware *hardware)
 {
   memset(hardware, 0, sizeof(*hardware));
@@ -207,7 +226,7 @@ const char *tsr_vk_hardware_read(const tsr_vk_context *context, VkPhysicalDevice
   hardware->features11.pNext = NULL;
   hardware->features12.pNext = NULL;
 
-  hardware->integer_dot = has_1_3 && features13.shaderIntegerDotProduct;
+  read_integer_dot(device, hardware);
   hardware->pipeline_statistics = has_executables && executables.pipelineExecutableInfo;
   if (has_1_3 && features13.subgroupSizeControl && features13.computeFullSubgroups &&
       (properties13.minSubgroupSize == properties13.maxSubgroupSize ||
@@ -315,6 +334,8 @@ void tsr_vk_hardware_caps(const tsr_vk_hardware *hardware, tsr_vk_caps *caps)
       .subgroup_shuffle = has_subgroup(hardware, VK_SUBGROUP_FEATURE_SHUFFLE_BIT),
       .wide = (int)hardware->features12.bufferDeviceAddress,
       .unified = tsr_vk_hardware_unified(hardware),
+      .dot = hardware->integer_dot,
+      .fast_dot = hardware->fast_integer_dot,
       .compute_like_cpu = hardware->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU,
       .subgroup_sizes = {hardware->subgroup_sizes[0], hardware->subgroup_sizes[1]},
       .max_subgroups = hardware->max_subgroups,

@@ -57,6 +57,8 @@ typedef struct tsr_vk_caps {
   int32_t wide;                /* 1: buffer addresses are usable */
   int32_t unified;             /* 1: device memory is host memory */
   int32_t join;                /* 1: neighbouring lines may become one */
+  int32_t dot;                 /* 1: packed products of four bytes can be had */
+  int32_t fast_dot;            /* 1: and are an instruction of the device */
   int32_t compute_like_cpu;    /* 1: a CPU executes it: prefer long loops to shared memory and barriers */
   int32_t forced;              /* TSR_VK_FORM_*: taken wherever it can be had */
   uint32_t subgroup_sizes[2];  /* the least and the largest that a dispatch may ask for, powers of two; 0: none */

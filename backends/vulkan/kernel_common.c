@@ -292,12 +292,6 @@ static int within_reach(const tsr_vk_planner *planner, int32_t tensor)
   return end <= UINT32_MAX;
 }
 
-/* What no shader takes: weights of i8. */
-static int has_unknown_slots(const tsr_line_desc *line)
-{
-  return (line->op == TSR_OP_MATMUL && line->in[3] != 0) || (line->op == TSR_OP_EMBEDDING && line->in[2] != 0);
-}
-
 int tsr_vk_plan_one(tsr_vk_planner *planner)
 {
   static int (*const plan_op[TSR_OP_COUNT])(tsr_vk_planner *) = {
@@ -349,8 +343,6 @@ int tsr_vk_plan_one(tsr_vk_planner *planner)
   }
   if (!within_reach(planner, planner->addend) || !within_reach(planner, planner->sum) ||
       !within_reach(planner, planner->best.values) || !within_reach(planner, planner->best.indices))
-    return 0;
-  if (has_unknown_slots(planner->line))
     return 0;
   int empty = 1;
   for (int32_t i = 0; i < TSR_MAX_OUTPUTS; ++i) {

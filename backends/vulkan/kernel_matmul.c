@@ -7,6 +7,7 @@
  *   vector   matmul_vector.comp   few rows: invocations side by side along k
  *   generic  matmul_generic.comp  any strides
  *   coop     matmul_cooperative.comp  cooperative matrices, where the line permits them
+ *   i8_...   matmul_i8_*.comp     the same with weights of i8: matmul_i8.c
  *
  * A tiled or vector product whose results are too few for a large device cuts the depth into parts, which
  * matmul_parts.comp adds up.
@@ -32,22 +33,29 @@ typedef struct matmul_push {
   uint32_t column_tiles;
   uint32_t parts;
   uint32_t part_depth;
+  uint32_t scales_offset; /* these of products with weights of i8 alone */
+  uint32_t scales_stride;
 } matmul_push;
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_GENERIC, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_ANY_STRIDE, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_COOPERATIVE_F16, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PARTS, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_TILED, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_VECTOR, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_VECTOR_SUBGROUP, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_BY_ROW, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_BY_COLUMN, "push constants of lib/product.glsl");
+enum { SCALES_BYTES = 8, PUSH_BYTES = sizeof(matmul_push) - SCALES_BYTES };
+_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_GENERIC, "push constants of lib/product.glsl");
+_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_PLAIN_ANY_STRIDE, "push constants of lib/product.glsl");
+_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_COOPERATIVE_F16, "push constants of lib/product.glsl");
+_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_PARTS, "push constants of lib/product.glsl");
+_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_TILED, "push constants of lib/product.glsl");
+_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_VECTOR, "push constants of lib/product.glsl");
+_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_VECTOR_SUBGROUP, "push constants of lib/product.glsl");
+_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_PLAIN, "push constants of lib/product.glsl");
+_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_PLAIN_BY_ROW, "push constants of lib/product.glsl");
+_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_PLAIN_BY_COLUMN, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_PLAIN, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_TILED, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_VECTOR, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_GENERIC, "push constants of lib/product.glsl");
 
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_PLAIN_BEST, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_TILED_BEST, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_VECTOR_BEST, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_VECTOR_SUBGROUP_BEST, "push constants of lib/product.glsl");
+_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_PLAIN_BEST, "push constants of lib/product.glsl");
+_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_TILED_BEST, "push constants of lib/product.glsl");
+_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_VECTOR_BEST, "push constants of lib/product.glsl");
+_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_VECTOR_SUBGROUP_BEST, "push constants of lib/product.glsl");
 
 enum { HAS_BIAS = 8, HAS_RESIDUAL = 16 };
 
@@ -65,6 +73,8 @@ static matmul_push push_of(const tsr_vk_planner *planner, const tsr_vk_product *
       .alpha = planner->line->attributes.alpha,
       .parts = p->parts,
       .part_depth = p->part_depth,
+      .scales_offset = p->scales.offset,
+      .scales_stride = p->scales.stride[3],
   };
   memcpy(push.a_stride, p->a.stride, sizeof push.a_stride);
   memcpy(push.b_stride, p->b.stride, sizeof push.b_stride);
@@ -78,7 +88,7 @@ static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const matm
 {
   const tsr_line_desc *line = planner->line;
   int has_residual = planner->addend != 0 && !raw;
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, push, sizeof *push);
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, push, tsr_vk_variants[variant].push_bytes);
   if (dispatch == NULL)
     return NULL;
   planner->is_added = has_residual;
@@ -116,11 +126,16 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
   push.column_tiles = (uint32_t)tsr_vk_divide_up(p->columns, columns);
   if (raw)
     push.alpha = 1.0f;
-  tsr_vk_dispatch *dispatch = add(planner, variant, &push, line->in[0], line->in[1], p->y, size, raw);
+  int32_t a = p->quantised ? TSR_VK_SCRATCH : line->in[0];
+  tsr_vk_dispatch *dispatch = add(planner, variant, &push, a, line->in[1], p->y, size, raw);
   if (dispatch == NULL)
     return NULL;
   if (planner->best.k > 0)
     tsr_vk_spec_best(planner, dispatch, tile_rows, columns);
+  if (p->quantised) {
+    tsr_vk_read(dispatch, line->in[3]);
+    dispatch->after = 1;
+  }
   dispatch->work = 2.0 * (double)p->batch * p->rows * p->columns * p->depth;
   uint64_t groups = p->batch * p->parts * push.row_tiles * push.column_tiles;
   return tsr_vk_finish(planner, dispatch, groups) ? dispatch : NULL;
@@ -246,6 +261,11 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
   p.y = planner->line->out[0];
   planner->plan->class = class_of(planner, &p);
   const int32_t tuned = tsr_vk_tuning_find(planner->caps->tuning, &planner->plan->class);
+  if (planner->line->in[3] != 0) {
+    p.quantised = 1;
+    p.scales = tsr_vk_view_in(planner, 3);
+    return planner->best.k == 0 && tsr_vk_plan_matmul_i8(planner, &p, tuned);
+  }
   const int32_t chosen = choose(planner->caps, &p);
   if (planner->best.k > 0)
     return plan_best(planner, p, tuned, chosen);

@@ -4,6 +4,7 @@
  */
 #include "backends/vulkan/kernel_common.h"
 
+#include <stddef.h>
 #include <string.h>
 
 typedef struct gather_push {
@@ -16,9 +17,14 @@ typedef struct gather_push {
   uint32_t rows;
   uint32_t count;
   float alpha;
+  uint32_t scales_offset; /* these of tables of i8 alone */
+  uint32_t scales_stride;
 } gather_push;
-_Static_assert(sizeof(gather_push) == TSR_VK_PUSH_GATHER, "push constants of gather.comp");
-_Static_assert(sizeof(gather_push) == TSR_VK_PUSH_GATHER_QUADS, "push constants of gather.comp");
+enum { GATHER_BYTES = offsetof(gather_push, scales_offset) };
+_Static_assert(GATHER_BYTES == TSR_VK_PUSH_GATHER, "push constants of gather.comp");
+_Static_assert(GATHER_BYTES == TSR_VK_PUSH_GATHER_QUADS, "push constants of gather.comp");
+_Static_assert(sizeof(gather_push) == TSR_VK_PUSH_GATHER_BYTES, "push constants of gather.comp");
+_Static_assert(sizeof(gather_push) == TSR_VK_PUSH_GATHER_BYTES_QUADS, "push constants of gather.comp");
 
 typedef struct scatter_push {
   uint32_t extent[4];
@@ -40,9 +46,9 @@ static uint32_t bytes_of(int32_t dtype)
   return dtype == TSR_I8 ? 1 : dtype == TSR_F16 || dtype == TSR_BF16 ? 2 : 4;
 }
 
-/* views[0] reads x, views[1] the index (absent: NULL index tensor), both with y's extents. */
+/* views[0] reads x, views[1] the index (absent: index 0), both with y's extents. scales: a tensor, of the rows of an x of i8, or 0. */
 static int plan_gather(tsr_vk_planner *planner, int32_t x, tsr_vk_view views[2], int32_t index, uint32_t row_stride,
-                       uint32_t rows, float alpha)
+                       uint32_t rows, float alpha, int32_t scales)
 {
   int32_t y = planner->line->out[0];
   int32_t from = tsr_vk_tensor(planner, x)->dtype, to = tsr_vk_tensor(planner, y)->dtype;
@@ -50,8 +56,8 @@ static int plan_gather(tsr_vk_planner *planner, int32_t x, tsr_vk_view views[2],
   tsr_vk_collapse(views, 2);
   tsr_vk_view as_quads[2] = {views[0], views[1]};
   uint32_t repeat = 0;
-  int quads = bytes_of(from) == 4 && bytes_of(to) == 4 && row_stride % 4 == 0 && tsr_vk_quads(as_quads, 2, &repeat) &&
-              repeat == 2;
+  int quads = (bytes_of(from) == 4 || scales != 0) && bytes_of(to) == 4 && row_stride % 4 == 0 &&
+              tsr_vk_quads(as_quads, 2, &repeat) && repeat == 2;
   const tsr_vk_view *used = quads ? as_quads : views;
   gather_push push = {
       .x_offset = used[0].offset,
@@ -64,14 +70,23 @@ static int plan_gather(tsr_vk_planner *planner, int32_t x, tsr_vk_view views[2],
   memcpy(push.extent, used[0].extent, sizeof push.extent);
   memcpy(push.x_stride, used[0].stride, sizeof push.x_stride);
   memcpy(push.index_stride, used[1].stride, sizeof push.index_stride);
+  if (scales != 0) {
+    tsr_vk_view view = tsr_vk_view_of(tsr_vk_tensor(planner, scales));
+    push.scales_offset = view.offset;
+    push.scales_stride = view.stride[3];
+  }
 
-  tsr_vk_dispatch *dispatch =
-      tsr_vk_add(planner, quads ? TSR_VK_VARIANT_GATHER_QUADS : TSR_VK_VARIANT_GATHER, &push, sizeof push);
+  int32_t variant = scales != 0 ? quads ? TSR_VK_VARIANT_GATHER_BYTES_QUADS : TSR_VK_VARIANT_GATHER_BYTES
+                    : quads     ? TSR_VK_VARIANT_GATHER_QUADS
+                                : TSR_VK_VARIANT_GATHER;
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, scales != 0 ? sizeof push : GATHER_BYTES);
   if (dispatch == NULL)
     return 0;
   tsr_vk_read(dispatch, x);
   tsr_vk_read(dispatch, index != 0 ? index : x);
   tsr_vk_write(dispatch, y);
+  if (scales != 0)
+    tsr_vk_read(dispatch, scales);
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
   tsr_vk_spec(dispatch, size);
   tsr_vk_spec(dispatch, 1);
@@ -90,7 +105,7 @@ int tsr_vk_plan_copy(tsr_vk_planner *planner)
   tsr_vk_view views[2] = {tsr_vk_view_in(planner, 0), tsr_vk_view_in(planner, 0)};
   views[1].offset = 0;
   memset(views[1].stride, 0, sizeof views[1].stride);
-  return plan_gather(planner, planner->line->in[0], views, 0, 0, 0, 1.0f);
+  return plan_gather(planner, planner->line->in[0], views, 0, 0, 0, 1.0f, 0);
 }
 
 int tsr_vk_plan_gather(tsr_vk_planner *planner)
@@ -105,7 +120,7 @@ int tsr_vk_plan_gather(tsr_vk_planner *planner)
   memset(views[1].stride, 0, sizeof views[1].stride);
   views[0].stride[axis] = 0;
   views[1].stride[axis] = index_stride;
-  return plan_gather(planner, planner->line->in[0], views, planner->line->in[1], row_stride, rows, 1.0f);
+  return plan_gather(planner, planner->line->in[0], views, planner->line->in[1], row_stride, rows, 1.0f, 0);
 }
 
 int tsr_vk_plan_embedding(tsr_vk_planner *planner)
@@ -118,7 +133,7 @@ int tsr_vk_plan_embedding(tsr_vk_planner *planner)
   for (int32_t axis = 0; axis < 3; ++axis)
     views[1].stride[axis] = ids.stride[axis + 1];
   return plan_gather(planner, planner->line->in[0], views, planner->line->in[1], table.stride[2], table.extent[2],
-                     planner->line->attributes.alpha);
+                     planner->line->attributes.alpha, planner->line->in[2]);
 }
 
 /* Pairs of neighbours that share a word of a state of 16 bits: views of x and of the state become such of pairs, the state's

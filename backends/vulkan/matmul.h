@@ -18,7 +18,9 @@ typedef struct tsr_vk_product {
   uint64_t batch;
   uint32_t parts; /* of the depth, each summed by workgroups of its own; 1 unless tsr_vk_cut_depth was called */
   uint32_t part_depth;
-  int32_t y; /* the result's tensor, or TSR_VK_SCRATCH */
+  int32_t y;          /* the result's tensor, or TSR_VK_SCRATCH */
+  int32_t quantised;  /* 1: b is of i8; a's rows lie quantised in scratch, where `a` says, in groups of four words */
+  tsr_vk_view scales; /* of b's columns, with quantised */
 } tsr_vk_product;
 
 /* Workgroups that keep most devices busy. How many a device executes at a time Vulkan does not tell. */
@@ -62,5 +64,8 @@ int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product 
 
 /* Of the tiled forms, the one whose tile suits the product and the device. */
 int32_t tsr_vk_choose_tiled(const tsr_vk_caps *caps, const tsr_vk_product *product);
+
+/* Plans a product with weights of i8 in a form of its own, `tuned` where it can be had: matmul_i8.c. */
+int tsr_vk_plan_matmul_i8(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t tuned);
 
 #endif

@@ -32,6 +32,10 @@ layout(push_constant, std430) uniform parameters
   uint column_tiles;
   uint parts;            /* of the depth, each a batch of y: raw sums, for matmul_parts.comp */
   uint part_depth;
+#ifdef QUANTISED
+  uint scales_offset;
+  uint scales_stride;
+#endif
 };
 
 IN(2, bias)
@@ -73,5 +77,15 @@ void store(uint batch, uint m, uint n, float sum)
   WORD(y, at) = floatBitsToUint(z);
 #endif
 }
+
+#ifdef QUANTISED
+IN(5, scales)
+
+/* A sum of products of whole numbers, of a row one unit of which is worth that much. */
+void store_quantised(uint batch, uint m, uint n, float unit, int sum)
+{
+  store(batch, m, n, unit * FLOAT(scales, scales_offset + n * scales_stride) * float(sum));
+}
+#endif
 
 #endif

@@ -349,14 +349,16 @@ static void add_values(check_table *table)
 
 #define PARAMS_I8(...) PARAMS(.dtype = TSR_I8, .view_b = CHECK_TRANSPOSED, __VA_ARGS__)
 
-/* Weights of i8: every size, whatever number of bytes a device takes at a time; every form; and the rows that are quantised apart:
- * of zeros, too small to count, with NaN and infinities, with one element far above the others. */
+/* Weights of i8: every size, whatever number of bytes a device takes at a time; every form (16 weights at a time where k has
+ * whole sixteens); and the rows that are quantised apart: of zeros, too small to count, with NaN and infinities, with one
+ * element far above the others. */
 static void add_i8(check_table *table)
 {
   static const int32_t m[] = {1, 2, 3, 4, 5, 7, 8, 9, 17, 33, 64, 100, 129};
   static const int32_t n[] = {1, 3, 7, 15, 16, 17, 31, 33, 47, 64, 100, 257, 1031};
   static const int32_t k[] = {1,  2,  3,  4,  5,  7,   8,   15,  16,  17,  31,   32,  33,
                               63, 64, 65, 95, 96, 100, 127, 129, 255, 512, 1031, 2048};
+  static const int32_t deep[] = {1024, 1040, 2064, 4112};
   static const int32_t views_a[] = {CHECK_DENSE, CHECK_TRANSPOSED, CHECK_PADDED, CHECK_STRIDED, CHECK_OFFSET};
   static const int32_t views_b[] = {CHECK_DENSE,  CHECK_TRANSPOSED, CHECK_PADDED,
                                     CHECK_OFFSET, CHECK_STRIDED,    CHECK_PADDED_T};
@@ -370,16 +372,23 @@ static void add_i8(check_table *table)
   for (i = 0; i < COUNT_OF(m); i++) {
     add(table, PARAMS_I8(.m = m[i], .n = 37, .k = 70, .bias = BIAS_ROW));
     add(table, PARAMS_I8(.m = m[i], .n = 64, .k = 128, .view_b = CHECK_DENSE));
+    add(table, PARAMS_I8(.m = m[i], .n = 37, .k = 48, .bias = BIAS_ROW));
   }
   for (i = 0; i < COUNT_OF(n); i++) {
     add(table, PARAMS_I8(.m = 1 + 4 * (i % 3), .n = n[i], .k = 35));
     add(table, PARAMS_I8(.m = 1, .n = n[i], .k = 64, .bias = BIAS_ROW));
+    add(table, PARAMS_I8(.m = 2 + 3 * (i % 3), .n = n[i], .k = 32));
   }
   for (i = 0; i < COUNT_OF(k); i++) {
     add(table, PARAMS_I8(.m = 6, .n = 19, .k = k[i]));
     add(table, PARAMS_I8(.m = 1, .n = 33, .k = k[i], .view_b = i % 2 ? CHECK_DENSE : CHECK_TRANSPOSED));
     add(table, PARAMS_I8(.m = 5, .n = 8, .k = k[i], .data_a = CHECK_CONSTANT, .data_b = BYTES_ENDS));
   }
+  for (i = 0; i < COUNT_OF(deep); i++) {
+    add(table, PARAMS_I8(.m = 3 + 30 * i, .n = 70, .k = deep[i]));
+    add(table, PARAMS_I8(.m = 3, .n = 70, .k = deep[i], .data_a = CHECK_CONSTANT, .data_b = BYTES_LOWEST));
+  }
+  add(table, PARAMS_I8(.m = 130, .n = 150, .k = 48, .bias = BIAS_FULL));
   add(table, PARAMS_I8(.m = 64, .n = 512, .k = 512, .bias = BIAS_ROW, .activation = TSR_ACTIVATION_RELU));
   add(table, PARAMS_I8(.m = 8, .n = 3, .k = TSR_MAX_I8_DEPTH, .data_a = CHECK_CONSTANT, .data_b = BYTES_LOWEST));
   add(table, PARAMS_I8(.m = 2, .n = 5, .k = 20011, .view_b = CHECK_DENSE));
@@ -400,6 +409,7 @@ static void add_i8(check_table *table)
   for (i = 0; i <= BATCH_0; i++) {
     add(table, PARAMS_I8(.m = 9, .n = 18, .k = 11, .batch = i, .bias = BIAS_FULL));
     add(table, PARAMS_I8(.m = 4, .n = 7, .k = 8, .batch = i, .view_a = CHECK_HEADS, .view_b = CHECK_REVERSED));
+    add(table, PARAMS_I8(.m = 9, .n = 18, .k = 32, .batch = i, .view_a = views_a[i % COUNT_OF(views_a)]));
   }
   add(table, PARAMS_I8(.m = 5, .n = 66, .k = 7, .view_a = CHECK_BROADCAST, .view_b = CHECK_BROADCAST_LAST));
   for (i = 0; i < 3; i++) {
@@ -408,12 +418,14 @@ static void add_i8(check_table *table)
   for (i = 0; i < COUNT_OF(data); i++) {
     for (bytes = BYTES_ANY; bytes <= BYTES_ENDS; bytes++) {
       add(table, PARAMS_I8(.m = 35, .n = 18, .k = 21, .data_a = data[i], .data_b = bytes));
+      add(table, PARAMS_I8(.m = 1 + 16 * (i % 3), .n = 18, .k = 32, .data_a = data[i], .data_b = bytes));
       add(table, PARAMS_I8(.m = 1, .n = 70, .k = 33, .data_a = data[i], .data_b = bytes, .bias = BIAS_ROW,
                            .activation = 1 + i % 4));
     }
   }
   for (i = 0; i < COUNT_OF(scales); i++) {
     add(table, PARAMS_I8(.m = 7, .n = 40, .k = 21, .data_scales = scales[i]));
+    add(table, PARAMS_I8(.m = 7, .n = 40, .k = 32, .view_scales = CHECK_STRIDED, .data_scales = scales[i]));
     add(table, PARAMS_I8(.m = 7, .n = 40, .k = 21, .data_a = CHECK_ZERO, .data_scales = scales[i], .alpha = 0.5f));
   }
 }

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Products with weights of i8: one dispatch quantises the rows of a into scratch (shaders/quantise.comp), a second one
+ * multiplies (shaders/matmul_i8_*.comp).
+ */
+#include "backends/vulkan/matmul.h"
+
+#include <string.h>
+
+typedef struct quantise_push {
+  uint32_t rows;
+  uint32_t inner_batch;
+  uint32_t depth;
+  uint32_t x_offset;
+  uint32_t x_stride[4];
+  uint32_t y_at;
+  uint32_t count;
+} quantise_push;
+_Static_assert(sizeof(quantise_push) == TSR_VK_PUSH_QUANTISE, "push constants of quantise.comp");
+TSR_VK_ASSERT_ROW_VARIANTS(QUANTISE);
+
+/* Adds the dispatch that quantises a's rows, each distinct one once; the product's view of a becomes that of the result. */
+static int quantise(tsr_vk_planner *planner, tsr_vk_product *p)
+{
+  tsr_vk_view x = p->a;
+  uint32_t groups = (uint32_t)tsr_vk_divide_up(p->depth, 16) + 1, stride = groups;
+  for (int32_t axis = 2; axis >= 0; --axis) {
+    if (x.stride[axis] == 0)
+      x.extent[axis] = 1;
+    p->a.stride[axis] = x.extent[axis] > 1 ? stride : 0;
+    stride *= x.extent[axis];
+  }
+  uint64_t count = (uint64_t)x.extent[0] * x.extent[1] * x.extent[2];
+  if (count * groups * 4 > INT32_MAX)
+    return 0;
+  uint32_t at = tsr_vk_reserve(planner, count * groups * 4);
+  p->a.offset = at / 4;
+  p->a.stride[3] = 1;
+  int quads = p->depth % 4 == 0 && tsr_vk_in_quads(&x, 3);
+  quantise_push push = {
+      .rows = x.extent[2],
+      .inner_batch = x.extent[1],
+      .depth = quads ? p->depth / 4 : p->depth,
+      .x_offset = x.offset,
+      .y_at = at,
+      .count = (uint32_t)count,
+  };
+  memcpy(push.x_stride, x.stride, sizeof push.x_stride);
+  int subgroup = 0;
+  uint32_t size = tsr_vk_reduce_size(planner->caps, tsr_vk_divide_up(p->depth, 4), &subgroup);
+  int32_t variant = TSR_VK_VARIANT_QUANTISE + (quads ? TSR_VK_QUADS : 0) + (subgroup ? TSR_VK_SUBGROUP : 0);
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_read(dispatch, planner->line->in[0]);
+  tsr_vk_write(dispatch, TSR_VK_SCRATCH);
+  tsr_vk_spec(dispatch, size);
+  tsr_vk_spec(dispatch, 1);
+  dispatch->work = 4.0 * (double)count * p->depth;
+  return tsr_vk_finish(planner, dispatch, count);
+}
+
+/* k of b is contiguous, and every column starts, and ends, with a whole group of 16: depth and strides then count those. */
+static int in_groups(tsr_vk_product *p)
+{
+  enum { GROUP = 16 };
+  uint32_t low = p->depth | p->b.offset | p->b.stride[0] | p->b.stride[1] | p->b.stride[3];
+  if (p->depth == 0 || p->b.stride[2] != 1 || low % GROUP != 0)
+    return 0;
+  p->depth /= GROUP;
+  p->b.offset /= GROUP;
+  p->b.stride[0] /= GROUP;
+  p->b.stride[1] /= GROUP;
+  p->b.stride[3] /= GROUP;
+  return 1;
+}
+
+static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const tsr_vk_product *p, uint32_t tile_rows,
+                            uint32_t tile_columns, uint32_t size)
+{
+  tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, variant, p, tile_rows, tile_columns, size);
+  if (dispatch != NULL)
+    dispatch->work = 2.0 * (double)p->batch * p->rows * p->columns * p->a.extent[3];
+  return dispatch;
+}
+
+static int plan_plain(tsr_vk_planner *planner, tsr_vk_product p)
+{
+  enum { MAX_TILE_ROWS = 8 };
+  const tsr_vk_caps *caps = planner->caps;
+  uint32_t lanes = caps->subgroup_size, tile_rows = 1;
+  if (!caps->subgroup_shuffle || lanes < 4 || (lanes & (lanes - 1)) != 0 || lanes > caps->max_size[0] || !in_groups(&p))
+    return 0;
+  while (tile_rows < lanes && tile_rows < MAX_TILE_ROWS && tile_rows < p.rows)
+    tile_rows *= 2;
+  uint32_t tile_columns = tile_rows == 1 ? 4 : 2;
+  tsr_vk_dispatch *dispatch = add(planner, TSR_VK_VARIANT_MATMUL_I8_PLAIN, &p, tile_rows, lanes * tile_columns, lanes);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_spec(dispatch, tile_rows);
+  tsr_vk_spec(dispatch, lanes);
+  tsr_vk_spec(dispatch, tile_columns);
+  return 1;
+}
+
+static int plan_vector(tsr_vk_planner *planner, tsr_vk_product p, int dot)
+{
+  enum { MIN_SIZE = 32, MAX_SIZE = 128, MAX_SUMS = 16, MAX_TILE_ROWS = 8, MAX_TILE_COLUMNS = 8 };
+  const tsr_vk_caps *caps = planner->caps;
+  if (!in_groups(&p))
+    return 0;
+  uint32_t wanted = MIN_SIZE, tile_rows = p.rows < MAX_TILE_ROWS ? p.rows : MAX_TILE_ROWS, tile_columns = 1;
+  while (wanted * 2 <= p.depth && wanted < MAX_SIZE)
+    wanted *= 2;
+  while (tile_rows * tile_columns * 2 <= MAX_SUMS && tile_columns < MAX_TILE_COLUMNS)
+    tile_columns *= 2;
+  uint32_t size = tsr_vk_group_size(caps, wanted);
+  int32_t variant = caps->subgroup_arithmetic
+                        ? dot ? TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP_DOT : TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP
+                    : dot ? TSR_VK_VARIANT_MATMUL_I8_VECTOR_DOT
+                          : TSR_VK_VARIANT_MATMUL_I8_VECTOR;
+  tsr_vk_dispatch *dispatch = add(planner, variant, &p, tile_rows, tile_columns, size);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_spec(dispatch, tile_rows);
+  tsr_vk_spec(dispatch, tile_columns);
+  return 1;
+}
+
+/* side: of the workgroup; tile: of one invocation, in fours. */
+static int plan_tiled(tsr_vk_planner *planner, tsr_vk_product p, uint32_t side, uint32_t tile, int dot)
+{
+  enum { STEP_WORDS = 8, GROUP_BYTES = 16 };
+  const tsr_vk_caps *caps = planner->caps;
+  uint32_t shared = 2 * STEP_WORDS * (side * tile + 1) * GROUP_BYTES;
+  if (tsr_vk_group_size(caps, side * side) < side * side || shared > caps->shared_memory || !in_groups(&p))
+    return 0;
+  uint32_t extent = side * tile * 4;
+  int32_t variant = dot ? TSR_VK_VARIANT_MATMUL_I8_TILED_DOT : TSR_VK_VARIANT_MATMUL_I8_TILED;
+  tsr_vk_dispatch *dispatch = add(planner, variant, &p, extent, extent, side * side);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_spec(dispatch, side);
+  tsr_vk_spec(dispatch, tile);
+  return 1;
+}
+
+static int plan_generic(tsr_vk_planner *planner, const tsr_vk_product *p)
+{
+  uint32_t size = tsr_vk_group_size(planner->caps, 64), tile_rows = p->rows < 4 ? p->rows : 4;
+  tsr_vk_dispatch *dispatch = add(planner, TSR_VK_VARIANT_MATMUL_I8_GENERIC, p, tile_rows, size, size);
+  if (dispatch == NULL)
+    return 0;
+  tsr_vk_spec(dispatch, tile_rows);
+  return 1;
+}
+
+static int plan_multiply(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t form)
+{
+  switch (form) {
+  case TSR_VK_FORM_MATMUL_I8_PLAIN:
+    return plan_plain(planner, *p);
+  case TSR_VK_FORM_MATMUL_I8_VECTOR:
+    return plan_vector(planner, *p, 0);
+  case TSR_VK_FORM_MATMUL_I8_VECTOR_DOT:
+    return planner->caps->dot && plan_vector(planner, *p, 1);
+  case TSR_VK_FORM_MATMUL_I8_TILED_32:
+    return plan_tiled(planner, *p, 8, 1, 0);
+  case TSR_VK_FORM_MATMUL_I8_TILED_32_DOT:
+    return planner->caps->dot && plan_tiled(planner, *p, 8, 1, 1);
+  case TSR_VK_FORM_MATMUL_I8_TILED_64:
+    return plan_tiled(planner, *p, 16, 1, 0);
+  case TSR_VK_FORM_MATMUL_I8_TILED_64_DOT:
+    return planner->caps->dot && plan_tiled(planner, *p, 16, 1, 1);
+  case TSR_VK_FORM_MATMUL_I8_TILED_128:
+    return plan_tiled(planner, *p, 16, 2, 0);
+  case TSR_VK_FORM_MATMUL_I8_TILED_128_DOT:
+    return planner->caps->dot && plan_tiled(planner, *p, 16, 2, 1);
+  case TSR_VK_FORM_MATMUL_I8_GENERIC:
+    return plan_generic(planner, p);
+  default:
+    return 0;
+  }
+}
+
+static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
+{
+  tsr_vk_product p = *product;
+  tsr_vk_restart(planner);
+  if (!quantise(planner, &p) || !plan_multiply(planner, &p, form))
+    return 0;
+  planner->plan->form = form;
+  return 1;
+}
+
+static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *p)
+{
+  enum { FEW_ROWS = 8, MANY_TILES = 64 };
+  int dot = caps->fast_dot;
+  if (caps->compute_like_cpu)
+    return TSR_VK_FORM_MATMUL_I8_PLAIN;
+  if (p->rows <= FEW_ROWS)
+    return dot ? TSR_VK_FORM_MATMUL_I8_VECTOR_DOT : TSR_VK_FORM_MATMUL_I8_VECTOR;
+  for (uint32_t extent = 128; extent > 32; extent /= 2) {
+    uint64_t tiles = p->batch * tsr_vk_divide_up(p->rows, extent) * tsr_vk_divide_up(p->columns, extent);
+    if (tiles < MANY_TILES)
+      continue;
+    return extent == 128 ? (dot ? TSR_VK_FORM_MATMUL_I8_TILED_128_DOT : TSR_VK_FORM_MATMUL_I8_TILED_128)
+                         : (dot ? TSR_VK_FORM_MATMUL_I8_TILED_64_DOT : TSR_VK_FORM_MATMUL_I8_TILED_64);
+  }
+  return dot ? TSR_VK_FORM_MATMUL_I8_TILED_32_DOT : TSR_VK_FORM_MATMUL_I8_TILED_32;
+}
+
+int tsr_vk_plan_matmul_i8(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t tuned)
+{
+  return plan(planner, product, planner->caps->forced) || plan(planner, product, tuned) ||
+         plan(planner, product, choose(planner->caps, product)) ||
+         plan(planner, product, TSR_VK_FORM_MATMUL_I8_GENERIC);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows of a, quantised to i8 (tsr_matmul_i8 of tessera/ops.h), as quantise.comp leaves them in a line's scratch: one behind
+ * the other, those of each distinct matrix of a in order, each in whole groups of four words:
+ *
+ *   groups 0 .. n-1   q[k], 16 to a group: byte k % 4 (from the lowest on) of word k / 4; zeros behind the last; n = ceil(K / 16)
+ *   group n           word 0: the bits of s, an f32 (NaN where the row has a NaN or an infinity, then q = 0); the others: nothing
+ *
+ * Weights of i8 are packed in the same way. Include after the operand macros, and the variable `row_groups` or `row_words`.
+ */
+#ifndef LIB_QUANTISED
+#define LIB_QUANTISED
+
+/* Whether a row's sum is made by the device's own packed product of four, or byte by byte */
+#ifdef DOT
+#extension GL_EXT_spirv_intrinsics : require
+/* OpSDot on 4 x 8 bits packed in words; capabilities DotProductInput4x8BitPacked and DotProduct */
+spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450)
+int packed_dot(uint a, uint b, spirv_literal int format);
+
+int dot_bytes(uint a, uint b)
+{
+  return packed_dot(a, b, 0);
+}
+#else
+int dot_bytes(uint a, uint b)
+{
+  int sum = (int(a) >> 24) * (int(b) >> 24);
+  sum += (int(a << 8) >> 24) * (int(b << 8) >> 24);
+  sum += (int(a << 16) >> 24) * (int(b << 16) >> 24);
+  sum += (int(a << 24) >> 24) * (int(b << 24) >> 24);
+  return sum;
+}
+#endif
+
+#endif

@@ -1,0 +1,58 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matrix product with weights of i8 over any strides: neighbouring invocations make neighbouring columns, each `tile_rows`
+ * rows of one.
+ */
+#extension GL_GOOGLE_include_directive : require
+#define QUANTISED
+#include "operand.glsl"
+#include "number.glsl"
+
+layout(constant_id = 4) const uint tile_rows = 4u;
+
+#include "product.glsl"
+#include "quantised.glsl"
+
+IN4(0, a) /* offset and strides count groups of four words */
+IN(1, b)  /* bytes */
+
+/* Four elements along k; behind the last some other, which meets a zero. */
+uint load_b(uint at, uint k)
+{
+  uint word = 0u;
+  for (uint j = 0u; j < 4u; ++j) {
+    uint from = at + min(k + j, depth - 1u) * b_stride[2];
+    word |= ((WORD(b, from >> 2) >> ((from & 3u) * 8u)) & 0xffu) << (j * 8u);
+  }
+  return word;
+}
+
+void main()
+{
+  uvec3 tile = tile_of(group_index());
+  uint n = tile.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (n >= columns)
+    return;
+  uint first_row = tile.x * tile_rows;
+  uint b_at = b_offset + batch_offset(tile.z, b_stride[0], b_stride[1]) + n * b_stride[3];
+  uint a_batch = a_offset + batch_offset(tile.z, a_stride[0], a_stride[1]);
+  uint a_at[tile_rows];
+  int sum[tile_rows];
+  for (uint m = 0u; m < tile_rows; ++m) {
+    a_at[m] = a_batch + min(first_row + m, rows - 1u) * a_stride[2];
+    sum[m] = 0;
+  }
+  uint groups = (depth + 15u) / 16u;
+  for (uint group = 0u; group < groups; ++group) {
+    for (uint j = 0u; j < 4u; ++j) {
+      uint weights = load_b(b_at, group * 16u + j * 4u);
+      for (uint m = 0u; m < tile_rows; ++m)
+        sum[m] += dot_bytes(QUAD(a, a_at[m] + group)[j], weights);
+    }
+  }
+  for (uint m = 0u; m < tile_rows; ++m) {
+    if (first_row + m < rows)
+      store_quantised(tile.z, first_row + m, n, uintBitsToFloat(QUAD(a, a_at[m] + groups).x), sum[m]);
+  }
+}

@@ -1,0 +1,84 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matrix product with weights of i8, for GPUs: side x side invocations make a tile of that many register tiles each way; a and
+ * b pass through shared memory, two groups of 16 values of k at a time, in words. k of b is contiguous, in groups of 16.
+ */
+#extension GL_GOOGLE_include_directive : require
+#define QUANTISED
+#include "operand.glsl"
+#include "number.glsl"
+
+layout(constant_id = 4) const uint side = 16u; /* 8 or 16 */
+layout(constant_id = 5) const uint tile = 1u;  /* rows and columns of one invocation, in fours */
+
+#include "product.glsl"
+#include "quantised.glsl"
+
+IN4(0, a)
+IN4(1, b)
+
+#define STEP 2u /* groups of k in shared memory */
+
+/* [word of k][row or column], four neighbours to a group; one group more than the tile has, so that words of neighbours in k fall
+ * into different banks */
+const uint extent = side * tile * 4u;
+const uint pitch = side * tile + 1u;
+shared uvec4 a_tile[STEP * 4u * pitch];
+shared uvec4 b_tile[STEP * 4u * pitch];
+
+void main()
+{
+  const uint size = side * side;
+  uvec3 where = tile_of(group_index());
+  uint lane = gl_LocalInvocationID.x;
+  uint first_row = where.x * extent;
+  uint first_column = where.y * extent;
+  uint a_at = a_offset + batch_offset(where.z, a_stride[0], a_stride[1]);
+  uint b_at = b_offset + batch_offset(where.z, b_stride[0], b_stride[1]);
+  uint row = lane / side;
+  uint column = lane % side;
+  ivec4 sum[tile * 4u][tile];
+  for (uint m = 0u; m < tile * 4u; ++m)
+    for (uint n = 0u; n < tile; ++n)
+      sum[m][n] = ivec4(0);
+
+  for (uint k = 0u; k < depth; k += STEP) {
+    for (uint i = lane; i < STEP * extent; i += size) {
+      uint group = i % STEP;
+      uint at = i / STEP;
+      bool inside = k + group < depth;
+      uvec4 word = inside ? QUAD(a, a_at + min(first_row + at, rows - 1u) * a_stride[2] + k + group) : uvec4(0u);
+      for (uint j = 0u; j < 4u; ++j)
+        a_tile[(group * 4u + j) * pitch + at / 4u][at % 4u] = word[j];
+      word = inside ? QUAD(b, b_at + min(first_column + at, columns - 1u) * b_stride[3] + k + group) : uvec4(0u);
+      for (uint j = 0u; j < 4u; ++j)
+        b_tile[(group * 4u + j) * pitch + at / 4u][at % 4u] = word[j];
+    }
+    barrier();
+    for (uint step = 0u; step < STEP * 4u; ++step) {
+      uvec4 x[tile];
+      for (uint m = 0u; m < tile; ++m)
+        x[m] = a_tile[step * pitch + row + m * side];
+      for (uint n = 0u; n < tile; ++n) {
+        uvec4 z = b_tile[step * pitch + column + n * side];
+        for (uint m = 0u; m < tile * 4u; ++m) {
+          uint y = x[m / 4u][m % 4u];
+          sum[m][n] += ivec4(dot_bytes(y, z.x), dot_bytes(y, z.y), dot_bytes(y, z.z), dot_bytes(y, z.w));
+        }
+      }
+    }
+    barrier();
+  }
+  for (uint m = 0u; m < tile * 4u; ++m) {
+    uint at_row = first_row + (row + m / 4u * side) * 4u + m % 4u;
+    if (at_row >= rows)
+      continue;
+    float unit = uintBitsToFloat(QUAD(a, a_at + at_row * a_stride[2] + depth).x);
+    for (uint n = 0u; n < tile * 4u; ++n) {
+      uint at_column = first_column + (column + n / 4u * side) * 4u + n % 4u;
+      if (at_column < columns)
+        store_quantised(where.z, at_row, at_column, unit, sum[m][n / 4u][n % 4u]);
+    }
+  }
+}
