@@ -23,6 +23,9 @@
   FORM(MATMUL_COOP_F16_128, "matmul.coop_f16_128")       /* narrow: cooperative matrices, by the rows of a tile */     \
   FORM(MATMUL_COOP_F16_64, "matmul.coop_f16_64")                                                                       \
   FORM(MATMUL_COOP_F16_32, "matmul.coop_f16_32")                                                                       \
+  FORM(MATMUL_COOP_I8_128, "matmul.coop_i8_128") /* the same with weights of i8 */                                     \
+  FORM(MATMUL_COOP_I8_64, "matmul.coop_i8_64")                                                                         \
+  FORM(MATMUL_COOP_I8_32, "matmul.coop_i8_32")                                                                         \
   FORM(MATMUL_I8_PLAIN, "matmul.i8_plain") /* weights of i8: as their namesakes above */                               \
   FORM(MATMUL_I8_VECTOR, "matmul.i8_vector")                                                                           \
   FORM(MATMUL_I8_VECTOR_DOT, "matmul.i8_vector_dot") /* by the device's packed products of four bytes */               \

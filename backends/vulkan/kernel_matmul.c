@@ -47,6 +47,7 @@ _Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_VECTOR_SUBGROUP, "push constants
 _Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_PLAIN, "push constants of lib/product.glsl");
 _Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_PLAIN_BY_ROW, "push constants of lib/product.glsl");
 _Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_PLAIN_BY_COLUMN, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_COOPERATIVE_I8, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_PLAIN, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_TILED, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_VECTOR, "push constants of lib/product.glsl");

@@ -12,22 +12,11 @@ typedef struct tile {
   uint32_t part_columns;
 } tile;
 
-static int find_tile(int32_t form, tile *found)
-{
-  switch (form) {
-  case TSR_VK_FORM_MATMUL_COOP_F16_128:
-    *found = (tile){128, 128, 32, 64};
-    return 1;
-  case TSR_VK_FORM_MATMUL_COOP_F16_64:
-    *found = (tile){64, 64, 32, 32};
-    return 1;
-  case TSR_VK_FORM_MATMUL_COOP_F16_32:
-    *found = (tile){32, 64, 16, 32};
-    return 1;
-  default:
-    return 0;
-  }
-}
+/* Those of each type, the largest first: in this order their forms stand. */
+static const tile tiles[] = {{128, 128, 32, 64}, {64, 64, 32, 32}, {32, 64, 16, 32}};
+enum { N_TILES = sizeof tiles / sizeof tiles[0] };
+_Static_assert(TSR_VK_FORM_MATMUL_COOP_F16_32 - TSR_VK_FORM_MATMUL_COOP_F16_128 == N_TILES - 1, "order of forms");
+_Static_assert(TSR_VK_FORM_MATMUL_COOP_I8_32 - TSR_VK_FORM_MATMUL_COOP_I8_128 == N_TILES - 1, "order of forms");
 
 /* A register holds a value of each invocation. Where subgroups can be small there are about 128 registers, else 256: a part's
  * sums take a quarter of them. */
@@ -91,8 +80,9 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t variant, tsr_vk_produ
     step /= 2;
   if (step < MIN_STEP)
     return 0;
-  tsr_vk_cut_depth(planner, &p, p.batch * tsr_vk_divide_up(p.rows, t.rows) * tsr_vk_divide_up(p.columns, t.columns),
-                   step * values);
+  if (!p.quantised)
+    tsr_vk_cut_depth(planner, &p, p.batch * tsr_vk_divide_up(p.rows, t.rows) * tsr_vk_divide_up(p.columns, t.columns),
+                     step * values);
   tsr_vk_product counted = p; /* in groups, as the shader counts */
   counted.depth = p.depth / values;
   counted.part_depth = (uint32_t)tsr_vk_divide_up(p.part_depth, values);
@@ -131,29 +121,34 @@ static int plan_f16(tsr_vk_planner *planner, tsr_vk_product p, tile t)
   return plan_in_groups(planner, TSR_VK_VARIANT_MATMUL_COOPERATIVE_F16, p, shape, t, VALUES, along_depth);
 }
 
+/* Both of i8: the sums are exact. */
+static int plan_i8(tsr_vk_planner *planner, tsr_vk_product p, tile t)
+{
+  enum { VALUES = 16 };
+  const tsr_vk_shape *shape = tsr_vk_find_shape(planner->caps, TSR_VK_SHAPE_I8);
+  return shape != NULL && p.depth > 0 && in_groups(&p.b, 2, VALUES) &&
+         plan_in_groups(planner, TSR_VK_VARIANT_MATMUL_COOPERATIVE_I8, p, shape, t, VALUES, 1);
+}
+
 int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
 {
-  tile t;
-  return find_tile(form, &t) && plan_f16(planner, *product, t);
+  int32_t i = form - (product->quantised ? TSR_VK_FORM_MATMUL_COOP_I8_128 : TSR_VK_FORM_MATMUL_COOP_F16_128);
+  if (i < 0 || i >= N_TILES)
+    return 0;
+  return product->quantised ? plan_i8(planner, *product, tiles[i]) : plan_f16(planner, *product, tiles[i]);
 }
 
 /* Of the tiles at least half of whose rows are there, the largest of which there are enough for a large device. */
 int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product *p)
 {
   enum { MIN_ROWS = 16 };
-  static const struct {
-    uint32_t side;
-    uint32_t enough;
-    int32_t form;
-  } sides[] = {{128, TSR_VK_ENOUGH_GROUPS / 2, TSR_VK_FORM_MATMUL_COOP_F16_128},
-               {64, TSR_VK_ENOUGH_GROUPS / 4, TSR_VK_FORM_MATMUL_COOP_F16_64}};
+  static const uint32_t enough[N_TILES] = {TSR_VK_ENOUGH_GROUPS / 2, TSR_VK_ENOUGH_GROUPS / 4, 0};
   if (caps->n_shapes == 0 || caps->compute_like_cpu || p->rows < MIN_ROWS)
     return TSR_VK_FORM_AUTO;
-  for (size_t i = 0; i < sizeof sides / sizeof sides[0]; ++i) {
-    uint32_t side = sides[i].side;
-    if (p->rows > side / 2 &&
-        p->batch * tsr_vk_divide_up(p->rows, side) * tsr_vk_divide_up(p->columns, side) >= sides[i].enough)
-      return sides[i].form;
-  }
-  return TSR_VK_FORM_MATMUL_COOP_F16_32;
+  int32_t i = 0;
+  while (i < N_TILES - 1 && (p->rows <= tiles[i].rows / 2 || p->batch * tsr_vk_divide_up(p->rows, tiles[i].rows) *
+                                                                     tsr_vk_divide_up(p->columns, tiles[i].columns) <
+                                                                 enough[i]))
+    ++i;
+  return i + (p->quantised ? TSR_VK_FORM_MATMUL_COOP_I8_128 : TSR_VK_FORM_MATMUL_COOP_F16_128);
 }

@@ -176,6 +176,10 @@ static int plan_multiply(tsr_vk_planner *planner, const tsr_vk_product *p, int32
     return plan_tiled(planner, *p, 16, 2, 0);
   case TSR_VK_FORM_MATMUL_I8_TILED_128_DOT:
     return planner->caps->dot && plan_tiled(planner, *p, 16, 2, 1);
+  case TSR_VK_FORM_MATMUL_COOP_I8_128:
+  case TSR_VK_FORM_MATMUL_COOP_I8_64:
+  case TSR_VK_FORM_MATMUL_COOP_I8_32:
+    return tsr_vk_plan_cooperative(planner, p, form);
   case TSR_VK_FORM_MATMUL_I8_GENERIC:
     return plan_generic(planner, p);
   default:
@@ -214,6 +218,7 @@ static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *p)
 int tsr_vk_plan_matmul_i8(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t tuned)
 {
   return plan(planner, product, planner->caps->forced) || plan(planner, product, tuned) ||
+         plan(planner, product, tsr_vk_choose_cooperative(planner->caps, product)) ||
          plan(planner, product, choose(planner->caps, product)) ||
          plan(planner, product, TSR_VK_FORM_MATMUL_I8_GENERIC);
 }

@@ -18,21 +18,21 @@
 /* As the specialisation constants of shaders/matmul_cooperative.comp */
 enum { SIZE, B_TYPE = 2, M = 4, N, K, ROWS, COLUMNS, PART_ROWS, PART_COLUMNS, STEP, LANES, ALONG_DEPTH, SHARED };
 
-enum { VALUES = 8 }; /* of f16 in a group of 16 bytes */
-
 static const struct device {
-  uint32_t lanes[2], shared_memory, invocations, subgroups, m, n, k;
+  uint32_t lanes[2], shared_memory, invocations, subgroups, m, n, k_f16, k_i8;
 } devices[] = {
-    {{32, 32}, 49152, 1024, 32, 16, 16, 16}, {{32, 32}, 49152, 1024, 32, 16, 8, 8},
-    {{32, 64}, 65536, 1024, 32, 16, 16, 16}, {{8, 32}, 65536, 1024, 64, 8, 8, 16},
-    {{16, 32}, 65536, 1024, 64, 8, 16, 16},  {{8, 8}, 32768, 1024, 32, 8, 8, 8},
-    {{64, 64}, 65536, 1024, 16, 32, 32, 8},  {{32, 32}, 32768, 256, 8, 16, 16, 16},
+    {{32, 32}, 49152, 1024, 32, 16, 16, 16, 32}, {{32, 32}, 49152, 1024, 32, 16, 8, 8, 32},
+    {{32, 64}, 65536, 1024, 32, 16, 16, 16, 16}, {{8, 32}, 65536, 1024, 64, 8, 8, 16, 32},
+    {{16, 32}, 65536, 1024, 64, 8, 16, 16, 32},  {{8, 8}, 32768, 1024, 32, 8, 8, 8, 8},
+    {{64, 64}, 65536, 1024, 16, 32, 32, 8, 16},  {{32, 32}, 32768, 256, 8, 16, 16, 16, 32},
 };
 enum { N_DEVICES = sizeof devices / sizeof devices[0] };
 
-static const int32_t forms[] = {TSR_VK_FORM_MATMUL_COOP_F16_128, TSR_VK_FORM_MATMUL_COOP_F16_64,
-                                TSR_VK_FORM_MATMUL_COOP_F16_32};
-enum { N_FORMS = sizeof forms / sizeof forms[0] };
+static const int32_t forms_f16[] = {TSR_VK_FORM_MATMUL_COOP_F16_128, TSR_VK_FORM_MATMUL_COOP_F16_64,
+                                    TSR_VK_FORM_MATMUL_COOP_F16_32};
+static const int32_t forms_i8[] = {TSR_VK_FORM_MATMUL_COOP_I8_128, TSR_VK_FORM_MATMUL_COOP_I8_64,
+                                   TSR_VK_FORM_MATMUL_COOP_I8_32};
+enum { N_FORMS = sizeof forms_f16 / sizeof forms_f16[0] };
 
 static tsr_vk_caps caps_of(const struct device *device)
 {
@@ -47,25 +47,31 @@ static tsr_vk_caps caps_of(const struct device *device)
       .subgroup_shuffle = 1,
       .subgroup_sizes = {device->lanes[0], device->lanes[1]},
       .max_subgroups = device->subgroups,
-      .n_shapes = 1,
-      .shapes = {{TSR_VK_SHAPE_F16, device->m, device->n, device->k}},
+      .n_shapes = 2,
+      .shapes = {{TSR_VK_SHAPE_F16, device->m, device->n, device->k_f16},
+                 {TSR_VK_SHAPE_I8, device->m, device->n, device->k_i8}},
   };
 }
 
-/* y [rows, columns] = a [rows, depth] @ b [depth, columns], b of f16, k contiguous or n */
+/* y [rows, columns] = a [rows, depth] @ b [depth, columns], b of f16 or i8, k contiguous or n */
 typedef struct product {
   int32_t rows, columns, depth;
   int32_t type, narrow, along_columns;
 } product;
 
+static int64_t bytes_of(int32_t type)
+{
+  return type == TSR_F32 ? 4 : type == TSR_I8 ? 1 : 2;
+}
+
 static int plan(const tsr_vk_caps *caps, const product *p, tsr_vk_plan *result)
 {
   const int64_t b_elements = (int64_t)p->depth * p->columns;
-  const tsr_storage_desc storages[] = {
-      {0},
-      {.kind = TSR_STORAGE_INPUT, .size = 4ll * p->rows * p->depth},
-      {.kind = TSR_STORAGE_CONSTANT, .size = (p->type == TSR_F32 ? 4 : 2) * b_elements},
-      {.kind = TSR_STORAGE_OUTPUT, .size = 4ll * p->rows * p->columns}};
+  const tsr_storage_desc storages[] = {{0},
+                                       {.kind = TSR_STORAGE_INPUT, .size = 4ll * p->rows * p->depth},
+                                       {.kind = TSR_STORAGE_CONSTANT, .size = bytes_of(p->type) * b_elements},
+                                       {.kind = TSR_STORAGE_OUTPUT, .size = 4ll * p->rows * p->columns},
+                                       {.kind = TSR_STORAGE_CONSTANT, .size = 4ll * p->columns}};
   const tsr_tensor_desc tensors[] = {
       {0},
       {.storage = 1, .dtype = TSR_F32, .rank = 2, .extent = {p->rows, p->depth, 1, 1}, .stride = {p->depth, 1}},
@@ -75,10 +81,11 @@ static int plan(const tsr_vk_caps *caps, const product *p, tsr_vk_plan *result)
        .extent = {p->depth, p->columns, 1, 1},
        .stride = {p->along_columns ? p->columns : 1, p->along_columns ? 1 : p->depth}},
       {.storage = 3, .dtype = TSR_F32, .rank = 2, .extent = {p->rows, p->columns, 1, 1}, .stride = {p->columns, 1}},
+      {.storage = 4, .dtype = TSR_F32, .rank = 1, .extent = {p->columns, 1, 1, 1}, .stride = {1}},
   };
   const tsr_line_desc line = {
       .op = TSR_OP_MATMUL,
-      .in = {1, 2},
+      .in = {1, 2, 0, p->type == TSR_I8 ? 4 : 0},
       .out = {3},
       .label = "",
       .attributes = {.struct_size = sizeof(tsr_op_attributes), .alpha = 1, .narrow = p->narrow},
@@ -88,8 +95,8 @@ static int plan(const tsr_vk_caps *caps, const product *p, tsr_vk_plan *result)
       .storage_size = sizeof storages[0],
       .tensor_size = sizeof tensors[0],
       .line_size = sizeof line,
-      .n_storages = 4,
-      .n_tensors = 4,
+      .n_storages = 5,
+      .n_tensors = 5,
       .n_lines = 1,
       .storages = storages,
       .tensors = tensors,
@@ -102,7 +109,7 @@ static int plan(const tsr_vk_caps *caps, const product *p, tsr_vk_plan *result)
 static int is_cooperative(int32_t form)
 {
   for (int i = 0; i < N_FORMS; i++) {
-    if (form == forms[i])
+    if (form == forms_f16[i] || form == forms_i8[i])
       return 1;
   }
   return 0;
@@ -112,30 +119,33 @@ static tsr_vk_plan the_plan; /* large */
 
 static void check_dispatch(const struct device *device, const product *p)
 {
-  const tsr_vk_dispatch *dispatch = &the_plan.dispatch[0];
+  const int of_i8 = p->type == TSR_I8;    /* the first dispatch then quantises a */
+  const uint32_t values = of_i8 ? 16 : 8; /* in a group of 16 bytes */
+  const tsr_vk_dispatch *dispatch = &the_plan.dispatch[of_i8];
   const uint32_t *spec = dispatch->spec;
-  assert_int_equal(dispatch->variant, TSR_VK_VARIANT_MATMUL_COOPERATIVE_F16);
+  assert_int_equal(dispatch->variant,
+                   of_i8 ? TSR_VK_VARIANT_MATMUL_COOPERATIVE_I8 : TSR_VK_VARIANT_MATMUL_COOPERATIVE_F16);
   assert_int_equal(dispatch->n_spec, SHARED + 1);
   assert_int_equal(dispatch->subgroup_size, device->lanes[0]);
   assert_int_equal(spec[LANES], device->lanes[0]);
-  assert_int_equal(spec[B_TYPE], TSR_F16);
+  assert_int_equal(spec[B_TYPE], p->type);
   assert_int_equal(spec[ALONG_DEPTH], !p->along_columns);
   const uint32_t shape[] = {spec[M], spec[N], spec[K]};
-  const uint32_t listed[] = {device->m, device->n, device->k};
+  const uint32_t listed[] = {device->m, device->n, of_i8 ? device->k_i8 : device->k_f16};
   assert_memory_equal(shape, listed, sizeof shape);
   /* Whole matrices in a part, whole parts in a tile, whole matrices in a step */
   assert_int_equal(spec[PART_ROWS] % spec[M], 0);
   assert_int_equal(spec[PART_COLUMNS] % spec[N], 0);
   assert_int_equal(spec[ROWS] % spec[PART_ROWS], 0);
   assert_int_equal(spec[COLUMNS] % spec[PART_COLUMNS], 0);
-  assert_int_equal(spec[STEP] * VALUES % spec[K], 0);
+  assert_int_equal(spec[STEP] * values % spec[K], 0);
   uint32_t subgroups = spec[ROWS] / spec[PART_ROWS] * (spec[COLUMNS] / spec[PART_COLUMNS]);
   assert_in_range(subgroups, 1, device->subgroups);
   assert_int_equal(spec[SIZE], subgroups * device->lanes[0]);
   assert_in_range(spec[SIZE], 1, device->invocations);
   /* Two buffers with a group between the rows; what the subgroups store, without one. */
   uint32_t b_tile =
-      p->along_columns ? spec[STEP] * VALUES * (spec[COLUMNS] / VALUES + 1) : spec[COLUMNS] * (spec[STEP] + 1);
+      p->along_columns ? spec[STEP] * values * (spec[COLUMNS] / values + 1) : spec[COLUMNS] * (spec[STEP] + 1);
   assert_true(spec[SHARED] >= 2 * (spec[ROWS] * (spec[STEP] + 1) + b_tile));
   assert_true(spec[SHARED] >= subgroups * spec[M] * spec[PART_COLUMNS] / 4);
   assert_in_range(spec[SHARED] * 16, 1, device->shared_memory);
@@ -144,7 +154,7 @@ static void check_dispatch(const struct device *device, const product *p)
       (uint64_t)((p->rows + spec[ROWS] - 1) / spec[ROWS]) * ((p->columns + spec[COLUMNS] - 1) / spec[COLUMNS]);
   /* Where tiles are few the depth is cut into parts, which another dispatch adds up. */
   assert_int_equal(groups % tiles, 0);
-  assert_int_equal(the_plan.n_dispatches, groups > tiles ? 2 : 1);
+  assert_int_equal(the_plan.n_dispatches, of_i8 || groups > tiles ? 2 : 1);
 }
 
 static void test_limits(void **state)
@@ -154,15 +164,16 @@ static void test_limits(void **state)
       {.rows = 1, .columns = 8, .depth = 8, .type = TSR_F16, .narrow = 1},
       {.rows = 300, .columns = 1000, .depth = 520, .type = TSR_F16, .narrow = 1},
       {.rows = 300, .columns = 1000, .depth = 520, .type = TSR_F16, .narrow = 1, .along_columns = 1},
+      {.rows = 300, .columns = 1000, .depth = 528, .type = TSR_I8},
   };
   int taken = 0;
   for (int d = 0; d < N_DEVICES; d++) {
     for (int f = 0; f < N_FORMS; f++) {
       for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
         tsr_vk_caps caps = caps_of(&devices[d]);
-        caps.forced = forms[f];
+        caps.forced = (products[i].type == TSR_I8 ? forms_i8 : forms_f16)[f];
         assert_true(plan(&caps, &products[i], &the_plan));
-        if (the_plan.form == forms[f]) {
+        if (the_plan.form == caps.forced) {
           check_dispatch(&devices[d], &products[i]);
           taken++;
         } else {
@@ -171,7 +182,7 @@ static void test_limits(void **state)
       }
     }
   }
-  assert_true(taken >= 6 * N_FORMS * 3);
+  assert_true(taken >= 6 * N_FORMS * 4);
 }
 
 static void test_choice(void **state)
@@ -186,6 +197,9 @@ static void test_choice(void **state)
       {{512, 512, 512, TSR_F16, 1, 0}, TSR_VK_FORM_MATMUL_COOP_F16_64},
       {{32, 37000, 512, TSR_F16, 1, 0}, TSR_VK_FORM_MATMUL_COOP_F16_32},
       {{100, 512, 2048, TSR_F16, 1, 0}, TSR_VK_FORM_MATMUL_COOP_F16_32},
+      {{4096, 4096, 4096, TSR_I8, 0, 0}, TSR_VK_FORM_MATMUL_COOP_I8_128},
+      {{100, 512, 2048, TSR_I8, 0, 0}, TSR_VK_FORM_MATMUL_COOP_I8_32},
+      {{4, 512, 512, TSR_I8, 0, 0}, TSR_VK_FORM_AUTO},
       {{4, 512, 512, TSR_F16, 1, 0}, TSR_VK_FORM_AUTO},       /* few rows */
       {{4096, 4096, 4096, TSR_F16, 0, 0}, TSR_VK_FORM_AUTO},  /* a must keep its precision */
       {{4096, 4096, 4096, TSR_BF16, 1, 0}, TSR_VK_FORM_AUTO}, /* no such matrices */
