@@ -157,7 +157,7 @@ void put_step(uint buffer_at, uint k)
     uvec4 group = uvec4(narrowed(a_next[2u * i].xy), narrowed(a_next[2u * i].zw), narrowed(a_next[2u * i + 1u].xy),
                         narrowed(a_next[2u * i + 1u].zw));
 #endif
-    if (place < a_groups)
+    if (a_loads * size == a_groups || place < a_groups)
       put(buffer_at + place / step_groups * a_pitch + place % step_groups,
           k + place % step_groups < depth ? group : uvec4(0u));
   }
@@ -165,7 +165,7 @@ void put_step(uint buffer_at, uint k)
     uint place = lane + i * size;
     uint across = b_along_depth != 0u ? step_groups : column_groups;
     uint from = b_along_depth != 0u ? place % step_groups : place / column_groups / GROUP;
-    if (place < b_groups)
+    if (b_loads * size == b_groups || place < b_groups)
       put(buffer_at + b_from + place / across * b_pitch + place % across, k + from < depth ? b_next[i] : uvec4(0u));
   }
 }
@@ -187,36 +187,38 @@ void main()
   uint begin = (tile.z - batch * parts) * part_depth;
   uint end = min(begin + part_depth, depth);
   find_operands();
-  fetch(begin);
   uint buffer_at = 0u;
-  for (uint k = begin; k < end; k += step_groups) {
-    put_step(buffer_at, k);
-    /* The other buffer may still be read by those who are a step behind, and by none two steps behind. */
-    barrier();
-    if (k + step_groups < end)
-      fetch(k + step_groups);
-    uint a_part = (buffer_at + part_row * a_pitch) * UNITS;
-    uint b_part = (buffer_at + b_from + (b_along_depth != 0u ? part_column * b_pitch : part_column / GROUP)) * UNITS;
-    for (uint step = 0u; step < step_groups * GROUP; step += shape_k) {
-      coopmat<FACTOR, gl_ScopeSubgroup, shape_m, shape_k, gl_MatrixUseA> x[m_shapes];
-      [[unroll]] for (uint m = 0u; m < m_shapes; ++m)
-        coopMatLoad(x[m], tiles, a_part + m * shape_m * a_pitch * UNITS + step * UNITS / GROUP, a_pitch * UNITS,
-                    gl_CooperativeMatrixLayoutRowMajor);
-      [[unroll]] for (uint n = 0u; n < n_shapes; ++n) {
-        coopmat<FACTOR, gl_ScopeSubgroup, shape_k, shape_n, gl_MatrixUseB> z;
-        if (b_along_depth != 0u)
-          coopMatLoad(z, tiles, b_part + n * shape_n * b_pitch * UNITS + step * UNITS / GROUP, b_pitch * UNITS,
-                      gl_CooperativeMatrixLayoutColumnMajor);
-        else
-          coopMatLoad(z, tiles, b_part + step * b_pitch * UNITS + n * shape_n * UNITS / GROUP, b_pitch * UNITS,
-                      gl_CooperativeMatrixLayoutRowMajor);
+  for (uint k = begin; k < end + step_groups; k += step_groups) {
+    /* In a branch, lest a compiler moves the loads behind the multiplications, to where they are used */
+    if (k < end)
+      fetch(k);
+    if (k > begin) {
+      uint a_part = (buffer_at + part_row * a_pitch) * UNITS;
+      uint b_part = (buffer_at + b_from + (b_along_depth != 0u ? part_column * b_pitch : part_column / GROUP)) * UNITS;
+      for (uint step = 0u; step < step_groups * GROUP; step += shape_k) {
+        coopmat<FACTOR, gl_ScopeSubgroup, shape_m, shape_k, gl_MatrixUseA> x[m_shapes];
         [[unroll]] for (uint m = 0u; m < m_shapes; ++m)
-          sum[m * n_shapes + n] = coopMatMulAdd(x[m], z, sum[m * n_shapes + n]);
+          coopMatLoad(x[m], tiles, a_part + m * shape_m * a_pitch * UNITS + step * UNITS / GROUP, a_pitch * UNITS,
+                      gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint n = 0u; n < n_shapes; ++n) {
+          coopmat<FACTOR, gl_ScopeSubgroup, shape_k, shape_n, gl_MatrixUseB> z;
+          if (b_along_depth != 0u)
+            coopMatLoad(z, tiles, b_part + n * shape_n * b_pitch * UNITS + step * UNITS / GROUP, b_pitch * UNITS,
+                        gl_CooperativeMatrixLayoutColumnMajor);
+          else
+            coopMatLoad(z, tiles, b_part + step * b_pitch * UNITS + n * shape_n * UNITS / GROUP, b_pitch * UNITS,
+                        gl_CooperativeMatrixLayoutRowMajor);
+          [[unroll]] for (uint m = 0u; m < m_shapes; ++m)
+            sum[m * n_shapes + n] = coopMatMulAdd(x[m], z, sum[m * n_shapes + n]);
+        }
       }
     }
     buffer_at = buffer_groups - buffer_at;
+    if (k < end)
+      put_step(buffer_at, k);
+    /* One is enough: this buffer was read before the last one. */
+    barrier();
   }
-  barrier();
 
   /* A row of matrices at a time goes through the subgroup's own piece of what was the buffers. */
   const uint piece_rows = size / lanes * shape_m;
