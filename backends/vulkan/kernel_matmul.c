@@ -222,12 +222,12 @@ static tsr_vk_class class_of(const tsr_vk_planner *planner, const tsr_vk_product
   };
 }
 
-/* By the form that the product has by itself, or a smaller tile that leaves room for what is held. Not where cooperative
+/* By the form that the product has by itself, or one like it that leaves room for what is held. Not where cooperative
  * matrices make the product: that is worth more than what joining it saves. */
 static int plan_best(tsr_vk_planner *planner, tsr_vk_product p, int32_t tuned, int32_t chosen)
 {
   static const int32_t smaller[] = {TSR_VK_FORM_MATMUL_TILED_64X64, TSR_VK_FORM_MATMUL_TILED_32X64,
-                                    TSR_VK_FORM_MATMUL_TILED_16X64, TSR_VK_FORM_MATMUL_VECTOR};
+                                    TSR_VK_FORM_MATMUL_TILED_16X64};
   const tsr_vk_best best = planner->best;
   int32_t forced = planner->caps->forced;
   planner->best = (tsr_vk_best){.k = 0};
@@ -236,13 +236,17 @@ static int plan_best(tsr_vk_planner *planner, tsr_vk_product p, int32_t tuned, i
   p.y = TSR_VK_SCRATCH;
   if (p.batch != 1)
     return 0;
-  if (plan_form[forced] != NULL)
-    return plan(planner, &p, forced) && tsr_vk_add_best(planner, &p);
-  if (tuned == TSR_VK_FORM_AUTO && is_cooperative)
+  const int32_t given = plan_form[forced] != NULL ? forced : tuned;
+  if (given != TSR_VK_FORM_AUTO)
+    return plan(planner, &p, given) && tsr_vk_add_best(planner, &p);
+  if (is_cooperative)
     return 0;
-  int found = plan(planner, &p, tuned != TSR_VK_FORM_AUTO ? tuned : chosen);
-  for (size_t i = 0; !found && !planner->caps->compute_like_cpu && i < sizeof smaller / sizeof smaller[0]; ++i)
-    found = plan(planner, &p, smaller[i]);
+  int found = plan(planner, &p, chosen);
+  if (chosen == TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP)
+    found = found || plan(planner, &p, TSR_VK_FORM_MATMUL_VECTOR);
+  else if (plan_form[chosen] == tsr_vk_plan_tiled)
+    for (size_t i = 0; !found && i < sizeof smaller / sizeof smaller[0]; ++i)
+      found = plan(planner, &p, smaller[i]);
   return found && tsr_vk_add_best(planner, &p);
 }
 
