@@ -56,6 +56,25 @@ float sum_of_held(uint m, uint largest, uint from, uint step, uint width)
 }
 
 #ifdef SUBGROUP
+#ifdef HELD_BY_LANE
+/* Reading costs most here: each lane reads its columns once, and keeps a sorted list of the best, if it can be short. */
+#define LONGEST_LIST 16u
+const uint list_length = kept <= LONGEST_LIST ? kept : 1u;
+
+void insert(inout uvec2 list[list_length], uvec2 candidate)
+{
+  for (uint j = 0u; j < list_length; ++j) {
+    bool better = before(candidate, list[j]);
+    uvec2 worse = better ? list[j] : candidate;
+    list[j] = better ? candidate : list[j];
+    candidate = worse;
+  }
+}
+#else
+#define LONGEST_LIST 0u
+const uint list_length = 1u;
+#endif
+
 /* The workgroup is one subgroup: the largest of each row is found and struck out, `kept` times. */
 void keep_best(uint share)
 {
@@ -63,24 +82,40 @@ void keep_best(uint share)
   uint width = min(held_columns, columns - held_column);
   uint count = min(TILE_ROWS, rows - held_row);
   for (uint m = 0u; m < count; ++m) {
-    uint list = (held_row + m) * column_tiles + share;
+    uint list_at = (held_row + m) * column_tiles + share;
+    uvec2 list[list_length];
+    for (uint j = 0u; j < list_length; ++j)
+      list[j] = NOBODY;
+#ifdef HELD_BY_LANE
+    for (uint c = lane; c < width && kept <= LONGEST_LIST; c += gl_WorkGroupSize.x)
+      insert(list, uvec2(held[m * held_columns + c], c));
+#endif
     for (uint r = 0u; r < kept; ++r) {
-      uvec2 best = NOBODY;
-      for (uint c = lane; c < width; c += gl_WorkGroupSize.x) {
-        uint order = held[m * held_columns + c];
-        best = order > best.x ? uvec2(order, c) : best;
+      if (kept > LONGEST_LIST) {
+        list[0] = NOBODY;
+        for (uint c = lane; c < width; c += gl_WorkGroupSize.x) {
+          uint order = held[m * held_columns + c];
+          list[0] = order > list[0].x ? uvec2(order, c) : list[0];
+        }
       }
-      uint largest = group_max(best.x);
-      uint column = ~group_max(best.x == largest ? ~best.y : 0u);
+      uint largest = group_max(list[0].x);
+      uint column = ~group_max(list[0].x == largest ? ~list[0].y : 0u);
       if (with_sums != 0u && r == 0u) {
         float sum = group_sum(sum_of_held(m, largest, lane, gl_WorkGroupSize.x, width));
         if (lane == 0u)
-          write_sum(list, largest, sum);
+          write_sum(list_at, largest, sum);
       }
-      if (best.y == column && column < width)
-        held[m * held_columns + column] = NOBODY.x;
+      bool mine = list[0].y == column;
+      if (kept > LONGEST_LIST) {
+        if (mine && column < width)
+          held[m * held_columns + column] = NOBODY.x;
+      } else {
+        for (uint j = 0u; j + 1u < list_length; ++j)
+          list[j] = mine ? list[j + 1u] : list[j];
+        list[list_length - 1u] = mine ? NOBODY : list[list_length - 1u];
+      }
       if (lane == 0u)
-        write_candidate(list, r, column < width ? uvec2(largest, held_column + column) : NOBODY);
+        write_candidate(list_at, r, column < width ? uvec2(largest, held_column + column) : NOBODY);
     }
   }
 }
