@@ -350,35 +350,55 @@ static int is_tiled(int32_t form)
   return form >= TSR_VK_FORM_ATTENTION_TILED_64X32 && form <= TSR_VK_FORM_ATTENTION_TILED_16X16;
 }
 
-/* The form that is forced, where it can be had; else AUTO. */
-static int32_t choose_forced(const tsr_vk_planner *planner, const attention *a, tile *t)
+/* Cuts the attention for `form`. 0 if that cannot be had, or is none of attention. */
+static int cut_form(const tsr_vk_planner *planner, const attention *a, int32_t form, tile *t)
 {
   const tsr_vk_caps *caps = planner->caps;
-  int32_t forced = caps->forced;
+  if (form == TSR_VK_FORM_ATTENTION_ROWS) {
+    *t = tile_of(caps, a->q.extent[1], a->v.extent[3]);
+    return 1;
+  }
   if (planner->line->out[1] != 0)
-    return TSR_VK_FORM_AUTO;
-  if ((is_tiled(forced) &&
-       cut_tiled(caps, a, (uint32_t)(forced - TSR_VK_FORM_ATTENTION_TILED_64X32), caps->shared_memory, t)) ||
-      (forced == TSR_VK_FORM_ATTENTION_COOP && cut_coop(planner, a, t)) ||
-      (forced == TSR_VK_FORM_ATTENTION_SPLIT && cut_split(caps, a, 1, t)))
-    return forced;
-  return TSR_VK_FORM_AUTO;
+    return 0;
+  if (is_tiled(form))
+    return cut_tiled(caps, a, (uint32_t)(form - TSR_VK_FORM_ATTENTION_TILED_64X32), caps->shared_memory, t);
+  return (form == TSR_VK_FORM_ATTENTION_COOP && cut_coop(planner, a, t)) ||
+         (form == TSR_VK_FORM_ATTENTION_SPLIT && cut_split(caps, a, 1, t));
+}
+
+static tsr_vk_class class_of(const tsr_vk_planner *planner, const attention *a)
+{
+  enum { NARROW = 1, MASKED = 2 };
+  const tsr_line_desc *line = planner->line;
+  return (tsr_vk_class){
+      .op = TSR_OP_ATTENTION,
+      .field = {tsr_vk_in(planner, 1)->dtype, tsr_vk_bucket(a->q.extent[1]), tsr_vk_bucket(a->k.extent[1]),
+                tsr_vk_bucket(a->heads), (int32_t)a->q.extent[3], (int32_t)a->v.extent[3],
+                (line->attributes.narrow ? NARROW : 0) |
+                    (line->attributes.causal || line->in[SLOT_ADDITIVE] != 0 ? MASKED : 0)},
+  };
 }
 
 static int32_t choose(const tsr_vk_planner *planner, const attention *a, tile *t)
 {
   enum { FEW_QUERIES = 8 };
   const tsr_vk_caps *caps = planner->caps;
-  int32_t form = choose_forced(planner, a, t);
-  int others = planner->line->out[1] == 0 && !caps->compute_like_cpu && caps->forced != TSR_VK_FORM_ATTENTION_ROWS;
-  if (form == TSR_VK_FORM_AUTO && others && a->q.extent[1] > FEW_QUERIES)
+  const int32_t tuned = tsr_vk_tuning_find(caps->tuning, &planner->plan->class);
+  if (cut_form(planner, a, caps->forced, t))
+    return caps->forced;
+  if (cut_form(planner, a, tuned, t))
+    return tuned;
+  int32_t form = TSR_VK_FORM_AUTO;
+  int others = planner->line->out[1] == 0 && !caps->compute_like_cpu;
+  if (others && a->q.extent[1] > FEW_QUERIES)
     form = cut_coop(planner, a, t) ? TSR_VK_FORM_ATTENTION_COOP : choose_tiled(caps, a, t);
   if (form == TSR_VK_FORM_AUTO && others && cut_split(caps, a, 0, t))
     form = TSR_VK_FORM_ATTENTION_SPLIT;
-  if (form != TSR_VK_FORM_AUTO)
-    return form;
-  *t = tile_of(caps, a->q.extent[1], a->v.extent[3]);
-  return TSR_VK_FORM_ATTENTION_ROWS;
+  if (form == TSR_VK_FORM_AUTO) {
+    *t = tile_of(caps, a->q.extent[1], a->v.extent[3]);
+    form = TSR_VK_FORM_ATTENTION_ROWS;
+  }
+  return form;
 }
 
 /* Puts together what the splits left in scratch. */
@@ -423,6 +443,7 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   if (!plan_weights(planner, &a.q, a.k.extent[1], &masking, &bits_at))
     return 0;
   tile t;
+  planner->plan->class = class_of(planner, &a);
   planner->plan->form = choose(planner, &a, &t);
   uint64_t rows = a.heads * a.q.extent[1];
   uint32_t partial_at = 0;
