@@ -175,6 +175,8 @@ void main()
   const uint m_shapes = part_rows / shape_m;
   const uint n_shapes = part_columns / shape_n;
   const uint parts_across = tile_columns / part_columns;
+  if (group_index() >= groups)
+    return;
   tile = tile_in_band(group_index());
   lane = gl_LocalInvocationID.x;
   uint part_row = gl_SubgroupID / parts_across * part_rows;

@@ -18,6 +18,8 @@ IN(1, b)
 
 void main()
 {
+  if (group_index() >= groups)
+    return;
   uvec3 tile = tile_of(group_index());
   uint n = tile.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (n >= columns)

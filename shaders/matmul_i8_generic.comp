@@ -30,6 +30,8 @@ uint load_b(uint at, uint k)
 
 void main()
 {
+  if (group_index() >= groups)
+    return;
   uvec3 tile = tile_of(group_index());
   uint n = tile.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (n >= columns)

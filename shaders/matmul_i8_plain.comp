@@ -33,6 +33,8 @@ vec4 widen(uint word)
 void main()
 {
   const uint steps = lanes / tile_rows; /* groups of k that one load in each lane brings */
+  if (group_index() >= groups)
+    return;
   uvec3 tile = tile_of(group_index());
   uint lane = gl_SubgroupInvocationID;
   uint first_row = tile.x * tile_rows;

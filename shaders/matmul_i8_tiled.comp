@@ -30,6 +30,8 @@ shared uvec4 b_tile[STEP * 4u * pitch];
 void main()
 {
   const uint size = side * side;
+  if (group_index() >= groups)
+    return;
   uvec3 where = tile_of(group_index());
   uint lane = gl_LocalInvocationID.x;
   uint first_row = where.x * extent;

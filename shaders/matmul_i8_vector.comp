@@ -29,6 +29,8 @@ void main()
 {
   const uint lanes = gl_WorkGroupSize.x;
   const uint sums = tile_rows * tile_columns;
+  if (group_index() >= groups)
+    return;
   uvec3 tile = tile_of(group_index());
   uint lane = gl_LocalInvocationID.x;
   uint first_row = tile.x * tile_rows;

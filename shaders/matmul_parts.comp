@@ -15,6 +15,8 @@ IN(0, partial)
 
 void main()
 {
+  if (group_index() >= groups)
+    return;
   uvec3 tile = tile_of(group_index());
   uint i = tile.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   uint results = rows * columns; /* of one product of the batch */

@@ -33,6 +33,7 @@ typedef struct matmul_push {
   uint32_t column_tiles;
   uint32_t parts;
   uint32_t part_depth;
+  uint32_t groups;
   uint32_t scales_offset; /* these of products with weights of i8 alone */
   uint32_t scales_stride;
 } matmul_push;
@@ -125,6 +126,8 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
     push.residual_offset = planner->best.candidates_at;
   }
   push.column_tiles = (uint32_t)tsr_vk_divide_up(p->columns, columns);
+  uint64_t groups = p->batch * p->parts * push.row_tiles * push.column_tiles;
+  push.groups = (uint32_t)groups;
   if (raw)
     push.alpha = 1.0f;
   int32_t a = p->quantised ? TSR_VK_SCRATCH : line->in[0];
@@ -138,7 +141,6 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
     dispatch->after = 1;
   }
   dispatch->work = 2.0 * (double)p->batch * p->rows * p->columns * p->depth;
-  uint64_t groups = p->batch * p->parts * push.row_tiles * push.column_tiles;
   return tsr_vk_finish(planner, dispatch, groups) ? dispatch : NULL;
 }
 
@@ -166,13 +168,14 @@ int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *p)
   matmul_push push = push_of(planner, p);
   push.row_tiles = 1;
   push.column_tiles = (uint32_t)tsr_vk_divide_up(results, size);
+  push.groups = (uint32_t)p->batch * push.column_tiles;
   tsr_vk_dispatch *dispatch =
       add(planner, TSR_VK_VARIANT_MATMUL_PARTS, &push, TSR_VK_SCRATCH, TSR_VK_SCRATCH, planner->line->out[0], size, 0);
   if (dispatch == NULL)
     return 0;
   dispatch->after = 1;
   dispatch->work = (double)p->batch * (double)results * p->parts;
-  return tsr_vk_finish(planner, dispatch, p->batch * push.column_tiles);
+  return tsr_vk_finish(planner, dispatch, push.groups);
 }
 
 /* By form; those that one planner makes share it. */

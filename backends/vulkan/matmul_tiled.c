@@ -79,12 +79,12 @@ int32_t tsr_vk_choose_tiled(const tsr_vk_caps *caps, const tsr_vk_product *p)
   return t->form;
 }
 
-/* How many values of k the kernel multiplies in one piece. A compiler that may choose subgroups narrower than 32 has few
- * registers for an invocation, even in the narrowest: 8 x 8 sums leave it none for loads far ahead. */
-static uint32_t depth_at_once(const tsr_vk_caps *caps, const tile *t)
+/* A compiler that may choose subgroups narrower than 32 has few registers for an invocation, even in the narrowest: 8 x 8
+ * sums leave it none for values of k far ahead, nor for the addresses of elements one by one. */
+static int has_few_registers(const tsr_vk_caps *caps, const tile *t)
 {
   int narrow = caps->subgroup_sizes[0] > 0 && caps->subgroup_sizes[0] < 32;
-  return narrow && t->row_groups * t->column_groups > 2 ? 1 : 4;
+  return narrow && t->row_groups * t->column_groups > 2;
 }
 
 /* How an operand lies, whose axis k is `along` and whose rows or columns are `across` */
@@ -107,14 +107,16 @@ int tsr_vk_plan_tiled(tsr_vk_planner *planner, const tsr_vk_product *product, in
   tsr_vk_cut_depth(planner, &p, groups_of(t, &p), TILE_DEPTH);
   tsr_vk_dispatch *dispatch =
       tsr_vk_add_product(planner, TSR_VK_VARIANT_MATMUL_TILED, &p, t->rows, t->columns, lanes_of(t));
-  if (dispatch == NULL)
+  uint32_t layout_a = layout_of(&p.a, 3, 2), layout_b = layout_of(&p.b, 2, 3);
+  int few_registers = has_few_registers(planner->caps, t);
+  if (dispatch == NULL || (few_registers && dispatch->wide && (layout_a & layout_b & VECTORS) == 0))
     return 0;
   tsr_vk_spec(dispatch, t->rows);
   tsr_vk_spec(dispatch, t->columns);
   tsr_vk_spec(dispatch, t->row_groups);
   tsr_vk_spec(dispatch, t->column_groups);
-  tsr_vk_spec(dispatch, depth_at_once(planner->caps, t));
-  tsr_vk_spec(dispatch, layout_of(&p.a, 3, 2));
-  tsr_vk_spec(dispatch, layout_of(&p.b, 2, 3));
+  tsr_vk_spec(dispatch, few_registers ? 1 : 4); /* values of k multiplied in one piece */
+  tsr_vk_spec(dispatch, layout_a);
+  tsr_vk_spec(dispatch, layout_b);
   return tsr_vk_finish_product(planner, &p);
 }

@@ -32,6 +32,7 @@ layout(push_constant, std430) uniform parameters
   uint column_tiles;
   uint parts;            /* of the depth, each a batch of y: raw sums, for matmul_parts.comp */
   uint part_depth;
+  uint groups;           /* workgroups that have work: the grid may be larger */
 #ifdef QUANTISED
   uint scales_offset;
   uint scales_stride;

@@ -6,6 +6,8 @@
  */
 void main()
 {
+  if (group_index() >= groups)
+    return;
   uvec3 where = tile_of(group_index());
 #ifdef BEST
   held_row = where.x * TILE_ROWS;
