@@ -57,28 +57,6 @@ static uint64_t results_of(const tile *t, const tsr_vk_product *p)
   return groups_of(t, p) * t->rows * t->columns;
 }
 
-int32_t tsr_vk_choose_tiled(const tsr_vk_caps *caps, const tsr_vk_product *p)
-{
-  enum { SMALL_SHARED_MEMORY = 32768, FEW_GROUPS = TSR_VK_ENOUGH_GROUPS / 2, DEEP = 256 };
-  const tile *large = find(TSR_VK_FORM_MATMUL_TILED_128X128), *medium = find(TSR_VK_FORM_MATMUL_TILED_64X64);
-  /* A device with little shared memory that shares the host's memory has small registers, too. */
-  int large_device = !caps->unified || caps->shared_memory > SMALL_SHARED_MEMORY;
-  const tile *t = find(TSR_VK_FORM_MATMUL_TILED_32X32);
-  if (p->columns <= 32)
-    ;
-  else if (p->rows <= 16)
-    t = find(TSR_VK_FORM_MATMUL_TILED_16X64);
-  else if (p->rows <= 32)
-    t = find(TSR_VK_FORM_MATMUL_TILED_32X64);
-  else if (large_device && groups_of(large, p) >= FEW_GROUPS && results_of(large, p) / 5 <= results_of(medium, p) / 4)
-    t = large;
-  else if (groups_of(medium, p) >= FEW_GROUPS || p->depth >= DEEP)
-    t = medium;
-  while (!fits(caps, t))
-    ++t;
-  return t->form;
-}
-
 /* A compiler that may choose subgroups narrower than 32 has few registers for an invocation, even in the narrowest: 8 x 8
  * sums leave it none for values of k far ahead, nor for the addresses of elements one by one. */
 static int has_few_registers(const tsr_vk_caps *caps, const tile *t)
@@ -96,6 +74,30 @@ static uint32_t layout_of(const tsr_vk_view *view, int32_t along, int32_t across
   if (view->stride[across] == 1)
     return ((low | view->stride[along] | view->extent[across]) % 4 == 0) ? VECTORS : 0;
   return view->stride[along] < view->stride[across] ? ALONG_DEPTH : 0;
+}
+
+int32_t tsr_vk_choose_tiled(const tsr_vk_caps *caps, const tsr_vk_product *p)
+{
+  enum { SMALL_SHARED_MEMORY = 32768, FEW_GROUPS = TSR_VK_ENOUGH_GROUPS / 2, DEEP = 256 };
+  const tile *large = find(TSR_VK_FORM_MATMUL_TILED_128X128), *medium = find(TSR_VK_FORM_MATMUL_TILED_64X64);
+  /* A device with little shared memory that shares the host's memory has small registers, too. */
+  int suits_large =
+      (!caps->unified || caps->shared_memory > SMALL_SHARED_MEMORY) &&
+      (!has_few_registers(caps, large) || (layout_of(&p->a, 3, 2) & layout_of(&p->b, 2, 3) & VECTORS) != 0);
+  const tile *t = find(TSR_VK_FORM_MATMUL_TILED_32X32);
+  if (p->columns <= 32)
+    ;
+  else if (p->rows <= 16)
+    t = find(TSR_VK_FORM_MATMUL_TILED_16X64);
+  else if (p->rows <= 32)
+    t = find(TSR_VK_FORM_MATMUL_TILED_32X64);
+  else if (suits_large && groups_of(large, p) >= FEW_GROUPS && results_of(large, p) / 5 <= results_of(medium, p) / 4)
+    t = large;
+  else if (groups_of(medium, p) >= FEW_GROUPS || p->depth >= DEEP)
+    t = medium;
+  while (!fits(caps, t))
+    ++t;
+  return t->form;
 }
 
 int tsr_vk_plan_tiled(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
