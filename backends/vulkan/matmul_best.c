@@ -18,15 +18,15 @@ typedef struct best_push {
 _Static_assert(sizeof(best_push) == TSR_VK_PUSH_BEST, "push constants of best.comp");
 _Static_assert(sizeof(best_push) == TSR_VK_PUSH_BEST_SUBGROUP, "push constants of best.comp");
 
-/* A GPU counts each element's place among those of its row, a CPU goes through all k times; by the columns alone, so that a
- * row's sum does not depend on the rows beside it. A CPU's driver may give up on a shader after 65535 rounds of its loops
+/* On a GPU few, so that the workgroups are many, though several times k; by the columns and k alone, so that a row's sum does
+ * not depend on the rows beside it. A CPU's driver may give up on a shader after 65535 rounds of its loops
  * (kernel_rows.c): those of a product over columns of the depth, in fours at best, and then of all rows. */
 static uint32_t wanted_columns(const tsr_vk_planner *planner, const tsr_vk_product *p, uint32_t tile_rows,
                                uint32_t tile_columns)
 {
-  enum { GPU_COLUMNS = 64, CPU_COLUMNS = 256, MANY_COLUMNS = 8192, MOST_ROUNDS = 32768 };
+  enum { GPU_COLUMNS = 16, CPU_COLUMNS = 256, MANY_COLUMNS = 8192, MOST_ROUNDS = 32768 };
   if (!planner->caps->compute_like_cpu)
-    return GPU_COLUMNS;
+    return planner->best.k == 1 ? GPU_COLUMNS : planner->best.k <= 8 ? 2 * GPU_COLUMNS : 4 * GPU_COLUMNS;
   uint32_t columns = p->columns < MANY_COLUMNS ? CPU_COLUMNS : 2 * CPU_COLUMNS, lanes = planner->caps->subgroup_size;
   while (columns > tile_columns && (uint64_t)columns / tile_columns * p->depth +
                                            (uint64_t)tile_rows * (uint64_t)planner->best.k * columns / lanes >
