@@ -89,7 +89,9 @@ static int plan_plain(tsr_vk_planner *planner, tsr_vk_product p)
   enum { MAX_TILE_ROWS = 8 };
   const tsr_vk_caps *caps = planner->caps;
   uint32_t lanes = caps->subgroup_size, tile_rows = 1;
-  if (!caps->subgroup_shuffle || lanes < 4 || (lanes & (lanes - 1)) != 0 || lanes > caps->max_size[0] || !in_groups(&p))
+  /* For CPUs, as in matmul_plain.c. */
+  if (!caps->compute_like_cpu || !caps->subgroup_shuffle || lanes < 4 || (lanes & (lanes - 1)) != 0 ||
+      lanes > caps->max_size[0] || !in_groups(&p))
     return 0;
   while (tile_rows < lanes && tile_rows < MAX_TILE_ROWS && tile_rows < p.rows)
     tile_rows *= 2;

@@ -12,7 +12,8 @@ int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, in
   uint32_t lanes = caps->subgroup_size;
   if (!caps->subgroup_shuffle || lanes < 4 || (lanes & (lanes - 1)) != 0 || lanes > caps->max_size[0])
     return 0;
-  if (p.depth == 0)
+  /* Its tiles are as large as a CPU's registers and caches are; a GPU's do not hold them, and it has forms of its own. */
+  if (p.depth == 0 || !caps->compute_like_cpu)
     return 0;
   int32_t variant = TSR_VK_VARIANT_MATMUL_PLAIN_ANY_STRIDE;
   uint32_t tile_rows = 1, tile_columns = 2;
