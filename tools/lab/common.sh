@@ -20,7 +20,6 @@ amd gfx1201
 nvidia 130
 nvidia 162
 nvidia 177
-nvidia 190
 nvidia 192
 intel skl
 intel tgl
