@@ -5,6 +5,7 @@
  * b pass through shared memory, two groups of 16 values of k at a time, in words. k of b is contiguous, in groups of 16.
  */
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #define QUANTISED
 #include "operand.glsl"
 #include "number.glsl"
@@ -58,7 +59,7 @@ void main()
         b_tile[(group * 4u + j) * pitch + at / 4u][at % 4u] = word[j];
     }
     barrier();
-    for (uint step = 0u; step < STEP * 4u; ++step) {
+    [[dont_unroll]] for (uint step = 0u; step < STEP * 4u; ++step) {
       uvec4 x[tile];
       for (uint m = 0u; m < tile; ++m)
         x[m] = a_tile[step * pitch + row + m * side];

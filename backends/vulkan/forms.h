@@ -29,11 +29,12 @@
   FORM(MATMUL_I8_PLAIN, "matmul.i8_plain") /* weights of i8: as their namesakes above */                               \
   FORM(MATMUL_I8_VECTOR, "matmul.i8_vector")                                                                           \
   FORM(MATMUL_I8_VECTOR_DOT, "matmul.i8_vector_dot") /* by the device's packed products of four bytes */               \
+  FORM(MATMUL_I8_VECTOR_SUBGROUP, "matmul.i8_vector_subgroup")                                                         \
+  FORM(MATMUL_I8_VECTOR_SUBGROUP_DOT, "matmul.i8_vector_subgroup_dot")                                                 \
   FORM(MATMUL_I8_TILED_32, "matmul.i8_tiled_32")                                                                       \
   FORM(MATMUL_I8_TILED_32_DOT, "matmul.i8_tiled_32_dot")                                                               \
   FORM(MATMUL_I8_TILED_64, "matmul.i8_tiled_64")                                                                       \
   FORM(MATMUL_I8_TILED_64_DOT, "matmul.i8_tiled_64_dot")                                                               \
-  FORM(MATMUL_I8_TILED_128, "matmul.i8_tiled_128")                                                                     \
   FORM(MATMUL_I8_TILED_128_DOT, "matmul.i8_tiled_128_dot")                                                             \
   FORM(MATMUL_I8_GENERIC, "matmul.i8_generic")                                                                         \
   FORM(ATTENTION_ROWS, "attention.rows")   /* few queries of a workgroup, its invocations along the keys */            \

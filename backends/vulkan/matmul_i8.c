@@ -105,27 +105,46 @@ static int plan_plain(tsr_vk_planner *planner, tsr_vk_product p)
   return 1;
 }
 
-static int plan_vector(tsr_vk_planner *planner, tsr_vk_product p, int dot)
+/* Invocations of a subgroup that can be asked for, not wider than it need be; 0: none */
+static uint32_t subgroup_of(const tsr_vk_caps *caps)
 {
-  enum { MIN_SIZE = 32, MAX_SIZE = 128, MAX_SUMS = 16, MAX_TILE_ROWS = 8, MAX_TILE_COLUMNS = 8 };
+  enum { WANTED = 16 };
+  uint32_t least = caps->subgroup_sizes[0], most = caps->subgroup_sizes[1];
+  uint32_t size = most < WANTED ? most : least > WANTED ? least : WANTED;
+  return caps->subgroup_arithmetic && tsr_vk_group_size(caps, size) == size ? size : 0;
+}
+
+static int plan_vector(tsr_vk_planner *planner, tsr_vk_product p, int subgroup, int dot)
+{
+  enum { MIN_SIZE = 32, MAX_SIZE = 128, MAX_TILE_ROWS = 8, MAX_TILE_COLUMNS = 8 };
   const tsr_vk_caps *caps = planner->caps;
-  if (!in_groups(&p))
+  if (!in_groups(&p) || (subgroup && subgroup_of(caps) == 0))
     return 0;
-  uint32_t wanted = MIN_SIZE, tile_rows = p.rows < MAX_TILE_ROWS ? p.rows : MAX_TILE_ROWS, tile_columns = 1;
-  while (wanted * 2 <= p.depth && wanted < MAX_SIZE)
-    wanted *= 2;
-  while (tile_rows * tile_columns * 2 <= MAX_SUMS && tile_columns < MAX_TILE_COLUMNS)
+  uint32_t size = MIN_SIZE, tile_rows = p.rows < MAX_TILE_ROWS ? p.rows : MAX_TILE_ROWS, tile_columns = 1;
+  while (size * 2 <= p.depth && size < MAX_SIZE)
+    size *= 2;
+  size = subgroup ? subgroup_of(caps) : tsr_vk_group_size(caps, size);
+  /* Results of an invocation, for which its registers suffice: without a dot they hold bytes, too, and a narrow subgroup
+   * has fewer. */
+  int narrow = subgroup && size < 32;
+  uint32_t most = dot ? 16 : narrow ? 4 : 8, most_columns = narrow ? MAX_TILE_COLUMNS / 2 : MAX_TILE_COLUMNS;
+  if (subgroup && tile_rows > size)
+    tile_rows = size;
+  if (subgroup && most > size)
+    most = size;
+  while (tile_rows * tile_columns * 2 <= most && tile_columns < most_columns)
     tile_columns *= 2;
-  uint32_t size = tsr_vk_group_size(caps, wanted);
-  int32_t variant = caps->subgroup_arithmetic
+  int32_t variant = subgroup
                         ? dot ? TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP_DOT : TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP
                     : dot ? TSR_VK_VARIANT_MATMUL_I8_VECTOR_DOT
                           : TSR_VK_VARIANT_MATMUL_I8_VECTOR;
   tsr_vk_dispatch *dispatch = add(planner, variant, &p, tile_rows, tile_columns, size);
   if (dispatch == NULL)
     return 0;
+  dispatch->subgroup_size = subgroup ? size : 0;
   tsr_vk_spec(dispatch, tile_rows);
   tsr_vk_spec(dispatch, tile_columns);
+  tsr_vk_spec(dispatch, size);
   return 1;
 }
 
@@ -163,9 +182,13 @@ static int plan_multiply(tsr_vk_planner *planner, const tsr_vk_product *p, int32
   case TSR_VK_FORM_MATMUL_I8_PLAIN:
     return plan_plain(planner, *p);
   case TSR_VK_FORM_MATMUL_I8_VECTOR:
-    return plan_vector(planner, *p, 0);
+    return plan_vector(planner, *p, 0, 0);
   case TSR_VK_FORM_MATMUL_I8_VECTOR_DOT:
-    return planner->caps->dot && plan_vector(planner, *p, 1);
+    return planner->caps->dot && plan_vector(planner, *p, 0, 1);
+  case TSR_VK_FORM_MATMUL_I8_VECTOR_SUBGROUP:
+    return plan_vector(planner, *p, 1, 0);
+  case TSR_VK_FORM_MATMUL_I8_VECTOR_SUBGROUP_DOT:
+    return planner->caps->dot && plan_vector(planner, *p, 1, 1);
   case TSR_VK_FORM_MATMUL_I8_TILED_32:
     return plan_tiled(planner, *p, 8, 1, 0);
   case TSR_VK_FORM_MATMUL_I8_TILED_32_DOT:
@@ -174,8 +197,6 @@ static int plan_multiply(tsr_vk_planner *planner, const tsr_vk_product *p, int32
     return plan_tiled(planner, *p, 16, 1, 0);
   case TSR_VK_FORM_MATMUL_I8_TILED_64_DOT:
     return planner->caps->dot && plan_tiled(planner, *p, 16, 1, 1);
-  case TSR_VK_FORM_MATMUL_I8_TILED_128:
-    return plan_tiled(planner, *p, 16, 2, 0);
   case TSR_VK_FORM_MATMUL_I8_TILED_128_DOT:
     return planner->caps->dot && plan_tiled(planner, *p, 16, 2, 1);
   case TSR_VK_FORM_MATMUL_COOP_I8_128:
@@ -199,21 +220,28 @@ static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t 
   return 1;
 }
 
+/* Tiles of `extent` rows and columns */
+static uint64_t tiles_of(const tsr_vk_product *p, uint32_t extent)
+{
+  return p->batch * tsr_vk_divide_up(p->rows, extent) * tsr_vk_divide_up(p->columns, extent);
+}
+
 static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *p)
 {
-  enum { FEW_ROWS = 8, MANY_TILES = 64 };
-  int dot = caps->fast_dot;
+  enum { FEW_ROWS = 8, MANY_TILES = 64, SMALL_SHARED_MEMORY = 32768 };
+  int dot = caps->fast_dot, few = p->rows <= FEW_ROWS;
   if (caps->compute_like_cpu)
     return TSR_VK_FORM_MATMUL_I8_PLAIN;
-  if (p->rows <= FEW_ROWS)
+  if (few && subgroup_of(caps) > 0)
+    return dot ? TSR_VK_FORM_MATMUL_I8_VECTOR_SUBGROUP_DOT : TSR_VK_FORM_MATMUL_I8_VECTOR_SUBGROUP;
+  if (few)
     return dot ? TSR_VK_FORM_MATMUL_I8_VECTOR_DOT : TSR_VK_FORM_MATMUL_I8_VECTOR;
-  for (uint32_t extent = 128; extent > 32; extent /= 2) {
-    uint64_t tiles = p->batch * tsr_vk_divide_up(p->rows, extent) * tsr_vk_divide_up(p->columns, extent);
-    if (tiles < MANY_TILES)
-      continue;
-    return extent == 128 ? (dot ? TSR_VK_FORM_MATMUL_I8_TILED_128_DOT : TSR_VK_FORM_MATMUL_I8_TILED_128)
-                         : (dot ? TSR_VK_FORM_MATMUL_I8_TILED_64_DOT : TSR_VK_FORM_MATMUL_I8_TILED_64);
-  }
+  /* A device with little shared memory that shares the host's memory has small registers, too. */
+  int large_device = !caps->unified || caps->shared_memory > SMALL_SHARED_MEMORY;
+  if (dot && large_device && tiles_of(p, 128) >= MANY_TILES)
+    return TSR_VK_FORM_MATMUL_I8_TILED_128_DOT;
+  if (tiles_of(p, 64) >= MANY_TILES)
+    return dot ? TSR_VK_FORM_MATMUL_I8_TILED_64_DOT : TSR_VK_FORM_MATMUL_I8_TILED_64;
   return dot ? TSR_VK_FORM_MATMUL_I8_TILED_32_DOT : TSR_VK_FORM_MATMUL_I8_TILED_32;
 }
 
