@@ -232,14 +232,15 @@ static int plan_best(tsr_vk_planner *planner, tsr_vk_product p, int32_t tuned, i
   static const int32_t smaller[] = {TSR_VK_FORM_MATMUL_TILED_64X64, TSR_VK_FORM_MATMUL_TILED_32X64,
                                     TSR_VK_FORM_MATMUL_TILED_16X64};
   const tsr_vk_best best = planner->best;
-  int32_t forced = planner->caps->forced;
-  planner->best = (tsr_vk_best){.k = 0};
-  int is_cooperative = plan(planner, &p, tsr_vk_choose_cooperative(planner->caps, &p));
-  planner->best = best;
-  p.y = TSR_VK_SCRATCH;
+  int32_t forced = planner->caps->forced, given = plan_form[forced] != NULL ? forced : tuned;
   if (p.batch != 1)
     return 0;
-  const int32_t given = plan_form[forced] != NULL ? forced : tuned;
+  planner->best = (tsr_vk_best){.k = 0};
+  if (!plan(planner, &p, given))
+    given = TSR_VK_FORM_AUTO;
+  int is_cooperative = given == TSR_VK_FORM_AUTO && plan(planner, &p, tsr_vk_choose_cooperative(planner->caps, &p));
+  planner->best = best;
+  p.y = TSR_VK_SCRATCH;
   if (given != TSR_VK_FORM_AUTO)
     return plan(planner, &p, given) && tsr_vk_add_best(planner, &p);
   if (is_cooperative)
