@@ -37,8 +37,10 @@ int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, i
     /* Columns of an invocation: as many as leave workgroups enough; with a subgroup, as it has invocations for sums */
     size = subgroup ? subgroup_of(caps) : tsr_vk_group_size(caps, 64);
     loads = 4;
-    while (loads > 1 &&
-           (p.columns * p.batch < (uint64_t)loads * TSR_VK_ENOUGH_GROUPS || (subgroup && tile_rows * loads > size)))
+    /* Half of them where a narrow subgroup's registers hold loads of eight elements, too. */
+    uint32_t most_sums = width == 8 && caps->subgroup_sizes[0] < 32 ? size / 2 : size;
+    while (loads > 1 && (p.columns * p.batch < (uint64_t)loads * TSR_VK_ENOUGH_GROUPS ||
+                         (subgroup && tile_rows * loads > most_sums)))
       loads /= 2;
     depth_lanes = subgroup || size < 32 ? size : 32;
     tile_columns = size / depth_lanes * loads;
