@@ -238,9 +238,9 @@ static uint32_t rows_each(uint32_t i)
 /* Bytes, as attention_tiled.comp declares them. */
 static uint64_t shared_of_tiles(uint32_t i, uint32_t depth, uint32_t width)
 {
+  enum { WEIGHT_PITCH = 9 };
   uint64_t rows = tiles[i].rows, keys = tiles[i].keys;
-  uint64_t groups =
-      rows * (depth | 1) + keys * ((depth > width ? depth : width) | 1) + rows * (keys / 4 | 1) + rows * 2;
+  uint64_t groups = rows * (depth | 1) + keys * ((depth > width ? depth : width) | 1) + rows * WEIGHT_PITCH + rows * 2;
   return groups * 16 + 16;
 }
 
@@ -374,9 +374,18 @@ static tsr_vk_class class_of(const tsr_vk_planner *planner, const attention *a)
       .op = TSR_OP_ATTENTION,
       .field = {tsr_vk_in(planner, 1)->dtype, tsr_vk_bucket(a->q.extent[1]), tsr_vk_bucket(a->k.extent[1]),
                 tsr_vk_bucket(a->heads), (int32_t)a->q.extent[3], (int32_t)a->v.extent[3],
-                (line->attributes.narrow ? NARROW : 0) |
+                (tsr_vk_is_narrow(planner) ? NARROW : 0) |
                     (line->attributes.causal || line->in[SLOT_ADDITIVE] != 0 ? MASKED : 0)},
   };
+}
+
+/* A CPU's driver may give up on a shader after 65535 rounds of its loops (kernel_rows.c): those of a workgroup over the keys,
+ * and for each chunk of them over the depth and the chunk. */
+static int is_too_long(const tsr_vk_caps *caps, const attention *a)
+{
+  enum { MOST_ROUNDS = 40000 };
+  const tile t = tile_of(caps, a->q.extent[1], a->v.extent[3]);
+  return tsr_vk_divide_up(a->k.extent[1], t.size) * ((uint64_t)a->q.extent[3] + 2 * t.size) > MOST_ROUNDS;
 }
 
 static int32_t choose(const tsr_vk_planner *planner, const attention *a, tile *t)
@@ -390,6 +399,8 @@ static int32_t choose(const tsr_vk_planner *planner, const attention *a, tile *t
     return tuned;
   int32_t form = TSR_VK_FORM_AUTO;
   int others = planner->line->out[1] == 0 && !caps->compute_like_cpu;
+  if (caps->compute_like_cpu && is_too_long(caps, a) && cut_form(planner, a, TSR_VK_FORM_ATTENTION_SPLIT, t))
+    return TSR_VK_FORM_ATTENTION_SPLIT;
   if (others && a->q.extent[1] > FEW_QUERIES)
     form = cut_coop(planner, a, t) ? TSR_VK_FORM_ATTENTION_COOP : choose_tiled(caps, a, t);
   if (form == TSR_VK_FORM_AUTO && others && cut_split(caps, a, 0, t))

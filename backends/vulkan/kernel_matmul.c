@@ -144,12 +144,21 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
   return tsr_vk_finish(planner, dispatch, groups) ? dispatch : NULL;
 }
 
+/* Parts that the depth must have: a CPU's driver may give up on a shader after 65535 rounds of its loops (kernel_rows.c). */
+static uint64_t least_parts(const tsr_vk_caps *caps, uint32_t depth)
+{
+  enum { MOST_DEPTH = 32768, QUADS = 3 };
+  return caps->compute_like_cpu ? tsr_vk_divide_up(depth, depth % 4 == 0 ? QUADS * MOST_DEPTH : MOST_DEPTH) : 1;
+}
+
 void tsr_vk_cut_depth(tsr_vk_planner *planner, tsr_vk_product *p, uint64_t groups, uint32_t step)
 {
   enum { MIN_PART = 64, MAX_PARTS = 16 };
   uint64_t parts = TSR_VK_ENOUGH_GROUPS / groups, most = p->depth / (step > MIN_PART ? step : MIN_PART);
+  uint64_t least = least_parts(planner->caps, p->depth);
   parts = parts < most ? parts : most;
   parts = parts < MAX_PARTS ? parts : MAX_PARTS;
+  parts = parts > least ? parts : least;
   if (parts <= 1 || planner->best.k > 0)
     return;
   p->part_depth = (uint32_t)tsr_vk_divide_up(p->depth, parts * step) * step;
@@ -196,6 +205,9 @@ static int (*const plan_form[TSR_VK_FORM_COUNT])(tsr_vk_planner *, const tsr_vk_
 
 static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
 {
+  const int cuts = form != TSR_VK_FORM_MATMUL_PLAIN && form != TSR_VK_FORM_MATMUL_GENERIC;
+  if (!cuts && least_parts(planner->caps, product->depth) > 1)
+    return 0;
   tsr_vk_restart(planner);
   if (plan_form[form] == NULL || !plan_form[form](planner, product, form))
     return 0;
@@ -207,7 +219,7 @@ static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *product)
 {
   enum { FEW_ROWS = 8, LARGE_SUBGROUP = 16 };
   if (caps->compute_like_cpu)
-    return TSR_VK_FORM_MATMUL_PLAIN;
+    return least_parts(caps, product->depth) > 1 ? TSR_VK_FORM_MATMUL_TILED_32X32 : TSR_VK_FORM_MATMUL_PLAIN;
   if (product->rows > FEW_ROWS)
     return tsr_vk_choose_tiled(caps, product);
   return caps->subgroup_sizes[1] >= LARGE_SUBGROUP ? TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP : TSR_VK_FORM_MATMUL_VECTOR;
@@ -221,7 +233,7 @@ static tsr_vk_class class_of(const tsr_vk_planner *planner, const tsr_vk_product
       .field = {tsr_vk_in(planner, 1)->dtype, tsr_vk_bucket(p->rows), tsr_vk_bucket(p->columns),
                 tsr_vk_bucket(p->depth), tsr_vk_bucket(p->batch),
                 (p->a.stride[3] == 1 ? A_ALONG_DEPTH : 0) | (p->b.stride[2] == 1 ? B_ALONG_DEPTH : 0) |
-                    (planner->line->attributes.narrow ? NARROW : 0)},
+                    (tsr_vk_is_narrow(planner) ? NARROW : 0)},
   };
 }
 
@@ -241,9 +253,9 @@ static int plan_best(tsr_vk_planner *planner, tsr_vk_product p, int32_t tuned, i
   int is_cooperative = given == TSR_VK_FORM_AUTO && plan(planner, &p, tsr_vk_choose_cooperative(planner->caps, &p));
   planner->best = best;
   p.y = TSR_VK_SCRATCH;
-  if (given != TSR_VK_FORM_AUTO)
-    return plan(planner, &p, given) && tsr_vk_add_best(planner, &p);
-  if (is_cooperative)
+  if (given != TSR_VK_FORM_AUTO && plan(planner, &p, given))
+    return tsr_vk_add_best(planner, &p);
+  if (is_cooperative || (given != TSR_VK_FORM_AUTO && given == forced))
     return 0;
   int found = plan(planner, &p, chosen);
   if (chosen == TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP)

@@ -6,6 +6,9 @@
  */
 #include "backends/vulkan/matmul.h"
 
+/* A CPU's driver may give up on a shader after 65535 rounds of its loops (kernel_rows.c). */
+enum { MOST_ROUNDS = 32768 };
+
 /* Specialisation constants of lib/best.glsl; those between them and the form's own have no meaning. */
 enum { SPEC_HELD_COLUMNS = 12, SPEC_HELD_WORDS, SPEC_KEPT, SPEC_WITH_SUMS, SPEC_COUNT };
 _Static_assert(SPEC_COUNT <= TSR_VK_MAX_SPEC, "specialisation constants");
@@ -24,7 +27,7 @@ _Static_assert(sizeof(best_push) == TSR_VK_PUSH_BEST_SUBGROUP, "push constants o
 static uint32_t wanted_columns(const tsr_vk_planner *planner, const tsr_vk_product *p, uint32_t tile_rows,
                                uint32_t tile_columns)
 {
-  enum { GPU_COLUMNS = 16, CPU_COLUMNS = 256, MANY_COLUMNS = 8192, MOST_ROUNDS = 32768 };
+  enum { GPU_COLUMNS = 16, CPU_COLUMNS = 256, MANY_COLUMNS = 8192 };
   if (!planner->caps->compute_like_cpu)
     return planner->best.k == 1 ? GPU_COLUMNS : planner->best.k <= 8 ? 2 * GPU_COLUMNS : 4 * GPU_COLUMNS;
   uint32_t columns = p->columns < MANY_COLUMNS ? CPU_COLUMNS : 2 * CPU_COLUMNS, lanes = planner->caps->subgroup_size;
@@ -79,6 +82,8 @@ int tsr_vk_add_best(tsr_vk_planner *planner, const tsr_vk_product *p)
   uint64_t work = (uint64_t)best->lists * (uint64_t)best->k * (uint64_t)best->k; /* of a row */
   int subgroup = 0;
   uint32_t size = tsr_vk_reduce_size(planner->caps, work, &subgroup);
+  if (planner->caps->compute_like_cpu && work / size + (uint64_t)best->k * 16 > MOST_ROUNDS)
+    return 0;
   planner->plan->dispatch[0].n_spec = SPEC_COUNT;
   tsr_vk_dispatch *dispatch =
       tsr_vk_add(planner, subgroup ? TSR_VK_VARIANT_BEST_SUBGROUP : TSR_VK_VARIANT_BEST, &push, sizeof push);

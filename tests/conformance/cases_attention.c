@@ -410,7 +410,7 @@ static void add_gradient(check_table *table, attention_params p)
       .n_batch = 3, .n_queries = 5, .n_keys = 19, .n_heads = 2, .k = 16, .j = 16, .alpha = 0.25f, __VA_ARGS__})
 
 /* On both sides of every size that a block may have. */
-static const int32_t head_sizes[] = {1, 2, 3, 4, 7, 8, 16, 17, 31, 32, 33, 48, 63, 64, 65, 80, 96, 127, 128, 256};
+static const int32_t head_sizes[] = {1, 2, 3, 4, 7, 8, 16, 17, 31, 32, 33, 48, 63, 64, 65, 80, 96, 127, 128, 148, 236, 256};
 static const int32_t key_sizes[] = {1,  2,  3,  4,  7,   8,   15,  16,  17,  31,  32,
                                     33, 63, 64, 65, 127, 128, 129, 255, 257, 511, 1031};
 static const int32_t query_sizes[] = {1, 2, 3, 4, 8, 15, 16, 17, 33, 64, 65, 129};
@@ -442,6 +442,8 @@ static void add_sizes(check_table *table)
   add(table,
       PARAMS(.n_batch = 17, .n_heads = 7, .n_queries = 1, .n_keys = 50, .k = 32, .j = 32, .masking = maskings[3]));
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 1, .n_keys = 5001, .k = 16, .j = 16));
+  /* more rounds of a loop than a driver may grant */
+  add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 2, .n_keys = 14001, .k = 33, .j = 33));
   /* more heads of all sentences than one axis of many a device's grid takes */
   add(table, PARAMS(.n_batch = 32801, .n_heads = 2, .n_queries = 1, .n_keys = 2, .k = 4, .j = 4));
 }

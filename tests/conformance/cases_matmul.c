@@ -197,6 +197,8 @@ static void add_vectors(check_table *table)
     add(table, PARAMS(.m = 2053, .n = 3, .k = 5, .dtype = dtype, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
   }
   /* more workgroups than many devices take along one axis, and not a multiple: 65,535 tiles of 8 rows and some */
+  /* more rounds of a loop than a driver may grant */
+  add(table, PARAMS(.m = 9, .n = 3, .k = 70001));
   add(table, PARAMS(.m = 530001, .n = 1, .k = 1, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
   /* beyond what many drivers let one binding reach: 131,073 * 256 * 4 bytes */
   add(table, PARAMS(.m = 33, .n = 18, .k = 7, .view_b = CHECK_FAR, .dtype = TSR_F16));
