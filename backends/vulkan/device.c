@@ -31,7 +31,7 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
   };
   int has_1_3 = d->hardware.properties.apiVersion >= VK_API_VERSION_1_3;
   int with_cooperative = d->caps.n_shapes > 0, dot_extension = d->caps.dot && !has_1_3;
-  const char *extensions[2];
+  const char *extensions[3];
   uint32_t n_extensions = 0;
   if (with_cooperative) {
     extensions[n_extensions++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;

@@ -143,7 +143,8 @@ static int join_add_norm(const run *r, tsr_vk_plan *plan)
   tsr_line_desc norm;
   copy_line(r, 1, &norm);
   norm.in[0] = add->in[0];
-  return plan_joined(r, &norm, add->in[1], is_passed_on(r, 0) ? 0 : add->out[0], plan) ? 2 : 0;
+  const int32_t sum = is_passed_on(r, 0) ? 0 : add->out[0];
+  return !overlap(r, sum, norm.out[0]) && plan_joined(r, &norm, add->in[1], sum, plan) ? 2 : 0;
 }
 
 /* What is added is the product's bias, if that has none and nothing is done to its result; else it must be contiguous. */
