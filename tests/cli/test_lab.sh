@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tools/lab/table.py: what drivers say of pipelines against what is recorded, with made-up drivers.
+# tools/lab: what drivers say of pipelines against what is recorded, with made-up drivers.
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 
@@ -48,12 +48,12 @@ write_results()
   intel softmax 16 0 32 7 >>"$results/intel-bmg.json"
 }
 
-# table CODE WHAT
+# table CODE WHAT [EXTENT]
 table()
 {
   n_checks=$((n_checks + 1))
   code=0
-  python3 "$SOURCE_ROOT/tools/lab/table.py" "$2" "$results" "$record" 3 "$chips" >"$out" 2>"$err" || code=$?
+  python3 "$SOURCE_ROOT/tools/lab/table.py" "$2" "$results" "$record" 3 "${3-whole}" "$chips" >"$out" 2>"$err" || code=$?
   last="table.py $2"
   [ $code = "$1" ] || failure "$last: exit code $code, expected $1"
 }
@@ -133,7 +133,67 @@ stdout_has '1 chips skipped'
 table 2 update
 stderr_has 'intel-bmg skipped'
 
+# All of them: nothing was compared, which is no success.
+rm "$results"/amd-navi31.*
+echo 'skipped: no drivers' >"$results/amd-navi31.skipped"
+table 1 against
+stdout_has 'FAILED: nothing was compared'
+table 1 table
+rm "$results"/*
+
+# A program that ended with 1 and tells of no pipeline that does not compile failed otherwise.
+write_results
+echo 1 >"$results/intel-bmg.code"
+echo 'FAILED: softmax' >"$results/intel-bmg.log"
+table 1 against
+stdout_has 'FAILED: intel-bmg: the program ended with 1: FAILED: softmax'
+table 2 update
+
+# One that was killed with those who waited for it.
+write_results
+echo - >"$results/intel-bmg.code"
+rm "$results/intel-bmg.log"
+table 1 against
+stdout_has 'FAILED: intel-bmg: it was ended before its program was'
+
+# A line that was cut off is the failure of that chip alone.
+write_results
+printf '{"making": "topk", "spe' >>"$results/intel-bmg.json"
+table 1 against
+stdout_has 'FAILED: intel-bmg: line 4 of what the driver says is no JSON'
+stdout_has '3 compared on 2 chips, 1 failed'
+
+# A figure that is compared and that the driver tells under no name that is known; a driver that tells nothing.
+write_results
+sed -i 's/"Spilled VGPRs"/"VGPRs spilled"/' "$results/amd-navi31.json"
+table 1 against
+stdout_has "FAILED: amd-navi31: the driver does not tell 'Spilled VGPRs' of 2 of 2 pipelines, first matmul.tiled matmul_tiled"
+stdout_has ', 1 failed'
+table 1 table
+table 2 update
+stderr_has "'Spilled VGPRs'"
+write_results
+sed -i 's/, "executables": .*/}/' "$results/intel-bmg.json"
+table 1 against
+stdout_has "FAILED: intel-bmg: the driver does not tell 'Spills' or 'Spill count' of 1 of 1 pipelines"
+
+# A pipeline that is recorded for other chips only, and one that is made no more: news unless the run left programs out.
+write_results
+intel matmul_tiled 16 0 >>"$results/intel-bmg.json"
+table 0 against
+stdout_has '1 not recorded'
+write_results
+echo 'matmul_old 8 -' >>"$record"
+intel matmul_old 16 0 >>"$results/intel-bmg.json"
+table 1 against
+stdout_has 'intel-bmg matmul_old: recorded as never made there (-), not compared'
+stdout_has 'FAILED: matmul_old: recorded, but made no more on amd-navi31'
+table 0 against limited
+stdout_has '1 recorded pipelines (1 with their chips) are none of this limited run'
+
 # A record that cannot be read names the line.
+write_results
+table 0 update
 write_results
 echo 'softmax 16' >>"$record"
 table 2 against

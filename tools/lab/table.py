@@ -2,10 +2,10 @@
 #
 # Tables of what drivers say of pipelines, and the comparison with the recorded one. tools/lab/run calls it:
 #
-#     table.py table|every|json|against|update RESULTS RECORD SECONDS CHIPS
+#     table.py table|every|json|against|update RESULTS RECORD SECONDS whole|limited CHIPS
 #
-# CHIPS: lines "VENDOR CHIP". RESULTS has for each chip VENDOR-CHIP.json (lines that backends/vulkan/statistics.c writes), .log and .code of the program; or
-# .skipped, the reason. RECORD has a line for each pipeline, named by its form and its variant, and a column for each chip: the
+# CHIPS: lines "VENDOR CHIP". RESULTS has for each chip VENDOR-CHIP.json (lines that backends/vulkan/statistics.c writes), .log and .code of the program
+# ("-": it did not come to an end); or .skipped, the reason. limited: not all programs were compiled. RECORD has a line for each pipeline, named by its form and its variant, and a column for each chip: the
 # occupancy of the worst specialisation, in the driver's own unit, or "-" where the pipeline is never made there. Spills
 # that are put up with stand behind it: "8!3".
 import json
@@ -67,6 +67,7 @@ UNITS = {
     "apple": "occupancy: threads; registers of 16 bits; cycles: of the ALU",
     "qualcomm": "occupancy: waves a core; cycles: stalls for memory",
 }
+COMPARED = ["spills", "scratch", "occupancy"]
 HIGHEST = ["spills", "scratch", "moved", "registers", "instructions", "cycles"]
 
 
@@ -91,14 +92,15 @@ def statistics_of(vendor, made):
 
 
 def read_chip(path, vendor):
-    """{name of a pipeline: [its specialisations]}, and the variants that nothing made."""
-    made, begun, used, variants = {}, None, {}, set()
-    with open(path, encoding="utf-8") as file:
+    """{name of a pipeline: [its specialisations]}, the variants that nothing made, and what is wrong with the file or None."""
+    made, begun, used, variants, wrong = {}, None, {}, set(), None
+    with open(path, encoding="utf-8", errors="replace") as file:
         for number, text in enumerate(file, 1):
             try:
                 line = json.loads(text)
             except ValueError as error:
-                raise Fault(f"{path}:{number}: no JSON: {error}") from error
+                wrong = wrong or f"line {number} of what the driver says is no JSON: {error}"
+                continue
             if "device" in line:
                 variants.update(line["variants"])
                 continue
@@ -120,7 +122,19 @@ def read_chip(path, vendor):
             row = {"spec": list(spec), "subgroup": subgroup, "forced": forced, "error": line.get("error")}
             row["statistics"] = None if row["error"] else statistics_of(vendor, line)
             pipelines.setdefault(f"{form} {variant}" if form else variant, []).append(row)
-    return pipelines, variants - {key[0] for key in made}
+    return pipelines, variants - {key[0] for key in made}, wrong
+
+
+def untold(vendor, pipelines):
+    """What is compared, and what the driver does not tell of a pipeline that it made: lines."""
+    rows = [(name, row) for name, rows in sorted(pipelines.items()) for row in rows if not row["error"]]
+    lines = []
+    for what in COMPARED:
+        lacking = [name for name, row in rows if not row["statistics"] or row["statistics"][what] is None]
+        if lacking:
+            names = " or ".join(f"'{name}'" for name in NAMES[vendor][what]) or what
+            lines.append(f"the driver does not tell {names} of {len(lacking)} of {len(rows)} pipelines, first {lacking[0]}")
+    return lines
 
 
 def worst(rows):
@@ -143,15 +157,25 @@ def read_results(folder, chips):
                 results.append((column, None, set(), file.read().strip()))
         elif os.path.exists(base + ".code"):
             with open(base + ".code", encoding="utf-8") as file:
-                code = int(file.read())
-            with open(base + ".log", encoding="utf-8", errors="replace") as file:
-                log = [line.rstrip() for line in file]
-            pipelines, never = {}, set()
+                code = file.read().strip()
+            log = []
+            if os.path.exists(base + ".log"):
+                with open(base + ".log", encoding="utf-8", errors="replace") as file:
+                    log = [line.rstrip() for line in file]
+            pipelines, never, wrong = {}, set(), None
+            vendor = column.split("-")[0]
             if os.path.exists(base + ".json"):
-                pipelines, never = read_chip(base + ".json", column.split("-")[0])
-            remark = None
-            if code not in (0, 1) or not pipelines:
-                remark = f"the program ended with {code}: " + " | ".join(log[-3:])
+                pipelines, never, wrong = read_chip(base + ".json", vendor)
+            # The program ends with 1 where a pipeline does not compile, which is told of that pipeline.
+            refused = any(row["error"] for rows in pipelines.values() for row in rows)
+            remarks = []
+            if not code.isdigit():
+                remarks.append("it was ended before its program was: " + " | ".join(log[-3:]))
+            elif code not in ("0", "1") or (code == "1" and not refused) or not pipelines:
+                remarks.append(f"the program ended with {code}: " + " | ".join(log[-3:]))
+            if wrong:
+                remarks.append(wrong)
+            remark = "; ".join(remarks + untold(vendor, pipelines)) or None
             results.append((column, pipelines, never, remark))
     return results
 
@@ -230,13 +254,14 @@ def read_record(path):
 
 
 def spills_of(row):
+    """What is not told counts as nothing here: that is a remark of the whole chip, which fails."""
     return (row["spills"] or 0) + (row["scratch"] or 0)
 
 
-def compare(record, results):
-    """Lines of what is worse, and of what is merely new or gone."""
+def compare(record, results, whole):
+    """Lines of what is worse, and of what is merely new; how many were compared, and how many could not be."""
     failures, notes = [], []
-    n_compared = 0
+    n_compared, n_new = 0, 0
     for column, pipelines, _, remark in results:
         if pipelines is None:
             notes.append(f"{column} {remark}")
@@ -251,12 +276,25 @@ def compare(record, results):
                 failures.append(f"{column} {name}: does not compile: {row['error']}")
             elif spills_of(row) > allowed:
                 failures.append(f"{column} {name}: spills {row['spills']}, scratch {row['scratch']}; {allowed} recorded")
-            elif occupancy and (row["occupancy"] or 0) < 0.9 * occupancy:
+            elif occupancy and row["occupancy"] is not None and row["occupancy"] < 0.9 * occupancy:
                 failures.append(f"{column} {name}: occupancy {row['occupancy']}, {occupancy} recorded")
             elif not known:
-                notes.append(f"{column} {name}: new, occupancy {text_of(row['occupancy'])}")
+                new = "recorded as never made there (-), not compared" if name in record else "new"
+                notes.append(f"{column} {name}: {new}, occupancy {text_of(row['occupancy'])}")
             n_compared += known is not None
-    return failures, notes, n_compared
+            n_new += known is None
+    # What a program that failed did not come to make is no news.
+    complete = {column: pipelines for column, pipelines, _, remark in results if pipelines is not None and not remark}
+    gone = {name: [c for c in complete if c in cells and name not in complete[c]] for name, cells in sorted(record.items())}
+    gone = {name: columns for name, columns in gone.items() if columns}
+    if whole:
+        failures += [f"{name}: recorded, but made no more on {' '.join(columns)}" for name, columns in gone.items()]
+    elif gone:
+        n_cells = sum(len(columns) for columns in gone.values())
+        notes.append(f"{len(gone)} recorded pipelines ({n_cells} with their chips) are none of this limited run's: not compared")
+    if n_compared == 0:
+        failures.append("nothing was compared")
+    return failures, notes, n_compared, n_new
 
 
 def write_record(path, results, chips):
@@ -300,7 +338,7 @@ def print_remarks(results):
 
 
 def main(arguments):
-    show, folder, path, seconds, chips = arguments
+    show, folder, path, seconds, extent, chips = arguments
     chips = [line.replace(" ", "-") for line in chips.splitlines()]
     results = read_results(folder, chips)
     if not results:
@@ -315,18 +353,22 @@ def main(arguments):
         n_made = sum(len(rows) for _, pipelines, _, _ in results for rows in (pipelines or {}).values())
         print(f"{len(results)} chips, {n_made} pipelines, {seconds} s")
         errors = any(r["error"] for _, pipelines, _, _ in results for rows in (pipelines or {}).values() for r in rows)
-        return 1 if errors or any(remark and pipelines is not None for _, pipelines, _, remark in results) else 0
+        failed = any(remark and pipelines is not None for _, pipelines, _, remark in results)
+        return 1 if errors or failed or all(pipelines is None for _, pipelines, _, _ in results) else 0
     if show == "update":
         n_names = write_record(path, results, chips)
         print(f"{path}: {n_names} pipelines on {len(results)} chips, {seconds} s")
         return 0
-    failures, notes, n_compared = compare(read_record(path), results)
+    failures, notes, n_compared, n_new = compare(read_record(path), results, extent == "whole")
     for line in notes:
         print(line)
     for line in failures:
         print("FAILED: " + line)
     n_skipped = sum(pipelines is None for _, pipelines, _, _ in results)
-    print(f"{n_compared} compared on {len(results) - n_skipped} chips, {len(failures)} failed, {n_skipped} chips skipped, {seconds} s")
+    print(
+        f"{n_compared} compared on {len(results) - n_skipped} chips, {len(failures)} failed, {n_skipped} chips skipped, "
+        f"{n_new} not recorded, {seconds} s"
+    )
     return 1 if failures else 0
 
 
