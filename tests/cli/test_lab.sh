@@ -204,4 +204,76 @@ stderr_has 'pipelines.txt:1'
 rm "$record"
 table 2 against
 stderr_has 'pipelines.txt'
+
+# tools/lab/run: a copy of it, a loader that only runs the program, and a program that tells what it was started with.
+tree=$work/tree
+mkdir -p "$tree/tools" "$work/lab/drivers/usr/lib64" "$work/user/build/tools/tessera"
+cp "$SOURCE_ROOT/tools/setup.sh" "$tree/tools/"
+cp -r "$SOURCE_ROOT/tools/lab" "$tree/tools/"
+rm -f "$tree/tools/lab/pipelines.txt"
+: >"$work/lab/drivers/complete"
+cat >"$work/lab/drivers/usr/lib64/ld-linux-x86-64.so.2" <<'TEXT'
+#!/bin/sh
+while :; do
+  case $1 in
+  --inhibit-cache) shift ;;
+  --*) shift 2 ;;
+  *) exec "$@" ;;
+  esac
+done
+TEXT
+write_results
+cat >"$work/user/build/tools/tessera/tessera" <<'TEXT'
+#!/bin/sh
+if [ "$AMDGPU_GPU_ID" = "$KILLED" ]; then
+  kill -KILL $PPID
+  exit 9
+fi
+echo "$TESSERA_BACKEND_PATH" >>"$STARTED"
+cat "$TOLD" >>"$TESSERA_PIPELINE_STATISTICS"
+TEXT
+chmod +x "$work/user/build/tools/tessera/tessera" "$work/lab/drivers/usr/lib64/ld-linux-x86-64.so.2"
+
+# lab CODE ARGUMENT...: tools/lab/run, started in $work/user.
+lab()
+{
+  n_checks=$((n_checks + 1))
+  expected=$1
+  shift
+  code=0
+  rm -f "$work/started"
+  (
+    export TESSERA_LAB_FOLDER="$work/lab" STARTED="$work/started" TOLD="$results/amd-navi31.json" KILLED="${killed-}"
+    cd "$work/user" && "$tree/tools/lab/run" "$@"
+  ) >"$out" 2>"$err" || code=$?
+  last="tools/lab/run $*"
+  [ $code = "$expected" ] || failure "$last: exit code $code, expected $expected"
+}
+
+# Without a record nothing is compiled before that is told.
+lab 2 --against --build build --chips navi31
+stderr_has 'tools/lab/run --update'
+check 'compiled for no record' test ! -e "$work/started"
+
+# A build is where the user says, from where the user stands; the record is compared.
+printf 'pipeline amd-navi31 amd-navi21\nsoftmax 16 16\nmatmul.tiled matmul_tiled 20 20\n' >"$tree/tools/lab/pipelines.txt"
+for build in build "$work/user/build"; do
+  lab 0 --against --build "$build" --chips navi31
+  stdout_has '2 compared on 1 chips, 0 failed'
+  check "$last: the backends' folders" grep -q "^$work/user/build/backends/cpu:" "$work/started"
+done
+
+# What is recorded and made no more fails, unless programs were left out.
+echo 'matmul_old 8 8' >>"$tree/tools/lab/pipelines.txt"
+lab 1 --against --build build --chips navi31
+stdout_has 'FAILED: matmul_old: recorded, but made no more on amd-navi31'
+lab 0 --against --build build --chips navi31 --ops softmax
+
+# One chip's run is killed: that chip is told, and the other one compared.
+killed=navi21
+lab 1 --against --build build --chips navi21,navi31 --jobs 1 --ops softmax
+stdout_has 'FAILED: amd-navi21: it was ended before its program was'
+stdout_has '2 compared on 2 chips, 1 failed'
+lab 1 --build build --chips navi21,navi31 --jobs 1
+killed=
 finish
