@@ -276,4 +276,81 @@ stdout_has 'FAILED: amd-navi21: it was ended before its program was'
 stdout_has '2 compared on 2 chips, 1 failed'
 lab 1 --build build --chips navi21,navi31 --jobs 1
 killed=
+
+# tools/lab/fetch, with packages that are made up. It needs Debian's keys, and says so where they are not.
+if [ ! -f /usr/share/keyrings/debian-archive-keyring.gpg ]; then
+  finish
+fi
+mkdir "$work/bin"
+cat >"$work/bin/apt-get" <<'TEXT'
+#!/bin/sh
+echo "$*" >>"$CALLS"
+for word in "$@"; do
+  case $word in
+  Dir::Cache::archives=*) archives=${word#*=} ;;
+  esac
+done
+case " $* " in
+*' update '*) [ "$FAULT" != signal ] || kill -TERM $PPID ;;
+*' --download-only '*) : >"$archives/mesa-vulkan-drivers_26_amd64.deb" ;;
+*' download chromium-common'*)
+  [ "$FAULT" != swiftshader ] || exit 100
+  : >chromium-common_1.deb
+  ;;
+*' download '*) : >mesa-drm-shim_1.deb ;;
+esac
+TEXT
+cat >"$work/bin/dpkg" <<'TEXT'
+#!/bin/sh
+[ "$1" = -x ] || exec echo amd64
+mkdir -p "$3/usr/lib/x86_64-linux-gnu"
+: >"$3/usr/lib/x86_64-linux-gnu/libnouveau_noop_drm_shim.so"
+TEXT
+cat >"$work/bin/dpkg-deb" <<'TEXT'
+#!/bin/sh
+cd "$WORK/chromium" && tar c ./usr
+TEXT
+printf '#!/bin/sh\n' >"$work/bin/dpkg-query" # nothing is installed
+chmod +x "$work"/bin/*
+mkdir -p "$work/chromium/usr/lib/chromium"
+echo new >"$work/chromium/usr/lib/chromium/libvk_swiftshader.so"
+echo new >"$work/chromium/usr/lib/chromium/vk_swiftshader_icd.json"
+swiftshader=$work/cache/tessera/swiftshader
+
+# fetch CODE FAULT ARGUMENT...
+fetch()
+{
+  n_checks=$((n_checks + 1))
+  expected=$1 fault=$2
+  shift 2
+  code=0
+  rm -f "$work/calls"
+  env PATH="$work/bin:$PATH" WORK="$work" CALLS="$work/calls" FAULT="$fault" XDG_CACHE_HOME="$work/cache" \
+    TESSERA_LAB_FOLDER="$work/fetched" TESSERA_NO_INSTALL= "$tree/tools/lab/fetch" "$@" >"$out" 2>"$err" || code=$?
+  last="tools/lab/fetch $*"
+  [ $code = "$expected" ] || failure "$last: exit code $code, expected $expected"
+  check "$last: a part is left" test -z "$(find "$work/fetched" "$swiftshader" -maxdepth 1 -name 'part.*')"
+}
+
+# What an earlier run left is cleared; a signal leaves nothing.
+mkdir -p "$work/fetched/part.killed" "$swiftshader/part.killed"
+touch -d '1 day ago' "$swiftshader/part.killed"
+fetch 0 none
+check 'no drivers' test -f "$work/fetched/drivers/complete"
+check 'no SwiftShader' grep -q new "$swiftshader/vk_swiftshader_icd.json"
+fetch 143 signal --again
+check 'the drivers are lost' test -f "$work/fetched/drivers/complete"
+
+# SwiftShader stays until there is a new one.
+echo old >"$swiftshader/vk_swiftshader_icd.json"
+fetch 2 swiftshader --again
+stderr_has 'SwiftShader could not be fetched'
+check 'SwiftShader is lost' grep -q old "$swiftshader/vk_swiftshader_icd.json"
+fetch 0 none --again
+check 'SwiftShader is the old one' grep -q new "$swiftshader/vk_swiftshader_icd.json"
+
+# Packages that the stand-in for Intel's kernel takes are named, never installed.
+fetch 2 none --intel
+stderr_has 'apt-get install'
+check 'packages were installed' test -z "$(grep -F ' install ' "$work/calls")"
 finish

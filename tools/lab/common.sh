@@ -47,29 +47,32 @@ apt_state()
   fi
 }
 
-# Fetches SwiftShader, which Debian has inside chromium-common, into the user's cache; prints its manifest, or nothing if it
-# cannot be had. Logs into build-logs/swiftshader.log.
+# fetch_swiftshader AGAIN: fetches SwiftShader, which Debian has inside chromium-common, into the user's cache, with "yes"
+# even if it is there; prints its manifest, or nothing if it cannot be had. Logs into build-logs/swiftshader.log.
 fetch_swiftshader()
 {
   cache=$user_cache/swiftshader
   manifest=$cache/vk_swiftshader_icd.json
-  if [ ! -f "$manifest" ]; then
-    part=$(mktemp -d)
-    sandbox=
-    if [ "$(id -u)" = 0 ]; then
-      sandbox='-o APT::Sandbox::User=root'
-    fi
-    # shellcheck disable=SC2086
-    if (cd "$part" && apt-get -q $sandbox download chromium-common && dpkg-deb --fsys-tarfile chromium-common_*.deb |
-      tar x --strip-components=4 ./usr/lib/chromium/libvk_swiftshader.so ./usr/lib/chromium/vk_swiftshader_icd.json) \
-      >build-logs/swiftshader.log 2>&1; then
-      mkdir -p "$cache"
-      mv "$part/libvk_swiftshader.so" "$cache/"
-      mv "$part/vk_swiftshader_icd.json" "$manifest"
-    fi
-    rm -rf "$part"
+  if [ -f "$manifest" ] && [ "$1" = no ]; then
+    say "$manifest"
+    return
   fi
-  if [ -f "$manifest" ]; then
+  sandbox=
+  if [ "$(id -u)" = 0 ]; then
+    sandbox='-o APT::Sandbox::User=root'
+  fi
+  # Within the cache, so that each file is there in one step. What is hours old is of a run that was killed; others may be at it.
+  # shellcheck disable=SC2086
+  if (
+    mkdir -p "$cache" && find "$cache" -maxdepth 1 -name 'part.*' -mmin +180 -exec rm -rf {} + || exit 1
+    part=$(mktemp -d "$cache/part.XXXXXX") || exit 1
+    trap 'rm -rf "$part"' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' HUP TERM
+    cd "$part" && apt-get -q $sandbox download chromium-common && dpkg-deb --fsys-tarfile chromium-common_*.deb |
+      tar x --strip-components=4 ./usr/lib/chromium/libvk_swiftshader.so ./usr/lib/chromium/vk_swiftshader_icd.json &&
+      mv libvk_swiftshader.so "$cache/" && mv vk_swiftshader_icd.json "$manifest"
+  ) >build-logs/swiftshader.log 2>&1; then
     say "$manifest"
   fi
 }
