@@ -150,6 +150,7 @@ check "$last: not 2 configurations" test "$(wc -l <"$out")" = 2
 for i in 1 2; do
   line $i
   text beam $i
+  text model "$model"
   text sentences 2
   number seconds.median
   number first_ms.median

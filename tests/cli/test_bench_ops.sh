@@ -209,7 +209,7 @@ one()
   one 9x16 9 8 10 100
 } >"$work/after"
 bench 0 compare "$work/before" "$work/after" --json
-check "$last: not 3 lines with 2 numbers" test "$(wc -l <"$out")" = 6
+check "$last: not 4 lines with 2 numbers" test "$(wc -l <"$out")" = 8
 line 1
 text of 'add 2x16 cpu:0 threads=2'
 text number each_us
@@ -227,18 +227,77 @@ text beyond_noise true
 line 4
 text ratio 2.0
 text beyond_noise true
+line 7
+text of 'add 8x16 cpu:0 threads=2'
+text new null
+text missing true
+text fails false
 bench 0 compare "$work/before" "$work/after"
 stdout_has 'slower'
-stdout_has '6 numbers, 1 faster and 1 slower beyond noise'
+stdout_has '6 numbers, 1 faster and 1 slower beyond noise, 2 missing'
 stdout_has "only in $work/before: 1, only in $work/after: 1"
 bench 0 compare "$work/before" "$work/after" --changed --json
-check "$last: not 2 lines" test "$(wc -l <"$out")" = 2
-bench 0 compare "$work/before" "$work/after" --fail-below 0.5
+check "$last: not 2 lines and 2 missing" test "$(wc -l <"$out")" = 4
+bench 1 compare "$work/before" "$work/after" --fail-below 0.5
+stderr_has "2 numbers of $work/before are missing in $work/after"
+bench 0 compare "$work/after" "$work/after" --fail-below 0.5
+head -n 3 "$work/before" >"$work/fewer"
+bench 0 compare "$work/fewer" "$work/after" --fail-below 0.5
 bench 1 compare "$work/before" "$work/after" --fail-below 0.51
 stderr_has '1 of 6 numbers'
 bench 1 compare "$work/before" "$work/after" --fail-below 0.9 --json
 line 3
 text fails true
+
+# What is not measured any more is a change for the worse: as a number, in a line that is not supported, and as a line.
+printf '{"op": "add", "each_us": {"median": 2, "min": 1, "max": 3}, "each_device_us": {"median": 1, "min": 1, "max": 1}}\n' \
+  >"$work/both"
+printf '{"op": "add", "each_us": {"median": 2, "min": 1, "max": 3}, "each_device_us": null}\n' >"$work/one"
+printf '{"op": "add", "supported": false}\n' >"$work/lacks"
+bench 0 compare "$work/both" "$work/one"
+stdout_has ' 1 missing'
+bench 1 compare "$work/both" "$work/one" --fail-below 0.5
+bench 0 compare "$work/one" "$work/both" --fail-below 0.5
+bench 0 compare "$work/both" "$work/lacks"
+stdout_has '0 numbers, 0 faster and 0 slower beyond noise, 2 missing'
+bench 1 compare "$work/both" "$work/lacks" --fail-below 0.5
+stderr_has '2 numbers'
+
+# Training steps: a row tells what was trained, and another model, precision or batch is another row.
+small='--d-model 8 --heads 2 --d-ff 8 --layers 1 --vocabulary 16 --source 3 --target 2 --dropout 0.25 --warm 1 --repeat 1'
+# shellcheck disable=SC2086
+bench 0 train --device reference $small --batch 2 --json
+cp "$out" "$work/old"
+line 1
+text what train
+text model random
+text precision f32
+text threads 0
+text batch 2
+text source 3
+text target 2
+text d_model 8
+text heads 2
+text d_ff 8
+text encoder_layers 1
+text decoder_layers 1
+text vocabulary 16
+text dropout 0.25
+text recompute false
+number step_ms.median
+bench 0 compare "$work/old" "$work/old"
+stdout_has 'batch=2'
+stdout_has 'dropout=0.25'
+# shellcheck disable=SC2086
+for other in '--precision f16' '--batch 3' '--d-ff 16' '--dropout 0' --recompute; do
+  bench 0 train --device reference $small --batch 2 $other --json
+  cp "$out" "$work/other"
+  bench 3 compare "$work/old" "$work/other"
+  stderr_has 'nothing in common'
+done
+bench 0 --model "$model" --device reference --source 3 --target 2 --repeat 1 --json
+line 1
+text model "$model"
 bench 0 compare --help
 stdout_has 'Usage: tessera bench compare'
 
@@ -262,6 +321,7 @@ check "$last: not 2 lines" test "$(wc -l <"$out")" = 2
 line 1
 text what start
 text cache cold
+text model "$model"
 text precision int8
 text device reference:0
 number first_token_ms.median

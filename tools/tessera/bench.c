@@ -386,6 +386,10 @@ static int print_json(const session *s, subject *one)
   if (root && s->wish->profile) {
     json_object_set_new(root, "profile", profile_json(&one->profile));
   }
+  if (root) {
+    const char *model = s->wish->model ? s->wish->model : "transformer-base";
+    json_object_set_new(root, "model", tsr_cli_json_text(model, strlen(model)));
+  }
   return tsr_cli_json_print(bench_device_json(root, &one->last.device), JSON_REAL_PRECISION(6));
 }
 

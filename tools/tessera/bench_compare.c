@@ -15,17 +15,22 @@ static const char help[] =
     "of a line that both have, the medians and how many times as fast NEW is (above 1: faster). A\n"
     "difference is marked (faster, slower) where it is beyond noise: the two ranges from min to max\n"
     "have nothing in common. Lines belong together if they tell of the same shape, device and so on.\n"
+    "A number that OLD has and NEW lacks, alone or with its line, is told as missing.\n"
     "\n"
-    "  --fail-below R    exit code 1 if something is less than R times as fast, beyond noise\n"
-    "  --changed         only what is beyond noise\n"
+    "  --fail-below R    exit code 1 if something is less than R times as fast, beyond noise, or is\n"
+    "                    missing\n"
+    "  --changed         only what is beyond noise, or missing\n"
     "  --json            print one JSON object a line\n"
     "  --help            print this text\n";
 
 /* What a line tells of, as far as it is there; all else is a number that was measured, or a remark. */
-static const char *const key_names[] = {"op",     "what",   "product", "shape",     "precision",  "side",
-                                        "device", "cache",  "variant", "threads",   "batch",      "beam",
-                                        "source", "target", "workers", "sentences", "memory_read"};
-enum { KEYS = sizeof key_names / sizeof key_names[0], KEY_ROOM = 512 };
+static const char *const key_names[] = {"op",        "what",       "product", "shape",          "precision",
+                                        "side",      "device",     "cache",   "variant",        "threads",
+                                        "batch",     "beam",       "source",  "target",         "workers",
+                                        "sentences", "d_model",    "heads",   "encoder_layers", "decoder_layers",
+                                        "d_ff",      "vocabulary", "dropout", "recompute",      "memory_read",
+                                        "model"}; /* the model last: a folder's name may be longer than there is room */
+enum { KEYS = sizeof key_names / sizeof key_names[0], KEY_ROOM = 1024 };
 
 typedef struct request {
   const char *files[2];
@@ -49,6 +54,8 @@ typedef struct session {
   int64_t faster;
   int64_t slower;
   int64_t failed;
+  int64_t missing; /* numbers that the old file has and the new one lacks; */
+  int64_t shared;  /* numbers, missing ones too, of lines that both have */
 } session;
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
@@ -75,6 +82,10 @@ static void make_key(const json_t *line, char *key)
     } else if (json_is_integer(value)) {
       used += (size_t)snprintf(key + used, KEY_ROOM - used, "%s%s=%lld", blank, key_names[i],
                                (long long)json_integer_value(value));
+    } else if (json_is_real(value)) {
+      used += (size_t)snprintf(key + used, KEY_ROOM - used, "%s%s=%g", blank, key_names[i], json_real_value(value));
+    } else if (json_is_true(value)) {
+      used += (size_t)snprintf(key + used, KEY_ROOM - used, "%s%s", blank, key_names[i]);
     }
   }
 }
@@ -214,6 +225,26 @@ static int tell(session *s, const char *key, const char *name, const bench_summa
   return TSR_EXIT_OK;
 }
 
+/* A change that breaks a case must not look like one that costs nothing. */
+static int tell_missing(session *s, const char *key, const char *name, const bench_summary *old)
+{
+  s->missing++;
+  if (s->wish.as_json) {
+    return tsr_cli_json_print(json_pack("{s:o, s:s, s:f, s:n, s:n, s:b, s:b}", "of",
+                                        tsr_cli_json_text(key, strlen(key)), "number", name, "old", old->median, "new",
+                                        "ratio", "missing", 1, "fails", s->wish.fail_below > 0.0),
+                              JSON_REAL_PRECISION(6));
+  }
+  tsr_cli_table_cell(&s->table, "%s", key);
+  tsr_cli_table_cell(&s->table, "%s", name);
+  tsr_cli_table_cell(&s->table, "%.6g", old->median);
+  tsr_cli_table_cell(&s->table, "-");
+  tsr_cli_table_cell(&s->table, "-");
+  tsr_cli_table_cell(&s->table, "missing");
+  return TSR_EXIT_OK;
+}
+
+/* new: NULL if the new file lacks the line. */
 static int compare_lines(session *s, const char *key, json_t *old, const json_t *new)
 {
   int code = TSR_EXIT_OK;
@@ -222,9 +253,12 @@ static int compare_lines(session *s, const char *key, json_t *old, const json_t 
   json_object_foreach(old, name, value)
   {
     bench_summary before, after;
-    if (code == TSR_EXIT_OK && read_summary(value, &before) && read_summary(json_object_get(new, name), &after)) {
-      code = tell(s, key, name, &before, &after);
+    if (code != TSR_EXIT_OK || !read_summary(value, &before)) {
+      continue;
     }
+    s->shared += new != NULL;
+    code = read_summary(json_object_get(new, name), &after) ? tell(s, key, name, &before, &after)
+                                                            : tell_missing(s, key, name, &before);
   }
   return code;
 }
@@ -277,18 +311,17 @@ static int compare_files(session *s)
   }
   for (size_t i = 0; i < s->old.n && code == TSR_EXIT_OK; i++) {
     size_t at = find_partner(&s->old, i, &s->new);
-    if (at < s->new.n) {
-      code = compare_lines(s, s->old.keys[i], s->old.lines[i], s->new.lines[at]);
-    }
+    code = compare_lines(s, s->old.keys[i], s->old.lines[i], at < s->new.n ? s->new.lines[at] : NULL);
   }
-  if (code == TSR_EXIT_OK && s->compared == 0) {
+  if (code == TSR_EXIT_OK && s->shared == 0) {
     tsr_cli_error("%s and %s have nothing in common that was measured", s->wish.files[0], s->wish.files[1]);
     return TSR_EXIT_INPUT;
   }
   if (code == TSR_EXIT_OK && !s->wish.as_json) {
     code = tsr_cli_table_print(&s->table, stdout);
-    printf("%lld numbers, %lld faster and %lld slower beyond noise; lines only in %s: %lld, only in %s: %lld\n",
-           (long long)s->compared, (long long)s->faster, (long long)s->slower, s->wish.files[0],
+    printf("%lld numbers, %lld faster and %lld slower beyond noise, %lld missing; lines only in %s: %lld, only in %s: "
+           "%lld\n",
+           (long long)s->compared, (long long)s->faster, (long long)s->slower, (long long)s->missing, s->wish.files[0],
            (long long)count_alone(&s->old, &s->new), s->wish.files[1], (long long)count_alone(&s->new, &s->old));
   }
   return code;
@@ -307,6 +340,12 @@ static int run(void *state)
   if (code == TSR_EXIT_OK && s->failed > 0) {
     tsr_cli_error("bench: %lld of %lld numbers are below %g times as fast, beyond noise", (long long)s->failed,
                   (long long)s->compared, s->wish.fail_below);
+  }
+  if (code == TSR_EXIT_OK && s->missing > 0 && s->wish.fail_below > 0.0) {
+    tsr_cli_error("bench: %lld numbers of %s are missing in %s", (long long)s->missing, s->wish.files[0],
+                  s->wish.files[1]);
+  }
+  if (code == TSR_EXIT_OK && (s->failed > 0 || (s->missing > 0 && s->wish.fail_below > 0.0))) {
     code = TSR_EXIT_MISMATCH;
   }
   return code;

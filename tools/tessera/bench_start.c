@@ -209,6 +209,9 @@ static int tell_one(const session *s, subject *one, int32_t state, tsr_cli_table
     json_t *root =
         json_pack("{s:s, s:s, s:s, s:i, s:o}", "what", "start", "cache", state_names[state], "precision", precision,
                   "repeat", (int)s->wish->repeat, "first_token_ms", bench_summary_json(&first, 1e3));
+    if (root) {
+      json_object_set_new(root, "model", tsr_cli_json_text(s->wish->model, strlen(s->wish->model)));
+    }
     return tsr_cli_json_print(bench_device_json(root, &one->text), JSON_REAL_PRECISION(6));
   }
   tsr_cli_table_cell(table, "%s", one->text.device);

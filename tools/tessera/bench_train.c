@@ -238,6 +238,27 @@ static void print_profile(const session *s)
   }
 }
 
+/* Adds what is trained, and with what; NULL (no memory) stays NULL. */
+static json_t *describe(const session *s, json_t *root)
+{
+  const request *wish = s->wish;
+  const tsr_transformer_config *config = tsr_model_config(s->model);
+  const char *model = wish->folder ? wish->folder : "random";
+  tsr_dtype products = wish->options.products ? wish->options.products : TSR_F32;
+  if (root) {
+    json_object_update_new(
+        root, json_pack("{s:o, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:b}", "model",
+                        tsr_cli_json_text(model, strlen(model)), "precision", tsr_cli_precision_name(products),
+                        "threads", (int)wish->threads, "batch", (int)wish->batch, "source", (int)wish->source, "target",
+                        (int)wish->target, "repeat", (int)wish->repeat, "d_model", (int)config->d_model, "heads",
+                        (int)config->encoder_heads, "d_ff", (int)config->encoder_d_ff, "encoder_layers",
+                        (int)config->encoder_layers, "decoder_layers", (int)config->decoder_layers, "vocabulary",
+                        (int)config->target_vocabulary, "dropout", (double)wish->options.dropout, "recompute",
+                        (int)wish->options.recompute));
+  }
+  return root;
+}
+
 static int tell(session *s)
 {
   const request *wish = s->wish;
@@ -254,7 +275,7 @@ static int tell(session *s)
                   tokens / seconds.median, "step_ms", bench_summary_json(&seconds, 1e3), "loss", s->loss, "peak_memory",
                   (json_int_t)bench_peak_memory(), "state_bytes", (json_int_t)memory.state_bytes, "planned_bytes",
                   (json_int_t)memory.planned_bytes, "temporary_bytes", (json_int_t)memory.temporary_bytes);
-    return tsr_cli_json_print(bench_device_json(root, &text), JSON_REAL_PRECISION(8));
+    return tsr_cli_json_print(bench_device_json(describe(s, root), &text), JSON_REAL_PRECISION(8));
   }
   char peak[32], planned[32], unplanned[32];
   printf("%s: %.0f target tokens/s; a step takes %.1f ms (%.1f to %.1f of %d)\n", device, tokens / seconds.median,

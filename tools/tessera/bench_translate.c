@@ -3,6 +3,7 @@
  * tessera bench translate: the program itself from outside, from the start of the process to its end.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tools/tessera/bench.h"
@@ -224,6 +225,9 @@ static int tell_one(const session *s, subject *one, tsr_cli_table *table)
                   "threads", (int)one->threads, "beam", (int)one->beam, "sentences", (json_int_t)s->sentences, "repeat",
                   (int)s->wish->repeat, "seconds", bench_summary_json(&whole, 1.0), "first_ms",
                   bench_summary_json(&first, 1e3), "peak_memory", (json_int_t)one->peak_memory);
+    if (root) {
+      json_object_set_new(root, "model", tsr_cli_json_text(s->wish->model, strlen(s->wish->model)));
+    }
     return tsr_cli_json_print(bench_device_json(root, &one->text), JSON_REAL_PRECISION(6));
   }
   tsr_cli_table_cell(table, "%s", one->text.device);
