@@ -25,6 +25,7 @@ static const char help[] =
     "  --case NAME    only the case of this name, exactly as it is printed\n"
     "  --share N      only one case of N, chosen by its name, and those that have in them what a\n"
     "                 device did not execute yet: --mode coverage asks for no less\n"
+    "  --part K       which of these N, from 0 (default 0): runs with other parts have other cases\n"
     "  --seed N       where the operands' random numbers start (default 1)\n"
     "  --mode MODE    test      run the cases and compare (default)\n"
     "                 coverage  the same, and fail unless every operator, each of its operands\n"
@@ -65,6 +66,7 @@ typedef struct request {
   const char *variant; /* --variant: a glob, or NULL */
   int64_t seed;
   int64_t share; /* one of so many */
+  int64_t part;  /* which of them, from 0 */
   int32_t mode;
   int list, verbose, as_json;
 } request;
@@ -114,7 +116,7 @@ static int selected(const request *r, const check_case *test)
 /* 1 if the case is one of those that --share leaves. */
 static int is_left(const session *s, const check_case *test, const tsr_program *program)
 {
-  int chosen = test->key % (uint64_t)s->request.share == 0;
+  int chosen = test->key % (uint64_t)s->request.share == (uint64_t)(s->request.part % s->request.share);
   int32_t i;
 
   for (i = 0; i < s->n_subjects && !chosen; i++) {
@@ -660,19 +662,13 @@ static int parse_mode(const char *text, int32_t *mode)
 int tsr_cmd_check(int argc, char **argv)
 {
   static const struct option options[] = {
-      {"devices", required_argument, NULL, 'd'},
-      {"ops", required_argument, NULL, 'o'},
-      {"case", required_argument, NULL, 'c'},
-      {"seed", required_argument, NULL, 's'},
-      {"share", required_argument, NULL, 'n'},
-      {"mode", required_argument, NULL, 'm'},
-      {"except", required_argument, NULL, 'e'},
-      {"variant", required_argument, NULL, 'f'},
-      {"list", no_argument, NULL, 'l'},
-      {"verbose", no_argument, NULL, 'v'},
-      {"json", no_argument, NULL, 'j'},
-      {"help", no_argument, NULL, 'h'},
-      {NULL, 0, NULL, 0},
+      {"devices", required_argument, NULL, 'd'}, {"ops", required_argument, NULL, 'o'},
+      {"case", required_argument, NULL, 'c'},    {"seed", required_argument, NULL, 's'},
+      {"share", required_argument, NULL, 'n'},   {"part", required_argument, NULL, 'p'},
+      {"mode", required_argument, NULL, 'm'},    {"except", required_argument, NULL, 'e'},
+      {"variant", required_argument, NULL, 'f'}, {"list", no_argument, NULL, 'l'},
+      {"verbose", no_argument, NULL, 'v'},       {"json", no_argument, NULL, 'j'},
+      {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
   };
   session s = {.request = {.seed = 1, .share = 1}};
   char **names = NULL;
@@ -700,6 +696,9 @@ int tsr_cmd_check(int argc, char **argv)
       break;
     case 'n':
       code = tsr_cli_integer("check", "--share", optarg, 1, INT32_MAX, &s.request.share);
+      break;
+    case 'p':
+      code = tsr_cli_integer("check", "--part", optarg, 0, INT32_MAX, &s.request.part);
       break;
     case 'm':
       code = parse_mode(optarg, &s.request.mode);
