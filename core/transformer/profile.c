@@ -96,7 +96,8 @@ static double cache_bytes(const tsr_program_desc *desc, const tsr_line_desc *lin
   double sum = 0.0;
   for (int32_t i = 1; i <= 2; i++) {
     const tsr_tensor_desc *t = tsr_tensor_at(desc, line->in[i]);
-    sum += (double)t->extent[0] * (double)t->extent[1] * (double)t->extent[2] * (double)t->extent[3] * sizeof(float);
+    sum += (double)t->extent[0] * (double)t->extent[1] * (double)t->extent[2] * (double)t->extent[3] *
+           (double)tsr_dtype_size(t->dtype);
   }
   return sum;
 }

@@ -74,12 +74,13 @@ int32_t tsr_cli_kinds_next(const tsr_cli_kinds *kinds, const tsr_model *model, i
 /* ---- running a program ------------------------------------------------------------------------------------------- */
 
 /* What an input or state of that name holds, valid for the program: ids of the vocabulary, lengths that fit, .. */
-static void fill(const tsr_transformer_config *config, const tsr_program_size *size, const char *name, tsr_dtype dtype,
-                 int64_t elements, uint64_t *random, void *out)
+static tsr_status fill(const tsr_transformer_config *config, const tsr_program_size *size, const char *name,
+                       tsr_dtype dtype, int64_t elements, uint64_t *random, void *out)
 {
   int32_t *ids = out;
   float *values = out;
-  for (int64_t i = 0; i < elements; i++) {
+  tsr_status status = TSR_OK;
+  for (int64_t i = 0; i < elements && status == TSR_OK; i++) {
     if (strcmp(name, "source") == 0) {
       ids[i] = tsr_random_below(random, config->source_vocabulary);
     } else if (strcmp(name, "source_lengths") == 0) {
@@ -97,10 +98,17 @@ static void fill(const tsr_transformer_config *config, const tsr_program_size *s
       values[i] = tsr_random_below(random, 64) == 0 ? -INFINITY : 0.0f;
     } else if (dtype == TSR_F32) {
       values[i] = (float)tsr_random_real(random);
-    } else {
+    } else if (dtype == TSR_F16 || dtype == TSR_BF16) {
+      const float value = (float)tsr_random_real(random);
+      status = tsr_convert(TSR_F32, &value, dtype, (uint16_t *)out + i, 1);
+    } else if (dtype == TSR_I32) {
       ids[i] = 0;
+    } else {
+      status =
+          tsr_fail(TSR_ERR_INTERNAL, "nothing is known to fill '%s' with, which is %s", name, tsr_dtype_name(dtype));
     }
   }
+  return status;
 }
 
 tsr_status tsr_cli_fill(const tsr_model *model, const tsr_program *program, const tsr_program_size *size, uint64_t seed,
@@ -122,8 +130,10 @@ tsr_status tsr_cli_fill(const tsr_model *model, const tsr_program *program, cons
     if (!data) {
       return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
     }
-    fill(tsr_model_config(model), size, name, tsr_ref_dtype(program, t), elements, &random, data);
-    status = tsr_executable_write(executable, t, data, bytes);
+    status = fill(tsr_model_config(model), size, name, tsr_ref_dtype(program, t), elements, &random, data);
+    if (status == TSR_OK) {
+      status = tsr_executable_write(executable, t, data, bytes);
+    }
     free(data);
   }
   return status;
