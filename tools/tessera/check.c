@@ -195,7 +195,27 @@ static int add_subject(session *s, const char *name)
   return code;
 }
 
-/* Opens the devices named, or all that were found but the reference. */
+/* 1 if --variant is not given, or the device added last has a form that it asks for. */
+static int has_wanted_form(const session *s)
+{
+  tsr_device *device = s->subjects[s->n_subjects - 1].device.device;
+  int wanted = !s->request.variant;
+  int32_t form;
+
+  for (form = 1; form <= tsr_device_form_count(device) && !wanted; form++) {
+    wanted = check_wants_form(s->request.variant, device, form);
+  }
+  return wanted;
+}
+
+static void finish_subject(subject *device)
+{
+  check_device_finish(&device->device);
+  check_coverage_finish(&device->coverage);
+  free(device->taken);
+}
+
+/* Opens the devices named, or all that were found but the reference; with --variant those that have such forms. */
 static int open_subjects(session *s, char **names, int32_t n_names)
 {
   const int32_t n_found = tsr_runtime_device_count(s->runtime);
@@ -214,13 +234,24 @@ static int open_subjects(session *s, char **names, int32_t n_names)
     if (s->request.mode == MODE_PERF || s->request.mode == MODE_SUPPORT || !is_reference(s, names[i]) ||
         n_others == 0) {
       code = add_subject(s, names[i]);
+      if (!code && !has_wanted_form(s)) {
+        code = tsr_cli_usage("check", "--variant: %s has no form '%s'; `tessera devices --variants` lists them",
+                             s->subjects[s->n_subjects - 1].name, s->request.variant);
+      }
     }
   }
   for (i = 0; i < n_found && n_names == 0 && !code; i++) {
     code = tsr_cli_fail(tsr_runtime_device_info(s->runtime, i, &info));
     if (!code && !is_reference(s, info.name)) {
       code = add_subject(s, info.name);
+      if (!code && !has_wanted_form(s)) {
+        finish_subject(&s->subjects[--s->n_subjects]);
+      }
     }
+  }
+  if (!code && s->n_subjects == 0 && s->request.variant) {
+    return tsr_cli_usage("check", "--variant: no device has a form '%s'; `tessera devices --variants` lists them",
+                         s->request.variant);
   }
   if (!code && s->n_subjects == 0) {
     tsr_cli_error("check: no device was found beside the reference; `tessera devices` tells what was tried");
@@ -326,26 +357,18 @@ static int print_errors(const session *s)
   return code;
 }
 
-/* How many cases each form that --variant asks for was forced in. Returns TSR_EXIT_USAGE if it asks for none at all. */
-static int print_forms(const session *s, const subject *device)
+/* How many cases each form that --variant asks for was forced in. */
+static void print_forms(const session *s, const subject *device)
 {
-  int32_t form, wanted = 0;
+  int32_t form;
 
   for (form = 1; form <= tsr_device_form_count(device->device.device); form++) {
     if (check_wants_form(s->request.variant, device->device.device, form)) {
-      wanted++;
-      if (!s->request.as_json) {
-        printf("%s: %s %d cases%s\n", device->name, tsr_device_form_name(device->device.device, form),
-               (int)device->taken[form],
-               device->taken[form] ? "" : ": the device cannot, or no case selected has its shape");
-      }
+      printf("%s: %s %d cases%s\n", device->name, tsr_device_form_name(device->device.device, form),
+             (int)device->taken[form],
+             device->taken[form] ? "" : ": the device cannot, or no case selected has its shape");
     }
   }
-  if (wanted == 0) {
-    return tsr_cli_usage("check", "--variant: %s has no form '%s'; `tessera devices --variants` lists them",
-                         device->name, s->request.variant);
-  }
-  return TSR_EXIT_OK;
 }
 
 /* The last lines, and the exit code. */
@@ -369,8 +392,8 @@ static int summarise(session *s)
     if (s->request.mode == MODE_COVERAGE) {
       uncovered += device->unexcused + count_stale(device) + (fraction < 1.0);
     }
-    if (s->request.variant && !code) {
-      code = print_forms(s, device);
+    if (s->request.variant && !s->request.as_json) {
+      print_forms(s, device);
     }
     if (s->request.as_json) {
       continue;
@@ -593,9 +616,7 @@ static void session_finish(session *s)
   int32_t i;
 
   for (i = 0; i < s->n_subjects; i++) {
-    check_device_finish(&s->subjects[i].device);
-    check_coverage_finish(&s->subjects[i].coverage);
-    free(s->subjects[i].taken);
+    finish_subject(&s->subjects[i]);
   }
   free(s->subjects);
   check_device_finish(&s->reference);

@@ -86,7 +86,7 @@ options)
   *) exit 1 ;;
   esac
   for arguments in '--case nonsense' '--ops nonsense' '--mode nonsense' '--seed nonsense' '--nonsense' 'nonsense' \
-    '--variant nonsense --share 100' '--variant all --mode perf'; do
+    '--variant nonsense' '--variant all' '--variant all --mode perf'; do
     status=0
     # shellcheck disable=SC2086
     "$program" check --devices reference $arguments || status=$?
