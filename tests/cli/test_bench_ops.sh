@@ -168,6 +168,58 @@ text op add
 text supported true
 TESSERA_BACKEND_PATH=$work/backends bench 0 ops --device template --op softmax --shapes 2x16 --repeat 1 --no-roofline
 stdout_has 'not supported'
+# Nor does this one tell what memory it holds.
+TESSERA_BACKEND_PATH=$work/backends bench 0 ops --device template --op add --shapes 2x16 --dry --json
+line 1
+text scratch_bytes null
+
+# script CODE NAME ARGUMENT...: a script of tools/ must end with CODE.
+script()
+{
+  n_checks=$((n_checks + 1))
+  expected=$1
+  shift
+  code=0
+  last="tools/$*"
+  name=$1
+  shift
+  "$SOURCE_ROOT/tools/$name" "$@" >"$out" 2>"$err" || code=$?
+  [ $code = "$expected" ] || failure "$last: exit code $code, expected $expected"
+  check "$last: a trace" sh -c '! grep -q Traceback "$1"' - "$err"
+}
+
+# Targets: 1 is a missed one, 2 one that could not be measured.
+fake=$work/fake-tessera
+reply()
+{
+  printf '#!/bin/sh\necho '"'%s'"'\n' "$1" >"$fake"
+  chmod +x "$fake"
+}
+if [ -x /usr/bin/python3 ]; then
+  reply '{"supported": true, "scratch_bytes": 1000}'
+  script 0 bench-targets --tessera "$fake" --part memory
+  stdout_has ' met'
+  reply '{"supported": true, "scratch_bytes": 1000000000}'
+  script 1 bench-targets --tessera "$fake" --part memory
+  reply '{"supported": true, "scratch_bytes": null}'
+  script 2 bench-targets --tessera "$fake" --part memory
+  stdout_has 'not known'
+  reply '{"supported": false}'
+  script 2 bench-targets --tessera "$fake" --part memory
+  stderr_has 'lacks attention'
+  reply 'no JSON'
+  script 2 bench-targets --tessera "$fake" --part memory
+  script 2 bench-targets --tessera "$fake" --part size --plugin "$work/none"
+  stderr_has "$work/none"
+  script 2 bench-targets --tessera "$work/none"
+  # Nothing that was asked for is left out silently.
+  script 2 bench-torch --train --precision f16
+  stderr_has 'f32, not in f16'
+  script 2 bench-torch --ops -- --workers 1
+  stderr_has '--ops hands on no options: --workers 1'
+  script 2 bench-torch --decode -- --workers 1
+  script 2 bench-torch --ops --train
+fi
 
 # Two files of results.
 bench 2 compare "$work/old"

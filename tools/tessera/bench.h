@@ -253,7 +253,7 @@ typedef struct bench_op_sample {
   int32_t lines;         /* rounds of the long program */
   double flops;          /* of one round, by the table of operators */
   double bytes;          /* likewise */
-  int64_t scratch;       /* bytes of device memory besides operands and result; 0 where the device does not tell */
+  int64_t scratch;       /* bytes of device memory besides operands and result; -1: the device does not tell */
   bench_op_time single;  /* a program of one round */
   bench_op_time chained; /* one round of the long program */
   bench_device_text device;

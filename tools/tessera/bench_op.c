@@ -303,11 +303,12 @@ static tsr_status compile_timed(const session *s, const tsr_program *program, ts
   return status;
 }
 
-/* Bytes that the device holds; 0 where it does not tell. */
+/* Bytes that the device holds, with operands in it; -1 where it does not tell: then it never held any. */
 static int64_t bytes_in_use(const session *s)
 {
   tsr_device_counters counters;
-  return tsr_device_get_counters(s->device, &counters) == TSR_OK ? (int64_t)counters.bytes_in_use : 0;
+  tsr_status status = tsr_device_get_counters(s->device, &counters);
+  return status == TSR_OK && counters.bytes_peak > 0 ? (int64_t)counters.bytes_in_use : -1;
 }
 
 /* Makes, and runs, a chain of some rounds; the first one of a case tells about the operator, too. */
@@ -334,7 +335,7 @@ static tsr_status make_chain(session *s, int32_t rounds, chain *c)
     const char *form = tsr_device_form_name(s->device, tsr_device_form_of(s->device, program, 0));
     snprintf(s->sample.form, sizeof s->sample.form, "%s", form ? form : "");
     int64_t held = bytes_in_use(s) - before - statistics.output_bytes;
-    s->sample.scratch = held > 0 ? held : 0;
+    s->sample.scratch = before < 0 ? -1 : held > 0 ? held : 0;
     s->sample.flops = statistics.flops;
     s->sample.bytes = statistics.bytes;
   }

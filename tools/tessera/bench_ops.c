@@ -392,6 +392,11 @@ static json_t *share_json(double share)
   return share > 0.0 ? json_real(share) : json_null();
 }
 
+static json_t *scratch_json(const bench_op_sample *sample)
+{
+  return sample->scratch < 0 ? json_null() : json_integer(sample->scratch);
+}
+
 /* what: the operator, or which roofline */
 static int print_json(const session *s, side *one, const char *what)
 {
@@ -401,14 +406,14 @@ static int print_json(const session *s, side *one, const char *what)
   json_t *root = json_pack("{s:s, s:s, s:s, s:b}", "op", what, "shape", shape_name(&last->test, shape, sizeof shape),
                            "precision", precision, "supported", (int)last->supported);
   if (root && last->supported && s->wish->dry) {
-    json_object_update_new(root, json_pack("{s:f, s:f, s:I}", "flops", last->flops, "bytes", last->bytes,
-                                           "scratch_bytes", (json_int_t)last->scratch));
+    json_object_update_new(root, json_pack("{s:f, s:f, s:o}", "flops", last->flops, "bytes", last->bytes,
+                                           "scratch_bytes", scratch_json(last)));
   } else if (root && last->supported) {
     figures f = summarise(s, one);
     json_t *numbers =
-        json_pack("{s:i, s:i, s:f, s:f, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:o}", "lines", (int)last->lines,
+        json_pack("{s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:o}", "lines", (int)last->lines,
                   "repeat", (int)s->wish->repeat, "flops", last->flops, "bytes", last->bytes, "scratch_bytes",
-                  (json_int_t)last->scratch, "single_us", time_json(&f.single_host, 1), "single_device_us",
+                  scratch_json(last), "single_us", time_json(&f.single_host, 1), "single_device_us",
                   time_json(&f.single_device, f.timed), "each_us", time_json(&f.chained_host, 1), "each_device_us",
                   time_json(&f.chained_device, f.timed), "gflops", 1e-9 * f.flops, "gb_per_second", 1e-9 * f.bytes,
                   "of_product", share_json(f.of_product), "of_copy", share_json(f.of_copy));
@@ -461,7 +466,7 @@ static void add_row(session *s, side *one, const char *what)
   }
   if (s->wish->dry) {
     tsr_cli_table_cell(&s->table, "%s", last->form[0] ? last->form : "-");
-    tsr_cli_table_cell(&s->table, "%s", tsr_cli_bytes((uint64_t)last->scratch, text));
+    tsr_cli_table_cell(&s->table, "%s", last->scratch < 0 ? "-" : tsr_cli_bytes((uint64_t)last->scratch, text));
     return;
   }
   figures f = summarise(s, one);
