@@ -176,6 +176,12 @@ static int plan_generic(tsr_vk_planner *planner, const tsr_vk_product *p)
   return 1;
 }
 
+/* Where the dot is no instruction, it takes registers that the largest tile leaves only to wide subgroups. */
+static int holds_emulated_dot(const tsr_vk_caps *caps)
+{
+  return caps->fast_dot || caps->compute_like_cpu || caps->subgroup_sizes[0] >= 32;
+}
+
 static int plan_multiply(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t form)
 {
   switch (form) {
@@ -198,7 +204,7 @@ static int plan_multiply(tsr_vk_planner *planner, const tsr_vk_product *p, int32
   case TSR_VK_FORM_MATMUL_I8_TILED_64_DOT:
     return planner->caps->dot && plan_tiled(planner, *p, 16, 1, 1);
   case TSR_VK_FORM_MATMUL_I8_TILED_128_DOT:
-    return planner->caps->dot && plan_tiled(planner, *p, 16, 2, 1);
+    return planner->caps->dot && holds_emulated_dot(planner->caps) && plan_tiled(planner, *p, 16, 2, 1);
   case TSR_VK_FORM_MATMUL_COOP_I8_128:
   case TSR_VK_FORM_MATMUL_COOP_I8_64:
   case TSR_VK_FORM_MATMUL_COOP_I8_32:
