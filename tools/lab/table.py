@@ -7,10 +7,12 @@
 # CHIPS: lines "VENDOR CHIP". RESULTS has for each chip VENDOR-CHIP.json (lines that backends/vulkan/statistics.c writes), .log and .code of the program
 # ("-": it did not come to an end); or .skipped, the reason. limited: not all programs were compiled. RECORD has a line for each pipeline, named by its form and its variant, and a column for each chip: the
 # occupancy of the worst specialisation, in the driver's own unit, or "-" where the pipeline is never made there. Spills
-# that are put up with stand behind it: "8!3".
+# that are put up with stand behind it: "8!3". Below, a line "+ NAME: .." has for each pipeline a digest of each specialisation of
+# which its figures are the worst; which these are depends on the programs, so others are not held against them.
 import json
 import os
 import sys
+import zlib
 
 # What a statistic is called, by vendor; drivers rename them between versions, so the first name that is there counts.
 NAMES = {
@@ -147,6 +149,10 @@ def worst(rows):
     return row
 
 
+def digest(row):
+    return f"{zlib.crc32(json.dumps([row['spec'], row['subgroup']]).encode()) & 0xffff:04x}"
+
+
 def read_results(folder, chips):
     """[(chip's column, pipelines or None, never made, remark)]"""
     results = []
@@ -226,8 +232,8 @@ def print_json(results):
 
 
 def read_record(path):
-    """{pipeline: {column: (occupancy, spills)}}"""
-    record, columns = {}, []
+    """{pipeline: {column: (occupancy, spills)}}, {pipeline: digests of its specialisations}"""
+    record, columns, digests = {}, [], {}
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             words = line.split("#", 1)[0].split()
@@ -237,6 +243,12 @@ def read_record(path):
                 if words[0] != "pipeline":
                     raise Fault(f"{path}:{number}: the first line should name the columns, from 'pipeline' on")
                 columns = words[1:]
+                continue
+            if words[0] == "+":
+                name, colon, rest = " ".join(words[1:]).partition(":")
+                if not colon:
+                    raise Fault(f"{path}:{number}: a colon expected behind the pipeline's name")
+                digests[name] = set(rest.split())
                 continue
             cells = words[-len(columns) :]
             name = " ".join(words[: -len(columns)])
@@ -250,7 +262,7 @@ def read_record(path):
                         record[name][column] = (int(occupancy), int(spills or 0))
                     except ValueError as error:
                         raise Fault(f"{path}:{number}: '{cell}' is no occupancy") from error
-    return record
+    return record, digests
 
 
 def spills_of(row):
@@ -258,7 +270,7 @@ def spills_of(row):
     return (row["spills"] or 0) + (row["scratch"] or 0)
 
 
-def compare(record, results, whole):
+def compare(record, digests, results, whole):
     """Lines of what is worse, and of what is merely new; how many were compared, and how many could not be."""
     failures, notes = [], []
     n_compared, n_new = 0, 0
@@ -270,14 +282,16 @@ def compare(record, results, whole):
             failures.append(f"{column}: {remark}")
         for name, rows in sorted(pipelines.items()):
             row = worst(rows)
+            # Without any that is recorded the constants mean something else by now: all are held against the record.
+            like = worst([r for r in rows if digest(r) in digests.get(name, ())] or rows)
             known = record.get(name, {}).get(column)
             occupancy, allowed = known or (None, 0)
             if row["error"]:
                 failures.append(f"{column} {name}: does not compile: {row['error']}")
             elif spills_of(row) > allowed:
                 failures.append(f"{column} {name}: spills {row['spills']}, scratch {row['scratch']}; {allowed} recorded")
-            elif occupancy and row["occupancy"] is not None and row["occupancy"] < 0.9 * occupancy:
-                failures.append(f"{column} {name}: occupancy {row['occupancy']}, {occupancy} recorded")
+            elif occupancy and like["occupancy"] is not None and like["occupancy"] < 0.9 * occupancy:
+                failures.append(f"{column} {name}: occupancy {like['occupancy']}, {occupancy} recorded")
             elif not known:
                 new = "recorded as never made there (-), not compared" if name in record else "new"
                 notes.append(f"{column} {name}: {new}, occupancy {text_of(row['occupancy'])}")
@@ -320,11 +334,15 @@ def write_record(path, results, chips):
     with open(part, "w", encoding="utf-8") as file:
         file.write(
             "# What each pipeline reached on each chip, written by tools/lab/run --update: the occupancy of its worst\n"
-            "# specialisation in the driver's own unit (tools/lab/table.py), behind a ! what it spills, - where it is never made.\n"
+            "# specialisation in the driver's own unit (tools/lab/table.py), behind a ! what it spills, - where it is never made;\n"
+            "# below, digests of the specialisations.\n"
         )
         for line in lines:
             cells = [line[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(line[1:], widths[1:])]
             file.write(" ".join(cells).rstrip() + "\n")
+        for name in names:
+            made = {digest(row) for pipelines in table.values() for row in pipelines.get(name, [])}
+            file.write(f"+ {name}: {' '.join(sorted(made))}\n")
     os.replace(part, path)
     return len(names)
 
@@ -359,7 +377,7 @@ def main(arguments):
         n_names = write_record(path, results, chips)
         print(f"{path}: {n_names} pipelines on {len(results)} chips, {seconds} s")
         return 0
-    failures, notes, n_compared, n_new = compare(read_record(path), results, extent == "whole")
+    failures, notes, n_compared, n_new = compare(*read_record(path), results, extent == "whole")
     for line in notes:
         print(line)
     for line in failures:
