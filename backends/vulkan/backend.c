@@ -25,6 +25,24 @@
 
 #define VALIDATION_LAYER "VK_LAYER_KHRONOS_validation"
 
+/* What a driver keeps from its first call until it is unloaded, LeakSanitizer would take for ours: of Mesa's, the table of the
+ * processor's caches, which no function frees. A library that is unloaded cannot be named in a list of suppressions. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define LEAKS_ARE_SOUGHT 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define LEAKS_ARE_SOUGHT 1
+#endif
+#if defined(LEAKS_ARE_SOUGHT)
+#include <sanitizer/lsan_interface.h>
+#define LEAKS_ALLOWED()   __lsan_disable()
+#define LEAKS_FORBIDDEN() __lsan_enable()
+#else
+#define LEAKS_ALLOWED()   ((void)0)
+#define LEAKS_FORBIDDEN() ((void)0)
+#endif
+
 /* volk keeps the loader's entry points in globals: they are the loader's own, the same for every instance, and filled in
  * once however often the backend is started. */
 static int32_t load_vulkan(const tsr_host *host)
@@ -194,13 +212,22 @@ static int32_t create_instance(tsr_vk_context *context)
   return status;
 }
 
+/* VkResult of vkEnumeratePhysicalDevices, with which the loader starts the drivers. */
+static VkResult enumerate(VkInstance instance, uint32_t *count, VkPhysicalDevice *devices)
+{
+  LEAKS_ALLOWED();
+  VkResult result = vkEnumeratePhysicalDevices(instance, count, devices);
+  LEAKS_FORBIDDEN();
+  return result;
+}
+
 /* Keeps the devices that can be used, and tells about the others. */
 static int32_t find_devices(tsr_vk_context *context)
 {
   const tsr_host *host = context->host;
   uint32_t count = 0;
   VkPhysicalDevice *found = NULL;
-  int32_t status = VK(host, vkEnumeratePhysicalDevices(context->instance, &count, NULL));
+  int32_t status = tsr_vk_check(host, enumerate(context->instance, &count, NULL), "vkEnumeratePhysicalDevices");
   if (status != TSR_OK) {
     return status;
   }
@@ -214,8 +241,8 @@ static int32_t find_devices(tsr_vk_context *context)
   if (!found) {
     return tsr_vk_fail(host, TSR_ERR_OUT_OF_MEMORY, "no memory for the list of devices");
   }
-  VkResult result = vkEnumeratePhysicalDevices(context->instance, &count, found);
-  status = result == VK_INCOMPLETE ? TSR_OK : VK(host, result);
+  VkResult result = enumerate(context->instance, &count, found);
+  status = result == VK_INCOMPLETE ? TSR_OK : tsr_vk_check(host, result, "vkEnumeratePhysicalDevices");
   context->devices = found;
   for (uint32_t i = 0; status == TSR_OK && i < count; i++) {
     tsr_vk_hardware hardware;
