@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/model/random_model.h"
 #include "tests/unit/temporary.h"
@@ -108,4 +109,94 @@ void assert_same(const tsr_hypothesis *a, const tsr_hypothesis *b)
   } else {
     assert_true(fabsf(a->score - b->score) <= 1e-5f * fmaxf(1.0f, fabsf(a->score)));
   }
+}
+
+double log_probability(const float *logits, int32_t n, int32_t token)
+{
+  double largest = (double)logits[0];
+  double sum = 0.0;
+  for (int32_t i = 1; i < n; i++) {
+    largest = fmax(largest, (double)logits[i]);
+  }
+  for (int32_t i = 0; i < n; i++) {
+    sum += exp((double)logits[i] - largest);
+  }
+  return (double)logits[token] - largest - log(sum);
+}
+
+float *forced_logits(const setup *s, const int32_t *source, int32_t length, const int32_t *ids, int32_t n)
+{
+  const tsr_transformer_config *config = tsr_model_config(s->model);
+  int32_t *target = malloc((size_t)n * sizeof *target);
+  float *logits = malloc((size_t)n * (size_t)config->target_vocabulary * sizeof *logits);
+  assert_non_null(target);
+  assert_non_null(logits);
+  target[0] = config->decoder_start_id;
+  memcpy(target + 1, ids, (size_t)(n - 1) * sizeof *target);
+  check(tsr_transformer_forward(s->transformer, 1, length, source, &length, n, target, NULL, logits));
+  free(target);
+  return logits;
+}
+
+float *forward_random(const setup *s, size_t *n)
+{
+  enum { B = 2, S = 11, L = 7 };
+  const tsr_transformer_config *config = tsr_model_config(s->model);
+  const int32_t lengths[B] = {S, 4};
+  int32_t source[B * S], target[B * L];
+  uint64_t seed = 7;
+  *n = (size_t)(B * L * config->target_vocabulary);
+  float *logits = malloc(*n * sizeof *logits);
+  assert_non_null(logits);
+  for (int32_t i = 0; i < B * S; i++) {
+    source[i] = tsr_random_below(&seed, config->source_vocabulary);
+  }
+  for (int32_t i = 0; i < B * L; i++) {
+    target[i] = tsr_random_below(&seed, config->target_vocabulary);
+  }
+  check(tsr_transformer_forward(s->transformer, B, S, source, lengths, L, target, NULL, logits));
+  return logits;
+}
+
+double distance(const float *a, const float *b, size_t n)
+{
+  double difference = 0.0, size = 0.0;
+  for (size_t i = 0; i < n; i++) {
+    difference += pow((double)a[i] - (double)b[i], 2.0);
+    size += pow((double)a[i], 2.0);
+  }
+  return sqrt(difference / size);
+}
+
+void choose_end(setup *s, const batch *b)
+{
+  tsr_generate_options options = options_for(s, 1);
+  int32_t holders[64] = {0};
+  int32_t best = 0;
+  tsr_generation g;
+  check(tsr_generate(s->transformer, b->n, b->source, b->lengths, 0, &options, NULL, NULL, &g));
+  for (int32_t token = 0; token < s->model->config.target_vocabulary; token++) {
+    for (int32_t i = 0; i < b->n; i++) {
+      int32_t t = 0;
+      while (t < g.hypotheses[i].n_ids && g.hypotheses[i].ids[t] != token) {
+        t++;
+      }
+      holders[token] += t < g.hypotheses[i].n_ids;
+    }
+    best = holders[token] > holders[best] ? token : best;
+  }
+  tsr_generation_finish(&g);
+  s->model->config.eos_id = best;
+}
+
+int32_t smallest_step(const tsr_transformer *t)
+{
+  int32_t smallest = INT32_MAX;
+  for (int32_t i = 0; i < t->options.cache; i++) {
+    const tsr_compiled *c = t->compiled[i];
+    if (c && c->key.kind != TSR_PROGRAM_ENCODE && c->key.size.batch < smallest) {
+      smallest = c->key.size.batch;
+    }
+  }
+  return smallest;
 }

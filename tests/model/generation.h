@@ -61,4 +61,22 @@ tsr_generate_options options_for(const setup *s, int32_t beam);
 
 void assert_same(const tsr_hypothesis *a, const tsr_hypothesis *b);
 
+/* ln softmax(logits [n])[token], in double. */
+double log_probability(const float *logits, int32_t n, int32_t token);
+
+/* Logits of one sentence when the decoder is fed an output's tokens, the last left out: [n, V], to be freed. */
+float *forced_logits(const setup *s, const int32_t *source, int32_t length, const int32_t *ids, int32_t n);
+
+/* Logits of two sentences, *n in all: of the same random tokens for any setup. To be freed. */
+float *forward_random(const setup *s, size_t *n);
+
+/* Root mean square of the difference, divided by that of a. */
+double distance(const float *a, const float *b, size_t n);
+
+/* Lets sentences of a random model end, each at its own place: the token that most of them hold is their end now. */
+void choose_end(setup *s, const batch *b);
+
+/* The rows of the smallest step that the transformer keeps, in sentences. */
+int32_t smallest_step(const tsr_transformer *t);
+
 #endif

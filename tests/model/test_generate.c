@@ -29,34 +29,6 @@ enum { N_MODELS = sizeof models / sizeof models[0] };
 
 /* ---- steps against teacher forcing ------------------------------------------------------------------------------- */
 
-static double log_probability(const float *logits, int32_t n, int32_t token)
-{
-  double largest = (double)logits[0];
-  double sum = 0.0;
-  for (int32_t i = 1; i < n; i++) {
-    largest = fmax(largest, (double)logits[i]);
-  }
-  for (int32_t i = 0; i < n; i++) {
-    sum += exp((double)logits[i] - largest);
-  }
-  return (double)logits[token] - largest - log(sum);
-}
-
-/* Logits of one sentence when the decoder is fed a hypothesis, its last token left out: [n_ids, V], to be freed. */
-static float *forced_logits(const setup *s, const int32_t *source, int32_t length, const tsr_hypothesis *h)
-{
-  const tsr_transformer_config *config = tsr_model_config(s->model);
-  int32_t *target = malloc((size_t)h->n_ids * sizeof *target);
-  float *logits = malloc((size_t)h->n_ids * (size_t)config->target_vocabulary * sizeof *logits);
-  assert_non_null(target);
-  assert_non_null(logits);
-  target[0] = config->decoder_start_id;
-  memcpy(target + 1, h->ids, (size_t)(h->n_ids - 1) * sizeof *target);
-  check(tsr_transformer_forward(s->transformer, 1, length, source, &length, h->n_ids, target, NULL, logits));
-  free(target);
-  return logits;
-}
-
 static void check_greedy(const float *logits, int32_t vocabulary, const tsr_hypothesis *h)
 {
   for (int32_t t = 0; t < h->n_ids; t++) {
@@ -95,7 +67,7 @@ static void check_against_forcing(const setup *s, const batch *b, int32_t beam)
         continue;
       }
       assert_in_range(h->n_ids, 1, options.max_length - 1);
-      float *logits = forced_logits(s, b->source[i], b->lengths[i], h);
+      float *logits = forced_logits(s, b->source[i], b->lengths[i], h->ids, h->n_ids);
       if (beam == 1) {
         assert_true(isnan(h->score));
         check_greedy(logits, vocabulary, h);
@@ -175,41 +147,6 @@ static void test_batches_equal_single_sentences(void **state)
       free_batch(&b);
     }
   }
-}
-
-/* The rows of the smallest step that the transformer keeps, in sentences. */
-static int32_t smallest_step(const tsr_transformer *t)
-{
-  int32_t smallest = INT32_MAX;
-  for (int32_t i = 0; i < t->options.cache; i++) {
-    const tsr_compiled *c = t->compiled[i];
-    if (c && c->key.kind != TSR_PROGRAM_ENCODE && c->key.size.batch < smallest) {
-      smallest = c->key.size.batch;
-    }
-  }
-  return smallest;
-}
-
-/* Lets sentences of a random model end, each at its own place: the token that most of them hold is their end now. */
-static void choose_end(setup *s, const batch *b)
-{
-  tsr_generate_options options = options_for(s, 1);
-  int32_t holders[64] = {0};
-  int32_t best = 0;
-  tsr_generation g;
-  check(tsr_generate(s->transformer, b->n, b->source, b->lengths, 0, &options, NULL, NULL, &g));
-  for (int32_t token = 0; token < s->model->config.target_vocabulary; token++) {
-    for (int32_t i = 0; i < b->n; i++) {
-      int32_t t = 0;
-      while (t < g.hypotheses[i].n_ids && g.hypotheses[i].ids[t] != token) {
-        t++;
-      }
-      holders[token] += t < g.hypotheses[i].n_ids;
-    }
-    best = holders[token] > holders[best] ? token : best;
-  }
-  tsr_generation_finish(&g);
-  s->model->config.eos_id = best;
 }
 
 /* A batch of all sentences on a device, against one sentence at a time on another. Returns 1 if there were fewer rows in
@@ -389,7 +326,7 @@ static void test_renormalize(void **state)
         continue;
       }
       int32_t sentence = i / options.n_best;
-      float *logits = forced_logits(&s, b.source[sentence], b.lengths[sentence], h);
+      float *logits = forced_logits(&s, b.source[sentence], b.lengths[sentence], h->ids, h->n_ids);
       for (int32_t t = 0; t < h->n_ids; t++) {
         logits[(size_t)t * (size_t)vocabulary + 5] = logits[(size_t)t * (size_t)vocabulary + 36] = -INFINITY;
       }

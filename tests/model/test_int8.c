@@ -9,7 +9,7 @@
 #include "tests/model/generation.h"
 #include "tests/model/random_model.h"
 
-enum { N_SENTENCES = 5, B = 2, S = 11, L = 7 };
+enum { N_SENTENCES = 5 };
 
 static const tsr_transformer_options as_i8 = {.weights = TSR_I8};
 static const tsr_transformer_options as_f32 = {.weights = TSR_F32};
@@ -116,36 +116,6 @@ static void test_programs(void **state)
   close_setup(&s);
 }
 
-/* Logits [B, L, V] of the same random tokens, to be freed. */
-static float *forward(const setup *s, size_t *n)
-{
-  const tsr_transformer_config *config = tsr_model_config(s->model);
-  const int32_t lengths[B] = {S, 4};
-  int32_t source[B * S], target[B * L];
-  uint64_t seed = 7;
-  *n = (size_t)(B * L * config->target_vocabulary);
-  float *logits = allocate((int64_t)(*n * sizeof *logits));
-  for (int32_t i = 0; i < B * S; i++) {
-    source[i] = tsr_random_below(&seed, config->source_vocabulary);
-  }
-  for (int32_t i = 0; i < B * L; i++) {
-    target[i] = tsr_random_below(&seed, config->target_vocabulary);
-  }
-  check(tsr_transformer_forward(s->transformer, B, S, source, lengths, L, target, NULL, logits));
-  return logits;
-}
-
-/* Root mean square of the difference, divided by that of a. */
-static double distance(const float *a, const float *b, size_t n)
-{
-  double difference = 0.0, size = 0.0;
-  for (size_t i = 0; i < n; i++) {
-    difference += pow((double)a[i] - (double)b[i], 2.0);
-    size += pow((double)a[i], 2.0);
-  }
-  return sqrt(difference / size);
-}
-
 /* A unit is 1/127 of a row's largest, some 1/40 of its root mean square; its rounding errs by 1/sqrt(12) of that, in both factors
  * of each product: 1 %; a chain of a dozen products some 4 %. Devices differ from each other in the few elements that lie at a
  * tie. */
@@ -158,7 +128,7 @@ static void test_beside_f32(void **state)
     random_model_write(f->folder, &models[m]);
     open_setup(f, "reference", &as_f32, &exact);
     open_setup(f, "reference", &as_i8, &reference);
-    float *wanted = forward(&exact, &n), *quantised = forward(&reference, &n);
+    float *wanted = forward_random(&exact, &n), *quantised = forward_random(&reference, &n);
     double apart = distance(wanted, quantised, n);
     if (!(apart > 1e-4 && apart < 0.06)) {
       fail_msg("model %d: i8 is %.3g from f32", (int)m, apart);
@@ -167,7 +137,7 @@ static void test_beside_f32(void **state)
       setup s;
       batch b;
       open_setup(f, device_name(f, d), &as_i8, &s);
-      float *found = forward(&s, &n);
+      float *found = forward_random(&s, &n);
       apart = distance(quantised, found, n);
       if (!(apart < 0.01)) {
         fail_msg("model %d on %s: %.3g from the reference", (int)m, device_name(f, d), apart);

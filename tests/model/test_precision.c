@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/generate/shortlist.h"
 #include "tests/model/generation.h"
 #include "tests/model/random_model.h"
 
-enum { N_SENTENCES = 9, B = 2, S = 11, L = 7 };
+enum { N_SENTENCES = 9, MANY = 33 /* enough for fewer rows in the end, on a GPU */ };
 
 static const random_model models[] = {
     {.seed = 71, .d_model = 48, .d_ff = 160},
@@ -173,59 +174,34 @@ static void test_generations(void **state)
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-/* Logits [B, L, V] of the same random tokens, to be freed. */
-static float *forward(const setup *s, size_t *n)
-{
-  const tsr_transformer_config *config = tsr_model_config(s->model);
-  const int32_t lengths[B] = {S, 4};
-  int32_t source[B * S], target[B * L];
-  uint64_t seed = 7;
-  *n = (size_t)(B * L * config->target_vocabulary);
-  float *logits = malloc(*n * sizeof *logits);
-  assert_non_null(logits);
-  for (int32_t i = 0; i < B * S; i++) {
-    source[i] = tsr_random_below(&seed, config->source_vocabulary);
-  }
-  for (int32_t i = 0; i < B * L; i++) {
-    target[i] = tsr_random_below(&seed, config->target_vocabulary);
-  }
-  check(tsr_transformer_forward(s->transformer, B, S, source, lengths, L, target, NULL, logits));
-  return logits;
-}
-
-/* Root mean square of the difference, divided by that of a. */
-static double distance(const float *a, const float *b, size_t n)
-{
-  double difference = 0.0, size = 0.0;
-  for (size_t i = 0; i < n; i++) {
-    difference += pow((double)a[i] - (double)b[i], 2.0);
-    size += pow((double)a[i], 2.0);
-  }
-  return sqrt(difference / size);
-}
-
 /* A factor errs by at most 2^-10, or 2^-7, cut off: some 60 % of that in the root mean square. Two factors of each of a dozen
- * products in a chain, as if all were of one sign: 1.5 % of f16, 12 % of bf16. */
+ * products in a chain, as if all were of one sign: 1.5 % of f16, 12 % of bf16. Keys and values that are kept are rounded once
+ * more, to the nearest: that is within the same. */
+static const struct {
+  tsr_dtype type;
+  double allowed; /* of the logits' root mean square */
+} halves[] = {{TSR_F16, 0.015}, {TSR_BF16, 0.12}};
+enum { N_HALVES = sizeof halves / sizeof halves[0] };
+
 static void test_beside_f32(void **state)
 {
   const fixture *f = *state;
-  static const tsr_dtype dtypes[] = {TSR_F16, TSR_BF16};
-  static const double allowed[] = {0.015, 0.12};
   for (int32_t m = 0; m < N_MODELS; m++) {
     setup exact;
     size_t n;
     random_model_write(f->folder, &models[m]);
     open_setup(f, "reference", &(tsr_transformer_options){.weights = TSR_F32}, &exact);
-    float *wanted = forward(&exact, &n);
+    float *wanted = forward_random(&exact, &n);
     for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
-      for (int32_t k = 0; k < 2; k++) {
-        const tsr_transformer_options wish = {.weights = dtypes[k]};
+      for (int32_t k = 0; k < N_HALVES; k++) {
+        const tsr_transformer_options wish = {.weights = halves[k].type};
         setup s;
         open_setup(f, device_name(f, d), &wish, &s);
-        float *found = forward(&s, &n);
+        float *found = forward_random(&s, &n);
         double apart = distance(wanted, found, n);
-        if (!(apart > 1e-5 && apart < allowed[k])) {
-          fail_msg("model %d on %s: %s is %.3g from f32", (int)m, device_name(f, d), tsr_dtype_name(dtypes[k]), apart);
+        if (!(apart > 1e-5 && apart < halves[k].allowed)) {
+          fail_msg("model %d on %s: %s is %.3g from f32", (int)m, device_name(f, d), tsr_dtype_name(halves[k].type),
+                   apart);
         }
         free(found);
         close_setup(&s);
@@ -236,13 +212,127 @@ static void test_beside_f32(void **state)
   }
 }
 
+/* ---- searches ---------------------------------------------------------------------------------------------------- */
+
+/* Squares of errors, and of the logits that they are measured by. */
+typedef struct errors {
+  double of_search, of_logits;
+  int64_t n_search, n_logits;
+} errors;
+
+static double square(double x)
+{
+  return x * x;
+}
+
+/* What a search made of a sentence beside the logits that f32 gives for it, [n_ids, V]: of greedy search how far each token is
+ * from the best, of beam search how far a token's mean log-probability is off. */
+static void add_errors(const tsr_generate_options *options, const tsr_hypothesis *h, const float *logits, int32_t v,
+                       errors *e)
+{
+  double sum = 0.0;
+  for (int32_t t = 0; t < h->n_ids; t++) {
+    const float *row = logits + (size_t)t * (size_t)v;
+    float best = row[0];
+    for (int32_t i = 0; i < v; i++) {
+      best = fmaxf(best, row[i]);
+      e->of_logits += square((double)row[i]);
+    }
+    sum += log_probability(row, v, h->ids[t]);
+    if (options->beam == 1) {
+      e->of_search += square((double)best - (double)row[h->ids[t]]);
+      e->n_search++;
+    }
+  }
+  e->n_logits += (int64_t)h->n_ids * v;
+  if (options->beam > 1) {
+    double score = (double)h->score * pow((double)h->n_ids, (double)options->length_penalty);
+    e->of_search += square((score - sum) / (double)h->n_ids);
+    e->n_search++;
+  }
+}
+
+/* An error of a token's log-probability, and of its distance from the best, is the difference of two of logits: at most twice
+ * theirs in the root mean square. */
+static void check_search(const setup *s, const setup *exact, const batch *b, const tsr_generate_options *options,
+                         double allowed, const char *name)
+{
+  errors e = {0};
+  tsr_generation g;
+  check(tsr_generate(s->transformer, b->n, b->source, b->lengths, b->n, options, NULL, NULL, &g));
+  for (int32_t i = 0; i < b->n * options->n_best; i++) {
+    const tsr_hypothesis *h = &g.hypotheses[i];
+    const int32_t sentence = i / options->n_best;
+    if (h->n_ids > 0) {
+      float *logits = forced_logits(exact, b->source[sentence], b->lengths[sentence], h->ids, h->n_ids);
+      add_errors(options, h, logits, tsr_model_config(exact->model)->target_vocabulary, &e);
+      free(logits);
+    }
+  }
+  tsr_generation_finish(&g);
+  assert_true(e.n_search > 0);
+  double found = sqrt(e.of_search / (double)e.n_search), size = sqrt(e.of_logits / (double)e.n_logits);
+  if (!(found <= 2.0 * allowed * size)) {
+    fail_msg("%s, %s, beam %d: tokens are %.3g from f32, of logits of %.3g", name,
+             tsr_dtype_name(s->transformer->options.weights), (int)options->beam, found, size);
+  }
+}
+
+/* Searches with caches of 16 bits, on each device that keeps them so, give what f32 gives but for the roundings: as their rows
+ * are written, read, widened, reordered and, when sentences end, moved; with a shortlist, whose weights are a state, too. */
+static void check_searches(const fixture *f, const char *device, const setup *exact, int32_t which)
+{
+  const int32_t vocabulary = tsr_model_config(exact->model)->target_vocabulary;
+  tsr_shortlist *list;
+  setup s;
+  batch b;
+  open_setup(f, device, &(tsr_transformer_options){.weights = halves[which].type, .workers = 1}, &s);
+  const tsr_device_properties *properties = tsr_device_get_properties(s.device);
+  const int is_gpu = properties->type != TSR_DEVICE_CPU && properties->type != TSR_DEVICE_REFERENCE;
+  assert_int_equal(s.transformer->states,
+                   is_gpu && properties->features & TSR_FEATURE_F16_STORAGE ? halves[which].type : TSR_F32);
+  s.model->config.eos_id = exact->model->config.eos_id;
+  make_batch(78, vocabulary, MANY, &b);
+  check(tsr_shortlist_create(vocabulary, vocabulary, NULL, 0, vocabulary, 0, &list));
+  for (int32_t beam = 1; beam <= 3; beam += 2) {
+    tsr_generate_options options = options_for(&s, beam);
+    options.early_stopping = TSR_EARLY_TRUE;
+    options.n_best = 1;
+    check_search(&s, exact, &b, &options, halves[which].allowed, device);
+    options.shortlist = list;
+    check_search(&s, exact, &b, &options, halves[which].allowed, device);
+  }
+  assert_true(smallest_step(s.transformer) < MANY);
+  tsr_shortlist_close(list);
+  free_batch(&b);
+  close_setup(&s);
+}
+
+static void test_searches(void **state)
+{
+  const fixture *f = *state;
+  for (int32_t m = 0; m < N_MODELS; m++) {
+    setup exact;
+    batch b;
+    random_model_write(f->folder, &models[m]);
+    open_setup(f, "reference", &(tsr_transformer_options){.weights = TSR_F32, .workers = 1}, &exact);
+    make_batch(78, tsr_model_config(exact.model)->target_vocabulary, MANY, &b);
+    choose_end(&exact, &b);
+    free_batch(&b);
+    for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
+      for (int32_t k = 0; k < N_HALVES; k++) {
+        check_searches(f, device_name(f, d), &exact, k);
+      }
+    }
+    close_setup(&exact);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_programs),
-      cmocka_unit_test(test_states),
-      cmocka_unit_test(test_generations),
-      cmocka_unit_test(test_beside_f32),
+      cmocka_unit_test(test_programs),   cmocka_unit_test(test_states),   cmocka_unit_test(test_generations),
+      cmocka_unit_test(test_beside_f32), cmocka_unit_test(test_searches),
   };
   return cmocka_run_group_tests(tests, start, stop);
 }

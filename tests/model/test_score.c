@@ -28,35 +28,16 @@ static const random_model models[] = {
 };
 enum { N_MODELS = sizeof models / sizeof models[0] };
 
-/* -ln softmax(row)[token], in double. */
-static double loss_of(const float *row, int32_t n, int32_t token)
-{
-  double largest = -INFINITY;
-  double sum = 0.0;
-  for (int32_t i = 0; i < n; i++) {
-    largest = fmax(largest, (double)row[i]);
-  }
-  for (int32_t i = 0; i < n; i++) {
-    sum += exp((double)row[i] - largest);
-  }
-  return largest + log(sum) - (double)row[token];
-}
-
 static void check_target(const setup *s, const int32_t *source, int32_t length, const int32_t *target,
                          const tsr_target_score *score, double penalty)
 {
   const tsr_transformer_config *config = tsr_model_config(s->model);
   int32_t n = score->n_tokens;
-  int32_t ids[MAX_SOURCE];
   size_t vocabulary = (size_t)config->target_vocabulary;
   double sum = 0.0;
-  float *logits = malloc((size_t)n * vocabulary * sizeof *logits);
-  assert_non_null(logits);
-  ids[0] = config->decoder_start_id;
-  memcpy(ids + 1, target, (size_t)(n - 1) * sizeof *ids);
-  check(tsr_transformer_forward(s->transformer, 1, length, source, &length, n, ids, NULL, logits));
+  float *logits = forced_logits(s, source, length, target, n);
   for (int32_t t = 0; t < n; t++) {
-    double expected = -loss_of(logits + (size_t)t * vocabulary, config->target_vocabulary, target[t]);
+    double expected = log_probability(logits + (size_t)t * vocabulary, config->target_vocabulary, target[t]);
     assert_true(fabs((double)score->tokens[t] - expected) <= 2e-5 * fmax(1.0, fabs(expected)));
     sum += expected;
   }
