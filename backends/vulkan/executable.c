@@ -45,6 +45,7 @@ typedef struct build {
   int32_t room;
   int32_t n_wide;
   int64_t scratch_bytes;
+  tsr_vk_left left;       /* in scratch, by the lines planned so far */
   tsr_vk_hazards hazards; /* since the last barrier */
   double work;            /* recorded into the current command buffer */
 } build;
@@ -108,7 +109,7 @@ static int32_t plan_lines(build *b)
   }
   int32_t status = TSR_OK;
   for (int32_t line = 0; status == TSR_OK && line < program->n_lines; line += plan->n_lines) {
-    if (!tsr_vk_plan_lines(&d->caps, program, b->args->buffers, line, plan)) {
+    if (!tsr_vk_plan_lines(&d->caps, program, b->args->buffers, line, &b->left, plan)) {
       status = tsr_vk_fail(d->host, TSR_ERR_UNSUPPORTED, "line %d (%s, operator %d) is not supported on %s", line,
                            tsr_line_at(program, line)->label, tsr_line_at(program, line)->op,
                            d->hardware.properties.deviceName);

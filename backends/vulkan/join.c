@@ -9,6 +9,9 @@
  *
  * A joined line is planned as the main one of its lines (the norm, the product), with what the others bring to it in
  * tsr_vk_planner. A planner that cannot do with that, or does not know of it, leaves the lines apart.
+ *
+ * And what a line makes in scratch first that an earlier line left there already: the rows of an input that several products
+ * quantise.
  */
 #include "backends/vulkan/kernel_common.h"
 
@@ -194,16 +197,80 @@ static int join_matmul_topk(const run *r, tsr_vk_plan *plan)
   return topk->attributes.k > 0 && tsr_vk_plan_one(&planner) ? last + 1 : 0;
 }
 
-int tsr_vk_plan_lines(const tsr_vk_caps *caps, const tsr_program_desc *program, tsr_backend_buffer *const *buffers,
-                      int32_t line, tsr_vk_plan *plan)
+static int plan_lines(const run *r, tsr_vk_plan *plan)
 {
   static int (*const joins[])(const run *, tsr_vk_plan *) = {join_add_norm, join_matmul_add, join_matmul_topk};
-  run r = {caps, program, buffers, line};
-  for (size_t i = 0; caps->join && i < sizeof joins / sizeof joins[0]; ++i) {
-    plan->n_lines = joins[i](&r, plan);
+  for (size_t i = 0; r->caps->join && i < sizeof joins / sizeof joins[0]; ++i) {
+    plan->n_lines = joins[i](r, plan);
     if (plan->n_lines > 0)
       return 1;
   }
   plan->n_lines = 1;
-  return tsr_vk_plan_line(caps, program, line, plan);
+  return tsr_vk_plan_line(r->caps, r->program, r->first, plan);
+}
+
+static int same_operand(const run *r, const tsr_vk_operand *a, const tsr_vk_operand *b)
+{
+  if (a->write != b->write || a->tensor == TSR_VK_SCRATCH || b->tensor == TSR_VK_SCRATCH)
+    return a->write == b->write && a->tensor == b->tensor;
+  return tsr_tensor_at(r->program, a->tensor)->storage == tsr_tensor_at(r->program, b->tensor)->storage;
+}
+
+static int same_dispatch(const run *r, const tsr_vk_dispatch *a, const tsr_vk_dispatch *b)
+{
+  int same = a->variant == b->variant && memcmp(a->groups, b->groups, sizeof a->groups) == 0 &&
+             a->n_operands == b->n_operands && a->n_spec == b->n_spec &&
+             memcmp(a->spec, b->spec, (size_t)a->n_spec * sizeof a->spec[0]) == 0 &&
+             a->subgroup_size == b->subgroup_size && a->push_bytes == b->push_bytes &&
+             memcmp(a->push, b->push, a->push_bytes) == 0;
+  for (int32_t i = 0; same && i < a->n_operands; ++i)
+    same = same_operand(r, &a->operand[i], &b->operand[i]);
+  return same;
+}
+
+/* 1 if the dispatch writes to scratch, or to what `pure` reads. */
+static int disturbs(const run *r, const tsr_vk_dispatch *dispatch, const tsr_vk_dispatch *pure)
+{
+  for (int32_t i = 0; i < dispatch->n_operands; ++i) {
+    int32_t tensor = dispatch->operand[i].tensor;
+    if (!dispatch->operand[i].write)
+      continue;
+    if (tensor == TSR_VK_SCRATCH)
+      return 1;
+    for (int32_t k = 0; k < pure->n_operands; ++k) {
+      if (pure->operand[k].tensor != TSR_VK_SCRATCH && overlap(r, tensor, pure->operand[k].tensor))
+        return 1;
+    }
+  }
+  return 0;
+}
+
+/* Leaves out the dispatches whose result is left in scratch, and brings *left up to date. */
+static void leave_out(const run *r, tsr_vk_left *left, tsr_vk_plan *plan)
+{
+  int32_t n = 0;
+  for (int32_t i = 0; i < plan->n_dispatches; ++i) {
+    const tsr_vk_dispatch *dispatch = &plan->dispatch[i];
+    if (left->dispatch.pure && dispatch->pure && same_dispatch(r, dispatch, &left->dispatch))
+      continue;
+    if (dispatch->pure)
+      left->dispatch = *dispatch;
+    else if (left->dispatch.pure && disturbs(r, dispatch, &left->dispatch))
+      left->dispatch.pure = 0;
+    if (n < i)
+      plan->dispatch[n] = *dispatch;
+    ++n;
+  }
+  plan->n_dispatches = n;
+}
+
+int tsr_vk_plan_lines(const tsr_vk_caps *caps, const tsr_program_desc *program, tsr_backend_buffer *const *buffers,
+                      int32_t line, tsr_vk_left *left, tsr_vk_plan *plan)
+{
+  run r = {caps, program, buffers, line};
+  if (!plan_lines(&r, plan))
+    return 0;
+  if (caps->join)
+    leave_out(&r, left, plan);
+  return 1;
 }

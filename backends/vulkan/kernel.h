@@ -92,13 +92,15 @@ typedef struct tsr_vk_operand {
 } tsr_vk_operand;
 
 typedef struct tsr_vk_dispatch {
-  int32_t form;       /* tsr_vk_plan.form */
-  int32_t variant;    /* index into tsr_vk_variants */
-  int32_t wide;       /* 1: a wide variant: the host fills its address table */
-  int32_t after;      /* 1: uses what earlier dispatches of the same line wrote, or overwrites what they use;
+  int32_t form;    /* tsr_vk_plan.form */
+  int32_t variant; /* index into tsr_vk_variants */
+  int32_t wide;    /* 1: a wide variant: the host fills its address table */
+  int32_t after;   /* 1: uses what earlier dispatches of the same line wrote, or overwrites what they use;
                                                 * 0: touches nothing that they write, so no barrier is needed between them */
-  uint32_t groups[3]; /* workgroups per axis, each at least 1 */
-  int32_t n_operands; /* equals the variant's n_bindings */
+  int32_t pure; /* 1: leaves in scratch, and nowhere else, what follows from the tensors that it reads alone: until one
+                                                * of these changes, or scratch, another dispatch like it can be left out */
+  uint32_t groups[3];                          /* workgroups per axis, each at least 1 */
+  int32_t n_operands;                          /* equals the variant's n_bindings */
   tsr_vk_operand operand[TSR_VK_MAX_OPERANDS]; /* binding i */
   int32_t n_spec;
   uint32_t spec[TSR_VK_MAX_SPEC]; /* specialisation constants 0 .. n_spec-1; 0 is local_size_x, 1 is local_size_y */
@@ -125,10 +127,15 @@ typedef struct tsr_vk_plan {
  * Dispatches run in order. Never fails otherwise, allocates nothing. Any thread. */
 int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line, tsr_vk_plan *plan);
 
+/* What the lines planned so far leave in scratch for those behind them. Zeros at the beginning of a program. */
+typedef struct tsr_vk_left {
+  tsr_vk_dispatch dispatch; /* whose result lies there; pure is 0: none's does */
+} tsr_vk_left;
+
 /* The same for line `line` and as many behind it as become one with it, plan->n_lines in all. The program is being compiled:
- * storages are placed, in `buffers` (NULL: not yet; each counts as apart from all others). Operands may come from any of the
- * lines. */
+ * storages are placed, in `buffers` (NULL: not yet; each counts as apart from all others), and lines are planned in order, with
+ * one *left. Operands may come from any of the lines. */
 int tsr_vk_plan_lines(const tsr_vk_caps *caps, const tsr_program_desc *program, tsr_backend_buffer *const *buffers,
-                      int32_t line, tsr_vk_plan *plan);
+                      int32_t line, tsr_vk_left *left, tsr_vk_plan *plan);
 
 #endif

@@ -19,7 +19,8 @@ typedef struct quantise_push {
 _Static_assert(sizeof(quantise_push) == TSR_VK_PUSH_QUANTISE, "push constants of quantise.comp");
 TSR_VK_ASSERT_ROW_VARIANTS(QUANTISE);
 
-/* Adds the dispatch that quantises a's rows, each distinct one once; the product's view of a becomes that of the result. */
+/* Adds the dispatch that quantises a's rows, each distinct one once; the product's view of a becomes that of the result. First in
+ * the line, so that products of one a quantise it alike, and join.c leaves out all but the first of these dispatches. */
 static int quantise(tsr_vk_planner *planner, tsr_vk_product *p)
 {
   tsr_vk_view x = p->a;
@@ -56,6 +57,7 @@ static int quantise(tsr_vk_planner *planner, tsr_vk_product *p)
   tsr_vk_write(dispatch, TSR_VK_SCRATCH);
   tsr_vk_spec(dispatch, size);
   tsr_vk_spec(dispatch, 1);
+  dispatch->pure = 1;
   dispatch->work = 4.0 * (double)count * p->depth;
   return tsr_vk_finish(planner, dispatch, count);
 }

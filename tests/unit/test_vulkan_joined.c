@@ -51,11 +51,16 @@ typedef struct chain {
   int32_t n_inputs, n_outputs;
 } chain;
 
-static tsr_ref input(chain *c, tsr_shape shape)
+static tsr_ref typed_input(chain *c, tsr_dtype dtype, tsr_shape shape)
 {
   char name[16];
   snprintf(name, sizeof name, "x%d", (int)c->n_inputs);
-  return c->inputs[c->n_inputs++] = tsr_input(c->program, name, TSR_F32, shape);
+  return c->inputs[c->n_inputs++] = tsr_input(c->program, name, dtype, shape);
+}
+
+static tsr_ref input(chain *c, tsr_shape shape)
+{
+  return typed_input(c, TSR_F32, shape);
 }
 
 static void output(chain *c, tsr_ref x)
@@ -154,6 +159,36 @@ static int32_t build_layers(chain *c, int64_t R, int64_t C)
   return 2;
 }
 
+/* Products with weights of i8 that quantise the same rows, once for all, until something else is written to where those, or what
+ * they became, lie. No lines become one here. */
+static int32_t build_quantised(chain *c, int64_t R, int64_t C)
+{
+  tsr_program *p = c->program;
+  tsr_ref x = input(c, TSR_SHAPE(R, C)), scales = input(c, TSR_SHAPE(C)), many = input(c, TSR_SHAPE(1, 100000));
+  tsr_ref weights[3], turned[3], indices;
+  for (int32_t i = 0; i < 3; i++) {
+    weights[i] = typed_input(c, TSR_I8, TSR_SHAPE(C, C));
+    turned[i] = tsr_transpose(p, weights[i], 0, 1);
+  }
+  tsr_ref state = tsr_state(p, "state", TSR_F32, TSR_SHAPE(R, C));
+  x = tsr_copy(p, x, TSR_F32); /* a temporary */
+  tsr_ref gate = tsr_matmul_i8(p, x, turned[0], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_SILU);
+  tsr_ref y = tsr_mul(p, gate, tsr_matmul_i8(p, x, turned[1], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE));
+  state = tsr_update(p, state, y);
+  y = tsr_matmul_i8(p, state, turned[0], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE);
+  state = tsr_update(p, state, y); /* read before, and again: as it is now */
+  tsr_ref z = tsr_matmul_i8(p, state, turned[1], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE);
+  tsr_update(p, tsr_slice(p, state, 0, R - 1, 1), tsr_slice(p, x, 0, 0, 1)); /* its last row alone */
+  y = tsr_matmul_i8(p, state, turned[2], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE);
+  z = tsr_mul(p, z, y);
+  y = tsr_matmul_i8(p, z, turned[0], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE);
+  output(c, tsr_topk(p, many, 4, &indices)); /* takes scratch, too */
+  output(c, tsr_matmul_i8(p, z, turned[1], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE));
+  output(c, tsr_matmul_i8(p, z, turned[2], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE));
+  output(c, tsr_mul(p, y, y));
+  return 0;
+}
+
 static int64_t elements_of(const chain *c, tsr_ref x)
 {
   const tsr_shape shape = tsr_ref_shape(c->program, x);
@@ -173,7 +208,13 @@ static void run_chain(tsr_device *device, const chain *c, int32_t keep_all, floa
   for (int32_t i = 0; i < c->n_inputs; i++) {
     const int64_t n = elements_of(c, c->inputs[i]);
     float *values = random_floats(n, 1 + (uint64_t)i);
-    check(tsr_executable_write(executable, c->inputs[i], values, n * (int64_t)sizeof *values));
+    const tsr_dtype dtype = tsr_ref_dtype(c->program, c->inputs[i]);
+    if (dtype == TSR_I8) {
+      for (int64_t k = 0; k < n; k++) {
+        ((int8_t *)values)[k] = (int8_t)(127.0f * values[k]);
+      }
+    }
+    check(tsr_executable_write(executable, c->inputs[i], values, n * (int64_t)tsr_dtype_size(dtype)));
     free(values);
   }
   check(tsr_executable_run(executable));
@@ -193,8 +234,11 @@ static void run_chain(tsr_device *device, const chain *c, int32_t keep_all, floa
   tsr_executable_destroy(executable);
 }
 
-static void compare_chain(const pair *devices, const char *name, build_fn build, int64_t rows, int64_t columns)
+/* exact: bit by bit. Else there are the same sums in the same order, but a compiler may round once where a product is added to. */
+static void compare_chain(const pair *devices, const char *name, build_fn build, int exact, int64_t rows,
+                          int64_t columns)
 {
+  const float tolerance = exact ? 0.0f : 1e-5f;
   chain c = {0};
   float *joined[MAX_OUTPUTS], *one_by_one[MAX_OUTPUTS];
   int32_t lines_joined, lines_apart;
@@ -210,8 +254,7 @@ static void compare_chain(const pair *devices, const char *name, build_fn build,
     }
     for (int32_t i = 0; i < c.n_outputs; i++) {
       for (int64_t k = 0; k < elements_of(&c, c.outputs[i]); k++) {
-        /* The same sums in the same order, but a compiler may round once where a product is added to. */
-        if (!(fabsf(joined[i][k] - one_by_one[i][k]) <= 1e-5f * (1.0f + fabsf(one_by_one[i][k])))) {
+        if (!(fabsf(joined[i][k] - one_by_one[i][k]) <= tolerance * (1.0f + fabsf(one_by_one[i][k])))) {
           fail_msg("%s, output %d, element %lld of %lld x %lld: %.9g, one by one %.9g", name, (int)i, (long long)k,
                    (long long)rows, (long long)columns, (double)joined[i][k], (double)one_by_one[i][k]);
         }
@@ -422,14 +465,20 @@ static void all_chains(const pair *devices)
   static const struct {
     const char *name;
     build_fn build;
+    int exact;
   } chains[] = {
-      {"norms", build_norms},         {"norms kept", build_norms_kept},           {"norms apart", build_norms_apart},
-      {"residuals", build_residuals}, {"residuals apart", build_residuals_apart}, {"layers", build_layers},
+      {"norms", build_norms},
+      {"norms kept", build_norms_kept},
+      {"norms apart", build_norms_apart},
+      {"residuals", build_residuals},
+      {"residuals apart", build_residuals_apart},
+      {"layers", build_layers},
+      {"quantised", build_quantised, 1},
   };
   static const int64_t sizes[][2] = {{2, 33}, {70, 132}};
   for (size_t i = 0; i < sizeof chains / sizeof chains[0]; i++) {
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
-      compare_chain(devices, chains[i].name, chains[i].build, sizes[k][0], sizes[k][1]);
+      compare_chain(devices, chains[i].name, chains[i].build, chains[i].exact, sizes[k][0], sizes[k][1]);
     }
   }
 }

@@ -440,9 +440,9 @@ static tsr_status prepare(session *s, const bench_op_case *test)
   for (int32_t i = 0; i < s->n_operands; i++) {
     set_bytes += operand_size(&s->operands[i]);
   }
-  int64_t sets = operand_bytes / set_bytes;
+  int64_t sets = operand_bytes / set_bytes, least = test->precision == TSR_I8 ? 2 : 1; /* of one, a is quantised once */
   s->sample.lines = rounds < MAX_ROUNDS ? (int32_t)rounds : MAX_ROUNDS;
-  status = make_sets(s, sets < 1 ? 1 : sets < s->sample.lines ? (int32_t)sets : s->sample.lines);
+  status = make_sets(s, sets < least ? (int32_t)least : sets < s->sample.lines ? (int32_t)sets : s->sample.lines);
   return status == TSR_OK ? make_chain(s, s->sample.lines, &s->chained) : status;
 }
 
