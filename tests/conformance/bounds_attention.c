@@ -267,6 +267,12 @@ static double weight_narrowing(const score *s, double factor)
   return factor > 65504.0 ? s->weight + s->spread : check_narrowing(TSR_F16, s->weight, fmin(s->spread, 1e300));
 }
 
+/* A weight so small that a device may take it for zero, before or after the division by the sum: 0 * inf is NaN, anything else is inf. */
+static int weight_vanishes(const score *s, double total, double spread)
+{
+  return s->weight - s->spread < 2.0 * FLT_MIN * (total + spread);
+}
+
 /* `factor`: of the dropout, 1 without one, which rounds once more. lse = max + ln total: the logarithm moves by the relative error
  * of its argument, and by 3 units or 2^-21; the sum rounds once on each side. */
 static void bound_results(const check_tensor *v, const results *r, const score *scores, const double *factor,
@@ -298,6 +304,7 @@ static void bound_results(const check_tensor *v, const results *r, const score *
       error *= factor[s];
       weight *= factor[s];
       special |= !isfinite(check_value(v, place));
+      open |= isinf(check_value(v, place)) && weight_vanishes(&scores[s], total, spread);
       sum += error * fabs(check_value(v, place)) + (weight + error) * carried;
       size += (weight + error) * fabs(check_value(v, place));
       visible = fmax(visible, factor[s] * fabs(check_value(v, place)));
@@ -506,6 +513,31 @@ static void settle(const check_tensor *t)
   }
 }
 
+/* Of a query whose scores may overflow nothing is asked, nor of the keys that it sees. */
+static void release_gradient(const results *r, const int64_t *at, const check_masking *m, int64_t n_scores)
+{
+  check_addend addend;
+  int64_t s, i;
+
+  for (i = 0; i < r->dq.extent[3]; i++) {
+    r->dq.storage->error[check_place(&r->dq, at[0], at[2], at[1], i)] = INFINITY;
+  }
+  for (s = 0; s < n_scores; s++) {
+    if (!check_masking_at(m, at[0], at[1], at[2], s, &addend)) {
+      continue;
+    }
+    if (r->dscores.storage) {
+      r->dscores.storage->error[check_place(&r->dscores, at[0], at[1], at[2], s)] = INFINITY;
+    }
+    for (i = 0; i < r->dk.extent[3]; i++) {
+      r->dk.storage->error[check_place(&r->dk, at[0], s, at[1], i)] = INFINITY;
+    }
+    for (i = 0; i < r->dv.extent[3]; i++) {
+      r->dv.storage->error[check_place(&r->dv, at[0], s, at[1], i)] = INFINITY;
+    }
+  }
+}
+
 tsr_status check_bound_attention_gradient(check_values *values, const tsr_line_desc *line)
 {
   check_tensor q = check_tensor_of(values, line->in[0]);
@@ -520,6 +552,7 @@ tsr_status check_bound_attention_gradient(check_values *values, const tsr_line_d
   score *scores;
   double *factor;
   int64_t at[3], i;
+  int kind, overflows = 0;
 
   for (i = 0; i < 4 && !status; i++) {
     status = check_errors_clear(all[i]);
@@ -535,7 +568,8 @@ tsr_status check_bound_attention_gradient(check_values *values, const tsr_line_d
   for (at[0] = 0; at[0] < q.extent[0]; at[0]++) {
     for (at[1] = 0; at[1] < q.extent[2]; at[1]++) {
       for (at[2] = 0; at[2] < q.extent[1]; at[2]++) {
-        (void)query_scores(values, line, &m, at[0], at[1], at[2], scores, n_scores);
+        kind = query_scores(values, line, &m, at[0], at[1], at[2], scores, n_scores);
+        overflows |= kind == SCORES_OVERFLOW;
         drop_factors(values, line, at, &q, n_scores, factor);
         bound_gradient(values, line, &r, at, scores, factor, n_scores);
       }
@@ -543,6 +577,15 @@ tsr_status check_bound_attention_gradient(check_values *values, const tsr_line_d
   }
   for (i = 0; i < 4; i++) {
     settle(all[i]);
+  }
+  for (at[0] = 0; at[0] < q.extent[0] && overflows; at[0]++) {
+    for (at[1] = 0; at[1] < q.extent[2]; at[1]++) {
+      for (at[2] = 0; at[2] < q.extent[1]; at[2]++) {
+        if (query_scores(values, line, &m, at[0], at[1], at[2], scores, n_scores) == SCORES_OVERFLOW) {
+          release_gradient(&r, at, &m, n_scores);
+        }
+      }
+    }
   }
   free(scores);
   free(factor);

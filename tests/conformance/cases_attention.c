@@ -521,6 +521,8 @@ static void add_values(check_table *table)
                         .rows = i == 4 ? 3 : 0, .n_keys = 23));
     }
   }
+  /* weights that vanish beside infinite values */
+  add(table, PARAMS(.alpha = 8.0f, .k = 182, .j = 33, .n_queries = 9, .n_keys = 99, .data_v = CHECK_INF));
 }
 
 /* The dropout of the weights, and the logarithms of their sums. One rate but where rates are swept over: each is a pipeline
@@ -790,6 +792,8 @@ static void add_gradient_values(check_table *table)
     p.chain = 1;
     add_gradient(table, p);
   }
+  /* scores that overflow in one order of their sums and not in another */
+  add_gradient(table, PARAMS(.data_q = CHECK_LARGE, .data_k = CHECK_LARGE, .chain = 1, .dscores = 1));
 }
 
 void check_cases_attention_gradient(check_table *table)
