@@ -34,18 +34,22 @@ typedef struct integers {
   const char *name;
   const int32_t *list;
   int32_t n; /* 1: shared by all sentences */
-} integers;
+} integers;  /* without a list: any that make sense for the keys there are */
 
 static const integers lengths[] = {
     {"none", NULL, 0},         {"each", lengths_each, 3},   {"odd", lengths_odd, 3}, {"shared", lengths_shared, 1},
-    {"zero", lengths_zero, 3}, {"whole", lengths_whole, 3}, {"low", low_run, 66},    {"high", high_run, 66}};
+    {"zero", lengths_zero, 3}, {"whole", lengths_whole, 3}, {"low", low_run, 66},    {"high", high_run, 66},
+    {"any", NULL, 3}};
 static const integers positions[] = {{"none", NULL, 0},
                                      {"each", positions_each, 3},
                                      {"shared", positions_shared, 1},
                                      {"beyond", positions_beyond, 3},
                                      {"zero", positions_zero, 1},
                                      {"low", low_run, 66},
-                                     {"high", high_run, 66}};
+                                     {"high", high_run, 66},
+                                     {"any", NULL, 3}};
+
+enum { LENGTHS_ANY = COUNT_OF(lengths) - 1, POSITIONS_ANY = COUNT_OF(positions) - 1 };
 
 typedef struct masking_params {
   int32_t additive, additive_data, lengths, position, causal, buckets, bidirectional, max_distance;
@@ -73,14 +77,15 @@ static tsr_masking make_masking(check_build *build, const masking_params *p, int
   }
   if (length->n) {
     n = length->n == 1 ? 1 : (int32_t)n_batch;
-    masking.lengths = check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(n), CHECK_DENSE,
-                                    CHECK_FILL(.list = length->list, .n_list = length->n));
+    masking.lengths =
+        check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(n), CHECK_DENSE,
+                      CHECK_FILL(.list = length->list, .n_list = length->n, .low = -1, .high = (int32_t)n_keys + 1));
   }
   if (position->n) {
     n = position->n == 1 ? 1 : (int32_t)n_batch;
     masking.position =
         check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(n), n > 1 ? CHECK_STRIDED : CHECK_DENSE,
-                      CHECK_FILL(.list = position->list, .n_list = position->n));
+                      CHECK_FILL(.list = position->list, .n_list = position->n, .high = (int32_t)n_keys + 1));
   }
   if (p->buckets) {
     masking.relative = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(p->buckets, n_heads), CHECK_DENSE,
@@ -216,6 +221,45 @@ void check_cases_mask(check_table *table)
   add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = maskings[26]});
   add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = maskings[27]});
   add_mask(table, (mask_params){.x = TSR_SHAPE(3, 8, 129, 67), .masking = maskings[11]});
+}
+
+/* The maskings that there are, of other parts. */
+static masking_params draw_masking(check_draw *draw)
+{
+  static const int32_t data[] = {CHECK_NEGINF, CHECK_NEGINF, CHECK_NEGINF_ROW, CHECK_NAN,
+                                 CHECK_POSINF, CHECK_LARGE,  CHECK_INF,        CHECK_SPECIAL};
+  masking_params p = {0};
+
+  if (check_draw_once_in(draw, 3)) {
+    p.additive = 1 + check_draw_below(draw, ADDITIVE_COUNT - 1);
+    p.additive_data = check_draw_data(draw, data, COUNT_OF(data));
+  }
+  if (check_draw_once_in(draw, 2)) {
+    p.lengths = check_draw_once_in(draw, 2) ? LENGTHS_ANY : check_draw_below(draw, LENGTHS_ANY);
+  }
+  if (check_draw_once_in(draw, 2)) {
+    p.position = check_draw_once_in(draw, 2) ? POSITIONS_ANY : check_draw_below(draw, POSITIONS_ANY);
+  }
+  p.causal = check_draw_below(draw, 2);
+  if (check_draw_once_in(draw, 4)) {
+    p.bidirectional = check_draw_below(draw, 2);
+    p.buckets = (p.bidirectional ? 4 : 2) + check_draw_below(draw, 40);
+    p.max_distance = (p.bidirectional ? p.buckets / 2 : p.buckets) / 2 + check_draw_size(draw, 200);
+  }
+  return p;
+}
+
+void check_random_mask(check_table *table, check_draw *draw, int32_t what)
+{
+  static const int32_t data[] = {CHECK_NAN,    CHECK_INF,  CHECK_LARGE,  CHECK_TINY,
+                                 CHECK_NEGINF, CHECK_ZERO, CHECK_SPECIAL};
+  mask_params p = {.x = check_draw_shape(draw, 4, 4, 1000, 50000)};
+
+  (void)what;
+  p.view = check_draw_view(draw);
+  p.data = check_draw_data(draw, data, COUNT_OF(data));
+  p.masking = draw_masking(draw);
+  add_mask(table, p);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -410,7 +454,8 @@ static void add_gradient(check_table *table, attention_params p)
       .n_batch = 3, .n_queries = 5, .n_keys = 19, .n_heads = 2, .k = 16, .j = 16, .alpha = 0.25f, __VA_ARGS__})
 
 /* On both sides of every size that a block may have. */
-static const int32_t head_sizes[] = {1, 2, 3, 4, 7, 8, 16, 17, 31, 32, 33, 48, 63, 64, 65, 80, 96, 127, 128, 148, 236, 256};
+static const int32_t head_sizes[] = {1,  2,  3,  4,  7,  8,  16,  17,  31,  32,  33,
+                                     48, 63, 64, 65, 80, 96, 127, 128, 148, 236, 256};
 static const int32_t key_sizes[] = {1,  2,  3,  4,  7,   8,   15,  16,  17,  31,  32,
                                     33, 63, 64, 65, 127, 128, 129, 255, 257, 511, 1031};
 static const int32_t query_sizes[] = {1, 2, 3, 4, 8, 15, 16, 17, 33, 64, 65, 129};
@@ -681,6 +726,115 @@ void check_cases_attention(check_table *table)
   add_halves(table, TSR_F16);
   add_halves(table, TSR_BF16);
   add_narrow(table);
+}
+
+/* Extents: a step of decoding, a triangle, any, long; `work` multiply-adds at most. */
+static void draw_extents(check_draw *draw, attention_params *p, double work)
+{
+  int32_t *extent[] = {&p->n_batch, &p->n_queries, &p->n_keys, &p->n_heads, &p->k, &p->j};
+  int32_t i, longest;
+
+  p->n_batch = check_draw_size(draw, check_draw_once_in(draw, 8) ? 80 : 5);
+  p->n_heads = check_draw_size(draw, 8);
+  p->k = check_draw_size(draw, 256);
+  p->j = check_draw_once_in(draw, 3) ? check_draw_size(draw, 256) : p->k;
+  p->n_keys = check_draw_size(draw, 400);
+  switch (check_draw_below(draw, 4)) {
+  case 0:
+    p->n_queries = 1;
+    break;
+  case 1:
+    p->n_queries = p->n_keys;
+    break;
+  case 2:
+    p->n_queries = check_draw_size(draw, 150);
+    break;
+  default:
+    p->n_queries = 1 + check_draw_below(draw, 20);
+    p->n_keys = check_draw_size(draw, 4000);
+  }
+  while ((double)p->n_batch * p->n_heads * (p->n_queries + 1.0) * p->n_keys * (p->k + p->j + 8.0) > work) {
+    for (longest = 0, i = 1; i < COUNT_OF(extent); i++) {
+      longest = *extent[i] > *extent[longest] ? i : longest;
+    }
+    *extent[longest] = (*extent[longest] + 1) / 2;
+  }
+  if (check_draw_once_in(draw, 50)) {
+    *CHECK_DRAW(draw, extent) = 0;
+  }
+}
+
+static void draw_data(check_draw *draw, attention_params *p)
+{
+  if (check_draw_once_in(draw, 4)) {
+    const int32_t *data = CHECK_DRAW(draw, operand_data);
+    p->data_q = data[0];
+    p->data_k = data[1];
+    p->data_v = data[2];
+  }
+}
+
+static void draw_dropout(check_draw *draw, attention_params *p)
+{
+  if (check_draw_once_in(draw, 5)) {
+    p->seed = 1;
+    p->rate = CHECK_DRAW(draw, rates);
+    p->stream = check_draw_below(draw, 100);
+  }
+}
+
+void check_random_attention(check_table *table, check_draw *draw, int32_t what)
+{
+  static const float alphas[] = {0.25f, 0.25f, 0.125f, 0.0625f, 1.0f, -1.0f, 0.0f, 8.0f};
+  attention_params p = {0};
+
+  draw_extents(draw, &p, 1e7);
+  p.alpha = CHECK_DRAW(draw, alphas);
+  p.layout = check_draw_below(draw, COUNT_OF(layout_names));
+  if (p.layout == 0) {
+    p.view = check_draw_view(draw);
+  }
+  if (check_draw_once_in(draw, 3)) {
+    p.rows = check_draw_below(draw, COUNT_OF(rows_names));
+  }
+  p.weights = check_draw_once_in(draw, 4);
+  p.lse = check_draw_once_in(draw, 4);
+  p.masking = draw_masking(draw);
+  draw_data(draw, &p);
+  draw_dropout(draw, &p);
+  if (what == CHECK_ATTENTION_HALVES) {
+    p.narrow = check_draw_below(draw, 2);
+    p.dtype = check_float_dtypes[p.narrow ? check_draw_below(draw, 3) : 1 + check_draw_below(draw, 2)];
+    p.dtype = p.dtype == TSR_F32 ? 0 : p.dtype;
+  }
+  add(table, p);
+}
+
+/* Where the scores may be far apart, only the sums that belong to them give weights that are finite: the chain. */
+void check_random_attention_gradient(check_table *table, check_draw *draw, int32_t what)
+{
+  static const int32_t data[] = {CHECK_BIG, CHECK_ZERO, CHECK_TINY, CHECK_NAN, CHECK_MIXED};
+  static const float alphas[] = {0.25f, 0.25f, 0.125f, 0.0625f, 0.0f, 1.0f, -1.0f};
+  attention_params p = {0};
+  int tame;
+
+  (void)what;
+  draw_extents(draw, &p, 3e6);
+  p.alpha = CHECK_DRAW(draw, alphas);
+  p.layout = check_draw_below(draw, COUNT_OF(layout_names));
+  if (p.layout == 0) {
+    p.view = check_draw_view(draw);
+  }
+  p.view_y = check_draw_view(draw);
+  p.dscores = check_draw_once_in(draw, 3);
+  p.masking = draw_masking(draw);
+  draw_data(draw, &p);
+  p.data_dy = check_draw_data(draw, data, COUNT_OF(data));
+  draw_dropout(draw, &p);
+  tame = p.alpha >= 0.0f && p.alpha < 1.0f && p.data_q == CHECK_NORMAL && p.data_k == CHECK_NORMAL &&
+         (p.masking.additive_data == CHECK_NORMAL || p.masking.additive_data == CHECK_NEGINF);
+  p.chain = tame ? check_draw_below(draw, 2) : 1;
+  add_gradient(table, p);
 }
 
 static void add_gradient_sizes(check_table *table)

@@ -260,3 +260,47 @@ void check_cases_copy(check_table *table)
     }
   }
 }
+
+/* Leaves out or repeats some of the axes. */
+static tsr_shape draw_part(check_draw *draw, tsr_shape whole)
+{
+  const int32_t dropped = check_draw_once_in(draw, 3) ? check_draw_below(draw, whole.rank + 1) : 0;
+  tsr_shape part = tsr_shape_make(whole.rank - dropped, whole.extent + dropped);
+  int32_t axis;
+
+  for (axis = 0; axis < part.rank; axis++) {
+    part.extent[axis] = check_draw_once_in(draw, 5) ? 1 : part.extent[axis];
+  }
+  return part;
+}
+
+/* what: the operator. */
+void check_random_elementwise(check_table *table, check_draw *draw, int32_t what)
+{
+  static const int32_t data[] = {CHECK_WIDE, CHECK_LARGE,   CHECK_TINY,  CHECK_INF,    CHECK_NAN,
+                                 CHECK_ZERO, CHECK_SPECIAL, CHECK_MIXED, CHECK_CANCEL, CHECK_EXTREME};
+  static const int32_t types[] = {TSR_F32, TSR_F16, TSR_BF16, TSR_I8, TSR_I32};
+  params p = {.op = what, .dtype = TSR_F32};
+
+  p.a = check_draw_shape(draw, 0, 4, check_draw_once_in(draw, 4) ? 60000 : 500, 60000);
+  p.view_a = check_draw_view(draw);
+  p.data_a = check_draw_data(draw, data, COUNT_OF(data));
+  if (what == TSR_OP_ADD || what == TSR_OP_MUL) {
+    p.dtype = check_draw_once_in(draw, 4) ? TSR_I32 : TSR_F32;
+    p.b = draw_part(draw, p.a);
+    if (check_draw_once_in(draw, 3)) {
+      p.a = draw_part(draw, p.a);
+    }
+    p.view_b = check_draw_view(draw);
+    p.data_b = check_draw_data(draw, data, COUNT_OF(data));
+  } else if (what == TSR_OP_GELU) {
+    p.activation = check_draw_once_in(draw, 2) ? TSR_ACTIVATION_GELU_ERF : TSR_ACTIVATION_GELU_TANH;
+  } else if (what == TSR_OP_COPY) {
+    p.dtype = p.to = CHECK_DRAW(draw, types);
+    if (check_draw_once_in(draw, 2)) {
+      p.dtype = CHECK_DRAW(draw, check_float_dtypes);
+      p.to = CHECK_DRAW(draw, check_float_dtypes);
+    }
+  }
+  add(table, p);
+}

@@ -142,24 +142,26 @@ static void add_values(check_table *table, params p, const int32_t (*data)[2], i
   }
 }
 
+/* Of x or y, and dy. */
+static const int32_t softmax_data[][2] = {
+    {CHECK_INTEGER, CHECK_INTEGER}, {CHECK_ZERO, CHECK_NAN},        {CHECK_ZERO, CHECK_INF},
+    {CHECK_UNIFORM, CHECK_NAN},     {CHECK_POSITIVE, CHECK_INF},    {CHECK_NAN, CHECK_NORMAL},
+    {CHECK_UNIFORM, CHECK_TINY},    {CHECK_TINY, CHECK_NORMAL},     {CHECK_POSITIVE, CHECK_CANCEL},
+    {CHECK_POSITIVE, CHECK_BIG},    {CHECK_CONSTANT, CHECK_NORMAL}, {CHECK_SPIKE, CHECK_SHIFTED},
+};
+static const int32_t log_data[][2] = {
+    {CHECK_WIDE, CHECK_INTEGER}, {CHECK_NEGINF, CHECK_NORMAL},     {CHECK_NEGINF_ROW, CHECK_NORMAL},
+    {CHECK_NORMAL, CHECK_NAN},   {CHECK_NORMAL, CHECK_INF},        {CHECK_NAN, CHECK_NORMAL},
+    {CHECK_NORMAL, CHECK_TINY},  {CHECK_MINUS_ONE, CHECK_CANCEL},  {CHECK_NORMAL, CHECK_BIG},
+    {CHECK_SPIKE, CHECK_ZERO},   {CHECK_DESCENDING, CHECK_NORMAL}, {CHECK_ZERO, CHECK_SHIFTED},
+};
+
 static void add_softmax(check_table *table)
 {
-  static const int32_t data[][2] = {
-      {CHECK_INTEGER, CHECK_INTEGER}, {CHECK_ZERO, CHECK_NAN},        {CHECK_ZERO, CHECK_INF},
-      {CHECK_UNIFORM, CHECK_NAN},     {CHECK_POSITIVE, CHECK_INF},    {CHECK_NAN, CHECK_NORMAL},
-      {CHECK_UNIFORM, CHECK_TINY},    {CHECK_TINY, CHECK_NORMAL},     {CHECK_POSITIVE, CHECK_CANCEL},
-      {CHECK_POSITIVE, CHECK_BIG},    {CHECK_CONSTANT, CHECK_NORMAL}, {CHECK_SPIKE, CHECK_SHIFTED},
-  };
-  static const int32_t log_data[][2] = {
-      {CHECK_WIDE, CHECK_INTEGER}, {CHECK_NEGINF, CHECK_NORMAL},     {CHECK_NEGINF_ROW, CHECK_NORMAL},
-      {CHECK_NORMAL, CHECK_NAN},   {CHECK_NORMAL, CHECK_INF},        {CHECK_NAN, CHECK_NORMAL},
-      {CHECK_NORMAL, CHECK_TINY},  {CHECK_MINUS_ONE, CHECK_CANCEL},  {CHECK_NORMAL, CHECK_BIG},
-      {CHECK_SPIKE, CHECK_ZERO},   {CHECK_DESCENDING, CHECK_NORMAL}, {CHECK_ZERO, CHECK_SHIFTED},
-  };
   params p = {.op = TSR_OP_SOFTMAX_GRADIENT, .data = CHECK_POSITIVE};
 
   add_shapes(table, p);
-  add_values(table, p, data, COUNT_OF(data));
+  add_values(table, p, softmax_data, COUNT_OF(softmax_data));
   p = (params){.op = TSR_OP_LOG_SOFTMAX_GRADIENT, .data = CHECK_NORMAL};
   add_shapes(table, p);
   add_values(table, p, log_data, COUNT_OF(log_data));
@@ -170,16 +172,17 @@ static void add_softmax(check_table *table)
   }
 }
 
+static const int32_t norm_data[][2] = {
+    {CHECK_INTEGER, CHECK_INTEGER}, {CHECK_WIDE, CHECK_NORMAL},     {CHECK_BIG, CHECK_NORMAL},
+    {CHECK_TINY, CHECK_NORMAL},     {CHECK_CONSTANT, CHECK_NORMAL}, {CHECK_SPIKE, CHECK_NORMAL},
+    {CHECK_SHIFTED, CHECK_NORMAL},  {CHECK_CANCEL, CHECK_CANCEL},   {CHECK_ZERO, CHECK_NORMAL},
+    {CHECK_NORMAL, CHECK_ZERO},     {CHECK_NAN, CHECK_NORMAL},      {CHECK_NORMAL, CHECK_NAN},
+    {CHECK_NORMAL, CHECK_BIG},      {CHECK_NORMAL, CHECK_TINY},     {CHECK_NORMAL, CHECK_MIXED},
+};
+static const float norm_epsilons[] = {1e-12f, 1e-6f, 1e-3f, 1.0f};
+
 static void add_norms(check_table *table)
 {
-  static const int32_t data[][2] = {
-      {CHECK_INTEGER, CHECK_INTEGER}, {CHECK_WIDE, CHECK_NORMAL},     {CHECK_BIG, CHECK_NORMAL},
-      {CHECK_TINY, CHECK_NORMAL},     {CHECK_CONSTANT, CHECK_NORMAL}, {CHECK_SPIKE, CHECK_NORMAL},
-      {CHECK_SHIFTED, CHECK_NORMAL},  {CHECK_CANCEL, CHECK_CANCEL},   {CHECK_ZERO, CHECK_NORMAL},
-      {CHECK_NORMAL, CHECK_ZERO},     {CHECK_NAN, CHECK_NORMAL},      {CHECK_NORMAL, CHECK_NAN},
-      {CHECK_NORMAL, CHECK_BIG},      {CHECK_NORMAL, CHECK_TINY},     {CHECK_NORMAL, CHECK_MIXED},
-  };
-  static const float epsilons[] = {1e-12f, 1e-6f, 1e-3f, 1.0f};
   static const struct {
     int32_t op, unbiased;
   } kinds[] = {{TSR_OP_LAYERNORM_GRADIENT, 0}, {TSR_OP_LAYERNORM_GRADIENT, 1}, {TSR_OP_RMSNORM_GRADIENT, 0}};
@@ -188,9 +191,9 @@ static void add_norms(check_table *table)
   for (kind = 0; kind < COUNT_OF(kinds); kind++) {
     params p = {.op = kinds[kind].op, .unbiased = kinds[kind].unbiased, .epsilon = 1e-5f};
     add_shapes(table, p);
-    add_values(table, p, data, COUNT_OF(data));
-    for (i = 0; i < COUNT_OF(epsilons); i++) {
-      p.epsilon = epsilons[i];
+    add_values(table, p, norm_data, COUNT_OF(norm_data));
+    for (i = 0; i < COUNT_OF(norm_epsilons); i++) {
+      p.epsilon = norm_epsilons[i];
       p.shape = TSR_SHAPE(5, 100);
       p.bias = i % 2;
       p.data = p.data_dy = CHECK_NORMAL;
@@ -201,15 +204,15 @@ static void add_norms(check_table *table)
   }
 }
 
+static const int32_t activation_data[][2] = {
+    {CHECK_NORMAL, CHECK_NORMAL}, {CHECK_LARGE, CHECK_NORMAL}, {CHECK_TINY, CHECK_NORMAL}, {CHECK_INF, CHECK_NORMAL},
+    {CHECK_NEGINF, CHECK_NAN},    {CHECK_NAN, CHECK_NORMAL},   {CHECK_ZERO, CHECK_NORMAL}, {CHECK_MIXED, CHECK_NORMAL},
+    {CHECK_NORMAL, CHECK_INF},    {CHECK_NORMAL, CHECK_NAN},   {CHECK_WIDE, CHECK_LARGE},  {CHECK_WIDE, CHECK_TINY},
+    {CHECK_WIDE, CHECK_INTEGER},  {CHECK_ZERO, CHECK_NAN},
+};
+
 static void add_activations(check_table *table)
 {
-  static const int32_t data[][2] = {
-      {CHECK_NORMAL, CHECK_NORMAL}, {CHECK_LARGE, CHECK_NORMAL}, {CHECK_TINY, CHECK_NORMAL},
-      {CHECK_INF, CHECK_NORMAL},    {CHECK_NEGINF, CHECK_NAN},   {CHECK_NAN, CHECK_NORMAL},
-      {CHECK_ZERO, CHECK_NORMAL},   {CHECK_MIXED, CHECK_NORMAL}, {CHECK_NORMAL, CHECK_INF},
-      {CHECK_NORMAL, CHECK_NAN},    {CHECK_WIDE, CHECK_LARGE},   {CHECK_WIDE, CHECK_TINY},
-      {CHECK_WIDE, CHECK_INTEGER},  {CHECK_ZERO, CHECK_NAN},
-  };
   static const int32_t sizes[] = {1, 3, 4, 5, 63, 64, 65, 255, 256, 257, 1025, 65537};
   params p;
   int32_t activation, i;
@@ -234,24 +237,26 @@ static void add_activations(check_table *table)
       add(table, p);
     }
     p.view = CHECK_DENSE;
-    for (i = 0; i < COUNT_OF(data); i++) {
+    for (i = 0; i < COUNT_OF(activation_data); i++) {
       /* what does not depend on the element: dy NaN where the slope of x = 0 is 0 */
-      if (data[i][0] == CHECK_ZERO && data[i][1] == CHECK_NAN && activation != TSR_ACTIVATION_RELU) {
+      if (activation_data[i][0] == CHECK_ZERO && activation_data[i][1] == CHECK_NAN &&
+          activation != TSR_ACTIVATION_RELU) {
         continue;
       }
-      p.data = data[i][0];
-      p.data_dy = data[i][1];
+      p.data = activation_data[i][0];
+      p.data_dy = activation_data[i][1];
       p.shape = TSR_SHAPE(7, 61);
       add(table, p);
     }
   }
 }
 
+static const int32_t mask_data[][2] = {{CHECK_NEGINF, CHECK_NAN},     {CHECK_NEGINF_ROW, CHECK_INF},
+                                       {CHECK_NORMAL, CHECK_SPECIAL}, {CHECK_NAN, CHECK_NORMAL},
+                                       {CHECK_INF, CHECK_TINY},       {CHECK_LARGE, CHECK_ZERO}};
+
 static void add_masks(check_table *table)
 {
-  static const int32_t data[][2] = {{CHECK_NEGINF, CHECK_NAN},     {CHECK_NEGINF_ROW, CHECK_INF},
-                                    {CHECK_NORMAL, CHECK_SPECIAL}, {CHECK_NAN, CHECK_NORMAL},
-                                    {CHECK_INF, CHECK_TINY},       {CHECK_LARGE, CHECK_ZERO}};
   static const int64_t shapes[][4] = {{3, 2, 7, 19}, {1, 1, 1, 1}, {2, 4, 33, 65}, {1, 1, 256, 257}, {1, 8, 64, 64},
                                       {0, 2, 3, 4},  {2, 3, 0, 4}, {2, 3, 4, 0},   {5, 1, 1, 1031}};
   params p = {.op = TSR_OP_MASK_GRADIENT, .data = CHECK_NEGINF};
@@ -268,9 +273,9 @@ static void add_masks(check_table *table)
     add(table, p);
   }
   p.view = p.view_dy = CHECK_DENSE;
-  for (i = 0; i < COUNT_OF(data); i++) {
-    p.data = data[i][0];
-    p.data_dy = data[i][1];
+  for (i = 0; i < COUNT_OF(mask_data); i++) {
+    p.data = mask_data[i][0];
+    p.data_dy = mask_data[i][1];
     add(table, p);
   }
 }
@@ -358,6 +363,63 @@ static void add_relatives(check_table *table)
     p.data = data[i];
     add_relative(table, p);
   }
+}
+
+/* what: the operator. */
+void check_random_gradient(check_table *table, check_draw *draw, int32_t what)
+{
+  params p = {.op = what, .epsilon = 1e-5f};
+  const int32_t *data;
+
+  p.shape = what == TSR_OP_MASK_GRADIENT ? check_draw_shape(draw, 4, 4, 1000, 40000)
+                                         : check_draw_shape(draw, 1, 4, 1500, 40000);
+  p.view = check_draw_view(draw);
+  p.view_dy = check_draw_view(draw);
+  switch (what) {
+  case TSR_OP_SOFTMAX_GRADIENT:
+    p.data = CHECK_POSITIVE;
+    data = CHECK_DRAW(draw, softmax_data);
+    break;
+  case TSR_OP_LOG_SOFTMAX_GRADIENT:
+    data = CHECK_DRAW(draw, log_data);
+    p.brink = check_draw_once_in(draw, 8);
+    break;
+  case TSR_OP_ACTIVATION_GRADIENT:
+    p.data = CHECK_WIDE;
+    p.activation = TSR_ACTIVATION_RELU + check_draw_below(draw, TSR_ACTIVATION_SILU);
+    data = CHECK_DRAW(draw, activation_data);
+    data = data[0] == CHECK_ZERO && data[1] == CHECK_NAN ? activation_data[0] : data; /* add_activations says why */
+    break;
+  case TSR_OP_MASK_GRADIENT:
+    p.data = CHECK_NEGINF;
+    data = CHECK_DRAW(draw, mask_data);
+    break;
+  default:
+    p.bias = check_draw_below(draw, 2);
+    p.unbiased = what == TSR_OP_LAYERNORM_GRADIENT && check_draw_once_in(draw, 3);
+    p.epsilon = CHECK_DRAW(draw, norm_epsilons);
+    data = CHECK_DRAW(draw, norm_data);
+  }
+  if (check_draw_once_in(draw, 3)) {
+    p.data = data[0];
+    p.data_dy = data[1];
+  }
+  add(table, p);
+}
+
+void check_random_relative(check_table *table, check_draw *draw, int32_t what)
+{
+  static const int32_t data[] = {CHECK_LARGE, CHECK_TINY, CHECK_MIXED, CHECK_CANCEL, CHECK_INF, CHECK_NAN};
+  relative_params p = {.shape = check_draw_shape(draw, 4, 4, 400, 40000)};
+
+  (void)what;
+  p.view = check_draw_view(draw);
+  p.data = check_draw_data(draw, data, COUNT_OF(data));
+  p.position = check_draw_below(draw, COUNT_OF(positions));
+  p.bidirectional = check_draw_below(draw, 2);
+  p.buckets = (p.bidirectional ? 4 : 2) + check_draw_below(draw, 40);
+  p.max_distance = (p.bidirectional ? p.buckets / 2 : p.buckets) / 2 + check_draw_size(draw, 200);
+  add_relative(table, p);
 }
 
 void check_cases_gradient(check_table *table)

@@ -204,6 +204,31 @@ void check_cases_index(check_table *table)
           .op = TSR_OP_GATHER, .dtype = TSR_I32, .x = TSR_SHAPE(131073, 256), .index = TSR_SHAPE(300), .outside = 2});
 }
 
+/* what: TSR_OP_EMBEDDING or TSR_OP_GATHER. */
+void check_random_index(check_table *table, check_draw *draw, int32_t what)
+{
+  static const int32_t tables[] = {TSR_F32, TSR_F16, TSR_BF16, TSR_I8}, types[] = {TSR_F32, TSR_F16, TSR_BF16, TSR_I32};
+  static const int32_t data[] = {CHECK_EXTREME, CHECK_SPECIAL, CHECK_TINY, CHECK_LARGE, CHECK_NAN};
+  static const float alphas[] = {1.0f, 1.0f, 16.0f, 22.627417f, -0.5f};
+  index_params p = {.op = what, .outside = check_draw_below(draw, 3)};
+
+  if (what == TSR_OP_EMBEDDING) {
+    p.dtype = CHECK_DRAW(draw, tables);
+    p.x = check_draw_shape(draw, 2, 2, 600, 100000);
+    p.index = check_draw_shape(draw, 0, 3, 60, 100);
+    p.alpha = CHECK_DRAW(draw, alphas);
+  } else {
+    p.dtype = CHECK_DRAW(draw, types);
+    p.x = check_draw_shape(draw, 1, 4, 600, 20000);
+    p.index = check_draw_shape(draw, 1, 1, 100, 100);
+    p.axis = check_draw_below(draw, 2 * p.x.rank) - p.x.rank;
+  }
+  p.view = check_draw_view(draw);
+  p.view_index = check_draw_view(draw);
+  p.data = check_draw_data(draw, data, COUNT_OF(data));
+  add_index(table, p);
+}
+
 /* ------------------------------------------------------------------------------------------------------------------
  * append and update
  */
@@ -216,9 +241,16 @@ static const int32_t positions_beyond[] = {INT32_MAX, 8, 100};
 static const struct {
   const char *name;
   const int32_t *list;
-  int32_t n; /* 1: shared by all sentences */
-} positions[] = {{"none", NULL, 0},           {"first", positions_first, 1}, {"shared", positions_one, 1},
-                 {"each", positions_each, 3}, {"last", positions_last, 3},   {"beyond", positions_beyond, 3}};
+  int32_t n; /* 1: shared by all sentences; 3: each of them has its own, these in turn */
+} positions[] = {{"none", NULL, 0},
+                 {"first", positions_first, 1},
+                 {"shared", positions_one, 1},
+                 {"each", positions_each, 3},
+                 {"last", positions_last, 3},
+                 {"beyond", positions_beyond, 3},
+                 {"any", NULL, 3}};
+
+enum { POSITIONS_ANY = COUNT_OF(positions) - 1 }; /* without a list: up to behind the end */
 
 typedef struct state_params {
   int32_t op, dtype, from; /* from: x's type where it is not the state's, else 0 */
@@ -232,6 +264,7 @@ static void build_state(check_build *build, const void *data)
   check_fill fill = CHECK_FILL(.data = CHECK_NORMAL, .low = -1000, .high = 1000);
   tsr_ref state = check_operand(build, TSR_STORAGE_STATE, p->dtype, p->state, (check_view)p->view_state, fill);
   tsr_ref position = TSR_NONE, x;
+  const int32_t n = positions[p->position].n;
 
   fill.data = (check_data)p->data;
   x = check_operand(build, TSR_STORAGE_INPUT, p->from ? p->from : p->dtype, p->x, (check_view)p->view, fill);
@@ -239,10 +272,11 @@ static void build_state(check_build *build, const void *data)
     tsr_update(build->program, state, x);
     return;
   }
-  if (positions[p->position].n) {
-    position = check_operand(
-        build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(positions[p->position].n), (check_view)p->view_position,
-        CHECK_FILL(.list = positions[p->position].list, .n_list = positions[p->position].n, .step = p->step));
+  if (n) {
+    position = check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(n == 1 ? 1 : p->state.extent[0]),
+                             (check_view)p->view_position,
+                             CHECK_FILL(.list = positions[p->position].list, .n_list = n, .step = p->step,
+                                        .high = (int32_t)p->state.extent[1] + 1));
   }
   tsr_append(build->program, state, x, position);
 }
@@ -282,7 +316,7 @@ static void add_append(check_table *table, int32_t dtype, int32_t from)
   state_params p;
   int32_t i, rank;
 
-  for (i = 0; i < COUNT_OF(positions); i++) {
+  for (i = 0; i < POSITIONS_ANY; i++) {
     for (rank = 2; rank <= 4; rank++) {
       p = (state_params){.op = TSR_OP_APPEND, .dtype = dtype, .from = from, .position = i, .runs = 1};
       p.state = tsr_shape_make(rank, (const int64_t[]){3, 8, 5, 4});
@@ -375,11 +409,12 @@ static void add_update(check_table *table, int32_t dtype, int32_t from)
   add_state(table, p);
 }
 
+/* Of the state, and of x where it is another one. */
+static const int32_t state_types[][2] = {{TSR_F32, 0}, {TSR_I32, 0},        {TSR_F16, TSR_F32},
+                                         {TSR_F16, 0}, {TSR_BF16, TSR_F32}, {TSR_BF16, 0}};
+
 void check_cases_state(check_table *table)
 {
-  /* of the state, and of x where it is another one */
-  static const int32_t types[][2] = {{TSR_F32, 0}, {TSR_I32, 0},        {TSR_F16, TSR_F32},
-                                     {TSR_F16, 0}, {TSR_BF16, TSR_F32}, {TSR_BF16, 0}};
   int32_t i;
 
   if (table->perf) {
@@ -392,9 +427,9 @@ void check_cases_state(check_table *table)
     add_state(table, p);
     return;
   }
-  for (i = 0; i < COUNT_OF(types); i++) {
-    add_append(table, types[i][0], types[i][1]);
-    add_update(table, types[i][0], types[i][1]);
+  for (i = 0; i < COUNT_OF(state_types); i++) {
+    add_append(table, state_types[i][0], state_types[i][1]);
+    add_update(table, state_types[i][0], state_types[i][1]);
   }
   add_state(table, (state_params){.op = TSR_OP_APPEND,
                                   .dtype = TSR_F32,
@@ -403,4 +438,29 @@ void check_cases_state(check_table *table)
                                   .position = 3,
                                   .runs = 1,
                                   .view_state = CHECK_FAR});
+}
+
+/* what: TSR_OP_APPEND or TSR_OP_UPDATE. */
+void check_random_state(check_table *table, check_draw *draw, int32_t what)
+{
+  const int32_t *types = CHECK_DRAW(draw, state_types);
+  state_params p = {.op = what, .dtype = types[0], .from = types[1], .runs = 1 + check_draw_below(draw, 3)};
+  int32_t axis;
+
+  p.state = p.x = check_draw_shape(draw, what == TSR_OP_APPEND ? 2 : 1, 4, 400, 30000);
+  p.view = check_draw_view(draw);
+  p.view_state = check_draw_once_in(draw, 2) ? CHECK_DENSE : CHECK_DRAW(draw, state_views);
+  p.data = check_draw_once_in(draw, 4) ? CHECK_SPECIAL : CHECK_NORMAL;
+  if (what == TSR_OP_APPEND) {
+    p.x.extent[1] = check_draw_size(draw, (int32_t)p.state.extent[1] + 2);
+    p.position = check_draw_once_in(draw, 2) ? POSITIONS_ANY : check_draw_below(draw, POSITIONS_ANY);
+    p.step = check_draw_below(draw, 2);
+    p.step = p.position && positions[p.position].list == positions_beyond ? 0 : p.step; /* none beyond INT32_MAX */
+    p.view_position = check_draw_view(draw);
+  } else {
+    for (axis = 0; axis < p.x.rank; axis++) {
+      p.x.extent[axis] = check_draw_once_in(draw, 6) ? 1 : p.x.extent[axis];
+    }
+  }
+  add_state(table, p);
 }

@@ -203,3 +203,36 @@ void check_cases_scatter(check_table *table)
   add_scatter(table, (scatter_params){.x = TSR_SHAPE(5, 3), .extent = 0, .range = RANGE_FAR});
   add_scatter(table, (scatter_params){.x = TSR_SHAPE(1000, 33), .extent = 5001});
 }
+
+void check_random_concat(check_table *table, check_draw *draw, int32_t what)
+{
+  concat_params p = {.shape = check_draw_shape(draw, 1, 4, 400, 5000)};
+
+  (void)what;
+  p.n = 1 + check_draw_below(draw, TSR_MAX_INPUTS);
+  p.axis = check_draw_below(draw, p.shape.rank);
+  p.length = check_draw_once_in(draw, 2) ? 0 : check_draw_size(draw, 20);
+  p.shape.extent[p.axis] = 1; /* each operand has its own length */
+  p.dtype = check_draw_once_in(draw, 3) ? TSR_I32 : TSR_F32;
+  p.views = check_draw_below(draw, COUNT_OF(all_views));
+  p.data = check_draw_once_in(draw, 4) ? CHECK_SPECIAL : CHECK_NORMAL;
+  add_concat(table, p);
+}
+
+void check_random_scatter(check_table *table, check_draw *draw, int32_t what)
+{
+  static const int32_t data[] = {CHECK_LARGE, CHECK_TINY, CHECK_MIXED, CHECK_CANCEL, CHECK_INF, CHECK_NAN};
+  static const float alphas[] = {1.0f, 1.0f, 16.0f, -0.5f};
+  scatter_params p = {.x = check_draw_shape(draw, 1, 4, 600, 40000)};
+
+  (void)what;
+  p.axis = check_draw_below(draw, 2 * p.x.rank) - p.x.rank;
+  p.range = check_draw_below(draw, COUNT_OF(range_names));
+  /* the lists of numbers that are not drawn want some room */
+  p.extent = check_draw_size(draw, 400) + (p.range == RANGE_ONE || p.range == RANGE_EACH ? 6 : 0);
+  p.view = check_draw_view(draw);
+  p.view_index = check_draw_view(draw);
+  p.data = check_draw_data(draw, data, COUNT_OF(data));
+  p.alpha = CHECK_DRAW(draw, alphas);
+  add_scatter(table, p);
+}

@@ -555,6 +555,98 @@ static void add_perf(check_table *table)
   add_perf_i8(table);
 }
 
+/* How many matrices a batch has. */
+static int64_t matrices(const batch *lead)
+{
+  int64_t n = 1;
+  int32_t i;
+
+  for (i = 0; i < lead->rank_a; i++) {
+    n *= lead->a[i];
+  }
+  for (i = 0; i < lead->rank_b; i++) {
+    n *= i < lead->rank_a && lead->a[i] == lead->b[i] ? 1 : lead->b[i];
+  }
+  return n;
+}
+
+/* Extents up to some hundreds: square, of few rows, or much longer one way than the others; often in whole groups, as
+ * some kernels take them. At most some 2e7 multiply-adds. */
+static void draw_extents(check_draw *draw, params *p)
+{
+  const int64_t n_matrices = matrices(&batches[p->batch]);
+  int64_t *extent[] = {&p->m, &p->n, &p->k};
+  int64_t group = 1;
+  int32_t i, longest;
+
+  p->m = check_draw_size(draw, 300);
+  p->n = check_draw_size(draw, 400);
+  p->k = check_draw_size(draw, 400);
+  switch (check_draw_below(draw, 8)) {
+  case 0:
+  case 1:
+    p->m = 1 + check_draw_below(draw, 9);
+    break;
+  case 2:
+    p->k = check_draw_size(draw, 20000);
+    break;
+  case 3:
+    p->n = check_draw_size(draw, 20000);
+    break;
+  case 4:
+    p->m = check_draw_size(draw, 20000);
+    break;
+  default:
+    break;
+  }
+  while ((double)(p->m + 8) * (double)(p->n + 8) * (double)(p->k + 8) * (double)n_matrices > 2e7) {
+    for (longest = 0, i = 1; i < COUNT_OF(extent); i++) {
+      longest = *extent[i] > *extent[longest] ? i : longest;
+    }
+    *extent[longest] = (*extent[longest] + 1) / 2;
+  }
+  if (check_draw_once_in(draw, 3)) {
+    group = 4 << check_draw_below(draw, 4);
+    p->n = (p->n + group - 1) / group * group;
+    p->k = (p->k + group - 1) / group * group;
+  }
+  if (check_draw_once_in(draw, 50)) {
+    *CHECK_DRAW(draw, extent) = 0;
+  }
+}
+
+void check_random_matmul(check_table *table, check_draw *draw, int32_t what)
+{
+  static const int32_t kinds[] = {CHECK_UNIFORM,  CHECK_WIDE,   CHECK_TIES,    CHECK_LARGE,   CHECK_BIG,
+                                  CHECK_TINY,     CHECK_MIXED,  CHECK_CANCEL,  CHECK_SPIKE,   CHECK_ZERO,
+                                  CHECK_CONSTANT, CHECK_NEGINF, CHECK_INF,     CHECK_NAN,     CHECK_SPECIAL,
+                                  CHECK_EXTREME,  CHECK_POSINF, CHECK_SHIFTED, CHECK_POSITIVE};
+  static const float alphas[] = {1.0f, 1.0f, 1.0f, 1.0f, -1.0f, 0.125f, 0.0f, 3.0f};
+  params p = PARAMS(.dtype = TSR_I8);
+
+  if (check_draw_once_in(draw, 2)) {
+    p.batch = check_draw_once_in(draw, 40) ? BATCH_0 : check_draw_below(draw, BATCH_0);
+  }
+  draw_extents(draw, &p);
+  p.bias = check_draw_below(draw, BIAS_COUNT);
+  p.activation = check_draw_once_in(draw, 2) ? TSR_ACTIVATION_NONE : check_draw_below(draw, 5);
+  p.alpha = CHECK_DRAW(draw, alphas);
+  p.varies = check_draw_once_in(draw, 3);
+  p.view_a = check_draw_view(draw);
+  p.view_b = check_draw_once_in(draw, 3) ? CHECK_TRANSPOSED : check_draw_view(draw);
+  p.data_a = check_draw_data(draw, kinds, COUNT_OF(kinds));
+  if (what == CHECK_MATMUL_I8) {
+    p.view_scales = check_draw_view(draw);
+    p.data_b = check_draw_below(draw, BYTES_LOWEST + 1);
+    p.data_scales = check_draw_once_in(draw, 8) ? CHECK_DRAW(draw, kinds) : CHECK_NORMAL;
+  } else {
+    p.narrow = what == CHECK_MATMUL_NARROW;
+    p.dtype = check_float_dtypes[p.narrow ? 1 + check_draw_below(draw, 2) : check_draw_below(draw, 3)];
+    p.data_b = p.data_a == CHECK_INTEGER ? CHECK_INTEGER : check_draw_data(draw, kinds, COUNT_OF(kinds));
+  }
+  add(table, p);
+}
+
 void check_cases_matmul(check_table *table)
 {
   if (table->perf) {

@@ -12,6 +12,7 @@
 
 typedef struct params {
   int32_t rows, columns, depth, runs, own, form;
+  int32_t inner; /* of the products in residuals and largest; 0: columns, 20 */
 } params;
 
 static tsr_ref whole_numbers(check_build *build, int32_t kind, tsr_shape shape)
@@ -283,21 +284,23 @@ static void build_residuals(check_build *build, const void *data)
 {
   const params *p = data;
   tsr_program *program = build->program;
-  const int64_t rows = p->rows, columns = p->columns;
+  const int64_t rows = p->rows, columns = p->columns, inner = p->inner ? p->inner : columns;
   const tsr_shape whole = p->form & 16 ? TSR_SHAPE(2, rows, columns) : TSR_SHAPE(rows, columns);
+  const tsr_shape input = p->form & 16 ? TSR_SHAPE(2, rows, inner) : TSR_SHAPE(rows, inner);
   tsr_shape shape = p->form & 4 ? TSR_SHAPE(columns) : whole;
   check_view view = p->form & 8 ? CHECK_TRANSPOSED : CHECK_DENSE;
-  tsr_ref first = whole_numbers(build, TSR_STORAGE_INPUT, whole), x, y;
+  tsr_ref first = whole_numbers(build, TSR_STORAGE_INPUT, input), x, y;
   tsr_ref added = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, shape.rank > 1 ? view : CHECK_DENSE,
                                 CHECK_FILL(.data = CHECK_INTEGER));
   int32_t i;
 
   for (i = 0; i < p->depth; i++) {
-    tsr_ref weight = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(columns, columns));
+    tsr_ref weight = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(inner, columns));
+    tsr_ref square = p->inner ? whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(columns, columns)) : weight;
     tsr_ref bias = p->form & 1 ? TSR_NONE : whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(columns));
     y = tsr_matmul(program, first, weight, bias, 1.0f, p->form & 2 ? TSR_ACTIVATION_RELU : TSR_ACTIVATION_NONE);
     x = i % 2 ? tsr_add(program, y, added) : tsr_add(program, added, y);
-    y = tsr_matmul(program, x, weight, bias, 1.0f, TSR_ACTIVATION_NONE);
+    y = tsr_matmul(program, x, square, bias, 1.0f, TSR_ACTIVATION_NONE);
     tsr_output(program, i % 2 ? "odd" : "even", tsr_add(program, x, y));
   }
 }
@@ -308,7 +311,7 @@ static void build_residuals(check_build *build, const void *data)
 static void build_largest(check_build *build, const void *data)
 {
   const params *p = data;
-  const int32_t inner = 20;
+  const int32_t inner = p->inner ? p->inner : 20;
   tsr_program *program = build->program;
   const check_data strange = p->form & 2 ? CHECK_NEGINF_ROW : CHECK_NAN;
   tsr_ref x = whole_numbers(build, TSR_STORAGE_INPUT, TSR_SHAPE(p->rows, inner)), bias = TSR_NONE, indices;
@@ -348,10 +351,14 @@ static void build_outputs(check_build *build, const void *data)
 
 static check_case *add(check_table *table, const char *name, void (*build)(check_build *, const void *), params p)
 {
-  check_case *test =
-      check_table_add(table, 0, build, &p, sizeof(p), "%s(rows=%d,columns=%d,depth=%d,form=%d,runs=%d,own=%d)", name,
-                      (int)p.rows, (int)p.columns, (int)p.depth, (int)p.form, (int)p.runs, (int)p.own);
+  check_case *test;
+  char inner[32] = "";
 
+  if (p.inner) {
+    snprintf(inner, sizeof(inner), ",inner=%d", (int)p.inner);
+  }
+  test = check_table_add(table, 0, build, &p, sizeof(p), "%s(rows=%d,columns=%d,depth=%d,form=%d,runs=%d,own=%d%s)",
+                         name, (int)p.rows, (int)p.columns, (int)p.depth, (int)p.form, (int)p.runs, (int)p.own, inner);
   if (test) {
     test->runs = p.runs;
     test->own = p.own;
@@ -419,5 +426,90 @@ void check_cases_program(check_table *table)
     add_layer(table, (params){9, 16, 1, 1, 0, i});
     add_layer(table, (params){5, 32, 2, 2, 1, i});
     add_layer(table, (params){33, 64, 1, 1, 0, i});
+  }
+}
+
+/* Some 2e6 elements of rows x columns x inner at most. */
+static void draw_product(check_draw *draw, params *p, int32_t columns)
+{
+  p->rows = check_draw_once_in(draw, 2) ? 1 + check_draw_below(draw, 12) : check_draw_size(draw, 200);
+  p->columns = check_draw_size(draw, columns);
+  p->inner = check_draw_size(draw, 600);
+  while ((double)p->rows * p->columns * p->inner > 2e6) {
+    int32_t *longest = p->rows > p->columns ? &p->rows : &p->columns;
+    longest = p->inner > *longest ? &p->inner : longest;
+    *longest = (*longest + 1) / 2;
+  }
+}
+
+/* what: CHECK_PROGRAM_*. */
+void check_random_program(check_table *table, check_draw *draw, int32_t what)
+{
+  params p = {.runs = 1 + check_draw_below(draw, 2), .depth = 1};
+
+  p.own = check_draw_below(draw, 2);
+  p.rows = check_draw_size(draw, 150);
+  p.columns = check_draw_size(draw, 200);
+  switch (what) {
+  case CHECK_PROGRAM_NORMS:
+    p.columns = check_draw_size(draw, 2000);
+    p.depth = 1 + check_draw_below(draw, 3);
+    p.form = check_draw_below(draw, 16);
+    add(table, "norms_of_sums", build_norms, p);
+    break;
+  case CHECK_PROGRAM_RESIDUALS:
+    draw_product(draw, &p, 300);
+    p.depth = 1 + check_draw_below(draw, 2);
+    p.form = check_draw_below(draw, 32);
+    add(table, "residuals", build_residuals, p);
+    break;
+  case CHECK_PROGRAM_LARGEST:
+    draw_product(draw, &p, 20000);
+    p.depth = check_draw_size(draw, p.columns < 70 ? p.columns : 70);
+    p.form = check_draw_below(draw, 32);
+    add(table, "largest", build_largest, p);
+    break;
+  case CHECK_PROGRAM_UNFUSED:
+    p.rows = check_draw_once_in(draw, 3) ? 1 : check_draw_size(draw, 60);
+    p.depth = check_draw_below(draw, 4);
+    p.form = check_draw_below(draw, 16);
+    add(table, "attention_unfused", build_unfused, p);
+    break;
+  case CHECK_PROGRAM_CACHE:
+    p.rows = check_draw_size(draw, 6);
+    p.columns = check_draw_size(draw, 128);
+    p.depth = check_draw_size(draw, 100);
+    p.runs = 1 + check_draw_below(draw, 8);
+    p.form = check_draw_below(draw, 2);
+    add(table, "cache", build_cache, p);
+    break;
+  case CHECK_PROGRAM_DECODE:
+    p.rows = check_draw_size(draw, 6);
+    p.depth = check_draw_size(draw, 20);
+    p.runs = 1 + check_draw_below(draw, 8);
+    add(table, "decode", build_decode, p);
+    break;
+  case CHECK_PROGRAM_RANKS:
+    p.depth = 1 + check_draw_below(draw, 6);
+    add(table, "chain_of_ranks", build_ranks, p);
+    break;
+  case CHECK_PROGRAM_SUMS:
+    p.rows++; /* some of the slices leave the first one out */
+    p.depth = 1 + check_draw_below(draw, 32);
+    if (check_draw_once_in(draw, 2)) {
+      add(table, "chain_of_sums", build_sums, p);
+    } else {
+      add(table, "tree_of_sums", build_tree, p);
+    }
+    break;
+  case CHECK_PROGRAM_TURNS:
+    p.depth = 1 + check_draw_below(draw, 10);
+    add(table, "state_turns", build_turns, p);
+    break;
+  default: /* the limit is for rows that a norm does not blow up, and for more weights of i8 than are drawn here */
+    p.rows = check_draw_size(draw, 60);
+    p.columns = 16 + 2 * check_draw_below(draw, 25);
+    p.form = check_draw_below(draw, COUNT_OF(layer_dtypes) - 1);
+    add_layer(table, p);
   }
 }

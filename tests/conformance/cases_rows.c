@@ -180,18 +180,19 @@ static void add_values(check_table *table, params p, const int32_t *data, int32_
   add(table, p);
 }
 
+static const int32_t softmax_data[] = {CHECK_WIDE,     CHECK_INTEGER, CHECK_TIES,    CHECK_LARGE,      CHECK_TINY,
+                                       CHECK_CONSTANT, CHECK_SPIKE,   CHECK_NEGINF,  CHECK_NEGINF_ROW, CHECK_POSINF,
+                                       CHECK_NAN,      CHECK_INF,     CHECK_SPECIAL, CHECK_SHIFTED,    CHECK_ZERO};
+static const int32_t masks[] = {CHECK_NORMAL, CHECK_NEGINF, CHECK_NEGINF_ROW, CHECK_POSINF, CHECK_LARGE, CHECK_NAN};
+
 static void add_softmax(check_table *table)
 {
-  static const int32_t data[] = {CHECK_WIDE,     CHECK_INTEGER, CHECK_TIES,    CHECK_LARGE,      CHECK_TINY,
-                                 CHECK_CONSTANT, CHECK_SPIKE,   CHECK_NEGINF,  CHECK_NEGINF_ROW, CHECK_POSINF,
-                                 CHECK_NAN,      CHECK_INF,     CHECK_SPECIAL, CHECK_SHIFTED,    CHECK_ZERO};
-  static const int32_t masks[] = {CHECK_NORMAL, CHECK_NEGINF, CHECK_NEGINF_ROW, CHECK_POSINF, CHECK_LARGE, CHECK_NAN};
   params p = {.op = TSR_OP_SOFTMAX};
   int32_t i, j;
 
   add_shapes(table, p);
   add_empty(table, p);
-  add_values(table, p, data, COUNT_OF(data));
+  add_values(table, p, softmax_data, COUNT_OF(softmax_data));
   for (i = EXTRA_FULL; i < EXTRA_COUNT; i++) {
     for (j = 0; j < COUNT_OF(masks); j++) {
       p = (params){.op = TSR_OP_SOFTMAX, .extra = i, .extra_data = masks[j], .shape = TSR_SHAPE(2, 3, 5, 33)};
@@ -215,22 +216,23 @@ static void add_softmax(check_table *table)
   p = (params){.op = TSR_OP_LOG_SOFTMAX};
   add_shapes(table, p);
   add_empty(table, p);
-  add_values(table, p, data, COUNT_OF(data));
+  add_values(table, p, softmax_data, COUNT_OF(softmax_data));
 }
+
+static const int32_t norm_data[] = {CHECK_WIDE,    CHECK_INTEGER, CHECK_BIG,  CHECK_TINY,  CHECK_CONSTANT, CHECK_SPIKE,
+                                    CHECK_SHIFTED, CHECK_CANCEL,  CHECK_ZERO, CHECK_MIXED, CHECK_NAN,      CHECK_INF};
+static const float norm_epsilons[] = {1e-12f, 1e-6f, 1e-3f, 1.0f};
 
 static void add_norms(check_table *table)
 {
-  static const int32_t data[] = {CHECK_WIDE,    CHECK_INTEGER, CHECK_BIG,  CHECK_TINY,  CHECK_CONSTANT, CHECK_SPIKE,
-                                 CHECK_SHIFTED, CHECK_CANCEL,  CHECK_ZERO, CHECK_MIXED, CHECK_NAN,      CHECK_INF};
-  static const float epsilons[] = {1e-12f, 1e-6f, 1e-3f, 1.0f};
   params p = {.op = TSR_OP_LAYERNORM, .epsilon = 1e-5f, .extra = EXTRA_ROW};
   int32_t i;
 
   add_shapes(table, p);
   add_empty(table, p);
-  add_values(table, p, data, COUNT_OF(data));
-  for (i = 0; i < COUNT_OF(epsilons); i++) {
-    p = (params){.op = TSR_OP_LAYERNORM, .epsilon = epsilons[i], .shape = TSR_SHAPE(5, 100)};
+  add_values(table, p, norm_data, COUNT_OF(norm_data));
+  for (i = 0; i < COUNT_OF(norm_epsilons); i++) {
+    p = (params){.op = TSR_OP_LAYERNORM, .epsilon = norm_epsilons[i], .shape = TSR_SHAPE(5, 100)};
     add(table, p);
     p.op = TSR_OP_RMSNORM;
     add(table, p);
@@ -246,23 +248,24 @@ static void add_norms(check_table *table)
   p = (params){.op = TSR_OP_LAYERNORM, .epsilon = 1e-6f, .extra = EXTRA_ROW, .unbiased = 1};
   add_shapes(table, p);
   add_empty(table, p);
-  add_values(table, p, data, COUNT_OF(data));
+  add_values(table, p, norm_data, COUNT_OF(norm_data));
   p = (params){.op = TSR_OP_RMSNORM, .epsilon = 1e-5f};
   add_shapes(table, p);
   add_empty(table, p);
-  add_values(table, p, data, COUNT_OF(data));
+  add_values(table, p, norm_data, COUNT_OF(norm_data));
 }
+
+static const int32_t reduce_data[] = {CHECK_INTEGER, CHECK_LARGE, CHECK_TINY, CHECK_MIXED,   CHECK_CANCEL,
+                                      CHECK_INF,     CHECK_NAN,   CHECK_ZERO, CHECK_CONSTANT};
 
 static void add_reduce(check_table *table)
 {
-  static const int32_t data[] = {CHECK_INTEGER, CHECK_LARGE, CHECK_TINY, CHECK_MIXED,   CHECK_CANCEL,
-                                 CHECK_INF,     CHECK_NAN,   CHECK_ZERO, CHECK_CONSTANT};
   params p = {.op = TSR_OP_REDUCE_SUM, .axes = 1};
   int32_t rank, axes;
 
-  add_values(table, p, data, COUNT_OF(data));
+  add_values(table, p, reduce_data, COUNT_OF(reduce_data));
   p.axes = 2;
-  add_values(table, p, data, COUNT_OF(data));
+  add_values(table, p, reduce_data, COUNT_OF(reduce_data));
   for (rank = 1; rank <= 4; rank++) {
     for (axes = 0; axes < 1 << rank; axes++) {
       p.axes = axes;
@@ -301,11 +304,12 @@ static void add_reduce(check_table *table)
   }
 }
 
+static const int32_t topk_data[] = {CHECK_TINY,       CHECK_TIES,     CHECK_INTEGER,   CHECK_NAN,        CHECK_INF,
+                                    CHECK_ZERO,       CHECK_CONSTANT, CHECK_ASCENDING, CHECK_DESCENDING, CHECK_NEGINF,
+                                    CHECK_NEGINF_ROW, CHECK_LARGE,    CHECK_SPIKE,     CHECK_MIXED};
+
 void check_cases_topk(check_table *table)
 {
-  static const int32_t data[] = {CHECK_TINY,       CHECK_TIES,     CHECK_INTEGER,   CHECK_NAN,        CHECK_INF,
-                                 CHECK_ZERO,       CHECK_CONSTANT, CHECK_ASCENDING, CHECK_DESCENDING, CHECK_NEGINF,
-                                 CHECK_NEGINF_ROW, CHECK_LARGE,    CHECK_SPIKE,     CHECK_MIXED};
   static const int32_t n[] = {1, 2, 5, 16, 31, 33, 64, 65, 129, 257, 1000, 1024, 1031, 5001};
   static const int32_t k[] = {1, 2, 4, 8, 12, 31, 32, 33, 64, 129, 500, 1000, 1024};
   params p = {.op = TSR_OP_TOPK};
@@ -328,8 +332,8 @@ void check_cases_topk(check_table *table)
       add(table, p);
     }
   }
-  for (i = 0; i < COUNT_OF(data); i++) {
-    p.data = data[i];
+  for (i = 0; i < COUNT_OF(topk_data); i++) {
+    p.data = topk_data[i];
     p.shape = TSR_SHAPE(6, 29);
     p.k = 29;
     add(table, p);
@@ -375,4 +379,44 @@ void check_cases_rows(check_table *table)
   add_softmax(table);
   add_norms(table);
   add(table, (params){.op = TSR_OP_SOFTMAX, .shape = TSR_SHAPE(9, 37), .view = CHECK_FAR});
+}
+
+static void draw_norm(check_draw *draw, params *p)
+{
+  p->data = check_draw_data(draw, norm_data, COUNT_OF(norm_data));
+  p->epsilon = CHECK_DRAW(draw, norm_epsilons);
+  if (p->op == TSR_OP_LAYERNORM) {
+    p->extra = check_draw_once_in(draw, 2) ? EXTRA_ROW : EXTRA_NONE;
+    p->unbiased = check_draw_once_in(draw, 3);
+  }
+}
+
+/* what: the operator. */
+void check_random_rows(check_table *table, check_draw *draw, int32_t what)
+{
+  params p = {.op = what, .shape = check_draw_shape(draw, 1, 4, check_draw_once_in(draw, 8) ? 20000 : 1500, 60000)};
+  const int64_t columns = p.shape.extent[p.shape.rank - 1];
+
+  p.view = check_draw_view(draw);
+  switch (what) {
+  case TSR_OP_SOFTMAX:
+    p.extra = check_draw_below(draw, EXTRA_COUNT);
+    p.extra_data = p.extra ? CHECK_DRAW(draw, masks) : CHECK_NORMAL;
+    p.data = check_draw_data(draw, softmax_data, COUNT_OF(softmax_data));
+    break;
+  case TSR_OP_LOG_SOFTMAX:
+    p.data = check_draw_data(draw, softmax_data, COUNT_OF(softmax_data));
+    break;
+  case TSR_OP_TOPK:
+    p.k = check_draw_size(draw, (int32_t)(columns < 1024 ? columns : 1024));
+    p.data = check_draw_data(draw, topk_data, COUNT_OF(topk_data));
+    break;
+  case TSR_OP_REDUCE_SUM:
+    p.axes = check_draw_below(draw, 1 << p.shape.rank);
+    p.data = check_draw_data(draw, reduce_data, COUNT_OF(reduce_data));
+    break;
+  default:
+    draw_norm(draw, &p);
+  }
+  add(table, p);
 }

@@ -90,6 +90,23 @@ void check_cases_dropout(check_table *table)
   add_dropout(table, (dropout_params){.x = TSR_SHAPE(3, 0, 5), .rate = 0.5f});
 }
 
+void check_random_dropout(check_table *table, check_draw *draw, int32_t what)
+{
+  static const int32_t data[] = {CHECK_LARGE, CHECK_TINY, CHECK_INF, CHECK_NAN, CHECK_ZERO, CHECK_SPECIAL};
+  static const float rates[] = {0.0f, 0.1f, 0.3f, 0.5f, 0.99f, 0x1p-17f};
+  dropout_params p = {.x = check_draw_shape(draw, 0, 4, check_draw_once_in(draw, 4) ? 60000 : 500, 60000)};
+
+  (void)what;
+  p.view = check_draw_view(draw);
+  p.view_seed = check_draw_view(draw);
+  p.data = check_draw_data(draw, data, COUNT_OF(data));
+  p.stream = check_draw_below(draw, 1000) - 500;
+  p.runs = 1 + check_draw_below(draw, 3);
+  p.seed = check_draw_once_in(draw, 2) ? 0 : check_draw_below(draw, 4);
+  p.rate = CHECK_DRAW(draw, rates);
+  add_dropout(table, p);
+}
+
 /* ------------------------------------------------------------------------------------------------------------------
  * cross_entropy and its gradient
  */
@@ -165,13 +182,14 @@ static void add_loss(check_table *table, loss_params p)
                   (double)p.smoothing, (int)p.chain);
 }
 
+static const int32_t loss_data[] = {CHECK_WIDE,       CHECK_INTEGER, CHECK_LARGE,   CHECK_TINY,
+                                    CHECK_CONSTANT,   CHECK_SPIKE,   CHECK_SHIFTED, CHECK_NEGINF,
+                                    CHECK_NEGINF_ROW, CHECK_POSINF,  CHECK_NAN,     CHECK_ZERO};
+
 static void add_losses(check_table *table, int32_t op)
 {
   static const int32_t columns[] = {1, 2, 7, 8, 9, 16, 17, 31, 32, 33, 63, 64, 65, 128, 255, 256, 257, 1000, 5001};
   static const int32_t rows[] = {1, 2, 7, 8, 9, 17, 33, 64, 65, 257};
-  static const int32_t data[] = {CHECK_WIDE,       CHECK_INTEGER, CHECK_LARGE,   CHECK_TINY,
-                                 CHECK_CONSTANT,   CHECK_SPIKE,   CHECK_SHIFTED, CHECK_NEGINF,
-                                 CHECK_NEGINF_ROW, CHECK_POSINF,  CHECK_NAN,     CHECK_ZERO};
   const int32_t gradient = op == TSR_OP_CROSS_ENTROPY_GRADIENT;
   loss_params p;
   int32_t i, n = COUNT_OF(all_views);
@@ -193,10 +211,10 @@ static void add_losses(check_table *table, int32_t op)
     p.view_labels = i % 4 == 1 ? CHECK_STRIDED : i % 4 == 2 ? CHECK_BROADCAST : i % 4 == 3 ? CHECK_PADDED : CHECK_DENSE;
     add_loss(table, p);
   }
-  for (i = 0; i < COUNT_OF(data); i++) {
+  for (i = 0; i < COUNT_OF(loss_data); i++) {
     /* the gradient's sums are its own where the logits are wild; a row without a finite logit has no gradient */
-    p = (loss_params){.op = op, .rows = 6, .columns = 29, .data = data[i], .chain = gradient};
-    if (gradient && data[i] == CHECK_NEGINF_ROW) {
+    p = (loss_params){.op = op, .rows = 6, .columns = 29, .data = loss_data[i], .chain = gradient};
+    if (gradient && loss_data[i] == CHECK_NEGINF_ROW) {
       continue;
     }
     add_loss(table, p);
@@ -232,6 +250,27 @@ void check_cases_loss(check_table *table)
                                   .data_dloss = data[i],
                                   .smoothing = 0.1f});
   }
+}
+
+/* what: the operator. The gradient is as add_losses has it. */
+void check_random_loss(check_table *table, check_draw *draw, int32_t what)
+{
+  static const float smoothings[] = {0.0f, 0.1f, 0.2f, 0.9f};
+  static const int32_t data[] = {CHECK_ZERO, CHECK_LARGE, CHECK_TINY, CHECK_NAN, CHECK_CONSTANT};
+  loss_params p = {.op = what, .rows = check_draw_size(draw, 300), .columns = 1};
+
+  p.columns = check_draw_size(draw, 60000 / p.rows < 5000 ? 60000 / p.rows : 5000);
+  p.view = check_draw_view(draw);
+  p.view_labels = check_draw_view(draw);
+  p.labels = check_draw_below(draw, COUNT_OF(label_names));
+  p.smoothing = CHECK_DRAW(draw, smoothings);
+  p.data = check_draw_data(draw, loss_data, COUNT_OF(loss_data));
+  if (what == TSR_OP_CROSS_ENTROPY_GRADIENT) {
+    p.data = p.data == CHECK_NEGINF_ROW ? CHECK_NEGINF : p.data;
+    p.chain = p.data == CHECK_NORMAL || p.data == CHECK_INTEGER ? check_draw_below(draw, 2) : 1;
+    p.data_dloss = check_draw_data(draw, data, COUNT_OF(data));
+  }
+  add_loss(table, p);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -347,6 +386,39 @@ static void add_adam(check_table *table, adam_params p)
   if (test) {
     test->runs = p.runs > 0 ? p.runs : 1;
   }
+}
+
+void check_random_squares(check_table *table, check_draw *draw, int32_t what)
+{
+  static const int32_t data[] = {CHECK_LARGE, CHECK_BIG, CHECK_TINY, CHECK_INF, CHECK_NAN, CHECK_ZERO, CHECK_MIXED};
+  squares_params p = {.x = check_draw_shape(draw, 0, 4, check_draw_once_in(draw, 4) ? 60000 : 500, 60000)};
+
+  (void)what;
+  p.view = check_draw_view(draw);
+  p.data = check_draw_data(draw, data, COUNT_OF(data));
+  p.plus = check_draw_below(draw, 2);
+  add_squares(table, p);
+}
+
+void check_random_adam(check_table *table, check_draw *draw, int32_t what)
+{
+  static const int32_t data[] = {CHECK_TINY, CHECK_ZERO, CHECK_NAN, CHECK_MIXED, CHECK_BIG, CHECK_CONSTANT};
+  static const float decays[] = {0.0f, 0.01f, 0.1f}, epsilons[] = {1e-8f, 1e-6f, 1e-3f};
+  static const float max_norms[] = {0.0f, 1.0f, 0.3f};
+  adam_params p = {.shape = check_draw_shape(draw, 0, 4, 1000, 20000)};
+
+  (void)what;
+  p.view = check_draw_view(draw);
+  p.view_state = check_draw_once_in(draw, 3) ? CHECK_OFFSET : CHECK_DENSE;
+  p.data = check_draw_data(draw, data, COUNT_OF(data));
+  p.average = check_draw_below(draw, 2);
+  p.norm = check_draw_below(draw, COUNT_OF(norms));
+  p.decoupled = check_draw_below(draw, 2);
+  p.runs = 1 + check_draw_below(draw, 3);
+  p.epsilon = CHECK_DRAW(draw, epsilons);
+  p.decay = CHECK_DRAW(draw, decays);
+  p.max_norm = p.norm ? CHECK_DRAW(draw, max_norms) : 0.0f;
+  add_adam(table, p);
 }
 
 void check_cases_optimiser(check_table *table)

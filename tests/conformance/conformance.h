@@ -139,11 +139,16 @@ typedef struct check_table {
   int32_t capacity;
   int32_t failed; /* 1: out of memory while it was built */
   int32_t perf;   /* 1: cases are being added to the perf table */
+  int32_t fixed;  /* of the cases: those that are written down; those drawn come behind them */
 } check_table;
 
 /* Every case there is. Errors: TSR_ERR_OUT_OF_MEMORY. */
 tsr_status check_table_create(check_table *table) TSR_MUST_CHECK;
 void check_table_finish(check_table *table);
+
+/* Adds n cases of each family whose parameters are drawn from `seed`: the first of them are the same whatever n is. Errors:
+ * TSR_ERR_OUT_OF_MEMORY. */
+tsr_status check_table_draw(check_table *table, int32_t n, uint64_t seed) TSR_MUST_CHECK;
 
 /* Adds a case; `params` is copied. One that is there already (tables overlap)
  * is not added again. Returns the case, valid until the next is added, or NULL (table->failed is set). */

@@ -94,6 +94,8 @@ tsr_status check_table_create(check_table *table)
     check_cases_optimiser(table);
     check_cases_program(table);
   }
+  table->perf = 0;
+  table->fixed = table->count;
   status = table->failed ? tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the case table") : TSR_OK;
   if (status) {
     check_table_finish(table);

@@ -26,7 +26,10 @@ static const char help[] =
     "  --share N      only one case of N, chosen by its name, and those that have in them what a\n"
     "                 device did not execute yet: --mode coverage asks for no less\n"
     "  --part K       which of these N, from 0 (default 0): runs with other parts have other cases\n"
-    "  --seed N       where the operands' random numbers start (default 1)\n"
+    "  --seed N       where the operands' random numbers start (default 1), and those of --random\n"
+    "  --random N     beside the table, N cases of each family whose sizes, types, views and attributes\n"
+    "                 are drawn from the seed (at most 1000; a seed's first ones are the same for any N).\n"
+    "                 --share does not count for these: with a large N there they are nearly alone\n"
     "  --mode MODE    test      run the cases and compare (default)\n"
     "                 coverage  the same, and fail unless every operator, each of its operands\n"
     "                           present and absent, in each type, and each attribute was executed,\n"
@@ -65,8 +68,9 @@ typedef struct request {
   int32_t n_excepted;
   const char *variant; /* --variant: a glob, or NULL */
   int64_t seed;
-  int64_t share; /* one of so many */
-  int64_t part;  /* which of them, from 0 */
+  int64_t share;  /* one of so many */
+  int64_t part;   /* which of them, from 0 */
+  int64_t random; /* cases of each family that are drawn */
   int32_t mode;
   int list, verbose, as_json;
 } request;
@@ -113,10 +117,16 @@ static int selected(const request *r, const check_case *test)
   return !r->ops || fnmatch(r->ops, family, 0) == 0;
 }
 
+static int is_drawn(const session *s, const check_case *test)
+{
+  return test - s->table.test >= s->table.fixed;
+}
+
 /* 1 if the case is one of those that --share leaves. */
 static int is_left(const session *s, const check_case *test, const tsr_program *program)
 {
-  int chosen = test->key % (uint64_t)s->request.share == (uint64_t)(s->request.part % s->request.share);
+  int chosen =
+      is_drawn(s, test) || test->key % (uint64_t)s->request.share == (uint64_t)(s->request.part % s->request.share);
   int32_t i;
 
   for (i = 0; i < s->n_subjects && !chosen; i++) {
@@ -267,6 +277,9 @@ static void print_again(const session *s, const subject *device, const check_cas
 {
   printf("  again: tessera check --devices %s --seed %lld --case '%s'", device->name, (long long)s->request.seed,
          test->name);
+  if (is_drawn(s, test)) {
+    printf(" --random %lld", (long long)s->request.random);
+  }
   printf(device->form > 0 ? " --variant %s\n" : "\n", tsr_device_form_name(device->device.device, device->form));
 }
 
@@ -641,6 +654,9 @@ static int run_session(session *s, char **names, int32_t n_names)
 {
   int code = tsr_cli_fail(check_table_create(&s->table));
 
+  if (!code && s->request.random > 0) {
+    code = tsr_cli_fail(check_table_draw(&s->table, (int32_t)s->request.random, (uint64_t)s->request.seed));
+  }
   if (code || s->request.list) {
     return code ? code : list_cases(s);
   }
@@ -683,13 +699,21 @@ static int parse_mode(const char *text, int32_t *mode)
 int tsr_cmd_check(int argc, char **argv)
 {
   static const struct option options[] = {
-      {"devices", required_argument, NULL, 'd'}, {"ops", required_argument, NULL, 'o'},
-      {"case", required_argument, NULL, 'c'},    {"seed", required_argument, NULL, 's'},
-      {"share", required_argument, NULL, 'n'},   {"part", required_argument, NULL, 'p'},
-      {"mode", required_argument, NULL, 'm'},    {"except", required_argument, NULL, 'e'},
-      {"variant", required_argument, NULL, 'f'}, {"list", no_argument, NULL, 'l'},
-      {"verbose", no_argument, NULL, 'v'},       {"json", no_argument, NULL, 'j'},
-      {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+      {"devices", required_argument, NULL, 'd'},
+      {"ops", required_argument, NULL, 'o'},
+      {"case", required_argument, NULL, 'c'},
+      {"seed", required_argument, NULL, 's'},
+      {"share", required_argument, NULL, 'n'},
+      {"part", required_argument, NULL, 'p'},
+      {"mode", required_argument, NULL, 'm'},
+      {"except", required_argument, NULL, 'e'},
+      {"variant", required_argument, NULL, 'f'},
+      {"random", required_argument, NULL, 'r'},
+      {"list", no_argument, NULL, 'l'},
+      {"verbose", no_argument, NULL, 'v'},
+      {"json", no_argument, NULL, 'j'},
+      {"help", no_argument, NULL, 'h'},
+      {NULL, 0, NULL, 0},
   };
   session s = {.request = {.seed = 1, .share = 1}};
   char **names = NULL;
@@ -721,6 +745,9 @@ int tsr_cmd_check(int argc, char **argv)
     case 'p':
       code = tsr_cli_integer("check", "--part", optarg, 0, INT32_MAX, &s.request.part);
       break;
+    case 'r':
+      code = tsr_cli_integer("check", "--random", optarg, 0, 1000, &s.request.random);
+      break;
     case 'm':
       code = parse_mode(optarg, &s.request.mode);
       break;
@@ -751,6 +778,9 @@ int tsr_cmd_check(int argc, char **argv)
   }
   if (!code && s.request.variant && s.request.mode == MODE_PERF) {
     code = tsr_cli_usage("check", "--variant does not go with --mode perf");
+  }
+  if (!code && s.request.random > 0 && s.request.mode == MODE_PERF) {
+    code = tsr_cli_usage("check", "--random does not go with --mode perf");
   }
   if (!code) {
     code = run_session(&s, names, n_names);

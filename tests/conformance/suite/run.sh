@@ -86,7 +86,7 @@ options)
   *) exit 1 ;;
   esac
   for arguments in '--case nonsense' '--ops nonsense' '--mode nonsense' '--seed nonsense' '--nonsense' 'nonsense' \
-    '--variant nonsense' '--variant all' '--variant all --mode perf'; do
+    '--variant nonsense' '--variant all' '--variant all --mode perf' '--random -1' '--random 2 --mode perf'; do
     status=0
     # shellcheck disable=SC2086
     "$program" check --devices reference $arguments || status=$?
@@ -99,6 +99,33 @@ options)
   "$program" check --devices nonsense || status=$?
   if [ "$status" -ne 4 ]; then
     echo "a device that does not exist: exit code $status instead of 4"
+    exit 1
+  fi
+  # cases that are drawn: a seed's own, the same ones again, and the first of more
+  written=$("$program" check --list | wc -l)
+  drawn=$("$program" check --list --random 2 --seed 5 | tail -n "+$((written + 1))")
+  more=$("$program" check --list --random 3 --seed 5)
+  if [ "$drawn" != "$("$program" check --list --random 2 --seed 5 | tail -n "+$((written + 1))")" ] ||
+    [ "$drawn" = "$("$program" check --list --random 2 --seed 6 | tail -n "+$((written + 1))")" ]; then
+    echo "the cases that are drawn do not depend on the seed alone"
+    exit 1
+  fi
+  if [ "$(printf '%s\n' "$drawn" | grep -c '^matmul(')" -ne 6 ] ||
+    [ "$(printf '%s\n' "$drawn" | grep -c '^softmax(')" -ne 2 ] ||
+    [ "$(printf '%s\n' "$drawn" | grep -cxF "$more")" -ne "$(printf '%s\n' "$drawn" | wc -l)" ]; then
+    echo "--random 2 does not draw the first two cases of each family"
+    exit 1
+  fi
+  "$program" check --devices reference --share 1000000 --random 2 --seed 5
+  name=$(printf '%s\n' "$drawn" | tail -n 1)
+  summary=$("$program" check --devices reference --random 2 --seed 5 --case "$name" --json | tail -n 1)
+  echo "$name: $summary"
+  case $summary in
+  '{"cases":1,"failed":0,"unsupported":0,'*) ;;
+  *) exit 1 ;;
+  esac
+  if "$program" check --devices reference --seed 5 --case "$name"; then
+    echo "a case was drawn without --random"
     exit 1
   fi
   "$program" check --mode perf --devices reference --ops reduce_sum
