@@ -309,6 +309,20 @@ tsr_status tsr_model_program(const tsr_model *model, tsr_dtype weights, int32_t 
   return make_program(model, weights, TSR_F32, kind, size, program);
 }
 
+tsr_status tsr_model_program_with_states(const tsr_model *model, tsr_dtype weights, tsr_dtype states, int32_t kind,
+                                         const tsr_program_size *size, tsr_program **program)
+{
+  if (!model || !size || !program) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_model_program_with_states: no argument may be NULL");
+  }
+  *program = NULL;
+  if (states != TSR_F32 && (states != weights || (states != TSR_F16 && states != TSR_BF16))) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_model_program_with_states: states are f32, or weights' f16 or bf16, not %s",
+                    tsr_dtype_name(states));
+  }
+  return make_program(model, weights, states, kind, size, program);
+}
+
 tsr_status tsr_transformer_program(const tsr_transformer *transformer, int32_t kind, const tsr_program_size *size,
                                    tsr_program **program)
 {

@@ -72,7 +72,7 @@ tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device, co
       (tsr_transformer){.model = model, .device = device, .options = options ? *options : (tsr_transformer_options){0}};
   tsr_status status = check_options(&t->options);
   if (status == TSR_OK) {
-    status = tsr_transformer_choose_states(model, device, t->options.weights, &t->states);
+    status = tsr_model_states(model, device, t->options.weights, &t->states);
   }
   if (status == TSR_OK) {
     t->options.cache = t->options.cache == 0          ? DEFAULT_CACHE

@@ -79,11 +79,6 @@ struct tsr_transformer {
   int32_t generate_workers; /* likewise: of the last call */
 };
 
-/* The type for the states of a model whose matrices are `weights`: that of 16 bits where the device reads and writes states in
- * it and gains from reading half as much, else f32. */
-tsr_status tsr_transformer_choose_states(const tsr_model *model, tsr_device *device, tsr_dtype weights,
-                                         tsr_dtype *states) TSR_MUST_CHECK;
-
 /* Makes and fills the buffers of all constants. */
 tsr_status tsr_transformer_upload(tsr_transformer *transformer) TSR_MUST_CHECK;
 

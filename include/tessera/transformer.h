@@ -170,7 +170,7 @@ TSR_API tsr_status tsr_transformer_forward(tsr_transformer *transformer, int32_t
 
 /* The programs that a model consists of, built without a device: to print, to compare, to measure. Constants are named
  * as the model's parameters; the scales of one that is kept as TSR_I8 are NAME.scales, f32. weights: as in
- * tsr_transformer_options. */
+ * tsr_transformer_options. Keys and values are f32. */
 enum {
   TSR_PROGRAM_ENCODE =
       1, /* source [B, S], source_lengths [B] -> cross-attention keys and values (states), encoder_output */
@@ -188,7 +188,18 @@ typedef struct tsr_program_size {
 TSR_API tsr_status tsr_model_program(const tsr_model *model, tsr_dtype weights, int32_t kind,
                                      const tsr_program_size *size, tsr_program **program) TSR_MUST_CHECK;
 
-/* The same with the matrices in the type in which the transformer keeps them. */
+/* The same with the keys and values that are kept, and the weights of a shortlist, in the type `states`: TSR_F32, or that of 16
+ * bits that `weights` is. */
+TSR_API tsr_status tsr_model_program_with_states(const tsr_model *model, tsr_dtype weights, tsr_dtype states,
+                                                 int32_t kind, const tsr_program_size *size,
+                                                 tsr_program **program) TSR_MUST_CHECK;
+
+/* The type that a transformer on the device takes for these: weights of 16 bits have them kept in their type by a GPU that reads
+ * and writes states in it, and gains from reading half as much; else f32. device: NULL: such a GPU. */
+TSR_API tsr_status tsr_model_states(const tsr_model *model, tsr_device *device, tsr_dtype weights,
+                                    tsr_dtype *states) TSR_MUST_CHECK;
+
+/* The same with matrices and states in the types in which the transformer keeps them. */
 TSR_API tsr_status tsr_transformer_program(const tsr_transformer *transformer, int32_t kind,
                                            const tsr_program_size *size, tsr_program **program) TSR_MUST_CHECK;
 

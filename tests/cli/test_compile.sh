@@ -37,6 +37,15 @@ stdout_has 'matmul.generic 1 programs'
 has '"form": "matmul.generic", "forced": true'
 has '"forced": false'
 
+# A model's keys and values are those that it keeps on the device.
+rm "$work/statistics"
+run 0 check --devices "$device" --mode compile --case 'model(demo,beam,batch=1,source=25,target=64,beam=4,weights=bf16)'
+if "$TESSERA" devices 2>/dev/null | sed -n "/^$device\$/,/^\$/p" | grep -q f16-storage; then
+  has '"made": "scatter_halves"'
+else
+  check 'states are 16 bits' test "$(grep -c '"made": "scatter_halves"' "$work/statistics")" = 0
+fi
+
 run 0 check --devices "$device" --mode compile --json --ops relu --share 8
 check 'nothing was compiled' test "$(json programs "$out")" -gt 0
 run 0 check --devices reference --mode compile --ops relu

@@ -54,6 +54,15 @@ static void test_programs(void **state)
       assert_int_equal(narrow_attentions, dtypes[i] == TSR_F16 ? attentions : 0);
       tsr_program_destroy(program);
     }
+    tsr_dtype states;
+    tsr_program *program;
+    check(tsr_model_states(model, NULL, dtypes[i], &states)); /* of the best of GPUs */
+    assert_int_equal(states, dtypes[i] == TSR_F16 || dtypes[i] == TSR_BF16 ? dtypes[i] : TSR_F32);
+    check(tsr_model_program_with_states(model, dtypes[i], states, TSR_PROGRAM_GREEDY, &size, &program));
+    tsr_program_destroy(program);
+    states = dtypes[i] == TSR_F16 ? TSR_BF16 : TSR_F16;
+    assert_int_equal(tsr_model_program_with_states(model, dtypes[i], states, TSR_PROGRAM_GREEDY, &size, &program),
+                     TSR_ERR_ARGUMENT);
   }
   tsr_model_close(model);
 }

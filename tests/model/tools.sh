@@ -75,6 +75,16 @@ expect 0 "$TESSERA" program "$model" --kind decode --precision int8
 has '^constant  *embedding.weight.scales f32 \[5001\]$'
 has 'logits f32.*matmul(.*scales: embedding.weight.scales\[5001\])'
 expect 0 "$TESSERA" program "$model" --kind encode --precision int8 --json --profile reference
+# Keys and values in the type that generation keeps them in.
+for precision in f16 bf16; do
+  expect 0 "$TESSERA" program "$model" --kind greedy --precision $precision
+  has "^state  *decoder.* $precision "
+  has 'states 72 KiB'
+  expect 0 "$TESSERA" program "$model" --kind greedy --precision $precision --profile reference
+  has 'states 144 KiB'
+done
+expect 0 "$TESSERA" program "$model" --kind greedy --precision int8
+has '^state  *decoder.* f32 '
 expect 2 "$TESSERA" program "$model" --precision i8
 expect 2 "$TESSERA" program "$model" --kind sideways
 expect 2 "$TESSERA" program "$model" --source 100000

@@ -140,8 +140,9 @@ static int sweep(compilation *c, int forced)
       code = tsr_cli_fail(tsr_fail_context(check_build_program(test, &build), "%s", test->name));
       program = build.program;
     } else {
-      code = tsr_cli_fail(tsr_fail_context(check_model_program(i - c->table->count, name, sizeof(name), &program),
-                                           "model program %d", (int)(i - c->table->count)));
+      code = tsr_cli_fail(
+          tsr_fail_context(check_model_program(i - c->table->count, c->device, name, sizeof(name), &program),
+                           "model program %d", (int)(i - c->table->count)));
       if (!code && !is_selected(c, name, check_hash(0, name), &chosen)) {
         tsr_program_destroy(program);
         continue;

@@ -114,7 +114,7 @@ static tsr_transformer_config config_of(const model_row *row)
   return config;
 }
 
-tsr_status check_model_program(int32_t index, char *name, size_t size, tsr_program **program)
+tsr_status check_model_program(int32_t index, tsr_device *device, char *name, size_t size, tsr_program **program)
 {
   const model_row *shape = &models[index / (PROGRAMS * DTYPES)];
   const program_row *row = &programs[index / DTYPES % PROGRAMS];
@@ -141,7 +141,11 @@ tsr_status check_model_program(int32_t index, char *name, size_t size, tsr_progr
   if (status == TSR_OK && row->training) {
     status = tsr_training_program(model, &options, row->kind, &row->size, program);
   } else if (status == TSR_OK) {
-    status = tsr_model_program(model, dtype, row->kind, &row->size, program);
+    tsr_dtype states;
+    status = tsr_model_states(model, device, dtype, &states);
+    if (status == TSR_OK) {
+      status = tsr_model_program_with_states(model, dtype, states, row->kind, &row->size, program);
+    }
   }
   tsr_model_close(model);
   return status;

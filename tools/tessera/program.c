@@ -18,7 +18,8 @@ static const char help[] =
     "\n"
     "Prints the programs that a model's folder stands for, one operator a line, and what their\n"
     "memory plan saves against one buffer per temporary tensor. Weights are not needed,\n"
-    "unless times are asked for.\n"
+    "unless times are asked for. With a precision of 16 bits, keys and values are shown as a GPU\n"
+    "keeps them that reads and writes 16 bits; with --profile, as that device does.\n"
     "\n"
     "Kinds that are shown only when they are named: train, a step of training, and train-gradients,\n"
     "one that hands the gradients out; there, --precision is the type in which products read the\n"
@@ -190,7 +191,11 @@ static int show(const request *r, session *s, int32_t kind)
   const tsr_program_size *size = &r->kinds.size;
   tsr_program *program = NULL;
   uint64_t *times = NULL;
-  tsr_status status = tsr_model_program(s->model, r->kinds.weights, kind, size, &program);
+  tsr_dtype states;
+  tsr_status status = tsr_model_states(s->model, s->device, r->kinds.weights, &states);
+  if (status == TSR_OK) {
+    status = tsr_model_program_with_states(s->model, r->kinds.weights, states, kind, size, &program);
+  }
   if (status == TSR_OK && s->transformer) {
     size_t n = (size_t)tsr_program_line_count(program);
     times = calloc(2 * n + 1, sizeof *times);
