@@ -8,25 +8,21 @@
 #include "core/runtime/executable.h"
 #include "core/runtime/internal.h"
 
-/* NULL if the backend has no forms. */
+/* NULL: there is no device, or its backend has no forms. */
 static const tsr_forms_extension *forms_of(const tsr_device *device)
 {
-  const tsr_backend_entry *backend = device->backend;
-  if (!backend->table.get_extension)
-    return NULL;
-  const tsr_forms_extension *forms = backend->table.get_extension(backend->context, TSR_FORMS_EXTENSION);
-  return forms && forms->struct_size >= sizeof *forms ? forms : NULL;
+  return device ? device->backend->forms : NULL;
 }
 
 int32_t tsr_device_form_count(const tsr_device *device)
 {
-  const tsr_forms_extension *forms = device ? forms_of(device) : NULL;
+  const tsr_forms_extension *forms = forms_of(device);
   return forms ? forms->count : 0;
 }
 
 const char *tsr_device_form_name(const tsr_device *device, int32_t form)
 {
-  const tsr_forms_extension *forms = device ? forms_of(device) : NULL;
+  const tsr_forms_extension *forms = forms_of(device);
   return forms && form >= 1 && form <= forms->count ? forms->name(form) : NULL;
 }
 
@@ -53,7 +49,7 @@ static int has_line(const tsr_program *program, int32_t line)
 
 int tsr_device_form_class(tsr_device *device, const tsr_program *program, int32_t line, char *text, size_t text_size)
 {
-  const tsr_forms_extension *forms = device ? forms_of(device) : NULL;
+  const tsr_forms_extension *forms = forms_of(device);
   if (text_size > 0)
     text[0] = '\0';
   if (!forms || text_size == 0 || !tsr_device_supports(device, program, line))
@@ -102,7 +98,7 @@ tsr_status tsr_device_save_forms(tsr_device *device)
 
 int32_t tsr_device_form_of(tsr_device *device, const tsr_program *program, int32_t line)
 {
-  const tsr_forms_extension *forms = device ? forms_of(device) : NULL;
+  const tsr_forms_extension *forms = forms_of(device);
   if (!forms || !tsr_device_supports(device, program, line))
     return 0;
   tsr_device_enter(device);

@@ -17,13 +17,15 @@
 typedef struct tsr_backend_entry {
   tsr_host host; /* first: report and option find the entry by its address */
   tsr_runtime *runtime;
-  tsr_backend table;       /* of full size; optional slots may be NULL */
-  char *path;              /* the plugin's file, links resolved; "" if linked in */
-  void *library;           /* of dlopen; NULL if linked in */
-  void *context;           /* of start */
-  int started;             /* 1: stop is due */
-  int32_t order;           /* devices are listed by the order in which their backends were found */
-  pthread_mutex_t opening; /* serialises device_open and device_close */
+  tsr_backend table;                    /* of full size; optional slots may be NULL */
+  char *path;                           /* the plugin's file, links resolved; "" if linked in */
+  void *library;                        /* of dlopen; NULL if linked in */
+  void *context;                        /* of start */
+  const tsr_forms_extension *forms;     /* checked, or NULL: it has none */
+  const tsr_kernels_extension *kernels; /* likewise */
+  int started;                          /* 1: stop is due */
+  int32_t order;                        /* devices are listed by the order in which their backends were found */
+  pthread_mutex_t opening;              /* serialises device_open and device_close */
 } tsr_backend_entry;
 
 typedef struct tsr_found_device {
@@ -117,6 +119,16 @@ tsr_status tsr_slot_leave(const char *who, const char *slot, int32_t result);
 
 /* loader.c --------------------------------------------------------------------------------------------------------- */
 
+/* A slot's name and its place in a table of functions. */
+typedef struct tsr_slot_place {
+  const char *name;
+  size_t offset;
+} tsr_slot_place;
+
+/* Writes the names of those slots of the table that are NULL, "" if none is. All function pointers have one size and one null
+ * representation (POSIX). */
+void tsr_slots_missing(const void *table, const tsr_slot_place *slots, size_t n_slots, char *text, size_t text_size);
+
 /* Loads the plugin in the file `path` (a path, never a bare name to search for), starts it and adds its devices. A file
  * that is loaded already is passed over. Errors leave no trace. */
 tsr_status tsr_plugin_load(tsr_runtime *runtime, const char *path);
@@ -133,6 +145,11 @@ void tsr_backend_unload(tsr_backend_entry *entry);
 
 /* Records the calling thread's message as a problem. */
 void tsr_problem_add(tsr_runtime *runtime, const char *path, tsr_status status);
+
+/* extensions.c ----------------------------------------------------------------------------------------------------- */
+
+/* Sets the extensions of a backend that has started. TSR_ERR_PLUGIN: one of them is not whole. */
+tsr_status tsr_extensions_take(tsr_backend_entry *entry);
 
 /* device.c --------------------------------------------------------------------------------------------------------- */
 

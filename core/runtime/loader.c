@@ -23,11 +23,8 @@ enum {
 /* A table may end after its last required slot: what follows has defaults. */
 #define SIZE_OF_1_0 offsetof(tsr_backend, profile)
 
-/* The slots that a backend must fill. All function pointers have one size and one null representation (POSIX). */
-static const struct {
-  const char *name;
-  size_t offset;
-} required_slots[] = {
+/* The slots that a backend must fill. */
+static const tsr_slot_place required_slots[] = {
     {"start", offsetof(tsr_backend, start)},
     {"stop", offsetof(tsr_backend, stop)},
     {"device_count", offsetof(tsr_backend, device_count)},
@@ -73,6 +70,17 @@ static const char *sanitizer_name(uint32_t flags)
   return flags & TSR_BUILD_ASAN ? "AddressSanitizer" : "ThreadSanitizer";
 }
 
+void tsr_slots_missing(const void *table, const tsr_slot_place *slots, size_t n_slots, char *text, size_t text_size)
+{
+  text[0] = '\0';
+  for (size_t i = 0; i < n_slots; i++) {
+    void (*slot)(void);
+    memcpy(&slot, (const char *)table + slots[i].offset, sizeof slot);
+    if (!slot)
+      tsr_text_append(text, text_size, "%s%s", text[0] ? ", " : "", slots[i].name);
+  }
+}
+
 /* Copies the table of a plugin into entry->table. Messages do not name the file. */
 static tsr_status take_table(tsr_backend_entry *entry, const tsr_backend *table)
 {
@@ -101,13 +109,8 @@ static tsr_status take_table(tsr_backend_entry *entry, const tsr_backend *table)
   if (!table->description)
     return tsr_fail(TSR_ERR_PLUGIN, "backend '%s' has no description (NULL)", table->name);
 
-  char missing[512] = "";
-  for (size_t i = 0; i < sizeof required_slots / sizeof required_slots[0]; i++) {
-    void (*slot)(void);
-    memcpy(&slot, (const char *)table + required_slots[i].offset, sizeof slot);
-    if (!slot)
-      tsr_text_append(missing, sizeof missing, "%s%s", missing[0] ? ", " : "", required_slots[i].name);
-  }
+  char missing[512];
+  tsr_slots_missing(table, required_slots, sizeof required_slots / sizeof required_slots[0], missing, sizeof missing);
   if (missing[0])
     return tsr_fail(TSR_ERR_PLUGIN, "backend '%s' lacks what every backend must have: %s", table->name, missing);
 
@@ -162,6 +165,7 @@ static tsr_status start_backend(tsr_backend_entry *entry, tsr_list *devices)
   const char *name = entry->table.name;
   TSR_TRY(TSR_SLOT(name, &entry->table, start, &entry->host, &entry->context));
   entry->started = 1;
+  TSR_TRY(tsr_extensions_take(entry));
   uint32_t count = 0;
   TSR_TRY(TSR_SLOT(name, &entry->table, device_count, entry->context, &count));
   if (count > MAX_DEVICES)

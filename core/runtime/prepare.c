@@ -6,20 +6,10 @@
 #include "core/runtime/executable.h"
 #include "core/runtime/internal.h"
 
-/* NULL if the backend has nothing to make. */
-static const tsr_kernels_extension *kernels_of(const tsr_device *device)
-{
-  const tsr_backend_entry *backend = device->backend;
-  if (!backend->table.get_extension)
-    return NULL;
-  const tsr_kernels_extension *kernels = backend->table.get_extension(backend->context, TSR_KERNELS_EXTENSION);
-  return kernels && kernels->struct_size >= sizeof *kernels ? kernels : NULL;
-}
-
 static tsr_status prepare(tsr_device *device, const tsr_program *program)
 {
   const tsr_program_desc *description = tsr_program_describe(program);
-  const tsr_kernels_extension *kernels = kernels_of(device);
+  const tsr_kernels_extension *kernels = device->backend->kernels;
   for (int32_t line = 0; line < description->n_lines; line++) {
     char text[400];
     if (!tsr_device_supports_line(device, description, line))

@@ -473,7 +473,8 @@ typedef struct tsr_backend {
   /* Optional (default: all zero). */
   int32_t (*counters)(tsr_backend_device *device, tsr_device_counters *counters);
 
-  /* Optional (default: NULL). A table of further functions, by a versioned name such as "tessera.x/1", or NULL. */
+  /* Optional (default: NULL). A table of further functions, by a versioned name such as "tessera.x/1", or NULL. Whoever hands
+   * one out fills all its slots; it stays valid until stop. The host asks once, after start. */
   const void *(*get_extension)(void *context, const char *name);
 } tsr_backend;
 

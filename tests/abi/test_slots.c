@@ -65,14 +65,18 @@ static tsr_status use_all(bench *b)
   }
   if (status == TSR_OK)
     status = tsr_device_get_counters(b->device, &counters);
+  if (status == TSR_OK)
+    status = tsr_device_remember_form(b->device, b->program, 0, 2);
+  if (status == TSR_OK)
+    status = tsr_device_save_forms(b->device);
   tsr_executable_destroy(executable);
   tsr_buffer_destroy(buffer);
   tsr_device_close(device);
   return status;
 }
 
-static const char *const slots[] = {"device_open", "buffer_create", "buffer_write", "buffer_read", "compile",
-                                    "run",         "wait",          "profile",      "counters"};
+static const char *const slots[] = {"device_open", "buffer_create", "buffer_write", "buffer_read", "compile", "run",
+                                    "wait",        "profile",       "counters",     "remember",    "save"};
 enum { N_SLOTS = sizeof slots / sizeof slots[0] };
 
 static void set_option(bench *b, const char *name, const char *value)

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The extensions of backends that the runtime knows: asked for once, when a backend has started, and checked.
+ */
+#include <string.h>
+
+#include "core/base/status.h"
+#include "core/runtime/internal.h"
+
+static const tsr_slot_place forms_slots[] = {
+    {"name", offsetof(tsr_forms_extension, name)},         {"force", offsetof(tsr_forms_extension, force)},
+    {"form_of", offsetof(tsr_forms_extension, form_of)},   {"class_of", offsetof(tsr_forms_extension, class_of)},
+    {"remember", offsetof(tsr_forms_extension, remember)}, {"save", offsetof(tsr_forms_extension, save)},
+};
+static const tsr_slot_place kernels_slots[] = {{"prepare", offsetof(tsr_kernels_extension, prepare)}};
+
+/* The backend's extension of that name, whose first field is its size: *table is NULL if it has none. */
+static tsr_status take(const tsr_backend_entry *entry, const char *name, size_t size, const tsr_slot_place *slots,
+                       size_t n_slots, const void **table)
+{
+  const char *bytes = entry->table.get_extension(entry->context, name);
+  uint32_t struct_size;
+  *table = bytes;
+  if (!bytes)
+    return TSR_OK;
+  memcpy(&struct_size, bytes, sizeof struct_size);
+  if (struct_size < size)
+    return tsr_fail(
+        TSR_ERR_PLUGIN,
+        "backend '%s': its extension %s has %u bytes instead of %zu: the plugin sets struct_size wrongly, or "
+        "was built from a damaged header",
+        entry->table.name, name, (unsigned)struct_size, size);
+  char missing[256];
+  tsr_slots_missing(bytes, slots, n_slots, missing, sizeof missing);
+  if (missing[0])
+    return tsr_fail(TSR_ERR_PLUGIN, "backend '%s': its extension %s lacks what it must have: %s", entry->table.name,
+                    name, missing);
+  return TSR_OK;
+}
+
+/* All forms have a name, by which they are asked for. */
+static tsr_status check_names(const tsr_backend_entry *entry, const tsr_forms_extension *forms)
+{
+  if (forms->count < 0)
+    return tsr_fail(TSR_ERR_PLUGIN, "backend '%s': its extension %s has %d forms: a fault of the backend",
+                    entry->table.name, TSR_FORMS_EXTENSION, (int)forms->count);
+  for (int32_t form = 1; form <= forms->count; form++)
+    if (!forms->name(form))
+      return tsr_fail(TSR_ERR_PLUGIN, "backend '%s': form %d of %d has no name (NULL): a fault of the backend",
+                      entry->table.name, (int)form, (int)forms->count);
+  return TSR_OK;
+}
+
+tsr_status tsr_extensions_take(tsr_backend_entry *entry)
+{
+  const void *forms, *kernels;
+  if (!entry->table.get_extension)
+    return TSR_OK;
+  TSR_TRY(take(entry, TSR_FORMS_EXTENSION, sizeof *entry->forms, forms_slots,
+               sizeof forms_slots / sizeof forms_slots[0], &forms));
+  if (forms)
+    TSR_TRY(check_names(entry, forms));
+  TSR_TRY(take(entry, TSR_KERNELS_EXTENSION, sizeof *entry->kernels, kernels_slots,
+               sizeof kernels_slots / sizeof kernels_slots[0], &kernels));
+  entry->forms = forms;
+  entry->kernels = kernels;
+  return TSR_OK;
+}
