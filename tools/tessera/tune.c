@@ -23,7 +23,7 @@ static const char help[] =
     "  --beam N         hypotheses of a sentence (default 4)\n"
     "  --length L       tokens of a sentence (default 32)\n"
     "  --runs R         of each program with each form, of which the fastest counts (default 5)\n"
-    "  --gain G         percent by which a form must beat the one chosen by the rules (default 5)\n"
+    "  --gain G         percent by which a form must beat what the rules choose (default 5)\n"
     "  --dry-run        measure and print, keep nothing\n"
     "  --json           print one JSON object a class\n"
     "  --help           print this text\n";
@@ -43,13 +43,17 @@ typedef struct request {
   int as_json;
 } request;
 
-/* What the lines of one class took in one form after the other; sums over the lines of a class within a program. */
+/* What the lines of one class took, in all programs together. Not every line can take every form: each form is held against what
+ * the same lines took as the rules choose. */
 typedef struct class_times {
   char name[CLASS_BYTES];
   int32_t op;
-  int32_t line;  /* one of the class */
-  int32_t usual; /* form that the rules choose */
-  uint64_t nanoseconds[MAX_FORMS];
+  const tsr_program *program; /* the first with a line of the class */
+  int32_t line;
+  int32_t usual;                 /* form that the rules choose for it */
+  uint64_t by_rules;             /* nanoseconds of all lines */
+  uint64_t in_form[MAX_FORMS];   /* of those that took the form; 0: none did */
+  uint64_t otherwise[MAX_FORMS]; /* of the same lines, as the rules choose */
 } class_times;
 
 typedef struct session {
@@ -59,105 +63,117 @@ typedef struct session {
   tsr_model *model;
   tsr_transformer *transformer;
   int32_t n_forms;
-  class_times *classes; /* of the program in hand */
+  tsr_program **programs; /* which classes point to */
+  int32_t n_programs;
+  class_times *classes;
   int32_t n_classes;
-  int32_t n_kept; /* in all */
+  tsr_cli_progress progress;
 } session;
 
 /* ---- one program ------------------------------------------------------------------------------------------------- */
 
-/* The classes of the program's lines. */
-static int list_classes(session *s, tsr_program *program)
+typedef struct program_times {
+  const tsr_program *program;
+  const tsr_program_size *size;
+  int32_t n_lines;
+  int32_t *class_of;     /* [n_lines], -1: the line has no forms */
+  int32_t *usual;        /* [n_lines]: the form that the rules choose */
+  uint64_t *nanoseconds; /* [n_forms + 1][n_lines]; 0: not executed in this form */
+} program_times;
+
+static uint64_t *times_in(const program_times *t, int32_t form)
 {
-  const int32_t n = tsr_program_line_count(program);
-  s->n_classes = 0;
-  free(s->classes);
-  s->classes = calloc((size_t)n + 1, sizeof *s->classes);
-  if (!s->classes) {
-    return tsr_cli_no_memory();
+  return t->nanoseconds + (size_t)form * (size_t)t->n_lines;
+}
+
+/* The number of the class of that name, which is added if it is new; -1 without memory. */
+static int32_t find_class(session *s, const char *name)
+{
+  int32_t i = 0;
+  while (i < s->n_classes && strcmp(s->classes[i].name, name) != 0) {
+    i++;
   }
-  for (int32_t line = 0; line < n; line++) {
-    class_times *c = &s->classes[s->n_classes];
-    if (!tsr_device_form_class(s->device, program, line, c->name, sizeof c->name)) {
+  if (i == s->n_classes) {
+    class_times *moved = realloc(s->classes, (size_t)(i + 1) * sizeof *moved);
+    if (!moved) {
+      return -1;
+    }
+    s->classes = moved;
+    s->classes[i] = (class_times){.line = -1};
+    snprintf(s->classes[i].name, sizeof s->classes[i].name, "%s", name);
+    s->n_classes++;
+  }
+  return i;
+}
+
+/* The classes of the program's lines, and what the rules choose for these. */
+static int list_classes(session *s, program_times *t)
+{
+  for (int32_t line = 0; line < t->n_lines; line++) {
+    char name[CLASS_BYTES];
+    t->class_of[line] = -1;
+    if (!tsr_device_form_class(s->device, t->program, line, name, sizeof name)) {
       continue;
     }
-    int known = 0;
-    for (int32_t i = 0; i < s->n_classes && !known; i++) {
-      known = strcmp(s->classes[i].name, c->name) == 0;
+    t->class_of[line] = find_class(s, name);
+    if (t->class_of[line] < 0) {
+      return tsr_cli_no_memory();
     }
-    if (!known) {
-      c->op = tsr_line_at(tsr_program_describe(program), line)->op;
-      c->line = line;
-      s->n_classes++;
-      /* What an earlier program or an earlier run found is measured anew, against the rules. */
-      const int code = tsr_cli_fail(tsr_device_remember_form(s->device, program, line, 0));
+    class_times *c = &s->classes[t->class_of[line]];
+    if (c->line < 0) {
+      /* What an earlier run found is measured anew, against the rules. */
+      const int code = tsr_cli_fail(tsr_device_remember_form(s->device, t->program, line, 0));
       if (code != TSR_EXIT_OK) {
         return code;
       }
-      c->usual = tsr_device_form_of(s->device, program, line);
+      c->op = tsr_line_at(tsr_program_describe(t->program), line)->op;
+      c->program = t->program;
+      c->line = line;
+      c->usual = tsr_device_form_of(s->device, t->program, line);
     }
+    t->usual[line] = tsr_device_form_of(s->device, t->program, line);
   }
   return TSR_EXIT_OK;
 }
 
-/* The class of a line that is executed in the form that is forced; -1: it is not, or has none. */
-static int32_t class_in_form(const session *s, const tsr_program *program, int32_t line, int32_t form)
-{
-  char name[CLASS_BYTES];
-  int32_t found = -1;
-  if (tsr_device_form_of(s->device, program, line) == form &&
-      tsr_device_form_class(s->device, program, line, name, sizeof name)) {
-    for (int32_t i = 0; i < s->n_classes && found < 0; i++) {
-      found = strcmp(s->classes[i].name, name) == 0 ? i : -1;
-    }
-  }
-  return found;
-}
-
-/* What each class took in this form, of the lines' times. Returns 1 if one of them is worth more runs. */
-static int add_times(session *s, const tsr_program *program, int32_t form, const uint64_t *times)
+/* Keeps the times of the lines that take the form, which is forced. Returns 1 if one of them is worth more runs. */
+static int keep_times(session *s, const program_times *t, int32_t form, const uint64_t *times)
 {
   enum { FAR_BEHIND = 3 }; /* times what the usual form takes */
   int promising = 0;
-  for (int32_t i = 0; i < s->n_classes; i++) {
-    s->classes[i].nanoseconds[form] = 0;
-  }
-  for (int32_t line = 0; line < tsr_program_line_count(program); line++) {
-    const int32_t c = class_in_form(s, program, line, form);
-    if (c >= 0) {
-      s->classes[c].nanoseconds[form] += times[line];
+  for (int32_t line = 0; line < t->n_lines; line++) {
+    if (t->class_of[line] >= 0 && tsr_device_form_of(s->device, t->program, line) == form) {
+      const uint64_t usual = times_in(t, t->usual[line])[line];
+      times_in(t, form)[line] = times[line] > 0 ? times[line] : 1;
+      promising |= usual == 0 || times[line] < FAR_BEHIND * usual;
     }
-  }
-  for (int32_t i = 0; i < s->n_classes; i++) {
-    const uint64_t usual = s->classes[i].nanoseconds[s->classes[i].usual], taken = s->classes[i].nanoseconds[form];
-    promising |= taken > 0 && (usual == 0 || taken < FAR_BEHIND * usual);
   }
   return promising;
 }
 
-static int is_taken(const session *s, const tsr_program *program, int32_t form)
+static int is_taken(const session *s, const program_times *t, int32_t form)
 {
   int taken = 0;
-  for (int32_t i = 0; i < s->n_classes && !taken; i++) {
-    taken = tsr_device_form_of(s->device, program, s->classes[i].line) == form;
+  for (int32_t line = 0; line < t->n_lines && !taken; line++) {
+    taken = t->class_of[line] >= 0 && tsr_device_form_of(s->device, t->program, line) == form;
   }
   return taken;
 }
 
-static tsr_status time_form(session *s, tsr_program *program, const tsr_program_size *size, int32_t form)
+static tsr_status time_form(session *s, const program_times *t, int32_t form)
 {
   const tsr_compile_options options = {.profile = 1};
-  const int32_t n = tsr_program_line_count(program);
+  const int32_t n = t->n_lines;
   tsr_executable *executable = NULL;
   uint64_t *times = calloc(2 * (size_t)n + 1, sizeof *times);
-  tsr_status status = times ? tsr_cli_compile(s->transformer, program, &options, &executable)
+  tsr_status status = times ? tsr_cli_compile(s->transformer, t->program, &options, &executable)
                             : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
   if (status == TSR_OK) {
-    status = tsr_cli_fill(s->model, program, size, SEED, executable);
+    status = tsr_cli_fill(s->model, t->program, t->size, SEED, executable);
   }
   for (int trial = 0; trial < 2 && status == TSR_OK; trial++) { /* the first warms up, too */
     status = tsr_cli_time_lines(executable, n, trial == 0 ? 2 : s->wish->runs, times, times + n);
-    if (status == TSR_OK && !add_times(s, program, form, times)) {
+    if (status == TSR_OK && !keep_times(s, t, form, times)) {
       break;
     }
   }
@@ -167,19 +183,19 @@ static tsr_status time_form(session *s, tsr_program *program, const tsr_program_
 }
 
 /* The forms in the order in which they are timed: those that the rules choose come first. */
-static int time_forms(session *s, tsr_program *program, const tsr_program_size *size)
+static int time_forms(session *s, const program_times *t)
 {
   int code = TSR_EXIT_OK;
   for (int usual = 1; usual >= 0; usual--) {
     for (int32_t form = 1; form <= s->n_forms && code == TSR_EXIT_OK; form++) {
       int is_usual = 0;
-      for (int32_t i = 0; i < s->n_classes; i++) {
-        is_usual |= s->classes[i].usual == form;
+      for (int32_t line = 0; line < t->n_lines; line++) {
+        is_usual |= t->class_of[line] >= 0 && t->usual[line] == form;
       }
       if (is_usual == usual) {
         code = tsr_cli_fail(tsr_device_force_form(s->device, form));
-        if (code == TSR_EXIT_OK && is_taken(s, program, form)) {
-          code = tsr_cli_fail(time_form(s, program, size, form));
+        if (code == TSR_EXIT_OK && is_taken(s, t, form)) {
+          code = tsr_cli_fail(time_form(s, t, form));
         }
       }
     }
@@ -187,66 +203,123 @@ static int time_forms(session *s, tsr_program *program, const tsr_program_size *
   return code == TSR_EXIT_OK ? tsr_cli_fail(tsr_device_force_form(s->device, 0)) : code;
 }
 
+/* Adds what the lines took to their classes. */
+static void add_times(session *s, const program_times *t)
+{
+  for (int32_t line = 0; line < t->n_lines; line++) {
+    const uint64_t usual = t->class_of[line] >= 0 ? times_in(t, t->usual[line])[line] : 0;
+    if (usual == 0) {
+      continue;
+    }
+    class_times *c = &s->classes[t->class_of[line]];
+    c->by_rules += usual;
+    for (int32_t form = 1; form <= s->n_forms; form++) {
+      const uint64_t taken = times_in(t, form)[line];
+      c->in_form[form] += taken;
+      c->otherwise[form] += taken > 0 ? usual : 0;
+    }
+  }
+}
+
+static int tune_program(session *s, int32_t kind, const tsr_program_size *size)
+{
+  program_times t = {.size = size};
+  tsr_program **moved = realloc(s->programs, (size_t)(s->n_programs + 1) * sizeof *moved);
+  if (!moved) {
+    return tsr_cli_no_memory();
+  }
+  s->programs = moved;
+  int code = tsr_cli_fail(tsr_transformer_program(s->transformer, kind, size, &s->programs[s->n_programs]));
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  t.program = s->programs[s->n_programs++];
+  t.n_lines = tsr_program_line_count(t.program);
+  t.class_of = calloc((size_t)t.n_lines + 1, sizeof *t.class_of);
+  t.usual = calloc((size_t)t.n_lines + 1, sizeof *t.usual);
+  t.nanoseconds = calloc((size_t)(s->n_forms + 1) * ((size_t)t.n_lines + 1), sizeof *t.nanoseconds);
+  code = t.class_of && t.usual && t.nanoseconds ? list_classes(s, &t) : tsr_cli_no_memory();
+  if (code == TSR_EXIT_OK) {
+    code = time_forms(s, &t);
+  }
+  if (code == TSR_EXIT_OK) {
+    add_times(s, &t);
+  }
+  free(t.class_of);
+  free(t.usual);
+  free(t.nanoseconds);
+  return code;
+}
+
+/* ---- classes ----------------------------------------------------------------------------------------------------- */
+
+/* Nanoseconds of the class' lines where those that can take the form do so, the others what the rules choose. */
+static uint64_t total_in(const class_times *c, int32_t form)
+{
+  return c->by_rules - c->otherwise[form] + c->in_form[form];
+}
+
+/* best: 0: what the rules choose. */
 static int report(const session *s, const class_times *c, int32_t best)
 {
-  const double usual = (double)c->nanoseconds[c->usual] * 1e-3, least = (double)c->nanoseconds[best] * 1e-3;
-  const char *name = tsr_device_form_name(s->device, best);
+  const char *usual = tsr_device_form_name(s->device, c->usual);
+  const char *name = best > 0 ? tsr_device_form_name(s->device, best) : usual;
   if (s->wish->as_json) {
     json_t *times = json_object();
     for (int32_t form = 1; form <= s->n_forms; form++) {
-      if (c->nanoseconds[form] > 0) {
-        json_object_set_new(times, tsr_device_form_name(s->device, form),
-                            json_integer((json_int_t)c->nanoseconds[form]));
+      if (c->in_form[form] > 0) {
+        json_object_set_new(times, tsr_device_form_name(s->device, form), json_integer((json_int_t)total_in(c, form)));
       }
     }
-    return tsr_cli_json_print(json_pack("{s:s, s:s, s:s?, s:s, s:b, s:o}", "class", c->name, "operator",
-                                        tsr_op_describe(c->op)->name, "usual",
-                                        tsr_device_form_name(s->device, c->usual), "best", name, "kept",
-                                        best != c->usual, "nanoseconds", times),
+    return tsr_cli_json_print(json_pack("{s:s, s:s, s:s?, s:s?, s:b, s:I, s:o}", "class", c->name, "operator",
+                                        tsr_op_describe(c->op)->name, "usual", usual, "best", name, "kept", best > 0,
+                                        "by_rules", (json_int_t)c->by_rules, "nanoseconds", times),
                               JSON_COMPACT);
   }
-  printf("%-10s %-28s %-24s %10.1f us", tsr_op_describe(c->op)->name, c->name,
-         tsr_device_form_name(s->device, c->usual), usual);
-  if (best != c->usual) {
-    printf("  -> %-24s %10.1f us", name, least);
+  printf("%-10s %-28s %-24s %10.1f us", tsr_op_describe(c->op)->name, c->name, usual ? usual : "",
+         (double)c->by_rules * 1e-3);
+  if (best > 0) {
+    printf("  -> %-24s %10.1f us", name, (double)total_in(c, best) * 1e-3);
   }
   printf("\n");
   return TSR_EXIT_OK;
 }
 
-/* The fastest form, unless the usual one is nearly as fast. */
+/* The form with which the class is the fastest; 0: what the rules choose is nearly as fast. */
 static int32_t choose(const session *s, const class_times *c)
 {
-  int32_t best = c->usual;
+  int32_t best = 0;
+  uint64_t least = c->by_rules;
   for (int32_t form = 1; form <= s->n_forms; form++) {
-    if (c->nanoseconds[form] > 0 && c->nanoseconds[form] < c->nanoseconds[best]) {
+    if (c->in_form[form] > 0 && total_in(c, form) < least) {
       best = form;
+      least = total_in(c, form);
     }
   }
-  const double limit = (1.0 - s->wish->gain / 100.0) * (double)c->nanoseconds[c->usual];
-  return (double)c->nanoseconds[best] < limit ? best : c->usual;
+  return (double)least < (1.0 - s->wish->gain / 100.0) * (double)c->by_rules ? best : 0;
 }
 
-static int tune_program(session *s, int32_t kind, const tsr_program_size *size)
+/* Reports each class, and has the device take what is better than its rules. */
+static int finish_classes(session *s)
 {
-  tsr_program *program = NULL;
-  int code = tsr_cli_fail(tsr_transformer_program(s->transformer, kind, size, &program));
-  if (code == TSR_EXIT_OK) {
-    code = list_classes(s, program);
-  }
-  if (code == TSR_EXIT_OK) {
-    code = time_forms(s, program, size);
-  }
+  int32_t n_kept = 0;
+  int code = TSR_EXIT_OK;
   for (int32_t i = 0; i < s->n_classes && code == TSR_EXIT_OK; i++) {
     const class_times *c = &s->classes[i];
     const int32_t best = choose(s, c);
-    s->n_kept += best != c->usual;
+    n_kept += best > 0;
     code = report(s, c, best);
-    if (code == TSR_EXIT_OK && best != c->usual) {
-      code = tsr_cli_fail(tsr_device_remember_form(s->device, program, c->line, best));
+    if (code == TSR_EXIT_OK && best > 0) {
+      code = tsr_cli_fail(tsr_device_remember_form(s->device, c->program, c->line, best));
     }
   }
-  tsr_program_destroy(program);
+  if (code == TSR_EXIT_OK && !s->wish->dry_run) {
+    code = tsr_cli_fail(tsr_device_save_forms(s->device));
+  }
+  if (code == TSR_EXIT_OK && !s->wish->as_json) {
+    printf("%s: %d classes %s another form than by the rules\n", tsr_device_name(s->device), (int)n_kept,
+           s->wish->dry_run ? "would take" : "take");
+  }
   return code;
 }
 
@@ -268,6 +341,7 @@ static int tune_precision(session *s, tsr_dtype precision)
     }
     for (int32_t kind = tsr_cli_kinds_next(&all, s->model, 0); kind != 0 && code == TSR_EXIT_OK;
          kind = tsr_cli_kinds_next(&all, s->model, kind)) {
+      tsr_cli_progress_update(&s->progress, s->n_programs, 0);
       code = tune_program(s, kind, &all.size);
     }
   }
@@ -304,17 +378,19 @@ static int run(const request *r)
       code = TSR_EXIT_DEVICE;
     }
   }
+  tsr_cli_progress_start(&s.progress, "tuning");
   for (int32_t i = 0; i < r->precisions.n && code == TSR_EXIT_OK; i++) {
     code = tune_precision(&s, r->precisions.values[i]);
   }
-  if (code == TSR_EXIT_OK && !r->dry_run) {
-    code = tsr_cli_fail(tsr_device_save_forms(s.device));
-  }
-  if (code == TSR_EXIT_OK && !r->as_json) {
-    printf("%s: %d classes %s another form than by the rules\n", tsr_device_name(s.device), (int)s.n_kept,
-           r->dry_run ? "would take" : "take");
+  tsr_cli_progress_clear(&s.progress);
+  if (code == TSR_EXIT_OK) {
+    code = finish_classes(&s);
   }
   free(s.classes);
+  for (int32_t i = 0; i < s.n_programs; i++) {
+    tsr_program_destroy(s.programs[i]);
+  }
+  free(s.programs);
   tsr_transformer_destroy(s.transformer);
   tsr_model_close(s.model);
   tsr_device_close(s.device);
