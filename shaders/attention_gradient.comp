@@ -232,7 +232,7 @@ void main()
         if ((options & MASK_ADDITIVE) != 0u)
           added = FLOAT(additive, additive_offset + b * additive_stride[0] + h * additive_stride[1] +
                                   l * additive_stride[2] + s * additive_stride[3]);
-        float z = biased(uintBitsToFloat(alpha_bits) * score[m], added, relative_bias(h, l, s, first));
+        float z = biased(times(alpha_bits, score[m]), added, relative_bias(h, l, s, first));
         if (!is_minus_inf(z)) {
           vec2 query = by_keys ? stats_t : stats[m];
           float factor = drop_factor(kept, s);
@@ -301,7 +301,7 @@ void main()
     for (uint c = 0u; c < parts; ++c) {
       uint j = first_element + c * lanes;
       if (j < depth)
-        STORE(result, row * depth + j, uintBitsToFloat(alpha_bits) * sum[m][c]);
+        STORE(result, row * depth + j, times(alpha_bits, sum[m][c]));
       if (by_keys && j < width)
         STORE(second, row * width + j, sum2[m][c]);
     }

@@ -117,7 +117,7 @@ float masked_score(float score, uint b, uint h, uint l, uint s, int first)
   if ((options & MASK_ADDITIVE) != 0u)
     added = FLOAT(additive, additive_offset + b * additive_stride[0] + h * additive_stride[1] + l * additive_stride[2] +
                             s * additive_stride[3]);
-  return biased(uintBitsToFloat(alpha_bits) * score, added, relative_bias(h, l, s, first));
+  return biased(times(alpha_bits, score), added, relative_bias(h, l, s, first));
 }
 
 uint split_count()

@@ -20,6 +20,19 @@ bool is_nan(float x)
   return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;
 }
 
+/* factor * x. Where the factor is a specialisation constant and 0, compilers take the product for 0 whatever x is */
+float times(uint factor_bits, float x)
+{
+  if ((factor_bits & 0x7fffffffu) == 0u)
+    return (floatBitsToUint(x) & 0x7f800000u) == 0x7f800000u ? NOT_A_NUMBER : 0.0;
+  return uintBitsToFloat(factor_bits) * x;
+}
+
+vec4 times(uint factor_bits, vec4 x)
+{
+  return vec4(times(factor_bits, x.x), times(factor_bits, x.y), times(factor_bits, x.z), times(factor_bits, x.w));
+}
+
 bool is_minus_inf(float x)
 {
   return floatBitsToUint(x) == 0xff800000u;

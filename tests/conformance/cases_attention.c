@@ -568,6 +568,9 @@ static void add_values(check_table *table)
   }
   /* weights that vanish beside infinite values */
   add(table, PARAMS(.alpha = 8.0f, .k = 182, .j = 33, .n_queries = 9, .n_keys = 99, .data_v = CHECK_INF));
+  /* 0 * NaN */
+  add(table, PARAMS(.alpha = 0.0f, .data_q = CHECK_NAN, .n_queries = 33));
+  add(table, PARAMS(.alpha = 0.0f, .data_k = CHECK_NAN, .n_queries = 1));
 }
 
 /* The dropout of the weights, and the logarithms of their sums. One rate but where rates are swept over: each is a pipeline
@@ -948,6 +951,9 @@ static void add_gradient_values(check_table *table)
   }
   /* scores that overflow in one order of their sums and not in another */
   add_gradient(table, PARAMS(.data_q = CHECK_LARGE, .data_k = CHECK_LARGE, .chain = 1, .dscores = 1));
+  /* 0 * NaN */
+  add_gradient(table, PARAMS(.alpha = 0.0f, .data_k = CHECK_NAN, .n_keys = 23, .chain = 1));
+  add_gradient(table, PARAMS(.alpha = 0.0f, .data_v = CHECK_NAN, .n_keys = 23, .n_queries = 1));
 }
 
 void check_cases_attention_gradient(check_table *table)
