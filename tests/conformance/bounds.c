@@ -274,32 +274,118 @@ static tsr_status bound_moves(check_values *values, const tsr_line_desc *line)
   return TSR_OK;
 }
 
-/* Exact on exact operands. What the operand carries, the k-th largest carries at most (it moves by no more than the element that
- * moves most), and the indices are then open. */
+/* Between which values an element may lie on a device; NaN counts as +inf, since both are ranked by the same rule. */
+typedef struct range {
+  double low, high;
+  int exact; /* among themselves such elements are ranked as the reference ranked them */
+} range;
+
+static range range_of(const check_tensor *x, int64_t at)
+{
+  const double value = check_value(x, at), error = check_error(x, at);
+  range r = {.low = -INFINITY, .high = INFINITY, .exact = error == 0.0};
+
+  if (r.exact) {
+    r.low = r.high = isnan(value) ? INFINITY : value;
+  } else if (isfinite(value) && error < INFINITY) {
+    r.low = value - error < -FLT_MAX ? -INFINITY : value - error;
+    r.high = value + error > FLT_MAX ? INFINITY : value + error;
+  }
+  return r;
+}
+
+/* What stands before or behind a place in the ranking: [0] of those that are not exact, [1] of those that are. */
+typedef struct rivals {
+  double nearest[2];
+} rivals;
+
+/* 1 if `r` is ahead of all of them on every device. */
+static int is_ahead(const range *r, const rivals *behind)
+{
+  return r->low > behind->nearest[0] && (r->exact || r->low > behind->nearest[1]);
+}
+
+static int is_behind(const range *r, const rivals *ahead)
+{
+  return r->high < ahead->nearest[0] && (r->exact || r->high < ahead->nearest[1]);
+}
+
+/* One row. chosen: [n], zeros, which are left zeros. */
+static void bound_topk_row(const check_tensor *x, const check_tensor *y, const check_tensor *indices,
+                           const int64_t i[3], char *chosen)
+{
+  rivals behind = {{-INFINITY, -INFINITY}}, ahead = {{INFINITY, INFINITY}};
+  const int64_t row = check_place(x, i[0], i[1], i[2], 0);
+  double worst = 0.0;
+  int64_t place, at, value_at;
+  range r;
+
+  for (place = 0; place < y->extent[3]; place++) {
+    chosen[check_integer(indices, check_place(indices, i[0], i[1], i[2], place))] = 1;
+  }
+  for (at = 0; at < x->extent[3]; at++) {
+    r = range_of(x, row + at * x->stride[3]);
+    worst = fmax(worst, check_error(x, row + at * x->stride[3]));
+    if (!chosen[at]) {
+      behind.nearest[r.exact] = fmax(behind.nearest[r.exact], r.high);
+    }
+  }
+  for (place = y->extent[3] - 1; place >= 0; place--) {
+    value_at = check_place(indices, i[0], i[1], i[2], place);
+    at = check_integer(indices, value_at);
+    chosen[at] = 0;
+    r = range_of(x, row + at * x->stride[3]);
+    indices->storage->error[value_at] = is_ahead(&r, &behind) ? 0.0 : INFINITY;
+    behind.nearest[r.exact] = fmax(behind.nearest[r.exact], r.high);
+  }
+  for (place = 0; place < y->extent[3]; place++) {
+    value_at = check_place(indices, i[0], i[1], i[2], place);
+    at = row + check_integer(indices, value_at) * x->stride[3];
+    r = range_of(x, at);
+    if (!is_behind(&r, &ahead)) {
+      indices->storage->error[value_at] = INFINITY;
+    }
+    ahead.nearest[r.exact] = fmin(ahead.nearest[r.exact], r.low);
+    y->storage->error[check_place(y, i[0], i[1], i[2], place)] =
+        indices->storage->error[value_at] > 0.0 ? worst : check_error(x, at);
+  }
+}
+
+/* Exact on exact operands. Of others: where no other element's range reaches that of the one at a place, its index is certain, and
+ * the value carries what the element does. Elsewhere the index is open, and the k-th largest moves by no more than the
+ * element of the row that moves most. */
 static tsr_status bound_topk(check_values *values, const tsr_line_desc *line)
 {
   check_tensor x = check_tensor_of(values, line->in[0]);
-  int32_t result;
+  check_tensor y = check_tensor_of(values, line->out[0]);
+  check_tensor indices = check_tensor_of(values, line->out[1]);
   tsr_status status;
-  double worst = 0.0;
-  int64_t i;
+  char *chosen;
+  int64_t i[3];
 
-  for (i = 0; x.storage->error && i < x.storage->count; i++) {
-    worst = fmax(worst, x.storage->error[i]);
+  if (!x.storage->error || x.extent[3] == 0) {
+    return TSR_OK;
   }
-  for (result = 0; worst > 0.0 && result < 2; result++) {
-    check_tensor y = check_tensor_of(values, line->out[result]);
-    if (!y.storage) {
-      continue;
-    }
-    status = check_errors_init(&y);
-    if (status) {
-      return status;
-    }
-    for (i = 0; i < y.storage->count; i++) {
-      y.storage->error[i] = result == 0 ? worst : INFINITY;
+  status = check_errors_clear(&y);
+  if (!status) {
+    status = check_errors_clear(&indices);
+  }
+  if (status) {
+    return status;
+  }
+  chosen = calloc((size_t)x.extent[3], 1);
+  if (!chosen) {
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the bounds of %lld elements",
+                    (long long)x.extent[3]);
+  }
+  for (i[0] = 0; i[0] < x.extent[0]; i[0]++) {
+    for (i[1] = 0; i[1] < x.extent[1]; i[1]++) {
+      for (i[2] = 0; i[2] < x.extent[2]; i[2]++) {
+        bound_topk_row(&x, &y, &indices, i, chosen);
+      }
     }
   }
+  free(chosen);
   return TSR_OK;
 }
 
