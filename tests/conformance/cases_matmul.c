@@ -570,9 +570,9 @@ static int64_t matrices(const batch *lead)
   return n;
 }
 
-/* Extents up to some hundreds: square, of few rows, or much longer one way than the others; often in whole groups, as
- * some kernels take them. At most some 2e7 multiply-adds. */
-static void draw_extents(check_draw *draw, params *p)
+/* Extents up to some hundreds: square, of few rows, or much longer one way than the others; of small types mostly in whole groups, as
+ * their kernels take them. At most some 2e7 multiply-adds. */
+static void draw_extents(check_draw *draw, params *p, int32_t what)
 {
   const int64_t n_matrices = matrices(&batches[p->batch]);
   int64_t *extent[] = {&p->m, &p->n, &p->k};
@@ -605,7 +605,7 @@ static void draw_extents(check_draw *draw, params *p)
     }
     *extent[longest] = (*extent[longest] + 1) / 2;
   }
-  if (check_draw_once_in(draw, 3)) {
+  if (check_draw_below(draw, 3) < (what == CHECK_MATMUL_FLOAT ? 1 : 2)) {
     group = 4 << check_draw_below(draw, 4);
     p->n = (p->n + group - 1) / group * group;
     p->k = (p->k + group - 1) / group * group;
@@ -627,7 +627,7 @@ void check_random_matmul(check_table *table, check_draw *draw, int32_t what)
   if (check_draw_once_in(draw, 2)) {
     p.batch = check_draw_once_in(draw, 40) ? BATCH_0 : check_draw_below(draw, BATCH_0);
   }
-  draw_extents(draw, &p);
+  draw_extents(draw, &p, what);
   p.bias = check_draw_below(draw, BIAS_COUNT);
   p.activation = check_draw_once_in(draw, 2) ? TSR_ACTIVATION_NONE : check_draw_below(draw, 5);
   p.alpha = CHECK_DRAW(draw, alphas);

@@ -12,7 +12,9 @@
 
 typedef struct params {
   int32_t rows, columns, depth, runs, own, form;
-  int32_t inner; /* of the products in residuals and largest; 0: columns, 20 */
+  /* of the products in residuals and largest */
+  int32_t inner;         /* 0: columns, 20 */
+  int32_t dtype, narrow; /* of the weights; 0: f32, bf16 where the form says so */
 } params;
 
 static tsr_ref whole_numbers(check_build *build, int32_t kind, tsr_shape shape)
@@ -278,6 +280,26 @@ static void build_norms(check_build *build, const void *data)
   tsr_output(program, "y", x);
 }
 
+/* x times weights of the type that the case has. Those of i8 have scales, the sums are then no whole numbers. */
+static tsr_ref product(check_build *build, const params *p, tsr_ref x, tsr_ref weight, tsr_ref bias, int32_t activation)
+{
+  tsr_program *program = build->program;
+  tsr_ref scales;
+
+  if (p->dtype == TSR_I8) {
+    scales = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(tsr_ref_shape(program, weight).extent[1]),
+                           CHECK_DENSE, CHECK_FILL(.data = CHECK_POSITIVE));
+    return tsr_matmul_i8(program, x, weight, scales, bias, 1.0f, activation);
+  }
+  return (p->narrow ? tsr_matmul_narrow : tsr_matmul)(program, x, weight, bias, 1.0f, activation);
+}
+
+static tsr_ref whole_weights(check_build *build, tsr_dtype dtype, int64_t from, int64_t to, check_view view)
+{
+  return check_operand(build, TSR_STORAGE_CONSTANT, dtype, TSR_SHAPE(from, to), view,
+                       CHECK_FILL(.data = CHECK_INTEGER, .low = -4, .high = 4));
+}
+
 /* Products of whole numbers whose results are added to something, which a device may compute together. form, bits: 1 no
  * bias; 2 relu; 4 what is added is one row for all; 8 it is a transposed view; 16 of two axes in front of the rows. */
 static void build_residuals(check_build *build, const void *data)
@@ -289,18 +311,20 @@ static void build_residuals(check_build *build, const void *data)
   const tsr_shape input = p->form & 16 ? TSR_SHAPE(2, rows, inner) : TSR_SHAPE(rows, inner);
   tsr_shape shape = p->form & 4 ? TSR_SHAPE(columns) : whole;
   check_view view = p->form & 8 ? CHECK_TRANSPOSED : CHECK_DENSE;
+  const check_view lie = p->dtype ? CHECK_TRANSPOSED : CHECK_DENSE; /* of the weights */
+  const tsr_dtype dtype = p->dtype ? p->dtype : TSR_F32;
   tsr_ref first = whole_numbers(build, TSR_STORAGE_INPUT, input), x, y;
   tsr_ref added = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, shape.rank > 1 ? view : CHECK_DENSE,
                                 CHECK_FILL(.data = CHECK_INTEGER));
   int32_t i;
 
   for (i = 0; i < p->depth; i++) {
-    tsr_ref weight = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(inner, columns));
-    tsr_ref square = p->inner ? whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(columns, columns)) : weight;
+    tsr_ref weight = whole_weights(build, dtype, inner, columns, lie);
+    tsr_ref square = p->inner ? whole_weights(build, dtype, columns, columns, lie) : weight;
     tsr_ref bias = p->form & 1 ? TSR_NONE : whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(columns));
-    y = tsr_matmul(program, first, weight, bias, 1.0f, p->form & 2 ? TSR_ACTIVATION_RELU : TSR_ACTIVATION_NONE);
+    y = product(build, p, first, weight, bias, p->form & 2 ? TSR_ACTIVATION_RELU : TSR_ACTIVATION_NONE);
     x = i % 2 ? tsr_add(program, y, added) : tsr_add(program, added, y);
-    y = tsr_matmul(program, x, square, bias, 1.0f, TSR_ACTIVATION_NONE);
+    y = product(build, p, x, square, bias, TSR_ACTIVATION_NONE);
     tsr_output(program, i % 2 ? "odd" : "even", tsr_add(program, x, y));
   }
 }
@@ -315,9 +339,11 @@ static void build_largest(check_build *build, const void *data)
   tsr_program *program = build->program;
   const check_data strange = p->form & 2 ? CHECK_NEGINF_ROW : CHECK_NAN;
   tsr_ref x = whole_numbers(build, TSR_STORAGE_INPUT, TSR_SHAPE(p->rows, inner)), bias = TSR_NONE, indices;
-  tsr_ref weight =
-      check_operand(build, TSR_STORAGE_CONSTANT, p->form & 4 ? TSR_BF16 : TSR_F32, TSR_SHAPE(inner, p->columns),
-                    p->form & 16 ? CHECK_DENSE : CHECK_TRANSPOSED, CHECK_FILL(.data = CHECK_INTEGER));
+  tsr_ref weight = whole_weights(build,
+                                 p->dtype      ? p->dtype
+                                 : p->form & 4 ? TSR_BF16
+                                               : TSR_F32,
+                                 inner, p->columns, p->form & 16 ? CHECK_DENSE : CHECK_TRANSPOSED);
 
   if (p->form & 8) {
     bias = check_input(build, TSR_SHAPE(p->rows, p->columns), strange);
@@ -326,7 +352,7 @@ static void build_largest(check_build *build, const void *data)
   } else if (p->form & 4) {
     bias = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(p->columns));
   }
-  x = tsr_matmul(program, x, weight, bias, 1.0f, TSR_ACTIVATION_NONE);
+  x = product(build, p, x, weight, bias, TSR_ACTIVATION_NONE);
   x = p->form & 1 ? tsr_log_softmax(program, x) : x;
   tsr_output(program, "values", tsr_topk(program, x, p->depth, &indices));
   tsr_output(program, "indices", indices);
@@ -352,13 +378,17 @@ static void build_outputs(check_build *build, const void *data)
 static check_case *add(check_table *table, const char *name, void (*build)(check_build *, const void *), params p)
 {
   check_case *test;
-  char inner[32] = "";
+  char inner[32] = "", weights[32] = "";
 
   if (p.inner) {
     snprintf(inner, sizeof(inner), ",inner=%d", (int)p.inner);
   }
-  test = check_table_add(table, 0, build, &p, sizeof(p), "%s(rows=%d,columns=%d,depth=%d,form=%d,runs=%d,own=%d%s)",
-                         name, (int)p.rows, (int)p.columns, (int)p.depth, (int)p.form, (int)p.runs, (int)p.own, inner);
+  if (p.dtype) {
+    snprintf(weights, sizeof(weights), ",weights=%s%s", tsr_dtype_name(p.dtype), p.narrow ? ":narrow" : "");
+  }
+  test = check_table_add(table, 0, build, &p, sizeof(p), "%s(rows=%d,columns=%d,depth=%d,form=%d,runs=%d,own=%d%s%s)",
+                         name, (int)p.rows, (int)p.columns, (int)p.depth, (int)p.form, (int)p.runs, (int)p.own, inner,
+                         weights);
   if (test) {
     test->runs = p.runs;
     test->own = p.own;
@@ -429,9 +459,13 @@ void check_cases_program(check_table *table)
   }
 }
 
-/* Some 2e6 elements of rows x columns x inner at most. */
+/* Weights of any type; some 2e6 elements of rows x columns x inner at most. */
 static void draw_product(check_draw *draw, params *p, int32_t columns)
 {
+  static const int32_t dtypes[] = {0, 0, TSR_F16, TSR_BF16, TSR_I8};
+
+  p->dtype = CHECK_DRAW(draw, dtypes);
+  p->narrow = (p->dtype == TSR_F16 || p->dtype == TSR_BF16) && check_draw_once_in(draw, 2);
   p->rows = check_draw_once_in(draw, 2) ? 1 + check_draw_below(draw, 12) : check_draw_size(draw, 200);
   p->columns = check_draw_size(draw, columns);
   p->inner = check_draw_size(draw, 600);
@@ -439,6 +473,10 @@ static void draw_product(check_draw *draw, params *p, int32_t columns)
     int32_t *longest = p->rows > p->columns ? &p->rows : &p->columns;
     longest = p->inner > *longest ? &p->inner : longest;
     *longest = (*longest + 1) / 2;
+  }
+  if (check_draw_once_in(draw, 2)) {
+    p->columns = (p->columns + 15) / 16 * 16;
+    p->inner = (p->inner + 15) / 16 * 16;
   }
 }
 
