@@ -310,17 +310,11 @@ static int takes_shape(const tsr_vk_shape *shape)
          COOP_KEYS % shape->k == 0 && COOP_KEYS / 8 + shape->n / 4 <= (COOP_KEYS / 4 | 1);
 }
 
-static int cut_coop(const tsr_vk_planner *planner, const attention *a, tile *t)
+static int cut_in_shape(const tsr_vk_caps *caps, const attention *a, const tsr_vk_shape *shape, tile *t)
 {
   enum { MAX_SUMS = 64 }; /* of an invocation, in registers */
-  const tsr_vk_caps *caps = planner->caps;
-  const tsr_vk_shape *shape = tsr_vk_find_shape(caps, TSR_VK_SHAPE_F16);
   uint32_t width = a->v.extent[3] * 4;
-  /* Where subgroups can be small, a subgroup has no more registers in all, and a tile does not fit into them. */
-  if (caps->subgroup_sizes[0] < MIN_COOP_LANES && !caps->compute_like_cpu)
-    return 0;
-  if (shape == NULL || !takes_shape(shape) || !tsr_vk_is_narrow(planner) || !a->quads || !caps->subgroup_shuffle ||
-      width > MAX_COOP_WIDTH)
+  if (!takes_shape(shape))
     return 0;
   uint32_t lanes = caps->subgroup_sizes[0], rows = shape->m;
   while (lanes < caps->subgroup_sizes[1] && (rows > lanes || rows * width > MAX_SUMS * lanes))
@@ -343,6 +337,23 @@ static int cut_coop(const tsr_vk_planner *planner, const attention *a, tile *t)
   uint64_t groups = a->heads * tsr_vk_divide_up(a->q.extent[1], t->rows);
   split_keys(t, a, COOP_KEYS, wanted_splits(groups, a->k.extent[1]));
   return 1;
+}
+
+/* By the largest shape that can be had. */
+static int cut_coop(const tsr_vk_planner *planner, const attention *a, tile *t)
+{
+  const tsr_vk_caps *caps = planner->caps;
+  /* Where subgroups can be small, a subgroup has no more registers in all, and a tile does not fit into them. */
+  if (caps->subgroup_sizes[0] < MIN_COOP_LANES && !caps->compute_like_cpu)
+    return 0;
+  if (!tsr_vk_is_narrow(planner) || !a->quads || !caps->subgroup_shuffle || a->v.extent[3] * 4 > MAX_COOP_WIDTH)
+    return 0;
+  const tsr_vk_shape *shape = NULL;
+  while ((shape = tsr_vk_next_shape(caps, TSR_VK_SHAPE_F16, shape)) != NULL) {
+    if (cut_in_shape(caps, a, shape, t))
+      return 1;
+  }
+  return 0;
 }
 
 static int is_tiled(int32_t form)

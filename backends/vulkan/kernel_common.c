@@ -258,11 +258,12 @@ uint32_t tsr_vk_group_size(const tsr_vk_caps *caps, uint32_t wanted)
   return size;
 }
 
-const tsr_vk_shape *tsr_vk_find_shape(const tsr_vk_caps *caps, int32_t type)
+const tsr_vk_shape *tsr_vk_next_shape(const tsr_vk_caps *caps, int32_t type, const tsr_vk_shape *last)
 {
-  for (int32_t i = 0; i < caps->n_shapes; ++i) {
-    if (caps->shapes[i].type == type)
-      return &caps->shapes[i];
+  for (const tsr_vk_shape *shape = last != NULL ? last + 1 : caps->shapes; shape < caps->shapes + caps->n_shapes;
+       ++shape) {
+    if (shape->type == type)
+      return shape;
   }
   return NULL;
 }

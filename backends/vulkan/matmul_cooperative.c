@@ -64,21 +64,34 @@ static uint32_t shared_groups(const tile *t, const tsr_vk_shape *shape, uint32_t
   return buffers > sums ? buffers : sums;
 }
 
-/* values: of b in a group. Strides of the product count groups, its depth values. */
-static int plan_in_groups(tsr_vk_planner *planner, int32_t variant, tsr_vk_product p, const tsr_vk_shape *shape, tile t,
+/* The groups of depth at a time; 0: matrices of that shape do not fill the tile's parts, or do not fit. */
+static uint32_t step_of(const tsr_vk_caps *caps, const tile *t, const tsr_vk_shape *shape, uint32_t values,
+                        int along_depth)
+{
+  if (t->part_rows % shape->m != 0 || t->part_columns % shape->n != 0)
+    return 0;
+  uint32_t step = caps->subgroup_sizes[0] < FULL_SUBGROUP ? MIN_STEP : MAX_STEP; /* the next step waits in registers */
+  while (step >= MIN_STEP && (step * values % shape->k != 0 ||
+                              shared_groups(t, shape, step, values, along_depth) * GROUP_BYTES > caps->shared_memory))
+    step /= 2;
+  return step >= MIN_STEP ? step : 0;
+}
+
+/* By the largest shape of that type that can be had. values: of b in a group. Strides of the product count groups, its depth
+ * values. */
+static int plan_in_groups(tsr_vk_planner *planner, int32_t variant, tsr_vk_product p, int32_t type, tile t,
                           uint32_t values, int along_depth)
 {
   const tsr_vk_caps *caps = planner->caps;
   uint32_t lanes = caps->subgroup_sizes[0];
   uint32_t subgroups = fit(&t, caps, lanes), size = subgroups * lanes;
-  if (subgroups > caps->max_subgroups || size > caps->max_invocations || size > caps->max_size[0] ||
-      t.part_rows % shape->m != 0 || t.part_columns % shape->n != 0)
+  if (subgroups > caps->max_subgroups || size > caps->max_invocations || size > caps->max_size[0])
     return 0;
-  uint32_t step = lanes < FULL_SUBGROUP ? MIN_STEP : MAX_STEP; /* the next step waits in registers */
-  while (step >= MIN_STEP && (step * values % shape->k != 0 ||
-                              shared_groups(&t, shape, step, values, along_depth) * GROUP_BYTES > caps->shared_memory))
-    step /= 2;
-  if (step < MIN_STEP)
+  const tsr_vk_shape *shape = NULL;
+  uint32_t step = 0;
+  while (step == 0 && (shape = tsr_vk_next_shape(caps, type, shape)) != NULL)
+    step = step_of(caps, &t, shape, values, along_depth);
+  if (step == 0)
     return 0;
   if (!p.quantised)
     tsr_vk_cut_depth(planner, &p, p.batch * tsr_vk_divide_up(p.rows, t.rows) * tsr_vk_divide_up(p.columns, t.columns),
@@ -111,23 +124,20 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t variant, tsr_vk_produ
 static int plan_f16(tsr_vk_planner *planner, tsr_vk_product p, tile t)
 {
   enum { VALUES = 8, A_VALUES = 4 };
-  const tsr_vk_shape *shape = tsr_vk_find_shape(planner->caps, TSR_VK_SHAPE_F16);
-  if (shape == NULL || !tsr_vk_is_narrow(planner) || tsr_vk_in(planner, 1)->dtype != TSR_F16 || p.depth == 0 ||
-      p.depth % VALUES != 0)
+  if (!tsr_vk_is_narrow(planner) || tsr_vk_in(planner, 1)->dtype != TSR_F16 || p.depth == 0 || p.depth % VALUES != 0)
     return 0;
   int along_depth = in_groups(&p.b, 2, VALUES);
   if (!in_groups(&p.a, 3, A_VALUES) || (!along_depth && !in_groups(&p.b, 3, VALUES)))
     return 0;
-  return plan_in_groups(planner, TSR_VK_VARIANT_MATMUL_COOPERATIVE_F16, p, shape, t, VALUES, along_depth);
+  return plan_in_groups(planner, TSR_VK_VARIANT_MATMUL_COOPERATIVE_F16, p, TSR_VK_SHAPE_F16, t, VALUES, along_depth);
 }
 
 /* Both of i8: the sums are exact. */
 static int plan_i8(tsr_vk_planner *planner, tsr_vk_product p, tile t)
 {
   enum { VALUES = 16 };
-  const tsr_vk_shape *shape = tsr_vk_find_shape(planner->caps, TSR_VK_SHAPE_I8);
-  return shape != NULL && p.depth > 0 && in_groups(&p.b, 2, VALUES) &&
-         plan_in_groups(planner, TSR_VK_VARIANT_MATMUL_COOPERATIVE_I8, p, shape, t, VALUES, 1);
+  return p.depth > 0 && in_groups(&p.b, 2, VALUES) &&
+         plan_in_groups(planner, TSR_VK_VARIANT_MATMUL_COOPERATIVE_I8, p, TSR_VK_SHAPE_I8, t, VALUES, 1);
 }
 
 int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)

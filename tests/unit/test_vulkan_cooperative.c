@@ -64,6 +64,26 @@ static int64_t bytes_of(int32_t type)
   return type == TSR_F32 ? 4 : type == TSR_I8 ? 1 : 2;
 }
 
+/* The plan of a program of one line. */
+static int plan_one(const tsr_vk_caps *caps, const tsr_storage_desc *storages, int32_t n_storages,
+                    const tsr_tensor_desc *tensors, int32_t n_tensors, const tsr_line_desc *line, tsr_vk_plan *result)
+{
+  const tsr_program_desc program = {
+      .struct_size = sizeof program,
+      .storage_size = sizeof storages[0],
+      .tensor_size = sizeof tensors[0],
+      .line_size = sizeof *line,
+      .n_storages = n_storages,
+      .n_tensors = n_tensors,
+      .n_lines = 1,
+      .storages = storages,
+      .tensors = tensors,
+      .lines = line,
+  };
+  memset(result, 0, sizeof *result);
+  return tsr_vk_plan_line(caps, &program, 0, result);
+}
+
 static int plan(const tsr_vk_caps *caps, const product *p, tsr_vk_plan *result)
 {
   const int64_t b_elements = (int64_t)p->depth * p->columns;
@@ -90,20 +110,30 @@ static int plan(const tsr_vk_caps *caps, const product *p, tsr_vk_plan *result)
       .label = "",
       .attributes = {.struct_size = sizeof(tsr_op_attributes), .alpha = 1, .narrow = p->narrow},
   };
-  const tsr_program_desc program = {
-      .struct_size = sizeof program,
-      .storage_size = sizeof storages[0],
-      .tensor_size = sizeof tensors[0],
-      .line_size = sizeof line,
-      .n_storages = 5,
-      .n_tensors = 5,
-      .n_lines = 1,
-      .storages = storages,
-      .tensors = tensors,
-      .lines = &line,
+  return plan_one(caps, storages, 5, tensors, 5, &line, result);
+}
+
+/* y [1, 40, 2, 64] = attention of 40 queries, all of f32, narrow */
+static int plan_attention(const tsr_vk_caps *caps, tsr_vk_plan *result)
+{
+  enum { LENGTH = 40, HEADS = 2, DEPTH = 64, BYTES = 4 * LENGTH * HEADS * DEPTH };
+  const tsr_storage_desc storages[] = {
+      {0}, {.kind = TSR_STORAGE_INPUT, .size = BYTES}, {.kind = TSR_STORAGE_OUTPUT, .size = BYTES}};
+  const tsr_tensor_desc x = {.storage = 1,
+                             .dtype = TSR_F32,
+                             .rank = 4,
+                             .extent = {1, LENGTH, HEADS, DEPTH},
+                             .stride = {LENGTH * HEADS * DEPTH, HEADS * DEPTH, DEPTH, 1}};
+  tsr_tensor_desc tensors[] = {{0}, x, x};
+  tensors[2].storage = 2;
+  const tsr_line_desc line = {
+      .op = TSR_OP_ATTENTION,
+      .in = {1, 1, 1},
+      .out = {2},
+      .label = "",
+      .attributes = {.struct_size = sizeof(tsr_op_attributes), .alpha = 0.125f, .narrow = 1},
   };
-  memset(result, 0, sizeof *result);
-  return tsr_vk_plan_line(caps, &program, 0, result);
+  return plan_one(caps, storages, 3, tensors, 3, &line, result);
 }
 
 static int is_cooperative(int32_t form)
@@ -220,8 +250,46 @@ static void test_choice(void **state)
   assert_false(is_cooperative(the_plan.form));
 }
 
+/* Where the largest of several shapes fills no tile, or does not fit, the next one is taken. */
+static void test_shapes(void **state)
+{
+  (void)state;
+  static const tsr_vk_shape lists[][4] = {
+      {{TSR_VK_SHAPE_F16, 64, 64, 16},
+       {TSR_VK_SHAPE_I8, 64, 64, 32},
+       {TSR_VK_SHAPE_F16, 16, 16, 16},
+       {TSR_VK_SHAPE_I8, 16, 16, 32}},
+      {{TSR_VK_SHAPE_I8, 16, 16, 256},
+       {TSR_VK_SHAPE_F16, 16, 16, 128},
+       {TSR_VK_SHAPE_I8, 16, 16, 32},
+       {TSR_VK_SHAPE_F16, 16, 16, 16}},
+      {{TSR_VK_SHAPE_F16, 8, 128, 16},
+       {TSR_VK_SHAPE_I8, 8, 128, 32},
+       {TSR_VK_SHAPE_F16, 16, 16, 16},
+       {TSR_VK_SHAPE_I8, 16, 16, 32}},
+  };
+  static const product products[] = {{.rows = 300, .columns = 1000, .depth = 520, .type = TSR_F16, .narrow = 1},
+                                     {.rows = 300, .columns = 1000, .depth = 528, .type = TSR_I8}};
+  for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++) {
+    tsr_vk_caps caps = caps_of(&devices[0]); /* of 16x16x16 and 16x16x32 */
+    caps.n_shapes = 4;
+    memcpy(caps.shapes, lists[l], sizeof lists[l]);
+    for (int i = 0; i < 2 * N_FORMS; i++) {
+      caps.forced = (i % 2 == 0 ? forms_f16 : forms_i8)[i / 2];
+      assert_true(plan(&caps, &products[i % 2], &the_plan));
+      assert_int_equal(the_plan.form, caps.forced);
+      check_dispatch(&devices[0], &products[i % 2]);
+    }
+    caps.forced = TSR_VK_FORM_ATTENTION_COOP;
+    assert_true(plan_attention(&caps, &the_plan));
+    assert_int_equal(the_plan.form, caps.forced);
+    assert_int_equal(the_plan.dispatch[0].spec[5], 16 | 16 << 8 | 16 << 16);
+  }
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_limits), cmocka_unit_test(test_choice)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_limits), cmocka_unit_test(test_choice),
+                                     cmocka_unit_test(test_shapes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
