@@ -218,6 +218,8 @@ if [ -x /usr/bin/python3 ]; then
   script 2 bench-torch --ops -- --workers 1
   stderr_has '--ops hands on no options: --workers 1'
   script 2 bench-torch --decode -- --workers 1
+  script 2 bench-torch -- --workers 1
+  stderr_has 'add --no-demo: --workers 1'
   script 2 bench-torch --ops --train
 fi
 
