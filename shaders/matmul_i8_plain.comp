@@ -9,6 +9,8 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#define SUBGROUP
+#define HELD_BY_LANE
 #define QUANTISED
 #include "operand.glsl"
 #include "number.glsl"
@@ -17,6 +19,8 @@ layout(constant_id = 4) const uint tile_rows = 8u;    /* at most `lanes`; powers
 layout(constant_id = 5) const uint lanes = 8u;        /* the subgroup's */
 layout(constant_id = 6) const uint tile_columns = 4u; /* of one lane */
 
+#define TILE_ROWS    tile_rows
+#define TILE_COLUMNS (lanes * tile_columns)
 #include "product.glsl"
 
 IN4(0, a)
@@ -28,14 +32,11 @@ vec4 widen(uint word)
   return vec4(ivec4(uvec4(word << 24, word << 16, word << 8, word) & 0xff000000u));
 }
 
-#define BLOCK 64u /* groups of 16 */
+#define BLOCK_GROUPS 64u /* of 16 */
 
-void main()
+void product(uvec3 tile)
 {
   const uint steps = lanes / tile_rows; /* groups of k that one load in each lane brings */
-  if (group_index() >= groups)
-    return;
-  uvec3 tile = tile_of(group_index());
   uint lane = gl_SubgroupInvocationID;
   uint first_row = tile.x * tile_rows;
   uint a_batch = a_offset + batch_offset(tile.z, a_stride[0], a_stride[1]);
@@ -50,12 +51,12 @@ void main()
       sum[m][c] = 0;
   }
   uint ahead = lane / tile_rows;
-  for (uint block = 0u; block < depth; block += BLOCK) {
+  for (uint block = 0u; block < depth; block += BLOCK_GROUPS) {
     float part[tile_rows][tile_columns];
     for (uint m = 0u; m < tile_rows; ++m)
       for (uint c = 0u; c < tile_columns; ++c)
         part[m][c] = 0.0;
-    uint end = min(block + BLOCK, depth);
+    uint end = min(block + BLOCK_GROUPS, depth);
     for (uint k = block; k < end; k += steps) {
       uvec4 a_mine = QUAD(a, a_at + min(k + ahead, depth));
       uint n_steps = min(steps, end - k);
@@ -92,3 +93,5 @@ void main()
     }
   }
 }
+
+#include "product_main.glsl"

@@ -19,6 +19,8 @@ layout(constant_id = 4) const uint tile_rows = 1u;
 layout(constant_id = 5) const uint tile_columns = 4u;
 layout(constant_id = 6) const uint lanes = 32u; /* the workgroup's size; with SUBGROUP not less than a tile's results */
 
+#define TILE_ROWS    tile_rows
+#define TILE_COLUMNS tile_columns
 #include "product.glsl"
 #include "quantised.glsl"
 
@@ -31,11 +33,8 @@ const uint results = tile_rows * tile_columns;
 shared int partial[lanes * results]; /* [lane][result] */
 #endif
 
-void main()
+void product(uvec3 tile)
 {
-  if (group_index() >= groups)
-    return;
-  uvec3 tile = tile_of(group_index());
 #ifdef SUBGROUP
   uint lane = gl_SubgroupInvocationID;
 #else
@@ -69,6 +68,9 @@ void main()
     mine = lane == i ? all : mine;
   }
 #else
+#ifdef BEST
+  barrier(); /* the tile before has been read */
+#endif
   [[unroll]] for (uint i = 0u; i < results; ++i)
     partial[lane * results + i] = sum[i];
   for (uint half_size = lanes >> 1; half_size > 0u; half_size >>= 1) {
@@ -88,3 +90,5 @@ void main()
       store_quantised(tile.z, m, n, uintBitsToFloat(QUAD(a, a_at + m * a_stride[2] + depth).x), mine);
   }
 }
+
+#include "product_main.glsl"

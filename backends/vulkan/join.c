@@ -5,7 +5,8 @@
  *
  *     add + layernorm, rmsnorm   the sum is written where it is needed later, too
  *     matmul + add               unless that add is joined with a norm that alone reads it
- *     matmul + topk              with log_softmax between them, too: only candidates leave the product
+ *     matmul + topk              with log_softmax between them, too: only candidates leave the product; not where cooperative
+ *                                matrices make it, nor a tiled one with weights of i8
  *
  * A joined line is planned as the main one of its lines (the norm, the product), with what the others bring to it in
  * tsr_vk_planner. A planner that cannot do with that, or does not know of it, leaves the lines apart.

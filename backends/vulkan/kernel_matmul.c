@@ -53,6 +53,8 @@ _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_PLAIN, "push constan
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_TILED, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_VECTOR, "push constants of lib/product.glsl");
 _Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_GENERIC, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_PLAIN_BEST, "push constants of lib/product.glsl");
+_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_VECTOR_BEST, "push constants of lib/product.glsl");
 
 _Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_PLAIN_BEST, "push constants of lib/product.glsl");
 _Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_TILED_BEST, "push constants of lib/product.glsl");
@@ -237,33 +239,16 @@ static tsr_vk_class class_of(const tsr_vk_planner *planner, const tsr_vk_product
   };
 }
 
-/* By the form that the product has by itself, or one like it that leaves room for what is held. Not where cooperative
- * matrices make the product: that is worth more than what joining it saves. */
-static int plan_best(tsr_vk_planner *planner, tsr_vk_product p, int32_t tuned, int32_t chosen)
+/* By the form that it is given or that is chosen, or one of the same kind that leaves room for what is held. */
+static int plan_best(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t tuned, int32_t chosen)
 {
-  static const int32_t smaller[] = {TSR_VK_FORM_MATMUL_TILED_64X64, TSR_VK_FORM_MATMUL_TILED_32X64,
-                                    TSR_VK_FORM_MATMUL_TILED_16X64};
-  const tsr_vk_best best = planner->best;
-  int32_t forced = planner->caps->forced, given = plan_form[forced] != NULL ? forced : tuned;
-  if (p.batch != 1)
-    return 0;
-  planner->best = (tsr_vk_best){.k = 0};
-  if (!plan(planner, &p, given))
-    given = TSR_VK_FORM_AUTO;
-  int is_cooperative = given == TSR_VK_FORM_AUTO && plan(planner, &p, tsr_vk_choose_cooperative(planner->caps, &p));
-  planner->best = best;
-  p.y = TSR_VK_SCRATCH;
-  if (given != TSR_VK_FORM_AUTO && plan(planner, &p, given))
-    return tsr_vk_add_best(planner, &p);
-  if (is_cooperative || (given != TSR_VK_FORM_AUTO && given == forced))
-    return 0;
-  int found = plan(planner, &p, chosen);
-  if (chosen == TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP)
-    found = found || plan(planner, &p, TSR_VK_FORM_MATMUL_VECTOR);
-  else if (plan_form[chosen] == tsr_vk_plan_tiled)
-    for (size_t i = 0; !found && i < sizeof smaller / sizeof smaller[0]; ++i)
-      found = plan(planner, &p, smaller[i]);
-  return found && tsr_vk_add_best(planner, &p);
+  static const int32_t by_depth[] = {TSR_VK_FORM_MATMUL_VECTOR, TSR_VK_FORM_AUTO};
+  static const int32_t tiled[] = {TSR_VK_FORM_MATMUL_TILED_64X64, TSR_VK_FORM_MATMUL_TILED_32X64,
+                                  TSR_VK_FORM_MATMUL_TILED_16X64, TSR_VK_FORM_AUTO};
+  const int32_t *others = chosen == TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP ? by_depth
+                          : plan_form[chosen] == tsr_vk_plan_tiled     ? tiled
+                                                                       : NULL;
+  return tsr_vk_plan_best(planner, p, plan, tuned, chosen, others);
 }
 
 int tsr_vk_plan_matmul(tsr_vk_planner *planner)
@@ -285,11 +270,11 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
   if (planner->line->in[3] != 0) {
     p.quantised = 1;
     p.scales = tsr_vk_view_in(planner, 3);
-    return planner->best.k == 0 && tsr_vk_plan_matmul_i8(planner, &p, tuned);
+    return tsr_vk_plan_matmul_i8(planner, &p, tuned);
   }
   const int32_t chosen = choose(planner->caps, &p);
   if (planner->best.k > 0)
-    return plan_best(planner, p, tuned, chosen);
+    return plan_best(planner, &p, tuned, chosen);
   return plan(planner, &p, planner->caps->forced) || plan(planner, &p, tuned) ||
          plan(planner, &p, tsr_vk_choose_cooperative(planner->caps, &p)) || plan(planner, &p, chosen) ||
          (chosen == TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP && plan(planner, &p, TSR_VK_FORM_MATMUL_VECTOR)) ||

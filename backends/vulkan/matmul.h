@@ -49,8 +49,13 @@ int32_t tsr_vk_best_variant(const tsr_vk_planner *planner, const tsr_vk_product 
 /* Sets the sister's own specialisation constants. Those of the form are pushed later. */
 void tsr_vk_spec_best(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint32_t tile_rows, uint32_t columns);
 
-/* Adds the dispatch that finds the best of the candidates that the product left. 0 if it cannot be done. */
-int tsr_vk_add_best(tsr_vk_planner *planner, const tsr_vk_product *product);
+/* Plans a product, with its best or without, in one form. 0 if that cannot be had. */
+typedef int (*tsr_vk_plan_form)(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
+
+/* Plans the product with its best, by the form that is forced or `tuned`, if that can be had, else by `chosen`, or one of `others`,
+ * which ends with TSR_VK_FORM_AUTO (NULL: none). 0 if that cannot be had, or is worth less than the product alone. */
+int tsr_vk_plan_best(tsr_vk_planner *planner, const tsr_vk_product *product, tsr_vk_plan_form plan, int32_t tuned,
+                     int32_t chosen, const int32_t *others);
 
 /* Each plans the product in `form`, one of its own. Returns 1, or 0 if it cannot be had. */
 int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);

@@ -116,6 +116,13 @@ static uint32_t subgroup_of(const tsr_vk_caps *caps)
   return caps->subgroup_arithmetic && tsr_vk_group_size(caps, size) == size ? size : 0;
 }
 
+/* Where the dot is no instruction, it takes registers that large tiles leave only to wide subgroups: the largest, and of few rows
+ * one whose best are found. */
+static int holds_emulated_dot(const tsr_vk_caps *caps)
+{
+  return caps->fast_dot || caps->compute_like_cpu || caps->subgroup_sizes[0] >= 32;
+}
+
 static int plan_vector(tsr_vk_planner *planner, tsr_vk_product p, int subgroup, int dot)
 {
   enum { MIN_SIZE = 32, MAX_SIZE = 128, MAX_TILE_ROWS = 8, MAX_TILE_COLUMNS = 8 };
@@ -128,8 +135,8 @@ static int plan_vector(tsr_vk_planner *planner, tsr_vk_product p, int subgroup, 
   size = subgroup ? subgroup_of(caps) : tsr_vk_group_size(caps, size);
   /* Results of an invocation, for which its registers suffice: without a dot they hold bytes, too, and a narrow subgroup
    * has fewer. */
-  int narrow = subgroup && size < 32;
-  uint32_t most = dot ? 16 : narrow ? 4 : 8, most_columns = narrow ? MAX_TILE_COLUMNS / 2 : MAX_TILE_COLUMNS;
+  int narrow = subgroup && size < 32, roomy = dot && (planner->best.k == 0 || holds_emulated_dot(caps));
+  uint32_t most = roomy ? 16 : narrow ? 4 : 8, most_columns = narrow ? MAX_TILE_COLUMNS / 2 : MAX_TILE_COLUMNS;
   if (subgroup && tile_rows > size)
     tile_rows = size;
   if (subgroup && most > size)
@@ -176,12 +183,6 @@ static int plan_generic(tsr_vk_planner *planner, const tsr_vk_product *p)
     return 0;
   tsr_vk_spec(dispatch, tile_rows);
   return 1;
-}
-
-/* Where the dot is no instruction, it takes registers that the largest tile leaves only to wide subgroups. */
-static int holds_emulated_dot(const tsr_vk_caps *caps)
-{
-  return caps->fast_dot || caps->compute_like_cpu || caps->subgroup_sizes[0] >= 32;
 }
 
 static int plan_multiply(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t form)
@@ -255,8 +256,10 @@ static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *p)
 
 int tsr_vk_plan_matmul_i8(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t tuned)
 {
+  const int32_t chosen = choose(planner->caps, product);
+  if (planner->best.k > 0)
+    return tsr_vk_plan_best(planner, product, plan, tuned, chosen, NULL);
   return plan(planner, product, planner->caps->forced) || plan(planner, product, tuned) ||
-         plan(planner, product, tsr_vk_choose_cooperative(planner->caps, product)) ||
-         plan(planner, product, choose(planner->caps, product)) ||
+         plan(planner, product, tsr_vk_choose_cooperative(planner->caps, product)) || plan(planner, product, chosen) ||
          plan(planner, product, TSR_VK_FORM_MATMUL_I8_GENERIC);
 }
