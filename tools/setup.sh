@@ -57,7 +57,8 @@ choose_packages()
     names=$(printf '%s' "$need" | tr '|' ' ')
     chosen=${names%% *}
     for name in $names; do
-      if can_be_installed "$name"; then
+      # Of one name nothing is asked: reading the package lists takes a second.
+      if [ "$name" = "$names" ] || can_be_installed "$name"; then
         chosen=$name
         break
       fi

@@ -53,7 +53,7 @@ table()
 {
   n_checks=$((n_checks + 1))
   code=0
-  python3 "$SOURCE_ROOT/tools/lab/table.py" "$2" "$results" "$record" 3 "${3-whole}" "$chips" >"$out" 2>"$err" || code=$?
+  /usr/bin/python3 -S "$SOURCE_ROOT/tools/lab/table.py" "$2" "$results" "$record" 3 "${3-whole}" "$chips" >"$out" 2>"$err" || code=$?
   last="table.py $2"
   [ $code = "$1" ] || failure "$last: exit code $code, expected $1"
 }
@@ -323,6 +323,7 @@ cat >"$work/bin/dpkg-deb" <<'TEXT'
 cd "$WORK/chromium" && tar c ./usr
 TEXT
 printf '#!/bin/sh\n' >"$work/bin/dpkg-query" # nothing is installed
+printf '#!/bin/sh\n[ "$2" != pkg-config ] || echo "  Candidate: 1"\n' >"$work/bin/apt-cache"
 chmod +x "$work"/bin/*
 mkdir -p "$work/chromium/usr/lib/chromium"
 echo new >"$work/chromium/usr/lib/chromium/libvk_swiftshader.so"
@@ -364,5 +365,6 @@ check 'SwiftShader is the old one' grep -q new "$swiftshader/vk_swiftshader_icd.
 # Packages that the stand-in for Intel's kernel takes are named, never installed.
 fetch 2 none --intel
 stderr_has 'apt-get install'
+stderr_has ' ninja-build pkg-config python3-mako '
 check 'packages were installed' test -z "$(grep -F ' install ' "$work/calls")"
 finish
