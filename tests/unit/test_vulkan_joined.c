@@ -353,9 +353,9 @@ static void store_weights(const float *b, int64_t n, tsr_dtype dtype, void *stor
 }
 
 /* The k largest of alpha * a @ b + bias, or of its log-softmax. a and what is found are temporaries, which may take
- * turns in the same memory. *joined: how many lines took no time. */
-static found run_largest(tsr_device *device, const shape *s, tsr_dtype dtype, int32_t logs, const float *a,
-                         const float *b, const float *bias, int32_t *joined)
+ * turns in the same memory. runs: of which the last counts. *joined: how many lines took no time. */
+static found run_largest(tsr_device *device, const shape *s, tsr_dtype dtype, int32_t logs, int32_t runs,
+                         const float *a, const float *b, const float *bias, int32_t *joined)
 {
   const int64_t a_size = (int64_t)s->rows * s->depth, b_size = (int64_t)s->columns * s->depth;
   const int64_t results = (int64_t)s->rows * s->k;
@@ -393,8 +393,9 @@ static found run_largest(tsr_device *device, const shape *s, tsr_dtype dtype, in
     check(tsr_executable_write(executable, scales, units, s->columns * (int64_t)sizeof *units));
     free(units);
   }
-  check(tsr_executable_run(executable));
-  check(tsr_executable_run(executable)); /* nothing is left over from the first */
+  for (int32_t i = 0; i < runs; i++) {
+    check(tsr_executable_run(executable));
+  }
   const int32_t n_lines = tsr_program_line_count(p);
   *joined = tsr_executable_profile(executable, nanoseconds, n_lines) == TSR_OK ? 0 : -1;
   for (int32_t i = 0; i < n_lines && *joined >= 0; i++) {
@@ -419,8 +420,9 @@ static void compare_largest(const pair *devices, const shape *s, data kind, tsr_
   float *b = random_floats((int64_t)s->columns * s->depth, 2);
   int32_t lines_joined, lines_apart;
   fill(kind, s, a, b, bias);
-  found joined = run_largest(devices->joining, s, dtype, logs, a, b, bias, &lines_joined);
-  found one_by_one = run_largest(devices->apart, s, dtype, logs, a, b, bias, &lines_apart);
+  const int32_t runs = kind == PLAIN ? 2 : 1; /* nothing is left over from the first */
+  found joined = run_largest(devices->joining, s, dtype, logs, runs, a, b, bias, &lines_joined);
+  found one_by_one = run_largest(devices->apart, s, dtype, logs, 1, a, b, bias, &lines_apart);
   /* A GPU's products with weights of i8 and many rows, and any of a depth that is not in groups, stay apart. */
   const int can = dtype != TSR_I8 || (s->depth % 16 == 0 && (devices->like_cpu || s->rows <= 8));
   if (lines_joined != -1 && (lines_joined != (can ? logs ? 2 : 1 : 0) || lines_apart != 0)) {
@@ -521,7 +523,7 @@ static void all_largest(const pair *devices)
 {
   static const tsr_dtype dtypes[] = {TSR_F32, TSR_F16, TSR_BF16};
   static const shape shapes[] = {
-      {4, 5003, 64, 8}, {19, 700, 16, 5}, {1, 5003, 32, 1}, {70, 300, 40, 3}, {7, 130, 32, 32}};
+      {4, 1303, 64, 8}, {19, 300, 16, 5}, {1, 5003, 32, 1}, {70, 300, 40, 3}, {7, 130, 32, 32}};
   for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
     for (data kind = PLAIN; kind <= (i < 2 ? ALL_EXCLUDED : PLAIN); kind++) {
       if (i != 1) {
