@@ -5,109 +5,20 @@
  * keep_all, where these may not be joined. It joins a sum with the layernorm that reads it, unless the sum is read
  * elsewhere in that line.
  */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
 #include "tessera/ops.h"
 #include "tessera/runtime.h"
-#include "tools/tessera/random.h"
-
-static void check(tsr_status status)
-{
-  if (status != TSR_OK) {
-    fail_msg("%s: %s", tsr_status_name(status), tsr_error_message());
-  }
-}
-
-typedef enum data {
-  PLAIN,       /* values from -1 to 1 */
-  OUTLIERS,    /* a few elements of each row of a far larger than the others: bytes stand for the rest badly */
-  ALIKE,       /* all columns nearly the same: all of them are candidates */
-  TIES,        /* columns repeated, so that the lowest index counts */
-  WHOLE,       /* whole numbers: many exact ties */
-  STRANGE,     /* rows with NaN, infinities, zeros, tiny and huge elements */
-  STRANGE_B,   /* the same in columns */
-  SMALL,       /* rows whose elements' squares are too small for f32, no bias */
-  SMALL_B,     /* the same in columns, of sizes far apart */
-  SUPPRESSED,  /* most of the bias -inf */
-  ALL_EXCLUDED /* all of it */
-} data;
-
-typedef struct shape {
-  int32_t rows, columns, depth, k;
-} shape;
-
-static float *random_floats(int64_t n, uint64_t seed)
-{
-  float *values = malloc((size_t)n * sizeof *values);
-  assert_non_null(values);
-  for (int64_t i = 0; i < n; i++) {
-    values[i] = (float)tsr_random_real(&seed);
-  }
-  return values;
-}
-
-static void make_strange(float *row, int64_t n, int64_t which)
-{
-  static const float specials[] = {NAN, INFINITY, -INFINITY, 1e25f, 1e38f, -1e38f};
-  if (which % 9 < 6) {
-    row[which % n] = specials[which % 9];
-  } else {
-    for (int64_t i = 0; i < n; i++) {
-      row[i] *= which % 9 == 6 ? 0.0f : which % 9 == 7 ? 1e-35f : 1e15f;
-    }
-  }
-}
-
-static void fill(data kind, const shape *s, float *a, float *b, float *bias)
-{
-  const int64_t K = s->depth;
-  for (int64_t m = 0; m < s->rows; m++) {
-    if (kind == STRANGE) {
-      make_strange(a + m * K, K, m);
-    } else if (kind == OUTLIERS) {
-      a[m * K + m % K] *= 400.0f;
-    } else if (kind == SMALL) {
-      for (int64_t k = 0; k < K; k++) {
-        a[m * K + k] *= 1e-25f;
-      }
-    }
-  }
-  for (int64_t n = 0; n < s->columns; n++) {
-    float *column = b + n * K;
-    if (kind == TIES) {
-      memcpy(column, b + n % 7 * K, (size_t)K * sizeof *column);
-    } else if (kind == STRANGE_B && n % 50 == 3) {
-      make_strange(column, K, n / 50);
-    }
-    for (int64_t k = 0; k < K; k++) {
-      column[k] = kind == ALIKE ? b[k] + 1e-4f * column[k] : kind == WHOLE ? rintf(3.0f * column[k]) : column[k];
-      column[k] *= kind == SMALL_B ? powf(10.0f, (float)(-14 - n % 12)) : 1.0f;
-    }
-    bias[n] = kind == ALL_EXCLUDED || (kind == SUPPRESSED && n % 64 != 9)         ? -INFINITY
-              : kind == WHOLE || kind == TIES || kind == SMALL || kind == SMALL_B ? 0.0f
-                                                                                  : bias[n];
-  }
-  for (int64_t i = 0; kind == WHOLE && i < s->rows * K; i++) {
-    a[i] = rintf(3.0f * a[i]);
-  }
-}
-
-typedef struct found {
-  float *values;
-  int32_t *indices;
-} found;
+#include "tests/unit/joined.h"
 
 /* The k largest of alpha * a @ b + bias, or of its log-softmax. a and what is found are temporaries, which may take
  * turns in the same memory. */
-static found run(tsr_device *device, const shape *s, tsr_dtype dtype, int32_t logs, int32_t keep_all, const float *a,
+static found run(tsr_device *device, const extents *s, tsr_dtype dtype, int32_t logs, int32_t keep_all, const float *a,
                  const float *b, const float *bias)
 {
   const int64_t a_size = (int64_t)s->rows * s->depth, b_size = (int64_t)s->columns * s->depth;
@@ -154,33 +65,13 @@ static found run(tsr_device *device, const shape *s, tsr_dtype dtype, int32_t lo
   return result;
 }
 
-static int is_same(float a, float b)
-{
-  return (isnan(a) && isnan(b)) || a == b;
-}
-
-static void compare(tsr_device *device, const shape *s, data kind, tsr_dtype dtype, int32_t logs)
+static void compare(tsr_device *device, const extents *s, data kind, tsr_dtype dtype, int32_t logs)
 {
   float *a = random_floats((int64_t)s->rows * s->depth, 1), *bias = random_floats(s->columns, 3);
   float *b = random_floats((int64_t)s->columns * s->depth, 2);
   fill(kind, s, a, b, bias);
   found joined = run(device, s, dtype, logs, 0, a, b, bias), one_by_one = run(device, s, dtype, logs, 1, a, b, bias);
-  for (int64_t i = 0; i < (int64_t)s->rows * s->k; i++) {
-    /* The logarithm's sum is taken in another order. */
-    const float x = joined.values[i], y = one_by_one.values[i];
-    const int close = is_same(x, y) || (logs && fabsf(x - y) <= 4e-6f * (1.0f + fabsf(y)));
-    /* Where logits part by less than that, either may come first. */
-    if (!close || (joined.indices[i] != one_by_one.indices[i] && !logs)) {
-      fail_msg("%s: %d x %d x %d, k %d, data %d, %s, row %lld, place %lld: %.9g at %d, one by one %.9g at %d",
-               tsr_device_name(device), (int)s->rows, (int)s->columns, (int)s->depth, (int)s->k, (int)kind,
-               tsr_dtype_name(dtype), (long long)(i / s->k), (long long)(i % s->k), (double)x, (int)joined.indices[i],
-               (double)y, (int)one_by_one.indices[i]);
-    }
-  }
-  free(joined.values);
-  free(joined.indices);
-  free(one_by_one.values);
-  free(one_by_one.indices);
+  check_found(tsr_device_name(device), s, kind, dtype, logs, joined, one_by_one);
   free(a);
   free(b);
   free(bias);
@@ -205,13 +96,13 @@ static tsr_device *open_level(tsr_runtime *runtime, int32_t level)
 }
 
 /* A row gives the bits in a batch that it gives alone: scores do not depend on who is translated beside. */
-static void compare_rows_alone(tsr_device *device, const shape *s, int32_t logs)
+static void compare_rows_alone(tsr_device *device, const extents *s, int32_t logs)
 {
   float *a = random_floats((int64_t)s->rows * s->depth, 1), *bias = random_floats(s->columns, 3);
   float *b = random_floats((int64_t)s->columns * s->depth, 2);
   found together = run(device, s, TSR_F32, logs, 0, a, b, bias);
   for (int32_t row = 0; row < s->rows; row += 9) {
-    const shape one = {1, s->columns, s->depth, s->k};
+    const extents one = {1, s->columns, s->depth, s->k};
     found alone = run(device, &one, TSR_F32, logs, 0, a + (int64_t)row * s->depth, b, bias);
     assert_memory_equal(alone.values, together.values + row * s->k, (size_t)s->k * sizeof(float));
     assert_memory_equal(alone.indices, together.indices + row * s->k, (size_t)s->k * sizeof(int32_t));
@@ -225,7 +116,7 @@ static void compare_rows_alone(tsr_device *device, const shape *s, int32_t logs)
   free(bias);
 }
 
-static void on_each_level(const shape *shapes, int32_t n, int32_t logs, int32_t alone)
+static void on_each_level(const extents *shapes, int32_t n, int32_t logs, int32_t alone)
 {
   static const tsr_dtype dtypes[] = {TSR_F32, TSR_F16, TSR_BF16};
   tsr_runtime *runtime = open_runtime();
@@ -248,22 +139,22 @@ static void on_each_level(const shape *shapes, int32_t n, int32_t logs, int32_t 
 static void test_largest(void **state)
 {
   (void)state;
-  static const shape shapes[] = {{1, 1024, 64, 1},  {1, 5003, 192, 1}, {19, 1500, 17, 1}, {40, 2048, 40, 1},
-                                 {7, 1111, 512, 1}, {130, 1030, 9, 1}, {3, 500, 33, 1}};
+  static const extents shapes[] = {{1, 1024, 64, 1},  {1, 5003, 192, 1}, {19, 1500, 17, 1}, {40, 2048, 40, 1},
+                                   {7, 1111, 512, 1}, {130, 1030, 9, 1}, {3, 500, 33, 1}};
   on_each_level(shapes, sizeof shapes / sizeof shapes[0], 0, 0);
 }
 
 static void test_several_largest(void **state)
 {
   (void)state;
-  static const shape shapes[] = {{1, 1024, 64, 8}, {19, 1500, 17, 64}, {130, 300, 40, 3}, {7, 65, 31, 5}};
+  static const extents shapes[] = {{1, 1024, 64, 8}, {19, 1500, 17, 64}, {130, 300, 40, 3}, {7, 65, 31, 5}};
   on_each_level(shapes, sizeof shapes / sizeof shapes[0], 0, 0);
 }
 
 static void test_log_probabilities(void **state)
 {
   (void)state;
-  static const shape shapes[] = {{1, 1024, 64, 8}, {19, 1500, 17, 4}, {130, 300, 40, 3}};
+  static const extents shapes[] = {{1, 1024, 64, 8}, {19, 1500, 17, 4}, {130, 300, 40, 3}};
   on_each_level(shapes, sizeof shapes / sizeof shapes[0], 1, 0);
 }
 
@@ -318,7 +209,7 @@ static void test_norm_of_sum(void **state)
 static void test_rows_alone(void **state)
 {
   (void)state;
-  static const shape shapes[] = {{130, 300, 40, 3}, {20, 5003, 64, 1}, {20, 5003, 64, 8}, {7, 1024, 512, 4}};
+  static const extents shapes[] = {{130, 300, 40, 3}, {20, 5003, 64, 1}, {20, 5003, 64, 8}, {7, 1024, 512, 4}};
   on_each_level(shapes, sizeof shapes / sizeof shapes[0], 0, 1);
   on_each_level(shapes, sizeof shapes / sizeof shapes[0], 1, 1);
 }

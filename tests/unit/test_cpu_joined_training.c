@@ -16,7 +16,7 @@
 
 #include "tessera/ops.h"
 #include "tessera/runtime.h"
-#include "tools/tessera/random.h"
+#include "tests/unit/joined.h"
 
 enum { ROWS = 150, COLUMNS = 117, SIZE = ROWS * COLUMNS, MAX_OUTPUTS = 12, MAX_LINES = 40 };
 
@@ -26,13 +26,6 @@ typedef struct chain {
   tsr_ref outputs[MAX_OUTPUTS];
   int32_t n_outputs;
 } chain;
-
-static void check(tsr_status status)
-{
-  if (status != TSR_OK) {
-    fail_msg("%s: %s", tsr_status_name(status), tsr_error_message());
-  }
-}
 
 static void output(chain *c, tsr_ref y)
 {
@@ -157,16 +150,6 @@ static int32_t build_norm_parts(chain *c)
 }
 
 typedef int32_t (*build_fn)(chain *c);
-
-static float *random_floats(int64_t n, uint64_t seed)
-{
-  float *values = malloc((size_t)n * sizeof *values);
-  assert_non_null(values);
-  for (int64_t i = 0; i < n; i++) {
-    values[i] = (float)tsr_random_real(&seed);
-  }
-  return values;
-}
 
 static int64_t elements_of(const tsr_program *p, tsr_ref x)
 {

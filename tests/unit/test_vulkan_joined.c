@@ -17,7 +17,7 @@
 
 #include "tessera/ops.h"
 #include "tessera/runtime.h"
-#include "tools/tessera/random.h"
+#include "tests/unit/joined.h"
 
 enum { MAX_INPUTS = 8, MAX_OUTPUTS = 4, MAX_LINES = 64 };
 
@@ -26,23 +26,6 @@ typedef struct pair {
   tsr_device *joining, *apart;
   int like_cpu; /* kernels as for a CPU */
 } pair;
-
-static void check(tsr_status status)
-{
-  if (status != TSR_OK) {
-    fail_msg("%s: %s", tsr_status_name(status), tsr_error_message());
-  }
-}
-
-static float *random_floats(int64_t n, uint64_t seed)
-{
-  float *values = malloc((size_t)n * sizeof *values);
-  assert_non_null(values);
-  for (int64_t i = 0; i < n; i++) {
-    values[i] = (float)tsr_random_real(&seed);
-  }
-  return values;
-}
 
 /* ---- chains of sums, products and norms ------------------------------------------------------------------------- */
 
@@ -271,75 +254,6 @@ static void compare_chain(const pair *devices, const char *name, build_fn build,
 
 /* ---- products and their largest columns ------------------------------------------------------------------------- */
 
-typedef enum data {
-  PLAIN,       /* values from -1 to 1 */
-  OUTLIERS,    /* a few elements of each row of a far larger than the others: bytes stand for the rest badly */
-  ALIKE,       /* all columns nearly the same: all of them are candidates */
-  TIES,        /* columns repeated, so that the lowest index counts */
-  WHOLE,       /* whole numbers: many exact ties */
-  STRANGE,     /* rows with NaN, infinities, zeros, tiny and huge elements */
-  STRANGE_B,   /* the same in columns */
-  SMALL,       /* rows whose elements' squares are too small for f32, no bias */
-  SMALL_B,     /* the same in columns, of sizes far apart */
-  SUPPRESSED,  /* most of the bias -inf */
-  ALL_EXCLUDED /* all of it */
-} data;
-
-typedef struct shape {
-  int32_t rows, columns, depth, k;
-} shape;
-
-static void make_strange(float *row, int64_t n, int64_t which)
-{
-  static const float specials[] = {NAN, INFINITY, -INFINITY, 1e25f, 1e38f, -1e38f};
-  if (which % 9 < 6) {
-    row[which % n] = specials[which % 9];
-  } else {
-    for (int64_t i = 0; i < n; i++) {
-      row[i] *= which % 9 == 6 ? 0.0f : which % 9 == 7 ? 1e-35f : 1e15f;
-    }
-  }
-}
-
-static void fill(data kind, const shape *s, float *a, float *b, float *bias)
-{
-  const int64_t K = s->depth;
-  for (int64_t m = 0; m < s->rows; m++) {
-    if (kind == STRANGE) {
-      make_strange(a + m * K, K, m);
-    } else if (kind == OUTLIERS) {
-      a[m * K + m % K] *= 400.0f;
-    } else if (kind == SMALL) {
-      for (int64_t k = 0; k < K; k++) {
-        a[m * K + k] *= 1e-25f;
-      }
-    }
-  }
-  for (int64_t n = 0; n < s->columns; n++) {
-    float *column = b + n * K;
-    if (kind == TIES) {
-      memcpy(column, b + n % 7 * K, (size_t)K * sizeof *column);
-    } else if (kind == STRANGE_B && n % 50 == 3) {
-      make_strange(column, K, n / 50);
-    }
-    for (int64_t k = 0; k < K; k++) {
-      column[k] = kind == ALIKE ? b[k] + 1e-4f * column[k] : kind == WHOLE ? rintf(3.0f * column[k]) : column[k];
-      column[k] *= kind == SMALL_B ? powf(10.0f, (float)(-14 - n % 12)) : 1.0f;
-    }
-    bias[n] = kind == ALL_EXCLUDED || (kind == SUPPRESSED && n % 64 != 9)         ? -INFINITY
-              : kind == WHOLE || kind == TIES || kind == SMALL || kind == SMALL_B ? 0.0f
-                                                                                  : bias[n];
-  }
-  for (int64_t i = 0; kind == WHOLE && i < s->rows * K; i++) {
-    a[i] = rintf(3.0f * a[i]);
-  }
-}
-
-typedef struct found {
-  float *values;
-  int32_t *indices;
-} found;
-
 /* b in the type of the weights; as i8 what is not within -1 .. 1 is other numbers. */
 static void store_weights(const float *b, int64_t n, tsr_dtype dtype, void *stored)
 {
@@ -354,7 +268,7 @@ static void store_weights(const float *b, int64_t n, tsr_dtype dtype, void *stor
 
 /* The k largest of alpha * a @ b + bias, or of its log-softmax. a and what is found are temporaries, which may take
  * turns in the same memory. runs: of which the last counts. *joined: how many lines took no time. */
-static found run_largest(tsr_device *device, const shape *s, tsr_dtype dtype, int32_t logs, int32_t runs,
+static found run_largest(tsr_device *device, const extents *s, tsr_dtype dtype, int32_t logs, int32_t runs,
                          const float *a, const float *b, const float *bias, int32_t *joined)
 {
   const int64_t a_size = (int64_t)s->rows * s->depth, b_size = (int64_t)s->columns * s->depth;
@@ -409,12 +323,7 @@ static found run_largest(tsr_device *device, const shape *s, tsr_dtype dtype, in
   return result;
 }
 
-static int is_same(float a, float b)
-{
-  return (isnan(a) && isnan(b)) || a == b;
-}
-
-static void compare_largest(const pair *devices, const shape *s, data kind, tsr_dtype dtype, int32_t logs)
+static void compare_largest(const pair *devices, const extents *s, data kind, tsr_dtype dtype, int32_t logs)
 {
   float *a = random_floats((int64_t)s->rows * s->depth, 1), *bias = random_floats(s->columns, 3);
   float *b = random_floats((int64_t)s->columns * s->depth, 2);
@@ -429,22 +338,7 @@ static void compare_largest(const pair *devices, const shape *s, data kind, tsr_
     fail_msg("%d x %d x %d, k %d, %s: %d lines are joined, %d where none may be", (int)s->rows, (int)s->columns,
              (int)s->depth, (int)s->k, tsr_dtype_name(dtype), (int)lines_joined, (int)lines_apart);
   }
-  for (int64_t i = 0; i < (int64_t)s->rows * s->k; i++) {
-    /* The logarithm's sum is taken in another order. */
-    const float x = joined.values[i], y = one_by_one.values[i];
-    const int close = is_same(x, y) || (logs && fabsf(x - y) <= 4e-6f * (1.0f + fabsf(y)));
-    /* Where logits part by less than that, either may come first. */
-    if (!close || (joined.indices[i] != one_by_one.indices[i] && !logs)) {
-      fail_msg("%s: %d x %d x %d, k %d, data %d, %s, row %lld, place %lld: %.9g at %d, one by one %.9g at %d",
-               tsr_device_name(devices->joining), (int)s->rows, (int)s->columns, (int)s->depth, (int)s->k, (int)kind,
-               tsr_dtype_name(dtype), (long long)(i / s->k), (long long)(i % s->k), (double)x, (int)joined.indices[i],
-               (double)y, (int)one_by_one.indices[i]);
-    }
-  }
-  free(joined.values);
-  free(joined.indices);
-  free(one_by_one.values);
-  free(one_by_one.indices);
+  check_found(tsr_device_name(devices->joining), s, kind, dtype, logs, joined, one_by_one);
   free(a);
   free(b);
   free(bias);
@@ -522,7 +416,7 @@ static void test_chains(void **state)
 static void all_largest(const pair *devices)
 {
   static const tsr_dtype dtypes[] = {TSR_F32, TSR_F16, TSR_BF16};
-  static const shape shapes[] = {
+  static const extents shapes[] = {
       {4, 1303, 64, 8}, {19, 300, 16, 5}, {1, 5003, 32, 1}, {70, 300, 40, 3}, {7, 130, 32, 32}};
   for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
     for (data kind = PLAIN; kind <= (i < 2 ? ALL_EXCLUDED : PLAIN); kind++) {
