@@ -13,7 +13,18 @@ typedef struct batch {
   int64_t a[2], b[2];
 } batch;
 
-enum { BATCH_NONE, BATCH_ONE, BATCH_3, BATCH_2X3, BATCH_B_SHARED, BATCH_A_SHARED, BATCH_CROSS, BATCH_RANKS, BATCH_0 };
+enum {
+  BATCH_NONE,
+  BATCH_ONE,
+  BATCH_3,
+  BATCH_2X3,
+  BATCH_B_SHARED,
+  BATCH_A_SHARED,
+  BATCH_CROSS,
+  BATCH_RANKS,
+  BATCH_0,
+  BATCH_DRAWN
+};
 
 static const batch batches[] = {
     [BATCH_NONE] = {"none", 0, 0, {0}, {0}},
@@ -25,6 +36,7 @@ static const batch batches[] = {
     [BATCH_CROSS] = {"2x1,1x3", 2, 2, {2, 1}, {1, 3}},
     [BATCH_RANKS] = {"3,2x3", 1, 2, {3}, {2, 3}},
     [BATCH_0] = {"0", 1, 1, {0}, {0}},
+    [BATCH_DRAWN] = {"", 2, 2, {0}, {0}}, /* of the parameters' extents */
 };
 
 enum { BIAS_NONE, BIAS_ROW, BIAS_COLUMN, BIAS_FULL, BIAS_ONE, BIAS_COUNT };
@@ -43,8 +55,20 @@ typedef struct params {
   int32_t view_scales, data_scales; /* of i8, whose data_b is one of BYTES_ */
   int32_t varies;                   /* 1: b is an input, as a batch of it always is; 0: constant */
   int32_t narrow;
+  int32_t leading[2]; /* of BATCH_DRAWN */
   float alpha;
 } params;
+
+static batch batch_of(const params *p)
+{
+  batch lead = batches[p->batch];
+  int32_t i;
+
+  for (i = 0; i < 2 && p->batch == BATCH_DRAWN; i++) {
+    lead.a[i] = lead.b[i] = p->leading[i];
+  }
+  return lead;
+}
 
 static tsr_shape with_batch(int32_t rank, const int64_t *leading, int64_t rows, int64_t columns)
 {
@@ -78,20 +102,20 @@ static check_fill fill_b(const params *p)
 static void build_matmul(check_build *build, const void *data)
 {
   const params *p = data;
-  const batch *lead = &batches[p->batch];
-  tsr_shape shape_a = with_batch(lead->rank_a, lead->a, p->m, p->k);
-  tsr_shape shape_b = with_batch(lead->rank_b, lead->b, p->k, p->n), full;
+  const batch lead = batch_of(p);
+  tsr_shape shape_a = with_batch(lead.rank_a, lead.a, p->m, p->k);
+  tsr_shape shape_b = with_batch(lead.rank_b, lead.b, p->k, p->n), full;
   tsr_ref a, b, bias = TSR_NONE, scales, y;
   check_fill fill = CHECK_FILL(.data = p->data_a == CHECK_INTEGER ? CHECK_INTEGER : CHECK_NORMAL);
-  int32_t kind = lead->rank_b == 0 && !p->varies ? TSR_STORAGE_CONSTANT : TSR_STORAGE_INPUT;
+  int32_t kind = lead.rank_b == 0 && !p->varies ? TSR_STORAGE_CONSTANT : TSR_STORAGE_INPUT;
 
   a = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape_a, (check_view)p->view_a,
                     CHECK_FILL(.data = (check_data)p->data_a));
   b = check_operand(build, kind, p->dtype, shape_b, (check_view)p->view_b, fill_b(p));
-  full = with_batch(lead->rank_a > lead->rank_b ? lead->rank_a : lead->rank_b,
-                    lead->rank_a > lead->rank_b ? lead->a : lead->b, p->m, p->n);
+  full = with_batch(lead.rank_a > lead.rank_b ? lead.rank_a : lead.rank_b, lead.rank_a > lead.rank_b ? lead.a : lead.b,
+                    p->m, p->n);
   if (p->batch == BATCH_CROSS) {
-    full.extent[0] = lead->a[0];
+    full.extent[0] = lead.a[0];
   }
   if (p->bias == BIAS_ROW) {
     bias = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(p->n), CHECK_DENSE, fill);
@@ -116,19 +140,22 @@ static void add(check_table *table, params p)
 {
   const int quantised = p.dtype == TSR_I8;
   const char *data_b = quantised ? bytes_names[p.data_b] : check_data_name((check_data)p.data_b);
-  char view_scales[32] = "", data_scales[32] = "";
+  char view_scales[32] = "", data_scales[32] = "", leading[32];
 
+  snprintf(leading, sizeof(leading), "%s", batches[p.batch].name);
+  if (p.batch == BATCH_DRAWN) {
+    snprintf(leading, sizeof(leading), "%dx%d", (int)p.leading[0], (int)p.leading[1]);
+  }
   if (quantised) {
     snprintf(view_scales, sizeof(view_scales), "/%s", check_view_name((check_view)p.view_scales));
     snprintf(data_scales, sizeof(data_scales), "/%s", check_data_name((check_data)p.data_scales));
   }
   check_table_add(table, TSR_OP_MATMUL, build_matmul, &p, sizeof(p),
                   "matmul(M=%d,N=%d,K=%d,batch=%s,b=%s%s,bias=%s,act=%s,view=%s/%s%s,alpha=%g,data=%s/%s%s%s)",
-                  (int)p.m, (int)p.n, (int)p.k, batches[p.batch].name, tsr_dtype_name(p.dtype),
-                  p.varies ? " input" : "", bias_names[p.bias], activation_names[p.activation],
-                  check_view_name((check_view)p.view_a), check_view_name((check_view)p.view_b), view_scales,
-                  (double)p.alpha, check_data_name((check_data)p.data_a), data_b, data_scales,
-                  p.narrow ? ",narrow" : "");
+                  (int)p.m, (int)p.n, (int)p.k, leading, tsr_dtype_name(p.dtype), p.varies ? " input" : "",
+                  bias_names[p.bias], activation_names[p.activation], check_view_name((check_view)p.view_a),
+                  check_view_name((check_view)p.view_b), view_scales, (double)p.alpha,
+                  check_data_name((check_data)p.data_a), data_b, data_scales, p.narrow ? ",narrow" : "");
 }
 
 #define PARAMS(...) ((params){.alpha = 1.0f, .dtype = TSR_F32, __VA_ARGS__})
@@ -574,7 +601,8 @@ static int64_t matrices(const batch *lead)
  * their kernels take them. At most some 2e7 multiply-adds. */
 static void draw_extents(check_draw *draw, params *p, int32_t what)
 {
-  const int64_t n_matrices = matrices(&batches[p->batch]);
+  const batch lead = batch_of(p);
+  const int64_t n_matrices = matrices(&lead);
   int64_t *extent[] = {&p->m, &p->n, &p->k};
   int64_t group = 1;
   int32_t i, longest;
@@ -605,8 +633,8 @@ static void draw_extents(check_draw *draw, params *p, int32_t what)
     }
     *extent[longest] = (*extent[longest] + 1) / 2;
   }
-  if (check_draw_below(draw, 3) < (what == CHECK_MATMUL_FLOAT ? 1 : 2)) {
-    group = 4 << check_draw_below(draw, 4);
+  if (check_draw_below(draw, 4) < (what == CHECK_MATMUL_FLOAT ? 1 : 3)) {
+    group = (what == CHECK_MATMUL_I8 ? 16 : what == CHECK_MATMUL_NARROW ? 8 : 4) << check_draw_below(draw, 3);
     p->n = (p->n + group - 1) / group * group;
     p->k = (p->k + group - 1) / group * group;
   }
@@ -624,7 +652,11 @@ void check_random_matmul(check_table *table, check_draw *draw, int32_t what)
   static const float alphas[] = {1.0f, 1.0f, 1.0f, 1.0f, -1.0f, 0.125f, 0.0f, 3.0f};
   params p = PARAMS(.dtype = TSR_I8);
 
-  if (check_draw_once_in(draw, 2)) {
+  if (check_draw_once_in(draw, 6)) {
+    p.batch = BATCH_DRAWN;
+    p.leading[0] = check_draw_size(draw, 60);
+    p.leading[1] = check_draw_size(draw, 12);
+  } else if (check_draw_once_in(draw, 2)) {
     p.batch = check_draw_once_in(draw, 40) ? BATCH_0 : check_draw_below(draw, BATCH_0);
   }
   draw_extents(draw, &p, what);
@@ -633,7 +665,7 @@ void check_random_matmul(check_table *table, check_draw *draw, int32_t what)
   p.alpha = CHECK_DRAW(draw, alphas);
   p.varies = check_draw_once_in(draw, 3);
   p.view_a = check_draw_view(draw);
-  p.view_b = check_draw_once_in(draw, 3) ? CHECK_TRANSPOSED : check_draw_view(draw);
+  p.view_b = check_draw_below(draw, 4) < (what == CHECK_MATMUL_I8 ? 3 : 1) ? CHECK_TRANSPOSED : check_draw_view(draw);
   p.data_a = check_draw_data(draw, kinds, COUNT_OF(kinds));
   if (what == CHECK_MATMUL_I8) {
     p.view_scales = check_draw_view(draw);
@@ -641,7 +673,7 @@ void check_random_matmul(check_table *table, check_draw *draw, int32_t what)
     p.data_scales = check_draw_once_in(draw, 8) ? CHECK_DRAW(draw, kinds) : CHECK_NORMAL;
   } else {
     p.narrow = what == CHECK_MATMUL_NARROW;
-    p.dtype = check_float_dtypes[p.narrow ? 1 + check_draw_below(draw, 2) : check_draw_below(draw, 3)];
+    p.dtype = check_float_dtypes[p.narrow ? 1 + check_draw_once_in(draw, 3) : check_draw_below(draw, 3)];
     p.data_b = p.data_a == CHECK_INTEGER ? CHECK_INTEGER : check_draw_data(draw, kinds, COUNT_OF(kinds));
   }
   add(table, p);

@@ -12,9 +12,8 @@
 
 typedef struct params {
   int32_t rows, columns, depth, runs, own, form;
-  /* of the products in residuals and largest */
-  int32_t inner;         /* 0: columns, 20 */
-  int32_t dtype, narrow; /* of the weights; 0: f32, bf16 where the form says so */
+  int32_t inner;         /* of the products in residuals and largest; 0: columns, 20 */
+  int32_t dtype, narrow; /* of their weights, of the cache; 0: f32, bf16 where the form says so */
 } params;
 
 static tsr_ref whole_numbers(check_build *build, int32_t kind, tsr_shape shape)
@@ -131,7 +130,7 @@ static void build_decode(check_build *build, const void *data)
   tsr_output(program, "token", indices);
 }
 
-/* Attention over a cache that grows by a position a run. form 0: causal; 1: causal, with rows. */
+/* Attention over a cache that grows by a position a run, of the type that the case has. form 0: causal; 1: causal, with rows. */
 static void build_cache(check_build *build, const void *data)
 {
   static const int32_t start[] = {0};
@@ -140,9 +139,11 @@ static void build_cache(check_build *build, const void *data)
   tsr_program *program = build->program;
   tsr_shape cache = TSR_SHAPE(p->rows, p->depth, heads, width), step = TSR_SHAPE(p->rows, 1, heads, width);
   tsr_attention_args args = {.alpha = 0.25f, .masking = {.causal = 1}};
-  tsr_ref k = check_operand(build, TSR_STORAGE_STATE, TSR_F32, cache, CHECK_DENSE, CHECK_FILL(.data = CHECK_NAN));
-  tsr_ref v = check_operand(build, TSR_STORAGE_STATE, TSR_F32, cache, CHECK_DENSE, CHECK_FILL(.data = CHECK_NAN));
+  const tsr_dtype dtype = p->dtype ? p->dtype : TSR_F32;
+  tsr_ref k = check_operand(build, TSR_STORAGE_STATE, dtype, cache, CHECK_DENSE, CHECK_FILL(.data = CHECK_NAN));
+  tsr_ref v = check_operand(build, TSR_STORAGE_STATE, dtype, cache, CHECK_DENSE, CHECK_FILL(.data = CHECK_NAN));
 
+  args.narrow = p->narrow;
   args.masking.position = check_integers(build, start, 1, 1);
   args.q = check_input(build, step, CHECK_NORMAL);
   args.k = tsr_append(program, k, check_input(build, step, CHECK_NORMAL), args.masking.position);
@@ -378,17 +379,17 @@ static void build_outputs(check_build *build, const void *data)
 static check_case *add(check_table *table, const char *name, void (*build)(check_build *, const void *), params p)
 {
   check_case *test;
-  char inner[32] = "", weights[32] = "";
+  char inner[32] = "", type[32] = "";
 
   if (p.inner) {
     snprintf(inner, sizeof(inner), ",inner=%d", (int)p.inner);
   }
   if (p.dtype) {
-    snprintf(weights, sizeof(weights), ",weights=%s%s", tsr_dtype_name(p.dtype), p.narrow ? ":narrow" : "");
+    snprintf(type, sizeof(type), ",type=%s%s", tsr_dtype_name(p.dtype), p.narrow ? ":narrow" : "");
   }
   test = check_table_add(table, 0, build, &p, sizeof(p), "%s(rows=%d,columns=%d,depth=%d,form=%d,runs=%d,own=%d%s%s)",
                          name, (int)p.rows, (int)p.columns, (int)p.depth, (int)p.form, (int)p.runs, (int)p.own, inner,
-                         weights);
+                         type);
   if (test) {
     test->runs = p.runs;
     test->own = p.own;
@@ -519,6 +520,10 @@ void check_random_program(check_table *table, check_draw *draw, int32_t what)
     p.depth = check_draw_size(draw, 100);
     p.runs = 1 + check_draw_below(draw, 8);
     p.form = check_draw_below(draw, 2);
+    if (check_draw_once_in(draw, 2)) {
+      p.dtype = CHECK_DRAW(draw, check_float_dtypes);
+      p.narrow = check_draw_below(draw, 2);
+    }
     add(table, "cache", build_cache, p);
     break;
   case CHECK_PROGRAM_DECODE:
