@@ -296,25 +296,38 @@ static range range_of(const check_tensor *x, int64_t at)
 
 /* What stands before or behind a place in the ranking: [0] of those that are not exact, [1] of those that are. */
 typedef struct rivals {
+  int64_t count[2];
   double nearest[2];
 } rivals;
 
 /* 1 if `r` is ahead of all of them on every device. */
 static int is_ahead(const range *r, const rivals *behind)
 {
-  return r->low > behind->nearest[0] && (r->exact || r->low > behind->nearest[1]);
+  return (!behind->count[0] || r->low > behind->nearest[0]) &&
+         (!behind->count[1] || r->exact || r->low > behind->nearest[1]);
 }
 
 static int is_behind(const range *r, const rivals *ahead)
 {
-  return r->high < ahead->nearest[0] && (r->exact || r->high < ahead->nearest[1]);
+  return (!ahead->count[0] || r->high < ahead->nearest[0]) &&
+         (!ahead->count[1] || r->exact || r->high < ahead->nearest[1]);
+}
+
+static void add_behind(rivals *behind, const range *r)
+{
+  behind->nearest[r->exact] = behind->count[r->exact]++ ? fmax(behind->nearest[r->exact], r->high) : r->high;
+}
+
+static void add_ahead(rivals *ahead, const range *r)
+{
+  ahead->nearest[r->exact] = ahead->count[r->exact]++ ? fmin(ahead->nearest[r->exact], r->low) : r->low;
 }
 
 /* One row. chosen: [n], zeros, which are left zeros. */
 static void bound_topk_row(const check_tensor *x, const check_tensor *y, const check_tensor *indices,
                            const int64_t i[3], char *chosen)
 {
-  rivals behind = {{-INFINITY, -INFINITY}}, ahead = {{INFINITY, INFINITY}};
+  rivals behind = {{0}}, ahead = {{0}};
   const int64_t row = check_place(x, i[0], i[1], i[2], 0);
   double worst = 0.0;
   int64_t place, at, value_at;
@@ -327,7 +340,7 @@ static void bound_topk_row(const check_tensor *x, const check_tensor *y, const c
     r = range_of(x, row + at * x->stride[3]);
     worst = fmax(worst, check_error(x, row + at * x->stride[3]));
     if (!chosen[at]) {
-      behind.nearest[r.exact] = fmax(behind.nearest[r.exact], r.high);
+      add_behind(&behind, &r);
     }
   }
   for (place = y->extent[3] - 1; place >= 0; place--) {
@@ -336,7 +349,7 @@ static void bound_topk_row(const check_tensor *x, const check_tensor *y, const c
     chosen[at] = 0;
     r = range_of(x, row + at * x->stride[3]);
     indices->storage->error[value_at] = is_ahead(&r, &behind) ? 0.0 : INFINITY;
-    behind.nearest[r.exact] = fmax(behind.nearest[r.exact], r.high);
+    add_behind(&behind, &r);
   }
   for (place = 0; place < y->extent[3]; place++) {
     value_at = check_place(indices, i[0], i[1], i[2], place);
@@ -345,7 +358,7 @@ static void bound_topk_row(const check_tensor *x, const check_tensor *y, const c
     if (!is_behind(&r, &ahead)) {
       indices->storage->error[value_at] = INFINITY;
     }
-    ahead.nearest[r.exact] = fmin(ahead.nearest[r.exact], r.low);
+    add_ahead(&ahead, &r);
     y->storage->error[check_place(y, i[0], i[1], i[2], place)] =
         indices->storage->error[value_at] > 0.0 ? worst : check_error(x, at);
   }
