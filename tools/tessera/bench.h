@@ -122,6 +122,9 @@ typedef struct bench_names {
 /* "vulkan:0,cpu": adds to what is there. */
 int bench_names_option(const char *what, char *text, bench_names *list);
 
+/* What is left of a command line that needs a model and one file of sentences, which it sets. Returns an exit code. */
+int bench_file_argument(int argc, char **argv, const char *model, const char **file);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * One configuration of a model (bench_model.c)
  */

@@ -241,6 +241,15 @@ int bench_precisions_option(const char *what, const char *text, bench_integers *
   return parse_list(what, text, parse_precision, 0, 0, list);
 }
 
+int bench_file_argument(int argc, char **argv, const char *model, const char **file)
+{
+  if (!model || optind + 1 != argc) {
+    return tsr_cli_usage(argv[0], "--model FOLDER and one file of sentences are needed");
+  }
+  *file = argv[optind];
+  return TSR_EXIT_OK;
+}
+
 int bench_names_option(const char *what, char *text, bench_names *list)
 {
   for (char *at = text; at;) {

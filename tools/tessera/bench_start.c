@@ -59,8 +59,9 @@ typedef struct session {
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
-static int take_option(int option, char *value, request *wish)
+static int take_option(int option, char *value, void *context)
 {
+  request *wish = context;
   switch (option) {
   case 'm':
     wish->model = value;
@@ -88,18 +89,13 @@ static int parse(int argc, char **argv, request *wish, int *finished)
                                           {"json", no_argument, NULL, 'j'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-  int code = TSR_EXIT_OK;
-  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    if (option == 'h') {
-      *finished = 1;
-      return tsr_cli_help(help);
-    }
-    code = take_option(option, optarg, wish);
+  int code = tsr_cli_options(argc, argv, options, take_option, wish, finished);
+  if (*finished) {
+    return tsr_cli_help(help);
   }
-  if (code == TSR_EXIT_OK && (!wish->model || optind + 1 != argc)) {
-    code = tsr_cli_usage(argv[0], "--model FOLDER and one file of sentences are needed");
+  if (code == TSR_EXIT_OK) {
+    code = bench_file_argument(argc, argv, wish->model, &wish->file);
   }
-  wish->file = code == TSR_EXIT_OK ? argv[optind] : NULL;
   if (wish->devices.n == 0) {
     wish->devices.n = 1; /* NULL: the default */
   }

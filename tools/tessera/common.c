@@ -121,6 +121,19 @@ int tsr_cli_option(int argc, char **argv, const struct option *options)
   return '?';
 }
 
+int tsr_cli_options(int argc, char **argv, const struct option *options, tsr_cli_take_fn take, void *wish, int *help)
+{
+  int code = TSR_EXIT_OK;
+  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
+    if (option == 'h') {
+      *help = 1;
+      return TSR_EXIT_OK;
+    }
+    code = take(option, optarg, wish);
+  }
+  return code;
+}
+
 int tsr_cli_help(const char *text)
 {
   fputs(text, stdout);

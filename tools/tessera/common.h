@@ -75,6 +75,12 @@ int tsr_cli_no_memory(void);
  * (return TSR_EXIT_USAGE then). Every option is long; of short ones only -h exists, and tells as 'h'. */
 int tsr_cli_option(int argc, char **argv, const struct option *options);
 
+/* The same for all of a command line: hands each option, its value and `wish` to `take`, until that returns another exit code than
+ * TSR_EXIT_OK, and returns the last one. --help ends it, too, without `take`, and sets *help to 1; else *help stays as it is. For
+ * '?' `take` returns TSR_EXIT_USAGE. */
+typedef int (*tsr_cli_take_fn)(int option, char *value, void *wish);
+int tsr_cli_options(int argc, char **argv, const struct option *options, tsr_cli_take_fn take, void *wish, int *help);
+
 /* Prints help to stdout; returns TSR_EXIT_OK. */
 int tsr_cli_help(const char *text);
 

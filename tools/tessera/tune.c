@@ -398,8 +398,9 @@ static int run(const request *r)
   return code;
 }
 
-static int take_option(int option, char *value, request *r)
+static int take_option(int option, char *value, void *context)
 {
+  request *r = context;
   switch (option) {
   case 'd':
     r->device = value;
@@ -446,12 +447,9 @@ int tsr_cmd_tune(int argc, char **argv)
                .length = 32,
                .runs = 5,
                .gain = 5.0};
-  int code = TSR_EXIT_OK;
-  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    if (option == 'h') {
-      return tsr_cli_help(help);
-    }
-    code = take_option(option, optarg, &r);
+  int finished = 0, code = tsr_cli_options(argc, argv, options, take_option, &r, &finished);
+  if (finished) {
+    return tsr_cli_help(help);
   }
   if (code == TSR_EXIT_OK && optind + 1 != argc) {
     code = tsr_cli_usage("tune", "one model's folder is needed");
