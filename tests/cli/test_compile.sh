@@ -37,6 +37,14 @@ stdout_has 'matmul.generic 1 programs'
 has '"form": "matmul.generic", "forced": true'
 has '"forced": false'
 
+# A product that is searched for its largest has a kernel of its own for some types of weights: a program that searches one is made
+# though all its operators were made before.
+rm "$work/statistics"
+export TESSERA_VULKAN_KERNELS=cpu
+run 0 check --devices "$device" --mode compile --ops model --share 100000
+has '"made": "matmul_i8_plain_best"'
+unset TESSERA_VULKAN_KERNELS
+
 # A model's keys and values are those that it keeps on the device.
 rm "$work/statistics"
 run 0 check --devices "$device" --mode compile --case 'model(demo,beam,batch=1,source=25,target=64,beam=4,weights=bf16)'

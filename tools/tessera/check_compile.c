@@ -14,12 +14,18 @@ typedef struct counts {
   int32_t programs, failed, unsupported;
 } counts;
 
+/* By the type of the weights: 1: a program was compiled that searches a product for its largest, which devices may join. */
+typedef struct search {
+  unsigned char compiled[TSR_I32 + 1];
+} search;
+
 typedef struct compilation {
   const check_compile_request *request;
   const check_table *table;
   tsr_device *device;
   int32_t form;            /* forced now; 0: the device chooses */
   int32_t *taken;          /* [forms + 1] programs by form */
+  search *searches;        /* [forms + 1] likewise */
   check_coverage coverage; /* what was compiled */
   counts count;
   tsr_cli_progress progress;
@@ -58,11 +64,31 @@ static int report(compilation *c, const char *name, const char *result, const ch
   return TSR_EXIT_OK;
 }
 
+/* Whether the program searches a product of a type for which none has done so in this form. note: then it has. */
+static int adds_search(compilation *c, const tsr_program *program, int note)
+{
+  const tsr_program_desc *desc = tsr_program_describe(program);
+  unsigned char *compiled = c->searches[c->form].compiled;
+  int32_t line, last, dtype;
+  int adds = 0;
+
+  for (line = 0; line + 1 < desc->n_lines; line++) {
+    last = line + 1 + (line + 2 < desc->n_lines && tsr_line_at(desc, line + 1)->op == TSR_OP_LOG_SOFTMAX);
+    if (tsr_line_at(desc, line)->op == TSR_OP_MATMUL && tsr_line_at(desc, last)->op == TSR_OP_TOPK) {
+      dtype = tsr_tensor_at(desc, tsr_line_at(desc, line)->in[1])->dtype;
+      adds |= !compiled[dtype];
+      compiled[dtype] |= note != 0;
+    }
+  }
+  return adds;
+}
+
 /* A program as the device would execute it now. chosen: 0: only if it has something in it that nothing had so far. */
 static int make(compilation *c, const char *name, const tsr_program *program, int chosen)
 {
   tsr_status status;
 
+  chosen = chosen || adds_search(c, program, 0);
   if (c->form > 0) {
     if ((!chosen && c->taken[c->form] > 0) || !check_takes_form(c->device, program, c->form)) {
       return TSR_EXIT_OK;
@@ -82,6 +108,7 @@ static int make(compilation *c, const char *name, const tsr_program *program, in
     return report(c, name, "FAILED", tsr_error_message());
   }
   check_coverage_note(&c->coverage, program);
+  adds_search(c, program, 1);
   return TSR_EXIT_OK;
 }
 
@@ -182,7 +209,10 @@ static int compile_on(const check_compile_request *request, const check_table *t
   int code;
 
   c.taken = calloc((size_t)tsr_device_form_count(device) + 1, sizeof(*c.taken));
-  if (!c.taken) {
+  c.searches = calloc((size_t)tsr_device_form_count(device) + 1, sizeof(*c.searches));
+  if (!c.taken || !c.searches) {
+    free(c.taken);
+    free(c.searches);
     return tsr_cli_no_memory();
   }
   code = tsr_cli_fail(check_coverage_create(&c.coverage, NULL));
@@ -197,6 +227,7 @@ static int compile_on(const check_compile_request *request, const check_table *t
   }
   check_coverage_finish(&c.coverage);
   free(c.taken);
+  free(c.searches);
   if (!code && !request->as_json) {
     printf("%s: %d programs, %d compiled, %d failed, %d unsupported\n", tsr_device_name(device), (int)c.count.programs,
            (int)(c.count.programs - c.count.failed - c.count.unsupported), (int)c.count.failed,
