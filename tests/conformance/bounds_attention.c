@@ -424,6 +424,8 @@ tsr_status check_bound_attention(check_values *values, const tsr_line_desc *line
 /* The product of two rows along the last axis, in any order. */
 typedef struct dot_product {
   double value, error;
+  double
+      size; /* of magnitudes, those of what is finite: beyond the largest f32 one order overflows and another does not */
 } dot_product;
 
 static dot_product dot_rows(const check_tensor *a, int64_t at_a, const check_tensor *b, int64_t at_b)
@@ -439,6 +441,7 @@ static dot_product dot_rows(const check_tensor *a, int64_t at_a, const check_ten
     ey = check_error(b, at_b);
     result.value += x * y;
     size += (fabs(x) + ex) * (fabs(y) + ey);
+    result.size += isfinite(x) && isfinite(y) ? fabs(x * y) : 0.0;
     result.error += ex * fabs(y) + ey * fabs(x) + ex * ey + FLT_MIN * (1.0 + fabs(x) + fabs(y));
   }
   result.error += check_gamma((double)a->extent[3] + 1.0) * size;
@@ -464,9 +467,10 @@ static void add_term(const check_tensor *result, int64_t at, const check_tensor 
 
 /* One query: w = exp(z - lse), the difference rounded once, exp good to 3 + 2|z - lse| units;
  * dscore = w (f dy . v - delta), delta = dy . y: each product as dot_rows has it, f by a rounding, the difference and the product
- * by one each. dq, dk and dv are sums over keys and queries of products with these. */
-static void bound_gradient(const check_values *values, const tsr_line_desc *line, const results *r, const int64_t *at,
-                           const score *scores, const double *factor, int64_t n_scores)
+ * by one each. dq, dk and dv are sums over keys and queries of products with these. Returns 1 if a product may overflow in one order
+ * and not in another. */
+static int bound_gradient(const check_values *values, const tsr_line_desc *line, const results *r, const int64_t *at,
+                          const score *scores, const double *factor, int64_t n_scores)
 {
   check_tensor q = check_tensor_of(values, line->in[0]), k = check_tensor_of(values, line->in[1]);
   check_tensor v = check_tensor_of(values, line->in[2]), y = check_tensor_of(values, line->in[9]);
@@ -475,7 +479,7 @@ static void bound_gradient(const check_values *values, const tsr_line_desc *line
   const int64_t query = check_place(&q, b, l, h, 0), at_dy = check_place(&dy, b, l, h, 0);
   const dot_product delta = dot_rows(&dy, at_dy, &y, check_place(&y, b, l, h, 0));
   const double alpha = fabs((double)line->attributes.alpha), f_error = line->in[8] ? CHECK_U : 0.0;
-  double d, w, w_error, inner, error, dscore;
+  double d, w, w_error, inner, error, dscore, largest = delta.size;
   dot_product p;
   int64_t s;
 
@@ -488,6 +492,7 @@ static void bound_gradient(const check_values *values, const tsr_line_desc *line
     w_error = exp(fmin(d + scores[s].error + check_error(&lse, at_lse) + CHECK_U * fabs(d), 700.0)) - w +
               w * 2.0 * CHECK_U * (3.0 + 2.0 * fabs(d)) + FLT_MIN;
     p = dot_rows(&dy, at_dy, &v, check_place(&v, b, s, h, 0));
+    largest = fmax(largest, fmax(1.0, factor[s]) * p.size);
     inner = factor[s] * p.value - delta.value;
     error = factor[s] * p.error + delta.error + 2.0 * CHECK_U * (fabs(factor[s] * p.value) + fabs(delta.value));
     dscore = w * inner;
@@ -500,6 +505,7 @@ static void bound_gradient(const check_values *values, const tsr_line_desc *line
     add_term(&r->dv, check_place(&r->dv, b, s, h, 0), &dy, at_dy, factor[s] * w,
              factor[s] * w_error + f_error * factor[s] * w, 1.0, q.extent[1]);
   }
+  return largest > FLT_MAX;
 }
 
 /* What is not finite is held against the reference; a bound that is not finite is none. */
@@ -513,7 +519,7 @@ static void settle(const check_tensor *t)
   }
 }
 
-/* Of a query whose scores may overflow nothing is asked, nor of the keys that it sees. */
+/* Of a query whose scores or products may overflow nothing is asked, nor of the keys that it sees. */
 static void release_gradient(const results *r, const int64_t *at, const check_masking *m, int64_t n_scores)
 {
   check_addend addend;
@@ -552,7 +558,7 @@ tsr_status check_bound_attention_gradient(check_values *values, const tsr_line_d
   score *scores;
   double *factor;
   int64_t at[3], i;
-  int kind, overflows = 0;
+  char *open, *query; /* of each query: what release_gradient says */
 
   for (i = 0; i < 4 && !status; i++) {
     status = check_errors_clear(all[i]);
@@ -563,30 +569,37 @@ tsr_status check_bound_attention_gradient(check_values *values, const tsr_line_d
   if (status) {
     return status;
   }
+  open = query = calloc((size_t)(q.extent[0] * q.extent[1] * q.extent[2] + 1), 1);
+  if (!open) {
+    free(scores);
+    free(factor);
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the bounds of a gradient");
+  }
   r.dq.storage->terms = n_scores;
   r.dk.storage->terms = r.dv.storage->terms = q.extent[1];
   for (at[0] = 0; at[0] < q.extent[0]; at[0]++) {
     for (at[1] = 0; at[1] < q.extent[2]; at[1]++) {
       for (at[2] = 0; at[2] < q.extent[1]; at[2]++) {
-        kind = query_scores(values, line, &m, at[0], at[1], at[2], scores, n_scores);
-        overflows |= kind == SCORES_OVERFLOW;
+        *query = query_scores(values, line, &m, at[0], at[1], at[2], scores, n_scores) == SCORES_OVERFLOW;
         drop_factors(values, line, at, &q, n_scores, factor);
-        bound_gradient(values, line, &r, at, scores, factor, n_scores);
+        *query++ |= (char)bound_gradient(values, line, &r, at, scores, factor, n_scores);
       }
     }
   }
   for (i = 0; i < 4; i++) {
     settle(all[i]);
   }
-  for (at[0] = 0; at[0] < q.extent[0] && overflows; at[0]++) {
+  query = open;
+  for (at[0] = 0; at[0] < q.extent[0]; at[0]++) {
     for (at[1] = 0; at[1] < q.extent[2]; at[1]++) {
       for (at[2] = 0; at[2] < q.extent[1]; at[2]++) {
-        if (query_scores(values, line, &m, at[0], at[1], at[2], scores, n_scores) == SCORES_OVERFLOW) {
+        if (*query++) {
           release_gradient(&r, at, &m, n_scores);
         }
       }
     }
   }
+  free(open);
   free(scores);
   free(factor);
   return TSR_OK;

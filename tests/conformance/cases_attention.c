@@ -955,6 +955,7 @@ static void add_gradient_values(check_table *table)
   }
   /* scores that overflow in one order of their sums and not in another */
   add_gradient(table, PARAMS(.data_q = CHECK_LARGE, .data_k = CHECK_LARGE, .chain = 1, .dscores = 1));
+  add_gradient(table, PARAMS(.data_v = CHECK_LARGE, .data_dy = CHECK_BIG, .chain = 1, .dscores = 1));
   /* 0 * NaN */
   add_gradient(table, PARAMS(.alpha = 0.0f, .data_k = CHECK_NAN, .n_keys = 23, .chain = 1));
   add_gradient(table, PARAMS(.alpha = 0.0f, .data_v = CHECK_NAN, .n_keys = 23, .n_queries = 1));
