@@ -52,6 +52,7 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
                : dot_extension ? &dot
                                : NULL,
       .vulkanMemoryModel = with_cooperative ? VK_TRUE : VK_FALSE,
+      .vulkanMemoryModelDeviceScope = with_cooperative ? VK_TRUE : VK_FALSE,
       .timelineSemaphore = VK_TRUE,
       .bufferDeviceAddress = d->hardware.features12.bufferDeviceAddress,
       .storageBuffer8BitAccess = d->hardware.features12.storageBuffer8BitAccess,

@@ -149,7 +149,8 @@ static void read_shapes(const tsr_vk_context *context, VkPhysicalDevice device, 
   free(listed);
 }
 
-/* The feature, and what shaders of cooperative matrices need beside it. */
+/* The feature, and what shaders of cooperative matrices need beside it: the memory model, which, once it is enabled, holds for
+ * the atomics of all shaders, whose scope is the device. */
 static int has_cooperative_matrix(const tsr_vk_context *context, VkPhysicalDevice device,
                                   const tsr_vk_hardware *hardware)
 {
@@ -165,8 +166,8 @@ static int has_cooperative_matrix(const tsr_vk_context *context, VkPhysicalDevic
   VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &stages};
   vkGetPhysicalDeviceProperties2(device, &properties);
   return feature.cooperativeMatrix && (stages.cooperativeMatrixSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
-         hardware->features12.vulkanMemoryModel && hardware->features12.shaderFloat16 &&
-         hardware->features12.shaderInt8;
+         hardware->features12.vulkanMemoryModel && hardware->features12.vulkanMemoryModelDeviceScope &&
+         hardware->features12.shaderFloat16 && hardware->features12.shaderInt8;
 }
 
 /* Packed products of four bytes: of Vulkan 1.3, or of an extension of 1.2. */
