@@ -1,266 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cases of mask, attention and its gradient.
+ * Cases of attention and its gradient.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/conformance/cases.h"
-
-enum { ADDITIVE_NONE, ADDITIVE_FULL, ADDITIVE_KEYS, ADDITIVE_HEADS, ADDITIVE_QUERIES, ADDITIVE_COUNT };
-
-static const char *const additive_names[] = {"none", "full", "keys", "heads", "queries"};
-
-/* Three sentences each; lengths below 0 and beyond S count as 0 and S. */
-static const int32_t lengths_each[] = {5, 0, 1000};
-static const int32_t lengths_odd[] = {1, 17, 3};
-static const int32_t lengths_shared[] = {4};
-static const int32_t lengths_zero[] = {0, -3, INT32_MIN};
-static const int32_t lengths_whole[] = {INT32_MAX, 64, 33};
-static const int32_t positions_each[] = {4, 0, 11};
-static const int32_t positions_shared[] = {2};
-static const int32_t positions_beyond[] = {1000, 63, 1 << 30};
-static const int32_t positions_zero[] = {0};
-
-/* Every length and position, one a sentence: n .. n + 65. */
-#define RUN_OF_6(n) (n), (n) + 1, (n) + 2, (n) + 3, (n) + 4, (n) + 5
-#define RUN_OF_66(n)                                                                                                   \
-  RUN_OF_6(n), RUN_OF_6((n) + 6), RUN_OF_6((n) + 12), RUN_OF_6((n) + 18), RUN_OF_6((n) + 24), RUN_OF_6((n) + 30),      \
-      RUN_OF_6((n) + 36), RUN_OF_6((n) + 42), RUN_OF_6((n) + 48), RUN_OF_6((n) + 54), RUN_OF_6((n) + 60)
-static const int32_t low_run[] = {RUN_OF_66(0)};
-static const int32_t high_run[] = {RUN_OF_66(64)};
-
-typedef struct integers {
-  const char *name;
-  const int32_t *list;
-  int32_t n; /* 1: shared by all sentences */
-} integers;  /* without a list: any that make sense for the keys there are */
-
-static const integers lengths[] = {
-    {"none", NULL, 0},         {"each", lengths_each, 3},   {"odd", lengths_odd, 3}, {"shared", lengths_shared, 1},
-    {"zero", lengths_zero, 3}, {"whole", lengths_whole, 3}, {"low", low_run, 66},    {"high", high_run, 66},
-    {"any", NULL, 3}};
-static const integers positions[] = {{"none", NULL, 0},
-                                     {"each", positions_each, 3},
-                                     {"shared", positions_shared, 1},
-                                     {"beyond", positions_beyond, 3},
-                                     {"zero", positions_zero, 1},
-                                     {"low", low_run, 66},
-                                     {"high", high_run, 66},
-                                     {"any", NULL, 3}};
-
-enum { LENGTHS_ANY = COUNT_OF(lengths) - 1, POSITIONS_ANY = COUNT_OF(positions) - 1 };
-
-typedef struct masking_params {
-  int32_t additive, additive_data, lengths, position, causal, buckets, bidirectional, max_distance;
-} masking_params;
-
-static tsr_masking make_masking(check_build *build, const masking_params *p, int64_t n_batch, int64_t n_heads,
-                                int64_t n_queries, int64_t n_keys)
-{
-  tsr_masking masking = {.causal = p->causal, .bidirectional = p->bidirectional, .max_distance = p->max_distance};
-  const integers *length = &lengths[p->lengths], *position = &positions[p->position];
-  tsr_shape shape = TSR_SHAPE(n_batch, n_heads, n_queries, n_keys);
-  int32_t n;
-
-  if (p->additive) {
-    if (p->additive == ADDITIVE_KEYS) {
-      shape = TSR_SHAPE(n_batch, 1, 1, n_keys);
-    } else if (p->additive == ADDITIVE_HEADS) {
-      shape = TSR_SHAPE(n_heads, n_queries, n_keys);
-    } else if (p->additive == ADDITIVE_QUERIES) {
-      shape = TSR_SHAPE(n_queries, n_keys);
-    }
-    masking.additive = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape,
-                                     p->additive == ADDITIVE_HEADS ? CHECK_PADDED : CHECK_DENSE,
-                                     CHECK_FILL(.data = (check_data)p->additive_data));
-  }
-  if (length->n) {
-    n = length->n == 1 ? 1 : (int32_t)n_batch;
-    masking.lengths =
-        check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(n), CHECK_DENSE,
-                      CHECK_FILL(.list = length->list, .n_list = length->n, .low = -1, .high = (int32_t)n_keys + 1));
-  }
-  if (position->n) {
-    n = position->n == 1 ? 1 : (int32_t)n_batch;
-    masking.position =
-        check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(n), n > 1 ? CHECK_STRIDED : CHECK_DENSE,
-                      CHECK_FILL(.list = position->list, .n_list = position->n, .high = (int32_t)n_keys + 1));
-  }
-  if (p->buckets) {
-    masking.relative = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(p->buckets, n_heads), CHECK_DENSE,
-                                     CHECK_FILL(.data = CHECK_NORMAL));
-  }
-  return masking;
-}
-
-static char *masking_text(const masking_params *p, char *text, size_t size)
-{
-  snprintf(text, size, "additive=%s:%s,lengths=%s,position=%s,causal=%d,relative=%d:%d:%d", additive_names[p->additive],
-           check_data_name((check_data)p->additive_data), lengths[p->lengths].name, positions[p->position].name,
-           (int)p->causal, (int)p->buckets, (int)p->bidirectional, (int)p->max_distance);
-  return text;
-}
-
-/* What is swept over for both operators. */
-static const masking_params maskings[] = {
-    {.causal = 0},
-    {.causal = 1},
-    {.lengths = 1},
-    {.lengths = 2},
-    {.lengths = 3},
-    {.lengths = 4},
-    {.lengths = 5},
-    {.causal = 1, .position = 1},
-    {.causal = 1, .position = 2},
-    {.causal = 1, .position = 3},
-    {.causal = 1, .position = 4},
-    {.causal = 1, .lengths = 1, .position = 1},
-    {.causal = 1, .lengths = 2, .position = 2},
-    {.additive = ADDITIVE_FULL},
-    {.additive = ADDITIVE_KEYS},
-    {.additive = ADDITIVE_HEADS},
-    {.additive = ADDITIVE_QUERIES},
-    {.additive = ADDITIVE_FULL, .additive_data = CHECK_NEGINF},
-    {.additive = ADDITIVE_KEYS, .additive_data = CHECK_NEGINF},
-    {.additive = ADDITIVE_QUERIES, .additive_data = CHECK_NEGINF_ROW},
-    {.additive = ADDITIVE_FULL, .additive_data = CHECK_NAN},
-    {.additive = ADDITIVE_FULL, .additive_data = CHECK_POSINF},
-    {.additive = ADDITIVE_HEADS, .additive_data = CHECK_LARGE},
-    {.additive = ADDITIVE_QUERIES, .causal = 1, .lengths = 2},
-    {.buckets = 8, .bidirectional = 1, .max_distance = 20},
-    {.buckets = 8, .bidirectional = 0, .max_distance = 20},
-    {.buckets = 32, .bidirectional = 1, .max_distance = 128},
-    {.buckets = 32, .bidirectional = 0, .max_distance = 128},
-    {.buckets = 4, .bidirectional = 1, .max_distance = 3},
-    {.buckets = 2, .bidirectional = 0, .max_distance = 2},
-    {.buckets = 7, .bidirectional = 0, .max_distance = 11},
-    {.buckets = 9, .bidirectional = 1, .max_distance = 13},
-    {.buckets = 32, .bidirectional = 0, .max_distance = 128, .causal = 1, .position = 1},
-    {.buckets = 32, .bidirectional = 1, .max_distance = 128, .lengths = 2, .position = 2},
-    {.buckets = 16, .bidirectional = 1, .max_distance = 64, .additive = ADDITIVE_FULL},
-    {.buckets = 16,
-     .max_distance = 64,
-     .additive = ADDITIVE_KEYS,
-     .additive_data = CHECK_NEGINF,
-     .lengths = 1,
-     .position = 1,
-     .causal = 1},
-};
-
-/* Of 66 sentences. */
-static const masking_params runs[] = {{.lengths = 6},
-                                      {.lengths = 7},
-                                      {.causal = 1, .position = 5},
-                                      {.causal = 1, .position = 6},
-                                      {.causal = 1, .lengths = 6, .position = 5},
-                                      {.position = 5, .buckets = 32, .bidirectional = 1, .max_distance = 128}};
-
-/* ------------------------------------------------------------------------------------------------------------------
- * mask
- */
-typedef struct mask_params {
-  tsr_shape x;
-  int32_t view, data;
-  masking_params masking;
-} mask_params;
-
-static void build_mask(check_build *build, const void *data)
-{
-  const mask_params *p = data;
-  tsr_ref x = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, p->x, (check_view)p->view,
-                            CHECK_FILL(.data = (check_data)p->data));
-  tsr_masking masking =
-      make_masking(build, &p->masking, p->x.extent[0], p->x.extent[1], p->x.extent[2], p->x.extent[3]);
-
-  tsr_output(build->program, "y", tsr_mask(build->program, x, &masking));
-}
-
-static void add_mask(check_table *table, mask_params p)
-{
-  char x[64], masking[192];
-
-  check_table_add(table, TSR_OP_MASK, build_mask, &p, sizeof(p), "mask(x=%s,view=%s,data=%s,%s)",
-                  check_shape_text(p.x, x), check_view_name((check_view)p.view), check_data_name((check_data)p.data),
-                  masking_text(&p.masking, masking, sizeof(masking)));
-}
-
-void check_cases_mask(check_table *table)
-{
-  static const int32_t views[] = {CHECK_OFFSET,   CHECK_PADDED, CHECK_TRANSPOSED,     CHECK_PADDED_T,
-                                  CHECK_REVERSED, CHECK_HEADS,  CHECK_BROADCAST_LAST, CHECK_SCALAR};
-  static const int32_t data[] = {CHECK_NAN, CHECK_INF, CHECK_LARGE, CHECK_TINY, CHECK_NEGINF, CHECK_ZERO};
-  int32_t i;
-
-  if (table->perf) {
-    add_mask(table, (mask_params){.x = TSR_SHAPE(8, 8, 64, 64), .masking = {.causal = 1, .lengths = 3}});
-    return;
-  }
-  for (i = 0; i < COUNT_OF(maskings); i++) {
-    add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 7, 19), .masking = maskings[i]});
-    add_mask(table, (mask_params){.x = TSR_SHAPE(3, 4, 1, 65), .masking = maskings[i]});
-    add_mask(table, (mask_params){.x = TSR_SHAPE(1, 1, 33, 40), .masking = maskings[i]});
-  }
-  for (i = 0; i < COUNT_OF(views); i++) {
-    add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 18), .view = views[i], .masking = maskings[12]});
-    add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 18), .view = views[i], .masking = maskings[34]});
-  }
-  for (i = 0; i < COUNT_OF(data); i++) {
-    add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 18), .data = data[i], .masking = maskings[12]});
-    add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 18), .data = data[i], .masking = maskings[17]});
-  }
-  add_mask(table, (mask_params){.x = TSR_SHAPE(0, 2, 5, 18), .masking = maskings[1]});
-  add_mask(table, (mask_params){.x = TSR_SHAPE(3, 0, 5, 18), .masking = maskings[2]});
-  add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 0, 18), .masking = maskings[13]});
-  add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 0), .masking = maskings[11]});
-  for (i = 0; i < COUNT_OF(runs); i++) {
-    add_mask(table, (mask_params){.x = TSR_SHAPE(66, 1, 3, 65), .masking = runs[i]});
-    add_mask(table, (mask_params){.x = TSR_SHAPE(66, 2, 1, 131), .masking = runs[i]});
-  }
-  /* far enough for every bucket, both directions */
-  add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = maskings[26]});
-  add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = maskings[27]});
-  add_mask(table, (mask_params){.x = TSR_SHAPE(3, 8, 129, 67), .masking = maskings[11]});
-}
-
-/* The maskings that there are, of other parts. */
-static masking_params draw_masking(check_draw *draw)
-{
-  static const int32_t data[] = {CHECK_NEGINF, CHECK_NEGINF, CHECK_NEGINF_ROW, CHECK_NAN,
-                                 CHECK_POSINF, CHECK_LARGE,  CHECK_INF,        CHECK_SPECIAL};
-  masking_params p = {0};
-
-  if (check_draw_once_in(draw, 3)) {
-    p.additive = 1 + check_draw_below(draw, ADDITIVE_COUNT - 1);
-    p.additive_data = check_draw_data(draw, data, COUNT_OF(data));
-  }
-  if (check_draw_once_in(draw, 2)) {
-    p.lengths = check_draw_once_in(draw, 2) ? LENGTHS_ANY : check_draw_below(draw, LENGTHS_ANY);
-  }
-  if (check_draw_once_in(draw, 2)) {
-    p.position = check_draw_once_in(draw, 2) ? POSITIONS_ANY : check_draw_below(draw, POSITIONS_ANY);
-  }
-  p.causal = check_draw_below(draw, 2);
-  if (check_draw_once_in(draw, 4)) {
-    p.bidirectional = check_draw_below(draw, 2);
-    p.buckets = (p.bidirectional ? 4 : 2) + check_draw_below(draw, 40);
-    p.max_distance = (p.bidirectional ? p.buckets / 2 : p.buckets) / 2 + check_draw_size(draw, 200);
-  }
-  return p;
-}
-
-void check_random_mask(check_table *table, check_draw *draw, int32_t what)
-{
-  static const int32_t data[] = {CHECK_NAN,    CHECK_INF,  CHECK_LARGE,  CHECK_TINY,
-                                 CHECK_NEGINF, CHECK_ZERO, CHECK_SPECIAL};
-  mask_params p = {.x = check_draw_shape(draw, 4, 4, 1000, 50000)};
-
-  (void)what;
-  p.view = check_draw_view(draw);
-  p.data = check_draw_data(draw, data, COUNT_OF(data));
-  p.masking = draw_masking(draw);
-  add_mask(table, p);
-}
+#include "tests/conformance/cases_masking.h"
 
 /* ------------------------------------------------------------------------------------------------------------------
  * attention
@@ -344,7 +89,7 @@ static void build_attention(check_build *build, const void *data)
     }
     args.rows = check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(p->n_batch, p->n_keys), CHECK_DENSE, rows);
   }
-  args.masking = make_masking(build, &p->masking, p->n_batch, p->n_heads, p->n_queries, p->n_keys);
+  args.masking = check_masking_make(build, &p->masking, p->n_batch, p->n_heads, p->n_queries, p->n_keys);
   args.weights = p->weights ? &weights : NULL;
   args.lse = p->lse ? &lse : NULL;
   args.narrow = p->narrow;
@@ -370,7 +115,7 @@ static void build_gradient(check_build *build, const void *data)
   args.q = attention_operand(build, p, TSR_F32, p->n_batch, p->n_queries, p->k, p->data_q);
   args.k = attention_operand(build, p, TSR_F32, p->n_batch, p->n_keys, p->k, p->data_k);
   args.v = attention_operand(build, p, TSR_F32, p->n_batch, p->n_keys, p->j, p->data_v);
-  args.masking = make_masking(build, &p->masking, p->n_batch, p->n_heads, p->n_queries, p->n_keys);
+  args.masking = check_masking_make(build, &p->masking, p->n_batch, p->n_heads, p->n_queries, p->n_keys);
   add_dropout(build, p, &args);
   dy = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, (check_view)p->view_y,
                      CHECK_FILL(.data = (check_data)p->data_dy));
@@ -424,7 +169,7 @@ static void add(check_table *table, attention_params p)
       (int)p.n_batch, (int)p.n_queries, (int)p.n_keys, (int)p.n_heads, (int)p.k, (int)p.j, rows_names[p.rows],
       layout_names[p.layout], check_view_name((check_view)p.view), check_data_name((check_data)p.data_q),
       check_data_name((check_data)p.data_k), check_data_name((check_data)p.data_v), (int)p.weights, (double)p.alpha,
-      masking_text(&p.masking, masking, sizeof(masking)), training_text(&p, training, sizeof(training)));
+      check_masking_text(&p.masking, masking, sizeof(masking)), training_text(&p, training, sizeof(training)));
 
   if (test && p.runs) {
     test->runs = p.runs;
@@ -442,7 +187,7 @@ static void add_gradient(check_table *table, attention_params p)
       check_view_name((check_view)p.view), check_view_name((check_view)p.view_y), check_data_name((check_data)p.data_q),
       check_data_name((check_data)p.data_k), check_data_name((check_data)p.data_v),
       check_data_name((check_data)p.data_dy), (int)p.chain, (int)p.dscores, (double)p.alpha,
-      masking_text(&p.masking, masking, sizeof(masking)), training_text(&p, training, sizeof(training)));
+      check_masking_text(&p.masking, masking, sizeof(masking)), training_text(&p, training, sizeof(training)));
 
   if (test && p.runs) {
     test->runs = p.runs;
@@ -471,21 +216,25 @@ static void add_sizes(check_table *table)
   for (i = 0; i < COUNT_OF(head_sizes); i++) {
     const int one = i % 2;
     add(table, PARAMS(.k = head_sizes[i], .j = head_sizes[i], .n_queries = one ? 1 : 5, .n_keys = one ? 40 : 19,
-                      .masking = maskings[one ? 2 : 0]));
-    add(table, PARAMS(.k = head_sizes[i], .j = head_sizes[(i + 7) % COUNT_OF(head_sizes)], .masking = maskings[11]));
+                      .masking = check_maskings[one ? 2 : 0]));
+    add(table,
+        PARAMS(.k = head_sizes[i], .j = head_sizes[(i + 7) % COUNT_OF(head_sizes)], .masking = check_maskings[11]));
   }
   for (i = 0; i < COUNT_OF(key_sizes); i++) {
     add(table, PARAMS(.n_keys = key_sizes[i], .weights = i % 2));
-    add(table, PARAMS(.n_keys = key_sizes[i], .n_queries = 1, .n_heads = 3, .masking = maskings[7], .k = 32, .j = 32));
-    add(table, PARAMS(.n_keys = key_sizes[i], .n_queries = 3, .masking = maskings[2], .layout = 1, .k = 8, .j = 8));
+    add(table,
+        PARAMS(.n_keys = key_sizes[i], .n_queries = 1, .n_heads = 3, .masking = check_maskings[7], .k = 32, .j = 32));
+    add(table,
+        PARAMS(.n_keys = key_sizes[i], .n_queries = 3, .masking = check_maskings[2], .layout = 1, .k = 8, .j = 8));
   }
   for (i = 0; i < COUNT_OF(query_sizes); i++) {
-    add(table, PARAMS(.n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = maskings[1], .weights = i % 2));
-    add(table, PARAMS(.n_queries = query_sizes[i], .n_keys = 33, .n_heads = 1, .masking = maskings[12]));
+    add(table,
+        PARAMS(.n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = check_maskings[1], .weights = i % 2));
+    add(table, PARAMS(.n_queries = query_sizes[i], .n_keys = 33, .n_heads = 1, .masking = check_maskings[12]));
   }
   add(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 32, .j = 32));
-  add(table,
-      PARAMS(.n_batch = 17, .n_heads = 7, .n_queries = 1, .n_keys = 50, .k = 32, .j = 32, .masking = maskings[3]));
+  add(table, PARAMS(.n_batch = 17, .n_heads = 7, .n_queries = 1, .n_keys = 50, .k = 32, .j = 32,
+                    .masking = check_maskings[3]));
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 1, .n_keys = 5001, .k = 16, .j = 16));
   /* more rounds of a loop than a driver may grant */
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 2, .n_keys = 14001, .k = 33, .j = 33));
@@ -497,29 +246,33 @@ static void add_forms(check_table *table)
 {
   int32_t i, rows;
 
-  for (i = 0; i < COUNT_OF(maskings); i++) {
-    add(table, PARAMS(.masking = maskings[i], .weights = 1, .lse = i % 2));
-    add(table, PARAMS(.masking = maskings[i], .n_queries = 1, .n_keys = 40, .layout = 1 + i % 3));
+  for (i = 0; i < CHECK_MASKINGS; i++) {
+    add(table, PARAMS(.masking = check_maskings[i], .weights = 1, .lse = i % 2));
+    add(table, PARAMS(.masking = check_maskings[i], .n_queries = 1, .n_keys = 40, .layout = 1 + i % 3));
     if (i % 2) {
-      add(table, PARAMS(.masking = maskings[i], .n_queries = 9, .n_keys = 70, .k = 20, .j = 12, .rows = i / 2 % 4));
+      add(table,
+          PARAMS(.masking = check_maskings[i], .n_queries = 9, .n_keys = 70, .k = 20, .j = 12, .rows = i / 2 % 4));
     }
   }
-  for (i = 0; i < COUNT_OF(runs); i++) {
-    add(table, PARAMS(.n_batch = 66, .n_keys = 65, .n_queries = 1, .masking = runs[i], .k = 8, .j = 8));
-    add(table, PARAMS(.n_batch = 66, .n_keys = 65, .n_queries = 3, .masking = runs[i], .k = 8, .j = 8, .weights = 1));
-    add(table, PARAMS(.n_batch = 66, .n_keys = 131, .n_queries = 1 + i % 2, .masking = runs[i], .k = 4, .j = 4));
+  for (i = 0; i < CHECK_MASKING_RUNS; i++) {
+    add(table, PARAMS(.n_batch = 66, .n_keys = 65, .n_queries = 1, .masking = check_masking_runs[i], .k = 8, .j = 8));
+    add(table, PARAMS(.n_batch = 66, .n_keys = 65, .n_queries = 3, .masking = check_masking_runs[i], .k = 8, .j = 8,
+                      .weights = 1));
+    add(table,
+        PARAMS(.n_batch = 66, .n_keys = 131, .n_queries = 1 + i % 2, .masking = check_masking_runs[i], .k = 4, .j = 4));
   }
   for (rows = 1; rows < 4; rows++) {
     for (i = 0; i < 4; i++) {
-      add(table, PARAMS(.rows = rows, .layout = i, .n_queries = 1, .masking = maskings[7]));
-      add(table, PARAMS(.rows = rows, .layout = i, .n_queries = 4, .n_keys = 37, .weights = 1, .masking = maskings[2]));
+      add(table, PARAMS(.rows = rows, .layout = i, .n_queries = 1, .masking = check_maskings[7]));
+      add(table,
+          PARAMS(.rows = rows, .layout = i, .n_queries = 4, .n_keys = 37, .weights = 1, .masking = check_maskings[2]));
     }
   }
   for (i = 0; i < COUNT_OF(operand_views); i++) {
     add(table, PARAMS(.view = operand_views[i], .weights = 1));
-    add(table, PARAMS(.view = operand_views[i], .n_queries = 1, .k = 33, .j = 17, .masking = maskings[2]));
+    add(table, PARAMS(.view = operand_views[i], .n_queries = 1, .k = 33, .j = 17, .masking = check_maskings[2]));
   }
-  add(table, PARAMS(.view = CHECK_FAR, .masking = maskings[11]));
+  add(table, PARAMS(.view = CHECK_FAR, .masking = check_maskings[11]));
   add(table, PARAMS(.n_batch = 0));
   add(table, PARAMS(.n_queries = 0, .weights = 1));
   add(table, PARAMS(.n_keys = 0, .weights = 1));
@@ -557,11 +310,11 @@ static void add_values(check_table *table)
                         .weights = 1, .n_queries = j ? 1 : 6));
     }
     add(table, PARAMS(.data_q = operand_data[i][0], .data_k = operand_data[i][1], .data_v = operand_data[i][2],
-                      .masking = maskings[11], .n_keys = 70, .n_batch = 2));
+                      .masking = check_maskings[11], .n_keys = 70, .n_batch = 2));
   }
   for (i = 0; i < COUNT_OF(hiding); i++) {
     for (j = 0; j < 4; j++) {
-      add(table, PARAMS(.masking = maskings[hiding[i]], .data_k = j & 1 ? CHECK_NAN : CHECK_NORMAL,
+      add(table, PARAMS(.masking = check_maskings[hiding[i]], .data_k = j & 1 ? CHECK_NAN : CHECK_NORMAL,
                         .data_v = j & 1 ? CHECK_NORMAL : CHECK_NAN, .n_queries = j & 2 ? 1 : 6, .weights = 1,
                         .rows = i == 4 ? 3 : 0, .n_keys = 23));
     }
@@ -579,8 +332,8 @@ static void add_training(check_table *table)
 {
   int32_t i, n = COUNT_OF(head_sizes);
 
-  for (i = 0; i < COUNT_OF(maskings); i++) {
-    add(table, PARAMS(.masking = maskings[i], .lse = 1, .n_queries = 1 + i % 2, .n_keys = 40, .layout = 1 + i % 3,
+  for (i = 0; i < CHECK_MASKINGS; i++) {
+    add(table, PARAMS(.masking = check_maskings[i], .lse = 1, .n_queries = 1 + i % 2, .n_keys = 40, .layout = 1 + i % 3,
                       .seed = 1, .rate = 0.5f, .stream = i));
   }
   for (i = 0; i < COUNT_OF(key_sizes); i++) {
@@ -590,8 +343,8 @@ static void add_training(check_table *table)
     add(table, PARAMS(.n_queries = query_sizes[i], .n_keys = 33, .seed = 1, .rate = 0.5f, .lse = 1));
   }
   for (i = 0; i < n; i += 6) {
-    add(table,
-        PARAMS(.k = head_sizes[i], .j = head_sizes[(i + 5) % n], .seed = 1, .rate = 0.5f, .masking = maskings[1]));
+    add(table, PARAMS(.k = head_sizes[i], .j = head_sizes[(i + 5) % n], .seed = 1, .rate = 0.5f,
+                      .masking = check_maskings[1]));
   }
   for (i = 0; i < COUNT_OF(rates); i++) {
     add(table, PARAMS(.seed = 1, .rate = rates[i], .weights = 1, .runs = 2));
@@ -603,14 +356,14 @@ static void add_training(check_table *table)
   }
   for (i = 0; i < COUNT_OF(operand_data); i++) {
     add(table, PARAMS(.data_q = operand_data[i][0], .data_k = operand_data[i][1], .data_v = operand_data[i][2],
-                      .lse = 1, .masking = maskings[i % 2 ? 11 : 0]));
+                      .lse = 1, .masking = check_maskings[i % 2 ? 11 : 0]));
   }
   for (i = 0; i < COUNT_OF(hiding); i++) {
-    add(table, PARAMS(.masking = maskings[hiding[i]], .data_k = CHECK_NAN, .data_v = CHECK_NAN, .lse = 1,
+    add(table, PARAMS(.masking = check_maskings[hiding[i]], .data_k = CHECK_NAN, .data_v = CHECK_NAN, .lse = 1,
                       .rows = i == 4 ? 3 : 0, .n_keys = 23));
   }
   /* several tiles of queries and keys; so many keys that their numbers are not made at once */
-  add(table, PARAMS(.n_queries = 70, .n_keys = 150, .seed = 1, .rate = 0.5f, .lse = 1, .masking = maskings[11]));
+  add(table, PARAMS(.n_queries = 70, .n_keys = 150, .seed = 1, .rate = 0.5f, .lse = 1, .masking = check_maskings[11]));
   add(table, PARAMS(.n_queries = 17, .n_keys = 1101, .seed = 1, .rate = 0.1f, .n_batch = 1, .k = 4, .j = 4));
   add(table, PARAMS(.n_batch = 0, .lse = 1));
   add(table, PARAMS(.n_keys = 0, .lse = 1, .seed = 1, .rate = 0.5f));
@@ -625,20 +378,20 @@ static void add_halves(check_table *table, int32_t dtype)
 
   for (i = 0; i < n; i++) {
     add(table, PARAMS(.dtype = dtype, .k = head_sizes[i], .j = head_sizes[(i + i / 2) % n], .n_queries = i % 3 ? 17 : 1,
-                      .n_keys = 40, .masking = maskings[i % 2 ? 2 : 0], .narrow = i % 4 == 0));
+                      .n_keys = 40, .masking = check_maskings[i % 2 ? 2 : 0], .narrow = i % 4 == 0));
   }
   for (i = 0; i < COUNT_OF(key_sizes); i++) {
     add(table, PARAMS(.dtype = dtype, .n_keys = key_sizes[i], .n_queries = 1 + i % 2 * 32, .k = 32, .j = 32,
                       .weights = i % 2));
-    add(table, PARAMS(.dtype = dtype, .n_keys = key_sizes[i], .n_queries = 1, .masking = maskings[7], .layout = 1,
+    add(table, PARAMS(.dtype = dtype, .n_keys = key_sizes[i], .n_queries = 1, .masking = check_maskings[7], .layout = 1,
                       .narrow = i % 2));
   }
   for (i = 0; i < COUNT_OF(query_sizes); i++) {
-    add(table, PARAMS(.dtype = dtype, .n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = maskings[1],
-                      .lse = i % 2, .k = 64, .j = 64, .narrow = i % 2));
+    add(table, PARAMS(.dtype = dtype, .n_queries = query_sizes[i], .n_keys = query_sizes[i],
+                      .masking = check_maskings[1], .lse = i % 2, .k = 64, .j = 64, .narrow = i % 2));
   }
-  for (i = 0; i < COUNT_OF(maskings); i += 2) {
-    add(table, PARAMS(.dtype = dtype, .masking = maskings[i], .n_queries = i % 4 ? 20 : 1, .layout = i / 2 % 4));
+  for (i = 0; i < CHECK_MASKINGS; i += 2) {
+    add(table, PARAMS(.dtype = dtype, .masking = check_maskings[i], .n_queries = i % 4 ? 20 : 1, .layout = i / 2 % 4));
   }
   for (i = 0; i < COUNT_OF(operand_views); i++) {
     add(table, PARAMS(.dtype = dtype, .view = operand_views[i], .n_queries = 18, .k = 33, .j = 17));
@@ -649,16 +402,16 @@ static void add_halves(check_table *table, int32_t dtype)
                       .data_v = operand_data[i][2], .n_queries = i % 3 ? 19 : 1, .narrow = i % 2));
   }
   for (i = 0; i < COUNT_OF(hiding); i++) {
-    add(table, PARAMS(.dtype = dtype, .masking = maskings[hiding[i]], .data_k = CHECK_NAN, .data_v = CHECK_NAN,
+    add(table, PARAMS(.dtype = dtype, .masking = check_maskings[hiding[i]], .data_k = CHECK_NAN, .data_v = CHECK_NAN,
                       .rows = i == 4 ? 3 : 0, .n_queries = i % 2 ? 1 : 20, .n_keys = 23));
   }
   for (i = 1; i < 4; i++) {
-    add(table, PARAMS(.dtype = dtype, .rows = i, .layout = 1, .n_queries = 1, .masking = maskings[7]));
+    add(table, PARAMS(.dtype = dtype, .rows = i, .layout = 1, .n_queries = 1, .masking = check_maskings[7]));
     add(table, PARAMS(.dtype = dtype, .rows = i, .layout = i, .n_queries = 20, .n_keys = 37, .weights = 1));
   }
   add(table, PARAMS(.dtype = dtype, .seed = 1, .rate = 0.5f, .n_queries = 20, .lse = 1));
   add(table, PARAMS(.dtype = dtype, .n_keys = 0));
-  add(table, PARAMS(.dtype = dtype, .view = CHECK_FAR, .masking = maskings[11]));
+  add(table, PARAMS(.dtype = dtype, .view = CHECK_FAR, .masking = check_maskings[11]));
   add(table, PARAMS(.dtype = dtype, .n_batch = 1, .n_heads = 1, .n_queries = 1, .n_keys = 5001));
 }
 
@@ -669,18 +422,18 @@ static void add_narrow(check_table *table)
 
   for (i = 0; i < COUNT_OF(head_sizes); i++) {
     add(table, PARAMS(.narrow = 1, .k = head_sizes[i], .j = head_sizes[i], .n_queries = i % 3 ? 17 : 1, .n_keys = 40,
-                      .masking = maskings[i % 2 ? 2 : 0]));
+                      .masking = check_maskings[i % 2 ? 2 : 0]));
   }
   for (i = 0; i < COUNT_OF(key_sizes); i++) {
     add(table, PARAMS(.narrow = 1, .n_keys = key_sizes[i], .n_queries = 33, .k = 32, .j = 32, .weights = i % 2));
-    add(table, PARAMS(.narrow = 1, .n_keys = key_sizes[i], .n_queries = 1, .masking = maskings[7], .layout = 1));
+    add(table, PARAMS(.narrow = 1, .n_keys = key_sizes[i], .n_queries = 1, .masking = check_maskings[7], .layout = 1));
   }
   for (i = 0; i < COUNT_OF(query_sizes); i++) {
-    add(table, PARAMS(.narrow = 1, .n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = maskings[1],
+    add(table, PARAMS(.narrow = 1, .n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = check_maskings[1],
                       .lse = i % 2, .k = 64, .j = 64));
   }
-  for (i = 0; i < COUNT_OF(maskings); i++) {
-    add(table, PARAMS(.narrow = 1, .masking = maskings[i], .weights = i % 2, .lse = i % 3 == 0, .n_queries = 20,
+  for (i = 0; i < CHECK_MASKINGS; i++) {
+    add(table, PARAMS(.narrow = 1, .masking = check_maskings[i], .weights = i % 2, .lse = i % 3 == 0, .n_queries = 20,
                       .layout = i % 4));
   }
   for (i = 0; i < COUNT_OF(operand_views); i++) {
@@ -691,13 +444,14 @@ static void add_narrow(check_table *table)
                       .data_v = operand_data[i][2], .n_queries = i % 3 ? 19 : 1, .weights = i % 2));
   }
   for (i = 0; i < COUNT_OF(hiding); i++) {
-    add(table, PARAMS(.narrow = 1, .masking = maskings[hiding[i]], .data_k = CHECK_NAN, .data_v = CHECK_NAN,
+    add(table, PARAMS(.narrow = 1, .masking = check_maskings[hiding[i]], .data_k = CHECK_NAN, .data_v = CHECK_NAN,
                       .rows = i == 4 ? 3 : 0, .n_queries = i % 2 ? 1 : 20, .n_keys = 23));
   }
   for (i = 1; i <= 4; i++) {
     add(table, PARAMS(.narrow = 1, .n_keys = i, .n_queries = 16, .data_q = CHECK_ZERO));
     add(table, PARAMS(.narrow = 1, .n_keys = 2 * i, .n_queries = 16, .k = i, .j = 16, .alpha = 1.0f));
-    add(table, PARAMS(.narrow = 1, .n_keys = 35, .n_queries = i, .rows = i % 4, .layout = 1, .masking = maskings[7]));
+    add(table,
+        PARAMS(.narrow = 1, .n_keys = 35, .n_queries = i, .rows = i % 4, .layout = 1, .masking = check_maskings[7]));
   }
   add(table, PARAMS(.narrow = 1, .seed = 1, .rate = 0.5f, .n_queries = 20, .lse = 1));
   add(table, PARAMS(.narrow = 1, .n_keys = 0));
@@ -806,7 +560,7 @@ void check_random_attention(check_table *table, check_draw *draw, int32_t what)
   }
   p.weights = check_draw_once_in(draw, 4);
   p.lse = check_draw_once_in(draw, 4);
-  p.masking = draw_masking(draw);
+  p.masking = check_masking_draw(draw);
   draw_data(draw, &p);
   draw_dropout(draw, &p);
   if (what == CHECK_ATTENTION_HALVES) {
@@ -834,7 +588,7 @@ void check_random_attention_gradient(check_table *table, check_draw *draw, int32
   }
   p.view_y = check_draw_view(draw);
   p.dscores = check_draw_once_in(draw, 3);
-  p.masking = draw_masking(draw);
+  p.masking = check_masking_draw(draw);
   draw_data(draw, &p);
   p.data_dy = check_draw_data(draw, data, COUNT_OF(data));
   draw_dropout(draw, &p);
@@ -852,23 +606,23 @@ static void add_gradient_sizes(check_table *table)
     if (i % 3 == 0) {
       add_gradient(table, PARAMS(.k = head_sizes[i], .j = head_sizes[i], .dscores = i % 2));
     }
-    add_gradient(
-        table, PARAMS(.k = head_sizes[i], .j = head_sizes[(i + 7) % n], .masking = maskings[11], .chain = i % 4 == 3));
+    add_gradient(table, PARAMS(.k = head_sizes[i], .j = head_sizes[(i + 7) % n], .masking = check_maskings[11],
+                               .chain = i % 4 == 3));
   }
   for (i = 0; i < COUNT_OF(key_sizes); i++) {
     add_gradient(table, PARAMS(.n_keys = key_sizes[i], .dscores = 1, .chain = i / 2 % 2));
     add_gradient(table,
-                 PARAMS(.n_keys = key_sizes[i], .n_queries = 1 + i % 2, .masking = maskings[2], .layout = i % 4));
+                 PARAMS(.n_keys = key_sizes[i], .n_queries = 1 + i % 2, .masking = check_maskings[2], .layout = i % 4));
   }
   for (i = 0; i < COUNT_OF(query_sizes); i++) {
-    add_gradient(table, PARAMS(.n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = maskings[1],
+    add_gradient(table, PARAMS(.n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = check_maskings[1],
                                .chain = i / 4 % 2));
-    add_gradient(table, PARAMS(.n_queries = query_sizes[i], .n_keys = 33, .masking = maskings[12], .dscores = 1));
+    add_gradient(table, PARAMS(.n_queries = query_sizes[i], .n_keys = 33, .masking = check_maskings[12], .dscores = 1));
   }
   add_gradient(table, PARAMS(.n_queries = 1000, .n_keys = 3, .n_batch = 1, .k = 4, .j = 4));
   add_gradient(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 32, .j = 32, .chain = 1));
   add_gradient(table, PARAMS(.n_batch = 17, .n_heads = 3, .n_queries = 9, .n_keys = 31, .k = 32, .j = 32,
-                             .masking = maskings[3]));
+                             .masking = check_maskings[3]));
   add_gradient(table, PARAMS(.n_batch = 32801, .n_heads = 2, .n_queries = 1, .n_keys = 1, .k = 4, .j = 4, .chain = 1));
 }
 
@@ -876,33 +630,36 @@ static void add_gradient_forms(check_table *table)
 {
   int32_t i;
 
-  for (i = 0; i < COUNT_OF(maskings); i++) {
+  for (i = 0; i < CHECK_MASKINGS; i++) {
     /* with scores of +inf, or as large, only the sums that belong to them give weights that are finite or NaN */
-    const int32_t wild = maskings[i].additive_data == CHECK_POSINF || maskings[i].additive_data == CHECK_LARGE;
-    add_gradient(table, PARAMS(.masking = maskings[i], .dscores = 1, .chain = wild));
+    const int32_t wild =
+        check_maskings[i].additive_data == CHECK_POSINF || check_maskings[i].additive_data == CHECK_LARGE;
+    add_gradient(table, PARAMS(.masking = check_maskings[i], .dscores = 1, .chain = wild));
     if (i % 3 == 2) {
-      add_gradient(table, PARAMS(.masking = maskings[i], .n_queries = 9, .n_keys = 70, .k = 20, .j = 12, .chain = 1));
+      add_gradient(table,
+                   PARAMS(.masking = check_maskings[i], .n_queries = 9, .n_keys = 70, .k = 20, .j = 12, .chain = 1));
     }
   }
-  for (i = 0; i < COUNT_OF(runs); i++) {
-    add_gradient(table, PARAMS(.n_batch = 66, .n_keys = 65, .n_queries = 1 + i % 3, .masking = runs[i], .dscores = 1));
+  for (i = 0; i < CHECK_MASKING_RUNS; i++) {
+    add_gradient(table, PARAMS(.n_batch = 66, .n_keys = 65, .n_queries = 1 + i % 3, .masking = check_masking_runs[i],
+                               .dscores = 1));
   }
   for (i = 0; i < COUNT_OF(operand_views); i++) {
     add_gradient(table, PARAMS(.view = operand_views[i], .dscores = 1));
-    add_gradient(table, PARAMS(.view_y = operand_views[i], .k = 33, .j = 17, .masking = maskings[11]));
+    add_gradient(table, PARAMS(.view_y = operand_views[i], .k = 33, .j = 17, .masking = check_maskings[11]));
   }
   for (i = 0; i < COUNT_OF(rates); i++) {
     add_gradient(table, PARAMS(.seed = 1, .rate = rates[i], .dscores = 1, .runs = 2));
-    add_gradient(table,
-                 PARAMS(.seed = 1, .rate = 0.5f, .masking = maskings[11 + i], .n_heads = 3, .view = i, .chain = i % 2));
+    add_gradient(table, PARAMS(.seed = 1, .rate = 0.5f, .masking = check_maskings[11 + i], .n_heads = 3, .view = i,
+                               .chain = i % 2));
   }
   for (i = 0; i < COUNT_OF(streams); i++) {
     add_gradient(table, PARAMS(.seed = 1, .rate = 0.5f, .stream = streams[i]));
   }
   /* several tiles of queries and keys; so many pairs that their numbers are not made at once */
   add_gradient(table, PARAMS(.n_queries = 70, .n_keys = 150, .seed = 1, .rate = 0.5f, .chain = 1, .dscores = 1));
-  add_gradient(table, PARAMS(.n_queries = 131, .n_keys = 135, .seed = 1, .rate = 0.1f, .masking = maskings[11], .k = 20,
-                             .j = 12));
+  add_gradient(table, PARAMS(.n_queries = 131, .n_keys = 135, .seed = 1, .rate = 0.1f, .masking = check_maskings[11],
+                             .k = 20, .j = 12));
   add_gradient(table, PARAMS(.n_queries = 70, .n_keys = 1001, .seed = 1, .rate = 0.1f, .n_batch = 1, .k = 4, .j = 4));
   add_gradient(table, PARAMS(.n_batch = 0));
   add_gradient(table, PARAMS(.n_queries = 0, .dscores = 1));
@@ -941,12 +698,12 @@ static void add_gradient_values(check_table *table)
         PARAMS(.data_q = data[i][0], .data_k = data[i][1], .data_v = data[i][2], .data_dy = data[i][3], .dscores = 1);
     add_gradient(table, p);
     p.chain = 1;
-    p.masking = maskings[11];
+    p.masking = check_maskings[11];
     p.n_keys = 37;
     add_gradient(table, p);
   }
   for (i = 0; i < COUNT_OF(hiding) - 1; i++) {
-    attention_params p = PARAMS(.masking = maskings[hiding[i]], .data_k = CHECK_NAN, .n_keys = 23, .dscores = 1);
+    attention_params p = PARAMS(.masking = check_maskings[hiding[i]], .data_k = CHECK_NAN, .n_keys = 23, .dscores = 1);
     add_gradient(table, p);
     p.data_k = CHECK_NORMAL;
     p.data_v = CHECK_NAN;
@@ -967,7 +724,7 @@ void check_cases_attention_gradient(check_table *table)
     add_gradient(table, PARAMS(.n_batch = 8, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 32, .j = 32));
     add_gradient(table, PARAMS(.n_batch = 16, .n_heads = 4, .n_queries = 12, .n_keys = 12));
     add_gradient(table, PARAMS(.n_batch = 64, .n_heads = 4, .n_queries = 24, .n_keys = 24, .k = 64, .j = 64, .seed = 1,
-                               .rate = 0.1f, .masking = maskings[11]));
+                               .rate = 0.1f, .masking = check_maskings[11]));
     add_gradient(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 512, .n_keys = 512, .k = 64, .j = 64));
     return;
   }
