@@ -212,8 +212,10 @@ static int plan_lines(const run *r, tsr_vk_plan *plan)
 
 static int same_operand(const run *r, const tsr_vk_operand *a, const tsr_vk_operand *b)
 {
-  if (a->write != b->write || a->tensor == TSR_VK_SCRATCH || b->tensor == TSR_VK_SCRATCH)
-    return a->write == b->write && a->tensor == b->tensor;
+  if (a->write != b->write || a->tensor == b->tensor)
+    return a->write == b->write;
+  if (a->tensor == TSR_VK_SCRATCH || b->tensor == TSR_VK_SCRATCH)
+    return 0;
   return tsr_tensor_at(r->program, a->tensor)->storage == tsr_tensor_at(r->program, b->tensor)->storage;
 }
 

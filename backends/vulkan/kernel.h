@@ -95,10 +95,12 @@ typedef struct tsr_vk_dispatch {
   int32_t form;    /* tsr_vk_plan.form */
   int32_t variant; /* index into tsr_vk_variants */
   int32_t wide;    /* 1: a wide variant: the host fills its address table */
-  int32_t after;   /* 1: uses what earlier dispatches of the same line wrote, or overwrites what they use;
-                                                * 0: touches nothing that they write, so no barrier is needed between them */
-  int32_t pure; /* 1: leaves in scratch, and nowhere else, what follows from the tensors that it reads alone: until one
-                                                * of these changes, or scratch, another dispatch like it can be left out */
+  /* 1: uses what earlier dispatches of the same line wrote, or overwrites what they use; 0: touches nothing that they write, so
+   * no barrier is needed between them */
+  int32_t after;
+  /* 1: leaves in scratch, and nowhere else, what follows from the tensors that it reads alone: until one of these changes, or
+   * scratch, another dispatch like it can be left out */
+  int32_t pure;
   uint32_t groups[3];                          /* workgroups per axis, each at least 1 */
   int32_t n_operands;                          /* equals the variant's n_bindings */
   tsr_vk_operand operand[TSR_VK_MAX_OPERANDS]; /* binding i */
@@ -115,7 +117,7 @@ typedef struct tsr_vk_dispatch {
 /* The dispatches of one line, or of several that are computed as one. */
 typedef struct tsr_vk_plan {
   int32_t n_lines;       /* of the program, set by tsr_vk_plan_lines */
-  int64_t scratch_bytes; /* of the line, contents undefined at its start; 0 = none */
+  int64_t scratch_bytes; /* of the line, contents undefined at its start but for what tsr_vk_left tells of; 0 = none */
   int32_t form;          /* TSR_VK_FORM_* that was taken; TSR_VK_FORM_AUTO: there is but one */
   tsr_vk_class class;    /* of a line that has forms to choose from; op 0: it has none */
   int32_t n_dispatches;

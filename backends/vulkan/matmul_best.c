@@ -135,12 +135,12 @@ static int is_had(tsr_vk_planner *planner, const tsr_vk_product *p, tsr_vk_plan_
 int tsr_vk_plan_best(tsr_vk_planner *planner, const tsr_vk_product *product, tsr_vk_plan_form plan, int32_t tuned,
                      int32_t chosen, const int32_t *others)
 {
+  if (product->batch != 1)
+    return 0;
   int32_t forced = planner->caps->forced;
   int32_t given = is_had(planner, product, plan, forced)  ? forced
                   : is_had(planner, product, plan, tuned) ? tuned
                                                           : TSR_VK_FORM_AUTO;
-  if (product->batch != 1)
-    return 0;
   int is_cooperative =
       given == TSR_VK_FORM_AUTO && is_had(planner, product, plan, tsr_vk_choose_cooperative(planner->caps, product));
   tsr_vk_product p = *product;

@@ -424,8 +424,8 @@ tsr_status check_bound_attention(check_values *values, const tsr_line_desc *line
 /* The product of two rows along the last axis, in any order. */
 typedef struct dot_product {
   double value, error;
-  double
-      size; /* of magnitudes, those of what is finite: beyond the largest f32 one order overflows and another does not */
+  /* The sum of the magnitudes of what is finite: beyond the largest f32 one order overflows and another does not. */
+  double size;
 } dot_product;
 
 static dot_product dot_rows(const check_tensor *a, int64_t at_a, const check_tensor *b, int64_t at_b)
