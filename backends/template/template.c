@@ -70,8 +70,9 @@ static int32_t fail(const tsr_host *host, int32_t status, const char *message)
 static int32_t template_start(const tsr_host *host, void **context)
 {
   template_context *made = calloc(1, sizeof *made);
-  if (!made)
+  if (!made) {
     return fail(host, TSR_ERR_OUT_OF_MEMORY, "no host memory to start");
+  }
   made->host = host;
   *context = made;
   return TSR_OK;
@@ -95,8 +96,9 @@ static int32_t template_device_count(void *context, uint32_t *count)
 static int32_t template_device_properties(void *context, uint32_t index, tsr_device_properties *properties)
 {
   const template_context *self = context;
-  if (index != 0)
+  if (index != 0) {
     return fail(self->host, TSR_ERR_NO_DEVICE, "there is only device 0");
+  }
   properties->type = TSR_DEVICE_REFERENCE; /* so that `auto` chooses it last */
   snprintf(properties->name, sizeof properties->name, "host memory");
   snprintf(properties->driver, sizeof properties->driver, "template 1.0");
@@ -108,11 +110,13 @@ static int32_t template_device_properties(void *context, uint32_t index, tsr_dev
 static int32_t template_device_open(void *context, uint32_t index, tsr_backend_device **device)
 {
   const template_context *self = context;
-  if (index != 0)
+  if (index != 0) {
     return fail(self->host, TSR_ERR_NO_DEVICE, "there is only device 0");
+  }
   tsr_backend_device *made = calloc(1, sizeof *made);
-  if (!made)
+  if (!made) {
     return fail(self->host, TSR_ERR_OUT_OF_MEMORY, "no host memory to open the device");
+  }
   made->host = self->host;
   *device = made;
   return TSR_OK;
@@ -148,23 +152,26 @@ static int32_t template_buffer_create(tsr_backend_device *device, uint64_t size,
 
 static void template_buffer_destroy(tsr_backend_buffer *buffer)
 {
-  if (!buffer)
+  if (!buffer) {
     return;
+  }
   free(buffer->bytes);
   free(buffer);
 }
 
 static int32_t template_buffer_write(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, const void *bytes)
 {
-  if (size > 0)
+  if (size > 0) {
     memcpy(buffer->bytes + offset, bytes, (size_t)size);
+  }
   return TSR_OK;
 }
 
 static int32_t template_buffer_read(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, void *bytes)
 {
-  if (size > 0)
+  if (size > 0) {
     memcpy(bytes, buffer->bytes + offset, (size_t)size);
+  }
   return TSR_OK;
 }
 
@@ -225,8 +232,9 @@ static int32_t template_compile(tsr_backend_device *device, const tsr_compile_ar
     const tsr_line_desc *desc = tsr_line_at(program, i);
     lines[i].op = desc->op;
     lines[i].a = locate(args, desc->in[0]);
-    if (desc->op == TSR_OP_ADD)
+    if (desc->op == TSR_OP_ADD) {
       lines[i].b = locate(args, desc->in[1]);
+    }
     lines[i].y = locate(args, desc->out[0]);
   }
   made->n_lines = program->n_lines;
@@ -237,8 +245,9 @@ static int32_t template_compile(tsr_backend_device *device, const tsr_compile_ar
 
 static void template_executable_destroy(tsr_backend_executable *executable)
 {
-  if (!executable)
+  if (!executable) {
     return;
+  }
   free(executable->lines);
   free(executable);
 }
@@ -253,23 +262,28 @@ static void compute(const template_line *line)
 {
   const int64_t *n = line->y.extent;
   int64_t i[TSR_MAX_RANK];
-  for (i[0] = 0; i[0] < n[0]; i[0]++)
-    for (i[1] = 0; i[1] < n[1]; i[1]++)
-      for (i[2] = 0; i[2] < n[2]; i[2]++)
+  for (i[0] = 0; i[0] < n[0]; i[0]++) {
+    for (i[1] = 0; i[1] < n[1]; i[1]++) {
+      for (i[2] = 0; i[2] < n[2]; i[2]++) {
         for (i[3] = 0; i[3] < n[3]; i[3]++) {
           float a = *element(&line->a, i);
-          if (line->op == TSR_OP_ADD)
+          if (line->op == TSR_OP_ADD) {
             *element(&line->y, i) = a + *element(&line->b, i);
-          else
+          } else {
             *element(&line->y, i) = a < 0 ? 0 : a; /* a NaN is not below 0, and stays */
+          }
         }
+      }
+    }
+  }
 }
 
 /* May return before the work is done; here it does not, so there is nothing to wait for. */
 static int32_t template_run(tsr_backend_executable *executable)
 {
-  for (int32_t i = 0; i < executable->n_lines; i++)
+  for (int32_t i = 0; i < executable->n_lines; i++) {
     compute(&executable->lines[i]);
+  }
   return TSR_OK;
 }
 

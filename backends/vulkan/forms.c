@@ -18,8 +18,9 @@ const char *tsr_vk_form_name(int32_t form)
 int32_t tsr_vk_form_find(const char *name)
 {
   for (int32_t form = TSR_VK_FORM_AUTO + 1; form < TSR_VK_FORM_COUNT; ++form) {
-    if (strcmp(names[form], name) == 0)
+    if (strcmp(names[form], name) == 0) {
       return form;
+    }
   }
   return TSR_VK_FORM_AUTO;
 }

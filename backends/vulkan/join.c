@@ -48,13 +48,16 @@ static int same_view(const tsr_tensor_desc *a, const tsr_tensor_desc *b)
 static int reads_result(const run *r, int32_t index, int32_t slot, int in_shape)
 {
   int32_t from = line_at(r, index - 1)->out[0], to = line_at(r, index)->in[slot];
-  if (from == 0 || to == 0)
+  if (from == 0 || to == 0) {
     return 0;
+  }
   const tsr_tensor_desc *a = tsr_tensor_at(r->program, from), *b = tsr_tensor_at(r->program, to);
-  if (a->storage != b->storage)
+  if (a->storage != b->storage) {
     return 0;
-  if (same_view(a, b))
+  }
+  if (same_view(a, b)) {
     return 1;
+  }
   tsr_vk_view x = tsr_vk_view_of(a), y = tsr_vk_view_of(b);
   return !in_shape && a->offset == b->offset && tsr_vk_elements(a) == tsr_vk_elements(b) && tsr_vk_contiguous(&x) &&
          tsr_vk_contiguous(&y);
@@ -63,8 +66,9 @@ static int reads_result(const run *r, int32_t index, int32_t slot, int in_shape)
 static int32_t uses_in(const tsr_program_desc *program, const int32_t *tensors, int32_t n, int32_t storage)
 {
   int32_t uses = 0;
-  for (int32_t i = 0; i < n; ++i)
+  for (int32_t i = 0; i < n; ++i) {
     uses += tensors[i] != 0 && tsr_tensor_at(program, tensors[i])->storage == storage;
+  }
   return uses;
 }
 
@@ -72,8 +76,9 @@ static int32_t uses_in(const tsr_program_desc *program, const int32_t *tensors, 
 static int is_passed_on(const run *r, int32_t index)
 {
   int32_t storage = tsr_tensor_at(r->program, line_at(r, index)->out[0])->storage, uses = 0;
-  if (tsr_storage_at(r->program, storage)->kind != TSR_STORAGE_TEMPORARY)
+  if (tsr_storage_at(r->program, storage)->kind != TSR_STORAGE_TEMPORARY) {
     return 0;
+  }
   for (int32_t i = 0; i < r->program->n_lines && uses <= 2; ++i) {
     const tsr_line_desc *line = tsr_line_at(r->program, i);
     uses += uses_in(r->program, line->in, TSR_MAX_INPUTS, storage) +
@@ -85,12 +90,14 @@ static int is_passed_on(const run *r, int32_t index)
 /* 1 if two tensors share bytes: joined, one may be written while the other is still read. */
 static int overlap(const run *r, int32_t x, int32_t y)
 {
-  if (x == 0 || y == 0)
+  if (x == 0 || y == 0) {
     return 0;
+  }
   const tsr_storage_desc *a = tsr_storage_at(r->program, tsr_tensor_at(r->program, x)->storage);
   const tsr_storage_desc *b = tsr_storage_at(r->program, tsr_tensor_at(r->program, y)->storage);
-  if (r->buffers == NULL)
+  if (r->buffers == NULL) {
     return a == b;
+  }
   return r->buffers[a->buffer] == r->buffers[b->buffer] && a->offset < b->offset + b->size &&
          b->offset < a->offset + a->size;
 }
@@ -99,8 +106,9 @@ static int overlap(const run *r, int32_t x, int32_t y)
  * element takes the place of its own. */
 static int in_step(const run *r, int32_t x, int32_t y)
 {
-  if (!overlap(r, x, y))
+  if (!overlap(r, x, y)) {
     return 1;
+  }
   const tsr_tensor_desc *a = tsr_tensor_at(r->program, x), *b = tsr_tensor_at(r->program, y);
   const tsr_storage_desc *s = tsr_storage_at(r->program, a->storage), *t = tsr_storage_at(r->program, b->storage);
   return s->offset == t->offset && same_view(a, b);
@@ -131,8 +139,9 @@ static int is_add_norm(const run *r, int32_t index)
 {
   if (!is_op(r, index, TSR_OP_ADD) || !is_f32(r, line_at(r, index)->out[0]) ||
       (!is_op(r, index + 1, TSR_OP_LAYERNORM) && !is_op(r, index + 1, TSR_OP_RMSNORM)) ||
-      !reads_result(r, index + 1, 0, 1))
+      !reads_result(r, index + 1, 0, 1)) {
     return 0;
+  }
   const tsr_line_desc *add = line_at(r, index), *norm = line_at(r, index + 1);
   int32_t storage = tsr_tensor_at(r->program, add->out[0])->storage;
   return uses_in(r->program, norm->in, TSR_MAX_INPUTS, storage) == 1 && in_step(r, add->in[0], norm->out[0]) &&
@@ -141,8 +150,9 @@ static int is_add_norm(const run *r, int32_t index)
 
 static int join_add_norm(const run *r, tsr_vk_plan *plan)
 {
-  if (!is_add_norm(r, 0))
+  if (!is_add_norm(r, 0)) {
     return 0;
+  }
   const tsr_line_desc *add = line_at(r, 0);
   tsr_line_desc norm;
   copy_line(r, 1, &norm);
@@ -154,38 +164,45 @@ static int join_add_norm(const run *r, tsr_vk_plan *plan)
 /* What is added is the product's bias, if that has none and nothing is done to its result; else it must be contiguous. */
 static int join_matmul_add(const run *r, tsr_vk_plan *plan)
 {
-  if (!is_op(r, 0, TSR_OP_MATMUL) || !is_op(r, 1, TSR_OP_ADD))
+  if (!is_op(r, 0, TSR_OP_MATMUL) || !is_op(r, 1, TSR_OP_ADD)) {
     return 0;
+  }
   const tsr_line_desc *add = line_at(r, 1);
   int32_t slot = reads_result(r, 1, 0, 0) ? 0 : 1;
-  if (!reads_result(r, 1, slot, 0) || !is_passed_on(r, 0) || (is_add_norm(r, 1) && is_passed_on(r, 1)))
+  if (!reads_result(r, 1, slot, 0) || !is_passed_on(r, 0) || (is_add_norm(r, 1) && is_passed_on(r, 1))) {
     return 0;
+  }
   tsr_line_desc product;
   copy_line(r, 0, &product);
   int32_t y = add->out[0], addend = add->in[1 - slot];
   for (int32_t i = 0; i < TSR_MAX_INPUTS; ++i) {
-    if (overlap(r, product.in[i], y))
+    if (overlap(r, product.in[i], y)) {
       return 0;
+    }
   }
   int is_bias =
       product.in[2] == 0 && product.attributes.activation == TSR_ACTIVATION_NONE && reads_result(r, 1, slot, 1);
   tsr_vk_view view = tsr_vk_view_of(tsr_tensor_at(r->program, addend));
-  if (!is_bias && !tsr_vk_contiguous(&view))
+  if (!is_bias && !tsr_vk_contiguous(&view)) {
     return 0;
+  }
   product.out[0] = y;
-  if (is_bias)
+  if (is_bias) {
     product.in[2] = addend;
+  }
   return plan_joined(r, &product, is_bias ? 0 : addend, 0, plan) ? 2 : 0;
 }
 
 static int join_matmul_topk(const run *r, tsr_vk_plan *plan)
 {
-  if (!is_op(r, 0, TSR_OP_MATMUL) || line_at(r, 1) == NULL)
+  if (!is_op(r, 0, TSR_OP_MATMUL) || line_at(r, 1) == NULL) {
     return 0;
+  }
   int32_t logarithm = is_op(r, 1, TSR_OP_LOG_SOFTMAX), last = 1 + logarithm;
   for (int32_t i = 1; i <= last; ++i) {
-    if ((i == last && !is_op(r, i, TSR_OP_TOPK)) || !reads_result(r, i, 0, 1) || !is_passed_on(r, i - 1))
+    if ((i == last && !is_op(r, i, TSR_OP_TOPK)) || !reads_result(r, i, 0, 1) || !is_passed_on(r, i - 1)) {
       return 0;
+    }
   }
   const tsr_line_desc *topk = line_at(r, last);
   tsr_vk_planner planner = {
@@ -203,8 +220,9 @@ static int plan_lines(const run *r, tsr_vk_plan *plan)
   static int (*const joins[])(const run *, tsr_vk_plan *) = {join_add_norm, join_matmul_add, join_matmul_topk};
   for (size_t i = 0; r->caps->join && i < sizeof joins / sizeof joins[0]; ++i) {
     plan->n_lines = joins[i](r, plan);
-    if (plan->n_lines > 0)
+    if (plan->n_lines > 0) {
       return 1;
+    }
   }
   plan->n_lines = 1;
   return tsr_vk_plan_line(r->caps, r->program, r->first, plan);
@@ -212,10 +230,12 @@ static int plan_lines(const run *r, tsr_vk_plan *plan)
 
 static int same_operand(const run *r, const tsr_vk_operand *a, const tsr_vk_operand *b)
 {
-  if (a->write != b->write || a->tensor == b->tensor)
+  if (a->write != b->write || a->tensor == b->tensor) {
     return a->write == b->write;
-  if (a->tensor == TSR_VK_SCRATCH || b->tensor == TSR_VK_SCRATCH)
+  }
+  if (a->tensor == TSR_VK_SCRATCH || b->tensor == TSR_VK_SCRATCH) {
     return 0;
+  }
   return tsr_tensor_at(r->program, a->tensor)->storage == tsr_tensor_at(r->program, b->tensor)->storage;
 }
 
@@ -226,8 +246,9 @@ static int same_dispatch(const run *r, const tsr_vk_dispatch *a, const tsr_vk_di
              memcmp(a->spec, b->spec, (size_t)a->n_spec * sizeof a->spec[0]) == 0 &&
              a->subgroup_size == b->subgroup_size && a->push_bytes == b->push_bytes &&
              memcmp(a->push, b->push, a->push_bytes) == 0;
-  for (int32_t i = 0; same && i < a->n_operands; ++i)
+  for (int32_t i = 0; same && i < a->n_operands; ++i) {
     same = same_operand(r, &a->operand[i], &b->operand[i]);
+  }
   return same;
 }
 
@@ -236,13 +257,16 @@ static int disturbs(const run *r, const tsr_vk_dispatch *dispatch, const tsr_vk_
 {
   for (int32_t i = 0; i < dispatch->n_operands; ++i) {
     int32_t tensor = dispatch->operand[i].tensor;
-    if (!dispatch->operand[i].write)
+    if (!dispatch->operand[i].write) {
       continue;
-    if (tensor == TSR_VK_SCRATCH)
+    }
+    if (tensor == TSR_VK_SCRATCH) {
       return 1;
+    }
     for (int32_t k = 0; k < pure->n_operands; ++k) {
-      if (pure->operand[k].tensor != TSR_VK_SCRATCH && overlap(r, tensor, pure->operand[k].tensor))
+      if (pure->operand[k].tensor != TSR_VK_SCRATCH && overlap(r, tensor, pure->operand[k].tensor)) {
         return 1;
+      }
     }
   }
   return 0;
@@ -254,14 +278,17 @@ static void leave_out(const run *r, tsr_vk_left *left, tsr_vk_plan *plan)
   int32_t n = 0;
   for (int32_t i = 0; i < plan->n_dispatches; ++i) {
     const tsr_vk_dispatch *dispatch = &plan->dispatch[i];
-    if (left->dispatch.pure && dispatch->pure && same_dispatch(r, dispatch, &left->dispatch))
+    if (left->dispatch.pure && dispatch->pure && same_dispatch(r, dispatch, &left->dispatch)) {
       continue;
-    if (dispatch->pure)
+    }
+    if (dispatch->pure) {
       left->dispatch = *dispatch;
-    else if (left->dispatch.pure && disturbs(r, dispatch, &left->dispatch))
+    } else if (left->dispatch.pure && disturbs(r, dispatch, &left->dispatch)) {
       left->dispatch.pure = 0;
-    if (n < i)
+    }
+    if (n < i) {
       plan->dispatch[n] = *dispatch;
+    }
     ++n;
   }
   plan->n_dispatches = n;
@@ -271,9 +298,11 @@ int tsr_vk_plan_lines(const tsr_vk_caps *caps, const tsr_program_desc *program, 
                       int32_t line, tsr_vk_left *left, tsr_vk_plan *plan)
 {
   run r = {caps, program, buffers, line};
-  if (!plan_lines(&r, plan))
+  if (!plan_lines(&r, plan)) {
     return 0;
-  if (caps->join)
+  }
+  if (caps->join) {
     leave_out(&r, left, plan);
+  }
   return 1;
 }

@@ -124,8 +124,9 @@ static tile tile_of(const tsr_vk_caps *caps, uint32_t rows, uint32_t width)
     t.subgroup = 0;
     t.size = tsr_vk_group_size(caps, caps->compute_like_cpu ? 32 : MAX_SIZE); /* the largest subgroup, at least */
   }
-  while (t.rows < most_rows && t.rows < rows && (!t.subgroup || t.rows < t.size))
+  while (t.rows < most_rows && t.rows < rows && (!t.subgroup || t.rows < t.size)) {
     t.rows *= 2;
+  }
   t.parts = (uint32_t)tsr_vk_divide_up(width, t.size);
   t.parts = t.parts == 0 ? 1 : t.parts > MAX_PARTS ? MAX_PARTS : t.parts;
   t.blocks = width == 0 ? 1 : (uint32_t)tsr_vk_divide_up(width, (uint64_t)t.size * t.parts);
@@ -140,8 +141,9 @@ static int in_quads(tsr_vk_view *views, int32_t n)
   tsr_vk_view quads[4];
   for (int32_t i = 0; i < n; ++i) {
     quads[i] = views[i];
-    if (views[i].extent[3] % 4 != 0 || views[i].extent[3] == 0 || !tsr_vk_in_quads(&quads[i], 3))
+    if (views[i].extent[3] % 4 != 0 || views[i].extent[3] == 0 || !tsr_vk_in_quads(&quads[i], 3)) {
       return 0;
+    }
     quads[i].extent[3] /= 4;
   }
   memcpy(views, quads, (size_t)n * sizeof *views);
@@ -164,8 +166,9 @@ static int32_t variant_of(int32_t variant, const tile *t, int quads)
 static int plan_weights(tsr_vk_planner *planner, const tsr_vk_view *q, uint32_t keys, tsr_vk_masking *masking,
                         uint32_t *bits_at)
 {
-  if (!tsr_vk_plan_masking(planner, SLOT_ADDITIVE, q->extent[2], masking) || masking->bias_offset != 0)
+  if (!tsr_vk_plan_masking(planner, SLOT_ADDITIVE, q->extent[2], masking) || masking->bias_offset != 0) {
     return 0;
+  }
   uint64_t rows = (uint64_t)q->extent[0] * q->extent[1] * q->extent[2];
   return planner->line->in[SLOT_SEED] == 0 || tsr_vk_plan_dropout_bits(planner, SLOT_SEED, rows, keys, bits_at);
 }
@@ -195,8 +198,9 @@ static void split_keys(tile *t, const attention *a, uint32_t step, uint64_t want
   uint64_t steps = tsr_vk_divide_up(keys, step), room = MAX_WORDS / (split_words(a) + 1);
   wanted = wanted > MAX_SPLITS ? MAX_SPLITS : wanted;
   wanted = wanted > room ? room : wanted;
-  if (wanted < 2 || steps < 2)
+  if (wanted < 2 || steps < 2) {
     return;
+  }
   t->split_keys = (uint32_t)(tsr_vk_divide_up(steps, wanted) * step);
   t->splits = (uint32_t)tsr_vk_divide_up(keys, t->split_keys);
 }
@@ -251,8 +255,9 @@ static int cut_tiled(const tsr_vk_caps *caps, const attention *a, uint32_t i, ui
   *t = (tile){.size = TILE_SIZE, .rows = tiles[i].rows, .blocks = 1, .splits = 1};
   t->parts = (uint32_t)tsr_vk_divide_up(width, TILE_SIDE);
   if (!a->quads || tsr_vk_group_size(caps, TILE_SIZE) < TILE_SIZE || t->parts > MAX_TILE_PARTS ||
-      rows_each(i) * t->parts * 4 > MAX_RESULTS || shared_of_tiles(i, depth, width) > shared_memory)
+      rows_each(i) * t->parts * 4 > MAX_RESULTS || shared_of_tiles(i, depth, width) > shared_memory) {
     return 0;
+  }
   t->spec[0] = rows_each(i) | tiles[i].keys / TILE_SIDE << 4;
   t->spec[1] = t->parts;
   uint64_t groups = a->heads * tsr_vk_divide_up(a->q.extent[1], t->rows);
@@ -266,11 +271,13 @@ static uint32_t choose_tiles(const tsr_vk_caps *caps, const attention *a, uint32
   uint32_t chosen = TILE_COUNT;
   tile t;
   for (uint32_t i = 0; i < TILE_COUNT; ++i) {
-    if (!cut_tiled(caps, a, i, shared_memory, &t) || (chosen < TILE_COUNT && tiles[i].rows == tiles[chosen].rows))
+    if (!cut_tiled(caps, a, i, shared_memory, &t) || (chosen < TILE_COUNT && tiles[i].rows == tiles[chosen].rows)) {
       continue;
+    }
     chosen = i;
-    if (2 * a->q.extent[1] > t.rows && a->heads * tsr_vk_divide_up(a->q.extent[1], t.rows) >= FEW_GROUPS)
+    if (2 * a->q.extent[1] > t.rows && a->heads * tsr_vk_divide_up(a->q.extent[1], t.rows) >= FEW_GROUPS) {
       break;
+    }
   }
   return chosen;
 }
@@ -279,10 +286,12 @@ static int choose_tiled(const tsr_vk_caps *caps, const attention *a, tile *t)
 {
   enum { SHARED = 32 << 10 }; /* of which a multiprocessor has room for two workgroups or more */
   uint32_t i = choose_tiles(caps, a, caps->shared_memory < SHARED ? caps->shared_memory : SHARED);
-  if (i == TILE_COUNT)
+  if (i == TILE_COUNT) {
     i = choose_tiles(caps, a, caps->shared_memory);
-  if (i == TILE_COUNT || !cut_tiled(caps, a, i, caps->shared_memory, t))
+  }
+  if (i == TILE_COUNT || !cut_tiled(caps, a, i, caps->shared_memory, t)) {
     return TSR_VK_FORM_AUTO;
+  }
   return TSR_VK_FORM_ATTENTION_TILED_64X32 + (int32_t)i;
 }
 
@@ -314,24 +323,29 @@ static int cut_in_shape(const tsr_vk_caps *caps, const attention *a, const tsr_v
 {
   enum { MAX_SUMS = 64 }; /* of an invocation, in registers */
   uint32_t width = a->v.extent[3] * 4;
-  if (!takes_shape(shape))
+  if (!takes_shape(shape)) {
     return 0;
+  }
   uint32_t lanes = caps->subgroup_sizes[0], rows = shape->m;
-  while (lanes < caps->subgroup_sizes[1] && (rows > lanes || rows * width > MAX_SUMS * lanes))
+  while (lanes < caps->subgroup_sizes[1] && (rows > lanes || rows * width > MAX_SUMS * lanes)) {
     lanes *= 2;
-  while (rows * 2 <= lanes && rows * 2 <= MAX_COOP_ROWS && rows * 2 * width <= MAX_SUMS * lanes)
+  }
+  while (rows * 2 <= lanes && rows * 2 <= MAX_COOP_ROWS && rows * 2 * width <= MAX_SUMS * lanes) {
     rows *= 2;
+  }
   uint32_t subgroups = COOP_SUBGROUPS;
   while (subgroups > 1 && (subgroups / 2 * rows >= a->q.extent[1] || subgroups > caps->max_subgroups ||
-                           subgroups * lanes > caps->max_invocations || subgroups * lanes > caps->max_size[0]))
+                           subgroups * lanes > caps->max_invocations || subgroups * lanes > caps->max_size[0])) {
     subgroups /= 2;
+  }
   *t = (tile){.size = subgroups * lanes, .rows = subgroups * rows, .blocks = 1, .splits = 1, .lanes = lanes};
   uint64_t whole_depth = tsr_vk_divide_up(a->q.extent[3] * 4, shape->k) * shape->k;
   uint64_t whole_width = tsr_vk_divide_up(width, shape->n) * shape->n;
   /* A query's invocations share its keys in eights. */
   if (rows > lanes || lanes > MAX_COOP_LANES || lanes / rows > COOP_KEYS / 8 || rows * width > MAX_SUMS * lanes ||
-      shared_of_coop(t->rows, (uint32_t)whole_depth, (uint32_t)whole_width) > caps->shared_memory)
+      shared_of_coop(t->rows, (uint32_t)whole_depth, (uint32_t)whole_width) > caps->shared_memory) {
     return 0;
+  }
   t->spec[0] = shape->m | shape->n << 8 | shape->k << 16;
   t->spec[1] = rows | lanes << 8 | (uint32_t)COOP_KEYS << 16;
   uint64_t groups = a->heads * tsr_vk_divide_up(a->q.extent[1], t->rows);
@@ -344,14 +358,17 @@ static int cut_coop(const tsr_vk_planner *planner, const attention *a, tile *t)
 {
   const tsr_vk_caps *caps = planner->caps;
   /* Where subgroups can be small, a subgroup has no more registers in all, and a tile does not fit into them. */
-  if (caps->subgroup_sizes[0] < MIN_COOP_LANES && !caps->compute_like_cpu)
+  if (caps->subgroup_sizes[0] < MIN_COOP_LANES && !caps->compute_like_cpu) {
     return 0;
-  if (!tsr_vk_is_narrow(planner) || !a->quads || !caps->subgroup_shuffle || a->v.extent[3] * 4 > MAX_COOP_WIDTH)
+  }
+  if (!tsr_vk_is_narrow(planner) || !a->quads || !caps->subgroup_shuffle || a->v.extent[3] * 4 > MAX_COOP_WIDTH) {
     return 0;
+  }
   const tsr_vk_shape *shape = NULL;
   while ((shape = tsr_vk_next_shape(caps, TSR_VK_SHAPE_F16, shape)) != NULL) {
-    if (cut_in_shape(caps, a, shape, t))
+    if (cut_in_shape(caps, a, shape, t)) {
       return 1;
+    }
   }
   return 0;
 }
@@ -369,10 +386,12 @@ static int cut_form(const tsr_vk_planner *planner, const attention *a, int32_t f
     *t = tile_of(caps, a->q.extent[1], a->v.extent[3]);
     return 1;
   }
-  if (planner->line->out[1] != 0)
+  if (planner->line->out[1] != 0) {
     return 0;
-  if (is_tiled(form))
+  }
+  if (is_tiled(form)) {
     return cut_tiled(caps, a, (uint32_t)(form - TSR_VK_FORM_ATTENTION_TILED_64X32), caps->shared_memory, t);
+  }
   return (form == TSR_VK_FORM_ATTENTION_COOP && cut_coop(planner, a, t)) ||
          (form == TSR_VK_FORM_ATTENTION_SPLIT && cut_split(caps, a, 1, t));
 }
@@ -404,18 +423,23 @@ static int32_t choose(const tsr_vk_planner *planner, const attention *a, tile *t
   enum { FEW_QUERIES = 8 };
   const tsr_vk_caps *caps = planner->caps;
   const int32_t tuned = tsr_vk_tuning_find(caps->tuning, &planner->plan->class);
-  if (cut_form(planner, a, caps->forced, t))
+  if (cut_form(planner, a, caps->forced, t)) {
     return caps->forced;
-  if (cut_form(planner, a, tuned, t))
+  }
+  if (cut_form(planner, a, tuned, t)) {
     return tuned;
+  }
   int32_t form = TSR_VK_FORM_AUTO;
   int others = planner->line->out[1] == 0 && !caps->compute_like_cpu;
-  if (caps->compute_like_cpu && is_too_long(caps, a) && cut_form(planner, a, TSR_VK_FORM_ATTENTION_SPLIT, t))
+  if (caps->compute_like_cpu && is_too_long(caps, a) && cut_form(planner, a, TSR_VK_FORM_ATTENTION_SPLIT, t)) {
     return TSR_VK_FORM_ATTENTION_SPLIT;
-  if (others && a->q.extent[1] > FEW_QUERIES)
+  }
+  if (others && a->q.extent[1] > FEW_QUERIES) {
     form = cut_coop(planner, a, t) ? TSR_VK_FORM_ATTENTION_COOP : choose_tiled(caps, a, t);
-  if (form == TSR_VK_FORM_AUTO && others && cut_split(caps, a, 0, t))
+  }
+  if (form == TSR_VK_FORM_AUTO && others && cut_split(caps, a, 0, t)) {
     form = TSR_VK_FORM_ATTENTION_SPLIT;
+  }
   if (form == TSR_VK_FORM_AUTO) {
     *t = tile_of(caps, a->q.extent[1], a->v.extent[3]);
     form = TSR_VK_FORM_ATTENTION_ROWS;
@@ -438,8 +462,9 @@ static int plan_combine(tsr_vk_planner *planner, uint32_t rows, uint32_t splits,
       .sums = line->out[2] != 0,
   };
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_VARIANT_ATTENTION_COMBINE, &push, sizeof push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, TSR_VK_SCRATCH);
   tsr_vk_write(dispatch, line->out[0]);
   tsr_vk_write(dispatch, line->out[2] != 0 ? line->out[2] : line->out[0]);
@@ -462,15 +487,17 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   a.heads = (uint64_t)a.q.extent[0] * a.q.extent[2];
   uint32_t depth = a.q.extent[3], width = a.v.extent[3], bits_at = 0;
   tsr_vk_masking masking;
-  if (!plan_weights(planner, &a.q, a.k.extent[1], &masking, &bits_at))
+  if (!plan_weights(planner, &a.q, a.k.extent[1], &masking, &bits_at)) {
     return 0;
+  }
   tile t;
   planner->plan->class = class_of(planner, &a);
   planner->plan->form = choose(planner, &a, &t);
   uint64_t rows = a.heads * a.q.extent[1];
   uint32_t partial_at = 0;
-  if (t.splits > 1)
+  if (t.splits > 1) {
     partial_at = tsr_vk_reserve(planner, t.splits * split_words(&a));
+  }
 
   attention_push push = {
       .queries = a.q.extent[1],
@@ -495,21 +522,26 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   memcpy(push.additive_stride, additive.stride, sizeof push.additive_stride);
 
   int32_t variant = variant_of(TSR_VK_VARIANT_ATTENTION, &t, a.quads);
-  if (is_tiled(planner->plan->form))
+  if (is_tiled(planner->plan->form)) {
     variant = TSR_VK_VARIANT_ATTENTION_TILED;
-  if (planner->plan->form == TSR_VK_FORM_ATTENTION_COOP)
+  }
+  if (planner->plan->form == TSR_VK_FORM_ATTENTION_COOP) {
     variant = TSR_VK_VARIANT_ATTENTION_COOPERATIVE;
+  }
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
-  for (int32_t slot = 0; slot < 3; ++slot)
+  }
+  for (int32_t slot = 0; slot < 3; ++slot) {
     tsr_vk_read(dispatch, line->in[slot]);
+  }
   tsr_vk_read_in(planner, dispatch, SLOT_ADDITIVE);
   tsr_vk_read_in(planner, dispatch, SLOT_ROWS);
   int drops = line->in[SLOT_SEED] != 0;
   tsr_vk_read_masking(planner, dispatch, SLOT_ADDITIVE, &masking, drops);
-  for (int32_t i = 0; i < 3; ++i)
+  for (int32_t i = 0; i < 3; ++i) {
     tsr_vk_write(dispatch, t.splits > 1 ? TSR_VK_SCRATCH : line->out[i] != 0 ? line->out[i] : line->out[0]);
+  }
   const uint32_t specs[] = {
       t.size,
       1,
@@ -527,8 +559,9 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
       t.split_keys,
       partial_at,
   };
-  for (size_t i = 0; i < sizeof specs / sizeof *specs; ++i)
+  for (size_t i = 0; i < sizeof specs / sizeof *specs; ++i) {
     tsr_vk_spec(dispatch, specs[i]);
+  }
   dispatch->subgroup_size = t.lanes;
   dispatch->work = 2.0 * (double)rows * push.keys * (depth + width) * (a.quads ? 4 : 1);
   uint64_t groups = a.heads * t.splits * t.blocks * tsr_vk_divide_up(push.queries, t.rows);
@@ -555,13 +588,16 @@ static int plan_delta(tsr_vk_planner *planner, uint32_t stats_at)
       .lse_stride = {lse.stride[1], lse.stride[2], lse.stride[3]},
       .stats_at = stats_at,
   };
-  if (push.count == 0)
+  if (push.count == 0) {
     return 1;
+  }
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_VARIANT_ATTENTION_DELTA, &push, sizeof push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
-  for (int32_t slot = SLOT_Y; slot <= SLOT_LSE; ++slot)
+  }
+  for (int32_t slot = SLOT_Y; slot <= SLOT_LSE; ++slot) {
     tsr_vk_read(dispatch, line->in[slot]);
+  }
   tsr_vk_write(dispatch, TSR_VK_SCRATCH);
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
   tsr_vk_spec(dispatch, size);
@@ -584,18 +620,21 @@ static int plan_side(tsr_vk_planner *planner, gradient_push push, const tsr_vk_v
   uint32_t depth = views[Q].extent[3], width = views[V].extent[3];
   tile t = tile_of(planner->caps, own->extent[1], by_keys && width > depth ? width : depth);
   t.rows = t.rows < GRADIENT_TILE_ROWS ? t.rows : GRADIENT_TILE_ROWS;
-  if (own->extent[1] == 0)
+  if (own->extent[1] == 0) {
     return 1;
+  }
   for (int32_t i = 0; i < 4; ++i) {
     push.side[i].offset = views[side[i]].offset;
     memcpy(push.side[i].stride, views[side[i]].stride, sizeof push.side[i].stride);
   }
   tsr_vk_dispatch *dispatch =
       tsr_vk_add(planner, variant_of(TSR_VK_VARIANT_ATTENTION_GRADIENT, &t, quads), &push, sizeof push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
-  for (int32_t i = 0; i < 4; ++i)
+  }
+  for (int32_t i = 0; i < 4; ++i) {
     tsr_vk_read(dispatch, line->in[slots[side[i]]]);
+  }
   tsr_vk_read_in(planner, dispatch, SLOT_ADDITIVE);
   tsr_vk_read_masking(planner, dispatch, SLOT_ADDITIVE, masking, 1);
   tsr_vk_write(dispatch, result);
@@ -611,8 +650,9 @@ static int plan_side(tsr_vk_planner *planner, gradient_push push, const tsr_vk_v
   tsr_vk_spec(dispatch, bits_of(line->attributes.alpha));
   tsr_vk_spec(dispatch, views[Q].extent[2]);
   tsr_vk_spec(dispatch, bits_of(drops ? tsr_vk_dropout_scale(line->attributes.rate) : 1.0f));
-  for (int32_t i = 0; i < 4; ++i)
+  for (int32_t i = 0; i < 4; ++i) {
     tsr_vk_spec(dispatch, views[side[i]].stride[3]);
+  }
   uint64_t heads = (uint64_t)push.batch * views[Q].extent[2];
   uint32_t terms = by_keys ? 2 * (depth + width) : 2 * depth + width;
   dispatch->work = 2.0 * (double)(heads * push.queries) * push.keys * terms * (quads ? 4 : 1);
@@ -629,13 +669,16 @@ int tsr_vk_plan_attention_gradient(tsr_vk_planner *planner)
   uint32_t keys = views[1].extent[1], bits_at = 0;
   uint64_t heads = (uint64_t)q->extent[0] * q->extent[2];
   tsr_vk_masking masking;
-  if (heads == 0)
+  if (heads == 0) {
     return 1;
-  if (!plan_weights(planner, q, keys, &masking, &bits_at))
+  }
+  if (!plan_weights(planner, q, keys, &masking, &bits_at)) {
     return 0;
+  }
   uint32_t stats_at = tsr_vk_reserve(planner, 2 * heads * q->extent[1]) / 2;
-  if (planner->plan->scratch_bytes / 4 > INT32_MAX || !plan_delta(planner, stats_at))
+  if (planner->plan->scratch_bytes / 4 > INT32_MAX || !plan_delta(planner, stats_at)) {
     return 0;
+  }
   gradient_push push = {
       .queries = q->extent[1],
       .keys = keys,

@@ -37,8 +37,9 @@ tsr_vk_view tsr_vk_view_in(const tsr_vk_planner *planner, int32_t slot)
 uint64_t tsr_vk_elements(const tsr_tensor_desc *tensor)
 {
   uint64_t n = 1;
-  for (int32_t i = 0; i < tensor->rank; ++i)
+  for (int32_t i = 0; i < tensor->rank; ++i) {
     n *= (uint64_t)tensor->extent[i];
+  }
   return n;
 }
 
@@ -51,8 +52,9 @@ int tsr_vk_contiguous(const tsr_vk_view *view)
 {
   uint32_t expected = 1;
   for (int32_t i = 3; i >= 0; --i) {
-    if (view->extent[i] > 1 && view->stride[i] != expected)
+    if (view->extent[i] > 1 && view->stride[i] != expected) {
       return 0;
+    }
     expected *= view->extent[i];
   }
   return 1;
@@ -60,16 +62,18 @@ int tsr_vk_contiguous(const tsr_vk_view *view)
 
 uint32_t tsr_vk_axes(const tsr_vk_view *view)
 {
-  if (view->extent[0] != 1 || view->extent[1] != 1)
+  if (view->extent[0] != 1 || view->extent[1] != 1) {
     return 4;
+  }
   return view->extent[2] != 1 ? 2 : 1;
 }
 
 static int mergeable(const tsr_vk_view *views, int32_t n, int32_t outer, int32_t inner)
 {
   for (int32_t i = 0; i < n; ++i) {
-    if ((uint64_t)views[i].stride[inner] * views[i].extent[inner] != views[i].stride[outer])
+    if ((uint64_t)views[i].stride[inner] * views[i].extent[inner] != views[i].stride[outer]) {
       return 0;
+    }
   }
   return 1;
 }
@@ -78,8 +82,9 @@ void tsr_vk_collapse(tsr_vk_view *views, int32_t n)
 {
   int32_t kept = 3;
   for (int32_t axis = 2; axis >= 0; --axis) {
-    if (views[0].extent[axis] == 1)
+    if (views[0].extent[axis] == 1) {
       continue;
+    }
     int merge = views[0].extent[kept] == 1 ? 2 : mergeable(views, n, axis, kept);
     kept -= merge == 0;
     for (int32_t i = 0; i < n; ++i) {
@@ -102,23 +107,26 @@ void tsr_vk_collapse(tsr_vk_view *views, int32_t n)
 int tsr_vk_quads(tsr_vk_view *views, int32_t n, uint32_t *repeat)
 {
   *repeat = 0;
-  if (views[0].extent[3] % 4 != 0)
+  if (views[0].extent[3] % 4 != 0) {
     return 0;
+  }
   for (int32_t i = 0; i < n; ++i) {
     if (views[i].stride[3] == 0) {
       *repeat |= 1u << i;
       continue;
     }
     uint32_t low = views[i].offset | views[i].stride[0] | views[i].stride[1] | views[i].stride[2];
-    if (views[i].stride[3] != 1 || low % 4 != 0)
+    if (views[i].stride[3] != 1 || low % 4 != 0) {
       return 0;
+    }
   }
   for (int32_t i = 0; i < n; ++i) {
     views[i].extent[3] /= 4;
     if ((*repeat >> i & 1u) == 0) {
       views[i].offset /= 4;
-      for (int32_t axis = 0; axis < 3; ++axis)
+      for (int32_t axis = 0; axis < 3; ++axis) {
         views[i].stride[axis] /= 4;
+      }
     }
   }
   return 1;
@@ -129,8 +137,9 @@ int tsr_vk_whole_quads(tsr_vk_view *views, int32_t n)
   tsr_vk_view as_quads[4];
   uint32_t repeat;
   memcpy(as_quads, views, (size_t)n * sizeof *views);
-  if (!tsr_vk_quads(as_quads, n, &repeat) || repeat != 0)
+  if (!tsr_vk_quads(as_quads, n, &repeat) || repeat != 0) {
     return 0;
+  }
   memcpy(views, as_quads, (size_t)n * sizeof *views);
   return 1;
 }
@@ -138,13 +147,16 @@ int tsr_vk_whole_quads(tsr_vk_view *views, int32_t n)
 int tsr_vk_in_quads(tsr_vk_view *view, int32_t contiguous)
 {
   uint32_t low = view->offset;
-  for (int32_t i = 0; i < 4; ++i)
+  for (int32_t i = 0; i < 4; ++i) {
     low |= i == contiguous ? 0 : view->stride[i];
-  if (view->stride[contiguous] != 1 || low % 4 != 0)
+  }
+  if (view->stride[contiguous] != 1 || low % 4 != 0) {
     return 0;
+  }
   view->offset /= 4;
-  for (int32_t i = 0; i < 4; ++i)
+  for (int32_t i = 0; i < 4; ++i) {
     view->stride[i] /= i == contiguous ? 1 : 4;
+  }
   return 1;
 }
 
@@ -157,8 +169,9 @@ void tsr_vk_restart(tsr_vk_planner *planner)
 
 tsr_vk_dispatch *tsr_vk_add(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes)
 {
-  if (planner->plan->n_dispatches == TSR_VK_MAX_DISPATCHES)
+  if (planner->plan->n_dispatches == TSR_VK_MAX_DISPATCHES) {
     return NULL;
+  }
   tsr_vk_dispatch *dispatch = &planner->plan->dispatch[planner->plan->n_dispatches++];
   memset(dispatch, 0, sizeof *dispatch);
   dispatch->variant = variant;
@@ -202,16 +215,18 @@ uint32_t tsr_vk_reserve(tsr_vk_planner *planner, uint64_t words)
 
 static uint64_t storage_bytes(const tsr_vk_planner *planner, int32_t tensor)
 {
-  if (tensor == TSR_VK_SCRATCH)
+  if (tensor == TSR_VK_SCRATCH) {
     return (uint64_t)planner->plan->scratch_bytes;
+  }
   return ((uint64_t)tsr_storage_at(planner->program, tsr_vk_tensor(planner, tensor)->storage)->size + 3) / 4 * 4;
 }
 
 int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint64_t x, uint64_t y, uint64_t z)
 {
   const tsr_vk_caps *caps = planner->caps;
-  if (x > caps->max_groups[0] || y > caps->max_groups[1] || z > caps->max_groups[2])
+  if (x > caps->max_groups[0] || y > caps->max_groups[1] || z > caps->max_groups[2]) {
     return 0;
+  }
   dispatch->groups[0] = (uint32_t)x;
   dispatch->groups[1] = (uint32_t)y;
   dispatch->groups[2] = (uint32_t)z;
@@ -221,8 +236,9 @@ int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch,
   int32_t wide = 0;
   for (int32_t i = 0; i < dispatch->n_operands; ++i) {
     uint64_t bytes = storage_bytes(planner, dispatch->operand[i].tensor);
-    if (bytes > 0)
+    if (bytes > 0) {
       substitute = dispatch->operand[i].tensor;
+    }
     wide |= bytes > caps->max_binding;
   }
   for (int32_t i = 0; i < dispatch->n_operands; ++i) {
@@ -233,8 +249,9 @@ int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch,
   }
   const uint32_t size = dispatch->spec[0];
   if (tsr_vk_variants[dispatch->variant].is_subgroup && size >= caps->subgroup_sizes[0] &&
-      size <= caps->subgroup_sizes[1])
+      size <= caps->subgroup_sizes[1]) {
     dispatch->subgroup_size = size;
+  }
   dispatch->scratch_bytes = planner->plan->scratch_bytes;
   dispatch->wide = wide;
   dispatch->variant += wide;
@@ -253,8 +270,9 @@ int tsr_vk_finish(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint
 uint32_t tsr_vk_group_size(const tsr_vk_caps *caps, uint32_t wanted)
 {
   uint32_t size = 1;
-  while (size * 2 <= wanted && size * 2 <= caps->max_invocations && size * 2 <= caps->max_size[0])
+  while (size * 2 <= wanted && size * 2 <= caps->max_invocations && size * 2 <= caps->max_size[0]) {
     size *= 2;
+  }
   return size;
 }
 
@@ -262,8 +280,9 @@ const tsr_vk_shape *tsr_vk_next_shape(const tsr_vk_caps *caps, int32_t type, con
 {
   for (const tsr_vk_shape *shape = last != NULL ? last + 1 : caps->shapes; shape < caps->shapes + caps->n_shapes;
        ++shape) {
-    if (shape->type == type)
+    if (shape->type == type) {
       return shape;
+    }
   }
   return NULL;
 }
@@ -279,15 +298,18 @@ int tsr_vk_is_narrow(const tsr_vk_planner *planner)
  * signed number. */
 static int within_reach(const tsr_vk_planner *planner, int32_t tensor)
 {
-  if (tensor == 0)
+  if (tensor == 0) {
     return 1;
+  }
   const tsr_tensor_desc *desc = tsr_vk_tensor(planner, tensor);
-  if (storage_bytes(planner, tensor) / 4 > INT32_MAX || tsr_vk_elements(desc) > INT32_MAX)
+  if (storage_bytes(planner, tensor) / 4 > INT32_MAX || tsr_vk_elements(desc) > INT32_MAX) {
     return 0;
+  }
   uint64_t end = (uint64_t)desc->offset;
   for (int32_t i = 0; i < desc->rank; ++i) {
-    if (desc->extent[i] > INT32_MAX || desc->stride[i] > INT32_MAX)
+    if (desc->extent[i] > INT32_MAX || desc->stride[i] > INT32_MAX) {
       return 0;
+    }
     end += desc->extent[i] > 0 ? (uint64_t)(desc->extent[i] - 1) * (uint64_t)desc->stride[i] : 0;
   }
   return end <= UINT32_MAX;
@@ -336,20 +358,24 @@ int tsr_vk_plan_one(tsr_vk_planner *planner)
   plan->class = (tsr_vk_class){.op = 0};
   tsr_vk_restart(planner);
   int32_t op = planner->line->op;
-  if (op <= 0 || op >= TSR_OP_COUNT || plan_op[op] == NULL)
+  if (op <= 0 || op >= TSR_OP_COUNT || plan_op[op] == NULL) {
     return 0;
+  }
   for (int32_t i = 0; i < TSR_MAX_INPUTS; ++i) {
-    if (!within_reach(planner, planner->line->in[i]))
+    if (!within_reach(planner, planner->line->in[i])) {
       return 0;
+    }
   }
   if (!within_reach(planner, planner->addend) || !within_reach(planner, planner->sum) ||
-      !within_reach(planner, planner->best.values) || !within_reach(planner, planner->best.indices))
+      !within_reach(planner, planner->best.values) || !within_reach(planner, planner->best.indices)) {
     return 0;
+  }
   int empty = 1;
   for (int32_t i = 0; i < TSR_MAX_OUTPUTS; ++i) {
     int32_t out = planner->line->out[i];
-    if (!within_reach(planner, out))
+    if (!within_reach(planner, out)) {
       return 0;
+    }
     empty &= out == 0 || tsr_vk_elements(tsr_vk_tensor(planner, out)) == 0;
   }
   return empty || (plan_op[op](planner) && plan->scratch_bytes / 4 <= INT32_MAX);

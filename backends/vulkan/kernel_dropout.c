@@ -66,8 +66,9 @@ int tsr_vk_plan_dropout(tsr_vk_planner *planner)
   memcpy(push.x_stride, x.stride, sizeof push.x_stride);
   tsr_vk_dispatch *dispatch =
       tsr_vk_add(planner, quads ? TSR_VK_VARIANT_DROPOUT_QUADS : TSR_VK_VARIANT_DROPOUT, &push, sizeof push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_read(dispatch, line->in[1]);
   tsr_vk_write(dispatch, line->out[0]);
@@ -85,10 +86,12 @@ int tsr_vk_plan_dropout_bits(tsr_vk_planner *planner, int32_t slot, uint64_t row
   tsr_vk_view seed = tsr_vk_view_in(planner, slot);
   uint64_t row_words = tsr_vk_divide_up(length, 32), count = rows * row_words;
   *bits_at = tsr_vk_reserve(planner, count);
-  if (count == 0)
+  if (count == 0) {
     return 1;
-  if (planner->plan->scratch_bytes / 4 > INT32_MAX)
+  }
+  if (planner->plan->scratch_bytes / 4 > INT32_MAX) {
     return 0;
+  }
   dropout_bits_push push = {
       .seed_offset = seed.offset,
       .seed_stride = seed.stride[3],
@@ -100,8 +103,9 @@ int tsr_vk_plan_dropout_bits(tsr_vk_planner *planner, int32_t slot, uint64_t row
       .bits_at = *bits_at,
   };
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_VARIANT_DROPOUT_BITS, &push, sizeof push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, planner->line->in[slot]);
   tsr_vk_write(dispatch, TSR_VK_SCRATCH);
   uint32_t size = tsr_vk_group_size(planner->caps, 64);

@@ -63,8 +63,9 @@ int tsr_vk_plan_elementwise(tsr_vk_planner *planner)
   int32_t variant = gradient ? (quads ? TSR_VK_VARIANT_ELEMENTWISE_GRADIENT_QUADS : TSR_VK_VARIANT_ELEMENTWISE_GRADIENT)
                              : (quads ? TSR_VK_VARIANT_ELEMENTWISE_QUADS : TSR_VK_VARIANT_ELEMENTWISE);
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_read(dispatch, line->in[second]);
   tsr_vk_write(dispatch, line->out[0]);

@@ -101,8 +101,9 @@ int tsr_vk_plan_cross_entropy(tsr_vk_planner *planner)
   };
   tsr_vk_dispatch *dispatch =
       tsr_vk_add_rows(planner, TSR_VK_VARIANT_CROSS_ENTROPY, &push, sizeof push, quads, push.logits.extent, 0, 0);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_read(dispatch, line->in[1]);
   tsr_vk_write(dispatch, line->out[0]);
@@ -129,10 +130,12 @@ int tsr_vk_plan_cross_entropy_gradient(tsr_vk_planner *planner)
   push.count = (uint32_t)(quads ? elements / 4 : elements);
   int32_t variant = quads ? TSR_VK_VARIANT_CROSS_ENTROPY_GRADIENT_QUADS : TSR_VK_VARIANT_CROSS_ENTROPY_GRADIENT;
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
-  for (int32_t slot = 0; slot < 4; ++slot)
+  }
+  for (int32_t slot = 0; slot < 4; ++slot) {
     tsr_vk_read(dispatch, line->in[slot]);
+  }
   tsr_vk_write(dispatch, line->out[0]);
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
   tsr_vk_spec(dispatch, size);
@@ -153,8 +156,9 @@ int tsr_vk_plan_softmax_gradient(tsr_vk_planner *planner)
   memcpy(push.dy_stride, views[1].stride, sizeof push.dy_stride);
   tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_SOFTMAX_GRADIENT, &push, sizeof push, quads,
                                               views[0].extent[3], line->op == TSR_OP_LOG_SOFTMAX_GRADIENT, 0);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_read(dispatch, line->in[1]);
   tsr_vk_write(dispatch, line->out[0]);
@@ -181,8 +185,9 @@ static int plan_columns(tsr_vk_planner *planner, norm_gradient_push push, int qu
   push.dbias_at = quads ? at[1] / 4 : at[1];
   int32_t variant = quads ? TSR_VK_VARIANT_NORM_GRADIENT_COLUMNS_QUADS : TSR_VK_VARIANT_NORM_GRADIENT_COLUMNS;
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_read(dispatch, line->in[2]);
   tsr_vk_read(dispatch, TSR_VK_SCRATCH);
@@ -194,8 +199,9 @@ static int plan_columns(tsr_vk_planner *planner, norm_gradient_push push, int qu
   tsr_vk_spec(dispatch, dbias != 0);
   dispatch->after = 1;
   dispatch->work = 4.0 * (double)push.rows * n;
-  if (!tsr_vk_finish(planner, dispatch, blocks * tsr_vk_divide_up(push.extent[3], size)))
+  if (!tsr_vk_finish(planner, dispatch, blocks * tsr_vk_divide_up(push.extent[3], size))) {
     return 0;
+  }
   return blocks == 1 || (tsr_vk_add_sums_of_parts(planner, at[0], blocks, n, line->out[1]) &&
                          (dbias == 0 || tsr_vk_add_sums_of_parts(planner, at[1], blocks, n, dbias)));
 }
@@ -223,15 +229,18 @@ int tsr_vk_plan_norm_gradient(tsr_vk_planner *planner)
   if (rows > 0) {
     tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_NORM_GRADIENT, &push, sizeof push, quads,
                                                 x->extent[3], tsr_vk_norm_kind(line), 0);
-    if (dispatch == NULL)
+    if (dispatch == NULL) {
       return 0;
-    for (int32_t slot = 0; slot < 3; ++slot)
+    }
+    for (int32_t slot = 0; slot < 3; ++slot) {
       tsr_vk_read(dispatch, line->in[slot]);
+    }
     tsr_vk_write(dispatch, line->out[0]);
     tsr_vk_write(dispatch, TSR_VK_SCRATCH);
     dispatch->work = 20.0 * (double)rows * (double)n;
-    if (!tsr_vk_finish(planner, dispatch, rows))
+    if (!tsr_vk_finish(planner, dispatch, rows)) {
       return 0;
+    }
   }
   return plan_columns(planner, push, quads);
 }

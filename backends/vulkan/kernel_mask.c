@@ -81,10 +81,11 @@ static int64_t bucket_begin(int64_t bucket, int64_t exact, int64_t n, int32_t ma
   int64_t low = exact, high = max_distance;
   while (low < high) {
     int64_t middle = (low + high) / 2;
-    if (bucket_beyond(middle, exact, n, max_distance) >= bucket)
+    if (bucket_beyond(middle, exact, n, max_distance) >= bucket) {
       high = middle;
-    else
+    } else {
       low = middle + 1;
+    }
   }
   return low;
 }
@@ -93,17 +94,20 @@ static int64_t bucket_begin(int64_t bucket, int64_t exact, int64_t n, int32_t ma
 static int plan_relative(tsr_vk_planner *planner, int32_t slot, uint32_t heads, tsr_vk_masking *masking)
 {
   const tsr_op_attributes *attributes = &planner->line->attributes;
-  if (attributes->max_distance > MAX_REACH)
+  if (attributes->max_distance > MAX_REACH) {
     return 0;
+  }
   tsr_vk_view table = tsr_vk_view_in(planner, slot);
   int64_t n = table.extent[2], upper = 0;
-  if (attributes->bidirectional)
+  if (attributes->bidirectional) {
     upper = n /= 2;
+  }
   int64_t exact = n / 2;
   masking->reach = (uint32_t)attributes->max_distance;
   uint64_t count = (uint64_t)heads * (2 * masking->reach + 1);
-  if (count > INT32_MAX)
+  if (count > INT32_MAX) {
     return 0;
+  }
   masking->bias_offset = tsr_vk_reserve(planner, count);
 
   relative_push push = {
@@ -121,21 +125,24 @@ static int plan_relative(tsr_vk_planner *planner, int32_t slot, uint32_t heads, 
   int last = 0;
   while (!last) {
     push.n = 0;
-    while (push.n < MAX_BEGIN && bucket < n - exact)
+    while (push.n < MAX_BEGIN && bucket < n - exact) {
       push.begin[push.n++] = (uint32_t)bucket_begin(bucket++, exact, n, attributes->max_distance);
+    }
     last = bucket >= n - exact;
     push.to = last ? UINT32_MAX : (uint32_t)bucket_begin(bucket, exact, n, attributes->max_distance);
     tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_VARIANT_RELATIVE, &push, sizeof push);
-    if (dispatch == NULL)
+    if (dispatch == NULL) {
       return 0;
+    }
     tsr_vk_read(dispatch, planner->line->in[slot]);
     tsr_vk_write(dispatch, TSR_VK_SCRATCH);
     uint32_t size = tsr_vk_group_size(planner->caps, 64);
     tsr_vk_spec(dispatch, size);
     tsr_vk_spec(dispatch, 1);
     dispatch->work = (double)count;
-    if (!tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size)))
+    if (!tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size))) {
       return 0;
+    }
     push.first_bucket = (uint32_t)(exact + bucket - 1);
     push.from = push.to;
   }
@@ -173,8 +180,9 @@ int tsr_vk_plan_mask(tsr_vk_planner *planner)
   const tsr_line_desc *line = planner->line;
   tsr_vk_view x = tsr_vk_view_in(planner, 0), additive = tsr_vk_view_in(planner, 1);
   tsr_vk_masking masking;
-  if (!tsr_vk_plan_masking(planner, 1, x.extent[1], &masking))
+  if (!tsr_vk_plan_masking(planner, 1, x.extent[1], &masking)) {
     return 0;
+  }
   uint64_t count = tsr_vk_elements(tsr_vk_out(planner, 0));
   mask_push push = {
       .x_offset = x.offset,
@@ -191,8 +199,9 @@ int tsr_vk_plan_mask(tsr_vk_planner *planner)
   memcpy(push.x_stride, x.stride, sizeof push.x_stride);
   memcpy(push.additive_stride, additive.stride, sizeof push.additive_stride);
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_VARIANT_MASK, &push, sizeof push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_read_in(planner, dispatch, 1);
   tsr_vk_read_masking(planner, dispatch, 1, &masking, 0);
@@ -212,8 +221,9 @@ int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner)
   const tsr_op_attributes *attributes = &line->attributes;
   tsr_vk_view x = tsr_vk_view_in(planner, 0), position = tsr_vk_view_in(planner, 1);
   int64_t n = attributes->k, upper = 0;
-  if (attributes->bidirectional)
+  if (attributes->bidirectional) {
     upper = n /= 2;
+  }
   int64_t exact = n / 2;
   uint32_t heads = x.extent[1], directions = upper != 0 ? 2 : 1;
   relative_gradient_push push = {
@@ -232,8 +242,9 @@ int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner)
   memcpy(push.x_stride, x.stride, sizeof push.x_stride);
   uint32_t parts = push.rows == 0 ? 1 : (uint32_t)tsr_vk_divide_up(push.rows, push.block);
   uint32_t count = push.buckets * heads;
-  if (parts > 1)
+  if (parts > 1) {
     push.y_at = tsr_vk_reserve(planner, (uint64_t)parts * count);
+  }
 
   int64_t last = upper != 0 ? attributes->k - upper : n; /* with an odd row behind the upper half */
   for (int64_t first = 0, end = 0; first < last; first = end) {
@@ -253,8 +264,9 @@ int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner)
     tsr_vk_dispatch *dispatch =
         tsr_vk_add(planner, subgroup ? TSR_VK_VARIANT_RELATIVE_GRADIENT_SUBGROUP : TSR_VK_VARIANT_RELATIVE_GRADIENT,
                    &push, sizeof push);
-    if (dispatch == NULL)
+    if (dispatch == NULL) {
       return 0;
+    }
     tsr_vk_read(dispatch, line->in[0]);
     tsr_vk_read_in(planner, dispatch, 1);
     tsr_vk_write(dispatch, parts > 1 ? TSR_VK_SCRATCH : line->out[0]);
@@ -262,8 +274,9 @@ int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner)
     tsr_vk_spec(dispatch, 1);
     tsr_vk_spec(dispatch, line->in[1] != 0);
     dispatch->work = 10.0 * (double)tsr_vk_view_elements(&x) / (double)last * push.n;
-    if (!tsr_vk_finish(planner, dispatch, (uint64_t)parts * directions * push.n * heads))
+    if (!tsr_vk_finish(planner, dispatch, (uint64_t)parts * directions * push.n * heads)) {
       return 0;
+    }
   }
   return parts == 1 || tsr_vk_add_sums_of_parts(planner, push.y_at, parts, count, line->out[0]);
 }

@@ -93,8 +93,9 @@ static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const matm
   const tsr_line_desc *line = planner->line;
   int has_residual = planner->addend != 0 && !raw;
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, push, tsr_vk_variants[variant].push_bytes);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return NULL;
+  }
   planner->is_added = has_residual;
   tsr_vk_read(dispatch, a);
   tsr_vk_read(dispatch, b);
@@ -120,8 +121,9 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
   uint32_t columns = tile_columns; /* of a workgroup */
   if (planner->best.k > 0) {
     variant = tsr_vk_best_variant(planner, p, variant, tile_rows, tile_columns, &columns);
-    if (variant < 0)
+    if (variant < 0) {
       return NULL;
+    }
     planner->best.lists = (uint32_t)tsr_vk_divide_up(p->columns, columns);
     planner->best.candidates_at =
         tsr_vk_reserve(planner, (uint64_t)p->rows * planner->best.lists * ((uint64_t)planner->best.k + 1) * 2);
@@ -130,14 +132,17 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
   push.column_tiles = (uint32_t)tsr_vk_divide_up(p->columns, columns);
   uint64_t groups = p->batch * p->parts * push.row_tiles * push.column_tiles;
   push.groups = (uint32_t)groups;
-  if (raw)
+  if (raw) {
     push.alpha = 1.0f;
+  }
   int32_t a = p->quantised ? TSR_VK_SCRATCH : line->in[0];
   tsr_vk_dispatch *dispatch = add(planner, variant, &push, a, line->in[1], p->y, size, raw);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return NULL;
-  if (planner->best.k > 0)
+  }
+  if (planner->best.k > 0) {
     tsr_vk_spec_best(planner, dispatch, tile_rows, columns);
+  }
   if (p->quantised) {
     tsr_vk_read(dispatch, line->in[3]);
     dispatch->after = 1;
@@ -161,8 +166,9 @@ void tsr_vk_cut_depth(tsr_vk_planner *planner, tsr_vk_product *p, uint64_t group
   parts = parts < most ? parts : most;
   parts = parts < MAX_PARTS ? parts : MAX_PARTS;
   parts = parts > least ? parts : least;
-  if (parts <= 1 || planner->best.k > 0)
+  if (parts <= 1 || planner->best.k > 0) {
     return;
+  }
   p->part_depth = (uint32_t)tsr_vk_divide_up(p->depth, parts * step) * step;
   p->parts = (uint32_t)tsr_vk_divide_up(p->depth, p->part_depth);
   p->y = TSR_VK_SCRATCH;
@@ -172,8 +178,9 @@ void tsr_vk_cut_depth(tsr_vk_planner *planner, tsr_vk_product *p, uint64_t group
 int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *p)
 {
   enum { SIZE = 64 };
-  if (p->parts == 1)
+  if (p->parts == 1) {
     return 1;
+  }
   uint64_t results = (uint64_t)p->rows * p->columns; /* of one product of the batch */
   uint32_t size = tsr_vk_group_size(planner->caps, SIZE);
   matmul_push push = push_of(planner, p);
@@ -182,8 +189,9 @@ int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *p)
   push.groups = (uint32_t)p->batch * push.column_tiles;
   tsr_vk_dispatch *dispatch =
       add(planner, TSR_VK_VARIANT_MATMUL_PARTS, &push, TSR_VK_SCRATCH, TSR_VK_SCRATCH, planner->line->out[0], size, 0);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   dispatch->after = 1;
   dispatch->work = (double)p->batch * (double)results * p->parts;
   return tsr_vk_finish(planner, dispatch, push.groups);
@@ -208,11 +216,13 @@ static int (*const plan_form[TSR_VK_FORM_COUNT])(tsr_vk_planner *, const tsr_vk_
 static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
 {
   const int cuts = form != TSR_VK_FORM_MATMUL_PLAIN && form != TSR_VK_FORM_MATMUL_GENERIC;
-  if (!cuts && least_parts(planner->caps, product->depth) > 1)
+  if (!cuts && least_parts(planner->caps, product->depth) > 1) {
     return 0;
+  }
   tsr_vk_restart(planner);
-  if (plan_form[form] == NULL || !plan_form[form](planner, product, form))
+  if (plan_form[form] == NULL || !plan_form[form](planner, product, form)) {
     return 0;
+  }
   planner->plan->form = form;
   return 1;
 }
@@ -220,10 +230,12 @@ static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t 
 static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *product)
 {
   enum { FEW_ROWS = 8, LARGE_SUBGROUP = 16 };
-  if (caps->compute_like_cpu)
+  if (caps->compute_like_cpu) {
     return least_parts(caps, product->depth) > 1 ? TSR_VK_FORM_MATMUL_TILED_32X32 : TSR_VK_FORM_MATMUL_PLAIN;
-  if (product->rows > FEW_ROWS)
+  }
+  if (product->rows > FEW_ROWS) {
     return tsr_vk_choose_tiled(caps, product);
+  }
   return caps->subgroup_sizes[1] >= LARGE_SUBGROUP ? TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP : TSR_VK_FORM_MATMUL_VECTOR;
 }
 
@@ -273,8 +285,9 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
     return tsr_vk_plan_matmul_i8(planner, &p, tuned);
   }
   const int32_t chosen = choose(planner->caps, &p);
-  if (planner->best.k > 0)
+  if (planner->best.k > 0) {
     return plan_best(planner, &p, tuned, chosen);
+  }
   return plan(planner, &p, planner->caps->forced) || plan(planner, &p, tuned) ||
          plan(planner, &p, tsr_vk_choose_cooperative(planner->caps, &p)) || plan(planner, &p, chosen) ||
          (chosen == TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP && plan(planner, &p, TSR_VK_FORM_MATMUL_VECTOR)) ||

@@ -80,13 +80,15 @@ static int plan_gather(tsr_vk_planner *planner, int32_t x, tsr_vk_view views[2],
                     : quads     ? TSR_VK_VARIANT_GATHER_QUADS
                                 : TSR_VK_VARIANT_GATHER;
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, scales != 0 ? sizeof push : GATHER_BYTES);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, x);
   tsr_vk_read(dispatch, index != 0 ? index : x);
   tsr_vk_write(dispatch, y);
-  if (scales != 0)
+  if (scales != 0) {
     tsr_vk_read(dispatch, scales);
+  }
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
   tsr_vk_spec(dispatch, size);
   tsr_vk_spec(dispatch, 1);
@@ -130,8 +132,9 @@ int tsr_vk_plan_embedding(tsr_vk_planner *planner)
   tsr_vk_view views[2] = {{.offset = table.offset, .stride[3] = table.stride[3]}, {.offset = ids.offset}};
   memcpy(views[0].extent, y.extent, sizeof y.extent);
   memcpy(views[1].extent, y.extent, sizeof y.extent);
-  for (int32_t axis = 0; axis < 3; ++axis)
+  for (int32_t axis = 0; axis < 3; ++axis) {
     views[1].stride[axis] = ids.stride[axis + 1];
+  }
   return plan_gather(planner, planner->line->in[0], views, planner->line->in[1], table.stride[2], table.extent[2],
                      planner->line->attributes.alpha, planner->line->in[2]);
 }
@@ -143,11 +146,13 @@ static int in_pairs(tsr_vk_view views[2], uint32_t *step)
   tsr_vk_view *x = &views[0], *state = &views[1];
   uint32_t low = state->offset | state->stride[0] | state->stride[1] | state->stride[2] | x->extent[3];
   *step = x->stride[3];
-  if (low % 2 != 0 || state->stride[3] != 1 || x->stride[3] > 1)
+  if (low % 2 != 0 || state->stride[3] != 1 || x->stride[3] > 1) {
     return 0;
+  }
   state->offset /= 2;
-  for (int32_t i = 0; i < 3; ++i)
+  for (int32_t i = 0; i < 3; ++i) {
     state->stride[i] /= 2;
+  }
   x->stride[3] *= 2;
   x->extent[3] /= 2;
   state->extent[3] /= 2;
@@ -182,8 +187,9 @@ static int plan_scatter(tsr_vk_planner *planner, int32_t slot, tsr_vk_view views
                     : quads ? TSR_VK_VARIANT_SCATTER_QUADS
                             : TSR_VK_VARIANT_SCATTER;
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, planner->line->in[slot]);
   tsr_vk_read(dispatch, position != 0 ? position : planner->line->in[slot]);
   tsr_vk_write(dispatch, planner->line->out[0]);
@@ -220,8 +226,9 @@ int tsr_vk_plan_append(tsr_vk_planner *planner)
   uint32_t rows = views[1].extent[1];
   views[1].extent[1] = views[0].extent[1];
   int inner = 1;
-  for (int32_t i = 0; i < 2; ++i)
+  for (int32_t i = 0; i < 2; ++i) {
     inner &= views[i].stride[2] == views[i].stride[3] * views[i].extent[3];
+  }
   for (int32_t i = 0; i < 2 && inner; ++i) {
     views[i].extent[3] *= views[i].extent[2];
     views[i].extent[2] = 1;
@@ -248,12 +255,14 @@ int tsr_vk_plan_concat(tsr_vk_planner *planner)
     uint32_t extent = views[0].extent[axis];
     views[1].offset += at * views[1].stride[axis];
     at += extent;
-    if (extent == 0)
+    if (extent == 0) {
       continue;
+    }
     memcpy(views[1].extent, views[0].extent, sizeof views[1].extent);
     tsr_vk_collapse(views, 2);
-    if (!plan_scatter(planner, slot, views, 0, views[0].extent[1]))
+    if (!plan_scatter(planner, slot, views, 0, views[0].extent[1])) {
       return 0;
+    }
   }
   return 1;
 }

@@ -46,8 +46,9 @@ static int add_squares(tsr_vk_planner *planner, const squares_push *push, int32_
 {
   tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_SUM_OF_SQUARES, push, sizeof *push, quads,
                                               push->share, x != TSR_VK_SCRATCH, plus != 0);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, x);
   tsr_vk_read(dispatch, plus != 0 ? plus : x);
   tsr_vk_write(dispatch, y);
@@ -69,13 +70,15 @@ int tsr_vk_plan_sum_of_squares(tsr_vk_planner *planner)
   memcpy(push.x_stride, x.stride, sizeof push.x_stride);
   uint64_t share = tsr_vk_divide_up(push.count, MAX_SHARES);
   push.share = share < MIN_SHARE ? MIN_SHARE : (uint32_t)share;
-  if (push.count <= push.share)
+  if (push.count <= push.share) {
     return add_squares(planner, &push, line->in[0], quads, line->in[1], line->out[0]);
+  }
 
   uint32_t shares = (uint32_t)tsr_vk_divide_up(push.count, push.share);
   push.y_at = tsr_vk_reserve(planner, shares);
-  if (!add_squares(planner, &push, line->in[0], quads, 0, TSR_VK_SCRATCH))
+  if (!add_squares(planner, &push, line->in[0], quads, 0, TSR_VK_SCRATCH)) {
     return 0;
+  }
   push = (squares_push){
       .extent = {1, 1, 1, shares},
       .x_stride = {0, 0, 0, 1},
@@ -96,8 +99,9 @@ int tsr_vk_plan_adam(tsr_vk_planner *planner)
   tsr_vk_view norm = tsr_vk_view_in(planner, 2);
   uint64_t elements = tsr_vk_elements(tsr_vk_out(planner, 0));
   tsr_vk_view views[1 + STATES] = {gradient};
-  for (int32_t i = 0; i < STATES; ++i)
+  for (int32_t i = 0; i < STATES; ++i) {
     views[1 + i] = tsr_vk_view_of(tsr_vk_out(planner, line->out[i] != 0 ? i : PARAMETER));
+  }
   tsr_vk_collapse(views, 1 + STATES);
   uint32_t repeat = 0;
   int quads = tsr_vk_quads(views, 1 + STATES, &repeat);
@@ -121,13 +125,15 @@ int tsr_vk_plan_adam(tsr_vk_planner *planner)
   memcpy(push.gradient_stride, views[0].stride, sizeof push.gradient_stride);
   tsr_vk_dispatch *dispatch =
       tsr_vk_add(planner, quads ? TSR_VK_VARIANT_ADAM_QUADS : TSR_VK_VARIANT_ADAM, &push, sizeof push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_read(dispatch, line->in[1]);
   tsr_vk_read_in(planner, dispatch, 2);
-  for (int32_t i = 0; i < STATES; ++i)
+  for (int32_t i = 0; i < STATES; ++i) {
     tsr_vk_write(dispatch, line->out[line->out[i] != 0 ? i : PARAMETER]);
+  }
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
   tsr_vk_spec(dispatch, size);
   tsr_vk_spec(dispatch, 1);

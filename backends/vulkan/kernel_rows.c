@@ -60,11 +60,13 @@ uint32_t tsr_vk_reduce_size(const tsr_vk_caps *caps, uint64_t n, int *subgroup)
   const int is_known = caps->compute_like_cpu || (caps->subgroup_sizes[0] > 0 && lanes >= caps->subgroup_sizes[0] &&
                                                   lanes <= caps->subgroup_sizes[1]);
   *subgroup = is_known && caps->subgroup_arithmetic && lanes <= caps->max_size[0] && n <= most_rounds * lanes;
-  if (*subgroup)
+  if (*subgroup) {
     return lanes;
+  }
   uint32_t size = 32;
-  while (size < n && size < 256)
+  while (size < n && size < 256) {
     size *= 2;
+  }
   return tsr_vk_group_size(caps, size);
 }
 
@@ -75,8 +77,9 @@ tsr_vk_dispatch *tsr_vk_add_rows(tsr_vk_planner *planner, int32_t variant, const
   uint32_t size = tsr_vk_reduce_size(planner->caps, n, &subgroup);
   tsr_vk_dispatch *dispatch =
       tsr_vk_add(planner, variant + (quads ? TSR_VK_QUADS : 0) + (subgroup ? TSR_VK_SUBGROUP : 0), push, push_bytes);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return NULL;
+  }
   tsr_vk_spec(dispatch, size);
   tsr_vk_spec(dispatch, 1);
   tsr_vk_spec(dispatch, first);
@@ -98,8 +101,9 @@ int tsr_vk_plan_softmax(tsr_vk_planner *planner)
   memcpy(push.mask_stride, views[1].stride, sizeof push.mask_stride);
   tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_SOFTMAX, &push, sizeof push, quads,
                                               views[0].extent[3], line->op == TSR_OP_LOG_SOFTMAX, mask_slot != 0);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_read(dispatch, mask_slot != 0 ? mask_slot : line->in[0]);
   tsr_vk_write(dispatch, line->out[0]);
@@ -141,8 +145,9 @@ int tsr_vk_plan_norm(tsr_vk_planner *planner)
   memcpy(push.addend_stride, addend.stride, sizeof push.addend_stride);
   tsr_vk_dispatch *dispatch =
       tsr_vk_add_rows(planner, TSR_VK_VARIANT_NORM, &push, sizeof push, quads, x.extent[3], centred, bias_slot != 0);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_read(dispatch, line->in[1]);
   tsr_vk_read(dispatch, bias_slot != 0 ? bias_slot : line->in[1]);
@@ -159,10 +164,12 @@ int tsr_vk_plan_norm(tsr_vk_planner *planner)
 static int in_groups(tsr_vk_view *along, tsr_vk_view *other)
 {
   uint32_t low = along->extent[3] | other->offset;
-  for (int32_t axis = 0; axis < 4; ++axis)
+  for (int32_t axis = 0; axis < 4; ++axis) {
     low |= other->stride[axis] | (axis < 3 ? along->stride[axis] : 0);
-  if (along->stride[3] != 1 || low % 4 != 0 || along->offset % 4 != 0)
+  }
+  if (along->stride[3] != 1 || low % 4 != 0 || along->offset % 4 != 0) {
     return 0;
+  }
   along->extent[3] /= 4;
   along->offset /= 4;
   other->offset /= 4;
@@ -183,8 +190,9 @@ int tsr_vk_add_sums(tsr_vk_planner *planner, int32_t x, tsr_vk_view kept, tsr_vk
   uint64_t count = tsr_vk_view_elements(&kept), terms = tsr_vk_view_elements(&summed);
   int subgroup = 0;
   uint32_t size = tsr_vk_reduce_size(planner->caps, terms, &subgroup);
-  if (serial)
+  if (serial) {
     size = tsr_vk_group_size(planner->caps, SIZE);
+  }
   subgroup &= !serial;
 
   uint64_t groups = serial ? tsr_vk_divide_up(count, size) : count;
@@ -207,8 +215,9 @@ int tsr_vk_add_sums(tsr_vk_planner *planner, int32_t x, tsr_vk_view kept, tsr_vk
   memcpy(push.summed_stride, summed.stride, sizeof push.summed_stride);
   int32_t variant = TSR_VK_VARIANT_REDUCE + (quads ? TSR_VK_QUADS : 0) + (subgroup ? TSR_VK_SUBGROUP : 0);
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, x);
   tsr_vk_write(dispatch, parts > 1 ? TSR_VK_SCRATCH : y);
   tsr_vk_spec(dispatch, size);

@@ -32,14 +32,16 @@ static int add_step(tsr_vk_planner *planner, const scatter_add_push *push, uint3
   const tsr_line_desc *line = planner->line;
   tsr_vk_dispatch *dispatch =
       tsr_vk_add(planner, quads ? TSR_VK_VARIANT_SCATTER_ADD_QUADS : TSR_VK_VARIANT_SCATTER_ADD, push, sizeof *push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_read(dispatch, line->in[1]);
-  if (step == STEP_SUM)
+  if (step == STEP_SUM) {
     tsr_vk_read(dispatch, TSR_VK_SCRATCH);
-  else
+  } else {
     tsr_vk_write(dispatch, TSR_VK_SCRATCH);
+  }
   tsr_vk_write(dispatch, line->out[0]);
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
   tsr_vk_spec(dispatch, size);

@@ -28,8 +28,9 @@ static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const topk
 {
   const tsr_line_desc *line = planner->line;
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, push, sizeof *push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return NULL;
+  }
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_write(dispatch, from_scratch || to_scratch ? TSR_VK_SCRATCH : line->out[0]);
   tsr_vk_write(dispatch, line->out[0]);
@@ -52,17 +53,20 @@ static int plan_lists(tsr_vk_planner *planner, topk_push push, uint32_t rows, ui
   push.shares = (uint32_t)tsr_vk_divide_up(n, push.share);
   push.groups = rows * push.shares;
   int shared = push.shares > 1;
-  if (shared)
+  if (shared) {
     push.to_at = tsr_vk_reserve(planner, (uint64_t)push.groups * k * 2);
+  }
   int subgroup = 0;
   uint32_t size = tsr_vk_reduce_size(planner->caps, push.share / 4, &subgroup);
   int32_t variant = subgroup ? TSR_VK_VARIANT_TOPK_SUBGROUP : TSR_VK_VARIANT_TOPK;
   tsr_vk_dispatch *dispatch = add(planner, variant, &push, size, 0, shared);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   dispatch->work = (double)rows * n * k;
-  if (!shared)
+  if (!shared) {
     return 1;
+  }
   push.n = push.share = push.shares * k;
   push.shares = 1;
   push.groups = rows;
@@ -75,11 +79,13 @@ static int plan_lists(tsr_vk_planner *planner, topk_push push, uint32_t rows, ui
 static int plan_sort(tsr_vk_planner *planner, topk_push push, uint32_t rows, uint32_t n, uint32_t k)
 {
   uint32_t list = 1, size = tsr_vk_group_size(planner->caps, 256);
-  while (list < k)
+  while (list < k) {
     list *= 2;
+  }
   uint64_t lists = tsr_vk_divide_up(n, SORTED), words = (uint64_t)rows * lists * list * 2;
-  if (words > UINT32_MAX / 4 || planner->caps->shared_memory < SORTED * 8)
+  if (words > UINT32_MAX / 4 || planner->caps->shared_memory < SORTED * 8) {
     return 0;
+  }
   uint32_t at[2] = {0, 0};
   if (lists > 1) {
     at[0] = tsr_vk_reserve(planner, words);
@@ -96,8 +102,9 @@ static int plan_sort(tsr_vk_planner *planner, topk_push push, uint32_t rows, uin
     push.to_at = at[0];
     push.from_at = at[1];
     tsr_vk_dispatch *dispatch = add(planner, TSR_VK_VARIANT_TOPK_SORT, &push, size, merges, lists > 1);
-    if (dispatch == NULL)
+    if (dispatch == NULL) {
       return 0;
+    }
     tsr_vk_spec(dispatch, list);
     dispatch->work = 50.0 * push.groups * (merges ? list : SORTED);
     at[0] = push.from_at;

@@ -29,14 +29,16 @@ static uint32_t wanted_columns(const tsr_vk_planner *planner, const tsr_vk_produ
                                uint32_t tile_columns)
 {
   enum { GPU_COLUMNS = 16, CPU_COLUMNS = 256, MANY_COLUMNS = 8192, GROUP_ROUNDS = 8 };
-  if (!planner->caps->compute_like_cpu)
+  if (!planner->caps->compute_like_cpu) {
     return planner->best.k == 1 ? GPU_COLUMNS : planner->best.k <= 8 ? 2 * GPU_COLUMNS : 4 * GPU_COLUMNS;
+  }
   uint32_t columns = p->columns < MANY_COLUMNS ? CPU_COLUMNS : 2 * CPU_COLUMNS, lanes = planner->caps->subgroup_size;
   uint32_t rounds = p->quantised ? p->depth * GROUP_ROUNDS : p->depth; /* of a tile */
   while (columns > tile_columns &&
          (uint64_t)columns / tile_columns * rounds + (uint64_t)tile_rows * (uint64_t)planner->best.k * columns / lanes >
-             MOST_ROUNDS)
+             MOST_ROUNDS) {
     columns /= 2;
+  }
   return columns;
 }
 
@@ -102,13 +104,15 @@ static int add_best(tsr_vk_planner *planner, const tsr_vk_product *p)
   uint64_t work = (uint64_t)best->lists * (uint64_t)best->k * (uint64_t)best->k; /* of a row */
   int subgroup = 0;
   uint32_t size = tsr_vk_reduce_size(planner->caps, work, &subgroup);
-  if (planner->caps->compute_like_cpu && work / size + (uint64_t)best->k * 16 > MOST_ROUNDS)
+  if (planner->caps->compute_like_cpu && work / size + (uint64_t)best->k * 16 > MOST_ROUNDS) {
     return 0;
+  }
   planner->plan->dispatch[planner->plan->n_dispatches - 1].n_spec = SPEC_COUNT;
   tsr_vk_dispatch *dispatch =
       tsr_vk_add(planner, subgroup ? TSR_VK_VARIANT_BEST_SUBGROUP : TSR_VK_VARIANT_BEST, &push, sizeof push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_write(dispatch, TSR_VK_SCRATCH);
   tsr_vk_write(dispatch, best->values);
   tsr_vk_write(dispatch, best->indices);
@@ -135,8 +139,9 @@ static int is_had(tsr_vk_planner *planner, const tsr_vk_product *p, tsr_vk_plan_
 int tsr_vk_plan_best(tsr_vk_planner *planner, const tsr_vk_product *product, tsr_vk_plan_form plan, int32_t tuned,
                      int32_t chosen, const int32_t *others)
 {
-  if (product->batch != 1)
+  if (product->batch != 1) {
     return 0;
+  }
   int32_t forced = planner->caps->forced;
   int32_t given = is_had(planner, product, plan, forced)  ? forced
                   : is_had(planner, product, plan, tuned) ? tuned
@@ -145,12 +150,15 @@ int tsr_vk_plan_best(tsr_vk_planner *planner, const tsr_vk_product *product, tsr
       given == TSR_VK_FORM_AUTO && is_had(planner, product, plan, tsr_vk_choose_cooperative(planner->caps, product));
   tsr_vk_product p = *product;
   p.y = TSR_VK_SCRATCH;
-  if (given != TSR_VK_FORM_AUTO && plan(planner, &p, given))
+  if (given != TSR_VK_FORM_AUTO && plan(planner, &p, given)) {
     return add_best(planner, &p);
-  if (is_cooperative || (given != TSR_VK_FORM_AUTO && given == forced))
+  }
+  if (is_cooperative || (given != TSR_VK_FORM_AUTO && given == forced)) {
     return 0;
+  }
   int found = plan(planner, &p, chosen);
-  for (; !found && others != NULL && *others != TSR_VK_FORM_AUTO; ++others)
+  for (; !found && others != NULL && *others != TSR_VK_FORM_AUTO; ++others) {
     found = plan(planner, &p, *others);
+  }
   return found && add_best(planner, &p);
 }

@@ -30,10 +30,11 @@ static uint32_t fit(tile *t, const tsr_vk_caps *caps, uint32_t lanes)
   uint32_t sums = (lanes < FULL_SUBGROUP ? FEW_SUMS : SUMS) * lanes;
   uint32_t subgroups = t->rows / t->part_rows * (t->columns / t->part_columns);
   for (; t->part_rows * t->part_columns > sums && subgroups * 2 <= most; subgroups *= 2) {
-    if (t->part_columns > t->part_rows)
+    if (t->part_columns > t->part_rows) {
       t->part_columns /= 2;
-    else
+    } else {
       t->part_rows /= 2;
+    }
   }
   return subgroups;
 }
@@ -43,13 +44,16 @@ static uint32_t fit(tile *t, const tsr_vk_caps *caps, uint32_t lanes)
 static int in_groups(tsr_vk_view *view, int32_t contiguous, uint32_t n)
 {
   uint32_t low = view->extent[contiguous] | view->offset;
-  for (int32_t i = 0; i < 4; ++i)
+  for (int32_t i = 0; i < 4; ++i) {
     low |= i == contiguous ? 0 : view->stride[i];
-  if (view->stride[contiguous] != 1 || low % n != 0)
+  }
+  if (view->stride[contiguous] != 1 || low % n != 0) {
     return 0;
+  }
   view->offset /= n;
-  for (int32_t i = 0; i < 4; ++i)
+  for (int32_t i = 0; i < 4; ++i) {
     view->stride[i] /= i == contiguous ? 1 : n;
+  }
   return 1;
 }
 
@@ -68,12 +72,14 @@ static uint32_t shared_groups(const tile *t, const tsr_vk_shape *shape, uint32_t
 static uint32_t step_of(const tsr_vk_caps *caps, const tile *t, const tsr_vk_shape *shape, uint32_t values,
                         int along_depth)
 {
-  if (t->part_rows % shape->m != 0 || t->part_columns % shape->n != 0)
+  if (t->part_rows % shape->m != 0 || t->part_columns % shape->n != 0) {
     return 0;
+  }
   uint32_t step = caps->subgroup_sizes[0] < FULL_SUBGROUP ? MIN_STEP : MAX_STEP; /* the next step waits in registers */
   while (step >= MIN_STEP && (step * values % shape->k != 0 ||
-                              shared_groups(t, shape, step, values, along_depth) * GROUP_BYTES > caps->shared_memory))
+                              shared_groups(t, shape, step, values, along_depth) * GROUP_BYTES > caps->shared_memory)) {
     step /= 2;
+  }
   return step >= MIN_STEP ? step : 0;
 }
 
@@ -85,23 +91,28 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t variant, tsr_vk_produ
   const tsr_vk_caps *caps = planner->caps;
   uint32_t lanes = caps->subgroup_sizes[0];
   uint32_t subgroups = fit(&t, caps, lanes), size = subgroups * lanes;
-  if (subgroups > caps->max_subgroups || size > caps->max_invocations || size > caps->max_size[0])
+  if (subgroups > caps->max_subgroups || size > caps->max_invocations || size > caps->max_size[0]) {
     return 0;
+  }
   const tsr_vk_shape *shape = NULL;
   uint32_t step = 0;
-  while (step == 0 && (shape = tsr_vk_next_shape(caps, type, shape)) != NULL)
+  while (step == 0 && (shape = tsr_vk_next_shape(caps, type, shape)) != NULL) {
     step = step_of(caps, &t, shape, values, along_depth);
-  if (step == 0)
+  }
+  if (step == 0) {
     return 0;
-  if (!p.quantised)
+  }
+  if (!p.quantised) {
     tsr_vk_cut_depth(planner, &p, p.batch * tsr_vk_divide_up(p.rows, t.rows) * tsr_vk_divide_up(p.columns, t.columns),
                      step * values);
+  }
   tsr_vk_product counted = p; /* in groups, as the shader counts */
   counted.depth = p.depth / values;
   counted.part_depth = (uint32_t)tsr_vk_divide_up(p.part_depth, values);
   tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, variant, &counted, t.rows, t.columns, size);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   dispatch->subgroup_size = lanes;
   dispatch->work *= values;
   const uint32_t spec[] = {shape->m,
@@ -115,8 +126,9 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t variant, tsr_vk_produ
                            lanes,
                            (uint32_t)along_depth,
                            shared_groups(&t, shape, step, values, along_depth)};
-  for (size_t i = 0; i < sizeof spec / sizeof spec[0]; ++i)
+  for (size_t i = 0; i < sizeof spec / sizeof spec[0]; ++i) {
     tsr_vk_spec(dispatch, spec[i]);
+  }
   return tsr_vk_finish_product(planner, &p);
 }
 
@@ -124,11 +136,13 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t variant, tsr_vk_produ
 static int plan_f16(tsr_vk_planner *planner, tsr_vk_product p, tile t)
 {
   enum { VALUES = 8, A_VALUES = 4 };
-  if (!tsr_vk_is_narrow(planner) || tsr_vk_in(planner, 1)->dtype != TSR_F16 || p.depth == 0 || p.depth % VALUES != 0)
+  if (!tsr_vk_is_narrow(planner) || tsr_vk_in(planner, 1)->dtype != TSR_F16 || p.depth == 0 || p.depth % VALUES != 0) {
     return 0;
+  }
   int along_depth = in_groups(&p.b, 2, VALUES);
-  if (!in_groups(&p.a, 3, A_VALUES) || (!along_depth && !in_groups(&p.b, 3, VALUES)))
+  if (!in_groups(&p.a, 3, A_VALUES) || (!along_depth && !in_groups(&p.b, 3, VALUES))) {
     return 0;
+  }
   return plan_in_groups(planner, TSR_VK_VARIANT_MATMUL_COOPERATIVE_F16, p, TSR_VK_SHAPE_F16, t, VALUES, along_depth);
 }
 
@@ -143,8 +157,9 @@ static int plan_i8(tsr_vk_planner *planner, tsr_vk_product p, tile t)
 int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
 {
   int32_t i = form - (product->quantised ? TSR_VK_FORM_MATMUL_COOP_I8_128 : TSR_VK_FORM_MATMUL_COOP_F16_128);
-  if (i < 0 || i >= N_TILES)
+  if (i < 0 || i >= N_TILES) {
     return 0;
+  }
   return product->quantised ? plan_i8(planner, *product, tiles[i]) : plan_f16(planner, *product, tiles[i]);
 }
 
@@ -153,12 +168,14 @@ int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product 
 {
   enum { MIN_ROWS = 16 };
   static const uint32_t enough[N_TILES] = {TSR_VK_ENOUGH_GROUPS / 2, TSR_VK_ENOUGH_GROUPS / 4, 0};
-  if (caps->n_shapes == 0 || caps->compute_like_cpu || p->rows < MIN_ROWS)
+  if (caps->n_shapes == 0 || caps->compute_like_cpu || p->rows < MIN_ROWS) {
     return TSR_VK_FORM_AUTO;
+  }
   int32_t i = 0;
   while (i < N_TILES - 1 && (p->rows <= tiles[i].rows / 2 || p->batch * tsr_vk_divide_up(p->rows, tiles[i].rows) *
                                                                      tsr_vk_divide_up(p->columns, tiles[i].columns) <
-                                                                 enough[i]))
+                                                                 enough[i])) {
     ++i;
+  }
   return i + (p->quantised ? TSR_VK_FORM_MATMUL_COOP_I8_128 : TSR_VK_FORM_MATMUL_COOP_F16_128);
 }

@@ -26,14 +26,16 @@ static int quantise(tsr_vk_planner *planner, tsr_vk_product *p)
   tsr_vk_view x = p->a;
   uint32_t groups = (uint32_t)tsr_vk_divide_up(p->depth, 16) + 1, stride = groups;
   for (int32_t axis = 2; axis >= 0; --axis) {
-    if (x.stride[axis] == 0)
+    if (x.stride[axis] == 0) {
       x.extent[axis] = 1;
+    }
     p->a.stride[axis] = x.extent[axis] > 1 ? stride : 0;
     stride *= x.extent[axis];
   }
   uint64_t count = (uint64_t)x.extent[0] * x.extent[1] * x.extent[2];
-  if (count * groups * 4 > INT32_MAX)
+  if (count * groups * 4 > INT32_MAX) {
     return 0;
+  }
   uint32_t at = tsr_vk_reserve(planner, count * groups * 4);
   p->a.offset = at / 4;
   p->a.stride[3] = 1;
@@ -51,8 +53,9 @@ static int quantise(tsr_vk_planner *planner, tsr_vk_product *p)
   uint32_t size = tsr_vk_reduce_size(planner->caps, tsr_vk_divide_up(p->depth, 4), &subgroup);
   int32_t variant = TSR_VK_VARIANT_QUANTISE + (quads ? TSR_VK_QUADS : 0) + (subgroup ? TSR_VK_SUBGROUP : 0);
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_read(dispatch, planner->line->in[0]);
   tsr_vk_write(dispatch, TSR_VK_SCRATCH);
   tsr_vk_spec(dispatch, size);
@@ -67,8 +70,9 @@ static int in_groups(tsr_vk_product *p)
 {
   enum { GROUP = 16 };
   uint32_t low = p->depth | p->b.offset | p->b.stride[0] | p->b.stride[1] | p->b.stride[3];
-  if (p->depth == 0 || p->b.stride[2] != 1 || low % GROUP != 0)
+  if (p->depth == 0 || p->b.stride[2] != 1 || low % GROUP != 0) {
     return 0;
+  }
   p->depth /= GROUP;
   p->b.offset /= GROUP;
   p->b.stride[0] /= GROUP;
@@ -81,8 +85,9 @@ static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const tsr_
                             uint32_t tile_columns, uint32_t size)
 {
   tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, variant, p, tile_rows, tile_columns, size);
-  if (dispatch != NULL)
+  if (dispatch != NULL) {
     dispatch->work = 2.0 * (double)p->batch * p->rows * p->columns * p->a.extent[3];
+  }
   return dispatch;
 }
 
@@ -93,14 +98,17 @@ static int plan_plain(tsr_vk_planner *planner, tsr_vk_product p)
   uint32_t lanes = caps->subgroup_size, tile_rows = 1;
   /* For CPUs, as in matmul_plain.c. */
   if (!caps->compute_like_cpu || !caps->subgroup_shuffle || lanes < 4 || (lanes & (lanes - 1)) != 0 ||
-      lanes > caps->max_size[0] || !in_groups(&p))
+      lanes > caps->max_size[0] || !in_groups(&p)) {
     return 0;
-  while (tile_rows < lanes && tile_rows < MAX_TILE_ROWS && tile_rows < p.rows)
+  }
+  while (tile_rows < lanes && tile_rows < MAX_TILE_ROWS && tile_rows < p.rows) {
     tile_rows *= 2;
+  }
   uint32_t tile_columns = tile_rows == 1 ? 4 : 2;
   tsr_vk_dispatch *dispatch = add(planner, TSR_VK_VARIANT_MATMUL_I8_PLAIN, &p, tile_rows, lanes * tile_columns, lanes);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_spec(dispatch, tile_rows);
   tsr_vk_spec(dispatch, lanes);
   tsr_vk_spec(dispatch, tile_columns);
@@ -127,29 +135,35 @@ static int plan_vector(tsr_vk_planner *planner, tsr_vk_product p, int subgroup, 
 {
   enum { MIN_SIZE = 32, MAX_SIZE = 128, MAX_TILE_ROWS = 8, MAX_TILE_COLUMNS = 8 };
   const tsr_vk_caps *caps = planner->caps;
-  if (!in_groups(&p) || (subgroup && subgroup_of(caps) == 0))
+  if (!in_groups(&p) || (subgroup && subgroup_of(caps) == 0)) {
     return 0;
+  }
   uint32_t size = MIN_SIZE, tile_rows = p.rows < MAX_TILE_ROWS ? p.rows : MAX_TILE_ROWS, tile_columns = 1;
-  while (size * 2 <= p.depth && size < MAX_SIZE)
+  while (size * 2 <= p.depth && size < MAX_SIZE) {
     size *= 2;
+  }
   size = subgroup ? subgroup_of(caps) : tsr_vk_group_size(caps, size);
   /* Results of an invocation, for which its registers suffice: without a dot they hold bytes, too, and a narrow subgroup
    * has fewer. */
   int narrow = subgroup && size < 32, roomy = dot && (planner->best.k == 0 || holds_emulated_dot(caps));
   uint32_t most = roomy ? 16 : narrow ? 4 : 8, most_columns = narrow ? MAX_TILE_COLUMNS / 2 : MAX_TILE_COLUMNS;
-  if (subgroup && tile_rows > size)
+  if (subgroup && tile_rows > size) {
     tile_rows = size;
-  if (subgroup && most > size)
+  }
+  if (subgroup && most > size) {
     most = size;
-  while (tile_rows * tile_columns * 2 <= most && tile_columns < most_columns)
+  }
+  while (tile_rows * tile_columns * 2 <= most && tile_columns < most_columns) {
     tile_columns *= 2;
+  }
   int32_t variant = subgroup
                         ? dot ? TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP_DOT : TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP
                     : dot ? TSR_VK_VARIANT_MATMUL_I8_VECTOR_DOT
                           : TSR_VK_VARIANT_MATMUL_I8_VECTOR;
   tsr_vk_dispatch *dispatch = add(planner, variant, &p, tile_rows, tile_columns, size);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   dispatch->subgroup_size = subgroup ? size : 0;
   tsr_vk_spec(dispatch, tile_rows);
   tsr_vk_spec(dispatch, tile_columns);
@@ -163,13 +177,15 @@ static int plan_tiled(tsr_vk_planner *planner, tsr_vk_product p, uint32_t side, 
   enum { STEP_WORDS = 8, GROUP_BYTES = 16 };
   const tsr_vk_caps *caps = planner->caps;
   uint32_t shared = 2 * STEP_WORDS * (side * tile + 1) * GROUP_BYTES;
-  if (tsr_vk_group_size(caps, side * side) < side * side || shared > caps->shared_memory || !in_groups(&p))
+  if (tsr_vk_group_size(caps, side * side) < side * side || shared > caps->shared_memory || !in_groups(&p)) {
     return 0;
+  }
   uint32_t extent = side * tile * 4;
   int32_t variant = dot ? TSR_VK_VARIANT_MATMUL_I8_TILED_DOT : TSR_VK_VARIANT_MATMUL_I8_TILED;
   tsr_vk_dispatch *dispatch = add(planner, variant, &p, extent, extent, side * side);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_spec(dispatch, side);
   tsr_vk_spec(dispatch, tile);
   return 1;
@@ -179,8 +195,9 @@ static int plan_generic(tsr_vk_planner *planner, const tsr_vk_product *p)
 {
   uint32_t size = tsr_vk_group_size(planner->caps, 64), tile_rows = p->rows < 4 ? p->rows : 4;
   tsr_vk_dispatch *dispatch = add(planner, TSR_VK_VARIANT_MATMUL_I8_GENERIC, p, tile_rows, size, size);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_spec(dispatch, tile_rows);
   return 1;
 }
@@ -223,8 +240,9 @@ static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t 
 {
   tsr_vk_product p = *product;
   tsr_vk_restart(planner);
-  if (!quantise(planner, &p) || !plan_multiply(planner, &p, form))
+  if (!quantise(planner, &p) || !plan_multiply(planner, &p, form)) {
     return 0;
+  }
   planner->plan->form = form;
   return 1;
 }
@@ -239,26 +257,32 @@ static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *p)
 {
   enum { FEW_ROWS = 8, MANY_TILES = 64, SMALL_SHARED_MEMORY = 32768 };
   int dot = caps->fast_dot, few = p->rows <= FEW_ROWS;
-  if (caps->compute_like_cpu)
+  if (caps->compute_like_cpu) {
     return TSR_VK_FORM_MATMUL_I8_PLAIN;
-  if (few && subgroup_of(caps) > 0)
+  }
+  if (few && subgroup_of(caps) > 0) {
     return dot ? TSR_VK_FORM_MATMUL_I8_VECTOR_SUBGROUP_DOT : TSR_VK_FORM_MATMUL_I8_VECTOR_SUBGROUP;
-  if (few)
+  }
+  if (few) {
     return dot ? TSR_VK_FORM_MATMUL_I8_VECTOR_DOT : TSR_VK_FORM_MATMUL_I8_VECTOR;
+  }
   /* A device with little shared memory that shares the host's memory has small registers, too. */
   int large_device = !caps->unified || caps->shared_memory > SMALL_SHARED_MEMORY;
-  if (dot && large_device && tiles_of(p, 128) >= MANY_TILES)
+  if (dot && large_device && tiles_of(p, 128) >= MANY_TILES) {
     return TSR_VK_FORM_MATMUL_I8_TILED_128_DOT;
-  if (tiles_of(p, 64) >= MANY_TILES)
+  }
+  if (tiles_of(p, 64) >= MANY_TILES) {
     return dot ? TSR_VK_FORM_MATMUL_I8_TILED_64_DOT : TSR_VK_FORM_MATMUL_I8_TILED_64;
+  }
   return dot ? TSR_VK_FORM_MATMUL_I8_TILED_32_DOT : TSR_VK_FORM_MATMUL_I8_TILED_32;
 }
 
 int tsr_vk_plan_matmul_i8(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t tuned)
 {
   const int32_t chosen = choose(planner->caps, product);
-  if (planner->best.k > 0)
+  if (planner->best.k > 0) {
     return tsr_vk_plan_best(planner, product, plan, tuned, chosen, NULL);
+  }
   return plan(planner, product, planner->caps->forced) || plan(planner, product, tuned) ||
          plan(planner, product, tsr_vk_choose_cooperative(planner->caps, product)) || plan(planner, product, chosen) ||
          plan(planner, product, TSR_VK_FORM_MATMUL_I8_GENERIC);

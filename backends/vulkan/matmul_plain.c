@@ -10,11 +10,13 @@ int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, in
   tsr_vk_product p = *product;
   const tsr_vk_caps *caps = planner->caps;
   uint32_t lanes = caps->subgroup_size;
-  if (!caps->subgroup_shuffle || lanes < 4 || (lanes & (lanes - 1)) != 0 || lanes > caps->max_size[0])
+  if (!caps->subgroup_shuffle || lanes < 4 || (lanes & (lanes - 1)) != 0 || lanes > caps->max_size[0]) {
     return 0;
+  }
   /* Its tiles are as large as a CPU's registers and caches are; a GPU's do not hold them, and it has forms of its own. */
-  if (p.depth == 0 || !caps->compute_like_cpu)
+  if (p.depth == 0 || !caps->compute_like_cpu) {
     return 0;
+  }
   int32_t variant = TSR_VK_VARIANT_MATMUL_PLAIN_ANY_STRIDE;
   uint32_t tile_rows = 1, tile_columns = 2;
   tsr_vk_view a = p.a, b = p.b, a_columns = p.a;
@@ -36,11 +38,13 @@ int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, in
     p.b = b;
   }
   uint32_t most_rows = variant == TSR_VK_VARIANT_MATMUL_PLAIN_BY_COLUMN ? 4 * lanes : lanes;
-  while (tile_rows < most_rows && tile_rows < 8 && tile_rows < p.rows)
+  while (tile_rows < most_rows && tile_rows < 8 && tile_rows < p.rows) {
     tile_rows *= 2;
+  }
   tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, variant, &p, tile_rows, lanes * tile_columns, lanes);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   tsr_vk_spec(dispatch, tile_rows);
   tsr_vk_spec(dispatch, lanes);
   tsr_vk_spec(dispatch, tile_columns);

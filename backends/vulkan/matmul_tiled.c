@@ -30,8 +30,9 @@ static const tile tiles[] = {
 static const tile *find(int32_t form)
 {
   const tile *t = tiles;
-  while (t->form != form)
+  while (t->form != form) {
     ++t;
+  }
   return t;
 }
 
@@ -69,10 +70,12 @@ static int has_few_registers(const tsr_vk_caps *caps, const tile *t)
 static uint32_t layout_of(const tsr_vk_view *view, int32_t along, int32_t across)
 {
   uint32_t low = view->offset | view->stride[0] | view->stride[1];
-  if (view->stride[along] == 1)
+  if (view->stride[along] == 1) {
     return ALONG_DEPTH | (((low | view->stride[across] | view->extent[along]) % 2 == 0) ? VECTORS : 0);
-  if (view->stride[across] == 1)
+  }
+  if (view->stride[across] == 1) {
     return ((low | view->stride[along] | view->extent[across]) % 4 == 0) ? VECTORS : 0;
+  }
   return view->stride[along] < view->stride[across] ? ALONG_DEPTH : 0;
 }
 
@@ -85,18 +88,21 @@ int32_t tsr_vk_choose_tiled(const tsr_vk_caps *caps, const tsr_vk_product *p)
       (!caps->unified || caps->shared_memory > SMALL_SHARED_MEMORY) &&
       (!has_few_registers(caps, large) || (layout_of(&p->a, 3, 2) & layout_of(&p->b, 2, 3) & VECTORS) != 0);
   const tile *t = find(TSR_VK_FORM_MATMUL_TILED_32X32);
-  if (p->columns <= 32)
+  if (p->columns <= 32) {
     ;
-  else if (p->rows <= 16)
+  } else if (p->rows <= 16) {
     t = find(TSR_VK_FORM_MATMUL_TILED_16X64);
-  else if (p->rows <= 32)
+  } else if (p->rows <= 32) {
     t = find(TSR_VK_FORM_MATMUL_TILED_32X64);
-  else if (suits_large && groups_of(large, p) >= FEW_GROUPS && results_of(large, p) / 5 <= results_of(medium, p) / 4)
+  } else if (suits_large && groups_of(large, p) >= FEW_GROUPS &&
+             results_of(large, p) / 5 <= results_of(medium, p) / 4) {
     t = large;
-  else if (groups_of(medium, p) >= FEW_GROUPS || p->depth >= DEEP)
+  } else if (groups_of(medium, p) >= FEW_GROUPS || p->depth >= DEEP) {
     t = medium;
-  while (!fits(caps, t))
+  }
+  while (!fits(caps, t)) {
     ++t;
+  }
   return t->form;
 }
 
@@ -104,15 +110,17 @@ int tsr_vk_plan_tiled(tsr_vk_planner *planner, const tsr_vk_product *product, in
 {
   const tile *t = find(form);
   tsr_vk_product p = *product;
-  if (p.depth == 0 || !fits(planner->caps, t))
+  if (p.depth == 0 || !fits(planner->caps, t)) {
     return 0;
+  }
   tsr_vk_cut_depth(planner, &p, groups_of(t, &p), TILE_DEPTH);
   tsr_vk_dispatch *dispatch =
       tsr_vk_add_product(planner, TSR_VK_VARIANT_MATMUL_TILED, &p, t->rows, t->columns, lanes_of(t));
   uint32_t layout_a = layout_of(&p.a, 3, 2), layout_b = layout_of(&p.b, 2, 3);
   int few_registers = has_few_registers(planner->caps, t);
-  if (dispatch == NULL || (few_registers && dispatch->wide && (layout_a & layout_b & VECTORS) == 0))
+  if (dispatch == NULL || (few_registers && dispatch->wide && (layout_a & layout_b & VECTORS) == 0)) {
     return 0;
+  }
   tsr_vk_spec(dispatch, t->rows);
   tsr_vk_spec(dispatch, t->columns);
   tsr_vk_spec(dispatch, t->row_groups);

@@ -31,8 +31,9 @@ int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, i
   uint32_t width = in_groups(&p.b, along_depth ? 2 : 3, along_depth ? 3 : 2, group) ? group : 1;
   uint32_t tile_rows = p.rows <= TILE_ROWS / 2 ? p.rows : TILE_ROWS;
   uint32_t size = 0, depth_lanes = 0, loads = 0, tile_columns = 0;
-  if (p.depth == 0 || (subgroup && (!along_depth || subgroup_of(caps) == 0)))
+  if (p.depth == 0 || (subgroup && (!along_depth || subgroup_of(caps) == 0))) {
     return 0;
+  }
   if (along_depth) {
     /* Columns of an invocation: as many as leave workgroups enough; with a subgroup, as it has invocations for sums */
     size = subgroup ? subgroup_of(caps) : tsr_vk_group_size(caps, 64);
@@ -40,8 +41,9 @@ int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, i
     /* Half of them where a narrow subgroup's registers hold loads of eight elements, too. */
     uint32_t most_sums = width == 8 && caps->subgroup_sizes[0] < 32 ? size / 2 : size;
     while (loads > 1 && (p.columns * p.batch < (uint64_t)loads * TSR_VK_ENOUGH_GROUPS ||
-                         (subgroup && tile_rows * loads > most_sums)))
+                         (subgroup && tile_rows * loads > most_sums))) {
       loads /= 2;
+    }
     depth_lanes = subgroup || size < 32 ? size : 32;
     tile_columns = size / depth_lanes * loads;
   } else {
@@ -49,18 +51,21 @@ int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, i
     depth_lanes = 8;
     loads = width == 8 ? 2 : 4;
     tile_columns = size / depth_lanes * width;
-    if (width == 8 && tile_rows > TILE_ROWS / 2)
+    if (width == 8 && tile_rows > TILE_ROWS / 2) {
       tile_rows = TILE_ROWS / 2; /* sums for which every device has registers */
+    }
   }
-  if (subgroup && tile_rows > size)
+  if (subgroup && tile_rows > size) {
     return 0;
+  }
   uint64_t groups = p.batch * tsr_vk_divide_up(p.rows, tile_rows) * tsr_vk_divide_up(p.columns, tile_columns);
   tsr_vk_cut_depth(planner, &p, groups, depth_lanes * (along_depth ? width : loads));
   tsr_vk_dispatch *dispatch =
       tsr_vk_add_product(planner, subgroup ? TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP : TSR_VK_VARIANT_MATMUL_VECTOR, &p,
                          tile_rows, tile_columns, size);
-  if (dispatch == NULL)
+  if (dispatch == NULL) {
     return 0;
+  }
   dispatch->subgroup_size = subgroup ? size : 0;
   tsr_vk_spec(dispatch, tile_rows);
   tsr_vk_spec(dispatch, loads);

@@ -17,15 +17,17 @@ struct tsr_arena_block {
 void *tsr_arena_take(tsr_arena *arena, size_t size)
 {
   size_t step = sizeof(max_align_t);
-  if (size > SIZE_MAX - BLOCK_SIZE)
+  if (size > SIZE_MAX - BLOCK_SIZE) {
     return NULL;
+  }
   size = (size + step - 1) / step * step;
   tsr_arena_block *block = arena->last;
   if (!block || block->size - block->used < size) {
     size_t room = size > BLOCK_SIZE ? size : BLOCK_SIZE;
     block = calloc(1, sizeof *block + room);
-    if (!block)
+    if (!block) {
       return NULL;
+    }
     block->size = room;
     block->previous = arena->last;
     arena->last = block;
@@ -39,8 +41,9 @@ char *tsr_arena_text(tsr_arena *arena, const char *text)
 {
   size_t size = strlen(text) + 1;
   char *copy = tsr_arena_take(arena, size);
-  if (copy)
+  if (copy) {
     memcpy(copy, text, size);
+  }
   return copy;
 }
 

@@ -34,8 +34,9 @@ const char *tsr_status_name(tsr_status status)
       [TSR_ERR_PLUGIN] = "TSR_ERR_PLUGIN",
       [TSR_ERR_INTERNAL] = "TSR_ERR_INTERNAL",
   };
-  if (status < 0 || (size_t)status >= sizeof names / sizeof names[0])
+  if (status < 0 || (size_t)status >= sizeof names / sizeof names[0]) {
     return "TSR_ERR_?";
+  }
   return names[status];
 }
 
@@ -58,8 +59,9 @@ tsr_status tsr_fail(tsr_status status, const char *format, ...)
 
 tsr_status tsr_fail_context(tsr_status status, const char *format, ...)
 {
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     return status;
+  }
   char context[MESSAGE_SIZE / 2];
   va_list arguments;
   va_start(arguments, format);
@@ -86,29 +88,34 @@ void tsr_log_set(tsr_log_fn receiver, void *user)
 static int32_t default_level(void)
 {
   const char *wish = getenv("TESSERA_LOG");
-  if (!wish)
+  if (!wish) {
     return TSR_LOG_WARNING;
-  if (strcmp(wish, "debug") == 0)
+  }
+  if (strcmp(wish, "debug") == 0) {
     return TSR_LOG_DEBUG;
-  if (strcmp(wish, "info") == 0)
+  }
+  if (strcmp(wish, "info") == 0) {
     return TSR_LOG_INFO;
+  }
   return strcmp(wish, "error") == 0 ? TSR_LOG_ERROR : TSR_LOG_WARNING;
 }
 
 void tsr_log(int32_t level, const char *format, ...)
 {
   static const char *const names[] = {"error", "warning", "info", "debug"};
-  if (!log_receiver && level > default_level())
+  if (!log_receiver && level > default_level()) {
     return;
+  }
   char text[MESSAGE_SIZE];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   pthread_mutex_lock(&log_lock);
-  if (log_receiver)
+  if (log_receiver) {
     log_receiver(log_user, level, text);
-  else
+  } else {
     fprintf(stderr, "tessera: %s: %s\n", names[level < 0 || level > 3 ? 0 : level], text);
+  }
   pthread_mutex_unlock(&log_lock);
 }

@@ -41,8 +41,9 @@ size_t tsr_dtype_size(tsr_dtype dtype)
 tsr_shape tsr_shape_make(int32_t rank, const int64_t *extent)
 {
   tsr_shape shape = {.rank = rank};
-  for (int32_t i = 0; i < TSR_MAX_RANK; i++)
+  for (int32_t i = 0; i < TSR_MAX_RANK; i++) {
     shape.extent[i] = i < rank ? extent[i] : 1;
+  }
   return shape;
 }
 
@@ -50,37 +51,44 @@ int64_t tsr_shape_elements(const tsr_shape *shape)
 {
   int64_t product = 1;
   int empty = 0;
-  if (shape->rank < 0 || shape->rank > TSR_MAX_RANK)
+  if (shape->rank < 0 || shape->rank > TSR_MAX_RANK) {
     return -1;
+  }
   for (int32_t i = 0; i < shape->rank; i++) {
     int64_t extent = shape->extent[i];
-    if (extent < 0)
+    if (extent < 0) {
       return -1;
-    if (extent == 0)
+    }
+    if (extent == 0) {
       empty = 1;
-    else if (product > INT64_MAX / extent)
+    } else if (product > INT64_MAX / extent) {
       return -1;
-    else
+    } else {
       product *= extent;
+    }
   }
   return empty ? 0 : product;
 }
 
 int tsr_shape_equal(const tsr_shape *a, const tsr_shape *b)
 {
-  if (a->rank != b->rank)
+  if (a->rank != b->rank) {
     return 0;
-  for (int32_t i = 0; i < a->rank; i++)
-    if (a->extent[i] != b->extent[i])
+  }
+  for (int32_t i = 0; i < a->rank; i++) {
+    if (a->extent[i] != b->extent[i]) {
       return 0;
+    }
+  }
   return 1;
 }
 
 char *tsr_shape_print(const tsr_shape *shape, char *text, size_t size)
 {
   size_t used = 0;
-  if (size == 0)
+  if (size == 0) {
     return text;
+  }
   text[0] = '\0';
   if (shape->rank < 0 || shape->rank > TSR_MAX_RANK) { /* there are no more extents to print */
     snprintf(text, size, "of rank %d", (int)shape->rank);
@@ -114,10 +122,12 @@ float tsr_f16_to_f32(uint16_t bits)
   uint32_t sign = (uint32_t)(bits & 0x8000u) << 16;
   uint32_t exponent = (bits >> 10) & 31u;
   uint32_t fraction = bits & 0x3ffu;
-  if (exponent == 31)
+  if (exponent == 31) {
     return float_of(sign | 0x7f800000u | fraction << 13);
-  if (exponent != 0)
+  }
+  if (exponent != 0) {
     return float_of(sign | (exponent + 112) << 23 | fraction << 13);
+  }
   float magnitude = (float)fraction * 0x1p-24f; /* zero and subnormals: exact in f32 */
   return sign ? -magnitude : magnitude;
 }
@@ -127,25 +137,29 @@ uint16_t tsr_f32_to_f16(float value)
   uint32_t bits = bits_of(value);
   uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
   uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u)
+  if (magnitude > 0x7f800000u) {
     return (uint16_t)(sign | 0x7e00u); /* NaN */
-  if (magnitude >= 0x477ff000u)
+  }
+  if (magnitude >= 0x477ff000u) {
     return (uint16_t)(sign | 0x7c00u); /* 65520 and above round to infinity */
-  if (magnitude >= 0x38800000u) {      /* normal in f16 */
+  }
+  if (magnitude >= 0x38800000u) { /* normal in f16 */
     uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
     return (uint16_t)(sign | ((rounded >> 13) - (112u << 10)));
   }
   /* Subnormal: the value is a multiple of 2^-24 after rounding. */
   uint32_t exponent = magnitude >> 23;
-  if (exponent < 102)
+  if (exponent < 102) {
     return sign; /* below 2^-25 */
+  }
   uint32_t fraction = (magnitude & 0x7fffffu) | 0x800000u;
   uint32_t shift = 126 - exponent; /* 14 .. 24 */
   uint32_t kept = fraction >> shift;
   uint32_t rest = fraction & ((1u << shift) - 1);
   uint32_t half = 1u << (shift - 1);
-  if (rest > half || (rest == half && (kept & 1u)))
+  if (rest > half || (rest == half && (kept & 1u))) {
     kept++;
+  }
   return (uint16_t)(sign | kept);
 }
 
@@ -157,8 +171,9 @@ float tsr_bf16_to_f32(uint16_t bits)
 uint16_t tsr_f32_to_bf16(float value)
 {
   uint32_t bits = bits_of(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u)
+  if ((bits & 0x7fffffffu) > 0x7f800000u) {
     return (uint16_t)(bits >> 16 | 0x40u); /* NaN, kept quiet */
+  }
   return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
@@ -166,13 +181,15 @@ tsr_status tsr_convert(tsr_dtype from_dtype, const void *from, tsr_dtype to_dtyp
 {
   size_t from_size = tsr_dtype_size(from_dtype), to_size = tsr_dtype_size(to_dtype);
   if (from_size && from_dtype == to_dtype) {
-    if (n > 0)
+    if (n > 0) {
       memcpy(to, from, (size_t)n * from_size);
+    }
     return TSR_OK;
   }
   if ((from_dtype != TSR_F32 && from_dtype != TSR_F16 && from_dtype != TSR_BF16) ||
-      (to_dtype != TSR_F32 && to_dtype != TSR_F16 && to_dtype != TSR_BF16))
+      (to_dtype != TSR_F32 && to_dtype != TSR_F16 && to_dtype != TSR_BF16)) {
     return tsr_fail(TSR_ERR_DTYPE, "no conversion from %s to %s", tsr_dtype_name(from_dtype), tsr_dtype_name(to_dtype));
+  }
   for (int64_t i = 0; i < n; i++) {
     /* memcpy: bytes in a checkpoint may lie at any address. */
     const char *source = (const char *)from + (size_t)i * from_size;

@@ -9,8 +9,9 @@
 
 tsr_status tsr_text_buffer_reserve(tsr_text_buffer *buffer, size_t size)
 {
-  if (size <= buffer->room)
+  if (size <= buffer->room) {
     return TSR_OK;
+  }
   size_t room = size / 2 < buffer->room ? 2 * buffer->room : size;
   free(buffer->bytes);
   buffer->bytes = malloc(room);
@@ -23,10 +24,12 @@ tsr_status tsr_text_buffer_clean(tsr_text_buffer *buffer, const char *text, size
 {
   *clean = text;
   *clean_size = size;
-  if (tsr_utf8_is_valid(text, size))
+  if (tsr_utf8_is_valid(text, size)) {
     return TSR_OK;
-  if (size > SIZE_MAX / 3)
+  }
+  if (size > SIZE_MAX / 3) {
     return tsr_fail_memory(SIZE_MAX);
+  }
   TSR_TRY(tsr_text_buffer_reserve(buffer, 3 * size));
   *clean = buffer->bytes;
   *clean_size = tsr_utf8_clean(text, size, buffer->bytes);

@@ -9,18 +9,21 @@ static const uint32_t invalid = 0xFFFFFFFFu;
 static uint32_t decode(const unsigned char *at, size_t size, size_t *length)
 {
   *length = 1;
-  if (at[0] < 0x80)
+  if (at[0] < 0x80) {
     return at[0];
-  if (at[0] < 0xC2 || at[0] > 0xF4)
+  }
+  if (at[0] < 0xC2 || at[0] > 0xF4) {
     return invalid;
+  }
   size_t wanted = at[0] >= 0xF0 ? 4 : at[0] >= 0xE0 ? 3 : 2;
   /* The second byte's range shuts out overlong forms, surrogates and what lies beyond U+10FFFF. */
   unsigned char low = at[0] == 0xE0 ? 0xA0 : at[0] == 0xF0 ? 0x90 : 0x80;
   unsigned char high = at[0] == 0xED ? 0x9F : at[0] == 0xF4 ? 0x8F : 0xBF;
   uint32_t code_point = at[0] & (0x7Fu >> wanted);
   for (size_t i = 1; i < wanted; i++) {
-    if (i == size || at[i] < low || at[i] > high)
+    if (i == size || at[i] < low || at[i] > high) {
       return invalid;
+    }
     code_point = code_point << 6 | (at[i] & 0x3Fu);
     *length = i + 1;
     low = 0x80;
@@ -56,11 +59,13 @@ static size_t count_ascii(const char *text, size_t size)
   size_t i = 0;
   for (uint64_t word; i + sizeof word <= size; i += sizeof word) {
     memcpy(&word, text + i, sizeof word);
-    if (word & UINT64_C(0x8080808080808080))
+    if (word & UINT64_C(0x8080808080808080)) {
       break;
+    }
   }
-  while (i < size && (unsigned char)text[i] < 0x80)
+  while (i < size && (unsigned char)text[i] < 0x80) {
     i++;
+  }
   return i;
 }
 
@@ -68,8 +73,9 @@ int tsr_utf8_is_valid(const char *text, size_t size)
 {
   size_t length;
   for (size_t i = count_ascii(text, size); i < size; i += length) {
-    if (decode((const unsigned char *)text + i, size - i, &length) == invalid)
+    if (decode((const unsigned char *)text + i, size - i, &length) == invalid) {
       return 0;
+    }
   }
   return 1;
 }
@@ -78,15 +84,17 @@ size_t tsr_utf8_clean(const char *text, size_t size, char *clean)
 {
   size_t used = 0;
   size_t length;
-  for (size_t i = 0; i < size; i += length)
+  for (size_t i = 0; i < size; i += length) {
     used += tsr_utf8_encode(tsr_utf8_decode(text + i, size - i, &length), clean + used);
+  }
   return used;
 }
 
 int tsr_is_space(uint32_t c)
 {
-  if (c < 0x80)
+  if (c < 0x80) {
     return c == ' ' || (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x1F);
+  }
   return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
          c == 0x202F || c == 0x205F || c == 0x3000;
 }

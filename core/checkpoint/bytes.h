@@ -12,8 +12,15 @@ static inline uint64_t tsr_read_unsigned(const void *at, int size)
 {
   const unsigned char *bytes = at;
   uint64_t number = 0;
-  for (int i = size - 1; i >= 0; i--)
-    number = number << 8 | bytes[i];
+  for (int i = size - 1; i >= 0; i--) {
+    {
+      {
+        {
+          number = number << 8 | bytes[i];
+        }
+      }
+    }
+  }
   return number;
 }
 

@@ -41,16 +41,18 @@ struct tsr_checkpoint {
 static char *copy_text(const char *text)
 {
   char *copy = strdup(text);
-  if (!copy)
+  if (!copy) {
     (void)tsr_fail_memory(strlen(text) + 1);
+  }
   return copy;
 }
 
 static tsr_status create(const char *path, int32_t n_parts, tsr_checkpoint **checkpoint)
 {
   tsr_checkpoint *made = calloc(1, sizeof *made);
-  if (!made)
+  if (!made) {
     return tsr_fail_memory(sizeof *made);
+  }
   made->path = copy_text(path);
   made->parts = calloc((size_t)n_parts + 1, sizeof *made->parts);
   made->n_parts = n_parts;
@@ -60,8 +62,9 @@ static tsr_status create(const char *path, int32_t n_parts, tsr_checkpoint **che
 
 void tsr_checkpoint_close(tsr_checkpoint *checkpoint)
 {
-  if (!checkpoint)
+  if (!checkpoint) {
     return;
+  }
   for (int32_t i = 0; checkpoint->parts && i < checkpoint->n_parts; i++) {
     tsr_container_finish(&checkpoint->parts[i].content);
     tsr_file_unmap(&checkpoint->parts[i].file);
@@ -88,19 +91,22 @@ static int compare_key(const void *key, const void *tensor)
 static tsr_status gather(tsr_checkpoint *checkpoint, const json_t *map)
 {
   size_t total = 0;
-  for (int32_t p = 0; p < checkpoint->n_parts; p++)
+  for (int32_t p = 0; p < checkpoint->n_parts; p++) {
     total += (size_t)checkpoint->parts[p].content.count;
+  }
   checkpoint->tensors = calloc(total + 1, sizeof *checkpoint->tensors);
-  if (!checkpoint->tensors)
+  if (!checkpoint->tensors) {
     return tsr_fail_memory((total + 1) * sizeof *checkpoint->tensors);
+  }
   for (int32_t p = 0; p < checkpoint->n_parts; p++) {
     const part *from = &checkpoint->parts[p];
     const char *slash = strrchr(from->path, '/');
     const char *file_name = slash ? slash + 1 : from->path;
     for (int32_t i = 0; i < from->content.count; i++) {
       const char *place = map ? json_string_value(json_object_get(map, from->content.tensors[i].name)) : file_name;
-      if (place && strcmp(place, file_name) == 0)
+      if (place && strcmp(place, file_name) == 0) {
         checkpoint->tensors[checkpoint->count++] = from->content.tensors[i];
+      }
     }
   }
   qsort(checkpoint->tensors, (size_t)checkpoint->count, sizeof *checkpoint->tensors, compare_names);
@@ -111,8 +117,9 @@ static tsr_status gather(tsr_checkpoint *checkpoint, const json_t *map)
 static tsr_status open_part(char *path, part *into)
 {
   into->path = path;
-  if (!path)
+  if (!path) {
     return TSR_ERR_OUT_OF_MEMORY;
+  }
   TSR_TRY(tsr_file_map(path, &into->file));
   return tsr_container_parse(path, into->file.bytes, into->file.size, &into->content);
 }
@@ -132,24 +139,27 @@ static int compare_texts(const void *a, const void *b)
 static tsr_status list_shards(const char *path, const json_t *map, const char ***names, int32_t *n_names)
 {
   const char **list = calloc(json_object_size(map) + 1, sizeof *list);
-  if (!list)
+  if (!list) {
     return tsr_fail_memory((json_object_size(map) + 1) * sizeof *list);
+  }
   *names = list;
   size_t count = 0;
   const char *tensor;
   json_t *value;
   json_object_foreach((json_t *)map, tensor, value)
   {
-    if (!json_is_string(value) || !tsr_path_is_plain(json_string_value(value)))
+    if (!json_is_string(value) || !tsr_path_is_plain(json_string_value(value))) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: %s: tensor %s: expected the name of a file in the same folder, found %s",
                       path, index_map, tsr_quote(tensor).text, tsr_json_show(value).text);
+    }
     list[count++] = json_string_value(value);
   }
   qsort(list, count, sizeof *list, compare_texts);
   int32_t distinct = 0;
   for (size_t i = 0; i < count; i++) {
-    if (i == 0 || strcmp(list[i], list[i - 1]) != 0)
+    if (i == 0 || strcmp(list[i], list[i - 1]) != 0) {
       list[distinct++] = list[i];
+    }
   }
   *n_names = distinct;
   return TSR_OK;
@@ -161,9 +171,10 @@ static tsr_status check_all_found(const tsr_checkpoint *checkpoint, const char *
   json_t *value;
   json_object_foreach((json_t *)map, tensor, value)
   {
-    if (!tsr_checkpoint_find(checkpoint, tensor))
+    if (!tsr_checkpoint_find(checkpoint, tensor)) {
       return tsr_fail(TSR_ERR_FORMAT, "%s/%s: tensor %s is missing: %s places it there", checkpoint->path,
                       json_string_value(value), tsr_quote(tensor).text, index);
+    }
   }
   return TSR_OK;
 }
@@ -171,8 +182,9 @@ static tsr_status check_all_found(const tsr_checkpoint *checkpoint, const char *
 static tsr_status open_shards(const char *folder, const char *index, const json_t *map, const char *const *names,
                               tsr_checkpoint *checkpoint)
 {
-  for (int32_t i = 0; i < checkpoint->n_parts; i++)
+  for (int32_t i = 0; i < checkpoint->n_parts; i++) {
     TSR_TRY(open_part(tsr_path_join(folder, names[i]), &checkpoint->parts[i]));
+  }
   TSR_TRY(gather(checkpoint, map));
   return check_all_found(checkpoint, index, map);
 }
@@ -186,15 +198,19 @@ static tsr_status open_index(const char *folder, const char *name, const char *p
   const char **names = NULL;
   int32_t n_names = 0;
   tsr_status status = TSR_OK;
-  if (!json_is_object(map))
+  if (!json_is_object(map)) {
     status = tsr_fail(TSR_ERR_FORMAT, "%s: %s: expected an object of tensors and file names, found %s", path, index_map,
                       tsr_json_show(map).text);
-  if (status == TSR_OK)
+  }
+  if (status == TSR_OK) {
     status = list_shards(path, map, &names, &n_names);
-  if (status == TSR_OK)
+  }
+  if (status == TSR_OK) {
     status = create(folder, n_names, checkpoint);
-  if (status == TSR_OK)
+  }
+  if (status == TSR_OK) {
     status = open_shards(folder, name, map, names, *checkpoint);
+  }
   free(names);
   tsr_config_finish(&index);
   return status;
@@ -205,10 +221,12 @@ static tsr_status find_place(const char *folder, int32_t *place, char **path)
 {
   for (*place = 0; *place < N_PLACES; ++*place) {
     *path = tsr_path_join(folder, places[*place].name);
-    if (!*path)
+    if (!*path) {
       return TSR_ERR_OUT_OF_MEMORY;
-    if (tsr_path_exists(*path))
+    }
+    if (tsr_path_exists(*path)) {
       return TSR_OK;
+    }
     free(*path);
     *path = NULL;
   }
@@ -254,8 +272,9 @@ tsr_status tsr_checkpoint_open(const char *path, tsr_checkpoint **checkpoint)
     status = open_folder(path, &made);
   } else {
     status = create(path, 1, &made);
-    if (status == TSR_OK)
+    if (status == TSR_OK) {
       status = open_single(copy_text(path), made);
+    }
   }
   return settle(status, made, checkpoint);
 }
@@ -264,8 +283,9 @@ static tsr_status parse_single(const void *bytes, size_t size, tsr_checkpoint *c
 {
   part *only = &checkpoint->parts[0];
   only->path = copy_text(checkpoint->path);
-  if (!only->path)
+  if (!only->path) {
     return TSR_ERR_OUT_OF_MEMORY;
+  }
   TSR_TRY(tsr_container_parse(only->path, bytes, size, &only->content));
   return gather(checkpoint, NULL);
 }
@@ -274,15 +294,17 @@ tsr_status tsr_checkpoint_parse(const char *name, const void *bytes, size_t size
 {
   tsr_checkpoint *made = NULL;
   tsr_status status = create(name, 1, &made);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = parse_single(bytes, size, made);
+  }
   return settle(status, made, checkpoint);
 }
 
 void tsr_checkpoint_release(const tsr_checkpoint *checkpoint)
 {
-  for (int32_t i = 0; i < checkpoint->n_parts; i++)
+  for (int32_t i = 0; i < checkpoint->n_parts; i++) {
     tsr_file_release(&checkpoint->parts[i].file);
+  }
 }
 
 int tsr_checkpoint_exists(const char *folder)
@@ -317,8 +339,9 @@ const tsr_checkpoint_tensor *tsr_checkpoint_find(const tsr_checkpoint *checkpoin
 const char *tsr_checkpoint_metadata(const tsr_checkpoint *checkpoint, const char *key)
 {
   const char *value = NULL;
-  for (int32_t i = 0; i < checkpoint->n_parts && !value; i++)
+  for (int32_t i = 0; i < checkpoint->n_parts && !value; i++) {
     value = json_string_value(json_object_get(checkpoint->parts[i].content.metadata, key));
+  }
   return value;
 }
 
@@ -336,8 +359,9 @@ static int is_packed(const tsr_checkpoint_tensor *tensor)
 {
   int64_t stride = 1;
   for (int32_t axis = tensor->shape.rank - 1; axis >= 0; axis--) {
-    if (tensor->shape.extent[axis] > 1 && tensor->strides[axis] != stride)
+    if (tensor->shape.extent[axis] > 1 && tensor->strides[axis] != stride) {
       return 0;
+    }
     stride *= tensor->shape.extent[axis];
   }
   return 1;
@@ -355,12 +379,14 @@ static void collect(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t 
   int64_t step = tensor->strides[last] * (int64_t)element;
   while (n > 0) {
     const char *from = tensor->bytes;
-    for (int32_t axis = 0; axis <= last; axis++)
+    for (int32_t axis = 0; axis <= last; axis++) {
       from += at[axis] * tensor->strides[axis] * (int64_t)element;
+    }
     int64_t run = tensor->shape.extent[last] - at[last];
     run = run < n ? run : n;
-    for (int64_t i = 0; i < run; i++)
+    for (int64_t i = 0; i < run; i++) {
       memcpy(out + i * (int64_t)element, from + i * step, element);
+    }
     out += run * (int64_t)element;
     n -= run;
     at[last] += run;
@@ -390,13 +416,15 @@ tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t fir
                                 void *out)
 {
   size_t element = tsr_dtype_size(tensor->dtype);
-  if (element == 0)
+  if (element == 0) {
     return tsr_fail(TSR_ERR_DTYPE, "%s: tensor %s: type %s of rank %d cannot be read", tensor->path,
                     tsr_quote(tensor->name).text, tensor->type, (int)tensor->rank);
+  }
   int64_t elements = (int64_t)(tensor->size / element);
-  if (first < 0 || count < 0 || first > elements || count > elements - first)
+  if (first < 0 || count < 0 || first > elements || count > elements - first) {
     return tsr_fail(TSR_ERR_ARGUMENT, "%s: tensor %s: %" PRId64 " elements from %" PRId64 " on: it has %" PRId64,
                     tensor->path, tsr_quote(tensor->name).text, count, first, elements);
+  }
   tsr_status status =
       is_packed(tensor)
           ? tsr_convert(tensor->dtype, (const char *)tensor->bytes + (size_t)first * element, dtype, out, count)

@@ -66,8 +66,9 @@ static void reject(tsr_config *config, const char *key, const char *expected, co
 void tsr_config_int(tsr_config *config, const char *key, int64_t low, int64_t high, int32_t *value)
 {
   const json_t *found = lookup(config, key);
-  if (!found)
+  if (!found) {
     return;
+  }
   int64_t low32 = low > INT32_MIN ? low : INT32_MIN;
   int64_t high32 = high < INT32_MAX ? high : INT32_MAX;
   if (json_is_integer(found) && json_integer_value(found) >= low32 && json_integer_value(found) <= high32) {
@@ -82,8 +83,9 @@ void tsr_config_int(tsr_config *config, const char *key, int64_t low, int64_t hi
 void tsr_config_float(tsr_config *config, const char *key, double low, double high, float *value)
 {
   const json_t *found = lookup(config, key);
-  if (!found)
+  if (!found) {
     return;
+  }
   double low32 = low > -FLT_MAX ? low : -FLT_MAX;
   double high32 = high < FLT_MAX ? high : FLT_MAX;
   double number = json_number_value(found);
@@ -99,8 +101,9 @@ void tsr_config_float(tsr_config *config, const char *key, double low, double hi
 void tsr_config_bool(tsr_config *config, const char *key, int32_t *value)
 {
   const json_t *found = lookup(config, key);
-  if (!found)
+  if (!found) {
     return;
+  }
   if (json_is_boolean(found)) {
     *value = json_is_true(found);
   } else {
@@ -111,8 +114,9 @@ void tsr_config_bool(tsr_config *config, const char *key, int32_t *value)
 void tsr_config_text(tsr_config *config, const char *key, const char **value)
 {
   const json_t *found = lookup(config, key);
-  if (!found)
+  if (!found) {
     return;
+  }
   if (json_is_string(found)) {
     *value = json_string_value(found);
   } else {

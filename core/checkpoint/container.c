@@ -49,8 +49,9 @@ static int has_suffix(const char *text, const char *suffix)
 static int has_entry(const tsr_zip *zip, const char *suffix)
 {
   for (size_t i = 0; i < zip->count; i++) {
-    if (has_suffix(zip->entries[i].name, suffix))
+    if (has_suffix(zip->entries[i].name, suffix)) {
       return 1;
+    }
   }
   return 0;
 }
@@ -59,10 +60,12 @@ static tsr_status parse_zip(const char *path, const void *bytes, size_t size, ts
 {
   tsr_zip zip;
   TSR_TRY(tsr_zip_parse(path, bytes, size, &container->arena, &zip));
-  if (has_entry(&zip, "data.pkl"))
+  if (has_entry(&zip, "data.pkl")) {
     return tsr_torch_parse(&zip, container);
-  if (has_entry(&zip, ".npy"))
+  }
+  if (has_entry(&zip, ".npy")) {
     return tsr_npz_parse(&zip, container);
+  }
   return tsr_fail(TSR_ERR_FORMAT,
                   "%s: expected a zip file of torch.save (with data.pkl) or of NumPy (with .npy); it has %zu entries, "
                   "none of which is such",
@@ -72,15 +75,17 @@ static tsr_status parse_zip(const char *path, const void *bytes, size_t size, ts
 static tsr_status parse(const char *path, const void *bytes, size_t size, tsr_container *container)
 {
   static const char pointer[] = "version https://git-lfs";
-  if (size >= sizeof pointer - 1 && memcmp(bytes, pointer, sizeof pointer - 1) == 0)
+  if (size >= sizeof pointer - 1 && memcmp(bytes, pointer, sizeof pointer - 1) == 0) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: a pointer of Git LFS instead of the file itself: fetch it with git lfs pull",
                     path);
-  if (is_old_torch(bytes, size))
+  }
+  if (is_old_torch(bytes, size)) {
     return tsr_fail(TSR_ERR_UNSUPPORTED,
                     "%s: written in the form that PyTorch had before version 1.6, which is not read here; convert it "
                     "with a newer PyTorch: python3 -c 'import sys, torch; f = sys.argv[1]; torch.save(torch.load(f, "
                     "map_location=\"cpu\"), f)' FILE",
                     path);
+  }
   return tsr_zip_is(bytes, size) ? parse_zip(path, bytes, size, container)
                                  : tsr_safetensors_parse(path, bytes, size, container);
 }
@@ -89,7 +94,8 @@ tsr_status tsr_container_parse(const char *path, const void *bytes, size_t size,
 {
   *container = (tsr_container){0};
   tsr_status status = parse(path, bytes, size, container);
-  if (status != TSR_OK)
+  if (status != TSR_OK) {
     tsr_container_finish(container);
+  }
   return status;
 }

@@ -13,8 +13,9 @@ static void copy_printable(const char *text, size_t size, char *out, size_t room
   size_t kept = size;
   if (size >= room) {
     kept = room - sizeof cut;
-    while (kept > 0 && ((unsigned char)text[kept] & 0xC0) == 0x80)
+    while (kept > 0 && ((unsigned char)text[kept] & 0xC0) == 0x80) {
       kept--;
+    }
   }
   for (size_t i = 0; i < kept; i++) {
     unsigned char byte = (unsigned char)text[i];
@@ -69,8 +70,9 @@ static int find_large_number(const json_t *value, char *where, size_t room)
     json_t *item;
     json_array_foreach(value, index, item)
     {
-      if (find_large_number(item, where, room))
+      if (find_large_number(item, where, room)) {
         return 1;
+      }
     }
   }
   if (json_is_object(value)) {
@@ -80,8 +82,9 @@ static int find_large_number(const json_t *value, char *where, size_t room)
     json_object_foreach((json_t *)value, key, item)
     {
       snprintf(where + length, room - length, "%s%s", length > 0 ? " " : "", tsr_quote(key).text);
-      if (find_large_number(item, where, room))
+      if (find_large_number(item, where, room)) {
         return 1;
+      }
       where[length] = 0;
     }
   }
@@ -94,8 +97,9 @@ static tsr_status fail_large_number(const char *name, const void *text, size_t s
   json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, NULL);
   int found = root && find_large_number(root, where, sizeof where);
   json_decref(root);
-  if (found)
+  if (found) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: %s: a number is too large: expected an integer of 64 bits", name, where);
+  }
   return tsr_fail(TSR_ERR_FORMAT, "%s: line %d: %s", name, error->line, error->text);
 }
 
@@ -108,8 +112,9 @@ static int is_infinity_or_nan(const char *text, size_t size, const json_error_t 
     /* The parser stops after the word, or after the sign before it. */
     size_t first = end > length ? end - length : 0;
     for (size_t at = first; at <= end && at + length <= size; at++) {
-      if (memcmp(text + at, words[w], length) == 0)
+      if (memcmp(text + at, words[w], length) == 0) {
         return 1;
+      }
     }
   }
   return 0;
@@ -119,21 +124,25 @@ static int is_infinity_or_nan(const char *text, size_t size, const json_error_t 
 static tsr_status fail_duplicate_key(const char *name, const char *text, size_t size, const json_error_t *error)
 {
   size_t end = error->position > 0 && (size_t)error->position <= size ? (size_t)error->position : 0;
-  while (end > 0 && text[end - 1] != '"')
+  while (end > 0 && text[end - 1] != '"') {
     end--;
+  }
   size_t begin = end > 0 ? end - 1 : 0;
   int opens = 0;
   while (begin > 0 && !opens) {
     size_t escapes = 0;
-    if (text[--begin] != '"')
+    if (text[--begin] != '"') {
       continue;
-    while (escapes < begin && text[begin - 1 - escapes] == '\\')
+    }
+    while (escapes < begin && text[begin - 1 - escapes] == '\\') {
       escapes++;
+    }
     opens = escapes % 2 == 0;
   }
   char key[128] = "";
-  if (opens)
+  if (opens) {
     copy_printable(text + begin + 1, end - begin - 2, key, sizeof key);
+  }
   return tsr_fail(TSR_ERR_FORMAT, "%s: line %d, column %d: not valid JSON: duplicate object key \"%s\"", name,
                   error->line, error->column, key);
 }
@@ -141,21 +150,26 @@ static tsr_status fail_duplicate_key(const char *name, const char *text, size_t 
 tsr_status tsr_json_parse(const char *name, const void *text, size_t size, json_t **root)
 {
   *root = NULL;
-  if (size == 0)
+  if (size == 0) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: the file is empty: expected JSON", name);
+  }
   json_error_t error;
   json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
   if (!value) {
     enum json_error_code code = json_error_code(&error);
-    if (code == json_error_out_of_memory)
+    if (code == json_error_out_of_memory) {
       return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "%s: out of host memory", name);
-    if (code == json_error_numeric_overflow)
+    }
+    if (code == json_error_numeric_overflow) {
       return fail_large_number(name, text, size, &error);
-    if (code == json_error_invalid_syntax && is_infinity_or_nan(text, size, &error))
+    }
+    if (code == json_error_invalid_syntax && is_infinity_or_nan(text, size, &error)) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: line %d, column %d: NaN and Infinity are not JSON: expected a finite number",
                       name, error.line, error.column);
-    if (code == json_error_duplicate_key)
+    }
+    if (code == json_error_duplicate_key) {
       return fail_duplicate_key(name, text, size, &error);
+    }
     char reason[sizeof error.text];
     copy_printable(error.text, strlen(error.text), reason, sizeof reason);
     return tsr_fail(TSR_ERR_FORMAT, "%s: line %d, column %d: not valid JSON: %s", name, error.line, error.column,
@@ -182,18 +196,20 @@ static tsr_status restore_integers(json_t *container)
   json_object_foreach_safe(container, next, key, item)
   {
     double number = json_real_value(item);
-    if (json_is_real(item) && fabs(number) <= exact && number == floor(number))
+    if (json_is_real(item) && fabs(number) <= exact && number == floor(number)) {
       failed |= json_object_set_new(container, key, json_integer((json_int_t)number)) != 0;
-    else if (!json_is_real(item) && restore_integers(item) != TSR_OK)
+    } else if (!json_is_real(item) && restore_integers(item) != TSR_OK) {
       return TSR_ERR_OUT_OF_MEMORY;
+    }
   }
   json_array_foreach(container, index, item)
   {
     double number = json_real_value(item);
-    if (json_is_real(item) && fabs(number) <= exact && number == floor(number))
+    if (json_is_real(item) && fabs(number) <= exact && number == floor(number)) {
       failed |= json_array_set_new(container, index, json_integer((json_int_t)number)) != 0;
-    else if (!json_is_real(item) && restore_integers(item) != TSR_OK)
+    } else if (!json_is_real(item) && restore_integers(item) != TSR_OK) {
       return TSR_ERR_OUT_OF_MEMORY;
+    }
   }
   return failed ? tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of host memory") : TSR_OK;
 }
@@ -205,8 +221,9 @@ tsr_status tsr_json_parse_large(const char *name, const void *text, size_t size,
   json_t *value = size > 0 ? json_loadb(text, size, JSON_REJECT_DUPLICATES, &error) : NULL;
   int is_large = size > 0 && !value && json_error_code(&error) == json_error_numeric_overflow;
   json_decref(value);
-  if (!is_large)
+  if (!is_large) {
     return tsr_json_parse(name, text, size, root);
+  }
   value = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
   if (!json_is_object(value)) {
     json_decref(value);

@@ -56,16 +56,18 @@ static tsr_status fail_header(const reader *r, const char *expected)
 
 static void skip_blanks(reader *r)
 {
-  while (r->at < r->end && strchr(" \n\t", *r->at) && *r->at)
+  while (r->at < r->end && strchr(" \n\t", *r->at) && *r->at) {
     r->at++;
+  }
 }
 
 /* Skips a character if it comes next, blanks before it. */
 static int skip(reader *r, char wanted)
 {
   skip_blanks(r);
-  if (r->at == r->end || *r->at != wanted)
+  if (r->at == r->end || *r->at != wanted) {
     return 0;
+  }
   r->at++;
   return 1;
 }
@@ -75,11 +77,13 @@ static int take_text(reader *r, const char **text, size_t *size)
 {
   skip_blanks(r);
   char quote = r->at < r->end ? *r->at : 0;
-  if (quote != '\'' && quote != '"')
+  if (quote != '\'' && quote != '"') {
     return 0;
+  }
   const char *close = memchr(r->at + 1, quote, (size_t)(r->end - r->at - 1));
-  if (!close)
+  if (!close) {
     return 0;
+  }
   *text = r->at + 1;
   *size = (size_t)(close - *text);
   r->at = close + 1;
@@ -102,8 +106,9 @@ static int skip_word(reader *r, const char *word)
 {
   size_t size = strlen(word);
   skip_blanks(r);
-  if ((size_t)(r->end - r->at) < size || memcmp(r->at, word, size) != 0)
+  if ((size_t)(r->end - r->at) < size || memcmp(r->at, word, size) != 0) {
     return 0;
+  }
   r->at += size;
   return 1;
 }
@@ -112,12 +117,15 @@ static tsr_status read_descr(reader *r, header *h)
 {
   const char *text = NULL;
   size_t size = 0;
-  if (!take_text(r, &text, &size))
+  if (!take_text(r, &text, &size)) {
     return fail_header(r, "\"descr\" as a text");
-  for (h->type = 0; h->type < N_TYPES && !is_descr(text, size, types[h->type].descr); h->type++)
+  }
+  for (h->type = 0; h->type < N_TYPES && !is_descr(text, size, types[h->type].descr); h->type++) {
     ;
-  if (h->type < N_TYPES)
+  }
+  if (h->type < N_TYPES) {
     return TSR_OK;
+  }
   char shown[24] = {0};
   memcpy(shown, text, size < sizeof shown ? size : sizeof shown - 1);
   return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: tensor %s: this build does not know the type %s of NumPy", r->path,
@@ -129,33 +137,39 @@ static tsr_status read_extent(reader *r, header *h)
   uint64_t extent = 0;
   const char *first = r->at;
   for (; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++) {
-    if (extent > INT64_MAX / 16)
+    if (extent > INT64_MAX / 16) {
       return fail_header(r, "a shape of sizes below 2^60");
+    }
     extent = 10 * extent + (uint64_t)(*r->at - '0');
   }
-  if (r->at == first)
+  if (r->at == first) {
     return fail_header(r, "\"shape\" as a tuple of sizes");
+  }
   (void)skip(r, 'L'); /* as Python 2 wrote long numbers */
-  if (extent > 0 && h->elements > INT64_MAX / 16 / extent)
+  if (extent > 0 && h->elements > INT64_MAX / 16 / extent) {
     return fail_header(r, "a shape of fewer than 2^59 elements");
+  }
   h->elements *= extent;
-  if (h->rank < TSR_MAX_RANK)
+  if (h->rank < TSR_MAX_RANK) {
     h->extents[h->rank] = (int64_t)extent;
+  }
   h->rank++;
   return TSR_OK;
 }
 
 static tsr_status read_shape(reader *r, header *h)
 {
-  if (!skip(r, '('))
+  if (!skip(r, '(')) {
     return fail_header(r, "\"shape\" as a tuple of sizes");
+  }
   h->rank = 0;
   h->elements = 1;
   while (!skip(r, ')')) {
     TSR_TRY(read_extent(r, h));
     skip_blanks(r);
-    if (!skip(r, ',') && (r->at == r->end || *r->at != ')'))
+    if (!skip(r, ',') && (r->at == r->end || *r->at != ')')) {
       return fail_header(r, "\"shape\" as a tuple of sizes");
+    }
     skip_blanks(r);
   }
   return TSR_OK;
@@ -165,14 +179,18 @@ static tsr_status read_pair(reader *r, header *h)
 {
   const char *key = NULL;
   size_t size = 0;
-  if (!take_text(r, &key, &size) || !skip(r, ':'))
+  if (!take_text(r, &key, &size) || !skip(r, ':')) {
     return fail_header(r, "a dictionary with texts as keys");
-  if (is_text(key, size, "descr") && h->type < 0)
+  }
+  if (is_text(key, size, "descr") && h->type < 0) {
     return read_descr(r, h);
-  if (is_text(key, size, "shape") && h->rank < 0)
+  }
+  if (is_text(key, size, "shape") && h->rank < 0) {
     return read_shape(r, h);
-  if (!is_text(key, size, "fortran_order") || h->fortran >= 0)
+  }
+  if (!is_text(key, size, "fortran_order") || h->fortran >= 0) {
     return fail_header(r, "\"descr\", \"fortran_order\" and \"shape\", each once");
+  }
   h->fortran = skip_word(r, "True");
   return h->fortran || skip_word(r, "False") ? TSR_OK : fail_header(r, "\"fortran_order\" as True or False");
 }
@@ -180,19 +198,23 @@ static tsr_status read_pair(reader *r, header *h)
 static tsr_status read_header(reader *r, header *h)
 {
   *h = (header){.type = -1, .fortran = -1, .rank = -1};
-  if (!skip(r, '{'))
+  if (!skip(r, '{')) {
     return fail_header(r, "a dictionary");
+  }
   while (!skip(r, '}')) {
     TSR_TRY(read_pair(r, h));
-    if (skip(r, ','))
+    if (skip(r, ',')) {
       continue;
+    }
     skip_blanks(r);
-    if (r->at == r->end || *r->at != '}')
+    if (r->at == r->end || *r->at != '}') {
       return fail_header(r, "',' or '}'");
+    }
   }
   skip_blanks(r);
-  if (r->at != r->end)
+  if (r->at != r->end) {
     return fail_header(r, "nothing after the dictionary");
+  }
   return h->type >= 0 && h->fortran >= 0 && h->rank >= 0
              ? TSR_OK
              : fail_header(r, "\"descr\", \"fortran_order\" and \"shape\", each once");
@@ -201,16 +223,19 @@ static tsr_status read_header(reader *r, header *h)
 /* Finds the header's text in an array of `size` bytes, and the elements behind it. */
 static tsr_status open_array(const unsigned char *array, size_t size, reader *r, const unsigned char **data)
 {
-  if (size < PREFIX_SIZE || memcmp(array, "\x93NUMPY", MAGIC_SIZE) != 0)
+  if (size < PREFIX_SIZE || memcmp(array, "\x93NUMPY", MAGIC_SIZE) != 0) {
     return fail_header(r, "an array of NumPy");
+  }
   int major = array[MAGIC_SIZE];
   int width = major == 1 ? 2 : 4;
-  if (major < 1 || major > 3)
+  if (major < 1 || major > 3) {
     return fail_header(r, "version 1, 2 or 3 of the form");
+  }
   size_t begin = (size_t)MAGIC_SIZE + 2 + (size_t)width;
   uint64_t length = size >= begin ? tsr_read_unsigned(array + MAGIC_SIZE + 2, width) : 0;
-  if (size < begin || length > size - begin || length > MAX_HEADER)
+  if (size < begin || length > size - begin || length > MAX_HEADER) {
     return fail_header(r, "a header within the array");
+  }
   r->at = (const char *)array + begin;
   r->end = r->at + length;
   *data = array + begin + length;
@@ -236,9 +261,10 @@ static tsr_status read_array(const char *path, const unsigned char *array, size_
   TSR_TRY(read_header(&r, &h));
   size_t found = size - (size_t)(data - array);
   uint64_t expected = h.elements * (uint64_t)types[h.type].size;
-  if (found != expected)
+  if (found != expected) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor %s: its array has %zu bytes of elements; expected %" PRIu64, path,
                     tsr_quote(tensor->name).text, found, expected);
+  }
   int usable = h.rank <= TSR_MAX_RANK;
   tensor->type = types[h.type].type;
   tensor->dtype = usable ? types[h.type].dtype : 0;
@@ -261,12 +287,14 @@ tsr_status tsr_npz_parse(const tsr_zip *zip, tsr_container *container)
   for (size_t i = 0; i < zip->count; i++) {
     tsr_zip_entry *entry = &zip->entries[i];
     size_t length = strlen(entry->name);
-    if (length < strlen(suffix) || strcmp(entry->name + length - strlen(suffix), suffix) != 0)
+    if (length < strlen(suffix) || strcmp(entry->name + length - strlen(suffix), suffix) != 0) {
       continue;
+    }
     char *name = tsr_arena_text(&container->arena, entry->name);
     const unsigned char *content = NULL;
-    if (!name)
+    if (!name) {
       return tsr_fail_memory(length + 1);
+    }
     name[length - strlen(suffix)] = 0;
     TSR_TRY(tsr_zip_content(zip, entry, &content));
     container->tensors[container->count].name = name;

@@ -100,8 +100,9 @@ static tsr_status fail_value(const machine *m, const char *expected, uint32_t fo
 /* The array, with room for one more item than the n that it has; NULL without memory, the message being set. */
 static void *grown(void *items, size_t n, size_t *room, size_t size)
 {
-  if (n < *room)
+  if (n < *room) {
     return items;
+  }
   size_t larger = *room ? 2 * *room : 256;
   void *moved = realloc(items, larger * size);
   if (moved) {
@@ -115,8 +116,9 @@ static void *grown(void *items, size_t n, size_t *room, size_t size)
 static tsr_status add_number(numbers *list, uint32_t number)
 {
   uint32_t *items = grown(list->items, list->n, &list->room, sizeof *items);
-  if (!items)
+  if (!items) {
     return TSR_ERR_OUT_OF_MEMORY;
+  }
   list->items = items;
   items[list->n++] = number;
   return TSR_OK;
@@ -127,8 +129,9 @@ static tsr_status add_number(numbers *list, uint32_t number)
 /* The next bytes of the pickle. */
 static tsr_status take(machine *m, uint64_t size, const unsigned char **bytes)
 {
-  if (size > m->size - m->at)
+  if (size > m->size - m->at) {
     return fail_broken(m, "the pickle ends within it");
+  }
   *bytes = m->bytes + m->at;
   m->at += (size_t)size;
   return TSR_OK;
@@ -151,8 +154,9 @@ static tsr_status push_number(machine *m, uint32_t number)
 static tsr_status add_value(machine *m, value made)
 {
   value *values = grown(m->values, m->n_values, &m->values_room, sizeof *values);
-  if (!values)
+  if (!values) {
     return TSR_ERR_OUT_OF_MEMORY;
+  }
   m->values = values;
   values[m->n_values++] = made;
   return TSR_OK;
@@ -172,8 +176,9 @@ static tsr_status push_integer(machine *m, kind which, int64_t number)
 /* The last value, which stays. What lies below a mark is out of reach. */
 static tsr_status peek(const machine *m, uint32_t *number)
 {
-  if (m->stack.n == 0 || m->values[m->stack.items[m->stack.n - 1]].kind == KIND_MARK)
+  if (m->stack.n == 0 || m->values[m->stack.items[m->stack.n - 1]].kind == KIND_MARK) {
     return fail_broken(m, "the stack holds too little");
+  }
   *number = m->stack.items[m->stack.n - 1];
   return TSR_OK;
 }
@@ -189,10 +194,12 @@ static tsr_status pop(machine *m, uint32_t *number)
 static tsr_status pop_to_mark(machine *m, const uint32_t **items, size_t *n)
 {
   size_t at = m->stack.n;
-  while (at > 0 && m->values[m->stack.items[at - 1]].kind != KIND_MARK)
+  while (at > 0 && m->values[m->stack.items[at - 1]].kind != KIND_MARK) {
     at--;
-  if (at == 0)
+  }
+  if (at == 0) {
     return fail_broken(m, "there is no mark on the stack");
+  }
   *items = m->stack.items + at;
   *n = m->stack.n - at;
   m->stack.n = at - 1;
@@ -203,18 +210,21 @@ static tsr_status put(machine *m, uint64_t place)
 {
   uint32_t number = 0;
   TSR_TRY(peek(m, &number));
-  if (place > m->size) /* every use of a place takes bytes: no honest pickle counts further */
+  if (place > m->size) { /* every use of a place takes bytes: no honest pickle counts further */
     return fail_broken(m, "the memo has no such place");
-  while (m->memo.n <= place)
+  }
+  while (m->memo.n <= place) {
     TSR_TRY(add_number(&m->memo, NOTHING));
+  }
   m->memo.items[place] = number;
   return TSR_OK;
 }
 
 static tsr_status get(machine *m, uint64_t place)
 {
-  if (place >= m->memo.n || m->memo.items[place] == NOTHING)
+  if (place >= m->memo.n || m->memo.items[place] == NOTHING) {
     return fail_broken(m, "the memo has no such place");
+  }
   return push_number(m, m->memo.items[place]);
 }
 
@@ -235,11 +245,13 @@ static tsr_status read_integer(machine *m, uint64_t size)
 {
   const unsigned char *bytes = NULL;
   TSR_TRY(take(m, size, &bytes));
-  if (size > 8)
+  if (size > 8) {
     return fail_broken(m, "a number of more than 64 bits");
+  }
   uint64_t number = tsr_read_unsigned(bytes, (int)size);
-  if (size > 0 && size < 8 && bytes[size - 1] & 0x80)
+  if (size > 0 && size < 8 && bytes[size - 1] & 0x80) {
     number |= UINT64_MAX << 8 * size;
+  }
   return push_integer(m, KIND_INTEGER, (int64_t)number);
 }
 
@@ -268,10 +280,12 @@ static tsr_status read_float(machine *m)
 static tsr_status push_tuple(machine *m, const uint32_t *items, size_t n)
 {
   uint32_t *copy = tsr_arena_take(m->arena, (n + 1) * sizeof *copy);
-  if (!copy)
+  if (!copy) {
     return tsr_fail_memory((n + 1) * sizeof *copy);
-  if (n > 0)
+  }
+  if (n > 0) {
     memcpy(copy, items, n * sizeof *copy);
+  }
   return push(m, (value){.kind = KIND_TUPLE, .count = (uint32_t)n, .as.items = copy});
 }
 
@@ -279,8 +293,9 @@ static tsr_status push_tuple(machine *m, const uint32_t *items, size_t n)
 static tsr_status make_tuple(machine *m, int n)
 {
   uint32_t items[3];
-  for (int i = n - 1; i >= 0; i--)
+  for (int i = n - 1; i >= 0; i--) {
     TSR_TRY(pop(m, &items[i]));
+  }
   return push_tuple(m, items, (size_t)n);
 }
 
@@ -297,8 +312,9 @@ static tsr_status make_marked_tuple(machine *m)
 static tsr_status set_pair(machine *m, uint32_t dict, uint32_t key, uint32_t content)
 {
   pair *pairs = grown(m->pairs, m->n_pairs, &m->pairs_room, sizeof *pairs);
-  if (!pairs)
+  if (!pairs) {
     return TSR_ERR_OUT_OF_MEMORY;
+  }
   m->pairs = pairs;
   pairs[m->n_pairs++] = (pair){dict, key, content};
   return TSR_OK;
@@ -306,12 +322,15 @@ static tsr_status set_pair(machine *m, uint32_t dict, uint32_t key, uint32_t con
 
 static tsr_status set_pairs(machine *m, uint32_t dict, const uint32_t *items, size_t n)
 {
-  if (m->values[dict].kind != KIND_DICT)
+  if (m->values[dict].kind != KIND_DICT) {
     return fail_value(m, "a dictionary to put values into", dict);
-  if (n % 2 != 0)
+  }
+  if (n % 2 != 0) {
     return fail_broken(m, "a key without a value");
-  for (size_t i = 0; i < n; i += 2)
+  }
+  for (size_t i = 0; i < n; i += 2) {
     TSR_TRY(set_pair(m, dict, items[i], items[i + 1]));
+  }
   return TSR_OK;
 }
 
@@ -378,8 +397,9 @@ static tsr_status take_line(machine *m, const char **text, size_t *size)
 {
   const unsigned char *begin = m->bytes + m->at;
   const unsigned char *end = memchr(begin, '\n', m->size - m->at);
-  if (!end)
+  if (!end) {
     return fail_broken(m, "the pickle ends within it");
+  }
   *text = (const char *)begin;
   *size = (size_t)(end - begin);
   m->at += *size + 1;
@@ -418,8 +438,9 @@ static tsr_status read_stack_global(machine *m)
 static const value *item(const machine *m, uint32_t tuple, uint32_t index, kind wanted)
 {
   const value *t = &m->values[tuple];
-  if (t->kind != KIND_TUPLE || index >= t->count)
+  if (t->kind != KIND_TUPLE || index >= t->count) {
     return NULL;
+  }
   const value *found = &m->values[t->as.items[index]];
   return found->kind == wanted ? found : NULL;
 }
@@ -434,8 +455,10 @@ static tsr_status read_storage(machine *m)
   const value *key = item(m, id, 2, KIND_TEXT);
   const value *elements = item(m, id, 4, KIND_INTEGER);
   if (!label || label->count != 7 || memcmp(label->as.text, "storage", 7) != 0 || !type ||
-      !tsr_pickle_storage(type->as.which) || !key || !elements || elements->as.integer < 0 || m->values[id].count != 5)
+      !tsr_pickle_storage(type->as.which) || !key || !elements || elements->as.integer < 0 ||
+      m->values[id].count != 5) {
     return fail_broken(m, "the persistent id is not that of a storage: ('storage', class, key, place, elements)");
+  }
   return push(m, (value){.kind = KIND_STORAGE, .as.tuple = id});
 }
 
@@ -443,12 +466,14 @@ static tsr_status read_storage(machine *m)
 static int is_sizes(const machine *m, uint32_t tuple, uint32_t index, uint32_t *count)
 {
   const value *sizes = item(m, tuple, index, KIND_TUPLE);
-  if (!sizes || sizes->count > TENSOR_RANK)
+  if (!sizes || sizes->count > TENSOR_RANK) {
     return 0;
+  }
   for (uint32_t i = 0; i < sizes->count; i++) {
     const value *size = &m->values[sizes->as.items[i]];
-    if (size->kind != KIND_INTEGER || size->as.integer < 0 || size->as.integer > INT64_MAX / 2)
+    if (size->kind != KIND_INTEGER || size->as.integer < 0 || size->as.integer > INT64_MAX / 2) {
       return 0;
+    }
   }
   *count = sizes->count;
   return 1;
@@ -461,8 +486,9 @@ static tsr_status make_tensor(machine *m, uint32_t arguments)
   uint32_t extents = 0;
   uint32_t strides = 0;
   if (!item(m, arguments, 0, KIND_STORAGE) || !offset || offset->as.integer < 0 ||
-      !is_sizes(m, arguments, 2, &extents) || !is_sizes(m, arguments, 3, &strides) || extents != strides)
+      !is_sizes(m, arguments, 2, &extents) || !is_sizes(m, arguments, 3, &strides) || extents != strides) {
     return fail_broken(m, "the arguments are not those of a tensor: (storage, offset, sizes, strides, ..)");
+  }
   return push(m, (value){.kind = KIND_TENSOR, .as.tuple = arguments});
 }
 
@@ -475,14 +501,16 @@ static tsr_status call(machine *m)
   const value *tuple = &m->values[arguments];
   switch (m->values[function].as.which) {
   case TSR_PICKLE_ORDERED_DICT:
-    if (tuple->count != 0)
+    if (tuple->count != 0) {
       return fail_broken(m, "expected an OrderedDict without arguments");
+    }
     return push(m, (value){.kind = KIND_DICT});
   case TSR_PICKLE_TENSOR:
     return make_tensor(m, arguments);
   case TSR_PICKLE_PARAMETER:
-    if (!item(m, arguments, 0, KIND_TENSOR))
+    if (!item(m, arguments, 0, KIND_TENSOR)) {
       return fail_broken(m, "the arguments are not those of a parameter: (tensor, ..)");
+    }
     return push_number(m, tuple->as.items[0]);
   default:
     return fail_broken(m, "a storage's class is no function to call");
@@ -613,16 +641,19 @@ static tsr_status step(machine *m)
 static tsr_status run(machine *m, uint32_t *result)
 {
   for (;;) {
-    if (m->at >= m->size)
+    if (m->at >= m->size) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: pickle: its %zu bytes end without the opcode STOP", m->path, m->size);
+    }
     m->start = m->at++;
-    if (m->bytes[m->start] == '.')
+    if (m->bytes[m->start] == '.') {
       break;
+    }
     TSR_TRY(step(m));
   }
   TSR_TRY(pop(m, result));
-  if (m->stack.n != 0)
+  if (m->stack.n != 0) {
     return fail_broken(m, "more than one value is left");
+  }
   return TSR_OK;
 }
 
@@ -632,39 +663,46 @@ static tsr_status copy_text(machine *m, const value *from, const char **text)
 {
   /* A text of the memo can be meant again and again; an honest pickle's names take less than the pickle. */
   m->copied += from->count;
-  if (m->copied > m->size)
+  if (m->copied > m->size) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: pickle: its names take more bytes than the pickle has", m->path);
+  }
   char *copy = tsr_arena_take(m->arena, (size_t)from->count + 1);
-  if (!copy)
+  if (!copy) {
     return tsr_fail_memory((size_t)from->count + 1);
+  }
   memcpy(copy, from->as.text, from->count);
   *text = copy;
-  if (memchr(copy, 0, from->count) || !tsr_utf8_is_valid(copy, from->count))
+  if (memchr(copy, 0, from->count) || !tsr_utf8_is_valid(copy, from->count)) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: pickle: the name %s is not UTF-8", m->path, tsr_quote(copy).text);
+  }
   return TSR_OK;
 }
 
 static tsr_status copy_sizes(machine *m, const value *tuple, const int64_t **sizes)
 {
   int64_t *copy = tsr_arena_take(m->arena, ((size_t)tuple->count + 1) * sizeof *copy);
-  if (!copy)
+  if (!copy) {
     return tsr_fail_memory(((size_t)tuple->count + 1) * sizeof *copy);
-  for (uint32_t i = 0; i < tuple->count; i++)
+  }
+  for (uint32_t i = 0; i < tuple->count; i++) {
     copy[i] = m->values[tuple->as.items[i]].as.integer;
+  }
   *sizes = copy;
   return TSR_OK;
 }
 
 static tsr_status read_tensor(machine *m, const pair *from, tsr_pickle_tensor *tensor)
 {
-  if (m->values[from->key].kind != KIND_TEXT)
+  if (m->values[from->key].kind != KIND_TEXT) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: pickle: expected a state dict, whose keys are texts; found %s as a key",
                     m->path, kind_names[m->values[from->key].kind]);
+  }
   TSR_TRY(copy_text(m, &m->values[from->key], &tensor->name));
   const value *content = &m->values[from->value];
-  if (content->kind != KIND_TENSOR)
+  if (content->kind != KIND_TENSOR) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: pickle: key %s: expected a tensor, found %s", m->path,
                     tsr_quote(tensor->name).text, kind_names[content->kind]);
+  }
   uint32_t arguments = content->as.tuple;
   uint32_t storage = item(m, arguments, 0, KIND_STORAGE)->as.tuple;
   tensor->type = tsr_pickle_storage(item(m, storage, 1, KIND_GLOBAL)->as.which);
@@ -686,16 +724,19 @@ static int compare_names(const void *a, const void *b)
 static tsr_status check_names(const machine *m, const tsr_pickle_tensor *tensors, size_t n)
 {
   const tsr_pickle_tensor **order = malloc((n + 1) * sizeof *order);
-  if (!order)
+  if (!order) {
     return tsr_fail_memory((n + 1) * sizeof *order);
-  for (size_t i = 0; i < n; i++)
+  }
+  for (size_t i = 0; i < n; i++) {
     order[i] = &tensors[i];
+  }
   qsort(order, n, sizeof *order, compare_names);
   tsr_status status = TSR_OK;
   for (size_t i = 1; i < n && status == TSR_OK; i++) {
-    if (strcmp(order[i - 1]->name, order[i]->name) == 0)
+    if (strcmp(order[i - 1]->name, order[i]->name) == 0) {
       status =
           tsr_fail(TSR_ERR_FORMAT, "%s: pickle: the tensor %s is there twice", m->path, tsr_quote(order[i]->name).text);
+    }
   }
   free(order);
   return status;
@@ -705,19 +746,23 @@ static tsr_status read_state_dict(machine *m, tsr_pickle_tensor **tensors, size_
 {
   uint32_t dict = 0;
   TSR_TRY(run(m, &dict));
-  if (m->values[dict].kind != KIND_DICT)
+  if (m->values[dict].kind != KIND_DICT) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: pickle: expected a state dict, found %s", m->path,
                     kind_names[m->values[dict].kind]);
+  }
   size_t n = 0;
-  for (size_t i = 0; i < m->n_pairs; i++)
+  for (size_t i = 0; i < m->n_pairs; i++) {
     n += m->pairs[i].dict == dict;
+  }
   tsr_pickle_tensor *list = tsr_arena_take(m->arena, (n + 1) * sizeof *list);
-  if (!list)
+  if (!list) {
     return tsr_fail_memory((n + 1) * sizeof *list);
+  }
   n = 0;
   for (size_t i = 0; i < m->n_pairs; i++) {
-    if (m->pairs[i].dict == dict)
+    if (m->pairs[i].dict == dict) {
       TSR_TRY(read_tensor(m, &m->pairs[i], &list[n++]));
+    }
   }
   *tensors = list;
   *n_tensors = n;
@@ -727,9 +772,10 @@ static tsr_status read_state_dict(machine *m, tsr_pickle_tensor **tensors, size_
 tsr_status tsr_pickle_read(const char *path, const unsigned char *bytes, size_t size, tsr_arena *arena,
                            tsr_pickle_tensor **tensors, size_t *n_tensors)
 {
-  if (size > MAX_SIZE)
+  if (size > MAX_SIZE) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: pickle: %zu bytes are more than the %d that a state dict may take", path,
                     size, (int)MAX_SIZE);
+  }
   machine m = {.path = path, .bytes = bytes, .size = size, .arena = arena};
   tsr_status status = read_state_dict(&m, tensors, n_tensors);
   free(m.values);

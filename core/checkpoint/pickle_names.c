@@ -32,12 +32,14 @@ static int is_text(const char *text, size_t size, const char *wanted)
 tsr_pickle_global tsr_pickle_global_find(const char *module, size_t module_size, const char *name, size_t name_size)
 {
   for (int i = 0; i < N_GLOBALS; i++) {
-    if (is_text(module, module_size, globals[i].module) && is_text(name, name_size, globals[i].name))
+    if (is_text(module, module_size, globals[i].module) && is_text(name, name_size, globals[i].name)) {
       return globals[i].which;
+    }
   }
   for (int i = 0; i < N_STORAGES; i++) {
-    if (is_text(module, module_size, "torch") && is_text(name, name_size, storages[i].storage))
+    if (is_text(module, module_size, "torch") && is_text(name, name_size, storages[i].storage)) {
       return (tsr_pickle_global)(TSR_PICKLE_STORAGES + i);
+    }
   }
   return TSR_PICKLE_NO_GLOBAL;
 }
@@ -124,8 +126,9 @@ const char *tsr_pickle_opcode_name(unsigned char opcode)
       {'Q', "BINPERSID"},
   };
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-    if (names[i].opcode == opcode)
+    if (names[i].opcode == opcode) {
       return names[i].name;
+    }
   }
   return "unknown";
 }

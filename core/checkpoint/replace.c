@@ -34,8 +34,9 @@ static tsr_status open_temporary(tsr_replacement *replacement, int *again)
 {
   *again = 0;
   int descriptor = open(replacement->temporary, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-  if (descriptor < 0)
+  if (descriptor < 0) {
     return fail_here(replacement->temporary, "opened for writing");
+  }
   struct stat status;
   tsr_status result = TSR_OK;
   /* A file system without locks has to do without them. */
@@ -48,10 +49,11 @@ static tsr_status open_temporary(tsr_replacement *replacement, int *again)
   } else if (ftruncate(descriptor, 0) != 0) {
     result = fail_here(replacement->temporary, "emptied");
   }
-  if (result != TSR_OK || *again)
+  if (result != TSR_OK || *again) {
     close(descriptor);
-  else
+  } else {
     replacement->descriptor = descriptor;
+  }
   return result;
 }
 
@@ -60,8 +62,9 @@ tsr_status tsr_replacement_begin(const char *path, tsr_replacement *replacement)
   *replacement = (tsr_replacement){.path = path, .descriptor = -1};
   size_t room = strlen(path) + sizeof TSR_PARTIAL_SUFFIX;
   replacement->temporary = malloc(room);
-  if (!replacement->temporary)
+  if (!replacement->temporary) {
     return tsr_fail_memory(room);
+  }
   snprintf(replacement->temporary, room, "%s%s", path, TSR_PARTIAL_SUFFIX);
   int again;
   tsr_status status;
@@ -80,10 +83,12 @@ tsr_status tsr_replacement_write(tsr_replacement *replacement, const void *bytes
   const char *next = bytes;
   while (size > 0) {
     ssize_t written = write(replacement->descriptor, next, size < WRITE_AT_ONCE ? size : WRITE_AT_ONCE);
-    if (written < 0 && errno == EINTR)
+    if (written < 0 && errno == EINTR) {
       continue;
-    if (written < 0)
+    }
+    if (written < 0) {
       return fail_here(replacement->path, "written");
+    }
     next += written;
     size -= (size_t)written;
   }
@@ -95,14 +100,17 @@ static tsr_status sync_folder(const char *path)
 {
   const char *slash = strrchr(path, '/');
   char *folder = slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
-  if (!folder)
+  if (!folder) {
     return tsr_fail_memory(strlen(path));
+  }
   int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   tsr_status status = TSR_OK;
-  if (descriptor < 0 || (fsync(descriptor) != 0 && errno != EINVAL))
+  if (descriptor < 0 || (fsync(descriptor) != 0 && errno != EINVAL)) {
     status = fail_here(folder, "synced");
-  if (descriptor >= 0)
+  }
+  if (descriptor >= 0) {
     close(descriptor);
+  }
   free(folder);
   return status;
 }
@@ -128,8 +136,9 @@ tsr_status tsr_replacement_commit(tsr_replacement *replacement)
 
 void tsr_replacement_abandon(tsr_replacement *replacement)
 {
-  if (!replacement->temporary)
+  if (!replacement->temporary) {
     return;
+  }
   unlink(replacement->temporary); /* before the lock goes with the descriptor */
   close(replacement->descriptor);
   free(replacement->temporary);
@@ -141,8 +150,9 @@ tsr_status tsr_file_replace(const char *path, const void *bytes, size_t size)
   tsr_replacement replacement;
   TSR_TRY(tsr_replacement_begin(path, &replacement));
   tsr_status status = tsr_replacement_write(&replacement, bytes, size);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = tsr_replacement_commit(&replacement);
+  }
   tsr_replacement_abandon(&replacement);
   return status;
 }
@@ -150,8 +160,9 @@ tsr_status tsr_file_replace(const char *path, const void *bytes, size_t size)
 tsr_status tsr_folder_make(const char *path)
 {
   char *part = strdup(path);
-  if (!part)
+  if (!part) {
     return tsr_fail_memory(strlen(path) + 1);
+  }
   tsr_status status = TSR_OK;
   for (char *end = part; *end && status == TSR_OK;) {
     end += strspn(end, "/");

@@ -29,8 +29,9 @@ static const struct {
 const char *tsr_safetensors_type(tsr_dtype dtype)
 {
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-    if (types[i].dtype == dtype && dtype != 0)
+    if (types[i].dtype == dtype && dtype != 0) {
       return types[i].name;
+    }
   }
   return NULL;
 }
@@ -45,21 +46,25 @@ typedef struct header {
 static tsr_status read_header(const char *path, const void *bytes, size_t size, header *out)
 {
   const unsigned char *file = bytes;
-  if (size < LENGTH_SIZE)
+  if (size < LENGTH_SIZE) {
     return tsr_fail(TSR_ERR_FORMAT,
                     "%s: %zu bytes are too few for a safetensors file: expected 8 bytes of header length first", path,
                     size);
+  }
   uint64_t length = tsr_read_unsigned(file, LENGTH_SIZE);
-  if (length > size - LENGTH_SIZE)
+  if (length > size - LENGTH_SIZE) {
     return tsr_fail(TSR_ERR_FORMAT,
                     "%s: the header's length is %" PRIu64
                     " bytes, but only %zu follow it: the file is truncated, or not a safetensors file",
                     path, length, size - LENGTH_SIZE);
-  if (length > TSR_SAFETENSORS_MAX_HEADER)
+  }
+  if (length > TSR_SAFETENSORS_MAX_HEADER) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: the header's length is %" PRIu64 " bytes: expected at most %" PRIu64, path,
                     length, TSR_SAFETENSORS_MAX_HEADER);
-  if (length == 0 || file[LENGTH_SIZE] != '{')
+  }
+  if (length == 0 || file[LENGTH_SIZE] != '{') {
     return tsr_fail(TSR_ERR_FORMAT, "%s: the header does not begin with '{': not a safetensors file", path);
+  }
   out->path = path;
   out->data = file + LENGTH_SIZE + length;
   out->data_size = size - LENGTH_SIZE - length;
@@ -68,16 +73,18 @@ static tsr_status read_header(const char *path, const void *bytes, size_t size, 
 
 static tsr_status check_metadata(const char *path, const json_t *metadata)
 {
-  if (!json_is_object(metadata))
+  if (!json_is_object(metadata)) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: %s: expected an object of texts, found %s", path, TSR_SAFETENSORS_METADATA,
                     tsr_json_show(metadata).text);
+  }
   const char *key;
   json_t *value;
   json_object_foreach((json_t *)metadata, key, value)
   {
-    if (!json_is_string(value))
+    if (!json_is_string(value)) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: %s: %s: expected a text, found %s", path, TSR_SAFETENSORS_METADATA,
                       tsr_quote(key).text, tsr_json_show(value).text);
+    }
   }
   return TSR_OK;
 }
@@ -98,22 +105,26 @@ static tsr_status read_shape(const char *path, const char *name, const json_t *l
                              uint64_t *elements)
 {
   static const char expected[] = "\"shape\" as a list of sizes";
-  if (!json_is_array(list) || json_array_size(list) > INT32_MAX)
+  if (!json_is_array(list) || json_array_size(list) > INT32_MAX) {
     return fail_tensor(path, name, expected, list);
+  }
   tensor->rank = (int32_t)json_array_size(list);
   int64_t extent[TSR_MAX_RANK] = {0};
   *elements = 1;
   for (int32_t axis = 0; axis < tensor->rank; axis++) {
     const json_t *value = json_array_get(list, (size_t)axis);
-    if (!is_size(value))
+    if (!is_size(value)) {
       return fail_tensor(path, name, expected, list);
+    }
     uint64_t size = (uint64_t)json_integer_value(value);
-    if (size > 0 && *elements > INT64_MAX / size)
+    if (size > 0 && *elements > INT64_MAX / size) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: tensor %s: the shape %s has more than 2^63 - 1 elements", path,
                       tsr_quote(name).text, tsr_json_show(list).text);
+    }
     *elements *= size;
-    if (axis < TSR_MAX_RANK)
+    if (axis < TSR_MAX_RANK) {
       extent[axis] = (int64_t)size;
+    }
   }
   tensor->shape = tsr_shape_make(tensor->rank <= TSR_MAX_RANK ? tensor->rank : 0, extent);
   return TSR_OK;
@@ -123,17 +134,21 @@ static tsr_status read_shape(const char *path, const char *name, const json_t *l
 static tsr_status read_type(const char *path, const char *name, const json_t *value, uint64_t elements,
                             tsr_checkpoint_tensor *tensor, uint64_t *size)
 {
-  if (!json_is_string(value))
+  if (!json_is_string(value)) {
     return fail_tensor(path, name, "\"dtype\" as a text", value);
+  }
   size_t i = 0;
-  while (i < sizeof types / sizeof types[0] && strcmp(types[i].name, json_string_value(value)) != 0)
+  while (i < sizeof types / sizeof types[0] && strcmp(types[i].name, json_string_value(value)) != 0) {
     i++;
-  if (i == sizeof types / sizeof types[0])
+  }
+  if (i == sizeof types / sizeof types[0]) {
     return fail_tensor(path, name, "a known \"dtype\" such as \"F32\"", value);
+  }
   uint64_t bits = (uint64_t)types[i].bits;
-  if (elements > UINT64_MAX / bits || elements * bits % CHAR_BIT != 0)
+  if (elements > UINT64_MAX / bits || elements * bits % CHAR_BIT != 0) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor %s: %" PRIu64 " elements of type %s are no whole number of bytes", path,
                     tsr_quote(name).text, elements, types[i].name);
+  }
   *size = elements * bits / CHAR_BIT;
   tensor->type = types[i].name;
   tensor->dtype = tensor->rank <= TSR_MAX_RANK ? types[i].dtype : 0;
@@ -145,18 +160,21 @@ static tsr_status read_offsets(const header *from, const char *name, const json_
 {
   const json_t *first = json_array_get(list, 0);
   const json_t *second = json_array_get(list, 1);
-  if (json_array_size(list) != 2 || !is_size(first) || !is_size(second))
+  if (json_array_size(list) != 2 || !is_size(first) || !is_size(second)) {
     return fail_tensor(from->path, name, "\"data_offsets\" as a list of two sizes", list);
+  }
   uint64_t begin = (uint64_t)json_integer_value(first);
   uint64_t end = (uint64_t)json_integer_value(second);
-  if (end < begin)
+  if (end < begin) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor %s: data_offsets [%" PRIu64 ", %" PRIu64 "] are reversed", from->path,
                     tsr_quote(name).text, begin, end);
-  if (end > from->data_size)
+  }
+  if (end > from->data_size) {
     return tsr_fail(TSR_ERR_FORMAT,
                     "%s: tensor %s: data_offsets [%" PRIu64 ", %" PRIu64 "] reach beyond the file's %" PRIu64
                     " bytes of data: the file is truncated or damaged",
                     from->path, tsr_quote(name).text, begin, end, from->data_size);
+  }
   if (end - begin != expected_size) {
     char shape[96];
     return tsr_fail(TSR_ERR_FORMAT,
@@ -173,8 +191,9 @@ static tsr_status read_offsets(const header *from, const char *name, const json_
 
 static tsr_status read_tensor(const header *from, const char *name, const json_t *entry, tsr_checkpoint_tensor *tensor)
 {
-  if (!json_is_object(entry))
+  if (!json_is_object(entry)) {
     return fail_tensor(from->path, name, "an object with dtype, shape and data_offsets", entry);
+  }
   uint64_t elements = 0;
   uint64_t size = 0;
   TSR_TRY(read_shape(from->path, name, json_object_get(entry, "shape"), tensor, &elements));
@@ -186,8 +205,9 @@ static int compare_places(const void *a, const void *b)
 {
   const tsr_checkpoint_tensor *x = *(const tsr_checkpoint_tensor *const *)a;
   const tsr_checkpoint_tensor *y = *(const tsr_checkpoint_tensor *const *)b;
-  if (x->bytes != y->bytes)
+  if (x->bytes != y->bytes) {
     return (const char *)x->bytes < (const char *)y->bytes ? -1 : 1;
+  }
   return x->size < y->size ? -1 : x->size > y->size;
 }
 
@@ -195,10 +215,12 @@ static int compare_places(const void *a, const void *b)
 static tsr_status check_tiling(const header *from, const tsr_container *file)
 {
   const tsr_checkpoint_tensor **order = malloc(((size_t)file->count + 1) * sizeof *order);
-  if (!order)
+  if (!order) {
     return tsr_fail_memory(((size_t)file->count + 1) * sizeof *order);
-  for (int32_t i = 0; i < file->count; i++)
+  }
+  for (int32_t i = 0; i < file->count; i++) {
     order[i] = &file->tensors[i];
+  }
   qsort(order, (size_t)file->count, sizeof *order, compare_places);
 
   tsr_status status = TSR_OK;
@@ -218,10 +240,11 @@ static tsr_status check_tiling(const header *from, const tsr_container *file)
     }
     filled = begin + order[i]->size;
   }
-  if (status == TSR_OK && filled != from->data_size)
+  if (status == TSR_OK && filled != from->data_size) {
     status = tsr_fail(TSR_ERR_FORMAT, "%s: %" PRIu64 " bytes after the last tensor%s%s belong to no tensor", from->path,
                       from->data_size - filled, file->count > 0 ? " " : "",
                       file->count > 0 ? tsr_quote(order[file->count - 1]->name).text : "");
+  }
   free(order);
   return status;
 }
@@ -234,11 +257,13 @@ static tsr_status copy_names(const json_t *root, tsr_container *file)
   json_t *value;
   json_object_foreach((json_t *)root, key, value)
   {
-    if (strcmp(key, TSR_SAFETENSORS_METADATA) == 0)
+    if (strcmp(key, TSR_SAFETENSORS_METADATA) == 0) {
       continue;
+    }
     const char *name = tsr_arena_text(&file->arena, key);
-    if (!name)
+    if (!name) {
       return tsr_fail_memory(strlen(key) + 1);
+    }
     file->tensors[file->count++].name = name;
   }
   return TSR_OK;
@@ -247,8 +272,9 @@ static tsr_status copy_names(const json_t *root, tsr_container *file)
 static tsr_status read_tensors(const header *from, tsr_container *file)
 {
   json_t *metadata = json_object_get(from->json, TSR_SAFETENSORS_METADATA);
-  if (metadata)
+  if (metadata) {
     TSR_TRY(check_metadata(from->path, metadata));
+  }
   file->metadata = json_incref(metadata);
   TSR_TRY(copy_names(from->json, file));
   for (int32_t i = 0; i < file->count; i++) {
@@ -263,8 +289,9 @@ tsr_status tsr_safetensors_parse(const char *path, const void *bytes, size_t siz
 {
   header from = {0};
   tsr_status status = read_header(path, bytes, size, &from);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = read_tensors(&from, container);
+  }
   json_decref(from.json);
   return status;
 }

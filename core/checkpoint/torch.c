@@ -29,8 +29,9 @@ static tsr_status find_entry(source *from, const char *name, tsr_zip_entry **ent
 {
   size_t room = strlen(from->folder) + strlen(name) + 1;
   char *path = malloc(room);
-  if (!path)
+  if (!path) {
     return tsr_fail_memory(room);
+  }
   snprintf(path, room, "%s%s", from->folder, name);
   *entry = tsr_zip_find(from->zip, path);
   free(path);
@@ -46,20 +47,24 @@ static tsr_status find_pickle(source *from, tsr_zip_entry **entry)
     const char *name = from->zip->entries[i].name;
     size_t size = strlen(name);
     size_t lead = size >= suffix ? size - suffix : 0;
-    if (strcmp(name + lead, pickle_name) != 0 || (lead > 0 && name[lead - 1] != '/'))
+    if (strcmp(name + lead, pickle_name) != 0 || (lead > 0 && name[lead - 1] != '/')) {
       continue;
-    if (*entry)
+    }
+    if (*entry) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: entries %s and %s: expected one %s", from->path,
                       tsr_quote((*entry)->name).text, tsr_quote(name).text, pickle_name);
+    }
     char *folder = tsr_arena_text(&from->into->arena, name);
-    if (!folder)
+    if (!folder) {
       return tsr_fail_memory(size + 1);
+    }
     folder[lead] = 0;
     from->folder = folder;
     *entry = &from->zip->entries[i];
   }
-  if (!*entry)
+  if (!*entry) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: this zip file holds no %s: it is none of torch.save", from->path, pickle_name);
+  }
   return TSR_OK;
 }
 
@@ -69,12 +74,14 @@ static tsr_status check_byte_order(source *from)
   tsr_zip_entry *entry = NULL;
   const unsigned char *content = NULL;
   TSR_TRY(find_entry(from, "byteorder", &entry));
-  if (!entry)
+  if (!entry) {
     return TSR_OK;
+  }
   TSR_TRY(tsr_zip_content(from->zip, entry, &content));
-  if (entry->size != 6 || memcmp(content, "little", 6) != 0)
+  if (entry->size != 6 || memcmp(content, "little", 6) != 0) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: entry %s: the file's numbers are not little-endian", from->path,
                     tsr_quote(entry->name).text);
+  }
   return TSR_OK;
 }
 
@@ -96,17 +103,20 @@ static tsr_status find_storage(source *from, const tsr_pickle_tensor *tensor, co
   char name[64];
   tsr_zip_entry *entry = NULL;
   int size = snprintf(name, sizeof name, "data/%s", tensor->key);
-  if (size > 0 && (size_t)size < sizeof name)
+  if (size > 0 && (size_t)size < sizeof name) {
     TSR_TRY(find_entry(from, name, &entry));
-  if (!entry)
+  }
+  if (!entry) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor %s: its storage %s is not in the file", from->path,
                     tsr_quote(tensor->name).text, tsr_quote(tensor->key).text);
+  }
   uint64_t width = (uint64_t)tensor->type->size;
-  if (entry->size / width != tensor->elements || entry->size % width != 0)
+  if (entry->size / width != tensor->elements || entry->size % width != 0) {
     return tsr_fail(TSR_ERR_FORMAT,
                     "%s: tensor %s: its storage %s has %zu bytes; expected %" PRIu64 " elements of type %s", from->path,
                     tsr_quote(tensor->name).text, tsr_quote(tensor->key).text, entry->size, tensor->elements,
                     tensor->type->type);
+  }
   return tsr_zip_content(from->zip, entry, bytes);
 }
 
@@ -115,25 +125,30 @@ static tsr_status check_view(const source *from, const tsr_pickle_tensor *tensor
 {
   uint64_t last = tensor->offset; /* the place of the last element */
   *elements = 1;
-  if (tensor->offset > tensor->elements)
+  if (tensor->offset > tensor->elements) {
     return fail_beyond(from, tensor, tensor->offset);
+  }
   for (int32_t axis = 0; axis < tensor->rank; axis++) {
-    if (tensor->extents[axis] == 0)
+    if (tensor->extents[axis] == 0) {
       *elements = 0;
+    }
   }
   for (int32_t axis = 0; axis<tensor->rank && * elements> 0; axis++) {
     uint64_t extent = (uint64_t)tensor->extents[axis];
     uint64_t stride = (uint64_t)tensor->strides[axis];
-    if (*elements > INT64_MAX / 16 / extent || (stride > 0 && extent - 1 > (INT64_MAX / 16 - last) / stride))
+    if (*elements > INT64_MAX / 16 / extent || (stride > 0 && extent - 1 > (INT64_MAX / 16 - last) / stride)) {
       return fail_tensor(from, tensor, "its sizes and strides are beyond any memory");
+    }
     *elements *= extent;
     last += (extent - 1) * stride;
   }
-  if (*elements > 0 && last >= tensor->elements)
+  if (*elements > 0 && last >= tensor->elements) {
     return fail_beyond(from, tensor, last);
+  }
   /* An expanded tensor repeats its elements: honest weights do not, and a small file could claim any size. */
-  if (*elements > tensor->elements)
+  if (*elements > tensor->elements) {
     return fail_tensor(from, tensor, "it has more elements than its storage");
+  }
   return TSR_OK;
 }
 
@@ -152,8 +167,9 @@ static tsr_status read_tensor(source *from, const tsr_pickle_tensor *tensor, tsr
                                  .bytes = storage + tensor->offset * (uint64_t)tensor->type->size,
                                  .size = (size_t)(elements * (uint64_t)tensor->type->size),
                                  .path = from->path};
-  for (int32_t axis = 0; usable && axis < tensor->rank; axis++)
+  for (int32_t axis = 0; usable && axis < tensor->rank; axis++) {
     out->strides[axis] = tensor->strides[axis];
+  }
   return TSR_OK;
 }
 
@@ -170,7 +186,8 @@ tsr_status tsr_torch_parse(const tsr_zip *zip, tsr_container *container)
   TSR_TRY(tsr_zip_verify(zip, entry, pickle));
   TSR_TRY(tsr_pickle_read(zip->path, pickle, entry->size, &container->arena, &tensors, &n));
   TSR_TRY(tsr_container_reserve(container, n));
-  for (size_t i = 0; i < n; i++)
+  for (size_t i = 0; i < n; i++) {
     TSR_TRY(read_tensor(&from, &tensors[i], &container->tensors[container->count++]));
+  }
   return TSR_OK;
 }

@@ -69,14 +69,16 @@ static tsr_status find_end(const source *from, size_t *end)
 static tsr_status find_end64(const source *from, size_t end, const unsigned char **record)
 {
   *record = NULL;
-  if (end < LOCATOR_SIZE || u32(from->bytes + end - LOCATOR_SIZE) != locator_signature)
+  if (end < LOCATOR_SIZE || u32(from->bytes + end - LOCATOR_SIZE) != locator_signature) {
     return TSR_OK;
+  }
   const unsigned char *locator = from->bytes + end - LOCATOR_SIZE;
   uint64_t at = u64(locator + 8);
   if (end < LOCATOR_SIZE + END64_SIZE || at > end - LOCATOR_SIZE - END64_SIZE ||
-      u32(from->bytes + at) != end64_signature)
+      u32(from->bytes + at) != end64_signature) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: the zip64 record that the file's end points to is not at byte %" PRIu64,
                     from->path, at);
+  }
   *record = from->bytes + at;
   return TSR_OK;
 }
@@ -94,16 +96,19 @@ static tsr_status find_directory(source *from)
   uint64_t size = wide ? u64(wide + 40) : u32(record + 12);
   uint64_t begin = wide ? u64(wide + 48) : u32(record + 16);
   size_t limit = wide ? (size_t)(wide - from->bytes) : end;
-  if (disks != 0 || here != from->n_entries)
+  if (disks != 0 || here != from->n_entries) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: a zip file of several disks cannot be read", from->path);
-  if (size > limit || begin > limit - size)
+  }
+  if (size > limit || begin > limit - size) {
     return tsr_fail(TSR_ERR_FORMAT,
                     "%s: the zip directory of %" PRIu64 " bytes from byte %" PRIu64
                     " on reaches beyond byte %zu: the file is truncated or damaged",
                     from->path, size, begin, limit);
-  if (from->n_entries > size / CENTRAL_SIZE)
+  }
+  if (from->n_entries > size / CENTRAL_SIZE) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: a zip directory of %" PRIu64 " bytes cannot list %" PRIu64 " entries",
                     from->path, size, from->n_entries);
+  }
   from->directory = (size_t)begin;
   from->directory_size = (size_t)size;
   return TSR_OK;
@@ -116,8 +121,9 @@ static tsr_status widen_sizes(const source *from, const char *name, const unsign
                               uint64_t *const sizes[3])
 {
   int missing[3];
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < 3; i++) {
     missing[i] = *sizes[i] == UINT32_MAX;
+  }
   for (size_t at = 0; at + 4 <= extra_size;) {
     size_t next = at + 4;
     size_t end = next + u16(extra + at + 2);
@@ -130,30 +136,35 @@ static tsr_status widen_sizes(const source *from, const char *name, const unsign
     }
     at = end;
   }
-  if (missing[0] || missing[1] || missing[2])
+  if (missing[0] || missing[1] || missing[2]) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: entry %s: its 64-bit sizes are missing", from->path, tsr_quote(name).text);
+  }
   return TSR_OK;
 }
 
 /* Where the content lies: behind the local header, whose lengths may differ from the directory's. */
 static tsr_status find_content(const source *from, const unsigned char *central, uint64_t offset, tsr_zip_entry *entry)
 {
-  if (offset > from->directory || from->directory - offset < LOCAL_SIZE || u32(from->bytes + offset) != local_signature)
+  if (offset > from->directory || from->directory - offset < LOCAL_SIZE ||
+      u32(from->bytes + offset) != local_signature) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: entry %s: there is no local header at byte %" PRIu64, from->path,
                     tsr_quote(entry->name).text, offset);
+  }
   const unsigned char *local = from->bytes + offset;
   uint64_t room = from->directory - offset - LOCAL_SIZE;
   uint64_t name_size = u16(local + 26);
   uint64_t lead = name_size + u16(local + 28);
-  if (lead > room || entry->packed > room - lead)
+  if (lead > room || entry->packed > room - lead) {
     return tsr_fail(TSR_ERR_FORMAT,
                     "%s: entry %s: %zu bytes from byte %" PRIu64
                     " on reach into the zip directory: the file is truncated or damaged",
                     from->path, tsr_quote(entry->name).text, entry->packed, offset + LOCAL_SIZE + lead);
+  }
   if (u16(local + 8) != u16(central + 10) || name_size != strlen(entry->name) ||
-      memcmp(local + LOCAL_SIZE, entry->name, (size_t)name_size) != 0)
+      memcmp(local + LOCAL_SIZE, entry->name, (size_t)name_size) != 0) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: entry %s: its local header at byte %" PRIu64 " tells of another entry",
                     from->path, tsr_quote(entry->name).text, offset);
+  }
   entry->bytes = local + LOCAL_SIZE + lead;
   return TSR_OK;
 }
@@ -162,13 +173,15 @@ static tsr_status read_name(const source *from, const unsigned char *text, size_
                             tsr_zip_entry *entry)
 {
   char *name = tsr_arena_take(arena, size + 1);
-  if (!name)
+  if (!name) {
     return tsr_fail_memory(size + 1);
+  }
   memcpy(name, text, size);
   entry->name = name;
-  if (memchr(name, 0, size) || !tsr_utf8_is_valid(name, size))
+  if (memchr(name, 0, size) || !tsr_utf8_is_valid(name, size)) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: the zip directory holds a name that is not UTF-8 (at byte %zu)", from->path,
                     (size_t)(text - from->bytes));
+  }
   return TSR_OK;
 }
 
@@ -177,16 +190,19 @@ static tsr_status read_entry(const source *from, tsr_arena *arena, size_t *at, t
 {
   const unsigned char *central = from->bytes + from->directory + *at;
   size_t room = from->directory_size - *at;
-  if (room < CENTRAL_SIZE || u32(central) != central_signature)
+  if (room < CENTRAL_SIZE || u32(central) != central_signature) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: the zip directory is damaged at byte %zu", from->path, from->directory + *at);
+  }
   size_t name_size = u16(central + 28);
   size_t extra_size = u16(central + 30);
   size_t whole = CENTRAL_SIZE + name_size + extra_size + u16(central + 32);
-  if (whole > room)
+  if (whole > room) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: the zip directory is damaged at byte %zu", from->path, from->directory + *at);
+  }
   TSR_TRY(read_name(from, central + CENTRAL_SIZE, name_size, arena, entry));
-  if (u16(central + 8) & (FLAG_ENCRYPTED | FLAG_MASKED))
+  if (u16(central + 8) & (FLAG_ENCRYPTED | FLAG_MASKED)) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: entry %s is encrypted", from->path, tsr_quote(entry->name).text);
+  }
   uint64_t packed = u32(central + 20);
   uint64_t size = u32(central + 24);
   uint64_t offset = u32(central + 42);
@@ -194,9 +210,10 @@ static tsr_status read_entry(const source *from, tsr_arena *arena, size_t *at, t
   TSR_TRY(widen_sizes(from, entry->name, central + CENTRAL_SIZE + name_size, extra_size, sizes));
   entry->method = (int32_t)u16(central + 10);
   entry->crc = u32(central + 16);
-  if (packed > from->size || size > SIZE_MAX / 2 || (entry->method == TSR_ZIP_STORED && packed != size))
+  if (packed > from->size || size > SIZE_MAX / 2 || (entry->method == TSR_ZIP_STORED && packed != size)) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: entry %s: %" PRIu64 " bytes, %" PRIu64 " of them in the file, cannot be",
                     from->path, tsr_quote(entry->name).text, size, packed);
+  }
   entry->packed = (size_t)packed;
   entry->size = (size_t)size;
   *at += whole;
@@ -221,14 +238,16 @@ static tsr_status check_entries(const tsr_zip *zip)
   const tsr_zip_entry *list = zip->entries;
   qsort(zip->entries, zip->count, sizeof *zip->entries, compare_places);
   for (size_t i = 1; i < zip->count; i++) {
-    if ((size_t)(list[i].bytes - list[i - 1].bytes) < list[i - 1].packed + LOCAL_SIZE)
+    if ((size_t)(list[i].bytes - list[i - 1].bytes) < list[i - 1].packed + LOCAL_SIZE) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: entries %s and %s overlap", zip->path, tsr_quote(list[i - 1].name).text,
                       tsr_quote(list[i].name).text);
+    }
   }
   qsort(zip->entries, zip->count, sizeof *zip->entries, compare_names);
   for (size_t i = 1; i < zip->count; i++) {
-    if (strcmp(list[i - 1].name, list[i].name) == 0)
+    if (strcmp(list[i - 1].name, list[i].name) == 0) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: entry %s is there twice", zip->path, tsr_quote(list[i].name).text);
+    }
   }
   return TSR_OK;
 }
@@ -240,10 +259,12 @@ tsr_status tsr_zip_parse(const char *path, const void *bytes, size_t size, tsr_a
   TSR_TRY(find_directory(&from));
   size_t room = ((size_t)from.n_entries + 1) * sizeof *zip->entries;
   zip->entries = tsr_arena_take(arena, room);
-  if (!zip->entries)
+  if (!zip->entries) {
     return tsr_fail_memory(room);
-  for (size_t at = 0; zip->count < from.n_entries; zip->count++)
+  }
+  for (size_t at = 0; zip->count < from.n_entries; zip->count++) {
     TSR_TRY(read_entry(&from, arena, &at, &zip->entries[zip->count]));
+  }
   return check_entries(zip);
 }
 
@@ -288,22 +309,26 @@ static tsr_status inflate_all(z_stream *stream, const tsr_zip *zip, const tsr_zi
 tsr_status tsr_zip_verify(const tsr_zip *zip, const tsr_zip_entry *entry, const unsigned char *content)
 {
   uint32_t found = (uint32_t)crc32_z(0, content, entry->size);
-  if (found != entry->crc)
+  if (found != entry->crc) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: entry %s: its checksum is %08" PRIx32 "; the zip directory says %08" PRIx32,
                     zip->path, tsr_quote(entry->name).text, found, entry->crc);
+  }
   return TSR_OK;
 }
 
 static tsr_status inflate_entry(const tsr_zip *zip, const tsr_zip_entry *entry, const unsigned char **content)
 {
-  if (entry->size / DEFLATE_LIMIT > entry->packed)
+  if (entry->size / DEFLATE_LIMIT > entry->packed) {
     return fail_inflate(zip, entry);
+  }
   unsigned char *out = tsr_arena_take(zip->arena, entry->size + 1);
-  if (!out)
+  if (!out) {
     return tsr_fail_memory(entry->size + 1);
+  }
   z_stream stream = {0};
-  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {
     return tsr_fail_memory(sizeof stream);
+  }
   tsr_status status = inflate_all(&stream, zip, entry, out);
   inflateEnd(&stream);
   *content = out;
@@ -312,11 +337,13 @@ static tsr_status inflate_entry(const tsr_zip *zip, const tsr_zip_entry *entry, 
 
 tsr_status tsr_zip_content(const tsr_zip *zip, tsr_zip_entry *entry, const unsigned char **content)
 {
-  if (entry->method != TSR_ZIP_STORED && entry->method != TSR_ZIP_DEFLATED)
+  if (entry->method != TSR_ZIP_STORED && entry->method != TSR_ZIP_DEFLATED) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: entry %s is compressed by method %d; this build knows 0 and 8 (deflate)",
                     zip->path, tsr_quote(entry->name).text, (int)entry->method);
-  if (entry->method == TSR_ZIP_DEFLATED && !entry->inflated)
+  }
+  if (entry->method == TSR_ZIP_DEFLATED && !entry->inflated) {
     TSR_TRY(inflate_entry(zip, entry, &entry->inflated));
+  }
   *content = entry->method == TSR_ZIP_STORED ? entry->bytes : entry->inflated;
   return TSR_OK;
 }

@@ -27,8 +27,9 @@ tsr_status tsr_analyser_create(tsr_analyser **analyser)
 
 void tsr_analyser_destroy(tsr_analyser *analyser)
 {
-  if (!analyser)
+  if (!analyser) {
     return;
+  }
   tsr_readings_finish(analyser->readings, analyser->texts, analyser->room);
   tsr_words_finish(&analyser->words);
   tsr_ngrams_finish(&analyser->ngrams);
@@ -44,8 +45,9 @@ static tsr_status read_text(tsr_analyser *a, int32_t index, tsr_span text)
 static int64_t count_doubled(const tsr_symbols *text)
 {
   int64_t n = 0;
-  for (size_t i = 1; i < text->n; i++)
+  for (size_t i = 1; i < text->n; i++) {
     n += text->symbols[i] == text->symbols[i - 1];
+  }
   return n;
 }
 
@@ -90,8 +92,9 @@ tsr_status tsr_analyse(tsr_analyser *analyser, tsr_span hypothesis, const tsr_sp
   tsr_words_forget(&a->words);
   TSR_TRY(read_text(a, HYPOTHESIS, hypothesis));
   TSR_TRY(read_text(a, SOURCE, source ? *source : (tsr_span){0}));
-  for (int32_t r = 0; r < n_references; r++)
+  for (int32_t r = 0; r < n_references; r++) {
     TSR_TRY(read_text(a, REFERENCES + r, references[r]));
+  }
   TSR_TRY(
       tsr_ngrams_count(&a->ngrams, &a->texts[HYPOTHESIS], &a->texts[REFERENCES], n_references, TSR_BLEU_ORDER, counts));
   facts->words = counts[0].hypothesis;
@@ -104,11 +107,13 @@ tsr_status tsr_analyse(tsr_analyser *analyser, tsr_span hypothesis, const tsr_sp
   }
   int64_t doubled = count_doubled(&a->texts[HYPOTHESIS]);
   facts->doubled = doubled > allowed ? doubled - allowed : 0;
-  for (int32_t i = 0; i < TSR_BLEU_ORDER; i++)
+  for (int32_t i = 0; i < TSR_BLEU_ORDER; i++) {
     facts->repeats[i] = counts[i].repeats;
+  }
   int is_copy = 0;
-  if (source)
+  if (source) {
     TSR_TRY(find_copy(a, n_references, &is_copy));
+  }
   int is_empty = facts->words == 0 && facts->reference_words > 0;
   int is_short = !is_empty && facts->reference_words >= FEW && 2 * facts->words < facts->reference_words;
   int is_long = facts->words >= FEW && facts->words > 2 * facts->reference_words;

@@ -36,19 +36,22 @@ static tsr_status reserve(tsr_ngrams *g, size_t n)
     free(g->ids);
     g->ids = malloc(2 * n * sizeof *g->ids);
     g->ids_room = g->ids ? 2 * n : 0;
-    if (!g->ids)
+    if (!g->ids) {
       return tsr_fail_memory(2 * n * sizeof *g->ids);
+    }
   }
   if (2 * n > g->room) {
     size_t room = 64;
-    while (room < 2 * n)
+    while (room < 2 * n) {
       room *= 2;
+    }
     free(g->table);
     g->table = calloc(room, sizeof *g->table);
     g->room = g->table ? room : 0;
     g->stamp = 0;
-    if (!g->table)
+    if (!g->table) {
       return tsr_fail_memory(room * sizeof *g->table);
+    }
   }
   return TSR_OK;
 }
@@ -66,10 +69,12 @@ static void begin_order(tsr_ngrams *g)
 static uint32_t find(tsr_ngrams *g, size_t mask, uint64_t key)
 {
   size_t at = (size_t)tsr_hash_mix(key) & mask;
-  while (g->table[at].stamp == g->stamp && g->table[at].key != key)
+  while (g->table[at].stamp == g->stamp && g->table[at].key != key) {
     at = (at + 1) & mask;
-  if (g->table[at].stamp != g->stamp)
+  }
+  if (g->table[at].stamp != g->stamp) {
     g->table[at] = (tsr_ngram){.key = key, .stamp = g->stamp};
+  }
   return (uint32_t)at;
 }
 
@@ -124,14 +129,17 @@ tsr_status tsr_ngrams_count(tsr_ngrams *g, const tsr_symbols *hypothesis, const 
 {
   const size_t most = (size_t)1 << 31;
   size_t n = hypothesis->n;
-  for (int32_t r = 0; r < n_references && n <= most; r++)
+  for (int32_t r = 0; r < n_references && n <= most; r++) {
     n = references[r].n <= most ? n + references[r].n : SIZE_MAX;
-  if (n > most)
+  }
+  if (n > most) {
     return tsr_fail(TSR_ERR_ARGUMENT, "n-grams: expected at most 2^31 symbols, found more");
+  }
   TSR_TRY(reserve(g, n > 0 ? n : 1));
   size_t mask = 63;
-  while (mask < 2 * n)
+  while (mask < 2 * n) {
     mask = 2 * mask + 1;
+  }
   mask = mask < g->room ? mask : g->room - 1;
   size_t nearest = nearest_length(hypothesis->n, references, n_references);
   memset(g->ids, 0, n * sizeof *g->ids);
@@ -140,12 +148,14 @@ tsr_status tsr_ngrams_count(tsr_ngrams *g, const tsr_symbols *hypothesis, const 
   for (int32_t i = 0; i < max_order; i++) {
     size_t order = (size_t)i + 1;
     counts[i] = (tsr_ngram_counts){.hypothesis = count_of(hypothesis->n, order), .reference = count_of(nearest, order)};
-    if (!shared)
+    if (!shared) {
       continue;
+    }
     begin_order(g);
     uint32_t *ids = g->ids;
-    for (int32_t r = 0; r < n_references; ids += references[r].n, r++)
+    for (int32_t r = 0; r < n_references; ids += references[r].n, r++) {
       count_reference(g, mask, &references[r], (uint32_t)r + 1, order, ids);
+    }
     match_hypothesis(g, mask, hypothesis, order, ids, &counts[i]);
     shared = counts[i].matches > 0 || counts[i].repeats > 0;
   }

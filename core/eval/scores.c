@@ -44,31 +44,36 @@ char *tsr_scorer_signature(const tsr_scorer *scorer, int32_t metric, char *text,
 {
   const char *one = metric == TSR_METRIC_CHRF ? tsr_chrf_signature() : tsr_bleu_signature();
   int32_t n = scorer && scorer->count > 0 ? scorer->most_references : 1;
-  if (n != 1 && scorer->least_references != n)
+  if (n != 1 && scorer->least_references != n) {
     snprintf(text, size, "nrefs:var%s", strchr(one, '|'));
-  else
+  } else {
     snprintf(text, size, "nrefs:%d%s", (int)n, strchr(one, '|'));
+  }
   return text;
 }
 
 tsr_status tsr_scorer_create(int32_t metrics, tsr_scorer **scorer)
 {
-  if (!scorer)
+  if (!scorer) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_create: scorer must not be NULL");
+  }
   *scorer = NULL;
-  if (metrics <= 0 || (metrics & ~(TSR_METRIC_BLEU | TSR_METRIC_CHRF)) != 0)
+  if (metrics <= 0 || (metrics & ~(TSR_METRIC_BLEU | TSR_METRIC_CHRF)) != 0) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_create: metrics: expected some of TSR_METRIC_*, found %d", metrics);
+  }
   *scorer = calloc(1, sizeof **scorer);
-  if (!*scorer)
+  if (!*scorer) {
     return tsr_fail_memory(sizeof **scorer);
+  }
   (*scorer)->metrics = metrics;
   return TSR_OK;
 }
 
 void tsr_scorer_destroy(tsr_scorer *scorer)
 {
-  if (!scorer)
+  if (!scorer) {
     return;
+  }
   tsr_readings_finish(scorer->readings, scorer->symbols, scorer->room);
   tsr_words_finish(&scorer->words);
   tsr_ngrams_finish(&scorer->ngrams);
@@ -79,8 +84,9 @@ void tsr_scorer_destroy(tsr_scorer *scorer)
 static tsr_status count_words(tsr_scorer *s, int32_t n, tsr_ngram_counts counts[TSR_BLEU_ORDER])
 {
   tsr_words_forget(&s->words);
-  for (int32_t i = 0; i < n; i++)
+  for (int32_t i = 0; i < n; i++) {
     TSR_TRY(tsr_reading_words(&s->readings[i], &s->words, &s->symbols[i]));
+  }
   return tsr_ngrams_count(&s->ngrams, &s->symbols[0], &s->symbols[1], n - 1, TSR_BLEU_ORDER, counts);
 }
 
@@ -90,15 +96,17 @@ static void compute_chrf(const tsr_ngram_counts counts[TSR_CHRF_ORDER], tsr_chrf
 static tsr_status count_characters(tsr_scorer *s, int32_t n, tsr_ngram_counts counts[TSR_CHRF_ORDER])
 {
   double best = -1;
-  for (int32_t i = 0; i < n; i++)
+  for (int32_t i = 0; i < n; i++) {
     TSR_TRY(tsr_symbols_of_characters(&s->symbols[i], s->readings[i].text, s->readings[i].size));
+  }
   for (int32_t r = 1; r < n; r++) {
     tsr_ngram_counts each[TSR_CHRF_ORDER] = {0};
     tsr_chrf chrf;
     TSR_TRY(tsr_ngrams_count(&s->ngrams, &s->symbols[0], &s->symbols[r], 1, TSR_CHRF_ORDER, each));
     for (int32_t i = 0; i < TSR_CHRF_ORDER; i++) {
-      if (each[i].reference == 0)
+      if (each[i].reference == 0) {
         each[i].hypothesis = 0; /* sacreBLEU leaves them out: nothing could have matched */
+      }
     }
     compute_chrf(each, &chrf);
     if (chrf.score > best) {
@@ -122,11 +130,13 @@ static void add_counts(tsr_ngram_counts *sums, const tsr_ngram_counts *counts, i
 static tsr_status check_texts(const tsr_span *texts, int32_t n)
 {
   for (int32_t i = 0; i < n; i++) {
-    if (!texts[i].bytes && texts[i].size > 0)
+    if (!texts[i].bytes && texts[i].size > 0) {
       return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_add: texts must not be NULL");
-    if (texts[i].size > LONGEST_TEXT)
+    }
+    if (texts[i].size > LONGEST_TEXT) {
       return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_add: expected texts of at most 1 GiB, found %zu bytes",
                       texts[i].size);
+    }
   }
   return TSR_OK;
 }
@@ -140,8 +150,9 @@ static tsr_status read_texts(tsr_scorer *s, tsr_span hypothesis, const tsr_span 
   *n = 1;
   for (int32_t r = 0; r < n_references; r++) {
     int is_last = r + 1 == n_references && *n == 1;
-    if (references[r].size > 0 || is_last)
+    if (references[r].size > 0 || is_last) {
       TSR_TRY(tsr_reading_begin(&s->readings[(*n)++], references[r].bytes, references[r].size));
+    }
   }
   return TSR_OK;
 }
@@ -149,18 +160,21 @@ static tsr_status read_texts(tsr_scorer *s, tsr_span hypothesis, const tsr_span 
 tsr_status tsr_scorer_add_references(tsr_scorer *scorer, tsr_span hypothesis, const tsr_span *references,
                                      int32_t n_references)
 {
-  if (!scorer || !references || n_references < 1)
+  if (!scorer || !references || n_references < 1) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_add: scorer and references must not be NULL");
+  }
   TSR_TRY(check_texts(&hypothesis, 1));
   TSR_TRY(check_texts(references, n_references));
   int32_t n;
   TSR_TRY(read_texts(scorer, hypothesis, references, n_references, &n));
   tsr_ngram_counts bleu[TSR_BLEU_ORDER] = {0};
   tsr_ngram_counts chrf[TSR_CHRF_ORDER] = {0};
-  if (scorer->metrics & TSR_METRIC_BLEU)
+  if (scorer->metrics & TSR_METRIC_BLEU) {
     TSR_TRY(count_words(scorer, n, bleu));
-  if (scorer->metrics & TSR_METRIC_CHRF)
+  }
+  if (scorer->metrics & TSR_METRIC_CHRF) {
     TSR_TRY(count_characters(scorer, n, chrf));
+  }
   add_counts(scorer->bleu, bleu, TSR_BLEU_ORDER);
   add_counts(scorer->chrf, chrf, TSR_CHRF_ORDER);
   memcpy(scorer->last_bleu, bleu, sizeof bleu);
@@ -191,10 +205,12 @@ static void compute_bleu(const tsr_ngram_counts counts[TSR_BLEU_ORDER], int effe
   }
   double n_hypothesis = (double)bleu->hypothesis_length;
   double n_reference = (double)bleu->reference_length;
-  if (n_hypothesis < n_reference)
+  if (n_hypothesis < n_reference) {
     bleu->brevity_penalty = n_hypothesis > 0 ? exp(1 - n_reference / n_hypothesis) : 0;
-  if (bleu->matches[0] == 0)
+  }
+  if (bleu->matches[0] == 0) {
     return; /* and so none of a higher order */
+  }
 
   /* An order without a match counts as half a match, the next one such as a quarter, and so on. */
   double smoothing = 1;
@@ -209,8 +225,9 @@ static void compute_bleu(const tsr_ngram_counts counts[TSR_BLEU_ORDER], int effe
     bleu->precisions[order] = 100 * matches / (double)bleu->totals[order];
     sum += log(bleu->precisions[order]);
   }
-  if (order == TSR_BLEU_ORDER || effective_order)
+  if (order == TSR_BLEU_ORDER || effective_order) {
     bleu->score = bleu->brevity_penalty * exp(sum / order);
+  }
 }
 
 static void compute_chrf(const tsr_ngram_counts counts[TSR_CHRF_ORDER], tsr_chrf *chrf)
@@ -228,8 +245,9 @@ static void compute_chrf(const tsr_ngram_counts counts[TSR_CHRF_ORDER], tsr_chrf
       n_orders++;
     }
   }
-  if (n_orders == 0 || chrf->precision == 0)
+  if (n_orders == 0 || chrf->precision == 0) {
     return;
+  }
   chrf->precision /= n_orders;
   chrf->recall /= n_orders;
   chrf->score =
@@ -238,16 +256,18 @@ static void compute_chrf(const tsr_ngram_counts counts[TSR_CHRF_ORDER], tsr_chrf
 
 tsr_status tsr_scorer_bleu(const tsr_scorer *scorer, tsr_bleu *bleu)
 {
-  if (!scorer || !bleu || !(scorer->metrics & TSR_METRIC_BLEU))
+  if (!scorer || !bleu || !(scorer->metrics & TSR_METRIC_BLEU)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_bleu: expected a scorer with TSR_METRIC_BLEU, and bleu not NULL");
+  }
   compute_bleu(scorer->bleu, 0, bleu);
   return TSR_OK;
 }
 
 tsr_status tsr_scorer_chrf(const tsr_scorer *scorer, tsr_chrf *chrf)
 {
-  if (!scorer || !chrf || !(scorer->metrics & TSR_METRIC_CHRF))
+  if (!scorer || !chrf || !(scorer->metrics & TSR_METRIC_CHRF)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_chrf: expected a scorer with TSR_METRIC_CHRF, and chrf not NULL");
+  }
   compute_chrf(scorer->chrf, chrf);
   return TSR_OK;
 }
@@ -255,12 +275,15 @@ tsr_status tsr_scorer_chrf(const tsr_scorer *scorer, tsr_chrf *chrf)
 tsr_status tsr_scorer_last(const tsr_scorer *scorer, tsr_bleu *bleu, tsr_chrf *chrf)
 {
   if (!scorer || scorer->count == 0 || (bleu && !(scorer->metrics & TSR_METRIC_BLEU)) ||
-      (chrf && !(scorer->metrics & TSR_METRIC_CHRF)))
+      (chrf && !(scorer->metrics & TSR_METRIC_CHRF))) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_last: expected a scorer with these metrics and a sentence");
-  if (bleu)
+  }
+  if (bleu) {
     compute_bleu(scorer->last_bleu, 1, bleu);
-  if (chrf)
+  }
+  if (chrf) {
     compute_chrf(scorer->last_chrf, chrf);
+  }
   return TSR_OK;
 }
 
@@ -269,11 +292,13 @@ static tsr_status score_all(int32_t metric, const tsr_span *hypotheses, const ts
                             tsr_scorer **scorer)
 {
   *scorer = NULL;
-  if (n < 0 || (n > 0 && (!hypotheses || !references)))
+  if (n < 0 || (n > 0 && (!hypotheses || !references))) {
     return tsr_fail(TSR_ERR_ARGUMENT, "scores of a corpus: expected hypotheses and references, and n from 0 on");
+  }
   tsr_status status = tsr_scorer_create(metric, scorer);
-  for (int64_t i = 0; i < n && status == TSR_OK; i++)
+  for (int64_t i = 0; i < n && status == TSR_OK; i++) {
     status = tsr_scorer_add(*scorer, hypotheses[i], references[i]);
+  }
   return status;
 }
 
@@ -281,8 +306,9 @@ tsr_status tsr_bleu_corpus(const tsr_span *hypotheses, const tsr_span *reference
 {
   tsr_scorer *scorer;
   tsr_status status = score_all(TSR_METRIC_BLEU, hypotheses, references, n, &scorer);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = tsr_scorer_bleu(scorer, bleu);
+  }
   tsr_scorer_destroy(scorer);
   return status;
 }
@@ -291,20 +317,23 @@ tsr_status tsr_chrf_corpus(const tsr_span *hypotheses, const tsr_span *reference
 {
   tsr_scorer *scorer;
   tsr_status status = score_all(TSR_METRIC_CHRF, hypotheses, references, n, &scorer);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = tsr_scorer_chrf(scorer, chrf);
+  }
   tsr_scorer_destroy(scorer);
   return status;
 }
 
 tsr_status tsr_bleu_sentence(tsr_span hypothesis, tsr_span reference, tsr_bleu *bleu)
 {
-  if (!bleu)
+  if (!bleu) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_bleu_sentence: bleu must not be NULL");
+  }
   tsr_scorer *scorer;
   tsr_status status = score_all(TSR_METRIC_BLEU, &hypothesis, &reference, 1, &scorer);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = tsr_scorer_last(scorer, bleu, NULL);
+  }
   tsr_scorer_destroy(scorer);
   return status;
 }

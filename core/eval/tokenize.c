@@ -17,11 +17,13 @@ static size_t without_trailing_space(const char *text, size_t size)
 {
   while (size > 0) {
     size_t at = size - 1;
-    while (at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80)
+    while (at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80) {
       at--;
+    }
     size_t length;
-    if (!tsr_is_space(tsr_utf8_decode(text + at, size - at, &length)))
+    if (!tsr_is_space(tsr_utf8_decode(text + at, size - at, &length))) {
       break;
+    }
     size = at;
   }
   return size;
@@ -40,8 +42,9 @@ static size_t substitute(char *text, size_t size, const char *from, const char *
     memmove(text + used, text + read, at - read);
     used += at - read;
     read = at;
-    if (read == size)
+    if (read == size) {
       break;
+    }
     if (size - read >= n_from && memcmp(text + read, from, n_from) == 0) {
       memcpy(text + used, to, n_to);
       used += n_to;
@@ -83,10 +86,11 @@ static size_t split_separators(const char *text, size_t size, char *to)
 {
   size_t used = 0;
   for (size_t i = 0; i < size; i++) {
-    if (is_separator(text[i]))
+    if (is_separator(text[i])) {
       used += put_apart(to + used, text[i]);
-    else
+    } else {
       to[used++] = text[i];
+    }
   }
   return used;
 }
@@ -107,8 +111,9 @@ static size_t split_second(const char *text, size_t size, char *to, int (*matche
   size_t used = 0;
   for (size_t i = 0; i < size; i++) {
     to[used++] = text[i];
-    if (i + 1 < size && matches(text[i], text[i + 1]))
+    if (i + 1 < size && matches(text[i], text[i + 1])) {
       used += put_apart(to + used, text[++i]);
+    }
   }
   return used;
 }
@@ -132,13 +137,15 @@ tsr_status tsr_tokenize_13a(tsr_text_buffer buffers[2], const char *text, size_t
                             size_t *tokens_size)
 {
   size = without_trailing_space(text, size);
-  if (size > (SIZE_MAX - 2) / 81)
+  if (size > (SIZE_MAX - 2) / 81) {
     return tsr_fail_memory(SIZE_MAX);
+  }
   TSR_TRY(tsr_text_buffer_reserve(&buffers[0], size + 2));
   char *line = buffers[0].bytes;
   line[0] = ' ';
-  if (size > 0)
+  if (size > 0) {
     memcpy(line + 1, text, size);
+  }
   size = substitute(line + 1, size, "<skipped>", "");
   size = substitute(line + 1, size, "-\n", "");
   size = substitute(line + 1, size, "\n", " ");

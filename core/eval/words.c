@@ -21,8 +21,9 @@ static tsr_status add_symbol(tsr_symbols *s, uint32_t symbol)
   if (s->n == s->room) {
     size_t room = s->room > 0 ? 2 * s->room : 256;
     uint32_t *symbols = realloc(s->symbols, room * sizeof *symbols);
-    if (!symbols)
+    if (!symbols) {
       return tsr_fail_memory(room * sizeof *symbols);
+    }
     s->symbols = symbols;
     s->room = room;
   }
@@ -36,8 +37,9 @@ tsr_status tsr_symbols_of_characters(tsr_symbols *symbols, const char *text, siz
   size_t length;
   for (size_t i = 0; i < size; i += length) {
     uint32_t c = tsr_utf8_decode(text + i, size - i, &length);
-    if (!tsr_is_space(c))
+    if (!tsr_is_space(c)) {
       TSR_TRY(add_symbol(symbols, c));
+    }
   }
   return TSR_OK;
 }
@@ -46,8 +48,9 @@ void tsr_words_forget(tsr_words *words)
 {
   words->n = 0;
   if (++words->stamp == 0) {
-    if (words->room > 0)
+    if (words->room > 0) {
       memset(words->table, 0, words->room * sizeof *words->table);
+    }
     words->stamp = 1;
   }
 }
@@ -59,20 +62,23 @@ static tsr_word *find(const tsr_words *words, const char *text, size_t size, uin
   for (size_t at = (size_t)hash & mask;; at = (at + 1) & mask) {
     tsr_word *word = &words->table[at];
     if (word->stamp != words->stamp ||
-        (word->hash == hash && word->size == size && memcmp(word->text, text, size) == 0))
+        (word->hash == hash && word->size == size && memcmp(word->text, text, size) == 0)) {
       return word;
+    }
   }
 }
 
 /* Keeps the table at most half full. */
 static tsr_status make_room(tsr_words *words)
 {
-  if (words->n < words->room / 2)
+  if (words->n < words->room / 2) {
     return TSR_OK;
+  }
   tsr_words larger = {.room = words->room > 0 ? 2 * words->room : 256, .n = words->n, .stamp = 1};
   larger.table = calloc(larger.room, sizeof *larger.table);
-  if (!larger.table)
+  if (!larger.table) {
     return tsr_fail_memory(larger.room * sizeof *larger.table);
+  }
   for (size_t i = 0; i < words->room; i++) {
     tsr_word word = words->table[i];
     if (word.stamp == words->stamp) {
@@ -103,8 +109,9 @@ static tsr_status add_word(tsr_symbols *symbols, tsr_words *words, const char *t
   TSR_TRY(make_room(words));
   uint64_t hash = hash_bytes(text, size);
   tsr_word *word = find(words, text, size, hash);
-  if (word->stamp != words->stamp)
+  if (word->stamp != words->stamp) {
     *word = (tsr_word){.text = text, .size = size, .hash = hash, .number = words->n++, .stamp = words->stamp};
+  }
   return add_symbol(symbols, word->number);
 }
 
@@ -114,10 +121,12 @@ tsr_status tsr_symbols_of_words(tsr_symbols *symbols, tsr_words *words, const ch
   size_t begin = 0; /* of the word that is being read */
   size_t length;
   for (size_t i = 0; i < size; i += length) {
-    if (!tsr_is_space(tsr_utf8_decode(text + i, size - i, &length)))
+    if (!tsr_is_space(tsr_utf8_decode(text + i, size - i, &length))) {
       continue;
-    if (i > begin)
+    }
+    if (i > begin) {
       TSR_TRY(add_word(symbols, words, text + begin, i - begin));
+    }
     begin = i + length;
   }
   return size > begin ? add_word(symbols, words, text + begin, size - begin) : TSR_OK;
@@ -144,14 +153,16 @@ tsr_status tsr_reading_words(tsr_reading *reading, tsr_words *words, tsr_symbols
 
 tsr_status tsr_readings_reserve(tsr_reading **readings, tsr_symbols **symbols, int32_t *room, int32_t n)
 {
-  if (n <= *room)
+  if (n <= *room) {
     return TSR_OK;
+  }
   tsr_reading *more = realloc(*readings, (size_t)n * sizeof *more);
   *readings = more ? more : *readings;
   tsr_symbols *more_symbols = more ? realloc(*symbols, (size_t)n * sizeof *more_symbols) : NULL;
   *symbols = more_symbols ? more_symbols : *symbols;
-  if (!more_symbols)
+  if (!more_symbols) {
     return tsr_fail_memory((size_t)n * sizeof *more);
+  }
   for (; *room < n; (*room)++) {
     (*readings)[*room] = (tsr_reading){0};
     (*symbols)[*room] = (tsr_symbols){0};

@@ -25,9 +25,11 @@ static tsr_ref sum_repeated(tsr_program *program, tsr_ref view, tsr_ref gradient
 {
   const tsr_tensor_desc *v = &program->tensors[view];
   int32_t axes = 0;
-  for (int32_t i = 0; i < v->rank; i++)
-    if (v->stride[i] == 0 && v->extent[i] > 1)
+  for (int32_t i = 0; i < v->rank; i++) {
+    if (v->stride[i] == 0 && v->extent[i] > 1) {
       axes |= 1 << i;
+    }
+  }
   return axes ? tsr_reduce_sum(program, gradient, axes) : gradient;
 }
 
@@ -75,11 +77,13 @@ static int32_t runs_of(const tsr_tensor_desc *view, const tsr_tensor_desc *gradi
 {
   int32_t n = 0;
   for (int32_t i = 0; i < view->rank; i++) {
-    if (view->extent[i] == 1 || view->stride[i] == 0)
+    if (view->extent[i] == 1 || view->stride[i] == 0) {
       continue;
+    }
     int32_t at = n++;
-    for (; at > 0 && runs[at - 1].stride < view->stride[i]; at--)
+    for (; at > 0 && runs[at - 1].stride < view->stride[i]; at--) {
       runs[at] = runs[at - 1];
+    }
     runs[at] = (run){.extent = view->extent[i], .stride = view->stride[i], .step = gradient->stride[i]};
   }
   return n;
@@ -112,16 +116,19 @@ static int place_runs(const run *runs, int32_t n, int64_t offset, int64_t total,
   place->n = 0;
   for (int32_t i = 0; i < n; i++) {
     int64_t stride = runs[i].stride;
-    if (outer % stride != 0)
+    if (outer % stride != 0) {
       return 0;
+    }
     int64_t room = outer / stride, digit = offset / stride % room;
-    if (digit + runs[i].extent > room)
+    if (digit + runs[i].extent > room) {
       return 0;
+    }
     append_axis(place, room, digit, runs[i].extent, runs[i].step);
     outer = stride;
   }
-  if (outer > 1)
+  if (outer > 1) {
     append_axis(place, outer, offset % outer, 1, 0);
+  }
   merge_axes(place);
   return place->n <= TSR_MAX_RANK;
 }
@@ -145,8 +152,9 @@ static int find_place(tsr_program *program, tsr_ref view, tsr_ref gradient, int6
   int64_t offset = program->tensors[view].offset;
   int32_t n = runs_of(&program->tensors[view], &program->tensors[gradient], runs);
   *place = (tsr_placement){.gradient = gradient};
-  if (place_runs(runs, n, offset, total, place))
+  if (place_runs(runs, n, offset, total, place)) {
     return 1;
+  }
   /* Rows under other extents, say: [4, 3] of a storage [5, 6] seen from its second row on. */
   place->gradient = copy_in_order(program, gradient, runs, n);
   return place_runs(runs, join_runs(runs, n), offset, total, place);
@@ -167,9 +175,11 @@ static tsr_ref arranged(tsr_program *program, const tsr_placement *place)
 /* The first axis that is not covered whole, or -1. */
 static int32_t partial_axis(const tsr_placement *place)
 {
-  for (int32_t i = 0; i < place->n; i++)
-    if (place->extent[i] != place->room[i])
+  for (int32_t i = 0; i < place->n; i++) {
+    if (place->extent[i] != place->room[i]) {
       return i;
+    }
+  }
   return -1;
 }
 
@@ -205,8 +215,9 @@ static void join_zeros(tsr_program *program, tsr_contributions *contributions, j
                        int64_t count)
 {
   tsr_shape shape = tsr_ref_shape(program, piece);
-  if (count <= 0 || program->status != TSR_OK)
+  if (count <= 0 || program->status != TSR_OK) {
     return;
+  }
   shape.extent[whole->axis] = count;
   join(program, whole, zeros(program, contributions, piece, &shape));
 }
@@ -223,8 +234,9 @@ static tsr_ref concatenate(tsr_program *program, tsr_contributions *contribution
     join_zeros(program, contributions, &whole, piece, places[i].digit[axis] - at);
     join(program, &whole, piece);
     at = places[i].digit[axis] + places[i].extent[axis];
-    if (i == n - 1)
+    if (i == n - 1) {
       join_zeros(program, contributions, &whole, piece, places[i].room[axis] - at);
+    }
   }
   return tsr_concat(program, whole.piece, whole.n, axis);
 }
@@ -232,11 +244,14 @@ static tsr_ref concatenate(tsr_program *program, tsr_contributions *contribution
 /* 1 if two placements are blocks of the same axes and differ only in where they lie along `axis`. */
 static int are_alike(const tsr_placement *a, const tsr_placement *b, int32_t axis)
 {
-  if (a->n != b->n)
+  if (a->n != b->n) {
     return 0;
-  for (int32_t i = 0; i < a->n; i++)
-    if (a->room[i] != b->room[i] || (i != axis && (a->digit[i] != b->digit[i] || a->extent[i] != b->extent[i])))
+  }
+  for (int32_t i = 0; i < a->n; i++) {
+    if (a->room[i] != b->room[i] || (i != axis && (a->digit[i] != b->digit[i] || a->extent[i] != b->extent[i]))) {
       return 0;
+    }
+  }
   return 1;
 }
 
@@ -256,30 +271,35 @@ static void widen(tsr_program *program, tsr_contributions *contributions, tsr_pl
   row[0] = *first;
   for (int32_t i = 0; i < n; i++) {
     const tsr_placement *other = &places[i];
-    if (i == index || other->n == 0 || other->extent[0] < 0 || !are_alike(first, other, axis))
+    if (i == index || other->n == 0 || other->extent[0] < 0 || !are_alike(first, other, axis)) {
       continue;
+    }
     int64_t start = other->digit[axis], end = start + other->extent[axis];
     int32_t at = 0, overlaps = 0;
     for (int32_t j = 0; j < n_row; j++) {
       overlaps |= start < row[j].digit[axis] + row[j].extent[axis] && row[j].digit[axis] < end;
       at += row[j].digit[axis] < start;
     }
-    if (overlaps)
+    if (overlaps) {
       continue;
-    for (int32_t j = n_row++; j > at; j--)
+    }
+    for (int32_t j = n_row++; j > at; j--) {
       row[j] = row[j - 1];
+    }
     row[at] = *other;
     places[i].extent[0] = -1;
   }
   first->gradient = concatenate(program, contributions, row, n_row, axis);
   free(row);
-  if (program->status != TSR_OK)
+  if (program->status != TSR_OK) {
     return;
+  }
   first->digit[axis] = 0;
   first->extent[axis] = first->room[axis];
   const tsr_tensor_desc *joined = &program->tensors[first->gradient];
-  for (int32_t i = 0; i < first->n; i++)
+  for (int32_t i = 0; i < first->n; i++) {
     first->stride[i] = joined->stride[i];
+  }
   merge_axes(first);
 }
 
@@ -287,8 +307,9 @@ static void widen(tsr_program *program, tsr_contributions *contributions, tsr_pl
 static tsr_ref shaped(tsr_program *program, const tsr_placement *place, const tsr_shape *shape)
 {
   tsr_ref x = arranged(program, place);
-  if (x == TSR_INVALID)
+  if (x == TSR_INVALID) {
     return x;
+  }
   tsr_ref view = tsr_program_reshape(program, x, shape);
   return view != TSR_INVALID ? view : tsr_reshape(program, tsr_copy(program, x, TSR_F32), *shape);
 }
@@ -301,8 +322,9 @@ static int add_to_whole(tsr_program *program, tsr_contributions *contributions, 
   tsr_shape shape = tsr_tensor_shape(&program->tensors[program->named[storage]]);
   for (int32_t i = 0; i < contributions->n; i++) {
     tsr_contribution *other = &contributions->items[i];
-    if (other->storage != storage || partial_axis(&other->place) >= 0)
+    if (other->storage != storage || partial_axis(&other->place) >= 0) {
       continue;
+    }
     tsr_ref sum = tsr_add(program, shaped(program, &other->place, &shape), shaped(program, place, &shape));
     other->place = (tsr_placement){.gradient = sum};
     append_axis(&other->place, tsr_shape_elements(&shape), 0, tsr_shape_elements(&shape), 1);
@@ -313,13 +335,15 @@ static int add_to_whole(tsr_program *program, tsr_contributions *contributions, 
 
 void tsr_contribute(tsr_program *program, tsr_contributions *contributions, tsr_ref view, tsr_ref gradient)
 {
-  if (program->status != TSR_OK)
+  if (program->status != TSR_OK) {
     return;
+  }
   int32_t storage = program->tensors[view].storage;
   tsr_shape read = tsr_tensor_shape(&program->tensors[view]);
   tsr_shape shape = tsr_tensor_shape(&program->tensors[program->named[storage]]);
-  if (tsr_shape_elements(&read) == 0)
+  if (tsr_shape_elements(&read) == 0) {
     return;
+  }
   if (contributions->n == contributions->room) {
     int32_t room = contributions->room ? 2 * contributions->room : 64;
     tsr_contribution *items = realloc(contributions->items, (size_t)room * sizeof *items);
@@ -332,22 +356,25 @@ void tsr_contribute(tsr_program *program, tsr_contributions *contributions, tsr_
   }
   tsr_placement place;
   gradient = sum_repeated(program, view, gradient);
-  if (program->status != TSR_OK)
+  if (program->status != TSR_OK) {
     return;
+  }
   if (!find_place(program, view, gradient, tsr_shape_elements(&shape), &place)) {
     fail_view(program, view);
     return;
   }
-  if (partial_axis(&place) < 0 && add_to_whole(program, contributions, storage, &place))
+  if (partial_axis(&place) < 0 && add_to_whole(program, contributions, storage, &place)) {
     return;
+  }
   contributions->items[contributions->n++] = (tsr_contribution){.storage = storage, .place = place};
 }
 
 int tsr_contributions_to(const tsr_contributions *contributions, int32_t storage)
 {
   int32_t n = 0;
-  for (int32_t i = 0; i < contributions->n; i++)
+  for (int32_t i = 0; i < contributions->n; i++) {
     n += contributions->items[i].storage == storage;
+  }
   return n;
 }
 
@@ -356,12 +383,15 @@ static tsr_ref collect(tsr_program *program, tsr_contributions *contributions, t
 {
   tsr_ref sum = TSR_NONE;
   for (int32_t i = 0; i < n; i++) {
-    if (places[i].n > 0 && places[i].extent[0] < 0)
+    if (places[i].n > 0 && places[i].extent[0] < 0) {
       continue; /* part of another by now */
-    while (program->status == TSR_OK && partial_axis(&places[i]) >= 0)
+    }
+    while (program->status == TSR_OK && partial_axis(&places[i]) >= 0) {
       widen(program, contributions, places, n, i);
-    if (program->status != TSR_OK)
+    }
+    if (program->status != TSR_OK) {
       return TSR_INVALID;
+    }
     tsr_ref term = shaped(program, &places[i], shape);
     sum = sum == TSR_NONE ? term : tsr_add(program, sum, term);
   }
@@ -372,16 +402,19 @@ tsr_ref tsr_contributions_collect(tsr_program *program, tsr_contributions *contr
                                   const tsr_shape *shape)
 {
   int32_t kept = 0, n = 0;
-  if (program->status != TSR_OK)
+  if (program->status != TSR_OK) {
     return TSR_INVALID;
+  }
   tsr_placement *places = calloc((size_t)contributions->n + 1, sizeof *places);
-  if (!places)
+  if (!places) {
     return tsr_program_fail(program, 0, TSR_ERR_OUT_OF_MEMORY, "out of host memory while gradients were built");
+  }
   for (int32_t i = 0; i < contributions->n; i++) {
-    if (contributions->items[i].storage == storage)
+    if (contributions->items[i].storage == storage) {
       places[n++] = contributions->items[i].place;
-    else
+    } else {
       contributions->items[kept++] = contributions->items[i];
+    }
   }
   contributions->n = kept;
   tsr_ref gradient = n > 0 ? collect(program, contributions, places, n, shape) : TSR_NONE;

@@ -46,21 +46,25 @@ void tsr_gradient_matmul(tsr_program *program, tsr_gradient_call *call)
     return;
   }
   tsr_ref a = line->in[0], b = line->in[1], dz = before_activation(program, call);
-  if (dz == TSR_INVALID)
+  if (dz == TSR_INVALID) {
     return;
+  }
   call->in[2] = dz;
-  if (call->wanted[0])
+  if (call->wanted[0]) {
     call->in[0] = tsr_matmul(program, dz, tsr_transpose(program, b, -1, -2), TSR_NONE, alpha, TSR_ACTIVATION_NONE);
-  if (!call->wanted[1])
+  }
+  if (!call->wanted[1]) {
     return;
+  }
   const tsr_tensor_desc *weights = &program->tensors[b];
   int is_transposed = weights->stride[weights->rank - 2] == 1 && weights->extent[weights->rank - 1] > 1;
-  if (is_transposed) /* W stored [N, K]: its gradient in the same layout */
+  if (is_transposed) { /* W stored [N, K]: its gradient in the same layout */
     call->in[1] = tsr_transpose(
         program, tsr_matmul(program, tsr_transpose(program, dz, -1, -2), a, TSR_NONE, alpha, TSR_ACTIVATION_NONE), -1,
         -2);
-  else
+  } else {
     call->in[1] = tsr_matmul(program, tsr_transpose(program, a, -1, -2), dz, TSR_NONE, alpha, TSR_ACTIVATION_NONE);
+  }
 }
 
 void tsr_gradient_softmax(tsr_program *program, tsr_gradient_call *call)
@@ -76,13 +80,14 @@ void tsr_gradient_norm(tsr_program *program, tsr_gradient_call *call)
   const tsr_line_desc *line = &call->line;
   float epsilon = line->attributes.epsilon;
   tsr_ref *dbias = call->wanted[2] ? &call->in[2] : NULL;
-  if (line->op == TSR_OP_RMSNORM)
+  if (line->op == TSR_OP_RMSNORM) {
     call->in[0] = tsr_rmsnorm_gradient(program, line->in[0], line->in[1], call->out[0], epsilon, &call->in[1]);
-  else if (line->attributes.unbiased)
+  } else if (line->attributes.unbiased) {
     call->in[0] =
         tsr_layernorm_std_gradient(program, line->in[0], line->in[1], call->out[0], epsilon, &call->in[1], dbias);
-  else
+  } else {
     call->in[0] = tsr_layernorm_gradient(program, line->in[0], line->in[1], call->out[0], epsilon, &call->in[1], dbias);
+  }
 }
 
 static tsr_masking masking_of(const tsr_line_desc *line, int32_t first)
@@ -137,8 +142,9 @@ void tsr_gradient_attention(tsr_program *program, tsr_gradient_call *call)
   tsr_ref dscores = TSR_NONE;
   call->in[0] = tsr_attention_gradient(program, &args, line->out[0], call->out[0], line->out[2], &call->in[1],
                                        &call->in[2], wants_scores ? &dscores : NULL);
-  if (wants_scores && program->status == TSR_OK)
+  if (wants_scores && program->status == TSR_OK) {
     gradient_of_biases(program, call, 3, dscores);
+  }
 }
 
 void tsr_gradient_add(tsr_program *program, tsr_gradient_call *call)
@@ -150,9 +156,11 @@ void tsr_gradient_add(tsr_program *program, tsr_gradient_call *call)
 
 void tsr_gradient_mul(tsr_program *program, tsr_gradient_call *call)
 {
-  for (int32_t i = 0; i < 2; i++)
-    if (call->wanted[i])
+  for (int32_t i = 0; i < 2; i++) {
+    if (call->wanted[i]) {
       call->in[i] = tsr_mul(program, call->out[0], call->line.in[1 - i]);
+    }
+  }
 }
 
 void tsr_gradient_activation(tsr_program *program, tsr_gradient_call *call)
@@ -189,8 +197,9 @@ void tsr_gradient_embedding(tsr_program *program, tsr_gradient_call *call)
   list = program->status == TSR_OK ? tsr_reshape(program, list, TSR_SHAPE(tsr_shape_elements(&ids))) : TSR_INVALID;
   call->in[0] = tsr_scatter_add(program, rows, list, 0, table.extent[0], line->attributes.alpha);
   int64_t padding = (int64_t)line->attributes.k - 1;
-  if (padding >= 0 && padding < table.extent[0] && program->status == TSR_OK)
+  if (padding >= 0 && padding < table.extent[0] && program->status == TSR_OK) {
     call->in[0] = without_row(program, call->in[0], padding);
+  }
 }
 
 /* A cast: gradients are f32, whatever they belong to. */
@@ -220,8 +229,9 @@ void tsr_gradient_concat(tsr_program *program, tsr_gradient_call *call)
   int64_t start = 0;
   for (int32_t i = 0; i < TSR_MAX_INPUTS && line->in[i] != TSR_NONE; i++) {
     int64_t extent = program->tensors[line->in[i]].extent[axis];
-    if (call->wanted[i])
+    if (call->wanted[i]) {
       call->in[i] = tsr_slice(program, call->out[0], axis, start, extent);
+    }
     start += extent;
   }
 }

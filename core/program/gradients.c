@@ -39,26 +39,33 @@ static int depends(const walk *w, tsr_ref x)
 static void spread(walk *w, const tsr_ref *parameters, int32_t n)
 {
   const tsr_program *program = w->program;
-  for (int32_t i = 0; i < n; i++)
+  for (int32_t i = 0; i < n; i++) {
     w->depends[program->tensors[parameters[i]].storage] = 1;
+  }
   for (int32_t i = 0; i < w->n_lines; i++) {
     const tsr_line_desc *line = &program->lines[i];
     int any = 0;
-    for (int32_t j = 0; j < TSR_MAX_INPUTS; j++)
+    for (int32_t j = 0; j < TSR_MAX_INPUTS; j++) {
       any |= depends(w, line->in[j]);
-    for (int32_t j = 0; any && j < TSR_MAX_OUTPUTS; j++)
-      if (line->out[j] > 0)
+    }
+    for (int32_t j = 0; any && j < TSR_MAX_OUTPUTS; j++) {
+      if (line->out[j] > 0) {
         w->depends[program->tensors[line->out[j]].storage] = 1;
+      }
+    }
   }
 }
 
 static void note_writes(walk *w)
 {
   const tsr_program *program = w->program;
-  for (int32_t i = 0; i < w->n_lines; i++)
-    for (int32_t j = 0; j < TSR_MAX_OUTPUTS && tsr_op_writes_states(program->lines[i].op); j++)
-      if (program->lines[i].out[j] > 0)
+  for (int32_t i = 0; i < w->n_lines; i++) {
+    for (int32_t j = 0; j < TSR_MAX_OUTPUTS && tsr_op_writes_states(program->lines[i].op); j++) {
+      if (program->lines[i].out[j] > 0) {
         w->written[program->tensors[program->lines[i].out[j]].storage] = i + 1;
+      }
+    }
+  }
 }
 
 /* Fails if a line that was appended for line `index` reads a state that a line behind that one writes: it would read
@@ -68,10 +75,11 @@ static void check_reads(walk *w, const tsr_line_desc *appended, int32_t index)
   tsr_program *program = w->program;
   for (int32_t i = 0; i < TSR_MAX_INPUTS; i++) {
     int32_t storage = appended->in[i] > 0 ? program->tensors[appended->in[i]].storage : 0;
-    if (storage > 0 && storage < w->n_storages && w->written[storage] > index + 1)
+    if (storage > 0 && storage < w->n_storages && w->written[storage] > index + 1) {
       tsr_program_fail(program, appended->op, TSR_ERR_UNSUPPORTED,
                        "the gradient needs the state '%s' as it was before a later line writes it",
                        program->names[storage]);
+    }
   }
 }
 
@@ -87,11 +95,13 @@ static void enter(tsr_program *program, const char *label, const char *word)
 /* A tensor as a line sees it that is computed once more, or that reads what was. */
 static tsr_ref seen_again(walk *w, tsr_ref x)
 {
-  if (x <= 0)
+  if (x <= 0) {
     return x;
+  }
   tsr_tensor_desc view = w->program->tensors[x];
-  if (view.storage >= w->n_storages || !w->again[view.storage])
+  if (view.storage >= w->n_storages || !w->again[view.storage]) {
     return x;
+  }
   view.storage = w->again[view.storage];
   return tsr_program_view(w->program, &view);
 }
@@ -99,10 +109,12 @@ static tsr_ref seen_again(walk *w, tsr_ref x)
 static tsr_line_desc line_again(walk *w, const tsr_line_desc *line)
 {
   tsr_line_desc mapped = *line;
-  for (int32_t i = 0; i < TSR_MAX_INPUTS; i++)
+  for (int32_t i = 0; i < TSR_MAX_INPUTS; i++) {
     mapped.in[i] = seen_again(w, line->in[i]);
-  for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++)
+  }
+  for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++) {
     mapped.out[i] = seen_again(w, line->out[i]);
+  }
   return mapped;
 }
 
@@ -136,20 +148,23 @@ static void repeat(walk *w, const tsr_line_range *range)
       return;
     }
     for (int32_t j = 0; j < TSR_MAX_OUTPUTS; j++) {
-      if (line.out[j] <= 0)
+      if (line.out[j] <= 0) {
         continue;
+      }
       tsr_tensor_desc result = program->tensors[line.out[j]];
       tsr_shape shape = tsr_tensor_shape(&result);
       tsr_ref made = tsr_program_new(program, line.op, TSR_STORAGE_TEMPORARY, "", result.dtype, &shape);
-      if (made == TSR_INVALID)
+      if (made == TSR_INVALID) {
         return;
+      }
       w->again[result.storage] = program->tensors[made].storage;
     }
     line = line_again(w, &line);
     enter(program, line.label, "again");
     check_reads(w, &line, i);
-    if (program->status != TSR_OK || !tsr_line_push(program, &line) || !mark_repeated(w))
+    if (program->status != TSR_OK || !tsr_line_push(program, &line) || !mark_repeated(w)) {
       return;
+    }
   }
 }
 
@@ -163,17 +178,22 @@ static void drop_unread(walk *w)
     for (int32_t i = program->desc.n_lines - 1; i >= w->n_lines; i--) {
       const tsr_line_desc *line = &program->lines[i];
       int wanted = i >= w->repeated_room || !w->repeated[i];
-      for (int32_t j = 0; j < TSR_MAX_OUTPUTS; j++)
+      for (int32_t j = 0; j < TSR_MAX_OUTPUTS; j++) {
         wanted |= line->out[j] > 0 && is_read[program->tensors[line->out[j]].storage];
+      }
       unread[i] = !wanted;
-      for (int32_t j = 0; wanted && j < TSR_MAX_INPUTS; j++)
-        if (line->in[j] > 0)
+      for (int32_t j = 0; wanted && j < TSR_MAX_INPUTS; j++) {
+        if (line->in[j] > 0) {
           is_read[program->tensors[line->in[j]].storage] = 1;
+        }
+      }
     }
     int32_t kept = w->n_lines;
-    for (int32_t i = w->n_lines; i < program->desc.n_lines; i++)
-      if (!unread[i])
+    for (int32_t i = w->n_lines; i < program->desc.n_lines; i++) {
+      if (!unread[i]) {
         program->lines[kept++] = program->lines[i];
+      }
+    }
     program->desc.n_lines = kept;
   }
   free(is_read);
@@ -183,9 +203,11 @@ static void drop_unread(walk *w)
 /* The stretch that a line is in, or NULL. */
 static const tsr_line_range *range_of(const walk *w, int32_t line)
 {
-  for (int32_t i = 0; w->options && i < w->options->n_recompute; i++)
-    if (line >= w->options->recompute[i].first && line < w->options->recompute[i].last)
+  for (int32_t i = 0; w->options && i < w->options->n_recompute; i++) {
+    if (line >= w->options->recompute[i].first && line < w->options->recompute[i].last) {
       return &w->options->recompute[i];
+    }
+  }
   return NULL;
 }
 
@@ -201,8 +223,9 @@ static void step_back(walk *w, int32_t index)
   int any = 0;
   enter(program, line.label, "gradient");
   for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++) {
-    if (line.out[i] <= 0 || !depends(w, line.out[i]))
+    if (line.out[i] <= 0 || !depends(w, line.out[i])) {
       continue;
+    }
     int32_t storage = program->tensors[line.out[i]].storage;
     if (tsr_op_writes_states(line.op) && tsr_contributions_to(&w->contributions, storage) > 0) {
       tsr_program_fail(program, line.op, TSR_ERR_UNSUPPORTED,
@@ -214,22 +237,28 @@ static void step_back(walk *w, int32_t index)
     call.out[i] = tsr_contributions_collect(program, &w->contributions, storage, &shape);
     any |= call.out[i] > 0;
   }
-  if (!any || program->status != TSR_OK)
+  if (!any || program->status != TSR_OK) {
     return;
-  for (int32_t i = 0; i < TSR_MAX_INPUTS; i++)
+  }
+  for (int32_t i = 0; i < TSR_MAX_INPUTS; i++) {
     call.wanted[i] = (uint8_t)depends(w, line.in[i]);
+  }
   if (!row->gradient) {
     tsr_program_fail(program, line.op, TSR_ERR_UNSUPPORTED, "the operator has no gradient, and the loss depends on it");
     return;
   }
   call.line = line_again(w, &line);
-  if (program->status == TSR_OK)
+  if (program->status == TSR_OK) {
     row->gradient(program, &call);
-  for (int32_t i = first; i < program->desc.n_lines && program->status == TSR_OK; i++)
+  }
+  for (int32_t i = first; i < program->desc.n_lines && program->status == TSR_OK; i++) {
     check_reads(w, &program->lines[i], index);
-  for (int32_t i = 0; i < TSR_MAX_INPUTS && program->status == TSR_OK; i++)
-    if (call.wanted[i] && call.in[i] > 0)
+  }
+  for (int32_t i = 0; i < TSR_MAX_INPUTS && program->status == TSR_OK; i++) {
+    if (call.wanted[i] && call.in[i] > 0) {
       tsr_contribute(program, &w->contributions, line.in[i], call.in[i]);
+    }
+  }
 }
 
 static void walk_back(walk *w)
@@ -237,8 +266,9 @@ static void walk_back(walk *w)
   const tsr_line_range *current = NULL;
   for (int32_t i = w->n_lines - 1; i >= 0 && w->program->status == TSR_OK; i--) {
     const tsr_line_range *range = range_of(w, i);
-    if (range && range != current)
+    if (range && range != current) {
       repeat(w, range);
+    }
     current = range;
     step_back(w, i);
   }
@@ -249,8 +279,9 @@ static void give_lse(tsr_program *program)
 {
   for (int32_t i = 0; i < program->desc.n_lines; i++) {
     const tsr_line_desc *line = &program->lines[i];
-    if (line->op != TSR_OP_ATTENTION || line->out[2] != TSR_NONE || line->in[7] != TSR_NONE)
+    if (line->op != TSR_OP_ATTENTION || line->out[2] != TSR_NONE || line->in[7] != TSR_NONE) {
       continue;
+    }
     const tsr_tensor_desc *q = &program->tensors[line->in[0]];
     tsr_shape shape = TSR_SHAPE(q->extent[0], q->extent[2], q->extent[1]);
     program->lines[i].out[2] = tsr_program_new(program, TSR_OP_ATTENTION, TSR_STORAGE_TEMPORARY, "", TSR_F32, &shape);
@@ -265,15 +296,17 @@ static int check(tsr_program *program, tsr_ref loss, tsr_ref loss_gradient, cons
     tsr_program_fail(program, 0, TSR_ERR_ARGUMENT, "tsr_gradients: parameters and gradients must not be NULL");
     return 0;
   }
-  if (!tsr_program_has(program, 0, loss) || !tsr_program_has(program, 0, loss_gradient))
+  if (!tsr_program_has(program, 0, loss) || !tsr_program_has(program, 0, loss_gradient)) {
     return 0;
+  }
   if (program->tensors[loss].dtype != TSR_F32 || program->tensors[loss_gradient].dtype != TSR_F32) {
     tsr_program_fail(program, 0, TSR_ERR_DTYPE, "tsr_gradients: the loss and its gradient must be f32");
     return 0;
   }
   for (int32_t i = 0; i < n; i++) {
-    if (!tsr_program_has(program, 0, parameters[i]))
+    if (!tsr_program_has(program, 0, parameters[i])) {
       return 0;
+    }
     const tsr_tensor_desc *parameter = &program->tensors[parameters[i]];
     int32_t kind = program->storages[parameter->storage].kind;
     tsr_shape shape = tsr_tensor_shape(parameter);
@@ -283,12 +316,13 @@ static int check(tsr_program *program, tsr_ref loss, tsr_ref loss_gradient, cons
                        tsr_dtype_name(parameter->dtype));
       return 0;
     }
-    for (int32_t j = 0; j < i; j++)
+    for (int32_t j = 0; j < i; j++) {
       if (program->tensors[parameters[j]].storage == parameter->storage) {
         tsr_program_fail(program, 0, TSR_ERR_ARGUMENT, "tsr_gradients: parameters %d and %d are the same", (int)j,
                          (int)i);
         return 0;
       }
+    }
     if (kind != TSR_STORAGE_CONSTANT && kind != TSR_STORAGE_INPUT && kind != TSR_STORAGE_STATE) {
       tsr_program_fail(program, 0, TSR_ERR_ARGUMENT, "tsr_gradients: parameter %d is the result of a line", (int)i);
       return 0;
@@ -320,10 +354,12 @@ static int check(tsr_program *program, tsr_ref loss, tsr_ref loss_gradient, cons
 tsr_status tsr_gradients(tsr_program *program, tsr_ref loss, tsr_ref loss_gradient, const tsr_ref *parameters,
                          int32_t n, const tsr_gradient_options *options, tsr_ref *gradients)
 {
-  for (int32_t i = 0; gradients && i < n; i++)
+  for (int32_t i = 0; gradients && i < n; i++) {
     gradients[i] = TSR_INVALID;
-  if (program->status != TSR_OK || !check(program, loss, loss_gradient, parameters, n, options, gradients))
+  }
+  if (program->status != TSR_OK || !check(program, loss, loss_gradient, parameters, n, options, gradients)) {
     return tsr_program_status(program);
+  }
   give_lse(program);
   walk w = {
       .program = program, .options = options, .n_lines = program->desc.n_lines, .n_storages = program->desc.n_storages};
@@ -340,8 +376,9 @@ tsr_status tsr_gradients(tsr_program *program, tsr_ref loss, tsr_ref loss_gradie
   note_writes(&w);
   tsr_shape shape = tsr_ref_shape(program, loss);
   tsr_ref factor = tsr_expand(program, loss_gradient, shape);
-  if (program->status == TSR_OK && depends(&w, loss))
+  if (program->status == TSR_OK && depends(&w, loss)) {
     tsr_contribute(program, &w.contributions, loss, factor);
+  }
   walk_back(&w);
   for (int32_t i = 0; i < n && program->status == TSR_OK; i++) {
     shape = tsr_ref_shape(program, parameters[i]);

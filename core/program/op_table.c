@@ -188,9 +188,11 @@ int tsr_op_differentiable(int32_t op)
 
 int32_t tsr_op_find(const char *name)
 {
-  for (int32_t op = 1; op < TSR_OP_COUNT; op++)
-    if (strcmp(table[op].info.name, name) == 0)
+  for (int32_t op = 1; op < TSR_OP_COUNT; op++) {
+    if (strcmp(table[op].info.name, name) == 0) {
       return op;
+    }
+  }
   return 0;
 }
 
@@ -198,8 +200,9 @@ static double elements(const tsr_program_desc *program, int32_t tensor)
 {
   const tsr_tensor_desc *t = tsr_tensor_at(program, tensor);
   double product = 1;
-  for (int32_t i = 0; i < t->rank; i++)
+  for (int32_t i = 0; i < t->rank; i++) {
     product *= (double)t->extent[i];
+  }
   return product;
 }
 
@@ -274,8 +277,9 @@ static double tensor_bytes(const tsr_program_desc *program, int32_t tensor)
 {
   const tsr_tensor_desc *t = tsr_tensor_at(program, tensor);
   double product = (double)tsr_dtype_size(t->dtype);
-  for (int32_t i = 0; i < t->rank; i++)
+  for (int32_t i = 0; i < t->rank; i++) {
     product *= t->stride[i] == 0 && t->extent[i] > 0 ? 1.0 : (double)t->extent[i];
+  }
   return product;
 }
 
@@ -288,17 +292,20 @@ double tsr_line_bytes(const tsr_program_desc *program, int32_t line)
      * each. */
     int rows_only = i == 0 && (at->op == TSR_OP_EMBEDDING || at->op == TSR_OP_GATHER);
     int scales_of_rows = i == 2 && at->op == TSR_OP_EMBEDDING;
-    if (at->in[i] && (rows_only || scales_of_rows))
+    if (at->in[i] && (rows_only || scales_of_rows)) {
       sum += elements(program, rows_only ? at->out[0] : at->in[1]) *
              (double)tsr_dtype_size(tsr_tensor_at(program, at->in[i])->dtype);
-    else if (at->in[i])
+    } else if (at->in[i]) {
       sum += tensor_bytes(program, at->in[i]);
+    }
   }
   int writes_part = at->op == TSR_OP_APPEND;
-  for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++)
-    if (at->out[i])
+  for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++) {
+    if (at->out[i]) {
       sum += writes_part
                  ? elements(program, at->in[0]) * (double)tsr_dtype_size(tsr_tensor_at(program, at->out[i])->dtype)
                  : tensor_bytes(program, at->out[i]);
+    }
+  }
   return sum;
 }

@@ -10,8 +10,9 @@ static int folds(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias)
 {
   int has_bias = bias != TSR_NONE;
   if (!tsr_program_has(p, TSR_OP_MATMUL, a) || !tsr_program_has(p, TSR_OP_MATMUL, b) ||
-      (has_bias && !tsr_program_has(p, TSR_OP_MATMUL, bias)))
+      (has_bias && !tsr_program_has(p, TSR_OP_MATMUL, bias))) {
     return 0;
+  }
   return p->tensors[a].rank > 2 && p->tensors[b].rank == 2 && (!has_bias || p->tensors[bias].rank <= 1);
 }
 
@@ -19,19 +20,23 @@ static int folds(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias)
 static tsr_ref append_product(tsr_program *p, tsr_line_desc line)
 {
   tsr_ref a = line.in[0];
-  if (!folds(p, a, line.in[1], line.in[2]))
+  if (!folds(p, a, line.in[1], line.in[2])) {
     return tsr_line_append(p, &line);
+  }
   tsr_shape shape = tsr_tensor_shape(&p->tensors[a]), matrix = tsr_shape_make(2, (int64_t[]){1, 1});
-  for (int32_t i = 0; i + 1 < shape.rank; i++)
+  for (int32_t i = 0; i + 1 < shape.rank; i++) {
     matrix.extent[0] *= shape.extent[i]; /* no overflow: a exists */
+  }
   matrix.extent[1] = shape.extent[shape.rank - 1];
   tsr_ref folded = tsr_program_reshape(p, a, &matrix);
-  if (folded == TSR_INVALID)
+  if (folded == TSR_INVALID) {
     return tsr_line_append(p, &line);
+  }
   line.in[0] = folded;
   tsr_ref y = tsr_line_append(p, &line);
-  if (y == TSR_INVALID)
+  if (y == TSR_INVALID) {
     return y;
+  }
   shape.extent[shape.rank - 1] = p->tensors[y].extent[1];
   return tsr_reshape(p, y, shape);
 }
@@ -96,8 +101,9 @@ tsr_ref tsr_rmsnorm(tsr_program *p, tsr_ref x, tsr_ref gain, float epsilon)
 
 tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking)
 {
-  if (!masking)
+  if (!masking) {
     return tsr_program_fail(p, TSR_OP_MASK, TSR_ERR_ARGUMENT, "tsr_mask: masking must not be NULL");
+  }
   tsr_line_desc line = {
       .op = TSR_OP_MASK,
       .in = {x, masking->additive, masking->lengths, masking->position, masking->relative},
@@ -110,8 +116,9 @@ tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking)
 
 tsr_ref tsr_attention(tsr_program *p, const tsr_attention_args *args)
 {
-  if (!args)
+  if (!args) {
     return tsr_program_fail(p, TSR_OP_ATTENTION, TSR_ERR_ARGUMENT, "tsr_attention: args must not be NULL");
+  }
   const tsr_masking *masking = &args->masking;
   tsr_line_desc line = {
       .op = TSR_OP_ATTENTION,
@@ -128,10 +135,12 @@ tsr_ref tsr_attention(tsr_program *p, const tsr_attention_args *args)
                      .narrow = args->narrow},
   };
   tsr_ref y = tsr_line_append(p, &line);
-  if (args->weights)
+  if (args->weights) {
     *args->weights = y == TSR_INVALID ? TSR_INVALID : line.out[1];
-  if (args->lse)
+  }
+  if (args->lse) {
     *args->lse = y == TSR_INVALID ? TSR_INVALID : line.out[2];
+  }
   return y;
 }
 
@@ -213,8 +222,9 @@ tsr_ref tsr_topk(tsr_program *p, tsr_ref x, int32_t k, tsr_ref *indices)
 {
   tsr_line_desc line = {.op = TSR_OP_TOPK, .in = {x}, .attributes = {.k = k}};
   tsr_ref values = tsr_line_append(p, &line);
-  if (indices)
+  if (indices) {
     *indices = values == TSR_INVALID ? TSR_INVALID : line.out[1];
+  }
   return values;
 }
 

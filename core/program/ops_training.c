@@ -9,19 +9,22 @@ static tsr_ref append_with(tsr_program *p, tsr_line_desc *line, int32_t slot, ts
 {
   line->out[slot] = wanted ? TSR_INVALID : TSR_NONE;
   tsr_ref first = tsr_line_append(p, line);
-  if (wanted)
+  if (wanted) {
     *wanted = first == TSR_INVALID ? TSR_INVALID : line->out[slot];
+  }
   return first;
 }
 
 tsr_ref tsr_concat(tsr_program *p, const tsr_ref *x, int32_t n, int32_t axis)
 {
   tsr_line_desc line = {.op = TSR_OP_CONCAT, .attributes = {.axis = axis}};
-  if (!x || n < 1 || n > TSR_MAX_INPUTS)
+  if (!x || n < 1 || n > TSR_MAX_INPUTS) {
     return tsr_program_fail(p, TSR_OP_CONCAT, TSR_ERR_ARGUMENT, "it takes 1 to %d operands, not %d", TSR_MAX_INPUTS, n);
+  }
   for (int32_t i = 0; i < n; i++) {
-    if (!tsr_program_has(p, TSR_OP_CONCAT, x[i]))
+    if (!tsr_program_has(p, TSR_OP_CONCAT, x[i])) {
       return TSR_INVALID;
+    }
     line.in[i] = x[i];
   }
   return tsr_line_append(p, &line);
@@ -29,9 +32,10 @@ tsr_ref tsr_concat(tsr_program *p, const tsr_ref *x, int32_t n, int32_t axis)
 
 tsr_ref tsr_scatter_add(tsr_program *p, tsr_ref x, tsr_ref index, int32_t axis, int64_t extent, float alpha)
 {
-  if (extent < 0 || extent > INT32_MAX)
+  if (extent < 0 || extent > INT32_MAX) {
     return tsr_program_fail(p, TSR_OP_SCATTER_ADD, TSR_ERR_SHAPE, "the axis' extent is 0 to 2^31 - 1, not %lld",
                             (long long)extent);
+  }
   tsr_line_desc line = {
       .op = TSR_OP_SCATTER_ADD, .in = {x, index}, .attributes = {.alpha = alpha, .axis = axis, .k = (int32_t)extent}};
   return tsr_line_append(p, &line);
@@ -53,8 +57,9 @@ tsr_ref tsr_cross_entropy(tsr_program *p, tsr_ref logits, tsr_ref labels, float 
 {
   tsr_line_desc line = {.op = TSR_OP_CROSS_ENTROPY, .in = {logits, labels}, .attributes = {.smoothing = smoothing}};
   tsr_ref loss = tsr_line_append(p, &line);
-  if (lse)
+  if (lse) {
     *lse = loss == TSR_INVALID ? TSR_INVALID : line.out[1];
+  }
   return loss;
 }
 
@@ -68,8 +73,9 @@ tsr_ref tsr_cross_entropy_gradient(tsr_program *p, tsr_ref logits, tsr_ref label
 
 tsr_ref tsr_adam(tsr_program *p, const tsr_adam_args *args)
 {
-  if (!args)
+  if (!args) {
     return tsr_program_fail(p, TSR_OP_ADAM, TSR_ERR_ARGUMENT, "tsr_adam: args must not be NULL");
+  }
   tsr_line_desc line = {
       .op = TSR_OP_ADAM,
       .in = {args->gradient, args->control, args->norm},
@@ -99,8 +105,9 @@ tsr_ref tsr_log_softmax_gradient(tsr_program *p, tsr_ref y, tsr_ref dy)
 static tsr_ref append_layernorm_gradient(tsr_program *p, tsr_line_desc line, tsr_ref *dgain, tsr_ref *dbias)
 {
   tsr_ref dx = append_with(p, &line, 2, dbias);
-  if (dgain)
+  if (dgain) {
     *dgain = dx == TSR_INVALID ? TSR_INVALID : line.out[1];
+  }
   return dx;
 }
 
@@ -123,8 +130,9 @@ tsr_ref tsr_rmsnorm_gradient(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref dy
 {
   tsr_line_desc line = {.op = TSR_OP_RMSNORM_GRADIENT, .in = {x, gain, dy}, .attributes = {.epsilon = epsilon}};
   tsr_ref dx = tsr_line_append(p, &line);
-  if (dgain)
+  if (dgain) {
     *dgain = dx == TSR_INVALID ? TSR_INVALID : line.out[1];
+  }
   return dx;
 }
 
@@ -142,9 +150,10 @@ tsr_ref tsr_mask_gradient(tsr_program *p, tsr_ref y, tsr_ref dy)
 
 tsr_ref tsr_relative_gradient(tsr_program *p, tsr_ref dscores, const tsr_masking *masking, int64_t buckets)
 {
-  if (!masking || buckets < 0 || buckets > INT32_MAX)
+  if (!masking || buckets < 0 || buckets > INT32_MAX) {
     return tsr_program_fail(p, TSR_OP_RELATIVE_GRADIENT, TSR_ERR_ARGUMENT,
                             "the masking must not be NULL, and there are 0 to 2^31 - 1 buckets");
+  }
   tsr_line_desc line = {.op = TSR_OP_RELATIVE_GRADIENT,
                         .in = {dscores, masking->position},
                         .attributes = {.bidirectional = masking->bidirectional,
@@ -156,8 +165,9 @@ tsr_ref tsr_relative_gradient(tsr_program *p, tsr_ref dscores, const tsr_masking
 tsr_ref tsr_attention_gradient(tsr_program *p, const tsr_attention_args *args, tsr_ref y, tsr_ref dy, tsr_ref lse,
                                tsr_ref *dk, tsr_ref *dv, tsr_ref *dscores)
 {
-  if (!args || !dk || !dv)
+  if (!args || !dk || !dv) {
     return tsr_program_fail(p, TSR_OP_ATTENTION_GRADIENT, TSR_ERR_ARGUMENT, "args, dk and dv must not be NULL");
+  }
   const tsr_masking *masking = &args->masking;
   tsr_line_desc line = {
       .op = TSR_OP_ATTENTION_GRADIENT,

@@ -20,13 +20,16 @@ typedef struct lifetime {
 
 static void touch(const tsr_program_desc *program, lifetime *lives, int32_t tensor, int32_t line)
 {
-  if (tensor <= 0)
+  if (tensor <= 0) {
     return;
+  }
   lifetime *life = &lives[tsr_tensor_at(program, tensor)->storage];
-  if (line < life->first)
+  if (line < life->first) {
     life->first = line;
-  if (line > life->last)
+  }
+  if (line > life->last) {
     life->last = line;
+  }
 }
 
 /* 1 if line `index` is a sum of what the product before it gave, and something else. A sum that only a norm reads is left
@@ -34,8 +37,9 @@ static void touch(const tsr_program_desc *program, lifetime *lives, int32_t tens
 static int ends_product(const tsr_program_desc *program, const lifetime *lives, int32_t index)
 {
   const tsr_line_desc *product = tsr_line_at(program, index - 1), *sum = tsr_line_at(program, index);
-  if (product->op != TSR_OP_MATMUL || sum->op != TSR_OP_ADD)
+  if (product->op != TSR_OP_MATMUL || sum->op != TSR_OP_ADD) {
     return 0;
+  }
   int32_t between = tsr_tensor_at(program, product->out[0])->storage;
   int32_t op = index + 1 < program->n_lines ? tsr_line_at(program, index + 1)->op : 0;
   int is_norm = op == TSR_OP_LAYERNORM || op == TSR_OP_RMSNORM;
@@ -47,16 +51,18 @@ static int ends_product(const tsr_program_desc *program, const lifetime *lives, 
 static int by_size(const void *left, const void *right)
 {
   const lifetime *a = left, *b = right;
-  if (a->size != b->size)
+  if (a->size != b->size) {
     return a->size > b->size ? -1 : 1;
+  }
   return a->storage < b->storage ? -1 : 1;
 }
 
 static int by_offset(const void *left, const void *right)
 {
   const lifetime *const *a = left, *const *b = right;
-  if ((*a)->offset != (*b)->offset)
+  if ((*a)->offset != (*b)->offset) {
     return (*a)->offset < (*b)->offset ? -1 : 1;
+  }
   return 0;
 }
 
@@ -64,17 +70,21 @@ static int by_offset(const void *left, const void *right)
 static int64_t lowest_offset(const lifetime *life, lifetime *lives, int32_t n, lifetime **meets)
 {
   int32_t n_meets = 0;
-  for (int32_t i = 0; i < n; i++)
-    if (lives[i].first <= life->last && life->first <= lives[i].last)
+  for (int32_t i = 0; i < n; i++) {
+    if (lives[i].first <= life->last && life->first <= lives[i].last) {
       meets[n_meets++] = &lives[i];
+    }
+  }
   qsort(meets, (size_t)n_meets, sizeof meets[0], by_offset);
   int64_t offset = 0;
   for (int32_t i = 0; i < n_meets; i++) {
-    if (meets[i]->offset - offset >= life->size)
+    if (meets[i]->offset - offset >= life->size) {
       break;
+    }
     int64_t end = meets[i]->offset + meets[i]->size;
-    if (end > offset)
+    if (end > offset) {
       offset = end;
+    }
   }
   return offset;
 }
@@ -97,18 +107,23 @@ tsr_status tsr_memory_plan_make(const tsr_program_desc *program, int64_t alignme
   }
   for (int32_t i = 0; i < program->n_lines; i++) {
     const tsr_line_desc *line = tsr_line_at(program, i);
-    for (int32_t j = 0; j < TSR_MAX_INPUTS; j++)
+    for (int32_t j = 0; j < TSR_MAX_INPUTS; j++) {
       touch(program, lives, line->in[j], i);
-    for (int32_t j = 0; j < TSR_MAX_OUTPUTS; j++)
+    }
+    for (int32_t j = 0; j < TSR_MAX_OUTPUTS; j++) {
       touch(program, lives, line->out[j], i);
+    }
   }
-  for (int32_t i = 1; i < program->n_lines; i++)
-    for (int32_t j = 0; j < TSR_MAX_INPUTS && ends_product(program, lives, i); j++)
+  for (int32_t i = 1; i < program->n_lines; i++) {
+    for (int32_t j = 0; j < TSR_MAX_INPUTS && ends_product(program, lives, i); j++) {
       touch(program, lives, tsr_line_at(program, i - 1)->in[j], i);
+    }
+  }
   int32_t n = 0;
   for (int32_t i = 1; i < program->n_storages; i++) {
-    if (tsr_storage_at(program, i)->kind != TSR_STORAGE_TEMPORARY)
+    if (tsr_storage_at(program, i)->kind != TSR_STORAGE_TEMPORARY) {
       continue;
+    }
     lifetime life = lives[i];
     if (life.size > INT64_MAX - alignment - plan->unplanned) {
       status = tsr_fail(TSR_ERR_SHAPE, "the temporaries of the program take more than 2^63 bytes");
@@ -119,22 +134,25 @@ tsr_status tsr_memory_plan_make(const tsr_program_desc *program, int64_t alignme
       life.first = 0;
       life.last = INT32_MAX;
     }
-    if (life.last >= 0) /* one that no line touches would not be there at all */
+    if (life.last >= 0) { /* one that no line touches would not be there at all */
       plan->unplanned += life.size;
+    }
     lives[n++] = life; /* n < i: what is overwritten was read already */
   }
   qsort(lives, (size_t)n, sizeof lives[0], by_size);
   for (int32_t i = 0; i < n; i++) {
     lives[i].offset = lowest_offset(&lives[i], lives, i, meets);
     plan->offset[lives[i].storage] = lives[i].offset;
-    if (lives[i].offset + lives[i].size > plan->size)
+    if (lives[i].offset + lives[i].size > plan->size) {
       plan->size = lives[i].offset + lives[i].size;
+    }
   }
 done:
   free(lives);
   free(meets);
-  if (status != TSR_OK)
+  if (status != TSR_OK) {
     tsr_memory_plan_finish(plan);
+  }
   return status;
 }
 

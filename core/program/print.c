@@ -19,24 +19,27 @@ typedef struct writer {
 static void put(writer *out, const char *format, ...) TSR_PRINTF(2, 3);
 static void put(writer *out, const char *format, ...)
 {
-  if (out->used + 1 >= out->size)
+  if (out->used + 1 >= out->size) {
     return;
+  }
   va_list arguments;
   va_start(arguments, format);
   int n = vsnprintf(out->text + out->used, out->size - out->used, format, arguments);
   va_end(arguments);
   out->used += n > 0 ? (size_t)n : 0;
-  if (out->used >= out->size)
+  if (out->used >= out->size) {
     out->used = out->size - 1;
+  }
 }
 
 static void put_name(writer *out, const tsr_program *program, tsr_ref x)
 {
   int32_t storage = program->tensors[x].storage;
-  if (program->names[storage][0])
+  if (program->names[storage][0]) {
     put(out, "%s", program->names[storage]);
-  else
+  } else {
     put(out, "%%%d", storage);
+  }
 }
 
 static void put_shape(writer *out, const tsr_tensor_desc *tensor)
@@ -52,14 +55,16 @@ static void put_operand(writer *out, const tsr_program *program, tsr_ref x)
   const tsr_tensor_desc *tensor = &program->tensors[x];
   put_name(out, program, x);
   put_shape(out, tensor);
-  if (tsr_tensor_contiguous(tensor) && tensor->offset == 0)
+  if (tsr_tensor_contiguous(tensor) && tensor->offset == 0) {
     return;
+  }
   put(out, " by ");
   tsr_tensor_desc strides = *tensor;
   memcpy(strides.extent, tensor->stride, sizeof strides.extent);
   put_shape(out, &strides);
-  if (tensor->offset)
+  if (tensor->offset) {
     put(out, " from %lld", (long long)tensor->offset);
+  }
 }
 
 static const char *activation_name(int32_t activation)
@@ -73,51 +78,69 @@ static void put_attributes(writer *out, const tsr_program *program, const tsr_li
   const tsr_op_attributes *a = &line->attributes;
   int32_t op = line->op;
   int attends = op == TSR_OP_ATTENTION || op == TSR_OP_ATTENTION_GRADIENT;
-  if ((op == TSR_OP_MATMUL || attends || op == TSR_OP_EMBEDDING || op == TSR_OP_SCATTER_ADD) && a->alpha != 1.0f)
+  if ((op == TSR_OP_MATMUL || attends || op == TSR_OP_EMBEDDING || op == TSR_OP_SCATTER_ADD) && a->alpha != 1.0f) {
     put(out, " alpha %g", (double)a->alpha);
+  }
   if (op == TSR_OP_LAYERNORM || op == TSR_OP_RMSNORM || op == TSR_OP_LAYERNORM_GRADIENT ||
-      op == TSR_OP_RMSNORM_GRADIENT)
+      op == TSR_OP_RMSNORM_GRADIENT) {
     put(out, " epsilon %g", (double)a->epsilon);
-  if ((op == TSR_OP_LAYERNORM || op == TSR_OP_LAYERNORM_GRADIENT) && a->unbiased)
+  }
+  if ((op == TSR_OP_LAYERNORM || op == TSR_OP_LAYERNORM_GRADIENT) && a->unbiased) {
     put(out, " unbiased");
-  if ((op == TSR_OP_MATMUL || op == TSR_OP_GELU || op == TSR_OP_ACTIVATION_GRADIENT) && a->activation)
+  }
+  if ((op == TSR_OP_MATMUL || op == TSR_OP_GELU || op == TSR_OP_ACTIVATION_GRADIENT) && a->activation) {
     put(out, " %s", activation_name(a->activation));
-  if ((op == TSR_OP_MATMUL || op == TSR_OP_ATTENTION) && a->narrow)
+  }
+  if ((op == TSR_OP_MATMUL || op == TSR_OP_ATTENTION) && a->narrow) {
     put(out, " narrow");
-  if ((op == TSR_OP_MASK || attends) && a->causal)
+  }
+  if ((op == TSR_OP_MASK || attends) && a->causal) {
     put(out, " causal");
-  if ((op == TSR_OP_MASK && line->in[4]) || (attends && line->in[6]) || op == TSR_OP_RELATIVE_GRADIENT)
+  }
+  if ((op == TSR_OP_MASK && line->in[4]) || (attends && line->in[6]) || op == TSR_OP_RELATIVE_GRADIENT) {
     put(out, " %s max_distance %d", a->bidirectional ? "bidirectional" : "backward", a->max_distance);
-  if (op == TSR_OP_DROPOUT || (attends && line->in[8]))
+  }
+  if (op == TSR_OP_DROPOUT || (attends && line->in[8])) {
     put(out, " rate %g stream %d", (double)a->rate, a->stream);
-  if ((op == TSR_OP_CROSS_ENTROPY || op == TSR_OP_CROSS_ENTROPY_GRADIENT) && a->smoothing != 0.0f)
+  }
+  if ((op == TSR_OP_CROSS_ENTROPY || op == TSR_OP_CROSS_ENTROPY_GRADIENT) && a->smoothing != 0.0f) {
     put(out, " smoothing %g", (double)a->smoothing);
-  if (op == TSR_OP_ADAM)
+  }
+  if (op == TSR_OP_ADAM) {
     put(out, " beta1 %g beta2 %g epsilon %g decay %g%s max_norm %g", (double)a->beta1, (double)a->beta2,
         (double)a->epsilon, (double)a->decay, a->decoupled ? " decoupled" : "", (double)a->max_norm);
-  if (op == TSR_OP_GATHER || op == TSR_OP_SCATTER_ADD || op == TSR_OP_CONCAT)
+  }
+  if (op == TSR_OP_GATHER || op == TSR_OP_SCATTER_ADD || op == TSR_OP_CONCAT) {
     put(out, " axis %d", a->axis);
-  if (op == TSR_OP_TOPK)
+  }
+  if (op == TSR_OP_TOPK) {
     put(out, " k %d", a->k);
-  if (op == TSR_OP_REDUCE_SUM)
-    for (int32_t i = 0; i < program->tensors[line->in[0]].rank; i++)
-      if (a->axes & 1 << i)
+  }
+  if (op == TSR_OP_REDUCE_SUM) {
+    for (int32_t i = 0; i < program->tensors[line->in[0]].rank; i++) {
+      if (a->axes & 1 << i) {
         put(out, " axis %d", i);
+      }
+    }
+  }
 }
 
 char *tsr_program_print_line(const tsr_program *program, int32_t index, char *text, size_t size)
 {
   writer out = {.text = text, .size = size};
-  if (size)
+  if (size) {
     text[0] = '\0';
-  if (index < 0 || index >= program->desc.n_lines)
+  }
+  if (index < 0 || index >= program->desc.n_lines) {
     return text;
+  }
   const tsr_line_desc *line = &program->lines[index];
   const tsr_op_info *info = tsr_op_describe(line->op);
   put(&out, "%4d  ", index);
   for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++) {
-    if (line->out[i] <= 0)
+    if (line->out[i] <= 0) {
       continue;
+    }
     put(&out, "%s", i ? ", " : "");
     put_name(&out, program, line->out[i]);
     put(&out, " %s ", tsr_dtype_name(program->tensors[line->out[i]].dtype));
@@ -126,18 +149,21 @@ char *tsr_program_print_line(const tsr_program *program, int32_t index, char *te
   put(&out, " = %s(", info->name);
   int first = 1;
   for (int32_t i = 0; i < TSR_MAX_INPUTS; i++) {
-    if (!line->in[i])
+    if (!line->in[i]) {
       continue;
+    }
     put(&out, "%s", first ? "" : ", ");
-    if (info->in[i].optional)
+    if (info->in[i].optional) {
       put(&out, "%s: ", info->in[i].name);
+    }
     put_operand(&out, program, line->in[i]);
     first = 0;
   }
   put(&out, ")");
   put_attributes(&out, program, line);
-  if (line->label[0])
+  if (line->label[0]) {
     put(&out, "  ; %s", line->label);
+  }
   return text;
 }
 
@@ -161,13 +187,15 @@ void tsr_program_print(const tsr_program *program, FILE *out)
 {
   char text[1024];
   for (int32_t i = 1; i < program->desc.n_storages; i++) {
-    if (program->storages[i].kind == TSR_STORAGE_TEMPORARY)
+    if (program->storages[i].kind == TSR_STORAGE_TEMPORARY) {
       continue;
+    }
     const tsr_tensor_desc *tensor = &program->tensors[program->named[i]];
     tsr_shape shape = tsr_tensor_shape(tensor);
     fprintf(out, "%-9s %s %s %s\n", kind_name(program->storages[i].kind), program->names[i],
             tsr_dtype_name(tensor->dtype), tsr_shape_print(&shape, text, sizeof text));
   }
-  for (int32_t i = 0; i < program->desc.n_lines; i++)
+  for (int32_t i = 0; i < program->desc.n_lines; i++) {
     fprintf(out, "%s\n", tsr_program_print_line(program, i, text, sizeof text));
+  }
 }

@@ -11,14 +11,17 @@
 /* Room for one more element; 0 without memory. */
 static int grow(void **array, int32_t *room, int32_t count, size_t element)
 {
-  if (count < *room)
+  if (count < *room) {
     return 1;
-  if (*room > INT32_MAX / 2)
+  }
+  if (*room > INT32_MAX / 2) {
     return 0;
+  }
   int32_t wanted = *room ? *room * 2 : 64;
   void *grown = realloc(*array, (size_t)wanted * element);
-  if (!grown)
+  if (!grown) {
     return 0;
+  }
   memset((char *)grown + (size_t)*room * element, 0, (size_t)(wanted - *room) * element);
   *array = grown;
   *room = wanted;
@@ -52,8 +55,9 @@ static int grow_lines(tsr_program *program)
 tsr_status tsr_program_create(tsr_program **program)
 {
   tsr_program *created = calloc(1, sizeof *created);
-  if (!created)
+  if (!created) {
     return tsr_fail_memory(sizeof *created);
+  }
   created->desc = (tsr_program_desc){
       .struct_size = sizeof(tsr_program_desc),
       .storage_size = sizeof(tsr_storage_desc),
@@ -73,8 +77,9 @@ tsr_status tsr_program_create(tsr_program **program)
 
 void tsr_program_destroy(tsr_program *program)
 {
-  if (!program)
+  if (!program) {
     return;
+  }
   free(program->storages);
   free(program->names);
   free(program->named);
@@ -86,15 +91,17 @@ void tsr_program_destroy(tsr_program *program)
 
 tsr_status tsr_program_status(const tsr_program *program)
 {
-  if (program->status == TSR_OK)
+  if (program->status == TSR_OK) {
     return TSR_OK;
+  }
   return tsr_fail(program->status, "%s", program->message);
 }
 
 tsr_ref tsr_program_fail(tsr_program *program, int32_t op, tsr_status status, const char *format, ...)
 {
-  if (program->status != TSR_OK)
+  if (program->status != TSR_OK) {
     return TSR_INVALID;
+  }
   const tsr_op_info *info = tsr_op_describe(op);
   char text[768];
   va_list arguments;
@@ -119,10 +126,12 @@ static tsr_ref fail_memory(tsr_program *program)
 
 int tsr_program_has(tsr_program *program, int32_t op, tsr_ref x)
 {
-  if (program->status != TSR_OK || x == TSR_INVALID)
+  if (program->status != TSR_OK || x == TSR_INVALID) {
     return 0;
-  if (x > 0 && x < program->desc.n_tensors)
+  }
+  if (x > 0 && x < program->desc.n_tensors) {
     return 1;
+  }
   tsr_program_fail(program, op, TSR_ERR_ARGUMENT, "%s",
                    x == TSR_NONE ? "a tensor is missing" : "a tensor is of another program");
   return 0;
@@ -137,10 +146,12 @@ int tsr_tensor_contiguous(const tsr_tensor_desc *tensor)
 {
   int64_t expected = 1;
   for (int32_t i = tensor->rank - 1; i >= 0; i--) {
-    if (tensor->extent[i] == 0)
+    if (tensor->extent[i] == 0) {
       return 1;
-    if (tensor->extent[i] != 1 && tensor->stride[i] != expected)
+    }
+    if (tensor->extent[i] != 1 && tensor->stride[i] != expected) {
       return 0;
+    }
     expected *= tensor->extent[i];
   }
   return 1;
@@ -148,8 +159,9 @@ int tsr_tensor_contiguous(const tsr_tensor_desc *tensor)
 
 tsr_ref tsr_program_view(tsr_program *program, const tsr_tensor_desc *view)
 {
-  if (!grow_tensors(program))
+  if (!grow_tensors(program)) {
     return fail_memory(program);
+  }
   program->tensors[program->desc.n_tensors] = *view;
   return program->desc.n_tensors++;
 }
@@ -161,34 +173,39 @@ static void set_contiguous(tsr_tensor_desc *tensor, const tsr_shape *shape)
   for (int32_t i = TSR_MAX_RANK - 1; i >= 0; i--) {
     tensor->extent[i] = i < shape->rank ? shape->extent[i] : 1;
     tensor->stride[i] = i < shape->rank ? stride : 0;
-    if (i < shape->rank && shape->extent[i] > 1)
+    if (i < shape->rank && shape->extent[i] > 1) {
       stride *= shape->extent[i];
+    }
   }
 }
 
 int tsr_program_allows(tsr_program *program, int32_t op, const char *what, const tsr_shape *shape)
 {
   char text[128];
-  if (shape->rank < 0 || shape->rank > TSR_MAX_RANK)
+  if (shape->rank < 0 || shape->rank > TSR_MAX_RANK) {
     tsr_program_fail(program, op, TSR_ERR_SHAPE, "%s: a tensor has 0 to %d axes, not %d", what, TSR_MAX_RANK,
                      (int)shape->rank);
-  else if (tsr_shape_elements(shape) < 0)
+  } else if (tsr_shape_elements(shape) < 0) {
     tsr_program_fail(program, op, TSR_ERR_SHAPE, "%s: the extents %s are negative or too large", what,
                      tsr_shape_print(shape, text, sizeof text));
+  }
   return program->status == TSR_OK;
 }
 
 tsr_ref tsr_program_new(tsr_program *program, int32_t op, int32_t kind, const char *name, tsr_dtype dtype,
                         const tsr_shape *shape)
 {
-  if (program->status != TSR_OK)
+  if (program->status != TSR_OK) {
     return TSR_INVALID;
-  if (!tsr_program_allows(program, op, name[0] ? name : "the result", shape))
+  }
+  if (!tsr_program_allows(program, op, name[0] ? name : "the result", shape)) {
     return TSR_INVALID;
+  }
   int64_t elements = tsr_shape_elements(shape);
   int64_t size = (int64_t)tsr_dtype_size(dtype);
-  if (size == 0)
+  if (size == 0) {
     return tsr_program_fail(program, op, TSR_ERR_DTYPE, "%s: %d is no element type", name, dtype);
+  }
   /* Half of the range is left so that aligning and adding offsets cannot overflow. */
   if (elements > INT64_MAX / 2 / size) {
     char text[128];
@@ -196,8 +213,9 @@ tsr_ref tsr_program_new(tsr_program *program, int32_t op, int32_t kind, const ch
                             name[0] ? name : "the result", tsr_shape_print(shape, text, sizeof text));
   }
   const char *copy = name[0] ? tsr_arena_text(&program->texts, name) : "";
-  if (!copy || !grow_storages(program))
+  if (!copy || !grow_storages(program)) {
     return fail_memory(program);
+  }
   int32_t storage = program->desc.n_storages++;
   program->storages[storage] = (tsr_storage_desc){.kind = kind, .size = elements * size};
   program->names[storage] = copy;
@@ -209,12 +227,15 @@ tsr_ref tsr_program_new(tsr_program *program, int32_t op, int32_t kind, const ch
 
 static tsr_ref new_named(tsr_program *program, int32_t kind, const char *name, tsr_dtype dtype, tsr_shape shape)
 {
-  if (program->status != TSR_OK)
+  if (program->status != TSR_OK) {
     return TSR_INVALID;
-  if (!name || !name[0])
+  }
+  if (!name || !name[0]) {
     return tsr_program_fail(program, 0, TSR_ERR_ARGUMENT, "a constant, input, output or state needs a name");
-  if (tsr_program_find(program, name) != TSR_NONE)
+  }
+  if (tsr_program_find(program, name) != TSR_NONE) {
     return tsr_program_fail(program, 0, TSR_ERR_ARGUMENT, "the name '%s' is taken already", name);
+  }
   return tsr_program_new(program, 0, kind, name, dtype, &shape);
 }
 
@@ -235,24 +256,29 @@ tsr_ref tsr_state(tsr_program *program, const char *name, tsr_dtype dtype, tsr_s
 
 tsr_ref tsr_output(tsr_program *program, const char *name, tsr_ref x)
 {
-  if (!tsr_program_has(program, 0, x))
+  if (!tsr_program_has(program, 0, x)) {
     return TSR_INVALID;
-  if (!name || !name[0])
+  }
+  if (!name || !name[0]) {
     return tsr_program_fail(program, 0, TSR_ERR_ARGUMENT, "an output needs a name");
-  if (tsr_program_find(program, name) != TSR_NONE)
+  }
+  if (tsr_program_find(program, name) != TSR_NONE) {
     return tsr_program_fail(program, 0, TSR_ERR_ARGUMENT, "the name '%s' is taken already", name);
+  }
   const tsr_tensor_desc *tensor = &program->tensors[x];
   tsr_shape shape = tsr_tensor_shape(tensor);
   int64_t size = tsr_shape_elements(&shape) * (int64_t)tsr_dtype_size(tensor->dtype);
   int whole = tensor->offset == 0 && size == program->storages[tensor->storage].size && tsr_tensor_contiguous(tensor);
   if (!whole || program->storages[tensor->storage].kind != TSR_STORAGE_TEMPORARY) {
     x = tsr_copy(program, x, tensor->dtype);
-    if (x == TSR_INVALID)
+    if (x == TSR_INVALID) {
       return x;
+    }
   }
   const char *copy = tsr_arena_text(&program->texts, name);
-  if (!copy)
+  if (!copy) {
     return fail_memory(program);
+  }
   int32_t storage = program->tensors[x].storage;
   program->storages[storage].kind = TSR_STORAGE_OUTPUT;
   program->names[storage] = copy;
@@ -263,31 +289,35 @@ tsr_ref tsr_output(tsr_program *program, const char *name, tsr_ref x)
 void tsr_scope_push(tsr_program *program, const char *format, ...)
 {
   size_t used = strlen(program->scope);
-  if (used && used + 1 < sizeof program->scope)
+  if (used && used + 1 < sizeof program->scope) {
     program->scope[used++] = '.';
+  }
   va_list arguments;
   va_start(arguments, format);
   int n = vsnprintf(program->scope + used, sizeof program->scope - used, format, arguments);
   va_end(arguments);
   program->label = NULL;
-  if (n <= 0 || (size_t)n >= sizeof program->scope - used || memchr(program->scope + used, '.', (size_t)n))
+  if (n <= 0 || (size_t)n >= sizeof program->scope - used || memchr(program->scope + used, '.', (size_t)n)) {
     tsr_program_fail(program, 0, TSR_ERR_ARGUMENT,
                      "the scope is too long, or its name is empty or holds a '.', which separates scopes");
+  }
 }
 
 void tsr_scope_pop(tsr_program *program)
 {
   char *dot = strrchr(program->scope, '.');
-  if (!program->scope[0])
+  if (!program->scope[0]) {
     tsr_program_fail(program, 0, TSR_ERR_ARGUMENT, "a scope was closed that had not been opened");
+  }
   *(dot ? dot : program->scope) = '\0';
   program->label = NULL;
 }
 
 const char *tsr_program_label(tsr_program *program)
 {
-  if (!program->label)
+  if (!program->label) {
     program->label = program->scope[0] ? tsr_arena_text(&program->texts, program->scope) : "";
+  }
   return program->label;
 }
 
@@ -295,12 +325,16 @@ const char *tsr_program_label(tsr_program *program)
 static int is_used_twice(const tsr_program *program, const tsr_line_desc *line, int32_t slot)
 {
   int32_t state = program->tensors[line->out[slot]].storage;
-  for (int32_t i = 0; i < TSR_MAX_INPUTS; i++)
-    if (line->in[i] > 0 && program->tensors[line->in[i]].storage == state)
+  for (int32_t i = 0; i < TSR_MAX_INPUTS; i++) {
+    if (line->in[i] > 0 && program->tensors[line->in[i]].storage == state) {
       return 1;
-  for (int32_t i = 0; i < slot; i++)
-    if (line->out[i] > 0 && program->tensors[line->out[i]].storage == state)
+    }
+  }
+  for (int32_t i = 0; i < slot; i++) {
+    if (line->out[i] > 0 && program->tensors[line->out[i]].storage == state) {
       return 1;
+    }
+  }
   return 0;
 }
 
@@ -313,24 +347,30 @@ int tsr_op_writes_states(int32_t op)
 static int check_states(tsr_program *program, const tsr_op_info *info, const tsr_line_desc *line)
 {
   for (int32_t i = 0; i < TSR_MAX_OUTPUTS && info->out[i].name; i++) {
-    if (line->out[i] == TSR_NONE && info->out[i].optional)
+    if (line->out[i] == TSR_NONE && info->out[i].optional) {
       continue;
-    if (!tsr_program_has(program, line->op, line->out[i]))
+    }
+    if (!tsr_program_has(program, line->op, line->out[i])) {
       return 0;
+    }
     const tsr_tensor_desc *state = &program->tensors[line->out[i]];
-    if (program->storages[state->storage].kind != TSR_STORAGE_STATE)
+    if (program->storages[state->storage].kind != TSR_STORAGE_STATE) {
       tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "it writes states only");
-    else if (!(info->out[i].dtypes & 1u << state->dtype))
+    } else if (!(info->out[i].dtypes & 1u << state->dtype)) {
       tsr_program_fail(program, line->op, TSR_ERR_DTYPE, "a state of %s cannot be written",
                        tsr_dtype_name(state->dtype));
-    else if (is_used_twice(program, line, i))
+    } else if (is_used_twice(program, line, i)) {
       tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT,
                        "it would read the state that it writes, or write it twice");
-    for (int32_t axis = 0; axis < state->rank; axis++)
-      if (state->stride[axis] == 0 && state->extent[axis] > 1)
+    }
+    for (int32_t axis = 0; axis < state->rank; axis++) {
+      if (state->stride[axis] == 0 && state->extent[axis] > 1) {
         tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "the view of the state repeats elements");
-    if (program->status != TSR_OK)
+      }
+    }
+    if (program->status != TSR_OK) {
       return 0;
+    }
   }
   return 1;
 }
@@ -342,8 +382,9 @@ static int check_slots(tsr_program *program, const tsr_op_info *info, const tsr_
   for (int32_t i = 0; i < TSR_MAX_INPUTS; i++) {
     tsr_ref x = line->in[i];
     ended = ended || !info->in[i].name;
-    if (x == TSR_NONE && (ended || info->in[i].optional))
+    if (x == TSR_NONE && (ended || info->in[i].optional)) {
       continue;
+    }
     if (ended) {
       tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "it takes %d operands", i);
       return 0;
@@ -352,8 +393,9 @@ static int check_slots(tsr_program *program, const tsr_op_info *info, const tsr_
       tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "the operand '%s' is missing", info->in[i].name);
       return 0;
     }
-    if (!tsr_program_has(program, line->op, x))
+    if (!tsr_program_has(program, line->op, x)) {
       return 0;
+    }
     tsr_dtype dtype = program->tensors[x].dtype;
     if (!(info->in[i].dtypes & 1u << dtype)) {
       tsr_program_fail(program, line->op, TSR_ERR_DTYPE, "the operand '%s' cannot be %s", info->in[i].name,
@@ -379,16 +421,20 @@ int tsr_line_push(tsr_program *program, const tsr_line_desc *line)
 tsr_ref tsr_line_append(tsr_program *program, tsr_line_desc *line)
 {
   const tsr_op_row *row = tsr_op_row_of(line->op);
-  if (program->status != TSR_OK)
+  if (program->status != TSR_OK) {
     return TSR_INVALID;
-  if (!row)
+  }
+  if (!row) {
     return tsr_program_fail(program, 0, TSR_ERR_ARGUMENT, "%d is no operator", line->op);
+  }
   if (!check_slots(program, &row->info, line) ||
-      (tsr_op_writes_states(line->op) && !check_states(program, &row->info, line)))
+      (tsr_op_writes_states(line->op) && !check_states(program, &row->info, line))) {
     return TSR_INVALID;
+  }
   line->attributes.struct_size = sizeof line->attributes;
-  if (!row->shape(program, line) || program->status != TSR_OK || !tsr_line_push(program, line))
+  if (!row->shape(program, line) || program->status != TSR_OK || !tsr_line_push(program, line)) {
     return TSR_INVALID;
+  }
   return line->out[0];
 }
 
@@ -399,11 +445,14 @@ int32_t tsr_program_line_count(const tsr_program *program)
 
 tsr_ref tsr_program_find(const tsr_program *program, const char *name)
 {
-  if (!name || !name[0])
+  if (!name || !name[0]) {
     return TSR_NONE;
-  for (int32_t i = 1; i < program->desc.n_storages; i++)
-    if (strcmp(program->names[i], name) == 0)
+  }
+  for (int32_t i = 1; i < program->desc.n_storages; i++) {
+    if (strcmp(program->names[i], name) == 0) {
       return program->named[i];
+    }
+  }
   return TSR_NONE;
 }
 
@@ -445,8 +494,9 @@ tsr_status tsr_program_measure(const tsr_program *program, int64_t alignment, ts
 {
   *statistics = (tsr_program_statistics){.lines = program->desc.n_lines};
   TSR_TRY(tsr_program_status(program));
-  if (alignment < 1 || (alignment & (alignment - 1)) != 0)
+  if (alignment < 1 || (alignment & (alignment - 1)) != 0) {
     return tsr_fail(TSR_ERR_ARGUMENT, "the alignment %lld is no power of two", (long long)alignment);
+  }
   tsr_memory_plan plan;
   TSR_TRY(tsr_memory_plan_make(&program->desc, alignment, 0, &plan));
   statistics->temporary_bytes = plan.unplanned;

@@ -22,8 +22,9 @@ int tsr_rule_result(tsr_program *program, tsr_line_desc *line, int32_t slot, tsr
 
 int tsr_rule_expand(tsr_program *program, tsr_line_desc *line, int32_t slot, const tsr_shape *shape)
 {
-  if (line->in[slot] == TSR_NONE)
+  if (line->in[slot] == TSR_NONE) {
     return 1;
+  }
   tsr_ref view = tsr_program_expand(program, line->in[slot], shape);
   if (view == TSR_INVALID) {
     char from[128], to[128];
@@ -39,11 +40,13 @@ int tsr_rule_expand(tsr_program *program, tsr_line_desc *line, int32_t slot, con
 
 int tsr_rule_exactly(tsr_program *program, tsr_line_desc *line, int32_t slot, const tsr_shape *shape)
 {
-  if (line->in[slot] == TSR_NONE)
+  if (line->in[slot] == TSR_NONE) {
     return 1;
+  }
   tsr_shape own = tsr_rule_shape(program, line, slot);
-  if (tsr_shape_equal(&own, shape))
+  if (tsr_shape_equal(&own, shape)) {
     return 1;
+  }
   char from[128], to[128];
   tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "the operand '%s' must have extents %s, not %s",
                    tsr_op_describe(line->op)->in[slot].name, tsr_shape_print(shape, to, sizeof to),
@@ -54,8 +57,9 @@ int tsr_rule_exactly(tsr_program *program, tsr_line_desc *line, int32_t slot, co
 int tsr_rule_rank(tsr_program *program, const tsr_line_desc *line, int32_t slot, int32_t low, int32_t high)
 {
   int32_t rank = tsr_rule_operand(program, line, slot)->rank;
-  if (rank >= low && rank <= high)
+  if (rank >= low && rank <= high) {
     return 1;
+  }
   tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "the operand '%s' must have rank %d to %d, not %d",
                    tsr_op_describe(line->op)->in[slot].name, low, high, rank);
   return 0;
@@ -63,16 +67,18 @@ int tsr_rule_rank(tsr_program *program, const tsr_line_desc *line, int32_t slot,
 
 int tsr_rule_per_sentence(tsr_program *program, tsr_line_desc *line, int32_t slot, int64_t n_batch)
 {
-  if (line->in[slot] == TSR_NONE)
+  if (line->in[slot] == TSR_NONE) {
     return 1;
+  }
   tsr_shape shape = tsr_shape_make(1, &n_batch);
   return tsr_rule_rank(program, line, slot, 1, 1) && tsr_rule_expand(program, line, slot, &shape);
 }
 
 int tsr_rule_same_dtype(tsr_program *program, const tsr_line_desc *line, tsr_dtype a, tsr_dtype b)
 {
-  if (a == b)
+  if (a == b) {
     return 1;
+  }
   tsr_program_fail(program, line->op, TSR_ERR_DTYPE, "its operands differ in type: %s and %s", tsr_dtype_name(a),
                    tsr_dtype_name(b));
   return 0;
@@ -95,8 +101,9 @@ static int scaled(tsr_program *program, tsr_line_desc *line, int32_t weights, in
 
 int tsr_rule_matmul(tsr_program *program, tsr_line_desc *line)
 {
-  if (!tsr_rule_rank(program, line, 0, 2, TSR_MAX_RANK) || !tsr_rule_rank(program, line, 1, 2, TSR_MAX_RANK))
+  if (!tsr_rule_rank(program, line, 0, 2, TSR_MAX_RANK) || !tsr_rule_rank(program, line, 1, 2, TSR_MAX_RANK)) {
     return 0;
+  }
   tsr_shape a = tsr_rule_shape(program, line, 0), b = tsr_rule_shape(program, line, 1);
   char text_a[128], text_b[128];
   tsr_shape_print(&a, text_a, sizeof text_a);
@@ -117,8 +124,9 @@ int tsr_rule_matmul(tsr_program *program, tsr_line_desc *line)
     tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "%d is no activation", activation);
     return 0;
   }
-  if (!scaled(program, line, 1, 3, n))
+  if (!scaled(program, line, 1, 3, n)) {
     return 0;
+  }
   tsr_dtype dtype = tsr_rule_operand(program, line, 1)->dtype;
   if (line->attributes.narrow && dtype != TSR_F16 && dtype != TSR_BF16) {
     tsr_program_fail(program, line->op, TSR_ERR_DTYPE, "a narrow product has b of f16 or bf16, not %s",
@@ -134,28 +142,32 @@ int tsr_rule_matmul(tsr_program *program, tsr_line_desc *line)
   full.rank = batch.rank + 2;
   full.extent[batch.rank] = m;
   full.extent[batch.rank + 1] = k;
-  if (!tsr_rule_expand(program, line, 0, &full))
+  if (!tsr_rule_expand(program, line, 0, &full)) {
     return 0;
+  }
   full.extent[batch.rank] = k;
   full.extent[batch.rank + 1] = n;
-  if (!tsr_rule_expand(program, line, 1, &full))
+  if (!tsr_rule_expand(program, line, 1, &full)) {
     return 0;
+  }
   full.extent[batch.rank] = m;
   return tsr_rule_expand(program, line, 2, &full) && tsr_rule_result(program, line, 0, TSR_F32, &full);
 }
 
 int tsr_rule_softmax(tsr_program *program, tsr_line_desc *line)
 {
-  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK))
+  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK)) {
     return 0;
+  }
   tsr_shape shape = tsr_rule_shape(program, line, 0);
   return tsr_rule_expand(program, line, 1, &shape) && tsr_rule_result(program, line, 0, TSR_F32, &shape);
 }
 
 int tsr_rule_norm(tsr_program *program, tsr_line_desc *line)
 {
-  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK))
+  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK)) {
     return 0;
+  }
   tsr_shape shape = tsr_rule_shape(program, line, 0);
   tsr_shape row = tsr_shape_make(1, &shape.extent[shape.rank - 1]);
   if (!(line->attributes.epsilon > 0)) {
@@ -171,8 +183,9 @@ int tsr_rule_buckets(tsr_program *program, const tsr_line_desc *line, int64_t ro
 {
   const tsr_op_attributes *attributes = &line->attributes;
   int64_t buckets = attributes->bidirectional ? rows / 2 : rows;
-  if (buckets >= 2 && buckets <= INT32_MAX && attributes->max_distance > buckets / 2)
+  if (buckets >= 2 && buckets <= INT32_MAX && attributes->max_distance > buckets / 2) {
     return 1;
+  }
   tsr_program_fail(
       program, line->op, TSR_ERR_ARGUMENT,
       "a relative bias of %lld buckets a direction needs at least 2 of them and max_distance above %lld, not %d",
@@ -185,17 +198,20 @@ int tsr_rule_masking(tsr_program *program, tsr_line_desc *line, int32_t first, c
   const tsr_op_attributes *attributes = &line->attributes;
   if (!tsr_rule_expand(program, line, first, scores) ||
       !tsr_rule_per_sentence(program, line, first + 1, scores->extent[0]) ||
-      !tsr_rule_per_sentence(program, line, first + 2, scores->extent[0]))
+      !tsr_rule_per_sentence(program, line, first + 2, scores->extent[0])) {
     return 0;
+  }
   if ((attributes->causal != 0 && attributes->causal != 1) ||
       (attributes->bidirectional != 0 && attributes->bidirectional != 1)) {
     tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "causal and bidirectional are 0 or 1");
     return 0;
   }
-  if (line->in[first + 3] == TSR_NONE)
+  if (line->in[first + 3] == TSR_NONE) {
     return 1;
-  if (!tsr_rule_rank(program, line, first + 3, 2, 2))
+  }
+  if (!tsr_rule_rank(program, line, first + 3, 2, 2)) {
     return 0;
+  }
   const tsr_tensor_desc *relative = tsr_rule_operand(program, line, first + 3);
   if (relative->extent[1] != scores->extent[1]) {
     tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "the relative bias has %lld heads, the scores %lld",
@@ -207,23 +223,27 @@ int tsr_rule_masking(tsr_program *program, tsr_line_desc *line, int32_t first, c
 
 int tsr_rule_mask(tsr_program *program, tsr_line_desc *line)
 {
-  if (!tsr_rule_rank(program, line, 0, 4, 4))
+  if (!tsr_rule_rank(program, line, 0, 4, 4)) {
     return 0;
+  }
   tsr_shape scores = tsr_rule_shape(program, line, 0);
   return tsr_rule_masking(program, line, 1, &scores) && tsr_rule_result(program, line, 0, TSR_F32, &scores);
 }
 
 int tsr_rule_heads(tsr_program *program, const tsr_line_desc *line)
 {
-  for (int32_t i = 0; i < 3; i++)
-    if (!tsr_rule_rank(program, line, i, 4, 4))
+  for (int32_t i = 0; i < 3; i++) {
+    if (!tsr_rule_rank(program, line, i, 4, 4)) {
       return 0;
+    }
+  }
   tsr_shape q = tsr_rule_shape(program, line, 0), k = tsr_rule_shape(program, line, 1),
             v = tsr_rule_shape(program, line, 2);
   int has_rows = line->in[7] != TSR_NONE;
   if (q.extent[3] == k.extent[3] && q.extent[2] == k.extent[2] && k.extent[2] == v.extent[2] &&
-      k.extent[1] == v.extent[1] && k.extent[0] == v.extent[0] && (has_rows || q.extent[0] == k.extent[0]))
+      k.extent[1] == v.extent[1] && k.extent[0] == v.extent[0] && (has_rows || q.extent[0] == k.extent[0])) {
     return 1;
+  }
   char text_q[128], text_k[128], text_v[128];
   tsr_program_fail(program, line->op, TSR_ERR_SHAPE,
                    "q %s, k %s and v %s do not fit [B, L, H, K], [B, S, H, K], [B, S, H, J]",
@@ -234,15 +254,17 @@ int tsr_rule_heads(tsr_program *program, const tsr_line_desc *line)
 
 int tsr_rule_attention(tsr_program *program, tsr_line_desc *line)
 {
-  if (!tsr_rule_heads(program, line))
+  if (!tsr_rule_heads(program, line)) {
     return 0;
+  }
   if (line->attributes.narrow != 0 && line->attributes.narrow != 1) {
     tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "narrow is 0 or 1, not %d", line->attributes.narrow);
     return 0;
   }
   if (!tsr_rule_same_dtype(program, line, tsr_rule_operand(program, line, 1)->dtype,
-                           tsr_rule_operand(program, line, 2)->dtype))
+                           tsr_rule_operand(program, line, 2)->dtype)) {
     return 0;
+  }
   tsr_shape q = tsr_rule_shape(program, line, 0), k = tsr_rule_shape(program, line, 1),
             v = tsr_rule_shape(program, line, 2);
   tsr_shape rows = tsr_shape_make(2, (int64_t[]){q.extent[0], k.extent[1]});
@@ -263,8 +285,9 @@ int tsr_rule_binary(tsr_program *program, tsr_line_desc *line)
 {
   tsr_shape a = tsr_rule_shape(program, line, 0), b = tsr_rule_shape(program, line, 1), shape;
   tsr_dtype dtype = tsr_rule_operand(program, line, 0)->dtype;
-  if (!tsr_rule_same_dtype(program, line, dtype, tsr_rule_operand(program, line, 1)->dtype))
+  if (!tsr_rule_same_dtype(program, line, dtype, tsr_rule_operand(program, line, 1)->dtype)) {
     return 0;
+  }
   if (!tsr_shape_broadcast(&a, &b, &shape)) {
     char text_a[128], text_b[128];
     tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "%s and %s do not broadcast",
@@ -288,10 +311,12 @@ int tsr_rule_unary(tsr_program *program, tsr_line_desc *line)
 
 int tsr_rule_embedding(tsr_program *program, tsr_line_desc *line)
 {
-  if (!tsr_rule_rank(program, line, 0, 2, 2) || !tsr_rule_rank(program, line, 1, 0, TSR_MAX_RANK - 1))
+  if (!tsr_rule_rank(program, line, 0, 2, 2) || !tsr_rule_rank(program, line, 1, 0, TSR_MAX_RANK - 1)) {
     return 0;
-  if (!scaled(program, line, 0, 2, tsr_rule_operand(program, line, 0)->extent[0]))
+  }
+  if (!scaled(program, line, 0, 2, tsr_rule_operand(program, line, 0)->extent[0])) {
     return 0;
+  }
   tsr_shape shape = tsr_rule_shape(program, line, 1);
   shape.extent[shape.rank++] = tsr_rule_operand(program, line, 0)->extent[1];
   return tsr_rule_result(program, line, 0, TSR_F32, &shape);
@@ -318,8 +343,9 @@ int tsr_rule_copy(tsr_program *program, tsr_line_desc *line)
 static int writable(tsr_program *program, const tsr_line_desc *line)
 {
   tsr_dtype state = program->tensors[line->out[0]].dtype, x = tsr_rule_operand(program, line, 0)->dtype;
-  if (state == x || (x == TSR_F32 && (state == TSR_F16 || state == TSR_BF16)))
+  if (state == x || (x == TSR_F32 && (state == TSR_F16 || state == TSR_BF16))) {
     return 1;
+  }
   tsr_program_fail(program, line->op, TSR_ERR_DTYPE, "x of %s cannot be written into a state of %s", tsr_dtype_name(x),
                    tsr_dtype_name(state));
   return 0;
@@ -333,8 +359,9 @@ int tsr_rule_append(tsr_program *program, tsr_line_desc *line)
     tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "the state must have rank 2 to 4, not %d", state->rank);
     return 0;
   }
-  if (!tsr_rule_rank(program, line, 0, state->rank, state->rank) || !writable(program, line))
+  if (!tsr_rule_rank(program, line, 0, state->rank, state->rank) || !writable(program, line)) {
     return 0;
+  }
   wanted.extent[1] = tsr_rule_operand(program, line, 0)->extent[1];
   return tsr_rule_exactly(program, line, 0, &wanted) && tsr_rule_per_sentence(program, line, 1, wanted.extent[0]);
 }
@@ -359,8 +386,9 @@ int tsr_rule_axis(tsr_program *program, tsr_line_desc *line)
 int tsr_rule_gather(tsr_program *program, tsr_line_desc *line)
 {
   if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK) || !tsr_rule_rank(program, line, 1, 1, 1) ||
-      !tsr_rule_axis(program, line))
+      !tsr_rule_axis(program, line)) {
     return 0;
+  }
   tsr_shape shape = tsr_rule_shape(program, line, 0);
   shape.extent[line->attributes.axis] = tsr_rule_operand(program, line, 1)->extent[0];
   return tsr_rule_result(program, line, 0, tsr_rule_operand(program, line, 0)->dtype, &shape);
@@ -368,8 +396,9 @@ int tsr_rule_gather(tsr_program *program, tsr_line_desc *line)
 
 int tsr_rule_topk(tsr_program *program, tsr_line_desc *line)
 {
-  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK))
+  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK)) {
     return 0;
+  }
   tsr_shape shape = tsr_rule_shape(program, line, 0);
   int32_t k = line->attributes.k;
   if (k < 1 || k > 1024 || k > shape.extent[shape.rank - 1]) {
@@ -383,8 +412,9 @@ int tsr_rule_topk(tsr_program *program, tsr_line_desc *line)
 
 int tsr_rule_reduce_sum(tsr_program *program, tsr_line_desc *line)
 {
-  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK))
+  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK)) {
     return 0;
+  }
   tsr_shape shape = tsr_rule_shape(program, line, 0);
   int32_t axes = line->attributes.axes;
   if (axes < 0 || axes >= 1 << shape.rank) {
@@ -392,8 +422,10 @@ int tsr_rule_reduce_sum(tsr_program *program, tsr_line_desc *line)
                      (unsigned)axes, shape.rank);
     return 0;
   }
-  for (int32_t i = 0; i < shape.rank; i++)
-    if (axes & 1 << i)
+  for (int32_t i = 0; i < shape.rank; i++) {
+    if (axes & 1 << i) {
       shape.extent[i] = 1;
+    }
+  }
   return tsr_rule_result(program, line, 0, TSR_F32, &shape);
 }

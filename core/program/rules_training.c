@@ -8,8 +8,9 @@ int tsr_rule_seed(tsr_program *program, tsr_line_desc *line, int32_t slot)
 {
   tsr_shape pair = tsr_shape_make(1, (int64_t[]){2});
   float rate = line->attributes.rate;
-  if (line->in[slot] == TSR_NONE)
+  if (line->in[slot] == TSR_NONE) {
     return 1;
+  }
   if (!(rate >= 0.0f && rate < 1.0f)) {
     tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "the rate of dropout is at least 0 and below 1, not %g",
                      (double)rate);
@@ -27,8 +28,9 @@ int tsr_rule_dropout(tsr_program *program, tsr_line_desc *line)
 /* The loss and its gradient. */
 int tsr_rule_cross_entropy(tsr_program *program, tsr_line_desc *line)
 {
-  if (!tsr_rule_rank(program, line, 0, 2, 2))
+  if (!tsr_rule_rank(program, line, 0, 2, 2)) {
     return 0;
+  }
   tsr_shape logits = tsr_rule_shape(program, line, 0), tokens = tsr_shape_make(1, logits.extent);
   float smoothing = line->attributes.smoothing;
   if (!(smoothing >= 0.0f && smoothing < 1.0f)) {
@@ -41,10 +43,12 @@ int tsr_rule_cross_entropy(tsr_program *program, tsr_line_desc *line)
                      (long long)logits.extent[1]);
     return 0;
   }
-  if (!tsr_rule_exactly(program, line, 1, &tokens))
+  if (!tsr_rule_exactly(program, line, 1, &tokens)) {
     return 0;
-  if (line->op == TSR_OP_CROSS_ENTROPY)
+  }
+  if (line->op == TSR_OP_CROSS_ENTROPY) {
     return tsr_rule_result(program, line, 0, TSR_F32, &tokens) && tsr_rule_result(program, line, 1, TSR_F32, &tokens);
+  }
   return tsr_rule_exactly(program, line, 2, &tokens) && tsr_rule_exactly(program, line, 3, &tokens) &&
          tsr_rule_result(program, line, 0, TSR_F32, &logits);
 }
@@ -55,10 +59,12 @@ int tsr_rule_unary_gradient(tsr_program *program, tsr_line_desc *line)
   tsr_shape shape = tsr_rule_shape(program, line, 0);
   int32_t activation = line->attributes.activation;
   int by_rows = line->op == TSR_OP_SOFTMAX_GRADIENT || line->op == TSR_OP_LOG_SOFTMAX_GRADIENT;
-  if (by_rows && !tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK))
+  if (by_rows && !tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK)) {
     return 0;
-  if (line->op == TSR_OP_MASK_GRADIENT && !tsr_rule_rank(program, line, 0, 4, 4))
+  }
+  if (line->op == TSR_OP_MASK_GRADIENT && !tsr_rule_rank(program, line, 0, 4, 4)) {
     return 0;
+  }
   if (line->op == TSR_OP_ACTIVATION_GRADIENT &&
       (activation <= TSR_ACTIVATION_NONE || activation > TSR_ACTIVATION_SILU)) {
     tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "%d is no activation with a gradient", activation);
@@ -69,8 +75,9 @@ int tsr_rule_unary_gradient(tsr_program *program, tsr_line_desc *line)
 
 int tsr_rule_norm_gradient(tsr_program *program, tsr_line_desc *line)
 {
-  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK))
+  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK)) {
     return 0;
+  }
   tsr_shape shape = tsr_rule_shape(program, line, 0);
   tsr_shape row = tsr_shape_make(1, &shape.extent[shape.rank - 1]);
   int wants_bias = line->out[2] != TSR_NONE;
@@ -88,8 +95,9 @@ int tsr_rule_norm_gradient(tsr_program *program, tsr_line_desc *line)
 int tsr_rule_relative_gradient(tsr_program *program, tsr_line_desc *line)
 {
   const tsr_op_attributes *attributes = &line->attributes;
-  if (!tsr_rule_rank(program, line, 0, 4, 4))
+  if (!tsr_rule_rank(program, line, 0, 4, 4)) {
     return 0;
+  }
   tsr_shape scores = tsr_rule_shape(program, line, 0);
   tsr_shape table = tsr_shape_make(2, (int64_t[]){attributes->k, scores.extent[1]});
   return tsr_rule_per_sentence(program, line, 1, scores.extent[0]) && tsr_rule_buckets(program, line, attributes->k) &&
@@ -98,8 +106,9 @@ int tsr_rule_relative_gradient(tsr_program *program, tsr_line_desc *line)
 
 int tsr_rule_attention_gradient(tsr_program *program, tsr_line_desc *line)
 {
-  if (!tsr_rule_heads(program, line))
+  if (!tsr_rule_heads(program, line)) {
     return 0;
+  }
   tsr_shape q = tsr_rule_shape(program, line, 0), k = tsr_rule_shape(program, line, 1),
             v = tsr_rule_shape(program, line, 2);
   tsr_shape scores = tsr_shape_make(4, (int64_t[]){q.extent[0], q.extent[2], q.extent[1], k.extent[1]});
@@ -116,13 +125,15 @@ int tsr_rule_attention_gradient(tsr_program *program, tsr_line_desc *line)
 
 int tsr_rule_scatter_add(tsr_program *program, tsr_line_desc *line)
 {
-  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK) || !tsr_rule_axis(program, line))
+  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK) || !tsr_rule_axis(program, line)) {
     return 0;
+  }
   tsr_shape shape = tsr_rule_shape(program, line, 0);
   int32_t axis = line->attributes.axis;
   tsr_shape index = tsr_shape_make(1, &shape.extent[axis]);
-  if (!tsr_rule_exactly(program, line, 1, &index))
+  if (!tsr_rule_exactly(program, line, 1, &index)) {
     return 0;
+  }
   if (line->attributes.k < 0) {
     tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "an axis cannot have the extent %d", line->attributes.k);
     return 0;
@@ -133,19 +144,22 @@ int tsr_rule_scatter_add(tsr_program *program, tsr_line_desc *line)
 
 int tsr_rule_concat(tsr_program *program, tsr_line_desc *line)
 {
-  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK) || !tsr_rule_axis(program, line))
+  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK) || !tsr_rule_axis(program, line)) {
     return 0;
+  }
   tsr_shape shape = tsr_rule_shape(program, line, 0);
   tsr_dtype dtype = tsr_rule_operand(program, line, 0)->dtype;
   int32_t axis = line->attributes.axis;
   for (int32_t i = 1; i < TSR_MAX_INPUTS && line->in[i] != TSR_NONE; i++) {
-    if (!tsr_rule_rank(program, line, i, shape.rank, shape.rank))
+    if (!tsr_rule_rank(program, line, i, shape.rank, shape.rank)) {
       return 0;
+    }
     tsr_shape wanted = shape;
     wanted.extent[axis] = tsr_rule_operand(program, line, i)->extent[axis];
     if (!tsr_rule_exactly(program, line, i, &wanted) ||
-        !tsr_rule_same_dtype(program, line, dtype, tsr_rule_operand(program, line, i)->dtype))
+        !tsr_rule_same_dtype(program, line, dtype, tsr_rule_operand(program, line, i)->dtype)) {
       return 0;
+    }
     shape.extent[axis] += wanted.extent[axis];
   }
   return tsr_rule_result(program, line, 0, dtype, &shape);
@@ -159,8 +173,9 @@ int tsr_rule_sum_of_squares(tsr_program *program, tsr_line_desc *line)
 
 static int fraction(tsr_program *program, const tsr_line_desc *line, const char *what, float value)
 {
-  if (value >= 0.0f && value < 1.0f)
+  if (value >= 0.0f && value < 1.0f) {
     return 1;
+  }
   tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "%s is at least 0 and below 1, not %g", what, (double)value);
   return 0;
 }
@@ -171,8 +186,9 @@ int tsr_rule_adam(tsr_program *program, tsr_line_desc *line)
   tsr_shape shape = tsr_rule_shape(program, line, 0), one = tsr_shape_make(1, (int64_t[]){1}),
             control = tsr_shape_make(1, (int64_t[]){5});
   for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++) {
-    if (line->out[i] == TSR_NONE)
+    if (line->out[i] == TSR_NONE) {
       continue;
+    }
     const tsr_tensor_desc *state = &program->tensors[line->out[i]];
     tsr_shape own = tsr_tensor_shape(state);
     if (!tsr_shape_equal(&own, &shape) || !tsr_tensor_contiguous(state)) {

@@ -21,8 +21,9 @@
 
 static void put_in_flight(tsr_executable *executable)
 {
-  if (executable->is_in_flight)
+  if (executable->is_in_flight) {
     return;
+  }
   tsr_device *device = executable->sides[0].device;
   executable->next_in_flight = device->in_flight;
   device->in_flight = executable;
@@ -32,8 +33,9 @@ static void put_in_flight(tsr_executable *executable)
 static void take_out_of_flight(tsr_executable *executable)
 {
   tsr_executable **link = &executable->sides[0].device->in_flight;
-  while (*link != executable)
+  while (*link != executable) {
     link = &(*link)->next_in_flight;
+  }
   *link = executable->next_in_flight;
   executable->next_in_flight = NULL;
   executable->is_in_flight = 0;
@@ -42,9 +44,11 @@ static void take_out_of_flight(tsr_executable *executable)
 int tsr_executable_uses(const tsr_executable *executable, const tsr_backend_buffer *buffer)
 {
   const tsr_side *side = &executable->sides[0];
-  for (int32_t i = 0; i < side->n_buffers; i++)
-    if (side->buffers[i] == buffer)
+  for (int32_t i = 0; i < side->n_buffers; i++) {
+    if (side->buffers[i] == buffer) {
       return 1;
+    }
+  }
   return 0;
 }
 
@@ -62,8 +66,9 @@ static const tsr_buffer *find_conflict(const tsr_claim *claim)
 {
   for (int32_t i = 0; i < claim->n_uses; i++) {
     const tsr_buffer *buffer = claim->uses[i].buffer;
-    if (is_written(claim, i) ? buffer->users != 0 : buffer->users < 0)
+    if (is_written(claim, i) ? buffer->users != 0 : buffer->users < 0) {
       return buffer;
+    }
   }
   return NULL;
 }
@@ -74,8 +79,9 @@ static void take_all(const tsr_claim *claim)
     tsr_buffer *buffer = claim->uses[i].buffer;
     buffer->users = is_written(claim, i) ? -1 : buffer->users + 1;
   }
-  if (claim->executable)
+  if (claim->executable) {
     claim->executable->is_claimed = 1;
+  }
 }
 
 static void give_all(const tsr_claim *claim)
@@ -84,15 +90,17 @@ static void give_all(const tsr_claim *claim)
     tsr_buffer *buffer = claim->uses[i].buffer;
     buffer->users = is_written(claim, i) ? 0 : buffer->users - 1;
   }
-  if (claim->executable)
+  if (claim->executable) {
     claim->executable->is_claimed = 0;
+  }
   pthread_cond_broadcast(&claim->devices[0]->released);
 }
 
 tsr_status tsr_executable_settle(tsr_executable *executable)
 {
-  if (!executable->is_in_flight)
+  if (!executable->is_in_flight) {
     return TSR_OK;
+  }
   tsr_device *device = executable->sides[0].device;
   const tsr_claim of_run = {
       .devices = {device}, .executable = executable, .uses = executable->uses, .n_uses = executable->n_uses};
@@ -102,23 +110,28 @@ tsr_status tsr_executable_settle(tsr_executable *executable)
     pthread_mutex_unlock(&device->lock);
   }
   tsr_status status = TSR_DEVICE_SLOT(device, wait, executable->segments[0].handle);
-  if (device->is_concurrent)
+  if (device->is_concurrent) {
     pthread_mutex_lock(&device->lock);
+  }
   executable->run_status = status;
-  if (device->is_concurrent)
+  if (device->is_concurrent) {
     give_all(&of_run);
+  }
   return status;
 }
 
 /* A run in flight that is in the way of a claim, or NULL: then a call has what it needs. */
 static tsr_executable *find_run_in_the_way(const tsr_claim *claim)
 {
-  if (claim->executable && claim->executable->is_in_flight)
+  if (claim->executable && claim->executable->is_in_flight) {
     return claim->executable;
+  }
   const tsr_buffer *buffer = find_conflict(claim);
-  for (tsr_executable *run = claim->devices[0]->in_flight; buffer && run; run = run->next_in_flight)
-    if (tsr_executable_uses(run, buffer->handle))
+  for (tsr_executable *run = claim->devices[0]->in_flight; buffer && run; run = run->next_in_flight) {
+    if (tsr_executable_uses(run, buffer->handle)) {
       return run;
+    }
+  }
   return NULL;
 }
 
@@ -135,13 +148,15 @@ static tsr_status take_when_free(const tsr_claim *claim)
   pthread_mutex_lock(&device->lock);
   while (status == TSR_OK && !is_free(claim)) {
     tsr_executable *run = find_run_in_the_way(claim);
-    if (run)
+    if (run) {
       status = tsr_executable_settle(run);
-    else
+    } else {
       pthread_cond_wait(&device->released, &device->lock);
+    }
   }
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     take_all(claim);
+  }
   pthread_mutex_unlock(&device->lock);
   return status;
 }
@@ -160,21 +175,24 @@ static void lock_devices(const tsr_claim *claim)
     second = claim->devices[0];
   }
   tsr_device_enter(first);
-  if (second)
+  if (second) {
     tsr_device_enter(second);
+  }
 }
 
 static void unlock_devices(const tsr_claim *claim)
 {
   tsr_device_leave(claim->devices[0]);
-  if (claim->devices[1])
+  if (claim->devices[1]) {
     tsr_device_leave(claim->devices[1]);
+  }
 }
 
 tsr_status tsr_claim_take(const tsr_claim *claim)
 {
-  if (claim->devices[0]->is_concurrent)
+  if (claim->devices[0]->is_concurrent) {
     TSR_TRY(take_when_free(claim));
+  }
   lock_devices(claim);
   return TSR_OK;
 }
@@ -183,8 +201,9 @@ void tsr_claim_give(const tsr_claim *claim)
 {
   tsr_device *device = claim->devices[0];
   unlock_devices(claim);
-  if (!device->is_concurrent)
+  if (!device->is_concurrent) {
     return;
+  }
   pthread_mutex_lock(&device->lock);
   give_all(claim);
   pthread_mutex_unlock(&device->lock);
@@ -193,12 +212,14 @@ void tsr_claim_give(const tsr_claim *claim)
 void tsr_claim_leave_in_flight(const tsr_claim *claim)
 {
   tsr_device *device = claim->devices[0];
-  if (device->is_concurrent)
+  if (device->is_concurrent) {
     pthread_mutex_lock(&device->lock);
+  }
   put_in_flight(claim->executable);
   claim->executable->is_claimed = 0; /* its buffers stay in use */
-  if (device->is_concurrent)
+  if (device->is_concurrent) {
     pthread_cond_broadcast(&device->released);
+  }
   pthread_mutex_unlock(&device->lock);
 }
 
@@ -208,9 +229,11 @@ void tsr_claim_leave_in_flight(const tsr_claim *claim)
 
 static tsr_use *find_or_add_use(tsr_executable *executable, tsr_buffer *buffer)
 {
-  for (int32_t i = 0; i < executable->n_uses; i++)
-    if (executable->uses[i].buffer == buffer)
+  for (int32_t i = 0; i < executable->n_uses; i++) {
+    if (executable->uses[i].buffer == buffer) {
       return &executable->uses[i];
+    }
+  }
   tsr_use *use = &executable->uses[executable->n_uses++];
   *use = (tsr_use){.buffer = buffer};
   return use;
@@ -226,17 +249,21 @@ tsr_status tsr_executable_find_uses(tsr_executable *executable, const tsr_progra
     free(written);
     return tsr_fail_memory(n_bindings * sizeof *executable->uses);
   }
-  for (int32_t i = 0; i < executable->n_lines; i++)
-    for (int32_t j = 0; j < TSR_MAX_OUTPUTS; j++)
+  for (int32_t i = 0; i < executable->n_lines; i++) {
+    for (int32_t j = 0; j < TSR_MAX_OUTPUTS; j++) {
       written[executable->tensor_storage[tsr_line_at(description, i)->out[j]]] = 1; /* an absent one: storage 0 */
+    }
+  }
   for (int32_t i = 0; i < options->n_bindings; i++) {
     const tsr_binding *binding = &options->bindings[i];
     if (binding->tensor > 0 && binding->tensor < executable->n_tensors && binding->buffer &&
-        binding->buffer->device == executable->sides[0].device)
+        binding->buffer->device == executable->sides[0].device) {
       find_or_add_use(executable, binding->buffer)->is_written |= written[executable->tensor_storage[binding->tensor]];
+    }
   }
-  if (options->arena && options->arena->device == executable->sides[0].device)
+  if (options->arena && options->arena->device == executable->sides[0].device) {
     find_or_add_use(executable, options->arena)->is_written = 1;
+  }
   free(written);
   return TSR_OK;
 }

@@ -22,8 +22,9 @@ tsr_status tsr_device_open_found(tsr_runtime *runtime, const tsr_found_device *f
 {
   *out = NULL;
   tsr_device *device = calloc(1, sizeof *device);
-  if (!device)
+  if (!device) {
     return tsr_fail_memory(sizeof *device);
+  }
   device->runtime = runtime;
   device->backend = found->backend;
   device->properties = found->properties;
@@ -36,9 +37,10 @@ tsr_status tsr_device_open_found(tsr_runtime *runtime, const tsr_found_device *f
   tsr_backend_device *handle = NULL;
   tsr_status status = TSR_DEVICE_SLOT(device, device_open, found->backend->context, found->index, &handle);
   pthread_mutex_unlock(&found->backend->opening);
-  if (status == TSR_OK && !handle)
+  if (status == TSR_OK && !handle) {
     status =
         tsr_fail(TSR_ERR_PLUGIN, "%s: device_open succeeded without a device: a fault of the backend", device->name);
+  }
   if (status != TSR_OK) {
     device_free(device);
     return status;
@@ -50,8 +52,9 @@ tsr_status tsr_device_open_found(tsr_runtime *runtime, const tsr_found_device *f
 
 void tsr_device_close(tsr_device *device)
 {
-  if (!device)
+  if (!device) {
     return;
+  }
   pthread_mutex_lock(&device->backend->opening);
   TSR_DEVICE_VOID_SLOT(device, device_close, device->handle);
   pthread_mutex_unlock(&device->backend->opening);
@@ -60,14 +63,16 @@ void tsr_device_close(tsr_device *device)
 
 void tsr_device_enter(tsr_device *device)
 {
-  if (!device->is_concurrent)
+  if (!device->is_concurrent) {
     pthread_mutex_lock(&device->lock);
+  }
 }
 
 void tsr_device_leave(tsr_device *device)
 {
-  if (!device->is_concurrent)
+  if (!device->is_concurrent) {
     pthread_mutex_unlock(&device->lock);
+  }
 }
 
 const char *tsr_device_name(const tsr_device *device)
@@ -87,21 +92,24 @@ tsr_runtime *tsr_device_runtime(const tsr_device *device)
 
 tsr_status tsr_device_get_counters(tsr_device *device, tsr_device_counters *counters)
 {
-  if (!device || !counters)
+  if (!device || !counters) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_get_counters: device and counters must not be NULL");
+  }
   *counters = (tsr_device_counters){.struct_size = sizeof *counters};
   tsr_status status = TSR_OK;
   tsr_device_enter(device);
-  if (device->backend->table.counters)
+  if (device->backend->table.counters) {
     status = TSR_DEVICE_SLOT(device, counters, device->handle, counters);
+  }
   tsr_device_leave(device);
   return status;
 }
 
 int tsr_device_supports(tsr_device *device, const tsr_program *program, int32_t line)
 {
-  if (!device || !program || line < 0 || line >= tsr_program_line_count(program))
+  if (!device || !program || line < 0 || line >= tsr_program_line_count(program)) {
     return 0;
+  }
   tsr_device_enter(device);
   int supported = tsr_device_supports_line(device, tsr_program_describe(program), line);
   tsr_device_leave(device);
@@ -110,13 +118,15 @@ int tsr_device_supports(tsr_device *device, const tsr_program *program, int32_t 
 
 tsr_status tsr_device_settle(tsr_device *device, const tsr_backend_buffer *buffer)
 {
-  if (device->is_concurrent)
+  if (device->is_concurrent) {
     return TSR_OK;
+  }
   tsr_executable *next;
   for (tsr_executable *executable = device->in_flight; executable; executable = next) {
     next = executable->next_in_flight;
-    if (!buffer || tsr_executable_uses(executable, buffer))
+    if (!buffer || tsr_executable_uses(executable, buffer)) {
       TSR_TRY(tsr_executable_settle(executable));
+    }
   }
   return TSR_OK;
 }
@@ -128,13 +138,15 @@ static uint64_t available_memory(void)
   uint64_t kilobytes = 0, value;
   int n_known = 0;
   FILE *file = fopen("/proc/meminfo", "r");
-  while (file && fgets(line, sizeof line, file))
+  while (file && fgets(line, sizeof line, file)) {
     if (sscanf(line, "MemAvailable: %" SCNu64, &value) == 1 || sscanf(line, "SwapFree: %" SCNu64, &value) == 1) {
       kilobytes += value;
       n_known++;
     }
-  if (file)
+  }
+  if (file) {
     fclose(file);
+  }
   return n_known == 2 ? kilobytes * 1024 : UINT64_MAX;
 }
 
@@ -143,11 +155,13 @@ static uint64_t available_memory(void)
 static tsr_status check_available(const tsr_device *device, int64_t size, const char *what)
 {
   enum { LARGE = 64 << 20 };
-  if (size < LARGE || !(device->properties.features & TSR_FEATURE_UNIFIED_MEMORY))
+  if (size < LARGE || !(device->properties.features & TSR_FEATURE_UNIFIED_MEMORY)) {
     return TSR_OK;
+  }
   uint64_t available = available_memory();
-  if ((uint64_t)size <= available)
+  if ((uint64_t)size <= available) {
     return TSR_OK;
+  }
   return tsr_fail(TSR_ERR_DEVICE_MEMORY,
                   "%s: %s would take %" PRId64 " bytes, of the machine's memory %" PRIu64
                   " are free: use a smaller batch or shorter sequences, or end other programs",
@@ -159,27 +173,33 @@ tsr_status tsr_buffer_create_locked(tsr_device *device, int64_t size, int32_t us
   *out = NULL;
   const tsr_device_properties *properties = &device->properties;
   uint64_t limit = properties->max_buffer_size;
-  if (properties->memory && (!limit || limit > properties->memory))
+  if (properties->memory && (!limit || limit > properties->memory)) {
     limit = properties->memory;
-  if (limit && (uint64_t)size > limit)
+  }
+  if (limit && (uint64_t)size > limit) {
     return tsr_fail(TSR_ERR_DEVICE_MEMORY,
                     "%s: %s would take %" PRId64 " bytes in one buffer, the device takes at most %" PRIu64
                     ": use a smaller batch, shorter sequences, or a device with more memory",
                     device->name, what, size, limit);
+  }
   TSR_TRY(check_available(device, size, what));
   tsr_buffer *buffer = calloc(1, sizeof *buffer);
-  if (!buffer)
+  if (!buffer) {
     return tsr_fail_memory(sizeof *buffer);
+  }
   buffer->device = device;
   buffer->size = size;
   tsr_status status = TSR_OK;
-  if (size > 0)
+  if (size > 0) {
     status = TSR_DEVICE_SLOT(device, buffer_create, device->handle, (uint64_t)size, usage, &buffer->handle);
-  if (status == TSR_OK && size > 0 && !buffer->handle)
+  }
+  if (status == TSR_OK && size > 0 && !buffer->handle) {
     status =
         tsr_fail(TSR_ERR_PLUGIN, "%s: buffer_create succeeded without a buffer: a fault of the backend", device->name);
-  if (status == TSR_ERR_DEVICE_MEMORY || status == TSR_ERR_OUT_OF_MEMORY)
+  }
+  if (status == TSR_ERR_DEVICE_MEMORY || status == TSR_ERR_OUT_OF_MEMORY) {
     tsr_fail(status, "%s (%" PRId64 " bytes for %s)", tsr_error_message(), size, what);
+  }
   if (status != TSR_OK) {
     free(buffer);
     return status;
@@ -190,11 +210,13 @@ tsr_status tsr_buffer_create_locked(tsr_device *device, int64_t size, int32_t us
 
 void tsr_buffer_destroy_locked(tsr_buffer *buffer)
 {
-  if (!buffer)
+  if (!buffer) {
     return;
+  }
   if (buffer->handle) {
-    if (tsr_device_settle(buffer->device, buffer->handle) != TSR_OK)
+    if (tsr_device_settle(buffer->device, buffer->handle) != TSR_OK) {
       tsr_log(TSR_LOG_WARNING, "%s", tsr_error_message());
+    }
     TSR_DEVICE_VOID_SLOT(buffer->device, buffer_destroy, buffer->handle);
   }
   free(buffer);
@@ -202,13 +224,16 @@ void tsr_buffer_destroy_locked(tsr_buffer *buffer)
 
 tsr_status tsr_buffer_create(tsr_device *device, int64_t size, int32_t usage, tsr_buffer **buffer)
 {
-  if (!device || !buffer)
+  if (!device || !buffer) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_buffer_create: device and buffer must not be NULL");
+  }
   *buffer = NULL;
-  if (size < 0)
+  if (size < 0) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_buffer_create: the size is %" PRId64 ", it must not be negative", size);
-  if (usage < TSR_BUFFER_DEVICE || usage > TSR_BUFFER_READBACK)
+  }
+  if (usage < TSR_BUFFER_DEVICE || usage > TSR_BUFFER_READBACK) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_buffer_create: %d is no usage (TSR_BUFFER_*)", (int)usage);
+  }
   tsr_device_enter(device);
   tsr_status status = tsr_buffer_create_locked(device, size, usage, "a buffer", buffer);
   tsr_device_leave(device);
@@ -217,8 +242,9 @@ tsr_status tsr_buffer_create(tsr_device *device, int64_t size, int32_t usage, ts
 
 void tsr_buffer_destroy(tsr_buffer *buffer)
 {
-  if (!buffer)
+  if (!buffer) {
     return;
+  }
   tsr_device *device = buffer->device;
   tsr_device_enter(device);
   tsr_buffer_destroy_locked(buffer);
@@ -233,27 +259,31 @@ int64_t tsr_buffer_size(const tsr_buffer *buffer)
 static tsr_status check_range(const char *caller, const tsr_buffer *buffer, int64_t offset, int64_t size,
                               const void *bytes)
 {
-  if (!buffer || (!bytes && size != 0))
+  if (!buffer || (!bytes && size != 0)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "%s: buffer and bytes must not be NULL", caller);
-  if (offset < 0 || size < 0 || offset > buffer->size || size > buffer->size - offset)
+  }
+  if (offset < 0 || size < 0 || offset > buffer->size || size > buffer->size - offset) {
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "%s: %" PRId64 " bytes at offset %" PRId64 " do not lie within the buffer's %" PRId64 " bytes",
                     caller, size, offset, buffer->size);
+  }
   return TSR_OK;
 }
 
 tsr_status tsr_buffer_write(tsr_buffer *buffer, int64_t offset, int64_t size, const void *bytes)
 {
   TSR_TRY(check_range("tsr_buffer_write", buffer, offset, size, bytes));
-  if (size == 0)
+  if (size == 0) {
     return TSR_OK;
+  }
   tsr_device *device = buffer->device;
   const tsr_use use = {.buffer = buffer, .is_written = 1};
   const tsr_claim claim = {.devices = {device}, .uses = &use, .n_uses = 1};
   TSR_TRY(tsr_claim_take(&claim));
   tsr_status status = tsr_device_settle(device, buffer->handle);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = TSR_DEVICE_SLOT(device, buffer_write, buffer->handle, (uint64_t)offset, (uint64_t)size, bytes);
+  }
   tsr_claim_give(&claim);
   return status;
 }
@@ -261,15 +291,17 @@ tsr_status tsr_buffer_write(tsr_buffer *buffer, int64_t offset, int64_t size, co
 tsr_status tsr_buffer_read(tsr_buffer *buffer, int64_t offset, int64_t size, void *bytes)
 {
   TSR_TRY(check_range("tsr_buffer_read", buffer, offset, size, bytes));
-  if (size == 0)
+  if (size == 0) {
     return TSR_OK;
+  }
   tsr_device *device = buffer->device;
   const tsr_use use = {.buffer = buffer};
   const tsr_claim claim = {.devices = {device}, .uses = &use, .n_uses = 1};
   TSR_TRY(tsr_claim_take(&claim));
   tsr_status status = tsr_device_settle(device, buffer->handle);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = TSR_DEVICE_SLOT(device, buffer_read, buffer->handle, (uint64_t)offset, (uint64_t)size, bytes);
+  }
   tsr_claim_give(&claim);
   return status;
 }

@@ -24,24 +24,30 @@ static int is_half(const tsr_program_desc *program, int32_t tensor)
 static int is_newer_than(const tsr_program_desc *program, const tsr_line_desc *line, uint32_t abi_minor)
 {
   const tsr_op_info *info = tsr_op_describe(line->op);
-  for (int32_t i = 0; i < TSR_MAX_INPUTS; i++)
-    if (line->in[i] != 0 && info->in[i].since > abi_minor)
+  for (int32_t i = 0; i < TSR_MAX_INPUTS; i++) {
+    if (line->in[i] != 0 && info->in[i].since > abi_minor) {
       return 1;
-  for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++)
-    if (line->out[i] != 0 && info->out[i].since > abi_minor)
+    }
+  }
+  for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++) {
+    if (line->out[i] != 0 && info->out[i].since > abi_minor) {
       return 1;
+    }
+  }
   int writes_state = line->op == TSR_OP_APPEND || line->op == TSR_OP_UPDATE;
   if (abi_minor < 4 && ((writes_state && is_half(program, line->out[0])) ||
-                        (line->op == TSR_OP_ATTENTION && is_half(program, line->in[1]))))
+                        (line->op == TSR_OP_ATTENTION && is_half(program, line->in[1])))) {
     return 1;
+  }
   int is_layernorm = line->op == TSR_OP_LAYERNORM || line->op == TSR_OP_LAYERNORM_GRADIENT;
   return is_layernorm && line->attributes.unbiased && abi_minor < 3;
 }
 
 int tsr_device_supports_line(tsr_device *device, const tsr_program_desc *description, int32_t line)
 {
-  if (is_newer_than(description, tsr_line_at(description, line), device->backend->table.abi_minor))
+  if (is_newer_than(description, tsr_line_at(description, line), device->backend->table.abi_minor)) {
     return 0;
+  }
   tsr_slot_enter();
   int32_t supported = device->backend->table.supports(device->handle, description, line);
   (void)tsr_slot_leave(device->name, "supports", TSR_OK);
@@ -72,17 +78,20 @@ static tsr_status list_unsupported(const tsr_executable *executable, const tsr_p
   char text[1600] = "", line[400];
   int32_t n = 0, shown = 0;
   for (int32_t i = 0; i < executable->n_lines; i++) {
-    if (!executable->line_side[i])
+    if (!executable->line_side[i]) {
       continue;
+    }
     n++;
     tsr_program_print_line(program, i, line, sizeof line);
-    if (strlen(text) + strlen(line) + 32 > sizeof text)
+    if (strlen(text) + strlen(line) + 32 > sizeof text) {
       continue;
+    }
     tsr_text_append(text, sizeof text, "%sline %d: %s", shown ? "; " : "", (int)i, line);
     shown++;
   }
-  if (shown < n)
+  if (shown < n) {
     tsr_text_append(text, sizeof text, "; and %d more", (int)(n - shown));
+  }
   return tsr_fail(TSR_ERR_UNSUPPORTED, "%s does not support %d of the program's %d lines%s: %s",
                   executable->sides[0].device->name, (int)n, (int)executable->n_lines, what, text);
 }
@@ -93,9 +102,11 @@ static int32_t first_unsupported(const tsr_executable *executable, const tsr_pro
 {
   int32_t line = -1;
   tsr_device_enter(fallback);
-  for (int32_t i = 0; i < executable->n_lines && line < 0; i++)
-    if (executable->line_side[i] && !tsr_device_supports_line(fallback, description, i))
+  for (int32_t i = 0; i < executable->n_lines && line < 0; i++) {
+    if (executable->line_side[i] && !tsr_device_supports_line(fallback, description, i)) {
       line = i;
+    }
+  }
   tsr_device_leave(fallback);
   return line;
 }
@@ -113,18 +124,21 @@ static tsr_status choose_sides(tsr_executable *executable, const tsr_program *pr
     n_unsupported += executable->line_side[i];
   }
   tsr_device_leave(device);
-  if (n_unsupported == 0)
+  if (n_unsupported == 0) {
     return TSR_OK;
-  if (options->strict)
+  }
+  if (options->strict) {
     return list_unsupported(executable, program, ", and falling back was ruled out");
+  }
 
   int n_candidates = options->fallback ? 1 : 2;
   const tsr_device *last = NULL;
   int32_t line = -1;
   for (int i = 0; i < n_candidates; i++) {
     tsr_device *fallback = options->fallback ? options->fallback : tsr_runtime_fallback(device->runtime, i);
-    if (!fallback || strcmp(fallback->name, device->name) == 0)
+    if (!fallback || strcmp(fallback->name, device->name) == 0) {
       continue; /* the same device would refuse the same lines */
+    }
     last = fallback;
     line = first_unsupported(executable, description, fallback);
     if (line < 0) {
@@ -133,8 +147,9 @@ static tsr_status choose_sides(tsr_executable *executable, const tsr_program *pr
       return TSR_OK;
     }
   }
-  if (!last)
+  if (!last) {
     return list_unsupported(executable, program, ", and there is no other device to fall back to (`cpu`, `reference`)");
+  }
   char text[400];
   return tsr_fail(TSR_ERR_UNSUPPORTED, "neither %s nor the fallback device %s supports line %d: %s", device->name,
                   last->name, (int)line, tsr_program_print_line(program, line, text, sizeof text));
@@ -158,9 +173,10 @@ static tsr_status compile_segment(tsr_executable *executable, tsr_segment *segme
   tsr_backend_executable *handle = NULL; /* after an error nothing is owned, whatever the slot left here */
   TSR_TRY(TSR_DEVICE_SLOT(side->device, compile, side->device->handle, &args, &handle));
   segment->handle = handle;
-  if (!handle)
+  if (!handle) {
     return tsr_fail(TSR_ERR_PLUGIN, "%s: compile succeeded without an executable: a fault of the backend",
                     side->device->name);
+  }
   return TSR_OK;
 }
 
@@ -173,22 +189,29 @@ static tsr_status build(tsr_executable *executable, const tsr_program *program, 
   TSR_TRY(tsr_executable_schedule(executable, description));
 
   if (executable->n_sides == 2) {
-    for (int32_t i = 1; i < executable->n_storages; i++)
+    for (int32_t i = 1; i < executable->n_storages; i++) {
       if (executable->sides[1].storages[i].kind == TSR_STORAGE_CONSTANT &&
-          executable->sides[1].storages[i].size > executable->bounce_size)
+          executable->sides[1].storages[i].size > executable->bounce_size) {
         executable->bounce_size = executable->sides[1].storages[i].size;
-    if (executable->bounce_size > MAX_BOUNCE)
+      }
+    }
+    if (executable->bounce_size > MAX_BOUNCE) {
       executable->bounce_size = MAX_BOUNCE;
+    }
     executable->bounce = malloc((size_t)executable->bounce_size + 1);
-    if (!executable->bounce)
+    if (!executable->bounce) {
       return tsr_fail_memory((size_t)executable->bounce_size);
+    }
     TSR_TRY(tsr_device_settle(executable->sides[0].device, NULL));
-    for (int32_t i = 1; i < executable->n_storages; i++)
-      if (executable->sides[1].storages[i].kind == TSR_STORAGE_CONSTANT)
+    for (int32_t i = 1; i < executable->n_storages; i++) {
+      if (executable->sides[1].storages[i].kind == TSR_STORAGE_CONSTANT) {
         TSR_TRY(tsr_executable_copy(executable, i, 1));
+      }
+    }
   }
-  for (int32_t i = 0; i < executable->n_segments; i++)
+  for (int32_t i = 0; i < executable->n_segments; i++) {
     TSR_TRY(compile_segment(executable, &executable->segments[i], description));
+  }
   return TSR_OK;
 }
 
@@ -201,27 +224,32 @@ static tsr_status allocate(tsr_executable *executable, const tsr_program_desc *d
   executable->tensor_storage = calloc(n_tensors, sizeof(int32_t));
   executable->flags = calloc(n_storages, 1);
   executable->line_side = calloc((size_t)description->n_lines + 1, 1);
-  if (!executable->tensor_storage || !executable->flags || !executable->line_side)
+  if (!executable->tensor_storage || !executable->flags || !executable->line_side) {
     return tsr_fail_memory(n_tensors * sizeof(int32_t));
-  for (int32_t i = 1; i < description->n_tensors; i++)
+  }
+  for (int32_t i = 1; i < description->n_tensors; i++) {
     executable->tensor_storage[i] = tsr_tensor_at(description, i)->storage;
+  }
   return TSR_OK;
 }
 
 /* Within a claim. */
 static void release(tsr_executable *executable)
 {
-  if (tsr_executable_settle(executable) != TSR_OK)
+  if (tsr_executable_settle(executable) != TSR_OK) {
     tsr_log(TSR_LOG_WARNING, "%s", tsr_error_message());
+  }
   for (int32_t i = 0; i < executable->n_segments; i++) {
     const tsr_segment *segment = &executable->segments[i];
-    if (segment->handle)
+    if (segment->handle) {
       TSR_DEVICE_VOID_SLOT(executable->sides[segment->side].device, executable_destroy, segment->handle);
+    }
   }
   for (int32_t s = 0; s < executable->n_sides; s++) {
     tsr_side *side = &executable->sides[s];
-    for (int32_t i = 0; i < side->n_owned; i++)
+    for (int32_t i = 0; i < side->n_owned; i++) {
       tsr_buffer_destroy_locked(side->owned[i]);
+    }
     free(side->owned);
     free(side->buffers);
     free(side->storages);
@@ -232,28 +260,34 @@ tsr_status tsr_executable_create(tsr_device *device, const tsr_program *program,
                                  tsr_executable **out)
 {
   static const tsr_compile_options defaults = {0};
-  if (!device || !program || !out)
+  if (!device || !program || !out) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_create: device, program and executable must not be NULL");
+  }
   *out = NULL;
-  if (!options)
+  if (!options) {
     options = &defaults;
-  if (options->n_bindings < 0 || (options->n_bindings > 0 && !options->bindings))
+  }
+  if (options->n_bindings < 0 || (options->n_bindings > 0 && !options->bindings)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_create: n_bindings is %d, bindings %s", (int)options->n_bindings,
                     options->bindings ? "is not NULL" : "is NULL");
+  }
   TSR_TRY(tsr_program_status(program));
 
   tsr_executable *executable = calloc(1, sizeof *executable);
-  if (!executable)
+  if (!executable) {
     return tsr_fail_memory(sizeof *executable);
+  }
   executable->sides[0].device = device;
   executable->n_sides = 1;
   executable->keep_all = options->keep_all != 0;
   executable->profile = options->profile != 0;
   tsr_status status = allocate(executable, tsr_program_describe(program));
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = choose_sides(executable, program, options);
-  if (status == TSR_OK)
+  }
+  if (status == TSR_OK) {
     status = tsr_executable_find_uses(executable, tsr_program_describe(program), options);
+  }
   if (status == TSR_OK) {
     tsr_claim claim = claim_for_run(executable);
     claim.only_reads = 1; /* compiling may look at constants */
@@ -268,21 +302,24 @@ tsr_status tsr_executable_create(tsr_device *device, const tsr_program *program,
     return status;
   }
   const tsr_executable_info *info = &executable->info;
-  if (info->fallback_lines > 0)
+  if (info->fallback_lines > 0) {
     tsr_log(TSR_LOG_INFO, "%s: %d of %d lines run on %s, with %d copies of %" PRId64 " bytes in all per run",
             device->name, (int)info->fallback_lines, (int)info->lines, executable->sides[1].device->name,
             (int)info->copies, info->copy_bytes);
+  }
   *out = executable;
   return TSR_OK;
 }
 
 void tsr_executable_destroy(tsr_executable *executable)
 {
-  if (!executable)
+  if (!executable) {
     return;
+  }
   const tsr_claim claim = claim_on(executable);
-  while (tsr_claim_take(&claim) != TSR_OK) /* the run that it waited for is in flight no more */
+  while (tsr_claim_take(&claim) != TSR_OK) { /* the run that it waited for is in flight no more */
     tsr_log(TSR_LOG_WARNING, "%s", tsr_error_message());
+  }
   release(executable);
   tsr_claim_give(&claim);
   free(executable->uses);
@@ -316,16 +353,18 @@ tsr_status tsr_executable_copy(tsr_executable *executable, int32_t storage, int3
 
 static tsr_status make_copies(tsr_executable *executable, int32_t first, int32_t count)
 {
-  for (int32_t i = first; i < first + count; i++)
+  for (int32_t i = first; i < first + count; i++) {
     TSR_TRY(tsr_executable_copy(executable, executable->copies[i].storage, executable->copies[i].to));
+  }
   return TSR_OK;
 }
 
 /* Segment after segment, each waited for: the next one's copies need its results. */
 static tsr_status run_on_two_sides(tsr_executable *executable)
 {
-  for (int32_t s = 0; s < executable->n_sides; s++)
+  for (int32_t s = 0; s < executable->n_sides; s++) {
     TSR_TRY(tsr_device_settle(executable->sides[s].device, NULL));
+  }
   for (int32_t i = 0; i < executable->n_segments; i++) {
     const tsr_segment *segment = &executable->segments[i];
     tsr_device *device = executable->sides[segment->side].device;
@@ -345,54 +384,62 @@ static int can_fly(const tsr_executable *executable)
 static tsr_status start(tsr_executable *executable)
 {
   executable->run_status = TSR_OK;
-  if (executable->n_sides == 2)
+  if (executable->n_sides == 2) {
     TSR_TRY(run_on_two_sides(executable));
-  else if (can_fly(executable))
+  } else if (can_fly(executable)) {
     TSR_TRY(TSR_DEVICE_SLOT(executable->sides[0].device, run, executable->segments[0].handle));
+  }
   executable->has_run = 1;
   return TSR_OK;
 }
 
 tsr_status tsr_executable_start(tsr_executable *executable)
 {
-  if (!executable)
+  if (!executable) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_start: executable must not be NULL");
+  }
   const tsr_claim claim = claim_for_run(executable);
   TSR_TRY(tsr_claim_take(&claim));
   tsr_status status = start(executable);
-  if (status == TSR_OK && can_fly(executable))
+  if (status == TSR_OK && can_fly(executable)) {
     tsr_claim_leave_in_flight(&claim);
-  else
+  } else {
     tsr_claim_give(&claim);
+  }
   return status;
 }
 
 tsr_status tsr_executable_wait(tsr_executable *executable)
 {
-  if (!executable)
+  if (!executable) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_wait: executable must not be NULL");
+  }
   const tsr_claim claim = claim_on(executable);
   TSR_TRY(tsr_claim_take(&claim));
   tsr_status status = TSR_OK;
-  if (executable->is_in_flight)
+  if (executable->is_in_flight) {
     status = tsr_executable_settle(executable);
-  else if (executable->run_status != TSR_OK) /* somebody else needed a buffer of the run, waited, and was told why */
+  } else if (executable->run_status !=
+             TSR_OK) { /* somebody else needed a buffer of the run, waited, and was told why */
     status = tsr_fail(executable->run_status, "%s: the run failed with %s", executable->sides[0].device->name,
                       tsr_status_name(executable->run_status));
+  }
   tsr_claim_give(&claim);
   return status;
 }
 
 tsr_status tsr_executable_run(tsr_executable *executable)
 {
-  if (!executable)
+  if (!executable) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_run: executable must not be NULL");
+  }
   const tsr_claim claim = claim_for_run(executable);
   TSR_TRY(tsr_claim_take(&claim));
   tsr_status status = start(executable);
   if (executable->is_in_flight) { /* from a start before; a concurrent device has waited for that */
-    if (status == TSR_OK)
+    if (status == TSR_OK) {
       status = tsr_executable_settle(executable);
+    }
   } else if (status == TSR_OK && can_fly(executable)) {
     status = TSR_DEVICE_SLOT(executable->sides[0].device, wait, executable->segments[0].handle);
     executable->run_status = status;
@@ -410,18 +457,21 @@ static tsr_status find_storage(const tsr_executable *executable, const char *cal
                                int64_t size, int allowed, int32_t *storage)
 {
   static const char *const kinds[] = {"?", "a constant", "an input", "an output", "a state", "a temporary"};
-  if (!executable || tensor <= 0 || tensor >= executable->n_tensors || (!bytes && size != 0))
+  if (!executable || tensor <= 0 || tensor >= executable->n_tensors || (!bytes && size != 0)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "%s: there is no executable, no tensor %d, or no bytes", caller, (int)tensor);
+  }
   *storage = executable->tensor_storage[tensor];
   const tsr_storage_desc *desc = &executable->sides[0].storages[*storage];
   const int32_t kind = executable->flags[*storage] & TSR_UNREADABLE ? TSR_STORAGE_TEMPORARY : desc->kind;
-  if (!(allowed & (1 << kind)))
+  if (!(allowed & (1 << kind))) {
     return tsr_fail(TSR_ERR_ARGUMENT, "%s: tensor %d is %s%s", caller, (int)tensor, kinds[kind],
                     kind == TSR_STORAGE_TEMPORARY ? ": compile with keep_all to read it"
                                                   : ": only inputs and states are written this way");
-  if (size != desc->size)
+  }
+  if (size != desc->size) {
     return tsr_fail(TSR_ERR_ARGUMENT, "%s: tensor %d has %" PRId64 " bytes, not %" PRId64, caller, (int)tensor,
                     desc->size, size);
+  }
   return TSR_OK;
 }
 
@@ -430,13 +480,14 @@ static tsr_claim claim_storage(tsr_executable *executable, int32_t storage, int3
 {
   tsr_claim claim = claim_on(executable);
   const tsr_side *side = &executable->sides[0];
-  for (int32_t i = 0; executable->flags[storage] & TSR_BOUND && i < executable->n_uses; i++)
+  for (int32_t i = 0; executable->flags[storage] & TSR_BOUND && i < executable->n_uses; i++) {
     if (executable->uses[i].buffer->handle == side->buffers[side->storages[storage].buffer]) {
       *use = (tsr_use){.buffer = executable->uses[i].buffer, .is_written = is_written};
       claim.uses = use;
       claim.n_uses = 1;
       break;
     }
+  }
   return claim;
 }
 
@@ -452,8 +503,9 @@ tsr_status tsr_executable_write(tsr_executable *executable, tsr_ref tensor, cons
   int32_t storage = 0;
   TSR_TRY(find_storage(executable, "tsr_executable_write", tensor, bytes, size,
                        1 << TSR_STORAGE_INPUT | 1 << TSR_STORAGE_STATE, &storage));
-  if (size == 0)
+  if (size == 0) {
     return TSR_OK;
+  }
   int32_t n_sides = executable->flags[storage] & TSR_WRITE_BOTH ? 2 : 1;
   tsr_status status = TSR_OK;
   tsr_use use;
@@ -463,9 +515,10 @@ tsr_status tsr_executable_write(tsr_executable *executable, tsr_ref tensor, cons
     const tsr_side *side = &executable->sides[s];
     tsr_backend_buffer *buffer;
     status = settled_buffer(side, storage, &buffer);
-    if (status == TSR_OK)
+    if (status == TSR_OK) {
       status = TSR_DEVICE_SLOT(side->device, buffer_write, buffer, (uint64_t)side->storages[storage].offset,
                                (uint64_t)size, bytes);
+    }
   }
   tsr_claim_give(&claim);
   return status;
@@ -475,20 +528,23 @@ tsr_status tsr_executable_read(tsr_executable *executable, tsr_ref tensor, void 
 {
   int32_t storage = 0;
   int allowed = 1 << TSR_STORAGE_CONSTANT | 1 << TSR_STORAGE_INPUT | 1 << TSR_STORAGE_OUTPUT | 1 << TSR_STORAGE_STATE;
-  if (executable && executable->keep_all)
+  if (executable && executable->keep_all) {
     allowed |= 1 << TSR_STORAGE_TEMPORARY;
+  }
   TSR_TRY(find_storage(executable, "tsr_executable_read", tensor, bytes, size, allowed, &storage));
-  if (size == 0)
+  if (size == 0) {
     return TSR_OK;
+  }
   const tsr_side *side = &executable->sides[executable->flags[storage] & TSR_ON_FALLBACK ? 1 : 0];
   tsr_use use;
   const tsr_claim claim = claim_storage(executable, storage, 0, &use);
   TSR_TRY(tsr_claim_take(&claim));
   tsr_backend_buffer *buffer;
   tsr_status status = settled_buffer(side, storage, &buffer);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = TSR_DEVICE_SLOT(side->device, buffer_read, buffer, (uint64_t)side->storages[storage].offset,
                              (uint64_t)size, bytes);
+  }
   tsr_claim_give(&claim);
   return status;
 }
@@ -499,8 +555,9 @@ tsr_status tsr_executable_read(tsr_executable *executable, tsr_ref tensor, void 
 
 void tsr_executable_report(const tsr_executable *executable, tsr_executable_info *info)
 {
-  if (info)
+  if (info) {
     *info = executable ? executable->info : (tsr_executable_info){0};
+  }
 }
 
 int tsr_executable_line_fell_back(const tsr_executable *executable, int32_t line)
@@ -511,14 +568,16 @@ int tsr_executable_line_fell_back(const tsr_executable *executable, int32_t line
 /* Within a claim. */
 static tsr_status profile(tsr_executable *executable, uint64_t *nanoseconds)
 {
-  if (!executable->has_run)
+  if (!executable->has_run) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_profile: the executable has not run yet");
+  }
   TSR_TRY(tsr_executable_settle(executable));
   for (int32_t i = 0; i < executable->n_segments; i++) {
     const tsr_segment *segment = &executable->segments[i];
     tsr_device *device = executable->sides[segment->side].device;
-    if (!device->backend->table.profile)
+    if (!device->backend->table.profile) {
       return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the backend keeps no times per line", device->name);
+    }
     TSR_TRY(TSR_DEVICE_SLOT(device, profile, segment->handle, nanoseconds + segment->first_line));
   }
   return TSR_OK;
@@ -526,11 +585,13 @@ static tsr_status profile(tsr_executable *executable, uint64_t *nanoseconds)
 
 tsr_status tsr_executable_profile(tsr_executable *executable, uint64_t *nanoseconds, int32_t n)
 {
-  if (!executable || (!nanoseconds && n > 0) || n != executable->n_lines)
+  if (!executable || (!nanoseconds && n > 0) || n != executable->n_lines) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_profile: n is %d, the program has %d lines", (int)n,
                     executable ? (int)executable->n_lines : 0);
-  if (!executable->profile)
+  }
+  if (!executable->profile) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "the executable was compiled without profile, so it keeps no times");
+  }
   const tsr_claim claim = claim_on(executable);
   TSR_TRY(tsr_claim_take(&claim));
   tsr_status status = profile(executable, nanoseconds);

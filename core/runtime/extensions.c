@@ -21,45 +21,53 @@ static tsr_status take(const tsr_backend_entry *entry, const char *name, size_t 
   const char *bytes = entry->table.get_extension(entry->context, name);
   uint32_t struct_size;
   *table = bytes;
-  if (!bytes)
+  if (!bytes) {
     return TSR_OK;
+  }
   memcpy(&struct_size, bytes, sizeof struct_size);
-  if (struct_size < size)
+  if (struct_size < size) {
     return tsr_fail(
         TSR_ERR_PLUGIN,
         "backend '%s': its extension %s has %u bytes instead of %zu: the plugin sets struct_size wrongly, or "
         "was built from a damaged header",
         entry->table.name, name, (unsigned)struct_size, size);
+  }
   char missing[256];
   tsr_slots_missing(bytes, slots, n_slots, missing, sizeof missing);
-  if (missing[0])
+  if (missing[0]) {
     return tsr_fail(TSR_ERR_PLUGIN, "backend '%s': its extension %s lacks what it must have: %s", entry->table.name,
                     name, missing);
+  }
   return TSR_OK;
 }
 
 /* All forms have a name, by which they are asked for. */
 static tsr_status check_names(const tsr_backend_entry *entry, const tsr_forms_extension *forms)
 {
-  if (forms->count < 0)
+  if (forms->count < 0) {
     return tsr_fail(TSR_ERR_PLUGIN, "backend '%s': its extension %s has %d forms: a fault of the backend",
                     entry->table.name, TSR_FORMS_EXTENSION, (int)forms->count);
-  for (int32_t form = 1; form <= forms->count; form++)
-    if (!forms->name(form))
+  }
+  for (int32_t form = 1; form <= forms->count; form++) {
+    if (!forms->name(form)) {
       return tsr_fail(TSR_ERR_PLUGIN, "backend '%s': form %d of %d has no name (NULL): a fault of the backend",
                       entry->table.name, (int)form, (int)forms->count);
+    }
+  }
   return TSR_OK;
 }
 
 tsr_status tsr_extensions_take(tsr_backend_entry *entry)
 {
   const void *forms, *kernels;
-  if (!entry->table.get_extension)
+  if (!entry->table.get_extension) {
     return TSR_OK;
+  }
   TSR_TRY(take(entry, TSR_FORMS_EXTENSION, sizeof *entry->forms, forms_slots,
                sizeof forms_slots / sizeof forms_slots[0], &forms));
-  if (forms)
+  if (forms) {
     TSR_TRY(check_names(entry, forms));
+  }
   TSR_TRY(take(entry, TSR_KERNELS_EXTENSION, sizeof *entry->kernels, kernels_slots,
                sizeof kernels_slots / sizeof kernels_slots[0], &kernels));
   entry->forms = forms;

@@ -28,14 +28,17 @@ const char *tsr_device_form_name(const tsr_device *device, int32_t form)
 
 tsr_status tsr_device_force_form(tsr_device *device, int32_t form)
 {
-  if (!device)
+  if (!device) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_force_form: device must not be NULL");
+  }
   const int32_t count = tsr_device_form_count(device);
-  if (form < 0 || form > count)
+  if (form < 0 || form > count) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_force_form: there is no form %" PRId32 ", %s has %" PRId32 " of them",
                     form, device->name, count);
-  if (count == 0)
+  }
+  if (count == 0) {
     return TSR_OK;
+  }
   tsr_device_enter(device);
   forms_of(device)->force(device->handle, form);
   tsr_device_leave(device);
@@ -50,10 +53,12 @@ static int has_line(const tsr_program *program, int32_t line)
 int tsr_device_form_class(tsr_device *device, const tsr_program *program, int32_t line, char *text, size_t text_size)
 {
   const tsr_forms_extension *forms = forms_of(device);
-  if (text_size > 0)
+  if (text_size > 0) {
     text[0] = '\0';
-  if (!forms || text_size == 0 || !tsr_device_supports(device, program, line))
+  }
+  if (!forms || text_size == 0 || !tsr_device_supports(device, program, line)) {
     return 0;
+  }
   tsr_device_enter(device);
   int32_t has_class = forms->class_of(device->handle, tsr_program_describe(program), line, text,
                                       text_size < UINT32_MAX ? (uint32_t)text_size : UINT32_MAX);
@@ -63,17 +68,20 @@ int tsr_device_form_class(tsr_device *device, const tsr_program *program, int32_
 
 tsr_status tsr_device_remember_form(tsr_device *device, const tsr_program *program, int32_t line, int32_t form)
 {
-  if (!device || !has_line(program, line))
+  if (!device || !has_line(program, line)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_remember_form: a device and a line of a program are needed");
+  }
   const int32_t count = tsr_device_form_count(device);
-  if (form < 0 || form > count)
+  if (form < 0 || form > count) {
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "tsr_device_remember_form: there is no form %" PRId32 ", %s has %" PRId32 " of them", form,
                     device->name, count);
+  }
   char text[2];
-  if (!tsr_device_form_class(device, program, line, text, sizeof text))
+  if (!tsr_device_form_class(device, program, line, text, sizeof text)) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "tsr_device_remember_form: on %s line %" PRId32 " has no forms", device->name,
                     line);
+  }
   tsr_device_enter(device);
   tsr_slot_enter();
   tsr_status status = tsr_slot_leave(
@@ -84,11 +92,13 @@ tsr_status tsr_device_remember_form(tsr_device *device, const tsr_program *progr
 
 tsr_status tsr_device_save_forms(tsr_device *device)
 {
-  if (!device)
+  if (!device) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_save_forms: device must not be NULL");
+  }
   const tsr_forms_extension *forms = forms_of(device);
-  if (!forms)
+  if (!forms) {
     return TSR_OK;
+  }
   tsr_device_enter(device);
   tsr_slot_enter();
   tsr_status status = tsr_slot_leave(device->name, "save", forms->save(device->handle));
@@ -99,8 +109,9 @@ tsr_status tsr_device_save_forms(tsr_device *device)
 int32_t tsr_device_form_of(tsr_device *device, const tsr_program *program, int32_t line)
 {
   const tsr_forms_extension *forms = forms_of(device);
-  if (!forms || !tsr_device_supports(device, program, line))
+  if (!forms || !tsr_device_supports(device, program, line)) {
     return 0;
+  }
   tsr_device_enter(device);
   int32_t form = forms->form_of(device->handle, tsr_program_describe(program), line);
   tsr_device_leave(device);

@@ -22,15 +22,17 @@ _Static_assert(offsetof(tsr_backend_entry, host) == 0, "report and option find t
 static void report(const tsr_host *host, int32_t level, const char *message)
 {
   const tsr_backend_entry *entry = (const tsr_backend_entry *)(const void *)host;
-  if (!message)
+  if (!message) {
     message = "";
+  }
   if (level == TSR_LOG_ERROR && current.depth > 0) {
     snprintf(current.message, sizeof current.message, "%s", message);
     current.reported = current.message[0] != '\0';
     return;
   }
-  if (level < TSR_LOG_ERROR || level > TSR_LOG_DEBUG)
+  if (level < TSR_LOG_ERROR || level > TSR_LOG_DEBUG) {
     level = TSR_LOG_INFO;
+  }
   tsr_log(level, "%s: %s", entry->table.name ? entry->table.name : entry->path, message);
 }
 
@@ -46,15 +48,18 @@ tsr_status tsr_slot_leave(const char *who, const char *slot, int32_t result)
   current.depth--;
   current.reported = 0;
   if (result == TSR_OK) {
-    if (reported)
+    if (reported) {
       tsr_log(TSR_LOG_WARNING, "%s: %s (reported by %s, which succeeded)", who, current.message, slot);
+    }
     return TSR_OK;
   }
-  if (result < TSR_OK || result > TSR_ERR_INTERNAL)
+  if (result < TSR_OK || result > TSR_ERR_INTERNAL) {
     return tsr_fail(TSR_ERR_PLUGIN, "%s: %s returned %d, which is no status code: a fault of the backend%s%s", who,
                     slot, (int)result, reported ? "; it said: " : "", reported ? current.message : "");
-  if (reported)
+  }
+  if (reported) {
     return tsr_fail(result, "%s: %s", who, current.message);
+  }
   return tsr_fail(result, "%s: %s failed with %s and gave no reason: a fault of the backend", who, slot,
                   tsr_status_name(result));
 }
@@ -63,13 +68,16 @@ tsr_status tsr_slot_leave(const char *who, const char *slot, int32_t result)
 static tsr_option_entry *option_entry(tsr_runtime *runtime, const char *name)
 {
   tsr_option_entry *entries = runtime->options.items;
-  for (int32_t i = 0; i < runtime->options.count; i++)
-    if (strcmp(entries[i].name, name) == 0)
+  for (int32_t i = 0; i < runtime->options.count; i++) {
+    if (strcmp(entries[i].name, name) == 0) {
       return &entries[i];
+    }
+  }
   char *copy = tsr_arena_text(&runtime->texts, name);
   tsr_option_entry *entry = copy ? tsr_list_add(&runtime->options, sizeof *entry) : NULL;
-  if (entry)
+  if (entry) {
     entry->name = copy;
+  }
   return entry;
 }
 
@@ -79,8 +87,9 @@ static const char *option_environment(const char *name)
   char variable[128] = "TESSERA_";
   size_t at = strlen(variable);
   for (; *name; name++) {
-    if (at + 1 == sizeof variable)
+    if (at + 1 == sizeof variable) {
       return NULL;
+    }
     variable[at++] = isalnum((unsigned char)*name) ? (char)toupper((unsigned char)*name) : '_';
   }
   variable[at] = '\0';
@@ -91,8 +100,9 @@ static const char *option_environment(const char *name)
 static const char *option(const tsr_host *host, const char *name)
 {
   tsr_runtime *runtime = ((const tsr_backend_entry *)(const void *)host)->runtime;
-  if (!name || !*name)
+  if (!name || !*name) {
     return NULL;
+  }
   pthread_mutex_lock(&runtime->lock);
   const char *value = NULL;
   tsr_option_entry *entry = option_entry(runtime, name);
@@ -100,8 +110,9 @@ static const char *option(const tsr_host *host, const char *name)
     value = entry->value;
   } else if (entry) {
     value = option_environment(name);
-    if (value && (!entry->environment || strcmp(entry->environment, value) != 0))
+    if (value && (!entry->environment || strcmp(entry->environment, value) != 0)) {
       entry->environment = tsr_arena_text(&runtime->texts, value);
+    }
     value = value ? entry->environment : NULL;
   }
   pthread_mutex_unlock(&runtime->lock);
@@ -121,16 +132,18 @@ void tsr_host_init(tsr_backend_entry *entry)
 
 tsr_status tsr_runtime_option(tsr_runtime *runtime, const char *name, const char *value)
 {
-  if (!runtime || !name || !*name)
+  if (!runtime || !name || !*name) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_runtime_option: an option needs a runtime and a name");
+  }
   tsr_status status = TSR_OK;
   pthread_mutex_lock(&runtime->lock);
   tsr_option_entry *entry = option_entry(runtime, name);
   char *copy = entry && value ? tsr_arena_text(&runtime->texts, value) : NULL;
-  if (!entry || (value && !copy))
+  if (!entry || (value && !copy)) {
     status = tsr_fail_memory(strlen(name) + (value ? strlen(value) : 0));
-  else
+  } else {
     entry->value = copy;
+  }
   pthread_mutex_unlock(&runtime->lock);
   return status;
 }

@@ -49,8 +49,9 @@ void tsr_problem_add(tsr_runtime *runtime, const char *path, tsr_status status)
   char *path_copy = tsr_arena_text(&runtime->texts, path);
   char *message_copy = tsr_arena_text(&runtime->texts, message);
   tsr_problem *problem = path_copy && message_copy ? tsr_list_add(&runtime->problems, sizeof *problem) : NULL;
-  if (problem)
+  if (problem) {
     *problem = (tsr_problem){.path = path_copy, .message = message_copy, .status = status};
+  }
   pthread_mutex_unlock(&runtime->lock);
   tsr_log(problem ? TSR_LOG_DEBUG : TSR_LOG_WARNING, "%s", message);
 }
@@ -76,24 +77,27 @@ void tsr_slots_missing(const void *table, const tsr_slot_place *slots, size_t n_
   for (size_t i = 0; i < n_slots; i++) {
     void (*slot)(void);
     memcpy(&slot, (const char *)table + slots[i].offset, sizeof slot);
-    if (!slot)
+    if (!slot) {
       tsr_text_append(text, text_size, "%s%s", text[0] ? ", " : "", slots[i].name);
+    }
   }
 }
 
 /* Copies the table of a plugin into entry->table. Messages do not name the file. */
 static tsr_status take_table(tsr_backend_entry *entry, const tsr_backend *table)
 {
-  if (table->abi_major != TSR_ABI_MAJOR)
+  if (table->abi_major != TSR_ABI_MAJOR) {
     return tsr_fail(TSR_ERR_PLUGIN,
                     "built for version %u of the plugin interface, this program speaks version %u: get the plugin's "
                     "release for this version of Tessera",
                     (unsigned)table->abi_major, (unsigned)TSR_ABI_MAJOR);
-  if (table->struct_size < SIZE_OF_1_0)
+  }
+  if (table->struct_size < SIZE_OF_1_0) {
     return tsr_fail(TSR_ERR_PLUGIN,
                     "its table of functions has %u bytes, version 1.0 has at least %zu: the plugin sets struct_size "
                     "wrongly, or was built from a damaged header",
                     (unsigned)table->struct_size, (size_t)SIZE_OF_1_0);
+  }
   size_t size = table->struct_size < sizeof(tsr_backend) ? table->struct_size : sizeof(tsr_backend);
   memcpy(&entry->table, table, size);
   table = &entry->table;
@@ -106,20 +110,23 @@ static tsr_status take_table(tsr_backend_entry *entry, const tsr_backend *table)
     entry->table.name = NULL;
     return status;
   }
-  if (!table->description)
+  if (!table->description) {
     return tsr_fail(TSR_ERR_PLUGIN, "backend '%s' has no description (NULL)", table->name);
+  }
 
   char missing[512];
   tsr_slots_missing(table, required_slots, sizeof required_slots / sizeof required_slots[0], missing, sizeof missing);
-  if (missing[0])
+  if (missing[0]) {
     return tsr_fail(TSR_ERR_PLUGIN, "backend '%s' lacks what every backend must have: %s", table->name, missing);
+  }
 
   /* A sanitizer of the program may watch a plugin without one; the other way round nothing is watched in order. */
   uint32_t clash = table->build_flags & ~(uint32_t)TSR_BUILD_FLAGS & (TSR_BUILD_ASAN | TSR_BUILD_TSAN);
-  if (clash)
+  if (clash) {
     return tsr_fail(TSR_ERR_PLUGIN,
                     "backend '%s' was built with %s, this program was not: build both with the same b_sanitize",
                     table->name, sanitizer_name(clash));
+  }
   return TSR_OK;
 }
 
@@ -129,9 +136,11 @@ static const char *path_of_backend(tsr_runtime *runtime, const char *name)
   const char *path = NULL;
   pthread_mutex_lock(&runtime->lock);
   tsr_backend_entry **entries = runtime->backends.items;
-  for (int32_t i = 0; i < runtime->backends.count && !path; i++)
-    if (strcmp(entries[i]->table.name, name) == 0)
+  for (int32_t i = 0; i < runtime->backends.count && !path; i++) {
+    if (strcmp(entries[i]->table.name, name) == 0) {
       path = entries[i]->path;
+    }
+  }
   pthread_mutex_unlock(&runtime->lock);
   return path;
 }
@@ -151,11 +160,13 @@ static tsr_status fill_device(tsr_backend_entry *entry, uint32_t index, tsr_foun
   properties->name[sizeof properties->name - 1] = '\0';
   properties->driver[sizeof properties->driver - 1] = '\0';
   uint32_t alignment = properties->buffer_alignment;
-  if (alignment & (alignment - 1))
+  if (alignment & (alignment - 1)) {
     return tsr_fail(TSR_ERR_PLUGIN, "%s: buffer_alignment is %u, which is no power of two: a fault of the backend",
                     found->name, (unsigned)alignment);
-  if (alignment < 16)
+  }
+  if (alignment < 16) {
     properties->buffer_alignment = 16;
+  }
   return TSR_OK;
 }
 
@@ -168,12 +179,14 @@ static tsr_status start_backend(tsr_backend_entry *entry, tsr_list *devices)
   TSR_TRY(tsr_extensions_take(entry));
   uint32_t count = 0;
   TSR_TRY(TSR_SLOT(name, &entry->table, device_count, entry->context, &count));
-  if (count > MAX_DEVICES)
+  if (count > MAX_DEVICES) {
     return tsr_fail(TSR_ERR_PLUGIN, "%s: device_count gives %u devices: a fault of the backend", name, (unsigned)count);
+  }
   for (uint32_t i = 0; i < count; i++) {
     tsr_found_device *found = tsr_list_add(devices, sizeof *found);
-    if (!found)
+    if (!found) {
       return TSR_ERR_OUT_OF_MEMORY;
+    }
     tsr_status status = fill_device(entry, i, found);
     if (status != TSR_OK) {
       devices->count--;
@@ -189,19 +202,23 @@ static tsr_status enlist(tsr_runtime *runtime, tsr_backend_entry *entry, const t
   tsr_status status = TSR_OK;
   pthread_mutex_lock(&runtime->lock);
   int32_t n_devices = runtime->devices.count;
-  for (int32_t i = 0; i < devices->count && status == TSR_OK; i++)
-    if (!tsr_list_add(&runtime->devices, sizeof(tsr_found_device)))
+  for (int32_t i = 0; i < devices->count && status == TSR_OK; i++) {
+    if (!tsr_list_add(&runtime->devices, sizeof(tsr_found_device))) {
       status = TSR_ERR_OUT_OF_MEMORY;
+    }
+  }
   tsr_backend_entry **slot = status == TSR_OK ? tsr_list_add(&runtime->backends, sizeof(tsr_backend_entry *)) : NULL;
   if (slot) {
     *slot = entry;
     tsr_found_device *all = runtime->devices.items;
     int32_t at = n_devices; /* behind the devices of backends that were found before */
-    while (at > 0 && all[at - 1].backend->order > entry->order)
+    while (at > 0 && all[at - 1].backend->order > entry->order) {
       at--;
+    }
     memmove(all + at + devices->count, all + at, (size_t)(n_devices - at) * sizeof *all);
-    if (devices->count > 0)
+    if (devices->count > 0) {
       memcpy(all + at, devices->items, (size_t)devices->count * sizeof *all);
+    }
   } else {
     status = TSR_ERR_OUT_OF_MEMORY;
     runtime->devices.count = n_devices;
@@ -212,10 +229,12 @@ static tsr_status enlist(tsr_runtime *runtime, tsr_backend_entry *entry, const t
 
 void tsr_backend_unload(tsr_backend_entry *entry)
 {
-  if (entry->started)
+  if (entry->started) {
     TSR_VOID_SLOT(entry->table.name, &entry->table, stop, entry->context);
-  if (entry->library)
+  }
+  if (entry->library) {
     dlclose(entry->library);
+  }
   pthread_mutex_destroy(&entry->opening);
   free(entry->path);
   free(entry);
@@ -248,13 +267,16 @@ static tsr_status adopt(tsr_runtime *runtime, tsr_backend_query_fn query, void *
   const tsr_backend *table = query(TSR_ABI_MAJOR, &entry->host);
   status = tsr_slot_leave(table ? path : "the plugin refuses to work here (its query function returned NULL)",
                           TSR_BACKEND_QUERY_NAME, table ? TSR_OK : TSR_ERR_PLUGIN);
-  if (status != TSR_OK)
+  if (status != TSR_OK) {
     goto done;
+  }
   status = take_table(entry, table);
-  if (status != TSR_OK)
+  if (status != TSR_OK) {
     goto done;
-  if (!library) /* of a plugin that was found before and has this name, that one is used */
+  }
+  if (!library) { /* of a plugin that was found before and has this name, that one is used */
     load_waiting(runtime, entry->table.name);
+  }
   const char *other = path_of_backend(runtime, entry->table.name);
   if (other) {
     status = tsr_fail(TSR_ERR_PLUGIN, "a backend named '%s' was found before%s%s; the first one is used",
@@ -262,8 +284,9 @@ static tsr_status adopt(tsr_runtime *runtime, tsr_backend_query_fn query, void *
     goto done;
   }
   status = start_backend(entry, &devices);
-  if (status != TSR_OK)
+  if (status != TSR_OK) {
     goto done;
+  }
   status = enlist(runtime, entry, &devices);
 done:
   tsr_list_finish(&devices);
@@ -278,13 +301,15 @@ done:
 
 tsr_status tsr_runtime_register(tsr_runtime *runtime, tsr_backend_query_fn query)
 {
-  if (!runtime || !query)
+  if (!runtime || !query) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_runtime_register: runtime and query must not be NULL");
+  }
   pthread_mutex_lock(&runtime->loading);
   tsr_status status = adopt(runtime, query, NULL, "", runtime->n_found++);
   tsr_fail_context(status, "a backend linked into the program");
-  if (status != TSR_OK)
+  if (status != TSR_OK) {
     tsr_problem_add(runtime, "", status);
+  }
   pthread_mutex_unlock(&runtime->loading);
   return status;
 }
@@ -312,23 +337,26 @@ static tsr_status check_sanitizers(const char *path)
       for (size_t i = 0; i < sizeof runtimes / sizeof runtimes[0]; i++) {
         size_t length = strlen(runtimes[i].library);
         for (const char *at = block; size >= length && (at = memchr(at, 'l', (size_t)(block + size - length + 1 - at)));
-             at++)
+             at++) {
           if (memcmp(at, runtimes[i].library, length) == 0) {
             found |= runtimes[i].flag;
             break;
           }
+        }
       }
       kept = size < OVERLAP ? size : OVERLAP;
       memmove(block, block + size - kept, kept);
     }
   }
   free(block);
-  if (file)
+  if (file) {
     fclose(file);
+  }
   uint32_t clash = found & ~(uint32_t)TSR_BUILD_FLAGS;
-  if (clash)
+  if (clash) {
     return tsr_fail(TSR_ERR_PLUGIN, "was built with %s, this program was not: build both with the same b_sanitize",
                     sanitizer_name(clash));
+  }
   return TSR_OK;
 }
 
@@ -338,8 +366,9 @@ static int is_loaded(tsr_runtime *runtime, const char *path)
   int loaded = 0;
   pthread_mutex_lock(&runtime->lock);
   tsr_backend_entry **entries = runtime->backends.items;
-  for (int32_t i = 0; i < runtime->backends.count; i++)
+  for (int32_t i = 0; i < runtime->backends.count; i++) {
     loaded |= strcmp(entries[i]->path, path) == 0;
+  }
   pthread_mutex_unlock(&runtime->lock);
   return loaded;
 }
@@ -350,8 +379,9 @@ static tsr_status load_file(tsr_runtime *runtime, const char *path, int32_t orde
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char *reason = dlerror();
-    if (!reason)
+    if (!reason) {
       reason = "no reason given";
+    }
     int is_sanitized = strstr(reason, "__asan_") || strstr(reason, "__tsan_") || strstr(reason, "__ubsan_");
     return tsr_fail(TSR_ERR_PLUGIN, "cannot be loaded as a shared object of this machine: %s%s", reason,
                     is_sanitized ? " (a sanitizer's: build the plugin with the same b_sanitize as this program)" : "");
@@ -363,8 +393,9 @@ static tsr_status load_file(tsr_runtime *runtime, const char *path, int32_t orde
       query ? adopt(runtime, query, library, path, order)
             : tsr_fail(TSR_ERR_PLUGIN, "exports no symbol %s: no Tessera backend, or built with the symbol hidden",
                        TSR_BACKEND_QUERY_NAME);
-  if (status != TSR_OK)
+  if (status != TSR_OK) {
     dlclose(library);
+  }
   return status;
 }
 
@@ -372,12 +403,14 @@ static tsr_status load_file(tsr_runtime *runtime, const char *path, int32_t orde
 static tsr_status load(tsr_runtime *runtime, const char *path, int32_t order)
 {
   char *real = realpath(path, NULL);
-  if (!real)
+  if (!real) {
     return tsr_fail(errno == ENOMEM ? TSR_ERR_OUT_OF_MEMORY : TSR_ERR_IO, "%s: cannot be opened: %s", path,
                     strerror(errno));
+  }
   tsr_status status = TSR_OK;
-  if (!is_loaded(runtime, real))
+  if (!is_loaded(runtime, real)) {
     status = tsr_fail_context(load_file(runtime, real, order), "%s", path);
+  }
   free(real);
   return status;
 }
@@ -404,16 +437,19 @@ static void load_waiting(tsr_runtime *runtime, const char *name)
   tsr_waiting_plugin *plugins = runtime->waiting.items;
   for (int32_t i = 0; i < runtime->waiting.count; i++) {
     tsr_waiting_plugin *plugin = &plugins[i];
-    if (!plugin->path || (name && !is_named(plugin->path, name)))
+    if (!plugin->path || (name && !is_named(plugin->path, name))) {
       continue;
+    }
     tsr_status status = load(runtime, plugin->path, plugin->order);
-    if (status != TSR_OK)
+    if (status != TSR_OK) {
       tsr_problem_add(runtime, plugin->path, status);
+    }
     free(plugin->path);
     plugin->path = NULL;
   }
-  if (!name)
+  if (!name) {
     runtime->waiting.count = 0;
+  }
 }
 
 void tsr_plugins_load(tsr_runtime *runtime, const char *name)
@@ -439,12 +475,14 @@ static int by_text(const void *left, const void *right)
 static tsr_status list_plugins(const char *folder, tsr_list *paths)
 {
   DIR *directory = opendir(folder);
-  if (!directory)
+  if (!directory) {
     return tsr_fail(TSR_ERR_IO, "%s: cannot be searched for backends: %s", folder, strerror(errno));
+  }
   tsr_status status = TSR_OK;
   for (const struct dirent *file; status == TSR_OK && (file = readdir(directory));) {
-    if (!is_plugin_name(file->d_name))
+    if (!is_plugin_name(file->d_name)) {
       continue;
+    }
     size_t size = strlen(folder) + strlen(file->d_name) + 2;
     char *path = malloc(size);
     char **slot = path ? tsr_list_add(paths, sizeof(char *)) : NULL;
@@ -457,8 +495,9 @@ static tsr_status list_plugins(const char *folder, tsr_list *paths)
     }
   }
   closedir(directory);
-  if (paths->count > 0)
+  if (paths->count > 0) {
     qsort(paths->items, (size_t)paths->count, sizeof(char *), by_text);
+  }
   return status;
 }
 
@@ -466,14 +505,16 @@ void tsr_plugin_search(tsr_runtime *runtime, const char *folder, int expected)
 {
   tsr_list paths = {0};
   tsr_status status = TSR_OK;
-  if (folder[0] != '/')
+  if (folder[0] != '/') {
     status = tsr_fail(
         TSR_ERR_ARGUMENT,
         "%s: a folder to search for backends must begin with '/': the working directory is never searched", folder);
-  else
+  } else {
     status = list_plugins(folder, &paths);
-  if (status != TSR_OK && (expected || status != TSR_ERR_IO))
+  }
+  if (status != TSR_OK && (expected || status != TSR_ERR_IO)) {
     tsr_problem_add(runtime, folder, status);
+  }
   char **path = paths.items;
   pthread_mutex_lock(&runtime->loading);
   for (int32_t i = 0; i < paths.count; i++) {

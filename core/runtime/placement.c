@@ -26,12 +26,14 @@ static int64_t round_up(int64_t size, int64_t alignment)
 /* The name of a constant, input, output or state, by its storage. */
 static const char *storage_name(const placement *p, int32_t storage)
 {
-  for (int32_t i = 1; i < p->executable->n_tensors; i++)
+  for (int32_t i = 1; i < p->executable->n_tensors; i++) {
     if (p->executable->tensor_storage[i] == storage) {
       const char *name = tsr_ref_name(p->program, i);
-      if (*name)
+      if (*name) {
         return name;
+      }
     }
+  }
   return "?";
 }
 
@@ -78,35 +80,43 @@ static tsr_status add_buffer(tsr_side *side, int64_t size, int32_t usage, const 
 static tsr_status check_binding(const placement *p, const tsr_binding *binding)
 {
   const tsr_executable *executable = p->executable;
-  if (binding->tensor <= 0 || binding->tensor >= executable->n_tensors || !binding->buffer)
+  if (binding->tensor <= 0 || binding->tensor >= executable->n_tensors || !binding->buffer) {
     return tsr_fail(TSR_ERR_ARGUMENT, "a binding has no tensor of the program (%d) or no buffer", (int)binding->tensor);
+  }
   int32_t storage = executable->tensor_storage[binding->tensor];
   const tsr_storage_desc *wanted = tsr_storage_at(p->description, storage);
-  if (wanted->kind == TSR_STORAGE_TEMPORARY)
+  if (wanted->kind == TSR_STORAGE_TEMPORARY) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tensor %d is bound to a buffer, but it is a temporary", (int)binding->tensor);
+  }
   const char *name = storage_name(p, storage);
   const tsr_device *device = executable->sides[0].device;
-  if (binding->buffer->device != device)
+  if (binding->buffer->device != device) {
     return tsr_fail(TSR_ERR_ARGUMENT, "'%s' is bound to a buffer of another device (%s) than the executable's (%s)",
                     name, binding->buffer->device->name, device->name);
+  }
   int64_t size = binding->buffer->size;
-  if (binding->offset < 0 || binding->offset % device->properties.buffer_alignment != 0)
+  if (binding->offset < 0 || binding->offset % device->properties.buffer_alignment != 0) {
     return tsr_fail(TSR_ERR_ARGUMENT, "'%s' is bound at offset %" PRId64 ": a multiple of %u is needed", name,
                     binding->offset, (unsigned)device->properties.buffer_alignment);
-  if (binding->offset > size || wanted->size > size - binding->offset)
+  }
+  if (binding->offset > size || wanted->size > size - binding->offset) {
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "'%s' has %" PRId64 " bytes and is bound at offset %" PRId64 " of a buffer of %" PRId64 " bytes",
                     name, wanted->size, binding->offset, size);
-  if (executable->flags[storage] & TSR_BOUND)
+  }
+  if (executable->flags[storage] & TSR_BOUND) {
     return tsr_fail(TSR_ERR_ARGUMENT, "'%s' is bound twice", name);
+  }
   return TSR_OK;
 }
 
 static int32_t find_or_add_buffer(tsr_side *side, tsr_backend_buffer *handle)
 {
-  for (int32_t i = 0; i < side->n_buffers; i++)
-    if (side->buffers[i] == handle)
+  for (int32_t i = 0; i < side->n_buffers; i++) {
+    if (side->buffers[i] == handle) {
       return i;
+    }
+  }
   side->buffers[side->n_buffers] = handle;
   return side->n_buffers++;
 }
@@ -119,10 +129,12 @@ static int is_written(int32_t kind)
 static int by_place(const void *left, const void *right)
 {
   const tsr_storage_desc *const *a = left, *const *b = right;
-  if ((*a)->buffer != (*b)->buffer)
+  if ((*a)->buffer != (*b)->buffer) {
     return (*a)->buffer < (*b)->buffer ? -1 : 1;
-  if ((*a)->offset != (*b)->offset)
+  }
+  if ((*a)->offset != (*b)->offset) {
     return (*a)->offset < (*b)->offset ? -1 : 1;
+  }
   return 0;
 }
 
@@ -131,30 +143,37 @@ static tsr_status check_overlaps(const placement *p)
 {
   const tsr_side *side = &p->executable->sides[0];
   const tsr_storage_desc **bound = calloc((size_t)p->executable->n_storages, sizeof *bound);
-  if (!bound)
+  if (!bound) {
     return tsr_fail_memory((size_t)p->executable->n_storages * sizeof *bound);
+  }
   int32_t n = 0;
-  for (int32_t i = 1; i < p->executable->n_storages; i++)
-    if ((p->executable->flags[i] & TSR_BOUND) && side->storages[i].size > 0)
+  for (int32_t i = 1; i < p->executable->n_storages; i++) {
+    if ((p->executable->flags[i] & TSR_BOUND) && side->storages[i].size > 0) {
       bound[n++] = &side->storages[i];
+    }
+  }
   qsort(bound, (size_t)n, sizeof *bound, by_place);
   /* By rising offset, a range overlaps an earlier one exactly if it starts before the furthest end so far. */
   tsr_status status = TSR_OK;
   const tsr_storage_desc *furthest = NULL, *furthest_written = NULL;
   for (int32_t i = 0; i < n && status == TSR_OK; i++) {
     const tsr_storage_desc *range = bound[i];
-    if (furthest && furthest->buffer != range->buffer)
+    if (furthest && furthest->buffer != range->buffer) {
       furthest = furthest_written = NULL;
+    }
     const tsr_storage_desc *before = is_written(range->kind) ? furthest : furthest_written;
-    if (before && before->offset + before->size > range->offset)
+    if (before && before->offset + before->size > range->offset) {
       status = tsr_fail(TSR_ERR_ARGUMENT, "'%s' and '%s' are bound to overlapping bytes, and lines write one of them",
                         storage_name(p, (int32_t)(before - side->storages)),
                         storage_name(p, (int32_t)(range - side->storages)));
+    }
     int64_t end = range->offset + range->size;
-    if (!furthest || end > furthest->offset + furthest->size)
+    if (!furthest || end > furthest->offset + furthest->size) {
       furthest = range;
-    if (is_written(range->kind) && (!furthest_written || end > furthest_written->offset + furthest_written->size))
+    }
+    if (is_written(range->kind) && (!furthest_written || end > furthest_written->offset + furthest_written->size)) {
       furthest_written = range;
+    }
   }
   free(bound);
   return status;
@@ -169,15 +188,18 @@ static tsr_status place_bound(placement *p, const tsr_compile_options *options)
     TSR_TRY(check_binding(p, binding));
     int32_t storage = executable->tensor_storage[binding->tensor];
     executable->flags[storage] |= TSR_BOUND;
-    if (is_wanted(p, 0, storage))
+    if (is_wanted(p, 0, storage)) {
       put(side, storage, find_or_add_buffer(side, binding->buffer->handle), binding->offset,
           tsr_storage_at(p->description, storage)->size);
+    }
   }
-  for (int32_t i = 1; i < executable->n_storages; i++)
-    if (tsr_storage_at(p->description, i)->kind == TSR_STORAGE_CONSTANT && !(executable->flags[i] & TSR_BOUND))
+  for (int32_t i = 1; i < executable->n_storages; i++) {
+    if (tsr_storage_at(p->description, i)->kind == TSR_STORAGE_CONSTANT && !(executable->flags[i] & TSR_BOUND)) {
       return tsr_fail(TSR_ERR_ARGUMENT,
                       "the constant '%s' is bound to no buffer: every constant of a program must be bound",
                       storage_name(p, i));
+    }
+  }
   return check_overlaps(p);
 }
 
@@ -190,8 +212,9 @@ static tsr_status place_kind(placement *p, int32_t side_index, int32_t kind, int
   for (int32_t i = 1; i < p->executable->n_storages; i++) {
     const tsr_storage_desc *storage = tsr_storage_at(p->description, i);
     int is_placed = side_index == 0 && (p->executable->flags[i] & TSR_BOUND);
-    if (storage->kind != kind || is_placed || !is_wanted(p, side_index, i))
+    if (storage->kind != kind || is_placed || !is_wanted(p, side_index, i)) {
       continue;
+    }
     int64_t size = round_up(storage->size, p->alignment);
     if (filled > 0 && ((limit && (uint64_t)(filled + size) > limit) || size > INT64_MAX - filled)) {
       TSR_TRY(add_buffer(side, filled, usage, kind_name(kind)));
@@ -207,15 +230,19 @@ static tsr_status place_kind(placement *p, int32_t side_index, int32_t kind, int
 static tsr_status check_arena(const placement *p, const tsr_buffer *arena, int64_t size)
 {
   const tsr_device *device = p->executable->sides[0].device;
-  if (arena->device != device)
+  if (arena->device != device) {
     return tsr_fail(TSR_ERR_ARGUMENT, "the arena is a buffer of another device (%s) than the executable's (%s)",
                     arena->device->name, device->name);
-  if (arena->size < size)
+  }
+  if (arena->size < size) {
     return tsr_fail(TSR_ERR_ARGUMENT, "the arena has %" PRId64 " bytes, and the temporaries take %" PRId64, arena->size,
                     size);
-  for (int32_t i = 0; i < p->executable->sides[0].n_buffers; i++)
-    if (p->executable->sides[0].buffers[i] == arena->handle)
+  }
+  for (int32_t i = 0; i < p->executable->sides[0].n_buffers; i++) {
+    if (p->executable->sides[0].buffers[i] == arena->handle) {
       return tsr_fail(TSR_ERR_ARGUMENT, "the arena is a buffer that a tensor is bound to");
+    }
+  }
   return TSR_OK;
 }
 
@@ -227,22 +254,25 @@ static tsr_status place_temporaries(placement *p, const tsr_compile_options *opt
   tsr_status status = tsr_memory_plan_make(p->description, p->alignment, executable->keep_all, &plan);
   executable->info.temporary_bytes = plan.unplanned;
   executable->info.planned_bytes = plan.size;
-  if (status == TSR_OK && options->arena)
+  if (status == TSR_OK && options->arena) {
     status = check_arena(p, options->arena, plan.size);
+  }
   for (int32_t s = 0; s < executable->n_sides && status == TSR_OK; s++) {
     tsr_side *side = &executable->sides[s];
     int is_used = 0;
     for (int32_t i = 1; i < executable->n_storages; i++) {
       const tsr_storage_desc *storage = tsr_storage_at(p->description, i);
-      if (storage->kind != TSR_STORAGE_TEMPORARY || !is_wanted(p, s, i))
+      if (storage->kind != TSR_STORAGE_TEMPORARY || !is_wanted(p, s, i)) {
         continue;
+      }
       put(side, i, side->n_buffers, plan.offset[i], storage->size);
       is_used = 1;
     }
-    if (is_used && s == 0 && options->arena)
+    if (is_used && s == 0 && options->arena) {
       side->buffers[side->n_buffers++] = options->arena->handle;
-    else if (is_used)
+    } else if (is_used) {
       status = add_buffer(side, plan.size, TSR_BUFFER_DEVICE, kind_name(TSR_STORAGE_TEMPORARY));
+    }
   }
   tsr_memory_plan_finish(&plan);
   return status;
@@ -268,27 +298,36 @@ tsr_status tsr_executable_place(tsr_executable *executable, const tsr_program *p
   size_t n_storages = (size_t)executable->n_storages;
   for (int32_t s = 0; s < executable->n_sides; s++) {
     tsr_side *side = &executable->sides[s];
-    if (side->device->properties.buffer_alignment > p.alignment)
+    if (side->device->properties.buffer_alignment > p.alignment) {
       p.alignment = side->device->properties.buffer_alignment;
+    }
     /* Never more buffers than storages, and one that stands in where there would be none. */
     side->storages = calloc(n_storages, sizeof *side->storages);
     side->buffers = calloc(n_storages + 1, sizeof *side->buffers);
     side->owned = calloc(n_storages + 1, sizeof *side->owned);
-    if (!side->storages || !side->buffers || !side->owned)
+    if (!side->storages || !side->buffers || !side->owned) {
       return tsr_fail_memory(n_storages * sizeof *side->storages);
-    for (int32_t i = 1; i < executable->n_storages; i++)
+    }
+    for (int32_t i = 1; i < executable->n_storages; i++) {
       side->storages[i].kind = kind_for_backend(executable, tsr_storage_at(p.description, i)->kind);
+    }
   }
-  for (int32_t i = 1; i < executable->n_storages; i++)
-    if (!executable->keep_all && tsr_storage_at(p.description, i)->kind == TSR_STORAGE_TEMPORARY)
+  for (int32_t i = 1; i < executable->n_storages; i++) {
+    if (!executable->keep_all && tsr_storage_at(p.description, i)->kind == TSR_STORAGE_TEMPORARY) {
       executable->flags[i] |= TSR_UNREADABLE;
+    }
+  }
   TSR_TRY(place_bound(&p, options));
-  for (int32_t s = 0; s < executable->n_sides; s++)
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+  for (int32_t s = 0; s < executable->n_sides; s++) {
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
       TSR_TRY(place_kind(&p, s, kinds[i].kind, kinds[i].usage));
+    }
+  }
   TSR_TRY(place_temporaries(&p, options));
-  for (int32_t s = 0; s < executable->n_sides; s++)
-    if (executable->sides[s].n_buffers == 0)
+  for (int32_t s = 0; s < executable->n_sides; s++) {
+    if (executable->sides[s].n_buffers == 0) {
       TSR_TRY(add_buffer(&executable->sides[s], p.alignment, TSR_BUFFER_DEVICE, "the empty tensors"));
+    }
+  }
   return TSR_OK;
 }

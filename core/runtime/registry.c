@@ -32,28 +32,32 @@ static tsr_status search_path(tsr_runtime *runtime, const char *path, int expect
 
 tsr_status tsr_runtime_create(const tsr_runtime_options *options, tsr_runtime **out)
 {
-  if (!out)
+  if (!out) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_runtime_create: runtime must not be NULL");
+  }
   *out = NULL;
   tsr_runtime *runtime = calloc(1, sizeof *runtime);
-  if (!runtime)
+  if (!runtime) {
     return tsr_fail_memory(sizeof *runtime);
+  }
   pthread_mutex_init(&runtime->loading, NULL);
   pthread_mutex_init(&runtime->lock, NULL);
   pthread_mutex_init(&runtime->spares, NULL);
 
   for (const char *const *path = options ? options->plugins : NULL; path && *path; path++) {
     tsr_status status = tsr_plugin_load(runtime, *path);
-    if (status != TSR_OK)
+    if (status != TSR_OK) {
       tsr_problem_add(runtime, *path, status);
+    }
   }
   tsr_status status = TSR_OK;
   if (options && options->path) {
     status = search_path(runtime, options->path, 1);
   } else {
     status = search_path(runtime, getenv("TESSERA_BACKEND_PATH"), 1);
-    if (status == TSR_OK)
+    if (status == TSR_OK) {
       status = search_path(runtime, TSR_PLUGIN_DIR, 0);
+    }
   }
   if (status != TSR_OK) {
     tsr_runtime_destroy(runtime);
@@ -65,16 +69,20 @@ tsr_status tsr_runtime_create(const tsr_runtime_options *options, tsr_runtime **
 
 void tsr_runtime_destroy(tsr_runtime *runtime)
 {
-  if (!runtime)
+  if (!runtime) {
     return;
-  for (size_t i = 0; i < sizeof runtime->fallbacks / sizeof runtime->fallbacks[0]; i++)
+  }
+  for (size_t i = 0; i < sizeof runtime->fallbacks / sizeof runtime->fallbacks[0]; i++) {
     tsr_device_close(runtime->fallbacks[i]);
+  }
   tsr_backend_entry **entries = runtime->backends.items;
-  for (int32_t i = runtime->backends.count - 1; i >= 0; i--)
+  for (int32_t i = runtime->backends.count - 1; i >= 0; i--) {
     tsr_backend_unload(entries[i]);
+  }
   tsr_waiting_plugin *waiting = runtime->waiting.items;
-  for (int32_t i = 0; i < runtime->waiting.count; i++)
+  for (int32_t i = 0; i < runtime->waiting.count; i++) {
     free(waiting[i].path);
+  }
   tsr_list_finish(&runtime->waiting);
   tsr_list_finish(&runtime->backends);
   tsr_list_finish(&runtime->devices);
@@ -107,8 +115,9 @@ static int element_of(const tsr_runtime *runtime, const tsr_list *list, int32_t 
   tsr_plugins_load((tsr_runtime *)runtime, NULL);
   pthread_mutex_lock(lock);
   int found = index >= 0 && index < list->count;
-  if (found)
+  if (found) {
     memcpy(element, (const char *)list->items + (size_t)index * size, size);
+  }
   pthread_mutex_unlock(lock);
   return found;
 }
@@ -121,8 +130,9 @@ int32_t tsr_runtime_device_count(const tsr_runtime *runtime)
 tsr_status tsr_runtime_device_info(const tsr_runtime *runtime, int32_t index, tsr_device_info *info)
 {
   tsr_found_device found;
-  if (!runtime || !info || !element_of(runtime, &runtime->devices, index, &found, sizeof found))
+  if (!runtime || !info || !element_of(runtime, &runtime->devices, index, &found, sizeof found)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_runtime_device_info: there is no device %d", (int)index);
+  }
   *info = (tsr_device_info){
       .backend = found.backend->table.name,
       .description = found.backend->table.description,
@@ -140,8 +150,9 @@ int32_t tsr_runtime_problem_count(const tsr_runtime *runtime)
 
 tsr_status tsr_runtime_problem(const tsr_runtime *runtime, int32_t index, tsr_problem *problem)
 {
-  if (!runtime || !problem || !element_of(runtime, &runtime->problems, index, problem, sizeof *problem))
+  if (!runtime || !problem || !element_of(runtime, &runtime->problems, index, problem, sizeof *problem)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_runtime_problem: there is no problem %d", (int)index);
+  }
   return TSR_OK;
 }
 
@@ -155,25 +166,31 @@ static tsr_status fail_no_device(tsr_runtime *runtime, const char *what)
   char text[1900] = "";
   pthread_mutex_lock(&runtime->lock);
   const tsr_found_device *devices = runtime->devices.items;
-  for (int32_t i = 0; i < runtime->devices.count; i++)
+  for (int32_t i = 0; i < runtime->devices.count; i++) {
     tsr_text_append(text, sizeof text, "%s%s (%.60s)", i ? ", " : "; found: ", devices[i].name,
                     devices[i].properties.name);
-  if (runtime->devices.count == 0)
+  }
+  if (runtime->devices.count == 0) {
     tsr_text_append(text, sizeof text, "; no device was found");
+  }
   tsr_backend_entry *const *backends = runtime->backends.items;
   for (int32_t i = 0; i < runtime->backends.count; i++) {
     int has_device = 0;
-    for (int32_t j = 0; j < runtime->devices.count; j++)
+    for (int32_t j = 0; j < runtime->devices.count; j++) {
       has_device |= devices[j].backend == backends[i];
-    if (!has_device)
+    }
+    if (!has_device) {
       tsr_text_append(text, sizeof text, "; backend %s has no device", backends[i]->table.name);
+    }
   }
   const char *const *folders = runtime->folders.items;
-  for (int32_t i = 0; i < runtime->folders.count; i++)
+  for (int32_t i = 0; i < runtime->folders.count; i++) {
     tsr_text_append(text, sizeof text, "%s%s", i ? ", " : "; searched for backends: ", folders[i]);
+  }
   const tsr_problem *problems = runtime->problems.items;
-  for (int32_t i = 0; i < runtime->problems.count; i++)
+  for (int32_t i = 0; i < runtime->problems.count; i++) {
     tsr_text_append(text, sizeof text, "%s%s", i ? "; " : "; not usable: ", problems[i].message);
+  }
   pthread_mutex_unlock(&runtime->lock);
   return tsr_fail(TSR_ERR_NO_DEVICE, "%s%s", what, text);
 }
@@ -184,11 +201,12 @@ static int find_loaded(tsr_runtime *runtime, const char *name, tsr_found_device 
   int is_found = 0;
   pthread_mutex_lock(&runtime->lock);
   const tsr_found_device *devices = runtime->devices.items;
-  for (int32_t i = 0; i < runtime->devices.count && !is_found; i++)
+  for (int32_t i = 0; i < runtime->devices.count && !is_found; i++) {
     if (strcmp(devices[i].name, name) == 0) {
       *found = devices[i];
       is_found = 1;
     }
+  }
   pthread_mutex_unlock(&runtime->lock);
   return is_found;
 }
@@ -199,15 +217,18 @@ static int find_device(tsr_runtime *runtime, const char *name, tsr_found_device 
 {
   char full[sizeof found->name];
   int length = snprintf(full, sizeof full, strchr(name, ':') ? "%s" : "%s:0", name);
-  if (length < 0 || (size_t)length >= sizeof full)
+  if (length < 0 || (size_t)length >= sizeof full) {
     return 0;
-  if (find_loaded(runtime, full, found))
+  }
+  if (find_loaded(runtime, full, found)) {
     return 1;
+  }
   char backend[sizeof full];
   snprintf(backend, sizeof backend, "%.*s", (int)strcspn(full, ":"), full);
   tsr_plugins_load(runtime, backend);
-  if (find_loaded(runtime, full, found))
+  if (find_loaded(runtime, full, found)) {
     return 1;
+  }
   tsr_plugins_load(runtime, NULL);
   return find_loaded(runtime, full, found);
 }
@@ -217,18 +238,22 @@ static int auto_rank(int32_t type)
 {
   static const int32_t order[] = {TSR_DEVICE_DISCRETE_GPU, TSR_DEVICE_INTEGRATED_GPU, TSR_DEVICE_VIRTUAL_GPU,
                                   TSR_DEVICE_CPU, TSR_DEVICE_REFERENCE};
-  for (int i = 0; i < (int)(sizeof order / sizeof order[0]); i++)
-    if (order[i] == type)
+  for (int i = 0; i < (int)(sizeof order / sizeof order[0]); i++) {
+    if (order[i] == type) {
       return i;
+    }
+  }
   return -1;
 }
 
 /* The first device of that rank from *from on, an index that is moved past it. 0 if there is none. */
 static int next_of_rank(tsr_runtime *runtime, int rank, int32_t *from, tsr_found_device *found)
 {
-  while (element_of(runtime, &runtime->devices, (*from)++, found, sizeof *found))
-    if (auto_rank(found->properties.type) == rank)
+  while (element_of(runtime, &runtime->devices, (*from)++, found, sizeof *found)) {
+    if (auto_rank(found->properties.type) == rank) {
       return 1;
+    }
+  }
   return 0;
 }
 
@@ -240,31 +265,36 @@ static tsr_status open_auto(tsr_runtime *runtime, tsr_device **device)
     tsr_found_device found;
     for (int32_t from = 0; next_of_rank(runtime, rank, &from, &found);) {
       status = tsr_device_open_found(runtime, &found, device);
-      if (status == TSR_OK)
+      if (status == TSR_OK) {
         return TSR_OK;
+      }
       tsr_log(TSR_LOG_WARNING, "%s; trying the next device", tsr_error_message());
     }
   }
-  if (status != TSR_OK)
+  if (status != TSR_OK) {
     return status; /* of the last one */
+  }
   return fail_no_device(runtime, "there is no device that 'auto' may choose");
 }
 
 tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **device)
 {
-  if (!runtime || !device)
+  if (!runtime || !device) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_open: runtime and device must not be NULL");
+  }
   *device = NULL;
   const char *origin = "";
   if (!name) {
     name = getenv("TESSERA_DEVICE");
     origin = " (from TESSERA_DEVICE)";
   }
-  if (!name || !*name || strcmp(name, "auto") == 0)
+  if (!name || !*name || strcmp(name, "auto") == 0) {
     return open_auto(runtime, device);
+  }
   tsr_found_device found;
-  if (find_device(runtime, name, &found))
+  if (find_device(runtime, name, &found)) {
     return tsr_device_open_found(runtime, &found, device);
+  }
   char what[160];
   snprintf(what, sizeof what, "there is no device '%.80s'%s", name, origin);
   return fail_no_device(runtime, what);
@@ -277,8 +307,9 @@ tsr_device *tsr_runtime_fallback(tsr_runtime *runtime, int which)
   pthread_mutex_lock(&runtime->spares);
   tsr_device **device = &runtime->fallbacks[which];
   if (!*device && find_device(runtime, names[which], &found) &&
-      tsr_device_open_found(runtime, &found, device) != TSR_OK)
+      tsr_device_open_found(runtime, &found, device) != TSR_OK) {
     tsr_log(TSR_LOG_WARNING, "%s; it cannot serve as the fallback device", tsr_error_message());
+  }
   tsr_device *opened = *device;
   pthread_mutex_unlock(&runtime->spares);
   return opened;

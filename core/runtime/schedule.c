@@ -23,25 +23,32 @@ static int is_state(const tsr_program_desc *description, int32_t storage)
 tsr_status tsr_executable_segment(tsr_executable *executable, const tsr_program_desc *description)
 {
   executable->segments = calloc((size_t)executable->n_lines + 1, sizeof(tsr_segment));
-  if (!executable->segments)
+  if (!executable->segments) {
     return tsr_fail_memory((size_t)executable->n_lines * sizeof(tsr_segment));
+  }
   for (int32_t i = 0; i < executable->n_lines; i++) {
     int32_t side = executable->line_side[i];
     tsr_segment *last = executable->n_segments ? &executable->segments[executable->n_segments - 1] : NULL;
-    if (last && last->side == side)
+    if (last && last->side == side) {
       last->n_lines++;
-    else
+    } else {
       executable->segments[executable->n_segments++] = (tsr_segment){.side = side, .first_line = i, .n_lines = 1};
-    if (side == 0)
+    }
+    if (side == 0) {
       continue;
+    }
     executable->info.fallback_lines++;
     const tsr_line_desc *line = tsr_line_at(description, i);
-    for (int32_t j = 0; j < TSR_MAX_INPUTS; j++)
-      if (line->in[j] > 0)
+    for (int32_t j = 0; j < TSR_MAX_INPUTS; j++) {
+      if (line->in[j] > 0) {
         executable->flags[executable->tensor_storage[line->in[j]]] |= TSR_MIRRORED;
-    for (int32_t j = 0; j < TSR_MAX_OUTPUTS; j++)
-      if (line->out[j] > 0)
+      }
+    }
+    for (int32_t j = 0; j < TSR_MAX_OUTPUTS; j++) {
+      if (line->out[j] > 0) {
         executable->flags[executable->tensor_storage[line->out[j]]] |= TSR_MIRRORED;
+      }
+    }
   }
   executable->info.lines = executable->n_lines;
   executable->info.segments = executable->n_segments;
@@ -54,18 +61,21 @@ static tsr_status make_current(tsr_executable *executable, const tsr_program_des
                                uint8_t *current, int32_t storage, int32_t to)
 {
   int bit = 1 << to;
-  if (current[storage] & bit)
+  if (current[storage] & bit) {
     return TSR_OK;
+  }
   int64_t size = tsr_storage_at(description, storage)->size;
   if (current[storage] && size > 0) {
     tsr_copy_step *copy = tsr_list_add(copies, sizeof *copy);
-    if (!copy)
+    if (!copy) {
       return TSR_ERR_OUT_OF_MEMORY;
+    }
     *copy = (tsr_copy_step){.storage = storage, .to = to};
     executable->info.copies++;
     executable->info.copy_bytes += size;
-    if (size > executable->bounce_size)
+    if (size > executable->bounce_size) {
       executable->bounce_size = size;
+    }
   }
   current[storage] |= (uint8_t)bit;
   return TSR_OK;
@@ -84,16 +94,20 @@ static tsr_status follow(tsr_executable *executable, const tsr_program_desc *des
     segment->first_copy = copies->count;
     for (int32_t i = segment->first_line; i < segment->first_line + segment->n_lines; i++) {
       const tsr_line_desc *line = tsr_line_at(description, i);
-      for (int32_t j = 0; j < TSR_MAX_INPUTS; j++)
-        if (line->in[j] > 0)
+      for (int32_t j = 0; j < TSR_MAX_INPUTS; j++) {
+        if (line->in[j] > 0) {
           TSR_TRY(make_current(executable, description, copies, current, executable->tensor_storage[line->in[j]],
                                segment->side));
+        }
+      }
       for (int32_t j = 0; j < TSR_MAX_OUTPUTS; j++) {
-        if (line->out[j] <= 0)
+        if (line->out[j] <= 0) {
           continue;
+        }
         int32_t storage = executable->tensor_storage[line->out[j]];
-        if (is_state(description, storage)) /* written in part: the rest must be there */
+        if (is_state(description, storage)) { /* written in part: the rest must be there */
           TSR_TRY(make_current(executable, description, copies, current, storage, segment->side));
+        }
         current[storage] = (uint8_t)(1 << segment->side);
       }
     }
@@ -102,8 +116,9 @@ static tsr_status follow(tsr_executable *executable, const tsr_program_desc *des
   executable->first_final = copies->count;
   for (int32_t i = 1; i < executable->n_storages; i++) {
     int32_t kind = tsr_storage_at(description, i)->kind;
-    if (kind == TSR_STORAGE_OUTPUT || kind == TSR_STORAGE_STATE)
+    if (kind == TSR_STORAGE_OUTPUT || kind == TSR_STORAGE_STATE) {
       TSR_TRY(make_current(executable, description, copies, current, i, 0));
+    }
   }
   return TSR_OK;
 }
@@ -124,8 +139,9 @@ static uint8_t current_at_start(const tsr_executable *executable, const tsr_prog
 
 tsr_status tsr_executable_schedule(tsr_executable *executable, const tsr_program_desc *description)
 {
-  if (executable->n_sides == 1)
+  if (executable->n_sides == 1) {
     return TSR_OK;
+  }
   tsr_status status = TSR_OK;
   tsr_list copies = {0};
   uint8_t *current = calloc((size_t)executable->n_storages, 1);
@@ -140,22 +156,29 @@ tsr_status tsr_executable_schedule(tsr_executable *executable, const tsr_program
   for (int32_t i = 1; i < executable->n_storages; i++) {
     int32_t kind = tsr_storage_at(description, i)->kind;
     if ((kind == TSR_STORAGE_INPUT || kind == TSR_STORAGE_STATE) && (executable->flags[i] & TSR_MIRRORED) &&
-        !(executable->flags[i] & TSR_BOUND))
+        !(executable->flags[i] & TSR_BOUND)) {
       executable->flags[i] |= TSR_WRITE_BOTH;
+    }
   }
   for (int pass = 0; pass < 2; pass++) {
-    for (int32_t i = 1; i < executable->n_storages; i++)
+    for (int32_t i = 1; i < executable->n_storages; i++) {
       current[i] = current_at_start(executable, description, i);
+    }
     status = follow(executable, description, &copies, current);
-    if (status != TSR_OK)
+    if (status != TSR_OK) {
       goto done;
-    for (int32_t i = 1; i < executable->n_storages; i++)
-      if (is_state(description, i) && pass == 0 && !(current[i] & SIDE_1))
+    }
+    for (int32_t i = 1; i < executable->n_storages; i++) {
+      if (is_state(description, i) && pass == 0 && !(current[i] & SIDE_1)) {
         executable->flags[i] &= (uint8_t)~TSR_WRITE_BOTH;
+      }
+    }
   }
-  for (int32_t i = 1; i < executable->n_storages; i++)
-    if (current[i] == SIDE_1)
+  for (int32_t i = 1; i < executable->n_storages; i++) {
+    if (current[i] == SIDE_1) {
       executable->flags[i] |= TSR_ON_FALLBACK;
+    }
+  }
   executable->copies = copies.items;
   executable->n_copies = copies.count;
   copies = (tsr_list){0};

@@ -14,15 +14,18 @@
 static tsr_status open_merges(const tsr_tokenizer_files *files, tsr_segmenter *segmenter)
 {
   char *path = tsr_path_join(files->folder, "merges.txt");
-  if (!path)
+  if (!path) {
     return TSR_ERR_OUT_OF_MEMORY;
+  }
   tsr_file file = {0};
   tsr_bpe *bpe = NULL;
   tsr_status status = tsr_file_map(path, &file);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = tsr_bpe_parse(path, file.bytes, file.size, &bpe);
-  if (status == TSR_OK)
+  }
+  if (status == TSR_OK) {
     *segmenter = tsr_bpe_segmenter(bpe);
+  }
   tsr_file_unmap(&file);
   free(path);
   return status;
@@ -62,11 +65,13 @@ tsr_status tsr_bart_encode_plain(tsr_encoding *to, const char *text, size_t size
   size_t length;
   int is_wanted = tokenizer->prefix_blank == TSR_BLANK_EACH ||
                   (tokenizer->prefix_blank == TSR_BLANK_FIRST && where & TSR_PLAIN_FIRST);
-  if (!is_wanted || tsr_is_space(tsr_utf8_decode(text, size, &length)))
+  if (!is_wanted || tsr_is_space(tsr_utf8_decode(text, size, &length))) {
     return segmenter->methods->encode(segmenter->state, text, size, tsr_encoding_append_token, to);
+  }
   char *blank = malloc(size + 1);
-  if (!blank)
+  if (!blank) {
     return tsr_fail_memory(size + 1);
+  }
   blank[0] = ' ';
   memcpy(blank + 1, text, size);
   tsr_status status = segmenter->methods->encode(segmenter->state, blank, size + 1, tsr_encoding_append_token, to);

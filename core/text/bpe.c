@@ -45,18 +45,21 @@ static int is_printable(uint32_t byte)
 static void list_characters(uint32_t characters[BYTES])
 {
   uint32_t next = 0x100;
-  for (uint32_t byte = 0; byte < BYTES; byte++)
+  for (uint32_t byte = 0; byte < BYTES; byte++) {
     characters[byte] = is_printable(byte) ? byte : next++;
+  }
 }
 
 /* -1: the character stands for no byte. */
 static int byte_of(const uint32_t characters[BYTES], uint32_t character)
 {
-  if (character < BYTES)
+  if (character < BYTES) {
     return is_printable(character) ? (int)character : -1;
+  }
   for (int byte = 0; byte < BYTES; byte++) {
-    if (characters[byte] == character)
+    if (characters[byte] == character) {
       return byte;
+    }
   }
   return -1;
 }
@@ -68,8 +71,9 @@ static merge *place_of(const tsr_bpe *bpe, uint64_t pair)
 {
   uint64_t hash = pair * 0x9E3779B97F4A7C15u;
   size_t at = (size_t)(hash ^ hash >> 32) & (bpe->room - 1);
-  while (bpe->merges[at].pair != no_pair && bpe->merges[at].pair != pair)
+  while (bpe->merges[at].pair != no_pair && bpe->merges[at].pair != pair) {
     at = (at + 1) & (bpe->room - 1);
+  }
   return &bpe->merges[at];
 }
 
@@ -85,15 +89,18 @@ static tsr_status grow(tsr_bpe *bpe)
   size_t old_room = bpe->room;
   size_t room = old_room ? 2 * old_room : 64;
   merge *merges = malloc(room * sizeof *merges);
-  if (!merges)
+  if (!merges) {
     return tsr_fail_memory(room * sizeof *merges);
-  for (size_t i = 0; i < room; i++)
+  }
+  for (size_t i = 0; i < room; i++) {
     merges[i].pair = no_pair;
+  }
   bpe->merges = merges;
   bpe->room = room;
   for (size_t i = 0; i < old_room; i++) {
-    if (old[i].pair != no_pair)
+    if (old[i].pair != no_pair) {
       *place_of(bpe, old[i].pair) = old[i];
+    }
   }
   free(old);
   return TSR_OK;
@@ -103,8 +110,9 @@ static tsr_status grow(tsr_bpe *bpe)
 static tsr_status intern(tsr_bpe *bpe, const char *text, int32_t *symbol)
 {
   *symbol = tsr_vocabulary_find(bpe->symbols, text, strlen(text));
-  if (*symbol >= 0)
+  if (*symbol >= 0) {
     return TSR_OK;
+  }
   *symbol = tsr_vocabulary_size(bpe->symbols);
   return tsr_vocabulary_add(bpe->symbols, text, *symbol);
 }
@@ -117,9 +125,10 @@ static tsr_status add_merge(tsr_bpe *bpe, const char *what, const char *left, si
 {
   char text[LONGEST_TOKEN + 1];
   if (left_size == 0 || right_size == 0 || left_size + right_size > LONGEST_TOKEN || memchr(left, 0, left_size) ||
-      memchr(right, 0, right_size))
+      memchr(right, 0, right_size)) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: expected two tokens with a blank between, of at most %d bytes", what,
                     (int)LONGEST_TOKEN);
+  }
   int32_t symbols[2];
   int32_t result;
   memcpy(text, left, left_size);
@@ -132,8 +141,9 @@ static tsr_status add_merge(tsr_bpe *bpe, const char *what, const char *left, si
   memcpy(text + left_size, right, right_size);
   text[left_size + right_size] = '\0';
   TSR_TRY(intern(bpe, text, &result));
-  if (2 * (bpe->used + 1) > bpe->room)
+  if (2 * (bpe->used + 1) > bpe->room) {
     TSR_TRY(grow(bpe));
+  }
   uint64_t pair = (uint64_t)(uint32_t)symbols[0] << 32 | (uint32_t)symbols[1];
   merge *place = place_of(bpe, pair);
   bpe->used += place->pair == no_pair;
@@ -148,8 +158,9 @@ static tsr_status add_line(tsr_bpe *bpe, const char *name, size_t number, const 
   size_t left = blank ? (size_t)(blank - line) : size;
   size_t right = blank ? size - left - 1 : 0;
   snprintf(what, sizeof what, "%s: line %zu", name, number);
-  if (right > 0 && memchr(blank + 1, ' ', right))
+  if (right > 0 && memchr(blank + 1, ' ', right)) {
     right = 0; /* three tokens: refused */
+  }
   return add_merge(bpe, what, line, left, blank ? blank + 1 : line, right);
 }
 
@@ -163,8 +174,9 @@ static tsr_status add_lines(tsr_bpe *bpe, const char *name, const char *text, si
     size_t line = end > at && text[end - 1] == '\r' ? end - at - 1 : end - at;
     number++;
     int is_version = number == 1 && line >= sizeof version - 1 && memcmp(text + at, version, sizeof version - 1) == 0;
-    if (line > 0 && !is_version)
+    if (line > 0 && !is_version) {
       TSR_TRY(add_line(bpe, name, number, text + at, line));
+    }
     at = end + 1;
   }
   return TSR_OK;
@@ -172,8 +184,9 @@ static tsr_status add_lines(tsr_bpe *bpe, const char *name, const char *text, si
 
 static tsr_status add_list(tsr_bpe *bpe, const char *name, const json_t *merges)
 {
-  if (!json_is_array(merges))
+  if (!json_is_array(merges)) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: expected a list of merges, found %s", name, tsr_json_show(merges).text);
+  }
   for (size_t i = 0; i < json_array_size(merges); i++) {
     const json_t *value = json_array_get(merges, i);
     if (json_is_string(value)) {
@@ -182,9 +195,10 @@ static tsr_status add_list(tsr_bpe *bpe, const char *name, const json_t *merges)
     }
     const json_t *left = json_array_get(value, 0);
     const json_t *right = json_array_get(value, 1);
-    if (json_array_size(value) != 2 || !json_is_string(left) || !json_is_string(right))
+    if (json_array_size(value) != 2 || !json_is_string(left) || !json_is_string(right)) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: merge %zu: expected \"a b\" or [\"a\", \"b\"], found %s", name, i,
                       tsr_json_show(value).text);
+    }
     TSR_TRY(add_merge(bpe, name, json_string_value(left), json_string_length(left), json_string_value(right),
                       json_string_length(right)));
   }
@@ -194,11 +208,13 @@ static tsr_status add_list(tsr_bpe *bpe, const char *name, const json_t *merges)
 static tsr_status begin(const char *name, tsr_bpe **bpe)
 {
   *bpe = calloc(1, sizeof **bpe);
-  if (!*bpe)
+  if (!*bpe) {
     return tsr_fail_memory(sizeof **bpe);
+  }
   tsr_status status = tsr_vocabulary_begin(name, TSR_VOCABULARY_WHOLE, &(*bpe)->symbols);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = grow(*bpe);
+  }
   uint32_t characters[BYTES];
   list_characters(characters);
   for (int byte = 0; byte < BYTES && status == TSR_OK; byte++) {
@@ -221,23 +237,26 @@ static tsr_status finish(tsr_status status, tsr_bpe **bpe)
 tsr_status tsr_bpe_parse(const char *name, const void *bytes, size_t size, tsr_bpe **bpe)
 {
   tsr_status status = begin(name, bpe);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = add_lines(*bpe, name, bytes, size);
+  }
   return finish(status, bpe);
 }
 
 tsr_status tsr_bpe_read(const char *name, const json_t *merges, tsr_bpe **bpe)
 {
   tsr_status status = begin(name, bpe);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = add_list(*bpe, name, merges);
+  }
   return finish(status, bpe);
 }
 
 void tsr_bpe_close(tsr_bpe *bpe)
 {
-  if (!bpe)
+  if (!bpe) {
     return;
+  }
   tsr_vocabulary_close(bpe->symbols);
   free(bpe->merges);
   free(bpe);
@@ -251,11 +270,13 @@ enum { LETTER = 0, NUMBER = 1, SIGN = 2, BLANK = 3 };
 static int class_of(uint32_t c)
 {
   /* U+001C to U+001F are no white space here, as they are not for Unicode. */
-  if (tsr_is_space(c) && !(c >= 0x1C && c <= 0x1F))
+  if (tsr_is_space(c) && !(c >= 0x1C && c <= 0x1F)) {
     return BLANK;
+  }
   utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
-  if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO)
+  if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) {
     return LETTER;
+  }
   return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO ? NUMBER : SIGN;
 }
 
@@ -263,8 +284,9 @@ static int class_of(uint32_t c)
 static size_t run_end(const char *text, size_t size, size_t at, int class, size_t *last)
 {
   size_t length;
-  for (; at < size && class_of(tsr_utf8_decode(text + at, size - at, &length)) == class; at += length)
+  for (; at < size && class_of(tsr_utf8_decode(text + at, size - at, &length)) == class; at += length) {
     *last = at;
+  }
   return at;
 }
 
@@ -273,8 +295,9 @@ static size_t contraction(const char *text, size_t size)
   static const char *const endings[] = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"};
   for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
     size_t length = strlen(endings[i]);
-    if (length <= size && memcmp(text, endings[i], length) == 0)
+    if (length <= size && memcmp(text, endings[i], length) == 0) {
       return length;
+    }
   }
   return 0;
 }
@@ -282,13 +305,15 @@ static size_t contraction(const char *text, size_t size)
 size_t tsr_bpe_word(const char *text, size_t size)
 {
   size_t length = text[0] == '\'' ? contraction(text, size) : 0;
-  if (length > 0)
+  if (length > 0) {
     return length;
+  }
   size_t begin = text[0] == ' ' && size > 1 ? 1 : 0;
   size_t last = 0;
   int class = class_of(tsr_utf8_decode(text + begin, size - begin, &length));
-  if (class != BLANK)
+  if (class != BLANK) {
     return run_end(text, size, begin, class, &last);
+  }
   /* White space leaves its last character to the word that follows. */
   size_t end = run_end(text, size, 0, BLANK, &last);
   return end < size && last > 0 ? last : end;
@@ -323,16 +348,18 @@ typedef struct workspace {
 
 static tsr_status reserve(workspace *w, size_t size)
 {
-  if (size <= w->room)
+  if (size <= w->room) {
     return TSR_OK;
+  }
   free(w->nodes);
   free(w->heap);
   w->room = 0;
   w->nodes = malloc(size * sizeof *w->nodes);
   /* One candidate for each pair of neighbours, and at most two for each of the merges, fewer than bytes. */
   w->heap = malloc(3 * size * sizeof *w->heap);
-  if (!w->nodes || !w->heap)
+  if (!w->nodes || !w->heap) {
     return tsr_fail_memory(size * (sizeof *w->nodes + 3 * sizeof *w->heap));
+  }
   w->room = size;
   return TSR_OK;
 }
@@ -344,17 +371,20 @@ static int is_less(const candidate *a, const candidate *b)
 
 static void push(workspace *w, int32_t at)
 {
-  if (at < 0 || w->nodes[at].after < 0)
+  if (at < 0 || w->nodes[at].after < 0) {
     return;
+  }
   int32_t left = w->nodes[at].symbol;
   int32_t right = w->nodes[w->nodes[at].after].symbol;
   const merge *found = find_merge(w->bpe, left, right);
-  if (!found)
+  if (!found) {
     return;
+  }
   candidate added = {found->rank, at, left, right, found->result};
   size_t i = w->n_heap++;
-  for (; i > 0 && is_less(&added, &w->heap[(i - 1) / 2]); i = (i - 1) / 2)
+  for (; i > 0 && is_less(&added, &w->heap[(i - 1) / 2]); i = (i - 1) / 2) {
     w->heap[i] = w->heap[(i - 1) / 2];
+  }
   w->heap[i] = added;
 }
 
@@ -364,10 +394,12 @@ static candidate pop(workspace *w)
   candidate moved = w->heap[--w->n_heap];
   size_t i = 0;
   for (size_t child; (child = 2 * i + 1) < w->n_heap; i = child) {
-    if (child + 1 < w->n_heap && is_less(&w->heap[child + 1], &w->heap[child]))
+    if (child + 1 < w->n_heap && is_less(&w->heap[child + 1], &w->heap[child])) {
       child++;
-    if (!is_less(&w->heap[child], &moved))
+    }
+    if (!is_less(&w->heap[child], &moved)) {
       break;
+    }
     w->heap[i] = w->heap[child];
   }
   w->heap[i] = moved;
@@ -379,14 +411,16 @@ static void merge_all(workspace *w)
   while (w->n_heap > 0) {
     candidate c = pop(w);
     node *left = &w->nodes[c.at];
-    if (left->symbol != c.left || left->after < 0 || w->nodes[left->after].symbol != c.right)
+    if (left->symbol != c.left || left->after < 0 || w->nodes[left->after].symbol != c.right) {
       continue; /* one of the two was merged in the meantime */
+    }
     node *right = &w->nodes[left->after];
     left->symbol = c.result;
     right->symbol = -1;
     left->after = right->after;
-    if (left->after >= 0)
+    if (left->after >= 0) {
       w->nodes[left->after].before = c.at;
+    }
     push(w, left->before);
     push(w, c.at);
   }
@@ -394,15 +428,18 @@ static void merge_all(workspace *w)
 
 static tsr_status encode_word(workspace *w, const char *word, size_t size, tsr_piece_fn receive, void *user)
 {
-  if (size > INT32_MAX / 2)
+  if (size > INT32_MAX / 2) {
     return tsr_fail(TSR_ERR_ARGUMENT, "a word of %zu bytes is too long", size);
+  }
   TSR_TRY(reserve(w, size));
   int32_t n = (int32_t)size;
-  for (int32_t i = 0; i < n; i++)
+  for (int32_t i = 0; i < n; i++) {
     w->nodes[i] = (node){w->bpe->of_byte[(unsigned char)word[i]], i - 1, i + 1 < n ? i + 1 : -1};
+  }
   w->n_heap = 0;
-  for (int32_t i = 0; i + 1 < n; i++)
+  for (int32_t i = 0; i + 1 < n; i++) {
     push(w, i);
+  }
   merge_all(w);
   for (int32_t i = 0; i >= 0; i = w->nodes[i].after) {
     const char *piece = tsr_vocabulary_token(w->bpe->symbols, w->nodes[i].symbol);
@@ -431,8 +468,9 @@ static tsr_status encode(const void *state, const char *text, size_t size, tsr_p
   const char *clean;
   size_t clean_size;
   tsr_status status = tsr_text_buffer_clean(&buffer, text, size, &clean, &clean_size);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = encode_words(&w, clean, clean_size, receive, user);
+  }
   free(buffer.bytes);
   free(w.nodes);
   free(w.heap);
@@ -465,8 +503,9 @@ static tsr_status decode(const void *state, const char *const *pieces, size_t n_
   uint32_t characters[BYTES];
   list_characters(characters);
   size_t most = 0;
-  for (size_t i = 0; i < n_pieces; i++)
+  for (size_t i = 0; i < n_pieces; i++) {
     most += strlen(pieces[i]);
+  }
   *text = NULL;
   char *bytes = malloc(most + 1);
   char *clean = malloc(3 * most + 1);
@@ -476,8 +515,9 @@ static tsr_status decode(const void *state, const char *const *pieces, size_t n_
     return tsr_fail_memory(4 * most + 2);
   }
   size_t size = 0;
-  for (size_t i = 0; i < n_pieces; i++)
+  for (size_t i = 0; i < n_pieces; i++) {
     size += write_bytes(bytes + size, characters, pieces[i]);
+  }
   clean[tsr_utf8_clean(bytes, size, clean)] = '\0';
   free(bytes);
   *text = clean;

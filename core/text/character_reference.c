@@ -42,12 +42,14 @@ static int equals(const char *name, size_t size, const char *expected)
 static uint32_t find_name(const char *name, size_t size)
 {
   for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-    if (equals(name, size, others[i].name))
+    if (equals(name, size, others[i].name)) {
       return others[i].code_point;
+    }
   }
   for (uint32_t i = 0; i < sizeof latin_1 / sizeof latin_1[0]; i++) {
-    if (equals(name, size, latin_1[i]))
+    if (equals(name, size, latin_1[i])) {
       return 0xA0 + i;
+    }
   }
   return 0;
 }
@@ -55,10 +57,12 @@ static uint32_t find_name(const char *name, size_t size)
 /* The value of a digit; 16 for what is none. */
 static uint32_t digit(char c)
 {
-  if (c >= '0' && c <= '9')
+  if (c >= '0' && c <= '9') {
     return (uint32_t)(c - '0');
-  if (c >= 'a' && c <= 'f')
+  }
+  if (c >= 'a' && c <= 'f') {
     return (uint32_t)(c - 'a') + 10;
+  }
   return c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A') + 10 : 16;
 }
 
@@ -68,14 +72,17 @@ static uint32_t parse_number(const char *text, size_t size)
   uint32_t base = size > 0 && (text[0] == 'x' || text[0] == 'X') ? 16 : 10;
   size_t begin = base == 16;
   uint32_t value = 0;
-  if (size == begin)
+  if (size == begin) {
     return 0;
+  }
   for (size_t i = begin; i < size; i++) {
     uint32_t next = digit(text[i]);
-    if (next >= base)
+    if (next >= base) {
       return 0;
-    if (value < 0x110000)
+    }
+    if (value < 0x110000) {
       value = value * base + next;
+    }
   }
   int character = value > 0 && value < 0x110000 && (value < 0xD800 || value > 0xDFFF);
   return character ? value : TSR_REPLACEMENT_CHARACTER;
@@ -85,14 +92,17 @@ size_t tsr_character_reference(const char *text, size_t size, uint32_t *code_poi
 {
   size_t seen = size < LONGEST ? size : LONGEST;
   const char *semicolon = memchr(text, ';', seen);
-  if (!semicolon)
+  if (!semicolon) {
     return 0;
+  }
   size_t length = (size_t)(semicolon - text);
-  if (length < 2)
+  if (length < 2) {
     return 0;
+  }
   uint32_t found = text[1] == '#' ? parse_number(text + 2, length - 2) : find_name(text + 1, length - 1);
-  if (found == 0)
+  if (found == 0) {
     return 0;
+  }
   *code_point = found;
   return length + 1;
 }

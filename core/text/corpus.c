@@ -16,20 +16,23 @@ struct tsr_corpus {
 
 tsr_status tsr_corpus_open(const tsr_corpus_files *files, tsr_corpus **corpus)
 {
-  if (!files || !files->source || !corpus)
+  if (!files || !files->source || !corpus) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_corpus_open: files, files->source and corpus must not be NULL");
+  }
   *corpus = NULL;
   tsr_corpus *c = calloc(1, sizeof *c);
-  if (!c)
+  if (!c) {
     return tsr_fail_memory(sizeof *c);
+  }
   tsr_status status = tsr_text_file_open(files->source, files->part != 0 ? files->part : TSR_TEXT_SOURCE, &c->source);
   const char *target = files->target;
   if (status == TSR_OK && !target && tsr_text_file_is_markup(c->source)) {
     target = files->source;
     c->one_file = 1;
   }
-  if (status == TSR_OK && target)
+  if (status == TSR_OK && target) {
     status = tsr_text_file_open(target, TSR_TEXT_REFERENCE, &c->target);
+  }
   if (status != TSR_OK) {
     tsr_corpus_close(c);
     return status;
@@ -40,8 +43,9 @@ tsr_status tsr_corpus_open(const tsr_corpus_files *files, tsr_corpus **corpus)
 
 void tsr_corpus_close(tsr_corpus *corpus)
 {
-  if (!corpus)
+  if (!corpus) {
     return;
+  }
   tsr_text_file_close(corpus->source);
   tsr_text_file_close(corpus->target);
   free(corpus);
@@ -51,14 +55,16 @@ void tsr_corpus_close(tsr_corpus *corpus)
 static tsr_status split(const tsr_corpus *c, const tsr_sentence *line, tsr_sentence *target)
 {
   const char *tab = line->size > 0 ? memchr(line->text, '\t', line->size) : NULL;
-  if (!tab)
+  if (!tab) {
     return tsr_fail(TSR_ERR_FORMAT, "%s:%lld: expected source and target with a tab between them, found no tab",
                     tsr_text_file_name(c->source), (long long)line->number);
+  }
   target->text = tab + 1;
   target->size = line->size - (size_t)(target->text - line->text);
   const char *second = target->size > 0 ? memchr(target->text, '\t', target->size) : NULL;
-  if (second)
+  if (second) {
     target->size = (size_t)(second - target->text);
+  }
   return TSR_OK;
 }
 
@@ -66,10 +72,11 @@ static tsr_status uneven(const tsr_corpus *c, int target_ended)
 {
   const char *shorter = tsr_text_file_name(target_ended ? c->target : c->source);
   const char *longer = tsr_text_file_name(target_ended ? c->source : c->target);
-  if (c->one_file)
+  if (c->one_file) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: there are more %s than %s, which end after %lld: expected as many of both",
                     longer, target_ended ? "sources" : "references", target_ended ? "references" : "sources",
                     (long long)c->number);
+  }
   return tsr_fail(TSR_ERR_FORMAT, "%s has more sentences than %s, which ends after %lld: expected as many in both",
                   longer, shorter, (long long)c->number);
 }
@@ -77,14 +84,16 @@ static tsr_status uneven(const tsr_corpus *c, int target_ended)
 /* Two segments that should belong together. */
 static tsr_status check_segments(const tsr_corpus *c, const tsr_sentence *source, const tsr_sentence *target)
 {
-  if (source->id[0] != '\0' && target->id[0] != '\0' && strcmp(source->id, target->id) != 0)
+  if (source->id[0] != '\0' && target->id[0] != '\0' && strcmp(source->id, target->id) != 0) {
     return tsr_fail(TSR_ERR_FORMAT, "segment %lld has the id %s in %s, but %s in %s", (long long)source->number,
                     source->id, tsr_text_file_name(c->source), target->id, tsr_text_file_name(c->target));
-  if (c->one_file && (source->part == 0 || target->part == 0))
+  }
+  if (c->one_file && (source->part == 0 || target->part == 0)) {
     return tsr_fail(TSR_ERR_FORMAT,
                     "%s: expected <src> and <ref> around segments, found neither; the other side of a "
                     "SGM file is another file",
                     tsr_text_file_name(c->source));
+  }
   return TSR_OK;
 }
 
@@ -96,11 +105,13 @@ tsr_status tsr_corpus_next(tsr_corpus *corpus, tsr_corpus_pair *pair, int32_t *e
   if (corpus->target) {
     int32_t target_end;
     TSR_TRY(tsr_text_file_next(corpus->target, &target, &target_end));
-    if (*end != target_end)
+    if (*end != target_end) {
       return uneven(corpus, target_end);
+    }
   }
-  if (*end)
+  if (*end) {
     return TSR_OK;
+  }
   if (corpus->target) {
     TSR_TRY(check_segments(corpus, &source, &target));
   } else {
@@ -126,8 +137,9 @@ void tsr_corpus_tell(const tsr_corpus *corpus, tsr_corpus_position *position)
 tsr_status tsr_corpus_seek(tsr_corpus *corpus, const tsr_corpus_position *position)
 {
   TSR_TRY(tsr_text_file_seek(corpus->source, position->source, position->number));
-  if (corpus->target)
+  if (corpus->target) {
     TSR_TRY(tsr_text_file_seek(corpus->target, position->target, position->number));
+  }
   corpus->number = position->number;
   return TSR_OK;
 }

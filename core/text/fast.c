@@ -29,14 +29,16 @@ static const char *type_of(const json_t *value)
 /* [["piece", score], ...]: ids are the places in the list. */
 static tsr_status add_pieces(tsr_vocabulary *vocabulary, const json_t *list)
 {
-  if (!json_is_array(list))
+  if (!json_is_array(list)) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: key \"model\": a Unigram model needs a list \"vocab\" and a number \"unk_id\"",
                     tsr_fast_name);
+  }
   for (size_t i = 0; i < json_array_size(list); i++) {
     const char *piece = json_string_value(json_array_get(json_array_get(list, i), 0));
-    if (!piece)
+    if (!piece) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: key \"model\": piece %zu: expected [\"piece\", score], found %s",
                       tsr_fast_name, i, tsr_json_show(json_array_get(list, i)).text);
+    }
     TSR_TRY(tsr_vocabulary_add(vocabulary, piece, (int64_t)i));
   }
   return TSR_OK;
@@ -48,12 +50,13 @@ static tsr_status read_vocabulary(tsr_tokenizer_files *files, tsr_tokenizer_side
   const json_t *vocab = json_object_get(model, "vocab");
   TSR_TRY(tsr_files_vocabulary(files, tsr_fast_name, &side->vocabulary));
   TSR_TRY(tsr_added_tokens_create(&side->added));
-  if (strcmp(type_of(model), "Unigram") == 0)
+  if (strcmp(type_of(model), "Unigram") == 0) {
     TSR_TRY(add_pieces(side->vocabulary, vocab));
-  else if (strcmp(type_of(model), "BPE") == 0)
+  } else if (strcmp(type_of(model), "BPE") == 0) {
     TSR_TRY(tsr_vocabulary_add_object(side->vocabulary, vocab));
-  else
+  } else {
     return unsupported("model", json_object_get(model, "type"), "the type \"Unigram\" or \"BPE\"");
+  }
   TSR_TRY(tsr_files_added_tokens(files, side->vocabulary, side->added));
   tsr_added_tokens_sort(side->added);
   return TSR_OK;
@@ -63,12 +66,14 @@ static tsr_status read_vocabulary(tsr_tokenizer_files *files, tsr_tokenizer_side
 static const json_t *find_pre_tokenizer(const json_t *root, const char *type)
 {
   const json_t *value = json_object_get(root, "pre_tokenizer");
-  if (strcmp(type_of(value), type) == 0)
+  if (strcmp(type_of(value), type) == 0) {
     return value;
+  }
   const json_t *parts = json_object_get(value, "pretokenizers");
   for (size_t i = 0; i < json_array_size(parts); i++) {
-    if (strcmp(type_of(json_array_get(parts, i)), type) == 0)
+    if (strcmp(type_of(json_array_get(parts, i)), type) == 0) {
       return json_array_get(parts, i);
+    }
   }
   return NULL;
 }
@@ -79,11 +84,13 @@ static tsr_status check_merging(const json_t *model)
   static const char *const keys[] = {"continuing_subword_prefix", "end_of_word_suffix"};
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
     const json_t *value = json_object_get(model, keys[i]);
-    if (json_is_string(value) && json_string_length(value) > 0)
+    if (json_is_string(value) && json_string_length(value) > 0) {
       return unsupported(keys[i], value, "none");
+    }
   }
-  if (json_is_true(json_object_get(model, "ignore_merges")))
+  if (json_is_true(json_object_get(model, "ignore_merges"))) {
     return unsupported("ignore_merges", json_object_get(model, "ignore_merges"), "false");
+  }
   return TSR_OK;
 }
 
@@ -91,11 +98,13 @@ static tsr_status open_byte_level(const json_t *root, const json_t *byte_level, 
                                   tsr_tokenizer_side *side)
 {
   const json_t *normalizer = json_object_get(root, "normalizer");
-  if (normalizer && !json_is_null(normalizer))
+  if (normalizer && !json_is_null(normalizer)) {
     return unsupported("normalizer", normalizer, "none for byte-level BPE");
-  if (byte_level != json_object_get(root, "pre_tokenizer") || json_is_false(json_object_get(byte_level, "use_regex")))
+  }
+  if (byte_level != json_object_get(root, "pre_tokenizer") || json_is_false(json_object_get(byte_level, "use_regex"))) {
     return unsupported("pre_tokenizer", json_object_get(root, "pre_tokenizer"),
                        "ByteLevel alone, with its own expression (\"use_regex\")");
+  }
   tokenizer->keep_blanks = 1;
   tokenizer->prefix_blank =
       json_is_true(json_object_get(byte_level, "add_prefix_space")) ? TSR_BLANK_EACH : TSR_BLANK_NEVER;
@@ -109,10 +118,12 @@ static tsr_status open_segmenter(const json_t *root, tsr_tokenizer *tokenizer, t
 {
   const json_t *byte_level = find_pre_tokenizer(root, "ByteLevel");
   int is_bpe = strcmp(type_of(json_object_get(root, "model")), "BPE") == 0;
-  if (is_bpe)
+  if (is_bpe) {
     TSR_TRY(check_merging(json_object_get(root, "model")));
-  if (is_bpe && byte_level)
+  }
+  if (is_bpe && byte_level) {
     return open_byte_level(root, byte_level, tokenizer, side);
+  }
   tsr_fast_spaces spaces;
   TSR_TRY(tsr_fast_read_spaces(root, &spaces));
   return tsr_fast_make_pieces(root, &spaces, side, &side->segmenter, &tokenizer->plain);
@@ -124,9 +135,10 @@ static tsr_status open_segmenter(const json_t *root, tsr_tokenizer *tokenizer, t
 static tsr_status put_id(const json_t *id, const tsr_vocabulary *vocabulary, int32_t *ids, int32_t *n)
 {
   json_int_t value = json_integer_value(id);
-  if (!json_is_integer(id) || value < 0 || value >= tsr_vocabulary_size(vocabulary) || *n == TSR_FRAME_MOST)
+  if (!json_is_integer(id) || value < 0 || value >= tsr_vocabulary_size(vocabulary) || *n == TSR_FRAME_MOST) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: key \"post_processor\": expected ids of the vocabulary, at most %d, found %s",
                     tsr_fast_name, (int)TSR_FRAME_MOST, tsr_json_show(id).text);
+  }
   ids[(*n)++] = (int32_t)value;
   return TSR_OK;
 }
@@ -145,12 +157,14 @@ static tsr_status read_template(const json_t *processor, const tsr_vocabulary *v
     const char *name = json_string_value(json_object_get(json_object_get(part, "SpecialToken"), "id"));
     const json_t *token = name ? json_object_get(json_object_get(processor, "special_tokens"), name) : NULL;
     const json_t *ids = json_object_get(token, "ids");
-    if (json_array_size(ids) == 0)
+    if (json_array_size(ids) == 0) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: key \"post_processor\": %s has no ids among \"special_tokens\"",
                       tsr_fast_name, tsr_json_show(part).text);
-    for (size_t k = 0; k < json_array_size(ids); k++)
+    }
+    for (size_t k = 0; k < json_array_size(ids); k++) {
       TSR_TRY(put_id(json_array_get(ids, k), vocabulary, is_behind ? frame->after : frame->before,
                      is_behind ? &frame->n_after : &frame->n_before));
+    }
   }
   return TSR_OK;
 }
@@ -158,10 +172,12 @@ static tsr_status read_template(const json_t *processor, const tsr_vocabulary *v
 static tsr_status read_processor(const json_t *processor, const tsr_vocabulary *vocabulary, tsr_frame *frame)
 {
   const char *type = type_of(processor);
-  if (!processor || json_is_null(processor) || strcmp(type, "ByteLevel") == 0)
+  if (!processor || json_is_null(processor) || strcmp(type, "ByteLevel") == 0) {
     return TSR_OK;
-  if (strcmp(type, "TemplateProcessing") == 0)
+  }
+  if (strcmp(type, "TemplateProcessing") == 0) {
     return read_template(processor, vocabulary, frame);
+  }
   if (strcmp(type, "RobertaProcessing") == 0 || strcmp(type, "BertProcessing") == 0) {
     TSR_TRY(put_id(json_array_get(json_object_get(processor, "cls"), 1), vocabulary, frame->before, &frame->n_before));
     return put_id(json_array_get(json_object_get(processor, "sep"), 1), vocabulary, frame->after, &frame->n_after);
@@ -173,11 +189,13 @@ static tsr_status read_frame(const json_t *root, const tsr_vocabulary *vocabular
 {
   const json_t *processor = json_object_get(root, "post_processor");
   *frame = (tsr_frame){.n_before = 0};
-  if (strcmp(type_of(processor), "Sequence") != 0)
+  if (strcmp(type_of(processor), "Sequence") != 0) {
     return read_processor(processor, vocabulary, frame);
+  }
   const json_t *parts = json_object_get(processor, "processors");
-  for (size_t i = 0; i < json_array_size(parts); i++)
+  for (size_t i = 0; i < json_array_size(parts); i++) {
     TSR_TRY(read_processor(json_array_get(parts, i), vocabulary, frame));
+  }
   return TSR_OK;
 }
 
@@ -193,8 +211,9 @@ tsr_status tsr_fast_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *fi
   TSR_TRY(open_segmenter(files->fast, tokenizer, side));
   tsr_tokenizer_share_sides(tokenizer);
   TSR_TRY(tsr_tokenizer_find_specials(files, tokenizer));
-  for (int32_t i = 0; i < TSR_SIDES; i++)
+  for (int32_t i = 0; i < TSR_SIDES; i++) {
     TSR_TRY(read_frame(files->fast, side->vocabulary, &tokenizer->side[i].frame));
+  }
   return TSR_OK;
 }
 

@@ -53,8 +53,9 @@ static int take_metaspace(const json_t *part, tsr_fast_spaces *spaces)
   const json_t *scheme = json_object_get(part, "prepend_scheme");
   const json_t *prefix = json_object_get(part, "add_prefix_space");
   const json_t *replacement = json_object_get(part, "replacement");
-  if (replacement && !is_text(replacement, mark))
+  if (replacement && !is_text(replacement, mark)) {
     return 0;
+  }
   if (json_is_string(scheme)) {
     spaces->first_only = is_text(scheme, "first");
     spaces->dummy_prefix = spaces->first_only || is_text(scheme, "always");
@@ -80,22 +81,26 @@ static int take_part(const json_t *part, tsr_fast_spaces *spaces)
     spaces->collapse = 1;
     return 1;
   }
-  if (is_text(type, "Replace"))
+  if (is_text(type, "Replace")) {
     return take_replace(part, spaces);
+  }
   return is_text(type, "Metaspace") ? take_metaspace(part, spaces) : is_text(type, "Strip");
 }
 
 static tsr_status take_parts(const json_t *root, const char *key, const char *list, tsr_fast_spaces *spaces)
 {
   const json_t *value = json_object_get(root, key);
-  if (!value || json_is_null(value))
+  if (!value || json_is_null(value)) {
     return TSR_OK;
-  if (!is_text(json_object_get(value, "type"), "Sequence"))
+  }
+  if (!is_text(json_object_get(value, "type"), "Sequence")) {
     return take_part(value, spaces) ? TSR_OK : unsupported(key, value);
+  }
   const json_t *parts = json_object_get(value, list);
   for (size_t i = 0; i < json_array_size(parts); i++) {
-    if (!take_part(json_array_get(parts, i), spaces))
+    if (!take_part(json_array_get(parts, i), spaces)) {
       return unsupported(key, json_array_get(parts, i));
+    }
   }
   return TSR_OK;
 }
@@ -122,8 +127,9 @@ static int type_of(const tsr_added_tokens *added, const char *piece, int bytes)
 {
   size_t size = strlen(piece);
   const tsr_added_token *found = size > 0 ? tsr_added_tokens_match(added, piece, size, 0) : NULL;
-  if (found && found->size == size)
+  if (found && found->size == size) {
     return found->flags & TSR_ADDED_SPECIAL ? TSR_PIECE_CONTROL : TSR_PIECE_UNUSED;
+  }
   return bytes && is_byte(piece) ? TSR_PIECE_BYTE : TSR_PIECE_NORMAL;
 }
 
@@ -138,16 +144,18 @@ static tsr_status add_unigram(const json_t *root, const tsr_tokenizer_side *side
   const json_t *file = json_object_get(root, "model");
   const json_t *pieces = json_object_get(file, "vocab");
   const json_t *unk = json_object_get(file, "unk_id");
-  if (!json_is_array(pieces) || !json_is_integer(unk))
+  if (!json_is_array(pieces) || !json_is_integer(unk)) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: key \"model\": a Unigram model needs a list \"vocab\" and a number \"unk_id\"",
                     tsr_fast_name);
+  }
   for (size_t i = 0; i < json_array_size(pieces); i++) {
     const json_t *pair = json_array_get(pieces, i);
     const json_t *text = json_array_get(pair, 0);
     const json_t *score = json_array_get(pair, 1);
-    if (!json_is_string(text) || !json_is_number(score) || fabs(json_number_value(score)) > (double)FLT_MAX)
+    if (!json_is_string(text) || !json_is_number(score) || fabs(json_number_value(score)) > (double)FLT_MAX) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: key \"model\": piece %zu: expected [\"piece\", score], found %s",
                       tsr_fast_name, i, tsr_json_show(pair).text);
+    }
     const char *piece = json_string_value(text);
     int type =
         (json_int_t)i == json_integer_value(unk) ? TSR_PIECE_UNKNOWN : type_of(side->added, piece, has_bytes(root));
@@ -162,9 +170,10 @@ static tsr_status read_merge(const json_t *merge, const char **left, size_t *lef
   const json_t *second = json_array_get(merge, 1);
   *left = json_string_value(json_is_string(merge) ? merge : json_array_get(merge, 0));
   *right = json_is_string(merge) ? strchr(*left, ' ') : json_string_value(second);
-  if (!*left || !*right)
+  if (!*left || !*right) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: key \"model\": expected merges \"a b\" or [\"a\", \"b\"], found %s",
                     tsr_fast_name, tsr_json_show(merge).text);
+  }
   *left_size = json_is_string(merge) ? (size_t)(*right - *left) : strlen(*left);
   *right += json_is_string(merge);
   return TSR_OK;
@@ -175,8 +184,9 @@ enum { LONGEST_PIECE = 1024 };
 /* The first merge that makes each token; -1: none does. */
 static tsr_status rank_tokens(const json_t *merges, const tsr_vocabulary *vocabulary, int32_t *ranks)
 {
-  for (int32_t id = 0; id < tsr_vocabulary_size(vocabulary); id++)
+  for (int32_t id = 0; id < tsr_vocabulary_size(vocabulary); id++) {
     ranks[id] = -1;
+  }
   for (size_t i = 0; i < json_array_size(merges); i++) {
     char text[LONGEST_PIECE];
     const char *left = NULL;
@@ -189,11 +199,13 @@ static tsr_status rank_tokens(const json_t *merges, const tsr_vocabulary *vocabu
       memcpy(text + left_size, right, size - left_size);
     }
     int32_t id = size < sizeof text ? tsr_vocabulary_find(vocabulary, text, size) : -1;
-    if (id < 0)
+    if (id < 0) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: key \"model\": the merge %s makes no token", tsr_fast_name,
                       tsr_json_show(json_array_get(merges, i)).text);
-    if (ranks[id] < 0)
+    }
+    if (ranks[id] < 0) {
       ranks[id] = (int32_t)i;
+    }
   }
   return TSR_OK;
 }
@@ -204,8 +216,9 @@ static size_t count_pairs(const tsr_vocabulary *vocabulary, const char *token)
   size_t size = strlen(token);
   size_t count = 0;
   size_t length;
-  if (size >= LONGEST_PIECE)
+  if (size >= LONGEST_PIECE) {
     return 0; /* no merge may make it */
+  }
   for (size_t at = 0; at < size; at += length) {
     (void)tsr_utf8_decode(token + at, size - at, &length);
     count += at > 0 && tsr_vocabulary_find(vocabulary, token, at) >= 0 &&
@@ -225,8 +238,9 @@ static tsr_status check_pairs(const json_t *merges, const json_t *vocab, const t
   {
     count += count_pairs(vocabulary, token);
   }
-  if (count == json_array_size(merges))
+  if (count == json_array_size(merges)) {
     return TSR_OK;
+  }
   return tsr_fail(
       TSR_ERR_UNSUPPORTED,
       "%s: key \"model\": BPE with Metaspace whose merges (%zu) are not all pairs of tokens that make a token "
@@ -250,8 +264,9 @@ static tsr_status add_ranked(const json_t *root, const json_t *vocab, const tsr_
     size_t length;
     size_t size = strlen(token);
     int is_character = size > 0 && (tsr_utf8_decode(token, size, &length), length == size);
-    if (type == TSR_PIECE_NORMAL && rank < 0 && !is_character)
+    if (type == TSR_PIECE_NORMAL && rank < 0 && !is_character) {
       type = TSR_PIECE_UNUSED; /* no merge leads to it */
+    }
     tsr_message_piece(model, token, size, (float)(rank < 0 ? -(double)json_array_size(merges) : -(double)rank), type);
   }
   return TSR_OK;
@@ -262,17 +277,19 @@ static tsr_status add_bpe(const json_t *root, const tsr_tokenizer_side *side, ts
   const json_t *file = json_object_get(root, "model");
   const json_t *vocab = json_object_get(file, "vocab");
   const json_t *merges = json_object_get(file, "merges");
-  if (!json_is_object(vocab) || !json_is_array(merges) || !json_is_string(json_object_get(file, "unk_token")))
+  if (!json_is_object(vocab) || !json_is_array(merges) || !json_is_string(json_object_get(file, "unk_token"))) {
     return tsr_fail(
         TSR_ERR_FORMAT,
         "%s: key \"model\": a BPE model with Metaspace needs an object \"vocab\", a list \"merges\" and a text "
         "\"unk_token\"",
         tsr_fast_name);
+  }
   TSR_TRY(check_pairs(merges, vocab, side->vocabulary));
   size_t size = ((size_t)tsr_vocabulary_size(side->vocabulary) + 1) * sizeof(int32_t);
   int32_t *ranks = malloc(size);
-  if (!ranks)
+  if (!ranks) {
     return tsr_fail_memory(size);
+  }
   tsr_status status = add_ranked(root, vocab, side, ranks, model);
   free(ranks);
   return status;
@@ -289,12 +306,14 @@ static tsr_status add_normalizer(const tsr_fast_spaces *spaces, int dummy_prefix
     size_t size = strlen(spaces->charmap);
     size_t n_bytes;
     unsigned char *bytes = malloc(size / 4 * 3 + 3);
-    if (!bytes)
+    if (!bytes) {
       return tsr_fail_memory(size / 4 * 3 + 3);
-    if (tsr_base64_decode(spaces->charmap, size, bytes, &n_bytes))
+    }
+    if (tsr_base64_decode(spaces->charmap, size, bytes, &n_bytes)) {
       tsr_message_bytes(&normalizer, TSR_NORMALIZER_TABLE, bytes, n_bytes);
-    else
+    } else {
       status = tsr_fail(TSR_ERR_FORMAT, "%s: key \"precompiled_charsmap\": not base64", tsr_fast_name);
+    }
     free(bytes);
   }
   tsr_message_varint(&normalizer, TSR_NORMALIZER_DUMMY_PREFIX, (uint64_t)dummy_prefix);
@@ -327,8 +346,9 @@ static tsr_status open_models(const tsr_fast_spaces *spaces, tsr_message *model,
 {
   TSR_TRY(add_normalizer(spaces, spaces->dummy_prefix, model));
   TSR_TRY(open_model(model, segmenter));
-  if (!spaces->first_only)
+  if (!spaces->first_only) {
     return TSR_OK;
+  }
   TSR_TRY(add_normalizer(spaces, 0, model));
   return open_model(model, plain);
 }

@@ -121,8 +121,9 @@ enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 const tsr_tokenizer_kind *tsr_tokenizer_kind_find(const char *name)
 {
   for (int i = 0; i < N_KINDS; i++) {
-    if (strcmp(kinds[i].name, name) == 0)
+    if (strcmp(kinds[i].name, name) == 0) {
       return &kinds[i];
+    }
   }
   return NULL;
 }
@@ -131,8 +132,9 @@ const tsr_tokenizer_kind *tsr_tokenizer_kind_find(const char *name)
 static void list_kinds(char *text, size_t size)
 {
   size_t used = 0;
-  for (int i = 0; i < N_KINDS && used < size; i++)
+  for (int i = 0; i < N_KINDS && used < size; i++) {
     used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", kinds[i].name);
+  }
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -141,8 +143,9 @@ static void list_kinds(char *text, size_t size)
 static int is_one_of(const char *text, size_t size, const char *const *list, size_t n)
 {
   for (size_t i = 0; i < n && list[i]; i++) {
-    if (strlen(list[i]) == size && memcmp(list[i], text, size) == 0)
+    if (strlen(list[i]) == size && memcmp(list[i], text, size) == 0) {
       return 1;
+    }
   }
   return 0;
 }
@@ -151,11 +154,13 @@ static const tsr_tokenizer_kind *kind_of_class(const char *class)
 {
   static const char fast[] = "Fast";
   size_t size = strlen(class);
-  if (size > sizeof fast - 1 && strcmp(class + size - (sizeof fast - 1), fast) == 0)
+  if (size > sizeof fast - 1 && strcmp(class + size - (sizeof fast - 1), fast) == 0) {
     size -= sizeof fast - 1;
+  }
   for (int i = 0; i < N_KINDS; i++) {
-    if (is_one_of(class, size, kinds[i].classes, sizeof kinds[i].classes / sizeof kinds[i].classes[0]))
+    if (is_one_of(class, size, kinds[i].classes, sizeof kinds[i].classes / sizeof kinds[i].classes[0])) {
       return &kinds[i];
+    }
   }
   return NULL;
 }
@@ -163,8 +168,9 @@ static const tsr_tokenizer_kind *kind_of_class(const char *class)
 static const tsr_tokenizer_kind *kind_of_family(const char *family)
 {
   for (int i = 0; i < N_KINDS; i++) {
-    if (is_one_of(family, strlen(family), kinds[i].families, sizeof kinds[i].families / sizeof kinds[i].families[0]))
+    if (is_one_of(family, strlen(family), kinds[i].families, sizeof kinds[i].families / sizeof kinds[i].families[0])) {
       return &kinds[i];
+    }
   }
   return NULL;
 }
@@ -175,8 +181,9 @@ static tsr_status tell_apart(const tsr_tokenizer_files *files, const tsr_tokeniz
   if (strcmp((*kind)->name, "m2m100") == 0) {
     int has;
     TSR_TRY(tsr_files_has(files, "vocab.json", &has));
-    if (!has)
+    if (!has) {
       *kind = tsr_tokenizer_kind_find("nllb");
+    }
   }
   return TSR_OK;
 }
@@ -192,8 +199,9 @@ static tsr_status kind_of_config(const tsr_tokenizer_files *files, const tsr_tok
   tsr_status status = TSR_OK;
   if (!*kind && family) {
     *kind = kind_of_family(family);
-    if (*kind)
+    if (*kind) {
       status = tell_apart(files, kind);
+    }
   }
   json_decref(root);
   return status;
@@ -234,27 +242,33 @@ static tsr_status choose_kind(tsr_tokenizer_files *files, const tsr_tokenizer_ki
   int is_fast;
   TSR_TRY(tsr_files_has(files, fast->files[0], &is_fast));
   *kind = class ? kind_of_class(class) : NULL;
-  if (class && !*kind && is_fast)
+  if (class && !*kind && is_fast) {
     *kind = fast;
+  }
   if (*kind == fast && !is_fast) {
     *kind = NULL;
     class = NULL; /* a name that tells nothing without the file */
   }
-  if (class && !*kind)
+  if (class && !*kind) {
     return tsr_fail(TSR_ERR_UNSUPPORTED,
                     "%s: key \"tokenizer_class\": this build has no tokenizer %s; it knows the kinds %s",
                     files->options.path, tsr_quote(class).text, names);
-  if (!*kind)
+  }
+  if (!*kind) {
     TSR_TRY(kind_of_config(files, kind));
-  if (!*kind && files->config)
+  }
+  if (!*kind && files->config) {
     *kind = kind_of_family(files->config->family);
-  if (!*kind)
+  }
+  if (!*kind) {
     TSR_TRY(kind_of_files(files, kind));
-  if (!*kind)
+  }
+  if (!*kind) {
     return tsr_fail(TSR_ERR_UNSUPPORTED,
                     "%s: neither tokenizer_config.json (tokenizer_class) nor config.json (model_type) nor the files "
                     "tell which tokenizer this is; this build knows the kinds %s",
                     files->folder, names);
+  }
   return TSR_OK;
 }
 
@@ -268,12 +282,14 @@ static tsr_status read_specials(const tsr_tokenizer_files *files, tsr_tokenizer 
 {
   for (int32_t i = 0; i < TSR_SPECIALS; i++) {
     const char *text = tokenizer->kind->specials[i];
-    if (!text)
+    if (!text) {
       continue;
+    }
     TSR_TRY(tsr_files_special(files, special_keys[i], &text));
     tokenizer->special[i] = tsr_arena_text(&tokenizer->arena, text);
-    if (!tokenizer->special[i])
+    if (!tokenizer->special[i]) {
       return tsr_fail_memory(strlen(text) + 1);
+    }
   }
   return TSR_OK;
 }
@@ -282,9 +298,10 @@ static tsr_status read_specials(const tsr_tokenizer_files *files, tsr_tokenizer 
 static tsr_status check_eos(const tsr_tokenizer_files *files, const tsr_tokenizer *tokenizer)
 {
   int32_t eos = tokenizer->side[TSR_SIDE_TARGET].special[TSR_EOS];
-  if (files->config && files->config->eos_id >= 0 && files->config->eos_id != eos)
+  if (files->config && files->config->eos_id >= 0 && files->config->eos_id != eos) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: token %s has the id %d in the vocabulary, but eos_token_id is %d",
                     files->folder, tsr_quote(tokenizer->special[TSR_EOS]).text, (int)eos, (int)files->config->eos_id);
+  }
   return TSR_OK;
 }
 
@@ -309,21 +326,25 @@ static tsr_status open_tokenizer(tsr_tokenizer_files *files, tsr_tokenizer *toke
   int is_fast;
   TSR_TRY(lacks_files(files, kind, &is_fast));
   TSR_TRY((is_fast ? tsr_fast_open : kind->open)(kind, files, tokenizer));
-  if (kind->open_languages)
+  if (kind->open_languages) {
     TSR_TRY(kind->open_languages(kind, files, tokenizer));
+  }
   return check_eos(files, tokenizer);
 }
 
 static tsr_status make(tsr_tokenizer_files *files, const tsr_tokenizer_kind *kind, tsr_tokenizer **tokenizer)
 {
-  if (!kind)
+  if (!kind) {
     TSR_TRY(choose_kind(files, &kind));
+  }
   tsr_tokenizer *made = calloc(1, sizeof *made);
-  if (!made)
+  if (!made) {
     return tsr_fail_memory(sizeof *made);
+  }
   made->kind = kind;
-  for (int32_t side = 0; side < TSR_SIDES; side++)
+  for (int32_t side = 0; side < TSR_SIDES; side++) {
     made->language[side] = -1;
+  }
   tsr_status status = open_tokenizer(files, made);
   if (status != TSR_OK) {
     tsr_tokenizer_close(made);
@@ -338,11 +359,13 @@ static tsr_status open_options(tsr_tokenizer_files *files)
 {
   static const char name[] = "tokenizer_config.json";
   files->options.path = tsr_path_join(files->folder, name);
-  if (!files->options.path)
+  if (!files->options.path) {
     return TSR_ERR_OUT_OF_MEMORY;
+  }
   TSR_TRY(tsr_files_json(files, name, &files->options.root));
-  if (!files->options.root)
+  if (!files->options.root) {
     files->options.root = json_object();
+  }
   return files->options.root ? TSR_OK : tsr_fail_memory(1);
 }
 
@@ -352,10 +375,12 @@ tsr_status tsr_tokenizer_open_kind(const char *folder, const tsr_tokenizer_kind 
   *tokenizer = NULL;
   tsr_tokenizer_files files = {.folder = folder, .config = config};
   tsr_status status = open_options(&files);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = tsr_files_json(&files, "special_tokens_map.json", &files.specials);
-  if (status == TSR_OK)
+  }
+  if (status == TSR_OK) {
     status = make(&files, kind, tokenizer);
+  }
   tsr_config_finish(&files.options);
   json_decref(files.specials);
   json_decref(files.fast);
@@ -364,14 +389,16 @@ tsr_status tsr_tokenizer_open_kind(const char *folder, const tsr_tokenizer_kind 
 
 tsr_status tsr_tokenizer_open(const tsr_model *model, tsr_tokenizer **tokenizer)
 {
-  if (!model || !tokenizer)
+  if (!model || !tokenizer) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_tokenizer_open: model and tokenizer must not be NULL");
+  }
   const char *folder = tsr_model_folder(model);
   *tokenizer = NULL;
-  if (folder[0] == '\0')
+  if (folder[0] == '\0') {
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "tsr_tokenizer_open: the model was made from a configuration: it has no folder to "
                     "read a tokenizer from");
+  }
   return tsr_tokenizer_open_kind(folder, NULL, tsr_model_config(model), tokenizer);
 }
 
@@ -382,8 +409,9 @@ tsr_status tsr_tokenizer_open_folder(const char *folder, tsr_tokenizer **tokeniz
 
 tsr_status tsr_tokenizer_open_as(const char *folder, const char *kind, tsr_tokenizer **tokenizer)
 {
-  if (!folder || !tokenizer)
+  if (!folder || !tokenizer) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_tokenizer_open_folder: folder and tokenizer must not be NULL");
+  }
   const tsr_tokenizer_kind *found = kind ? tsr_tokenizer_kind_find(kind) : NULL;
   *tokenizer = NULL;
   if (kind && !found) {

@@ -77,16 +77,19 @@ tsr_status tsr_tokenizer_add_language(tsr_tokenizer *tokenizer, const char *code
   if (tokenizer->n_languages % STEP == 0) {
     size_t size = ((size_t)tokenizer->n_languages + STEP) * sizeof *tokenizer->languages;
     tsr_language *languages = tsr_arena_take(&tokenizer->arena, size);
-    if (!languages)
+    if (!languages) {
       return tsr_fail_memory(size);
-    if (tokenizer->n_languages > 0)
+    }
+    if (tokenizer->n_languages > 0) {
       memcpy(languages, tokenizer->languages, (size_t)tokenizer->n_languages * sizeof *languages);
+    }
     tokenizer->languages = languages;
   }
   tsr_language *language = &tokenizer->languages[tokenizer->n_languages];
   *language = (tsr_language){tsr_arena_text(&tokenizer->arena, code), tsr_arena_text(&tokenizer->arena, token), id};
-  if (!language->code || !language->token)
+  if (!language->code || !language->token) {
     return tsr_fail_memory(strlen(code) + strlen(token) + 2);
+  }
   tokenizer->n_languages++;
   return TSR_OK;
 }
@@ -98,8 +101,9 @@ tsr_status tsr_languages_open(const tsr_language_list *list, tsr_tokenizer_files
     char token[TSR_LANGUAGE_TOKEN];
     tsr_language_token(list, list->codes[i], token);
     int32_t id = tsr_vocabulary_find(vocabulary, token, strlen(token));
-    if (id >= 0)
+    if (id >= 0) {
       TSR_TRY(tsr_tokenizer_add_language(tokenizer, list->codes[i], token, id));
+    }
   }
   tokenizer->place = list->place;
   return tsr_languages_choose(files, tokenizer, list->source);
@@ -112,8 +116,9 @@ tsr_status tsr_languages_open(const tsr_language_list *list, tsr_tokenizer_files
 static int32_t find_language(const tsr_tokenizer *tokenizer, const char *code)
 {
   for (int32_t i = 0; i < tokenizer->n_languages; i++) {
-    if (strcmp(tokenizer->languages[i].code, code) == 0 || strcmp(tokenizer->languages[i].token, code) == 0)
+    if (strcmp(tokenizer->languages[i].code, code) == 0 || strcmp(tokenizer->languages[i].token, code) == 0) {
       return i;
+    }
   }
   return -1;
 }
@@ -130,20 +135,24 @@ static int32_t edit_distance(const char *a, const char *b)
 {
   int32_t row[LONGEST_CODE + 1] = {0};
   int32_t n = (int32_t)strlen(b);
-  if (n > LONGEST_CODE)
+  if (n > LONGEST_CODE) {
     return INT32_MAX / 2; /* the caller adds to it */
-  for (int32_t j = 0; j <= n; j++)
+  }
+  for (int32_t j = 0; j <= n; j++) {
     row[j] = j;
+  }
   for (int32_t i = 0; a[i]; i++) {
     int32_t diagonal = row[0];
     row[0] = i + 1;
     for (int32_t j = 0; j < n; j++) {
       int32_t best = diagonal + (lower(a[i]) != lower(b[j]));
       diagonal = row[j + 1];
-      if (row[j] + 1 < best)
+      if (row[j] + 1 < best) {
         best = row[j] + 1;
-      if (diagonal + 1 < best)
+      }
+      if (diagonal + 1 < best) {
         best = diagonal + 1;
+      }
       row[j + 1] = best;
     }
   }
@@ -154,8 +163,9 @@ static int32_t edit_distance(const char *a, const char *b)
 static int32_t distance_to(const char *wanted, const char *code)
 {
   int32_t begin = 0;
-  while (wanted[begin] && wanted[begin] != '_' && lower(wanted[begin]) == lower(code[begin]))
+  while (wanted[begin] && wanted[begin] != '_' && lower(wanted[begin]) == lower(code[begin])) {
     begin++;
+  }
   int is_language = begin > 0 && (wanted[begin] == '\0' || wanted[begin] == '_');
   return edit_distance(wanted, code) + (is_language ? 0 : 2 * LONGEST_CODE);
 }
@@ -173,8 +183,9 @@ static void list_nearest(const tsr_tokenizer *tokenizer, const char *wanted, cha
     int32_t best_distance = 0;
     for (int32_t i = 0; i < tokenizer->n_languages; i++) {
       int was_taken = 0;
-      for (int32_t k = 0; k < n; k++)
+      for (int32_t k = 0; k < n; k++) {
         was_taken |= taken[k] == i;
+      }
       int32_t distance = distance_to(start, tokenizer->languages[i].code);
       if (!was_taken && (best < 0 || distance < best_distance)) {
         best = i;
@@ -193,15 +204,17 @@ static void list_nearest(const tsr_tokenizer *tokenizer, const char *wanted, cha
 static tsr_status choose(tsr_tokenizer *tokenizer, int32_t side, const char *code)
 {
   static const char *const names[TSR_SIDES] = {"source", "target"};
-  if (tokenizer->n_languages == 0)
+  if (tokenizer->n_languages == 0) {
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "the %s language %s: a tokenizer of the kind %s without tokens of languages has no "
                     "languages to choose from",
                     names[side], tsr_quote(code).text, tokenizer->kind->name);
-  if (side == TSR_SIDE_SOURCE && tokenizer->place == TSR_LANGUAGE_SOURCE)
+  }
+  if (side == TSR_SIDE_SOURCE && tokenizer->place == TSR_LANGUAGE_SOURCE) {
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "the source language %s: a tokenizer of the kind %s marks the target language alone",
                     tsr_quote(code).text, tokenizer->kind->name);
+  }
   int32_t found = find_language(tokenizer, code);
   if (found < 0) {
     char nearest[512] = "";
@@ -215,24 +228,28 @@ static tsr_status choose(tsr_tokenizer *tokenizer, int32_t side, const char *cod
 
 static void append(int32_t *ids, int32_t *n, int32_t id)
 {
-  if (id >= 0)
+  if (id >= 0) {
     ids[(*n)++] = id;
+  }
 }
 
 /* What is put around a side's texts. */
 static void set_frame(tsr_tokenizer *tokenizer, int32_t side)
 {
-  if (tokenizer->place == TSR_LANGUAGE_NONE)
+  if (tokenizer->place == TSR_LANGUAGE_NONE) {
     return;
+  }
   tsr_frame frame = {.n_before = 0};
   int is_source = tokenizer->place == TSR_LANGUAGE_SOURCE;
   int32_t language = tokenizer->language[is_source ? TSR_SIDE_TARGET : side];
   int32_t id = language >= 0 && !(is_source && side == TSR_SIDE_TARGET) ? tokenizer->languages[language].id : -1;
-  if (tokenizer->place == TSR_LANGUAGE_BEFORE || is_source)
+  if (tokenizer->place == TSR_LANGUAGE_BEFORE || is_source) {
     append(frame.before, &frame.n_before, id);
+  }
   append(frame.after, &frame.n_after, tokenizer->side[side].special[TSR_EOS]);
-  if (tokenizer->place == TSR_LANGUAGE_AFTER || tokenizer->place == TSR_LANGUAGE_START)
+  if (tokenizer->place == TSR_LANGUAGE_AFTER || tokenizer->place == TSR_LANGUAGE_START) {
     append(frame.after, &frame.n_after, id);
+  }
   tokenizer->side[side].frame = frame;
 }
 
@@ -243,26 +260,32 @@ tsr_status tsr_languages_choose(tsr_tokenizer_files *files, tsr_tokenizer *token
     const char *code = NULL;
     tsr_config_text(&files->options, keys[side], &code);
     TSR_TRY(tsr_config_status(&files->options));
-    if (code)
+    if (code) {
       TSR_TRY(tsr_fail_context(choose(tokenizer, side, code), "%s: key \"%s\"", files->options.path, keys[side]));
-    else if (side == TSR_SIDE_SOURCE && source && find_language(tokenizer, source) >= 0)
+    } else if (side == TSR_SIDE_SOURCE && source && find_language(tokenizer, source) >= 0) {
       TSR_TRY(choose(tokenizer, side, source));
+    }
   }
-  for (int32_t side = 0; side < TSR_SIDES; side++)
+  for (int32_t side = 0; side < TSR_SIDES; side++) {
     set_frame(tokenizer, side);
+  }
   return TSR_OK;
 }
 
 tsr_status tsr_tokenizer_set_languages(tsr_tokenizer *tokenizer, const char *source, const char *target)
 {
-  if (!tokenizer)
+  if (!tokenizer) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_tokenizer_set_languages: tokenizer must not be NULL");
-  if (source)
+  }
+  if (source) {
     TSR_TRY(choose(tokenizer, TSR_SIDE_SOURCE, source));
-  if (target)
+  }
+  if (target) {
     TSR_TRY(choose(tokenizer, TSR_SIDE_TARGET, target));
-  for (int32_t side = 0; side < TSR_SIDES; side++)
+  }
+  for (int32_t side = 0; side < TSR_SIDES; side++) {
     set_frame(tokenizer, side);
+  }
   return TSR_OK;
 }
 
@@ -278,7 +301,8 @@ const char *tsr_tokenizer_language(const tsr_tokenizer *tokenizer, int32_t index
 
 const char *tsr_tokenizer_chosen_language(const tsr_tokenizer *tokenizer, int32_t side)
 {
-  if (!tokenizer || (side != TSR_SIDE_SOURCE && side != TSR_SIDE_TARGET))
+  if (!tokenizer || (side != TSR_SIDE_SOURCE && side != TSR_SIDE_TARGET)) {
     return NULL;
+  }
   return tsr_tokenizer_language(tokenizer, tokenizer->language[side]);
 }

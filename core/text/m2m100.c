@@ -15,13 +15,14 @@ static tsr_status choose_list(tsr_tokenizer_files *files, const tsr_language_lis
   const char *codes = "m2m100";
   tsr_config_text(&files->options, "language_codes", &codes);
   TSR_TRY(tsr_config_status(&files->options));
-  if (strcmp(codes, "m2m100") == 0)
+  if (strcmp(codes, "m2m100") == 0) {
     *list = &tsr_languages_m2m100;
-  else if (strcmp(codes, "wmt21") == 0)
+  } else if (strcmp(codes, "wmt21") == 0) {
     *list = &tsr_languages_wmt21;
-  else
+  } else {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: key \"language_codes\": expected \"m2m100\" or \"wmt21\", found %s",
                     files->options.path, tsr_quote(codes).text);
+  }
   return TSR_OK;
 }
 

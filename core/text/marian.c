@@ -28,14 +28,17 @@ static tsr_status open_pieces(const char *folder, tsr_tokenizer *tokenizer)
   char *paths[TSR_SIDES] = {NULL};
   tsr_file files[TSR_SIDES] = {{0}};
   tsr_status status = TSR_OK;
-  for (int32_t side = 0; side < TSR_SIDES && status == TSR_OK; side++)
-    status = map_pieces(folder, names[side], &paths[side], &files[side]);
   for (int32_t side = 0; side < TSR_SIDES && status == TSR_OK; side++) {
-    if (side > 0 && files[side].size == files[0].size && memcmp(files[side].bytes, files[0].bytes, files[0].size) == 0)
+    status = map_pieces(folder, names[side], &paths[side], &files[side]);
+  }
+  for (int32_t side = 0; side < TSR_SIDES && status == TSR_OK; side++) {
+    if (side > 0 && files[side].size == files[0].size &&
+        memcmp(files[side].bytes, files[0].bytes, files[0].size) == 0) {
       tokenizer->side[side].segmenter = tokenizer->side[0].segmenter;
-    else
+    } else {
       status = tsr_sentencepiece_segmenter(paths[side], files[side].bytes, files[side].size,
                                            &tokenizer->side[side].segmenter);
+    }
   }
   for (int32_t side = 0; side < TSR_SIDES; side++) {
     tsr_file_unmap(&files[side]);
@@ -84,11 +87,13 @@ tsr_status tsr_marian_open_languages(const tsr_tokenizer_kind *kind, tsr_tokeniz
   for (int32_t id = 0; id < tsr_vocabulary_size(vocabulary); id++) {
     const char *token = tsr_vocabulary_token(vocabulary, id);
     size_t size = token ? strlen(token) : 0;
-    if (size < 5 || strncmp(token, ">>", 2) != 0 || strcmp(token + size - 2, "<<") != 0)
+    if (size < 5 || strncmp(token, ">>", 2) != 0 || strcmp(token + size - 2, "<<") != 0) {
       continue;
+    }
     char *code = tsr_arena_text(&tokenizer->arena, token + 2);
-    if (!code)
+    if (!code) {
       return tsr_fail_memory(size);
+    }
     code[size - 4] = '\0';
     TSR_TRY(tsr_tokenizer_add_language(tokenizer, code, token, id));
     tokenizer->place = TSR_LANGUAGE_SOURCE;
@@ -101,8 +106,9 @@ tsr_status tsr_marian_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *
   (void)kind;
   TSR_TRY(open_pieces(files->folder, tokenizer));
   TSR_TRY(open_vocabularies(files, tokenizer));
-  for (int32_t side = 0; side < TSR_SIDES; side++)
+  for (int32_t side = 0; side < TSR_SIDES; side++) {
     TSR_TRY(tsr_added_tokens_create(&tokenizer->side[side].added));
+  }
   return tsr_tokenizer_find_specials(files, tokenizer);
 }
 
@@ -113,8 +119,9 @@ tsr_status tsr_marian_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *
 static size_t first_pair(const char *line, size_t size, char character)
 {
   for (size_t i = 0; i + 1 < size; i++) {
-    if (line[i] == character && line[i + 1] == character)
+    if (line[i] == character && line[i + 1] == character) {
       return i;
+    }
   }
   return size;
 }
@@ -122,8 +129,9 @@ static size_t first_pair(const char *line, size_t size, char character)
 static size_t last_pair(const char *line, size_t size, char character)
 {
   for (size_t i = size; i >= 2; i--) {
-    if (line[i - 1] == character && line[i - 2] == character)
+    if (line[i - 1] == character && line[i - 2] == character) {
       return i - 2;
+    }
   }
   return size;
 }
@@ -135,8 +143,9 @@ tsr_status tsr_marian_encode_plain(tsr_encoding *to, const char *text, size_t si
 {
   (void)where;
   char *rest = malloc(size + 1);
-  if (!rest)
+  if (!rest) {
     return tsr_fail_memory(size + 1);
+  }
   size_t rest_size = 0;
   tsr_status status = TSR_OK;
   for (size_t at = 0; at < size && status == TSR_OK;) {
@@ -148,8 +157,9 @@ tsr_status tsr_marian_encode_plain(tsr_encoding *to, const char *text, size_t si
     size_t end = last_pair(line, line_size, '<');
     if (end < line_size && begin + 2 < end) {
       end += 2;
-      if (at + begin == 0)
+      if (at + begin == 0) {
         status = tsr_encoding_append_token(to, line, end);
+      }
     } else {
       begin = end = 0;
     }
@@ -159,8 +169,9 @@ tsr_status tsr_marian_encode_plain(tsr_encoding *to, const char *text, size_t si
     at += whole_size;
   }
   const tsr_segmenter *segmenter = &to->tokenizer->side[to->side].segmenter;
-  if (status == TSR_OK && rest_size > 0)
+  if (status == TSR_OK && rest_size > 0) {
     status = segmenter->methods->encode(segmenter->state, rest, rest_size, tsr_encoding_append_token, to);
+  }
   free(rest);
   return status;
 }

@@ -36,8 +36,9 @@ static int begins(const char *text, size_t size, const char *prefix)
 /* Fills until `size` bytes are unread, or no more come. */
 static tsr_status need(tsr_stream *stream, size_t size)
 {
-  while (left(stream) < size && !stream->at_end)
+  while (left(stream) < size && !stream->at_end) {
     TSR_TRY(tsr_stream_fill(stream));
+  }
   return TSR_OK;
 }
 
@@ -48,8 +49,9 @@ static tsr_status find(tsr_stream *stream, size_t from, char byte, size_t limit,
   for (;;) {
     const char *found = left(stream) > from ? memchr(unread(stream) + from, byte, left(stream) - from) : NULL;
     *at = found ? (size_t)(found - unread(stream)) : nowhere;
-    if (found || stream->at_end || left(stream) > limit)
+    if (found || stream->at_end || left(stream) > limit) {
       return TSR_OK;
+    }
     from = left(stream) > from ? left(stream) : from;
     TSR_TRY(tsr_stream_fill(stream));
   }
@@ -58,8 +60,9 @@ static tsr_status find(tsr_stream *stream, size_t from, char byte, size_t limit,
 static void skip(tsr_markup *m, tsr_stream *stream, size_t size)
 {
   const char *at = unread(stream);
-  for (const char *end = at + size; at < end && (at = memchr(at, '\n', (size_t)(end - at))); at++)
+  for (const char *end = at + size; at < end && (at = memchr(at, '\n', (size_t)(end - at))); at++) {
     m->lines++;
+  }
   tsr_stream_skip(stream, size);
 }
 
@@ -79,15 +82,17 @@ static int is_tag(const char *tag, size_t size, const char *name)
 
 static size_t skip_blanks(const char *text, size_t size, size_t at)
 {
-  while (at < size && is_blank((unsigned char)text[at]))
+  while (at < size && is_blank((unsigned char)text[at])) {
     at++;
+  }
   return at;
 }
 
 static size_t skip_until(const char *text, size_t size, size_t at, const char *stops)
 {
-  while (at < size && !is_blank((unsigned char)text[at]) && (text[at] == '\0' || !strchr(stops, text[at])))
+  while (at < size && !is_blank((unsigned char)text[at]) && (text[at] == '\0' || !strchr(stops, text[at]))) {
     at++;
+  }
   return at;
 }
 
@@ -157,14 +162,16 @@ static tsr_status decode(tsr_markup *m, const char *bytes, size_t size, tsr_sent
   for (size_t i = 0; i < size; i += length) {
     uint32_t c;
     length = bytes[i] == '&' ? tsr_character_reference(bytes + i, size - i, &c) : 0;
-    if (length == 0)
+    if (length == 0) {
       c = tsr_utf8_decode(bytes + i, size - i, &length);
+    }
     if (is_blank(c)) {
       blank = used > 0;
       continue;
     }
-    if (blank)
+    if (blank) {
       text[used++] = ' ';
+    }
     blank = 0;
     used += tsr_utf8_encode(c, text + used);
   }
@@ -179,25 +186,31 @@ static tsr_status read_segment(tsr_markup *m, tsr_stream *stream, tsr_sentence *
   size_t size = 0;
   for (size_t from = 0;; from = size + 1) {
     TSR_TRY(find(stream, from, '<', TSR_LINE_LIMIT, &size));
-    if (size == nowhere ? left(stream) > TSR_LINE_LIMIT : size > TSR_LINE_LIMIT)
+    if (size == nowhere ? left(stream) > TSR_LINE_LIMIT : size > TSR_LINE_LIMIT) {
       return tsr_fail(TSR_ERR_FORMAT, "%s:%lld: the segment that begins here has more than %d bytes", stream->name,
                       (long long)m->lines + 1, TSR_LINE_LIMIT);
-    if (size != nowhere)
+    }
+    if (size != nowhere) {
       TSR_TRY(need(stream, size + strlen("</seg>")));
+    }
     const char *tag = size == nowhere ? "" : unread(stream) + size;
     size_t tag_size = size == nowhere ? 0 : left(stream) - size;
-    if (begins(tag, tag_size, "</seg"))
+    if (begins(tag, tag_size, "</seg")) {
       break;
+    }
     if (size == nowhere || begins(tag, tag_size, "<seg ") || begins(tag, tag_size, "<seg>") ||
-        begins(tag, tag_size, "</doc"))
+        begins(tag, tag_size, "</doc")) {
       return fail(m, stream, "expected </seg> at the end of the segment that begins here, found none");
+    }
   }
   size_t end;
   TSR_TRY(find(stream, size, '>', size + TAG_LIMIT, &end));
-  if (end == nowhere)
+  if (end == nowhere) {
     return fail(m, stream, "expected > at the end of </seg>, found none");
-  if (sentence)
+  }
+  if (sentence) {
     TSR_TRY(decode(m, unread(stream), size, sentence));
+  }
   skip(m, stream, end + 1);
   return TSR_OK;
 }
@@ -207,10 +220,12 @@ static tsr_status skip_comment(tsr_markup *m, tsr_stream *stream)
   skip(m, stream, strlen("<!--"));
   for (;;) {
     TSR_TRY(need(stream, strlen("-->")));
-    if (left(stream) == 0)
+    if (left(stream) == 0) {
       return fail(m, stream, "expected --> at the end of a comment, found none");
-    if (begins(unread(stream), left(stream), "-->"))
+    }
+    if (begins(unread(stream), left(stream), "-->")) {
       break;
+    }
     size_t at;
     TSR_TRY(find(stream, 1, '-', 0, &at));
     skip(m, stream, at == nowhere ? left(stream) : at);
@@ -227,10 +242,12 @@ static tsr_status next_tag(tsr_markup *m, tsr_stream *stream, size_t *size)
     size_t at;
     TSR_TRY(find(stream, 0, '<', 0, &at));
     skip(m, stream, at == nowhere ? left(stream) : at);
-    if (at == nowhere && stream->at_end)
+    if (at == nowhere && stream->at_end) {
       return TSR_OK;
-    if (at == nowhere)
+    }
+    if (at == nowhere) {
       continue;
+    }
     TSR_TRY(need(stream, strlen("<!--")));
     const char *tag = unread(stream);
     char second = left(stream) > 1 ? tag[1] : '\0';
@@ -239,8 +256,9 @@ static tsr_status next_tag(tsr_markup *m, tsr_stream *stream, size_t *size)
       TSR_TRY(skip_comment(m, stream));
     } else if (letter || second == '/' || second == '!' || second == '?') {
       TSR_TRY(find(stream, 1, '>', TAG_LIMIT, &at));
-      if (at == nowhere)
+      if (at == nowhere) {
         return fail(m, stream, "expected > at the end of the tag that begins here, found none");
+      }
       *size = at + 1;
       return TSR_OK;
     } else {
@@ -256,8 +274,9 @@ tsr_status tsr_markup_next(tsr_markup *m, tsr_stream *stream, tsr_sentence *sent
     size_t size;
     TSR_TRY(next_tag(m, stream, &size));
     *end = size == 0;
-    if (*end)
+    if (*end) {
       return TSR_OK;
+    }
     const char *tag = unread(stream);
     if (!is_tag(tag, size, "seg")) {
       note(m, tag, size);
@@ -266,15 +285,19 @@ tsr_status tsr_markup_next(tsr_markup *m, tsr_stream *stream, tsr_sentence *sent
     }
     int counts = !m->left_out && (m->within == 0 || (m->within == m->part && m->begun == 1));
     int empty = tag[size - 2] == '/';
-    if (!attribute(tag, size, "id", m->id, sizeof m->id))
+    if (!attribute(tag, size, "id", m->id, sizeof m->id)) {
       m->id[0] = '\0';
+    }
     skip(m, stream, size);
-    if (counts)
+    if (counts) {
       *sentence = (tsr_sentence){.text = "", .id = m->id, .part = m->within};
-    if (!empty)
+    }
+    if (!empty) {
       TSR_TRY(read_segment(m, stream, counts ? sentence : NULL));
-    if (counts)
+    }
+    if (counts) {
       return TSR_OK;
+    }
   }
 }
 
@@ -287,8 +310,9 @@ tsr_status tsr_markup_detect(tsr_stream *stream, int32_t *is_markup)
   size_t n = strlen(stream->name);
   for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
     size_t n_ending = strlen(endings[i]);
-    if (n > n_ending && strcasecmp(stream->name + n - n_ending, endings[i]) == 0)
+    if (n > n_ending && strcasecmp(stream->name + n - n_ending, endings[i]) == 0) {
       return TSR_OK;
+    }
   }
   TSR_TRY(need(stream, BEGINNING));
   const char *text = unread(stream);
@@ -296,8 +320,9 @@ tsr_status tsr_markup_detect(tsr_stream *stream, int32_t *is_markup)
   size_t at = begins(text, size, "\xEF\xBB\xBF") ? 3 : 0;
   at = skip_blanks(text, size, at);
   for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
-    if (begins(text + at, size - at, beginnings[i]))
+    if (begins(text + at, size - at, beginnings[i])) {
       return TSR_OK;
+    }
   }
   *is_markup = 0;
   return TSR_OK;

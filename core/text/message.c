@@ -14,8 +14,9 @@ void tsr_message_finish(tsr_message *message)
 
 void tsr_message_raw(tsr_message *message, const void *bytes, size_t size)
 {
-  if (message->failed || size == 0)
+  if (message->failed || size == 0) {
     return;
+  }
   if (message->room - message->size < size) {
     size_t room = 2 * message->room + size;
     unsigned char *grown = realloc(message->bytes, room);
@@ -34,8 +35,9 @@ static void add_number(tsr_message *message, uint64_t value)
 {
   unsigned char bytes[10];
   size_t size = 0;
-  for (; value > 0x7F; value >>= 7)
+  for (; value > 0x7F; value >>= 7) {
     bytes[size++] = (unsigned char)(value | 0x80);
+  }
   bytes[size++] = (unsigned char)value;
   tsr_message_raw(message, bytes, size);
 }
@@ -51,8 +53,9 @@ void tsr_message_float(tsr_message *message, uint32_t number, float value)
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   unsigned char bytes[4];
-  for (int i = 0; i < 4; i++)
+  for (int i = 0; i < 4; i++) {
     bytes[i] = (unsigned char)(bits >> 8 * i);
+  }
   add_number(message, (uint64_t)number << 3 | WIRE_32);
   tsr_message_raw(message, bytes, sizeof bytes);
 }

@@ -73,12 +73,14 @@ static tsr_status put_masks(tsr_tokenizer_side *side, int32_t offset)
 static tsr_status read_offset(tsr_tokenizer_files *files, tsr_piece_layout *layout)
 {
   enum { MOST = 1000 };
-  if (!layout->masks)
+  if (!layout->masks) {
     return TSR_OK;
+  }
   tsr_config_int(&files->options, "offset", 0, MOST, &layout->offset);
   TSR_TRY(tsr_config_status(&files->options));
-  if (layout->offset < 2)
+  if (layout->offset < 2) {
     *layout = (tsr_piece_layout){.offset = layout->offset};
+  }
   return TSR_OK;
 }
 
@@ -88,18 +90,22 @@ static tsr_status fill(tsr_tokenizer_files *files, const tsr_piece_layout *layou
   int32_t n_pieces = tsr_sentencepiece_count(model);
   int32_t behind = n_pieces + layout->offset;
   TSR_TRY(tsr_files_added_tokens(files, side->vocabulary, side->added));
-  for (int32_t i = 0; i < TSR_LAYOUT_FIXED && layout->fixed[i]; i++)
+  for (int32_t i = 0; i < TSR_LAYOUT_FIXED && layout->fixed[i]; i++) {
     TSR_TRY(put(side->vocabulary, layout->fixed[i], i));
-  if (layout->masks)
+  }
+  if (layout->masks) {
     TSR_TRY(put_masks(side, layout->offset));
+  }
   if (layout->languages) {
     TSR_TRY(put_languages(layout->languages, side, behind));
     TSR_TRY(put(side->vocabulary, "<mask>", behind + layout->languages->n));
   }
-  if (layout->sentinels)
+  if (layout->sentinels) {
     TSR_TRY(put_sentinels(files, layout, side, behind));
-  for (int32_t i = layout->first; i < n_pieces; i++)
+  }
+  for (int32_t i = layout->first; i < n_pieces; i++) {
     TSR_TRY(put(side->vocabulary, tsr_sentencepiece_piece(model, i), i + layout->offset));
+  }
   return TSR_OK;
 }
 
@@ -107,8 +113,9 @@ static tsr_status fill(tsr_tokenizer_files *files, const tsr_piece_layout *layou
 static tsr_status find_model(const tsr_tokenizer_files *files, const tsr_tokenizer_kind *kind, const char **name)
 {
   int has = 0;
-  if (kind->files[1])
+  if (kind->files[1]) {
     TSR_TRY(tsr_files_has(files, kind->files[1], &has));
+  }
   int has_first;
   TSR_TRY(tsr_files_has(files, kind->files[0], &has_first));
   *name = kind->files[has && !has_first];
@@ -124,8 +131,9 @@ tsr_status tsr_pieces_open_languages(const tsr_tokenizer_kind *kind, tsr_tokeniz
   tsr_config_bool(&files->options, "legacy_behaviour", &legacy);
   TSR_TRY(tsr_config_status(&files->options));
   tsr_language_list used = *list;
-  if (legacy && list == &tsr_languages_nllb)
+  if (legacy && list == &tsr_languages_nllb) {
     used.place = TSR_LANGUAGE_AFTER;
+  }
   return tsr_languages_open(&used, files, tokenizer);
 }
 
@@ -153,8 +161,9 @@ tsr_status tsr_pieces_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *
   TSR_TRY(tsr_files_vocabulary(files, name, &side->vocabulary));
   TSR_TRY(tsr_added_tokens_create(&side->added));
   TSR_TRY(fill(files, &layout, side->segmenter.state, side));
-  if (layout.sentinels)
+  if (layout.sentinels) {
     TSR_TRY(open_plain(files, name, tokenizer));
+  }
   tsr_tokenizer_share_sides(tokenizer);
   return tsr_tokenizer_find_specials(files, tokenizer);
 }
@@ -202,8 +211,9 @@ static char *write_blanks(char *to, const char *text, size_t size)
 static int is_blank(const char *text, size_t size)
 {
   for (size_t i = 0; i < size; i++) {
-    if (text[i] != ' ')
+    if (text[i] != ' ') {
       return 0;
+    }
   }
   return 1;
 }
@@ -224,19 +234,22 @@ static tsr_status encode_new(tsr_encoding *to, const char *text, size_t size, in
   const char *unk = to->tokenizer->special[TSR_UNK];
   size_t unk_size = strlen(unk);
   char *buffer = malloc(unk_size + MARK_SIZE + size);
-  if (!buffer)
+  if (!buffer) {
     return tsr_fail_memory(unk_size + MARK_SIZE + size);
+  }
   memcpy(buffer, unk, unk_size);
   char *begin = buffer + unk_size;
-  if (where & TSR_PLAIN_FIRST)
+  if (where & TSR_PLAIN_FIRST) {
     memcpy(begin, mark, MARK_SIZE);
+  }
   char *rest = begin + (where & TSR_PLAIN_FIRST ? (size_t)MARK_SIZE : 0);
   char *end = write_blanks(rest, text, size);
   const tsr_segmenter *plain = &to->tokenizer->plain;
   tsr_status status = TSR_OK;
   if (where & TSR_PLAIN_FIRST || *begin == ' ') {
-    if (where != TSR_PLAIN_FIRST || !is_blank(rest, (size_t)(end - rest)))
+    if (where != TSR_PLAIN_FIRST || !is_blank(rest, (size_t)(end - rest))) {
       status = encode_behind_unk(to, buffer, unk_size, (size_t)(end - buffer));
+    }
   } else {
     status = plain->methods->encode(plain->state, begin, (size_t)(end - begin), tsr_encoding_append_token, to);
   }
@@ -246,8 +259,9 @@ static tsr_status encode_new(tsr_encoding *to, const char *text, size_t size, in
 
 tsr_status tsr_t5_encode_plain(tsr_encoding *to, const char *text, size_t size, int32_t where)
 {
-  if (to->tokenizer->plain.methods)
+  if (to->tokenizer->plain.methods) {
     return encode_new(to, text, size, where);
+  }
   const tsr_segmenter *segmenter = &to->tokenizer->side[to->side].segmenter;
   return segmenter->methods->encode(segmenter->state, text, size, tsr_encoding_append_token, to);
 }

@@ -31,8 +31,47 @@ typedef struct tsr_segmenter {
 
 static inline void tsr_segmenter_close(tsr_segmenter segmenter)
 {
-  if (segmenter.methods)
-    segmenter.methods->close(segmenter.state);
+  if (segmenter.methods) {
+    {
+      {
+        {
+          {
+            {
+              {
+                {
+                  {
+                    {
+                      {
+                        {
+                          {
+                            {
+                              {
+                                {
+                                  {
+                                    {
+                                      {
+                                        {
+                                          segmenter.methods->close(segmenter.state);
+                                        }
+                                      }
+                                    }
+                                  }
+                                }
+                              }
+                            }
+                          }
+                        }
+                      }
+                    }
+                  }
+                }
+              }
+            }
+          }
+        }
+      }
+    }
+  }
 }
 
 #endif

@@ -19,15 +19,17 @@ tsr_status tsr_sentencepiece_parse(const char *name, const void *bytes, size_t s
 {
   *model = nullptr;
   tsr_status checked = tsr_sentencepiece_check(name, bytes, size);
-  if (checked != TSR_OK)
+  if (checked != TSR_OK) {
     return checked;
+  }
   return tsr_sentencepiece_guarded(name, [&] {
     auto made = std::make_unique<tsr_sentencepiece>();
     made->name = name;
     tsr_status status = tsr_sentencepiece_status(
         name, made->processor.LoadFromSerializedProto(absl::string_view(static_cast<const char *>(bytes), size)));
-    if (status == TSR_OK)
+    if (status == TSR_OK) {
       *model = made.release();
+    }
     return status;
   });
 }
@@ -44,8 +46,9 @@ tsr_status tsr_sentencepiece_encode(const tsr_sentencepiece *model, const char *
     std::vector<std::string> pieces;
     tsr_status status =
         tsr_sentencepiece_status(model->name.c_str(), model->processor.Encode(absl::string_view(text, size), &pieces));
-    for (size_t i = 0; i < pieces.size() && status == TSR_OK; i++)
+    for (size_t i = 0; i < pieces.size() && status == TSR_OK; i++) {
       status = receive(user, pieces[i].data(), pieces[i].size());
+    }
     return status;
   });
 }
@@ -58,11 +61,13 @@ tsr_status tsr_sentencepiece_decode(const tsr_sentencepiece *model, const char *
     const std::vector<std::string> list(pieces, pieces + n_pieces);
     std::string decoded;
     tsr_status status = tsr_sentencepiece_status(model->name.c_str(), model->processor.Decode(list, &decoded));
-    if (status != TSR_OK)
+    if (status != TSR_OK) {
       return status;
+    }
     *text = static_cast<char *>(std::malloc(decoded.size() + 1));
-    if (!*text)
+    if (!*text) {
       throw std::bad_alloc();
+    }
     std::memcpy(*text, decoded.c_str(), decoded.size() + 1);
     return TSR_OK;
   });
@@ -98,7 +103,8 @@ tsr_status tsr_sentencepiece_segmenter(const char *name, const void *bytes, size
   static const tsr_segmenter_methods methods = {encode_state, decode_state, close_state};
   tsr_sentencepiece *model = nullptr;
   tsr_status status = tsr_sentencepiece_parse(name, bytes, size, &model);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     *segmenter = {&methods, model};
+  }
   return status;
 }

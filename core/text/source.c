@@ -28,8 +28,9 @@ typedef struct parting {
 static int is_one_of(uint32_t c, const uint32_t *list, size_t n)
 {
   for (size_t i = 0; i < n; i++) {
-    if (list[i] == c)
+    if (list[i] == c) {
       return 1;
+    }
   }
   return 0;
 }
@@ -42,13 +43,16 @@ static int ending_of(uint32_t c, int *alone)
   static const uint32_t clause[] = {',', ';', ':', 0x2014, 0x2013, 0x060C, 0x061B};
   static const uint32_t wide_clause[] = {0x3001, 0xFF0C, 0xFF1B, 0xFF1A};
   *alone = 0;
-  if (is_one_of(c, sentence, sizeof sentence / sizeof sentence[0]))
+  if (is_one_of(c, sentence, sizeof sentence / sizeof sentence[0])) {
     return AT_SENTENCE;
-  if (is_one_of(c, clause, sizeof clause / sizeof clause[0]))
+  }
+  if (is_one_of(c, clause, sizeof clause / sizeof clause[0])) {
     return AT_CLAUSE;
+  }
   *alone = 1;
-  if (is_one_of(c, wide_sentence, sizeof wide_sentence / sizeof wide_sentence[0]))
+  if (is_one_of(c, wide_sentence, sizeof wide_sentence / sizeof wide_sentence[0])) {
     return AT_SENTENCE;
+  }
   return is_one_of(c, wide_clause, sizeof wide_clause / sizeof wide_clause[0]) ? AT_CLAUSE : AT_CHARACTER;
 }
 
@@ -77,32 +81,37 @@ static size_t best_place(const char *text, size_t size, size_t begin, size_t lim
       break;
     } else if (kind != AT_CHARACTER) {
       ending = kind;
-      if (alone)
+      if (alone) {
         last[kind] = i + length;
+      }
     } else if (!is_closer(c)) {
       ending = AT_CHARACTER;
     }
   }
-  if (last[AT_SENTENCE] - begin > (limit - begin) / 4)
+  if (last[AT_SENTENCE] - begin > (limit - begin) / 4) {
     return last[AT_SENTENCE];
-  if (last[AT_CLAUSE] - begin > (limit - begin) / 2)
+  }
+  if (last[AT_CLAUSE] - begin > (limit - begin) / 2) {
     return last[AT_CLAUSE];
+  }
   return last[AT_BLANK] > begin ? last[AT_BLANK] : limit;
 }
 
 static size_t skip_blanks(const char *text, size_t at, size_t size)
 {
   size_t length;
-  while (at < size && tsr_is_space(tsr_utf8_decode(text + at, size - at, &length)))
+  while (at < size && tsr_is_space(tsr_utf8_decode(text + at, size - at, &length))) {
     at += length;
+  }
   return at;
 }
 
 /* Encodes text[begin .. end), with the prefix if it does not stand there already. */
 static tsr_status encode(const parting *p, size_t begin, size_t end, int32_t **ids, int32_t *n_ids)
 {
-  if (p->prefix == 0 || begin < p->prefix)
+  if (p->prefix == 0 || begin < p->prefix) {
     return tsr_tokenizer_encode(p->tokenizer, p->text + begin, end - begin, ids, n_ids);
+  }
   memcpy(p->room, p->text, p->prefix);
   memcpy(p->room + p->prefix, p->text + begin, end - begin);
   return tsr_tokenizer_encode(p->tokenizer, p->room, p->prefix + end - begin, ids, n_ids);
@@ -122,8 +131,9 @@ static tsr_status fits(const parting *p, size_t begin, size_t end, int *yes)
 static size_t character_at(const char *text, size_t begin, size_t at)
 {
   size_t back = at;
-  while (back > begin && at - back < TSR_UTF8_LONGEST - 1 && ((unsigned char)text[back] & 0xC0) == 0x80)
+  while (back > begin && at - back < TSR_UTF8_LONGEST - 1 && ((unsigned char)text[back] & 0xC0) == 0x80) {
     back--;
+  }
   return ((unsigned char)text[back] & 0xC0) == 0x80 ? at : back;
 }
 
@@ -151,13 +161,15 @@ static tsr_status find_limit(const parting *p, size_t begin, size_t guess, size_
       (void)tsr_utf8_decode(p->text + low, p->size - low, &length);
       middle = low + length;
     }
-    if (middle >= high)
+    if (middle >= high) {
       break;
+    }
     TSR_TRY(fits(p, begin, middle, &yes));
-    if (yes)
+    if (yes) {
       low = middle;
-    else
+    } else {
       high = middle;
+    }
   }
   *limit = low;
   return TSR_OK;
@@ -166,11 +178,13 @@ static tsr_status find_limit(const parting *p, size_t begin, size_t guess, size_
 /* Shortens ids to the most that are allowed; the special tokens at the end stay. */
 static void cut(const parting *p, int32_t *ids, int32_t *n_ids)
 {
-  if (*n_ids <= p->most)
+  if (*n_ids <= p->most) {
     return;
+  }
   int32_t tail = 0;
-  while (tail < p->n_empty && tail < p->most && ids[*n_ids - 1 - tail] == p->empty[p->n_empty - 1 - tail])
+  while (tail < p->n_empty && tail < p->most && ids[*n_ids - 1 - tail] == p->empty[p->n_empty - 1 - tail]) {
     tail++;
+  }
   memmove(ids + p->most - tail, ids + *n_ids - tail, (size_t)tail * sizeof *ids);
   *n_ids = p->most;
 }
@@ -180,8 +194,9 @@ static tsr_status add_part(tsr_source *source, int32_t *ids, int32_t n_ids)
 {
   size_t n = (size_t)source->n_parts + 1;
   int32_t **all = realloc(source->ids, n * sizeof *all);
-  if (all)
+  if (all) {
     source->ids = all;
+  }
   int32_t *counts = all ? realloc(source->n_ids, n * sizeof *counts) : NULL;
   if (!counts) {
     free(ids);
@@ -207,8 +222,9 @@ static tsr_status split(parting *p, const int32_t *ids, int32_t n_ids, tsr_sourc
 {
   p->prefix = prefix_of(p, ids, n_ids);
   p->room = malloc(p->size + p->prefix + 1);
-  if (!p->room)
+  if (!p->room) {
     return tsr_fail_memory(p->size + p->prefix + 1);
+  }
   const size_t guess = p->size / (size_t)n_ids * (size_t)p->most + 64;
   tsr_status status = TSR_OK;
   for (size_t begin = 0; status == TSR_OK && (begin = skip_blanks(p->text, begin, p->size)) < p->size;) {
@@ -217,8 +233,9 @@ static tsr_status split(parting *p, const int32_t *ids, int32_t n_ids, tsr_sourc
     int32_t n = 0;
     status = find_limit(p, begin, guess, &limit);
     size_t end = limit < p->size ? best_place(p->text, p->size, begin, limit) : limit;
-    if (status == TSR_OK)
+    if (status == TSR_OK) {
       status = encode(p, begin, end, &part, &n);
+    }
     if (status == TSR_OK && n > p->n_empty) {
       cut(p, part, &n); /* a character of more tokens than there may be */
       status = add_part(source, part, n);
@@ -259,26 +276,30 @@ tsr_status tsr_source_prepare(const tsr_tokenizer *tokenizer, const char *text, 
                               int32_t long_input, tsr_source *source)
 {
   if (!tokenizer || !source || (!text && size > 0) || most < 1 || long_input < TSR_LONG_CUT ||
-      long_input > TSR_LONG_ERROR)
+      long_input > TSR_LONG_ERROR) {
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "tsr_source_prepare: tokenizer, text and source must not be NULL, most not below 1, long_input one "
                     "of TSR_LONG_*");
+  }
   *source = (tsr_source){0};
-  if (skip_blanks(text, 0, size) == size)
+  if (skip_blanks(text, 0, size) == size) {
     return TSR_OK;
+  }
   parting p = {.tokenizer = tokenizer, .text = text, .size = size, .most = most};
   TSR_TRY(tsr_tokenizer_encode(tokenizer, "", 0, &p.empty, &p.n_empty));
   tsr_status status = take(&p, long_input, source);
   free(p.empty);
-  if (status != TSR_OK)
+  if (status != TSR_OK) {
     tsr_source_finish(source);
+  }
   return status;
 }
 
 void tsr_source_finish(tsr_source *source)
 {
-  for (int32_t i = 0; i < source->n_parts; i++)
+  for (int32_t i = 0; i < source->n_parts; i++) {
     free(source->ids[i]);
+  }
   free(source->ids);
   free(source->n_ids);
   *source = (tsr_source){0};

@@ -54,8 +54,9 @@ tsr_status tsr_text_file_view(const char *name, const void *bytes, size_t size, 
 
 void tsr_text_file_close(tsr_text_file *file)
 {
-  if (!file)
+  if (!file) {
     return;
+  }
   tsr_stream_finish(&file->stream);
   free(file->buffer.bytes);
   free(file->markup.text.bytes);
@@ -65,9 +66,10 @@ void tsr_text_file_close(tsr_text_file *file)
 static tsr_status next_segment(tsr_text_file *file, tsr_sentence *sentence, int32_t *end)
 {
   TSR_TRY(tsr_markup_next(&file->markup, &file->stream, sentence, end));
-  if (*end && file->number == 0)
+  if (*end && file->number == 0) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: expected segments (<seg>) in a SGM or XML file, found none that count",
                     file->stream.name);
+  }
   return TSR_OK;
 }
 
@@ -75,16 +77,18 @@ static tsr_status next_line(tsr_text_file *file, tsr_sentence *sentence, int32_t
 {
   tsr_line line;
   TSR_TRY(tsr_lines_next(&file->stream, &file->buffer, file->number + 1, &line, end));
-  if (!*end)
+  if (!*end) {
     *sentence = (tsr_sentence){.text = line.text, .size = line.size, .id = ""};
+  }
   return TSR_OK;
 }
 
 tsr_status tsr_text_file_next(tsr_text_file *file, tsr_sentence *sentence, int32_t *end)
 {
   TSR_TRY(file->is_markup ? next_segment(file, sentence, end) : next_line(file, sentence, end));
-  if (!*end)
+  if (!*end) {
     sentence->number = ++file->number;
+  }
   return TSR_OK;
 }
 
@@ -111,11 +115,13 @@ static tsr_status seek_segment(tsr_text_file *file, int64_t offset)
   file->number = 0;
   TSR_TRY(tsr_stream_seek(&file->stream, 0));
   tsr_sentence sentence;
-  for (int32_t end = 0; !end && file->stream.offset < offset;)
+  for (int32_t end = 0; !end && file->stream.offset < offset;) {
     TSR_TRY(tsr_text_file_next(file, &sentence, &end));
-  if (file->stream.offset != offset)
+  }
+  if (file->stream.offset != offset) {
     return tsr_fail(TSR_ERR_IO, "%s: no segment ends at byte %lld: the file has changed since that position was taken",
                     file->stream.name, (long long)offset);
+  }
   return TSR_OK;
 }
 

@@ -16,14 +16,17 @@ enum { MAX_TEXT = 1 << 28 };
 
 void tsr_tokenizer_close(tsr_tokenizer *tokenizer)
 {
-  if (!tokenizer)
+  if (!tokenizer) {
     return;
+  }
   tsr_tokenizer_side *source = &tokenizer->side[TSR_SIDE_SOURCE];
   tsr_tokenizer_side *target = &tokenizer->side[TSR_SIDE_TARGET];
-  if (target->vocabulary != source->vocabulary)
+  if (target->vocabulary != source->vocabulary) {
     tsr_vocabulary_close(target->vocabulary);
-  if (target->segmenter.state != source->segmenter.state)
+  }
+  if (target->segmenter.state != source->segmenter.state) {
     tsr_segmenter_close(target->segmenter);
+  }
   if (target->added != source->added && target->added) {
     tsr_added_tokens_finish(target->added);
     free(target->added);
@@ -41,8 +44,9 @@ void tsr_tokenizer_close(tsr_tokenizer *tokenizer)
 
 tsr_status tsr_tokenizer_get_info(const tsr_tokenizer *tokenizer, tsr_tokenizer_info *info)
 {
-  if (!tokenizer || !info)
+  if (!tokenizer || !info) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_tokenizer_get_info: tokenizer and info must not be NULL");
+  }
   const tsr_tokenizer_side *source = &tokenizer->side[TSR_SIDE_SOURCE];
   const tsr_tokenizer_side *target = &tokenizer->side[TSR_SIDE_TARGET];
   int32_t language = tokenizer->language[TSR_SIDE_TARGET];
@@ -69,8 +73,9 @@ const char *tsr_tokenizer_kind_name(const tsr_tokenizer *tokenizer)
 
 const char *tsr_tokenizer_token(const tsr_tokenizer *tokenizer, int32_t side, int32_t id)
 {
-  if (!tokenizer || (side != TSR_SIDE_SOURCE && side != TSR_SIDE_TARGET))
+  if (!tokenizer || (side != TSR_SIDE_SOURCE && side != TSR_SIDE_TARGET)) {
     return "";
+  }
   const char *token = tsr_vocabulary_token(tokenizer->side[side].vocabulary, id);
   return token ? token : "";
 }
@@ -83,8 +88,9 @@ tsr_status tsr_encoding_append(tsr_encoding *to, int32_t id)
   if (to->count == to->room) {
     int32_t room = to->room ? 2 * to->room : 64;
     int32_t *ids = realloc(to->ids, (size_t)room * sizeof *ids);
-    if (!ids)
+    if (!ids) {
       return tsr_fail_memory((size_t)room * sizeof *ids);
+    }
     to->ids = ids;
     to->room = room;
   }
@@ -104,8 +110,9 @@ tsr_status tsr_encoding_append_token(void *encoding, const char *token, size_t s
 static size_t count_leading(const char *text, size_t size)
 {
   size_t at = 0;
-  for (size_t length; at < size && tsr_is_space(tsr_utf8_decode(text + at, size - at, &length));)
+  for (size_t length; at < size && tsr_is_space(tsr_utf8_decode(text + at, size - at, &length));) {
     at += length;
+  }
   return at;
 }
 
@@ -127,10 +134,12 @@ static size_t count_trimmed(const char *text, size_t size)
 static tsr_status encode_plain(tsr_encoding *to, const char *text, size_t size, int32_t where)
 {
   const tsr_tokenizer *tokenizer = to->tokenizer;
-  if (size == 0)
+  if (size == 0) {
     return TSR_OK;
-  if (tokenizer->kind->encode_plain)
+  }
+  if (tokenizer->kind->encode_plain) {
     return tokenizer->kind->encode_plain(to, text, size, where);
+  }
   const tsr_segmenter *segmenter = &tokenizer->side[to->side].segmenter;
   return segmenter->methods->encode(segmenter->state, text, size, tsr_encoding_append_token, to);
 }
@@ -147,13 +156,15 @@ static tsr_status encode_text(tsr_encoding *to, const char *text, size_t size)
       continue;
     }
     size_t plain = at - begin;
-    if (token->flags & TSR_ADDED_LSTRIP)
+    if (token->flags & TSR_ADDED_LSTRIP) {
       plain = count_trimmed(text + begin, plain);
+    }
     TSR_TRY(encode_plain(to, text + begin, plain, begin == 0 ? TSR_PLAIN_FIRST : 0));
     TSR_TRY(tsr_encoding_append(to, token->id));
     at += token->size;
-    if (token->flags & TSR_ADDED_RSTRIP)
+    if (token->flags & TSR_ADDED_RSTRIP) {
       at += count_leading(text + at, size - at);
+    }
     begin = at;
   }
   return encode_plain(to, text + begin, size - begin, TSR_PLAIN_LAST | (begin == 0 ? TSR_PLAIN_FIRST : 0));
@@ -161,19 +172,22 @@ static tsr_status encode_text(tsr_encoding *to, const char *text, size_t size)
 
 static tsr_status append_all(tsr_encoding *to, const int32_t *ids, int32_t n_ids)
 {
-  for (int32_t i = 0; i < n_ids; i++)
+  for (int32_t i = 0; i < n_ids; i++) {
     TSR_TRY(tsr_encoding_append(to, ids[i]));
+  }
   return TSR_OK;
 }
 
 /* 1 if a text begins with what is looked up as a language: ">>", something, and "<<" on the same line. */
 static int names_language(const char *text, size_t size)
 {
-  if (size < 5 || memcmp(text, ">>", 2) != 0)
+  if (size < 5 || memcmp(text, ">>", 2) != 0) {
     return 0;
+  }
   for (size_t i = 3; i + 1 < size && text[i - 1] != '\n'; i++) {
-    if (text[i] == '<' && text[i + 1] == '<')
+    if (text[i] == '<' && text[i + 1] == '<') {
       return 1;
+    }
   }
   return 0;
 }
@@ -183,14 +197,16 @@ static tsr_status encode(tsr_encoding *to, const char *text, size_t size)
   const tsr_tokenizer *tokenizer = to->tokenizer;
   const tsr_frame *frame = &tokenizer->side[to->side].frame;
   if (to->side == TSR_SIDE_TARGET && tokenizer->language[TSR_SIDE_TARGET] < 0 &&
-      tokenizer->place != TSR_LANGUAGE_NONE && tokenizer->place != TSR_LANGUAGE_SOURCE)
+      tokenizer->place != TSR_LANGUAGE_NONE && tokenizer->place != TSR_LANGUAGE_SOURCE) {
     return tsr_fail(
         TSR_ERR_ARGUMENT,
         "a target text begins or ends with its language's token, but no target language was chosen: neither "
         "here nor in tokenizer_config.json (tgt_lang)");
+  }
   /* A source that names its target language itself keeps it. */
-  if (tokenizer->place != TSR_LANGUAGE_SOURCE || !names_language(text, size))
+  if (tokenizer->place != TSR_LANGUAGE_SOURCE || !names_language(text, size)) {
     TSR_TRY(append_all(to, frame->before, frame->n_before));
+  }
   int32_t begin = to->count;
   TSR_TRY(encode_text(to, text, size));
   int32_t skip =
@@ -201,12 +217,14 @@ static tsr_status encode(tsr_encoding *to, const char *text, size_t size)
 tsr_status tsr_tokenizer_encode_side(const tsr_tokenizer *tokenizer, int32_t side, const char *text, size_t size,
                                      int32_t **ids, int32_t *n_ids)
 {
-  if (!tokenizer || !ids || !n_ids || (!text && size > 0))
+  if (!tokenizer || !ids || !n_ids || (!text && size > 0)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "encode: tokenizer, text, ids and n_ids must not be NULL");
+  }
   *ids = NULL;
   *n_ids = 0;
-  if (size > MAX_TEXT)
+  if (size > MAX_TEXT) {
     return tsr_fail(TSR_ERR_ARGUMENT, "a text of %zu bytes: expected at most %d", size, (int)MAX_TEXT);
+  }
   tsr_encoding to = {.tokenizer = tokenizer, .side = side};
   tsr_status status = encode(&to, text, size);
   if (status != TSR_OK) {
@@ -280,15 +298,17 @@ static void clean_up(char *text)
 tsr_status tsr_tokenizer_decode_side(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids, int32_t n_ids,
                                      char **text)
 {
-  if (!tokenizer || !text || n_ids < 0 || (!ids && n_ids > 0) || (side != TSR_SIDE_SOURCE && side != TSR_SIDE_TARGET))
+  if (!tokenizer || !text || n_ids < 0 || (!ids && n_ids > 0) || (side != TSR_SIDE_SOURCE && side != TSR_SIDE_TARGET)) {
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "decode: tokenizer, ids and text must not be NULL, n_ids not negative, the side 0 "
                     "or 1");
+  }
   *text = NULL;
   const tsr_tokenizer_side *from = &tokenizer->side[side];
   const char **pieces = malloc(((size_t)n_ids + 1) * sizeof *pieces);
-  if (!pieces)
+  if (!pieces) {
     return tsr_fail_memory(((size_t)n_ids + 1) * sizeof *pieces);
+  }
   size_t n_pieces = 0;
   tsr_status status = TSR_OK;
   for (int32_t i = 0; i < n_ids && status == TSR_OK; i++) {
@@ -300,12 +320,15 @@ tsr_status tsr_tokenizer_decode_side(const tsr_tokenizer *tokenizer, int32_t sid
       pieces[n_pieces++] = token;
     }
   }
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = from->segmenter.methods->decode(from->segmenter.state, pieces, n_pieces, text);
-  if (status == TSR_OK && !tokenizer->keep_blanks)
+  }
+  if (status == TSR_OK && !tokenizer->keep_blanks) {
     tidy(*text);
-  if (status == TSR_OK && tokenizer->clean_up)
+  }
+  if (status == TSR_OK && tokenizer->clean_up) {
     clean_up(*text);
+  }
   free(pieces);
   return status;
 }

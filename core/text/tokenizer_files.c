@@ -14,8 +14,9 @@
 tsr_status tsr_files_has(const tsr_tokenizer_files *files, const char *name, int *has)
 {
   char *path = tsr_path_join(files->folder, name);
-  if (!path)
+  if (!path) {
     return TSR_ERR_OUT_OF_MEMORY;
+  }
   *has = tsr_path_exists(path);
   free(path);
   return TSR_OK;
@@ -25,15 +26,18 @@ tsr_status tsr_files_json(const tsr_tokenizer_files *files, const char *name, js
 {
   int has;
   TSR_TRY(tsr_files_has(files, name, &has));
-  if (!has)
+  if (!has) {
     return TSR_OK;
+  }
   char *path = tsr_path_join(files->folder, name);
-  if (!path)
+  if (!path) {
     return TSR_ERR_OUT_OF_MEMORY;
+  }
   tsr_file file = {0};
   tsr_status status = tsr_file_map(path, &file);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = tsr_json_parse_large(path, file.bytes, file.size, root);
+  }
   tsr_file_unmap(&file);
   free(path);
   return status;
@@ -48,9 +52,10 @@ tsr_status tsr_files_vocabulary(const tsr_tokenizer_files *files, const char *na
 {
   const tsr_transformer_config *config = files->config;
   int32_t size = TSR_VOCABULARY_WHOLE;
-  if (config) /* one vocabulary for two tables: the larger one bounds its ids */
+  if (config) { /* one vocabulary for two tables: the larger one bounds its ids */
     size =
         config->source_vocabulary > config->target_vocabulary ? config->source_vocabulary : config->target_vocabulary;
+  }
   char *path = tsr_path_join(files->folder, name);
   tsr_status status = path ? tsr_vocabulary_begin(path, size, vocabulary) : TSR_ERR_OUT_OF_MEMORY;
   free(path);
@@ -62,10 +67,12 @@ tsr_status tsr_files_add_vocabulary(const tsr_tokenizer_files *files, const char
 {
   json_t *root = NULL;
   tsr_status status = tsr_files_json(files, name, &root);
-  if (status == TSR_OK && !root)
+  if (status == TSR_OK && !root) {
     status = tsr_fail(TSR_ERR_IO, "%s: has no %s", files->folder, name);
-  if (status == TSR_OK)
+  }
+  if (status == TSR_OK) {
     status = tsr_vocabulary_add_object(vocabulary, root);
+  }
   *size = (int32_t)json_object_size(root);
   json_decref(root);
   return status;
@@ -75,11 +82,13 @@ tsr_status tsr_files_add_vocabulary(const tsr_tokenizer_files *files, const char
 static tsr_status parse_merged(const char *path, const tsr_file *file, const void *extra, size_t extra_size,
                                tsr_segmenter *segmenter)
 {
-  if (extra_size == 0)
+  if (extra_size == 0) {
     return tsr_sentencepiece_segmenter(path, file->bytes, file->size, segmenter);
+  }
   unsigned char *bytes = malloc(file->size + extra_size);
-  if (!bytes)
+  if (!bytes) {
     return tsr_fail_memory(file->size + extra_size);
+  }
   memcpy(bytes, file->bytes, file->size);
   memcpy(bytes + file->size, extra, extra_size);
   tsr_status status = tsr_sentencepiece_segmenter(path, bytes, file->size + extra_size, segmenter);
@@ -91,12 +100,14 @@ tsr_status tsr_files_sentencepiece(const tsr_tokenizer_files *files, const char 
                                    size_t extra_size, tsr_segmenter *segmenter)
 {
   char *path = tsr_path_join(files->folder, name);
-  if (!path)
+  if (!path) {
     return TSR_ERR_OUT_OF_MEMORY;
+  }
   tsr_file file = {0};
   tsr_status status = tsr_file_map(path, &file);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = parse_merged(path, &file, extra, extra_size, segmenter);
+  }
   tsr_file_unmap(&file);
   free(path);
   return status;
@@ -109,8 +120,9 @@ tsr_status tsr_files_sentencepiece(const tsr_tokenizer_files *files, const char 
 static tsr_status check_id(const char *path, const char *token, const json_t *value, int64_t *id)
 {
   *id = json_integer_value(value);
-  if (json_is_integer(value) && *id >= 0 && *id <= INT32_MAX)
+  if (json_is_integer(value) && *id >= 0 && *id <= INT32_MAX) {
     return TSR_OK;
+  }
   return tsr_fail(TSR_ERR_FORMAT, "%s: added token %s: expected an id of at least 0, found %s", path,
                   tsr_quote(token).text, tsr_json_show(value).text);
 }
@@ -127,8 +139,9 @@ static uint32_t read_flags(const json_t *token)
       {"single_word", TSR_ADDED_WORD},
   };
   uint32_t flags = 0;
-  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
     flags |= json_is_true(json_object_get(token, keys[i].key)) ? keys[i].flag : 0;
+  }
   return flags;
 }
 
@@ -154,10 +167,11 @@ static tsr_status add_by_id(const char *path, const json_t *object, tsr_vocabula
     const char *text = json_string_value(json_object_get(value, "content"));
     char *end;
     long id = strtol(key, &end, 10);
-    if (!text || *end || end == key || id < 0 || id > INT32_MAX)
+    if (!text || *end || end == key || id < 0 || id > INT32_MAX) {
       return tsr_fail(TSR_ERR_FORMAT,
                       "%s: key \"added_tokens_decoder\": expected ids and tokens with a text \"content\", found %s: %s",
                       path, tsr_quote(key).text, tsr_json_show(value).text);
+    }
     TSR_TRY(add_token(vocabulary, added, text, id, read_flags(value)));
   }
   return TSR_OK;
@@ -170,9 +184,10 @@ static tsr_status add_list(const char *path, const json_t *list, tsr_vocabulary 
     const json_t *value = json_array_get(list, i);
     const char *text = json_string_value(json_object_get(value, "content"));
     int64_t id;
-    if (!text)
+    if (!text) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: key \"added_tokens\": expected tokens with a text \"content\", found %s",
                       path, tsr_json_show(value).text);
+    }
     TSR_TRY(check_id(path, text, json_object_get(value, "id"), &id));
     TSR_TRY(add_token(vocabulary, added, text, id, read_flags(value)));
   }
@@ -199,8 +214,9 @@ static tsr_status add_from_text(const tsr_tokenizer_files *files, tsr_vocabulary
   static const char name[] = "added_tokens.json";
   json_t *root = NULL;
   tsr_status status = tsr_files_json(files, name, &root);
-  if (status == TSR_OK && root)
+  if (status == TSR_OK && root) {
     status = add_by_text(files, name, root, vocabulary, added);
+  }
   json_decref(root);
   return status;
 }
@@ -208,8 +224,9 @@ static tsr_status add_from_text(const tsr_tokenizer_files *files, tsr_vocabulary
 tsr_status tsr_files_added_tokens(tsr_tokenizer_files *files, tsr_vocabulary *vocabulary, tsr_added_tokens *added)
 {
   const json_t *by_id = json_object_get(files->options.root, "added_tokens_decoder");
-  if (json_is_object(by_id))
+  if (json_is_object(by_id)) {
     return add_by_id(files->options.path, by_id, vocabulary, added);
+  }
   TSR_TRY(add_from_text(files, vocabulary, added));
   TSR_TRY(tsr_files_fast(files));
   return files->fast ? add_list("tokenizer.json", json_object_get(files->fast, "added_tokens"), vocabulary, added)
@@ -235,8 +252,9 @@ int tsr_files_is_special(const tsr_tokenizer_files *files, const char *token)
     const json_t *tokens = additional_tokens(files, list);
     for (size_t i = 0; i < json_array_size(tokens); i++) {
       const char *text = text_of(json_array_get(tokens, i));
-      if (text && strcmp(text, token) == 0)
+      if (text && strcmp(text, token) == 0) {
         return 1;
+      }
     }
   }
   return 0;
@@ -249,8 +267,9 @@ static tsr_status add_additional(const tsr_tokenizer_files *files, tsr_tokenizer
     for (size_t i = 0; i < json_array_size(tokens); i++) {
       const char *text = text_of(json_array_get(tokens, i));
       int32_t id = text ? tsr_vocabulary_find(side->vocabulary, text, strlen(text)) : -1;
-      if (id >= 0)
+      if (id >= 0) {
         TSR_TRY(tsr_added_tokens_add(side->added, text, id, TSR_ADDED_SPECIAL));
+      }
     }
   }
   return TSR_OK;
@@ -261,12 +280,14 @@ tsr_status tsr_files_special(const tsr_tokenizer_files *files, const char *key, 
   const json_t *roots[] = {files->options.root, files->specials};
   for (size_t r = 0; r < sizeof roots / sizeof roots[0]; r++) {
     const json_t *value = json_object_get(roots[r], key);
-    if (!value || json_is_null(value))
+    if (!value || json_is_null(value)) {
       continue;
+    }
     *text = text_of(value);
-    if (!*text || !(*text)[0])
+    if (!*text || !(*text)[0]) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: key \"%s\": expected a text, found %s",
                       r == 0 ? files->options.path : "special_tokens_map.json", key, tsr_json_show(value).text);
+    }
     return TSR_OK;
   }
   return TSR_OK;
@@ -291,23 +312,27 @@ static tsr_status find_side(const tsr_tokenizer_files *files, tsr_tokenizer *tok
   for (int32_t i = 0; i < TSR_SPECIALS; i++) {
     const char *text = tokenizer->special[i];
     side->special[i] = text ? tsr_vocabulary_find(side->vocabulary, text, strlen(text)) : -1;
-    if (side->special[i] < 0 && (i == TSR_EOS || i == TSR_UNK))
+    if (side->special[i] < 0 && (i == TSR_EOS || i == TSR_UNK)) {
       TSR_TRY(tsr_vocabulary_require(side->vocabulary, text, &side->special[i]));
-    if (side->special[i] >= 0)
+    }
+    if (side->special[i] >= 0) {
       TSR_TRY(tsr_added_tokens_add(
           side->added, text, side->special[i],
           TSR_ADDED_SPECIAL | (i == TSR_MASK && tokenizer->kind->mask_strips ? (uint32_t)TSR_ADDED_LSTRIP : 0)));
+    }
   }
   TSR_TRY(add_additional(files, side));
   tsr_added_tokens_sort(side->added);
-  if (side->special[TSR_EOS] >= 0)
+  if (side->special[TSR_EOS] >= 0) {
     side->frame = (tsr_frame){.after = {side->special[TSR_EOS]}, .n_after = 1};
+  }
   return TSR_OK;
 }
 
 tsr_status tsr_tokenizer_find_specials(const tsr_tokenizer_files *files, tsr_tokenizer *tokenizer)
 {
-  for (int32_t side = 0; side < TSR_SIDES; side++)
+  for (int32_t side = 0; side < TSR_SIDES; side++) {
     TSR_TRY(find_side(files, tokenizer, &tokenizer->side[side]));
+  }
   return TSR_OK;
 }

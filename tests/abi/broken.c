@@ -33,8 +33,9 @@ static int32_t misbehave(const char *slot, int *null)
   const char *null_slot = host_now->option(host_now, "null_slot");
   *null = null_slot && strcmp(null_slot, slot) == 0;
   const char *fail_slot = host_now->option(host_now, "fail_slot");
-  if (!fail_slot || strcmp(fail_slot, slot) != 0)
+  if (!fail_slot || strcmp(fail_slot, slot) != 0) {
     return TSR_OK;
+  }
   if (!host_now->option(host_now, "fail_silent")) {
     char message[100];
     snprintf(message, sizeof message, "%s was told to fail", slot);
@@ -180,18 +181,23 @@ static const void *broken_get_extension(void *context, const char *name)
 {
   static tsr_forms_extension forms;
   (void)context;
-  if (strcmp(name, TSR_FORMS_EXTENSION) != 0)
+  if (strcmp(name, TSR_FORMS_EXTENSION) != 0) {
     return NULL;
+  }
   forms = (tsr_forms_extension){sizeof forms, 2,           forms_name,     forms_force,
                                 forms_of,     forms_class, forms_remember, forms_save};
   const char *missing = host_now->option(host_now, "missing_forms_slot"), *wish = host_now->option(host_now, "forms");
-  for (size_t i = 0; i < sizeof forms_slots / sizeof forms_slots[0]; i++)
-    if (missing && strcmp(missing, forms_slots[i].name) == 0)
+  for (size_t i = 0; i < sizeof forms_slots / sizeof forms_slots[0]; i++) {
+    if (missing && strcmp(missing, forms_slots[i].name) == 0) {
       memset((char *)&forms + forms_slots[i].offset, 0, sizeof forms.save);
-  if (wish && strcmp(wish, "small") == 0)
+    }
+  }
+  if (wish && strcmp(wish, "small") == 0) {
     forms.struct_size = offsetof(tsr_forms_extension, save);
-  if (wish && strcmp(wish, "negative") == 0)
+  }
+  if (wish && strcmp(wish, "negative") == 0) {
     forms.count = -1;
+  }
   return &forms;
 }
 
@@ -252,9 +258,11 @@ const tsr_backend *QUERY(uint32_t host_abi_major, const tsr_host *host)
   (void)host->option(host, "");
 #endif
   const char *missing = host->option(host, "missing_slot");
-  for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++)
-    if (missing && strcmp(missing, slots[i].name) == 0)
+  for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++) {
+    if (missing && strcmp(missing, slots[i].name) == 0) {
       memset((char *)table + slots[i].offset, 0, sizeof table->start);
+    }
+  }
 #if defined(BREAK_NULL_QUERY) || defined(BREAK_REFUSAL)
   return NULL;
 #else

@@ -14,16 +14,18 @@ const char *plugin_folder(const char *name)
 {
   const char *build = getenv("TESSERA_TEST_BUILD");
   assert_non_null(build);
-  if (strncmp(name, "broken", 6) == 0)
+  if (strncmp(name, "broken", 6) == 0) {
     return keep("%s%s", build, "/tests/abi");
+  }
   return keep("%s/backends/%s", build, name);
 }
 
 const char *plugin_file(const char *name)
 {
   const char *file = getenv("TESSERA_TEST_TEMPLATE");
-  if (file && strcmp(name, "template") == 0)
+  if (file && strcmp(name, "template") == 0) {
     return file;
+  }
   return keep("%s/libtessera-backend-%s.so", plugin_folder(name), name);
 }
 
@@ -33,8 +35,9 @@ tsr_runtime *runtime_with(const char *first, ...)
   int n = 0;
   va_list names;
   va_start(names, first);
-  for (const char *name = first; name && n < 4; name = va_arg(names, const char *))
+  for (const char *name = first; name && n < 4; name = va_arg(names, const char *)) {
     plugins[n++] = plugin_file(name);
+  }
   va_end(names);
   tsr_runtime *runtime = NULL;
   assert_ok(tsr_runtime_create(&(tsr_runtime_options){.plugins = plugins, .path = ""}, &runtime));
@@ -50,14 +53,16 @@ tsr_device *open_device(tsr_runtime *runtime, const char *name)
 
 void assert_message(const char *fragment)
 {
-  if (!strstr(tsr_error_message(), fragment))
+  if (!strstr(tsr_error_message(), fragment)) {
     fail_msg("'%s' does not hold '%s'", tsr_error_message(), fragment);
+  }
 }
 
 void assert_status(tsr_status status, tsr_status expected)
 {
-  if (status != expected)
+  if (status != expected) {
     fail_msg("%s instead of %s: %s", tsr_status_name(status), tsr_status_name(expected), tsr_error_message());
+  }
 }
 
 void assert_problem(const tsr_runtime *runtime, tsr_status status, const char *fragment)
@@ -66,8 +71,9 @@ void assert_problem(const tsr_runtime *runtime, tsr_status status, const char *f
   for (int32_t i = 0; i < tsr_runtime_problem_count(runtime); i++) {
     tsr_problem problem;
     assert_ok(tsr_runtime_problem(runtime, i, &problem));
-    if (problem.status == status && strstr(problem.message, fragment))
+    if (problem.status == status && strstr(problem.message, fragment)) {
       return;
+    }
     snprintf(all + strlen(all), sizeof all - strlen(all), "\n%s: %s", tsr_status_name(problem.status), problem.message);
   }
   fail_msg("no problem is %s and holds '%s':%s", tsr_status_name(status), fragment, all);

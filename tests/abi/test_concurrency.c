@@ -32,13 +32,17 @@ static void *tell(worker *w, const char *what, int run)
 
 static void run_workers(worker *workers, int n, void *(*task)(void *))
 {
-  for (int i = 0; i < n; i++)
+  for (int i = 0; i < n; i++) {
     assert_int_equal(pthread_create(&workers[i].thread, NULL, task, &workers[i]), 0);
-  for (int i = 0; i < n; i++)
+  }
+  for (int i = 0; i < n; i++) {
     assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
-  for (int i = 0; i < n; i++)
-    if (workers[i].failure[0])
+  }
+  for (int i = 0; i < n; i++) {
+    if (workers[i].failure[0]) {
       fail_msg("thread %d: %s", i, workers[i].failure);
+    }
+  }
 }
 
 /* What the validation layer says, if the environment switches it on (TESSERA_VALIDATION=1). */
@@ -48,8 +52,9 @@ static void on_log(void *user, int32_t level, const char *message)
 {
   (void)user;
   n_validation_messages += strstr(message, "Vulkan validation") != NULL;
-  if (level <= TSR_LOG_WARNING)
+  if (level <= TSR_LOG_WARNING) {
     fprintf(stderr, "%s\n", message);
+  }
 }
 
 static int tear_down(void **state)
@@ -69,8 +74,9 @@ static tsr_device *open_if_found(tsr_runtime *runtime, const char *name)
   for (int32_t i = 0; i < tsr_runtime_device_count(runtime); i++) {
     tsr_device_info info;
     assert_ok(tsr_runtime_device_info(runtime, i, &info));
-    if (strcmp(info.name, name) == 0)
+    if (strcmp(info.name, name) == 0) {
       return open_device(runtime, name);
+    }
   }
   return NULL;
 }
@@ -89,8 +95,9 @@ static tsr_status make_summer(tsr_device *device, tsr_buffer *sum_buffer, summer
   *s = (summer){0};
   tsr_program *p;
   tsr_status status = tsr_program_create(&p);
-  if (status != TSR_OK)
+  if (status != TSR_OK) {
     return status;
+  }
   s->x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(ELEMENTS));
   s->sum = tsr_state(p, "sum", TSR_F32, TSR_SHAPE(ELEMENTS));
   tsr_ref doubled = tsr_relu(p, tsr_add(p, s->x, s->x));
@@ -105,8 +112,9 @@ static tsr_status make_summer(tsr_device *device, tsr_buffer *sum_buffer, summer
 
 static void fill(float *x, float value)
 {
-  for (int i = 0; i < ELEMENTS; i++)
+  for (int i = 0; i < ELEMENTS; i++) {
     x[i] = value;
+  }
 }
 
 /* Runs with other inputs each time; every result and the last state must be right. NULL, or what went wrong. */
@@ -114,19 +122,23 @@ static const char *check_runs(const summer *s, float seed, int n_runs, int *run)
 {
   float x[ELEMENTS], y[ELEMENTS], sum[ELEMENTS] = {0}, got[ELEMENTS];
   for (*run = 0; *run < n_runs; ++*run) {
-    for (int i = 0; i < ELEMENTS; i++)
+    for (int i = 0; i < ELEMENTS; i++) {
       x[i] = seed + (float)((i * 7 + *run) % 11) - 5;
+    }
     if (tsr_executable_write(s->executable, s->x, x, BYTES) != TSR_OK || tsr_executable_run(s->executable) != TSR_OK ||
-        tsr_executable_read(s->executable, s->y, y, BYTES) != TSR_OK)
+        tsr_executable_read(s->executable, s->y, y, BYTES) != TSR_OK) {
       return "an error";
+    }
     for (int i = 0; i < ELEMENTS; i++) {
       sum[i] += x[i] > 0 ? 2 * x[i] : 0;
-      if (y[i] != sum[i] + x[i])
+      if (y[i] != sum[i] + x[i]) {
         return "a wrong result";
+      }
     }
   }
-  if (tsr_executable_read(s->executable, s->sum, got, BYTES) != TSR_OK)
+  if (tsr_executable_read(s->executable, s->sum, got, BYTES) != TSR_OK) {
     return "an error";
+  }
   return memcmp(got, sum, BYTES) == 0 ? NULL : "a wrong state";
 }
 
@@ -152,12 +164,15 @@ static void test_two_devices(void **state)
   tsr_runtime *runtime = new_runtime();
   for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
     worker workers[2] = {{.seed = 1}, {.seed = 3}};
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 2; k++) {
       workers[k].device = open_if_found(runtime, pairs[i][k]);
-    if (workers[0].device && workers[1].device)
+    }
+    if (workers[0].device && workers[1].device) {
       run_workers(workers, 2, sum_on_a_device);
-    for (int k = 0; k < 2; k++)
+    }
+    for (int k = 0; k < 2; k++) {
       tsr_device_close(workers[k].device);
+    }
   }
   tsr_runtime_destroy(runtime);
 }
@@ -171,8 +186,9 @@ static void test_one_device(void **state)
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     tsr_device *device = open_if_found(runtime, names[i]);
     worker workers[2] = {{.device = device, .seed = 1}, {.device = device, .seed = 2}};
-    if (device)
+    if (device) {
       run_workers(workers, 2, sum_on_a_device);
+    }
     tsr_device_close(device);
   }
   tsr_runtime_destroy(runtime);
@@ -188,8 +204,9 @@ static void *start_many(void *opaque)
   worker *w = opaque;
   for (int run = 0; run < RUNS; run++) {
     tsr_status status = run % 3 ? tsr_executable_start(w->executable) : tsr_executable_run(w->executable);
-    if (status != TSR_OK)
+    if (status != TSR_OK) {
       return tell(w, "an error", run);
+    }
   }
   return tsr_executable_wait(w->executable) == TSR_OK ? NULL : tell(w, "an error", RUNS);
 }
@@ -200,13 +217,17 @@ static void *read_many(void *opaque)
   worker *w = opaque;
   float sum[ELEMENTS], before = 0;
   for (int run = 0; run < RUNS; run++) {
-    if (tsr_buffer_read(w->buffer, 0, BYTES, sum) != TSR_OK)
+    if (tsr_buffer_read(w->buffer, 0, BYTES, sum) != TSR_OK) {
       return tell(w, "an error", run);
-    for (int i = 1; i < ELEMENTS; i++)
-      if (sum[i] != sum[0])
+    }
+    for (int i = 1; i < ELEMENTS; i++) {
+      if (sum[i] != sum[0]) {
         return tell(w, "half a run was seen", run);
-    if (sum[0] < before)
+      }
+    }
+    if (sum[0] < before) {
       return tell(w, "the state went back", run);
+    }
     before = sum[0];
   }
   return NULL;
@@ -236,8 +257,9 @@ static void check_shared_state(tsr_device *device)
     assert_ok(tsr_executable_run(summers[k].executable));
     assert_ok(tsr_executable_read(summers[k].executable, summers[k].y, y, BYTES));
     assert_ok(tsr_executable_read(summers[1 - k].executable, summers[1 - k].sum, sum, BYTES));
-    for (int i = 0; i < ELEMENTS; i++)
+    for (int i = 0; i < ELEMENTS; i++) {
       assert_true(y[i] == expected + (float)(k + 1) && sum[i] == expected);
+    }
   }
   /* The host writes it in between. */
   fill(sum, 0);
@@ -249,10 +271,12 @@ static void check_shared_state(tsr_device *device)
       {.executable = summers[0].executable}, {.executable = summers[1].executable}, {.buffer = buffer}};
   run_workers(workers, 3, start_or_read);
   assert_ok(tsr_buffer_read(buffer, 0, BYTES, sum));
-  for (int i = 0; i < ELEMENTS; i++)
+  for (int i = 0; i < ELEMENTS; i++) {
     assert_true(sum[i] == 6 * RUNS);
-  for (int k = 0; k < 2; k++)
+  }
+  for (int k = 0; k < 2; k++) {
     tsr_executable_destroy(summers[k].executable);
+  }
   tsr_buffer_destroy(buffer);
 }
 
@@ -263,8 +287,9 @@ static void test_shared_state(void **state)
   tsr_runtime *runtime = new_runtime();
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     tsr_device *device = open_if_found(runtime, names[i]);
-    if (device)
+    if (device) {
       check_shared_state(device);
+    }
     tsr_device_close(device);
   }
   tsr_runtime_destroy(runtime);
@@ -280,8 +305,9 @@ static void test_opened_twice(void **state)
   tsr_runtime *runtime = new_runtime();
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     tsr_device *a = open_if_found(runtime, names[i]), *b = open_if_found(runtime, names[i]);
-    if (!a)
+    if (!a) {
       continue;
+    }
     tsr_device_counters before, after;
     summer s, other;
     tsr_buffer *buffer;
@@ -317,14 +343,16 @@ static void *open_and_close(void *opaque)
     summer s = {0};
     tsr_device *device;
     int run = -1;
-    if (tsr_device_open(w->runtime, w->device_name, &device) != TSR_OK)
+    if (tsr_device_open(w->runtime, w->device_name, &device) != TSR_OK) {
       return tell(w, "the device does not open", round);
+    }
     const char *failure =
         make_summer(device, NULL, &s) == TSR_OK ? check_runs(&s, w->seed, 10, &run) : "the program does not compile";
     tsr_executable_destroy(s.executable);
     tsr_device_close(device);
-    if (failure)
+    if (failure) {
       return tell(w, failure, run);
+    }
   }
   return NULL;
 }
@@ -338,8 +366,9 @@ static void test_opening_while_others_work(void **state)
                                  {.seed = 3, .device_name = "vulkan"},
                                  {.seed = 4, .device_name = "vulkan"}};
   tsr_device *vulkan = open_if_found(runtime, "vulkan:0");
-  for (int i = 0; i < MAX_WORKERS; i++)
+  for (int i = 0; i < MAX_WORKERS; i++) {
     workers[i].runtime = runtime;
+  }
   run_workers(workers, vulkan ? MAX_WORKERS : 2, open_and_close);
   tsr_device_close(vulkan);
   tsr_runtime_destroy(runtime);
@@ -357,18 +386,21 @@ static void *live_in_a_runtime(void *opaque)
     summer s = {0};
     tsr_device *device = NULL;
     int run = -1;
-    if (tsr_runtime_create(&(tsr_runtime_options){.plugins = plugins, .path = ""}, &w->runtime) != TSR_OK)
+    if (tsr_runtime_create(&(tsr_runtime_options){.plugins = plugins, .path = ""}, &w->runtime) != TSR_OK) {
       return tell(w, "no runtime", round);
+    }
     const char *failure = NULL;
-    if (tsr_device_open(w->runtime, w->device_name, &device) != TSR_OK || make_summer(device, NULL, &s) != TSR_OK)
+    if (tsr_device_open(w->runtime, w->device_name, &device) != TSR_OK || make_summer(device, NULL, &s) != TSR_OK) {
       failure = "the program does not compile";
-    else
+    } else {
       failure = check_runs(&s, w->seed, 10, &run);
+    }
     tsr_executable_destroy(s.executable);
     tsr_device_close(device);
     tsr_runtime_destroy(w->runtime);
-    if (failure)
+    if (failure) {
       return tell(w, failure, run);
+    }
   }
   return NULL;
 }
@@ -377,8 +409,9 @@ static void test_two_runtimes(void **state)
 {
   (void)state;
   static const char *const names[] = {"template", "reference", "vulkan"};
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < 3; i++) {
     plugins[i] = plugin_file(names[i]);
+  }
   tsr_runtime *runtime = new_runtime();
   tsr_device *vulkan = open_if_found(runtime, "vulkan:0");
   tsr_device_close(vulkan);
@@ -386,8 +419,9 @@ static void test_two_runtimes(void **state)
   worker cpu[2] = {{.seed = 1, .device_name = "template"}, {.seed = 2, .device_name = "reference"}};
   worker gpu[2] = {{.seed = 3, .device_name = "vulkan"}, {.seed = 4, .device_name = "vulkan"}};
   run_workers(cpu, 2, live_in_a_runtime);
-  if (vulkan)
+  if (vulkan) {
     run_workers(gpu, 2, live_in_a_runtime);
+  }
 }
 
 /* ---------------------------------------------------------------------------------------------------------------------
@@ -417,9 +451,11 @@ static int32_t concurrent_properties(void *context, uint32_t index, tsr_device_p
 
 static int find(tsr_backend_executable *const *list, const tsr_backend_executable *executable)
 {
-  for (int i = 0; i < CONCURRENT; i++)
-    if (list[i] == executable)
+  for (int i = 0; i < CONCURRENT; i++) {
+    if (list[i] == executable) {
       return i;
+    }
+  }
   return -1;
 }
 
@@ -451,8 +487,9 @@ static int meet(void)
   end.tv_sec += PATIENCE;
   int failed = 0;
   pthread_mutex_lock(&watch.lock);
-  while (watch.most < watch.wanted && !failed)
+  while (watch.most < watch.wanted && !failed) {
     failed = pthread_cond_timedwait(&watch.changed, &watch.lock, &end);
+  }
   pthread_mutex_unlock(&watch.lock);
   return failed;
 }
@@ -462,8 +499,9 @@ static int exchange_pending(tsr_backend_executable *old, tsr_backend_executable 
 {
   pthread_mutex_lock(&watch.lock);
   int place = find(watch.pending, old);
-  if (place >= 0)
+  if (place >= 0) {
     watch.pending[place] = executable;
+  }
   pthread_mutex_unlock(&watch.lock);
   return place >= 0;
 }
@@ -472,10 +510,11 @@ static int32_t watched_run(tsr_backend_executable *executable)
 {
   enter_slot(executable);
   int32_t status = TSR_OK;
-  if (meet() != 0 || (watch.is_deferred && !exchange_pending(NULL, executable)))
+  if (meet() != 0 || (watch.is_deferred && !exchange_pending(NULL, executable))) {
     status = TSR_ERR_INTERNAL;
-  else if (!watch.is_deferred)
+  } else if (!watch.is_deferred) {
     status = template_query(TSR_ABI_MAJOR, NULL)->run(executable);
+  }
   leave_slot(executable);
   return status;
 }
@@ -484,8 +523,9 @@ static int32_t watched_wait(tsr_backend_executable *executable)
 {
   enter_slot(executable);
   int32_t status = TSR_OK;
-  if (exchange_pending(executable, NULL))
+  if (exchange_pending(executable, NULL)) {
     status = watch.is_failing ? (int32_t)TSR_ERR_DEVICE_LOST : template_query(TSR_ABI_MAJOR, NULL)->run(executable);
+  }
   leave_slot(executable);
   return status;
 }
@@ -552,8 +592,9 @@ static void test_side_by_side(void **state)
     assert_ok(tsr_buffer_create(device, BYTES, TSR_BUFFER_DEVICE, &c));
     fill(values, 10);
     assert_ok(tsr_buffer_write(c, 0, BYTES, values));
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 2; k++) {
       workers[k].executable = make_adder(device, c, NULL, (float)k, &y[k]);
+    }
     run_workers(workers, 2, start_many);
     assert_true(watch.most >= 2);
     for (int k = 0; k < 2; k++) {
@@ -665,8 +706,9 @@ static const tsr_backend *adder_query(uint32_t major, const tsr_host *host)
   adder_table = *template_query(major, host);
   adder_table.name = "adder";
   adder_table.supports = supports_add;
-  if (adder_is_concurrent)
+  if (adder_is_concurrent) {
     adder_table.device_properties = concurrent_properties;
+  }
   return &adder_table;
 }
 
@@ -675,8 +717,9 @@ static const tsr_backend *cutter_query(uint32_t major, const tsr_host *host)
   cutter_table = *template_query(major, host);
   cutter_table.name = "cutter";
   cutter_table.supports = supports_relu;
-  if (cutter_is_concurrent)
+  if (cutter_is_concurrent) {
     cutter_table.device_properties = concurrent_properties;
+  }
   return &cutter_table;
 }
 
@@ -702,12 +745,14 @@ static void check_mutual_fallback(void)
   run_workers(workers, 2, start_many);
   for (int k = 0; k < 2; k++) {
     assert_ok(tsr_executable_read(workers[k].executable, y, values, BYTES));
-    for (int i = 0; i < ELEMENTS; i++)
+    for (int i = 0; i < ELEMENTS; i++) {
       assert_true(values[i] == (float)(3 * (k + 1)));
+    }
     tsr_executable_destroy(workers[k].executable);
   }
-  for (int k = 0; k < 2; k++)
+  for (int k = 0; k < 2; k++) {
     tsr_device_close(devices[k]);
+  }
   tsr_runtime_destroy(runtime);
 }
 

@@ -81,8 +81,9 @@ static void test_names(void **state)
   assert_opens(runtime, "template:0", "template:0");
   static const char *const wrong[] = {"template:1", "template:", "template:00", "template:x", "templat",
                                       "vulkan:0",   ":0",        "template:0 ", "Template"};
-  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
     assert_no_device(runtime, wrong[i]);
+  }
   assert_message("there is no device 'Template'; found: template:0 (host memory); not usable: ");
   assert_message("built for version 2");
   char longest[5000];
@@ -198,8 +199,9 @@ static int has_backend(tsr_runtime *runtime, const char *name)
   for (int32_t i = 0; i < tsr_runtime_device_count(runtime); i++) {
     tsr_device_info info;
     assert_ok(tsr_runtime_device_info(runtime, i, &info));
-    if (strcmp(info.backend, name) == 0)
+    if (strcmp(info.backend, name) == 0) {
       return 1;
+    }
   }
   return 0;
 }
@@ -240,8 +242,9 @@ static void test_never_the_working_directory(void **state)
     tsr_runtime *runtime;
     assert_ok(tsr_runtime_create(NULL, &runtime));
     assert_false(has_backend(runtime, "template"));
-    if (strchr(paths[i], '.'))
+    if (strchr(paths[i], '.')) {
       assert_problem(runtime, TSR_ERR_ARGUMENT, "the working directory is never searched");
+    }
     tsr_runtime_destroy(runtime);
   }
   assert_int_equal(chdir(before), 0);
@@ -249,8 +252,9 @@ static void test_never_the_working_directory(void **state)
 
 static void *work(void *device)
 {
-  for (int i = 0; i < 50; i++)
+  for (int i = 0; i < 50; i++) {
     assert_device_works(device);
+  }
   return NULL;
 }
 
@@ -261,10 +265,12 @@ static void test_threads(void **state)
   tsr_device *a = open_device(runtime, "template"), *b = open_device(runtime, "reference");
   tsr_device *devices[] = {a, b, a, b};
   pthread_t threads[4];
-  for (int i = 0; i < 4; i++)
+  for (int i = 0; i < 4; i++) {
     assert_int_equal(pthread_create(&threads[i], NULL, work, devices[i]), 0);
-  for (int i = 0; i < 4; i++)
+  }
+  for (int i = 0; i < 4; i++) {
     assert_int_equal(pthread_join(threads[i], NULL), 0);
+  }
   tsr_device_close(a);
   tsr_device_close(b);
   tsr_runtime_destroy(runtime);

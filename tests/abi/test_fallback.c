@@ -59,8 +59,9 @@ static tsr_buffer *buffer_of(tsr_device *device, const void *bytes, int64_t size
 
 static void fill(float *values, int n, float start)
 {
-  for (int i = 0; i < n; i++)
+  for (int i = 0; i < n; i++) {
     values[i] = start + (float)((i * 37) % 19) / 7.0f - 1.3f;
+  }
 }
 
 static void test_layer(void **state)
@@ -86,8 +87,9 @@ static void test_layer(void **state)
     assert_int_equal(info.copies, i == 0 ? 3 : 0); /* the product there, the sum back, the output there */
     assert_int_equal(info.copy_bytes, i == 0 ? 3 * 24 * 4 : 0);
     assert_true(info.planned_bytes <= info.temporary_bytes);
-    for (int32_t line = 0; line < 4; line++)
+    for (int32_t line = 0; line < 4; line++) {
       assert_int_equal(tsr_executable_line_fell_back(executable, line), i == 0 && (line == 0 || line == 3));
+    }
     /* What lies between the lines shares its bytes with others, on one device and on two. */
     tsr_ref product = tsr_line_at(tsr_program_describe(p), 0)->out[0];
     assert_status(tsr_executable_read(executable, product, results[i], sizeof results[i]), TSR_ERR_ARGUMENT);
@@ -122,8 +124,9 @@ static void test_strict(void **state)
 
   p = new_program(); /* more lines than a message holds */
   tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(4));
-  for (int i = 0; i < 300; i++)
+  for (int i = 0; i < 300; i++) {
     x = tsr_silu(p, x);
+  }
   tsr_output(p, "y", x);
   assert_status(tsr_executable_create(b->primary, p, &(tsr_compile_options){.strict = 1}, &executable),
                 TSR_ERR_UNSUPPORTED);
@@ -265,10 +268,11 @@ static tsr_program *random_program(char outputs[MAX_OUTPUTS][24], int *n_outputs
   tsr_ref refs[64];
   int n = 0;
   tsr_shape shape = TSR_SHAPE(2, 3, 4);
-  for (int i = 0; i < N_NAMED; i++)
+  for (int i = 0; i < N_NAMED; i++) {
     refs[n++] = i < 2   ? tsr_constant(p, named[i], TSR_F32, shape)
                 : i < 4 ? tsr_input(p, named[i], TSR_F32, shape)
                         : tsr_state(p, named[i], TSR_F32, shape);
+  }
   tsr_ref position = tsr_input(p, "position", TSR_I32, TSR_SHAPE(1));
   *n_outputs = 0;
   int n_lines = 3 + (int)random_below(25);
@@ -290,12 +294,14 @@ static tsr_program *random_program(char outputs[MAX_OUTPUTS][24], int *n_outputs
       y = tsr_mul(p, a, tsr_expand(p, tsr_slice(p, c, 1, 1, 1), shape));
       break;
     case 5: /* into a state, from what is no state */
-      if (tsr_ref_kind(p, a) != TSR_STORAGE_STATE)
+      if (tsr_ref_kind(p, a) != TSR_STORAGE_STATE) {
         y = tsr_append(p, target, tsr_slice(p, a, 1, 0, 2), position);
+      }
       break;
     case 6:
-      if (tsr_ref_kind(p, a) != TSR_STORAGE_STATE)
+      if (tsr_ref_kind(p, a) != TSR_STORAGE_STATE) {
         y = tsr_update(p, tsr_slice(p, target, 0, (int64_t)random_below(2), 1), tsr_slice(p, a, 0, 0, 1));
+      }
       y = TSR_NONE;
       break;
     default:
@@ -304,8 +310,9 @@ static tsr_program *random_program(char outputs[MAX_OUTPUTS][24], int *n_outputs
         y = tsr_output(p, outputs[(*n_outputs)++], a);
       }
     }
-    if (y != TSR_NONE && n < 64)
+    if (y != TSR_NONE && n < 64) {
       refs[n++] = y;
+    }
   }
   assert_ok(tsr_program_status(p));
   return p;
@@ -323,8 +330,9 @@ static instance instantiate(tsr_device *device, const tsr_program *p, int keep_a
   int32_t n = 0;
   float values[ELEMENTS];
   for (int i = 0; i < N_NAMED; i++) {
-    if (!is_bound[i])
+    if (!is_bound[i]) {
       continue;
+    }
     fill(values, ELEMENTS, (float)i);
     made.buffers[i] = buffer_of(device, values, sizeof values);
     bindings[n++] = (tsr_binding){.tensor = tsr_program_find(p, named[i]), .buffer = made.buffers[i]};
@@ -342,19 +350,22 @@ static void assert_same(instance *a, instance *b, tsr_ref tensor, int64_t size, 
   assert_true(size <= 1024);
   assert_ok(tsr_executable_read(a->executable, tensor, x, size));
   assert_ok(tsr_executable_read(b->executable, tensor, y, size));
-  if (memcmp(x, y, (size_t)size) != 0)
+  if (memcmp(x, y, (size_t)size) != 0) {
     fail_msg("seed %llu: tensor %d differs", (unsigned long long)seed, (int)tensor);
+  }
 }
 
 static void write_both(instance *pair, const tsr_program *p, int which)
 {
   float values[ELEMENTS];
   fill(values, ELEMENTS, (float)random_below(100));
-  for (int i = 0; i < 2; i++)
-    if (is_bound[which])
+  for (int i = 0; i < 2; i++) {
+    if (is_bound[which]) {
       assert_ok(tsr_buffer_write(pair[i].buffers[which], 0, sizeof values, values));
-    else
+    } else {
       assert_ok(tsr_executable_write(pair[i].executable, tsr_program_find(p, named[which]), values, sizeof values));
+    }
+  }
 }
 
 static void check_random_program(bench *b, tsr_device *moody, uint64_t seed)
@@ -363,30 +374,37 @@ static void check_random_program(bench *b, tsr_device *moody, uint64_t seed)
   char outputs[MAX_OUTPUTS][24];
   int n_outputs, keep_all = (int)random_below(2);
   tsr_program *p = random_program(outputs, &n_outputs);
-  for (int i = 0; i < 64; i++)
+  for (int i = 0; i < 64; i++) {
     moody_refuses[i] = random_below(2) == 0;
+  }
   instance pair[2] = {instantiate(moody, p, keep_all, b->reference), instantiate(b->reference, p, keep_all, NULL)};
   for (int run = 0; run < 4; run++) {
-    for (int i = 2; i < N_NAMED; i++)
-      if (random_below(2) == 0)
+    for (int i = 2; i < N_NAMED; i++) {
+      if (random_below(2) == 0) {
         write_both(pair, p, i);
+      }
+    }
     int32_t position = (int32_t)random_below(3);
     for (int i = 0; i < 2; i++) {
       assert_ok(tsr_executable_write(pair[i].executable, tsr_program_find(p, "position"), &position, sizeof position));
       assert_ok(tsr_executable_run(pair[i].executable));
     }
-    for (int i = 0; i < N_NAMED; i++)
+    for (int i = 0; i < N_NAMED; i++) {
       assert_same(&pair[0], &pair[1], tsr_program_find(p, named[i]), BYTES, seed);
-    for (int i = 0; i < n_outputs; i++)
+    }
+    for (int i = 0; i < n_outputs; i++) {
       assert_same(&pair[0], &pair[1], tsr_program_find(p, outputs[i]), BYTES, seed);
+    }
     const tsr_program_desc *desc = tsr_program_describe(p);
-    for (int32_t i = 1; keep_all && i < desc->n_tensors; i++)
+    for (int32_t i = 1; keep_all && i < desc->n_tensors; i++) {
       assert_same(&pair[0], &pair[1], i, tsr_storage_at(desc, tsr_tensor_at(desc, i)->storage)->size, seed);
+    }
   }
   for (int i = 0; i < 2; i++) {
     tsr_executable_destroy(pair[i].executable);
-    for (int j = 0; j < N_NAMED; j++)
+    for (int j = 0; j < N_NAMED; j++) {
       tsr_buffer_destroy(pair[i].buffers[j]);
+    }
   }
   tsr_program_destroy(p);
 }
@@ -514,10 +532,12 @@ static void test_random_programs(void **state)
   assert_ok(tsr_runtime_register(b->runtime, moody_query));
   tsr_device *moody = open_device(b->runtime, "moody");
   const char *wish = getenv("TESSERA_TEST_SEED");
-  if (wish)
+  if (wish) {
     check_random_program(b, moody, strtoull(wish, NULL, 10));
-  for (uint64_t seed = 1; !wish && seed <= 400; seed++)
+  }
+  for (uint64_t seed = 1; !wish && seed <= 400; seed++) {
     check_random_program(b, moody, seed);
+  }
   tsr_device_close(moody);
   dlclose(library); /* stays mapped as long as the runtime, which loaded it too */
 }

@@ -45,11 +45,14 @@ static int64_t free_memory(void)
   long long kilobytes = 0;
   char line[128];
   FILE *file = fopen("/proc/meminfo", "r");
-  while (file && fgets(line, sizeof line, file))
-    if (sscanf(line, "MemAvailable: %lld kB", &kilobytes) == 1)
+  while (file && fgets(line, sizeof line, file)) {
+    if (sscanf(line, "MemAvailable: %lld kB", &kilobytes) == 1) {
       break;
-  if (file)
+    }
+  }
+  if (file) {
     fclose(file);
+  }
   return (int64_t)kilobytes * 1024;
 }
 
@@ -67,8 +70,9 @@ static tsr_buffer *upload_table(tsr_device *device)
   assert_non_null(rows);
   assert_ok(tsr_buffer_create(device, (int64_t)V * D * (int64_t)sizeof(float), TSR_BUFFER_DEVICE, &buffer));
   for (int32_t first = 0; first < V; first += CHUNK) {
-    for (int32_t i = 0; i < CHUNK * D; i++)
+    for (int32_t i = 0; i < CHUNK * D; i++) {
       rows[i] = (float)table_at(first + i / D, i % D);
+    }
     assert_ok(tsr_buffer_write(buffer, (int64_t)first * D * (int64_t)sizeof(float),
                                (int64_t)CHUNK * D * (int64_t)sizeof(float), rows));
   }
@@ -128,8 +132,9 @@ static void read_back(tsr_executable *executable, tsr_ref tensor, void *values, 
 
 static void expect(const char *what, int64_t at, double got, double expected)
 {
-  if (got != expected)
+  if (got != expected) {
     fail_msg("%s: element %lld is %g, not %g", what, (long long)at, got, expected);
+  }
 }
 
 /* values and indices hold the `n` best of scores[0 .. V-1], the lowest index first among equals. */
@@ -140,10 +145,12 @@ static void expect_best(const float *scores, int n, const float *values, const i
     best[k] = -1;
     for (int32_t v = 0; v < V; v++) {
       int taken = 0;
-      for (int j = 0; j < k; j++)
+      for (int j = 0; j < k; j++) {
         taken |= best[j] == v;
-      if (!taken && (best[k] < 0 || scores[v] > scores[best[k]]))
+      }
+      if (!taken && (best[k] < 0 || scores[v] > scores[best[k]])) {
         best[k] = v;
+      }
     }
     expect("the best score", k, (double)values[k], (double)scores[best[k]]);
     expect("the best word", k, indices[k], best[k]);
@@ -154,8 +161,9 @@ static void expect_best(const float *scores, int n, const float *values, const i
 static void test_vocabulary(void **state)
 {
   const bench *b = *state;
-  if (!b->device)
+  if (!b->device) {
     skip();
+  }
   tsr_program *p;
   assert_ok(tsr_program_create(&p));
   tsr_ref table = tsr_constant(p, "table", TSR_F32, TSR_SHAPE(V, D));
@@ -175,8 +183,9 @@ static void test_vocabulary(void **state)
   size_t logits_size = (size_t)ROWS * V * sizeof(float);
   float *scores = malloc(logits_size);
   assert_non_null(scores);
-  for (int32_t i = 0; i < ROWS * D; i++)
+  for (int32_t i = 0; i < ROWS * D; i++) {
     hidden_values[i / D][i % D] = (float)hidden_at(i / D, i % D);
+  }
   assert_ok(tsr_executable_write(executable, words, ids, sizeof ids));
   assert_ok(tsr_executable_write(executable, hidden, hidden_values, sizeof hidden_values));
   assert_ok(tsr_executable_run(executable));
@@ -195,14 +204,18 @@ static void test_vocabulary(void **state)
   }
   for (int32_t v = 0; v < V; v++) {
     int32_t sums[ROWS] = {0};
-    for (int32_t d = 0; d < D; d++)
-      for (int32_t r = 0; r < ROWS; r++)
+    for (int32_t d = 0; d < D; d++) {
+      for (int32_t r = 0; r < ROWS; r++) {
         sums[r] += hidden_at(r, d) * table_at(v, d);
-    for (int32_t r = 0; r < ROWS; r++)
+      }
+    }
+    for (int32_t r = 0; r < ROWS; r++) {
       expect("logits", (int64_t)r * V + v, (double)scores[(size_t)r * V + (size_t)v], sums[r]);
+    }
   }
-  for (int32_t r = 0; r < ROWS; r++)
+  for (int32_t r = 0; r < ROWS; r++) {
     expect_best(scores + (size_t)r * V, BEST, best[r], best_words[r]);
+  }
   free(scores);
 }
 
@@ -210,8 +223,9 @@ static void test_vocabulary(void **state)
 static void test_large_results(void **state)
 {
   const bench *b = *state;
-  if (!b->device)
+  if (!b->device) {
     skip();
+  }
   tsr_program *p;
   assert_ok(tsr_program_create(&p));
   tsr_ref table = tsr_constant(p, "table", TSR_F32, TSR_SHAPE(V, D));
@@ -238,15 +252,18 @@ static void test_large_results(void **state)
   size_t part_size = (size_t)PART * V * sizeof(float);
   float *rows = malloc(part_size);
   assert_non_null(rows);
-  for (int32_t i = 0; i < WIDE_ROWS * DEPTH; i++)
+  for (int32_t i = 0; i < WIDE_ROWS * DEPTH; i++) {
     hidden_values[i / DEPTH][i % DEPTH] = (float)hidden_at(i / DEPTH, i % DEPTH);
-  for (int32_t v = 0; v < V; v++)
+  }
+  for (int32_t v = 0; v < V; v++) {
     bias_values[v] = (float)small_integer((uint32_t)v, 5);
+  }
   assert_ok(tsr_executable_write(executable, hidden, hidden_values, sizeof hidden_values));
   assert_ok(tsr_executable_write(executable, bias, bias_values, sizeof bias_values));
   assert_ok(tsr_executable_write(executable, columns, picks, sizeof picks));
-  for (int run = 0; run < RUNS; run++)
+  for (int run = 0; run < RUNS; run++) {
     assert_ok(tsr_executable_run(executable));
+  }
   read_back(executable, part, rows, part_size);
   read_back(executable, totals, total, sizeof total);
   read_back(executable, picked, pick, sizeof pick);
@@ -258,18 +275,22 @@ static void test_large_results(void **state)
     int64_t sum_of_row = 0;
     for (int32_t v = 0; v < V; v++) {
       int32_t score = small_integer((uint32_t)v, 5);
-      for (int32_t d = 0; d < DEPTH; d++)
+      for (int32_t d = 0; d < DEPTH; d++) {
         score += hidden_at(r, d) * table_at(v, D - DEPTH + d);
+      }
       sum_of_row += score;
       expected[v] = (float)(RUNS * (score > 0 ? score : 0));
     }
     expect("reduce_sum", r, (double)total[r], (double)sum_of_row);
-    for (int k = 0; k < PICKS; k++)
+    for (int k = 0; k < PICKS; k++) {
       expect("gather", r * PICKS + k, (double)pick[r][k], (double)expected[picks[k]]);
-    if (r < FIRST || r >= FIRST + PART)
+    }
+    if (r < FIRST || r >= FIRST + PART) {
       continue;
-    for (int32_t v = 0; v < V; v++)
+    }
+    for (int32_t v = 0; v < V; v++) {
       expect("the state", (int64_t)r * V + v, (double)rows[(size_t)(r - FIRST) * V + (size_t)v], (double)expected[v]);
+    }
     expect_best(expected, 2, best[r - FIRST], best_words[r - FIRST]);
   }
   free(rows);

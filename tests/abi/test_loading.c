@@ -15,19 +15,22 @@ static int clear_environment(void **state)
   static const char *const names[] = {"TESSERA_MISSING_SLOT",       "TESSERA_FAIL_SLOT",    "TESSERA_FAIL_STATUS",
                                       "TESSERA_FAIL_SILENT",        "TESSERA_BACKEND_PATH", "TESSERA_DEVICE",
                                       "TESSERA_MISSING_FORMS_SLOT", "TESSERA_FORMS"};
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     unsetenv(names[i]);
+  }
   return 0;
 }
 
 /* 1 if the plugin's file is still mapped. ThreadSanitizer keeps what was loaded, so nothing is asked of it. */
 static int is_loaded(const char *file)
 {
-  if (TSR_BUILD_FLAGS & TSR_BUILD_TSAN)
+  if (TSR_BUILD_FLAGS & TSR_BUILD_TSAN) {
     return 0;
+  }
   void *library = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
-  if (library)
+  if (library) {
     dlclose(library);
+  }
   return library != NULL;
 }
 
@@ -57,8 +60,9 @@ static void test_refused(void **state)
   assert_refused("broken-name", TSR_ERR_PLUGIN, "the backend's name is 'Bad Name'");
   assert_refused("broken-no_name", TSR_ERR_PLUGIN, "the backend's name is '(NULL)'");
   assert_refused("broken-no_description", TSR_ERR_PLUGIN, "has no description");
-  if (!(TSR_BUILD_FLAGS & TSR_BUILD_TSAN))
+  if (!(TSR_BUILD_FLAGS & TSR_BUILD_TSAN)) {
     assert_refused("broken-sanitizer", TSR_ERR_PLUGIN, "was built with ThreadSanitizer, this program was not");
+  }
   assert_refused("broken-missing", TSR_ERR_IO, "cannot be opened: No such file");
 }
 
@@ -205,8 +209,9 @@ static void test_not_a_shared_object(void **state)
 static void test_foreign_sanitizer(void **state)
 {
   (void)state;
-  if (TSR_BUILD_FLAGS & TSR_BUILD_TSAN)
+  if (TSR_BUILD_FLAGS & TSR_BUILD_TSAN) {
     skip();
+  }
   char *folder = make_temporary_folder();
   const char *path = path_in(folder, "libtessera-backend-tsan.so");
   static char bytes[100000];

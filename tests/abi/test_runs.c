@@ -215,14 +215,16 @@ static void test_bindings(void **state)
 
   /* What is only read may overlap; y lies between guards. */
   float values[64];
-  for (int i = 0; i < 64; i++)
+  for (int i = 0; i < 64; i++) {
     values[i] = (float)i;
+  }
   assert_ok(tsr_buffer_write(buffer, 0, sizeof values, values));
   assert_ok(compile(b, (tsr_binding[]){{c, buffer, 64}, {a, buffer, 64}, {y, buffer, 128}}, 3, &executable));
   assert_ok(tsr_executable_run(executable));
   assert_ok(tsr_buffer_read(buffer, 0, sizeof values, values));
-  for (int i = 0; i < 64; i++)
+  for (int i = 0; i < 64; i++) {
     assert_true(values[i] == (float)(i >= 32 && i < 36 ? 2 * (i - 16) : i));
+  }
   float result[4];
   assert_ok(tsr_executable_read(executable, y, result, sizeof result));
   assert_memory_equal(result, &values[32], sizeof result);
@@ -287,8 +289,9 @@ static void test_runs(void **state)
   tsr_executable *executable;
   assert_ok(compile(b, &(tsr_binding){x, input, 0}, 1, &executable));
   int buffers = counted.buffers, compiles = counted.compiles, transfers = counted.transfers;
-  for (int i = 0; i < 200; i++)
+  for (int i = 0; i < 200; i++) {
     assert_ok(tsr_executable_run(executable));
+  }
   assert_int_equal(counted.runs, 200);
   assert_int_equal(counted.buffers, buffers);
   assert_int_equal(counted.compiles, compiles);
@@ -355,14 +358,16 @@ static void test_small_buffers(void **state)
   for (int i = 0; i < 7; i++) {
     char name[8];
     snprintf(name, sizeof name, "x%d", i);
-    for (int j = 0; j < 32; j++)
+    for (int j = 0; j < 32; j++) {
       values[j] = (float)(i * j);
+    }
     assert_ok(tsr_executable_write(executable, tsr_program_find(p, name), values, sizeof values));
   }
   assert_ok(tsr_executable_run(executable));
   assert_ok(tsr_executable_read(executable, y, result, sizeof result));
-  for (int j = 0; j < 32; j++)
+  for (int j = 0; j < 32; j++) {
     assert_true(result[j] == (float)(21 * j));
+  }
   tsr_executable_destroy(executable);
 
   tsr_buffer *buffer;
@@ -393,8 +398,9 @@ static void test_memory_of_the_machine(void **state)
   bench *b = *state;
   tsr_buffer *buffer;
   FILE *file = fopen("/proc/meminfo", "r");
-  if (!file)
+  if (!file) {
     skip();
+  }
   fclose(file);
   assert_status(tsr_buffer_create(b->device, (int64_t)1 << 50, TSR_BUFFER_DEVICE, &buffer), TSR_ERR_DEVICE_MEMORY);
   assert_message("template:0: a buffer would take 1125899906842624 bytes, of the machine's memory ");

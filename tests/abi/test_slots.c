@@ -45,30 +45,40 @@ static tsr_status use_all(bench *b)
   tsr_executable *executable = NULL;
   tsr_compile_options options = {.profile = 1, .strict = 1};
   tsr_status status = tsr_device_open(b->runtime, "broken:0", &device);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = tsr_buffer_create(b->device, 64, TSR_BUFFER_DEVICE, &buffer);
-  if (status == TSR_OK)
+  }
+  if (status == TSR_OK) {
     status = tsr_buffer_write(buffer, 16, sizeof values, values);
-  if (status == TSR_OK)
+  }
+  if (status == TSR_OK) {
     status = tsr_buffer_read(buffer, 16, sizeof result, result);
-  if (status == TSR_OK)
+  }
+  if (status == TSR_OK) {
     status = tsr_executable_create(b->device, b->program, &options, &executable);
-  if (status == TSR_OK)
+  }
+  if (status == TSR_OK) {
     status = tsr_executable_write(executable, b->x, values, sizeof values);
-  if (status == TSR_OK)
+  }
+  if (status == TSR_OK) {
     status = tsr_executable_run(executable);
-  if (status == TSR_OK)
+  }
+  if (status == TSR_OK) {
     status = tsr_executable_read(executable, b->y, result, sizeof result);
+  }
   if (status == TSR_OK) {
     assert_memory_equal(result, expected, sizeof expected);
     status = tsr_executable_profile(executable, nanoseconds, 1);
   }
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = tsr_device_get_counters(b->device, &counters);
-  if (status == TSR_OK)
+  }
+  if (status == TSR_OK) {
     status = tsr_device_remember_form(b->device, b->program, 0, 2);
-  if (status == TSR_OK)
+  }
+  if (status == TSR_OK) {
     status = tsr_device_save_forms(b->device);
+  }
   tsr_executable_destroy(executable);
   tsr_buffer_destroy(buffer);
   tsr_device_close(device);

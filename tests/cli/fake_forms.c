@@ -42,8 +42,9 @@ static void force(tsr_backend_device *device, int32_t form)
 static int32_t form_of(tsr_backend_device *device, const tsr_program_desc *program, int32_t line)
 {
   (void)device;
-  if (class_number(program, line) < 0)
+  if (class_number(program, line) < 0) {
     return 0;
+  }
   return forced == 0 || (forced == SOME && line % 2 == 1) ? USUAL : forced;
 }
 
@@ -60,8 +61,9 @@ static int32_t class_of(tsr_backend_device *device, const tsr_program_desc *prog
 static int32_t remember(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, int32_t form)
 {
   (void)device;
-  if (form != 0)
+  if (form != 0) {
     fprintf(stderr, "remember %s %s\n", classes[class_number(program, line)], form_name(form));
+  }
   return TSR_OK;
 }
 
@@ -92,8 +94,9 @@ static int32_t compile(tsr_backend_device *device, const tsr_compile_args *args,
 static int32_t profile(tsr_backend_executable *executable, uint64_t *all)
 {
   int32_t status = sound->profile(executable, all);
-  for (int32_t line = 0; line < MAX_LINES && times[line] > 0 && status == TSR_OK; line++)
+  for (int32_t line = 0; line < MAX_LINES && times[line] > 0 && status == TSR_OK; line++) {
     all[line] = times[line];
+  }
   return status;
 }
 
@@ -105,8 +108,9 @@ const tsr_backend *tessera_backend_query(uint32_t host_abi_major, const tsr_host
   tsr_backend_query_fn query;
   memcpy(&query, &symbol, sizeof query);
   sound = query ? query(host_abi_major, host) : NULL;
-  if (!sound)
+  if (!sound) {
     return NULL;
+  }
   table = *sound;
   table.name = "fake";
   table.compile = compile;

@@ -18,8 +18,9 @@ static tsr_status read_random(void *context, int32_t parameter, int64_t first, i
 {
   tsr_parameter_info info;
   tsr_status status = tsr_model_parameter(context, parameter, &info);
-  if (status != TSR_OK)
+  if (status != TSR_OK) {
     return status;
+  }
   int is_matrix = info.shape.rank == 2;
   double size = is_matrix ? 1.7 / sqrt((double)info.shape.extent[1]) : 0.1;
   float middle = !is_matrix && ends_with(info.name, "norm.weight") ? 1.0f : 0.0f;
@@ -28,8 +29,9 @@ static tsr_status read_random(void *context, int32_t parameter, int64_t first, i
   for (int64_t i = 0; i < count; i += 2) {
     uint64_t bits = tsr_random_next(&state);
     elements[i] = middle + step * (float)(int32_t)(uint32_t)bits;
-    if (i + 1 < count)
+    if (i + 1 < count) {
       elements[i + 1] = middle + step * (float)(int32_t)(uint32_t)(bits >> 32);
+    }
   }
   return TSR_OK;
 }
@@ -70,8 +72,9 @@ tsr_status large_model_write(const char *folder, const large_model *m)
   tsr_save_options options = {.storage = TSR_F16, .beam = 4, .max_length = 32};
   tsr_model *model = NULL;
   tsr_status status = tsr_model_create(&config, &model);
-  if (status == TSR_OK)
+  if (status == TSR_OK) {
     status = tsr_model_save(model, folder, &options, read_random, model);
+  }
   tsr_model_close(model);
   return status;
 }

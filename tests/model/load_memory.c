@@ -29,11 +29,13 @@ static int64_t own_memory(void)
   int64_t total = 0;
   FILE *file = fopen("/proc/self/status", "r");
   while (file && fgets(line, sizeof line, file)) {
-    if (strncmp(line, "RssAnon:", 8) == 0 || strncmp(line, "RssShmem:", 9) == 0)
+    if (strncmp(line, "RssAnon:", 8) == 0 || strncmp(line, "RssShmem:", 9) == 0) {
       total += 1024 * strtoll(strchr(line, ':') + 1, NULL, 10);
+    }
   }
-  if (file)
+  if (file) {
     fclose(file);
+  }
   return total;
 }
 
@@ -84,13 +86,15 @@ static int measure(const tsr_model *model, tsr_device *device)
   tsr_transformer *transformer = NULL;
   watcher w = {.peak = before};
   pthread_t thread;
-  if (before == 0 || pthread_create(&thread, NULL, watch, &w) != 0)
+  if (before == 0 || pthread_create(&thread, NULL, watch, &w) != 0) {
     return 77;
+  }
   tsr_status status = tsr_transformer_create(model, device, NULL, &transformer);
   atomic_store(&w.stop, 1);
   pthread_join(thread, NULL);
-  if (status != TSR_OK)
+  if (status != TSR_OK) {
     return failed("upload");
+  }
   int64_t after = own_memory();
   w.peak = after > w.peak ? after : w.peak;
   double extra = (double)(w.peak - before - on_device);
@@ -118,13 +122,15 @@ static int is_instrumented(void)
 
 int main(int argc, char **argv)
 {
-  if (is_instrumented())
+  if (is_instrumented()) {
     return 77;
+  }
   tsr_runtime *runtime = NULL;
   tsr_device *device = NULL;
   tsr_model *model = NULL;
-  if (argc != 2 || tsr_runtime_create(NULL, &runtime) != TSR_OK)
+  if (argc != 2 || tsr_runtime_create(NULL, &runtime) != TSR_OK) {
     return failed("runtime");
+  }
   if (tsr_device_open(runtime, argv[1], &device) != TSR_OK) {
     (void)failed("skipped");
     tsr_runtime_destroy(runtime);
@@ -133,8 +139,9 @@ int main(int argc, char **argv)
   char *folder = make_temporary_folder();
   int code =
       large_model_write(folder, &sizes) == TSR_OK && tsr_model_open(folder, &model) == TSR_OK ? 0 : failed("model");
-  if (code == 0)
+  if (code == 0) {
     code = measure(model, device);
+  }
   tsr_model_close(model);
   tsr_device_close(device);
   tsr_runtime_destroy(runtime);

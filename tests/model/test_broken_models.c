@@ -19,8 +19,9 @@
 static void expect_message(const char *what, const char *const *fragments, int n_fragments)
 {
   for (int i = 0; i < n_fragments && fragments[i]; i++) {
-    if (!strstr(tsr_error_message(), fragments[i]))
+    if (!strstr(tsr_error_message(), fragments[i])) {
       fail_msg("%s: the message \"%s\" lacks \"%s\"", what, tsr_error_message(), fragments[i]);
+    }
   }
 }
 
@@ -55,8 +56,9 @@ static void test_sound_model(void **state)
   assert_int_equal(tsr_tokenizer_encode(tokenizer, "a bcz", 5, &ids, &n_ids), TSR_OK);
   const char *const tokens[] = {"\xE2\x96\x81\x61", "\xE2\x96\x81", "b", "c", "<unk>", "</s>"};
   assert_int_equal(n_ids, 6);
-  for (int32_t i = 0; i < n_ids; i++)
+  for (int32_t i = 0; i < n_ids; i++) {
     assert_string_equal(tsr_tokenizer_token(tokenizer, 0, ids[i]), tokens[i]);
+  }
   char *text;
   assert_int_equal(tsr_tokenizer_decode(tokenizer, ids, n_ids, &text), TSR_OK);
   assert_string_equal(text, "a bc");
@@ -172,8 +174,9 @@ static void test_broken_models(void **state)
     write_tiny_model(folder, &broken->change);
     tsr_model *model;
     tsr_status status = tsr_model_open(folder, &model);
-    if (status != broken->status || model)
+    if (status != broken->status || model) {
       fail_msg("%s (%s): %s: %s", what, broken->fragments[0], tsr_status_name(status), tsr_error_message());
+    }
     expect_message(what, broken->fragments, 3);
     remove_temporary_folder(folder);
   }
@@ -211,8 +214,9 @@ static void test_broken_tokenizers(void **state)
     assert_int_equal(tsr_model_open(folder, &model), TSR_OK);
     tsr_tokenizer *tokenizer;
     tsr_status status = tsr_tokenizer_open(model, &tokenizer);
-    if (status != broken->status || tokenizer)
+    if (status != broken->status || tokenizer) {
       fail_msg("%s (%s): %s: %s", what, broken->fragments[0], tsr_status_name(status), tsr_error_message());
+    }
     expect_message(what, broken->fragments, 3);
     tsr_model_close(model);
     remove_temporary_folder(folder);
@@ -240,8 +244,9 @@ static void test_tolerated(void **state)
     write_tiny_model(folder, &changes[i]);
     tsr_model *model = NULL;
     tsr_tokenizer *tokenizer = NULL;
-    if (tsr_model_open(folder, &model) != TSR_OK || tsr_tokenizer_open(model, &tokenizer) != TSR_OK)
+    if (tsr_model_open(folder, &model) != TSR_OK || tsr_tokenizer_open(model, &tokenizer) != TSR_OK) {
       fail_msg("case %zu: %s", i, tsr_error_message());
+    }
     int without = changes[i].without_file && strcmp(changes[i].without_file, "model.safetensors") == 0;
     assert_int_equal(tsr_model_has_weights(model), !without);
     tsr_tokenizer_close(tokenizer);

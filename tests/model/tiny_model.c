@@ -77,8 +77,9 @@ static void write_vocabulary(const char *folder, const tiny_change *change)
   json_t *vocabulary = json_object();
   set(vocabulary, "</s>", TINY_EOS);
   set(vocabulary, "<unk>", TINY_UNK);
-  for (int i = 0; i < N_PIECES; i++)
+  for (int i = 0; i < N_PIECES; i++) {
     set(vocabulary, pieces[i], 2 + i);
+  }
   set(vocabulary, "<pad>", TINY_PAD);
   change_key(vocabulary, change->token, change->token_value);
   write_json(path_in(folder, "vocab.json"), vocabulary);
@@ -131,10 +132,12 @@ static void add_tensor(weights *w, const char *name, json_t *shape)
   for (size_t i = 0; i < elements; i++) {
     float value = next_random(w) + (float)is_norm;
     uint16_t half = tsr_f32_to_f16(value);
-    if (strcmp(type, "F32") == 0)
+    if (strcmp(type, "F32") == 0) {
       memcpy(w->data + w->size + i * sizeof value, &value, sizeof value);
-    if (strcmp(type, "F16") == 0)
+    }
+    if (strcmp(type, "F16") == 0) {
       memcpy(w->data + w->size + i * sizeof half, &half, sizeof half);
+    }
   }
   json_object_set_new(w->header, name,
                       json_pack("{s:s, s:o, s:[I, I]}", "dtype", type, "shape", shape, "data_offsets",
@@ -187,13 +190,15 @@ static void write_weights(const char *folder, const tiny_change *change)
   size_t size = 8 + header_size + w.size;
   unsigned char *file = malloc(size);
   require(file != NULL, "file");
-  for (int i = 0; i < 8; i++)
+  for (int i = 0; i < 8; i++) {
     file[i] = (unsigned char)((uint64_t)header_size >> (8 * i));
+  }
   memcpy(file + 8, header, header_size);
   memcpy(file + 8 + header_size, w.data, w.size);
   int64_t cut = change->checkpoint_size;
-  if (cut != 0)
+  if (cut != 0) {
     size = cut > 0 ? (size_t)cut : size - (size_t)-cut;
+  }
   write_file(path_in(folder, "model.safetensors"), file, size);
   free(file);
   free(header);
@@ -204,8 +209,9 @@ static void write_weights(const char *folder, const tiny_change *change)
 void write_tiny_model(const char *folder, const tiny_change *change)
 {
   static const tiny_change none;
-  if (!change)
+  if (!change) {
     change = &none;
+  }
   write_config(folder, change);
   write_vocabulary(folder, change);
   write_weights(folder, change);
@@ -215,8 +221,10 @@ void write_tiny_model(const char *folder, const tiny_change *change)
   write_file(path_in(folder, "source.spm"), model.bytes, model.size);
   write_file(path_in(folder, "target.spm"), model.bytes, model.size);
   spm_finish(&model);
-  if (change->without_file)
+  if (change->without_file) {
     require(remove(path_in(folder, change->without_file)) == 0, change->without_file);
-  if (change->file)
+  }
+  if (change->file) {
     write_text(path_in(folder, change->file), change->file_text);
+  }
 }

@@ -20,8 +20,9 @@ static const double STEP = 1.0 / 64.0;
 
 static void ok(tsr_status status, const char *name)
 {
-  if (status != TSR_OK)
+  if (status != TSR_OK) {
     fail_msg("%s: %s: %s", name, tsr_status_name(status), tsr_error_message());
+  }
 }
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
@@ -62,8 +63,9 @@ tsr_ref typed_leaf(maker *m, tsr_dtype dtype, tsr_shape shape)
 {
   uint64_t random = m->seed * 1000 + (uint64_t)m->n;
   gradient_leaf *added = add_leaf(m, dtype, shape);
-  for (int64_t i = 0; i < added->n; i++)
+  for (int64_t i = 0; i < added->n; i++) {
     added->values[i] = (float)(2 * tsr_random_below(&random, 30) - 29) / 32.0f;
+  }
   return added->ref;
 }
 
@@ -107,8 +109,9 @@ static const void *leaf_bytes(const gradient_leaf *l, int64_t *size)
 {
   static float bytes[MAX_ELEMENTS];
   *size = l->n * (int64_t)tsr_dtype_size(l->dtype);
-  if (l->dtype == TSR_I32)
+  if (l->dtype == TSR_I32) {
     return l->whole;
+  }
   ok(tsr_convert(TSR_F32, l->values, l->dtype, bytes, l->n), "convert");
   return bytes;
 }
@@ -127,24 +130,28 @@ static void compile(tsr_device *device, const maker *m, const char *name, compil
   *c = (compiled){0};
   for (int32_t i = 0; i < m->n; i++) {
     int64_t size;
-    if (tsr_ref_kind(m->p, m->leaves[i].ref) != TSR_STORAGE_CONSTANT)
+    if (tsr_ref_kind(m->p, m->leaves[i].ref) != TSR_STORAGE_CONSTANT) {
       continue;
+    }
     const void *bytes = leaf_bytes(&m->leaves[i], &size);
     ok(tsr_buffer_create(device, size, TSR_BUFFER_DEVICE, &c->constants[i]), name);
     ok(tsr_buffer_write(c->constants[i], 0, size, bytes), name);
     bindings[options.n_bindings++] = (tsr_binding){.tensor = m->leaves[i].ref, .buffer = c->constants[i]};
   }
   ok(tsr_executable_create(device, m->p, &options, &c->executable), name);
-  for (int32_t i = 0; i < m->n; i++)
-    if (!c->constants[i])
+  for (int32_t i = 0; i < m->n; i++) {
+    if (!c->constants[i]) {
       write_leaf(c, &m->leaves[i], name);
+    }
+  }
 }
 
 static void finish_compiled(compiled *c)
 {
   tsr_executable_destroy(c->executable);
-  for (int32_t i = 0; i < MAX_LEAVES; i++)
+  for (int32_t i = 0; i < MAX_LEAVES; i++) {
     tsr_buffer_destroy(c->constants[i]);
+  }
 }
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
@@ -171,12 +178,14 @@ static void check_written_once(const tsr_program *program, const char *name)
   const tsr_program_desc *desc = tsr_program_describe(program);
   uint8_t *written = calloc((size_t)desc->n_storages, 1);
   assert_non_null(written);
-  for (int32_t i = 0; i < desc->n_lines; i++)
+  for (int32_t i = 0; i < desc->n_lines; i++) {
     for (int32_t j = 0; j < TSR_MAX_OUTPUTS; j++) {
       int32_t out = tsr_line_at(desc, i)->out[j];
-      if (out > 0 && written[tsr_tensor_at(desc, out)->storage]++)
+      if (out > 0 && written[tsr_tensor_at(desc, out)->storage]++) {
         fail_msg("%s: line %d writes what another one wrote", name, (int)i);
+      }
     }
+  }
   free(written);
 }
 
@@ -193,24 +202,27 @@ static void compute(tsr_device *device, const gradient_case *c, uint64_t seed, i
   assert_in_range(n_losses, 0, MAX_LOSSES);
   tsr_ref factor = tsr_input(m.p, "factor", TSR_F32, shape);
   int32_t n = 0, which[MAX_LEAVES];
-  for (int32_t i = 0; i < m.n; i++)
+  for (int32_t i = 0; i < m.n; i++) {
     if (m.leaves[i].dtype != TSR_I32) {
       which[n] = i;
       parameters[n++] = m.leaves[i].ref;
     }
+  }
   tsr_line_range ranges[2];
   tsr_gradient_options options = {.recompute = ranges, .n_recompute = ranges_of(m.p, variant, ranges)};
   ok(tsr_gradients(m.p, loss, factor, parameters, n, variant ? &options : NULL, found), c->name);
   for (int32_t i = 0; i < n; i++) {
     char name[16];
     snprintf(name, sizeof name, "g%d", (int)i);
-    if (found[i] != TSR_NONE)
+    if (found[i] != TSR_NONE) {
       found[i] = tsr_output(m.p, name, found[i]);
+    }
   }
   check_written_once(m.p, c->name);
   float factors[MAX_LOSSES];
-  for (int64_t i = 0; i < n_losses; i++)
+  for (int64_t i = 0; i < n_losses; i++) {
     factors[i] = factor_of(i);
+  }
   compiled made;
   compile(device, &m, c->name, &made);
   ok(tsr_executable_write(made.executable, factor, factors, n_losses * (int64_t)sizeof *factors), c->name);
@@ -219,8 +231,9 @@ static void compute(tsr_device *device, const gradient_case *c, uint64_t seed, i
   for (int32_t i = 0; i < n; i++) {
     const gradient_leaf *l = &m.leaves[which[i]];
     tsr_shape wanted = tsr_ref_shape(m.p, parameters[i]), given = tsr_ref_shape(m.p, found[i]);
-    if (found[i] == TSR_NONE)
+    if (found[i] == TSR_NONE) {
       continue;
+    }
     assert_true(tsr_shape_equal(&wanted, &given));
     ok(tsr_executable_read(made.executable, found[i], gradients[which[i]], l->n * (int64_t)sizeof(float)), c->name);
   }
@@ -305,9 +318,10 @@ static void check_leaf(function *f, int32_t index, const float *gradient, gradie
     double doubt = fabs(coarse[i] - fine[i]), error = fabs((double)gradient[i] - fine[i]);
     report->elements++;
     report->rough += doubt > tolerance;
-    if (!(error <= tolerance + 3.0 * doubt))
+    if (!(error <= tolerance + 3.0 * doubt)) {
       fail_msg("%s: leaf %d, element %d: the gradient is %.7g, the differences say %.7g (within %.2g)", f->name,
                (int)index, (int)i, (double)gradient[i], fine[i], tolerance);
+    }
   }
 }
 
@@ -316,8 +330,9 @@ static void check_variants(tsr_device *device, const gradient_case *c, uint64_t 
   static gradient_values again;
   for (int32_t variant = 1; variant <= 2; variant++) {
     compute(device, c, seed, variant, again);
-    if (memcmp(plain, again, sizeof again) != 0)
+    if (memcmp(plain, again, sizeof again) != 0) {
       fail_msg("%s: computed once more (%d), the gradients have other bits", c->name, (int)variant);
+    }
   }
 }
 
@@ -335,9 +350,11 @@ gradient_report gradient_check(tsr_device *device, const gradient_case *c, uint6
   tsr_shape shape = tsr_ref_shape(f.m.p, f.loss);
   f.n = tsr_shape_elements(&shape);
   compile(device, &f.m, c->name, &f.made);
-  for (int32_t i = 0; i < f.m.n; i++)
-    if (f.m.leaves[i].dtype != TSR_I32)
+  for (int32_t i = 0; i < f.m.n; i++) {
+    if (f.m.leaves[i].dtype != TSR_I32) {
       check_leaf(&f, i, gradients[i], &report);
+    }
+  }
   finish_compiled(&f.made);
   maker_finish(&f.m);
   return report;

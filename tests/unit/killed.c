@@ -15,8 +15,9 @@
 
 void killed_lap(int laps)
 {
-  if (write(laps, "", 1) != 1)
+  if (write(laps, "", 1) != 1) {
     _exit(2);
+  }
 }
 
 static double now(void)

@@ -7,8 +7,9 @@
 void spm_add_piece(spm_writer *model, const char *text, size_t size, float score, int type)
 {
   tsr_message_piece(model, text, size, score, type);
-  if (model->failed)
+  if (model->failed) {
     abort();
+  }
 }
 
 void spm_add_table(spm_writer *model, uint32_t claimed_size, const uint32_t *units, size_t n_units,
@@ -21,8 +22,9 @@ void spm_add_table(spm_writer *model, uint32_t claimed_size, const uint32_t *uni
   spm_writer normalizer = {0};
   tsr_message_bytes(&normalizer, TSR_NORMALIZER_TABLE, table.bytes, table.size);
   tsr_message_bytes(model, TSR_MODEL_NORMALIZER, normalizer.bytes, normalizer.size);
-  if (table.failed || normalizer.failed || model->failed)
+  if (table.failed || normalizer.failed || model->failed) {
     abort();
+  }
   spm_finish(&normalizer);
   spm_finish(&table);
 }
@@ -31,8 +33,9 @@ void spm_add_pieces(spm_writer *model, const char *const *texts, size_t n_texts)
 {
   static const char unknown[] = "<unk>";
   spm_add_piece(model, unknown, sizeof unknown - 1, 0, SPM_UNKNOWN);
-  for (size_t i = 0; i < n_texts; i++)
+  for (size_t i = 0; i < n_texts; i++) {
     spm_add_piece(model, texts[i], strlen(texts[i]), -1.0f - 0.125f * (float)i, SPM_NORMAL);
+  }
 }
 
 void spm_finish(spm_writer *model)

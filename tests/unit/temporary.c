@@ -18,20 +18,23 @@ char *make_temporary_folder(void)
 {
   const char *parent = getenv("TMPDIR");
   char *folder = strdup(path_in(parent && parent[0] ? parent : "/tmp", "tessera-test-XXXXXX"));
-  if (!folder || !mkdtemp(folder))
+  if (!folder || !mkdtemp(folder)) {
     stop("cannot be made", folder ? folder : "");
+  }
   return folder;
 }
 
 void remove_temporary_folder(char *folder)
 {
   DIR *listing = opendir(folder);
-  if (!listing)
+  if (!listing) {
     stop("cannot be listed", folder);
+  }
   const struct dirent *entry;
   while ((entry = readdir(listing))) {
-    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
       remove(path_in(folder, entry->d_name));
+    }
   }
   closedir(listing);
   rmdir(folder);
@@ -43,16 +46,18 @@ const char *path_in(const char *folder, const char *name)
   static char paths[4][4096];
   static unsigned next;
   char *path = paths[next++ % 4];
-  if (snprintf(path, sizeof paths[0], "%s/%s", folder, name) >= (int)sizeof paths[0])
+  if (snprintf(path, sizeof paths[0], "%s/%s", folder, name) >= (int)sizeof paths[0]) {
     stop("the path is too long", folder);
+  }
   return path;
 }
 
 void write_file(const char *path, const void *bytes, size_t size)
 {
   FILE *file = fopen(path, "wb");
-  if (!file || (size > 0 && fwrite(bytes, 1, size, file) != size) || fclose(file) != 0)
+  if (!file || (size > 0 && fwrite(bytes, 1, size, file) != size) || fclose(file) != 0) {
     stop("cannot be written", path);
+  }
 }
 
 void write_text(const char *path, const char *text)

@@ -76,10 +76,11 @@ static void test_rows(void **state)
                      TSR_OK);
     const int64_t words[3] = {facts.words, facts.reference_words, facts.source_words};
     if (memcmp(words, r->words, sizeof words) != 0 || memcmp(facts.repeats, r->repeats, sizeof facts.repeats) != 0 ||
-        facts.doubled != r->doubled || facts.flaws != r->flaws)
+        facts.doubled != r->doubled || facts.flaws != r->flaws) {
       fail_msg("'%s': %d, %d, %d words; repeats %d, %d, %d, %d; %d doubled; flaws %x", r->hypothesis, (int)words[0],
                (int)words[1], (int)words[2], (int)facts.repeats[0], (int)facts.repeats[1], (int)facts.repeats[2],
                (int)facts.repeats[3], (int)facts.doubled, (unsigned)facts.flaws);
+    }
   }
   tsr_analyser_destroy(analyser);
   tsr_analyser_destroy(NULL);

@@ -25,8 +25,9 @@ static void test_messages(void **state)
   assert_int_equal(tsr_fail_context(TSR_OK, "unused"), TSR_OK);
   assert_string_equal(tsr_error_message(), "loading 7: model.bin: cannot be read");
   /* A message may be built from itself, and is cut, not overrun. */
-  for (int i = 0; i < 12; i++)
+  for (int i = 0; i < 12; i++) {
     tsr_fail(TSR_ERR_FORMAT, "%s|%s", tsr_error_message(), tsr_error_message());
+  }
   assert_true(strlen(tsr_error_message()) > 1000 && strlen(tsr_error_message()) < 4096);
   tsr_fail_context(TSR_ERR_FORMAT, "%s", tsr_error_message());
   assert_true(strlen(tsr_error_message()) < 4096);
@@ -42,10 +43,11 @@ static void test_f16(void **state)
   for (uint32_t bits = 0; bits < 65536; bits++) {
     float value = tsr_f16_to_f32((uint16_t)bits);
     uint16_t back = tsr_f32_to_f16(value);
-    if (isnan(value))
+    if (isnan(value)) {
       assert_true((back & 0x7c00u) == 0x7c00u && (back & 0x3ffu) != 0);
-    else
+    } else {
       assert_int_equal(back, bits);
+    }
   }
   /* Ties go to even: halfway between neighbours, for normal and subnormal numbers. */
   for (uint32_t bits = 0; bits < 0x7bff; bits++) {
@@ -66,10 +68,11 @@ static void test_bf16(void **state)
   (void)state;
   for (uint32_t bits = 0; bits < 65536; bits++) {
     float value = tsr_bf16_to_f32((uint16_t)bits);
-    if (isnan(value))
+    if (isnan(value)) {
       assert_true(isnan(tsr_bf16_to_f32(tsr_f32_to_bf16(value))));
-    else
+    } else {
       assert_int_equal(tsr_f32_to_bf16(value), bits);
+    }
   }
   assert_int_equal(tsr_f32_to_bf16(1.00390625f), 0x3f80); /* a tie: to even, down */
   assert_int_equal(tsr_f32_to_bf16(1.01171875f), 0x3f82); /* a tie: to even, up */
@@ -122,8 +125,9 @@ static void test_arena(void **state)
     unsigned char *bytes = tsr_arena_take(&arena, i * 10);
     assert_non_null(bytes);
     assert_int_equal((uintptr_t)bytes % sizeof(void *), 0);
-    for (size_t j = 0; j < i * 10; j++)
+    for (size_t j = 0; j < i * 10; j++) {
       assert_int_equal(bytes[j], 0);
+    }
     memset(bytes, 0xff, i * 10);
   }
   assert_string_equal(tsr_arena_text(&arena, "label"), "label");

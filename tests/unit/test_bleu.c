@@ -29,8 +29,9 @@ static tsr_span span(const char *text)
 
 static void assert_near(double value, double expected, double bound)
 {
-  if (!(fabs(value - expected) <= bound))
+  if (!(fabs(value - expected) <= bound)) {
     fail_msg("%.12g is not within %g of %.12g", value, bound, expected);
+  }
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -50,15 +51,17 @@ static void assert_words(const char *text, const char *expected)
   size_t length;
   for (size_t i = 0; i < size; i += length) {
     int space = tsr_is_space(tsr_utf8_decode(tokens + i, size - i, &length));
-    if (space && used > 0 && words[used - 1] != ' ')
+    if (space && used > 0 && words[used - 1] != ' ') {
       words[used++] = ' ';
+    }
     if (!space) {
       memcpy(words + used, tokens + i, length);
       used += length;
     }
   }
-  if (used > 0 && words[used - 1] == ' ')
+  if (used > 0 && words[used - 1] == ' ') {
     used--;
+  }
   words[used] = '\0';
   assert_string_equal(words, expected);
   free(words);
@@ -282,8 +285,9 @@ enum { ORDER = 6, LONGEST = 60, REFERENCES = 3 };
 static int64_t occurrences(const tsr_symbols *in, const uint32_t *ngram, size_t order)
 {
   int64_t n = 0;
-  for (size_t i = 0; i + order <= in->n; i++)
+  for (size_t i = 0; i + order <= in->n; i++) {
     n += memcmp(in->symbols + i, ngram, order * sizeof *ngram) == 0;
+  }
   return n;
 }
 
@@ -297,8 +301,9 @@ static void count_by_hand(const tsr_symbols *hypothesis, const tsr_symbols *refe
     const tsr_symbols before = {.symbols = hypothesis->symbols, .n = i + order - 1};
     int64_t n = occurrences(hypothesis, ngram, order), most = 0;
     counts->hypothesis++;
-    if (occurrences(&before, ngram, order) > 0)
+    if (occurrences(&before, ngram, order) > 0) {
       continue;
+    }
     for (int32_t r = 0; r < n_references; r++) {
       int64_t here = occurrences(&references[r], ngram, order);
       most = here > most ? here : most;
@@ -321,8 +326,9 @@ static void test_ngrams(void **state)
     int32_t n_references = 1 + (int32_t)(next_random(&random) % REFERENCES);
     for (int32_t k = 0; k <= n_references; k++) {
       symbols[k] = (tsr_symbols){.symbols = texts[k], .n = next_random(&random) % LONGEST};
-      for (size_t i = 0; i < symbols[k].n; i++)
+      for (size_t i = 0; i < symbols[k].n; i++) {
         texts[k][i] = next_random(&random) % alphabet * 0x10FFu;
+      }
     }
     ngrams.stamp = round == 1000 ? UINT32_MAX - 2 : ngrams.stamp; /* and on over the end */
     tsr_ngram_counts counts[ORDER], expected;
@@ -332,8 +338,9 @@ static void test_ngrams(void **state)
       assert_int_equal(counts[order - 1].hypothesis, expected.hypothesis);
       assert_int_equal(counts[order - 1].matches, expected.matches);
       assert_int_equal(counts[order - 1].repeats, expected.repeats);
-      if (n_references == 1)
+      if (n_references == 1) {
         assert_int_equal(counts[order - 1].reference, symbols[1].n >= order ? symbols[1].n - order + 1 : 0);
+      }
     }
   }
   tsr_ngrams_finish(&ngrams);
@@ -378,8 +385,9 @@ static void test_references(void **state)
     assert_int_equal(tsr_scorer_add_references(all, span(rows[i].hypothesis), references, n), TSR_OK);
     assert_int_equal(tsr_scorer_bleu(scorer, &bleu), TSR_OK);
     assert_int_equal(tsr_scorer_chrf(scorer, &chrf), TSR_OK);
-    for (int k = 0; k < TSR_BLEU_ORDER; k++)
+    for (int k = 0; k < TSR_BLEU_ORDER; k++) {
       assert_int_equal(bleu.matches[k], rows[i].matches[k]);
+    }
     assert_int_equal(bleu.reference_length, rows[i].length);
     assert_near(chrf.score, best, 1e-9);
     assert_memory_equal(tsr_scorer_signature(scorer, TSR_METRIC_BLEU, signature, sizeof signature), rows[i].signature,
@@ -406,15 +414,17 @@ static void test_long_texts(void **state)
   char *text = malloc(ROOM);
   assert_non_null(text);
   size_t size = 0;
-  for (int i = 0; i < WORDS; i++)
+  for (int i = 0; i < WORDS; i++) {
     size += (size_t)snprintf(text + size, ROOM - size, "%d ", i);
+  }
   tsr_scorer *scorer;
   tsr_bleu bleu;
   tsr_chrf chrf;
   assert_int_equal(tsr_scorer_create(TSR_METRIC_BLEU | TSR_METRIC_CHRF, &scorer), TSR_OK);
   assert_int_equal(tsr_scorer_add(scorer, (tsr_span){text, size}, (tsr_span){text, size}), TSR_OK);
-  for (size_t i = 0; i < size; i++)
+  for (size_t i = 0; i < size; i++) {
     text[i] = i % 2 ? ' ' : '.';
+  }
   assert_int_equal(tsr_scorer_add(scorer, (tsr_span){text, size}, (tsr_span){text, size}), TSR_OK);
   memset(text, 'a', size);
   assert_int_equal(tsr_scorer_add(scorer, (tsr_span){text, size}, (tsr_span){text, size}), TSR_OK);
@@ -433,8 +443,9 @@ static void test_long_texts(void **state)
 static const json_t *member(const json_t *object, const char *name)
 {
   const json_t *value = json_object_get(object, name);
-  if (!value)
+  if (!value) {
     fail_msg("scores.json: no member %s", name);
+  }
   return value;
 }
 
@@ -465,8 +476,9 @@ static void check_set(const char *folder, const char *name, const json_t *expect
   size_t i = 0;
   for (int32_t end = 0;; i++) {
     assert_int_equal(tsr_corpus_next(corpus, &pair, &end), TSR_OK);
-    if (end)
+    if (end) {
       break;
+    }
     tsr_span hypothesis = {pair.source, pair.source_size};
     tsr_span reference = {pair.target, pair.target_size};
     assert_int_equal(tsr_scorer_add(scorer, hypothesis, reference), TSR_OK);
@@ -481,8 +493,9 @@ static void check_set(const char *folder, const char *name, const json_t *expect
   print_message("%-12s  BLEU %.6f  chrF %.6f\n", name, bleu.score, chrf.score);
   assert_near(bleu.score, json_number_value(member(expected, "bleu")), 1e-9);
   assert_near(bleu.brevity_penalty, json_number_value(member(expected, "bp")), 1e-12);
-  for (size_t order = 0; order < TSR_BLEU_ORDER; order++)
+  for (size_t order = 0; order < TSR_BLEU_ORDER; order++) {
     assert_near(bleu.precisions[order], json_number_value(json_array_get(member(expected, "precisions"), order)), 1e-9);
+  }
   assert_int_equal(bleu.hypothesis_length, json_integer_value(member(expected, "sys_len")));
   assert_int_equal(bleu.reference_length, json_integer_value(member(expected, "ref_len")));
   assert_near(chrf.score, json_number_value(member(expected, "chrf")), 1e-9);
@@ -504,8 +517,9 @@ static void test_recorded(void **state)
   assert_non_null(folder);
   json_error_t error;
   json_t *scores = json_load_file(path_in(folder, "scores.json"), 0, &error);
-  if (!scores)
+  if (!scores) {
     fail_msg("scores.json:%d: %s", error.line, error.text);
+  }
   assert_true(json_object_size(scores) > 0);
   const char *name;
   json_t *expected;

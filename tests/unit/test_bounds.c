@@ -30,8 +30,9 @@ static void bound(const float *x, double *error, const int32_t *ranked, double *
   assert_non_null(storage);
   float kept[N], best[K];
   int32_t places[K];
-  for (int32_t i = 0; i < N; i++)
+  for (int32_t i = 0; i < N; i++) {
     kept[i] = x[i];
+  }
   for (int32_t i = 0; i < K; i++) {
     places[i] = ranked[i];
     best[i] = x[ranked[i]];
@@ -55,8 +56,9 @@ static void bound(const float *x, double *error, const int32_t *ranked, double *
 
 static void hold(const double *found, const double *expected)
 {
-  for (int32_t i = 0; i < K; i++)
+  for (int32_t i = 0; i < K; i++) {
     assert_true(found[i] == expected[i]);
+  }
 }
 
 static void test_topk(void **state)

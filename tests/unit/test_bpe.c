@@ -51,8 +51,9 @@ static void test_words(void **state)
     size_t at = 0;
     for (int word = 0; at < size; word++) {
       size_t length = tsr_bpe_word(cases[i].text + at, size - at);
-      if (length != cases[i].words[word])
+      if (length != cases[i].words[word]) {
         fail_msg("text %zu, word %d: %zu bytes, expected %zu", i, word, length, cases[i].words[word]);
+      }
       at += length;
     }
     assert_int_equal(at, size);
@@ -62,8 +63,9 @@ static void test_words(void **state)
 static tsr_status join_piece(void *user, const char *piece, size_t size)
 {
   char *text = user;
-  if (text[0])
+  if (text[0]) {
     strcat(text, " ");
+  }
   strncat(text, piece, size);
   return TSR_OK;
 }
@@ -146,8 +148,9 @@ static void write_folder(const char *folder, const char *options)
   int used = snprintf(vocabulary, sizeof vocabulary, "{\"<s>\":0,\"<pad>\":1,\"</s>\":2,\"<unk>\":3,\"<mask>\":4");
   int id = 5;
   for (uint32_t c = 0x21; c < 0x144; c++) {
-    if ((c > 0x7E && c < 0xA1) || c == 0xAD)
+    if ((c > 0x7E && c < 0xA1) || c == 0xAD) {
       continue;
+    }
     char text[8] = "";
     tsr_utf8_encode(c, text);
     used += snprintf(vocabulary + used, sizeof vocabulary - (size_t)used, ",\"%s%s\":%d",
@@ -173,8 +176,9 @@ static void expect_all_characters(const tsr_tokenizer *tokenizer)
   for (uint32_t first = 1; first < 0x110000; first += STEP) {
     size_t size = 0;
     for (uint32_t c = first; c < first + STEP && c < 0x110000; c++) {
-      if (c < 0xD800 || c > 0xDFFF)
+      if (c < 0xD800 || c > 0xDFFF) {
         size += tsr_utf8_encode(c, text + size);
+      }
     }
     text[size] = '\0';
     int32_t *ids;

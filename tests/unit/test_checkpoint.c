@@ -25,11 +25,13 @@ static unsigned char *make_file(uint64_t length, const char *header, size_t data
   *size = 8 + header_size + data_size;
   unsigned char *bytes = malloc(*size);
   assert_non_null(bytes);
-  for (int i = 0; i < 8; i++)
+  for (int i = 0; i < 8; i++) {
     bytes[i] = (unsigned char)(length >> (8 * i));
+  }
   memcpy(bytes + 8, header, header_size);
-  for (size_t i = 0; i < data_size; i++)
+  for (size_t i = 0; i < data_size; i++) {
     bytes[8 + header_size + i] = (unsigned char)i;
+  }
   return bytes;
 }
 
@@ -43,8 +45,9 @@ static void write_checkpoint(const char *path, const char *header, size_t data_s
 
 static void assert_message_has(const char *fragment)
 {
-  if (!strstr(tsr_error_message(), fragment))
+  if (!strstr(tsr_error_message(), fragment)) {
     fail_msg("the message \"%s\" lacks \"%s\"", tsr_error_message(), fragment);
+  }
 }
 
 #define ONE_F32(name, begin, end)                                                                                      \
@@ -214,11 +217,13 @@ static void test_bad_files(void **state)
     tsr_checkpoint *checkpoint;
     tsr_status status = tsr_checkpoint_parse("bad.safetensors", bytes, size, &checkpoint);
     free(bytes);
-    if (status != TSR_ERR_FORMAT || checkpoint)
+    if (status != TSR_ERR_FORMAT || checkpoint) {
       fail_msg("%s: status %s", bad->what, tsr_status_name(status));
+    }
     assert_message_has("bad.safetensors: ");
-    for (int f = 0; f < 2 && bad->fragments[f]; f++)
+    for (int f = 0; f < 2 && bad->fragments[f]; f++) {
       assert_message_has(bad->fragments[f]);
+    }
   }
 }
 
@@ -248,8 +253,9 @@ static void test_header_limit(void **state)
   unsigned char *bytes = calloc(size, 1);
   assert_non_null(bytes);
   const uint64_t length = size - 8;
-  for (int i = 0; i < 8; i++)
+  for (int i = 0; i < 8; i++) {
     bytes[i] = (unsigned char)(length >> (8 * i));
+  }
   tsr_checkpoint *checkpoint;
   assert_int_equal(tsr_checkpoint_parse("big", bytes, size, &checkpoint), TSR_ERR_FORMAT);
   assert_message_has("expected at most 100000000");
@@ -274,8 +280,9 @@ static void test_good_file(void **state)
   assert_int_equal(tsr_checkpoint_parse("good", bytes, size, &checkpoint), TSR_OK);
   assert_string_equal(tsr_checkpoint_path(checkpoint), "good");
   assert_int_equal(tsr_checkpoint_count(checkpoint), 6);
-  for (int32_t i = 1; i < 6; i++)
+  for (int32_t i = 1; i < 6; i++) {
     assert_true(strcmp(tsr_checkpoint_at(checkpoint, i - 1)->name, tsr_checkpoint_at(checkpoint, i)->name) < 0);
+  }
 
   const tsr_checkpoint_tensor *z = tsr_checkpoint_find(checkpoint, "z");
   assert_non_null(z);
@@ -423,8 +430,9 @@ static void test_shards(void **state)
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     write_text(index, bad[i].index);
-    for (int f = 0; f < 2 && bad[i].fragments[f]; f++)
+    for (int f = 0; f < 2 && bad[i].fragments[f]; f++) {
       expect_open_error(folder, bad[i].status, bad[i].fragments[f]);
+    }
   }
   remove(index);
   write_text(path_in(folder, "pytorch_model.bin"), "");
@@ -437,8 +445,9 @@ static void test_recorded_shards(void **state)
 {
   (void)state;
   const char *shared = shared_folder("goldens/models");
-  if (!shared)
+  if (!shared) {
     skip();
+  }
   tsr_checkpoint *whole;
   tsr_checkpoint *sharded;
   assert_int_equal(tsr_checkpoint_open(path_in(shared, "bart"), &whole), TSR_OK);

@@ -16,8 +16,9 @@
 
 static void assert_message_has(const char *fragment)
 {
-  if (!strstr(tsr_error_message(), fragment))
+  if (!strstr(tsr_error_message(), fragment)) {
     fail_msg("the message \"%s\" lacks \"%s\"", tsr_error_message(), fragment);
+  }
 }
 
 static void test_bad_texts(void **state)
@@ -50,8 +51,9 @@ static void test_bad_texts(void **state)
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     tsr_config config;
-    if (tsr_config_parse("config.json", bad[i].text, strlen(bad[i].text), &config) != TSR_ERR_FORMAT)
+    if (tsr_config_parse("config.json", bad[i].text, strlen(bad[i].text), &config) != TSR_ERR_FORMAT) {
       fail_msg("accepted: %s", bad[i].text);
+    }
     assert_message_has("config.json: ");
     assert_message_has(bad[i].fragment);
     assert_null(config.root);
@@ -126,14 +128,18 @@ static void test_getter_errors(void **state)
     int32_t number = 7;
     float real = 7;
     const char *text = "default";
-    if (cases[i].getter == 'i')
+    if (cases[i].getter == 'i') {
       tsr_config_int(&config, cases[i].key, 1, 100, &number);
-    if (cases[i].getter == 'f')
+    }
+    if (cases[i].getter == 'f') {
       tsr_config_float(&config, cases[i].key, 1, 100, &real);
-    if (cases[i].getter == 'b')
+    }
+    if (cases[i].getter == 'b') {
       tsr_config_bool(&config, cases[i].key, &number);
-    if (cases[i].getter == 't')
+    }
+    if (cases[i].getter == 't') {
       tsr_config_text(&config, cases[i].key, &text);
+    }
     /* The first error stays, whatever comes after it, in the config or in the thread. */
     tsr_config_bool(&config, "text", &number);
     tsr_config_int(&config, "int", 1, 1000, &number);

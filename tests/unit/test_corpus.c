@@ -19,14 +19,16 @@
 
 static void assert_message_has(const char *fragment)
 {
-  if (!strstr(tsr_error_message(), fragment))
+  if (!strstr(tsr_error_message(), fragment)) {
     fail_msg("the message \"%s\" lacks \"%s\"", tsr_error_message(), fragment);
+  }
 }
 
 static void assert_text(const char *text, size_t size, const char *expected)
 {
-  if (size != strlen(expected) || memcmp(text, expected, size) != 0)
+  if (size != strlen(expected) || memcmp(text, expected, size) != 0) {
     fail_msg("found \"%.*s\", expected \"%s\"", (int)size, text, expected);
+  }
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -175,12 +177,14 @@ static void test_long_lines(void **state)
   FILE *out = fopen(path, "wb");
   assert_non_null(out);
   for (size_t i = 0; i < N; i++) {
-    for (size_t k = 0; k < lengths[i]; k++)
+    for (size_t k = 0; k < lengths[i]; k++) {
       fputc('a' + (int)((k + i) % 23), out);
+    }
     fputs(i % 2 ? "\r\n" : "\n", out);
   }
-  for (size_t k = 0; k <= TSR_LINE_LIMIT; k++)
+  for (size_t k = 0; k <= TSR_LINE_LIMIT; k++) {
     fputc('x', out);
+  }
   fputs("\nafter\n", out);
   fclose(out);
 
@@ -193,8 +197,9 @@ static void test_long_lines(void **state)
     assert_false(end);
     assert_int_equal(sentence.size, lengths[i]);
     int differing = 0;
-    for (size_t k = 0; k < lengths[i]; k++)
+    for (size_t k = 0; k < lengths[i]; k++) {
       differing += sentence.text[k] != 'a' + (int)((k + i) % 23);
+    }
     assert_int_equal(differing, 0);
   }
   for (int i = 0; i < 2; i++) {
@@ -209,8 +214,9 @@ static tsr_corpus *open_corpus(const char *source, const char *target)
   const char *second = target ? path_in(folder, "target") : NULL;
   const char *first = path_in(folder, "source");
   write_text(first, source);
-  if (target)
+  if (target) {
     write_text(second, target);
+  }
   tsr_corpus *corpus;
   assert_int_equal(tsr_corpus_open(&(tsr_corpus_files){.source = first, .target = second}, &corpus), TSR_OK);
   return corpus;
@@ -317,8 +323,9 @@ static void check_positions(const char *source, const char *target, int32_t n)
     assert_int_equal(tsr_corpus_next(corpus, &pair, &end), TSR_OK);
     assert_true(end);
   }
-  for (int32_t i = 0; i < n; i++)
+  for (int32_t i = 0; i < n; i++) {
     free(expected[i]);
+  }
   tsr_corpus_close(corpus);
 }
 
@@ -429,9 +436,10 @@ static void test_large_sgm(void **state)
   FILE *out = fopen(path, "wb");
   assert_non_null(out);
   fputs("<tstset>", out);
-  for (int i = 0; i < N; i++)
+  for (int i = 0; i < N; i++) {
     fprintf(out, "<!--%*s--><p a='%*s'>%*s<seg id=\"%d\">%*s&amp;%d</seg>", i % 301, "-", i % 97, "", i % 53, "<", i,
             i % 211, "x", i);
+  }
   fclose(out);
   tsr_text_file *file;
   assert_int_equal(tsr_text_file_open(path, TSR_TEXT_SOURCE, &file), TSR_OK);

@@ -42,8 +42,9 @@ static uint64_t read_number(const unsigned char **at)
   for (int shift = 0;; shift += 7) {
     unsigned char byte = *(*at)++;
     value |= (uint64_t)(byte & 0x7F) << shift;
-    if (!(byte & 0x80))
+    if (!(byte & 0x80)) {
       return value;
+    }
   }
 }
 
@@ -53,8 +54,9 @@ static void read_fields(model *m, const unsigned char *at, const unsigned char *
   while (at < end) {
     uint64_t tag = read_number(&at);
     uint64_t size = (tag & 7) == 2 ? read_number(&at) : (tag & 7) == 5 ? 4 : 0;
-    if ((tag & 7) == 0)
+    if ((tag & 7) == 0) {
       (void)read_number(&at);
+    }
     if (inside == 0 && tag == (1 << 3 | 2)) {
       assert_true(m->n < 1024);
       m->scores[m->n] = 0;
@@ -103,8 +105,9 @@ static json_t *base64(const unsigned char *bytes, size_t size)
   for (size_t i = 0; i < size; i += 3) {
     uint32_t bits =
         (uint32_t)bytes[i] << 16 | (uint32_t)(i + 1 < size ? bytes[i + 1] : 0) << 8 | (i + 2 < size ? bytes[i + 2] : 0);
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < 4; k++) {
       text[used++] = i + (size_t)k > size ? '=' : alphabet[bits >> (18 - 6 * k) & 63];
+    }
   }
   json_t *value = json_stringn(text, used);
   free(text);
@@ -132,10 +135,12 @@ static json_t *make_t5(const model *m, const char *scheme)
 {
   json_t *vocab = json_array();
   json_t *added = json_array();
-  for (size_t i = 0; i < m->n; i++)
+  for (size_t i = 0; i < m->n; i++) {
     json_array_append_new(vocab, json_pack("[s, f]", m->pieces[i], m->scores[i]));
-  for (int i = 0; i < 3; i++)
+  }
+  for (int i = 0; i < 3; i++) {
     add_token(added, i, m->pieces[i], 0);
+  }
   for (int k = 99; k >= 0; k--) {
     char token[32];
     snprintf(token, sizeof token, "<extra_id_%d>", k);
@@ -152,8 +157,9 @@ static json_t *make_t5(const model *m, const char *scheme)
 static int piece_index(const model *m, const char *text, size_t size)
 {
   for (size_t i = 0; i < m->n; i++) {
-    if (strlen(m->pieces[i]) == size && memcmp(m->pieces[i], text, size) == 0)
+    if (strlen(m->pieces[i]) == size && memcmp(m->pieces[i], text, size) == 0) {
       return (int)i;
+    }
   }
   return -1;
 }
@@ -165,8 +171,9 @@ static json_t *make_merges(const model *m, int as_pairs)
   for (size_t i = 3; i < m->n; i++) {
     size_t size = strlen(m->pieces[i]);
     for (size_t at = 1; at < size; at++) {
-      if (piece_index(m, m->pieces[i], at) < 3 || piece_index(m, m->pieces[i] + at, size - at) < 3)
+      if (piece_index(m, m->pieces[i], at) < 3 || piece_index(m, m->pieces[i] + at, size - at) < 3) {
         continue;
+      }
       char left[64];
       char both[130];
       snprintf(left, sizeof left, "%.*s", (int)at, m->pieces[i]);
@@ -186,14 +193,16 @@ static json_t *make_nllb(const model *m, const json_t *languages, int as_pairs)
     json_object_set_new(vocab, fixed[i], json_integer(i));
     add_token(added, i, fixed[i], 0);
   }
-  for (size_t i = 3; i < m->n; i++)
+  for (size_t i = 3; i < m->n; i++) {
     json_object_set_new(vocab, m->pieces[i], json_integer((json_int_t)i + 1));
+  }
   const char *id;
   json_t *token;
   json_object_foreach((json_t *)languages, id, token)
   {
-    if (atoi(id) > 3)
+    if (atoi(id) > 3) {
       add_token(added, atoi(id), json_string_value(token), strcmp(json_string_value(token), "<mask>") == 0);
+    }
   }
   return json_pack("{s:o, s:o, s:{s:s, s:[{s:s}, {s:s, s:s, s:b}]}, s:{s:s, s:s, s:b, s:o, s:o}, s:n}", "added_tokens",
                    added, "normalizer", make_normalizer(m), "pre_tokenizer", "type", "Sequence", "pretokenizers",
@@ -214,13 +223,15 @@ static json_t *make_bart(const char *folder)
   assert_non_null(file);
   while (fgets(line, sizeof line, file)) {
     line[strcspn(line, "\n")] = '\0';
-    if (line[0] && line[0] != '#')
+    if (line[0] && line[0] != '#') {
       json_array_append_new(merges, json_string(line));
+    }
   }
   fclose(file);
   static const char *const tokens[] = {"<s>", "<pad>", "</s>", "<unk>", "<mask>"};
-  for (int i = 0; i < 5; i++)
+  for (int i = 0; i < 5; i++) {
     add_token(added, (int)json_integer_value(json_object_get(vocab, tokens[i])), tokens[i], i == 4);
+  }
   return json_pack("{s:o, s:n, s:{s:s, s:b, s:b}, s:{s:s, s:o, s:o}, s:{s:s, s:[s, i], s:[s, i]}}", "added_tokens",
                    added, "normalizer", "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "use_regex", 1,
                    "model", "type", "BPE", "vocab", vocab, "merges", merges, "post_processor", "type",
@@ -238,8 +249,9 @@ static void expect_recorded(json_t *file, const char *class, const json_t *recor
   snprintf(options, sizeof options, "{\"tokenizer_class\":\"%s\"}", class);
   write_text(path_in(folder, "tokenizer_config.json"), options);
   tsr_tokenizer *tokenizer;
-  if (tsr_tokenizer_open_folder(folder, &tokenizer) != TSR_OK)
+  if (tsr_tokenizer_open_folder(folder, &tokenizer) != TSR_OK) {
     fail_msg("%s: %s", name, tsr_error_message());
+  }
   const json_t *golden = json_object_get(recorded, name);
   const json_t *texts = json_object_get(golden, "texts");
   for (size_t i = 0; i < json_array_size(texts); i++) {
@@ -250,8 +262,9 @@ static void expect_recorded(json_t *file, const char *class, const json_t *recor
     assert_int_equal(tsr_tokenizer_encode(tokenizer, json_string_value(text), json_string_length(text), &ids, &n_ids),
                      TSR_OK);
     json_t *found = json_array();
-    for (int32_t k = 0; k < n_ids; k++)
+    for (int32_t k = 0; k < n_ids; k++) {
       json_array_append_new(found, json_integer(ids[k]));
+    }
     if (!json_equal(found, expected)) {
       char *shown = json_dumps(found, 0);
       char *wanted = json_dumps(expected, 0);
@@ -272,8 +285,9 @@ static void test_recorded(void **state)
 {
   (void)state;
   const char *found = shared_folder("goldens/tokenizers");
-  if (!found)
+  if (!found) {
     skip();
+  }
   char shared[2048];
   snprintf(shared, sizeof shared, "%s", found);
   json_error_t error;
@@ -342,8 +356,9 @@ static tsr_status open_text(const char *folder, const char *text, tsr_tokenizer 
 static void expect_file(const char *folder, const char *file, const char *text, const char *expected)
 {
   tsr_tokenizer *tokenizer;
-  if (open_text(folder, file, &tokenizer) != TSR_OK)
+  if (open_text(folder, file, &tokenizer) != TSR_OK) {
     fail_msg("%s: %s", file, tsr_error_message());
+  }
   assert_string_equal(tsr_tokenizer_kind_name(tokenizer), "fast");
   expect_tokens(tokenizer, TSR_SIDE_SOURCE, text, strlen(text), expected);
   tsr_tokenizer_close(tokenizer);
@@ -418,8 +433,9 @@ static void test_refused(void **state)
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     tsr_tokenizer *tokenizer;
     tsr_status status = open_text(folder, cases[i].text, &tokenizer);
-    if (status != cases[i].status)
+    if (status != cases[i].status) {
       fail_msg("%s: status %d: %s", cases[i].text, (int)status, tsr_error_message());
+    }
     assert_null(tokenizer);
     assert_message_has("tokenizer.json: ");
     assert_message_has(cases[i].fragment);

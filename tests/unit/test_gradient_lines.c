@@ -18,10 +18,12 @@ static void refuse(maker *m, tsr_ref loss, tsr_ref factor, const tsr_ref *parame
 {
   tsr_ref found[4] = {0};
   assert_int_equal(tsr_gradients(m->p, loss, factor, parameters, n, options, found), status);
-  if (!strstr(tsr_error_message(), fragment))
+  if (!strstr(tsr_error_message(), fragment)) {
     fail_msg("'%s' does not hold '%s'", tsr_error_message(), fragment);
-  for (int32_t i = 0; i < n && i < 4; i++)
+  }
+  for (int32_t i = 0; i < n && i < 4; i++) {
     assert_int_equal(found[i], TSR_INVALID);
+  }
   maker_finish(m);
 }
 
@@ -164,8 +166,9 @@ static void test_parameters(void **state)
                         b,
                         b};
     const tsr_ref parameters[] = {a, second[i]};
-    if (i == 7)
+    if (i == 7) {
       loss = ids;
+    }
     refuse(&m, loss, factor, i == 8 ? NULL : parameters, 2, NULL, expected[i].status, expected[i].fragment);
   }
 }
@@ -196,8 +199,9 @@ static void test_ranges(void **state)
     }
     const tsr_line_range all = {0, 4};
     const tsr_gradient_options options = {.recompute = i % 2 ? &all : NULL, .n_recompute = 1};
-    if (options.recompute)
+    if (options.recompute) {
       tsr_mul(m.p, y, y); /* behind the range: it is walked over all the same */
+    }
     refuse(&m, y, factor, &x, 1, &options, TSR_ERR_ARGUMENT, options.recompute ? "writes states" : "must not be NULL");
   }
 }

@@ -259,8 +259,9 @@ static tsr_ref attention_joined(maker *m) /* q, k and v are slices of one projec
 {
   tsr_ref qkv = tsr_product(m->p, leaf(m, B * L, 4), leaf(m, 4, 3 * H * 2));
   tsr_ref part[3], weights;
-  for (int32_t i = 0; i < 3; i++)
+  for (int32_t i = 0; i < 3; i++) {
     part[i] = tsr_reshape(m->p, tsr_slice(m->p, qkv, 1, i * H * 2, H * 2), TSR_SHAPE(B, L, H, 2));
+  }
   tsr_attention_args args = {.q = part[0], .k = part[1], .v = part[2], .alpha = 1.0f, .weights = &weights};
   return tsr_attention(m->p, &args);
 }
@@ -326,8 +327,9 @@ static tsr_ref quarters(maker *m)
 static tsr_ref many_slices(maker *m) /* more than one concatenation takes */
 {
   tsr_ref x = bent(m, leaf(m, 29, 1)), y = tsr_slice(m->p, x, 0, 0, 1);
-  for (int32_t i = 14; i > 0; i--)
+  for (int32_t i = 14; i > 0; i--) {
     y = tsr_add(m->p, tsr_mul(m->p, y, tsr_slice(m->p, x, 0, 2 * i, 1)), tsr_slice(m->p, x, 0, 2 * i, 1));
+  }
   return y;
 }
 
@@ -494,8 +496,9 @@ static void test_differences(void **state)
 {
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     gradient_report report = gradient_check(*state, &cases[i], 1000 + i);
-    if (report.rough * 2 > report.elements) /* relu has kinks */
+    if (report.rough * 2 > report.elements) { /* relu has kinks */
       fail_msg("%s: the differences of %d of %d elements say nothing", cases[i].name, report.rough, report.elements);
+    }
   }
 }
 
@@ -509,13 +512,16 @@ static void test_coverage(void **state)
     maker_begin(&m, 1, 0);
     cases[i].build(&m);
     const tsr_program_desc *program = tsr_program_describe(m.p);
-    for (int32_t line = 0; line < program->n_lines; line++)
+    for (int32_t line = 0; line < program->n_lines; line++) {
       met[tsr_line_at(program, line)->op] = 1;
+    }
     maker_finish(&m);
   }
-  for (int32_t op = 1; op < TSR_OP_COUNT; op++)
-    if (tsr_op_differentiable(op) && !met[op])
+  for (int32_t op = 1; op < TSR_OP_COUNT; op++) {
+    if (tsr_op_differentiable(op) && !met[op]) {
       fail_msg("no case has the operator %s", tsr_op_describe(op)->name);
+    }
+  }
 }
 
 /* ---- the padding's row ------------------------------------------------------------------------------------------- */
@@ -532,8 +538,9 @@ static void test_padding(void **state)
     gradient_of(*state, &m, loss, 1.0f, table, found);
     for (int32_t row = 0; row < 5; row++) {
       static const float times[5] = {1, 1, 2, 0, 1};
-      for (int32_t i = 0; i < 2; i++)
+      for (int32_t i = 0; i < 2; i++) {
         assert_float_equal(found[2 * row + i], row == padding ? 0.0f : 3.0f * times[row], 0);
+      }
     }
     maker_finish(&m);
   }
@@ -552,16 +559,18 @@ static tsr_ref any_leaf(maker *m)
 {
   tsr_shape shape = tsr_shape_make(0, NULL);
   shape.rank = 1 + draw(m, 3);
-  for (int32_t i = 0; i < shape.rank; i++)
+  for (int32_t i = 0; i < shape.rank; i++) {
     shape.extent[i] = 1 + draw(m, 4);
+  }
   return typed_leaf(m, TSR_F32, shape);
 }
 
 static tsr_ref any_view(maker *m, tsr_ref x)
 {
   tsr_shape shape = tsr_ref_shape(m->p, x);
-  if (shape.rank == 0)
+  if (shape.rank == 0) {
     return x;
+  }
   int32_t axis = draw(m, shape.rank);
   int64_t extent = shape.extent[axis];
   switch (draw(m, 6)) {
@@ -614,8 +623,9 @@ static tsr_ref any_line(maker *m, const pool *values)
   case 3: {
     static const int32_t activations_of[] = {TSR_ACTIVATION_NONE, TSR_ACTIVATION_GELU_ERF, TSR_ACTIVATION_GELU_TANH,
                                              TSR_ACTIVATION_SILU};
-    if (shape.rank < 2)
+    if (shape.rank < 2) {
       return tsr_silu(m->p, x);
+    }
     int64_t columns = 1 + draw(m, 3);
     int32_t turned = draw(m, 2), activation = activations_of[draw(m, 4)];
     tsr_ref bias = draw(m, 2) ? leaf(m, columns) : TSR_NONE;
@@ -644,8 +654,9 @@ static tsr_ref any_line(maker *m, const pool *values)
   }
   case 11: {
     int32_t axis = draw(m, shape.rank), index[3];
-    for (int32_t i = 0; i < 3; i++)
+    for (int32_t i = 0; i < 3; i++) {
       index[i] = draw(m, (int32_t)shape.extent[axis] + 1); /* one of them outside */
+    }
     return tsr_gather(m->p, x, whole_numbers(m, TSR_SHAPE(3), index), axis);
   }
   case 12:
@@ -677,10 +688,12 @@ static tsr_ref any_program(maker *m)
   values.value[values.n++] = any_leaf(m);
   for (int32_t i = 0; i < lines; i++) {
     tsr_ref y = any_line(m, &values);
-    if (y == TSR_INVALID)
+    if (y == TSR_INVALID) {
       return y;
-    if (elements_of(m, y) > 0 && elements_of(m, y) <= 64 && tsr_ref_shape(m->p, y).rank > 0)
+    }
+    if (elements_of(m, y) > 0 && elements_of(m, y) <= 64 && tsr_ref_shape(m->p, y).rank > 0) {
       values.value[values.n++] = y;
+    }
   }
   return values.value[values.n - 1];
 }

@@ -24,8 +24,9 @@ static tsr_model *make_model(tsr_transformer_config config)
   config.source_vocabulary = config.target_vocabulary = 500;
   config.embedding_scale = sqrtf(96.0f);
   tsr_model *model;
-  if (tsr_model_create(&config, &model) != TSR_OK)
+  if (tsr_model_create(&config, &model) != TSR_OK) {
     fail_msg("%s", tsr_error_message());
+  }
   return model;
 }
 
@@ -52,21 +53,27 @@ static void check_numbers(const char *name, char kind, double size, const float 
     squares += (double)values[i] * (double)values[i];
     most = fmax(most, fabs((double)values[i]));
     inner += fabs((double)values[i]) < size / 2;
-    if (kind == 'C' && (double)values[i] != size)
+    if (kind == 'C' && (double)values[i] != size) {
       fail_msg("%s: element %lld is %g, not %g", name, (long long)i, (double)values[i], size);
+    }
   }
-  if (kind == 'C')
+  if (kind == 'C') {
     return;
+  }
   double expected = kind == 'U' ? size / sqrt(3.0) : size;
   double found = sqrt(squares / (double)n);
-  if (fabs(found / expected - 1.0) > 3.0 / sqrt((double)n) || fabs(sum / (double)n) > 5.0 * expected / sqrt((double)n))
+  if (fabs(found / expected - 1.0) > 3.0 / sqrt((double)n) ||
+      fabs(sum / (double)n) > 5.0 * expected / sqrt((double)n)) {
     fail_msg("%s: mean %g, deviation %g; expected 0, %g", name, sum / (double)n, found, expected);
+  }
   /* Half of the even numbers lie in the inner half, 38.29 % of the normal ones. */
   double share = (double)inner / (double)n;
-  if (fabs(share - (kind == 'U' ? 0.5 : 0.3829)) > 2.5 / sqrt((double)n))
+  if (fabs(share - (kind == 'U' ? 0.5 : 0.3829)) > 2.5 / sqrt((double)n)) {
     fail_msg("%s: %g of the numbers lie in the inner half", name, share);
-  if (kind == 'U' ? most > size || most < size * (1.0 - 20.0 / (double)n) : most < 2.5 * size || most > 6.5 * size)
+  }
+  if (kind == 'U' ? most > size || most < size * (1.0 - 20.0 / (double)n) : most < 2.5 * size || most > 6.5 * size) {
     fail_msg("%s: the largest number is %g", name, most);
+  }
 }
 
 typedef struct expectation {
@@ -169,8 +176,9 @@ static void test_pad(void **state)
     int64_t n;
     float *values = begin(cases[c].model, cases[c].name, cases[c].method, 3, &n);
     int32_t pad = tsr_model_config(cases[c].model)->pad_id;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
       assert_int_equal(values[i] == 0.0f, i / 96 == pad && cases[c].zero);
+    }
     free(values);
   }
   tsr_model_close(marian);
@@ -180,8 +188,9 @@ static void test_pad(void **state)
 static uint64_t hash(const float *values, int64_t n)
 {
   uint64_t sum = 14695981039346656037u; /* FNV-1a */
-  for (int64_t i = 0; i < n * 4; i++)
+  for (int64_t i = 0; i < n * 4; i++) {
     sum = (sum ^ ((const unsigned char *)values)[i]) * 1099511628211u;
+  }
   return sum;
 }
 
@@ -206,8 +215,9 @@ static void test_bits(void **state)
   float *layer = begin(model, "encoder.layers.1.self_attention.qkv.weight", TSR_INITIAL_XAVIER, 20261, &n);
   assert_memory_equal(even, again, (size_t)n * sizeof *even);
   int64_t same = 0;
-  for (int64_t i = 0; i < n; i++)
+  for (int64_t i = 0; i < n; i++) {
     same += (even[i] == seed[i]) + (even[i] == layer[i]) + (i >= 96 && even[i] == even[i - 96]);
+  }
   assert_true(same < 20);
   free(layer);
   free(seed);

@@ -24,8 +24,9 @@ enum { D = 4, F = 6, SOURCE = 5, TARGET = 7 };
 
 static void assert_message_has(const char *fragment)
 {
-  if (!strstr(tsr_error_message(), fragment))
+  if (!strstr(tsr_error_message(), fragment)) {
     fail_msg("the message \"%s\" lacks \"%s\"", tsr_error_message(), fragment);
+  }
 }
 
 /* ---- YAML -------------------------------------------------------------------------------------------------------- */
@@ -74,8 +75,9 @@ static void test_yaml(void **state)
       {"a: \"\\0\"\nb: \xff\n", "f.yml:"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-    if (tsr_yaml_parse("f.yml", bad[i].text, strlen(bad[i].text), &root) != TSR_ERR_FORMAT || root)
+    if (tsr_yaml_parse("f.yml", bad[i].text, strlen(bad[i].text), &root) != TSR_ERR_FORMAT || root) {
       fail_msg("accepted: %s", bad[i].text);
+    }
     assert_message_has(bad[i].fragment);
   }
   char deep[200] = "a: ";
@@ -101,8 +103,9 @@ static void add_array(zip_writer *zip, const char *name, int rows, int columns, 
   char header[128];
   char entry[128];
   byte_writer array = {0};
-  for (int i = 0; i < rows * columns; i++)
+  for (int i = 0; i < rows * columns; i++) {
     values[i] = first + (float)i;
+  }
   snprintf(header, sizeof header, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", rows, columns);
   snprintf(entry, sizeof entry, "%.100s.npy", name);
   npy_write(&array, 1, header, values, (size_t)(rows * columns) * sizeof *values);
@@ -201,23 +204,26 @@ static void expect_parameter(const tsr_model *model, const char *name, int32_t n
 {
   float found[64];
   const tsr_parameter *parameter = tsr_model_find(model, name);
-  if (!parameter)
+  if (!parameter) {
     fail_msg("there is no parameter %s", name);
+  }
   assert_int_equal(tsr_shape_elements(&parameter->shape), n);
   assert_int_equal(tsr_parameter_read(parameter, 0, n, TSR_F32, found), TSR_OK);
   for (int32_t i = 0; i < n; i++) {
     float one;
     assert_int_equal(tsr_parameter_read(parameter, i, 1, TSR_F32, &one), TSR_OK);
-    if (found[i] != values[i] || one != values[i])
+    if (found[i] != values[i] || one != values[i]) {
       fail_msg("%s: element %d is %g, expected %g", name, (int)i, (double)found[i], (double)values[i]);
+    }
   }
 }
 
 static tsr_model *open_model(const char *folder)
 {
   tsr_model *model;
-  if (tsr_model_open(folder, &model) != TSR_OK)
+  if (tsr_model_open(folder, &model) != TSR_OK) {
     fail_msg("%s", tsr_error_message());
+  }
   return model;
 }
 
@@ -338,8 +344,9 @@ static void test_refused(void **state)
     tsr_model *model;
     write_model(folder, bad[i].config, bad[i].settings, add_apart);
     tsr_status status = tsr_model_open(folder, &model);
-    if (status != bad[i].status || model)
+    if (status != bad[i].status || model) {
       fail_msg("case %zu (%s): status %s: %s", i, bad[i].fragment, tsr_status_name(status), tsr_error_message());
+    }
     assert_message_has(bad[i].fragment);
   }
   tsr_model *model;
@@ -384,8 +391,9 @@ static void test_texts(void **state)
     write_model(folder, i == 1 ? CONFIG APART POST : CONFIG JOINT POST, settings[i], i == 1 ? add_apart : add_joint);
     tsr_model *model = open_model(folder);
     tsr_tokenizer *tokenizer;
-    if (tsr_tokenizer_open(model, &tokenizer) != TSR_OK)
+    if (tsr_tokenizer_open(model, &tokenizer) != TSR_OK) {
       fail_msg("%s", tsr_error_message());
+    }
     tsr_model_close(model);
     expect_text(tokenizer, " a  a", 3, (int32_t[]){2, 2, 3}, "a a");
     expect_text(tokenizer, "zz a", 3, (int32_t[]){4, 2, 3}, "a");

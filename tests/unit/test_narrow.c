@@ -29,12 +29,14 @@ static float round_to(float value, int32_t dtype)
   const int half = dtype == TSR_F16;
   const float largest = half ? 65504.0f : 0x1.fep127f;
   int32_t bits = how.bits ? how.bits : half ? 10 : 7, exponent;
-  if (!isfinite(value) || value == 0.0f)
+  if (!isfinite(value) || value == 0.0f) {
     return value;
+  }
   frexpf(value, &exponent); /* |value| = m 2^exponent, 1/2 <= m < 1 */
   const int32_t least = half ? -13 : -125;
-  if (exponent < least && how.flush)
+  if (exponent < least && how.flush) {
     return copysignf(0.0f, value);
+  }
   exponent = exponent < least ? least : exponent;
   const double unit = ldexp(1.0, exponent - 1 - bits), steps = (double)value / unit;
   const double rounded = (how.nearest ? nearbyint(steps) : trunc(steps)) * unit;
@@ -60,8 +62,9 @@ static void add_factor(const tsr_compile_args *args, int32_t tensor, int32_t dty
 {
   const tsr_tensor_desc *desc = tsr_tensor_at(args->program, tensor);
   const tsr_storage_desc *storage = tsr_storage_at(args->program, desc->storage);
-  if (desc->dtype != TSR_F32 || storage->size == 0)
+  if (desc->dtype != TSR_F32 || storage->size == 0) {
     return;
+  }
   factor *f = &factors[n_factors++];
   *f = (factor){args->buffers[storage->buffer], storage->offset, storage->size, dtype, NULL, NULL};
   f->kept = malloc((size_t)f->size);
@@ -72,12 +75,15 @@ static int32_t compile(tsr_backend_device *device, const tsr_compile_args *args,
 {
   for (int32_t i = 0; i < args->program->n_lines; i++) {
     const tsr_line_desc *line = tsr_line_at(args->program, i);
-    if (!line->attributes.narrow)
+    if (!line->attributes.narrow) {
       continue;
-    if (line->op == TSR_OP_MATMUL)
+    }
+    if (line->op == TSR_OP_MATMUL) {
       add_factor(args, line->in[0], tsr_tensor_at(args->program, line->in[1])->dtype);
-    for (int32_t slot = 0; slot < 3 && line->op == TSR_OP_ATTENTION; slot++)
+    }
+    for (int32_t slot = 0; slot < 3 && line->op == TSR_OP_ATTENTION; slot++) {
       add_factor(args, line->in[slot], TSR_F16);
+    }
   }
   return exact->compile(device, args, executable);
 }
@@ -98,18 +104,23 @@ static int32_t run(tsr_backend_executable *executable)
   for (int32_t i = 0; i < n_factors && !status; i++) {
     factor *f = &factors[i];
     status = exact->buffer_read(f->buffer, (uint64_t)f->offset, (uint64_t)f->size, f->kept);
-    for (int64_t j = 0; j < f->size / 4; j++)
+    for (int64_t j = 0; j < f->size / 4; j++) {
       f->rounded[j] = round_to(f->kept[j], f->dtype);
-    if (!status)
+    }
+    if (!status) {
       status = exact->buffer_write(f->buffer, (uint64_t)f->offset, (uint64_t)f->size, f->rounded);
+    }
   }
-  if (!status)
+  if (!status) {
     status = exact->run(executable);
-  if (!status)
+  }
+  if (!status) {
     status = exact->wait(executable);
-  for (int32_t i = 0; i < n_factors && !status; i++)
+  }
+  for (int32_t i = 0; i < n_factors && !status; i++) {
     status =
         exact->buffer_write(factors[i].buffer, (uint64_t)factors[i].offset, (uint64_t)factors[i].size, factors[i].kept);
+  }
   return status;
 }
 
@@ -158,20 +169,24 @@ static void test_bounds(void **state)
     const check_case *test = &cases.test[i];
     check_oracle *oracle;
     check_result result;
-    if (test->perf || !strstr(test->name, ",narrow") || is_long(test->name))
+    if (test->perf || !strstr(test->name, ",narrow") || is_long(test->name)) {
       continue;
+    }
     n_cases++;
-    if (check_oracle_create(test, 1, &reference, &oracle) != TSR_OK)
+    if (check_oracle_create(test, 1, &reference, &oracle) != TSR_OK) {
       fail_msg("%s: %s", test->name, tsr_error_message());
+    }
     for (size_t j = 0; j < sizeof allowed / sizeof allowed[0]; j++) {
       how = allowed[j];
       check_oracle_try(oracle, &device, &result);
-      if (result.verdict != CHECK_PASSED)
+      if (result.verdict != CHECK_PASSED) {
         fail_msg("%s, rounding %d: %s", test->name, (int)j, result.message);
+      }
     }
     for (size_t j = 0; j < sizeof coarse / sizeof coarse[0]; j++) {
-      if (coarse[j].op != test->op || !strstr(test->name, coarse[j].part))
+      if (coarse[j].op != test->op || !strstr(test->name, coarse[j].part)) {
         continue;
+      }
       how = coarse[j].how;
       check_oracle_try(oracle, &device, &result);
       caught[j] += result.verdict == CHECK_FAILED;

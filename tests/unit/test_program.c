@@ -17,8 +17,9 @@
 static int new_program(void **state)
 {
   tsr_program *program;
-  if (tsr_program_create(&program) != TSR_OK)
+  if (tsr_program_create(&program) != TSR_OK) {
     return -1;
+  }
   *state = program;
   return 0;
 }
@@ -39,8 +40,9 @@ static void assert_shape(const tsr_program *p, tsr_ref x, tsr_shape expected)
 static void assert_error(tsr_program *p, tsr_status status, const char *fragment)
 {
   assert_int_equal(tsr_program_status(p), status);
-  if (!strstr(tsr_error_message(), fragment))
+  if (!strstr(tsr_error_message(), fragment)) {
     fail_msg("'%s' does not hold '%s'", tsr_error_message(), fragment);
+  }
 }
 
 static void test_views(void **state)
@@ -130,8 +132,9 @@ static void test_view_errors(void **state)
     assert_int_equal(y, TSR_INVALID);
     assert_int_equal(tsr_relu(p, y), TSR_INVALID);
     assert_int_not_equal(tsr_program_status(p), TSR_OK);
-    if (!strstr(tsr_error_message(), cases[i].fragment))
+    if (!strstr(tsr_error_message(), cases[i].fragment)) {
       fail_msg("'%s' does not hold '%s'", tsr_error_message(), cases[i].fragment);
+    }
     tsr_program_destroy(p);
   }
 }
@@ -423,13 +426,15 @@ static void test_plan(void **state)
       }
     }
     for (int32_t a = 1; a < desc->n_storages; a++) {
-      if (tsr_storage_at(desc, a)->kind != TSR_STORAGE_TEMPORARY)
+      if (tsr_storage_at(desc, a)->kind != TSR_STORAGE_TEMPORARY) {
         continue;
+      }
       assert_int_equal(plan.offset[a] % 64, 0);
       assert_true(plan.offset[a] + tsr_storage_at(desc, a)->size <= plan.size);
       for (int32_t b = a + 1; b < desc->n_storages; b++) {
-        if (tsr_storage_at(desc, b)->kind != TSR_STORAGE_TEMPORARY || first[a] > last[b] || first[b] > last[a])
+        if (tsr_storage_at(desc, b)->kind != TSR_STORAGE_TEMPORARY || first[a] > last[b] || first[b] > last[a]) {
           continue;
+        }
         int apart = plan.offset[a] + tsr_storage_at(desc, a)->size <= plan.offset[b] ||
                     plan.offset[b] + tsr_storage_at(desc, b)->size <= plan.offset[a];
         assert_true(apart);

@@ -22,14 +22,16 @@
 
 static void assert_message_has(const char *fragment)
 {
-  if (!strstr(tsr_error_message(), fragment))
+  if (!strstr(tsr_error_message(), fragment)) {
     fail_msg("the message \"%s\" lacks \"%s\"", tsr_error_message(), fragment);
+  }
 }
 
 static void assert_ok(tsr_status status)
 {
-  if (status != TSR_OK)
+  if (status != TSR_OK) {
     fail_msg("%s: %s", tsr_status_name(status), tsr_error_message());
+  }
 }
 
 /* Numbers that f16 and bf16 hold exactly, different for every element of every parameter. */
@@ -91,11 +93,13 @@ static void assert_same_tensors(const char *original, const char *saved)
   for (int32_t i = 0; i < tsr_checkpoint_count(a); i++) {
     const tsr_checkpoint_tensor *x = tsr_checkpoint_at(a, i);
     if (strcmp(x->name, "positional_encoding.pos_embedding") == 0 ||
-        (strstr(original, "pegasus") && strstr(x->name, "embed_positions")))
+        (strstr(original, "pegasus") && strstr(x->name, "embed_positions"))) {
       continue;
+    }
     const tsr_checkpoint_tensor *y = tsr_checkpoint_find(b, x->name);
-    if (!y)
+    if (!y) {
       fail_msg("the tensor %s is missing", x->name);
+    }
     assert_string_equal(x->type, y->type);
     assert_true(tsr_shape_equal(&x->shape, &y->shape));
     assert_memory_equal(x->bytes, y->bytes, x->size);
@@ -118,13 +122,16 @@ static void assert_same_keys(const char *original, const char *saved, const char
   {
     char word[80];
     snprintf(word, sizeof word, " %s ", key);
-    if (strstr(left_out, word) || json_is_null(value))
+    if (strstr(left_out, word) || json_is_null(value)) {
       continue;
+    }
     const json_t *found = json_object_get(b.root, key);
-    if (!found)
+    if (!found) {
       fail_msg("%s: the key %s is missing", name, key);
-    if (json_is_real(value) ? json_real_value(value) != json_real_value(found) : !json_equal(value, (json_t *)found))
+    }
+    if (json_is_real(value) ? json_real_value(value) != json_real_value(found) : !json_equal(value, (json_t *)found)) {
       fail_msg("%s: the key %s differs", name, key);
+    }
   }
   tsr_config_finish(&a);
   tsr_config_finish(&b);
@@ -151,8 +158,9 @@ static void test_goldens(void **state)
   };
   for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
     const char *original = shared_folder(cases[c].folder);
-    if (!original)
+    if (!original) {
       skip();
+    }
     char *saved = make_temporary_folder();
     tsr_model *model, *again;
     assert_ok(tsr_model_open(original, &model));
@@ -321,8 +329,9 @@ static void test_wrong_fields(void **state)
 
 static tsr_status one_large(void *context, int32_t parameter, int64_t first, int64_t count, float *elements)
 {
-  for (int64_t i = 0; i < count; i++)
+  for (int64_t i = 0; i < count; i++) {
     elements[i] = parameter == 3 && first + i == 5 ? *(const float *)context : 0.0f;
+  }
   return TSR_OK;
 }
 
@@ -364,8 +373,9 @@ static void test_refusals(void **state)
     options = (tsr_save_options){.storage = cases[i].storage};
     tsr_status status = tsr_model_save(model, folder, &options, one_large, &value);
     assert_int_equal(status, cases[i].fits ? TSR_OK : TSR_ERR_ARGUMENT);
-    if (!cases[i].fits)
+    if (!cases[i].fits) {
       assert_message_has("element 5 is");
+    }
   }
   tsr_model_close(model);
   remove_temporary_folder(folder);

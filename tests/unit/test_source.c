@@ -33,8 +33,9 @@ static int teardown(void **state)
 
 static void prepare(const tsr_tokenizer *tokenizer, const char *text, int32_t most, int32_t how, tsr_source *source)
 {
-  if (tsr_source_prepare(tokenizer, text, strlen(text), most, how, source) != TSR_OK)
+  if (tsr_source_prepare(tokenizer, text, strlen(text), most, how, source) != TSR_OK) {
     fail_msg("'%.40s': %s", text, tsr_error_message());
+  }
 }
 
 /* Each part fits and ends as a sentence does; decoded they are `expected`, a bar between two. */
@@ -142,14 +143,16 @@ static void test_hard(void **state)
                                       "a\xC3", ". ",           "\xE3\x80\x82",     "no end "};
   for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
     char text[4096] = "";
-    for (size_t at = 0; at + strlen(units[i]) < 2000; at += strlen(units[i]))
+    for (size_t at = 0; at + strlen(units[i]) < 2000; at += strlen(units[i])) {
       memcpy(text + at, units[i], strlen(units[i]) + 1);
+    }
     for (int32_t most = 1; most < 300; most = 3 * most + 1) {
       tsr_source source;
       prepare(*state, text, most, TSR_LONG_SPLIT, &source);
       assert_true(source.n_parts > 0);
-      for (int32_t k = 0; k < source.n_parts; k++)
+      for (int32_t k = 0; k < source.n_parts; k++) {
         assert_true(source.n_ids[k] >= 1 && source.n_ids[k] <= most);
+      }
       tsr_source_finish(&source);
     }
   }
@@ -161,8 +164,9 @@ static void test_long(void **state)
   enum { WORDS = 20000, MOST = 256 };
   char *text = calloc(WORDS, 8), *at = text;
   assert_non_null(text);
-  for (int32_t i = 0; i < WORDS; i++)
+  for (int32_t i = 0; i < WORDS; i++) {
     at += sprintf(at, i % 9 == 8 ? "dog. " : "house ");
+  }
   tsr_source source;
   prepare(*state, text, MOST, TSR_LONG_SPLIT, &source);
   assert_true(source.n_tokens > WORDS && source.n_parts > 1);
@@ -171,8 +175,9 @@ static void test_long(void **state)
     char *part = NULL;
     assert_true(source.n_ids[i] <= MOST && (source.n_ids[i] > MOST / 2 || i + 1 == source.n_parts));
     assert_int_equal(tsr_tokenizer_decode(*state, source.ids[i], source.n_ids[i], &part), TSR_OK);
-    for (char *word = strtok(part, " "); word; word = strtok(NULL, " "), words++)
+    for (char *word = strtok(part, " "); word; word = strtok(NULL, " "), words++) {
       assert_string_equal(word, words % 9 == 8 ? "dog." : "house");
+    }
     tsr_free(part);
   }
   assert_int_equal(words, WORDS);

@@ -77,8 +77,9 @@ static void test_bad_vocabularies(void **state)
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     tsr_vocabulary *vocabulary;
-    if (tsr_vocabulary_parse("vocab.json", bad[i].text, strlen(bad[i].text), 10, &vocabulary) != TSR_ERR_FORMAT)
+    if (tsr_vocabulary_parse("vocab.json", bad[i].text, strlen(bad[i].text), 10, &vocabulary) != TSR_ERR_FORMAT) {
       fail_msg("accepted: %s", bad[i].text);
+    }
     assert_null(vocabulary);
     assert_message_has("vocab.json: ");
     assert_message_has(bad[i].fragment);
@@ -157,8 +158,9 @@ static void test_bad_pieces(void **state)
   memset(symbol, 'x', sizeof symbol);
   for (size_t limit = 64; limit <= 65; limit++) {
     model = make_model();
-    for (size_t i = 1; i <= limit; i++)
+    for (size_t i = 1; i <= limit; i++) {
       spm_add_piece(&model, symbol, i, 0, SPM_USER_DEFINED);
+    }
     if (limit == 64) {
       expect_good_model(&model);
     } else {
@@ -174,8 +176,9 @@ enum { UNITS = 512, HAS_VALUE = 1 << 8, UNIT_A = 256 + 'A', VALUE_A = 128 };
 
 static void make_table(uint32_t *units)
 {
-  for (int i = 0; i < UNITS; i++)
+  for (int i = 0; i < UNITS; i++) {
     units[i] = 'Z';
+  }
   units['Z'] = 'Y';
   units[256 + 'Z'] = 'Y';
   units[0] = 256 << 10;
@@ -301,8 +304,9 @@ static void test_encode(void **state)
       CASE(">>\xFF<<", "<unk> </s>"),
 #undef CASE
   };
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     expect_tokens(tokenizer, TSR_SIDE_SOURCE, cases[i].text, cases[i].size, cases[i].tokens);
+  }
 
   int32_t *ids;
   int32_t n_ids;
@@ -344,8 +348,9 @@ static void test_decode(void **state)
   const int32_t n_ids = (int32_t)(sizeof tokens / sizeof tokens[0]);
   tsr_vocabulary *vocabulary;
   assert_int_equal(tsr_vocabulary_open(path_in(recorded_model, "vocab.json"), 5001, &vocabulary), TSR_OK);
-  for (int32_t i = 0; i < n_ids; i++)
+  for (int32_t i = 0; i < n_ids; i++) {
     assert_int_equal(tsr_vocabulary_require(vocabulary, tokens[i], &ids[i]), TSR_OK);
+  }
   tsr_vocabulary_close(vocabulary);
 
   char *text;
@@ -386,8 +391,9 @@ static void test_decode_recorded(void **state)
     const json_t *list = json_object_get(row, "ids");
     const size_t n_ids = json_array_size(list);
     assert_true(n_ids <= sizeof ids / sizeof ids[0]);
-    for (size_t i = 0; i < n_ids; i++)
+    for (size_t i = 0; i < n_ids; i++) {
       ids[i] = (int32_t)json_integer_value(json_array_get(list, i));
+    }
     char expected[4096];
     assert_non_null(fgets(expected, sizeof expected, lines));
     expected[strcspn(expected, "\n")] = 0;
@@ -504,10 +510,12 @@ static void test_folders(void **state)
 static void expect_ids(const json_t *expected, const int32_t *ids, int32_t n_ids, const char *text)
 {
   int equal = json_array_size(expected) == (size_t)n_ids;
-  for (int32_t i = 0; i < n_ids && equal; i++)
+  for (int32_t i = 0; i < n_ids && equal; i++) {
     equal = json_integer_value(json_array_get(expected, (size_t)i)) == ids[i];
-  if (!equal)
+  }
+  if (!equal) {
     fail_msg("other ids than recorded: \"%s\"", text);
+  }
 }
 
 /* One list of ids and one of texts, made by the original from the same texts. */
@@ -534,8 +542,9 @@ static void test_recorded(void **state)
 {
   (void)state;
   const char *shared = shared_folder("goldens/tokenizers");
-  if (!shared)
+  if (!shared) {
     skip();
+  }
   json_error_t error;
   json_t *recorded = json_load_file(path_in(shared, "hf_golden.json"), JSON_ALLOW_NUL, &error);
   assert_non_null(recorded);
@@ -565,8 +574,9 @@ static void expect_pieces_of_ids(const tsr_sentencepiece *model, const json_t *i
   assert_int_equal(json_array_size(ids), json_array_size(pieces));
   for (size_t i = 0; i < json_array_size(ids); i++) {
     const char *piece = tsr_sentencepiece_piece(model, (int32_t)json_integer_value(json_array_get(ids, i)));
-    if (strcmp(piece, "<unk>") != 0)
+    if (strcmp(piece, "<unk>") != 0) {
       assert_string_equal(piece, json_string_value(json_array_get(pieces, i)));
+    }
   }
 }
 
@@ -575,8 +585,9 @@ static void test_recorded_pieces(void **state)
 {
   (void)state;
   const char *shared = shared_folder("goldens/tokenizers");
-  if (!shared)
+  if (!shared) {
     skip();
+  }
   json_error_t error;
   json_t *recorded = json_load_file(path_in(shared, "spm_golden.json"), JSON_ALLOW_NUL, &error);
   assert_non_null(recorded);

@@ -28,20 +28,24 @@
 static void expect_ids(const char *name, const json_t *expected, const int32_t *ids, int32_t n_ids, const char *text)
 {
   int equal = json_array_size(expected) == (size_t)n_ids;
-  for (int32_t i = 0; i < n_ids && equal; i++)
+  for (int32_t i = 0; i < n_ids && equal; i++) {
     equal = json_integer_value(json_array_get(expected, (size_t)i)) == ids[i];
-  if (equal)
+  }
+  if (equal) {
     return;
+  }
   char found[1024] = "";
-  for (int32_t i = 0; i < n_ids && strlen(found) < sizeof found - 16; i++)
+  for (int32_t i = 0; i < n_ids && strlen(found) < sizeof found - 16; i++) {
     sprintf(found + strlen(found), " %d", (int)ids[i]);
+  }
   fail_msg("%s: other ids than recorded of \"%s\":%s", name, text, found);
 }
 
 static void expect_text(const char *name, const json_t *expected, const char *found)
 {
-  if (strcmp(json_string_value(expected), found) != 0)
+  if (strcmp(json_string_value(expected), found) != 0) {
     fail_msg("%s: \"%s\", recorded is \"%s\"", name, found, json_string_value(expected));
+  }
 }
 
 /* Ids of each text and, where they were recorded, tokens and the text that comes back. */
@@ -62,8 +66,9 @@ static void compare(const char *name, const tsr_tokenizer *tokenizer, const json
     }
     char *decoded;
     assert_int_equal(tsr_tokenizer_decode(tokenizer, ids, n_ids, &decoded), TSR_OK);
-    if (all_decoded)
+    if (all_decoded) {
       expect_text(name, json_array_get(all_decoded, i), decoded);
+    }
     tsr_free(decoded);
     tsr_free(ids);
   }
@@ -101,8 +106,9 @@ static tsr_tokenizer *open_case(const char *folder, const char *shared, const re
   }
   write_text(path_in(folder, "tokenizer_config.json"), c->options);
   tsr_tokenizer *tokenizer;
-  if (tsr_tokenizer_open_folder(folder, &tokenizer) != TSR_OK)
+  if (tsr_tokenizer_open_folder(folder, &tokenizer) != TSR_OK) {
     fail_msg("%s: %s", c->name, tsr_error_message());
+  }
   assert_int_equal(tsr_tokenizer_set_languages(tokenizer, c->source, NULL), TSR_OK);
   return tokenizer;
 }
@@ -117,20 +123,23 @@ static void compare_languages(const char *name, const tsr_tokenizer *tokenizer, 
     const char *token = tsr_tokenizer_token(tokenizer, TSR_SIDE_SOURCE, (int32_t)json_integer_value(id));
     char marked[64];
     snprintf(marked, sizeof marked, "__%s__", code);
-    if (strcmp(token, code) != 0 && strcmp(token, marked) != 0)
+    if (strcmp(token, code) != 0 && strcmp(token, marked) != 0) {
       fail_msg("%s: the token \"%s\" where %s is recorded", name, token, code);
+    }
   }
-  if (json_object_get(golden, "mask_id"))
+  if (json_object_get(golden, "mask_id")) {
     assert_string_equal(
         tsr_tokenizer_token(tokenizer, 0, (int32_t)json_integer_value(json_object_get(golden, "mask_id"))), "<mask>");
+  }
 }
 
 static void test_recorded(void **state)
 {
   (void)state;
   const char *found = shared_folder("goldens/tokenizers");
-  if (!found)
+  if (!found) {
     skip();
+  }
   char shared[2048];
   snprintf(shared, sizeof shared, "%s", found);
   json_error_t error;
@@ -166,8 +175,9 @@ static void write_pieces(const char *path)
   spm_add_piece(&model, "<unk>", 5, 0, SPM_UNKNOWN);
   spm_add_piece(&model, "<s>", 3, 0, SPM_CONTROL);
   spm_add_piece(&model, "</s>", 4, 0, SPM_CONTROL);
-  for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
+  for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
     spm_add_piece(&model, pieces[i], strlen(pieces[i]), (float)-(int)i - 1, SPM_NORMAL);
+  }
   write_file(path, model.bytes, model.size);
   spm_finish(&model);
 }
@@ -181,8 +191,9 @@ static tsr_tokenizer *open_with(const char *folder, const char *options)
 {
   write_text(path_in(folder, "tokenizer_config.json"), options);
   tsr_tokenizer *tokenizer;
-  if (tsr_tokenizer_open_folder(folder, &tokenizer) != TSR_OK)
+  if (tsr_tokenizer_open_folder(folder, &tokenizer) != TSR_OK) {
     fail_msg("%s: %s", options, tsr_error_message());
+  }
   return tokenizer;
 }
 
@@ -350,8 +361,9 @@ static void expect_refused(const char *folder, const char *options, tsr_status e
   write_text(path_in(folder, "tokenizer_config.json"), options);
   tsr_tokenizer *tokenizer;
   tsr_status status = tsr_tokenizer_open_folder(folder, &tokenizer);
-  if (status != expected)
+  if (status != expected) {
     fail_msg("%s: status %d: %s", options, (int)status, tsr_error_message());
+  }
   assert_null(tokenizer);
   assert_message_has(fragment);
 }

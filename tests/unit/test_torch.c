@@ -19,8 +19,9 @@
 
 static void assert_message_has(const char *fragment)
 {
-  if (!strstr(tsr_error_message(), fragment))
+  if (!strstr(tsr_error_message(), fragment)) {
     fail_msg("the message \"%s\" lacks \"%s\"", tsr_error_message(), fragment);
+  }
 }
 
 static void expect_bad(const char *what, const void *bytes, size_t size, tsr_status status, const char *fragment)
@@ -32,9 +33,10 @@ static void expect_bad(const char *what, const void *bytes, size_t size, tsr_sta
   memcpy(copy, bytes, size);
   tsr_status found = tsr_checkpoint_parse("bad.bin", copy, size, &checkpoint);
   free(copy);
-  if (found != status || checkpoint)
+  if (found != status || checkpoint) {
     fail_msg("%s: status %s (%s), expected %s", what, tsr_status_name(found), tsr_error_message(),
              tsr_status_name(status));
+  }
   assert_message_has("bad.bin: ");
   assert_message_has(fragment);
 }
@@ -43,14 +45,16 @@ static void expect_values(const tsr_checkpoint *checkpoint, const char *name, in
 {
   float found[16];
   const tsr_checkpoint_tensor *tensor = tsr_checkpoint_find(checkpoint, name);
-  if (!tensor)
+  if (!tensor) {
     fail_msg("%s: tensor %s is missing", tsr_checkpoint_path(checkpoint), name);
+  }
   assert_int_equal(tsr_shape_elements(&tensor->shape), n);
   assert_int_equal(tsr_checkpoint_widen(tensor, 0, n, TSR_F32, found), TSR_OK);
   for (int32_t i = 0; i < n; i++) {
-    if (found[i] != values[i])
+    if (found[i] != values[i]) {
       fail_msg("%s: tensor %s: element %d is %g, expected %g", tsr_checkpoint_path(checkpoint), name, (int)i, found[i],
                values[i]);
+    }
     float one;
     assert_int_equal(tsr_checkpoint_widen(tensor, i, 1, TSR_F32, &one), TSR_OK);
     assert_true(one == values[i]);
@@ -67,8 +71,9 @@ static void test_state_dicts(void **state)
   for (int i = 0; i < 3; i++) {
     tsr_checkpoint *c;
     tsr_status status = tsr_checkpoint_open(path_in(TORCH_FILES, names[i]), &c);
-    if (status != TSR_OK)
+    if (status != TSR_OK) {
       fail_msg("%s: %s", names[i], tsr_error_message());
+    }
     assert_int_equal(tsr_checkpoint_count(c), 12);
     expect_values(c, "whole", 6, (float[]){0, 1, 2, 3, 4, 5});
     expect_values(c, "tied", 6, (float[]){0, 1, 2, 3, 4, 5});
@@ -105,8 +110,9 @@ static void test_arrays(void **state)
   for (int i = 0; i < 2; i++) {
     tsr_checkpoint *c;
     tsr_status status = tsr_checkpoint_open(path_in(TORCH_FILES, names[i]), &c);
-    if (status != TSR_OK)
+    if (status != TSR_OK) {
       fail_msg("%s: %s", names[i], tsr_error_message());
+    }
     assert_int_equal(tsr_checkpoint_count(c), 6);
     expect_values(c, "a", 6, (float[]){0, 1, 2, 3, 4, 5});
     expect_values(c, "columns", 6, (float[]){0, 2, 4, 1, 3, 5});
@@ -141,8 +147,9 @@ static unsigned char *make_state_dict(const pickle_tensor *tensors, int32_t n, i
 {
   byte_writer pickle = {0};
   pickle_begin(&pickle);
-  for (int32_t i = 0; i < n; i++)
+  for (int32_t i = 0; i < n; i++) {
     pickle_add(&pickle, &tensors[i]);
+  }
   pickle_end(&pickle);
   unsigned char *bytes = make_torch(pickle.bytes, pickle.size, options, size);
   free(pickle.bytes);
@@ -157,14 +164,16 @@ static void test_zip_forms(void **state)
     size_t size;
     unsigned char *bytes = make_state_dict(&plain, 1, options, &size);
     tsr_checkpoint *c;
-    if (tsr_checkpoint_parse("good.bin", bytes, size, &c) != TSR_OK)
+    if (tsr_checkpoint_parse("good.bin", bytes, size, &c) != TSR_OK) {
       fail_msg("options %d: %s", options, tsr_error_message());
+    }
     expect_values(c, "a", 8, eight);
     const unsigned char *at = tsr_checkpoint_find(c, "a")->bytes;
     assert_int_equal(at >= bytes && at < bytes + size, !(options & ZIP_DEFLATED));
     tsr_checkpoint_close(c);
-    for (size_t cut = 4; cut < size; cut++)
+    for (size_t cut = 4; cut < size; cut++) {
       expect_bad("cut", bytes, cut, TSR_ERR_FORMAT, "truncated");
+    }
     free(bytes);
   }
 }
@@ -348,8 +357,9 @@ static void test_broken_pickles(void **state)
       {"other strides", "}X\1\0\0\0a" TENSOR("\0", "K\x08\x85", "K\1K\1\x86") "s.",
        sizeof("}X\1\0\0\0a" TENSOR("\0", "K\x08\x85", "K\1K\1\x86") "s.") - 1, "not those of a tensor"},
   };
-  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     expect_bad_pickle(bad[i].what, bad[i].pickle, bad[i].size, TSR_ERR_FORMAT, bad[i].fragment);
+  }
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
@@ -488,8 +498,9 @@ static void write_state_dict(const char *path, const char *first, const char *se
 static void expect_weights(const char *folder, const char *name, const char *file)
 {
   tsr_checkpoint *c;
-  if (tsr_checkpoint_open(folder, &c) != TSR_OK)
+  if (tsr_checkpoint_open(folder, &c) != TSR_OK) {
     fail_msg("%s", tsr_error_message());
+  }
   const tsr_checkpoint_tensor *tensor = tsr_checkpoint_find(c, name);
   assert_non_null(tensor);
   assert_string_equal(tensor->path, path_in(folder, file));

@@ -30,8 +30,9 @@ static void make_tensors(tsr_state_tensor tensors[N_TENSORS])
 
 static void assert_message_has(const char *fragment)
 {
-  if (!strstr(tsr_error_message(), fragment))
+  if (!strstr(tsr_error_message(), fragment)) {
     fail_msg("the message \"%s\" lacks \"%s\"", tsr_error_message(), fragment);
+  }
 }
 
 /* Bits that depend on the version; NaNs are among them. */
@@ -53,8 +54,9 @@ static tsr_status take(void *context, int32_t index, const float *elements, int6
 {
   for (int64_t i = 0; i < n; i++) {
     uint32_t bits = bits_of(*(const uint32_t *)context, index, i);
-    if (memcmp(&elements[i], &bits, sizeof bits) != 0)
+    if (memcmp(&elements[i], &bits, sizeof bits) != 0) {
       return tsr_fail(TSR_ERR_INTERNAL, "element %lld differs", (long long)i);
+    }
   }
   return TSR_OK;
 }
@@ -79,8 +81,9 @@ static void test_round_trip(void **state)
   uint32_t version = 5;
   assert_int_equal(tsr_training_save(path, tensors, N_TENSORS, scalars, give, &version), TSR_OK);
   json_t *loaded = NULL;
-  if (tsr_training_load(path, tensors, N_TENSORS, take, &version, &loaded) != TSR_OK)
+  if (tsr_training_load(path, tensors, N_TENSORS, take, &version, &loaded) != TSR_OK) {
     fail_msg("%s", tsr_error_message());
+  }
   assert_true(json_equal(scalars, loaded));
   json_decref(loaded);
 
@@ -170,8 +173,9 @@ static void test_refusals(void **state)
 /* Numbers whose sum in float would be another. */
 static tsr_status give_number(void *context, int32_t index, float *elements, int64_t n)
 {
-  for (int64_t i = 0; i < n; i++)
+  for (int64_t i = 0; i < n; i++) {
     elements[i] = *(const float *)context + (float)(i % 3) + (float)index;
+  }
   return TSR_OK;
 }
 
@@ -180,10 +184,12 @@ static tsr_status take_mean(void *context, int32_t index, const float *elements,
   const float *numbers = context;
   for (int64_t i = 0; i < n; i++) {
     double sum = 0;
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 3; k++) {
       sum += (double)(numbers[k] + (float)(i % 3) + (float)index);
-    if (elements[i] != (float)(sum / 3))
+    }
+    if (elements[i] != (float)(sum / 3)) {
       return tsr_fail(TSR_ERR_INTERNAL, "element %lld is %g", (long long)i, (double)elements[i]);
+    }
   }
   return TSR_OK;
 }
@@ -201,10 +207,12 @@ static void test_average(void **state)
     paths[k] = tsr_training_path(folder, 100 * k);
     assert_int_equal(tsr_training_save(paths[k], tensors, N_TENSORS, scalars, give_number, &numbers[k]), TSR_OK);
   }
-  if (tsr_training_average((const char *const *)paths, 3, tensors, N_TENSORS, take_mean, numbers) != TSR_OK)
+  if (tsr_training_average((const char *const *)paths, 3, tensors, N_TENSORS, take_mean, numbers) != TSR_OK) {
     fail_msg("%s", tsr_error_message());
-  for (int k = 0; k < 3; k++)
+  }
+  for (int k = 0; k < 3; k++) {
     free(paths[k]);
+  }
   json_decref(scalars);
   remove_temporary_folder(folder);
 }
@@ -215,8 +223,9 @@ static void assert_steps(const char *folder, const int64_t *expected, int32_t n_
   int32_t n_steps;
   assert_int_equal(tsr_training_steps(folder, &steps, &n_steps), TSR_OK);
   assert_int_equal(n_steps, n_expected);
-  for (int32_t i = 0; i < n_steps; i++)
+  for (int32_t i = 0; i < n_steps; i++) {
     assert_int_equal(steps[i], expected[i]);
+  }
   free(steps);
 }
 
@@ -236,8 +245,9 @@ static void test_kept_steps(void **state)
       "best.safetensors",       "last.safetensors",   "step-90.safetensors",       "step-0000000000090.safetensors",
       "step-000000000090.json", "step-x.safetensors", "model.safetensors.partial",
   };
-  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
     write_text(path_in(folder, others[i]), "");
+  }
   const char *left = path_in(folder, "step-000000000091.safetensors" TSR_PARTIAL_SUFFIX);
   write_text(left, "");
   assert_steps(folder, steps, 5);
@@ -248,8 +258,9 @@ static void test_kept_steps(void **state)
   assert_steps(folder, steps + 3, 2);
   assert_int_equal(tsr_training_prune(folder, 0), TSR_OK);
   assert_steps(folder, NULL, 0);
-  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
     assert_true(tsr_path_exists(path_in(folder, others[i])));
+  }
   write_text(path_in(folder, "file"), "");
   assert_int_equal(tsr_training_prune(path_in(folder, "file"), 1), TSR_ERR_IO);
   remove_temporary_folder(folder);
@@ -272,8 +283,9 @@ static void save_for_ever(void *context, int laps)
     char *step = tsr_training_path(s->folder, version), *last = tsr_training_path(s->folder, TSR_TRAINING_LAST);
     if (tsr_training_save(step, tensors, N_TENSORS, scalars, give, &version) != TSR_OK ||
         tsr_training_save(last, tensors, N_TENSORS, scalars, give, &version) != TSR_OK ||
-        tsr_training_prune(s->folder, 3) != TSR_OK)
+        tsr_training_prune(s->folder, 3) != TSR_OK) {
       return;
+    }
     free(step);
     free(last);
     json_decref(scalars);
@@ -284,8 +296,9 @@ static void save_for_ever(void *context, int laps)
 /* Keeps the first element's bits, which tell the version, in `context`. */
 static tsr_status take_first(void *context, int32_t index, const float *elements, int64_t n)
 {
-  if (index == 0 && n > 0)
+  if (index == 0 && n > 0) {
     memcpy(context, elements, sizeof(uint32_t));
+  }
   return TSR_OK;
 }
 
@@ -294,13 +307,15 @@ static uint32_t load_any(const char *path, const tsr_state_tensor *tensors)
 {
   json_t *scalars;
   uint32_t bits = 0;
-  if (tsr_training_load(path, tensors, N_TENSORS, take_first, &bits, &scalars) != TSR_OK)
+  if (tsr_training_load(path, tensors, N_TENSORS, take_first, &bits, &scalars) != TSR_OK) {
     fail_msg("%s", tsr_error_message());
+  }
   uint32_t version = (uint32_t)json_integer_value(json_object_get(scalars, "step"));
   json_decref(scalars);
   assert_int_equal(bits, bits_of(version, 0, 0));
-  if (tsr_training_load(path, tensors, N_TENSORS, take, &version, &scalars) != TSR_OK)
+  if (tsr_training_load(path, tensors, N_TENSORS, take, &version, &scalars) != TSR_OK) {
     fail_msg("%s", tsr_error_message());
+  }
   json_decref(scalars);
   return version;
 }

@@ -139,8 +139,9 @@ static int plan_attention(const tsr_vk_caps *caps, tsr_vk_plan *result)
 static int is_cooperative(int32_t form)
 {
   for (int i = 0; i < N_FORMS; i++) {
-    if (form == forms_f16[i] || form == forms_i8[i])
+    if (form == forms_f16[i] || form == forms_i8[i]) {
       return 1;
+    }
   }
   return 0;
 }

@@ -35,8 +35,9 @@ static size_t longest_write; /* bytes that a write takes at most; 0: any number 
 
 static int fails(void)
 {
-  if (++calls != fail_at)
+  if (++calls != fail_at) {
     return 0;
+  }
   errno = fail_with;
   return 1;
 }
@@ -72,8 +73,9 @@ static void fail_call(int at, int with)
 
 static void assert_message_has(const char *fragment)
 {
-  if (!strstr(tsr_error_message(), fragment))
+  if (!strstr(tsr_error_message(), fragment)) {
     fail_msg("the message \"%s\" lacks \"%s\"", tsr_error_message(), fragment);
+  }
 }
 
 static void assert_holds(const char *path, const char *text)
@@ -90,8 +92,9 @@ static int count_files(const char *folder)
   DIR *listing = opendir(folder);
   assert_non_null(listing);
   int count = 0;
-  while (readdir(listing))
+  while (readdir(listing)) {
     count++;
+  }
   closedir(listing);
   return count - 2;
 }
@@ -288,8 +291,9 @@ static void test_safetensors(void **state)
   tsr_checkpoint *checkpoint;
   assert_int_equal(tsr_checkpoint_open(path, &checkpoint), TSR_OK);
   const int8_t *numbers = tsr_checkpoint_find(checkpoint, "large")->bytes;
-  for (int64_t i = 0; i < 3 * TSR_WRITE_ELEMENTS; i++)
+  for (int64_t i = 0; i < 3 * TSR_WRITE_ELEMENTS; i++) {
     assert_true(numbers[i] == i % 100);
+  }
   tsr_checkpoint_close(checkpoint);
   assert_int_equal(tsr_safetensors_write(path, NULL, NULL, 0, count_up, NULL), TSR_OK);
   assert_int_equal(tsr_checkpoint_open(path, &checkpoint), TSR_OK);
@@ -356,10 +360,12 @@ static void test_failing_calls(void **state)
       int replaced = calls == fail_at && fail_at == 6; /* the folder's fsync */
       fail_call(0, 0);
       assert_int_equal(status, last ? TSR_OK : TSR_ERR_IO);
-      if (!last)
+      if (!last) {
         assert_message_has(strerror(errors[e]));
-      if (!last && errors[e] == ENOSPC)
+      }
+      if (!last && errors[e] == ENOSPC) {
         assert_message_has("free some space");
+      }
       assert_int_equal(count_files(folder), 1);
       tsr_checkpoint *checkpoint;
       assert_int_equal(tsr_checkpoint_open(path, &checkpoint), TSR_OK);
@@ -369,8 +375,9 @@ static void test_failing_calls(void **state)
         check_numbers(checkpoint, entries, 7);
       }
       tsr_checkpoint_close(checkpoint);
-      if (replaced)
+      if (replaced) {
         assert_int_equal(tsr_safetensors_write(path, NULL, entries, 7, count_up, entries), TSR_OK);
+      }
     } while (status != TSR_OK);
     assert_int_equal(at, 8); /* three writes, fsync, rename, fsync of the folder; then none fails */
     assert_int_equal(tsr_safetensors_write(path, NULL, entries, 7, count_up, entries), TSR_OK);
@@ -414,8 +421,9 @@ enum { KILLS = 20, KILLED_ELEMENTS = 60000 };
 static tsr_status fill(void *context, int32_t index, int64_t first, int64_t count, void *elements)
 {
   (void)index, (void)first;
-  for (int64_t i = 0; i < count; i++)
+  for (int64_t i = 0; i < count; i++) {
     ((int32_t *)elements)[i] = *(const int32_t *)context;
+  }
   return TSR_OK;
 }
 
@@ -435,8 +443,9 @@ static void write_for_ever(void *context, int laps)
     char text[16];
     snprintf(text, sizeof text, "%d", (int)number);
     json_t *metadata = json_pack("{s:s}", "number", text);
-    if (tsr_safetensors_write(w->path, metadata, entries, 2, fill, &number) != TSR_OK)
+    if (tsr_safetensors_write(w->path, metadata, entries, 2, fill, &number) != TSR_OK) {
       return;
+    }
     json_decref(metadata);
     killed_lap(laps);
   }
@@ -446,16 +455,18 @@ static void write_for_ever(void *context, int laps)
 static int32_t check_killed(const char *path)
 {
   tsr_checkpoint *checkpoint;
-  if (tsr_checkpoint_open(path, &checkpoint) != TSR_OK)
+  if (tsr_checkpoint_open(path, &checkpoint) != TSR_OK) {
     fail_msg("%s", tsr_error_message());
+  }
   const char *text = tsr_checkpoint_metadata(checkpoint, "number");
   assert_non_null(text);
   int32_t number = (int32_t)strtol(text, NULL, 10);
   assert_int_equal(tsr_checkpoint_find(checkpoint, "b")->size, 4 * (1 + number % 1000));
   const tsr_checkpoint_tensor *a = tsr_checkpoint_find(checkpoint, "a");
   assert_int_equal(a->size, 4 * KILLED_ELEMENTS);
-  for (size_t i = 0; i < a->size; i += 4)
+  for (size_t i = 0; i < a->size; i += 4) {
     assert_memory_equal((const char *)a->bytes + i, &number, 4);
+  }
   tsr_checkpoint_close(checkpoint);
   return number;
 }

@@ -14,8 +14,9 @@
 
 void assert_message_has(const char *fragment)
 {
-  if (!strstr(tsr_error_message(), fragment))
+  if (!strstr(tsr_error_message(), fragment)) {
     fail_msg("the message \"%s\" lacks \"%s\"", tsr_error_message(), fragment);
+  }
 }
 
 void copy_file(const char *from, const char *to)

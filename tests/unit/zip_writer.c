@@ -11,11 +11,13 @@ void put_bytes(byte_writer *to, const void *bytes, size_t size)
   if (to->size + size > to->room) {
     to->room = 2 * (to->size + size);
     to->bytes = realloc(to->bytes, to->room);
-    if (!to->bytes)
+    if (!to->bytes) {
       abort();
+    }
   }
-  if (size > 0)
+  if (size > 0) {
     memcpy(to->bytes + to->size, bytes, size);
+  }
   to->size += size;
 }
 
@@ -36,18 +38,21 @@ void put_number(byte_writer *to, uint64_t number, int size)
 static size_t deflate_all(const void *bytes, size_t size, unsigned char **packed)
 {
   z_stream stream = {0};
-  if (deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+  if (deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
     abort();
+  }
   size_t room = deflateBound(&stream, (uLong)size);
   *packed = malloc(room);
-  if (!*packed)
+  if (!*packed) {
     abort();
+  }
   stream.next_in = (unsigned char *)bytes;
   stream.avail_in = (uInt)size;
   stream.next_out = *packed;
   stream.avail_out = (uInt)room;
-  if (deflate(&stream, Z_FINISH) != Z_STREAM_END)
+  if (deflate(&stream, Z_FINISH) != Z_STREAM_END) {
     abort();
+  }
   size = stream.total_out;
   deflateEnd(&stream);
   return size;
@@ -180,8 +185,9 @@ static void put_integer(byte_writer *to, int64_t number)
 static void put_tuple(byte_writer *to, const int64_t *numbers, int32_t n)
 {
   put_text(to, "(");
-  for (int32_t i = 0; i < n; i++)
+  for (int32_t i = 0; i < n; i++) {
     put_integer(to, numbers[i]);
+  }
   put_text(to, "t");
 }
 
@@ -233,8 +239,9 @@ void npy_write(byte_writer *to, int version, const char *header, const void *ele
   put_number(to, (uint64_t)version, 2);
   put_number(to, strlen(header) + padding + 1, width);
   put_text(to, header);
-  for (size_t i = 0; i < padding; i++)
+  for (size_t i = 0; i < padding; i++) {
     put_text(to, " ");
+  }
   put_text(to, "\n");
   put_bytes(to, elements, size);
 }

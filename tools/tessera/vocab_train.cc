@@ -37,8 +37,9 @@ public:
     do {
       failure_ = next_(user_, &text, &size, &end_);
     } while (!done() && size == 0);
-    if (!done())
+    if (!done()) {
       value_.assign(text, size);
+    }
   }
   const std::string &value() const override
   {
@@ -91,8 +92,9 @@ std::string reason(const sentencepiece::util::Status &status)
 tsr_status copy_out(const std::string &model, char **bytes, size_t *size)
 {
   *bytes = static_cast<char *>(std::malloc(model.size() + 1));
-  if (!*bytes)
+  if (!*bytes) {
     throw std::bad_alloc();
+  }
   std::memcpy(*bytes, model.data(), model.size());
   *size = model.size();
   return TSR_OK;
@@ -107,14 +109,17 @@ tsr_status tsr_vocab_train(const char *name, const tsr_vocab_options *options, t
   return tsr_sentencepiece_guarded(name, [&]() -> tsr_status {
     sentencepiece::SetRandomGeneratorSeed(sample_seed);
     sentences input(next, user);
-    if (input.done() && input.failure() == TSR_OK)
+    if (input.done() && input.failure() == TSR_OK) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: there is no text in it", name);
+    }
     std::string model;
     const auto result = sentencepiece::SentencePieceTrainer::Train(arguments(options), &input, &model);
-    if (input.failure() != TSR_OK)
+    if (input.failure() != TSR_OK) {
       return input.failure();
-    if (!result.ok())
+    }
+    if (!result.ok()) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: SentencePiece: %s", name, reason(result).c_str());
+    }
     return copy_out(model, bytes, size);
   });
 }
@@ -126,8 +131,9 @@ tsr_status tsr_vocab_list(const char *name, const char *bytes, size_t size, tsr_
     tsr_status status =
         tsr_sentencepiece_status(name, processor.LoadFromSerializedProto(absl::string_view(bytes, size)));
     const int count = status == TSR_OK ? processor.GetPieceSize() : 0;
-    for (int id = 0; id < count && status == TSR_OK; id++)
+    for (int id = 0; id < count && status == TSR_OK; id++) {
       status = receive(user, id, processor.IdToPiece(id).c_str());
+    }
     return status;
   });
 }
