@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "tests/abi/support.h"
-#include "tests/unit/temporary.h"
+#include "tests/support/temporary.h"
 
 static int clear_environment(void **state)
 {

@@ -8,7 +8,7 @@
 
 #include "core/base/arena.h"
 #include "core/transformer/model.h"
-#include "tests/unit/temporary.h"
+#include "tests/support/temporary.h"
 
 static char *folder;
 

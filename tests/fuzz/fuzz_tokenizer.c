@@ -8,7 +8,7 @@
 
 #include "core/base/utf8.h"
 #include "core/text/tokenizer.h"
-#include "tests/unit/temporary.h"
+#include "tests/support/temporary.h"
 
 static char *folder;
 

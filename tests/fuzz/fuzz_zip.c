@@ -5,7 +5,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/tensors.h"
-#include "tests/unit/zip_writer.h"
+#include "tests/support/zip_writer.h"
 
 static void read_within(const char *name, const uint8_t *data, size_t size)
 {

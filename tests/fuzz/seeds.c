@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/spm_writer.h"
-#include "tests/unit/temporary.h"
-#include "tests/unit/zip_writer.h"
+#include "tests/support/spm_writer.h"
+#include "tests/support/temporary.h"
+#include "tests/support/zip_writer.h"
 
 static const struct {
   const char *target;

@@ -8,7 +8,7 @@
 #include "core/base/philox.h"
 #include "core/transformer/model.h"
 #include "tests/model/generation.h"
-#include "tests/unit/temporary.h"
+#include "tests/support/temporary.h"
 
 #define SIZES                                                                                                          \
   "\"d_model\":48,\"encoder_attention_heads\":3,\"decoder_attention_heads\":3,\"encoder_layers\":2,"                   \

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/model/random_model.h"
-#include "tests/unit/temporary.h"
+#include "tests/support/temporary.h"
 
 int start(void **state)
 {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/tessera/random.h"
+#include "tools/random/random.h"
 
 static int ends_with(const char *text, const char *end)
 {

@@ -17,7 +17,7 @@
 
 #include "core/transformer/model.h"
 #include "tests/model/large_model.h"
-#include "tests/unit/temporary.h"
+#include "tests/support/temporary.h"
 
 static const large_model sizes = {
     .vocabulary = 100000, .d_model = 512, .d_ff = 2048, .heads = 8, .layers = 10, .positions = 128};

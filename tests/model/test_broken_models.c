@@ -14,7 +14,7 @@
 
 #include "tessera/text.h"
 #include "tests/model/tiny_model.h"
-#include "tests/unit/temporary.h"
+#include "tests/support/temporary.h"
 
 static void expect_message(const char *what, const char *const *fragments, int n_fragments)
 {

@@ -8,7 +8,7 @@
 
 #include "core/transformer/model.h"
 #include "tests/model/generation.h"
-#include "tests/unit/temporary.h"
+#include "tests/support/temporary.h"
 
 static tsr_status parse(const char *text, tsr_transformer_config *config)
 {

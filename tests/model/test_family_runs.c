@@ -12,7 +12,7 @@
 #include "tessera/train.h"
 #include "tests/model/families.h"
 #include "tests/model/generation.h"
-#include "tests/unit/temporary.h"
+#include "tests/support/temporary.h"
 
 enum { BATCH = 3, WIDTH = 17 };
 

@@ -11,7 +11,7 @@
 #include "tessera/ops.h"
 #include "tests/model/generation.h"
 #include "tests/model/random_model.h"
-#include "tests/unit/temporary.h"
+#include "tests/support/temporary.h"
 
 enum { B = 3, S = 7, L = 5, H = 3, D = 24, N_LAYERS = 2, V = 37 };
 

@@ -17,7 +17,7 @@
 #include "core/transformer/model.h"
 #include "tessera/generate.h"
 #include "tests/model/random_model.h"
-#include "tests/unit/temporary.h"
+#include "tests/support/temporary.h"
 
 static int make_folder(void **state)
 {

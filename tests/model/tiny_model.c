@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "tessera/tensor.h"
-#include "tests/unit/spm_writer.h"
-#include "tests/unit/temporary.h"
+#include "tests/support/spm_writer.h"
+#include "tests/support/temporary.h"
 
 static const char *const pieces[] = {"\xE2\x96\x81",     "a",  "b",  "c", "d", "e", ".", "\xE2\x96\x81the",
                                      "\xE2\x96\x81\x61", "he", "ab", "x", "y"};

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "core/transformer/model.h"
-#include "tools/tessera/random.h"
+#include "tools/random/random.h"
 
 enum { D_MODEL = 24, HEADS = 3, D_FF = 40, LAYERS = 2, SOURCE = 37, TARGET = 29, POSITIONS = 48 };
 

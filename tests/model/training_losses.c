@@ -11,8 +11,8 @@
 
 #include "core/train/initialise.h"
 #include "tessera/train.h"
-#include "tests/unit/configs.h"
-#include "tools/tessera/random.h"
+#include "tests/support/configs.h"
+#include "tools/random/random.h"
 
 enum { STEPS = 100, ROWS = 12, WIDTH = 9, VOCABULARY = 40, PAD = VOCABULARY - 1, EOS = 0, FIRST_WORD = 2 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "tools/tessera/common.h"
+#include "tools/tessera/commands.h"
+#include "tools/tessera/common/common.h"
 
 typedef struct command {
   const char *name;

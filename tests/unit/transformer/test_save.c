@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Models made from a configuration, and models written as their family's original writes them.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base/philox.h"
+#include "core/transformer/model.h"
+#include "tessera/generate.h"
+#include "tests/support/configs.h"
+#include "tests/support/shared.h"
+#include "tests/support/temporary.h"
+
+static void assert_message_has(const char *fragment)
+{
+  if (!strstr(tsr_error_message(), fragment)) {
+    fail_msg("the message \"%s\" lacks \"%s\"", tsr_error_message(), fragment);
+  }
+}
+
+static void assert_ok(tsr_status status)
+{
+  if (status != TSR_OK) {
+    fail_msg("%s: %s", tsr_status_name(status), tsr_error_message());
+  }
+}
+
+/* Numbers that f16 and bf16 hold exactly, different for every element of every parameter. */
+static tsr_status random_numbers(void *context, int32_t parameter, int64_t first, int64_t count, float *elements)
+{
+  (void)context;
+  for (int64_t i = 0; i < count; i++) {
+    uint32_t out[4];
+    tsr_philox4x32((const uint32_t[4]){(uint32_t)(first + i), (uint32_t)parameter}, (const uint32_t[2]){7}, out);
+    elements[i] = (float)((int32_t)(out[0] % 255) - 127) / 64.0f;
+  }
+  return TSR_OK;
+}
+
+/* The elements of a parameter as f32; freed by the caller. */
+static float *read_parameter(const tsr_model *model, int32_t index, int64_t *n)
+{
+  const tsr_parameter *parameter = &model->parameters.items[index];
+  *n = tsr_shape_elements(&parameter->shape);
+  float *values = malloc((size_t)*n * sizeof *values);
+  assert_non_null(values);
+  assert_ok(tsr_parameter_read(parameter, 0, *n, TSR_F32, values));
+  return values;
+}
+
+static void assert_same_config(const tsr_transformer_config *a, const tsr_transformer_config *b)
+{
+  assert_string_equal(a->family, b->family);
+  assert_memory_equal((const char *)a + sizeof a->family, (const char *)b + sizeof b->family,
+                      sizeof *a - sizeof a->family);
+}
+
+static void assert_same_parameters(const tsr_model *a, const tsr_model *b)
+{
+  assert_int_equal(tsr_model_parameter_count(a), tsr_model_parameter_count(b));
+  for (int32_t p = 0; p < tsr_model_parameter_count(a); p++) {
+    tsr_parameter_info x, y;
+    assert_ok(tsr_model_parameter(a, p, &x));
+    assert_ok(tsr_model_parameter(b, p, &y));
+    assert_string_equal(x.name, y.name);
+    assert_true(tsr_shape_equal(&x.shape, &y.shape));
+    int64_t n;
+    float *first = read_parameter(a, p, &n);
+    float *second = read_parameter(b, p, &n);
+    assert_memory_equal(first, second, (size_t)n * sizeof *first);
+    free(first);
+    free(second);
+  }
+}
+
+/* The weights of two folders: the same names, shapes, types and bytes, but for tables of sinusoids. */
+static void assert_same_tensors(const char *original, const char *saved)
+{
+  tsr_checkpoint *a, *b;
+  assert_ok(tsr_checkpoint_open(original, &a));
+  assert_ok(tsr_checkpoint_open(saved, &b));
+  assert_string_equal(tsr_checkpoint_metadata(b, "format"), "pt");
+  int32_t same = 0;
+  for (int32_t i = 0; i < tsr_checkpoint_count(a); i++) {
+    const tsr_checkpoint_tensor *x = tsr_checkpoint_at(a, i);
+    if (strcmp(x->name, "positional_encoding.pos_embedding") == 0 ||
+        (strstr(original, "pegasus") && strstr(x->name, "embed_positions"))) {
+      continue;
+    }
+    const tsr_checkpoint_tensor *y = tsr_checkpoint_find(b, x->name);
+    if (!y) {
+      fail_msg("the tensor %s is missing", x->name);
+    }
+    assert_string_equal(x->type, y->type);
+    assert_true(tsr_shape_equal(&x->shape, &y->shape));
+    assert_memory_equal(x->bytes, y->bytes, x->size);
+    same++;
+  }
+  assert_int_equal(same, tsr_checkpoint_count(b));
+  tsr_checkpoint_close(a);
+  tsr_checkpoint_close(b);
+}
+
+/* Each key of the original's file with its value, but for those of `left_out` and those that are null. */
+static void assert_same_keys(const char *original, const char *saved, const char *name, const char *left_out)
+{
+  tsr_config a, b;
+  assert_ok(tsr_config_open(path_in(original, name), &a));
+  assert_ok(tsr_config_open(path_in(saved, name), &b));
+  const char *key;
+  json_t *value;
+  json_object_foreach(a.root, key, value)
+  {
+    char word[80];
+    snprintf(word, sizeof word, " %s ", key);
+    if (strstr(left_out, word) || json_is_null(value)) {
+      continue;
+    }
+    const json_t *found = json_object_get(b.root, key);
+    if (!found) {
+      fail_msg("%s: the key %s is missing", name, key);
+    }
+    if (json_is_real(value) ? json_real_value(value) != json_real_value(found) : !json_equal(value, (json_t *)found)) {
+      fail_msg("%s: the key %s differs", name, key);
+    }
+  }
+  tsr_config_finish(&a);
+  tsr_config_finish(&b);
+}
+
+static void test_goldens(void **state)
+{
+  (void)state;
+  /* Where to find it; the type; what transformers notes about itself, old keys of the files, and search settings that
+   * belong into the other file. */
+  static const char noted[] = " _from_model_config add_final_layer_norm normalize_before normalize_embedding "
+                              " bad_words_ids num_beams max_length classifier_dropout id2label label2id ";
+  static const struct {
+    const char *folder;
+    tsr_dtype storage;
+    int32_t beam, max_length;
+  } cases[] = {
+      {"goldens/models/marian", TSR_F32, 4, 22},         {"goldens/models/marian_f16", TSR_F16, 4, 22},
+      {"goldens/models/marian_sepvocab", TSR_F32, 0, 0}, {"goldens/models/nn_postnorm_relu", TSR_F32, 0, 0},
+      {"goldens/models/nn_prenorm_gelu", TSR_F32, 0, 0}, {"goldens/models/bart", TSR_F32, 0, 0},
+      {"goldens/models/mbart", TSR_F32, 0, 0},           {"goldens/models/m2m_100", TSR_F32, 0, 0},
+      {"goldens/models/pegasus", TSR_F32, 0, 0},         {"goldens/models/t5_v1_0", TSR_F32, 0, 0},
+      {"goldens/models/t5_v1_1", TSR_F32, 0, 0},         {"goldens/models/t5_v1_1_bf16", TSR_BF16, 0, 0},
+  };
+  for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+    const char *original = shared_folder(cases[c].folder);
+    if (!original) {
+      skip();
+    }
+    char *saved = make_temporary_folder();
+    tsr_model *model, *again;
+    assert_ok(tsr_model_open(original, &model));
+    tsr_save_options options = {.storage = cases[c].storage, .beam = cases[c].beam, .max_length = cases[c].max_length};
+    assert_ok(tsr_model_save(model, saved, &options, NULL, NULL));
+    assert_ok(tsr_model_open(saved, &again));
+    assert_same_config(tsr_model_config(model), tsr_model_config(again));
+    assert_same_parameters(model, again);
+    assert_same_tensors(original, saved);
+    assert_same_keys(original, saved, "config.json", noted);
+    if (strstr(cases[c].folder, "marian")) {
+      assert_same_keys(original, saved, "generation_config.json", " _from_model_config transformers_version ");
+    }
+    /* The model's own folder, under its mapping: the same again. */
+    assert_ok(tsr_model_save(again, saved, &options, NULL, NULL));
+    assert_same_tensors(original, saved);
+    assert_same_parameters(model, again);
+    tsr_model_close(model);
+    tsr_model_close(again);
+    remove_temporary_folder(saved);
+  }
+}
+
+/* Makes a model of the configuration, saves it with random numbers, and opens it. */
+static void check_round_trip(const tsr_transformer_config *config, tsr_dtype storage)
+{
+  char *folder = make_temporary_folder();
+  tsr_model *made, *opened;
+  assert_ok(tsr_model_create(config, &made));
+  assert_string_equal(tsr_model_folder(made), "");
+  assert_int_equal(tsr_model_has_weights(made), 0);
+  tsr_save_options options = {.storage = storage, .beam = 4, .dropout = 0.1f};
+  assert_ok(tsr_model_save(made, folder, &options, random_numbers, NULL));
+  assert_ok(tsr_model_open(folder, &opened));
+  assert_same_config(tsr_model_config(made), tsr_model_config(opened));
+  assert_int_equal(tsr_model_parameter_count(made), tsr_model_parameter_count(opened));
+  for (int32_t p = 0; p < tsr_model_parameter_count(opened); p++) {
+    tsr_parameter_info a, b;
+    assert_ok(tsr_model_parameter(made, p, &a));
+    assert_ok(tsr_model_parameter(opened, p, &b));
+    assert_string_equal(a.name, b.name);
+    assert_int_equal(a.dtype, 0);
+    assert_int_equal(b.dtype, storage);
+    int64_t n;
+    float *found = read_parameter(opened, p, &n);
+    float *expected = malloc((size_t)n * sizeof *expected);
+    assert_non_null(expected);
+    assert_int_equal(random_numbers(NULL, p, 0, n, expected), TSR_OK);
+    assert_memory_equal(found, expected, (size_t)n * sizeof *found);
+    free(expected);
+    free(found);
+  }
+  tsr_generate_options search;
+  assert_ok(tsr_generate_defaults(opened, &search));
+  assert_int_equal(search.beam, 4);
+  assert_int_equal(search.max_length, config->max_positions);
+  assert_int_equal(search.n_suppressed, 1);
+  assert_int_equal(search.suppressed[0], config->pad_id);
+  assert_int_equal(search.forced_eos_id, strcmp(config->family, "marian") == 0 ? config->eos_id : -1);
+  tsr_model_close(made);
+  tsr_model_close(opened);
+  remove_temporary_folder(folder);
+}
+
+static void test_families(void **state)
+{
+  (void)state;
+  static const int32_t activations[] = {TSR_ACTIVATION_RELU, TSR_ACTIVATION_GELU_ERF, TSR_ACTIVATION_GELU_TANH,
+                                        TSR_ACTIVATION_SILU};
+  static const tsr_dtype types[] = {TSR_F32, TSR_F16, TSR_BF16};
+  for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++) {
+    tsr_transformer_config config = marian_config();
+    config.activation = activations[i];
+    check_round_trip(&config, types[i % 3]);
+    config = nn_config();
+    config.activation = activations[i];
+    config.norm_position = i % 2 ? TSR_NORM_PRE : TSR_NORM_POST;
+    config.embedding_scale = i < 2 ? 1.0f : config.embedding_scale;
+    config.epsilon = i < 2 ? 1e-6f : config.epsilon;
+    check_round_trip(&config, types[i % 3]);
+  }
+  for (int32_t tied = 0; tied < 2; tied++) {
+    tsr_transformer_config config = marian_config();
+    config.tied_logits = tied;
+    check_round_trip(&config, TSR_F32);
+    config.shared_embedding = 0;
+    config.source_vocabulary = 60;
+    config.embedding_scale = 1.0f;
+    check_round_trip(&config, TSR_F32);
+  }
+  /* More than one piece of a tensor is read at a time. */
+  tsr_transformer_config config = nn_config();
+  config.d_model = 3 * 256;
+  config.encoder_layers = 1;
+  config.embedding_scale = sqrtf(768.0f);
+  check_round_trip(&config, TSR_F16);
+}
+
+static void test_defaults(void **state)
+{
+  (void)state;
+  tsr_transformer_config config = marian_config();
+  config.decoder_start_id = -1;
+  config.encoder_head_size = 8;
+  tsr_model *model;
+  assert_ok(tsr_model_create(&config, &model));
+  assert_int_equal(tsr_model_config(model)->decoder_start_id, 49);
+  assert_int_equal(tsr_model_config(model)->encoder_head_size, 8);
+  assert_int_equal(tsr_model_config(model)->decoder_head_size, 12);
+  assert_int_equal(tsr_model_parameter_count(model), 46);
+  tsr_generate_options search;
+  assert_ok(tsr_generate_defaults(model, &search));
+  assert_int_equal(search.beam, 1);
+  tsr_model_close(model);
+}
+
+/* Sets one field of a configuration that is otherwise right. */
+#define WRONG(base, name, value, code, fragment)                                                                       \
+  do {                                                                                                                 \
+    tsr_transformer_config config = base();                                                                            \
+    config.name = value;                                                                                               \
+    tsr_model *model;                                                                                                  \
+    assert_int_equal(tsr_model_create(&config, &model), code);                                                         \
+    assert_null(model);                                                                                                \
+    assert_message_has(fragment);                                                                                      \
+  } while (0)
+
+static void test_wrong_fields(void **state)
+{
+  (void)state;
+  WRONG(marian_config, family[0], 'x', TSR_ERR_ARGUMENT, "'xarian'; this build knows bart, m2m_100, marian");
+  WRONG(marian_config, d_model, 0, TSR_ERR_ARGUMENT, "field 'd_model' is 0; it should be 1 to");
+  WRONG(marian_config, encoder_layers, -1, TSR_ERR_ARGUMENT, "'encoder_layers'");
+  WRONG(marian_config, decoder_layers, 5000, TSR_ERR_ARGUMENT, "'decoder_layers'");
+  WRONG(marian_config, encoder_heads, 5, TSR_ERR_ARGUMENT, "5 encoder heads do not divide d_model 24");
+  WRONG(marian_config, decoder_d_ff, 0, TSR_ERR_ARGUMENT, "'decoder_d_ff'");
+  WRONG(marian_config, max_positions, 0, TSR_ERR_ARGUMENT, "'max_positions'");
+  WRONG(marian_config, tied_logits, 2, TSR_ERR_ARGUMENT, "'tied_logits'");
+  WRONG(marian_config, epsilon, NAN, TSR_ERR_ARGUMENT, "'epsilon' should be a finite number");
+  WRONG(marian_config, eos_id, 50, TSR_ERR_ARGUMENT, "'eos_id' is 50; the vocabulary has the ids 0 to 49");
+  WRONG(marian_config, pad_id, -2, TSR_ERR_ARGUMENT, "'pad_id'");
+  WRONG(marian_config, norm, TSR_NORM_RMS, TSR_ERR_UNSUPPORTED, "field 'norm' is 2");
+  WRONG(marian_config, norm_position, TSR_NORM_PRE, TSR_ERR_UNSUPPORTED, "of the family 'marian' cannot express that");
+  WRONG(marian_config, final_norm, 1, TSR_ERR_UNSUPPORTED, "'final_norm'");
+  WRONG(marian_config, embedding_norm, 1, TSR_ERR_UNSUPPORTED, "'embedding_norm'");
+  WRONG(marian_config, gated, 1, TSR_ERR_UNSUPPORTED, "'gated'");
+  WRONG(marian_config, activation, TSR_ACTIVATION_NONE, TSR_ERR_UNSUPPORTED, "'activation'");
+  WRONG(marian_config, position, TSR_POSITION_LEARNED, TSR_ERR_UNSUPPORTED, "'position'");
+  WRONG(marian_config, position_offset, 2, TSR_ERR_UNSUPPORTED, "'position_offset'");
+  WRONG(marian_config, attention_bias, 0, TSR_ERR_UNSUPPORTED, "'attention_bias'");
+  WRONG(marian_config, logits_bias, 0, TSR_ERR_UNSUPPORTED, "'logits_bias'");
+  WRONG(marian_config, epsilon, 1e-6f, TSR_ERR_UNSUPPORTED, "field 'epsilon' is 1e-06");
+  WRONG(marian_config, embedding_scale, 3.0f, TSR_ERR_UNSUPPORTED, "'embedding_scale' is 3;");
+  WRONG(marian_config, attention_scale, 1.0f, TSR_ERR_UNSUPPORTED, "'attention_scale'");
+  WRONG(marian_config, encoder_head_size, 4, TSR_ERR_UNSUPPORTED, "'encoder_head_size' is 4");
+  WRONG(marian_config, source_vocabulary, 60, TSR_ERR_UNSUPPORTED, "'target_vocabulary' is 50");
+  WRONG(marian_config, eos_id, -1, TSR_ERR_UNSUPPORTED, "'eos_id' is -1");
+  WRONG(nn_config, decoder_heads, 2, TSR_ERR_UNSUPPORTED, "'decoder_heads' is 2");
+  WRONG(nn_config, decoder_d_ff, 7, TSR_ERR_UNSUPPORTED, "'decoder_d_ff' is 7");
+  WRONG(nn_config, embedding_norm, 1, TSR_ERR_UNSUPPORTED, "'embedding_norm'");
+  WRONG(nn_config, attention_bias, 0, TSR_ERR_UNSUPPORTED, "'feed_forward_bias'");
+  WRONG(nn_config, shared_embedding, 1, TSR_ERR_ARGUMENT, "src_vocab_size 31 and tgt_vocab_size 50 should be the same");
+  WRONG(nn_config, position, TSR_POSITION_RELATIVE, TSR_ERR_UNSUPPORTED, "'position'");
+  WRONG(nn_config, epsilon, 0.0f, TSR_ERR_ARGUMENT, "layer_norm_eps");
+}
+
+static tsr_status one_large(void *context, int32_t parameter, int64_t first, int64_t count, float *elements)
+{
+  for (int64_t i = 0; i < count; i++) {
+    elements[i] = parameter == 3 && first + i == 5 ? *(const float *)context : 0.0f;
+  }
+  return TSR_OK;
+}
+
+static tsr_status failing(void *context, int32_t parameter, int64_t first, int64_t count, float *elements)
+{
+  (void)context, (void)parameter, (void)first, (void)count, (void)elements;
+  return tsr_fail(TSR_ERR_DEVICE_LOST, "the device is gone");
+}
+
+static void test_refusals(void **state)
+{
+  (void)state;
+  char *folder = make_temporary_folder();
+  tsr_transformer_config config = marian_config();
+  tsr_model *model;
+  assert_ok(tsr_model_create(&config, &model));
+  assert_int_equal(tsr_model_save(model, folder, NULL, NULL, NULL), TSR_ERR_ARGUMENT);
+  assert_message_has("no weights of its own");
+  assert_int_equal(tsr_model_save(model, "", NULL, random_numbers, NULL), TSR_ERR_ARGUMENT);
+  tsr_save_options options = {.storage = TSR_I8};
+  assert_int_equal(tsr_model_save(model, folder, &options, random_numbers, NULL), TSR_ERR_ARGUMENT);
+  options = (tsr_save_options){.dropout = 2.0f};
+  assert_int_equal(tsr_model_save(model, folder, &options, random_numbers, NULL), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_model_save(model, folder, NULL, failing, NULL), TSR_ERR_DEVICE_LOST);
+  assert_message_has("the device is gone");
+  write_text(path_in(folder, "file"), "");
+  assert_int_equal(tsr_model_save(model, path_in(folder, "file/x"), NULL, random_numbers, NULL), TSR_ERR_IO);
+
+  static const struct {
+    tsr_dtype storage;
+    float value;
+    int fits;
+  } cases[] = {
+      {TSR_F16, 65519.996f, 1}, {TSR_F16, -65520.0f, 0}, {TSR_F16, INFINITY, 1}, {TSR_F16, NAN, 1},
+      {TSR_F32, 3e38f, 1},      {TSR_BF16, 3.39e38f, 1}, {TSR_BF16, 3.4e38f, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    float value = cases[i].value;
+    options = (tsr_save_options){.storage = cases[i].storage};
+    tsr_status status = tsr_model_save(model, folder, &options, one_large, &value);
+    assert_int_equal(status, cases[i].fits ? TSR_OK : TSR_ERR_ARGUMENT);
+    if (!cases[i].fits) {
+      assert_message_has("element 5 is");
+    }
+  }
+  tsr_model_close(model);
+  remove_temporary_folder(folder);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_goldens),      cmocka_unit_test(test_families), cmocka_unit_test(test_defaults),
+      cmocka_unit_test(test_wrong_fields), cmocka_unit_test(test_refusals),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

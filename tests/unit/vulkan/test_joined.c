@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The Vulkan backend computes some neighbouring lines as one. What they give must be what they give one by one, with the
+ * option that keeps them apart. Lines that were joined with the next show by their time, 0.
+ *
+ * Without a device: skipped.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tessera/ops.h"
+#include "tessera/runtime.h"
+#include "tests/support/joined.h"
+
+enum { MAX_INPUTS = 8, MAX_OUTPUTS = 4, MAX_LINES = 64 };
+
+/* A device twice. */
+typedef struct pair {
+  tsr_device *joining, *apart;
+  int like_cpu; /* kernels as for a CPU */
+} pair;
+
+/* ---- chains of sums, products and norms ------------------------------------------------------------------------- */
+
+typedef struct chain {
+  tsr_program *program;
+  tsr_ref inputs[MAX_INPUTS], outputs[MAX_OUTPUTS];
+  int32_t n_inputs, n_outputs;
+} chain;
+
+static tsr_ref typed_input(chain *c, tsr_dtype dtype, tsr_shape shape)
+{
+  char name[16];
+  snprintf(name, sizeof name, "x%d", (int)c->n_inputs);
+  return c->inputs[c->n_inputs++] = tsr_input(c->program, name, dtype, shape);
+}
+
+static tsr_ref input(chain *c, tsr_shape shape)
+{
+  return typed_input(c, TSR_F32, shape);
+}
+
+static void output(chain *c, tsr_ref x)
+{
+  char name[16];
+  snprintf(name, sizeof name, "y%d", (int)c->n_outputs);
+  c->outputs[c->n_outputs++] = tsr_output(c->program, name, x);
+}
+
+/* Each builds a chain of R x C matrices and returns how many of its lines are joined with the next. */
+typedef int32_t (*build_fn)(chain *c, int64_t R, int64_t C);
+
+static int32_t build_norms(chain *c, int64_t R, int64_t C)
+{
+  tsr_program *p = c->program;
+  tsr_ref x = input(c, TSR_SHAPE(R, C)), more = input(c, TSR_SHAPE(R, C)), gain = input(c, TSR_SHAPE(C));
+  tsr_ref row = input(c, TSR_SHAPE(C)), column = input(c, TSR_SHAPE(R, 1));
+  x = tsr_layernorm(p, tsr_add(p, x, more), gain, row, 1e-5f);
+  x = tsr_rmsnorm(p, tsr_add(p, row, x), gain, 1e-5f);
+  x = tsr_layernorm(p, tsr_add(p, x, column), gain, TSR_NONE, 1e-5f);
+  output(c, x);
+  return 3;
+}
+
+/* What is added up is needed once more: as a result of the program, and by a later line. */
+static int32_t build_norms_kept(chain *c, int64_t R, int64_t C)
+{
+  tsr_program *p = c->program;
+  tsr_ref x = input(c, TSR_SHAPE(R, C)), more = input(c, TSR_SHAPE(R, C)), gain = input(c, TSR_SHAPE(C));
+  tsr_ref sum = tsr_add(p, x, more), next = tsr_add(p, tsr_layernorm(p, sum, gain, TSR_NONE, 1e-5f), sum);
+  output(c, next);
+  output(c, tsr_rmsnorm(p, next, gain, 1e-5f));
+  return 2;
+}
+
+/* The norm's gain is a view of the sum: not joined. Nor is a norm that reads the sum turned, or a sum of whole numbers. */
+static int32_t build_norms_apart(chain *c, int64_t R, int64_t C)
+{
+  tsr_program *p = c->program;
+  tsr_ref x = input(c, TSR_SHAPE(C, C)), more = input(c, TSR_SHAPE(C, C)), gain = input(c, TSR_SHAPE(C));
+  tsr_ref sum = tsr_add(p, x, more);
+  x = tsr_rmsnorm(p, sum, tsr_reshape(p, tsr_slice(p, sum, 0, 1, 1), TSR_SHAPE(C)), 1e-5f);
+  x = tsr_layernorm(p, tsr_transpose(p, tsr_add(p, x, more), 0, 1), gain, TSR_NONE, 1e-5f);
+  output(c, x);
+  (void)R;
+  return 0;
+}
+
+/* Products whose results are added to something: what is added is a residual, or the bias of a product without one. */
+static int32_t build_residuals(chain *c, int64_t R, int64_t C)
+{
+  tsr_program *p = c->program;
+  tsr_ref x = input(c, TSR_SHAPE(R, C)), weight = input(c, TSR_SHAPE(C, C)), bias = input(c, TSR_SHAPE(C));
+  tsr_ref column = input(c, TSR_SHAPE(R, 1)), turned = input(c, TSR_SHAPE(C, R));
+  x = tsr_add(p, x, tsr_matmul(p, x, weight, bias, 0.1f, TSR_ACTIVATION_SILU));
+  x = tsr_mul(p, x, tsr_reshape(p, bias, TSR_SHAPE(1, C)));
+  x = tsr_add(p, tsr_matmul(p, x, tsr_transpose(p, weight, 0, 1), TSR_NONE, 0.1f, TSR_ACTIVATION_NONE), column);
+  x = tsr_mul(p, x, x);
+  tsr_ref y = tsr_matmul(p, x, weight, bias, 0.1f, TSR_ACTIVATION_NONE);
+  y = tsr_add(p, tsr_reshape(p, y, TSR_SHAPE(1, R * C)), tsr_reshape(p, x, TSR_SHAPE(1, R * C))); /* same order */
+  output(c, tsr_add(p, tsr_reshape(p, y, TSR_SHAPE(R, C)), tsr_transpose(p, turned, 0, 1)));
+  return 3;
+}
+
+/* Not joined: a residual that is no plain matrix, a result that is needed later, a sum that goes into a norm alone (that
+ * is joined instead), and one with itself. */
+static int32_t build_residuals_apart(chain *c, int64_t R, int64_t C)
+{
+  tsr_program *p = c->program;
+  tsr_ref x = input(c, TSR_SHAPE(R, C)), weight = input(c, TSR_SHAPE(C, C)), bias = input(c, TSR_SHAPE(C));
+  tsr_ref turned = input(c, TSR_SHAPE(C, R));
+  tsr_ref y = tsr_matmul(p, x, weight, bias, 0.1f, TSR_ACTIVATION_RELU);
+  y = tsr_add(p, y, tsr_transpose(p, turned, 0, 1));
+  tsr_ref z = tsr_matmul(p, y, weight, bias, 0.1f, TSR_ACTIVATION_NONE);
+  y = tsr_mul(p, tsr_add(p, z, x), z);
+  z = tsr_matmul(p, y, weight, bias, 0.1f, TSR_ACTIVATION_NONE);
+  y = tsr_rmsnorm(p, tsr_add(p, z, x), bias, 1e-5f);
+  z = tsr_matmul(p, y, weight, bias, 0.1f, TSR_ACTIVATION_NONE);
+  output(c, tsr_add(p, z, z));
+  return 1;
+}
+
+/* A layer with its norm in front, twice: the memory plan leaves the residuals' places apart from what products read. */
+static int32_t build_layers(chain *c, int64_t R, int64_t C)
+{
+  tsr_program *p = c->program;
+  tsr_ref x = input(c, TSR_SHAPE(R, C)), wide = input(c, TSR_SHAPE(C, 4 * C)), narrow = input(c, TSR_SHAPE(4 * C, C));
+  tsr_ref gain = input(c, TSR_SHAPE(C)), bias = input(c, TSR_SHAPE(4 * C)), last = input(c, TSR_SHAPE(C));
+  x = tsr_copy(p, x, TSR_F32);
+  for (int32_t i = 0; i < 2; i++) {
+    tsr_ref h = tsr_layernorm(p, x, gain, TSR_NONE, 1e-5f);
+    h = tsr_matmul(p, h, wide, bias, 0.1f, TSR_ACTIVATION_GELU_ERF);
+    x = tsr_add(p, x, tsr_matmul(p, h, narrow, last, 0.1f, TSR_ACTIVATION_NONE));
+  }
+  output(c, tsr_mul(p, x, x));
+  return 2;
+}
+
+/* Products with weights of i8 that quantise the same rows, once for all, until something else is written to where those, or what
+ * they became, lie. No lines become one here. */
+static int32_t build_quantised(chain *c, int64_t R, int64_t C)
+{
+  tsr_program *p = c->program;
+  tsr_ref x = input(c, TSR_SHAPE(R, C)), scales = input(c, TSR_SHAPE(C)), many = input(c, TSR_SHAPE(1, 100000));
+  tsr_ref weights[3], turned[3], indices;
+  for (int32_t i = 0; i < 3; i++) {
+    weights[i] = typed_input(c, TSR_I8, TSR_SHAPE(C, C));
+    turned[i] = tsr_transpose(p, weights[i], 0, 1);
+  }
+  tsr_ref state = tsr_state(p, "state", TSR_F32, TSR_SHAPE(R, C));
+  x = tsr_copy(p, x, TSR_F32); /* a temporary */
+  tsr_ref gate = tsr_matmul_i8(p, x, turned[0], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_SILU);
+  tsr_ref y = tsr_mul(p, gate, tsr_matmul_i8(p, x, turned[1], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE));
+  state = tsr_update(p, state, y);
+  y = tsr_matmul_i8(p, state, turned[0], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE);
+  state = tsr_update(p, state, y); /* read before, and again: as it is now */
+  tsr_ref z = tsr_matmul_i8(p, state, turned[1], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE);
+  tsr_update(p, tsr_slice(p, state, 0, R - 1, 1), tsr_slice(p, x, 0, 0, 1)); /* its last row alone */
+  y = tsr_matmul_i8(p, state, turned[2], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE);
+  z = tsr_mul(p, z, y);
+  y = tsr_matmul_i8(p, z, turned[0], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE);
+  output(c, tsr_topk(p, many, 4, &indices)); /* takes scratch, too */
+  output(c, tsr_matmul_i8(p, z, turned[1], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE));
+  output(c, tsr_matmul_i8(p, z, turned[2], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE));
+  output(c, tsr_mul(p, y, y));
+  return 0;
+}
+
+static int64_t elements_of(const chain *c, tsr_ref x)
+{
+  const tsr_shape shape = tsr_ref_shape(c->program, x);
+  return tsr_shape_elements(&shape);
+}
+
+/* The outputs, and in *joined how many lines took no time. */
+static void run_chain(tsr_device *device, const chain *c, int32_t keep_all, float *results[MAX_OUTPUTS],
+                      int32_t *joined)
+{
+  const tsr_compile_options options = {.strict = 1, .keep_all = keep_all, .profile = 1};
+  const int32_t n_lines = tsr_program_line_count(c->program);
+  uint64_t nanoseconds[MAX_LINES];
+  tsr_executable *executable;
+  assert_in_range(n_lines, 1, MAX_LINES);
+  check(tsr_executable_create(device, c->program, &options, &executable));
+  for (int32_t i = 0; i < c->n_inputs; i++) {
+    const int64_t n = elements_of(c, c->inputs[i]);
+    float *values = random_floats(n, 1 + (uint64_t)i);
+    const tsr_dtype dtype = tsr_ref_dtype(c->program, c->inputs[i]);
+    if (dtype == TSR_I8) {
+      for (int64_t k = 0; k < n; k++) {
+        ((int8_t *)values)[k] = (int8_t)(127.0f * values[k]);
+      }
+    }
+    check(tsr_executable_write(executable, c->inputs[i], values, n * (int64_t)tsr_dtype_size(dtype)));
+    free(values);
+  }
+  check(tsr_executable_run(executable));
+  check(tsr_executable_run(executable)); /* nothing is left over from the first */
+  *joined = -1;
+  if (tsr_executable_profile(executable, nanoseconds, n_lines) == TSR_OK) {
+    *joined = 0;
+    for (int32_t i = 0; i < n_lines; i++) {
+      *joined += nanoseconds[i] == 0;
+    }
+  }
+  for (int32_t i = 0; i < c->n_outputs; i++) {
+    const int64_t n = elements_of(c, c->outputs[i]);
+    results[i] = random_floats(n, 7);
+    check(tsr_executable_read(executable, c->outputs[i], results[i], n * (int64_t)sizeof(float)));
+  }
+  tsr_executable_destroy(executable);
+}
+
+/* exact: bit by bit. Else there are the same sums in the same order, but a compiler may round once where a product is added to. */
+static void compare_chain(const pair *devices, const char *name, build_fn build, int exact, int64_t rows,
+                          int64_t columns)
+{
+  const float tolerance = exact ? 0.0f : 1e-5f;
+  chain c = {0};
+  float *joined[MAX_OUTPUTS], *one_by_one[MAX_OUTPUTS];
+  int32_t lines_joined, lines_apart;
+  check(tsr_program_create(&c.program));
+  const int32_t expected = build(&c, rows, columns);
+  check(tsr_program_status(c.program));
+  run_chain(devices->apart, &c, 0, one_by_one, &lines_apart);
+  for (int32_t keep_all = 0; keep_all < 2; keep_all++) {
+    run_chain(devices->joining, &c, keep_all, joined, &lines_joined);
+    if (lines_joined != -1 && (lines_apart != 0 || (lines_joined != expected && !keep_all))) {
+      fail_msg("of %s %d lines are joined, not %d; %d where none may be", name, (int)lines_joined, (int)expected,
+               (int)lines_apart);
+    }
+    for (int32_t i = 0; i < c.n_outputs; i++) {
+      for (int64_t k = 0; k < elements_of(&c, c.outputs[i]); k++) {
+        if (!(fabsf(joined[i][k] - one_by_one[i][k]) <= tolerance * (1.0f + fabsf(one_by_one[i][k])))) {
+          fail_msg("%s, output %d, element %lld of %lld x %lld: %.9g, one by one %.9g", name, (int)i, (long long)k,
+                   (long long)rows, (long long)columns, (double)joined[i][k], (double)one_by_one[i][k]);
+        }
+      }
+      free(joined[i]);
+    }
+  }
+  for (int32_t i = 0; i < c.n_outputs; i++) {
+    free(one_by_one[i]);
+  }
+  tsr_program_destroy(c.program);
+}
+
+/* ---- products and their largest columns ------------------------------------------------------------------------- */
+
+/* b in the type of the weights; as i8 what is not within -1 .. 1 is other numbers. */
+static void store_weights(const float *b, int64_t n, tsr_dtype dtype, void *stored)
+{
+  if (dtype != TSR_I8) {
+    check(tsr_convert(TSR_F32, b, dtype, stored, n));
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    ((int8_t *)stored)[i] = (int8_t)(fabsf(b[i]) <= 1.0f ? rintf(127.0f * b[i]) : (float)(i % 100));
+  }
+}
+
+/* The k largest of alpha * a @ b + bias, or of its log-softmax. a and what is found are temporaries, which may take
+ * turns in the same memory. runs: of which the last counts. *joined: how many lines took no time. */
+static found run_largest(tsr_device *device, const extents *s, tsr_dtype dtype, int32_t logs, int32_t runs,
+                         const float *a, const float *b, const float *bias, int32_t *joined)
+{
+  const int64_t a_size = (int64_t)s->rows * s->depth, b_size = (int64_t)s->columns * s->depth;
+  const int64_t results = (int64_t)s->rows * s->k;
+  found result = {.values = malloc((size_t)results * 4), .indices = malloc((size_t)results * 4)};
+  void *narrow = malloc((size_t)b_size * 4);
+  tsr_program *p;
+  tsr_executable *executable;
+  tsr_ref indices = TSR_NONE;
+  uint64_t nanoseconds[MAX_LINES];
+  assert_true(result.values && result.indices && narrow);
+  store_weights(b, b_size, dtype, narrow);
+  check(tsr_program_create(&p));
+  const tsr_ref given = tsr_input(p, "a", TSR_F32, TSR_SHAPE(s->rows, s->depth)), x = tsr_copy(p, given, TSR_F32);
+  const tsr_ref weights = tsr_input(p, "b", dtype, TSR_SHAPE(s->columns, s->depth));
+  const tsr_ref added = tsr_input(p, "bias", TSR_F32, TSR_SHAPE(s->columns));
+  const tsr_ref scales = dtype == TSR_I8 ? tsr_input(p, "scales", TSR_F32, TSR_SHAPE(s->columns)) : TSR_NONE;
+  const tsr_ref turned = tsr_transpose(p, weights, 0, 1);
+  tsr_ref y = dtype == TSR_I8 ? tsr_matmul_i8(p, x, turned, scales, added, 0.75f, TSR_ACTIVATION_NONE)
+                              : tsr_matmul(p, x, turned, added, 0.75f, TSR_ACTIVATION_NONE);
+  y = logs ? tsr_log_softmax(p, y) : y;
+  y = tsr_topk(p, y, s->k, &indices);
+  const tsr_ref values = tsr_output(p, "values", tsr_copy(p, y, TSR_F32));
+  indices = tsr_output(p, "indices", tsr_copy(p, indices, TSR_I32));
+  check(tsr_program_status(p));
+  check(tsr_executable_create(device, p, &(tsr_compile_options){.strict = 1, .profile = 1}, &executable));
+  check(tsr_executable_write(executable, given, a, a_size * (int64_t)sizeof *a));
+  check(tsr_executable_write(executable, weights, narrow, b_size * (int64_t)tsr_dtype_size(dtype)));
+  check(tsr_executable_write(executable, added, bias, s->columns * (int64_t)sizeof *bias));
+  if (scales != TSR_NONE) {
+    float *units = malloc((size_t)s->columns * sizeof *units);
+    assert_non_null(units);
+    for (int32_t i = 0; i < s->columns; i++) {
+      units[i] = 1.0f / 127.0f;
+    }
+    check(tsr_executable_write(executable, scales, units, s->columns * (int64_t)sizeof *units));
+    free(units);
+  }
+  for (int32_t i = 0; i < runs; i++) {
+    check(tsr_executable_run(executable));
+  }
+  const int32_t n_lines = tsr_program_line_count(p);
+  *joined = tsr_executable_profile(executable, nanoseconds, n_lines) == TSR_OK ? 0 : -1;
+  for (int32_t i = 0; i < n_lines && *joined >= 0; i++) {
+    *joined += nanoseconds[i] == 0;
+  }
+  check(tsr_executable_read(executable, values, result.values, results * 4));
+  check(tsr_executable_read(executable, indices, result.indices, results * 4));
+  tsr_executable_destroy(executable);
+  tsr_program_destroy(p);
+  free(narrow);
+  return result;
+}
+
+static void compare_largest(const pair *devices, const extents *s, data kind, tsr_dtype dtype, int32_t logs)
+{
+  float *a = random_floats((int64_t)s->rows * s->depth, 1), *bias = random_floats(s->columns, 3);
+  float *b = random_floats((int64_t)s->columns * s->depth, 2);
+  int32_t lines_joined, lines_apart;
+  fill(kind, s, a, b, bias);
+  const int32_t runs = kind == PLAIN ? 2 : 1; /* nothing is left over from the first */
+  found joined = run_largest(devices->joining, s, dtype, logs, runs, a, b, bias, &lines_joined);
+  found one_by_one = run_largest(devices->apart, s, dtype, logs, 1, a, b, bias, &lines_apart);
+  /* A GPU's products with weights of i8 and many rows, and any of a depth that is not in groups, stay apart. */
+  const int can = dtype != TSR_I8 || (s->depth % 16 == 0 && (devices->like_cpu || s->rows <= 8));
+  if (lines_joined != -1 && (lines_joined != (can ? logs ? 2 : 1 : 0) || lines_apart != 0)) {
+    fail_msg("%d x %d x %d, k %d, %s: %d lines are joined, %d where none may be", (int)s->rows, (int)s->columns,
+             (int)s->depth, (int)s->k, tsr_dtype_name(dtype), (int)lines_joined, (int)lines_apart);
+  }
+  check_found(tsr_device_name(devices->joining), s, kind, dtype, logs, joined, one_by_one);
+  free(a);
+  free(b);
+  free(bias);
+}
+
+/* ---- devices ---------------------------------------------------------------------------------------------------- */
+
+static tsr_runtime *open_runtime(const char *kernels, const char *variant, const char *join)
+{
+  tsr_runtime *runtime;
+  check(tsr_runtime_create(&(tsr_runtime_options){.path = VULKAN_FOLDER}, &runtime));
+  check(tsr_runtime_option(runtime, "VULKAN_KERNELS", kernels));
+  check(tsr_runtime_option(runtime, "VULKAN_VARIANT", variant));
+  check(tsr_runtime_option(runtime, "VULKAN_JOIN", join));
+  return runtime;
+}
+
+/* Calls body with each device, with kernels as for a CPU, and as for a GPU of small and of large subgroups. */
+static void on_each_device(void (*body)(const pair *devices))
+{
+  static const char *const ways[][2] = {{"cpu", ""}, {"gpu", ""}, {"gpu", "matmul.vector_subgroup"}};
+  int32_t n_devices = 0;
+  for (size_t way = 0; way < sizeof ways / sizeof ways[0]; way++) {
+    tsr_runtime *joining = open_runtime(ways[way][0], ways[way][1], "1");
+    tsr_runtime *apart = open_runtime(ways[way][0], ways[way][1], "0");
+    n_devices = tsr_runtime_device_count(joining);
+    for (int32_t i = 0; i < n_devices; i++) {
+      tsr_device_info info;
+      pair devices;
+      check(tsr_runtime_device_info(joining, i, &info));
+      check(tsr_device_open(joining, info.name, &devices.joining));
+      check(tsr_device_open(apart, info.name, &devices.apart));
+      devices.like_cpu = strcmp(ways[way][0], "cpu") == 0;
+      body(&devices);
+      tsr_device_close(devices.joining);
+      tsr_device_close(devices.apart);
+    }
+    tsr_runtime_destroy(joining);
+    tsr_runtime_destroy(apart);
+  }
+  if (n_devices == 0) {
+    skip();
+  }
+}
+
+static void all_chains(const pair *devices)
+{
+  static const struct {
+    const char *name;
+    build_fn build;
+    int exact;
+  } chains[] = {
+      {"norms", build_norms},
+      {"norms kept", build_norms_kept},
+      {"norms apart", build_norms_apart},
+      {"residuals", build_residuals},
+      {"residuals apart", build_residuals_apart},
+      {"layers", build_layers},
+      {"quantised", build_quantised, 1},
+  };
+  static const int64_t sizes[][2] = {{2, 33}, {70, 132}};
+  for (size_t i = 0; i < sizeof chains / sizeof chains[0]; i++) {
+    for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+      compare_chain(devices, chains[i].name, chains[i].build, chains[i].exact, sizes[k][0], sizes[k][1]);
+    }
+  }
+}
+
+static void test_chains(void **state)
+{
+  (void)state;
+  on_each_device(all_chains);
+}
+
+static void all_largest(const pair *devices)
+{
+  static const tsr_dtype dtypes[] = {TSR_F32, TSR_F16, TSR_BF16};
+  static const extents shapes[] = {
+      {4, 1303, 64, 8}, {19, 300, 16, 5}, {1, 5003, 32, 1}, {70, 300, 40, 3}, {7, 130, 32, 32}};
+  for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    for (data kind = PLAIN; kind <= (i < 2 ? ALL_EXCLUDED : PLAIN); kind++) {
+      if (i != 1) {
+        compare_largest(devices, &shapes[i], kind, dtypes[(i + kind) % 3], 0);
+      }
+      if (i != 2) {
+        compare_largest(devices, &shapes[i], kind, TSR_F32, 1);
+      }
+    }
+    static const data kinds[] = {PLAIN, OUTLIERS, TIES, STRANGE, SUPPRESSED};
+    for (size_t k = 0; k < (i == 0 ? sizeof kinds / sizeof kinds[0] : 1); k++) {
+      compare_largest(devices, &shapes[i], kinds[k], TSR_I8, (int32_t)(i + k) % 2);
+    }
+  }
+}
+
+static void test_largest(void **state)
+{
+  (void)state;
+  on_each_device(all_largest);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_chains),
+      cmocka_unit_test(test_largest),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera bench: the speed of a model, configurations and devices taking turns.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/random/random_model.h"
+#include "tools/tessera/bench/bench.h"
+#include "tools/tessera/commands.h"
+
+static const char help[] =
+    "Usage: tessera bench MODEL [OPTION]...\n"
+    "       tessera bench ops [OPTION]...\n"
+    "       tessera bench machine [OPTION]...\n"
+    "       tessera bench translate --model FOLDER [OPTION]... FILE\n"
+    "       tessera bench start --model FOLDER [OPTION]... FILE\n"
+    "       tessera bench train [MODEL] [OPTION]...\n"
+    "       tessera bench compare OLD NEW [OPTION]...\n"
+    "\n"
+    "The first measures a model on sentences of fixed lengths. The others, each of which tells more\n"
+    "with --help: operators; what the machine itself reaches; the program measured from outside, to\n"
+    "its end or to its first token; training steps; two files that --json wrote.\n"
+    "\n"
+    "MODEL is one of\n"
+    "  --model FOLDER      config.json and model.safetensors\n"
+    "  --transformer-base  random weights: 6+6 layers, d_model 512, d_ff 2048, 8 heads, a shared\n"
+    "                      vocabulary of 37,000, as in Vaswani et al. 2017\n"
+    "\n"
+    "Lists such as 1,32 stand for several configurations; every combination is measured. Each has a\n"
+    "process of its own that stays until the end, and they take turns in each repeat. So each holds\n"
+    "the model's weights at the same time as the others.\n"
+    "\n"
+    "  --device D,..     where to compute (default: TESSERA_DEVICE, else auto); may be repeated\n"
+    "  --what W,..       generate (default), encode (the encoder, with the keys and values that\n"
+    "                    decoding attends to), decode (all positions at once: teacher forcing)\n"
+    "  --batch N,..      sentences at once (default 1)\n"
+    "  --beam N,..       hypotheses of generate; 1 is greedy search (default 1)\n"
+    "  --sentences N     handed over in one call of generate (default: as many as the batch)\n"
+    "  --workers N,..    batches that generate computes side by side, each on a thread (default: as\n"
+    "                    the library decides; the table tells what it chose)\n"
+    "  --precision P,..  storage of the matrices: f32, f16, bf16, int8 (default: as in the model's\n"
+    "                    file)\n"
+    "  --threads N,..    threads of the device, as TESSERA_THREADS (default: as it decides)\n"
+    "  --source N        tokens of a source (default 25)\n"
+    "  --target N        tokens of a target, all of which are generated (default 25)\n"
+    "  --repeat R        samples of each, after one to warm up (default 5); a sample is the mean over\n"
+    "                    rounds of at least 0.1 s together\n"
+    "  --profile         then time the operators of one decoding step (or of the program), and print\n"
+    "                    the part outside products and attention\n"
+    "  --json            print one JSON object a line\n"
+    "  --help            print this text\n"
+    "\n"
+    "Tokens per second count what is generated (generate), read (encode) or given (decode).\n";
+
+enum { MAX_CONFIGURATIONS = 64 };
+
+static const char *const what_names[] = {"generate", "encode", "decode"};
+
+typedef struct request {
+  const char *model;
+  int transformer_base;
+  bench_names devices;
+  bench_integers what;
+  bench_integers batches;
+  bench_integers beams;
+  bench_integers precisions;
+  bench_integers threads;
+  bench_integers workers;
+  int32_t sentences; /* 0: the batch */
+  int32_t source;
+  int32_t target;
+  int32_t repeat;
+  int profile;
+  int as_json;
+} request;
+
+/* One configuration and what was measured. */
+typedef struct subject {
+  bench_model_task task;
+  bench_model_sample last;
+  double *rates;   /* [repeat] tokens per second; */
+  double *encodes; /* [repeat] seconds of one run of the encoder */
+  double *steps;   /* [repeat] seconds of a step */
+  bench_model_profile profile;
+} subject;
+
+typedef struct session {
+  const request *wish;
+  char folder[4096]; /* of the random model, or "" */
+  subject *subjects; /* [n] */
+  int32_t n;
+  double *numbers; /* of all subjects */
+  bench_crew crew;
+} session;
+
+/* ---- the command line -------------------------------------------------------------------------------------------- */
+
+static int parse_what(char *text, request *wish)
+{
+  bench_names names = {0};
+  int code = bench_names_option("--what", text, &names);
+  wish->what.n = 0;
+  for (int32_t i = 0; i < names.n && code == TSR_EXIT_OK; i++) {
+    int32_t what = 0;
+    while (what <= BENCH_DECODE && strcmp(names.values[i], what_names[what]) != 0) {
+      what++;
+    }
+    if (what > BENCH_DECODE) {
+      code = tsr_cli_usage("bench", "--what: '%s' is none of generate, encode, decode", names.values[i]);
+    } else {
+      wish->what.values[wish->what.n++] = what;
+    }
+  }
+  return code;
+}
+
+static int take_option(int option, char *value, void *context)
+{
+  request *wish = context;
+  switch (option) {
+  case 'm':
+    wish->model = value;
+    return TSR_EXIT_OK;
+  case 't':
+    wish->transformer_base = 1;
+    return TSR_EXIT_OK;
+  case 'd':
+    return bench_names_option("--device", value, &wish->devices);
+  case 'w':
+    return parse_what(value, wish);
+  case 'B':
+    return bench_integers_option("--batch", value, 1, 4096, &wish->batches);
+  case 'N':
+    return bench_integers_option("--beam", value, 1, 64, &wish->beams);
+  case 'P':
+    return bench_precisions_option("--precision", value, &wish->precisions);
+  case 'T':
+    return bench_integers_option("--threads", value, 1, 1024, &wish->threads);
+  case 'W':
+    return bench_integers_option("--workers", value, 1, 1024, &wish->workers);
+  case 'n':
+    return tsr_cli_int32("bench", "--sentences", value, 1, 1 << 20, &wish->sentences);
+  case 'S':
+    return tsr_cli_int32("bench", "--source", value, 1, 1 << 16, &wish->source);
+  case 'L':
+    return tsr_cli_int32("bench", "--target", value, 1, 1 << 16, &wish->target);
+  case 'R':
+    return tsr_cli_int32("bench", "--repeat", value, 1, BENCH_REPEATS, &wish->repeat);
+  case 'p':
+    wish->profile = 1;
+    return TSR_EXIT_OK;
+  case 'j':
+    wish->as_json = 1;
+    return TSR_EXIT_OK;
+  default:
+    return TSR_EXIT_USAGE;
+  }
+}
+
+static int parse(int argc, char **argv, request *wish, int *finished)
+{
+  static const struct option options[] = {{"model", required_argument, NULL, 'm'},
+                                          {"transformer-base", no_argument, NULL, 't'},
+                                          {"device", required_argument, NULL, 'd'},
+                                          {"what", required_argument, NULL, 'w'},
+                                          {"batch", required_argument, NULL, 'B'},
+                                          {"beam", required_argument, NULL, 'N'},
+                                          {"precision", required_argument, NULL, 'P'},
+                                          {"threads", required_argument, NULL, 'T'},
+                                          {"workers", required_argument, NULL, 'W'},
+                                          {"sentences", required_argument, NULL, 'n'},
+                                          {"source", required_argument, NULL, 'S'},
+                                          {"target", required_argument, NULL, 'L'},
+                                          {"repeat", required_argument, NULL, 'R'},
+                                          {"profile", no_argument, NULL, 'p'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  int code = tsr_cli_options(argc, argv, options, take_option, wish, finished);
+  if (*finished) {
+    return tsr_cli_help(help);
+  }
+  if (code == TSR_EXIT_OK && optind < argc) {
+    code = tsr_cli_usage(argv[0], "'%s' is one argument too many", argv[optind]);
+  } else if (code == TSR_EXIT_OK && !wish->model == !wish->transformer_base) {
+    code = tsr_cli_usage(argv[0], "one of --model FOLDER and --transformer-base is needed");
+  }
+  if (wish->devices.n == 0) {
+    wish->devices.n = 1; /* NULL: the default */
+  }
+  return code;
+}
+
+/* ---- the configurations ------------------------------------------------------------------------------------------ */
+
+/* Combination `index` of all lists. Returns 0 if it is to be left out: only generate has a beam and workers. */
+static int make_task(const session *s, int32_t index, bench_model_task *task)
+{
+  const request *wish = s->wish;
+  const int32_t worker = index % wish->workers.n;
+  index /= wish->workers.n;
+  const int32_t beam = index % wish->beams.n;
+  index /= wish->beams.n;
+  const int32_t batch = index % wish->batches.n;
+  index /= wish->batches.n;
+  const int32_t threads = index % wish->threads.n;
+  index /= wish->threads.n;
+  const int32_t precision = index % wish->precisions.n;
+  index /= wish->precisions.n;
+  const int32_t device = index % wish->devices.n;
+  *task = (bench_model_task){.folder = wish->model ? wish->model : s->folder,
+                             .device = wish->devices.values[device],
+                             .what = wish->what.values[index / wish->devices.n],
+                             .precision = wish->precisions.values[precision],
+                             .threads = wish->threads.values[threads],
+                             .batch = wish->batches.values[batch],
+                             .beam = wish->beams.values[beam],
+                             .workers = wish->workers.values[worker],
+                             .source = wish->source,
+                             .target = wish->target};
+  task->sentences = wish->sentences ? wish->sentences : task->batch;
+  if (task->what != BENCH_GENERATE) {
+    task->beam = task->workers = 0;
+    task->sentences = task->batch;
+  }
+  return task->what == BENCH_GENERATE || (beam == 0 && worker == 0);
+}
+
+static int make_subjects(session *s)
+{
+  const request *wish = s->wish;
+  int64_t combinations = (int64_t)wish->what.n * wish->devices.n * wish->precisions.n * wish->threads.n *
+                         wish->batches.n * wish->beams.n * wish->workers.n;
+  if (combinations > MAX_CONFIGURATIONS) {
+    return tsr_cli_usage("bench", "%lld configurations at once; at most %d", (long long)combinations,
+                         (int)MAX_CONFIGURATIONS);
+  }
+  size_t repeat = (size_t)wish->repeat;
+  s->subjects = calloc((size_t)combinations, sizeof *s->subjects);
+  s->numbers = calloc((size_t)combinations * 3 * repeat, sizeof *s->numbers);
+  if (!s->subjects || !s->numbers) {
+    return tsr_cli_no_memory();
+  }
+  for (int32_t i = 0; i < combinations; i++) {
+    subject *one = &s->subjects[s->n];
+    if (make_task(s, i, &one->task)) {
+      one->rates = s->numbers + 3 * repeat * (size_t)s->n;
+      one->encodes = one->rates + repeat;
+      one->steps = one->encodes + repeat;
+      s->n++;
+    }
+  }
+  return TSR_EXIT_OK;
+}
+
+/* ---- the random model -------------------------------------------------------------------------------------------- */
+
+static int write_random_model(session *s)
+{
+  int32_t longest = s->wish->source > s->wish->target ? s->wish->source : s->wish->target;
+  const random_model base = {.relu = 1,
+                             .d_model = 512,
+                             .heads = 8,
+                             .d_ff = 2048,
+                             .layers = 6,
+                             .vocabulary = 37000,
+                             .positions = longest < 512 ? 512 : longest + 1,
+                             .seed = 1};
+  const char *parent = getenv("TMPDIR");
+  int length = snprintf(s->folder, sizeof s->folder, "%s/tessera-bench-XXXXXX", parent && parent[0] ? parent : "/tmp");
+  errno = ENAMETOOLONG;
+  if (length >= (int)sizeof s->folder || !mkdtemp(s->folder)) {
+    tsr_cli_error("bench: %s: no folder can be made there: %s", s->folder, strerror(errno));
+    s->folder[0] = '\0';
+    return TSR_EXIT_INPUT;
+  }
+  return tsr_cli_fail(random_model_create(s->folder, &base));
+}
+
+/* The processes that opened the model keep it. */
+static void remove_random_model(session *s)
+{
+  static const char *const files[] = {"config.json", "model.safetensors"};
+  if (!s->folder[0]) {
+    return;
+  }
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    char path[sizeof s->folder + 32];
+    snprintf(path, sizeof path, "%s/%s", s->folder, files[i]);
+    unlink(path);
+  }
+  rmdir(s->folder);
+  s->folder[0] = '\0';
+}
+
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
+
+static int measure_all(session *s)
+{
+  int code = bench_crew_init(&s->crew, s->n);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
+    subject *one = &s->subjects[i];
+    code = bench_crew_start(&s->crew, bench_model_body, &one->task);
+    if (code == TSR_EXIT_OK) {
+      code = bench_crew_ask(&s->crew, i, BENCH_RUN, &one->last, sizeof one->last);
+    }
+  }
+  remove_random_model(s);
+  for (int32_t r = 0; r < s->wish->repeat; r++) {
+    for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
+      subject *one = &s->subjects[i];
+      code = bench_crew_ask(&s->crew, i, BENCH_RUN, &one->last, sizeof one->last);
+      one->rates[r] = one->last.tokens / one->last.seconds;
+      one->encodes[r] = one->last.encode_seconds;
+      one->steps[r] = one->last.step_seconds;
+    }
+  }
+  for (int32_t i = 0; i < s->n && s->wish->profile && code == TSR_EXIT_OK; i++) {
+    subject *one = &s->subjects[i];
+    code = bench_crew_ask(&s->crew, i, BENCH_PROFILE, &one->profile, sizeof one->profile);
+  }
+  bench_crew_finish(&s->crew);
+  return code;
+}
+
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
+
+/* Seconds of products, of attention, and of everything else. */
+typedef struct shares {
+  double products;
+  double attention;
+  double other;
+} shares;
+
+static shares sum_shares(const bench_model_profile *profile)
+{
+  shares sum = {0};
+  for (int32_t op = 1; op < TSR_OP_COUNT; op++) {
+    double *to = op == TSR_OP_MATMUL ? &sum.products : op == TSR_OP_ATTENTION ? &sum.attention : &sum.other;
+    *to += profile->seconds[op];
+  }
+  sum.products += profile->fused;
+  sum.other -= profile->fused;
+  return sum;
+}
+
+static json_t *profile_json(const bench_model_profile *profile)
+{
+  shares sum = sum_shares(profile);
+  double total = sum.products + sum.attention + sum.other;
+  json_t *operators = json_object();
+  for (int32_t op = 1; op < TSR_OP_COUNT; op++) {
+    if (profile->lines[op] > 0) {
+      json_object_set_new(operators, tsr_op_describe(op)->name, json_real(1e6 * profile->seconds[op]));
+    }
+  }
+  return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "microseconds", 1e6 * total, "products", 1e6 * sum.products,
+                   "fused", 1e6 * profile->fused, "attention", 1e6 * sum.attention, "other", 1e6 * sum.other,
+                   "other_percent", total > 0.0 ? 100.0 * sum.other / total : 0.0, "operators", operators);
+}
+
+static int print_json(const session *s, subject *one)
+{
+  const bench_model_task *task = &one->task;
+  bench_summary rate = bench_summarise(one->rates, s->wish->repeat);
+  json_t *root = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:I}", "what",
+                           what_names[task->what], "precision", tsr_cli_precision_name(task->precision), "threads",
+                           (int)task->threads, "batch", (int)task->batch, "beam", (int)task->beam, "workers",
+                           (int)one->last.workers, "sentences", (int)task->sentences, "source", (int)task->source,
+                           "target", (int)task->target, "repeat", (int)s->wish->repeat, "tokens_per_second",
+                           bench_summary_json(&rate, 1.0), "peak_memory", (json_int_t)one->last.peak_memory);
+  if (root && task->what == BENCH_GENERATE) {
+    bench_summary encode = bench_summarise(one->encodes, s->wish->repeat);
+    bench_summary step = bench_summarise(one->steps, s->wish->repeat);
+    json_object_set_new(root, "encode_ms", bench_summary_json(&encode, 1e3));
+    json_object_set_new(root, "step_ms", bench_summary_json(&step, 1e3));
+  }
+  if (root && s->wish->profile) {
+    json_object_set_new(root, "profile", profile_json(&one->profile));
+  }
+  if (root) {
+    const char *model = s->wish->model ? s->wish->model : "transformer-base";
+    json_object_set_new(root, "model", tsr_cli_json_text(model, strlen(model)));
+  }
+  return tsr_cli_json_print(bench_device_json(root, &one->last.device), JSON_REAL_PRECISION(6));
+}
+
+static void add_row(const session *s, subject *one, tsr_cli_table *table)
+{
+  const bench_model_task *task = &one->task;
+  bench_summary rate = bench_summarise(one->rates, s->wish->repeat);
+  char text[32];
+  tsr_cli_table_cell(table, "%s", one->last.device.device);
+  tsr_cli_table_cell(table, "%s", what_names[task->what]);
+  tsr_cli_table_cell(table, "%s", tsr_cli_precision_name(task->precision));
+  bench_count_cell(table, task->threads);
+  tsr_cli_table_cell(table, "%d", (int)task->batch);
+  bench_count_cell(table, task->beam);
+  bench_count_cell(table, one->last.workers);
+  tsr_cli_table_cell(table, "%.1f", rate.median);
+  tsr_cli_table_cell(table, "%.1f", rate.least);
+  tsr_cli_table_cell(table, "%.1f", rate.most);
+  if (task->what == BENCH_GENERATE) {
+    tsr_cli_table_cell(table, "%.3f", 1e3 * bench_summarise(one->encodes, s->wish->repeat).median);
+    tsr_cli_table_cell(table, "%.3f", 1e3 * bench_summarise(one->steps, s->wish->repeat).median);
+  } else {
+    tsr_cli_table_cell(table, "-");
+    tsr_cli_table_cell(table, "-");
+  }
+  tsr_cli_table_cell(table, "%s", tsr_cli_bytes((uint64_t)one->last.peak_memory, text));
+}
+
+static int print_table(const session *s)
+{
+  static const char *const columns[] = {"device",    "what",    "precision",  "threads", "batch",
+                                        "beam",      "workers", "tokens/s",   "min",     "max",
+                                        "encode ms", "step ms", "peak memory"};
+  enum { COLUMNS = sizeof columns / sizeof columns[0] };
+  tsr_cli_table table;
+  tsr_cli_table_init(&table, COLUMNS, 0x1ff8);
+  for (int32_t i = 0; i < COLUMNS; i++) {
+    tsr_cli_table_cell(&table, "%s", columns[i]);
+  }
+  for (int32_t i = 0; i < s->n; i++) {
+    add_row(s, &s->subjects[i], &table);
+  }
+  int code = tsr_cli_table_print(&table, stdout);
+  tsr_cli_table_finish(&table);
+  return code;
+}
+
+static void print_profile(const subject *one)
+{
+  const bench_model_task *task = &one->task;
+  shares sum = sum_shares(&one->profile);
+  double total = sum.products + sum.attention + sum.other;
+  double percent = total > 0.0 ? 100.0 / total : 0.0;
+  printf("\n%s, %s, ", one->last.device.device, tsr_cli_precision_name(task->precision));
+  if (task->threads > 0) {
+    printf("%d thread%s, ", (int)task->threads, task->threads == 1 ? "" : "s");
+  }
+  printf("batch %d, %s", (int)task->batch, task->what == BENCH_GENERATE ? "one step" : what_names[task->what]);
+  if (task->what == BENCH_GENERATE) {
+    printf(" of beam %d", (int)task->beam);
+  }
+  printf(": %.1f us\n  outside products and attention: %.1f %% (products %.1f %%, attention %.1f %%)\n", 1e6 * total,
+         percent * sum.other, percent * sum.products, percent * sum.attention);
+  for (int32_t op = 1; op < TSR_OP_COUNT; op++) {
+    if (one->profile.lines[op] > 0) {
+      printf("  %-12s %4d lines %10.1f us %5.1f %%\n", tsr_op_describe(op)->name, (int)one->profile.lines[op],
+             1e6 * one->profile.seconds[op], percent * one->profile.seconds[op]);
+    }
+  }
+  if (one->profile.fused > 0.0) {
+    printf("  of which %.1f us in lines of other operators that include a product, counted as products\n",
+           1e6 * one->profile.fused);
+  }
+}
+
+static int tell(const session *s)
+{
+  int code = TSR_EXIT_OK;
+  if (!s->wish->as_json) {
+    printf("%d source tokens, %d target tokens, %d samples each\n", (int)s->wish->source, (int)s->wish->target,
+           (int)s->wish->repeat);
+    code = print_table(s);
+  }
+  for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
+    if (s->wish->as_json) {
+      code = print_json(s, &s->subjects[i]);
+    } else if (s->wish->profile) {
+      print_profile(&s->subjects[i]);
+    }
+  }
+  return code;
+}
+
+static int bench_model(int argc, char **argv)
+{
+  request wish = {.what = {.n = 1},
+                  .batches = {.n = 1, .values = {1}},
+                  .beams = {.n = 1, .values = {1}},
+                  .precisions = {.n = 1},
+                  .threads = {.n = 1},
+                  .workers = {.n = 1},
+                  .source = 25,
+                  .target = 25,
+                  .repeat = 5};
+  int finished = 0;
+  int code = parse(argc, argv, &wish, &finished);
+  if (code != TSR_EXIT_OK || finished) {
+    return code;
+  }
+  session s = {.wish = &wish};
+  code = make_subjects(&s);
+  if (code == TSR_EXIT_OK && wish.transformer_base) {
+    code = write_random_model(&s);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = measure_all(&s);
+  }
+  remove_random_model(&s);
+  if (code == TSR_EXIT_OK) {
+    code = tell(&s);
+  }
+  free(s.subjects);
+  free(s.numbers);
+  return code;
+}
+
+int tsr_cmd_bench(int argc, char **argv)
+{
+  static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+  } others[] = {{"compare", tsr_bench_compare}, {"machine", tsr_bench_machine}, {"ops", tsr_bench_ops},
+                {"start", tsr_bench_start},     {"train", tsr_bench_train},     {"translate", tsr_bench_translate}};
+  int (*run)(int argc, char **argv) = bench_model;
+  for (size_t i = 0; i < sizeof others / sizeof others[0] && argc > 1; i++) {
+    run = strcmp(argv[1], others[i].name) == 0 ? others[i].run : run;
+  }
+  if (run != bench_model) {
+    argv[1] = argv[0]; /* what messages name */
+    argc--;
+    argv++;
+  }
+  return run(argc, argv);
+}

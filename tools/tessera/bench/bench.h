@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the measuring subcommands share: processes that measure, and numbers about a list of times.
+ */
+#ifndef TESSERA_TOOLS_BENCH_H
+#define TESSERA_TOOLS_BENCH_H
+
+#include <sys/types.h>
+
+#include "tessera/ops.h"
+#include "tessera/transformer.h"
+#include "tools/tessera/common/common.h"
+
+enum {
+  BENCH_VALUES = 16,  /* of one option */
+  BENCH_REPEATS = 999 /* at most */
+};
+
+/* `tessera bench machine` and so on; argv[0] is "bench". */
+int tsr_bench_compare(int argc, char **argv);
+int tsr_bench_machine(int argc, char **argv);
+int tsr_bench_ops(int argc, char **argv);
+int tsr_bench_start(int argc, char **argv);
+int tsr_bench_train(int argc, char **argv);
+int tsr_bench_translate(int argc, char **argv);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Processes
+ *
+ * Each configuration is measured in a process of its own, which lives until all is measured: its peak memory is its
+ * own, it opens the backend with its own environment, no two share the threads of a library, and they can take turns.
+ */
+
+/* The main function of such a process: answers requests until bench_next returns 0. Its result is the exit code; the
+ * reason was printed. */
+typedef int (*bench_body)(const void *task, int channel);
+
+typedef struct bench_process {
+  pid_t pid;
+  int channel;
+} bench_process;
+
+typedef struct bench_crew {
+  bench_process *processes;
+  int32_t n;
+  int32_t room;
+} bench_crew;
+
+/* Finish it after success only. No thread may have been started before. */
+int bench_crew_init(bench_crew *crew, int32_t room);
+void bench_crew_finish(bench_crew *crew);
+
+/* Starts the next process; `task` is the body's argument, and is copied with all of the memory. */
+int bench_crew_start(bench_crew *crew, bench_body body, const void *task);
+
+/* Sends a request to process `index`, after a pause in which threads of libraries that still look for work fall asleep,
+ * and waits for the reply. A process that ended instead has told why; its exit code is the result. */
+int bench_crew_ask(bench_crew *crew, int32_t index, int32_t request, void *reply, size_t size);
+
+/* Within a body. */
+int bench_next(int channel, int32_t *request);
+void bench_reply(int channel, const void *reply, size_t size);
+
+/* The most memory that this process ever held, in bytes. */
+int64_t bench_peak_memory(void);
+
+/* The threads of a device that is opened afterwards in this process; 0: as the environment has it. */
+int bench_set_threads(int32_t threads);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Numbers
+ */
+typedef struct bench_summary {
+  double median;
+  double least;
+  double most;
+} bench_summary;
+
+/* n at least 1. Sorts the values. */
+bench_summary bench_summarise(double *values, int32_t n);
+
+/* A cell with a number, or "-" for 0. */
+void bench_count_cell(tsr_cli_table *table, int32_t count);
+
+/* {"median": .., "min": .., "max": ..}, each times `factor` */
+json_t *bench_summary_json(const bench_summary *summary, double factor);
+
+/* "2026-11-20T09:30:00Z": now; writes into text (at least 32 bytes) and returns it. */
+char *bench_date(char *text);
+
+/* What stands in every result besides the numbers: which device of which driver. */
+typedef struct bench_device_text {
+  char device[64]; /* "vulkan:0" */
+  char name[256];  /* as the driver gives it */
+  char driver[256];
+} bench_device_text;
+void bench_describe(const tsr_device *device, bench_device_text *text);
+
+/* Adds device, device_name, driver and date to a line of JSON; NULL (no memory) stays NULL. */
+json_t *bench_device_json(json_t *root, const bench_device_text *text);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Options
+ */
+typedef struct bench_integers {
+  int32_t values[BENCH_VALUES];
+  int32_t n;
+} bench_integers;
+
+/* "1,2,8": replaces what was there. */
+int bench_integers_option(const char *what, const char *text, int32_t low, int32_t high, bench_integers *list);
+
+/* "f32,f16": likewise. */
+int bench_precisions_option(const char *what, const char *text, bench_integers *list);
+
+/* Names borrowed from the command line, whose commas are cut. */
+typedef struct bench_names {
+  const char *values[BENCH_VALUES];
+  int32_t n;
+} bench_names;
+
+/* "vulkan:0,cpu": adds to what is there. */
+int bench_names_option(const char *what, char *text, bench_names *list);
+
+/* What is left of a command line that needs a model and one file of sentences, which it sets. Returns an exit code. */
+int bench_file_argument(int argc, char **argv, const char *model, const char **file);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * One configuration of a model (bench_model.c)
+ */
+enum { BENCH_GENERATE = 0, BENCH_ENCODE = 1, BENCH_DECODE = 2 };
+
+typedef struct bench_model_task {
+  const char *folder;
+  const char *device;  /* NULL: the default */
+  int32_t what;        /* BENCH_GENERATE .. */
+  tsr_dtype precision; /* 0: as stored */
+  int32_t threads;     /* 0: the default */
+  int32_t batch;
+  int32_t beam;      /* generate, likewise the next two */
+  int32_t workers;   /* 0: as the library decides */
+  int32_t sentences; /* of one call; else: the batch */
+  int32_t source;    /* tokens of each sentence */
+  int32_t target;
+} bench_model_task;
+
+/* Requests. The first warms up, and includes opening all. */
+enum { BENCH_RUN = 1, BENCH_PROFILE = 2 };
+
+/* The reply to BENCH_RUN. */
+typedef struct bench_model_sample {
+  double seconds;        /* of one round: a call of generate, a run of the program */
+  double tokens;         /* of one round: generated, encoded or decoded */
+  double encode_seconds; /* of one run of the encoder; generate alone, likewise below */
+  double step_seconds;
+  int32_t workers;     /* that generate used */
+  int64_t peak_memory; /* bytes, of the process so far */
+  bench_device_text device;
+} bench_model_sample;
+
+/* The reply to BENCH_PROFILE: one decoding step, or the program. */
+typedef struct bench_model_profile {
+  double seconds[TSR_OP_COUNT]; /* by operator */
+  int32_t lines[TSR_OP_COUNT];
+  double fused; /* of seconds: lines of other operators that did a product's work, too */
+} bench_model_profile;
+
+/* A bench_body; the task is a bench_model_task. */
+int bench_model_body(const void *task, int channel);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Products of matrices (bench_products.c): y [M, N] = a [M, K] @ b, f32, through a BLAS or a device
+ */
+typedef struct bench_product {
+  int32_t batch; /* products of that many a with as many b: one line, one round */
+  int32_t m;
+  int32_t n;
+  int32_t k;
+  int32_t plain;      /* 1: b lies as [K, N]; 0: as [N, K], the way models store weights */
+  int32_t transposed; /* 1: a lies as [K, M] */
+  int32_t varies;     /* 1: b may change from run to run; 0: it is constant, and a device may lay it out beforehand */
+  int32_t stream;     /* 1: another b each time, so that none is in a cache when its turn comes */
+} bench_product;
+
+typedef struct bench_product_task {
+  const bench_product *products;
+  int32_t blas;          /* 1: cblas_sgemm of the first BLAS library that is found */
+  const char *blas_core; /* kernels of OpenBLAS, by its name for a processor; NULL: those that it chooses */
+  const char *device;
+  tsr_dtype precision;  /* of b on the device */
+  int32_t threads;      /* 0: the default */
+  int64_t stream_bytes; /* that all b of a stream take together */
+} bench_product_task;
+
+/* Requests: BENCH_PRODUCTS * what + the product's index. */
+enum { BENCH_PRODUCTS = 1024, BENCH_PREPARE = 0, BENCH_MULTIPLY = 1, BENCH_RELEASE = 2 };
+
+typedef struct bench_product_sample {
+  double seconds; /* of one product; after BENCH_MULTIPLY */
+  char name[128]; /* of the device or library */
+} bench_product_sample;
+
+/* A bench_body; the task is a bench_product_task. */
+int bench_product_body(const void *task, int channel);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Operators (bench_op.c)
+ */
+enum { BENCH_EXTENTS = 4 };
+
+typedef struct bench_op_case {
+  int32_t op;          /* index, see bench_op_describe */
+  tsr_dtype precision; /* of its matrix, or of keys and values; TSR_F32 where there is none */
+  int32_t extent[BENCH_EXTENTS];
+} bench_op_case;
+
+typedef struct bench_op_info {
+  const char *name;    /* "matmul" */
+  const char *extents; /* "rows of the weights x tokens x depth" */
+  int32_t n_extents;
+  int32_t narrows;   /* 1: has weights, or keys and values, whose precision can be chosen */
+  int32_t quantises; /* 1: which may be int8, too */
+} bench_op_info;
+
+/* index: 0 ..; NULL behind the last one. */
+const bench_op_info *bench_op_describe(int32_t index);
+
+typedef struct bench_op_task {
+  const bench_op_case *cases;
+  const char *device;  /* NULL: the default */
+  const char *variant; /* form of kernels to take wherever it can be had; NULL: as the device decides */
+  int32_t threads;     /* 0: the default */
+  int32_t dry;         /* 1: programs are compiled, not run */
+} bench_op_task;
+
+/* Requests: BENCH_OPS * what + the case's index; of a roofline the precision instead. */
+enum {
+  BENCH_OPS = 1024,
+  BENCH_OP_PREPARE = 0,
+  BENCH_OP_SAMPLE = 1,
+  BENCH_OP_RELEASE = 2,
+  BENCH_OP_LARGE_COPY = 3,   /* prepares a copy so large that its submit does not count */
+  BENCH_OP_LARGE_PRODUCT = 4 /* likewise */
+};
+
+/* Seconds by the host's clock and by the device's; the latter negative where it has none. */
+typedef struct bench_op_time {
+  double host;
+  double device;
+} bench_op_time;
+
+typedef struct bench_op_sample {
+  int32_t supported; /* 0: the device lacks the operator; nothing below but `device` counts */
+  bench_op_case test;
+  char form[64];         /* of the kernels that were taken; "" where there is but one */
+  int32_t lines;         /* rounds of the long program */
+  double flops;          /* of one round, by the table of operators */
+  double bytes;          /* likewise */
+  int64_t scratch;       /* bytes of device memory besides operands and result; -1: the device does not tell */
+  bench_op_time single;  /* a program of one round */
+  bench_op_time chained; /* one round of the long program */
+  bench_device_text device;
+} bench_op_sample;
+
+/* A bench_body; the task is a bench_op_task. */
+int bench_op_body(const void *task, int channel);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * The program itself as a process (bench_command.c)
+ */
+enum { BENCH_WORDS = 32, BENCH_NUMBER = 16 };
+
+typedef struct bench_command {
+  const char *words[BENCH_WORDS]; /* borrowed; NULL at the end */
+  int32_t n;
+  int32_t threads;   /* 0: the default */
+  const char *cache; /* folder for what the backend and the driver compile; NULL: as the environment has it */
+} bench_command;
+
+/* What one run showed; seconds from the start of the process. */
+typedef struct bench_outcome {
+  double whole; /* to its end */
+  double first; /* to its first line */
+  int64_t lines;
+  int64_t peak_memory; /* bytes */
+} bench_outcome;
+
+void bench_add_words(bench_command *command, const char *option, const char *value);
+
+/* Runs this program with the words as its arguments, the first being its name; its standard output is counted, not
+ * shown. Returns its exit code. */
+int bench_run(const bench_command *command, bench_outcome *result);
+
+/* What a device is called, found out in a process of its own; NULL: the default one. */
+int bench_describe_device(const char *name, int32_t threads, bench_device_text *text);
+
+/* Writes the first line of a file of sentences into a new file, whose name goes into path, and counts all of them. The
+ * file is there if path is not "" afterwards, on errors too. */
+int bench_first_line(const char *file, char *path, size_t size, int64_t *sentences);
+
+/* A bench_body that reads memory (bench_memory.c); the task is an int64_t, the bytes read at a time. A request is the
+ * number of threads, the reply a double: the seconds, or a negative number if there were no threads to be had. */
+int bench_memory_body(const void *task, int channel);
+
+#endif

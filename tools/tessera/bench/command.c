@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This program as a process of its own, measured from outside.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/tessera/bench/bench.h"
+
+void bench_add_words(bench_command *command, const char *option, const char *value)
+{
+  command->words[command->n++] = option;
+  if (value) {
+    command->words[command->n++] = value;
+  }
+}
+
+/* Where the pipelines of the Vulkan backend, and what drivers keep, go. */
+static int set_cache(const char *folder)
+{
+  return folder && (setenv("XDG_CACHE_HOME", folder, 1) != 0 || setenv("MESA_SHADER_CACHE_DIR", folder, 1) != 0)
+             ? tsr_cli_no_memory()
+             : TSR_EXIT_OK;
+}
+
+/* In the new process. */
+static void become(const char *program, const bench_command *command, int output)
+{
+  if (bench_set_threads(command->threads) == TSR_EXIT_OK && set_cache(command->cache) == TSR_EXIT_OK &&
+      dup2(output, STDOUT_FILENO) >= 0) {
+    close(output);
+    execv(program, (char *const *)command->words);
+    tsr_cli_error("bench: %s: %s", program, strerror(errno));
+  }
+  _exit(TSR_EXIT_INTERNAL);
+}
+
+/* Reads to the end; *first is when the first line had ended. Returns the lines. */
+static int64_t read_lines(int input, double *first)
+{
+  static char text[1 << 16];
+  int64_t lines = 0;
+  for (ssize_t got; (got = read(input, text, sizeof text)) > 0 || (got < 0 && errno == EINTR);) {
+    for (ssize_t i = 0; i < got; i++) {
+      if (text[i] == '\n' && lines++ == 0) {
+        *first = tsr_cli_seconds();
+      }
+    }
+  }
+  return lines;
+}
+
+int bench_run(const bench_command *command, bench_outcome *result)
+{
+  char program[4096];
+  int ends[2], how = 0;
+  struct rusage usage;
+  ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+  *result = (bench_outcome){0};
+  if (length <= 0) {
+    tsr_cli_error("bench: /proc/self/exe: %s", strerror(errno));
+    return TSR_EXIT_INTERNAL;
+  }
+  program[length] = '\0';
+  if (pipe(ends) != 0) {
+    tsr_cli_error("bench: pipe: %s", strerror(errno));
+    return TSR_EXIT_INTERNAL;
+  }
+  fflush(NULL);
+  double start = tsr_cli_seconds(), first = start;
+  pid_t pid = fork();
+  if (pid == 0) {
+    close(ends[0]);
+    become(program, command, ends[1]);
+  }
+  close(ends[1]);
+  int64_t lines = pid > 0 ? read_lines(ends[0], &first) : 0;
+  close(ends[0]);
+  if (pid < 0 || wait4(pid, &how, 0, &usage) < 0) {
+    tsr_cli_error("bench: a process could not be run: %s", strerror(errno));
+    return TSR_EXIT_MEMORY;
+  }
+  *result = (bench_outcome){.whole = tsr_cli_seconds() - start,
+                            .first = first - start,
+                            .lines = lines,
+                            .peak_memory = (int64_t)usage.ru_maxrss * 1024};
+  if (!WIFEXITED(how)) {
+    tsr_cli_error("bench: the program was ended by signal %d", WTERMSIG(how));
+    return TSR_EXIT_INTERNAL;
+  }
+  return WEXITSTATUS(how);
+}
+
+/* ---- the device -------------------------------------------------------------------------------------------------- */
+
+typedef struct device_task {
+  const char *name;
+  int32_t threads;
+} device_task;
+
+/* A bench_body. */
+static int describe_body(const void *task, int channel)
+{
+  const device_task *wanted = task;
+  bench_device_text text = {0};
+  tsr_runtime *runtime = NULL;
+  tsr_device *device = NULL;
+  int32_t request;
+  int code = bench_set_threads(wanted->threads);
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_runtime(&runtime);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_device(runtime, wanted->name, &device);
+  }
+  if (code == TSR_EXIT_OK) {
+    bench_describe(device, &text);
+  }
+  if (code == TSR_EXIT_OK && bench_next(channel, &request)) {
+    bench_reply(channel, &text, sizeof text);
+  }
+  tsr_device_close(device);
+  tsr_runtime_destroy(runtime);
+  return code;
+}
+
+int bench_describe_device(const char *name, int32_t threads, bench_device_text *text)
+{
+  device_task task = {.name = name, .threads = threads};
+  bench_crew crew;
+  int code = bench_crew_init(&crew, 1);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  code = bench_crew_start(&crew, describe_body, &task);
+  if (code == TSR_EXIT_OK) {
+    code = bench_crew_ask(&crew, 0, 0, text, sizeof *text);
+  }
+  bench_crew_finish(&crew);
+  return code;
+}
+
+/* ---- the input --------------------------------------------------------------------------------------------------- */
+
+static int write_line(const tsr_cli_lines *lines, char *path, size_t size)
+{
+  const char *parent = getenv("TMPDIR");
+  int length = snprintf(path, size, "%s/tessera-bench-XXXXXX", parent && parent[0] ? parent : "/tmp");
+  errno = ENAMETOOLONG;
+  int file = length < (int)size ? mkstemp(path) : -1;
+  if (file < 0) {
+    tsr_cli_error("bench: %s: cannot be made: %s", path, strerror(errno));
+    path[0] = '\0';
+    return TSR_EXIT_INPUT;
+  }
+  int failed = write(file, lines->text, lines->size) != (ssize_t)lines->size || write(file, "\n", 1) != 1;
+  failed |= close(file) != 0;
+  if (failed) {
+    tsr_cli_error("bench: %s: %s", path, strerror(errno));
+  }
+  return failed ? TSR_EXIT_INPUT : TSR_EXIT_OK;
+}
+
+int bench_first_line(const char *file, char *path, size_t size, int64_t *sentences)
+{
+  tsr_cli_lines lines;
+  path[0] = '\0';
+  *sentences = 0;
+  int code = tsr_cli_lines_open(&lines, file);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  for (int got = 1; code == TSR_EXIT_OK && got;) {
+    code = tsr_cli_lines_next(&lines, &got);
+    *sentences += got;
+    if (code == TSR_EXIT_OK && got && *sentences == 1) {
+      code = write_line(&lines, path, size);
+    }
+  }
+  tsr_cli_lines_finish(&lines);
+  if (code == TSR_EXIT_OK && *sentences == 0) {
+    tsr_cli_error("%s: no sentence in it", file);
+    code = TSR_EXIT_INPUT;
+  }
+  return code;
+}

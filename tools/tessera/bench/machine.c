@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera bench machine: what the machine itself reaches, memory and a BLAS, and what a device makes of the same
+ * products.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/tessera/bench/bench.h"
+
+static const char help[] =
+    "Usage: tessera bench machine [OPTION]...\n"
+    "\n"
+    "Measures how fast memory is read, and products y [M, N] = a [M, K] @ b in f32 through a BLAS\n"
+    "library and through Tessera's devices, taking turns. Tells what part of the BLAS' speed, and\n"
+    "what part of the memory's, a device reaches with the same number of threads.\n"
+    "\n"
+    "  --device D,..     devices (default: TESSERA_DEVICE, else auto); may be repeated\n"
+    "  --no-device       the machine alone\n"
+    "  --no-blas         no BLAS; else libopenblas.so.0, or libblas.so.3 where that is not installed\n"
+    "  --precision P,..  of b on the devices: f32 (default), f16, bf16, int8\n"
+    "  --threads N,..    threads of the BLAS and of the devices (default: 1 and all processors)\n"
+    "  --product P,..    MxNxK, or BxMxNxK for a batch of B, and letters: b lies as [N, K], as models\n"
+    "                    store weights, with n as [K, N]; a lies as [M, K], with t as [K, M]; b is\n"
+    "                    constant, with v it may change from run to run, as in training; s: another\n"
+    "                    b each time, so that none is in a cache (default: 512x512x512n,\n"
+    "                    800x2048x512n,800x37000x512,32x2048x512,1x2048x512,1x2048x512s,\n"
+    "                    1x37000x512s)\n"
+    "  --memory MB       read at a time, and taken by all b of a stream (default: 1024, or less\n"
+    "                    where that would be more than a third of the memory, counting all who\n"
+    "                    take turns). Should be several times the largest cache\n"
+    "  --repeat R        samples of each, after one to warm up (default 7); a sample is the mean over\n"
+    "                    rounds of at least 0.02 s together\n"
+    "  --json            print one JSON object a line\n"
+    "  --help            print this text\n"
+    "\n"
+    "The BLAS runs at its best: with OMP_WAIT_POLICY=passive, and with the kernels that are the\n"
+    "fastest of those that OpenBLAS has for this processor, whatever the environment says (an\n"
+    "OpenBLAS older than the processor chooses slow ones). Devices are left as the environment has\n"
+    "them.\n";
+
+enum { MAX_PRODUCTS = 32, MAX_SIDES = 64 };
+
+static const char default_products[] =
+    "512x512x512n,800x2048x512n,800x37000x512,32x2048x512,1x2048x512,1x2048x512s,1x37000x512s";
+
+typedef struct request {
+  bench_names devices;
+  int no_device;
+  int no_blas;
+  bench_integers precisions;
+  bench_integers threads;
+  bench_product products[MAX_PRODUCTS];
+  int32_t n_products;
+  int32_t megabytes; /* 0: chosen */
+  int32_t repeat;
+  int as_json;
+} request;
+
+/* A library or a device with a number of threads, and what it took for the product in hand. */
+typedef struct side {
+  bench_product_task task;
+  bench_product_sample last;
+  double seconds[BENCH_REPEATS];
+  double median;
+} side;
+
+typedef struct session {
+  const request *wish;
+  int64_t bytes;                             /* read at a time */
+  double rates[BENCH_VALUES][BENCH_REPEATS]; /* bytes read per second, of each number of threads */
+  bench_summary bandwidth[BENCH_VALUES];     /* of the rates measured last */
+  bench_crew memory;
+  side *sides; /* [n] */
+  int32_t n;
+  bench_crew crew;
+  tsr_cli_table table;
+} session;
+
+/* ---- the command line -------------------------------------------------------------------------------------------- */
+
+static int parse_product(const char *text, bench_product *p)
+{
+  static const char form[] = "is not of the form MxNxK or BxMxNxK, followed by any of the letters n, t, v, s";
+  int end = 0;
+  *p = (bench_product){0};
+  if (sscanf(text, "%5dx%5dx%6dx%5d%n", &p->batch, &p->m, &p->n, &p->k, &end) != 4) {
+    p->batch = 1;
+    if (sscanf(text, "%5dx%6dx%5d%n", &p->m, &p->n, &p->k, &end) != 3) {
+      return tsr_cli_usage("bench", "--product: '%s' %s", text, form);
+    }
+  }
+  p->plain = strchr(text, 'n') != NULL;
+  p->transposed = strchr(text, 't') != NULL;
+  p->varies = strchr(text, 'v') != NULL;
+  p->stream = strchr(text, 's') != NULL;
+  if (p->batch < 1 || p->m < 1 || p->n < 1 || p->k < 1 || text[end + (int)strspn(text + end, "ntvs")] != '\0') {
+    return tsr_cli_usage("bench", "--product: '%s' %s", text, form);
+  }
+  return TSR_EXIT_OK;
+}
+
+static int parse_products(const char *text, request *wish)
+{
+  char **parts = NULL;
+  int32_t n = 0;
+  int code = tsr_cli_list("bench", "--product", text, &parts, &n);
+  if (code == TSR_EXIT_OK && n > MAX_PRODUCTS) {
+    code = tsr_cli_usage("bench", "--product: more than %d", (int)MAX_PRODUCTS);
+  }
+  wish->n_products = 0;
+  for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
+    code = parse_product(parts[i], &wish->products[wish->n_products++]);
+  }
+  free(parts);
+  return code;
+}
+
+static int take_option(int option, char *value, void *context)
+{
+  request *wish = context;
+  switch (option) {
+  case 'd':
+    return bench_names_option("--device", value, &wish->devices);
+  case 'D':
+    wish->no_device = 1;
+    return TSR_EXIT_OK;
+  case 'b':
+    wish->no_blas = 1;
+    return TSR_EXIT_OK;
+  case 'P':
+    return bench_precisions_option("--precision", value, &wish->precisions);
+  case 'T':
+    return bench_integers_option("--threads", value, 1, 1024, &wish->threads);
+  case 'p':
+    return parse_products(value, wish);
+  case 'M':
+    return tsr_cli_int32("bench", "--memory", value, 1, 1 << 20, &wish->megabytes);
+  case 'R':
+    return tsr_cli_int32("bench", "--repeat", value, 1, BENCH_REPEATS, &wish->repeat);
+  case 'j':
+    wish->as_json = 1;
+    return TSR_EXIT_OK;
+  default:
+    return TSR_EXIT_USAGE;
+  }
+}
+
+static void choose_defaults(request *wish)
+{
+  if (wish->threads.n == 0) {
+    int32_t all = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    wish->threads = (bench_integers){.values = {1, all}, .n = all > 1 ? 2 : 1};
+  }
+  if (wish->devices.n == 0) {
+    wish->devices.n = 1; /* NULL: the default */
+  }
+  if (wish->no_device) {
+    wish->devices.n = 0;
+  }
+}
+
+static int parse(int argc, char **argv, request *wish, int *finished)
+{
+  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                          {"no-device", no_argument, NULL, 'D'},
+                                          {"no-blas", no_argument, NULL, 'b'},
+                                          {"precision", required_argument, NULL, 'P'},
+                                          {"threads", required_argument, NULL, 'T'},
+                                          {"product", required_argument, NULL, 'p'},
+                                          {"memory", required_argument, NULL, 'M'},
+                                          {"repeat", required_argument, NULL, 'R'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  int code = parse_products(default_products, wish);
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_options(argc, argv, options, take_option, wish, finished);
+  }
+  if (*finished) {
+    return tsr_cli_help(help);
+  }
+  if (code == TSR_EXIT_OK && optind < argc) {
+    code = tsr_cli_usage(argv[0], "'%s' is one argument too many", argv[optind]);
+  }
+  choose_defaults(wish);
+  return code;
+}
+
+/* ---- the memory -------------------------------------------------------------------------------------------------- */
+
+/* One sample of each number of threads into rates[r]; r -1: to warm up. */
+static int measure_bandwidth(session *s, int32_t r)
+{
+  int code = TSR_EXIT_OK;
+  for (int32_t t = 0; t < s->wish->threads.n && code == TSR_EXIT_OK; t++) {
+    double seconds = 0.0;
+    code = bench_crew_ask(&s->memory, 0, s->wish->threads.values[t], &seconds, sizeof seconds);
+    if (r >= 0) {
+      s->rates[t][r] = seconds > 0.0 ? (double)s->bytes / seconds : 0.0;
+    }
+  }
+  return code;
+}
+
+static void summarise_bandwidth(session *s)
+{
+  for (int32_t t = 0; t < s->wish->threads.n; t++) {
+    s->bandwidth[t] = bench_summarise(s->rates[t], s->wish->repeat);
+  }
+}
+
+/* Starts the process that reads, which stays until the end. */
+static int start_memory(session *s)
+{
+  int code = bench_crew_init(&s->memory, 1);
+  if (code == TSR_EXIT_OK) {
+    code = bench_crew_start(&s->memory, bench_memory_body, &s->bytes);
+  }
+  for (int32_t r = -1; r < s->wish->repeat && code == TSR_EXIT_OK; r++) {
+    code = measure_bandwidth(s, r);
+  }
+  if (code == TSR_EXIT_OK) {
+    summarise_bandwidth(s);
+  }
+  return code;
+}
+
+/* ---- the kernels of the BLAS ------------------------------------------------------------------------------------- */
+
+/* Names of OPENBLAS_CORETYPE, and what the system must tell of the processor for each. */
+static const struct {
+  const char *core;
+  const char *flag;
+} cores[] = {{NULL, NULL}, {"Haswell", " avx2 "}, {"SkylakeX", " avx512bw "}, {"Cooperlake", " avx512_bf16 "}};
+
+enum { CORES = sizeof cores / sizeof cores[0] };
+
+/* The processor's flags as Linux lists them, with a blank at each end; "" where it does not. */
+static void read_flags(char *flags, size_t size)
+{
+  char *line = NULL;
+  size_t room = 0;
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  flags[0] = '\0';
+  while (file && !flags[0] && getline(&line, &room, file) > 0) {
+    if (strncmp(line, "flags", 5) == 0) {
+      line[strcspn(line, "\n")] = ' ';
+      snprintf(flags, size, "%s", line + 5);
+    }
+  }
+  free(line);
+  if (file) {
+    fclose(file);
+  }
+}
+
+/* Asks OpenBLAS for each kind of kernels that the processor can execute, and takes the fastest; its own choice, if that
+ * is within 5 % of it. */
+static int choose_blas_core(session *s)
+{
+  static const bench_product product = {.batch = 1, .m = 512, .n = 512, .k = 512};
+  bench_product_task tasks[CORES];
+  double seconds[CORES];
+  char flags[8192];
+  int32_t best = 0;
+  bench_crew crew;
+  int code = bench_crew_init(&crew, CORES);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  read_flags(flags, sizeof flags);
+  for (int32_t i = 0; i < CORES && code == TSR_EXIT_OK; i++) {
+    bench_product_sample sample;
+    tasks[i] = (bench_product_task){.products = &product, .blas = 1, .blas_core = cores[i].core, .threads = 1};
+    seconds[i] = INFINITY;
+    if (i > 0 && !strstr(flags, cores[i].flag)) {
+      continue;
+    }
+    int32_t process = crew.n;
+    code = bench_crew_start(&crew, bench_product_body, &tasks[i]);
+    int32_t requests[] = {BENCH_PREPARE, BENCH_MULTIPLY, BENCH_MULTIPLY, BENCH_MULTIPLY};
+    for (size_t r = 0; r < sizeof requests / sizeof requests[0] && code == TSR_EXIT_OK; r++) {
+      code = bench_crew_ask(&crew, process, requests[r] * BENCH_PRODUCTS, &sample, sizeof sample);
+      seconds[i] = r > 0 && sample.seconds < seconds[i] ? sample.seconds : seconds[i];
+    }
+    best = seconds[i] < 0.95 * seconds[best] ? i : best;
+  }
+  bench_crew_finish(&crew);
+  for (int32_t i = 0; i < s->n; i++) {
+    s->sides[i].task.blas_core = cores[best].core;
+  }
+  if (code == TSR_EXIT_OK && best > 0) {
+    tsr_cli_warning("OpenBLAS chooses kernels that reach %.0f %% of those for %s, which OPENBLAS_CORETYPE=%s makes it "
+                    "take; the latter are measured",
+                    100.0 * seconds[best] / seconds[0], cores[best].core, cores[best].core);
+  }
+  return code;
+}
+
+/* ---- the products ------------------------------------------------------------------------------------------------ */
+
+static int measure_product(session *s, int32_t product)
+{
+  int code = TSR_EXIT_OK;
+  for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
+    side *one = &s->sides[i];
+    code = bench_crew_ask(&s->crew, i, BENCH_PREPARE * BENCH_PRODUCTS + product, &one->last, sizeof one->last);
+  }
+  for (int32_t r = 0; r < s->wish->repeat; r++) {
+    for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
+      side *one = &s->sides[i];
+      code = bench_crew_ask(&s->crew, i, BENCH_MULTIPLY * BENCH_PRODUCTS + product, &one->last, sizeof one->last);
+      one->seconds[r] = one->last.seconds;
+    }
+    if (s->wish->products[product].stream && code == TSR_EXIT_OK) {
+      code = measure_bandwidth(s, r);
+    }
+  }
+  if (code == TSR_EXIT_OK) {
+    summarise_bandwidth(s);
+  }
+  for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
+    side *one = &s->sides[i];
+    one->median = bench_summarise(one->seconds, s->wish->repeat).median;
+    code = bench_crew_ask(&s->crew, i, BENCH_RELEASE * BENCH_PRODUCTS + product, &one->last, sizeof one->last);
+  }
+  return code;
+}
+
+/* The sides of one number of threads lie together, the BLAS first. */
+static int make_sides(session *s)
+{
+  const request *wish = s->wish;
+  int32_t one = !wish->no_blas + wish->devices.n * wish->precisions.n;
+  if ((int64_t)one * wish->threads.n > MAX_SIDES) {
+    return tsr_cli_usage("bench", "more than %d combinations of devices, types and threads", (int)MAX_SIDES);
+  }
+  s->sides = calloc((size_t)one * (size_t)wish->threads.n + 1, sizeof *s->sides);
+  if (!s->sides) {
+    return tsr_cli_no_memory();
+  }
+  for (int32_t t = 0; t < wish->threads.n; t++) {
+    for (int32_t i = wish->no_blas; i <= wish->devices.n * wish->precisions.n; i++) {
+      bench_product_task *task = &s->sides[s->n++].task;
+      *task = (bench_product_task){.products = wish->products, .blas = i == 0, .threads = wish->threads.values[t]};
+      if (i > 0) {
+        task->device = wish->devices.values[(i - 1) / wish->precisions.n];
+        task->precision = wish->precisions.values[(i - 1) % wish->precisions.n];
+      }
+    }
+  }
+  return TSR_EXIT_OK;
+}
+
+/* Everybody who takes turns holds a stream, and a backend perhaps a copy of it. */
+static void choose_memory(session *s)
+{
+  int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  int64_t most = memory / 3 / (s->n + 1);
+  s->bytes = s->wish->megabytes ? (int64_t)s->wish->megabytes << 20 : (int64_t)1 << 30;
+  if (!s->wish->megabytes && s->bytes > most) {
+    s->bytes = most;
+  }
+  for (int32_t i = 0; i < s->n; i++) {
+    s->sides[i].task.stream_bytes = s->bytes;
+  }
+}
+
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
+
+static char *product_name(const bench_product *p, char *text, size_t size)
+{
+  char batch[16] = "";
+  if (p->batch > 1) {
+    snprintf(batch, sizeof batch, "%dx", (int)p->batch);
+  }
+  snprintf(text, size, "%s%dx%dx%d%s%s%s%s", batch, (int)p->m, (int)p->n, (int)p->k, p->plain ? "n" : "",
+           p->transposed ? "t" : "", p->varies ? "v" : "", p->stream ? "s" : "");
+  return text;
+}
+
+/* What one side reaches with one product; 0 where there is nothing to compare with. */
+typedef struct figures {
+  double flops; /* per second */
+  double bytes; /* of b, per second */
+  double of_blas;
+  double of_memory;
+} figures;
+
+static figures compute_figures(const session *s, const bench_product *p, int32_t index)
+{
+  const side *one = &s->sides[index];
+  int32_t per_threads = s->n / s->wish->threads.n, group = index / per_threads;
+  const side *blas = s->wish->no_blas ? NULL : &s->sides[group * per_threads];
+  size_t size = one->task.blas ? sizeof(float) : tsr_dtype_size(one->task.precision);
+  figures f = {.flops = 2.0 * p->batch * p->m * p->n * p->k / one->median,
+               .bytes = (double)p->batch * p->n * p->k * (double)size / one->median};
+  if (blas && blas != one) {
+    f.of_blas = blas->median / one->median;
+  }
+  if (p->stream && s->bandwidth[group].median > 0.0) {
+    f.of_memory = f.bytes / s->bandwidth[group].median;
+  }
+  return f;
+}
+
+static void percent_cell(tsr_cli_table *table, double part)
+{
+  if (part > 0.0) {
+    tsr_cli_table_cell(table, "%.1f %%", 100.0 * part);
+  } else {
+    tsr_cli_table_cell(table, "-");
+  }
+}
+
+static int tell_product(session *s, const bench_product *p)
+{
+  char text[64], date[32];
+  int code = TSR_EXIT_OK;
+  product_name(p, text, sizeof text);
+  for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
+    side *one = &s->sides[i];
+    figures f = compute_figures(s, p, i);
+    const char *name = one->task.blas ? "BLAS" : one->last.name;
+    const char *precision = tsr_cli_precision_name(one->task.blas ? TSR_F32 : one->task.precision);
+    if (s->wish->as_json) {
+      bench_summary seconds = bench_summarise(one->seconds, s->wish->repeat);
+      code = tsr_cli_json_print(
+          json_pack("{s:s, s:s, s:s, s:i, s:f, s:o, s:f, s:f, s:o, s:o, s:s}", "product", text, "side", name,
+                    "precision", precision, "threads", (int)one->task.threads, "seconds", one->median, "us",
+                    bench_summary_json(&seconds, 1e6), "gflops", 1e-9 * f.flops, "gb_per_second", 1e-9 * f.bytes,
+                    "of_blas", f.of_blas > 0.0 ? json_real(f.of_blas) : json_null(), "of_memory",
+                    f.of_memory > 0.0 ? json_real(f.of_memory) : json_null(), "date", bench_date(date)),
+          JSON_REAL_PRECISION(6));
+      continue;
+    }
+    tsr_cli_table_cell(&s->table, "%s", text);
+    tsr_cli_table_cell(&s->table, "%d", (int)one->task.threads);
+    tsr_cli_table_cell(&s->table, "%s", name);
+    tsr_cli_table_cell(&s->table, "%s", precision);
+    tsr_cli_table_cell(&s->table, "%.1f", 1e6 * one->median);
+    tsr_cli_table_cell(&s->table, "%.1f", 1e-9 * f.flops);
+    percent_cell(&s->table, f.of_blas);
+    tsr_cli_table_cell(&s->table, "%.1f", 1e-9 * f.bytes);
+    percent_cell(&s->table, f.of_memory);
+  }
+  return code;
+}
+
+/* Bytes of the largest cache that the system tells of; 0: unknown. */
+static int64_t largest_cache(void)
+{
+  long size = 0;
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+  size = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+  return size > 0 ? size : 0;
+}
+
+static int tell_machine(const session *s)
+{
+  char text[3][32];
+  int64_t cache = largest_cache(), memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  int code = TSR_EXIT_OK;
+  if (cache > 0 && s->bytes < 3 * cache) {
+    tsr_cli_warning("the last cache is %s: reading %s over and over may be reading from it; see --memory",
+                    tsr_cli_bytes((uint64_t)cache, text[0]), tsr_cli_bytes((uint64_t)s->bytes, text[1]));
+  }
+  if (!s->wish->as_json) {
+    printf("%d processors, last cache %s, memory %s\n", (int)sysconf(_SC_NPROCESSORS_ONLN),
+           cache > 0 ? tsr_cli_bytes((uint64_t)cache, text[0]) : "unknown", tsr_cli_bytes((uint64_t)memory, text[1]));
+  }
+  for (int32_t t = 0; t < s->wish->threads.n && code == TSR_EXIT_OK; t++) {
+    int threads = (int)s->wish->threads.values[t];
+    if (s->wish->as_json) {
+      code = tsr_cli_json_print(json_pack("{s:I, s:i, s:f, s:f}", "memory_read", (json_int_t)s->bytes, "threads",
+                                          threads, "gb_per_second", 1e-9 * s->bandwidth[t].median, "best",
+                                          1e-9 * s->bandwidth[t].most),
+                                JSON_REAL_PRECISION(6));
+    } else {
+      printf("reading %s, %d thread%s: %.1f GB/s, %.1f at best\n", tsr_cli_bytes((uint64_t)s->bytes, text[2]), threads,
+             threads == 1 ? "" : "s", 1e-9 * s->bandwidth[t].median, 1e-9 * s->bandwidth[t].most);
+    }
+  }
+  return code;
+}
+
+static int measure_products(session *s)
+{
+  static const char *const columns[] = {"product", "threads", "side",      "b",        "us",
+                                        "GFLOP/s", "of BLAS", "GB/s of b", "of memory"};
+  enum { COLUMNS = sizeof columns / sizeof columns[0] };
+  const request *wish = s->wish;
+  int code = bench_crew_init(&s->crew, s->n + 1);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  tsr_cli_table_init(&s->table, COLUMNS, 0x1f2);
+  for (int32_t i = 0; i < COLUMNS; i++) {
+    tsr_cli_table_cell(&s->table, "%s", columns[i]);
+  }
+  for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
+    code = bench_crew_start(&s->crew, bench_product_body, &s->sides[i].task);
+  }
+  for (int32_t p = 0; p < wish->n_products && s->n > 0 && code == TSR_EXIT_OK; p++) {
+    code = measure_product(s, p);
+    if (code == TSR_EXIT_OK) {
+      code = tell_product(s, &wish->products[p]);
+    }
+  }
+  bench_crew_finish(&s->crew);
+  if (code == TSR_EXIT_OK && !wish->as_json && s->n > 0) {
+    if (!wish->no_blas) {
+      printf("BLAS: %s\n", s->sides[0].last.name);
+    }
+    code = tsr_cli_table_print(&s->table, stdout);
+  }
+  tsr_cli_table_finish(&s->table);
+  return code;
+}
+
+static int measure_machine(const request *wish)
+{
+  session *s = calloc(1, sizeof *s);
+  if (!s) {
+    return tsr_cli_no_memory();
+  }
+  s->wish = wish;
+  int code = make_sides(s);
+  if (code == TSR_EXIT_OK) {
+    choose_memory(s);
+    code = start_memory(s);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tell_machine(s);
+  }
+  if (code == TSR_EXIT_OK && !wish->no_blas) {
+    code = choose_blas_core(s);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = measure_products(s);
+  }
+  bench_crew_finish(&s->memory);
+  free(s->sides);
+  free(s);
+  return code;
+}
+
+int tsr_bench_machine(int argc, char **argv)
+{
+  request *wish = calloc(1, sizeof *wish);
+  if (!wish) {
+    return tsr_cli_no_memory();
+  }
+  wish->precisions = (bench_integers){.values = {TSR_F32}, .n = 1};
+  wish->repeat = 7;
+  int finished = 0;
+  int code = parse(argc, argv, wish, &finished);
+  if (code == TSR_EXIT_OK && !finished) {
+    code = measure_machine(wish);
+  }
+  free(wish);
+  return code;
+}

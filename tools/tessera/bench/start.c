@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera bench start: from the start of the process to the first token, with and without what an earlier run compiled.
+ */
+#define _XOPEN_SOURCE 700 /* nftw */
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/tessera/bench/bench.h"
+
+static const char help[] =
+    "Usage: tessera bench start --model FOLDER [OPTION]... FILE\n"
+    "\n"
+    "Runs `tessera translate` on the first line of FILE as a process of its own, for one token, and\n"
+    "measures from outside how long that takes to come: opening the device, reading the model,\n"
+    "compiling included. Cold: nothing compiled by an earlier run is found, neither by the Vulkan\n"
+    "backend nor by a Mesa driver, because both keep it in a new and empty folder (XDG_CACHE_HOME,\n"
+    "MESA_SHADER_CACHE_DIR); warm: once more with that folder. Files are in the system's cache in\n"
+    "both.\n"
+    "\n"
+    "  --model FOLDER    the model\n"
+    "  --device D,..     where to compute (default: TESSERA_DEVICE, else auto); may be repeated\n"
+    "  --precision P,..  of the weights: f32, f16, bf16, int8 (default: as in the model's file)\n"
+    "  --repeat R        samples of each (default 5)\n"
+    "  --json            print one JSON object a line\n"
+    "  --help            print this text\n";
+
+enum { PATH_ROOM = 4096, COLD = 0, WARM = 1 };
+
+static const char *const state_names[] = {"cold", "warm"};
+
+typedef struct request {
+  const char *model;
+  const char *file;
+  bench_names devices;
+  bench_integers precisions;
+  int32_t repeat;
+  int as_json;
+} request;
+
+typedef struct subject {
+  const char *device;
+  tsr_dtype precision;
+  bench_device_text text;
+  double seconds[2][BENCH_REPEATS]; /* to the first token, cold and warm */
+} subject;
+
+typedef struct session {
+  const request *wish;
+  char line[PATH_ROOM];  /* a file that holds the first line, or "" */
+  char cache[PATH_ROOM]; /* what is compiled; not there, or "" */
+  subject *subjects;     /* [n] */
+  int32_t n;
+} session;
+
+/* ---- the command line -------------------------------------------------------------------------------------------- */
+
+static int take_option(int option, char *value, void *context)
+{
+  request *wish = context;
+  switch (option) {
+  case 'm':
+    wish->model = value;
+    return TSR_EXIT_OK;
+  case 'd':
+    return bench_names_option("--device", value, &wish->devices);
+  case 'P':
+    return bench_precisions_option("--precision", value, &wish->precisions);
+  case 'R':
+    return tsr_cli_int32("bench", "--repeat", value, 1, BENCH_REPEATS, &wish->repeat);
+  case 'j':
+    wish->as_json = 1;
+    return TSR_EXIT_OK;
+  default:
+    return TSR_EXIT_USAGE;
+  }
+}
+
+static int parse(int argc, char **argv, request *wish, int *finished)
+{
+  static const struct option options[] = {{"model", required_argument, NULL, 'm'},
+                                          {"device", required_argument, NULL, 'd'},
+                                          {"precision", required_argument, NULL, 'P'},
+                                          {"repeat", required_argument, NULL, 'R'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  int code = tsr_cli_options(argc, argv, options, take_option, wish, finished);
+  if (*finished) {
+    return tsr_cli_help(help);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = bench_file_argument(argc, argv, wish->model, &wish->file);
+  }
+  if (wish->devices.n == 0) {
+    wish->devices.n = 1; /* NULL: the default */
+  }
+  return code;
+}
+
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
+
+static int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *where)
+{
+  (void)about;
+  (void)kind;
+  (void)where;
+  return remove(path);
+}
+
+/* The folder that an earlier call made, with all in it, makes room for a new one. */
+static int renew_cache(session *s)
+{
+  enum { OPEN_FOLDERS = 16 };
+  const char *parent = getenv("TMPDIR");
+  if (s->cache[0] && nftw(s->cache, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) != 0) {
+    tsr_cli_error("bench: %s: %s", s->cache, strerror(errno));
+    return TSR_EXIT_INPUT;
+  }
+  int length = snprintf(s->cache, sizeof s->cache, "%s/tessera-bench-XXXXXX", parent && parent[0] ? parent : "/tmp");
+  errno = ENAMETOOLONG;
+  if (length >= (int)sizeof s->cache || !mkdtemp(s->cache)) {
+    tsr_cli_error("bench: %s: no folder can be made there: %s", s->cache, strerror(errno));
+    s->cache[0] = '\0';
+    return TSR_EXIT_INPUT;
+  }
+  return TSR_EXIT_OK;
+}
+
+static void remove_cache(session *s)
+{
+  enum { OPEN_FOLDERS = 16 };
+  if (s->cache[0]) {
+    nftw(s->cache, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
+  }
+}
+
+static int run_one(const session *s, const subject *one, double *seconds)
+{
+  bench_command command = {.cache = s->cache};
+  bench_outcome outcome;
+  bench_add_words(&command, "tessera", "translate");
+  bench_add_words(&command, "--model", s->wish->model);
+  bench_add_words(&command, "--device", one->text.device);
+  bench_add_words(&command, "--beam", "1");
+  bench_add_words(&command, "--max-new-tokens", "1");
+  if (one->precision) {
+    bench_add_words(&command, "--precision", tsr_cli_precision_name(one->precision));
+  }
+  bench_add_words(&command, s->line, NULL);
+  int code = bench_run(&command, &outcome);
+  *seconds = outcome.first;
+  if (code == TSR_EXIT_OK && outcome.lines != 1) {
+    tsr_cli_error("bench: one line became %lld", (long long)outcome.lines);
+    code = TSR_EXIT_INTERNAL;
+  }
+  return code;
+}
+
+static int make_subjects(session *s)
+{
+  const request *wish = s->wish;
+  int code = TSR_EXIT_OK;
+  s->subjects = calloc((size_t)wish->devices.n * (size_t)wish->precisions.n, sizeof *s->subjects);
+  if (!s->subjects) {
+    return tsr_cli_no_memory();
+  }
+  for (int32_t d = 0; d < wish->devices.n; d++) {
+    for (int32_t p = 0; p < wish->precisions.n && code == TSR_EXIT_OK; p++) {
+      subject *one = &s->subjects[s->n++];
+      one->device = wish->devices.values[d];
+      one->precision = wish->precisions.values[p];
+      code = bench_describe_device(one->device, 0, &one->text);
+    }
+  }
+  return code;
+}
+
+static int measure_all(session *s)
+{
+  int code = TSR_EXIT_OK;
+  for (int32_t r = 0; r < s->wish->repeat; r++) {
+    for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
+      subject *one = &s->subjects[i];
+      code = renew_cache(s);
+      for (int32_t state = COLD; state <= WARM && code == TSR_EXIT_OK; state++) {
+        code = run_one(s, one, &one->seconds[state][r]);
+      }
+    }
+  }
+  return code;
+}
+
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
+
+static int tell_one(const session *s, subject *one, int32_t state, tsr_cli_table *table)
+{
+  bench_summary first = bench_summarise(one->seconds[state], s->wish->repeat);
+  const char *precision = tsr_cli_precision_name(one->precision);
+  if (s->wish->as_json) {
+    json_t *root =
+        json_pack("{s:s, s:s, s:s, s:i, s:o}", "what", "start", "cache", state_names[state], "precision", precision,
+                  "repeat", (int)s->wish->repeat, "first_token_ms", bench_summary_json(&first, 1e3));
+    if (root) {
+      json_object_set_new(root, "model", tsr_cli_json_text(s->wish->model, strlen(s->wish->model)));
+    }
+    return tsr_cli_json_print(bench_device_json(root, &one->text), JSON_REAL_PRECISION(6));
+  }
+  tsr_cli_table_cell(table, "%s", one->text.device);
+  tsr_cli_table_cell(table, "%s", precision);
+  tsr_cli_table_cell(table, "%s", state_names[state]);
+  tsr_cli_table_cell(table, "%.1f", 1e3 * first.median);
+  tsr_cli_table_cell(table, "%.1f", 1e3 * first.least);
+  tsr_cli_table_cell(table, "%.1f", 1e3 * first.most);
+  return TSR_EXIT_OK;
+}
+
+static int tell(const session *s)
+{
+  static const char *const columns[] = {"device", "precision", "cache", "first token ms", "min", "max"};
+  enum { COLUMNS = sizeof columns / sizeof columns[0] };
+  tsr_cli_table table;
+  int code = TSR_EXIT_OK;
+  tsr_cli_table_init(&table, COLUMNS, 0x38);
+  for (int32_t i = 0; i < COLUMNS; i++) {
+    tsr_cli_table_cell(&table, "%s", columns[i]);
+  }
+  for (int32_t i = 0; i < s->n; i++) {
+    for (int32_t state = COLD; state <= WARM && code == TSR_EXIT_OK; state++) {
+      code = tell_one(s, &s->subjects[i], state, &table);
+    }
+  }
+  if (code == TSR_EXIT_OK && !s->wish->as_json) {
+    code = tsr_cli_table_print(&table, stdout);
+  }
+  tsr_cli_table_finish(&table);
+  return code;
+}
+
+int tsr_bench_start(int argc, char **argv)
+{
+  request wish = {.precisions = {.n = 1}, .repeat = 5};
+  int finished = 0;
+  int code = parse(argc, argv, &wish, &finished);
+  if (code != TSR_EXIT_OK || finished) {
+    return code;
+  }
+  session s = {.wish = &wish};
+  int64_t sentences;
+  code = bench_first_line(wish.file, s.line, sizeof s.line, &sentences);
+  if (code == TSR_EXIT_OK) {
+    code = make_subjects(&s);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = measure_all(&s);
+  }
+  remove_cache(&s);
+  if (s.line[0]) {
+    unlink(s.line);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tell(&s);
+  }
+  free(s.subjects);
+  return code;
+}

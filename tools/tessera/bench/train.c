@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera bench train: how fast a model is trained, on random sentences.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/train/initialise.h"
+#include "core/transformer/layers.h"
+#include "core/transformer/positions.h"
+#include "tessera/train.h"
+#include "tools/random/random.h"
+#include "tools/tessera/bench/bench.h"
+
+static const char help[] =
+    "Usage: tessera bench train [MODEL] [OPTION]...\n"
+    "\n"
+    "Times training steps (forward, backward, update) on random sentences of full length, and prints the\n"
+    "target tokens per second. Without MODEL: a model of nn.Transformer's kind with random parameters.\n"
+    "\n"
+    "  --device D        the device (default: TESSERA_DEVICE, else auto)\n"
+    "  --threads N       threads of the cpu backend\n"
+    "  --d-model N       of the random model (default 256)\n"
+    "  --heads N         (default 8)\n"
+    "  --d-ff N          (default 1024)\n"
+    "  --layers N        of each stack (default 3)\n"
+    "  --vocabulary N    of each side (default 8000)\n"
+    "  --batch N         sentences (default 100)\n"
+    "  --source N        tokens of each source (default 25)\n"
+    "  --target N        tokens of each target (default 25)\n"
+    "  --dropout P       all rates (default 0.1)\n"
+    "  --precision P     products read the matrices as f32, f16 or bf16 (default f32)\n"
+    "  --recompute       compute what is within a layer once more for the gradients\n"
+    "  --warm N          steps before those that are timed (default 2)\n"
+    "  --repeat N        steps that are timed, each for itself (default 5)\n"
+    "  --profile         also the time of each operator in one step\n"
+    "  --json            print one JSON object\n"
+    "  --help            print this text\n";
+
+enum { SEED = 1 };
+
+typedef struct request {
+  const char *folder; /* NULL: the random model */
+  const char *device;
+  tsr_transformer_config config;
+  tsr_training_options options;
+  int32_t threads, batch, source, target, warm, repeat;
+  int profile, as_json;
+} request;
+
+typedef struct session {
+  const request *wish;
+  tsr_model *model;
+  tsr_runtime *runtime;
+  tsr_device *device;
+  tsr_trainer *trainer;
+  tsr_examples examples;
+  int32_t *ids;    /* of the examples, all in one */
+  double *seconds; /* [repeat] */
+  double loss;     /* of the last step, per token */
+  double by_operator[TSR_OP_COUNT];
+  int32_t lines[TSR_OP_COUNT];
+} session;
+
+/* ---- preparing --------------------------------------------------------------------------------------------------- */
+
+static tsr_status make_model(session *s)
+{
+  return s->wish->folder ? tsr_model_open(s->wish->folder, &s->model) : tsr_model_create(&s->wish->config, &s->model);
+}
+
+static tsr_status fill_parameters(session *s)
+{
+  tsr_status status = TSR_OK;
+  for (int32_t i = 0; i < tsr_model_parameter_count(s->model) && status == TSR_OK; i++) {
+    tsr_parameter_info info;
+    status = tsr_model_parameter(s->model, i, &info);
+    int64_t n = status == TSR_OK ? tsr_shape_elements(&info.shape) : 0;
+    float *values = malloc((size_t)(n + 1) * sizeof *values);
+    if (!values) {
+      return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+    }
+    if (status == TSR_OK) {
+      status = tsr_initialise(s->model, TSR_INITIAL_XAVIER, SEED, i, values, n);
+    }
+    if (status == TSR_OK) {
+      status = tsr_trainer_write(s->trainer, TSR_TRAINED_PARAMETER, i, values, n);
+    }
+    free(values);
+  }
+  return status;
+}
+
+static tsr_status make_examples(session *s)
+{
+  const request *wish = s->wish;
+  const tsr_transformer_config *config = tsr_model_config(s->model);
+  size_t n_source = (size_t)wish->batch * (size_t)wish->source, n_target = (size_t)wish->batch * (size_t)wish->target;
+  uint64_t random = SEED;
+  s->ids = malloc((n_source + 2 * n_target + (size_t)wish->batch) * sizeof *s->ids);
+  if (!s->ids) {
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  }
+  int32_t *target = s->ids + n_source, *labels = target + n_target, *lengths = labels + n_target;
+  for (size_t i = 0; i < n_source; i++) {
+    s->ids[i] = tsr_random_below(&random, config->source_vocabulary);
+  }
+  for (size_t i = 0; i < 2 * n_target; i++) {
+    target[i] = tsr_random_below(&random, config->target_vocabulary);
+  }
+  for (int32_t i = 0; i < wish->batch; i++) {
+    lengths[i] = wish->source;
+  }
+  s->examples = (tsr_examples){.rows = wish->batch,
+                               .source_width = wish->source,
+                               .target_width = wish->target,
+                               .source = s->ids,
+                               .source_lengths = lengths,
+                               .target = target,
+                               .labels = labels,
+                               .target_tokens = (int64_t)n_target};
+  return TSR_OK;
+}
+
+static int open_session(session *s)
+{
+  int code = tsr_cli_fail_input(make_model(s));
+  if (code == TSR_EXIT_OK) {
+    code = bench_set_threads(s->wish->threads);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_runtime(&s->runtime);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_device(s->runtime, s->wish->device, &s->device);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_fail(tsr_trainer_create(s->model, s->device, &s->wish->options, NULL, &s->trainer));
+  }
+  if (code == TSR_EXIT_OK && !tsr_model_has_weights(s->model)) {
+    code = tsr_cli_fail(fill_parameters(s));
+  }
+  return code == TSR_EXIT_OK ? tsr_cli_fail(make_examples(s)) : code;
+}
+
+static void finish_session(session *s)
+{
+  tsr_trainer_destroy(s->trainer);
+  tsr_device_close(s->device);
+  tsr_runtime_destroy(s->runtime);
+  tsr_model_close(s->model);
+  free(s->ids);
+  free(s->seconds);
+}
+
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
+
+static int measure(session *s)
+{
+  const request *wish = s->wish;
+  s->seconds = calloc((size_t)wish->repeat, sizeof *s->seconds);
+  if (!s->seconds) {
+    return tsr_cli_no_memory();
+  }
+  for (int32_t i = 0; i < wish->warm + wish->repeat; i++) {
+    tsr_step_control control = {.step = i + 1, .learning_rate = 1e-4, .seed = (uint64_t)i};
+    tsr_step_result result;
+    double start = tsr_cli_seconds();
+    tsr_status status = tsr_trainer_step(s->trainer, &s->examples, &control, 1, &result);
+    if (status != TSR_OK) {
+      return tsr_cli_fail(status);
+    }
+    if (i >= wish->warm) {
+      s->seconds[i - wish->warm] = tsr_cli_seconds() - start;
+    }
+    s->loss = result.loss / (double)result.tokens;
+  }
+  return TSR_EXIT_OK;
+}
+
+/* One step of the same program, with a time for each line. */
+static tsr_status run_profile(session *s, const tsr_program *program, uint64_t *nanoseconds)
+{
+  tsr_buffer *positions = NULL;
+  tsr_executable *executable = NULL;
+  tsr_status status = tsr_positions_upload(tsr_model_config(s->model), s->device, &positions);
+  const tsr_binding binding = {.tensor = tsr_program_find(program, TSR_POSITIONS_NAME), .buffer = positions};
+  tsr_compile_options options = {.bindings = &binding, .n_bindings = positions ? 1 : 0, .profile = 1};
+  if (status == TSR_OK) {
+    status = tsr_executable_create(s->device, program, &options, &executable);
+  }
+  for (int32_t i = 0; i < 2 && status == TSR_OK; i++) { /* the first one touches the memory */
+    status = tsr_executable_run(executable);
+  }
+  int32_t n = tsr_program_line_count(program);
+  if (status == TSR_OK) {
+    status = tsr_executable_profile(executable, nanoseconds, n);
+  }
+  for (int32_t i = 0; i < n && status == TSR_OK; i++) {
+    int32_t op = tsr_line_at(tsr_program_describe(program), i)->op;
+    s->by_operator[op] += 1e-9 * (double)nanoseconds[i];
+    s->lines[op]++;
+  }
+  tsr_executable_destroy(executable);
+  tsr_buffer_destroy(positions);
+  return status;
+}
+
+static int profile(session *s)
+{
+  const request *wish = s->wish;
+  tsr_program_size size = {.batch = wish->batch, .source = wish->source, .target = wish->target};
+  tsr_program *program = NULL;
+  tsr_status status = tsr_training_program(s->model, &wish->options, TSR_STEP_UPDATE, &size, &program);
+  if (status == TSR_OK) {
+    uint64_t *nanoseconds = calloc((size_t)tsr_program_line_count(program) + 1, sizeof *nanoseconds);
+    status = nanoseconds ? run_profile(s, program, nanoseconds) : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+    free(nanoseconds);
+  }
+  tsr_program_destroy(program);
+  return tsr_cli_fail(status);
+}
+
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
+
+static void print_profile(const session *s)
+{
+  double total = 0.0;
+  for (int32_t op = 1; op < TSR_OP_COUNT; op++) {
+    total += s->by_operator[op];
+  }
+  for (int32_t op = 1; op < TSR_OP_COUNT; op++) {
+    if (s->lines[op] > 0) {
+      printf("  %-24s %4d lines %10.1f ms %5.1f %%\n", tsr_op_describe(op)->name, (int)s->lines[op],
+             1e3 * s->by_operator[op], 100.0 * s->by_operator[op] / total);
+    }
+  }
+}
+
+/* Adds what is trained, and with what; NULL (no memory) stays NULL. */
+static json_t *describe(const session *s, json_t *root)
+{
+  const request *wish = s->wish;
+  const tsr_transformer_config *config = tsr_model_config(s->model);
+  const char *model = wish->folder ? wish->folder : "random";
+  tsr_dtype products = wish->options.products ? wish->options.products : TSR_F32;
+  if (root) {
+    json_object_update_new(
+        root, json_pack("{s:o, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:b}", "model",
+                        tsr_cli_json_text(model, strlen(model)), "precision", tsr_cli_precision_name(products),
+                        "threads", (int)wish->threads, "batch", (int)wish->batch, "source", (int)wish->source, "target",
+                        (int)wish->target, "repeat", (int)wish->repeat, "d_model", (int)config->d_model, "heads",
+                        (int)config->encoder_heads, "d_ff", (int)config->encoder_d_ff, "encoder_layers",
+                        (int)config->encoder_layers, "decoder_layers", (int)config->decoder_layers, "vocabulary",
+                        (int)config->target_vocabulary, "dropout", (double)wish->options.dropout, "recompute",
+                        (int)wish->options.recompute));
+  }
+  return root;
+}
+
+static int tell(session *s)
+{
+  const request *wish = s->wish;
+  const char *device = tsr_device_name(s->device);
+  double tokens = (double)s->examples.target_tokens;
+  bench_summary seconds = bench_summarise(s->seconds, wish->repeat);
+  tsr_trainer_memory memory;
+  tsr_trainer_get_memory(s->trainer, &memory);
+  if (wish->as_json) {
+    bench_device_text text;
+    bench_describe(s->device, &text);
+    json_t *root =
+        json_pack("{s:s, s:f, s:o, s:f, s:I, s:I, s:I, s:I}", "what", "train", "tokens_per_second",
+                  tokens / seconds.median, "step_ms", bench_summary_json(&seconds, 1e3), "loss", s->loss, "peak_memory",
+                  (json_int_t)bench_peak_memory(), "state_bytes", (json_int_t)memory.state_bytes, "planned_bytes",
+                  (json_int_t)memory.planned_bytes, "temporary_bytes", (json_int_t)memory.temporary_bytes);
+    return tsr_cli_json_print(bench_device_json(describe(s, root), &text), JSON_REAL_PRECISION(8));
+  }
+  char peak[32], planned[32], unplanned[32];
+  printf("%s: %.0f target tokens/s; a step takes %.1f ms (%.1f to %.1f of %d)\n", device, tokens / seconds.median,
+         1e3 * seconds.median, 1e3 * seconds.least, 1e3 * seconds.most, (int)wish->repeat);
+  printf("temporaries: %s planned, %s in a buffer each (%.1f %%); peak memory of the process %s\n",
+         tsr_cli_bytes((uint64_t)memory.planned_bytes, planned),
+         tsr_cli_bytes((uint64_t)memory.temporary_bytes, unplanned),
+         100.0 * (double)memory.planned_bytes / (double)memory.temporary_bytes,
+         tsr_cli_bytes((uint64_t)bench_peak_memory(), peak));
+  if (wish->profile) {
+    print_profile(s);
+  }
+  return TSR_EXIT_OK;
+}
+
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
+static int parse_option(const char *name, int option, request *wish)
+{
+  const struct {
+    int option;
+    const char *what;
+    int32_t most;
+    int32_t *value;
+  } counts[] = {{'t', "--threads", 1024, &wish->threads},
+                {'m', "--d-model", 1 << 14, &wish->config.d_model},
+                {'H', "--heads", 256, &wish->config.encoder_heads},
+                {'f', "--d-ff", 1 << 16, &wish->config.encoder_d_ff},
+                {'l', "--layers", 64, &wish->config.encoder_layers},
+                {'v', "--vocabulary", 1 << 20, &wish->config.source_vocabulary},
+                {'b', "--batch", 1 << 16, &wish->batch},
+                {'s', "--source", 1 << 12, &wish->source},
+                {'T', "--target", 1 << 12, &wish->target},
+                {'w', "--warm", 1000, &wish->warm},
+                {'r', "--repeat", BENCH_REPEATS, &wish->repeat}};
+  for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    if (counts[i].option == option) {
+      int64_t value = 0;
+      int code = tsr_cli_integer(name, counts[i].what, optarg, 1, counts[i].most, &value);
+      *counts[i].value = (int32_t)value;
+      return code;
+    }
+  }
+  double rate = 0.0;
+  int code = TSR_EXIT_OK;
+  switch (option) {
+  case 'd':
+    wish->device = optarg;
+    return code;
+  case 'D':
+    code = tsr_cli_number(name, "--dropout", optarg, 0.0, 0.99, &rate);
+    wish->options.dropout = wish->options.attention_dropout = wish->options.activation_dropout = (float)rate;
+    return code;
+  case 'p':
+    return tsr_cli_precision(name, "--precision", optarg, &wish->options.products);
+  case 'R':
+    wish->options.recompute = 1;
+    return code;
+  case 'P':
+    wish->profile = 1;
+    return code;
+  case 'j':
+    wish->as_json = 1;
+    return code;
+  default:
+    return TSR_EXIT_USAGE;
+  }
+}
+
+static void complete_config(tsr_transformer_config *config)
+{
+  config->decoder_heads = config->encoder_heads;
+  config->decoder_d_ff = config->encoder_d_ff;
+  config->decoder_layers = config->encoder_layers;
+  config->target_vocabulary = config->source_vocabulary;
+  config->embedding_scale = sqrtf((float)config->d_model);
+}
+
+int tsr_bench_train(int argc, char **argv)
+{
+  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                          {"threads", required_argument, NULL, 't'},
+                                          {"d-model", required_argument, NULL, 'm'},
+                                          {"heads", required_argument, NULL, 'H'},
+                                          {"d-ff", required_argument, NULL, 'f'},
+                                          {"layers", required_argument, NULL, 'l'},
+                                          {"vocabulary", required_argument, NULL, 'v'},
+                                          {"batch", required_argument, NULL, 'b'},
+                                          {"source", required_argument, NULL, 's'},
+                                          {"target", required_argument, NULL, 'T'},
+                                          {"dropout", required_argument, NULL, 'D'},
+                                          {"precision", required_argument, NULL, 'p'},
+                                          {"recompute", no_argument, NULL, 'R'},
+                                          {"warm", required_argument, NULL, 'w'},
+                                          {"repeat", required_argument, NULL, 'r'},
+                                          {"profile", no_argument, NULL, 'P'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  request wish = {.config = {.family = "nn_transformer",
+                             .d_model = 256,
+                             .encoder_heads = 8,
+                             .encoder_d_ff = 1024,
+                             .encoder_layers = 3,
+                             .source_vocabulary = 8000,
+                             .max_positions = 4096,
+                             .norm = TSR_NORM_LAYER,
+                             .norm_position = TSR_NORM_POST,
+                             .final_norm = 1,
+                             .activation = TSR_ACTIVATION_RELU,
+                             .position = TSR_POSITION_SINUSOID_INTERLEAVED,
+                             .attention_bias = 1,
+                             .feed_forward_bias = 1,
+                             .logits_bias = 1,
+                             .logits_scale = 1.0f,
+                             .epsilon = 1e-5f,
+                             .pad_id = 0,
+                             .bos_id = 1,
+                             .eos_id = 2,
+                             .unk_id = 3,
+                             .decoder_start_id = 1},
+                  .options = {.dropout = 0.1f,
+                              .attention_dropout = 0.1f,
+                              .activation_dropout = 0.1f,
+                              .label_smoothing = 0.1f,
+                              .max_norm = 1.0f},
+                  .batch = 100,
+                  .source = 25,
+                  .target = 25,
+                  .warm = 2,
+                  .repeat = 5};
+  int code = TSR_EXIT_OK;
+  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
+    if (option == 'h') {
+      return tsr_cli_help(help);
+    }
+    code = parse_option(argv[0], option, &wish);
+  }
+  if (code == TSR_EXIT_OK && optind + 1 < argc) {
+    code = tsr_cli_usage(argv[0], "one model at most is measured");
+  }
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  wish.folder = optind < argc ? argv[optind] : NULL;
+  complete_config(&wish.config);
+  session s = {.wish = &wish};
+  code = open_session(&s);
+  if (code == TSR_EXIT_OK) {
+    code = measure(&s);
+  }
+  if (code == TSR_EXIT_OK && wish.profile) {
+    code = profile(&s);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tell(&s);
+  }
+  finish_session(&s);
+  return code;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera bench translate: the program itself from outside, from the start of the process to its end.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/tessera/bench/bench.h"
+
+static const char help[] =
+    "Usage: tessera bench translate --model FOLDER [OPTION]... FILE\n"
+    "\n"
+    "Runs `tessera translate` on the sentences of FILE as a process of its own, and measures it from\n"
+    "outside: the time from its start to its end, its peak memory; and, with the first line of\n"
+    "FILE alone, the time from its start to its first translated sentence.\n"
+    "\n"
+    "Lists such as 1,4 stand for several configurations; every combination is measured, in turns.\n"
+    "\n"
+    "  --model FOLDER    the model\n"
+    "  --device D,..     where to compute (default: TESSERA_DEVICE, else auto); may be repeated\n"
+    "  --beam N,..       hypotheses of the search (default 1,4)\n"
+    "  --precision P,..  of the weights: f32, f16, bf16, int8 (default: as in the model's file)\n"
+    "  --threads N,..    threads of the device, as TESSERA_THREADS (default: as it decides)\n"
+    "  --batch N         sentences computed at once (default: as `tessera translate` has it)\n"
+    "  --repeat R        runs of each, after one to warm up (default 5)\n"
+    "  --json            print one JSON object a line\n"
+    "  --help            print this text\n";
+
+enum { MAX_CONFIGURATIONS = 64 };
+
+typedef struct request {
+  const char *model;
+  const char *file;
+  bench_names devices;
+  bench_integers beams;
+  bench_integers precisions;
+  bench_integers threads;
+  int32_t batch; /* 0: the default */
+  int32_t repeat;
+  int as_json;
+} request;
+
+typedef struct subject {
+  const char *device;
+  int32_t beam;
+  tsr_dtype precision;
+  int32_t threads;
+  bench_device_text text;
+  double whole[BENCH_REPEATS]; /* seconds */
+  double first[BENCH_REPEATS]; /* seconds to the first sentence */
+  int64_t peak_memory;         /* bytes, the most of any run */
+} subject;
+
+typedef struct session {
+  const request *wish;
+  char line[4096]; /* a file that holds the first line, or "" */
+  int64_t sentences;
+  subject *subjects; /* [n] */
+  int32_t n;
+} session;
+
+/* ---- one run ----------------------------------------------------------------------------------------------------- */
+
+/* The words of a command that are made. */
+typedef struct numbers {
+  char beam[BENCH_NUMBER];
+  char batch[BENCH_NUMBER];
+} numbers;
+
+static void make_command(const session *s, const subject *one, const char *file, bench_command *c, numbers *n)
+{
+  const request *wish = s->wish;
+  *c = (bench_command){.threads = one->threads};
+  bench_add_words(c, "tessera", "translate");
+  bench_add_words(c, "--model", wish->model);
+  snprintf(n->beam, sizeof n->beam, "%d", (int)one->beam);
+  bench_add_words(c, "--beam", n->beam);
+  if (one->device) {
+    bench_add_words(c, "--device", one->device);
+  }
+  if (one->precision) {
+    bench_add_words(c, "--precision", tsr_cli_precision_name(one->precision));
+  }
+  if (wish->batch) {
+    snprintf(n->batch, sizeof n->batch, "%d", (int)wish->batch);
+    bench_add_words(c, "--batch", n->batch);
+  }
+  bench_add_words(c, file, NULL);
+}
+
+static int translate(const session *s, const subject *one, const char *file, int64_t sentences, bench_outcome *result)
+{
+  bench_command command;
+  numbers made;
+  make_command(s, one, file, &command, &made);
+  int code = bench_run(&command, result);
+  if (code == TSR_EXIT_OK && result->lines != sentences) {
+    tsr_cli_error("bench: %lld lines became %lld", (long long)sentences, (long long)result->lines);
+    code = TSR_EXIT_INTERNAL;
+  }
+  return code;
+}
+
+/* ---- the command line -------------------------------------------------------------------------------------------- */
+
+static int take_option(int option, char *value, void *context)
+{
+  request *wish = context;
+  switch (option) {
+  case 'm':
+    wish->model = value;
+    return TSR_EXIT_OK;
+  case 'd':
+    return bench_names_option("--device", value, &wish->devices);
+  case 'N':
+    return bench_integers_option("--beam", value, 1, 64, &wish->beams);
+  case 'P':
+    return bench_precisions_option("--precision", value, &wish->precisions);
+  case 'T':
+    return bench_integers_option("--threads", value, 1, 1024, &wish->threads);
+  case 'B':
+    return tsr_cli_int32("bench", "--batch", value, 1, 1024, &wish->batch);
+  case 'R':
+    return tsr_cli_int32("bench", "--repeat", value, 1, BENCH_REPEATS, &wish->repeat);
+  case 'j':
+    wish->as_json = 1;
+    return TSR_EXIT_OK;
+  default:
+    return TSR_EXIT_USAGE;
+  }
+}
+
+static int parse(int argc, char **argv, request *wish, int *finished)
+{
+  static const struct option options[] = {
+      {"model", required_argument, NULL, 'm'},   {"device", required_argument, NULL, 'd'},
+      {"beam", required_argument, NULL, 'N'},    {"precision", required_argument, NULL, 'P'},
+      {"threads", required_argument, NULL, 'T'}, {"batch", required_argument, NULL, 'B'},
+      {"repeat", required_argument, NULL, 'R'},  {"json", no_argument, NULL, 'j'},
+      {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+  int code = tsr_cli_options(argc, argv, options, take_option, wish, finished);
+  if (*finished) {
+    return tsr_cli_help(help);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = bench_file_argument(argc, argv, wish->model, &wish->file);
+  }
+  if (wish->devices.n == 0) {
+    wish->devices.n = 1; /* NULL: the default */
+  }
+  return code;
+}
+
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
+
+static int make_subjects(session *s)
+{
+  const request *wish = s->wish;
+  int64_t n = (int64_t)wish->devices.n * wish->precisions.n * wish->threads.n * wish->beams.n;
+  if (n > MAX_CONFIGURATIONS) {
+    return tsr_cli_usage("bench", "%lld configurations at once; at most %d", (long long)n, (int)MAX_CONFIGURATIONS);
+  }
+  s->subjects = calloc((size_t)n, sizeof *s->subjects);
+  if (!s->subjects) {
+    return tsr_cli_no_memory();
+  }
+  for (s->n = 0; s->n < n; s->n++) {
+    int32_t rest = s->n / wish->beams.n;
+    subject *one = &s->subjects[s->n];
+    one->beam = wish->beams.values[s->n % wish->beams.n];
+    one->threads = wish->threads.values[rest % wish->threads.n];
+    rest /= wish->threads.n;
+    one->precision = wish->precisions.values[rest % wish->precisions.n];
+    one->device = wish->devices.values[rest / wish->precisions.n];
+  }
+  return TSR_EXIT_OK;
+}
+
+/* Run r of a configuration, -1 to warm up. */
+static int measure_one(const session *s, subject *one, int32_t r)
+{
+  bench_outcome whole = {0}, first = {0};
+  int code = translate(s, one, s->line, 1, &first);
+  if (code == TSR_EXIT_OK) {
+    code = translate(s, one, s->wish->file, s->sentences, &whole);
+  }
+  if (r >= 0) {
+    one->whole[r] = whole.whole;
+    one->first[r] = first.first;
+    one->peak_memory = whole.peak_memory > one->peak_memory ? whole.peak_memory : one->peak_memory;
+  }
+  return code;
+}
+
+static int measure_all(session *s)
+{
+  int code = TSR_EXIT_OK;
+  for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
+    code = bench_describe_device(s->subjects[i].device, s->subjects[i].threads, &s->subjects[i].text);
+  }
+  for (int32_t r = -1; r < s->wish->repeat; r++) {
+    for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
+      code = measure_one(s, &s->subjects[i], r);
+    }
+  }
+  return code;
+}
+
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
+
+static int tell_one(const session *s, subject *one, tsr_cli_table *table)
+{
+  bench_summary whole = bench_summarise(one->whole, s->wish->repeat);
+  bench_summary first = bench_summarise(one->first, s->wish->repeat);
+  const char *precision = tsr_cli_precision_name(one->precision);
+  char text[32];
+  if (s->wish->as_json) {
+    json_t *root =
+        json_pack("{s:s, s:s, s:i, s:i, s:I, s:i, s:o, s:o, s:I}", "what", "translate", "precision", precision,
+                  "threads", (int)one->threads, "beam", (int)one->beam, "sentences", (json_int_t)s->sentences, "repeat",
+                  (int)s->wish->repeat, "seconds", bench_summary_json(&whole, 1.0), "first_ms",
+                  bench_summary_json(&first, 1e3), "peak_memory", (json_int_t)one->peak_memory);
+    if (root) {
+      json_object_set_new(root, "model", tsr_cli_json_text(s->wish->model, strlen(s->wish->model)));
+    }
+    return tsr_cli_json_print(bench_device_json(root, &one->text), JSON_REAL_PRECISION(6));
+  }
+  tsr_cli_table_cell(table, "%s", one->text.device);
+  tsr_cli_table_cell(table, "%s", precision);
+  bench_count_cell(table, one->threads);
+  tsr_cli_table_cell(table, "%d", (int)one->beam);
+  tsr_cli_table_cell(table, "%.3f", whole.median);
+  tsr_cli_table_cell(table, "%.3f", whole.least);
+  tsr_cli_table_cell(table, "%.3f", whole.most);
+  tsr_cli_table_cell(table, "%.1f", (double)s->sentences / whole.median);
+  tsr_cli_table_cell(table, "%.1f", 1e3 * first.median);
+  tsr_cli_table_cell(table, "%s", tsr_cli_bytes((uint64_t)one->peak_memory, text));
+  return TSR_EXIT_OK;
+}
+
+static int tell(const session *s)
+{
+  static const char *const columns[] = {"device", "precision", "threads",     "beam",     "seconds",
+                                        "min",    "max",       "sentences/s", "first ms", "peak memory"};
+  enum { COLUMNS = sizeof columns / sizeof columns[0] };
+  tsr_cli_table table;
+  int code = TSR_EXIT_OK;
+  tsr_cli_table_init(&table, COLUMNS, 0x3fc);
+  for (int32_t i = 0; i < COLUMNS; i++) {
+    tsr_cli_table_cell(&table, "%s", columns[i]);
+  }
+  for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
+    code = tell_one(s, &s->subjects[i], &table);
+  }
+  if (code == TSR_EXIT_OK && !s->wish->as_json) {
+    printf("%lld sentences, from the start of the process to its end, %d runs each\n", (long long)s->sentences,
+           (int)s->wish->repeat);
+    code = tsr_cli_table_print(&table, stdout);
+  }
+  tsr_cli_table_finish(&table);
+  return code;
+}
+
+int tsr_bench_translate(int argc, char **argv)
+{
+  request wish = {.beams = {.values = {1, 4}, .n = 2}, .precisions = {.n = 1}, .threads = {.n = 1}, .repeat = 5};
+  int finished = 0;
+  int code = parse(argc, argv, &wish, &finished);
+  if (code != TSR_EXIT_OK || finished) {
+    return code;
+  }
+  session s = {.wish = &wish};
+  code = bench_first_line(wish.file, s.line, sizeof s.line, &s.sentences);
+  if (code == TSR_EXIT_OK) {
+    code = make_subjects(&s);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = measure_all(&s);
+  }
+  if (s.line[0]) {
+    unlink(s.line);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tell(&s);
+  }
+  free(s.subjects);
+  return code;
+}

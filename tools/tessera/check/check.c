@@ -1,0 +1,793 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera check: every operator of every device against the reference.
+ */
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tessera/check/check.h"
+#include "tools/tessera/commands.h"
+#include "tools/tessera/common/common.h"
+
+static const char help[] =
+    "Usage: tessera check [OPTION]...\n"
+    "\n"
+    "Runs a table of cases on each device and holds the results against the reference backend:\n"
+    "NaN and infinities first, then each element against an error bound derived from what the\n"
+    "reference computed, then all elements together; outputs are guarded on both sides, and a\n"
+    "second run must give the same bits.\n"
+    "\n"
+    "  --devices A,B  the devices to check (default: all that are found but the reference).\n"
+    "                 Each is compared with the reference, which is there without being named;\n"
+    "                 named alone, it is compared with itself\n"
+    "  --ops GLOB     only cases whose operator's name matches, such as 'softmax' or '*norm'\n"
+    "  --case NAME    only the case of this name, exactly as it is printed\n"
+    "  --share N      only one case of N, chosen by its name, and those that have in them what a\n"
+    "                 device did not execute yet: --mode coverage asks for no less\n"
+    "  --part K       which of these N, from 0 (default 0): runs with other parts have other cases\n"
+    "  --seed N       where the operands' random numbers start (default 1), and those of --random\n"
+    "  --random N     beside the table, N cases of each family whose sizes, types, views and attributes\n"
+    "                 are drawn from the seed (at most 1000; a seed's first ones are the same for any N).\n"
+    "                 --share does not count for these: with a large N there they are nearly alone\n"
+    "  --mode MODE    test      run the cases and compare (default)\n"
+    "                 coverage  the same, and fail unless every operator, each of its operands\n"
+    "                           present and absent, in each type, and each attribute was executed,\n"
+    "                           or if a case is not supported (but see --except)\n"
+    "                 support   ask the devices which cases they can execute; run nothing\n"
+    "                 perf      time the cases of the perf table: a run's median, as the host sees\n"
+    "                           it and as the device's own profile has it\n"
+    "                 compile   have the devices make the kernels of all cases, those of perf too, and\n"
+    "                           of the programs of some models; run nothing. With --variant: as the\n"
+    "                           device chooses, then in each form\n"
+    "  --except A,B   items of --mode coverage that a device need not execute, as it prints them:\n"
+    "                 globs, such as 'matmul.scales:*', or 'matmul.scales:*@vulkan:*' for the devices\n"
+    "                 whose name matches. A case that has one in it may be unsupported; one that a\n"
+    "                 device executes after all is no exception, and fails\n"
+    "  --variant F    forms of kernels (`tessera devices --variants` lists them), each forced in turn:\n"
+    "                 globs, such as 'matmul.vector' or 'matmul.*', or 'all'. Only cases in which a\n"
+    "                 line takes the form are run; how many is told for each\n"
+    "  --list         print the names of the cases and stop\n"
+    "  --verbose      print each case, and the largest error per operator as a share of its bound\n"
+    "  --json         print JSON, one object a line; the last is\n"
+    "                 {\"cases\":N,\"failed\":N,\"unsupported\":N,\"coverage\":F}, summed over the devices;\n"
+    "                 F is the smallest device's, 0 to 1\n"
+    "  --help         print this text\n"
+    "\n"
+    "A case that a device does not support is reported, and counts as neither passed nor failed.\n"
+    "\n"
+    "Exit code: 0 if no case failed; 1 if one did, if an operator has no case at all, or, with\n"
+    "--mode coverage, if something was not executed; others as in `tessera help`.\n";
+
+enum { MODE_TEST, MODE_COVERAGE, MODE_SUPPORT, MODE_PERF, MODE_COMPILE, MODE_COUNT };
+
+typedef struct request {
+  const char *ops;
+  const char *only; /* --case */
+  char **excepted;  /* --except: [n_excepted] */
+  int32_t n_excepted;
+  const char *variant; /* --variant: a glob, or NULL */
+  int64_t seed;
+  int64_t share;  /* one of so many */
+  int64_t part;   /* which of them, from 0 */
+  int64_t random; /* cases of each family that are drawn */
+  int32_t mode;
+  int list, verbose, as_json;
+} request;
+
+/* What came of one device. */
+typedef struct subject {
+  check_device device;
+  const char *name;
+  check_coverage coverage;
+  int32_t cases, failed, unsupported;
+  int32_t *taken;                 /* --variant: [forms + 1] cases by form */
+  int32_t form;                   /* forced now; 0: none */
+  int32_t unexcused;              /* of the unsupported: without an exception in them */
+  int32_t executed[TSR_OP_COUNT]; /* cases; [0]: programs */
+  double worst[TSR_OP_COUNT];     /* error / bound */
+  double nmse[TSR_OP_COUNT];
+  int64_t free_elements[TSR_OP_COUNT];
+} subject;
+
+typedef struct session {
+  request request;
+  tsr_runtime *runtime;
+  check_table table;
+  check_device reference;
+  check_coverage offered; /* what the cases contain, whatever devices support */
+  subject *subjects;
+  int32_t n_subjects;
+  tsr_cli_progress progress;
+} session;
+
+/* ---- choosing ---------------------------------------------------------------------------------------------------- */
+
+static int selected(const request *r, const check_case *test)
+{
+  char family[64];
+
+  if (test->perf != (r->mode == MODE_PERF)) {
+    return 0;
+  }
+  if (r->only) {
+    return strcmp(r->only, test->name) == 0;
+  }
+  snprintf(family, sizeof(family), "%.*s", (int)strcspn(test->name, "("), test->name);
+  return !r->ops || fnmatch(r->ops, family, 0) == 0;
+}
+
+static int is_drawn(const session *s, const check_case *test)
+{
+  return test - s->table.test >= s->table.fixed;
+}
+
+/* 1 if the case is one of those that --share leaves. */
+static int is_left(const session *s, const check_case *test, const tsr_program *program)
+{
+  int chosen =
+      is_drawn(s, test) || test->key % (uint64_t)s->request.share == (uint64_t)(s->request.part % s->request.share);
+  int32_t i;
+
+  for (i = 0; i < s->n_subjects && !chosen; i++) {
+    chosen = check_coverage_adds(&s->subjects[i].coverage, program);
+  }
+  return chosen;
+}
+
+static int32_t count_selected(const session *s)
+{
+  int32_t i, n = 0;
+
+  for (i = 0; i < s->table.count; i++) {
+    n += selected(&s->request, &s->table.test[i]);
+  }
+  return n;
+}
+
+static int open_device(session *s, const char *name, check_device *device)
+{
+  tsr_device *opened;
+  int code = tsr_cli_device(s->runtime, name, &opened);
+
+  return code ? code : tsr_cli_fail(check_device_init(device, opened));
+}
+
+static int is_reference(const session *s, const char *name)
+{
+  tsr_device_info info;
+  int32_t i;
+
+  for (i = 0; i < tsr_runtime_device_count(s->runtime); i++) {
+    if (tsr_runtime_device_info(s->runtime, i, &info) == TSR_OK && strcmp(info.backend, "reference") == 0) {
+      const size_t length = strlen(info.backend);
+      if (strcmp(info.name, name) == 0 ||
+          (strncmp(name, "reference", length) == 0 && (!name[length] || name[length] == ':'))) {
+        return 1;
+      }
+    }
+  }
+  return 0;
+}
+
+/* Marks what --except names for this device. */
+static void except_items(const request *r, subject *device)
+{
+  char item[128];
+  int32_t i;
+
+  for (i = 0; i < r->n_excepted; i++) {
+    const char *at = strchr(r->excepted[i], '@');
+    snprintf(item, sizeof(item), "%.*s", (int)strcspn(r->excepted[i], "@"), r->excepted[i]);
+    if (!at || fnmatch(at + 1, device->name, 0) == 0) {
+      check_coverage_except(&device->coverage, item);
+    }
+  }
+}
+
+static int add_subject(session *s, const char *name)
+{
+  subject *added = &s->subjects[s->n_subjects];
+  int code;
+
+  memset(added, 0, sizeof(*added));
+  code = open_device(s, name, &added->device);
+  if (!code) {
+    added->name = tsr_device_name(added->device.device);
+    s->n_subjects++; /* from here on session_finish closes it */
+    code = tsr_cli_fail(check_coverage_create(&added->coverage, s->request.ops));
+    except_items(&s->request, added);
+    added->taken = calloc((size_t)tsr_device_form_count(added->device.device) + 1, sizeof(*added->taken));
+    if (!code && !added->taken) {
+      code = tsr_cli_no_memory();
+    }
+  }
+  return code;
+}
+
+/* 1 if --variant is not given, or the device added last has a form that it asks for. */
+static int has_wanted_form(const session *s)
+{
+  tsr_device *device = s->subjects[s->n_subjects - 1].device.device;
+  int wanted = !s->request.variant;
+  int32_t form;
+
+  for (form = 1; form <= tsr_device_form_count(device) && !wanted; form++) {
+    wanted = check_wants_form(s->request.variant, device, form);
+  }
+  return wanted;
+}
+
+static void finish_subject(subject *device)
+{
+  check_device_finish(&device->device);
+  check_coverage_finish(&device->coverage);
+  free(device->taken);
+}
+
+/* Opens the devices named, or all that were found but the reference; with --variant those that have such forms. */
+static int open_subjects(session *s, char **names, int32_t n_names)
+{
+  const int32_t n_found = tsr_runtime_device_count(s->runtime);
+  int32_t i, n_others = 0;
+  tsr_device_info info;
+  int code = TSR_EXIT_OK;
+
+  s->subjects = calloc((size_t)(n_names > n_found ? n_names : n_found) + 1, sizeof(*s->subjects));
+  if (!s->subjects) {
+    return tsr_cli_no_memory();
+  }
+  for (i = 0; i < n_names; i++) {
+    n_others += !is_reference(s, names[i]);
+  }
+  for (i = 0; i < n_names && !code; i++) {
+    if (s->request.mode == MODE_PERF || s->request.mode == MODE_SUPPORT || !is_reference(s, names[i]) ||
+        n_others == 0) {
+      code = add_subject(s, names[i]);
+      if (!code && !has_wanted_form(s)) {
+        code = tsr_cli_usage("check", "--variant: %s has no form '%s'; `tessera devices --variants` lists them",
+                             s->subjects[s->n_subjects - 1].name, s->request.variant);
+      }
+    }
+  }
+  for (i = 0; i < n_found && n_names == 0 && !code; i++) {
+    code = tsr_cli_fail(tsr_runtime_device_info(s->runtime, i, &info));
+    if (!code && !is_reference(s, info.name)) {
+      code = add_subject(s, info.name);
+      if (!code && !has_wanted_form(s)) {
+        finish_subject(&s->subjects[--s->n_subjects]);
+      }
+    }
+  }
+  if (!code && s->n_subjects == 0 && s->request.variant) {
+    return tsr_cli_usage("check", "--variant: no device has a form '%s'; `tessera devices --variants` lists them",
+                         s->request.variant);
+  }
+  if (!code && s->n_subjects == 0) {
+    tsr_cli_error("check: no device was found beside the reference; `tessera devices` tells what was tried");
+    code = TSR_EXIT_DEVICE;
+  }
+  return code;
+}
+
+/* ---- reporting --------------------------------------------------------------------------------------------------- */
+
+/* What to type to run this case again on this device. */
+static void print_again(const session *s, const subject *device, const check_case *test)
+{
+  printf("  again: tessera check --devices %s --seed %lld --case '%s'", device->name, (long long)s->request.seed,
+         test->name);
+  if (is_drawn(s, test)) {
+    printf(" --random %lld", (long long)s->request.random);
+  }
+  printf(device->form > 0 ? " --variant %s\n" : "\n", tsr_device_form_name(device->device.device, device->form));
+}
+
+static int report(session *s, const subject *device, const check_case *test, const check_result *result, int excused)
+{
+  static const char *const verdicts[] = {"passed", "FAILED", "unsupported"};
+  json_t *line;
+
+  if ((result->verdict == CHECK_PASSED || excused) && (!s->request.verbose || s->request.mode == MODE_PERF)) {
+    return TSR_EXIT_OK;
+  }
+  tsr_cli_progress_clear(&s->progress);
+  if (s->request.as_json) {
+    line = json_pack("{s:s, s:s, s:s?, s:s, s:I, s:o, s:o, s:I, s:o}", "case", test->name, "device", device->name,
+                     "form", tsr_device_form_name(device->device.device, device->form), "result",
+                     result->verdict == CHECK_FAILED ? "failed" : verdicts[result->verdict], "seed",
+                     (json_int_t)s->request.seed, "error_of_bound", tsr_cli_json_real(result->worst), "nmse",
+                     tsr_cli_json_real(result->nmse), "without_bound", (json_int_t)result->free, "message",
+                     tsr_cli_json_text(result->message, strlen(result->message)));
+    return tsr_cli_json_print(line, 0);
+  }
+  if (result->verdict == CHECK_PASSED) {
+    printf("passed %s %s: error %.3f of the bound, nmse %.2g, %lld elements without a bound\n", device->name,
+           test->name, result->worst, result->nmse, (long long)result->free);
+  } else {
+    printf("%s %s %s\n  %s\n", verdicts[result->verdict], device->name, test->name, result->message);
+  }
+  if (result->verdict == CHECK_FAILED) {
+    print_again(s, device, test);
+  }
+  return TSR_EXIT_OK;
+}
+
+/* Items not seen, as one line each. Returns how many. */
+static int32_t print_missing(const check_coverage *coverage, const char *what)
+{
+  int32_t i, missing = 0;
+
+  for (i = 0; i < coverage->count; i++) {
+    if (!coverage->item[i].seen && !coverage->item[i].excepted) {
+      printf("%s: %s\n", what, coverage->item[i].name);
+      missing++;
+    }
+  }
+  return missing;
+}
+
+/* Exceptions that a device executed: says which. Returns how many. */
+static int32_t count_stale(const subject *device)
+{
+  int32_t i, stale = 0;
+
+  for (i = 0; i < device->coverage.count; i++) {
+    if (device->coverage.item[i].excepted && device->coverage.item[i].seen) {
+      tsr_cli_error("check: %s executes %s: take it out of --except", device->name, device->coverage.item[i].name);
+      stale++;
+    }
+  }
+  return stale;
+}
+
+static int print_errors(const session *s)
+{
+  tsr_cli_table table;
+  int32_t i, op;
+  int code;
+
+  tsr_cli_table_init(&table, 5, 0x1c);
+  tsr_cli_table_cell(&table, "device");
+  tsr_cli_table_cell(&table, "operator");
+  tsr_cli_table_cell(&table, "error / bound");
+  tsr_cli_table_cell(&table, "nmse");
+  tsr_cli_table_cell(&table, "elements without a bound");
+  for (i = 0; i < s->n_subjects; i++) {
+    for (op = 0; op < TSR_OP_COUNT; op++) {
+      if (!s->subjects[i].executed[op]) {
+        continue;
+      }
+      tsr_cli_table_cell(&table, "%s", s->subjects[i].name);
+      tsr_cli_table_cell(&table, "%s", op ? tsr_op_describe(op)->name : "(programs)");
+      tsr_cli_table_cell(&table, "%.4f", s->subjects[i].worst[op]);
+      tsr_cli_table_cell(&table, "%.2g", s->subjects[i].nmse[op]);
+      tsr_cli_table_cell(&table, "%lld", (long long)s->subjects[i].free_elements[op]);
+    }
+  }
+  code = tsr_cli_table_print(&table, stdout);
+  tsr_cli_table_finish(&table);
+  return code;
+}
+
+/* How many cases each form that --variant asks for was forced in. */
+static void print_forms(const session *s, const subject *device)
+{
+  int32_t form;
+
+  for (form = 1; form <= tsr_device_form_count(device->device.device); form++) {
+    if (check_wants_form(s->request.variant, device->device.device, form)) {
+      printf("%s: %s %d cases%s\n", device->name, tsr_device_form_name(device->device.device, form),
+             (int)device->taken[form],
+             device->taken[form] ? "" : ": the device cannot, or no case selected has its shape");
+    }
+  }
+}
+
+/* The last lines, and the exit code. */
+static int summarise(session *s)
+{
+  int32_t i, cases = 0, failed = 0, unsupported = 0, holes = 0, uncovered = 0;
+  double coverage = 1.0, fraction;
+  int code = TSR_EXIT_OK;
+
+  tsr_cli_progress_clear(&s->progress);
+  if (s->request.verbose && !s->request.as_json && s->request.mode != MODE_PERF && s->request.mode != MODE_SUPPORT) {
+    code = print_errors(s);
+  }
+  for (i = 0; i < s->n_subjects; i++) {
+    subject *device = &s->subjects[i];
+    fraction = check_coverage_fraction(&device->coverage);
+    coverage = fmin(coverage, fraction);
+    cases += device->cases;
+    failed += device->failed;
+    unsupported += device->unsupported;
+    if (s->request.mode == MODE_COVERAGE) {
+      uncovered += device->unexcused + count_stale(device) + (fraction < 1.0);
+    }
+    if (s->request.variant && !s->request.as_json) {
+      print_forms(s, device);
+    }
+    if (s->request.as_json) {
+      continue;
+    }
+    if (s->request.mode == MODE_SUPPORT || s->request.mode == MODE_COVERAGE) {
+      char what[128];
+      snprintf(what, sizeof(what), "%s on %s", s->request.mode == MODE_SUPPORT ? "not supported" : "not executed",
+               device->name);
+      print_missing(&device->coverage, what);
+    }
+    if (s->request.mode == MODE_SUPPORT) {
+      printf("%s: %d cases, %d supported, %d not; coverage %.1f %% of %d items\n", device->name, (int)device->cases,
+             (int)(device->cases - device->unsupported), (int)device->unsupported, 100.0 * fraction,
+             (int)device->coverage.count);
+      continue;
+    }
+    printf("%s: %d cases, %d passed, %d failed, %d unsupported; coverage %.1f %% of %d items\n", device->name,
+           (int)device->cases, (int)(device->cases - device->failed - device->unsupported), (int)device->failed,
+           (int)device->unsupported, 100.0 * fraction, (int)device->coverage.count);
+  }
+  /* an operator without a case is a hole in the table, whatever the device; seen only when all cases are selected */
+  for (i = 0; i < s->offered.count && !s->request.only && s->request.mode != MODE_PERF; i++) {
+    if (!s->offered.item[i].seen) {
+      tsr_cli_error("check: no case for %s; add one to tests/conformance", s->offered.item[i].name);
+      holes++;
+    }
+  }
+  if (s->request.as_json && !code) {
+    code = tsr_cli_json_print(json_pack("{s:i, s:i, s:i, s:f}", "cases", (int)cases, "failed", (int)failed,
+                                        "unsupported", (int)unsupported, "coverage", coverage),
+                              JSON_COMPACT | JSON_REAL_PRECISION(6));
+  }
+  if (!code && (failed || holes || uncovered)) {
+    code = TSR_EXIT_MISMATCH;
+  }
+  return code;
+}
+
+/* ---- modes ------------------------------------------------------------------------------------------------------- */
+
+/* Counts and reports what came of a case on a device. */
+static int conclude(session *s, subject *device, const check_case *test, const tsr_program *program,
+                    const check_result *result)
+{
+  const int excused = result->verdict == CHECK_UNSUPPORTED && check_coverage_excuses(&device->coverage, program);
+
+  device->cases++;
+  device->failed += result->verdict == CHECK_FAILED;
+  device->unsupported += result->verdict == CHECK_UNSUPPORTED;
+  device->unexcused += result->verdict == CHECK_UNSUPPORTED && !excused;
+  if (result->verdict != CHECK_UNSUPPORTED) {
+    check_coverage_note(&device->coverage, program);
+    device->executed[test->op]++;
+  }
+  device->worst[test->op] = fmax(device->worst[test->op], result->worst);
+  device->nmse[test->op] = fmax(device->nmse[test->op], result->nmse);
+  device->free_elements[test->op] += result->free;
+  return report(s, device, test, result, excused);
+}
+
+/* The case on one device, once or, with --variant, once in each form. *oracle is made when it is first needed. */
+static int try_case(session *s, subject *device, const check_case *test, const tsr_program *program,
+                    check_oracle **oracle)
+{
+  const int32_t forms = s->request.variant ? tsr_device_form_count(device->device.device) : 0;
+  check_result result;
+  tsr_status status = TSR_OK;
+  int code = TSR_EXIT_OK;
+
+  for (device->form = forms > 0; device->form <= forms && !code; device->form++) {
+    if (device->form > 0) {
+      if (!check_wants_form(s->request.variant, device->device.device, device->form)) {
+        continue;
+      }
+      code = tsr_cli_fail(tsr_device_force_form(device->device.device, device->form));
+      if (code || !check_takes_form(device->device.device, program, device->form)) {
+        continue;
+      }
+      device->taken[device->form]++;
+    }
+    if (check_device_supports(&device->device, program, &result) && s->request.mode != MODE_SUPPORT) {
+      if (!*oracle) {
+        status = check_oracle_create(test, (uint64_t)s->request.seed, &s->reference, oracle);
+      }
+      if (*oracle) {
+        check_oracle_try(*oracle, &device->device, &result);
+      } else {
+        result.verdict = CHECK_FAILED;
+        snprintf(result.message, sizeof(result.message), "%s: %.900s", tsr_status_name(status), tsr_error_message());
+      }
+    }
+    code = conclude(s, device, test, program, &result);
+  }
+  device->form = 0;
+  return code;
+}
+
+/* Asks each device for each line of the case, and in the modes that run it runs it. */
+static int test_case(session *s, const check_case *test)
+{
+  check_oracle *oracle = NULL;
+  check_build build;
+  int32_t i;
+  int code = tsr_cli_fail(tsr_fail_context(check_build_program(test, &build), "%s", test->name));
+
+  if (code) {
+    return code;
+  }
+  if (!is_left(s, test, build.program)) {
+    tsr_program_destroy(build.program);
+    return TSR_EXIT_OK;
+  }
+  check_coverage_note(&s->offered, build.program);
+  for (i = 0; i < s->n_subjects && !code; i++) {
+    code = try_case(s, &s->subjects[i], test, build.program, &oracle);
+  }
+  check_oracle_destroy(oracle);
+  tsr_program_destroy(build.program);
+  return code;
+}
+
+static void time_cells(tsr_cli_table *table, const check_case *test, const subject *device, const check_time *time,
+                       double ratio)
+{
+  const double seconds = time->device > 0.0 ? time->device : time->seconds;
+
+  tsr_cli_table_cell(table, "%s", test->name);
+  tsr_cli_table_cell(table, "%s", device->name);
+  tsr_cli_table_cell(table, "%.1f", 1e6 * time->seconds);
+  if (time->device > 0.0) {
+    tsr_cli_table_cell(table, "%.1f", 1e6 * time->device);
+  } else {
+    tsr_cli_table_cell(table, "-");
+  }
+  tsr_cli_table_cell(table, "%.2f", 1e-9 * time->flops / seconds);
+  tsr_cli_table_cell(table, "%.2f", 1e-9 * time->bytes / seconds);
+  tsr_cli_table_cell(table, "%.2f", ratio);
+}
+
+static int measure_case(session *s, const check_case *test, tsr_cli_table *table)
+{
+  double first = 0.0;
+  check_build build;
+  check_time time;
+  int32_t i;
+  int code = tsr_cli_fail(tsr_fail_context(check_build_program(test, &build), "%s", test->name));
+
+  for (i = 0; i < s->n_subjects && !code; i++) {
+    subject *device = &s->subjects[i];
+    check_result result;
+    if (check_device_supports(&device->device, build.program, &result)) {
+      code = tsr_cli_fail(check_measure(test, (uint64_t)s->request.seed, &device->device, &time));
+    }
+    if (!code) {
+      code = conclude(s, device, test, build.program, &result);
+    }
+    if (code || result.verdict == CHECK_UNSUPPORTED) {
+      continue;
+    }
+    first = first > 0.0 ? first : time.seconds;
+    if (s->request.as_json) {
+      code = tsr_cli_json_print(json_pack("{s:s, s:s, s:f, s:o, s:f, s:f, s:f, s:i}", "case", test->name, "device",
+                                          device->name, "seconds", time.seconds, "device_seconds",
+                                          time.device > 0.0 ? json_real(time.device) : json_null(), "flops", time.flops,
+                                          "bytes", time.bytes, "speed_of_first", first / time.seconds, "repeats",
+                                          (int)time.repeats),
+                                0);
+    } else {
+      time_cells(table, test, device, &time, first / time.seconds);
+    }
+  }
+  tsr_program_destroy(build.program); /* NULL if it was not built */
+  return code;
+}
+
+static int run_cases(session *s)
+{
+  static const char *const columns[] = {
+      "case", "device", "host us", "device us", "GFLOP/s", "GB/s", "speed / first device's"};
+  const int32_t total = count_selected(s);
+  const int timed = s->request.mode == MODE_PERF;
+  tsr_cli_table table;
+  int32_t i, done = 0;
+  int code = TSR_EXIT_OK;
+
+  if (total == 0) {
+    return tsr_cli_usage("check", "no case is selected; `tessera check --list` prints the names");
+  }
+  tsr_cli_table_init(&table, 7, 0x7c);
+  for (i = 0; i < 7; i++) {
+    tsr_cli_table_cell(&table, "%s", columns[i]);
+  }
+  if (!s->request.as_json) {
+    printf("seed %lld, %d cases", (long long)s->request.seed, (int)total);
+    printf(s->request.share > 1 ? ", one of %lld\n" : "\n", (long long)s->request.share);
+  }
+  tsr_cli_progress_start(&s->progress, "checking");
+  for (i = 0; i < s->table.count && !code; i++) {
+    const check_case *test = &s->table.test[i];
+    if (!selected(&s->request, test)) {
+      continue;
+    }
+    tsr_cli_progress_update(&s->progress, done++, total);
+    if (timed) {
+      code = measure_case(s, test, &table);
+    } else {
+      code = test_case(s, test);
+    }
+  }
+  tsr_cli_progress_clear(&s->progress);
+  if (timed && !s->request.as_json && !code) {
+    code = tsr_cli_table_print(&table, stdout);
+  }
+  tsr_cli_table_finish(&table);
+  return code ? code : summarise(s);
+}
+
+static void session_finish(session *s)
+{
+  int32_t i;
+
+  for (i = 0; i < s->n_subjects; i++) {
+    finish_subject(&s->subjects[i]);
+  }
+  free(s->subjects);
+  check_device_finish(&s->reference);
+  check_coverage_finish(&s->offered);
+  check_table_finish(&s->table);
+  tsr_runtime_destroy(s->runtime);
+}
+
+static int list_cases(const session *s)
+{
+  int32_t i;
+
+  for (i = 0; i < s->table.count; i++) {
+    if (selected(&s->request, &s->table.test[i])) {
+      puts(s->table.test[i].name);
+    }
+  }
+  return tsr_cli_flush();
+}
+
+static int run_session(session *s, char **names, int32_t n_names)
+{
+  int code = tsr_cli_fail(check_table_create(&s->table));
+
+  if (!code && s->request.random > 0) {
+    code = tsr_cli_fail(check_table_draw(&s->table, (int32_t)s->request.random, (uint64_t)s->request.seed));
+  }
+  if (code || s->request.list) {
+    return code ? code : list_cases(s);
+  }
+  code = tsr_cli_fail(check_coverage_create(&s->offered, s->request.ops));
+  if (!code) {
+    code = tsr_cli_runtime(&s->runtime);
+  }
+  if (!code && s->request.mode == MODE_COMPILE) {
+    const request *r = &s->request;
+    const check_compile_request compile = {r->ops, r->only, r->variant, r->share, r->verbose, r->as_json};
+    code = check_compile(&compile, &s->table, s->runtime, names, n_names);
+    return code ? code : tsr_cli_flush();
+  }
+  if (!code && (s->request.mode == MODE_TEST || s->request.mode == MODE_COVERAGE)) {
+    code = open_device(s, "reference", &s->reference);
+  }
+  if (!code) {
+    code = open_subjects(s, names, n_names);
+  }
+  if (!code) {
+    code = run_cases(s);
+  }
+  return code ? code : tsr_cli_flush();
+}
+
+static int parse_mode(const char *text, int32_t *mode)
+{
+  static const char *const names[] = {"test", "coverage", "support", "perf", "compile"};
+  int32_t i;
+
+  for (i = 0; i < MODE_COUNT; i++) {
+    if (strcmp(names[i], text) == 0) {
+      *mode = i;
+      return TSR_EXIT_OK;
+    }
+  }
+  return tsr_cli_usage("check", "--mode: '%s' is none of test, coverage, support, perf and compile", text);
+}
+
+int tsr_cmd_check(int argc, char **argv)
+{
+  static const struct option options[] = {
+      {"devices", required_argument, NULL, 'd'},
+      {"ops", required_argument, NULL, 'o'},
+      {"case", required_argument, NULL, 'c'},
+      {"seed", required_argument, NULL, 's'},
+      {"share", required_argument, NULL, 'n'},
+      {"part", required_argument, NULL, 'p'},
+      {"mode", required_argument, NULL, 'm'},
+      {"except", required_argument, NULL, 'e'},
+      {"variant", required_argument, NULL, 'f'},
+      {"random", required_argument, NULL, 'r'},
+      {"list", no_argument, NULL, 'l'},
+      {"verbose", no_argument, NULL, 'v'},
+      {"json", no_argument, NULL, 'j'},
+      {"help", no_argument, NULL, 'h'},
+      {NULL, 0, NULL, 0},
+  };
+  session s = {.request = {.seed = 1, .share = 1}};
+  char **names = NULL;
+  int32_t n_names = 0;
+  int option, code = TSR_EXIT_OK;
+
+  while (!code && (option = tsr_cli_option(argc, argv, options)) != -1) {
+    switch (option) {
+    case 'd':
+      free(names);
+      names = NULL;
+      code = tsr_cli_list("check", "--devices", optarg, &names, &n_names);
+      break;
+    case 'o':
+      s.request.ops = optarg;
+      break;
+    case 'f':
+      s.request.variant = optarg;
+      break;
+    case 'c':
+      s.request.only = optarg;
+      break;
+    case 's':
+      code = tsr_cli_integer("check", "--seed", optarg, 0, INT64_MAX, &s.request.seed);
+      break;
+    case 'n':
+      code = tsr_cli_integer("check", "--share", optarg, 1, INT32_MAX, &s.request.share);
+      break;
+    case 'p':
+      code = tsr_cli_integer("check", "--part", optarg, 0, INT32_MAX, &s.request.part);
+      break;
+    case 'r':
+      code = tsr_cli_integer("check", "--random", optarg, 0, 1000, &s.request.random);
+      break;
+    case 'm':
+      code = parse_mode(optarg, &s.request.mode);
+      break;
+    case 'e':
+      free(s.request.excepted);
+      s.request.excepted = NULL;
+      code = tsr_cli_list("check", "--except", optarg, &s.request.excepted, &s.request.n_excepted);
+      break;
+    case 'l':
+      s.request.list = 1;
+      break;
+    case 'v':
+      s.request.verbose = 1;
+      break;
+    case 'j':
+      s.request.as_json = 1;
+      break;
+    case 'h':
+      free(s.request.excepted);
+      free(names);
+      return tsr_cli_help(help);
+    default:
+      code = TSR_EXIT_USAGE;
+    }
+  }
+  if (!code && optind < argc) {
+    code = tsr_cli_usage("check", "'%s' is one argument too many", argv[optind]);
+  }
+  if (!code && s.request.variant && s.request.mode == MODE_PERF) {
+    code = tsr_cli_usage("check", "--variant does not go with --mode perf");
+  }
+  if (!code && s.request.random > 0 && s.request.mode == MODE_PERF) {
+    code = tsr_cli_usage("check", "--random does not go with --mode perf");
+  }
+  if (!code) {
+    code = run_session(&s, names, n_names);
+  }
+  session_finish(&s);
+  free(s.request.excepted);
+  free(names);
+  return code;
+}

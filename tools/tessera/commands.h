@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The subcommands of `tessera`. Each is one function here, a row of the table in main.c, and a file in commands/ or a room
+ * of its own. argv[0] is the subcommand's name; the result is the exit code of the process (common/common.h).
+ */
+#ifndef TESSERA_TOOLS_COMMANDS_H
+#define TESSERA_TOOLS_COMMANDS_H
+
+int tsr_cmd_attention(int argc, char **argv);
+int tsr_cmd_bench(int argc, char **argv);
+int tsr_cmd_check(int argc, char **argv);
+int tsr_cmd_compare(int argc, char **argv);
+int tsr_cmd_devices(int argc, char **argv);
+int tsr_cmd_eval(int argc, char **argv);
+int tsr_cmd_golden(int argc, char **argv);
+int tsr_cmd_info(int argc, char **argv);
+int tsr_cmd_plot(int argc, char **argv);
+int tsr_cmd_profile(int argc, char **argv);
+int tsr_cmd_program(int argc, char **argv);
+int tsr_cmd_score(int argc, char **argv);
+int tsr_cmd_tokenize(int argc, char **argv);
+int tsr_cmd_trace(int argc, char **argv);
+int tsr_cmd_train(int argc, char **argv);
+int tsr_cmd_translate(int argc, char **argv);
+int tsr_cmd_tune(int argc, char **argv);
+int tsr_cmd_vocab(int argc, char **argv);
+
+#endif

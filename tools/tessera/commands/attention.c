@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera attention: what each token of a sentence attends to, in every layer and head: as a page, as a picture, as
+ * numbers.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tessera/inspect.h"
+#include "tools/tessera/commands.h"
+#include "tools/tessera/pages/heat_map.h"
+#include "tools/tessera/pages/html.h"
+#include "tools/tessera/text/sentence.h"
+
+static const char help[] =
+    "Usage: tessera attention MODEL SENTENCE [OPTION]...\n"
+    "\n"
+    "Shows the attention weights of every layer and head while the model reads SENTENCE and writes\n"
+    "its translation: the encoder's self-attention, the decoder's masked self-attention, and\n"
+    "cross-attention. Without --out, --png and --json, a page attention.html is written.\n"
+    "\n"
+    "  --target TEXT          what the decoder writes; default: the model's own translation\n"
+    "  --out FILE             a page with all weights, which needs no other file and no network\n"
+    "  --png FILE             a picture of one head, or of the average of heads\n"
+    "  --kind K               of the picture: encoder, decoder or cross (default; of a model without it, what it has)\n"
+    "  --layer N              of the picture, from 0; default: the last\n"
+    "  --head N               of the picture, from 0\n"
+    "  --average              the mean of all heads (default)\n"
+    "  --relative             the picture's darkest colour is its largest weight, not 1\n"
+    "  --json                 print all weights as one JSON object: of each kind "
+    "[layer][head][query][key]\n" TRANSLATOR_HELP "  --help                 print this text\n"
+    "\n"
+    "Example:\n"
+    "  tessera attention tools/demo-model 'The museum is worth visiting.' --png cross.png --layer 2\n";
+
+enum { KINDS = 3, LARGEST_PAGE = 1 << 25 /* weights */ };
+
+/* The kinds of attention. */
+static const struct {
+  const char *name, *title, *tensor, *queries, *keys;
+} kinds[KINDS] = {
+    {"encoder", "Encoder", "encoder.layers.%d.self_attention.weights", "source", "source"},
+    {"decoder", "Decoder, masked", "decoder.layers.%d.self_attention.weights", "target", "target"},
+    {"cross", "Cross", "decoder.layers.%d.cross_attention.weights", "target", "source"},
+};
+
+typedef struct request {
+  translator_settings translator;
+  const char *text, *target, *out, *png;
+  int32_t kind, layer, head; /* layer -1: the last; head -1: the average */
+  int relative;
+  int as_json;
+} request;
+
+typedef struct session {
+  const request *wish;
+  translator translator;
+  sentence sentence;
+  json_t *tokens[2], *next; /* of the source, and of the target; what it is to give */
+  tsr_inspection inspection;
+} session;
+
+/* The weights of a layer, [1, H, query, key], or NULL behind the last. */
+static const tsr_inspected *weights_of(const session *s, int32_t kind, int32_t layer)
+{
+  char name[96];
+  snprintf(name, sizeof name, kinds[kind].tensor, (int)layer);
+  return tsr_inspection_find(&s->inspection, name);
+}
+
+static int32_t layers_of(const session *s, int32_t kind)
+{
+  int32_t n = 0;
+  while (weights_of(s, kind, n)) {
+    n++;
+  }
+  return n;
+}
+
+static const json_t *tokens_of(const session *s, const char *side)
+{
+  return s->tokens[strcmp(side, "target") == 0];
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+
+/* A list of `n` values from `values` on. */
+static json_t *row_json(const float *values, int64_t n)
+{
+  json_t *list = json_array();
+  for (int64_t i = 0; i < n; i++) {
+    if (json_array_append_new(list, json_real((double)values[i])) != 0) {
+      json_decref(list);
+      return NULL;
+    }
+  }
+  return list;
+}
+
+/* [head][query][key] */
+static json_t *layer_json(const tsr_inspected *tensor)
+{
+  const int64_t *extent = tensor->shape.extent;
+  const float *values = tensor->values;
+  json_t *heads = json_array();
+  int failed = !heads;
+  for (int64_t h = 0; h < extent[1]; h++) {
+    json_t *queries = json_array();
+    for (int64_t l = 0; l < extent[2]; l++, values += extent[3]) {
+      failed |= json_array_append_new(queries, row_json(values, extent[3])) != 0;
+    }
+    failed |= json_array_append_new(heads, queries) != 0;
+  }
+  if (failed) {
+    json_decref(heads);
+    return NULL;
+  }
+  return heads;
+}
+
+/* text NULL: null. */
+static json_t *text_json(const char *text)
+{
+  return text ? tsr_cli_json_text(text, strlen(text)) : json_null();
+}
+
+static int print_json(const session *s)
+{
+  const sentence *of = &s->sentence;
+  json_t *root = json_pack("{s:o, s:s, s:{s:o, s:O, s:o}, s:{s:o, s:O, s:o, s:O, s:o}}", "model",
+                           text_json(s->translator.wish->model), "device", tsr_device_name(s->translator.device),
+                           "source", "text", text_json(of->text), "tokens", s->tokens[0], "ids",
+                           sentence_ids(of->source, of->n_source), "target", "text", text_json(of->target_text),
+                           "tokens", s->tokens[1], "ids", sentence_ids(of->target, of->n_target), "next", s->next,
+                           "next_ids", sentence_ids(of->next, of->n_target));
+  for (int32_t kind = 0; kind < KINDS && root; kind++) {
+    json_t *layers = json_array();
+    const tsr_inspected *tensor = NULL;
+    int failed = 0;
+    for (int32_t layer = 0; (tensor = weights_of(s, kind, layer)) != NULL; layer++) {
+      failed |= json_array_append_new(layers, layer_json(tensor)) != 0;
+    }
+    if (json_object_set_new(root, kinds[kind].name, layers) != 0 || failed) {
+      json_decref(root);
+      root = NULL;
+    }
+  }
+  enum { DIGITS = 9 /* which tell an f32 from any other */ };
+  return tsr_cli_json_print(root, JSON_REAL_PRECISION(DIGITS));
+}
+
+/* ---- the page ---------------------------------------------------------------------------------------------------- */
+
+static const char style[] =
+#include "tools/tessera/pages/attention.css.inc"
+    ;
+static const char body[] =
+#include "tools/tessera/pages/attention.html.inc"
+    ;
+
+/* Appends f32 in base64, little-endian, n a multiple of 3 or the end. */
+static char *put_base64(const float *values, int64_t n, char *to)
+{
+  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  int64_t size = n * 4;
+  for (int64_t at = 0; at < size; at += 3) {
+    uint32_t group = 0;
+    for (int64_t i = at; i < at + 3; i++) {
+      uint32_t bits = 0;
+      if (i < size) {
+        memcpy(&bits, &values[i / 4], sizeof bits);
+      }
+      group = group << 8 | (bits >> (8 * (i % 4)) & 0xFF);
+    }
+    for (int k = 0; k < 4; k++) {
+      *to++ = k > size - at ? '=' : digits[group >> (18 - 6 * k) & 63];
+    }
+  }
+  *to = '\0';
+  return to;
+}
+
+/* The weights of a kind, all layers in a row. */
+static json_t *packed(const session *s, int32_t kind)
+{
+  int32_t n_layers = layers_of(s, kind);
+  int64_t each = n_layers > 0 ? tsr_shape_elements(&weights_of(s, kind, 0)->shape) : 0, n = each * n_layers;
+  float *values = malloc((size_t)n * sizeof *values + 1);
+  char *text = malloc((size_t)(n + 1) * 6 + 8);
+  json_t *root = NULL;
+  if (values && text) {
+    for (int32_t layer = 0; layer < n_layers; layer++) {
+      memcpy(values + layer * each, weights_of(s, kind, layer)->values, (size_t)each * sizeof *values);
+    }
+    put_base64(values, n, text);
+    int64_t heads = n_layers > 0 ? weights_of(s, kind, 0)->shape.extent[1] : 0;
+    root = json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:s}", "id", kinds[kind].name, "title", kinds[kind].title,
+                     "queries", kinds[kind].queries, "keys", kinds[kind].keys, "layers", (int)n_layers, "heads",
+                     (json_int_t)heads, "weights", text);
+  }
+  free(values);
+  free(text);
+  return root;
+}
+
+static json_t *page_json(const session *s)
+{
+  const sentence *of = &s->sentence;
+  json_t *list = json_array();
+  for (int32_t kind = 0; kind < KINDS; kind++) {
+    if (layers_of(s, kind) > 0 && json_array_append_new(list, packed(s, kind)) != 0) {
+      json_decref(list);
+      return NULL;
+    }
+  }
+  return json_pack("{s:[[s,o],[s,s],[s,o],[s,o]], s:{s:O}, s:{s:O, s:O}, s:o}", "about", "Model",
+                   text_json(s->translator.wish->model), "Device", tsr_device_name(s->translator.device), "Source",
+                   text_json(of->text), s->wish->target ? "Target" : "Translation", text_json(of->target_text),
+                   "source", "tokens", s->tokens[0], "target", "tokens", s->tokens[1], "next", s->next, "kinds", list);
+}
+
+static int write_page(const session *s, const char *path)
+{
+  int64_t n = 0;
+  for (int32_t i = 0; i < s->inspection.n; i++) {
+    n += tsr_shape_elements(&s->inspection.tensors[i].shape);
+  }
+  if (n > LARGEST_PAGE) {
+    tsr_cli_error("%lld weights are more than a page can show (%d); --png and --json can tell of them", (long long)n,
+                  (int)LARGEST_PAGE);
+    return TSR_EXIT_INPUT;
+  }
+  tsr_cli_page page;
+  int code = tsr_cli_page_open(&page);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  tsr_cli_html_begin(page.out, s->sentence.text, style);
+  fputs("<h1>Attention</h1>\n", page.out);
+  code = tsr_cli_html_json(page.out, "data", page_json(s), 0);
+  fputs(body, page.out);
+  tsr_cli_html_end(page.out);
+  code = tsr_cli_page_close(&page, path, code);
+  if (code == TSR_EXIT_OK && !s->wish->as_json) {
+    printf("%s: %lld weights\n", path, (long long)n);
+  }
+  return code;
+}
+
+/* ---- the picture ------------------------------------------------------------------------------------------------- */
+
+/* The kind that is drawn: without one that is named the last of those that the model has. */
+static int32_t kind_of(const session *s)
+{
+  int32_t kind = s->wish->kind >= 0 ? s->wish->kind : KINDS - 1;
+  while (s->wish->kind < 0 && kind > 0 && layers_of(s, kind) == 0) {
+    kind--;
+  }
+  return kind;
+}
+
+/* Strings of a JSON list, borrowed; NULL: an allocation failed. */
+static const char **names_of(const json_t *list)
+{
+  size_t n = json_array_size(list);
+  const char **names = malloc((n + 1) * sizeof *names);
+  for (size_t i = 0; names && i < n; i++) {
+    names[i] = json_string_value(json_array_get(list, i));
+  }
+  return names;
+}
+
+static double largest(const double *values, int64_t n)
+{
+  double most = 1e-9;
+  for (int64_t i = 0; i < n; i++) {
+    most = values[i] > most ? values[i] : most;
+  }
+  return most;
+}
+
+static int draw(const session *s, const tsr_inspected *tensor, int32_t layer)
+{
+  const request *r = s->wish;
+  int32_t kind = kind_of(s);
+  const int64_t *extent = tensor->shape.extent;
+  int64_t n = extent[2] * extent[3], heads = r->head < 0 ? extent[1] : 1, first = r->head < 0 ? 0 : r->head;
+  double *values = calloc((size_t)n + 1, sizeof *values);
+  const char **rows = names_of(tokens_of(s, kinds[kind].queries));
+  const char **columns = names_of(tokens_of(s, kinds[kind].keys));
+  char title[128];
+  int length = snprintf(title, sizeof title, "%s attention, layer %d, ", kinds[kind].title, (int)layer);
+  if (r->head < 0) {
+    snprintf(title + length, sizeof title - (size_t)length, "average of %d heads", (int)heads);
+  } else {
+    snprintf(title + length, sizeof title - (size_t)length, "head %d", (int)r->head);
+  }
+  int code = values && rows && columns ? TSR_EXIT_OK : tsr_cli_no_memory();
+  if (code == TSR_EXIT_OK) {
+    for (int64_t i = 0; i < heads * n; i++) {
+      values[i % n] += (double)tensor->values[first * n + i] / (double)heads;
+    }
+    code = heat_map_write(r->png, &(heat_map){.title = title,
+                                              .n_rows = (int32_t)extent[2],
+                                              .n_columns = (int32_t)extent[3],
+                                              .rows = rows,
+                                              .columns = columns,
+                                              .values = values,
+                                              .most = r->relative ? largest(values, n) : 1.0});
+  }
+  if (code == TSR_EXIT_OK && !r->as_json) {
+    printf("%s: %s\n", r->png, title);
+  }
+  free(values);
+  free(rows);
+  free(columns);
+  return code;
+}
+
+static int write_picture(const session *s)
+{
+  const request *r = s->wish;
+  int32_t kind = kind_of(s), layers = layers_of(s, kind), layer = r->layer < 0 ? layers - 1 : r->layer;
+  const tsr_inspected *tensor = layer < layers ? weights_of(s, kind, layer) : NULL;
+  if (!tensor) {
+    tsr_cli_error("there is no layer %d of %s attention; the model has %d layers of it", (int)layer, kinds[kind].name,
+                  (int)layers);
+    return TSR_EXIT_USAGE;
+  }
+  if (r->head >= tensor->shape.extent[1]) {
+    tsr_cli_error("there is no head %d of %s attention; the model has %d heads", (int)r->head, kinds[kind].name,
+                  (int)tensor->shape.extent[1]);
+    return TSR_EXIT_USAGE;
+  }
+  return draw(s, tensor, layer);
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+static int look(session *s)
+{
+  const request *r = s->wish;
+  sentence *of = &s->sentence;
+  int code = sentence_read(&s->translator, r->text, r->target, of);
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_fail(
+        tsr_transformer_inspect(s->translator.transformer, TSR_INSPECT_SELF_ATTENTION | TSR_INSPECT_CROSS_ATTENTION, 1,
+                                of->n_source, of->source, &of->n_source, of->n_target, of->target, &s->inspection));
+  }
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  s->tokens[0] = sentence_tokens(&s->translator, 0, of->source, of->n_source);
+  s->tokens[1] = sentence_tokens(&s->translator, 1, of->target, of->n_target);
+  s->next = sentence_tokens(&s->translator, 1, of->next, of->n_target);
+  if (!s->tokens[0] || !s->tokens[1] || !s->next) {
+    return tsr_cli_no_memory();
+  }
+  if (r->png) {
+    code = write_picture(s);
+  }
+  if (code == TSR_EXIT_OK && (r->out || (!r->png && !r->as_json))) {
+    code = write_page(s, r->out ? r->out : "attention.html");
+  }
+  return code == TSR_EXIT_OK && r->as_json ? print_json(s) : code;
+}
+
+static int run(const request *r)
+{
+  session *s = calloc(1, sizeof *s);
+  if (!s) {
+    return tsr_cli_no_memory();
+  }
+  s->wish = r;
+  int code = translator_open(&s->translator, &r->translator);
+  if (code == TSR_EXIT_OK) {
+    code = look(s);
+  }
+  tsr_inspection_finish(&s->inspection);
+  json_decref(s->tokens[0]);
+  json_decref(s->tokens[1]);
+  json_decref(s->next);
+  sentence_finish(&s->sentence);
+  translator_finish(&s->translator);
+  free(s);
+  return code;
+}
+
+static int choose_kind(const char *command, const char *name, int32_t *kind)
+{
+  for (*kind = 0; *kind < KINDS; (*kind)++) {
+    if (strcmp(kinds[*kind].name, name) == 0) {
+      return TSR_EXIT_OK;
+    }
+  }
+  return tsr_cli_usage(command, "--kind: '%s' is none of encoder, decoder, cross", name);
+}
+
+int tsr_cmd_attention(int argc, char **argv)
+{
+  static const struct option options[] = {
+      {"target", required_argument, NULL, 't'}, {"out", required_argument, NULL, 'o'},
+      {"png", required_argument, NULL, 'p'},    {"kind", required_argument, NULL, 'k'},
+      {"layer", required_argument, NULL, 'l'},  {"head", required_argument, NULL, 'H'},
+      {"average", no_argument, NULL, 'a'},      {"relative", no_argument, NULL, 'r'},
+      {"json", no_argument, NULL, 'j'},         TRANSLATOR_OPTIONS,
+      {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
+  request r = {.kind = -1, .layer = -1, .head = -1};
+  int code = TSR_EXIT_OK;
+  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
+    switch (option) {
+    case 't':
+      r.target = optarg;
+      break;
+    case 'o':
+      r.out = optarg;
+      break;
+    case 'p':
+      r.png = optarg;
+      break;
+    case 'k':
+      code = choose_kind(argv[0], optarg, &r.kind);
+      break;
+    case 'l':
+      code = tsr_cli_int32(argv[0], "--layer", optarg, 0, 1 << 16, &r.layer);
+      break;
+    case 'H':
+      code = tsr_cli_int32(argv[0], "--head", optarg, 0, 1 << 16, &r.head);
+      break;
+    case 'a':
+      r.head = -1;
+      break;
+    case 'r':
+      r.relative = 1;
+      break;
+    case 'j':
+      r.as_json = 1;
+      break;
+    case 'h':
+      return tsr_cli_help(help);
+    default:
+      code = translator_take_option(argv[0], option, &r.translator);
+    }
+  }
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  if (optind + 2 != argc) {
+    return tsr_cli_usage(argv[0], "a model's folder and one sentence are needed");
+  }
+  r.translator.model = argv[optind];
+  r.text = argv[optind + 1];
+  return run(&r);
+}

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera eval: BLEU and chrF of a model's translations, or of those in files, and what is wrong with them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text/corpus.h"
+#include "tools/tessera/commands.h"
+#include "tools/tessera/evaluation/evaluation.h"
+#include "tools/tessera/text/translator.h"
+
+static const char help[] =
+    "Usage: tessera eval MODEL --source FILE --reference FILE... [OPTION]...\n"
+    "       tessera eval --hypothesis FILE... --reference FILE... [OPTION]...\n"
+    "\n"
+    "Translates the source with the model in the folder MODEL, or takes the translations in the file\n"
+    "of hypotheses, and prints how near they are to the reference: BLEU and chrF, as sacreBLEU 2\n"
+    "computes them. The version in the signature is that of this program.\n"
+    "\n"
+    "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them. A source\n"
+    "of tab-separated columns, or XML, holds the reference, too: --reference is left out then.\n"
+    "\n"
+    "  --source FILE          sentences to translate; - is standard input. With --hypothesis: what was\n"
+    "                         translated, for --analysis\n"
+    "  --hypothesis FILE      translations; - is standard input. Several: they are compared\n"
+    "  --reference FILE       what they should be. Several: BLEU and chrF against all of them\n"
+    "  --compare A,B,...      translates in several ways, side by side: greedy, beam4, beam4:0.6 (with a\n"
+    "                         length penalty); their scores, time and speed, and the sentences on which\n"
+    "                         they differ\n"
+    "  --analysis             also tells: scores by length, repetitions, outputs that were cut or copied\n"
+    "                         or are far too short or long, and the worst sentences by sentence BLEU\n"
+    "                         (effective order, exponential smoothing: sacreBLEU's sentence_bleu)\n"
+    "  --html FILE            the analysis as a page that needs no other, its table to be sorted\n"
+    "  --worst N              sentences that are listed (default: 20; in the page: 2000)\n"
+    "  --json                 print one JSON object: bleu, chrf, signature, and what they consist of\n"
+    "  --timings              print on stderr what loading and translating took\n" TRANSLATOR_HELP
+    "  --help                 print this text\n"
+    "\n"
+    "With --analysis, --html or --compare all sentences are kept in memory, else a thousand.\n"
+    "\n" SEARCH_HELP "\n"
+    "Examples:\n"
+    "  tessera eval tools/demo-model --source test.en --reference test.fr --beam 4\n"
+    "  tessera eval tools/demo-model --source test.en --reference test.fr --compare greedy,beam4\n"
+    "  tessera eval --hypothesis output.fr --reference newstest2014-fren-ref.fr.sgm\n";
+
+enum { MOST_FILES = 16 };
+
+/* Files of one kind, in the order in which they were given. */
+typedef struct file_list {
+  const char *paths[MOST_FILES];
+  int32_t n;
+} file_list;
+
+typedef struct settings {
+  translator_settings translator; /* model NULL: hypotheses from files */
+  const char *source;
+  file_list hypotheses;
+  file_list references;
+  const char *compare;
+  const char *html;
+  int64_t worst; /* 0: the default */
+  int analysis;
+  int json;
+  int timings;
+  int options; /* for translating were given */
+} settings;
+
+typedef struct session {
+  settings wish;
+  tsr_corpus *corpus;                    /* (source or first hypothesis, first reference) */
+  tsr_text_file *references[MOST_FILES]; /* further ones */
+  tsr_text_file *hypotheses[MOST_FILES]; /* likewise */
+  tsr_text_file *source;                 /* of the hypotheses */
+  evaluation evaluation;
+  int64_t first; /* the chunk's first sentence */
+  int32_t variant;
+  translator translator;
+  tsr_generate_options options[EVALUATION_VARIANTS];
+} session;
+
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
+static int check_model(const char *me, const settings *wish)
+{
+  if (wish->hypotheses.n > 0) {
+    return tsr_cli_usage(me, "takes a model or --hypothesis, not both");
+  }
+  return wish->source ? TSR_EXIT_OK : tsr_cli_usage(me, "--source is missing");
+}
+
+static int check_files(const char *me, const settings *wish)
+{
+  if (wish->hypotheses.n == 0) {
+    return tsr_cli_usage(me, wish->source ? "the model is missing" : "a model or --hypothesis is missing");
+  }
+  if (wish->references.n == 0) {
+    return tsr_cli_usage(me, "--reference is missing");
+  }
+  if (wish->source && !wish->analysis && !wish->html) {
+    return tsr_cli_usage(me, "--source is for a model to translate, or for --analysis; there is neither");
+  }
+  if (wish->options || wish->timings || wish->compare) {
+    return tsr_cli_usage(me, "options for translating are for a model; there is none");
+  }
+  return wish->hypotheses.n <= EVALUATION_VARIANTS
+             ? TSR_EXIT_OK
+             : tsr_cli_usage(me, "compares %d files at most", (int)EVALUATION_VARIANTS);
+}
+
+static int add_file(const char *me, const char *option, const char *path, file_list *list)
+{
+  if (list->n == MOST_FILES) {
+    return tsr_cli_usage(me, "%s: at most %d files", option, (int)MOST_FILES);
+  }
+  list->paths[list->n++] = path;
+  return TSR_EXIT_OK;
+}
+
+static int take_option(const char *me, int option, settings *wish)
+{
+  switch (option) {
+  case 's':
+    wish->source = optarg;
+    return TSR_EXIT_OK;
+  case 'y':
+    return add_file(me, "--hypothesis", optarg, &wish->hypotheses);
+  case 'r':
+    return add_file(me, "--reference", optarg, &wish->references);
+  case 'c':
+    wish->compare = optarg;
+    return TSR_EXIT_OK;
+  case 'a':
+    wish->analysis = 1;
+    return TSR_EXIT_OK;
+  case 'm':
+    wish->html = optarg;
+    return TSR_EXIT_OK;
+  case 'w':
+    return tsr_cli_integer(me, "--worst", optarg, 1, INT32_MAX, &wish->worst);
+  case 'j':
+    wish->json = 1;
+    return TSR_EXIT_OK;
+  case 't':
+    wish->timings = 1;
+    return TSR_EXIT_OK;
+  default:
+    wish->options = 1;
+    return translator_take_option(me, option, &wish->translator);
+  }
+}
+
+static int parse(int argc, char **argv, void *opaque, int *finished)
+{
+  static const struct option options[] = {{"source", required_argument, NULL, 's'},
+                                          {"hypothesis", required_argument, NULL, 'y'},
+                                          {"reference", required_argument, NULL, 'r'},
+                                          {"compare", required_argument, NULL, 'c'},
+                                          {"analysis", no_argument, NULL, 'a'},
+                                          {"html", required_argument, NULL, 'm'},
+                                          {"worst", required_argument, NULL, 'w'},
+                                          TRANSLATOR_OPTIONS,
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"timings", no_argument, NULL, 't'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  settings *wish = &((session *)opaque)->wish;
+  const char *me = argv[0];
+  int code = TSR_EXIT_OK;
+  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
+    if (option == 'h') {
+      *finished = 1;
+      return tsr_cli_help(help);
+    }
+    code = take_option(me, option, wish);
+  }
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  if (argc - optind > 1) {
+    return tsr_cli_usage(me, "takes one model, but '%s' is given, too", argv[optind + 1]);
+  }
+  wish->translator.model = optind < argc ? argv[optind] : NULL;
+  return wish->translator.model ? check_model(me, wish) : check_files(me, wish);
+}
+
+/* ---- variants ---------------------------------------------------------------------------------------------------- */
+
+/* "greedy", "beam4", "beam4:0.6" */
+static int parse_variant(const char *text, tsr_generate_options *options)
+{
+  static const char me[] = "eval";
+  if (strcmp(text, "greedy") == 0) {
+    options->beam = 1;
+    return TSR_EXIT_OK;
+  }
+  if (strncmp(text, "beam", strlen("beam")) != 0) {
+    return tsr_cli_usage(me, "--compare: '%s' is none of greedy, beamN, beamN:PENALTY", text);
+  }
+  char number[16];
+  const char *colon = strchr(text, ':');
+  size_t size = colon ? (size_t)(colon - text) : strlen(text);
+  size = size - strlen("beam") < sizeof number ? size - strlen("beam") : sizeof number - 1;
+  memcpy(number, text + strlen("beam"), size);
+  number[size] = '\0';
+  int code = tsr_cli_int32(me, "--compare: beam", number, 1, 64, &options->beam);
+  double penalty = 0;
+  if (code == TSR_EXIT_OK && colon) {
+    code = tsr_cli_number(me, "--compare: length penalty", colon + 1, -100, 100, &penalty);
+    options->length_penalty = (float)penalty;
+  }
+  return code;
+}
+
+static void set_name(evaluation_variant *v, const char *name)
+{
+  snprintf(v->name, sizeof v->name, "%s", name);
+}
+
+static int choose_compared(session *s)
+{
+  char **names;
+  evaluation *e = &s->evaluation;
+  int32_t n = 0;
+  int code = tsr_cli_list("eval", "--compare", s->wish.compare, &names, &n);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  if (n > EVALUATION_VARIANTS) {
+    code = tsr_cli_usage("eval", "--compare: at most %d, not %d", (int)EVALUATION_VARIANTS, (int)n);
+  }
+  for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
+    set_name(&e->variants[i], names[i]);
+    s->options[i] = s->translator.options;
+    s->options[i].n_best = 1;
+    s->options[i].sample = 0;
+    code = parse_variant(names[i], &s->options[i]);
+  }
+  e->n_variants = code == TSR_EXIT_OK ? n : 0;
+  free(names);
+  return code;
+}
+
+/* After the model was opened. */
+static int choose_variants(session *s)
+{
+  evaluation *e = &s->evaluation;
+  const settings *wish = &s->wish;
+  e->n_references = wish->references.n > 0 ? wish->references.n : 1;
+  e->keeps = wish->analysis || wish->html || wish->compare || wish->hypotheses.n > 1;
+  e->has_cuts = wish->translator.model != NULL;
+  if (wish->compare) {
+    return choose_compared(s);
+  }
+  e->n_variants = wish->translator.model ? 1 : wish->hypotheses.n;
+  for (int32_t i = 0; i < wish->hypotheses.n; i++) {
+    set_name(&e->variants[i], wish->hypotheses.paths[i]);
+  }
+  if (wish->translator.model) {
+    char name[EVALUATION_NAME];
+    snprintf(name, sizeof name, s->translator.options.beam > 1 ? "beam%d" : "greedy", (int)s->translator.options.beam);
+    set_name(&e->variants[0], name);
+    s->options[0] = s->translator.options;
+  }
+  return TSR_EXIT_OK;
+}
+
+/* ---- input ------------------------------------------------------------------------------------------------------- */
+
+static int open_files(session *s)
+{
+  const settings *wish = &s->wish;
+  int has_model = wish->translator.model != NULL;
+  tsr_corpus_files files = {.source = tsr_cli_path(has_model ? wish->source : wish->hypotheses.paths[0]),
+                            .target = tsr_cli_path(wish->references.n > 0 ? wish->references.paths[0] : NULL),
+                            .part = has_model ? TSR_TEXT_SOURCE : TSR_TEXT_HYPOTHESIS};
+  tsr_status status = tsr_corpus_open(&files, &s->corpus);
+  for (int32_t i = 1; i < wish->references.n && status == TSR_OK; i++) {
+    status = tsr_text_file_open(tsr_cli_path(wish->references.paths[i]), TSR_TEXT_REFERENCE, &s->references[i]);
+  }
+  for (int32_t i = 1; i < wish->hypotheses.n && status == TSR_OK; i++) {
+    status = tsr_text_file_open(tsr_cli_path(wish->hypotheses.paths[i]), TSR_TEXT_HYPOTHESIS, &s->hypotheses[i]);
+  }
+  if (!has_model && wish->source && status == TSR_OK) {
+    status = tsr_text_file_open(tsr_cli_path(wish->source), TSR_TEXT_SOURCE, &s->source);
+  }
+  return tsr_cli_fail(status);
+}
+
+/* The sentence of a further file that belongs to pair `number`; ends: there is no such pair, and should be none. */
+static int read_further(tsr_text_file *file, int64_t number, int ends, tsr_span *text)
+{
+  tsr_sentence sentence;
+  int32_t end = 0;
+  tsr_status status = tsr_text_file_next(file, &sentence, &end);
+  if (status != TSR_OK) {
+    return tsr_cli_fail(status);
+  }
+  if (end != ends) {
+    tsr_cli_error("%s: has %s sentences than the other files: %s sentence %lld", tsr_text_file_name(file),
+                  end ? "less" : "more", end ? "it ends before" : "they end before", (long long)number);
+    return TSR_EXIT_INPUT;
+  }
+  if (!end) {
+    *text = (tsr_span){sentence.text, sentence.size};
+  }
+  return TSR_EXIT_OK;
+}
+
+/* Reads what belongs to a pair, or that nothing does, and adds it. */
+static int add_pair(session *s, const tsr_corpus_pair *pair, int64_t number, int ends)
+{
+  const settings *wish = &s->wish;
+  evaluation *e = &s->evaluation;
+  tsr_span references[MOST_FILES], outputs[MOST_FILES], source = {0};
+  int code = TSR_EXIT_OK;
+  for (int32_t i = 1; i < wish->references.n && code == TSR_EXIT_OK; i++) {
+    code = read_further(s->references[i], number, ends, &references[i]);
+  }
+  for (int32_t i = 1; i < wish->hypotheses.n && code == TSR_EXIT_OK; i++) {
+    code = read_further(s->hypotheses[i], number, ends, &outputs[i]);
+  }
+  if (s->source && code == TSR_EXIT_OK) {
+    code = read_further(s->source, number, ends, &source);
+  }
+  if (code != TSR_EXIT_OK || ends) {
+    return code;
+  }
+  references[0] = (tsr_span){pair->target, pair->target_size};
+  outputs[0] = (tsr_span){pair->source, pair->source_size};
+  source = wish->translator.model ? outputs[0] : source;
+  code = evaluation_add(e, pair->number, source, references);
+  if (wish->translator.model && code == TSR_EXIT_OK) {
+    code = translator_add(&s->translator, wish->source, pair->number, pair->source, pair->source_size);
+  }
+  for (int32_t i = 0; i < wish->hypotheses.n && code == TSR_EXIT_OK; i++) {
+    code = evaluation_add_output(e, i, e->n - 1, outputs[i], 0);
+  }
+  return code;
+}
+
+/* ---- work -------------------------------------------------------------------------------------------------------- */
+
+static int take_translation(void *user, const translation *t)
+{
+  session *s = user;
+  tsr_span text = {t->text, strlen(t->text)};
+  return t->rank > 0 ? TSR_EXIT_OK
+                     : evaluation_add_output(&s->evaluation, s->variant, s->first + t->index, text, t->is_cut);
+}
+
+static int translate_chunk(session *s)
+{
+  evaluation *e = &s->evaluation;
+  tsr_generate_statistics before, after;
+  int code = TSR_EXIT_OK;
+  for (int32_t v = 0; v < e->n_variants && code == TSR_EXIT_OK; v++) {
+    s->variant = v;
+    tsr_generate_measure(s->translator.transformer, &before);
+    code = translator_search(&s->translator, &s->options[v], take_translation, s);
+    tsr_generate_measure(s->translator.transformer, &after);
+    e->variants[v].seconds += after.seconds - before.seconds;
+    e->variants[v].tokens += after.target_tokens - before.target_tokens;
+  }
+  s->translator.done += s->translator.n;
+  translator_clear(&s->translator);
+  return code;
+}
+
+static int read_all(session *s)
+{
+  int code = TSR_EXIT_OK;
+  int64_t number = 0;
+  for (int32_t end = 0, n = 0; !end && code == TSR_EXIT_OK;) {
+    tsr_corpus_pair pair = {0};
+    code = tsr_cli_fail(tsr_corpus_next(s->corpus, &pair, &end));
+    if (code == TSR_EXIT_OK) {
+      code = add_pair(s, &pair, ++number, end);
+      n += !end;
+    }
+    if (code == TSR_EXIT_OK && (end || n == TRANSLATOR_CHUNK)) {
+      code = s->wish.translator.model && n > 0 ? translate_chunk(s) : TSR_EXIT_OK;
+      evaluation_forget(&s->evaluation);
+      s->first = s->evaluation.n;
+      n = 0;
+    }
+  }
+  tsr_cli_progress_clear(&s->translator.progress);
+  return code;
+}
+
+static int report(session *s)
+{
+  enum { LISTED = 20, LISTED_IN_PAGE = 2000 };
+  const settings *wish = &s->wish;
+  const evaluation *e = &s->evaluation;
+  int64_t limit = wish->worst > 0 ? wish->worst : LISTED;
+  if (tsr_scorer_count(e->variants[0].all.scorer) == 0) {
+    tsr_cli_error("%s: expected sentences, found none",
+                  wish->translator.model ? wish->source : wish->hypotheses.paths[0]);
+    return TSR_EXIT_INPUT;
+  }
+  if (wish->html) {
+    const char *title = wish->translator.model ? wish->translator.model : e->variants[0].name;
+    int code = evaluation_write_page(e, wish->worst > 0 ? wish->worst : LISTED_IN_PAGE, title, wish->html);
+    if (code != TSR_EXIT_OK) {
+      return code;
+    }
+  }
+  if (wish->json) {
+    return tsr_cli_json_print(evaluation_json(e, limit), 0);
+  }
+  return evaluation_print(e, wish->analysis, limit);
+}
+
+static int run(void *opaque)
+{
+  session *s = opaque;
+  const settings *wish = &s->wish;
+  int code = open_files(s);
+  if (code == TSR_EXIT_OK && wish->translator.model) {
+    code = translator_open(&s->translator, &wish->translator);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = choose_variants(s);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = evaluation_begin(&s->evaluation);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = read_all(s);
+  }
+  if (code == TSR_EXIT_OK && wish->timings) {
+    translator_print_timings(&s->translator);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = report(s);
+  }
+  return code == TSR_EXIT_OK ? s->translator.outcome : code;
+}
+
+static void finish(void *opaque)
+{
+  session *s = opaque;
+  evaluation_finish(&s->evaluation);
+  translator_finish(&s->translator);
+  for (int32_t i = 0; i < MOST_FILES; i++) {
+    tsr_text_file_close(s->references[i]);
+    tsr_text_file_close(s->hypotheses[i]);
+  }
+  tsr_text_file_close(s->source);
+  tsr_corpus_close(s->corpus);
+}
+
+int tsr_cmd_eval(int argc, char **argv)
+{
+  static const tsr_cli_command command = {
+      .session_size = sizeof(session), .parse = parse, .run = run, .finish = finish};
+  return tsr_cli_run(&command, argc, argv);
+}

@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera plot: the curves of trainings as one page that needs nothing else: a chart in SVG for each quantity, with the
+ * values under the pointer.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/checkpoint/file.h"
+#include "tools/tessera/commands.h"
+#include "tools/tessera/pages/html.h"
+
+static const char help[] =
+    "Usage: tessera plot LOG... [OPTION]...\n"
+    "\n"
+    "Draws the curves of one training or of several into one HTML file that needs no other: loss,\n"
+    "validation, learning rate, gradient norm, speed and, where they were logged, the statistics of the\n"
+    "layers. LOG is a model's folder that `tessera train` wrote (its train/log.csv is read) or a CSV\n"
+    "file whose first column is `step`.\n"
+    "\n"
+    "  --out FILE    the page (default: FOLDER/curves.html; needed for CSV files and several logs)\n"
+    "  --title TEXT  above it (default: the names of the logs)\n"
+    "  --by-time     against the time of training instead of steps, where the log has it\n"
+    "  --help        print this text\n";
+
+enum {
+  MAX_COLUMNS = 64,
+  MAX_LOGS = 8,
+  MAX_SERIES = 64,
+  WIDTH = 860,
+  HEIGHT = 300,
+  LEFT = 70,
+  RIGHT = 12,
+  TOP = 12,
+  BOTTOM = 34
+};
+
+/* A CSV file of numbers; an empty cell is NaN. */
+typedef struct table {
+  const char *name; /* of the training: borrowed from the command line */
+  char *path;
+  char *columns[MAX_COLUMNS];
+  int32_t n_columns;
+  double *cells; /* [n_rows][n_columns] */
+  char **labels; /* [n_rows] the second cell as text, in the file of the layers; else NULL */
+  int64_t n_rows;
+} table;
+
+/* What is drawn together. */
+typedef struct chart {
+  const char *title;
+  const char *columns[4]; /* NULL ends them */
+  int logarithmic;
+} chart;
+
+static const chart charts[] = {
+    {"Loss per target token", {"loss", "valid_loss"}, 0},
+    {"Perplexity of the validation set", {"valid_perplexity"}, 1},
+    {"BLEU of the validation set", {"valid_bleu"}, 0},
+    {"Sequences that came out exactly", {"valid_exact"}, 0},
+    {"Learning rate", {"learning_rate"}, 0},
+    {"Gradient norm", {"gradient_norm"}, 1},
+    {"Target tokens per second", {"tokens_per_second"}, 0},
+    {"Loss scale", {"scale"}, 1},
+};
+
+static const chart layer_charts[] = {
+    {"Standard deviation of what leaves each layer", {"deviation"}, 1},
+    {"Mean of what leaves each layer", {"mean"}, 0},
+    {"Gradient norm of each layer", {"gradient_norm"}, 1},
+};
+
+typedef struct series {
+  char name[160];
+  double *x, *y; /* [n] */
+  int64_t n;
+} series;
+
+typedef struct page {
+  FILE *out;
+  int by_time;
+  table logs[MAX_LOGS], layers[MAX_LOGS];
+  int32_t n_logs;
+  int32_t n_charts;
+} page;
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static void finish_table(table *t)
+{
+  for (int32_t i = 0; i < t->n_columns; i++) {
+    free(t->columns[i]);
+  }
+  for (int64_t i = 0; t->labels && i < t->n_rows; i++) {
+    free(t->labels[i]);
+  }
+  free(t->labels);
+  free(t->cells);
+  free(t->path);
+  *t = (table){0};
+}
+
+static int32_t find_column(const table *t, const char *name)
+{
+  for (int32_t i = 0; i < t->n_columns; i++) {
+    if (strcmp(t->columns[i], name) == 0) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+/* The next cell of a line, which is cut there; NULL behind the last. */
+static char *next_cell(char **rest)
+{
+  char *cell = *rest;
+  if (!cell) {
+    return NULL;
+  }
+  char *comma = strchr(cell, ',');
+  *rest = comma ? comma + 1 : NULL;
+  if (comma) {
+    *comma = '\0';
+  }
+  return cell;
+}
+
+static int read_head(table *t, char *line)
+{
+  char *rest = line;
+  for (char *cell; (cell = next_cell(&rest)) != NULL && t->n_columns < MAX_COLUMNS;) {
+    t->columns[t->n_columns] = strdup(cell);
+    if (!t->columns[t->n_columns]) {
+      return tsr_cli_no_memory();
+    }
+    t->n_columns++;
+  }
+  if (t->n_columns == 0 || strcmp(t->columns[0], "step") != 0) {
+    tsr_cli_error("plot: %s:1: the first column should be 'step'", t->path);
+    return TSR_EXIT_INPUT;
+  }
+  return TSR_EXIT_OK;
+}
+
+/* labelled: the second cell is a text. */
+static int read_row(table *t, char *line, int64_t number, int labelled, double *cells, char **label)
+{
+  char *rest = line;
+  int32_t column = 0;
+  for (char *cell; (cell = next_cell(&rest)) != NULL; column++) {
+    if (column == t->n_columns) {
+      tsr_cli_error("plot: %s:%lld: more cells than the %d that the head names", t->path, (long long)number,
+                    (int)t->n_columns);
+      return TSR_EXIT_INPUT;
+    }
+    char *end = cell;
+    cells[column] = cell[0] ? strtod(cell, &end) : NAN;
+    if (labelled && column == 1) {
+      *label = strdup(cell);
+      if (!*label) {
+        return tsr_cli_no_memory();
+      }
+    } else if (*end != '\0') {
+      tsr_cli_error("plot: %s:%lld: '%s' in column '%s' is no number", t->path, (long long)number, cell,
+                    t->columns[column]);
+      return TSR_EXIT_INPUT;
+    }
+  }
+  if (column != t->n_columns) {
+    tsr_cli_error("plot: %s:%lld: %d cells, where the head names %d", t->path, (long long)number, (int)column,
+                  (int)t->n_columns);
+    return TSR_EXIT_INPUT;
+  }
+  return TSR_EXIT_OK;
+}
+
+static int read_rows(table *t, tsr_cli_lines *lines, int labelled)
+{
+  int64_t room = 0;
+  for (int got = 1, code; (code = tsr_cli_lines_next(lines, &got)) != TSR_EXIT_OK || got;) {
+    if (code != TSR_EXIT_OK) {
+      return code;
+    }
+    if (lines->number == 1) {
+      code = read_head(t, lines->text);
+      if (code != TSR_EXIT_OK) {
+        return code;
+      }
+      continue;
+    }
+    if (t->n_rows == room) {
+      room = room ? 2 * room : 256;
+      double *cells = realloc(t->cells, (size_t)room * (size_t)t->n_columns * sizeof *cells);
+      if (!cells) {
+        return tsr_cli_no_memory();
+      }
+      t->cells = cells;
+      char **labels = realloc(t->labels, (size_t)room * sizeof *labels);
+      if (!labels) {
+        return tsr_cli_no_memory();
+      }
+      t->labels = labels;
+    }
+    t->labels[t->n_rows] = NULL;
+    code =
+        read_row(t, lines->text, lines->number, labelled, t->cells + t->n_rows * t->n_columns, &t->labels[t->n_rows]);
+    if (code != TSR_EXIT_OK) {
+      free(t->labels[t->n_rows]);
+      return code;
+    }
+    t->n_rows++;
+  }
+  if (t->n_columns == 0) {
+    tsr_cli_error("plot: %s: the file is empty", t->path);
+    return TSR_EXIT_INPUT;
+  }
+  return TSR_EXIT_OK;
+}
+
+/* Takes `path`, NULL being a failed allocation. */
+static int read_table(table *t, const char *name, char *path, int labelled)
+{
+  tsr_cli_lines lines;
+  *t = (table){.name = name, .path = path};
+  if (!path) {
+    return tsr_cli_no_memory();
+  }
+  int code = tsr_cli_lines_open(&lines, path);
+  if (code == TSR_EXIT_OK) {
+    code = read_rows(t, &lines, labelled);
+    tsr_cli_lines_finish(&lines);
+  }
+  return code;
+}
+
+/* A folder's file of the training's, allocated. */
+static char *file_of(const char *folder, const char *name)
+{
+  char *inner = tsr_path_join(folder, "train");
+  char *path = inner ? tsr_path_join(inner, name) : NULL;
+  free(inner);
+  return path;
+}
+
+static int read_log(page *p, const char *name)
+{
+  int is_folder = tsr_path_is_folder(name);
+  table *log = &p->logs[p->n_logs], *layers = &p->layers[p->n_logs];
+  p->n_logs++;
+  int code = read_table(log, name, is_folder ? file_of(name, "log.csv") : strdup(name), 0);
+  if (code != TSR_EXIT_OK || !is_folder) {
+    return code;
+  }
+  char *path = file_of(name, "layers.csv");
+  if (path && !tsr_path_exists(path)) {
+    free(path);
+    return TSR_EXIT_OK;
+  }
+  return read_table(layers, name, path, 1);
+}
+
+/* ---- series ------------------------------------------------------------------------------------------------------ */
+
+/* When the training of a log was at a step: its time, or the step itself. */
+static double position(const page *p, const table *t, int64_t row)
+{
+  int32_t seconds = find_column(t, "seconds");
+  const double *cells = t->cells + row * t->n_columns;
+  return p->by_time && seconds >= 0 ? cells[seconds] / 60.0 : cells[0];
+}
+
+/* The values of a column; label: of the rows that have it, NULL: of all. Returns 0 if there is nothing to draw, -1 without
+ * memory. */
+static int make_series(const page *p, const table *t, int32_t column, const char *label, series *s)
+{
+  size_t room = (size_t)t->n_rows + 1;
+  s->x = malloc(room * sizeof *s->x);
+  s->y = malloc(room * sizeof *s->y);
+  s->n = 0;
+  if (!s->x || !s->y) {
+    return -1;
+  }
+  for (int64_t i = 0; i < t->n_rows; i++) {
+    double y = t->cells[i * t->n_columns + column], x = position(p, t, i);
+    if (!isfinite(y) || !isfinite(x) || (label && strcmp(t->labels[i], label) != 0)) {
+      continue;
+    }
+    s->x[s->n] = x;
+    s->y[s->n++] = y;
+  }
+  return s->n > 0;
+}
+
+static void finish_series(series *all, int32_t n)
+{
+  for (int32_t i = 0; i < n; i++) {
+    free(all[i].x);
+    free(all[i].y);
+  }
+}
+
+/* Adds a series that has points. */
+static int add_series(const page *p, const table *t, int32_t column, const char *label, const char *name, series *all,
+                      int32_t *n)
+{
+  if (*n == MAX_SERIES) {
+    return TSR_EXIT_OK;
+  }
+  series *s = &all[*n];
+  int found = make_series(p, t, column, label, s);
+  if (found <= 0) {
+    finish_series(s, 1);
+    return found < 0 ? tsr_cli_no_memory() : TSR_EXIT_OK;
+  }
+  snprintf(s->name, sizeof s->name, "%s%s%s", name, p->n_logs > 1 ? ", " : "", p->n_logs > 1 ? t->name : "");
+  (*n)++;
+  return TSR_EXIT_OK;
+}
+
+/* ---- drawing ----------------------------------------------------------------------------------------------------- */
+
+/* A range and the distance between its ticks. */
+typedef struct axis {
+  double low, high, step;
+  int logarithmic; /* low and high are powers of ten then */
+} axis;
+
+static axis make_axis(double low, double high, int logarithmic)
+{
+  if (logarithmic && low > 0.0) {
+    double first = floor(log10(low)), last = ceil(log10(high));
+    return (axis){first, last > first ? last : first + 1.0, 1.0, 1};
+  }
+  double span = high > low ? high - low : fmax(fabs(high), 1.0);
+  double power = pow(10.0, floor(log10(span))), parts = span / power;
+  double step = parts < 2.0 ? power / 4.0 : parts < 5.0 ? power / 2.0 : power;
+  axis a = {floor(low / step) * step, ceil(high / step) * step, step, 0};
+  a.high = a.high > a.low ? a.high : a.low + step;
+  return a;
+}
+
+static double place(const axis *a, double value)
+{
+  double v = a->logarithmic ? log10(value) : value;
+  return (v - a->low) / (a->high - a->low);
+}
+
+static double to_x(const axis *a, double value)
+{
+  return LEFT + place(a, value) * (WIDTH - LEFT - RIGHT);
+}
+
+static double to_y(const axis *a, double value)
+{
+  return HEIGHT - BOTTOM - place(a, value) * (HEIGHT - TOP - BOTTOM);
+}
+
+static void draw_axes(const page *p, const axis *x, const axis *y)
+{
+  FILE *out = p->out;
+  for (double v = x->low; v <= x->high + x->step / 2; v += x->step) {
+    double at = to_x(x, v);
+    fprintf(out, "<line class='g' x1='%.1f' y1='%d' x2='%.1f' y2='%d'/><text x='%.1f' y='%d' class='x'>%g</text>\n", at,
+            TOP, at, HEIGHT - BOTTOM, at, HEIGHT - BOTTOM + 15, v);
+  }
+  for (double v = y->low; v <= y->high + y->step / 2; v += y->step) {
+    double value = y->logarithmic ? pow(10.0, v) : v, at = to_y(y, value);
+    fprintf(out, "<line class='g' x1='%d' y1='%.1f' x2='%d' y2='%.1f'/><text x='%d' y='%.1f' class='y'>%g</text>\n",
+            LEFT, at, WIDTH - RIGHT, at, LEFT - 6, at + 4, fabs(value) < y->step * 1e-9 ? 0.0 : value);
+  }
+  fprintf(out, "<text x='%d' y='%d' class='x'>%s</text>\n", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 3,
+          p->by_time ? "minutes" : "steps");
+}
+
+static const char *color_of(int32_t index)
+{
+  static const char *const colors[] = {"#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b",
+                                       "#e377c2", "#7f7f7f", "#bcbd22", "#17becf", "#393b79", "#637939"};
+  return colors[(size_t)index % (sizeof colors / sizeof colors[0])];
+}
+
+static void draw_series(const page *p, const axis *x, const axis *y, const series *s, int32_t index)
+{
+  FILE *out = p->out;
+  fprintf(out, "<polyline fill='none' stroke='%s' stroke-width='1.5' points='", color_of(index));
+  for (int64_t i = 0; i < s->n; i++) {
+    fprintf(out, "%.1f,%.1f ", to_x(x, s->x[i]), to_y(y, s->y[i]));
+  }
+  fputs("'/>\n", out);
+  for (int64_t i = 0; i < s->n && s->n <= 40; i++) {
+    fprintf(out, "<circle cx='%.1f' cy='%.1f' r='2.5' fill='%s'/>\n", to_x(x, s->x[i]), to_y(y, s->y[i]),
+            color_of(index));
+  }
+}
+
+/* The points, for the values under the pointer. */
+static void put_data(const page *p, const axis *x, const series *all, int32_t n)
+{
+  FILE *out = p->out;
+  fprintf(out, "<script type='application/json' class='d'>{\"low\":%.9g,\"high\":%.9g,\"series\":[", x->low, x->high);
+  for (int32_t i = 0; i < n; i++) {
+    fprintf(out, "%s{\"x\":[", i ? "," : "");
+    for (int64_t k = 0; k < all[i].n; k++) {
+      fprintf(out, "%s%.7g", k ? "," : "", all[i].x[k]);
+    }
+    fputs("],\"y\":[", out);
+    for (int64_t k = 0; k < all[i].n; k++) {
+      fprintf(out, "%s%.5g", k ? "," : "", all[i].y[k]);
+    }
+    fputs("]}", out);
+  }
+  fputs("]}</script>\n", out);
+}
+
+static void draw_chart(page *p, const chart *c, const series *all, int32_t n)
+{
+  double x_low = INFINITY, x_high = -INFINITY, y_low = INFINITY, y_high = -INFINITY;
+  int varies = 0;
+  for (int32_t i = 0; i < n; i++) {
+    for (int64_t k = 0; k < all[i].n; k++) {
+      x_low = fmin(x_low, all[i].x[k]);
+      x_high = fmax(x_high, all[i].x[k]);
+      varies |= y_high > -INFINITY && all[i].y[k] != y_high;
+      y_low = fmin(y_low, all[i].y[k]);
+      y_high = fmax(y_high, all[i].y[k]);
+    }
+  }
+  axis x = make_axis(fmin(x_low, 0.0), x_high, 0);
+  axis y = make_axis(y_low, y_high, c->logarithmic && y_low > 0.0 && varies);
+  fputs("<figure><figcaption>", p->out);
+  tsr_cli_html_text(p->out, c->title);
+  fprintf(p->out, "</figcaption>\n<svg viewBox='0 0 %d %d' role='img'>\n", WIDTH, HEIGHT);
+  draw_axes(p, &x, &y);
+  for (int32_t i = 0; i < n; i++) {
+    draw_series(p, &x, &y, &all[i], i);
+  }
+  fprintf(p->out, "<line class='c' y1='%d' y2='%d' x1='-9' x2='-9'/>\n</svg>\n<p>", TOP, HEIGHT - BOTTOM);
+  for (int32_t i = 0; i < n; i++) {
+    fprintf(p->out, "<span><i style='background:%s'></i>", color_of(i));
+    tsr_cli_html_text(p->out, all[i].name);
+    fprintf(p->out, " <b>%.5g</b></span>\n", all[i].y[all[i].n - 1]);
+  }
+  fputs("</p>\n", p->out);
+  put_data(p, &x, all, n);
+  fputs("</figure>\n", p->out);
+  p->n_charts++;
+}
+
+/* A chart of the logs' columns. */
+static int plot_columns(page *p, const chart *c)
+{
+  series all[MAX_SERIES];
+  int32_t n = 0;
+  int code = TSR_EXIT_OK;
+  for (int32_t i = 0; i < p->n_logs; i++) {
+    for (int32_t k = 0; k < 4 && c->columns[k] && code == TSR_EXIT_OK; k++) {
+      int32_t column = find_column(&p->logs[i], c->columns[k]);
+      if (column >= 0) {
+        code = add_series(p, &p->logs[i], column, NULL, c->columns[k], all, &n);
+      }
+    }
+  }
+  /* A scale that never moved says nothing. */
+  int constant = n > 0 && strcmp(c->columns[0], "scale") == 0;
+  for (int32_t i = 0; i < n; i++) {
+    for (int64_t k = 0; k < all[i].n; k++) {
+      constant &= all[i].y[k] == all[0].y[0];
+    }
+  }
+  if (code == TSR_EXIT_OK && n > 0 && !constant) {
+    draw_chart(p, c, all, n);
+  }
+  finish_series(all, n);
+  return code;
+}
+
+/* 1 if an earlier row has the same label. */
+static int is_known(const table *t, int64_t row)
+{
+  for (int64_t i = 0; i < row; i++) {
+    if (strcmp(t->labels[i], t->labels[row]) == 0) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* A chart with a curve for each layer. */
+static int plot_layers(page *p, const chart *c)
+{
+  series all[MAX_SERIES];
+  int32_t n = 0;
+  int code = TSR_EXIT_OK;
+  for (int32_t i = 0; i < p->n_logs; i++) {
+    const table *t = &p->layers[i];
+    int32_t column = find_column(t, c->columns[0]);
+    /* Each step has a row for each layer, in the same order: what is new is new within the first of them. */
+    for (int64_t row = 0; column >= 0 && row < t->n_rows && !is_known(t, row) && code == TSR_EXIT_OK; row++) {
+      code = add_series(p, t, column, t->labels[row], t->labels[row], all, &n);
+    }
+  }
+  if (code == TSR_EXIT_OK && n > 0) {
+    draw_chart(p, c, all, n);
+  }
+  finish_series(all, n);
+  return code;
+}
+
+static const char style[] =
+    "body{font:14px/1.4 system-ui,sans-serif;margin:2em auto;max-width:60em;padding:0 1em;color:#222}"
+    "figure{margin:2em 0}figcaption{font-weight:600}svg{width:100%;height:auto}svg text{font-size:11px;fill:#555}"
+    ".x{text-anchor:middle}.y{text-anchor:end}.g{stroke:#e4e4e4}.c{stroke:#999;stroke-dasharray:3 3}"
+    "p span{margin-right:1.5em;white-space:nowrap}p i{display:inline-block;width:1em;height:3px;margin-right:.4em;"
+    "vertical-align:middle}";
+
+/* Moves the line to the pointer and shows each curve's value at the nearest point. */
+static const char script_head[] = "<script>const LEFT=";
+static const char script[] =
+    "for(const f of document.querySelectorAll('figure')){const d=JSON.parse(f.querySelector('.d').textContent),"
+    "s=f.querySelector('svg'),c=f.querySelector('.c'),b=f.querySelectorAll('b');"
+    "s.addEventListener('pointermove',e=>{const r=s.getBoundingClientRect(),"
+    "u=(e.clientX-r.left)/r.width*WIDTH,v=d.low+(u-LEFT)/(WIDTH-LEFT-RIGHT)*(d.high-d.low);"
+    "c.setAttribute('x1',u);c.setAttribute('x2',u);d.series.forEach((q,i)=>{let k=0;"
+    "q.x.forEach((x,j)=>{if(Math.abs(x-v)<Math.abs(q.x[k]-v))k=j});"
+    "b[i].textContent=q.y[k]+' at '+q.x[k]})})}</script>\n";
+
+static int write_page(page *p, const char *title)
+{
+  FILE *out = p->out;
+  int code = TSR_EXIT_OK;
+  tsr_cli_html_begin(out, title, style);
+  fputs("<h1>", out);
+  tsr_cli_html_text(out, title);
+  fputs("</h1>\n", out);
+  for (size_t i = 0; i < sizeof charts / sizeof charts[0] && code == TSR_EXIT_OK; i++) {
+    code = plot_columns(p, &charts[i]);
+  }
+  for (size_t i = 0; i < sizeof layer_charts / sizeof layer_charts[0] && code == TSR_EXIT_OK; i++) {
+    code = plot_layers(p, &layer_charts[i]);
+  }
+  fprintf(out, "%s%d,RIGHT=%d,WIDTH=%d;%s", script_head, LEFT, RIGHT, WIDTH, script);
+  tsr_cli_html_end(out);
+  return code;
+}
+
+static int plot(page *p, const char *title, const char *path)
+{
+  tsr_cli_page html;
+  int code = tsr_cli_page_open(&html);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  p->out = html.out;
+  code = write_page(p, title);
+  if (code == TSR_EXIT_OK && p->n_charts == 0) {
+    tsr_cli_error("plot: %s: nothing in it can be drawn", p->logs[0].path);
+    code = TSR_EXIT_INPUT;
+  }
+  code = tsr_cli_page_close(&html, path, code);
+  if (code == TSR_EXIT_OK) {
+    printf("%s: %d charts\n", path, (int)p->n_charts);
+  }
+  return code;
+}
+
+int tsr_cmd_plot(int argc, char **argv)
+{
+  static const struct option options[] = {{"out", required_argument, NULL, 'o'},
+                                          {"title", required_argument, NULL, 't'},
+                                          {"by-time", no_argument, NULL, 'b'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  const char *out = NULL, *title = NULL;
+  page p = {0};
+  for (int option; (option = tsr_cli_option(argc, argv, options)) != -1;) {
+    switch (option) {
+    case 'o':
+      out = optarg;
+      break;
+    case 't':
+      title = optarg;
+      break;
+    case 'b':
+      p.by_time = 1;
+      break;
+    case 'h':
+      return tsr_cli_help(help);
+    default:
+      return TSR_EXIT_USAGE;
+    }
+  }
+  int32_t n = argc - optind;
+  if (n < 1 || n > MAX_LOGS) {
+    return tsr_cli_usage(argv[0], "1 to %d logs are drawn, not %d", MAX_LOGS, (int)n);
+  }
+  if (!out && (n > 1 || !tsr_path_is_folder(argv[optind]))) {
+    return tsr_cli_usage(argv[0], "--out is needed for a file, and for several logs");
+  }
+  char *path = out ? strdup(out) : tsr_path_join(argv[optind], "curves.html");
+  int code = path ? TSR_EXIT_OK : tsr_cli_no_memory();
+  for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
+    code = read_log(&p, argv[optind + i]);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = plot(&p, title ? title : argv[optind], path);
+  }
+  for (int32_t i = 0; i < p.n_logs; i++) {
+    finish_table(&p.logs[i]);
+    finish_table(&p.layers[i]);
+  }
+  free(path);
+  return code;
+}

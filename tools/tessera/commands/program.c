@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera program: prints the programs that a model consists of.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tessera/ops.h"
+#include "tessera/train.h"
+#include "tools/tessera/commands.h"
+#include "tools/tessera/common/common.h"
+#include "tools/tessera/common/kinds.h"
+
+/* Of temporaries in the arena: what GPUs ask for at most. */
+enum { ALIGNMENT = 256 };
+
+static const char help[] =
+    "Usage: tessera program MODEL [OPTION]...\n"
+    "\n"
+    "Prints the programs that a model's folder stands for, one operator a line, and what their\n"
+    "memory plan saves against one buffer per temporary tensor. Weights are not needed,\n"
+    "unless times are asked for. With a precision of 16 bits, keys and values are shown as a GPU\n"
+    "keeps them that reads and writes 16 bits; with --profile, as that device does.\n"
+    "\n"
+    "Kinds that are shown only when they are named: train, a step of training, and train-gradients,\n"
+    "one that hands the gradients out; there, --precision is the type in which products read the\n"
+    "matrices.\n"
+    "\n" TSR_CLI_KIND_HELP "  --dropout R    rate of all dropouts in training (default 0.1)\n"
+    "  --recompute    in training, compute once more what is within a layer, instead of keeping it\n"
+    "  --profile D    run each program on device D with random input, and print the\n"
+    "                 microseconds that each line took (the least of five runs)\n"
+    "  --statistics   print the numbers alone, no listing\n"
+    "  --json         print the numbers as one JSON object\n"
+    "  --help         print this text\n";
+
+enum { RUNS = 5, SEED = 1 };
+
+typedef struct request {
+  tsr_cli_kinds kinds;
+  const char *folder;
+  const char *device; /* to profile on, or NULL */
+  int statistics;
+  int as_json;
+  unsigned training; /* bit TSR_STEP_*: the programs of training that are shown */
+  double dropout;
+  int recompute;
+} request;
+
+/* The programs of training, by the names of their kinds. */
+static const struct {
+  const char *name;
+  int32_t kind;
+} training_kinds[] = {{"train", TSR_STEP_UPDATE}, {"train-gradients", TSR_STEP_GRADIENTS}};
+enum { N_TRAINING_KINDS = sizeof training_kinds / sizeof training_kinds[0] };
+
+/* What is open: without profiling, the model alone. */
+typedef struct session {
+  tsr_runtime *runtime;
+  tsr_device *device;
+  tsr_model *model;
+  tsr_transformer *transformer;
+  json_t *list;
+} session;
+
+static void print_statistics(const char *kind, const tsr_program_statistics *s)
+{
+  char text[6][32];
+  printf("%s: %lld operators, %lld views, %.4g Mflop, %.4g MB moved\n", kind, (long long)s->lines, (long long)s->views,
+         s->flops * 1e-6, s->bytes * 1e-6);
+  printf("  constants %s, inputs %s, outputs %s, states %s\n", tsr_cli_bytes((uint64_t)s->constant_bytes, text[0]),
+         tsr_cli_bytes((uint64_t)s->input_bytes, text[1]), tsr_cli_bytes((uint64_t)s->output_bytes, text[2]),
+         tsr_cli_bytes((uint64_t)s->state_bytes, text[3]));
+  double saved = s->temporary_bytes > 0
+                     ? 100.0 * (double)(s->temporary_bytes - s->planned_bytes) / (double)s->temporary_bytes
+                     : 0.0;
+  printf("  temporaries: %s in one buffer each, %s as planned: %.1f %% saved\n",
+         tsr_cli_bytes((uint64_t)s->temporary_bytes, text[4]), tsr_cli_bytes((uint64_t)s->planned_bytes, text[5]),
+         saved);
+}
+
+static json_t *statistics_json(const char *kind, const tsr_program_statistics *s)
+{
+  return json_pack("{s:s, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "kind", kind, "lines",
+                   (json_int_t)s->lines, "views", (json_int_t)s->views, "flops", s->flops, "bytes", s->bytes,
+                   "constant_bytes", (json_int_t)s->constant_bytes, "input_bytes", (json_int_t)s->input_bytes,
+                   "output_bytes", (json_int_t)s->output_bytes, "state_bytes", (json_int_t)s->state_bytes,
+                   "temporary_bytes", (json_int_t)s->temporary_bytes, "planned_bytes", (json_int_t)s->planned_bytes);
+}
+
+/* ---- times ------------------------------------------------------------------------------------------------------- */
+
+static tsr_status profile_program(const session *s, const tsr_program *program, const tsr_program_size *size,
+                                  uint64_t *least, uint64_t *scratch)
+{
+  const tsr_compile_options options = {.profile = 1};
+  tsr_executable *executable = NULL;
+  tsr_status status = tsr_cli_compile(s->transformer, program, &options, &executable);
+  if (status == TSR_OK) {
+    status = tsr_cli_fill(s->model, program, size, SEED, executable);
+  }
+  if (status == TSR_OK) {
+    status = tsr_cli_time_lines(executable, tsr_program_line_count(program), RUNS, least, scratch);
+  }
+  tsr_executable_destroy(executable);
+  return status;
+}
+
+static double microseconds(uint64_t nanoseconds)
+{
+  return (double)nanoseconds * 1e-3;
+}
+
+/* Sums by operator, for people. */
+static void print_operators(const tsr_program_desc *desc, const uint64_t *times)
+{
+  uint64_t sums[TSR_OP_COUNT] = {0};
+  int32_t lines[TSR_OP_COUNT] = {0};
+  double flops[TSR_OP_COUNT] = {0};
+  uint64_t total = 0;
+  for (int32_t i = 0; i < desc->n_lines; i++) {
+    int32_t op = tsr_line_at(desc, i)->op;
+    sums[op] += times[i];
+    flops[op] += tsr_line_flops(desc, i);
+    lines[op]++;
+    total += times[i];
+  }
+  for (int32_t op = 1; op < TSR_OP_COUNT; op++) {
+    if (lines[op] > 0) {
+      printf("  %-12s %4d lines %12.1f us %5.1f %%  %9.3g Gflop/s at full capacity\n", tsr_op_describe(op)->name,
+             (int)lines[op], microseconds(sums[op]), total > 0 ? 100.0 * (double)sums[op] / (double)total : 0.0,
+             sums[op] > 0 ? flops[op] / (double)sums[op] : 0.0);
+    }
+  }
+  printf("  %-12s %4d lines %12.1f us\n", "all", (int)desc->n_lines, microseconds(total));
+}
+
+static void print_times(const tsr_program *program, const uint64_t *times)
+{
+  char text[512];
+  for (int32_t i = 0; i < tsr_program_line_count(program); i++) {
+    printf("%10.1f us  %s\n", microseconds(times[i]), tsr_program_print_line(program, i, text, sizeof text));
+  }
+}
+
+static json_t *times_json(const tsr_program *program, const uint64_t *times)
+{
+  json_t *list = json_array();
+  const tsr_program_desc *desc = tsr_program_describe(program);
+  for (int32_t i = 0; i < desc->n_lines; i++) {
+    const tsr_line_desc *line = tsr_line_at(desc, i);
+    json_array_append_new(list, json_pack("{s:s, s:s, s:I}", "operator", tsr_op_describe(line->op)->name, "label",
+                                          line->label, "nanoseconds", (json_int_t)times[i]));
+  }
+  return list;
+}
+
+/* ---- one program ------------------------------------------------------------------------------------------------- */
+
+/* times: NULL without profiling. */
+static int print_program(const request *r, session *s, const char *kind, const tsr_program *program,
+                         const uint64_t *times)
+{
+  tsr_program_statistics statistics;
+  int code = tsr_cli_fail(tsr_program_measure(program, ALIGNMENT, &statistics));
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  if (r->as_json) {
+    json_t *entry = statistics_json(kind, &statistics);
+    if (times) {
+      json_object_set_new(entry, "times", times_json(program, times));
+    }
+    return json_array_append_new(s->list, entry) == 0 ? TSR_EXIT_OK : tsr_cli_no_memory();
+  }
+  if (!r->statistics && times) {
+    print_times(program, times);
+  } else if (!r->statistics) {
+    tsr_program_print(program, stdout);
+  }
+  print_statistics(kind, &statistics);
+  if (times) {
+    print_operators(tsr_program_describe(program), times);
+  }
+  if (!r->statistics) {
+    printf("\n");
+  }
+  return TSR_EXIT_OK;
+}
+
+static int show(const request *r, session *s, int32_t kind)
+{
+  const tsr_program_size *size = &r->kinds.size;
+  tsr_program *program = NULL;
+  uint64_t *times = NULL;
+  tsr_dtype states;
+  tsr_status status = tsr_model_states(s->model, s->device, r->kinds.weights, &states);
+  if (status == TSR_OK) {
+    status = tsr_model_program_with_states(s->model, r->kinds.weights, states, kind, size, &program);
+  }
+  if (status == TSR_OK && s->transformer) {
+    size_t n = (size_t)tsr_program_line_count(program);
+    times = calloc(2 * n + 1, sizeof *times);
+    status =
+        times ? profile_program(s, program, size, times, times + n) : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  }
+  int code = tsr_cli_fail(status);
+  if (code == TSR_EXIT_OK) {
+    code = print_program(r, s, tsr_cli_kind_name(kind), program, times);
+  }
+  free(times);
+  tsr_program_destroy(program);
+  return code;
+}
+
+/* The program of training number `index` above. */
+static int show_training(const request *r, session *s, int32_t index)
+{
+  const tsr_training_options options = {.dropout = (float)r->dropout,
+                                        .attention_dropout = (float)r->dropout,
+                                        .activation_dropout = (float)r->dropout,
+                                        .max_norm = 1.0f,
+                                        .recompute = r->recompute,
+                                        .products = r->kinds.weights};
+  tsr_program *program = NULL;
+  int code =
+      tsr_cli_fail(tsr_training_program(s->model, &options, training_kinds[index].kind, &r->kinds.size, &program));
+  if (code == TSR_EXIT_OK) {
+    code = print_program(r, s, training_kinds[index].name, program, NULL);
+  }
+  tsr_program_destroy(program);
+  return code;
+}
+
+static int open_session(const request *r, session *s)
+{
+  s->list = json_array();
+  int code = tsr_cli_fail_input(tsr_model_open(r->folder, &s->model));
+  if (code == TSR_EXIT_OK && r->device) {
+    code = tsr_cli_runtime(&s->runtime);
+    if (code == TSR_EXIT_OK) {
+      code = tsr_cli_device(s->runtime, r->device, &s->device);
+    }
+    if (code == TSR_EXIT_OK) {
+      const tsr_transformer_options options = {.weights = r->kinds.weights};
+      code = tsr_cli_fail(tsr_transformer_create(s->model, s->device, &options, &s->transformer));
+    }
+  }
+  return code;
+}
+
+static int run(const request *r)
+{
+  session s = {0};
+  int code = open_session(r, &s);
+  int is_asked = r->kinds.chosen != 0 || r->training == 0;
+  int32_t kind = code == TSR_EXIT_OK && is_asked ? tsr_cli_kinds_next(&r->kinds, s.model, 0) : 0;
+  for (; kind != 0 && code == TSR_EXIT_OK; kind = tsr_cli_kinds_next(&r->kinds, s.model, kind)) {
+    code = show(r, &s, kind);
+  }
+  for (int32_t i = 0; i < N_TRAINING_KINDS && code == TSR_EXIT_OK; i++) {
+    if (r->training & (1u << training_kinds[i].kind)) {
+      code = show_training(r, &s, i);
+    }
+  }
+  if (code == TSR_EXIT_OK && r->as_json) {
+    code = tsr_cli_json_print(
+        json_pack("{s:o, s:O}", "model", tsr_cli_json_text(r->folder, strlen(r->folder)), "programs", s.list),
+        JSON_INDENT(2));
+  }
+  json_decref(s.list);
+  tsr_transformer_destroy(s.transformer);
+  tsr_model_close(s.model);
+  tsr_device_close(s.device);
+  tsr_runtime_destroy(s.runtime);
+  return code;
+}
+
+/* 1 if the kind is one of training, which is taken. */
+static int choose_training(const char *name, request *r)
+{
+  for (int32_t i = 0; i < N_TRAINING_KINDS; i++) {
+    if (strcmp(name, training_kinds[i].name) == 0) {
+      r->training |= 1u << training_kinds[i].kind;
+      return 1;
+    }
+  }
+  return 0;
+}
+
+int tsr_cmd_program(int argc, char **argv)
+{
+  static const struct option options[] = {TSR_CLI_KIND_OPTIONS,
+                                          {"profile", required_argument, NULL, 'p'},
+                                          {"dropout", required_argument, NULL, 'd'},
+                                          {"recompute", no_argument, NULL, 'r'},
+                                          {"statistics", no_argument, NULL, 's'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  request r = {.kinds = tsr_cli_kinds_default(), .dropout = 0.1};
+  r.kinds.further = "train, train-gradients";
+  int code = TSR_EXIT_OK;
+  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
+    int taken = 0;
+    if (option == 'K' && choose_training(optarg, &r)) {
+      continue;
+    }
+    code = tsr_cli_kinds_option(argv[0], option, optarg, &r.kinds, &taken);
+    if (taken) {
+      continue;
+    }
+    switch (option) {
+    case 'p':
+      r.device = optarg;
+      break;
+    case 'd':
+      code = tsr_cli_number(argv[0], "--dropout", optarg, 0.0, 0.999, &r.dropout);
+      break;
+    case 'r':
+      r.recompute = 1;
+      break;
+    case 's':
+      r.statistics = 1;
+      break;
+    case 'j':
+      r.as_json = 1;
+      break;
+    case 'h':
+      return tsr_cli_help(help);
+    default:
+      return TSR_EXIT_USAGE;
+    }
+  }
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  if (optind + 1 != argc) {
+    return tsr_cli_usage(argv[0], "one model's folder is needed");
+  }
+  if (r.training && r.device) {
+    return tsr_cli_usage(argv[0], "--profile runs no program of training");
+  }
+  r.folder = argv[optind];
+  return run(&r);
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera score: how probable a model finds given translations.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text/corpus.h"
+#include "tools/tessera/commands.h"
+#include "tools/tessera/text/translator.h"
+
+static const char help[] =
+    "Usage: tessera score MODEL --source FILE [--target FILE] [OPTION]...\n"
+    "\n"
+    "Prints for each sentence pair, in a line, the sum of the log-probabilities that the model gives\n"
+    "to the tokens of the translation, the end of the sentence included, and a tab and that sum\n"
+    "divided by the number of tokens to the power of the length penalty. The perplexity of all\n"
+    "tokens is told at the end, on stderr.\n"
+    "\n"
+    "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them. A source\n"
+    "of tab-separated columns, or XML, holds the translations, too: --target is left out then.\n"
+    "\n"
+    "  --source FILE          what was translated; - is standard input\n"
+    "  --target FILE          the translations\n"
+    "  --tokens               print after another tab each token, '=' and its log-probability\n"
+    "  --json                 print one JSON object a line: line, sum, score, ids, and with --tokens\n"
+    "                         tokens and log_probabilities; then one of all: sentences, tokens, sum,\n"
+    "                         perplexity\n"
+    "  --length-penalty X     exponent of the number of tokens; default: what the model's\n"
+    "                         generation_config.json says\n"
+    "  --source-lang CODE, --target-lang CODE  of a model of many languages\n"
+    "  --device NAME          where to compute: vulkan:0, reference, auto ... (see `tessera devices`);\n"
+    "                         default: TESSERA_DEVICE, else auto\n"
+    "  --batch N              sentences computed at once, 1 to 1024; default: 32\n"
+    "  --precision P          how the weights are kept on the device: f32, f16, bf16, or int8, as for\n"
+    "                         translate; default: as in the model's file\n"
+    "  --strict               fail where the device lacks an operator, instead of computing it on\n"
+    "                         another device\n"
+    "  --help                 print this text\n"
+    "\n"
+    "A sentence with more tokens than the model has positions is cut, with a warning.\n"
+    "\n"
+    "Example:\n"
+    "  tessera score tools/demo-model --source test.en --target test.fr\n";
+
+typedef struct settings {
+  translator_settings translator;
+  const char *source;
+  const char *target;
+  int tokens;
+  int json;
+} settings;
+
+/* One side of the pairs of a chunk. */
+typedef struct side {
+  int32_t *ids[TRANSLATOR_CHUNK];
+  int32_t lengths[TRANSLATOR_CHUNK];
+} side;
+
+typedef struct session {
+  settings wish;
+  tsr_corpus *corpus;
+  translator translator;
+  side source;
+  side target;
+  int64_t numbers[TRANSLATOR_CHUNK]; /* of the pairs */
+  int32_t n;                         /* pairs of this chunk */
+  int64_t sentences;                 /* of all, likewise the next */
+  int64_t tokens;
+  double sum;
+} session;
+
+static int take_option(const char *me, int option, settings *wish)
+{
+  switch (option) {
+  case 's':
+    wish->source = optarg;
+    return TSR_EXIT_OK;
+  case 'y':
+    wish->target = optarg;
+    return TSR_EXIT_OK;
+  case 'k':
+    wish->tokens = 1;
+    return TSR_EXIT_OK;
+  case 'j':
+    wish->json = 1;
+    return TSR_EXIT_OK;
+  case 'u':
+    wish->translator.source_language = optarg;
+    return TSR_EXIT_OK;
+  case 'v':
+    wish->translator.target_language = optarg;
+    return TSR_EXIT_OK;
+  case 'd':
+    wish->translator.device = optarg;
+    return TSR_EXIT_OK;
+  case 'b':
+    return tsr_cli_int32(me, "--batch", optarg, 1, 1024, &wish->translator.batch);
+  case 'p':
+    return tsr_cli_precision(me, "--precision", optarg, &wish->translator.weights);
+  case 'l':
+    return search_settings_take(me, SEARCH_OPTION + SEARCH_LENGTH_PENALTY, &wish->translator.search);
+  case 'x':
+    wish->translator.strict = 1;
+    return TSR_EXIT_OK;
+  default:
+    return TSR_EXIT_USAGE; /* tsr_cli_option has told */
+  }
+}
+
+static int parse(int argc, char **argv, settings *wish, int *finished)
+{
+  static const struct option options[] = {{"source", required_argument, NULL, 's'},
+                                          {"target", required_argument, NULL, 'y'},
+                                          {"tokens", no_argument, NULL, 'k'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"source-lang", required_argument, NULL, 'u'},
+                                          {"target-lang", required_argument, NULL, 'v'},
+                                          {"device", required_argument, NULL, 'd'},
+                                          {"batch", required_argument, NULL, 'b'},
+                                          {"precision", required_argument, NULL, 'p'},
+                                          {"length-penalty", required_argument, NULL, 'l'},
+                                          {"strict", no_argument, NULL, 'x'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  const char *me = argv[0];
+  int code = TSR_EXIT_OK;
+  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
+    if (option == 'h') {
+      *finished = 1;
+      return tsr_cli_help(help);
+    }
+    code = take_option(me, option, wish);
+  }
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  if (argc - optind != 1) {
+    return argc == optind ? tsr_cli_usage(me, "the model is missing")
+                          : tsr_cli_usage(me, "takes one model, but '%s' is given, too", argv[optind + 1]);
+  }
+  wish->translator.model = argv[optind];
+  return wish->source ? TSR_EXIT_OK : tsr_cli_usage(me, "--source is missing");
+}
+
+/* ---- input ------------------------------------------------------------------------------------------------------- */
+
+static void clear(session *s)
+{
+  for (int32_t i = 0; i < TRANSLATOR_CHUNK; i++) {
+    tsr_free(s->source.ids[i]);
+    tsr_free(s->target.ids[i]);
+    s->source.ids[i] = NULL;
+    s->target.ids[i] = NULL;
+  }
+  s->n = 0;
+}
+
+typedef tsr_status (*encode_fn)(const tsr_tokenizer *tokenizer, const char *text, size_t size, int32_t **ids,
+                                int32_t *n_ids);
+
+static int add_side(session *s, side *to, const char *file, int64_t line, encode_fn encode, const char *text,
+                    size_t size)
+{
+  int32_t *n = &to->lengths[s->n];
+  tsr_status status = encode(s->translator.tokenizer, text, size, &to->ids[s->n], n);
+  if (status != TSR_OK) {
+    return tsr_cli_fail(tsr_fail_context(status, "%s, line %lld", file, (long long)line));
+  }
+  int32_t positions = tsr_model_config(s->translator.model)->max_positions;
+  if (positions > 0 && *n > positions) {
+    tsr_cli_progress_clear(&s->translator.progress);
+    tsr_cli_warning("%s, line %lld: %d tokens, cut to the model's %d positions", file, (long long)line, (int)*n,
+                    (int)positions);
+    to->ids[s->n][positions - 1] = to->ids[s->n][*n - 1];
+    *n = positions;
+  }
+  return TSR_EXIT_OK;
+}
+
+static int add_pair(session *s, const tsr_corpus_pair *pair)
+{
+  const settings *wish = &s->wish;
+  int code = add_side(s, &s->source, wish->source, pair->number, tsr_tokenizer_encode, pair->source, pair->source_size);
+  if (code == TSR_EXIT_OK) {
+    code = add_side(s, &s->target, wish->target ? wish->target : wish->source, pair->number,
+                    tsr_tokenizer_encode_target, pair->target, pair->target_size);
+  }
+  s->numbers[s->n] = pair->number;
+  s->n++;
+  return code;
+}
+
+/* ---- output ------------------------------------------------------------------------------------------------------ */
+
+static int print_json(const session *s, int32_t index, const tsr_target_score *score)
+{
+  json_t *ids = json_array();
+  json_t *tokens = json_array();
+  json_t *values = json_array();
+  int failed = !ids || !tokens || !values;
+  for (int32_t t = 0; t < score->n_tokens; t++) {
+    int32_t id = s->target.ids[index][t];
+    const char *token = tsr_tokenizer_token(s->translator.tokenizer, 1, id);
+    failed |= json_array_append_new(ids, json_integer(id)) != 0;
+    failed |= json_array_append_new(tokens, tsr_cli_json_text(token, strlen(token))) != 0;
+    failed |= json_array_append_new(values, tsr_cli_json_real((double)score->tokens[t])) != 0;
+  }
+  json_t *root = json_pack("{s:I, s:o, s:o, s:O}", "line", (json_int_t)s->numbers[index], "sum",
+                           tsr_cli_json_real(score->sum), "score", tsr_cli_json_real(score->score), "ids", ids);
+  if (root && s->wish.tokens) {
+    failed |= json_object_set(root, "tokens", tokens) != 0;
+    failed |= json_object_set(root, "log_probabilities", values) != 0;
+  }
+  json_decref(ids);
+  json_decref(tokens);
+  json_decref(values);
+  if (failed) {
+    json_decref(root);
+    root = NULL;
+  }
+  return tsr_cli_json_print(root, 0);
+}
+
+static int print_score(const session *s, int32_t index, const tsr_target_score *score)
+{
+  if (s->wish.json) {
+    return print_json(s, index, score);
+  }
+  printf("%.6f\t%.6f", score->sum, score->score);
+  for (int32_t t = 0; s->wish.tokens && t < score->n_tokens; t++) {
+    printf("%c%s=%.6f", t == 0 ? '\t' : ' ', tsr_tokenizer_token(s->translator.tokenizer, 1, s->target.ids[index][t]),
+           (double)score->tokens[t]);
+  }
+  putchar('\n');
+  return TSR_EXIT_OK;
+}
+
+static int print_all(session *s)
+{
+  double perplexity = s->tokens > 0 ? exp(-s->sum / (double)s->tokens) : NAN;
+  tsr_cli_progress_clear(&s->translator.progress);
+  if (s->wish.json) {
+    return tsr_cli_json_print(json_pack("{s:I, s:I, s:o, s:o}", "sentences", (json_int_t)s->sentences, "tokens",
+                                        (json_int_t)s->tokens, "sum", tsr_cli_json_real(s->sum), "perplexity",
+                                        tsr_cli_json_real(perplexity)),
+                              0);
+  }
+  int code = tsr_cli_flush();
+  if (s->tokens > 0) {
+    fprintf(stderr, "%lld sentences, %lld tokens, perplexity %.4f\n", (long long)s->sentences, (long long)s->tokens,
+            perplexity);
+  }
+  return code;
+}
+
+static void on_progress(void *user, int64_t done, int64_t total)
+{
+  session *s = user;
+  (void)total; /* of this chunk */
+  tsr_cli_progress_update(&s->translator.progress, s->sentences + done, 0);
+}
+
+static int score_chunk(session *s)
+{
+  const translator *t = &s->translator;
+  tsr_score_options options = {.n_batch = s->wish.translator.batch,
+                               .length_penalty = t->options.length_penalty,
+                               .decoder_start_id =
+                                   t->options.decoder_start_id >= 0 ? &t->options.decoder_start_id : NULL};
+  tsr_scores scores = {0};
+  tsr_status status =
+      tsr_score(t->transformer, s->n, (const int32_t *const *)s->source.ids, s->source.lengths,
+                (const int32_t *const *)s->target.ids, s->target.lengths, &options, on_progress, s, &scores);
+  int code = tsr_cli_fail(status);
+  tsr_cli_progress_clear(&s->translator.progress);
+  for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
+    code = print_score(s, i, &scores.targets[i]);
+    s->sum += scores.targets[i].sum;
+    s->tokens += scores.targets[i].n_tokens;
+  }
+  tsr_scores_finish(&scores);
+  s->sentences += s->n;
+  clear(s);
+  return code;
+}
+
+static int score_pairs(session *s)
+{
+  int code = TSR_EXIT_OK;
+  for (int32_t end = 0; !end && code == TSR_EXIT_OK;) {
+    tsr_corpus_pair pair;
+    code = tsr_cli_fail(tsr_corpus_next(s->corpus, &pair, &end));
+    if (code == TSR_EXIT_OK && !end) {
+      code = add_pair(s, &pair);
+    }
+    if (code == TSR_EXIT_OK && s->n > 0 && (end || s->n == TRANSLATOR_CHUNK)) {
+      code = score_chunk(s);
+    }
+  }
+  return code == TSR_EXIT_OK ? print_all(s) : code;
+}
+
+int tsr_cmd_score(int argc, char **argv)
+{
+  session *s = calloc(1, sizeof *s);
+  if (!s) {
+    return tsr_cli_no_memory();
+  }
+  int finished = 0;
+  int code = parse(argc, argv, &s->wish, &finished);
+  if (code == TSR_EXIT_OK && !finished) {
+    tsr_corpus_files files = {.source = tsr_cli_path(s->wish.source), .target = tsr_cli_path(s->wish.target)};
+    code = tsr_cli_fail(tsr_corpus_open(&files, &s->corpus));
+    if (code == TSR_EXIT_OK) {
+      code = translator_open(&s->translator, &s->wish.translator);
+    }
+    if (code == TSR_EXIT_OK) {
+      code = score_pairs(s);
+    }
+  }
+  clear(s);
+  translator_finish(&s->translator);
+  tsr_corpus_close(s->corpus);
+  free(s);
+  return code;
+}

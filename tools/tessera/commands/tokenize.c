@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera tokenize: text to tokens and their ids, and back.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tessera/commands.h"
+#include "tools/tessera/text/translator.h"
+
+static const char help[] =
+    "Usage: tessera tokenize MODEL [OPTION]... [FILE]\n"
+    "\n"
+    "Reads text from FILE or standard input, one sentence a line, and prints for each line its tokens,\n"
+    "a tab, and their ids, as the model in the folder MODEL reads them. The folder may hold no more\n"
+    "than the tokenizer's files.\n"
+    "\n"
+    "  --decode               the reverse: reads ids, in what a line has behind its last tab, and\n"
+    "                         prints their text; ids that stand for no token are reported on stderr,\n"
+    "                         and the exit code is 3\n"
+    "  --target               texts of the target side, as the model is trained to write them;\n"
+    "                         default: of the source side\n"
+    "  --source-lang CODE     the language of source texts (mBART, M2M100, NLLB): fra_Latn, fr_XX, fr\n"
+    "  --target-lang CODE     the language of target texts (these, and multilingual Marian models)\n"
+    "  --languages            print the codes of the tokenizer's languages instead\n"
+    "  --kind NAME            the kind of tokenizer, where the folder does not tell it: marian, t5,\n"
+    "                         pegasus, mbart, mbart50, m2m100, nllb, bart, fast\n"
+    "  --json                 print one JSON object a line: line, text, tokens, ids\n"
+    "  --help                 print this text\n"
+    "\n"
+    "Examples:\n"
+    "  echo 'The museum is worth visiting.' | tessera tokenize tools/demo-model\n"
+    "  tessera tokenize nllb --source-lang fra_Latn text.fr | tessera tokenize nllb --decode\n";
+
+enum { SOURCE = 0, TARGET = 1 };
+
+typedef struct settings {
+  const char *model;
+  const char *file; /* NULL: standard input */
+  const char *kind;
+  const char *language[2];
+  int32_t side;
+  int decode;
+  int languages;
+  int json;
+} settings;
+
+typedef struct session {
+  settings wish;
+  tsr_tokenizer *tokenizer;
+  tsr_tokenizer_info info;
+  tsr_cli_lines lines;
+  int outcome; /* TSR_EXIT_OK, or the exit code for a line that was not good */
+} session;
+
+static int parse(int argc, char **argv, settings *wish, int *finished)
+{
+  static const struct option options[] = {{"decode", no_argument, NULL, 'd'},
+                                          {"target", no_argument, NULL, 't'},
+                                          {"source-lang", required_argument, NULL, 'S'},
+                                          {"target-lang", required_argument, NULL, 'T'},
+                                          {"languages", no_argument, NULL, 'l'},
+                                          {"kind", required_argument, NULL, 'k'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  for (int option; (option = tsr_cli_option(argc, argv, options)) != -1;) {
+    switch (option) {
+    case 'd':
+      wish->decode = 1;
+      break;
+    case 't':
+      wish->side = TARGET;
+      break;
+    case 'S':
+      wish->language[SOURCE] = optarg;
+      break;
+    case 'T':
+      wish->language[TARGET] = optarg;
+      break;
+    case 'l':
+      wish->languages = 1;
+      break;
+    case 'k':
+      wish->kind = optarg;
+      break;
+    case 'j':
+      wish->json = 1;
+      break;
+    case 'h':
+      *finished = 1;
+      return tsr_cli_help(help);
+    default:
+      return TSR_EXIT_USAGE; /* tsr_cli_option has told */
+    }
+  }
+  if (optind == argc) {
+    return tsr_cli_usage(argv[0], "the model's folder is missing");
+  }
+  if (argc - optind > 2) {
+    return tsr_cli_usage(argv[0], "takes a folder and one file, but '%s' is given, too", argv[optind + 2]);
+  }
+  wish->model = argv[optind];
+  wish->file = optind + 1 < argc ? argv[optind + 1] : NULL;
+  return TSR_EXIT_OK;
+}
+
+/* With a model beside it, the vocabulary is as large as the model's; a model that this build cannot run does not matter. */
+static tsr_status open_tokenizer(session *s)
+{
+  tsr_model *model = NULL;
+  if (s->wish.kind || tsr_model_open(s->wish.model, &model) != TSR_OK) {
+    return tsr_tokenizer_open_as(s->wish.model, s->wish.kind, &s->tokenizer);
+  }
+  tsr_status status = tsr_tokenizer_open(model, &s->tokenizer);
+  tsr_model_close(model);
+  return status;
+}
+
+static int open_all(session *s)
+{
+  tsr_status status = open_tokenizer(s);
+  if (status != TSR_OK) {
+    return tsr_cli_fail_input(status);
+  }
+  return translator_choose_languages(s->tokenizer, s->wish.language[SOURCE], s->wish.language[TARGET]);
+}
+
+static int print_languages(const session *s)
+{
+  json_t *list = s->wish.json ? json_array() : NULL;
+  for (int32_t i = 0; i < tsr_tokenizer_n_languages(s->tokenizer); i++) {
+    const char *code = tsr_tokenizer_language(s->tokenizer, i);
+    if (!s->wish.json) {
+      puts(code);
+    } else if (json_array_append_new(list, json_string(code)) != 0) {
+      json_decref(list);
+      return tsr_cli_no_memory();
+    }
+  }
+  return s->wish.json ? tsr_cli_json_print(list, 0) : TSR_EXIT_OK;
+}
+
+/* ---- one line ---------------------------------------------------------------------------------------------------- */
+
+static int print_json(const session *s, const char *text, size_t size, const int32_t *ids, int32_t n_ids)
+{
+  json_t *numbers = json_array();
+  json_t *tokens = json_array();
+  int failed = 0;
+  for (int32_t i = 0; i < n_ids; i++) {
+    const char *token = tsr_tokenizer_token(s->tokenizer, s->wish.side, ids[i]);
+    failed |= json_array_append_new(numbers, json_integer(ids[i])) != 0;
+    failed |= json_array_append_new(tokens, tsr_cli_json_text(token, strlen(token))) != 0;
+  }
+  json_t *root = json_pack("{s:I, s:o, s:o, s:o}", "line", (json_int_t)s->lines.number, "text",
+                           tsr_cli_json_text(text, size), "tokens", tokens, "ids", numbers);
+  if (failed) {
+    json_decref(root);
+    root = NULL;
+  }
+  return tsr_cli_json_print(root, 0);
+}
+
+static int print_line(const session *s, const int32_t *ids, int32_t n_ids)
+{
+  for (int32_t i = 0; i < n_ids; i++) {
+    printf("%s%s", i > 0 ? " " : "", tsr_tokenizer_token(s->tokenizer, s->wish.side, ids[i]));
+  }
+  for (int32_t i = 0; i < n_ids; i++) {
+    printf("%s%d", i > 0 ? " " : "\t", (int)ids[i]);
+  }
+  putchar('\n');
+  return TSR_EXIT_OK;
+}
+
+static int encode_line(session *s)
+{
+  const tsr_cli_lines *lines = &s->lines;
+  int32_t *ids = NULL;
+  int32_t n_ids = 0;
+  tsr_status status = s->wish.side == SOURCE
+                          ? tsr_tokenizer_encode(s->tokenizer, lines->text, lines->size, &ids, &n_ids)
+                          : tsr_tokenizer_encode_target(s->tokenizer, lines->text, lines->size, &ids, &n_ids);
+  if (status != TSR_OK) {
+    return tsr_cli_fail_input(tsr_fail_context(status, "%s, line %lld", lines->name, (long long)lines->number));
+  }
+  int code = s->wish.json ? print_json(s, lines->text, lines->size, ids, n_ids) : print_line(s, ids, n_ids);
+  tsr_free(ids);
+  return code;
+}
+
+/* Reports what is no id, which is left out. */
+static void reject(session *s, const char *word, size_t size, const char *why)
+{
+  tsr_cli_error("%s, line %lld: '%.*s' %s", s->lines.name, (long long)s->lines.number, (int)(size < 40 ? size : 40),
+                word, why);
+  s->outcome = TSR_EXIT_INPUT;
+}
+
+/* Reads one word as an id; -1: it is none, which was told. */
+static int32_t read_id(session *s, const char *word, size_t size)
+{
+  int32_t limit = s->wish.side == SOURCE ? s->info.source_vocabulary : s->info.target_vocabulary;
+  char *end;
+  errno = 0;
+  long id = strtol(word, &end, 10);
+  if (end != word + size) {
+    reject(s, word, size, "is no id: expected whole numbers with blanks between");
+  } else if (errno != 0 || id < 0 || id >= limit) {
+    char why[64];
+    snprintf(why, sizeof why, "is outside the vocabulary of %d tokens", (int)limit);
+    reject(s, word, size, why);
+  } else if (!tsr_tokenizer_token(s->tokenizer, s->wish.side, (int32_t)id)[0]) {
+    reject(s, word, size, "stands for no token");
+  } else {
+    return (int32_t)id;
+  }
+  return -1;
+}
+
+static int decode_line(session *s)
+{
+  static const char blanks[] = " \t\r\v\f";
+  const char *tab = strrchr(s->lines.text, '\t');
+  const char *at = tab ? tab + 1 : s->lines.text;
+  int32_t *ids = malloc((s->lines.size + 1) * sizeof *ids);
+  if (!ids) {
+    return tsr_cli_no_memory();
+  }
+  int32_t n_ids = 0;
+  for (size_t size; *(at += strspn(at, blanks)); at += size) {
+    size = strcspn(at, blanks);
+    ids[n_ids] = read_id(s, at, size);
+    n_ids += ids[n_ids] >= 0;
+  }
+  char *text = NULL;
+  tsr_status status = tsr_tokenizer_decode_side(s->tokenizer, s->wish.side, ids, n_ids, &text);
+  int code = tsr_cli_fail(status);
+  if (code == TSR_EXIT_OK && s->wish.json) {
+    code = print_json(s, text, strlen(text), ids, n_ids);
+  } else if (code == TSR_EXIT_OK) {
+    tsr_cli_put_line(text);
+  }
+  tsr_free(text);
+  free(ids);
+  return code;
+}
+
+static int run_lines(session *s)
+{
+  int code = tsr_cli_lines_open(&s->lines, s->wish.file);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  int got = 1;
+  while (code == TSR_EXIT_OK && (code = tsr_cli_lines_next(&s->lines, &got)) == TSR_EXIT_OK && got) {
+    code = s->wish.decode ? decode_line(s) : encode_line(s);
+  }
+  tsr_cli_lines_finish(&s->lines);
+  return code != TSR_EXIT_OK ? code : s->outcome;
+}
+
+int tsr_cmd_tokenize(int argc, char **argv)
+{
+  session s = {.outcome = TSR_EXIT_OK};
+  int finished = 0;
+  int code = parse(argc, argv, &s.wish, &finished);
+  if (code != TSR_EXIT_OK || finished) {
+    return code;
+  }
+  code = open_all(&s);
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_fail(tsr_tokenizer_get_info(s.tokenizer, &s.info));
+  }
+  if (code == TSR_EXIT_OK) {
+    code = s.wish.languages ? print_languages(&s) : run_lines(&s);
+  }
+  tsr_tokenizer_close(s.tokenizer);
+  return code;
+}

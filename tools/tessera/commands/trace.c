@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera trace: how large the numbers are that flow through a model, after every layer, norm and sum, on one device or
+ * on two.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tessera/inspect.h"
+#include "tools/tessera/commands.h"
+#include "tools/tessera/text/sentence.h"
+
+static const char help[] =
+    "Usage: tessera trace MODEL SENTENCE [OPTION]...\n"
+    "\n"
+    "Prints the mean, the standard deviation and the largest magnitude of what flows through the model\n"
+    "after every layer, every norm, and every sum of a sublayer with what goes around it, while it\n"
+    "reads SENTENCE and writes its translation.\n"
+    "\n"
+    "  --target TEXT          what the decoder writes; default: the model's own translation\n"
+    "  --devices A,B          compute on two devices, and compare\n"
+    "  --tolerance T          with --devices: largest difference allowed, divided by the largest\n"
+    "                         magnitude (default 1e-4)\n"
+    "  --json                 print one JSON object\n" TRANSLATOR_HELP "  --help                 print this text\n"
+    "\n"
+    "Exit code: 1 if two devices differ by more than the tolerance; others as in `tessera help`.\n";
+
+enum { SIDES = 2 };
+
+typedef struct request {
+  translator_settings settings[SIDES]; /* one for each device */
+  int32_t n_sides;
+  const char *text, *target;
+  double tolerance;
+  int as_json;
+} request;
+
+typedef struct session {
+  const request *wish;
+  translator *sides[SIDES];
+  sentence sentence;
+  tsr_inspection seen[SIDES];
+} session;
+
+typedef struct statistics {
+  double mean;
+  double deviation;
+  double largest; /* magnitude; NaN where an element is NaN */
+} statistics;
+
+static statistics measure(const tsr_inspected *tensor)
+{
+  int64_t n = tsr_shape_elements(&tensor->shape);
+  statistics s = {0};
+  double squares = 0.0;
+  for (int64_t i = 0; i < n; i++) {
+    double x = (double)tensor->values[i];
+    s.mean += x / (double)n;
+    s.largest = isnan(x) || isnan(s.largest) ? NAN : fmax(s.largest, fabs(x));
+  }
+  for (int64_t i = 0; i < n; i++) {
+    double x = (double)tensor->values[i] - s.mean;
+    squares += x * x / (double)n;
+  }
+  s.deviation = sqrt(squares);
+  return s;
+}
+
+/* Of two devices' tensors, relative to the largest magnitude; where only one of them is NaN, infinite. */
+static double difference(const tsr_inspected *a, const tsr_inspected *b)
+{
+  int64_t n = tsr_shape_elements(&a->shape);
+  double largest = 0.0, magnitude = 0.0;
+  for (int64_t i = 0; i < n; i++) {
+    double x = (double)a->values[i], y = (double)b->values[i];
+    double error = x == y || (isnan(x) && isnan(y)) ? 0.0 : fabs(x - y);
+    largest = isnan(error) ? INFINITY : fmax(largest, error);
+    magnitude = fmax(magnitude, fabs(x));
+  }
+  return largest > 0.0 ? largest / fmax(magnitude, 1e-30) : 0.0;
+}
+
+/* ---- output ------------------------------------------------------------------------------------------------------ */
+
+static double largest_difference(const session *s, int32_t *where)
+{
+  double largest = 0.0;
+  *where = 0;
+  for (int32_t i = 0; s->wish->n_sides > 1 && i < s->seen[0].n; i++) {
+    double error = difference(&s->seen[0].tensors[i], &s->seen[1].tensors[i]);
+    if (error > largest) {
+      largest = error;
+      *where = i;
+    }
+  }
+  return largest;
+}
+
+static int print_table(const session *s)
+{
+  int32_t n_sides = s->wish->n_sides, where = 0;
+  tsr_cli_table table;
+  tsr_cli_table_init(&table, 1 + 3 * n_sides + (n_sides > 1), ~1u);
+  tsr_cli_table_cell(&table, "tensor");
+  for (int32_t side = 0; side < n_sides; side++) {
+    tsr_cli_table_cell(&table, "mean");
+    tsr_cli_table_cell(&table, "deviation");
+    tsr_cli_table_cell(&table, "largest");
+  }
+  if (n_sides > 1) {
+    tsr_cli_table_cell(&table, "difference");
+  }
+  for (int32_t i = 0; i < s->seen[0].n; i++) {
+    tsr_cli_table_cell(&table, "%s", s->seen[0].tensors[i].name);
+    for (int32_t side = 0; side < n_sides; side++) {
+      statistics of = measure(&s->seen[side].tensors[i]);
+      tsr_cli_table_cell(&table, "%.4f", of.mean);
+      tsr_cli_table_cell(&table, "%.4f", of.deviation);
+      tsr_cli_table_cell(&table, "%.4f", of.largest);
+    }
+    if (n_sides > 1) {
+      tsr_cli_table_cell(&table, "%.2g", difference(&s->seen[0].tensors[i], &s->seen[1].tensors[i]));
+    }
+  }
+  const char *target = s->sentence.target_text;
+  printf("%s%s%s, on %s", s->sentence.text, target ? " -> " : "", target ? target : "",
+         tsr_device_name(s->sides[0]->device));
+  if (n_sides > 1) {
+    printf(" and %s", tsr_device_name(s->sides[1]->device));
+  }
+  puts("");
+  int code = tsr_cli_table_print(&table, stdout);
+  tsr_cli_table_finish(&table);
+  if (n_sides > 1) {
+    double largest = largest_difference(s, &where);
+    printf("largest difference %.3g, relative to the largest magnitude, after %s: %s\n", largest,
+           s->seen[0].tensors[where].name, largest <= s->wish->tolerance ? "ok" : "DIFFERS");
+  }
+  return code;
+}
+
+static json_t *tensor_json(const session *s, int32_t index)
+{
+  json_t *sides = json_array();
+  for (int32_t side = 0; side < s->wish->n_sides; side++) {
+    statistics of = measure(&s->seen[side].tensors[index]);
+    json_array_append_new(sides, json_pack("{s:o, s:o, s:o}", "mean", tsr_cli_json_real(of.mean), "deviation",
+                                           tsr_cli_json_real(of.deviation), "largest", tsr_cli_json_real(of.largest)));
+  }
+  json_t *difference_json = s->wish->n_sides > 1
+                                ? tsr_cli_json_real(difference(&s->seen[0].tensors[index], &s->seen[1].tensors[index]))
+                                : json_null();
+  return json_pack("{s:s, s:o, s:o}", "name", s->seen[0].tensors[index].name, "devices", sides, "difference",
+                   difference_json);
+}
+
+static int print_json(const session *s)
+{
+  int32_t where = 0;
+  json_t *devices = json_array(), *tensors = json_array();
+  for (int32_t side = 0; side < s->wish->n_sides; side++) {
+    json_array_append_new(devices, json_string(tsr_device_name(s->sides[side]->device)));
+  }
+  int failed = 0;
+  for (int32_t i = 0; i < s->seen[0].n; i++) {
+    failed |= json_array_append_new(tensors, tensor_json(s, i)) != 0;
+  }
+  double largest = largest_difference(s, &where);
+  const char *target = s->sentence.target_text;
+  json_t *root = json_pack(
+      "{s:o, s:o, s:o, s:o, s:o, s:o}", "source", tsr_cli_json_text(s->sentence.text, strlen(s->sentence.text)),
+      "target", target ? tsr_cli_json_text(target, strlen(target)) : json_null(), "devices", devices, "tensors",
+      tensors, "largest_difference", s->wish->n_sides > 1 ? tsr_cli_json_real(largest) : json_null(), "passed",
+      s->wish->n_sides > 1 ? json_boolean(largest <= s->wish->tolerance) : json_null());
+  if (failed) {
+    json_decref(root);
+    root = NULL;
+  }
+  return tsr_cli_json_print(root, JSON_INDENT(2));
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+/* Both devices read and write the same tokens: what the first one wrote. */
+static int look(session *s)
+{
+  const request *r = s->wish;
+  sentence *of = &s->sentence;
+  int code = TSR_EXIT_OK;
+  for (int32_t side = 0; side < r->n_sides && code == TSR_EXIT_OK; side++) {
+    s->sides[side] = calloc(1, sizeof *s->sides[side]);
+    if (!s->sides[side]) {
+      return tsr_cli_no_memory();
+    }
+    code = translator_open(s->sides[side], &r->settings[side]);
+    if (code == TSR_EXIT_OK && side == 0) {
+      code = sentence_read(s->sides[0], r->text, r->target, of);
+    }
+    if (code == TSR_EXIT_OK) {
+      code = tsr_cli_fail(tsr_transformer_inspect(
+          s->sides[side]->transformer, TSR_INSPECT_LAYERS | TSR_INSPECT_NORMS | TSR_INSPECT_SUMS, 1, of->n_source,
+          of->source, &of->n_source, of->n_target, of->target, &s->seen[side]));
+    }
+  }
+  return code;
+}
+
+static int run(const request *r)
+{
+  session s = {.wish = r};
+  int code = look(&s);
+  if (code == TSR_EXIT_OK) {
+    code = r->as_json ? print_json(&s) : print_table(&s);
+  }
+  int32_t where = 0;
+  if (code == TSR_EXIT_OK && !(largest_difference(&s, &where) <= r->tolerance)) {
+    code = TSR_EXIT_MISMATCH;
+  }
+  for (int32_t side = 0; side < SIDES; side++) {
+    tsr_inspection_finish(&s.seen[side]);
+    if (s.sides[side]) {
+      translator_finish(s.sides[side]);
+    }
+    free(s.sides[side]);
+  }
+  sentence_finish(&s.sentence);
+  return code;
+}
+
+/* Takes the names of --devices, which live as long as *names. */
+static int choose_devices(const char *command, const char *text, request *r, char ***names)
+{
+  int32_t n = 0;
+  free(*names);
+  *names = NULL;
+  int code = tsr_cli_list(command, "--devices", text, names, &n);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  if (n != SIDES) {
+    return tsr_cli_usage(command, "--devices: two devices are compared, not %d", (int)n);
+  }
+  r->n_sides = SIDES;
+  return TSR_EXIT_OK;
+}
+
+int tsr_cmd_trace(int argc, char **argv)
+{
+  static const struct option options[] = {{"target", required_argument, NULL, 't'},
+                                          {"devices", required_argument, NULL, 'D'},
+                                          {"tolerance", required_argument, NULL, 'T'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          TRANSLATOR_OPTIONS,
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  request r = {.n_sides = 1, .tolerance = 1e-4};
+  char **devices = NULL;
+  int code = TSR_EXIT_OK, finished = 0;
+  for (int option; code == TSR_EXIT_OK && !finished && (option = tsr_cli_option(argc, argv, options)) != -1;) {
+    switch (option) {
+    case 't':
+      r.target = optarg;
+      break;
+    case 'D':
+      code = choose_devices(argv[0], optarg, &r, &devices);
+      break;
+    case 'T':
+      code = tsr_cli_number(argv[0], "--tolerance", optarg, 0.0, 1e9, &r.tolerance);
+      break;
+    case 'j':
+      r.as_json = 1;
+      break;
+    case 'h':
+      finished = 1;
+      code = tsr_cli_help(help);
+      break;
+    default:
+      code = translator_take_option(argv[0], option, &r.settings[0]);
+    }
+  }
+  if (code == TSR_EXIT_OK && !finished && optind + 2 != argc) {
+    code = tsr_cli_usage(argv[0], "a model's folder and one sentence are needed");
+  }
+  if (code == TSR_EXIT_OK && !finished) {
+    r.settings[0].model = argv[optind];
+    r.text = argv[optind + 1];
+    r.settings[1] = r.settings[0];
+    for (int32_t side = 0; devices && side < SIDES; side++) {
+      r.settings[side].device = devices[side];
+    }
+    code = run(&r);
+  }
+  free(devices);
+  return code;
+}

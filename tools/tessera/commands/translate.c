@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera translate: text in, one sentence a line, and its translation out.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/tessera/commands.h"
+#include "tools/tessera/text/decoding.h"
+#include "tools/tessera/text/translator.h"
+
+static const char help[] =
+    "Usage: tessera translate --model FOLDER [OPTION]... [FILE]\n"
+    "\n"
+    "Reads sentences from FILE or standard input, one a line, and prints their translations in the\n"
+    "same order, as many lines as there are: one that is empty, or blank, gives an empty line. Bytes\n"
+    "that are no UTF-8 are read as U+FFFD; a byte order mark at the beginning is left out; lines end\n"
+    "with LF, CR LF or the end of the file.\n"
+    "\n"
+    "  --model FOLDER         the model: config.json, model.safetensors, its tokenizer's files\n" TRANSLATOR_HELP
+    "  --n-best N             print the N best hypotheses of each sentence, or so many samples, a line\n"
+    "                         each: the sentence's line number, a tab, the score, a tab, the text\n"
+    "  --scores               print each translation's score and a tab before it\n"
+    "  --json                 print one JSON object a line: line, source, translation, score (of greedy\n"
+    "                         search and samples with --scores), ids; rank with --n-best\n" DECODING_HELP
+    "  --timings              print on stderr what loading and translating took\n"
+    "  --help                 print this text\n"
+    "\n" SEARCH_HELP "\n"
+    "Example:\n"
+    "  echo 'The museum is worth visiting.' | tessera translate --model tools/demo-model\n";
+
+typedef struct settings {
+  translator_settings translator;
+  decoding_settings decoding;
+  const char *file; /* NULL: standard input */
+  int json;
+  int timings;
+} settings;
+
+typedef struct session {
+  settings wish;
+  translator translator;
+  decoding decoding;
+  tsr_cli_lines lines;
+  int64_t first;                /* the number of the chunk's first line */
+  char *text[TRANSLATOR_CHUNK]; /* the chunk's lines, kept for --json only */
+  size_t size[TRANSLATOR_CHUNK];
+} session;
+
+static int check_decoding(const char *me, const settings *wish)
+{
+  const decoding_settings *asked = &wish->decoding;
+  if (asked->prefix && asked->prefix_file) {
+    return tsr_cli_usage(me, "takes --prefix or --prefix-file, not both");
+  }
+  if (asked->stream && (wish->json || wish->translator.scores || asked->alternatives > 0)) {
+    return tsr_cli_usage(me,
+                         "--stream prints text alone: it goes with none of --json, --scores, --n-best, --alternatives");
+  }
+  if (asked->stream && asked->replace_unknown) {
+    return tsr_cli_usage(me, "--replace-unknown needs whole sentences; it does not go with --stream");
+  }
+  if (asked->attention && !wish->json) {
+    return tsr_cli_usage(me, "--attention is told with --json");
+  }
+  return TSR_EXIT_OK;
+}
+
+static int parse(int argc, char **argv, void *opaque, int *finished)
+{
+  settings *wish = &((session *)opaque)->wish;
+  static const struct option options[] = {{"model", required_argument, NULL, 'm'},
+                                          TRANSLATOR_OPTIONS,
+                                          {"n-best", required_argument, NULL, SEARCH_OPTION + SEARCH_N_BEST},
+                                          DECODING_OPTIONS,
+                                          {"scores", no_argument, NULL, 'S'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"timings", no_argument, NULL, 't'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  const char *me = argv[0];
+  int code = TSR_EXIT_OK;
+  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
+    switch (option) {
+    case 'm':
+      wish->translator.model = optarg;
+      break;
+    case 'S':
+      wish->translator.scores = 1;
+      break;
+    case 'j':
+      wish->json = 1;
+      break;
+    case 't':
+      wish->timings = 1;
+      break;
+    case 'h':
+      *finished = 1;
+      return tsr_cli_help(help);
+    default:
+      code = option >= DECODING_OPTION ? decoding_take_option(me, option, &wish->decoding)
+                                       : translator_take_option(me, option, &wish->translator);
+      wish->translator.scores |= option == SEARCH_OPTION + SEARCH_N_BEST;
+    }
+  }
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  if (!wish->translator.model) {
+    return tsr_cli_usage(me, "--model is missing");
+  }
+  code = check_decoding(me, wish);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  if (argc - optind > 1) {
+    return tsr_cli_usage(me, "takes one file, but '%s' is given, too", argv[optind + 1]);
+  }
+  wish->file = optind < argc ? argv[optind] : NULL;
+  return TSR_EXIT_OK;
+}
+
+/* Adds the line that was read last to the chunk. */
+static int add_line(session *s)
+{
+  const tsr_cli_lines *lines = &s->lines;
+  int32_t i = s->translator.n;
+  if (s->wish.json) {
+    free(s->text[i]);
+    s->text[i] = malloc(lines->size + 1);
+    if (!s->text[i]) {
+      return tsr_cli_no_memory();
+    }
+    memcpy(s->text[i], lines->text, lines->size + 1);
+    s->size[i] = lines->size;
+  }
+  int code = translator_add(&s->translator, lines->name, lines->number, lines->text, lines->size);
+  return code == TSR_EXIT_OK ? decoding_add(&s->decoding, &s->translator, lines->text, lines->size) : code;
+}
+
+/* Several hypotheses of each sentence. */
+static int hands_over_many(const session *s)
+{
+  return s->wish.translator.search.is_given[SEARCH_N_BEST] || s->wish.decoding.alternatives > 0;
+}
+
+static int print_json(const session *s, const translation *t)
+{
+  const tsr_hypothesis *best = t->best;
+  json_t *ids = json_array();
+  int failed = !ids;
+  for (int32_t k = 0; k < best->n_ids; k++) {
+    failed |= json_array_append_new(ids, json_integer(best->ids[k])) != 0;
+  }
+  json_t *root =
+      json_pack("{s:I, s:o, s:o, s:o, s:o}", "line", (json_int_t)(s->first + t->index), "source",
+                tsr_cli_json_text(s->text[t->index], s->size[t->index]), "translation",
+                tsr_cli_json_text(t->text, strlen(t->text)), "score", tsr_cli_json_real(best->score), "ids", ids);
+  if (hands_over_many(s) && root) {
+    failed |= json_object_set_new(root, "rank", json_integer(t->rank)) != 0;
+  }
+  failed |= root && decoding_describe(&s->decoding, &s->translator, t, root) != 0;
+  if (failed) {
+    json_decref(root);
+    root = NULL;
+  }
+  return tsr_cli_json_print(root, 0);
+}
+
+static void print_score(float score)
+{
+  if (isnan(score)) {
+    fputs("nan\t", stdout); /* printf may add a sign */
+  } else {
+    printf("%.6f\t", (double)score);
+  }
+}
+
+static int print_translation(void *user, const translation *t)
+{
+  session *s = user;
+  if (s->wish.json) {
+    return print_json(s, t);
+  }
+  if (s->wish.decoding.stream) {
+    text_stream_end(&s->decoding.stream, t->text);
+    return TSR_EXIT_OK;
+  }
+  if (hands_over_many(s) && t->n_parts > 0) {
+    printf("%lld\t", (long long)(s->first + t->index));
+  }
+  if ((s->wish.translator.scores || hands_over_many(s)) && t->n_parts > 0) {
+    print_score(t->best->score);
+  }
+  tsr_cli_put_line(t->text);
+  return TSR_EXIT_OK;
+}
+
+static int translate_lines(session *s)
+{
+  /* Somebody who types wants the answer to a line at once. */
+  int32_t wanted = isatty(fileno(s->lines.file)) || s->wish.decoding.stream ? 1 : TRANSLATOR_CHUNK;
+  int code = TSR_EXIT_OK;
+  for (int got = 1; got && code == TSR_EXIT_OK;) {
+    s->first = s->lines.number + 1;
+    while (s->translator.n < wanted && code == TSR_EXIT_OK) {
+      code = tsr_cli_lines_next(&s->lines, &got);
+      if (code != TSR_EXIT_OK || !got) {
+        break;
+      }
+      code = add_line(s);
+    }
+    if (code == TSR_EXIT_OK && s->translator.n > 0) {
+      code = decoding_prepare(&s->decoding, &s->translator);
+    }
+    if (code == TSR_EXIT_OK && s->translator.n > 0) {
+      code = translator_run(&s->translator, print_translation, s);
+      int flushed = tsr_cli_flush();
+      code = code != TSR_EXIT_OK ? code : flushed;
+    }
+  }
+  return code;
+}
+
+static int run(void *opaque)
+{
+  session *s = opaque;
+  int code = tsr_cli_lines_open(&s->lines, s->wish.file);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  code = translator_open(&s->translator, &s->wish.translator);
+  if (code == TSR_EXIT_OK) {
+    code = decoding_open(&s->decoding, &s->wish.decoding, &s->translator);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = translate_lines(s);
+  }
+  if (code == TSR_EXIT_OK && s->wish.timings) {
+    translator_print_timings(&s->translator);
+  }
+  return code == TSR_EXIT_OK ? s->translator.outcome : code;
+}
+
+static void finish(void *opaque)
+{
+  session *s = opaque;
+  decoding_finish(&s->decoding);
+  translator_finish(&s->translator);
+  tsr_cli_lines_finish(&s->lines);
+  for (int32_t i = 0; i < TRANSLATOR_CHUNK; i++) {
+    free(s->text[i]);
+  }
+}
+
+int tsr_cmd_translate(int argc, char **argv)
+{
+  static const tsr_cli_command command = {
+      .session_size = sizeof(session), .parse = parse, .run = run, .finish = finish};
+  return tsr_cli_run(&command, argc, argv);
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera vocab: learns from sentence pairs how to cut text into pieces, and writes the tokenizer's files of a Marian
+ * folder.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/checkpoint/file.h"
+#include "core/checkpoint/replace.h"
+#include "core/text/corpus.h"
+#include "core/text/tokenizer.h"
+#include "tessera/text.h"
+#include "tools/tessera/commands.h"
+#include "tools/tessera/commands/vocab_train.h"
+#include "tools/tessera/common/common.h"
+
+static const char help[] =
+    "Usage: tessera vocab --source FILE [--target FILE] --out FOLDER [OPTION]...\n"
+    "\n"
+    "Trains SentencePiece on sentence pairs and writes what a model's folder needs of a tokenizer:\n"
+    "source.spm, target.spm, vocab.json, tokenizer_config.json. The same text and options give the\n"
+    "same files.\n"
+    "\n"
+    "  --source FILE           sentences, one a line; or WMT's SGM or XML\n"
+    "  --target FILE           their translations; without it FILE of --source has both: TSV or XML\n"
+    "  --out FOLDER            where to write; made if it is missing\n"
+    "  --size N                pieces, </s> and <unk> among them; default: 5000. <pad> is one more token\n"
+    "  --separate              a vocabulary for each language, of that size, instead of one for both\n"
+    "  --model M               how pieces are found: unigram (default) or bpe\n"
+    "  --character-coverage X  part of the text whose characters get pieces, 0.98 to 1, default: 0.9995;\n"
+    "                          the rarest ones become <unk>\n"
+    "  --byte-fallback         spell such characters by pieces for their bytes instead\n"
+    "  --input-size N          sentences looked at, a sample of all, which is held in memory; default:\n"
+    "                          2000000; 0: all\n"
+    "  --verbose               print what SentencePiece tells about its work\n"
+    "  --help                  print this text\n"
+    "\n"
+    "Example:\n"
+    "  tessera vocab --source train.en --target train.fr --out model --size 8000\n";
+
+typedef struct settings {
+  tsr_corpus_files files;
+  const char *out;
+  int separate;
+  tsr_vocab_options training;
+} settings;
+
+/* Sentences on their way into the training. */
+enum { BOTH_SIDES = TSR_SIDES };
+typedef struct feed {
+  tsr_corpus *corpus;
+  int32_t wanted; /* TSR_SIDE_SOURCE, TSR_SIDE_TARGET, BOTH_SIDES */
+  int32_t is_target_next;
+  tsr_corpus_pair pair;
+  int64_t sentences; /* given, empty ones left out */
+} feed;
+
+static int parse(int argc, char **argv, settings *wish, int *finished)
+{
+  static const struct option options[] = {{"source", required_argument, NULL, 's'},
+                                          {"target", required_argument, NULL, 't'},
+                                          {"out", required_argument, NULL, 'o'},
+                                          {"size", required_argument, NULL, 'n'},
+                                          {"separate", no_argument, NULL, 'S'},
+                                          {"model", required_argument, NULL, 'm'},
+                                          {"character-coverage", required_argument, NULL, 'c'},
+                                          {"byte-fallback", no_argument, NULL, 'b'},
+                                          {"input-size", required_argument, NULL, 'i'},
+                                          {"verbose", no_argument, NULL, 'v'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  const char *me = argv[0];
+  int code = TSR_EXIT_OK;
+  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
+    switch (option) {
+    case 's':
+      wish->files.source = optarg;
+      break;
+    case 't':
+      wish->files.target = optarg;
+      break;
+    case 'o':
+      wish->out = optarg;
+      break;
+    case 'n':
+      code = tsr_cli_int32(me, "--size", optarg, 8, 1000000, &wish->training.size);
+      break;
+    case 'S':
+      wish->separate = 1;
+      break;
+    case 'm':
+      wish->training.model = optarg;
+      break;
+    case 'c':
+      code = tsr_cli_number(me, "--character-coverage", optarg, 0.98, 1, &wish->training.coverage);
+      break;
+    case 'b':
+      wish->training.byte_fallback = 1;
+      break;
+    case 'i':
+      code = tsr_cli_integer(me, "--input-size", optarg, 0, INT32_MAX, &wish->training.input_size);
+      break;
+    case 'v':
+      wish->training.verbose = 1;
+      break;
+    case 'h':
+      *finished = 1;
+      return tsr_cli_help(help);
+    default:
+      return TSR_EXIT_USAGE;
+    }
+  }
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  if (optind < argc) {
+    return tsr_cli_usage(me, "'%s' is one word too many", argv[optind]);
+  }
+  if (!wish->files.source || !wish->out) {
+    return tsr_cli_usage(me, "--source and --out are needed");
+  }
+  if (strcmp(wish->training.model, "unigram") != 0 && strcmp(wish->training.model, "bpe") != 0) {
+    return tsr_cli_usage(me, "--model: '%s' is neither unigram nor bpe", wish->training.model);
+  }
+  return TSR_EXIT_OK;
+}
+
+static tsr_status next_sentence(void *user, const char **text, size_t *size, int32_t *end)
+{
+  feed *f = user;
+  int32_t is_target = f->wanted == BOTH_SIDES ? f->is_target_next : f->wanted == TSR_SIDE_TARGET;
+  if (f->wanted != BOTH_SIDES || !is_target) {
+    tsr_status status = tsr_corpus_next(f->corpus, &f->pair, end);
+    if (status != TSR_OK || *end) {
+      return status;
+    }
+  }
+  f->is_target_next = !is_target;
+  *end = 0;
+  *text = is_target ? f->pair.target : f->pair.source;
+  *size = is_target ? f->pair.target_size : f->pair.source_size;
+  f->sentences += *size > 0;
+  return TSR_OK;
+}
+
+static tsr_status train(const settings *wish, int32_t wanted, char **model, size_t *size, int64_t *sentences)
+{
+  feed f = {.wanted = wanted};
+  tsr_status status = tsr_corpus_open(&wish->files, &f.corpus);
+  if (status == TSR_OK) {
+    status = tsr_vocab_train(wish->files.source, &wish->training, next_sentence, &f, model, size);
+  }
+  tsr_corpus_close(f.corpus);
+  *sentences += f.sentences;
+  return status;
+}
+
+/* ---- the files --------------------------------------------------------------------------------------------------- */
+
+static int write_file(const char *folder, const char *name, const void *bytes, size_t size)
+{
+  char *path = tsr_path_join(folder, name);
+  if (!path) {
+    return tsr_cli_no_memory();
+  }
+  int code = tsr_cli_fail(tsr_file_replace(path, bytes, size));
+  free(path);
+  return code;
+}
+
+/* Takes `root`; NULL is a failed allocation. */
+static int write_json(const char *folder, const char *name, json_t *root)
+{
+  char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
+  json_decref(root);
+  if (!text) {
+    return tsr_cli_no_memory();
+  }
+  int code = write_file(folder, name, text, strlen(text));
+  free(text);
+  return code;
+}
+
+static const char pad_token[] = "<pad>";
+
+static tsr_status add_piece(void *user, int32_t id, const char *piece)
+{
+  return json_object_set_new(user, piece, json_integer(id)) == 0
+             ? TSR_OK
+             : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "no memory for piece %d", (int)id);
+}
+
+/* The pieces in the order of their ids, then <pad>, which no piece is: scripts and signs do not meet in one. */
+static int write_vocabulary(const settings *wish, const char *name, const char *model, size_t size)
+{
+  json_t *vocabulary = json_object();
+  if (!vocabulary) {
+    return tsr_cli_no_memory();
+  }
+  tsr_status status = tsr_vocab_list(wish->files.source, model, size, add_piece, vocabulary);
+  if (status != TSR_OK) {
+    json_decref(vocabulary);
+    return tsr_cli_fail(status);
+  }
+  json_object_set_new(vocabulary, pad_token, json_integer((json_int_t)json_object_size(vocabulary)));
+  return write_json(wish->out, name, vocabulary);
+}
+
+/* Trains one vocabulary and writes its files. vocabulary, model: their names; also: a second name of the model's, or
+ * NULL. */
+static int make_vocabulary(const settings *wish, int32_t wanted, const char *vocabulary, const char *model,
+                           const char *also, int64_t *sentences)
+{
+  char *bytes = NULL;
+  size_t size = 0;
+  int code = tsr_cli_fail_input(train(wish, wanted, &bytes, &size, sentences));
+  if (code == TSR_EXIT_OK) {
+    code = write_vocabulary(wish, vocabulary, bytes, size);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = write_file(wish->out, model, bytes, size);
+  }
+  if (code == TSR_EXIT_OK && also) {
+    code = write_file(wish->out, also, bytes, size);
+  }
+  free(bytes);
+  return code;
+}
+
+static int make_vocabularies(const settings *wish, int64_t *sentences)
+{
+  if (!wish->separate) {
+    return make_vocabulary(wish, BOTH_SIDES, "vocab.json", "source.spm", "target.spm", sentences);
+  }
+  int code = make_vocabulary(wish, TSR_SIDE_SOURCE, "vocab.json", "source.spm", NULL, sentences);
+  if (code == TSR_EXIT_OK) {
+    code = make_vocabulary(wish, TSR_SIDE_TARGET, "target_vocab.json", "target.spm", NULL, sentences);
+  }
+  return code;
+}
+
+/* A model whose ids would mean other tokens from now on. */
+static int check_folder(const settings *wish)
+{
+  char *path = tsr_path_join(wish->out, "model.safetensors");
+  if (!path) {
+    return tsr_cli_no_memory();
+  }
+  int exists = tsr_path_exists(path);
+  free(path);
+  if (exists) {
+    tsr_cli_error("%s: holds a model, which another vocabulary would not fit; choose another folder", wish->out);
+    return TSR_EXIT_INPUT;
+  }
+  return tsr_cli_fail(tsr_folder_make(wish->out));
+}
+
+/* Opens what was written, and tells what it is. */
+static int report(const settings *wish, int64_t sentences)
+{
+  tsr_tokenizer *tokenizer;
+  int code = tsr_cli_fail(tsr_tokenizer_open_folder(wish->out, &tokenizer));
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  tsr_tokenizer_info info;
+  code = tsr_cli_fail(tsr_tokenizer_get_info(tokenizer, &info));
+  tsr_tokenizer_close(tokenizer);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  char source[32];
+  char target[32];
+  char count[32];
+  tsr_cli_grouped(info.source_vocabulary, source);
+  tsr_cli_grouped(info.target_vocabulary, target);
+  tsr_cli_grouped(sentences, count);
+  if (info.is_joint) {
+    printf("%s: %s tokens for both languages, from %s sentences\n", wish->out, source, count);
+  } else {
+    printf("%s: %s source and %s target tokens, from %s sentences\n", wish->out, source, target, count);
+  }
+  return TSR_EXIT_OK;
+}
+
+int tsr_cmd_vocab(int argc, char **argv)
+{
+  settings wish = {.training = {.model = "unigram", .size = 5000, .coverage = 0.9995, .input_size = 2000000}};
+  int finished = 0;
+  int code = parse(argc, argv, &wish, &finished);
+  if (code != TSR_EXIT_OK || finished) {
+    return code;
+  }
+  code = check_folder(&wish);
+  int64_t sentences = 0;
+  if (code == TSR_EXIT_OK) {
+    code = make_vocabularies(&wish, &sentences);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = write_json(wish.out, "tokenizer_config.json",
+                      json_pack("{s:s, s:s, s:s, s:s, s:b}", "tokenizer_class", "MarianTokenizer", "eos_token", "</s>",
+                                "unk_token", "<unk>", "pad_token", pad_token, "separate_vocabs", wish.separate));
+  }
+  return code == TSR_EXIT_OK ? report(&wish, sentences) : code;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/tessera/common/common.h"
+
+enum { PATH_ROOM = 4096 };
+
+/* In the build tree the program is BUILD/tools/tessera/tessera and the plugins are in BUILD/backends/NAME. Writes their
+ * folders, colon-separated; returns 0 if the program does not run from there. */
+static int build_tree_path(char *path, size_t size)
+{
+  static const char program[] = "/tools/tessera/tessera";
+  static const char *const backends[] = {"cpu", "reference", "vulkan"};
+  char self[PATH_ROOM];
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (length <= (ssize_t)sizeof program) {
+    return 0;
+  }
+  self[length] = '\0';
+  char *tail = self + length - (sizeof program - 1);
+  if (strcmp(tail, program) != 0) {
+    return 0;
+  }
+  *tail = '\0';
+  size_t used = 0;
+  for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
+    char folder[PATH_ROOM + 32];
+    snprintf(folder, sizeof folder, "%s/backends/%s", self, backends[i]);
+    if (access(folder, R_OK | X_OK) != 0 || strchr(folder, ':')) {
+      continue;
+    }
+    int written = snprintf(path + used, size - used, "%s%s", used > 0 ? ":" : "", folder);
+    if (written < 0 || (size_t)written >= size - used) {
+      return 0;
+    }
+    used += (size_t)written;
+  }
+  return used > 0;
+}
+
+int tsr_cli_runtime(tsr_runtime **runtime)
+{
+  char path[3 * (PATH_ROOM + 32)];
+  tsr_runtime_options options = {0};
+  if (!getenv("TESSERA_BACKEND_PATH") && build_tree_path(path, sizeof path)) {
+    options.path = path;
+  }
+  return tsr_cli_fail(tsr_runtime_create(&options, runtime));
+}
+
+int tsr_cli_device(tsr_runtime *runtime, const char *name, tsr_device **device)
+{
+  return tsr_cli_fail(tsr_device_open(runtime, name, device));
+}
+
+const char *tsr_cli_device_type(int32_t type)
+{
+  switch (type) {
+  case TSR_DEVICE_DISCRETE_GPU:
+    return "discrete GPU";
+  case TSR_DEVICE_INTEGRATED_GPU:
+    return "integrated GPU";
+  case TSR_DEVICE_CPU:
+    return "CPU";
+  case TSR_DEVICE_VIRTUAL_GPU:
+    return "virtual GPU";
+  case TSR_DEVICE_SOFTWARE_GPU:
+    return "GPU interface on a CPU";
+  case TSR_DEVICE_REFERENCE:
+    return "reference";
+  default:
+    return "unknown";
+  }
+}

@@ -1,0 +1,670 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera golden: replays the recorded results of the original code.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/checkpoint/checkpoint.h"
+#include "core/generate/settings.h"
+#include "tessera/generate.h"
+#include "tools/tessera/commands.h"
+#include "tools/tessera/common/common.h"
+#include "tools/tessera/golden/golden.h"
+
+static const char help[] =
+    "Usage: tessera golden FOLDER [OPTION]...\n"
+    "\n"
+    "Runs the model of a folder of recorded results, and compares: the encoder's output and\n"
+    "the logits (only where the masks are 1), hidden states and attention weights of each\n"
+    "layer where they are recorded, and the token ids and scores of each recorded search.\n"
+    "The folder holds config.json, model.safetensors, golden.json and golden.safetensors; if\n"
+    "it holds train.safetensors, the loss, the gradients of all parameters (at most 1e-4\n"
+    "relative) and recorded training steps are compared too. Tensors of golden.safetensors\n"
+    "whose names begin with \"long.\" are a second batch.\n"
+    "\n"
+    "  --recorded F   the folder of the recorded results, where it is not the model's\n"
+    "  --device D     the device (default: TESSERA_DEVICE, else auto)\n"
+    "  --tolerance T  largest error allowed, divided by the largest magnitude recorded\n"
+    "                 (default 2e-5)\n"
+    "  --attention T  largest error of an attention weight allowed (default 1e-6 for nn.Transformer,\n"
+    "                 5e-6 for others, whose originals are themselves off by that much)\n"
+    "  --scores T     largest error of a score allowed (default 1e-4)\n"
+    "  --precision P  keep matrices as f32, f16, bf16 or int8 (default: as stored)\n"
+    "  --strict       refuse to run operators on another device than the one named\n"
+    "  --json         print one JSON object\n"
+    "  --help         print this text\n"
+    "\n"
+    "Exit code: 0 if all agrees; 1 if something differs; others as in `tessera help`.\n";
+
+typedef struct request {
+  const char *folder;
+  const char *recorded; /* folder of the recorded results */
+  const char *device;
+  double tolerance;
+  double attention_tolerance; /* below 0: the default */
+  double score_tolerance;
+  tsr_transformer_options options;
+  int as_json;
+} request;
+
+/* A tensor of the recorded file: [n_batch, n_length] ids or masks, or [n_batch, n_length, width] values. */
+typedef struct recorded {
+  int32_t n_batch;
+  int32_t n_length;
+  int32_t width;
+  int32_t *ids;
+  float *values;
+} recorded;
+
+/* A batch, and what the original made of it by teacher forcing. */
+typedef struct forced {
+  recorded source, source_mask, target, target_mask, encoder_output, logits;
+  int32_t *lengths; /* [B] */
+} forced;
+
+typedef struct fixture {
+  tsr_checkpoint *tensors;
+  json_t *golden;
+  forced batch;
+  forced further; /* without ids: not recorded */
+} fixture;
+
+enum { N_VALUES = 4 }; /* recorded of teacher forcing: two of each batch */
+
+typedef struct error_summary {
+  const char *name;
+  double largest;   /* error */
+  double magnitude; /* largest recorded value */
+  double relative;  /* largest / magnitude */
+  int passed;
+} error_summary;
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static tsr_status read_recorded(const tsr_checkpoint *tensors, const char *name, int32_t rank, recorded *out)
+{
+  const tsr_checkpoint_tensor *tensor = tsr_checkpoint_find(tensors, name);
+  tsr_dtype dtype = rank == 2 ? TSR_I32 : TSR_F32;
+  if (!tensor || tensor->rank != rank || tensor->dtype != dtype) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' is missing, or is not %s of rank %d", tsr_checkpoint_path(tensors),
+                    name, tsr_dtype_name(dtype), (int)rank);
+  }
+  const int64_t *extent = tensor->shape.extent;
+  int64_t elements = tsr_shape_elements(&tensor->shape);
+  if (elements < 1 || elements > INT32_MAX) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has %lld elements", tsr_checkpoint_path(tensors), name,
+                    (long long)elements);
+  }
+  *out = (recorded){
+      .n_batch = (int32_t)extent[0], .n_length = (int32_t)extent[1], .width = rank == 3 ? (int32_t)extent[2] : 1};
+  void *data = malloc((size_t)elements * 4);
+  if (!data) {
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  }
+  if (rank == 2) {
+    out->ids = data;
+  } else {
+    out->values = data;
+  }
+  return tsr_checkpoint_widen(tensor, 0, elements, dtype, data);
+}
+
+static int same_extents(const recorded *a, const recorded *b)
+{
+  return a->n_batch == b->n_batch && a->n_length == b->n_length;
+}
+
+/* Lengths of the sources: their masks are ones, then zeros. */
+static tsr_status find_lengths(const char *path, forced *f)
+{
+  const recorded *mask = &f->source_mask;
+  f->lengths = calloc((size_t)mask->n_batch, sizeof *f->lengths);
+  if (!f->lengths) {
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  }
+  for (int32_t b = 0; b < mask->n_batch; b++) {
+    const int32_t *row = mask->ids + (size_t)b * (size_t)mask->n_length;
+    for (int32_t t = 0; t < mask->n_length; t++) {
+      if (row[t] != 0 && f->lengths[b] < t) {
+        return tsr_fail(TSR_ERR_FORMAT, "%s: attention_mask: row %d is not ones followed by zeros", path, (int)b);
+      }
+      f->lengths[b] += row[t] != 0;
+    }
+  }
+  return TSR_OK;
+}
+
+static tsr_status read_forced(const tsr_checkpoint *tensors, const char *prefix, forced *f)
+{
+  const struct {
+    const char *name;
+    int32_t rank;
+    recorded *to;
+  } rows[] = {
+      {"input_ids", 2, &f->source},
+      {"attention_mask", 2, &f->source_mask},
+      {"decoder_input_ids", 2, &f->target},
+      {"decoder_attention_mask", 2, &f->target_mask},
+      {"encoder_output", 3, &f->encoder_output},
+      {"logits", 3, &f->logits},
+  };
+  const char *path = tsr_checkpoint_path(tensors);
+  tsr_status status = TSR_OK;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == TSR_OK; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", prefix, rows[i].name);
+    status = read_recorded(tensors, name, rows[i].rank, rows[i].to);
+  }
+  if (status == TSR_OK &&
+      (!same_extents(&f->source, &f->source_mask) || !same_extents(&f->source, &f->encoder_output) ||
+       !same_extents(&f->target, &f->target_mask) || !same_extents(&f->target, &f->logits) ||
+       f->source.n_batch != f->target.n_batch)) {
+    status = tsr_fail(TSR_ERR_FORMAT, "%s: the extents of ids, masks and results do not fit together", path);
+  }
+  return status == TSR_OK ? find_lengths(path, f) : status;
+}
+
+static tsr_status read_tensors(const char *path, fixture *f)
+{
+  tsr_status status = tsr_checkpoint_open(path, &f->tensors);
+  if (status == TSR_OK) {
+    status = read_forced(f->tensors, "", &f->batch);
+  }
+  if (status == TSR_OK && tsr_checkpoint_find(f->tensors, "long.input_ids")) {
+    status = read_forced(f->tensors, "long.", &f->further);
+  }
+  return status;
+}
+
+static tsr_status read_fixture(const char *folder, fixture *f)
+{
+  size_t room = strlen(folder) + 32;
+  char *path = malloc(room);
+  if (!path) {
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  }
+  tsr_config file = {0};
+  snprintf(path, room, "%s/golden.json", folder);
+  tsr_status status = tsr_config_open(path, &file);
+  f->golden = json_incref(file.root);
+  tsr_config_finish(&file);
+  if (status == TSR_OK && !tsr_golden_is_marian(f->golden)) {
+    snprintf(path, room, "%s/golden.safetensors", folder);
+    status = read_tensors(path, f);
+  }
+  free(path);
+  return status;
+}
+
+static void finish_forced(forced *f)
+{
+  recorded *all[] = {&f->source, &f->source_mask, &f->target, &f->target_mask, &f->encoder_output, &f->logits};
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+    free(all[i]->ids);
+    free(all[i]->values);
+  }
+  free(f->lengths);
+}
+
+static void finish_fixture(fixture *f)
+{
+  finish_forced(&f->batch);
+  finish_forced(&f->further);
+  json_decref(f->golden);
+  tsr_checkpoint_close(f->tensors);
+}
+
+/* ---- teacher forcing --------------------------------------------------------------------------------------------- */
+
+/* Positions whose mask is 0 are left out. NaN is an infinite error. */
+static error_summary compare_values(const char *name, const recorded *expected, const recorded *mask,
+                                    const float *found, double tolerance)
+{
+  error_summary summary = {.name = name};
+  int32_t positions = expected->n_batch * expected->n_length;
+  for (int32_t p = 0; p < positions; p++) {
+    for (int32_t i = 0; i < expected->width && mask->ids[p] != 0; i++) {
+      size_t at = (size_t)p * (size_t)expected->width + (size_t)i;
+      double error = fabs((double)found[at] - (double)expected->values[at]);
+      double magnitude = fabs((double)expected->values[at]);
+      summary.largest = isnan(error) ? INFINITY : error > summary.largest ? error : summary.largest;
+      summary.magnitude = magnitude > summary.magnitude ? magnitude : summary.magnitude;
+    }
+  }
+  summary.relative = summary.largest / (summary.magnitude > 0.0 ? summary.magnitude : 1.0);
+  summary.passed = summary.relative <= tolerance;
+  return summary;
+}
+
+static tsr_status replay_forward(tsr_transformer *transformer, const forced *f, double tolerance,
+                                 const char *const *names, error_summary *summaries)
+{
+  const tsr_transformer_config *config = tsr_model_config(tsr_transformer_model(transformer));
+  if (f->encoder_output.width != config->d_model || f->logits.width != config->target_vocabulary) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: recorded widths %d and %d; the model has d_model %d and a vocabulary of %d",
+                    "golden.safetensors", (int)f->encoder_output.width, (int)f->logits.width, (int)config->d_model,
+                    (int)config->target_vocabulary);
+  }
+  size_t n_encoder = (size_t)f->source.n_batch * (size_t)f->source.n_length * (size_t)f->encoder_output.width;
+  size_t n_logits = (size_t)f->target.n_batch * (size_t)f->target.n_length * (size_t)f->logits.width;
+  float *encoder_output = malloc(n_encoder * sizeof *encoder_output);
+  float *logits = malloc(n_logits * sizeof *logits);
+  tsr_status status = encoder_output && logits ? TSR_OK : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  if (status == TSR_OK) {
+    status = tsr_transformer_forward(transformer, f->source.n_batch, f->source.n_length, f->source.ids, f->lengths,
+                                     f->target.n_length, f->target.ids, encoder_output, logits);
+  }
+  if (status == TSR_OK) {
+    summaries[0] = compare_values(names[0], &f->encoder_output, &f->source_mask, encoder_output, tolerance);
+    summaries[1] = compare_values(names[1], &f->logits, &f->target_mask, logits, tolerance);
+  }
+  free(encoder_output);
+  free(logits);
+  return status;
+}
+
+static tsr_status replay_layers(tsr_transformer *transformer, const fixture *f, const request *r,
+                                tsr_golden_layers *layers)
+{
+  const tsr_golden_batch batch = {.tensors = f->tensors,
+                                  .n_batch = f->batch.source.n_batch,
+                                  .n_source = f->batch.source.n_length,
+                                  .n_target = f->batch.target.n_length,
+                                  .source = f->batch.source.ids,
+                                  .source_mask = f->batch.source_mask.ids,
+                                  .source_lengths = f->batch.lengths,
+                                  .target = f->batch.target.ids,
+                                  .target_mask = f->batch.target_mask.ids};
+  int is_torch = strcmp(tsr_model_config(tsr_transformer_model(transformer))->family, "nn_transformer") == 0;
+  double attention = r->attention_tolerance >= 0.0 ? r->attention_tolerance : is_torch ? 1e-6 : 5e-6;
+  return tsr_golden_compare_layers(transformer, &batch, r->tolerance, attention, layers);
+}
+
+/* ---- searches ---------------------------------------------------------------------------------------------------- */
+
+/* The recorded ids of one hypothesis, without the start token, up to the first </s>. Returns how many, -1 if there are
+ * no such ids. */
+static int32_t recorded_ids(const json_t *sequence, const tsr_generate_options *options, int32_t *ids, int32_t room)
+{
+  int32_t n = 0;
+  for (size_t i = 1; i < json_array_size(sequence); i++) {
+    const json_t *id = json_array_get(sequence, i);
+    if (!json_is_integer(id) || n == room) {
+      return -1;
+    }
+    ids[n++] = (int32_t)json_integer_value(id);
+    for (int32_t k = 0; k < options->n_eos; k++) {
+      if (ids[n - 1] == options->eos[k]) {
+        return n;
+      }
+    }
+  }
+  return json_is_array(sequence) ? n : -1;
+}
+
+static void describe_difference(tsr_golden_search *summary, int32_t index, const int32_t *expected, int32_t n_expected,
+                                const tsr_hypothesis *found)
+{
+  if (summary->different++ > 0) {
+    return;
+  }
+  int32_t at = 0;
+  while (at < n_expected && at < found->n_ids && expected[at] == found->ids[at]) {
+    at++;
+  }
+  snprintf(summary->detail, sizeof summary->detail,
+           "sequence %d, token %d: expected %d, found %d (-1: the end); lengths %d and %d", (int)index, (int)at,
+           at < n_expected ? (int)expected[at] : -1, at < found->n_ids ? (int)found->ids[at] : -1, (int)n_expected,
+           (int)found->n_ids);
+}
+
+static tsr_status compare_search(const json_t *entry, const tsr_generation *generation,
+                                 const tsr_generate_options *options, double tolerance, tsr_golden_search *summary)
+{
+  enum { ROOM = 4096 };
+  static int32_t expected[ROOM];
+  const json_t *sequences = json_object_get(entry, "sequences");
+  const json_t *scores = json_object_get(entry, "sequences_scores");
+  int32_t total = generation->n_sentences * generation->n_best;
+  if ((int32_t)json_array_size(sequences) != total ||
+      (json_is_array(scores) && (int32_t)json_array_size(scores) != total)) {
+    return tsr_fail(TSR_ERR_FORMAT, "golden.json: '%s' has %zu sequences and %zu scores; expected %d", summary->name,
+                    json_array_size(sequences), json_array_size(scores), (int)total);
+  }
+  summary->sequences = total;
+  summary->score_error = json_is_array(scores) ? 0.0 : NAN;
+  for (int32_t i = 0; i < total; i++) {
+    const tsr_hypothesis *found = &generation->hypotheses[i];
+    int32_t n = recorded_ids(json_array_get(sequences, (size_t)i), options, expected, ROOM);
+    if (n < 0) {
+      return tsr_fail(TSR_ERR_FORMAT, "golden.json: '%s': sequence %d is no list of at most %d ids", summary->name,
+                      (int)i, (int)ROOM);
+    }
+    if (n != found->n_ids || memcmp(expected, found->ids, (size_t)n * sizeof *expected) != 0) {
+      describe_difference(summary, i, expected, n, found);
+    }
+    if (json_is_array(scores)) {
+      double error = fabs(json_number_value(json_array_get(scores, (size_t)i)) - (double)found->score);
+      summary->score_error = isnan(error) ? INFINITY : error > summary->score_error ? error : summary->score_error;
+    }
+  }
+  summary->passed = summary->different == 0 && !(summary->score_error > tolerance);
+  return TSR_OK;
+}
+
+static tsr_status replay_search(tsr_transformer *transformer, const fixture *f, const json_t *entry, double tolerance,
+                                tsr_golden_search *summary)
+{
+  const tsr_model *model = tsr_transformer_model(transformer);
+  const char *name = json_string_value(json_object_get(entry, "name"));
+  char where[128];
+  *summary = (tsr_golden_search){.passed = 0};
+  snprintf(summary->name, sizeof summary->name, "%s", name ? name : "(no name)");
+  snprintf(where, sizeof where, "golden.json: '%s'", summary->name);
+  tsr_generate_options options;
+  tsr_status status = tsr_generate_defaults(model, &options);
+  json_t *arguments = json_object_get(entry, "args");
+  if (status == TSR_OK && arguments) {
+    tsr_config config = {.path = where, .root = arguments};
+    status = tsr_generate_apply(&config, tsr_model_config(model), 1, &options);
+  }
+  const int32_t **source = malloc((size_t)f->batch.source.n_batch * sizeof *source);
+  if (status == TSR_OK && !source) {
+    status = tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  }
+  tsr_generation generation = {0};
+  for (int32_t b = 0; source && b < f->batch.source.n_batch; b++) {
+    source[b] = f->batch.source.ids + (size_t)b * (size_t)f->batch.source.n_length;
+  }
+  if (status == TSR_OK) {
+    status = tsr_generate(transformer, f->batch.source.n_batch, source, f->batch.lengths, 0, &options, NULL, NULL,
+                          &generation);
+  }
+  if (status == TSR_OK) {
+    const tsr_generate_options resolved = tsr_generate_resolve(tsr_model_config(model), &options);
+    status = compare_search(entry, &generation, &resolved, tolerance, summary);
+  }
+  tsr_generation_finish(&generation);
+  free(source);
+  return status;
+}
+
+/* ---- training ---------------------------------------------------------------------------------------------------- */
+
+static tsr_status replay_training(const request *r, tsr_transformer *transformer, const fixture *f,
+                                  tsr_golden_training *training)
+{
+  recorded labels = {0};
+  tsr_examples examples = {.rows = f->batch.source.n_batch,
+                           .source_width = f->batch.source.n_length,
+                           .target_width = f->batch.target.n_length,
+                           .source = f->batch.source.ids,
+                           .source_lengths = f->batch.lengths,
+                           .target = f->batch.target.ids};
+  *training = (tsr_golden_training){.passed = 1};
+  if (!tsr_checkpoint_find(f->tensors, "labels")) {
+    return TSR_OK;
+  }
+  tsr_status status = read_recorded(f->tensors, "labels", 2, &labels);
+  if (status == TSR_OK && !same_extents(&labels, &f->batch.target)) {
+    status = tsr_fail(TSR_ERR_FORMAT, "%s: the extents of 'labels' are not those of 'decoder_input_ids'",
+                      tsr_checkpoint_path(f->tensors));
+  }
+  for (int32_t i = 0; status == TSR_OK && i < labels.n_batch * labels.n_length; i++) {
+    examples.target_tokens += labels.ids[i] >= 0;
+  }
+  examples.labels = labels.ids;
+  if (status == TSR_OK) {
+    status = tsr_golden_train(r->recorded, tsr_transformer_model(transformer), tsr_transformer_device(transformer),
+                              f->golden, &examples, training);
+  }
+  free(labels.ids);
+  return status;
+}
+
+/* ---- report ------------------------------------------------------------------------------------------------------ */
+
+static void print_training(const tsr_golden_training *training)
+{
+  printf("  %-24s loss off by %.3g, gradients of %d tensors by at most %.3g (%s), relative  %s\n", "training",
+         training->loss_error, (int)training->gradients, training->gradient_error,
+         training->gradient ? training->gradient : "none", training->passed ? "ok" : "DIFFERS");
+  if (training->steps > 0) {
+    printf("    %d steps: losses off by at most %.3g, relative; parameters by %.3g of a learning rate (%s)\n",
+           (int)training->steps, training->step_error, training->parameter_error,
+           training->parameter ? training->parameter : "none");
+  }
+}
+
+static void print_layers(const char *name, const char *error, const tsr_golden_values *values)
+{
+  if (values->n > 0) {
+    printf("  %-24s %d tensors, largest %s %.3g (%s)  %s\n", name, (int)values->n, error, values->error, values->name,
+           values->passed ? "ok" : "DIFFERS");
+  }
+}
+
+static void print_text(const request *r, const char *device, const error_summary *values,
+                       const tsr_golden_layers *layers, const tsr_golden_search *searches, int32_t n_searches,
+                       const tsr_golden_training *training, int passed)
+{
+  printf("%s on %s\n", r->folder, device);
+  for (int32_t i = 0; i < N_VALUES && values[i].name; i++) {
+    printf("  %-24s largest error %.3g of %.3g: relative %.3g  %s\n", values[i].name, values[i].largest,
+           values[i].magnitude, values[i].relative, values[i].passed ? "ok" : "DIFFERS");
+  }
+  print_layers("hidden states", "relative error", &layers->hidden);
+  print_layers("attention weights", "error", &layers->attention);
+  for (int32_t i = 0; i < n_searches; i++) {
+    const tsr_golden_search *s = &searches[i];
+    printf("  %-24s %d of %d sequences equal", s->name, (int)(s->sequences - s->different), (int)s->sequences);
+    if (!isnan(s->score_error)) {
+      printf(", scores within %.3g", s->score_error);
+    }
+    printf("  %s\n", s->passed ? "ok" : "DIFFERS");
+    if (s->detail[0]) {
+      printf("    %s\n", s->detail);
+    }
+  }
+  if (training->recorded) {
+    print_training(training);
+  }
+  printf("%s\n", passed ? "all equal" : "NOT EQUAL");
+}
+
+static json_t *values_json(const error_summary *summary)
+{
+  return json_pack("{s:o, s:o, s:o, s:b}", "largest_error", tsr_cli_json_real(summary->largest), "magnitude",
+                   tsr_cli_json_real(summary->magnitude), "relative_error", tsr_cli_json_real(summary->relative),
+                   "passed", summary->passed);
+}
+
+static json_t *layers_json(const tsr_golden_values *values)
+{
+  return json_pack("{s:i, s:o, s:s, s:b}", "tensors", (int)values->n, "largest_error", tsr_cli_json_real(values->error),
+                   "of", values->name, "passed", values->passed);
+}
+
+static json_t *training_json(const tsr_golden_training *training)
+{
+  if (!training->recorded) {
+    return json_null();
+  }
+  return json_pack("{s:o, s:i, s:o, s:i, s:o, s:o, s:b}", "loss_error", tsr_cli_json_real(training->loss_error),
+                   "gradients", (int)training->gradients, "gradient_error", tsr_cli_json_real(training->gradient_error),
+                   "steps", (int)training->steps, "step_error", tsr_cli_json_real(training->step_error),
+                   "parameter_error", tsr_cli_json_real(training->parameter_error), "passed", training->passed);
+}
+
+static int print_json(const request *r, const char *device, const error_summary *values,
+                      const tsr_golden_layers *layers, const tsr_golden_search *searches, int32_t n_searches,
+                      const tsr_golden_training *training, int passed)
+{
+  json_t *list = json_array();
+  for (int32_t i = 0; i < n_searches; i++) {
+    const tsr_golden_search *s = &searches[i];
+    json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:o, s:s, s:b}", "name", s->name, "sequences",
+                                          (int)s->sequences, "different", (int)s->different, "score_error",
+                                          tsr_cli_json_real(s->score_error), "detail", s->detail, "passed", s->passed));
+  }
+  json_t *root = json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:b}", "folder",
+                           tsr_cli_json_text(r->folder, strlen(r->folder)), "device", device, "hidden_states",
+                           layers_json(&layers->hidden), "attention_weights", layers_json(&layers->attention),
+                           "generate", list, "training", training_json(training), "passed", passed);
+  for (int32_t i = 0; i < N_VALUES && values[i].name; i++) {
+    json_object_set_new(root, values[i].name, values_json(&values[i]));
+  }
+  return tsr_cli_json_print(root, JSON_INDENT(2));
+}
+
+/* What one folder's recordings gave. */
+typedef struct outcome {
+  error_summary values[N_VALUES]; /* without a name: not recorded */
+  tsr_golden_layers layers;
+  tsr_golden_search *searches; /* [n] */
+  int32_t n;
+  tsr_golden_training training;
+} outcome;
+
+static tsr_status replay_all(const request *r, tsr_transformer *transformer, const fixture *f, outcome *o)
+{
+  const json_t *entries = json_object_get(f->golden, "generate");
+  static const char *const names[N_VALUES] = {"encoder_output", "logits", "long.encoder_output", "long.logits"};
+  o->searches = calloc(json_array_size(entries) + 1, sizeof *o->searches);
+  if (!o->searches) {
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  }
+  tsr_status status = replay_forward(transformer, &f->batch, r->tolerance, names, o->values);
+  if (status == TSR_OK && f->further.lengths) {
+    status = replay_forward(transformer, &f->further, r->tolerance, names + 2, o->values + 2);
+  }
+  if (status == TSR_OK) {
+    status = replay_layers(transformer, f, r, &o->layers);
+  }
+  for (size_t i = 0; i < json_array_size(entries) && status == TSR_OK; i++) {
+    status = replay_search(transformer, f, json_array_get(entries, i), r->score_tolerance, &o->searches[o->n++]);
+  }
+  return status == TSR_OK ? replay_training(r, transformer, f, &o->training) : status;
+}
+
+static int has_passed(const outcome *o)
+{
+  int passed = 1;
+  for (int32_t i = 0; i < N_VALUES; i++) {
+    passed = passed && (!o->values[i].name || o->values[i].passed);
+  }
+  for (int32_t i = 0; i < o->n; i++) {
+    passed = passed && o->searches[i].passed;
+  }
+  return passed && (o->layers.hidden.n == 0 || o->layers.hidden.passed) &&
+         (o->layers.attention.n == 0 || o->layers.attention.passed) && (!o->training.recorded || o->training.passed);
+}
+
+static int replay(const request *r, tsr_transformer *transformer, const fixture *f)
+{
+  outcome o = {.n = 0};
+  int code = tsr_cli_fail(tsr_golden_is_marian(f->golden)
+                              ? tsr_golden_marian(transformer, f->golden, r->score_tolerance, &o.searches, &o.n)
+                              : replay_all(r, transformer, f, &o));
+  int passed = has_passed(&o);
+  if (code == TSR_EXIT_OK) {
+    const char *device = tsr_device_name(tsr_transformer_device(transformer));
+    if (r->as_json) {
+      code = print_json(r, device, o.values, &o.layers, o.searches, o.n, &o.training, passed);
+    } else {
+      print_text(r, device, o.values, &o.layers, o.searches, o.n, &o.training, passed);
+    }
+  }
+  free(o.searches);
+  return code == TSR_EXIT_OK && !passed ? TSR_EXIT_MISMATCH : code;
+}
+
+static int run(const request *r)
+{
+  fixture f = {0};
+  tsr_runtime *runtime = NULL;
+  tsr_device *device = NULL;
+  tsr_model *model = NULL;
+  tsr_transformer *transformer = NULL;
+  int code = tsr_cli_fail_input(tsr_model_open(r->folder, &model));
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_fail(read_fixture(r->recorded, &f));
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_runtime(&runtime);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_device(runtime, r->device, &device);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_fail(tsr_transformer_create(model, device, &r->options, &transformer));
+  }
+  if (code == TSR_EXIT_OK) {
+    code = replay(r, transformer, &f);
+  }
+  tsr_transformer_destroy(transformer);
+  tsr_device_close(device);
+  tsr_runtime_destroy(runtime);
+  finish_fixture(&f);
+  tsr_model_close(model);
+  return code;
+}
+
+int tsr_cmd_golden(int argc, char **argv)
+{
+  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                          {"recorded", required_argument, NULL, 'r'},
+                                          {"tolerance", required_argument, NULL, 't'},
+                                          {"attention", required_argument, NULL, 'a'},
+                                          {"scores", required_argument, NULL, 's'},
+                                          {"precision", required_argument, NULL, 'w'},
+                                          {"strict", no_argument, NULL, 'S'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  request r = {.tolerance = 2e-5, .attention_tolerance = -1.0, .score_tolerance = 1e-4};
+  int code = TSR_EXIT_OK;
+  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
+    switch (option) {
+    case 'd':
+      r.device = optarg;
+      break;
+    case 'r':
+      r.recorded = optarg;
+      break;
+    case 't':
+      code = tsr_cli_number(argv[0], "--tolerance", optarg, 0.0, 1e9, &r.tolerance);
+      break;
+    case 'a':
+      code = tsr_cli_number(argv[0], "--attention", optarg, 0.0, 1e9, &r.attention_tolerance);
+      break;
+    case 's':
+      code = tsr_cli_number(argv[0], "--scores", optarg, 0.0, 1e9, &r.score_tolerance);
+      break;
+    case 'w':
+      code = tsr_cli_precision(argv[0], "--precision", optarg, &r.options.weights);
+      break;
+    case 'S':
+      r.options.strict = 1;
+      break;
+    case 'j':
+      r.as_json = 1;
+      break;
+    case 'h':
+      return tsr_cli_help(help);
+    default:
+      return TSR_EXIT_USAGE;
+    }
+  }
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  if (optind + 1 != argc) {
+    return tsr_cli_usage(argv[0], "one folder of recorded results is needed");
+  }
+  r.folder = argv[optind];
+  r.recorded = r.recorded ? r.recorded : r.folder;
+  return run(&r);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/tessera/pages/html.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/utf8.h"
+#include "core/checkpoint/replace.h"
+
+int tsr_cli_page_open(tsr_cli_page *page)
+{
+  *page = (tsr_cli_page){0};
+  page->out = open_memstream(&page->text, &page->size);
+  return page->out ? TSR_EXIT_OK : tsr_cli_no_memory();
+}
+
+int tsr_cli_page_close(tsr_cli_page *page, const char *path, int code)
+{
+  int failed = ferror(page->out) != 0;
+  failed |= fclose(page->out) != 0;
+  if (failed && code == TSR_EXIT_OK) {
+    code = tsr_cli_no_memory();
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_fail(tsr_file_replace(path, page->text, page->size));
+  }
+  free(page->text);
+  *page = (tsr_cli_page){0};
+  return code;
+}
+
+void tsr_cli_html_text(FILE *out, const char *text)
+{
+  size_t size = strlen(text), length = 0;
+  for (size_t i = 0; i < size; i += length) {
+    char bytes[TSR_UTF8_LONGEST];
+    uint32_t code_point = tsr_utf8_decode(text + i, size - i, &length);
+    switch (code_point) {
+    case '&':
+      fputs("&amp;", out);
+      break;
+    case '<':
+      fputs("&lt;", out);
+      break;
+    case '>':
+      fputs("&gt;", out);
+      break;
+    case '"':
+      fputs("&quot;", out);
+      break;
+    case '\'':
+      fputs("&#39;", out);
+      break;
+    default:
+      fwrite(bytes, 1, tsr_utf8_encode(code_point, bytes), out);
+    }
+  }
+}
+
+void tsr_cli_html_begin(FILE *out, const char *title, const char *style)
+{
+  fputs("<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>\n"
+        "<meta name='viewport' content='width=device-width'>\n<title>",
+        out);
+  tsr_cli_html_text(out, title);
+  fprintf(out, "</title>\n<style>%s</style></head><body>\n", style ? style : "");
+}
+
+void tsr_cli_html_end(FILE *out)
+{
+  fputs("</body></html>\n", out);
+}
+
+int tsr_cli_html_json(FILE *out, const char *id, json_t *root, size_t flags)
+{
+  char *text = root ? json_dumps(root, flags | JSON_PRESERVE_ORDER) : NULL;
+  json_decref(root);
+  if (!text) {
+    return tsr_cli_no_memory();
+  }
+  fprintf(out, "<script type='application/json' id='%s'>", id);
+  /* "</script" and "<!--" are what a browser looks for; both begin with '<', which occurs in strings only. */
+  for (const char *at = text; *at; at++) {
+    if (*at == '<') {
+      fputs("\\u003c", out);
+    } else {
+      fputc(*at, out);
+    }
+  }
+  fputs("</script>\n", out);
+  free(text);
+  return TSR_EXIT_OK;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/tessera/text/decoding.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tessera/text/unknown.h"
+
+int decoding_take_option(const char *command, int option, decoding_settings *wish)
+{
+  switch (option - DECODING_OPTION) {
+  case 0:
+    wish->prefix = optarg;
+    return TSR_EXIT_OK;
+  case 1:
+    wish->prefix_file = optarg;
+    return TSR_EXIT_OK;
+  case 2:
+    return tsr_cli_int32(command, "--alternatives", optarg, 2, 256, &wish->alternatives);
+  case 3:
+    wish->stream = 1;
+    return TSR_EXIT_OK;
+  case 4:
+    wish->attention = 1;
+    return TSR_EXIT_OK;
+  case 5:
+    return tsr_cli_int32(command, "--attention-layer", optarg, 1, 1024, &wish->attention_layer);
+  case 6:
+    return tsr_cli_number(command, "--coverage-penalty", optarg, 0, 100, &wish->coverage_penalty);
+  case 7:
+    wish->shortlist = optarg;
+    return TSR_EXIT_OK;
+  case 8:
+    return tsr_cli_int32(command, "--shortlist-first", optarg, 1, INT32_MAX, &wish->shortlist_first);
+  case 9:
+    return tsr_cli_int32(command, "--shortlist-best", optarg, 1, INT32_MAX, &wish->shortlist_best);
+  case 10:
+    wish->replace_unknown = 1;
+    return TSR_EXIT_OK;
+  default:
+    return TSR_EXIT_USAGE; /* tsr_cli_option has told */
+  }
+}
+
+/* The ids of a text that outputs begin with: as the model is trained to write it, without the end of the sentence, and
+ * with the first token that the search would force. *ids is the caller's; free it with tsr_free. */
+static int encode_prefix(translator *t, const char *text, size_t size, int32_t **ids, int32_t *n)
+{
+  *ids = NULL;
+  *n = 0;
+  if (size == 0) {
+    return TSR_EXIT_OK;
+  }
+  tsr_status status = tsr_tokenizer_encode_target(t->tokenizer, text, size, ids, n);
+  if (status != TSR_OK) {
+    return tsr_cli_fail_input(status);
+  }
+  int32_t end = 0;
+  while (end < *n && (*ids)[end] != t->text.eos_id) {
+    end++;
+  }
+  *n = end;
+  int32_t forced = t->options.forced_bos_id;
+  if (end > 0 && forced >= 0 && (*ids)[0] != forced) {
+    int32_t *longer = malloc(((size_t)end + 1) * sizeof *longer);
+    if (!longer) {
+      return tsr_cli_no_memory();
+    }
+    longer[0] = forced;
+    memcpy(longer + 1, *ids, (size_t)end * sizeof *longer);
+    tsr_free(*ids);
+    *ids = longer;
+    *n = end + 1;
+  }
+  int32_t most = t->options.max_length - 2;
+  if (*n > most) {
+    tsr_cli_progress_clear(&t->progress);
+    tsr_cli_warning("a prefix of %d tokens is cut to %d, so that a translation of %d goes on behind it", (int)*n,
+                    (int)most, (int)t->options.max_length);
+    *n = most;
+  }
+  return TSR_EXIT_OK;
+}
+
+static int open_shortlist(decoding *d, translator *t)
+{
+  enum { FIRST = 100, BEST = 100 };
+  const decoding_settings *wish = d->wish;
+  if (!wish->shortlist) {
+    return TSR_EXIT_OK;
+  }
+  tsr_status status =
+      tsr_shortlist_open(wish->shortlist, t->tokenizer, wish->shortlist_first > 0 ? wish->shortlist_first : FIRST,
+                         wish->shortlist_best > 0 ? wish->shortlist_best : BEST, &d->shortlist);
+  t->options.shortlist = d->shortlist;
+  return tsr_cli_fail_input(status);
+}
+
+/* A translator_writer. */
+static int write_known(void *user, const translator *t, int32_t index, int32_t part, const tsr_hypothesis *hypothesis,
+                       char **text)
+{
+  const decoding *d = user;
+  const tsr_source *source = &t->sources[index];
+  if (!hypothesis->attention) {
+    return translator_text(t, hypothesis->ids, hypothesis->n_ids, text);
+  }
+  const unknown_source whole = {.text = source->n_parts == 1 ? d->text[index] : NULL,
+                                .size = d->size[index],
+                                .ids = source->ids[part],
+                                .n_ids = source->n_ids[part]};
+  return unknown_text(t, &whole, hypothesis, text);
+}
+
+int decoding_open(decoding *d, const decoding_settings *wish, translator *t)
+{
+  d->wish = wish;
+  d->stream.translator = t;
+  t->options.alternatives = wish->alternatives;
+  t->options.scores |= wish->alternatives > 0;
+  t->options.attention = wish->attention || wish->replace_unknown;
+  if (wish->replace_unknown) {
+    t->write = write_known;
+    t->write_user = d;
+  }
+  t->options.attention_layer = wish->attention_layer;
+  t->options.coverage_penalty = (float)wish->coverage_penalty;
+  if (wish->stream) {
+    t->progress.shown = 0;
+  }
+  int code = open_shortlist(d, t);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  if (wish->prefix) {
+    return encode_prefix(t, wish->prefix, strlen(wish->prefix), &d->common, &d->n_common);
+  }
+  return wish->prefix_file ? tsr_cli_lines_open(&d->lines, wish->prefix_file) : TSR_EXIT_OK;
+}
+
+static void drop_given(decoding *d)
+{
+  for (int32_t i = 0; i < TRANSLATOR_CHUNK; i++) {
+    tsr_free(d->given[i]);
+    d->given[i] = NULL;
+  }
+}
+
+void decoding_finish(decoding *d)
+{
+  drop_given(d);
+  for (int32_t i = 0; i < TRANSLATOR_CHUNK; i++) {
+    free(d->text[i]);
+  }
+  tsr_free(d->common);
+  free(d->prefix);
+  free(d->lengths);
+  text_stream_finish(&d->stream);
+  tsr_shortlist_close(d->shortlist);
+  if (d->lines.file) {
+    tsr_cli_lines_finish(&d->lines);
+  }
+}
+
+static int keep_text(decoding *d, int32_t i, const char *text, size_t size)
+{
+  free(d->text[i]);
+  d->text[i] = malloc(size + 1);
+  d->size[i] = size;
+  if (!d->text[i]) {
+    return tsr_cli_no_memory();
+  }
+  memcpy(d->text[i], text, size);
+  return TSR_EXIT_OK;
+}
+
+int decoding_add(decoding *d, translator *t, const char *text, size_t size)
+{
+  int32_t i = t->n - 1;
+  int got = 0;
+  if (d->wish->replace_unknown && keep_text(d, i, text, size) != TSR_EXIT_OK) {
+    return TSR_EXIT_MEMORY;
+  }
+  if (!d->lines.file) {
+    return TSR_EXIT_OK;
+  }
+  int code = tsr_cli_lines_next(&d->lines, &got);
+  if (code == TSR_EXIT_OK && !got) {
+    tsr_cli_error("%s: ends before the sentences do, with line %lld", d->lines.name, (long long)d->lines.number);
+    return TSR_EXIT_INPUT;
+  }
+  tsr_free(d->given[i]);
+  d->given[i] = NULL;
+  return code == TSR_EXIT_OK ? encode_prefix(t, d->lines.text, d->lines.size, &d->given[i], &d->n_given[i]) : code;
+}
+
+int decoding_prepare(decoding *d, translator *t)
+{
+  size_t room = 1;
+  for (int32_t i = 0; i < t->n; i++) {
+    room += (size_t)t->sources[i].n_parts;
+  }
+  /* Parts of a sentence need not come in their order. */
+  t->options.token = d->wish->stream && room <= 2 ? text_stream_receive : NULL;
+  t->options.token_user = &d->stream;
+  if (!d->common && !d->lines.file) {
+    return TSR_EXIT_OK;
+  }
+  free(d->prefix);
+  free(d->lengths);
+  d->prefix = malloc(room * sizeof *d->prefix);
+  d->lengths = malloc(room * sizeof *d->lengths);
+  if (!d->prefix || !d->lengths) {
+    return tsr_cli_no_memory();
+  }
+  int32_t part = 0;
+  for (int32_t i = 0; i < t->n; i++) {
+    for (int32_t k = 0; k < t->sources[i].n_parts; k++, part++) {
+      d->prefix[part] = d->common ? d->common : d->given[i];
+      d->lengths[part] = k > 0 ? 0 : d->common ? d->n_common : d->n_given[i];
+    }
+  }
+  t->options.prefix = d->prefix;
+  t->options.prefix_lengths = d->lengths;
+  return TSR_EXIT_OK;
+}
+
+static json_t *list_tokens(const translator *t, int32_t side, const int32_t *ids, int32_t n)
+{
+  json_t *list = json_array();
+  for (int32_t i = 0; list && i < n; i++) {
+    const char *token = tsr_tokenizer_token(t->tokenizer, side, ids[i]);
+    if (json_array_append_new(list, tsr_cli_json_text(token, strlen(token))) != 0) {
+      json_decref(list);
+      return NULL;
+    }
+  }
+  return list;
+}
+
+static json_t *list_rows(const tsr_hypothesis *h)
+{
+  json_t *rows = json_array();
+  int failed = !rows;
+  for (int32_t i = 0; !failed && i < h->n_ids; i++) {
+    json_t *row = json_array();
+    failed |= json_array_append_new(rows, row) != 0;
+    for (int32_t k = 0; !failed && k < h->n_source; k++) {
+      failed |= json_array_append_new(row, tsr_cli_json_real((double)h->attention[i * h->n_source + k])) != 0;
+    }
+  }
+  if (failed) {
+    json_decref(rows);
+    return NULL;
+  }
+  return rows;
+}
+
+int decoding_describe(const decoding *d, const translator *t, const translation *found, json_t *root)
+{
+  const tsr_hypothesis *h = found->best;
+  if (!d->wish->attention) {
+    return 0;
+  }
+  int failed = json_object_set_new(root, "tokens", list_tokens(t, 1, h->ids, h->n_ids)) != 0;
+  if (h->attention) {
+    const tsr_source *source = &t->sources[found->index];
+    failed |= json_object_set_new(root, "source_tokens", list_tokens(t, 0, source->ids[0], h->n_source)) != 0;
+    failed |= json_object_set_new(root, "attention", list_rows(h)) != 0;
+  }
+  return failed ? -1 : 0;
+}

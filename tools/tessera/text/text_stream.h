@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Text that is printed while its tokens come.
+ */
+#ifndef TESSERA_TOOLS_TEXT_STREAM_H
+#define TESSERA_TOOLS_TEXT_STREAM_H
+
+#include "tools/tessera/text/translator.h"
+
+/* Zero it. */
+typedef struct text_stream {
+  const translator *translator;
+  int32_t *ids;
+  int32_t n;
+  int32_t room;
+  size_t printed; /* bytes of this text */
+  int code;       /* TSR_EXIT_OK, or why it stopped */
+} text_stream;
+
+void text_stream_finish(text_stream *stream);
+
+/* A tsr_token_fn; user is the stream. */
+int32_t text_stream_receive(void *user, const tsr_token *token);
+
+/* Prints what is left of a text that is complete, and a newline, and begins anew. */
+void text_stream_end(text_stream *stream, const char *text);
+
+/* How many bytes of a text of `size` bytes stay as they are, whatever tokens follow: up to the last blank, which is left
+ * out, or the last character of a script that writes without blanks. What may be part of a character does not count. */
+size_t text_stream_stable(const char *text, size_t size);
+
+#endif

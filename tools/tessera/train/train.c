@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera train: trains a model.
+ */
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/checkpoint/file.h"
+#include "core/checkpoint/replace.h"
+#include "core/train/initialise.h"
+#include "core/train/run.h"
+#include "tools/tessera/commands.h"
+#include "tools/tessera/train/recipe.h"
+#include "tools/tessera/train/train.h"
+
+static const char help_head[] =
+    "Usage: tessera train [--config FILE] --out FOLDER [OPTION]...\n"
+    "       tessera train --resume --out FOLDER [OPTION]...\n"
+    "\n"
+    "Trains a model from sentence pairs, or on a toy task. FOLDER becomes the model's folder; checkpoints,\n"
+    "logs and the recipe are in FOLDER/train. SIGINT saves and stops; --resume goes on from there, and from\n"
+    "the last checkpoint after anything else.\n"
+    "\n"
+    "  --config FILE           the recipe: keys and values in YAML, keys being the options below with _ for -\n"
+    "  --resume                go on with what FOLDER/train has\n"
+    "  --dry-run               print what would be trained, and what memory it takes\n"
+    "  --json                  print one line of JSON at the end, or of a dry run\n"
+    "  --help                  print this text\n"
+    "\n"
+    "Keys of a recipe with their [defaults]. Each is an option, too, which counts more than the file. Those that\n"
+    "are true or false take a value after = alone: --norm-first, or --tied-logits=false.\n";
+
+static const char help_tail[] =
+    "\n"
+    "Example:\n"
+    "  tessera vocab --source train.en --target train.fr --out vocab --size 5000\n"
+    "  tessera train --source train.en --target train.fr --vocab vocab --valid-source valid.en \\\n"
+    "    --valid-target valid.fr --minutes 60 --out model\n"
+    "  tessera train --task reverse --steps 2000 --until 0.99 --out reverse\n";
+
+enum { OPTION_CONFIG = 1000, OPTION_RESUME, OPTION_DRY_RUN, OPTION_JSON, OPTION_KEYS = 2000, NAME_ROOM = 48 };
+
+typedef struct session {
+  const char *config;
+  int resume;
+  int dry_run;
+  int json;
+  recipe_assignments said; /* in the file, then on the command line */
+  recipe recipe;
+  training training;
+  progress_line line;
+} session;
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+  (void)number;
+  interrupted = 1;
+}
+
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
+/* "--d-model" for d_model. Writes into text (of NAME_ROOM bytes) and returns it. */
+static char *option_name(char *text, int32_t key)
+{
+  snprintf(text, NAME_ROOM, "--%s", recipe_key_name(key));
+  for (char *at = text + 2; *at; at++) {
+    *at = *at == '_' ? '-' : *at;
+  }
+  return text;
+}
+
+/* "[256; a task: 64]" and the line's end. */
+static void print_default(int32_t key)
+{
+  const char *usual = recipe_key_default(key, 0), *of_task = recipe_key_default(key, 1);
+  if (usual[0] != '\0') {
+    printf(" [%s", usual);
+    if (strcmp(usual, of_task) != 0) {
+      printf("; a task: %s", of_task);
+    }
+    putchar(']');
+  }
+  putchar('\n');
+}
+
+static int print_help(void)
+{
+  char name[NAME_ROOM];
+  fputs(help_head, stdout);
+  for (int32_t i = 0; i < recipe_key_count(); i++) {
+    printf("  %-23s %s", option_name(name, i), recipe_key_help(i));
+    print_default(i);
+  }
+  fputs(help_tail, stdout);
+  return TSR_EXIT_OK;
+}
+
+/* Options of getopt: one for each key, then the others. names: [keys][NAME_ROOM]. */
+static void list_options(struct option *options, char *names)
+{
+  static const struct option others[] = {{"config", required_argument, NULL, OPTION_CONFIG},
+                                         {"resume", no_argument, NULL, OPTION_RESUME},
+                                         {"dry-run", no_argument, NULL, OPTION_DRY_RUN},
+                                         {"json", no_argument, NULL, OPTION_JSON},
+                                         {"help", no_argument, NULL, 'h'},
+                                         {NULL, 0, NULL, 0}};
+  int32_t n = recipe_key_count();
+  for (int32_t i = 0; i < n; i++) {
+    options[i] = (struct option){.name = option_name(names + (size_t)i * NAME_ROOM, i) + 2,
+                                 .has_arg = recipe_key_is_flag(i) ? optional_argument : required_argument,
+                                 .val = OPTION_KEYS + i};
+  }
+  memcpy(options + n, others, sizeof others);
+}
+
+static int take_options(int argc, char **argv, const struct option *options, session *s, recipe_assignments *said,
+                        int *finished)
+{
+  int code = TSR_EXIT_OK;
+  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
+    char name[NAME_ROOM];
+    switch (option) {
+    case OPTION_CONFIG:
+      s->config = optarg;
+      break;
+    case OPTION_RESUME:
+      s->resume = 1;
+      break;
+    case OPTION_DRY_RUN:
+      s->dry_run = 1;
+      break;
+    case OPTION_JSON:
+      s->json = 1;
+      break;
+    case 'h':
+      *finished = 1;
+      return print_help();
+    default:
+      if (option < OPTION_KEYS) {
+        return TSR_EXIT_USAGE;
+      }
+      code = recipe_note(said, option - OPTION_KEYS, optarg ? optarg : "true", option_name(name, option - OPTION_KEYS));
+    }
+  }
+  if (code == TSR_EXIT_OK && optind < argc) {
+    return tsr_cli_usage(argv[0], "'%s' is one word too many", argv[optind]);
+  }
+  return code;
+}
+
+/* The file's words first, so that the command line's win. */
+static int join_said(session *s, const recipe_assignments *options)
+{
+  int code = s->config ? recipe_read(s->config, &s->said) : TSR_EXIT_OK;
+  for (int32_t i = 0; i < options->n && code == TSR_EXIT_OK; i++) {
+    code = recipe_note(&s->said, options->items[i].key, options->items[i].text, options->items[i].where);
+  }
+  return code;
+}
+
+static int parse(int argc, char **argv, session *s, int *finished)
+{
+  size_t n = (size_t)recipe_key_count();
+  struct option *options = calloc(n + 8, sizeof *options);
+  char *names = calloc(n, NAME_ROOM);
+  recipe_assignments said = {0};
+  int code = options && names ? TSR_EXIT_OK : tsr_cli_no_memory();
+  if (code == TSR_EXIT_OK) {
+    list_options(options, names);
+    code = take_options(argc, argv, options, s, &said, finished);
+  }
+  if (code == TSR_EXIT_OK && !*finished) {
+    code = join_said(s, &said);
+  }
+  recipe_assignments_finish(&said);
+  free(options);
+  free(names);
+  return code;
+}
+
+/* ---- the recipe -------------------------------------------------------------------------------------------------- */
+
+/* The settings with the defaults of what is trained: a task has its own. */
+static int make_recipe(const recipe_assignments *said, recipe *r)
+{
+  int is_task = 0;
+  for (int32_t i = 0; i < said->n; i++) {
+    if (strcmp(recipe_key_name(said->items[i].key), "task") == 0) {
+      is_task = said->items[i].text[0] != '\0';
+    }
+  }
+  int code = recipe_init(r, is_task);
+  return code == TSR_EXIT_OK ? recipe_apply(r, said) : code;
+}
+
+/* The recipe of the training that goes on, with what was said now. */
+static int make_resumed(session *s, const char *path)
+{
+  recipe_assignments before = {0};
+  recipe old = {0};
+  int code = recipe_read(path, &before);
+  if (code == TSR_EXIT_OK) {
+    code = make_recipe(&before, &old);
+  }
+  if (code == TSR_EXIT_OK) {
+    recipe_finish(&s->recipe);
+    code = make_recipe(&before, &s->recipe);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = recipe_apply(&s->recipe, &s->said);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = recipe_compare(&old, &s->recipe, s->recipe.out);
+  }
+  recipe_finish(&old);
+  recipe_assignments_finish(&before);
+  return code;
+}
+
+static char *recipe_path(const char *out)
+{
+  char *folder = tsr_path_join(out, "train");
+  char *path = folder ? tsr_path_join(folder, "recipe.yaml") : NULL;
+  free(folder);
+  return path;
+}
+
+static int read_recipe(const char *me, session *s)
+{
+  int code = make_recipe(&s->said, &s->recipe);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  if (s->recipe.out[0] == '\0') {
+    return tsr_cli_usage(me, "--out is missing");
+  }
+  if (!s->resume) {
+    return TSR_EXIT_OK;
+  }
+  char *path = recipe_path(s->recipe.out);
+  if (!path) {
+    return tsr_cli_no_memory();
+  }
+  if (tsr_path_exists(path)) {
+    code = make_resumed(s, path);
+  } else {
+    tsr_cli_error("%s: there is no training to resume (%s)", s->recipe.out, path);
+    code = TSR_EXIT_INPUT;
+  }
+  free(path);
+  return code;
+}
+
+static int is_empty(const char *text)
+{
+  return text[0] == '\0';
+}
+
+static int check_recipe(const char *me, const recipe *r, int dry_run)
+{
+  int has_task = !is_empty(r->task), has_pairs = !is_empty(r->source) && !is_empty(r->target);
+  if (has_task + has_pairs + !is_empty(r->tsv) != 1 || is_empty(r->source) != is_empty(r->target)) {
+    return tsr_cli_usage(me, "either --source and --target, or --tsv, or --task is needed");
+  }
+  int is_model = strcmp(r->init, "xavier") != 0 && strcmp(r->init, "family") != 0 && !is_empty(r->init);
+  if (!has_task && !is_model && is_empty(r->vocab)) {
+    return tsr_cli_usage(me, "--vocab is missing; `tessera vocab` makes such a folder");
+  }
+  if (has_task && (!is_empty(r->vocab) || !is_empty(r->valid_source))) {
+    return tsr_cli_usage(me, "a task needs neither --vocab nor --valid-source");
+  }
+  if (!dry_run && r->steps == 0 && r->epochs == 0 && r->minutes <= 0.0 && r->patience == 0 && r->until <= 0.0) {
+    return tsr_cli_usage(me, "one of --steps, --epochs, --minutes, --patience and --until is needed for it to end");
+  }
+  if (r->norm_first && strcmp(r->family, "marian") == 0 && !is_model) {
+    return tsr_cli_usage(me, "a model of the family marian has its norms after the sublayers: norm_first is for "
+                             "nn_transformer");
+  }
+  return TSR_EXIT_OK;
+}
+
+/* ---- the training ------------------------------------------------------------------------------------------------ */
+
+static void on_step(void *user, const tsr_run_step *step, int32_t is_row)
+{
+  session *s = user;
+  progress_line_step(&s->line, step, is_row);
+}
+
+static void on_validation(void *user, const tsr_run_validation *v)
+{
+  session *s = user;
+  progress_line_validation(&s->line, v);
+}
+
+/* The recipe is written when no other training can be at work in the folder. */
+static tsr_status on_opened(void *user, int64_t step)
+{
+  session *s = user;
+  if (s->resume && step > 0) {
+    fprintf(stderr, "resumed at step %lld\n", (long long)step);
+  } else if (s->resume) {
+    fprintf(stderr, "resumed: no checkpoint is there yet, it begins anew\n");
+  }
+  char *path = recipe_path(s->recipe.out);
+  tsr_status status = path ? recipe_write(&s->recipe, path) : TSR_ERR_OUT_OF_MEMORY;
+  free(path);
+  return status;
+}
+
+static int32_t is_stopping(void *user)
+{
+  (void)user;
+  return interrupted != 0;
+}
+
+static void watch_signals(void)
+{
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND}; /* a second one ends it at once */
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
+}
+
+static const char *reason_name(int32_t reason)
+{
+  static const char *const names[] = {"?", "steps", "epochs", "minutes", "patience", "until", "stopped"};
+  return names[reason > 0 && reason <= TSR_RUN_STOPPED ? reason : 0];
+}
+
+static int print_json(const tsr_run_result *r)
+{
+  json_t *root =
+      json_pack("{s:I, s:I, s:o, s:o, s:I, s:s}", "steps", (json_int_t)r->step, "epoch", (json_int_t)r->epoch, "loss",
+                tsr_cli_json_real(r->loss), "seconds", tsr_cli_json_real(r->seconds), "skipped", (json_int_t)r->skipped,
+                "reason", reason_name(r->reason));
+  if (root && r->has_validation) {
+    const tsr_run_validation *v = &r->validation;
+    json_object_set_new(root, "valid_loss", tsr_cli_json_real(v->loss));
+    json_object_set_new(root, "valid_perplexity", tsr_cli_json_real(v->perplexity));
+    json_object_set_new(root, "bleu", tsr_cli_json_real(v->bleu));
+    json_object_set_new(root, "exact", tsr_cli_json_real(v->exact));
+  }
+  return tsr_cli_json_print(root, 0);
+}
+
+static int print_result(const session *s, const tsr_run_result *r)
+{
+  if (s->json) {
+    return print_json(r);
+  }
+  char steps[32], planned[32], whole[32];
+  const tsr_trainer_memory *m = &r->memory;
+  printf("%s: %s steps in %.0f s (%s)", s->recipe.out, tsr_cli_grouped(r->step, steps), r->seconds,
+         reason_name(r->reason));
+  if (r->has_validation) {
+    const tsr_run_validation *v = &r->validation;
+    printf("; loss %.4f, perplexity %.3f", v->loss, v->perplexity);
+    if (!isnan(v->bleu)) {
+      printf(", BLEU %.2f", v->bleu);
+    }
+    if (!isnan(v->exact)) {
+      printf(", %.2f %% exact", 100.0 * v->exact);
+    }
+    if (v->averaged > 0) {
+      printf(", mean of %d states", (int)v->averaged);
+    }
+  }
+  puts("");
+  training_print_left_out("left out: ", &r->counts);
+  if (m->programs == 0) {
+    return TSR_EXIT_OK; /* there was nothing left to do */
+  }
+  printf("memory: %s as planned, %s in one buffer for each tensor; %d programs\n",
+         tsr_cli_bytes((uint64_t)m->planned_bytes, planned), tsr_cli_bytes((uint64_t)m->temporary_bytes, whole),
+         (int)m->programs);
+  return TSR_EXIT_OK;
+}
+
+static int run(session *s)
+{
+  tsr_run_options options;
+  int code = training_options(&s->training, &s->recipe, &options);
+  if (code == TSR_EXIT_OK) {
+    options.resume = s->resume;
+    options.events = (tsr_run_events){
+        .user = s, .step = on_step, .validation = on_validation, .opened = on_opened, .is_stopping = is_stopping};
+    code = tsr_cli_fail(tsr_run_check(&options));
+  }
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  watch_signals();
+  tsr_run_result result;
+  progress_line_start(&s->line);
+  tsr_status status = tsr_run_train(s->training.model, s->training.device, NULL, &options, &result);
+  progress_line_clear(&s->line);
+  return status == TSR_OK ? print_result(s, &result) : tsr_cli_fail(status);
+}
+
+int tsr_cmd_train(int argc, char **argv)
+{
+  session *s = calloc(1, sizeof *s);
+  if (!s) {
+    return tsr_cli_no_memory();
+  }
+  int finished = 0;
+  int code = parse(argc, argv, s, &finished);
+  if (code == TSR_EXIT_OK && !finished) {
+    code = read_recipe(argv[0], s);
+    if (code == TSR_EXIT_OK) {
+      code = check_recipe(argv[0], &s->recipe, s->dry_run);
+    }
+    if (code == TSR_EXIT_OK) {
+      code = training_open(&s->training, &s->recipe, &s->said, s->dry_run);
+    }
+    if (code == TSR_EXIT_OK) {
+      code = s->dry_run ? training_print(&s->training, &s->recipe, s->json) : run(s);
+    }
+  }
+  training_finish(&s->training);
+  recipe_assignments_finish(&s->said);
+  recipe_finish(&s->recipe);
+  free(s);
+  return code;
+}
