@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators on one element at a time.
+ * Operators on one element at a time, and the gradients of the activations.
  */
 #include "kernel.h"
 
@@ -118,4 +118,55 @@ void ref_add(const ref_line *line)
 void ref_mul(const ref_line *line)
 {
   combine(line, mul_f32, mul_i32);
+}
+
+/* Phi(x) + x phi(x), Phi and phi the normal distribution and its density. */
+static double gelu_erf_slope(double x)
+{
+  return erfc(-x * M_SQRT1_2) / 2 + x * exp(-x * x / 2) * M_SQRT1_2 * M_2_SQRTPI / 2;
+}
+
+/* Of x s(2 z), s the logistic function: s + x s (1 - s) 2 z'; 1 - s(t) = s(-t). */
+static double gelu_tanh_slope(double x)
+{
+  const double root = sqrt(2 * M_1_PI), z = root * (x + 0.044715 * x * x * x);
+  const double s = 1 / (1 + exp(-2 * z)), rest = 1 / (1 + exp(2 * z));
+  return s + x * s * rest * 2 * root * (1 + 3 * 0.044715 * x * x);
+}
+
+static double silu_slope(double x)
+{
+  const double s = 1 / (1 + exp(-x)), rest = 1 / (1 + exp(x));
+  return s + x * s * rest;
+}
+
+static double slope(int32_t activation, double x)
+{
+  if (isnan(x) || isinf(x)) {
+    return isnan(x) ? x : x > 0;
+  }
+  switch (activation) {
+  case TSR_ACTIVATION_RELU:
+    return x > 0;
+  case TSR_ACTIVATION_GELU_ERF:
+    return gelu_erf_slope(x);
+  case TSR_ACTIVATION_GELU_TANH:
+    return gelu_tanh_slope(x);
+  default:
+    return silu_slope(x);
+  }
+}
+
+void ref_activation_gradient(const ref_line *line)
+{
+  const ref_tensor *x = &line->in[0], *dy = &line->in[1], *dx = &line->out[0];
+
+  assert(x->dtype == TSR_F32 && ref_same_extents(x, dy) && ref_same_extents(x, dx));
+  assert(line->attributes.activation > TSR_ACTIVATION_NONE && line->attributes.activation <= TSR_ACTIVATION_SILU);
+
+  for (int64_t e = 0; e < ref_count(dx, dx->rank); e++) {
+    const double dye = ref_f32(dy, ref_at(dy, dy->rank, e));
+    const double by = slope(line->attributes.activation, ref_f32(x, ref_at(x, x->rank, e)));
+    ref_set_f32(dx, ref_at(dx, dx->rank, e), by == 0 ? 0.0 : dye * by);
+  }
 }

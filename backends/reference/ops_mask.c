@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What may be seen of keys, and the biases on scores: the mask operator, and what attention shares with it.
+ * What may be seen of keys, and the biases on scores: the mask operator, and what attention shares with it, and the
+ * gradients of both.
  */
 #include "kernel.h"
 
@@ -100,5 +101,49 @@ void ref_mask(const ref_line *line)
         }
       }
     }
+  }
+}
+
+void ref_mask_gradient(const ref_line *line)
+{
+  const ref_tensor *y = &line->in[0], *dy = &line->in[1], *dx = &line->out[0];
+
+  assert(y->dtype == TSR_F32 && ref_same_extents(y, dy) && ref_same_extents(y, dx));
+
+  for (int64_t e = 0; e < ref_count(dx, dx->rank); e++) {
+    const float ye = ref_f32(y, ref_at(y, y->rank, e)), dye = ref_f32(dy, ref_at(dy, dy->rank, e));
+    ref_set_f32(dx, ref_at(dx, dx->rank, e), ye == -INFINITY ? 0.0f : dye);
+  }
+}
+
+int64_t ref_relative_gradient_scratch(const ref_line *line)
+{
+  return ref_count(&line->out[0], 2);
+}
+
+void ref_relative_gradient(const ref_line *line)
+{
+  const ref_tensor *dscores = &line->in[0], *drelative = &line->out[0];
+  const ref_masking masking = {.position = &line->in[1], .attributes = &line->attributes};
+  const int64_t B = dscores->extent[0], H = dscores->extent[1], L = dscores->extent[2], S = dscores->extent[3];
+  const int64_t n = drelative->extent[0];
+  double *sums = line->scratch; /* [n, H] */
+
+  assert(dscores->dtype == TSR_F32 && dscores->rank == 4);
+  assert(drelative->rank == 2 && n == line->attributes.k && drelative->extent[1] == H);
+
+  memset(sums, 0, (size_t)(n * H) * sizeof(*sums));
+  for (int64_t b = 0; b < B; b++) {
+    for (int64_t h = 0; h < H; h++) {
+      for (int64_t l = 0; l < L; l++) {
+        for (int64_t s = 0; s < S; s++) {
+          sums[ref_bucket(&masking, n, b, l, s) * H + h] +=
+              ref_f32(dscores, ref_element(dscores, (int64_t[]){b, h, l, s}));
+        }
+      }
+    }
+  }
+  for (int64_t e = 0; e < n * H; e++) {
+    ref_set_f32(drelative, ref_at(drelative, 2, e), sums[e]);
   }
 }

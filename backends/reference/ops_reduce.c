@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y = sum of x over the chosen axes.
+ * y = sum of x over the chosen axes, and the sum of all squares.
  */
 #include "kernel.h"
 
@@ -31,4 +31,19 @@ void ref_reduce_sum(const ref_line *line)
     }
     ref_set_f32(y, ref_element(y, first), sum);
   }
+}
+
+void ref_sum_of_squares(const ref_line *line)
+{
+  const ref_tensor *x = &line->in[0], *plus = &line->in[1], *y = &line->out[0];
+  double sum = 0;
+
+  assert(x->dtype == TSR_F32 && y->dtype == TSR_F32 && y->rank == 1 && y->extent[0] == 1);
+  assert(!ref_present(plus) || ref_same_extents(plus, y));
+
+  for (int64_t e = 0; e < ref_count(x, x->rank); e++) {
+    const double xe = ref_f32(x, ref_at(x, x->rank, e));
+    sum += xe * xe;
+  }
+  ref_set_f32(y, 0, ref_present(plus) ? sum + ref_f32(plus, 0) : sum);
 }
