@@ -9,7 +9,7 @@
  *   - tiles (attention_tiles.c): vectors lie along the queries, so that maxima, sums and factors need no horizontal
  *     step
  * What a query gives depends on that query and the keys it sees alone: not on the batch, nor on how far S goes
- * beyond them. The gradient (attention_gradient.c) takes the tiles up once more, and w from the logarithms of its sums.
+ * beyond them. The gradient (ops_attention_gradient.c) takes the tiles up once more, and w from the logarithms of its sums.
  */
 #ifndef CPU_ATTENTION_H
 #define CPU_ATTENTION_H

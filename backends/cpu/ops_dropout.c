@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Philox 4x32-10 (Salmon et al. 2011), a block in each 64-bit lane. A lane holds a word in its lower half; what is
- * in the upper half never matters, so that a product's lower word is the product as it is.
+ * dropout, and the numbers that attention takes, too: Philox 4x32-10 (Salmon et al. 2011), a block in each 64-bit lane. A
+ * lane holds a word in its lower half; what is in the upper half never matters, so that a product's lower word is the
+ * product as it is.
  */
 #include "dropout.h"
+#include "rows.h"
 
 enum { BLOCKS = CPU_LANES / 2 }; /* in a vector */
 
@@ -117,4 +119,33 @@ void cpu_dropout_factors(const cpu_dropout *dropout, uint64_t first, int64_t n, 
 void cpu_dropout_row(const cpu_dropout *dropout, uint64_t first, const float *x, int64_t n, float *y)
 {
   drop_out(dropout, first, x, n, y);
+}
+
+/* ---- the operator -------------------------------------------------------------------------------------------------- */
+
+typedef struct dropout_work {
+  cpu_dropout dropout;
+  const float *x;
+  float *y;
+  int64_t x_stride;
+} dropout_work;
+
+/* y is contiguous: where an element lies is its index. */
+static void dropout_run(const void *context, const int64_t at[CPU_WALK_TENSORS], int64_t n)
+{
+  const dropout_work *work = context;
+  float *y = work->y + at[1];
+  cpu_dropout_row(&work->dropout, (uint64_t)at[1], cpu_side_by_side(work->x + at[0], work->x_stride, n, y), n, y);
+}
+
+void cpu_run_dropout(const cpu_line *line, cpu_team *team)
+{
+  const cpu_tensor *x = &line->in[0], *y = &line->out[0];
+  const cpu_walk walk = cpu_walk_of((const cpu_tensor *const[]){x, y}, 2);
+  const dropout_work work = {.dropout = cpu_dropout_of(&line->in[1], &line->attributes),
+                             .x = x->data,
+                             .y = y->data,
+                             .x_stride = walk.stride[0][0]};
+  assert(x->dtype == TSR_F32 && y->dtype == TSR_F32 && walk.stride[1][0] == 1);
+  cpu_walk_all(&walk, team, 30.0 / CPU_LANES, dropout_run, &work);
 }

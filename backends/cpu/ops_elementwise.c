@@ -258,35 +258,6 @@ void cpu_run_activation_gradient(const cpu_line *line, cpu_team *team)
   cpu_walk_all(&walk, team, (work.activation == TSR_ACTIVATION_RELU ? 5.0 : 60.0) / CPU_LANES, slope_run, &work);
 }
 
-/* ---- dropout --------------------------------------------------------------------------------------------------- */
-
-typedef struct dropout_work {
-  cpu_dropout dropout;
-  const float *x;
-  float *y;
-  int64_t x_stride;
-} dropout_work;
-
-/* y is contiguous: where an element lies is its index. */
-static void dropout_run(const void *context, const int64_t at[CPU_WALK_TENSORS], int64_t n)
-{
-  const dropout_work *work = context;
-  float *y = work->y + at[1];
-  cpu_dropout_row(&work->dropout, (uint64_t)at[1], cpu_side_by_side(work->x + at[0], work->x_stride, n, y), n, y);
-}
-
-void cpu_run_dropout(const cpu_line *line, cpu_team *team)
-{
-  const cpu_tensor *x = &line->in[0], *y = &line->out[0];
-  const cpu_walk walk = cpu_walk_of((const cpu_tensor *const[]){x, y}, 2);
-  const dropout_work work = {.dropout = cpu_dropout_of(&line->in[1], &line->attributes),
-                             .x = x->data,
-                             .y = y->data,
-                             .x_stride = walk.stride[0][0]};
-  assert(x->dtype == TSR_F32 && y->dtype == TSR_F32 && walk.stride[1][0] == 1);
-  cpu_walk_all(&walk, team, 30.0 / CPU_LANES, dropout_run, &work);
-}
-
 /* ---- add, mul -------------------------------------------------------------------------------------------------- */
 
 typedef struct binary_work {
