@@ -11,7 +11,7 @@
  *   MAX_BINDING     bytes beyond which a storage is reached by its address, where the device's own limit is not smaller: for
  *                   tests. Default: the device's
  *   VULKAN_KERNELS  cpu, gpu: kernels as for such a device, whatever the device is. Default: what it is
- *   VULKAN_JOIN     0: no line is computed as one with another, or takes what another left (join.c). Default 1
+ *   VULKAN_JOIN     0: no line is computed as one with another, or takes what another left (fusion.c). Default 1
  *   VULKAN_VARIANT  a form of kernels (forms.h), such as matmul.generic, to take wherever it can be had. Default: none
  *   TUNING          0: the best forms, as `tessera tune` found them, are not loaded. Default 1
  *   WATCHDOG_FLOPS  estimated work of one submit, beyond which a run is split; 0: never. Default 2e12, 0 where a CPU executes

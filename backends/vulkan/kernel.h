@@ -2,7 +2,7 @@
  *
  * The seam between the host side of the Vulkan backend and its kernels.
  *
- * A planner (kernel_<family>.c) turns one line of a program into dispatches, or several that join.c made one: which shader variant,
+ * A planner (ops_<family>.c) turns one line of a program into dispatches, or several that fusion.c made one: which shader variant,
  * how many workgroups, which tensors, which push constants. It knows capabilities and limits, and nothing of Vulkan. The host side (executable.c) turns
  * dispatches into descriptor sets, barriers and commands; it knows nothing of operators.
  *

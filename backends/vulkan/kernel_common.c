@@ -200,6 +200,13 @@ void tsr_vk_spec(tsr_vk_dispatch *dispatch, uint32_t value)
   dispatch->spec[dispatch->n_spec++] = value;
 }
 
+uint32_t tsr_vk_bits_of(float x)
+{
+  uint32_t bits = 0;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
 void tsr_vk_read_in(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, int32_t slot)
 {
   int32_t tensor = planner->line->in[slot];
@@ -276,6 +283,43 @@ uint32_t tsr_vk_group_size(const tsr_vk_caps *caps, uint32_t wanted)
   return size;
 }
 
+uint32_t tsr_vk_reduce_size(const tsr_vk_caps *caps, uint64_t n, int *subgroup)
+{
+  /* A CPU's driver may give up on a shader after 65535 rounds of its loops in all (Mesa's llvmpipe does, and tells
+   * nobody): rows that take a good part of them, a few times over, get more invocations. On a GPU long rows want more
+   * loads in flight than a subgroup has. */
+  const uint64_t most_rounds = caps->compute_like_cpu ? 8192 : 16;
+  const uint32_t lanes = caps->subgroup_size;
+  const int is_known = caps->compute_like_cpu || (caps->subgroup_sizes[0] > 0 && lanes >= caps->subgroup_sizes[0] &&
+                                                  lanes <= caps->subgroup_sizes[1]);
+  *subgroup = is_known && caps->subgroup_arithmetic && lanes <= caps->max_size[0] && n <= most_rounds * lanes;
+  if (*subgroup) {
+    return lanes;
+  }
+  uint32_t size = 32;
+  while (size < n && size < 256) {
+    size *= 2;
+  }
+  return tsr_vk_group_size(caps, size);
+}
+
+tsr_vk_dispatch *tsr_vk_add_rows(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes,
+                                 int quads, uint64_t n, uint32_t first, uint32_t second)
+{
+  int subgroup = 0;
+  uint32_t size = tsr_vk_reduce_size(planner->caps, n, &subgroup);
+  tsr_vk_dispatch *dispatch =
+      tsr_vk_add(planner, variant + (quads ? TSR_VK_QUADS : 0) + (subgroup ? TSR_VK_SUBGROUP : 0), push, push_bytes);
+  if (dispatch == NULL) {
+    return NULL;
+  }
+  tsr_vk_spec(dispatch, size);
+  tsr_vk_spec(dispatch, 1);
+  tsr_vk_spec(dispatch, first);
+  tsr_vk_spec(dispatch, second);
+  return dispatch;
+}
+
 const tsr_vk_shape *tsr_vk_next_shape(const tsr_vk_caps *caps, int32_t type, const tsr_vk_shape *last)
 {
   for (const tsr_vk_shape *shape = last != NULL ? last + 1 : caps->shapes; shape < caps->shapes + caps->n_shapes;
@@ -350,7 +394,7 @@ int tsr_vk_plan_one(tsr_vk_planner *planner)
       [TSR_OP_ADAM] = tsr_vk_plan_adam,
       [TSR_OP_CONCAT] = tsr_vk_plan_concat,
       [TSR_OP_ACTIVATION_GRADIENT] = tsr_vk_plan_elementwise,
-      [TSR_OP_MASK_GRADIENT] = tsr_vk_plan_elementwise,
+      [TSR_OP_MASK_GRADIENT] = tsr_vk_plan_mask_gradient,
       [TSR_OP_DROPOUT] = tsr_vk_plan_dropout,
   };
   tsr_vk_plan *plan = planner->plan;

@@ -28,7 +28,7 @@ typedef struct tsr_vk_planner {
   const tsr_line_desc *line;
   tsr_vk_plan *plan;
 
-  /* Of lines that became one (join.c), as tensors; 0: absent. A planner that does not use them leaves the lines apart. */
+  /* Of lines that became one (fusion.c), as tensors; 0: absent. A planner that does not use them leaves the lines apart. */
   int32_t addend;   /* layernorm, rmsnorm: added to x first, of its extents; matmul: added to the result, contiguous */
   int32_t sum;      /* layernorm, rmsnorm: takes x + addend */
   tsr_vk_best best; /* matmul: written instead of the result */
@@ -61,6 +61,7 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner);
 int tsr_vk_plan_attention_gradient(tsr_vk_planner *planner);
 int tsr_vk_plan_topk(tsr_vk_planner *planner);
 int tsr_vk_plan_mask(tsr_vk_planner *planner);
+int tsr_vk_plan_mask_gradient(tsr_vk_planner *planner);
 int tsr_vk_plan_dropout(tsr_vk_planner *planner);
 int tsr_vk_plan_cross_entropy(tsr_vk_planner *planner);
 int tsr_vk_plan_cross_entropy_gradient(tsr_vk_planner *planner);
@@ -192,6 +193,9 @@ int32_t tsr_vk_norm_kind(const tsr_line_desc *line);
 /* Adds the same for what `parts` workgroups left one after another in scratch, from word `at` on: y[i] = the sum of
  * scratch[at + part * count + i]. 0 if it cannot be done. */
 int tsr_vk_add_sums_of_parts(tsr_vk_planner *planner, uint32_t at, uint32_t parts, uint32_t count, int32_t y);
+
+/* The bits of a float, for a specialisation constant. */
+uint32_t tsr_vk_bits_of(float x);
 
 /* a / b, rounded up; b is not 0 */
 static inline uint64_t tsr_vk_divide_up(uint64_t a, uint64_t b)

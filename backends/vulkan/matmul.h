@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the forms of the matrix product share. kernel_matmul.c chooses among them.
+ * What the forms of the matrix product share. ops_matmul.c chooses among them.
  */
 #ifndef TESSERA_BACKENDS_VULKAN_MATMUL_H
 #define TESSERA_BACKENDS_VULKAN_MATMUL_H
@@ -38,7 +38,7 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
 /* Called last: where the depth was cut adds the dispatch that adds up the parts. 0 if it cannot be done. */
 int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *product);
 
-/* Where only the largest of each row are wanted (tsr_vk_planner.best, matmul_best.c). A form that plans as always gets its
+/* Where only the largest of each row are wanted (tsr_vk_planner.best, ops_matmul_topk.c). A form that plans as always gets its
  * sister that leaves candidates in scratch, if there is one. */
 
 /* The sister of `variant`, or -1, and how many columns a workgroup of it goes through in tiles of tile_rows x

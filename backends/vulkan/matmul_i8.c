@@ -20,7 +20,7 @@ _Static_assert(sizeof(quantise_push) == TSR_VK_PUSH_QUANTISE, "push constants of
 TSR_VK_ASSERT_ROW_VARIANTS(QUANTISE);
 
 /* Adds the dispatch that quantises a's rows, each distinct one once; the product's view of a becomes that of the result. First in
- * the line, so that products of one a quantise it alike, and join.c leaves out all but the first of these dispatches. */
+ * the line, so that products of one a quantise it alike, and fusion.c leaves out all but the first of these dispatches. */
 static int quantise(tsr_vk_planner *planner, tsr_vk_product *p)
 {
   tsr_vk_view x = p->a;

@@ -1,22 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sum_of_squares (shaders/sum_of_squares.comp) and adam (shaders/adam.comp).
+ * adam: shaders/adam.comp.
  */
 #include "backends/vulkan/kernel_common.h"
 
 #include <string.h>
-
-typedef struct squares_push {
-  uint32_t extent[4];
-  uint32_t x_stride[4];
-  uint32_t x_offset;
-  uint32_t plus_offset;
-  uint32_t count;
-  uint32_t share;
-  uint32_t y_at;
-} squares_push;
-_Static_assert(sizeof(squares_push) == TSR_VK_PUSH_SUM_OF_SQUARES, "push constants of sum_of_squares.comp");
-TSR_VK_ASSERT_ROW_VARIANTS(SUM_OF_SQUARES);
 
 typedef struct adam_push {
   uint32_t extent[4];
@@ -40,55 +28,6 @@ _Static_assert(sizeof(adam_push) == TSR_VK_PUSH_ADAM, "push constants of adam.co
 _Static_assert(sizeof(adam_push) == TSR_VK_PUSH_ADAM_QUADS, "push constants of adam.comp");
 
 enum { DECOUPLED = 1, NORM = 2, AVERAGE = 4 };
-
-/* One stage: sums of shares of x, a tensor or TSR_VK_SCRATCH. plus is added where it is not 0. */
-static int add_squares(tsr_vk_planner *planner, const squares_push *push, int32_t x, int quads, int32_t plus, int32_t y)
-{
-  tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_SUM_OF_SQUARES, push, sizeof *push, quads,
-                                              push->share, x != TSR_VK_SCRATCH, plus != 0);
-  if (dispatch == NULL) {
-    return 0;
-  }
-  tsr_vk_read(dispatch, x);
-  tsr_vk_read(dispatch, plus != 0 ? plus : x);
-  tsr_vk_write(dispatch, y);
-  dispatch->after = x == TSR_VK_SCRATCH;
-  dispatch->work = (double)push->count * (quads ? 4 : 1);
-  uint64_t groups = push->count == 0 ? 1 : tsr_vk_divide_up(push->count, push->share);
-  return tsr_vk_finish(planner, dispatch, groups);
-}
-
-int tsr_vk_plan_sum_of_squares(tsr_vk_planner *planner)
-{
-  enum { MIN_SHARE = 4096, MAX_SHARES = 1024 };
-  const tsr_line_desc *line = planner->line;
-  tsr_vk_view x = tsr_vk_view_in(planner, 0), plus = tsr_vk_view_in(planner, 1);
-  tsr_vk_collapse(&x, 1);
-  int quads = tsr_vk_whole_quads(&x, 1);
-  squares_push push = {.x_offset = x.offset, .plus_offset = plus.offset, .count = (uint32_t)tsr_vk_view_elements(&x)};
-  memcpy(push.extent, x.extent, sizeof push.extent);
-  memcpy(push.x_stride, x.stride, sizeof push.x_stride);
-  uint64_t share = tsr_vk_divide_up(push.count, MAX_SHARES);
-  push.share = share < MIN_SHARE ? MIN_SHARE : (uint32_t)share;
-  if (push.count <= push.share) {
-    return add_squares(planner, &push, line->in[0], quads, line->in[1], line->out[0]);
-  }
-
-  uint32_t shares = (uint32_t)tsr_vk_divide_up(push.count, push.share);
-  push.y_at = tsr_vk_reserve(planner, shares);
-  if (!add_squares(planner, &push, line->in[0], quads, 0, TSR_VK_SCRATCH)) {
-    return 0;
-  }
-  push = (squares_push){
-      .extent = {1, 1, 1, shares},
-      .x_stride = {0, 0, 0, 1},
-      .x_offset = push.y_at,
-      .plus_offset = plus.offset,
-      .count = shares,
-      .share = shares,
-  };
-  return add_squares(planner, &push, TSR_VK_SCRATCH, 0, line->in[1], line->out[0]);
-}
 
 int tsr_vk_plan_adam(tsr_vk_planner *planner)
 {

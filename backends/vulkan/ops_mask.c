@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mask (shaders/mask.comp), the masking that it shares with attention, and relative_gradient
- * (shaders/relative_gradient.comp).
+ * mask (shaders/mask.comp), the masking that it shares with attention, mask_gradient (shaders/elementwise.comp), and
+ * relative_gradient (shaders/relative_gradient.comp).
  */
 #include "backends/vulkan/kernel_common.h"
 
@@ -212,6 +212,11 @@ int tsr_vk_plan_mask(tsr_vk_planner *planner)
   tsr_vk_spec(dispatch, masking.present);
   dispatch->work = (double)count;
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size));
+}
+
+int tsr_vk_plan_mask_gradient(tsr_vk_planner *planner)
+{
+  return tsr_vk_plan_elementwise(planner); /* one more function of two elements */
 }
 
 int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner)

@@ -151,7 +151,7 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
   return tsr_vk_finish(planner, dispatch, groups) ? dispatch : NULL;
 }
 
-/* Parts that the depth must have: a CPU's driver may give up on a shader after 65535 rounds of its loops (kernel_rows.c). */
+/* Parts that the depth must have: a CPU's driver may give up on a shader after 65535 rounds of its loops (tsr_vk_reduce_size). */
 static uint64_t least_parts(const tsr_vk_caps *caps, uint32_t depth)
 {
   enum { MOST_DEPTH = 32768, QUADS = 3 };
