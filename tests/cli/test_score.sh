@@ -69,22 +69,19 @@ stderr_has 'line 1'
 stderr_has '256 positions'
 check 'long: not two lines' test "$(wc -l <"$out")" = 2
 
-# What marian-scorer gave, where the recorded case lies beside the project.
-goldens=${TESSERA_GOLDENS:-${TESSERA_SHARED:-$SOURCE_ROOT/../shared}/goldens}
-case_folder=$goldens/models/marian_npz
-if [ -d "$case_folder" ]; then
-  for i in 0 1 2 3 4 5; do
-    json source_text.$i "$case_folder/golden.json"
-    json target_text.$i "$case_folder/golden.json" >>"$work/npz.target"
-    json scorer_sum_logprob.$i "$case_folder/golden.json" >>"$work/npz.sums"
-  done >"$work/npz.source"
-  for other in $("$TESSERA" devices --names); do
-    run 0 score "$case_folder" --device "$other" --source "$work/npz.source" --target "$work/npz.target"
-    cut -f 1 "$out" | paste - "$work/npz.sums" >"$work/sums"
-    check "marian-scorer, $other: other sums" awk '{ d = $1 - $2; if (d > 1e-4 || d < -1e-4) bad = 1 } END { exit bad || NR != 6 }' \
-      "$work/sums"
-  done
-fi
+# What marian-scorer gave.
+case_folder=$SOURCE_ROOT/tests/data/goldens/models/marian_npz
+for i in 0 1 2 3 4 5; do
+  json source_text.$i "$case_folder/golden.json"
+  json target_text.$i "$case_folder/golden.json" >>"$work/npz.target"
+  json scorer_sum_logprob.$i "$case_folder/golden.json" >>"$work/npz.sums"
+done >"$work/npz.source"
+for other in $("$TESSERA" devices --names); do
+  run 0 score "$case_folder" --device "$other" --source "$work/npz.source" --target "$work/npz.target"
+  cut -f 1 "$out" | paste - "$work/npz.sums" >"$work/sums"
+  check "marian-scorer, $other: other sums" awk '{ d = $1 - $2; if (d > 1e-4 || d < -1e-4) bad = 1 } END { exit bad || NR != 6 }' \
+    "$work/sums"
+done
 
 # What is missing or bad.
 score 2

@@ -65,25 +65,23 @@ stderr_has 'no target language was chosen'
 run 2 translate --model "$model" --device reference --target-lang fra "$work/en"
 stderr_has 'a tokenizer of the kind marian without tokens of languages'
 
-# A model of many languages, where there is one: the target's token comes first, and is no text.
-golden=${TESSERA_SHARED:-$SOURCE_ROOT/../shared}/goldens
-if [ -d "$golden/models/m2m_100" ]; then
-  mkdir "$work/m2m"
-  cp "$golden/models/m2m_100/"*.json "$golden/models/m2m_100/model.safetensors" "$work/m2m"
-  cp "$golden/tokenizers/m2m_100/sentencepiece.bpe.model" "$work/m2m"
-  head -n 44 "$golden/tokenizers/m2m_100/vocab.json" | sed '$s/,$//' >"$work/m2m/vocab.json"
-  echo '}' >>"$work/m2m/vocab.json"
-  for language in fr:67 zu:142; do # behind 43 tokens
-    run 0 translate --model "$work/m2m" --device reference --max-length 8 --target-lang "${language%:*}" --json "$work/text"
-    check "$last: another first token" test "$(json ids.0 "$out")" = "${language#*:}"
-    check "$last: its token is text" test "$(grep -c "__${language%:*}__" "$out")" = 0
-    stderr_is_empty
-  done
-  run 0 translate --model "$work/m2m" --device reference --max-length 8 "$work/text"
-  stderr_has 'a model of many languages, and none was chosen with --target-lang'
-  run 2 translate --model "$work/m2m" --device reference --source-lang ny "$work/text"
-  stderr_has 'the source language "ny" is none of the 100'
-fi
+# A model of many languages: the target's token comes first, and is no text.
+golden=$SOURCE_ROOT/tests/data/goldens
+mkdir "$work/m2m"
+cp "$golden/models/m2m_100/"*.json "$golden/models/m2m_100/model.safetensors" "$work/m2m"
+cp "$golden/tokenizers/m2m_100/sentencepiece.bpe.model" "$work/m2m"
+head -n 44 "$golden/tokenizers/m2m_100/vocab.json" | sed '$s/,$//' >"$work/m2m/vocab.json"
+echo '}' >>"$work/m2m/vocab.json"
+for language in fr:67 zu:142; do # behind 43 tokens
+  run 0 translate --model "$work/m2m" --device reference --max-length 8 --target-lang "${language%:*}" --json "$work/text"
+  check "$last: another first token" test "$(json ids.0 "$out")" = "${language#*:}"
+  check "$last: its token is text" test "$(grep -c "__${language%:*}__" "$out")" = 0
+  stderr_is_empty
+done
+run 0 translate --model "$work/m2m" --device reference --max-length 8 "$work/text"
+stderr_has 'a model of many languages, and none was chosen with --target-lang'
+run 2 translate --model "$work/m2m" --device reference --source-lang ny "$work/text"
+stderr_has 'the source language "ny" is none of the 100'
 
 # Command lines that are wrong.
 run 2 tokenize

@@ -15,7 +15,6 @@
 #include <cmocka.h>
 
 #include "core/checkpoint/checkpoint.h"
-#include "tests/support/shared.h"
 #include "tests/support/temporary.h"
 
 /* The bytes of a file: 8 bytes of header length, the header, `data_size` bytes counting up. Freed by the caller. */
@@ -444,14 +443,11 @@ static void test_shards(void **state)
 static void test_recorded_shards(void **state)
 {
   (void)state;
-  const char *shared = shared_folder("goldens/models");
-  if (!shared) {
-    skip();
-  }
+  static const char recordings[] = TESSERA_SOURCE_ROOT "/tests/data/goldens/models";
   tsr_checkpoint *whole;
   tsr_checkpoint *sharded;
-  assert_int_equal(tsr_checkpoint_open(path_in(shared, "bart"), &whole), TSR_OK);
-  assert_int_equal(tsr_checkpoint_open(path_in(shared, "bart_sharded"), &sharded), TSR_OK);
+  assert_int_equal(tsr_checkpoint_open(path_in(recordings, "bart"), &whole), TSR_OK);
+  assert_int_equal(tsr_checkpoint_open(path_in(recordings, "bart_sharded"), &sharded), TSR_OK);
   assert_true(tsr_checkpoint_count(whole) > 10);
   assert_int_equal(tsr_checkpoint_count(sharded), tsr_checkpoint_count(whole));
   for (int32_t i = 0; i < tsr_checkpoint_count(whole); i++) {

@@ -19,7 +19,6 @@
 #include "core/eval/words.h"
 #include "core/text/corpus.h"
 #include "tessera/eval.h"
-#include "tests/support/shared.h"
 #include "tests/support/temporary.h"
 
 static tsr_span span(const char *text)
@@ -508,13 +507,7 @@ static void check_set(const char *folder, const char *name, const json_t *expect
 static void test_recorded(void **state)
 {
   (void)state;
-  const char *shared = shared_folder("goldens/bleu");
-  if (!shared) {
-    print_message("skipped: no folder goldens/bleu (TESSERA_SHARED)\n");
-    skip();
-  }
-  char *folder = strdup(shared);
-  assert_non_null(folder);
+  static const char folder[] = TESSERA_SOURCE_ROOT "/tests/data/goldens/bleu";
   json_error_t error;
   json_t *scores = json_load_file(path_in(folder, "scores.json"), 0, &error);
   if (!scores) {
@@ -528,7 +521,6 @@ static void test_recorded(void **state)
     check_set(folder, name, expected);
   }
   json_decref(scores);
-  free(folder);
 }
 
 int main(void)

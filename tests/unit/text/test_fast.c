@@ -18,7 +18,6 @@
 #include "core/text/base64.h"
 #include "core/text/tokenizer.h"
 #include "core/text/vocabulary.h"
-#include "tests/support/shared.h"
 #include "tests/support/temporary.h"
 #include "tests/support/tokens.h"
 
@@ -281,28 +280,24 @@ static void expect_recorded(json_t *file, const char *class, const json_t *recor
   remove_temporary_folder(folder);
 }
 
+static const char recordings[] = TESSERA_SOURCE_ROOT "/tests/data/goldens/tokenizers";
+
 static void test_recorded(void **state)
 {
   (void)state;
-  const char *found = shared_folder("goldens/tokenizers");
-  if (!found) {
-    skip();
-  }
-  char shared[2048];
-  snprintf(shared, sizeof shared, "%s", found);
   json_error_t error;
-  json_t *recorded = json_load_file(path_in(shared, "hf_golden.json"), JSON_ALLOW_NUL, &error);
-  json_t *languages = json_load_file(path_in(shared, "nllb/added_tokens_by_id.json"), 0, &error);
+  json_t *recorded = json_load_file(path_in(recordings, "hf_golden.json"), JSON_ALLOW_NUL, &error);
+  json_t *languages = json_load_file(path_in(recordings, "nllb/added_tokens_by_id.json"), 0, &error);
   assert_non_null(recorded);
   assert_non_null(languages);
-  model *t5 = read_model(path_in(shared, "t5/spiece.model"));
-  model *nllb = read_model(path_in(shared, "nllb/sentencepiece.bpe.model"));
+  model *t5 = read_model(path_in(recordings, "t5/spiece.model"));
+  model *nllb = read_model(path_in(recordings, "nllb/sentencepiece.bpe.model"));
   expect_recorded(make_t5(t5, "always"), "T5TokenizerFast", recorded, "t5_legacy");
   expect_recorded(make_t5(t5, "first"), "T5Tokenizer", recorded, "t5_new");
   expect_recorded(make_nllb(nllb, languages, 0), "NllbTokenizerFast", recorded, "nllb_eng_Latn");
   expect_recorded(make_nllb(nllb, languages, 1), "NllbTokenizer", recorded, "nllb_eng_Latn");
-  char bart[2100];
-  snprintf(bart, sizeof bart, "%s/bart", shared);
+  char bart[sizeof recordings + sizeof "/bart"];
+  snprintf(bart, sizeof bart, "%s/bart", recordings);
   expect_recorded(make_bart(bart), "BartTokenizerFast", recorded, "bart");
   expect_recorded(make_bart(bart), "PreTrainedTokenizerFast", recorded, "bart");
   finish_model(t5);

@@ -18,12 +18,12 @@
 #include "core/text/sentencepiece.h"
 #include "core/text/tokenizer.h"
 #include "core/text/vocabulary.h"
-#include "tests/support/shared.h"
 #include "tests/support/spm_writer.h"
 #include "tests/support/temporary.h"
 #include "tests/support/tokens.h"
 
 static const char recorded_model[] = TESSERA_SOURCE_ROOT "/tests/data/marian-en-fr";
+static const char recordings[] = TESSERA_SOURCE_ROOT "/tests/data/goldens/tokenizers";
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Vocabularies
@@ -541,17 +541,13 @@ static void compare_side(const tsr_tokenizer *tokenizer, int32_t side, const jso
 static void test_recorded(void **state)
 {
   (void)state;
-  const char *shared = shared_folder("goldens/tokenizers");
-  if (!shared) {
-    skip();
-  }
   json_error_t error;
-  json_t *recorded = json_load_file(path_in(shared, "hf_golden.json"), JSON_ALLOW_NUL, &error);
+  json_t *recorded = json_load_file(path_in(recordings, "hf_golden.json"), JSON_ALLOW_NUL, &error);
   assert_non_null(recorded);
   const json_t *marian = json_object_get(recorded, "marian");
   const tsr_transformer_config config = {.source_vocabulary = 1084, .target_vocabulary = 1084, .eos_id = 0};
   tsr_tokenizer *tokenizer;
-  assert_int_equal(open_marian(path_in(shared, "marian"), &config, &tokenizer), TSR_OK);
+  assert_int_equal(open_marian(path_in(recordings, "marian"), &config, &tokenizer), TSR_OK);
   const json_t *texts = json_object_get(marian, "texts");
   assert_int_equal(json_array_size(json_object_get(marian, "input_ids")), 59);
   assert_int_equal(json_array_size(json_object_get(marian, "target_input_ids")), 52);
@@ -584,12 +580,8 @@ static void expect_pieces_of_ids(const tsr_sentencepiece *model, const json_t *i
 static void test_recorded_pieces(void **state)
 {
   (void)state;
-  const char *shared = shared_folder("goldens/tokenizers");
-  if (!shared) {
-    skip();
-  }
   json_error_t error;
-  json_t *recorded = json_load_file(path_in(shared, "spm_golden.json"), JSON_ALLOW_NUL, &error);
+  json_t *recorded = json_load_file(path_in(recordings, "spm_golden.json"), JSON_ALLOW_NUL, &error);
   assert_non_null(recorded);
   const json_t *texts = json_object_get(recorded, "texts");
   const char *name;
@@ -600,7 +592,7 @@ static void test_recorded_pieces(void **state)
     snprintf(file, sizeof file, "%s.model", name);
     tsr_sentencepiece *model;
     tsr_file mapped;
-    assert_int_equal(tsr_file_map(path_in(shared, file), &mapped), TSR_OK);
+    assert_int_equal(tsr_file_map(path_in(recordings, file), &mapped), TSR_OK);
     assert_int_equal(tsr_sentencepiece_parse(file, mapped.bytes, mapped.size, &model), TSR_OK);
     tsr_file_unmap(&mapped);
     const json_t *pieces = json_object_get(results, "pieces");

@@ -15,7 +15,6 @@
 
 #include "core/checkpoint/file.h"
 #include "core/text/tokenizer.h"
-#include "tests/support/shared.h"
 #include "tests/support/spm_writer.h"
 #include "tests/support/temporary.h"
 #include "tests/support/tokens.h"
@@ -83,6 +82,8 @@ typedef struct recorded_case {
   const char *source;  /* language; NULL: the default */
 } recorded_case;
 
+static const char recordings[] = TESSERA_SOURCE_ROOT "/tests/data/goldens/tokenizers";
+
 static const recorded_case recorded_cases[] = {
     {"t5_legacy", "t5", "spiece.model", NULL, "{\"tokenizer_class\":\"T5Tokenizer\"}", NULL},
     {"t5_new", "t5", "spiece.model", NULL, "{\"tokenizer_class\":\"T5TokenizerFast\",\"legacy\":false}", NULL},
@@ -94,13 +95,13 @@ static const recorded_case recorded_cases[] = {
     {"bart", "bart", "vocab.json", "merges.txt", "{}", NULL},
 };
 
-static tsr_tokenizer *open_case(const char *folder, const char *shared, const recorded_case *c)
+static tsr_tokenizer *open_case(const char *folder, const recorded_case *c)
 {
   char path[4096];
   const char *const files[] = {c->file, c->second};
   for (int i = 0; i < 2; i++) {
     if (files[i]) {
-      snprintf(path, sizeof path, "%s/%s/%s", shared, c->folder, files[i]);
+      snprintf(path, sizeof path, "%s/%s/%s", recordings, c->folder, files[i]);
       copy_file(path, path_in(folder, files[i]));
     }
   }
@@ -136,19 +137,13 @@ static void compare_languages(const char *name, const tsr_tokenizer *tokenizer, 
 static void test_recorded(void **state)
 {
   (void)state;
-  const char *found = shared_folder("goldens/tokenizers");
-  if (!found) {
-    skip();
-  }
-  char shared[2048];
-  snprintf(shared, sizeof shared, "%s", found);
   json_error_t error;
-  json_t *recorded = json_load_file(path_in(shared, "hf_golden.json"), JSON_ALLOW_NUL, &error);
+  json_t *recorded = json_load_file(path_in(recordings, "hf_golden.json"), JSON_ALLOW_NUL, &error);
   assert_non_null(recorded);
   for (size_t i = 0; i < sizeof recorded_cases / sizeof recorded_cases[0]; i++) {
     const recorded_case *c = &recorded_cases[i];
     char *folder = make_temporary_folder();
-    tsr_tokenizer *tokenizer = open_case(folder, shared, c);
+    tsr_tokenizer *tokenizer = open_case(folder, c);
     const json_t *golden = json_object_get(recorded, c->name);
     const json_t *texts = json_object_get(golden, "texts");
     compare(c->name, tokenizer, texts, json_object_get(golden, "input_ids"), json_object_get(golden, "tokens"),
