@@ -55,9 +55,10 @@ static int32_t read_levels(cpu_context *context)
       context->levels[context->n_levels++] = level;
     }
   }
-  return context->n_levels > 0 ? TSR_OK
-                               : cpu_fail(context, TSR_ERR_ARGUMENT,
-                                          "TESSERA_CPU_LEVEL is \"%s\"; this CPU can take: %sall", wanted, list);
+  return context->n_levels > 0
+             ? TSR_OK
+             : cpu_fail(context, TSR_ERR_ARGUMENT,
+                        "TESSERA_CPU_LEVEL is \"%s\"; it should be one of what this CPU can take: %sall", wanted, list);
 }
 
 static void stop(void *context)

@@ -107,14 +107,20 @@ static int identify(cpu_blas *blas)
   return 0;
 }
 
-static int open_library(cpu_blas *blas, const char *name)
+/* NULL, or why the library cannot be used: valid until the thread's next call of this. */
+static const char *open_library(cpu_blas *blas, const char *name)
 {
   blas->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (blas->library && !find(blas->library, "cblas_sgemm", &blas->sgemm)) {
+  if (!blas->library) {
+    const char *reason = dlerror();
+    return reason ? reason : "it cannot be opened";
+  }
+  if (!find(blas->library, "cblas_sgemm", &blas->sgemm)) {
     dlclose(blas->library);
     blas->library = NULL;
+    return "it lacks the function cblas_sgemm: a BLAS without its C interface, or no BLAS";
   }
-  return blas->library != NULL;
+  return NULL;
 }
 
 int32_t cpu_blas_open(const cpu_context *context, cpu_blas **blas)
@@ -133,18 +139,18 @@ int32_t cpu_blas_open(const cpu_context *context, cpu_blas **blas)
     return cpu_fail(context, TSR_ERR_OUT_OF_MEMORY, "out of memory while opening a BLAS");
   }
   if (wanted && *wanted) {
-    if (!open_library(opened, wanted)) {
+    const char *fault = open_library(opened, wanted);
+    if (fault) {
       free(opened);
       return cpu_fail(context, TSR_ERR_ARGUMENT,
-                      "TESSERA_BLAS is \"%s\", which cannot be opened as a library with cblas_sgemm (%s); \"none\" "
-                      "does without one",
-                      wanted, dlerror());
+                      "TESSERA_BLAS is \"%s\"; it should be a library with cblas_sgemm, or \"none\": %s", wanted,
+                      fault);
     }
     identify(opened);
   } else {
     for (size_t i = 0; i < sizeof usual_names / sizeof usual_names[0] && !opened->library; i++) {
       /* What is there but is not known to be fast is slower than the kernels here. */
-      if (open_library(opened, usual_names[i]) && !identify(opened)) {
+      if (!open_library(opened, usual_names[i]) && !identify(opened)) {
         dlclose(opened->library);
         opened->library = NULL;
       }

@@ -134,13 +134,12 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL on_validation_message(VkDebugUtilsMessageS
   return VK_FALSE;
 }
 
-static int32_t create_instance(tsr_vk_context *context)
+static int32_t create_instance(tsr_vk_context *context, int validation)
 {
   const tsr_host *host = context->host;
-  int validation = tsr_vk_option(host, "VALIDATION", 0) > 0;
   if (validation && !has_layer(VALIDATION_LAYER)) {
     tsr_vk_report(host, TSR_LOG_WARNING,
-                  "the option VALIDATION is set, but the layer is missing: install vulkan-validationlayers");
+                  "TESSERA_VALIDATION is set, but the layer is missing: install vulkan-validationlayers");
     validation = 0;
   }
   int debug_utils = has_instance_extension(NULL, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
@@ -278,7 +277,11 @@ static void backend_stop(void *opaque)
 
 static int32_t backend_start(const tsr_host *host, void **result)
 {
-  int32_t status = load_vulkan(host);
+  tsr_vk_options options; /* read here so that a bad value is told even if no device is opened */
+  int32_t status = tsr_vk_options_read(host, &options);
+  if (status == TSR_OK) {
+    status = load_vulkan(host);
+  }
   if (status != TSR_OK) {
     return status;
   }
@@ -287,7 +290,7 @@ static int32_t backend_start(const tsr_host *host, void **result)
     return tsr_vk_fail(host, TSR_ERR_OUT_OF_MEMORY, "no memory to start the backend");
   }
   context->host = host;
-  status = create_instance(context);
+  status = create_instance(context, options.validation);
   if (status == TSR_OK) {
     status = find_devices(context);
   }

@@ -38,8 +38,25 @@ int32_t tsr_vk_fail(const tsr_host *host, int32_t status, const char *format, ..
 int32_t tsr_vk_check(const tsr_host *host, VkResult result, const char *call);
 #define VK(host, call) tsr_vk_check((host), (call), #call)
 
-/* An option of the host as a number; `otherwise` if it is not set. */
-double tsr_vk_option(const tsr_host *host, const char *name, double otherwise);
+/* ------------------------------------------------------------------------------------------------------------------
+ * options.c: what users may set
+ */
+typedef struct tsr_vk_options {
+  int validation;
+  int pipeline_cache;
+  int tuning;  /* 1: forms are taken as `tessera tune` found them */
+  int staging; /* 1: as if the host saw no device memory */
+  int join;
+  int kernels;            /* 0: as the device is; 1: for CPUs, 2: for GPUs */
+  double max_binding;     /* bytes; negative: not set */
+  double watchdog_flops;  /* likewise */
+  int32_t form;           /* VULKAN_VARIANT, TSR_VK_FORM_* */
+  const char *statistics; /* PIPELINE_STATISTICS: a path, or NULL */
+} tsr_vk_options;
+
+/* Reads all options. A value that makes no sense: TSR_ERR_ARGUMENT, reported with the option's name and what it should be. Texts
+ * live as long as the host. */
+int32_t tsr_vk_options_read(const tsr_host *host, tsr_vk_options *options);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * backend.c: the instance and the plugin's table
@@ -208,7 +225,8 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *device, const tsr_vk_dispatch *d
  * statistics.c: what the driver tells of its pipelines, written to the file that the option PIPELINE_STATISTICS names.
  * Without the option all of this does nothing.
  */
-int32_t tsr_vk_statistics_init(tsr_backend_device *device);
+/* path: the file; NULL: none. */
+int32_t tsr_vk_statistics_init(tsr_backend_device *device, const char *path);
 void tsr_vk_statistics_finish(tsr_backend_device *device);
 VkPipelineCreateFlags tsr_vk_statistics_flags(const tsr_backend_device *device);
 

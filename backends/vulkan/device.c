@@ -108,37 +108,14 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
   return status;
 }
 
-/* The place of option `name` in `choices`, which ends with NULL; 0, the default, if it is not set or not among them. */
-static int choice(const tsr_host *host, const char *name, const char *const *choices)
-{
-  const char *text = host->option(host, name);
-  for (int i = 0; text && *text && choices[i]; i++) {
-    if (strcmp(text, choices[i]) == 0) {
-      return i;
-    }
-  }
-  if (text && *text) {
-    tsr_vk_report(host, TSR_LOG_WARNING, "vulkan: option %s is \"%s\", which is none of its values: ignored", name,
-                  text);
-  }
-  return 0;
-}
-
-static void choose_kernels(const tsr_host *host, tsr_vk_caps *caps)
-{
-  static const char *const kernels[] = {"auto", "cpu", "gpu", NULL};
-  int like = choice(host, "VULKAN_KERNELS", kernels);
-  caps->compute_like_cpu = like == 0 ? caps->compute_like_cpu : like == 1;
-  const char *form = host->option(host, "VULKAN_VARIANT");
-  caps->forced = form && *form ? tsr_vk_form_find(form) : TSR_VK_FORM_AUTO;
-  if (form && *form && caps->forced == TSR_VK_FORM_AUTO) {
-    tsr_vk_report(host, TSR_LOG_WARNING, "vulkan: option VULKAN_VARIANT is \"%s\", which is no form: ignored", form);
-  }
-}
-
 int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physical, tsr_backend_device **device)
 {
   const tsr_host *host = context->host;
+  tsr_vk_options options;
+  int32_t status = tsr_vk_options_read(host, &options);
+  if (status != TSR_OK) {
+    return status;
+  }
   tsr_backend_device *d = calloc(1, sizeof(*d));
   if (!d) {
     return tsr_vk_fail(host, TSR_ERR_OUT_OF_MEMORY, "no memory to open a device");
@@ -152,23 +129,24 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
     return tsr_vk_fail(host, TSR_ERR_NO_DEVICE, "the device cannot be used: %s", reason);
   }
   tsr_vk_hardware_caps(&d->hardware, &d->caps);
-  double max_binding = tsr_vk_option(host, "MAX_BINDING", (double)d->caps.max_binding);
-  if (d->caps.wide && max_binding < (double)d->caps.max_binding) {
-    d->caps.max_binding = max_binding > 4 ? (uint64_t)max_binding & ~(uint64_t)3 : 4;
+  if (d->caps.wide && options.max_binding >= 0 && options.max_binding < (double)d->caps.max_binding) {
+    d->caps.max_binding = options.max_binding > 4 ? (uint64_t)options.max_binding & ~(uint64_t)3 : 4;
   }
-  choose_kernels(host, &d->caps);
-  d->caps.join = tsr_vk_option(host, "VULKAN_JOIN", 1) > 0;
-  if (tsr_vk_option(host, "TUNING", 1) > 0) {
+  d->caps.compute_like_cpu = options.kernels == 0 ? d->caps.compute_like_cpu : options.kernels == 1;
+  d->caps.forced = options.form;
+  d->caps.join = options.join;
+  if (options.tuning) {
     tsr_vk_forms_load(host, &d->hardware.properties, &d->tuning);
   }
   d->caps.tuning = &d->tuning;
-  d->force_staging = tsr_vk_option(host, "STAGING", 0) > 0;
+  d->force_staging = options.staging;
+  d->pipelines.on_disk = options.pipeline_cache;
   /* A long submit can trip the watchdog of a driver that also draws the desktop; a CPU driver has none. */
-  d->watchdog = tsr_vk_option(host, "WATCHDOG_FLOPS", d->caps.compute_like_cpu ? 0 : 2e12);
+  d->watchdog = options.watchdog_flops >= 0 ? options.watchdog_flops : d->caps.compute_like_cpu ? 0 : 2e12;
   uint64_t heap = d->hardware.max_buffer_size;
   d->block_bytes = heap / 16 < (4u << 20) ? heap / 16 : (4u << 20);
 
-  int32_t status = tsr_vk_statistics_init(d);
+  status = tsr_vk_statistics_init(d, options.statistics);
   if (status == TSR_OK) {
     status = create_device(d, physical);
   }

@@ -16,7 +16,6 @@ int32_t tsr_vk_pipelines_init(tsr_backend_device *d)
   if (!p->modules) {
     return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory to keep track of shaders");
   }
-  p->on_disk = tsr_vk_option(d->host, "PIPELINE_CACHE", 1) > 0;
   void *bytes = p->on_disk ? tsr_vk_cache_load(d->host, &d->hardware.properties, &p->loaded_bytes) : NULL;
   VkPipelineCacheCreateInfo info = {
       .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,

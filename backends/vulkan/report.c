@@ -95,18 +95,3 @@ int32_t tsr_vk_check(const tsr_host *host, VkResult result, const char *call)
   return tsr_vk_fail(host, TSR_ERR_INTERNAL, "%.*s: unexpected result %d; please report it", (int)(length - start),
                      call + start, (int)result);
 }
-
-double tsr_vk_option(const tsr_host *host, const char *name, double otherwise)
-{
-  const char *text = host->option(host, name);
-  if (!text || !*text) {
-    return otherwise;
-  }
-  char *end = NULL;
-  double value = strtod(text, &end);
-  if (*end || !(value >= 0)) {
-    tsr_vk_report(host, TSR_LOG_WARNING, "option %s is \"%s\", not a number of 0 or more: ignored", name, text);
-    return otherwise;
-  }
-  return value;
-}

@@ -35,15 +35,15 @@ static void write_text(FILE *file, const char *text)
   fputc('"', file);
 }
 
-int32_t tsr_vk_statistics_init(tsr_backend_device *d)
+int32_t tsr_vk_statistics_init(tsr_backend_device *d, const char *path)
 {
-  const char *path = d->host->option(d->host, "PIPELINE_STATISTICS");
-  if (!path || !*path) {
+  if (!path) {
     return TSR_OK;
   }
   d->statistics = fopen(path, "a");
   if (!d->statistics) {
-    return tsr_vk_fail(d->host, TSR_ERR_IO, "option PIPELINE_STATISTICS: %s: %s", path, strerror(errno));
+    return tsr_vk_fail(d->host, TSR_ERR_IO, "TESSERA_PIPELINE_STATISTICS is \"%s\", a file that cannot be written: %s",
+                       path, strerror(errno));
   }
   fputs("{\"device\": ", d->statistics);
   write_text(d->statistics, d->hardware.properties.deviceName);

@@ -84,25 +84,39 @@ void tsr_log_set(tsr_log_fn receiver, void *user)
   log_user = user;
 }
 
-/* The level up to which the default receiver prints. */
-static int32_t default_level(void)
+static const char *const level_names[] = {"error", "warning", "info", "debug"};
+
+/* The level up to which the default receiver prints; -1 if TESSERA_LOG is not a level's name. */
+static int32_t level_wanted(const char *wish)
 {
-  const char *wish = getenv("TESSERA_LOG");
-  if (!wish) {
+  if (!wish || !*wish) {
     return TSR_LOG_WARNING;
   }
-  if (strcmp(wish, "debug") == 0) {
-    return TSR_LOG_DEBUG;
+  for (int32_t i = TSR_LOG_ERROR; i <= TSR_LOG_DEBUG; i++) {
+    if (strcmp(wish, level_names[i]) == 0) {
+      return i;
+    }
   }
-  if (strcmp(wish, "info") == 0) {
-    return TSR_LOG_INFO;
+  return -1;
+}
+
+tsr_status tsr_log_check(void)
+{
+  const char *wish = getenv("TESSERA_LOG");
+  if (log_receiver || level_wanted(wish) >= 0) {
+    return TSR_OK;
   }
-  return strcmp(wish, "error") == 0 ? TSR_LOG_ERROR : TSR_LOG_WARNING;
+  return tsr_fail(TSR_ERR_ARGUMENT, "TESSERA_LOG is \"%s\"; it should be error, warning, info or debug", wish);
+}
+
+static int32_t default_level(void)
+{
+  int32_t level = level_wanted(getenv("TESSERA_LOG"));
+  return level >= 0 ? level : TSR_LOG_WARNING;
 }
 
 void tsr_log(int32_t level, const char *format, ...)
 {
-  static const char *const names[] = {"error", "warning", "info", "debug"};
   if (!log_receiver && level > default_level()) {
     return;
   }
@@ -115,7 +129,7 @@ void tsr_log(int32_t level, const char *format, ...)
   if (log_receiver) {
     log_receiver(log_user, level, text);
   } else {
-    fprintf(stderr, "tessera: %s: %s\n", names[level < 0 || level > 3 ? 0 : level], text);
+    fprintf(stderr, "tessera: %s: %s\n", level_names[level < 0 || level > 3 ? 0 : level], text);
   }
   pthread_mutex_unlock(&log_lock);
 }

@@ -36,6 +36,7 @@ tsr_status tsr_runtime_create(const tsr_runtime_options *options, tsr_runtime **
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_runtime_create: runtime must not be NULL");
   }
   *out = NULL;
+  TSR_TRY(tsr_log_check());
   tsr_runtime *runtime = calloc(1, sizeof *runtime);
   if (!runtime) {
     return tsr_fail_memory(sizeof *runtime);
@@ -257,17 +258,68 @@ static int next_of_rank(tsr_runtime *runtime, int rank, int32_t *from, tsr_found
   return 0;
 }
 
-/* The best device that opens. One that does not is passed over with a warning. */
+/* A backend that does not start because of what the user set is not passed over: that would be another device than the
+ * user's settings are meant for, and nobody would know. */
+static tsr_status check_settings(tsr_runtime *runtime)
+{
+  tsr_problem problem;
+  for (int32_t i = 0; element_of(runtime, &runtime->problems, i, &problem, sizeof problem); i++) {
+    if (problem.status == TSR_ERR_ARGUMENT) {
+      return tsr_fail(TSR_ERR_NO_DEVICE, "%s", problem.message);
+    }
+  }
+  return TSR_OK;
+}
+
+/* Says why no device is better than the reference. `refused`: the messages of those that did not open. */
+static void warn_of_reference(tsr_runtime *runtime, const char *name, const char *refused)
+{
+  char text[1500] = "";
+  const char *between = "";
+  tsr_problem problem;
+  tsr_found_device found;
+  if (refused[0]) {
+    tsr_text_append(text, sizeof text, "%s", refused);
+    between = "; ";
+  }
+  for (int32_t i = 0; element_of(runtime, &runtime->problems, i, &problem, sizeof problem); i++) {
+    tsr_text_append(text, sizeof text, "%s%s", between, problem.message);
+    between = "; ";
+  }
+  for (int32_t i = 0; element_of(runtime, &runtime->devices, i, &found, sizeof found); i++) {
+    if (auto_rank(found.properties.type) < 0) {
+      tsr_text_append(text, sizeof text, "%s%s (%.60s) is taken only by its name", between, found.name,
+                      found.properties.name);
+      between = "; ";
+    }
+  }
+  const char *folder;
+  if (!text[0]) {
+    tsr_text_append(text, sizeof text, "there is no other backend");
+    for (int32_t i = 0; element_of(runtime, &runtime->folders, i, &folder, sizeof folder); i++) {
+      tsr_text_append(text, sizeof text, "%s%s", i ? ", " : " in ", folder);
+    }
+  }
+  tsr_log(TSR_LOG_WARNING, "'auto' takes %s, which is slow, for want of a better device: %s", name, text);
+}
+
+/* The best device that opens. One that does not is passed over with a warning, unless the user's settings are why. */
 static tsr_status open_auto(tsr_runtime *runtime, tsr_device **device)
 {
+  TSR_TRY(check_settings(runtime));
   tsr_status status = TSR_OK;
+  char refused[1000] = "";
   for (int rank = 0; rank <= auto_rank(TSR_DEVICE_REFERENCE); rank++) {
     tsr_found_device found;
     for (int32_t from = 0; next_of_rank(runtime, rank, &from, &found);) {
       status = tsr_device_open_found(runtime, &found, device);
-      if (status == TSR_OK) {
-        return TSR_OK;
+      if (status == TSR_OK && rank == auto_rank(TSR_DEVICE_REFERENCE)) {
+        warn_of_reference(runtime, found.name, refused);
       }
+      if (status == TSR_OK || status == TSR_ERR_ARGUMENT || status == TSR_ERR_IO) {
+        return status;
+      }
+      tsr_text_append(refused, sizeof refused, "%s%s", refused[0] ? "; " : "", tsr_error_message());
       tsr_log(TSR_LOG_WARNING, "%s; trying the next device", tsr_error_message());
     }
   }

@@ -417,7 +417,8 @@ typedef struct tsr_backend {
   const char *description; /* one line for people; required */
 
   /* Required. Prepares the backend: loads a driver, say. `*context` is handed to the slots that take one. A machine
-   * without the driver is TSR_ERR_NO_DEVICE with a message that tells what to install. */
+   * without the driver is TSR_ERR_NO_DEVICE with a message that tells what to install; an option (host->option) with a
+   * value that makes no sense is TSR_ERR_ARGUMENT, which `auto` does not pass over. */
   int32_t (*start)(const tsr_host *host, void **context);
 
   /* Required. Releases all that start took. Every device is closed by then. */

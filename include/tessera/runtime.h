@@ -70,8 +70,9 @@ TSR_API tsr_status tsr_runtime_problem(const tsr_runtime *runtime, int32_t index
 
 /* Opens a device by name: "backend:index", "backend" (index 0), "auto", or NULL: TESSERA_DEVICE, else "auto". auto
  * prefers a discrete GPU, then an integrated one, then a virtual one, then a CPU backend, then the reference; a GPU
- * interface executed by a CPU is taken only by name. *device is the caller's until tsr_device_close. Errors:
- * TSR_ERR_NO_DEVICE (the message lists what was found and what was tried), and what the backend returns. */
+ * interface executed by a CPU is taken only by name. Where it takes the reference, a warning says why. It does not pass over a
+ * backend that refused one of its options (TSR_ERR_ARGUMENT): that is an error. *device is the caller's until tsr_device_close.
+ * Errors: TSR_ERR_NO_DEVICE (the message lists what was found and what was tried), and what the backend returns. */
 TSR_API tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **device) TSR_MUST_CHECK;
 
 /* Takes NULL. The device's buffers and executables are destroyed before. */

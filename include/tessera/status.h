@@ -49,6 +49,11 @@ typedef void (*tsr_log_fn)(void *user, int32_t level, const char *message);
  * to stderr. Not thread-safe: call it before anything else. */
 TSR_API void tsr_log_set(tsr_log_fn receiver, void *user);
 
+/* Checks that TESSERA_LOG, which the default receiver reads, is a level's name where it is set. A log cannot fail: it takes
+ * another text for `warning`. So a program asks once, at its beginning; tsr_runtime_create asks, too. Any thread. Errors:
+ * TSR_ERR_ARGUMENT. */
+TSR_API tsr_status tsr_log_check(void);
+
 /* Thread-safe. */
 TSR_API void tsr_log(int32_t level, const char *format, ...) TSR_PRINTF(2, 3);
 

@@ -131,7 +131,8 @@ static int run(int argc, char **argv)
   if (!found) {
     return unknown_command(name);
   }
-  return found->run(argc - 1, argv + 1);
+  int code = tsr_cli_fail(tsr_log_check());
+  return code != TSR_EXIT_OK ? code : found->run(argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv)
