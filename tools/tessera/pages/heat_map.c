@@ -237,9 +237,12 @@ int heat_map_write(const char *path, const heat_map *map)
   } else {
     code = tsr_cli_fail(tsr_file_replace(path, png.data, png.size));
   }
-  /* What they keep for another picture would look like a leak. */
-  pango_cairo_font_map_set_default(NULL);
-  FcFini();
+  if (TSR_BUILD_FLAGS & TSR_BUILD_ASAN) {
+    /* What the libraries keep for another picture would look like a leak. Elsewhere they keep it: FcFini ends the
+     * program by an assertion if fonts were installed or removed since the first picture. */
+    pango_cairo_font_map_set_default(NULL);
+    FcFini();
+  }
   free(png.data);
   return code;
 }
