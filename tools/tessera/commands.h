@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The subcommands of `tessera`. Each is one function here, a row of the table in main.c, and a file in commands/ or a room
- * of its own. argv[0] is the subcommand's name; the result is the exit code of the process (common/common.h).
+ * of its own. argv[0] is the subcommand's name; the result is the exit code of the process (common/message.h).
  */
 #ifndef TESSERA_TOOLS_COMMANDS_H
 #define TESSERA_TOOLS_COMMANDS_H

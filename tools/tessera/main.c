@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "tools/tessera/commands.h"
-#include "tools/tessera/common/common.h"
+#include "tools/tessera/common/lines.h"
+#include "tools/tessera/common/message.h"
 
 typedef struct command {
   const char *name;

@@ -3,6 +3,7 @@
  * tessera bench: the speed of a model, configurations and devices taking turns.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,10 @@
 #include "tools/random/random_model.h"
 #include "tools/tessera/bench/bench.h"
 #include "tools/tessera/commands.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/table.h"
+#include "tools/tessera/options/options.h"
 
 static const char help[] =
     "Usage: tessera bench MODEL [OPTION]...\n"

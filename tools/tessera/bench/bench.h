@@ -9,7 +9,8 @@
 
 #include "tessera/ops.h"
 #include "tessera/transformer.h"
-#include "tools/tessera/common/common.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/table.h"
 
 enum {
   BENCH_VALUES = 16,  /* of one option */

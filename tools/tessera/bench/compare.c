@@ -3,10 +3,16 @@
  * tessera bench compare: two files that --json wrote, line by line.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/tessera/bench/bench.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/lines.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/table.h"
+#include "tools/tessera/options/options.h"
 
 static const char help[] =
     "Usage: tessera bench compare OLD NEW [OPTION]...\n"

@@ -4,11 +4,16 @@
  * products.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tools/tessera/bench/bench.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/table.h"
+#include "tools/tessera/options/options.h"
 
 static const char help[] =
     "Usage: tessera bench machine [OPTION]...\n"

@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 
 #include "tools/tessera/bench/bench.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
 
 #if defined(__GNUC__)
 #define PREFETCH(address) __builtin_prefetch(address)

@@ -9,7 +9,10 @@
 #include "tessera/generate.h"
 #include "tools/random/random.h"
 #include "tools/tessera/bench/bench.h"
+#include "tools/tessera/common/device.h"
 #include "tools/tessera/common/kinds.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
 
 enum { SEED = 1, PROFILE_RUNS = 11 };
 

@@ -3,11 +3,15 @@
  * The process that measures operators on one device: each in a program of its own, which shows what handing over a run
  * costs, and many times in one program, as within a model.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/random/random.h"
 #include "tools/tessera/bench/bench.h"
+#include "tools/tessera/common/device.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
 
 enum { SEED = 1, MAX_OPERANDS = 4, MAX_ROUNDS = 64 };
 

@@ -2,10 +2,17 @@
  *
  * tessera bench ops: operators on devices, beside what the device reaches in a large copy and a large product.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/tessera/bench/bench.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/lines.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
+#include "tools/tessera/common/table.h"
+#include "tools/tessera/options/options.h"
 
 static const char help[] =
     "Usage: tessera bench ops [OPTION]...\n"

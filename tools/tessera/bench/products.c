@@ -3,11 +3,15 @@
  * The process that measures products of matrices: through a BLAS library or through a device.
  */
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/random/random.h"
 #include "tools/tessera/bench/bench.h"
+#include "tools/tessera/common/device.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
 
 enum { SEED = 1 };
 

@@ -3,6 +3,7 @@
  * tessera bench train: how fast a model is trained, on random sentences.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,12 @@
 #include "tessera/train.h"
 #include "tools/random/random.h"
 #include "tools/tessera/bench/bench.h"
+#include "tools/tessera/common/device.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
+#include "tools/tessera/common/table.h"
+#include "tools/tessera/options/options.h"
 
 static const char help[] =
     "Usage: tessera bench train [MODEL] [OPTION]...\n"

@@ -2,11 +2,16 @@
  *
  * tessera bench translate: the program itself from outside, from the start of the process to its end.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tools/tessera/bench/bench.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/table.h"
+#include "tools/tessera/options/options.h"
 
 static const char help[] =
     "Usage: tessera bench translate --model FOLDER [OPTION]... FILE\n"

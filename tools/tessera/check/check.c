@@ -4,12 +4,19 @@
  */
 #include <fnmatch.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/tessera/check/check.h"
 #include "tools/tessera/commands.h"
-#include "tools/tessera/common/common.h"
+#include "tools/tessera/common/device.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/lines.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
+#include "tools/tessera/common/table.h"
+#include "tools/tessera/options/options.h"
 
 static const char help[] =
     "Usage: tessera check [OPTION]...\n"

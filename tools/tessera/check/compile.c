@@ -4,11 +4,15 @@
  * drivers that cannot execute (tools/lab), and with shapes whose tensors would fill no memory.
  */
 #include <fnmatch.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/tessera/check/check.h"
-#include "tools/tessera/common/common.h"
+#include "tools/tessera/common/device.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
 
 typedef struct counts {
   int32_t programs, failed, unsupported;

@@ -3,11 +3,15 @@
  * tessera attention: what each token of a sentence attends to, in every layer and head: as a page, as a picture, as
  * numbers.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tessera/inspect.h"
 #include "tools/tessera/commands.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/pages/heat_map.h"
 #include "tools/tessera/pages/html.h"
 #include "tools/tessera/text/sentence.h"

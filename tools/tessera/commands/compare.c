@@ -3,13 +3,17 @@
  * tessera compare: runs a model's programs on two devices and finds the first line whose results part.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tessera/ops.h"
 #include "tools/tessera/commands.h"
-#include "tools/tessera/common/common.h"
+#include "tools/tessera/common/device.h"
+#include "tools/tessera/common/json.h"
 #include "tools/tessera/common/kinds.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/options/options.h"
 
 static const char help[] =
     "Usage: tessera compare MODEL --devices A,B [OPTION]...\n"

@@ -2,10 +2,15 @@
  *
  * tessera devices: what was found, what it can do, and why a backend did not load.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "tools/tessera/commands.h"
-#include "tools/tessera/common/common.h"
+#include "tools/tessera/common/device.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/table.h"
+#include "tools/tessera/options/options.h"
 
 static const char help[] = "Usage: tessera devices [--json | --names | --variants]\n"
                            "\n"

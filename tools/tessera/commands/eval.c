@@ -2,12 +2,18 @@
  *
  * tessera eval: BLEU and chrF of a model's translations, or of those in files, and what is wrong with them.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/text/corpus.h"
 #include "tools/tessera/commands.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/lines.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
 #include "tools/tessera/evaluation/evaluation.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/text/translator.h"
 
 static const char help[] =

@@ -2,12 +2,16 @@
  *
  * tessera info: a model's configuration, and its parameters by module.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tessera/transformer.h"
 #include "tools/tessera/commands.h"
-#include "tools/tessera/common/common.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/table.h"
+#include "tools/tessera/options/options.h"
 
 static const char help[] = "Usage: tessera info MODEL [OPTION]...\n"
                            "\n"

@@ -4,11 +4,15 @@
  * values under the pointer.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/checkpoint/file.h"
 #include "tools/tessera/commands.h"
+#include "tools/tessera/common/lines.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/pages/html.h"
 
 static const char help[] =

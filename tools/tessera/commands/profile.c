@@ -4,6 +4,7 @@
  * memory it takes.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -11,6 +12,12 @@
 #include "tessera/inspect.h"
 #include "tessera/ops.h"
 #include "tools/tessera/commands.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/lines.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
+#include "tools/tessera/common/table.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/text/translator.h"
 
 static const char help[] =

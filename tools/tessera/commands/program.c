@@ -2,14 +2,19 @@
  *
  * tessera program: prints the programs that a model consists of.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tessera/ops.h"
 #include "tessera/train.h"
 #include "tools/tessera/commands.h"
-#include "tools/tessera/common/common.h"
+#include "tools/tessera/common/device.h"
+#include "tools/tessera/common/json.h"
 #include "tools/tessera/common/kinds.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/table.h"
+#include "tools/tessera/options/options.h"
 
 /* Of temporaries in the arena: what GPUs ask for at most. */
 enum { ALIGNMENT = 256 };

@@ -3,11 +3,17 @@
  * tessera score: how probable a model finds given translations.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/text/corpus.h"
 #include "tools/tessera/commands.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/lines.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/text/translator.h"
 
 static const char help[] =

@@ -3,10 +3,15 @@
  * tessera tokenize: text to tokens and their ids, and back.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/tessera/commands.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/lines.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/text/translator.h"
 
 static const char help[] =

@@ -3,11 +3,16 @@
  * tessera translate: text in, one sentence a line, and its translation out.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tools/tessera/commands.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/lines.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/text/decoding.h"
 #include "tools/tessera/text/translator.h"
 

@@ -2,13 +2,19 @@
  *
  * tessera tune: finds out which forms of kernels are the fastest on a device, and keeps that for later.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tessera/ops.h"
 #include "tools/tessera/bench/bench.h"
 #include "tools/tessera/commands.h"
+#include "tools/tessera/common/device.h"
+#include "tools/tessera/common/json.h"
 #include "tools/tessera/common/kinds.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
+#include "tools/tessera/options/options.h"
 
 static const char help[] =
     "Usage: tessera tune MODEL [OPTION]...\n"

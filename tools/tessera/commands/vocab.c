@@ -3,6 +3,7 @@
  * tessera vocab: learns from sentence pairs how to cut text into pieces, and writes the tokenizer's files of a Marian
  * folder.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,10 @@
 #include "tessera/text.h"
 #include "tools/tessera/commands.h"
 #include "tools/tessera/commands/vocab_train.h"
-#include "tools/tessera/common/common.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/table.h"
+#include "tools/tessera/options/options.h"
 
 static const char help[] =
     "Usage: tessera vocab --source FILE [--target FILE] --out FOLDER [OPTION]...\n"

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/tessera/common/device.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/tessera/common/common.h"
+#include "tools/tessera/common/message.h"
 
 enum { PATH_ROOM = 4096 };
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/tessera/evaluation/evaluation.h"
+#include "tools/tessera/common/message.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,13 +2,15 @@
  *
  * The scores of translations: of one way to translate or of several side by side, of the whole, of sentences by their
  * length and, where that is asked for, of each sentence, with what may be wrong with it. Functions that return int return
- * exit codes, as in common.h.
+ * exit codes, as in message.h.
  */
 #ifndef TESSERA_TOOLS_EVALUATION_H
 #define TESSERA_TOOLS_EVALUATION_H
 
+#include <stdio.h>
+
 #include "core/eval/analysis.h"
-#include "tools/tessera/common/common.h"
+#include "tools/tessera/common/json.h"
 
 enum { EVALUATION_VARIANTS = 8, EVALUATION_BUCKETS = 7, EVALUATION_NAME = 64 };
 

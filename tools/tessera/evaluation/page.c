@@ -2,6 +2,10 @@
  *
  * Scores of translations as one page that needs nothing else: what evaluation_json tells, and a script that shows it.
  */
+#include <stdio.h>
+
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
 #include "tools/tessera/evaluation/evaluation.h"
 #include "tools/tessera/pages/html.h"
 

@@ -3,9 +3,13 @@
  * Scores of translations as JSON and as text.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/table.h"
 #include "tools/tessera/evaluation/evaluation.h"
 
 /* The scores of a group. */

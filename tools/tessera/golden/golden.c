@@ -3,6 +3,7 @@
  * tessera golden: replays the recorded results of the original code.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,8 +11,11 @@
 #include "core/generate/settings.h"
 #include "tessera/generate.h"
 #include "tools/tessera/commands.h"
-#include "tools/tessera/common/common.h"
+#include "tools/tessera/common/device.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
 #include "tools/tessera/golden/golden.h"
+#include "tools/tessera/options/options.h"
 
 static const char help[] =
     "Usage: tessera golden FOLDER [OPTION]...\n"

@@ -8,6 +8,7 @@
 #include "core/checkpoint/checkpoint.h"
 #include "tessera/train.h"
 #include "tessera/transformer.h"
+#include "tools/tessera/common/json.h"
 
 /* What training of the recorded batch gave. */
 typedef struct tsr_golden_training {

@@ -13,7 +13,7 @@
 #include "core/checkpoint/yaml.h"
 #include "tessera/generate.h"
 #include "tessera/text.h"
-#include "tools/tessera/common/common.h"
+#include "tools/tessera/common/json.h"
 #include "tools/tessera/golden/golden.h"
 
 enum { MAX_IDS = 4096, DIGITS = 6 /* of a recorded score */ };

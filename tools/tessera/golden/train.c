@@ -5,12 +5,13 @@
 #include "tools/tessera/golden/golden.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/checkpoint/file.h"
 #include "core/transformer/model.h"
-#include "tools/tessera/common/common.h"
+#include "tools/tessera/common/json.h"
 
 /* What may differ: the original's own f32 noise is a tenth of it or less. */
 static const double LOSS_TOLERANCE = 1e-6, GRADIENT_TOLERANCE = 1e-4, STEP_TOLERANCE = 1e-5;

@@ -7,10 +7,12 @@
 #include <fontconfig/fontconfig.h>
 #include <math.h>
 #include <pango/pangocairo.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/checkpoint/replace.h"
+#include "tools/tessera/common/message.h"
 
 /* In pixels. */
 enum {

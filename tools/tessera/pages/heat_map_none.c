@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/tessera/common/message.h"
 #include "tools/tessera/pages/heat_map.h"
 
 int heat_map_write(const char *path, const heat_map *map)

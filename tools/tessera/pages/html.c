@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/tessera/pages/html.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/utf8.h"
 #include "core/checkpoint/replace.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
 
 int tsr_cli_page_open(tsr_cli_page *page)
 {

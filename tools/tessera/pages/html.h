@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pages that need nothing else: one HTML file, without a network and without a library. Functions that return int return
- * exit codes, as in common.h.
+ * exit codes, as in message.h.
  */
 #ifndef TESSERA_TOOLS_HTML_H
 #define TESSERA_TOOLS_HTML_H
 
-#include "tools/tessera/common/common.h"
+#include <stdio.h>
+
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
 
 /* A page that is being written: it becomes a file as a whole, or not at all. */
 typedef struct tsr_cli_page {

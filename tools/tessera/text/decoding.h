@@ -6,7 +6,12 @@
 #ifndef TESSERA_TOOLS_DECODING_H
 #define TESSERA_TOOLS_DECODING_H
 
+#include <stdio.h>
+
 #include "tessera/shortlist.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/lines.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/text/text_stream.h"
 #include "tools/tessera/text/translator.h"
 

@@ -6,7 +6,7 @@
 #define TESSERA_TOOLS_SEARCH_OPTIONS_H
 
 #include "tessera/generate.h"
-#include "tools/tessera/common/common.h"
+#include "tools/tessera/options/options.h"
 
 enum {
   SEARCH_BEAM,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/tessera/text/sentence.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
 
 #include <stdlib.h>
 #include <string.h>

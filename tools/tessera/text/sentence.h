@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One sentence as a model reads it, and what the model writes or is told to write, for the subcommands that look into a
- * forward pass. Functions that return int return exit codes, as in common.h.
+ * forward pass. Functions that return int return exit codes, as in message.h.
  */
 #ifndef TESSERA_TOOLS_SENTENCE_H
 #define TESSERA_TOOLS_SENTENCE_H
 
+#include "tools/tessera/common/json.h"
 #include "tools/tessera/text/translator.h"
 
 typedef struct sentence {

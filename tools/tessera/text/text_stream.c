@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/tessera/text/text_stream.h"
+#include "tools/tessera/common/lines.h"
+#include "tools/tessera/common/message.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

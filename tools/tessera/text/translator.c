@@ -2,10 +2,15 @@
 #include "tools/tessera/text/translator.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/generate/settings.h"
+#include "tools/tessera/common/device.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
+#include "tools/tessera/options/options.h"
 
 static int take_long_input(const char *command, const char *text, int32_t *value)
 {

@@ -2,14 +2,18 @@
  *
  * A model, its tokenizer and a device, for the subcommands that translate text: their options, and translating chunks
  * of sentences, so that a stream of any length is translated in constant memory, and the batches within a chunk can
- * still be sorted by length. Functions that return int return exit codes, as in common.h.
+ * still be sorted by length. Functions that return int return exit codes, as in message.h.
  */
 #ifndef TESSERA_TOOLS_TRANSLATOR_H
 #define TESSERA_TOOLS_TRANSLATOR_H
 
+#include <stdio.h>
+
 #include "tessera/generate.h"
 #include "tessera/text.h"
-#include "tools/tessera/common/common.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/text/search_options.h"
 
 typedef struct translator_settings {

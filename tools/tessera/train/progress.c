@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/tessera/common/progress.h"
 #include "tools/tessera/train/train.h"
 
 static const double seconds_between = 0.2; /* two drawings */

@@ -5,11 +5,13 @@
 #include <limits.h>
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/status.h"
 #include "core/checkpoint/replace.h"
+#include "tools/tessera/common/message.h"
 
 enum { TEXT, WORD, INTEGER, LONG, REAL, FLAG };
 

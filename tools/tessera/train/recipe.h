@@ -5,7 +5,9 @@
 #ifndef TESSERA_TOOLS_RECIPE_H
 #define TESSERA_TOOLS_RECIPE_H
 
-#include "tools/tessera/common/common.h"
+#include <stdint.h>
+
+#include "tessera/status.h"
 
 /* Texts are "" where nothing is said. What each means: recipe.c. */
 typedef struct recipe {

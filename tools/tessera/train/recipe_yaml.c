@@ -3,10 +3,12 @@
  * Recipes in YAML.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <yaml.h>
 
+#include "tools/tessera/common/message.h"
 #include "tools/tessera/train/recipe.h"
 
 /* A file being read. */

@@ -4,6 +4,7 @@
  */
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,10 @@
 #include "core/train/initialise.h"
 #include "core/train/run.h"
 #include "tools/tessera/commands.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/table.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/train/recipe.h"
 #include "tools/tessera/train/train.h"
 

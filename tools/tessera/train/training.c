@@ -3,11 +3,16 @@
  * From a recipe to a training.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/train/initialise.h"
 #include "core/train/plan.h"
+#include "tools/tessera/common/device.h"
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/table.h"
 #include "tools/tessera/train/train.h"
 
 static int is_empty(const char *text)

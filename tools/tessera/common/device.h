@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Devices. Functions that return int return one of the exit codes (message.h), after they printed the reason.
+ */
+#ifndef TESSERA_TOOLS_DEVICE_H
+#define TESSERA_TOOLS_DEVICE_H
+
+#include "tessera/runtime.h"
+
+/* The runtime with the backends that were found: those of TESSERA_BACKEND_PATH and of the install directory; a program
+ * that runs from its build directory finds those built beside it. */
+int tsr_cli_runtime(tsr_runtime **runtime);
+
+/* Opens a device by name; NULL: TESSERA_DEVICE, else "auto". */
+int tsr_cli_device(tsr_runtime *runtime, const char *name, tsr_device **device);
+
+/* "discrete GPU" and so on for TSR_DEVICE_*. Static. */
+const char *tsr_cli_device_type(int32_t type);
+
+#endif
