@@ -12,7 +12,8 @@
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/values.h"
 
 static const char help[] =
     "Usage: tessera bench compare OLD NEW [OPTION]...\n"

@@ -13,7 +13,8 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/values.h"
 
 enum { PAUSE_MS = 50 }; /* OpenBLAS' threads spin for about 20 ms */
 

@@ -12,7 +12,8 @@
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/values.h"
 
 static const char help[] =
     "Usage: tessera bench ops [OPTION]...\n"

@@ -15,7 +15,8 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/values.h"
 
 static const char help[] =
     "Usage: tessera bench start --model FOLDER [OPTION]... FILE\n"

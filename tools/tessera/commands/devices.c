@@ -10,7 +10,7 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
 
 static const char help[] = "Usage: tessera devices [--json | --names | --variants]\n"
                            "\n"

@@ -11,7 +11,7 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
 
 static const char help[] = "Usage: tessera info MODEL [OPTION]...\n"
                            "\n"

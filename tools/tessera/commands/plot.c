@@ -12,7 +12,7 @@
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
 #include "tools/tessera/pages/html.h"
 
 static const char help[] =

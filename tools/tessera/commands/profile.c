@@ -17,7 +17,7 @@
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
 #include "tools/tessera/text/translator.h"
 
 static const char help[] =

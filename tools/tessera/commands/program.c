@@ -14,7 +14,8 @@
 #include "tools/tessera/common/kinds.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/values.h"
 
 /* Of temporaries in the arena: what GPUs ask for at most. */
 enum { ALIGNMENT = 256 };

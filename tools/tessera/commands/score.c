@@ -13,7 +13,8 @@
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/values.h"
 #include "tools/tessera/text/translator.h"
 
 static const char help[] =

@@ -12,7 +12,7 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
 #include "tools/tessera/text/decoding.h"
 #include "tools/tessera/text/translator.h"
 

@@ -14,7 +14,8 @@
 #include "tools/tessera/common/kinds.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/values.h"
 
 static const char help[] =
     "Usage: tessera tune MODEL [OPTION]...\n"

@@ -17,7 +17,8 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/values.h"
 
 static const char help[] =
     "Usage: tessera vocab --source FILE [--target FILE] --out FOLDER [OPTION]...\n"

@@ -7,7 +7,7 @@
 
 #include "tools/random/random.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/values.h"
 
 static const char *const names[] = {
     [TSR_PROGRAM_ENCODE] = "encode", [TSR_PROGRAM_DECODE] = "decode", [TSR_PROGRAM_GREEDY] = "greedy",

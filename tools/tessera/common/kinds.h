@@ -7,7 +7,7 @@
 #define TESSERA_TOOLS_KINDS_H
 
 #include "tessera/transformer.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
 
 /* The kinds chosen, the sizes of their programs, and the type of their matrices. */
 typedef struct tsr_cli_kinds {

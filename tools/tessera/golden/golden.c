@@ -15,7 +15,8 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/golden/golden.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/values.h"
 
 static const char help[] =
     "Usage: tessera golden FOLDER [OPTION]...\n"

@@ -8,7 +8,8 @@
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/values.h"
 #include "tools/tessera/text/unknown.h"
 
 int decoding_take_option(const char *command, int option, decoding_settings *wish)

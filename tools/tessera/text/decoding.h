@@ -11,7 +11,7 @@
 #include "tessera/shortlist.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/lines.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
 #include "tools/tessera/text/text_stream.h"
 #include "tools/tessera/text/translator.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/tessera/text/search_options.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/values.h"
 
 #include <errno.h>
 #include <inttypes.h>

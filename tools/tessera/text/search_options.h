@@ -6,7 +6,7 @@
 #define TESSERA_TOOLS_SEARCH_OPTIONS_H
 
 #include "tessera/generate.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
 
 enum {
   SEARCH_BEAM,

@@ -10,7 +10,8 @@
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/values.h"
 
 static int take_long_input(const char *command, const char *text, int32_t *value)
 {

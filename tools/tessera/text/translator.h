@@ -13,7 +13,7 @@
 #include "tessera/text.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
 #include "tools/tessera/text/search_options.h"
 
 typedef struct translator_settings {

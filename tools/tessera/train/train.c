@@ -17,7 +17,7 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/loop.h"
 #include "tools/tessera/train/recipe.h"
 #include "tools/tessera/train/train.h"
 
