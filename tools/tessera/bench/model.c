@@ -10,9 +10,9 @@
 #include "tools/random/random.h"
 #include "tools/tessera/bench/bench.h"
 #include "tools/tessera/common/device.h"
-#include "tools/tessera/common/kinds.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
+#include "tools/tessera/programs/kinds.h"
 
 enum { SEED = 1, PROFILE_RUNS = 11 };
 

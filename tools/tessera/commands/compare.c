@@ -11,10 +11,10 @@
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/json.h"
-#include "tools/tessera/common/kinds.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/options/loop.h"
 #include "tools/tessera/options/values.h"
+#include "tools/tessera/programs/kinds.h"
 
 static const char help[] =
     "Usage: tessera compare MODEL --devices A,B [OPTION]...\n"

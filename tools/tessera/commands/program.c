@@ -11,11 +11,11 @@
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/json.h"
-#include "tools/tessera/common/kinds.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
 #include "tools/tessera/options/loop.h"
 #include "tools/tessera/options/values.h"
+#include "tools/tessera/programs/kinds.h"
 
 /* Of temporaries in the arena: what GPUs ask for at most. */
 enum { ALIGNMENT = 256 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/tessera/common/kinds.h"
+#include "tools/tessera/programs/kinds.h"
 
 #include <math.h>
 #include <stdlib.h>
