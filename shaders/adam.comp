@@ -6,33 +6,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
 #include "row.glsl"
-
-#define DECOUPLED 1u
-#define NORM      2u
-#define AVERAGE   4u
-
-layout(constant_id = 2) const uint flags = 0u;
-layout(constant_id = 3) const uint repeat = 0u; /* with QUADS: 1: the gradient repeats one element */
-
-layout(push_constant, std430) uniform parameters
-{
-  uvec4 extent;
-  uvec4 gradient_stride;
-  uint gradient_offset;
-  uint parameter_offset;
-  uint m_offset;
-  uint v_offset;
-  uint average_offset;
-  uint control_offset;
-  uint control_stride;
-  uint norm_offset;
-  uint count;
-  float beta1;
-  float beta2;
-  float epsilon;
-  float decay;
-  float max_norm;
-};
+#include "contract/adam.h"
 
 IN(0, gradient_element)
 OPERAND_IN(0, gradient)
@@ -54,7 +28,7 @@ void main()
   if (i >= count)
     return;
   float factor = control_at(3u);
-  if ((flags & NORM) != 0u) {
+  if ((flags & ADAM_NORM) != 0u) {
     uint bits = WORD(norm, norm_offset);
     if ((bits & 0x7f800000u) == 0x7f800000u)
       return;
@@ -65,7 +39,7 @@ void main()
   VECTOR g = factor * (repeat != 0u ? VECTOR(FLOAT(gradient_element, at)) : LOAD(gradient, at));
   VECTOR p = LOAD(parameter, parameter_offset + i);
   float rate = control_at(0u);
-  if ((flags & DECOUPLED) != 0u)
+  if ((flags & ADAM_DECOUPLED) != 0u)
     p -= rate * decay * p;
   else
     g += decay * p;
@@ -76,7 +50,7 @@ void main()
   STORE(first, m_offset + i, m);
   STORE(second, v_offset + i, v);
   STORE(parameter, parameter_offset + i, p);
-  if ((flags & AVERAGE) != 0u) {
+  if ((flags & ADAM_AVERAGE) != 0u) {
     VECTOR kept = LOAD(average, average_offset + i);
     STORE(average, average_offset + i, kept + control_at(4u) * (p - kept));
   }

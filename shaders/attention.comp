@@ -14,10 +14,7 @@
 #endif
 #include "operand.glsl"
 #include "row.glsl"
-
-layout(constant_id = 5) const uint tile_rows = 1u; /* queries: a power of two, at most 8 and the subgroup */
-layout(constant_id = 6) const uint parts = 1u;     /* elements or groups of v's last axis per invocation */
-
+#include "contract/attention_rows.h"
 #include "attention.glsl"
 
 #define EXCLUDED 0xbf800000u /* stands for the weight of a key that is not seen */
@@ -47,7 +44,7 @@ void main()
     return;
   uint first_element = block * block_width + lane;
   uint row_base = (b * heads + h) * queries; /* of query 0, among those of all sentences and heads */
-  bool writes_weights = (options & WEIGHTS) != 0u && block == 0u;
+  bool writes_weights = (options & ATTENTION_WEIGHTS) != 0u && block == 0u;
 
   uint q_base = q_offset + b * q_stride[0] + h * q_stride[2];
   int first = first_position(b);
@@ -124,7 +121,7 @@ void main()
       order[m] = new_order;
       weight[m] = is_minus_inf(z) ? uintBitsToFloat(EXCLUDED) : exp_accurate(z - largest);
       sum[m] = sum[m] * shrink + (is_minus_inf(z) ? 0.0 : weight[m]);
-      if ((options & DROPOUT) != 0u && !is_minus_inf(z)) {
+      if ((options & ATTENTION_DROPOUT) != 0u && !is_minus_inf(z)) {
 #ifdef SUBGROUP
         uint kept = subgroupShuffle(kept_mine, m);
 #else

@@ -6,17 +6,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
 #include "exponential.glsl"
-
-layout(push_constant, std430) uniform parameters
-{
-  uint queries;
-  uint heads;
-  uint width;
-  uint rows; /* queries of all sentences and heads */
-  uint splits;
-  uint partial_at; /* words into scratch: of each query and split the largest score, the sum, two unused, its part of y */
-  uint sums;       /* 1: lse is wanted */
-};
+#include "contract/attention_combine.h"
 
 IN(0, scratch)
 OUT(1, y)
@@ -29,7 +19,7 @@ void main()
   uint j = invocation_index() - row * columns;
   if (row >= rows)
     return;
-  uint stride = 4u + width;
+  uint stride = ATTENTION_HEADER_WORDS + width;
   uint begin = partial_at + row * splits * stride;
   uint end = begin + splits * stride;
   uint order = ORDER_MINUS_INF;
@@ -46,7 +36,7 @@ void main()
       float shrink = exp_accurate(FLOAT(scratch, at) - largest);
       total += shrink * sum;
       if (width > 0u)
-        result += shrink * FLOAT(scratch, at + 4u + j);
+        result += shrink * FLOAT(scratch, at + ATTENTION_HEADER_WORDS + j);
     }
   }
   uint l = row % queries;

@@ -17,22 +17,18 @@
 #define QUADS
 #include "operand.glsl"
 #include "vector.glsl"
-
-layout(constant_id = 0) const uint size = 128u;
-layout(constant_id = 5) const uint shape = 0x101010u;      /* the device's, a byte each: m, n, k */
-layout(constant_id = 6) const uint tile_shape = 0x202010u; /* a byte each: a subgroup's queries and invocations, the keys */
-
+#include "contract/attention_cooperative.h"
 #include "attention.glsl"
 
 #define LOWEST   uintBitsToFloat(0xff7fffffu) /* below every score; not -inf, which a driver need not know */
 #define EXCLUDED 0x8000u /* -0 in f16: the weight of a key that is not seen, which none has that is seen */
 
-const uint shape_m = shape & 255u;
-const uint shape_n = shape >> 8 & 255u;
-const uint shape_k = shape >> 16;
-const uint part_rows = tile_shape & 255u;
-const uint lanes = tile_shape >> 8 & 255u;
-const uint tile_keys = tile_shape >> 16;
+const uint shape_m = FIRST_BYTE(shape);
+const uint shape_n = SECOND_BYTE(shape);
+const uint shape_k = THIRD_BYTE(shape);
+const uint part_rows = FIRST_BYTE(tile_shape);
+const uint lanes = SECOND_BYTE(tile_shape);
+const uint tile_keys = THIRD_BYTE(tile_shape);
 const uint tile_rows = size / lanes * part_rows;
 const uint row_lanes = lanes / part_rows; /* invocations that share a query's row */
 
@@ -240,7 +236,7 @@ void main()
         if (!is_minus_inf(score[i][j])) {
           float weight = exp(max(score[i][j] - largest, -120.0));
           sum += weight;
-          if ((options & DROPOUT) != 0u)
+          if ((options & ATTENTION_DROPOUT) != 0u)
             weight = min(weight * drop_factor(kept_keys(row_base + l, chunk + n + j), chunk + n + j), 65504.0);
           half_bits[j] = packFloat2x16(f16vec2(weight, 0.0)) & 0xffffu;
         }

@@ -6,22 +6,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
 #include "index.glsl"
-
-/* Strides: of y and dy b, h, l, last; of lse b, h, l */
-layout(push_constant, std430) uniform parameters
-{
-  uint queries;
-  uint heads;
-  uint width;
-  uint count; /* queries of all sentences and heads */
-  uint y_offset;
-  uint y_stride[4];
-  uint dy_offset;
-  uint dy_stride[4];
-  uint lse_offset;
-  uint lse_stride[3];
-  uint stats_at; /* pairs of words into stats */
-};
+#include "contract/attention_delta.h"
 
 IN(0, y)
 IN(1, dy)

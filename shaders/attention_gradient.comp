@@ -21,49 +21,9 @@
 #include "operand.glsl"
 #include "exponential.glsl"
 #include "row.glsl"
+#include "contract/attention_gradient.h"
 
-layout(constant_id = 2) const uint options = 0u;   /* MASK_*, DROPOUT, BY_KEYS, DSCORES */
-layout(constant_id = 3) const uint depth = 1u;     /* of q and k: elements, or groups of four */
-layout(constant_id = 4) const uint width = 1u;     /* of v and dy, likewise */
-layout(constant_id = 5) const uint tile_rows = 1u; /* of its own: a power of two, at most 8 and the subgroup */
-layout(constant_id = 6) const uint parts = 1u;     /* elements or groups of a result's last axis per invocation */
-layout(constant_id = 7) const uint alpha_bits = 0x3f800000u;
-layout(constant_id = 8) const uint heads = 1u;
-layout(constant_id = 9) const uint scale_bits = 0x3f800000u; /* with DROPOUT: of what stays */
-layout(constant_id = 10) const uint own_step = 1u;           /* stride of the last axis */
-layout(constant_id = 11) const uint own2_step = 1u;
-layout(constant_id = 12) const uint other_step = 1u;
-layout(constant_id = 13) const uint other2_step = 1u;
-
-#define DROPOUT  128u
-#define BY_KEYS  256u
-#define DSCORES  512u
 #define EXCLUDED 0xffffffffu /* stands for the gradient of a score that is not seen */
-
-/* Strides: b, l or s, h; of additive b, h, l, s. With QUADS those of own and others count groups of four. */
-layout(push_constant, std430) uniform parameters
-{
-  uint queries;
-  uint keys;
-  uint batch;
-  uint own_offset;
-  uint own_stride[3];
-  uint own2_offset;
-  uint own2_stride[3];
-  uint other_offset;
-  uint other_stride[3];
-  uint other2_offset;
-  uint other2_stride[3];
-  uint additive_offset;
-  uint additive_stride[4];
-  uint lengths_offset;
-  uint lengths_stride;
-  uint position_offset;
-  uint position_stride;
-  uint reach;
-  uint stats_at; /* pairs of words into scratch: lse and delta of each query */
-  uint bits_at;  /* words */
-};
 
 OPERAND_IN(0, own)
 OPERAND_IN(1, own2)
@@ -135,7 +95,7 @@ shared float shared_weight[8][64];
 void main()
 {
   const uint lanes = gl_WorkGroupSize.x;
-  const bool by_keys = (options & BY_KEYS) != 0u;
+  const bool by_keys = (options & GRADIENT_BY_KEYS) != 0u;
   const uint block_width = lanes * parts;
   const uint widest = by_keys ? max(depth, width) : depth;
   const uint blocks = max((widest + block_width - 1u) / block_width, 1u);
@@ -153,7 +113,7 @@ void main()
   uint first_element = block * block_width + lane;
   uint last_row = min(first_row + tile_rows, n_own) - 1u;
   uint row_base = (b * heads + h) * queries; /* of query 0, among those of all sentences and heads */
-  bool writes_scores = (options & DSCORES) != 0u && block == 0u;
+  bool writes_scores = (options & GRADIENT_DSCORES) != 0u && block == 0u;
 
   uint own_base = own_offset + b * own_stride[0] + h * own_stride[2];
   uint own2_base = own2_offset + b * own2_stride[0] + h * own2_stride[2];

@@ -9,16 +9,7 @@
 #include "exponential.glsl"
 #include "candidates.glsl"
 #include "reduce.glsl"
-
-layout(constant_id = 2) const uint k = 1u;
-layout(constant_id = 3) const uint logarithm = 0u; /* 1: log_softmax, from the lists' sums */
-
-layout(push_constant, std430) uniform parameters
-{
-  uint rows;
-  uint lists;         /* of a row, of k candidates each */
-  uint candidates_at; /* words into scratch */
-};
+#include "contract/best.h"
 
 OUT(0, scratch)
 OUT(1, values)

@@ -7,19 +7,7 @@
 #include "operand.glsl"
 #include "exponential.glsl"
 #include "row.glsl"
-
-layout(push_constant, std430) uniform parameters
-{
-  uint extent; /* of a row */
-  uint row_stride;
-  uint element_stride; /* 1 with QUADS */
-  uint x_offset;
-  uint labels_offset;
-  uint labels_stride;
-  uint rows;
-  uint vocabulary; /* elements of a row, also with QUADS */
-  float smoothing;
-};
+#include "contract/cross_entropy.h"
 
 OPERAND_IN(0, x)
 IN(0, x_element)

@@ -7,23 +7,7 @@
 #include "operand.glsl"
 #include "exponential.glsl"
 #include "row.glsl"
-
-layout(push_constant, std430) uniform parameters
-{
-  uint extent; /* of a row */
-  uint row_stride;
-  uint element_stride;
-  uint x_offset;
-  uint labels_offset;
-  uint labels_stride;
-  uint lse_offset;
-  uint lse_stride;
-  uint dloss_offset;
-  uint dloss_stride;
-  uint count;      /* elements of the logits, or groups of four */
-  uint vocabulary; /* elements of a row, also with QUADS */
-  float smoothing;
-};
+#include "contract/cross_entropy_gradient.h"
 
 OPERAND_IN(0, x)
 IN(1, labels)

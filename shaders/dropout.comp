@@ -8,30 +8,16 @@
 #include "operand.glsl"
 #include "dropout.glsl"
 #include "index.glsl"
-
-layout(constant_id = 2) const uint repeat = 0u; /* with QUADS: 1: x repeats one element */
-
-layout(push_constant, std430) uniform parameters
-{
-  uvec4 extent;
-  uvec4 x_stride;
-  uint x_offset;
-  uint seed_offset;
-  uint seed_stride;
-  uint stream;
-  uint threshold;
-  float scale;
-  uint count; /* elements of y, or groups of four */
-};
+#include "contract/dropout.h"
 
 IN(0, x)
 IN(1, seed)
 #ifdef QUADS
-#define STEPS 2u
+#define STEPS (DROPOUT_GROUP / 4u)
 IN4(0, x4)
 OUT4(2, y)
 #else
-#define STEPS 8u
+#define STEPS DROPOUT_GROUP
 OUT(2, y)
 #endif
 

@@ -6,18 +6,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
 #include "dropout.glsl"
-
-layout(push_constant, std430) uniform parameters
-{
-  uint seed_offset;
-  uint seed_stride;
-  uint stream;
-  uint threshold;
-  uint length;    /* of a row, elements */
-  uint row_words;
-  uint count;     /* words */
-  uint bits_at;   /* likewise */
-};
+#include "contract/dropout_bits.h"
 
 IN(0, seed)
 OUT(1, bits)

@@ -13,28 +13,7 @@
 #include "activation.glsl"
 #endif
 #include "index.glsl"
-
-#define FUNCTION_ADD     0u
-#define FUNCTION_MUL     1u
-#define FUNCTION_ADD_I32 2u
-#define FUNCTION_MUL_I32 3u
-#define FUNCTION_UNARY   4u
-#define GRADIENT_OF_MASK 0u
-
-layout(constant_id = 2) const uint function = 0u; /* FUNCTION_UNARY + ACTIVATION_*; with GRADIENT ACTIVATION_* itself */
-layout(constant_id = 3) const uint repeat = 0u;   /* with QUADS: bit 0, 1: a, b repeats one element */
-
-layout(constant_id = 4) const uint axes = 4u;    /* that count: 1, 2 or 4 */
-
-layout(push_constant, std430) uniform parameters
-{
-  uvec4 extent;
-  uvec4 a_stride;
-  uvec4 b_stride;
-  uint a_offset;
-  uint b_offset;
-  uint count;
-};
+#include "contract/elementwise.h"
 
 IN(0, a)
 IN(1, b)

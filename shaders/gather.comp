@@ -11,30 +11,7 @@
 #include "number.glsl"
 #include "format.glsl"
 #include "index.glsl"
-
-layout(constant_id = 2) const uint from_type = TYPE_F32;
-layout(constant_id = 3) const uint to_type = TYPE_F32;
-layout(constant_id = 4) const uint indexed = 0u; /* 1: rows come from the index */
-layout(constant_id = 5) const uint scaled = 0u;  /* 1: alpha is not 1 */
-
-layout(constant_id = 6) const uint axes = 4u;    /* that count: 1, 2 or 4 */
-
-layout(push_constant, std430) uniform parameters
-{
-  uvec4 extent; /* of y */
-  uvec4 x_stride;
-  uvec4 index_stride;
-  uint x_offset;
-  uint index_offset;
-  uint row_stride; /* of x along the axis that the index selects from */
-  uint rows;       /* its extent */
-  uint count;      /* elements of y, or groups of four */
-  float alpha;
-#ifdef BYTES
-  uint scales_offset;
-  uint scales_stride;
-#endif
-};
+#include "contract/gather.h"
 
 IN(1, index_word)
 #ifdef BYTES

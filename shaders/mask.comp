@@ -7,24 +7,7 @@
 #include "operand.glsl"
 #include "number.glsl"
 #include "index.glsl"
-
-layout(constant_id = 2) const uint masking = 0u; /* MASK_* */
-
-layout(push_constant, std430) uniform parameters
-{
-  uvec4 extent;
-  uvec4 x_stride;
-  uvec4 additive_stride;
-  uint x_offset;
-  uint additive_offset;
-  uint lengths_offset;
-  uint lengths_stride;
-  uint position_offset;
-  uint position_stride;
-  uint bias_offset;
-  uint reach;
-  uint count;
-};
+#include "contract/mask.h"
 
 IN(0, x)
 IN(1, additive)

@@ -36,20 +36,7 @@
 #define A_QUADS    2u
 #endif
 
-/* The device's shape: a [shape_m, shape_k] by b [shape_k, shape_n] */
-layout(constant_id = 4) const uint shape_m = 16u;
-layout(constant_id = 5) const uint shape_n = 16u;
-layout(constant_id = 6) const uint shape_k = 16u;
-/* The workgroup's tile, a subgroup's part of it, and the groups of a step along k: whole shapes */
-layout(constant_id = 7) const uint tile_rows = 128u;
-layout(constant_id = 8) const uint tile_columns = 128u;
-layout(constant_id = 9) const uint part_rows = 32u;
-layout(constant_id = 10) const uint part_columns = 64u;
-layout(constant_id = 11) const uint step_groups = 4u;
-layout(constant_id = 12) const uint lanes = 32u;        /* of a subgroup */
-layout(constant_id = 13) const uint b_along_depth = 1u; /* 1: k is b's contiguous axis, 0: n */
-layout(constant_id = 14) const uint shared_groups = 2560u;
-
+#include "contract/matmul_cooperative.h"
 #include "product.glsl"
 
 IN4(0, a)

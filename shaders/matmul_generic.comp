@@ -6,9 +6,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
 #include "number.glsl"
-
-layout(constant_id = 4) const uint tile_rows = 4u;
-
+#include "contract/matmul_generic.h"
 #include "product.glsl"
 
 IN(0, a)

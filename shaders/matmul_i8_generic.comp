@@ -8,9 +8,7 @@
 #define QUANTISED
 #include "operand.glsl"
 #include "number.glsl"
-
-layout(constant_id = 4) const uint tile_rows = 4u;
-
+#include "contract/matmul_generic.h"
 #include "product.glsl"
 #include "quantised.glsl"
 
@@ -45,10 +43,10 @@ void main()
     a_at[m] = a_batch + min(first_row + m, rows - 1u) * a_stride[2];
     sum[m] = 0;
   }
-  uint groups = (depth + 15u) / 16u;
+  uint groups = QUANTISED_GROUPS(depth);
   for (uint group = 0u; group < groups; ++group) {
     for (uint j = 0u; j < 4u; ++j) {
-      uint weights = load_b(b_at, group * 16u + j * 4u);
+      uint weights = load_b(b_at, group * QUANTISED_GROUP + j * 4u);
       for (uint m = 0u; m < tile_rows; ++m)
         sum[m] += dot_bytes(QUAD(a, a_at[m] + group)[j], weights);
     }

@@ -9,24 +9,19 @@
 #define QUANTISED
 #include "operand.glsl"
 #include "number.glsl"
-
-layout(constant_id = 4) const uint side = 16u; /* 8 or 16 */
-layout(constant_id = 5) const uint tile = 1u;  /* rows and columns of one invocation, in fours */
-
+#include "contract/matmul_i8_tiled.h"
 #include "product.glsl"
 #include "quantised.glsl"
 
 IN4(0, a)
 IN4(1, b)
 
-#define STEP 2u /* groups of k in shared memory */
-
 /* [word of k][row or column], four neighbours to a group; one group more than the tile has, so that words of neighbours in k fall
  * into different banks */
 const uint extent = side * tile * 4u;
 const uint pitch = side * tile + 1u;
-shared uvec4 a_tile[STEP * 4u * pitch];
-shared uvec4 b_tile[STEP * 4u * pitch];
+shared uvec4 a_tile[I8_STEP * 4u * pitch];
+shared uvec4 b_tile[I8_STEP * 4u * pitch];
 
 void main()
 {
@@ -46,10 +41,10 @@ void main()
     for (uint n = 0u; n < tile; ++n)
       sum[m][n] = ivec4(0);
 
-  for (uint k = 0u; k < depth; k += STEP) {
-    for (uint i = lane; i < STEP * extent; i += size) {
-      uint group = i % STEP;
-      uint at = i / STEP;
+  for (uint k = 0u; k < depth; k += I8_STEP) {
+    for (uint i = lane; i < I8_STEP * extent; i += size) {
+      uint group = i % I8_STEP;
+      uint at = i / I8_STEP;
       bool inside = k + group < depth;
       uvec4 word = inside ? QUAD(a, a_at + min(first_row + at, rows - 1u) * a_stride[2] + k + group) : uvec4(0u);
       for (uint j = 0u; j < 4u; ++j)
@@ -59,7 +54,7 @@ void main()
         b_tile[(group * 4u + j) * pitch + at / 4u][at % 4u] = word[j];
     }
     barrier();
-    [[dont_unroll]] for (uint step = 0u; step < STEP * 4u; ++step) {
+    [[dont_unroll]] for (uint step = 0u; step < I8_STEP * 4u; ++step) {
       uvec4 x[tile];
       for (uint m = 0u; m < tile; ++m)
         x[m] = a_tile[step * pitch + row + m * side];

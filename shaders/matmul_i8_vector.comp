@@ -14,10 +14,7 @@
 #define QUANTISED
 #include "operand.glsl"
 #include "number.glsl"
-
-layout(constant_id = 4) const uint tile_rows = 1u;
-layout(constant_id = 5) const uint tile_columns = 4u;
-layout(constant_id = 6) const uint lanes = 32u; /* the workgroup's size; with SUBGROUP not less than a tile's results */
+#include "contract/matmul_i8_vector.h"
 
 #define TILE_ROWS    tile_rows
 #define TILE_COLUMNS tile_columns

@@ -14,10 +14,7 @@
 #define HELD_BY_LANE
 #include "operand.glsl"
 #include "number.glsl"
-
-layout(constant_id = 4) const uint tile_rows = 8u;    /* at most `lanes` (A_COLUMNS: 4 times those); powers of two */
-layout(constant_id = 5) const uint lanes = 8u;        /* the subgroup's */
-layout(constant_id = 6) const uint tile_columns = 4u; /* of one lane; 4 with B_ROWS */
+#include "contract/matmul_plain.h"
 
 #define TILE_ROWS    tile_rows
 #define TILE_COLUMNS (lanes * tile_columns)

@@ -10,14 +10,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "operand.glsl"
 #include "number.glsl"
-
-layout(constant_id = 4) const uint tile_rows = 64u;    /* of the workgroup: a multiple of 16 */
-layout(constant_id = 5) const uint tile_columns = 64u; /* a multiple of 32 * column_groups */
-layout(constant_id = 6) const uint row_groups = 2u;    /* of one invocation */
-layout(constant_id = 7) const uint column_groups = 1u;
-layout(constant_id = 8) const uint at_once = 4u;  /* values of k that are multiplied in one piece: 1, 2 or 4 */
-layout(constant_id = 9) const uint layout_a = 0u; /* ALONG_DEPTH, VECTORS */
-layout(constant_id = 10) const uint layout_b = 0u;
+#include "contract/matmul_tiled.h"
 
 #define TILE_ROWS    tile_rows
 #define TILE_COLUMNS tile_columns
@@ -32,11 +25,7 @@ IN4(1, b_quads)
 
 #include "element_of_b.glsl"
 
-#define ALONG_DEPTH 1u /* k is the contiguous axis; else m or n is, or none */
-#define VECTORS     2u /* aligned: loads of 2 elements along k, or of 4 along m or n */
-
-#define TILE_DEPTH  16u
-#define DEPTH_UNITS 8u
+#define DEPTH_UNITS (TILE_DEPTH / 2u)
 
 const uint a_groups = tile_rows / 4u;
 const uint b_groups = tile_columns / 4u;
@@ -60,7 +49,7 @@ uint swizzle(uint group, uint k, uint groups)
  * and write them to eight banks of four words. */
 uvec2 unit_place(uint i, uint groups, uint layout_of)
 {
-  if ((layout_of & ALONG_DEPTH) != 0u)
+  if ((layout_of & LAYOUT_ALONG_DEPTH) != 0u)
     return uvec2(i / 16u * 2u + i % 2u, i / 2u % 4u * 4u + i / 8u % 2u * 2u);
   return uvec2(i % groups, i / groups * 2u);
 }
@@ -68,10 +57,10 @@ uvec2 unit_place(uint i, uint groups, uint layout_of)
 /* Where the four rows or columns from `first` on start, counted in loads; of four loaded at once: x */
 uvec4 starts(uint at, uint first, uint extent, uint stride, uint layout_of)
 {
-  if (layout_of == VECTORS)
+  if (layout_of == LAYOUT_VECTORS)
     return uvec4((at + min(first, extent - 4u)) / 4u);
   uvec4 from = at + min(first + uvec4(0u, 1u, 2u, 3u), extent - 1u) * stride;
-  return layout_of == (VECTORS | ALONG_DEPTH) ? from / 2u : from;
+  return layout_of == (LAYOUT_VECTORS | LAYOUT_ALONG_DEPTH) ? from / 2u : from;
 }
 
 float load_a(uint at)
@@ -106,11 +95,11 @@ uvec4 load_quad_b(uint at)
 #define LOAD_UNIT(unit, from, k, end, stride, layout_of, load_quad, load_pair, load_element)                           \
   {                                                                                                                    \
     uvec2 at = min(uvec2(k, k + 1u), end - 1u);                                                                        \
-    if (layout_of == (VECTORS | ALONG_DEPTH)) {                                                                        \
+    if (layout_of == (LAYOUT_VECTORS | LAYOUT_ALONG_DEPTH)) {                                                                        \
       uint pair = at.x / 2u;                                                                                           \
       unit[0] = uvec4(load_pair(from.x + pair), load_pair(from.y + pair));                                             \
       unit[1] = uvec4(load_pair(from.z + pair), load_pair(from.w + pair));                                             \
-    } else if (layout_of == VECTORS) {                                                                                 \
+    } else if (layout_of == LAYOUT_VECTORS) {                                                                                 \
       unit[0] = load_quad(from.x + at.x * (stride / 4u));                                                              \
       unit[1] = load_quad(from.x + at.y * (stride / 4u));                                                              \
     } else {                                                                                                           \
@@ -118,7 +107,7 @@ uvec4 load_quad_b(uint at)
       [[unroll]] for (uint i = 0u; i < 4u; ++i) {                                                                      \
         [[unroll]] for (uint t = 0u; t < 2u; ++t) {                                                                    \
           uint bits = floatBitsToUint(load_element(from[i] + at[t]));                                                  \
-          if (layout_of == ALONG_DEPTH)                                                                                \
+          if (layout_of == LAYOUT_ALONG_DEPTH)                                                                                \
             unit[i / 2u][i % 2u * 2u + t] = bits;                                                                      \
           else                                                                                                         \
             unit[t][i] = bits;                                                                                         \
@@ -131,7 +120,7 @@ uvec4 load_quad_b(uint at)
 void clear_beyond(inout uvec4 unit[2], uint k, uint end, uint layout_of)
 {
   bvec2 inside = lessThan(uvec2(k, k + 1u), uvec2(end));
-  if ((layout_of & ALONG_DEPTH) != 0u) {
+  if ((layout_of & LAYOUT_ALONG_DEPTH) != 0u) {
     unit[0] = mix(uvec4(0u), unit[0], inside.xyxy);
     unit[1] = mix(uvec4(0u), unit[1], inside.xyxy);
   } else {
@@ -148,14 +137,14 @@ vec2 two_of_b(uint word)
 /* What load_pair_b and load_quad_b brought, in the same order, as numbers */
 vec4 values_of_b(uvec4 words)
 {
-  if (b_type == TYPE_F32 || (layout_b & VECTORS) == 0u)
+  if (b_type == TYPE_F32 || (layout_b & LAYOUT_VECTORS) == 0u)
     return uintBitsToFloat(words);
-  return vec4(two_of_b(words.x), two_of_b((layout_b & ALONG_DEPTH) != 0u ? words.z : words.y));
+  return vec4(two_of_b(words.x), two_of_b((layout_b & LAYOUT_ALONG_DEPTH) != 0u ? words.z : words.y));
 }
 
 void write_unit(uint at, uint layout_of, vec4 first, vec4 second)
 {
-  bool along_depth = (layout_of & ALONG_DEPTH) != 0u;
+  bool along_depth = (layout_of & LAYOUT_ALONG_DEPTH) != 0u;
   tiles[at] = along_depth ? vec4(first.xz, second.xz) : first;
   tiles[at + pitch] = along_depth ? vec4(first.yw, second.yw) : second;
 }

@@ -13,14 +13,7 @@
 #endif
 #include "operand.glsl"
 #include "number.glsl"
-
-layout(constant_id = 4) const uint tile_rows = 1u;
-layout(constant_id = 5) const uint loads = 4u;        /* of b at a time: along k of as many columns, else of one at as many k */
-layout(constant_id = 6) const uint lanes = 64u;       /* the workgroup's size */
-layout(constant_id = 7) const uint depth_lanes = 64u; /* of them, invocations along k: a power of two */
-layout(constant_id = 8) const uint a_in_quads = 0u;   /* 1: four neighbours of a along k are loaded at once */
-layout(constant_id = 9) const uint along_depth = 1u;  /* 1: k is b's contiguous axis, or none; 0: n */
-layout(constant_id = 10) const uint width = 1u;       /* elements of a load of b: those of 16 bytes, or 1 */
+#include "contract/matmul_vector.h"
 
 #define TILE_ROWS    tile_rows
 #define TILE_COLUMNS tile_columns

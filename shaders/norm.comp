@@ -6,26 +6,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
 #include "row.glsl"
-
-layout(constant_id = 2) const uint centred = 1u; /* 1: layernorm, 2: that by the unbiased deviation, 0: rmsnorm */
-layout(constant_id = 3) const uint biased = 0u;  /* 1: there is a bias */
-layout(constant_id = 4) const uint added = 0u;   /* 1: x + addend takes the place of x, 2: and is written to sum */
-
-layout(push_constant, std430) uniform parameters
-{
-  uvec4 extent;
-  uvec4 x_stride;
-  uvec4 addend_stride;
-  uint x_offset;
-  uint addend_offset;
-  uint gain_offset;
-  uint gain_stride;
-  uint bias_offset;
-  uint bias_stride;
-  uint rows;
-  float epsilon;
-  float length; /* elements of a row */
-};
+#include "contract/norm.h"
 
 OPERAND_IN(0, x)
 OPERAND_IN(1, gain)
@@ -37,7 +18,7 @@ OPERAND_OUT(5, sum)
 VECTOR load(uint x_at, uint addend_at, uint i)
 {
   VECTOR z = LOAD(x, x_at + i * x_stride.w);
-  return added != 0u ? z + LOAD(addend, addend_at + i * addend_stride.w) : z;
+  return added != ADDEND_NONE ? z + LOAD(addend, addend_at + i * addend_stride.w) : z;
 }
 
 void main()
@@ -51,7 +32,7 @@ void main()
   uint y_at = row * extent.w;
 
   float mean = 0.0;
-  if (centred != 0u) {
+  if (centred != NORM_PLAIN) {
     float total = 0.0;
     FOR_BLOCKS(block, extent.w)
     {
@@ -74,11 +55,11 @@ void main()
     squares += part;
   }
   float total = group_sum(squares);
-  float scale = centred == 2u ? 1.0 / (sqrt(total / max(length - 1.0, 1.0)) + epsilon) : 1.0 / sqrt(total / length + epsilon);
+  float scale = centred == NORM_UNBIASED ? 1.0 / (sqrt(total / max(length - 1.0, 1.0)) + epsilon) : 1.0 / sqrt(total / length + epsilon);
 
   for (uint i = gl_LocalInvocationID.x; i < extent.w; i += gl_WorkGroupSize.x) {
     VECTOR whole = load(x_at, addend_at, i);
-    if (added == 2u)
+    if (added == ADDEND_WRITTEN)
       STORE(sum, y_at + i, whole);
     VECTOR z = LOAD(gain, gain_offset + i * gain_stride) * ((whole - mean) * scale);
     if (biased != 0u)

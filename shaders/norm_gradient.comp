@@ -7,9 +7,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
 #include "row.glsl"
-
-layout(constant_id = 2) const uint centred = 1u; /* 1: layernorm, 2: that by the unbiased deviation, 0: rmsnorm */
-
+#include "contract/norm_gradient_rows.h"
 #include "norm_gradient.glsl"
 
 OPERAND_IN(0, x)
@@ -28,7 +26,7 @@ void main()
   uint dy_at = dy_offset + element(place, dy_stride);
 
   float mean = 0.0;
-  if (centred != 0u) {
+  if (centred != NORM_PLAIN) {
     float sum = 0.0;
     FOR_BLOCKS(block, extent.w)
     {
@@ -62,7 +60,7 @@ void main()
   float total = group_sum(squares);
   float scale = 1.0 / sqrt(total / length + epsilon);
   float along = group_sum(products); /* becomes the mean of h n, or what takes its place */
-  if (centred == 2u) {
+  if (centred == NORM_UNBIASED) {
     float degrees = max(length - 1.0, 1.0);
     float deviation = sqrt(total / degrees);
     scale = 1.0 / (deviation + epsilon);
@@ -70,7 +68,7 @@ void main()
   } else {
     along = along * scale / length;
   }
-  float level = centred != 0u ? group_sum(linear) / length : 0.0;
+  float level = centred != NORM_PLAIN ? group_sum(linear) / length : 0.0;
 
   for (uint i = gl_LocalInvocationID.x; i < extent.w; i += gl_WorkGroupSize.x) {
     VECTOR n = (LOAD(x, x_at + i * x_stride.w) - mean) * scale;

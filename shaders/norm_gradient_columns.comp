@@ -6,9 +6,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
 #include "row.glsl"
-
-layout(constant_id = 2) const uint biased = 0u; /* 1: dbias is wanted */
-
+#include "contract/norm_gradient_columns.h"
 #include "norm_gradient.glsl"
 
 OPERAND_IN(0, x)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Run while Tessera is built: writes tsr_vk_variants (backends/vulkan/kernel.h), each SPIR-V module deflated to a third.
+ * Run while Tessera is built: writes tsr_vk_variants (backends/vulkan/kernel.h), each SPIR-V module deflated to a third. A module
+ * whose push constants do not lie as in C is an error (reflect.h).
  *
- *     pack OUT.c [NAME BINDINGS IS_SUBGROUP PUSH_BYTES]... -- [FILE.spv]...     files in the order of the rows; the last rows may have
+ *     pack OUT.c [NAME BINDINGS IS_SUBGROUP]... -- [FILE.spv]...    files in the order of the rows; the last rows may have
  *                                                                   none: those are variants without code
  */
+#include "reflect.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,14 +40,29 @@ static unsigned char *read_file(const char *path, size_t *size)
   return bytes;
 }
 
-/* Writes the deflated module as an array; returns the size before. */
-static size_t write_module(FILE *out, const char *name, const char *path)
+/* A variant: what its module says, and the bytes of that; 0: it has none. */
+typedef struct row {
+  shader_contract contract;
+  size_t size;
+} row;
+
+/* Writes the deflated module as an array. */
+static row write_module(FILE *out, const char *name, const char *path)
 {
-  size_t size = 0;
-  unsigned char *bytes = read_file(path, &size);
-  uLongf n_packed = compressBound((uLong)size);
+  row result = {.size = 0};
+  unsigned char *bytes = read_file(path, &result.size);
+  uint32_t *words = malloc(result.size);
+  uLongf n_packed = compressBound((uLong)result.size);
   unsigned char *packed = malloc(n_packed);
-  if (!packed || compress2(packed, &n_packed, bytes, (uLong)size, Z_BEST_COMPRESSION) != Z_OK) {
+  if (!words || !packed) {
+    fail(path, "no memory");
+  }
+  memcpy(words, bytes, result.size);
+  const char *wrong = shader_reflect(words, result.size / sizeof *words, &result.contract);
+  if (wrong) {
+    fail(path, wrong);
+  }
+  if (compress2(packed, &n_packed, bytes, (uLong)result.size, Z_BEST_COMPRESSION) != Z_OK) {
     fail(path, "cannot be deflated");
   }
   fprintf(out, "static const unsigned char module_%s[] = {", name);
@@ -53,8 +71,9 @@ static size_t write_module(FILE *out, const char *name, const char *path)
   }
   fputs("\n};\n", out);
   free(packed);
+  free(words);
   free(bytes);
-  return size;
+  return result;
 }
 
 int main(int argc, char **argv)
@@ -63,35 +82,36 @@ int main(int argc, char **argv)
   while (end < argc && strcmp(argv[end], "--") != 0) {
     end++;
   }
-  const int n = (end - 2) / 4;
+  const int n = (end - 2) / 3;
   const int n_files = argc - end - 1;
-  if (argc < 3 || end == argc || (end - 2) % 4 != 0 || n_files > n) {
-    fail("usage", "pack OUT.c [NAME BINDINGS IS_SUBGROUP PUSH_BYTES]... -- [FILE.spv]...");
+  if (argc < 3 || end == argc || (end - 2) % 3 != 0 || n_files > n) {
+    fail("usage", "pack OUT.c [NAME BINDINGS IS_SUBGROUP]... -- [FILE.spv]...");
   }
   FILE *out = fopen(argv[1], "w");
   if (!out) {
     fail(argv[1], strerror(errno));
   }
-  size_t *sizes = calloc((size_t)n + 1, sizeof *sizes);
-  if (!sizes) {
+  row *rows = calloc((size_t)n + 1, sizeof *rows);
+  if (!rows) {
     fail(argv[1], "no memory");
   }
   fputs("/* Written by shaders/pack.c */\n#include \"backends/vulkan/kernel.h\"\n\n", out);
   for (int i = 0; i < n_files; i++) {
-    sizes[i] = write_module(out, argv[2 + 4 * i], argv[end + 1 + i]);
+    rows[i] = write_module(out, argv[2 + 3 * i], argv[end + 1 + i]);
   }
   fputs("const tsr_vk_variant tsr_vk_variants[] = {\n", out);
   for (int i = 0; i < n; i++) {
-    char **row = argv + 2 + 4 * i;
-    if (i >= n_files) {
-      fprintf(out, "  {\"%s\", NULL, 0, 0, %s, %s, %s},\n", row[0], row[1], row[2], row[3]);
-      continue;
+    char **name = argv + 2 + 3 * i;
+    if (i < n_files) {
+      fprintf(out, "  {\"%s\", module_%s, sizeof(module_%s), %zu, ", name[0], name[0], name[0], rows[i].size);
+    } else {
+      fprintf(out, "  {\"%s\", NULL, 0, 0, ", name[0]);
     }
-    fprintf(out, "  {\"%s\", module_%s, sizeof(module_%s), %zu, %s, %s, %s},\n", row[0], row[0], row[0], sizes[i],
-            row[1], row[2], row[3]);
+    fprintf(out, "%s, %s, %u, 0x%xu},\n", name[1], name[2], (unsigned)rows[i].contract.push_bytes,
+            (unsigned)rows[i].contract.constants);
   }
   fprintf(out, "};\nconst int32_t tsr_vk_variant_count = %d;\n", n);
-  free(sizes);
+  free(rows);
   if (ferror(out) || fclose(out) != 0) {
     fail(argv[1], "cannot be written");
   }

@@ -8,17 +8,8 @@
 #include "operand.glsl"
 #include "number.glsl"
 #include "reduce.glsl"
-
-layout(push_constant, std430) uniform parameters
-{
-  uint rows; /* of one matrix */
-  uint inner_batch;
-  uint depth;       /* elements of a row; with QUADS groups of four */
-  uint x_offset;    /* elements, or groups */
-  uint x_stride[4]; /* batch 0, batch 1, m, k; likewise */
-  uint y_at;        /* words into the scratch */
-  uint count;       /* rows of all matrices */
-};
+#include "contract/quantise.h"
+#include "contract/quantised.h"
 
 OUT(1, y)
 
@@ -48,7 +39,7 @@ vec4 load(uint at, uint word)
 
 uint row_groups()
 {
-  return (depth + 15u) / 16u;
+  return QUANTISED_GROUPS(depth);
 }
 #endif
 

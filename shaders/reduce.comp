@@ -8,21 +8,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
 #include "row.glsl"
-
-layout(constant_id = 2) const uint serial = 0u;
-
-layout(push_constant, std430) uniform parameters
-{
-  uvec4 kept_extent;
-  uvec4 kept_stride;
-  uvec4 summed_extent;
-  uvec4 summed_stride;
-  uint x_offset;
-  uint count; /* results, or groups of them */
-  uint terms; /* of each, or groups of them */
-  uint part;  /* terms of one part */
-  uint y_at;  /* elements or groups into y */
-};
+#include "contract/reduce.h"
 
 OPERAND_IN(0, x)
 OUT(1, y)

@@ -7,23 +7,7 @@
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
-
-layout(push_constant, std430) uniform parameters
-{
-  uint table_offset;
-  uint bucket_stride;
-  uint head_stride;
-  uint bias_offset;
-  uint count;         /* heads * (2 * reach + 1) */
-  uint reach;
-  uint exact;         /* distances below have a bucket each */
-  uint upper;         /* buckets of keys after the query begin here; 0: there are none */
-  uint from;          /* this dispatch serves distances from .. to - 1 */
-  uint to;
-  uint first_bucket;  /* of distances from `exact` on that are below begin[0] */
-  uint n;
-  uint begin[20];
-};
+#include "contract/relative.h"
 
 IN(0, table)
 OUT(1, bias)

@@ -8,28 +8,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
 #include "row.glsl"
-
-layout(constant_id = 2) const uint positioned = 0u; /* 1: position is given */
-
-layout(push_constant, std430) uniform parameters
-{
-  uvec4 x_stride; /* b, h, l, s */
-  uint x_offset;
-  uint queries;
-  uint keys;
-  uint heads;
-  uint position_offset;
-  uint position_stride;
-  uint rows;    /* queries of all sentences */
-  uint block;   /* rows of one workgroup */
-  uint y_at;    /* words into y */
-  uint buckets; /* rows of the table */
-  uint exact;   /* distances below have a bucket each */
-  uint upper;   /* buckets of keys after the query begin here; 0: there are none */
-  uint first;   /* this dispatch serves distances' buckets first .. first + n - 1, of both directions */
-  uint n;
-  uint begin[14]; /* of the buckets from max(first, exact) on, and of the one behind the last */
-};
+#include "contract/relative_gradient.h"
 
 IN(0, x)
 IN(1, position)

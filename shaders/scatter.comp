@@ -10,28 +10,11 @@
 #include "operand.glsl"
 #include "index.glsl"
 
-layout(constant_id = 2) const uint positioned = 0u; /* 1: position is given */
 #ifdef HALVES
 #include "format.glsl"
 #include "number.glsl"
-layout(constant_id = 3) const uint from_type = TYPE_F32;
-layout(constant_id = 4) const uint to_type = TYPE_F16;
-layout(constant_id = 5) const uint paired = 0u;
-layout(constant_id = 6) const uint x_step = 1u; /* paired: from an element of x to its neighbour */
 #endif
-
-layout(push_constant, std430) uniform parameters
-{
-  uvec4 extent; /* of x */
-  uvec4 x_stride;
-  uvec4 state_stride;
-  uint x_offset;
-  uint state_offset;
-  uint position_offset;
-  uint position_stride;
-  uint rows; /* of the state */
-  uint count;
-};
+#include "contract/scatter.h"
 
 IN(1, position)
 #ifdef QUADS

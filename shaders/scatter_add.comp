@@ -11,29 +11,9 @@
 #include "operand.glsl"
 #include "row.glsl"
 
-#define STEP_CLEAR 0u
-#define STEP_LINK  1u
-#define STEP_SUM   2u
 #define NOWHERE    0xffffffffu
 
-layout(constant_id = 2) const uint step = STEP_SUM;
-
-layout(push_constant, std430) uniform parameters
-{
-  uvec4 extent;   /* of y */
-  uvec4 x_stride; /* 0 along the axis */
-  uint x_offset;
-  uint row_stride; /* of x along the axis */
-  uint axis;
-  uint index_offset;
-  uint index_stride;
-  uint places; /* of x along the axis */
-  uint rows;   /* of y along the axis */
-  uint first_at; /* words into the lists: for each row the first place */
-  uint next_at;  /* for each place the next one of the same row */
-  uint count; /* elements of y, or groups of four */
-  float alpha;
-};
+#include "contract/scatter_add.h"
 
 OPERAND_IN(0, x)
 IN(1, index)

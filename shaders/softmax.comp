@@ -7,19 +7,7 @@
 #include "operand.glsl"
 #include "exponential.glsl"
 #include "row.glsl"
-
-layout(constant_id = 2) const uint logarithm = 0u; /* 1: log_softmax */
-layout(constant_id = 3) const uint masked = 0u;    /* 1: there is a mask */
-
-layout(push_constant, std430) uniform parameters
-{
-  uvec4 extent;
-  uvec4 x_stride;
-  uvec4 mask_stride;
-  uint x_offset;
-  uint mask_offset;
-  uint rows;
-};
+#include "contract/softmax.h"
 
 OPERAND_IN(0, x)
 OPERAND_IN(1, mask)

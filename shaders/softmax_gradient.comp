@@ -7,18 +7,7 @@
 #include "operand.glsl"
 #include "exponential.glsl"
 #include "row.glsl"
-
-layout(constant_id = 2) const uint logarithm = 0u; /* 1: log_softmax */
-
-layout(push_constant, std430) uniform parameters
-{
-  uvec4 extent;
-  uvec4 y_stride;
-  uvec4 dy_stride;
-  uint y_offset;
-  uint dy_offset;
-  uint rows;
-};
+#include "contract/softmax_gradient.h"
 
 OPERAND_IN(0, y)
 OPERAND_IN(1, dy)

@@ -6,20 +6,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
 #include "row.glsl"
-
-layout(constant_id = 2) const uint squared = 1u; /* 0: the elements themselves, which are sums */
-layout(constant_id = 3) const uint added = 0u;   /* 1: plus is added */
-
-layout(push_constant, std430) uniform parameters
-{
-  uvec4 extent;
-  uvec4 x_stride;
-  uint x_offset;
-  uint plus_offset;
-  uint count; /* elements, or groups of four */
-  uint share; /* of them, those of one workgroup */
-  uint y_at;  /* words into y */
-};
+#include "contract/sum_of_squares.h"
 
 OPERAND_IN(0, x)
 IN(1, plus)

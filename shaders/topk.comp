@@ -9,11 +9,6 @@
 #include "number.glsl"
 #include "index.glsl"
 #include "reduce.glsl"
-
-layout(constant_id = 2) const uint k = 1u;
-layout(constant_id = 3) const uint from_scratch = 0u;
-layout(constant_id = 4) const uint to_scratch = 0u;
-
 #include "topk.glsl"
 
 void main()

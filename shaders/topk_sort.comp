@@ -5,18 +5,11 @@
  * the best, whose length is a power of two, at least k; further dispatches merge lists two by two.
  */
 #extension GL_GOOGLE_include_directive : require
+#define SORT
 #include "operand.glsl"
 #include "number.glsl"
 #include "index.glsl"
-
-layout(constant_id = 2) const uint k = 1u;
-layout(constant_id = 3) const uint merges = 0u;     /* 1: merges two lists, 0: sorts elements */
-layout(constant_id = 4) const uint to_scratch = 0u;
-layout(constant_id = 5) const uint list_length = 1024u;
-
 #include "topk.glsl"
-
-#define SORTED 1024u
 
 shared uvec2 held[SORTED];
 
@@ -46,7 +39,7 @@ void main()
   uint row = group / shares;
   uint place = group - row * shares;
   uint x_at = row_start(row);
-  if (merges != 0u) {
+  if (from_scratch != 0u) {
     uint left = (row * n + 2u * place) * list_length;
     bool paired = 2u * place + 1u < n;
     for (uint i = gl_LocalInvocationID.x; i < list_length; i += gl_WorkGroupSize.x) {

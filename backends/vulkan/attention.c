@@ -23,8 +23,6 @@ tsr_vk_tile tsr_vk_tile_of(const tsr_vk_caps *caps, uint32_t rows, uint32_t widt
   t.parts = (uint32_t)tsr_vk_divide_up(width, t.size);
   t.parts = t.parts == 0 ? 1 : t.parts > MAX_PARTS ? MAX_PARTS : t.parts;
   t.blocks = width == 0 ? 1 : (uint32_t)tsr_vk_divide_up(width, (uint64_t)t.size * t.parts);
-  t.spec[0] = t.rows;
-  t.spec[1] = t.parts;
   return t;
 }
 

@@ -16,10 +16,6 @@ enum {
   TSR_VK_SLOT_LSE = 11
 };
 
-/* Bits beside the masking's, of attention and of its gradient */
-enum { TSR_VK_INDEXED = 32, TSR_VK_WEIGHTS = 64, TSR_VK_DROPOUT = 128, TSR_VK_SUMS = 256 };
-enum { TSR_VK_BY_KEYS = 256, TSR_VK_DSCORES = 512 };
-
 /* How a workgroup is cut: `rows` queries (or keys), a number of parts of the last axis. */
 typedef struct tsr_vk_tile {
   int subgroup; /* 1: it is one subgroup */
@@ -30,7 +26,8 @@ typedef struct tsr_vk_tile {
   uint32_t splits;     /* of attention: workgroups that share the keys */
   uint32_t split_keys; /* keys of each of these; 0 if there is one */
   uint32_t lanes;      /* of a subgroup, where the form asks for that many; else 0 */
-  uint32_t spec[2];    /* of attention: constants 5 and 6 of the form's shader */
+  uint32_t shape;      /* of cooperative matrices: THREE_BYTES of m, n, k */
+  uint32_t tile_shape; /* of those, and of tiles in shared memory: the constant of that name */
 } tsr_vk_tile;
 
 /* The tile of attention.comp and attention_gradient.comp for that many rows, with a last axis of that width. */

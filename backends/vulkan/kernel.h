@@ -22,11 +22,10 @@
 
 #include "backends/vulkan/forms.h"
 #include "backends/vulkan/tuning.h"
+#include "shaders/contract/contract.h"
 #include "tessera/backend.h"
 
 #define TSR_VK_MAX_OPERANDS   12
-#define TSR_VK_MAX_PUSH       128 /* bytes: what every Vulkan device has */
-#define TSR_VK_MAX_SPEC       16
 #define TSR_VK_MAX_DISPATCHES 32 /* of one line */
 #define TSR_VK_MAX_SHAPES     16
 
@@ -76,7 +75,8 @@ typedef struct tsr_vk_variant {
   uint32_t size_bytes; /* of the module */
   uint8_t n_bindings;  /* operands, the address table of a wide variant left out */
   uint8_t is_subgroup; /* 1: a workgroup of it is exactly one subgroup */
-  uint16_t push_bytes; /* of its push constant block, at most TSR_VK_MAX_PUSH */
+  uint16_t push_bytes; /* of its push constants, as its module has them */
+  uint32_t constants;  /* bit i: its module has specialisation constant i */
 } tsr_vk_variant;
 
 /* Generated at build time with the enum of its indices. */
@@ -105,7 +105,8 @@ typedef struct tsr_vk_dispatch {
   int32_t n_operands;                          /* equals the variant's n_bindings */
   tsr_vk_operand operand[TSR_VK_MAX_OPERANDS]; /* binding i */
   int32_t n_spec;
-  uint32_t spec[TSR_VK_MAX_SPEC]; /* specialisation constants 0 .. n_spec-1; 0 is local_size_x, 1 is local_size_y */
+  uint32_t spec[TSR_VK_MAX_SPEC]; /* specialisation constants 0 .. n_spec-1 */
+  uint32_t specified;             /* bit i: constant i was set; the others have no meaning */
   uint32_t subgroup_size; /* invocations of each subgroup, all of them there: within tsr_vk_caps.subgroup_sizes, and
                            * local_size_x is a multiple; 0: as the driver likes */
   uint32_t push_bytes;    /* a multiple of 4, equals the variant's push_bytes */

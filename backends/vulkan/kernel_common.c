@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backends/vulkan/kernel_common.h"
+#include "shaders/contract/values.h"
 
+#include <assert.h>
 #include <string.h>
+
+_Static_assert(TYPE_F32 == TSR_F32 && TYPE_F16 == TSR_F16 && TYPE_BF16 == TSR_BF16 && TYPE_I8 == TSR_I8 &&
+                   TYPE_I32 == TSR_I32,
+               "element types");
+_Static_assert(ACTIVATION_NONE == TSR_ACTIVATION_NONE && ACTIVATION_RELU == TSR_ACTIVATION_RELU &&
+                   ACTIVATION_GELU_ERF == TSR_ACTIVATION_GELU_ERF && ACTIVATION_GELU_TANH == TSR_ACTIVATION_GELU_TANH &&
+                   ACTIVATION_SILU == TSR_ACTIVATION_SILU,
+               "activations");
 
 const tsr_tensor_desc *tsr_vk_tensor(const tsr_vk_planner *planner, int32_t tensor)
 {
@@ -169,6 +179,7 @@ void tsr_vk_restart(tsr_vk_planner *planner)
 
 tsr_vk_dispatch *tsr_vk_add(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes)
 {
+  assert(tsr_vk_variants[variant].packed == NULL || tsr_vk_variants[variant].push_bytes == push_bytes);
   if (planner->plan->n_dispatches == TSR_VK_MAX_DISPATCHES) {
     return NULL;
   }
@@ -195,9 +206,17 @@ void tsr_vk_write(tsr_vk_dispatch *dispatch, int32_t tensor)
   add_operand(dispatch, tensor, 1);
 }
 
-void tsr_vk_spec(tsr_vk_dispatch *dispatch, uint32_t value)
+void tsr_vk_spec(tsr_vk_dispatch *dispatch, int32_t constant, uint32_t value)
 {
-  dispatch->spec[dispatch->n_spec++] = value;
+  dispatch->spec[constant] = value;
+  dispatch->specified |= 1u << constant;
+  dispatch->n_spec = dispatch->n_spec > constant ? dispatch->n_spec : constant + 1;
+}
+
+void tsr_vk_set_size(tsr_vk_dispatch *dispatch, uint32_t size)
+{
+  tsr_vk_spec(dispatch, SPEC_SIZE_X, size);
+  tsr_vk_spec(dispatch, SPEC_SIZE_Y, 1);
 }
 
 uint32_t tsr_vk_bits_of(float x)
@@ -254,7 +273,7 @@ int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch,
       dispatch->after = 1;
     }
   }
-  const uint32_t size = dispatch->spec[0];
+  const uint32_t size = dispatch->spec[SPEC_SIZE_X];
   if (tsr_vk_variants[dispatch->variant].is_subgroup && size >= caps->subgroup_sizes[0] &&
       size <= caps->subgroup_sizes[1]) {
     dispatch->subgroup_size = size;
@@ -304,7 +323,7 @@ uint32_t tsr_vk_reduce_size(const tsr_vk_caps *caps, uint64_t n, int *subgroup)
 }
 
 tsr_vk_dispatch *tsr_vk_add_rows(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes,
-                                 int quads, uint64_t n, uint32_t first, uint32_t second)
+                                 int quads, uint64_t n)
 {
   int subgroup = 0;
   uint32_t size = tsr_vk_reduce_size(planner->caps, n, &subgroup);
@@ -313,10 +332,7 @@ tsr_vk_dispatch *tsr_vk_add_rows(tsr_vk_planner *planner, int32_t variant, const
   if (dispatch == NULL) {
     return NULL;
   }
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
-  tsr_vk_spec(dispatch, first);
-  tsr_vk_spec(dispatch, second);
+  tsr_vk_set_size(dispatch, size);
   return dispatch;
 }
 
@@ -357,6 +373,18 @@ static int within_reach(const tsr_vk_planner *planner, int32_t tensor)
     end += desc->extent[i] > 0 ? (uint64_t)(desc->extent[i] - 1) * (uint64_t)desc->stride[i] : 0;
   }
   return end <= UINT32_MAX;
+}
+
+/* 1 if each dispatch says what every specialisation constant of its shader is. */
+static int is_specified(const tsr_vk_plan *plan)
+{
+  for (int32_t i = 0; i < plan->n_dispatches; ++i) {
+    const tsr_vk_dispatch *dispatch = &plan->dispatch[i];
+    if ((tsr_vk_variants[dispatch->variant].constants & ~dispatch->specified) != 0) {
+      return 0;
+    }
+  }
+  return 1;
 }
 
 int tsr_vk_plan_one(tsr_vk_planner *planner)
@@ -422,7 +450,14 @@ int tsr_vk_plan_one(tsr_vk_planner *planner)
     }
     empty &= out == 0 || tsr_vk_elements(tsr_vk_tensor(planner, out)) == 0;
   }
-  return empty || (plan_op[op](planner) && plan->scratch_bytes / 4 <= INT32_MAX);
+  if (empty) {
+    return 1;
+  }
+  if (!plan_op[op](planner) || plan->scratch_bytes / 4 > INT32_MAX) {
+    return 0;
+  }
+  assert(is_specified(plan));
+  return 1;
 }
 
 int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line, tsr_vk_plan *plan)

@@ -74,7 +74,7 @@ int tsr_vk_plan_adam(tsr_vk_planner *planner);
 
 /* What mask and attention share: which parts of the masking are there, and where. */
 typedef struct tsr_vk_masking {
-  uint32_t present; /* bits as in shaders/lib/masking.glsl */
+  uint32_t present; /* MASK_* (shaders/contract/masking.h) */
   uint32_t lengths_offset;
   uint32_t lengths_stride;
   uint32_t position_offset;
@@ -137,7 +137,12 @@ tsr_vk_dispatch *tsr_vk_add(tsr_vk_planner *planner, int32_t variant, const void
 
 void tsr_vk_read(tsr_vk_dispatch *dispatch, int32_t tensor);  /* the next operand; TSR_VK_SCRATCH too */
 void tsr_vk_write(tsr_vk_dispatch *dispatch, int32_t tensor); /* likewise */
-void tsr_vk_spec(tsr_vk_dispatch *dispatch, uint32_t value);  /* the next specialisation constant */
+
+/* Sets a specialisation constant (TSR_VK_SPEC_*, shaders/contract). */
+void tsr_vk_spec(tsr_vk_dispatch *dispatch, int32_t constant, uint32_t value);
+
+/* Sets those of the workgroup's size: `size` invocations along x. */
+void tsr_vk_set_size(tsr_vk_dispatch *dispatch, uint32_t size);
 
 /* Reads input `slot`; where it is absent, the first operand once more. */
 void tsr_vk_read_in(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, int32_t slot);
@@ -178,17 +183,16 @@ enum { TSR_VK_QUADS = 2, TSR_VK_SUBGROUP = 4 };
                  "order of variants")
 
 /* Adds a dispatch of a workgroup that reduces over n elements or groups, of the plain `variant` or one of its three
- * sisters. Specialisation constants 2 and 3 are `first` and `second`. */
+ * sisters, its size set. */
 tsr_vk_dispatch *tsr_vk_add_rows(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes,
-                                 int quads, uint64_t n, uint32_t first, uint32_t second);
+                                 int quads, uint64_t n);
 
 /* Adds finished dispatches: y[i] = the sum of x over `summed`, from element i of `kept` on. Both views are collapsed and
  * parts of one, whose offset `kept` has. x: a tensor or TSR_VK_SCRATCH. 0 if it cannot be done. */
 int tsr_vk_add_sums(tsr_vk_planner *planner, int32_t x, tsr_vk_view kept, tsr_vk_view summed, int32_t y);
 
-/* Of a line of a norm or its gradient, as the shaders' constant `centred` has it: 1: layernorm, 2: that by the unbiased
- * deviation, 0: rmsnorm. */
-int32_t tsr_vk_norm_kind(const tsr_line_desc *line);
+/* NORM_* (shaders/contract/norm_kinds.h) of a line of a norm or its gradient. */
+uint32_t tsr_vk_norm_kind(const tsr_line_desc *line);
 
 /* Adds the same for what `parts` workgroups left one after another in scratch, from word `at` on: y[i] = the sum of
  * scratch[at + part * count + i]. 0 if it cannot be done. */

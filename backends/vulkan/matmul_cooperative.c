@@ -2,6 +2,7 @@
  *
  * shaders/matmul_cooperative.comp: by cooperative matrices, in whatever shape the device multiplies them.
  */
+#include "shaders/contract/matmul_cooperative.h"
 #include "backends/vulkan/matmul.h"
 
 /* A workgroup's tile, and the part of it that one subgroup makes. */
@@ -115,20 +116,18 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t variant, tsr_vk_produ
   }
   dispatch->subgroup_size = lanes;
   dispatch->work *= values;
-  const uint32_t spec[] = {shape->m,
-                           shape->n,
-                           shape->k,
-                           t.rows,
-                           t.columns,
-                           t.part_rows,
-                           t.part_columns,
-                           step,
-                           lanes,
-                           (uint32_t)along_depth,
-                           shared_groups(&t, shape, step, values, along_depth)};
-  for (size_t i = 0; i < sizeof spec / sizeof spec[0]; ++i) {
-    tsr_vk_spec(dispatch, spec[i]);
-  }
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_shape_m, shape->m);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_shape_n, shape->n);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_shape_k, shape->k);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_tile_rows, t.rows);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_tile_columns, t.columns);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_part_rows, t.part_rows);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_part_columns, t.part_columns);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_step_groups, step);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_lanes, lanes);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_b_along_depth, (uint32_t)along_depth);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_shared_groups,
+              shared_groups(&t, shape, step, values, along_depth));
   return tsr_vk_finish_product(planner, &p);
 }
 

@@ -2,6 +2,7 @@
  *
  * shaders/matmul_generic.comp: whatever the strides.
  */
+#include "shaders/contract/matmul_generic.h"
 #include "backends/vulkan/matmul.h"
 
 int tsr_vk_plan_generic(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t form)
@@ -12,6 +13,6 @@ int tsr_vk_plan_generic(tsr_vk_planner *planner, const tsr_vk_product *p, int32_
   if (dispatch == NULL) {
     return 0;
   }
-  tsr_vk_spec(dispatch, tile_rows);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_generic_tile_rows, tile_rows);
   return 1;
 }

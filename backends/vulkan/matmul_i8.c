@@ -4,19 +4,15 @@
  * multiplies (shaders/matmul_i8_*.comp).
  */
 #include "backends/vulkan/matmul.h"
+#include "shaders/contract/matmul_generic.h"
+#include "shaders/contract/matmul_i8_tiled.h"
+#include "shaders/contract/matmul_i8_vector.h"
+#include "shaders/contract/matmul_plain.h"
+#include "shaders/contract/quantise.h"
+#include "shaders/contract/quantised.h"
 
 #include <string.h>
 
-typedef struct quantise_push {
-  uint32_t rows;
-  uint32_t inner_batch;
-  uint32_t depth;
-  uint32_t x_offset;
-  uint32_t x_stride[4];
-  uint32_t y_at;
-  uint32_t count;
-} quantise_push;
-_Static_assert(sizeof(quantise_push) == TSR_VK_PUSH_QUANTISE, "push constants of quantise.comp");
 TSR_VK_ASSERT_ROW_VARIANTS(QUANTISE);
 
 /* Adds the dispatch that quantises a's rows, each distinct one once; the product's view of a becomes that of the result. First in
@@ -24,7 +20,7 @@ TSR_VK_ASSERT_ROW_VARIANTS(QUANTISE);
 static int quantise(tsr_vk_planner *planner, tsr_vk_product *p)
 {
   tsr_vk_view x = p->a;
-  uint32_t groups = (uint32_t)tsr_vk_divide_up(p->depth, 16) + 1, stride = groups;
+  uint32_t groups = QUANTISED_GROUPS(p->depth) + 1, stride = groups;
   for (int32_t axis = 2; axis >= 0; --axis) {
     if (x.stride[axis] == 0) {
       x.extent[axis] = 1;
@@ -40,7 +36,7 @@ static int quantise(tsr_vk_planner *planner, tsr_vk_product *p)
   p->a.offset = at / 4;
   p->a.stride[3] = 1;
   int quads = p->depth % 4 == 0 && tsr_vk_in_quads(&x, 3);
-  quantise_push push = {
+  tsr_vk_quantise_push push = {
       .rows = x.extent[2],
       .inner_batch = x.extent[1],
       .depth = quads ? p->depth / 4 : p->depth,
@@ -58,8 +54,7 @@ static int quantise(tsr_vk_planner *planner, tsr_vk_product *p)
   }
   tsr_vk_read(dispatch, planner->line->in[0]);
   tsr_vk_write(dispatch, TSR_VK_SCRATCH);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
+  tsr_vk_set_size(dispatch, size);
   dispatch->pure = 1;
   dispatch->work = 4.0 * (double)count * p->depth;
   return tsr_vk_finish(planner, dispatch, count);
@@ -68,7 +63,7 @@ static int quantise(tsr_vk_planner *planner, tsr_vk_product *p)
 /* k of b is contiguous, and every column starts, and ends, with a whole group of 16: depth and strides then count those. */
 static int in_groups(tsr_vk_product *p)
 {
-  enum { GROUP = 16 };
+  enum { GROUP = QUANTISED_GROUP };
   uint32_t low = p->depth | p->b.offset | p->b.stride[0] | p->b.stride[1] | p->b.stride[3];
   if (p->depth == 0 || p->b.stride[2] != 1 || low % GROUP != 0) {
     return 0;
@@ -109,9 +104,9 @@ static int plan_plain(tsr_vk_planner *planner, tsr_vk_product p)
   if (dispatch == NULL) {
     return 0;
   }
-  tsr_vk_spec(dispatch, tile_rows);
-  tsr_vk_spec(dispatch, lanes);
-  tsr_vk_spec(dispatch, tile_columns);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_plain_tile_rows, tile_rows);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_plain_lanes, lanes);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_plain_tile_columns, tile_columns);
   return 1;
 }
 
@@ -165,16 +160,16 @@ static int plan_vector(tsr_vk_planner *planner, tsr_vk_product p, int subgroup, 
     return 0;
   }
   dispatch->subgroup_size = subgroup ? size : 0;
-  tsr_vk_spec(dispatch, tile_rows);
-  tsr_vk_spec(dispatch, tile_columns);
-  tsr_vk_spec(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_i8_vector_tile_rows, tile_rows);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_i8_vector_tile_columns, tile_columns);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_i8_vector_lanes, size);
   return 1;
 }
 
 /* side: of the workgroup; tile: of one invocation, in fours. */
 static int plan_tiled(tsr_vk_planner *planner, tsr_vk_product p, uint32_t side, uint32_t tile, int dot)
 {
-  enum { STEP_WORDS = 8, GROUP_BYTES = 16 };
+  enum { STEP_WORDS = 4 * I8_STEP, GROUP_BYTES = 16 };
   const tsr_vk_caps *caps = planner->caps;
   uint32_t shared = 2 * STEP_WORDS * (side * tile + 1) * GROUP_BYTES;
   if (tsr_vk_group_size(caps, side * side) < side * side || shared > caps->shared_memory || !in_groups(&p)) {
@@ -186,8 +181,8 @@ static int plan_tiled(tsr_vk_planner *planner, tsr_vk_product p, uint32_t side, 
   if (dispatch == NULL) {
     return 0;
   }
-  tsr_vk_spec(dispatch, side);
-  tsr_vk_spec(dispatch, tile);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_i8_tiled_side, side);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_i8_tiled_tile, tile);
   return 1;
 }
 
@@ -198,7 +193,7 @@ static int plan_generic(tsr_vk_planner *planner, const tsr_vk_product *p)
   if (dispatch == NULL) {
     return 0;
   }
-  tsr_vk_spec(dispatch, tile_rows);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_generic_tile_rows, tile_rows);
   return 1;
 }
 

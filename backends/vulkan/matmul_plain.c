@@ -2,6 +2,7 @@
  *
  * shaders/matmul_plain.comp: for devices on which shared memory and barriers cost more than loads.
  */
+#include "shaders/contract/matmul_plain.h"
 #include "backends/vulkan/matmul.h"
 
 int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
@@ -45,8 +46,8 @@ int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, in
   if (dispatch == NULL) {
     return 0;
   }
-  tsr_vk_spec(dispatch, tile_rows);
-  tsr_vk_spec(dispatch, lanes);
-  tsr_vk_spec(dispatch, tile_columns);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_plain_tile_rows, tile_rows);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_plain_lanes, lanes);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_plain_tile_columns, tile_columns);
   return 1;
 }

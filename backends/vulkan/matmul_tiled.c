@@ -4,14 +4,10 @@
  * multiplication; the smaller, the more workgroups. Where tiles leave a device idle the depth is cut into parts, whose
  * sums lie in scratch until shaders/matmul_parts.comp adds them up.
  */
+#include "shaders/contract/matmul_tiled.h"
 #include "backends/vulkan/matmul.h"
 
-enum {
-  GROUP = 4,       /* neighbouring rows or columns of one invocation */
-  TILE_DEPTH = 16, /* as in the shader */
-  ALONG_DEPTH = 1, /* bits of the shader's layout_a and layout_b */
-  VECTORS = 2,
-};
+enum { GROUP = 4 }; /* neighbouring rows or columns of one invocation */
 
 typedef struct tile {
   int32_t form;
@@ -71,12 +67,12 @@ static uint32_t layout_of(const tsr_vk_view *view, int32_t along, int32_t across
 {
   uint32_t low = view->offset | view->stride[0] | view->stride[1];
   if (view->stride[along] == 1) {
-    return ALONG_DEPTH | (((low | view->stride[across] | view->extent[along]) % 2 == 0) ? VECTORS : 0);
+    return LAYOUT_ALONG_DEPTH | (((low | view->stride[across] | view->extent[along]) % 2 == 0) ? LAYOUT_VECTORS : 0);
   }
   if (view->stride[across] == 1) {
-    return ((low | view->stride[along] | view->extent[across]) % 4 == 0) ? VECTORS : 0;
+    return ((low | view->stride[along] | view->extent[across]) % 4 == 0) ? LAYOUT_VECTORS : 0;
   }
-  return view->stride[along] < view->stride[across] ? ALONG_DEPTH : 0;
+  return view->stride[along] < view->stride[across] ? LAYOUT_ALONG_DEPTH : 0;
 }
 
 int32_t tsr_vk_choose_tiled(const tsr_vk_caps *caps, const tsr_vk_product *p)
@@ -86,7 +82,7 @@ int32_t tsr_vk_choose_tiled(const tsr_vk_caps *caps, const tsr_vk_product *p)
   /* A device with little shared memory that shares the host's memory has small registers, too. */
   int suits_large =
       (!caps->unified || caps->shared_memory > SMALL_SHARED_MEMORY) &&
-      (!has_few_registers(caps, large) || (layout_of(&p->a, 3, 2) & layout_of(&p->b, 2, 3) & VECTORS) != 0);
+      (!has_few_registers(caps, large) || (layout_of(&p->a, 3, 2) & layout_of(&p->b, 2, 3) & LAYOUT_VECTORS) != 0);
   const tile *t = find(TSR_VK_FORM_MATMUL_TILED_32X32);
   if (p->columns <= 32) {
     ;
@@ -118,15 +114,15 @@ int tsr_vk_plan_tiled(tsr_vk_planner *planner, const tsr_vk_product *product, in
       tsr_vk_add_product(planner, TSR_VK_VARIANT_MATMUL_TILED, &p, t->rows, t->columns, lanes_of(t));
   uint32_t layout_a = layout_of(&p.a, 3, 2), layout_b = layout_of(&p.b, 2, 3);
   int few_registers = has_few_registers(planner->caps, t);
-  if (dispatch == NULL || (few_registers && dispatch->wide && (layout_a & layout_b & VECTORS) == 0)) {
+  if (dispatch == NULL || (few_registers && dispatch->wide && (layout_a & layout_b & LAYOUT_VECTORS) == 0)) {
     return 0;
   }
-  tsr_vk_spec(dispatch, t->rows);
-  tsr_vk_spec(dispatch, t->columns);
-  tsr_vk_spec(dispatch, t->row_groups);
-  tsr_vk_spec(dispatch, t->column_groups);
-  tsr_vk_spec(dispatch, few_registers ? 1 : 4); /* values of k multiplied in one piece */
-  tsr_vk_spec(dispatch, layout_a);
-  tsr_vk_spec(dispatch, layout_b);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_tiled_tile_rows, t->rows);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_tiled_tile_columns, t->columns);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_tiled_row_groups, t->row_groups);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_tiled_column_groups, t->column_groups);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_tiled_at_once, few_registers ? 1 : 4);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_tiled_layout_a, layout_a);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_tiled_layout_b, layout_b);
   return tsr_vk_finish_product(planner, &p);
 }

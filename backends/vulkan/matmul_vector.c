@@ -2,6 +2,7 @@
  *
  * shaders/matmul_vector.comp: products with few rows, in which every element of b is read once.
  */
+#include "shaders/contract/matmul_vector.h"
 #include "backends/vulkan/matmul.h"
 
 enum { TILE_ROWS = 8 }; /* at most */
@@ -67,12 +68,12 @@ int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, i
     return 0;
   }
   dispatch->subgroup_size = subgroup ? size : 0;
-  tsr_vk_spec(dispatch, tile_rows);
-  tsr_vk_spec(dispatch, loads);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, depth_lanes);
-  tsr_vk_spec(dispatch, in_groups(&p.a, 3, 2, 4) && width > 1);
-  tsr_vk_spec(dispatch, (uint32_t)along_depth);
-  tsr_vk_spec(dispatch, width);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_vector_tile_rows, tile_rows);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_vector_loads, loads);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_vector_lanes, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_vector_depth_lanes, depth_lanes);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_vector_a_in_quads, in_groups(&p.a, 3, 2, 4) && width > 1);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_vector_along_depth, (uint32_t)along_depth);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_vector_width, width);
   return tsr_vk_finish_product(planner, &p);
 }

@@ -3,31 +3,9 @@
  * adam: shaders/adam.comp.
  */
 #include "backends/vulkan/kernel_common.h"
+#include "shaders/contract/adam.h"
 
 #include <string.h>
-
-typedef struct adam_push {
-  uint32_t extent[4];
-  uint32_t gradient_stride[4];
-  uint32_t gradient_offset;
-  uint32_t parameter_offset;
-  uint32_t m_offset;
-  uint32_t v_offset;
-  uint32_t average_offset;
-  uint32_t control_offset;
-  uint32_t control_stride;
-  uint32_t norm_offset;
-  uint32_t count;
-  float beta1;
-  float beta2;
-  float epsilon;
-  float decay;
-  float max_norm;
-} adam_push;
-_Static_assert(sizeof(adam_push) == TSR_VK_PUSH_ADAM, "push constants of adam.comp");
-_Static_assert(sizeof(adam_push) == TSR_VK_PUSH_ADAM_QUADS, "push constants of adam.comp");
-
-enum { DECOUPLED = 1, NORM = 2, AVERAGE = 4 };
 
 int tsr_vk_plan_adam(tsr_vk_planner *planner)
 {
@@ -44,7 +22,7 @@ int tsr_vk_plan_adam(tsr_vk_planner *planner)
   tsr_vk_collapse(views, 1 + STATES);
   uint32_t repeat = 0;
   int quads = tsr_vk_quads(views, 1 + STATES, &repeat);
-  adam_push push = {
+  tsr_vk_adam_push push = {
       .gradient_offset = views[0].offset,
       .parameter_offset = views[1 + PARAMETER].offset,
       .m_offset = views[1 + M].offset,
@@ -74,11 +52,11 @@ int tsr_vk_plan_adam(tsr_vk_planner *planner)
     tsr_vk_write(dispatch, line->out[line->out[i] != 0 ? i : PARAMETER]);
   }
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
-  tsr_vk_spec(dispatch, (attributes->decoupled ? DECOUPLED : 0u) | (line->in[2] != 0 ? NORM : 0u) |
-                            (line->out[KEPT] != 0 ? AVERAGE : 0u));
-  tsr_vk_spec(dispatch, repeat & 1u);
+  tsr_vk_set_size(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_adam_flags,
+              (attributes->decoupled ? ADAM_DECOUPLED : 0u) | (line->in[2] != 0 ? ADAM_NORM : 0u) |
+                  (line->out[KEPT] != 0 ? ADAM_AVERAGE : 0u));
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_adam_repeat, repeat & 1u);
   dispatch->work = 20.0 * (double)elements;
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(push.count, size));
 }

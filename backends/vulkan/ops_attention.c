@@ -10,46 +10,13 @@
  *   coop   attention_cooperative.comp  the same by cooperative matrices of f16, where the line is narrow
  */
 #include "backends/vulkan/attention.h"
+#include "shaders/contract/attention.h"
+#include "shaders/contract/attention_combine.h"
+#include "shaders/contract/attention_cooperative.h"
+#include "shaders/contract/attention_rows.h"
+#include "shaders/contract/attention_tiled.h"
 
 #include <string.h>
-
-typedef struct attention_push {
-  uint32_t queries;
-  uint32_t keys;
-  uint32_t batch;
-  uint32_t q_offset;
-  uint32_t q_stride[4];
-  uint32_t k_offset;
-  uint32_t k_stride[4];
-  uint32_t v_offset;
-  uint32_t v_stride[4];
-  uint32_t additive_offset;
-  uint32_t additive_stride[4];
-  uint32_t index_offset;
-  uint32_t index_stride[2];
-  uint32_t k_rows;
-  uint32_t lengths_offset;
-  uint32_t lengths_stride;
-  uint32_t position_offset;
-  uint32_t position_stride;
-  uint32_t reach;
-} attention_push;
-_Static_assert(sizeof(attention_push) == TSR_VK_PUSH_ATTENTION, "push constants of attention.comp");
-_Static_assert(sizeof(attention_push) == TSR_VK_PUSH_ATTENTION_TILED, "push constants of attention_tiled.comp");
-_Static_assert(sizeof(attention_push) == TSR_VK_PUSH_ATTENTION_COOPERATIVE,
-               "push constants of attention_cooperative.comp");
-_Static_assert(sizeof(attention_push) <= TSR_VK_MAX_PUSH, "push constants of attention.comp");
-
-typedef struct combine_push {
-  uint32_t queries;
-  uint32_t heads;
-  uint32_t width;
-  uint32_t rows;
-  uint32_t splits;
-  uint32_t partial_at;
-  uint32_t sums;
-} combine_push;
-_Static_assert(sizeof(combine_push) == TSR_VK_PUSH_ATTENTION_COMBINE, "push constants of attention_combine.comp");
 
 TSR_VK_ASSERT_ROW_VARIANTS(ATTENTION);
 
@@ -62,12 +29,10 @@ typedef struct attention {
   uint64_t heads; /* of all sentences */
 } attention;
 
-enum { PARTIAL_WORDS = 4 }; /* in scratch, of a query and a split, beside its part of y */
-
 /* Words of scratch that each split takes. */
 static uint64_t split_words(const attention *a)
 {
-  return a->heads * a->q.extent[1] * (PARTIAL_WORDS + (uint64_t)a->v.extent[3] * (a->quads ? 4 : 1));
+  return a->heads * a->q.extent[1] * (ATTENTION_HEADER_WORDS + (uint64_t)a->v.extent[3] * (a->quads ? 4 : 1));
 }
 
 /* Shares the keys out, in whole multiples of step, among at most `wanted` workgroups. */
@@ -105,7 +70,7 @@ static int cut_split(const tsr_vk_caps *caps, const attention *a, int forced, ts
 }
 
 /* The tiles of attention_tiled.comp: a workgroup's queries and keys, largest first. Eight invocations share a query. */
-enum { TILE_SIDE = 8, TILE_SIZE = 128, MAX_TILE_PARTS = 8, MAX_RESULTS = 64 };
+enum { TILE_SIZE = 128, MAX_TILE_PARTS = 8, MAX_RESULTS = 64 };
 static const struct {
   uint32_t rows;
   uint32_t keys;
@@ -116,15 +81,15 @@ _Static_assert(TSR_VK_FORM_ATTENTION_TILED_16X16 - TSR_VK_FORM_ATTENTION_TILED_6
 
 static uint32_t rows_each(uint32_t i)
 {
-  return tiles[i].rows * TILE_SIDE / TILE_SIZE;
+  return tiles[i].rows * ATTENTION_TILE_SIDE / TILE_SIZE;
 }
 
 /* Bytes, as attention_tiled.comp declares them. */
 static uint64_t shared_of_tiles(uint32_t i, uint32_t depth, uint32_t width)
 {
-  enum { WEIGHT_PITCH = 9 };
   uint64_t rows = tiles[i].rows, keys = tiles[i].keys;
-  uint64_t groups = rows * (depth | 1) + keys * ((depth > width ? depth : width) | 1) + rows * WEIGHT_PITCH + rows * 2;
+  uint64_t groups =
+      rows * (depth | 1) + keys * ((depth > width ? depth : width) | 1) + rows * ATTENTION_WEIGHT_PITCH + rows * 2;
   return groups * 16 + 16;
 }
 
@@ -133,13 +98,12 @@ static int cut_tiled(const tsr_vk_caps *caps, const attention *a, uint32_t i, ui
 {
   uint32_t depth = a->q.extent[3], width = a->v.extent[3];
   *t = (tsr_vk_tile){.size = TILE_SIZE, .rows = tiles[i].rows, .blocks = 1, .splits = 1};
-  t->parts = (uint32_t)tsr_vk_divide_up(width, TILE_SIDE);
+  t->parts = (uint32_t)tsr_vk_divide_up(width, ATTENTION_TILE_SIDE);
   if (!a->quads || tsr_vk_group_size(caps, TILE_SIZE) < TILE_SIZE || t->parts > MAX_TILE_PARTS ||
       rows_each(i) * t->parts * 4 > MAX_RESULTS || shared_of_tiles(i, depth, width) > shared_memory) {
     return 0;
   }
-  t->spec[0] = rows_each(i) | tiles[i].keys / TILE_SIDE << 4;
-  t->spec[1] = t->parts;
+  t->tile_shape = ATTENTION_TILE_SHAPE(rows_each(i), tiles[i].keys / ATTENTION_TILE_SIDE);
   uint64_t groups = a->heads * tsr_vk_divide_up(a->q.extent[1], t->rows);
   split_keys(t, a, tiles[i].keys, wanted_splits(groups, a->k.extent[1]));
   return 1;
@@ -226,8 +190,8 @@ static int cut_in_shape(const tsr_vk_caps *caps, const attention *a, const tsr_v
       shared_of_coop(t->rows, (uint32_t)whole_depth, (uint32_t)whole_width) > caps->shared_memory) {
     return 0;
   }
-  t->spec[0] = shape->m | shape->n << 8 | shape->k << 16;
-  t->spec[1] = rows | lanes << 8 | (uint32_t)COOP_KEYS << 16;
+  t->shape = THREE_BYTES(shape->m, shape->n, shape->k);
+  t->tile_shape = THREE_BYTES(rows, lanes, (uint32_t)COOP_KEYS);
   uint64_t groups = a->heads * tsr_vk_divide_up(a->q.extent[1], t->rows);
   split_keys(t, a, COOP_KEYS, wanted_splits(groups, a->k.extent[1]));
   return 1;
@@ -332,7 +296,7 @@ static int plan_combine(tsr_vk_planner *planner, uint32_t rows, uint32_t splits,
 {
   const tsr_line_desc *line = planner->line;
   tsr_vk_view y = tsr_vk_view_of(tsr_vk_out(planner, 0));
-  combine_push push = {
+  tsr_vk_attention_combine_push push = {
       .queries = y.extent[1],
       .heads = y.extent[2],
       .width = y.extent[3],
@@ -350,11 +314,33 @@ static int plan_combine(tsr_vk_planner *planner, uint32_t rows, uint32_t splits,
   tsr_vk_write(dispatch, line->out[2] != 0 ? line->out[2] : line->out[0]);
   dispatch->after = 1;
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
+  tsr_vk_set_size(dispatch, size);
   uint64_t invocations = (uint64_t)rows * (push.width > 0 ? push.width : 1);
   dispatch->work = 4.0 * (double)invocations * splits;
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(invocations, size));
+}
+
+/* The constants that follow from the operands' shapes and the tile. */
+static void spec_attention(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, const attention *a,
+                           const tsr_vk_tile *t)
+{
+  const uint32_t k_type = (uint32_t)tsr_vk_in(planner, 1)->dtype, v_type = (uint32_t)tsr_vk_in(planner, 2)->dtype;
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_depth, a->q.extent[3]);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_width, a->v.extent[3]);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_alpha_bits, tsr_vk_bits_of(planner->line->attributes.alpha));
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_heads, a->q.extent[2]);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_kv_types, ATTENTION_KV_TYPES(k_type, v_type));
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_split_keys, t->split_keys);
+  if (planner->plan->form == TSR_VK_FORM_ATTENTION_COOP) {
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_cooperative_shape, t->shape);
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_cooperative_tile_shape, t->tile_shape);
+  } else if (is_tiled(planner->plan->form)) {
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_tiled_tile_shape, t->tile_shape);
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_tiled_parts, t->parts);
+  } else {
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_rows_tile_rows, t->rows);
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_rows_parts, t->parts);
+  }
 }
 
 int tsr_vk_plan_attention(tsr_vk_planner *planner)
@@ -380,7 +366,7 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
     partial_at = tsr_vk_reserve(planner, t.splits * split_words(&a));
   }
 
-  attention_push push = {
+  tsr_vk_attention_push push = {
       .queries = a.q.extent[1],
       .keys = a.k.extent[1],
       .batch = a.q.extent[0],
@@ -423,27 +409,16 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   for (int32_t i = 0; i < 3; ++i) {
     tsr_vk_write(dispatch, t.splits > 1 ? TSR_VK_SCRATCH : line->out[i] != 0 ? line->out[i] : line->out[0]);
   }
-  const uint32_t specs[] = {
-      t.size,
-      1,
-      masking.present | (line->in[TSR_VK_SLOT_ROWS] != 0 ? TSR_VK_INDEXED : 0) |
-          (line->out[1] != 0 ? TSR_VK_WEIGHTS : 0) | (drops ? TSR_VK_DROPOUT : 0) |
-          (line->out[2] != 0 ? TSR_VK_SUMS : 0),
-      depth,
-      width,
-      t.spec[0],
-      t.spec[1],
-      tsr_vk_bits_of(line->attributes.alpha),
-      a.q.extent[2],
-      tsr_vk_bits_of(drops ? tsr_vk_dropout_scale(line->attributes.rate) : 1.0f),
-      bits_at,
-      (uint32_t)tsr_vk_in(planner, 1)->dtype | (uint32_t)tsr_vk_in(planner, 2)->dtype << 4,
-      t.split_keys,
-      partial_at,
-  };
-  for (size_t i = 0; i < sizeof specs / sizeof *specs; ++i) {
-    tsr_vk_spec(dispatch, specs[i]);
-  }
+  tsr_vk_set_size(dispatch, t.size);
+  spec_attention(planner, dispatch, &a, &t);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_options,
+              masking.present | (line->in[TSR_VK_SLOT_ROWS] != 0 ? ATTENTION_INDEXED : 0) |
+                  (line->out[1] != 0 ? ATTENTION_WEIGHTS : 0) | (drops ? ATTENTION_DROPOUT : 0) |
+                  (line->out[2] != 0 ? ATTENTION_SUMS : 0));
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_scale_bits,
+              tsr_vk_bits_of(drops ? tsr_vk_dropout_scale(line->attributes.rate) : 1.0f));
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_bits_at, bits_at);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_partial_at, partial_at);
   dispatch->subgroup_size = t.lanes;
   dispatch->work = 2.0 * (double)rows * push.keys * (depth + width) * (a.quads ? 4 : 1);
   uint64_t groups = a.heads * t.splits * t.blocks * tsr_vk_divide_up(push.queries, t.rows);

@@ -3,47 +3,10 @@
  * The gradient of attention: shaders/attention_delta.comp, attention_gradient.comp.
  */
 #include "backends/vulkan/attention.h"
+#include "shaders/contract/attention_delta.h"
+#include "shaders/contract/attention_gradient.h"
 
 #include <string.h>
-
-typedef struct delta_push {
-  uint32_t queries;
-  uint32_t heads;
-  uint32_t width;
-  uint32_t count;
-  uint32_t y_offset;
-  uint32_t y_stride[4];
-  uint32_t dy_offset;
-  uint32_t dy_stride[4];
-  uint32_t lse_offset;
-  uint32_t lse_stride[3];
-  uint32_t stats_at;
-} delta_push;
-_Static_assert(sizeof(delta_push) == TSR_VK_PUSH_ATTENTION_DELTA, "push constants of attention_delta.comp");
-
-/* One of the two tensors of a workgroup's own, or of the others. */
-typedef struct gradient_side {
-  uint32_t offset;
-  uint32_t stride[3];
-} gradient_side;
-
-typedef struct gradient_push {
-  uint32_t queries;
-  uint32_t keys;
-  uint32_t batch;
-  gradient_side side[4];
-  uint32_t additive_offset;
-  uint32_t additive_stride[4];
-  uint32_t lengths_offset;
-  uint32_t lengths_stride;
-  uint32_t position_offset;
-  uint32_t position_stride;
-  uint32_t reach;
-  uint32_t stats_at;
-  uint32_t bits_at;
-} gradient_push;
-_Static_assert(sizeof(gradient_push) == TSR_VK_PUSH_ATTENTION_GRADIENT, "push constants of attention_gradient.comp");
-_Static_assert(sizeof(gradient_push) <= TSR_VK_MAX_PUSH, "push constants of attention_gradient.comp");
 
 TSR_VK_ASSERT_ROW_VARIANTS(ATTENTION_GRADIENT);
 
@@ -55,7 +18,7 @@ static int plan_delta(tsr_vk_planner *planner, uint32_t stats_at)
   const tsr_line_desc *line = planner->line;
   tsr_vk_view y = tsr_vk_view_in(planner, TSR_VK_SLOT_Y), dy = tsr_vk_view_in(planner, TSR_VK_SLOT_DY);
   tsr_vk_view lse = tsr_vk_view_in(planner, TSR_VK_SLOT_LSE);
-  delta_push push = {
+  tsr_vk_attention_delta_push push = {
       .queries = y.extent[1],
       .heads = y.extent[2],
       .width = y.extent[3],
@@ -80,15 +43,14 @@ static int plan_delta(tsr_vk_planner *planner, uint32_t stats_at)
   }
   tsr_vk_write(dispatch, TSR_VK_SCRATCH);
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
+  tsr_vk_set_size(dispatch, size);
   dispatch->work = 2.0 * push.count * (double)push.width;
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(push.count, size));
 }
 
 /* dq and dscores; by_keys: dk and dv. push: all but the sides. views: of q, k, v and dy. */
-static int plan_side(tsr_vk_planner *planner, gradient_push push, const tsr_vk_view *views, int quads, int by_keys,
-                     const tsr_vk_masking *masking)
+static int plan_side(tsr_vk_planner *planner, tsr_vk_attention_gradient_push push, const tsr_vk_view *views, int quads,
+                     int by_keys, const tsr_vk_masking *masking)
 {
   enum { Q, K, V, DY };
   static const int32_t slots[] = {0, 1, 2, TSR_VK_SLOT_DY};
@@ -103,10 +65,15 @@ static int plan_side(tsr_vk_planner *planner, gradient_push push, const tsr_vk_v
   if (own->extent[1] == 0) {
     return 1;
   }
-  for (int32_t i = 0; i < 4; ++i) {
-    push.side[i].offset = views[side[i]].offset;
-    memcpy(push.side[i].stride, views[side[i]].stride, sizeof push.side[i].stride);
-  }
+  const tsr_vk_view *own2 = &views[side[1]], *other = &views[side[2]], *other2 = &views[side[3]];
+  push.own_offset = own->offset;
+  push.own2_offset = own2->offset;
+  push.other_offset = other->offset;
+  push.other2_offset = other2->offset;
+  memcpy(push.own_stride, own->stride, sizeof push.own_stride);
+  memcpy(push.own2_stride, own2->stride, sizeof push.own2_stride);
+  memcpy(push.other_stride, other->stride, sizeof push.other_stride);
+  memcpy(push.other2_stride, other2->stride, sizeof push.other2_stride);
   tsr_vk_dispatch *dispatch =
       tsr_vk_add(planner, tsr_vk_attention_variant(TSR_VK_VARIANT_ATTENTION_GRADIENT, &t, quads), &push, sizeof push);
   if (dispatch == NULL) {
@@ -120,20 +87,22 @@ static int plan_side(tsr_vk_planner *planner, gradient_push push, const tsr_vk_v
   tsr_vk_write(dispatch, result);
   tsr_vk_write(dispatch, second != 0 ? second : result);
   int drops = line->in[TSR_VK_SLOT_SEED] != 0, dscores = !by_keys && second != 0;
-  tsr_vk_spec(dispatch, t.size);
-  tsr_vk_spec(dispatch, 1);
-  tsr_vk_spec(dispatch, masking->present | (drops ? TSR_VK_DROPOUT : 0) | (by_keys ? TSR_VK_BY_KEYS : 0) |
-                            (dscores ? TSR_VK_DSCORES : 0));
-  tsr_vk_spec(dispatch, depth);
-  tsr_vk_spec(dispatch, width);
-  tsr_vk_spec(dispatch, t.rows);
-  tsr_vk_spec(dispatch, t.parts);
-  tsr_vk_spec(dispatch, tsr_vk_bits_of(line->attributes.alpha));
-  tsr_vk_spec(dispatch, views[Q].extent[2]);
-  tsr_vk_spec(dispatch, tsr_vk_bits_of(drops ? tsr_vk_dropout_scale(line->attributes.rate) : 1.0f));
-  for (int32_t i = 0; i < 4; ++i) {
-    tsr_vk_spec(dispatch, views[side[i]].stride[3]);
-  }
+  tsr_vk_set_size(dispatch, t.size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_options,
+              masking->present | (drops ? ATTENTION_DROPOUT : 0) | (by_keys ? GRADIENT_BY_KEYS : 0) |
+                  (dscores ? GRADIENT_DSCORES : 0));
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_depth, depth);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_width, width);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_tile_rows, t.rows);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_parts, t.parts);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_alpha_bits, tsr_vk_bits_of(line->attributes.alpha));
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_heads, views[Q].extent[2]);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_scale_bits,
+              tsr_vk_bits_of(drops ? tsr_vk_dropout_scale(line->attributes.rate) : 1.0f));
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_own_step, own->stride[3]);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_own2_step, own2->stride[3]);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_other_step, other->stride[3]);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_other2_step, other2->stride[3]);
   uint64_t heads = (uint64_t)push.batch * views[Q].extent[2];
   uint32_t terms = by_keys ? 2 * (depth + width) : 2 * depth + width;
   dispatch->work = 2.0 * (double)(heads * push.queries) * push.keys * terms * (quads ? 4 : 1);
@@ -160,7 +129,7 @@ int tsr_vk_plan_attention_gradient(tsr_vk_planner *planner)
   if (planner->plan->scratch_bytes / 4 > INT32_MAX || !plan_delta(planner, stats_at)) {
     return 0;
   }
-  gradient_push push = {
+  tsr_vk_attention_gradient_push push = {
       .queries = q->extent[1],
       .keys = keys,
       .batch = q->extent[0],

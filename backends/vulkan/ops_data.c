@@ -4,61 +4,14 @@
  * scatter_add (shaders/scatter_add.comp).
  */
 #include "backends/vulkan/kernel_common.h"
+#include "shaders/contract/gather.h"
+#include "shaders/contract/scatter.h"
+#include "shaders/contract/scatter_add.h"
 
 #include <stddef.h>
 #include <string.h>
 
-typedef struct gather_push {
-  uint32_t extent[4];
-  uint32_t x_stride[4];
-  uint32_t index_stride[4];
-  uint32_t x_offset;
-  uint32_t index_offset;
-  uint32_t row_stride;
-  uint32_t rows;
-  uint32_t count;
-  float alpha;
-  uint32_t scales_offset; /* these of tables of i8 alone */
-  uint32_t scales_stride;
-} gather_push;
-enum { GATHER_BYTES = offsetof(gather_push, scales_offset) };
-_Static_assert(GATHER_BYTES == TSR_VK_PUSH_GATHER, "push constants of gather.comp");
-_Static_assert(GATHER_BYTES == TSR_VK_PUSH_GATHER_QUADS, "push constants of gather.comp");
-_Static_assert(sizeof(gather_push) == TSR_VK_PUSH_GATHER_BYTES, "push constants of gather.comp");
-_Static_assert(sizeof(gather_push) == TSR_VK_PUSH_GATHER_BYTES_QUADS, "push constants of gather.comp");
-
-typedef struct scatter_push {
-  uint32_t extent[4];
-  uint32_t x_stride[4];
-  uint32_t state_stride[4];
-  uint32_t x_offset;
-  uint32_t state_offset;
-  uint32_t position_offset;
-  uint32_t position_stride;
-  uint32_t rows;
-  uint32_t count;
-} scatter_push;
-_Static_assert(sizeof(scatter_push) == TSR_VK_PUSH_SCATTER, "push constants of scatter.comp");
-_Static_assert(sizeof(scatter_push) == TSR_VK_PUSH_SCATTER_QUADS, "push constants of scatter.comp");
-_Static_assert(sizeof(scatter_push) == TSR_VK_PUSH_SCATTER_HALVES, "push constants of scatter.comp");
-
-typedef struct scatter_add_push {
-  uint32_t extent[4];
-  uint32_t x_stride[4];
-  uint32_t x_offset;
-  uint32_t row_stride;
-  uint32_t axis;
-  uint32_t index_offset;
-  uint32_t index_stride;
-  uint32_t places;
-  uint32_t rows;
-  uint32_t first_at;
-  uint32_t next_at;
-  uint32_t count;
-  float alpha;
-} scatter_add_push;
-_Static_assert(sizeof(scatter_add_push) == TSR_VK_PUSH_SCATTER_ADD, "push constants of scatter_add.comp");
-_Static_assert(sizeof(scatter_add_push) == TSR_VK_PUSH_SCATTER_ADD_QUADS, "push constants of scatter_add.comp");
+enum { GATHER_BYTES = offsetof(tsr_vk_gather_push, scales_offset) }; /* of tables that have no scales */
 
 static uint32_t bytes_of(int32_t dtype)
 {
@@ -78,7 +31,7 @@ static int plan_gather(tsr_vk_planner *planner, int32_t x, tsr_vk_view views[2],
   int quads = (bytes_of(from) == 4 || scales != 0) && bytes_of(to) == 4 && row_stride % 4 == 0 &&
               tsr_vk_quads(as_quads, 2, &repeat) && repeat == 2;
   const tsr_vk_view *used = quads ? as_quads : views;
-  gather_push push = {
+  tsr_vk_gather_push push = {
       .x_offset = used[0].offset,
       .index_offset = used[1].offset,
       .row_stride = quads ? row_stride / 4 : row_stride,
@@ -109,13 +62,12 @@ static int plan_gather(tsr_vk_planner *planner, int32_t x, tsr_vk_view views[2],
     tsr_vk_read(dispatch, scales);
   }
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
-  tsr_vk_spec(dispatch, (uint32_t)from);
-  tsr_vk_spec(dispatch, (uint32_t)to);
-  tsr_vk_spec(dispatch, index != 0);
-  tsr_vk_spec(dispatch, alpha != 1.0f);
-  tsr_vk_spec(dispatch, tsr_vk_axes(&used[0]));
+  tsr_vk_set_size(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_gather_from_type, (uint32_t)from);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_gather_to_type, (uint32_t)to);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_gather_indexed, index != 0);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_gather_scaled, alpha != 1.0f);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_gather_axes, tsr_vk_axes(&used[0]));
   dispatch->work = (double)count;
   uint64_t invocations = quads ? count / 4 : tsr_vk_divide_up(count, 4 / bytes_of(to));
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(invocations, size));
@@ -188,7 +140,7 @@ static int plan_scatter(tsr_vk_planner *planner, int32_t slot, tsr_vk_view views
   int halves = bytes_of(to) == 2, pairs = halves && in_pairs(views, &step);
   int quads = !halves && tsr_vk_whole_quads(views, 2);
   tsr_vk_view at = position != 0 ? tsr_vk_view_of(tsr_vk_tensor(planner, position)) : (tsr_vk_view){.offset = 0};
-  scatter_push push = {
+  tsr_vk_scatter_push push = {
       .x_offset = views[0].offset,
       .state_offset = views[1].offset,
       .position_offset = at.offset,
@@ -213,14 +165,13 @@ static int plan_scatter(tsr_vk_planner *planner, int32_t slot, tsr_vk_view views
   tsr_vk_read(dispatch, position != 0 ? position : planner->line->in[slot]);
   tsr_vk_write(dispatch, planner->line->out[0]);
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
-  tsr_vk_spec(dispatch, position != 0);
+  tsr_vk_set_size(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_scatter_positioned, position != 0);
   if (halves) {
-    tsr_vk_spec(dispatch, (uint32_t)from);
-    tsr_vk_spec(dispatch, (uint32_t)to);
-    tsr_vk_spec(dispatch, (uint32_t)pairs);
-    tsr_vk_spec(dispatch, step);
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_scatter_from_type, (uint32_t)from);
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_scatter_to_type, (uint32_t)to);
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_scatter_paired, (uint32_t)pairs);
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_scatter_x_step, step);
   }
   dispatch->work = (double)count;
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(push.count, size));
@@ -286,9 +237,7 @@ int tsr_vk_plan_concat(tsr_vk_planner *planner)
   return 1;
 }
 
-enum { STEP_CLEAR = 0, STEP_LINK = 1, STEP_SUM = 2 };
-
-static int add_step(tsr_vk_planner *planner, const scatter_add_push *push, uint32_t step, int quads,
+static int add_step(tsr_vk_planner *planner, const tsr_vk_scatter_add_push *push, uint32_t step, int quads,
                     uint64_t invocations, double work)
 {
   const tsr_line_desc *line = planner->line;
@@ -306,9 +255,8 @@ static int add_step(tsr_vk_planner *planner, const scatter_add_push *push, uint3
   }
   tsr_vk_write(dispatch, line->out[0]);
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
-  tsr_vk_spec(dispatch, step);
+  tsr_vk_set_size(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_scatter_add_step, step);
   dispatch->after = step != STEP_CLEAR;
   dispatch->work = work;
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(invocations, size));
@@ -325,7 +273,7 @@ int tsr_vk_plan_scatter_add(tsr_vk_planner *planner)
   uint32_t rows = tsr_vk_view_of(y).extent[axis];
   memcpy(x.extent, tsr_vk_view_of(y).extent, sizeof x.extent);
   int quads = axis != 3 && tsr_vk_whole_quads(&x, 1);
-  scatter_add_push push = {
+  tsr_vk_scatter_add_push push = {
       .x_offset = x.offset,
       .row_stride = x.stride[axis],
       .axis = (uint32_t)axis,

@@ -3,35 +3,11 @@
  * dropout: shaders/dropout.comp; the bits that attention takes: shaders/dropout_bits.comp.
  */
 #include "backends/vulkan/kernel_common.h"
+#include "shaders/contract/dropout.h"
+#include "shaders/contract/dropout_bits.h"
 
 #include <math.h>
 #include <string.h>
-
-typedef struct dropout_push {
-  uint32_t extent[4];
-  uint32_t x_stride[4];
-  uint32_t x_offset;
-  uint32_t seed_offset;
-  uint32_t seed_stride;
-  uint32_t stream;
-  uint32_t threshold;
-  float scale;
-  uint32_t count;
-} dropout_push;
-_Static_assert(sizeof(dropout_push) == TSR_VK_PUSH_DROPOUT, "push constants of dropout.comp");
-_Static_assert(sizeof(dropout_push) == TSR_VK_PUSH_DROPOUT_QUADS, "push constants of dropout.comp");
-
-typedef struct dropout_bits_push {
-  uint32_t seed_offset;
-  uint32_t seed_stride;
-  uint32_t stream;
-  uint32_t threshold;
-  uint32_t length;
-  uint32_t row_words;
-  uint32_t count;
-  uint32_t bits_at;
-} dropout_bits_push;
-_Static_assert(sizeof(dropout_bits_push) == TSR_VK_PUSH_DROPOUT_BITS, "push constants of dropout_bits.comp");
 
 static uint32_t threshold_of(float rate)
 {
@@ -46,14 +22,13 @@ float tsr_vk_dropout_scale(float rate)
 
 int tsr_vk_plan_dropout(tsr_vk_planner *planner)
 {
-  enum { ELEMENTS = 8 }; /* of one invocation */
   const tsr_line_desc *line = planner->line;
   tsr_vk_view x = tsr_vk_view_in(planner, 0), seed = tsr_vk_view_in(planner, 1);
   uint64_t elements = tsr_vk_elements(tsr_vk_out(planner, 0));
   tsr_vk_collapse(&x, 1);
   uint32_t repeat = 0;
   int quads = tsr_vk_quads(&x, 1, &repeat);
-  dropout_push push = {
+  tsr_vk_dropout_push push = {
       .x_offset = x.offset,
       .seed_offset = seed.offset,
       .seed_stride = seed.stride[3],
@@ -73,11 +48,10 @@ int tsr_vk_plan_dropout(tsr_vk_planner *planner)
   tsr_vk_read(dispatch, line->in[1]);
   tsr_vk_write(dispatch, line->out[0]);
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
-  tsr_vk_spec(dispatch, repeat);
+  tsr_vk_set_size(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_dropout_repeat, repeat);
   dispatch->work = 20.0 * (double)elements;
-  return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(tsr_vk_divide_up(elements, ELEMENTS), size));
+  return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(tsr_vk_divide_up(elements, DROPOUT_GROUP), size));
 }
 
 int tsr_vk_plan_dropout_bits(tsr_vk_planner *planner, int32_t slot, uint64_t rows, uint32_t length, uint32_t *bits_at)
@@ -92,7 +66,7 @@ int tsr_vk_plan_dropout_bits(tsr_vk_planner *planner, int32_t slot, uint64_t row
   if (planner->plan->scratch_bytes / 4 > INT32_MAX) {
     return 0;
   }
-  dropout_bits_push push = {
+  tsr_vk_dropout_bits_push push = {
       .seed_offset = seed.offset,
       .seed_stride = seed.stride[3],
       .stream = (uint32_t)attributes->stream,
@@ -109,8 +83,7 @@ int tsr_vk_plan_dropout_bits(tsr_vk_planner *planner, int32_t slot, uint64_t row
   tsr_vk_read(dispatch, planner->line->in[slot]);
   tsr_vk_write(dispatch, TSR_VK_SCRATCH);
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
+  tsr_vk_set_size(dispatch, size);
   dispatch->work = 500.0 * (double)count;
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size));
 }

@@ -3,38 +3,22 @@
  * add, mul, relu, gelu, silu, activation_gradient, mask_gradient: shaders/elementwise.comp.
  */
 #include "backends/vulkan/kernel_common.h"
+#include "shaders/contract/elementwise.h"
 
 #include <string.h>
 
-enum { FUNCTION_ADD = 0, FUNCTION_MUL = 1, FUNCTION_ADD_I32 = 2, FUNCTION_MUL_I32 = 3, FUNCTION_UNARY = 4 };
-enum { GRADIENT_OF_MASK = 0 };
-
-typedef struct elementwise_push {
-  uint32_t extent[4];
-  uint32_t a_stride[4];
-  uint32_t b_stride[4];
-  uint32_t a_offset;
-  uint32_t b_offset;
-  uint32_t count;
-} elementwise_push;
-_Static_assert(sizeof(elementwise_push) == TSR_VK_PUSH_ELEMENTWISE, "push constants of elementwise.comp");
-_Static_assert(sizeof(elementwise_push) == TSR_VK_PUSH_ELEMENTWISE_QUADS, "push constants of elementwise.comp");
-_Static_assert(sizeof(elementwise_push) == TSR_VK_PUSH_ELEMENTWISE_GRADIENT, "push constants of elementwise.comp");
-_Static_assert(sizeof(elementwise_push) == TSR_VK_PUSH_ELEMENTWISE_GRADIENT_QUADS,
-               "push constants of elementwise.comp");
-
 static uint32_t function_of(const tsr_vk_planner *planner)
 {
-  uint32_t integer = tsr_vk_in(planner, 0)->dtype == TSR_I32 ? 2 : 0;
+  int integer = tsr_vk_in(planner, 0)->dtype == TSR_I32;
   switch (planner->line->op) {
   case TSR_OP_ADD:
-    return FUNCTION_ADD + integer;
+    return integer ? FUNCTION_ADD_I32 : FUNCTION_ADD;
   case TSR_OP_MUL:
-    return FUNCTION_MUL + integer;
+    return integer ? FUNCTION_MUL_I32 : FUNCTION_MUL;
   case TSR_OP_RELU:
-    return FUNCTION_UNARY + TSR_ACTIVATION_RELU;
+    return FUNCTION_UNARY + ACTIVATION_RELU;
   case TSR_OP_SILU:
-    return FUNCTION_UNARY + TSR_ACTIVATION_SILU;
+    return FUNCTION_UNARY + ACTIVATION_SILU;
   case TSR_OP_MASK_GRADIENT:
     return GRADIENT_OF_MASK;
   case TSR_OP_ACTIVATION_GRADIENT:
@@ -56,7 +40,7 @@ int tsr_vk_plan_elementwise(tsr_vk_planner *planner)
   int quads = tsr_vk_quads(views, 2, &repeat);
 
   uint64_t count = tsr_vk_elements(tsr_vk_out(planner, 0)) / (quads ? 4 : 1);
-  elementwise_push push = {.a_offset = views[0].offset, .b_offset = views[1].offset, .count = (uint32_t)count};
+  tsr_vk_elementwise_push push = {.a_offset = views[0].offset, .b_offset = views[1].offset, .count = (uint32_t)count};
   memcpy(push.extent, views[0].extent, sizeof push.extent);
   memcpy(push.a_stride, views[0].stride, sizeof push.a_stride);
   memcpy(push.b_stride, views[1].stride, sizeof push.b_stride);
@@ -70,11 +54,10 @@ int tsr_vk_plan_elementwise(tsr_vk_planner *planner)
   tsr_vk_read(dispatch, line->in[second]);
   tsr_vk_write(dispatch, line->out[0]);
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
-  tsr_vk_spec(dispatch, function);
-  tsr_vk_spec(dispatch, repeat);
-  tsr_vk_spec(dispatch, tsr_vk_axes(&views[0]));
+  tsr_vk_set_size(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_elementwise_function, function);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_elementwise_repeat, repeat);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_elementwise_axes, tsr_vk_axes(&views[0]));
   dispatch->work = (double)count * (quads ? 4 : 1);
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size));
 }

@@ -4,68 +4,14 @@
  * relative_gradient (shaders/relative_gradient.comp).
  */
 #include "backends/vulkan/kernel_common.h"
+#include "shaders/contract/mask.h"
+#include "shaders/contract/relative.h"
+#include "shaders/contract/relative_gradient.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MASK_CAUSAL = 1, MASK_ADDITIVE = 2, MASK_LENGTHS = 4, MASK_POSITION = 8, MASK_RELATIVE = 16 };
-enum { MAX_BEGIN = 20, MAX_REACH = 1 << 20 };
-
-typedef struct relative_push {
-  uint32_t table_offset;
-  uint32_t bucket_stride;
-  uint32_t head_stride;
-  uint32_t bias_offset;
-  uint32_t count;
-  uint32_t reach;
-  uint32_t exact;
-  uint32_t upper;
-  uint32_t from;
-  uint32_t to;
-  uint32_t first_bucket;
-  uint32_t n;
-  uint32_t begin[MAX_BEGIN];
-} relative_push;
-_Static_assert(sizeof(relative_push) == TSR_VK_PUSH_RELATIVE, "push constants of relative.comp");
-
-typedef struct mask_push {
-  uint32_t extent[4];
-  uint32_t x_stride[4];
-  uint32_t additive_stride[4];
-  uint32_t x_offset;
-  uint32_t additive_offset;
-  uint32_t lengths_offset;
-  uint32_t lengths_stride;
-  uint32_t position_offset;
-  uint32_t position_stride;
-  uint32_t bias_offset;
-  uint32_t reach;
-  uint32_t count;
-} mask_push;
-_Static_assert(sizeof(mask_push) == TSR_VK_PUSH_MASK, "push constants of mask.comp");
-
-enum { MAX_GRADIENT_BEGIN = 14 };
-
-typedef struct relative_gradient_push {
-  uint32_t x_stride[4];
-  uint32_t x_offset;
-  uint32_t queries;
-  uint32_t keys;
-  uint32_t heads;
-  uint32_t position_offset;
-  uint32_t position_stride;
-  uint32_t rows;
-  uint32_t block;
-  uint32_t y_at;
-  uint32_t buckets;
-  uint32_t exact;
-  uint32_t upper;
-  uint32_t first;
-  uint32_t n;
-  uint32_t begin[MAX_GRADIENT_BEGIN];
-} relative_gradient_push;
-_Static_assert(sizeof(relative_gradient_push) == TSR_VK_PUSH_RELATIVE_GRADIENT,
-               "push constants of relative_gradient.comp");
+enum { MAX_REACH = 1 << 20 };
 
 /* The bucket of distance r >= exact, counted from `exact`, before it is cut at the last one: each step in f32. */
 static int64_t bucket_beyond(int64_t r, int64_t exact, int64_t n, int32_t max_distance)
@@ -110,7 +56,7 @@ static int plan_relative(tsr_vk_planner *planner, int32_t slot, uint32_t heads, 
   }
   masking->bias_offset = tsr_vk_reserve(planner, count);
 
-  relative_push push = {
+  tsr_vk_relative_push push = {
       .table_offset = table.offset,
       .bucket_stride = table.stride[2],
       .head_stride = table.stride[3],
@@ -125,7 +71,7 @@ static int plan_relative(tsr_vk_planner *planner, int32_t slot, uint32_t heads, 
   int last = 0;
   while (!last) {
     push.n = 0;
-    while (push.n < MAX_BEGIN && bucket < n - exact) {
+    while (push.n < RELATIVE_MAX_BEGIN && bucket < n - exact) {
       push.begin[push.n++] = (uint32_t)bucket_begin(bucket++, exact, n, attributes->max_distance);
     }
     last = bucket >= n - exact;
@@ -137,8 +83,7 @@ static int plan_relative(tsr_vk_planner *planner, int32_t slot, uint32_t heads, 
     tsr_vk_read(dispatch, planner->line->in[slot]);
     tsr_vk_write(dispatch, TSR_VK_SCRATCH);
     uint32_t size = tsr_vk_group_size(planner->caps, 64);
-    tsr_vk_spec(dispatch, size);
-    tsr_vk_spec(dispatch, 1);
+    tsr_vk_set_size(dispatch, size);
     dispatch->work = (double)count;
     if (!tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size))) {
       return 0;
@@ -184,7 +129,7 @@ int tsr_vk_plan_mask(tsr_vk_planner *planner)
     return 0;
   }
   uint64_t count = tsr_vk_elements(tsr_vk_out(planner, 0));
-  mask_push push = {
+  tsr_vk_mask_push push = {
       .x_offset = x.offset,
       .additive_offset = additive.offset,
       .lengths_offset = masking.lengths_offset,
@@ -207,9 +152,8 @@ int tsr_vk_plan_mask(tsr_vk_planner *planner)
   tsr_vk_read_masking(planner, dispatch, 1, &masking, 0);
   tsr_vk_write(dispatch, line->out[0]);
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
-  tsr_vk_spec(dispatch, masking.present);
+  tsr_vk_set_size(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_mask_masking, masking.present);
   dispatch->work = (double)count;
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size));
 }
@@ -231,7 +175,7 @@ int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner)
   }
   int64_t exact = n / 2;
   uint32_t heads = x.extent[1], directions = upper != 0 ? 2 : 1;
-  relative_gradient_push push = {
+  tsr_vk_relative_gradient_push push = {
       .x_offset = x.offset,
       .queries = x.extent[2],
       .keys = x.extent[3],
@@ -254,11 +198,11 @@ int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner)
   int64_t last = upper != 0 ? attributes->k - upper : n; /* with an odd row behind the upper half */
   for (int64_t first = 0, end = 0; first < last; first = end) {
     int64_t from = first > exact ? first : exact;
-    end = from + MAX_GRADIENT_BEGIN - 1;
+    end = from + RELATIVE_GRADIENT_MAX_BEGIN - 1;
     end = end < last ? end : last;
     push.first = (uint32_t)first;
     push.n = (uint32_t)(end - first);
-    for (int64_t i = 0; i < MAX_GRADIENT_BEGIN; ++i) {
+    for (int64_t i = 0; i < RELATIVE_GRADIENT_MAX_BEGIN; ++i) {
       int64_t bucket = from + i;
       push.begin[i] = bucket == exact ? (uint32_t)exact
                       : bucket < n    ? (uint32_t)bucket_begin(bucket - exact, exact, n, attributes->max_distance)
@@ -275,9 +219,8 @@ int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner)
     tsr_vk_read(dispatch, line->in[0]);
     tsr_vk_read_in(planner, dispatch, 1);
     tsr_vk_write(dispatch, parts > 1 ? TSR_VK_SCRATCH : line->out[0]);
-    tsr_vk_spec(dispatch, size);
-    tsr_vk_spec(dispatch, 1);
-    tsr_vk_spec(dispatch, line->in[1] != 0);
+    tsr_vk_set_size(dispatch, size);
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_relative_gradient_positioned, line->in[1] != 0);
     dispatch->work = 10.0 * (double)tsr_vk_view_elements(&x) / (double)last * push.n;
     if (!tsr_vk_finish(planner, dispatch, (uint64_t)parts * directions * push.n * heads)) {
       return 0;

@@ -13,59 +13,14 @@
  * matmul_parts.comp adds up.
  */
 #include "backends/vulkan/matmul.h"
+#include "shaders/contract/product.h"
 
+#include <stddef.h>
 #include <string.h>
 
-typedef struct matmul_push {
-  uint32_t rows;
-  uint32_t columns;
-  uint32_t depth;
-  uint32_t inner_batch;
-  uint32_t a_offset;
-  uint32_t a_stride[4];
-  uint32_t b_offset;
-  uint32_t b_stride[4];
-  uint32_t bias_offset;
-  uint32_t bias_stride[4];
-  uint32_t residual_offset;
-  float alpha;
-  uint32_t row_tiles;
-  uint32_t column_tiles;
-  uint32_t parts;
-  uint32_t part_depth;
-  uint32_t groups;
-  uint32_t scales_offset; /* these of products with weights of i8 alone */
-  uint32_t scales_stride;
-} matmul_push;
-enum { SCALES_BYTES = 8, PUSH_BYTES = sizeof(matmul_push) - SCALES_BYTES };
-_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_GENERIC, "push constants of lib/product.glsl");
-_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_PLAIN_ANY_STRIDE, "push constants of lib/product.glsl");
-_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_COOPERATIVE_F16, "push constants of lib/product.glsl");
-_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_PARTS, "push constants of lib/product.glsl");
-_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_TILED, "push constants of lib/product.glsl");
-_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_VECTOR, "push constants of lib/product.glsl");
-_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_VECTOR_SUBGROUP, "push constants of lib/product.glsl");
-_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_PLAIN, "push constants of lib/product.glsl");
-_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_PLAIN_BY_ROW, "push constants of lib/product.glsl");
-_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_PLAIN_BY_COLUMN, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_COOPERATIVE_I8, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_PLAIN, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_TILED, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_VECTOR, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_GENERIC, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_PLAIN_BEST, "push constants of lib/product.glsl");
-_Static_assert(sizeof(matmul_push) == TSR_VK_PUSH_MATMUL_I8_VECTOR_BEST, "push constants of lib/product.glsl");
-
-_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_PLAIN_BEST, "push constants of lib/product.glsl");
-_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_TILED_BEST, "push constants of lib/product.glsl");
-_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_VECTOR_BEST, "push constants of lib/product.glsl");
-_Static_assert(PUSH_BYTES == TSR_VK_PUSH_MATMUL_VECTOR_SUBGROUP_BEST, "push constants of lib/product.glsl");
-
-enum { HAS_BIAS = 8, HAS_RESIDUAL = 16 };
-
-static matmul_push push_of(const tsr_vk_planner *planner, const tsr_vk_product *p)
+static tsr_vk_product_push push_of(const tsr_vk_planner *planner, const tsr_vk_product *p)
 {
-  matmul_push push = {
+  tsr_vk_product_push push = {
       .rows = p->rows,
       .columns = p->columns,
       .depth = p->depth,
@@ -86,13 +41,15 @@ static matmul_push push_of(const tsr_vk_planner *planner, const tsr_vk_product *
   return push;
 }
 
-/* A dispatch of one of the kernels of lib/product.glsl, its grid left open. raw: sums are stored as they are. */
-static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const matmul_push *push, int32_t a, int32_t b,
-                            int32_t y, uint32_t size, int raw)
+/* A dispatch of one of the kernels of lib/product.glsl, its grid left open. quantised: it takes the scales of weights of i8;
+ * raw: sums are stored as they are. */
+static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const tsr_vk_product_push *push, int quantised,
+                            int32_t a, int32_t b, int32_t y, uint32_t size, int raw)
 {
   const tsr_line_desc *line = planner->line;
   int has_residual = planner->addend != 0 && !raw;
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, push, tsr_vk_variants[variant].push_bytes);
+  const uint32_t push_bytes = quantised ? sizeof *push : offsetof(tsr_vk_product_push, scales_offset);
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, push, push_bytes);
   if (dispatch == NULL) {
     return NULL;
   }
@@ -102,12 +59,12 @@ static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const matm
   tsr_vk_read_in(planner, dispatch, 2);
   tsr_vk_write(dispatch, y);
   tsr_vk_read(dispatch, has_residual ? planner->addend : a);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
-  tsr_vk_spec(dispatch, (uint32_t)tsr_vk_in(planner, 1)->dtype);
-  tsr_vk_spec(dispatch, raw ? 0
-                            : (uint32_t)line->attributes.activation | (line->in[2] != 0 ? HAS_BIAS : 0) |
-                                  (has_residual ? HAS_RESIDUAL : 0));
+  tsr_vk_set_size(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_product_b_type, (uint32_t)tsr_vk_in(planner, 1)->dtype);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_product_finish_with,
+              raw ? 0
+                  : (uint32_t)line->attributes.activation | (line->in[2] != 0 ? FINISH_BIAS : 0) |
+                        (has_residual ? FINISH_RESIDUAL : 0));
   return dispatch;
 }
 
@@ -116,7 +73,7 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
 {
   const tsr_line_desc *line = planner->line;
   int raw = p->parts > 1;
-  matmul_push push = push_of(planner, p);
+  tsr_vk_product_push push = push_of(planner, p);
   push.row_tiles = (uint32_t)tsr_vk_divide_up(p->rows, tile_rows);
   uint32_t columns = tile_columns; /* of a workgroup */
   if (planner->best.k > 0) {
@@ -136,7 +93,7 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
     push.alpha = 1.0f;
   }
   int32_t a = p->quantised ? TSR_VK_SCRATCH : line->in[0];
-  tsr_vk_dispatch *dispatch = add(planner, variant, &push, a, line->in[1], p->y, size, raw);
+  tsr_vk_dispatch *dispatch = add(planner, variant, &push, p->quantised, a, line->in[1], p->y, size, raw);
   if (dispatch == NULL) {
     return NULL;
   }
@@ -183,12 +140,12 @@ int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *p)
   }
   uint64_t results = (uint64_t)p->rows * p->columns; /* of one product of the batch */
   uint32_t size = tsr_vk_group_size(planner->caps, SIZE);
-  matmul_push push = push_of(planner, p);
+  tsr_vk_product_push push = push_of(planner, p);
   push.row_tiles = 1;
   push.column_tiles = (uint32_t)tsr_vk_divide_up(results, size);
   push.groups = (uint32_t)p->batch * push.column_tiles;
-  tsr_vk_dispatch *dispatch =
-      add(planner, TSR_VK_VARIANT_MATMUL_PARTS, &push, TSR_VK_SCRATCH, TSR_VK_SCRATCH, planner->line->out[0], size, 0);
+  tsr_vk_dispatch *dispatch = add(planner, TSR_VK_VARIANT_MATMUL_PARTS, &push, 0, TSR_VK_SCRATCH, TSR_VK_SCRATCH,
+                                  planner->line->out[0], size, 0);
   if (dispatch == NULL) {
     return 0;
   }

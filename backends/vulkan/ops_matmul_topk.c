@@ -5,21 +5,11 @@
  * best of those.
  */
 #include "backends/vulkan/matmul.h"
+#include "shaders/contract/best.h"
+#include "shaders/contract/held.h"
 
 /* A CPU's driver may give up on a shader after 65535 rounds of its loops (tsr_vk_reduce_size). */
 enum { MOST_ROUNDS = 32768 };
-
-/* Specialisation constants of lib/best.glsl; those between them and the form's own have no meaning. */
-enum { SPEC_HELD_COLUMNS = 12, SPEC_HELD_WORDS, SPEC_KEPT, SPEC_WITH_SUMS, SPEC_COUNT };
-_Static_assert(SPEC_COUNT <= TSR_VK_MAX_SPEC, "specialisation constants");
-
-typedef struct best_push {
-  uint32_t rows;
-  uint32_t lists;
-  uint32_t candidates_at;
-} best_push;
-_Static_assert(sizeof(best_push) == TSR_VK_PUSH_BEST, "push constants of best.comp");
-_Static_assert(sizeof(best_push) == TSR_VK_PUSH_BEST_SUBGROUP, "push constants of best.comp");
 
 /* On a GPU few, so that the workgroups are many, though several times k; by the columns and k alone, so that a row's sum does
  * not depend on the rows beside it. A CPU's driver may give up on a shader after 65535 rounds of its loops
@@ -90,24 +80,23 @@ int32_t tsr_vk_best_variant(const tsr_vk_planner *planner, const tsr_vk_product 
 
 void tsr_vk_spec_best(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint32_t tile_rows, uint32_t columns)
 {
-  dispatch->spec[SPEC_HELD_COLUMNS] = columns;
-  dispatch->spec[SPEC_HELD_WORDS] = columns * tile_rows;
-  dispatch->spec[SPEC_KEPT] = (uint32_t)planner->best.k;
-  dispatch->spec[SPEC_WITH_SUMS] = planner->best.logarithm != 0;
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_held_held_columns, columns);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_held_held_words, columns * tile_rows);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_held_kept, (uint32_t)planner->best.k);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_held_with_sums, planner->best.logarithm != 0);
 }
 
 /* Adds the dispatch that finds the best of the candidates that the product, planned last, leaves. */
 static int add_best(tsr_vk_planner *planner, const tsr_vk_product *p)
 {
   const tsr_vk_best *best = &planner->best;
-  best_push push = {.rows = p->rows, .lists = best->lists, .candidates_at = best->candidates_at};
+  tsr_vk_best_push push = {.rows = p->rows, .lists = best->lists, .candidates_at = best->candidates_at};
   uint64_t work = (uint64_t)best->lists * (uint64_t)best->k * (uint64_t)best->k; /* of a row */
   int subgroup = 0;
   uint32_t size = tsr_vk_reduce_size(planner->caps, work, &subgroup);
   if (planner->caps->compute_like_cpu && work / size + (uint64_t)best->k * 16 > MOST_ROUNDS) {
     return 0;
   }
-  planner->plan->dispatch[planner->plan->n_dispatches - 1].n_spec = SPEC_COUNT;
   tsr_vk_dispatch *dispatch =
       tsr_vk_add(planner, subgroup ? TSR_VK_VARIANT_BEST_SUBGROUP : TSR_VK_VARIANT_BEST, &push, sizeof push);
   if (dispatch == NULL) {
@@ -116,10 +105,9 @@ static int add_best(tsr_vk_planner *planner, const tsr_vk_product *p)
   tsr_vk_write(dispatch, TSR_VK_SCRATCH);
   tsr_vk_write(dispatch, best->values);
   tsr_vk_write(dispatch, best->indices);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
-  tsr_vk_spec(dispatch, (uint32_t)best->k);
-  tsr_vk_spec(dispatch, best->logarithm != 0);
+  tsr_vk_set_size(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_best_k, (uint32_t)best->k);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_best_logarithm, best->logarithm != 0);
   dispatch->after = 1;
   dispatch->work = 10.0 * (double)p->rows * (double)work;
   return tsr_vk_finish(planner, dispatch, p->rows);

@@ -3,33 +3,16 @@
  * The gradients of layernorm and rmsnorm: shaders/norm_gradient.comp, norm_gradient_columns.comp.
  */
 #include "backends/vulkan/kernel_common.h"
+#include "shaders/contract/norm_gradient.h"
+#include "shaders/contract/norm_gradient_columns.h"
+#include "shaders/contract/norm_gradient_rows.h"
 
 #include <string.h>
-
-typedef struct norm_gradient_push {
-  uint32_t extent[4];
-  uint32_t x_stride[4];
-  uint32_t dy_stride[4];
-  uint32_t x_offset;
-  uint32_t dy_offset;
-  uint32_t gain_offset;
-  uint32_t gain_stride;
-  uint32_t rows;
-  uint32_t stats_at;
-  float epsilon;
-  float length;
-  uint32_t block;
-  uint32_t dgain_at;
-  uint32_t dbias_at;
-} norm_gradient_push;
-_Static_assert(sizeof(norm_gradient_push) == TSR_VK_PUSH_NORM_GRADIENT, "push constants of lib/norm_gradient.glsl");
-_Static_assert(sizeof(norm_gradient_push) == TSR_VK_PUSH_NORM_GRADIENT_COLUMNS,
-               "push constants of lib/norm_gradient.glsl");
 
 TSR_VK_ASSERT_ROW_VARIANTS(NORM_GRADIENT);
 
 /* dgain and dbias, from what the rows left in scratch: by blocks of rows, then over the blocks. */
-static int plan_columns(tsr_vk_planner *planner, norm_gradient_push push, int quads)
+static int plan_columns(tsr_vk_planner *planner, tsr_vk_norm_gradient_push push, int quads)
 {
   enum { MIN_BLOCK = 32, MAX_BLOCKS = 128, SIZE = 64 };
   const tsr_line_desc *line = planner->line;
@@ -56,9 +39,8 @@ static int plan_columns(tsr_vk_planner *planner, norm_gradient_push push, int qu
   tsr_vk_write(dispatch, blocks > 1 ? TSR_VK_SCRATCH : line->out[1]);
   tsr_vk_write(dispatch, blocks > 1 ? TSR_VK_SCRATCH : dbias != 0 ? dbias : line->out[1]);
   uint32_t size = tsr_vk_group_size(planner->caps, SIZE);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
-  tsr_vk_spec(dispatch, dbias != 0);
+  tsr_vk_set_size(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_norm_gradient_columns_biased, dbias != 0);
   dispatch->after = 1;
   dispatch->work = 4.0 * (double)push.rows * n;
   if (!tsr_vk_finish(planner, dispatch, blocks * tsr_vk_divide_up(push.extent[3], size))) {
@@ -75,7 +57,7 @@ int tsr_vk_plan_norm_gradient(tsr_vk_planner *planner)
   uint64_t n = views[0].extent[3], rows = tsr_vk_elements(tsr_vk_in(planner, 0)) / n;
   int quads = tsr_vk_whole_quads(views, 3);
   const tsr_vk_view *x = &views[0], *gain = &views[1], *dy = &views[2];
-  norm_gradient_push push = {
+  tsr_vk_norm_gradient_push push = {
       .x_offset = x->offset,
       .dy_offset = dy->offset,
       .gain_offset = gain->offset,
@@ -89,11 +71,12 @@ int tsr_vk_plan_norm_gradient(tsr_vk_planner *planner)
   memcpy(push.x_stride, x->stride, sizeof push.x_stride);
   memcpy(push.dy_stride, dy->stride, sizeof push.dy_stride);
   if (rows > 0) {
-    tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_NORM_GRADIENT, &push, sizeof push, quads,
-                                                x->extent[3], tsr_vk_norm_kind(line), 0);
+    tsr_vk_dispatch *dispatch =
+        tsr_vk_add_rows(planner, TSR_VK_VARIANT_NORM_GRADIENT, &push, sizeof push, quads, x->extent[3]);
     if (dispatch == NULL) {
       return 0;
     }
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_norm_gradient_rows_centred, tsr_vk_norm_kind(line));
     for (int32_t slot = 0; slot < 3; ++slot) {
       tsr_vk_read(dispatch, line->in[slot]);
     }

@@ -3,33 +3,13 @@
  * reduce_sum (shaders/reduce.comp) and sum_of_squares (shaders/sum_of_squares.comp).
  */
 #include "backends/vulkan/kernel_common.h"
+#include "shaders/contract/reduce.h"
+#include "shaders/contract/sum_of_squares.h"
 
 #include <string.h>
 
-typedef struct reduce_push {
-  uint32_t kept_extent[4];
-  uint32_t kept_stride[4];
-  uint32_t summed_extent[4];
-  uint32_t summed_stride[4];
-  uint32_t x_offset;
-  uint32_t count;
-  uint32_t terms;
-  uint32_t part;
-  uint32_t y_at;
-} reduce_push;
-_Static_assert(sizeof(reduce_push) == TSR_VK_PUSH_REDUCE, "push constants of reduce.comp");
 TSR_VK_ASSERT_ROW_VARIANTS(REDUCE);
 
-typedef struct squares_push {
-  uint32_t extent[4];
-  uint32_t x_stride[4];
-  uint32_t x_offset;
-  uint32_t plus_offset;
-  uint32_t count;
-  uint32_t share;
-  uint32_t y_at;
-} squares_push;
-_Static_assert(sizeof(squares_push) == TSR_VK_PUSH_SUM_OF_SQUARES, "push constants of sum_of_squares.comp");
 TSR_VK_ASSERT_ROW_VARIANTS(SUM_OF_SQUARES);
 
 /* What is summed: groups of four along the last axis of `along` where strides and offsets allow it. */
@@ -74,7 +54,7 @@ int tsr_vk_add_sums(tsr_vk_planner *planner, int32_t x, tsr_vk_view kept, tsr_vk
   part = part == 0 ? 1 : part;
   parts = terms == 0 ? 1 : tsr_vk_divide_up(terms, part);
   uint32_t scratch_at = parts > 1 ? tsr_vk_reserve(planner, parts * results) : 0;
-  reduce_push push = {
+  tsr_vk_reduce_push push = {
       .x_offset = kept.offset,
       .count = (uint32_t)count,
       .terms = (uint32_t)terms,
@@ -92,9 +72,8 @@ int tsr_vk_add_sums(tsr_vk_planner *planner, int32_t x, tsr_vk_view kept, tsr_vk
   }
   tsr_vk_read(dispatch, x);
   tsr_vk_write(dispatch, parts > 1 ? TSR_VK_SCRATCH : y);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
-  tsr_vk_spec(dispatch, (uint32_t)serial);
+  tsr_vk_set_size(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_reduce_serial, (uint32_t)serial);
   dispatch->after = x == TSR_VK_SCRATCH;
   dispatch->work = (double)results * (double)all_terms;
   return tsr_vk_finish(planner, dispatch, serial ? tsr_vk_divide_up(count * parts, size) : count * parts) &&
@@ -125,13 +104,16 @@ int tsr_vk_plan_reduce_sum(tsr_vk_planner *planner)
 }
 
 /* One stage: sums of shares of x, a tensor or TSR_VK_SCRATCH. plus is added where it is not 0. */
-static int add_squares(tsr_vk_planner *planner, const squares_push *push, int32_t x, int quads, int32_t plus, int32_t y)
+static int add_squares(tsr_vk_planner *planner, const tsr_vk_sum_of_squares_push *push, int32_t x, int quads,
+                       int32_t plus, int32_t y)
 {
-  tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_SUM_OF_SQUARES, push, sizeof *push, quads,
-                                              push->share, x != TSR_VK_SCRATCH, plus != 0);
+  tsr_vk_dispatch *dispatch =
+      tsr_vk_add_rows(planner, TSR_VK_VARIANT_SUM_OF_SQUARES, push, sizeof *push, quads, push->share);
   if (dispatch == NULL) {
     return 0;
   }
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_sum_of_squares_squared, x != TSR_VK_SCRATCH);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_sum_of_squares_added, plus != 0);
   tsr_vk_read(dispatch, x);
   tsr_vk_read(dispatch, plus != 0 ? plus : x);
   tsr_vk_write(dispatch, y);
@@ -148,7 +130,8 @@ int tsr_vk_plan_sum_of_squares(tsr_vk_planner *planner)
   tsr_vk_view x = tsr_vk_view_in(planner, 0), plus = tsr_vk_view_in(planner, 1);
   tsr_vk_collapse(&x, 1);
   int quads = tsr_vk_whole_quads(&x, 1);
-  squares_push push = {.x_offset = x.offset, .plus_offset = plus.offset, .count = (uint32_t)tsr_vk_view_elements(&x)};
+  tsr_vk_sum_of_squares_push push = {
+      .x_offset = x.offset, .plus_offset = plus.offset, .count = (uint32_t)tsr_vk_view_elements(&x)};
   memcpy(push.extent, x.extent, sizeof push.extent);
   memcpy(push.x_stride, x.stride, sizeof push.x_stride);
   uint64_t share = tsr_vk_divide_up(push.count, MAX_SHARES);
@@ -162,7 +145,7 @@ int tsr_vk_plan_sum_of_squares(tsr_vk_planner *planner)
   if (!add_squares(planner, &push, line->in[0], quads, 0, TSR_VK_SCRATCH)) {
     return 0;
   }
-  push = (squares_push){
+  push = (tsr_vk_sum_of_squares_push){
       .extent = {1, 1, 1, shares},
       .x_stride = {0, 0, 0, 1},
       .x_offset = push.y_at,

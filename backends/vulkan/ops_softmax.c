@@ -4,60 +4,12 @@
  * gradient (shaders/cross_entropy.comp, cross_entropy_gradient.comp).
  */
 #include "backends/vulkan/kernel_common.h"
+#include "shaders/contract/cross_entropy.h"
+#include "shaders/contract/cross_entropy_gradient.h"
+#include "shaders/contract/softmax.h"
+#include "shaders/contract/softmax_gradient.h"
 
 #include <string.h>
-
-typedef struct softmax_push {
-  uint32_t extent[4];
-  uint32_t x_stride[4];
-  uint32_t mask_stride[4];
-  uint32_t x_offset;
-  uint32_t mask_offset;
-  uint32_t rows;
-} softmax_push;
-_Static_assert(sizeof(softmax_push) == TSR_VK_PUSH_SOFTMAX, "push constants of softmax.comp");
-
-typedef struct softmax_gradient_push {
-  uint32_t extent[4];
-  uint32_t y_stride[4];
-  uint32_t dy_stride[4];
-  uint32_t y_offset;
-  uint32_t dy_offset;
-  uint32_t rows;
-} softmax_gradient_push;
-_Static_assert(sizeof(softmax_gradient_push) == TSR_VK_PUSH_SOFTMAX_GRADIENT,
-               "push constants of softmax_gradient.comp");
-
-/* Logits and labels: what both shaders begin with. */
-typedef struct labelled_rows {
-  uint32_t extent;
-  uint32_t row_stride;
-  uint32_t element_stride;
-  uint32_t x_offset;
-  uint32_t labels_offset;
-  uint32_t labels_stride;
-} labelled_rows;
-
-typedef struct cross_entropy_push {
-  labelled_rows logits;
-  uint32_t rows;
-  uint32_t vocabulary;
-  float smoothing;
-} cross_entropy_push;
-_Static_assert(sizeof(cross_entropy_push) == TSR_VK_PUSH_CROSS_ENTROPY, "push constants of cross_entropy.comp");
-
-typedef struct cross_entropy_gradient_push {
-  labelled_rows logits;
-  uint32_t lse_offset;
-  uint32_t lse_stride;
-  uint32_t dloss_offset;
-  uint32_t dloss_stride;
-  uint32_t count;
-  uint32_t vocabulary;
-  float smoothing;
-} cross_entropy_gradient_push;
-_Static_assert(sizeof(cross_entropy_gradient_push) == TSR_VK_PUSH_CROSS_ENTROPY_GRADIENT,
-               "push constants of cross_entropy_gradient.comp");
 
 TSR_VK_ASSERT_ROW_VARIANTS(SOFTMAX);
 TSR_VK_ASSERT_ROW_VARIANTS(SOFTMAX_GRADIENT);
@@ -71,15 +23,17 @@ int tsr_vk_plan_softmax(tsr_vk_planner *planner)
                           mask_slot != 0 ? tsr_vk_view_in(planner, 1) : tsr_vk_view_in(planner, 0)};
   uint64_t n = views[0].extent[3], rows = tsr_vk_elements(tsr_vk_out(planner, 0)) / n;
   int quads = tsr_vk_whole_quads(views, 2);
-  softmax_push push = {.x_offset = views[0].offset, .mask_offset = views[1].offset, .rows = (uint32_t)rows};
+  tsr_vk_softmax_push push = {.x_offset = views[0].offset, .mask_offset = views[1].offset, .rows = (uint32_t)rows};
   memcpy(push.extent, views[0].extent, sizeof push.extent);
   memcpy(push.x_stride, views[0].stride, sizeof push.x_stride);
   memcpy(push.mask_stride, views[1].stride, sizeof push.mask_stride);
-  tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_SOFTMAX, &push, sizeof push, quads,
-                                              views[0].extent[3], line->op == TSR_OP_LOG_SOFTMAX, mask_slot != 0);
+  tsr_vk_dispatch *dispatch =
+      tsr_vk_add_rows(planner, TSR_VK_VARIANT_SOFTMAX, &push, sizeof push, quads, views[0].extent[3]);
   if (dispatch == NULL) {
     return 0;
   }
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_softmax_logarithm, line->op == TSR_OP_LOG_SOFTMAX);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_softmax_masked, mask_slot != 0);
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_read(dispatch, mask_slot != 0 ? mask_slot : line->in[0]);
   tsr_vk_write(dispatch, line->out[0]);
@@ -93,15 +47,17 @@ int tsr_vk_plan_softmax_gradient(tsr_vk_planner *planner)
   tsr_vk_view views[2] = {tsr_vk_view_in(planner, 0), tsr_vk_view_in(planner, 1)};
   uint64_t n = views[0].extent[3], rows = tsr_vk_elements(tsr_vk_out(planner, 0)) / n;
   int quads = tsr_vk_whole_quads(views, 2);
-  softmax_gradient_push push = {.y_offset = views[0].offset, .dy_offset = views[1].offset, .rows = (uint32_t)rows};
+  tsr_vk_softmax_gradient_push push = {
+      .y_offset = views[0].offset, .dy_offset = views[1].offset, .rows = (uint32_t)rows};
   memcpy(push.extent, views[0].extent, sizeof push.extent);
   memcpy(push.y_stride, views[0].stride, sizeof push.y_stride);
   memcpy(push.dy_stride, views[1].stride, sizeof push.dy_stride);
-  tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_SOFTMAX_GRADIENT, &push, sizeof push, quads,
-                                              views[0].extent[3], line->op == TSR_OP_LOG_SOFTMAX_GRADIENT, 0);
+  tsr_vk_dispatch *dispatch =
+      tsr_vk_add_rows(planner, TSR_VK_VARIANT_SOFTMAX_GRADIENT, &push, sizeof push, quads, views[0].extent[3]);
   if (dispatch == NULL) {
     return 0;
   }
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_softmax_gradient_logarithm, line->op == TSR_OP_LOG_SOFTMAX_GRADIENT);
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_read(dispatch, line->in[1]);
   tsr_vk_write(dispatch, line->out[0]);
@@ -109,33 +65,26 @@ int tsr_vk_plan_softmax_gradient(tsr_vk_planner *planner)
   return tsr_vk_finish(planner, dispatch, rows);
 }
 
-/* Of the line's first two operands. *quads: 1 if the logits are taken in groups of four. */
-static labelled_rows find_labelled_rows(const tsr_vk_planner *planner, int *quads)
-{
-  tsr_vk_view x = tsr_vk_view_in(planner, 0), labels = tsr_vk_view_in(planner, 1);
-  *quads = tsr_vk_whole_quads(&x, 1);
-  return (labelled_rows){.extent = x.extent[3],
-                         .row_stride = x.stride[2],
-                         .element_stride = x.stride[3],
-                         .x_offset = x.offset,
-                         .labels_offset = labels.offset,
-                         .labels_stride = labels.stride[3]};
-}
-
 int tsr_vk_plan_cross_entropy(tsr_vk_planner *planner)
 {
   const tsr_line_desc *line = planner->line;
-  const tsr_vk_view x = tsr_vk_view_in(planner, 0);
-  uint32_t rows = x.extent[2], vocabulary = x.extent[3];
-  int quads;
-  cross_entropy_push push = {
-      .logits = find_labelled_rows(planner, &quads),
+  tsr_vk_view x = tsr_vk_view_in(planner, 0);
+  const tsr_vk_view labels = tsr_vk_view_in(planner, 1);
+  const uint32_t rows = x.extent[2], vocabulary = x.extent[3];
+  const int quads = tsr_vk_whole_quads(&x, 1);
+  const tsr_vk_cross_entropy_push push = {
+      .extent = x.extent[3],
+      .row_stride = x.stride[2],
+      .element_stride = x.stride[3],
+      .x_offset = x.offset,
+      .labels_offset = labels.offset,
+      .labels_stride = labels.stride[3],
       .rows = rows,
       .vocabulary = vocabulary,
       .smoothing = line->attributes.smoothing,
   };
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add_rows(planner, TSR_VK_VARIANT_CROSS_ENTROPY, &push, sizeof push, quads, push.logits.extent, 0, 0);
+      tsr_vk_add_rows(planner, TSR_VK_VARIANT_CROSS_ENTROPY, &push, sizeof push, quads, push.extent);
   if (dispatch == NULL) {
     return 0;
   }
@@ -150,19 +99,27 @@ int tsr_vk_plan_cross_entropy(tsr_vk_planner *planner)
 int tsr_vk_plan_cross_entropy_gradient(tsr_vk_planner *planner)
 {
   const tsr_line_desc *line = planner->line;
-  tsr_vk_view lse = tsr_vk_view_in(planner, 2), dloss = tsr_vk_view_in(planner, 3);
-  uint64_t elements = tsr_vk_elements(tsr_vk_out(planner, 0));
-  int quads;
-  cross_entropy_gradient_push push = {
-      .logits = find_labelled_rows(planner, &quads),
+  tsr_vk_view x = tsr_vk_view_in(planner, 0);
+  const tsr_vk_view labels = tsr_vk_view_in(planner, 1);
+  const tsr_vk_view lse = tsr_vk_view_in(planner, 2), dloss = tsr_vk_view_in(planner, 3);
+  const uint64_t elements = tsr_vk_elements(tsr_vk_out(planner, 0));
+  const uint32_t vocabulary = x.extent[3];
+  const int quads = tsr_vk_whole_quads(&x, 1);
+  const tsr_vk_cross_entropy_gradient_push push = {
+      .extent = x.extent[3],
+      .row_stride = x.stride[2],
+      .element_stride = x.stride[3],
+      .x_offset = x.offset,
+      .labels_offset = labels.offset,
+      .labels_stride = labels.stride[3],
       .lse_offset = lse.offset,
       .lse_stride = lse.stride[3],
       .dloss_offset = dloss.offset,
       .dloss_stride = dloss.stride[3],
-      .vocabulary = tsr_vk_view_in(planner, 0).extent[3],
+      .count = (uint32_t)(quads ? elements / 4 : elements),
+      .vocabulary = vocabulary,
       .smoothing = line->attributes.smoothing,
   };
-  push.count = (uint32_t)(quads ? elements / 4 : elements);
   int32_t variant = quads ? TSR_VK_VARIANT_CROSS_ENTROPY_GRADIENT_QUADS : TSR_VK_VARIANT_CROSS_ENTROPY_GRADIENT;
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
   if (dispatch == NULL) {
@@ -173,8 +130,7 @@ int tsr_vk_plan_cross_entropy_gradient(tsr_vk_planner *planner)
   }
   tsr_vk_write(dispatch, line->out[0]);
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
+  tsr_vk_set_size(dispatch, size);
   dispatch->work = 10.0 * (double)elements;
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(push.count, size));
 }

@@ -3,27 +3,14 @@
  * topk: by lists in registers (shaders/topk.comp) or by sorting (shaders/topk_sort.comp).
  */
 #include "backends/vulkan/kernel_common.h"
+#include "shaders/contract/topk.h"
 
 #include <string.h>
 
-typedef struct topk_push {
-  uint32_t extent[4];
-  uint32_t x_stride[4];
-  uint32_t x_offset;
-  uint32_t n;
-  uint32_t share;
-  uint32_t shares;
-  uint32_t groups;
-  uint32_t from_at;
-  uint32_t to_at;
-} topk_push;
-_Static_assert(sizeof(topk_push) == TSR_VK_PUSH_TOPK, "push constants of lib/topk.glsl");
-_Static_assert(sizeof(topk_push) == TSR_VK_PUSH_TOPK_SORT, "push constants of lib/topk.glsl");
-
-enum { MAX_LIST = 16, SORTED = 1024, MIN_SHARE = 2048, MIN_GROUPS = 64 };
+enum { MAX_LIST = 16, MIN_SHARE = 2048, MIN_GROUPS = 64 };
 
 /* Adds one dispatch; reads and writes scratch as told, results where not. */
-static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const topk_push *push, uint32_t size,
+static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const tsr_vk_topk_push *push, uint32_t size,
                             int from_scratch, int to_scratch)
 {
   const tsr_line_desc *line = planner->line;
@@ -35,16 +22,15 @@ static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const topk
   tsr_vk_write(dispatch, from_scratch || to_scratch ? TSR_VK_SCRATCH : line->out[0]);
   tsr_vk_write(dispatch, line->out[0]);
   tsr_vk_write(dispatch, line->out[1]);
-  tsr_vk_spec(dispatch, size);
-  tsr_vk_spec(dispatch, 1);
-  tsr_vk_spec(dispatch, (uint32_t)planner->line->attributes.k);
-  tsr_vk_spec(dispatch, (uint32_t)from_scratch);
-  tsr_vk_spec(dispatch, (uint32_t)to_scratch);
+  tsr_vk_set_size(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_topk_k, (uint32_t)planner->line->attributes.k);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_topk_from_scratch, (uint32_t)from_scratch);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_topk_to_scratch, (uint32_t)to_scratch);
   dispatch->after = from_scratch;
   return tsr_vk_finish(planner, dispatch, push->groups) ? dispatch : NULL;
 }
 
-static int plan_lists(tsr_vk_planner *planner, topk_push push, uint32_t rows, uint32_t n, uint32_t k)
+static int plan_lists(tsr_vk_planner *planner, tsr_vk_topk_push push, uint32_t rows, uint32_t n, uint32_t k)
 {
   uint64_t shares = tsr_vk_divide_up(n, MIN_SHARE), wanted = tsr_vk_divide_up(MIN_GROUPS, rows);
   shares = shares < wanted ? shares : wanted;
@@ -76,7 +62,7 @@ static int plan_lists(tsr_vk_planner *planner, topk_push push, uint32_t rows, ui
   return add(planner, variant, &push, size, 1, 0) != NULL;
 }
 
-static int plan_sort(tsr_vk_planner *planner, topk_push push, uint32_t rows, uint32_t n, uint32_t k)
+static int plan_sort(tsr_vk_planner *planner, tsr_vk_topk_push push, uint32_t rows, uint32_t n, uint32_t k)
 {
   uint32_t list = 1, size = tsr_vk_group_size(planner->caps, 256);
   while (list < k) {
@@ -105,7 +91,7 @@ static int plan_sort(tsr_vk_planner *planner, topk_push push, uint32_t rows, uin
     if (dispatch == NULL) {
       return 0;
     }
-    tsr_vk_spec(dispatch, list);
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_topk_list_length, list);
     dispatch->work = 50.0 * push.groups * (merges ? list : SORTED);
     at[0] = push.from_at;
     at[1] = push.to_at;
@@ -118,7 +104,7 @@ int tsr_vk_plan_topk(tsr_vk_planner *planner)
   tsr_vk_view x = tsr_vk_view_in(planner, 0);
   uint32_t n = x.extent[3], rows = (uint32_t)(tsr_vk_elements(tsr_vk_in(planner, 0)) / n);
   uint32_t k = (uint32_t)planner->line->attributes.k;
-  topk_push push = {.x_offset = x.offset};
+  tsr_vk_topk_push push = {.x_offset = x.offset};
   memcpy(push.extent, x.extent, sizeof push.extent);
   memcpy(push.x_stride, x.stride, sizeof push.x_stride);
   return k <= MAX_LIST ? plan_lists(planner, push, rows, n, k) : plan_sort(planner, push, rows, n, k);

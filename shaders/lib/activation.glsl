@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Activations: tessera/backend.h numbers them.
+ * Activations.
  */
 #ifndef LIB_ACTIVATION
 #define LIB_ACTIVATION
 
+#include "contract/values.h"
 #include "exponential.glsl"
-
-#define ACTIVATION_NONE      0u
-#define ACTIVATION_RELU      1u
-#define ACTIVATION_GELU_ERF  2u
-#define ACTIVATION_GELU_TANH 3u
-#define ACTIVATION_SILU      4u
 
 /* The bits of max(x, 0), NaN kept; on bits, because a driver may flush subnormals. */
 uint relu_bits(uint x)

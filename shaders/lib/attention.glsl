@@ -8,47 +8,7 @@
 #define LIB_ATTENTION
 
 #include "exponential.glsl"
-
-layout(constant_id = 2) const uint options = 0u; /* MASK_*, INDEXED, WEIGHTS, DROPOUT, SUMS */
-layout(constant_id = 3) const uint depth = 1u;   /* of q and k: elements, or groups of four */
-layout(constant_id = 4) const uint width = 1u;   /* of v, likewise */
-layout(constant_id = 7) const uint alpha_bits = 0x3f800000u;
-layout(constant_id = 8) const uint heads = 1u;
-layout(constant_id = 9) const uint scale_bits = 0x3f800000u;    /* with DROPOUT: of what stays */
-layout(constant_id = 10) const uint bits_at = 0u;               /* likewise: words into scratch */
-layout(constant_id = 11) const uint kv_types = TYPE_F32 * 17u;  /* TYPE_* of k, and 16 times that of v */
-layout(constant_id = 12) const uint split_keys = 0u;            /* keys of a split; 0: there is one */
-layout(constant_id = 13) const uint partial_at = 0u; /* words into scratch: of each query and split four words, and its part of y */
-
-#define INDEXED  32u
-#define WEIGHTS  64u
-#define DROPOUT  128u
-#define SUMS     256u
-
-/* Strides: of q b, l, h, k; of k and v sentence or row, s, h, last. With QUADS all but the last count groups of
- * four. */
-layout(push_constant, std430) uniform parameters
-{
-  uint queries;
-  uint keys;
-  uint batch;
-  uint q_offset;
-  uint q_stride[4];
-  uint k_offset;
-  uint k_stride[4];
-  uint v_offset;
-  uint v_stride[4];
-  uint additive_offset;
-  uint additive_stride[4];
-  uint index_offset;
-  uint index_stride[2];
-  uint k_rows;
-  uint lengths_offset;
-  uint lengths_stride;
-  uint position_offset;
-  uint position_stride;
-  uint reach;
-};
+#include "contract/attention.h"
 
 /* With splits the last three are scratch: w takes the sums, y the parts of y. */
 OPERAND_IN(0, q)
@@ -63,8 +23,8 @@ OPERAND_OUT(8, y)
 OUT(9, w)
 OUT(10, lse)
 
-const uint k_type = kv_types & 15u;
-const uint v_type = kv_types >> 4;
+const uint k_type = ATTENTION_K_TYPE(kv_types);
+const uint v_type = ATTENTION_V_TYPE(kv_types);
 
 /* The numbers in a word of f16 or bf16 */
 vec2 two_numbers(uint type, uint word)
@@ -103,7 +63,7 @@ const uint bias_offset = 0u;
 /* Where key s of sentence b lies, and whether its row exists */
 uint key_row(uint b, uint s, inout bool exists)
 {
-  if ((options & INDEXED) == 0u)
+  if ((options & ATTENTION_INDEXED) == 0u)
     return b;
   uint row = WORD(index, index_offset + b * index_stride[0] + s * index_stride[1]);
   exists = exists && row < k_rows;
@@ -128,7 +88,7 @@ uint split_count()
 /* The first element or group of query l's result */
 uint result_at(uint b, uint h, uint l, uint split)
 {
-  const uint header = 4u / WIDTH;
+  const uint header = ATTENTION_HEADER_WORDS / WIDTH;
   if (split_keys > 0u)
     return partial_at / WIDTH + (((b * heads + h) * queries + l) * split_count() + split) * (header + width) + header;
   return ((b * queries + l) * heads + h) * width;
@@ -138,10 +98,10 @@ uint result_at(uint b, uint h, uint l, uint split)
 void store_sums(uint row, uint split, float largest, float total)
 {
   if (split_keys > 0u) {
-    uint at = partial_at + (row * split_count() + split) * (4u + width * WIDTH);
+    uint at = partial_at + (row * split_count() + split) * (ATTENTION_HEADER_WORDS + width * WIDTH);
     WORD(w, at) = floatBitsToUint(largest);
     WORD(w, at + 1u) = floatBitsToUint(total);
-  } else if ((options & SUMS) != 0u) {
+  } else if ((options & ATTENTION_SUMS) != 0u) {
     WORD(lse, row) = floatBitsToUint(total == 0.0 ? MINUS_INF : largest + log_accurate(total));
   }
 }

@@ -15,10 +15,7 @@
 #include "reduce.glsl"
 #endif
 
-layout(constant_id = 12) const uint held_columns = 64u; /* of a workgroup, a multiple of TILE_COLUMNS */
-layout(constant_id = 13) const uint held_words = 64u;   /* TILE_ROWS * held_columns */
-layout(constant_id = 14) const uint kept = 1u;
-layout(constant_id = 15) const uint with_sums = 0u;     /* 1: the sums of exponentials, too */
+#include "contract/held.h"
 
 shared uint held[held_words]; /* orders of results */
 

@@ -7,12 +7,7 @@
 #ifndef LIB_MASKING
 #define LIB_MASKING
 
-/* Bits of the specialisation constant `masking` */
-#define MASK_CAUSAL   1u
-#define MASK_ADDITIVE 2u
-#define MASK_LENGTHS  4u
-#define MASK_POSITION 8u
-#define MASK_RELATIVE 16u
+#include "contract/masking.h"
 
 /* Where query 0 of sentence b stands among the keys */
 int first_position(uint b)

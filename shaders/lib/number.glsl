@@ -5,12 +5,7 @@
 #ifndef LIB_NUMBER
 #define LIB_NUMBER
 
-/* Element types, as tessera/backend.h numbers them. */
-#define TYPE_F32  1u
-#define TYPE_F16  2u
-#define TYPE_BF16 3u
-#define TYPE_I8   4u
-#define TYPE_I32  5u
+#include "contract/values.h"
 
 #define MINUS_INF    uintBitsToFloat(0xff800000u)
 #define NOT_A_NUMBER uintBitsToFloat(0x7fc00000u)

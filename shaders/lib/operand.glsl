@@ -13,7 +13,9 @@
 #extension GL_EXT_buffer_reference_uvec2 : require
 #endif
 
-layout(local_size_x_id = 0, local_size_y_id = 1) in;
+#include "contract/contract.h"
+
+layout(local_size_x_id = SPEC_SIZE_X, local_size_y_id = SPEC_SIZE_Y) in;
 
 #ifdef WIDE
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer word_array

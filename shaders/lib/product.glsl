@@ -8,36 +8,7 @@
 
 #include "number.glsl"
 #include "activation.glsl"
-
-layout(constant_id = 2) const uint b_type = TYPE_F32;
-layout(constant_id = 3) const uint finish_with = 0u; /* ACTIVATION_*, 8 if there is a bias, 16 if a residual */
-
-/* Axes: two batch axes, then rows m and columns n; k is summed over. Offsets and strides count elements; those of a
- * and b count groups of four where the kernel says so. y is contiguous, and so is the residual. */
-layout(push_constant, std430) uniform parameters
-{
-  uint rows;
-  uint columns;
-  uint depth;
-  uint inner_batch;      /* extent of batch axis 1 */
-  uint a_offset;
-  uint a_stride[4];      /* batch 0, batch 1, m, k */
-  uint b_offset;
-  uint b_stride[4];      /* batch 0, batch 1, k, n */
-  uint bias_offset;
-  uint bias_stride[4];   /* batch 0, batch 1, m, n */
-  uint residual_offset;  /* with BEST: candidates_at, in words */
-  float alpha;
-  uint row_tiles;
-  uint column_tiles;
-  uint parts;            /* of the depth, each a batch of y: raw sums, for matmul_parts.comp */
-  uint part_depth;
-  uint groups;           /* workgroups that have work: the grid may be larger */
-#ifdef QUANTISED
-  uint scales_offset;
-  uint scales_stride;
-#endif
-};
+#include "contract/product.h"
 
 IN(2, bias)
 OUT(3, y)
@@ -65,15 +36,15 @@ uint batch_offset(uint batch, uint outer_stride, uint inner_stride)
 void store(uint batch, uint m, uint n, float sum)
 {
   float z = alpha * sum;
-  if ((finish_with & 8u) != 0u)
+  if ((finish_with & FINISH_BIAS) != 0u)
     z += FLOAT(bias, bias_offset + batch_offset(batch, bias_stride[0], bias_stride[1]) + m * bias_stride[2] +
                        n * bias_stride[3]);
-  z = activate(finish_with & 7u, z);
+  z = activate(finish_with & FINISH_ACTIVATION, z);
 #ifdef BEST
   hold(m, n, z);
 #else
   uint at = (batch * rows + m) * columns + n;
-  if ((finish_with & 16u) != 0u)
+  if ((finish_with & FINISH_RESIDUAL) != 0u)
     z += FLOAT(residual, residual_offset + at);
   WORD(y, at) = floatBitsToUint(z);
 #endif

@@ -11,6 +11,8 @@
 #ifndef LIB_QUANTISED
 #define LIB_QUANTISED
 
+#include "contract/quantised.h"
+
 /* Whether a row's sum is made by the device's own packed product of four, or byte by byte */
 #ifdef DOT
 #extension GL_EXT_spirv_intrinsics : require

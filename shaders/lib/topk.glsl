@@ -6,19 +6,7 @@
 #define LIB_TOPK
 
 #include "candidates.glsl"
-
-layout(push_constant, std430) uniform parameters
-{
-  uvec4 extent;
-  uvec4 x_stride;
-  uint x_offset;
-  uint n;       /* candidates of a row: elements of x, or lists in scratch */
-  uint share;   /* of them, those of one workgroup */
-  uint shares;  /* workgroups per row */
-  uint groups;  /* workgroups in all */
-  uint from_at; /* words into scratch where candidates are read */
-  uint to_at;   /* and written */
-};
+#include "contract/topk.h"
 
 IN(0, x)
 OUT(1, scratch)

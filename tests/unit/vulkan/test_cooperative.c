@@ -13,10 +13,26 @@
 #include <string.h>
 
 #include "backends/vulkan/kernel.h"
+#include "shaders/contract/attention_cooperative.h"
+#include "shaders/contract/matmul_cooperative.h"
+#include "shaders/contract/product.h"
 #include "shaders/variants.h"
 
-/* As the specialisation constants of shaders/matmul_cooperative.comp */
-enum { SIZE, B_TYPE = 2, M = 4, N, K, ROWS, COLUMNS, PART_ROWS, PART_COLUMNS, STEP, LANES, ALONG_DEPTH, SHARED };
+enum {
+  SIZE = SPEC_SIZE_X,
+  B_TYPE = TSR_VK_SPEC_product_b_type,
+  M = TSR_VK_SPEC_matmul_cooperative_shape_m,
+  N = TSR_VK_SPEC_matmul_cooperative_shape_n,
+  K = TSR_VK_SPEC_matmul_cooperative_shape_k,
+  ROWS = TSR_VK_SPEC_matmul_cooperative_tile_rows,
+  COLUMNS = TSR_VK_SPEC_matmul_cooperative_tile_columns,
+  PART_ROWS = TSR_VK_SPEC_matmul_cooperative_part_rows,
+  PART_COLUMNS = TSR_VK_SPEC_matmul_cooperative_part_columns,
+  STEP = TSR_VK_SPEC_matmul_cooperative_step_groups,
+  LANES = TSR_VK_SPEC_matmul_cooperative_lanes,
+  ALONG_DEPTH = TSR_VK_SPEC_matmul_cooperative_b_along_depth,
+  SHARED = TSR_VK_SPEC_matmul_cooperative_shared_groups
+};
 
 static const struct device {
   uint32_t lanes[2], shared_memory, invocations, subgroups, m, n, k_f16, k_i8;
@@ -284,7 +300,7 @@ static void test_shapes(void **state)
     caps.forced = TSR_VK_FORM_ATTENTION_COOP;
     assert_true(plan_attention(&caps, &the_plan));
     assert_int_equal(the_plan.form, caps.forced);
-    assert_int_equal(the_plan.dispatch[0].spec[5], 16 | 16 << 8 | 16 << 16);
+    assert_int_equal(the_plan.dispatch[0].spec[TSR_VK_SPEC_attention_cooperative_shape], THREE_BYTES(16, 16, 16));
   }
 }
 

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * matmul_cooperative.comp's own constants.
+ */
+#ifndef SHADERS_CONTRACT_MATMUL_COOPERATIVE_H
+#define SHADERS_CONTRACT_MATMUL_COOPERATIVE_H
+
+#include "contract.h"
+
+/* The device's shape: a [shape_m, shape_k] by b [shape_k, shape_n] */
+CONSTANT(matmul_cooperative, 4, shape_m, 16u);
+CONSTANT(matmul_cooperative, 5, shape_n, 16u);
+CONSTANT(matmul_cooperative, 6, shape_k, 16u);
+/* The workgroup's tile, a subgroup's part of it, and the groups of a step along k: whole shapes */
+CONSTANT(matmul_cooperative, 7, tile_rows, 128u);
+CONSTANT(matmul_cooperative, 8, tile_columns, 128u);
+CONSTANT(matmul_cooperative, 9, part_rows, 32u);
+CONSTANT(matmul_cooperative, 10, part_columns, 64u);
+CONSTANT(matmul_cooperative, 11, step_groups, 4u);
+CONSTANT(matmul_cooperative, 12, lanes, 32u);        /* of a subgroup */
+CONSTANT(matmul_cooperative, 13, b_along_depth, 1u); /* 1: k is b's contiguous axis, 0: n */
+CONSTANT(matmul_cooperative, 14, shared_groups, 2560u);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows that are quantised to i8: shaders/lib/quantised.glsl has their layout.
+ */
+#ifndef SHADERS_CONTRACT_QUANTISED_H
+#define SHADERS_CONTRACT_QUANTISED_H
+
+#define QUANTISED_GROUP 16u /* elements, in four words; one group more has the row's unit */
+
+/* Whole groups that so many elements take */
+#define QUANTISED_GROUPS(depth) (((depth) + (QUANTISED_GROUP - 1u)) / QUANTISED_GROUP)
+
+#endif
