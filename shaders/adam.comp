@@ -25,24 +25,28 @@ float control_at(uint i)
 void main()
 {
   uint i = invocation_index();
-  if (i >= count)
+  if (i >= count) {
     return;
+  }
   float factor = control_at(3u);
   if ((flags & ADAM_NORM) != 0u) {
     uint bits = WORD(norm, norm_offset);
-    if ((bits & 0x7f800000u) == 0x7f800000u)
+    if ((bits & 0x7f800000u) == 0x7f800000u) {
       return;
-    if (max_norm > 0.0)
+    }
+    if (max_norm > 0.0) {
       factor *= min(1.0, max_norm / (sqrt(uintBitsToFloat(bits)) * abs(factor) + 1e-6));
+    }
   }
   uint at = gradient_offset + element(unravel(i, extent), gradient_stride);
   VECTOR g = factor * (repeat != 0u ? VECTOR(FLOAT(gradient_element, at)) : LOAD(gradient, at));
   VECTOR p = LOAD(parameter, parameter_offset + i);
   float rate = control_at(0u);
-  if ((flags & ADAM_DECOUPLED) != 0u)
+  if ((flags & ADAM_DECOUPLED) != 0u) {
     p -= rate * decay * p;
-  else
+  } else {
     g += decay * p;
+  }
   VECTOR m = LOAD(first, m_offset + i);
   m += (1.0 - beta1) * (g - m);
   VECTOR v = beta2 * LOAD(second, v_offset + i) + (1.0 - beta2) * (g * g);

@@ -40,8 +40,9 @@ void main()
   rest /= splits;
   uint h = rest % heads;
   uint b = rest / heads;
-  if (b >= batch)
+  if (b >= batch) {
     return;
+  }
   uint first_element = block * block_width + lane;
   uint row_base = (b * heads + h) * queries; /* of query 0, among those of all sentences and heads */
   bool writes_weights = (options & ATTENTION_WEIGHTS) != 0u && block == 0u;
@@ -52,8 +53,9 @@ void main()
   int present = present_keys(b, keys);
   uint begin = split * split_keys;
   uint end = k_rows == 0u ? 0u : visible_keys(last_row, first, present);
-  if (split_keys > 0u)
+  if (split_keys > 0u) {
     end = min(end, begin + split_keys);
+  }
 
   VECTOR result[tile_rows][parts];
   float sum[tile_rows];
@@ -63,8 +65,9 @@ void main()
     visible[m] = visible_keys(min(first_row + m, last_row), first, present);
     sum[m] = 0.0;
     order[m] = ORDER_MINUS_INF;
-    for (uint c = 0u; c < parts; ++c)
+    for (uint c = 0u; c < parts; ++c) {
       result[m][c] = VECTOR(0.0);
+    }
   }
 
   for (uint chunk = begin; chunk < end; chunk += lanes) {
@@ -75,8 +78,9 @@ void main()
     uint v_start = v_offset + row * v_stride[0] + s * v_stride[1] + h * v_stride[2];
 
     float score[tile_rows];
-    for (uint m = 0u; m < tile_rows; ++m)
+    for (uint m = 0u; m < tile_rows; ++m) {
       score[m] = 0.0;
+    }
 #ifdef SUBGROUP
     const uint steps = lanes / tile_rows; /* elements or groups that one load of q brings */
     uint q_at = q_base + min(first_row + lane % tile_rows, last_row) * q_stride[1];
@@ -87,8 +91,9 @@ void main()
           VECTOR k_mine = load_k(k_at + (i + step) * k_stride[3]);
           for (uint m = 0u; m < tile_rows; ++m) {
             VECTOR x = subgroupShuffle(q_mine, step * tile_rows + m);
-            for (int j = 0; j < WIDTH; ++j)
+            for (int j = 0; j < WIDTH; ++j) {
               score[m] = fma(COMPONENT(x, j), COMPONENT(k_mine, j), score[m]);
+            }
           }
         }
       }
@@ -98,8 +103,9 @@ void main()
       VECTOR k_mine = load_k(k_at + i * k_stride[3]);
       for (uint m = 0u; m < tile_rows; ++m) {
         VECTOR x = LOAD(q, q_base + min(first_row + m, last_row) * q_stride[1] + i * q_stride[3]);
-        for (int j = 0; j < WIDTH; ++j)
+        for (int j = 0; j < WIDTH; ++j) {
           score[m] = fma(COMPONENT(x, j), COMPONENT(k_mine, j), score[m]);
+        }
       }
     }
 #endif
@@ -111,10 +117,12 @@ void main()
     for (uint m = 0u; m < tile_rows; ++m) {
       uint l = min(first_row + m, last_row);
       float z = MINUS_INF;
-      if (exists && s < visible[m])
+      if (exists && s < visible[m]) {
         z = masked_score(score[m], b, h, l, s, first);
-      if (writes_weights && chunk + lane < keys && first_row + m <= last_row)
+      }
+      if (writes_weights && chunk + lane < keys && first_row + m <= last_row) {
         WORD(w, (row_base + l) * keys + s) = floatBitsToUint(z);
+      }
       uint new_order = max(order[m], group_max(order_of(z)));
       float largest = new_order >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(new_order);
       float shrink = new_order == order[m] ? 1.0 : exp_accurate(number_of(order[m]) - largest);
@@ -129,13 +137,15 @@ void main()
 #endif
         weight[m] *= drop_factor(kept, s);
       }
-      for (uint c = 0u; c < parts; ++c)
+      for (uint c = 0u; c < parts; ++c) {
         result[m][c] *= shrink;
+      }
     }
 
 #ifndef SUBGROUP
-    for (uint m = 0u; m < tile_rows; ++m)
+    for (uint m = 0u; m < tile_rows; ++m) {
       shared_weight[m][lane] = weight[m];
+    }
     shared_start[lane] = v_start;
     barrier();
 #endif
@@ -144,18 +154,21 @@ void main()
       float weight_t[tile_rows];
 #ifdef SUBGROUP
       uint v_at = subgroupShuffle(v_start, t);
-      for (uint m = 0u; m < tile_rows; ++m)
+      for (uint m = 0u; m < tile_rows; ++m) {
         weight_t[m] = subgroupShuffle(weight[m], t);
+      }
 #else
       uint v_at = shared_start[t];
-      for (uint m = 0u; m < tile_rows; ++m)
+      for (uint m = 0u; m < tile_rows; ++m) {
         weight_t[m] = shared_weight[m][t];
+      }
 #endif
       for (uint c = 0u; c < parts; ++c) {
         VECTOR x = load_v(v_at + min(first_element + c * lanes, width - 1u) * v_stride[3]);
         for (uint m = 0u; m < tile_rows; ++m) {
-          if (floatBitsToUint(weight_t[m]) != EXCLUDED)
+          if (floatBitsToUint(weight_t[m]) != EXCLUDED) {
             result[m][c] += weight_t[m] * x;
+          }
         }
       }
     }
@@ -168,26 +181,31 @@ void main()
   for (uint m = 0u; m < tile_rows; ++m) {
     total[m] = group_sum(sum[m]);
     bool nothing = order[m] <= ORDER_MINUS_INF;
-    if (first_row + m > last_row)
+    if (first_row + m > last_row) {
       continue;
+    }
     uint y_at = result_at(b, h, first_row + m, split);
     for (uint c = 0u; c < parts; ++c) {
       uint j = first_element + c * lanes;
-      if (j < width)
+      if (j < width) {
         STORE(y, y_at + j, split_keys > 0u ? result[m][c] : nothing ? VECTOR(0.0) : result[m][c] / total[m]);
+      }
     }
     float largest = order[m] >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order[m]);
-    if (block == 0u && lane == 0u)
+    if (block == 0u && lane == 0u) {
       store_sums(row_base + first_row + m, split, largest, total[m]);
+    }
   }
-  if (!writes_weights)
+  if (!writes_weights) {
     return;
+  }
   /* The loop over rows is the inner one: what a loop that is not unrolled indexes with its variable is kept in memory. */
   uint written = min((end + lanes - 1u) / lanes * lanes, keys);
   for (uint s = lane; s < keys; s += lanes) {
     for (uint m = 0u; m < tile_rows; ++m) {
-      if (first_row + m > last_row)
+      if (first_row + m > last_row) {
         continue;
+      }
       uint at = (row_base + first_row + m) * keys + s;
       float z = s < written ? FLOAT(w, at) : MINUS_INF;
       float largest = order[m] >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order[m]);

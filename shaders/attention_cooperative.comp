@@ -92,11 +92,13 @@ void find_wild(uint b, uint h, uint row, uint chunk, uint end, uint place)
       uint found = 0u;
       for (uint j = 0u; j < 4u; ++j) {
         bool number = (bits & 0x7fffu) != 0u && (bits & 0x7fffu) <= 0x7c00u && (x[j] & 0x7fffffffu) == 0x7f800000u;
-        if ((x[j] & 0x7fffffffu) >= 0x7f800000u)
+        if ((x[j] & 0x7fffffffu) >= 0x7f800000u) {
           found |= (number ? (x[j] >> 31) + 1u : 3u) << (2u * (i % 4u * 4u + j));
+        }
       }
-      if (found != 0u)
+      if (found != 0u) {
         atomicOr(wild_results[row * wild_pitch + i / 4u], found);
+      }
     }
   }
 }
@@ -112,31 +114,36 @@ void main()
   rest /= splits;
   uint h = rest % heads;
   uint b = rest / heads;
-  if (b >= batch)
+  if (b >= batch) {
     return;
+  }
   uint last_row = min(first_row + tile_rows, queries) - 1u;
   uint row_base = (b * heads + h) * queries; /* of query 0, among those of all sentences and heads */
   int first = first_position(b);
   int present = present_keys(b, keys);
   uint begin = split * split_keys;
   uint end = k_rows == 0u ? 0u : visible_keys(last_row, first, present);
-  if (split_keys > 0u)
+  if (split_keys > 0u) {
     end = min(end, begin + split_keys);
+  }
 
   uint q_base = q_offset + b * q_stride[0] + h * q_stride[2];
   [[dont_unroll]] for (uint i = lane; i < tile_rows * depth_groups; i += size) {
     uint m = i / depth_groups;
     uint quad = i % depth_groups * 2u;
     vec4 x[2];
-    [[unroll]] for (uint j = 0u; j < 2u; ++j)
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
       x[j] = first_row + m <= last_row && quad + j < depth ? LOAD(q, q_base + (first_row + m) * q_stride[1] + quad + j)
                                                            : vec4(0.0);
+    }
     q_tile[m * q_pitch + quad / 2u] = uvec4(narrowed(x[0], x[0]), narrowed(x[1], x[1]));
   }
-  [[dont_unroll]] for (uint i = lane; i < tile_rows * wild_pitch; i += size)
+  [[dont_unroll]] for (uint i = lane; i < tile_rows * wild_pitch; i += size) {
     wild_results[i] = 0u;
-  if (lane == 0u)
+  }
+  if (lane == 0u) {
     wild = 0u;
+  }
   barrier();
 
   /* The invocation's row of its subgroup's part, and its place among those who share it */
@@ -149,8 +156,9 @@ void main()
   float sum = 0.0; /* of the invocation's keys */
   bool spoilt = false; /* by a score that is NaN or +inf */
   SUMS_MATRIX result[m_shapes * width_shapes];
-  [[unroll]] for (uint i = 0u; i < m_shapes * width_shapes; ++i)
+  [[unroll]] for (uint i = 0u; i < m_shapes * width_shapes; ++i) {
     result[i] = SUMS_MATRIX(0.0);
+  }
 
   for (uint chunk = begin; chunk < end; chunk += tile_keys) {
     bool any_wild = false;
@@ -161,11 +169,13 @@ void main()
       bool exists = chunk + n < end;
       uint from = k_offset + key_row(b, s, exists) * k_stride[0] + s * k_stride[1] + h * k_stride[2];
       vec4 x[2];
-      [[unroll]] for (uint j = 0u; j < 2u; ++j)
+      [[unroll]] for (uint j = 0u; j < 2u; ++j) {
         x[j] = exists && quad + j < depth ? load_k(from + quad + j) : vec4(0.0);
+      }
       k_tile[n * q_pitch + quad / 2u] = uvec4(narrowed(x[0], x[0]), narrowed(x[1], x[1]));
-      if (quad == 0u)
+      if (quad == 0u) {
         key_exists[n] = exists ? 1u : 0u;
+      }
     }
     [[dont_unroll]] for (uint i = lane; i < tile_keys * width_groups; i += size) {
       uint n = i / width_groups;
@@ -180,14 +190,16 @@ void main()
       }
       v_tile[n * v_pitch + quad / 2u] = uvec4(narrowed(x[0], vec4(0.0)), narrowed(x[1], vec4(0.0)));
     }
-    if (any_wild)
+    if (any_wild) {
       atomicMax(wild, chunk + 1u);
+    }
     barrier();
 
     [[dont_unroll]] for (uint n = 0u; n < n_shapes; ++n) {
       SUMS_MATRIX score[m_shapes];
-      [[unroll]] for (uint m = 0u; m < m_shapes; ++m)
+      [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
         score[m] = SUMS_MATRIX(0.0);
+      }
       [[dont_unroll]] for (uint i = 0u; i < depth_shapes; ++i) {
         coopmat<float16_t, gl_ScopeSubgroup, shape_k, shape_n, gl_MatrixUseB> z;
         coopMatLoad(z, k_tile, n * shape_n * q_pitch + i * shape_k / 8u, q_pitch, COLUMN_MAJOR);
@@ -197,8 +209,9 @@ void main()
           score[m] = coopMatMulAdd(x, z, score[m]);
         }
       }
-      [[unroll]] for (uint m = 0u; m < m_shapes; ++m)
+      [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
         coopMatStore(score[m], scores, (part + m * shape_m) * score_pitch + n * shape_n / 4u, score_pitch, ROW_MAJOR);
+      }
     }
     subgroupBarrier();
 
@@ -214,16 +227,19 @@ void main()
       [[unroll]] for (uint j = 0u; j < 8u; ++j) {
         uint s = chunk + n + j;
         float z = MINUS_INF;
-        if (s < visible && key_exists[n + j] != 0u)
+        if (s < visible && key_exists[n + j] != 0u) {
           z = masked_score(uintBitsToFloat(bits[j / 4u][j % 4u]), b, h, l, s, first);
+        }
         score[i][j] = z;
         spoilt = spoilt || is_wild(z);
-        if (!is_minus_inf(z) && !spoilt)
+        if (!is_minus_inf(z) && !spoilt) {
           largest = max(largest, z);
+        }
       }
     }
-    [[unroll]] for (uint i = part_rows; i < lanes; i *= 2u)
+    [[unroll]] for (uint i = part_rows; i < lanes; i *= 2u) {
       largest = max(largest, subgroupShuffleXor(largest, i));
+    }
     float shrink = exp(max(before - largest, -120.0));
     sum *= shrink;
     subgroupBarrier();
@@ -236,8 +252,9 @@ void main()
         if (!is_minus_inf(score[i][j])) {
           float weight = exp(max(score[i][j] - largest, -120.0));
           sum += weight;
-          if ((options & ATTENTION_DROPOUT) != 0u)
+          if ((options & ATTENTION_DROPOUT) != 0u) {
             weight = min(weight * drop_factor(kept_keys(row_base + l, chunk + n + j), chunk + n + j), 65504.0);
+          }
           half_bits[j] = packFloat2x16(f16vec2(weight, 0.0)) & 0xffffu;
         }
       }
@@ -245,29 +262,34 @@ void main()
         uvec4(half_bits[0] | half_bits[1] << 16, half_bits[2] | half_bits[3] << 16, half_bits[4] | half_bits[5] << 16,
               half_bits[6] | half_bits[7] << 16);
     }
-    [[unroll]] for (uint i = 0u; i < shape_n / 4u; i += row_lanes)
+    [[unroll]] for (uint i = 0u; i < shape_n / 4u; i += row_lanes) {
       scores[row * score_pitch + shrink_at + min(i + place, shape_n / 4u - 1u)] = uvec4(floatBitsToUint(shrink));
+    }
     subgroupBarrier();
 
     [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
       SUMS_MATRIX factor;
       coopMatLoad(factor, scores, (part + m * shape_m) * score_pitch + shrink_at, score_pitch, ROW_MAJOR);
-      [[unroll]] for (uint i = 0u; i < width_shapes; ++i)
+      [[unroll]] for (uint i = 0u; i < width_shapes; ++i) {
         result[m * width_shapes + i] = result[m * width_shapes + i] * factor;
+      }
     }
     [[dont_unroll]] for (uint n = 0u; n < tile_keys / shape_k; ++n) {
       coopmat<float16_t, gl_ScopeSubgroup, shape_m, shape_k, gl_MatrixUseA> x[m_shapes];
-      [[unroll]] for (uint m = 0u; m < m_shapes; ++m)
+      [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
         coopMatLoad(x[m], scores, (part + m * shape_m) * score_pitch + n * shape_k / 8u, score_pitch, ROW_MAJOR);
+      }
       [[unroll]] for (uint i = 0u; i < width_shapes; ++i) {
         coopmat<float16_t, gl_ScopeSubgroup, shape_k, shape_n, gl_MatrixUseB> z;
         coopMatLoad(z, v_tile, n * shape_k * v_pitch + i * shape_n / 8u, v_pitch, ROW_MAJOR);
-        [[unroll]] for (uint m = 0u; m < m_shapes; ++m)
+        [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
           result[m * width_shapes + i] = coopMatMulAdd(x[m], z, result[m * width_shapes + i]);
+        }
       }
     }
-    if (wild == chunk + 1u)
+    if (wild == chunk + 1u) {
       find_wild(b, h, row, chunk, end, place);
+    }
     barrier();
   }
 
@@ -276,31 +298,37 @@ void main()
     float other = subgroupShuffleXor(total, i);
     total = is_nan(total) || is_nan(other) ? NOT_A_NUMBER : total + other;
   }
-  if (is_nan(total))
+  if (is_nan(total)) {
     largest = NOT_A_NUMBER;
-  if (l <= last_row && place == 0u)
+  }
+  if (l <= last_row && place == 0u) {
     store_sums(row_base + l, split, largest, total);
+  }
   uint y_at = result_at(b, h, l, split);
   [[unroll]] for (uint i = 0u; i < width_shapes; ++i) {
-    [[unroll]] for (uint m = 0u; m < m_shapes; ++m)
+    [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
       coopMatStore(result[m * width_shapes + i], scores, (part + m * shape_m) * score_pitch, score_pitch, ROW_MAJOR);
+    }
     subgroupBarrier();
     [[unroll]] for (uint from = 0u; from < shape_n / 4u; from += row_lanes) {
       uint j = min(from + place, shape_n / 4u - 1u);
       vec4 x = uintBitsToFloat(scores[row * score_pitch + j]);
-      if (split_keys == 0u)
+      if (split_keys == 0u) {
         x = total == 0.0 ? vec4(0.0) : x / total;
+      }
       uint quad = i * shape_n / 4u + j;
       uint found = quad < width ? wild_results[row * wild_pitch + quad / 4u] >> (quad % 4u * 8u) : 0u;
       [[unroll]] for (uint e = 0u; e < 4u; ++e) {
         uint bits = found >> (2u * e) & 3u;
-        if (bits == 3u || is_nan(total))
+        if (bits == 3u || is_nan(total)) {
           x[e] = NOT_A_NUMBER;
-        else if (bits != 0u)
+        } else if (bits != 0u) {
           x[e] = uintBitsToFloat(0x7f800000u | (bits - 1u) << 31);
+        }
       }
-      if (l <= last_row && quad < width && from + place < shape_n / 4u)
+      if (l <= last_row && quad < width && from + place < shape_n / 4u) {
         STORE(y, y_at + quad, x);
+      }
     }
     subgroupBarrier();
   }

@@ -73,8 +73,9 @@ shared float shared_weight[8][64];
           VECTOR x = LOAD(theirs, theirs_at + (i + step) * theirs_step);                                               \
           for (uint m = 0u; m < tile_rows; ++m) {                                                                      \
             VECTOR y = subgroupShuffle(loaded, step * tile_rows + m);                                                  \
-            for (int j = 0; j < WIDTH; ++j)                                                                            \
+            for (int j = 0; j < WIDTH; ++j) {                                                                          \
               sums[m] = fma(COMPONENT(y, j), COMPONENT(x, j), sums[m]);                                                \
+            }                                                                                                          \
           }                                                                                                            \
         }                                                                                                              \
       }                                                                                                                \
@@ -86,8 +87,9 @@ shared float shared_weight[8][64];
     VECTOR x = LOAD(theirs, theirs_at + i * theirs_step);                                                              \
     for (uint m = 0u; m < tile_rows; ++m) {                                                                            \
       VECTOR y = LOAD(mine, mine_base + min(first_row + m, last_row) * mine_stride + i * mine_step);                   \
-      for (int j = 0; j < WIDTH; ++j)                                                                                  \
+      for (int j = 0; j < WIDTH; ++j) {                                                                                \
         sums[m] = fma(COMPONENT(y, j), COMPONENT(x, j), sums[m]);                                                      \
+      }                                                                                                                \
     }                                                                                                                  \
   }
 #endif
@@ -108,8 +110,9 @@ void main()
   uint block = rest % blocks;
   uint h = rest / blocks % heads;
   uint b = rest / blocks / heads;
-  if (b >= batch)
+  if (b >= batch) {
     return;
+  }
   uint first_element = block * block_width + lane;
   uint last_row = min(first_row + tile_rows, n_own) - 1u;
   uint row_base = (b * heads + h) * queries; /* of query 0, among those of all sentences and heads */
@@ -122,10 +125,12 @@ void main()
   int present = present_keys(b, keys);
   uint end = by_keys ? queries : visible_keys(last_row, first, present);
   if (by_keys) {
-    if (first_row >= visible_keys(queries - 1u, first, present))
+    if (first_row >= visible_keys(queries - 1u, first, present)) {
       end = 0u;
-    if ((options & MASK_CAUSAL) != 0u)
+    }
+    if ((options & MASK_CAUSAL) != 0u) {
       begin = uint(max(int(first_row) - first, 0));
+    }
   }
 
   vec2 stats[tile_rows]; /* of the queries: lse, delta */
@@ -189,9 +194,10 @@ void main()
       weight[m] = 0.0;
       if (exists && s < visible_keys(l, first, present)) {
         float added = 0.0;
-        if ((options & MASK_ADDITIVE) != 0u)
+        if ((options & MASK_ADDITIVE) != 0u) {
           added = FLOAT(additive, additive_offset + b * additive_stride[0] + h * additive_stride[1] +
                                   l * additive_stride[2] + s * additive_stride[3]);
+        }
         float z = biased(times(alpha_bits, score[m]), added, relative_bias(h, l, s, first));
         if (!is_minus_inf(z)) {
           vec2 query = by_keys ? stats_t : stats[m];
@@ -202,12 +208,14 @@ void main()
           gradient[m] = is_nan(d) ? floatBitsToUint(NOT_A_NUMBER) : floatBitsToUint(d);
         }
       }
-      if (writes_scores && chunk + lane < n_others && first_row + m <= last_row)
+      if (writes_scores && chunk + lane < n_others && first_row + m <= last_row) {
         WORD(dscores, (row_base + l) * keys + s) = gradient[m] == EXCLUDED ? 0u : gradient[m];
+      }
 #ifndef SUBGROUP
       shared_gradient[m][lane] = gradient[m];
-      if (by_keys)
+      if (by_keys) {
         shared_weight[m][lane] = weight[m];
+      }
 #endif
     }
 #ifndef SUBGROUP
@@ -235,16 +243,18 @@ void main()
           VECTOR x = LOAD(other, other_base + (chunk + i) * other_stride[1] +
                                  min(first_element + c * lanes, depth - 1u) * other_step);
           for (uint m = 0u; m < tile_rows; ++m) {
-            if (visible[m])
+            if (visible[m]) {
               sum[m][c] += gradient_i[m] * x;
+            }
           }
         }
         if (by_keys && width > 0u) {
           VECTOR x = LOAD(other2, other2_base + (chunk + i) * other2_stride[1] +
                                   min(first_element + c * lanes, width - 1u) * other2_step);
           for (uint m = 0u; m < tile_rows; ++m) {
-            if (visible[m])
+            if (visible[m]) {
               sum2[m][c] += weight_i[m] * x;
+            }
           }
         }
       }
@@ -255,25 +265,30 @@ void main()
   }
 
   for (uint m = 0u; m < tile_rows; ++m) {
-    if (first_row + m > last_row)
+    if (first_row + m > last_row) {
       continue;
+    }
     uint row = (b * n_own + first_row + m) * heads + h;
     for (uint c = 0u; c < parts; ++c) {
       uint j = first_element + c * lanes;
-      if (j < depth)
+      if (j < depth) {
         STORE(result, row * depth + j, times(alpha_bits, sum[m][c]));
-      if (by_keys && j < width)
+      }
+      if (by_keys && j < width) {
         STORE(second, row * width + j, sum2[m][c]);
+      }
     }
   }
-  if (!writes_scores)
+  if (!writes_scores) {
     return;
+  }
   /* The loop over rows is the inner one: what a loop that is not unrolled indexes with its variable is kept in memory. */
   uint written = min((end + lanes - 1u) / lanes * lanes, keys);
   for (uint s = written + lane; s < keys; s += lanes) {
     for (uint m = 0u; m < tile_rows; ++m) {
-      if (first_row + m <= last_row)
+      if (first_row + m <= last_row) {
         WORD(dscores, (row_base + first_row + m) * keys + s) = 0u;
+      }
     }
   }
 }

@@ -57,16 +57,18 @@ void main()
   rest /= splits;
   uint h = rest % heads;
   uint b = rest / heads;
-  if (b >= batch)
+  if (b >= batch) {
     return;
+  }
   uint last_row = min(first_row + tile_rows, queries) - 1u;
   uint row_base = (b * heads + h) * queries; /* of query 0, among those of all sentences and heads */
   int first = first_position(b);
   int present = present_keys(b, keys);
   uint begin = split * split_keys;
   uint end = k_rows == 0u ? 0u : visible_keys(last_row, first, present);
-  if (split_keys > 0u)
+  if (split_keys > 0u) {
     end = min(end, begin + split_keys);
+  }
 
   uint q_base = q_offset + b * q_stride[0] + h * q_stride[2];
   for (uint i = lane; i < tile_rows * depth; i += size) {
@@ -74,8 +76,9 @@ void main()
     q_tile[m * q_pitch + i % depth] =
       first_row + m <= last_row ? LOAD(q, q_base + (first_row + m) * q_stride[1] + i % depth) : vec4(0.0);
   }
-  if (lane == 0u)
+  if (lane == 0u) {
     wild = 0u;
+  }
 
   vec4 result[rows_each][parts];
   float sum[rows_each]; /* of the invocation's keys */
@@ -88,8 +91,9 @@ void main()
     sum[m] = 0.0;
     largest[m] = LOWEST;
     spoilt[m] = false;
-    [[unroll]] for (uint c = 0u; c < parts; ++c)
+    [[unroll]] for (uint c = 0u; c < parts; ++c) {
       result[m][c] = vec4(0.0);
+    }
   }
 
   for (uint chunk = begin; chunk < end; chunk += tile_keys) {
@@ -103,18 +107,23 @@ void main()
     barrier();
 
     float score[rows_each][keys_each];
-    [[unroll]] for (uint m = 0u; m < rows_each; ++m)
-      [[unroll]] for (uint n = 0u; n < keys_each; ++n)
+    [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
+      [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
         score[m][n] = 0.0;
+      }
+    }
     for (uint i = 0u; i < depth; ++i) {
       vec4 k_mine[keys_each];
-      [[unroll]] for (uint n = 0u; n < keys_each; ++n)
+      [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
         k_mine[n] = kv_tile[(column + n * ATTENTION_TILE_SIDE) * kv_pitch + i];
+      }
       [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
         vec4 x = q_tile[(row + m * row_groups) * q_pitch + i];
-        [[unroll]] for (uint n = 0u; n < keys_each; ++n)
-          [[unroll]] for (int j = 0; j < 4; ++j)
+        [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
+          [[unroll]] for (int j = 0; j < 4; ++j) {
             score[m][n] = fma(x[j], k_mine[n][j], score[m][n]);
+          }
+        }
       }
     }
 
@@ -126,8 +135,9 @@ void main()
       uint unused = key_row(b, s, exists);
       [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
         float z = MINUS_INF;
-        if (exists && s < visible[m])
+        if (exists && s < visible[m]) {
           z = masked_score(score[m][n], b, h, first_row + row + m * row_groups, s, first);
+        }
         score[m][n] = z;
         spoilt[m] = spoilt[m] || is_wild(z);
       }
@@ -136,20 +146,23 @@ void main()
     [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
       before[m] = largest[m];
       [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
-        if (!is_minus_inf(score[m][n]) && !spoilt[m])
+        if (!is_minus_inf(score[m][n]) && !spoilt[m]) {
           largest[m] = max(largest[m], score[m][n]);
+        }
       }
       partial_rows[(row + m * row_groups) * ATTENTION_TILE_SIDE + column] = largest[m];
     }
     barrier();
 
     [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
-      for (uint i = 0u; i < ATTENTION_TILE_SIDE; ++i)
+      for (uint i = 0u; i < ATTENTION_TILE_SIDE; ++i) {
         largest[m] = max(largest[m], partial_rows[(row + m * row_groups) * ATTENTION_TILE_SIDE + i]);
+      }
       float shrink = exp_accurate(before[m] - largest[m]);
       sum[m] *= shrink;
-      [[unroll]] for (uint c = 0u; c < parts; ++c)
+      [[unroll]] for (uint c = 0u; c < parts; ++c) {
         result[m][c] *= shrink;
+      }
       uvec4 weights;
       [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
         uint s = chunk + column + n * ATTENTION_TILE_SIDE;
@@ -157,8 +170,9 @@ void main()
         if (!is_minus_inf(score[m][n])) {
           float weight = exp_accurate(score[m][n] - largest[m]);
           sum[m] += weight;
-          if ((options & ATTENTION_DROPOUT) != 0u)
+          if ((options & ATTENTION_DROPOUT) != 0u) {
             weight *= drop_factor(kept_keys(row_base + first_row + row + m * row_groups, s), s);
+          }
           bits = floatBitsToUint(weight);
         }
         weights[n] = bits;
@@ -175,8 +189,9 @@ void main()
       any_wild = any_wild || !is_finite(x);
       kv_tile[n * kv_pitch + i % width] = x;
     }
-    if (any_wild)
+    if (any_wild) {
       atomicMax(wild, chunk + 1u);
+    }
     barrier();
 
     if (wild == chunk + 1u) {
@@ -184,21 +199,24 @@ void main()
         [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
           uint bits = weight_tile[(row + m * row_groups) * ATTENTION_WEIGHT_PITCH + n % ATTENTION_TILE_SIDE][n / ATTENTION_TILE_SIDE];
           if (bits != EXCLUDED) {
-            [[unroll]] for (uint c = 0u; c < parts; ++c)
+            [[unroll]] for (uint c = 0u; c < parts; ++c) {
               result[m][c] += uintBitsToFloat(bits) * kv_tile[n * kv_pitch + min(column + c * ATTENTION_TILE_SIDE, width - 1u)];
+            }
           }
         }
       }
     } else {
       for (uint i = 0u; i < ATTENTION_TILE_SIDE; ++i) {
         vec4 weight[rows_each];
-        [[unroll]] for (uint m = 0u; m < rows_each; ++m)
+        [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
           weight[m] = uintBitsToFloat(weight_tile[(row + m * row_groups) * ATTENTION_WEIGHT_PITCH + i]);
+        }
         [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
           [[unroll]] for (uint c = 0u; c < parts; ++c) {
             vec4 x = kv_tile[(i + n * ATTENTION_TILE_SIDE) * kv_pitch + min(column + c * ATTENTION_TILE_SIDE, width - 1u)];
-            [[unroll]] for (uint m = 0u; m < rows_each; ++m)
+            [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
               result[m][c] = fma(vec4(weight[m][n]), x, result[m][c]);
+            }
           }
         }
       }
@@ -206,13 +224,15 @@ void main()
     barrier();
   }
 
-  [[unroll]] for (uint m = 0u; m < rows_each; ++m)
+  [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
     partial_rows[(row + m * row_groups) * ATTENTION_TILE_SIDE + column] = spoilt[m] ? NOT_A_NUMBER : sum[m];
+  }
   barrier();
   [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
     uint l = first_row + row + m * row_groups;
-    if (l > last_row)
+    if (l > last_row) {
       continue;
+    }
     float total = 0.0;
     bool number = true;
     for (uint i = 0u; i < ATTENTION_TILE_SIDE; ++i) {
@@ -227,12 +247,15 @@ void main()
     uint y_at = result_at(b, h, l, split);
     [[unroll]] for (uint c = 0u; c < parts; ++c) {
       vec4 x = number ? result[m][c] : vec4(NOT_A_NUMBER);
-      if (split_keys == 0u)
+      if (split_keys == 0u) {
         x = total == 0.0 ? vec4(0.0) : x / total;
-      if (column + c * ATTENTION_TILE_SIDE < width)
+      }
+      if (column + c * ATTENTION_TILE_SIDE < width) {
         STORE(y, y_at + column + c * ATTENTION_TILE_SIDE, x);
+      }
     }
-    if (column == 0u)
+    if (column == 0u) {
       store_sums(row_base + l, split, largest[m], total);
+    }
   }
 }

@@ -22,8 +22,9 @@ float row_sum(uint row, float top)
   float sum = 0.0;
   for (uint i = gl_LocalInvocationID.x; i < lists; i += gl_WorkGroupSize.x) {
     uint largest = WORD(scratch, at + 2u * i);
-    if (largest > ORDER_MINUS_INF)
+    if (largest > ORDER_MINUS_INF) {
       sum += FLOAT(scratch, at + 2u * i + 1u) * exp_accurate(number_of(largest) - top);
+    }
   }
   return group_sum(sum);
 }
@@ -31,8 +32,9 @@ float row_sum(uint row, float top)
 void main()
 {
   uint row = group_index();
-  if (row >= rows)
+  if (row >= rows) {
     return;
+  }
   uint at = candidates_at + 2u * row * lists * k;
   float top = 0.0;
   float shift = 0.0;
@@ -49,8 +51,9 @@ void main()
     }
     uint largest = group_max(best.x);
     uint index = ~group_max(best.x == largest ? ~best.y : 0u);
-    if (best.x == largest && best.y == index)
+    if (best.x == largest && best.y == index) {
       WORD(scratch, best_at) = NOBODY.x;
+    }
     if (logarithm != 0u && r == 0u) {
       strange = largest >= ORDER_PLUS_INF;
       top = number_of(largest);
@@ -58,8 +61,9 @@ void main()
     }
     if (gl_LocalInvocationID.x == 0u) {
       float value = number_of(largest);
-      if (logarithm != 0u && largest > ORDER_MINUS_INF)
+      if (logarithm != 0u && largest > ORDER_MINUS_INF) {
         value = value - top - shift;
+      }
       WORD(values, row * k + r) = strange ? 0x7fc00000u : floatBitsToUint(value);
       WORD(indices, row * k + r) = strange ? r : index;
     }

@@ -18,16 +18,19 @@ OUT(3, lse)
 void main()
 {
   uint row = group_index();
-  if (row >= rows)
+  if (row >= rows) {
     return;
+  }
   uint x_at = x_offset + row * row_stride;
 
   uint order = 0u;
-  FOR_BLOCKS(block, extent) FOR_BLOCK(i, block, extent)
-  {
-    VECTOR z = LOAD(x, x_at + i * element_stride);
-    for (int j = 0; j < WIDTH; ++j)
-      order = max(order, order_of(COMPONENT(z, j)));
+  FOR_BLOCKS(block, extent) {
+    FOR_BLOCK(i, block, extent) {
+      VECTOR z = LOAD(x, x_at + i * element_stride);
+      for (int j = 0; j < WIDTH; ++j) {
+        order = max(order, order_of(COMPONENT(z, j)));
+      }
+    }
   }
   order = group_max(order);
   float largest = order >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order);
@@ -35,16 +38,15 @@ void main()
 
   float exponentials = 0.0;
   float linear = 0.0;
-  FOR_BLOCKS(block, extent)
-  {
+  FOR_BLOCKS(block, extent) {
     float part = 0.0;
     float linear_part = 0.0;
-    FOR_BLOCK(i, block, extent)
-    {
+    FOR_BLOCK(i, block, extent) {
       VECTOR z = LOAD(x, x_at + i * element_stride) - largest;
       linear_part += sum_of(z);
-      for (int j = 0; j < WIDTH; ++j)
+      for (int j = 0; j < WIDTH; ++j) {
         COMPONENT(z, j) = exp_accurate(COMPONENT(z, j));
+      }
       part += sum_of(z);
     }
     exponentials += part;
@@ -52,8 +54,9 @@ void main()
   }
   exponentials = group_sum(exponentials);
   linear = group_sum(linear);
-  if (gl_LocalInvocationID.x != 0u)
+  if (gl_LocalInvocationID.x != 0u) {
     return;
+  }
 
   float shift = log_accurate(exponentials);
   WORD(lse, row) = floatBitsToUint(nothing ? MINUS_INF : largest + shift);
@@ -62,10 +65,12 @@ void main()
   if (label < vocabulary) {
     float chosen = FLOAT(x_element, x_at * WIDTH + label * element_stride) - largest;
     result = shift - (1.0 - smoothing) * chosen;
-    if (smoothing > 0.0)
+    if (smoothing > 0.0) {
       result -= smoothing / float(vocabulary) * linear;
-    if (nothing)
+    }
+    if (nothing) {
       result = -MINUS_INF;
+    }
   }
   WORD(loss, row) = floatBitsToUint(result);
 }

@@ -18,8 +18,9 @@ OPERAND_OUT(4, dx)
 void main()
 {
   uint at = invocation_index();
-  if (at >= count)
+  if (at >= count) {
     return;
+  }
   uint row = at / extent;
   uint i = at - row * extent;
   uint label = WORD(labels, labels_offset + row * labels_stride);

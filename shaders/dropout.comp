@@ -25,8 +25,9 @@ void main()
 {
   uint group = invocation_index();
   uint first = group * STEPS;
-  if (first >= count)
+  if (first >= count) {
     return;
+  }
   uvec2 key = uvec2(WORD(seed, seed_offset), WORD(seed, seed_offset + seed_stride));
   uvec4 words = dropout_words(uvec2(group, 0u), stream, key);
   uint end = min(STEPS, count - first);
@@ -34,8 +35,9 @@ void main()
     uint at = x_offset + element(unravel(first + i, extent), x_stride);
 #ifdef QUADS
     vec4 z = scale * uintBitsToFloat(repeat != 0u ? uvec4(WORD(x, at)) : QUAD(x4, at));
-    for (uint j = 0u; j < 4u; ++j)
+    for (uint j = 0u; j < 4u; ++j) {
       z[j] = dropout_keeps(words, i * 4u + j, threshold) ? z[j] : 0.0;
+    }
     QUAD(y, first + i) = floatBitsToUint(z);
 #else
     WORD(y, first + i) = dropout_keeps(words, i, threshold) ? floatBitsToUint(scale * FLOAT(x, at)) : 0u;

@@ -14,8 +14,9 @@ OUT(1, bits)
 void main()
 {
   uint index = invocation_index();
-  if (index >= count)
+  if (index >= count) {
     return;
+  }
   uint row = index / row_words;
   uint first = (index - row * row_words) * 32u;
   uint n = min(32u, length - first);
@@ -26,8 +27,9 @@ void main()
   uint word = 0u;
   for (uint i = 0u; i < n; place = 0u) {
     uvec4 words = dropout_words(group, stream, key);
-    for (; place < 8u && i < n; ++place, ++i)
+    for (; place < 8u && i < n; ++place, ++i) {
       word |= dropout_keeps(words, place, threshold) ? 1u << i : 0u;
+    }
     group.y += group.x == 0xffffffffu ? 1u : 0u;
     ++group.x;
   }

@@ -30,8 +30,9 @@ const bool unary = false;
 
 uint apply(uint a, uint b)
 {
-  if (function == GRADIENT_OF_MASK)
+  if (function == GRADIENT_OF_MASK) {
     return is_minus_inf(uintBitsToFloat(a)) ? 0u : b;
+  }
   float by = slope(function, uintBitsToFloat(a));
   return by == 0.0 ? 0u : floatBitsToUint(by * uintBitsToFloat(b));
 }
@@ -40,14 +41,18 @@ const bool unary = function >= FUNCTION_UNARY;
 
 uint apply(uint a, uint b)
 {
-  if (function == FUNCTION_ADD)
+  if (function == FUNCTION_ADD) {
     return floatBitsToUint(uintBitsToFloat(a) + uintBitsToFloat(b));
-  if (function == FUNCTION_MUL)
+  }
+  if (function == FUNCTION_MUL) {
     return floatBitsToUint(uintBitsToFloat(a) * uintBitsToFloat(b));
-  if (function == FUNCTION_ADD_I32)
+  }
+  if (function == FUNCTION_ADD_I32) {
     return a + b;
-  if (function == FUNCTION_MUL_I32)
+  }
+  if (function == FUNCTION_MUL_I32) {
     return a * b;
+  }
   return floatBitsToUint(activate(function - FUNCTION_UNARY, uintBitsToFloat(a)));
 }
 #endif
@@ -55,8 +60,9 @@ uint apply(uint a, uint b)
 void main()
 {
   uint i = invocation_index();
-  if (i >= count)
+  if (i >= count) {
     return;
+  }
   uvec4 place = unravel(i, extent, axes);
   uint a_at = a_offset + element(place, a_stride);
   uint b_at = b_offset + element(place, b_stride);
@@ -64,8 +70,9 @@ void main()
   uvec4 x = (repeat & 1u) != 0u ? uvec4(WORD(a, a_at)) : QUAD(a4, a_at);
   uvec4 z = unary ? x : (repeat & 2u) != 0u ? uvec4(WORD(b, b_at)) : QUAD(b4, b_at);
   uvec4 result;
-  for (int j = 0; j < 4; ++j)
+  for (int j = 0; j < 4; ++j) {
     result[j] = apply(x[j], z[j]);
+  }
   QUAD(y4, i) = result;
 #else
   WORD(y, i) = apply(WORD(a, a_at), unary ? 0u : WORD(b, b_at));

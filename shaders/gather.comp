@@ -38,22 +38,27 @@ uint size_of(uint type)
 uint fetch(uint at)
 {
   uint bits;
-  if (size_of(from_type) == 4u)
+  if (size_of(from_type) == 4u) {
     bits = WORD(x, at);
-  else if (size_of(from_type) == 2u)
+  } else if (size_of(from_type) == 2u) {
     bits = (WORD(x, at >> 1) >> ((at & 1u) * 16u)) & 0xffffu;
-  else
+  } else {
     bits = (WORD(x, at >> 2) >> ((at & 3u) * 8u)) & 0xffu;
-  if (from_type == to_type && scaled == 0u)
+  }
+  if (from_type == to_type && scaled == 0u) {
     return bits;
-  if (from_type == TYPE_F16)
+  }
+  if (from_type == TYPE_F16) {
     bits = half_to_bits(bits);
-  else if (from_type == TYPE_BF16)
+  } else if (from_type == TYPE_BF16) {
     bits <<= 16;
-  if (scaled != 0u)
+  }
+  if (scaled != 0u) {
     bits = floatBitsToUint(alpha * uintBitsToFloat(bits));
-  if (to_type == TYPE_F16)
+  }
+  if (to_type == TYPE_F16) {
     return bits_to_half(bits);
+  }
   return to_type == TYPE_BF16 ? bits_to_bfloat(bits) : bits;
 }
 #endif
@@ -64,8 +69,9 @@ bool source(uint i, out uint at, out uint row)
   uvec4 place = unravel(i, extent, axes);
   at = x_offset + element(place, x_stride);
   row = 0u;
-  if (indexed == 0u)
+  if (indexed == 0u) {
     return true;
+  }
   row = WORD(index_word, index_offset + element(place, index_stride));
   at += row * row_stride;
   return row < rows;
@@ -76,8 +82,9 @@ void main()
   uint i = invocation_index();
   uint at, row;
 #ifdef BYTES
-  if (i >= count)
+  if (i >= count) {
     return;
+  }
   bool within = source(i, at, row);
   float factor = within ? alpha * FLOAT(scales, scales_offset + row * scales_stride) : 0.0;
 #ifdef QUADS
@@ -88,26 +95,30 @@ void main()
   WORD(y, i) = floatBitsToUint(factor * float(value));
 #endif
 #elif defined(QUADS)
-  if (i >= count)
+  if (i >= count) {
     return;
+  }
   uvec4 result = uvec4(0u);
   if (source(i, at, row)) {
     result = QUAD(x4, at);
-    if (scaled != 0u)
+    if (scaled != 0u) {
       result = floatBitsToUint(alpha * uintBitsToFloat(result));
+    }
   }
   QUAD(y4, i) = result;
 #else
   const uint per_word = 4u / size_of(to_type);
   uint first = i * per_word;
-  if (first >= count)
+  if (first >= count) {
     return;
+  }
   uint n = min(per_word, count - first);
   /* What lies behind the last element stays. */
   uint word = n < per_word ? WORD(y, i) & (0xffffffffu << (n * 8u * size_of(to_type))) : 0u;
   for (uint j = 0u; j < n; ++j) {
-    if (source(first + j, at, row))
+    if (source(first + j, at, row)) {
       word |= fetch(at) << (j * 8u * size_of(to_type));
+    }
   }
   WORD(y, i) = word;
 #endif

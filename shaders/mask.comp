@@ -21,8 +21,9 @@ OUT(5, y)
 void main()
 {
   uint i = invocation_index();
-  if (i >= count)
+  if (i >= count) {
     return;
+  }
   uvec4 place = unravel(i, extent);
   int first = first_position(place.x);
   float z = MINUS_INF;

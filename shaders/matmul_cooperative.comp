@@ -85,14 +85,16 @@ void find_operands()
 {
   uint a_batch = a_offset + batch_offset(batch, a_stride[0], a_stride[1]);
   uint b_batch = b_offset + batch_offset(batch, b_stride[0], b_stride[1]);
-  [[unroll]] for (uint i = 0u; i < a_loads; ++i)
+  [[unroll]] for (uint i = 0u; i < a_loads; ++i) {
     a_at[i] = a_batch + min(tile.x * tile_rows + (lane + i * size) / step_groups, rows - 1u) * a_stride[2];
+  }
   [[unroll]] for (uint i = 0u; i < b_loads; ++i) {
     uint place = lane + i * size;
-    if (b_along_depth != 0u)
+    if (b_along_depth != 0u) {
       b_at[i] = b_batch + min(tile.y * tile_columns + place / step_groups, columns - 1u) * b_stride[3];
-    else
+    } else {
       b_at[i] = b_batch + min(tile.y * column_groups + place % column_groups, columns / GROUP - 1u);
+    }
   }
 }
 
@@ -101,15 +103,17 @@ void fetch(uint k)
 {
   [[unroll]] for (uint i = 0u; i < a_loads; ++i) {
     uint at = a_at[i] + min(k + (lane + i * size) % step_groups, depth - 1u) * A_QUADS;
-    [[unroll]] for (uint j = 0u; j < A_QUADS; ++j)
+    [[unroll]] for (uint j = 0u; j < A_QUADS; ++j) {
       a_next[i * A_QUADS + j] = QUAD(a, at + j);
+    }
   }
   [[unroll]] for (uint i = 0u; i < b_loads; ++i) {
     uint place = lane + i * size;
-    if (b_along_depth != 0u)
+    if (b_along_depth != 0u) {
       b_next[i] = QUAD(b, b_at[i] + min(k + place % step_groups, depth - 1u));
-    else
+    } else {
       b_next[i] = QUAD(b, b_at[i] + min(k * GROUP + place / column_groups, depth * GROUP - 1u) * b_stride[2]);
+    }
   }
 }
 
@@ -144,16 +148,18 @@ void put_step(uint buffer_at, uint k)
     uvec4 group = uvec4(narrowed(a_next[2u * i].xy), narrowed(a_next[2u * i].zw), narrowed(a_next[2u * i + 1u].xy),
                         narrowed(a_next[2u * i + 1u].zw));
 #endif
-    if (a_loads * size == a_groups || place < a_groups)
+    if (a_loads * size == a_groups || place < a_groups) {
       put(buffer_at + place / step_groups * a_pitch + place % step_groups,
           k + place % step_groups < depth ? group : uvec4(0u));
+    }
   }
   [[unroll]] for (uint i = 0u; i < b_loads; ++i) {
     uint place = lane + i * size;
     uint across = b_along_depth != 0u ? step_groups : column_groups;
     uint from = b_along_depth != 0u ? place % step_groups : place / column_groups / GROUP;
-    if (b_loads * size == b_groups || place < b_groups)
+    if (b_loads * size == b_groups || place < b_groups) {
       put(buffer_at + b_from + place / across * b_pitch + place % across, k + from < depth ? b_next[i] : uvec4(0u));
+    }
   }
 }
 
@@ -162,15 +168,17 @@ void main()
   const uint m_shapes = part_rows / shape_m;
   const uint n_shapes = part_columns / shape_n;
   const uint parts_across = tile_columns / part_columns;
-  if (group_index() >= groups)
+  if (group_index() >= groups) {
     return;
+  }
   tile = tile_in_band(group_index());
   lane = gl_LocalInvocationID.x;
   uint part_row = gl_SubgroupID / parts_across * part_rows;
   uint part_column = gl_SubgroupID % parts_across * part_columns;
   coopmat<SUM, gl_ScopeSubgroup, shape_m, shape_n, gl_MatrixUseAccumulator> sum[m_shapes * n_shapes];
-  [[unroll]] for (uint i = 0u; i < m_shapes * n_shapes; ++i)
+  [[unroll]] for (uint i = 0u; i < m_shapes * n_shapes; ++i) {
     sum[i] = coopmat<SUM, gl_ScopeSubgroup, shape_m, shape_n, gl_MatrixUseAccumulator>(SUM(0));
+  }
 
   batch = tile.z / parts;
   uint begin = (tile.z - batch * parts) * part_depth;
@@ -179,32 +187,37 @@ void main()
   uint buffer_at = 0u;
   for (uint k = begin; k < end + step_groups; k += step_groups) {
     /* In a branch, lest a compiler moves the loads behind the multiplications, to where they are used */
-    if (k < end)
+    if (k < end) {
       fetch(k);
+    }
     if (k > begin) {
       uint a_part = (buffer_at + part_row * a_pitch) * UNITS;
       uint b_part = (buffer_at + b_from + (b_along_depth != 0u ? part_column * b_pitch : part_column / GROUP)) * UNITS;
       for (uint step = 0u; step < step_groups * GROUP; step += shape_k) {
         coopmat<FACTOR, gl_ScopeSubgroup, shape_m, shape_k, gl_MatrixUseA> x[m_shapes];
-        [[unroll]] for (uint m = 0u; m < m_shapes; ++m)
+        [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
           coopMatLoad(x[m], tiles, a_part + m * shape_m * a_pitch * UNITS + step * UNITS / GROUP, a_pitch * UNITS,
                       gl_CooperativeMatrixLayoutRowMajor);
+        }
         [[unroll]] for (uint n = 0u; n < n_shapes; ++n) {
           coopmat<FACTOR, gl_ScopeSubgroup, shape_k, shape_n, gl_MatrixUseB> z;
-          if (b_along_depth != 0u)
+          if (b_along_depth != 0u) {
             coopMatLoad(z, tiles, b_part + n * shape_n * b_pitch * UNITS + step * UNITS / GROUP, b_pitch * UNITS,
                         gl_CooperativeMatrixLayoutColumnMajor);
-          else
+          } else {
             coopMatLoad(z, tiles, b_part + step * b_pitch * UNITS + n * shape_n * UNITS / GROUP, b_pitch * UNITS,
                         gl_CooperativeMatrixLayoutRowMajor);
-          [[unroll]] for (uint m = 0u; m < m_shapes; ++m)
+          }
+          [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
             sum[m * n_shapes + n] = coopMatMulAdd(x[m], z, sum[m * n_shapes + n]);
+          }
         }
       }
     }
     buffer_at = buffer_groups - buffer_at;
-    if (k < end)
+    if (k < end) {
       put_step(buffer_at, k);
+    }
     /* One is enough: this buffer was read before the last one. */
     barrier();
   }
@@ -216,9 +229,10 @@ void main()
   uint sum_row = tile.x * tile_rows + part_row;
   uint sum_column = tile.y * tile_columns + part_column;
   [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
-    [[unroll]] for (uint n = 0u; n < n_shapes; ++n)
+    [[unroll]] for (uint n = 0u; n < n_shapes; ++n) {
       coopMatStore(sum[m * n_shapes + n], tiles, (piece + n * shape_n / 4u) * UNITS, pitch * UNITS,
                    gl_CooperativeMatrixLayoutRowMajor);
+    }
     subgroupBarrier();
     [[dont_unroll]] for (uint i = gl_SubgroupInvocationID; i < shape_m * part_columns; i += lanes) {
       uint at_row = sum_row + m * shape_m + i / part_columns;

@@ -16,12 +16,14 @@ IN(1, b)
 
 void main()
 {
-  if (group_index() >= groups)
+  if (group_index() >= groups) {
     return;
+  }
   uvec3 tile = tile_of(group_index());
   uint n = tile.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-  if (n >= columns)
+  if (n >= columns) {
     return;
+  }
   uint first_row = tile.x * tile_rows;
   uint b_at = b_offset + batch_offset(tile.z, b_stride[0], b_stride[1]) + n * b_stride[3];
   uint a_batch = a_offset + batch_offset(tile.z, a_stride[0], a_stride[1]);
@@ -33,11 +35,13 @@ void main()
   }
   for (uint k = 0u; k < depth; ++k) {
     float x = load_b(b_at + k * b_stride[2]);
-    for (uint m = 0u; m < tile_rows; ++m)
+    for (uint m = 0u; m < tile_rows; ++m) {
       sum[m] = fma(FLOAT(a, a_at[m] + k * a_stride[3]), x, sum[m]);
+    }
   }
   for (uint m = 0u; m < tile_rows; ++m) {
-    if (first_row + m < rows)
+    if (first_row + m < rows) {
       store(tile.z, first_row + m, n, sum[m]);
+    }
   }
 }

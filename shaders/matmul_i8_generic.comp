@@ -28,12 +28,14 @@ uint load_b(uint at, uint k)
 
 void main()
 {
-  if (group_index() >= groups)
+  if (group_index() >= groups) {
     return;
+  }
   uvec3 tile = tile_of(group_index());
   uint n = tile.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-  if (n >= columns)
+  if (n >= columns) {
     return;
+  }
   uint first_row = tile.x * tile_rows;
   uint b_at = b_offset + batch_offset(tile.z, b_stride[0], b_stride[1]) + n * b_stride[3];
   uint a_batch = a_offset + batch_offset(tile.z, a_stride[0], a_stride[1]);
@@ -47,12 +49,14 @@ void main()
   for (uint group = 0u; group < groups; ++group) {
     for (uint j = 0u; j < 4u; ++j) {
       uint weights = load_b(b_at, group * QUANTISED_GROUP + j * 4u);
-      for (uint m = 0u; m < tile_rows; ++m)
+      for (uint m = 0u; m < tile_rows; ++m) {
         sum[m] += dot_bytes(QUAD(a, a_at[m] + group)[j], weights);
+      }
     }
   }
   for (uint m = 0u; m < tile_rows; ++m) {
-    if (first_row + m < rows)
+    if (first_row + m < rows) {
       store_quantised(tile.z, first_row + m, n, uintBitsToFloat(QUAD(a, a_at[m] + groups).x), sum[m]);
+    }
   }
 }

@@ -44,49 +44,60 @@ void product(uvec3 tile)
   int sum[tile_rows][tile_columns];
   for (uint c = 0u; c < tile_columns; ++c) {
     b_at[c] = b_batch + min(first_column + c * lanes, columns - 1u) * b_stride[3];
-    for (uint m = 0u; m < tile_rows; ++m)
+    for (uint m = 0u; m < tile_rows; ++m) {
       sum[m][c] = 0;
+    }
   }
   uint ahead = lane / tile_rows;
   for (uint block = 0u; block < depth; block += BLOCK_GROUPS) {
     float part[tile_rows][tile_columns];
-    for (uint m = 0u; m < tile_rows; ++m)
-      for (uint c = 0u; c < tile_columns; ++c)
+    for (uint m = 0u; m < tile_rows; ++m) {
+      for (uint c = 0u; c < tile_columns; ++c) {
         part[m][c] = 0.0;
+      }
+    }
     uint end = min(block + BLOCK_GROUPS, depth);
     for (uint k = block; k < end; k += steps) {
       uvec4 a_mine = QUAD(a, a_at + min(k + ahead, depth));
       uint n_steps = min(steps, end - k);
       for (uint step = 0u; step < n_steps; ++step) {
         uvec4 b_mine[tile_columns];
-        for (uint c = 0u; c < tile_columns; ++c)
+        for (uint c = 0u; c < tile_columns; ++c) {
           b_mine[c] = QUAD(b, b_at[c] + k + step);
+        }
         for (uint j = 0u; j < 4u; ++j) {
           vec4 x[tile_rows];
           vec4 wide = widen(a_mine[j]) * 5.9604644775390625e-8;
-          for (uint m = 0u; m < tile_rows; ++m)
+          for (uint m = 0u; m < tile_rows; ++m) {
             x[m] = subgroupShuffle(wide, step * tile_rows + m);
+          }
           for (uint c = 0u; c < tile_columns; ++c) {
             vec4 z = widen(b_mine[c][j]);
-            for (uint m = 0u; m < tile_rows; ++m)
-              for (uint i = 0u; i < 4u; ++i)
+            for (uint m = 0u; m < tile_rows; ++m) {
+              for (uint i = 0u; i < 4u; ++i) {
                 part[m][c] = fma(x[m][i], z[i], part[m][c]);
+              }
+            }
           }
         }
       }
     }
-    for (uint m = 0u; m < tile_rows; ++m)
-      for (uint c = 0u; c < tile_columns; ++c)
+    for (uint m = 0u; m < tile_rows; ++m) {
+      for (uint c = 0u; c < tile_columns; ++c) {
         sum[m][c] += int(part[m][c] * 5.9604644775390625e-8);
+      }
+    }
   }
   for (uint m = 0u; m < tile_rows; ++m) {
-    if (first_row + m >= rows)
+    if (first_row + m >= rows) {
       continue;
+    }
     float unit = uintBitsToFloat(QUAD(a, a_batch + (first_row + m) * a_stride[2] + depth).x);
     for (uint c = 0u; c < tile_columns; ++c) {
       uint n = first_column + c * lanes;
-      if (n < columns)
+      if (n < columns) {
         store_quantised(tile.z, first_row + m, n, unit, sum[m][c]);
+      }
     }
   }
 }

@@ -26,8 +26,9 @@ shared uvec4 b_tile[I8_STEP * 4u * pitch];
 void main()
 {
   const uint size = side * side;
-  if (group_index() >= groups)
+  if (group_index() >= groups) {
     return;
+  }
   uvec3 where = tile_of(group_index());
   uint lane = gl_LocalInvocationID.x;
   uint first_row = where.x * extent;
@@ -37,9 +38,11 @@ void main()
   uint row = lane / side;
   uint column = lane % side;
   ivec4 sum[tile * 4u][tile];
-  for (uint m = 0u; m < tile * 4u; ++m)
-    for (uint n = 0u; n < tile; ++n)
+  for (uint m = 0u; m < tile * 4u; ++m) {
+    for (uint n = 0u; n < tile; ++n) {
       sum[m][n] = ivec4(0);
+    }
+  }
 
   for (uint k = 0u; k < depth; k += I8_STEP) {
     for (uint i = lane; i < I8_STEP * extent; i += size) {
@@ -47,17 +50,20 @@ void main()
       uint at = i / I8_STEP;
       bool inside = k + group < depth;
       uvec4 word = inside ? QUAD(a, a_at + min(first_row + at, rows - 1u) * a_stride[2] + k + group) : uvec4(0u);
-      for (uint j = 0u; j < 4u; ++j)
+      for (uint j = 0u; j < 4u; ++j) {
         a_tile[(group * 4u + j) * pitch + at / 4u][at % 4u] = word[j];
+      }
       word = inside ? QUAD(b, b_at + min(first_column + at, columns - 1u) * b_stride[3] + k + group) : uvec4(0u);
-      for (uint j = 0u; j < 4u; ++j)
+      for (uint j = 0u; j < 4u; ++j) {
         b_tile[(group * 4u + j) * pitch + at / 4u][at % 4u] = word[j];
+      }
     }
     barrier();
     [[dont_unroll]] for (uint step = 0u; step < I8_STEP * 4u; ++step) {
       uvec4 x[tile];
-      for (uint m = 0u; m < tile; ++m)
+      for (uint m = 0u; m < tile; ++m) {
         x[m] = a_tile[step * pitch + row + m * side];
+      }
       for (uint n = 0u; n < tile; ++n) {
         uvec4 z = b_tile[step * pitch + column + n * side];
         for (uint m = 0u; m < tile * 4u; ++m) {
@@ -70,13 +76,15 @@ void main()
   }
   for (uint m = 0u; m < tile * 4u; ++m) {
     uint at_row = first_row + (row + m / 4u * side) * 4u + m % 4u;
-    if (at_row >= rows)
+    if (at_row >= rows) {
       continue;
+    }
     float unit = uintBitsToFloat(QUAD(a, a_at + at_row * a_stride[2] + depth).x);
     for (uint n = 0u; n < tile * 4u; ++n) {
       uint at_column = first_column + (column + n / 4u * side) * 4u + n % 4u;
-      if (at_column < columns)
+      if (at_column < columns) {
         store_quantised(where.z, at_row, at_column, unit, sum[m][n / 4u][n % 4u]);
+      }
     }
   }
 }

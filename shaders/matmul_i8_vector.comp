@@ -42,20 +42,26 @@ void product(uvec3 tile)
   uint a_at = a_offset + batch_offset(tile.z, a_stride[0], a_stride[1]);
   uint b_at = b_offset + batch_offset(tile.z, b_stride[0], b_stride[1]);
   int sum[results];
-  [[unroll]] for (uint i = 0u; i < results; ++i)
+  [[unroll]] for (uint i = 0u; i < results; ++i) {
     sum[i] = 0;
+  }
   for (uint k = lane; k < depth; k += lanes) {
     uvec4 x[tile_rows];
     uvec4 z[tile_columns];
-    [[unroll]] for (uint c = 0u; c < tile_columns; ++c)
+    [[unroll]] for (uint c = 0u; c < tile_columns; ++c) {
       z[c] = QUAD(b, b_at + min(first_column + c, columns - 1u) * b_stride[3] + k);
-    [[unroll]] for (uint m = 0u; m < tile_rows; ++m)
+    }
+    [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
       x[m] = QUAD(a, a_at + min(first_row + m, rows - 1u) * a_stride[2] + k);
+    }
     /* One word of each at a time: where bytes are taken out one by one they fill registers. */
-    [[unroll]] for (uint j = 0u; j < 4u; ++j)
-      [[unroll]] for (uint m = 0u; m < tile_rows; ++m)
-        [[unroll]] for (uint c = 0u; c < tile_columns; ++c)
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+      [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
+        [[unroll]] for (uint c = 0u; c < tile_columns; ++c) {
           sum[m * tile_columns + c] += dot_bytes(x[m][j], z[c][j]);
+        }
+      }
+    }
   }
 
 #ifdef SUBGROUP
@@ -68,12 +74,14 @@ void product(uvec3 tile)
 #ifdef BEST
   barrier(); /* the tile before has been read */
 #endif
-  [[unroll]] for (uint i = 0u; i < results; ++i)
+  [[unroll]] for (uint i = 0u; i < results; ++i) {
     partial[lane * results + i] = sum[i];
+  }
   for (uint half_size = lanes >> 1; half_size > 0u; half_size >>= 1) {
     barrier();
-    for (uint i = lane; i < half_size * results; i += lanes)
+    for (uint i = lane; i < half_size * results; i += lanes) {
       partial[i] += partial[i + half_size * results];
+    }
   }
   barrier();
 #endif
@@ -83,8 +91,9 @@ void product(uvec3 tile)
 #ifndef SUBGROUP
     int mine = partial[i];
 #endif
-    if (m < rows && n < columns)
+    if (m < rows && n < columns) {
       store_quantised(tile.z, m, n, uintBitsToFloat(QUAD(a, a_at + m * a_stride[2] + depth).x), mine);
+    }
   }
 }
 

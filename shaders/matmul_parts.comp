@@ -15,21 +15,25 @@ IN(0, partial)
 
 void main()
 {
-  if (group_index() >= groups)
+  if (group_index() >= groups) {
     return;
+  }
   uvec3 tile = tile_of(group_index());
   uint i = tile.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   uint results = rows * columns; /* of one product of the batch */
-  if (i >= results)
+  if (i >= results) {
     return;
+  }
   uint at = tile.z * parts * results + i;
   float sum = 0.0;
   for (uint part = 0u; part < parts; part += AT_ONCE) {
     float x[AT_ONCE];
-    [[unroll]] for (uint j = 0u; j < AT_ONCE; ++j)
+    [[unroll]] for (uint j = 0u; j < AT_ONCE; ++j) {
       x[j] = FLOAT(partial, at + min(part + j, parts - 1u) * results);
-    [[unroll]] for (uint j = 0u; j < AT_ONCE; ++j)
+    }
+    [[unroll]] for (uint j = 0u; j < AT_ONCE; ++j) {
       sum += part + j < parts ? x[j] : 0.0;
+    }
   }
   uint m = i / columns;
   store(tile.z, m, i - m * columns, sum);

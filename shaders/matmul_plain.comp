@@ -48,11 +48,13 @@ vec4 load_a(uint at)
 
 vec4 load_b(uint at)
 {
-  if (b_type == TYPE_F32)
+  if (b_type == TYPE_F32) {
     return FLOAT4(b, at);
+  }
   uvec2 words = PAIR(b_narrow, at);
-  if (b_type == TYPE_F16)
+  if (b_type == TYPE_F16) {
     return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y));
+  }
   return uintBitsToFloat(uvec4(words.x << 16, words.x & 0xffff0000u, words.y << 16, words.y & 0xffff0000u));
 }
 #endif
@@ -71,9 +73,11 @@ void add_products(inout float sum[tile_rows][tile_columns], vec4 a_mine, uint fr
   vec4 b_mine = load_b(b_at[0] + k * b_stride[2]);
   for (uint group = 0u; group < tile_rows / 4u; ++group) {
     vec4 x = subgroupShuffle(a_mine, from + group);
-    for (uint m = 0u; m < 4u; ++m)
-      for (uint c = 0u; c < 4u; ++c)
+    for (uint m = 0u; m < 4u; ++m) {
+      for (uint c = 0u; c < 4u; ++c) {
         sum[group * 4u + m][c] = fma(x[m], b_mine[c], sum[group * 4u + m][c]);
+      }
+    }
   }
 }
 #else
@@ -122,9 +126,11 @@ void product(uvec3 tile)
               min(first_row / ROWS_PER_LOAD + lane % loads, rows / ROWS_PER_LOAD - 1u) * a_stride[2];
   uint b_batch = b_offset + batch_offset(tile.z, b_stride[0], b_stride[1]);
   float sum[tile_rows][tile_columns];
-  for (uint m = 0u; m < tile_rows; ++m)
-    for (uint c = 0u; c < tile_columns; ++c)
+  for (uint m = 0u; m < tile_rows; ++m) {
+    for (uint c = 0u; c < tile_columns; ++c) {
       sum[m][c] = 0.0;
+    }
+  }
 #ifdef B_ROWS
   uint first_column = (tile.y * lanes + lane) * 4u;
   uint b_at[STARTS];
@@ -132,8 +138,9 @@ void product(uvec3 tile)
 #else
   uint first_column = tile.y * lanes * tile_columns + lane;
   uint b_at[STARTS];
-  for (uint c = 0u; c < tile_columns; ++c)
+  for (uint c = 0u; c < tile_columns; ++c) {
     b_at[c] = b_batch + min(first_column + c * lanes, columns - 1u) * b_stride[3];
+  }
 #endif
 
   uint length = depth / DEPTH_PER_LOAD;
@@ -141,13 +148,15 @@ void product(uvec3 tile)
   uint ahead = lane / loads;
   for (uint k = 0u; k < whole; k += steps) {
     VECTOR a_mine = load_a(a_at + (k + ahead) * a_stride[3]);
-    for (uint step = 0u; step < steps; ++step)
+    for (uint step = 0u; step < steps; ++step) {
       add_products(sum, a_mine, step * loads, b_at, k + step);
+    }
   }
   if (whole < length) {
     VECTOR a_mine = load_a(a_at + min(whole + ahead, length - 1u) * a_stride[3]);
-    for (uint k = whole; k < length; ++k)
+    for (uint k = whole; k < length; ++k) {
       add_products(sum, a_mine, (k - whole) * loads, b_at, k);
+    }
   }
   for (uint m = 0u; m < tile_rows; ++m) {
     for (uint c = 0u; c < tile_columns; ++c) {
@@ -156,8 +165,9 @@ void product(uvec3 tile)
 #else
       uint n = first_column + c * lanes;
 #endif
-      if (first_row + m < rows && n < columns)
+      if (first_row + m < rows && n < columns) {
         store(tile.z, first_row + m, n, sum[m][c]);
+      }
     }
   }
 }

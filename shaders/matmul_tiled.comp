@@ -49,16 +49,18 @@ uint swizzle(uint group, uint k, uint groups)
  * and write them to eight banks of four words. */
 uvec2 unit_place(uint i, uint groups, uint layout_of)
 {
-  if ((layout_of & LAYOUT_ALONG_DEPTH) != 0u)
+  if ((layout_of & LAYOUT_ALONG_DEPTH) != 0u) {
     return uvec2(i / 16u * 2u + i % 2u, i / 2u % 4u * 4u + i / 8u % 2u * 2u);
+  }
   return uvec2(i % groups, i / groups * 2u);
 }
 
 /* Where the four rows or columns from `first` on start, counted in loads; of four loaded at once: x */
 uvec4 starts(uint at, uint first, uint extent, uint stride, uint layout_of)
 {
-  if (layout_of == LAYOUT_VECTORS)
+  if (layout_of == LAYOUT_VECTORS) {
     return uvec4((at + min(first, extent - 4u)) / 4u);
+  }
   uvec4 from = at + min(first + uvec4(0u, 1u, 2u, 3u), extent - 1u) * stride;
   return layout_of == (LAYOUT_VECTORS | LAYOUT_ALONG_DEPTH) ? from / 2u : from;
 }
@@ -95,11 +97,11 @@ uvec4 load_quad_b(uint at)
 #define LOAD_UNIT(unit, from, k, end, stride, layout_of, load_quad, load_pair, load_element)                           \
   {                                                                                                                    \
     uvec2 at = min(uvec2(k, k + 1u), end - 1u);                                                                        \
-    if (layout_of == (LAYOUT_VECTORS | LAYOUT_ALONG_DEPTH)) {                                                                        \
+    if (layout_of == (LAYOUT_VECTORS | LAYOUT_ALONG_DEPTH)) {                                                          \
       uint pair = at.x / 2u;                                                                                           \
       unit[0] = uvec4(load_pair(from.x + pair), load_pair(from.y + pair));                                             \
       unit[1] = uvec4(load_pair(from.z + pair), load_pair(from.w + pair));                                             \
-    } else if (layout_of == LAYOUT_VECTORS) {                                                                                 \
+    } else if (layout_of == LAYOUT_VECTORS) {                                                                          \
       unit[0] = load_quad(from.x + at.x * (stride / 4u));                                                              \
       unit[1] = load_quad(from.x + at.y * (stride / 4u));                                                              \
     } else {                                                                                                           \
@@ -107,10 +109,11 @@ uvec4 load_quad_b(uint at)
       [[unroll]] for (uint i = 0u; i < 4u; ++i) {                                                                      \
         [[unroll]] for (uint t = 0u; t < 2u; ++t) {                                                                    \
           uint bits = floatBitsToUint(load_element(from[i] + at[t]));                                                  \
-          if (layout_of == LAYOUT_ALONG_DEPTH)                                                                                \
+          if (layout_of == LAYOUT_ALONG_DEPTH) {                                                                       \
             unit[i / 2u][i % 2u * 2u + t] = bits;                                                                      \
-          else                                                                                                         \
+          } else {                                                                                                     \
             unit[t][i] = bits;                                                                                         \
+          }                                                                                                            \
         }                                                                                                              \
       }                                                                                                                \
     }                                                                                                                  \
@@ -137,8 +140,9 @@ vec2 two_of_b(uint word)
 /* What load_pair_b and load_quad_b brought, in the same order, as numbers */
 vec4 values_of_b(uvec4 words)
 {
-  if (b_type == TYPE_F32 || (layout_b & LAYOUT_VECTORS) == 0u)
+  if (b_type == TYPE_F32 || (layout_b & LAYOUT_VECTORS) == 0u) {
     return uintBitsToFloat(words);
+  }
   return vec4(two_of_b(words.x), two_of_b((layout_b & LAYOUT_ALONG_DEPTH) != 0u ? words.z : words.y));
 }
 
@@ -178,18 +182,22 @@ void product(uvec3 tile)
   uint column = patch_index % patches * 8u + lane % 8u;
 
   vec4 sum[row_groups * 4u][column_groups];
-  [[unroll]] for (uint m = 0u; m < row_groups * 4u; ++m)
-    [[unroll]] for (uint n = 0u; n < column_groups; ++n)
+  [[unroll]] for (uint m = 0u; m < row_groups * 4u; ++m) {
+    [[unroll]] for (uint n = 0u; n < column_groups; ++n) {
       sum[m][n] = vec4(0.0);
+    }
+  }
 
   uint fill = 0u; /* the half that is written */
   for (uint k = begin; k < end + TILE_DEPTH; k += TILE_DEPTH) {
     uvec4 a_unit[a_rounds][2], b_unit[b_rounds][2];
     if (k < end) { /* in a branch, lest a compiler moves the loads behind the multiplications, where they are used */
-      [[unroll]] for (uint r = 0u; r < a_rounds; ++r)
+      [[unroll]] for (uint r = 0u; r < a_rounds; ++r) {
         LOAD_UNIT(a_unit[r], a_from[r], k + a_place[r].y, end, a_stride[3], layout_a, load_quad_a, load_pair_a, load_a)
-      [[unroll]] for (uint r = 0u; r < b_rounds; ++r)
+      }
+      [[unroll]] for (uint r = 0u; r < b_rounds; ++r) {
         LOAD_UNIT(b_unit[r], b_from[r], k + b_place[r].y, end, b_stride[2], layout_b, load_quad_b, load_pair_b, load_b)
+      }
     }
     if (k > begin) {
       [[dont_unroll]] for (uint step = 0u; step < TILE_DEPTH; step += at_once) {
@@ -198,30 +206,38 @@ void product(uvec3 tile)
         uint column_at = at + a_groups + swizzle(column, step, b_groups);
         [[unroll]] for (uint j = 0u; j < at_once; ++j) {
           vec4 x[row_groups], z[column_groups];
-          [[unroll]] for (uint m = 0u; m < row_groups; ++m)
+          [[unroll]] for (uint m = 0u; m < row_groups; ++m) {
             x[m] = tiles[row_at + j * pitch + m * (a_groups / row_groups)];
-          [[unroll]] for (uint n = 0u; n < column_groups; ++n)
+          }
+          [[unroll]] for (uint n = 0u; n < column_groups; ++n) {
             z[n] = tiles[column_at + j * pitch + n * (b_groups / column_groups)];
-          [[unroll]] for (uint m = 0u; m < row_groups * 4u; ++m)
-            [[unroll]] for (uint n = 0u; n < column_groups; ++n)
+          }
+          [[unroll]] for (uint m = 0u; m < row_groups * 4u; ++m) {
+            [[unroll]] for (uint n = 0u; n < column_groups; ++n) {
               sum[m][n] = fma(vec4(x[m / 4u][m % 4u]), z[n], sum[m][n]);
+            }
+          }
         }
       }
     }
     if (k < end) {
       [[unroll]] for (uint r = 0u; r < a_rounds; ++r) {
-        if (k + TILE_DEPTH > end)
+        if (k + TILE_DEPTH > end) {
           clear_beyond(a_unit[r], k + a_place[r].y, end, layout_a);
-        if (a_rounds * lanes == a_units || lane + r * lanes < a_units)
+        }
+        if (a_rounds * lanes == a_units || lane + r * lanes < a_units) {
           write_unit(fill + a_place[r].y * pitch + swizzle(a_place[r].x, a_place[r].y, a_groups), layout_a,
                      uintBitsToFloat(a_unit[r][0]), uintBitsToFloat(a_unit[r][1]));
+        }
       }
       [[unroll]] for (uint r = 0u; r < b_rounds; ++r) {
-        if (k + TILE_DEPTH > end)
+        if (k + TILE_DEPTH > end) {
           clear_beyond(b_unit[r], k + b_place[r].y, end, layout_b);
-        if (b_rounds * lanes == b_units || lane + r * lanes < b_units)
+        }
+        if (b_rounds * lanes == b_units || lane + r * lanes < b_units) {
           write_unit(fill + b_place[r].y * pitch + a_groups + swizzle(b_place[r].x, b_place[r].y, b_groups), layout_b,
                      values_of_b(b_unit[r][0]), values_of_b(b_unit[r][1]));
+        }
       }
     }
     barrier();
@@ -234,11 +250,13 @@ void product(uvec3 tile)
     [[unroll]] for (uint n = 0u; n < column_groups; ++n) {
       uint to_column = first_column + (column + n * (b_groups / column_groups)) * 4u;
       [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-        if (to_row < rows && to_column + j < columns)
+        if (to_row < rows && to_column + j < columns) {
           store(tile.z, to_row, to_column + j, sum[0][n][j]);
+        }
       }
-      [[unroll]] for (uint next = 1u; next < row_groups * 4u; ++next)
+      [[unroll]] for (uint next = 1u; next < row_groups * 4u; ++next) {
         sum[next - 1u][n] = sum[next][n];
+      }
     }
   }
 }

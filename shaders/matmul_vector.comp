@@ -55,11 +55,13 @@ uvec4 load_vector_b(uint at)
 /* The values of a that meet a quad of b along k */
 vec4 load_quad_a(uint at)
 {
-  if (a_in_quads != 0u)
+  if (a_in_quads != 0u) {
     return FLOAT4(a_quads, at / 4u);
+  }
   vec4 x = vec4(0.0);
-  [[unroll]] for (uint e = 0u; e < min(width, 4u); ++e)
+  [[unroll]] for (uint e = 0u; e < min(width, 4u); ++e) {
     x[e] = FLOAT(a, at + e * a_stride[3]);
+  }
   return x;
 }
 
@@ -89,30 +91,37 @@ void product(uvec3 tile)
   uint first_column = tile.y * tile_columns;
   uint b_at = b_offset + batch_offset(batch, b_stride[0], b_stride[1]);
   uint a_from[tile_rows];
-  [[unroll]] for (uint m = 0u; m < tile_rows; ++m)
+  [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
     a_from[m] = a_offset + batch_offset(batch, a_stride[0], a_stride[1]) + min(first_row + m, rows - 1u) * a_stride[2];
+  }
   float sum[tile_rows][lane_columns];
-  [[unroll]] for (uint m = 0u; m < tile_rows; ++m)
-    [[unroll]] for (uint e = 0u; e < lane_columns; ++e)
+  [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
+    [[unroll]] for (uint e = 0u; e < lane_columns; ++e) {
       sum[m][e] = 0.0;
+    }
+  }
 
   if (along_depth != 0u) {
     uint b_from[loads];
-    [[unroll]] for (uint c = 0u; c < loads; ++c)
+    [[unroll]] for (uint c = 0u; c < loads; ++c) {
       b_from[c] = b_at + min(first_column + column_of(c, n_lane), columns - 1u) * b_stride[3];
+    }
     for (uint k = begin + k_lane * width; k < end; k += depth_lanes * width) {
       uvec4 words[loads];
-      [[unroll]] for (uint c = 0u; c < loads; ++c)
+      [[unroll]] for (uint c = 0u; c < loads; ++c) {
         words[c] = load_vector_b(b_from[c] + k * b_stride[2]);
+      }
       [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
         vec4 x[quads];
-        [[unroll]] for (uint i = 0u; i < quads; ++i)
+        [[unroll]] for (uint i = 0u; i < quads; ++i) {
           x[i] = load_quad_a(a_from[m] + (k + i * 4u) * a_stride[3]);
+        }
         [[unroll]] for (uint c = 0u; c < loads; ++c) {
           vec4 z[quads];
           values_of_b(words[c], z);
-          [[unroll]] for (uint e = 0u; e < width; ++e)
+          [[unroll]] for (uint e = 0u; e < width; ++e) {
             sum[m][c] = fma(x[e / 4u][e % 4u], z[e / 4u][e % 4u], sum[m][c]);
+          }
         }
       }
     }
@@ -120,16 +129,18 @@ void product(uvec3 tile)
     uint n = min(first_column + n_lane * width, columns - width);
     for (uint k = begin + k_lane; k < end; k += depth_lanes * loads) {
       uvec4 words[loads];
-      [[unroll]] for (uint j = 0u; j < loads; ++j)
+      [[unroll]] for (uint j = 0u; j < loads; ++j) {
         words[j] = load_vector_b(b_at + min(k + j * depth_lanes, end - 1u) * b_stride[2] + n * b_stride[3]);
+      }
       [[unroll]] for (uint j = 0u; j < loads; ++j) {
         uint at = k + j * depth_lanes;
         vec4 z[quads];
         values_of_b(at < end ? words[j] : uvec4(0u), z);
         [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
           float x = at < end ? FLOAT(a, a_from[m] + at * a_stride[3]) : 0.0;
-          [[unroll]] for (uint e = 0u; e < width; ++e)
+          [[unroll]] for (uint e = 0u; e < width; ++e) {
             sum[m][e] = fma(x, z[e / 4u][e % 4u], sum[m][e]);
+          }
         }
       }
     }
@@ -145,28 +156,34 @@ void product(uvec3 tile)
   }
   uint to_row = first_row + lane / lane_columns;
   uint to_column = first_column + lane % lane_columns;
-  if (lane < tile_rows * lane_columns && to_row < rows && to_column < columns)
+  if (lane < tile_rows * lane_columns && to_row < rows && to_column < columns) {
     store(tile.z, to_row, to_column, mine);
+  }
 #else
   /* Row after row is moved to the front. */
   [[dont_unroll]] for (uint m = 0u; m < tile_rows; ++m) {
     barrier();
-    [[unroll]] for (uint e = 0u; e < lane_columns; ++e)
+    [[unroll]] for (uint e = 0u; e < lane_columns; ++e) {
       partial[(k_lane * lane_columns + e) * column_lanes + n_lane] = sum[0][e];
+    }
     for (uint half_size = depth_lanes >> 1; half_size > 0u; half_size >>= 1) {
       barrier();
-      for (uint i = lane; i < half_size * tile_columns; i += lanes)
+      for (uint i = lane; i < half_size * tile_columns; i += lanes) {
         partial[i] += partial[i + half_size * tile_columns];
+      }
     }
     barrier();
     for (uint i = lane; i < tile_columns; i += lanes) {
       uint n = first_column + column_of(i / column_lanes, i % column_lanes);
-      if (first_row + m < rows && n < columns)
+      if (first_row + m < rows && n < columns) {
         store(tile.z, first_row + m, n, partial[i]);
+      }
     }
-    [[unroll]] for (uint next = 1u; next < tile_rows; ++next)
-      [[unroll]] for (uint e = 0u; e < lane_columns; ++e)
+    [[unroll]] for (uint next = 1u; next < tile_rows; ++next) {
+      [[unroll]] for (uint e = 0u; e < lane_columns; ++e) {
         sum[next - 1u][e] = sum[next][e];
+      }
+    }
   }
 #endif
 }

@@ -24,8 +24,9 @@ VECTOR load(uint x_at, uint addend_at, uint i)
 void main()
 {
   uint row = group_index();
-  if (row >= rows)
+  if (row >= rows) {
     return;
+  }
   uvec4 place = unravel(row, uvec4(1u, extent.xyz)).yzwx;
   uint x_at = x_offset + element(place, x_stride);
   uint addend_at = addend_offset + element(place, addend_stride);
@@ -34,21 +35,19 @@ void main()
   float mean = 0.0;
   if (centred != NORM_PLAIN) {
     float total = 0.0;
-    FOR_BLOCKS(block, extent.w)
-    {
+    FOR_BLOCKS(block, extent.w) {
       float part = 0.0;
-      FOR_BLOCK(i, block, extent.w)
+      FOR_BLOCK(i, block, extent.w) {
         part += sum_of(load(x_at, addend_at, i));
+      }
       total += part;
     }
     mean = group_sum(total) / length;
   }
   float squares = 0.0;
-  FOR_BLOCKS(block, extent.w)
-  {
+  FOR_BLOCKS(block, extent.w) {
     float part = 0.0;
-    FOR_BLOCK(i, block, extent.w)
-    {
+    FOR_BLOCK(i, block, extent.w) {
       VECTOR z = load(x_at, addend_at, i) - mean;
       part += sum_of(z * z);
     }
@@ -59,11 +58,13 @@ void main()
 
   for (uint i = gl_LocalInvocationID.x; i < extent.w; i += gl_WorkGroupSize.x) {
     VECTOR whole = load(x_at, addend_at, i);
-    if (added == ADDEND_WRITTEN)
+    if (added == ADDEND_WRITTEN) {
       STORE(sum, y_at + i, whole);
+    }
     VECTOR z = LOAD(gain, gain_offset + i * gain_stride) * ((whole - mean) * scale);
-    if (biased != 0u)
+    if (biased != 0u) {
       z += LOAD(bias, bias_offset + i * bias_stride);
+    }
     STORE(y, y_at + i, z);
   }
 }

@@ -19,8 +19,9 @@ OUT(4, stats)
 void main()
 {
   uint row = group_index();
-  if (row >= rows)
+  if (row >= rows) {
     return;
+  }
   uvec4 place = unravel(row, uvec4(1u, extent.xyz)).yzwx;
   uint x_at = x_offset + element(place, x_stride);
   uint dy_at = dy_offset + element(place, dy_stride);
@@ -28,11 +29,11 @@ void main()
   float mean = 0.0;
   if (centred != NORM_PLAIN) {
     float sum = 0.0;
-    FOR_BLOCKS(block, extent.w)
-    {
+    FOR_BLOCKS(block, extent.w) {
       float part = 0.0;
-      FOR_BLOCK(i, block, extent.w)
+      FOR_BLOCK(i, block, extent.w) {
         part += sum_of(LOAD(x, x_at + i * x_stride.w));
+      }
       sum += part;
     }
     mean = group_sum(sum) / length;
@@ -40,13 +41,11 @@ void main()
   float squares = 0.0; /* with c = x - mean, h = dy * gain: of c */
   float products = 0.0; /* of c and h */
   float linear = 0.0; /* of h */
-  FOR_BLOCKS(block, extent.w)
-  {
+  FOR_BLOCKS(block, extent.w) {
     float squares_part = 0.0;
     float products_part = 0.0;
     float linear_part = 0.0;
-    FOR_BLOCK(i, block, extent.w)
-    {
+    FOR_BLOCK(i, block, extent.w) {
       VECTOR c = LOAD(x, x_at + i * x_stride.w) - mean;
       VECTOR h = LOAD(dy, dy_at + i * dy_stride.w) * LOAD(gain, gain_offset + i * gain_stride);
       squares_part += sum_of(c * c);

@@ -20,8 +20,9 @@ void main()
   uint width = (extent.w + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
   uint part = group_index() / width;
   uint column = (group_index() - part * width) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-  if (column >= extent.w || part * block >= max(rows, 1u))
+  if (column >= extent.w || part * block >= max(rows, 1u)) {
     return;
+  }
   uint end = min(part * block + block, rows);
   VECTOR gain_sum = VECTOR(0.0);
   VECTOR bias_sum = VECTOR(0.0);
@@ -41,6 +42,7 @@ void main()
     bias_sum += bias_part;
   }
   STORE(dgain, dgain_at + part * extent.w + column, gain_sum);
-  if (biased != 0u)
+  if (biased != 0u) {
     STORE(dbias, dbias_at + part * extent.w + column, bias_sum);
+  }
 }

@@ -32,8 +32,9 @@ vec4 load(uint at, uint word)
 {
   vec4 value = vec4(0.0);
   uint n = min(depth - min(word * 4u, depth), 4u);
-  for (uint j = 0u; j < n; ++j)
+  for (uint j = 0u; j < n; ++j) {
     value[j] = FLOAT(x, at + (word * 4u + j) * x_stride[3]);
+  }
   return value;
 }
 
@@ -46,8 +47,9 @@ uint row_groups()
 void main()
 {
   uint row = group_index();
-  if (row >= count)
+  if (row >= count) {
     return;
+  }
   uint matrix = row / rows;
   uint outer = matrix / inner_batch;
   uint x_at = x_offset + outer * x_stride[0] + (matrix - outer * inner_batch) * x_stride[1] +
@@ -75,6 +77,7 @@ void main()
     }
     WORD(y, y_row + i) = word;
   }
-  if (gl_LocalInvocationID.x == 0u)
+  if (gl_LocalInvocationID.x == 0u) {
     WORD(y, y_row + words) = floatBitsToUint(!finite ? NOT_A_NUMBER : counts ? amax / 127.0 : 0.0);
+  }
 }

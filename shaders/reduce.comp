@@ -18,8 +18,9 @@ void main()
 {
   uint index = serial != 0u ? invocation_index() : group_index();
   uint begin = index / count * part;
-  if (begin >= max(terms, 1u))
+  if (begin >= max(terms, 1u)) {
     return;
+  }
   uint end = min(terms, begin + part);
   uint x_at = x_offset + element(unravel(index % count, kept_extent), kept_stride);
   uint first = serial != 0u ? 0u : gl_LocalInvocationID.x;
@@ -29,8 +30,9 @@ void main()
   for (uint block = begin + first; block < end; block += BLOCK * step) {
     VECTOR block_sum = VECTOR(0.0);
     uint block_end = min(end, block + BLOCK * step);
-    for (uint i = block; i < block_end; i += step)
+    for (uint i = block; i < block_end; i += step) {
       block_sum += LOAD(x, x_at + (one_axis ? i * summed_stride.w : element(unravel(i, summed_extent), summed_stride)));
+    }
     sum += block_sum;
   }
   if (serial != 0u) {
@@ -38,6 +40,7 @@ void main()
     return;
   }
   float total = group_sum(sum_of(sum));
-  if (gl_LocalInvocationID.x == 0u)
+  if (gl_LocalInvocationID.x == 0u) {
     WORD(y, y_at + index) = floatBitsToUint(total);
+  }
 }

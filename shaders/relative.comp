@@ -15,21 +15,25 @@ OUT(1, bias)
 void main()
 {
   uint i = invocation_index();
-  if (i >= count)
+  if (i >= count) {
     return;
+  }
   uint span = 2u * reach + 1u;
   uint head = i / span;
   int rel = int(i - head * span) - int(reach);
   uint distance = upper != 0u ? uint(abs(rel)) : uint(max(-rel, 0));
-  if (distance < from || distance >= to)
+  if (distance < from || distance >= to) {
     return;
+  }
   uint bucket = distance;
   if (distance >= exact) {
     bucket = first_bucket;
-    for (uint j = 0u; j < n; ++j)
+    for (uint j = 0u; j < n; ++j) {
       bucket += distance >= begin[j] ? 1u : 0u;
+    }
   }
-  if (rel > 0)
+  if (rel > 0) {
     bucket += upper;
+  }
   WORD(bias, bias_offset + i) = WORD(table, table_offset + bucket * bucket_stride + head * head_stride);
 }

@@ -32,8 +32,9 @@ void main()
   uint result = bucket + (after ? upper : 0u);
   uint row = part * block;
   /* An odd row of the table stands behind the upper half, and nothing belongs to it. */
-  if (row >= max(rows, 1u) || result >= buckets || (!after && upper != 0u && bucket >= upper))
+  if (row >= max(rows, 1u) || result >= buckets || (!after && upper != 0u && bucket >= upper)) {
     return;
+  }
   uint from = begin_of(bucket);
   uint to = upper != 0u && bucket >= upper ? from : begin_of(bucket + 1u);
   bool open = upper == 0u && from == 0u; /* keys behind the query, too */
@@ -41,19 +42,18 @@ void main()
   uint count = min(block, rows - row) * width;
 
   float sum = 0.0;
-  FOR_BLOCKS(start, count)
-  {
+  FOR_BLOCKS(start, count) {
     float partial_sum = 0.0;
-    FOR_BLOCK(i, start, count)
-    {
+    FOR_BLOCK(i, start, count) {
       uint query = i / width;
       uint offset = i - query * width;
       query += row;
       uint b = query / queries;
       query -= b * queries;
       uint at = query;
-      if (positioned != 0u)
+      if (positioned != 0u) {
         at += min(WORD(position, position_offset + b * position_stride), 0x3fffffffu);
+      }
       /* Distances count from `from`, or for keys before the query down from `to`; what lies outside is skipped. */
       uint key = after ? at + max(from, 1u) + offset : offset;
       bool inside = key < keys && (!after || max(from, 1u) + offset < to);
@@ -62,12 +62,14 @@ void main()
         key = uint(lowest) + offset;
         inside = key < keys && (open || int(key) <= int(at) - int(from));
       }
-      if (inside)
+      if (inside) {
         partial_sum += FLOAT(x, x_offset + element(uvec4(b, head, query, key), x_stride));
+      }
     }
     sum += partial_sum;
   }
   sum = group_sum(sum);
-  if (gl_LocalInvocationID.x == 0u)
+  if (gl_LocalInvocationID.x == 0u) {
     WORD(y, y_at + (part * buckets + result) * heads + head) = floatBitsToUint(sum);
+  }
 }

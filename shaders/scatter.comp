@@ -29,8 +29,9 @@ OUT(2, state)
 /* Element `at` of x as the state's type. */
 uint fetch(uint at)
 {
-  if (from_type == to_type)
+  if (from_type == to_type) {
     return WORD(x, at >> 1) >> ((at & 1u) * 16u) & 0xffffu;
+  }
   return to_type == TYPE_F16 ? bits_to_half(WORD(x, at)) : bits_to_bfloat(WORD(x, at));
 }
 #endif
@@ -38,14 +39,17 @@ uint fetch(uint at)
 void main()
 {
   uint i = invocation_index();
-  if (i >= count)
+  if (i >= count) {
     return;
+  }
   uvec4 place = unravel(i, extent);
   uint from = x_offset + element(place, x_stride);
-  if (positioned != 0u)
+  if (positioned != 0u) {
     place.y += WORD(position, position_offset + place.x * position_stride);
-  if (place.y >= rows)
+  }
+  if (place.y >= rows) {
     return;
+  }
   uint to = state_offset + element(place, state_stride);
 #if defined(QUADS)
   QUAD(state, to) = QUAD(x, from);

@@ -23,11 +23,13 @@ OPERAND_OUT(3, y)
 void link(uint place)
 {
   uint row = WORD(index, index_offset + place * index_stride);
-  if (row >= rows)
+  if (row >= rows) {
     return;
+  }
   uint next = place + 1u;
-  while (next < places && WORD(index, index_offset + next * index_stride) != row)
+  while (next < places && WORD(index, index_offset + next * index_stride) != row) {
     ++next;
+  }
   WORD(lists, next_at + place) = next < places ? next : NOWHERE;
   atomicMin(WORD(lists, first_at + row), place);
 }
@@ -36,17 +38,20 @@ void main()
 {
   uint i = invocation_index();
   if (step == STEP_CLEAR) {
-    if (i < rows)
+    if (i < rows) {
       WORD(lists, first_at + i) = NOWHERE;
+    }
     return;
   }
   if (step == STEP_LINK) {
-    if (i < places)
+    if (i < places) {
       link(i);
+    }
     return;
   }
-  if (i >= count)
+  if (i >= count) {
     return;
+  }
   uvec4 where = unravel(i, extent);
   uint at = x_offset + element(where, x_stride);
   uint place = WORD(lists, first_at + where[axis]);

@@ -30,33 +30,35 @@ VECTOR load(uint x_at, uint mask_at, uint i)
 void main()
 {
   uint row = group_index();
-  if (row >= rows)
+  if (row >= rows) {
     return;
+  }
   uvec4 place = unravel(row, uvec4(1u, extent.xyz)).yzwx;
   uint x_at = x_offset + element(place, x_stride);
   uint mask_at = mask_offset + element(place, mask_stride);
   uint y_at = row * extent.w;
 
   uint order = 0u;
-  FOR_BLOCKS(block, extent.w) FOR_BLOCK(i, block, extent.w)
-  {
-    VECTOR z = load(x_at, mask_at, i);
-    for (int j = 0; j < WIDTH; ++j)
-      order = max(order, order_of(COMPONENT(z, j)));
+  FOR_BLOCKS(block, extent.w) {
+    FOR_BLOCK(i, block, extent.w) {
+      VECTOR z = load(x_at, mask_at, i);
+      for (int j = 0; j < WIDTH; ++j) {
+        order = max(order, order_of(COMPONENT(z, j)));
+      }
+    }
   }
   order = group_max(order);
   float largest = order >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order);
   bool nothing = order <= ORDER_MINUS_INF;
 
   float sum = 0.0;
-  FOR_BLOCKS(block, extent.w)
-  {
+  FOR_BLOCKS(block, extent.w) {
     float part = 0.0;
-    FOR_BLOCK(i, block, extent.w)
-    {
+    FOR_BLOCK(i, block, extent.w) {
       VECTOR z = load(x_at, mask_at, i);
-      for (int j = 0; j < WIDTH; ++j)
+      for (int j = 0; j < WIDTH; ++j) {
         COMPONENT(z, j) = exp_accurate(COMPONENT(z, j) - largest);
+      }
       part += sum_of(z);
     }
     sum += part;
@@ -68,10 +70,11 @@ void main()
     VECTOR z = load(x_at, mask_at, i);
     for (int j = 0; j < WIDTH; ++j) {
       float centred = COMPONENT(z, j) - largest;
-      if (logarithm != 0u)
+      if (logarithm != 0u) {
         COMPONENT(z, j) = nothing ? MINUS_INF : centred - shift;
-      else
+      } else {
         COMPONENT(z, j) = nothing ? 0.0 : exp_accurate(centred) / sum;
+      }
     }
     STORE(y, y_at + i, z);
   }

@@ -16,18 +16,17 @@ OPERAND_OUT(2, dx)
 void main()
 {
   uint row = group_index();
-  if (row >= rows)
+  if (row >= rows) {
     return;
+  }
   uvec4 place = unravel(row, uvec4(1u, extent.xyz)).yzwx;
   uint y_at = y_offset + element(place, y_stride);
   uint dy_at = dy_offset + element(place, dy_stride);
 
   float sum = 0.0;
-  FOR_BLOCKS(block, extent.w)
-  {
+  FOR_BLOCKS(block, extent.w) {
     float part = 0.0;
-    FOR_BLOCK(i, block, extent.w)
-    {
+    FOR_BLOCK(i, block, extent.w) {
       VECTOR d = LOAD(dy, dy_at + i * dy_stride.w);
       part += sum_of(logarithm != 0u ? d : LOAD(y, y_at + i * y_stride.w) * d);
     }
@@ -39,10 +38,11 @@ void main()
     VECTOR z = LOAD(y, y_at + i * y_stride.w);
     VECTOR d = LOAD(dy, dy_at + i * dy_stride.w);
     for (int j = 0; j < WIDTH; ++j) {
-      if (logarithm != 0u)
+      if (logarithm != 0u) {
         COMPONENT(z, j) = COMPONENT(d, j) - exp_accurate(COMPONENT(z, j)) * sum;
-      else
+      } else {
         COMPONENT(z, j) = COMPONENT(z, j) == 0.0 ? 0.0 : COMPONENT(z, j) * (COMPONENT(d, j) - sum);
+      }
     }
     STORE(dx, row * extent.w + i, z);
   }

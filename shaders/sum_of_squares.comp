@@ -16,16 +16,15 @@ void main()
 {
   uint group = group_index();
   uint first = group * share;
-  if (first >= count && group != 0u)
+  if (first >= count && group != 0u) {
     return;
+  }
   uint n = min(share, count - first);
   bool one_axis = extent.w == count;
   float sum = 0.0;
-  FOR_BLOCKS(block, n)
-  {
+  FOR_BLOCKS(block, n) {
     float part = 0.0;
-    FOR_BLOCK(i, block, n)
-    {
+    FOR_BLOCK(i, block, n) {
       uint from = first + i;
       VECTOR z = LOAD(x, x_offset + (one_axis ? from * x_stride.w : element(unravel(from, extent), x_stride)));
       part += sum_of(squared != 0u ? z * z : z);
@@ -33,6 +32,7 @@ void main()
     sum += part;
   }
   sum = group_sum(sum);
-  if (gl_LocalInvocationID.x == 0u)
+  if (gl_LocalInvocationID.x == 0u) {
     WORD(y, y_at + group) = floatBitsToUint(added != 0u ? sum + FLOAT(plus, plus_offset) : sum);
+  }
 }

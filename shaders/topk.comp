@@ -14,16 +14,18 @@
 void main()
 {
   uint group = group_index();
-  if (group >= groups)
+  if (group >= groups) {
     return;
+  }
   uint row = group / shares;
   uint first = (group - row * shares) * share;
   uint end = min(first + share, n);
   uint x_at = row_start(row);
 
   uvec2 list[k];
-  for (uint j = 0u; j < k; ++j)
+  for (uint j = 0u; j < k; ++j) {
     list[j] = NOBODY;
+  }
   for (uint i = first + gl_LocalInvocationID.x; i < end; i += gl_WorkGroupSize.x) {
     uvec2 candidate = from_scratch != 0u ? scratch_candidate(row * n + i) : element_candidate(x_at, i);
     for (uint j = 0u; j < k; ++j) {
@@ -38,14 +40,16 @@ void main()
     uint best = group_max(list[0].x);
     uint index = ~group_max(list[0].x == best ? ~list[0].y : 0u);
     bool mine = list[0].y == index;
-    for (uint j = 0u; j + 1u < k; ++j)
+    for (uint j = 0u; j + 1u < k; ++j) {
       list[j] = mine ? list[j + 1u] : list[j];
+    }
     list[k - 1u] = mine ? NOBODY : list[k - 1u];
     if (gl_LocalInvocationID.x == 0u) {
-      if (to_scratch != 0u)
+      if (to_scratch != 0u) {
         write_candidate(group * k + r, uvec2(best, index));
-      else
+      } else {
         write_result(row * k + r, x_at, index);
+      }
     }
   }
 }

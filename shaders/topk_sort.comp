@@ -34,8 +34,9 @@ void merge(uint size, uint count)
 void main()
 {
   uint group = group_index();
-  if (group >= groups)
+  if (group >= groups) {
     return;
+  }
   uint row = group / shares;
   uint place = group - row * shares;
   uint x_at = row_start(row);
@@ -50,15 +51,18 @@ void main()
     merge(list_length, list_length);
   } else {
     uint first = place * SORTED;
-    for (uint i = gl_LocalInvocationID.x; i < SORTED; i += gl_WorkGroupSize.x)
+    for (uint i = gl_LocalInvocationID.x; i < SORTED; i += gl_WorkGroupSize.x) {
       held[i] = first + i < n ? element_candidate(x_at, first + i) : NOBODY;
-    for (uint size = 2u; size <= SORTED; size <<= 1)
+    }
+    for (uint size = 2u; size <= SORTED; size <<= 1) {
       merge(size, SORTED);
+    }
   }
   for (uint i = gl_LocalInvocationID.x; i < list_length; i += gl_WorkGroupSize.x) {
-    if (to_scratch != 0u)
+    if (to_scratch != 0u) {
       write_candidate(group * list_length + i, held[i]);
-    else if (i < k)
+    } else if (i < k) {
       write_result(row * k + i, x_at, held[i].y);
+    }
   }
 }

@@ -23,8 +23,9 @@ float erf_accurate(float x)
     return x * (1.128379166 + t * (-0.3761262667 + t * (0.1128359472 + t * (-0.02685421201 +
            t * (0.005189087423 + t * (-0.0008016864287 + t * 7.875875063e-5))))));
   }
-  if (is_nan(x))
+  if (is_nan(x)) {
     return x;
+  }
   float c = min(a, 4.0);
   float g = 0.0007658977797 + c * (1.125893652 + c * (0.6391412576 + c * (0.1032811176 + c * (-0.02260477224 +
             c * (0.003432351381 + c * (-0.0003169370225 + c * 1.327236181e-5))))));
@@ -40,16 +41,21 @@ float times_sigmoid(float x, float z)
 
 float activate(uint activation, float x)
 {
-  if (activation == ACTIVATION_NONE)
+  if (activation == ACTIVATION_NONE) {
     return x;
-  if (activation == ACTIVATION_RELU)
+  }
+  if (activation == ACTIVATION_RELU) {
     return uintBitsToFloat(relu_bits(floatBitsToUint(x)));
-  if (is_minus_inf(x))
+  }
+  if (is_minus_inf(x)) {
     return 0.0;
-  if (activation == ACTIVATION_GELU_ERF)
+  }
+  if (activation == ACTIVATION_GELU_ERF) {
     return 0.5 * x * (1.0 + erf_accurate(x * 0.707106781));
-  if (activation == ACTIVATION_GELU_TANH)
+  }
+  if (activation == ACTIVATION_GELU_TANH) {
     return times_sigmoid(x, 1.595769122 * (x + 0.044715 * x * x * x));
+  }
   return times_sigmoid(x, x);
 }
 

@@ -43,15 +43,17 @@ IN2(2, v_halves)
 
 VECTOR load_k(uint i)
 {
-  if (k_type == TYPE_F32)
+  if (k_type == TYPE_F32) {
     return LOAD(k, i);
+  }
   return LOAD_HALVES(k, k_type, i);
 }
 
 VECTOR load_v(uint i)
 {
-  if (v_type == TYPE_F32)
+  if (v_type == TYPE_F32) {
     return LOAD(v, i);
+  }
   return LOAD_HALVES(v, v_type, i);
 }
 
@@ -63,8 +65,9 @@ const uint bias_offset = 0u;
 /* Where key s of sentence b lies, and whether its row exists */
 uint key_row(uint b, uint s, inout bool exists)
 {
-  if ((options & ATTENTION_INDEXED) == 0u)
+  if ((options & ATTENTION_INDEXED) == 0u) {
     return b;
+  }
   uint row = WORD(index, index_offset + b * index_stride[0] + s * index_stride[1]);
   exists = exists && row < k_rows;
   return min(row, k_rows - 1u);
@@ -74,9 +77,10 @@ uint key_row(uint b, uint s, inout bool exists)
 float masked_score(float score, uint b, uint h, uint l, uint s, int first)
 {
   float added = 0.0;
-  if ((options & MASK_ADDITIVE) != 0u)
+  if ((options & MASK_ADDITIVE) != 0u) {
     added = FLOAT(additive, additive_offset + b * additive_stride[0] + h * additive_stride[1] + l * additive_stride[2] +
                             s * additive_stride[3]);
+  }
   return biased(times(alpha_bits, score), added, relative_bias(h, l, s, first));
 }
 
@@ -89,8 +93,9 @@ uint split_count()
 uint result_at(uint b, uint h, uint l, uint split)
 {
   const uint header = ATTENTION_HEADER_WORDS / WIDTH;
-  if (split_keys > 0u)
+  if (split_keys > 0u) {
     return partial_at / WIDTH + (((b * heads + h) * queries + l) * split_count() + split) * (header + width) + header;
+  }
   return ((b * queries + l) * heads + h) * width;
 }
 

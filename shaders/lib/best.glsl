@@ -47,8 +47,9 @@ float sum_of_held(uint m, uint largest, uint from, uint step, uint width)
 {
   float top = number_of(largest);
   float sum = 0.0;
-  for (uint c = from; c < width; c += step)
+  for (uint c = from; c < width; c += step) {
     sum += exp_accurate(number_of(held[m * held_columns + c]) - top);
+  }
   return largest > ORDER_MINUS_INF ? sum : 0.0;
 }
 
@@ -81,11 +82,13 @@ void keep_best(uint share)
   for (uint m = 0u; m < count; ++m) {
     uint list_at = (held_row + m) * column_tiles + share;
     uvec2 list[list_length];
-    for (uint j = 0u; j < list_length; ++j)
+    for (uint j = 0u; j < list_length; ++j) {
       list[j] = NOBODY;
+    }
 #ifdef HELD_BY_LANE
-    for (uint c = lane; c < width && kept <= LONGEST_LIST; c += gl_WorkGroupSize.x)
+    for (uint c = lane; c < width && kept <= LONGEST_LIST; c += gl_WorkGroupSize.x) {
       insert(list, uvec2(held[m * held_columns + c], c));
+    }
 #endif
     for (uint r = 0u; r < kept; ++r) {
       if (kept > LONGEST_LIST) {
@@ -99,20 +102,24 @@ void keep_best(uint share)
       uint column = ~group_max(list[0].x == largest ? ~list[0].y : 0u);
       if (with_sums != 0u && r == 0u) {
         float sum = group_sum(sum_of_held(m, largest, lane, gl_WorkGroupSize.x, width));
-        if (lane == 0u)
+        if (lane == 0u) {
           write_sum(list_at, largest, sum);
+        }
       }
       bool mine = list[0].y == column;
       if (kept > LONGEST_LIST) {
-        if (mine && column < width)
+        if (mine && column < width) {
           held[m * held_columns + column] = NOBODY.x;
+        }
       } else {
-        for (uint j = 0u; j + 1u < list_length; ++j)
+        for (uint j = 0u; j + 1u < list_length; ++j) {
           list[j] = mine ? list[j + 1u] : list[j];
+        }
         list[list_length - 1u] = mine ? NOBODY : list[list_length - 1u];
       }
-      if (lane == 0u)
+      if (lane == 0u) {
         write_candidate(list_at, r, column < width ? uvec2(largest, held_column + column) : NOBODY);
+      }
     }
   }
 }
@@ -132,15 +139,18 @@ void keep_best(uint share)
       place += uint(other > order || (other == order && c < column));
     }
     uint list = (held_row + m) * column_tiles + share;
-    if (place < kept)
+    if (place < kept) {
       write_candidate(list, place, uvec2(order, held_column + column));
-    if (with_sums != 0u && place == 0u)
+    }
+    if (with_sums != 0u && place == 0u) {
       write_sum(list, order, sum_of_held(m, order, 0u, 1u, width));
+    }
   }
   for (uint i = gl_LocalInvocationID.x; i < count * kept; i += gl_WorkGroupSize.x) {
     uint m = i / kept;
-    if (i - m * kept >= width)
+    if (i - m * kept >= width) {
       write_candidate((held_row + m) * column_tiles + share, i - m * kept, NOBODY);
+    }
   }
 }
 #endif

@@ -15,8 +15,9 @@ uint kept_keys(uint row, uint s)
 /* The factor of the weight of key s; kept: kept_keys of s */
 float drop_factor(uint kept, uint s)
 {
-  if ((options & ATTENTION_DROPOUT) == 0u)
+  if ((options & ATTENTION_DROPOUT) == 0u) {
     return 1.0;
+  }
   return (kept >> (s & 31u) & 1u) != 0u ? uintBitsToFloat(scale_bits) : 0.0;
 }
 

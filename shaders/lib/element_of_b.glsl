@@ -7,8 +7,9 @@
 
 float load_b(uint at)
 {
-  if (b_type == TYPE_F32)
+  if (b_type == TYPE_F32) {
     return FLOAT(b, at);
+  }
   uint bits = (WORD(b, at >> 1) >> ((at & 1u) * 16u)) & 0xffffu;
   return b_type == TYPE_F16 ? unpackHalf2x16(bits).x : uintBitsToFloat(bits << 16);
 }

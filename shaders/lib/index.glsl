@@ -22,8 +22,9 @@ uvec4 unravel(uint index, uvec4 extent)
  * what costs most on a CPU. */
 uvec4 unravel(uint index, uvec4 extent, uint axes)
 {
-  if (axes == 1u)
+  if (axes == 1u) {
     return uvec4(0u, 0u, 0u, index);
+  }
   if (axes == 2u) {
     uint outer = index / extent.w;
     return uvec4(0u, 0u, outer, index - outer * extent.w);

@@ -12,31 +12,35 @@
 /* Where query 0 of sentence b stands among the keys */
 int first_position(uint b)
 {
-  if ((masking & MASK_POSITION) == 0u)
+  if ((masking & MASK_POSITION) == 0u) {
     return 0;
+  }
   return min(int(WORD(position, position_offset + b * position_stride)), 0x3fffffff);
 }
 
 /* How many of n keys sentence b has */
 int present_keys(uint b, uint n)
 {
-  if ((masking & MASK_LENGTHS) == 0u)
+  if ((masking & MASK_LENGTHS) == 0u) {
     return int(n);
+  }
   return clamp(int(WORD(lengths, lengths_offset + b * lengths_stride)), 0, int(n));
 }
 
 /* Query l sees keys 0 .. result - 1 of those present, as far as causality goes; `first` is first_position(b). */
 uint visible_keys(uint l, int first, int present)
 {
-  if ((masking & MASK_CAUSAL) == 0u)
+  if ((masking & MASK_CAUSAL) == 0u) {
     return uint(present);
+  }
   return uint(min(present, max(min(first, present) + int(l) + 1, 0)));
 }
 
 float relative_bias(uint h, uint l, uint s, int first)
 {
-  if ((masking & MASK_RELATIVE) == 0u)
+  if ((masking & MASK_RELATIVE) == 0u) {
     return 0.0;
+  }
   int distance = clamp(int(s) - int(l) - first, -int(reach), int(reach));
   return FLOAT(scratch, bias_offset + h * (2u * reach + 1u) + uint(distance + int(reach)));
 }

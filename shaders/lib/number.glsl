@@ -18,8 +18,9 @@ bool is_nan(float x)
 /* factor * x. Where the factor is a specialisation constant and 0, compilers take the product for 0 whatever x is */
 float times(uint factor_bits, float x)
 {
-  if ((factor_bits & 0x7fffffffu) == 0u)
+  if ((factor_bits & 0x7fffffffu) == 0u) {
     return (floatBitsToUint(x) & 0x7f800000u) == 0x7f800000u ? NOT_A_NUMBER : 0.0;
+  }
   return uintBitsToFloat(factor_bits) * x;
 }
 
@@ -41,10 +42,12 @@ bool is_minus_inf(float x)
 uint order_of(float x)
 {
   uint bits = floatBitsToUint(x);
-  if ((bits & 0x7fffffffu) > 0x7f800000u)
+  if ((bits & 0x7fffffffu) > 0x7f800000u) {
     return ORDER_NAN;
-  if (bits == 0x80000000u)
+  }
+  if (bits == 0x80000000u) {
     return 0x80000000u;
+  }
   return (bits & 0x80000000u) != 0u ? ~bits : bits | 0x80000000u;
 }
 

@@ -36,16 +36,18 @@ uint batch_offset(uint batch, uint outer_stride, uint inner_stride)
 void store(uint batch, uint m, uint n, float sum)
 {
   float z = alpha * sum;
-  if ((finish_with & FINISH_BIAS) != 0u)
+  if ((finish_with & FINISH_BIAS) != 0u) {
     z += FLOAT(bias, bias_offset + batch_offset(batch, bias_stride[0], bias_stride[1]) + m * bias_stride[2] +
                        n * bias_stride[3]);
+  }
   z = activate(finish_with & FINISH_ACTIVATION, z);
 #ifdef BEST
   hold(m, n, z);
 #else
   uint at = (batch * rows + m) * columns + n;
-  if ((finish_with & FINISH_RESIDUAL) != 0u)
+  if ((finish_with & FINISH_RESIDUAL) != 0u) {
     z += FLOAT(residual, residual_offset + at);
+  }
   WORD(y, at) = floatBitsToUint(z);
 #endif
 }

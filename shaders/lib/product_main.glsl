@@ -6,14 +6,16 @@
  */
 void main()
 {
-  if (group_index() >= groups)
+  if (group_index() >= groups) {
     return;
+  }
   uvec3 where = tile_of(group_index());
 #ifdef BEST
   held_row = where.x * TILE_ROWS;
   held_column = where.y * held_columns;
-  for (uint c = 0u; c < held_columns && held_column + c < columns; c += TILE_COLUMNS)
+  for (uint c = 0u; c < held_columns && held_column + c < columns; c += TILE_COLUMNS) {
     product(uvec3(where.x, (held_column + c) / TILE_COLUMNS, where.z));
+  }
 #ifndef HELD_BY_LANE
   barrier();
 #endif

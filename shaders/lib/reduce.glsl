@@ -28,8 +28,9 @@ float group_sum(float x)
   partial[lane] = floatBitsToUint(x);
   for (uint half_size = gl_WorkGroupSize.x >> 1; half_size > 0u; half_size >>= 1) {
     barrier();
-    if (lane < half_size)
+    if (lane < half_size) {
       partial[lane] = floatBitsToUint(uintBitsToFloat(partial[lane]) + uintBitsToFloat(partial[lane + half_size]));
+    }
   }
   barrier();
   float sum = uintBitsToFloat(partial[0]);
@@ -43,8 +44,9 @@ uint group_max(uint x)
   partial[lane] = x;
   for (uint half_size = gl_WorkGroupSize.x >> 1; half_size > 0u; half_size >>= 1) {
     barrier();
-    if (lane < half_size)
+    if (lane < half_size) {
       partial[lane] = max(partial[lane], partial[lane + half_size]);
+    }
   }
   barrier();
   uint largest = partial[0];

@@ -10,10 +10,12 @@
 /* Beyond the bounds the slope is 0 or 1 to the last place; within, no step of the formulas overflows. */
 float slope(uint activation, float x)
 {
-  if (is_nan(x))
+  if (is_nan(x)) {
     return x;
-  if (activation == ACTIVATION_RELU)
+  }
+  if (activation == ACTIVATION_RELU) {
     return floatBitsToUint(x) - 1u < 0x7f800000u ? 1.0 : 0.0;
+  }
   if (activation == ACTIVATION_GELU_ERF) {
     float z = clamp(x, -15.0, 15.0);
     return 0.5 * (1.0 + erf_accurate(z * 0.707106781)) + 0.3989422804 * z * exp_accurate(-0.5 * z * z);
