@@ -6,22 +6,25 @@
 #ifndef TESSERA_TOOLS_COMMANDS_H
 #define TESSERA_TOOLS_COMMANDS_H
 
-int tsr_cmd_attention(int argc, char **argv);
+#include "tools/tessera/options/options.h"
+
+extern const tsr_command tsr_command_attention;
+extern const tsr_command tsr_command_eval;
+extern const tsr_command tsr_command_profile;
+extern const tsr_command tsr_command_score;
+extern const tsr_command tsr_command_trace;
+extern const tsr_command tsr_command_translate;
+
 int tsr_cmd_bench(int argc, char **argv);
 int tsr_cmd_check(int argc, char **argv);
 int tsr_cmd_compare(int argc, char **argv);
 int tsr_cmd_devices(int argc, char **argv);
-int tsr_cmd_eval(int argc, char **argv);
 int tsr_cmd_golden(int argc, char **argv);
 int tsr_cmd_info(int argc, char **argv);
 int tsr_cmd_plot(int argc, char **argv);
-int tsr_cmd_profile(int argc, char **argv);
 int tsr_cmd_program(int argc, char **argv);
-int tsr_cmd_score(int argc, char **argv);
 int tsr_cmd_tokenize(int argc, char **argv);
-int tsr_cmd_trace(int argc, char **argv);
 int tsr_cmd_train(int argc, char **argv);
-int tsr_cmd_translate(int argc, char **argv);
 int tsr_cmd_tune(int argc, char **argv);
 int tsr_cmd_vocab(int argc, char **argv);
 

@@ -5,11 +5,13 @@
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/options/options.h"
 
 typedef struct command {
   const char *name;
   int (*run)(int argc, char **argv);
   const char *summary;
+  const tsr_command *table; /* instead of all these */
 } command;
 
 static int run_help(int argc, char **argv);
@@ -17,9 +19,9 @@ static int run_help(int argc, char **argv);
 /* In the order of the help text. A subcommand is a row here and a file beside this one. */
 static const command commands[] = {
     {"devices", tsr_cmd_devices, "list the devices that were found, and why a backend did not load"},
-    {"translate", tsr_cmd_translate, "translate text, one sentence a line"},
-    {"eval", tsr_cmd_eval, "score translations against a reference: BLEU and chrF"},
-    {"score", tsr_cmd_score, "tell how probable a model finds given translations"},
+    {.table = &tsr_command_translate},
+    {.table = &tsr_command_eval},
+    {.table = &tsr_command_score},
     {"tokenize", tsr_cmd_tokenize, "show the tokens of a text and their ids, and the text of ids"},
     {"vocab", tsr_cmd_vocab, "learn from sentence pairs how to cut text into pieces"},
     {"train", tsr_cmd_train, "train a model from sentence pairs, or on a toy task"},
@@ -27,9 +29,9 @@ static const command commands[] = {
     {"check", tsr_cmd_check, "check each operator of each device against the reference"},
     {"golden", tsr_cmd_golden, "compare a model with recorded results of the original code"},
     {"compare", tsr_cmd_compare, "run a model on two devices and find the first line whose results part"},
-    {"attention", tsr_cmd_attention, "show what each token of a sentence attends to"},
-    {"trace", tsr_cmd_trace, "show how large the numbers are after each layer and norm"},
-    {"profile", tsr_cmd_profile, "tell what takes how long while a file is translated, and how much memory"},
+    {.table = &tsr_command_attention},
+    {.table = &tsr_command_trace},
+    {.table = &tsr_command_profile},
     {"info", tsr_cmd_info, "print a model's configuration and its parameters by module"},
     {"program", tsr_cmd_program, "print the programs that a model consists of"},
     {"bench", tsr_cmd_bench, "measure speed: of a model, of the machine, of translating from start to end"},
@@ -69,11 +71,17 @@ static const char usage_tail[] = "\n"
                                  "  5  out of memory\n"
                                  "  6  an internal error; please report it\n";
 
+static const char *command_name(const command *c)
+{
+  return c->table ? c->table->name : c->name;
+}
+
 static int print_usage(void)
 {
   fputs(usage_head, stdout);
   for (int i = 0; i < N_COMMANDS; i++) {
-    printf("  %-9s  %s\n", commands[i].name, commands[i].summary);
+    printf("  %-9s  %s\n", command_name(&commands[i]),
+           commands[i].table ? commands[i].table->summary : commands[i].summary);
   }
   fputs(usage_tail, stdout);
   return TSR_EXIT_OK;
@@ -82,7 +90,7 @@ static int print_usage(void)
 static const command *find_command(const char *name)
 {
   for (int i = 0; i < N_COMMANDS; i++) {
-    if (strcmp(commands[i].name, name) == 0) {
+    if (strcmp(command_name(&commands[i]), name) == 0) {
       return &commands[i];
     }
   }
@@ -93,7 +101,7 @@ static int unknown_command(const char *name)
 {
   fprintf(stderr, "tessera: unknown command '%s'; the commands are", name);
   for (int i = 0; i < N_COMMANDS; i++) {
-    fprintf(stderr, "%s %s", i > 0 ? "," : "", commands[i].name);
+    fprintf(stderr, "%s %s", i > 0 ? "," : "", command_name(&commands[i]));
   }
   fputc('\n', stderr);
   return TSR_EXIT_USAGE;
@@ -113,7 +121,7 @@ static int run_help(int argc, char **argv)
   }
   char help[] = "--help";
   char *help_argv[] = {argv[1], help, NULL};
-  return found->run(2, help_argv);
+  return found->table ? tsr_command_run(found->table, 2, help_argv) : found->run(2, help_argv);
 }
 
 static int run(int argc, char **argv)
@@ -134,7 +142,10 @@ static int run(int argc, char **argv)
     return unknown_command(name);
   }
   int code = tsr_cli_fail(tsr_log_check());
-  return code != TSR_EXIT_OK ? code : found->run(argc - 1, argv + 1);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  return found->table ? tsr_command_run(found->table, argc - 1, argv + 1) : found->run(argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv)

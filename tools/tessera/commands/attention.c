@@ -11,32 +11,10 @@
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/options/loop.h"
-#include "tools/tessera/options/values.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/pages/heat_map.h"
 #include "tools/tessera/pages/html.h"
 #include "tools/tessera/text/sentence.h"
-
-static const char help[] =
-    "Usage: tessera attention MODEL SENTENCE [OPTION]...\n"
-    "\n"
-    "Shows the attention weights of every layer and head while the model reads SENTENCE and writes\n"
-    "its translation: the encoder's self-attention, the decoder's masked self-attention, and\n"
-    "cross-attention. Without --out, --png and --json, a page attention.html is written.\n"
-    "\n"
-    "  --target TEXT          what the decoder writes; default: the model's own translation\n"
-    "  --out FILE             a page with all weights, which needs no other file and no network\n"
-    "  --png FILE             a picture of one head, or of the average of heads\n"
-    "  --kind K               of the picture: encoder, decoder or cross (default; of a model without it, what it has)\n"
-    "  --layer N              of the picture, from 0; default: the last\n"
-    "  --head N               of the picture, from 0\n"
-    "  --average              the mean of all heads (default)\n"
-    "  --relative             the picture's darkest colour is its largest weight, not 1\n"
-    "  --json                 print all weights as one JSON object: of each kind "
-    "[layer][head][query][key]\n" TRANSLATOR_HELP "  --help                 print this text\n"
-    "\n"
-    "Example:\n"
-    "  tessera attention tools/demo-model 'The museum is worth visiting.' --png cross.png --layer 2\n";
 
 enum { KINDS = 3, LARGEST_PAGE = 1 << 25 /* weights */ };
 
@@ -370,8 +348,9 @@ static int look(session *s)
   return code == TSR_EXIT_OK && r->as_json ? print_json(s) : code;
 }
 
-static int run(const request *r)
+static int run(void *opaque)
 {
+  const request *r = opaque;
   session *s = calloc(1, sizeof *s);
   if (!s) {
     return tsr_cli_no_memory();
@@ -391,69 +370,52 @@ static int run(const request *r)
   return code;
 }
 
-static int choose_kind(const char *command, const char *name, int32_t *kind)
-{
-  for (*kind = 0; *kind < KINDS; (*kind)++) {
-    if (strcmp(kinds[*kind].name, name) == 0) {
-      return TSR_EXIT_OK;
-    }
-  }
-  return tsr_cli_usage(command, "--kind: '%s' is none of encoder, decoder, cross", name);
-}
+static const tsr_choice kind_choices[] = {{"encoder"}, {"decoder"}, {"cross"}, {NULL}};
+_Static_assert(sizeof kind_choices / sizeof kind_choices[0] == KINDS + 1, "kinds");
 
-int tsr_cmd_attention(int argc, char **argv)
-{
-  static const struct option options[] = {
-      {"target", required_argument, NULL, 't'}, {"out", required_argument, NULL, 'o'},
-      {"png", required_argument, NULL, 'p'},    {"kind", required_argument, NULL, 'k'},
-      {"layer", required_argument, NULL, 'l'},  {"head", required_argument, NULL, 'H'},
-      {"average", no_argument, NULL, 'a'},      {"relative", no_argument, NULL, 'r'},
-      {"json", no_argument, NULL, 'j'},         TRANSLATOR_OPTIONS,
-      {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
-  request r = {.kind = -1, .layer = -1, .head = -1};
-  int code = TSR_EXIT_OK;
-  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    switch (option) {
-    case 't':
-      r.target = optarg;
-      break;
-    case 'o':
-      r.out = optarg;
-      break;
-    case 'p':
-      r.png = optarg;
-      break;
-    case 'k':
-      code = choose_kind(argv[0], optarg, &r.kind);
-      break;
-    case 'l':
-      code = tsr_cli_int32(argv[0], "--layer", optarg, 0, 1 << 16, &r.layer);
-      break;
-    case 'H':
-      code = tsr_cli_int32(argv[0], "--head", optarg, 0, 1 << 16, &r.head);
-      break;
-    case 'a':
-      r.head = -1;
-      break;
-    case 'r':
-      r.relative = 1;
-      break;
-    case 'j':
-      r.as_json = 1;
-      break;
-    case 'h':
-      return tsr_cli_help(help);
-    default:
-      code = translator_take_option(argv[0], option, &r.translator);
-    }
-  }
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  if (optind + 2 != argc) {
-    return tsr_cli_usage(argv[0], "a model's folder and one sentence are needed");
-  }
-  r.translator.model = argv[optind];
-  r.text = argv[optind + 1];
-  return run(&r);
-}
+#define FIELD(member) TSR_FIELD(request, member)
+
+static const tsr_option rows[] = {
+    {"target", "TEXT", TSR_OPTION_TEXT, FIELD(target), .help = "what the decoder writes",
+     .otherwise = "the model's own translation"},
+    {"out", "FILE", TSR_OPTION_FILE, FIELD(out),
+     .help = "a page with all weights, which needs no other file and no network"},
+    {"png", "FILE", TSR_OPTION_FILE, FIELD(png), .help = "a picture of one head, or of the average of heads"},
+    {"kind", "K", TSR_OPTION_CHOICE, FIELD(kind), .choices = kind_choices, .help = "of the picture",
+     .otherwise = "cross; of a model without it, what it has"},
+    {"layer", "N", TSR_OPTION_INTEGER, FIELD(layer), 0, 1 << 16, .help = "of the picture, from 0",
+     .otherwise = "the last"},
+    {"head", "N", TSR_OPTION_INTEGER, FIELD(head), 0, 1 << 16, .help = "of the picture, from 0",
+     .otherwise = "the mean of all heads"},
+    {"average", NULL, TSR_OPTION_FLAG, FIELD(head), .low = -1, .help = "the mean of all heads"},
+    {"relative", NULL, TSR_OPTION_FLAG, FIELD(relative), .low = 1,
+     .help = "the picture's darkest colour is its largest weight, not 1"},
+    {"json", NULL, TSR_OPTION_FLAG, FIELD(as_json), .low = 1,
+     .help = "print all weights as one JSON object: of each kind [layer][head][query][key]"},
+    {.table = &translator_options, .offset = offsetof(request, translator)},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {
+    {"MODEL", TSR_OPTION_FOLDER, offsetof(request, translator.model)},
+    {"SENTENCE", TSR_OPTION_TEXT, offsetof(request, text)},
+    {NULL},
+};
+static const request initial = {.kind = -1, .layer = -1, .head = -1};
+
+const tsr_command tsr_command_attention = {
+    .name = "attention",
+    .summary = "show what each token of a sentence attends to",
+    .usage = "MODEL SENTENCE [OPTION]...",
+    .intro = "Shows the attention weights of every layer and head while the model reads SENTENCE and writes its "
+             "translation: the encoder's self-attention, the decoder's masked self-attention, and cross-attention. "
+             "Without --out, --png and --json, a page attention.html is written.",
+    .options = &options,
+    .operands = operands,
+    .missing = "a model's folder and one sentence are needed",
+    .examples = "tessera attention tools/demo-model 'The museum is worth visiting.' --png cross.png --layer 2",
+    .session_size = sizeof(request),
+    .initial = &initial,
+    .run = run,
+};

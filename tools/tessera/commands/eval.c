@@ -13,64 +13,23 @@
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/evaluation/evaluation.h"
-#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/options/values.h"
 #include "tools/tessera/text/translator.h"
 
-static const char help[] =
-    "Usage: tessera eval MODEL --source FILE --reference FILE... [OPTION]...\n"
-    "       tessera eval --hypothesis FILE... --reference FILE... [OPTION]...\n"
-    "\n"
-    "Translates the source with the model in the folder MODEL, or takes the translations in the file\n"
-    "of hypotheses, and prints how near they are to the reference: BLEU and chrF, as sacreBLEU 2\n"
-    "computes them. The version in the signature is that of this program.\n"
-    "\n"
-    "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them. A source\n"
-    "of tab-separated columns, or XML, holds the reference, too: --reference is left out then.\n"
-    "\n"
-    "  --source FILE          sentences to translate; - is standard input. With --hypothesis: what was\n"
-    "                         translated, for --analysis\n"
-    "  --hypothesis FILE      translations; - is standard input. Several: they are compared\n"
-    "  --reference FILE       what they should be. Several: BLEU and chrF against all of them\n"
-    "  --compare A,B,...      translates in several ways, side by side: greedy, beam4, beam4:0.6 (with a\n"
-    "                         length penalty); their scores, time and speed, and the sentences on which\n"
-    "                         they differ\n"
-    "  --analysis             also tells: scores by length, repetitions, outputs that were cut or copied\n"
-    "                         or are far too short or long, and the worst sentences by sentence BLEU\n"
-    "                         (effective order, exponential smoothing: sacreBLEU's sentence_bleu)\n"
-    "  --html FILE            the analysis as a page that needs no other, its table to be sorted\n"
-    "  --worst N              sentences that are listed (default: 20; in the page: 2000)\n"
-    "  --json                 print one JSON object: bleu, chrf, signature, and what they consist of\n"
-    "  --timings              print on stderr what loading and translating took\n" TRANSLATOR_HELP
-    "  --help                 print this text\n"
-    "\n"
-    "With --analysis, --html or --compare all sentences are kept in memory, else a thousand.\n"
-    "\n" SEARCH_HELP "\n"
-    "Examples:\n"
-    "  tessera eval tools/demo-model --source test.en --reference test.fr --beam 4\n"
-    "  tessera eval tools/demo-model --source test.en --reference test.fr --compare greedy,beam4\n"
-    "  tessera eval --hypothesis output.fr --reference newstest2014-fren-ref.fr.sgm\n";
-
 enum { MOST_FILES = 16 };
-
-/* Files of one kind, in the order in which they were given. */
-typedef struct file_list {
-  const char *paths[MOST_FILES];
-  int32_t n;
-} file_list;
 
 typedef struct settings {
   translator_settings translator; /* model NULL: hypotheses from files */
   const char *source;
-  file_list hypotheses;
-  file_list references;
-  const char *compare;
+  tsr_names hypotheses; /* in the order in which they were given, likewise the next two */
+  tsr_names references;
+  tsr_names compare;
   const char *html;
   int64_t worst; /* 0: the default */
   int analysis;
   int json;
   int timings;
-  int options; /* for translating were given */
 } settings;
 
 typedef struct session {
@@ -107,7 +66,7 @@ static int check_files(const char *me, const settings *wish)
   if (wish->source && !wish->analysis && !wish->html) {
     return tsr_cli_usage(me, "--source is for a model to translate, or for --analysis; there is neither");
   }
-  if (wish->options || wish->timings || wish->compare) {
+  if (translator_settings_given(&wish->translator) || wish->timings || wish->compare.n > 0) {
     return tsr_cli_usage(me, "options for translating are for a model; there is none");
   }
   return wish->hypotheses.n <= EVALUATION_VARIANTS
@@ -115,79 +74,14 @@ static int check_files(const char *me, const settings *wish)
              : tsr_cli_usage(me, "compares %d files at most", (int)EVALUATION_VARIANTS);
 }
 
-static int add_file(const char *me, const char *option, const char *path, file_list *list)
+static int check(void *opaque)
 {
-  if (list->n == MOST_FILES) {
+  const settings *wish = &((session *)opaque)->wish;
+  static const char me[] = "eval";
+  if (wish->hypotheses.n > MOST_FILES || wish->references.n > MOST_FILES) {
+    const char *option = wish->hypotheses.n > MOST_FILES ? "--hypothesis" : "--reference";
     return tsr_cli_usage(me, "%s: at most %d files", option, (int)MOST_FILES);
   }
-  list->paths[list->n++] = path;
-  return TSR_EXIT_OK;
-}
-
-static int take_option(const char *me, int option, settings *wish)
-{
-  switch (option) {
-  case 's':
-    wish->source = optarg;
-    return TSR_EXIT_OK;
-  case 'y':
-    return add_file(me, "--hypothesis", optarg, &wish->hypotheses);
-  case 'r':
-    return add_file(me, "--reference", optarg, &wish->references);
-  case 'c':
-    wish->compare = optarg;
-    return TSR_EXIT_OK;
-  case 'a':
-    wish->analysis = 1;
-    return TSR_EXIT_OK;
-  case 'm':
-    wish->html = optarg;
-    return TSR_EXIT_OK;
-  case 'w':
-    return tsr_cli_integer(me, "--worst", optarg, 1, INT32_MAX, &wish->worst);
-  case 'j':
-    wish->json = 1;
-    return TSR_EXIT_OK;
-  case 't':
-    wish->timings = 1;
-    return TSR_EXIT_OK;
-  default:
-    wish->options = 1;
-    return translator_take_option(me, option, &wish->translator);
-  }
-}
-
-static int parse(int argc, char **argv, void *opaque, int *finished)
-{
-  static const struct option options[] = {{"source", required_argument, NULL, 's'},
-                                          {"hypothesis", required_argument, NULL, 'y'},
-                                          {"reference", required_argument, NULL, 'r'},
-                                          {"compare", required_argument, NULL, 'c'},
-                                          {"analysis", no_argument, NULL, 'a'},
-                                          {"html", required_argument, NULL, 'm'},
-                                          {"worst", required_argument, NULL, 'w'},
-                                          TRANSLATOR_OPTIONS,
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"timings", no_argument, NULL, 't'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  settings *wish = &((session *)opaque)->wish;
-  const char *me = argv[0];
-  int code = TSR_EXIT_OK;
-  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    if (option == 'h') {
-      *finished = 1;
-      return tsr_cli_help(help);
-    }
-    code = take_option(me, option, wish);
-  }
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  if (argc - optind > 1) {
-    return tsr_cli_usage(me, "takes one model, but '%s' is given, too", argv[optind + 1]);
-  }
-  wish->translator.model = optind < argc ? argv[optind] : NULL;
   return wish->translator.model ? check_model(me, wish) : check_files(me, wish);
 }
 
@@ -226,25 +120,21 @@ static void set_name(evaluation_variant *v, const char *name)
 
 static int choose_compared(session *s)
 {
-  char **names;
+  const tsr_names *names = &s->wish.compare;
   evaluation *e = &s->evaluation;
-  int32_t n = 0;
-  int code = tsr_cli_list("eval", "--compare", s->wish.compare, &names, &n);
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
+  int32_t n = names->n;
+  int code = TSR_EXIT_OK;
   if (n > EVALUATION_VARIANTS) {
     code = tsr_cli_usage("eval", "--compare: at most %d, not %d", (int)EVALUATION_VARIANTS, (int)n);
   }
   for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
-    set_name(&e->variants[i], names[i]);
+    set_name(&e->variants[i], names->values[i]);
     s->options[i] = s->translator.options;
     s->options[i].n_best = 1;
     s->options[i].sample = 0;
-    code = parse_variant(names[i], &s->options[i]);
+    code = parse_variant(names->values[i], &s->options[i]);
   }
   e->n_variants = code == TSR_EXIT_OK ? n : 0;
-  free(names);
   return code;
 }
 
@@ -254,14 +144,14 @@ static int choose_variants(session *s)
   evaluation *e = &s->evaluation;
   const settings *wish = &s->wish;
   e->n_references = wish->references.n > 0 ? wish->references.n : 1;
-  e->keeps = wish->analysis || wish->html || wish->compare || wish->hypotheses.n > 1;
+  e->keeps = wish->analysis || wish->html || wish->compare.n > 0 || wish->hypotheses.n > 1;
   e->has_cuts = wish->translator.model != NULL;
-  if (wish->compare) {
+  if (wish->compare.n > 0) {
     return choose_compared(s);
   }
   e->n_variants = wish->translator.model ? 1 : wish->hypotheses.n;
   for (int32_t i = 0; i < wish->hypotheses.n; i++) {
-    set_name(&e->variants[i], wish->hypotheses.paths[i]);
+    set_name(&e->variants[i], wish->hypotheses.values[i]);
   }
   if (wish->translator.model) {
     char name[EVALUATION_NAME];
@@ -278,15 +168,15 @@ static int open_files(session *s)
 {
   const settings *wish = &s->wish;
   int has_model = wish->translator.model != NULL;
-  tsr_corpus_files files = {.source = tsr_cli_path(has_model ? wish->source : wish->hypotheses.paths[0]),
-                            .target = tsr_cli_path(wish->references.n > 0 ? wish->references.paths[0] : NULL),
+  tsr_corpus_files files = {.source = tsr_cli_path(has_model ? wish->source : wish->hypotheses.values[0]),
+                            .target = tsr_cli_path(wish->references.n > 0 ? wish->references.values[0] : NULL),
                             .part = has_model ? TSR_TEXT_SOURCE : TSR_TEXT_HYPOTHESIS};
   tsr_status status = tsr_corpus_open(&files, &s->corpus);
   for (int32_t i = 1; i < wish->references.n && status == TSR_OK; i++) {
-    status = tsr_text_file_open(tsr_cli_path(wish->references.paths[i]), TSR_TEXT_REFERENCE, &s->references[i]);
+    status = tsr_text_file_open(tsr_cli_path(wish->references.values[i]), TSR_TEXT_REFERENCE, &s->references[i]);
   }
   for (int32_t i = 1; i < wish->hypotheses.n && status == TSR_OK; i++) {
-    status = tsr_text_file_open(tsr_cli_path(wish->hypotheses.paths[i]), TSR_TEXT_HYPOTHESIS, &s->hypotheses[i]);
+    status = tsr_text_file_open(tsr_cli_path(wish->hypotheses.values[i]), TSR_TEXT_HYPOTHESIS, &s->hypotheses[i]);
   }
   if (!has_model && wish->source && status == TSR_OK) {
     status = tsr_text_file_open(tsr_cli_path(wish->source), TSR_TEXT_SOURCE, &s->source);
@@ -404,7 +294,7 @@ static int report(session *s)
   int64_t limit = wish->worst > 0 ? wish->worst : LISTED;
   if (tsr_scorer_count(e->variants[0].all.scorer) == 0) {
     tsr_cli_error("%s: expected sentences, found none",
-                  wish->translator.model ? wish->source : wish->hypotheses.paths[0]);
+                  wish->translator.model ? wish->source : wish->hypotheses.values[0]);
     return TSR_EXIT_INPUT;
   }
   if (wish->html) {
@@ -459,9 +349,60 @@ static void finish(void *opaque)
   tsr_corpus_close(s->corpus);
 }
 
-int tsr_cmd_eval(int argc, char **argv)
-{
-  static const tsr_cli_command command = {
-      .session_size = sizeof(session), .parse = parse, .run = run, .finish = finish};
-  return tsr_cli_run(&command, argc, argv);
-}
+#define FIELD(member) TSR_FIELD(session, wish.member)
+
+static const tsr_option rows[] = {
+    {"source", "FILE", TSR_OPTION_FILE, FIELD(source),
+     .help = "sentences to translate; - is standard input. With --hypothesis: what was translated, for --analysis"},
+    {"hypothesis", "FILE", TSR_OPTION_FILE, FIELD(hypotheses), .repeats = 1,
+     .help = "translations; - is standard input. Several: they are compared"},
+    {"reference", "FILE", TSR_OPTION_FILE, FIELD(references), .repeats = 1,
+     .help = "what they should be. Several: BLEU and chrF against all of them"},
+    {"compare", "A,B,...", TSR_OPTION_TEXT, FIELD(compare), .is_list = 1,
+     .help = "translates in several ways, side by side: greedy, beam4, beam4:0.6 (with a length penalty); their "
+             "scores, time and speed, and the sentences on which they differ"},
+    {"analysis", NULL, TSR_OPTION_FLAG, FIELD(analysis), .low = 1,
+     .help = "also tells: scores by length, repetitions, outputs that were cut or copied or are far too short or long, "
+             "and the worst sentences by sentence BLEU (effective order, exponential smoothing: sacreBLEU's "
+             "sentence_bleu)"},
+    {"html", "FILE", TSR_OPTION_FILE, FIELD(html),
+     .help = "the analysis as a page that needs no other, its table to be sorted"},
+    {"worst", "N", TSR_OPTION_INTEGER, FIELD(worst), 1, INT32_MAX, .help = "sentences that are listed",
+     .otherwise = "20; in the page: 2000"},
+    {"json", NULL, TSR_OPTION_FLAG, FIELD(json), .low = 1,
+     .help = "print one JSON object: bleu, chrf, signature, and what they consist of"},
+    {"timings", NULL, TSR_OPTION_FLAG, FIELD(timings), .low = 1,
+     .help = "print on stderr what loading and translating took"},
+    {.table = &translator_options, .offset = offsetof(session, wish.translator)},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {
+    {"MODEL", TSR_OPTION_FOLDER, offsetof(session, wish.translator.model), .optional = 1},
+    {NULL},
+};
+
+const tsr_command tsr_command_eval = {
+    .name = "eval",
+    .summary = "score translations against a reference: BLEU and chrF",
+    .usage = "MODEL --source FILE --reference FILE... [OPTION]...\n"
+             "--hypothesis FILE... --reference FILE... [OPTION]...",
+    .intro = "Translates the source with the model in the folder MODEL, or takes the translations in the file of "
+             "hypotheses, and prints how near they are to the reference: BLEU and chrF, as sacreBLEU 2 computes them. "
+             "The version in the signature is that of this program.\n"
+             "\n"
+             "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them. A source of "
+             "tab-separated columns, or XML, holds the reference, too: --reference is left out then.",
+    .options = &options,
+    .operands = operands,
+    .takes = "one model",
+    .notes = "With --analysis, --html or --compare all sentences are kept in memory, else a thousand.",
+    .examples = "tessera eval tools/demo-model --source test.en --reference test.fr --beam 4\n"
+                "tessera eval tools/demo-model --source test.en --reference test.fr --compare greedy,beam4\n"
+                "tessera eval --hypothesis output.fr --reference newstest2014-fren-ref.fr.sgm",
+    .session_size = sizeof(session),
+    .check = check,
+    .run = run,
+    .finish = finish,
+};

@@ -17,19 +17,8 @@
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/text/translator.h"
-
-static const char help[] =
-    "Usage: tessera profile MODEL FILE [OPTION]...\n"
-    "\n"
-    "Translates FILE, one batch at a time, and prints what that took: by part, from tokenization to\n"
-    "search, by operator, with the arithmetic and the memory traffic that were achieved, and the peak of\n"
-    "memory. Loading the model is told apart. Keeping times makes a device somewhat slower.\n"
-    "\n"
-    "  --json                 print one JSON object, which has the times of every label, too\n" TRANSLATOR_HELP
-    "  --help                 print this text\n"
-    "\n" SEARCH_HELP "\n";
 
 /* What the time is told by. The first ones run on the device. */
 enum {
@@ -325,57 +314,62 @@ static int print_json(const session *s)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-static int parse(int argc, char **argv, session *s, int *finished)
+static int check(void *opaque)
 {
-  static const struct option options[] = {
-      {"json", no_argument, NULL, 'j'}, TRANSLATOR_OPTIONS, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-  int code = TSR_EXIT_OK;
-  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    switch (option) {
-    case 'j':
-      s->as_json = 1;
-      break;
-    case 'h':
-      *finished = 1;
-      return tsr_cli_help(help);
-    default:
-      code = translator_take_option(argv[0], option, &s->settings);
-    }
-  }
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  if (optind + 2 != argc) {
-    return tsr_cli_usage(argv[0], "a model's folder and a file of sentences are needed");
-  }
+  session *s = opaque;
   if (s->settings.workers > 1) {
-    return tsr_cli_usage(argv[0], "--workers %d: times add up only of batches that follow one another",
+    return tsr_cli_usage("profile", "--workers %d: times add up only of batches that follow one another",
                          (int)s->settings.workers);
   }
   s->settings.workers = 1;
   s->settings.profile = 1;
-  s->settings.model = argv[optind];
-  s->file = argv[optind + 1];
   return TSR_EXIT_OK;
 }
 
-int tsr_cmd_profile(int argc, char **argv)
+static int run(void *opaque)
 {
-  session *s = calloc(1, sizeof *s);
-  if (!s) {
-    return tsr_cli_no_memory();
+  session *s = opaque;
+  int code = measure(s);
+  if (code == TSR_EXIT_OK) {
+    code = s->as_json ? print_json(s) : print_text(s);
   }
-  int finished = 0;
-  int code = parse(argc, argv, s, &finished);
-  if (code == TSR_EXIT_OK && !finished) {
-    code = measure(s);
-    if (code == TSR_EXIT_OK) {
-      code = s->as_json ? print_json(s) : print_text(s);
-    }
-    code = code != TSR_EXIT_OK ? code : s->translator.outcome;
-    tsr_profile_finish(&s->profile);
-    translator_finish(&s->translator);
-  }
-  free(s);
-  return code;
+  return code != TSR_EXIT_OK ? code : s->translator.outcome;
 }
+
+static void finish(void *opaque)
+{
+  session *s = opaque;
+  tsr_profile_finish(&s->profile);
+  translator_finish(&s->translator);
+}
+
+static const tsr_option rows[] = {
+    {"json", NULL, TSR_OPTION_FLAG, TSR_FIELD(session, as_json), .low = 1,
+     .help = "print one JSON object, which has the times of every label, too"},
+    {.table = &translator_options, .offset = offsetof(session, settings)},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {
+    {"MODEL", TSR_OPTION_FOLDER, offsetof(session, settings.model)},
+    {"FILE", TSR_OPTION_FILE, offsetof(session, file)},
+    {NULL},
+};
+
+const tsr_command tsr_command_profile = {
+    .name = "profile",
+    .summary = "tell what takes how long while a file is translated, and how much memory",
+    .usage = "MODEL FILE [OPTION]...",
+    .intro =
+        "Translates FILE, one batch at a time, and prints what that took: by part, from tokenization to search, by "
+        "operator, with the arithmetic and the memory traffic that were achieved, and the peak of memory. Loading "
+        "the model is told apart. Keeping times makes a device somewhat slower.",
+    .options = &options,
+    .operands = operands,
+    .missing = "a model's folder and a file of sentences are needed",
+    .session_size = sizeof(session),
+    .check = check,
+    .run = run,
+    .finish = finish,
+};

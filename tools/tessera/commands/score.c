@@ -13,43 +13,8 @@
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
-#include "tools/tessera/options/loop.h"
-#include "tools/tessera/options/values.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/text/translator.h"
-
-static const char help[] =
-    "Usage: tessera score MODEL --source FILE [--target FILE] [OPTION]...\n"
-    "\n"
-    "Prints for each sentence pair, in a line, the sum of the log-probabilities that the model gives\n"
-    "to the tokens of the translation, the end of the sentence included, and a tab and that sum\n"
-    "divided by the number of tokens to the power of the length penalty. The perplexity of all\n"
-    "tokens is told at the end, on stderr.\n"
-    "\n"
-    "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them. A source\n"
-    "of tab-separated columns, or XML, holds the translations, too: --target is left out then.\n"
-    "\n"
-    "  --source FILE          what was translated; - is standard input\n"
-    "  --target FILE          the translations\n"
-    "  --tokens               print after another tab each token, '=' and its log-probability\n"
-    "  --json                 print one JSON object a line: line, sum, score, ids, and with --tokens\n"
-    "                         tokens and log_probabilities; then one of all: sentences, tokens, sum,\n"
-    "                         perplexity\n"
-    "  --length-penalty X     exponent of the number of tokens; default: what the model's\n"
-    "                         generation_config.json says\n"
-    "  --source-lang CODE, --target-lang CODE  of a model of many languages\n"
-    "  --device NAME          where to compute: vulkan:0, reference, auto ... (see `tessera devices`);\n"
-    "                         default: TESSERA_DEVICE, else auto\n"
-    "  --batch N              sentences computed at once, 1 to 1024; default: 32\n"
-    "  --precision P          how the weights are kept on the device: f32, f16, bf16, or int8, as for\n"
-    "                         translate; default: as in the model's file\n"
-    "  --strict               fail where the device lacks an operator, instead of computing it on\n"
-    "                         another device\n"
-    "  --help                 print this text\n"
-    "\n"
-    "A sentence with more tokens than the model has positions is cut, with a warning.\n"
-    "\n"
-    "Example:\n"
-    "  tessera score tools/demo-model --source test.en --target test.fr\n";
 
 typedef struct settings {
   translator_settings translator;
@@ -78,77 +43,9 @@ typedef struct session {
   double sum;
 } session;
 
-static int take_option(const char *me, int option, settings *wish)
+static int check(void *opaque)
 {
-  switch (option) {
-  case 's':
-    wish->source = optarg;
-    return TSR_EXIT_OK;
-  case 'y':
-    wish->target = optarg;
-    return TSR_EXIT_OK;
-  case 'k':
-    wish->tokens = 1;
-    return TSR_EXIT_OK;
-  case 'j':
-    wish->json = 1;
-    return TSR_EXIT_OK;
-  case 'u':
-    wish->translator.source_language = optarg;
-    return TSR_EXIT_OK;
-  case 'v':
-    wish->translator.target_language = optarg;
-    return TSR_EXIT_OK;
-  case 'd':
-    wish->translator.device = optarg;
-    return TSR_EXIT_OK;
-  case 'b':
-    return tsr_cli_int32(me, "--batch", optarg, 1, 1024, &wish->translator.batch);
-  case 'p':
-    return tsr_cli_precision(me, "--precision", optarg, &wish->translator.weights);
-  case 'l':
-    return search_settings_take(me, SEARCH_OPTION + SEARCH_LENGTH_PENALTY, &wish->translator.search);
-  case 'x':
-    wish->translator.strict = 1;
-    return TSR_EXIT_OK;
-  default:
-    return TSR_EXIT_USAGE; /* tsr_cli_option has told */
-  }
-}
-
-static int parse(int argc, char **argv, settings *wish, int *finished)
-{
-  static const struct option options[] = {{"source", required_argument, NULL, 's'},
-                                          {"target", required_argument, NULL, 'y'},
-                                          {"tokens", no_argument, NULL, 'k'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"source-lang", required_argument, NULL, 'u'},
-                                          {"target-lang", required_argument, NULL, 'v'},
-                                          {"device", required_argument, NULL, 'd'},
-                                          {"batch", required_argument, NULL, 'b'},
-                                          {"precision", required_argument, NULL, 'p'},
-                                          {"length-penalty", required_argument, NULL, 'l'},
-                                          {"strict", no_argument, NULL, 'x'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  const char *me = argv[0];
-  int code = TSR_EXIT_OK;
-  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    if (option == 'h') {
-      *finished = 1;
-      return tsr_cli_help(help);
-    }
-    code = take_option(me, option, wish);
-  }
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  if (argc - optind != 1) {
-    return argc == optind ? tsr_cli_usage(me, "the model is missing")
-                          : tsr_cli_usage(me, "takes one model, but '%s' is given, too", argv[optind + 1]);
-  }
-  wish->translator.model = argv[optind];
-  return wish->source ? TSR_EXIT_OK : tsr_cli_usage(me, "--source is missing");
+  return ((session *)opaque)->wish.source ? TSR_EXIT_OK : tsr_cli_usage("score", "--source is missing");
 }
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
@@ -309,27 +206,80 @@ static int score_pairs(session *s)
   return code == TSR_EXIT_OK ? print_all(s) : code;
 }
 
-int tsr_cmd_score(int argc, char **argv)
+static int run(void *opaque)
 {
-  session *s = calloc(1, sizeof *s);
-  if (!s) {
-    return tsr_cli_no_memory();
+  session *s = opaque;
+  tsr_corpus_files files = {.source = tsr_cli_path(s->wish.source), .target = tsr_cli_path(s->wish.target)};
+  int code = tsr_cli_fail(tsr_corpus_open(&files, &s->corpus));
+  if (code == TSR_EXIT_OK) {
+    code = translator_open(&s->translator, &s->wish.translator);
   }
-  int finished = 0;
-  int code = parse(argc, argv, &s->wish, &finished);
-  if (code == TSR_EXIT_OK && !finished) {
-    tsr_corpus_files files = {.source = tsr_cli_path(s->wish.source), .target = tsr_cli_path(s->wish.target)};
-    code = tsr_cli_fail(tsr_corpus_open(&files, &s->corpus));
-    if (code == TSR_EXIT_OK) {
-      code = translator_open(&s->translator, &s->wish.translator);
-    }
-    if (code == TSR_EXIT_OK) {
-      code = score_pairs(s);
-    }
-  }
+  return code == TSR_EXIT_OK ? score_pairs(s) : code;
+}
+
+static void finish(void *opaque)
+{
+  session *s = opaque;
   clear(s);
   translator_finish(&s->translator);
   tsr_corpus_close(s->corpus);
-  free(s);
-  return code;
 }
+
+#define FIELD(member) TSR_FIELD(session, wish.member)
+#define OF_TRANSLATOR(row)                                                                                             \
+  {                                                                                                                    \
+    .name = row, .table = &translator_options, .offset = offsetof(session, wish.translator)                            \
+  }
+
+static const tsr_option rows[] = {
+    {"source", "FILE", TSR_OPTION_FILE, FIELD(source), .help = "what was translated; - is standard input"},
+    {"target", "FILE", TSR_OPTION_FILE, FIELD(target), .help = "the translations"},
+    {"tokens", NULL, TSR_OPTION_FLAG, FIELD(tokens), .low = 1,
+     .help = "print after another tab each token, '=' and its log-probability"},
+    {"json", NULL, TSR_OPTION_FLAG, FIELD(json), .low = 1,
+     .help =
+         "print one JSON object a line: line, sum, score, ids, and with --tokens tokens and log_probabilities; then "
+         "one of all: sentences, tokens, sum, perplexity"},
+    {.name = "length-penalty",
+     .table = &translator_options,
+     .offset = offsetof(session, wish.translator),
+     .help = "exponent of the number of tokens",
+     .otherwise = "what the model's generation_config.json says"},
+    OF_TRANSLATOR("source-lang"),
+    OF_TRANSLATOR("target-lang"),
+    OF_TRANSLATOR("device"),
+    {.name = "batch", .table = &translator_options, .offset = offsetof(session, wish.translator), .otherwise = "32"},
+    OF_TRANSLATOR("precision"),
+    OF_TRANSLATOR("strict"),
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {
+    {"MODEL", TSR_OPTION_FOLDER, offsetof(session, wish.translator.model)},
+    {NULL},
+};
+
+const tsr_command tsr_command_score = {
+    .name = "score",
+    .summary = "tell how probable a model finds given translations",
+    .usage = "MODEL --source FILE [--target FILE] [OPTION]...",
+    .intro =
+        "Prints for each sentence pair, in a line, the sum of the log-probabilities that the model gives to the "
+        "tokens of the translation, the end of the sentence included, and a tab and that sum divided by the number "
+        "of tokens to the power of the length penalty. The perplexity of all tokens is told at the end, on "
+        "stderr.\n"
+        "\n"
+        "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them. A source of "
+        "tab-separated columns, or XML, holds the translations, too: --target is left out then.",
+    .options = &options,
+    .operands = operands,
+    .missing = "the model is missing",
+    .takes = "one model",
+    .notes = "A sentence with more tokens than the model has positions is cut, with a warning.",
+    .examples = "tessera score tools/demo-model --source test.en --target test.fr",
+    .session_size = sizeof(session),
+    .check = check,
+    .run = run,
+    .finish = finish,
+};

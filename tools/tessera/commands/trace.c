@@ -13,29 +13,14 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/loop.h"
-#include "tools/tessera/options/values.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/text/sentence.h"
-
-static const char help[] =
-    "Usage: tessera trace MODEL SENTENCE [OPTION]...\n"
-    "\n"
-    "Prints the mean, the standard deviation and the largest magnitude of what flows through the model\n"
-    "after every layer, every norm, and every sum of a sublayer with what goes around it, while it\n"
-    "reads SENTENCE and writes its translation.\n"
-    "\n"
-    "  --target TEXT          what the decoder writes; default: the model's own translation\n"
-    "  --devices A,B          compute on two devices, and compare\n"
-    "  --tolerance T          with --devices: largest difference allowed, divided by the largest\n"
-    "                         magnitude (default 1e-4)\n"
-    "  --json                 print one JSON object\n" TRANSLATOR_HELP "  --help                 print this text\n"
-    "\n"
-    "Exit code: 1 if two devices differ by more than the tolerance; others as in `tessera help`.\n";
 
 enum { SIDES = 2 };
 
 typedef struct request {
   translator_settings settings[SIDES]; /* one for each device */
+  tsr_names devices;
   int32_t n_sides;
   const char *text, *target;
   double tolerance;
@@ -212,8 +197,9 @@ static int look(session *s)
   return code;
 }
 
-static int run(const request *r)
+static int run(void *opaque)
 {
+  const request *r = opaque;
   session s = {.wish = r};
   int code = look(&s);
   if (code == TSR_EXIT_OK) {
@@ -234,69 +220,53 @@ static int run(const request *r)
   return code;
 }
 
-/* Takes the names of --devices, which live as long as *names. */
-static int choose_devices(const char *command, const char *text, request *r, char ***names)
+static int check(void *opaque)
 {
-  int32_t n = 0;
-  free(*names);
-  *names = NULL;
-  int code = tsr_cli_list(command, "--devices", text, names, &n);
-  if (code != TSR_EXIT_OK) {
-    return code;
+  request *r = opaque;
+  r->n_sides = r->devices.n > 0 ? SIDES : 1;
+  if (r->devices.n > 0 && r->devices.n != SIDES) {
+    return tsr_cli_usage("trace", "--devices: two devices are compared, not %d", (int)r->devices.n);
   }
-  if (n != SIDES) {
-    return tsr_cli_usage(command, "--devices: two devices are compared, not %d", (int)n);
+  r->settings[1] = r->settings[0];
+  for (int32_t side = 0; side < r->devices.n; side++) {
+    r->settings[side].device = r->devices.values[side];
   }
-  r->n_sides = SIDES;
   return TSR_EXIT_OK;
 }
 
-int tsr_cmd_trace(int argc, char **argv)
-{
-  static const struct option options[] = {{"target", required_argument, NULL, 't'},
-                                          {"devices", required_argument, NULL, 'D'},
-                                          {"tolerance", required_argument, NULL, 'T'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          TRANSLATOR_OPTIONS,
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  request r = {.n_sides = 1, .tolerance = 1e-4};
-  char **devices = NULL;
-  int code = TSR_EXIT_OK, finished = 0;
-  for (int option; code == TSR_EXIT_OK && !finished && (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    switch (option) {
-    case 't':
-      r.target = optarg;
-      break;
-    case 'D':
-      code = choose_devices(argv[0], optarg, &r, &devices);
-      break;
-    case 'T':
-      code = tsr_cli_number(argv[0], "--tolerance", optarg, 0.0, 1e9, &r.tolerance);
-      break;
-    case 'j':
-      r.as_json = 1;
-      break;
-    case 'h':
-      finished = 1;
-      code = tsr_cli_help(help);
-      break;
-    default:
-      code = translator_take_option(argv[0], option, &r.settings[0]);
-    }
-  }
-  if (code == TSR_EXIT_OK && !finished && optind + 2 != argc) {
-    code = tsr_cli_usage(argv[0], "a model's folder and one sentence are needed");
-  }
-  if (code == TSR_EXIT_OK && !finished) {
-    r.settings[0].model = argv[optind];
-    r.text = argv[optind + 1];
-    r.settings[1] = r.settings[0];
-    for (int32_t side = 0; devices && side < SIDES; side++) {
-      r.settings[side].device = devices[side];
-    }
-    code = run(&r);
-  }
-  free(devices);
-  return code;
-}
+#define FIELD(member) TSR_FIELD(request, member)
+
+static const tsr_option rows[] = {
+    {"target", "TEXT", TSR_OPTION_TEXT, FIELD(target), .help = "what the decoder writes",
+     .otherwise = "the model's own translation"},
+    {"devices", "A,B", TSR_OPTION_DEVICE, FIELD(devices), .is_list = 1, .help = "compute on two devices, and compare"},
+    {"tolerance", "T", TSR_OPTION_NUMBER, FIELD(tolerance), 0, 1e9, .preset = "1e-4",
+     .help = "with --devices: largest difference allowed, divided by the largest magnitude"},
+    {"json", NULL, TSR_OPTION_FLAG, FIELD(as_json), .low = 1, .help = "print one JSON object"},
+    {.table = &translator_options, .offset = offsetof(request, settings)},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {
+    {"MODEL", TSR_OPTION_FOLDER, offsetof(request, settings[0].model)},
+    {"SENTENCE", TSR_OPTION_TEXT, offsetof(request, text)},
+    {NULL},
+};
+
+const tsr_command tsr_command_trace = {
+    .name = "trace",
+    .summary = "show how large the numbers are after each layer and norm",
+    .usage = "MODEL SENTENCE [OPTION]...",
+    .intro =
+        "Prints the mean, the standard deviation and the largest magnitude of what flows through the model after "
+        "every layer, every norm, and every sum of a sublayer with what goes around it, while it reads SENTENCE and "
+        "writes its translation.",
+    .options = &options,
+    .operands = operands,
+    .missing = "a model's folder and one sentence are needed",
+    .notes = "Exit code: 1 if two devices differ by more than the tolerance; others as in `tessera help`.",
+    .session_size = sizeof(request),
+    .check = check,
+    .run = run,
+};

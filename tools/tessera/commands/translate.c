@@ -12,29 +12,9 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/text/decoding.h"
 #include "tools/tessera/text/translator.h"
-
-static const char help[] =
-    "Usage: tessera translate --model FOLDER [OPTION]... [FILE]\n"
-    "\n"
-    "Reads sentences from FILE or standard input, one a line, and prints their translations in the\n"
-    "same order, as many lines as there are: one that is empty, or blank, gives an empty line. Bytes\n"
-    "that are no UTF-8 are read as U+FFFD; a byte order mark at the beginning is left out; lines end\n"
-    "with LF, CR LF or the end of the file.\n"
-    "\n"
-    "  --model FOLDER         the model: config.json, model.safetensors, its tokenizer's files\n" TRANSLATOR_HELP
-    "  --n-best N             print the N best hypotheses of each sentence, or so many samples, a line\n"
-    "                         each: the sentence's line number, a tab, the score, a tab, the text\n"
-    "  --scores               print each translation's score and a tab before it\n"
-    "  --json                 print one JSON object a line: line, source, translation, score (of greedy\n"
-    "                         search and samples with --scores), ids; rank with --n-best\n" DECODING_HELP
-    "  --timings              print on stderr what loading and translating took\n"
-    "  --help                 print this text\n"
-    "\n" SEARCH_HELP "\n"
-    "Example:\n"
-    "  echo 'The museum is worth visiting.' | tessera translate --model tools/demo-model\n";
 
 typedef struct settings {
   translator_settings translator;
@@ -73,58 +53,14 @@ static int check_decoding(const char *me, const settings *wish)
   return TSR_EXIT_OK;
 }
 
-static int parse(int argc, char **argv, void *opaque, int *finished)
+static int check(void *opaque)
 {
   settings *wish = &((session *)opaque)->wish;
-  static const struct option options[] = {{"model", required_argument, NULL, 'm'},
-                                          TRANSLATOR_OPTIONS,
-                                          {"n-best", required_argument, NULL, SEARCH_OPTION + SEARCH_N_BEST},
-                                          DECODING_OPTIONS,
-                                          {"scores", no_argument, NULL, 'S'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"timings", no_argument, NULL, 't'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  const char *me = argv[0];
-  int code = TSR_EXIT_OK;
-  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    switch (option) {
-    case 'm':
-      wish->translator.model = optarg;
-      break;
-    case 'S':
-      wish->translator.scores = 1;
-      break;
-    case 'j':
-      wish->json = 1;
-      break;
-    case 't':
-      wish->timings = 1;
-      break;
-    case 'h':
-      *finished = 1;
-      return tsr_cli_help(help);
-    default:
-      code = option >= DECODING_OPTION ? decoding_take_option(me, option, &wish->decoding)
-                                       : translator_take_option(me, option, &wish->translator);
-      wish->translator.scores |= option == SEARCH_OPTION + SEARCH_N_BEST;
-    }
-  }
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
+  wish->translator.scores |= wish->translator.n_best > 0;
   if (!wish->translator.model) {
-    return tsr_cli_usage(me, "--model is missing");
+    return tsr_cli_usage("translate", "--model is missing");
   }
-  code = check_decoding(me, wish);
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  if (argc - optind > 1) {
-    return tsr_cli_usage(me, "takes one file, but '%s' is given, too", argv[optind + 1]);
-  }
-  wish->file = optind < argc ? argv[optind] : NULL;
-  return TSR_EXIT_OK;
+  return check_decoding("translate", wish);
 }
 
 /* Adds the line that was read last to the chunk. */
@@ -148,7 +84,7 @@ static int add_line(session *s)
 /* Several hypotheses of each sentence. */
 static int hands_over_many(const session *s)
 {
-  return s->wish.translator.search.is_given[SEARCH_N_BEST] || s->wish.decoding.alternatives > 0;
+  return s->wish.translator.n_best > 0 || s->wish.decoding.alternatives > 0;
 }
 
 static int print_json(const session *s, const translation *t)
@@ -260,9 +196,47 @@ static void finish(void *opaque)
   }
 }
 
-int tsr_cmd_translate(int argc, char **argv)
-{
-  static const tsr_cli_command command = {
-      .session_size = sizeof(session), .parse = parse, .run = run, .finish = finish};
-  return tsr_cli_run(&command, argc, argv);
-}
+#define FIELD(member) TSR_FIELD(session, wish.member)
+
+static const tsr_option rows[] = {
+    {"model", "FOLDER", TSR_OPTION_FOLDER, FIELD(translator.model),
+     .help = "the model: config.json, model.safetensors, its tokenizer's files"},
+    {.table = &translator_options, .offset = offsetof(session, wish.translator)},
+    {"n-best", "N", TSR_OPTION_INTEGER, FIELD(translator.n_best), 1, 256,
+     .help = "print the N best hypotheses of each sentence, or so many samples, a line each: the sentence's line "
+             "number, a tab, the score, a tab, the text"},
+    {"scores", NULL, TSR_OPTION_FLAG, FIELD(translator.scores), .low = 1,
+     .help = "print each translation's score and a tab before it"},
+    {"json", NULL, TSR_OPTION_FLAG, FIELD(json), .low = 1,
+     .help = "print one JSON object a line: line, source, translation, score (of greedy search and samples with "
+             "--scores), ids; rank with --n-best"},
+    {.table = &decoding_options, .offset = offsetof(session, wish.decoding)},
+    {"timings", NULL, TSR_OPTION_FLAG, FIELD(timings), .low = 1,
+     .help = "print on stderr what loading and translating took"},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {
+    {"FILE", TSR_OPTION_FILE, offsetof(session, wish.file), .optional = 1},
+    {NULL},
+};
+
+const tsr_command tsr_command_translate = {
+    .name = "translate",
+    .summary = "translate text, one sentence a line",
+    .usage = "--model FOLDER [OPTION]... [FILE]",
+    .intro =
+        "Reads sentences from FILE or standard input, one a line, and prints their translations in the same order, "
+        "as many lines as there are: one that is empty, or blank, gives an empty line. Bytes that are no UTF-8 are "
+        "read as U+FFFD; a byte order mark at the beginning is left out; lines end with LF, CR LF or the end of "
+        "the file.",
+    .options = &options,
+    .operands = operands,
+    .takes = "one file",
+    .examples = "echo 'The museum is worth visiting.' | tessera translate --model tools/demo-model",
+    .session_size = sizeof(session),
+    .check = check,
+    .run = run,
+    .finish = finish,
+};

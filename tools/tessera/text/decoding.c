@@ -8,45 +8,45 @@
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
-#include "tools/tessera/options/loop.h"
-#include "tools/tessera/options/values.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/text/unknown.h"
 
-int decoding_take_option(const char *command, int option, decoding_settings *wish)
-{
-  switch (option - DECODING_OPTION) {
-  case 0:
-    wish->prefix = optarg;
-    return TSR_EXIT_OK;
-  case 1:
-    wish->prefix_file = optarg;
-    return TSR_EXIT_OK;
-  case 2:
-    return tsr_cli_int32(command, "--alternatives", optarg, 2, 256, &wish->alternatives);
-  case 3:
-    wish->stream = 1;
-    return TSR_EXIT_OK;
-  case 4:
-    wish->attention = 1;
-    return TSR_EXIT_OK;
-  case 5:
-    return tsr_cli_int32(command, "--attention-layer", optarg, 1, 1024, &wish->attention_layer);
-  case 6:
-    return tsr_cli_number(command, "--coverage-penalty", optarg, 0, 100, &wish->coverage_penalty);
-  case 7:
-    wish->shortlist = optarg;
-    return TSR_EXIT_OK;
-  case 8:
-    return tsr_cli_int32(command, "--shortlist-first", optarg, 1, INT32_MAX, &wish->shortlist_first);
-  case 9:
-    return tsr_cli_int32(command, "--shortlist-best", optarg, 1, INT32_MAX, &wish->shortlist_best);
-  case 10:
-    wish->replace_unknown = 1;
-    return TSR_EXIT_OK;
-  default:
-    return TSR_EXIT_USAGE; /* tsr_cli_option has told */
-  }
-}
+#define FIELD(member) TSR_FIELD(decoding_settings, member)
+
+static const tsr_option option_rows[] = {
+    {"prefix", "TEXT", TSR_OPTION_TEXT, FIELD(prefix),
+     .help = "what every translation begins with; the model goes on from there. Best of whole words; of a sentence "
+             "that is split, only the first part begins so"},
+    {"prefix-file", "FILE", TSR_OPTION_FILE, FIELD(prefix_file),
+     .help = "the same, another for each sentence: one a line, an empty line for none"},
+    {"alternatives", "N", TSR_OPTION_INTEGER, FIELD(alternatives), 2, 256,
+     .help = "print N translations of each sentence, which differ in the first token behind the prefix: the N most "
+             "probable there, best first, each of them continued; a line each, as --n-best prints them"},
+    {"stream", NULL, TSR_OPTION_FLAG, FIELD(stream), .low = 1,
+     .help = "print the text as it comes, one sentence after the other: words as greedy search or a draw completes "
+             "them; with a beam, those on which all hypotheses agree that can still win"},
+    {"attention", NULL, TSR_OPTION_FLAG, FIELD(attention), .low = 1,
+     .help = "with --json, tell also tokens, source_tokens and attention: a row for each token, how much it attended "
+             "to each source token (mean of the heads)"},
+    {"attention-layer", "N", TSR_OPTION_INTEGER, FIELD(attention_layer), 1, 1024, .help = "of the decoder, from 1",
+     .otherwise = "the last"},
+    {"coverage-penalty", "X", TSR_OPTION_NUMBER, FIELD(coverage_penalty), 0, 100,
+     .help = "scores of finished hypotheses rise by X times the sum over the source's tokens of ln(min(1, attention "
+             "that they got)) (Wu et al. 2016)"},
+    {"replace-unknown", NULL, TSR_OPTION_FLAG, FIELD(replace_unknown), .low = 1,
+     .help = "write in the place of an unknown token the source's word that it attended to most"},
+    {"shortlist", "FILE", TSR_OPTION_FILE, FIELD(shortlist),
+     .help = "compute the probabilities of a few tokens alone: those that the file has for the tokens of a batch's "
+             "sentences, and the first ones. Lines are 'TARGET SOURCE PROBABILITY', with tokens of the vocabularies "
+             "(the lexical tables of Marian-NMT and fast_align), or words: source, tab, targets"},
+    {"shortlist-first", "N", TSR_OPTION_INTEGER, FIELD(shortlist_first), 1, INT32_MAX,
+     .help = "the N first tokens of the vocabulary are always there", .otherwise = "100"},
+    {"shortlist-best", "N", TSR_OPTION_INTEGER, FIELD(shortlist_best), 1, INT32_MAX,
+     .help = "targets of each source token at most, the most probable", .otherwise = "100"},
+    {NULL},
+};
+
+const tsr_option_table decoding_options = {.rows = option_rows};
 
 /* The ids of a text that outputs begin with: as the model is trained to write it, without the end of the sentence, and
  * with the first token that the search would force. *ids is the caller's; free it with tsr_free. */

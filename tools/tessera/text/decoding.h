@@ -11,7 +11,7 @@
 #include "tessera/shortlist.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/lines.h"
-#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/text/text_stream.h"
 #include "tools/tessera/text/translator.h"
 
@@ -29,47 +29,8 @@ typedef struct decoding_settings {
   int32_t shortlist_best;
 } decoding_settings;
 
-enum { DECODING_OPTION = 1024 };
-/* clang-format off */
-#define DECODING_OPTIONS                                                                                               \
-  {"prefix", required_argument, NULL, DECODING_OPTION},                                                                \
-  {"prefix-file", required_argument, NULL, DECODING_OPTION + 1},                                                       \
-  {"alternatives", required_argument, NULL, DECODING_OPTION + 2},                                                      \
-  {"stream", no_argument, NULL, DECODING_OPTION + 3},                                                                  \
-  {"attention", no_argument, NULL, DECODING_OPTION + 4},                                                               \
-  {"attention-layer", required_argument, NULL, DECODING_OPTION + 5},                                                   \
-  {"coverage-penalty", required_argument, NULL, DECODING_OPTION + 6},                                                  \
-  {"shortlist", required_argument, NULL, DECODING_OPTION + 7},                                                         \
-  {"shortlist-first", required_argument, NULL, DECODING_OPTION + 8},                                                   \
-  {"shortlist-best", required_argument, NULL, DECODING_OPTION + 9},                                                    \
-  {"replace-unknown", no_argument, NULL, DECODING_OPTION + 10}
-#define DECODING_HELP                                                                                                  \
-  "  --prefix TEXT          what every translation begins with; the model goes on from there. Best of\n"               \
-  "                         whole words; of a sentence that is split, only the first part begins so\n"                 \
-  "  --prefix-file FILE     the same, another for each sentence: one a line, an empty line for none\n"                 \
-  "  --alternatives N       print N translations of each sentence, which differ in the first token\n"                  \
-  "                         behind the prefix: the N most probable there, best first, each of them\n"                  \
-  "                         continued; a line each, as --n-best prints them\n"                                         \
-  "  --stream               print the text as it comes, one sentence after the other: words as greedy\n"               \
-  "                         search or a draw completes them; with a beam, those on which all\n"                        \
-  "                         hypotheses agree that can still win\n"                                                     \
-  "  --attention            with --json, tell also tokens, source_tokens and attention: a row for each\n"              \
-  "                         token, how much it attended to each source token (mean of the heads)\n"                    \
-  "  --attention-layer N    of the decoder, from 1; default: the last\n"                                               \
-  "  --coverage-penalty X   scores of finished hypotheses rise by X times the sum over the source's\n"                 \
-  "                         tokens of ln(min(1, attention that they got)) (Wu et al. 2016)\n"                        \
-  "  --replace-unknown      write in the place of an unknown token the source's word that it attended to\n"            \
-  "                         most\n"                                                                                   \
-  "  --shortlist FILE       compute the probabilities of a few tokens alone: those that the file has\n"                \
-  "                         for the tokens of a batch's sentences, and the first ones. Lines are\n"                   \
-  "                         'TARGET SOURCE PROBABILITY', with tokens of the vocabularies (the lexical\n"              \
-  "                         tables of Marian-NMT and fast_align), or words: source, tab, targets\n"                   \
-  "  --shortlist-first N    the N first tokens of the vocabulary are always there; default: 100\n"                     \
-  "  --shortlist-best N     targets of each source token at most, the most probable; default: 100\n"
-/* clang-format on */
-
-/* Takes one of these options, optarg being its value. */
-int decoding_take_option(const char *command, int option, decoding_settings *wish);
+/* The options, into decoding_settings. */
+extern const tsr_option_table decoding_options;
 
 /* Zero it. */
 typedef struct decoding {

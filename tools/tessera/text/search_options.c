@@ -1,94 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/tessera/text/search_options.h"
-#include "tools/tessera/common/message.h"
-#include "tools/tessera/options/loop.h"
-#include "tools/tessera/options/values.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WHOLE, PLUS_ONE, NUMBER, CHOICE, FLAG, LIST, WORDS, SEED };
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/values.h"
 
-typedef struct field {
-  const char *name; /* of the option */
-  int32_t kind;
-  size_t offset; /* in tsr_generate_options */
-  double low;    /* PLUS_ONE: of what is given; the field is one more. CHOICE: of the first name; FLAG: the value */
-  double high;
-  const char *const *choices; /* NULL-terminated */
-  size_t count;               /* LIST: offset of the number of tokens, which lie at `offset`, `high` of them at most */
-} field;
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
-#define FIELD(member) offsetof(tsr_generate_options, member)
-#define ROOM(member)  ((double)(sizeof((tsr_generate_options *)0)->member / sizeof(int32_t)))
+/* Of a list of ids: its elements, how many there are, and how many there may be. The row's tag is the offset of their
+ * number. */
+typedef struct id_list {
+  int32_t *ids;
+  int32_t *n;
+  int32_t room;
+} id_list;
 
-static const char *const length_kinds[] = {"power", "gnmt", NULL};
-static const char *const early_kinds[] = {"false", "true", "never", NULL};
-static const char *const searches[] = {"transformers", "marian", NULL};
-
-static const field fields[N_SEARCH_OPTIONS] = {
-    [SEARCH_BEAM] = {"--beam", WHOLE, FIELD(beam), 1, 64, NULL, 0},
-    [SEARCH_N_BEST] = {"--n-best", WHOLE, FIELD(n_best), 1, 256, NULL, 0},
-    [SEARCH_MAX_LENGTH] = {"--max-length", WHOLE, FIELD(max_length), 2, 1 << 20, NULL, 0},
-    [SEARCH_MIN_LENGTH] = {"--min-length", WHOLE, FIELD(min_length), 0, 1 << 20, NULL, 0},
-    [SEARCH_MAX_NEW] = {"--max-new-tokens", PLUS_ONE, FIELD(max_length), 1, 1 << 20, NULL, 0},
-    [SEARCH_MIN_NEW] = {"--min-new-tokens", PLUS_ONE, FIELD(min_length), 0, 1 << 20, NULL, 0},
-    [SEARCH_LENGTH_PENALTY] = {"--length-penalty", NUMBER, FIELD(length_penalty), -100, 100, NULL, 0},
-    [SEARCH_LENGTH_KIND] = {"--length-norm", CHOICE, FIELD(length_kind), TSR_LENGTH_POWER, 0, length_kinds, 0},
-    [SEARCH_EARLY] = {"--early-stopping", CHOICE, FIELD(early_stopping), TSR_EARLY_FALSE, 0, early_kinds, 0},
-    [SEARCH_PATIENCE] = {"--patience", NUMBER, FIELD(patience), 1e-3, 1000, NULL, 0},
-    [SEARCH_REPETITION] = {"--repetition-penalty", NUMBER, FIELD(repetition_penalty), 1e-3, 1000, NULL, 0},
-    [SEARCH_ENCODER_REPETITION] = {"--encoder-repetition-penalty", NUMBER, FIELD(encoder_repetition_penalty), 1e-3,
-                                   1000, NULL, 0},
-    [SEARCH_NGRAM] = {"--no-repeat-ngram", WHOLE, FIELD(no_repeat_ngram), 0, 1 << 20, NULL, 0},
-    [SEARCH_ENCODER_NGRAM] = {"--encoder-no-repeat-ngram", WHOLE, FIELD(encoder_no_repeat_ngram), 0, 1 << 20, NULL, 0},
-    [SEARCH_RENORMALIZE] = {"--renormalize", FLAG, FIELD(renormalize), 1, 0, NULL, 0},
-    [SEARCH_FORCED_BOS] = {"--forced-bos", WHOLE, FIELD(forced_bos_id), -1, INT32_MAX, NULL, 0},
-    [SEARCH_FORCED_EOS] = {"--forced-eos", WHOLE, FIELD(forced_eos_id), -1, INT32_MAX, NULL, 0},
-    [SEARCH_EOS] = {"--eos", LIST, FIELD(eos), 0, ROOM(eos), NULL, FIELD(n_eos)},
-    [SEARCH_SUPPRESS] = {"--suppress", LIST, FIELD(suppressed), 0, ROOM(suppressed), NULL, FIELD(n_suppressed)},
-    [SEARCH_BEGIN_SUPPRESS] = {"--begin-suppress", LIST, FIELD(begin_suppressed), 0, ROOM(begin_suppressed), NULL,
-                               FIELD(n_begin_suppressed)},
-    [SEARCH_BAD_WORDS] = {"--bad-words", WORDS, FIELD(words), 0, ROOM(words), NULL, FIELD(n_words)},
-    [SEARCH_SAMPLE] = {"--sample", FLAG, FIELD(sample), 1, 0, NULL, 0},
-    [SEARCH_NO_SAMPLE] = {"--no-sample", FLAG, FIELD(sample), 0, 0, NULL, 0},
-    [SEARCH_TEMPERATURE] = {"--temperature", NUMBER, FIELD(temperature), 1e-3, 1e6, NULL, 0},
-    [SEARCH_TOP_K] = {"--top-k", WHOLE, FIELD(top_k), 0, INT32_MAX, NULL, 0},
-    [SEARCH_TOP_P] = {"--top-p", NUMBER, FIELD(top_p), 1e-6, 1, NULL, 0},
-    [SEARCH_SEED] = {"--seed", SEED, FIELD(seed), 0, 0, NULL, 0},
-    [SEARCH_KIND] = {"--search", CHOICE, FIELD(search), TSR_SEARCH_TRANSFORMERS, 0, searches, 0},
-    [SEARCH_WORD_PENALTY] = {"--word-penalty", NUMBER, FIELD(word_penalty), -1000, 1000, NULL, 0},
-    [SEARCH_LENGTH_FACTOR] = {"--max-length-factor", NUMBER, FIELD(max_length_factor), 1e-3, 1e6, NULL, 0},
-};
-
-static int32_t *whole_at(tsr_generate_options *options, size_t offset)
+static id_list list_of(const tsr_option_given *given)
 {
-  return (int32_t *)(void *)((char *)options + offset);
-}
-
-static int take_choice(const char *command, const field *f, const char *text, int32_t *value)
-{
-  for (int32_t i = 0; f->choices[i]; i++) {
-    if (strcmp(f->choices[i], text) == 0) {
-      *value = (int32_t)f->low + i;
-      return TSR_EXIT_OK;
-    }
-  }
-  return tsr_cli_usage(command, "%s: '%s' is none of %s, %s%s%s", f->name, text, f->choices[0], f->choices[1],
-                       f->choices[2] ? ", " : "", f->choices[2] ? f->choices[2] : "");
+  const tsr_option *row = given->row;
+  char *place = given->place;
+  return (id_list){.ids = (int32_t *)(void *)(place + row->offset),
+                   .n = (int32_t *)(void *)(place + row->tag),
+                   .room = (int32_t)(row->size / sizeof(int32_t))};
 }
 
 /* Reads the id that text begins with, and moves text behind it. */
-static int take_id(const char *command, const field *f, const char **text, int32_t *id)
+static int take_id(const tsr_option_given *given, const char **text, int32_t *id)
 {
   char *end = NULL;
   errno = 0;
   long value = strtol(*text, &end, 10);
   if (end == *text || errno != 0 || value < 0 || value > INT32_MAX) {
-    return tsr_cli_usage(command, "%s: there should be a token id at '%s'", f->name, *text);
+    return tsr_cli_usage(given->command, "%s: there should be a token id at '%s'", given->what, *text);
   }
   *id = (int32_t)value;
   *text = end;
@@ -97,105 +44,162 @@ static int take_id(const char *command, const field *f, const char **text, int32
 
 /* Words of one token are banned like --suppress says; longer ones are kept as tsr_generate_options has them. An empty
  * text means none. */
-static int take_words(const char *command, const field *f, const char *text, search_settings *settings)
+static int take_words(const tsr_option_given *given, char *value)
 {
-  tsr_generate_options *given = &settings->given;
-  int32_t *elements = whole_at(given, f->offset);
-  int32_t *n = whole_at(given, f->count);
+  const char *text = value;
+  const id_list list = list_of(given);
+  int32_t *n = list.n;
   *n = 0;
   while (*text != '\0') {
     int32_t at = (*n)++;
     do {
-      if (*n >= (int32_t)f->high) {
-        return tsr_cli_usage(command, "%s: more than %d tokens, the words counted too", f->name, (int)f->high);
+      if (*n >= list.room) {
+        return tsr_cli_usage(given->command, "%s: more than %d tokens, the words counted too", given->what,
+                             (int)list.room);
       }
-      int code = take_id(command, f, &text, &elements[*n]);
+      int code = take_id(given, &text, &list.ids[*n]);
       if (code != TSR_EXIT_OK) {
         return code;
       }
       ++*n;
     } while (*text == ' ');
-    elements[at] = *n - at - 1;
+    list.ids[at] = *n - at - 1;
     if (*text != ',' && *text != '\0') {
-      return tsr_cli_usage(command, "%s: words should be separated by commas, not as in '%s'", f->name, text);
+      return tsr_cli_usage(given->command, "%s: words should be separated by commas, not as in '%s'", given->what,
+                           text);
     }
     text += *text == ',';
   }
   return TSR_EXIT_OK;
 }
 
-static int take_list(const char *command, const field *f, const char *text, search_settings *settings)
+static int take_ids(const tsr_option_given *given, char *value)
 {
-  int32_t *tokens = whole_at(&settings->given, f->offset);
-  int32_t *n = whole_at(&settings->given, f->count);
-  *n = 0;
+  const char *text = value;
+  const id_list list = list_of(given);
+  *list.n = 0;
   while (*text != '\0') {
-    if (*n == (int32_t)f->high) {
-      return tsr_cli_usage(command, "%s: more than %d tokens", f->name, (int)f->high);
+    if (*list.n == list.room) {
+      return tsr_cli_usage(given->command, "%s: more than %d tokens", given->what, (int)list.room);
     }
-    int code = take_id(command, f, &text, &tokens[(*n)++]);
+    int code = take_id(given, &text, &list.ids[(*list.n)++]);
     if (code != TSR_EXIT_OK) {
       return code;
     }
     if (*text != ',' && *text != '\0') {
-      return tsr_cli_usage(command, "%s: ids should be separated by commas, not as in '%s'", f->name, text);
+      return tsr_cli_usage(given->command, "%s: ids should be separated by commas, not as in '%s'", given->what, text);
     }
     text += *text == ',';
   }
   return TSR_EXIT_OK;
 }
 
-static int take_seed(const char *command, const field *f, const char *text, uint64_t *seed)
+/* A number of tokens without the start token, which the field counts. */
+static int take_new_tokens(const tsr_option_given *given, char *text)
 {
-  char *end = NULL;
-  errno = 0;
-  unsigned long long value = strtoull(text, &end, 10);
-  if (end == text || *end != '\0' || errno != 0 || strchr(text, '-')) {
-    return tsr_cli_usage(command, "%s: '%s' is no whole number from 0 to %" PRIu64, f->name, text, UINT64_MAX);
-  }
-  *seed = value;
-  return TSR_EXIT_OK;
+  const tsr_option *row = given->row;
+  int32_t *field = (int32_t *)(void *)((char *)given->place + row->offset);
+  int code = tsr_cli_int32(given->command, given->what, text, (int32_t)row->low, (int32_t)row->high, field);
+  *field += 1;
+  return code;
 }
 
-static int take_value(const char *command, const field *f, const char *text, search_settings *settings)
+static int take_seed(const tsr_option_given *given, char *text)
 {
-  int32_t *value = whole_at(&settings->given, f->offset);
-  double number = 0.0;
-  int code = TSR_EXIT_OK;
-  switch (f->kind) {
-  case WHOLE:
-    return tsr_cli_int32(command, f->name, text, (int32_t)f->low, (int32_t)f->high, value);
-  case PLUS_ONE:
-    code = tsr_cli_int32(command, f->name, text, (int32_t)f->low, (int32_t)f->high, value);
-    *value += 1;
-    return code;
-  case NUMBER:
-    code = tsr_cli_number(command, f->name, text, f->low, f->high, &number);
-    *(float *)(void *)((char *)&settings->given + f->offset) = (float)number;
-    return code;
-  case CHOICE:
-    return take_choice(command, f, text, value);
-  case FLAG:
-    *value = (int32_t)f->low;
-    return TSR_EXIT_OK;
-  case LIST:
-    return take_list(command, f, text, settings);
-  case WORDS:
-    return take_words(command, f, text, settings);
-  default:
-    return take_seed(command, f, text, &settings->given.seed);
-  }
+  return tsr_cli_seed(given->command, given->what, text, &((search_settings *)given->place)->given.seed);
 }
 
-int search_settings_take(const char *command, int option, search_settings *settings)
-{
-  int index = option - SEARCH_OPTION;
-  if (index < 0 || index >= N_SEARCH_OPTIONS) {
-    return TSR_EXIT_USAGE; /* tsr_cli_option has told */
-  }
-  settings->is_given[index] = 1;
-  return take_value(command, &fields[index], optarg, settings);
-}
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+#define FIELD(member)        TSR_FIELD(search_settings, given.member)
+#define IDS(member, counter) FIELD(member), .tag = (int32_t)offsetof(search_settings, given.counter), .take = take_ids
+
+enum { MOST_TOKENS = 1 << 20 };
+
+static const tsr_choice length_kinds[] = {{"power", "its length"}, {"gnmt", "(5 + its length) / 6"}, {NULL}};
+static const tsr_choice early_kinds[] = {
+    {"false", "when no hypothesis can be better, as far as its present length tells"},
+    {"true", "when N hypotheses have ended"},
+    {"never", "when no hypothesis can be better, at any length"},
+    {NULL}};
+static const tsr_choice searches[] = {{"transformers", "that of Hugging Face's transformers"},
+                                      {"marian", "that of Marian-NMT, where hypotheses that end leave the beam"},
+                                      {NULL}};
+
+_Static_assert(TSR_LENGTH_POWER == 0 && TSR_LENGTH_GNMT == 1, "length_kinds");
+_Static_assert(TSR_EARLY_FALSE == 0 && TSR_EARLY_TRUE == 1 && TSR_EARLY_NEVER == 2, "early_kinds");
+_Static_assert(TSR_SEARCH_TRANSFORMERS == 0 && TSR_SEARCH_MARIAN == 1, "searches");
+
+static const tsr_option rows[N_SEARCH_OPTIONS + 1] = {
+    [SEARCH_BEAM] = {"beam", "N", TSR_OPTION_INTEGER, FIELD(beam), 1, 64, .shows_range = 1,
+                     .help = "hypotheses that the search keeps (1: greedy search)"},
+    [SEARCH_MAX_LENGTH] = {"max-length", "N", TSR_OPTION_INTEGER, FIELD(max_length), 2, MOST_TOKENS,
+                           .help = "tokens of a translation at most, start and end tokens included"},
+    [SEARCH_MAX_NEW] = {"max-new-tokens", "N", TSR_OPTION_INTEGER, FIELD(max_length), 1, MOST_TOKENS,
+                        .take = take_new_tokens, .help = "the same without the start token"},
+    [SEARCH_MIN_LENGTH] = {"min-length", "N", TSR_OPTION_INTEGER, FIELD(min_length), 0, MOST_TOKENS,
+                           .help = "no end before so many tokens, the start token included"},
+    [SEARCH_MIN_NEW] = {"min-new-tokens", "N", TSR_OPTION_INTEGER, FIELD(min_length), 0, MOST_TOKENS,
+                        .take = take_new_tokens, .help = "the same without the start token"},
+    [SEARCH_LENGTH_PENALTY] = {"length-penalty", "X", TSR_OPTION_NUMBER, FIELD(length_penalty), -100, 100,
+                               .help = "exponent of what the score of a hypothesis is divided by"},
+    [SEARCH_LENGTH_KIND] = {"length-norm", "HOW", TSR_OPTION_CHOICE, FIELD(length_kind), .choices = length_kinds,
+                            .help = "what the score of a hypothesis is divided by", .otherwise = "power"},
+    [SEARCH_EARLY] = {"early-stopping", "HOW", TSR_OPTION_CHOICE, FIELD(early_stopping), .choices = early_kinds,
+                      .help = "when the search of a sentence ends"},
+    [SEARCH_PATIENCE] = {"patience", "X", TSR_OPTION_NUMBER, FIELD(patience), 1e-3, 1000,
+                         .help = "wait for X times N hypotheses that have ended", .otherwise = "1"},
+    [SEARCH_REPETITION] = {"repetition-penalty", "X", TSR_OPTION_NUMBER, FIELD(repetition_penalty), 1e-3, 1000,
+                           .help = "divide the scores of tokens that are there already by X (multiply negative ones)"},
+    [SEARCH_ENCODER_REPETITION] = {"encoder-repetition-penalty", "X", TSR_OPTION_NUMBER,
+                                   FIELD(encoder_repetition_penalty), 1e-3, 1000,
+                                   .help = "multiply the scores of tokens that the source has by X (divide negative "
+                                           "ones)"},
+    [SEARCH_NGRAM] = {"no-repeat-ngram", "N", TSR_OPTION_INTEGER, FIELD(no_repeat_ngram), 0, MOST_TOKENS,
+                      .help = "no N tokens in a row come twice"},
+    [SEARCH_ENCODER_NGRAM] = {"encoder-no-repeat-ngram", "N", TSR_OPTION_INTEGER, FIELD(encoder_no_repeat_ngram), 0,
+                              MOST_TOKENS, .help = "no N tokens in a row of the source come out"},
+    [SEARCH_RENORMALIZE] = {"renormalize", NULL, TSR_OPTION_FLAG, FIELD(renormalize), .low = 1,
+                            .help = "probabilities have a sum of 1 again when tokens were ruled out"},
+    [SEARCH_FORCED_BOS] = {"forced-bos", "ID", TSR_OPTION_INTEGER, FIELD(forced_bos_id), -1, INT32_MAX,
+                           .help = "first token after the start; -1: none"},
+    [SEARCH_FORCED_EOS] = {"forced-eos", "ID", TSR_OPTION_INTEGER, FIELD(forced_eos_id), -1, INT32_MAX,
+                           .help = "last token at the greatest length; -1: none"},
+    [SEARCH_EOS] = {"eos", "IDS", TSR_OPTION_TEXT, IDS(eos, n_eos),
+                    .help = "tokens that end a sentence, separated by commas"},
+    [SEARCH_SUPPRESS] = {"suppress", "IDS", TSR_OPTION_TEXT, IDS(suppressed, n_suppressed),
+                         .help = "tokens that never come out"},
+    [SEARCH_BEGIN_SUPPRESS] = {"begin-suppress", "IDS", TSR_OPTION_TEXT, IDS(begin_suppressed, n_begin_suppressed),
+                               .help = "tokens that do not come out first"},
+    [SEARCH_BAD_WORDS] = {"bad-words", "LIST", TSR_OPTION_TEXT, FIELD(words),
+                          .tag = (int32_t)offsetof(search_settings, given.n_words), .take = take_words,
+                          .help = "words that never come out, separated by commas: each the ids of its tokens, "
+                                  "separated by blanks"},
+    [SEARCH_SAMPLE] = {"sample", NULL, TSR_OPTION_FLAG, FIELD(sample), .low = 1,
+                       .help = "draw each token at random (with --beam 1)"},
+    [SEARCH_NO_SAMPLE] = {"no-sample", NULL, TSR_OPTION_FLAG, FIELD(sample), .low = 0, .help = "draw none"},
+    [SEARCH_TEMPERATURE] = {"temperature", "X", TSR_OPTION_NUMBER, FIELD(temperature), 1e-3, 1e6,
+                            .help = "of drawing: logits are divided by X"},
+    [SEARCH_TOP_K] = {"top-k", "N", TSR_OPTION_INTEGER, FIELD(top_k), 0, INT32_MAX,
+                      .help = "of drawing: only the N likeliest tokens; 0: all"},
+    [SEARCH_TOP_P] = {"top-p", "X", TSR_OPTION_NUMBER, FIELD(top_p), 1e-6, 1,
+                      .help = "of drawing: only the likeliest tokens that have the probability X together"},
+    [SEARCH_SEED] = {"seed", "N", TSR_OPTION_INTEGER, FIELD(seed), .high = (double)UINT64_MAX, .take = take_seed,
+                     .help = "of drawing: the same seed gives the same text", .otherwise = "0"},
+    [SEARCH_KIND] = {"search", "HOW", TSR_OPTION_CHOICE, FIELD(search), .choices = searches,
+                     .help = "whose beam search"},
+    [SEARCH_WORD_PENALTY] = {"word-penalty", "X", TSR_OPTION_NUMBER, FIELD(word_penalty), -1000, 1000,
+                             .help = "of Marian's search: what each token adds to a score"},
+    [SEARCH_LENGTH_FACTOR] = {"max-length-factor", "X", TSR_OPTION_NUMBER, FIELD(max_length_factor), 1e-3, 1e6,
+                              .help = "of Marian's search: X tokens at most for each of the source", .otherwise = "3"},
+};
+
+const tsr_option_table search_options = {
+    .title = "Search; what is not given is as the model's generation_config.json says:",
+    .rows = rows,
+    .has_given = 1,
+    .given = offsetof(search_settings, is_given),
+};
 
 /* Words of one token belong to those that are suppressed. */
 static int apply_words(const tsr_generate_options *given, tsr_generate_options *options)
@@ -222,15 +226,15 @@ int search_settings_apply(const search_settings *settings, tsr_generate_options 
 {
   const char *is_given = settings->is_given;
   for (int i = 0; i < N_SEARCH_OPTIONS; i++) {
-    const field *f = &fields[i];
-    const char *from = (const char *)&settings->given + f->offset;
-    if (!is_given[i] || f->kind == WORDS) {
+    const tsr_option *row = &rows[i];
+    size_t at = row->offset - offsetof(search_settings, given);
+    if (!is_given[i] || row->take == take_words) {
       continue;
     }
-    size_t size = f->kind == SEED ? sizeof(uint64_t) : f->kind == LIST ? (size_t)f->high * 4 : sizeof(int32_t);
-    memcpy((char *)options + f->offset, from, size);
-    if (f->kind == LIST) {
-      memcpy((char *)options + f->count, (const char *)&settings->given + f->count, sizeof(int32_t));
+    memcpy((char *)options + at, (const char *)settings + row->offset, row->size);
+    if (row->take == take_ids) {
+      at = (size_t)row->tag - offsetof(search_settings, given);
+      memcpy((char *)options + at, (const char *)settings + row->tag, sizeof(int32_t));
     }
   }
   if (is_given[SEARCH_SAMPLE] && !is_given[SEARCH_BEAM]) {
@@ -248,12 +252,12 @@ int search_settings_check(const search_settings *settings, const tsr_generate_op
   static const int of_marian[] = {SEARCH_WORD_PENALTY, SEARCH_LENGTH_FACTOR};
   for (size_t i = 0; i < sizeof of_sampling / sizeof of_sampling[0]; i++) {
     if (settings->is_given[of_sampling[i]] && !options->sample) {
-      return tsr_cli_usage(NULL, "%s is of sampling: --sample is missing", fields[of_sampling[i]].name);
+      return tsr_cli_usage(NULL, "--%s is of sampling: --sample is missing", rows[of_sampling[i]].name);
     }
   }
   for (size_t i = 0; i < sizeof of_marian / sizeof of_marian[0]; i++) {
     if (settings->is_given[of_marian[i]] && options->search != TSR_SEARCH_MARIAN) {
-      return tsr_cli_usage(NULL, "%s is of Marian-NMT's search: --search marian is missing", fields[of_marian[i]].name);
+      return tsr_cli_usage(NULL, "--%s is of Marian-NMT's search: --search marian is missing", rows[of_marian[i]].name);
     }
   }
   return TSR_EXIT_OK;

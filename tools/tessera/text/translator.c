@@ -10,49 +10,58 @@
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
-#include "tools/tessera/options/loop.h"
-#include "tools/tessera/options/values.h"
+#include "tools/tessera/options/options.h"
 
-static int take_long_input(const char *command, const char *text, int32_t *value)
-{
-  static const char *const names[] = {[TSR_LONG_CUT] = "cut", [TSR_LONG_SPLIT] = "split", [TSR_LONG_ERROR] = "error"};
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-    if (strcmp(text, names[i]) == 0) {
-      *value = (int32_t)i;
-      return TSR_EXIT_OK;
-    }
-  }
-  return tsr_cli_usage(command, "--long-input: '%s' is none of cut, split, error", text);
-}
+static const tsr_choice long_inputs[] = {
+    {"cut", "its beginning is translated"},
+    {"split", "it is translated in parts, which end with a sentence, a clause or a word, and joined"},
+    {"error", "its line stays empty, and the exit code is 3"},
+    {NULL},
+};
 
-int translator_take_option(const char *command, int option, translator_settings *wish)
+_Static_assert(TSR_LONG_CUT == 0 && TSR_LONG_SPLIT == 1 && TSR_LONG_ERROR == 2, "long_inputs");
+
+#define FIELD(member) TSR_FIELD(translator_settings, member)
+
+static const tsr_option rows[N_TRANSLATOR_OPTIONS + 1] = {
+    {"device", "NAME", TSR_OPTION_DEVICE, FIELD(device),
+     .help = "where to compute: vulkan:0, reference, auto ... (see `tessera devices`)",
+     .otherwise = "TESSERA_DEVICE, else auto"},
+    {"batch", "N", TSR_OPTION_INTEGER, FIELD(batch), 1, 1024, .shows_range = 1, .help = "sentences computed at once",
+     .otherwise = "32, and fewer with a wide beam on a CPU"},
+    {"workers", "N", TSR_OPTION_INTEGER, FIELD(workers), 1, 1024, .shows_range = 1,
+     .help = "batches computed side by side, each on a thread",
+     .otherwise = "as many as the device executes side by side, if there are sentences enough"},
+    {"precision", "P", TSR_OPTION_PRECISION, FIELD(weights),
+     .help = "how the weights are kept on the device: f32; f16 or bf16, where a GPU may round what is multiplied with "
+             "them as well; or int8, a quarter of f32, with which products are computed in whole numbers",
+     .otherwise = "as in the model's file, and nothing else rounded"},
+    {"strict", NULL, TSR_OPTION_FLAG, FIELD(strict), .low = 1,
+     .help = "fail where the device lacks an operator, instead of computing it on another device"},
+    {"long-input", "HOW", TSR_OPTION_CHOICE, FIELD(long_input), .choices = long_inputs, .preset = "cut",
+     .help = "what becomes of a sentence with more tokens than the model has positions, told on stderr with its line"},
+    {"max-source", "N", TSR_OPTION_INTEGER, FIELD(max_source), 1, INT32_MAX,
+     .help = "tokens of a sentence at most, special tokens included, where the model has more positions, or no limit "
+             "(T5)"},
+    {"source-lang", "CODE", TSR_OPTION_LANGUAGE, FIELD(source_language),
+     .help = "the language of the text, for models of many (mBART, M2M100, NLLB): fra_Latn, fr_XX, fr",
+     .otherwise = "what the model's tokenizer_config.json says, else English"},
+    {"target-lang", "CODE", TSR_OPTION_LANGUAGE, FIELD(target_language),
+     .help = "the language to translate into (these, and multilingual Marian models); `tessera tokenize MODEL "
+             "--languages` lists the codes"},
+    {.table = &search_options, .offset = offsetof(translator_settings, search)},
+};
+
+const tsr_option_table translator_options = {
+    .rows = rows,
+    .has_given = 1,
+    .given = offsetof(translator_settings, is_given),
+};
+
+int translator_settings_given(const translator_settings *settings)
 {
-  switch (option - TRANSLATOR_OPTION) {
-  case 0:
-    wish->device = optarg;
-    return TSR_EXIT_OK;
-  case 1:
-    return tsr_cli_int32(command, "--batch", optarg, 1, 1024, &wish->batch);
-  case 2:
-    return tsr_cli_int32(command, "--workers", optarg, 1, 1024, &wish->workers);
-  case 3:
-    return tsr_cli_precision(command, "--precision", optarg, &wish->weights);
-  case 4:
-    wish->strict = 1;
-    return TSR_EXIT_OK;
-  case 5:
-    return take_long_input(command, optarg, &wish->long_input);
-  case 6:
-    return tsr_cli_int32(command, "--max-source", optarg, 1, INT32_MAX, &wish->max_source);
-  case 7:
-    wish->source_language = optarg;
-    return TSR_EXIT_OK;
-  case 8:
-    wish->target_language = optarg;
-    return TSR_EXIT_OK;
-  default:
-    return search_settings_take(command, option, &wish->search);
-  }
+  return memchr(settings->is_given, 1, sizeof settings->is_given) ||
+         memchr(settings->search.is_given, 1, sizeof settings->search.is_given);
 }
 
 void translator_clear(translator *t)
@@ -82,7 +91,7 @@ static int choose_options(translator *t)
   if (status != TSR_OK) {
     return tsr_cli_fail_input(status);
   }
-  t->options.n_best = 1;
+  t->options.n_best = wish->n_best > 0 ? wish->n_best : 1;
   t->options.scores = wish->scores;
   int code = search_settings_apply(&wish->search, &t->options);
   if (code != TSR_EXIT_OK) {

@@ -13,8 +13,11 @@
 #include "tessera/text.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
-#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/text/search_options.h"
+
+/* The rows of translator_options. */
+enum { N_TRANSLATOR_OPTIONS = 10 };
 
 typedef struct translator_settings {
   const char *model;
@@ -30,50 +33,15 @@ typedef struct translator_settings {
   int32_t max_source;          /* tokens of a source; 0: as many as the model has positions */
   const char *source_language; /* NULL: the tokenizer's choice; likewise target_language */
   const char *target_language;
+  int32_t n_best; /* 0: one; --n-best, which not all commands have */
+  char is_given[N_TRANSLATOR_OPTIONS];
 } translator_settings;
 
-/* For the table of a subcommand's options, and for its help. The values are no letters, which the subcommand has. */
-enum { TRANSLATOR_OPTION = 256 };
-/* clang-format off */
-#define TRANSLATOR_OPTIONS                                                                                             \
-  SEARCH_OPTIONS,                                                                                                      \
-  {"device", required_argument, NULL, TRANSLATOR_OPTION},                                                              \
-  {"batch", required_argument, NULL, TRANSLATOR_OPTION + 1},                                                           \
-  {"workers", required_argument, NULL, TRANSLATOR_OPTION + 2},                                                         \
-  {"precision", required_argument, NULL, TRANSLATOR_OPTION + 3},                                                       \
-  {"strict", no_argument, NULL, TRANSLATOR_OPTION + 4},                                                                \
-  {"long-input", required_argument, NULL, TRANSLATOR_OPTION + 5},                                                      \
-  {"max-source", required_argument, NULL, TRANSLATOR_OPTION + 6},                                                      \
-  {"source-lang", required_argument, NULL, TRANSLATOR_OPTION + 7},                                                     \
-  {"target-lang", required_argument, NULL, TRANSLATOR_OPTION + 8}
-#define TRANSLATOR_HELP                                                                                                \
-  "  --device NAME          where to compute: vulkan:0, reference, auto ... (see `tessera devices`);\n"                \
-  "                         default: TESSERA_DEVICE, else auto\n"                                                      \
-  "  --batch N              sentences computed at once, 1 to 1024; default: 32, and fewer with a\n"                    \
-  "                         wide beam on a CPU\n"                                                                      \
-  "  --workers N            batches computed side by side, each on a thread, 1 to 1024; default: as\n"                 \
-  "                         many as the device executes side by side, if there are sentences enough\n"                 \
-  "  --precision P          how the weights are kept on the device: f32; f16 or bf16, where a GPU may\n"               \
-  "                         round what is multiplied with them as well; or int8, a quarter of f32,\n"                  \
-  "                         with which products are computed in whole numbers; default: as in the\n"                   \
-  "                         model's file, and nothing else rounded\n"                                                  \
-  "  --strict               fail where the device lacks an operator, instead of computing it on\n"                     \
-  "                         another device\n"                                                                         \
-  "  --long-input HOW       what becomes of a sentence with more tokens than the model has positions,\n"               \
-  "                         told on stderr with its line: cut (default): its beginning is translated;\n"               \
-  "                         split: it is translated in parts, which end with a sentence, a clause or\n"                \
-  "                         a word, and joined; error: its line stays empty, and the exit code is 3\n"                 \
-  "  --max-source N         tokens of a sentence at most, special tokens included, where the model\n"                  \
-  "                         has more positions, or no limit (T5)\n"                                                   \
-  "  --source-lang CODE     the language of the text, for models of many (mBART, M2M100, NLLB):\n"                      \
-  "                         fra_Latn, fr_XX, fr; default: what the model's tokenizer_config.json\n"                    \
-  "                         says, else English\n"                                                                      \
-  "  --target-lang CODE     the language to translate into (these, and multilingual Marian models);\n"                 \
-  "                         `tessera tokenize MODEL --languages` lists the codes\n"
-/* clang-format on */
+/* The options, into translator_settings; those of the search are among them. */
+extern const tsr_option_table translator_options;
 
-/* Takes one of these options, optarg being its value. */
-int translator_take_option(const char *command, int option, translator_settings *wish);
+/* 1 if one of them was given. */
+int translator_settings_given(const translator_settings *settings);
 
 enum { TRANSLATOR_CHUNK = 1000 };
 
