@@ -18,24 +18,24 @@ static int run_help(int argc, char **argv);
 
 /* In the order of the help text. A subcommand is a row here and a file beside this one. */
 static const command commands[] = {
-    {"devices", tsr_cmd_devices, "list the devices that were found, and why a backend did not load"},
+    {.table = &tsr_command_devices},
     {.table = &tsr_command_translate},
     {.table = &tsr_command_eval},
     {.table = &tsr_command_score},
-    {"tokenize", tsr_cmd_tokenize, "show the tokens of a text and their ids, and the text of ids"},
-    {"vocab", tsr_cmd_vocab, "learn from sentence pairs how to cut text into pieces"},
+    {.table = &tsr_command_tokenize},
+    {.table = &tsr_command_vocab},
     {"train", tsr_cmd_train, "train a model from sentence pairs, or on a toy task"},
-    {"plot", tsr_cmd_plot, "draw the curves of a training"},
+    {.table = &tsr_command_plot},
     {"check", tsr_cmd_check, "check each operator of each device against the reference"},
     {"golden", tsr_cmd_golden, "compare a model with recorded results of the original code"},
-    {"compare", tsr_cmd_compare, "run a model on two devices and find the first line whose results part"},
+    {.table = &tsr_command_compare},
     {.table = &tsr_command_attention},
     {.table = &tsr_command_trace},
     {.table = &tsr_command_profile},
-    {"info", tsr_cmd_info, "print a model's configuration and its parameters by module"},
-    {"program", tsr_cmd_program, "print the programs that a model consists of"},
+    {.table = &tsr_command_info},
+    {.table = &tsr_command_program},
     {"bench", tsr_cmd_bench, "measure speed: of a model, of the machine, of translating from start to end"},
-    {"tune", tsr_cmd_tune, "find the fastest kernels on a device, and keep which they are"},
+    {.table = &tsr_command_tune},
     {"help", run_help, "print this text, or with a command's name its own"},
 };
 

@@ -12,32 +12,12 @@
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/options/loop.h"
-#include "tools/tessera/options/values.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/programs/kinds.h"
-
-static const char help[] =
-    "Usage: tessera compare MODEL --devices A,B [OPTION]...\n"
-    "\n"
-    "Runs the programs of a model on two devices with the same random tokens and states, every\n"
-    "result kept, and compares line by line. Where the results of a line part, the first such\n"
-    "line is shown: its operator, where it comes from, the shapes of its operands and the error.\n"
-    "The error of a line is its largest difference, divided by its largest magnitude on A.\n"
-    "\n"
-    "  --devices A,B  the two devices\n"
-    "  --tolerance T  largest error of a line allowed (default 1e-4; with --precision f16 0.002 and with\n"
-    "                 bf16 0.016, two units in the last place of keys and values that are kept so)\n"
-    "  --seed N       of the random tokens (default 1)\n"
-    "  --strict       refuse to run operators on another device than the ones named\n" TSR_CLI_KIND_HELP
-    "  --json         print one JSON object\n"
-    "  --help         print this text\n"
-    "\n"
-    "Exit code: 0 if the devices agree; 1 if they part; others as in `tessera help`.\n";
 
 typedef struct request {
   const char *folder;
-  char **devices; /* [2] */
-  int32_t n_devices;
+  tsr_names devices; /* 2 */
   double tolerance;
   int64_t seed;
   tsr_cli_kinds kinds;
@@ -259,13 +239,13 @@ static tsr_status compare_kind(const request *r, const tsr_model *model, int32_t
   tsr_program *program = NULL;
   tsr_status status = tsr_transformer_program(sides[0].transformer, kind, &r->kinds.size, &program);
   for (int32_t i = 0; i < 2 && status == TSR_OK; i++) {
-    status = tsr_fail_context(compile_on(r, program, &sides[i]), "%s", r->devices[i]);
+    status = tsr_fail_context(compile_on(r, program, &sides[i]), "%s", r->devices.values[i]);
   }
   for (int32_t i = 0; i < 2 && status == TSR_OK; i++) {
     status = tsr_cli_fill(model, program, &r->kinds.size, (uint64_t)r->seed, sides[i].executable);
   }
   for (int32_t i = 0; i < 2 && status == TSR_OK; i++) {
-    status = tsr_fail_context(tsr_executable_run(sides[i].executable), "%s", r->devices[i]);
+    status = tsr_fail_context(tsr_executable_run(sides[i].executable), "%s", r->devices.values[i]);
   }
   if (status == TSR_OK) {
     status = compare_lines(program, sides, r->tolerance, c);
@@ -298,7 +278,7 @@ static void print_text(const request *r, const comparison *c)
   printf("  from      %s\n", c->label[0] ? c->label : "(no scope)");
   printf("  operands  %s\n", c->shapes);
   printf("  error     %.3g (allowed: %.3g), largest at element %lld: %.9g on %s, %.9g on %s\n", d->error, r->tolerance,
-         (long long)d->element, d->a, r->devices[0], d->b, r->devices[1]);
+         (long long)d->element, d->a, r->devices.values[0], d->b, r->devices.values[1]);
   printf("  before    %d lines equal, largest error %.3g\n", (int)c->parted, c->largest);
 }
 
@@ -338,9 +318,9 @@ static int compare_all(const request *r, const tsr_model *model, side *sides)
   }
   if (code == TSR_EXIT_OK && r->as_json) {
     code = tsr_cli_json_print(json_pack("{s:o, s:[s, s], s:f, s:I, s:o, s:b}", "model",
-                                        tsr_cli_json_text(r->folder, strlen(r->folder)), "devices", r->devices[0],
-                                        r->devices[1], "tolerance", r->tolerance, "seed", (json_int_t)r->seed,
-                                        "programs", list, "equal", equal),
+                                        tsr_cli_json_text(r->folder, strlen(r->folder)), "devices",
+                                        r->devices.values[0], r->devices.values[1], "tolerance", r->tolerance, "seed",
+                                        (json_int_t)r->seed, "programs", list, "equal", equal),
                               JSON_INDENT(2));
   } else {
     json_decref(list);
@@ -348,8 +328,9 @@ static int compare_all(const request *r, const tsr_model *model, side *sides)
   return code == TSR_EXIT_OK && !equal ? TSR_EXIT_MISMATCH : code;
 }
 
-static int run(const request *r)
+static int run(void *opaque)
 {
+  const request *r = opaque;
   side sides[2] = {{0}};
   tsr_runtime *runtime = NULL;
   tsr_model *model = NULL;
@@ -358,7 +339,7 @@ static int run(const request *r)
     code = tsr_cli_runtime(&runtime);
   }
   for (int32_t i = 0; i < 2 && code == TSR_EXIT_OK; i++) {
-    code = tsr_cli_device(runtime, r->devices[i], &sides[i].device);
+    code = tsr_cli_device(runtime, r->devices.values[i], &sides[i].device);
     if (code == TSR_EXIT_OK) {
       const tsr_transformer_options options = {.weights = r->kinds.weights, .strict = r->strict};
       code = tsr_cli_fail(tsr_transformer_create(model, sides[i].device, &options, &sides[i].transformer));
@@ -376,71 +357,57 @@ static int run(const request *r)
   return code;
 }
 
-static int parse(int argc, char **argv, request *r)
+static int check(void *opaque)
 {
-  static const struct option options[] = {TSR_CLI_KIND_OPTIONS,
-                                          {"devices", required_argument, NULL, 'd'},
-                                          {"tolerance", required_argument, NULL, 't'},
-                                          {"seed", required_argument, NULL, 's'},
-                                          {"strict", no_argument, NULL, 'x'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  int code = TSR_EXIT_OK;
-  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    int taken = 0;
-    code = tsr_cli_kinds_option(argv[0], option, optarg, &r->kinds, &taken);
-    if (taken) {
-      continue;
-    }
-    switch (option) {
-    case 'd':
-      free(r->devices);
-      r->devices = NULL;
-      code = tsr_cli_list(argv[0], "--devices", optarg, &r->devices, &r->n_devices);
-      break;
-    case 't':
-      code = tsr_cli_number(argv[0], "--tolerance", optarg, 0.0, 1e9, &r->tolerance);
-      break;
-    case 's':
-      code = tsr_cli_integer(argv[0], "--seed", optarg, 0, INT64_MAX, &r->seed);
-      break;
-    case 'x':
-      r->strict = 1;
-      break;
-    case 'j':
-      r->as_json = 1;
-      break;
-    case 'h':
-      r->folder = NULL;
-      return tsr_cli_help(help);
-    default:
-      return TSR_EXIT_USAGE;
-    }
+  request *r = opaque;
+  if (r->devices.n != 2) {
+    return tsr_cli_usage("compare", "--devices with two devices is needed, such as --devices reference,vulkan:0");
   }
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  if (optind + 1 != argc) {
-    return tsr_cli_usage(argv[0], "one model's folder is needed");
-  }
-  if (r->n_devices != 2) {
-    return tsr_cli_usage(argv[0], "--devices with two devices is needed, such as --devices reference,vulkan:0");
-  }
-  r->folder = argv[optind];
   if (r->tolerance < 0.0) {
     r->tolerance = r->kinds.weights == TSR_F16 ? 0.002 : r->kinds.weights == TSR_BF16 ? 0.016 : 1e-4;
   }
   return TSR_EXIT_OK;
 }
 
-int tsr_cmd_compare(int argc, char **argv)
-{
-  request r = {.tolerance = -1.0, .seed = 1, .kinds = tsr_cli_kinds_default()};
-  int code = parse(argc, argv, &r);
-  if (code == TSR_EXIT_OK && r.folder) {
-    code = run(&r);
-  }
-  free(r.devices);
-  return code;
-}
+#define FIELD(member) TSR_FIELD(request, member)
+
+static const tsr_choice kinds[] = {TSR_CLI_KIND_CHOICES, {NULL}};
+
+static const tsr_option rows[] = {
+    {"devices", "A,B", TSR_OPTION_DEVICE, FIELD(devices), .is_list = 1, .help = "the two devices"},
+    {"tolerance", "T", TSR_OPTION_NUMBER, FIELD(tolerance), 0, 1e9, .help = "largest error of a line allowed",
+     .otherwise =
+         "1e-4; with --precision f16 0.002 and with bf16 0.016, two units in the last place of keys and values "
+         "that are kept so"},
+    {"seed", "N", TSR_OPTION_INTEGER, FIELD(seed), 0, (double)INT64_MAX, .help = "of the random tokens", .preset = "1"},
+    {"strict", NULL, TSR_OPTION_FLAG, FIELD(strict), .low = 1,
+     .help = "refuse to run operators on another device than the ones named"},
+    {"kind", "K", TSR_OPTION_SET, FIELD(kinds.chosen), TSR_PROGRAM_ENCODE, .choices = kinds,
+     .help = "the programs of this kind", .otherwise = "all"},
+    {.table = &tsr_cli_kind_options, .offset = offsetof(request, kinds)},
+    {"json", NULL, TSR_OPTION_FLAG, FIELD(as_json), .low = 1, .help = "print one JSON object"},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {{"MODEL", TSR_OPTION_FOLDER, offsetof(request, folder)}, {NULL}};
+static const request initial = {.tolerance = -1.0};
+
+const tsr_command tsr_command_compare = {
+    .name = "compare",
+    .summary = "run a model on two devices and find the first line whose results part",
+    .usage = "MODEL --devices A,B [OPTION]...",
+    .intro =
+        "Runs the programs of a model on two devices with the same random tokens and states, every result kept, and "
+        "compares line by line. Where the results of a line part, the first such line is shown: its operator, where "
+        "it comes from, the shapes of its operands and the error. The error of a line is its largest difference, "
+        "divided by its largest magnitude on A.",
+    .options = &options,
+    .operands = operands,
+    .missing = "one model's folder is needed",
+    .notes = "Exit code: 0 if the devices agree; 1 if they part; others as in `tessera help`.",
+    .session_size = sizeof(request),
+    .initial = &initial,
+    .check = check,
+    .run = run,
+};

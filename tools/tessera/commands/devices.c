@@ -10,24 +10,7 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/loop.h"
-
-static const char help[] = "Usage: tessera devices [--json | --names | --variants]\n"
-                           "\n"
-                           "Lists the devices that were found, with their limits and capabilities, then what was\n"
-                           "tried and did not work, and tells which device `auto` takes. A device's name is what\n"
-                           "--device and TESSERA_DEVICE want. `auto` prefers a discrete GPU, then an integrated\n"
-                           "one, then a virtual one, then a CPU, then the reference; a GPU interface executed by a\n"
-                           "CPU is taken only by name.\n"
-                           "\n"
-                           "  --json   print one JSON object: devices, auto (a name or null), problems\n"
-                           "  --names  print the names alone, one a line\n"
-                           "  --variants\n"
-                           "           print the forms of kernels that the devices' backends choose from, one a line:\n"
-                           "           device and form, as `tessera check --variant` takes it\n"
-                           "  --help   print this text\n"
-                           "\n"
-                           "Exit code: 0; 4 if there is no device at all.\n";
+#include "tools/tessera/options/options.h"
 
 static const struct feature {
   uint64_t bit;
@@ -209,52 +192,34 @@ static int print_json(tsr_runtime *runtime, const char *auto_name)
   return tsr_cli_json_print(root, JSON_INDENT(2));
 }
 
-int tsr_cmd_devices(int argc, char **argv)
+typedef struct request {
+  int as_json, names_only, variants;
+} request;
+
+static int check(void *opaque)
 {
-  static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-                                          {"names", no_argument, NULL, 'n'},
-                                          {"variants", no_argument, NULL, 'v'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  int as_json = 0;
-  int names_only = 0;
-  int variants = 0;
-  for (int option; (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    switch (option) {
-    case 'j':
-      as_json = 1;
-      break;
-    case 'n':
-      names_only = 1;
-      break;
-    case 'v':
-      variants = 1;
-      break;
-    case 'h':
-      return tsr_cli_help(help);
-    default:
-      return TSR_EXIT_USAGE;
-    }
-  }
-  if (optind < argc) {
-    return tsr_cli_usage(argv[0], "takes no argument, but '%s' is given", argv[optind]);
-  }
-  if (as_json + names_only + variants > 1) {
-    return tsr_cli_usage(argv[0], "--json, --names and --variants exclude each other");
-  }
+  const request *r = opaque;
+  return r->as_json + r->names_only + r->variants > 1
+             ? tsr_cli_usage("devices", "--json, --names and --variants exclude each other")
+             : TSR_EXIT_OK;
+}
+
+static int run(void *opaque)
+{
+  const request *r = opaque;
   tsr_runtime *runtime = NULL;
   int code = tsr_cli_runtime(&runtime);
   if (code != TSR_EXIT_OK) {
     return code;
   }
-  if (names_only) {
+  if (r->names_only) {
     code = print_names(runtime);
-  } else if (variants) {
+  } else if (r->variants) {
     code = print_variants(runtime);
   } else {
     char auto_name[64];
     find_auto(runtime, auto_name, sizeof auto_name);
-    code = as_json ? print_json(runtime, auto_name) : print_text(runtime, auto_name, tsr_error_message());
+    code = r->as_json ? print_json(runtime, auto_name) : print_text(runtime, auto_name, tsr_error_message());
   }
   if (code == TSR_EXIT_OK && tsr_runtime_device_count(runtime) == 0) {
     code = TSR_EXIT_DEVICE;
@@ -262,3 +227,32 @@ int tsr_cmd_devices(int argc, char **argv)
   tsr_runtime_destroy(runtime);
   return code;
 }
+
+static const tsr_option rows[] = {
+    {"json", NULL, TSR_OPTION_FLAG, TSR_FIELD(request, as_json), .low = 1,
+     .help = "print one JSON object: devices, auto (a name or null), problems"},
+    {"names", NULL, TSR_OPTION_FLAG, TSR_FIELD(request, names_only), .low = 1,
+     .help = "print the names alone, one a line"},
+    {"variants", NULL, TSR_OPTION_FLAG, TSR_FIELD(request, variants), .low = 1,
+     .help = "print the forms of kernels that the devices' backends choose from, one a line: device and form, as "
+             "`tessera check --variant` takes it"},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+
+const tsr_command tsr_command_devices = {
+    .name = "devices",
+    .summary = "list the devices that were found, and why a backend did not load",
+    .usage = "[--json | --names | --variants]",
+    .intro =
+        "Lists the devices that were found, with their limits and capabilities, then what was tried and did not "
+        "work, and tells which device `auto` takes. A device's name is what --device and TESSERA_DEVICE want. "
+        "`auto` prefers a discrete GPU, then an integrated one, then a virtual one, then a CPU, then the reference; "
+        "a GPU interface executed by a CPU is taken only by name.",
+    .options = &options,
+    .notes = "Exit code: 0; 4 if there is no device at all.",
+    .session_size = sizeof(request),
+    .check = check,
+    .run = run,
+};

@@ -11,17 +11,7 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/loop.h"
-
-static const char help[] = "Usage: tessera info MODEL [OPTION]...\n"
-                           "\n"
-                           "Prints the configuration that a model's folder holds, and how many parameters each of its\n"
-                           "modules has. config.json is enough; weights need not be there. Layers that count the\n"
-                           "same as the one before are one line.\n"
-                           "\n"
-                           "  --all   list the modules of every layer\n"
-                           "  --json  print one JSON object: config, weights, parameters, modules\n"
-                           "  --help  print this text\n";
+#include "tools/tessera/options/options.h"
 
 /* A module, such as encoder.layers.0: a beginning of parameters' names. */
 typedef struct module {
@@ -287,43 +277,50 @@ static int print_json(const tsr_model *model, const module_list *list)
       JSON_INDENT(2));
 }
 
-int tsr_cmd_info(int argc, char **argv)
+typedef struct request {
+  const char *folder;
+  int all, as_json;
+} request;
+
+static int run(void *opaque)
 {
-  static const struct option options[] = {{"all", no_argument, NULL, 'a'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  int all = 0;
-  int as_json = 0;
-  for (int option; (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    switch (option) {
-    case 'a':
-      all = 1;
-      break;
-    case 'j':
-      as_json = 1;
-      break;
-    case 'h':
-      return tsr_cli_help(help);
-    default:
-      return TSR_EXIT_USAGE;
-    }
-  }
-  if (optind + 1 != argc) {
-    return tsr_cli_usage(argv[0], "one model's folder is needed");
-  }
+  const request *r = opaque;
   tsr_model *model = NULL;
   module_list list = {0};
-  int code = tsr_cli_fail_input(tsr_model_open(argv[optind], &model));
+  int code = tsr_cli_fail_input(tsr_model_open(r->folder, &model));
   if (code == TSR_EXIT_OK) {
     code = count_modules(model, &list);
   }
-  if (code == TSR_EXIT_OK && as_json) {
+  if (code == TSR_EXIT_OK && r->as_json) {
     code = print_json(model, &list);
   } else if (code == TSR_EXIT_OK) {
-    print_text(model, &list, all);
+    print_text(model, &list, r->all);
   }
   finish_modules(&list);
   tsr_model_close(model);
   return code;
 }
+
+static const tsr_option rows[] = {
+    {"all", NULL, TSR_OPTION_FLAG, TSR_FIELD(request, all), .low = 1, .help = "list the modules of every layer"},
+    {"json", NULL, TSR_OPTION_FLAG, TSR_FIELD(request, as_json), .low = 1,
+     .help = "print one JSON object: config, weights, parameters, modules"},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {{"MODEL", TSR_OPTION_FOLDER, offsetof(request, folder)}, {NULL}};
+
+const tsr_command tsr_command_info = {
+    .name = "info",
+    .summary = "print a model's configuration and its parameters by module",
+    .usage = "MODEL [OPTION]...",
+    .intro = "Prints the configuration that a model's folder holds, and how many parameters each of its modules has. "
+             "config.json is enough; weights need not be there. Layers that count the same as the one before are one "
+             "line.",
+    .options = &options,
+    .operands = operands,
+    .missing = "one model's folder is needed",
+    .session_size = sizeof(request),
+    .run = run,
+};

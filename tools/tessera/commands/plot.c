@@ -12,21 +12,8 @@
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/pages/html.h"
-
-static const char help[] =
-    "Usage: tessera plot LOG... [OPTION]...\n"
-    "\n"
-    "Draws the curves of one training or of several into one HTML file that needs no other: loss,\n"
-    "validation, learning rate, gradient norm, speed and, where they were logged, the statistics of the\n"
-    "layers. LOG is a model's folder that `tessera train` wrote (its train/log.csv is read) or a CSV\n"
-    "file whose first column is `step`.\n"
-    "\n"
-    "  --out FILE    the page (default: FOLDER/curves.html; needed for CSV files and several logs)\n"
-    "  --title TEXT  above it (default: the names of the logs)\n"
-    "  --by-time     against the time of training instead of steps, where the log has it\n"
-    "  --help        print this text\n";
 
 enum {
   MAX_COLUMNS = 64,
@@ -568,46 +555,36 @@ static int plot(page *p, const char *title, const char *path)
   return code;
 }
 
-int tsr_cmd_plot(int argc, char **argv)
+typedef struct request {
+  tsr_names logs;
+  const char *out, *title;
+  int by_time;
+} request;
+
+static int check(void *opaque)
 {
-  static const struct option options[] = {{"out", required_argument, NULL, 'o'},
-                                          {"title", required_argument, NULL, 't'},
-                                          {"by-time", no_argument, NULL, 'b'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  const char *out = NULL, *title = NULL;
-  page p = {0};
-  for (int option; (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    switch (option) {
-    case 'o':
-      out = optarg;
-      break;
-    case 't':
-      title = optarg;
-      break;
-    case 'b':
-      p.by_time = 1;
-      break;
-    case 'h':
-      return tsr_cli_help(help);
-    default:
-      return TSR_EXIT_USAGE;
-    }
-  }
-  int32_t n = argc - optind;
+  const request *r = opaque;
+  int n = (int)r->logs.n;
   if (n < 1 || n > MAX_LOGS) {
-    return tsr_cli_usage(argv[0], "1 to %d logs are drawn, not %d", MAX_LOGS, (int)n);
+    return tsr_cli_usage("plot", "1 to %d logs are drawn, not %d", MAX_LOGS, n);
   }
-  if (!out && (n > 1 || !tsr_path_is_folder(argv[optind]))) {
-    return tsr_cli_usage(argv[0], "--out is needed for a file, and for several logs");
+  if (!r->out && (n > 1 || !tsr_path_is_folder(r->logs.values[0]))) {
+    return tsr_cli_usage("plot", "--out is needed for a file, and for several logs");
   }
-  char *path = out ? strdup(out) : tsr_path_join(argv[optind], "curves.html");
+  return TSR_EXIT_OK;
+}
+
+static int run(void *opaque)
+{
+  const request *r = opaque;
+  page p = {.by_time = r->by_time};
+  char *path = r->out ? strdup(r->out) : tsr_path_join(r->logs.values[0], "curves.html");
   int code = path ? TSR_EXIT_OK : tsr_cli_no_memory();
-  for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
-    code = read_log(&p, argv[optind + i]);
+  for (int32_t i = 0; i < r->logs.n && code == TSR_EXIT_OK; i++) {
+    code = read_log(&p, r->logs.values[i]);
   }
   if (code == TSR_EXIT_OK) {
-    code = plot(&p, title ? title : argv[optind], path);
+    code = plot(&p, r->title ? r->title : r->logs.values[0], path);
   }
   for (int32_t i = 0; i < p.n_logs; i++) {
     finish_table(&p.logs[i]);
@@ -616,3 +593,35 @@ int tsr_cmd_plot(int argc, char **argv)
   free(path);
   return code;
 }
+
+static const tsr_option rows[] = {
+    {"out", "FILE", TSR_OPTION_FILE, TSR_FIELD(request, out), .help = "the page; needed for CSV files and several logs",
+     .otherwise = "FOLDER/curves.html"},
+    {"title", "TEXT", TSR_OPTION_TEXT, TSR_FIELD(request, title), .help = "above it",
+     .otherwise = "the names of the logs"},
+    {"by-time", NULL, TSR_OPTION_FLAG, TSR_FIELD(request, by_time), .low = 1,
+     .help = "against the time of training instead of steps, where the log has it"},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {
+    {"LOG", TSR_OPTION_FILE, offsetof(request, logs), .optional = 1, .repeats = 1},
+    {NULL},
+};
+
+const tsr_command tsr_command_plot = {
+    .name = "plot",
+    .summary = "draw the curves of a training",
+    .usage = "LOG... [OPTION]...",
+    .intro =
+        "Draws the curves of one training or of several into one HTML file that needs no other: loss, validation, "
+        "learning rate, gradient norm, speed and, where they were logged, the statistics of the layers. LOG is a "
+        "model's folder that `tessera train` wrote (its train/log.csv is read) or a CSV file whose first column is "
+        "`step`.",
+    .options = &options,
+    .operands = operands,
+    .session_size = sizeof(request),
+    .check = check,
+    .run = run,
+};

@@ -13,31 +13,11 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/loop.h"
-#include "tools/tessera/options/values.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/programs/kinds.h"
 
 /* Of temporaries in the arena: what GPUs ask for at most. */
 enum { ALIGNMENT = 256 };
-
-static const char help[] =
-    "Usage: tessera program MODEL [OPTION]...\n"
-    "\n"
-    "Prints the programs that a model's folder stands for, one operator a line, and what their\n"
-    "memory plan saves against one buffer per temporary tensor. Weights are not needed,\n"
-    "unless times are asked for. With a precision of 16 bits, keys and values are shown as a GPU\n"
-    "keeps them that reads and writes 16 bits; with --profile, as that device does.\n"
-    "\n"
-    "Kinds that are shown only when they are named: train, a step of training, and train-gradients,\n"
-    "one that hands the gradients out; there, --precision is the type in which products read the\n"
-    "matrices.\n"
-    "\n" TSR_CLI_KIND_HELP "  --dropout R    rate of all dropouts in training (default 0.1)\n"
-    "  --recompute    in training, compute once more what is within a layer, instead of keeping it\n"
-    "  --profile D    run each program on device D with random input, and print the\n"
-    "                 microseconds that each line took (the least of five runs)\n"
-    "  --statistics   print the numbers alone, no listing\n"
-    "  --json         print the numbers as one JSON object\n"
-    "  --help         print this text\n";
 
 enum { RUNS = 5, SEED = 1 };
 
@@ -254,8 +234,9 @@ static int open_session(const request *r, session *s)
   return code;
 }
 
-static int run(const request *r)
+static int run(void *opaque)
 {
+  const request *r = opaque;
   session s = {0};
   int code = open_session(r, &s);
   int is_asked = r->kinds.chosen != 0 || r->training == 0;
@@ -281,71 +262,58 @@ static int run(const request *r)
   return code;
 }
 
-/* 1 if the kind is one of training, which is taken. */
-static int choose_training(const char *name, request *r)
+/* The kinds of training are choices, too, behind the others. */
+static int check(void *opaque)
 {
+  request *r = opaque;
   for (int32_t i = 0; i < N_TRAINING_KINDS; i++) {
-    if (strcmp(name, training_kinds[i].name) == 0) {
-      r->training |= 1u << training_kinds[i].kind;
-      return 1;
-    }
+    unsigned bit = 1u << (TSR_PROGRAM_SCORE + 1 + i);
+    r->training |= r->kinds.chosen & bit ? 1u << training_kinds[i].kind : 0u;
+    r->kinds.chosen &= ~bit;
   }
-  return 0;
+  return r->training && r->device ? tsr_cli_usage("program", "--profile runs no program of training") : TSR_EXIT_OK;
 }
 
-int tsr_cmd_program(int argc, char **argv)
-{
-  static const struct option options[] = {TSR_CLI_KIND_OPTIONS,
-                                          {"profile", required_argument, NULL, 'p'},
-                                          {"dropout", required_argument, NULL, 'd'},
-                                          {"recompute", no_argument, NULL, 'r'},
-                                          {"statistics", no_argument, NULL, 's'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  request r = {.kinds = tsr_cli_kinds_default(), .dropout = 0.1};
-  r.kinds.further = "train, train-gradients";
-  int code = TSR_EXIT_OK;
-  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    int taken = 0;
-    if (option == 'K' && choose_training(optarg, &r)) {
-      continue;
-    }
-    code = tsr_cli_kinds_option(argv[0], option, optarg, &r.kinds, &taken);
-    if (taken) {
-      continue;
-    }
-    switch (option) {
-    case 'p':
-      r.device = optarg;
-      break;
-    case 'd':
-      code = tsr_cli_number(argv[0], "--dropout", optarg, 0.0, 0.999, &r.dropout);
-      break;
-    case 'r':
-      r.recompute = 1;
-      break;
-    case 's':
-      r.statistics = 1;
-      break;
-    case 'j':
-      r.as_json = 1;
-      break;
-    case 'h':
-      return tsr_cli_help(help);
-    default:
-      return TSR_EXIT_USAGE;
-    }
-  }
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  if (optind + 1 != argc) {
-    return tsr_cli_usage(argv[0], "one model's folder is needed");
-  }
-  if (r.training && r.device) {
-    return tsr_cli_usage(argv[0], "--profile runs no program of training");
-  }
-  r.folder = argv[optind];
-  return run(&r);
-}
+#define FIELD(member) TSR_FIELD(request, member)
+
+static const tsr_choice kinds[] = {TSR_CLI_KIND_CHOICES, {"train"}, {"train-gradients"}, {NULL}};
+
+static const tsr_option rows[] = {
+    {"kind", "K", TSR_OPTION_SET, FIELD(kinds.chosen), TSR_PROGRAM_ENCODE, .choices = kinds,
+     .help = "the programs of this kind", .otherwise = "all but the last two"},
+    {.table = &tsr_cli_kind_options, .offset = offsetof(request, kinds)},
+    {"dropout", "R", TSR_OPTION_NUMBER, FIELD(dropout), 0, 0.999, .help = "rate of all dropouts in training",
+     .preset = "0.1"},
+    {"recompute", NULL, TSR_OPTION_FLAG, FIELD(recompute), .low = 1,
+     .help = "in training, compute once more what is within a layer, instead of keeping it"},
+    {"profile", "D", TSR_OPTION_DEVICE, FIELD(device),
+     .help =
+         "run each program on device D with random input, and print the microseconds that each line took (the least "
+         "of five runs)"},
+    {"statistics", NULL, TSR_OPTION_FLAG, FIELD(statistics), .low = 1, .help = "print the numbers alone, no listing"},
+    {"json", NULL, TSR_OPTION_FLAG, FIELD(as_json), .low = 1, .help = "print the numbers as one JSON object"},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {{"MODEL", TSR_OPTION_FOLDER, offsetof(request, folder)}, {NULL}};
+
+const tsr_command tsr_command_program = {
+    .name = "program",
+    .summary = "print the programs that a model consists of",
+    .usage = "MODEL [OPTION]...",
+    .intro =
+        "Prints the programs that a model's folder stands for, one operator a line, and what their memory plan "
+        "saves against one buffer per temporary tensor. Weights are not needed, unless times are asked for. With a "
+        "precision of 16 bits, keys and values are shown as a GPU keeps them that reads and writes 16 bits; with "
+        "--profile, as that device does.\n"
+        "\n"
+        "Kinds that are shown only when they are named: train, a step of training, and train-gradients, one that "
+        "hands the gradients out; there, --precision is the type in which products read the matrices.",
+    .options = &options,
+    .operands = operands,
+    .missing = "one model's folder is needed",
+    .session_size = sizeof(request),
+    .check = check,
+    .run = run,
+};

@@ -11,32 +11,8 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/text/translator.h"
-
-static const char help[] =
-    "Usage: tessera tokenize MODEL [OPTION]... [FILE]\n"
-    "\n"
-    "Reads text from FILE or standard input, one sentence a line, and prints for each line its tokens,\n"
-    "a tab, and their ids, as the model in the folder MODEL reads them. The folder may hold no more\n"
-    "than the tokenizer's files.\n"
-    "\n"
-    "  --decode               the reverse: reads ids, in what a line has behind its last tab, and\n"
-    "                         prints their text; ids that stand for no token are reported on stderr,\n"
-    "                         and the exit code is 3\n"
-    "  --target               texts of the target side, as the model is trained to write them;\n"
-    "                         default: of the source side\n"
-    "  --source-lang CODE     the language of source texts (mBART, M2M100, NLLB): fra_Latn, fr_XX, fr\n"
-    "  --target-lang CODE     the language of target texts (these, and multilingual Marian models)\n"
-    "  --languages            print the codes of the tokenizer's languages instead\n"
-    "  --kind NAME            the kind of tokenizer, where the folder does not tell it: marian, t5,\n"
-    "                         pegasus, mbart, mbart50, m2m100, nllb, bart, fast\n"
-    "  --json                 print one JSON object a line: line, text, tokens, ids\n"
-    "  --help                 print this text\n"
-    "\n"
-    "Examples:\n"
-    "  echo 'The museum is worth visiting.' | tessera tokenize tools/demo-model\n"
-    "  tessera tokenize nllb --source-lang fra_Latn text.fr | tessera tokenize nllb --decode\n";
 
 enum { SOURCE = 0, TARGET = 1 };
 
@@ -58,58 +34,6 @@ typedef struct session {
   tsr_cli_lines lines;
   int outcome; /* TSR_EXIT_OK, or the exit code for a line that was not good */
 } session;
-
-static int parse(int argc, char **argv, settings *wish, int *finished)
-{
-  static const struct option options[] = {{"decode", no_argument, NULL, 'd'},
-                                          {"target", no_argument, NULL, 't'},
-                                          {"source-lang", required_argument, NULL, 'S'},
-                                          {"target-lang", required_argument, NULL, 'T'},
-                                          {"languages", no_argument, NULL, 'l'},
-                                          {"kind", required_argument, NULL, 'k'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  for (int option; (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    switch (option) {
-    case 'd':
-      wish->decode = 1;
-      break;
-    case 't':
-      wish->side = TARGET;
-      break;
-    case 'S':
-      wish->language[SOURCE] = optarg;
-      break;
-    case 'T':
-      wish->language[TARGET] = optarg;
-      break;
-    case 'l':
-      wish->languages = 1;
-      break;
-    case 'k':
-      wish->kind = optarg;
-      break;
-    case 'j':
-      wish->json = 1;
-      break;
-    case 'h':
-      *finished = 1;
-      return tsr_cli_help(help);
-    default:
-      return TSR_EXIT_USAGE; /* tsr_cli_option has told */
-    }
-  }
-  if (optind == argc) {
-    return tsr_cli_usage(argv[0], "the model's folder is missing");
-  }
-  if (argc - optind > 2) {
-    return tsr_cli_usage(argv[0], "takes a folder and one file, but '%s' is given, too", argv[optind + 2]);
-  }
-  wish->model = argv[optind];
-  wish->file = optind + 1 < argc ? argv[optind + 1] : NULL;
-  return TSR_EXIT_OK;
-}
 
 /* With a model beside it, the vocabulary is as large as the model's; a model that this build cannot run does not matter. */
 static tsr_status open_tokenizer(session *s)
@@ -267,21 +191,68 @@ static int run_lines(session *s)
   return code != TSR_EXIT_OK ? code : s->outcome;
 }
 
-int tsr_cmd_tokenize(int argc, char **argv)
+static int run(void *opaque)
 {
-  session s = {.outcome = TSR_EXIT_OK};
-  int finished = 0;
-  int code = parse(argc, argv, &s.wish, &finished);
-  if (code != TSR_EXIT_OK || finished) {
-    return code;
-  }
-  code = open_all(&s);
+  session *s = opaque;
+  int code = open_all(s);
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail(tsr_tokenizer_get_info(s.tokenizer, &s.info));
+    code = tsr_cli_fail(tsr_tokenizer_get_info(s->tokenizer, &s->info));
   }
   if (code == TSR_EXIT_OK) {
-    code = s.wish.languages ? print_languages(&s) : run_lines(&s);
+    code = s->wish.languages ? print_languages(s) : run_lines(s);
   }
-  tsr_tokenizer_close(s.tokenizer);
   return code;
 }
+
+static void finish(void *opaque)
+{
+  tsr_tokenizer_close(((session *)opaque)->tokenizer);
+}
+
+#define FIELD(member) TSR_FIELD(session, wish.member)
+
+static const tsr_option rows[] = {
+    {"decode", NULL, TSR_OPTION_FLAG, FIELD(decode), .low = 1,
+     .help =
+         "the reverse: reads ids, in what a line has behind its last tab, and prints their text; ids that stand for "
+         "no token are reported on stderr, and the exit code is 3"},
+    {"target", NULL, TSR_OPTION_FLAG, FIELD(side), .low = TARGET,
+     .help = "texts of the target side, as the model is trained to write them", .otherwise = "of the source side"},
+    {"source-lang", "CODE", TSR_OPTION_LANGUAGE, FIELD(language[SOURCE]),
+     .help = "the language of source texts (mBART, M2M100, NLLB): fra_Latn, fr_XX, fr"},
+    {"target-lang", "CODE", TSR_OPTION_LANGUAGE, FIELD(language[TARGET]),
+     .help = "the language of target texts (these, and multilingual Marian models)"},
+    {"languages", NULL, TSR_OPTION_FLAG, FIELD(languages), .low = 1,
+     .help = "print the codes of the tokenizer's languages instead"},
+    {"kind", "NAME", TSR_OPTION_TEXT, FIELD(kind),
+     .help = "the kind of tokenizer, where the folder does not tell it: marian, t5, pegasus, mbart, mbart50, m2m100, "
+             "nllb, bart, fast"},
+    {"json", NULL, TSR_OPTION_FLAG, FIELD(json), .low = 1,
+     .help = "print one JSON object a line: line, text, tokens, ids"},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {
+    {"MODEL", TSR_OPTION_FOLDER, offsetof(session, wish.model)},
+    {"FILE", TSR_OPTION_FILE, offsetof(session, wish.file), .optional = 1},
+    {NULL},
+};
+
+const tsr_command tsr_command_tokenize = {
+    .name = "tokenize",
+    .summary = "show the tokens of a text and their ids, and the text of ids",
+    .usage = "MODEL [OPTION]... [FILE]",
+    .intro = "Reads text from FILE or standard input, one sentence a line, and prints for each line its tokens, a tab, "
+             "and their ids, as the model in the folder MODEL reads them. The folder may hold no more than the "
+             "tokenizer's files.",
+    .options = &options,
+    .operands = operands,
+    .missing = "the model's folder is missing",
+    .takes = "a folder and one file",
+    .examples = "echo 'The museum is worth visiting.' | tessera tokenize tools/demo-model\n"
+                "tessera tokenize nllb --source-lang fra_Latn text.fr | tessera tokenize nllb --decode",
+    .session_size = sizeof(session),
+    .run = run,
+    .finish = finish,
+};

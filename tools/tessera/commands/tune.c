@@ -7,42 +7,21 @@
 #include <string.h>
 
 #include "tessera/ops.h"
-#include "tools/tessera/bench/bench.h"
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
-#include "tools/tessera/options/loop.h"
-#include "tools/tessera/options/values.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/programs/kinds.h"
-
-static const char help[] =
-    "Usage: tessera tune MODEL [OPTION]...\n"
-    "\n"
-    "Backends have several kernels for one operator and choose by rules. This runs a model's\n"
-    "programs on a device with each of these forms in turn, and keeps which is the fastest for each\n"
-    "class of shapes (extents count as the power of two that they do not exceed). Whoever opens the\n"
-    "device later takes those, until its driver changes.\n"
-    "\n"
-    "  --device D       the device (default: TESSERA_DEVICE, else auto)\n"
-    "  --precision P,.. of the matrices: f32, f16, bf16, int8 (default: as stored)\n"
-    "  --batch B,..     sentences (default 1,8,32)\n"
-    "  --beam N         hypotheses of a sentence (default 4)\n"
-    "  --length L       tokens of a sentence (default 32)\n"
-    "  --runs R         of each program with each form, of which the fastest counts (default 5)\n"
-    "  --gain G         percent by which a form must beat what the rules choose (default 5)\n"
-    "  --dry-run        measure and print, keep nothing\n"
-    "  --json           print one JSON object a class\n"
-    "  --help           print this text\n";
 
 enum { SEED = 1, CLASS_BYTES = 96, MAX_FORMS = 256 };
 
 typedef struct request {
   const char *folder;
   const char *device;
-  bench_integers precisions; /* 0: as stored */
-  bench_integers batches;
+  tsr_integers precisions; /* 0: as stored */
+  tsr_integers batches;
   int32_t beam;
   int32_t length;
   int32_t runs;
@@ -339,11 +318,10 @@ static int tune_precision(session *s, tsr_dtype precision)
   const tsr_transformer_options options = {.weights = precision};
   int code = tsr_cli_fail(tsr_transformer_create(s->model, s->device, &options, &s->transformer));
   for (int32_t i = 0; i < s->wish->batches.n && code == TSR_EXIT_OK; i++) {
-    tsr_cli_kinds all = tsr_cli_kinds_default();
-    all.size.batch = s->wish->batches.values[i];
-    all.size.beam = s->wish->beam;
-    all.size.source = s->wish->length;
-    all.size.target = s->wish->length;
+    tsr_cli_kinds all = {.size = {.batch = s->wish->batches.values[i],
+                                  .source = s->wish->length,
+                                  .target = s->wish->length,
+                                  .beam = s->wish->beam}};
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
       all.chosen |= 1u << kinds[k];
     }
@@ -358,8 +336,9 @@ static int tune_precision(session *s, tsr_dtype precision)
   return code;
 }
 
-static int run(const request *r)
+static int run(void *opaque)
 {
+  const request *r = opaque;
   session s = {.wish = r};
   int code = tsr_cli_fail_input(tsr_model_open(r->folder, &s.model));
   if (code == TSR_EXIT_OK) {
@@ -406,65 +385,43 @@ static int run(const request *r)
   return code;
 }
 
-static int take_option(int option, char *value, void *context)
-{
-  request *r = context;
-  switch (option) {
-  case 'd':
-    r->device = value;
-    return TSR_EXIT_OK;
-  case 'P':
-    return bench_precisions_option("--precision", value, &r->precisions);
-  case 'B':
-    return bench_integers_option("--batch", value, 1, 4096, &r->batches);
-  case 'N':
-    return tsr_cli_int32("tune", "--beam", value, 1, 64, &r->beam);
-  case 'L':
-    return tsr_cli_int32("tune", "--length", value, 1, 1 << 16, &r->length);
-  case 'R':
-    return tsr_cli_int32("tune", "--runs", value, 1, 1000, &r->runs);
-  case 'g':
-    return tsr_cli_number("tune", "--gain", value, 0.0, 90.0, &r->gain);
-  case 'y':
-    r->dry_run = 1;
-    return TSR_EXIT_OK;
-  case 'j':
-    r->as_json = 1;
-    return TSR_EXIT_OK;
-  default:
-    return TSR_EXIT_USAGE;
-  }
-}
+#define FIELD(member) TSR_FIELD(request, member)
 
-int tsr_cmd_tune(int argc, char **argv)
-{
-  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
-                                          {"precision", required_argument, NULL, 'P'},
-                                          {"batch", required_argument, NULL, 'B'},
-                                          {"beam", required_argument, NULL, 'N'},
-                                          {"length", required_argument, NULL, 'L'},
-                                          {"runs", required_argument, NULL, 'R'},
-                                          {"gain", required_argument, NULL, 'g'},
-                                          {"dry-run", no_argument, NULL, 'y'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  request r = {.precisions = {.n = 1},
-               .batches = {.n = 3, .values = {1, 8, 32}},
-               .beam = 4,
-               .length = 32,
-               .runs = 5,
-               .gain = 5.0};
-  int finished = 0, code = tsr_cli_options(argc, argv, options, take_option, &r, &finished);
-  if (finished) {
-    return tsr_cli_help(help);
-  }
-  if (code == TSR_EXIT_OK && optind + 1 != argc) {
-    code = tsr_cli_usage("tune", "one model's folder is needed");
-  }
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  r.folder = argv[optind];
-  return run(&r);
-}
+static const tsr_option rows[] = {
+    {"device", "D", TSR_OPTION_DEVICE, FIELD(device), .help = "where to compute",
+     .otherwise = "TESSERA_DEVICE, else auto"},
+    {"precision", "P,..", TSR_OPTION_PRECISION, FIELD(precisions), .is_list = 1,
+     .help = "of the matrices: f32, f16, bf16, int8", .otherwise = "as stored"},
+    {"batch", "B,..", TSR_OPTION_INTEGER, FIELD(batches), 1, 4096, .is_list = 1, .help = "sentences",
+     .preset = "1,8,32"},
+    {"beam", "N", TSR_OPTION_INTEGER, FIELD(beam), 1, 64, .help = "hypotheses of a sentence", .preset = "4"},
+    {"length", "L", TSR_OPTION_INTEGER, FIELD(length), 1, 1 << 16, .help = "tokens of a sentence", .preset = "32"},
+    {"runs", "R", TSR_OPTION_INTEGER, FIELD(runs), 1, 1000,
+     .help = "of each program with each form, of which the fastest counts", .preset = "5"},
+    {"gain", "G", TSR_OPTION_NUMBER, FIELD(gain), 0, 90,
+     .help = "percent by which a form must beat what the rules choose", .preset = "5"},
+    {"dry-run", NULL, TSR_OPTION_FLAG, FIELD(dry_run), .low = 1, .help = "measure and print, keep nothing"},
+    {"json", NULL, TSR_OPTION_FLAG, FIELD(as_json), .low = 1, .help = "print one JSON object a class"},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {{"MODEL", TSR_OPTION_FOLDER, offsetof(request, folder)}, {NULL}};
+static const request initial = {.precisions = {.n = 1}};
+
+const tsr_command tsr_command_tune = {
+    .name = "tune",
+    .summary = "find the fastest kernels on a device, and keep which they are",
+    .usage = "MODEL [OPTION]...",
+    .intro =
+        "Backends have several kernels for one operator and choose by rules. This runs a model's programs on a "
+        "device with each of these forms in turn, and keeps which is the fastest for each class of shapes (extents "
+        "count as the power of two that they do not exceed). Whoever opens the device later takes those, until its "
+        "driver changes.",
+    .options = &options,
+    .operands = operands,
+    .missing = "one model's folder is needed",
+    .session_size = sizeof(request),
+    .initial = &initial,
+    .run = run,
+};

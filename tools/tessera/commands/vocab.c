@@ -17,32 +17,7 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/loop.h"
-#include "tools/tessera/options/values.h"
-
-static const char help[] =
-    "Usage: tessera vocab --source FILE [--target FILE] --out FOLDER [OPTION]...\n"
-    "\n"
-    "Trains SentencePiece on sentence pairs and writes what a model's folder needs of a tokenizer:\n"
-    "source.spm, target.spm, vocab.json, tokenizer_config.json. The same text and options give the\n"
-    "same files.\n"
-    "\n"
-    "  --source FILE           sentences, one a line; or WMT's SGM or XML\n"
-    "  --target FILE           their translations; without it FILE of --source has both: TSV or XML\n"
-    "  --out FOLDER            where to write; made if it is missing\n"
-    "  --size N                pieces, </s> and <unk> among them; default: 5000. <pad> is one more token\n"
-    "  --separate              a vocabulary for each language, of that size, instead of one for both\n"
-    "  --model M               how pieces are found: unigram (default) or bpe\n"
-    "  --character-coverage X  part of the text whose characters get pieces, 0.98 to 1, default: 0.9995;\n"
-    "                          the rarest ones become <unk>\n"
-    "  --byte-fallback         spell such characters by pieces for their bytes instead\n"
-    "  --input-size N          sentences looked at, a sample of all, which is held in memory; default:\n"
-    "                          2000000; 0: all\n"
-    "  --verbose               print what SentencePiece tells about its work\n"
-    "  --help                  print this text\n"
-    "\n"
-    "Example:\n"
-    "  tessera vocab --source train.en --target train.fr --out model --size 8000\n";
+#include "tools/tessera/options/options.h"
 
 typedef struct settings {
   tsr_corpus_files files;
@@ -61,74 +36,10 @@ typedef struct feed {
   int64_t sentences; /* given, empty ones left out */
 } feed;
 
-static int parse(int argc, char **argv, settings *wish, int *finished)
+static int check(void *opaque)
 {
-  static const struct option options[] = {{"source", required_argument, NULL, 's'},
-                                          {"target", required_argument, NULL, 't'},
-                                          {"out", required_argument, NULL, 'o'},
-                                          {"size", required_argument, NULL, 'n'},
-                                          {"separate", no_argument, NULL, 'S'},
-                                          {"model", required_argument, NULL, 'm'},
-                                          {"character-coverage", required_argument, NULL, 'c'},
-                                          {"byte-fallback", no_argument, NULL, 'b'},
-                                          {"input-size", required_argument, NULL, 'i'},
-                                          {"verbose", no_argument, NULL, 'v'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  const char *me = argv[0];
-  int code = TSR_EXIT_OK;
-  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    switch (option) {
-    case 's':
-      wish->files.source = optarg;
-      break;
-    case 't':
-      wish->files.target = optarg;
-      break;
-    case 'o':
-      wish->out = optarg;
-      break;
-    case 'n':
-      code = tsr_cli_int32(me, "--size", optarg, 8, 1000000, &wish->training.size);
-      break;
-    case 'S':
-      wish->separate = 1;
-      break;
-    case 'm':
-      wish->training.model = optarg;
-      break;
-    case 'c':
-      code = tsr_cli_number(me, "--character-coverage", optarg, 0.98, 1, &wish->training.coverage);
-      break;
-    case 'b':
-      wish->training.byte_fallback = 1;
-      break;
-    case 'i':
-      code = tsr_cli_integer(me, "--input-size", optarg, 0, INT32_MAX, &wish->training.input_size);
-      break;
-    case 'v':
-      wish->training.verbose = 1;
-      break;
-    case 'h':
-      *finished = 1;
-      return tsr_cli_help(help);
-    default:
-      return TSR_EXIT_USAGE;
-    }
-  }
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  if (optind < argc) {
-    return tsr_cli_usage(me, "'%s' is one word too many", argv[optind]);
-  }
-  if (!wish->files.source || !wish->out) {
-    return tsr_cli_usage(me, "--source and --out are needed");
-  }
-  if (strcmp(wish->training.model, "unigram") != 0 && strcmp(wish->training.model, "bpe") != 0) {
-    return tsr_cli_usage(me, "--model: '%s' is neither unigram nor bpe", wish->training.model);
-  }
-  return TSR_EXIT_OK;
+  const settings *wish = opaque;
+  return wish->files.source && wish->out ? TSR_EXIT_OK : tsr_cli_usage("vocab", "--source and --out are needed");
 }
 
 static tsr_status next_sentence(void *user, const char **text, size_t *size, int32_t *end)
@@ -289,23 +200,60 @@ static int report(const settings *wish, int64_t sentences)
   return TSR_EXIT_OK;
 }
 
-int tsr_cmd_vocab(int argc, char **argv)
+static int run(void *opaque)
 {
-  settings wish = {.training = {.model = "unigram", .size = 5000, .coverage = 0.9995, .input_size = 2000000}};
-  int finished = 0;
-  int code = parse(argc, argv, &wish, &finished);
-  if (code != TSR_EXIT_OK || finished) {
-    return code;
-  }
-  code = check_folder(&wish);
+  const settings *wish = opaque;
   int64_t sentences = 0;
+  int code = check_folder(wish);
   if (code == TSR_EXIT_OK) {
-    code = make_vocabularies(&wish, &sentences);
+    code = make_vocabularies(wish, &sentences);
   }
   if (code == TSR_EXIT_OK) {
-    code = write_json(wish.out, "tokenizer_config.json",
+    code = write_json(wish->out, "tokenizer_config.json",
                       json_pack("{s:s, s:s, s:s, s:s, s:b}", "tokenizer_class", "MarianTokenizer", "eos_token", "</s>",
-                                "unk_token", "<unk>", "pad_token", pad_token, "separate_vocabs", wish.separate));
+                                "unk_token", "<unk>", "pad_token", pad_token, "separate_vocabs", wish->separate));
   }
-  return code == TSR_EXIT_OK ? report(&wish, sentences) : code;
+  return code == TSR_EXIT_OK ? report(wish, sentences) : code;
 }
+
+#define FIELD(member) TSR_FIELD(settings, member)
+
+static const tsr_choice models[] = {{"unigram"}, {"bpe"}, {NULL}};
+
+static const tsr_option rows[] = {
+    {"source", "FILE", TSR_OPTION_FILE, FIELD(files.source), .help = "sentences, one a line; or WMT's SGM or XML"},
+    {"target", "FILE", TSR_OPTION_FILE, FIELD(files.target),
+     .help = "their translations; without it FILE of --source has both: TSV or XML"},
+    {"out", "FOLDER", TSR_OPTION_FOLDER, FIELD(out), .help = "where to write; made if it is missing"},
+    {"size", "N", TSR_OPTION_INTEGER, FIELD(training.size), 8, 1000000,
+     .help = "pieces, </s> and <unk> among them; <pad> is one more token", .preset = "5000"},
+    {"separate", NULL, TSR_OPTION_FLAG, FIELD(separate), .low = 1,
+     .help = "a vocabulary for each language, of that size, instead of one for both"},
+    {"model", "M", TSR_OPTION_CHOICE, FIELD(training.model), .choices = models, .help = "how pieces are found",
+     .preset = "unigram"},
+    {"character-coverage", "X", TSR_OPTION_NUMBER, FIELD(training.coverage), 0.98, 1, .shows_range = 1,
+     .help = "part of the text whose characters get pieces (the rarest ones become <unk>)", .preset = "0.9995"},
+    {"byte-fallback", NULL, TSR_OPTION_FLAG, FIELD(training.byte_fallback), .low = 1,
+     .help = "spell such characters by pieces for their bytes instead"},
+    {"input-size", "N", TSR_OPTION_INTEGER, FIELD(training.input_size), 0, INT32_MAX,
+     .help = "sentences looked at, a sample of all, which is held in memory; 0: all", .preset = "2000000"},
+    {"verbose", NULL, TSR_OPTION_FLAG, FIELD(training.verbose), .low = 1,
+     .help = "print what SentencePiece tells about its work"},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+
+const tsr_command tsr_command_vocab = {
+    .name = "vocab",
+    .summary = "learn from sentence pairs how to cut text into pieces",
+    .usage = "--source FILE [--target FILE] --out FOLDER [OPTION]...",
+    .intro =
+        "Trains SentencePiece on sentence pairs and writes what a model's folder needs of a tokenizer: source.spm, "
+        "target.spm, vocab.json, tokenizer_config.json. The same text and options give the same files.",
+    .options = &options,
+    .examples = "tessera vocab --source train.en --target train.fr --out model --size 8000",
+    .session_size = sizeof(settings),
+    .check = check,
+    .run = run,
+};

@@ -114,6 +114,9 @@ static void describe(const tsr_option_entry *entry, char *text)
   if (row->otherwise || (value && value[0])) {
     append(text, "; default: ", row->otherwise ? row->otherwise : value);
   }
+  if (row->repeats || row->kind == TSR_OPTION_SET) {
+    append(text, "; may be repeated", "");
+  }
 }
 
 /* "--beam N" */

@@ -7,56 +7,33 @@
 
 #include "tools/random/random.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/options/values.h"
+#include "tools/tessera/options/options.h"
 
 static const char *const names[] = {
     [TSR_PROGRAM_ENCODE] = "encode", [TSR_PROGRAM_DECODE] = "decode", [TSR_PROGRAM_GREEDY] = "greedy",
     [TSR_PROGRAM_BEAM] = "beam",     [TSR_PROGRAM_SCORE] = "score",
 };
 
-tsr_cli_kinds tsr_cli_kinds_default(void)
-{
-  return (tsr_cli_kinds){.size = {.batch = 2, .source = 7, .target = 9, .beam = 3}};
-}
-
 const char *tsr_cli_kind_name(int32_t kind)
 {
   return kind >= TSR_PROGRAM_ENCODE && kind <= TSR_PROGRAM_SCORE ? names[kind] : "?";
 }
 
-static int choose(const char *command, const char *value, tsr_cli_kinds *kinds)
-{
-  for (int32_t kind = TSR_PROGRAM_ENCODE; kind <= TSR_PROGRAM_SCORE; kind++) {
-    if (strcmp(value, names[kind]) == 0) {
-      kinds->chosen |= 1u << kind;
-      return TSR_EXIT_OK;
-    }
-  }
-  return tsr_cli_usage(command, "--kind: '%s' is none of encode, decode, greedy, beam, score%s%s", value,
-                       kinds->further ? ", " : "", kinds->further ? kinds->further : "");
-}
+#define FIELD(member) TSR_FIELD(tsr_cli_kinds, member)
 
-int tsr_cli_kinds_option(const char *command, int option, const char *value, tsr_cli_kinds *kinds, int *taken)
-{
-  *taken = 1;
-  switch (option) {
-  case 'K':
-    return choose(command, value, kinds);
-  case 'B':
-    return tsr_cli_int32(command, "--batch", value, 1, 1 << 16, &kinds->size.batch);
-  case 'S':
-    return tsr_cli_int32(command, "--source", value, 1, 1 << 20, &kinds->size.source);
-  case 'L':
-    return tsr_cli_int32(command, "--target", value, 1, 1 << 20, &kinds->size.target);
-  case 'N':
-    return tsr_cli_int32(command, "--beam", value, 1, 512, &kinds->size.beam);
-  case 'P':
-    return tsr_cli_precision(command, "--precision", value, &kinds->weights);
-  default:
-    *taken = 0;
-    return TSR_EXIT_OK;
-  }
-}
+static const tsr_option rows[] = {
+    {"batch", "B", TSR_OPTION_INTEGER, FIELD(size.batch), 1, 1 << 16, .help = "sentences", .preset = "2"},
+    {"source", "S", TSR_OPTION_INTEGER, FIELD(size.source), 1, 1 << 20, .help = "tokens of a source", .preset = "7"},
+    {"target", "L", TSR_OPTION_INTEGER, FIELD(size.target), 1, 1 << 20,
+     .help = "tokens of a target, and positions of the cache", .preset = "9"},
+    {"beam", "N", TSR_OPTION_INTEGER, FIELD(size.beam), 1, 512,
+     .help = "hypotheses of a sentence, in the program of beam search", .preset = "3"},
+    {"precision", "P", TSR_OPTION_PRECISION, FIELD(weights), .help = "keep matrices as f32, f16, bf16 or int8",
+     .otherwise = "as stored"},
+    {NULL},
+};
+
+const tsr_option_table tsr_cli_kind_options = {.rows = rows};
 
 int32_t tsr_cli_kinds_next(const tsr_cli_kinds *kinds, const tsr_model *model, int32_t kind)
 {

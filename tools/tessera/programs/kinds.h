@@ -7,38 +7,24 @@
 #define TESSERA_TOOLS_KINDS_H
 
 #include "tessera/transformer.h"
-#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/options.h"
 
 /* The kinds chosen, the sizes of their programs, and the type of their matrices. */
 typedef struct tsr_cli_kinds {
   unsigned chosen; /* bit TSR_PROGRAM_*; 0: all that the model has */
   tsr_program_size size;
-  tsr_dtype weights;   /* as in tsr_transformer_options */
-  const char *further; /* kinds that the command takes beside these, for a message; NULL: none */
+  tsr_dtype weights; /* as in tsr_transformer_options */
 } tsr_cli_kinds;
 
-/* Rows for a getopt table, and the help text that belongs to them. */
-/* clang-format off */
-#define TSR_CLI_KIND_OPTIONS                   \
-  {"kind", required_argument, NULL, 'K'},      \
-  {"batch", required_argument, NULL, 'B'},     \
-  {"source", required_argument, NULL, 'S'},    \
-  {"target", required_argument, NULL, 'L'},    \
-  {"beam", required_argument, NULL, 'N'},      \
-  {"precision", required_argument, NULL, 'P'}
-/* clang-format on */
-#define TSR_CLI_KIND_HELP                                                                                              \
-  "  --kind K       encode, decode, greedy, beam or score; may be repeated (default: all)\n"                           \
-  "  --batch B      sentences (default 2)\n"                                                                           \
-  "  --source S     tokens of a source (default 7)\n"                                                                  \
-  "  --target L     tokens of a target, and positions of the cache (default 9)\n"                                      \
-  "  --beam N       hypotheses of a sentence, in the program of beam search (default 3)\n"                             \
-  "  --precision P  keep matrices as f32, f16, bf16 or int8 (default: as stored)\n"
+/* The options, into tsr_cli_kinds, but for the choice of kinds. */
+extern const tsr_option_table tsr_cli_kind_options;
 
-tsr_cli_kinds tsr_cli_kinds_default(void);
-
-/* Takes the option if it is one of the above. *taken tells. Returns an exit code. */
-int tsr_cli_kinds_option(const char *command, int option, const char *value, tsr_cli_kinds *kinds, int *taken);
+/* The names of the kinds, as the first choices of an option --kind. */
+#define TSR_CLI_KIND_CHOICES                                                                                           \
+  {"encode"}, {"decode"}, {"greedy"}, {"beam"},                                                                        \
+  {                                                                                                                    \
+    "score"                                                                                                            \
+  }
 
 /* "encode" and so on. Static. */
 const char *tsr_cli_kind_name(int32_t kind);
