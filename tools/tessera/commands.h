@@ -9,9 +9,11 @@
 #include "tools/tessera/options/options.h"
 
 extern const tsr_command tsr_command_attention;
+extern const tsr_command tsr_command_check;
 extern const tsr_command tsr_command_compare;
 extern const tsr_command tsr_command_devices;
 extern const tsr_command tsr_command_eval;
+extern const tsr_command tsr_command_golden;
 extern const tsr_command tsr_command_info;
 extern const tsr_command tsr_command_plot;
 extern const tsr_command tsr_command_profile;
@@ -19,13 +21,11 @@ extern const tsr_command tsr_command_program;
 extern const tsr_command tsr_command_score;
 extern const tsr_command tsr_command_tokenize;
 extern const tsr_command tsr_command_trace;
+extern const tsr_command tsr_command_train;
 extern const tsr_command tsr_command_translate;
 extern const tsr_command tsr_command_tune;
 extern const tsr_command tsr_command_vocab;
 
 int tsr_cmd_bench(int argc, char **argv);
-int tsr_cmd_check(int argc, char **argv);
-int tsr_cmd_golden(int argc, char **argv);
-int tsr_cmd_train(int argc, char **argv);
 
 #endif

@@ -16,65 +16,15 @@
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/loop.h"
-#include "tools/tessera/options/values.h"
-
-static const char help[] =
-    "Usage: tessera check [OPTION]...\n"
-    "\n"
-    "Runs a table of cases on each device and holds the results against the reference backend:\n"
-    "NaN and infinities first, then each element against an error bound derived from what the\n"
-    "reference computed, then all elements together; outputs are guarded on both sides, and a\n"
-    "second run must give the same bits.\n"
-    "\n"
-    "  --devices A,B  the devices to check (default: all that are found but the reference).\n"
-    "                 Each is compared with the reference, which is there without being named;\n"
-    "                 named alone, it is compared with itself\n"
-    "  --ops GLOB     only cases whose operator's name matches, such as 'softmax' or '*norm'\n"
-    "  --case NAME    only the case of this name, exactly as it is printed\n"
-    "  --share N      only one case of N, chosen by its name, and those that have in them what a\n"
-    "                 device did not execute yet: --mode coverage asks for no less\n"
-    "  --part K       which of these N, from 0 (default 0): runs with other parts have other cases\n"
-    "  --seed N       where the operands' random numbers start (default 1), and those of --random\n"
-    "  --random N     beside the table, N cases of each family whose sizes, types, views and attributes\n"
-    "                 are drawn from the seed (at most 1000; a seed's first ones are the same for any N).\n"
-    "                 --share does not count for these: with a large N there they are nearly alone\n"
-    "  --mode MODE    test      run the cases and compare (default)\n"
-    "                 coverage  the same, and fail unless every operator, each of its operands\n"
-    "                           present and absent, in each type, and each attribute was executed,\n"
-    "                           or if a case is not supported (but see --except)\n"
-    "                 support   ask the devices which cases they can execute; run nothing\n"
-    "                 perf      time the cases of the perf table: a run's median, as the host sees\n"
-    "                           it and as the device's own profile has it\n"
-    "                 compile   have the devices make the kernels of all cases, those of perf too, and\n"
-    "                           of the programs of some models; run nothing. With --variant: as the\n"
-    "                           device chooses, then in each form\n"
-    "  --except A,B   items of --mode coverage that a device need not execute, as it prints them:\n"
-    "                 globs, such as 'matmul.scales:*', or 'matmul.scales:*@vulkan:*' for the devices\n"
-    "                 whose name matches. A case that has one in it may be unsupported; one that a\n"
-    "                 device executes after all is no exception, and fails\n"
-    "  --variant F    forms of kernels (`tessera devices --variants` lists them), each forced in turn:\n"
-    "                 globs, such as 'matmul.vector' or 'matmul.*', or 'all'. Only cases in which a\n"
-    "                 line takes the form are run; how many is told for each\n"
-    "  --list         print the names of the cases and stop\n"
-    "  --verbose      print each case, and the largest error per operator as a share of its bound\n"
-    "  --json         print JSON, one object a line; the last is\n"
-    "                 {\"cases\":N,\"failed\":N,\"unsupported\":N,\"coverage\":F}, summed over the devices;\n"
-    "                 F is the smallest device's, 0 to 1\n"
-    "  --help         print this text\n"
-    "\n"
-    "A case that a device does not support is reported, and counts as neither passed nor failed.\n"
-    "\n"
-    "Exit code: 0 if no case failed; 1 if one did, if an operator has no case at all, or, with\n"
-    "--mode coverage, if something was not executed; others as in `tessera help`.\n";
+#include "tools/tessera/options/options.h"
 
 enum { MODE_TEST, MODE_COVERAGE, MODE_SUPPORT, MODE_PERF, MODE_COMPILE, MODE_COUNT };
 
 typedef struct request {
   const char *ops;
-  const char *only; /* --case */
-  char **excepted;  /* --except: [n_excepted] */
-  int32_t n_excepted;
+  const char *only;   /* --case */
+  tsr_names excepted; /* --except */
+  tsr_names devices;
   const char *variant; /* --variant: a glob, or NULL */
   int64_t seed;
   int64_t share;  /* one of so many */
@@ -185,9 +135,9 @@ static void except_items(const request *r, subject *device)
   char item[128];
   int32_t i;
 
-  for (i = 0; i < r->n_excepted; i++) {
-    const char *at = strchr(r->excepted[i], '@');
-    snprintf(item, sizeof(item), "%.*s", (int)strcspn(r->excepted[i], "@"), r->excepted[i]);
+  for (i = 0; i < r->excepted.n; i++) {
+    const char *at = strchr(r->excepted.values[i], '@');
+    snprintf(item, sizeof(item), "%.*s", (int)strcspn(r->excepted.values[i], "@"), r->excepted.values[i]);
     if (!at || fnmatch(at + 1, device->name, 0) == 0) {
       check_coverage_except(&device->coverage, item);
     }
@@ -235,31 +185,32 @@ static void finish_subject(subject *device)
 }
 
 /* Opens the devices named, or all that were found but the reference; with --variant those that have such forms. */
-static int open_subjects(session *s, char **names, int32_t n_names)
+static int open_subjects(session *s)
 {
+  const tsr_names *names = &s->request.devices;
   const int32_t n_found = tsr_runtime_device_count(s->runtime);
   int32_t i, n_others = 0;
   tsr_device_info info;
   int code = TSR_EXIT_OK;
 
-  s->subjects = calloc((size_t)(n_names > n_found ? n_names : n_found) + 1, sizeof(*s->subjects));
+  s->subjects = calloc((size_t)(names->n > n_found ? names->n : n_found) + 1, sizeof(*s->subjects));
   if (!s->subjects) {
     return tsr_cli_no_memory();
   }
-  for (i = 0; i < n_names; i++) {
-    n_others += !is_reference(s, names[i]);
+  for (i = 0; i < names->n; i++) {
+    n_others += !is_reference(s, names->values[i]);
   }
-  for (i = 0; i < n_names && !code; i++) {
-    if (s->request.mode == MODE_PERF || s->request.mode == MODE_SUPPORT || !is_reference(s, names[i]) ||
+  for (i = 0; i < names->n && !code; i++) {
+    if (s->request.mode == MODE_PERF || s->request.mode == MODE_SUPPORT || !is_reference(s, names->values[i]) ||
         n_others == 0) {
-      code = add_subject(s, names[i]);
+      code = add_subject(s, names->values[i]);
       if (!code && !has_wanted_form(s)) {
         code = tsr_cli_usage("check", "--variant: %s has no form '%s'; `tessera devices --variants` lists them",
                              s->subjects[s->n_subjects - 1].name, s->request.variant);
       }
     }
   }
-  for (i = 0; i < n_found && n_names == 0 && !code; i++) {
+  for (i = 0; i < n_found && names->n == 0 && !code; i++) {
     code = tsr_cli_fail(tsr_runtime_device_info(s->runtime, i, &info));
     if (!code && !is_reference(s, info.name)) {
       code = add_subject(s, info.name);
@@ -633,8 +584,9 @@ static int run_cases(session *s)
   return code ? code : summarise(s);
 }
 
-static void session_finish(session *s)
+static void finish(void *opaque)
 {
+  session *s = opaque;
   int32_t i;
 
   for (i = 0; i < s->n_subjects; i++) {
@@ -659,8 +611,9 @@ static int list_cases(const session *s)
   return tsr_cli_flush();
 }
 
-static int run_session(session *s, char **names, int32_t n_names)
+static int run(void *opaque)
 {
+  session *s = opaque;
   int code = tsr_cli_fail(check_table_create(&s->table));
 
   if (!code && s->request.random > 0) {
@@ -676,14 +629,14 @@ static int run_session(session *s, char **names, int32_t n_names)
   if (!code && s->request.mode == MODE_COMPILE) {
     const request *r = &s->request;
     const check_compile_request compile = {r->ops, r->only, r->variant, r->share, r->verbose, r->as_json};
-    code = check_compile(&compile, &s->table, s->runtime, names, n_names);
+    code = check_compile(&compile, &s->table, s->runtime, &r->devices);
     return code ? code : tsr_cli_flush();
   }
   if (!code && (s->request.mode == MODE_TEST || s->request.mode == MODE_COVERAGE)) {
     code = open_device(s, "reference", &s->reference);
   }
   if (!code) {
-    code = open_subjects(s, names, n_names);
+    code = open_subjects(s);
   }
   if (!code) {
     code = run_cases(s);
@@ -691,111 +644,90 @@ static int run_session(session *s, char **names, int32_t n_names)
   return code ? code : tsr_cli_flush();
 }
 
-static int parse_mode(const char *text, int32_t *mode)
+static int check(void *opaque)
 {
-  static const char *const names[] = {"test", "coverage", "support", "perf", "compile"};
-  int32_t i;
-
-  for (i = 0; i < MODE_COUNT; i++) {
-    if (strcmp(names[i], text) == 0) {
-      *mode = i;
-      return TSR_EXIT_OK;
-    }
+  const request *r = &((session *)opaque)->request;
+  if (r->variant && r->mode == MODE_PERF) {
+    return tsr_cli_usage("check", "--variant does not go with --mode perf");
   }
-  return tsr_cli_usage("check", "--mode: '%s' is none of test, coverage, support, perf and compile", text);
+  if (r->random > 0 && r->mode == MODE_PERF) {
+    return tsr_cli_usage("check", "--random does not go with --mode perf");
+  }
+  return TSR_EXIT_OK;
 }
 
-int tsr_cmd_check(int argc, char **argv)
-{
-  static const struct option options[] = {
-      {"devices", required_argument, NULL, 'd'},
-      {"ops", required_argument, NULL, 'o'},
-      {"case", required_argument, NULL, 'c'},
-      {"seed", required_argument, NULL, 's'},
-      {"share", required_argument, NULL, 'n'},
-      {"part", required_argument, NULL, 'p'},
-      {"mode", required_argument, NULL, 'm'},
-      {"except", required_argument, NULL, 'e'},
-      {"variant", required_argument, NULL, 'f'},
-      {"random", required_argument, NULL, 'r'},
-      {"list", no_argument, NULL, 'l'},
-      {"verbose", no_argument, NULL, 'v'},
-      {"json", no_argument, NULL, 'j'},
-      {"help", no_argument, NULL, 'h'},
-      {NULL, 0, NULL, 0},
-  };
-  session s = {.request = {.seed = 1, .share = 1}};
-  char **names = NULL;
-  int32_t n_names = 0;
-  int option, code = TSR_EXIT_OK;
+#define FIELD(member) TSR_FIELD(session, request.member)
 
-  while (!code && (option = tsr_cli_option(argc, argv, options)) != -1) {
-    switch (option) {
-    case 'd':
-      free(names);
-      names = NULL;
-      code = tsr_cli_list("check", "--devices", optarg, &names, &n_names);
-      break;
-    case 'o':
-      s.request.ops = optarg;
-      break;
-    case 'f':
-      s.request.variant = optarg;
-      break;
-    case 'c':
-      s.request.only = optarg;
-      break;
-    case 's':
-      code = tsr_cli_integer("check", "--seed", optarg, 0, INT64_MAX, &s.request.seed);
-      break;
-    case 'n':
-      code = tsr_cli_integer("check", "--share", optarg, 1, INT32_MAX, &s.request.share);
-      break;
-    case 'p':
-      code = tsr_cli_integer("check", "--part", optarg, 0, INT32_MAX, &s.request.part);
-      break;
-    case 'r':
-      code = tsr_cli_integer("check", "--random", optarg, 0, 1000, &s.request.random);
-      break;
-    case 'm':
-      code = parse_mode(optarg, &s.request.mode);
-      break;
-    case 'e':
-      free(s.request.excepted);
-      s.request.excepted = NULL;
-      code = tsr_cli_list("check", "--except", optarg, &s.request.excepted, &s.request.n_excepted);
-      break;
-    case 'l':
-      s.request.list = 1;
-      break;
-    case 'v':
-      s.request.verbose = 1;
-      break;
-    case 'j':
-      s.request.as_json = 1;
-      break;
-    case 'h':
-      free(s.request.excepted);
-      free(names);
-      return tsr_cli_help(help);
-    default:
-      code = TSR_EXIT_USAGE;
-    }
-  }
-  if (!code && optind < argc) {
-    code = tsr_cli_usage("check", "'%s' is one argument too many", argv[optind]);
-  }
-  if (!code && s.request.variant && s.request.mode == MODE_PERF) {
-    code = tsr_cli_usage("check", "--variant does not go with --mode perf");
-  }
-  if (!code && s.request.random > 0 && s.request.mode == MODE_PERF) {
-    code = tsr_cli_usage("check", "--random does not go with --mode perf");
-  }
-  if (!code) {
-    code = run_session(&s, names, n_names);
-  }
-  session_finish(&s);
-  free(s.request.excepted);
-  free(names);
-  return code;
-}
+static const tsr_choice modes[] = {
+    [MODE_TEST] = {"test", "run the cases and compare"},
+    [MODE_COVERAGE] = {"coverage",
+                       "the same, and fail unless every operator, each of its operands present and absent, in each "
+                       "type, and each attribute was executed, or if a case is not supported (but see --except)"},
+    [MODE_SUPPORT] = {"support", "ask the devices which cases they can execute; run nothing"},
+    [MODE_PERF] = {"perf", "time the cases of the perf table: a run's median, as the host sees it and as the device's "
+                           "own profile has it"},
+    [MODE_COMPILE] = {"compile", "have the devices make the kernels of all cases, those of perf too, and of the "
+                                 "programs of some models; run nothing. With --variant: as the device chooses, then in "
+                                 "each form"},
+    [MODE_COUNT] = {NULL},
+};
+
+static const tsr_option rows[] = {
+    {"devices", "A,B", TSR_OPTION_DEVICE, FIELD(devices), .is_list = 1,
+     .help = "the devices to check. Each is compared with the reference, which is there without being named; named "
+             "alone, it is compared with itself",
+     .otherwise = "all that are found but the reference"},
+    {"ops", "GLOB", TSR_OPTION_TEXT, FIELD(ops),
+     .help = "only cases whose operator's name matches, such as 'softmax' or '*norm'"},
+    {"case", "NAME", TSR_OPTION_TEXT, FIELD(only), .help = "only the case of this name, exactly as it is printed"},
+    {"share", "N", TSR_OPTION_INTEGER, FIELD(share), 1, INT32_MAX, .preset = "1",
+     .help = "only one case of N, chosen by its name, and those that have in them what a device did not execute yet: "
+             "--mode coverage asks for no less"},
+    {"part", "K", TSR_OPTION_INTEGER, FIELD(part), 0, INT32_MAX, .preset = "0",
+     .help = "which of these N, from 0: runs with other parts have other cases"},
+    {"seed", "N", TSR_OPTION_INTEGER, FIELD(seed), 0, (double)INT64_MAX, .preset = "1",
+     .help = "where the operands' random numbers start, and those of --random"},
+    {"random", "N", TSR_OPTION_INTEGER, FIELD(random), 0, 1000,
+     .help =
+         "beside the table, N cases of each family whose sizes, types, views and attributes are drawn from the seed "
+         "(at most 1000; a seed's first ones are the same for any N). --share does not count for these: with a "
+         "large N there they are nearly alone"},
+    {"mode", "MODE", TSR_OPTION_CHOICE, FIELD(mode), .choices = modes, .help = "what to do", .preset = "test"},
+    {"except", "A,B", TSR_OPTION_TEXT, FIELD(excepted), .is_list = 1,
+     .help = "items of --mode coverage that a device need not execute, as it prints them: globs, such as "
+             "'matmul.scales:*', or 'matmul.scales:*@vulkan:*' for the devices whose name matches. A case that has one "
+             "in it may be unsupported; one that a device executes after all is no exception, and fails"},
+    {"variant", "F", TSR_OPTION_VARIANT, FIELD(variant),
+     .help = "forms of kernels (`tessera devices --variants` lists them), each forced in turn: globs, such as "
+             "'matmul.vector' or 'matmul.*', or 'all'. Only cases in which a line takes the form are run; how many is "
+             "told for each"},
+    {"list", NULL, TSR_OPTION_FLAG, FIELD(list), .low = 1, .help = "print the names of the cases and stop"},
+    {"verbose", NULL, TSR_OPTION_FLAG, FIELD(verbose), .low = 1,
+     .help = "print each case, and the largest error per operator as a share of its bound"},
+    {"json", NULL, TSR_OPTION_FLAG, FIELD(as_json), .low = 1,
+     .help = "print JSON, one object a line; the last is {\"cases\":N,\"failed\":N,\"unsupported\":N,\"coverage\":F}, "
+             "summed over the devices; F is the smallest device's, 0 to 1"},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+
+const tsr_command tsr_command_check = {
+    .name = "check",
+    .summary = "check each operator of each device against the reference",
+    .usage = "[OPTION]...",
+    .intro =
+        "Runs a table of cases on each device and holds the results against the reference backend: NaN and "
+        "infinities first, then each element against an error bound derived from what the reference computed, then "
+        "all elements together; outputs are guarded on both sides, and a second run must give the same bits.",
+    .options = &options,
+    .notes =
+        "A case that a device does not support is reported, and counts as neither passed nor failed.\n"
+        "\n"
+        "Exit code: 0 if no case failed; 1 if one did, if an operator has no case at all, or, with --mode coverage, "
+        "if something was not executed; others as in `tessera help`.",
+    .session_size = sizeof(session),
+    .check = check,
+    .run = run,
+    .finish = finish,
+};

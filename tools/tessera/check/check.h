@@ -6,6 +6,7 @@
 #define TESSERA_TOOLS_CHECK_H
 
 #include "tools/conformance/conformance.h"
+#include "tools/tessera/options/options.h"
 
 /* 1 if --variant, a glob or "all", asks for a form of the device. */
 int check_wants_form(const char *variant, const tsr_device *device, int32_t form);
@@ -22,10 +23,10 @@ typedef struct check_compile_request {
   int32_t verbose, as_json;
 } check_compile_request;
 
-/* Has the devices (NULL: all that are found but the reference) make the kernels of all cases and of the programs of
+/* Has the devices (none: all that are found but the reference) make the kernels of all cases and of the programs of
  * some models, and runs none. Returns an exit code. */
-int check_compile(const check_compile_request *request, const check_table *table, tsr_runtime *runtime, char **names,
-                  int32_t n_names);
+int check_compile(const check_compile_request *request, const check_table *table, tsr_runtime *runtime,
+                  const tsr_names *names);
 
 /* Programs of whole models, in the shapes of those that people use (check_models.c), numbered from 0. */
 int32_t check_model_count(void);

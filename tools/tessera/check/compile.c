@@ -13,6 +13,7 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
+#include "tools/tessera/options/options.h"
 
 typedef struct counts {
   int32_t programs, failed, unsupported;
@@ -243,16 +244,16 @@ static int compile_on(const check_compile_request *request, const check_table *t
   return code;
 }
 
-int check_compile(const check_compile_request *request, const check_table *table, tsr_runtime *runtime, char **names,
-                  int32_t n_names)
+int check_compile(const check_compile_request *request, const check_table *table, tsr_runtime *runtime,
+                  const tsr_names *names)
 {
-  const int32_t n = n_names > 0 ? n_names : tsr_runtime_device_count(runtime);
+  const int32_t n = names->n > 0 ? names->n : tsr_runtime_device_count(runtime);
   counts sum = {0};
   int32_t i, n_devices = 0;
   int code = TSR_EXIT_OK;
 
   for (i = 0; i < n && !code; i++) {
-    const char *name = n_names > 0 ? names[i] : NULL;
+    const char *name = names->n > 0 ? names->values[i] : NULL;
     tsr_device_info info;
     tsr_device *device = NULL;
     if (!name) {

@@ -15,33 +15,7 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/golden/golden.h"
-#include "tools/tessera/options/loop.h"
-#include "tools/tessera/options/values.h"
-
-static const char help[] =
-    "Usage: tessera golden FOLDER [OPTION]...\n"
-    "\n"
-    "Runs the model of a folder of recorded results, and compares: the encoder's output and\n"
-    "the logits (only where the masks are 1), hidden states and attention weights of each\n"
-    "layer where they are recorded, and the token ids and scores of each recorded search.\n"
-    "The folder holds config.json, model.safetensors, golden.json and golden.safetensors; if\n"
-    "it holds train.safetensors, the loss, the gradients of all parameters (at most 1e-4\n"
-    "relative) and recorded training steps are compared too. Tensors of golden.safetensors\n"
-    "whose names begin with \"long.\" are a second batch.\n"
-    "\n"
-    "  --recorded F   the folder of the recorded results, where it is not the model's\n"
-    "  --device D     the device (default: TESSERA_DEVICE, else auto)\n"
-    "  --tolerance T  largest error allowed, divided by the largest magnitude recorded\n"
-    "                 (default 2e-5)\n"
-    "  --attention T  largest error of an attention weight allowed (default 1e-6 for nn.Transformer,\n"
-    "                 5e-6 for others, whose originals are themselves off by that much)\n"
-    "  --scores T     largest error of a score allowed (default 1e-4)\n"
-    "  --precision P  keep matrices as f32, f16, bf16 or int8 (default: as stored)\n"
-    "  --strict       refuse to run operators on another device than the one named\n"
-    "  --json         print one JSON object\n"
-    "  --help         print this text\n"
-    "\n"
-    "Exit code: 0 if all agrees; 1 if something differs; others as in `tessera help`.\n";
+#include "tools/tessera/options/options.h"
 
 typedef struct request {
   const char *folder;
@@ -586,8 +560,9 @@ static int replay(const request *r, tsr_transformer *transformer, const fixture 
   return code == TSR_EXIT_OK && !passed ? TSR_EXIT_MISMATCH : code;
 }
 
-static int run(const request *r)
+static int run(void *opaque)
 {
+  const request *r = opaque;
   fixture f = {0};
   tsr_runtime *runtime = NULL;
   tsr_device *device = NULL;
@@ -617,59 +592,56 @@ static int run(const request *r)
   return code;
 }
 
-int tsr_cmd_golden(int argc, char **argv)
+static int check(void *opaque)
 {
-  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
-                                          {"recorded", required_argument, NULL, 'r'},
-                                          {"tolerance", required_argument, NULL, 't'},
-                                          {"attention", required_argument, NULL, 'a'},
-                                          {"scores", required_argument, NULL, 's'},
-                                          {"precision", required_argument, NULL, 'w'},
-                                          {"strict", no_argument, NULL, 'S'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  request r = {.tolerance = 2e-5, .attention_tolerance = -1.0, .score_tolerance = 1e-4};
-  int code = TSR_EXIT_OK;
-  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    switch (option) {
-    case 'd':
-      r.device = optarg;
-      break;
-    case 'r':
-      r.recorded = optarg;
-      break;
-    case 't':
-      code = tsr_cli_number(argv[0], "--tolerance", optarg, 0.0, 1e9, &r.tolerance);
-      break;
-    case 'a':
-      code = tsr_cli_number(argv[0], "--attention", optarg, 0.0, 1e9, &r.attention_tolerance);
-      break;
-    case 's':
-      code = tsr_cli_number(argv[0], "--scores", optarg, 0.0, 1e9, &r.score_tolerance);
-      break;
-    case 'w':
-      code = tsr_cli_precision(argv[0], "--precision", optarg, &r.options.weights);
-      break;
-    case 'S':
-      r.options.strict = 1;
-      break;
-    case 'j':
-      r.as_json = 1;
-      break;
-    case 'h':
-      return tsr_cli_help(help);
-    default:
-      return TSR_EXIT_USAGE;
-    }
-  }
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  if (optind + 1 != argc) {
-    return tsr_cli_usage(argv[0], "one folder of recorded results is needed");
-  }
-  r.folder = argv[optind];
-  r.recorded = r.recorded ? r.recorded : r.folder;
-  return run(&r);
+  request *r = opaque;
+  r->recorded = r->recorded ? r->recorded : r->folder;
+  return TSR_EXIT_OK;
 }
+
+#define FIELD(member) TSR_FIELD(request, member)
+
+static const tsr_option rows[] = {
+    {"recorded", "F", TSR_OPTION_FOLDER, FIELD(recorded),
+     .help = "the folder of the recorded results, where it is not the model's"},
+    {"device", "D", TSR_OPTION_DEVICE, FIELD(device), .help = "where to compute",
+     .otherwise = "TESSERA_DEVICE, else auto"},
+    {"tolerance", "T", TSR_OPTION_NUMBER, FIELD(tolerance), 0, 1e9,
+     .help = "largest error allowed, divided by the largest magnitude recorded", .preset = "2e-5"},
+    {"attention", "T", TSR_OPTION_NUMBER, FIELD(attention_tolerance), 0, 1e9,
+     .help = "largest error of an attention weight allowed",
+     .otherwise = "1e-6 for nn.Transformer, 5e-6 for others, whose originals are themselves off by that much"},
+    {"scores", "T", TSR_OPTION_NUMBER, FIELD(score_tolerance), 0, 1e9, .help = "largest error of a score allowed",
+     .preset = "1e-4"},
+    {"precision", "P", TSR_OPTION_PRECISION, FIELD(options.weights), .help = "keep matrices as f32, f16, bf16 or int8",
+     .otherwise = "as stored"},
+    {"strict", NULL, TSR_OPTION_FLAG, FIELD(options.strict), .low = 1,
+     .help = "refuse to run operators on another device than the one named"},
+    {"json", NULL, TSR_OPTION_FLAG, FIELD(as_json), .low = 1, .help = "print one JSON object"},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {{"FOLDER", TSR_OPTION_FOLDER, offsetof(request, folder)}, {NULL}};
+static const request initial = {.attention_tolerance = -1.0};
+
+const tsr_command tsr_command_golden = {
+    .name = "golden",
+    .summary = "compare a model with recorded results of the original code",
+    .usage = "FOLDER [OPTION]...",
+    .intro =
+        "Runs the model of a folder of recorded results, and compares: the encoder's output and the logits (only "
+        "where the masks are 1), hidden states and attention weights of each layer where they are recorded, and the "
+        "token ids and scores of each recorded search. The folder holds config.json, model.safetensors, golden.json "
+        "and golden.safetensors; if it holds train.safetensors, the loss, the gradients of all parameters (at most "
+        "1e-4 relative) and recorded training steps are compared too. Tensors of golden.safetensors whose names "
+        "begin with \"long.\" are a second batch.",
+    .options = &options,
+    .operands = operands,
+    .missing = "one folder of recorded results is needed",
+    .notes = "Exit code: 0 if all agrees; 1 if something differs; others as in `tessera help`.",
+    .session_size = sizeof(request),
+    .initial = &initial,
+    .check = check,
+    .run = run,
+};

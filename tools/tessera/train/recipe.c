@@ -12,8 +12,8 @@
 #include "core/base/status.h"
 #include "core/checkpoint/replace.h"
 #include "tools/tessera/common/message.h"
-
-enum { TEXT, WORD, INTEGER, LONG, REAL, FLAG };
+#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/store.h"
 
 /* What changing a key does to a training that goes on. */
 enum {
@@ -23,151 +23,195 @@ enum {
 };
 
 typedef struct key {
-  const char *name;
-  int32_t type;
-  size_t offset;
+  tsr_option option;
+  const char *name; /* in YAML */
   int32_t effect;
-  const char *value; /* default */
-  double low, high;  /* of numbers */
-  const char *words; /* of WORD: "a|b|c" */
-  const char *help;
+  const char *of_task; /* what suits a toy task, where nothing is said; NULL: the same as else */
 } key;
 
-#define TEXT_KEY(name, effect, help)                                                                                   \
+enum { MOST = 1000000000 };
+
+static const tsr_choice tasks[] = {{""}, {"copy"}, {"reverse"}, {"sort"}, {NULL}};
+static const tsr_choice families[] = {{"marian"}, {"nn_transformer"}, {"bart"}, {"pegasus"}, {"t5"},
+                                      {"mt5"},    {"umt5"},           {NULL}};
+static const tsr_choice activations[] = {{"relu"}, {"gelu"}, {"gelu_new"}, {"swish"}, {NULL}};
+static const tsr_choice optimizers[] = {{"adam"}, {"adamw"}, {NULL}};
+static const tsr_choice schedules[] = {{"constant"}, {"noam"}, {"linear"}, {"cosine"}, {NULL}};
+static const tsr_choice precisions[] = {{"f32"}, {"f16"}, {"bf16"}, {NULL}};
+static const tsr_choice recomputes[] = {{"none"}, {"layers"}, {NULL}};
+static const tsr_choice criteria[] = {{""}, {"loss"}, {"bleu"}, {"exact"}, {NULL}};
+
+/* The option's name, the key's, what stands for a value, what the value is, the effect, of_task, and what else its row
+ * has. */
+#define KEY(option, key, metavar, kind, effect, of_task, ...)                                                          \
   {                                                                                                                    \
-#name, TEXT, offsetof(recipe, name), effect, "", 0, 0, NULL, help                                                  \
-  }
-#define WORD_KEY(name, effect, value, words, help)                                                                     \
-  {                                                                                                                    \
-#name, WORD, offsetof(recipe, name), effect, value, 0, 0, words, help                                              \
-  }
-#define NUMBER_KEY(type, name, effect, value, low, high, help)                                                         \
-  {                                                                                                                    \
-#name, type, offsetof(recipe, name), effect, value, low, high, NULL, help                                          \
-  }
-#define FLAG_KEY(name, effect, value, help)                                                                            \
-  {                                                                                                                    \
-#name, FLAG, offsetof(recipe, name), effect, value, 0, 1, NULL, help                                               \
+    {option, metavar, kind, TSR_FIELD(recipe, key), __VA_ARGS__}, #key, effect, of_task                                \
   }
 
-static const double most = 1e9;
-
-/* clang-format off */
 static const key keys[] = {
-    TEXT_KEY(source, FIXED, "sentences to train on, one a line; or WMT's SGM or XML"),
-    TEXT_KEY(target, FIXED, "their translations"),
-    TEXT_KEY(tsv, FIXED, "instead of both: a file with both sides, TSV or XML"),
-    TEXT_KEY(valid_source, FIXED, "sentences to validate on; or a file with both sides"),
-    TEXT_KEY(valid_target, FIXED, "their translations"),
-    TEXT_KEY(vocab, FIXED, "folder with the tokenizer's files, as `tessera vocab` writes it"),
-    TEXT_KEY(out, FREE, "folder of the model that is made; checkpoints and logs are in its train/"),
-    TEXT_KEY(device, FREE, "where to compute (see `tessera devices`); else TESSERA_DEVICE, else auto"),
-    WORD_KEY(task, FIXED, "", "|copy|reverse|sort", "copy, reverse or sort random sequences instead of files"),
-    NUMBER_KEY(INTEGER, vocab_size, FIXED, "16", 4, 1 << 20, "of a task: ids, </s>, <unk> and <pad> among them"),
-    NUMBER_KEY(INTEGER, min_length, FIXED, "1", 1, 65536, "of a task's sequences"),
-    NUMBER_KEY(INTEGER, max_length, FIXED, "10", 1, 65536, "of a task's sequences"),
-    WORD_KEY(family, FIXED, "marian", "marian|nn_transformer|bart|pegasus|t5|mt5|umt5",
-             "whose form the model has: marian, nn_transformer; the others are trained on from a folder"),
-    NUMBER_KEY(INTEGER, d_model, FIXED, "256", 1, 65536, "width"),
-    NUMBER_KEY(INTEGER, heads, FIXED, "8", 1, 1024, "of the attention"),
-    NUMBER_KEY(INTEGER, d_ff, FIXED, "1024", 1, 262144, "width of the feed-forward blocks"),
-    NUMBER_KEY(INTEGER, encoder_layers, FIXED, "3", 1, 1024, "of the encoder"),
-    NUMBER_KEY(INTEGER, decoder_layers, FIXED, "3", 1, 1024, "of the decoder"),
-    WORD_KEY(activation, FIXED, "relu", "relu|gelu|gelu_new|swish", "relu, gelu, gelu_new or swish"),
-    FLAG_KEY(norm_first, FIXED, "false", "norms before the sublayers instead of after them (nn_transformer)"),
-    FLAG_KEY(shared_embedding, FIXED, "true", "one table of embeddings for both sides (marian, joint vocabulary)"),
-    FLAG_KEY(tied_logits, FIXED, "true", "the logits' weights are the target's embeddings (marian)"),
-    NUMBER_KEY(INTEGER, max_positions, FIXED, "256", 8, 1 << 20, "longest sequence of the model, in tokens"),
-    TEXT_KEY(init, FIXED, "how parameters begin: xavier (where nothing is said), family, or a model's folder to train on"),
-    NUMBER_KEY(REAL, dropout, FIXED, "0.1", 0, 0.99, "of embeddings and sublayers"),
-    NUMBER_KEY(REAL, attention_dropout, FIXED, "0", 0, 0.99, "of the attention's weights"),
-    NUMBER_KEY(REAL, activation_dropout, FIXED, "0", 0, 0.99, "within the feed-forward blocks"),
-    NUMBER_KEY(REAL, label_smoothing, FIXED, "0.1", 0, 0.99, "share of the probability that all words of the vocabulary get"),
-    NUMBER_KEY(INTEGER, batch_tokens, FIXED, "2500", 1, 1 << 24, "of a batch's larger side, padding included"),
-    NUMBER_KEY(INTEGER, accumulate, FIXED, "1", 1, 65536, "batches whose gradients make one update"),
-    NUMBER_KEY(INTEGER, max_source, FIXED, "128", 0, 65536, "tokens of a source; longer pairs are left out; 0: what fits"),
-    NUMBER_KEY(INTEGER, max_target, FIXED, "128", 0, 65536, "tokens of a target, likewise"),
-    NUMBER_KEY(REAL, max_ratio, FIXED, "0", 0, 1e6, "of the longer side to the shorter, likewise; 0: any"),
-    NUMBER_KEY(INTEGER, bucket, FIXED, "4", 1, 4096, "widths of batches are multiples of it"),
-    NUMBER_KEY(INTEGER, pool, FIXED, "131072", 1, 1 << 28, "pairs that are read, sorted and shuffled at once"),
-    NUMBER_KEY(LONG, seed, FIXED, "1", 0, 9e15, "of parameters, dropout and order"),
-    WORD_KEY(optimizer, FIXED, "adam", "adam|adamw", "adam or adamw, where the decay is no part of the gradient"),
-    NUMBER_KEY(REAL, beta1, FIXED, "0.9", 0, 0.999999, "of Adam"),
-    NUMBER_KEY(REAL, beta2, FIXED, "0.98", 0, 0.999999, "of Adam"),
-    NUMBER_KEY(REAL, epsilon, FIXED, "1e-9", 1e-30, 1, "of Adam"),
-    NUMBER_KEY(REAL, weight_decay, FIXED, "0", 0, 1e3, "of the matrices"),
-    NUMBER_KEY(REAL, max_norm, FIXED, "0", 0, 1e9, "of the gradients; larger ones are scaled down; 0: never"),
-    WORD_KEY(schedule, FIXED, "noam", "constant|noam|linear|cosine", "of the learning rate: constant, noam (inverse root),\n                          linear or cosine (to the floor, by the last of `steps` or `minutes`)"),
-    NUMBER_KEY(REAL, rate, FIXED, "0", 0, 1e38, "learning rate at the end of the warm-up; 0: 1 / sqrt(d_model * warmup)"),
-    NUMBER_KEY(LONG, warmup, FIXED, "1000", 0, most, "steps in which the rate rises"),
-    NUMBER_KEY(REAL, floor, FIXED, "0", 0, 1e38, "to which the rate falls"),
-    NUMBER_KEY(REAL, average, FIXED, "0", 0, 0.9999999, "decay of an exponential average of the parameters, which is what\n                          is validated and saved then; 0: none"),
-    NUMBER_KEY(INTEGER, average_last, FREE, "0", 0, 1000, "in the end, the mean of so many saved states competes, too"),
-    WORD_KEY(precision, FIXED, "f32", "f32|f16|bf16", "of the products: f32, f16 or bf16"),
-    NUMBER_KEY(REAL, loss_scale, FIXED, "65536", 1, 1e38, "of f16: at first; it is halved where gradients overflow, and grows again"),
-    WORD_KEY(recompute, FIXED, "none", "none|layers", "none, or layers: less memory, more work"),
-    NUMBER_KEY(LONG, steps, TOTAL, "0", 0, most, "updates after which it ends; 0: any"),
-    NUMBER_KEY(LONG, epochs, FREE, "0", 0, most, "passes over the data after which it ends; 0: any"),
-    NUMBER_KEY(REAL, minutes, TOTAL, "0", 0, 1e6, "after which it ends; 0: any"),
-    NUMBER_KEY(INTEGER, patience, FREE, "0", 0, most, "validations without a better one after which it ends; 0: any"),
-    NUMBER_KEY(REAL, until, FREE, "0", 0, 100, "BLEU, or share of exact sequences (0 to 1), at which it ends; 0: any"),
-    NUMBER_KEY(LONG, log_every, FREE, "50", 1, most, "steps between rows of the log"),
-    NUMBER_KEY(LONG, validate_every, FREE, "500", 1, most, "steps between validations"),
-    NUMBER_KEY(LONG, save_every, FREE, "500", 1, most, "steps between checkpoints"),
-    NUMBER_KEY(INTEGER, keep, FREE, "0", 0, 1000, "checkpoints that stay beside the last and the best"),
-    FLAG_KEY(statistics, FREE, "false", "activations and gradients of each layer in the log and layers.csv"),
-    WORD_KEY(criterion, FREE, "", "|loss|bleu|exact", "what makes a validation the best: loss, bleu or exact (of a task)"),
-    NUMBER_KEY(INTEGER, bleu_beam, FREE, "1", 1, 64, "hypotheses kept at validations; 1: greedy search"),
-    NUMBER_KEY(INTEGER, bleu_sentences, FREE, "500", 0, most, "translated at validations, from the first; 0: none"),
-    WORD_KEY(save_precision, FREE, "f16", "f32|f16|bf16", "of the model that is made: f32, f16 or bf16"),
-    NUMBER_KEY(INTEGER, save_beam, FREE, "4", 1, 64, "hypotheses that the model's folder asks for"),
+    KEY("source", source, "FILE", TSR_OPTION_FILE, FIXED, NULL, .preset = "",
+        .help = "sentences to train on, one a line; or WMT's SGM or XML"),
+    KEY("target", target, "FILE", TSR_OPTION_FILE, FIXED, NULL, .preset = "", .help = "their translations"),
+    KEY("tsv", tsv, "FILE", TSR_OPTION_FILE, FIXED, NULL, .preset = "",
+        .help = "instead of both: a file with both sides, TSV or XML"),
+    KEY("valid-source", valid_source, "FILE", TSR_OPTION_FILE, FIXED, NULL, .preset = "",
+        .help = "sentences to validate on; or a file with both sides"),
+    KEY("valid-target", valid_target, "FILE", TSR_OPTION_FILE, FIXED, NULL, .preset = "", .help = "their translations"),
+    KEY("vocab", vocab, "FOLDER", TSR_OPTION_FOLDER, FIXED, NULL, .preset = "",
+        .help = "folder with the tokenizer's files, as `tessera vocab` writes it"),
+    KEY("out", out, "FOLDER", TSR_OPTION_FOLDER, FREE, NULL, .preset = "",
+        .help = "folder of the model that is made; checkpoints and logs are in its train/"),
+    KEY("device", device, "NAME", TSR_OPTION_DEVICE, FREE, NULL, .preset = "",
+        .help = "where to compute (see `tessera devices`); else TESSERA_DEVICE, else auto"),
+    KEY("task", task, "NAME", TSR_OPTION_CHOICE, FIXED, NULL, .choices = tasks, .preset = "",
+        .help = "random sequences instead of files"),
+    KEY("vocab-size", vocab_size, "N", TSR_OPTION_INTEGER, FIXED, NULL, 4, 1 << 20, .preset = "16",
+        .help = "of a task: ids, </s>, <unk> and <pad> among them"),
+    KEY("min-length", min_length, "N", TSR_OPTION_INTEGER, FIXED, NULL, 1, 65536, .preset = "1",
+        .help = "of a task's sequences"),
+    KEY("max-length", max_length, "N", TSR_OPTION_INTEGER, FIXED, NULL, 1, 65536, .preset = "10",
+        .help = "of a task's sequences"),
+    KEY("family", family, "NAME", TSR_OPTION_CHOICE, FIXED, NULL, .choices = families, .preset = "marian",
+        .help = "whose form the model has; all but the first two are trained on from a folder"),
+    KEY("d-model", d_model, "N", TSR_OPTION_INTEGER, FIXED, "64", 1, 65536, .preset = "256", .help = "width"),
+    KEY("heads", heads, "N", TSR_OPTION_INTEGER, FIXED, "4", 1, 1024, .preset = "8", .help = "of the attention"),
+    KEY("d-ff", d_ff, "N", TSR_OPTION_INTEGER, FIXED, "256", 1, 262144, .preset = "1024",
+        .help = "width of the feed-forward blocks"),
+    KEY("encoder-layers", encoder_layers, "N", TSR_OPTION_INTEGER, FIXED, "2", 1, 1024, .preset = "3",
+        .help = "of the encoder"),
+    KEY("decoder-layers", decoder_layers, "N", TSR_OPTION_INTEGER, FIXED, "2", 1, 1024, .preset = "3",
+        .help = "of the decoder"),
+    KEY("activation", activation, "NAME", TSR_OPTION_CHOICE, FIXED, NULL, .choices = activations, .preset = "relu",
+        .help = "of the feed-forward blocks"),
+    KEY("norm-first", norm_first, NULL, TSR_OPTION_SWITCH, FIXED, NULL, .preset = "false",
+        .help = "norms before the sublayers instead of after them (nn_transformer)"),
+    KEY("shared-embedding", shared_embedding, NULL, TSR_OPTION_SWITCH, FIXED, NULL, .preset = "true",
+        .help = "one table of embeddings for both sides (marian, joint vocabulary)"),
+    KEY("tied-logits", tied_logits, NULL, TSR_OPTION_SWITCH, FIXED, NULL, .preset = "true",
+        .help = "the logits' weights are the target's embeddings (marian)"),
+    KEY("max-positions", max_positions, "N", TSR_OPTION_INTEGER, FIXED, "64", 8, 1 << 20, .preset = "256",
+        .help = "longest sequence of the model, in tokens"),
+    KEY("init", init, "HOW", TSR_OPTION_TEXT, FIXED, NULL, .preset = "",
+        .help = "how parameters begin: xavier (where nothing is said), family, or a model's folder to train on"),
+    KEY("dropout", dropout, "X", TSR_OPTION_NUMBER, FIXED, "0", 0, 0.99, .preset = "0.1",
+        .help = "of embeddings and sublayers"),
+    KEY("attention-dropout", attention_dropout, "X", TSR_OPTION_NUMBER, FIXED, NULL, 0, 0.99, .preset = "0",
+        .help = "of the attention's weights"),
+    KEY("activation-dropout", activation_dropout, "X", TSR_OPTION_NUMBER, FIXED, NULL, 0, 0.99, .preset = "0",
+        .help = "within the feed-forward blocks"),
+    KEY("label-smoothing", label_smoothing, "X", TSR_OPTION_NUMBER, FIXED, "0", 0, 0.99, .preset = "0.1",
+        .help = "share of the probability that all words of the vocabulary get"),
+    KEY("batch-tokens", batch_tokens, "N", TSR_OPTION_INTEGER, FIXED, "1024", 1, 1 << 24, .preset = "2500",
+        .help = "of a batch's larger side, padding included"),
+    KEY("accumulate", accumulate, "N", TSR_OPTION_INTEGER, FIXED, NULL, 1, 65536, .preset = "1",
+        .help = "batches whose gradients make one update"),
+    KEY("max-source", max_source, "N", TSR_OPTION_INTEGER, FIXED, "0", 0, 65536, .preset = "128",
+        .help = "tokens of a source; longer pairs are left out; 0: what fits"),
+    KEY("max-target", max_target, "N", TSR_OPTION_INTEGER, FIXED, "0", 0, 65536, .preset = "128",
+        .help = "tokens of a target, likewise"),
+    KEY("max-ratio", max_ratio, "X", TSR_OPTION_NUMBER, FIXED, NULL, 0, 1e6, .preset = "0",
+        .help = "of the longer side to the shorter, likewise; 0: any"),
+    KEY("bucket", bucket, "N", TSR_OPTION_INTEGER, FIXED, NULL, 1, 4096, .preset = "4",
+        .help = "widths of batches are multiples of it"),
+    KEY("pool", pool, "N", TSR_OPTION_INTEGER, FIXED, "8192", 1, 1 << 28, .preset = "131072",
+        .help = "pairs that are read, sorted and shuffled at once"),
+    KEY("seed", seed, "N", TSR_OPTION_INTEGER, FIXED, NULL, 0, 9e15, .preset = "1",
+        .help = "of parameters, dropout and order"),
+    KEY("optimizer", optimizer, "NAME", TSR_OPTION_CHOICE, FIXED, NULL, .choices = optimizers, .preset = "adam",
+        .help = "with adamw, the decay is no part of the gradient"),
+    KEY("beta1", beta1, "X", TSR_OPTION_NUMBER, FIXED, NULL, 0, 0.999999, .preset = "0.9", .help = "of Adam"),
+    KEY("beta2", beta2, "X", TSR_OPTION_NUMBER, FIXED, NULL, 0, 0.999999, .preset = "0.98", .help = "of Adam"),
+    KEY("epsilon", epsilon, "X", TSR_OPTION_NUMBER, FIXED, NULL, 1e-30, 1, .preset = "1e-9", .help = "of Adam"),
+    KEY("weight-decay", weight_decay, "X", TSR_OPTION_NUMBER, FIXED, NULL, 0, 1e3, .preset = "0",
+        .help = "of the matrices"),
+    KEY("max-norm", max_norm, "X", TSR_OPTION_NUMBER, FIXED, "1", 0, 1e9, .preset = "0",
+        .help = "of the gradients; larger ones are scaled down; 0: never"),
+    KEY("schedule", schedule, "NAME", TSR_OPTION_CHOICE, FIXED, NULL, .choices = schedules, .preset = "noam",
+        .help = "of the learning rate; noam: inverse root; linear and cosine: to the floor, by the last of `steps` or "
+                "`minutes`"),
+    KEY("rate", rate, "X", TSR_OPTION_NUMBER, FIXED, "0.001", 0, 1e38, .preset = "0",
+        .help = "learning rate at the end of the warm-up; 0: 1 / sqrt(d_model * warmup)"),
+    KEY("warmup", warmup, "N", TSR_OPTION_INTEGER, FIXED, "200", 0, MOST, .preset = "1000",
+        .help = "steps in which the rate rises"),
+    KEY("floor", floor, "X", TSR_OPTION_NUMBER, FIXED, NULL, 0, 1e38, .preset = "0", .help = "to which the rate falls"),
+    KEY("average", average, "X", TSR_OPTION_NUMBER, FIXED, "0.99", 0, 0.9999999, .preset = "0",
+        .help =
+            "decay of an exponential average of the parameters, which is what is validated and saved then; 0: none"),
+    KEY("average-last", average_last, "N", TSR_OPTION_INTEGER, FREE, NULL, 0, 1000, .preset = "0",
+        .help = "in the end, the mean of so many saved states competes, too"),
+    KEY("precision", precision, "NAME", TSR_OPTION_CHOICE, FIXED, NULL, .choices = precisions, .preset = "f32",
+        .help = "of the products"),
+    KEY("loss-scale", loss_scale, "X", TSR_OPTION_NUMBER, FIXED, NULL, 1, 1e38, .preset = "65536",
+        .help = "of f16: at first; it is halved where gradients overflow, and grows again"),
+    KEY("recompute", recompute, "NAME", TSR_OPTION_CHOICE, FIXED, NULL, .choices = recomputes, .preset = "none",
+        .help = "layers: less memory, more work"),
+    KEY("steps", steps, "N", TSR_OPTION_INTEGER, TOTAL, NULL, 0, MOST, .preset = "0",
+        .help = "updates after which it ends; 0: any"),
+    KEY("epochs", epochs, "N", TSR_OPTION_INTEGER, FREE, NULL, 0, MOST, .preset = "0",
+        .help = "passes over the data after which it ends; 0: any"),
+    KEY("minutes", minutes, "X", TSR_OPTION_NUMBER, TOTAL, NULL, 0, 1e6, .preset = "0",
+        .help = "after which it ends; 0: any"),
+    KEY("patience", patience, "N", TSR_OPTION_INTEGER, FREE, NULL, 0, MOST, .preset = "0",
+        .help = "validations without a better one after which it ends; 0: any"),
+    KEY("until", until, "X", TSR_OPTION_NUMBER, FREE, NULL, 0, 100, .preset = "0",
+        .help = "BLEU, or share of exact sequences (0 to 1), at which it ends; 0: any"),
+    KEY("log-every", log_every, "N", TSR_OPTION_INTEGER, FREE, NULL, 1, MOST, .preset = "50",
+        .help = "steps between rows of the log"),
+    KEY("validate-every", validate_every, "N", TSR_OPTION_INTEGER, FREE, "100", 1, MOST, .preset = "500",
+        .help = "steps between validations"),
+    KEY("save-every", save_every, "N", TSR_OPTION_INTEGER, FREE, NULL, 1, MOST, .preset = "500",
+        .help = "steps between checkpoints"),
+    KEY("keep", keep, "N", TSR_OPTION_INTEGER, FREE, NULL, 0, 1000, .preset = "0",
+        .help = "checkpoints that stay beside the last and the best"),
+    KEY("statistics", statistics, NULL, TSR_OPTION_SWITCH, FREE, NULL, .preset = "false",
+        .help = "activations and gradients of each layer in the log and layers.csv"),
+    KEY("criterion", criterion, "NAME", TSR_OPTION_CHOICE, FREE, NULL, .choices = criteria, .preset = "",
+        .help = "what makes a validation the best (exact: of a task)"),
+    KEY("bleu-beam", bleu_beam, "N", TSR_OPTION_INTEGER, FREE, NULL, 1, 64, .preset = "1",
+        .help = "hypotheses kept at validations; 1: greedy search"),
+    KEY("bleu-sentences", bleu_sentences, "N", TSR_OPTION_INTEGER, FREE, NULL, 0, MOST, .preset = "500",
+        .help = "translated at validations, from the first; 0: none"),
+    KEY("save-precision", save_precision, "NAME", TSR_OPTION_CHOICE, FREE, "f32", .choices = precisions,
+        .preset = "f16", .help = "of the model that is made"),
+    KEY("save-beam", save_beam, "N", TSR_OPTION_INTEGER, FREE, "1", 1, 64, .preset = "4",
+        .help = "hypotheses that the model's folder asks for"),
+    {{NULL}},
 };
-/* clang-format on */
 
-enum { N_KEYS = sizeof keys / sizeof keys[0] };
+enum { N_KEYS = sizeof keys / sizeof keys[0] - 1 };
 
-/* What suits a toy task, where nothing is said. */
-static const struct {
-  const char *name, *value;
-} task_values[] = {{"d_model", "64"},         {"heads", "4"},
-                   {"d_ff", "256"},           {"encoder_layers", "2"},
-                   {"decoder_layers", "2"},   {"max_positions", "64"},
-                   {"dropout", "0"},          {"label_smoothing", "0"},
-                   {"batch_tokens", "1024"},  {"rate", "0.001"},
-                   {"warmup", "200"},         {"max_norm", "1"},
-                   {"average", "0.99"},       {"validate_every", "100"},
-                   {"save_precision", "f32"}, {"save_beam", "1"},
-                   {"pool", "8192"},          {"max_source", "0"},
-                   {"max_target", "0"}};
+/* ---- keys as options --------------------------------------------------------------------------------------------- */
 
-int32_t recipe_key_count(void)
+static int note_option(const tsr_option_given *given, char *value)
 {
-  return N_KEYS;
+  return recipe_note(given->place, given->index, value ? value : "true", given->what);
 }
+
+/* "256 (a task: 64)" */
+static const char *tell_default(const tsr_option *row, char *text, size_t size)
+{
+  for (int32_t i = 0; i < N_KEYS; i++) {
+    if (strcmp(keys[i].option.name, row->name) == 0 && keys[i].of_task) {
+      snprintf(text, size, "%s (a task: %s)", row->preset, keys[i].of_task);
+      return text;
+    }
+  }
+  return row->preset;
+}
+
+const tsr_option_table recipe_options = {
+    .title =
+        "Keys of a recipe. Each is an option, too, which counts more than the file. Those that are true or false take "
+        "a value after = alone: --norm-first, or --tied-logits=false.",
+    .rows = keys,
+    .row_size = sizeof(key),
+    .take = note_option,
+    .tell_default = tell_default,
+};
 
 const char *recipe_key_name(int32_t k)
 {
   return keys[k].name;
-}
-
-const char *recipe_key_help(int32_t k)
-{
-  return keys[k].help;
-}
-
-const char *recipe_key_default(int32_t k, int is_task)
-{
-  for (size_t i = 0; i < sizeof task_values / sizeof task_values[0] && is_task; i++) {
-    if (strcmp(task_values[i].name, keys[k].name) == 0) {
-      return task_values[i].value;
-    }
-  }
-  return keys[k].value;
-}
-
-int recipe_key_is_flag(int32_t k)
-{
-  return keys[k].type == FLAG;
 }
 
 int32_t recipe_key_find(const char *name)
@@ -217,23 +261,7 @@ const char *recipe_key_nearest(const char *name)
 
 static void *field_of(const recipe *r, const key *k)
 {
-  return (char *)r + k->offset;
-}
-
-/* "a|b|c" has the word. */
-static int has_word(const char *words, const char *word)
-{
-  size_t size = strlen(word);
-  for (const char *at = words;; at++) {
-    size_t length = strcspn(at, "|");
-    if (length == size && strncmp(at, word, size) == 0) {
-      return 1;
-    }
-    at += length;
-    if (*at == '\0') {
-      return 0;
-    }
-  }
+  return (char *)r + k->option.offset;
 }
 
 static int set_text(char **field, const char *text)
@@ -258,42 +286,55 @@ static int parse_number(const key *k, const char *text, const char *where, doubl
 {
   char *end = NULL, expected[96];
   errno = 0;
-  int is_whole = k->type != REAL;
+  int is_whole = k->option.kind != TSR_OPTION_NUMBER;
   *value = is_whole ? (double)strtoll(text, &end, 10) : strtod(text, &end);
   if (end == text || *end != '\0' || errno == ERANGE || !isfinite(*value)) {
     return fail_value(where, text, is_whole ? "a whole number" : "a number");
   }
-  if (*value < k->low || *value > k->high) {
-    snprintf(expected, sizeof expected, "%.10g to %.10g", k->low, k->high);
+  if (*value < k->option.low || *value > k->option.high) {
+    snprintf(expected, sizeof expected, "%.10g to %.10g", k->option.low, k->option.high);
     return fail_value(where, text, expected);
   }
   return TSR_EXIT_OK;
+}
+
+static int fail_choice(const key *k, const char *where, const char *text)
+{
+  char names[256] = "";
+  for (const tsr_choice *choice = k->option.choices; choice->name; choice++) {
+    size_t used = strlen(names);
+    snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? "|" : "", choice->name);
+  }
+  return fail_value(where, text, names);
+}
+
+static int set_switch(int32_t *field, const char *text, const char *where)
+{
+  *field = strcmp(text, "true") == 0 || strcmp(text, "yes") == 0;
+  return *field || strcmp(text, "false") == 0 || strcmp(text, "no") == 0 ? TSR_EXIT_OK
+                                                                         : fail_value(where, text, "true or false");
 }
 
 static int set_value(recipe *r, const key *k, const char *text, const char *where)
 {
   void *field = field_of(r, k);
   double number = 0;
-  if (k->type == TEXT) {
+  int code = TSR_EXIT_OK;
+  switch (k->option.kind) {
+  case TSR_OPTION_CHOICE:
+    return tsr_choice_find(k->option.choices, text) < 0 ? fail_choice(k, where, text) : set_text(field, text);
+  case TSR_OPTION_SWITCH:
+    return set_switch(field, text, where);
+  case TSR_OPTION_NUMBER:
+  case TSR_OPTION_INTEGER:
+    code = parse_number(k, text, where, &number);
+    break;
+  default:
     return set_text(field, text);
   }
-  if (k->type == WORD) {
-    if (!has_word(k->words, text)) {
-      return fail_value(where, text, k->words[0] == '|' ? k->words + 1 : k->words);
-    }
-    return set_text(field, text);
-  }
-  if (k->type == FLAG) {
-    if (!has_word("true|false|yes|no", text)) {
-      return fail_value(where, text, "true or false");
-    }
-    *(int32_t *)field = has_word("true|yes", text);
-    return TSR_EXIT_OK;
-  }
-  int code = parse_number(k, text, where, &number);
-  if (code == TSR_EXIT_OK && k->type == REAL) {
+  if (code == TSR_EXIT_OK && k->option.kind == TSR_OPTION_NUMBER) {
     *(double *)field = number;
-  } else if (code == TSR_EXIT_OK && k->type == LONG) {
+  } else if (code == TSR_EXIT_OK && k->option.size == sizeof(int64_t)) {
     *(int64_t *)field = (int64_t)number;
   } else if (code == TSR_EXIT_OK) {
     *(int32_t *)field = (int32_t)number;
@@ -301,29 +342,32 @@ static int set_value(recipe *r, const key *k, const char *text, const char *wher
   return code;
 }
 
+/* 1 if the key's field is a text of its own. */
+static int is_text(const key *k)
+{
+  return k->option.kind == TSR_OPTION_CHOICE || k->option.kind >= TSR_OPTION_TEXT;
+}
+
 /* A value as text that reads back as the same. Writes into `text` unless it is a text already. */
 static const char *value_of(const recipe *r, const key *k, char *text, size_t size)
 {
   const void *field = field_of(r, k);
-  switch (k->type) {
-  case TEXT:
-  case WORD:
+  if (is_text(k)) {
     return *(char *const *)field;
-  case FLAG:
+  }
+  if (k->option.kind == TSR_OPTION_SWITCH) {
     return *(const int32_t *)field ? "true" : "false";
-  case REAL:
-    snprintf(text, size, "%.15g", *(const double *)field);
-    if (strtod(text, NULL) != *(const double *)field) {
-      snprintf(text, size, "%.17g", *(const double *)field);
-    }
-    return text;
-  case LONG:
-    snprintf(text, size, "%lld", (long long)*(const int64_t *)field);
-    return text;
-  default:
-    snprintf(text, size, "%d", (int)*(const int32_t *)field);
+  }
+  if (k->option.kind == TSR_OPTION_INTEGER) {
+    int is_long = k->option.size == sizeof(int64_t);
+    snprintf(text, size, "%lld", is_long ? (long long)*(const int64_t *)field : (long long)*(const int32_t *)field);
     return text;
   }
+  snprintf(text, size, "%.15g", *(const double *)field);
+  if (strtod(text, NULL) != *(const double *)field) {
+    snprintf(text, size, "%.17g", *(const double *)field);
+  }
+  return text;
 }
 
 int recipe_init(recipe *r, int is_task)
@@ -331,10 +375,8 @@ int recipe_init(recipe *r, int is_task)
   *r = (recipe){0};
   int code = TSR_EXIT_OK;
   for (int32_t i = 0; i < N_KEYS && code == TSR_EXIT_OK; i++) {
-    code = set_value(r, &keys[i], keys[i].value, keys[i].name);
-  }
-  for (size_t i = 0; i < sizeof task_values / sizeof task_values[0] && is_task && code == TSR_EXIT_OK; i++) {
-    code = set_value(r, &keys[recipe_key_find(task_values[i].name)], task_values[i].value, task_values[i].name);
+    const key *k = &keys[i];
+    code = set_value(r, k, is_task && k->of_task ? k->of_task : k->option.preset, k->name);
   }
   return code;
 }
@@ -342,7 +384,7 @@ int recipe_init(recipe *r, int is_task)
 void recipe_finish(recipe *r)
 {
   for (int32_t i = 0; i < N_KEYS; i++) {
-    if (keys[i].type == TEXT || keys[i].type == WORD) {
+    if (is_text(&keys[i])) {
       free(*(char **)field_of(r, &keys[i]));
     }
   }
@@ -446,7 +488,7 @@ tsr_status recipe_write(const recipe *r, const char *path)
     const key *k = &keys[i];
     const char *value = value_of(r, k, text, sizeof text);
     fprintf(file, "%s: ", k->name);
-    if (k->type == TEXT || value[0] == '\0') {
+    if (k->option.kind >= TSR_OPTION_TEXT || value[0] == '\0') {
       print_quoted(file, value);
     } else {
       fputs(value, file);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "tessera/status.h"
+#include "tools/tessera/options/options.h"
 
 /* Texts are "" where nothing is said. What each means: recipe.c. */
 typedef struct recipe {
@@ -55,13 +56,12 @@ typedef struct recipe_assignments {
   int32_t room;
 } recipe_assignments;
 
-/* The keys, by number: 0 .. count - 1. */
-int32_t recipe_key_count(void);
+/* The keys as options, with - for _. What they take is noted in recipe_assignments. */
+extern const tsr_option_table recipe_options;
+
+/* The keys, by number: the rows of that table. */
 const char *recipe_key_name(int32_t key);
-const char *recipe_key_help(int32_t key);
-const char *recipe_key_default(int32_t key, int is_task); /* "": there is none */
-int recipe_key_is_flag(int32_t key);                      /* 1: true or false */
-int32_t recipe_key_find(const char *name);                /* -1: there is none */
+int32_t recipe_key_find(const char *name); /* -1: there is none */
 
 /* The known key that is written most like `name`. */
 const char *recipe_key_nearest(const char *name);

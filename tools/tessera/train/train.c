@@ -17,43 +17,17 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/train/recipe.h"
 #include "tools/tessera/train/train.h"
-
-static const char help_head[] =
-    "Usage: tessera train [--config FILE] --out FOLDER [OPTION]...\n"
-    "       tessera train --resume --out FOLDER [OPTION]...\n"
-    "\n"
-    "Trains a model from sentence pairs, or on a toy task. FOLDER becomes the model's folder; checkpoints,\n"
-    "logs and the recipe are in FOLDER/train. SIGINT saves and stops; --resume goes on from there, and from\n"
-    "the last checkpoint after anything else.\n"
-    "\n"
-    "  --config FILE           the recipe: keys and values in YAML, keys being the options below with _ for -\n"
-    "  --resume                go on with what FOLDER/train has\n"
-    "  --dry-run               print what would be trained, and what memory it takes\n"
-    "  --json                  print one line of JSON at the end, or of a dry run\n"
-    "  --help                  print this text\n"
-    "\n"
-    "Keys of a recipe with their [defaults]. Each is an option, too, which counts more than the file. Those that\n"
-    "are true or false take a value after = alone: --norm-first, or --tied-logits=false.\n";
-
-static const char help_tail[] =
-    "\n"
-    "Example:\n"
-    "  tessera vocab --source train.en --target train.fr --out vocab --size 5000\n"
-    "  tessera train --source train.en --target train.fr --vocab vocab --valid-source valid.en \\\n"
-    "    --valid-target valid.fr --minutes 60 --out model\n"
-    "  tessera train --task reverse --steps 2000 --until 0.99 --out reverse\n";
-
-enum { OPTION_CONFIG = 1000, OPTION_RESUME, OPTION_DRY_RUN, OPTION_JSON, OPTION_KEYS = 2000, NAME_ROOM = 48 };
 
 typedef struct session {
   const char *config;
   int resume;
   int dry_run;
   int json;
-  recipe_assignments said; /* in the file, then on the command line */
+  recipe_assignments options; /* on the command line */
+  recipe_assignments said;    /* in the file, then on the command line */
   recipe recipe;
   training training;
   progress_line line;
@@ -69,122 +43,14 @@ static void on_signal(int number)
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-/* "--d-model" for d_model. Writes into text (of NAME_ROOM bytes) and returns it. */
-static char *option_name(char *text, int32_t key)
-{
-  snprintf(text, NAME_ROOM, "--%s", recipe_key_name(key));
-  for (char *at = text + 2; *at; at++) {
-    *at = *at == '_' ? '-' : *at;
-  }
-  return text;
-}
-
-/* "[256; a task: 64]" and the line's end. */
-static void print_default(int32_t key)
-{
-  const char *usual = recipe_key_default(key, 0), *of_task = recipe_key_default(key, 1);
-  if (usual[0] != '\0') {
-    printf(" [%s", usual);
-    if (strcmp(usual, of_task) != 0) {
-      printf("; a task: %s", of_task);
-    }
-    putchar(']');
-  }
-  putchar('\n');
-}
-
-static int print_help(void)
-{
-  char name[NAME_ROOM];
-  fputs(help_head, stdout);
-  for (int32_t i = 0; i < recipe_key_count(); i++) {
-    printf("  %-23s %s", option_name(name, i), recipe_key_help(i));
-    print_default(i);
-  }
-  fputs(help_tail, stdout);
-  return TSR_EXIT_OK;
-}
-
-/* Options of getopt: one for each key, then the others. names: [keys][NAME_ROOM]. */
-static void list_options(struct option *options, char *names)
-{
-  static const struct option others[] = {{"config", required_argument, NULL, OPTION_CONFIG},
-                                         {"resume", no_argument, NULL, OPTION_RESUME},
-                                         {"dry-run", no_argument, NULL, OPTION_DRY_RUN},
-                                         {"json", no_argument, NULL, OPTION_JSON},
-                                         {"help", no_argument, NULL, 'h'},
-                                         {NULL, 0, NULL, 0}};
-  int32_t n = recipe_key_count();
-  for (int32_t i = 0; i < n; i++) {
-    options[i] = (struct option){.name = option_name(names + (size_t)i * NAME_ROOM, i) + 2,
-                                 .has_arg = recipe_key_is_flag(i) ? optional_argument : required_argument,
-                                 .val = OPTION_KEYS + i};
-  }
-  memcpy(options + n, others, sizeof others);
-}
-
-static int take_options(int argc, char **argv, const struct option *options, session *s, recipe_assignments *said,
-                        int *finished)
-{
-  int code = TSR_EXIT_OK;
-  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    char name[NAME_ROOM];
-    switch (option) {
-    case OPTION_CONFIG:
-      s->config = optarg;
-      break;
-    case OPTION_RESUME:
-      s->resume = 1;
-      break;
-    case OPTION_DRY_RUN:
-      s->dry_run = 1;
-      break;
-    case OPTION_JSON:
-      s->json = 1;
-      break;
-    case 'h':
-      *finished = 1;
-      return print_help();
-    default:
-      if (option < OPTION_KEYS) {
-        return TSR_EXIT_USAGE;
-      }
-      code = recipe_note(said, option - OPTION_KEYS, optarg ? optarg : "true", option_name(name, option - OPTION_KEYS));
-    }
-  }
-  if (code == TSR_EXIT_OK && optind < argc) {
-    return tsr_cli_usage(argv[0], "'%s' is one word too many", argv[optind]);
-  }
-  return code;
-}
-
 /* The file's words first, so that the command line's win. */
-static int join_said(session *s, const recipe_assignments *options)
+static int join_said(session *s)
 {
+  const recipe_assignments *options = &s->options;
   int code = s->config ? recipe_read(s->config, &s->said) : TSR_EXIT_OK;
   for (int32_t i = 0; i < options->n && code == TSR_EXIT_OK; i++) {
     code = recipe_note(&s->said, options->items[i].key, options->items[i].text, options->items[i].where);
   }
-  return code;
-}
-
-static int parse(int argc, char **argv, session *s, int *finished)
-{
-  size_t n = (size_t)recipe_key_count();
-  struct option *options = calloc(n + 8, sizeof *options);
-  char *names = calloc(n, NAME_ROOM);
-  recipe_assignments said = {0};
-  int code = options && names ? TSR_EXIT_OK : tsr_cli_no_memory();
-  if (code == TSR_EXIT_OK) {
-    list_options(options, names);
-    code = take_options(argc, argv, options, s, &said, finished);
-  }
-  if (code == TSR_EXIT_OK && !*finished) {
-    code = join_said(s, &said);
-  }
-  recipe_assignments_finish(&said);
-  free(options);
-  free(names);
   return code;
 }
 
@@ -387,7 +253,7 @@ static int print_result(const session *s, const tsr_run_result *r)
   return TSR_EXIT_OK;
 }
 
-static int run(session *s)
+static int train(session *s)
 {
   tsr_run_options options;
   int code = training_options(&s->training, &s->recipe, &options);
@@ -408,29 +274,66 @@ static int run(session *s)
   return status == TSR_OK ? print_result(s, &result) : tsr_cli_fail(status);
 }
 
-int tsr_cmd_train(int argc, char **argv)
+static int run(void *opaque)
 {
-  session *s = calloc(1, sizeof *s);
-  if (!s) {
-    return tsr_cli_no_memory();
+  static const char me[] = "train";
+  session *s = opaque;
+  int code = join_said(s);
+  if (code == TSR_EXIT_OK) {
+    code = read_recipe(me, s);
   }
-  int finished = 0;
-  int code = parse(argc, argv, s, &finished);
-  if (code == TSR_EXIT_OK && !finished) {
-    code = read_recipe(argv[0], s);
-    if (code == TSR_EXIT_OK) {
-      code = check_recipe(argv[0], &s->recipe, s->dry_run);
-    }
-    if (code == TSR_EXIT_OK) {
-      code = training_open(&s->training, &s->recipe, &s->said, s->dry_run);
-    }
-    if (code == TSR_EXIT_OK) {
-      code = s->dry_run ? training_print(&s->training, &s->recipe, s->json) : run(s);
-    }
+  if (code == TSR_EXIT_OK) {
+    code = check_recipe(me, &s->recipe, s->dry_run);
   }
-  training_finish(&s->training);
-  recipe_assignments_finish(&s->said);
-  recipe_finish(&s->recipe);
-  free(s);
+  if (code == TSR_EXIT_OK) {
+    code = training_open(&s->training, &s->recipe, &s->said, s->dry_run);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = s->dry_run ? training_print(&s->training, &s->recipe, s->json) : train(s);
+  }
   return code;
 }
+
+static void finish(void *opaque)
+{
+  session *s = opaque;
+  training_finish(&s->training);
+  recipe_assignments_finish(&s->options);
+  recipe_assignments_finish(&s->said);
+  recipe_finish(&s->recipe);
+}
+
+#define FIELD(member) TSR_FIELD(session, member)
+
+static const tsr_option rows[] = {
+    {"config", "FILE", TSR_OPTION_FILE, FIELD(config),
+     .help = "the recipe: keys and values in YAML, keys being the options below with _ for -"},
+    {"resume", NULL, TSR_OPTION_FLAG, FIELD(resume), .low = 1, .help = "go on with what FOLDER/train has"},
+    {"dry-run", NULL, TSR_OPTION_FLAG, FIELD(dry_run), .low = 1,
+     .help = "print what would be trained, and what memory it takes"},
+    {"json", NULL, TSR_OPTION_FLAG, FIELD(json), .low = 1,
+     .help = "print one line of JSON at the end, or of a dry run"},
+    {.table = &recipe_options, .offset = offsetof(session, options)},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+
+const tsr_command tsr_command_train = {
+    .name = "train",
+    .summary = "train a model from sentence pairs, or on a toy task",
+    .usage = "[--config FILE] --out FOLDER [OPTION]...\n"
+             "--resume --out FOLDER [OPTION]...",
+    .intro =
+        "Trains a model from sentence pairs, or on a toy task. FOLDER becomes the model's folder; checkpoints, logs "
+        "and the recipe are in FOLDER/train. SIGINT saves and stops; --resume goes on from there, and from the last "
+        "checkpoint after anything else.",
+    .options = &options,
+    .examples = "tessera vocab --source train.en --target train.fr --out vocab --size 5000\n"
+                "tessera train --source train.en --target train.fr --vocab vocab --valid-source valid.en \\\n"
+                "  --valid-target valid.fr --minutes 60 --out model\n"
+                "tessera train --task reverse --steps 2000 --until 0.99 --out reverse",
+    .session_size = sizeof(session),
+    .run = run,
+    .finish = finish,
+};
