@@ -9,6 +9,7 @@
 #include "core/checkpoint/container.h"
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/json.h"
+#include "core/checkpoint/source.h"
 
 /* What a folder may hold: the first that is there is read. */
 static const struct {
@@ -26,12 +27,13 @@ static const char index_map[] = "weight_map";
 /* One file of a checkpoint. */
 typedef struct part {
   char *path;
-  tsr_file file; /* zeroed for memory of the caller's */
+  tsr_source source;
   tsr_container content;
 } part;
 
 struct tsr_checkpoint {
-  char *path;
+  char *path;  /* what was opened */
+  char *index; /* the file that lists the parts, or NULL */
   part *parts;
   int32_t n_parts;
   tsr_checkpoint_tensor *tensors; /* sorted by name */
@@ -67,11 +69,12 @@ void tsr_checkpoint_close(tsr_checkpoint *checkpoint)
   }
   for (int32_t i = 0; checkpoint->parts && i < checkpoint->n_parts; i++) {
     tsr_container_finish(&checkpoint->parts[i].content);
-    tsr_file_unmap(&checkpoint->parts[i].file);
+    tsr_source_close(&checkpoint->parts[i].source);
     free(checkpoint->parts[i].path);
   }
   free(checkpoint->parts);
   free(checkpoint->tensors);
+  free(checkpoint->index);
   free(checkpoint->path);
   free(checkpoint);
 }
@@ -120,8 +123,8 @@ static tsr_status open_part(char *path, part *into)
   if (!path) {
     return TSR_ERR_OUT_OF_MEMORY;
   }
-  TSR_TRY(tsr_file_map(path, &into->file));
-  return tsr_container_parse(path, into->file.bytes, into->file.size, &into->content);
+  TSR_TRY(tsr_source_open(path, &into->source));
+  return tsr_container_parse(&into->source, &into->content);
 }
 
 static tsr_status open_single(char *path, tsr_checkpoint *checkpoint)
@@ -209,6 +212,10 @@ static tsr_status open_index(const char *folder, const char *name, const char *p
     status = create(folder, n_names, checkpoint);
   }
   if (status == TSR_OK) {
+    (*checkpoint)->index = copy_text(path);
+    status = (*checkpoint)->index ? TSR_OK : TSR_ERR_OUT_OF_MEMORY;
+  }
+  if (status == TSR_OK) {
     status = open_shards(folder, name, map, names, *checkpoint);
   }
   free(names);
@@ -286,7 +293,8 @@ static tsr_status parse_single(const void *bytes, size_t size, tsr_checkpoint *c
   if (!only->path) {
     return TSR_ERR_OUT_OF_MEMORY;
   }
-  TSR_TRY(tsr_container_parse(only->path, bytes, size, &only->content));
+  only->source = tsr_source_of_memory(only->path, bytes, size);
+  TSR_TRY(tsr_container_parse(&only->source, &only->content));
   return gather(checkpoint, NULL);
 }
 
@@ -300,11 +308,12 @@ tsr_status tsr_checkpoint_parse(const char *name, const void *bytes, size_t size
   return settle(status, made, checkpoint);
 }
 
-void tsr_checkpoint_release(const tsr_checkpoint *checkpoint)
+tsr_status tsr_checkpoint_check(const tsr_checkpoint *checkpoint)
 {
   for (int32_t i = 0; i < checkpoint->n_parts; i++) {
-    tsr_file_release(&checkpoint->parts[i].file);
+    TSR_TRY(tsr_source_check(&checkpoint->parts[i].source));
   }
+  return TSR_OK;
 }
 
 int tsr_checkpoint_exists(const char *folder)
@@ -318,7 +327,7 @@ int tsr_checkpoint_exists(const char *folder)
 
 const char *tsr_checkpoint_path(const tsr_checkpoint *checkpoint)
 {
-  return checkpoint->path;
+  return checkpoint->index ? checkpoint->index : checkpoint->parts[0].path;
 }
 
 int32_t tsr_checkpoint_count(const tsr_checkpoint *checkpoint)
@@ -367,49 +376,139 @@ static int is_packed(const tsr_checkpoint_tensor *tensor)
   return 1;
 }
 
-/* Collects elements that lie apart: n of them from number `first` on. */
-static void collect(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t n, size_t element, char *out)
+tsr_status tsr_checkpoint_copy(const tsr_checkpoint_tensor *tensor, uint64_t at, size_t size, void *out)
 {
-  int32_t last = tensor->shape.rank - 1;
-  int64_t at[TSR_MAX_RANK] = {0};
-  for (int32_t axis = last; axis >= 0; axis--) {
-    at[axis] = first % tensor->shape.extent[axis];
-    first /= tensor->shape.extent[axis];
+  if (tensor->bytes) {
+    memcpy(out, (const char *)tensor->bytes + at, size);
+    return TSR_OK;
   }
-  int64_t step = tensor->strides[last] * (int64_t)element;
-  while (n > 0) {
-    const char *from = tensor->bytes;
-    for (int32_t axis = 0; axis <= last; axis++) {
-      from += at[axis] * tensor->strides[axis] * (int64_t)element;
+  return tsr_source_read(tensor->source, tensor->at + at, size, out);
+}
+
+/* Elements that follow one another. */
+static tsr_status widen_packed(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, size_t element,
+                               tsr_dtype dtype, void *out)
+{
+  enum { PORTION = 1 << 18 }; /* bytes that are converted at a time */
+  if (tensor->bytes) {
+    return tsr_convert(tensor->dtype, (const char *)tensor->bytes + (size_t)first * element, dtype, out, count);
+  }
+  if (tensor->dtype == dtype) {
+    return tsr_checkpoint_copy(tensor, (uint64_t)first * element, (size_t)count * element, out);
+  }
+  char *portion = malloc(PORTION);
+  tsr_status status = portion ? TSR_OK : tsr_fail_memory(PORTION);
+  char *to = out;
+  for (int64_t done = 0; done < count && status == TSR_OK;) {
+    int64_t n = PORTION / (int64_t)element;
+    n = n < count - done ? n : count - done;
+    status = tsr_checkpoint_copy(tensor, (uint64_t)(first + done) * element, (size_t)n * element, portion);
+    if (status == TSR_OK) {
+      status = tsr_convert(tensor->dtype, portion, dtype, to, n);
     }
-    int64_t run = tensor->shape.extent[last] - at[last];
-    run = run < n ? run : n;
-    for (int64_t i = 0; i < run; i++) {
-      memcpy(out + i * (int64_t)element, from + i * step, element);
-    }
-    out += run * (int64_t)element;
-    n -= run;
-    at[last] += run;
-    for (int32_t axis = last; axis > 0 && at[axis] == tensor->shape.extent[axis]; axis--) {
-      at[axis] = 0;
-      at[axis - 1]++;
+    to += (size_t)n * tsr_dtype_size(dtype);
+    done += n;
+  }
+  free(portion);
+  return status;
+}
+
+/* A box of a tensor that lies apart: whole but for the range of rows [begin, end) of axis 0, of which elements
+ * number first .. first+count-1 (row-major, of the tensor) are wanted. */
+typedef struct box {
+  const tsr_checkpoint_tensor *tensor;
+  size_t element;
+  int64_t first;
+  int64_t count;
+  int64_t begin[TSR_MAX_RANK];
+  int64_t end[TSR_MAX_RANK];
+  int64_t step[TSR_MAX_RANK]; /* from one index of an axis to the next, in elements of the row-major tensor */
+  int32_t inner;              /* the axis along which the elements are nearest to each other */
+} box;
+
+static box box_of(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, size_t element)
+{
+  box b = {.tensor = tensor, .element = element, .first = first, .count = count, .inner = -1};
+  int64_t step = 1;
+  for (int32_t axis = tensor->shape.rank - 1; axis >= 0; axis--) {
+    b.end[axis] = tensor->shape.extent[axis];
+    b.step[axis] = step;
+    step *= tensor->shape.extent[axis];
+    if (tensor->shape.extent[axis] > 1 && (b.inner < 0 || tensor->strides[axis] < tensor->strides[b.inner])) {
+      b.inner = axis;
     }
   }
+  b.begin[0] = first / b.step[0];
+  b.end[0] = (first + count - 1) / b.step[0] + 1;
+  return b;
+}
+
+/* Reads the run of elements along the inner axis at index `at` of the others, and puts each to its place in `out`. */
+static tsr_status collect_run(const box *b, const int64_t *at, char *run, char *out)
+{
+  const int64_t stride = b->tensor->strides[b->inner];
+  const int64_t n = b->end[b->inner] - b->begin[b->inner];
+  uint64_t place = 0;
+  int64_t number = -b->first;
+  for (int32_t axis = 0; axis < b->tensor->shape.rank; axis++) {
+    int64_t index = axis == b->inner ? b->begin[axis] : at[axis];
+    place += (uint64_t)(index * b->tensor->strides[axis]);
+    number += index * b->step[axis];
+  }
+  TSR_TRY(tsr_checkpoint_copy(b->tensor, place * b->element, (size_t)((n - 1) * stride + 1) * b->element, run));
+  for (int64_t i = 0; i < n; i++, number += b->step[b->inner]) {
+    if (number >= 0 && number < b->count) {
+      memcpy(out + (size_t)number * b->element, run + (size_t)(i * stride) * b->element, b->element);
+    }
+  }
+  return TSR_OK;
+}
+
+/* Collects elements that lie apart, in the order in which they lie in the file. run: room for a run of the box. */
+static tsr_status collect(const box *b, char *run, char *out)
+{
+  int64_t at[TSR_MAX_RANK];
+  memcpy(at, b->begin, sizeof at);
+  int32_t axis = 0;
+  while (axis >= 0) {
+    TSR_TRY(collect_run(b, at, run, out));
+    for (axis = b->tensor->shape.rank - 1; axis >= 0; axis--) {
+      if (axis != b->inner && ++at[axis] < b->end[axis]) {
+        break;
+      }
+      at[axis] = b->begin[axis];
+    }
+  }
+  return TSR_OK;
 }
 
 static tsr_status widen_apart(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, size_t element,
                               tsr_dtype dtype, void *out)
 {
-  enum { AT_ONCE = 4096 };
-  char together[AT_ONCE * sizeof(float)];
+  enum { AT_ONCE = 1 << 18 }; /* elements that are collected at a time */
+  int64_t most = count < AT_ONCE ? count : AT_ONCE;
+  int64_t reach = 0; /* elements of the longest run */
+  for (int64_t done = 0; done < count; done += most) {
+    box b = box_of(tensor, first + done, count - done < most ? count - done : most, element);
+    int64_t run = (b.end[b.inner] - b.begin[b.inner] - 1) * tensor->strides[b.inner] + 1;
+    reach = run > reach ? run : reach;
+  }
+  char *together = malloc((size_t)most * element);
+  char *run = malloc((size_t)reach * element);
   char *to = out;
-  for (int64_t done = 0; done < count; done += AT_ONCE) {
-    int64_t n = count - done < AT_ONCE ? count - done : AT_ONCE;
-    collect(tensor, first + done, n, element, together);
-    TSR_TRY(tsr_convert(tensor->dtype, together, dtype, to, n));
+  tsr_status status = together && run ? TSR_OK : tsr_fail_memory((size_t)(most + reach) * element);
+  for (int64_t done = 0; done < count && status == TSR_OK; done += most) {
+    int64_t n = count - done < most ? count - done : most;
+    box b = box_of(tensor, first + done, n, element);
+    status = collect(&b, run, together);
+    if (status == TSR_OK) {
+      status = tsr_convert(tensor->dtype, together, dtype, to, n);
+    }
     to += (size_t)n * tsr_dtype_size(dtype);
   }
-  return TSR_OK;
+  free(run);
+  free(together);
+  return status;
 }
 
 tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, tsr_dtype dtype,
@@ -425,9 +524,11 @@ tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t fir
     return tsr_fail(TSR_ERR_ARGUMENT, "%s: tensor %s: %" PRId64 " elements from %" PRId64 " on: it has %" PRId64,
                     tensor->path, tsr_quote(tensor->name).text, count, first, elements);
   }
-  tsr_status status =
-      is_packed(tensor)
-          ? tsr_convert(tensor->dtype, (const char *)tensor->bytes + (size_t)first * element, dtype, out, count)
-          : widen_apart(tensor, first, count, element, dtype, out);
-  return tsr_fail_context(status, "%s: tensor %s", tensor->path, tsr_quote(tensor->name).text);
+  if (count == 0) {
+    return TSR_OK;
+  }
+  tsr_status status = is_packed(tensor) ? widen_packed(tensor, first, count, element, dtype, out)
+                                        : widen_apart(tensor, first, count, element, dtype, out);
+  return status == TSR_ERR_IO ? status
+                              : tsr_fail_context(status, "%s: tensor %s", tensor->path, tsr_quote(tensor->name).text);
 }

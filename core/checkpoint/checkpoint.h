@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading checkpoints: tensors by name, from mapped files; and the JSON that lies beside them.
+ * Reading checkpoints: tensors by name; and the JSON that lies beside them.
  *
- * Files come from strangers. Every size and offset is checked before it is used, nothing is read outside the mapping,
- * and every error names the file and the tensor or key.
+ * Files come from strangers. Every size and offset is checked before it is used, a file may shrink while it is read, and every
+ * error names the file and the tensor or key.
  */
 #ifndef TESSERA_CORE_CHECKPOINT_H
 #define TESSERA_CORE_CHECKPOINT_H
@@ -15,21 +15,24 @@
 typedef struct tsr_checkpoint tsr_checkpoint;
 
 typedef struct tsr_checkpoint_tensor {
-  const char *name;  /* lives as long as the checkpoint */
-  tsr_dtype dtype;   /* TSR_F32, TSR_F16, TSR_BF16, TSR_I8, TSR_I32; 0: listed, but nothing can be done with it */
-  const char *type;  /* "F32", "F64": as safetensors spells it; static */
-  int32_t rank;      /* as stored; above TSR_MAX_RANK, dtype is 0 */
-  tsr_shape shape;   /* of rank 0 if the stored rank is above TSR_MAX_RANK */
-  const void *bytes; /* the first element, in the mapping; may be unaligned: read with memcpy or tsr_checkpoint_widen */
-  size_t size;       /* of all elements; they follow one another, unless the strides say otherwise */
-  int64_t strides[TSR_MAX_RANK]; /* in elements; a tensor of PyTorch may be a transposed view of what is stored */
-  const char *path;              /* the file that holds it */
+  const char *name; /* lives as long as the checkpoint */
+  tsr_dtype dtype;  /* TSR_F32, TSR_F16, TSR_BF16, TSR_I8, TSR_I32; 0: listed, but nothing can be done with it */
+  const char *type; /* "F32", "F64": as safetensors spells it; static */
+  int32_t rank;     /* as stored; above TSR_MAX_RANK, dtype is 0 */
+  tsr_shape shape;  /* of rank 0 if the stored rank is above TSR_MAX_RANK */
+  const void
+      *bytes;  /* the first element, if the elements are in memory; may be unaligned. NULL: they are in the file */
+  uint64_t at; /* of the first element in the file; 0 if `bytes` is set */
+  size_t size; /* of all elements; they follow one another, unless the strides say otherwise */
+  int64_t strides[TSR_MAX_RANK];   /* in elements; a tensor of PyTorch may be a transposed view of what is stored */
+  const char *path;                /* the file that holds it */
+  const struct tsr_source *source; /* likewise, open; NULL if `bytes` is set */
 } tsr_checkpoint_tensor;
 
-/* Maps a file of tensors, whose form its first bytes tell: safetensors, what torch.save (1.6 or newer) makes of a state
+/* Opens a file of tensors, whose form its first bytes tell: safetensors, what torch.save (1.6 or newer) makes of a state
  * dict, or NumPy's npz. Or the weights of a folder: model.safetensors, else the parts that model.safetensors.index.json
  * lists, else pytorch_model.bin, else the parts that pytorch_model.bin.index.json lists. What lies in the files as it
- * is (all but deflated entries of zip files) is not copied. *checkpoint is the caller's until tsr_checkpoint_close;
+ * is (all but deflated entries of zip files) stays there until somebody reads it. *checkpoint is the caller's until tsr_checkpoint_close;
  * immutable: any number of threads. Errors: TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_checkpoint_open(const char *path, tsr_checkpoint **checkpoint) TSR_MUST_CHECK;
 
@@ -40,13 +43,14 @@ tsr_status tsr_checkpoint_parse(const char *name, const void *bytes, size_t size
 
 void tsr_checkpoint_close(tsr_checkpoint *checkpoint); /* takes NULL */
 
-/* Gives back the memory that was read of the files, when nobody looks at the tensors for a while. Any thread. */
-void tsr_checkpoint_release(const tsr_checkpoint *checkpoint);
+/* Whether the files are still those that were opened: to be asked when all tensors that are needed were read. Any thread.
+ * Errors: TSR_ERR_IO, naming the file that was written to. */
+tsr_status tsr_checkpoint_check(const tsr_checkpoint *checkpoint) TSR_MUST_CHECK;
 
 /* 1 if the folder holds weights that tsr_checkpoint_open would try to read. */
 int tsr_checkpoint_exists(const char *folder);
 
-/* What was opened: the file or the folder. */
+/* The file that tells which tensors there are: the weights themselves, or the index of several files. */
 const char *tsr_checkpoint_path(const tsr_checkpoint *checkpoint);
 
 /* The tensors, sorted by name. index: 0 .. count - 1. */
@@ -63,8 +67,13 @@ const char *tsr_checkpoint_metadata(const tsr_checkpoint *checkpoint, const char
 /* A tensor of rank 2 with its axes exchanged: a view, which lives as long as the checkpoint. */
 tsr_checkpoint_tensor tsr_checkpoint_transpose(const tsr_checkpoint_tensor *tensor);
 
+/* Copies bytes at .. at+size-1 of a tensor's elements as they are stored, of whatever type; they lie within its storage. Any
+ * thread. Errors: TSR_ERR_IO. */
+tsr_status tsr_checkpoint_copy(const tsr_checkpoint_tensor *tensor, uint64_t at, size_t size, void *out) TSR_MUST_CHECK;
+
 /* Elements first .. first+count-1 of a tensor, counted row-major, as `dtype` (between f32, f16 and bf16; another type only as itself).
- * Errors: TSR_ERR_DTYPE, TSR_ERR_ARGUMENT. */
+ * Any thread. Errors: TSR_ERR_DTYPE, TSR_ERR_ARGUMENT, TSR_ERR_IO (the file shrank, or cannot be read),
+ * TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, tsr_dtype dtype,
                                 void *out) TSR_MUST_CHECK;
 

@@ -26,9 +26,9 @@ tsr_status tsr_config_open(const char *path, tsr_config *config)
 {
   *config = (tsr_config){0};
   tsr_file file;
-  TSR_TRY(tsr_file_map(path, &file));
+  TSR_TRY(tsr_file_read(path, &file));
   tsr_status status = tsr_config_parse(path, file.bytes, file.size, config);
-  tsr_file_unmap(&file);
+  tsr_file_free(&file);
   return status;
 }
 

@@ -56,10 +56,10 @@ static int has_entry(const tsr_zip *zip, const char *suffix)
   return 0;
 }
 
-static tsr_status parse_zip(const char *path, const void *bytes, size_t size, tsr_container *container)
+static tsr_status parse_zip(const tsr_source *source, tsr_container *container)
 {
   tsr_zip zip;
-  TSR_TRY(tsr_zip_parse(path, bytes, size, &container->arena, &zip));
+  TSR_TRY(tsr_zip_parse(source, &container->arena, &zip));
   if (has_entry(&zip, "data.pkl")) {
     return tsr_torch_parse(&zip, container);
   }
@@ -69,31 +69,51 @@ static tsr_status parse_zip(const char *path, const void *bytes, size_t size, ts
   return tsr_fail(TSR_ERR_FORMAT,
                   "%s: expected a zip file of torch.save (with data.pkl) or of NumPy (with .npy); it has %zu entries, "
                   "none of which is such",
-                  path, zip.count);
+                  source->path, zip.count);
 }
 
-static tsr_status parse(const char *path, const void *bytes, size_t size, tsr_container *container)
+static tsr_status parse(const tsr_source *source, tsr_container *container)
 {
   static const char pointer[] = "version https://git-lfs";
-  if (size >= sizeof pointer - 1 && memcmp(bytes, pointer, sizeof pointer - 1) == 0) {
+  enum { HEAD = 512 }; /* bytes by which the forms are told apart */
+  const size_t size = source->size < HEAD ? source->size : HEAD;
+  TSR_TRY(tsr_source_need(source, 0, size));
+  if (size >= sizeof pointer - 1 && memcmp(source->bytes, pointer, sizeof pointer - 1) == 0) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: a pointer of Git LFS instead of the file itself: fetch it with git lfs pull",
-                    path);
+                    source->path);
   }
-  if (is_old_torch(bytes, size)) {
+  if (is_old_torch(source->bytes, size)) {
     return tsr_fail(TSR_ERR_UNSUPPORTED,
                     "%s: written in the form that PyTorch had before version 1.6, which is not read here; convert it "
                     "with a newer PyTorch: python3 -c 'import sys, torch; f = sys.argv[1]; torch.save(torch.load(f, "
                     "map_location=\"cpu\"), f)' FILE",
-                    path);
+                    source->path);
   }
-  return tsr_zip_is(bytes, size) ? parse_zip(path, bytes, size, container)
-                                 : tsr_safetensors_parse(path, bytes, size, container);
+  return tsr_zip_is(source->bytes, size) ? parse_zip(source, container) : tsr_safetensors_parse(source, container);
 }
 
-tsr_status tsr_container_parse(const char *path, const void *bytes, size_t size, tsr_container *container)
+/* From addresses within a file to places in it. */
+static void place_tensors(const tsr_source *source, tsr_container *container)
+{
+  for (int32_t i = 0; i < container->count; i++) {
+    tsr_checkpoint_tensor *tensor = &container->tensors[i];
+    const unsigned char *bytes = tensor->bytes;
+    if (bytes >= source->bytes && bytes <= source->bytes + source->size) {
+      tensor->source = source;
+      tensor->at = (uint64_t)(bytes - source->bytes);
+      tensor->bytes = NULL;
+    }
+  }
+}
+
+tsr_status tsr_container_parse(tsr_source *source, tsr_container *container)
 {
   *container = (tsr_container){0};
-  tsr_status status = parse(path, bytes, size, container);
+  tsr_status status = parse(source, container);
+  if (status == TSR_OK && source->descriptor >= 0) {
+    place_tensors(source, container);
+    tsr_source_forget(source);
+  }
   if (status != TSR_OK) {
     tsr_container_finish(container);
   }

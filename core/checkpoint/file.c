@@ -6,70 +6,90 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/status.h"
 
-static const char nothing[1];
-
-static tsr_status map_open_file(const char *path, int descriptor, tsr_file *file)
+static tsr_status check_regular(const char *path, int descriptor, struct stat *info)
 {
-  struct stat status;
-  if (fstat(descriptor, &status) != 0) {
+  if (fstat(descriptor, info) != 0) {
     return tsr_fail(TSR_ERR_IO, "%s: cannot be examined: %s", path, strerror(errno));
   }
-  if (S_ISDIR(status.st_mode)) {
+  if (S_ISDIR(info->st_mode)) {
     return tsr_fail(TSR_ERR_IO, "%s: expected a file, found a folder", path);
   }
-  if (!S_ISREG(status.st_mode)) {
+  if (!S_ISREG(info->st_mode)) {
     return tsr_fail(TSR_ERR_IO, "%s: expected a regular file, found a device or a pipe", path);
   }
-  if ((uint64_t)status.st_size > SIZE_MAX) {
+  if ((uint64_t)info->st_size >= SIZE_MAX) {
     return tsr_fail(TSR_ERR_IO, "%s: larger than this machine's address space", path);
   }
-
-  file->size = (size_t)status.st_size;
-  file->bytes = nothing;
-  if (file->size == 0) {
-    return TSR_OK;
-  }
-  void *bytes = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  if (bytes == MAP_FAILED) {
-    *file = (tsr_file){0};
-    return tsr_fail(TSR_ERR_IO, "%s: cannot be mapped: %s", path, strerror(errno));
-  }
-  file->bytes = bytes;
   return TSR_OK;
 }
 
-tsr_status tsr_file_map(const char *path, tsr_file *file)
+tsr_status tsr_file_open(const char *path, int *descriptor, struct stat *info)
 {
-  *file = (tsr_file){0};
   /* Without O_NONBLOCK, opening a pipe would wait for a writer. */
-  int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) {
+  *descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (*descriptor < 0) {
     return tsr_fail(TSR_ERR_IO, "%s: cannot be opened: %s", path, strerror(errno));
   }
-  tsr_status status = map_open_file(path, descriptor, file);
-  close(descriptor);
+  tsr_status status = check_regular(path, *descriptor, info);
+  if (status != TSR_OK) {
+    close(*descriptor);
+    *descriptor = -1;
+  }
   return status;
 }
 
-void tsr_file_unmap(tsr_file *file)
+/* Up to `size` bytes; fewer where the file ends before. */
+static tsr_status read_bytes(const char *path, int descriptor, char *bytes, size_t size, size_t *n_read)
 {
-  if (file->size > 0) {
-    munmap((void *)file->bytes, file->size);
+  *n_read = 0;
+  while (*n_read < size) {
+    ssize_t n = read(descriptor, bytes + *n_read, size - *n_read);
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n < 0) {
+      return tsr_fail(TSR_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
+    }
+    if (n == 0) {
+      break;
+    }
+    *n_read += (size_t)n;
   }
-  *file = (tsr_file){0};
+  return TSR_OK;
 }
 
-void tsr_file_release(const tsr_file *file)
+tsr_status tsr_file_read(const char *path, tsr_file *file)
 {
-  if (file->size > 0) {
-    (void)madvise((void *)file->bytes, file->size, MADV_DONTNEED);
+  *file = (tsr_file){0};
+  int descriptor = -1;
+  struct stat info;
+  TSR_TRY(tsr_file_open(path, &descriptor, &info));
+  size_t size = (size_t)info.st_size;
+  char *bytes = malloc(size + 1);
+  size_t n_read = 0;
+  tsr_status status = bytes ? read_bytes(path, descriptor, bytes, size, &n_read) : tsr_fail_memory(size + 1);
+  if (status == TSR_OK && n_read < size) {
+    status =
+        tsr_fail(TSR_ERR_IO, "%s: the file ends at byte %zu and had %zu bytes when it was opened: something writes it",
+                 path, n_read, size);
   }
+  close(descriptor);
+  if (status != TSR_OK) {
+    free(bytes);
+    return status;
+  }
+  *file = (tsr_file){.bytes = bytes, .size = size};
+  return TSR_OK;
+}
+
+void tsr_file_free(tsr_file *file)
+{
+  free((void *)file->bytes);
+  *file = (tsr_file){0};
 }
 
 int tsr_path_is_folder(const char *path)

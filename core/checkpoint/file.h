@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files as read-only memory, and paths.
+ * Files as memory, and paths.
  */
 #ifndef TESSERA_CORE_FILE_H
 #define TESSERA_CORE_FILE_H
 
+#include <sys/stat.h>
+
 #include "tessera/status.h"
 
 typedef struct tsr_file {
-  const void *bytes; /* NULL only after tsr_file_unmap: an empty file has an address too */
+  const void *bytes; /* NULL only after tsr_file_free: an empty file has an address too */
   size_t size;
 } tsr_file;
 
-/* Maps a whole regular file. The content must not shrink while it is mapped. Call tsr_file_unmap after success. Errors:
- * TSR_ERR_IO (not there, a folder, no permission), naming the file. */
-tsr_status tsr_file_map(const char *path, tsr_file *file) TSR_MUST_CHECK;
-void tsr_file_unmap(tsr_file *file); /* takes a zeroed one */
+/* Reads a whole regular file into memory; a file of tensors is better opened as a tsr_source. Call tsr_file_free after
+ * success. Errors: TSR_ERR_IO (not there, a folder, no permission), naming the file; TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_file_read(const char *path, tsr_file *file) TSR_MUST_CHECK;
+void tsr_file_free(tsr_file *file); /* takes a zeroed one */
 
-/* Gives back the memory that its pages take for now; they are read again when they are needed. Takes a zeroed one. */
-void tsr_file_release(const tsr_file *file);
+/* Opens a regular file for reading, never waiting for a pipe's writer; *descriptor is the caller's to close after success.
+ * Errors: TSR_ERR_IO, naming the file. */
+tsr_status tsr_file_open(const char *path, int *descriptor, struct stat *info) TSR_MUST_CHECK;
 
 int tsr_path_is_folder(const char *path);
 int tsr_path_exists(const char *path); /* 1 also for a folder */

@@ -221,8 +221,12 @@ static tsr_status read_header(reader *r, header *h)
 }
 
 /* Finds the header's text in an array of `size` bytes, and the elements behind it. */
-static tsr_status open_array(const unsigned char *array, size_t size, reader *r, const unsigned char **data)
+static tsr_status open_array(const tsr_zip *zip, const tsr_zip_entry *entry, const unsigned char *array, reader *r,
+                             const unsigned char **data)
 {
+  enum { LONGEST_PREFIX = PREFIX_SIZE + 2 };
+  size_t size = entry->size;
+  TSR_TRY(tsr_zip_need(zip, entry, LONGEST_PREFIX));
   if (size < PREFIX_SIZE || memcmp(array, "\x93NUMPY", MAGIC_SIZE) != 0) {
     return fail_header(r, "an array of NumPy");
   }
@@ -236,6 +240,7 @@ static tsr_status open_array(const unsigned char *array, size_t size, reader *r,
   if (size < begin || length > size - begin || length > MAX_HEADER) {
     return fail_header(r, "a header within the array");
   }
+  TSR_TRY(tsr_zip_need(zip, entry, begin + (size_t)length));
   r->at = (const char *)array + begin;
   r->end = r->at + length;
   *data = array + begin + length;
@@ -252,14 +257,17 @@ static void pack_fortran(tsr_checkpoint_tensor *tensor)
   }
 }
 
-static tsr_status read_array(const char *path, const unsigned char *array, size_t size, tsr_checkpoint_tensor *tensor)
+static tsr_status read_array(const tsr_zip *zip, tsr_zip_entry *entry, tsr_checkpoint_tensor *tensor)
 {
+  const char *path = zip->path;
+  const unsigned char *array = NULL;
+  TSR_TRY(tsr_zip_place(zip, entry, &array));
   reader r = {.path = path, .name = tensor->name};
   header h;
   const unsigned char *data = NULL;
-  TSR_TRY(open_array(array, size, &r, &data));
+  TSR_TRY(open_array(zip, entry, array, &r, &data));
   TSR_TRY(read_header(&r, &h));
-  size_t found = size - (size_t)(data - array);
+  size_t found = entry->size - (size_t)(data - array);
   uint64_t expected = h.elements * (uint64_t)types[h.type].size;
   if (found != expected) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor %s: its array has %zu bytes of elements; expected %" PRIu64, path,
@@ -291,14 +299,12 @@ tsr_status tsr_npz_parse(const tsr_zip *zip, tsr_container *container)
       continue;
     }
     char *name = tsr_arena_text(&container->arena, entry->name);
-    const unsigned char *content = NULL;
     if (!name) {
       return tsr_fail_memory(length + 1);
     }
     name[length - strlen(suffix)] = 0;
-    TSR_TRY(tsr_zip_content(zip, entry, &content));
     container->tensors[container->count].name = name;
-    TSR_TRY(read_array(zip->path, content, entry->size, &container->tensors[container->count++]));
+    TSR_TRY(read_array(zip, entry, &container->tensors[container->count++]));
   }
   return TSR_OK;
 }

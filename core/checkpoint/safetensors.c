@@ -43,14 +43,17 @@ typedef struct header {
   json_t *json;
 } header;
 
-static tsr_status read_header(const char *path, const void *bytes, size_t size, header *out)
+static tsr_status read_header(const tsr_source *source, header *out)
 {
-  const unsigned char *file = bytes;
+  const char *path = source->path;
+  const unsigned char *file = source->bytes;
+  size_t size = source->size;
   if (size < LENGTH_SIZE) {
     return tsr_fail(TSR_ERR_FORMAT,
                     "%s: %zu bytes are too few for a safetensors file: expected 8 bytes of header length first", path,
                     size);
   }
+  TSR_TRY(tsr_source_need(source, 0, LENGTH_SIZE));
   uint64_t length = tsr_read_unsigned(file, LENGTH_SIZE);
   if (length > size - LENGTH_SIZE) {
     return tsr_fail(TSR_ERR_FORMAT,
@@ -62,6 +65,7 @@ static tsr_status read_header(const char *path, const void *bytes, size_t size, 
     return tsr_fail(TSR_ERR_FORMAT, "%s: the header's length is %" PRIu64 " bytes: expected at most %" PRIu64, path,
                     length, TSR_SAFETENSORS_MAX_HEADER);
   }
+  TSR_TRY(tsr_source_need(source, LENGTH_SIZE, length));
   if (length == 0 || file[LENGTH_SIZE] != '{') {
     return tsr_fail(TSR_ERR_FORMAT, "%s: the header does not begin with '{': not a safetensors file", path);
   }
@@ -285,10 +289,10 @@ static tsr_status read_tensors(const header *from, tsr_container *file)
   return check_tiling(from, file);
 }
 
-tsr_status tsr_safetensors_parse(const char *path, const void *bytes, size_t size, tsr_container *container)
+tsr_status tsr_safetensors_parse(const tsr_source *source, tsr_container *container)
 {
   header from = {0};
-  tsr_status status = read_header(path, bytes, size, &from);
+  tsr_status status = read_header(source, &from);
   if (status == TSR_OK) {
     status = read_tensors(&from, container);
   }

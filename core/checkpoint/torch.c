@@ -117,7 +117,7 @@ static tsr_status find_storage(source *from, const tsr_pickle_tensor *tensor, co
                     tsr_quote(tensor->name).text, tsr_quote(tensor->key).text, entry->size, tensor->elements,
                     tensor->type->type);
   }
-  return tsr_zip_content(from->zip, entry, bytes);
+  return tsr_zip_place(from->zip, entry, bytes);
 }
 
 /* Counts the elements, and checks that all of them lie in the storage. */

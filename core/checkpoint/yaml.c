@@ -229,10 +229,10 @@ tsr_status tsr_yaml_open(const char *path, tsr_config *config)
 {
   *config = (tsr_config){0};
   tsr_file file;
-  TSR_TRY(tsr_file_map(path, &file));
+  TSR_TRY(tsr_file_read(path, &file));
   json_t *root = NULL;
   tsr_status status = tsr_yaml_parse(path, file.bytes, file.size, &root);
-  tsr_file_unmap(&file);
+  tsr_file_free(&file);
   TSR_TRY(status);
   config->root = root;
   config->path = strdup(path);

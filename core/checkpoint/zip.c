@@ -21,7 +21,8 @@ enum { DEFLATE_LIMIT = 1040 }; /* no byte of deflated data stands for more */
 
 /* The file under inspection. */
 typedef struct source {
-  const char *path;
+  const tsr_source *file;
+  const char *path; /* these three are the file's */
   const unsigned char *bytes;
   size_t size;
   uint64_t n_entries;
@@ -54,6 +55,8 @@ int tsr_zip_is(const void *bytes, size_t size)
 /* The record at the end of the file, behind which lies nothing but the comment that it announces. */
 static tsr_status find_end(const source *from, size_t *end)
 {
+  size_t reach = from->size < UINT16_MAX + END_SIZE ? from->size : (size_t)UINT16_MAX + END_SIZE;
+  TSR_TRY(tsr_source_need(from->file, from->size - reach, reach));
   for (size_t comment = 0; comment <= UINT16_MAX && comment + END_SIZE <= from->size; comment++) {
     size_t at = from->size - END_SIZE - comment;
     if (u32(from->bytes + at) == end_signature && u16(from->bytes + at + 20) == comment) {
@@ -69,13 +72,20 @@ static tsr_status find_end(const source *from, size_t *end)
 static tsr_status find_end64(const source *from, size_t end, const unsigned char **record)
 {
   *record = NULL;
-  if (end < LOCATOR_SIZE || u32(from->bytes + end - LOCATOR_SIZE) != locator_signature) {
+  if (end < LOCATOR_SIZE) {
+    return TSR_OK;
+  }
+  TSR_TRY(tsr_source_need(from->file, end - LOCATOR_SIZE, LOCATOR_SIZE));
+  if (u32(from->bytes + end - LOCATOR_SIZE) != locator_signature) {
     return TSR_OK;
   }
   const unsigned char *locator = from->bytes + end - LOCATOR_SIZE;
   uint64_t at = u64(locator + 8);
-  if (end < LOCATOR_SIZE + END64_SIZE || at > end - LOCATOR_SIZE - END64_SIZE ||
-      u32(from->bytes + at) != end64_signature) {
+  int fits = end >= LOCATOR_SIZE + END64_SIZE && at <= end - LOCATOR_SIZE - END64_SIZE;
+  if (fits) {
+    TSR_TRY(tsr_source_need(from->file, at, END64_SIZE));
+  }
+  if (!fits || u32(from->bytes + at) != end64_signature) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: the zip64 record that the file's end points to is not at byte %" PRIu64,
                     from->path, at);
   }
@@ -111,7 +121,7 @@ static tsr_status find_directory(source *from)
   }
   from->directory = (size_t)begin;
   from->directory_size = (size_t)size;
-  return TSR_OK;
+  return tsr_source_need(from->file, begin, size);
 }
 
 /* ---- entries ----------------------------------------------------------------------------------------------------- */
@@ -145,8 +155,11 @@ static tsr_status widen_sizes(const source *from, const char *name, const unsign
 /* Where the content lies: behind the local header, whose lengths may differ from the directory's. */
 static tsr_status find_content(const source *from, const unsigned char *central, uint64_t offset, tsr_zip_entry *entry)
 {
-  if (offset > from->directory || from->directory - offset < LOCAL_SIZE ||
-      u32(from->bytes + offset) != local_signature) {
+  int fits = offset <= from->directory && from->directory - offset >= LOCAL_SIZE;
+  if (fits) {
+    TSR_TRY(tsr_source_need(from->file, offset, LOCAL_SIZE));
+  }
+  if (!fits || u32(from->bytes + offset) != local_signature) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: entry %s: there is no local header at byte %" PRIu64, from->path,
                     tsr_quote(entry->name).text, offset);
   }
@@ -160,6 +173,7 @@ static tsr_status find_content(const source *from, const unsigned char *central,
                     " on reach into the zip directory: the file is truncated or damaged",
                     from->path, tsr_quote(entry->name).text, entry->packed, offset + LOCAL_SIZE + lead);
   }
+  TSR_TRY(tsr_source_need(from->file, offset + LOCAL_SIZE, name_size));
   if (u16(local + 8) != u16(central + 10) || name_size != strlen(entry->name) ||
       memcmp(local + LOCAL_SIZE, entry->name, (size_t)name_size) != 0) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: entry %s: its local header at byte %" PRIu64 " tells of another entry",
@@ -252,10 +266,10 @@ static tsr_status check_entries(const tsr_zip *zip)
   return TSR_OK;
 }
 
-tsr_status tsr_zip_parse(const char *path, const void *bytes, size_t size, tsr_arena *arena, tsr_zip *zip)
+tsr_status tsr_zip_parse(const tsr_source *file, tsr_arena *arena, tsr_zip *zip)
 {
-  source from = {.path = path, .bytes = bytes, .size = size};
-  *zip = (tsr_zip){.path = path, .arena = arena};
+  source from = {.file = file, .path = file->path, .bytes = file->bytes, .size = file->size};
+  *zip = (tsr_zip){.path = file->path, .source = file, .arena = arena};
   TSR_TRY(find_directory(&from));
   size_t room = ((size_t)from.n_entries + 1) * sizeof *zip->entries;
   zip->entries = tsr_arena_take(arena, room);
@@ -286,20 +300,28 @@ static tsr_status fail_inflate(const tsr_zip *zip, const tsr_zip_entry *entry)
                   zip->path, tsr_quote(entry->name).text, entry->size);
 }
 
-/* zlib counts in 32 bits: larger contents come in portions. */
+static uint64_t place_of(const tsr_zip *zip, const tsr_zip_entry *entry)
+{
+  return (uint64_t)(entry->bytes - zip->source->bytes);
+}
+
+/* In portions, so that the compressed bytes take little memory. */
 static tsr_status inflate_all(z_stream *stream, const tsr_zip *zip, const tsr_zip_entry *entry, unsigned char *out)
 {
+  enum { PORTION = 1 << 20, ROOM = 1 << 30 /* zlib counts in 32 bits */ };
   size_t taken = 0;
   size_t given = 0;
   int code = Z_OK;
   while (code == Z_OK) {
-    size_t in = entry->packed - taken < UINT_MAX ? entry->packed - taken : UINT_MAX;
-    size_t room = entry->size - given < UINT_MAX ? entry->size - given : UINT_MAX;
+    size_t in = entry->packed - taken < PORTION ? entry->packed - taken : PORTION;
+    size_t room = entry->size - given < ROOM ? entry->size - given : ROOM;
+    TSR_TRY(tsr_source_need(zip->source, place_of(zip, entry) + taken, in));
     stream->next_in = (unsigned char *)entry->bytes + taken;
     stream->avail_in = (uInt)in;
     stream->next_out = out + given;
     stream->avail_out = (uInt)room;
     code = inflate(stream, Z_NO_FLUSH);
+    tsr_source_drop(zip->source, place_of(zip, entry) + taken, in);
     taken += in - stream->avail_in;
     given += room - stream->avail_out;
   }
@@ -335,7 +357,7 @@ static tsr_status inflate_entry(const tsr_zip *zip, const tsr_zip_entry *entry, 
   return status == TSR_OK ? tsr_zip_verify(zip, entry, out) : status;
 }
 
-tsr_status tsr_zip_content(const tsr_zip *zip, tsr_zip_entry *entry, const unsigned char **content)
+tsr_status tsr_zip_place(const tsr_zip *zip, tsr_zip_entry *entry, const unsigned char **content)
 {
   if (entry->method != TSR_ZIP_STORED && entry->method != TSR_ZIP_DEFLATED) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: entry %s is compressed by method %d; this build knows 0 and 8 (deflate)",
@@ -346,4 +368,16 @@ tsr_status tsr_zip_content(const tsr_zip *zip, tsr_zip_entry *entry, const unsig
   }
   *content = entry->method == TSR_ZIP_STORED ? entry->bytes : entry->inflated;
   return TSR_OK;
+}
+
+tsr_status tsr_zip_need(const tsr_zip *zip, const tsr_zip_entry *entry, size_t count)
+{
+  count = count < entry->size ? count : entry->size;
+  return entry->method == TSR_ZIP_STORED ? tsr_source_need(zip->source, place_of(zip, entry), count) : TSR_OK;
+}
+
+tsr_status tsr_zip_content(const tsr_zip *zip, tsr_zip_entry *entry, const unsigned char **content)
+{
+  TSR_TRY(tsr_zip_place(zip, entry, content));
+  return tsr_zip_need(zip, entry, entry->size);
 }

@@ -19,14 +19,14 @@ static tsr_status open_merges(const tsr_tokenizer_files *files, tsr_segmenter *s
   }
   tsr_file file = {0};
   tsr_bpe *bpe = NULL;
-  tsr_status status = tsr_file_map(path, &file);
+  tsr_status status = tsr_file_read(path, &file);
   if (status == TSR_OK) {
     status = tsr_bpe_parse(path, file.bytes, file.size, &bpe);
   }
   if (status == TSR_OK) {
     *segmenter = tsr_bpe_segmenter(bpe);
   }
-  tsr_file_unmap(&file);
+  tsr_file_free(&file);
   free(path);
   return status;
 }

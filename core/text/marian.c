@@ -15,10 +15,10 @@
 /* ------------------------------------------------------------------------------------------------------------------
  * Opening
  */
-static tsr_status map_pieces(const char *folder, const char *name, char **path, tsr_file *file)
+static tsr_status read_pieces(const char *folder, const char *name, char **path, tsr_file *file)
 {
   *path = tsr_path_join(folder, name);
-  return *path ? tsr_file_map(*path, file) : TSR_ERR_OUT_OF_MEMORY;
+  return *path ? tsr_file_read(*path, file) : TSR_ERR_OUT_OF_MEMORY;
 }
 
 /* Both sides, which share one model if their files are equal: it takes longer to open than all else together. */
@@ -29,7 +29,7 @@ static tsr_status open_pieces(const char *folder, tsr_tokenizer *tokenizer)
   tsr_file files[TSR_SIDES] = {{0}};
   tsr_status status = TSR_OK;
   for (int32_t side = 0; side < TSR_SIDES && status == TSR_OK; side++) {
-    status = map_pieces(folder, names[side], &paths[side], &files[side]);
+    status = read_pieces(folder, names[side], &paths[side], &files[side]);
   }
   for (int32_t side = 0; side < TSR_SIDES && status == TSR_OK; side++) {
     if (side > 0 && files[side].size == files[0].size &&
@@ -41,7 +41,7 @@ static tsr_status open_pieces(const char *folder, tsr_tokenizer *tokenizer)
     }
   }
   for (int32_t side = 0; side < TSR_SIDES; side++) {
-    tsr_file_unmap(&files[side]);
+    tsr_file_free(&files[side]);
     free(paths[side]);
   }
   return status;

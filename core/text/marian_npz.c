@@ -135,9 +135,9 @@ static tsr_status open_side(const char *path, int32_t limit, tsr_tokenizer_side 
     return add_yaml(path, side->vocabulary);
   }
   tsr_file file;
-  TSR_TRY(tsr_file_map(path, &file));
+  TSR_TRY(tsr_file_read(path, &file));
   tsr_status status = read_vocabulary(path, &file, side);
-  tsr_file_unmap(&file);
+  tsr_file_free(&file);
   return status;
 }
 

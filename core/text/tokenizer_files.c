@@ -34,11 +34,11 @@ tsr_status tsr_files_json(const tsr_tokenizer_files *files, const char *name, js
     return TSR_ERR_OUT_OF_MEMORY;
   }
   tsr_file file = {0};
-  tsr_status status = tsr_file_map(path, &file);
+  tsr_status status = tsr_file_read(path, &file);
   if (status == TSR_OK) {
     status = tsr_json_parse_large(path, file.bytes, file.size, root);
   }
-  tsr_file_unmap(&file);
+  tsr_file_free(&file);
   free(path);
   return status;
 }
@@ -104,11 +104,11 @@ tsr_status tsr_files_sentencepiece(const tsr_tokenizer_files *files, const char 
     return TSR_ERR_OUT_OF_MEMORY;
   }
   tsr_file file = {0};
-  tsr_status status = tsr_file_map(path, &file);
+  tsr_status status = tsr_file_read(path, &file);
   if (status == TSR_OK) {
     status = parse_merged(path, &file, extra, extra_size, segmenter);
   }
-  tsr_file_unmap(&file);
+  tsr_file_free(&file);
   free(path);
   return status;
 }

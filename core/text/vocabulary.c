@@ -190,9 +190,9 @@ tsr_status tsr_vocabulary_open(const char *path, int32_t size, tsr_vocabulary **
 {
   *vocabulary = NULL;
   tsr_file file;
-  TSR_TRY(tsr_file_map(path, &file));
+  TSR_TRY(tsr_file_read(path, &file));
   tsr_status status = tsr_vocabulary_parse(path, file.bytes, file.size, size, vocabulary);
-  tsr_file_unmap(&file);
+  tsr_file_free(&file);
   return status;
 }
 

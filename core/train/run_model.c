@@ -25,12 +25,12 @@ static tsr_status copy_file(const char *from, const char *to, const char *name)
   tsr_status status = source && target ? TSR_OK : TSR_ERR_OUT_OF_MEMORY;
   tsr_file file = {0};
   if (status == TSR_OK && tsr_path_exists(source)) {
-    status = tsr_file_map(source, &file);
+    status = tsr_file_read(source, &file);
     if (status == TSR_OK) {
       status = tsr_file_replace(target, file.bytes, file.size);
     }
   }
-  tsr_file_unmap(&file);
+  tsr_file_free(&file);
   free(source);
   free(target);
   return status;

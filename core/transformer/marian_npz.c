@@ -30,9 +30,13 @@ static tsr_status open_special(const tsr_checkpoint *checkpoint, tsr_config *fil
     return tsr_fail_memory(room);
   }
   snprintf(file->path, room, "%s: %s", path, special_name);
-  const char *text = tensor->bytes;
-  const char *end = memchr(text, 0, tensor->size);
-  tsr_status status = tsr_yaml_parse(file->path, text, end ? (size_t)(end - text) : tensor->size, &file->root);
+  char *text = calloc(tensor->size + 1, 1); /* which ends it */
+  tsr_status status =
+      text ? tsr_checkpoint_widen(tensor, 0, (int64_t)tensor->size, TSR_I8, text) : tsr_fail_memory(tensor->size + 1);
+  if (status == TSR_OK) {
+    status = tsr_yaml_parse(file->path, text, strlen(text), &file->root);
+  }
+  free(text);
   if (status == TSR_OK && json_object_set_new(file->root, "model_type", json_string("marian_npz")) != 0) {
     status = tsr_fail_memory(sizeof(json_t));
   }
@@ -84,9 +88,10 @@ static tsr_status count_positions(const tsr_checkpoint *checkpoint, tsr_transfor
     return TSR_OK;
   }
   const tsr_checkpoint_tensor *table = tsr_checkpoint_find(checkpoint, "Wpos");
-  if (!table || table->rank != 2 || table->shape.extent[0] < 1 || table->shape.extent[0] > TSR_MAX_POSITIONS) {
-    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor 'Wpos' is missing, or no table of 1 to %d positions",
-                    tsr_checkpoint_path(checkpoint), (int)TSR_MAX_POSITIONS);
+  if (!table || table->rank != 2 || table->shape.extent[0] < 1 ||
+      table->shape.extent[0] > TSR_MAX_POSITIONS) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor 'Wpos' is missing, or no table of %d to %d positions",
+                    tsr_checkpoint_path(checkpoint), 1, (int)TSR_MAX_POSITIONS);
   }
   config->max_positions = (int32_t)table->shape.extent[0];
   return TSR_OK;

@@ -207,8 +207,5 @@ tsr_status tsr_model_save(const tsr_model *model, const char *folder, const tsr_
   free(weights);
   free(generation);
   free(config);
-  if (!read) {
-    tsr_checkpoint_release(model->checkpoint);
-  }
-  return status;
+  return status == TSR_OK && !read ? tsr_checkpoint_check(model->checkpoint) : status;
 }

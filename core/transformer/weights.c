@@ -112,6 +112,5 @@ tsr_status tsr_transformer_upload(tsr_transformer *transformer)
   free(staging.scales);
   free(staging.bytes);
   free(staging.elements);
-  tsr_checkpoint_release(transformer->model->checkpoint);
-  return status;
+  return status == TSR_OK ? tsr_checkpoint_check(transformer->model->checkpoint) : status;
 }

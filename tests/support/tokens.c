@@ -22,9 +22,9 @@ void assert_message_has(const char *fragment)
 void copy_file(const char *from, const char *to)
 {
   tsr_file file;
-  assert_int_equal(tsr_file_map(from, &file), TSR_OK);
+  assert_int_equal(tsr_file_read(from, &file), TSR_OK);
   write_file(to, file.bytes, file.size);
-  tsr_file_unmap(&file);
+  tsr_file_free(&file);
 }
 
 void expect_tokens(const tsr_tokenizer *tokenizer, int32_t side, const char *text, size_t size, const char *expected)

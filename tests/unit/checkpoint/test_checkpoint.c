@@ -2,6 +2,7 @@
  *
  * Safetensors files, good and bad, and checkpoints of several files.
  */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +16,7 @@
 #include <cmocka.h>
 
 #include "core/checkpoint/checkpoint.h"
+#include "tests/support/bytes.h"
 #include "tests/support/temporary.h"
 
 /* The bytes of a file: 8 bytes of header length, the header, `data_size` bytes counting up. Freed by the caller. */
@@ -51,6 +53,9 @@ static void assert_message_has(const char *fragment)
 
 #define ONE_F32(name, begin, end)                                                                                      \
   "\"" name "\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[" #begin "," #end "]}"
+
+#define F32(name, elements, begin, end)                                                                                \
+  "\"" name "\":{\"dtype\":\"F32\",\"shape\":[" #elements "],\"data_offsets\":[" #begin "," #end "]}"
 
 struct bad_file {
   const char *what;
@@ -372,7 +377,7 @@ static void test_files(void **state)
   assert_int_equal(tsr_checkpoint_find(checkpoint, "a")->size, 4);
   tsr_checkpoint_close(checkpoint);
   assert_int_equal(tsr_checkpoint_open(folder, &checkpoint), TSR_OK);
-  assert_string_equal(tsr_checkpoint_path(checkpoint), folder);
+  assert_string_equal(tsr_checkpoint_path(checkpoint), path);
   assert_string_equal(tsr_checkpoint_find(checkpoint, "a")->path, path);
   tsr_checkpoint_close(checkpoint);
 
@@ -439,6 +444,60 @@ static void test_shards(void **state)
   remove_temporary_folder(folder);
 }
 
+/* Files that are written to after they were opened: each tensor gives its elements or an error that names the file, never a
+ * signal; and what was written to is noticed even where nothing is missing. */
+static void test_files_that_change(void **state)
+{
+  (void)state;
+  char *folder = make_temporary_folder();
+  char path[4200];
+  snprintf(path, sizeof path, "%s", path_in(folder, "model.safetensors"));
+  tsr_checkpoint *checkpoint;
+  float values[2048];
+  write_checkpoint(path, "{" ONE_F32("a", 0, 4) "," F32("b", 2047, 4, 8192) "}", 8192);
+  assert_int_equal(tsr_checkpoint_open(path, &checkpoint), TSR_OK);
+  const tsr_checkpoint_tensor *a = tsr_checkpoint_find(checkpoint, "a");
+  const tsr_checkpoint_tensor *b = tsr_checkpoint_find(checkpoint, "b");
+  assert_int_equal(tsr_checkpoint_check(checkpoint), TSR_OK);
+  assert_int_equal(tsr_checkpoint_widen(b, 0, 2047, TSR_F32, values), TSR_OK);
+  assert_int_equal(truncate(path, (off_t)(b->at + 5000)), 0);
+  assert_int_equal(tsr_checkpoint_widen(a, 0, 1, TSR_F32, values), TSR_OK);
+  for (int dtype = TSR_F32; dtype <= TSR_BF16; dtype++) {
+    assert_int_equal(tsr_checkpoint_widen(b, 0, 2047, dtype, values), TSR_ERR_IO);
+    assert_non_null(strstr(tsr_error_message(), path));
+    assert_non_null(strstr(tsr_error_message(), "the file ends at byte"));
+  }
+  tsr_checkpoint_tensor column = {.dtype = TSR_F32, .name = "b", .path = path, .source = b->source, .at = b->at};
+  column.shape = TSR_SHAPE(2, 1000); /* elements that lie apart */
+  column.size = 8000;
+  column.strides[0] = 1;
+  column.strides[1] = 2;
+  assert_int_equal(tsr_checkpoint_widen(&column, 0, 2000, TSR_F32, values), TSR_ERR_IO);
+  assert_int_equal(tsr_checkpoint_check(checkpoint), TSR_ERR_IO);
+  assert_non_null(strstr(tsr_error_message(), path));
+  tsr_checkpoint_close(checkpoint);
+
+  /* Other bytes, as many: nothing is missing, but what was read is of two files. */
+  write_checkpoint(path, "{" ONE_F32("a", 0, 4) "}", 4);
+  const struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+  assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
+  assert_int_equal(tsr_checkpoint_open(path, &checkpoint), TSR_OK);
+  write_checkpoint(path, "{" ONE_F32("a", 0, 4) "}", 4);
+  assert_int_equal(tsr_checkpoint_widen(tsr_checkpoint_find(checkpoint, "a"), 0, 1, TSR_F32, values), TSR_OK);
+  assert_int_equal(tsr_checkpoint_check(checkpoint), TSR_ERR_IO);
+  assert_non_null(strstr(tsr_error_message(), "was written to while it was read"));
+  tsr_checkpoint_close(checkpoint);
+
+  /* A file that takes the place of the other leaves it as it was. */
+  assert_int_equal(tsr_checkpoint_open(path, &checkpoint), TSR_OK);
+  assert_int_equal(unlink(path), 0);
+  write_checkpoint(path, "{" ONE_F32("c", 0, 4) "}", 4);
+  assert_int_equal(tsr_checkpoint_widen(tsr_checkpoint_find(checkpoint, "a"), 0, 1, TSR_F32, values), TSR_OK);
+  assert_int_equal(tsr_checkpoint_check(checkpoint), TSR_OK);
+  tsr_checkpoint_close(checkpoint);
+  remove_temporary_folder(folder);
+}
+
 /* A model that the original wrote once in one file and once in three. */
 static void test_recorded_shards(void **state)
 {
@@ -456,7 +515,7 @@ static void test_recorded_shards(void **state)
     assert_string_equal(a->name, b->name);
     assert_true(tsr_shape_equal(&a->shape, &b->shape));
     assert_int_equal(a->size, b->size);
-    assert_memory_equal(a->bytes, b->bytes, a->size);
+    assert_same_bytes(a, b);
   }
   tsr_checkpoint_close(whole);
   tsr_checkpoint_close(sharded);
@@ -465,9 +524,15 @@ static void test_recorded_shards(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_bad_files), cmocka_unit_test(test_truncated),         cmocka_unit_test(test_header_limit),
-      cmocka_unit_test(test_good_file), cmocka_unit_test(test_names_in_messages), cmocka_unit_test(test_files),
-      cmocka_unit_test(test_shards),    cmocka_unit_test(test_recorded_shards),
+      cmocka_unit_test(test_bad_files),
+      cmocka_unit_test(test_truncated),
+      cmocka_unit_test(test_header_limit),
+      cmocka_unit_test(test_good_file),
+      cmocka_unit_test(test_names_in_messages),
+      cmocka_unit_test(test_files),
+      cmocka_unit_test(test_shards),
+      cmocka_unit_test(test_recorded_shards),
+      cmocka_unit_test(test_files_that_change),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

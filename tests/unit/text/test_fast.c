@@ -83,7 +83,7 @@ static model *read_model(const char *path)
 {
   model *m = calloc(1, sizeof *m);
   assert_non_null(m);
-  assert_int_equal(tsr_file_map(path, &m->file), TSR_OK);
+  assert_int_equal(tsr_file_read(path, &m->file), TSR_OK);
   const unsigned char *bytes = m->file.bytes;
   read_fields(m, bytes, bytes + m->file.size, 0);
   return m;
@@ -91,7 +91,7 @@ static model *read_model(const char *path)
 
 static void finish_model(model *m)
 {
-  tsr_file_unmap(&m->file);
+  tsr_file_free(&m->file);
   free(m);
 }
 

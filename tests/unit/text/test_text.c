@@ -234,7 +234,7 @@ static void test_truncated_model(void **state)
 {
   (void)state;
   tsr_file file;
-  assert_int_equal(tsr_file_map(path_in(recorded_model, "source.spm"), &file), TSR_OK);
+  assert_int_equal(tsr_file_read(path_in(recorded_model, "source.spm"), &file), TSR_OK);
   for (size_t cut = 0; cut < file.size; cut += cut < 64 ? 1 : 9973) {
     unsigned char *bytes = malloc(cut + !cut);
     assert_non_null(bytes);
@@ -245,7 +245,7 @@ static void test_truncated_model(void **state)
     tsr_sentencepiece_close(model);
     free(bytes);
   }
-  tsr_file_unmap(&file);
+  tsr_file_free(&file);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -592,9 +592,9 @@ static void test_recorded_pieces(void **state)
     snprintf(file, sizeof file, "%s.model", name);
     tsr_sentencepiece *model;
     tsr_file mapped;
-    assert_int_equal(tsr_file_map(path_in(recordings, file), &mapped), TSR_OK);
+    assert_int_equal(tsr_file_read(path_in(recordings, file), &mapped), TSR_OK);
     assert_int_equal(tsr_sentencepiece_parse(file, mapped.bytes, mapped.size, &model), TSR_OK);
-    tsr_file_unmap(&mapped);
+    tsr_file_free(&mapped);
     const json_t *pieces = json_object_get(results, "pieces");
     assert_int_equal(tsr_sentencepiece_count(model), json_integer_value(json_object_get(results, "vocab_size")));
     for (size_t i = 0; i < json_array_size(pieces); i++) {

@@ -144,14 +144,14 @@ static void test_refusals(void **state)
 
   /* Torn at any place. */
   tsr_file file;
-  assert_int_equal(tsr_file_map(path, &file), TSR_OK);
+  assert_int_equal(tsr_file_read(path, &file), TSR_OK);
   const size_t cuts[] = {0, 5, 8, 100, file.size / 2, file.size - 1};
   const char *cut_path = path_in(folder, "cut.safetensors");
   for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
     write_file(cut_path, file.bytes, cuts[i]);
     assert_refused(cut_path, tensors, N_TENSORS, TSR_ERR_FORMAT, "");
   }
-  tsr_file_unmap(&file);
+  tsr_file_free(&file);
 
   /* Files of others. */
   static const char *const headers[][2] = {

@@ -16,6 +16,7 @@
 #include "core/base/philox.h"
 #include "core/transformer/model.h"
 #include "tessera/generate.h"
+#include "tests/support/bytes.h"
 #include "tests/support/configs.h"
 #include "tests/support/temporary.h"
 
@@ -101,7 +102,7 @@ static void assert_same_tensors(const char *original, const char *saved)
     }
     assert_string_equal(x->type, y->type);
     assert_true(tsr_shape_equal(&x->shape, &y->shape));
-    assert_memory_equal(x->bytes, y->bytes, x->size);
+    assert_same_bytes(x, y);
     same++;
   }
   assert_int_equal(same, tsr_checkpoint_count(b));
