@@ -290,6 +290,12 @@ tsr_status tsr_generate_apply(tsr_config *file, const tsr_transformer_config *co
         "goes on from, too: give max_length and min_length",
         file->path);
   }
+  if (json_integer_value(json_object_get(file->root, "max_length")) == 1) {
+    return tsr_fail(
+        TSR_ERR_FORMAT,
+        "%s: key 'max_length' is 1; it should be 2 or more: lengths count the token that decoding starts from",
+        file->path);
+  }
   read_lengths(file, config, call, options);
   tsr_config_int(file, "num_beams", 1, TSR_MAX_BEAM, &options->beam);
   tsr_config_int(file, "num_return_sequences", 1, TSR_MAX_BEAM, &options->n_best);

@@ -53,7 +53,7 @@ static const field fields[] = {
     INTEGER(decoder_d_ff, 1, TSR_MAX_WIDTH),
     INTEGER(source_vocabulary, 0, TSR_MAX_VOCABULARY),
     INTEGER(target_vocabulary, 0, TSR_MAX_VOCABULARY),
-    INTEGER(max_positions, 1, TSR_MAX_POSITIONS),
+    INTEGER(max_positions, TSR_MIN_POSITIONS, TSR_MAX_POSITIONS),
     INTEGER(norm, TSR_NORM_LAYER, TSR_NORM_LAYER_STD),
     INTEGER(norm_position, TSR_NORM_POST, TSR_NORM_PRE),
     FLAG(final_norm),

@@ -105,7 +105,7 @@ tsr_status tsr_bart_read(tsr_config *file, tsr_transformer_config *config)
   tsr_config_int(file, "encoder_ffn_dim", 1, TSR_MAX_WIDTH, &config->encoder_d_ff);
   tsr_config_int(file, "decoder_ffn_dim", 1, TSR_MAX_WIDTH, &config->decoder_d_ff);
   tsr_config_int(file, "vocab_size", 1, TSR_MAX_VOCABULARY, &config->source_vocabulary);
-  tsr_config_int(file, "max_position_embeddings", 1, TSR_MAX_POSITIONS, &config->max_positions);
+  tsr_config_int(file, "max_position_embeddings", TSR_MIN_POSITIONS, TSR_MAX_POSITIONS, &config->max_positions);
   tsr_config_bool(file, "scale_embedding", &scaled);
   tsr_config_bool(file, "tie_word_embeddings", &config->tied_logits);
   config->embedding_scale = scaled ? (float)sqrt((double)config->d_model) : 1.0f;

@@ -126,7 +126,7 @@ static tsr_status configure(tsr_config *file, tsr_transformer_config *config)
   tsr_config_int(file, "num_decoder_layers", 0, TSR_MAX_LAYERS, &config->decoder_layers);
   tsr_config_int(file, "nhead", 1, TSR_MAX_HEADS, &heads);
   tsr_config_int(file, "dim_feedforward", 1, TSR_MAX_WIDTH, &d_ff);
-  tsr_config_int(file, "max_position_embeddings", 1, TSR_MAX_POSITIONS, &config->max_positions);
+  tsr_config_int(file, "max_position_embeddings", TSR_MIN_POSITIONS, TSR_MAX_POSITIONS, &config->max_positions);
   tsr_config_float(file, "layer_norm_eps", 1e-12, 1.0, &config->epsilon);
   tsr_config_bool(file, "norm_first", &norm_first);
   tsr_config_bool(file, "final_norm", &config->final_norm);

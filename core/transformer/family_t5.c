@@ -102,7 +102,7 @@ static tsr_status configure(tsr_config *file, tsr_transformer_config *config)
   tsr_config_int(file, "d_kv", 1, TSR_MAX_WIDTH, &head_size);
   tsr_config_int(file, "d_ff", 1, TSR_MAX_WIDTH, &d_ff);
   tsr_config_int(file, "vocab_size", 1, TSR_MAX_VOCABULARY, &config->source_vocabulary);
-  tsr_config_int(file, "max_position_embeddings", 1, TSR_MAX_POSITIONS, &config->max_positions);
+  tsr_config_int(file, "max_position_embeddings", TSR_MIN_POSITIONS, TSR_MAX_POSITIONS, &config->max_positions);
   tsr_config_int(file, "relative_attention_num_buckets", 4, TSR_MAX_POSITIONS, &config->relative_buckets);
   tsr_config_int(file, "relative_attention_max_distance", 1, TSR_MAX_POSITIONS, &config->relative_distance);
   tsr_config_float(file, "layer_norm_epsilon", 1e-12, 1.0, &config->epsilon);

@@ -88,10 +88,10 @@ static tsr_status count_positions(const tsr_checkpoint *checkpoint, tsr_transfor
     return TSR_OK;
   }
   const tsr_checkpoint_tensor *table = tsr_checkpoint_find(checkpoint, "Wpos");
-  if (!table || table->rank != 2 || table->shape.extent[0] < 1 ||
+  if (!table || table->rank != 2 || table->shape.extent[0] < TSR_MIN_POSITIONS ||
       table->shape.extent[0] > TSR_MAX_POSITIONS) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor 'Wpos' is missing, or no table of %d to %d positions",
-                    tsr_checkpoint_path(checkpoint), 1, (int)TSR_MAX_POSITIONS);
+                    tsr_checkpoint_path(checkpoint), (int)TSR_MIN_POSITIONS, (int)TSR_MAX_POSITIONS);
   }
   config->max_positions = (int32_t)table->shape.extent[0];
   return TSR_OK;

@@ -149,8 +149,10 @@ tsr_status tsr_transformer_config_describe(const tsr_save_options *options, tsr_
 /* Puts the special ids that there are into a file. Errors: TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_config_set_ids(const tsr_transformer_config *config, json_t *file) TSR_MUST_CHECK;
 
-/* Largest values that a configuration may have; with them no product of extents overflows. */
+/* Largest values that a configuration may have; with them no product of extents overflows. And the least positions: of
+ * the token that decoding starts from, and of one after it. */
 enum {
+  TSR_MIN_POSITIONS = 2,
   TSR_MAX_WIDTH = 1 << 17, /* d_model, d_ff, heads times head size */
   TSR_MAX_LAYERS = 1024,
   TSR_MAX_HEADS = 4096,

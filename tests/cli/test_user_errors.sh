@@ -52,12 +52,14 @@ config.json|s/"d_model": 192/"d_model": -192/|"d_model": expected an integer
 config.json|s/"d_model": 192/"d_model": 1e99/|"d_model"
 config.json|s/"d_model": 192/"d_model": 190/|6 encoder heads do not divide d_model 190
 config.json|s/"d_model": 192/"d_model": 384/|tensor 'model.shared.weight' has the shape [5001, 192]; expected [5001, 384]
-config.json|s/"encoder_layers": 3/"encoder_layers": 4/|tensor 'model.encoder.layers.3.self_attn.q_proj.weight' is missing
+config.json|s/"encoder_layers": 3/"encoder_layers": 4/|/model.safetensors: tensor 'model.encoder.layers.3.self_attn.q_proj.weight' is missing
 config.json|s/"swish"/"tanhshrink"/|does not know the activation 'tanhshrink'; it knows relu
 config.json|s/"vocab_size": 5001/"vocab_size": 4000/|'pad_token_id' is 5000; the vocabulary has the ids 0 to 3999
 config.json|s/"eos_token_id": 0/"eos_token_id": 6000/|'eos_token_id' is 6000
-config.json|s/"max_position_embeddings": 256/"max_position_embeddings": 0/|"max_position_embeddings": expected an integer from 1
+config.json|s/"max_position_embeddings": 256/"max_position_embeddings": 0/|"max_position_embeddings": expected an integer from 2
+config.json|s/"max_position_embeddings": 256/"max_position_embeddings": 1/|"max_position_embeddings": expected an integer from 2
 generation_config.json|s/"num_beams": 4/"num_beams": 0/|"num_beams": expected an integer from 1
+generation_config.json|s/"num_beams": 4/"max_length": 1/|'max_length' is 1; it should be 2 or more
 generation_config.json|s/"num_beams": 4/"num_beams": "four"/|"num_beams": expected an integer from 1
 generation_config.json|s/"num_beams": 4/"num_beams": 4, "num_beam_groups": 2/|'num_beam_groups': this build does not have this setting
 generation_config.json|s/"num_beams": 4/"constraints": [1]/|'constraints': this build does not have this setting
