@@ -222,7 +222,10 @@ static const tsr_name_rule rules[] = {
     {"@.layers.#.feed_forward_norm.*", {{.name = "model.@.layers.#.final_layer_norm.*"}}},
 };
 
-const tsr_name_table tsr_bart_names = {.root = "model.", .rules = rules, .n = sizeof rules / sizeof rules[0]};
+const tsr_name_table tsr_bart_names = {.root = "model.",
+                                       .rules = rules,
+                                       .n = sizeof rules / sizeof rules[0],
+                                       .layers = {"encoder_layers", "decoder_layers"}};
 
 const tsr_family tsr_family_bart = {
     .model_type = "bart",

@@ -279,7 +279,8 @@ static const tsr_name_rule rules[] = {
     NORM_RULES("@.norm", "@_top"),
 };
 
-static const tsr_name_table names = {.root = "", .rules = rules, .n = sizeof rules / sizeof rules[0]};
+static const tsr_name_table names = {
+    .root = "", .rules = rules, .n = sizeof rules / sizeof rules[0], .layers = {"enc-depth", "dec-depth"}};
 
 const tsr_family tsr_family_marian_npz = {
     .model_type = "marian_npz",

@@ -244,7 +244,10 @@ static const tsr_name_rule rules[] = {
     {"decoder.norm.*", {{.name = "transformer.encoder.norm.*"}}, .when = TSR_RULE_NO_ENCODER},
 };
 
-static const tsr_name_table names = {.root = "transformer.", .rules = rules, .n = sizeof rules / sizeof rules[0]};
+static const tsr_name_table names = {.root = "transformer.",
+                                     .rules = rules,
+                                     .n = sizeof rules / sizeof rules[0],
+                                     .layers = {"num_encoder_layers", "num_decoder_layers"}};
 
 const tsr_family tsr_family_nn_transformer = {
     .model_type = "nn_transformer",

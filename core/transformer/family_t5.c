@@ -194,7 +194,8 @@ static const tsr_name_rule rules[] = {
     {"decoder.layers.#.feed_forward_norm.weight", {{.name = "decoder.block.#.layer.2.layer_norm.weight"}}},
 };
 
-static const tsr_name_table names = {.root = "", .rules = rules, .n = sizeof rules / sizeof rules[0]};
+static const tsr_name_table names = {
+    .root = "", .rules = rules, .n = sizeof rules / sizeof rules[0], .layers = {"num_layers", "num_decoder_layers"}};
 
 const tsr_family tsr_family_t5 = {
     .model_type = "t5",

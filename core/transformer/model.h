@@ -101,6 +101,7 @@ typedef struct tsr_name_table {
   const char *root; /* how names begin that may lack this beginning: "model."; "": none do */
   const tsr_name_rule *rules;
   int32_t n;
+  const char *layers[2]; /* keys of the configuration with the number of layers: of the encoder, of the decoder */
 } tsr_name_table;
 
 typedef struct tsr_family {
@@ -175,8 +176,8 @@ const char *tsr_activation_name(int32_t activation);
  * list). */
 tsr_status tsr_config_id(const tsr_config *file, const char *key, int32_t vocabulary, int32_t *id) TSR_MUST_CHECK;
 
-/* Finds each of the model's parameters' tensors in its checkpoint and checks their types and shapes. Errors:
- * TSR_ERR_FORMAT, naming file and tensor. */
+/* Finds each of the model's parameters' tensors in its checkpoint and checks their types and shapes; then looks at those that
+ * nobody reads (tsr_parameters_check_unread). Errors: TSR_ERR_FORMAT, naming file and tensor. */
 tsr_status tsr_parameters_resolve(tsr_model *model) TSR_MUST_CHECK;
 
 /* Elements first .. first+count-1 of a parameter. */

@@ -7,18 +7,9 @@
 #include <string.h>
 
 #include "core/base/status.h"
-#include "core/transformer/model.h"
+#include "core/transformer/names.h"
 
-enum { NAME_ROOM = 160 };
-
-/* What the wildcards of a pattern stood for. */
-typedef struct captures {
-  char stack[16];
-  char layer[16];
-  char suffix[16];
-} captures;
-
-static size_t capture(char kind, const char *name, captures *found)
+static size_t capture(char kind, const char *name, tsr_name_captures *found)
 {
   size_t n = 0;
   char *to = NULL;
@@ -26,7 +17,7 @@ static size_t capture(char kind, const char *name, captures *found)
   if (kind == '@') {
     n = strncmp(name, "encoder", 7) == 0 || strncmp(name, "decoder", 7) == 0 ? 7 : 0;
     to = found->stack;
-  } else if (kind == '#') {
+  } else if (kind == '#' || kind == '%') {
     n = strspn(name, "0123456789");
     to = found->layer;
   } else {
@@ -36,15 +27,20 @@ static size_t capture(char kind, const char *name, captures *found)
   if (n >= room) {
     return 0;
   }
-  memcpy(to, name, n);
-  to[n] = '\0';
+  if (kind == '%') {
+    snprintf(to, room, "%ld", strtol(name, NULL, 10) - 1);
+  } else {
+    memcpy(to, name, n);
+    to[n] = '\0';
+  }
   return n;
 }
 
-static int match(const char *pattern, const char *name, captures *found)
+int tsr_name_match(const char *pattern, const char *name, tsr_name_captures *found)
 {
+  *found = (tsr_name_captures){{0}, {0}, {0}};
   for (; *pattern; pattern++) {
-    if (strchr("@#*", *pattern)) {
+    if (strchr("@#%*", *pattern)) {
       size_t n = capture(*pattern, name, found);
       if (n == 0) {
         return 0;
@@ -57,33 +53,35 @@ static int match(const char *pattern, const char *name, captures *found)
   return *name == '\0';
 }
 
-static void expand(const char *pattern, const captures *found, char *name)
+void tsr_name_expand(const char *pattern, const tsr_name_captures *found, char *name)
 {
   size_t used = 0;
   name[0] = '\0';
   char from_one[16];
   snprintf(from_one, sizeof from_one, "%d", (int)(strtol(found->layer, NULL, 10) % TSR_MAX_LAYERS) + 1);
-  for (; *pattern && used + 1 < NAME_ROOM; pattern++) {
+  for (; *pattern && used + 1 < TSR_NAME_ROOM; pattern++) {
     char one[2] = {*pattern, '\0'};
     const char *text = *pattern == '@'   ? found->stack
                        : *pattern == '#' ? found->layer
                        : *pattern == '%' ? from_one
                        : *pattern == '*' ? found->suffix
                                          : one;
-    used += (size_t)snprintf(name + used, NAME_ROOM - used, "%s", text);
+    used += (size_t)snprintf(name + used, TSR_NAME_ROOM - used, "%s", text);
   }
 }
+
+const char *const tsr_name_wrappers[TSR_NAME_WRAPPERS] = {"", "module.", "_orig_mod.", "module._orig_mod.",
+                                                          "_orig_mod.module."};
 
 /* Looks a name up as it is, without the family's root, and behind the prefixes that wrappers put before it. */
 static const tsr_checkpoint_tensor *find_tensor(const tsr_model *model, const char *name)
 {
-  static const char *const wrappers[] = {"", "module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."};
   size_t root = strlen(model->family->names->root);
   int rooted = root > 0 && strncmp(name, model->family->names->root, root) == 0;
-  for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++) {
+  for (size_t i = 0; i < TSR_NAME_WRAPPERS; i++) {
     for (int bare = 0; bare <= rooted; bare++) {
-      char full[2 * NAME_ROOM];
-      snprintf(full, sizeof full, "%s%s", wrappers[i], name + (bare ? root : 0));
+      char full[2 * TSR_NAME_ROOM];
+      snprintf(full, sizeof full, "%s%s", tsr_name_wrappers[i], name + (bare ? root : 0));
       const tsr_checkpoint_tensor *tensor = tsr_checkpoint_find(model->checkpoint, full);
       if (tensor) {
         return tensor;
@@ -162,14 +160,18 @@ static tsr_status resolve_piece(const tsr_checkpoint *checkpoint, const tsr_name
   return TSR_OK;
 }
 
-/* 1 if a rule is one for that parameter of that model; then `found` is what its wildcards stand for. */
-static int applies(const tsr_name_rule *rule, const tsr_model *model, const tsr_parameter *parameter, captures *found)
+int tsr_name_rule_holds(const tsr_name_rule *rule, const tsr_transformer_config *config)
 {
-  const tsr_transformer_config *config = &model->config;
   int32_t holds = (config->gated ? TSR_RULE_GATED : TSR_RULE_NOT_GATED) |
                   (config->encoder_layers > 0 ? TSR_RULE_ENCODER : TSR_RULE_NO_ENCODER);
-  *found = (captures){{0}, {0}, {0}};
-  return (rule->when & ~holds) == 0 && match(rule->parameter, parameter->name, found);
+  return (rule->when & ~holds) == 0;
+}
+
+/* 1 if a rule is one for that parameter of that model; then `found` is what its wildcards stand for. */
+static int applies(const tsr_name_rule *rule, const tsr_model *model, const tsr_parameter *parameter,
+                   tsr_name_captures *found)
+{
+  return tsr_name_rule_holds(rule, &model->config) && tsr_name_match(rule->parameter, parameter->name, found);
 }
 
 static tsr_status fail_nameless(tsr_status status, const tsr_model *model, const tsr_parameter *parameter)
@@ -183,14 +185,14 @@ static tsr_status resolve_parameter(const tsr_model *model, tsr_parameter *param
   /* The rule whose first tensor exists; if none does, the first one serves for the message. */
   const tsr_name_table *table = model->family->names;
   const tsr_name_rule *rule = NULL;
-  captures found = {{0}, {0}, {0}};
-  char name[NAME_ROOM];
+  tsr_name_captures found = {{0}, {0}, {0}};
+  char name[TSR_NAME_ROOM];
   for (int32_t i = 0; i < table->n; i++) {
-    captures now;
+    tsr_name_captures now;
     if (!applies(&table->rules[i], model, parameter, &now)) {
       continue;
     }
-    expand(table->rules[i].pieces[0].name, &now, name);
+    tsr_name_expand(table->rules[i].pieces[0].name, &now, name);
     int exists = find_tensor(model, name) != NULL;
     if (exists || !rule) {
       rule = &table->rules[i];
@@ -207,7 +209,7 @@ static tsr_status resolve_parameter(const tsr_model *model, tsr_parameter *param
   int64_t elements = tsr_shape_elements(&parameter->shape);
   int64_t added = parameter->shape.extent[0] > 0 ? elements / parameter->shape.extent[0] * rule->added : 0;
   for (int32_t i = 0; i < n_pieces; i++) {
-    expand(rule->pieces[i].name, &found, name);
+    tsr_name_expand(rule->pieces[i].name, &found, name);
     const tsr_checkpoint_tensor *tensor = find_tensor(model, name);
     if (!tensor && rule->optional) {
       parameter->pieces[i] = (tsr_piece){.count = (elements - added) / n_pieces};
@@ -228,7 +230,7 @@ tsr_status tsr_parameters_resolve(tsr_model *model)
   for (int32_t i = 0; i < model->parameters.n; i++) {
     TSR_TRY(resolve_parameter(model, &model->parameters.items[i]));
   }
-  return TSR_OK;
+  return tsr_parameters_check_unread(model);
 }
 
 /* ---- the other way round ----------------------------------------------------------------------------------------- */
@@ -262,7 +264,7 @@ static tsr_status lay_out_parameter(const tsr_model *model, int32_t index, layou
 {
   const tsr_name_table *table = model->family->names;
   const tsr_parameter *parameter = &model->parameters.items[index];
-  captures found = {{0}, {0}, {0}};
+  tsr_name_captures found = {{0}, {0}, {0}};
   const tsr_name_rule *rule = NULL;
   for (int32_t i = 0; i < table->n && !rule; i++) {
     rule = applies(&table->rules[i], model, parameter, &found) ? &table->rules[i] : NULL;
@@ -273,8 +275,8 @@ static tsr_status lay_out_parameter(const tsr_model *model, int32_t index, layou
   int32_t n_pieces = count_pieces(rule);
   int64_t count = tsr_shape_elements(&parameter->shape) / n_pieces;
   for (int32_t i = 0; i < n_pieces; i++) {
-    char name[NAME_ROOM];
-    expand(rule->pieces[i].name, &found, name);
+    char name[TSR_NAME_ROOM];
+    tsr_name_expand(rule->pieces[i].name, &found, name);
     tsr_layout_tensor *tensor = open_tensor(to, name, rule->pieces[i].of);
     if (!tensor) {
       return TSR_ERR_OUT_OF_MEMORY;

@@ -53,6 +53,7 @@ config.json|s/"d_model": 192/"d_model": 1e99/|"d_model"
 config.json|s/"d_model": 192/"d_model": 190/|6 encoder heads do not divide d_model 190
 config.json|s/"d_model": 192/"d_model": 384/|tensor 'model.shared.weight' has the shape [5001, 192]; expected [5001, 384]
 config.json|s/"encoder_layers": 3/"encoder_layers": 4/|/model.safetensors: tensor 'model.encoder.layers.3.self_attn.q_proj.weight' is missing
+config.json|s/"encoder_layers": 3/"encoder_layers": 2/|tensor 'model.encoder.layers.2.fc1.bias' is of the encoder's layer 3
 config.json|s/"swish"/"tanhshrink"/|does not know the activation 'tanhshrink'; it knows relu
 config.json|s/"vocab_size": 5001/"vocab_size": 4000/|'pad_token_id' is 5000; the vocabulary has the ids 0 to 3999
 config.json|s/"eos_token_id": 0/"eos_token_id": 6000/|'eos_token_id' is 6000

@@ -200,6 +200,12 @@ static void add_apart(zip_writer *zip)
   add_array(zip, "decoder_ff_logit_out_W", D, TARGET, 0);
 }
 
+static void add_second_layer(zip_writer *zip)
+{
+  add_apart(zip);
+  add_array(zip, "encoder_l2_self_Wq", D, D, 0);
+}
+
 static void expect_parameter(const tsr_model *model, const char *name, int32_t n, const float *values)
 {
   float found[64];
@@ -351,6 +357,10 @@ static void test_refused(void **state)
   }
   tsr_model *model;
   tsr_generate_options options;
+  write_model(folder, CONFIG APART POST, NULL, add_second_layer);
+  assert_int_equal(tsr_model_open(folder, &model), TSR_ERR_FORMAT);
+  assert_message_has("tensor 'encoder_l2_self_Wq' is of the encoder's layer 2 (from 1 on), but key 'enc-depth' of ");
+  assert_message_has("model.npz: special:model.yml says 1");
   write_model(folder, CONFIG JOINT POST, "models: [model.npz]\nvocabs: [v.yml, v.yml]\nshortlist: [lex.s2t]\n",
               add_joint);
   model = open_model(folder);

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights that have more than the configuration asks for.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/checkpoint/safetensors_write.h"
+#include "core/transformer/model.h"
+#include "tests/support/configs.h"
+#include "tests/support/shared.h"
+#include "tests/support/temporary.h"
+#include "tests/support/tokens.h"
+
+static char warnings[4096];
+static int n_warnings;
+
+static void on_log(void *user, int32_t level, const char *message)
+{
+  (void)user;
+  if (level == TSR_LOG_WARNING) {
+    snprintf(warnings, sizeof warnings, "%s", message);
+    n_warnings++;
+  }
+}
+
+static void assert_ok(tsr_status status)
+{
+  if (status != TSR_OK) {
+    fail_msg("%s: %s", tsr_status_name(status), tsr_error_message());
+  }
+}
+
+static tsr_status zeros(void *context, int32_t parameter, int64_t first, int64_t count, float *elements)
+{
+  (void)context, (void)parameter, (void)first;
+  memset(elements, 0, (size_t)count * sizeof *elements);
+  return TSR_OK;
+}
+
+static void save(const tsr_transformer_config *config, const char *folder)
+{
+  tsr_model *model;
+  assert_ok(tsr_model_create(config, &model));
+  assert_ok(tsr_model_save(model, folder, NULL, zeros, NULL));
+  tsr_model_close(model);
+}
+
+/* Sets an integer of the folder's config.json. */
+static void set_key(const char *folder, const char *key, int32_t value)
+{
+  char path[4200];
+  snprintf(path, sizeof path, "%s", path_in(folder, "config.json"));
+  json_t *root = json_load_file(path, 0, NULL);
+  assert_non_null(root);
+  assert_int_equal(json_object_set_new(root, key, json_integer(value)), 0);
+  remove(path); /* it may be a link to a recording */
+  assert_int_equal(json_dump_file(root, path, 0), 0);
+  json_decref(root);
+}
+
+static void expect_surplus(const char *folder, const char *key, int32_t layers, const char *tensor)
+{
+  tsr_model *model;
+  char said[256];
+  set_key(folder, key, layers);
+  assert_int_equal(tsr_model_open(folder, &model), TSR_ERR_FORMAT);
+  assert_message_has(path_in(folder, "model.safetensors: tensor "));
+  assert_message_has(tensor);
+  snprintf(said, sizeof said, "key '%s' of %s/config.json says %d", key, folder, (int)layers);
+  assert_message_has(said);
+}
+
+static void test_surplus_layers(void **state)
+{
+  (void)state;
+  char *folder = make_temporary_folder();
+  tsr_transformer_config config = marian_config();
+  save(&config, folder);
+  expect_surplus(folder, "encoder_layers", 1, "tensor 'model.encoder.layers.1.fc1.bias' is of the encoder's layer 2");
+  expect_surplus(folder, "encoder_layers", 0, "'model.encoder.layers.0.");
+  set_key(folder, "encoder_layers", 2);
+  expect_surplus(folder, "decoder_layers", 0, "'model.decoder.layers.0.");
+  remove_temporary_folder(folder);
+
+  folder = make_temporary_folder();
+  config = nn_config();
+  save(&config, folder);
+  expect_surplus(folder, "num_encoder_layers", 1,
+                 "'transformer.encoder.layers.1.linear1.bias' is of the encoder's layer 2");
+  remove_temporary_folder(folder);
+}
+
+/* The same for a family whose weights only the original wrote. */
+static void test_recorded(void **state)
+{
+  (void)state;
+  const char *shared = shared_folder("goldens/models/t5_v1_1");
+  if (!shared) {
+    skip();
+  }
+  char *original = strdup(shared);
+  char *folder = make_temporary_folder();
+  assert_int_equal(symlink(path_in(original, "model.safetensors"), path_in(folder, "model.safetensors")), 0);
+  copy_file(path_in(original, "config.json"), path_in(folder, "config.json"));
+  expect_surplus(folder, "num_layers", 1,
+                 "'encoder.block.1.layer.0.SelfAttention.k.weight' is of the encoder's layer 2");
+  free(original);
+  remove_temporary_folder(folder);
+}
+
+static tsr_status write_zeros(void *context, int32_t entry, int64_t first, int64_t count, void *elements)
+{
+  (void)context, (void)entry, (void)first;
+  memset(elements, 0, (size_t)count * sizeof(float));
+  return TSR_OK;
+}
+
+/* Writes the model's tensors and some more. */
+static void add_tensors(const char *folder, const char *const *names, int32_t n)
+{
+  char path[4200];
+  snprintf(path, sizeof path, "%s", path_in(folder, "model.safetensors"));
+  tsr_checkpoint *checkpoint;
+  assert_ok(tsr_checkpoint_open(path, &checkpoint));
+  int32_t count = tsr_checkpoint_count(checkpoint);
+  tsr_tensor_entry *entries = calloc((size_t)(count + n), sizeof *entries);
+  assert_non_null(entries);
+  for (int32_t i = 0; i < count; i++) {
+    const tsr_checkpoint_tensor *tensor = tsr_checkpoint_at(checkpoint, i);
+    entries[i] = (tsr_tensor_entry){tensor->name, TSR_F32, tensor->shape};
+  }
+  for (int32_t i = 0; i < n; i++) {
+    entries[count + i] = (tsr_tensor_entry){names[i], TSR_F32, TSR_SHAPE(1)};
+  }
+  assert_ok(tsr_safetensors_write(path, NULL, entries, count + n, write_zeros, NULL));
+  free(entries);
+  tsr_checkpoint_close(checkpoint);
+}
+
+static void test_unknown_tensors(void **state)
+{
+  (void)state;
+  static const char *const known[] = {
+      "model.encoder.embed_positions.weight", "encoder.embed_positions.weights", "lm_head.weight",
+      "model.decoder.embed_tokens.weight",    "bert.embeddings.position_ids",    "bn.num_batches_tracked"};
+  static const char *const unknown[] = {
+      "model.encoder.adapter.down.weight", "model.encoder.adapter.up.weight", "a.b", "a.c", "a.d", "a.e"};
+  char *folder = make_temporary_folder();
+  tsr_transformer_config config = marian_config();
+  save(&config, folder);
+  tsr_model *model;
+  tsr_log_set(on_log, NULL);
+  add_tensors(folder, known, sizeof known / sizeof known[0]);
+  assert_ok(tsr_model_open(folder, &model));
+  tsr_model_close(model);
+  if (n_warnings > 0) {
+    fail_msg("%s", warnings);
+  }
+  add_tensors(folder, unknown, 2);
+  assert_ok(tsr_model_open(folder, &model));
+  tsr_model_close(model);
+  assert_int_equal(n_warnings, 1);
+  assert_non_null(strstr(warnings, path_in(folder, "model.safetensors: 2 tensors are in no part of the model")));
+  assert_non_null(strstr(warnings, "model.encoder.adapter.down.weight, model.encoder.adapter.up.weight"));
+  add_tensors(folder, unknown + 2, 4);
+  assert_ok(tsr_model_open(folder, &model));
+  tsr_model_close(model);
+  assert_non_null(strstr(warnings, "6 tensors are in no part"));
+  assert_non_null(strstr(warnings, " and 2 more"));
+  tsr_log_set(NULL, NULL);
+  remove_temporary_folder(folder);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_surplus_layers),
+      cmocka_unit_test(test_recorded),
+      cmocka_unit_test(test_unknown_tensors),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
