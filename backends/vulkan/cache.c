@@ -8,7 +8,8 @@
  *     bytes 16..23  its checksum (FNV-1a, 64 bits)
  *     bytes 24..    what the driver returned, which begins with Vulkan's own header
  *
- * Drivers trust what they are given, so it is checked here: whole, unchanged, of this device.
+ * Drivers trust what they are given, so it is checked here before they see a byte of it: a regular file of this user that nobody
+ * else may write, whole, unchanged, of this device. The checksum tells damage, not intent: anybody can compute it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -111,24 +112,60 @@ static const char *find_fault(const VkPhysicalDeviceProperties *properties, cons
   return NULL;
 }
 
-/* The whole file, NULL if it cannot be read. */
-static unsigned char *read_file(const char *path, size_t *size)
+/* NULL, or why nobody should trust what lies there. */
+static const char *find_stranger(const struct stat *info)
 {
-  unsigned char *bytes = NULL;
-  FILE *file = fopen(path, "rb");
-  if (!file) {
+  if (!S_ISREG(info->st_mode)) {
+    return "it is no regular file";
+  }
+  if (info->st_uid != geteuid()) {
+    return "it belongs to another user";
+  }
+  if (info->st_mode & (S_IWGRP | S_IWOTH)) {
+    return "other users may write it";
+  }
+  if (info->st_size > MAX_FILE_BYTES) {
+    return "it is larger than any that this program writes";
+  }
+  return NULL;
+}
+
+static unsigned char *read_descriptor(int descriptor, const struct stat *info, size_t *size)
+{
+  size_t done = 0;
+  *size = (size_t)info->st_size;
+  unsigned char *bytes = malloc(*size + 1);
+  while (bytes && done < *size) {
+    ssize_t n = read(descriptor, bytes + done, *size - done);
+    if (n <= 0 && !(n < 0 && errno == EINTR)) {
+      free(bytes);
+      return NULL;
+    }
+    done += n > 0 ? (size_t)n : 0;
+  }
+  return bytes;
+}
+
+/* The whole file; NULL if there is none, or if it cannot be read or trusted, which is told with `what` it is. */
+static unsigned char *read_file(const tsr_host *host, const char *what, const char *path, size_t *size)
+{
+  /* Without O_NONBLOCK, opening a pipe would wait for a writer. */
+  int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  if (descriptor < 0) {
+    if (errno != ENOENT && errno != ENOTDIR) {
+      tsr_vk_report(host, TSR_LOG_WARNING, "the %s %s is ignored: %s", what, path,
+                    errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+    }
     return NULL;
   }
   struct stat info;
-  if (fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 && info.st_size <= MAX_FILE_BYTES) {
-    *size = (size_t)info.st_size;
-    bytes = malloc(*size);
-    if (bytes && fread(bytes, 1, *size, file) != *size) {
-      free(bytes);
-      bytes = NULL;
-    }
+  const char *fault = fstat(descriptor, &info) == 0 ? find_stranger(&info) : strerror(errno);
+  unsigned char *bytes = fault ? NULL : read_descriptor(descriptor, &info, size);
+  close(descriptor);
+  if (!bytes) {
+    tsr_vk_report(host, TSR_LOG_WARNING, "the %s %s is ignored: %s", what, path,
+                  fault ? fault : "it cannot be read to its end");
   }
-  fclose(file);
   return bytes;
 }
 
@@ -140,7 +177,7 @@ void *tsr_vk_cache_load(const tsr_host *host, const VkPhysicalDeviceProperties *
   if (!cache_path(properties, "bin", path, sizeof(path), 0)) {
     return NULL;
   }
-  unsigned char *bytes = read_file(path, &file_bytes);
+  unsigned char *bytes = read_file(host, "pipeline cache", path, &file_bytes);
   if (!bytes) {
     return NULL;
   }
@@ -203,7 +240,7 @@ void tsr_vk_forms_load(const tsr_host *host, const VkPhysicalDeviceProperties *p
   size_t size = 0;
   unsigned char *bytes = NULL;
   if (cache_path(properties, "forms", path, sizeof(path), 0)) {
-    bytes = read_file(path, &size);
+    bytes = read_file(host, "table of forms", path, &size);
   }
   char *text = bytes ? realloc(bytes, size + 1) : NULL;
   if (!text) {
