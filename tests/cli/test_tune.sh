@@ -25,7 +25,8 @@ grep '"attentions"' "$out" >"$work/class.json"
 by_rules=$(json by_rules "$work/class.json")
 n=$((by_rules / 100)) # lines
 check 'the lines are not told together' grep -q "\"fake.usual\":$by_rules,.*\"fake.all\":$((99 * n))}" "$out"
-check 'what is remembered' test "$(cat "$err")" = 'remember attentions fake.some
+check 'what is remembered' test "$(cat "$err")" = 'save
+remember attentions fake.some
 save'
 run 0 tune "$model" --device fake --batch 1,2 --beam 2 --length 4 --runs 1
 stdout_has 'fake:0: 1 classes take another form than by the rules'
@@ -38,6 +39,15 @@ TESSERA_BACKEND_PATH=$real
 [ -n "$real" ] || unset TESSERA_BACKEND_PATH
 
 if "$TESSERA" devices --names | grep -q '^vulkan:0$'; then
+  # Where nothing can be kept, nothing is measured.
+  echo 'no folder' >"$work/file"
+  XDG_CACHE_HOME=$work/file
+  export XDG_CACHE_HOME
+  started=$(date +%s)
+  run 3 tune "$model" --device vulkan:0 --json
+  stderr_has "$work/file/tessera/"
+  stdout_is_empty
+  check 'it was found out late' test $(($(date +%s) - started)) -lt 60
   XDG_CACHE_HOME=$work/cache
   GALLIVM_PERF=nopt # a CPU's driver compiles faster what runs but a few times
   export XDG_CACHE_HOME GALLIVM_PERF

@@ -365,6 +365,10 @@ static int run(void *opaque)
       code = TSR_EXIT_DEVICE;
     }
   }
+  if (code == TSR_EXIT_OK && !r->dry_run) {
+    /* As it is: what takes minutes to find out should not be lost because it cannot be kept. */
+    code = tsr_cli_fail(tsr_device_save_forms(s.device));
+  }
   tsr_cli_progress_start(&s.progress, "tuning");
   for (int32_t i = 0; i < r->precisions.n && code == TSR_EXIT_OK; i++) {
     code = tune_precision(&s, r->precisions.values[i]);
