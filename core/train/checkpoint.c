@@ -8,18 +8,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "core/base/status.h"
+#include "core/checkpoint/bytes.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/json.h"
 #include "core/checkpoint/replace.h"
 #include "core/checkpoint/safetensors_write.h"
 
-/* What the header says beside the tensors: the version of what this file defines, and the scalars as JSON. */
+/* What the header says beside the tensors: the version of what this file defines, and the scalars as JSON. Version 1 had
+ * no checksums. */
 static const char version_key[] = "tessera.training";
-static const char version[] = "1";
+static const char version[] = "2";
+static const char version_without_checksums[] = "1";
 static const char scalars_key[] = "scalars";
+
+/* A tensor of bytes, the last of the file, as its type is the narrowest: CRC-32 numbers, little-endian, of the text of the scalars
+ * and of the bytes of each other tensor, in the order of their names. */
+static const char checksums_name[] = "tessera.checksums";
+enum { CHECKSUM_BYTES = 4 };
 
 /* "step-", digits, ".safetensors" */
 static const char step_prefix[] = "step-";
@@ -44,24 +53,84 @@ typedef struct source {
   tsr_state_source_fn read;
   void *context;
   float *whole; /* room for the largest tensor */
+  int32_t n_tensors;
+  uint32_t of_scalars;
+  uint32_t *checksums; /* by tensor, of those that were read */
+  const char **names;  /* sorted */
 } source;
+
+static int compare_names(const void *a, const void *b)
+{
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The names of the tensors, sorted; allocated. NULL without memory, the message being set. */
+static const char **sort_names(const tsr_state_tensor *tensors, int32_t n_tensors)
+{
+  const char **names = calloc((size_t)n_tensors + 1, sizeof *names);
+  if (!names) {
+    (void)tsr_fail_memory(((size_t)n_tensors + 1) * sizeof *names);
+    return NULL;
+  }
+  for (int32_t i = 0; i < n_tensors; i++) {
+    names[i] = tensors[i].name;
+  }
+  qsort(names, (size_t)n_tensors, sizeof *names, compare_names);
+  return names;
+}
+
+static const char **find_name(const char *name, const char **names, int32_t n_names)
+{
+  return bsearch(&name, names, (size_t)n_names, sizeof *names, compare_names);
+}
+
+static void put_checksum(unsigned char *at, uint32_t checksum)
+{
+  for (int i = 0; i < CHECKSUM_BYTES; i++) {
+    at[i] = (unsigned char)(checksum >> (8 * i));
+  }
+}
+
+/* The content of the tensor of checksums, once all others were read. */
+static void write_checksums(const source *from, unsigned char *bytes)
+{
+  put_checksum(bytes, from->of_scalars);
+  for (int32_t i = 0; i < from->n_tensors; i++) {
+    const char **place = find_name(from->tensors[i].name, from->names, from->n_tensors);
+    put_checksum(bytes + (place - from->names + 1) * CHECKSUM_BYTES, from->checksums[i]);
+  }
+}
 
 /* tsr_tensor_source_fn */
 static tsr_status read_piece(void *context, int32_t index, int64_t first, int64_t count, void *elements)
 {
   const source *from = context;
+  if (index == from->n_tensors) {
+    unsigned char *bytes = calloc((size_t)from->n_tensors + 1, CHECKSUM_BYTES);
+    if (!bytes) {
+      return tsr_fail_memory(((size_t)from->n_tensors + 1) * CHECKSUM_BYTES);
+    }
+    write_checksums(from, bytes);
+    memcpy(elements, bytes + first, (size_t)count);
+    free(bytes);
+    return TSR_OK;
+  }
   const tsr_state_tensor *tensor = &from->tensors[index];
   if (first == 0) {
-    tsr_status status = from->read(from->context, index, from->whole, tsr_shape_elements(&tensor->shape));
+    const int64_t n = tsr_shape_elements(&tensor->shape);
+    tsr_status status = from->read(from->context, index, from->whole, n);
     TSR_TRY(tsr_fail_context(status, "%s", tensor->name));
+    from->checksums[index] = (uint32_t)crc32_z(0, (const unsigned char *)from->whole, (size_t)n * sizeof(float));
   }
   memcpy(elements, from->whole + first, (size_t)count * sizeof(float));
   return TSR_OK;
 }
 
-static json_t *make_metadata(const json_t *scalars)
+/* NULL without memory. */
+static json_t *make_metadata(const json_t *scalars, uint32_t *checksum)
 {
   char *text = json_dumps(scalars, JSON_COMPACT);
+  *checksum = text ? (uint32_t)crc32_z(0, (const unsigned char *)text, strlen(text)) : 0;
   json_t *metadata = text ? json_pack("{s:s, s:s}", version_key, version, scalars_key, text) : NULL;
   free(text);
   return metadata;
@@ -74,23 +143,100 @@ tsr_status tsr_training_save(const char *path, const tsr_state_tensor *tensors, 
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_training_save: the scalars should be a JSON object");
   }
   size_t room = ((size_t)largest(tensors, n_tensors) + 1) * sizeof(float);
-  source from = {.tensors = tensors, .read = read, .context = context, .whole = malloc(room)};
+  source from = {.tensors = tensors,
+                 .read = read,
+                 .context = context,
+                 .whole = malloc(room),
+                 .n_tensors = n_tensors,
+                 .checksums = calloc((size_t)n_tensors + 1, sizeof *from.checksums),
+                 .names = sort_names(tensors, n_tensors)};
   tsr_tensor_entry *entries = calloc((size_t)n_tensors + 1, sizeof *entries);
-  json_t *metadata = make_metadata(scalars);
-  tsr_status status = from.whole && entries && metadata ? TSR_OK : tsr_fail_memory(room);
+  json_t *metadata = make_metadata(scalars, &from.of_scalars);
+  int has_memory = from.whole && from.checksums && from.names && entries && metadata;
+  tsr_status status = has_memory ? TSR_OK : tsr_fail_memory(room);
   for (int32_t i = 0; i < n_tensors && status == TSR_OK; i++) {
     entries[i] = (tsr_tensor_entry){.name = tensors[i].name, .dtype = TSR_F32, .shape = tensors[i].shape};
   }
   if (status == TSR_OK) {
-    status = tsr_safetensors_write(path, metadata, entries, n_tensors, read_piece, &from);
+    entries[n_tensors] = (tsr_tensor_entry){
+        .name = checksums_name, .dtype = TSR_I8, .shape = TSR_SHAPE(((int64_t)n_tensors + 1) * CHECKSUM_BYTES)};
+    status = tsr_safetensors_write(path, metadata, entries, n_tensors + 1, read_piece, &from);
   }
   json_decref(metadata);
   free(entries);
+  free(from.names);
+  free(from.checksums);
   free(from.whole);
   return status;
 }
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
+
+static tsr_status checksum_of(const tsr_checkpoint_tensor *tensor, unsigned char *portion, size_t room,
+                              uint32_t *checksum)
+{
+  uLong sum = 0;
+  for (size_t at = 0; at < tensor->size;) {
+    size_t n = tensor->size - at < room ? tensor->size - at : room;
+    TSR_TRY(tsr_checkpoint_copy(tensor, at, n, portion));
+    sum = crc32_z(sum, portion, n);
+    at += n;
+  }
+  *checksum = (uint32_t)sum;
+  return TSR_OK;
+}
+
+static tsr_status fail_damaged(const char *path, const char *what)
+{
+  return tsr_fail(
+      TSR_ERR_FORMAT,
+      "%s: %s: its checksum is not the one that was written: the file is damaged; take an older state, such as "
+      "one of step-NUMBER.safetensors",
+      path, what);
+}
+
+/* Holds the scalars and all tensors against their checksums. */
+static tsr_status compare_checksums(const tsr_checkpoint *checkpoint, const tsr_checkpoint_tensor *table,
+                                    unsigned char *checksums, unsigned char *portion, size_t room)
+{
+  const char *path = tsr_checkpoint_path(checkpoint);
+  const char *scalars = tsr_checkpoint_metadata(checkpoint, scalars_key);
+  TSR_TRY(tsr_checkpoint_copy(table, 0, table->size, checksums));
+  if (!scalars || (uint32_t)crc32_z(0, (const unsigned char *)scalars, strlen(scalars)) !=
+                      tsr_read_unsigned(checksums, CHECKSUM_BYTES)) {
+    return fail_damaged(path, scalars_key);
+  }
+  for (int32_t i = 0, place = 1; i < tsr_checkpoint_count(checkpoint); i++) {
+    const tsr_checkpoint_tensor *tensor = tsr_checkpoint_at(checkpoint, i);
+    uint32_t found = 0;
+    if (tensor == table) {
+      continue;
+    }
+    TSR_TRY(checksum_of(tensor, portion, room, &found));
+    if (found != tsr_read_unsigned(checksums + (size_t)place++ * CHECKSUM_BYTES, CHECKSUM_BYTES)) {
+      return fail_damaged(path, tsr_quote(tensor->name).text);
+    }
+  }
+  return TSR_OK;
+}
+
+static tsr_status check_content(const tsr_checkpoint *checkpoint)
+{
+  enum { PORTION = 1 << 20 };
+  const tsr_checkpoint_tensor *table = tsr_checkpoint_find(checkpoint, checksums_name);
+  size_t expected = (size_t)tsr_checkpoint_count(checkpoint) * CHECKSUM_BYTES; /* the table stands for the scalars */
+  if (!table || table->dtype != TSR_I8 || table->size != expected) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: the tensor %s is missing, or has not %zu bytes: the file is damaged",
+                    tsr_checkpoint_path(checkpoint), checksums_name, expected);
+  }
+  unsigned char *checksums = malloc(table->size);
+  unsigned char *portion = malloc(PORTION);
+  tsr_status status = checksums && portion ? compare_checksums(checkpoint, table, checksums, portion, PORTION)
+                                           : tsr_fail_memory(table->size + PORTION);
+  free(portion);
+  free(checksums);
+  return status;
+}
 
 static tsr_status open_state(const char *path, tsr_checkpoint **checkpoint)
 {
@@ -100,9 +246,12 @@ static tsr_status open_state(const char *path, tsr_checkpoint **checkpoint)
   if (!found) {
     status = tsr_fail(TSR_ERR_FORMAT, "%s: not the state of a training: a safetensors file without the key %s", path,
                       version_key);
-  } else if (strcmp(found, version) != 0) {
-    status = tsr_fail(TSR_ERR_FORMAT, "%s: the state of a training in version %s of its form: this build reads %s",
-                      path, tsr_quote(found).text, version);
+  } else if (strcmp(found, version) == 0) {
+    status = check_content(*checkpoint);
+  } else if (strcmp(found, version_without_checksums) != 0) {
+    status =
+        tsr_fail(TSR_ERR_FORMAT, "%s: the state of a training in version %s of its form: this build reads %s and %s",
+                 path, tsr_quote(found).text, version_without_checksums, version);
   }
   if (status != TSR_OK) {
     tsr_checkpoint_close(*checkpoint);
@@ -131,26 +280,14 @@ static tsr_status check_tensors(const tsr_checkpoint *checkpoint, const tsr_stat
   return TSR_OK;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* All that the file holds is expected. */
 static tsr_status check_no_more(const tsr_checkpoint *checkpoint, const tsr_state_tensor *tensors, int32_t n_tensors)
 {
-  const char **names = calloc((size_t)n_tensors + 1, sizeof *names);
-  if (!names) {
-    return tsr_fail_memory(((size_t)n_tensors + 1) * sizeof *names);
-  }
-  for (int32_t i = 0; i < n_tensors; i++) {
-    names[i] = tensors[i].name;
-  }
-  qsort(names, (size_t)n_tensors, sizeof *names, compare_names);
-  tsr_status status = TSR_OK;
+  const char **names = sort_names(tensors, n_tensors);
+  tsr_status status = names ? TSR_OK : TSR_ERR_OUT_OF_MEMORY;
   for (int32_t i = 0; i < tsr_checkpoint_count(checkpoint) && status == TSR_OK; i++) {
     const char *name = tsr_checkpoint_at(checkpoint, i)->name;
-    if (!bsearch(&name, names, (size_t)n_tensors, sizeof *names, compare_names)) {
+    if (strcmp(name, checksums_name) != 0 && !find_name(name, names, n_tensors)) {
       status =
           tsr_fail(TSR_ERR_FORMAT, "%s: the tensor %s is not expected: the state is of another model or other settings",
                    tsr_checkpoint_path(checkpoint), tsr_quote(name).text);

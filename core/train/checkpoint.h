@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The state of a training on disk: named f32 tensors (parameters, moments, averages) and a JSON object of scalars
- * (step, seeds, place in the data) in one safetensors file, which takes the place of an older one in one step
+ * (step, seeds, place in the data) in one safetensors file, with a checksum of each, which takes the place of an older one in one step
  * (replace.h): what is there after a crash is complete, and fits together.
  *
  * A training's folder holds last.safetensors, best.safetensors and, to be averaged, step-NUMBER.safetensors of the
@@ -31,7 +31,7 @@ tsr_status tsr_training_save(const char *path, const tsr_state_tensor *tensors, 
                              const json_t *scalars, tsr_state_source_fn read, void *context) TSR_MUST_CHECK;
 
 /* Reads one that holds exactly these tensors. Nothing is handed over before everything was checked. *scalars
- * (json_decref) is the caller's after success. Errors: TSR_ERR_IO; TSR_ERR_FORMAT (a torn or foreign file, a tensor
+ * (json_decref) is the caller's after success. Errors: TSR_ERR_IO; TSR_ERR_FORMAT (a torn, damaged or foreign file, a tensor
  * that is missing, not expected, or of another shape or type, by name); what `write` returns. */
 tsr_status tsr_training_load(const char *path, const tsr_state_tensor *tensors, int32_t n_tensors,
                              tsr_state_sink_fn write, void *context, json_t **scalars) TSR_MUST_CHECK;

@@ -14,6 +14,7 @@
 
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/replace.h"
+#include "core/checkpoint/safetensors_write.h"
 #include "core/train/checkpoint.h"
 #include "tests/support/killed.h"
 #include "tests/support/temporary.h"
@@ -156,7 +157,7 @@ static void test_refusals(void **state)
   /* Files of others. */
   static const char *const headers[][2] = {
       {"{}", "not the state of a training"},
-      {"{\"__metadata__\":{\"tessera.training\":\"9\"}}", "in version \"9\" of its form: this build reads 1"},
+      {"{\"__metadata__\":{\"tessera.training\":\"9\"}}", "in version \"9\" of its form: this build reads 1 and 2"},
       {"{\"__metadata__\":{\"tessera.training\":\"1\"}}", "the key scalars is missing"},
       {"{\"__metadata__\":{\"tessera.training\":\"1\",\"scalars\":\"[3]\"}}", "expected a JSON object, found [3]"},
   };
@@ -167,6 +168,86 @@ static void test_refusals(void **state)
     assert_refused(cut_path, tensors, 0, TSR_ERR_FORMAT, headers[i][1]);
   }
   json_decref(scalars);
+  remove_temporary_folder(folder);
+}
+
+/* One bit of any byte of a file is another: in the header, in a tensor, in the checksums. */
+static void test_damage(void **state)
+{
+  (void)state;
+  enum { SMALL = N_TENSORS - 1 };
+  char *folder = make_temporary_folder();
+  char path[4200], damaged_path[4200];
+  snprintf(path, sizeof path, "%s", path_in(folder, "last.safetensors"));
+  snprintf(damaged_path, sizeof damaged_path, "%s", path_in(folder, "damaged.safetensors"));
+  tsr_state_tensor tensors[N_TENSORS];
+  make_tensors(tensors);
+  const tsr_state_tensor *small = tensors + 1;
+  json_t *scalars = json_pack("{s:i, s:s}", "step", 3, "seed", "17");
+  uint32_t version = 1;
+  assert_int_equal(tsr_training_save(path, small, SMALL, scalars, give, &version), TSR_OK);
+  tsr_file file;
+  assert_int_equal(tsr_file_read(path, &file), TSR_OK);
+  char *damaged = malloc(file.size);
+  assert_non_null(damaged);
+  for (size_t at = 0; at < file.size; at++) {
+    memcpy(damaged, file.bytes, file.size);
+    damaged[at] ^= 1;
+    write_file(damaged_path, damaged, file.size);
+    json_t *loaded = NULL;
+    if (tsr_training_load(damaged_path, small, SMALL, must_not_be_called, NULL, &loaded) != TSR_ERR_FORMAT) {
+      fail_msg("byte %zu of %zu was changed: it was loaded, or %s", at, file.size, tsr_error_message());
+    }
+    assert_message_has(damaged_path);
+    const char *both[] = {path, damaged_path};
+    assert_int_equal(tsr_training_average(both, 2, small, SMALL, must_not_be_called, NULL), TSR_ERR_FORMAT);
+  }
+  size_t content = file.size - 4 * (SMALL + 1) - 1; /* the last byte of the last tensor */
+  memcpy(damaged, file.bytes, file.size);
+  damaged[content] ^= 1;
+  write_file(damaged_path, damaged, file.size);
+  assert_refused(damaged_path, small, SMALL, TSR_ERR_FORMAT, "its checksum is not the one that was written");
+  free(damaged);
+  tsr_file_free(&file);
+  json_decref(scalars);
+  remove_temporary_folder(folder);
+}
+
+static tsr_status write_ones(void *context, int32_t index, int64_t first, int64_t count, void *elements)
+{
+  (void)context, (void)index, (void)first;
+  for (int64_t i = 0; i < count; i++) {
+    ((float *)elements)[i] = 1.0f;
+  }
+  return TSR_OK;
+}
+
+static tsr_status take_ones(void *context, int32_t index, const float *elements, int64_t n)
+{
+  (void)context, (void)index;
+  for (int64_t i = 0; i < n; i++) {
+    assert_true(elements[i] == 1.0f);
+  }
+  return TSR_OK;
+}
+
+/* States that were written before there were checksums are still read. */
+static void test_version_1(void **state)
+{
+  (void)state;
+  char *folder = make_temporary_folder();
+  const char *path = path_in(folder, "last.safetensors");
+  const tsr_tensor_entry entry = {"a", TSR_F32, TSR_SHAPE(3, 4)};
+  const tsr_state_tensor tensor = {"a", TSR_SHAPE(3, 4)};
+  json_t *metadata = json_pack("{s:s, s:s}", "tessera.training", "1", "scalars", "{\"step\":3}");
+  assert_int_equal(tsr_safetensors_write(path, metadata, &entry, 1, write_ones, NULL), TSR_OK);
+  json_t *loaded = NULL;
+  if (tsr_training_load(path, &tensor, 1, take_ones, NULL, &loaded) != TSR_OK) {
+    fail_msg("%s", tsr_error_message());
+  }
+  assert_int_equal(json_integer_value(json_object_get(loaded, "step")), 3);
+  json_decref(loaded);
+  json_decref(metadata);
   remove_temporary_folder(folder);
 }
 
@@ -354,8 +435,9 @@ static void test_killed(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_refusals), cmocka_unit_test(test_average),
-      cmocka_unit_test(test_kept_steps), cmocka_unit_test(test_killed),
+      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_refusals), cmocka_unit_test(test_damage),
+      cmocka_unit_test(test_version_1),  cmocka_unit_test(test_average),  cmocka_unit_test(test_kept_steps),
+      cmocka_unit_test(test_killed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
