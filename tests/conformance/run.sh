@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs `tessera check` for the test suite: run.sh PROGRAM WHAT [OPTION]..., and tells meson to skip where there is nothing to run
-# on. The first six hand the options on.
+# on. The first six hand the options on, among which `--seed commit` comes first.
 #   devices      every device that is found, against the reference
 #   cpu          the cpu backend at each instruction level that this machine has
 #   vulkan       the Vulkan devices that are found
@@ -17,6 +17,15 @@ program=$1
 what=$2
 shift 2
 skip=77
+
+# `--seed commit`: another one with each commit, so that the cases that are drawn change; without git, with each version.
+if [ "${1-}" = --seed ] && [ "${2-}" = commit ]; then
+  shift 2
+  folder=$(dirname "$0")
+  commit=$(git -C "$folder" rev-parse --short=7 HEAD 2>/dev/null) ||
+    commit=$("$program" --version | cksum | cut -d ' ' -f 1 | awk '{ printf "%x", $1 }')
+  set -- --seed "$((0x$commit))" "$@"
+fi
 
 case $what in
 devices)
@@ -110,13 +119,24 @@ options)
     echo "the cases that are drawn do not depend on the seed alone"
     exit 1
   fi
-  if [ "$(printf '%s\n' "$drawn" | grep -c '^matmul(')" -ne 6 ] ||
-    [ "$(printf '%s\n' "$drawn" | grep -c '^softmax(')" -ne 2 ] ||
+  # ranks cost little, and embeddings; products of three families may cost more than two millions each
+  if [ "$(printf '%s\n' "$drawn" | grep -c '^embedding(')" -ne 2 ] ||
+    [ "$(printf '%s\n' "$drawn" | grep -c '^matmul(')" -lt 3 ] ||
+    [ "$(printf '%s\n' "$drawn" | grep -c '^matmul(')" -gt 6 ] ||
     [ "$(printf '%s\n' "$drawn" | grep -cxF "$more")" -ne "$(printf '%s\n' "$drawn" | wc -l)" ]; then
-    echo "--random 2 does not draw the first two cases of each family"
+    echo "--random 2 does not draw the first cases of each family, as many as two millions allow"
     exit 1
   fi
-  "$program" check --devices reference --share 1000000 --random 2 --seed 5
+  # dear cases are few, cheap ones many, and some are as large as real models
+  many=$("$program" check --list --random 300 --seed 5 | tail -n "+$((written + 1))")
+  if [ "$(printf '%s\n' "$many" | grep -c '^embedding(')" -lt 200 ] ||
+    [ "$(printf '%s\n' "$many" | grep -c '^dropout(')" -gt 100 ] ||
+    ! printf '%s\n' "$many" | sed -n 's/^dropout(x=\([0-9x]*\),.*/\1/p' |
+      awk -F x '{ n = 1; for (i = 1; i <= NF; i++) n *= $i; if (n > 1048576) large++ } END { exit large == 0 }'; then
+    echo "--random 300 draws by something else than what a case costs, or no dropout of more than a million elements"
+    exit 1
+  fi
+  "$program" check --devices reference --ops '*norm' --share 1000000 --random 2 --seed 5
   name=$(printf '%s\n' "$drawn" | tail -n 1)
   summary=$("$program" check --devices reference --random 2 --seed 5 --case "$name" --json | tail -n 1)
   echo "$name: $summary"

@@ -19,6 +19,15 @@ static const int32_t check_row_sizes[] = {1,  2,   3,   5,   8,   16,  17,  31, 
 
 static const tsr_dtype check_float_dtypes[] = {TSR_F32, TSR_F16, TSR_BF16};
 
+/* More than 2^20, and no multiple of anything: elements of a large case. */
+enum { CHECK_MANY = (1 << 20) + 3 };
+
+/* The same in two axes. */
+static const int64_t check_many[] = {1031, 1033};
+
+/* Rows and columns of real models: of attention's scores, of activations, of two vocabularies. */
+static const int64_t check_large_rows[][2] = {{36, 300}, {36, 2000}, {2049, 512}, {9, 32003}, {4, 250112}};
+
 /* A number below n for choice `index` of table `salt`: mixes parameters that are not swept. */
 static inline int32_t check_choose(uint64_t salt, uint64_t index, int32_t n)
 {
@@ -60,6 +69,12 @@ int32_t check_draw_data(check_draw *draw, const int32_t *list, int32_t n);
 
 /* Of `low` to `high` axes, the last of at most `last`, and at most `elements` elements. Rarely an axis is empty. */
 tsr_shape check_draw_shape(check_draw *draw, int32_t low, int32_t high, int32_t last, int64_t elements);
+
+/* 1 if a case is to be as large as real models: then its shape is of check_draw_large. */
+int check_draw_is_large(check_draw *draw);
+
+/* Of `low` (at least 1) to `high` axes, the last of at most `last`, and 2^20 to 3 * 2^20 elements. */
+tsr_shape check_draw_large(check_draw *draw, int32_t low, int32_t high, int32_t last);
 
 #define CHECK_DRAW(draw, list) ((list)[check_draw_below((draw), COUNT_OF(list))])
 

@@ -37,9 +37,11 @@ static tsr_ref packed(check_build *build, tsr_dtype dtype, tsr_shape shape, chec
   return tsr_reshape(build->program, tsr_slice(build->program, x, 2, width, width), shape);
 }
 
-static tsr_ref attention_operand(check_build *build, const attention_params *p, tsr_dtype dtype, int64_t n_batch,
-                                 int64_t n_positions, int64_t width, int32_t data)
+static tsr_ref attention_operand(check_build *build, const attention_params *p, tsr_dtype dtype, int32_t queries,
+                                 int64_t n_batch, int64_t n_positions, int64_t width, int32_t data)
 {
+  /* queries are those that can be cut */
+  const int32_t dimension[TSR_MAX_RANK] = {CHECK_UNCUT, queries ? CHECK_DIMENSION_1 : CHECK_UNCUT};
   tsr_shape shape = TSR_SHAPE(n_batch, n_positions, p->n_heads, width), cache = shape;
   check_fill fill = CHECK_FILL(.data = (check_data)data);
 
@@ -54,7 +56,7 @@ static tsr_ref attention_operand(check_build *build, const attention_params *p, 
   if (p->layout == 3) {
     return packed(build, dtype, shape, (check_data)data);
   }
-  return check_operand(build, TSR_STORAGE_INPUT, dtype, shape, (check_view)p->view, fill);
+  return check_operand_cut(build, TSR_STORAGE_INPUT, dtype, shape, (check_view)p->view, fill, dimension);
 }
 
 static void add_dropout(check_build *build, const attention_params *p, tsr_attention_args *args)
@@ -75,9 +77,9 @@ static void build_attention(check_build *build, const void *data)
   check_fill rows = CHECK_FILL(.low = 0, .high = (int32_t)n_rows - 1);
   tsr_ref weights = TSR_NONE, lse = TSR_NONE;
 
-  args.q = attention_operand(build, p, TSR_F32, p->n_batch, p->n_queries, p->k, p->data_q);
-  args.k = attention_operand(build, p, dtype, n_rows, p->n_keys, p->k, p->data_k);
-  args.v = attention_operand(build, p, dtype, n_rows, p->n_keys, p->j, p->data_v);
+  args.q = attention_operand(build, p, TSR_F32, 1, p->n_batch, p->n_queries, p->k, p->data_q);
+  args.k = attention_operand(build, p, dtype, 0, n_rows, p->n_keys, p->k, p->data_k);
+  args.v = attention_operand(build, p, dtype, 0, n_rows, p->n_keys, p->j, p->data_v);
   if (p->rows == 1) {
     args.rows = tsr_expand(
         build->program, check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(p->n_batch, 1), CHECK_DENSE, rows),
@@ -94,12 +96,14 @@ static void build_attention(check_build *build, const void *data)
   args.lse = p->lse ? &lse : NULL;
   args.narrow = p->narrow;
   add_dropout(build, p, &args);
-  tsr_output(build->program, "y", tsr_attention(build->program, &args));
+  check_output_cut(build, "y", tsr_attention(build->program, &args),
+                   (const int32_t[TSR_MAX_RANK]){CHECK_UNCUT, CHECK_DIMENSION_1});
   if (p->weights) {
-    tsr_output(build->program, "weights", weights);
+    check_output_cut(build, "weights", weights,
+                     (const int32_t[TSR_MAX_RANK]){CHECK_UNCUT, CHECK_UNCUT, CHECK_DIMENSION_1});
   }
   if (p->lse) {
-    tsr_output(build->program, "lse", lse);
+    check_output_cut(build, "lse", lse, (const int32_t[TSR_MAX_RANK]){CHECK_UNCUT, CHECK_UNCUT, CHECK_DIMENSION_1});
   }
 }
 
@@ -112,9 +116,9 @@ static void build_gradient(check_build *build, const void *data)
   tsr_attention_args args = {.alpha = p->alpha};
   tsr_ref y, dy, lse, dq, dk, dv, dscores = TSR_NONE;
 
-  args.q = attention_operand(build, p, TSR_F32, p->n_batch, p->n_queries, p->k, p->data_q);
-  args.k = attention_operand(build, p, TSR_F32, p->n_batch, p->n_keys, p->k, p->data_k);
-  args.v = attention_operand(build, p, TSR_F32, p->n_batch, p->n_keys, p->j, p->data_v);
+  args.q = attention_operand(build, p, TSR_F32, 1, p->n_batch, p->n_queries, p->k, p->data_q);
+  args.k = attention_operand(build, p, TSR_F32, 0, p->n_batch, p->n_keys, p->k, p->data_k);
+  args.v = attention_operand(build, p, TSR_F32, 0, p->n_batch, p->n_keys, p->j, p->data_v);
   args.masking = check_masking_make(build, &p->masking, p->n_batch, p->n_heads, p->n_queries, p->n_keys);
   add_dropout(build, p, &args);
   dy = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, (check_view)p->view_y,
@@ -173,6 +177,10 @@ static void add(check_table *table, attention_params p)
 
   if (test && p.runs) {
     test->runs = p.runs;
+  }
+  if (test && table->large && (double)p.n_batch * p.n_heads * p.n_queries * p.n_keys * (p.k + p.j) > 2e7 && !p.seed &&
+      p.layout == 0) {
+    check_case_cut(test, 6, p.n_queries, 4, 0, 0);
   }
 }
 
@@ -460,6 +468,45 @@ static void add_narrow(check_table *table)
   add(table, PARAMS(.narrow = 1, .n_batch = 1, .n_heads = 1, .n_queries = 64, .n_keys = 2500, .k = 32, .j = 32));
 }
 
+/* Sentences of 300 tokens, documents of 2,000; the steps that decode them. */
+static void add_large(check_table *table)
+{
+  static const masking_params causal = {.causal = 1, .position = 4},
+                              caches = {.causal = 1, .position = 3, .lengths = 5};
+  static const int32_t dtypes[] = {0, TSR_F16, TSR_BF16};
+
+  add(table, PARAMS(.n_batch = 1, .n_queries = 300, .n_keys = 300, .k = 64, .j = 64, .masking = causal, .lse = 1));
+  add(table, PARAMS(.n_batch = 2, .n_queries = 150, .n_keys = 300, .k = 32, .j = 32, .weights = 1,
+                    .masking = {.lengths = 5, .buckets = 32, .bidirectional = 1, .max_distance = 128, .position = 4}));
+  add(table,
+      PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 2003, .n_keys = 2003, .k = 64, .j = 64, .masking = causal));
+  add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 300, .n_keys = 2003,
+                    .masking = {.additive = ADDITIVE_QUERIES, .additive_data = CHECK_EDGES}));
+  add(table, PARAMS(.n_batch = 1, .n_heads = 2, .n_queries = 300, .n_keys = 2003, .k = 4, .j = 4, .seed = 1,
+                    .rate = 0.5f, .lse = 1));
+  for (int32_t i = 0; i < COUNT_OF(dtypes); i++) {
+    add(table, PARAMS(.dtype = dtypes[i], .n_heads = 2, .n_queries = 1, .n_keys = 2003, .k = 64, .j = 64, .layout = 1,
+                      .masking = caches));
+    add(table, PARAMS(.dtype = dtypes[i], .n_heads = 3, .n_queries = 1, .n_keys = 300, .k = 64, .j = 64, .layout = 1,
+                      .rows = 2, .masking = caches));
+    add(table, PARAMS(.dtype = dtypes[i], .narrow = 1, .n_batch = 1, .n_queries = 300, .n_keys = 300, .k = 64, .j = 64,
+                      .masking = causal));
+  }
+  add(table,
+      PARAMS(.dtype = TSR_F16, .n_batch = 1, .n_queries = 300, .n_keys = 300, .k = 64, .j = 64, .masking = causal));
+}
+
+static void add_large_gradients(check_table *table)
+{
+  static const masking_params causal = {.causal = 1, .position = 4};
+
+  add_gradient(table,
+               PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 300, .n_keys = 300, .chain = 1, .masking = causal));
+  add_gradient(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 40, .n_keys = 2003, .chain = 1, .dscores = 1,
+                             .seed = 1, .rate = 0.1f));
+  add_gradient(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 2003, .n_keys = 40, .chain = 1));
+}
+
 void check_cases_attention(check_table *table)
 {
   if (table->perf) {
@@ -483,6 +530,9 @@ void check_cases_attention(check_table *table)
   add_halves(table, TSR_F16);
   add_halves(table, TSR_BF16);
   add_narrow(table);
+  table->large = 1;
+  add_large(table);
+  table->large = 0;
 }
 
 /* Extents: a step of decoding, a triangle, any, long; `work` multiply-adds at most. */
@@ -509,6 +559,13 @@ static void draw_extents(check_draw *draw, attention_params *p, double work)
   default:
     p->n_queries = 1 + check_draw_below(draw, 20);
     p->n_keys = check_draw_size(draw, 4000);
+  }
+  if (check_draw_is_large(draw)) { /* one sentence, some hundreds of queries and keys at least */
+    p->n_batch = p->n_heads = 1;
+    p->k = check_draw_size(draw, 16);
+    p->j = p->k;
+    p->n_queries = 100 + check_draw_below(draw, 400);
+    p->n_keys = check_draw_once_in(draw, 2) ? p->n_queries : 100 + check_draw_below(draw, 2000);
   }
   while ((double)p->n_batch * p->n_heads * (p->n_queries + 1.0) * p->n_keys * (p->k + p->j + 8.0) > work) {
     for (longest = 0, i = 1; i < COUNT_OF(extent); i++) {
@@ -731,4 +788,7 @@ void check_cases_attention_gradient(check_table *table)
   add_gradient_sizes(table);
   add_gradient_forms(table);
   add_gradient_values(table);
+  table->large = 1;
+  add_large_gradients(table);
+  table->large = 0;
 }

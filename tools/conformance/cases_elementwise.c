@@ -196,6 +196,49 @@ void check_cases_elementwise(check_table *table)
   add_unary(table, (params){.op = TSR_OP_GELU, .dtype = TSR_F32, .activation = TSR_ACTIVATION_GELU_ERF});
   add_unary(table, (params){.op = TSR_OP_GELU, .dtype = TSR_F32, .activation = TSR_ACTIVATION_GELU_TANH});
   add_unary(table, (params){.op = TSR_OP_SILU, .dtype = TSR_F32});
+  table->large = 1;
+  for (op = TSR_OP_ADD; op <= TSR_OP_SILU; op++) {
+    params p = {.op = op, .dtype = TSR_F32, .a = TSR_SHAPE(CHECK_MANY), .b = TSR_SHAPE(CHECK_MANY)};
+    p.data_a = op == TSR_OP_ADD || op == TSR_OP_MUL ? CHECK_NORMAL : CHECK_WIDE;
+    p.activation = op == TSR_OP_GELU ? TSR_ACTIVATION_GELU_ERF : 0;
+    add(table, p);
+    if (op == TSR_OP_ADD || op == TSR_OP_MUL) {
+      p.a = tsr_shape_make(2, check_many);
+      p.b = TSR_SHAPE(check_many[1]);
+      add(table, p);
+      p.dtype = TSR_I32;
+      p.view_a = CHECK_TRANSPOSED;
+      add(table, p);
+    }
+  }
+  add(table, (params){.op = TSR_OP_GELU,
+                      .dtype = TSR_F32,
+                      .a = tsr_shape_make(2, check_many),
+                      .view_a = CHECK_TRANSPOSED,
+                      .activation = TSR_ACTIVATION_GELU_TANH,
+                      .data_a = CHECK_WIDE});
+  table->large = 0;
+}
+
+static void add_large_copies(check_table *table)
+{
+  static const int32_t types[][2] = {{TSR_F32, TSR_F32},  {TSR_F32, TSR_F16}, {TSR_F32, TSR_BF16}, {TSR_F16, TSR_F32},
+                                     {TSR_BF16, TSR_F32}, {TSR_I32, TSR_I32}, {TSR_I8, TSR_I8}};
+
+  table->large = 1;
+  for (int32_t i = 0; i < COUNT_OF(types); i++) {
+    params p = {.op = TSR_OP_COPY, .dtype = types[i][0], .to = types[i][1], .data_a = CHECK_UNIFORM};
+    p.a = i % 2 ? tsr_shape_make(2, check_many) : TSR_SHAPE(CHECK_MANY);
+    p.view_a = i % 4 == 1 ? CHECK_PADDED : i % 4 == 3 ? CHECK_TRANSPOSED : CHECK_DENSE;
+    add(table, p);
+  }
+  add(table, (params){.op = TSR_OP_COPY,
+                      .dtype = TSR_F32,
+                      .to = TSR_F32,
+                      .data_a = CHECK_UNIFORM,
+                      .a = TSR_SHAPE(4, 300, 8, 110),
+                      .view_a = CHECK_HEADS});
+  table->large = 0;
 }
 
 void check_cases_copy(check_table *table)
@@ -259,6 +302,7 @@ void check_cases_copy(check_table *table)
       add(table, p);
     }
   }
+  add_large_copies(table);
 }
 
 /* Leaves out or repeats some of the axes. */
@@ -282,7 +326,11 @@ void check_random_elementwise(check_table *table, check_draw *draw, int32_t what
   static const int32_t types[] = {TSR_F32, TSR_F16, TSR_BF16, TSR_I8, TSR_I32};
   params p = {.op = what, .dtype = TSR_F32};
 
-  p.a = check_draw_shape(draw, 0, 4, check_draw_once_in(draw, 4) ? 60000 : 500, 60000);
+  if (check_draw_is_large(draw)) {
+    p.a = check_draw_large(draw, 1, 4, 1 << 22);
+  } else {
+    p.a = check_draw_shape(draw, 0, 4, check_draw_once_in(draw, 4) ? 60000 : 500, 60000);
+  }
   p.view_a = check_draw_view(draw);
   p.data_a = check_draw_data(draw, data, COUNT_OF(data));
   if (what == TSR_OP_ADD || what == TSR_OP_MUL) {

@@ -371,8 +371,12 @@ void check_random_gradient(check_table *table, check_draw *draw, int32_t what)
   params p = {.op = what, .epsilon = 1e-5f};
   const int32_t *data;
 
-  p.shape = what == TSR_OP_MASK_GRADIENT ? check_draw_shape(draw, 4, 4, 1000, 40000)
-                                         : check_draw_shape(draw, 1, 4, 1500, 40000);
+  const int32_t least = what == TSR_OP_MASK_GRADIENT ? 4 : 1;
+  if (check_draw_is_large(draw)) {
+    p.shape = check_draw_large(draw, least, 4, 300000);
+  } else {
+    p.shape = check_draw_shape(draw, least, 4, least == 4 ? 1000 : 1500, 40000);
+  }
   p.view = check_draw_view(draw);
   p.view_dy = check_draw_view(draw);
   switch (what) {
@@ -422,6 +426,48 @@ void check_random_relative(check_table *table, check_draw *draw, int32_t what)
   add_relative(table, p);
 }
 
+static void add_large(check_table *table)
+{
+  static const struct {
+    int32_t op, unbiased;
+  } kinds[] = {{TSR_OP_SOFTMAX_GRADIENT, 0},
+               {TSR_OP_LOG_SOFTMAX_GRADIENT, 0},
+               {TSR_OP_LAYERNORM_GRADIENT, 0},
+               {TSR_OP_LAYERNORM_GRADIENT, 1},
+               {TSR_OP_RMSNORM_GRADIENT, 0}};
+  params p;
+
+  for (int32_t kind = 0; kind < COUNT_OF(kinds); kind++) {
+    const int norm = kind > 1;
+    p = (params){.op = kinds[kind].op, .unbiased = kinds[kind].unbiased, .bias = 1, .epsilon = norm ? 1e-5f : 0.0f};
+    for (int32_t i = 1; i < COUNT_OF(check_large_rows); i++) {
+      p.shape = tsr_shape_make(2, check_large_rows[i]);
+      p.data = kind == 0 ? CHECK_POSITIVE : CHECK_NORMAL;
+      p.data_dy = CHECK_NORMAL;
+      if (p.shape.extent[0] < 10) { /* of whole numbers the sums are exact */
+        p.data = kind == 0 ? CHECK_TIES : p.data;
+        p.data_dy = CHECK_INTEGER;
+      }
+      if (!norm || p.shape.extent[1] < 100000) {
+        add(table, p);
+      }
+    }
+  }
+  for (int32_t activation = TSR_ACTIVATION_RELU; activation <= TSR_ACTIVATION_SILU; activation++) {
+    p = (params){
+        .op = TSR_OP_ACTIVATION_GRADIENT, .activation = activation, .data = CHECK_WIDE, .shape = TSR_SHAPE(CHECK_MANY)};
+    add(table, p);
+  }
+  p = (params){.op = TSR_OP_MASK_GRADIENT, .data = CHECK_EDGES, .shape = TSR_SHAPE(1, 2, 300, 2003)};
+  add(table, p);
+  add_relative(table, (relative_params){.shape = TSR_SHAPE(1, 2, 300, 2003),
+                                        .data = CHECK_INTEGER,
+                                        .position = 2,
+                                        .buckets = 32,
+                                        .bidirectional = 1,
+                                        .max_distance = 128});
+}
+
 void check_cases_gradient(check_table *table)
 {
   static const int32_t ops[] = {TSR_OP_SOFTMAX_GRADIENT, TSR_OP_LOG_SOFTMAX_GRADIENT, TSR_OP_LAYERNORM_GRADIENT,
@@ -444,4 +490,7 @@ void check_cases_gradient(check_table *table)
   add_activations(table);
   add_masks(table);
   add_relatives(table);
+  table->large = 1;
+  add_large(table);
+  table->large = 0;
 }

@@ -184,6 +184,33 @@ static void add_gather(check_table *table)
   }
 }
 
+/* Vocabularies, and more than 2^20 elements of the result. */
+static void add_large_indices(check_table *table)
+{
+  static const tsr_dtype tables[] = {TSR_F32, TSR_F16, TSR_BF16, TSR_I8};
+  index_params p;
+
+  for (int32_t i = 0; i < COUNT_OF(tables); i++) {
+    p = (index_params){.op = TSR_OP_EMBEDDING, .dtype = tables[i], .alpha = i % 2 ? 22.627417f : 1.0f, .outside = 2};
+    p.data = CHECK_UNIFORM;
+    p.x = i % 2 ? TSR_SHAPE(250112, 4) : TSR_SHAPE(32003, 33);
+    p.index = TSR_SHAPE(3, 300);
+    add_index(table, p);
+  }
+  p = (index_params){
+      .op = TSR_OP_EMBEDDING, .dtype = TSR_F32, .alpha = 1.0f, .x = TSR_SHAPE(5001, 513), .index = TSR_SHAPE(2049)};
+  p.data = CHECK_UNIFORM;
+  add_index(table, p);
+  p = (index_params){
+      .op = TSR_OP_GATHER, .dtype = TSR_F32, .x = TSR_SHAPE(32003, 33), .index = TSR_SHAPE(32003), .outside = 2};
+  p.data = CHECK_UNIFORM;
+  add_index(table, p);
+  p.dtype = TSR_F16;
+  p.x = TSR_SHAPE(36, 32003);
+  p.axis = 1;
+  add_index(table, p);
+}
+
 void check_cases_index(check_table *table)
 {
   if (table->perf) {
@@ -202,6 +229,9 @@ void check_cases_index(check_table *table)
       table,
       (index_params){
           .op = TSR_OP_GATHER, .dtype = TSR_I32, .x = TSR_SHAPE(131073, 256), .index = TSR_SHAPE(300), .outside = 2});
+  table->large = 1;
+  add_large_indices(table);
+  table->large = 0;
 }
 
 /* what: TSR_OP_EMBEDDING or TSR_OP_GATHER. */
@@ -214,7 +244,7 @@ void check_random_index(check_table *table, check_draw *draw, int32_t what)
 
   if (what == TSR_OP_EMBEDDING) {
     p.dtype = CHECK_DRAW(draw, tables);
-    p.x = check_draw_shape(draw, 2, 2, 600, 100000);
+    p.x = check_draw_is_large(draw) ? check_draw_large(draw, 2, 2, 2000) : check_draw_shape(draw, 2, 2, 600, 100000);
     p.index = check_draw_shape(draw, 0, 3, 60, 100);
     p.alpha = CHECK_DRAW(draw, alphas);
   } else {
@@ -438,6 +468,22 @@ void check_cases_state(check_table *table)
                                   .position = 3,
                                   .runs = 1,
                                   .view_state = CHECK_FAR});
+  table->large = 1; /* caches of 2,000 positions: a step of decoding, and the keys of a source */
+  for (i = 0; i < COUNT_OF(state_types); i++) {
+    state_params p = {.op = TSR_OP_APPEND, .dtype = state_types[i][0], .from = state_types[i][1], .runs = 1};
+    p.position = POSITIONS_ANY;
+    p.data = CHECK_UNIFORM;
+    p.state = TSR_SHAPE(i % 2 ? 5 : 3, 2003, i % 2 ? 2 : 3, i % 2 ? 33 : 64);
+    p.x = p.state;
+    p.x.extent[1] = i % 2 ? 1 : 1999;
+    add_state(table, p);
+    p.op = TSR_OP_UPDATE;
+    p.position = 0;
+    p.state = p.x = tsr_shape_make(2, check_many);
+    p.view = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE;
+    add_state(table, p);
+  }
+  table->large = 0;
 }
 
 /* what: TSR_OP_APPEND or TSR_OP_UPDATE. */

@@ -83,6 +83,14 @@ void check_cases_concat(check_table *table)
   for (n = 2; n <= TSR_MAX_INPUTS; n += 10) {
     add_concat(table, (concat_params){.shape = TSR_SHAPE(3, 5), .n = n, .axis = 1, .dtype = TSR_I32});
   }
+  table->large = 1;
+  p = (concat_params){.n = 3, .dtype = TSR_F32, .length = 700, .data = CHECK_UNIFORM};
+  for (i = 0; i < 2; i++) {
+    p.axis = i;
+    p.shape = i ? TSR_SHAPE(513, 1) : TSR_SHAPE(1, 513);
+    add_concat(table, p);
+  }
+  table->large = 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -202,6 +210,14 @@ void check_cases_scatter(check_table *table)
   add_scatter(table, (scatter_params){.x = TSR_SHAPE(5, 0), .extent = 4});
   add_scatter(table, (scatter_params){.x = TSR_SHAPE(5, 3), .extent = 0, .range = RANGE_FAR});
   add_scatter(table, (scatter_params){.x = TSR_SHAPE(1000, 33), .extent = 5001});
+  table->large = 1; /* the gradient of a vocabulary, of whole numbers: exact */
+  add_scatter(
+      table, (scatter_params){
+                 .x = TSR_SHAPE(513, 33), .extent = 32003, .range = RANGE_NEAR, .data = CHECK_INTEGER, .alpha = 16.0f});
+  add_scatter(table,
+              (scatter_params){.x = TSR_SHAPE(300, 4), .extent = 250112, .range = RANGE_NEAR, .data = CHECK_INTEGER});
+  add_scatter(table, (scatter_params){.x = TSR_SHAPE(1031, 1033), .extent = 300, .data = CHECK_INTEGER});
+  table->large = 0;
 }
 
 void check_random_concat(check_table *table, check_draw *draw, int32_t what)

@@ -57,6 +57,7 @@ tsr_masking check_masking_make(check_build *build, const masking_params *p, int6
   int32_t n;
 
   if (p->additive) {
+    int32_t dimension[TSR_MAX_RANK] = {CHECK_UNCUT};
     if (p->additive == ADDITIVE_KEYS) {
       shape = TSR_SHAPE(n_batch, 1, 1, n_keys);
     } else if (p->additive == ADDITIVE_HEADS) {
@@ -64,9 +65,12 @@ tsr_masking check_masking_make(check_build *build, const masking_params *p, int6
     } else if (p->additive == ADDITIVE_QUERIES) {
       shape = TSR_SHAPE(n_queries, n_keys);
     }
-    masking.additive = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape,
-                                     p->additive == ADDITIVE_HEADS ? CHECK_PADDED : CHECK_DENSE,
-                                     CHECK_FILL(.data = (check_data)p->additive_data));
+    if (p->additive != ADDITIVE_KEYS) {
+      dimension[shape.rank - 2] = CHECK_DIMENSION_1;
+    }
+    masking.additive = check_operand_cut(build, TSR_STORAGE_INPUT, TSR_F32, shape,
+                                         p->additive == ADDITIVE_HEADS ? CHECK_PADDED : CHECK_DENSE,
+                                         CHECK_FILL(.data = (check_data)p->additive_data), dimension);
   }
   if (length->n) {
     n = length->n == 1 ? 1 : (int32_t)n_batch;
@@ -78,7 +82,10 @@ tsr_masking check_masking_make(check_build *build, const masking_params *p, int6
     n = position->n == 1 ? 1 : (int32_t)n_batch;
     masking.position =
         check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(n), n > 1 ? CHECK_STRIDED : CHECK_DENSE,
-                      CHECK_FILL(.list = position->list, .n_list = position->n, .high = (int32_t)n_keys + 1));
+                      CHECK_FILL(.list = position->list, .n_list = position->n, .high = (int32_t)n_keys + 1,
+                                 .plus = (int32_t)check_first(build, CHECK_DIMENSION_1)));
+  } else if (check_first(build, CHECK_DIMENSION_1) > 0 && (p->causal || p->buckets)) {
+    masking.position = TSR_INVALID; /* only a position tells where the queries of a part stand */
   }
   if (p->buckets) {
     masking.relative = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(p->buckets, n_heads), CHECK_DENSE,
@@ -239,15 +246,21 @@ void check_cases_mask(check_table *table)
   add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = check_maskings[26]});
   add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = check_maskings[27]});
   add_mask(table, (mask_params){.x = TSR_SHAPE(3, 8, 129, 67), .masking = check_maskings[11]});
+  table->large = 1;
+  add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 2003), .masking = check_maskings[10]});
+  add_mask(table, (mask_params){.x = TSR_SHAPE(1, 1, 2003, 600), .masking = check_maskings[32]});
+  add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 300, 300), .masking = {.causal = 1, .lengths = LENGTHS_ANY}});
+  table->large = 0;
 }
 
 void check_random_mask(check_table *table, check_draw *draw, int32_t what)
 {
   static const int32_t data[] = {CHECK_NAN,    CHECK_INF,  CHECK_LARGE,  CHECK_TINY,
                                  CHECK_NEGINF, CHECK_ZERO, CHECK_SPECIAL};
-  mask_params p = {.x = check_draw_shape(draw, 4, 4, 1000, 50000)};
+  mask_params p = {.view = CHECK_DENSE};
 
   (void)what;
+  p.x = check_draw_is_large(draw) ? check_draw_large(draw, 4, 4, 3000) : check_draw_shape(draw, 4, 4, 1000, 50000);
   p.view = check_draw_view(draw);
   p.data = check_draw_data(draw, data, COUNT_OF(data));
   p.masking = check_masking_draw(draw);

@@ -108,32 +108,47 @@ static void build_matmul(check_build *build, const void *data)
   tsr_ref a, b, bias = TSR_NONE, scales, y;
   check_fill fill = CHECK_FILL(.data = p->data_a == CHECK_INTEGER ? CHECK_INTEGER : CHECK_NORMAL);
   int32_t kind = lead.rank_b == 0 && !p->varies ? TSR_STORAGE_CONSTANT : TSR_STORAGE_INPUT;
+  /* rows and columns can be cut */
+  const int32_t column[TSR_MAX_RANK] = {CHECK_DIMENSION_2}, row[TSR_MAX_RANK] = {CHECK_DIMENSION_1};
+  int32_t rows[TSR_MAX_RANK] = {CHECK_UNCUT}, columns[TSR_MAX_RANK] = {CHECK_UNCUT}, both[TSR_MAX_RANK] = {CHECK_UNCUT};
 
-  a = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape_a, (check_view)p->view_a,
-                    CHECK_FILL(.data = (check_data)p->data_a));
-  b = check_operand(build, kind, p->dtype, shape_b, (check_view)p->view_b, fill_b(p));
+  rows[lead.rank_a] = CHECK_DIMENSION_1;
+  columns[lead.rank_b + 1] = CHECK_DIMENSION_2;
+  a = check_operand_cut(build, TSR_STORAGE_INPUT, TSR_F32, shape_a, (check_view)p->view_a,
+                        CHECK_FILL(.data = (check_data)p->data_a), rows);
+  b = check_operand_cut(build, kind, p->dtype, shape_b, (check_view)p->view_b, fill_b(p), columns);
   full = with_batch(lead.rank_a > lead.rank_b ? lead.rank_a : lead.rank_b, lead.rank_a > lead.rank_b ? lead.a : lead.b,
                     p->m, p->n);
   if (p->batch == BATCH_CROSS) {
     full.extent[0] = lead.a[0];
   }
+  both[full.rank - 2] = CHECK_DIMENSION_1;
+  both[full.rank - 1] = CHECK_DIMENSION_2;
   if (p->bias == BIAS_ROW) {
-    bias = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(p->n), CHECK_DENSE, fill);
+    bias = check_operand_cut(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(p->n), CHECK_DENSE, fill, column);
   } else if (p->bias == BIAS_COLUMN) {
-    bias = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, TSR_SHAPE(p->m, 1), CHECK_DENSE, fill);
+    bias = check_operand_cut(build, TSR_STORAGE_INPUT, TSR_F32, TSR_SHAPE(p->m, 1), CHECK_DENSE, fill, row);
   } else if (p->bias == BIAS_FULL) {
-    bias = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, full, CHECK_PADDED, fill);
+    bias = check_operand_cut(build, TSR_STORAGE_INPUT, TSR_F32, full, CHECK_PADDED, fill, both);
   } else if (p->bias == BIAS_ONE) {
     bias = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, TSR_SHAPE(1), CHECK_DENSE, fill);
   }
   if (p->dtype == TSR_I8) {
-    scales = check_operand(build, kind, TSR_F32, TSR_SHAPE(p->n), (check_view)p->view_scales,
-                           CHECK_FILL(.data = (check_data)p->data_scales));
+    scales = check_operand_cut(build, kind, TSR_F32, TSR_SHAPE(p->n), (check_view)p->view_scales,
+                               CHECK_FILL(.data = (check_data)p->data_scales), column);
     y = tsr_matmul_i8(build->program, a, b, scales, bias, p->alpha, p->activation);
   } else {
     y = (p->narrow ? tsr_matmul_narrow : tsr_matmul)(build->program, a, b, bias, p->alpha, p->activation);
   }
-  tsr_output(build->program, "y", y);
+  check_output_cut(build, "y", y, both);
+}
+
+/* Blocks of a product at whose depth the reference takes long for all of it. */
+static void cut(check_case *test, const params *p)
+{
+  if ((double)p->m * (double)p->n * (double)p->k > 1e7) {
+    check_case_cut(test, 8, p->m, 8, p->n, 64);
+  }
 }
 
 static void add(check_table *table, params p)
@@ -150,12 +165,16 @@ static void add(check_table *table, params p)
     snprintf(view_scales, sizeof(view_scales), "/%s", check_view_name((check_view)p.view_scales));
     snprintf(data_scales, sizeof(data_scales), "/%s", check_data_name((check_data)p.data_scales));
   }
-  check_table_add(table, TSR_OP_MATMUL, build_matmul, &p, sizeof(p),
-                  "matmul(M=%d,N=%d,K=%d,batch=%s,b=%s%s,bias=%s,act=%s,view=%s/%s%s,alpha=%g,data=%s/%s%s%s)",
-                  (int)p.m, (int)p.n, (int)p.k, leading, tsr_dtype_name(p.dtype), p.varies ? " input" : "",
-                  bias_names[p.bias], activation_names[p.activation], check_view_name((check_view)p.view_a),
-                  check_view_name((check_view)p.view_b), view_scales, (double)p.alpha,
-                  check_data_name((check_data)p.data_a), data_b, data_scales, p.narrow ? ",narrow" : "");
+  check_case *test =
+      check_table_add(table, TSR_OP_MATMUL, build_matmul, &p, sizeof(p),
+                      "matmul(M=%d,N=%d,K=%d,batch=%s,b=%s%s,bias=%s,act=%s,view=%s/%s%s,alpha=%g,data=%s/%s%s%s)",
+                      (int)p.m, (int)p.n, (int)p.k, leading, tsr_dtype_name(p.dtype), p.varies ? " input" : "",
+                      bias_names[p.bias], activation_names[p.activation], check_view_name((check_view)p.view_a),
+                      check_view_name((check_view)p.view_b), view_scales, (double)p.alpha,
+                      check_data_name((check_data)p.data_a), data_b, data_scales, p.narrow ? ",narrow" : "");
+  if (table->large) {
+    cut(test, &p);
+  }
 }
 
 #define PARAMS(...) ((params){.alpha = 1.0f, .dtype = TSR_F32, __VA_ARGS__})
@@ -335,6 +354,40 @@ static void add_varying_large(check_table *table)
                       .view_b = views[i][1], .bias = BIAS_ROW, .activation = i % 2 ? TSR_ACTIVATION_RELU : 0,
                       .data_a = i % 2 ? CHECK_INTEGER : CHECK_NORMAL, .data_b = i % 2 ? CHECK_INTEGER : CHECK_NORMAL));
   }
+}
+
+/* Products of real models: many rows, a vocabulary's columns, a long sum. Whole numbers: exact, so that each counts. */
+static void add_large(check_table *table)
+{
+  static const int32_t sizes[][3] = {{2003, 260, 64}, {9, 32003, 64}, {1, 32003, 64}, {9, 20, 32003}};
+  static const tsr_dtype dtypes[] = {TSR_F32, TSR_F16, TSR_BF16, TSR_I8};
+
+  for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
+    for (int32_t j = 0; j < COUNT_OF(dtypes); j++) {
+      params p = PARAMS(.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .dtype = dtypes[j], .bias = BIAS_ROW);
+      p.data_a = dtypes[j] != TSR_I8 ? CHECK_INTEGER : p.k > 1000 ? CHECK_SPIKE : CHECK_CONSTANT;
+      p.data_b = dtypes[j] == TSR_I8 ? 0 : CHECK_INTEGER; /* bytes: any */
+      p.view_b = CHECK_TRANSPOSED;
+      add(table, p);
+      if (dtypes[j] == TSR_F16 || dtypes[j] == TSR_BF16) {
+        p.narrow = 1;
+        p.n = (p.n + 7) / 8 * 8;
+        p.k = (p.k + 7) / 8 * 8;
+        add(table, p);
+      } else if (dtypes[j] == TSR_F32) { /* as in training */
+        p.varies = 1;
+        p.view_b = CHECK_DENSE;
+        p.view_a = CHECK_TRANSPOSED;
+        add(table, p);
+      } else { /* four sixteens */
+        p.n = (p.n + 15) / 16 * 16;
+        p.k = (p.k + 15) / 16 * 16;
+        add(table, p);
+      }
+    }
+  }
+  add(table, PARAMS(.m = 1, .n = 250112, .k = 16, .view_b = CHECK_TRANSPOSED, .data_a = CHECK_INTEGER,
+                    .data_b = CHECK_INTEGER));
 }
 
 static void add_empty(check_table *table)
@@ -624,6 +677,11 @@ static void draw_extents(check_draw *draw, params *p, int32_t what)
   case 4:
     p->m = check_draw_size(draw, 20000);
     break;
+  case 5:
+    p->m = 1 + check_draw_below(draw, 9);
+    p->n = 1 + check_draw_below(draw, 260000);
+    p->k = check_draw_size(draw, 40);
+    break;
   default:
     break;
   }
@@ -694,4 +752,7 @@ void check_cases_matmul(check_table *table)
   add_values(table);
   add_i8(table);
   add_narrow(table);
+  table->large = 1;
+  add_large(table);
+  table->large = 0;
 }

@@ -453,6 +453,17 @@ void check_cases_program(check_table *table)
     add(table, "largest", build_largest, (params){1 + i % 5, n, k < n ? k : n, 2, i % 2, i});
     add(table, "largest", build_largest, (params){9 + 2 * i, 5001 - 97 * i, k, 1, 1 - i % 2, i});
   }
+  table->large = 1; /* vocabularies, rows of documents, a cache of 300 positions in steps of a run each */
+  for (i = 0; i < 4; i++) {
+    static const int32_t dtypes[] = {0, TSR_F16, TSR_BF16, TSR_I8};
+    add(table, "largest", build_largest,
+        (params){.rows = 5, .columns = 32003, .depth = 8, .runs = 1, .form = i % 2, .inner = 32, .dtype = dtypes[i]});
+  }
+  add(table, "largest", build_largest, (params){.rows = 1, .columns = 250112, .depth = 1, .runs = 1, .inner = 8});
+  add(table, "norms_of_sums", build_norms, (params){2049, 512, 1, 1, 0, 2});
+  add(table, "residuals", build_residuals, (params){.rows = 2003, .columns = 130, .depth = 1, .runs = 1, .inner = 16});
+  add(table, "chain_of_sums", build_sums, (params){1031, 1033, 3, 1, 0, 0});
+  table->large = 0;
   for (i = 0; i < COUNT_OF(layer_dtypes); i++) {
     add_layer(table, (params){9, 16, 1, 1, 0, i});
     add_layer(table, (params){5, 32, 2, 2, 1, i});

@@ -180,9 +180,9 @@ static void add_values(check_table *table, params p, const int32_t *data, int32_
   add(table, p);
 }
 
-static const int32_t softmax_data[] = {CHECK_WIDE,     CHECK_INTEGER, CHECK_TIES,    CHECK_LARGE,      CHECK_TINY,
-                                       CHECK_CONSTANT, CHECK_SPIKE,   CHECK_NEGINF,  CHECK_NEGINF_ROW, CHECK_POSINF,
-                                       CHECK_NAN,      CHECK_INF,     CHECK_SPECIAL, CHECK_SHIFTED,    CHECK_ZERO};
+static const int32_t softmax_data[] = {
+    CHECK_WIDE,       CHECK_INTEGER, CHECK_TIES, CHECK_LARGE, CHECK_TINY,    CHECK_CONSTANT, CHECK_SPIKE, CHECK_NEGINF,
+    CHECK_NEGINF_ROW, CHECK_POSINF,  CHECK_NAN,  CHECK_INF,   CHECK_SPECIAL, CHECK_SHIFTED,  CHECK_ZERO,  CHECK_EDGES};
 static const int32_t masks[] = {CHECK_NORMAL, CHECK_NEGINF, CHECK_NEGINF_ROW, CHECK_POSINF, CHECK_LARGE, CHECK_NAN};
 
 static void add_softmax(check_table *table)
@@ -304,6 +304,47 @@ static void add_reduce(check_table *table)
   }
 }
 
+/* Rows of real models, with something at their ends and at the edges of tiles. Whole numbers where sums are exact. */
+static void add_large(check_table *table)
+{
+  static const struct {
+    int32_t op, unbiased;
+  } kinds[] = {
+      {TSR_OP_SOFTMAX, 0}, {TSR_OP_LOG_SOFTMAX, 0}, {TSR_OP_LAYERNORM, 0}, {TSR_OP_LAYERNORM, 1}, {TSR_OP_RMSNORM, 0}};
+
+  for (int32_t kind = 0; kind < COUNT_OF(kinds); kind++) {
+    const int norm = kinds[kind].op != TSR_OP_SOFTMAX && kinds[kind].op != TSR_OP_LOG_SOFTMAX;
+    params p = {.op = kinds[kind].op, .unbiased = kinds[kind].unbiased, .epsilon = norm ? 1e-5f : 0.0f};
+    for (int32_t i = 0; i < COUNT_OF(check_large_rows); i++) {
+      if (norm && check_large_rows[i][1] > 100000) {
+        continue;
+      }
+      p.shape = tsr_shape_make(2, check_large_rows[i]);
+      p.data = p.shape.extent[0] > 100 ? CHECK_NORMAL : CHECK_EDGES;
+      p.extra = kinds[kind].op == TSR_OP_LAYERNORM ? EXTRA_ROW : EXTRA_NONE;
+      add(table, p);
+    }
+  }
+  add(table,
+      (params){
+          .op = TSR_OP_SOFTMAX, .shape = TSR_SHAPE(2, 2, 100, 2003), .extra = EXTRA_FULL, .extra_data = CHECK_EDGES});
+}
+
+static void add_large_sums(check_table *table)
+{
+  static const struct {
+    int32_t axes;
+    int64_t extent[2];
+  } sums[] = {{2, {4, 250112}}, {1, {250112, 4}}, {3, {1031, 1033}}, {1, {2049, 512}}};
+
+  for (int32_t i = 0; i < COUNT_OF(sums); i++) {
+    add(table, (params){.op = TSR_OP_REDUCE_SUM,
+                        .axes = sums[i].axes,
+                        .data = CHECK_INTEGER,
+                        .shape = tsr_shape_make(2, sums[i].extent)});
+  }
+}
+
 static const int32_t topk_data[] = {CHECK_TINY,       CHECK_TIES,     CHECK_INTEGER,   CHECK_NAN,        CHECK_INF,
                                     CHECK_ZERO,       CHECK_CONSTANT, CHECK_ASCENDING, CHECK_DESCENDING, CHECK_NEGINF,
                                     CHECK_NEGINF_ROW, CHECK_LARGE,    CHECK_SPIKE,     CHECK_MIXED};
@@ -355,6 +396,14 @@ void check_cases_topk(check_table *table)
   p.shape = TSR_SHAPE(700);
   add(table, p);
   add_empty(table, p);
+  table->large = 1;
+  for (i = 0; i < COUNT_OF(check_large_rows); i++) {
+    p = (params){
+        .op = TSR_OP_TOPK, .k = i % 2 ? 8 : 1, .data = CHECK_EDGES, .shape = tsr_shape_make(2, check_large_rows[i])};
+    add(table, p);
+  }
+  add(table, (params){.op = TSR_OP_TOPK, .k = 50, .data = CHECK_ASCENDING, .shape = TSR_SHAPE(2, 32003)});
+  table->large = 0;
 }
 
 void check_cases_reduce(check_table *table)
@@ -365,6 +414,9 @@ void check_cases_reduce(check_table *table)
     return;
   }
   add_reduce(table);
+  table->large = 1;
+  add_large_sums(table);
+  table->large = 0;
 }
 
 void check_cases_rows(check_table *table)
@@ -379,6 +431,9 @@ void check_cases_rows(check_table *table)
   add_softmax(table);
   add_norms(table);
   add(table, (params){.op = TSR_OP_SOFTMAX, .shape = TSR_SHAPE(9, 37), .view = CHECK_FAR});
+  table->large = 1;
+  add_large(table);
+  table->large = 0;
 }
 
 static void draw_norm(check_draw *draw, params *p)
@@ -394,9 +449,14 @@ static void draw_norm(check_draw *draw, params *p)
 /* what: the operator. */
 void check_random_rows(check_table *table, check_draw *draw, int32_t what)
 {
-  params p = {.op = what, .shape = check_draw_shape(draw, 1, 4, check_draw_once_in(draw, 8) ? 20000 : 1500, 60000)};
-  const int64_t columns = p.shape.extent[p.shape.rank - 1];
+  params p = {.op = what};
 
+  if (check_draw_is_large(draw)) {
+    p.shape = check_draw_large(draw, 1, 4, 300000);
+  } else {
+    p.shape = check_draw_shape(draw, 1, 4, check_draw_once_in(draw, 8) ? 20000 : 1500, 60000);
+  }
+  const int64_t columns = p.shape.extent[p.shape.rank - 1];
   p.view = check_draw_view(draw);
   switch (what) {
   case TSR_OP_SOFTMAX:

@@ -88,15 +88,26 @@ void check_cases_dropout(check_table *table)
   }
   add_dropout(table, (dropout_params){.x = tsr_shape_make(0, NULL), .rate = 0.5f});
   add_dropout(table, (dropout_params){.x = TSR_SHAPE(3, 0, 5), .rate = 0.5f});
+  table->large = 1; /* the second half drops other elements than the first */
+  add_dropout(table,
+              (dropout_params){.x = TSR_SHAPE(2 * CHECK_MANY), .rate = 0.1f, .stream = 3, .data = CHECK_POSITIVE});
+  add_dropout(table, (dropout_params){
+                         .x = TSR_SHAPE(2049, 513), .rate = 0.5f, .view = CHECK_TRANSPOSED, .data = CHECK_POSITIVE});
+  table->large = 0;
 }
 
 void check_random_dropout(check_table *table, check_draw *draw, int32_t what)
 {
   static const int32_t data[] = {CHECK_LARGE, CHECK_TINY, CHECK_INF, CHECK_NAN, CHECK_ZERO, CHECK_SPECIAL};
   static const float rates[] = {0.0f, 0.1f, 0.3f, 0.5f, 0.99f, 0x1p-17f};
-  dropout_params p = {.x = check_draw_shape(draw, 0, 4, check_draw_once_in(draw, 4) ? 60000 : 500, 60000)};
+  dropout_params p = {.stream = 0};
 
   (void)what;
+  if (check_draw_is_large(draw)) {
+    p.x = check_draw_large(draw, 1, 4, 1 << 22);
+  } else {
+    p.x = check_draw_shape(draw, 0, 4, check_draw_once_in(draw, 4) ? 60000 : 500, 60000);
+  }
   p.view = check_draw_view(draw);
   p.view_seed = check_draw_view(draw);
   p.data = check_draw_data(draw, data, COUNT_OF(data));
@@ -250,6 +261,19 @@ void check_cases_loss(check_table *table)
                                   .data_dloss = data[i],
                                   .smoothing = 0.1f});
   }
+  table->large = 1;
+  for (int32_t op = TSR_OP_CROSS_ENTROPY; op <= TSR_OP_CROSS_ENTROPY_GRADIENT; op++) {
+    for (i = 0; i < 2; i++) {
+      loss_params p = {.op = op, .rows = i ? 4 : 33, .columns = i ? 250112 : 32003, .smoothing = 0.1f};
+      p.chain = op == TSR_OP_CROSS_ENTROPY_GRADIENT;
+      p.labels = i ? LABELS_LAST : LABELS_NEAR;
+      p.data = i ? CHECK_EDGES : CHECK_NORMAL;
+      add_loss(table, p);
+    }
+  }
+  add_loss(table, (loss_params){.op = TSR_OP_CROSS_ENTROPY, .rows = 8, .columns = 32003, .data = CHECK_EDGES});
+  add_loss(table, (loss_params){.op = TSR_OP_CROSS_ENTROPY, .rows = 2049, .columns = 512, .smoothing = 0.1f});
+  table->large = 0;
 }
 
 /* what: the operator. The gradient is as add_losses has it. */
@@ -260,6 +284,11 @@ void check_random_loss(check_table *table, check_draw *draw, int32_t what)
   loss_params p = {.op = what, .rows = check_draw_size(draw, 300), .columns = 1};
 
   p.columns = check_draw_size(draw, 60000 / p.rows < 5000 ? 60000 / p.rows : 5000);
+  if (check_draw_is_large(draw)) {
+    const tsr_shape large = check_draw_large(draw, 2, 2, 300000);
+    p.rows = (int32_t)large.extent[0];
+    p.columns = (int32_t)large.extent[1];
+  }
   p.view = check_draw_view(draw);
   p.view_labels = check_draw_view(draw);
   p.labels = check_draw_below(draw, COUNT_OF(label_names));
@@ -321,6 +350,11 @@ static void add_sums_of_squares(check_table *table)
   add_squares(table, (squares_params){.x = tsr_shape_make(0, NULL), .plus = 1});
   add_squares(table, (squares_params){.x = TSR_SHAPE(3, 0, 5), .plus = 1});
   add_squares(table, (squares_params){.x = TSR_SHAPE(0)});
+  table->large = 1; /* whole numbers: exact, so that each element counts */
+  add_squares(table, (squares_params){.x = TSR_SHAPE(CHECK_MANY), .data = CHECK_INTEGER, .plus = 1});
+  add_squares(table,
+              (squares_params){.x = tsr_shape_make(2, check_many), .data = CHECK_INTEGER, .view = CHECK_TRANSPOSED});
+  table->large = 0;
 }
 
 typedef struct adam_params {
@@ -391,9 +425,14 @@ static void add_adam(check_table *table, adam_params p)
 void check_random_squares(check_table *table, check_draw *draw, int32_t what)
 {
   static const int32_t data[] = {CHECK_LARGE, CHECK_BIG, CHECK_TINY, CHECK_INF, CHECK_NAN, CHECK_ZERO, CHECK_MIXED};
-  squares_params p = {.x = check_draw_shape(draw, 0, 4, check_draw_once_in(draw, 4) ? 60000 : 500, 60000)};
+  squares_params p = {.plus = 0};
 
   (void)what;
+  if (check_draw_is_large(draw)) {
+    p.x = check_draw_large(draw, 1, 4, 1 << 22);
+  } else {
+    p.x = check_draw_shape(draw, 0, 4, check_draw_once_in(draw, 4) ? 60000 : 500, 60000);
+  }
   p.view = check_draw_view(draw);
   p.data = check_draw_data(draw, data, COUNT_OF(data));
   p.plus = check_draw_below(draw, 2);
@@ -405,9 +444,14 @@ void check_random_adam(check_table *table, check_draw *draw, int32_t what)
   static const int32_t data[] = {CHECK_TINY, CHECK_ZERO, CHECK_NAN, CHECK_MIXED, CHECK_BIG, CHECK_CONSTANT};
   static const float decays[] = {0.0f, 0.01f, 0.1f}, epsilons[] = {1e-8f, 1e-6f, 1e-3f};
   static const float max_norms[] = {0.0f, 1.0f, 0.3f};
-  adam_params p = {.shape = check_draw_shape(draw, 0, 4, 1000, 20000)};
+  adam_params p = {.runs = 1};
 
   (void)what;
+  if (check_draw_is_large(draw)) {
+    p.shape = check_draw_large(draw, 1, 4, 1 << 22);
+  } else {
+    p.shape = check_draw_shape(draw, 0, 4, 1000, 20000);
+  }
   p.view = check_draw_view(draw);
   p.view_state = check_draw_once_in(draw, 3) ? CHECK_OFFSET : CHECK_DENSE;
   p.data = check_draw_data(draw, data, COUNT_OF(data));
@@ -476,4 +520,11 @@ void check_cases_optimiser(check_table *table)
   add_adam(table, (adam_params){.shape = tsr_shape_make(0, NULL), .runs = 2, .average = 1});
   add_adam(table, (adam_params){.shape = TSR_SHAPE(3, 0), .runs = 2, .average = 1});
   add_adam(table, (adam_params){.shape = TSR_SHAPE(33, 18), .view = CHECK_FAR, .runs = 2, .norm = NORM_LARGE});
+  table->large = 1;
+  p = (adam_params){.shape = TSR_SHAPE(CHECK_MANY), .runs = 1, .norm = NORM_LARGE, .max_norm = 1.0f, .average = 1};
+  p.decoupled = 1;
+  p.decay = 0.01f;
+  add_adam(table, p);
+  add_adam(table, (adam_params){.shape = TSR_SHAPE(513, 2049), .runs = 1, .view = CHECK_TRANSPOSED});
+  table->large = 0;
 }

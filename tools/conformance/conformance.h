@@ -46,6 +46,8 @@ typedef enum check_data {
   CHECK_EXTREME,    /* as special, finite values of the operand's type only */
   CHECK_POSITIVE,   /* 0.5 .. 1.5 */
   CHECK_MINUS_ONE,  /* -1 */
+  CHECK_EDGES, /* normal, and something at the end of each row or at the edge of a tile, another from row to row: a value 120
+                * above the others, -inf from there to the end, NaN, nothing */
   CHECK_DATA_COUNT
 } check_data;
 
@@ -78,6 +80,7 @@ typedef struct check_fill {
   const float *reals;  /* of f32 operands: these in turn instead of data. Static */
   int32_t n_list;
   int32_t step; /* added to an i32 operand from run to run; how far a run begins after the one before in reals */
+  int32_t plus; /* added to each element of an i32 operand */
 } check_fill;
 
 /* One operand of a case that exists before its first line. */
@@ -85,22 +88,56 @@ typedef struct check_leaf {
   tsr_ref base; /* the constant, input or state */
   tsr_ref view; /* the view of it that the case uses, and that `fill` fills */
   check_fill fill;
+  tsr_shape whole;             /* the operand's extents in the whole case */
+  int64_t first[TSR_MAX_RANK]; /* where the view begins among these */
 } check_leaf;
 
 #define CHECK_MAX_LEAVES 64
+
+/* Dimensions along which the results of a large case do not depend on one another: the rows and columns of a product, the
+ * queries of an attention. A part of such a case takes some consecutive ones of each. The reference, which is slow, computes
+ * drawn parts only; devices compute the whole. */
+enum { CHECK_UNCUT, CHECK_DIMENSION_1, CHECK_DIMENSION_2, CHECK_DIMENSIONS = CHECK_DIMENSION_2 };
+
+typedef struct check_part {
+  int64_t first[CHECK_DIMENSIONS + 1], count[CHECK_DIMENSIONS + 1]; /* [0] is not used */
+} check_part;
+
+/* A result of a case that can be cut. */
+typedef struct check_output {
+  tsr_ref ref;
+  int64_t first[TSR_MAX_RANK]; /* where it begins in the whole case's */
+} check_output;
+
+#define CHECK_MAX_OUTPUTS 4
 
 typedef struct check_case check_case;
 
 typedef struct check_build {
   const check_case *test;
+  const check_part *part; /* NULL: the whole case is built */
   tsr_program *program;
   check_leaf leaf[CHECK_MAX_LEAVES];
   int32_t n_leaves;
+  check_output output[CHECK_MAX_OUTPUTS]; /* of check_output_cut */
+  int32_t n_outputs;
 } check_build;
 
 /* Makes an operand of `shape` and returns its view. kind: TSR_STORAGE_CONSTANT, _INPUT or _STATE. */
 tsr_ref check_operand(check_build *build, int32_t kind, tsr_dtype dtype, tsr_shape shape, check_view view,
                       check_fill fill);
+
+/* The same where the case may be cut: `shape` is the operand's in the whole case; dimension[axis]: along which of the case's
+ * dimensions this axis runs, or CHECK_UNCUT. */
+tsr_ref check_operand_cut(check_build *build, int32_t kind, tsr_dtype dtype, tsr_shape shape, check_view view,
+                          check_fill fill, const int32_t dimension[TSR_MAX_RANK]);
+
+/* tsr_output of a result whose axes run along such dimensions. */
+void check_output_cut(check_build *build, const char *name, tsr_ref ref, const int32_t dimension[TSR_MAX_RANK]);
+
+/* The extent of a dimension of the case in what is built, and where it begins. extent: in the whole case. */
+int64_t check_extent(const check_build *build, int32_t dimension, int64_t extent);
+int64_t check_first(const check_build *build, int32_t dimension);
 
 /* An input of the given data, dense. */
 tsr_ref check_input(check_build *build, tsr_shape shape, check_data data);
@@ -131,6 +168,9 @@ struct check_case {
   uint64_t key; /* hash of name and perf */
   const void *params; /* the table's own */
   void (*build)(check_build *build, const void *params);
+  int32_t large; /* 1: of a real model's size; no share leaves it out (tools/tessera/check/largest.c) */
+  int32_t parts; /* held against the reference; 0: the whole case is */
+  int64_t extent[CHECK_DIMENSIONS + 1], reach[CHECK_DIMENSIONS + 1]; /* of the whole case, and of a part */
 };
 
 typedef struct check_table {
@@ -139,6 +179,7 @@ typedef struct check_table {
   int32_t capacity;
   int32_t failed; /* 1: out of memory while it was built */
   int32_t perf;   /* 1: cases are being added to the perf table */
+  int32_t large;  /* 1: cases are being added that are as large as real models */
   int32_t fixed;  /* of the cases: those that are written down; those drawn come behind them */
 } check_table;
 
@@ -146,14 +187,23 @@ typedef struct check_table {
 tsr_status check_table_create(check_table *table) TSR_MUST_CHECK;
 void check_table_finish(check_table *table);
 
-/* Adds n cases of each family whose parameters are drawn from `seed`: the first of them are the same whatever n is. Errors:
- * TSR_ERR_OUT_OF_MEMORY. */
-tsr_status check_table_draw(check_table *table, int32_t n, uint64_t seed) TSR_MUST_CHECK;
+/* Adds cases of each family whose parameters are drawn from `seed`, till they cost `millions` together, and one at least: in
+ * millions of operations and bytes, one that costs less counting as one. So cheap cases are many, and dear ones few. The first
+ * are the same whatever `millions` is. Errors: TSR_ERR_OUT_OF_MEMORY, what building a program returns. */
+tsr_status check_table_draw(check_table *table, int32_t millions, uint64_t seed) TSR_MUST_CHECK;
 
 /* Adds a case; `params` is copied. One that is there already (tables overlap)
  * is not added again. Returns the case, valid until the next is added, or NULL (table->failed is set). */
 check_case *check_table_add(check_table *table, int32_t op, void (*build)(check_build *, const void *),
                             const void *params, size_t params_size, const char *format, ...) TSR_PRINTF(6, 7);
+
+/* Of a case that was just added: the reference computes `parts` drawn parts of it, each of `rows` along dimension 1, of
+ * extent `n_rows`, and likewise `columns` along dimension 2 (0: there is none). The first part is at the beginning and the
+ * second at the end. NULL is ignored. */
+void check_case_cut(check_case *test, int32_t parts, int64_t n_rows, int64_t rows, int64_t n_columns, int64_t columns);
+
+/* The part of this number. */
+check_part check_part_draw(const check_case *test, uint64_t seed, int32_t number);
 
 void check_cases_matmul(check_table *table);
 void check_cases_reduce(check_table *table);
@@ -180,15 +230,16 @@ void check_cases_program(check_table *table);
 
 /* What the reference holds in one storage of a program, and how far from it a device may be. */
 typedef struct check_storage {
-  int32_t dtype;   /* of the tensors in it */
-  int64_t count;   /* elements */
-  void *bytes;     /* as the reference left them */
-  float *value;    /* f16 and bf16 widened; f32: the same memory as bytes; integers: NULL */
-  float *before;   /* of an f32 state: what it held before the run */
-  double *error;   /* bound per element; INFINITY: any value will do; NULL: exact */
-  int64_t terms;   /* length of the longest sum behind an element, 0 where there is none */
-  int32_t biased;  /* 1: roundings need not average out (operands that are not random): no statistics */
-  tsr_shape shape; /* of the result that it holds, for messages */
+  int32_t dtype;               /* of the tensors in it */
+  int64_t count;               /* elements */
+  void *bytes;                 /* as the reference left them */
+  float *value;                /* f16 and bf16 widened; f32: the same memory as bytes; integers: NULL */
+  float *before;               /* of an f32 state: what it held before the run */
+  double *error;               /* bound per element; INFINITY: any value will do; NULL: exact */
+  int64_t terms;               /* length of the longest sum behind an element, 0 where there is none */
+  int32_t biased;              /* 1: roundings need not average out (operands that are not random): no statistics */
+  tsr_shape shape;             /* of the result that it holds, for messages */
+  int64_t first[TSR_MAX_RANK]; /* where that begins in the whole case's */
 } check_storage;
 
 typedef struct check_values {
@@ -268,11 +319,16 @@ typedef struct check_time {
   int32_t repeats; /* that were timed */
 } check_time;
 
+/* What a program costs, in operations and bytes as the operator table counts them. */
+double check_program_cost(const tsr_program *program);
+
 /* Times a case on a device that supports it. Errors: what building and running return. */
 tsr_status check_measure(const check_case *test, uint64_t seed, check_device *device, check_time *time) TSR_MUST_CHECK;
 
-/* Builds the case's program alone. Errors: what building returns. The program is the caller's. */
+/* Builds the case's program alone, the whole of it or (part not NULL, which must outlast the build) a part. Errors: what
+ * building returns. The program is the caller's. */
 tsr_status check_build_program(const check_case *test, check_build *build) TSR_MUST_CHECK;
+tsr_status check_build_part(const check_case *test, const check_part *part, check_build *build) TSR_MUST_CHECK;
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Coverage (coverage.c)

@@ -10,9 +10,9 @@
 #include "tools/conformance/conformance.h"
 
 static const char *const data_names[CHECK_DATA_COUNT] = {
-    "normal", "uniform", "wide",  "integer", "ties",    "large",    "big",      "tiny",   "mixed",
-    "cancel", "shift",   "const", "spike",   "zero",    "ascend",   "descend",  "neginf", "neginf_row",
-    "posinf", "inf",     "nan",   "special", "extreme", "positive", "minus_one"};
+    "normal", "uniform", "wide",  "integer", "ties",    "large",    "big",       "tiny",   "mixed",
+    "cancel", "shift",   "const", "spike",   "zero",    "ascend",   "descend",   "neginf", "neginf_row",
+    "posinf", "inf",     "nan",   "special", "extreme", "positive", "minus_one", "edges"};
 
 static const char *const view_names[CHECK_VIEW_COUNT] = {"dense",      "offset",         "padded",   "strided",
                                                          "transposed", "padded_t",       "reversed", "heads",
@@ -73,6 +73,17 @@ static const float specials[] = {
     0x1.ffcp-15f,   0x1p-24f,       0x1p-25f,     0x1.8p-25f,      -0x1.8p-24f, 2049.0f,   2051.0f,   1.0f + 0x1p-11f,
     1.0f + 0x1p-8f, 1.0f + 0x3p-8f, 0x1.fep127f,  0x1.fefffep127f, 0x1.ffp127f, 0x1p-133f, 0x1p-134f, 0x1.8p-134f,
     3.0e38f,        1.0e-20f,       0.333333343f, INFINITY,        -INFINITY,   NAN};
+
+/* A column of row `row` at which tiles end, begin, or are not full: the last, the first of the last tile, the one before it,
+ * for tiles of several sizes in turn. Each size is met by rows of each of the four kinds of CHECK_EDGES. */
+static int64_t edge_column(int64_t row, int64_t columns)
+{
+  static const int64_t tiles[] = {1, 64, 4, 256, 16, 1024, 32, 4096, 128};
+  const int64_t turn = row + row / 4, tile = tiles[turn / 2 % (int64_t)(sizeof(tiles) / sizeof(tiles[0]))];
+  const int64_t column = (columns - 1) / tile * tile - turn % 2;
+
+  return column < 0 ? columns - 1 : column;
+}
 
 /* Element `column` of row `row` (`columns` long), the operand's element `index`. */
 static double float_element(check_data data, tsr_dtype dtype, uint64_t key, uint64_t index, int64_t row, int64_t column,
@@ -140,6 +151,14 @@ static double float_element(check_data data, tsr_dtype dtype, uint64_t key, uint
     return 0.5 + unit(key, index);
   case CHECK_MINUS_ONE:
     return -1.0;
+  case CHECK_EDGES: /* e^120 is beyond f32: a maximum that misses the peak overflows */
+    if (row % 4 == 1 && column >= edge_column(row, columns)) {
+      return -INFINITY;
+    }
+    if (row % 4 != 3 && column == edge_column(row, columns)) {
+      return row % 4 == 0 ? 120.0 : NAN;
+    }
+    return normal(key, index);
   case CHECK_NORMAL:
   default:
     return normal(key, index);
@@ -179,7 +198,7 @@ static int64_t integer_element(const check_fill *fill, uint64_t key, int64_t ind
   } else {
     value = fill->low + (int64_t)(check_random(key, (uint64_t)index) % (uint64_t)((int64_t)fill->high - fill->low + 1));
   }
-  return value + (int64_t)fill->step * run;
+  return value + (int64_t)fill->step * run + fill->plus;
 }
 
 void check_leaf_fill(const check_build *build, int32_t leaf, uint64_t seed, int32_t run, void *bytes)
@@ -189,8 +208,10 @@ void check_leaf_fill(const check_build *build, int32_t leaf, uint64_t seed, int3
   const tsr_tensor_desc *view = tsr_tensor_at(program, build->leaf[leaf].view);
   const tsr_storage_desc *storage = tsr_storage_at(program, view->storage);
   uint64_t key = check_random(check_hash(seed, build->test->name), (uint64_t)leaf);
-  int64_t columns = view->rank ? view->extent[view->rank - 1] : 1;
-  int64_t total = 1, index, place, rest, column;
+  const tsr_shape *whole = &build->leaf[leaf].whole;
+  const int64_t *first = build->leaf[leaf].first;
+  int64_t columns = view->rank ? whole->extent[view->rank - 1] : 1;
+  int64_t total = 1, number, index, factor, place, rest, column;
   double value;
   int32_t axis;
 
@@ -202,12 +223,16 @@ void check_leaf_fill(const check_build *build, int32_t leaf, uint64_t seed, int3
   for (axis = 0; axis < view->rank; axis++) {
     total *= view->extent[axis];
   }
-  for (index = 0; index < total; index++) {
+  for (number = 0; number < total; number++) {
     place = view->offset;
-    rest = index;
+    rest = number;
+    index = 0; /* in the whole case, on which alone depends what an element holds */
+    factor = 1;
     for (axis = view->rank - 1; axis >= 0; axis--) {
       place += rest % view->extent[axis] * view->stride[axis];
+      index += (first[axis] + rest % view->extent[axis]) * factor;
       rest /= view->extent[axis];
+      factor *= whole->extent[axis];
     }
     if (view->dtype == TSR_I32) {
       ((int32_t *)bytes)[place] = (int32_t)(uint32_t)(uint64_t)integer_element(fill, key, index, run);
@@ -349,15 +374,46 @@ static check_view possible_view(check_view view, int32_t rank)
   return view;
 }
 
+int64_t check_extent(const check_build *build, int32_t dimension, int64_t extent)
+{
+  return build->part && dimension != CHECK_UNCUT ? build->part->count[dimension] : extent;
+}
+
+int64_t check_first(const check_build *build, int32_t dimension)
+{
+  return build->part && dimension != CHECK_UNCUT ? build->part->first[dimension] : 0;
+}
+
+void check_output_cut(check_build *build, const char *name, tsr_ref ref, const int32_t dimension[TSR_MAX_RANK])
+{
+  check_output *output = &build->output[build->n_outputs++];
+
+  tsr_output(build->program, name, ref);
+  output->ref = ref;
+  for (int32_t axis = 0; axis < TSR_MAX_RANK; axis++) {
+    output->first[axis] = check_first(build, dimension[axis]);
+  }
+}
+
 tsr_ref check_operand(check_build *build, int32_t kind, tsr_dtype dtype, tsr_shape shape, check_view view,
                       check_fill fill)
 {
+  return check_operand_cut(build, kind, dtype, shape, view, fill, (const int32_t[TSR_MAX_RANK]){CHECK_UNCUT});
+}
+
+tsr_ref check_operand_cut(check_build *build, int32_t kind, tsr_dtype dtype, tsr_shape whole, check_view view,
+                          check_fill fill, const int32_t dimension[TSR_MAX_RANK])
+{
+  tsr_shape shape = whole;
   check_leaf *leaf;
   tsr_shape base;
   char name[32];
 
   if (build->n_leaves == CHECK_MAX_LEAVES) {
     return TSR_INVALID;
+  }
+  for (int32_t axis = 0; axis < shape.rank; axis++) {
+    shape.extent[axis] = check_extent(build, dimension[axis], whole.extent[axis]);
   }
   view = possible_view(view, shape.rank);
   base = storage_shape(shape, dtype, view);
@@ -372,6 +428,10 @@ tsr_ref check_operand(check_build *build, int32_t kind, tsr_dtype dtype, tsr_sha
   }
   leaf->view = apply_view(build->program, leaf->base, shape, view);
   leaf->fill = fill;
+  leaf->whole = whole;
+  for (int32_t axis = 0; axis < shape.rank; axis++) {
+    leaf->first[axis] = check_first(build, dimension[axis]);
+  }
   build->n_leaves++;
   return leaf->view;
 }

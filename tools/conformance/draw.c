@@ -77,6 +77,29 @@ tsr_shape check_draw_shape(check_draw *draw, int32_t low, int32_t high, int32_t 
   return shape;
 }
 
+int check_draw_is_large(check_draw *draw)
+{
+  return check_draw_once_in(draw, 12);
+}
+
+tsr_shape check_draw_large(check_draw *draw, int32_t low, int32_t high, int32_t last)
+{
+  const int32_t most = 1 << 20, target = most + check_draw_below(draw, 2 * most);
+  tsr_shape shape = {.rank = low + check_draw_below(draw, high - low + 1)};
+  int32_t rest = target;
+
+  for (int32_t axis = shape.rank - 1; axis > 0; axis--) {
+    const int32_t limit = axis == shape.rank - 1 ? last : 300;
+    shape.extent[axis] = check_draw_size(draw, limit < rest ? limit : rest);
+    rest /= (int32_t)shape.extent[axis];
+  }
+  shape.extent[0] = rest;
+  if (shape.rank == 1 && rest > last) {
+    shape = TSR_SHAPE(rest / last, last);
+  }
+  return shape;
+}
+
 static const struct {
   const char *name; /* draws of one family are not those of another */
   void (*draw)(check_table *table, check_draw *draw, int32_t what);
@@ -131,18 +154,47 @@ static const struct {
     {"adam", check_random_adam, TSR_OP_ADAM},
 };
 
-tsr_status check_table_draw(check_table *table, int32_t n, uint64_t seed)
+/* What the case added last costs, in millions. */
+static tsr_status cost_of(const check_case *test, double *millions)
 {
-  int32_t i, before;
-  int64_t number;
+  check_build build;
+  const tsr_status status = check_build_program(test, &build);
 
-  for (i = 0; i < COUNT_OF(families); i++) {
-    before = table->count;
-    /* one that is there already is not added again: then another is drawn, unless there are hardly others */
-    for (number = 0; table->count < before + n && number < 16 * (int64_t)n && !table->failed; number++) {
-      check_draw draw = {.key = check_random(check_hash(seed, families[i].name), (uint64_t)number)};
-      families[i].draw(table, &draw, families[i].what);
+  if (status) {
+    return tsr_fail_context(status, "%s", test->name);
+  }
+  *millions = 1e-6 * check_program_cost(build.program) * test->runs;
+  tsr_program_destroy(build.program);
+  return TSR_OK;
+}
+
+/* One that is there already is not added again: then another is drawn, unless there are hardly others. */
+static tsr_status draw_family(check_table *table, int32_t family, int32_t millions, uint64_t seed)
+{
+  const uint64_t key = check_hash(seed, families[family].name);
+  const int64_t tries = 16 * (int64_t)millions;
+  double spent = 0.0;
+  tsr_status status = TSR_OK;
+
+  for (int64_t number = 0; spent < millions && number < tries && !table->failed && !status; number++) {
+    const int32_t before = table->count;
+    check_draw draw = {.key = check_random(key, (uint64_t)number)};
+    families[family].draw(table, &draw, families[family].what);
+    if (table->count > before) {
+      double cost = 0.0;
+      status = cost_of(&table->test[table->count - 1], &cost);
+      spent += cost < 1.0 ? 1.0 : cost;
     }
   }
-  return table->failed ? tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the drawn cases") : TSR_OK;
+  return status;
+}
+
+tsr_status check_table_draw(check_table *table, int32_t millions, uint64_t seed)
+{
+  tsr_status status = TSR_OK;
+
+  for (int32_t i = 0; i < COUNT_OF(families) && !status; i++) {
+    status = draw_family(table, i, millions, seed);
+  }
+  return table->failed ? tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the drawn cases") : status;
 }

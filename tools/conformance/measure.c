@@ -72,6 +72,17 @@ static tsr_status profile_run(const check_build *build, const check_contents *co
   return status;
 }
 
+double check_program_cost(const tsr_program *program)
+{
+  const tsr_program_desc *desc = tsr_program_describe(program);
+  double cost = 0.0;
+
+  for (int32_t line = 0; line < tsr_program_line_count(program); line++) {
+    cost += tsr_line_flops(desc, line) + tsr_line_bytes(desc, line);
+  }
+  return cost;
+}
+
 tsr_status check_measure(const check_case *test, uint64_t seed, check_device *device, check_time *result)
 {
   check_build build;

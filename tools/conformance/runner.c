@@ -275,10 +275,16 @@ int check_execution_guards(const check_execution *execution, const check_build *
 
 tsr_status check_build_program(const check_case *test, check_build *build)
 {
+  return check_build_part(test, NULL, build);
+}
+
+tsr_status check_build_part(const check_case *test, const check_part *part, check_build *build)
+{
   tsr_status status;
 
   memset(build, 0, sizeof(*build));
   build->test = test;
+  build->part = part;
   status = tsr_program_create(&build->program);
   if (!status) {
     test->build(build, test->params);

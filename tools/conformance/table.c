@@ -64,9 +64,48 @@ check_case *check_table_add(check_table *table, int32_t op, void (*build)(check_
   }
   memcpy(copy, params, params_size);
   test = &table->test[table->count++];
-  *test =
-      (check_case){.name = name, .op = op, .perf = table->perf, .runs = 1, .key = key, .params = copy, .build = build};
+  *test = (check_case){.name = name,
+                       .op = op,
+                       .perf = table->perf,
+                       .runs = 1,
+                       .key = key,
+                       .params = copy,
+                       .build = build,
+                       .large = table->large};
   return test;
+}
+
+void check_case_cut(check_case *test, int32_t parts, int64_t n_rows, int64_t rows, int64_t n_columns, int64_t columns)
+{
+  if (test) {
+    test->parts = parts;
+    test->extent[CHECK_DIMENSION_1] = n_rows;
+    test->reach[CHECK_DIMENSION_1] = rows;
+    test->extent[CHECK_DIMENSION_2] = n_columns;
+    test->reach[CHECK_DIMENSION_2] = columns;
+  }
+}
+
+/* Every other one of those that are drawn begins just before the edge of a tile. */
+check_part check_part_draw(const check_case *test, uint64_t seed, int32_t number)
+{
+  const uint64_t key = check_random(check_hash(seed, test->name), (uint64_t)number);
+  check_part part = {{0}, {0}};
+
+  for (int32_t dimension = CHECK_DIMENSION_1; dimension <= CHECK_DIMENSIONS; dimension++) {
+    const int64_t extent = test->extent[dimension];
+    const int64_t count = extent < test->reach[dimension] ? extent : test->reach[dimension];
+    int64_t first = number == 0 ? 0 : extent - count;
+    if (number > 1) {
+      first = (int64_t)(check_random(key, (uint64_t)dimension) % (uint64_t)(extent - count + 1));
+      if (number % 2 == 0 && first >= 16) {
+        first = (first & ~(int64_t)15) - 1;
+      }
+    }
+    part.first[dimension] = first;
+    part.count[dimension] = count;
+  }
+  return part;
 }
 
 tsr_status check_table_create(check_table *table)
