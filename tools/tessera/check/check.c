@@ -29,7 +29,7 @@ typedef struct request {
   int64_t seed;
   int64_t share;  /* one of so many */
   int64_t part;   /* which of them, from 0 */
-  int64_t random; /* cases of each family that are drawn */
+  int64_t random; /* what the drawn cases of each family cost, in millions */
   int32_t mode;
   int list, verbose, as_json;
 } request;
@@ -40,8 +40,9 @@ typedef struct subject {
   const char *name;
   check_coverage coverage;
   int32_t cases, failed, unsupported;
-  int32_t *taken;                 /* --variant: [forms + 1] cases by form */
-  int32_t form;                   /* forced now; 0: none */
+  int32_t *taken;                 /* --variant: [variants + 1] cases by variant */
+  int32_t variant;                /* forced now; 0: none */
+  check_largest largest;          /* what no share leaves out */
   int32_t unexcused;              /* of the unsupported: without an exception in them */
   int32_t executed[TSR_OP_COUNT]; /* cases; [0]: programs */
   double worst[TSR_OP_COUNT];     /* error / bound */
@@ -81,17 +82,22 @@ static int is_drawn(const session *s, const check_case *test)
   return test - s->table.test >= s->table.fixed;
 }
 
-/* 1 if the case is one of those that --share leaves. */
+/* 1 if the case is one of those that --share leaves, on all devices and in all variants. */
 static int is_left(const session *s, const check_case *test, const tsr_program *program)
 {
   int chosen =
       is_drawn(s, test) || test->key % (uint64_t)s->request.share == (uint64_t)(s->request.part % s->request.share);
-  int32_t i;
 
-  for (i = 0; i < s->n_subjects && !chosen; i++) {
+  for (int32_t i = 0; i < s->n_subjects && !chosen; i++) {
     chosen = check_coverage_adds(&s->subjects[i].coverage, program);
   }
   return chosen;
+}
+
+/* 1 if no share leaves it out on this device, in the variant that is forced. */
+static int is_kept(const session *s, const subject *device, const check_case *test)
+{
+  return !is_drawn(s, test) && check_largest_keeps(&device->largest, (int32_t)(test - s->table.test), device->variant);
 }
 
 static int32_t count_selected(const session *s)
@@ -160,19 +166,21 @@ static int add_subject(session *s, const char *name)
     if (!code && !added->taken) {
       code = tsr_cli_no_memory();
     }
+    if (!code && s->request.share > 1) {
+      code = check_largest_find(&added->largest, &s->table, added->device.device, s->request.variant);
+    }
   }
   return code;
 }
 
-/* 1 if --variant is not given, or the device added last has a form that it asks for. */
-static int has_wanted_form(const session *s)
+/* 1 if --variant is not given, or the device added last has a variant that it asks for. */
+static int has_wanted_variant(const session *s)
 {
   tsr_device *device = s->subjects[s->n_subjects - 1].device.device;
   int wanted = !s->request.variant;
-  int32_t form;
 
-  for (form = 1; form <= tsr_device_form_count(device) && !wanted; form++) {
-    wanted = check_wants_form(s->request.variant, device, form);
+  for (int32_t variant = 1; variant <= tsr_device_form_count(device) && !wanted; variant++) {
+    wanted = check_wants_variant(s->request.variant, device, variant);
   }
   return wanted;
 }
@@ -181,6 +189,7 @@ static void finish_subject(subject *device)
 {
   check_device_finish(&device->device);
   check_coverage_finish(&device->coverage);
+  check_largest_finish(&device->largest);
   free(device->taken);
 }
 
@@ -214,7 +223,7 @@ static int open_subjects(session *s)
     code = tsr_cli_fail(tsr_runtime_device_info(s->runtime, i, &info));
     if (!code && !is_reference(s, info.name)) {
       code = add_subject(s, info.name);
-      if (!code && !has_wanted_form(s)) {
+      if (!code && !has_wanted_variant(s)) {
         finish_subject(&s->subjects[--s->n_subjects]);
       }
     }
@@ -240,7 +249,7 @@ static void print_again(const session *s, const subject *device, const check_cas
   if (is_drawn(s, test)) {
     printf(" --random %lld", (long long)s->request.random);
   }
-  printf(device->form > 0 ? " --variant %s\n" : "\n", tsr_device_form_name(device->device.device, device->form));
+  printf(device->variant > 0 ? " --variant %s\n" : "\n", tsr_device_form_name(device->device.device, device->variant));
 }
 
 static int report(session *s, const subject *device, const check_case *test, const check_result *result, int excused)
@@ -254,7 +263,7 @@ static int report(session *s, const subject *device, const check_case *test, con
   tsr_cli_progress_clear(&s->progress);
   if (s->request.as_json) {
     line = json_pack("{s:s, s:s, s:s?, s:s, s:I, s:o, s:o, s:I, s:o}", "case", test->name, "device", device->name,
-                     "form", tsr_device_form_name(device->device.device, device->form), "result",
+                     "form", tsr_device_form_name(device->device.device, device->variant), "result",
                      result->verdict == CHECK_FAILED ? "failed" : verdicts[result->verdict], "seed",
                      (json_int_t)s->request.seed, "error_of_bound", tsr_cli_json_real(result->worst), "nmse",
                      tsr_cli_json_real(result->nmse), "without_bound", (json_int_t)result->free, "message",
@@ -330,16 +339,14 @@ static int print_errors(const session *s)
   return code;
 }
 
-/* How many cases each form that --variant asks for was forced in. */
-static void print_forms(const session *s, const subject *device)
+/* How many cases each variant that --variant asks for was forced in. */
+static void print_variants(const session *s, const subject *device)
 {
-  int32_t form;
-
-  for (form = 1; form <= tsr_device_form_count(device->device.device); form++) {
-    if (check_wants_form(s->request.variant, device->device.device, form)) {
-      printf("%s: %s %d cases%s\n", device->name, tsr_device_form_name(device->device.device, form),
-             (int)device->taken[form],
-             device->taken[form] ? "" : ": the device cannot, or no case selected has its shape");
+  for (int32_t variant = 1; variant <= tsr_device_form_count(device->device.device); variant++) {
+    if (check_wants_variant(s->request.variant, device->device.device, variant)) {
+      printf("%s: %s %d cases%s\n", device->name, tsr_device_form_name(device->device.device, variant),
+             (int)device->taken[variant],
+             device->taken[variant] ? "" : ": the device cannot, or no case selected has its shape");
     }
   }
 }
@@ -366,7 +373,7 @@ static int summarise(session *s)
       uncovered += device->unexcused + count_stale(device) + (fraction < 1.0);
     }
     if (s->request.variant && !s->request.as_json) {
-      print_forms(s, device);
+      print_variants(s, device);
     }
     if (s->request.as_json) {
       continue;
@@ -427,25 +434,29 @@ static int conclude(session *s, subject *device, const check_case *test, const t
   return report(s, device, test, result, excused);
 }
 
-/* The case on one device, once or, with --variant, once in each form. *oracle is made when it is first needed. */
-static int try_case(session *s, subject *device, const check_case *test, const tsr_program *program,
+/* The case on one device, once or, with --variant, once in each variant. *oracle is made when it is first needed. left: 1: by the
+ * share; 0: only where it is the largest. */
+static int try_case(session *s, subject *device, const check_case *test, const tsr_program *program, int left,
                     check_oracle **oracle)
 {
-  const int32_t forms = s->request.variant ? tsr_device_form_count(device->device.device) : 0;
+  const int32_t variants = s->request.variant ? tsr_device_form_count(device->device.device) : 0;
   check_result result;
   tsr_status status = TSR_OK;
   int code = TSR_EXIT_OK;
 
-  for (device->form = forms > 0; device->form <= forms && !code; device->form++) {
-    if (device->form > 0) {
-      if (!check_wants_form(s->request.variant, device->device.device, device->form)) {
+  for (device->variant = variants > 0; device->variant <= variants && !code; device->variant++) {
+    if (device->variant > 0) {
+      if (!check_wants_variant(s->request.variant, device->device.device, device->variant) ||
+          !(left || is_kept(s, device, test))) {
         continue;
       }
-      code = tsr_cli_fail(tsr_device_force_form(device->device.device, device->form));
-      if (code || !check_takes_form(device->device.device, program, device->form)) {
+      code = tsr_cli_fail(tsr_device_force_form(device->device.device, device->variant));
+      if (code || !check_takes_variant(device->device.device, program, device->variant)) {
         continue;
       }
-      device->taken[device->form]++;
+      device->taken[device->variant]++;
+    } else if (!left && !is_kept(s, device, test)) {
+      continue;
     }
     if (check_device_supports(&device->device, program, &result) && s->request.mode != MODE_SUPPORT) {
       if (!*oracle) {
@@ -460,7 +471,7 @@ static int try_case(session *s, subject *device, const check_case *test, const t
     }
     code = conclude(s, device, test, program, &result);
   }
-  device->form = 0;
+  device->variant = 0;
   return code;
 }
 
@@ -469,19 +480,17 @@ static int test_case(session *s, const check_case *test)
 {
   check_oracle *oracle = NULL;
   check_build build;
-  int32_t i;
   int code = tsr_cli_fail(tsr_fail_context(check_build_program(test, &build), "%s", test->name));
 
   if (code) {
     return code;
   }
-  if (!is_left(s, test, build.program)) {
-    tsr_program_destroy(build.program);
-    return TSR_EXIT_OK;
+  const int left = is_left(s, test, build.program);
+  if (left) {
+    check_coverage_note(&s->offered, build.program);
   }
-  check_coverage_note(&s->offered, build.program);
-  for (i = 0; i < s->n_subjects && !code; i++) {
-    code = try_case(s, &s->subjects[i], test, build.program, &oracle);
+  for (int32_t i = 0; i < s->n_subjects && !code; i++) {
+    code = try_case(s, &s->subjects[i], test, build.program, left, &oracle);
   }
   check_oracle_destroy(oracle);
   tsr_program_destroy(build.program);

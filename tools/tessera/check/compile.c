@@ -28,25 +28,25 @@ typedef struct compilation {
   const check_compile_request *request;
   const check_table *table;
   tsr_device *device;
-  int32_t form;            /* forced now; 0: the device chooses */
-  int32_t *taken;          /* [forms + 1] programs by form */
-  search *searches;        /* [forms + 1] likewise */
+  int32_t variant;         /* forced now; 0: the device chooses */
+  int32_t *taken;          /* [variants + 1] programs by variant */
+  search *searches;        /* [variants + 1] likewise */
   check_coverage coverage; /* what was compiled */
   counts count;
   tsr_cli_progress progress;
 } compilation;
 
-int check_wants_form(const char *variant, const tsr_device *device, int32_t form)
+int check_wants_variant(const char *wanted, const tsr_device *device, int32_t variant)
 {
-  return strcmp(variant, "all") == 0 || fnmatch(variant, tsr_device_form_name(device, form), 0) == 0;
+  return strcmp(wanted, "all") == 0 || fnmatch(wanted, tsr_device_form_name(device, variant), 0) == 0;
 }
 
-int check_takes_form(tsr_device *device, const tsr_program *program, int32_t form)
+int check_takes_variant(tsr_device *device, const tsr_program *program, int32_t variant)
 {
   int32_t line;
 
   for (line = 0; line < tsr_program_line_count(program); line++) {
-    if (tsr_device_form_of(device, program, line) == form) {
+    if (tsr_device_form_of(device, program, line) == variant) {
       return 1;
     }
   }
@@ -55,25 +55,25 @@ int check_takes_form(tsr_device *device, const tsr_program *program, int32_t for
 
 static int report(compilation *c, const char *name, const char *result, const char *message)
 {
-  const char *form = tsr_device_form_name(c->device, c->form);
+  const char *variant = tsr_device_form_name(c->device, c->variant);
 
   tsr_cli_progress_clear(&c->progress);
   if (c->request->as_json) {
     return tsr_cli_json_print(json_pack("{s:s, s:s, s:s?, s:s, s:o}", "case", name, "device",
-                                        tsr_device_name(c->device), "form", form, "result", result, "message",
+                                        tsr_device_name(c->device), "form", variant, "result", result, "message",
                                         tsr_cli_json_text(message, strlen(message))),
                               0);
   }
-  printf("%s %s %s%s%s\n  %s\n", result, tsr_device_name(c->device), name, form ? " in the form " : "",
-         form ? form : "", message);
+  printf("%s %s %s%s%s\n  %s\n", result, tsr_device_name(c->device), name, variant ? " in the form " : "",
+         variant ? variant : "", message);
   return TSR_EXIT_OK;
 }
 
-/* Whether the program searches a product of a type for which none has done so in this form. note: then it has. */
+/* Whether the program searches a product of a type for which none has done so in this variant. note: then it has. */
 static int adds_search(compilation *c, const tsr_program *program, int note)
 {
   const tsr_program_desc *desc = tsr_program_describe(program);
-  unsigned char *compiled = c->searches[c->form].compiled;
+  unsigned char *compiled = c->searches[c->variant].compiled;
   int32_t line, last, dtype;
   int adds = 0;
 
@@ -94,11 +94,11 @@ static int make(compilation *c, const char *name, const tsr_program *program, in
   tsr_status status;
 
   chosen = chosen || adds_search(c, program, 0);
-  if (c->form > 0) {
-    if ((!chosen && c->taken[c->form] > 0) || !check_takes_form(c->device, program, c->form)) {
+  if (c->variant > 0) {
+    if ((!chosen && c->taken[c->variant] > 0) || !check_takes_variant(c->device, program, c->variant)) {
       return TSR_EXIT_OK;
     }
-    c->taken[c->form]++;
+    c->taken[c->variant]++;
   } else if (!chosen && !check_coverage_adds(&c->coverage, program)) {
     return TSR_EXIT_OK;
   }
@@ -117,22 +117,22 @@ static int make(compilation *c, const char *name, const tsr_program *program, in
   return TSR_EXIT_OK;
 }
 
-/* In the form that the device chooses, or in each that --variant asks for. */
-static int make_in_forms(compilation *c, const char *name, const tsr_program *program, int chosen, int forced)
+/* In the variant that the device chooses, or in each that --variant asks for. */
+static int make_in_variants(compilation *c, const char *name, const tsr_program *program, int chosen, int forced)
 {
-  const int32_t forms = tsr_device_form_count(c->device);
+  const int32_t variants = tsr_device_form_count(c->device);
   int code = TSR_EXIT_OK;
 
   if (!forced) {
     return make(c, name, program, chosen);
   }
-  for (c->form = 1; c->form <= forms && !code; c->form++) {
-    if (check_wants_form(c->request->variant, c->device, c->form)) {
-      code = tsr_cli_fail(tsr_device_force_form(c->device, c->form));
+  for (c->variant = 1; c->variant <= variants && !code; c->variant++) {
+    if (check_wants_variant(c->request->variant, c->device, c->variant)) {
+      code = tsr_cli_fail(tsr_device_force_form(c->device, c->variant));
       code = code ? code : make(c, name, program, chosen);
     }
   }
-  c->form = 0;
+  c->variant = 0;
   return code ? code : tsr_cli_fail(tsr_device_force_form(c->device, 0));
 }
 
@@ -181,23 +181,23 @@ static int sweep(compilation *c, int forced)
       }
     }
     if (!code) {
-      code = make_in_forms(c, test ? test->name : name, program, chosen, forced);
+      code = make_in_variants(c, test ? test->name : name, program, chosen, forced);
     }
     tsr_program_destroy(program);
   }
   return code;
 }
 
-static int print_forms(const compilation *c)
+static int print_variants(const compilation *c)
 {
-  int32_t form, wanted = 0;
+  int32_t variant, wanted = 0;
 
-  for (form = 1; form <= tsr_device_form_count(c->device); form++) {
-    if (check_wants_form(c->request->variant, c->device, form)) {
+  for (variant = 1; variant <= tsr_device_form_count(c->device); variant++) {
+    if (check_wants_variant(c->request->variant, c->device, variant)) {
       wanted++;
       if (!c->request->as_json) {
-        printf("%s: %s %d programs%s\n", tsr_device_name(c->device), tsr_device_form_name(c->device, form),
-               (int)c->taken[form], c->taken[form] ? "" : ": the device cannot, or none selected has its shape");
+        printf("%s: %s %d programs%s\n", tsr_device_name(c->device), tsr_device_form_name(c->device, variant),
+               (int)c->taken[variant], c->taken[variant] ? "" : ": the device cannot, or none selected has its shape");
       }
     }
   }
@@ -228,7 +228,7 @@ static int compile_on(const check_compile_request *request, const check_table *t
   }
   tsr_cli_progress_clear(&c.progress);
   if (!code && request->variant) {
-    code = print_forms(&c);
+    code = print_variants(&c);
   }
   check_coverage_finish(&c.coverage);
   free(c.taken);
