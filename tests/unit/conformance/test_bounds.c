@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bounds of the conformance tests where they decide between something and nothing: which of topk's indices are held.
+ * The bounds of the conformance tests where they decide between something and nothing: which of topk's indices are held, and
+ * what follows from an operand without a bound.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -89,8 +90,39 @@ static void test_topk(void **state)
   hold(indices, (const double[]){INFINITY, INFINITY, INFINITY, INFINITY});
 }
 
+/* y = gain (x - mean) / deviation, of a row of which one element may be anything: so may all of y be. */
+static void test_open_operand(void **state)
+{
+  (void)state;
+  tsr_program *program = NULL;
+  assert_int_equal(tsr_program_create(&program), TSR_OK);
+  tsr_ref x = tsr_input(program, "x", TSR_F32, TSR_SHAPE(N)), gain = tsr_input(program, "gain", TSR_F32, TSR_SHAPE(N));
+  tsr_output(program, "y", tsr_layernorm(program, x, gain, TSR_NONE, 1e-5f));
+  assert_int_equal(tsr_program_status(program), TSR_OK);
+  const tsr_program_desc *desc = tsr_program_describe(program);
+  const tsr_line_desc *line = tsr_line_at(desc, 0);
+  check_storage *storage = calloc((size_t)desc->n_storages, sizeof *storage);
+  assert_non_null(storage);
+  float elements[] = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f}, gains[] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f}, y[N] = {0};
+  double error[N] = {0.0, INFINITY};
+  const int32_t out = tsr_tensor_at(desc, line->out[0])->storage;
+  storage[tsr_tensor_at(desc, x)->storage] =
+      (check_storage){.dtype = TSR_F32, .count = N, .bytes = elements, .value = elements, .error = error};
+  storage[tsr_tensor_at(desc, gain)->storage] =
+      (check_storage){.dtype = TSR_F32, .count = N, .bytes = gains, .value = gains};
+  storage[out] = (check_storage){.dtype = TSR_F32, .count = N, .bytes = y, .value = y};
+  check_values all = {desc, storage};
+  assert_int_equal(check_bound_line(&all, 0), TSR_OK);
+  for (int32_t i = 0; i < N; i++) {
+    assert_true(storage[out].error[i] == INFINITY);
+  }
+  free(storage[out].error);
+  free(storage);
+  tsr_program_destroy(program);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_topk)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_topk), cmocka_unit_test(test_open_operand)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
