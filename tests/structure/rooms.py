@@ -67,7 +67,7 @@ def check(root):
     files = list(sources(root))
     known = set(files)
     rooms = sorted({os.path.dirname(file) for file in files})
-    offered, looks_inside = {}, {}
+    offered, looks_inside, used = {}, {}, collections.defaultdict(set)
     for room in rooms:
         path = os.path.join(root, room, "README.md")
         text = open(path, encoding="utf-8").read() if os.path.exists(path) else ""
@@ -77,12 +77,12 @@ def check(root):
         offered[room] = listed(text, "Other rooms include:")
         if "Other rooms include: every file" in text:
             offered[room] = {os.path.basename(file) for file in files if os.path.dirname(file) == room}
+            used[room] = set(offered[room])
         looks_inside[room] = listed(text, "Looks inside:")
 
     arrows = collections.defaultdict(set)
     for room in rooms:
         arrows[room] = set()
-    used = collections.defaultdict(set)
     looked = collections.defaultdict(set)
     for file in files:
         room = os.path.dirname(file)
@@ -123,7 +123,7 @@ def check(root):
         for name in sorted(offered[room]):
             if os.path.join(room, name) not in known:
                 wrong.append(f"{room}/README.md: lists {name}, which is not there")
-            elif name not in used[room] and name.endswith((".h", ".hh")):
+            elif name not in used[room]:
                 wrong.append(f"{room}/README.md: lists {name}, which no other room includes")
         for name in sorted(looks_inside[room] - looked[room]):
             wrong.append(f"{room}/README.md: says that it looks inside {name}, but it does not")

@@ -16,7 +16,6 @@
 #include "core/checkpoint/safetensors_write.h"
 #include "core/transformer/model.h"
 #include "tests/support/configs.h"
-#include "tests/support/shared.h"
 #include "tests/support/temporary.h"
 #include "tests/support/tokens.h"
 
@@ -103,17 +102,12 @@ static void test_surplus_layers(void **state)
 static void test_recorded(void **state)
 {
   (void)state;
-  const char *shared = shared_folder("goldens/models/t5_v1_1");
-  if (!shared) {
-    skip();
-  }
-  char *original = strdup(shared);
+  static const char original[] = TESSERA_SOURCE_ROOT "/tests/data/goldens/models/t5_v1_1";
   char *folder = make_temporary_folder();
   assert_int_equal(symlink(path_in(original, "model.safetensors"), path_in(folder, "model.safetensors")), 0);
   copy_file(path_in(original, "config.json"), path_in(folder, "config.json"));
   expect_surplus(folder, "num_layers", 1,
                  "'encoder.block.1.layer.0.SelfAttention.k.weight' is of the encoder's layer 2");
-  free(original);
   remove_temporary_folder(folder);
 }
 

@@ -213,7 +213,7 @@ static int open_subjects(session *s)
     if (s->request.mode == MODE_PERF || s->request.mode == MODE_SUPPORT || !is_reference(s, names->values[i]) ||
         n_others == 0) {
       code = add_subject(s, names->values[i]);
-      if (!code && !has_wanted_form(s)) {
+      if (!code && !has_wanted_variant(s)) {
         code = tsr_cli_usage("check", "--variant: %s has no form '%s'; `tessera devices --variants` lists them",
                              s->subjects[s->n_subjects - 1].name, s->request.variant);
       }
