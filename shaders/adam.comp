@@ -1,7 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * adam: an invocation per element of the parameter, or with QUADS per group of four.
+ * adam: m += (1 - beta1) (g - m), v = beta2 v + (1 - beta2) g^2, p -= rate m / (sqrt(v) + epsilon), each corrected by
+ * what `control` holds: tessera/ops.h. An invocation has one element of the parameter, or with QUADS a group of four.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

@@ -1,11 +1,14 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fused attention: a workgroup takes a few queries of one sentence and head, and runs over the keys once, in chunks
- * of one key per invocation, with a running maximum and sum. In the scores invocations lie along the keys, in the
- * result along v's last axis. With SUBGROUP a workgroup is one subgroup, whose lanes hand each other queries and
- * weights by shuffles; otherwise they do so through shared memory, and a workgroup has at most 64 invocations. The
- * loop ends with the last key that is visible.
+ * Fused attention: y[b, l, h] = sum_s w[s] v[b, s, h], w = softmax_s(alpha q[b, l, h] . k[b, s, h] + biases), with a
+ * running maximum and sum.
+ *
+ * A workgroup has a tile of `tile_rows` queries of one sentence and head, and runs over the keys once, in chunks of one
+ * key per invocation, up to the last one that is visible. An invocation first has one key, and makes the scores of the
+ * tile's queries with it; then it has `parts` elements of v's last axis, and adds up the tile's results there. With
+ * SUBGROUP a workgroup is one subgroup, whose lanes hand each other queries and weights by shuffles. Otherwise they do
+ * so through shared memory, and a workgroup has at most 64 invocations.
  */
 #extension GL_GOOGLE_include_directive : require
 #ifdef SUBGROUP
@@ -199,7 +202,8 @@ void main()
   if (!writes_weights) {
     return;
   }
-  /* The loop over rows is the inner one: what a loop that is not unrolled indexes with its variable is kept in memory. */
+  /* The loop over rows is the inner one: what a loop that is not unrolled indexes with its variable is kept in
+   * memory. */
   uint written = min((end + lanes - 1u) / lanes * lanes, keys);
   for (uint s = lane; s < keys; s += lanes) {
     for (uint m = 0u; m < tile_rows; ++m) {

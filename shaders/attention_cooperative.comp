@@ -1,11 +1,14 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fused attention by cooperative matrices, for lines that are narrow: q, k, v and the weights are rounded to f16 on their way
- * into shared memory (a finite value beyond its range becomes the largest finite one). A workgroup takes a tile of queries
- * of one sentence and head, each of its subgroups a part of them, and runs over the keys once, tile by tile, with a running
- * maximum and sum. A subgroup multiplies its queries with the tile's keys, leaves the scores in shared memory, where its
- * invocations find each a part of a query's row, and multiplies the weights with v. In memory all is in groups of four.
+ * Fused attention, as attention.comp has it, by cooperative matrices, for lines that are narrow: q, k, v and the
+ * weights are rounded to f16 on their way into shared memory. A finite value beyond its range becomes the largest
+ * finite one.
+ *
+ * A workgroup has a tile of queries of one sentence and head, each of its subgroups `part_rows` of them, and runs over
+ * the keys once, tile by tile. A subgroup multiplies its queries with the tile's keys and leaves the scores in shared
+ * memory. There its invocations find a part of a query's row each, and make weights of it, which the subgroup
+ * multiplies with v. In memory all is in groups of four.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -78,8 +81,8 @@ uvec2 narrowed(vec4 x, vec4 instead)
   return uvec2(packFloat2x16(f16vec2(z.xy)), packFloat2x16(f16vec2(z.zw)));
 }
 
-/* Excluded keys must not be seen, and 0 times what is not finite is NaN: so the matrices meet zeros for what is not finite
- * of v, and what it would make of the results of a query is kept aside. */
+/* Excluded keys must not be seen, and 0 times what is not finite is NaN: so the matrices meet zeros for what is not
+ * finite of v, and what it would make of the results of a query is kept aside. */
 void find_wild(uint b, uint h, uint row, uint chunk, uint end, uint place)
 {
   [[dont_unroll]] for (uint n = 0u; n < tile_keys; ++n) {

@@ -282,7 +282,8 @@ void main()
   if (!writes_scores) {
     return;
   }
-  /* The loop over rows is the inner one: what a loop that is not unrolled indexes with its variable is kept in memory. */
+  /* The loop over rows is the inner one: what a loop that is not unrolled indexes with its variable is kept in
+   * memory. */
   uint written = min((end + lanes - 1u) / lanes * lanes, keys);
   for (uint s = written + lane; s < keys; s += lanes) {
     for (uint m = 0u; m < tile_rows; ++m) {

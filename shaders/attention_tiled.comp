@@ -1,10 +1,12 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fused attention for GPUs and many queries: a workgroup takes a tile of queries of one sentence and head, and runs over
- * the keys once, tile by tile, with a running maximum and sum. Tiles of k and v pass through shared memory one after the
- * other, in the same place. Eight invocations share `rows_each` queries: in the scores they lie along the keys, in the
- * result along v's last axis. The loop ends with the last key that is visible to the tile. All in groups of four.
+ * Fused attention, as attention.comp has it, for GPUs and many queries; all in groups of four.
+ *
+ * A workgroup has a tile of queries of one sentence and head, and runs over the keys once, tile by tile, up to the last
+ * key that is visible to one of the queries. Tiles of k and of v pass through shared memory one after the other, in the
+ * same place. Eight invocations share `rows_each` queries: in the scores each has every eighth of the tile's keys, in
+ * the results every eighth group of v's last axis.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -14,14 +16,16 @@
 #include "contract/attention_tiled.h"
 #include "attention.glsl"
 
+#define SIDE         ATTENTION_TILE_SIDE
+#define WEIGHT_PITCH ATTENTION_WEIGHT_PITCH
 #define LOWEST   uintBitsToFloat(0xff7fffffu) /* below every score; not -inf, which a driver need not know */
 #define EXCLUDED 0x80000000u /* -0: the weight of a key that is not seen, which none has that is seen */
 
 const uint rows_each = ATTENTION_TILE_ROWS(tile_shape);
 const uint keys_each = ATTENTION_TILE_KEYS(tile_shape);
-const uint row_groups = size / ATTENTION_TILE_SIDE;
+const uint row_groups = size / SIDE;
 const uint tile_rows = row_groups * rows_each;
-const uint tile_keys = ATTENTION_TILE_SIDE * keys_each;
+const uint tile_keys = SIDE * keys_each;
 
 /* Pitches in groups: odd, so that neighbouring rows fall into different banks. */
 const uint q_pitch = depth | 1u;
@@ -29,8 +33,8 @@ const uint kv_pitch = (depth > width ? depth : width) | 1u;
 
 shared vec4 q_tile[tile_rows * q_pitch];
 shared vec4 kv_tile[tile_keys * kv_pitch];
-shared uvec4 weight_tile[tile_rows * ATTENTION_WEIGHT_PITCH]; /* component n: of key n * ATTENTION_TILE_SIDE + what stands beside the query */
-shared float partial_rows[tile_rows * ATTENTION_TILE_SIDE];        /* of each query from its invocations: maxima, then sums */
+shared uvec4 weight_tile[tile_rows * WEIGHT_PITCH]; /* component n: of key n * SIDE + what stands beside the query */
+shared float partial_rows[tile_rows * SIDE];        /* of each query from its invocations: maxima, then sums */
 shared uint wild; /* 1 + the first key of the last tile in which v is not finite */
 
 /* NaN or +inf */
@@ -47,8 +51,8 @@ bool is_finite(vec4 x)
 void main()
 {
   uint lane = gl_LocalInvocationID.x;
-  uint column = lane % ATTENTION_TILE_SIDE;
-  uint row = lane / ATTENTION_TILE_SIDE; /* its queries of the tile: row, row + row_groups, .. */
+  uint column = lane % SIDE;
+  uint row = lane / SIDE; /* its queries of the tile: row, row + row_groups, .. */
   uint tiles = (queries + tile_rows - 1u) / tile_rows;
   uint rest = group_index() / tiles;
   uint first_row = (group_index() - rest * tiles) * tile_rows;
@@ -115,7 +119,7 @@ void main()
     for (uint i = 0u; i < depth; ++i) {
       vec4 k_mine[keys_each];
       [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
-        k_mine[n] = kv_tile[(column + n * ATTENTION_TILE_SIDE) * kv_pitch + i];
+        k_mine[n] = kv_tile[(column + n * SIDE) * kv_pitch + i];
       }
       [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
         vec4 x = q_tile[(row + m * row_groups) * q_pitch + i];
@@ -129,7 +133,7 @@ void main()
 
     /* -inf: the key is not seen */
     [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
-      uint s = chunk + column + n * ATTENTION_TILE_SIDE;
+      uint s = chunk + column + n * SIDE;
       bool exists = s < end;
       s = min(s, end - 1u);
       uint unused = key_row(b, s, exists);
@@ -150,13 +154,13 @@ void main()
           largest[m] = max(largest[m], score[m][n]);
         }
       }
-      partial_rows[(row + m * row_groups) * ATTENTION_TILE_SIDE + column] = largest[m];
+      partial_rows[(row + m * row_groups) * SIDE + column] = largest[m];
     }
     barrier();
 
     [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
-      for (uint i = 0u; i < ATTENTION_TILE_SIDE; ++i) {
-        largest[m] = max(largest[m], partial_rows[(row + m * row_groups) * ATTENTION_TILE_SIDE + i]);
+      for (uint i = 0u; i < SIDE; ++i) {
+        largest[m] = max(largest[m], partial_rows[(row + m * row_groups) * SIDE + i]);
       }
       float shrink = exp_accurate(before[m] - largest[m]);
       sum[m] *= shrink;
@@ -165,7 +169,7 @@ void main()
       }
       uvec4 weights;
       [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
-        uint s = chunk + column + n * ATTENTION_TILE_SIDE;
+        uint s = chunk + column + n * SIDE;
         uint bits = EXCLUDED;
         if (!is_minus_inf(score[m][n])) {
           float weight = exp_accurate(score[m][n] - largest[m]);
@@ -177,7 +181,7 @@ void main()
         }
         weights[n] = bits;
       }
-      weight_tile[(row + m * row_groups) * ATTENTION_WEIGHT_PITCH + column] = weights;
+      weight_tile[(row + m * row_groups) * WEIGHT_PITCH + column] = weights;
     }
     bool any_wild = false;
     for (uint i = lane; i < tile_keys * width; i += size) {
@@ -197,23 +201,23 @@ void main()
     if (wild == chunk + 1u) {
       for (uint n = 0u; n < tile_keys; ++n) {
         [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
-          uint bits = weight_tile[(row + m * row_groups) * ATTENTION_WEIGHT_PITCH + n % ATTENTION_TILE_SIDE][n / ATTENTION_TILE_SIDE];
+          uint bits = weight_tile[(row + m * row_groups) * WEIGHT_PITCH + n % SIDE][n / SIDE];
           if (bits != EXCLUDED) {
             [[unroll]] for (uint c = 0u; c < parts; ++c) {
-              result[m][c] += uintBitsToFloat(bits) * kv_tile[n * kv_pitch + min(column + c * ATTENTION_TILE_SIDE, width - 1u)];
+              result[m][c] += uintBitsToFloat(bits) * kv_tile[n * kv_pitch + min(column + c * SIDE, width - 1u)];
             }
           }
         }
       }
     } else {
-      for (uint i = 0u; i < ATTENTION_TILE_SIDE; ++i) {
+      for (uint i = 0u; i < SIDE; ++i) {
         vec4 weight[rows_each];
         [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
-          weight[m] = uintBitsToFloat(weight_tile[(row + m * row_groups) * ATTENTION_WEIGHT_PITCH + i]);
+          weight[m] = uintBitsToFloat(weight_tile[(row + m * row_groups) * WEIGHT_PITCH + i]);
         }
         [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
           [[unroll]] for (uint c = 0u; c < parts; ++c) {
-            vec4 x = kv_tile[(i + n * ATTENTION_TILE_SIDE) * kv_pitch + min(column + c * ATTENTION_TILE_SIDE, width - 1u)];
+            vec4 x = kv_tile[(i + n * SIDE) * kv_pitch + min(column + c * SIDE, width - 1u)];
             [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
               result[m][c] = fma(vec4(weight[m][n]), x, result[m][c]);
             }
@@ -225,7 +229,7 @@ void main()
   }
 
   [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
-    partial_rows[(row + m * row_groups) * ATTENTION_TILE_SIDE + column] = spoilt[m] ? NOT_A_NUMBER : sum[m];
+    partial_rows[(row + m * row_groups) * SIDE + column] = spoilt[m] ? NOT_A_NUMBER : sum[m];
   }
   barrier();
   [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
@@ -235,8 +239,8 @@ void main()
     }
     float total = 0.0;
     bool number = true;
-    for (uint i = 0u; i < ATTENTION_TILE_SIDE; ++i) {
-      float x = partial_rows[(row + m * row_groups) * ATTENTION_TILE_SIDE + i];
+    for (uint i = 0u; i < SIDE; ++i) {
+      float x = partial_rows[(row + m * row_groups) * SIDE + i];
       number = number && !is_nan(x);
       total += x;
     }
@@ -250,8 +254,8 @@ void main()
       if (split_keys == 0u) {
         x = total == 0.0 ? vec4(0.0) : x / total;
       }
-      if (column + c * ATTENTION_TILE_SIDE < width) {
-        STORE(y, y_at + column + c * ATTENTION_TILE_SIDE, x);
+      if (column + c * SIDE < width) {
+        STORE(y, y_at + column + c * SIDE, x);
       }
     }
     if (column == 0u) {

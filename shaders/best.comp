@@ -1,8 +1,10 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The k largest of a row, or of the logarithm of its softmax, from the lists of candidates that lib/best.glsl left: a
- * workgroup per row finds the largest and strikes it out, k times.
+ * The k largest of a row, or of the logarithm of its softmax, from the lists of candidates that lib/best.glsl left.
+ *
+ * A workgroup has a row: it finds the largest candidate and strikes it out, k times. An invocation looks through every
+ * size-th candidate.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

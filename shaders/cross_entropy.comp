@@ -1,7 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cross_entropy: a workgroup per row. All sums are over logits less the row's largest.
+ * cross_entropy: lse = ln sum_v e^x[v], loss = lse - (1 - smoothing) x[label] - smoothing mean(x). A workgroup has a
+ * row, an invocation every size-th of its elements, or groups. All sums are over logits less the row's largest.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

@@ -1,7 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cross_entropy_gradient: an invocation per element of the logits, or with QUADS per group of four.
+ * cross_entropy_gradient: dx[v] = dloss (e^(x[v] - lse) - target[v]). An invocation has one element of the logits, or
+ * with QUADS a group of four.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

@@ -1,14 +1,17 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix product by cooperative matrices: each subgroup of a workgroup makes a part of its tile.
+ * Matrix product, as matmul_generic.comp has it, by cooperative matrices. A workgroup has a tile of `tile_rows` rows
+ * and `tile_columns` columns, each of its subgroups a part of that, in matrices of the device's shape. An invocation
+ * fetches groups of a and b for the shared memory that all multiply from, and finishes elements of the result.
  *
- *   f16 x f16 -> f32   a, f32 in memory, is rounded on its way into shared memory; a finite value beyond the range of f16
- *                      becomes the largest finite one. b is f16.
+ *   f16 x f16 -> f32   a, f32 in memory, is rounded on its way into shared memory; a finite value beyond the range of
+ *                      f16 becomes the largest finite one. b is f16.
  *   i8 x i8 -> i32     with QUANTISED: a's rows lie quantised in scratch (lib/quantised.glsl), b is i8
  *
- * A group is 16 bytes of either type. k of a is contiguous; of b, k is (weights stored [N, K]), or n (f16 alone). Depth, and
- * b's strides and offset, count groups; those of a count 16 bytes, too, which are four of its values where they are f32.
+ * A group is 16 bytes of either type. k of a is contiguous; of b, k is (weights stored [N, K]), or n (f16 alone).
+ * Depth, and b's strides and offset, count groups; those of a count 16 bytes, too, which are four of its values where
+ * they are f32.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -67,8 +70,8 @@ uint b_at[b_loads];
 uvec4 a_next[a_loads * A_QUADS]; /* on its way */
 uvec4 b_next[b_loads];
 
-/* The workgroup's tile, as tile_of has it, but in bands of eight tiles along m: workgroups that run at the same time then share
- * a and b alike, and both come from the cache. */
+/* The workgroup's tile, as tile_of has it, but in bands of eight tiles along m: workgroups that run at the same time
+ * then share a and b alike, and both come from the cache. */
 uvec3 tile_in_band(uint group)
 {
   const uint BAND = 8u;
@@ -224,7 +227,8 @@ void main()
 
   /* A row of matrices at a time goes through the subgroup's own piece of what was the buffers. */
   const uint piece_rows = size / lanes * shape_m;
-  const uint pitch = min(part_columns / 4u + 1u, shared_groups / piece_rows); /* groups: four sums; one more where there is room */
+  /* In groups of four sums; one more where there is room */
+  const uint pitch = min(part_columns / 4u + 1u, shared_groups / piece_rows);
   uint piece = gl_SubgroupID * shape_m * pitch;
   uint sum_row = tile.x * tile_rows + part_row;
   uint sum_column = tile.y * tile_columns + part_column;

@@ -1,7 +1,10 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix product over any strides: neighbouring invocations make neighbouring columns, each `tile_rows` rows of one.
+ * Matrix product over any strides: y[m, n] = activation(alpha sum_k a[m, k] b[k, n] + bias[m, n]) + residual[m, n].
+ *
+ * A workgroup has a tile of `tile_rows` rows and as many columns as it has invocations. An invocation has one column,
+ * and runs over k.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

@@ -1,8 +1,11 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix product with weights of i8 over any strides: neighbouring invocations make neighbouring columns, each `tile_rows`
- * rows of one.
+ * Matrix product with weights of i8 over any strides: y[m, n] = unit[m] scale[n] sum_k q[m, k] b[k, n], finished as
+ * lib/product.glsl says.
+ *
+ * A workgroup has a tile of `tile_rows` rows and as many columns as it has invocations. An invocation has one column,
+ * and runs over k.
  */
 #extension GL_GOOGLE_include_directive : require
 #define QUANTISED

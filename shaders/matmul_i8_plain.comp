@@ -1,10 +1,12 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix product with weights of i8 for devices where loads are what costs, and shared memory and barriers cost more
- * (CPUs), as matmul_plain.comp: a workgroup is one subgroup, whose lanes lie along the columns; k of b is contiguous, in
- * groups of 16. Each group of a is loaded, and widened, by one lane and handed to the others by a shuffle. Products are summed as
- * f32, which holds 1024 of them exactly, and such sums as integers.
+ * Matrix product with weights of i8, as matmul_i8_generic.comp has it, for devices where loads are what costs, and
+ * shared memory and barriers cost more (CPUs). k of b is contiguous, in groups of 16.
+ *
+ * A workgroup is one subgroup and has a tile of `tile_rows` rows and lanes * `tile_columns` columns. A lane has every
+ * lanes-th column. Each group of a is loaded, and widened, by one lane and handed to the others by a shuffle. Products
+ * are summed as f32, which holds 1024 of them exactly, and such sums as integers.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require

@@ -1,8 +1,11 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix product with weights of i8, for GPUs: side x side invocations make a tile of that many register tiles each way; a and
- * b pass through shared memory, two groups of 16 values of k at a time, in words. k of b is contiguous, in groups of 16.
+ * Matrix product with weights of i8, as matmul_i8_generic.comp has it, for GPUs. k of b is contiguous, in groups of 16.
+ *
+ * A workgroup has side x side invocations and a tile of side * `tile` * 4 rows and as many columns. An invocation has
+ * `tile` groups of four rows, and of four columns. a and b pass through shared memory, two groups of 16 values of k at
+ * a time, in words.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -16,8 +19,8 @@
 IN4(0, a)
 IN4(1, b)
 
-/* [word of k][row or column], four neighbours to a group; one group more than the tile has, so that words of neighbours in k fall
- * into different banks */
+/* [word of k][row or column], four neighbours to a group; one group more than the tile has, so that words of
+ * neighbours in k fall into different banks */
 const uint extent = side * tile * 4u;
 const uint pitch = side * tile + 1u;
 shared uvec4 a_tile[I8_STEP * 4u * pitch];

@@ -1,8 +1,11 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix product with weights of i8 and few rows, for GPUs: a workgroup makes a few columns, its invocations lie along
- * k, which is contiguous in b, in groups of 16. They add up their sums: with SUBGROUP, where the workgroup is one subgroup, by
+ * Matrix product with weights of i8 and few rows, as matmul_i8_generic.comp has it, for GPUs. k of b is contiguous, in
+ * groups of 16.
+ *
+ * A workgroup has a tile of `tile_rows` rows and `tile_columns` columns. An invocation makes all of it for every
+ * lanes-th group of k, and the invocations add up their sums: with SUBGROUP, where the workgroup is one subgroup, by
  * its operations; else in shared memory.
  */
 #extension GL_GOOGLE_include_directive : require

@@ -1,7 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adds up what the parts of a product's depth left in scratch memory, and finishes the sums.
+ * Adds up what the parts of a product's depth left in scratch memory, and finishes the sums: an invocation has one
+ * result.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

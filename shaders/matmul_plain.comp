@@ -1,11 +1,14 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix product for devices where loads are what costs, and shared memory and barriers cost more (CPUs): a workgroup
- * is one subgroup, whose lanes lie along the columns. Each value of a is loaded by one lane and handed to the others
- * by a shuffle. k of a is contiguous; of b, k is (weights stored [N, K]), or with B_ROWS n; groups of four throughout.
- * With A_COLUMNS, too, m of a is contiguous instead (the gradient of weights), and k is taken one by one. With
- * ANY_STRIDE elements one by one, over any strides.
+ * Matrix product, as matmul_generic.comp has it, for devices where loads are what costs, and shared memory and barriers
+ * cost more (CPUs). k of a is contiguous; of b, k is (weights stored [N, K]), or with B_ROWS n; groups of four
+ * throughout. With A_COLUMNS, too, m of a is contiguous instead (the gradient of weights), and k is taken one by one.
+ * With ANY_STRIDE elements one by one, over any strides.
+ *
+ * A workgroup is one subgroup and has a tile of `tile_rows` rows and lanes * `tile_columns` columns. A lane has every
+ * lanes-th column, with B_ROWS four neighbours. Each value of a is loaded by one lane and handed to the others by a
+ * shuffle.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require

@@ -1,10 +1,13 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix product for GPUs: a workgroup makes a tile of results, each invocation some groups of four rows and of four
- * columns of it. a and b pass through shared memory, 16 values of k at a time: while one half of it is multiplied, the
- * next values are on their way to registers, and go to the other half. Whichever axes are contiguous, shared memory
- * holds for each k groups of four rows and of four columns. An invocation fetches units: two values of k of a group.
+ * Matrix product, as matmul_generic.comp has it, for GPUs.
+ *
+ * A workgroup has a tile of `tile_rows` rows and `tile_columns` columns, an invocation `row_groups` groups of four rows
+ * and `column_groups` groups of four columns of it. a and b pass through shared memory, 16 values of k at a time: while
+ * one half of it is multiplied, the next values are on their way to registers, and go to the other half. Whichever axes
+ * are contiguous, shared memory holds for each k groups of four rows and of four columns. An invocation fetches units:
+ * two values of k of a group.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -45,8 +48,8 @@ uint swizzle(uint group, uint k, uint groups)
   return group ^ (k / 4u * 2u & (groups - 1u));
 }
 
-/* Unit i of an operand: x: its group, y: its first k in the tile. Along k eight invocations fetch two groups' whole depth
- * and write them to eight banks of four words. */
+/* Unit i of an operand: x: its group, y: its first k in the tile. Along k eight invocations fetch two groups' whole
+ * depth and write them to eight banks of four words. */
 uvec2 unit_place(uint i, uint groups, uint layout_of)
 {
   if ((layout_of & LAYOUT_ALONG_DEPTH) != 0u) {

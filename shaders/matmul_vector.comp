@@ -1,9 +1,12 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix product with few rows, for GPUs: every element of b is read once, so that its loads are what counts: 16 bytes
- * each, several on their way at a time. The invocations of a workgroup divide the depth among them as well and add up
- * their sums: with SUBGROUP, where the workgroup is one subgroup along the depth, by its operations; else in shared memory.
+ * Matrix product with few rows, as matmul_generic.comp has it, for GPUs: every element of b is read once, so that its
+ * loads are what counts: 16 bytes each, several on their way at a time.
+ *
+ * A workgroup has a tile of `tile_rows` rows and a few columns. Its invocations divide the columns and the depth among
+ * them and add up their sums: with SUBGROUP, where the workgroup is one subgroup along the depth, by its operations;
+ * else in shared memory.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

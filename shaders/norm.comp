@@ -1,7 +1,9 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * layernorm and rmsnorm, of a sum where one is added: a workgroup per row. The variance is that of the centred values.
+ * layernorm: y = gain (x - mean) / sqrt(variance + epsilon) + bias, rmsnorm without mean and bias, of x + addend where
+ * one is added. The variance is that of the centred values. A workgroup has a row, an invocation every size-th of its
+ * elements, or groups.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
@@ -54,7 +56,8 @@ void main()
     squares += part;
   }
   float total = group_sum(squares);
-  float scale = centred == NORM_UNBIASED ? 1.0 / (sqrt(total / max(length - 1.0, 1.0)) + epsilon) : 1.0 / sqrt(total / length + epsilon);
+  float scale = centred == NORM_UNBIASED ? 1.0 / (sqrt(total / max(length - 1.0, 1.0)) + epsilon)
+                                         : 1.0 / sqrt(total / length + epsilon);
 
   for (uint i = gl_LocalInvocationID.x; i < extent.w; i += gl_WorkGroupSize.x) {
     VECTOR whole = load(x_at, addend_at, i);

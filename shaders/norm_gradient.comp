@@ -1,8 +1,9 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gradient of layernorm and rmsnorm with respect to x: a workgroup per row. Leaves the row's mean and scale for
- * norm_gradient_columns.comp.
+ * The gradient of layernorm and rmsnorm with respect to x: with n = (x - mean) scale and h = dy gain, dx = scale (h -
+ * mean(h) - n mean(h n)), without mean(x) and mean(h) for rmsnorm. A workgroup has a row, an invocation every size-th
+ * of its elements, or groups. Leaves the row's mean and scale for norm_gradient_columns.comp.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

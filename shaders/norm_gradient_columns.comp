@@ -1,7 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gradients of a norm's gain and bias: an invocation sums one column, or with QUADS four, over a block of rows.
+ * The gradients of a norm's gain and bias: dgain = sum of dy n over the rows, dbias = sum of dy. An invocation sums one
+ * column, or with QUADS four, over a block of rows.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

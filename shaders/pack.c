@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Run while Tessera is built: writes tsr_vk_variants (backends/vulkan/kernel.h), each SPIR-V module deflated to a third. A module
- * whose push constants do not lie as in C is an error (reflect.h).
+ * Run while Tessera is built: writes tsr_vk_variants (backends/vulkan/kernel.h), each SPIR-V module deflated to a
+ * third. A module whose push constants do not lie as in C is an error (reflect.h).
  *
- *     pack OUT.c [NAME BINDINGS IS_SUBGROUP]... -- [FILE.spv]...    files in the order of the rows; the last rows may have
- *                                                                   none: those are variants without code
+ *     pack OUT.c [NAME BINDINGS IS_SUBGROUP]... -- [FILE.spv]...
+ *
+ * The files stand in the order of the rows. The last rows may have none: those are variants without code.
  */
 #include "reflect.h"
 

@@ -1,8 +1,9 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Quantises rows to i8 for tsr_matmul_i8, a workgroup per row: lib/quantised.glsl has the layout of the result. One
- * invocation makes one word at a time, of four elements; with QUADS those lie side by side, aligned.
+ * Quantises rows to i8 for tsr_matmul_i8: q[k] = round(127 x[k] / max |x|). lib/quantised.glsl has the layout of the
+ * result. A workgroup has a row. An invocation makes one word at a time, of four elements; with QUADS those lie side by
+ * side, aligned.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

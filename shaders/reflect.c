@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Of SPIR-V only what push constants and specialisation constants are made of is read; other types have size 0. All members
- * of push constants are of four bytes, or vectors and arrays of these, so C lays them out one right behind the other.
+ * Of SPIR-V only what push constants and specialisation constants are made of is read; other types have size 0. All
+ * members of push constants are of four bytes, or vectors and arrays of these, so C lays them out one right behind the
+ * other.
  */
 #include "reflect.h"
 

@@ -1,9 +1,10 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * relative_gradient: a workgroup sums, for one head and one bucket, over a block of queries. A bucket is a range of
- * distances, so for each query a range of keys. Where the buckets begin is worked out on the host, because it hangs on
- * the last bit of a logarithm.
+ * relative_gradient: drelative[bucket, h] = the sum of dscores[b, h, l, s] over all l and s whose distance is in the
+ * bucket. A bucket is a range of distances, so for each query a range of keys. Where the buckets begin is worked out on
+ * the host, because it hangs on the last bit of a logarithm. A workgroup sums, for one head and one bucket, over a
+ * block of queries; an invocation has every size-th pair of a query and a key.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

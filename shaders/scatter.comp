@@ -1,10 +1,11 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * append, update: state[b, position[b] + l, ..] = x[b, l, ..]; axes are b, l and two more. Both are views of 32-bit elements;
- * with QUADS four at a time (extents and strides then count groups of four). With HALVES the state is f16 or bf16, x
- * that or f32: two elements at a time where a word of the state holds two neighbours (its strides and offset, and
- * extents, then count pairs), else one, and the other half of its word is left as it is.
+ * append, update: state[b, position[b] + l, ..] = x[b, l, ..]; axes are b, l and two more. An invocation has one
+ * element. Both are views of 32-bit elements; with QUADS four at a time (extents and strides then count groups of
+ * four). With HALVES the state is f16 or bf16, x that or f32: two elements at a time where a word of the state holds
+ * two neighbours (its strides and offset, and extents, then count pairs), else one, and the other half of its word is
+ * left as it is.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

@@ -1,7 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * softmax (with a mask) and log_softmax: a workgroup per row.
+ * softmax: y[i] = e^(z[i] - max z) / sum_j e^(z[j] - max z), z = x + mask, and log_softmax. A workgroup has a row, an
+ * invocation every size-th of its elements, or groups.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

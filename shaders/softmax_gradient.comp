@@ -1,7 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * softmax_gradient and log_softmax_gradient: a workgroup per row.
+ * softmax_gradient: dx = y (dy - sum(y dy)), and log_softmax_gradient: dx = dy - e^y sum(dy). A workgroup has a row, an
+ * invocation every size-th of its elements, or groups.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

@@ -1,7 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sum_of_squares: a workgroup sums a share of the elements; what they leave is summed by one workgroup more.
+ * sum_of_squares: y = sum of x^2 (+ plus). A workgroup sums a share of the elements, an invocation every size-th of
+ * them; what the workgroups leave is summed by one workgroup more.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

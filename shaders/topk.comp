@@ -1,8 +1,9 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The k largest of a row, k small: each invocation keeps a sorted list of its own best, then the workgroup takes the
- * best head k times. Long rows are shared among workgroups; a second dispatch then takes the best of their lists.
+ * The k largest of a row, k small. A workgroup has a share of a row, an invocation every size-th element of it, and
+ * keeps a sorted list of its own best; then the workgroup takes the best head of the lists, k times. Where a row is
+ * shared among workgroups, a second dispatch takes the best of what they leave.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"

@@ -1,8 +1,9 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The k largest of a row, k large: workgroups sort 1,024 elements each (bitonic, in shared memory) and keep lists of
- * the best, whose length is a power of two, at least k; further dispatches merge lists two by two.
+ * The k largest of a row, k large. A workgroup sorts 1,024 elements (bitonic, in shared memory), an invocation every
+ * size-th pair of them, and keeps a list of the best, whose length is a power of two, at least k. Further dispatches
+ * merge lists two by two.
  */
 #extension GL_GOOGLE_include_directive : require
 #define SORT

@@ -8,8 +8,8 @@
  *     sentence
  *   - tiles (attention_tiles.c): vectors lie along the queries, so that maxima, sums and factors need no horizontal
  *     step
- * What a query gives depends on that query and the keys it sees alone: not on the batch, nor on how far S goes
- * beyond them. The gradient (ops_attention_gradient.c) takes the tiles up once more, and w from the logarithms of its sums.
+ * What a query gives depends on that query and the keys it sees alone: not on the batch, nor on how far S goes beyond
+ * them. The gradient (ops_attention_gradient.c) takes the tiles up once more, and w from the logarithms of its sums.
  */
 #ifndef CPU_ATTENTION_H
 #define CPU_ATTENTION_H
@@ -38,15 +38,15 @@ typedef struct cpu_attention {
   int64_t n_tasks;
 } cpu_attention;
 
-/* What the gradient takes and gives beside: dy [B, L, H, J], lse [B, H, L]; dscores may be NULL. attention.y is what the
- * attention gave. */
+/* What the gradient takes and gives beside: dy [B, L, H, J], lse [B, H, L]; dscores may be NULL. attention.y is what
+ * the attention gave. */
 typedef struct cpu_attention_gradient {
   cpu_attention attention;
   const cpu_tensor *dy, *lse, *dq, *dk, *dv, *dscores;
 } cpu_attention_gradient;
 
-/* c [rows][columns] = (c * factor + a @ b) * scale, in whole vectors; factor and scale [columns]; without factor c counts
- * as 0. a [rows][depth], b [depth][columns]. */
+/* c [rows][columns] = (c * factor + a @ b) * scale, in whole vectors; factor and scale [columns]; without factor c
+ * counts as 0. a [rows][depth], b [depth][columns]. */
 typedef struct cpu_small_product {
   int64_t rows, depth, vectors;
   const float *a, *b, *factor, *scale;

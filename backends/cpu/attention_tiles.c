@@ -198,8 +198,8 @@ static void multiply_visible(tiles *t, int64_t n, const float *factor)
   }
 }
 
-/* Scores of n keys from `first` on. Where they are floats, and their rows as far apart as each other, they are read where
- * they are. */
+/* Scores of n keys from `first` on. Where they are floats, and their rows as far apart as each other, they are read
+ * where they are. */
 static void multiply_keys(tiles *t, int64_t first, int64_t n)
 {
   const cpu_attention *a = t->a;

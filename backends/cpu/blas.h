@@ -25,8 +25,9 @@ typedef struct cpu_gemm {
 
 void cpu_blas_product(const cpu_blas *blas, const cpu_gemm *gemm);
 
-/* TESSERA_BLAS names the library, "none" means no BLAS; without it the usual names are tried if the device's level is
- * the portable one. *blas is NULL if there is none, which is no error unless one was named. Warns, once, of a BLAS that uses less than the CPU offers. */
+/* TESSERA_BLAS names the library, "none" means no BLAS; without it the usual names are tried if the device's level
+ * is the portable one. *blas is NULL if there is none, which is no error unless one was named. Warns, once, of a
+ * BLAS that uses less than the CPU offers. */
 int32_t cpu_blas_open(const struct cpu_context *context, cpu_blas **blas);
 void cpu_blas_close(cpu_blas *blas); /* takes NULL */
 

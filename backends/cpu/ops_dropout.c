@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dropout, and the numbers that attention takes, too: Philox 4x32-10 (Salmon et al. 2011), a block in each 64-bit lane. A
- * lane holds a word in its lower half; what is in the upper half never matters, so that a product's lower word is the
+ * dropout, and the numbers that attention takes, too: Philox 4x32-10 (Salmon et al. 2011), a block in each 64-bit lane.
+ * A lane holds a word in its lower half; what is in the upper half never matters, so that a product's lower word is the
  * product as it is.
  */
 #include "dropout.h"
@@ -121,7 +121,8 @@ void cpu_dropout_row(const cpu_dropout *dropout, uint64_t first, const float *x,
   drop_out(dropout, first, x, n, y);
 }
 
-/* ---- the operator -------------------------------------------------------------------------------------------------- */
+/* ---- the operator
+ * -------------------------------------------------------------------------------------------------- */
 
 typedef struct dropout_work {
   cpu_dropout dropout;

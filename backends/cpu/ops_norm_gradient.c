@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The gradients of layernorm and rmsnorm. rmsnorm is layernorm without the mean, and so is its gradient: with n = (x -
- * mean) r and h = dy gain, dx = r (h - mean(h) - n mean(h n)), in which mean(x) and mean(h) are 0 for rmsnorm. Where the
- * unbiased deviation s stands in r = 1 / (s + epsilon), sum(h n) / (N - 1) (s + epsilon) / s takes the place of mean(h n).
+ * mean) r and h = dy gain, dx = r (h - mean(h) - n mean(h n)), in which mean(x) and mean(h) are 0 for rmsnorm. Where
+ * the unbiased deviation s stands in r = 1 / (s + epsilon), sum(h n) / (N - 1) (s + epsilon) / s takes the place of
+ * mean(h n).
  *
  * A line may be joined with the sum that makes its dy, and with the dropout of its dx.
  *

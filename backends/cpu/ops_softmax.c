@@ -191,10 +191,11 @@ void cpu_run_log_softmax(const cpu_line *line, cpu_team *team)
   cpu_run_rows(line, team, cpu_rows(y), 60.0 + 30.0 * (double)cpu_row_length(x) / CPU_LANES, log_softmax_rows);
 }
 
-/* ---- gradients of softmax and log_softmax -------------------------------------------------------------------------- */
+/* ---- gradients of softmax and log_softmax
+ * -------------------------------------------------------------------------- */
 
-/* exp of what may be large, too: from where f32 ends on, infinity. cpu_exp ends at 127.5 ln 2, where the power of two in it
- * does; exp(x - 1) e goes on to the end. There x - 1 is exact. */
+/* exp of what may be large, too: from where f32 ends on, infinity. cpu_exp ends at 127.5 ln 2, where the power of
+ * two in it does; exp(x - 1) e goes on to the end. There x - 1 is exact. */
 static inline cpu_f32v exp_of_any(cpu_f32v x)
 {
   const cpu_f32v one = cpu_splat(1.0f), bounded = cpu_min(cpu_splat(89.0f), x); /* NaN stays */
@@ -274,8 +275,8 @@ void cpu_run_softmax_gradient(const cpu_line *line, cpu_team *team)
 
 /* ---- cross-entropy ----------------------------------------------------------------------------------------------- */
 
-/* The loss is lse - (1 - smoothing) z[label] - smoothing mean(z); with the maximum taken off all three, none of the terms
- * is below 0 and nothing cancels. A label outside is ignored. */
+/* The loss is lse - (1 - smoothing) z[label] - smoothing mean(z); with the maximum taken off all three, none of the
+ * terms is below 0 and nothing cancels. A label outside is ignored. */
 static void cross_entropy_row(const float *z, const float *next, int64_t n, int64_t label, float smoothing, float *loss,
                               float *lse)
 {

@@ -56,8 +56,8 @@ static void pack_widened(const cpu_layout *layout, void *to)
   }
 }
 
-/* Elements of a matrix that may take four bytes each where two would do: it stays in a cache of the second level or near it, and
- * widening it at each run would take a tenth of the product's time. */
+/* Elements of a matrix that may take four bytes each where two would do: it stays in a cache of the second level or
+ * near it, and widening it at each run would take a tenth of the product's time. */
 enum { WIDENED = 1 << 20 };
 
 int32_t cpu_product_init(cpu_product *product, const cpu_line *line, int32_t pack, cpu_preparation *preparation)

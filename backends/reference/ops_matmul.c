@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * y[m, n] = activation(alpha * sum_k a[m, k] b[k, n] + bias[m, n]), for each matrix of the leading axes; with b of i8:
- * y[m, n] = activation(alpha * s[m] * scales[n] * sum_k q[m, k] b[k, n] + bias[m, n]), q and s as quantise_row makes them.
+ * y[m, n] = activation(alpha * s[m] * scales[n] * sum_k q[m, k] b[k, n] + bias[m, n]), q and s as quantise_row makes
+ * them.
  *
  * Rows of a are taken ROWS at a time, widened once, so that their sums advance side by side; each sum still runs over k
  * in order.

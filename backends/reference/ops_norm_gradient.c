@@ -17,8 +17,9 @@ static void store_row(const ref_tensor *t, const double *sums)
   }
 }
 
-/* The mean of one row, and r = 1 / sqrt(mean of squares + epsilon); rmsnorm is layernorm without the mean. Unbiased: r =
- * 1 / (s + epsilon). slope: what mean(h n) is multiplied with, 1 but for unbiased: N / (N - 1) (s + epsilon) / s. */
+/* The mean of one row, and r = 1 / sqrt(mean of squares + epsilon); rmsnorm is layernorm without the mean. Unbiased:
+ * r = 1 / (s + epsilon). slope: what mean(h n) is multiplied with, 1 but for unbiased: N / (N - 1) (s + epsilon) /
+ * s. */
 typedef struct row_scale {
   double mean, r, slope;
 } row_scale;

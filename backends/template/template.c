@@ -54,8 +54,8 @@ struct tsr_backend_executable {
   template_line *lines;
 };
 
-/* Errors: say why through the host, then return the status. The user reads "template:0: " and your sentence, so write what
- * failed and what helps. */
+/* Errors: say why through the host, then return the status. The user reads "template:0: " and your sentence, so
+ * write what failed and what helps. */
 static int32_t fail(const tsr_host *host, int32_t status, const char *message)
 {
   host->report(host, TSR_LOG_ERROR, message);
@@ -91,8 +91,8 @@ static int32_t template_device_count(void *context, uint32_t *count)
   return TSR_OK;
 }
 
-/* Leave 0 what you do not know. Fields beyond properties->struct_size do not exist for the host: a plugin that was built
- * against a newer header than its host must not write them. The fields of 1.0 are always there. */
+/* Leave 0 what you do not know. Fields beyond properties->struct_size do not exist for the host: a plugin that was
+ * built against a newer header than its host must not write them. The fields of 1.0 are always there. */
 static int32_t template_device_properties(void *context, uint32_t index, tsr_device_properties *properties)
 {
   const template_context *self = context;
@@ -294,8 +294,8 @@ static int32_t template_wait(tsr_backend_executable *executable)
 }
 
 /* ---------------------------------------------------------------------------------------------------------------------
- * The table, and the one function that is exported. The optional slots (profile, counters, get_extension) are left NULL:
- * the header says what the host does then.
+ * The table, and the one function that is exported. The optional slots (profile, counters, get_extension) are left
+ * NULL: the header says what the host does then.
  */
 static const tsr_backend template_backend = {
     .struct_size = sizeof(tsr_backend),

@@ -11,7 +11,8 @@ tsr_vk_tile tsr_vk_tile_of(const tsr_vk_caps *caps, uint32_t rows, uint32_t widt
   uint32_t most_rows = caps->compute_like_cpu ? FEW_TILE_ROWS : MAX_TILE_ROWS;
   tsr_vk_tile t = {.rows = 1, .splits = 1};
   t.size = tsr_vk_reduce_size(caps, MAX_SIZE, &t.subgroup);
-  /* Where subgroups can be narrow, a thread's registers are divided among its lanes: a tile for each of 32 does not fit. */
+  /* Where subgroups can be narrow, a thread's registers are divided among its lanes: a tile for each of 32 does not
+   * fit. */
   const int is_crowded = !caps->compute_like_cpu && caps->subgroup_sizes[0] < 32;
   if (t.subgroup && (is_crowded || !caps->subgroup_shuffle || (t.size & (t.size - 1)) != 0 || t.size > 32)) {
     t.subgroup = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the host side's files share. Objects point up: buffer and executable to their device, device to its context. A device
- * and all that hangs on it is used by one thread at a time (backend.h); a context is read-only after start.
+ * What the host side's files share. Objects point up: buffer and executable to their device, device to its context. A
+ * device and all that hangs on it is used by one thread at a time (backend.h); a context is read-only after start.
  */
 #ifndef TESSERA_BACKENDS_VULKAN_BACKEND_H
 #define TESSERA_BACKENDS_VULKAN_BACKEND_H
@@ -34,7 +34,8 @@ void tsr_vk_report(const tsr_host *host, int32_t level, const char *format, ...)
 /* Reports the reason of an error and returns `status`. */
 int32_t tsr_vk_fail(const tsr_host *host, int32_t status, const char *format, ...) TSR_VK_PRINTF(3, 4);
 
-/* Turns a VkResult into a status; anything but VK_SUCCESS is reported with the name of the call and what the user can do. */
+/* Turns a VkResult into a status; anything but VK_SUCCESS is reported with the name of the call and what the user
+ * can do. */
 int32_t tsr_vk_check(const tsr_host *host, VkResult result, const char *call);
 #define VK(host, call) tsr_vk_check((host), (call), #call)
 
@@ -72,8 +73,8 @@ typedef struct tsr_vk_context {
   VkPhysicalDevice *devices;
 } tsr_vk_context;
 
-/* Held, by whatever thread and instance, while an instance or a device is created or destroyed, and while an object is named:
- * the loader does not keep the last apart from the others. */
+/* Held, by whatever thread and instance, while an instance or a device is created or destroyed, and while an object
+ * is named: the loader does not keep the last apart from the others. */
 void tsr_vk_loader_lock(void);
 void tsr_vk_loader_unlock(void);
 
@@ -238,16 +239,18 @@ void tsr_vk_statistics_end(tsr_backend_device *device, const tsr_vk_dispatch *di
 void tsr_vk_statistics_use(tsr_backend_device *device, const tsr_vk_dispatch *dispatch, tsr_vk_pipeline *pipeline);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * cache.c: what is kept on disk. Without the file, pipelines are compiled anew: not to have it, or not to be able to write
- * it, is no error.
+ * cache.c: what is kept on disk. Without the file, pipelines are compiled anew: not to have it, or not to be able to
+ * write it, is no error.
  */
 
-/* The cache file's content, if there is one and it is whole and made by this driver; NULL otherwise. The caller frees it. */
+/* The cache file's content, if there is one and it is whole and made by this driver; NULL otherwise. The caller
+ * frees it. */
 void *tsr_vk_cache_load(const tsr_host *host, const VkPhysicalDeviceProperties *properties, size_t *size);
 void tsr_vk_cache_save(const tsr_host *host, const VkPhysicalDeviceProperties *properties, const void *bytes,
                        size_t size);
 
-/* Adds what is kept of the best forms on this device, if anything is. A file that is damaged is warned of and left alone. */
+/* Adds what is kept of the best forms on this device, if anything is. A file that is damaged is warned of and left
+ * alone. */
 void tsr_vk_forms_load(const tsr_host *host, const VkPhysicalDeviceProperties *properties, tsr_vk_tuning *tuning);
 int32_t tsr_vk_forms_save(const tsr_host *host, const VkPhysicalDeviceProperties *properties,
                           const tsr_vk_tuning *tuning);

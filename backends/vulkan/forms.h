@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Forms: kernels that compute the same in different ways. A planner chooses one by shapes, strides, types and limits, and
- * says which (tsr_vk_plan.form); tests and measurements force each in turn (tsr_vk_caps.forced). A form or a tile
+ * Forms: kernels that compute the same in different ways. A planner chooses one by shapes, strides, types and limits,
+ * and says which (tsr_vk_plan.form); tests and measurements force each in turn (tsr_vk_caps.forced). A form or a tile
  * size that a planner can choose is a row here.
  */
 #ifndef TESSERA_BACKENDS_VULKAN_FORMS_H

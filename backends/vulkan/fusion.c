@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Neighbouring lines of a program that become one: the first writes what the second reads, and mostly nobody else does, so
- * that it need not be written at all.
+ * Neighbouring lines of a program that become one: the first writes what the second reads, and mostly nobody else does,
+ * so that it need not be written at all.
  *
  *     add + layernorm, rmsnorm   the sum is written where it is needed later, too
  *     matmul + add               unless that add is joined with a norm that alone reads it
- *     matmul + topk              with log_softmax between them, too: only candidates leave the product; not where cooperative
- *                                matrices make it, nor a tiled one with weights of i8
+ *     matmul + topk              with log_softmax between them, too: only candidates leave the product; not where
+ *                                cooperative matrices make it, nor a tiled one with weights of i8
  *
  * A joined line is planned as the main one of its lines (the norm, the product), with what the others bring to it in
  * tsr_vk_planner. A planner that cannot do with that, or does not know of it, leaves the lines apart.
  *
- * And what a line makes in scratch first that an earlier line left there already: the rows of an input that several products
- * quantise.
+ * And what a line makes in scratch first that an earlier line left there already: the rows of an input that several
+ * products quantise.
  */
 #include "backends/vulkan/kernel_common.h"
 
@@ -102,8 +102,8 @@ static int overlap(const run *r, int32_t x, int32_t y)
          b->offset < a->offset + a->size;
 }
 
-/* 1 if x may be read where y, a contiguous result, is written element by element in the same order: they lie apart, or each
- * element takes the place of its own. */
+/* 1 if x may be read where y, a contiguous result, is written element by element in the same order: they lie apart,
+ * or each element takes the place of its own. */
 static int in_step(const run *r, int32_t x, int32_t y)
 {
   if (!overlap(r, x, y)) {
@@ -161,7 +161,8 @@ static int join_add_norm(const run *r, tsr_vk_plan *plan)
   return !overlap(r, sum, norm.out[0]) && plan_joined(r, &norm, add->in[1], sum, plan) ? 2 : 0;
 }
 
-/* What is added is the product's bias, if that has none and nothing is done to its result; else it must be contiguous. */
+/* What is added is the product's bias, if that has none and nothing is done to its result; else it must be
+ * contiguous. */
 static int join_matmul_add(const run *r, tsr_vk_plan *plan)
 {
   if (!is_op(r, 0, TSR_OP_MATMUL) || !is_op(r, 1, TSR_OP_ADD)) {

@@ -149,8 +149,8 @@ static void read_shapes(const tsr_vk_context *context, VkPhysicalDevice device, 
   free(listed);
 }
 
-/* The feature, and what shaders of cooperative matrices need beside it: the memory model, which, once it is enabled, holds for
- * the atomics of all shaders, whose scope is the device. */
+/* The feature, and what shaders of cooperative matrices need beside it: the memory model, which, once it is enabled,
+ * holds for the atomics of all shaders, whose scope is the device. */
 static int has_cooperative_matrix(const tsr_vk_context *context, VkPhysicalDevice device,
                                   const tsr_vk_hardware *hardware)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * True hazards: two accesses to the same bytes of which one writes. Temporaries share the arena's bytes, so reuse shows up here as
- * well. A barrier separates all that came before from all that comes after; then the list starts anew.
+ * True hazards: two accesses to the same bytes of which one writes. Temporaries share the arena's bytes, so reuse shows
+ * up here as well. A barrier separates all that came before from all that comes after; then the list starts anew.
  */
 #include <string.h>
 

@@ -2,20 +2,22 @@
  *
  * The seam between the host side of the Vulkan backend and its kernels.
  *
- * A planner (ops_<family>.c) turns one line of a program into dispatches, or several that fusion.c made one: which shader variant,
- * how many workgroups, which tensors, which push constants. It knows capabilities and limits, and nothing of Vulkan. The host side (executable.c) turns
- * dispatches into descriptor sets, barriers and commands; it knows nothing of operators.
+ * A planner (ops_<family>.c) turns one line of a program into dispatches, or several that fusion.c made one: which
+ * shader variant, how many workgroups, which tensors, which push constants. It knows capabilities and limits, and
+ * nothing of Vulkan. The host side (executable.c) turns dispatches into descriptor sets, barriers and commands; it
+ * knows nothing of operators.
  *
- * Layout of every shader: set 0, bindings 0 .. n-1, all storage buffers, one per operand and in the order of the operands.
- * A binding covers the whole storage of its tensor (its size rounded up to 4 bytes: every buffer has spare bytes
- * behind it, so that 32-bit access to an odd tail of 16-bit or 8-bit elements stays inside). Where a view starts goes
- * into the push constants, in elements. An optional operand that is absent still needs a descriptor: name any valid
- * tensor, and say so in the push constants.
+ * Layout of every shader: set 0, bindings 0 .. n-1, all storage buffers, one per operand and in the order of the
+ * operands. A binding covers the whole storage of its tensor (its size rounded up to 4 bytes: every buffer has spare
+ * bytes behind it, so that 32-bit access to an odd tail of 16-bit or 8-bit elements stays inside). Where a view starts
+ * goes into the push constants, in elements. An optional operand that is absent still needs a descriptor: name any
+ * valid tensor, and say so in the push constants.
  *
- * Wide variants. A storage beyond tsr_vk_caps.max_binding does not fit into a binding. Where wide is 1 the planner
- * then picks the variant compiled with -DWIDE=1, in which operands are reached through 64-bit addresses
- * (GL_EXT_buffer_reference_uvec2), read from one more binding behind the operands' (binding n): uvec2 address[12], operand i's storage
- * starting at address[i]. Bindings 0 .. n-1 of a wide dispatch exist, but cover at most max_binding bytes.
+ * Wide variants. A storage beyond tsr_vk_caps.max_binding does not fit into a binding. Where wide is 1 the planner then
+ * picks the variant compiled with -DWIDE=1, in which operands are reached through 64-bit addresses
+ * (GL_EXT_buffer_reference_uvec2), read from one more binding behind the operands' (binding n): uvec2 address[12],
+ * operand i's storage starting at address[i]. Bindings 0 .. n-1 of a wide dispatch exist, but cover at most max_binding
+ * bytes.
  */
 #ifndef TESSERA_BACKENDS_VULKAN_KERNEL_H
 #define TESSERA_BACKENDS_VULKAN_KERNEL_H
@@ -95,11 +97,11 @@ typedef struct tsr_vk_dispatch {
   int32_t form;    /* tsr_vk_plan.form */
   int32_t variant; /* index into tsr_vk_variants */
   int32_t wide;    /* 1: a wide variant: the host fills its address table */
-  /* 1: uses what earlier dispatches of the same line wrote, or overwrites what they use; 0: touches nothing that they write, so
-   * no barrier is needed between them */
+  /* 1: uses what earlier dispatches of the same line wrote, or overwrites what they use; 0: touches nothing that
+   * they write, so no barrier is needed between them */
   int32_t after;
-  /* 1: leaves in scratch, and nowhere else, what follows from the tensors that it reads alone: until one of these changes, or
-   * scratch, another dispatch like it can be left out */
+  /* 1: leaves in scratch, and nowhere else, what follows from the tensors that it reads alone: until one of these
+   * changes, or scratch, another dispatch like it can be left out */
   int32_t pure;
   uint32_t groups[3];                          /* workgroups per axis, each at least 1 */
   int32_t n_operands;                          /* equals the variant's n_bindings */
@@ -125,9 +127,9 @@ typedef struct tsr_vk_plan {
   tsr_vk_dispatch dispatch[TSR_VK_MAX_DISPATCHES];
 } tsr_vk_plan;
 
-/* Fills *plan (whatever it held) for one line. Returns 1, or 0 if the device cannot execute the line: this is the answer of
- * `supports`, so storages need not be placed and only their sizes count. A line whose results are empty plans no dispatch.
- * Dispatches run in order. Never fails otherwise, allocates nothing. Any thread. */
+/* Fills *plan (whatever it held) for one line. Returns 1, or 0 if the device cannot execute the line: this is the
+ * answer of `supports`, so storages need not be placed and only their sizes count. A line whose results are empty
+ * plans no dispatch. Dispatches run in order. Never fails otherwise, allocates nothing. Any thread. */
 int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line, tsr_vk_plan *plan);
 
 /* What the lines planned so far leave in scratch for those behind them. Zeros at the beginning of a program. */
@@ -135,9 +137,9 @@ typedef struct tsr_vk_left {
   tsr_vk_dispatch dispatch; /* whose result lies there; pure is 0: none's does */
 } tsr_vk_left;
 
-/* The same for line `line` and as many behind it as become one with it, plan->n_lines in all. The program is being compiled:
- * storages are placed, in `buffers` (NULL: not yet; each counts as apart from all others), and lines are planned in order, with
- * one *left. Operands may come from any of the lines. */
+/* The same for line `line` and as many behind it as become one with it, plan->n_lines in all. The program is being
+ * compiled: storages are placed, in `buffers` (NULL: not yet; each counts as apart from all others), and lines are
+ * planned in order, with one *left. Operands may come from any of the lines. */
 int tsr_vk_plan_lines(const tsr_vk_caps *caps, const tsr_program_desc *program, tsr_backend_buffer *const *buffers,
                       int32_t line, tsr_vk_left *left, tsr_vk_plan *plan);
 

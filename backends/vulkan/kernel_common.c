@@ -256,8 +256,8 @@ int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch,
   dispatch->groups[0] = (uint32_t)x;
   dispatch->groups[1] = (uint32_t)y;
   dispatch->groups[2] = (uint32_t)z;
-  /* An empty storage has nothing to bind: the shader does not touch it, so another operand stands in for it. That may be
-   * one which is written, by the line's other dispatches too. */
+  /* An empty storage has nothing to bind: the shader does not touch it, so another operand stands in for it. That
+   * may be one which is written, by the line's other dispatches too. */
   int32_t substitute = 0;
   int32_t wide = 0;
   for (int32_t i = 0; i < dispatch->n_operands; ++i) {
@@ -354,8 +354,8 @@ int tsr_vk_is_narrow(const tsr_vk_planner *planner)
          attributes->narrow != 0;
 }
 
-/* Shaders count elements of a tensor, and 32-bit words of a storage or of scratch, in 32 bits, and index the latter with a
- * signed number. */
+/* Shaders count elements of a tensor, and 32-bit words of a storage or of scratch, in 32 bits, and index the latter
+ * with a signed number. */
 static int within_reach(const tsr_vk_planner *planner, int32_t tensor)
 {
   if (tensor == 0) {

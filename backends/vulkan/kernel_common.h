@@ -28,7 +28,8 @@ typedef struct tsr_vk_planner {
   const tsr_line_desc *line;
   tsr_vk_plan *plan;
 
-  /* Of lines that became one (fusion.c), as tensors; 0: absent. A planner that does not use them leaves the lines apart. */
+  /* Of lines that became one (fusion.c), as tensors; 0: absent. A planner that does not use them leaves the lines
+   * apart. */
   int32_t addend;   /* layernorm, rmsnorm: added to x first, of its extents; matmul: added to the result, contiguous */
   int32_t sum;      /* layernorm, rmsnorm: takes x + addend */
   tsr_vk_best best; /* matmul: written instead of the result */
@@ -159,8 +160,8 @@ int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch,
 /* The largest power of two that is at most `wanted` and that a workgroup's x axis may have. */
 uint32_t tsr_vk_group_size(const tsr_vk_caps *caps, uint32_t wanted);
 
-/* The shapes of cooperative matrices of that type (TSR_VK_SHAPE_*), the largest first: the one behind `last`, which is NULL for the
- * first. NULL if the device or the build has no further one. */
+/* The shapes of cooperative matrices of that type (TSR_VK_SHAPE_*), the largest first: the one behind `last`, which
+ * is NULL for the first. NULL if the device or the build has no further one. */
 const tsr_vk_shape *tsr_vk_next_shape(const tsr_vk_caps *caps, int32_t type, const tsr_vk_shape *last);
 
 /* 1 if the line permits its factors to be rounded to 16 bits. */
@@ -187,8 +188,8 @@ enum { TSR_VK_QUADS = 2, TSR_VK_SUBGROUP = 4 };
 tsr_vk_dispatch *tsr_vk_add_rows(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes,
                                  int quads, uint64_t n);
 
-/* Adds finished dispatches: y[i] = the sum of x over `summed`, from element i of `kept` on. Both views are collapsed and
- * parts of one, whose offset `kept` has. x: a tensor or TSR_VK_SCRATCH. 0 if it cannot be done. */
+/* Adds finished dispatches: y[i] = the sum of x over `summed`, from element i of `kept` on. Both views are collapsed
+ * and parts of one, whose offset `kept` has. x: a tensor or TSR_VK_SCRATCH. 0 if it cannot be done. */
 int tsr_vk_add_sums(tsr_vk_planner *planner, int32_t x, tsr_vk_view kept, tsr_vk_view summed, int32_t y);
 
 /* NORM_* (shaders/contract/norm_kinds.h) of a line of a norm or its gradient. */

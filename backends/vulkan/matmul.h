@@ -26,20 +26,21 @@ typedef struct tsr_vk_product {
 /* Workgroups that keep most devices busy. How many a device executes at a time Vulkan does not tell. */
 #define TSR_VK_ENOUGH_GROUPS 256
 
-/* Where `groups` workgroups would leave a device idle cuts the depth into parts, multiples of `step` but the last. The form
- * then sums each part for itself, and leaves them in the line's scratch, those of a product one after another. */
+/* Where `groups` workgroups would leave a device idle cuts the depth into parts, multiples of `step` but the last.
+ * The form then sums each part for itself, and leaves them in the line's scratch, those of a product one after
+ * another. */
 void tsr_vk_cut_depth(tsr_vk_planner *planner, tsr_vk_product *product, uint64_t groups, uint32_t step);
 
-/* Adds a dispatch of a workgroup of `size` invocations for each tile of tile_rows x tile_columns results. Its specialisation
- * constants from 4 on are the form's own. NULL if it cannot be done. */
+/* Adds a dispatch of a workgroup of `size` invocations for each tile of tile_rows x tile_columns results. Its
+ * specialisation constants from 4 on are the form's own. NULL if it cannot be done. */
 tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, const tsr_vk_product *product,
                                     uint32_t tile_rows, uint32_t tile_columns, uint32_t size);
 
 /* Called last: where the depth was cut adds the dispatch that adds up the parts. 0 if it cannot be done. */
 int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *product);
 
-/* Where only the largest of each row are wanted (tsr_vk_planner.best, ops_matmul_topk.c). A form that plans as always gets its
- * sister that leaves candidates in scratch, if there is one. */
+/* Where only the largest of each row are wanted (tsr_vk_planner.best, ops_matmul_topk.c). A form that plans as
+ * always gets its sister that leaves candidates in scratch, if there is one. */
 
 /* The sister of `variant`, or -1, and how many columns a workgroup of it goes through in tiles of tile_rows x
  * tile_columns. */
@@ -52,8 +53,9 @@ void tsr_vk_spec_best(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, 
 /* Plans a product, with its best or without, in one form. 0 if that cannot be had. */
 typedef int (*tsr_vk_plan_form)(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
 
-/* Plans the product with its best, by the form that is forced or `tuned`, if that can be had, else by `chosen`, or one of `others`,
- * which ends with TSR_VK_FORM_AUTO (NULL: none). 0 if that cannot be had, or is worth less than the product alone. */
+/* Plans the product with its best, by the form that is forced or `tuned`, if that can be had, else by `chosen`, or
+ * one of `others`, which ends with TSR_VK_FORM_AUTO (NULL: none). 0 if that cannot be had, or is worth less than the
+ * product alone. */
 int tsr_vk_plan_best(tsr_vk_planner *planner, const tsr_vk_product *product, tsr_vk_plan_form plan, int32_t tuned,
                      int32_t chosen, const int32_t *others);
 

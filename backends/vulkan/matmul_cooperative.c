@@ -19,8 +19,8 @@ enum { N_TILES = sizeof tiles / sizeof tiles[0] };
 _Static_assert(TSR_VK_FORM_MATMUL_COOP_F16_32 - TSR_VK_FORM_MATMUL_COOP_F16_128 == N_TILES - 1, "order of forms");
 _Static_assert(TSR_VK_FORM_MATMUL_COOP_I8_32 - TSR_VK_FORM_MATMUL_COOP_I8_128 == N_TILES - 1, "order of forms");
 
-/* A register holds a value of each invocation. Where subgroups can be small there are about 128 registers, else 256: a part's
- * sums take a quarter of them. */
+/* A register holds a value of each invocation. Where subgroups can be small there are about 128 registers, else 256:
+ * a part's sums take a quarter of them. */
 enum { FULL_SUBGROUP = 32, SUMS = 64, FEW_SUMS = 32 };
 
 /* Cuts the parts to what a subgroup has registers for, though not into more than a workgroup has subgroups. */
@@ -40,8 +40,8 @@ static uint32_t fit(tile *t, const tsr_vk_caps *caps, uint32_t lanes)
   return subgroups;
 }
 
-/* Makes offset and strides of a view count groups of n elements along axis `contiguous`. 0, nothing changed, if they do not
- * divide. */
+/* Makes offset and strides of a view count groups of n elements along axis `contiguous`. 0, nothing changed, if they
+ * do not divide. */
 static int in_groups(tsr_vk_view *view, int32_t contiguous, uint32_t n)
 {
   uint32_t low = view->extent[contiguous] | view->offset;
@@ -84,8 +84,8 @@ static uint32_t step_of(const tsr_vk_caps *caps, const tile *t, const tsr_vk_sha
   return step >= MIN_STEP ? step : 0;
 }
 
-/* By the largest shape of that type that can be had. values: of b in a group. Strides of the product count groups, its depth
- * values. */
+/* By the largest shape of that type that can be had. values: of b in a group. Strides of the product count groups,
+ * its depth values. */
 static int plan_in_groups(tsr_vk_planner *planner, int32_t variant, tsr_vk_product p, int32_t type, tile t,
                           uint32_t values, int along_depth)
 {

@@ -15,8 +15,9 @@
 
 TSR_VK_ASSERT_ROW_VARIANTS(QUANTISE);
 
-/* Adds the dispatch that quantises a's rows, each distinct one once; the product's view of a becomes that of the result. First in
- * the line, so that products of one a quantise it alike, and fusion.c leaves out all but the first of these dispatches. */
+/* Adds the dispatch that quantises a's rows, each distinct one once; the product's view of a becomes that of the
+ * result. First in the line, so that products of one a quantise it alike, and fusion.c leaves out all but the first
+ * of these dispatches. */
 static int quantise(tsr_vk_planner *planner, tsr_vk_product *p)
 {
   tsr_vk_view x = p->a;
@@ -60,7 +61,8 @@ static int quantise(tsr_vk_planner *planner, tsr_vk_product *p)
   return tsr_vk_finish(planner, dispatch, count);
 }
 
-/* k of b is contiguous, and every column starts, and ends, with a whole group of 16: depth and strides then count those. */
+/* k of b is contiguous, and every column starts, and ends, with a whole group of 16: depth and strides then count
+ * those. */
 static int in_groups(tsr_vk_product *p)
 {
   enum { GROUP = QUANTISED_GROUP };
@@ -119,8 +121,8 @@ static uint32_t subgroup_of(const tsr_vk_caps *caps)
   return caps->subgroup_arithmetic && tsr_vk_group_size(caps, size) == size ? size : 0;
 }
 
-/* Where the dot is no instruction, it takes registers that large tiles leave only to wide subgroups: the largest, and of few rows
- * one whose best are found. */
+/* Where the dot is no instruction, it takes registers that large tiles leave only to wide subgroups: the largest,
+ * and of few rows one whose best are found. */
 static int holds_emulated_dot(const tsr_vk_caps *caps)
 {
   return caps->fast_dot || caps->compute_like_cpu || caps->subgroup_sizes[0] >= 32;
@@ -138,8 +140,8 @@ static int plan_vector(tsr_vk_planner *planner, tsr_vk_product p, int subgroup, 
     size *= 2;
   }
   size = subgroup ? subgroup_of(caps) : tsr_vk_group_size(caps, size);
-  /* Results of an invocation, for which its registers suffice: without a dot they hold bytes, too, and a narrow subgroup
-   * has fewer. */
+  /* Results of an invocation, for which its registers suffice: without a dot they hold bytes, too, and a narrow
+   * subgroup has fewer. */
   int narrow = subgroup && size < 32, roomy = dot && (planner->best.k == 0 || holds_emulated_dot(caps));
   uint32_t most = roomy ? 16 : narrow ? 4 : 8, most_columns = narrow ? MAX_TILE_COLUMNS / 2 : MAX_TILE_COLUMNS;
   if (subgroup && tile_rows > size) {

@@ -14,7 +14,8 @@ int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, in
   if (!caps->subgroup_shuffle || lanes < 4 || (lanes & (lanes - 1)) != 0 || lanes > caps->max_size[0]) {
     return 0;
   }
-  /* Its tiles are as large as a CPU's registers and caches are; a GPU's do not hold them, and it has forms of its own. */
+  /* Its tiles are as large as a CPU's registers and caches are; a GPU's do not hold them, and it has forms of its
+   * own. */
   if (p.depth == 0 || !caps->compute_like_cpu) {
     return 0;
   }

@@ -54,8 +54,8 @@ static uint64_t results_of(const tile *t, const tsr_vk_product *p)
   return groups_of(t, p) * t->rows * t->columns;
 }
 
-/* A compiler that may choose subgroups narrower than 32 has few registers for an invocation, even in the narrowest: 8 x 8
- * sums leave it none for values of k far ahead, nor for the addresses of elements one by one. */
+/* A compiler that may choose subgroups narrower than 32 has few registers for an invocation, even in the narrowest:
+ * 8 x 8 sums leave it none for values of k far ahead, nor for the addresses of elements one by one. */
 static int has_few_registers(const tsr_vk_caps *caps, const tile *t)
 {
   int narrow = caps->subgroup_sizes[0] > 0 && caps->subgroup_sizes[0] < 32;

@@ -14,7 +14,8 @@ static int in_groups(const tsr_vk_view *b, int32_t along, int32_t across, uint32
   return b->stride[along] == 1 && low % group == 0;
 }
 
-/* Invocations of a subgroup that has enough for a row of sums and registers enough for each; 0: none can be asked for */
+/* Invocations of a subgroup that has enough for a row of sums and registers enough for each; 0: none can be asked
+ * for */
 static uint32_t subgroup_of(const tsr_vk_caps *caps)
 {
   enum { WANTED = 16 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device memory. Drivers allow few allocations (4096 may be all), so small buffers share blocks; large ones have their own.
- * What the host can see is mapped as long as it lives.
+ * Device memory. Drivers allow few allocations (4096 may be all), so small buffers share blocks; large ones have their
+ * own. What the host can see is mapped as long as it lives.
  */
 #include <stdlib.h>
 #include <string.h>

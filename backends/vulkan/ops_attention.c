@@ -2,7 +2,7 @@
  *
  * attention. Its forms:
  *
- *   rows   attention.comp        a subgroup per workgroup; any strides and sizes, and the only one that gives the weights
+ *   rows   attention.comp        a subgroup per workgroup; any strides and sizes, the only one that gives the weights
  *   split  attention.comp        the same for few queries: their keys are shared out among workgroups, and what those
  *                                found is put together by attention_combine.comp
  *   tiled  attention_tiled.comp  many queries: tiles of queries and keys in shared memory; splits, too, where there
@@ -109,7 +109,8 @@ static int cut_tiled(const tsr_vk_caps *caps, const attention *a, uint32_t i, ui
   return 1;
 }
 
-/* The largest tile that queries fill by more than half, or smaller ones where they are few; TILE_COUNT: none can be had. */
+/* The largest tile that queries fill by more than half, or smaller ones where they are few; TILE_COUNT: none can be
+ * had. */
 static uint32_t choose_tiles(const tsr_vk_caps *caps, const attention *a, uint32_t shared_memory)
 {
   uint32_t chosen = TILE_COUNT;
@@ -253,8 +254,8 @@ static tsr_vk_class class_of(const tsr_vk_planner *planner, const attention *a)
   };
 }
 
-/* A CPU's driver may give up on a shader after 65535 rounds of its loops (tsr_vk_reduce_size): those of a workgroup over the keys,
- * and for each chunk of them over the depth and the chunk. */
+/* A CPU's driver may give up on a shader after 65535 rounds of its loops (tsr_vk_reduce_size): those of a workgroup
+ * over the keys, and for each chunk of them over the depth and the chunk. */
 static int is_too_long(const tsr_vk_caps *caps, const attention *a)
 {
   enum { MOST_ROUNDS = 40000 };

@@ -18,7 +18,8 @@ static uint32_t bytes_of(int32_t dtype)
   return dtype == TSR_I8 ? 1 : dtype == TSR_F16 || dtype == TSR_BF16 ? 2 : 4;
 }
 
-/* views[0] reads x, views[1] the index (absent: index 0), both with y's extents. scales: a tensor, of the rows of an x of i8, or 0. */
+/* views[0] reads x, views[1] the index (absent: index 0), both with y's extents. scales: a tensor, of the rows of an
+ * x of i8, or 0. */
 static int plan_gather(tsr_vk_planner *planner, int32_t x, tsr_vk_view views[2], int32_t index, uint32_t row_stride,
                        uint32_t rows, float alpha, int32_t scales)
 {
@@ -110,8 +111,8 @@ int tsr_vk_plan_embedding(tsr_vk_planner *planner)
                      planner->line->attributes.alpha, planner->line->in[2]);
 }
 
-/* Pairs of neighbours that share a word of a state of 16 bits: views of x and of the state become such of pairs, the state's
- * counting words. 0: not everywhere. *step: from an element of x to its neighbour. */
+/* Pairs of neighbours that share a word of a state of 16 bits: views of x and of the state become such of pairs, the
+ * state's counting words. 0: not everywhere. *step: from an element of x to its neighbour. */
 static int in_pairs(tsr_vk_view views[2], uint32_t *step)
 {
   tsr_vk_view *x = &views[0], *state = &views[1];

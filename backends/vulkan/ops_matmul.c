@@ -41,8 +41,8 @@ static tsr_vk_product_push push_of(const tsr_vk_planner *planner, const tsr_vk_p
   return push;
 }
 
-/* A dispatch of one of the kernels of lib/product.glsl, its grid left open. quantised: it takes the scales of weights of i8;
- * raw: sums are stored as they are. */
+/* A dispatch of one of the kernels of lib/product.glsl, its grid left open. quantised: it takes the scales of
+ * weights of i8; raw: sums are stored as they are. */
 static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const tsr_vk_product_push *push, int quantised,
                             int32_t a, int32_t b, int32_t y, uint32_t size, int raw)
 {
@@ -108,7 +108,8 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
   return tsr_vk_finish(planner, dispatch, groups) ? dispatch : NULL;
 }
 
-/* Parts that the depth must have: a CPU's driver may give up on a shader after 65535 rounds of its loops (tsr_vk_reduce_size). */
+/* Parts that the depth must have: a CPU's driver may give up on a shader after 65535 rounds of its loops
+ * (tsr_vk_reduce_size). */
 static uint64_t least_parts(const tsr_vk_caps *caps, uint32_t depth)
 {
   enum { MOST_DEPTH = 32768, QUADS = 3 };

@@ -11,10 +11,10 @@
 /* A CPU's driver may give up on a shader after 65535 rounds of its loops (tsr_vk_reduce_size). */
 enum { MOST_ROUNDS = 32768 };
 
-/* On a GPU few, so that the workgroups are many, though several times k; by the columns and k alone, so that a row's sum does
- * not depend on the rows beside it. A CPU's driver may give up on a shader after 65535 rounds of its loops
- * (tsr_vk_reduce_size): those of a product over columns of the depth, in fours at best (of i8: of groups, each in several
- * rounds), and then of all rows. */
+/* On a GPU few, so that the workgroups are many, though several times k; by the columns and k alone, so that a row's
+ * sum does not depend on the rows beside it. A CPU's driver may give up on a shader after 65535 rounds of its loops
+ * (tsr_vk_reduce_size): those of a product over columns of the depth, in fours at best (of i8: of groups, each in
+ * several rounds), and then of all rows. */
 static uint32_t wanted_columns(const tsr_vk_planner *planner, const tsr_vk_product *p, uint32_t tile_rows,
                                uint32_t tile_columns)
 {

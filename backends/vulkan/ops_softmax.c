@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * softmax and log_softmax (shaders/softmax.comp), their gradients (shaders/softmax_gradient.comp), cross_entropy and its
- * gradient (shaders/cross_entropy.comp, cross_entropy_gradient.comp).
+ * softmax and log_softmax (shaders/softmax.comp), their gradients (shaders/softmax_gradient.comp), cross_entropy and
+ * its gradient (shaders/cross_entropy.comp, cross_entropy_gradient.comp).
  */
 #include "backends/vulkan/kernel_common.h"
 #include "shaders/contract/cross_entropy.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the driver says of the pipelines that it makes (option PIPELINE_STATISTICS): one JSON object a line, for tools/lab.
+ * What the driver says of the pipelines that it makes (option PIPELINE_STATISTICS): one JSON object a line, for
+ * tools/lab.
  *
  *     {"device": "..", "driver": "..", "statistics": true, "variants": ["matmul_tiled", ..]}   once per open device
  *     {"making": "matmul_tiled", "spec": [256, 1, 4], "subgroup": 0}    before the driver is asked: it may crash

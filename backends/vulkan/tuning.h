@@ -47,8 +47,8 @@ int tsr_vk_tuning_set(tsr_vk_tuning *tuning, const tsr_vk_class *class, int32_t 
 /* A class as text; cut where it does not fit. */
 void tsr_vk_class_print(const tsr_vk_class *class, char *text, size_t size);
 
-/* Adds what the text says. Forms that are not known here are left out: another version of the program wrote them. Returns NULL,
- * or what is wrong with it; entries before that stay. `text` ends with a NUL. */
+/* Adds what the text says. Forms that are not known here are left out: another version of the program wrote them.
+ * Returns NULL, or what is wrong with it; entries before that stay. `text` ends with a NUL. */
 const char *tsr_vk_tuning_parse(tsr_vk_tuning *tuning, const char *text);
 
 /* The table as text, NUL-terminated, which the caller frees; NULL without memory. */

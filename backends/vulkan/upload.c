@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The staging ring: a few slots of fixed size through which the host reaches buffers that it does not see. While the device
- * copies one slot the host fills or empties another. Made at the first copy; nothing is allocated afterwards.
+ * The staging ring: a few slots of fixed size through which the host reaches buffers that it does not see. While the
+ * device copies one slot the host fills or empties another. Made at the first copy; nothing is allocated afterwards.
  */
 #include <string.h>
 

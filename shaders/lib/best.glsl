@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Products of which only the largest columns of each row are wanted: a workgroup goes through a few tiles of columns, holds
- * their results in shared memory, and writes its `kept` best of each row as candidates, as lib/candidates.glsl has them.
- * best.comp takes the best of all workgroups' candidates.
+ * Products of which only the largest columns of each row are wanted: a workgroup goes through a few tiles of columns,
+ * holds their results in shared memory, and writes its `kept` best of each row as candidates, as lib/candidates.glsl
+ * has them. best.comp takes the best of all workgroups' candidates.
  *
  * The kernel says how large one of its tiles is: TILE_ROWS, TILE_COLUMNS.
  */
@@ -55,7 +55,8 @@ float sum_of_held(uint m, uint largest, uint from, uint step, uint width)
 
 #ifdef SUBGROUP
 #ifdef HELD_BY_LANE
-/* Reading costs most here: each lane reads its columns once, and keeps a sorted list of the best, if it can be short. */
+/* Reading costs most here: each lane reads its columns once, and keeps a sorted list of the best, if it can be
+ * short. */
 #define LONGEST_LIST 16u
 const uint list_length = kept <= LONGEST_LIST ? kept : 1u;
 

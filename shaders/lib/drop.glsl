@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dropout of attention's weights, as dropout_bits.comp left it. Include after `scratch` and `keys` are declared, and
- * bits_at, scale_bits.
+ * The dropout of attention's weights, as dropout_bits.comp left it. Include after `scratch` and `keys` are declared,
+ * and bits_at, scale_bits.
  */
 #ifndef LIB_DROP
 #define LIB_DROP

@@ -18,8 +18,8 @@ uvec4 unravel(uint index, uvec4 extent)
   return place;
 }
 
-/* The same where, by a specialisation constant, only the last 1, 2 or 4 axes count, the others having extent 1: a division is
- * what costs most on a CPU. */
+/* The same where, by a specialisation constant, only the last 1, 2 or 4 axes count, the others having extent 1: a
+ * division is what costs most on a CPU. */
 uvec4 unravel(uint index, uvec4 extent, uint axes)
 {
   if (axes == 1u) {
