@@ -137,7 +137,7 @@ int32_t cpu_prepare_relative_gradient(cpu_line *line, cpu_preparation *preparati
 {
   const cpu_tensor *dscores = &line->in[0];
   const tsr_op_attributes *attributes = &line->attributes;
-  line->plan = cpu_bucket_starts(preparation, cpu_buckets_of(attributes->k, attributes->bidirectional),
+  line->plan = cpu_bucket_starts(preparation, cpu_buckets_of(attributes->buckets, attributes->bidirectional),
                                  attributes->max_distance);
   cpu_ask_scratch(preparation, (uint64_t)cpu_row_length(dscores) * sizeof(float));
   cpu_ask_shared(preparation, (uint64_t)(relative_parts(dscores) * cpu_count(&line->out[0], 2)) * sizeof(float));
@@ -149,7 +149,7 @@ static void relative_task(const void *context, int64_t task, void *scratch)
   const relative_work *work = context;
   const cpu_tensor *dscores = &work->line->in[0];
   const tsr_op_attributes *attributes = &work->line->attributes;
-  const int64_t H = dscores->extent[1], L = dscores->extent[2], S = dscores->extent[3], buckets = attributes->k;
+  const int64_t H = dscores->extent[1], L = dscores->extent[2], S = dscores->extent[3], buckets = attributes->buckets;
   const int64_t end = cpu_first(work->n_rows, work->n_parts, task + 1);
   float *table = work->tables + task * H * buckets;
 
@@ -178,7 +178,7 @@ void cpu_run_relative_gradient(const cpu_line *line, cpu_team *team)
   const int64_t H = dscores->extent[1], buckets = y->extent[0];
   relative_work work = {.line = line, .masking = {.position = cpu_operand(line, 1)}, .n_rows = cpu_rows(dscores)};
   assert(dscores->dtype == TSR_F32 && dscores->rank == 4 && y->rank == 2 && y->extent[1] == H);
-  assert(buckets == line->attributes.k);
+  assert(buckets == line->attributes.buckets);
   work.n_parts = relative_parts(dscores);
   work.tables = cpu_shared(team);
   if (H == 0) {

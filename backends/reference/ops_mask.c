@@ -130,7 +130,7 @@ void ref_relative_gradient(const ref_line *line)
   double *sums = line->scratch; /* [n, H] */
 
   assert(dscores->dtype == TSR_F32 && dscores->rank == 4);
-  assert(drelative->rank == 2 && n == line->attributes.k && drelative->extent[1] == H);
+  assert(drelative->rank == 2 && n == line->attributes.buckets && drelative->extent[1] == H);
 
   memset(sums, 0, (size_t)(n * H) * sizeof(*sums));
   for (int64_t b = 0; b < B; b++) {

@@ -169,7 +169,7 @@ int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner)
   const tsr_line_desc *line = planner->line;
   const tsr_op_attributes *attributes = &line->attributes;
   tsr_vk_view x = tsr_vk_view_in(planner, 0), position = tsr_vk_view_in(planner, 1);
-  int64_t n = attributes->k, upper = 0;
+  int64_t n = attributes->buckets, upper = 0;
   if (attributes->bidirectional) {
     upper = n /= 2;
   }
@@ -184,7 +184,7 @@ int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner)
       .position_stride = position.stride[3],
       .rows = x.extent[0] * x.extent[2],
       .block = BLOCK_ROWS,
-      .buckets = (uint32_t)attributes->k,
+      .buckets = (uint32_t)attributes->buckets,
       .exact = (uint32_t)exact,
       .upper = (uint32_t)upper,
   };
@@ -195,7 +195,7 @@ int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner)
     push.y_at = tsr_vk_reserve(planner, (uint64_t)parts * count);
   }
 
-  int64_t last = upper != 0 ? attributes->k - upper : n; /* with an odd row behind the upper half */
+  int64_t last = upper != 0 ? attributes->buckets - upper : n; /* with an odd row behind the upper half */
   for (int64_t first = 0, end = 0; first < last; first = end) {
     int64_t from = first > exact ? first : exact;
     end = from + RELATIVE_GRADIENT_MAX_BEGIN - 1;

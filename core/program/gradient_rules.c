@@ -196,7 +196,7 @@ void tsr_gradient_embedding(tsr_program *program, tsr_gradient_call *call)
   tsr_ref list = program->status == TSR_OK ? as_rows(program, line->in[1], 1) : TSR_INVALID;
   list = program->status == TSR_OK ? tsr_reshape(program, list, TSR_SHAPE(tsr_shape_elements(&ids))) : TSR_INVALID;
   call->in[0] = tsr_scatter_add(program, rows, list, 0, table.extent[0], line->attributes.alpha);
-  int64_t padding = (int64_t)line->attributes.k - 1;
+  int64_t padding = (int64_t)line->attributes.padding - 1;
   if (padding >= 0 && padding < table.extent[0] && program->status == TSR_OK) {
     call->in[0] = without_row(program, call->in[0], padding);
   }

@@ -182,9 +182,10 @@ tsr_ref tsr_embedding(tsr_program *p, tsr_ref table, tsr_ref ids, float alpha)
 
 tsr_ref tsr_embedding_padded(tsr_program *p, tsr_ref table, tsr_ref ids, float alpha, int32_t padding)
 {
-  tsr_line_desc line = {.op = TSR_OP_EMBEDDING,
-                        .in = {table, ids},
-                        .attributes = {.alpha = alpha, .k = padding >= 0 && padding < INT32_MAX ? padding + 1 : 0}};
+  tsr_line_desc line = {
+      .op = TSR_OP_EMBEDDING,
+      .in = {table, ids},
+      .attributes = {.alpha = alpha, .padding = padding >= 0 && padding < INT32_MAX ? padding + 1 : 0}};
   return tsr_line_append(p, &line);
 }
 

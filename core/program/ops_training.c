@@ -36,8 +36,9 @@ tsr_ref tsr_scatter_add(tsr_program *p, tsr_ref x, tsr_ref index, int32_t axis, 
     return tsr_program_fail(p, TSR_OP_SCATTER_ADD, TSR_ERR_SHAPE, "the axis' extent is 0 to 2^31 - 1, not %lld",
                             (long long)extent);
   }
-  tsr_line_desc line = {
-      .op = TSR_OP_SCATTER_ADD, .in = {x, index}, .attributes = {.alpha = alpha, .axis = axis, .k = (int32_t)extent}};
+  tsr_line_desc line = {.op = TSR_OP_SCATTER_ADD,
+                        .in = {x, index},
+                        .attributes = {.alpha = alpha, .axis = axis, .extent = (int32_t)extent}};
   return tsr_line_append(p, &line);
 }
 
@@ -158,7 +159,7 @@ tsr_ref tsr_relative_gradient(tsr_program *p, tsr_ref dscores, const tsr_masking
                         .in = {dscores, masking->position},
                         .attributes = {.bidirectional = masking->bidirectional,
                                        .max_distance = masking->max_distance,
-                                       .k = (int32_t)buckets}};
+                                       .buckets = (int32_t)buckets}};
   return tsr_line_append(p, &line);
 }
 

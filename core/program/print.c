@@ -73,54 +73,63 @@ static const char *activation_name(int32_t activation)
   return activation >= 0 && activation < 5 ? names[activation] : "?";
 }
 
+/* 1 if the line has the operand of that name, or its operator does without one. */
+static int has_operand(const tsr_op_row *row, const tsr_line_desc *line, const char *name)
+{
+  for (int32_t i = 0; i < TSR_MAX_INPUTS && row->info.in[i].name; i++) {
+    if (strcmp(row->info.in[i].name, name) == 0) {
+      return line->in[i] != TSR_NONE;
+    }
+  }
+  return 1;
+}
+
+/* Those that have their usual value are left out. */
 static void put_attributes(writer *out, const tsr_program *program, const tsr_line_desc *line)
 {
   const tsr_op_attributes *a = &line->attributes;
-  int32_t op = line->op;
-  int attends = op == TSR_OP_ATTENTION || op == TSR_OP_ATTENTION_GRADIENT;
-  if ((op == TSR_OP_MATMUL || attends || op == TSR_OP_EMBEDDING || op == TSR_OP_SCATTER_ADD) && a->alpha != 1.0f) {
+  const tsr_op_row *row = tsr_op_row_of(line->op);
+  uint32_t reads = row->attributes;
+  if (reads & TSR_READS_ALPHA && a->alpha != 1.0f) {
     put(out, " alpha %g", (double)a->alpha);
   }
-  if (op == TSR_OP_LAYERNORM || op == TSR_OP_RMSNORM || op == TSR_OP_LAYERNORM_GRADIENT ||
-      op == TSR_OP_RMSNORM_GRADIENT) {
+  if (reads & TSR_READS_EPSILON) {
     put(out, " epsilon %g", (double)a->epsilon);
   }
-  if ((op == TSR_OP_LAYERNORM || op == TSR_OP_LAYERNORM_GRADIENT) && a->unbiased) {
+  if (reads & TSR_READS_UNBIASED && a->unbiased) {
     put(out, " unbiased");
   }
-  if ((op == TSR_OP_MATMUL || op == TSR_OP_GELU || op == TSR_OP_ACTIVATION_GRADIENT) && a->activation) {
+  if (reads & TSR_READS_ACTIVATION && a->activation) {
     put(out, " %s", activation_name(a->activation));
   }
-  if ((op == TSR_OP_MATMUL || op == TSR_OP_ATTENTION) && a->narrow) {
+  if (reads & TSR_READS_NARROW && a->narrow) {
     put(out, " narrow");
   }
-  if ((op == TSR_OP_MASK || attends) && a->causal) {
+  if (reads & TSR_READS_CAUSAL && a->causal) {
     put(out, " causal");
   }
-  if ((op == TSR_OP_MASK && line->in[4]) || (attends && line->in[6]) || op == TSR_OP_RELATIVE_GRADIENT) {
+  if (reads & TSR_READS_RELATIVE && has_operand(row, line, "relative")) {
     put(out, " %s max_distance %d", a->bidirectional ? "bidirectional" : "backward", a->max_distance);
   }
-  if (op == TSR_OP_DROPOUT || (attends && line->in[8])) {
+  if (reads & TSR_READS_DROPOUT && has_operand(row, line, "seed")) {
     put(out, " rate %g stream %d", (double)a->rate, a->stream);
   }
-  if ((op == TSR_OP_CROSS_ENTROPY || op == TSR_OP_CROSS_ENTROPY_GRADIENT) && a->smoothing != 0.0f) {
+  if (reads & TSR_READS_SMOOTHING && a->smoothing != 0.0f) {
     put(out, " smoothing %g", (double)a->smoothing);
   }
-  if (op == TSR_OP_ADAM) {
+  if (reads & TSR_READS_ADAM) {
     put(out, " beta1 %g beta2 %g epsilon %g decay %g%s max_norm %g", (double)a->beta1, (double)a->beta2,
         (double)a->epsilon, (double)a->decay, a->decoupled ? " decoupled" : "", (double)a->max_norm);
   }
-  if (op == TSR_OP_GATHER || op == TSR_OP_SCATTER_ADD || op == TSR_OP_CONCAT) {
+  if (reads & TSR_READS_AXIS) {
     put(out, " axis %d", a->axis);
   }
-  if (op == TSR_OP_TOPK) {
+  if (reads & TSR_READS_K) {
     put(out, " k %d", a->k);
   }
-  if (op == TSR_OP_REDUCE_SUM) {
-    for (int32_t i = 0; i < program->tensors[line->in[0]].rank; i++) {
-      if (a->axes & 1 << i) {
-        put(out, " axis %d", i);
-      }
+  for (int32_t i = 0; reads & TSR_READS_AXES && i < program->tensors[line->in[0]].rank; i++) {
+    if (a->axes & 1 << i) {
+      put(out, " axis %d", i);
     }
   }
 }

@@ -340,7 +340,8 @@ static int is_used_twice(const tsr_program *program, const tsr_line_desc *line, 
 
 int tsr_op_writes_states(int32_t op)
 {
-  return op == TSR_OP_APPEND || op == TSR_OP_UPDATE || op == TSR_OP_ADAM;
+  const tsr_op_row *row = tsr_op_row_of(op);
+  return row && row->writes_states;
 }
 
 /* The states that a line writes. Sets an error and returns 0 if one is not as it should be. */
@@ -427,8 +428,7 @@ tsr_ref tsr_line_append(tsr_program *program, tsr_line_desc *line)
   if (!row) {
     return tsr_program_fail(program, 0, TSR_ERR_ARGUMENT, "%d is no operator", line->op);
   }
-  if (!check_slots(program, &row->info, line) ||
-      (tsr_op_writes_states(line->op) && !check_states(program, &row->info, line))) {
+  if (!check_slots(program, &row->info, line) || (row->writes_states && !check_states(program, &row->info, line))) {
     return TSR_INVALID;
   }
   line->attributes.struct_size = sizeof line->attributes;

@@ -96,11 +96,50 @@ typedef struct tsr_gradient_call {
  * no gradient. Errors are the program's. */
 typedef void (*tsr_gradient_rule)(tsr_program *program, tsr_gradient_call *call);
 
+/* Bytes that a line reads and writes. */
+typedef double (*tsr_bytes_rule)(const tsr_program_desc *program, const tsr_line_desc *line);
+
+/* Fields of tsr_op_attributes, alone or where they belong together. */
+enum {
+  TSR_READS_ALPHA = 1 << 0,
+  TSR_READS_EPSILON = 1 << 1,
+  TSR_READS_UNBIASED = 1 << 2,
+  TSR_READS_ACTIVATION = 1 << 3,
+  TSR_READS_NARROW = 1 << 4,
+  TSR_READS_CAUSAL = 1 << 5,
+  TSR_READS_RELATIVE = 1 << 6, /* bidirectional, max_distance: with a table of biases */
+  TSR_READS_DROPOUT = 1 << 7,  /* rate, stream: with a seed */
+  TSR_READS_SMOOTHING = 1 << 8,
+  TSR_READS_ADAM = 1 << 9, /* beta1, beta2, epsilon, decay, decoupled, max_norm */
+  TSR_READS_AXIS = 1 << 10,
+  TSR_READS_AXES = 1 << 11,
+  TSR_READS_K = 1 << 12,
+  TSR_READS_BUCKETS = 1 << 13,
+  TSR_READS_EXTENT = 1 << 14,
+  TSR_READS_PADDING = 1 << 15,
+  TSR_READS_DTYPE = 1 << 16
+};
+
+/* Types that a slot takes since a later minor of the ABI than the one that named it. */
+typedef struct tsr_late_types {
+  int32_t is_result; /* 1: out[slot], 0: in[slot] */
+  int32_t slot;
+  uint32_t dtypes; /* bit 1u << TSR_F16 .. of each */
+  uint32_t since;
+} tsr_late_types;
+
+enum { TSR_MAX_LATE = 2 };
+
 typedef struct tsr_op_row {
   tsr_op_info info;
   tsr_shape_rule shape;
   tsr_flops_rule flops;
   tsr_gradient_rule gradient;
+  uint32_t attributes;   /* TSR_READS_*: those that mean something to the operator */
+  int32_t writes_states; /* 1: its results are states that its builder is given */
+  double cost;          /* of tsr_flops_per_input: operations for each element of in[0]; an exponential counts as one */
+  tsr_bytes_rule bytes; /* NULL: all of each operand and result */
+  tsr_late_types late[TSR_MAX_LATE]; /* dtypes 0: none */
 } tsr_op_row;
 
 /* NULL for a number that is none. */
@@ -151,7 +190,12 @@ void tsr_gradient_sum_of_squares(tsr_program *program, tsr_gradient_call *call);
 
 double tsr_flops_matmul(const tsr_program_desc *program, const tsr_line_desc *line);
 double tsr_flops_attention(const tsr_program_desc *program, const tsr_line_desc *line);
-double tsr_flops_per_input(const tsr_program_desc *program, const tsr_line_desc *line); /* a few per element of in[0] */
+double tsr_flops_attention_gradient(const tsr_program_desc *program, const tsr_line_desc *line);
+double tsr_flops_per_input(const tsr_program_desc *program, const tsr_line_desc *line); /* the row's cost */
 double tsr_flops_none(const tsr_program_desc *program, const tsr_line_desc *line);      /* moves data only */
+
+double tsr_bytes_embedding(const tsr_program_desc *program, const tsr_line_desc *line);
+double tsr_bytes_gather(const tsr_program_desc *program, const tsr_line_desc *line);
+double tsr_bytes_append(const tsr_program_desc *program, const tsr_line_desc *line);
 
 #endif

@@ -99,9 +99,9 @@ int tsr_rule_relative_gradient(tsr_program *program, tsr_line_desc *line)
     return 0;
   }
   tsr_shape scores = tsr_rule_shape(program, line, 0);
-  tsr_shape table = tsr_shape_make(2, (int64_t[]){attributes->k, scores.extent[1]});
-  return tsr_rule_per_sentence(program, line, 1, scores.extent[0]) && tsr_rule_buckets(program, line, attributes->k) &&
-         tsr_rule_result(program, line, 0, TSR_F32, &table);
+  tsr_shape table = tsr_shape_make(2, (int64_t[]){attributes->buckets, scores.extent[1]});
+  return tsr_rule_per_sentence(program, line, 1, scores.extent[0]) &&
+         tsr_rule_buckets(program, line, attributes->buckets) && tsr_rule_result(program, line, 0, TSR_F32, &table);
 }
 
 int tsr_rule_attention_gradient(tsr_program *program, tsr_line_desc *line)
@@ -134,11 +134,11 @@ int tsr_rule_scatter_add(tsr_program *program, tsr_line_desc *line)
   if (!tsr_rule_exactly(program, line, 1, &index)) {
     return 0;
   }
-  if (line->attributes.k < 0) {
-    tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "an axis cannot have the extent %d", line->attributes.k);
+  if (line->attributes.extent < 0) {
+    tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "an axis cannot have the extent %d", line->attributes.extent);
     return 0;
   }
-  shape.extent[axis] = line->attributes.k;
+  shape.extent[axis] = line->attributes.extent;
   return tsr_rule_result(program, line, 0, TSR_F32, &shape);
 }
 

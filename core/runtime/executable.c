@@ -13,40 +13,10 @@
 
 enum { MAX_BOUNCE = 16 << 20 /* bytes at a time between two devices */ };
 
-static int is_half(const tsr_program_desc *program, int32_t tensor)
-{
-  tsr_dtype dtype = tsr_tensor_at(program, tensor)->dtype;
-  return dtype == TSR_F16 || dtype == TSR_BF16;
-}
-
-/* 1 if the line has an operand or a result in a slot, of a type, or an attribute, that a backend of this minor has not heard
- * of. */
-static int is_newer_than(const tsr_program_desc *program, const tsr_line_desc *line, uint32_t abi_minor)
-{
-  const tsr_op_info *info = tsr_op_describe(line->op);
-  for (int32_t i = 0; i < TSR_MAX_INPUTS; i++) {
-    if (line->in[i] != 0 && info->in[i].since > abi_minor) {
-      return 1;
-    }
-  }
-  for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++) {
-    if (line->out[i] != 0 && info->out[i].since > abi_minor) {
-      return 1;
-    }
-  }
-  int writes_state = line->op == TSR_OP_APPEND || line->op == TSR_OP_UPDATE;
-  if (abi_minor < 4 && ((writes_state && is_half(program, line->out[0])) ||
-                        (line->op == TSR_OP_ATTENTION && is_half(program, line->in[1])))) {
-    return 1;
-  }
-  int is_layernorm = line->op == TSR_OP_LAYERNORM || line->op == TSR_OP_LAYERNORM_GRADIENT;
-  return is_layernorm && line->attributes.unbiased && abi_minor < 3;
-}
-
 int tsr_device_supports_line(tsr_device *device, const tsr_program_desc *description, int32_t line)
 {
-  if (is_newer_than(description, tsr_line_at(description, line), device->backend->table.abi_minor)) {
-    return 0;
+  if (tsr_line_since(description, line) > device->backend->table.abi_minor) {
+    return 0; /* the backend has not heard of what the line uses */
   }
   tsr_slot_enter();
   int32_t supported = device->backend->table.supports(device->handle, description, line);

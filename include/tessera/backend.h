@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TSR_ABI_MAJOR 1u
-#define TSR_ABI_MINOR 4u
+#define TSR_ABI_MINOR 5u
 
 #define TSR_BACKEND_QUERY_NAME "tessera_backend_query"
 
@@ -143,15 +143,16 @@ enum {
   TSR_OP_RMSNORM_GRADIENT = 26,       /* in x, gain, dy                   out dx, dgain    epsilon */
   TSR_OP_ACTIVATION_GRADIENT = 27,    /* in x, dy                         out dx           activation */
   TSR_OP_MASK_GRADIENT = 28,          /* in y, dy                         out dx */
-  TSR_OP_RELATIVE_GRADIENT = 29,  /* in dscores, position?            out drelative    bidirectional, max_distance, k */
-  TSR_OP_ATTENTION_GRADIENT = 30, /* in q, k, v, additive?, lengths?, position?, relative?, rows?, seed?, y, dy, lse
+  TSR_OP_RELATIVE_GRADIENT = 29,      /* in dscores, position?            out drelative
+                                       *                                  bidirectional, max_distance, buckets */
+  TSR_OP_ATTENTION_GRADIENT = 30,     /* in q, k, v, additive?, lengths?, position?, relative?, rows?, seed?, y, dy, lse
                                        *                                  out dq, dk, dv, dscores?   as attention */
-  TSR_OP_SCATTER_ADD = 31,        /* in x, index                      out y            alpha, axis, k */
-  TSR_OP_CONCAT = 32,             /* in x0, x1?, .. x11?              out y            axis */
-  TSR_OP_SUM_OF_SQUARES = 33,     /* in x, plus?                      out y */
-  TSR_OP_ADAM = 34,               /* in gradient, control, norm?      out parameter, m, v, average?   (states, read too)
+  TSR_OP_SCATTER_ADD = 31,            /* in x, index                      out y            alpha, axis, extent */
+  TSR_OP_CONCAT = 32,                 /* in x0, x1?, .. x11?              out y            axis */
+  TSR_OP_SUM_OF_SQUARES = 33,         /* in x, plus?                      out y */
+  TSR_OP_ADAM = 34, /* in gradient, control, norm?      out parameter, m, v, average?   (states, read too)
                                        *                                  beta1, beta2, epsilon, decay, decoupled, max_norm */
-  TSR_OP_COUNT = 35               /* one past the last */
+  TSR_OP_COUNT = 35 /* one past the last */
 };
 
 /* tsr_op_attributes.activation */
@@ -266,9 +267,13 @@ typedef struct tsr_op_attributes {
   int32_t max_distance;  /* relative: distances from here on share the last bucket */
   int32_t axis;          /* gather, scatter_add, concat */
   int32_t axes;          /* reduce_sum: bit i stands for axis i */
-  int32_t k;             /* topk; rows of the result (relative_gradient); extent of the axis (scatter_add); embedding,
-                          * of no meaning to a backend: 1 + the row that gets no gradient */
-  int32_t dtype;         /* copy: the result's type */
+  union {                /* one number, which each operator calls by its own name; before 1.5 its only name was k */
+    int32_t k;           /* topk: how many are chosen */
+    int32_t buckets;     /* relative_gradient: rows of the result */
+    int32_t extent;      /* scatter_add: of the result's axis */
+    int32_t padding;     /* embedding, of no meaning to a backend: 1 + the row that gets no gradient; 0: none */
+  };
+  int32_t dtype; /* copy: the result's type */
 
   /* since 1.2 */
   float rate;        /* dropout, attention with a seed: the part that is dropped, 0 <= rate < 1 */
@@ -530,6 +535,10 @@ TSR_BACKEND_EXPORT const tsr_backend *TSR_BACKEND_QUERY(uint32_t host_abi_major,
 TSR_ABI_PIN(tsr_storage_desc, size, 16);
 TSR_ABI_PIN(tsr_tensor_desc, offset, 80);
 TSR_ABI_PIN(tsr_op_attributes, dtype, 40);
+TSR_ABI_PIN(tsr_op_attributes, k, 36);
+TSR_ABI_PIN(tsr_op_attributes, buckets, 36);
+TSR_ABI_PIN(tsr_op_attributes, extent, 36);
+TSR_ABI_PIN(tsr_op_attributes, padding, 36);
 TSR_ABI_PIN(tsr_line_desc, attributes, 80);
 TSR_ABI_PIN(tsr_program_desc, lines, 48);
 TSR_ABI_PIN(tsr_device_properties, api_minor, 572);

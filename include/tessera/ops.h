@@ -382,6 +382,10 @@ TSR_API int32_t tsr_op_find(const char *name);
 TSR_API double tsr_line_flops(const tsr_program_desc *program, int32_t line);
 TSR_API double tsr_line_bytes(const tsr_program_desc *program, int32_t line);
 
+/* The minor version of the ABI (tessera/backend.h) that brought the last of what a line uses: slots, types, attributes.
+ * A backend of an older one is not asked whether it supports the line. */
+TSR_API uint32_t tsr_line_since(const tsr_program_desc *program, int32_t line);
+
 #ifdef __cplusplus
 }
 #endif

@@ -374,6 +374,61 @@ static void test_slots(void **state)
   tsr_program_destroy(p);
 }
 
+/* What a backend of an older minor is not asked about: by the operands, types and attributes that a line has. */
+static void test_since(void **state)
+{
+  tsr_program *p = *state;
+  tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(2, 4)), half = tsr_input(p, "half", TSR_F16, TSR_SHAPE(2, 4));
+  tsr_ref gain = tsr_input(p, "gain", TSR_F32, TSR_SHAPE(4)), seed = tsr_input(p, "seed", TSR_I32, TSR_SHAPE(2));
+  tsr_ref bytes = tsr_input(p, "bytes", TSR_I8, TSR_SHAPE(4, 4)), ids = tsr_input(p, "ids", TSR_I32, TSR_SHAPE(3));
+  tsr_ref q = tsr_input(p, "q", TSR_F32, TSR_SHAPE(1, 2, 1, 4));
+  tsr_ref k = tsr_input(p, "k", TSR_BF16, TSR_SHAPE(1, 2, 1, 4));
+  uint32_t expected[16];
+  int32_t n = 0;
+  tsr_matmul(p, x, tsr_transpose(p, half, 0, 1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE), expected[n++] = 0;
+  tsr_matmul_narrow(p, x, tsr_transpose(p, half, 0, 1), TSR_NONE, 1.0f, 0), expected[n++] = 0; /* a permission */
+  tsr_matmul_i8(p, x, bytes, gain, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE), expected[n++] = 1;
+  tsr_embedding(p, half, ids, 1.0f), expected[n++] = 0;
+  tsr_dropout(p, x, seed, 0.5f, 1), expected[n++] = 2;
+  tsr_layernorm(p, x, gain, gain, 1.0f), expected[n++] = 0;
+  tsr_layernorm_std(p, x, gain, gain, 1.0f), expected[n++] = 3;
+  tsr_update(p, tsr_state(p, "s", TSR_F32, TSR_SHAPE(2, 4)), x), expected[n++] = 0;
+  tsr_update(p, tsr_state(p, "s16", TSR_F16, TSR_SHAPE(2, 4)), x), expected[n++] = 4;
+  tsr_append(p, tsr_state(p, "a", TSR_F32, TSR_SHAPE(1, 4, 4)), tsr_reshape(p, x, TSR_SHAPE(1, 2, 4)), TSR_NONE);
+  expected[n++] = 0;
+  tsr_append(p, tsr_state(p, "a16", TSR_BF16, TSR_SHAPE(1, 4, 4)), tsr_reshape(p, x, TSR_SHAPE(1, 2, 4)), TSR_NONE);
+  expected[n++] = 4;
+  tsr_attention(p, &(tsr_attention_args){.q = q, .k = q, .v = q, .alpha = 1.0f}), expected[n++] = 0;
+  tsr_attention(p, &(tsr_attention_args){.q = q, .k = k, .v = k, .alpha = 1.0f}), expected[n++] = 4;
+  assert_int_equal(tsr_program_status(p), TSR_OK);
+  assert_int_equal(tsr_program_line_count(p), n);
+  for (int32_t i = 0; i < n; i++) {
+    assert_int_equal(tsr_line_since(tsr_program_describe(p), i), expected[i]);
+  }
+}
+
+/* One number of the attributes, by the name that each operator has for it. */
+static void test_shared_attribute(void **state)
+{
+  tsr_program *p = *state;
+  tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(3, 4)), ids = tsr_input(p, "ids", TSR_I32, TSR_SHAPE(3));
+  tsr_ref scores = tsr_input(p, "scores", TSR_F32, TSR_SHAPE(1, 1, 3, 4));
+  tsr_topk(p, x, 2, NULL);
+  tsr_relative_gradient(p, scores, &(tsr_masking){.bidirectional = 1, .max_distance = 16}, 8);
+  tsr_scatter_add(p, x, ids, 0, 5, 1.0f);
+  tsr_embedding_padded(p, x, ids, 1.0f, 2);
+  assert_int_equal(tsr_program_status(p), TSR_OK);
+  const tsr_program_desc *desc = tsr_program_describe(p);
+  assert_int_equal(tsr_line_at(desc, 0)->attributes.k, 2);
+  assert_int_equal(tsr_line_at(desc, 1)->attributes.buckets, 8);
+  assert_int_equal(tsr_line_at(desc, 2)->attributes.extent, 5);
+  assert_int_equal(tsr_line_at(desc, 3)->attributes.padding, 3);
+  for (int32_t i = 0; i < 4; i++) { /* a backend that was built when all were called k reads the same */
+    static const int32_t expected[] = {2, 8, 5, 3};
+    assert_int_equal(tsr_line_at(desc, i)->attributes.k, expected[i]);
+  }
+}
+
 static void test_huge(void **state)
 {
   tsr_program *p = *state;
@@ -474,6 +529,8 @@ int main(void)
       TEST(test_outputs),
       TEST(test_scopes),
       cmocka_unit_test(test_slots),
+      TEST(test_since),
+      TEST(test_shared_attribute),
       TEST(test_huge),
       cmocka_unit_test(test_plan),
       TEST(test_listing),

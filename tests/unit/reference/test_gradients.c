@@ -309,7 +309,7 @@ static void build_gather(const problem *p, const int32_t *x, int32_t dy, int32_t
   line->in[0] = x[0], line->in[1] = index, line->out[0] = *y;
   line = line_of(p, TSR_OP_SCATTER_ADD);
   line->in[0] = dy, line->in[1] = index, line->out[0] = dx[0];
-  line->attributes.axis = axis, line->attributes.k = (int32_t)p->x[0].extent[axis];
+  line->attributes.axis = axis, line->attributes.extent = (int32_t)p->x[0].extent[axis];
   line->attributes.alpha = embeds ? p->attributes.alpha : 1;
 }
 
@@ -358,7 +358,7 @@ static int32_t add_relative_gradient(const problem *p, int32_t operand_index, in
 {
   tsr_line_desc *line = line_of(p, TSR_OP_RELATIVE_GRADIENT);
   line->in[0] = dscores, line->in[1] = position;
-  line->attributes.k = (int32_t)p->x[operand_index].extent[0];
+  line->attributes.buckets = (int32_t)p->x[operand_index].extent[0];
   return line->out[0] = result_like(&p->x[operand_index]);
 }
 

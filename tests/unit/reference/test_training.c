@@ -194,11 +194,11 @@ static void test_concat_and_scatter_add(void **state)
   line = fixture_line(&f, TSR_OP_SCATTER_ADD);
   const int32_t rows = fixture_result(&f, TSR_F32, EXTENTS(3, 2));
   line->in[0] = stacked, line->in[1] = fixture_i32(&f, EXTENTS(4), IDS(2, 0, 3, 2)), line->out[0] = rows;
-  line->attributes.alpha = 0.5f, line->attributes.k = 3;
+  line->attributes.alpha = 0.5f, line->attributes.extent = 3;
   line = fixture_line(&f, TSR_OP_SCATTER_ADD);
   const int32_t columns = fixture_result(&f, TSR_F32, EXTENTS(2, 2));
   line->in[0] = joined, line->in[1] = fixture_i32(&f, EXTENTS(3), IDS(0, 0, -1)), line->out[0] = columns;
-  line->attributes.axis = 1, line->attributes.k = 2;
+  line->attributes.axis = 1, line->attributes.extent = 2;
   fixture_run(&f);
   fixture_expect(&f, joined, 0, VALUES(1, 2, 5, 3, 4, nan_value));
   fixture_expect(&f, stacked, 0, VALUES(1, 2, 3, 4, 1, 3, 2, 4));
