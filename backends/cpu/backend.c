@@ -127,6 +127,9 @@ static int32_t device_properties(void *context, uint32_t index, tsr_device_prope
       .max_invocations = (uint32_t)started->threads,
       .subgroup_size = 1,
       .concurrent_runs = (uint32_t)started->threads,
+      .rows_at_once = 1,
+      /* Halves are widened as they are read, which takes longer than reading twice as much from caches. */
+      .state_types = 1u << TSR_F32,
   };
   char model[64], blas[128];
   snprintf(all.name, sizeof(all.name), "%s, %d thread%s", cpu_model_name(model, sizeof(model)), (int)started->threads,

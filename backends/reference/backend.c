@@ -77,6 +77,8 @@ static int32_t device_properties(void *context, uint32_t index, tsr_device_prope
       .max_invocations = 1,
       .subgroup_size = 1,
       .concurrent_runs = started->processors,
+      .rows_at_once = 1,
+      .state_types = 1u << TSR_F32,
   };
   memcpy(properties, &all, all.struct_size < sizeof(all) ? all.struct_size : sizeof(all));
   return TSR_OK;

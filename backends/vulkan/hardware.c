@@ -320,6 +320,11 @@ void tsr_vk_hardware_describe(const tsr_vk_hardware *hardware, tsr_device_proper
   all.subgroup_size = hardware->properties11.subgroupSize;
   all.api_major = VK_API_VERSION_MAJOR(hardware->properties.apiVersion);
   all.api_minor = VK_API_VERSION_MINOR(hardware->properties.apiVersion);
+  all.rows_at_once = 32;
+  all.state_types = 1u << TSR_F32;
+  if (hardware->features11.storageBuffer16BitAccess) {
+    all.state_types |= 1u << TSR_F16 | 1u << TSR_BF16;
+  }
   memcpy(properties, &all, properties->struct_size < sizeof(all) ? properties->struct_size : sizeof(all));
 }
 

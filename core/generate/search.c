@@ -12,8 +12,7 @@
 
 enum {
   MIN_CAPACITY = 32,
-  MIN_ROWS = 4,  /* of a program: fewer hardly make a step shorter */
-  MANY_ROWS = 32 /* of a step on a GPU: with fewer, reading the weights takes most of its time */
+  MIN_ROWS = 4 /* of a program: fewer hardly make a step shorter */
 };
 
 /* Positions that the longest result needs: its last token is never fed back. */
@@ -274,10 +273,15 @@ static int32_t rows_for(const tsr_search *search, int32_t n_open)
   return tsr_batch_bucket(n_open > least ? n_open : least);
 }
 
+/* Of a step: with fewer, a row less hardly makes it shorter. */
+static int64_t rows_at_once(const tsr_transformer *transformer)
+{
+  return tsr_device_get_properties(transformer->device)->rows_at_once;
+}
+
 int32_t tsr_search_is_frugal(const tsr_transformer *transformer)
 {
-  int32_t type = tsr_device_get_properties(transformer->device)->type;
-  return type == TSR_DEVICE_CPU || type == TSR_DEVICE_REFERENCE;
+  return rows_at_once(transformer) == 1;
 }
 
 int32_t tsr_search_can_shrink(const tsr_search *search, int32_t n_open)
@@ -286,7 +290,8 @@ int32_t tsr_search_can_shrink(const tsr_search *search, int32_t n_open)
   if (tsr_search_is_frugal(search->transformer)) {
     return n_open > 0 && batch < search->batch;
   }
-  return n_open > 0 && 2 * batch <= search->batch && search->batch * search->beam >= MANY_ROWS;
+  return n_open > 0 && 2 * batch <= search->batch &&
+         (int64_t)search->batch * search->beam >= rows_at_once(search->transformer);
 }
 
 /* Fills `from`: whoever has a row below the new count stays; the others take the rows of those that ended. Returns the
@@ -310,7 +315,7 @@ static int32_t choose_rows(const tsr_search *search, const int32_t *open, int32_
   return n_open;
 }
 
-/* Through the host, which is as near as the device: only what moves, and of that what is used. */
+/* Through the host, row by row: only what moves, and of that what is used. Each row costs time, wherever it passes. */
 static tsr_status move_rows(const tsr_search *search, int32_t used, const int32_t *from, int32_t n_open)
 {
   const tsr_transformer *t = search->transformer;

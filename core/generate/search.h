@@ -121,7 +121,8 @@ tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_search_ids_f
  * options->scores. */
 float tsr_search_log_probability(tsr_search *search, int32_t row, int32_t i, int32_t length, const int32_t *ids);
 
-/* 1 if rows and positions cost time in proportion, so that none should be computed for nothing: on a CPU. */
+/* 1 if each row and position costs time in proportion, so that none should be computed for nothing: the device says so
+ * (rows_at_once). */
 int32_t tsr_search_is_frugal(const tsr_transformer *transformer);
 
 /* With n_open sentences left, whether it is time to go on with fewer rows. */

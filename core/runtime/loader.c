@@ -149,6 +149,22 @@ static const char *path_of_backend(tsr_runtime *runtime, const char *name)
  * Starting
  */
 
+/* What a plugin from before 1.5 does not say, and what one may leave open. */
+static void fill_defaults(tsr_device_properties *properties)
+{
+  int is_cpu = properties->type == TSR_DEVICE_CPU || properties->type == TSR_DEVICE_REFERENCE;
+  if (properties->buffer_alignment < 16) {
+    properties->buffer_alignment = 16;
+  }
+  if (properties->rows_at_once == 0) {
+    properties->rows_at_once = is_cpu ? 1 : 32;
+  }
+  if (properties->state_types == 0 && !is_cpu && properties->features & TSR_FEATURE_F16_STORAGE) {
+    properties->state_types = 1u << TSR_F16 | 1u << TSR_BF16;
+  }
+  properties->state_types |= 1u << TSR_F32;
+}
+
 static tsr_status fill_device(tsr_backend_entry *entry, uint32_t index, tsr_found_device *found)
 {
   *found = (tsr_found_device){.backend = entry, .index = index};
@@ -164,9 +180,7 @@ static tsr_status fill_device(tsr_backend_entry *entry, uint32_t index, tsr_foun
     return tsr_fail(TSR_ERR_PLUGIN, "%s: buffer_alignment is %u, which is no power of two: a fault of the backend",
                     found->name, (unsigned)alignment);
   }
-  if (alignment < 16) {
-    properties->buffer_alignment = 16;
-  }
+  fill_defaults(properties);
   return TSR_OK;
 }
 

@@ -32,18 +32,10 @@ static void build_trial(tsr_program *p, const tsr_transformer_config *config, ts
   tsr_matmul_narrow(p, row, tsr_transpose(p, list, 0, 1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
 }
 
-static int is_half(tsr_dtype type)
+/* 1 if the device wants to keep states in a half type. */
+static int wants(const tsr_device *device, tsr_dtype type)
 {
-  return type == TSR_F16 || type == TSR_BF16;
-}
-
-/* Whether the device is worth asking. */
-static int may_keep_halves(const tsr_device *device)
-{
-  const tsr_device_properties *properties = tsr_device_get_properties(device);
-  /* A CPU widens them as it reads, which takes longer than reading twice as much from its caches. */
-  int is_gpu = properties->type != TSR_DEVICE_CPU && properties->type != TSR_DEVICE_REFERENCE;
-  return is_gpu && properties->features & TSR_FEATURE_F16_STORAGE;
+  return (tsr_device_get_properties(device)->state_types & 1u << type) != 0;
 }
 
 tsr_status tsr_model_states(const tsr_model *model, tsr_device *device, tsr_dtype weights, tsr_dtype *states)
@@ -52,7 +44,8 @@ tsr_status tsr_model_states(const tsr_model *model, tsr_device *device, tsr_dtyp
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_model_states: model and states must not be NULL");
   }
   *states = TSR_F32;
-  if (!is_half(weights) || model->config.decoder_layers == 0 || (device && !may_keep_halves(device))) {
+  int is_half = weights == TSR_F16 || weights == TSR_BF16;
+  if (!is_half || model->config.decoder_layers == 0 || (device && !wants(device, weights))) {
     return TSR_OK;
   }
   if (!device) {

@@ -360,6 +360,17 @@ typedef struct tsr_device_properties {
    * than 1: every slot may be called from several threads at once with this device, as long as no two calls use the
    * same executable, and no buffer that one of them writes is used by another. */
   uint32_t concurrent_runs;
+
+  /* since 1.5: what a batch is cut to fit. 0: the host takes what it took before, by type and features. */
+
+  /* Rows of a product with weights, such as the hypotheses of a decoding step, up to which one more costs next to
+   * nothing, for reading the weights takes most of the time. 1: each costs time in proportion, so that none should be
+   * computed for nothing. By type: 1 for a CPU and the reference, else 32. */
+  uint32_t rows_at_once;
+  /* Bit 1u << TSR_F16 .. of each type in which keys and values are best kept, if that is the type of the weights; the
+   * bit of TSR_F32 always. By type: f32 alone for a CPU, the reference, and without TSR_FEATURE_F16_STORAGE; else all
+   * floats. */
+  uint32_t state_types;
 } tsr_device_properties;
 
 /* What a device did since it was opened. The host sets struct_size and zeroes the rest. Tests read these: a run of a

@@ -14,6 +14,9 @@ static struct {
   int32_t types[8];
   uint32_t n;
   int fails_to_open; /* bit i: device i */
+  uint64_t features; /* of all, likewise the next */
+  uint32_t rows_at_once;
+  uint32_t state_types;
 } fake;
 
 static tsr_backend fake_table;
@@ -29,6 +32,9 @@ static int32_t fake_properties(void *context, uint32_t index, tsr_device_propert
 {
   (void)context;
   properties->type = fake.types[index];
+  properties->features = fake.features;
+  properties->rows_at_once = fake.rows_at_once;
+  properties->state_types = fake.state_types;
   return TSR_OK;
 }
 
@@ -161,6 +167,41 @@ static void test_auto(void **state)
   tsr_runtime_destroy(runtime);
 }
 
+static void assert_batches(int32_t type, uint32_t rows_at_once, uint32_t state_types)
+{
+  fake.types[0] = type;
+  fake.n = 1;
+  tsr_runtime *runtime = runtime_with(NULL, NULL);
+  assert_ok(tsr_runtime_register(runtime, fake_query));
+  tsr_device *device = open_device(runtime, "fake");
+  const tsr_device_properties *properties = tsr_device_get_properties(device);
+  assert_int_equal(properties->rows_at_once, rows_at_once);
+  assert_int_equal(properties->state_types, state_types);
+  tsr_device_close(device);
+  tsr_runtime_destroy(runtime);
+}
+
+/* What a plugin from before 1.5 leaves open, and what one says. */
+static void test_properties_that_came_later(void **state)
+{
+  (void)state;
+  static const int32_t gpus[] = {TSR_DEVICE_DISCRETE_GPU, TSR_DEVICE_INTEGRATED_GPU, TSR_DEVICE_VIRTUAL_GPU,
+                                 TSR_DEVICE_SOFTWARE_GPU};
+  const uint32_t f32 = 1u << TSR_F32, bf16 = 1u << TSR_BF16, floats = f32 | 1u << TSR_F16 | bf16;
+  for (int has_halves = 0; has_halves < 2; has_halves++) {
+    fake.features = has_halves ? TSR_FEATURE_F16_STORAGE : 0;
+    assert_batches(TSR_DEVICE_CPU, 1, f32);
+    assert_batches(TSR_DEVICE_REFERENCE, 1, f32);
+    for (size_t i = 0; i < sizeof gpus / sizeof gpus[0]; i++) {
+      assert_batches(gpus[i], 32, has_halves ? floats : f32);
+    }
+  }
+  fake.rows_at_once = 7;
+  fake.state_types = bf16;
+  assert_batches(TSR_DEVICE_CPU, 7, f32 | bf16);
+  assert_batches(TSR_DEVICE_DISCRETE_GPU, 7, f32 | bf16);
+}
+
 static void test_register(void **state)
 {
   (void)state;
@@ -282,6 +323,7 @@ int main(void)
       cmocka_unit_test_setup(test_names, set_up),
       cmocka_unit_test_setup(test_environment, set_up),
       cmocka_unit_test_setup(test_auto, set_up),
+      cmocka_unit_test_setup(test_properties_that_came_later, set_up),
       cmocka_unit_test_setup(test_register, set_up),
       cmocka_unit_test_setup(test_search_path, set_up),
       cmocka_unit_test_setup(test_never_the_working_directory, set_up),
