@@ -378,6 +378,11 @@ static int32_t save_forms(tsr_backend_device *device)
   return tsr_vk_forms_save(device->host, &device->hardware.properties, &device->tuning);
 }
 
+static int32_t operands_until(tsr_backend_device *device, const tsr_program_desc *program, int32_t line)
+{
+  return tsr_vk_operands_until(&device->caps, program, line);
+}
+
 static const void *backend_get_extension(void *context, const char *name)
 {
   static const tsr_forms_extension forms = {
@@ -392,9 +397,14 @@ static const void *backend_get_extension(void *context, const char *name)
   };
   static const tsr_kernels_extension kernels = {.struct_size = sizeof(tsr_kernels_extension),
                                                 .prepare = tsr_vk_prepare};
+  static const tsr_fusion_extension fusion = {.struct_size = sizeof(tsr_fusion_extension),
+                                              .operands_until = operands_until};
   (void)context;
   if (strcmp(name, TSR_KERNELS_EXTENSION) == 0) {
     return &kernels;
+  }
+  if (strcmp(name, TSR_FUSION_EXTENSION) == 0) {
+    return &fusion;
   }
   return strcmp(name, TSR_FORMS_EXTENSION) == 0 ? &forms : NULL;
 }

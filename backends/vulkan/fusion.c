@@ -307,3 +307,12 @@ int tsr_vk_plan_lines(const tsr_vk_caps *caps, const tsr_program_desc *program, 
   }
   return 1;
 }
+
+/* A product with a sum behind it is the one that writes where nothing of its own was read: a norm takes the rows of a
+ * sum in step, and the candidates of a product are chosen when it is done. */
+int32_t tsr_vk_operands_until(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line)
+{
+  const run r = {caps, program, NULL, line};
+  tsr_vk_plan plan;
+  return caps->join && join_matmul_add(&r, &plan) > 0 ? line + 1 : line;
+}

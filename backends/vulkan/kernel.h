@@ -143,4 +143,7 @@ typedef struct tsr_vk_left {
 int tsr_vk_plan_lines(const tsr_vk_caps *caps, const tsr_program_desc *program, tsr_backend_buffer *const *buffers,
                       int32_t line, tsr_vk_left *left, tsr_vk_plan *plan);
 
+/* As tsr_fusion_extension.operands_until. */
+int32_t tsr_vk_operands_until(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line);
+
 #endif

@@ -3,8 +3,6 @@
  * Greedy by size: the largest temporary first, each at the lowest offset where it meets no placed one that is alive at
  * the same time. For the straight-line programs of Transformers this comes within a few per cent of the largest sum of
  * what is alive at one line, which no plan can beat.
- *
- * What a product reads stays alive for the sum behind it that reads its result, so that a backend can compute the two as one.
  */
 #include "core/program/plan.h"
 
@@ -30,22 +28,6 @@ static void touch(const tsr_program_desc *program, lifetime *lives, int32_t tens
   if (line > life->last) {
     life->last = line;
   }
-}
-
-/* 1 if line `index` is a sum of what the product before it gave, and something else. A sum that only a norm reads is left
- * out: it is computed as one with that. */
-static int ends_product(const tsr_program_desc *program, const lifetime *lives, int32_t index)
-{
-  const tsr_line_desc *product = tsr_line_at(program, index - 1), *sum = tsr_line_at(program, index);
-  if (product->op != TSR_OP_MATMUL || sum->op != TSR_OP_ADD) {
-    return 0;
-  }
-  int32_t between = tsr_tensor_at(program, product->out[0])->storage;
-  int32_t op = index + 1 < program->n_lines ? tsr_line_at(program, index + 1)->op : 0;
-  int is_norm = op == TSR_OP_LAYERNORM || op == TSR_OP_RMSNORM;
-  return (tsr_tensor_at(program, sum->in[0])->storage == between ||
-          tsr_tensor_at(program, sum->in[1])->storage == between) &&
-         !(is_norm && lives[tsr_tensor_at(program, sum->out[0])->storage].last == index + 1);
 }
 
 static int by_size(const void *left, const void *right)
@@ -89,9 +71,9 @@ static int64_t lowest_offset(const lifetime *life, lifetime *lives, int32_t n, l
   return offset;
 }
 
-tsr_status tsr_memory_plan_make(const tsr_program_desc *program, int64_t alignment, int32_t keep_all,
-                                tsr_memory_plan *plan)
+tsr_status tsr_memory_plan_make(const tsr_program_desc *program, const tsr_plan_options *options, tsr_memory_plan *plan)
 {
+  const int64_t alignment = options->alignment;
   size_t n_storages = (size_t)program->n_storages;
   tsr_status status = TSR_OK;
   lifetime *lives = calloc(n_storages + 1, sizeof *lives);
@@ -109,14 +91,10 @@ tsr_status tsr_memory_plan_make(const tsr_program_desc *program, int64_t alignme
     const tsr_line_desc *line = tsr_line_at(program, i);
     for (int32_t j = 0; j < TSR_MAX_INPUTS; j++) {
       touch(program, lives, line->in[j], i);
+      touch(program, lives, line->in[j], options->operands_until ? options->operands_until[i] : i);
     }
     for (int32_t j = 0; j < TSR_MAX_OUTPUTS; j++) {
       touch(program, lives, line->out[j], i);
-    }
-  }
-  for (int32_t i = 1; i < program->n_lines; i++) {
-    for (int32_t j = 0; j < TSR_MAX_INPUTS && ends_product(program, lives, i); j++) {
-      touch(program, lives, tsr_line_at(program, i - 1)->in[j], i);
     }
   }
   int32_t n = 0;
@@ -130,7 +108,7 @@ tsr_status tsr_memory_plan_make(const tsr_program_desc *program, int64_t alignme
       goto done;
     }
     life.size = (life.size + alignment - 1) / alignment * alignment;
-    if (keep_all) {
+    if (options->keep_all) {
       life.first = 0;
       life.last = INT32_MAX;
     }

@@ -5,7 +5,7 @@
 #ifndef TESSERA_CORE_PLAN_H
 #define TESSERA_CORE_PLAN_H
 
-#include "tessera/status.h"
+#include "tessera/program.h"
 
 typedef struct tsr_memory_plan {
   int64_t *offset;   /* [n_storages], bytes from the arena's start; -1 for what is no temporary */
@@ -13,11 +13,22 @@ typedef struct tsr_memory_plan {
   int64_t unplanned; /* what one buffer per temporary would take, each rounded up to the alignment */
 } tsr_memory_plan;
 
-/* Places the temporaries. alignment: bytes, a power of two. keep_all 1: every temporary gets bytes of its own. *plan is
- * the caller's until tsr_memory_plan_finish. Errors: TSR_ERR_OUT_OF_MEMORY, TSR_ERR_SHAPE (the sum of sizes
- * overflows). */
-tsr_status tsr_memory_plan_make(const tsr_program_desc *program, int64_t alignment, int32_t keep_all,
+typedef struct tsr_plan_options {
+  int64_t alignment; /* bytes, a power of two */
+  int32_t keep_all;  /* 1: every temporary gets bytes of its own */
+  const int32_t
+      *operands_until; /* [n_lines]: the line, at least its own, until which what a line reads stays alive, for the
+                                    device computes them as one; NULL: no further than the line */
+} tsr_plan_options;
+
+/* Places the temporaries. *plan is the caller's until tsr_memory_plan_finish. Errors: TSR_ERR_OUT_OF_MEMORY,
+ * TSR_ERR_SHAPE (the sum of sizes overflows). */
+tsr_status tsr_memory_plan_make(const tsr_program_desc *program, const tsr_plan_options *options,
                                 tsr_memory_plan *plan) TSR_MUST_CHECK;
 void tsr_memory_plan_finish(tsr_memory_plan *plan); /* takes a zeroed one */
+
+/* tsr_program_measure with such a plan. */
+tsr_status tsr_program_measure_for(const tsr_program *program, int64_t alignment, const int32_t *operands_until,
+                                   tsr_program_statistics *statistics) TSR_MUST_CHECK;
 
 #endif

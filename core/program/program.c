@@ -490,7 +490,8 @@ const tsr_program_desc *tsr_program_describe(const tsr_program *program)
   return &program->desc;
 }
 
-tsr_status tsr_program_measure(const tsr_program *program, int64_t alignment, tsr_program_statistics *statistics)
+tsr_status tsr_program_measure_for(const tsr_program *program, int64_t alignment, const int32_t *operands_until,
+                                   tsr_program_statistics *statistics)
 {
   *statistics = (tsr_program_statistics){.lines = program->desc.n_lines};
   TSR_TRY(tsr_program_status(program));
@@ -498,7 +499,8 @@ tsr_status tsr_program_measure(const tsr_program *program, int64_t alignment, ts
     return tsr_fail(TSR_ERR_ARGUMENT, "the alignment %lld is no power of two", (long long)alignment);
   }
   tsr_memory_plan plan;
-  TSR_TRY(tsr_memory_plan_make(&program->desc, alignment, 0, &plan));
+  const tsr_plan_options options = {.alignment = alignment, .operands_until = operands_until};
+  TSR_TRY(tsr_memory_plan_make(&program->desc, &options, &plan));
   statistics->temporary_bytes = plan.unplanned;
   statistics->planned_bytes = plan.size;
   tsr_memory_plan_finish(&plan);
@@ -527,4 +529,9 @@ tsr_status tsr_program_measure(const tsr_program *program, int64_t alignment, ts
     }
   }
   return TSR_OK;
+}
+
+tsr_status tsr_program_measure(const tsr_program *program, int64_t alignment, tsr_program_statistics *statistics)
+{
+  return tsr_program_measure_for(program, alignment, NULL, statistics);
 }

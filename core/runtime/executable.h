@@ -108,6 +108,12 @@ tsr_status tsr_executable_settle(tsr_executable *executable);
 int tsr_device_supports_line(tsr_device *device, const tsr_program_desc *description, int32_t line);
 tsr_status tsr_executable_copy(tsr_executable *executable, int32_t storage, int32_t to);
 
+/* fusion.c, within tsr_device_enter or a claim: *operands_until of a plan for the device, the caller's to free; NULL if
+ * the backend fuses nothing. is_elsewhere [n_lines]: 1 for lines that run on another device; NULL: those that this one
+ * does not support. */
+tsr_status tsr_device_ask_fusion(tsr_device *device, const tsr_program_desc *description, const uint8_t *is_elsewhere,
+                                 int32_t **operands_until);
+
 /* placement.c: gives every storage its bytes on the sides that need them, and fills sides[].storages, buffers and
  * owned, flags BOUND and UNREADABLE. Wants tensor_storage, flags MIRRORED. Errors name the tensor. */
 tsr_status tsr_executable_place(tsr_executable *executable, const tsr_program *program,

@@ -12,6 +12,7 @@ static const tsr_slot_place forms_slots[] = {
     {"form_of", offsetof(tsr_forms_extension, form_of)},   {"class_of", offsetof(tsr_forms_extension, class_of)},
     {"remember", offsetof(tsr_forms_extension, remember)}, {"save", offsetof(tsr_forms_extension, save)},
 };
+static const tsr_slot_place fusion_slots[] = {{"operands_until", offsetof(tsr_fusion_extension, operands_until)}};
 static const tsr_slot_place kernels_slots[] = {{"prepare", offsetof(tsr_kernels_extension, prepare)}};
 
 /* The backend's extension of that name, whose first field is its size: *table is NULL if it has none. */
@@ -59,7 +60,7 @@ static tsr_status check_names(const tsr_backend_entry *entry, const tsr_forms_ex
 
 tsr_status tsr_extensions_take(tsr_backend_entry *entry)
 {
-  const void *forms, *kernels;
+  const void *forms, *kernels, *fusion;
   if (!entry->table.get_extension) {
     return TSR_OK;
   }
@@ -70,7 +71,10 @@ tsr_status tsr_extensions_take(tsr_backend_entry *entry)
   }
   TSR_TRY(take(entry, TSR_KERNELS_EXTENSION, sizeof *entry->kernels, kernels_slots,
                sizeof kernels_slots / sizeof kernels_slots[0], &kernels));
+  TSR_TRY(take(entry, TSR_FUSION_EXTENSION, sizeof *entry->fusion, fusion_slots,
+               sizeof fusion_slots / sizeof fusion_slots[0], &fusion));
   entry->forms = forms;
   entry->kernels = kernels;
+  entry->fusion = fusion;
   return TSR_OK;
 }

@@ -23,6 +23,7 @@ typedef struct tsr_backend_entry {
   void *context;                        /* of start */
   const tsr_forms_extension *forms;     /* checked, or NULL: it has none */
   const tsr_kernels_extension *kernels; /* likewise */
+  const tsr_fusion_extension *fusion;   /* likewise */
   int started;                          /* 1: stop is due */
   int32_t order;                        /* devices are listed by the order in which their backends were found */
   pthread_mutex_t opening;              /* serialises device_open and device_close */

@@ -246,12 +246,30 @@ static tsr_status check_arena(const placement *p, const tsr_buffer *arena, int64
   return TSR_OK;
 }
 
+/* The plan of side 0's device; of one that fuses nothing where the caller's arena is too small for that. */
+static tsr_status make_plan(const placement *p, const tsr_buffer *arena, tsr_memory_plan *plan)
+{
+  const tsr_executable *executable = p->executable;
+  tsr_plan_options options = {.alignment = p->alignment, .keep_all = executable->keep_all};
+  int32_t *operands_until;
+  TSR_TRY(tsr_device_ask_fusion(executable->sides[0].device, p->description, executable->line_side, &operands_until));
+  options.operands_until = operands_until;
+  tsr_status status = tsr_memory_plan_make(p->description, &options, plan);
+  if (status == TSR_OK && arena && operands_until && plan->size > arena->size) {
+    tsr_memory_plan_finish(plan);
+    options.operands_until = NULL;
+    status = tsr_memory_plan_make(p->description, &options, plan);
+  }
+  free(operands_until);
+  return status;
+}
+
 /* Both sides use the same arena offsets: a temporary's mirror lives exactly as long as the temporary. */
 static tsr_status place_temporaries(placement *p, const tsr_compile_options *options)
 {
   tsr_executable *executable = p->executable;
   tsr_memory_plan plan = {0};
-  tsr_status status = tsr_memory_plan_make(p->description, p->alignment, executable->keep_all, &plan);
+  tsr_status status = make_plan(p, options->arena, &plan);
   executable->info.temporary_bytes = plan.unplanned;
   executable->info.planned_bytes = plan.size;
   if (status == TSR_OK && options->arena) {

@@ -249,7 +249,7 @@ static tsr_status bind(tsr_trainer *t, const compiled *entry, const tsr_program 
 static tsr_status make_room(tsr_trainer *t, const tsr_program *program)
 {
   tsr_program_statistics statistics;
-  TSR_TRY(tsr_program_measure(program, t->alignment, &statistics));
+  TSR_TRY(tsr_device_measure(t->device, program, t->alignment, &statistics));
   if (statistics.planned_bytes > t->planned_bytes) {
     t->planned_bytes = statistics.planned_bytes;
     t->temporary_bytes = statistics.temporary_bytes;

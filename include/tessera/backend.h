@@ -531,6 +531,20 @@ typedef struct tsr_kernels_extension {
   int32_t (*prepare)(tsr_backend_device *device, const tsr_program_desc *program);
 } tsr_kernels_extension;
 
+/* Extension "tessera.fusion/1", since 1.5: which neighbouring lines a backend computes as one, where bytes allow.
+ * Temporaries share bytes as soon as the lines that read them have passed; what one kernel reads must not lie where it
+ * writes. */
+#define TSR_FUSION_EXTENSION "tessera.fusion/1"
+typedef struct tsr_fusion_extension {
+  uint32_t struct_size; /* sizeof(tsr_fusion_extension), as the plugin knew it */
+  uint32_t reserved;
+
+  /* The line until which the operands of line `line`, which is supported, have to keep their bytes so that the device
+   * can compute the lines from the one to the other as one: a line behind it, or `line` itself. Storages are not
+   * placed. What is compiled later may lie otherwise: this is a wish. No message. */
+  int32_t (*operands_until)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
+} tsr_fusion_extension;
+
 typedef const tsr_backend *(*tsr_backend_query_fn)(uint32_t host_abi_major, const tsr_host *host);
 
 /* The backend defines it; see TSR_BACKEND_QUERY. */
@@ -567,6 +581,9 @@ TSR_ABI_PIN(tsr_op_attributes, max_norm, 72);
 TSR_ABI_PIN(tsr_op_attributes, unbiased, 76);
 /* Those of 1.4. */
 TSR_ABI_PIN(tsr_op_attributes, narrow, 80);
+/* Those of 1.5. */
+TSR_ABI_PIN(tsr_device_properties, state_types, 584);
+TSR_ABI_PIN(tsr_fusion_extension, operands_until, 8);
 
 #ifdef __cplusplus
 }

@@ -109,7 +109,8 @@ typedef struct tsr_program_statistics {
   int64_t planned_bytes;   /* the arena that the memory plan needs instead */
 } tsr_program_statistics;
 
-/* `alignment`: of a temporary in the arena, bytes, a power of two. Errors: the program's status, TSR_ERR_ARGUMENT. */
+/* `alignment`: of a temporary in the arena, bytes, a power of two. The plan is that of a device which computes line
+ * after line; tsr_device_measure (tessera/runtime.h) asks one. Errors: the program's status, TSR_ERR_ARGUMENT. */
 TSR_API tsr_status tsr_program_measure(const tsr_program *program, int64_t alignment,
                                        tsr_program_statistics *statistics) TSR_MUST_CHECK;
 

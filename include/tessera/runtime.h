@@ -103,6 +103,11 @@ TSR_API int32_t tsr_device_form_of(tsr_device *device, const tsr_program *progra
  * device does not execute), what making an executable returns. */
 TSR_API tsr_status tsr_device_prepare(tsr_device *device, const tsr_program *program) TSR_MUST_CHECK;
 
+/* tsr_program_measure for the plan of this device, which may compute neighbouring lines as one and keeps longer what
+ * they read. `alignment`: the device's buffer_alignment; with a fallback device the larger one's. Errors: likewise. */
+TSR_API tsr_status tsr_device_measure(tsr_device *device, const tsr_program *program, int64_t alignment,
+                                      tsr_program_statistics *statistics) TSR_MUST_CHECK;
+
 /* The name of the class of shapes that line `line` belongs to, for which a form can be remembered. 1, or 0 ("") if the line
  * has no forms. text: text_size bytes, at least 1. */
 TSR_API int tsr_device_form_class(tsr_device *device, const tsr_program *program, int32_t line, char *text,
@@ -144,8 +149,9 @@ typedef struct tsr_compile_options {
   int32_t profile;      /* 1: times per line */
   tsr_device *fallback; /* runs the lines that the device does not; NULL: the runtime opens `cpu`, else `reference` */
   tsr_buffer *arena;    /* where the temporaries go, from its start: of the device, bound to nothing, as large as
-                           tsr_program_measure says for the device's buffer_alignment (at least 16), outliving the
-                           executable. Executables that share one never run side by side. NULL: one of its own */
+                           tsr_device_measure says, outliving the executable. Executables that share one never run side
+                           by side. One as large as tsr_program_measure says for the same alignment does, too: the
+                           device then computes fewer lines as one. NULL: one of its own */
 } tsr_compile_options;
 
 /* Compiles a program for a device. Lines that the device does not support run on the fallback device, with copies

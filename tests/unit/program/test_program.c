@@ -464,7 +464,7 @@ static void test_plan(void **state)
     assert_int_equal(tsr_program_status(p), TSR_OK);
     const tsr_program_desc *desc = tsr_program_describe(p);
     tsr_memory_plan plan;
-    assert_int_equal(tsr_memory_plan_make(desc, 64, 0, &plan), TSR_OK);
+    assert_int_equal(tsr_memory_plan_make(desc, &(tsr_plan_options){.alignment = 64}, &plan), TSR_OK);
     assert_true(plan.size < plan.unplanned / 2);
     int32_t first[512], last[512];
     for (int32_t s = 0; s < desc->n_storages; s++) {
@@ -496,7 +496,7 @@ static void test_plan(void **state)
       }
     }
     tsr_memory_plan_finish(&plan);
-    assert_int_equal(tsr_memory_plan_make(desc, 64, 1, &plan), TSR_OK);
+    assert_int_equal(tsr_memory_plan_make(desc, &(tsr_plan_options){.alignment = 64, .keep_all = 1}, &plan), TSR_OK);
     assert_int_equal(plan.size, plan.unplanned);
     tsr_memory_plan_finish(&plan);
     tsr_program_destroy(p);
