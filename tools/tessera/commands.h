@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The subcommands of `tessera`. Each is one function here, a row of the table in main.c, and a file in commands/ or a room
- * of its own. argv[0] is the subcommand's name; the result is the exit code of the process (common/message.h).
+ * The subcommands of `tessera`. Each is a table here, a row of the list in main.c, and a file in commands/ or a room of its
+ * own.
  */
 #ifndef TESSERA_TOOLS_COMMANDS_H
 #define TESSERA_TOOLS_COMMANDS_H
@@ -9,6 +9,7 @@
 #include "tools/tessera/options/options.h"
 
 extern const tsr_command tsr_command_attention;
+extern const tsr_command tsr_command_bench;
 extern const tsr_command tsr_command_check;
 extern const tsr_command tsr_command_compare;
 extern const tsr_command tsr_command_devices;
@@ -25,7 +26,5 @@ extern const tsr_command tsr_command_train;
 extern const tsr_command tsr_command_translate;
 extern const tsr_command tsr_command_tune;
 extern const tsr_command tsr_command_vocab;
-
-int tsr_cmd_bench(int argc, char **argv);
 
 #endif

@@ -3,43 +3,22 @@
 #include <string.h>
 
 #include "tools/tessera/commands.h"
+#include "tools/tessera/common/json.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/help.h"
 
-typedef struct command {
-  const char *name;
-  int (*run)(int argc, char **argv);
-  const char *summary;
-  const tsr_command *table; /* instead of all these */
-} command;
+static const tsr_command command_help;
 
-static int run_help(int argc, char **argv);
-
-/* In the order of the help text. A subcommand is a row here and a file beside this one. */
-static const command commands[] = {
-    {.table = &tsr_command_devices},
-    {.table = &tsr_command_translate},
-    {.table = &tsr_command_eval},
-    {.table = &tsr_command_score},
-    {.table = &tsr_command_tokenize},
-    {.table = &tsr_command_vocab},
-    {.table = &tsr_command_train},
-    {.table = &tsr_command_plot},
-    {.table = &tsr_command_check},
-    {.table = &tsr_command_golden},
-    {.table = &tsr_command_compare},
-    {.table = &tsr_command_attention},
-    {.table = &tsr_command_trace},
-    {.table = &tsr_command_profile},
-    {.table = &tsr_command_info},
-    {.table = &tsr_command_program},
-    {"bench", tsr_cmd_bench, "measure speed: of a model, of the machine, of translating from start to end"},
-    {.table = &tsr_command_tune},
-    {"help", run_help, "print this text, or with a command's name its own"},
+/* In the order of the help text. */
+static const tsr_command *const commands[] = {
+    &tsr_command_devices, &tsr_command_translate, &tsr_command_eval,  &tsr_command_score,   &tsr_command_tokenize,
+    &tsr_command_vocab,   &tsr_command_train,     &tsr_command_plot,  &tsr_command_check,   &tsr_command_golden,
+    &tsr_command_compare, &tsr_command_attention, &tsr_command_trace, &tsr_command_profile, &tsr_command_info,
+    &tsr_command_program, &tsr_command_bench,     &tsr_command_tune,  &command_help,        NULL,
 };
 
-enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+static const tsr_command tessera = {.name = "tessera", .commands = commands};
 
 static const char usage_head[] =
     "Usage: tessera COMMAND [OPTION]...\n"
@@ -71,58 +50,87 @@ static const char usage_tail[] = "\n"
                                  "  5  out of memory\n"
                                  "  6  an internal error; please report it\n";
 
-static const char *command_name(const command *c)
-{
-  return c->table ? c->table->name : c->name;
-}
-
 static int print_usage(void)
 {
   fputs(usage_head, stdout);
-  for (int i = 0; i < N_COMMANDS; i++) {
-    printf("  %-9s  %s\n", command_name(&commands[i]),
-           commands[i].table ? commands[i].table->summary : commands[i].summary);
+  for (int i = 0; commands[i]; i++) {
+    printf("  %-9s  %s\n", commands[i]->name, commands[i]->summary);
   }
   fputs(usage_tail, stdout);
   return TSR_EXIT_OK;
 }
 
-static const command *find_command(const char *name)
-{
-  for (int i = 0; i < N_COMMANDS; i++) {
-    if (strcmp(command_name(&commands[i]), name) == 0) {
-      return &commands[i];
-    }
-  }
-  return NULL;
-}
-
 static int unknown_command(const char *name)
 {
   fprintf(stderr, "tessera: unknown command '%s'; the commands are", name);
-  for (int i = 0; i < N_COMMANDS; i++) {
-    fprintf(stderr, "%s %s", i > 0 ? "," : "", command_name(&commands[i]));
+  for (int i = 0; commands[i]; i++) {
+    fprintf(stderr, "%s %s", i > 0 ? "," : "", commands[i]->name);
   }
   fputc('\n', stderr);
   return TSR_EXIT_USAGE;
 }
 
-static int run_help(int argc, char **argv)
+/* ---- help -------------------------------------------------------------------------------------------------------- */
+
+typedef struct help_request {
+  tsr_names names; /* of a command, and of one in it */
+  int as_json;
+} help_request;
+
+static int print_json(void)
 {
-  if (argc < 2 || strcmp(argv[1], "--help") == 0) {
-    return print_usage();
+  json_t *list = json_array();
+  for (int i = 0; commands[i]; i++) {
+    if (json_array_append_new(list, tsr_help_json(commands[i])) != 0) {
+      json_decref(list);
+      return tsr_cli_no_memory();
+    }
   }
-  if (argc > 2) {
-    return tsr_cli_usage(NULL, "help takes one command's name");
-  }
-  const command *found = find_command(argv[1]);
-  if (!found) {
-    return unknown_command(argv[1]);
-  }
-  char help[] = "--help";
-  char *help_argv[] = {argv[1], help, NULL};
-  return found->table ? tsr_command_run(found->table, 2, help_argv) : found->run(2, help_argv);
+  return tsr_cli_json_print(json_pack("{s:o}", "commands", list), JSON_INDENT(1));
 }
+
+static int run_help(void *opaque)
+{
+  const help_request *r = opaque;
+  const tsr_command *found = &tessera;
+  if (r->as_json) {
+    return r->names.n == 0 ? print_json() : tsr_cli_usage(NULL, "help --json tells about all commands");
+  }
+  for (int32_t i = 0; i < r->names.n; i++) {
+    const tsr_command *inner = tsr_command_find(found, r->names.values[i]);
+    if (!inner) {
+      return i == 0 ? unknown_command(r->names.values[i]) : tsr_cli_usage(NULL, "help takes one command's name");
+    }
+    found = inner;
+  }
+  return found == &tessera ? print_usage() : tsr_help_print(found, stdout);
+}
+
+static const tsr_option help_rows[] = {
+    {"json", NULL, TSR_OPTION_FLAG, TSR_FIELD(help_request, as_json), .low = 1,
+     .help = "print all that help texts say as one JSON object: commands, each with its options"},
+    {NULL},
+};
+
+static const tsr_option_table help_options = {.rows = help_rows};
+static const tsr_operand help_operands[] = {
+    {"COMMAND", TSR_OPTION_TEXT, offsetof(help_request, names), .optional = 1, .repeats = 1},
+    {NULL},
+};
+
+static const tsr_command command_help = {
+    .name = "help",
+    .summary = "print this text, or with a command's name its own",
+    .usage = "[COMMAND]\n"
+             "--json",
+    .intro = "Tells about all commands, or about one: `tessera help translate`, `tessera help bench ops`.",
+    .options = &help_options,
+    .operands = help_operands,
+    .session_size = sizeof(help_request),
+    .run = run_help,
+};
+
+/* ------------------------------------------------------------------------------------------------------------------ */
 
 static int run(int argc, char **argv)
 {
@@ -137,15 +145,12 @@ static int run(int argc, char **argv)
     puts("tessera " TSR_VERSION);
     return TSR_EXIT_OK;
   }
-  const command *found = find_command(name);
+  const tsr_command *found = tsr_command_find(&tessera, name);
   if (!found) {
     return unknown_command(name);
   }
   int code = tsr_cli_fail(tsr_log_check());
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  return found->table ? tsr_command_run(found->table, argc - 1, argv + 1) : found->run(argc - 1, argv + 1);
+  return code == TSR_EXIT_OK ? tsr_command_run(found, argc - 1, argv + 1) : code;
 }
 
 int main(int argc, char **argv)

@@ -14,67 +14,28 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/options/values.h"
-
-static const char help[] =
-    "Usage: tessera bench MODEL [OPTION]...\n"
-    "       tessera bench ops [OPTION]...\n"
-    "       tessera bench machine [OPTION]...\n"
-    "       tessera bench translate --model FOLDER [OPTION]... FILE\n"
-    "       tessera bench start --model FOLDER [OPTION]... FILE\n"
-    "       tessera bench train [MODEL] [OPTION]...\n"
-    "       tessera bench compare OLD NEW [OPTION]...\n"
-    "\n"
-    "The first measures a model on sentences of fixed lengths. The others, each of which tells more\n"
-    "with --help: operators; what the machine itself reaches; the program measured from outside, to\n"
-    "its end or to its first token; training steps; two files that --json wrote.\n"
-    "\n"
-    "MODEL is one of\n"
-    "  --model FOLDER      config.json and model.safetensors\n"
-    "  --transformer-base  random weights: 6+6 layers, d_model 512, d_ff 2048, 8 heads, a shared\n"
-    "                      vocabulary of 37,000, as in Vaswani et al. 2017\n"
-    "\n"
-    "Lists such as 1,32 stand for several configurations; every combination is measured. Each has a\n"
-    "process of its own that stays until the end, and they take turns in each repeat. So each holds\n"
-    "the model's weights at the same time as the others.\n"
-    "\n"
-    "  --device D,..     where to compute (default: TESSERA_DEVICE, else auto); may be repeated\n"
-    "  --what W,..       generate (default), encode (the encoder, with the keys and values that\n"
-    "                    decoding attends to), decode (all positions at once: teacher forcing)\n"
-    "  --batch N,..      sentences at once (default 1)\n"
-    "  --beam N,..       hypotheses of generate; 1 is greedy search (default 1)\n"
-    "  --sentences N     handed over in one call of generate (default: as many as the batch)\n"
-    "  --workers N,..    batches that generate computes side by side, each on a thread (default: as\n"
-    "                    the library decides; the table tells what it chose)\n"
-    "  --precision P,..  storage of the matrices: f32, f16, bf16, int8 (default: as in the model's\n"
-    "                    file)\n"
-    "  --threads N,..    threads of the device, as TESSERA_THREADS (default: as it decides)\n"
-    "  --source N        tokens of a source (default 25)\n"
-    "  --target N        tokens of a target, all of which are generated (default 25)\n"
-    "  --repeat R        samples of each, after one to warm up (default 5); a sample is the mean over\n"
-    "                    rounds of at least 0.1 s together\n"
-    "  --profile         then time the operators of one decoding step (or of the program), and print\n"
-    "                    the part outside products and attention\n"
-    "  --json            print one JSON object a line\n"
-    "  --help            print this text\n"
-    "\n"
-    "Tokens per second count what is generated (generate), read (encode) or given (decode).\n";
 
 enum { MAX_CONFIGURATIONS = 64 };
 
-static const char *const what_names[] = {"generate", "encode", "decode"};
+static const tsr_choice whats[] = {
+    [BENCH_GENERATE] = {"generate", "whole translations"},
+    [BENCH_ENCODE] = {"encode", "the encoder, with the keys and values that decoding attends to"},
+    [BENCH_DECODE] = {"decode", "all positions at once: teacher forcing"},
+    {NULL},
+};
 
 typedef struct request {
   const char *model;
   int transformer_base;
-  bench_names devices;
-  bench_integers what;
-  bench_integers batches;
-  bench_integers beams;
-  bench_integers precisions;
-  bench_integers threads;
-  bench_integers workers;
+  tsr_names devices;
+  tsr_integers what;
+  tsr_integers batches;
+  tsr_integers beams;
+  tsr_integers precisions;
+  tsr_integers threads;
+  tsr_integers workers;
   int32_t sentences; /* 0: the batch */
   int32_t source;
   int32_t target;
@@ -104,100 +65,13 @@ typedef struct session {
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
-static int parse_what(char *text, request *wish)
+static int check(void *opaque)
 {
-  bench_names names = {0};
-  int code = bench_names_option("--what", text, &names);
-  wish->what.n = 0;
-  for (int32_t i = 0; i < names.n && code == TSR_EXIT_OK; i++) {
-    int32_t what = 0;
-    while (what <= BENCH_DECODE && strcmp(names.values[i], what_names[what]) != 0) {
-      what++;
-    }
-    if (what > BENCH_DECODE) {
-      code = tsr_cli_usage("bench", "--what: '%s' is none of generate, encode, decode", names.values[i]);
-    } else {
-      wish->what.values[wish->what.n++] = what;
-    }
-  }
-  return code;
-}
-
-static int take_option(int option, char *value, void *context)
-{
-  request *wish = context;
-  switch (option) {
-  case 'm':
-    wish->model = value;
-    return TSR_EXIT_OK;
-  case 't':
-    wish->transformer_base = 1;
-    return TSR_EXIT_OK;
-  case 'd':
-    return bench_names_option("--device", value, &wish->devices);
-  case 'w':
-    return parse_what(value, wish);
-  case 'B':
-    return bench_integers_option("--batch", value, 1, 4096, &wish->batches);
-  case 'N':
-    return bench_integers_option("--beam", value, 1, 64, &wish->beams);
-  case 'P':
-    return bench_precisions_option("--precision", value, &wish->precisions);
-  case 'T':
-    return bench_integers_option("--threads", value, 1, 1024, &wish->threads);
-  case 'W':
-    return bench_integers_option("--workers", value, 1, 1024, &wish->workers);
-  case 'n':
-    return tsr_cli_int32("bench", "--sentences", value, 1, 1 << 20, &wish->sentences);
-  case 'S':
-    return tsr_cli_int32("bench", "--source", value, 1, 1 << 16, &wish->source);
-  case 'L':
-    return tsr_cli_int32("bench", "--target", value, 1, 1 << 16, &wish->target);
-  case 'R':
-    return tsr_cli_int32("bench", "--repeat", value, 1, BENCH_REPEATS, &wish->repeat);
-  case 'p':
-    wish->profile = 1;
-    return TSR_EXIT_OK;
-  case 'j':
-    wish->as_json = 1;
-    return TSR_EXIT_OK;
-  default:
-    return TSR_EXIT_USAGE;
-  }
-}
-
-static int parse(int argc, char **argv, request *wish, int *finished)
-{
-  static const struct option options[] = {{"model", required_argument, NULL, 'm'},
-                                          {"transformer-base", no_argument, NULL, 't'},
-                                          {"device", required_argument, NULL, 'd'},
-                                          {"what", required_argument, NULL, 'w'},
-                                          {"batch", required_argument, NULL, 'B'},
-                                          {"beam", required_argument, NULL, 'N'},
-                                          {"precision", required_argument, NULL, 'P'},
-                                          {"threads", required_argument, NULL, 'T'},
-                                          {"workers", required_argument, NULL, 'W'},
-                                          {"sentences", required_argument, NULL, 'n'},
-                                          {"source", required_argument, NULL, 'S'},
-                                          {"target", required_argument, NULL, 'L'},
-                                          {"repeat", required_argument, NULL, 'R'},
-                                          {"profile", no_argument, NULL, 'p'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  int code = tsr_cli_options(argc, argv, options, take_option, wish, finished);
-  if (*finished) {
-    return tsr_cli_help(help);
-  }
-  if (code == TSR_EXIT_OK && optind < argc) {
-    code = tsr_cli_usage(argv[0], "'%s' is one argument too many", argv[optind]);
-  } else if (code == TSR_EXIT_OK && !wish->model == !wish->transformer_base) {
-    code = tsr_cli_usage(argv[0], "one of --model FOLDER and --transformer-base is needed");
-  }
-  if (wish->devices.n == 0) {
-    wish->devices.n = 1; /* NULL: the default */
-  }
-  return code;
+  request *wish = opaque;
+  bench_choose_device(&wish->devices);
+  return !wish->model == !wish->transformer_base
+             ? tsr_cli_usage("bench", "one of --model FOLDER and --transformer-base is needed")
+             : TSR_EXIT_OK;
 }
 
 /* ---- the configurations ------------------------------------------------------------------------------------------ */
@@ -376,7 +250,7 @@ static int print_json(const session *s, subject *one)
   const bench_model_task *task = &one->task;
   bench_summary rate = bench_summarise(one->rates, s->wish->repeat);
   json_t *root = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:I}", "what",
-                           what_names[task->what], "precision", tsr_cli_precision_name(task->precision), "threads",
+                           whats[task->what].name, "precision", tsr_cli_precision_name(task->precision), "threads",
                            (int)task->threads, "batch", (int)task->batch, "beam", (int)task->beam, "workers",
                            (int)one->last.workers, "sentences", (int)task->sentences, "source", (int)task->source,
                            "target", (int)task->target, "repeat", (int)s->wish->repeat, "tokens_per_second",
@@ -403,7 +277,7 @@ static void add_row(const session *s, subject *one, tsr_cli_table *table)
   bench_summary rate = bench_summarise(one->rates, s->wish->repeat);
   char text[32];
   tsr_cli_table_cell(table, "%s", one->last.device.device);
-  tsr_cli_table_cell(table, "%s", what_names[task->what]);
+  tsr_cli_table_cell(table, "%s", whats[task->what].name);
   tsr_cli_table_cell(table, "%s", tsr_cli_precision_name(task->precision));
   bench_count_cell(table, task->threads);
   tsr_cli_table_cell(table, "%d", (int)task->batch);
@@ -451,7 +325,7 @@ static void print_profile(const subject *one)
   if (task->threads > 0) {
     printf("%d thread%s, ", (int)task->threads, task->threads == 1 ? "" : "s");
   }
-  printf("batch %d, %s", (int)task->batch, task->what == BENCH_GENERATE ? "one step" : what_names[task->what]);
+  printf("batch %d, %s", (int)task->batch, task->what == BENCH_GENERATE ? "one step" : whats[task->what].name);
   if (task->what == BENCH_GENERATE) {
     printf(" of beam %d", (int)task->beam);
   }
@@ -487,25 +361,12 @@ static int tell(const session *s)
   return code;
 }
 
-static int bench_model(int argc, char **argv)
+static int run(void *opaque)
 {
-  request wish = {.what = {.n = 1},
-                  .batches = {.n = 1, .values = {1}},
-                  .beams = {.n = 1, .values = {1}},
-                  .precisions = {.n = 1},
-                  .threads = {.n = 1},
-                  .workers = {.n = 1},
-                  .source = 25,
-                  .target = 25,
-                  .repeat = 5};
-  int finished = 0;
-  int code = parse(argc, argv, &wish, &finished);
-  if (code != TSR_EXIT_OK || finished) {
-    return code;
-  }
-  session s = {.wish = &wish};
-  code = make_subjects(&s);
-  if (code == TSR_EXIT_OK && wish.transformer_base) {
+  const request *wish = opaque;
+  session s = {.wish = wish};
+  int code = make_subjects(&s);
+  if (code == TSR_EXIT_OK && wish->transformer_base) {
     code = write_random_model(&s);
   }
   if (code == TSR_EXIT_OK) {
@@ -520,21 +381,65 @@ static int bench_model(int argc, char **argv)
   return code;
 }
 
-int tsr_cmd_bench(int argc, char **argv)
-{
-  static const struct {
-    const char *name;
-    int (*run)(int argc, char **argv);
-  } others[] = {{"compare", tsr_bench_compare}, {"machine", tsr_bench_machine}, {"ops", tsr_bench_ops},
-                {"start", tsr_bench_start},     {"train", tsr_bench_train},     {"translate", tsr_bench_translate}};
-  int (*run)(int argc, char **argv) = bench_model;
-  for (size_t i = 0; i < sizeof others / sizeof others[0] && argc > 1; i++) {
-    run = strcmp(argv[1], others[i].name) == 0 ? others[i].run : run;
-  }
-  if (run != bench_model) {
-    argv[1] = argv[0]; /* what messages name */
-    argc--;
-    argv++;
-  }
-  return run(argc, argv);
-}
+#define FIELD(member) TSR_FIELD(request, member)
+
+static const tsr_option rows[] = {
+    {"model", "FOLDER", TSR_OPTION_FOLDER, FIELD(model), .help = "the model: config.json and model.safetensors"},
+    {"transformer-base", NULL, TSR_OPTION_FLAG, FIELD(transformer_base), .low = 1,
+     .help = "instead of a folder: random weights, 6+6 layers, d_model 512, d_ff 2048, 8 heads, a shared vocabulary of "
+             "37,000, as in Vaswani et al. 2017"},
+    BENCH_DEVICES(request),
+    {"what", "W,..", TSR_OPTION_CHOICE, FIELD(what), .choices = whats, .is_list = 1, .help = "what to measure",
+     .preset = "generate"},
+    {"batch", "N,..", TSR_OPTION_INTEGER, FIELD(batches), 1, 4096, .is_list = 1, .help = "sentences at once",
+     .preset = "1"},
+    {"beam", "N,..", TSR_OPTION_INTEGER, FIELD(beams), 1, 64, .is_list = 1,
+     .help = "hypotheses of generate; 1 is greedy search", .preset = "1"},
+    {"sentences", "N", TSR_OPTION_INTEGER, FIELD(sentences), 1, 1 << 20, .help = "handed over in one call of generate",
+     .otherwise = "as many as the batch"},
+    {"workers", "N,..", TSR_OPTION_INTEGER, FIELD(workers), 1, 1024, .is_list = 1,
+     .help = "batches that generate computes side by side, each on a thread",
+     .otherwise = "as the library decides; the table tells what it chose"},
+    BENCH_PRECISIONS(request, .help = "storage of the matrices: f32, f16, bf16, int8",
+                     .otherwise = "as in the model's file"),
+    BENCH_THREADS(request, .help = "threads of the device, as TESSERA_THREADS", .otherwise = "as it decides"),
+    {"source", "N", TSR_OPTION_INTEGER, FIELD(source), 1, 1 << 16, .help = "tokens of a source", .preset = "25"},
+    {"target", "N", TSR_OPTION_INTEGER, FIELD(target), 1, 1 << 16,
+     .help = "tokens of a target, all of which are generated", .preset = "25"},
+    BENCH_REPEAT(request, "5",
+                 .help = "samples of each, after one to warm up; a sample is the mean over rounds of at least 0.1 s "
+                         "together"),
+    {"profile", NULL, TSR_OPTION_FLAG, FIELD(profile), .low = 1,
+     .help =
+         "then time the operators of one decoding step (or of the program), and print the part outside products and "
+         "attention"},
+    BENCH_JSON(request, "print one JSON object a line"),
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_command *const commands[] = {
+    &bench_ops, &bench_machine, &bench_translate, &bench_start, &bench_train, &bench_compare, NULL};
+static const request initial = {.precisions = {.n = 1}, .threads = {.n = 1}, .workers = {.n = 1}};
+
+const tsr_command tsr_command_bench = {
+    .name = "bench",
+    .summary = "measure speed: of a model, of the machine, of translating from start to end",
+    .usage = "--model FOLDER [OPTION]...\n"
+             "--transformer-base [OPTION]...",
+    .intro =
+        "The first two measure a model on sentences of fixed lengths. The others, each of which tells more with "
+        "--help: operators; what the machine itself reaches; the program measured from outside, to its end or to "
+        "its first token; training steps; two files that --json wrote.\n"
+        "\n"
+        "Lists such as 1,32 stand for several configurations; every combination is measured. Each has a process of "
+        "its own that stays until the end, and they take turns in each repeat. So each holds the model's weights at "
+        "the same time as the others.",
+    .options = &options,
+    .notes = "Tokens per second count what is generated (generate), read (encode) or given (decode).",
+    .commands = commands,
+    .session_size = sizeof(request),
+    .initial = &initial,
+    .check = check,
+    .run = run,
+};

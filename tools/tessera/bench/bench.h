@@ -11,19 +11,17 @@
 #include "tessera/transformer.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/table.h"
+#include "tools/tessera/options/options.h"
 
-enum {
-  BENCH_VALUES = 16,  /* of one option */
-  BENCH_REPEATS = 999 /* at most */
-};
+enum { BENCH_REPEATS = 999 /* at most */ };
 
-/* `tessera bench machine` and so on; argv[0] is "bench". */
-int tsr_bench_compare(int argc, char **argv);
-int tsr_bench_machine(int argc, char **argv);
-int tsr_bench_ops(int argc, char **argv);
-int tsr_bench_start(int argc, char **argv);
-int tsr_bench_train(int argc, char **argv);
-int tsr_bench_translate(int argc, char **argv);
+/* `tessera bench machine` and so on. */
+extern const tsr_command bench_compare;
+extern const tsr_command bench_machine;
+extern const tsr_command bench_ops;
+extern const tsr_command bench_start;
+extern const tsr_command bench_train;
+extern const tsr_command bench_translate;
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Processes
@@ -103,28 +101,44 @@ json_t *bench_device_json(json_t *root, const bench_device_text *text);
 /* ------------------------------------------------------------------------------------------------------------------
  * Options
  */
-typedef struct bench_integers {
-  int32_t values[BENCH_VALUES];
-  int32_t n;
-} bench_integers;
+/* Rows of options that several have, of a struct with these members: */
 
-/* "1,2,8": replaces what was there. */
-int bench_integers_option(const char *what, const char *text, int32_t low, int32_t high, bench_integers *list);
+/* tsr_names devices */
+#define BENCH_DEVICES(type)                                                                                            \
+  {                                                                                                                    \
+    "device", "D,..", TSR_OPTION_DEVICE, TSR_FIELD(type, devices),                                                     \
+        .is_list = 1, .repeats = 1, .help = "where to compute", .otherwise = "TESSERA_DEVICE, else auto"               \
+  }
 
-/* "f32,f16": likewise. */
-int bench_precisions_option(const char *what, const char *text, bench_integers *list);
+/* tsr_integers precisions */
+#define BENCH_PRECISIONS(type, ...)                                                                                    \
+  {                                                                                                                    \
+    "precision", "P,..", TSR_OPTION_PRECISION, TSR_FIELD(type, precisions), .is_list = 1, __VA_ARGS__                  \
+  }
 
-/* Names borrowed from the command line, whose commas are cut. */
-typedef struct bench_names {
-  const char *values[BENCH_VALUES];
-  int32_t n;
-} bench_names;
+/* tsr_integers threads */
+#define BENCH_THREADS(type, ...)                                                                                       \
+  {                                                                                                                    \
+    "threads", "N,..", TSR_OPTION_INTEGER, TSR_FIELD(type, threads), 1, 1024, .is_list = 1, __VA_ARGS__                \
+  }
 
-/* "vulkan:0,cpu": adds to what is there. */
-int bench_names_option(const char *what, char *text, bench_names *list);
+/* int32_t repeat */
+#define BENCH_REPEAT(type, standard, ...)                                                                              \
+  {                                                                                                                    \
+    "repeat", "R", TSR_OPTION_INTEGER, TSR_FIELD(type, repeat), 1, BENCH_REPEATS, .preset = standard, __VA_ARGS__      \
+  }
 
-/* What is left of a command line that needs a model and one file of sentences, which it sets. Returns an exit code. */
-int bench_file_argument(int argc, char **argv, const char *model, const char **file);
+/* int as_json */
+#define BENCH_JSON(type, ...)                                                                                          \
+  {                                                                                                                    \
+    "json", NULL, TSR_OPTION_FLAG, TSR_FIELD(type, as_json), .low = 1, .help = __VA_ARGS__                             \
+  }
+
+/* What is told of a command line without --model or a file. */
+extern const char bench_missing_file[];
+
+/* Where none is given: one, NULL, which is what TESSERA_DEVICE says. */
+void bench_choose_device(tsr_names *devices);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * One configuration of a model (bench_model.c)

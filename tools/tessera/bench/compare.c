@@ -12,23 +12,7 @@
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/loop.h"
-#include "tools/tessera/options/values.h"
-
-static const char help[] =
-    "Usage: tessera bench compare OLD NEW [OPTION]...\n"
-    "\n"
-    "Compares two files of lines as `tessera bench ... --json` prints them: for each measured number\n"
-    "of a line that both have, the medians and how many times as fast NEW is (above 1: faster). A\n"
-    "difference is marked (faster, slower) where it is beyond noise: the two ranges from min to max\n"
-    "have nothing in common. Lines belong together if they tell of the same shape, device and so on.\n"
-    "A number that OLD has and NEW lacks, alone or with its line, is told as missing.\n"
-    "\n"
-    "  --fail-below R    exit code 1 if something is less than R times as fast, beyond noise, or is\n"
-    "                    missing\n"
-    "  --changed         only what is beyond noise, or missing\n"
-    "  --json            print one JSON object a line\n"
-    "  --help            print this text\n";
+#include "tools/tessera/options/options.h"
 
 /* What a line tells of, as far as it is there; all else is a number that was measured, or a remark. */
 static const char *const key_names[] = {"op",        "what",       "product", "shape",          "precision",
@@ -143,44 +127,6 @@ static int read_file(const char *path, result_file *file)
   if (code == TSR_EXIT_OK && file->n == 0) {
     tsr_cli_error("%s: no line in it", path);
     code = TSR_EXIT_INPUT;
-  }
-  return code;
-}
-
-/* ---- the command line -------------------------------------------------------------------------------------------- */
-
-static int parse(int argc, char **argv, void *state, int *finished)
-{
-  static const struct option options[] = {{"fail-below", required_argument, NULL, 'f'},
-                                          {"changed", no_argument, NULL, 'c'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  request *wish = &((session *)state)->wish;
-  int code = TSR_EXIT_OK;
-  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    switch (option) {
-    case 'f':
-      code = tsr_cli_number(argv[0], "--fail-below", optarg, 0.0, 1e6, &wish->fail_below);
-      break;
-    case 'c':
-      wish->changed = 1;
-      break;
-    case 'j':
-      wish->as_json = 1;
-      break;
-    case 'h':
-      *finished = 1;
-      return tsr_cli_help(help);
-    default:
-      code = TSR_EXIT_USAGE;
-    }
-  }
-  if (code == TSR_EXIT_OK && optind + 2 != argc) {
-    code = tsr_cli_usage(argv[0], "two files are needed");
-  }
-  for (int i = 0; i < 2 && code == TSR_EXIT_OK; i++) {
-    wish->files[i] = argv[optind + i];
   }
   return code;
 }
@@ -366,9 +312,36 @@ static void finish(void *state)
   finish_file(&s->new);
 }
 
-int tsr_bench_compare(int argc, char **argv)
-{
-  static const tsr_cli_command command = {
-      .session_size = sizeof(session), .parse = parse, .run = run, .finish = finish};
-  return tsr_cli_run(&command, argc, argv);
-}
+static const tsr_option rows[] = {
+    {"fail-below", "R", TSR_OPTION_NUMBER, TSR_FIELD(session, wish.fail_below), 0, 1e6,
+     .help = "exit code 1 if something is less than R times as fast, beyond noise, or is missing"},
+    {"changed", NULL, TSR_OPTION_FLAG, TSR_FIELD(session, wish.changed), .low = 1,
+     .help = "only what is beyond noise, or missing"},
+    {"json", NULL, TSR_OPTION_FLAG, TSR_FIELD(session, wish.as_json), .low = 1, .help = "print one JSON object a line"},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {
+    {"OLD", TSR_OPTION_FILE, offsetof(session, wish.files[0])},
+    {"NEW", TSR_OPTION_FILE, offsetof(session, wish.files[1])},
+    {NULL},
+};
+
+const tsr_command bench_compare = {
+    .name = "compare",
+    .parent = "bench",
+    .usage = "OLD NEW [OPTION]...",
+    .intro =
+        "Compares two files of lines as `tessera bench ... --json` prints them: for each measured number of a line "
+        "that both have, the medians and how many times as fast NEW is (above 1: faster). A difference is marked "
+        "(faster, slower) where it is beyond noise: the two ranges from min to max have nothing in common. Lines "
+        "belong together if they tell of the same shape, device and so on. A number that OLD has and NEW lacks, "
+        "alone or with its line, is told as missing.",
+    .options = &options,
+    .operands = operands,
+    .missing = "two files are needed",
+    .session_size = sizeof(session),
+    .run = run,
+    .finish = finish,
+};

@@ -13,8 +13,7 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/loop.h"
-#include "tools/tessera/options/values.h"
+#include "tools/tessera/options/options.h"
 
 enum { PAUSE_MS = 50 }; /* OpenBLAS' threads spin for about 20 ms */
 
@@ -204,73 +203,11 @@ json_t *bench_device_json(json_t *root, const bench_device_text *text)
   return root;
 }
 
-/* ---- options ----------------------------------------------------------------------------------------------------- */
+const char bench_missing_file[] = "--model FOLDER and one file of sentences are needed";
 
-typedef int (*parse_value)(const char *what, const char *text, int32_t low, int32_t high, int32_t *value);
-
-static int parse_integer(const char *what, const char *text, int32_t low, int32_t high, int32_t *value)
+void bench_choose_device(tsr_names *devices)
 {
-  return tsr_cli_int32("bench", what, text, low, high, value);
-}
-
-static int parse_precision(const char *what, const char *text, int32_t low, int32_t high, int32_t *value)
-{
-  (void)low;
-  (void)high;
-  return tsr_cli_precision("bench", what, text, value);
-}
-
-static int parse_list(const char *what, const char *text, parse_value parse, int32_t low, int32_t high,
-                      bench_integers *list)
-{
-  char **parts = NULL;
-  int32_t n = 0;
-  int code = tsr_cli_list("bench", what, text, &parts, &n);
-  if (code == TSR_EXIT_OK && n > BENCH_VALUES) {
-    code = tsr_cli_usage("bench", "%s: more than %d values", what, (int)BENCH_VALUES);
+  if (devices->n == 0) {
+    devices->n = 1;
   }
-  list->n = 0;
-  for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
-    code = parse(what, parts[i], low, high, &list->values[list->n++]);
-  }
-  free(parts);
-  return code;
-}
-
-int bench_integers_option(const char *what, const char *text, int32_t low, int32_t high, bench_integers *list)
-{
-  return parse_list(what, text, parse_integer, low, high, list);
-}
-
-int bench_precisions_option(const char *what, const char *text, bench_integers *list)
-{
-  return parse_list(what, text, parse_precision, 0, 0, list);
-}
-
-int bench_file_argument(int argc, char **argv, const char *model, const char **file)
-{
-  if (!model || optind + 1 != argc) {
-    return tsr_cli_usage(argv[0], "--model FOLDER and one file of sentences are needed");
-  }
-  *file = argv[optind];
-  return TSR_EXIT_OK;
-}
-
-int bench_names_option(const char *what, char *text, bench_names *list)
-{
-  for (char *at = text; at;) {
-    char *comma = strchr(at, ',');
-    if (comma) {
-      *comma++ = '\0';
-    }
-    if (*at == '\0') {
-      return tsr_cli_usage("bench", "%s has an empty part", what);
-    }
-    if (list->n == BENCH_VALUES) {
-      return tsr_cli_usage("bench", "%s: more than %d names", what, (int)BENCH_VALUES);
-    }
-    list->values[list->n++] = at;
-    at = comma;
-  }
-  return TSR_EXIT_OK;
 }

@@ -13,39 +13,8 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/options/values.h"
-
-static const char help[] =
-    "Usage: tessera bench machine [OPTION]...\n"
-    "\n"
-    "Measures how fast memory is read, and products y [M, N] = a [M, K] @ b in f32 through a BLAS\n"
-    "library and through Tessera's devices, taking turns. Tells what part of the BLAS' speed, and\n"
-    "what part of the memory's, a device reaches with the same number of threads.\n"
-    "\n"
-    "  --device D,..     devices (default: TESSERA_DEVICE, else auto); may be repeated\n"
-    "  --no-device       the machine alone\n"
-    "  --no-blas         no BLAS; else libopenblas.so.0, or libblas.so.3 where that is not installed\n"
-    "  --precision P,..  of b on the devices: f32 (default), f16, bf16, int8\n"
-    "  --threads N,..    threads of the BLAS and of the devices (default: 1 and all processors)\n"
-    "  --product P,..    MxNxK, or BxMxNxK for a batch of B, and letters: b lies as [N, K], as models\n"
-    "                    store weights, with n as [K, N]; a lies as [M, K], with t as [K, M]; b is\n"
-    "                    constant, with v it may change from run to run, as in training; s: another\n"
-    "                    b each time, so that none is in a cache (default: 512x512x512n,\n"
-    "                    800x2048x512n,800x37000x512,32x2048x512,1x2048x512,1x2048x512s,\n"
-    "                    1x37000x512s)\n"
-    "  --memory MB       read at a time, and taken by all b of a stream (default: 1024, or less\n"
-    "                    where that would be more than a third of the memory, counting all who\n"
-    "                    take turns). Should be several times the largest cache\n"
-    "  --repeat R        samples of each, after one to warm up (default 7); a sample is the mean over\n"
-    "                    rounds of at least 0.02 s together\n"
-    "  --json            print one JSON object a line\n"
-    "  --help            print this text\n"
-    "\n"
-    "The BLAS runs at its best: with OMP_WAIT_POLICY=passive, and with the kernels that are the\n"
-    "fastest of those that OpenBLAS has for this processor, whatever the environment says (an\n"
-    "OpenBLAS older than the processor chooses slow ones). Devices are left as the environment has\n"
-    "them.\n";
 
 enum { MAX_PRODUCTS = 32, MAX_SIDES = 64 };
 
@@ -53,13 +22,14 @@ static const char default_products[] =
     "512x512x512n,800x2048x512n,800x37000x512,32x2048x512,1x2048x512,1x2048x512s,1x37000x512s";
 
 typedef struct request {
-  bench_names devices;
+  tsr_names devices;
   int no_device;
   int no_blas;
-  bench_integers precisions;
-  bench_integers threads;
+  tsr_integers precisions;
+  tsr_integers threads;
   bench_product products[MAX_PRODUCTS];
   int32_t n_products;
+  tsr_names product_names;
   int32_t megabytes; /* 0: chosen */
   int32_t repeat;
   int as_json;
@@ -76,8 +46,8 @@ typedef struct side {
 typedef struct session {
   const request *wish;
   int64_t bytes;                             /* read at a time */
-  double rates[BENCH_VALUES][BENCH_REPEATS]; /* bytes read per second, of each number of threads */
-  bench_summary bandwidth[BENCH_VALUES];     /* of the rates measured last */
+  double rates[TSR_INTEGERS][BENCH_REPEATS]; /* bytes read per second, of each number of threads */
+  bench_summary bandwidth[TSR_INTEGERS];     /* of the rates measured last */
   bench_crew memory;
   side *sides; /* [n] */
   int32_t n;
@@ -108,91 +78,31 @@ static int parse_product(const char *text, bench_product *p)
   return TSR_EXIT_OK;
 }
 
-static int parse_products(const char *text, request *wish)
+static int parse_products(request *wish)
 {
-  char **parts = NULL;
-  int32_t n = 0;
-  int code = tsr_cli_list("bench", "--product", text, &parts, &n);
-  if (code == TSR_EXIT_OK && n > MAX_PRODUCTS) {
-    code = tsr_cli_usage("bench", "--product: more than %d", (int)MAX_PRODUCTS);
+  const tsr_names *names = &wish->product_names;
+  if (names->n > MAX_PRODUCTS) {
+    return tsr_cli_usage("bench", "--product: more than %d", (int)MAX_PRODUCTS);
   }
-  wish->n_products = 0;
-  for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
-    code = parse_product(parts[i], &wish->products[wish->n_products++]);
+  int code = TSR_EXIT_OK;
+  for (int32_t i = 0; i < names->n && code == TSR_EXIT_OK; i++) {
+    code = parse_product(names->values[i], &wish->products[wish->n_products++]);
   }
-  free(parts);
   return code;
 }
 
-static int take_option(int option, char *value, void *context)
+static int check(void *opaque)
 {
-  request *wish = context;
-  switch (option) {
-  case 'd':
-    return bench_names_option("--device", value, &wish->devices);
-  case 'D':
-    wish->no_device = 1;
-    return TSR_EXIT_OK;
-  case 'b':
-    wish->no_blas = 1;
-    return TSR_EXIT_OK;
-  case 'P':
-    return bench_precisions_option("--precision", value, &wish->precisions);
-  case 'T':
-    return bench_integers_option("--threads", value, 1, 1024, &wish->threads);
-  case 'p':
-    return parse_products(value, wish);
-  case 'M':
-    return tsr_cli_int32("bench", "--memory", value, 1, 1 << 20, &wish->megabytes);
-  case 'R':
-    return tsr_cli_int32("bench", "--repeat", value, 1, BENCH_REPEATS, &wish->repeat);
-  case 'j':
-    wish->as_json = 1;
-    return TSR_EXIT_OK;
-  default:
-    return TSR_EXIT_USAGE;
-  }
-}
-
-static void choose_defaults(request *wish)
-{
+  request *wish = opaque;
   if (wish->threads.n == 0) {
     int32_t all = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
-    wish->threads = (bench_integers){.values = {1, all}, .n = all > 1 ? 2 : 1};
+    wish->threads = (tsr_integers){.values = {1, all}, .n = all > 1 ? 2 : 1};
   }
-  if (wish->devices.n == 0) {
-    wish->devices.n = 1; /* NULL: the default */
-  }
+  bench_choose_device(&wish->devices);
   if (wish->no_device) {
     wish->devices.n = 0;
   }
-}
-
-static int parse(int argc, char **argv, request *wish, int *finished)
-{
-  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
-                                          {"no-device", no_argument, NULL, 'D'},
-                                          {"no-blas", no_argument, NULL, 'b'},
-                                          {"precision", required_argument, NULL, 'P'},
-                                          {"threads", required_argument, NULL, 'T'},
-                                          {"product", required_argument, NULL, 'p'},
-                                          {"memory", required_argument, NULL, 'M'},
-                                          {"repeat", required_argument, NULL, 'R'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  int code = parse_products(default_products, wish);
-  if (code == TSR_EXIT_OK) {
-    code = tsr_cli_options(argc, argv, options, take_option, wish, finished);
-  }
-  if (*finished) {
-    return tsr_cli_help(help);
-  }
-  if (code == TSR_EXIT_OK && optind < argc) {
-    code = tsr_cli_usage(argv[0], "'%s' is one argument too many", argv[optind]);
-  }
-  choose_defaults(wish);
-  return code;
+  return parse_products(wish);
 }
 
 /* ---- the memory -------------------------------------------------------------------------------------------------- */
@@ -528,8 +438,9 @@ static int measure_products(session *s)
   return code;
 }
 
-static int measure_machine(const request *wish)
+static int run(void *opaque)
 {
+  const request *wish = opaque;
   session *s = calloc(1, sizeof *s);
   if (!s) {
     return tsr_cli_no_memory();
@@ -555,19 +466,42 @@ static int measure_machine(const request *wish)
   return code;
 }
 
-int tsr_bench_machine(int argc, char **argv)
-{
-  request *wish = calloc(1, sizeof *wish);
-  if (!wish) {
-    return tsr_cli_no_memory();
-  }
-  wish->precisions = (bench_integers){.values = {TSR_F32}, .n = 1};
-  wish->repeat = 7;
-  int finished = 0;
-  int code = parse(argc, argv, wish, &finished);
-  if (code == TSR_EXIT_OK && !finished) {
-    code = measure_machine(wish);
-  }
-  free(wish);
-  return code;
-}
+static const tsr_option rows[] = {
+    BENCH_DEVICES(request),
+    {"no-device", NULL, TSR_OPTION_FLAG, TSR_FIELD(request, no_device), .low = 1, .help = "the machine alone"},
+    {"no-blas", NULL, TSR_OPTION_FLAG, TSR_FIELD(request, no_blas), .low = 1,
+     .help = "no BLAS; else libopenblas.so.0, or libblas.so.3 where that is not installed"},
+    BENCH_PRECISIONS(request, .help = "of b on the devices: f32, f16, bf16, int8", .preset = "f32"),
+    BENCH_THREADS(request, .help = "threads of the BLAS and of the devices", .otherwise = "1 and all processors"),
+    {"product", "P,..", TSR_OPTION_TEXT, TSR_FIELD(request, product_names), .is_list = 1,
+     .help = "MxNxK, or BxMxNxK for a batch of B, and letters: b lies as [N, K], as models store weights, with n as "
+             "[K, N]; a lies as [M, K], with t as [K, M]; b is constant, with v it may change from run to run, as in "
+             "training; s: another b each time, so that none is in a cache",
+     .preset = default_products},
+    {"memory", "MB", TSR_OPTION_INTEGER, TSR_FIELD(request, megabytes), 1, 1 << 20,
+     .help = "read at a time, and taken by all b of a stream. Should be several times the largest cache",
+     .otherwise = "1024, or less where that would be more than a third of the memory, counting all who take turns"},
+    BENCH_REPEAT(request, "7",
+                 .help = "samples of each, after one to warm up; a sample is the mean over rounds of at least 0.02 s "
+                         "together"),
+    BENCH_JSON(request, "print one JSON object a line"),
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+
+const tsr_command bench_machine = {
+    .name = "machine",
+    .parent = "bench",
+    .usage = "[OPTION]...",
+    .intro = "Measures how fast memory is read, and products y [M, N] = a [M, K] @ b in f32 through a BLAS library and "
+             "through Tessera's devices, taking turns. Tells what part of the BLAS' speed, and what part of the "
+             "memory's, a device reaches with the same number of threads.",
+    .options = &options,
+    .notes = "The BLAS runs at its best: with OMP_WAIT_POLICY=passive, and with the kernels that are the fastest of "
+             "those that OpenBLAS has for this processor, whatever the environment says (an OpenBLAS older than the "
+             "processor chooses slow ones). Devices are left as the environment has them.",
+    .session_size = sizeof(request),
+    .check = check,
+    .run = run,
+};

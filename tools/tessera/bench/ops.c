@@ -12,46 +12,9 @@
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/help.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/options/values.h"
-
-static const char help[] =
-    "Usage: tessera bench ops [OPTION]...\n"
-    "\n"
-    "Measures operators at given shapes, devices taking turns. Each is a program of its own (single\n"
-    "us: handing it over and waiting are included), and many times in one program, each waiting for\n"
-    "the one before, as within a model (each us). By the host's clock and, where the device has\n"
-    "times, by its own. GFLOP/s and GB/s are those of the long program by the clock that shows less\n"
-    "(times between small lines may themselves cost more than the lines); beside them stands what\n"
-    "part that is of what the same device reached in the same run in a large product (of the same\n"
-    "type) and in a large copy.\n"
-    "\n"
-    "  --device D,..     devices (default: TESSERA_DEVICE, else auto); may be repeated\n"
-    "  --op O,..         these operators (default: all)\n"
-    "  --shapes S,..     these shapes instead of the usual ones, for the operators that have as many\n"
-    "                    extents; all listed below\n"
-    "  --precision P,..  of the matrices, and of attention's keys and values: f32 (default), f16,\n"
-    "                    bf16, int8 (matrices alone). With f16 and bf16 what they are multiplied with\n"
-    "                    may be rounded to the same type, as in a model of that precision\n"
-    "  --large           the usual shapes that take seconds on a CPU, too\n"
-    "  --variant F,..    forms of kernels (`tessera devices --variants` lists them), each forced in\n"
-    "                    turn wherever it can be had; which form was taken is told (default: the\n"
-    "                    device's choice)\n"
-    "  --dry             compile, run nothing, and tell what memory a program takes besides its\n"
-    "                    operands and its result\n"
-    "  --no-roofline     without the large copy and the large product\n"
-    "  --threads N       threads of the devices, as TESSERA_THREADS (default: as they decide)\n"
-    "  --repeat R        samples of each, after one to warm up (default 9); a sample is the mean over\n"
-    "                    runs of at least 0.01 s together\n"
-    "  --json            print one JSON object a line\n"
-    "  --help            print this text\n"
-    "\n"
-    "Operators, and what the numbers of a shape are:\n";
-
-static const char notes[] =
-    "\n"
-    "Rounds of the long program read other operands each, up to 64 MiB of them. An operator that the\n"
-    "device lacks is told as not supported.\n";
 
 enum { MAX_CASES = 256, MAX_SHAPES = 32 };
 
@@ -98,11 +61,11 @@ static const usual_case usual[] = {
 enum { USUAL = sizeof usual / sizeof usual[0] };
 
 typedef struct request {
-  bench_names devices;
-  bench_names ops;
-  bench_integers precisions;
-  char *shapes; /* NULL: the usual ones */
-  bench_names variants;
+  tsr_names devices;
+  tsr_names ops;
+  tsr_integers precisions;
+  tsr_names shapes; /* none: the usual ones */
+  tsr_names variants;
   int large;
   int no_roofline;
   int dry;
@@ -140,88 +103,34 @@ _Static_assert(TSR_F32 >= 1 && TSR_F16 <= TSR_I8 && TSR_BF16 <= TSR_I8 && TSR_F3
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
-static int print_help(void)
+/* The operators, and what the numbers of a shape are. */
+static void print_operators(FILE *out)
 {
-  fputs(help, stdout);
+  enum { COLUMN = 15 };
   const bench_op_info *info;
+  fputs("Operators, and what the numbers of a shape are:\n", out);
   for (int32_t op = 0; (info = bench_op_describe(op)) != NULL; op++) {
-    printf("  %-12s %s\n", info->name, info->extents);
-    printf("  %12s", "");
+    char shapes[512] = "";
+    fprintf(out, "  %-12s %s\n%*s", info->name, info->extents, COLUMN, "");
     for (int32_t i = 0; i < USUAL; i++) {
+      size_t used = strlen(shapes);
       if (strcmp(usual[i].op, info->name) == 0) {
-        printf(usual[i].large ? " (%s)" : " %s", usual[i].shape);
+        snprintf(shapes + used, sizeof shapes - used, usual[i].large ? "%s(%s)" : "%s%s", used > 0 ? " " : "",
+                 usual[i].shape);
       }
     }
-    putchar('\n');
-  }
-  return tsr_cli_help(notes);
-}
-
-static int take_option(int option, char *value, void *context)
-{
-  request *wish = context;
-  switch (option) {
-  case 'd':
-    return bench_names_option("--device", value, &wish->devices);
-  case 'o':
-    return bench_names_option("--op", value, &wish->ops);
-  case 's':
-    wish->shapes = value;
-    return TSR_EXIT_OK;
-  case 'P':
-    return bench_precisions_option("--precision", value, &wish->precisions);
-  case 'v':
-    return bench_names_option("--variant", value, &wish->variants);
-  case 'l':
-    wish->large = 1;
-    return TSR_EXIT_OK;
-  case 'n':
-    wish->no_roofline = 1;
-    return TSR_EXIT_OK;
-  case 'y':
-    wish->dry = 1;
-    return TSR_EXIT_OK;
-  case 'T':
-    return tsr_cli_int32("bench", "--threads", value, 1, 1024, &wish->threads);
-  case 'R':
-    return tsr_cli_int32("bench", "--repeat", value, 1, BENCH_REPEATS, &wish->repeat);
-  case 'j':
-    wish->as_json = 1;
-    return TSR_EXIT_OK;
-  default:
-    return TSR_EXIT_USAGE;
+    tsr_help_fill(out, shapes, COLUMN, COLUMN);
   }
 }
 
-static int parse(int argc, char **argv, request *wish, int *finished)
+static int check(void *opaque)
 {
-  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
-                                          {"op", required_argument, NULL, 'o'},
-                                          {"shapes", required_argument, NULL, 's'},
-                                          {"precision", required_argument, NULL, 'P'},
-                                          {"variant", required_argument, NULL, 'v'},
-                                          {"large", no_argument, NULL, 'l'},
-                                          {"no-roofline", no_argument, NULL, 'n'},
-                                          {"dry", no_argument, NULL, 'y'},
-                                          {"threads", required_argument, NULL, 'T'},
-                                          {"repeat", required_argument, NULL, 'R'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  int code = tsr_cli_options(argc, argv, options, take_option, wish, finished);
-  if (*finished) {
-    return print_help();
-  }
-  if (code == TSR_EXIT_OK && optind < argc) {
-    code = tsr_cli_usage(argv[0], "'%s' is one argument too many", argv[optind]);
-  }
-  if (wish->devices.n == 0) {
-    wish->devices.n = 1; /* NULL: the default */
-  }
+  request *wish = opaque;
+  bench_choose_device(&wish->devices);
   if (wish->variants.n == 0) {
     wish->variants.n = 1; /* NULL: the device's choice */
   }
-  return code;
+  return TSR_EXIT_OK;
 }
 
 /* "512x64x2048" into extent. Returns how many numbers there were; 0 if it is no shape. */
@@ -271,7 +180,7 @@ static int check_ops(const request *wish)
 /* The case of one shape, once for each precision. */
 static int add_cases(session *s, int32_t op, const int32_t *extent)
 {
-  const bench_integers *precisions = &s->wish->precisions;
+  const tsr_integers *precisions = &s->wish->precisions;
   const bench_op_info *info = bench_op_describe(op);
   for (int32_t p = 0; p < (info->narrows ? precisions->n : 1); p++) {
     if (info->narrows && !info->quantises && precisions->values[p] == TSR_I8) {
@@ -304,13 +213,13 @@ static int add_usual(session *s)
 }
 
 /* The shapes of one operator. matched[i] is raised where shape i is one. */
-static int add_shapes_of(session *s, int32_t op, char **shapes, int32_t n, int32_t *matched)
+static int add_shapes_of(session *s, int32_t op, const tsr_names *shapes, int32_t *matched)
 {
   const bench_op_info *info = bench_op_describe(op);
   int code = TSR_EXIT_OK;
-  for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
+  for (int32_t i = 0; i < shapes->n && code == TSR_EXIT_OK; i++) {
     int32_t extent[BENCH_EXTENTS];
-    if (is_wanted(s->wish, info->name) && parse_shape(shapes[i], extent) == info->n_extents) {
+    if (is_wanted(s->wish, info->name) && parse_shape(shapes->values[i], extent) == info->n_extents) {
       matched[i]++;
       code = add_cases(s, op, extent);
     }
@@ -321,21 +230,20 @@ static int add_shapes_of(session *s, int32_t op, char **shapes, int32_t n, int32
 /* What the builders of an operator refuse, such as the 8 largest of 5, they tell themselves. */
 static int add_shapes(session *s)
 {
-  char **parts = NULL;
-  int32_t n = 0, matched[MAX_SHAPES] = {0};
-  int code = tsr_cli_list("bench", "--shapes", s->wish->shapes, &parts, &n);
-  if (code == TSR_EXIT_OK && n > MAX_SHAPES) {
+  const tsr_names *shapes = &s->wish->shapes;
+  int32_t matched[MAX_SHAPES] = {0};
+  int code = TSR_EXIT_OK;
+  if (shapes->n > MAX_SHAPES) {
     code = tsr_cli_usage("bench", "--shapes: more than %d", (int)MAX_SHAPES);
   }
   for (int32_t op = 0; bench_op_describe(op) != NULL && code == TSR_EXIT_OK; op++) {
-    code = add_shapes_of(s, op, parts, n, matched);
+    code = add_shapes_of(s, op, shapes, matched);
   }
-  for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
+  for (int32_t i = 0; i < shapes->n && code == TSR_EXIT_OK; i++) {
     if (!matched[i]) {
-      code = tsr_cli_usage("bench", "--shapes: '%s' is a shape of none of the operators", parts[i]);
+      code = tsr_cli_usage("bench", "--shapes: '%s' is a shape of none of the operators", shapes->values[i]);
     }
   }
-  free(parts);
   return code;
 }
 
@@ -343,7 +251,7 @@ static int make_cases(session *s)
 {
   int code = check_ops(s->wish);
   if (code == TSR_EXIT_OK) {
-    code = s->wish->shapes ? add_shapes(s) : add_usual(s);
+    code = s->wish->shapes.n > 0 ? add_shapes(s) : add_usual(s);
   }
   return code;
 }
@@ -638,21 +546,17 @@ static int measure_all(session *s)
   return code;
 }
 
-int tsr_bench_ops(int argc, char **argv)
+static int run(void *opaque)
 {
-  request wish = {.precisions = {.values = {TSR_F32}, .n = 1}, .repeat = 9};
-  int finished = 0;
-  int code = parse(argc, argv, &wish, &finished);
-  if (code != TSR_EXIT_OK || finished) {
-    return code;
-  }
+  const request *wish = opaque;
   session *s = calloc(1, sizeof *s);
-  int32_t n_sides = wish.devices.n * wish.variants.n;
+  int32_t n_sides = wish->devices.n * wish->variants.n;
   side *sides = calloc((size_t)n_sides, sizeof *sides);
+  int code = TSR_EXIT_OK;
   if (!s || !sides) {
     code = tsr_cli_no_memory();
   } else {
-    s->wish = &wish;
+    s->wish = wish;
     s->sides = sides;
     s->n = n_sides;
     code = make_cases(s);
@@ -664,3 +568,57 @@ int tsr_bench_ops(int argc, char **argv)
   free(s);
   return code;
 }
+
+#define FIELD(member) TSR_FIELD(request, member)
+
+static const tsr_option rows[] = {
+    BENCH_DEVICES(request),
+    {"op", "O,..", TSR_OPTION_TEXT, FIELD(ops), .is_list = 1, .repeats = 1, .help = "these operators",
+     .otherwise = "all"},
+    {"shapes", "S,..", TSR_OPTION_TEXT, FIELD(shapes), .is_list = 1,
+     .help = "these shapes instead of the usual ones, for the operators that have as many extents; all listed below"},
+    BENCH_PRECISIONS(request,
+                     .help = "of the matrices, and of attention's keys and values: f32, f16, bf16, int8 (matrices "
+                             "alone). With f16 and bf16 what they are multiplied with may be rounded to the same type, "
+                             "as in a model of that precision",
+                     .preset = "f32"),
+    {"large", NULL, TSR_OPTION_FLAG, FIELD(large), .low = 1,
+     .help = "the usual shapes that take seconds on a CPU, too"},
+    {"variant", "F,..", TSR_OPTION_VARIANT, FIELD(variants), .is_list = 1, .repeats = 1,
+     .help = "forms of kernels (`tessera devices --variants` lists them), each forced in turn wherever it can be had; "
+             "which form was taken is told",
+     .otherwise = "the device's choice"},
+    {"dry", NULL, TSR_OPTION_FLAG, FIELD(dry), .low = 1,
+     .help = "compile, run nothing, and tell what memory a program takes besides its operands and its result"},
+    {"no-roofline", NULL, TSR_OPTION_FLAG, FIELD(no_roofline), .low = 1,
+     .help = "without the large copy and the large product"},
+    {"threads", "N", TSR_OPTION_INTEGER, FIELD(threads), 1, 1024, .help = "threads of the devices, as TESSERA_THREADS",
+     .otherwise = "as they decide"},
+    BENCH_REPEAT(request, "9",
+                 .help = "samples of each, after one to warm up; a sample is the mean over runs of at least 0.01 s "
+                         "together"),
+    BENCH_JSON(request, "print one JSON object a line"),
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+
+const tsr_command bench_ops = {
+    .name = "ops",
+    .parent = "bench",
+    .usage = "[OPTION]...",
+    .intro =
+        "Measures operators at given shapes, devices taking turns. Each is a program of its own (single us: handing "
+        "it over and waiting are included), and many times in one program, each waiting for the one before, as "
+        "within a model (each us). By the host's clock and, where the device has times, by its own. GFLOP/s and "
+        "GB/s are those of the long program by the clock that shows less (times between small lines may themselves "
+        "cost more than the lines); beside them stands what part that is of what the same device reached in the "
+        "same run in a large product (of the same type) and in a large copy.",
+    .options = &options,
+    .print_notes = print_operators,
+    .notes = "Rounds of the long program read other operands each, up to 64 MiB of them. An operator that the device "
+             "lacks is told as not supported.",
+    .session_size = sizeof(request),
+    .check = check,
+    .run = run,
+};

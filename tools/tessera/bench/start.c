@@ -15,25 +15,8 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/options/values.h"
-
-static const char help[] =
-    "Usage: tessera bench start --model FOLDER [OPTION]... FILE\n"
-    "\n"
-    "Runs `tessera translate` on the first line of FILE as a process of its own, for one token, and\n"
-    "measures from outside how long that takes to come: opening the device, reading the model,\n"
-    "compiling included. Cold: nothing compiled by an earlier run is found, neither by the Vulkan\n"
-    "backend nor by a Mesa driver, because both keep it in a new and empty folder (XDG_CACHE_HOME,\n"
-    "MESA_SHADER_CACHE_DIR); warm: once more with that folder. Files are in the system's cache in\n"
-    "both.\n"
-    "\n"
-    "  --model FOLDER    the model\n"
-    "  --device D,..     where to compute (default: TESSERA_DEVICE, else auto); may be repeated\n"
-    "  --precision P,..  of the weights: f32, f16, bf16, int8 (default: as in the model's file)\n"
-    "  --repeat R        samples of each (default 5)\n"
-    "  --json            print one JSON object a line\n"
-    "  --help            print this text\n";
 
 enum { PATH_ROOM = 4096, COLD = 0, WARM = 1 };
 
@@ -42,8 +25,8 @@ static const char *const state_names[] = {"cold", "warm"};
 typedef struct request {
   const char *model;
   const char *file;
-  bench_names devices;
-  bench_integers precisions;
+  tsr_names devices;
+  tsr_integers precisions;
   int32_t repeat;
   int as_json;
 } request;
@@ -65,47 +48,11 @@ typedef struct session {
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
-static int take_option(int option, char *value, void *context)
+static int check(void *opaque)
 {
-  request *wish = context;
-  switch (option) {
-  case 'm':
-    wish->model = value;
-    return TSR_EXIT_OK;
-  case 'd':
-    return bench_names_option("--device", value, &wish->devices);
-  case 'P':
-    return bench_precisions_option("--precision", value, &wish->precisions);
-  case 'R':
-    return tsr_cli_int32("bench", "--repeat", value, 1, BENCH_REPEATS, &wish->repeat);
-  case 'j':
-    wish->as_json = 1;
-    return TSR_EXIT_OK;
-  default:
-    return TSR_EXIT_USAGE;
-  }
-}
-
-static int parse(int argc, char **argv, request *wish, int *finished)
-{
-  static const struct option options[] = {{"model", required_argument, NULL, 'm'},
-                                          {"device", required_argument, NULL, 'd'},
-                                          {"precision", required_argument, NULL, 'P'},
-                                          {"repeat", required_argument, NULL, 'R'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  int code = tsr_cli_options(argc, argv, options, take_option, wish, finished);
-  if (*finished) {
-    return tsr_cli_help(help);
-  }
-  if (code == TSR_EXIT_OK) {
-    code = bench_file_argument(argc, argv, wish->model, &wish->file);
-  }
-  if (wish->devices.n == 0) {
-    wish->devices.n = 1; /* NULL: the default */
-  }
-  return code;
+  request *wish = opaque;
+  bench_choose_device(&wish->devices);
+  return wish->model ? TSR_EXIT_OK : tsr_cli_usage("bench", "%s", bench_missing_file);
 }
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
@@ -247,17 +194,12 @@ static int tell(const session *s)
   return code;
 }
 
-int tsr_bench_start(int argc, char **argv)
+static int run(void *opaque)
 {
-  request wish = {.precisions = {.n = 1}, .repeat = 5};
-  int finished = 0;
-  int code = parse(argc, argv, &wish, &finished);
-  if (code != TSR_EXIT_OK || finished) {
-    return code;
-  }
-  session s = {.wish = &wish};
+  const request *wish = opaque;
+  session s = {.wish = wish};
   int64_t sentences;
-  code = bench_first_line(wish.file, s.line, sizeof s.line, &sentences);
+  int code = bench_first_line(wish->file, s.line, sizeof s.line, &sentences);
   if (code == TSR_EXIT_OK) {
     code = make_subjects(&s);
   }
@@ -274,3 +216,35 @@ int tsr_bench_start(int argc, char **argv)
   free(s.subjects);
   return code;
 }
+
+static const tsr_option rows[] = {
+    {"model", "FOLDER", TSR_OPTION_FOLDER, TSR_FIELD(request, model), .help = "the model"},
+    BENCH_DEVICES(request),
+    BENCH_PRECISIONS(request, .help = "of the weights: f32, f16, bf16, int8", .otherwise = "as in the model's file"),
+    BENCH_REPEAT(request, "5", .help = "samples of each"),
+    BENCH_JSON(request, "print one JSON object a line"),
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {{"FILE", TSR_OPTION_FILE, offsetof(request, file)}, {NULL}};
+static const request initial = {.precisions = {.n = 1}};
+
+const tsr_command bench_start = {
+    .name = "start",
+    .parent = "bench",
+    .usage = "--model FOLDER [OPTION]... FILE",
+    .intro =
+        "Runs `tessera translate` on the first line of FILE as a process of its own, for one token, and measures "
+        "from outside how long that takes to come: opening the device, reading the model, compiling included. Cold: "
+        "nothing compiled by an earlier run is found, neither by the Vulkan backend nor by a Mesa driver, because "
+        "both keep it in a new and empty folder (XDG_CACHE_HOME, MESA_SHADER_CACHE_DIR); warm: once more with that "
+        "folder. Files are in the system's cache in both.",
+    .options = &options,
+    .operands = operands,
+    .missing = bench_missing_file,
+    .session_size = sizeof(request),
+    .initial = &initial,
+    .check = check,
+    .run = run,
+};

@@ -18,33 +18,8 @@
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/options/values.h"
-
-static const char help[] =
-    "Usage: tessera bench train [MODEL] [OPTION]...\n"
-    "\n"
-    "Times training steps (forward, backward, update) on random sentences of full length, and prints the\n"
-    "target tokens per second. Without MODEL: a model of nn.Transformer's kind with random parameters.\n"
-    "\n"
-    "  --device D        the device (default: TESSERA_DEVICE, else auto)\n"
-    "  --threads N       threads of the cpu backend\n"
-    "  --d-model N       of the random model (default 256)\n"
-    "  --heads N         (default 8)\n"
-    "  --d-ff N          (default 1024)\n"
-    "  --layers N        of each stack (default 3)\n"
-    "  --vocabulary N    of each side (default 8000)\n"
-    "  --batch N         sentences (default 100)\n"
-    "  --source N        tokens of each source (default 25)\n"
-    "  --target N        tokens of each target (default 25)\n"
-    "  --dropout P       all rates (default 0.1)\n"
-    "  --precision P     products read the matrices as f32, f16 or bf16 (default f32)\n"
-    "  --recompute       compute what is within a layer once more for the gradients\n"
-    "  --warm N          steps before those that are timed (default 2)\n"
-    "  --repeat N        steps that are timed, each for itself (default 5)\n"
-    "  --profile         also the time of each operator in one step\n"
-    "  --json            print one JSON object\n"
-    "  --help            print this text\n";
 
 enum { SEED = 1 };
 
@@ -301,56 +276,13 @@ static int tell(session *s)
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-static int parse_option(const char *name, int option, request *wish)
+static int take_dropout(const tsr_option_given *given, char *text)
 {
-  const struct {
-    int option;
-    const char *what;
-    int32_t most;
-    int32_t *value;
-  } counts[] = {{'t', "--threads", 1024, &wish->threads},
-                {'m', "--d-model", 1 << 14, &wish->config.d_model},
-                {'H', "--heads", 256, &wish->config.encoder_heads},
-                {'f', "--d-ff", 1 << 16, &wish->config.encoder_d_ff},
-                {'l', "--layers", 64, &wish->config.encoder_layers},
-                {'v', "--vocabulary", 1 << 20, &wish->config.source_vocabulary},
-                {'b', "--batch", 1 << 16, &wish->batch},
-                {'s', "--source", 1 << 12, &wish->source},
-                {'T', "--target", 1 << 12, &wish->target},
-                {'w', "--warm", 1000, &wish->warm},
-                {'r', "--repeat", BENCH_REPEATS, &wish->repeat}};
-  for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-    if (counts[i].option == option) {
-      int64_t value = 0;
-      int code = tsr_cli_integer(name, counts[i].what, optarg, 1, counts[i].most, &value);
-      *counts[i].value = (int32_t)value;
-      return code;
-    }
-  }
+  request *wish = given->place;
   double rate = 0.0;
-  int code = TSR_EXIT_OK;
-  switch (option) {
-  case 'd':
-    wish->device = optarg;
-    return code;
-  case 'D':
-    code = tsr_cli_number(name, "--dropout", optarg, 0.0, 0.99, &rate);
-    wish->options.dropout = wish->options.attention_dropout = wish->options.activation_dropout = (float)rate;
-    return code;
-  case 'p':
-    return tsr_cli_precision(name, "--precision", optarg, &wish->options.products);
-  case 'R':
-    wish->options.recompute = 1;
-    return code;
-  case 'P':
-    wish->profile = 1;
-    return code;
-  case 'j':
-    wish->as_json = 1;
-    return code;
-  default:
-    return TSR_EXIT_USAGE;
-  }
+  int code = tsr_cli_number(given->command, given->what, text, given->row->low, given->row->high, &rate);
+  wish->options.dropout = wish->options.attention_dropout = wish->options.activation_dropout = (float)rate;
+  return code;
 }
 
 static void complete_config(tsr_transformer_config *config)
@@ -362,80 +294,16 @@ static void complete_config(tsr_transformer_config *config)
   config->embedding_scale = sqrtf((float)config->d_model);
 }
 
-int tsr_bench_train(int argc, char **argv)
+static int run(void *opaque)
 {
-  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
-                                          {"threads", required_argument, NULL, 't'},
-                                          {"d-model", required_argument, NULL, 'm'},
-                                          {"heads", required_argument, NULL, 'H'},
-                                          {"d-ff", required_argument, NULL, 'f'},
-                                          {"layers", required_argument, NULL, 'l'},
-                                          {"vocabulary", required_argument, NULL, 'v'},
-                                          {"batch", required_argument, NULL, 'b'},
-                                          {"source", required_argument, NULL, 's'},
-                                          {"target", required_argument, NULL, 'T'},
-                                          {"dropout", required_argument, NULL, 'D'},
-                                          {"precision", required_argument, NULL, 'p'},
-                                          {"recompute", no_argument, NULL, 'R'},
-                                          {"warm", required_argument, NULL, 'w'},
-                                          {"repeat", required_argument, NULL, 'r'},
-                                          {"profile", no_argument, NULL, 'P'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  request wish = {.config = {.family = "nn_transformer",
-                             .d_model = 256,
-                             .encoder_heads = 8,
-                             .encoder_d_ff = 1024,
-                             .encoder_layers = 3,
-                             .source_vocabulary = 8000,
-                             .max_positions = 4096,
-                             .norm = TSR_NORM_LAYER,
-                             .norm_position = TSR_NORM_POST,
-                             .final_norm = 1,
-                             .activation = TSR_ACTIVATION_RELU,
-                             .position = TSR_POSITION_SINUSOID_INTERLEAVED,
-                             .attention_bias = 1,
-                             .feed_forward_bias = 1,
-                             .logits_bias = 1,
-                             .logits_scale = 1.0f,
-                             .epsilon = 1e-5f,
-                             .pad_id = 0,
-                             .bos_id = 1,
-                             .eos_id = 2,
-                             .unk_id = 3,
-                             .decoder_start_id = 1},
-                  .options = {.dropout = 0.1f,
-                              .attention_dropout = 0.1f,
-                              .activation_dropout = 0.1f,
-                              .label_smoothing = 0.1f,
-                              .max_norm = 1.0f},
-                  .batch = 100,
-                  .source = 25,
-                  .target = 25,
-                  .warm = 2,
-                  .repeat = 5};
-  int code = TSR_EXIT_OK;
-  for (int option; code == TSR_EXIT_OK && (option = tsr_cli_option(argc, argv, options)) != -1;) {
-    if (option == 'h') {
-      return tsr_cli_help(help);
-    }
-    code = parse_option(argv[0], option, &wish);
-  }
-  if (code == TSR_EXIT_OK && optind + 1 < argc) {
-    code = tsr_cli_usage(argv[0], "one model at most is measured");
-  }
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  wish.folder = optind < argc ? argv[optind] : NULL;
-  complete_config(&wish.config);
-  session s = {.wish = &wish};
-  code = open_session(&s);
+  request *wish = opaque;
+  complete_config(&wish->config);
+  session s = {.wish = wish};
+  int code = open_session(&s);
   if (code == TSR_EXIT_OK) {
     code = measure(&s);
   }
-  if (code == TSR_EXIT_OK && wish.profile) {
+  if (code == TSR_EXIT_OK && wish->profile) {
     code = profile(&s);
   }
   if (code == TSR_EXIT_OK) {
@@ -444,3 +312,70 @@ int tsr_bench_train(int argc, char **argv)
   finish_session(&s);
   return code;
 }
+
+#define FIELD(member) TSR_FIELD(request, member)
+
+static const tsr_option rows[] = {
+    {"device", "D", TSR_OPTION_DEVICE, FIELD(device), .help = "where to compute",
+     .otherwise = "TESSERA_DEVICE, else auto"},
+    {"threads", "N", TSR_OPTION_INTEGER, FIELD(threads), 1, 1024, .help = "threads of the cpu backend"},
+    {"d-model", "N", TSR_OPTION_INTEGER, FIELD(config.d_model), 1, 1 << 14, .help = "of the random model",
+     .preset = "256"},
+    {"heads", "N", TSR_OPTION_INTEGER, FIELD(config.encoder_heads), 1, 256, .help = "of the random model",
+     .preset = "8"},
+    {"d-ff", "N", TSR_OPTION_INTEGER, FIELD(config.encoder_d_ff), 1, 1 << 16, .help = "of the random model",
+     .preset = "1024"},
+    {"layers", "N", TSR_OPTION_INTEGER, FIELD(config.encoder_layers), 1, 64, .help = "of each stack", .preset = "3"},
+    {"vocabulary", "N", TSR_OPTION_INTEGER, FIELD(config.source_vocabulary), 1, 1 << 20, .help = "of each side",
+     .preset = "8000"},
+    {"batch", "N", TSR_OPTION_INTEGER, FIELD(batch), 1, 1 << 16, .help = "sentences", .preset = "100"},
+    {"source", "N", TSR_OPTION_INTEGER, FIELD(source), 1, 1 << 12, .help = "tokens of each source", .preset = "25"},
+    {"target", "N", TSR_OPTION_INTEGER, FIELD(target), 1, 1 << 12, .help = "tokens of each target", .preset = "25"},
+    {"dropout", "P", TSR_OPTION_NUMBER, FIELD(options.dropout), 0, 0.99, .take = take_dropout, .help = "all rates",
+     .preset = "0.1"},
+    {"precision", "P", TSR_OPTION_PRECISION, FIELD(options.products),
+     .help = "products read the matrices as f32, f16 or bf16", .otherwise = "f32"},
+    {"recompute", NULL, TSR_OPTION_FLAG, FIELD(options.recompute), .low = 1,
+     .help = "compute what is within a layer once more for the gradients"},
+    {"warm", "N", TSR_OPTION_INTEGER, FIELD(warm), 1, 1000, .help = "steps before those that are timed", .preset = "2"},
+    BENCH_REPEAT(request, "5", .help = "steps that are timed, each for itself"),
+    {"profile", NULL, TSR_OPTION_FLAG, FIELD(profile), .low = 1, .help = "also the time of each operator in one step"},
+    BENCH_JSON(request, "print one JSON object"),
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {{"MODEL", TSR_OPTION_FOLDER, offsetof(request, folder), .optional = 1}, {NULL}};
+static const request initial = {.config = {.family = "nn_transformer",
+                                           .max_positions = 4096,
+                                           .norm = TSR_NORM_LAYER,
+                                           .norm_position = TSR_NORM_POST,
+                                           .final_norm = 1,
+                                           .activation = TSR_ACTIVATION_RELU,
+                                           .position = TSR_POSITION_SINUSOID_INTERLEAVED,
+                                           .attention_bias = 1,
+                                           .feed_forward_bias = 1,
+                                           .logits_bias = 1,
+                                           .logits_scale = 1.0f,
+                                           .epsilon = 1e-5f,
+                                           .pad_id = 0,
+                                           .bos_id = 1,
+                                           .eos_id = 2,
+                                           .unk_id = 3,
+                                           .decoder_start_id = 1},
+                                .options = {.label_smoothing = 0.1f, .max_norm = 1.0f}};
+
+const tsr_command bench_train = {
+    .name = "train",
+    .parent = "bench",
+    .usage = "[MODEL] [OPTION]...",
+    .intro =
+        "Times training steps (forward, backward, update) on random sentences of full length, and prints the target "
+        "tokens per second. Without MODEL: a model of nn.Transformer's kind with random parameters.",
+    .options = &options,
+    .operands = operands,
+    .takes = "one model",
+    .session_size = sizeof(request),
+    .initial = &initial,
+    .run = run,
+};

@@ -11,37 +11,18 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
-#include "tools/tessera/options/loop.h"
+#include "tools/tessera/options/options.h"
 #include "tools/tessera/options/values.h"
-
-static const char help[] =
-    "Usage: tessera bench translate --model FOLDER [OPTION]... FILE\n"
-    "\n"
-    "Runs `tessera translate` on the sentences of FILE as a process of its own, and measures it from\n"
-    "outside: the time from its start to its end, its peak memory; and, with the first line of\n"
-    "FILE alone, the time from its start to its first translated sentence.\n"
-    "\n"
-    "Lists such as 1,4 stand for several configurations; every combination is measured, in turns.\n"
-    "\n"
-    "  --model FOLDER    the model\n"
-    "  --device D,..     where to compute (default: TESSERA_DEVICE, else auto); may be repeated\n"
-    "  --beam N,..       hypotheses of the search (default 1,4)\n"
-    "  --precision P,..  of the weights: f32, f16, bf16, int8 (default: as in the model's file)\n"
-    "  --threads N,..    threads of the device, as TESSERA_THREADS (default: as it decides)\n"
-    "  --batch N         sentences computed at once (default: as `tessera translate` has it)\n"
-    "  --repeat R        runs of each, after one to warm up (default 5)\n"
-    "  --json            print one JSON object a line\n"
-    "  --help            print this text\n";
 
 enum { MAX_CONFIGURATIONS = 64 };
 
 typedef struct request {
   const char *model;
   const char *file;
-  bench_names devices;
-  bench_integers beams;
-  bench_integers precisions;
-  bench_integers threads;
+  tsr_names devices;
+  tsr_integers beams;
+  tsr_integers precisions;
+  tsr_integers threads;
   int32_t batch; /* 0: the default */
   int32_t repeat;
   int as_json;
@@ -110,52 +91,11 @@ static int translate(const session *s, const subject *one, const char *file, int
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
-static int take_option(int option, char *value, void *context)
+static int check(void *opaque)
 {
-  request *wish = context;
-  switch (option) {
-  case 'm':
-    wish->model = value;
-    return TSR_EXIT_OK;
-  case 'd':
-    return bench_names_option("--device", value, &wish->devices);
-  case 'N':
-    return bench_integers_option("--beam", value, 1, 64, &wish->beams);
-  case 'P':
-    return bench_precisions_option("--precision", value, &wish->precisions);
-  case 'T':
-    return bench_integers_option("--threads", value, 1, 1024, &wish->threads);
-  case 'B':
-    return tsr_cli_int32("bench", "--batch", value, 1, 1024, &wish->batch);
-  case 'R':
-    return tsr_cli_int32("bench", "--repeat", value, 1, BENCH_REPEATS, &wish->repeat);
-  case 'j':
-    wish->as_json = 1;
-    return TSR_EXIT_OK;
-  default:
-    return TSR_EXIT_USAGE;
-  }
-}
-
-static int parse(int argc, char **argv, request *wish, int *finished)
-{
-  static const struct option options[] = {
-      {"model", required_argument, NULL, 'm'},   {"device", required_argument, NULL, 'd'},
-      {"beam", required_argument, NULL, 'N'},    {"precision", required_argument, NULL, 'P'},
-      {"threads", required_argument, NULL, 'T'}, {"batch", required_argument, NULL, 'B'},
-      {"repeat", required_argument, NULL, 'R'},  {"json", no_argument, NULL, 'j'},
-      {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
-  int code = tsr_cli_options(argc, argv, options, take_option, wish, finished);
-  if (*finished) {
-    return tsr_cli_help(help);
-  }
-  if (code == TSR_EXIT_OK) {
-    code = bench_file_argument(argc, argv, wish->model, &wish->file);
-  }
-  if (wish->devices.n == 0) {
-    wish->devices.n = 1; /* NULL: the default */
-  }
-  return code;
+  request *wish = opaque;
+  bench_choose_device(&wish->devices);
+  return wish->model ? TSR_EXIT_OK : tsr_cli_usage("bench", "%s", bench_missing_file);
 }
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
@@ -268,16 +208,11 @@ static int tell(const session *s)
   return code;
 }
 
-int tsr_bench_translate(int argc, char **argv)
+static int run(void *opaque)
 {
-  request wish = {.beams = {.values = {1, 4}, .n = 2}, .precisions = {.n = 1}, .threads = {.n = 1}, .repeat = 5};
-  int finished = 0;
-  int code = parse(argc, argv, &wish, &finished);
-  if (code != TSR_EXIT_OK || finished) {
-    return code;
-  }
-  session s = {.wish = &wish};
-  code = bench_first_line(wish.file, s.line, sizeof s.line, &s.sentences);
+  const request *wish = opaque;
+  session s = {.wish = wish};
+  int code = bench_first_line(wish->file, s.line, sizeof s.line, &s.sentences);
   if (code == TSR_EXIT_OK) {
     code = make_subjects(&s);
   }
@@ -293,3 +228,40 @@ int tsr_bench_translate(int argc, char **argv)
   free(s.subjects);
   return code;
 }
+
+static const tsr_option rows[] = {
+    {"model", "FOLDER", TSR_OPTION_FOLDER, TSR_FIELD(request, model), .help = "the model"},
+    BENCH_DEVICES(request),
+    {"beam", "N,..", TSR_OPTION_INTEGER, TSR_FIELD(request, beams), 1, 64, .is_list = 1,
+     .help = "hypotheses of the search", .preset = "1,4"},
+    BENCH_PRECISIONS(request, .help = "of the weights: f32, f16, bf16, int8", .otherwise = "as in the model's file"),
+    BENCH_THREADS(request, .help = "threads of the device, as TESSERA_THREADS", .otherwise = "as it decides"),
+    {"batch", "N", TSR_OPTION_INTEGER, TSR_FIELD(request, batch), 1, 1024, .help = "sentences computed at once",
+     .otherwise = "as `tessera translate` has it"},
+    BENCH_REPEAT(request, "5", .help = "runs of each, after one to warm up"),
+    BENCH_JSON(request, "print one JSON object a line"),
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {{"FILE", TSR_OPTION_FILE, offsetof(request, file)}, {NULL}};
+static const request initial = {.precisions = {.n = 1}, .threads = {.n = 1}};
+
+const tsr_command bench_translate = {
+    .name = "translate",
+    .parent = "bench",
+    .usage = "--model FOLDER [OPTION]... FILE",
+    .intro =
+        "Runs `tessera translate` on the sentences of FILE as a process of its own, and measures it from outside: "
+        "the time from its start to its end, its peak memory; and, with the first line of FILE alone, the time from "
+        "its start to its first translated sentence.\n"
+        "\n"
+        "Lists such as 1,4 stand for several configurations; every combination is measured, in turns.",
+    .options = &options,
+    .operands = operands,
+    .missing = bench_missing_file,
+    .session_size = sizeof(request),
+    .initial = &initial,
+    .check = check,
+    .run = run,
+};

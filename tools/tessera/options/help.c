@@ -13,36 +13,57 @@ static const tsr_option help_row = {.name = "help", .kind = TSR_OPTION_FLAG, .he
 
 /* ---- filling ----------------------------------------------------------------------------------------------------- */
 
-/* Code points of the word that text begins with. */
-static int word_width(const char *text)
+/* Code points of `size` bytes. */
+static int text_width(const char *text, size_t size)
 {
   int width = 0;
-  for (size_t n = strcspn(text, " \n"); n > 0; n--, text++) {
+  for (; size > 0; size--, text++) {
     width += ((unsigned char)*text & 0xC0) != 0x80;
   }
   return width;
 }
 
+/* Bytes of the word that text begins with; of a list without blanks that is wider than `room`, as much as fits. */
+static size_t word_size(const char *text, int room)
+{
+  size_t size = strcspn(text, " \n");
+  while (text_width(text, size) > room) {
+    size_t shorter = size - 1;
+    while (shorter > 0 && text[shorter - 1] != ',') {
+      shorter--;
+    }
+    if (shorter == 0) {
+      break;
+    }
+    size = shorter;
+  }
+  return size;
+}
+
+static void begin_line(FILE *out, int indent, int *column)
+{
+  fprintf(out, "\n%*s", indent, "");
+  *column = indent;
+}
+
 void tsr_help_fill(FILE *out, const char *text, int column, int indent)
 {
   for (int first = 1; *text; first = 0) {
-    int width = word_width(text);
+    size_t size = word_size(text, TSR_HELP_WIDTH - indent);
+    int width = text_width(text, size);
     if (!first && column + 1 + width > TSR_HELP_WIDTH) {
-      fprintf(out, "\n%*s", indent, "");
-      column = indent;
+      begin_line(out, indent, &column);
     } else if (!first && column > indent) {
       fputc(' ', out);
       column++;
     }
-    size_t size = strcspn(text, " \n");
     fprintf(out, "%.*s", (int)size, text);
     column += width;
     text += size;
-    if (*text == '\n') {
-      fprintf(out, "\n%*s", indent, "");
-      column = indent;
+    if (*text && *text != ' ') { /* a newline, or the rest of a list */
+      begin_line(out, indent, &column);
     }
-    text += *text != '\0';
+    text += *text == ' ' || *text == '\n';
   }
   fputc('\n', out);
 }
