@@ -61,22 +61,41 @@ typedef struct cpu_places {
   int32_t any_outside;
 } cpu_places;
 
-#define cpu_attention_places   CPU_AT_LEVEL(cpu_attention_places)
-#define cpu_attention_bias     CPU_AT_LEVEL(cpu_attention_bias)
-#define cpu_attention_weights  CPU_AT_LEVEL(cpu_attention_weights)
-#define cpu_attention_turn     CPU_AT_LEVEL(cpu_attention_turn)
-#define cpu_attention_columns  CPU_AT_LEVEL(cpu_attention_columns)
-#define cpu_attention_lse      CPU_AT_LEVEL(cpu_attention_lse)
-#define cpu_attention_multiply CPU_AT_LEVEL(cpu_attention_multiply)
-#define cpu_attention_finite   CPU_AT_LEVEL(cpu_attention_finite)
-#define cpu_attention_factors  CPU_AT_LEVEL(cpu_attention_factors)
-#define cpu_few_task           CPU_AT_LEVEL(cpu_few_task)
-#define cpu_few_scratch        CPU_AT_LEVEL(cpu_few_scratch)
-#define cpu_tiles_task         CPU_AT_LEVEL(cpu_tiles_task)
-#define cpu_tiles_scratch      CPU_AT_LEVEL(cpu_tiles_scratch)
-#define cpu_tiles_count        CPU_AT_LEVEL(cpu_tiles_count)
-#define cpu_gradient_task      CPU_AT_LEVEL(cpu_gradient_task)
-#define cpu_gradient_scratch   CPU_AT_LEVEL(cpu_gradient_scratch)
+#define cpu_attention_places       CPU_AT_LEVEL(cpu_attention_places)
+#define cpu_attention_bias         CPU_AT_LEVEL(cpu_attention_bias)
+#define cpu_attention_weights      CPU_AT_LEVEL(cpu_attention_weights)
+#define cpu_attention_turn         CPU_AT_LEVEL(cpu_attention_turn)
+#define cpu_attention_columns      CPU_AT_LEVEL(cpu_attention_columns)
+#define cpu_attention_lse          CPU_AT_LEVEL(cpu_attention_lse)
+#define cpu_attention_multiply     CPU_AT_LEVEL(cpu_attention_multiply)
+#define cpu_attention_finite       CPU_AT_LEVEL(cpu_attention_finite)
+#define cpu_attention_factors      CPU_AT_LEVEL(cpu_attention_factors)
+#define cpu_attention_of           CPU_AT_LEVEL(cpu_attention_of)
+#define cpu_attention_result       CPU_AT_LEVEL(cpu_attention_result)
+#define cpu_attention_visible      CPU_AT_LEVEL(cpu_attention_visible)
+#define cpu_attention_drop_out     CPU_AT_LEVEL(cpu_attention_drop_out)
+#define cpu_prepare_attention_plan CPU_AT_LEVEL(cpu_prepare_attention_plan)
+#define cpu_few_task               CPU_AT_LEVEL(cpu_few_task)
+#define cpu_few_scratch            CPU_AT_LEVEL(cpu_few_scratch)
+#define cpu_tiles_task             CPU_AT_LEVEL(cpu_tiles_task)
+#define cpu_tiles_scratch          CPU_AT_LEVEL(cpu_tiles_scratch)
+#define cpu_tiles_count            CPU_AT_LEVEL(cpu_tiles_count)
+
+/* Prepares the plan of a line of attention or its gradient. 0: out of memory. */
+int cpu_prepare_attention_plan(cpu_line *line, cpu_preparation *preparation);
+
+/* What attention and its gradient have in common, of a line so prepared; what they differ in is left out. */
+cpu_attention cpu_attention_of(const cpu_line *line);
+
+/* A result; NULL: absent. */
+const cpu_tensor *cpu_attention_result(const cpu_line *line, int32_t index);
+
+/* Takes the dropout of this run. */
+void cpu_attention_drop_out(cpu_attention *a, const cpu_line *line);
+
+/* Keys that the last query of each sentence sees, all sentences together: the work that there is, not what there is
+ * room for. */
+int64_t cpu_attention_visible(const cpu_attention *a);
 
 /* Keys first .. first+n-1 of sentence b; n from 1 to CPU_KEYS. */
 void cpu_attention_places(const cpu_attention *a, int64_t b, int64_t first, int64_t n, cpu_places *places);
@@ -130,10 +149,6 @@ uint64_t cpu_few_scratch(const cpu_attention *a);
 void cpu_tiles_task(const void *attention, int64_t task, void *scratch);
 uint64_t cpu_tiles_scratch(const cpu_attention *a);
 int64_t cpu_tiles_count(int64_t L); /* tiles that L queries are cut into */
-
-/* The same of the gradient; a task's context is a cpu_attention_gradient, its item a sentence and a head. */
-void cpu_gradient_task(const void *gradient, int64_t task, void *scratch);
-uint64_t cpu_gradient_scratch(const cpu_attention_gradient *g);
 
 static inline int cpu_attention_biased(const cpu_attention *a)
 {

@@ -176,3 +176,123 @@ int64_t cpu_attention_factors(const cpu_attention *a, int64_t b, int64_t h, int6
   }
   return width;
 }
+
+/* ---- of a line --------------------------------------------------------------------------------------------------- */
+
+typedef struct attention_plan {
+  const int32_t *starts; /* cpu_prepare_masking */
+} attention_plan;
+
+cpu_attention cpu_attention_of(const cpu_line *line)
+{
+  const cpu_tensor *q = &line->in[0], *k = &line->in[1], *v = &line->in[2];
+  const attention_plan *plan = line->plan;
+  return (cpu_attention){
+      .q = q,
+      .k = k,
+      .v = v,
+      .rows = cpu_operand(line, 7),
+      .seed = cpu_operand(line, 8),
+      .masking = cpu_masking_of(line, 3, plan->starts),
+      .alpha = line->attributes.alpha,
+      .B = q->extent[0],
+      .L = q->extent[1],
+      .S = k->extent[1],
+      .H = q->extent[2],
+      .K = q->extent[3],
+      .J = v->extent[3],
+      .keys = k->extent[0] > 0 ? k->extent[1] : 0,
+  };
+}
+
+const cpu_tensor *cpu_attention_result(const cpu_line *line, int32_t index)
+{
+  return cpu_present(&line->out[index]) ? &line->out[index] : NULL;
+}
+
+int cpu_prepare_attention_plan(cpu_line *line, cpu_preparation *preparation)
+{
+  attention_plan *plan = cpu_ask_memory(preparation, sizeof *plan);
+  line->plan = plan;
+  return plan && cpu_prepare_masking(line, 3, preparation, &plan->starts) == TSR_OK;
+}
+
+int64_t cpu_attention_visible(const cpu_attention *a)
+{
+  int64_t sum = 0;
+  for (int64_t b = 0; b < a->B; b++) {
+    sum += cpu_visible_keys(&a->masking, b, a->L - 1, a->keys);
+  }
+  return sum;
+}
+
+void cpu_attention_drop_out(cpu_attention *a, const cpu_line *line)
+{
+  if (a->seed) {
+    a->dropout = cpu_dropout_of(a->seed, &line->attributes);
+  }
+}
+
+/* ---- of a query -------------------------------------------------------------------------------------------------- */
+
+void cpu_attention_places(const cpu_attention *a, int64_t b, int64_t first, int64_t n, cpu_places *places)
+{
+  places->any_outside = 0;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t row = b;
+    if (a->rows) {
+      row = ((const int32_t *)a->rows->data)[b * a->rows->stride[0] + (first + i) * a->rows->stride[1]];
+      places->outside[i] = row < 0 || row >= a->k->extent[0];
+      places->any_outside |= places->outside[i];
+      row = places->outside[i] ? 0 : row;
+    }
+    places->k[i] = row * a->k->stride[0] + (first + i) * a->k->stride[1];
+    places->v[i] = row * a->v->stride[0] + (first + i) * a->v->stride[1];
+  }
+  for (int64_t i = n; i < cpu_whole(n); i++) {
+    places->k[i] = places->k[n - 1];
+    places->v[i] = places->v[n - 1];
+  }
+}
+
+void cpu_attention_bias(const cpu_attention *a, int64_t b, int64_t h, int64_t l, int64_t first, int64_t n,
+                        float *scores, float *room)
+{
+  const cpu_f32v zero = cpu_splat(0.0f);
+  const float *additive = NULL, *relative = NULL;
+  if (a->masking.additive) {
+    additive = cpu_additive_row(&a->masking, b, h, l, first, n, room);
+  }
+  if (a->masking.relative) {
+    cpu_relative_row(&a->masking, b, h, l, first, n, room + CPU_KEYS);
+    relative = room + CPU_KEYS;
+  }
+  for (int64_t s = 0; s < n; s += CPU_LANES) {
+    const int64_t part = n - s < CPU_LANES ? n - s : CPU_LANES;
+    cpu_store(scores + s, cpu_biased(cpu_load(scores + s), additive ? cpu_load_part(additive + s, part, 0.0f) : zero,
+                                     relative ? cpu_load_part(relative + s, part, 0.0f) : zero));
+  }
+}
+
+void cpu_attention_weights(const cpu_attention *a, int64_t b, int64_t h, int64_t l, int64_t end, float max, float sum)
+{
+  const cpu_tensor *t = a->weights;
+  float *w = (float *)t->data + b * t->stride[0] + h * t->stride[1] + l * t->stride[2];
+  const float inverse = cpu_attention_inverse(sum);
+  const cpu_f32v shift = cpu_attention_shift(cpu_splat(max));
+  for (int64_t s = 0; s < end; s += CPU_LANES) {
+    const int64_t part = end - s < CPU_LANES ? end - s : CPU_LANES;
+    const cpu_f32v score = cpu_load_part(w + s, part, 0.0f);
+    cpu_store_part(w + s, cpu_exp(score - shift) * cpu_splat(inverse), part);
+  }
+  for (int64_t s = end; s < a->S; s++) {
+    w[s] = 0.0f * inverse; /* NaN in a row that is NaN */
+  }
+}
+
+void cpu_attention_lse(const cpu_attention *a, int64_t b, int64_t h, int64_t l, float max, float sum)
+{
+  const cpu_tensor *t = a->lse;
+  float *lse = (float *)t->data + b * t->stride[0] + h * t->stride[1] + l * t->stride[2];
+  *lse = sum == 0.0f ? -INFINITY : max + logf(sum);
+}

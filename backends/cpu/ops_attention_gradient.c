@@ -81,7 +81,7 @@ static uint64_t lay_out(gradient *t, float *scratch)
   return (uint64_t)used * sizeof(float);
 }
 
-uint64_t cpu_gradient_scratch(const cpu_attention_gradient *g)
+static uint64_t gradient_scratch(const cpu_attention_gradient *g)
 {
   gradient t = {.g = g, .a = &g->attention};
   return lay_out(&t, NULL);
@@ -427,7 +427,7 @@ static void differentiate(gradient *t)
   write_zeros(t, g->dv, keys, a->S - keys);
 }
 
-void cpu_gradient_task(const void *context, int64_t task, void *scratch)
+static void gradient_task(const void *context, int64_t task, void *scratch)
 {
   const cpu_attention_gradient *g = context;
   const cpu_attention *a = &g->attention;
@@ -445,4 +445,50 @@ void cpu_gradient_task(const void *context, int64_t task, void *scratch)
     t.h = item % a->H;
     differentiate(&t);
   }
+}
+
+/* ---- the operator ------------------------------------------------------------------------------------------------ */
+
+static cpu_attention_gradient gradient_of(const cpu_line *line)
+{
+  cpu_attention_gradient g = {
+      .attention = cpu_attention_of(line),
+      .dy = &line->in[10],
+      .lse = &line->in[11],
+      .dq = &line->out[0],
+      .dk = &line->out[1],
+      .dv = &line->out[2],
+      .dscores = cpu_attention_result(line, 3),
+  };
+  g.attention.y = &line->in[9];
+  return g;
+}
+
+int32_t cpu_prepare_attention_gradient(cpu_line *line, cpu_preparation *preparation)
+{
+  if (!cpu_prepare_attention_plan(line, preparation)) {
+    return TSR_ERR_OUT_OF_MEMORY;
+  }
+  const cpu_attention_gradient g = gradient_of(line);
+  cpu_ask_scratch(preparation, gradient_scratch(&g));
+  return TSR_OK;
+}
+
+void cpu_run_attention_gradient(const cpu_line *line, cpu_team *team)
+{
+  cpu_attention_gradient g = gradient_of(line);
+  cpu_attention *a = &g.attention;
+  assert(a->q->rank == 4 && a->k->rank == 4 && a->v->rank == 4 && a->y->rank == 4 && g.dy->rank == 4);
+  assert(!a->rows && a->k->extent[0] == a->B && a->v->extent[0] == a->B && g.lse->rank == 3);
+  assert((a->K <= 1 || (g.dq->stride[3] == 1 && g.dk->stride[3] == 1)) && (a->J <= 1 || g.dv->stride[3] == 1));
+  a->n_items = a->B * a->H;
+  if (a->n_items == 0) {
+    return;
+  }
+  cpu_attention_drop_out(a, line);
+  /* Vector instructions for one key and one head, roughly. */
+  const double keys = a->L > 0 ? (double)cpu_attention_visible(a) / (double)a->B : 0.0;
+  const double cost = (double)a->L * (double)(3 * a->K + 2 * a->J + 40) / CPU_LANES;
+  a->n_tasks = cpu_tasks(a->n_items, 200.0 + keys * cost);
+  cpu_parallel(team, a->n_tasks, gradient_task, &g);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "product_i8.h"
 #include "product_tile.h"
 #include "rows.h"
 
@@ -108,6 +109,11 @@ int32_t cpu_product_init(cpu_product *product, const cpu_line *line, int32_t pac
 /* ---- a panel --------------------------------------------------------------------------------------------------- */
 
 enum { BLOCK_OF_B = CPU_BLOCK_DEPTH * CPU_PANEL };
+
+uint64_t cpu_product_shared(const cpu_product *product)
+{
+  return product->b->dtype == TSR_I8 ? cpu_quantised_shared(product) : 0;
+}
 
 uint64_t cpu_product_scratch(const cpu_product *product)
 {

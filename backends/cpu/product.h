@@ -39,19 +39,12 @@ typedef struct cpu_product {
   int64_t packed_step;  /* elements from one matrix to the next; 0: all are the same */
 } cpu_product;
 
-#define cpu_product_init      CPU_AT_LEVEL(cpu_product_init)
-#define cpu_product_shared    CPU_AT_LEVEL(cpu_product_shared)
-#define cpu_product_begin     CPU_AT_LEVEL(cpu_product_begin)
-#define cpu_product_panel     CPU_AT_LEVEL(cpu_product_panel)
-#define cpu_product_scratch   CPU_AT_LEVEL(cpu_product_scratch)
-#define cpu_product_finish    CPU_AT_LEVEL(cpu_product_finish)
-#define cpu_quantised_size    CPU_AT_LEVEL(cpu_quantised_size)
-#define cpu_quantised_pack    CPU_AT_LEVEL(cpu_quantised_pack)
-#define cpu_quantised_scratch CPU_AT_LEVEL(cpu_quantised_scratch)
-#define cpu_quantised_unit    CPU_AT_LEVEL(cpu_quantised_unit)
-#define cpu_quantised_at      CPU_AT_LEVEL(cpu_quantised_at)
-#define cpu_quantise          CPU_AT_LEVEL(cpu_quantise)
-#define cpu_quantised_panel   CPU_AT_LEVEL(cpu_quantised_panel)
+#define cpu_product_init    CPU_AT_LEVEL(cpu_product_init)
+#define cpu_product_shared  CPU_AT_LEVEL(cpu_product_shared)
+#define cpu_product_begin   CPU_AT_LEVEL(cpu_product_begin)
+#define cpu_product_panel   CPU_AT_LEVEL(cpu_product_panel)
+#define cpu_product_scratch CPU_AT_LEVEL(cpu_product_scratch)
+#define cpu_product_finish  CPU_AT_LEVEL(cpu_product_finish)
 
 /* Of a matmul's operands and attributes. pack: 1: lay constant weights out now. TSR_OK or TSR_ERR_OUT_OF_MEMORY. */
 int32_t cpu_product_init(cpu_product *product, const cpu_line *line, int32_t pack, cpu_preparation *preparation);
@@ -77,18 +70,5 @@ static inline int64_t cpu_panel_columns(const cpu_product *product, int64_t pane
   const int64_t left = product->columns - panel * CPU_PANEL;
   return left < CPU_PANEL ? left : CPU_PANEL;
 }
-
-/* product_i8.c: the same for weights of i8. cpu_quantised_panel leaves alpha, bias and activation to its caller. */
-uint64_t cpu_quantised_size(const cpu_product *product);     /* bytes of one matrix's panels */
-void cpu_quantised_pack(const cpu_layout *layout, void *to); /* a cpu_layout.pack */
-uint64_t cpu_quantised_scratch(const cpu_product *product);
-void cpu_quantise(const cpu_product *product, cpu_team *team, void *shared);
-
-/* What cpu_quantise made of a row (of all matrices): what one unit is worth, and the whole number of element k. */
-float cpu_quantised_unit(const cpu_product *product, const void *shared, int64_t row);
-int32_t cpu_quantised_at(const cpu_product *product, const void *shared, int64_t row, int64_t k);
-
-void cpu_quantised_panel(const cpu_product *product, const void *shared, int64_t matrix, int64_t first, int64_t rows,
-                         int64_t panel, float *c, int64_t c_row, void *scratch);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Products of rows that are quantised as they come with weights of i8: sums of whole numbers, exact in any order.
  */
-#include "product.h"
+#include "product_i8.h"
 
 /* Groups of k in a block of b that stays in a level-1 cache. */
 enum { BLOCK_GROUPS = CPU_LANES == 16 ? 128 : 256, BLOCK_BYTES = BLOCK_GROUPS * CPU_PANEL * CPU_GROUP };
@@ -23,11 +23,8 @@ static uint64_t rows_size(const cpu_product *product)
   return cpu_aligned((uint64_t)(product->batch * product->rows) * sizeof(quantised_row));
 }
 
-uint64_t cpu_product_shared(const cpu_product *product)
+uint64_t cpu_quantised_shared(const cpu_product *product)
 {
-  if (product->b->dtype != TSR_I8) {
-    return 0;
-  }
   const uint64_t words = (uint64_t)(product->batch * product->rows * groups_of(product)) * sizeof(int32_t);
   return rows_size(product) + cpu_aligned(words);
 }

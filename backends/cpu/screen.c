@@ -16,6 +16,8 @@
  */
 #include "screen.h"
 
+#include "product_i8.h"
+
 #include <float.h>
 #include <stdatomic.h>
 

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the forms of the matrix product share. ops_matmul.c chooses among them.
+ * The matrix product. Its files know each other in one direction only:
+ *
+ *     ops_matmul.c         chooses among the forms; of products with weights of i8 matmul_i8.c does
+ *     ops_matmul_topk.c    the same where only the largest of each row are wanted
+ *     matmul_FORM.c        plans a product in forms of its own
+ *     matmul.c             what the forms share
  */
 #ifndef TESSERA_BACKENDS_VULKAN_MATMUL_H
 #define TESSERA_BACKENDS_VULKAN_MATMUL_H
@@ -26,29 +31,27 @@ typedef struct tsr_vk_product {
 /* Workgroups that keep most devices busy. How many a device executes at a time Vulkan does not tell. */
 #define TSR_VK_ENOUGH_GROUPS 256
 
+/* Rounds of a shader's loops that a CPU's driver is asked for at most: it may give up after 65535
+ * (tsr_vk_reduce_size). */
+#define TSR_VK_MOST_ROUNDS 32768
+
+/* Parts that the depth must have, because a CPU's driver may give up on one loop over it. */
+uint64_t tsr_vk_least_parts(const tsr_vk_caps *caps, uint32_t depth);
+
 /* Where `groups` workgroups would leave a device idle cuts the depth into parts, multiples of `step` but the last.
  * The form then sums each part for itself, and leaves them in the line's scratch, those of a product one after
  * another. */
 void tsr_vk_cut_depth(tsr_vk_planner *planner, tsr_vk_product *product, uint64_t groups, uint32_t step);
 
 /* Adds a dispatch of a workgroup of `size` invocations for each tile of tile_rows x tile_columns results. Its
- * specialisation constants from 4 on are the form's own. NULL if it cannot be done. */
+ * specialisation constants from 4 on are the form's own. Where only the largest of each row are wanted
+ * (tsr_vk_planner.best) the variant's sister takes its place that leaves candidates in scratch. NULL if it cannot be
+ * done, or there is no such sister. */
 tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, const tsr_vk_product *product,
                                     uint32_t tile_rows, uint32_t tile_columns, uint32_t size);
 
 /* Called last: where the depth was cut adds the dispatch that adds up the parts. 0 if it cannot be done. */
 int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *product);
-
-/* Where only the largest of each row are wanted (tsr_vk_planner.best, ops_matmul_topk.c). A form that plans as
- * always gets its sister that leaves candidates in scratch, if there is one. */
-
-/* The sister of `variant`, or -1, and how many columns a workgroup of it goes through in tiles of tile_rows x
- * tile_columns. */
-int32_t tsr_vk_best_variant(const tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant,
-                            uint32_t tile_rows, uint32_t tile_columns, uint32_t *columns);
-
-/* Sets the sister's own specialisation constants. Those of the form are pushed later. */
-void tsr_vk_spec_best(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint32_t tile_rows, uint32_t columns);
 
 /* Plans a product, with its best or without, in one form. 0 if that cannot be had. */
 typedef int (*tsr_vk_plan_form)(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);

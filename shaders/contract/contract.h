@@ -3,8 +3,8 @@
  * What the planners of backends/vulkan and the shaders must agree on. Each header of this folder is read by both, as C
  * and as GLSL, so that push constants, the positions of specialisation constants, and flags stand once:
  *
- *   CONSTANT(kernel, id, name, value);  Specialisation constant `id`. GLSL: a const uint `name`, which is `value` unless
- *                                       it is set. C: TSR_VK_SPEC_kernel_name, for tsr_vk_spec.
+ *   CONSTANT(kernel, id, name, value);  Specialisation constant `id`. GLSL: a const uint `name`, which is `value`
+ *                                       unless it is set. C: TSR_VK_SPEC_kernel_name, for tsr_vk_spec.
  *   PUSH(kernel)                        The push constants. GLSL: their members. C: the struct tsr_vk_kernel_push.
  *   {                                   Members are of type uvec4, uint, float, uint[n]. std430 aligns a uvec4 to 16
  *     uvec4 extent;                     bytes, and C does not, so those come first. What lies elsewhere than in C is an

@@ -3,8 +3,8 @@
  * Rows of a, quantised to i8 (tsr_matmul_i8 of tessera/ops.h), as quantise.comp leaves them in a line's scratch: one
  * behind the other, those of each distinct matrix of a in order, each in whole groups of four words:
  *
- *   groups 0 .. n-1   q[k], 16 to a group, n = ceil(K / 16): byte k % 4 (from the lowest on) of word k / 4; zeros behind
- *                     the last
+ *   groups 0 .. n-1   q[k], 16 to a group, n = ceil(K / 16): byte k % 4 (from the lowest on) of word k / 4; zeros
+ *                     behind the last
  *   group n           word 0: the bits of s, an f32 (NaN where the row has a NaN or an infinity, then q = 0); the
  *                     others: nothing
  *
