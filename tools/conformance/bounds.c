@@ -23,9 +23,8 @@ check_tensor check_tensor_of(const check_values *values, int32_t tensor)
 {
   const tsr_tensor_desc *desc;
   check_tensor t = {0};
-  int32_t axis, at;
 
-  for (axis = 0; axis < 4; axis++) {
+  for (int32_t axis = 0; axis < 4; axis++) {
     t.extent[axis] = 1;
   }
   if (tensor <= 0) {
@@ -35,8 +34,8 @@ check_tensor check_tensor_of(const check_values *values, int32_t tensor)
   t.storage = &values->storage[desc->storage];
   t.dtype = desc->dtype;
   t.offset = desc->offset;
-  for (axis = 0; axis < desc->rank; axis++) {
-    at = 4 - desc->rank + axis;
+  for (int32_t axis = 0; axis < desc->rank; axis++) {
+    int32_t at = 4 - desc->rank + axis;
     t.extent[at] = desc->extent[axis];
     t.stride[at] = desc->extent[axis] == 1 ? 0 : desc->stride[axis];
   }
@@ -115,12 +114,11 @@ double check_narrowing(int32_t dtype, double value, double error)
   const double largest = fabs(value) + error, least = fabs(value) - error;
   const double kept = half ? (double)tsr_f16_to_f32(tsr_f32_to_f16((float)value))
                            : (double)tsr_bf16_to_f32(tsr_f32_to_bf16((float)value));
-  double result;
 
   if (!isfinite(value) || (error == 0.0 && kept == value && (value == 0.0 || least >= (half ? 0x1p-14 : FLT_MIN)))) {
     return 0.0;
   }
-  result = largest * (half ? 0x1p-10 : 0x1p-7);
+  double result = largest * (half ? 0x1p-10 : 0x1p-7);
   if (half && largest > 65504.0) {
     result = fmax(result, largest - 65504.0);
   }
@@ -143,24 +141,22 @@ static tsr_status bound_elementwise(check_values *values, const tsr_line_desc *l
   check_tensor a = check_tensor_of(values, line->in[0]);
   check_tensor b = check_tensor_of(values, line->op == TSR_OP_ADD || line->op == TSR_OP_MUL ? line->in[1] : 0);
   check_tensor y = check_tensor_of(values, line->out[0]);
-  tsr_status status;
-  double x, z, result, ex, ez, error;
-  int64_t i0, i1, i2, i3, at;
+  double z, ez, error;
 
   if (y.dtype != TSR_F32) {
     return TSR_OK; /* integers: exact */
   }
-  status = check_errors_init(&y);
+  tsr_status status = check_errors_init(&y);
   if (status) {
     return status;
   }
-  for (i0 = 0; i0 < y.extent[0]; i0++) {
-    for (i1 = 0; i1 < y.extent[1]; i1++) {
-      for (i2 = 0; i2 < y.extent[2]; i2++) {
-        for (i3 = 0; i3 < y.extent[3]; i3++) {
-          at = check_place(&a, i0, i1, i2, i3);
-          x = check_value(&a, at);
-          ex = check_error(&a, at);
+  for (int64_t i0 = 0; i0 < y.extent[0]; i0++) {
+    for (int64_t i1 = 0; i1 < y.extent[1]; i1++) {
+      for (int64_t i2 = 0; i2 < y.extent[2]; i2++) {
+        for (int64_t i3 = 0; i3 < y.extent[3]; i3++) {
+          int64_t at = check_place(&a, i0, i1, i2, i3);
+          double x = check_value(&a, at);
+          double ex = check_error(&a, at);
           z = ez = 0.0;
           if (b.storage) {
             at = check_place(&b, i0, i1, i2, i3);
@@ -168,7 +164,7 @@ static tsr_status bound_elementwise(check_values *values, const tsr_line_desc *l
             ez = check_error(&b, at);
           }
           at = check_place(&y, i0, i1, i2, i3);
-          result = check_value(&y, at);
+          double result = check_value(&y, at);
           switch (line->op) {
           case TSR_OP_ADD: /* one rounding on each side; a sum of whole numbers is exact while it fits */
             error = ex + ez + 2.0 * CHECK_U * (fabs(result) + ex + ez) + 2.0 * FLT_MIN;
@@ -217,14 +213,12 @@ static tsr_status bound_moves(check_values *values, const tsr_line_desc *line)
   check_tensor y = check_tensor_of(values, line->out[0]);
   int32_t axis = 4 - tsr_tensor_at(values->program, line->in[0])->rank + line->attributes.axis;
   int32_t scaled = line->op == TSR_OP_EMBEDDING && line->attributes.alpha != 1.0f;
-  tsr_status status;
-  int64_t i[4], from[4], to, row;
-  double error;
+  int64_t i[4], from[4], to;
 
   if (!x.storage->error && !(y.storage->error) && line->op != TSR_OP_EMBEDDING) {
     return TSR_OK;
   }
-  status = check_errors_init(&y);
+  tsr_status status = check_errors_init(&y);
   if (status) {
     return status;
   }
@@ -234,7 +228,7 @@ static tsr_status bound_moves(check_values *values, const tsr_line_desc *line)
         for (i[3] = 0; i[3] < (line->op == TSR_OP_APPEND ? x : y).extent[3]; i[3]++) {
           int64_t target[4] = {i[0], i[1], i[2], i[3]};
           from[0] = i[0], from[1] = i[1], from[2] = i[2], from[3] = i[3];
-          error = 0.0;
+          double error = 0.0;
           if (line->op == TSR_OP_EMBEDDING) {
             to = check_place(&y, i[0], i[1], i[2], i[3]);
             /* one rounding on each side where alpha is not 1; subnormal products may be flushed */
@@ -246,7 +240,7 @@ static tsr_status bound_moves(check_values *values, const tsr_line_desc *line)
             continue;
           }
           if (line->op == TSR_OP_GATHER) {
-            row = check_integer(&index, check_place(&index, 0, 0, 0, i[axis]));
+            int64_t row = check_integer(&index, check_place(&index, 0, 0, 0, i[axis]));
             from[axis] = row;
             if (row < 0 || row >= x.extent[axis]) {
               y.storage->error[check_place(&y, i[0], i[1], i[2], i[3])] = 0.0;
@@ -255,7 +249,7 @@ static tsr_status bound_moves(check_values *values, const tsr_line_desc *line)
           }
           if (line->op == TSR_OP_APPEND) {
             axis = 4 - tsr_tensor_at(values->program, line->in[0])->rank + 1;
-            row = index.storage ? check_integer(&index, check_place(&index, 0, 0, 0, i[axis - 1])) : 0;
+            int64_t row = index.storage ? check_integer(&index, check_place(&index, 0, 0, 0, i[axis - 1])) : 0;
             target[axis] += row;
             if (target[axis] < 0 || target[axis] >= y.extent[axis]) {
               continue;
@@ -330,31 +324,29 @@ static void bound_topk_row(const check_tensor *x, const check_tensor *y, const c
   rivals behind = {{0}}, ahead = {{0}};
   const int64_t row = check_place(x, i[0], i[1], i[2], 0);
   double worst = 0.0;
-  int64_t place, at, value_at;
-  range r;
 
-  for (place = 0; place < y->extent[3]; place++) {
+  for (int64_t place = 0; place < y->extent[3]; place++) {
     chosen[check_integer(indices, check_place(indices, i[0], i[1], i[2], place))] = 1;
   }
-  for (at = 0; at < x->extent[3]; at++) {
-    r = range_of(x, row + at * x->stride[3]);
+  for (int64_t at = 0; at < x->extent[3]; at++) {
+    range r = range_of(x, row + at * x->stride[3]);
     worst = fmax(worst, check_error(x, row + at * x->stride[3]));
     if (!chosen[at]) {
       add_behind(&behind, &r);
     }
   }
-  for (place = y->extent[3] - 1; place >= 0; place--) {
-    value_at = check_place(indices, i[0], i[1], i[2], place);
-    at = check_integer(indices, value_at);
+  for (int64_t place = y->extent[3] - 1; place >= 0; place--) {
+    int64_t value_at = check_place(indices, i[0], i[1], i[2], place);
+    int64_t at = check_integer(indices, value_at);
     chosen[at] = 0;
-    r = range_of(x, row + at * x->stride[3]);
+    range r = range_of(x, row + at * x->stride[3]);
     indices->storage->error[value_at] = is_ahead(&r, &behind) ? 0.0 : INFINITY;
     add_behind(&behind, &r);
   }
-  for (place = 0; place < y->extent[3]; place++) {
-    value_at = check_place(indices, i[0], i[1], i[2], place);
-    at = row + check_integer(indices, value_at) * x->stride[3];
-    r = range_of(x, at);
+  for (int64_t place = 0; place < y->extent[3]; place++) {
+    int64_t value_at = check_place(indices, i[0], i[1], i[2], place);
+    int64_t at = row + check_integer(indices, value_at) * x->stride[3];
+    range r = range_of(x, at);
     if (!is_behind(&r, &ahead)) {
       indices->storage->error[value_at] = INFINITY;
     }
@@ -372,21 +364,19 @@ static tsr_status bound_topk(check_values *values, const tsr_line_desc *line)
   check_tensor x = check_tensor_of(values, line->in[0]);
   check_tensor y = check_tensor_of(values, line->out[0]);
   check_tensor indices = check_tensor_of(values, line->out[1]);
-  tsr_status status;
-  char *chosen;
   int64_t i[3];
 
   if (!x.storage->error || x.extent[3] == 0) {
     return TSR_OK;
   }
-  status = check_errors_clear(&y);
+  tsr_status status = check_errors_clear(&y);
   if (!status) {
     status = check_errors_clear(&indices);
   }
   if (status) {
     return status;
   }
-  chosen = calloc((size_t)x.extent[3], 1);
+  char *chosen = calloc((size_t)x.extent[3], 1);
   if (!chosen) {
     return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the bounds of %lld elements",
                     (long long)x.extent[3]);

@@ -8,27 +8,25 @@
 
 int64_t check_bucket(int64_t distance, int64_t rows, int32_t bidirectional, int32_t max_distance)
 {
-  int64_t base = 0, r = distance < 0 ? -distance : 0, n = rows, e;
-  float place;
+  int64_t base = 0, r = distance < 0 ? -distance : 0, n = rows;
 
   if (bidirectional) {
     n /= 2;
     base = distance > 0 ? n : 0;
     r = distance < 0 ? -distance : distance;
   }
-  e = n / 2;
+  int64_t e = n / 2;
   if (r < e) {
     return base + r;
   }
-  place = (float)log((double)((float)r / (float)e)) / (float)log((double)max_distance / (double)e);
+  float place = (float)log((double)((float)r / (float)e)) / (float)log((double)max_distance / (double)e);
   r = e + (int64_t)(place * (float)(n - e));
   return base + (r < n - 1 ? r : n - 1);
 }
 
 int check_masking_at(const check_masking *m, int64_t b, int64_t h, int64_t l, int64_t s, check_addend *addend)
 {
-  int64_t position = 0, row, at;
-  double value;
+  int64_t position = 0;
 
   *addend = (check_addend){0};
   if (m->position.storage) {
@@ -41,8 +39,8 @@ int check_masking_at(const check_masking *m, int64_t b, int64_t h, int64_t l, in
     return 0;
   }
   if (m->additive.storage) {
-    at = check_place(&m->additive, b, h, l, s);
-    value = check_value(&m->additive, at);
+    int64_t at = check_place(&m->additive, b, h, l, s);
+    double value = check_value(&m->additive, at);
     if (value == -INFINITY) {
       return 0;
     }
@@ -51,10 +49,10 @@ int check_masking_at(const check_masking *m, int64_t b, int64_t h, int64_t l, in
     addend->terms++;
   }
   if (m->relative.storage) {
-    row = check_bucket(s - l - position, m->relative.extent[2], m->attributes->bidirectional,
-                       m->attributes->max_distance);
-    at = check_place(&m->relative, 0, 0, row, h);
-    value = check_value(&m->relative, at);
+    int64_t row = check_bucket(s - l - position, m->relative.extent[2], m->attributes->bidirectional,
+                               m->attributes->max_distance);
+    int64_t at = check_place(&m->relative, 0, 0, row, h);
+    double value = check_value(&m->relative, at);
     if (value == -INFINITY) {
       return 0;
     }
@@ -74,19 +72,17 @@ tsr_status check_bound_mask(check_values *values, const tsr_line_desc *line)
   check_masking m = {check_tensor_of(values, line->in[1]), check_tensor_of(values, line->in[2]),
                      check_tensor_of(values, line->in[3]), check_tensor_of(values, line->in[4]), &line->attributes};
   tsr_status status = check_errors_init(&y);
-  int64_t b, h, l, s, at;
   check_addend addend;
-  double e;
 
   if (status) {
     return status;
   }
-  for (b = 0; b < y.extent[0]; b++) {
-    for (h = 0; h < y.extent[1]; h++) {
-      for (l = 0; l < y.extent[2]; l++) {
-        for (s = 0; s < y.extent[3]; s++) {
-          e = 0.0;
-          at = check_place(&x, b, h, l, s);
+  for (int64_t b = 0; b < y.extent[0]; b++) {
+    for (int64_t h = 0; h < y.extent[1]; h++) {
+      for (int64_t l = 0; l < y.extent[2]; l++) {
+        for (int64_t s = 0; s < y.extent[3]; s++) {
+          double e = 0.0;
+          int64_t at = check_place(&x, b, h, l, s);
           if (check_masking_at(&m, b, h, l, s, &addend)) {
             e = check_error(&x, at) + addend.additive_error + addend.relative_error;
             if (fabs(check_value(&x, at)) < FLT_MIN) {
@@ -130,10 +126,9 @@ typedef struct score {
  * that are cut off err by 2u a step. */
 static void bound_query(score *scores, int64_t n_scores, double *rescaling, double *total, double *spread)
 {
-  double max = -INFINITY, min = INFINITY, d;
-  int64_t s;
+  double max = -INFINITY, min = INFINITY;
 
-  for (s = 0; s < n_scores; s++) {
+  for (int64_t s = 0; s < n_scores; s++) {
     if (scores[s].value > -INFINITY) {
       max = fmax(max, scores[s].value);
       min = fmin(min, scores[s].value);
@@ -144,10 +139,10 @@ static void bound_query(score *scores, int64_t n_scores, double *rescaling, doub
     return;
   }
   *rescaling = CHECK_U * (7.0 * (double)n_scores + 4.0 * fmin(max - min, 200.0)); /* beyond 104 the factor is 0 */
-  for (s = 0; s < n_scores; s++) {
+  for (int64_t s = 0; s < n_scores; s++) {
     scores[s].weight = scores[s].spread = 0.0;
     if (scores[s].value > -INFINITY) {
-      d = max - scores[s].value;
+      double d = max - scores[s].value;
       scores[s].weight = exp(-d);
       scores[s].spread = exp(fmin(scores[s].error + CHECK_U * d - d, 700.0)) - exp(-d) +
                          exp(-d) * 2.0 * CHECK_U * (3.0 + 2.0 * d) + FLT_MIN;
@@ -167,11 +162,11 @@ static double masked(double sum, double additive, double relative)
  * rounded one: a large addend swallows the error of a small score, on every device alike. */
 static void bound_score(score *result, double value, double error, const check_addend *addend)
 {
-  double low, high;
-
   result->value = value == -INFINITY ? value : masked(value, addend->additive, addend->relative);
-  low = masked(value - error, addend->additive - addend->additive_error, addend->relative - addend->relative_error);
-  high = masked(value + error, addend->additive + addend->additive_error, addend->relative + addend->relative_error);
+  double low =
+      masked(value - error, addend->additive - addend->additive_error, addend->relative - addend->relative_error);
+  double high =
+      masked(value + error, addend->additive + addend->additive_error, addend->relative + addend->relative_error);
   result->error = fmax(high - result->value, result->value - low);
 }
 
@@ -202,12 +197,11 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
   const double alpha = (double)line->attributes.alpha;
   const int narrow = line->attributes.narrow;
   const double roundings = check_gamma((double)q.extent[3] + 2.0) * (narrow ? 2.0 : 1.0);
-  double dot, size, carried, error, qv, kv, eq, ek;
-  int64_t s, i, at_q, at_k;
+  double dot, size, carried;
   check_addend addend;
   int special = 0, overflows = 0;
 
-  for (s = 0; s < n_scores; s++) {
+  for (int64_t s = 0; s < n_scores; s++) {
     scores[s].row = rows.storage ? check_integer(&rows, check_place(&rows, 0, 0, b, s)) : b;
     scores[s].value = -INFINITY;
     scores[s].error = scores[s].weight = scores[s].spread = 0.0;
@@ -215,13 +209,13 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
       continue;
     }
     dot = size = carried = 0.0;
-    at_q = check_place(&q, b, l, h, 0);
-    at_k = check_place(&k, scores[s].row, s, h, 0);
-    for (i = 0; i < q.extent[3]; i++, at_q += q.stride[3], at_k += k.stride[3]) {
-      qv = check_value(&q, at_q);
-      kv = check_value(&k, at_k);
-      eq = check_error(&q, at_q);
-      ek = check_error(&k, at_k);
+    int64_t at_q = check_place(&q, b, l, h, 0);
+    int64_t at_k = check_place(&k, scores[s].row, s, h, 0);
+    for (int64_t i = 0; i < q.extent[3]; i++, at_q += q.stride[3], at_k += k.stride[3]) {
+      double qv = check_value(&q, at_q);
+      double kv = check_value(&k, at_k);
+      double eq = check_error(&q, at_q);
+      double ek = check_error(&k, at_k);
       if (narrow) {
         /* an infinity beside a factor that may vanish: any result will do */
         overflows |=
@@ -233,7 +227,7 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
       size += isfinite(qv) && isfinite(kv) ? (fabs(qv) + eq) * (fabs(kv) + ek) : 0.0;
       carried += eq * fabs(kv) + ek * fabs(qv) + eq * ek;
     }
-    error = fabs(alpha) * (carried + roundings * size) + FLT_MIN * (double)q.extent[3];
+    double error = fabs(alpha) * (carried + roundings * size) + FLT_MIN * (double)q.extent[3];
     bound_score(&scores[s], alpha * dot, error, &addend);
     special |= scores[s].value != scores[s].value || scores[s].value == INFINITY;
     overflows |= fmax(size, fabs(alpha) * size) > FLT_MAX;
@@ -253,9 +247,8 @@ static void drop_factors(const check_values *values, const tsr_line_desc *line, 
                          const check_tensor *q, int64_t n_scores, double *factor)
 {
   const int64_t first = ((at[0] * q->extent[2] + at[1]) * q->extent[1] + at[2]) * n_scores;
-  int64_t s;
 
-  for (s = 0; s < n_scores; s++) {
+  for (int64_t s = 0; s < n_scores; s++) {
     factor[s] = check_drop_factor(values, line->in[8], &line->attributes, first + s);
   }
 }
@@ -281,21 +274,21 @@ static void bound_results(const check_tensor *v, const results *r, const score *
   const int64_t b = at[0], h = at[1], l = at[2];
   const check_tensor *y = &r->y, *w = &r->w;
   const double cut = r->narrow ? 2.0 : 1.0;
-  double weight, error, carried, sum, size, visible, max = -INFINITY;
-  int64_t j, s, place;
+  double error, sum, size, visible, max = -INFINITY;
+  int64_t place;
   int special, open;
 
-  for (j = 0; j < y->extent[3]; j++) {
+  for (int64_t j = 0; j < y->extent[3]; j++) {
     sum = size = visible = 0.0;
     special = open = 0;
-    for (s = 0; s < n_scores && total > 0.0; s++) {
+    for (int64_t s = 0; s < n_scores && total > 0.0; s++) {
       if (scores[s].value == -INFINITY) {
         continue;
       }
       place = check_place(v, scores[s].row, s, h, j);
-      weight = scores[s].weight / total;
+      double weight = scores[s].weight / total;
       error = fmin(1.0, scores[s].spread / total + weight * (spread / total));
-      carried = check_error(v, place);
+      double carried = check_error(v, place);
       if (r->narrow) {
         error += weight_narrowing(&scores[s], factor[s]) / total;
         carried += check_narrowing(TSR_F16, check_value(v, place), carried);
@@ -314,11 +307,11 @@ static void bound_results(const check_tensor *v, const results *r, const score *
     place = check_place(y, b, l, h, j);
     y->storage->error[place] = open ? INFINITY : special || total == 0.0 ? 0.0 : spread > 1e300 ? INFINITY : error;
   }
-  for (s = 0; s < n_scores; s++) {
+  for (int64_t s = 0; s < n_scores; s++) {
     error = 0.0;
     max = fmax(max, scores[s].value);
     if (w->storage && total > 0.0 && scores[s].value > -INFINITY) {
-      weight = scores[s].weight / total;
+      double weight = scores[s].weight / total;
       error = scores[s].spread / total +
               weight * (spread / total + cut * check_gamma((double)n_scores + 6.0) + rescaling) + FLT_MIN;
     }
@@ -336,12 +329,10 @@ static void bound_results(const check_tensor *v, const results *r, const score *
 /* Nothing is asked of a query's results. */
 static void release_results(const results *r, const int64_t *at)
 {
-  int64_t i;
-
-  for (i = 0; i < r->y.extent[3]; i++) {
+  for (int64_t i = 0; i < r->y.extent[3]; i++) {
     r->y.storage->error[check_place(&r->y, at[0], at[2], at[1], i)] = INFINITY;
   }
-  for (i = 0; r->w.storage && i < r->w.extent[3]; i++) {
+  for (int64_t i = 0; r->w.storage && i < r->w.extent[3]; i++) {
     r->w.storage->error[check_place(&r->w, at[0], at[1], at[2], i)] = INFINITY;
   }
   if (r->lse.storage) {
@@ -382,7 +373,6 @@ tsr_status check_bound_attention(check_values *values, const tsr_line_desc *line
   score *scores;
   double *factor, rescaling, total, spread;
   int64_t at[3];
-  int kind;
 
   if (!status) {
     status = check_errors_clear(&r.w);
@@ -401,7 +391,7 @@ tsr_status check_bound_attention(check_values *values, const tsr_line_desc *line
   for (at[0] = 0; at[0] < q.extent[0]; at[0]++) {
     for (at[1] = 0; at[1] < q.extent[2]; at[1]++) {
       for (at[2] = 0; at[2] < q.extent[1]; at[2]++) {
-        kind = query_scores(values, line, &m, at[0], at[1], at[2], scores, n_scores);
+        int kind = query_scores(values, line, &m, at[0], at[1], at[2], scores, n_scores);
         if (kind == SCORES_FINITE) {
           bound_query(scores, n_scores, &rescaling, &total, &spread);
           drop_factors(values, line, at, &q, n_scores, factor);
@@ -430,15 +420,14 @@ typedef struct dot_product {
 
 static dot_product dot_rows(const check_tensor *a, int64_t at_a, const check_tensor *b, int64_t at_b)
 {
-  double x, y, ex, ey, size = 0.0;
+  double size = 0.0;
   dot_product result = {0};
-  int64_t i;
 
-  for (i = 0; i < a->extent[3]; i++, at_a += a->stride[3], at_b += b->stride[3]) {
-    x = check_value(a, at_a);
-    y = check_value(b, at_b);
-    ex = check_error(a, at_a);
-    ey = check_error(b, at_b);
+  for (int64_t i = 0; i < a->extent[3]; i++, at_a += a->stride[3], at_b += b->stride[3]) {
+    double x = check_value(a, at_a);
+    double y = check_value(b, at_b);
+    double ex = check_error(a, at_a);
+    double ey = check_error(b, at_b);
     result.value += x * y;
     size += (fabs(x) + ex) * (fabs(y) + ey);
     result.size += isfinite(x) && isfinite(y) ? fabs(x * y) : 0.0;
@@ -453,12 +442,9 @@ static dot_product dot_rows(const check_tensor *a, int64_t at_a, const check_ten
 static void add_term(const check_tensor *result, int64_t at, const check_tensor *row, int64_t at_row, double factor,
                      double error, double scale, int64_t terms)
 {
-  double x, ex;
-  int64_t i;
-
-  for (i = 0; i < row->extent[3]; i++, at += result->stride[3], at_row += row->stride[3]) {
-    x = fabs(check_value(row, at_row));
-    ex = check_error(row, at_row);
+  for (int64_t i = 0; i < row->extent[3]; i++, at += result->stride[3], at_row += row->stride[3]) {
+    double x = fabs(check_value(row, at_row));
+    double ex = check_error(row, at_row);
     result->storage->error[at] += scale * (error * x + (fabs(factor) + error) * ex +
                                            check_gamma((double)terms + 3.0) * (fabs(factor) + error) * (x + ex)) +
                                   FLT_MIN * (1.0 + scale) * (1.0 + x + fabs(factor));
@@ -479,23 +465,21 @@ static int bound_gradient(const check_values *values, const tsr_line_desc *line,
   const int64_t query = check_place(&q, b, l, h, 0), at_dy = check_place(&dy, b, l, h, 0);
   const dot_product delta = dot_rows(&dy, at_dy, &y, check_place(&y, b, l, h, 0));
   const double alpha = fabs((double)line->attributes.alpha), f_error = line->in[8] ? CHECK_U : 0.0;
-  double d, w, w_error, inner, error, dscore, largest = delta.size;
-  dot_product p;
-  int64_t s;
+  double largest = delta.size;
 
-  for (s = 0; s < n_scores; s++) {
+  for (int64_t s = 0; s < n_scores; s++) {
     if (scores[s].value == -INFINITY) {
       continue;
     }
-    d = scores[s].value - check_value(&lse, at_lse);
-    w = exp(d);
-    w_error = exp(fmin(d + scores[s].error + check_error(&lse, at_lse) + CHECK_U * fabs(d), 700.0)) - w +
-              w * 2.0 * CHECK_U * (3.0 + 2.0 * fabs(d)) + FLT_MIN;
-    p = dot_rows(&dy, at_dy, &v, check_place(&v, b, s, h, 0));
+    double d = scores[s].value - check_value(&lse, at_lse);
+    double w = exp(d);
+    double w_error = exp(fmin(d + scores[s].error + check_error(&lse, at_lse) + CHECK_U * fabs(d), 700.0)) - w +
+                     w * 2.0 * CHECK_U * (3.0 + 2.0 * fabs(d)) + FLT_MIN;
+    dot_product p = dot_rows(&dy, at_dy, &v, check_place(&v, b, s, h, 0));
     largest = fmax(largest, fmax(1.0, factor[s]) * p.size);
-    inner = factor[s] * p.value - delta.value;
-    error = factor[s] * p.error + delta.error + 2.0 * CHECK_U * (fabs(factor[s] * p.value) + fabs(delta.value));
-    dscore = w * inner;
+    double inner = factor[s] * p.value - delta.value;
+    double error = factor[s] * p.error + delta.error + 2.0 * CHECK_U * (fabs(factor[s] * p.value) + fabs(delta.value));
+    double dscore = w * inner;
     error = w * error + w_error * (fabs(inner) + error) + 2.0 * CHECK_U * fabs(dscore) + FLT_MIN * (1.0 + w);
     if (r->dscores.storage) {
       r->dscores.storage->error[check_place(&r->dscores, b, h, l, s)] = error + CHECK_U * fabs(dscore);
@@ -511,9 +495,7 @@ static int bound_gradient(const check_values *values, const tsr_line_desc *line,
 /* What is not finite is held against the reference; a bound that is not finite is none. */
 static void settle(const check_tensor *t)
 {
-  int64_t i;
-
-  for (i = 0; t->storage && i < t->storage->count; i++) {
+  for (int64_t i = 0; t->storage && i < t->storage->count; i++) {
     double *error = &t->storage->error[i];
     *error = !isfinite(t->storage->value[i]) ? 0.0 : *error < 1e300 ? *error : INFINITY;
   }
@@ -523,22 +505,21 @@ static void settle(const check_tensor *t)
 static void release_gradient(const results *r, const int64_t *at, const check_masking *m, int64_t n_scores)
 {
   check_addend addend;
-  int64_t s, i;
 
-  for (i = 0; i < r->dq.extent[3]; i++) {
+  for (int64_t i = 0; i < r->dq.extent[3]; i++) {
     r->dq.storage->error[check_place(&r->dq, at[0], at[2], at[1], i)] = INFINITY;
   }
-  for (s = 0; s < n_scores; s++) {
+  for (int64_t s = 0; s < n_scores; s++) {
     if (!check_masking_at(m, at[0], at[1], at[2], s, &addend)) {
       continue;
     }
     if (r->dscores.storage) {
       r->dscores.storage->error[check_place(&r->dscores, at[0], at[1], at[2], s)] = INFINITY;
     }
-    for (i = 0; i < r->dk.extent[3]; i++) {
+    for (int64_t i = 0; i < r->dk.extent[3]; i++) {
       r->dk.storage->error[check_place(&r->dk, at[0], s, at[1], i)] = INFINITY;
     }
-    for (i = 0; i < r->dv.extent[3]; i++) {
+    for (int64_t i = 0; i < r->dv.extent[3]; i++) {
       r->dv.storage->error[check_place(&r->dv, at[0], s, at[1], i)] = INFINITY;
     }
   }
@@ -557,10 +538,10 @@ tsr_status check_bound_attention_gradient(check_values *values, const tsr_line_d
   tsr_status status = TSR_OK;
   score *scores;
   double *factor;
-  int64_t at[3], i;
+  int64_t at[3];
   char *open, *query; /* of each query: what release_gradient says */
 
-  for (i = 0; i < 4 && !status; i++) {
+  for (int64_t i = 0; i < 4 && !status; i++) {
     status = check_errors_clear(all[i]);
   }
   if (!status) {
@@ -586,7 +567,7 @@ tsr_status check_bound_attention_gradient(check_values *values, const tsr_line_d
       }
     }
   }
-  for (i = 0; i < 4; i++) {
+  for (int64_t i = 0; i < 4; i++) {
     settle(all[i]);
   }
   query = open;

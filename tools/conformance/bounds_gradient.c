@@ -17,36 +17,36 @@ tsr_status check_bound_softmax_gradient(check_values *values, const tsr_line_des
   check_tensor dx = check_tensor_of(values, line->out[0]);
   tsr_status status = check_errors_clear(&dx);
   const int64_t n = dx.extent[3], rows = n ? check_count(&dx) / n : 0;
-  double a, b, ea, eb, total, sum_error, factor, factor_error, error;
-  int64_t row, i[4];
+  double error;
+  int64_t i[4];
   check_sum sum;
 
   if (status) {
     return status;
   }
   dx.storage->terms = n;
-  for (row = 0; row < rows; row++) {
+  for (int64_t row = 0; row < rows; row++) {
     check_index(&dx, row * n, i);
     sum = (check_sum){0};
-    total = 0.0;
+    double total = 0.0;
     for (i[3] = 0; i[3] < n; i[3]++) {
-      a = logarithmic ? 1.0 : check_value(&y, check_at(&y, i));
-      ea = logarithmic ? 0.0 : check_error(&y, check_at(&y, i));
-      b = check_value(&dy, check_at(&dy, i));
-      eb = check_error(&dy, check_at(&dy, i));
+      double a = logarithmic ? 1.0 : check_value(&y, check_at(&y, i));
+      double ea = logarithmic ? 0.0 : check_error(&y, check_at(&y, i));
+      double b = check_value(&dy, check_at(&dy, i));
+      double eb = check_error(&dy, check_at(&dy, i));
       check_sum_add(&sum, a * b, ea * fabs(b) + eb * fabs(a) + ea * eb);
       sum.carried += FLT_MIN * (fabs(a) + fabs(b)); /* a factor that counts as zero */
       total += a * b;
     }
-    sum_error = check_sum_error(&sum, 1.0);
+    double sum_error = check_sum_error(&sum, 1.0);
     for (i[3] = 0; i[3] < n; i[3]++) {
-      a = check_value(&y, check_at(&y, i));
-      ea = check_error(&y, check_at(&y, i));
-      b = check_value(&dy, check_at(&dy, i));
-      eb = check_error(&dy, check_at(&dy, i));
+      double a = check_value(&y, check_at(&y, i));
+      double ea = check_error(&y, check_at(&y, i));
+      double b = check_value(&dy, check_at(&dy, i));
+      double eb = check_error(&dy, check_at(&dy, i));
       if (logarithmic) {
-        factor = exp(a);
-        factor_error = exp(a + ea) - factor + factor * 2.0 * CHECK_U * (3.0 + 2.0 * fabs(a)) + FLT_MIN;
+        double factor = exp(a);
+        double factor_error = exp(a + ea) - factor + factor * 2.0 * CHECK_U * (3.0 + 2.0 * fabs(a)) + FLT_MIN;
         error = eb + factor_error * (fabs(total) + sum_error) + factor * sum_error +
                 2.0 * CHECK_U * (fabs(b) + factor * fabs(total));
         if (a == -INFINITY) {
@@ -98,19 +98,18 @@ static void bound_norm_row(const check_tensor *x, const check_tensor *gain, cons
 {
   const int64_t n = dx->extent[3];
   double mean_h = 0.0, size_h = 0.0, error_h = 0.0, mean_hn = 0.0, size_hn = 0.0, error_hn = 0.0;
-  double g, d, eg, ed, h, eh, z, nu, inner, error, most = 0.0;
-  int pass;
+  double most = 0.0;
 
-  for (pass = 0; pass < 2; pass++) {
+  for (int pass = 0; pass < 2; pass++) {
     for (i[3] = 0; i[3] < n; i[3]++) {
-      g = check_value(gain, check_place(gain, 0, 0, 0, i[3]));
-      eg = check_error(gain, check_place(gain, 0, 0, 0, i[3]));
-      d = check_value(dy, check_at(dy, i));
-      ed = check_error(dy, check_at(dy, i));
-      h = d * g;
-      eh = ed * fabs(g) + eg * fabs(d) + ed * eg + CHECK_U * fabs(h) + FLT_MIN * (1.0 + fabs(g) + fabs(d));
-      z = check_value(x, check_at(x, i)) - scale->mean;
-      nu = check_norm_error(scale, z, check_error(x, check_at(x, i)));
+      double g = check_value(gain, check_place(gain, 0, 0, 0, i[3]));
+      double eg = check_error(gain, check_place(gain, 0, 0, 0, i[3]));
+      double d = check_value(dy, check_at(dy, i));
+      double ed = check_error(dy, check_at(dy, i));
+      double h = d * g;
+      double eh = ed * fabs(g) + eg * fabs(d) + ed * eg + CHECK_U * fabs(h) + FLT_MIN * (1.0 + fabs(g) + fabs(d));
+      double z = check_value(x, check_at(x, i)) - scale->mean;
+      double nu = check_norm_error(scale, z, check_error(x, check_at(x, i)));
       z *= scale->root;
       nu += 5.0 * CHECK_U * (fabs(z) + nu) + FLT_MIN;
       if (pass == 0) {
@@ -125,9 +124,9 @@ static void bound_norm_row(const check_tensor *x, const check_tensor *gain, cons
         add_to_column(sums->dbias, i[3], sums->rows, fabs(d), ed);
         continue;
       }
-      inner = fabs(h - mean_h - z * mean_hn);
-      error = eh + error_h + fabs(z) * error_hn + nu * (fabs(mean_hn) + error_hn) +
-              4.0 * CHECK_U * (fabs(h) + fabs(mean_h) + fabs(z * mean_hn));
+      double inner = fabs(h - mean_h - z * mean_hn);
+      double error = eh + error_h + fabs(z) * error_hn + nu * (fabs(mean_hn) + error_hn) +
+                     4.0 * CHECK_U * (fabs(h) + fabs(mean_h) + fabs(z * mean_hn));
       error = scale->root * ((1.0 + scale->relative) * error + scale->relative * inner);
       error += 2.0 * CHECK_U * (fabs(check_value(dx, check_at(dx, i))) + error) + FLT_MIN * (1.0 + scale->root);
       error = scale->overflows || size_hn > 1e38 ? INFINITY : error;
@@ -155,8 +154,7 @@ tsr_status check_bound_norm_gradient(check_values *values, const tsr_line_desc *
   const int64_t n = dx.extent[3], rows = n ? check_count(&dx) / n : 0;
   column_sums sums = {&dgain, &dbias, rows};
   tsr_status status = check_errors_clear(&dx);
-  check_norm_row scale;
-  int64_t row, i[4];
+  int64_t i[4];
 
   if (!status) {
     status = check_errors_clear(&dgain);
@@ -172,9 +170,9 @@ tsr_status check_bound_norm_gradient(check_values *values, const tsr_line_desc *
   if (dbias.storage) {
     dbias.storage->terms = rows;
   }
-  for (row = 0; row < rows; row++) {
+  for (int64_t row = 0; row < rows; row++) {
     check_index(&dx, row * n, i);
-    scale = check_norm_row_of(&x, i[0], i[1], i[2], line);
+    check_norm_row scale = check_norm_row_of(&x, i[0], i[1], i[2], line);
     if (!scale.special) {
       bound_norm_row(&x, &gain, &dy, &dx, &sums, &scale, i);
     }
@@ -182,7 +180,7 @@ tsr_status check_bound_norm_gradient(check_values *values, const tsr_line_desc *
       dgain.storage->error[check_place(&dgain, 0, 0, 0, i[3])] = INFINITY;
     }
   }
-  for (row = 0; row < n; row++) { /* what is NaN or infinite is held against the reference */
+  for (int64_t row = 0; row < n; row++) { /* what is NaN or infinite is held against the reference */
     check_tensor *both[] = {&dgain, &dbias};
     for (int32_t k = 0; k < 2; k++) {
       int64_t at = both[k]->storage ? check_place(both[k], 0, 0, 0, row) : 0;
@@ -233,15 +231,15 @@ tsr_status check_bound_activation_gradient(check_values *values, const tsr_line_
   check_tensor dy = check_tensor_of(values, line->in[1]);
   check_tensor dx = check_tensor_of(values, line->out[0]);
   tsr_status status = check_errors_clear(&dx);
-  double a, d, slope, change, error;
-  int64_t e, i[4], at;
+  double change, error;
+  int64_t i[4];
 
-  for (e = 0; e < check_count(&dx) && !status; e++) {
+  for (int64_t e = 0; e < check_count(&dx) && !status; e++) {
     check_index(&dx, e, i);
-    a = check_value(&x, check_at(&x, i));
-    d = check_value(&dy, check_at(&dy, i));
-    at = check_at(&dx, i);
-    slope = slope_of(activation, a, check_error(&x, check_at(&x, i)), &change);
+    double a = check_value(&x, check_at(&x, i));
+    double d = check_value(&dy, check_at(&dy, i));
+    int64_t at = check_at(&dx, i);
+    double slope = slope_of(activation, a, check_error(&x, check_at(&x, i)), &change);
     if (activation == TSR_ACTIVATION_RELU) {
       change += a > 0.0 && a < FLT_MIN ? 1.0 : 0.0;
     } else if (isfinite(a)) {
@@ -266,9 +264,9 @@ tsr_status check_bound_mask_gradient(check_values *values, const tsr_line_desc *
   check_tensor dy = check_tensor_of(values, line->in[1]);
   check_tensor dx = check_tensor_of(values, line->out[0]);
   tsr_status status = check_errors_clear(&dx);
-  int64_t e, i[4];
+  int64_t i[4];
 
-  for (e = 0; e < check_count(&dx) && !status; e++) {
+  for (int64_t e = 0; e < check_count(&dx) && !status; e++) {
     check_index(&dx, e, i);
     if (check_value(&y, check_at(&y, i)) != -INFINITY) {
       dx.storage->error[check_at(&dx, i)] = check_error(&dy, check_at(&dy, i));
@@ -284,20 +282,19 @@ tsr_status check_bound_relative_gradient(check_values *values, const tsr_line_de
   check_tensor y = check_tensor_of(values, line->out[0]);
   tsr_status status = check_errors_clear(&y);
   const int64_t n = y.extent[2];
-  int64_t b, l, s, h, bucket, distance;
   check_sum sum;
 
   if (status) {
     return status;
   }
   y.storage->terms = x.extent[0] * x.extent[2];
-  for (bucket = 0; bucket < n; bucket++) {
-    for (h = 0; h < x.extent[1]; h++) {
+  for (int64_t bucket = 0; bucket < n; bucket++) {
+    for (int64_t h = 0; h < x.extent[1]; h++) {
       sum = (check_sum){0};
-      for (b = 0; b < x.extent[0]; b++) {
-        for (l = 0; l < x.extent[2]; l++) {
-          for (s = 0; s < x.extent[3]; s++) {
-            distance = s - l;
+      for (int64_t b = 0; b < x.extent[0]; b++) {
+        for (int64_t l = 0; l < x.extent[2]; l++) {
+          for (int64_t s = 0; s < x.extent[3]; s++) {
+            int64_t distance = s - l;
             distance -= position.storage ? check_integer(&position, check_place(&position, 0, 0, 0, b)) : 0;
             if (check_bucket(distance, n, line->attributes.bidirectional, line->attributes.max_distance) == bucket) {
               check_sum_add(&sum, check_value(&x, check_place(&x, b, h, l, s)),
@@ -327,14 +324,14 @@ tsr_status check_bound_scatter_add(check_values *values, const tsr_line_desc *li
   check_tensor y = check_tensor_of(values, line->out[0]);
   const int32_t axis = axis_of(values, line);
   tsr_status status = check_errors_clear(&y);
-  int64_t e, m, i[4], from[4];
+  int64_t i[4], from[4];
   check_sum sum;
 
-  for (e = 0; e < check_count(&y) && !status; e++) {
+  for (int64_t e = 0; e < check_count(&y) && !status; e++) {
     check_index(&y, e, i);
     from[0] = i[0], from[1] = i[1], from[2] = i[2], from[3] = i[3];
     sum = (check_sum){0};
-    for (m = 0; m < x.extent[axis]; m++) {
+    for (int64_t m = 0; m < x.extent[axis]; m++) {
       if (check_integer(&index, check_place(&index, 0, 0, 0, m)) == i[axis]) {
         from[axis] = m;
         check_sum_add(&sum, check_value(&x, check_at(&x, from)), check_error(&x, check_at(&x, from)));
@@ -351,14 +348,13 @@ tsr_status check_bound_concat(check_values *values, const tsr_line_desc *line)
   check_tensor y = check_tensor_of(values, line->out[0]);
   const int32_t axis = axis_of(values, line);
   tsr_status status = check_errors_clear(&y);
-  int64_t e, i[4], first = 0, at;
-  int32_t slot;
+  int64_t i[4], first = 0;
 
-  for (slot = 0; slot < TSR_MAX_INPUTS && line->in[slot] && !status; slot++) {
+  for (int32_t slot = 0; slot < TSR_MAX_INPUTS && line->in[slot] && !status; slot++) {
     check_tensor x = check_tensor_of(values, line->in[slot]);
-    for (e = 0; e < check_count(&x); e++) {
+    for (int64_t e = 0; e < check_count(&x); e++) {
       check_index(&x, e, i);
-      at = check_at(&x, i);
+      int64_t at = check_at(&x, i);
       i[axis] += first;
       y.storage->error[check_at(&y, i)] = check_error(&x, at);
     }

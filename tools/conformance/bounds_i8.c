@@ -16,12 +16,11 @@ static double byte_value(const check_tensor *t, int64_t place)
  * much as itself. INFINITY where a part may overflow. */
 static double product_error(const double *factor, int32_t n)
 {
-  double all = 1.0, part, smallest = INFINITY, largest = 0.0;
-  int32_t subset, i;
+  double all = 1.0, smallest = INFINITY, largest = 0.0;
 
-  for (subset = 1; subset < 1 << n; subset++) {
-    part = 1.0;
-    for (i = 0; i < n; i++) {
+  for (int32_t subset = 1; subset < 1 << n; subset++) {
+    double part = 1.0;
+    for (int32_t i = 0; i < n; i++) {
       part *= subset >> i & 1 ? factor[i] : 1.0;
     }
     smallest = part > 0.0 ? fmin(smallest, part) : smallest;
@@ -48,9 +47,8 @@ typedef struct quantised_row {
  * allowed. Where a carries so much that the row may or may not be small enough to count as zero, everything is. */
 static void quantise(const check_tensor *a, int64_t place, int64_t n, quantised_row *row)
 {
-  double largest = 0.0, carried = 0.0, low, value, t, reach;
+  double largest = 0.0, carried = 0.0;
   int64_t k, at;
-  float inverse;
 
   row->special = 0;
   for (k = 0, at = place; k < n; k++, at += a->stride[3]) {
@@ -58,7 +56,7 @@ static void quantise(const check_tensor *a, int64_t place, int64_t n, quantised_
     largest = fmax(largest, fabs(check_value(a, at)));
     carried = fmax(carried, check_error(a, at));
   }
-  low = largest - carried;
+  double low = largest - carried;
   row->unit = row->unit_error = 0.0;
   for (k = 0; k < n; k++) {
     row->q[k] = row->spread[k] = 0.0;
@@ -75,11 +73,11 @@ static void quantise(const check_tensor *a, int64_t place, int64_t n, quantised_
     return;
   }
   row->unit_error = 4.0 * CHECK_U * row->unit + carried / 127.0;
-  inverse = 127.0f / (float)largest;
+  float inverse = 127.0f / (float)largest;
   for (k = 0, at = place; k < n; k++, at += a->stride[3]) {
-    value = check_value(a, at);
-    t = 127.0 * value / largest;
-    reach = 8.0 * CHECK_U * fabs(t) + (127.0 * check_error(a, at) + fabs(t) * carried) / low;
+    double value = check_value(a, at);
+    double t = 127.0 * value / largest;
+    double reach = 8.0 * CHECK_U * fabs(t) + (127.0 * check_error(a, at) + fabs(t) * carried) / low;
     row->q[k] = fmin(fmax((double)nearbyintf((float)value * inverse), -127.0), 127.0);
     row->spread[k] =
         fmax(fmin(floor(t + reach + 0.5), 127.0) - row->q[k], row->q[k] - fmax(ceil(t - reach - 0.5), -127.0));
@@ -94,13 +92,12 @@ static double element_error(const quantised_row *row, const tsr_op_attributes *a
   const double factor[] = {alpha, row->unit + row->unit_error, fabs(scale) + scale_error, fabs(sum) + reach};
   const double size = factor[0] * factor[1] * factor[2] * factor[3];
   const double nominal = alpha * row->unit * fabs(scale) * fabs(sum);
-  double error;
 
   if (!isfinite(scale) || !isfinite(offset)) {
     return reach > 0.0 ? INFINITY
                        : 0.0; /* NaN and infinities are held against the reference where their sign is sure */
   }
-  error = (size - nominal) + product_error(factor, 4) + offset_error;
+  double error = (size - nominal) + product_error(factor, 4) + offset_error;
   error += check_gamma(3.0) * (size + fabs(offset) + offset_error) + 2.0 * FLT_MIN;
   if (!(size + fabs(offset) <= FLT_MAX)) {
     return INFINITY;
@@ -118,31 +115,30 @@ tsr_status check_bound_matmul_i8(check_values *values, const tsr_line_desc *line
   const int64_t n_sum = a.extent[3];
   quantised_row row = {.q = malloc((size_t)n_sum * 2 * sizeof(double) + 1)};
   tsr_status status = check_errors_init(&y);
-  int64_t i0, i1, m, n, k, at_b, at_bias, at_scale;
-  double sum, reach, byte, offset, offset_error, error;
+  double sum, reach;
 
   if (!status && !row.q) {
     status = tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for a row of %lld elements", (long long)n_sum);
   }
   row.spread = row.q + n_sum;
-  for (i0 = 0; i0 < y.extent[0] && !status; i0++) {
-    for (i1 = 0; i1 < y.extent[1]; i1++) {
-      for (m = 0; m < y.extent[2]; m++) {
+  for (int64_t i0 = 0; i0 < y.extent[0] && !status; i0++) {
+    for (int64_t i1 = 0; i1 < y.extent[1]; i1++) {
+      for (int64_t m = 0; m < y.extent[2]; m++) {
         quantise(&a, check_place(&a, i0, i1, m, 0), n_sum, &row);
-        for (n = 0; n < y.extent[3]; n++) {
+        for (int64_t n = 0; n < y.extent[3]; n++) {
           sum = reach = 0.0;
-          at_b = check_place(&b, i0, i1, 0, n);
-          for (k = 0; k < n_sum; k++, at_b += b.stride[2]) {
-            byte = byte_value(&b, at_b);
+          int64_t at_b = check_place(&b, i0, i1, 0, n);
+          for (int64_t k = 0; k < n_sum; k++, at_b += b.stride[2]) {
+            double byte = byte_value(&b, at_b);
             sum += row.q[k] * byte;
             reach += row.spread[k] * fabs(byte);
           }
-          at_bias = bias.storage ? check_place(&bias, i0, i1, m, n) : 0;
-          offset = bias.storage ? check_value(&bias, at_bias) : 0.0;
-          offset_error = bias.storage ? check_error(&bias, at_bias) : 0.0;
-          at_scale = check_place(&scales, 0, 0, 0, n);
-          error = element_error(&row, &line->attributes, sum, reach, check_value(&scales, at_scale),
-                                check_error(&scales, at_scale), offset, offset_error);
+          int64_t at_bias = bias.storage ? check_place(&bias, i0, i1, m, n) : 0;
+          double offset = bias.storage ? check_value(&bias, at_bias) : 0.0;
+          double offset_error = bias.storage ? check_error(&bias, at_bias) : 0.0;
+          int64_t at_scale = check_place(&scales, 0, 0, 0, n);
+          double error = element_error(&row, &line->attributes, sum, reach, check_value(&scales, at_scale),
+                                       check_error(&scales, at_scale), offset, offset_error);
           y.storage->error[check_place(&y, i0, i1, m, n)] = row.special ? 0.0 : error;
         }
       }
@@ -161,18 +157,18 @@ tsr_status check_bound_embedding_i8(check_values *values, const tsr_line_desc *l
   check_tensor y = check_tensor_of(values, line->out[0]);
   const double alpha = fabs((double)line->attributes.alpha);
   tsr_status status = check_errors_init(&y);
-  int64_t i[4], id, at;
+  int64_t i[4];
 
   for (i[0] = 0; i[0] < y.extent[0] && !status; i[0]++) {
     for (i[1] = 0; i[1] < y.extent[1]; i[1]++) {
       for (i[2] = 0; i[2] < y.extent[2]; i[2]++) {
-        id = check_integer(&ids, check_place(&ids, 0, i[0], i[1], i[2]));
+        int64_t id = check_integer(&ids, check_place(&ids, 0, i[0], i[1], i[2]));
         for (i[3] = 0; i[3] < y.extent[3] && id >= 0 && id < table.extent[2]; i[3]++) {
           const int64_t at_scale = check_place(&scales, 0, 0, 0, id);
           const double carried = check_error(&scales, at_scale);
           const double byte = fabs(byte_value(&table, check_place(&table, 0, 0, id, i[3])));
           const double factor[] = {alpha, fabs(check_value(&scales, at_scale)) + carried, byte};
-          at = check_place(&y, i[0], i[1], i[2], i[3]);
+          int64_t at = check_place(&y, i[0], i[1], i[2], i[3]);
           y.storage->error[at] = isfinite(factor[1]) ? alpha * carried * byte + product_error(factor, 3) : 0.0;
         }
       }

@@ -25,32 +25,32 @@ tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
   const int32_t activation = line->attributes.activation;
   const int64_t n_sum = a.extent[3];
   tsr_status status = check_errors_init(&y);
-  int64_t i0, i1, m, n, k, at_a, at_b, at;
+  int64_t at;
   const int narrow = line->attributes.narrow;
   const double roundings = check_gamma((double)n_sum + 3.0) * (narrow ? 2.0 : 1.0);
-  double sum, size, carried, flush, av, bv, ea, eb, offset, error;
-  int binary, exponent, exact, special, open;
+  double sum, size, carried, flush, offset;
+  int exponent, special, open;
 
   if (status) {
     return status;
   }
   y.storage->biased |= narrow;
-  binary = fabs(frexp(alpha, &exponent)) == 0.5 && fabs(alpha) >= 0x1p-10 && fabs(alpha) <= 1.0;
+  int binary = fabs(frexp(alpha, &exponent)) == 0.5 && fabs(alpha) >= 0x1p-10 && fabs(alpha) <= 1.0;
   y.storage->terms = n_sum;
-  for (i0 = 0; i0 < y.extent[0]; i0++) {
-    for (i1 = 0; i1 < y.extent[1]; i1++) {
-      for (m = 0; m < y.extent[2]; m++) {
-        for (n = 0; n < y.extent[3]; n++) {
+  for (int64_t i0 = 0; i0 < y.extent[0]; i0++) {
+    for (int64_t i1 = 0; i1 < y.extent[1]; i1++) {
+      for (int64_t m = 0; m < y.extent[2]; m++) {
+        for (int64_t n = 0; n < y.extent[3]; n++) {
           sum = size = carried = flush = offset = 0.0;
-          exact = binary;
+          int exact = binary;
           special = open = 0;
-          at_a = check_place(&a, i0, i1, m, 0);
-          at_b = check_place(&b, i0, i1, 0, n);
-          for (k = 0; k < n_sum; k++, at_a += a.stride[3], at_b += b.stride[2]) {
-            av = check_value(&a, at_a);
-            bv = check_value(&b, at_b);
-            ea = check_error(&a, at_a);
-            eb = check_error(&b, at_b);
+          int64_t at_a = check_place(&a, i0, i1, m, 0);
+          int64_t at_b = check_place(&b, i0, i1, 0, n);
+          for (int64_t k = 0; k < n_sum; k++, at_a += a.stride[3], at_b += b.stride[2]) {
+            double av = check_value(&a, at_a);
+            double bv = check_value(&b, at_b);
+            double ea = check_error(&a, at_a);
+            double eb = check_error(&b, at_b);
             if (narrow) {
               open |= (isinf(av) && check_narrowing_vanishes(b.dtype, bv, eb)) ||
                       (isinf(bv) && check_narrowing_vanishes(b.dtype, av, ea));
@@ -83,7 +83,7 @@ tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
             continue;
           }
           exact &= (size + fabs(offset)) / fmin(1.0, fabs(alpha)) < 0x1p24;
-          error = carried;
+          double error = carried;
           if (!exact) {
             error += roundings * (fabs(alpha) * size + fabs(offset));
             error += FLT_MIN * (fabs(alpha) * flush + 3.0);
@@ -102,16 +102,15 @@ tsr_status check_bound_reduce_sum(check_values *values, const tsr_line_desc *lin
 {
   check_tensor x = check_tensor_of(values, line->in[0]);
   check_tensor y = check_tensor_of(values, line->out[0]);
-  int32_t rank = tsr_tensor_at(values->program, line->in[0])->rank, axis;
+  int32_t rank = tsr_tensor_at(values->program, line->in[0])->rank;
   tsr_status status = check_errors_init(&y);
   int64_t i[4], j[4], n[4], at, terms = 1;
-  double value, size, carried;
-  int exact, special;
+  double size, carried;
 
   if (status) {
     return status;
   }
-  for (axis = 0; axis < 4; axis++) {
+  for (int32_t axis = 0; axis < 4; axis++) {
     n[axis] = axis >= 4 - rank && (line->attributes.axes >> (axis - (4 - rank)) & 1) ? x.extent[axis] : 1;
     terms *= n[axis];
   }
@@ -121,14 +120,14 @@ tsr_status check_bound_reduce_sum(check_values *values, const tsr_line_desc *lin
       for (i[2] = 0; i[2] < y.extent[2]; i[2]++) {
         for (i[3] = 0; i[3] < y.extent[3]; i[3]++) {
           size = carried = 0.0;
-          exact = 1;
-          special = 0;
+          int exact = 1;
+          int special = 0;
           for (j[0] = 0; j[0] < n[0]; j[0]++) {
             for (j[1] = 0; j[1] < n[1]; j[1]++) {
               for (j[2] = 0; j[2] < n[2]; j[2]++) {
                 for (j[3] = 0; j[3] < n[3]; j[3]++) {
                   at = check_place(&x, i[0] + j[0], i[1] + j[1], i[2] + j[2], i[3] + j[3]);
-                  value = check_value(&x, at);
+                  double value = check_value(&x, at);
                   special |= !isfinite(value);
                   exact &= check_whole(value) && check_error(&x, at) == 0.0;
                   size += isfinite(value) ? fabs(value) + check_error(&x, at) : 0.0;
@@ -167,22 +166,21 @@ tsr_status check_bound_softmax(check_values *values, const tsr_line_desc *line)
   check_tensor mask = check_tensor_of(values, line->in[1]);
   check_tensor y = check_tensor_of(values, line->out[0]);
   tsr_status status = check_errors_init(&y);
-  int64_t i0, i1, i2, i, at, n = y.extent[3];
+  int64_t n = y.extent[3];
   double *error = y.storage->error;
-  double z, max, sum, spread, delta, d;
-  int special;
+  double sum, spread, d;
 
   if (status) {
     return status;
   }
   y.storage->terms = n;
-  for (i0 = 0; i0 < y.extent[0]; i0++) {
-    for (i1 = 0; i1 < y.extent[1]; i1++) {
-      for (i2 = 0; i2 < y.extent[2]; i2++) {
-        max = -INFINITY;
-        special = 0;
-        for (i = 0; i < n; i++) {
-          z = mask.storage ? check_value(&mask, check_place(&mask, i0, i1, i2, i)) : 0.0;
+  for (int64_t i0 = 0; i0 < y.extent[0]; i0++) {
+    for (int64_t i1 = 0; i1 < y.extent[1]; i1++) {
+      for (int64_t i2 = 0; i2 < y.extent[2]; i2++) {
+        double max = -INFINITY;
+        int special = 0;
+        for (int64_t i = 0; i < n; i++) {
+          double z = mask.storage ? check_value(&mask, check_place(&mask, i0, i1, i2, i)) : 0.0;
           if (z != -INFINITY && check_value(&x, check_place(&x, i0, i1, i2, i)) != -INFINITY) {
             z = (double)(float)(z + check_value(&x, check_place(&x, i0, i1, i2, i)));
             special |= z != z || z == INFINITY;
@@ -190,10 +188,10 @@ tsr_status check_bound_softmax(check_values *values, const tsr_line_desc *line)
           }
         }
         sum = spread = 0.0;
-        for (i = 0; i < n && !special && max > -INFINITY; i++) {
-          at = check_place(&y, i0, i1, i2, i);
-          z = check_value(&x, check_place(&x, i0, i1, i2, i));
-          delta = check_error(&x, check_place(&x, i0, i1, i2, i));
+        for (int64_t i = 0; i < n && !special && max > -INFINITY; i++) {
+          int64_t at = check_place(&y, i0, i1, i2, i);
+          double z = check_value(&x, check_place(&x, i0, i1, i2, i));
+          double delta = check_error(&x, check_place(&x, i0, i1, i2, i));
           if (mask.storage) {
             d = check_value(&mask, check_place(&mask, i0, i1, i2, i));
             z = d == -INFINITY || z == -INFINITY ? -INFINITY : (double)(float)(z + d);
@@ -211,9 +209,9 @@ tsr_status check_bound_softmax(check_values *values, const tsr_line_desc *line)
           error[at] = (exp(fmin(delta - d, 700.0)) - exp(-d)) + exp(-d) * 2.0 * CHECK_U * (3.0 + 2.0 * d) + FLT_MIN;
           spread += error[at];
         }
-        for (i = 0; i < n && !special && max > -INFINITY; i++) {
-          at = check_place(&y, i0, i1, i2, i);
-          z = check_value(&y, at);
+        for (int64_t i = 0; i < n && !special && max > -INFINITY; i++) {
+          int64_t at = check_place(&y, i0, i1, i2, i);
+          double z = check_value(&y, at);
           if (error[at] > 0.0) {
             error[at] = error[at] / sum + z * (spread / sum + check_gamma((double)n) + 6.0 * CHECK_U) + FLT_MIN;
             error[at] = fmin(error[at], 1.0);
@@ -228,11 +226,11 @@ tsr_status check_bound_softmax(check_values *values, const tsr_line_desc *line)
 check_log_sum check_log_sum_of(const check_tensor *x, int64_t i0, int64_t i1, int64_t i2)
 {
   check_log_sum row = {.max = -INFINITY};
-  double sum = 0.0, spread = 0.0, z, d, delta;
-  int64_t i, n = x->extent[3], at;
+  double sum = 0.0, spread = 0.0;
+  int64_t n = x->extent[3];
 
-  for (i = 0; i < n; i++) {
-    z = check_value(x, check_place(x, i0, i1, i2, i));
+  for (int64_t i = 0; i < n; i++) {
+    double z = check_value(x, check_place(x, i0, i1, i2, i));
     row.special |= z != z || z == INFINITY;
     row.max = fmax(row.max, z);
   }
@@ -240,11 +238,11 @@ check_log_sum check_log_sum_of(const check_tensor *x, int64_t i0, int64_t i1, in
     row.special = 1;
     return row;
   }
-  for (i = 0; i < n; i++) {
-    at = check_place(x, i0, i1, i2, i);
-    d = row.max - check_value(x, at);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t at = check_place(x, i0, i1, i2, i);
+    double d = row.max - check_value(x, at);
     if (d < INFINITY) {
-      delta = check_error(x, at) + CHECK_U * d;
+      double delta = check_error(x, at) + CHECK_U * d;
       row.worst = fmax(row.worst, check_error(x, at));
       sum += exp(-d);
       spread += exp(fmin(delta - d, 700.0)) - exp(-d) + exp(-d) * 2.0 * CHECK_U * (3.0 + 2.0 * d) + FLT_MIN;
@@ -263,21 +261,19 @@ tsr_status check_bound_log_softmax(check_values *values, const tsr_line_desc *li
   check_tensor x = check_tensor_of(values, line->in[0]);
   check_tensor y = check_tensor_of(values, line->out[0]);
   tsr_status status = check_errors_init(&y);
-  int64_t i0, i1, i2, i, at, n = y.extent[3];
-  check_log_sum row;
-  double z;
+  int64_t n = y.extent[3];
 
   if (status) {
     return status;
   }
   y.storage->terms = n;
-  for (i0 = 0; i0 < y.extent[0]; i0++) {
-    for (i1 = 0; i1 < y.extent[1]; i1++) {
-      for (i2 = 0; i2 < y.extent[2]; i2++) {
-        row = check_log_sum_of(&x, i0, i1, i2);
-        for (i = 0; i < n && !row.special; i++) {
-          z = check_value(&x, check_place(&x, i0, i1, i2, i));
-          at = check_place(&y, i0, i1, i2, i);
+  for (int64_t i0 = 0; i0 < y.extent[0]; i0++) {
+    for (int64_t i1 = 0; i1 < y.extent[1]; i1++) {
+      for (int64_t i2 = 0; i2 < y.extent[2]; i2++) {
+        check_log_sum row = check_log_sum_of(&x, i0, i1, i2);
+        for (int64_t i = 0; i < n && !row.special; i++) {
+          double z = check_value(&x, check_place(&x, i0, i1, i2, i));
+          int64_t at = check_place(&y, i0, i1, i2, i);
           if (z == -INFINITY) {
             continue;
           }
@@ -301,15 +297,14 @@ check_norm_row check_norm_row_of(const check_tensor *x, int64_t i0, int64_t i1, 
   const int centred = line->op == TSR_OP_LAYERNORM || line->op == TSR_OP_LAYERNORM_GRADIENT;
   const int unbiased = centred && line->attributes.unbiased;
   const double epsilon = (double)line->attributes.epsilon;
-  double degrees, deviation, least;
   check_norm_row row = {.slope = 1.0};
-  double z, e, size = 0.0, variance = 0.0, linear = 0.0, square = 0.0, worst = 0.0, delta;
-  int64_t i, at, n = x->extent[3];
+  double size = 0.0, variance = 0.0, linear = 0.0, square = 0.0, worst = 0.0;
+  int64_t n = x->extent[3];
 
   row.centred = centred;
-  for (i = 0; i < n; i++) {
-    at = check_place(x, i0, i1, i2, i);
-    z = check_value(x, at);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t at = check_place(x, i0, i1, i2, i);
+    double z = check_value(x, at);
     row.special |= !isfinite(z);
     worst = fmax(worst, fabs(z));
     row.mean += z / (double)n;
@@ -324,19 +319,19 @@ check_norm_row check_norm_row_of(const check_tensor *x, int64_t i0, int64_t i1, 
   }
   row.overflows = 4.0 * worst * worst * (double)n > FLT_MAX;
   row.shift = centred ? check_gamma((double)n + 1.0) * size + FLT_MIN : 0.0;
-  for (i = 0; i < n; i++) {
-    at = check_place(x, i0, i1, i2, i);
-    z = fabs(check_value(x, at) - row.mean);
-    e = check_error(x, at) + (centred ? row.carried + CHECK_U * z : 0.0);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t at = check_place(x, i0, i1, i2, i);
+    double z = fabs(check_value(x, at) - row.mean);
+    double e = check_error(x, at) + (centred ? row.carried + CHECK_U * z : 0.0);
     variance += z * z / (double)n;
     linear += 2.0 * z * e / (double)n;
     square += (e + row.shift) * (e + row.shift) / (double)n;
   }
-  delta = linear + square + check_gamma((double)n + 2.0) * (variance + linear + square) + FLT_MIN;
+  double delta = linear + square + check_gamma((double)n + 2.0) * (variance + linear + square) + FLT_MIN;
   if (unbiased) {
-    degrees = (double)(n > 1 ? n - 1 : 1) / (double)n;
-    deviation = sqrt(variance / degrees);
-    least = sqrt(fmax(variance - delta, 0.0) / degrees);
+    double degrees = (double)(n > 1 ? n - 1 : 1) / (double)n;
+    double deviation = sqrt(variance / degrees);
+    double least = sqrt(fmax(variance - delta, 0.0) / degrees);
     row.root = 1.0 / (deviation + epsilon);
     row.relative = (deviation + epsilon) / (least + epsilon) - 1.0 + 16.0 * CHECK_U;
     row.slope = deviation > 0.0 ? (deviation + epsilon) / deviation / degrees : 0.0;
@@ -369,26 +364,24 @@ tsr_status check_bound_norm(check_values *values, const tsr_line_desc *line)
   check_tensor bias = check_tensor_of(values, line->op == TSR_OP_LAYERNORM ? line->in[2] : 0);
   check_tensor y = check_tensor_of(values, line->out[0]);
   tsr_status status = check_errors_init(&y);
-  int64_t i0, i1, i2, i, at, n = y.extent[3];
-  double z, e, g, offset;
-  check_norm_row row;
+  int64_t n = y.extent[3];
 
   if (status) {
     return status;
   }
   y.storage->terms = n;
-  for (i0 = 0; i0 < y.extent[0]; i0++) {
-    for (i1 = 0; i1 < y.extent[1]; i1++) {
-      for (i2 = 0; i2 < y.extent[2]; i2++) {
-        row = check_norm_row_of(&x, i0, i1, i2, line);
-        for (i = 0; i < n && !row.special; i++) {
-          at = check_place(&x, i0, i1, i2, i);
-          z = check_value(&x, at) - row.mean;
-          e = check_norm_error(&row, z, check_error(&x, at));
+  for (int64_t i0 = 0; i0 < y.extent[0]; i0++) {
+    for (int64_t i1 = 0; i1 < y.extent[1]; i1++) {
+      for (int64_t i2 = 0; i2 < y.extent[2]; i2++) {
+        check_norm_row row = check_norm_row_of(&x, i0, i1, i2, line);
+        for (int64_t i = 0; i < n && !row.special; i++) {
+          int64_t at = check_place(&x, i0, i1, i2, i);
+          double z = check_value(&x, at) - row.mean;
+          double e = check_norm_error(&row, z, check_error(&x, at));
           at = check_place(&gain, i0, i1, i2, i);
-          g = fabs(check_value(&gain, at));
+          double g = fabs(check_value(&gain, at));
           e = g * e + check_error(&gain, at) * (row.root * fabs(z) + e) + 3.0 * CHECK_U * g * (row.root * fabs(z) + e);
-          offset = 0.0;
+          double offset = 0.0;
           if (bias.storage) {
             at = check_place(&bias, i0, i1, i2, i);
             offset = check_value(&bias, at);

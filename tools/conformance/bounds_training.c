@@ -32,15 +32,14 @@ tsr_status check_bound_dropout(check_values *values, const tsr_line_desc *line)
   check_tensor x = check_tensor_of(values, line->in[0]);
   check_tensor y = check_tensor_of(values, line->out[0]);
   tsr_status status = check_errors_clear(&y);
-  double factor, value, error;
-  int64_t e, i[4], at;
+  int64_t i[4];
 
-  for (e = 0; e < check_count(&y) && !status; e++) {
+  for (int64_t e = 0; e < check_count(&y) && !status; e++) {
     check_index(&y, e, i);
-    factor = check_drop_factor(values, line->in[1], &line->attributes, e);
-    value = check_value(&x, check_at(&x, i));
-    at = check_at(&y, i);
-    error = factor * check_error(&x, check_at(&x, i));
+    double factor = check_drop_factor(values, line->in[1], &line->attributes, e);
+    double value = check_value(&x, check_at(&x, i));
+    int64_t at = check_at(&y, i);
+    double error = factor * check_error(&x, check_at(&x, i));
     error += factor == 0.0 || factor == 1.0 ? 0.0 : 2.0 * CHECK_U * (fabs(check_value(&y, at)) + error);
     error += factor > 0.0 && fabs(value) < FLT_MIN ? factor * fabs(value) + FLT_TRUE_MIN : 0.0;
     y.storage->error[at] = isfinite(check_value(&y, at)) ? error : 0.0;
@@ -60,10 +59,8 @@ tsr_status check_bound_cross_entropy(check_values *values, const tsr_line_desc *
   check_tensor lse = check_tensor_of(values, line->out[1]);
   const int64_t T = logits.extent[2], V = logits.extent[3];
   const double smoothing = (double)line->attributes.smoothing;
-  double total, carried, size, z, error;
+  double carried, size, z;
   tsr_status status = check_errors_clear(&loss);
-  int64_t t, v, at, label;
-  check_log_sum row;
 
   if (!status) {
     status = check_errors_clear(&lse);
@@ -72,21 +69,21 @@ tsr_status check_bound_cross_entropy(check_values *values, const tsr_line_desc *
     return status;
   }
   loss.storage->terms = lse.storage->terms = V;
-  for (t = 0; t < T; t++) {
-    row = check_log_sum_of(&logits, 0, 0, t);
+  for (int64_t t = 0; t < T; t++) {
+    check_log_sum row = check_log_sum_of(&logits, 0, 0, t);
     if (row.special) {
       continue;
     }
-    total = fabs(row.max) + row.logarithm;
-    error = row.worst + row.error + 2.0 * CHECK_U * total + FLT_MIN;
+    double total = fabs(row.max) + row.logarithm;
+    double error = row.worst + row.error + 2.0 * CHECK_U * total + FLT_MIN;
     lse.storage->error[check_place(&lse, 0, 0, 0, t)] = error;
-    label = check_integer(&labels, check_place(&labels, 0, 0, 0, t));
-    at = check_place(&loss, 0, 0, 0, t);
+    int64_t label = check_integer(&labels, check_place(&labels, 0, 0, 0, t));
+    int64_t at = check_place(&loss, 0, 0, 0, t);
     if (label < 0 || label >= V || !isfinite(check_value(&loss, at))) {
       continue;
     }
     carried = size = 0.0;
-    for (v = 0; v < V && smoothing > 0.0; v++) {
+    for (int64_t v = 0; v < V && smoothing > 0.0; v++) {
       z = fabs(check_value(&logits, check_place(&logits, 0, 0, t, v)));
       carried += check_error(&logits, check_place(&logits, 0, 0, t, v)) / (double)V;
       size += (z + total) / (double)V;
@@ -111,25 +108,25 @@ tsr_status check_bound_cross_entropy_gradient(check_values *values, const tsr_li
   const int64_t T = logits.extent[2], V = logits.extent[3];
   const double smoothing = (double)line->attributes.smoothing;
   tsr_status status = check_errors_clear(&dlogits);
-  double d, delta, e, target, outer, carried, error;
-  int64_t t, v, at, label;
+  double e, error;
 
-  for (t = 0; t < T && !status; t++) {
-    label = check_integer(&labels, check_place(&labels, 0, 0, 0, t));
-    outer = fabs(check_value(&dloss, check_place(&dloss, 0, 0, 0, t)));
-    carried = check_error(&dloss, check_place(&dloss, 0, 0, 0, t));
-    for (v = 0; v < V && label >= 0 && label < V; v++) {
-      at = check_place(&dlogits, 0, 0, t, v);
+  for (int64_t t = 0; t < T && !status; t++) {
+    int64_t label = check_integer(&labels, check_place(&labels, 0, 0, 0, t));
+    double outer = fabs(check_value(&dloss, check_place(&dloss, 0, 0, 0, t)));
+    double carried = check_error(&dloss, check_place(&dloss, 0, 0, 0, t));
+    for (int64_t v = 0; v < V && label >= 0 && label < V; v++) {
+      int64_t at = check_place(&dlogits, 0, 0, t, v);
       if (!isfinite(check_value(&dlogits, at))) {
         continue;
       }
-      d = check_value(&logits, check_place(&logits, 0, 0, t, v)) - check_value(&lse, check_place(&lse, 0, 0, 0, t));
-      target = (v == label ? 1.0 - smoothing : 0.0) + smoothing / (double)V;
+      double d =
+          check_value(&logits, check_place(&logits, 0, 0, t, v)) - check_value(&lse, check_place(&lse, 0, 0, 0, t));
+      double target = (v == label ? 1.0 - smoothing : 0.0) + smoothing / (double)V;
       e = error = 0.0;
       if (d > -INFINITY) {
         e = exp(d);
-        delta = check_error(&logits, check_place(&logits, 0, 0, t, v)) +
-                check_error(&lse, check_place(&lse, 0, 0, 0, t)) + CHECK_U * fabs(d);
+        double delta = check_error(&logits, check_place(&logits, 0, 0, t, v)) +
+                       check_error(&lse, check_place(&lse, 0, 0, 0, t)) + CHECK_U * fabs(d);
         error = exp(fmin(d + delta, 700.0)) - e + e * 2.0 * CHECK_U * (3.0 + 2.0 * fabs(d)) + FLT_MIN;
       }
       error += 8.0 * CHECK_U * target + CHECK_U * (e + target);
@@ -148,16 +145,15 @@ tsr_status check_bound_sum_of_squares(check_values *values, const tsr_line_desc 
   check_tensor y = check_tensor_of(values, line->out[0]);
   tsr_status status = check_errors_clear(&y);
   check_sum sum = {0};
-  double value, error;
-  int64_t e, i[4];
+  int64_t i[4];
 
   if (status) {
     return status;
   }
-  for (e = 0; e < check_count(&x); e++) {
+  for (int64_t e = 0; e < check_count(&x); e++) {
     check_index(&x, e, i);
-    value = fabs(check_value(&x, check_at(&x, i)));
-    error = check_error(&x, check_at(&x, i));
+    double value = fabs(check_value(&x, check_at(&x, i)));
+    double error = check_error(&x, check_at(&x, i));
     check_sum_add(&sum, value * value, 2.0 * value * error + error * error);
   }
   if (plus.storage) {
@@ -202,15 +198,13 @@ static moment denominator(moment v, double c2, double epsilon)
 /* The factor of the gradient: c3 clip, and its relative error. A square root as above, a division, two roundings. */
 static double gradient_factor(const check_tensor *norm, double c3, double max_norm, double *relative)
 {
-  double value, carried, factor;
-
   *relative = 2.0 * CHECK_U;
   if (!norm->storage || max_norm <= 0.0) {
     return c3;
   }
-  value = check_value(norm, norm->offset);
-  carried = check_error(norm, norm->offset);
-  factor = max_norm / (sqrt(value) * fabs(c3) + 1e-6);
+  double value = check_value(norm, norm->offset);
+  double carried = check_error(norm, norm->offset);
+  double factor = max_norm / (sqrt(value) * fabs(c3) + 1e-6);
   if (factor * (1.0 - 32.0 * CHECK_U) < 1.0 || carried > 0.0) {
     *relative += 24.0 * CHECK_U + (value > 0.0 ? carried / value : 0.0);
   }
@@ -224,53 +218,53 @@ tsr_status check_bound_adam(check_values *values, const tsr_line_desc *line)
   check_tensor control = check_tensor_of(values, line->in[1]);
   check_tensor norm = check_tensor_of(values, line->in[2]);
   check_tensor state[4];
-  double c[5], factor, relative, rate, square;
-  moment g, p, m, v, step, below, average;
+  double c[5], relative;
+  moment g, step;
   tsr_status status = TSR_OK;
-  int64_t e, i[4], at;
-  int32_t k;
+  int64_t i[4];
 
-  for (k = 0; k < 4; k++) {
+  for (int32_t k = 0; k < 4; k++) {
     state[k] = check_tensor_of(values, line->out[k]);
     status = status || !state[k].storage ? status : check_errors_init(&state[k]);
   }
   if (status || (norm.storage && !isfinite(check_value(&norm, norm.offset)))) {
     return status; /* nothing changes */
   }
-  for (k = 0; k < 5; k++) {
+  for (int32_t k = 0; k < 5; k++) {
     c[k] = check_value(&control, check_place(&control, 0, 0, 0, k));
   }
-  factor = gradient_factor(&norm, c[3], (double)attributes->max_norm, &relative);
-  for (e = 0; e < check_count(&gradient); e++) {
+  double factor = gradient_factor(&norm, c[3], (double)attributes->max_norm, &relative);
+  for (int64_t e = 0; e < check_count(&gradient); e++) {
     check_index(&gradient, e, i);
-    at = check_at(&gradient, i);
+    int64_t at = check_at(&gradient, i);
     g.value = factor * check_value(&gradient, at);
     g.error = fabs(factor) * check_error(&gradient, at) + relative * fabs(g.value) + FLT_MIN * (1.0 + fabs(factor));
-    p = before(&state[0], check_at(&state[0], i));
+    moment p = before(&state[0], check_at(&state[0], i));
     if (attributes->decoupled) {
       p = combine(1.0, p, -c[0] * (double)attributes->decay, p);
     } else if (attributes->decay > 0.0f) {
       g = combine(1.0, g, (double)attributes->decay, p);
     }
-    m = combine((double)attributes->beta1, before(&state[1], check_at(&state[1], i)), 1.0 - (double)attributes->beta1,
-                g);
-    square = g.value * g.value;
-    v = combine((double)attributes->beta2, before(&state[2], check_at(&state[2], i)), 1.0 - (double)attributes->beta2,
+    moment m = combine((double)attributes->beta1, before(&state[1], check_at(&state[1], i)),
+                       1.0 - (double)attributes->beta1, g);
+    double square = g.value * g.value;
+    moment v =
+        combine((double)attributes->beta2, before(&state[2], check_at(&state[2], i)), 1.0 - (double)attributes->beta2,
                 (moment){square, 2.0 * fabs(g.value) * g.error + g.error * g.error + 2.0 * CHECK_U * square});
-    below = denominator(v, c[2], (double)attributes->epsilon);
-    rate = c[0] * c[1];
+    moment below = denominator(v, c[2], (double)attributes->epsilon);
+    double rate = c[0] * c[1];
     step.value = m.value / below.value;
     step.error = below.value > below.error
                      ? (m.error + fabs(m.value) * below.error / below.value) / (below.value - below.error)
                      : INFINITY;
     step.error += 6.0 * CHECK_U * fabs(step.value) + FLT_MIN;
     p = combine(1.0, p, -rate, step);
-    average = p;
+    moment average = p;
     if (state[3].storage) {
       average = combine(1.0 - c[4], before(&state[3], check_at(&state[3], i)), c[4], p);
     }
     const moment after[] = {p, m, v, average};
-    for (k = 0; k < 4; k++) {
+    for (int32_t k = 0; k < 4; k++) {
       if (state[k].storage) {
         at = check_at(&state[k], i);
         /* the reference's rounding; where a square may overflow all is open */

@@ -114,15 +114,15 @@ static void build_gradient(check_build *build, const void *data)
   tsr_shape shape = TSR_SHAPE(p->n_batch, p->n_queries, p->n_heads, p->j);
   tsr_shape sums = TSR_SHAPE(p->n_batch, p->n_heads, p->n_queries);
   tsr_attention_args args = {.alpha = p->alpha};
-  tsr_ref y, dy, lse, dq, dk, dv, dscores = TSR_NONE;
+  tsr_ref y, lse, dk, dv, dscores = TSR_NONE;
 
   args.q = attention_operand(build, p, TSR_F32, 1, p->n_batch, p->n_queries, p->k, p->data_q);
   args.k = attention_operand(build, p, TSR_F32, 0, p->n_batch, p->n_keys, p->k, p->data_k);
   args.v = attention_operand(build, p, TSR_F32, 0, p->n_batch, p->n_keys, p->j, p->data_v);
   args.masking = check_masking_make(build, &p->masking, p->n_batch, p->n_heads, p->n_queries, p->n_keys);
   add_dropout(build, p, &args);
-  dy = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, (check_view)p->view_y,
-                     CHECK_FILL(.data = (check_data)p->data_dy));
+  tsr_ref dy = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, (check_view)p->view_y,
+                             CHECK_FILL(.data = (check_data)p->data_dy));
   if (p->chain) {
     args.lse = &lse;
     y = tsr_attention(program, &args);
@@ -133,7 +133,7 @@ static void build_gradient(check_build *build, const void *data)
     lse = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, sums, (check_view)p->view_y,
                         CHECK_FILL(.data = CHECK_POSITIVE));
   }
-  dq = tsr_attention_gradient(program, &args, y, dy, lse, &dk, &dv, p->dscores ? &dscores : NULL);
+  tsr_ref dq = tsr_attention_gradient(program, &args, y, dy, lse, &dk, &dv, p->dscores ? &dscores : NULL);
   tsr_output(program, "dq", dq);
   tsr_output(program, "dk", dk);
   tsr_output(program, "dv", dv);
@@ -219,23 +219,21 @@ static const int32_t streams[] = {1, -1, INT32_MIN};
 
 static void add_sizes(check_table *table)
 {
-  int32_t i;
-
-  for (i = 0; i < COUNT_OF(head_sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(head_sizes); i++) {
     const int one = i % 2;
     add(table, PARAMS(.k = head_sizes[i], .j = head_sizes[i], .n_queries = one ? 1 : 5, .n_keys = one ? 40 : 19,
                       .masking = check_maskings[one ? 2 : 0]));
     add(table,
         PARAMS(.k = head_sizes[i], .j = head_sizes[(i + 7) % COUNT_OF(head_sizes)], .masking = check_maskings[11]));
   }
-  for (i = 0; i < COUNT_OF(key_sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(key_sizes); i++) {
     add(table, PARAMS(.n_keys = key_sizes[i], .weights = i % 2));
     add(table,
         PARAMS(.n_keys = key_sizes[i], .n_queries = 1, .n_heads = 3, .masking = check_maskings[7], .k = 32, .j = 32));
     add(table,
         PARAMS(.n_keys = key_sizes[i], .n_queries = 3, .masking = check_maskings[2], .layout = 1, .k = 8, .j = 8));
   }
-  for (i = 0; i < COUNT_OF(query_sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(query_sizes); i++) {
     add(table,
         PARAMS(.n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = check_maskings[1], .weights = i % 2));
     add(table, PARAMS(.n_queries = query_sizes[i], .n_keys = 33, .n_heads = 1, .masking = check_maskings[12]));
@@ -252,9 +250,7 @@ static void add_sizes(check_table *table)
 
 static void add_forms(check_table *table)
 {
-  int32_t i, rows;
-
-  for (i = 0; i < CHECK_MASKINGS; i++) {
+  for (int32_t i = 0; i < CHECK_MASKINGS; i++) {
     add(table, PARAMS(.masking = check_maskings[i], .weights = 1, .lse = i % 2));
     add(table, PARAMS(.masking = check_maskings[i], .n_queries = 1, .n_keys = 40, .layout = 1 + i % 3));
     if (i % 2) {
@@ -262,21 +258,21 @@ static void add_forms(check_table *table)
           PARAMS(.masking = check_maskings[i], .n_queries = 9, .n_keys = 70, .k = 20, .j = 12, .rows = i / 2 % 4));
     }
   }
-  for (i = 0; i < CHECK_MASKING_RUNS; i++) {
+  for (int32_t i = 0; i < CHECK_MASKING_RUNS; i++) {
     add(table, PARAMS(.n_batch = 66, .n_keys = 65, .n_queries = 1, .masking = check_masking_runs[i], .k = 8, .j = 8));
     add(table, PARAMS(.n_batch = 66, .n_keys = 65, .n_queries = 3, .masking = check_masking_runs[i], .k = 8, .j = 8,
                       .weights = 1));
     add(table,
         PARAMS(.n_batch = 66, .n_keys = 131, .n_queries = 1 + i % 2, .masking = check_masking_runs[i], .k = 4, .j = 4));
   }
-  for (rows = 1; rows < 4; rows++) {
-    for (i = 0; i < 4; i++) {
+  for (int32_t rows = 1; rows < 4; rows++) {
+    for (int32_t i = 0; i < 4; i++) {
       add(table, PARAMS(.rows = rows, .layout = i, .n_queries = 1, .masking = check_maskings[7]));
       add(table,
           PARAMS(.rows = rows, .layout = i, .n_queries = 4, .n_keys = 37, .weights = 1, .masking = check_maskings[2]));
     }
   }
-  for (i = 0; i < COUNT_OF(operand_views); i++) {
+  for (int32_t i = 0; i < COUNT_OF(operand_views); i++) {
     add(table, PARAMS(.view = operand_views[i], .weights = 1));
     add(table, PARAMS(.view = operand_views[i], .n_queries = 1, .k = 33, .j = 17, .masking = check_maskings[2]));
   }
@@ -310,18 +306,16 @@ static const int32_t hiding[] = {1, 4, 11, 17, 1};
 
 static void add_values(check_table *table)
 {
-  int32_t i, j;
-
-  for (i = 0; i < COUNT_OF(operand_data); i++) {
-    for (j = 0; j < 2; j++) {
+  for (int32_t i = 0; i < COUNT_OF(operand_data); i++) {
+    for (int32_t j = 0; j < 2; j++) {
       add(table, PARAMS(.data_q = operand_data[i][0], .data_k = operand_data[i][1], .data_v = operand_data[i][2],
                         .weights = 1, .n_queries = j ? 1 : 6));
     }
     add(table, PARAMS(.data_q = operand_data[i][0], .data_k = operand_data[i][1], .data_v = operand_data[i][2],
                       .masking = check_maskings[11], .n_keys = 70, .n_batch = 2));
   }
-  for (i = 0; i < COUNT_OF(hiding); i++) {
-    for (j = 0; j < 4; j++) {
+  for (int32_t i = 0; i < COUNT_OF(hiding); i++) {
+    for (int32_t j = 0; j < 4; j++) {
       add(table, PARAMS(.masking = check_maskings[hiding[i]], .data_k = j & 1 ? CHECK_NAN : CHECK_NORMAL,
                         .data_v = j & 1 ? CHECK_NORMAL : CHECK_NAN, .n_queries = j & 2 ? 1 : 6, .weights = 1,
                         .rows = i == 4 ? 3 : 0, .n_keys = 23));
@@ -338,35 +332,35 @@ static void add_values(check_table *table)
  * of its own, which a driver on a CPU takes long to make. */
 static void add_training(check_table *table)
 {
-  int32_t i, n = COUNT_OF(head_sizes);
+  int32_t n = COUNT_OF(head_sizes);
 
-  for (i = 0; i < CHECK_MASKINGS; i++) {
+  for (int32_t i = 0; i < CHECK_MASKINGS; i++) {
     add(table, PARAMS(.masking = check_maskings[i], .lse = 1, .n_queries = 1 + i % 2, .n_keys = 40, .layout = 1 + i % 3,
                       .seed = 1, .rate = 0.5f, .stream = i));
   }
-  for (i = 0; i < COUNT_OF(key_sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(key_sizes); i++) {
     add(table, PARAMS(.n_keys = key_sizes[i], .seed = 1, .rate = 0.5f, .lse = 1));
   }
-  for (i = 0; i < COUNT_OF(query_sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(query_sizes); i++) {
     add(table, PARAMS(.n_queries = query_sizes[i], .n_keys = 33, .seed = 1, .rate = 0.5f, .lse = 1));
   }
-  for (i = 0; i < n; i += 6) {
+  for (int32_t i = 0; i < n; i += 6) {
     add(table, PARAMS(.k = head_sizes[i], .j = head_sizes[(i + 5) % n], .seed = 1, .rate = 0.5f,
                       .masking = check_maskings[1]));
   }
-  for (i = 0; i < COUNT_OF(rates); i++) {
+  for (int32_t i = 0; i < COUNT_OF(rates); i++) {
     add(table, PARAMS(.seed = 1, .rate = rates[i], .weights = 1, .runs = 2));
     add(table, PARAMS(.seed = 1, .rate = 0.5f, .rows = i, .n_queries = 1, .n_keys = 64, .lse = 1));
     add(table, PARAMS(.seed = 1, .rate = 0.5f, .view = operand_views[i], .lse = 1));
   }
-  for (i = 0; i < COUNT_OF(streams); i++) {
+  for (int32_t i = 0; i < COUNT_OF(streams); i++) {
     add(table, PARAMS(.seed = 1, .rate = 0.5f, .stream = streams[i]));
   }
-  for (i = 0; i < COUNT_OF(operand_data); i++) {
+  for (int32_t i = 0; i < COUNT_OF(operand_data); i++) {
     add(table, PARAMS(.data_q = operand_data[i][0], .data_k = operand_data[i][1], .data_v = operand_data[i][2],
                       .lse = 1, .masking = check_maskings[i % 2 ? 11 : 0]));
   }
-  for (i = 0; i < COUNT_OF(hiding); i++) {
+  for (int32_t i = 0; i < COUNT_OF(hiding); i++) {
     add(table, PARAMS(.masking = check_maskings[hiding[i]], .data_k = CHECK_NAN, .data_v = CHECK_NAN, .lse = 1,
                       .rows = i == 4 ? 3 : 0, .n_keys = 23));
   }
@@ -382,38 +376,38 @@ static void add_training(check_table *table)
 /* k and v of 16 bits. */
 static void add_halves(check_table *table, int32_t dtype)
 {
-  int32_t i, n = COUNT_OF(head_sizes);
+  int32_t n = COUNT_OF(head_sizes);
 
-  for (i = 0; i < n; i++) {
+  for (int32_t i = 0; i < n; i++) {
     add(table, PARAMS(.dtype = dtype, .k = head_sizes[i], .j = head_sizes[(i + i / 2) % n], .n_queries = i % 3 ? 17 : 1,
                       .n_keys = 40, .masking = check_maskings[i % 2 ? 2 : 0], .narrow = i % 4 == 0));
   }
-  for (i = 0; i < COUNT_OF(key_sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(key_sizes); i++) {
     add(table, PARAMS(.dtype = dtype, .n_keys = key_sizes[i], .n_queries = 1 + i % 2 * 32, .k = 32, .j = 32,
                       .weights = i % 2));
     add(table, PARAMS(.dtype = dtype, .n_keys = key_sizes[i], .n_queries = 1, .masking = check_maskings[7], .layout = 1,
                       .narrow = i % 2));
   }
-  for (i = 0; i < COUNT_OF(query_sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(query_sizes); i++) {
     add(table, PARAMS(.dtype = dtype, .n_queries = query_sizes[i], .n_keys = query_sizes[i],
                       .masking = check_maskings[1], .lse = i % 2, .k = 64, .j = 64, .narrow = i % 2));
   }
-  for (i = 0; i < CHECK_MASKINGS; i += 2) {
+  for (int32_t i = 0; i < CHECK_MASKINGS; i += 2) {
     add(table, PARAMS(.dtype = dtype, .masking = check_maskings[i], .n_queries = i % 4 ? 20 : 1, .layout = i / 2 % 4));
   }
-  for (i = 0; i < COUNT_OF(operand_views); i++) {
+  for (int32_t i = 0; i < COUNT_OF(operand_views); i++) {
     add(table, PARAMS(.dtype = dtype, .view = operand_views[i], .n_queries = 18, .k = 33, .j = 17));
     add(table, PARAMS(.dtype = dtype, .view = operand_views[i], .n_queries = 1, .k = 16, .j = 15));
   }
-  for (i = 0; i < COUNT_OF(operand_data); i++) {
+  for (int32_t i = 0; i < COUNT_OF(operand_data); i++) {
     add(table, PARAMS(.dtype = dtype, .data_q = operand_data[i][0], .data_k = operand_data[i][1],
                       .data_v = operand_data[i][2], .n_queries = i % 3 ? 19 : 1, .narrow = i % 2));
   }
-  for (i = 0; i < COUNT_OF(hiding); i++) {
+  for (int32_t i = 0; i < COUNT_OF(hiding); i++) {
     add(table, PARAMS(.dtype = dtype, .masking = check_maskings[hiding[i]], .data_k = CHECK_NAN, .data_v = CHECK_NAN,
                       .rows = i == 4 ? 3 : 0, .n_queries = i % 2 ? 1 : 20, .n_keys = 23));
   }
-  for (i = 1; i < 4; i++) {
+  for (int32_t i = 1; i < 4; i++) {
     add(table, PARAMS(.dtype = dtype, .rows = i, .layout = 1, .n_queries = 1, .masking = check_maskings[7]));
     add(table, PARAMS(.dtype = dtype, .rows = i, .layout = i, .n_queries = 20, .n_keys = 37, .weights = 1));
   }
@@ -426,36 +420,34 @@ static void add_halves(check_table *table, int32_t dtype)
 /* Narrow: whole numbers leave the weights to be rounded; scores that are all alike, with few keys, leave the values. */
 static void add_narrow(check_table *table)
 {
-  int32_t i;
-
-  for (i = 0; i < COUNT_OF(head_sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(head_sizes); i++) {
     add(table, PARAMS(.narrow = 1, .k = head_sizes[i], .j = head_sizes[i], .n_queries = i % 3 ? 17 : 1, .n_keys = 40,
                       .masking = check_maskings[i % 2 ? 2 : 0]));
   }
-  for (i = 0; i < COUNT_OF(key_sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(key_sizes); i++) {
     add(table, PARAMS(.narrow = 1, .n_keys = key_sizes[i], .n_queries = 33, .k = 32, .j = 32, .weights = i % 2));
     add(table, PARAMS(.narrow = 1, .n_keys = key_sizes[i], .n_queries = 1, .masking = check_maskings[7], .layout = 1));
   }
-  for (i = 0; i < COUNT_OF(query_sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(query_sizes); i++) {
     add(table, PARAMS(.narrow = 1, .n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = check_maskings[1],
                       .lse = i % 2, .k = 64, .j = 64));
   }
-  for (i = 0; i < CHECK_MASKINGS; i++) {
+  for (int32_t i = 0; i < CHECK_MASKINGS; i++) {
     add(table, PARAMS(.narrow = 1, .masking = check_maskings[i], .weights = i % 2, .lse = i % 3 == 0, .n_queries = 20,
                       .layout = i % 4));
   }
-  for (i = 0; i < COUNT_OF(operand_views); i++) {
+  for (int32_t i = 0; i < COUNT_OF(operand_views); i++) {
     add(table, PARAMS(.narrow = 1, .view = operand_views[i], .n_queries = 18, .k = 33, .j = 17));
   }
-  for (i = 0; i < COUNT_OF(operand_data); i++) {
+  for (int32_t i = 0; i < COUNT_OF(operand_data); i++) {
     add(table, PARAMS(.narrow = 1, .data_q = operand_data[i][0], .data_k = operand_data[i][1],
                       .data_v = operand_data[i][2], .n_queries = i % 3 ? 19 : 1, .weights = i % 2));
   }
-  for (i = 0; i < COUNT_OF(hiding); i++) {
+  for (int32_t i = 0; i < COUNT_OF(hiding); i++) {
     add(table, PARAMS(.narrow = 1, .masking = check_maskings[hiding[i]], .data_k = CHECK_NAN, .data_v = CHECK_NAN,
                       .rows = i == 4 ? 3 : 0, .n_queries = i % 2 ? 1 : 20, .n_keys = 23));
   }
-  for (i = 1; i <= 4; i++) {
+  for (int32_t i = 1; i <= 4; i++) {
     add(table, PARAMS(.narrow = 1, .n_keys = i, .n_queries = 16, .data_q = CHECK_ZERO));
     add(table, PARAMS(.narrow = 1, .n_keys = 2 * i, .n_queries = 16, .k = i, .j = 16, .alpha = 1.0f));
     add(table,
@@ -634,7 +626,6 @@ void check_random_attention_gradient(check_table *table, check_draw *draw, int32
   static const int32_t data[] = {CHECK_BIG, CHECK_ZERO, CHECK_TINY, CHECK_NAN, CHECK_MIXED};
   static const float alphas[] = {0.25f, 0.25f, 0.125f, 0.0625f, 0.0f, 1.0f, -1.0f};
   attention_params p = {0};
-  int tame;
 
   (void)what;
   draw_extents(draw, &p, 3e6);
@@ -649,29 +640,29 @@ void check_random_attention_gradient(check_table *table, check_draw *draw, int32
   draw_data(draw, &p);
   p.data_dy = check_draw_data(draw, data, COUNT_OF(data));
   draw_dropout(draw, &p);
-  tame = p.alpha >= 0.0f && p.alpha < 1.0f && p.data_q == CHECK_NORMAL && p.data_k == CHECK_NORMAL &&
-         (p.masking.additive_data == CHECK_NORMAL || p.masking.additive_data == CHECK_NEGINF);
+  int tame = p.alpha >= 0.0f && p.alpha < 1.0f && p.data_q == CHECK_NORMAL && p.data_k == CHECK_NORMAL &&
+             (p.masking.additive_data == CHECK_NORMAL || p.masking.additive_data == CHECK_NEGINF);
   p.chain = tame ? check_draw_below(draw, 2) : 1;
   add_gradient(table, p);
 }
 
 static void add_gradient_sizes(check_table *table)
 {
-  int32_t i, n = COUNT_OF(head_sizes);
+  int32_t n = COUNT_OF(head_sizes);
 
-  for (i = 0; i < n; i++) {
+  for (int32_t i = 0; i < n; i++) {
     if (i % 3 == 0) {
       add_gradient(table, PARAMS(.k = head_sizes[i], .j = head_sizes[i], .dscores = i % 2));
     }
     add_gradient(table, PARAMS(.k = head_sizes[i], .j = head_sizes[(i + 7) % n], .masking = check_maskings[11],
                                .chain = i % 4 == 3));
   }
-  for (i = 0; i < COUNT_OF(key_sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(key_sizes); i++) {
     add_gradient(table, PARAMS(.n_keys = key_sizes[i], .dscores = 1, .chain = i / 2 % 2));
     add_gradient(table,
                  PARAMS(.n_keys = key_sizes[i], .n_queries = 1 + i % 2, .masking = check_maskings[2], .layout = i % 4));
   }
-  for (i = 0; i < COUNT_OF(query_sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(query_sizes); i++) {
     add_gradient(table, PARAMS(.n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = check_maskings[1],
                                .chain = i / 4 % 2));
     add_gradient(table, PARAMS(.n_queries = query_sizes[i], .n_keys = 33, .masking = check_maskings[12], .dscores = 1));
@@ -685,9 +676,7 @@ static void add_gradient_sizes(check_table *table)
 
 static void add_gradient_forms(check_table *table)
 {
-  int32_t i;
-
-  for (i = 0; i < CHECK_MASKINGS; i++) {
+  for (int32_t i = 0; i < CHECK_MASKINGS; i++) {
     /* with scores of +inf, or as large, only the sums that belong to them give weights that are finite or NaN */
     const int32_t wild =
         check_maskings[i].additive_data == CHECK_POSINF || check_maskings[i].additive_data == CHECK_LARGE;
@@ -697,20 +686,20 @@ static void add_gradient_forms(check_table *table)
                    PARAMS(.masking = check_maskings[i], .n_queries = 9, .n_keys = 70, .k = 20, .j = 12, .chain = 1));
     }
   }
-  for (i = 0; i < CHECK_MASKING_RUNS; i++) {
+  for (int32_t i = 0; i < CHECK_MASKING_RUNS; i++) {
     add_gradient(table, PARAMS(.n_batch = 66, .n_keys = 65, .n_queries = 1 + i % 3, .masking = check_masking_runs[i],
                                .dscores = 1));
   }
-  for (i = 0; i < COUNT_OF(operand_views); i++) {
+  for (int32_t i = 0; i < COUNT_OF(operand_views); i++) {
     add_gradient(table, PARAMS(.view = operand_views[i], .dscores = 1));
     add_gradient(table, PARAMS(.view_y = operand_views[i], .k = 33, .j = 17, .masking = check_maskings[11]));
   }
-  for (i = 0; i < COUNT_OF(rates); i++) {
+  for (int32_t i = 0; i < COUNT_OF(rates); i++) {
     add_gradient(table, PARAMS(.seed = 1, .rate = rates[i], .dscores = 1, .runs = 2));
     add_gradient(table, PARAMS(.seed = 1, .rate = 0.5f, .masking = check_maskings[11 + i], .n_heads = 3, .view = i,
                                .chain = i % 2));
   }
-  for (i = 0; i < COUNT_OF(streams); i++) {
+  for (int32_t i = 0; i < COUNT_OF(streams); i++) {
     add_gradient(table, PARAMS(.seed = 1, .rate = 0.5f, .stream = streams[i]));
   }
   /* several tiles of queries and keys; so many pairs that their numbers are not made at once */
@@ -748,9 +737,8 @@ static void add_gradient_values(check_table *table)
       {CHECK_NORMAL, CHECK_NORMAL, CHECK_MIXED, CHECK_MIXED},
       {CHECK_CONSTANT, CHECK_CONSTANT, CHECK_CANCEL, CHECK_NORMAL},
   };
-  int32_t i;
 
-  for (i = 0; i < COUNT_OF(data); i++) {
+  for (int32_t i = 0; i < COUNT_OF(data); i++) {
     attention_params p =
         PARAMS(.data_q = data[i][0], .data_k = data[i][1], .data_v = data[i][2], .data_dy = data[i][3], .dscores = 1);
     add_gradient(table, p);
@@ -759,7 +747,7 @@ static void add_gradient_values(check_table *table)
     p.n_keys = 37;
     add_gradient(table, p);
   }
-  for (i = 0; i < COUNT_OF(hiding) - 1; i++) {
+  for (int32_t i = 0; i < COUNT_OF(hiding) - 1; i++) {
     attention_params p = PARAMS(.masking = check_maskings[hiding[i]], .data_k = CHECK_NAN, .n_keys = 23, .dscores = 1);
     add_gradient(table, p);
     p.data_k = CHECK_NORMAL;

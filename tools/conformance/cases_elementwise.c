@@ -77,9 +77,8 @@ static void add_unary(check_table *table, params p)
   static const int32_t data[] = {CHECK_WIDE, CHECK_LARGE, CHECK_TINY,    CHECK_INF,
                                  CHECK_NAN,  CHECK_ZERO,  CHECK_SPECIAL, CHECK_MIXED};
   static const int32_t sizes[] = {1, 3, 4, 5, 63, 64, 65, 255, 256, 257, 1023, 1025, 65537};
-  int32_t i;
 
-  for (i = 0; i < COUNT_OF(sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
     p.a = TSR_SHAPE(sizes[i]);
     p.data_a = CHECK_WIDE;
     add(table, p);
@@ -90,13 +89,13 @@ static void add_unary(check_table *table, params p)
   add(table, p);
   p.a = TSR_SHAPE(0);
   add(table, p);
-  for (i = 0; i < COUNT_OF(data); i++) {
+  for (int32_t i = 0; i < COUNT_OF(data); i++) {
     p.data_a = data[i];
     p.a = TSR_SHAPE(7, 61);
     add(table, p);
   }
   p.data_a = CHECK_WIDE;
-  for (i = 0; i < COUNT_OF(all_views); i++) {
+  for (int32_t i = 0; i < COUNT_OF(all_views); i++) {
     p.view_a = all_views[i];
     p.a = TSR_SHAPE(2, 3, 5, 7);
     add(table, p);
@@ -143,16 +142,16 @@ static void add_binary(check_table *table, int32_t op, int32_t dtype)
       {CHECK_MIXED, CHECK_MIXED}, {CHECK_CANCEL, CHECK_CANCEL}, {CHECK_INTEGER, CHECK_INTEGER},
   };
   params p = {.op = op, .dtype = dtype};
-  int32_t i, last = COUNT_OF(all_views) - 1;
+  int32_t last = COUNT_OF(all_views) - 1;
 
-  for (i = 0; i < COUNT_OF(shapes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(shapes); i++) {
     p.a = tsr_shape_make(shapes[i].rank_a, shapes[i].a);
     p.b = tsr_shape_make(shapes[i].rank_b, shapes[i].b);
     p.data_a = p.data_b = dtype == TSR_I32 && i % 2 ? CHECK_SPECIAL : CHECK_NORMAL;
     add(table, p);
   }
   p.data_a = p.data_b = CHECK_NORMAL;
-  for (i = 0; i <= last; i++) {
+  for (int32_t i = 0; i <= last; i++) {
     p.a = p.b = TSR_SHAPE(4, 3, 9);
     p.view_a = all_views[i];
     p.view_b = CHECK_DENSE;
@@ -164,7 +163,7 @@ static void add_binary(check_table *table, int32_t op, int32_t dtype)
     add(table, p);
   }
   p.view_a = p.view_b = CHECK_DENSE;
-  for (i = 0; i < COUNT_OF(data) && dtype == TSR_F32; i++) {
+  for (int32_t i = 0; i < COUNT_OF(data) && dtype == TSR_F32; i++) {
     p.a = p.b = TSR_SHAPE(5, 77);
     p.data_a = data[i][0];
     p.data_b = data[i][1];
@@ -174,10 +173,8 @@ static void add_binary(check_table *table, int32_t op, int32_t dtype)
 
 void check_cases_elementwise(check_table *table)
 {
-  int32_t op;
-
   if (table->perf) {
-    for (op = TSR_OP_ADD; op <= TSR_OP_SILU; op++) {
+    for (int32_t op = TSR_OP_ADD; op <= TSR_OP_SILU; op++) {
       add(table, (params){.op = op,
                           .dtype = TSR_F32,
                           .a = TSR_SHAPE(512, 2048),
@@ -186,7 +183,7 @@ void check_cases_elementwise(check_table *table)
     }
     return;
   }
-  for (op = TSR_OP_ADD; op <= TSR_OP_MUL; op++) {
+  for (int32_t op = TSR_OP_ADD; op <= TSR_OP_MUL; op++) {
     add_binary(table, op, TSR_F32);
     add_binary(table, op, TSR_I32);
   }
@@ -197,7 +194,7 @@ void check_cases_elementwise(check_table *table)
   add_unary(table, (params){.op = TSR_OP_GELU, .dtype = TSR_F32, .activation = TSR_ACTIVATION_GELU_TANH});
   add_unary(table, (params){.op = TSR_OP_SILU, .dtype = TSR_F32});
   table->large = 1;
-  for (op = TSR_OP_ADD; op <= TSR_OP_SILU; op++) {
+  for (int32_t op = TSR_OP_ADD; op <= TSR_OP_SILU; op++) {
     params p = {.op = op, .dtype = TSR_F32, .a = TSR_SHAPE(CHECK_MANY), .b = TSR_SHAPE(CHECK_MANY)};
     p.data_a = op == TSR_OP_ADD || op == TSR_OP_MUL ? CHECK_NORMAL : CHECK_WIDE;
     p.activation = op == TSR_OP_GELU ? TSR_ACTIVATION_GELU_ERF : 0;
@@ -246,7 +243,6 @@ void check_cases_copy(check_table *table)
   static const int32_t same[] = {TSR_F32, TSR_F16, TSR_BF16, TSR_I8, TSR_I32};
   static const int32_t sizes[] = {1, 2, 3, 4, 5, 7, 63, 65, 257, 1027};
   params p = {.op = TSR_OP_COPY};
-  int32_t i, j, k;
 
   if (table->perf) {
     add(table, (params){.op = TSR_OP_COPY, .dtype = TSR_F32, .to = TSR_F32, .a = TSR_SHAPE(512, 2048)});
@@ -255,13 +251,13 @@ void check_cases_copy(check_table *table)
             .op = TSR_OP_COPY, .dtype = TSR_F32, .to = TSR_F32, .a = TSR_SHAPE(512, 2048), .view_a = CHECK_TRANSPOSED});
     return;
   }
-  for (i = 0; i < 3; i++) {
-    for (j = 0; j < 3; j++) {
+  for (int32_t i = 0; i < 3; i++) {
+    for (int32_t j = 0; j < 3; j++) {
       p.dtype = check_float_dtypes[i];
       p.to = check_float_dtypes[j];
       p.view_a = CHECK_DENSE;
       p.a = TSR_SHAPE(7, 61);
-      for (k = 0; k < 4; k++) {
+      for (int32_t k = 0; k < 4; k++) {
         static const int32_t data[] = {CHECK_SPECIAL, CHECK_NORMAL, CHECK_TINY, CHECK_MIXED};
         p.data_a = data[k];
         add(table, p);
@@ -271,9 +267,9 @@ void check_cases_copy(check_table *table)
       add(table, p);
     }
   }
-  for (i = 0; i < COUNT_OF(same); i++) {
+  for (int32_t i = 0; i < COUNT_OF(same); i++) {
     p = (params){.op = TSR_OP_COPY, .dtype = same[i], .to = same[i]};
-    for (k = 0; k < COUNT_OF(sizes); k++) {
+    for (int32_t k = 0; k < COUNT_OF(sizes); k++) {
       p.a = TSR_SHAPE(sizes[k]);
       add(table, p);
     }
@@ -281,7 +277,7 @@ void check_cases_copy(check_table *table)
     add(table, p);
     p.a = TSR_SHAPE(4, 0);
     add(table, p);
-    for (k = 0; k < COUNT_OF(all_views); k++) {
+    for (int32_t k = 0; k < COUNT_OF(all_views); k++) {
       p.view_a = all_views[k];
       p.a = TSR_SHAPE(2, 3, 5, 7);
       add(table, p);
@@ -290,8 +286,8 @@ void check_cases_copy(check_table *table)
     }
   }
   /* narrow results of odd lengths: two elements share a word */
-  for (i = 1; i < 3; i++) {
-    for (k = 0; k < COUNT_OF(sizes); k++) {
+  for (int32_t i = 1; i < 3; i++) {
+    for (int32_t k = 0; k < COUNT_OF(sizes); k++) {
       p = (params){.op = TSR_OP_COPY, .dtype = TSR_F32, .to = check_float_dtypes[i], .a = TSR_SHAPE(sizes[k])};
       add(table, p);
       p = (params){.op = TSR_OP_COPY,
@@ -310,9 +306,8 @@ static tsr_shape draw_part(check_draw *draw, tsr_shape whole)
 {
   const int32_t dropped = check_draw_once_in(draw, 3) ? check_draw_below(draw, whole.rank + 1) : 0;
   tsr_shape part = tsr_shape_make(whole.rank - dropped, whole.extent + dropped);
-  int32_t axis;
 
-  for (axis = 0; axis < part.rank; axis++) {
+  for (int32_t axis = 0; axis < part.rank; axis++) {
     part.extent[axis] = check_draw_once_in(draw, 5) ? 1 : part.extent[axis];
   }
   return part;

@@ -87,14 +87,14 @@ static void add_shapes(check_table *table, params p)
 {
   static const int32_t columns[] = {1, 2, 7, 8, 9, 16, 17, 31, 32, 33, 63, 64, 65, 128, 255, 256, 257, 1000, 5001};
   static const int32_t rows[] = {1, 2, 7, 8, 9, 17, 31, 33, 64, 65, 129, 1000};
-  int32_t i, n = COUNT_OF(all_views);
+  int32_t n = COUNT_OF(all_views);
 
-  for (i = 0; i < COUNT_OF(columns); i++) {
+  for (int32_t i = 0; i < COUNT_OF(columns); i++) {
     p.shape = TSR_SHAPE(columns[i] > 600 ? 3 : 5, columns[i]);
     p.bias = i % 2;
     add(table, p);
   }
-  for (i = 0; i < COUNT_OF(rows); i++) {
+  for (int32_t i = 0; i < COUNT_OF(rows); i++) {
     p.shape = TSR_SHAPE(rows[i], 37);
     p.bias = (i + 1) % 2;
     add(table, p);
@@ -105,7 +105,7 @@ static void add_shapes(check_table *table, params p)
   add(table, p);
   p.shape = TSR_SHAPE(2, 3, 5, 18);
   add(table, p);
-  for (i = 0; i < n; i++) {
+  for (int32_t i = 0; i < n; i++) {
     p.view = all_views[i];
     p.view_dy = all_views[n - 1 - i];
     p.shape = TSR_SHAPE(3, 4, 70);
@@ -129,9 +129,7 @@ static void add_shapes(check_table *table, params p)
 
 static void add_values(check_table *table, params p, const int32_t (*data)[2], int32_t n)
 {
-  int32_t i;
-
-  for (i = 0; i < n; i++) {
+  for (int32_t i = 0; i < n; i++) {
     p.data = data[i][0];
     p.data_dy = data[i][1];
     p.bias = i % 2;
@@ -186,13 +184,12 @@ static void add_norms(check_table *table)
   static const struct {
     int32_t op, unbiased;
   } kinds[] = {{TSR_OP_LAYERNORM_GRADIENT, 0}, {TSR_OP_LAYERNORM_GRADIENT, 1}, {TSR_OP_RMSNORM_GRADIENT, 0}};
-  int32_t kind, i;
 
-  for (kind = 0; kind < COUNT_OF(kinds); kind++) {
+  for (int32_t kind = 0; kind < COUNT_OF(kinds); kind++) {
     params p = {.op = kinds[kind].op, .unbiased = kinds[kind].unbiased, .epsilon = 1e-5f};
     add_shapes(table, p);
     add_values(table, p, norm_data, COUNT_OF(norm_data));
-    for (i = 0; i < COUNT_OF(norm_epsilons); i++) {
+    for (int32_t i = 0; i < COUNT_OF(norm_epsilons); i++) {
       p.epsilon = norm_epsilons[i];
       p.shape = TSR_SHAPE(5, 100);
       p.bias = i % 2;
@@ -215,11 +212,10 @@ static void add_activations(check_table *table)
 {
   static const int32_t sizes[] = {1, 3, 4, 5, 63, 64, 65, 255, 256, 257, 1025, 65537};
   params p;
-  int32_t activation, i;
 
-  for (activation = TSR_ACTIVATION_RELU; activation <= TSR_ACTIVATION_SILU; activation++) {
+  for (int32_t activation = TSR_ACTIVATION_RELU; activation <= TSR_ACTIVATION_SILU; activation++) {
     p = (params){.op = TSR_OP_ACTIVATION_GRADIENT, .activation = activation, .data = CHECK_WIDE};
-    for (i = 0; i < COUNT_OF(sizes); i++) {
+    for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
       p.shape = TSR_SHAPE(sizes[i]);
       add(table, p);
     }
@@ -227,7 +223,7 @@ static void add_activations(check_table *table)
     add(table, p);
     p.shape = TSR_SHAPE(3, 0, 5);
     add(table, p);
-    for (i = 0; i < COUNT_OF(all_views); i++) {
+    for (int32_t i = 0; i < COUNT_OF(all_views); i++) {
       p.view = all_views[i];
       p.view_dy = all_views[COUNT_OF(all_views) - 1 - i];
       p.shape = TSR_SHAPE(2, 3, 5, 7);
@@ -237,7 +233,7 @@ static void add_activations(check_table *table)
       add(table, p);
     }
     p.view = CHECK_DENSE;
-    for (i = 0; i < COUNT_OF(activation_data); i++) {
+    for (int32_t i = 0; i < COUNT_OF(activation_data); i++) {
       /* what does not depend on the element: dy NaN where the slope of x = 0 is 0 */
       if (activation_data[i][0] == CHECK_ZERO && activation_data[i][1] == CHECK_NAN &&
           activation != TSR_ACTIVATION_RELU) {
@@ -260,20 +256,19 @@ static void add_masks(check_table *table)
   static const int64_t shapes[][4] = {{3, 2, 7, 19}, {1, 1, 1, 1}, {2, 4, 33, 65}, {1, 1, 256, 257}, {1, 8, 64, 64},
                                       {0, 2, 3, 4},  {2, 3, 0, 4}, {2, 3, 4, 0},   {5, 1, 1, 1031}};
   params p = {.op = TSR_OP_MASK_GRADIENT, .data = CHECK_NEGINF};
-  int32_t i;
 
-  for (i = 0; i < COUNT_OF(shapes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(shapes); i++) {
     p.shape = tsr_shape_make(4, shapes[i]);
     add(table, p);
   }
   p.shape = TSR_SHAPE(2, 3, 5, 18);
-  for (i = 0; i < COUNT_OF(all_views); i++) {
+  for (int32_t i = 0; i < COUNT_OF(all_views); i++) {
     p.view = all_views[i];
     p.view_dy = all_views[COUNT_OF(all_views) - 1 - i];
     add(table, p);
   }
   p.view = p.view_dy = CHECK_DENSE;
-  for (i = 0; i < COUNT_OF(mask_data); i++) {
+  for (int32_t i = 0; i < COUNT_OF(mask_data); i++) {
     p.data = mask_data[i][0];
     p.data_dy = mask_data[i][1];
     add(table, p);
@@ -337,9 +332,8 @@ static void add_relatives(check_table *table)
   static const int32_t views[] = {CHECK_OFFSET,   CHECK_PADDED, CHECK_TRANSPOSED, CHECK_PADDED_T,
                                   CHECK_REVERSED, CHECK_HEADS,  CHECK_BROADCAST,  CHECK_SCALAR};
   relative_params p;
-  int32_t i;
 
-  for (i = 0; i < COUNT_OF(buckets); i++) {
+  for (int32_t i = 0; i < COUNT_OF(buckets); i++) {
     p = (relative_params){.shape = TSR_SHAPE(3, 2, 7, 19), .position = i % 4};
     p.buckets = buckets[i][0], p.bidirectional = buckets[i][1], p.max_distance = buckets[i][2];
     add_relative(table, p);
@@ -348,18 +342,18 @@ static void add_relatives(check_table *table)
     add_relative(table, p);
   }
   p = (relative_params){.buckets = 32, .bidirectional = 1, .max_distance = 128};
-  for (i = 0; i < COUNT_OF(shapes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(shapes); i++) {
     p.shape = tsr_shape_make(4, shapes[i]);
     p.bidirectional = i % 2;
     add_relative(table, p);
   }
   p.shape = TSR_SHAPE(3, 2, 5, 18);
-  for (i = 0; i < COUNT_OF(views); i++) {
+  for (int32_t i = 0; i < COUNT_OF(views); i++) {
     p.view = views[i];
     add_relative(table, p);
   }
   p.view = CHECK_DENSE;
-  for (i = 0; i < COUNT_OF(data); i++) {
+  for (int32_t i = 0; i < COUNT_OF(data); i++) {
     p.data = data[i];
     add_relative(table, p);
   }
@@ -472,10 +466,9 @@ void check_cases_gradient(check_table *table)
 {
   static const int32_t ops[] = {TSR_OP_SOFTMAX_GRADIENT, TSR_OP_LOG_SOFTMAX_GRADIENT, TSR_OP_LAYERNORM_GRADIENT,
                                 TSR_OP_RMSNORM_GRADIENT, TSR_OP_ACTIVATION_GRADIENT};
-  int32_t i;
 
   if (table->perf) {
-    for (i = 0; i < COUNT_OF(ops); i++) {
+    for (int32_t i = 0; i < COUNT_OF(ops); i++) {
       add(table, (params){.op = ops[i],
                           .shape = TSR_SHAPE(2500, 256),
                           .epsilon = 1e-5f,

@@ -23,23 +23,23 @@ static void build_index(check_build *build, const void *data)
   int32_t axis = p->axis < 0 ? p->axis + p->x.rank : p->axis;
   int32_t last = (int32_t)p->x.extent[p->op == TSR_OP_EMBEDDING ? 0 : axis] - 1;
   check_fill ids = CHECK_FILL(.low = 0, .high = last < 0 ? 0 : last);
-  tsr_ref x, index, y, scales;
+  tsr_ref y;
 
   if (p->outside == 1) {
     ids = CHECK_FILL(.list = outside, .n_list = COUNT_OF(outside));
   } else if (p->outside == 2) {
     ids = CHECK_FILL(.low = -2, .high = last + 2); /* one and two beyond */
   }
-  x = check_operand(build, p->op == TSR_OP_EMBEDDING ? TSR_STORAGE_CONSTANT : TSR_STORAGE_INPUT, p->dtype, p->x,
-                    (check_view)p->view,
-                    CHECK_FILL(.data = (check_data)p->data, .low = p->dtype == TSR_I8 ? -128 : -1000,
-                               .high = p->dtype == TSR_I8 ? 127 : 1000));
-  index = check_operand(build, TSR_STORAGE_INPUT, TSR_I32, p->index, (check_view)p->view_index, ids);
+  tsr_ref x = check_operand(build, p->op == TSR_OP_EMBEDDING ? TSR_STORAGE_CONSTANT : TSR_STORAGE_INPUT, p->dtype, p->x,
+                            (check_view)p->view,
+                            CHECK_FILL(.data = (check_data)p->data, .low = p->dtype == TSR_I8 ? -128 : -1000,
+                                       .high = p->dtype == TSR_I8 ? 127 : 1000));
+  tsr_ref index = check_operand(build, TSR_STORAGE_INPUT, TSR_I32, p->index, (check_view)p->view_index, ids);
   if (p->op == TSR_OP_GATHER) {
     y = tsr_gather(program, x, index, p->axis);
   } else if (p->dtype == TSR_I8) {
-    scales = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(p->x.extent[0]), (check_view)p->view,
-                           CHECK_FILL(.data = (check_data)p->data));
+    tsr_ref scales = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(p->x.extent[0]), (check_view)p->view,
+                                   CHECK_FILL(.data = (check_data)p->data));
     y = tsr_embedding_i8(program, x, scales, index, p->alpha);
   } else {
     y = tsr_embedding(program, x, index, p->alpha);
@@ -75,11 +75,10 @@ static void add_embedding(check_table *table)
                                   CHECK_TRANSPOSED, CHECK_PADDED_T, CHECK_BROADCAST};
   static const int32_t data[] = {CHECK_EXTREME, CHECK_SPECIAL, CHECK_TINY, CHECK_LARGE, CHECK_NAN};
   index_params p;
-  int32_t d, i;
 
-  for (d = 0; d < COUNT_OF(dtypes); d++) {
+  for (int32_t d = 0; d < COUNT_OF(dtypes); d++) {
     p = (index_params){.op = TSR_OP_EMBEDDING, .dtype = dtypes[d], .alpha = 1.0f, .index = TSR_SHAPE(11)};
-    for (i = 0; i < COUNT_OF(widths); i++) {
+    for (int32_t i = 0; i < COUNT_OF(widths); i++) {
       p.x = TSR_SHAPE(19, widths[i]);
       p.alpha = i % 2 ? 1.0f : 16.0f;
       p.outside = i % 3;
@@ -87,7 +86,7 @@ static void add_embedding(check_table *table)
     }
     p.x = TSR_SHAPE(13, 21);
     p.outside = 2;
-    for (i = 0; i < COUNT_OF(views); i++) {
+    for (int32_t i = 0; i < COUNT_OF(views); i++) {
       p.view = views[i];
       p.view_index = i % 2 ? CHECK_DENSE : CHECK_STRIDED;
       p.index = TSR_SHAPE(4, 5);
@@ -95,7 +94,7 @@ static void add_embedding(check_table *table)
       add_index(table, p);
     }
     p.view = p.view_index = CHECK_DENSE;
-    for (i = 0; i < COUNT_OF(data); i++) {
+    for (int32_t i = 0; i < COUNT_OF(data); i++) {
       p.data = data[i];
       p.alpha = 1.0f;
       add_index(table, p);
@@ -136,20 +135,19 @@ static void add_gather(check_table *table)
   static const int32_t views[] = {CHECK_OFFSET,   CHECK_PADDED, CHECK_TRANSPOSED, CHECK_PADDED_T,
                                   CHECK_REVERSED, CHECK_HEADS,  CHECK_BROADCAST,  CHECK_BROADCAST_LAST};
   index_params p;
-  int32_t d, i, rank, axis;
 
-  for (d = 0; d < COUNT_OF(dtypes); d++) {
+  for (int32_t d = 0; d < COUNT_OF(dtypes); d++) {
     p = (index_params){.op = TSR_OP_GATHER, .dtype = dtypes[d]};
-    for (rank = 1; rank <= 4; rank++) {
+    for (int32_t rank = 1; rank <= 4; rank++) {
       p.x = tsr_shape_make(rank, (const int64_t[]){5, 7, 3, 9});
-      for (axis = -1; axis < rank; axis++) {
+      for (int32_t axis = -1; axis < rank; axis++) {
         p.axis = axis;
         p.outside = (rank + axis) % 3 < 0 ? 0 : (rank + axis) % 3;
         p.index = TSR_SHAPE(1 + (rank * 5 + axis) % 7);
         add_index(table, p);
       }
     }
-    for (i = 0; i < COUNT_OF(views); i++) {
+    for (int32_t i = 0; i < COUNT_OF(views); i++) {
       p = (index_params){.op = TSR_OP_GATHER,
                          .dtype = dtypes[d],
                          .view = views[i],
@@ -293,11 +291,11 @@ static void build_state(check_build *build, const void *data)
   const state_params *p = data;
   check_fill fill = CHECK_FILL(.data = CHECK_NORMAL, .low = -1000, .high = 1000);
   tsr_ref state = check_operand(build, TSR_STORAGE_STATE, p->dtype, p->state, (check_view)p->view_state, fill);
-  tsr_ref position = TSR_NONE, x;
+  tsr_ref position = TSR_NONE;
   const int32_t n = positions[p->position].n;
 
   fill.data = (check_data)p->data;
-  x = check_operand(build, TSR_STORAGE_INPUT, p->from ? p->from : p->dtype, p->x, (check_view)p->view, fill);
+  tsr_ref x = check_operand(build, TSR_STORAGE_INPUT, p->from ? p->from : p->dtype, p->x, (check_view)p->view, fill);
   if (p->op == TSR_OP_UPDATE) {
     tsr_update(build->program, state, x);
     return;
@@ -344,10 +342,9 @@ static const int32_t state_views[] = {CHECK_OFFSET,   CHECK_PADDED,   CHECK_TRAN
 static void add_append(check_table *table, int32_t dtype, int32_t from)
 {
   state_params p;
-  int32_t i, rank;
 
-  for (i = 0; i < POSITIONS_ANY; i++) {
-    for (rank = 2; rank <= 4; rank++) {
+  for (int32_t i = 0; i < POSITIONS_ANY; i++) {
+    for (int32_t rank = 2; rank <= 4; rank++) {
       p = (state_params){.op = TSR_OP_APPEND, .dtype = dtype, .from = from, .position = i, .runs = 1};
       p.state = tsr_shape_make(rank, (const int64_t[]){3, 8, 5, 4});
       p.x = tsr_shape_make(rank, (const int64_t[]){3, 1 + (rank + i) % 3, 5, 4});
@@ -358,7 +355,7 @@ static void add_append(check_table *table, int32_t dtype, int32_t from)
       add_state(table, p);
     }
   }
-  for (i = 0; i < COUNT_OF(state_views); i++) {
+  for (int32_t i = 0; i < COUNT_OF(state_views); i++) {
     p = (state_params){.op = TSR_OP_APPEND,
                        .dtype = dtype,
                        .from = from,
@@ -405,15 +402,14 @@ static void add_update(check_table *table, int32_t dtype, int32_t from)
 {
   static const int32_t sizes[] = {1, 3, 64, 65, 257, 1031};
   state_params p = {.op = TSR_OP_UPDATE, .dtype = dtype, .from = from, .runs = 2};
-  int32_t i;
 
-  for (i = 0; i < COUNT_OF(sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
     p.state = p.x = TSR_SHAPE(sizes[i]);
     add_state(table, p);
     p.state = p.x = TSR_SHAPE(3, sizes[i]);
     add_state(table, p);
   }
-  for (i = 0; i < COUNT_OF(state_views); i++) {
+  for (int32_t i = 0; i < COUNT_OF(state_views); i++) {
     p.state = p.x = TSR_SHAPE(2, 3, 5, 6);
     p.view_state = state_views[i];
     p.view = CHECK_DENSE;
@@ -445,8 +441,6 @@ static const int32_t state_types[][2] = {{TSR_F32, 0}, {TSR_I32, 0},        {TSR
 
 void check_cases_state(check_table *table)
 {
-  int32_t i;
-
   if (table->perf) {
     state_params p = {.op = TSR_OP_APPEND, .dtype = TSR_F32, .position = 2, .runs = 1};
     p.state = TSR_SHAPE(16, 128, 8, 32);
@@ -457,7 +451,7 @@ void check_cases_state(check_table *table)
     add_state(table, p);
     return;
   }
-  for (i = 0; i < COUNT_OF(state_types); i++) {
+  for (int32_t i = 0; i < COUNT_OF(state_types); i++) {
     add_append(table, state_types[i][0], state_types[i][1]);
     add_update(table, state_types[i][0], state_types[i][1]);
   }
@@ -469,7 +463,7 @@ void check_cases_state(check_table *table)
                                   .runs = 1,
                                   .view_state = CHECK_FAR});
   table->large = 1; /* caches of 2,000 positions: a step of decoding, and the keys of a source */
-  for (i = 0; i < COUNT_OF(state_types); i++) {
+  for (int32_t i = 0; i < COUNT_OF(state_types); i++) {
     state_params p = {.op = TSR_OP_APPEND, .dtype = state_types[i][0], .from = state_types[i][1], .runs = 1};
     p.position = POSITIONS_ANY;
     p.data = CHECK_UNIFORM;
@@ -491,7 +485,6 @@ void check_random_state(check_table *table, check_draw *draw, int32_t what)
 {
   const int32_t *types = CHECK_DRAW(draw, state_types);
   state_params p = {.op = what, .dtype = types[0], .from = types[1], .runs = 1 + check_draw_below(draw, 3)};
-  int32_t axis;
 
   p.state = p.x = check_draw_shape(draw, what == TSR_OP_APPEND ? 2 : 1, 4, 400, 30000);
   p.view = check_draw_view(draw);
@@ -504,7 +497,7 @@ void check_random_state(check_table *table, check_draw *draw, int32_t what)
     p.step = p.position && positions[p.position].list == positions_beyond ? 0 : p.step; /* none beyond INT32_MAX */
     p.view_position = check_draw_view(draw);
   } else {
-    for (axis = 0; axis < p.x.rank; axis++) {
+    for (int32_t axis = 0; axis < p.x.rank; axis++) {
       p.x.extent[axis] = check_draw_once_in(draw, 6) ? 1 : p.x.extent[axis];
     }
   }

@@ -23,9 +23,9 @@ static void build_concat(check_build *build, const void *data)
   static const int32_t lengths[TSR_MAX_INPUTS] = {3, 1, 5, 0, 8, 2, 1, 7, 4, 9, 1, 6};
   const concat_params *p = data;
   tsr_ref x[TSR_MAX_INPUTS];
-  int32_t i, axis = p->axis < 0 ? p->axis + p->shape.rank : p->axis;
+  int32_t axis = p->axis < 0 ? p->axis + p->shape.rank : p->axis;
 
-  for (i = 0; i < p->n; i++) {
+  for (int32_t i = 0; i < p->n; i++) {
     tsr_shape shape = p->shape;
     shape.extent[axis] = p->length ? p->length : lengths[i];
     x[i] = check_operand(build, i % 3 == 1 ? TSR_STORAGE_CONSTANT : TSR_STORAGE_INPUT, p->dtype, shape,
@@ -49,14 +49,13 @@ void check_cases_concat(check_table *table)
 {
   static const int32_t widths[] = {1, 3, 16, 31, 33, 64, 65, 257};
   concat_params p;
-  int32_t n, rank, axis, i;
 
   if (table->perf) {
     add_concat(table,
                (concat_params){.shape = TSR_SHAPE(2500, 256), .n = 3, .axis = 1, .length = 256, .dtype = TSR_F32});
     return;
   }
-  for (n = 1; n <= TSR_MAX_INPUTS; n++) {
+  for (int32_t n = 1; n <= TSR_MAX_INPUTS; n++) {
     p = (concat_params){.shape = TSR_SHAPE(2, 5, 7), .n = n, .axis = n % 3, .dtype = TSR_F32};
     add_concat(table, p);
     p.views = n;
@@ -65,27 +64,27 @@ void check_cases_concat(check_table *table)
     p.axis = (n + 1) % 3;
     add_concat(table, p);
   }
-  for (rank = 1; rank <= 4; rank++) {
-    for (axis = -1; axis < rank; axis++) {
+  for (int32_t rank = 1; rank <= 4; rank++) {
+    for (int32_t axis = -1; axis < rank; axis++) {
       p = (concat_params){.shape = tsr_shape_make(rank, (const int64_t[]){3, 4, 2, 5}), .n = 4, .axis = axis};
       p.dtype = axis % 2 ? TSR_I32 : TSR_F32;
       p.views = axis + 1;
       add_concat(table, p);
     }
   }
-  for (i = 0; i < COUNT_OF(widths); i++) {
+  for (int32_t i = 0; i < COUNT_OF(widths); i++) {
     add_concat(table, (concat_params){
                           .shape = TSR_SHAPE(9, widths[i]), .n = 3, .axis = i % 2, .length = 33, .dtype = TSR_F32});
   }
   add_concat(table, (concat_params){.shape = TSR_SHAPE(7, 61), .n = 4, .dtype = TSR_F32, .data = CHECK_SPECIAL});
   add_concat(table, (concat_params){.shape = TSR_SHAPE(7, 0), .n = 3, .dtype = TSR_F32});
   add_concat(table, (concat_params){.shape = TSR_SHAPE(0, 3), .n = 3, .axis = 1, .dtype = TSR_I32});
-  for (n = 2; n <= TSR_MAX_INPUTS; n += 10) {
+  for (int32_t n = 2; n <= TSR_MAX_INPUTS; n += 10) {
     add_concat(table, (concat_params){.shape = TSR_SHAPE(3, 5), .n = n, .axis = 1, .dtype = TSR_I32});
   }
   table->large = 1;
   p = (concat_params){.n = 3, .dtype = TSR_F32, .length = 700, .data = CHECK_UNIFORM};
-  for (i = 0; i < 2; i++) {
+  for (int32_t i = 0; i < 2; i++) {
     p.axis = i;
     p.shape = i ? TSR_SHAPE(513, 1) : TSR_SHAPE(1, 513);
     add_concat(table, p);
@@ -156,20 +155,19 @@ void check_cases_scatter(check_table *table)
   static const int32_t data[] = {CHECK_INTEGER, CHECK_LARGE, CHECK_TINY, CHECK_MIXED,
                                  CHECK_CANCEL,  CHECK_INF,   CHECK_NAN};
   scatter_params p;
-  int32_t i, rank, axis;
 
   if (table->perf) {
     add_scatter(table, (scatter_params){.x = TSR_SHAPE(2500, 256), .extent = 8000, .alpha = 16.0f});
     return;
   }
-  for (i = 0; i < COUNT_OF(widths); i++) {
+  for (int32_t i = 0; i < COUNT_OF(widths); i++) {
     p = (scatter_params){.x = TSR_SHAPE(19, widths[i]), .extent = 7, .range = i % 6, .alpha = i % 2 ? 16.0f : 1.0f};
     add_scatter(table, p);
     p.data = CHECK_INTEGER;
     p.range = RANGE_INSIDE;
     add_scatter(table, p);
   }
-  for (i = 0; i < COUNT_OF(counts); i++) {
+  for (int32_t i = 0; i < COUNT_OF(counts); i++) {
     p = (scatter_params){.x = TSR_SHAPE(counts[i], 5), .extent = 33, .range = i % 2 ? RANGE_INSIDE : RANGE_ONE};
     add_scatter(table, p);
     p = (scatter_params){.x = TSR_SHAPE(counts[i]), .extent = 1 + counts[i] / 4, .data = CHECK_INTEGER};
@@ -177,8 +175,8 @@ void check_cases_scatter(check_table *table)
     p = (scatter_params){.x = TSR_SHAPE(9, 3), .extent = counts[i], .range = RANGE_NEAR};
     add_scatter(table, p);
   }
-  for (rank = 1; rank <= 4; rank++) {
-    for (axis = -1; axis < rank; axis++) {
+  for (int32_t rank = 1; rank <= 4; rank++) {
+    for (int32_t axis = -1; axis < rank; axis++) {
       p = (scatter_params){.x = tsr_shape_make(rank, (const int64_t[]){5, 7, 3, 9}), .axis = axis, .extent = 7};
       p.range = (rank + axis) % 6;
       add_scatter(table, p);
@@ -189,7 +187,7 @@ void check_cases_scatter(check_table *table)
       add_scatter(table, p);
     }
   }
-  for (i = 0; i < COUNT_OF(views); i++) {
+  for (int32_t i = 0; i < COUNT_OF(views); i++) {
     p = (scatter_params){.x = TSR_SHAPE(6, 5), .extent = 4, .view = views[i], .axis = i % 2};
     p.view_index = i % 3 == 1 ? CHECK_BROADCAST : i % 3 == 2 ? CHECK_STRIDED : CHECK_DENSE;
     add_scatter(table, p);
@@ -200,7 +198,7 @@ void check_cases_scatter(check_table *table)
     p.axis = i % 2;
     add_scatter(table, p);
   }
-  for (i = 0; i < COUNT_OF(data); i++) {
+  for (int32_t i = 0; i < COUNT_OF(data); i++) {
     p = (scatter_params){.x = TSR_SHAPE(40, 11), .extent = 9, .data = data[i], .alpha = 22.627417f};
     add_scatter(table, p);
     p.alpha = 1.0f;

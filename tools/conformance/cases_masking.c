@@ -54,7 +54,6 @@ tsr_masking check_masking_make(check_build *build, const masking_params *p, int6
   tsr_masking masking = {.causal = p->causal, .bidirectional = p->bidirectional, .max_distance = p->max_distance};
   const integers *length = &lengths[p->lengths], *position = &positions[p->position];
   tsr_shape shape = TSR_SHAPE(n_batch, n_heads, n_queries, n_keys);
-  int32_t n;
 
   if (p->additive) {
     int32_t dimension[TSR_MAX_RANK] = {CHECK_UNCUT};
@@ -73,13 +72,13 @@ tsr_masking check_masking_make(check_build *build, const masking_params *p, int6
                                          CHECK_FILL(.data = (check_data)p->additive_data), dimension);
   }
   if (length->n) {
-    n = length->n == 1 ? 1 : (int32_t)n_batch;
+    int32_t n = length->n == 1 ? 1 : (int32_t)n_batch;
     masking.lengths =
         check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(n), CHECK_DENSE,
                       CHECK_FILL(.list = length->list, .n_list = length->n, .low = -1, .high = (int32_t)n_keys + 1));
   }
   if (position->n) {
-    n = position->n == 1 ? 1 : (int32_t)n_batch;
+    int32_t n = position->n == 1 ? 1 : (int32_t)n_batch;
     masking.position =
         check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(n), n > 1 ? CHECK_STRIDED : CHECK_DENSE,
                       CHECK_FILL(.list = position->list, .n_list = position->n, .high = (int32_t)n_keys + 1,
@@ -215,22 +214,21 @@ void check_cases_mask(check_table *table)
   static const int32_t views[] = {CHECK_OFFSET,   CHECK_PADDED, CHECK_TRANSPOSED,     CHECK_PADDED_T,
                                   CHECK_REVERSED, CHECK_HEADS,  CHECK_BROADCAST_LAST, CHECK_SCALAR};
   static const int32_t data[] = {CHECK_NAN, CHECK_INF, CHECK_LARGE, CHECK_TINY, CHECK_NEGINF, CHECK_ZERO};
-  int32_t i;
 
   if (table->perf) {
     add_mask(table, (mask_params){.x = TSR_SHAPE(8, 8, 64, 64), .masking = {.causal = 1, .lengths = 3}});
     return;
   }
-  for (i = 0; i < CHECK_MASKINGS; i++) {
+  for (int32_t i = 0; i < CHECK_MASKINGS; i++) {
     add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 7, 19), .masking = check_maskings[i]});
     add_mask(table, (mask_params){.x = TSR_SHAPE(3, 4, 1, 65), .masking = check_maskings[i]});
     add_mask(table, (mask_params){.x = TSR_SHAPE(1, 1, 33, 40), .masking = check_maskings[i]});
   }
-  for (i = 0; i < COUNT_OF(views); i++) {
+  for (int32_t i = 0; i < COUNT_OF(views); i++) {
     add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 18), .view = views[i], .masking = check_maskings[12]});
     add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 18), .view = views[i], .masking = check_maskings[34]});
   }
-  for (i = 0; i < COUNT_OF(data); i++) {
+  for (int32_t i = 0; i < COUNT_OF(data); i++) {
     add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 18), .data = data[i], .masking = check_maskings[12]});
     add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 18), .data = data[i], .masking = check_maskings[17]});
   }
@@ -238,7 +236,7 @@ void check_cases_mask(check_table *table)
   add_mask(table, (mask_params){.x = TSR_SHAPE(3, 0, 5, 18), .masking = check_maskings[2]});
   add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 0, 18), .masking = check_maskings[13]});
   add_mask(table, (mask_params){.x = TSR_SHAPE(3, 2, 5, 0), .masking = check_maskings[11]});
-  for (i = 0; i < CHECK_MASKING_RUNS; i++) {
+  for (int32_t i = 0; i < CHECK_MASKING_RUNS; i++) {
     add_mask(table, (mask_params){.x = TSR_SHAPE(66, 1, 3, 65), .masking = check_masking_runs[i]});
     add_mask(table, (mask_params){.x = TSR_SHAPE(66, 2, 1, 131), .masking = check_masking_runs[i]});
   }

@@ -62,9 +62,8 @@ typedef struct params {
 static batch batch_of(const params *p)
 {
   batch lead = batches[p->batch];
-  int32_t i;
 
-  for (i = 0; i < 2 && p->batch == BATCH_DRAWN; i++) {
+  for (int32_t i = 0; i < 2 && p->batch == BATCH_DRAWN; i++) {
     lead.a[i] = lead.b[i] = p->leading[i];
   }
   return lead;
@@ -104,8 +103,8 @@ static void build_matmul(check_build *build, const void *data)
   const params *p = data;
   const batch lead = batch_of(p);
   tsr_shape shape_a = with_batch(lead.rank_a, lead.a, p->m, p->k);
-  tsr_shape shape_b = with_batch(lead.rank_b, lead.b, p->k, p->n), full;
-  tsr_ref a, b, bias = TSR_NONE, scales, y;
+  tsr_shape shape_b = with_batch(lead.rank_b, lead.b, p->k, p->n);
+  tsr_ref bias = TSR_NONE, y;
   check_fill fill = CHECK_FILL(.data = p->data_a == CHECK_INTEGER ? CHECK_INTEGER : CHECK_NORMAL);
   int32_t kind = lead.rank_b == 0 && !p->varies ? TSR_STORAGE_CONSTANT : TSR_STORAGE_INPUT;
   /* rows and columns can be cut */
@@ -114,11 +113,11 @@ static void build_matmul(check_build *build, const void *data)
 
   rows[lead.rank_a] = CHECK_DIMENSION_1;
   columns[lead.rank_b + 1] = CHECK_DIMENSION_2;
-  a = check_operand_cut(build, TSR_STORAGE_INPUT, TSR_F32, shape_a, (check_view)p->view_a,
-                        CHECK_FILL(.data = (check_data)p->data_a), rows);
-  b = check_operand_cut(build, kind, p->dtype, shape_b, (check_view)p->view_b, fill_b(p), columns);
-  full = with_batch(lead.rank_a > lead.rank_b ? lead.rank_a : lead.rank_b, lead.rank_a > lead.rank_b ? lead.a : lead.b,
-                    p->m, p->n);
+  tsr_ref a = check_operand_cut(build, TSR_STORAGE_INPUT, TSR_F32, shape_a, (check_view)p->view_a,
+                                CHECK_FILL(.data = (check_data)p->data_a), rows);
+  tsr_ref b = check_operand_cut(build, kind, p->dtype, shape_b, (check_view)p->view_b, fill_b(p), columns);
+  tsr_shape full = with_batch(lead.rank_a > lead.rank_b ? lead.rank_a : lead.rank_b,
+                              lead.rank_a > lead.rank_b ? lead.a : lead.b, p->m, p->n);
   if (p->batch == BATCH_CROSS) {
     full.extent[0] = lead.a[0];
   }
@@ -134,8 +133,8 @@ static void build_matmul(check_build *build, const void *data)
     bias = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, TSR_SHAPE(1), CHECK_DENSE, fill);
   }
   if (p->dtype == TSR_I8) {
-    scales = check_operand_cut(build, kind, TSR_F32, TSR_SHAPE(p->n), (check_view)p->view_scales,
-                               CHECK_FILL(.data = (check_data)p->data_scales), column);
+    tsr_ref scales = check_operand_cut(build, kind, TSR_F32, TSR_SHAPE(p->n), (check_view)p->view_scales,
+                                       CHECK_FILL(.data = (check_data)p->data_scales), column);
     y = tsr_matmul_i8(build->program, a, b, scales, bias, p->alpha, p->activation);
   } else {
     y = (p->narrow ? tsr_matmul_narrow : tsr_matmul)(build->program, a, b, bias, p->alpha, p->activation);
@@ -183,10 +182,9 @@ static void add(check_table *table, params p)
 static void add_sizes(check_table *table)
 {
   static const int32_t others[][2] = {{17, 31}, {16, 64}, {5, 13}, {33, 8}};
-  int32_t i, place;
 
-  for (i = 0; i < COUNT_OF(check_sizes); i++) {
-    for (place = 0; place < 4; place++) {
+  for (int32_t i = 0; i < COUNT_OF(check_sizes); i++) {
+    for (int32_t place = 0; place < 4; place++) {
       uint64_t at = (uint64_t)(4 * i + place);
       const int32_t *other = others[check_choose(11, at, 4)];
       params p = PARAMS(.m = other[0], .n = other[1], .k = other[0] + 2);
@@ -206,7 +204,7 @@ static void add_sizes(check_table *table)
       add(table, p);
     }
   }
-  for (i = 0; i < 48; i++) {
+  for (int32_t i = 0; i < 48; i++) {
     uint64_t at = (uint64_t)i;
     add(table, PARAMS(.m = 1 + check_choose(21, at, 70), .n = 1 + check_choose(22, at, 140),
                       .k = 1 + check_choose(23, at, 140), .batch = check_choose(24, at, BATCH_RANKS + 1),
@@ -220,18 +218,17 @@ static void add_sizes(check_table *table)
 static void add_vectors(check_table *table)
 {
   static const int32_t n[] = {1, 7, 64, 255, 256, 1031, 5001}, k[] = {1, 31, 64, 256, 1031};
-  int32_t i, j, d;
 
-  for (i = 0; i < COUNT_OF(n); i++) {
-    for (j = 0; j < COUNT_OF(k); j++) {
-      d = check_choose(31, (uint64_t)(8 * i + j), 3);
+  for (int32_t i = 0; i < COUNT_OF(n); i++) {
+    for (int32_t j = 0; j < COUNT_OF(k); j++) {
+      int32_t d = check_choose(31, (uint64_t)(8 * i + j), 3);
       add(table,
           PARAMS(.m = 1 + j % 2, .n = n[i], .k = k[j], .dtype = check_float_dtypes[d], .bias = BIAS_ROW,
                  .view_b = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE, .data_a = j % 2 ? CHECK_INTEGER : CHECK_NORMAL,
                  .data_b = j % 2 ? CHECK_INTEGER : CHECK_NORMAL));
     }
   }
-  for (d = 0; d < 3; d++) {
+  for (int32_t d = 0; d < 3; d++) {
     tsr_dtype dtype = check_float_dtypes[d];
     add(table, PARAMS(.m = 4, .n = 3, .k = 5001, .dtype = dtype));
     add(table, PARAMS(.m = 1, .n = 2, .k = 20011, .dtype = dtype, .view_b = CHECK_TRANSPOSED));
@@ -257,22 +254,21 @@ static void add_forms(check_table *table)
   static const int32_t views[] = {CHECK_DENSE,   CHECK_TRANSPOSED, CHECK_PADDED,
                                   CHECK_STRIDED, CHECK_PADDED_T,   CHECK_OFFSET};
   static const float alphas[] = {0.0f, -1.0f, 0.125f, 1e-3f, 3.0f};
-  int32_t d, i, j;
 
-  for (d = 0; d < 3; d++) {
-    for (i = 0; i < 5; i++) {
-      for (j = 0; j < BIAS_COUNT; j++) {
+  for (int32_t d = 0; d < 3; d++) {
+    for (int32_t i = 0; i < 5; i++) {
+      for (int32_t j = 0; j < BIAS_COUNT; j++) {
         add(table, PARAMS(.m = 17, .n = 33, .k = 19, .dtype = check_float_dtypes[d], .activation = i, .bias = j,
                           .batch = (i + j) % 2 ? BATCH_NONE : BATCH_3));
       }
     }
-    for (i = 0; i < COUNT_OF(views); i++) {
-      for (j = 0; j < COUNT_OF(views); j++) {
+    for (int32_t i = 0; i < COUNT_OF(views); i++) {
+      for (int32_t j = 0; j < COUNT_OF(views); j++) {
         add(table, PARAMS(.m = 13, .n = 21, .k = 18, .dtype = check_float_dtypes[d], .view_a = views[i],
                           .view_b = views[j], .batch = i == j ? BATCH_3 : BATCH_NONE));
       }
     }
-    for (i = 0; i < BATCH_0; i++) {
+    for (int32_t i = 0; i < BATCH_0; i++) {
       add(table, PARAMS(.m = 9, .n = 18, .k = 11, .dtype = check_float_dtypes[d], .batch = i, .bias = BIAS_FULL));
       add(table, PARAMS(.m = 1, .n = 33, .k = 16, .dtype = check_float_dtypes[d], .batch = i, .bias = BIAS_ROW,
                         .view_b = CHECK_TRANSPOSED));
@@ -286,7 +282,7 @@ static void add_forms(check_table *table)
     add(table, PARAMS(.m = 20, .n = 20, .k = 20, .dtype = check_float_dtypes[d], .view_a = CHECK_SCALAR,
                       .view_b = CHECK_SCALAR));
   }
-  for (i = 0; i < COUNT_OF(alphas); i++) {
+  for (int32_t i = 0; i < COUNT_OF(alphas); i++) {
     add(table, PARAMS(.m = 6, .n = 20, .k = 9, .alpha = alphas[i], .bias = BIAS_ROW));
     add(table, PARAMS(.m = 1, .n = 67, .k = 65, .alpha = alphas[i], .dtype = TSR_BF16, .activation = 1 + i % 4));
   }
@@ -301,10 +297,9 @@ static void add_varying(check_table *table)
   static const int32_t by_fours[][3] = {{4, 4, 1},      {8, 12, 7},     {12, 68, 33},   {36, 100, 67},
                                         {132, 64, 130}, {20, 24, 2050}, {64, 80, 3072}, {100, 4, 512}};
   static const int32_t batches_of_large[] = {BATCH_3, BATCH_B_SHARED, BATCH_CROSS};
-  int32_t i, j;
 
-  for (i = 0; i < COUNT_OF(views); i++) {
-    for (j = 0; j < COUNT_OF(views); j++) {
+  for (int32_t i = 0; i < COUNT_OF(views); i++) {
+    for (int32_t j = 0; j < COUNT_OF(views); j++) {
       uint64_t at = (uint64_t)(COUNT_OF(views) * i + j);
       add(table,
           PARAMS(.varies = 1, .m = m[at % 4], .n = n[(at + at / 4) % 4], .k = k[check_choose(41, at, 4)],
@@ -313,17 +308,17 @@ static void add_varying(check_table *table)
                  .data_a = at % 2 ? CHECK_INTEGER : CHECK_NORMAL, .data_b = at % 2 ? CHECK_INTEGER : CHECK_NORMAL));
     }
   }
-  for (i = 0; i < BATCH_0; i++) {
+  for (int32_t i = 0; i < BATCH_0; i++) {
     add(table, PARAMS(.varies = 1, .m = 100, .n = 33, .k = 70, .batch = i, .bias = BIAS_ROW, .view_a = CHECK_TRANSPOSED,
                       .activation = TSR_ACTIVATION_RELU));
   }
-  for (i = 0; i < COUNT_OF(by_fours); i++) {
+  for (int32_t i = 0; i < COUNT_OF(by_fours); i++) {
     add(table, PARAMS(.varies = 1, .m = by_fours[i][0], .n = by_fours[i][1], .k = by_fours[i][2], .batch = i % BATCH_0,
                       .dtype = check_float_dtypes[i % 3], .bias = i % BIAS_COUNT, .view_a = CHECK_TRANSPOSED));
     add(table, PARAMS(.varies = 1, .m = by_fours[i][0], .n = by_fours[i][1], .k = by_fours[i][2],
                       .view_a = CHECK_TRANSPOSED, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
   }
-  for (i = 0; i < COUNT_OF(batches_of_large); i++) {
+  for (int32_t i = 0; i < COUNT_OF(batches_of_large); i++) {
     add(table,
         PARAMS(.varies = 1, .m = 210, .n = 90, .k = 240, .batch = batches_of_large[i], .bias = BIAS_ROW + i,
                .view_b = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
@@ -347,9 +342,8 @@ static void add_varying_large(check_table *table)
                                      {CHECK_DENSE, CHECK_DENSE}};
   static const int32_t sizes[][3] = {
       {13, 520, 2100}, {20, 40, 16500}, {8, 4100, 260}, {1100, 70, 1030}, {193, 66, 8300}};
-  int32_t i;
 
-  for (i = 0; i < COUNT_OF(sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
     add(table, PARAMS(.varies = 1, .m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .view_a = views[i][0],
                       .view_b = views[i][1], .bias = BIAS_ROW, .activation = i % 2 ? TSR_ACTIVATION_RELU : 0,
                       .data_a = i % 2 ? CHECK_INTEGER : CHECK_NORMAL, .data_b = i % 2 ? CHECK_INTEGER : CHECK_NORMAL));
@@ -392,10 +386,8 @@ static void add_large(check_table *table)
 
 static void add_empty(check_table *table)
 {
-  int32_t i, bias;
-
-  for (i = 0; i < 4; i++) {
-    for (bias = BIAS_NONE; bias <= BIAS_ROW; bias++) {
+  for (int32_t i = 0; i < 4; i++) {
+    for (int32_t bias = BIAS_NONE; bias <= BIAS_ROW; bias++) {
       add(table, PARAMS(.m = i == 0 ? 0 : 5, .n = i == 1 ? 0 : 7, .k = i == 2 ? 0 : 3, .bias = bias,
                         .batch = i == 3 ? BATCH_0 : BATCH_NONE));
     }
@@ -414,17 +406,16 @@ static void add_values(check_table *table)
       {CHECK_NORMAL, CHECK_TINY},  {CHECK_NORMAL, CHECK_SPECIAL},   {CHECK_INF, CHECK_ZERO},
       {CHECK_NORMAL, CHECK_INF},   {CHECK_NORMAL, CHECK_NAN},       {CHECK_INTEGER, CHECK_INTEGER},
   };
-  int32_t i, d;
 
-  for (i = 0; i < COUNT_OF(data); i++) {
-    for (d = 0; d < 3; d++) {
+  for (int32_t i = 0; i < COUNT_OF(data); i++) {
+    for (int32_t d = 0; d < 3; d++) {
       add(table, PARAMS(.m = 35, .n = 18, .k = 21, .dtype = check_float_dtypes[d], .data_a = data[i][0],
                         .data_b = data[i][1]));
       add(table, PARAMS(.m = 1, .n = 70, .k = 33, .dtype = check_float_dtypes[d], .data_a = data[i][0],
                         .data_b = data[i][1], .view_b = CHECK_TRANSPOSED));
     }
   }
-  for (i = 0; i < 5; i++) {
+  for (int32_t i = 0; i < 5; i++) {
     add(table, PARAMS(.m = 7, .n = 18, .k = 5, .activation = i, .data_a = CHECK_INF, .data_b = CHECK_POSITIVE));
     add(table, PARAMS(.m = 7, .n = 18, .k = 5, .activation = i, .data_a = CHECK_LARGE, .data_b = CHECK_NORMAL));
     add(table, PARAMS(.m = 7, .n = 18, .k = 1, .activation = i, .data_a = CHECK_WIDE, .data_b = CHECK_UNIFORM));
@@ -451,24 +442,23 @@ static void add_i8(check_table *table)
                                  CHECK_ZERO,    CHECK_INF,   CHECK_NAN,      CHECK_EXTREME,    CHECK_SPECIAL,
                                  CHECK_SPIKE,   CHECK_TIES,  CHECK_CONSTANT, CHECK_NEGINF_ROW, CHECK_BIG};
   static const int32_t scales[] = {CHECK_LARGE, CHECK_TINY, CHECK_ZERO, CHECK_INF, CHECK_NAN, CHECK_MIXED};
-  int32_t i, j, bytes;
 
-  for (i = 0; i < COUNT_OF(m); i++) {
+  for (int32_t i = 0; i < COUNT_OF(m); i++) {
     add(table, PARAMS_I8(.m = m[i], .n = 37, .k = 70, .bias = BIAS_ROW));
     add(table, PARAMS_I8(.m = m[i], .n = 64, .k = 128, .view_b = CHECK_DENSE));
     add(table, PARAMS_I8(.m = m[i], .n = 37, .k = 48, .bias = BIAS_ROW));
   }
-  for (i = 0; i < COUNT_OF(n); i++) {
+  for (int32_t i = 0; i < COUNT_OF(n); i++) {
     add(table, PARAMS_I8(.m = 1 + 4 * (i % 3), .n = n[i], .k = 35));
     add(table, PARAMS_I8(.m = 1, .n = n[i], .k = 64, .bias = BIAS_ROW));
     add(table, PARAMS_I8(.m = 2 + 3 * (i % 3), .n = n[i], .k = 32));
   }
-  for (i = 0; i < COUNT_OF(k); i++) {
+  for (int32_t i = 0; i < COUNT_OF(k); i++) {
     add(table, PARAMS_I8(.m = 6, .n = 19, .k = k[i]));
     add(table, PARAMS_I8(.m = 1, .n = 33, .k = k[i], .view_b = i % 2 ? CHECK_DENSE : CHECK_TRANSPOSED));
     add(table, PARAMS_I8(.m = 5, .n = 8, .k = k[i], .data_a = CHECK_CONSTANT, .data_b = BYTES_ENDS));
   }
-  for (i = 0; i < COUNT_OF(deep); i++) {
+  for (int32_t i = 0; i < COUNT_OF(deep); i++) {
     add(table, PARAMS_I8(.m = 3 + 30 * i, .n = 70, .k = deep[i]));
     add(table, PARAMS_I8(.m = 3, .n = 70, .k = deep[i], .data_a = CHECK_CONSTANT, .data_b = BYTES_LOWEST));
   }
@@ -477,37 +467,37 @@ static void add_i8(check_table *table)
   add(table, PARAMS_I8(.m = 8, .n = 3, .k = TSR_MAX_I8_DEPTH, .data_a = CHECK_CONSTANT, .data_b = BYTES_LOWEST));
   add(table, PARAMS_I8(.m = 2, .n = 5, .k = 20011, .view_b = CHECK_DENSE));
   add(table, PARAMS_I8(.m = 1, .n = 5001, .k = 31));
-  for (i = 0; i < 5; i++) {
-    for (j = 0; j < BIAS_COUNT; j++) {
+  for (int32_t i = 0; i < 5; i++) {
+    for (int32_t j = 0; j < BIAS_COUNT; j++) {
       add(table, PARAMS_I8(.m = 17, .n = 33, .k = 19, .activation = i, .bias = j,
                            .batch = (i + j) % 2 ? BATCH_NONE : BATCH_3));
     }
   }
-  for (i = 0; i < COUNT_OF(views_a); i++) {
-    for (j = 0; j < COUNT_OF(views_b); j++) {
+  for (int32_t i = 0; i < COUNT_OF(views_a); i++) {
+    for (int32_t j = 0; j < COUNT_OF(views_b); j++) {
       add(table, PARAMS_I8(.m = 13, .n = 21, .k = 18, .view_a = views_a[i], .view_b = views_b[j],
                            .view_scales = views_scales[(i + j) % COUNT_OF(views_scales)],
                            .batch = i == j ? BATCH_3 : BATCH_NONE));
     }
   }
-  for (i = 0; i <= BATCH_0; i++) {
+  for (int32_t i = 0; i <= BATCH_0; i++) {
     add(table, PARAMS_I8(.m = 9, .n = 18, .k = 11, .batch = i, .bias = BIAS_FULL));
     add(table, PARAMS_I8(.m = 4, .n = 7, .k = 8, .batch = i, .view_a = CHECK_HEADS, .view_b = CHECK_REVERSED));
     add(table, PARAMS_I8(.m = 9, .n = 18, .k = 32, .batch = i, .view_a = views_a[i % COUNT_OF(views_a)]));
   }
   add(table, PARAMS_I8(.m = 5, .n = 66, .k = 7, .view_a = CHECK_BROADCAST, .view_b = CHECK_BROADCAST_LAST));
-  for (i = 0; i < 3; i++) {
+  for (int32_t i = 0; i < 3; i++) {
     add(table, PARAMS_I8(.m = i == 0 ? 0 : 5, .n = i == 1 ? 0 : 7, .k = i == 2 ? 0 : 3, .bias = BIAS_ROW));
   }
-  for (i = 0; i < COUNT_OF(data); i++) {
-    for (bytes = BYTES_ANY; bytes <= BYTES_ENDS; bytes++) {
+  for (int32_t i = 0; i < COUNT_OF(data); i++) {
+    for (int32_t bytes = BYTES_ANY; bytes <= BYTES_ENDS; bytes++) {
       add(table, PARAMS_I8(.m = 35, .n = 18, .k = 21, .data_a = data[i], .data_b = bytes));
       add(table, PARAMS_I8(.m = 1 + 16 * (i % 3), .n = 18, .k = 32, .data_a = data[i], .data_b = bytes));
       add(table, PARAMS_I8(.m = 1, .n = 70, .k = 33, .data_a = data[i], .data_b = bytes, .bias = BIAS_ROW,
                            .activation = 1 + i % 4));
     }
   }
-  for (i = 0; i < COUNT_OF(scales); i++) {
+  for (int32_t i = 0; i < COUNT_OF(scales); i++) {
     add(table, PARAMS_I8(.m = 7, .n = 40, .k = 21, .data_scales = scales[i]));
     add(table, PARAMS_I8(.m = 7, .n = 40, .k = 32, .view_scales = CHECK_STRIDED, .data_scales = scales[i]));
     add(table, PARAMS_I8(.m = 7, .n = 40, .k = 21, .data_a = CHECK_ZERO, .data_scales = scales[i], .alpha = 0.5f));
@@ -542,9 +532,8 @@ static void add_narrow(check_table *table)
       {CHECK_EXTREME, CHECK_UNIFORM},  {CHECK_SPECIAL, CHECK_ZERO}, {CHECK_POSITIVE, CHECK_POSITIVE},
       {CHECK_POSITIVE, CHECK_EXTREME}, {CHECK_INF, CHECK_ZERO},     {CHECK_TINY, CHECK_INF},
   };
-  int32_t i, j;
 
-  for (i = 0; i < COUNT_OF(sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
     params p = PARAMS(.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .view_b = CHECK_TRANSPOSED);
     p.bias = i % 2 ? BIAS_ROW : BIAS_NONE;
     p.activation = i % 3 == 1 ? TSR_ACTIVATION_RELU : TSR_ACTIVATION_NONE;
@@ -558,34 +547,34 @@ static void add_narrow(check_table *table)
     p.view_b = CHECK_DENSE;
     add_narrow_pair(table, p);
   }
-  for (i = 1; i <= 8; i++) { /* short sums, whose bound is sharp */
+  for (int32_t i = 1; i <= 8; i++) { /* short sums, whose bound is sharp */
     add_narrow_pair(table, PARAMS(.m = 70, .n = 35, .k = i));
     add_narrow_pair(table, PARAMS(.m = 3, .n = 64, .k = i, .view_b = CHECK_TRANSPOSED));
   }
-  for (i = 0; i < COUNT_OF(views); i++) {
-    for (j = 0; j < COUNT_OF(views); j++) {
+  for (int32_t i = 0; i < COUNT_OF(views); i++) {
+    for (int32_t j = 0; j < COUNT_OF(views); j++) {
       add_narrow_pair(table, PARAMS(.m = 37, .n = 34, .k = 50, .view_a = views[i], .view_b = views[j],
                                     .batch = i == j ? BATCH_3 : BATCH_NONE, .bias = (i + j) % BIAS_COUNT,
                                     .activation = (i + 2 * j) % 5));
     }
   }
-  for (i = 0; i <= BATCH_0; i++) {
+  for (int32_t i = 0; i <= BATCH_0; i++) {
     add_narrow_pair(table, PARAMS(.m = 20, .n = 40, .k = 24, .batch = i, .bias = BIAS_FULL));
     add_narrow_pair(table, PARAMS(.m = 1, .n = 40, .k = 24, .batch = i, .view_b = CHECK_TRANSPOSED));
   }
-  for (i = 0; i < COUNT_OF(data); i++) {
+  for (int32_t i = 0; i < COUNT_OF(data); i++) {
     add_narrow_pair(table, PARAMS(.m = 35, .n = 18, .k = 21, .data_a = data[i][0], .data_b = data[i][1]));
     add_narrow_pair(table, PARAMS(.m = 64, .n = 32, .k = 1 + i % 3, .data_a = data[i][0], .data_b = data[i][1]));
     add_narrow_pair(table, PARAMS(.m = 1, .n = 70, .k = 33, .data_a = data[i][0], .data_b = data[i][1],
                                   .view_b = CHECK_TRANSPOSED, .bias = BIAS_ROW));
   }
-  for (i = 0; i < COUNT_OF(data);
+  for (int32_t i = 0; i < COUNT_OF(data);
        i++) { /* whole groups of eight: what instructions that multiply small matrices take */
     add_narrow_pair(table, PARAMS(.m = 35, .n = 24, .k = 40, .data_a = data[i][0], .data_b = data[i][1],
                                   .view_b = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE));
   }
-  for (i = 0; i < COUNT_OF(views); i++) {
-    for (j = 0; j < COUNT_OF(views); j++) {
+  for (int32_t i = 0; i < COUNT_OF(views); i++) {
+    for (int32_t j = 0; j < COUNT_OF(views); j++) {
       add_narrow_pair(table, PARAMS(.m = 37, .n = 40, .k = 56, .view_a = views[i], .view_b = views[j],
                                     .batch = (i + j) % 2 ? BATCH_3 : BATCH_NONE, .bias = (i + j) % BIAS_COUNT,
                                     .activation = (i + 2 * j) % 5));
@@ -595,7 +584,7 @@ static void add_narrow(check_table *table)
   add_narrow_pair(table, PARAMS(.m = 64, .n = 64, .k = 32, .alpha = 0.125f, .bias = BIAS_ROW, .activation = 4));
   add_narrow_pair(table, PARAMS(.m = 16, .n = 20, .k = 20011, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
   add_narrow_pair(table, PARAMS(.m = 2053, .n = 16, .k = 16, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
-  for (i = 0; i < 3; i++) {
+  for (int32_t i = 0; i < 3; i++) {
     add_narrow_pair(table, PARAMS(.m = i == 0 ? 0 : 5, .n = i == 1 ? 0 : 7, .k = i == 2 ? 0 : 3, .bias = BIAS_ROW));
   }
 }
@@ -603,10 +592,9 @@ static void add_narrow(check_table *table)
 static void add_perf_i8(check_table *table)
 {
   static const int32_t rows[] = {1, 8, 32, 64, 256}, sizes[][2] = {{512, 512}, {2048, 512}, {512, 2048}, {37000, 512}};
-  int32_t i, j;
 
-  for (i = 0; i < COUNT_OF(sizes); i++) {
-    for (j = 0; j < COUNT_OF(rows); j++) {
+  for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
+    for (int32_t j = 0; j < COUNT_OF(rows); j++) {
       add(table, PARAMS_I8(.m = rows[j], .n = sizes[i][0], .k = sizes[i][1], .bias = BIAS_ROW));
     }
   }
@@ -619,16 +607,15 @@ static void add_perf(check_table *table)
                                      {64, 256, 1024}, {256, 256, 256}, {256, 512, 512}, {512, 512, 512},
                                      {512, 2048, 512}};
   static const int32_t narrow[][3] = {{64, 512, 512}, {256, 512, 512}, {512, 512, 512}, {512, 2048, 512}};
-  int32_t i, d;
 
-  for (i = 0; i < COUNT_OF(sizes); i++) {
-    for (d = 0; d < 3; d++) {
+  for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
+    for (int32_t d = 0; d < 3; d++) {
       add(table, PARAMS(.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .dtype = check_float_dtypes[d],
                         .bias = BIAS_ROW, .view_b = CHECK_TRANSPOSED));
     }
   }
   add(table, PARAMS(.m = 64, .n = 64, .k = 32, .batch = BATCH_2X3));
-  for (i = 0; i < COUNT_OF(narrow); i++) {
+  for (int32_t i = 0; i < COUNT_OF(narrow); i++) {
     add_narrow_pair(table, PARAMS(.m = narrow[i][0], .n = narrow[i][1], .k = narrow[i][2], .bias = BIAS_ROW,
                                   .view_b = CHECK_TRANSPOSED));
   }
@@ -639,12 +626,11 @@ static void add_perf(check_table *table)
 static int64_t matrices(const batch *lead)
 {
   int64_t n = 1;
-  int32_t i;
 
-  for (i = 0; i < lead->rank_a; i++) {
+  for (int32_t i = 0; i < lead->rank_a; i++) {
     n *= lead->a[i];
   }
-  for (i = 0; i < lead->rank_b; i++) {
+  for (int32_t i = 0; i < lead->rank_b; i++) {
     n *= i < lead->rank_a && lead->a[i] == lead->b[i] ? 1 : lead->b[i];
   }
   return n;

@@ -27,11 +27,10 @@ static void build_sums(check_build *build, const void *data)
   const params *p = data;
   tsr_program *program = build->program;
   tsr_ref x = whole_numbers(build, TSR_STORAGE_INPUT, TSR_SHAPE(p->rows, p->columns)), c[2];
-  int32_t i;
 
   c[0] = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(p->columns, p->rows));
   c[1] = whole_numbers(build, TSR_STORAGE_INPUT, TSR_SHAPE(p->rows, p->columns));
-  for (i = 0; i < p->depth; i++) {
+  for (int32_t i = 0; i < p->depth; i++) {
     x = tsr_add(program, tsr_transpose(program, x, 0, 1), c[i % 2]);
   }
   tsr_output(program, "y", x);
@@ -43,13 +42,13 @@ static void build_tree(check_build *build, const void *data)
   const params *p = data;
   tsr_program *program = build->program;
   tsr_ref x = whole_numbers(build, TSR_STORAGE_INPUT, TSR_SHAPE(p->rows, p->columns)), leaf[32];
-  int32_t i, n = p->depth > 32 ? 32 : p->depth;
+  int32_t n = p->depth > 32 ? 32 : p->depth;
 
-  for (i = 0; i < n; i++) {
+  for (int32_t i = 0; i < n; i++) {
     leaf[i] = tsr_mul(program, tsr_slice(program, x, 0, i % p->rows, 1), tsr_slice(program, x, 0, 0, p->rows - i % 2));
   }
   for (; n > 1; n = (n + 1) / 2) {
-    for (i = 0; i < n / 2; i++) {
+    for (int32_t i = 0; i < n / 2; i++) {
       tsr_ref a = tsr_reduce_sum(program, leaf[i], i % 2), b = tsr_reduce_sum(program, leaf[n - 1 - i], (i + 1) % 2);
       leaf[i] = tsr_add(program, tsr_slice(program, a, 0, 0, 1), tsr_slice(program, b, 0, 0, 1));
     }
@@ -67,15 +66,15 @@ static void build_ranks(check_build *build, const void *data)
   tsr_ref table = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(p->columns, p->columns));
   tsr_ref weight = check_operand(build, TSR_STORAGE_CONSTANT, TSR_BF16, TSR_SHAPE(p->columns, p->columns),
                                  CHECK_TRANSPOSED, CHECK_FILL(.data = CHECK_INTEGER));
-  tsr_ref first = x, indices, looked_up;
-  int32_t i, k = p->columns < 5 ? p->columns : 5;
+  tsr_ref first = x, indices;
+  int32_t k = p->columns < 5 ? p->columns : 5;
 
-  for (i = 0; i < p->depth; i++) {
+  for (int32_t i = 0; i < p->depth; i++) {
     tsr_scope_push(program, "round%d", (int)i);
     x = tsr_matmul(program, x, weight, TSR_NONE, 1.0f, TSR_ACTIVATION_RELU);
     x = tsr_add(program, x, first);
     (void)tsr_topk(program, x, k, &indices);
-    looked_up = tsr_embedding(program, table, indices, 1.0f);
+    tsr_ref looked_up = tsr_embedding(program, table, indices, 1.0f);
     x = tsr_reshape(program, tsr_reduce_sum(program, looked_up, 2), TSR_SHAPE(p->rows, p->columns));
     tsr_scope_pop(program);
   }
@@ -89,14 +88,13 @@ static void build_turns(check_build *build, const void *data)
   const params *p = data;
   tsr_program *program = build->program;
   tsr_ref state = whole_numbers(build, TSR_STORAGE_STATE, TSR_SHAPE(p->rows, p->columns));
-  tsr_ref x = whole_numbers(build, TSR_STORAGE_INPUT, TSR_SHAPE(p->rows, p->columns)), before, after;
+  tsr_ref x = whole_numbers(build, TSR_STORAGE_INPUT, TSR_SHAPE(p->rows, p->columns));
   tsr_ref total = TSR_NONE;
-  int32_t i;
 
-  for (i = 0; i < p->depth; i++) {
-    before = tsr_reduce_sum(program, state, 1 + i % 2); /* [1, columns] or [rows, 1] */
+  for (int32_t i = 0; i < p->depth; i++) {
+    tsr_ref before = tsr_reduce_sum(program, state, 1 + i % 2); /* [1, columns] or [rows, 1] */
     tsr_update(program, state, x);
-    after = tsr_add(program, state, x);
+    tsr_ref after = tsr_add(program, state, x);
     tsr_update(program, tsr_slice(program, state, 0, i % p->rows, 1), tsr_slice(program, after, 0, 0, 1));
     before = tsr_add(program, state, before);
     total = total == TSR_NONE ? before : tsr_add(program, total, before);
@@ -112,18 +110,18 @@ static void build_decode(check_build *build, const void *data)
   const params *p = data;
   const int32_t vocabulary = 3 * p->columns;
   tsr_program *program = build->program;
-  tsr_ref token, history, table, weight, position, x, logits, indices;
+  tsr_ref indices;
 
-  token = check_operand(build, TSR_STORAGE_STATE, TSR_I32, TSR_SHAPE(p->rows, 1), CHECK_DENSE,
-                        CHECK_FILL(.low = 0, .high = vocabulary - 1));
-  history = whole_numbers(build, TSR_STORAGE_STATE, TSR_SHAPE(p->rows, p->depth, p->columns));
-  table = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(vocabulary, p->columns));
-  weight = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(p->columns, vocabulary));
-  position = check_integers(build, start, 1, 1);
-  x = tsr_embedding(program, table, token, 1.0f);
+  tsr_ref token = check_operand(build, TSR_STORAGE_STATE, TSR_I32, TSR_SHAPE(p->rows, 1), CHECK_DENSE,
+                                CHECK_FILL(.low = 0, .high = vocabulary - 1));
+  tsr_ref history = whole_numbers(build, TSR_STORAGE_STATE, TSR_SHAPE(p->rows, p->depth, p->columns));
+  tsr_ref table = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(vocabulary, p->columns));
+  tsr_ref weight = whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(p->columns, vocabulary));
+  tsr_ref position = check_integers(build, start, 1, 1);
+  tsr_ref x = tsr_embedding(program, table, token, 1.0f);
   history = tsr_append(program, history, x, position);
   x = tsr_reshape(program, tsr_reduce_sum(program, history, 2), TSR_SHAPE(p->rows, p->columns));
-  logits = tsr_product(program, x, weight);
+  tsr_ref logits = tsr_product(program, x, weight);
   (void)tsr_topk(program, logits, 1, &indices);
   tsr_update(program, token, indices);
   tsr_output(program, "logits", logits);
@@ -165,7 +163,7 @@ static void build_unfused(check_build *build, const void *data)
   tsr_program *program = build->program;
   tsr_masking masking = {.causal = p->form & 1};
   tsr_attention_args args = {.alpha = 0.25f};
-  tsr_ref scores, weights, unfused_weights, y, unfused, difference, minus_one;
+  tsr_ref weights;
 
   args.q = check_input(build, TSR_SHAPE(batch, p->rows, heads, width), CHECK_NORMAL);
   args.k = check_input(build, TSR_SHAPE(batch, p->columns, heads, width), CHECK_NORMAL);
@@ -184,16 +182,16 @@ static void build_unfused(check_build *build, const void *data)
   if (p->form & 8) {
     masking.additive = check_input(build, TSR_SHAPE(batch, 1, 1, p->columns), CHECK_NEGINF);
   }
-  minus_one = check_input(build, TSR_SHAPE(1), CHECK_MINUS_ONE);
+  tsr_ref minus_one = check_input(build, TSR_SHAPE(1), CHECK_MINUS_ONE);
   args.masking = masking;
   args.weights = &weights;
-  y = tsr_attention(program, &args);
-  scores = tsr_matmul(program, tsr_transpose(program, args.q, 1, 2),
-                      tsr_permute(program, args.k, (const int32_t[]){0, 2, 3, 1}), TSR_NONE, args.alpha,
-                      TSR_ACTIVATION_NONE);
-  unfused_weights = tsr_softmax(program, tsr_mask(program, scores, &masking), TSR_NONE);
-  unfused = tsr_product(program, unfused_weights, tsr_transpose(program, args.v, 1, 2));
-  difference = tsr_mul(program, tsr_transpose(program, unfused, 1, 2), minus_one);
+  tsr_ref y = tsr_attention(program, &args);
+  tsr_ref scores = tsr_matmul(program, tsr_transpose(program, args.q, 1, 2),
+                              tsr_permute(program, args.k, (const int32_t[]){0, 2, 3, 1}), TSR_NONE, args.alpha,
+                              TSR_ACTIVATION_NONE);
+  tsr_ref unfused_weights = tsr_softmax(program, tsr_mask(program, scores, &masking), TSR_NONE);
+  tsr_ref unfused = tsr_product(program, unfused_weights, tsr_transpose(program, args.v, 1, 2));
+  tsr_ref difference = tsr_mul(program, tsr_transpose(program, unfused, 1, 2), minus_one);
   tsr_output(program, "difference", tsr_add(program, y, difference));
   tsr_output(program, "fused", y);
   tsr_output(program, "unfused", unfused);
@@ -238,13 +236,12 @@ static void build_layer(check_build *build, const void *data)
   tsr_program *program = build->program;
   tsr_shape split = TSR_SHAPE(batch, p->rows, heads, d_model / heads), flat = TSR_SHAPE(batch, p->rows, d_model);
   tsr_attention_args args = {.alpha = 0.25f};
-  tsr_ref x = check_input(build, flat, CHECK_NORMAL), h;
-  int32_t i;
+  tsr_ref x = check_input(build, flat, CHECK_NORMAL);
 
   args.masking.lengths = check_integers(build, lengths, batch, 0);
-  for (i = 0; i < p->depth; i++) {
+  for (int32_t i = 0; i < p->depth; i++) {
     tsr_scope_push(program, "layer%d", (int)i);
-    h = norm(build, x, d_model);
+    tsr_ref h = norm(build, x, d_model);
     args.q = tsr_reshape(program, dense(build, h, d_model, d_model, dtype, TSR_ACTIVATION_NONE), split);
     args.k = tsr_reshape(program, dense(build, h, d_model, d_model, dtype, TSR_ACTIVATION_NONE), split);
     args.v = tsr_reshape(program, dense(build, h, d_model, d_model, dtype, TSR_ACTIVATION_NONE), split);
@@ -267,12 +264,11 @@ static void build_norms(check_build *build, const void *data)
   const tsr_shape shape = TSR_SHAPE(p->rows, p->columns), row = TSR_SHAPE(p->columns);
   tsr_ref x = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, p->form & 4 ? CHECK_TRANSPOSED : CHECK_DENSE,
                             CHECK_FILL(.data = CHECK_NORMAL));
-  tsr_ref residual = check_input(build, p->form & 1 ? row : shape, CHECK_NORMAL), sum;
+  tsr_ref residual = check_input(build, p->form & 1 ? row : shape, CHECK_NORMAL);
   tsr_ref gain = p->form & 8 ? check_input(build, row, CHECK_POSITIVE) : TSR_NONE;
-  int32_t i;
 
-  for (i = 0; i < p->depth; i++) {
-    sum = tsr_add(program, x, residual);
+  for (int32_t i = 0; i < p->depth; i++) {
+    tsr_ref sum = tsr_add(program, x, residual);
     x = p->form & 8 ? tsr_rmsnorm(program, sum, gain, 1e-5f) : norm(build, sum, p->columns);
     if (p->form & 2) {
       x = tsr_add(program, x, sum);
@@ -285,11 +281,11 @@ static void build_norms(check_build *build, const void *data)
 static tsr_ref product(check_build *build, const params *p, tsr_ref x, tsr_ref weight, tsr_ref bias, int32_t activation)
 {
   tsr_program *program = build->program;
-  tsr_ref scales;
 
   if (p->dtype == TSR_I8) {
-    scales = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(tsr_ref_shape(program, weight).extent[1]),
-                           CHECK_DENSE, CHECK_FILL(.data = CHECK_POSITIVE));
+    tsr_ref scales =
+        check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(tsr_ref_shape(program, weight).extent[1]),
+                      CHECK_DENSE, CHECK_FILL(.data = CHECK_POSITIVE));
     return tsr_matmul_i8(program, x, weight, scales, bias, 1.0f, activation);
   }
   return (p->narrow ? tsr_matmul_narrow : tsr_matmul)(program, x, weight, bias, 1.0f, activation);
@@ -314,17 +310,16 @@ static void build_residuals(check_build *build, const void *data)
   check_view view = p->form & 8 ? CHECK_TRANSPOSED : CHECK_DENSE;
   const check_view lie = p->dtype ? CHECK_TRANSPOSED : CHECK_DENSE; /* of the weights */
   const tsr_dtype dtype = p->dtype ? p->dtype : TSR_F32;
-  tsr_ref first = whole_numbers(build, TSR_STORAGE_INPUT, input), x, y;
+  tsr_ref first = whole_numbers(build, TSR_STORAGE_INPUT, input);
   tsr_ref added = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, shape.rank > 1 ? view : CHECK_DENSE,
                                 CHECK_FILL(.data = CHECK_INTEGER));
-  int32_t i;
 
-  for (i = 0; i < p->depth; i++) {
+  for (int32_t i = 0; i < p->depth; i++) {
     tsr_ref weight = whole_weights(build, dtype, inner, columns, lie);
     tsr_ref square = p->inner ? whole_weights(build, dtype, columns, columns, lie) : weight;
     tsr_ref bias = p->form & 1 ? TSR_NONE : whole_numbers(build, TSR_STORAGE_CONSTANT, TSR_SHAPE(columns));
-    y = product(build, p, first, weight, bias, p->form & 2 ? TSR_ACTIVATION_RELU : TSR_ACTIVATION_NONE);
-    x = i % 2 ? tsr_add(program, y, added) : tsr_add(program, added, y);
+    tsr_ref y = product(build, p, first, weight, bias, p->form & 2 ? TSR_ACTIVATION_RELU : TSR_ACTIVATION_NONE);
+    tsr_ref x = i % 2 ? tsr_add(program, y, added) : tsr_add(program, added, y);
     y = product(build, p, x, square, bias, TSR_ACTIVATION_NONE);
     tsr_output(program, i % 2 ? "odd" : "even", tsr_add(program, x, y));
   }
@@ -378,7 +373,6 @@ static void build_outputs(check_build *build, const void *data)
 
 static check_case *add(check_table *table, const char *name, void (*build)(check_build *, const void *), params p)
 {
-  check_case *test;
   char inner[32] = "", type[32] = "";
 
   if (p.inner) {
@@ -387,9 +381,9 @@ static check_case *add(check_table *table, const char *name, void (*build)(check
   if (p.dtype) {
     snprintf(type, sizeof(type), ",type=%s%s", tsr_dtype_name(p.dtype), p.narrow ? ":narrow" : "");
   }
-  test = check_table_add(table, 0, build, &p, sizeof(p), "%s(rows=%d,columns=%d,depth=%d,form=%d,runs=%d,own=%d%s%s)",
-                         name, (int)p.rows, (int)p.columns, (int)p.depth, (int)p.form, (int)p.runs, (int)p.own, inner,
-                         type);
+  check_case *test = check_table_add(table, 0, build, &p, sizeof(p),
+                                     "%s(rows=%d,columns=%d,depth=%d,form=%d,runs=%d,own=%d%s%s)", name, (int)p.rows,
+                                     (int)p.columns, (int)p.depth, (int)p.form, (int)p.runs, (int)p.own, inner, type);
   if (test) {
     test->runs = p.runs;
     test->own = p.own;
@@ -416,14 +410,13 @@ static void add_layer(check_table *table, params p)
 void check_cases_program(check_table *table)
 {
   static const int32_t sizes[][2] = {{1, 5}, {5, 7}, {33, 18}, {64, 64}, {129, 67}, {257, 255}};
-  int32_t i, own;
 
   if (table->perf) {
     return;
   }
-  for (i = 0; i < COUNT_OF(sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
     const int32_t rows = sizes[i][0], columns = sizes[i][1];
-    for (own = 0; own < 2; own++) {
+    for (int32_t own = 0; own < 2; own++) {
       add(table, "chain_of_sums", build_sums, (params){rows, columns, 30, 2, own, 0});
       add(table, "tree_of_sums", build_tree, (params){rows, columns, 20, 1, own, 0});
       add(table, "chain_of_ranks", build_ranks, (params){rows, columns > 64 ? 64 : columns, 6, 2, own, 0});
@@ -434,19 +427,19 @@ void check_cases_program(check_table *table)
     add(table, "cache", build_cache, (params){1 + i % 4, 8 << i % 4, 20, 20, i % 2, 0});
     add(table, "cache", build_cache, (params){4, 8 << i % 4, 9, 12, i % 2, 1});
   }
-  for (i = 0; i < 16; i++) {
+  for (int32_t i = 0; i < 16; i++) {
     const int one = (i ^ i >> 1 ^ i >> 2 ^ i >> 3) & 1; /* each part of the masking with one query and with several */
     add(table, "attention_unfused", build_unfused, (params){one ? 1 : 7, one ? 65 : 19, i % 4, 1, 0, i});
   }
-  for (i = 0; i < 16; i++) {
+  for (int32_t i = 0; i < 16; i++) {
     add(table, "norms_of_sums", build_norms, (params){1 + 9 * i, 16 + 7 * i, 3, 2, i % 2, i});
     add(table, "norms_of_sums", build_norms, (params){129, 64, 2, 1, 1 - i % 2, i});
   }
-  for (i = 0; i < 32; i++) {
+  for (int32_t i = 0; i < 32; i++) {
     add(table, "residuals", build_residuals, (params){1 + i, 12 + 5 * (i % 7), 2, 2, i % 2, i});
     add(table, "residuals", build_residuals, (params){67, 64, 1, 1, 1 - i % 2, i});
   }
-  for (i = 0; i < 32; i++) {
+  for (int32_t i = 0; i < 32; i++) {
     static const int32_t ks[] = {1, 8, 2, 32, 5, 16, 64, 3};
     const int32_t columns[] = {5, 63, 64, 65, 129, 256, 300, 513, 1031, 5001};
     const int32_t k = ks[i % COUNT_OF(ks)], n = columns[i % COUNT_OF(columns)];
@@ -454,7 +447,7 @@ void check_cases_program(check_table *table)
     add(table, "largest", build_largest, (params){9 + 2 * i, 5001 - 97 * i, k, 1, 1 - i % 2, i});
   }
   table->large = 1; /* vocabularies, rows of documents, a cache of 300 positions in steps of a run each */
-  for (i = 0; i < 4; i++) {
+  for (int32_t i = 0; i < 4; i++) {
     static const int32_t dtypes[] = {0, TSR_F16, TSR_BF16, TSR_I8};
     add(table, "largest", build_largest,
         (params){.rows = 5, .columns = 32003, .depth = 8, .runs = 1, .form = i % 2, .inner = 32, .dtype = dtypes[i]});
@@ -464,7 +457,7 @@ void check_cases_program(check_table *table)
   add(table, "residuals", build_residuals, (params){.rows = 2003, .columns = 130, .depth = 1, .runs = 1, .inner = 16});
   add(table, "chain_of_sums", build_sums, (params){1031, 1033, 3, 1, 0, 0});
   table->large = 0;
-  for (i = 0; i < COUNT_OF(layer_dtypes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(layer_dtypes); i++) {
     add_layer(table, (params){9, 16, 1, 1, 0, i});
     add_layer(table, (params){5, 32, 2, 2, 1, i});
     add_layer(table, (params){33, 64, 1, 1, 0, i});

@@ -113,14 +113,13 @@ static const int32_t all_views[] = {CHECK_OFFSET,   CHECK_PADDED, CHECK_STRIDED,
 static void add_shapes(check_table *table, params p)
 {
   static const int32_t rows[] = {1, 2, 3, 5, 17, 64, 129};
-  int32_t i;
 
   p.data = CHECK_NORMAL;
-  for (i = 0; i < COUNT_OF(check_row_sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(check_row_sizes); i++) {
     p.shape = TSR_SHAPE(check_row_sizes[i] > 600 ? 3 : 5, check_row_sizes[i]);
     add(table, p);
   }
-  for (i = 0; i < COUNT_OF(rows); i++) {
+  for (int32_t i = 0; i < COUNT_OF(rows); i++) {
     p.shape = TSR_SHAPE(rows[i], 37);
     add(table, p);
   }
@@ -134,7 +133,7 @@ static void add_shapes(check_table *table, params p)
   add(table, p);
   p.shape = TSR_SHAPE(2049, 3);
   add(table, p);
-  for (i = 0; i < COUNT_OF(all_views); i++) {
+  for (int32_t i = 0; i < COUNT_OF(all_views); i++) {
     p.view = all_views[i];
     p.shape = TSR_SHAPE(4, 21);
     add(table, p);
@@ -166,9 +165,7 @@ static void add_empty(check_table *table, params p)
 
 static void add_values(check_table *table, params p, const int32_t *data, int32_t n_data)
 {
-  int32_t i;
-
-  for (i = 0; i < n_data; i++) {
+  for (int32_t i = 0; i < n_data; i++) {
     p.data = data[i];
     p.shape = TSR_SHAPE(6, 29);
     add(table, p);
@@ -188,13 +185,12 @@ static const int32_t masks[] = {CHECK_NORMAL, CHECK_NEGINF, CHECK_NEGINF_ROW, CH
 static void add_softmax(check_table *table)
 {
   params p = {.op = TSR_OP_SOFTMAX};
-  int32_t i, j;
 
   add_shapes(table, p);
   add_empty(table, p);
   add_values(table, p, softmax_data, COUNT_OF(softmax_data));
-  for (i = EXTRA_FULL; i < EXTRA_COUNT; i++) {
-    for (j = 0; j < COUNT_OF(masks); j++) {
+  for (int32_t i = EXTRA_FULL; i < EXTRA_COUNT; i++) {
+    for (int32_t j = 0; j < COUNT_OF(masks); j++) {
       p = (params){.op = TSR_OP_SOFTMAX, .extra = i, .extra_data = masks[j], .shape = TSR_SHAPE(2, 3, 5, 33)};
       add(table, p);
       p.shape = TSR_SHAPE(7, 300);
@@ -203,7 +199,7 @@ static void add_softmax(check_table *table)
     }
   }
   /* an excluded element may hold anything */
-  for (i = 0; i < 3; i++) {
+  for (int32_t i = 0; i < 3; i++) {
     static const int32_t hidden[] = {CHECK_NAN, CHECK_POSINF, CHECK_NEGINF};
     add(table, (params){.op = TSR_OP_SOFTMAX,
                         .shape = TSR_SHAPE(40, 11),
@@ -226,12 +222,11 @@ static const float norm_epsilons[] = {1e-12f, 1e-6f, 1e-3f, 1.0f};
 static void add_norms(check_table *table)
 {
   params p = {.op = TSR_OP_LAYERNORM, .epsilon = 1e-5f, .extra = EXTRA_ROW};
-  int32_t i;
 
   add_shapes(table, p);
   add_empty(table, p);
   add_values(table, p, norm_data, COUNT_OF(norm_data));
-  for (i = 0; i < COUNT_OF(norm_epsilons); i++) {
+  for (int32_t i = 0; i < COUNT_OF(norm_epsilons); i++) {
     p = (params){.op = TSR_OP_LAYERNORM, .epsilon = norm_epsilons[i], .shape = TSR_SHAPE(5, 100)};
     add(table, p);
     p.op = TSR_OP_RMSNORM;
@@ -261,13 +256,12 @@ static const int32_t reduce_data[] = {CHECK_INTEGER, CHECK_LARGE, CHECK_TINY, CH
 static void add_reduce(check_table *table)
 {
   params p = {.op = TSR_OP_REDUCE_SUM, .axes = 1};
-  int32_t rank, axes;
 
   add_values(table, p, reduce_data, COUNT_OF(reduce_data));
   p.axes = 2;
   add_values(table, p, reduce_data, COUNT_OF(reduce_data));
-  for (rank = 1; rank <= 4; rank++) {
-    for (axes = 0; axes < 1 << rank; axes++) {
+  for (int32_t rank = 1; rank <= 4; rank++) {
+    for (int32_t axes = 0; axes < 1 << rank; axes++) {
       p.axes = axes;
       p.view = rank > 1 && axes % 3 == 1 ? CHECK_TRANSPOSED : axes % 3 == 2 ? CHECK_PADDED : CHECK_DENSE;
       p.data = axes % 2 ? CHECK_INTEGER : CHECK_NORMAL;
@@ -278,9 +272,9 @@ static void add_reduce(check_table *table)
     }
   }
   p = (params){.op = TSR_OP_REDUCE_SUM};
-  for (axes = 1; axes <= 3; axes++) {
+  for (int32_t axes = 1; axes <= 3; axes++) {
     static const int64_t extents[][2] = {{1, 5001}, {5001, 1}, {3, 1031}, {1031, 3}, {257, 255}, {64, 64}};
-    for (rank = 0; rank < COUNT_OF(extents); rank++) {
+    for (int32_t rank = 0; rank < COUNT_OF(extents); rank++) {
       p.axes = axes;
       p.shape = tsr_shape_make(2, extents[rank]);
       p.data = CHECK_NORMAL;
@@ -289,14 +283,14 @@ static void add_reduce(check_table *table)
       add(table, p);
     }
   }
-  for (axes = 0; axes < COUNT_OF(all_views); axes++) {
+  for (int32_t axes = 0; axes < COUNT_OF(all_views); axes++) {
     p = (params){.op = TSR_OP_REDUCE_SUM, .axes = 2, .view = all_views[axes], .shape = TSR_SHAPE(4, 37)};
     add(table, p);
     p.axes = 5;
     p.shape = TSR_SHAPE(3, 4, 37);
     add(table, p);
   }
-  for (axes = 0; axes < 4; axes++) {
+  for (int32_t axes = 0; axes < 4; axes++) {
     p = (params){.op = TSR_OP_REDUCE_SUM, .axes = axes, .shape = TSR_SHAPE(0, 5)};
     add(table, p);
     p.shape = TSR_SHAPE(3, 0);
@@ -354,7 +348,6 @@ void check_cases_topk(check_table *table)
   static const int32_t n[] = {1, 2, 5, 16, 31, 33, 64, 65, 129, 257, 1000, 1024, 1031, 5001};
   static const int32_t k[] = {1, 2, 4, 8, 12, 31, 32, 33, 64, 129, 500, 1000, 1024};
   params p = {.op = TSR_OP_TOPK};
-  int32_t i, j;
 
   if (table->perf) {
     p.shape = TSR_SHAPE(4, 16000);
@@ -362,8 +355,8 @@ void check_cases_topk(check_table *table)
     add(table, p);
     return;
   }
-  for (i = 0; i < COUNT_OF(n); i++) {
-    for (j = 0; j < COUNT_OF(k); j++) {
+  for (int32_t i = 0; i < COUNT_OF(n); i++) {
+    for (int32_t j = 0; j < COUNT_OF(k); j++) {
       if (k[j] > n[i] || (k[j] > 16 && (i + j) % 3 != 0 && k[j] != n[i])) {
         continue; /* of the larger ones a third, and all that take the whole row */
       }
@@ -373,7 +366,7 @@ void check_cases_topk(check_table *table)
       add(table, p);
     }
   }
-  for (i = 0; i < COUNT_OF(topk_data); i++) {
+  for (int32_t i = 0; i < COUNT_OF(topk_data); i++) {
     p.data = topk_data[i];
     p.shape = TSR_SHAPE(6, 29);
     p.k = 29;
@@ -384,7 +377,7 @@ void check_cases_topk(check_table *table)
     p.k = 9;
     add(table, p);
   }
-  for (i = 0; i < COUNT_OF(all_views); i++) {
+  for (int32_t i = 0; i < COUNT_OF(all_views); i++) {
     p = (params){.op = TSR_OP_TOPK, .k = 6, .view = all_views[i], .shape = TSR_SHAPE(3, 4, 50)};
     add(table, p);
     p.shape = TSR_SHAPE(2, 2, 3, 18);
@@ -397,7 +390,7 @@ void check_cases_topk(check_table *table)
   add(table, p);
   add_empty(table, p);
   table->large = 1;
-  for (i = 0; i < COUNT_OF(check_large_rows); i++) {
+  for (int32_t i = 0; i < COUNT_OF(check_large_rows); i++) {
     p = (params){
         .op = TSR_OP_TOPK, .k = i % 2 ? 8 : 1, .data = CHECK_EDGES, .shape = tsr_shape_make(2, check_large_rows[i])};
     add(table, p);

@@ -58,32 +58,31 @@ void check_cases_dropout(check_table *table)
   static const int32_t data[] = {CHECK_LARGE, CHECK_TINY,    CHECK_INF,    CHECK_NAN,
                                  CHECK_ZERO,  CHECK_SPECIAL, CHECK_INTEGER};
   dropout_params p;
-  int32_t i;
 
   if (table->perf) {
     add_dropout(table, (dropout_params){.x = TSR_SHAPE(2500, 1024), .rate = 0.1f});
     return;
   }
-  for (i = 0; i < COUNT_OF(sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
     add_dropout(table, (dropout_params){.x = TSR_SHAPE(sizes[i]), .rate = i % 2 ? 0.5f : 0.1f, .stream = i});
     add_dropout(table, (dropout_params){.x = TSR_SHAPE(3, sizes[i]), .rate = i % 2 ? 0.1f : 0.5f, .runs = 1 + i % 3});
   }
-  for (i = 0; i < COUNT_OF(rates); i++) {
+  for (int32_t i = 0; i < COUNT_OF(rates); i++) {
     add_dropout(table, (dropout_params){.x = TSR_SHAPE(7, 61), .rate = rates[i], .runs = 2});
     add_dropout(table, (dropout_params){.x = TSR_SHAPE(2, 3, 33, 65), .rate = rates[i], .seed = i % 4});
   }
-  for (i = 0; i < COUNT_OF(streams); i++) {
+  for (int32_t i = 0; i < COUNT_OF(streams); i++) {
     add_dropout(table, (dropout_params){.x = TSR_SHAPE(5, 77), .rate = 0.5f, .stream = streams[i], .seed = i % 4});
     add_dropout(table, (dropout_params){.x = TSR_SHAPE(5, 77), .rate = 0.1f, .stream = streams[i]});
   }
-  for (i = 0; i < COUNT_OF(all_views); i++) {
+  for (int32_t i = 0; i < COUNT_OF(all_views); i++) {
     p = (dropout_params){.x = TSR_SHAPE(2, 3, 5, 7), .view = all_views[i], .rate = 0.5f, .view_seed = CHECK_STRIDED};
     add_dropout(table, p);
     p.x = TSR_SHAPE(6, 33);
     p.view_seed = i % 2 ? CHECK_BROADCAST : CHECK_PADDED;
     add_dropout(table, p);
   }
-  for (i = 0; i < COUNT_OF(data); i++) {
+  for (int32_t i = 0; i < COUNT_OF(data); i++) {
     add_dropout(table, (dropout_params){.x = TSR_SHAPE(7, 61), .data = data[i], .rate = 0.3f});
   }
   add_dropout(table, (dropout_params){.x = tsr_shape_make(0, NULL), .rate = 0.5f});
@@ -163,7 +162,7 @@ static void build_loss(check_build *build, const void *data)
   tsr_program *program = build->program;
   tsr_ref logits = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, TSR_SHAPE(p->rows, p->columns), (check_view)p->view,
                                  CHECK_FILL(.data = (check_data)p->data));
-  tsr_ref labels = make_labels(build, p), loss = TSR_NONE, lse, dloss;
+  tsr_ref labels = make_labels(build, p), loss = TSR_NONE, lse;
 
   if (p->op == TSR_OP_CROSS_ENTROPY || p->chain) {
     loss = tsr_cross_entropy(program, logits, labels, p->smoothing, &lse);
@@ -177,8 +176,8 @@ static void build_loss(check_build *build, const void *data)
     lse = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, TSR_SHAPE(p->rows), (check_view)p->view_labels,
                         CHECK_FILL(.data = CHECK_POSITIVE));
   }
-  dloss = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, TSR_SHAPE(p->rows), (check_view)p->view_labels,
-                        CHECK_FILL(.data = (check_data)p->data_dloss));
+  tsr_ref dloss = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, TSR_SHAPE(p->rows), (check_view)p->view_labels,
+                                CHECK_FILL(.data = (check_data)p->data_dloss));
   tsr_output(program, "dlogits", tsr_cross_entropy_gradient(program, logits, labels, lse, dloss, p->smoothing));
 }
 
@@ -203,9 +202,9 @@ static void add_losses(check_table *table, int32_t op)
   static const int32_t rows[] = {1, 2, 7, 8, 9, 17, 33, 64, 65, 257};
   const int32_t gradient = op == TSR_OP_CROSS_ENTROPY_GRADIENT;
   loss_params p;
-  int32_t i, n = COUNT_OF(all_views);
+  int32_t n = COUNT_OF(all_views);
 
-  for (i = 0; i < COUNT_OF(columns); i++) {
+  for (int32_t i = 0; i < COUNT_OF(columns); i++) {
     p = (loss_params){.op = op, .rows = 5, .columns = columns[i], .smoothing = i % 2 ? 0.1f : 0.0f};
     add_loss(table, p);
     p.smoothing = i % 2 ? 0.0f : 0.1f;
@@ -213,16 +212,16 @@ static void add_losses(check_table *table, int32_t op)
     p.chain = gradient;
     add_loss(table, p);
   }
-  for (i = 0; i < COUNT_OF(rows); i++) {
+  for (int32_t i = 0; i < COUNT_OF(rows); i++) {
     add_loss(table, (loss_params){.op = op, .rows = rows[i], .columns = 37, .smoothing = 0.1f, .labels = i % 6});
   }
-  for (i = 0; i < n; i++) {
+  for (int32_t i = 0; i < n; i++) {
     p = (loss_params){
         .op = op, .rows = 6, .columns = 33, .view = all_views[i], .smoothing = 0.1f, .labels = LABELS_NEAR};
     p.view_labels = i % 4 == 1 ? CHECK_STRIDED : i % 4 == 2 ? CHECK_BROADCAST : i % 4 == 3 ? CHECK_PADDED : CHECK_DENSE;
     add_loss(table, p);
   }
-  for (i = 0; i < COUNT_OF(loss_data); i++) {
+  for (int32_t i = 0; i < COUNT_OF(loss_data); i++) {
     /* the gradient's sums are its own where the logits are wild; a row without a finite logit has no gradient */
     p = (loss_params){.op = op, .rows = 6, .columns = 29, .data = loss_data[i], .chain = gradient};
     if (gradient && loss_data[i] == CHECK_NEGINF_ROW) {
@@ -243,7 +242,6 @@ static void add_losses(check_table *table, int32_t op)
 void check_cases_loss(check_table *table)
 {
   static const int32_t data[] = {CHECK_ZERO, CHECK_LARGE, CHECK_TINY, CHECK_NAN, CHECK_INTEGER, CHECK_CONSTANT};
-  int32_t i;
 
   if (table->perf) {
     add_loss(table, (loss_params){.op = TSR_OP_CROSS_ENTROPY, .rows = 2500, .columns = 8000, .smoothing = 0.1f});
@@ -253,7 +251,7 @@ void check_cases_loss(check_table *table)
   }
   add_losses(table, TSR_OP_CROSS_ENTROPY);
   add_losses(table, TSR_OP_CROSS_ENTROPY_GRADIENT);
-  for (i = 0; i < COUNT_OF(data); i++) {
+  for (int32_t i = 0; i < COUNT_OF(data); i++) {
     add_loss(table, (loss_params){.op = TSR_OP_CROSS_ENTROPY_GRADIENT,
                                   .rows = 7,
                                   .columns = 40,
@@ -263,7 +261,7 @@ void check_cases_loss(check_table *table)
   }
   table->large = 1;
   for (int32_t op = TSR_OP_CROSS_ENTROPY; op <= TSR_OP_CROSS_ENTROPY_GRADIENT; op++) {
-    for (i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < 2; i++) {
       loss_params p = {.op = op, .rows = i ? 4 : 33, .columns = i ? 250112 : 32003, .smoothing = 0.1f};
       p.chain = op == TSR_OP_CROSS_ENTROPY_GRADIENT;
       p.labels = i ? LABELS_LAST : LABELS_NEAR;
@@ -334,17 +332,16 @@ static void add_sums_of_squares(check_table *table)
 {
   static const int32_t sizes[] = {1, 7, 8, 9, 31, 33, 64, 65, 255, 256, 257, 1000, 5001, 65537};
   static const int32_t data[] = {CHECK_LARGE, CHECK_BIG, CHECK_TINY, CHECK_INF, CHECK_NAN, CHECK_ZERO, CHECK_MIXED};
-  int32_t i;
 
-  for (i = 0; i < COUNT_OF(sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
     add_squares(table, (squares_params){.x = TSR_SHAPE(sizes[i]), .plus = i % 2});
     add_squares(table, (squares_params){.x = TSR_SHAPE(sizes[i]), .plus = (i + 1) % 2, .data = CHECK_INTEGER});
   }
-  for (i = 0; i < COUNT_OF(all_views); i++) {
+  for (int32_t i = 0; i < COUNT_OF(all_views); i++) {
     add_squares(table, (squares_params){.x = TSR_SHAPE(2, 3, 5, 7), .view = all_views[i], .plus = 1});
     add_squares(table, (squares_params){.x = TSR_SHAPE(33, 65), .view = all_views[i], .data = CHECK_INTEGER});
   }
-  for (i = 0; i < COUNT_OF(data); i++) {
+  for (int32_t i = 0; i < COUNT_OF(data); i++) {
     add_squares(table, (squares_params){.x = TSR_SHAPE(7, 61), .data = data[i], .plus = i % 2});
   }
   add_squares(table, (squares_params){.x = tsr_shape_make(0, NULL), .plus = 1});
@@ -406,12 +403,11 @@ static void build_adam(check_build *build, const void *data)
 static void add_adam(check_table *table, adam_params p)
 {
   char shape[64];
-  check_case *test;
 
   p.epsilon = p.epsilon > 0.0f ? p.epsilon : 1e-8f;
   p.beta1 = p.beta1 > 0.0f ? p.beta1 : 0.9f;
   p.beta2 = p.beta2 > 0.0f ? p.beta2 : 0.98f;
-  test = check_table_add(
+  check_case *test = check_table_add(
       table, TSR_OP_ADAM, build_adam, &p, sizeof(p),
       "adam(parameter=%s,view=%s/%s,data=%s,average=%d,norm=%s,max_norm=%g,decay=%g:%d,beta=%g/%g,epsilon=%g,runs=%d)",
       check_shape_text(p.shape, shape), check_view_name((check_view)p.view_state), check_view_name((check_view)p.view),
@@ -473,7 +469,6 @@ void check_cases_optimiser(check_table *table)
   static const int32_t data[] = {CHECK_TINY, CHECK_ZERO,    CHECK_NAN,     CHECK_MIXED,
                                  CHECK_BIG,  CHECK_INTEGER, CHECK_CONSTANT};
   adam_params p;
-  int32_t i, j;
 
   if (table->perf) {
     add_squares(table, (squares_params){.x = TSR_SHAPE(8000, 256)});
@@ -482,7 +477,7 @@ void check_cases_optimiser(check_table *table)
     return;
   }
   add_sums_of_squares(table);
-  for (i = 0; i < COUNT_OF(sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
     p = (adam_params){.shape = TSR_SHAPE(sizes[i]), .runs = 3, .average = i % 2};
     add_adam(table, p);
     p.norm = NORM_LARGE;
@@ -491,15 +486,15 @@ void check_cases_optimiser(check_table *table)
     p.decay = 0.01f;
     add_adam(table, p);
   }
-  for (i = NORM_NONE; i <= NORM_ZERO; i++) {
-    for (j = 0; j < 4; j++) {
+  for (int32_t i = NORM_NONE; i <= NORM_ZERO; i++) {
+    for (int32_t j = 0; j < 4; j++) {
       p = (adam_params){.shape = TSR_SHAPE(5, 37), .runs = 3, .norm = i, .average = j % 2, .decoupled = j / 2};
       p.decay = j == 0 ? 0.0f : 0.1f;
       p.max_norm = i && j != 1 ? 1.0f : 0.0f;
       add_adam(table, p);
     }
   }
-  for (i = 0; i < COUNT_OF(views); i++) {
+  for (int32_t i = 0; i < COUNT_OF(views); i++) {
     p = (adam_params){.shape = TSR_SHAPE(4, 21), .runs = 2, .view = views[i], .average = i % 2};
     p.view_state = i % 2 ? CHECK_OFFSET : CHECK_DENSE;
     add_adam(table, p);
@@ -508,7 +503,7 @@ void check_cases_optimiser(check_table *table)
     p.max_norm = 0.3f;
     add_adam(table, p);
   }
-  for (i = 0; i < COUNT_OF(data); i++) {
+  for (int32_t i = 0; i < COUNT_OF(data); i++) {
     p = (adam_params){.shape = TSR_SHAPE(7, 61), .data = data[i], .average = 1, .runs = 1, .decay = 0.01f};
     add_adam(table, p);
     p.epsilon = 1e-3f;

@@ -13,15 +13,13 @@
 static void describe_element(const check_storage *expected, int64_t index, char *text, size_t size)
 {
   int64_t coordinate[TSR_MAX_RANK], rest = index;
-  int32_t axis;
-  size_t used;
 
-  for (axis = expected->shape.rank - 1; axis >= 0; axis--) {
+  for (int32_t axis = expected->shape.rank - 1; axis >= 0; axis--) {
     coordinate[axis] = expected->shape.extent[axis] ? rest % expected->shape.extent[axis] : 0;
     rest = expected->shape.extent[axis] ? rest / expected->shape.extent[axis] : 0;
   }
-  used = (size_t)snprintf(text, size, "[");
-  for (axis = 0; axis < expected->shape.rank && used < size; axis++) {
+  size_t used = (size_t)snprintf(text, size, "[");
+  for (int32_t axis = 0; axis < expected->shape.rank && used < size; axis++) {
     used += (size_t)snprintf(text + used, size - used, "%s%lld", axis ? ", " : "",
                              (long long)(coordinate[axis] + expected->first[axis]));
   }
@@ -35,11 +33,10 @@ static int compare_integers(const check_storage *expected, const void *found, co
 {
   const int32_t wide = expected->dtype == TSR_I32;
   char where[128];
-  int64_t i, a, b;
 
-  for (i = 0; i < expected->count; i++) {
-    a = wide ? ((const int32_t *)expected->bytes)[i] : ((const int8_t *)expected->bytes)[i];
-    b = wide ? ((const int32_t *)found)[i] : ((const int8_t *)found)[i];
+  for (int64_t i = 0; i < expected->count; i++) {
+    int64_t a = wide ? ((const int32_t *)expected->bytes)[i] : ((const int8_t *)expected->bytes)[i];
+    int64_t b = wide ? ((const int32_t *)found)[i] : ((const int8_t *)found)[i];
     if (expected->error && expected->error[i] > 0.0) {
       difference->free++;
     } else if (a != b) {
@@ -103,19 +100,17 @@ static int compare_aggregate(const check_storage *expected, const char *name, do
 int check_compare(const check_storage *expected, const void *found, const char *name, double nmse,
                   check_difference *difference)
 {
-  double squares = 0.0, bounds = 0.0, values = 0.0, all_squares = 0.0, distance, bound;
+  double squares = 0.0, bounds = 0.0, values = 0.0, all_squares = 0.0;
   char where[128];
-  int64_t i;
-  float a, b;
 
   *difference = (check_difference){0};
   if (expected->dtype == TSR_I32 || expected->dtype == TSR_I8) {
     return compare_integers(expected, found, name, difference);
   }
-  for (i = 0; i < expected->count; i++) {
-    bound = expected->error ? expected->error[i] : 0.0;
-    a = element(expected->dtype, expected->bytes, i);
-    b = element(expected->dtype, found, i);
+  for (int64_t i = 0; i < expected->count; i++) {
+    double bound = expected->error ? expected->error[i] : 0.0;
+    float a = element(expected->dtype, expected->bytes, i);
+    float b = element(expected->dtype, found, i);
     if (bound == INFINITY) {
       difference->free++;
       if (nmse == 0.0) {
@@ -129,7 +124,7 @@ int check_compare(const check_storage *expected, const void *found, const char *
       return 0;
     }
     if (isfinite(a) && isfinite(b)) {
-      distance = fabs((double)a - (double)b);
+      double distance = fabs((double)a - (double)b);
       values += (double)a * (double)a;
       all_squares += distance * distance;
       if (bound < INFINITY) {
@@ -138,14 +133,14 @@ int check_compare(const check_storage *expected, const void *found, const char *
       }
     }
   }
-  for (i = 0; i < expected->count; i++) {
-    bound = expected->error ? expected->error[i] : 0.0;
-    a = element(expected->dtype, expected->bytes, i);
-    b = element(expected->dtype, found, i);
+  for (int64_t i = 0; i < expected->count; i++) {
+    double bound = expected->error ? expected->error[i] : 0.0;
+    float a = element(expected->dtype, expected->bytes, i);
+    float b = element(expected->dtype, found, i);
     if (bound == INFINITY || !isfinite(a) || !isfinite(b)) {
       continue;
     }
-    distance = fabs((double)a - (double)b);
+    double distance = fabs((double)a - (double)b);
     if (!(distance <= bound)) {
       describe_element(expected, i, where, sizeof(where));
       snprintf(difference->message, sizeof(difference->message),

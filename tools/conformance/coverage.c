@@ -21,10 +21,9 @@ static tsr_status add_item(check_coverage *coverage, int32_t op, const char *for
 {
   check_item *item;
   va_list arguments;
-  int32_t capacity;
 
   if (coverage->count == coverage->capacity) {
-    capacity = coverage->capacity ? 2 * coverage->capacity : 64;
+    int32_t capacity = coverage->capacity ? 2 * coverage->capacity : 64;
     item = realloc(coverage->item, (size_t)capacity * sizeof(*item));
     if (!item) {
       return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the coverage table");
@@ -44,10 +43,9 @@ static tsr_status add_item(check_coverage *coverage, int32_t op, const char *for
 static tsr_status add_slots(check_coverage *coverage, int32_t op, const tsr_op_info *info, const tsr_slot_info *slot)
 {
   tsr_status status = TSR_OK;
-  int32_t i;
 
   for (; slot->name && !status; slot++) {
-    for (i = 0; i < N_DTYPES && !status; i++) {
+    for (int32_t i = 0; i < N_DTYPES && !status; i++) {
       if (slot->dtypes & 1u << dtypes[i]) {
         status = add_item(coverage, op, "%s.%s:%s", info->name, slot->name, tsr_dtype_name(dtypes[i]));
       }
@@ -89,7 +87,6 @@ static int has_activation(int32_t op, int32_t activation)
 static tsr_status add_operator(check_coverage *coverage, int32_t op, const tsr_op_info *info)
 {
   tsr_status status = add_item(coverage, op, "%s", info->name);
-  int32_t i;
 
   if (!status) {
     status = add_slots(coverage, op, info, info->in);
@@ -97,12 +94,12 @@ static tsr_status add_operator(check_coverage *coverage, int32_t op, const tsr_o
   if (!status) {
     status = add_slots(coverage, op, info, info->out);
   }
-  for (i = TSR_ACTIVATION_NONE; i <= TSR_ACTIVATION_SILU && !status; i++) {
+  for (int32_t i = TSR_ACTIVATION_NONE; i <= TSR_ACTIVATION_SILU && !status; i++) {
     if (has_activation(op, i)) {
       status = add_item(coverage, op, "%s/activation=%s", info->name, activation_names[i]);
     }
   }
-  for (i = 0; i < 2 && !status; i++) {
+  for (int32_t i = 0; i < 2 && !status; i++) {
     if (has_causal(op)) {
       status = add_item(coverage, op, "%s/causal=%d", info->name, (int)i);
     }
@@ -121,13 +118,11 @@ static tsr_status add_operator(check_coverage *coverage, int32_t op, const tsr_o
 
 tsr_status check_coverage_create(check_coverage *coverage, const char *glob)
 {
-  const tsr_op_info *info;
   tsr_status status = TSR_OK;
-  int32_t op;
 
   memset(coverage, 0, sizeof(*coverage));
-  for (op = 1; op < TSR_OP_COUNT && !status; op++) {
-    info = tsr_op_describe(op);
+  for (int32_t op = 1; op < TSR_OP_COUNT && !status; op++) {
+    const tsr_op_info *info = tsr_op_describe(op);
     if (info && (!glob || fnmatch(glob, info->name, 0) == 0)) {
       status = add_operator(coverage, op, info);
     }
@@ -146,9 +141,7 @@ void check_coverage_finish(check_coverage *coverage)
 
 void check_coverage_except(check_coverage *coverage, const char *glob)
 {
-  int32_t i;
-
-  for (i = 0; i < coverage->count; i++) {
+  for (int32_t i = 0; i < coverage->count; i++) {
     coverage->item[i].excepted |= fnmatch(glob, coverage->item[i].name, 0) == 0;
   }
 }
@@ -168,12 +161,11 @@ static void meet(walk *w, const char *format, ...)
   const check_coverage *coverage = w->coverage;
   char name[sizeof(coverage->item->name)];
   va_list arguments;
-  int32_t i;
 
   va_start(arguments, format);
   vsnprintf(name, sizeof(name), format, arguments);
   va_end(arguments);
-  for (i = 0; i < coverage->count; i++) {
+  for (int32_t i = 0; i < coverage->count; i++) {
     if (strcmp(coverage->item[i].name, name) == 0) {
       w->fresh |= coverage->item[i].seen == 0 && !coverage->item[i].excepted;
       w->excepted |= coverage->item[i].excepted;
@@ -200,13 +192,10 @@ static walk walk_program(const check_coverage *coverage, const tsr_program *prog
 {
   walk w = {.coverage = coverage, .executed = executed};
   const tsr_program_desc *desc = tsr_program_describe(program);
-  const tsr_line_desc *line;
-  const tsr_op_info *info;
-  int32_t i;
 
-  for (i = 0; i < desc->n_lines; i++) {
-    line = tsr_line_at(desc, i);
-    info = tsr_op_describe(line->op);
+  for (int32_t i = 0; i < desc->n_lines; i++) {
+    const tsr_line_desc *line = tsr_line_at(desc, i);
+    const tsr_op_info *info = tsr_op_describe(line->op);
     meet(&w, "%s", info->name);
     walk_slots(&w, desc, info, info->in, line->in);
     walk_slots(&w, desc, info, info->out, line->out);
@@ -246,9 +235,9 @@ int check_coverage_adds(const check_coverage *coverage, const tsr_program *progr
 
 double check_coverage_fraction(const check_coverage *coverage)
 {
-  int32_t i, seen = 0, wanted = 0;
+  int32_t seen = 0, wanted = 0;
 
-  for (i = 0; i < coverage->count; i++) {
+  for (int32_t i = 0; i < coverage->count; i++) {
     wanted += !coverage->item[i].excepted;
     seen += !coverage->item[i].excepted && coverage->item[i].seen > 0;
   }

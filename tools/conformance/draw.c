@@ -17,12 +17,12 @@ int check_draw_once_in(check_draw *draw, int32_t n)
 
 int32_t check_draw_size(check_draw *draw, int32_t high)
 {
-  int32_t bits = 1, size;
+  int32_t bits = 1;
 
   while (high >> bits > 0) {
     bits++;
   }
-  size = 1 << check_draw_below(draw, bits);
+  int32_t size = 1 << check_draw_below(draw, bits);
   switch (check_draw_below(draw, 8)) {
   case 0:
     break;
@@ -54,20 +54,19 @@ tsr_shape check_draw_shape(check_draw *draw, int32_t low, int32_t high, int32_t 
 {
   tsr_shape shape = {.rank = low + check_draw_below(draw, high - low + 1)};
   int64_t total = 1;
-  int32_t axis, longest;
 
-  for (axis = 0; axis < shape.rank; axis++) {
+  for (int32_t axis = 0; axis < shape.rank; axis++) {
     shape.extent[axis] = check_draw_size(draw, axis == shape.rank - 1 ? last : 300);
     total *= shape.extent[axis];
   }
   while (total > elements) {
-    longest = 0;
+    int32_t longest = 0;
     total = 1;
-    for (axis = 1; axis < shape.rank; axis++) {
+    for (int32_t axis = 1; axis < shape.rank; axis++) {
       longest = shape.extent[axis] > shape.extent[longest] ? axis : longest;
     }
     shape.extent[longest] = (shape.extent[longest] + 1) / 2;
-    for (axis = 0; axis < shape.rank; axis++) {
+    for (int32_t axis = 0; axis < shape.rank; axis++) {
       total *= shape.extent[axis];
     }
   }

@@ -29,12 +29,12 @@ static int compare_doubles(const void *a, const void *b)
 /* The median of the seconds of one run. */
 static tsr_status time_runs(tsr_executable *executable, check_time *result)
 {
-  double seconds[MAX_REPEATS], start, begin = now();
+  double seconds[MAX_REPEATS], begin = now();
   tsr_status status = TSR_OK;
   int32_t i;
 
   for (i = 0; i < MAX_REPEATS && !status && (i < 1 || now() - begin < SECONDS); i++) {
-    start = now();
+    double start = now();
     status = tsr_executable_run(executable);
     seconds[i] = now() - start;
   }
@@ -48,7 +48,7 @@ static tsr_status time_runs(tsr_executable *executable, check_time *result)
 static tsr_status profile_run(const check_build *build, const check_contents *contents, check_device *device,
                               check_time *result)
 {
-  int32_t n = tsr_program_line_count(build->program), i;
+  int32_t n = tsr_program_line_count(build->program);
   uint64_t *nanoseconds;
   check_execution execution;
   tsr_status status = check_execution_init(&execution, build, contents, device, 0, 1);
@@ -59,11 +59,11 @@ static tsr_status profile_run(const check_build *build, const check_contents *co
   nanoseconds = calloc((size_t)n + 1, sizeof(*nanoseconds));
   status = nanoseconds ? check_execution_start(&execution, build, contents, 0)
                        : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for a profile of %d lines", (int)n);
-  for (i = 0; i < (result->seconds < SECONDS ? 2 : 1) && !status; i++) { /* once to warm up */
+  for (int32_t i = 0; i < (result->seconds < SECONDS ? 2 : 1) && !status; i++) { /* once to warm up */
     status = tsr_executable_run(execution.executable);
   }
   if (!status && tsr_executable_profile(execution.executable, nanoseconds, n) == TSR_OK) {
-    for (i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n; i++) {
       result->device += 1e-9 * (double)nanoseconds[i];
     }
   }
@@ -89,14 +89,12 @@ tsr_status check_measure(const check_case *test, uint64_t seed, check_device *de
   check_contents contents = {0};
   check_execution execution;
   tsr_status status = check_build_program(test, &build);
-  double begin;
-  int32_t i;
 
   *result = (check_time){0};
   if (status) {
     return status;
   }
-  for (i = 0; i < tsr_program_line_count(build.program); i++) {
+  for (int32_t i = 0; i < tsr_program_line_count(build.program); i++) {
     const tsr_program_desc *program = tsr_program_describe(build.program);
     result->flops += tsr_line_flops(program, i);
     result->bytes += tsr_line_bytes(program, i);
@@ -109,8 +107,8 @@ tsr_status check_measure(const check_case *test, uint64_t seed, check_device *de
   }
   if (!status) {
     status = check_execution_start(&execution, &build, &contents, 0);
-    begin = now();
-    for (i = 0; i < WARM_UPS && !status && (i < 1 || now() - begin < SECONDS); i++) {
+    double begin = now();
+    for (int32_t i = 0; i < WARM_UPS && !status && (i < 1 || now() - begin < SECONDS); i++) {
       status = tsr_executable_run(execution.executable);
     }
     if (!status) {

@@ -258,11 +258,9 @@ static tsr_status make_contents(const check_build *build, uint64_t seed, int32_t
 static tsr_status answer_init(answer *a, const check_case *test, int32_t number, uint64_t seed,
                               const check_contents *contents, check_device *reference)
 {
-  tsr_status status;
-
   a->runs = test->runs;
   a->part = check_part_draw(test, seed, number);
-  status = check_build_part(test, test->parts > 0 ? &a->part : NULL, &a->build);
+  tsr_status status = check_build_part(test, test->parts > 0 ? &a->part : NULL, &a->build);
   if (!status) {
     a->n_storages = tsr_program_describe(a->build.program)->n_storages;
     a->expected = calloc((size_t)a->runs * (size_t)a->n_storages, sizeof(*a->expected));
@@ -278,7 +276,6 @@ static tsr_status answer_init(answer *a, const check_case *test, int32_t number,
 tsr_status check_oracle_create(const check_case *test, uint64_t seed, check_device *reference, check_oracle **result)
 {
   check_oracle *oracle = calloc(1, sizeof(*oracle));
-  tsr_status status;
 
   *result = NULL;
   if (!oracle) {
@@ -286,7 +283,7 @@ tsr_status check_oracle_create(const check_case *test, uint64_t seed, check_devi
   }
   oracle->runs = test->runs;
   oracle->n_answers = test->parts > 0 ? test->parts : 1;
-  status = check_build_program(test, &oracle->build);
+  tsr_status status = check_build_program(test, &oracle->build);
   if (!status) {
     oracle->n_storages = tsr_program_describe(oracle->build.program)->n_storages;
     oracle->answers = calloc((size_t)oracle->n_answers, sizeof(*oracle->answers));

@@ -37,11 +37,10 @@ void check_device_finish(check_device *device)
 
 int check_device_supports(const check_device *device, const tsr_program *program, check_result *result)
 {
-  int32_t line;
   char text[256];
 
   *result = (check_result){.verdict = CHECK_PASSED};
-  for (line = 0; line < tsr_program_line_count(program); line++) {
+  for (int32_t line = 0; line < tsr_program_line_count(program); line++) {
     if (!tsr_device_supports(device->device, program, line)) {
       result->verdict = CHECK_UNSUPPORTED;
       snprintf(result->message, sizeof(result->message), "%s",
@@ -70,9 +69,7 @@ static tsr_status reserve(check_device *device, int64_t size)
 
 tsr_ref check_storage_tensor(const tsr_program_desc *program, int32_t storage)
 {
-  int32_t tensor;
-
-  for (tensor = 1; tensor < program->n_tensors; tensor++) {
+  for (int32_t tensor = 1; tensor < program->n_tensors; tensor++) {
     if (tsr_tensor_at(program, tensor)->storage == storage) {
       return tensor;
     }
@@ -111,9 +108,8 @@ static tsr_status lay_out(check_execution *execution, const check_build *build)
   const tsr_program_desc *program = tsr_program_describe(build->program);
   const int64_t alignment = execution->device->alignment;
   int64_t at = GUARD_BYTES;
-  int32_t i;
 
-  for (i = 1; i < program->n_storages; i++) {
+  for (int32_t i = 1; i < program->n_storages; i++) {
     execution->offset[i] = -1;
     if (is_bound(build->test, tsr_storage_at(program, i)->kind)) {
       at = (at + alignment - 1) / alignment * alignment;
@@ -135,10 +131,9 @@ static void fill_image(check_execution *execution, const check_build *build, con
                        int32_t pattern)
 {
   const tsr_program_desc *program = tsr_program_describe(build->program);
-  int32_t i;
 
   memset(execution->image, patterns[pattern], (size_t)execution->size);
-  for (i = 1; i < program->n_storages; i++) {
+  for (int32_t i = 1; i < program->n_storages; i++) {
     const tsr_storage_desc *storage = tsr_storage_at(program, i);
     if (contents->bytes[i] && !is_result_only(storage->kind) && execution->offset[i] >= 0) {
       memcpy(execution->image + execution->offset[i], contents->bytes[i], (size_t)storage->size);
@@ -153,7 +148,6 @@ tsr_status check_execution_init(check_execution *execution, const check_build *b
   tsr_compile_options options = {.strict = 1, .keep_all = keep_all, .profile = profile};
   tsr_binding *bindings = calloc((size_t)program->n_storages, sizeof(*bindings));
   tsr_status status;
-  int32_t i;
 
   memset(execution, 0, sizeof(*execution));
   execution->device = device;
@@ -163,7 +157,7 @@ tsr_status check_execution_init(check_execution *execution, const check_build *b
   } else {
     status = lay_out(execution, build);
   }
-  for (i = 1; i < program->n_storages && !status; i++) {
+  for (int32_t i = 1; i < program->n_storages && !status; i++) {
     if (execution->offset[i] >= 0) {
       bindings[options.n_bindings++] = (tsr_binding){
           .tensor = check_storage_tensor(program, i), .buffer = device->arena, .offset = execution->offset[i]};
@@ -189,10 +183,9 @@ tsr_status check_execution_start(check_execution *execution, const check_build *
 {
   const tsr_program_desc *program = tsr_program_describe(build->program);
   tsr_status status = TSR_OK;
-  int32_t i;
 
   fill_image(execution, build, contents, pattern);
-  for (i = 1; i < program->n_storages && !status; i++) {
+  for (int32_t i = 1; i < program->n_storages && !status; i++) {
     const tsr_storage_desc *storage = tsr_storage_at(program, i);
     if (contents->bytes[i] && !is_result_only(storage->kind) && execution->offset[i] < 0) {
       status = tsr_executable_write(execution->executable, check_storage_tensor(program, i), contents->bytes[i],
@@ -207,9 +200,8 @@ tsr_status check_execution_run(check_execution *execution, const check_build *bu
 {
   const tsr_program_desc *program = tsr_program_describe(build->program);
   tsr_status status = TSR_OK;
-  int32_t i;
 
-  for (i = 1; i < program->n_storages && fresh && !status; i++) {
+  for (int32_t i = 1; i < program->n_storages && fresh && !status; i++) {
     const tsr_storage_desc *storage = tsr_storage_at(program, i);
     if (storage->kind != TSR_STORAGE_INPUT) {
       continue;
@@ -243,7 +235,7 @@ tsr_status check_execution_result(check_execution *execution, const check_build 
 int check_execution_guards(const check_execution *execution, const check_build *build, char *message, size_t size)
 {
   const tsr_program_desc *program = tsr_program_describe(build->program);
-  int64_t from = 0, to, at;
+  int64_t from = 0, at;
   int32_t i = 1, before = 0;
 
   /* storages lie in the order of their numbers; what lies between two results must be untouched */
@@ -252,7 +244,7 @@ int check_execution_guards(const check_execution *execution, const check_build *
     if (storage && (execution->offset[i] < 0 || !is_result(storage->kind))) {
       continue;
     }
-    to = storage ? execution->offset[i] : execution->size;
+    int64_t to = storage ? execution->offset[i] : execution->size;
     if (memcmp(execution->image + from, execution->found + from, (size_t)(to - from)) != 0) {
       for (at = from; execution->image[at] == execution->found[at]; at++) {
       }
@@ -280,12 +272,10 @@ tsr_status check_build_program(const check_case *test, check_build *build)
 
 tsr_status check_build_part(const check_case *test, const check_part *part, check_build *build)
 {
-  tsr_status status;
-
   memset(build, 0, sizeof(*build));
   build->test = test;
   build->part = part;
-  status = tsr_program_create(&build->program);
+  tsr_status status = tsr_program_create(&build->program);
   if (!status) {
     test->build(build, test->params);
     status = tsr_program_status(build->program);
@@ -299,9 +289,7 @@ tsr_status check_build_part(const check_case *test, const check_part *part, chec
 
 void check_contents_finish(check_contents *contents)
 {
-  int32_t i;
-
-  for (i = 0; i < contents->count; i++) {
+  for (int32_t i = 0; i < contents->count; i++) {
     free(contents->bytes[i]);
   }
   free(contents->bytes);
@@ -311,7 +299,6 @@ void check_contents_finish(check_contents *contents)
 tsr_status check_contents_init(check_contents *contents, const check_build *build, uint64_t seed, int32_t run)
 {
   const tsr_program_desc *program = tsr_program_describe(build->program);
-  int32_t leaf, at;
 
   memset(contents, 0, sizeof(*contents));
   contents->bytes = calloc((size_t)program->n_storages, sizeof(*contents->bytes));
@@ -319,8 +306,8 @@ tsr_status check_contents_init(check_contents *contents, const check_build *buil
     return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for %d storages", (int)program->n_storages);
   }
   contents->count = program->n_storages;
-  for (leaf = 0; leaf < build->n_leaves; leaf++) {
-    at = tsr_tensor_at(program, build->leaf[leaf].base)->storage;
+  for (int32_t leaf = 0; leaf < build->n_leaves; leaf++) {
+    int32_t at = tsr_tensor_at(program, build->leaf[leaf].base)->storage;
     if (run > 0 && tsr_storage_at(program, at)->kind != TSR_STORAGE_INPUT) {
       continue; /* constants and states are written once */
     }

@@ -12,13 +12,11 @@
 static char *format_text(const char *format, va_list arguments)
 {
   va_list again;
-  char *text;
-  int size;
 
   va_copy(again, arguments);
-  size = vsnprintf(NULL, 0, format, again);
+  int size = vsnprintf(NULL, 0, format, again);
   va_end(again);
-  text = malloc((size_t)size + 1);
+  char *text = malloc((size_t)size + 1);
   if (text) {
     vsnprintf(text, (size_t)size + 1, format, arguments);
   }
@@ -30,13 +28,9 @@ check_case *check_table_add(check_table *table, int32_t op, void (*build)(check_
 {
   check_case *test;
   va_list arguments;
-  void *copy;
-  char *name;
-  uint64_t key;
-  int32_t capacity, i;
 
   if (table->count == table->capacity) {
-    capacity = table->capacity ? 2 * table->capacity : 1024;
+    int32_t capacity = table->capacity ? 2 * table->capacity : 1024;
     test = realloc(table->test, (size_t)capacity * sizeof(*test));
     if (!test) {
       table->failed = 1;
@@ -46,16 +40,16 @@ check_case *check_table_add(check_table *table, int32_t op, void (*build)(check_
     table->capacity = capacity;
   }
   va_start(arguments, format);
-  name = format_text(format, arguments);
+  char *name = format_text(format, arguments);
   va_end(arguments);
-  key = name ? check_hash((uint64_t)table->perf, name) : 0;
-  for (i = 0; name && i < table->count; i++) {
+  uint64_t key = name ? check_hash((uint64_t)table->perf, name) : 0;
+  for (int32_t i = 0; name && i < table->count; i++) {
     if (table->test[i].key == key) {
       free(name);
       return &table->test[i];
     }
   }
-  copy = malloc(params_size);
+  void *copy = malloc(params_size);
   if (!name || !copy) {
     free(name);
     free(copy);
@@ -110,8 +104,6 @@ check_part check_part_draw(const check_case *test, uint64_t seed, int32_t number
 
 tsr_status check_table_create(check_table *table)
 {
-  tsr_status status;
-
   memset(table, 0, sizeof(*table));
   for (table->perf = 0; table->perf < 2; table->perf++) {
     check_cases_matmul(table);
@@ -135,7 +127,8 @@ tsr_status check_table_create(check_table *table)
   }
   table->perf = 0;
   table->fixed = table->count;
-  status = table->failed ? tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the case table") : TSR_OK;
+  tsr_status status =
+      table->failed ? tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the case table") : TSR_OK;
   if (status) {
     check_table_finish(table);
   }
@@ -144,9 +137,7 @@ tsr_status check_table_create(check_table *table)
 
 void check_table_finish(check_table *table)
 {
-  int32_t i;
-
-  for (i = 0; i < table->count; i++) {
+  for (int32_t i = 0; i < table->count; i++) {
     free(table->test[i].name);
     free((void *)(uintptr_t)table->test[i].params);
   }
@@ -156,11 +147,10 @@ void check_table_finish(check_table *table)
 
 char *check_shape_text(tsr_shape shape, char *text)
 {
-  int32_t axis;
   size_t used = 0;
 
   snprintf(text, 64, "scalar");
-  for (axis = 0; axis < shape.rank && used < 64; axis++) {
+  for (int32_t axis = 0; axis < shape.rank && used < 64; axis++) {
     used += (size_t)snprintf(text + used, 64 - used, "%s%lld", axis ? "x" : "", (long long)shape.extent[axis]);
   }
   return text;

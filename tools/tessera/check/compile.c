@@ -43,9 +43,7 @@ int check_wants_variant(const char *wanted, const tsr_device *device, int32_t va
 
 int check_takes_variant(tsr_device *device, const tsr_program *program, int32_t variant)
 {
-  int32_t line;
-
-  for (line = 0; line < tsr_program_line_count(program); line++) {
+  for (int32_t line = 0; line < tsr_program_line_count(program); line++) {
     if (tsr_device_form_of(device, program, line) == variant) {
       return 1;
     }
@@ -74,13 +72,12 @@ static int adds_search(compilation *c, const tsr_program *program, int note)
 {
   const tsr_program_desc *desc = tsr_program_describe(program);
   unsigned char *compiled = c->searches[c->variant].compiled;
-  int32_t line, last, dtype;
   int adds = 0;
 
-  for (line = 0; line + 1 < desc->n_lines; line++) {
-    last = line + 1 + (line + 2 < desc->n_lines && tsr_line_at(desc, line + 1)->op == TSR_OP_LOG_SOFTMAX);
+  for (int32_t line = 0; line + 1 < desc->n_lines; line++) {
+    int32_t last = line + 1 + (line + 2 < desc->n_lines && tsr_line_at(desc, line + 1)->op == TSR_OP_LOG_SOFTMAX);
     if (tsr_line_at(desc, line)->op == TSR_OP_MATMUL && tsr_line_at(desc, last)->op == TSR_OP_TOPK) {
-      dtype = tsr_tensor_at(desc, tsr_line_at(desc, line)->in[1])->dtype;
+      int32_t dtype = tsr_tensor_at(desc, tsr_line_at(desc, line)->in[1])->dtype;
       adds |= !compiled[dtype];
       compiled[dtype] |= note != 0;
     }
@@ -91,8 +88,6 @@ static int adds_search(compilation *c, const tsr_program *program, int note)
 /* A program as the device would execute it now. chosen: 0: only if it has something in it that nothing had so far. */
 static int make(compilation *c, const char *name, const tsr_program *program, int chosen)
 {
-  tsr_status status;
-
   chosen = chosen || adds_search(c, program, 0);
   if (c->variant > 0) {
     if ((!chosen && c->taken[c->variant] > 0) || !check_takes_variant(c->device, program, c->variant)) {
@@ -102,7 +97,7 @@ static int make(compilation *c, const char *name, const tsr_program *program, in
   } else if (!chosen && !check_coverage_adds(&c->coverage, program)) {
     return TSR_EXIT_OK;
   }
-  status = tsr_device_prepare(c->device, program);
+  tsr_status status = tsr_device_prepare(c->device, program);
   c->count.programs++;
   if (status == TSR_ERR_UNSUPPORTED) {
     c->count.unsupported++;
@@ -154,10 +149,9 @@ static int is_selected(const compilation *c, const char *name, uint64_t key, int
 static int sweep(compilation *c, int forced)
 {
   const int32_t models = check_model_count();
-  int32_t i;
   int code = TSR_EXIT_OK;
 
-  for (i = 0; i < c->table->count + models && !code; i++) {
+  for (int32_t i = 0; i < c->table->count + models && !code; i++) {
     const check_case *test = i < c->table->count ? &c->table->test[i] : NULL;
     tsr_program *program = NULL;
     char name[128];
@@ -190,9 +184,9 @@ static int sweep(compilation *c, int forced)
 
 static int print_variants(const compilation *c)
 {
-  int32_t variant, wanted = 0;
+  int32_t wanted = 0;
 
-  for (variant = 1; variant <= tsr_device_form_count(c->device); variant++) {
+  for (int32_t variant = 1; variant <= tsr_device_form_count(c->device); variant++) {
     if (check_wants_variant(c->request->variant, c->device, variant)) {
       wanted++;
       if (!c->request->as_json) {
@@ -211,7 +205,6 @@ static int print_variants(const compilation *c)
 static int compile_on(const check_compile_request *request, const check_table *table, tsr_device *device, counts *sum)
 {
   compilation c = {.request = request, .table = table, .device = device};
-  int code;
 
   c.taken = calloc((size_t)tsr_device_form_count(device) + 1, sizeof(*c.taken));
   c.searches = calloc((size_t)tsr_device_form_count(device) + 1, sizeof(*c.searches));
@@ -220,7 +213,7 @@ static int compile_on(const check_compile_request *request, const check_table *t
     free(c.searches);
     return tsr_cli_no_memory();
   }
-  code = tsr_cli_fail(check_coverage_create(&c.coverage, NULL));
+  int code = tsr_cli_fail(check_coverage_create(&c.coverage, NULL));
   tsr_cli_progress_start(&c.progress, "compiling");
   code = code ? code : sweep(&c, 0);
   if (!code && request->variant) {
@@ -249,10 +242,10 @@ int check_compile(const check_compile_request *request, const check_table *table
 {
   const int32_t n = names->n > 0 ? names->n : tsr_runtime_device_count(runtime);
   counts sum = {0};
-  int32_t i, n_devices = 0;
+  int32_t n_devices = 0;
   int code = TSR_EXIT_OK;
 
-  for (i = 0; i < n && !code; i++) {
+  for (int32_t i = 0; i < n && !code; i++) {
     const char *name = names->n > 0 ? names->values[i] : NULL;
     tsr_device_info info;
     tsr_device *device = NULL;
