@@ -46,7 +46,7 @@ typedef enum check_data {
   CHECK_EXTREME,    /* as special, finite values of the operand's type only */
   CHECK_POSITIVE,   /* 0.5 .. 1.5 */
   CHECK_MINUS_ONE,  /* -1 */
-  CHECK_EDGES, /* normal, and something at the end of each row or at the edge of a tile, another from row to row: a value 120
+  CHECK_EDGES, /* normal, and something at the end of each row or at the edge of a tile, another from row to row: two values 120
                 * above the others, -inf from there to the end, NaN, nothing */
   CHECK_DATA_COUNT
 } check_data;

@@ -151,14 +151,18 @@ static double float_element(check_data data, tsr_dtype dtype, uint64_t key, uint
     return 0.5 + unit(key, index);
   case CHECK_MINUS_ONE:
     return -1.0;
-  case CHECK_EDGES: /* e^120 is beyond f32: a maximum that misses the peak overflows */
-    if (row % 4 == 1 && column >= edge_column(row, columns)) {
+  case CHECK_EDGES: {
+    /* e^120 is beyond f32: a maximum that misses the peak overflows; where an exponential is cut off instead, the two of the peak
+     * come out equal */
+    const int64_t before = row % 4 == 3 ? -1 : edge_column(row, columns) - column;
+    if (row % 4 == 0 && (before == 0 || before == 1)) {
+      return 120.0 - (double)before;
+    }
+    if (row % 4 == 1 && before <= 0) {
       return -INFINITY;
     }
-    if (row % 4 != 3 && column == edge_column(row, columns)) {
-      return row % 4 == 0 ? 120.0 : NAN;
-    }
-    return normal(key, index);
+    return row % 4 == 2 && before == 0 ? NAN : normal(key, index);
+  }
   case CHECK_NORMAL:
   default:
     return normal(key, index);
@@ -167,9 +171,7 @@ static double float_element(check_data data, tsr_dtype dtype, uint64_t key, uint
 
 static void poison(tsr_dtype dtype, void *bytes, int64_t count)
 {
-  int64_t i;
-
-  for (i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; i++) {
     switch (dtype) {
     case TSR_F32:
       ((uint32_t *)bytes)[i] = 0x7fc0beefu;
@@ -211,24 +213,23 @@ void check_leaf_fill(const check_build *build, int32_t leaf, uint64_t seed, int3
   const tsr_shape *whole = &build->leaf[leaf].whole;
   const int64_t *first = build->leaf[leaf].first;
   int64_t columns = view->rank ? whole->extent[view->rank - 1] : 1;
-  int64_t total = 1, number, index, factor, place, rest, column;
+  int64_t total = 1;
   double value;
-  int32_t axis;
 
   if (storage->kind != TSR_STORAGE_INPUT) {
     run = 0;
   }
   key = check_random(key, (uint64_t)run);
   poison(view->dtype, bytes, storage->size / (int64_t)tsr_dtype_size(view->dtype));
-  for (axis = 0; axis < view->rank; axis++) {
+  for (int32_t axis = 0; axis < view->rank; axis++) {
     total *= view->extent[axis];
   }
-  for (number = 0; number < total; number++) {
-    place = view->offset;
-    rest = number;
-    index = 0; /* in the whole case, on which alone depends what an element holds */
-    factor = 1;
-    for (axis = view->rank - 1; axis >= 0; axis--) {
+  for (int64_t number = 0; number < total; number++) {
+    int64_t place = view->offset;
+    int64_t rest = number;
+    int64_t index = 0; /* in the whole case, on which alone depends what an element holds */
+    int64_t factor = 1;
+    for (int32_t axis = view->rank - 1; axis >= 0; axis--) {
       place += rest % view->extent[axis] * view->stride[axis];
       index += (first[axis] + rest % view->extent[axis]) * factor;
       rest /= view->extent[axis];
@@ -242,7 +243,7 @@ void check_leaf_fill(const check_build *build, int32_t leaf, uint64_t seed, int3
       ((int8_t *)bytes)[place] = (int8_t)integer_element(fill, key, index, run);
       continue;
     }
-    column = index % columns;
+    int64_t column = index % columns;
     if (fill->reals) {
       value = (double)fill->reals[(index + (int64_t)fill->step * run) % fill->n_list];
     } else {
@@ -269,9 +270,9 @@ static void swap_extents(tsr_shape *shape, int32_t a, int32_t b)
 /* Rows of axis 0 that lie before a far operand: 128 MiB, whatever a row takes. */
 static int64_t far_rows(tsr_shape shape, tsr_dtype dtype)
 {
-  int64_t row = (int64_t)tsr_dtype_size(dtype), axis;
+  int64_t row = (int64_t)tsr_dtype_size(dtype);
 
-  for (axis = 1; axis < shape.rank; axis++) {
+  for (int64_t axis = 1; axis < shape.rank; axis++) {
     row *= shape.extent[axis];
   }
   return (1 << 27) / row + 1;
@@ -281,7 +282,7 @@ static int64_t far_rows(tsr_shape shape, tsr_dtype dtype)
 static tsr_shape storage_shape(tsr_shape shape, tsr_dtype dtype, check_view view)
 {
   tsr_shape base = shape;
-  int32_t last = shape.rank - 1, axis;
+  int32_t last = shape.rank - 1;
 
   switch (view) {
   case CHECK_OFFSET:
@@ -302,7 +303,7 @@ static tsr_shape storage_shape(tsr_shape shape, tsr_dtype dtype, check_view view
     base.extent[last - 1] += 2;
     break;
   case CHECK_REVERSED:
-    for (axis = 0; axis < shape.rank; axis++) {
+    for (int32_t axis = 0; axis < shape.rank; axis++) {
       base.extent[axis] = shape.extent[last - axis];
     }
     break;
@@ -316,7 +317,7 @@ static tsr_shape storage_shape(tsr_shape shape, tsr_dtype dtype, check_view view
     base.extent[last] = 1;
     break;
   case CHECK_SCALAR:
-    for (axis = 0; axis < shape.rank; axis++) {
+    for (int32_t axis = 0; axis < shape.rank; axis++) {
       base.extent[axis] = 1;
     }
     break;
@@ -406,7 +407,6 @@ tsr_ref check_operand_cut(check_build *build, int32_t kind, tsr_dtype dtype, tsr
 {
   tsr_shape shape = whole;
   check_leaf *leaf;
-  tsr_shape base;
   char name[32];
 
   if (build->n_leaves == CHECK_MAX_LEAVES) {
@@ -416,7 +416,7 @@ tsr_ref check_operand_cut(check_build *build, int32_t kind, tsr_dtype dtype, tsr
     shape.extent[axis] = check_extent(build, dimension[axis], whole.extent[axis]);
   }
   view = possible_view(view, shape.rank);
-  base = storage_shape(shape, dtype, view);
+  tsr_shape base = storage_shape(shape, dtype, view);
   leaf = &build->leaf[build->n_leaves];
   snprintf(name, sizeof(name), "operand%d", (int)build->n_leaves);
   if (kind == TSR_STORAGE_CONSTANT) {
