@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs `tessera check` for the test suite: run.sh PROGRAM WHAT [OPTION]..., and tells meson to skip where there is nothing to run
-# on. The first six hand the options on, among which `--seed commit` comes first.
+# on. The first six hand the options on, among which `--random-seed commit` comes first.
 #   devices      every device that is found, against the reference
 #   cpu          the cpu backend at each instruction level that this machine has
 #   vulkan       the Vulkan devices that are found
@@ -18,13 +18,13 @@ what=$2
 shift 2
 skip=77
 
-# `--seed commit`: another one with each commit, so that the cases that are drawn change; without git, with each version.
-if [ "${1-}" = --seed ] && [ "${2-}" = commit ]; then
+# `--random-seed commit`: with each commit other cases are drawn; without git, with each version.
+if [ "${1-}" = --random-seed ] && [ "${2-}" = commit ]; then
   shift 2
   folder=$(dirname "$0")
   commit=$(git -C "$folder" rev-parse --short=7 HEAD 2>/dev/null) ||
     commit=$("$program" --version | cksum | cut -d ' ' -f 1 | awk '{ printf "%x", $1 }')
-  set -- --seed "$((0x$commit))" "$@"
+  set -- --random-seed "$((0x$commit))" "$@"
 fi
 
 case $what in

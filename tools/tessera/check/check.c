@@ -27,9 +27,10 @@ typedef struct request {
   tsr_names devices;
   const char *variant; /* --variant: a glob, or NULL */
   int64_t seed;
-  int64_t share;  /* one of so many */
-  int64_t part;   /* which of them, from 0 */
-  int64_t random; /* what the drawn cases of each family cost, in millions */
+  int64_t random_seed; /* of the cases that are drawn; 0: seed */
+  int64_t share;       /* one of so many */
+  int64_t part;        /* which of them, from 0 */
+  int64_t random;      /* what the drawn cases of each family cost, in millions */
   int32_t mode;
   int list, verbose, as_json;
 } request;
@@ -102,9 +103,9 @@ static int is_kept(const session *s, const subject *device, const check_case *te
 
 static int32_t count_selected(const session *s)
 {
-  int32_t i, n = 0;
+  int32_t n = 0;
 
-  for (i = 0; i < s->table.count; i++) {
+  for (int32_t i = 0; i < s->table.count; i++) {
     n += selected(&s->request, &s->table.test[i]);
   }
   return n;
@@ -121,9 +122,8 @@ static int open_device(session *s, const char *name, check_device *device)
 static int is_reference(const session *s, const char *name)
 {
   tsr_device_info info;
-  int32_t i;
 
-  for (i = 0; i < tsr_runtime_device_count(s->runtime); i++) {
+  for (int32_t i = 0; i < tsr_runtime_device_count(s->runtime); i++) {
     if (tsr_runtime_device_info(s->runtime, i, &info) == TSR_OK && strcmp(info.backend, "reference") == 0) {
       const size_t length = strlen(info.backend);
       if (strcmp(info.name, name) == 0 ||
@@ -139,9 +139,8 @@ static int is_reference(const session *s, const char *name)
 static void except_items(const request *r, subject *device)
 {
   char item[128];
-  int32_t i;
 
-  for (i = 0; i < r->excepted.n; i++) {
+  for (int32_t i = 0; i < r->excepted.n; i++) {
     const char *at = strchr(r->excepted.values[i], '@');
     snprintf(item, sizeof(item), "%.*s", (int)strcspn(r->excepted.values[i], "@"), r->excepted.values[i]);
     if (!at || fnmatch(at + 1, device->name, 0) == 0) {
@@ -153,10 +152,9 @@ static void except_items(const request *r, subject *device)
 static int add_subject(session *s, const char *name)
 {
   subject *added = &s->subjects[s->n_subjects];
-  int code;
 
   memset(added, 0, sizeof(*added));
-  code = open_device(s, name, &added->device);
+  int code = open_device(s, name, &added->device);
   if (!code) {
     added->name = tsr_device_name(added->device.device);
     s->n_subjects++; /* from here on session_finish closes it */
@@ -193,12 +191,12 @@ static void finish_subject(subject *device)
   free(device->taken);
 }
 
-/* Opens the devices named, or all that were found but the reference; with --variant those that have such forms. */
+/* Opens the devices named, or all that were found but the reference; with --variant those that have such variants. */
 static int open_subjects(session *s)
 {
   const tsr_names *names = &s->request.devices;
   const int32_t n_found = tsr_runtime_device_count(s->runtime);
-  int32_t i, n_others = 0;
+  int32_t n_others = 0;
   tsr_device_info info;
   int code = TSR_EXIT_OK;
 
@@ -206,10 +204,10 @@ static int open_subjects(session *s)
   if (!s->subjects) {
     return tsr_cli_no_memory();
   }
-  for (i = 0; i < names->n; i++) {
+  for (int32_t i = 0; i < names->n; i++) {
     n_others += !is_reference(s, names->values[i]);
   }
-  for (i = 0; i < names->n && !code; i++) {
+  for (int32_t i = 0; i < names->n && !code; i++) {
     if (s->request.mode == MODE_PERF || s->request.mode == MODE_SUPPORT || !is_reference(s, names->values[i]) ||
         n_others == 0) {
       code = add_subject(s, names->values[i]);
@@ -219,7 +217,7 @@ static int open_subjects(session *s)
       }
     }
   }
-  for (i = 0; i < n_found && names->n == 0 && !code; i++) {
+  for (int32_t i = 0; i < n_found && names->n == 0 && !code; i++) {
     code = tsr_cli_fail(tsr_runtime_device_info(s->runtime, i, &info));
     if (!code && !is_reference(s, info.name)) {
       code = add_subject(s, info.name);
@@ -247,7 +245,7 @@ static void print_again(const session *s, const subject *device, const check_cas
   printf("  again: tessera check --devices %s --seed %lld --case '%s'", device->name, (long long)s->request.seed,
          test->name);
   if (is_drawn(s, test)) {
-    printf(" --random %lld", (long long)s->request.random);
+    printf(" --random %lld --random-seed %lld", (long long)s->request.random, (long long)s->request.random_seed);
   }
   printf(device->variant > 0 ? " --variant %s\n" : "\n", tsr_device_form_name(device->device.device, device->variant));
 }
@@ -285,9 +283,9 @@ static int report(session *s, const subject *device, const check_case *test, con
 /* Items not seen, as one line each. Returns how many. */
 static int32_t print_missing(const check_coverage *coverage, const char *what)
 {
-  int32_t i, missing = 0;
+  int32_t missing = 0;
 
-  for (i = 0; i < coverage->count; i++) {
+  for (int32_t i = 0; i < coverage->count; i++) {
     if (!coverage->item[i].seen && !coverage->item[i].excepted) {
       printf("%s: %s\n", what, coverage->item[i].name);
       missing++;
@@ -299,9 +297,9 @@ static int32_t print_missing(const check_coverage *coverage, const char *what)
 /* Exceptions that a device executed: says which. Returns how many. */
 static int32_t count_stale(const subject *device)
 {
-  int32_t i, stale = 0;
+  int32_t stale = 0;
 
-  for (i = 0; i < device->coverage.count; i++) {
+  for (int32_t i = 0; i < device->coverage.count; i++) {
     if (device->coverage.item[i].excepted && device->coverage.item[i].seen) {
       tsr_cli_error("check: %s executes %s: take it out of --except", device->name, device->coverage.item[i].name);
       stale++;
@@ -313,8 +311,6 @@ static int32_t count_stale(const subject *device)
 static int print_errors(const session *s)
 {
   tsr_cli_table table;
-  int32_t i, op;
-  int code;
 
   tsr_cli_table_init(&table, 5, 0x1c);
   tsr_cli_table_cell(&table, "device");
@@ -322,8 +318,8 @@ static int print_errors(const session *s)
   tsr_cli_table_cell(&table, "error / bound");
   tsr_cli_table_cell(&table, "nmse");
   tsr_cli_table_cell(&table, "elements without a bound");
-  for (i = 0; i < s->n_subjects; i++) {
-    for (op = 0; op < TSR_OP_COUNT; op++) {
+  for (int32_t i = 0; i < s->n_subjects; i++) {
+    for (int32_t op = 0; op < TSR_OP_COUNT; op++) {
       if (!s->subjects[i].executed[op]) {
         continue;
       }
@@ -334,7 +330,7 @@ static int print_errors(const session *s)
       tsr_cli_table_cell(&table, "%lld", (long long)s->subjects[i].free_elements[op]);
     }
   }
-  code = tsr_cli_table_print(&table, stdout);
+  int code = tsr_cli_table_print(&table, stdout);
   tsr_cli_table_finish(&table);
   return code;
 }
@@ -354,17 +350,17 @@ static void print_variants(const session *s, const subject *device)
 /* The last lines, and the exit code. */
 static int summarise(session *s)
 {
-  int32_t i, cases = 0, failed = 0, unsupported = 0, holes = 0, uncovered = 0;
-  double coverage = 1.0, fraction;
+  int32_t cases = 0, failed = 0, unsupported = 0, holes = 0, uncovered = 0;
+  double coverage = 1.0;
   int code = TSR_EXIT_OK;
 
   tsr_cli_progress_clear(&s->progress);
   if (s->request.verbose && !s->request.as_json && s->request.mode != MODE_PERF && s->request.mode != MODE_SUPPORT) {
     code = print_errors(s);
   }
-  for (i = 0; i < s->n_subjects; i++) {
+  for (int32_t i = 0; i < s->n_subjects; i++) {
     subject *device = &s->subjects[i];
-    fraction = check_coverage_fraction(&device->coverage);
+    double fraction = check_coverage_fraction(&device->coverage);
     coverage = fmin(coverage, fraction);
     cases += device->cases;
     failed += device->failed;
@@ -395,7 +391,7 @@ static int summarise(session *s)
            (int)device->unsupported, 100.0 * fraction, (int)device->coverage.count);
   }
   /* an operator without a case is a hole in the table, whatever the device; seen only when all cases are selected */
-  for (i = 0; i < s->offered.count && !s->request.only && s->request.mode != MODE_PERF; i++) {
+  for (int32_t i = 0; i < s->offered.count && !s->request.only && s->request.mode != MODE_PERF; i++) {
     if (!s->offered.item[i].seen) {
       tsr_cli_error("check: no case for %s; add one to tests/conformance", s->offered.item[i].name);
       holes++;
@@ -520,10 +516,9 @@ static int measure_case(session *s, const check_case *test, tsr_cli_table *table
   double first = 0.0;
   check_build build;
   check_time time;
-  int32_t i;
   int code = tsr_cli_fail(tsr_fail_context(check_build_program(test, &build), "%s", test->name));
 
-  for (i = 0; i < s->n_subjects && !code; i++) {
+  for (int32_t i = 0; i < s->n_subjects && !code; i++) {
     subject *device = &s->subjects[i];
     check_result result;
     if (check_device_supports(&device->device, build.program, &result)) {
@@ -558,22 +553,25 @@ static int run_cases(session *s)
   const int32_t total = count_selected(s);
   const int timed = s->request.mode == MODE_PERF;
   tsr_cli_table table;
-  int32_t i, done = 0;
+  int32_t done = 0;
   int code = TSR_EXIT_OK;
 
   if (total == 0) {
     return tsr_cli_usage("check", "no case is selected; `tessera check --list` prints the names");
   }
   tsr_cli_table_init(&table, 7, 0x7c);
-  for (i = 0; i < 7; i++) {
+  for (int32_t i = 0; i < 7; i++) {
     tsr_cli_table_cell(&table, "%s", columns[i]);
   }
   if (!s->request.as_json) {
     printf("seed %lld, %d cases", (long long)s->request.seed, (int)total);
+    if (s->request.random > 0) {
+      printf(" (drawn from seed %lld)", (long long)s->request.random_seed);
+    }
     printf(s->request.share > 1 ? ", one of %lld\n" : "\n", (long long)s->request.share);
   }
   tsr_cli_progress_start(&s->progress, "checking");
-  for (i = 0; i < s->table.count && !code; i++) {
+  for (int32_t i = 0; i < s->table.count && !code; i++) {
     const check_case *test = &s->table.test[i];
     if (!selected(&s->request, test)) {
       continue;
@@ -596,9 +594,8 @@ static int run_cases(session *s)
 static void finish(void *opaque)
 {
   session *s = opaque;
-  int32_t i;
 
-  for (i = 0; i < s->n_subjects; i++) {
+  for (int32_t i = 0; i < s->n_subjects; i++) {
     finish_subject(&s->subjects[i]);
   }
   free(s->subjects);
@@ -610,9 +607,7 @@ static void finish(void *opaque)
 
 static int list_cases(const session *s)
 {
-  int32_t i;
-
-  for (i = 0; i < s->table.count; i++) {
+  for (int32_t i = 0; i < s->table.count; i++) {
     if (selected(&s->request, &s->table.test[i])) {
       puts(s->table.test[i].name);
     }
@@ -625,8 +620,11 @@ static int run(void *opaque)
   session *s = opaque;
   int code = tsr_cli_fail(check_table_create(&s->table));
 
+  if (s->request.random_seed == 0) {
+    s->request.random_seed = s->request.seed;
+  }
   if (!code && s->request.random > 0) {
-    code = tsr_cli_fail(check_table_draw(&s->table, (int32_t)s->request.random, (uint64_t)s->request.seed));
+    code = tsr_cli_fail(check_table_draw(&s->table, (int32_t)s->request.random, (uint64_t)s->request.random_seed));
   }
   if (code || s->request.list) {
     return code ? code : list_cases(s);
@@ -690,17 +688,19 @@ static const tsr_option rows[] = {
      .help = "only cases whose operator's name matches, such as 'softmax' or '*norm'"},
     {"case", "NAME", TSR_OPTION_TEXT, FIELD(only), .help = "only the case of this name, exactly as it is printed"},
     {"share", "N", TSR_OPTION_INTEGER, FIELD(share), 1, INT32_MAX, .preset = "1",
-     .help = "only one case of N, chosen by its name, and those that have in them what a device did not execute yet: "
-             "--mode coverage asks for no less"},
+     .help = "only one case of N, chosen by its name, the largest of each kernel, and those that have in them what a "
+             "device did not execute yet: --mode coverage asks for no less"},
     {"part", "K", TSR_OPTION_INTEGER, FIELD(part), 0, INT32_MAX, .preset = "0",
      .help = "which of these N, from 0: runs with other parts have other cases"},
     {"seed", "N", TSR_OPTION_INTEGER, FIELD(seed), 0, (double)INT64_MAX, .preset = "1",
-     .help = "where the operands' random numbers start, and those of --random"},
+     .help = "where the operands' random numbers start"},
     {"random", "N", TSR_OPTION_INTEGER, FIELD(random), 0, 1000,
-     .help =
-         "beside the table, N cases of each family whose sizes, types, views and attributes are drawn from the seed "
-         "(at most 1000; a seed's first ones are the same for any N). --share does not count for these: with a "
-         "large N there they are nearly alone"},
+     .help = "beside the table, cases of each family whose sizes, types, views and attributes are drawn, one at least, "
+             "until they cost N million operations and bytes (at most 1000; a case costs a million at least; a seed's "
+             "first ones are the same for any N). --share does not count for these: with a large N there they stand "
+             "beside little else"},
+    {"random-seed", "N", TSR_OPTION_INTEGER, FIELD(random_seed), 1, (double)INT64_MAX,
+     .help = "where the random numbers of --random start", .otherwise = "that of --seed"},
     {"mode", "MODE", TSR_OPTION_CHOICE, FIELD(mode), .choices = modes, .help = "what to do", .preset = "test"},
     {"except", "A,B", TSR_OPTION_TEXT, FIELD(excepted), .is_list = 1,
      .help = "items of --mode coverage that a device need not execute, as it prints them: globs, such as "
