@@ -6,6 +6,7 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/options/environment.h"
 #include "tools/tessera/options/help.h"
 
 static const tsr_command command_help;
@@ -28,7 +29,7 @@ static const char usage_head[] =
     "\n"
     "Commands:\n";
 
-static const char usage_tail[] = "\n"
+static const char usage_more[] = "\n"
                                  "  --version  print the version\n"
                                  "  --help     print this text\n"
                                  "\n"
@@ -36,11 +37,9 @@ static const char usage_tail[] = "\n"
                                  "\n"
                                  "Devices are named BACKEND:INDEX (vulkan:0, reference); `auto` takes the best one.\n"
                                  "\n"
-                                 "Environment:\n"
-                                 "  TESSERA_DEVICE        the device when --device is not given (else: auto)\n"
-                                 "  TESSERA_BACKEND_PATH  folders to search for backends, colon-separated\n"
-                                 "  TESSERA_LOG           error, warning (default), info or debug: messages on stderr\n"
-                                 "\n"
+                                 "Environment (`tessera help environment` tells of more):\n";
+
+static const char exit_codes[] = "\n"
                                  "Exit codes:\n"
                                  "  0  success\n"
                                  "  1  a check found a difference\n"
@@ -56,7 +55,9 @@ static int print_usage(void)
   for (int i = 0; commands[i]; i++) {
     printf("  %-9s  %s\n", commands[i]->name, commands[i]->summary);
   }
-  fputs(usage_tail, stdout);
+  fputs(usage_more, stdout);
+  tsr_environment_print(stdout, 1);
+  fputs(exit_codes, stdout);
   return TSR_EXIT_OK;
 }
 
@@ -86,7 +87,8 @@ static int print_json(void)
       return tsr_cli_no_memory();
     }
   }
-  return tsr_cli_json_print(json_pack("{s:o}", "commands", list), JSON_INDENT(1));
+  return tsr_cli_json_print(json_pack("{s:o, s:o}", "commands", list, "environment", tsr_environment_json()),
+                            JSON_INDENT(1));
 }
 
 static int run_help(void *opaque)
@@ -95,6 +97,10 @@ static int run_help(void *opaque)
   const tsr_command *found = &tessera;
   if (r->as_json) {
     return r->names.n == 0 ? print_json() : tsr_cli_usage(NULL, "help --json tells about all commands");
+  }
+  if (r->names.n == 1 && strcmp(r->names.values[0], "environment") == 0) {
+    tsr_environment_print(stdout, 0);
+    return TSR_EXIT_OK;
   }
   for (int32_t i = 0; i < r->names.n; i++) {
     const tsr_command *inner = tsr_command_find(found, r->names.values[i]);
@@ -108,7 +114,7 @@ static int run_help(void *opaque)
 
 static const tsr_option help_rows[] = {
     {"json", NULL, TSR_OPTION_FLAG, TSR_FIELD(help_request, as_json), .low = 1,
-     .help = "print all that help texts say as one JSON object: commands, each with its options"},
+     .help = "print all that help texts say as one JSON object: commands, each with its options, and environment"},
     {NULL},
 };
 
@@ -122,8 +128,10 @@ static const tsr_command command_help = {
     .name = "help",
     .summary = "print this text, or with a command's name its own",
     .usage = "[COMMAND]\n"
+             "environment\n"
              "--json",
-    .intro = "Tells about all commands, or about one: `tessera help translate`, `tessera help bench ops`.",
+    .intro = "Tells about all commands, or about one: `tessera help translate`, `tessera help bench ops`; or about the "
+             "environment variables that the project reads.",
     .options = &help_options,
     .operands = help_operands,
     .session_size = sizeof(help_request),

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/tessera/options/environment.h"
+
+#include <string.h>
+
+#include "tools/tessera/options/help.h"
+
+const tsr_variable tsr_variables[] = {
+    {"TESSERA_DEVICE", TSR_READER_PROGRAM, 1, "the device where `--device` is not given; else `auto`"},
+    {"TESSERA_BACKEND_PATH", TSR_READER_PROGRAM, 1,
+     "folders to search for backends, colon-separated, before the install folder"},
+    {"TESSERA_LOG", TSR_READER_PROGRAM, 1, "`error`, `warning` (default), `info`, `debug`: what is told on stderr"},
+    {"TMPDIR", TSR_READER_PROGRAM, 0, "folder for what `tessera bench` needs for a while; else `/tmp`"},
+    {"TESSERA_THREADS", TSR_READER_CPU, 0,
+     "threads of the backend; else one for each physical core that the process may use"},
+    {"TESSERA_CPU_LEVEL", TSR_READER_CPU, 0,
+     "instructions: `portable`, `avx2`, `avx2vnni`, `avx512`, `avx512vnni`; else the best that the CPU has; `all`: a "
+     "device for each"},
+    {"TESSERA_BLAS", TSR_READER_CPU, 0,
+     "the BLAS, a library with `cblas_sgemm`; `none`; else, with `portable` instructions alone, OpenBLAS, BLIS or MKL "
+     "where one is installed"},
+    {"TESSERA_PIPELINE_STATISTICS", TSR_READER_VULKAN, 0,
+     "a file to which the backend writes what the driver tells of each kernel, one JSON object a line"},
+    {"TESSERA_PIPELINE_CACHE", TSR_READER_VULKAN, 0,
+     "`0`: the backend neither keeps compiled pipelines nor takes those of an earlier run"},
+    {"TESSERA_TUNING", TSR_READER_VULKAN, 0,
+     "`0`: the backend takes its kernels by its rules, whatever `tessera tune` kept"},
+    {"TESSERA_VULKAN_VARIANT", TSR_READER_VULKAN, 0,
+     "a form of kernels (`tessera devices --variants`) that the backend takes wherever it can"},
+    {"TESSERA_VULKAN_KERNELS", TSR_READER_VULKAN, 0,
+     "`auto`, `cpu`, `gpu`: kernels as for such a device, whatever the device is"},
+    {"TESSERA_VULKAN_JOIN", TSR_READER_VULKAN, 0,
+     "`0`: no two lines of a program are computed as one, and none takes rows that another has quantised"},
+    {"TESSERA_WATCHDOG_FLOPS", TSR_READER_VULKAN, 0,
+     "estimated work of one submit, beyond which a run is split, so that no system takes the GPU for hung; `0`: never; "
+     "else 2e12, and never where a CPU executes"},
+    {"TESSERA_VALIDATION", TSR_READER_VULKAN, 0,
+     "`1`: with the Khronos validation layer, synchronisation included; what it finds is logged as warnings"},
+    {"TESSERA_STAGING", TSR_READER_VULKAN, 0,
+     "`1`: copies go through a staging buffer, as on a device whose memory the host does not see: for tests"},
+    {"TESSERA_MAX_BINDING", TSR_READER_VULKAN, 0,
+     "bytes beyond which the backend reaches a tensor by its address: for tests"},
+    {"XDG_CACHE_HOME", TSR_READER_VULKAN, 0,
+     "where the backend keeps compiled pipelines and what `tessera tune` found; else `~/.cache`"},
+    {"TESSERA_NO_INSTALL", TSR_READER_SOURCE, 0, "set: `tools/demo` and `tools/check` never install packages"},
+    {"TESSERA_LAB", TSR_READER_SOURCE, 0,
+     "`1`: `tools/check --extra` fetches the laboratory of drivers, `0`: it leaves it out"},
+    {"TESSERA_LAB_FOLDER", TSR_READER_SOURCE, 0, "where that laboratory lies"},
+    {"TESSERA_SWIFTSHADER_ICD", TSR_READER_SOURCE, 0,
+     "the manifest of a second Vulkan driver for the tests; `tools/check` sets it"},
+    {"TESSERA_GOLDENS", TSR_READER_SOURCE, 0,
+     "another folder of recordings, of the form of `tests/data/goldens`, for the tests that replay them"},
+    {"TESSERA_FUZZ_SECONDS", TSR_READER_SOURCE, 0, "how long each fuzzer runs; else 60"},
+    {"TESSERA_SEED", TSR_READER_SOURCE, 0, "the one random program that the test of gradients checks"},
+    {"TESSERA_TEST_SEED", TSR_READER_SOURCE, 0, "the one random program that the test of fallbacks runs"},
+    {NULL},
+};
+
+/* Of a part of the text, and for JSON. */
+static const struct {
+  const char *title, *name;
+} readers[TSR_READERS] = {
+    [TSR_READER_PROGRAM] = {"The program and the library", "program"},
+    [TSR_READER_CPU] = {"The backend cpu", "cpu"},
+    [TSR_READER_VULKAN] = {"The backend vulkan", "vulkan"},
+    [TSR_READER_SOURCE] = {"Scripts and tests of the source tree", "source"},
+};
+
+void tsr_environment_print(FILE *out, int usual_alone)
+{
+  int width = 0;
+  for (const tsr_variable *v = tsr_variables; v->name; v++) {
+    int length = (int)strlen(v->name);
+    width = length > width && v->is_usual >= usual_alone ? length : width;
+  }
+  int32_t reader = -1;
+  for (const tsr_variable *v = tsr_variables; v->name; v++) {
+    if (v->is_usual < usual_alone) {
+      continue;
+    }
+    if (v->reader != reader && !usual_alone) {
+      fprintf(out, "%s%s:\n", reader < 0 ? "" : "\n", readers[v->reader].title);
+    }
+    reader = v->reader;
+    fprintf(out, "  %-*s  ", width, v->name);
+    tsr_help_fill(out, v->meaning, width + 4, width + 4);
+  }
+}
+
+json_t *tsr_environment_json(void)
+{
+  json_t *list = json_array();
+  for (const tsr_variable *v = tsr_variables; v->name; v++) {
+    json_t *one =
+        json_pack("{s:s, s:s, s:s}", "name", v->name, "reader", readers[v->reader].name, "meaning", v->meaning);
+    if (json_array_append_new(list, one) != 0) {
+      json_decref(list);
+      return NULL;
+    }
+  }
+  return list;
+}
