@@ -8,6 +8,7 @@
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/options/environment.h"
 #include "tools/tessera/options/help.h"
+#include "tools/tessera/options/options.h"
 
 static const tsr_command command_help;
 

@@ -149,15 +149,8 @@ static int write_random_model(session *s)
                              .vocabulary = 37000,
                              .positions = longest < 512 ? 512 : longest + 1,
                              .seed = 1};
-  const char *parent = getenv("TMPDIR");
-  int length = snprintf(s->folder, sizeof s->folder, "%s/tessera-bench-XXXXXX", parent && parent[0] ? parent : "/tmp");
-  errno = ENAMETOOLONG;
-  if (length >= (int)sizeof s->folder || !mkdtemp(s->folder)) {
-    tsr_cli_error("bench: %s: no folder can be made there: %s", s->folder, strerror(errno));
-    s->folder[0] = '\0';
-    return TSR_EXIT_INPUT;
-  }
-  return tsr_cli_fail(random_model_create(s->folder, &base));
+  int code = bench_make_folder(s->folder, sizeof s->folder);
+  return code == TSR_EXIT_OK ? tsr_cli_fail(random_model_create(s->folder, &base)) : code;
 }
 
 /* The processes that opened the model keep it. */
@@ -303,10 +296,7 @@ static int print_table(const session *s)
                                         "encode ms", "step ms", "peak memory"};
   enum { COLUMNS = sizeof columns / sizeof columns[0] };
   tsr_cli_table table;
-  tsr_cli_table_init(&table, COLUMNS, 0x1ff8);
-  for (int32_t i = 0; i < COLUMNS; i++) {
-    tsr_cli_table_cell(&table, "%s", columns[i]);
-  }
+  tsr_cli_table_begin(&table, columns, COLUMNS, 0x1ff8);
   for (int32_t i = 0; i < s->n; i++) {
     add_row(s, &s->subjects[i], &table);
   }

@@ -66,6 +66,9 @@ int64_t bench_peak_memory(void);
 /* The threads of a device that is opened afterwards in this process; 0: as the environment has it. */
 int bench_set_threads(int32_t threads);
 
+/* Opens a device with so many threads. */
+int bench_open_device(int32_t threads, const char *name, tsr_runtime **runtime, tsr_device **device);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * Numbers
  */
@@ -308,6 +311,9 @@ int bench_run(const bench_command *command, bench_outcome *result);
 
 /* What a device is called, found out in a process of its own; NULL: the default one. */
 int bench_describe_device(const char *name, int32_t threads, bench_device_text *text);
+
+/* A new and empty folder for a while: writes its name into path. path is "" after a failure. */
+int bench_make_folder(char *path, size_t size);
 
 /* Writes the first line of a file of sentences into a new file, whose name goes into path, and counts all of them. The
  * file is there if path is not "" afterwards, on errors too. */

@@ -11,8 +11,6 @@
 #include <unistd.h>
 
 #include "tools/tessera/bench/bench.h"
-#include "tools/tessera/common/device.h"
-#include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
 
@@ -98,98 +96,4 @@ int bench_run(const bench_command *command, bench_outcome *result)
     return TSR_EXIT_INTERNAL;
   }
   return WEXITSTATUS(how);
-}
-
-/* ---- the device -------------------------------------------------------------------------------------------------- */
-
-typedef struct device_task {
-  const char *name;
-  int32_t threads;
-} device_task;
-
-/* A bench_body. */
-static int describe_body(const void *task, int channel)
-{
-  const device_task *wanted = task;
-  bench_device_text text = {0};
-  tsr_runtime *runtime = NULL;
-  tsr_device *device = NULL;
-  int32_t request;
-  int code = bench_set_threads(wanted->threads);
-  if (code == TSR_EXIT_OK) {
-    code = tsr_cli_runtime(&runtime);
-  }
-  if (code == TSR_EXIT_OK) {
-    code = tsr_cli_device(runtime, wanted->name, &device);
-  }
-  if (code == TSR_EXIT_OK) {
-    bench_describe(device, &text);
-  }
-  if (code == TSR_EXIT_OK && bench_next(channel, &request)) {
-    bench_reply(channel, &text, sizeof text);
-  }
-  tsr_device_close(device);
-  tsr_runtime_destroy(runtime);
-  return code;
-}
-
-int bench_describe_device(const char *name, int32_t threads, bench_device_text *text)
-{
-  device_task task = {.name = name, .threads = threads};
-  bench_crew crew;
-  int code = bench_crew_init(&crew, 1);
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  code = bench_crew_start(&crew, describe_body, &task);
-  if (code == TSR_EXIT_OK) {
-    code = bench_crew_ask(&crew, 0, 0, text, sizeof *text);
-  }
-  bench_crew_finish(&crew);
-  return code;
-}
-
-/* ---- the input --------------------------------------------------------------------------------------------------- */
-
-static int write_line(const tsr_cli_lines *lines, char *path, size_t size)
-{
-  const char *parent = getenv("TMPDIR");
-  int length = snprintf(path, size, "%s/tessera-bench-XXXXXX", parent && parent[0] ? parent : "/tmp");
-  errno = ENAMETOOLONG;
-  int file = length < (int)size ? mkstemp(path) : -1;
-  if (file < 0) {
-    tsr_cli_error("bench: %s: cannot be made: %s", path, strerror(errno));
-    path[0] = '\0';
-    return TSR_EXIT_INPUT;
-  }
-  int failed = write(file, lines->text, lines->size) != (ssize_t)lines->size || write(file, "\n", 1) != 1;
-  failed |= close(file) != 0;
-  if (failed) {
-    tsr_cli_error("bench: %s: %s", path, strerror(errno));
-  }
-  return failed ? TSR_EXIT_INPUT : TSR_EXIT_OK;
-}
-
-int bench_first_line(const char *file, char *path, size_t size, int64_t *sentences)
-{
-  tsr_cli_lines lines;
-  path[0] = '\0';
-  *sentences = 0;
-  int code = tsr_cli_lines_open(&lines, file);
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  for (int got = 1; code == TSR_EXIT_OK && got;) {
-    code = tsr_cli_lines_next(&lines, &got);
-    *sentences += got;
-    if (code == TSR_EXIT_OK && got && *sentences == 1) {
-      code = write_line(&lines, path, size);
-    }
-  }
-  tsr_cli_lines_finish(&lines);
-  if (code == TSR_EXIT_OK && *sentences == 0) {
-    tsr_cli_error("%s: no sentence in it", file);
-    code = TSR_EXIT_INPUT;
-  }
-  return code;
 }

@@ -258,10 +258,7 @@ static int compare_files(session *s)
   static const char *const columns[] = {"of", "number", "old", "new", "ratio", ""};
   enum { COLUMNS = sizeof columns / sizeof columns[0] };
   int code = TSR_EXIT_OK;
-  tsr_cli_table_init(&s->table, COLUMNS, 0x1c);
-  for (int32_t i = 0; i < COLUMNS; i++) {
-    tsr_cli_table_cell(&s->table, "%s", columns[i]);
-  }
+  tsr_cli_table_begin(&s->table, columns, COLUMNS, 0x1c);
   for (size_t i = 0; i < s->old.n && code == TSR_EXIT_OK; i++) {
     size_t at = find_partner(&s->old, i, &s->new);
     code = compare_lines(s, s->old.keys[i], s->old.lines[i], at < s->new.n ? s->new.lines[at] : NULL);

@@ -10,14 +10,9 @@
 #include <unistd.h>
 
 #include "tools/tessera/bench/bench.h"
-#include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/common/table.h"
-#include "tools/tessera/options/options.h"
 
 enum { PAUSE_MS = 50 }; /* OpenBLAS' threads spin for about 20 ms */
-
-/* ---- processes --------------------------------------------------------------------------------------------------- */
 
 int bench_crew_init(bench_crew *crew, int32_t room)
 {
@@ -134,80 +129,4 @@ int64_t bench_peak_memory(void)
 {
   struct rusage usage;
   return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0;
-}
-
-int bench_set_threads(int32_t threads)
-{
-  char text[16];
-  snprintf(text, sizeof text, "%d", (int)threads);
-  return threads == 0 || setenv("TESSERA_THREADS", text, 1) == 0 ? TSR_EXIT_OK : tsr_cli_no_memory();
-}
-
-/* ---- numbers ----------------------------------------------------------------------------------------------------- */
-
-static int compare_doubles(const void *left, const void *right)
-{
-  double a = *(const double *)left, b = *(const double *)right;
-  return (a > b) - (a < b);
-}
-
-bench_summary bench_summarise(double *values, int32_t n)
-{
-  qsort(values, (size_t)n, sizeof *values, compare_doubles);
-  double median = n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-  return (bench_summary){.median = median, .least = values[0], .most = values[n - 1]};
-}
-
-void bench_count_cell(tsr_cli_table *table, int32_t count)
-{
-  if (count > 0) {
-    tsr_cli_table_cell(table, "%d", (int)count);
-  } else {
-    tsr_cli_table_cell(table, "-");
-  }
-}
-
-json_t *bench_summary_json(const bench_summary *summary, double factor)
-{
-  return json_pack("{s:f, s:f, s:f}", "median", factor * summary->median, "min", factor * summary->least, "max",
-                   factor * summary->most);
-}
-
-char *bench_date(char *text)
-{
-  time_t now = time(NULL);
-  struct tm utc;
-  if (!gmtime_r(&now, &utc) || strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0) {
-    text[0] = '\0';
-  }
-  return text;
-}
-
-void bench_describe(const tsr_device *device, bench_device_text *text)
-{
-  const tsr_device_properties *properties = tsr_device_get_properties(device);
-  snprintf(text->device, sizeof text->device, "%s", tsr_device_name(device));
-  snprintf(text->name, sizeof text->name, "%s", properties->name);
-  snprintf(text->driver, sizeof text->driver, "%s", properties->driver);
-}
-
-json_t *bench_device_json(json_t *root, const bench_device_text *text)
-{
-  char date[32];
-  if (root) {
-    json_object_set_new(root, "device", json_string(text->device));
-    json_object_set_new(root, "device_name", tsr_cli_json_text(text->name, strlen(text->name)));
-    json_object_set_new(root, "driver", tsr_cli_json_text(text->driver, strlen(text->driver)));
-    json_object_set_new(root, "date", json_string(bench_date(date)));
-  }
-  return root;
-}
-
-const char bench_missing_file[] = "--model FOLDER and one file of sentences are needed";
-
-void bench_choose_device(tsr_names *devices)
-{
-  if (devices->n == 0) {
-    devices->n = 1;
-  }
 }

@@ -414,10 +414,7 @@ static int measure_products(session *s)
   if (code != TSR_EXIT_OK) {
     return code;
   }
-  tsr_cli_table_init(&s->table, COLUMNS, 0x1f2);
-  for (int32_t i = 0; i < COLUMNS; i++) {
-    tsr_cli_table_cell(&s->table, "%s", columns[i]);
-  }
+  tsr_cli_table_begin(&s->table, columns, COLUMNS, 0x1f2);
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     code = bench_crew_start(&s->crew, bench_product_body, &s->sides[i].task);
   }

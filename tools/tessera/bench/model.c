@@ -9,7 +9,6 @@
 #include "tessera/generate.h"
 #include "tools/random/random.h"
 #include "tools/tessera/bench/bench.h"
-#include "tools/tessera/common/device.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/programs/kinds.h"
@@ -37,13 +36,7 @@ static int session_open(session *s)
   const bench_model_task *task = s->task;
   int code = tsr_cli_fail_input(tsr_model_open(task->folder, &s->model));
   if (code == TSR_EXIT_OK) {
-    code = bench_set_threads(task->threads);
-  }
-  if (code == TSR_EXIT_OK) {
-    code = tsr_cli_runtime(&s->runtime);
-  }
-  if (code == TSR_EXIT_OK) {
-    code = tsr_cli_device(s->runtime, task->device, &s->device);
+    code = bench_open_device(task->threads, task->device, &s->runtime, &s->device);
   }
   if (code == TSR_EXIT_OK) {
     tsr_transformer_options options = {.weights = task->precision, .workers = task->workers};

@@ -9,7 +9,6 @@
 
 #include "tools/random/random.h"
 #include "tools/tessera/bench/bench.h"
-#include "tools/tessera/common/device.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
 
@@ -535,13 +534,7 @@ static int force_form(session *s)
 
 static int open_device(session *s)
 {
-  int code = bench_set_threads(s->task->threads);
-  if (code == TSR_EXIT_OK) {
-    code = tsr_cli_runtime(&s->runtime);
-  }
-  if (code == TSR_EXIT_OK) {
-    code = tsr_cli_device(s->runtime, s->task->device, &s->device);
-  }
+  int code = bench_open_device(s->task->threads, s->task->device, &s->runtime, &s->device);
   if (code == TSR_EXIT_OK) {
     bench_describe(s->device, &s->sample.device);
   }

@@ -9,7 +9,6 @@
 
 #include "tools/random/random.h"
 #include "tools/tessera/bench/bench.h"
-#include "tools/tessera/common/device.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
 
@@ -145,13 +144,7 @@ static void run_blas(const session *s, const bench_product *p)
 
 static int open_device(session *s)
 {
-  int code = bench_set_threads(s->task->threads);
-  if (code == TSR_EXIT_OK) {
-    code = tsr_cli_runtime(&s->runtime);
-  }
-  if (code == TSR_EXIT_OK) {
-    code = tsr_cli_device(s->runtime, s->task->device, &s->device);
-  }
+  int code = bench_open_device(s->task->threads, s->task->device, &s->runtime, &s->device);
   if (code == TSR_EXIT_OK) {
     snprintf(s->name, sizeof s->name, "%s", tsr_device_name(s->device));
   }

@@ -69,19 +69,11 @@ static int remove_entry(const char *path, const struct stat *about, int kind, st
 static int renew_cache(session *s)
 {
   enum { OPEN_FOLDERS = 16 };
-  const char *parent = getenv("TMPDIR");
   if (s->cache[0] && nftw(s->cache, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) != 0) {
     tsr_cli_error("bench: %s: %s", s->cache, strerror(errno));
     return TSR_EXIT_INPUT;
   }
-  int length = snprintf(s->cache, sizeof s->cache, "%s/tessera-bench-XXXXXX", parent && parent[0] ? parent : "/tmp");
-  errno = ENAMETOOLONG;
-  if (length >= (int)sizeof s->cache || !mkdtemp(s->cache)) {
-    tsr_cli_error("bench: %s: no folder can be made there: %s", s->cache, strerror(errno));
-    s->cache[0] = '\0';
-    return TSR_EXIT_INPUT;
-  }
-  return TSR_EXIT_OK;
+  return bench_make_folder(s->cache, sizeof s->cache);
 }
 
 static void remove_cache(session *s)
@@ -178,10 +170,7 @@ static int tell(const session *s)
   enum { COLUMNS = sizeof columns / sizeof columns[0] };
   tsr_cli_table table;
   int code = TSR_EXIT_OK;
-  tsr_cli_table_init(&table, COLUMNS, 0x38);
-  for (int32_t i = 0; i < COLUMNS; i++) {
-    tsr_cli_table_cell(&table, "%s", columns[i]);
-  }
+  tsr_cli_table_begin(&table, columns, COLUMNS, 0x38);
   for (int32_t i = 0; i < s->n; i++) {
     for (int32_t state = COLD; state <= WARM && code == TSR_EXIT_OK; state++) {
       code = tell_one(s, &s->subjects[i], state, &table);

@@ -13,7 +13,6 @@
 #include "tessera/train.h"
 #include "tools/random/random.h"
 #include "tools/tessera/bench/bench.h"
-#include "tools/tessera/common/device.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
@@ -110,13 +109,7 @@ static int open_session(session *s)
 {
   int code = tsr_cli_fail_input(make_model(s));
   if (code == TSR_EXIT_OK) {
-    code = bench_set_threads(s->wish->threads);
-  }
-  if (code == TSR_EXIT_OK) {
-    code = tsr_cli_runtime(&s->runtime);
-  }
-  if (code == TSR_EXIT_OK) {
-    code = tsr_cli_device(s->runtime, s->wish->device, &s->device);
+    code = bench_open_device(s->wish->threads, s->wish->device, &s->runtime, &s->device);
   }
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_fail(tsr_trainer_create(s->model, s->device, &s->wish->options, NULL, &s->trainer));

@@ -192,10 +192,7 @@ static int tell(const session *s)
   enum { COLUMNS = sizeof columns / sizeof columns[0] };
   tsr_cli_table table;
   int code = TSR_EXIT_OK;
-  tsr_cli_table_init(&table, COLUMNS, 0x3fc);
-  for (int32_t i = 0; i < COLUMNS; i++) {
-    tsr_cli_table_cell(&table, "%s", columns[i]);
-  }
+  tsr_cli_table_begin(&table, columns, COLUMNS, 0x3fc);
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     code = tell_one(s, &s->subjects[i], &table);
   }

@@ -44,6 +44,14 @@ void tsr_cli_table_cell(tsr_cli_table *table, const char *format, ...)
   table->cells[table->n_cells++] = cell;
 }
 
+void tsr_cli_table_begin(tsr_cli_table *table, const char *const *names, int32_t n_columns, unsigned right)
+{
+  tsr_cli_table_init(table, n_columns, right);
+  for (int32_t i = 0; i < n_columns; i++) {
+    tsr_cli_table_cell(table, "%s", names[i]);
+  }
+}
+
 /* Code points, which is what a terminal's columns are for the scripts that appear here. */
 static int text_width(const char *text)
 {

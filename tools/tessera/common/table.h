@@ -22,6 +22,10 @@ typedef struct tsr_cli_table {
   int failed; /* an allocation failed: print says so */
 } tsr_cli_table;
 void tsr_cli_table_init(tsr_cli_table *table, int32_t n_columns, unsigned right);
+
+/* The same, with a first row of names. */
+void tsr_cli_table_begin(tsr_cli_table *table, const char *const *names, int32_t n_columns, unsigned right);
+
 void tsr_cli_table_cell(tsr_cli_table *table, const char *format, ...) TSR_PRINTF(2, 3);
 int tsr_cli_table_print(const tsr_cli_table *table, FILE *out);
 void tsr_cli_table_finish(tsr_cli_table *table);

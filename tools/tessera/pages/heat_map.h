@@ -5,7 +5,7 @@
 #ifndef TESSERA_TOOLS_HEAT_MAP_H
 #define TESSERA_TOOLS_HEAT_MAP_H
 
-#include "tools/tessera/common/message.h"
+#include <stdint.h>
 
 typedef struct heat_map {
   const char *title;

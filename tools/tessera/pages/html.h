@@ -9,7 +9,6 @@
 #include <stdio.h>
 
 #include "tools/tessera/common/json.h"
-#include "tools/tessera/common/message.h"
 
 /* A page that is being written: it becomes a file as a whole, or not at all. */
 typedef struct tsr_cli_page {

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "tools/random/random.h"
-#include "tools/tessera/common/message.h"
 #include "tools/tessera/options/options.h"
 
 static const char *const names[] = {

@@ -5,7 +5,6 @@
 #ifndef TESSERA_TOOLS_TEXT_STREAM_H
 #define TESSERA_TOOLS_TEXT_STREAM_H
 
-#include "tools/tessera/common/message.h"
 #include "tools/tessera/text/translator.h"
 
 /* Zero it. */

@@ -11,7 +11,6 @@
 
 #include "tessera/generate.h"
 #include "tessera/text.h"
-#include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/text/search_options.h"
