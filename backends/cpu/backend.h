@@ -91,7 +91,7 @@ void cpu_packed_give(tsr_backend_device *device, const cpu_packed *packed);
 /* What lies within these bytes changed, or is gone. */
 void cpu_packed_forget(tsr_backend_device *device, const void *bytes, uint64_t size);
 
-/* lines.c: line `index` of the program, and those after it that are joined with it. Returns how many. */
+/* lines.c: line `index` of the program, and those after it that are fused with it. Returns how many. */
 int32_t cpu_resolve_lines(const cpu_operator *operators, const tsr_compile_args *args, int32_t index, cpu_line *line);
 
 /* Slots; what they do stands in tessera/backend.h. */

@@ -3,7 +3,7 @@
  * Lines of a program as lines of an executable: which can be run, where their tensors lie, and which neighbours
  * become one.
  *
- * Neighbours are joined where the first writes a temporary that only the second reads: its elements then never leave
+ * Neighbours are fused where the first writes a temporary that only the second reads: its elements then never leave
  * the cache, or the registers.
  */
 #include <assert.h>
@@ -208,8 +208,8 @@ static int reads_elsewhere(const tsr_program_desc *program, int32_t index)
   return uses > 0;
 }
 
-/* layernorm(a + b); the sum too where it is needed later. 0: not joined. */
-static int32_t join_add_layernorm(const tsr_compile_args *args, int32_t index, cpu_line *line)
+/* layernorm(a + b); the sum too where it is needed later. 0: not fused. */
+static int32_t fuse_add_layernorm(const tsr_compile_args *args, int32_t index, cpu_line *line)
 {
   const tsr_program_desc *program = args->program;
   if (line->op != TSR_OP_ADD || line->out[0].dtype != TSR_F32 || !follows(program, index + 1, TSR_OP_LAYERNORM, 0) ||
@@ -241,7 +241,7 @@ static void take_dropout(cpu_line *line, int32_t slot, const cpu_line *dropout)
 
 /* A dropout and what reads its result alone. */
 
-static int32_t join_dropout_add_layernorm(const tsr_compile_args *args, int32_t index, cpu_line *line)
+static int32_t fuse_dropout_add_layernorm(const tsr_compile_args *args, int32_t index, cpu_line *line)
 {
   const tsr_program_desc *program = args->program;
   const int32_t slot = follows(program, index + 1, TSR_OP_ADD, 1);
@@ -250,7 +250,7 @@ static int32_t join_dropout_add_layernorm(const tsr_compile_args *args, int32_t 
     return 0;
   }
   resolve_line(args, index + 1, &norm);
-  if (join_add_layernorm(args, index + 1, &norm) == 0) {
+  if (fuse_add_layernorm(args, index + 1, &norm) == 0) {
     return 0;
   }
   norm.in[0] = norm.in[1 - slot];
@@ -265,7 +265,7 @@ static int32_t join_dropout_add_layernorm(const tsr_compile_args *args, int32_t 
   return 3;
 }
 
-static int32_t join_dropout_slope(const tsr_compile_args *args, int32_t index, cpu_line *line)
+static int32_t fuse_dropout_slope(const tsr_compile_args *args, int32_t index, cpu_line *line)
 {
   cpu_line slope = {0};
   if (!follows(args->program, index + 1, TSR_OP_ACTIVATION_GRADIENT, 1)) {
@@ -282,7 +282,7 @@ static int32_t join_dropout_slope(const tsr_compile_args *args, int32_t index, c
 }
 
 /* An activation and the dropout of its result. */
-static int32_t join_activation_dropout(const tsr_compile_args *args, int32_t index, cpu_line *line)
+static int32_t fuse_activation_dropout(const tsr_compile_args *args, int32_t index, cpu_line *line)
 {
   cpu_line dropout = {0};
   if (!follows(args->program, index + 1, TSR_OP_DROPOUT, 0) || !is_passed_on(args->program, index)) {
@@ -300,7 +300,7 @@ static int32_t join_activation_dropout(const tsr_compile_args *args, int32_t ind
 
 /* The gradient of a norm, with the sum before it that makes its dy (line `index` is that sum if `sums` is 1) and the
  * dropout of its dx after it. dgain and dbias are written in the end, when all rows are done. */
-static int32_t join_norm_gradient(const tsr_compile_args *args, int32_t index, int32_t sums, cpu_line *line)
+static int32_t fuse_norm_gradient(const tsr_compile_args *args, int32_t index, int32_t sums, cpu_line *line)
 {
   cpu_line norm = *line, dropout = {0};
   int32_t lines = 1;
@@ -331,8 +331,8 @@ static int32_t join_norm_gradient(const tsr_compile_args *args, int32_t index, i
   return lines + 1;
 }
 
-/* What training repeats: 0: not joined. */
-static int32_t join_training(const tsr_compile_args *args, int32_t index, cpu_line *line)
+/* What training repeats: 0: not fused. */
+static int32_t fuse_training(const tsr_compile_args *args, int32_t index, cpu_line *line)
 {
   const tsr_program_desc *program = args->program;
   switch (line->op) {
@@ -340,29 +340,29 @@ static int32_t join_training(const tsr_compile_args *args, int32_t index, cpu_li
     if (!is_passed_on(program, index)) {
       return 0;
     }
-    const int32_t lines = join_dropout_add_layernorm(args, index, line);
-    return lines > 0 ? lines : join_dropout_slope(args, index, line);
+    const int32_t lines = fuse_dropout_add_layernorm(args, index, line);
+    return lines > 0 ? lines : fuse_dropout_slope(args, index, line);
   }
   case TSR_OP_RELU:
   case TSR_OP_GELU:
   case TSR_OP_SILU:
-    return join_activation_dropout(args, index, line);
+    return fuse_activation_dropout(args, index, line);
   case TSR_OP_ADD:
     return line->out[0].dtype == TSR_F32 && is_passed_on(program, index) &&
                    (follows(program, index + 1, TSR_OP_LAYERNORM_GRADIENT, 2) ||
                     follows(program, index + 1, TSR_OP_RMSNORM_GRADIENT, 2))
-               ? join_norm_gradient(args, index, 1, line)
+               ? fuse_norm_gradient(args, index, 1, line)
                : 0;
   case TSR_OP_LAYERNORM_GRADIENT:
   case TSR_OP_RMSNORM_GRADIENT:
-    return join_norm_gradient(args, index, 0, line);
+    return fuse_norm_gradient(args, index, 0, line);
   default:
     return 0;
   }
 }
 
 /* The k largest of a product's columns, or of their log-probabilities: the product's rows are never written. */
-static int32_t join_matmul_topk(const tsr_compile_args *args, int32_t index, cpu_line *line)
+static int32_t fuse_matmul_topk(const tsr_compile_args *args, int32_t index, cpu_line *line)
 {
   const tsr_program_desc *program = args->program;
   if (line->op != TSR_OP_MATMUL || line->out[0].rank != 2) {
@@ -371,7 +371,7 @@ static int32_t join_matmul_topk(const tsr_compile_args *args, int32_t index, cpu
   const int32_t logs = follows(program, index + 1, TSR_OP_LOG_SOFTMAX, 0) && is_passed_on(program, index);
   const int32_t last = index + 1 + logs;
   if (!follows(program, last, TSR_OP_TOPK, 0) || !is_passed_on(program, last - 1) ||
-      tsr_line_at(program, last)->attributes.k > CPU_TOPK_JOINED) {
+      tsr_line_at(program, last)->attributes.k > CPU_TOPK_FUSED) {
     return 0;
   }
   cpu_line top = {0};
@@ -389,13 +389,13 @@ int32_t cpu_resolve_lines(const cpu_operator *operators, const tsr_compile_args 
   int32_t lines = 0;
   resolve_line(args, index, line);
   if (operators[CPU_OP_ADD_LAYERNORM].run) {
-    lines = join_add_layernorm(args, index, line);
+    lines = fuse_add_layernorm(args, index, line);
   }
   if (lines == 0) {
-    lines = join_training(args, index, line);
+    lines = fuse_training(args, index, line);
   }
   if (lines == 0 && operators[CPU_OP_MATMUL_TOPK].run) {
-    lines = join_matmul_topk(args, index, line);
+    lines = fuse_matmul_topk(args, index, line);
   }
   return lines > 0 ? lines : 1;
 }

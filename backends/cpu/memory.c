@@ -8,7 +8,7 @@
 
 #include "backend.h"
 
-/* From PAGES on memory comes in whole pages, of which those that are never touched take no memory: a joined line leaves
+/* From PAGES on memory comes in whole pages, of which those that are never touched take no memory: a fused line leaves
  * much of what the plan gave it alone. From LARGE_PAGES on in large ones where the system has them: such weights are
  * read from end to end at each step, and small pages would cost a table walk every 4 KiB. */
 enum { PAGES = 1 << 16, LARGE_PAGES = 1 << 24 };

@@ -246,7 +246,7 @@ static void merge(const sharing *s, int64_t row)
   const matmul_topk *plan = s->plan;
   const int64_t M = plan->product.rows;
   const int32_t k = plan->k;
-  candidate best[CPU_TOPK_JOINED];
+  candidate best[CPU_TOPK_FUSED];
   finding all = {0};
   for (int64_t group = 0; group < plan->groups; group++) {
     const candidate *found = s->candidates + (group * M + row) * k;

@@ -5,7 +5,7 @@
  * the unbiased deviation s stands in r = 1 / (s + epsilon), sum(h n) / (N - 1) (s + epsilon) / s takes the place of
  * mean(h n).
  *
- * A line may be joined with the sum that makes its dy, and with the dropout of its dx.
+ * A line may be fused with the sum that makes its dy, and with the dropout of its dx.
  *
  * The sums over rows, dgain and dbias, are taken in parts: each task adds up its own rows, then the parts are added in
  * order. How many parts there are depends on the shape alone.

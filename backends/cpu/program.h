@@ -28,7 +28,7 @@ enum {
   CPU_OP_COUNT
 };
 
-/* Operands beyond those of an operator of tessera/ops.h, which its line may have when it was joined with others:
+/* Operands beyond those of an operator of tessera/ops.h, which its line may have when it was fused with others:
  *   relu, gelu, silu                      in[CPU_IN_ACTIVATION_SEED]: the result is dropped out
  *   activation_gradient                   in[CPU_IN_SLOPE_SEED]: dy is dropped out first
  *   layernorm_gradient, rmsnorm_gradient  in[CPU_IN_NORM_MORE]: what is added to dy first;
@@ -41,8 +41,8 @@ enum {
   CPU_OUT_NORM_DROPPED = 3
 };
 
-/* The most that topk may ask of a product that it is joined with. */
-enum { CPU_TOPK_JOINED = 64 };
+/* The most that topk may ask of a product that it is fused with. */
+enum { CPU_TOPK_FUSED = 64 };
 
 typedef struct cpu_line {
   int32_t op;    /* TSR_OP_* or CPU_OP_* */

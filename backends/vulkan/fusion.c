@@ -4,11 +4,11 @@
  * so that it need not be written at all.
  *
  *     add + layernorm, rmsnorm   the sum is written where it is needed later, too
- *     matmul + add               unless that add is joined with a norm that alone reads it
+ *     matmul + add               unless that add is fused with a norm that alone reads it
  *     matmul + topk              with log_softmax between them, too: only candidates leave the product; not where
  *                                cooperative matrices make it, nor a tiled one with weights of i8
  *
- * A joined line is planned as the main one of its lines (the norm, the product), with what the others bring to it in
+ * A fused line is planned as the main one of its lines (the norm, the product), with what the others bring to it in
  * tsr_vk_planner. A planner that cannot do with that, or does not know of it, leaves the lines apart.
  *
  * And what a line makes in scratch first that an earlier line left there already: the rows of an input that several
@@ -87,7 +87,7 @@ static int is_passed_on(const run *r, int32_t index)
   return uses == 2;
 }
 
-/* 1 if two tensors share bytes: joined, one may be written while the other is still read. */
+/* 1 if two tensors share bytes: fused, one may be written while the other is still read. */
 static int overlap(const run *r, int32_t x, int32_t y)
 {
   if (x == 0 || y == 0) {
@@ -126,15 +126,15 @@ static void copy_line(const run *r, int32_t index, tsr_line_desc *copy)
   memcpy(copy, line_at(r, index), size < sizeof *copy ? size : sizeof *copy);
 }
 
-/* Plans *line with what is joined to it. 0 if it cannot be had. */
-static int plan_joined(const run *r, const tsr_line_desc *line, int32_t addend, int32_t sum, tsr_vk_plan *plan)
+/* Plans *line with what is fused with it. 0 if it cannot be had. */
+static int plan_fused(const run *r, const tsr_line_desc *line, int32_t addend, int32_t sum, tsr_vk_plan *plan)
 {
   tsr_vk_planner planner = {
       .caps = r->caps, .program = r->program, .line = line, .plan = plan, .addend = addend, .sum = sum};
   return tsr_vk_plan_one(&planner) && (addend == 0 || planner.is_added);
 }
 
-/* Whether line `index`, an add, can be joined with the norm behind it. */
+/* Whether line `index`, an add, can be fused with the norm behind it. */
 static int is_add_norm(const run *r, int32_t index)
 {
   if (!is_op(r, index, TSR_OP_ADD) || !is_f32(r, line_at(r, index)->out[0]) ||
@@ -148,7 +148,7 @@ static int is_add_norm(const run *r, int32_t index)
          in_step(r, add->in[1], norm->out[0]);
 }
 
-static int join_add_norm(const run *r, tsr_vk_plan *plan)
+static int fuse_add_norm(const run *r, tsr_vk_plan *plan)
 {
   if (!is_add_norm(r, 0)) {
     return 0;
@@ -158,12 +158,12 @@ static int join_add_norm(const run *r, tsr_vk_plan *plan)
   copy_line(r, 1, &norm);
   norm.in[0] = add->in[0];
   const int32_t sum = is_passed_on(r, 0) ? 0 : add->out[0];
-  return !overlap(r, sum, norm.out[0]) && plan_joined(r, &norm, add->in[1], sum, plan) ? 2 : 0;
+  return !overlap(r, sum, norm.out[0]) && plan_fused(r, &norm, add->in[1], sum, plan) ? 2 : 0;
 }
 
 /* What is added is the product's bias, if that has none and nothing is done to its result; else it must be
  * contiguous. */
-static int join_matmul_add(const run *r, tsr_vk_plan *plan)
+static int fuse_matmul_add(const run *r, tsr_vk_plan *plan)
 {
   if (!is_op(r, 0, TSR_OP_MATMUL) || !is_op(r, 1, TSR_OP_ADD)) {
     return 0;
@@ -191,10 +191,10 @@ static int join_matmul_add(const run *r, tsr_vk_plan *plan)
   if (is_bias) {
     product.in[2] = addend;
   }
-  return plan_joined(r, &product, is_bias ? 0 : addend, 0, plan) ? 2 : 0;
+  return plan_fused(r, &product, is_bias ? 0 : addend, 0, plan) ? 2 : 0;
 }
 
-static int join_matmul_topk(const run *r, tsr_vk_plan *plan)
+static int fuse_matmul_topk(const run *r, tsr_vk_plan *plan)
 {
   if (!is_op(r, 0, TSR_OP_MATMUL) || line_at(r, 1) == NULL) {
     return 0;
@@ -218,9 +218,9 @@ static int join_matmul_topk(const run *r, tsr_vk_plan *plan)
 
 static int plan_lines(const run *r, tsr_vk_plan *plan)
 {
-  static int (*const joins[])(const run *, tsr_vk_plan *) = {join_add_norm, join_matmul_add, join_matmul_topk};
-  for (size_t i = 0; r->caps->join && i < sizeof joins / sizeof joins[0]; ++i) {
-    plan->n_lines = joins[i](r, plan);
+  static int (*const fusions[])(const run *, tsr_vk_plan *) = {fuse_add_norm, fuse_matmul_add, fuse_matmul_topk};
+  for (size_t i = 0; r->caps->fusion && i < sizeof fusions / sizeof fusions[0]; ++i) {
+    plan->n_lines = fusions[i](r, plan);
     if (plan->n_lines > 0) {
       return 1;
     }
@@ -302,7 +302,7 @@ int tsr_vk_plan_lines(const tsr_vk_caps *caps, const tsr_program_desc *program, 
   if (!plan_lines(&r, plan)) {
     return 0;
   }
-  if (caps->join) {
+  if (caps->fusion) {
     leave_out(&r, left, plan);
   }
   return 1;
@@ -314,5 +314,5 @@ int32_t tsr_vk_operands_until(const tsr_vk_caps *caps, const tsr_program_desc *p
 {
   const run r = {caps, program, NULL, line};
   tsr_vk_plan plan;
-  return caps->join && join_matmul_add(&r, &plan) > 0 ? line + 1 : line;
+  return caps->fusion && fuse_matmul_add(&r, &plan) > 0 ? line + 1 : line;
 }

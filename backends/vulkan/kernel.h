@@ -57,7 +57,7 @@ typedef struct tsr_vk_caps {
   int32_t subgroup_shuffle;    /* 1: subgroupShuffle works in compute shaders */
   int32_t wide;                /* 1: buffer addresses are usable */
   int32_t unified;             /* 1: device memory is host memory */
-  int32_t join;                /* 1: neighbouring lines may become one */
+  int32_t fusion;              /* 1: neighbouring lines may become one */
   int32_t dot;                 /* 1: packed products of four bytes can be had */
   int32_t fast_dot;            /* 1: and are an instruction of the device */
   int32_t compute_like_cpu;    /* 1: a CPU executes it: prefer long loops to shared memory and barriers */

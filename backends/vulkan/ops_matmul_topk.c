@@ -44,7 +44,7 @@ static int is_had(tsr_vk_planner *planner, const tsr_vk_product *p, tsr_vk_plan_
   return had;
 }
 
-/* Not where cooperative matrices make the product: that is worth more than what joining it saves. */
+/* Not where cooperative matrices make the product: that is worth more than what fusing it saves. */
 int tsr_vk_plan_best(tsr_vk_planner *planner, const tsr_vk_product *product, tsr_vk_plan_form plan, int32_t tuned,
                      int32_t chosen, const int32_t *others)
 {

@@ -17,7 +17,7 @@
 
 enum { R = 24, C = 64, MAX_LINES = 16 };
 
-static tsr_vk_caps caps_of(int32_t join)
+static tsr_vk_caps caps_of(int32_t fusion)
 {
   return (tsr_vk_caps){
       .max_binding = 1u << 27,
@@ -28,7 +28,7 @@ static tsr_vk_caps caps_of(int32_t join)
       .subgroup_size = 8,
       .subgroup_arithmetic = 1,
       .subgroup_shuffle = 1,
-      .join = join,
+      .fusion = fusion,
   };
 }
 
@@ -97,12 +97,12 @@ static void test_answers(void **state)
     tsr_program *program;
     const int32_t expected = build(&program, builds[i]);
     const tsr_program_desc *desc = tsr_program_describe(program);
-    for (int32_t join = 0; join < 2; join++) {
-      const tsr_vk_caps caps = caps_of(join);
+    for (int32_t fusion = 0; fusion < 2; fusion++) {
+      const tsr_vk_caps caps = caps_of(fusion);
       for (int32_t line = 0; line < desc->n_lines; line++) {
         const int32_t until = tsr_vk_operands_until(&caps, desc, line);
-        if (until != line + (join && expected >> line & 1)) {
-          fail_msg("program %d, join %d: line %d wants its operands until line %d", (int)i, (int)join, (int)line,
+        if (until != line + (fusion && expected >> line & 1)) {
+          fail_msg("program %d, fusion %d: line %d wants its operands until line %d", (int)i, (int)fusion, (int)line,
                    (int)until);
         }
       }

@@ -24,7 +24,7 @@ typedef struct counts {
   int32_t multiplied; /* that multiply what was quantised */
 } counts;
 
-static tsr_vk_caps caps_of(int32_t like_cpu, int32_t join)
+static tsr_vk_caps caps_of(int32_t like_cpu, int32_t fusion)
 {
   return (tsr_vk_caps){
       .max_binding = 1u << 27,
@@ -35,7 +35,7 @@ static tsr_vk_caps caps_of(int32_t like_cpu, int32_t join)
       .subgroup_size = 8,
       .subgroup_arithmetic = 1,
       .subgroup_shuffle = 1,
-      .join = join,
+      .fusion = fusion,
       .compute_like_cpu = like_cpu,
   };
 }
@@ -161,12 +161,12 @@ static void test_programs(void **state)
     int32_t products;
     const int32_t expected = build(&program, builds[i], &products);
     for (int32_t like_cpu = 0; like_cpu < 2; like_cpu++) {
-      for (int32_t join = 0; join < 2; join++) {
-        const tsr_vk_caps caps = caps_of(like_cpu, join);
+      for (int32_t fusion = 0; fusion < 2; fusion++) {
+        const tsr_vk_caps caps = caps_of(like_cpu, fusion);
         const counts found = plan(&caps, tsr_program_describe(program), NULL);
-        if (found.quantised != (join ? expected : products) || found.multiplied != products) {
-          fail_msg("program %d, kernels for a %s, join %d: %d times quantised, not %d; %d of %d products", (int)i,
-                   like_cpu ? "CPU" : "GPU", (int)join, (int)found.quantised, (int)(join ? expected : products),
+        if (found.quantised != (fusion ? expected : products) || found.multiplied != products) {
+          fail_msg("program %d, kernels for a %s, fusion %d: %d times quantised, not %d; %d of %d products", (int)i,
+                   like_cpu ? "CPU" : "GPU", (int)fusion, (int)found.quantised, (int)(fusion ? expected : products),
                    (int)found.multiplied, (int)products);
         }
       }
