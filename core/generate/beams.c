@@ -62,9 +62,9 @@ static tsr_status write_step(beams *s, int32_t position)
     s->token[r] = sentence < search->count ? tsr_beam_token(&s->sentences[sentence], r % search->beam) : s->token[0];
   }
   int64_t size = s->hypotheses * (int64_t)sizeof(int32_t);
-  TSR_TRY(tsr_executable_write(step->executable, step->token, s->token, size));
-  TSR_TRY(tsr_executable_write(step->executable, step->position, &position, (int64_t)sizeof position));
-  return tsr_executable_write(step->executable, step->rows, s->rows, size * search->capacity);
+  TSR_TRY(tsr_executable_write(step->executable, step->refs.token, s->token, size));
+  TSR_TRY(tsr_executable_write(step->executable, step->refs.position, &position, (int64_t)sizeof position));
+  return tsr_executable_write(step->executable, step->refs.rows, s->rows, size * search->capacity);
 }
 
 /* Every hypothesis has one candidate, at no cost; the others, which end nothing, can never be chosen before it. */

@@ -48,8 +48,8 @@ static const int32_t *row_ids(const void *user, int32_t row)
 static tsr_status write_tokens(const rows *s, int32_t position)
 {
   const tsr_compiled *step = s->search->step;
-  TSR_TRY(tsr_executable_write(step->executable, step->token, s->next, s->n * (int64_t)sizeof *s->next));
-  return tsr_executable_write(step->executable, step->position, &position, (int64_t)sizeof position);
+  TSR_TRY(tsr_executable_write(step->executable, step->refs.token, s->next, s->n * (int64_t)sizeof *s->next));
+  return tsr_executable_write(step->executable, step->refs.position, &position, (int64_t)sizeof position);
 }
 
 /* The best candidate, the lowest token among equals. */

@@ -128,10 +128,10 @@ static tsr_status encode(scoring *s, const int32_t *order, int32_t count, const 
   tsr_program_key key = {.kind = TSR_PROGRAM_ENCODE, .size = {.batch = size->batch, .source = size->source}};
   tsr_compiled *c = NULL;
   TSR_TRY(tsr_transformer_compile(s->transformer, &key, &c));
-  TSR_TRY(tsr_executable_write(c->executable, c->source, s->ids,
+  TSR_TRY(tsr_executable_write(c->executable, c->refs.source, s->ids,
                                (int64_t)size->batch * size->source * (int64_t)sizeof *s->ids));
-  TSR_TRY(
-      tsr_executable_write(c->executable, c->source_lengths, s->lengths, size->batch * (int64_t)sizeof *s->lengths));
+  TSR_TRY(tsr_executable_write(c->executable, c->refs.source_lengths, s->lengths,
+                               size->batch * (int64_t)sizeof *s->lengths));
   return tsr_executable_run(c->executable);
 }
 
@@ -158,14 +158,14 @@ static tsr_status decode(scoring *s, const int32_t *order, int32_t count, const 
   tsr_compiled *c = NULL;
   fill_target(s, order, count, size);
   TSR_TRY(tsr_transformer_compile(s->transformer, &key, &c));
-  TSR_TRY(tsr_executable_write(c->executable, c->target, s->ids, tokens * (int64_t)sizeof *s->ids));
-  TSR_TRY(tsr_executable_write(c->executable, c->labels, s->labels, tokens * (int64_t)sizeof *s->labels));
-  if (c->source_lengths != TSR_NONE) {
-    TSR_TRY(
-        tsr_executable_write(c->executable, c->source_lengths, s->lengths, size->batch * (int64_t)sizeof *s->lengths));
+  TSR_TRY(tsr_executable_write(c->executable, c->refs.target, s->ids, tokens * (int64_t)sizeof *s->ids));
+  TSR_TRY(tsr_executable_write(c->executable, c->refs.labels, s->labels, tokens * (int64_t)sizeof *s->labels));
+  if (c->refs.source_lengths != TSR_NONE) {
+    TSR_TRY(tsr_executable_write(c->executable, c->refs.source_lengths, s->lengths,
+                                 size->batch * (int64_t)sizeof *s->lengths));
   }
   TSR_TRY(tsr_executable_run(c->executable));
-  return tsr_executable_read(c->executable, c->losses, s->losses, tokens * (int64_t)sizeof *s->losses);
+  return tsr_executable_read(c->executable, c->refs.losses, s->losses, tokens * (int64_t)sizeof *s->losses);
 }
 
 static tsr_status take_score(const scoring *s, int32_t sentence, const float *losses)

@@ -175,11 +175,11 @@ tsr_status tsr_search_encode(tsr_search *search, const int32_t *source)
   tsr_compiled *encode = NULL;
   TSR_TRY(tsr_transformer_compile(t, &key, &encode));
   double start = tsr_seconds();
-  TSR_TRY(tsr_executable_write(encode->executable, encode->source, source, tokens * (int64_t)sizeof *source));
-  TSR_TRY(tsr_executable_write(encode->executable, encode->source_lengths, search->lengths,
+  TSR_TRY(tsr_executable_write(encode->executable, encode->refs.source, source, tokens * (int64_t)sizeof *source));
+  TSR_TRY(tsr_executable_write(encode->executable, encode->refs.source_lengths, search->lengths,
                                search->batch * (int64_t)sizeof *search->lengths));
   if (search->chosen) {
-    TSR_TRY(tsr_executable_write(encode->executable, encode->chosen, search->chosen,
+    TSR_TRY(tsr_executable_write(encode->executable, encode->refs.chosen, search->chosen,
                                  search->n_chosen * (int64_t)sizeof *search->chosen));
   }
   TSR_TRY(tsr_transformer_run(t, encode, 1.0));
@@ -211,10 +211,10 @@ static tsr_status run_prefill(tsr_search *search, const tsr_program_key *key, in
   }
   tsr_compiled *prefill = NULL;
   TSR_TRY(tsr_transformer_compile(search->transformer, key, &prefill));
-  TSR_TRY(tsr_executable_write(prefill->executable, prefill->target, ids,
+  TSR_TRY(tsr_executable_write(prefill->executable, prefill->refs.target, ids,
                                (int64_t)search->batch * key->positions * (int64_t)sizeof *ids));
-  if (prefill->source_lengths != TSR_NONE) {
-    TSR_TRY(tsr_executable_write(prefill->executable, prefill->source_lengths, search->lengths,
+  if (prefill->refs.source_lengths != TSR_NONE) {
+    TSR_TRY(tsr_executable_write(prefill->executable, prefill->refs.source_lengths, search->lengths,
                                  search->batch * (int64_t)sizeof *search->lengths));
   }
   return tsr_transformer_run(search->transformer, prefill, 1.0);
@@ -352,11 +352,11 @@ static tsr_status move_on_device(const tsr_search *search, int32_t batch, const 
     }
   }
   tsr_status status = tsr_transformer_compile(search->transformer, &key, &move);
-  if (status == TSR_OK && move->from != TSR_NONE) {
-    status = tsr_executable_write(move->executable, move->from, places, batch * (int64_t)sizeof *places);
+  if (status == TSR_OK && move->refs.from != TSR_NONE) {
+    status = tsr_executable_write(move->executable, move->refs.from, places, batch * (int64_t)sizeof *places);
   }
   if (status == TSR_OK) {
-    status = tsr_executable_write(move->executable, move->from_rows, places + batch, n * (int64_t)sizeof *places);
+    status = tsr_executable_write(move->executable, move->refs.from_rows, places + batch, n * (int64_t)sizeof *places);
   }
   free(places);
   return status == TSR_OK ? tsr_transformer_run(search->transformer, move, 1.0) : status;

@@ -123,12 +123,12 @@ static tsr_status compile_step(tsr_search *search, int32_t *renewed)
   *renewed = 1;
   search->step = step;
   if (search->chosen) {
-    TSR_TRY(tsr_executable_write(step->executable, step->chosen, search->chosen,
+    TSR_TRY(tsr_executable_write(step->executable, step->refs.chosen, search->chosen,
                                  search->n_chosen * (int64_t)sizeof *search->chosen));
   }
-  return step->source_lengths == TSR_NONE
+  return step->refs.source_lengths == TSR_NONE
              ? TSR_OK
-             : tsr_executable_write(step->executable, step->source_lengths, search->lengths,
+             : tsr_executable_write(step->executable, step->refs.source_lengths, search->lengths,
                                     search->batch * (int64_t)sizeof *search->lengths);
 }
 
@@ -146,7 +146,7 @@ tsr_status tsr_search_prepare(tsr_search *search, int32_t position, tsr_search_i
   if (!changed && !*renewed) {
     return TSR_OK;
   }
-  return tsr_executable_write(search->step->executable, search->step->suppress, search->mask,
+  return tsr_executable_write(search->step->executable, search->step->refs.suppress, search->mask,
                               search->columns * (int64_t)sizeof *search->mask);
 }
 
@@ -159,7 +159,7 @@ static tsr_status run_step(tsr_search *search, int32_t position)
   TSR_TRY(tsr_transformer_run(search->transformer, search->step, share));
   if (search->attention) {
     int64_t size = (int64_t)search->batch * search->beam * search->source_room * (int64_t)sizeof *search->attention;
-    TSR_TRY(tsr_executable_read(search->step->executable, search->step->attention, search->attention, size));
+    TSR_TRY(tsr_executable_read(search->step->executable, search->step->refs.attention, search->attention, size));
   }
   search->transformer->work.step_runs++;
   return TSR_OK;
@@ -196,8 +196,8 @@ tsr_status tsr_search_run_greedy(tsr_search *search, int32_t position, int32_t *
   double start = tsr_seconds();
   int64_t n = search->batch;
   TSR_TRY(run_step(search, position));
-  TSR_TRY(tsr_executable_read(step->executable, step->next_logit, logits, n * (int64_t)sizeof *logits));
-  TSR_TRY(tsr_executable_read(step->executable, step->next, next, n * (int64_t)sizeof *next));
+  TSR_TRY(tsr_executable_read(step->executable, step->refs.next_logit, logits, n * (int64_t)sizeof *logits));
+  TSR_TRY(tsr_executable_read(step->executable, step->refs.next, next, n * (int64_t)sizeof *next));
   search->transformer->work.step_seconds += tsr_seconds() - start;
   TSR_TRY(check_indices(search, position, next, (size_t)n));
   return check_scores(search, position, logits, (size_t)search->count);
@@ -289,7 +289,7 @@ static tsr_status search_candidates(tsr_search *search, int32_t position, tsr_se
   TSR_TRY(check_scores(search, position, search->values, open * k));
   for (size_t r = 0; r < open; r++) {
     float *values = search->values + r * k;
-    if (search->step->best_log != TSR_NONE) {
+    if (search->step->refs.best_log != TSR_NONE) {
       search->normalisers[r] = values[0] - search->normalisers[r];
     }
     if (!search->mask && mark_row(search, (int32_t)r, position + 1, ids(user, (int32_t)r))) {
@@ -317,18 +317,18 @@ tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_search_ids_f
   int64_t size = rows * search->k * (int64_t)sizeof(float);
   double start = tsr_seconds();
   TSR_TRY(run_step(search, position));
-  if (step->scores != TSR_NONE) {
-    TSR_TRY(tsr_executable_read(step->executable, step->scores, search->scores,
+  if (step->refs.scores != TSR_NONE) {
+    TSR_TRY(tsr_executable_read(step->executable, step->refs.scores, search->scores,
                                 rows * search->columns * (int64_t)sizeof *search->scores));
   } else {
-    TSR_TRY(tsr_executable_read(step->executable, step->values, search->values, size));
-    TSR_TRY(tsr_executable_read(step->executable, step->indices, search->indices, size));
+    TSR_TRY(tsr_executable_read(step->executable, step->refs.values, search->values, size));
+    TSR_TRY(tsr_executable_read(step->executable, step->refs.indices, search->indices, size));
   }
-  if (step->best_log != TSR_NONE) {
-    TSR_TRY(tsr_executable_read(step->executable, step->best_log, search->normalisers,
+  if (step->refs.best_log != TSR_NONE) {
+    TSR_TRY(tsr_executable_read(step->executable, step->refs.best_log, search->normalisers,
                                 rows * (int64_t)sizeof *search->normalisers));
   }
   search->transformer->work.step_seconds += tsr_seconds() - start;
-  return step->scores != TSR_NONE ? search_rows(search, position, ids, user)
-                                  : search_candidates(search, position, ids, user);
+  return step->refs.scores != TSR_NONE ? search_rows(search, position, ids, user)
+                                       : search_candidates(search, position, ids, user);
 }

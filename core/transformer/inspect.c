@@ -52,7 +52,7 @@ static tsr_status collect(const tsr_compiled *c, int32_t n_batch, const int32_t 
   for (tsr_ref ref = 1; ref < n_tensors; ref++) {
     const char *name = tsr_ref_name(program, ref);
     if (tsr_ref_kind(program, ref) != TSR_STORAGE_OUTPUT || tsr_program_find(program, name) != ref ||
-        ref == c->encoder_output || ref == c->logits) {
+        ref == c->refs.encoder_output || ref == c->refs.logits) {
       continue;
     }
     tsr_shape shape = tsr_ref_shape(program, ref);

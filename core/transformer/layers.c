@@ -382,7 +382,7 @@ static tsr_ref cross_attention(const tsr_builder *b, const tsr_stack *stack, int
   tap(b, TSR_INSPECT_CROSS_ATTENTION, weights, "%s.cross_attention.weights", prefix);
   if (cross->shown == layer + 1) {
     enum { HEADS = 1 << 1 };
-    tsr_output(b->program, "attention", tsr_reduce_sum(b->program, weights, HEADS));
+    *cross->attention = tsr_output(b->program, "attention", tsr_reduce_sum(b->program, weights, HEADS));
   }
   y = linear(b, y, prefix, "cross_attention.output", TSR_ACTIVATION_NONE);
   tsr_scope_pop(b->program);

@@ -1,81 +1,94 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/transformer/programs.h"
 
+#include <string.h>
+
 #include "core/base/status.h"
 #include "core/transformer/transformer.h"
 
-/* The tokens whose logits are computed; TSR_NONE where those of all are. */
-static tsr_ref chosen_input(const tsr_builder *b, const tsr_program_key *key)
+int tsr_program_key_equal(const tsr_program_key *a, const tsr_program_key *b)
 {
-  return key->shortlist > 0 ? tsr_input(b->program, "chosen", TSR_I32, TSR_SHAPE(key->shortlist)) : TSR_NONE;
+  return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* The tokens whose logits are computed, if not those of all are. */
+static void chosen_input(const tsr_builder *b, const tsr_program_key *key, tsr_program_refs *refs)
+{
+  if (key->shortlist > 0) {
+    refs->chosen = tsr_input(b->program, "chosen", TSR_I32, TSR_SHAPE(key->shortlist));
+  }
 }
 
 /* source [B, S], source_lengths [B] -> encoder_output [B*S, D], and the states of cross-attention. */
-static void build_encode(const tsr_builder *b, const tsr_program_key *key)
+static void build_encode(const tsr_builder *b, const tsr_program_key *key, tsr_program_refs *refs)
 {
   const tsr_program_size *size = &key->size;
   tsr_program *p = b->program;
   tsr_stack stack = tsr_stack_encoder(&b->model->config);
-  tsr_ref source = tsr_input(p, "source", TSR_I32, TSR_SHAPE(size->batch, size->source));
-  tsr_ref lengths = tsr_input(p, "source_lengths", TSR_I32, TSR_SHAPE(size->batch));
-  tsr_self_attention self = {.batch = size->batch, .queries = size->source, .lengths = lengths};
-  tsr_ref x = tsr_build_embedding(b, &stack, source, size->batch, size->source);
+  refs->source = tsr_input(p, "source", TSR_I32, TSR_SHAPE(size->batch, size->source));
+  refs->source_lengths = tsr_input(p, "source_lengths", TSR_I32, TSR_SHAPE(size->batch));
+  tsr_self_attention self = {.batch = size->batch, .queries = size->source, .lengths = refs->source_lengths};
+  tsr_ref x = tsr_build_embedding(b, &stack, refs->source, size->batch, size->source);
   x = tsr_build_stack(b, &stack, x, &self, NULL);
-  x = tsr_output(p, "encoder_output", x);
+  x = refs->encoder_output = tsr_output(p, "encoder_output", x);
   tsr_build_cross_states(b, x, size->batch, size->source, key->source_room > 0 ? key->source_room : size->source);
   if (key->shortlist > 0) {
-    tsr_build_shortlist(b, chosen_input(b, key));
+    chosen_input(b, key, refs);
+    tsr_build_shortlist(b, refs->chosen);
   }
 }
 
 /* What cross-attention looks at in a decoding program, whose keys are in states; *cross is filled. NULL for a decoder
  * alone. */
 static const tsr_cross_attention *make_cross(const tsr_builder *b, const tsr_program_size *size, int64_t queries,
-                                             tsr_cross_attention *cross)
+                                             tsr_cross_attention *cross, tsr_program_refs *refs)
 {
   if (b->model->config.encoder_layers == 0) {
     return NULL;
   }
-  tsr_ref lengths = tsr_input(b->program, "source_lengths", TSR_I32, TSR_SHAPE(size->batch));
-  *cross = (tsr_cross_attention){.batch = size->batch, .queries = queries, .keys = size->source, .lengths = lengths};
+  refs->source_lengths = tsr_input(b->program, "source_lengths", TSR_I32, TSR_SHAPE(size->batch));
+  *cross = (tsr_cross_attention){.batch = size->batch,
+                                 .queries = queries,
+                                 .keys = size->source,
+                                 .lengths = refs->source_lengths,
+                                 .attention = &refs->attention};
   return cross;
 }
 
 /* target [B, L], source_lengths [B] -> the logits of all positions, [B*L, V]. */
-static tsr_ref build_forced(const tsr_builder *b, const tsr_program_size *size)
+static tsr_ref build_forced(const tsr_builder *b, const tsr_program_size *size, tsr_program_refs *refs)
 {
   tsr_program *p = b->program;
   tsr_stack stack = tsr_stack_decoder(&b->model->config);
-  tsr_ref target = tsr_input(p, "target", TSR_I32, TSR_SHAPE(size->batch, size->target));
+  refs->target = tsr_input(p, "target", TSR_I32, TSR_SHAPE(size->batch, size->target));
   tsr_self_attention self = {.batch = size->batch, .queries = size->target, .causal = 1};
   tsr_cross_attention room;
-  const tsr_cross_attention *cross = make_cross(b, size, size->target, &room);
-  tsr_ref x = tsr_build_embedding(b, &stack, target, size->batch, size->target);
+  const tsr_cross_attention *cross = make_cross(b, size, size->target, &room, refs);
+  tsr_ref x = tsr_build_embedding(b, &stack, refs->target, size->batch, size->target);
   x = tsr_build_stack(b, &stack, x, &self, cross);
   return tsr_build_logits(b, x, TSR_NONE, TSR_NONE);
 }
 
 /* -> logits [B*L, V]. */
-static void build_decode(const tsr_builder *b, const tsr_program_size *size)
+static void build_decode(const tsr_builder *b, const tsr_program_size *size, tsr_program_refs *refs)
 {
-  tsr_ref logits = build_forced(b, size);
-  tsr_output(b->program, "logits", logits);
+  refs->logits = tsr_output(b->program, "logits", build_forced(b, size, refs));
 }
 
 /* labels [B*L] -> losses [B*L]; 0 for a label that is none. The logits stay on the device. */
-static void build_score(const tsr_builder *b, const tsr_program_size *size)
+static void build_score(const tsr_builder *b, const tsr_program_size *size, tsr_program_refs *refs)
 {
   tsr_program *p = b->program;
-  tsr_ref labels = tsr_input(p, "labels", TSR_I32, TSR_SHAPE((int64_t)size->batch * size->target));
-  tsr_ref logits = build_forced(b, size);
+  refs->labels = tsr_input(p, "labels", TSR_I32, TSR_SHAPE((int64_t)size->batch * size->target));
+  tsr_ref logits = build_forced(b, size, refs);
   tsr_scope_push(p, "score");
-  tsr_output(p, "losses", tsr_cross_entropy(p, logits, labels, 0.0f, NULL));
+  refs->losses = tsr_output(p, "losses", tsr_cross_entropy(p, logits, refs->labels, 0.0f, NULL));
   tsr_scope_pop(p);
 }
 
-/* One step for R = B*N rows: token [R] at position [1] -> logits [R, V], with the mask added. */
-static tsr_ref build_step(const tsr_builder *b, const tsr_program_key *key, int32_t beam, tsr_ref token,
-                          tsr_ref position, tsr_ref rows, tsr_ref mask, tsr_ref chosen)
+/* One step for R = B*N rows: token [R] at position [1] -> logits [R, V], with the mask added. What it reads is
+ * there. */
+static tsr_ref build_step(const tsr_builder *b, const tsr_program_key *key, int32_t beam, tsr_program_refs *refs)
 {
   const tsr_program_size *size = &key->size;
   tsr_stack stack = tsr_stack_decoder(&b->model->config);
@@ -83,15 +96,15 @@ static tsr_ref build_step(const tsr_builder *b, const tsr_program_key *key, int3
                              .queries = 1,
                              .causal = 1,
                              .capacity = size->target,
-                             .position = position,
-                             .rows = rows};
+                             .position = refs->position,
+                             .rows = refs->rows};
   /* The hypotheses of a sentence are queries to the same keys: nothing is repeated for them. */
   tsr_cross_attention room = {0};
-  const tsr_cross_attention *cross = make_cross(b, size, beam, &room);
+  const tsr_cross_attention *cross = make_cross(b, size, beam, &room, refs);
   room.shown = key->attention;
-  tsr_ref x = tsr_build_step_embedding(b, &stack, token, position);
+  tsr_ref x = tsr_build_step_embedding(b, &stack, refs->token, refs->position);
   x = tsr_build_stack(b, &stack, x, &self, cross);
-  return tsr_build_logits(b, x, mask, chosen);
+  return tsr_build_logits(b, x, refs->suppress, refs->chosen);
 }
 
 /* Columns of the logits. */
@@ -118,52 +131,53 @@ static tsr_ref tokens_of(const tsr_builder *b, tsr_ref columns, tsr_ref chosen)
 
 /* States token [B], position [1]; suppress is added to the logits. -> next [B, 1], next_logit [B, 1]; the token is fed
  * back and the position counted up on the device. */
-static void build_greedy(const tsr_builder *b, const tsr_program_key *key)
+static void build_greedy(const tsr_builder *b, const tsr_program_key *key, tsr_program_refs *refs)
 {
   tsr_program *p = b->program;
   const tsr_program_size *size = &key->size;
-  tsr_ref token = tsr_state(p, "token", TSR_I32, TSR_SHAPE(size->batch));
-  tsr_ref position = tsr_state(p, "position", TSR_I32, TSR_SHAPE(1));
+  refs->token = tsr_state(p, "token", TSR_I32, TSR_SHAPE(size->batch));
+  refs->position = tsr_state(p, "position", TSR_I32, TSR_SHAPE(1));
   tsr_ref one = tsr_constant(p, TSR_ONE_NAME, TSR_I32, TSR_SHAPE(1));
-  tsr_ref chosen = chosen_input(b, key);
-  tsr_ref logits = build_step(b, key, 1, token, position, TSR_NONE, suppress_input(b, key), chosen);
+  chosen_input(b, key, refs);
+  refs->suppress = suppress_input(b, key);
+  tsr_ref logits = build_step(b, key, 1, refs);
   tsr_scope_push(p, "search");
   tsr_ref next = TSR_NONE;
   tsr_ref value = tsr_topk(p, logits, 1, &next);
-  next = tsr_output(p, "next", tokens_of(b, next, chosen));
-  tsr_output(p, "next_logit", value);
-  tsr_update(p, token, tsr_reshape(p, next, TSR_SHAPE(size->batch)));
-  tsr_update(p, position, tsr_add(p, position, one));
+  refs->next = tsr_output(p, "next", tokens_of(b, next, refs->chosen));
+  refs->next_logit = tsr_output(p, "next_logit", value);
+  tsr_update(p, refs->token, tsr_reshape(p, refs->next, TSR_SHAPE(size->batch)));
+  tsr_update(p, refs->position, tsr_add(p, refs->position, one));
   tsr_scope_pop(p);
 }
 
 /* Inputs token [R], position [1]; rows [R, C] and suppress as the key says.
  * -> values [R, k], indices [R, k], best_log [R, 1] if the key asks for it; or scores [R, V]. */
-static void build_beam(const tsr_builder *b, const tsr_program_key *key)
+static void build_beam(const tsr_builder *b, const tsr_program_key *key, tsr_program_refs *refs)
 {
   tsr_program *p = b->program;
   const tsr_program_size *size = &key->size;
   int64_t hypotheses = (int64_t)size->batch * size->beam;
   int32_t columns = columns_of(b, key);
-  tsr_ref chosen = chosen_input(b, key);
-  tsr_ref token = tsr_input(p, "token", TSR_I32, TSR_SHAPE(hypotheses));
-  tsr_ref position = tsr_input(p, "position", TSR_I32, TSR_SHAPE(1));
-  tsr_ref rows = key->logits ? TSR_NONE : tsr_input(p, "rows", TSR_I32, TSR_SHAPE(hypotheses, size->target));
-  tsr_ref mask = key->masked ? suppress_input(b, key) : TSR_NONE;
-  tsr_ref logits = build_step(b, key, size->beam, token, position, rows, mask, chosen);
+  chosen_input(b, key, refs);
+  refs->token = tsr_input(p, "token", TSR_I32, TSR_SHAPE(hypotheses));
+  refs->position = tsr_input(p, "position", TSR_I32, TSR_SHAPE(1));
+  refs->rows = key->logits ? TSR_NONE : tsr_input(p, "rows", TSR_I32, TSR_SHAPE(hypotheses, size->target));
+  refs->suppress = key->masked ? suppress_input(b, key) : TSR_NONE;
+  tsr_ref logits = build_step(b, key, size->beam, refs);
   tsr_scope_push(p, "search");
   tsr_ref scores = key->logits ? logits : tsr_log_softmax(p, logits);
   if (key->candidates == TSR_WHOLE_ROWS) {
-    tsr_output(p, "scores", scores);
+    refs->scores = tsr_output(p, "scores", scores);
   } else {
     int32_t k = key->candidates > 0 ? key->candidates : 2 * size->beam;
     tsr_ref indices = TSR_NONE;
     tsr_ref values = tsr_topk(p, scores, k < columns ? k : columns, &indices);
-    tsr_output(p, "values", values);
-    tsr_output(p, "indices", tokens_of(b, indices, chosen));
+    refs->values = tsr_output(p, "values", values);
+    refs->indices = tsr_output(p, "indices", tokens_of(b, indices, refs->chosen));
   }
   if (key->normaliser) {
-    tsr_output(p, "best_log", tsr_topk(p, tsr_log_softmax(p, logits), 1, NULL));
+    refs->best_log = tsr_output(p, "best_log", tsr_topk(p, tsr_log_softmax(p, logits), 1, NULL));
   }
   tsr_scope_pop(p);
 }
@@ -181,32 +195,32 @@ static void move_state(const tsr_builder *b, const char *name, int64_t rows, int
   tsr_append(p, tsr_reshape(p, state, TSR_SHAPE(1, rows * length, heads, size)), taken, TSR_NONE);
 }
 
-static void build_move(const tsr_builder *b, const tsr_program_key *key)
+static void build_move(const tsr_builder *b, const tsr_program_key *key, tsr_program_refs *refs)
 {
   tsr_program *p = b->program;
   const tsr_program_size *size = &key->size;
   int32_t has_cross = b->model->config.encoder_layers > 0;
-  tsr_ref from = has_cross ? tsr_input(p, "from", TSR_I32, TSR_SHAPE(key->moved)) : TSR_NONE;
-  tsr_ref from_rows = tsr_input(p, "from_rows", TSR_I32, TSR_SHAPE((int64_t)key->moved * size->beam));
+  refs->from = has_cross ? tsr_input(p, "from", TSR_I32, TSR_SHAPE(key->moved)) : TSR_NONE;
+  refs->from_rows = tsr_input(p, "from_rows", TSR_I32, TSR_SHAPE((int64_t)key->moved * size->beam));
   tsr_scope_push(p, "search");
   for (int32_t i = 0; i < 2 * b->model->config.decoder_layers; i++) {
     const char *what = i % 2 == 0 ? "keys" : "values";
     char name[96];
     if (has_cross) {
-      move_state(b, tsr_state_name(name, i / 2, "cross_attention", what), size->batch, size->source, from);
+      move_state(b, tsr_state_name(name, i / 2, "cross_attention", what), size->batch, size->source, refs->from);
     }
     move_state(b, tsr_state_name(name, i / 2, "self_attention", what), (int64_t)size->batch * size->beam, size->target,
-               from_rows);
+               refs->from_rows);
   }
   tsr_scope_pop(p);
 }
 
-static void build_prefill(const tsr_builder *b, const tsr_program_key *key)
+static void build_prefill(const tsr_builder *b, const tsr_program_key *key, tsr_program_refs *refs)
 {
   tsr_program *p = b->program;
   const tsr_program_size *size = &key->size;
   tsr_stack stack = tsr_stack_decoder(&b->model->config);
-  tsr_ref target = tsr_input(p, "target", TSR_I32, TSR_SHAPE(size->batch, key->positions));
+  refs->target = tsr_input(p, "target", TSR_I32, TSR_SHAPE(size->batch, key->positions));
   tsr_self_attention self = {.batch = size->batch,
                              .queries = key->positions,
                              .causal = 1,
@@ -214,8 +228,8 @@ static void build_prefill(const tsr_builder *b, const tsr_program_key *key)
                              .room = size->target,
                              .kept_rows = key->logits ? size->beam : 1};
   tsr_cross_attention room = {0};
-  const tsr_cross_attention *cross = make_cross(b, size, key->positions, &room);
-  tsr_ref x = tsr_build_embedding(b, &stack, target, size->batch, key->positions);
+  const tsr_cross_attention *cross = make_cross(b, size, key->positions, &room, refs);
+  tsr_ref x = tsr_build_embedding(b, &stack, refs->target, size->batch, key->positions);
   tsr_build_stack(b, &stack, x, &self, cross);
 }
 
@@ -255,30 +269,31 @@ static tsr_status check(const tsr_model *model, const tsr_program_key *key)
   return TSR_OK;
 }
 
-tsr_status tsr_build_program(const tsr_builder *builder, const tsr_program_key *key)
+tsr_status tsr_build_program(const tsr_builder *builder, const tsr_program_key *key, tsr_program_refs *refs)
 {
+  *refs = (tsr_program_refs){TSR_NONE};
   TSR_TRY(check(builder->model, key));
   switch (key->kind) {
   case TSR_PROGRAM_ENCODE:
-    build_encode(builder, key);
+    build_encode(builder, key, refs);
     break;
   case TSR_PROGRAM_DECODE:
-    build_decode(builder, &key->size);
+    build_decode(builder, &key->size, refs);
     break;
   case TSR_PROGRAM_SCORE:
-    build_score(builder, &key->size);
+    build_score(builder, &key->size, refs);
     break;
   case TSR_PROGRAM_GREEDY:
-    build_greedy(builder, key);
+    build_greedy(builder, key, refs);
     break;
   case TSR_PROGRAM_PREFILL:
-    build_prefill(builder, key);
+    build_prefill(builder, key, refs);
     break;
   case TSR_PROGRAM_MOVE:
-    build_move(builder, key);
+    build_move(builder, key, refs);
     break;
   default:
-    build_beam(builder, key);
+    build_beam(builder, key, refs);
     break;
   }
   return tsr_program_status(builder->program);
@@ -290,7 +305,8 @@ static tsr_status make_program(const tsr_model *model, tsr_dtype weights, tsr_dt
   tsr_builder builder = {.model = model, .weights = weights, .states = states};
   TSR_TRY(tsr_program_create(&builder.program));
   tsr_program_key key = {.kind = kind, .size = *size};
-  tsr_status status = tsr_build_program(&builder, &key);
+  tsr_program_refs refs;
+  tsr_status status = tsr_build_program(&builder, &key, &refs);
   if (status != TSR_OK) {
     tsr_program_destroy(builder.program);
     return status;

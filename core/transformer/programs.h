@@ -16,7 +16,8 @@ enum { TSR_PROGRAM_PREFILL = 65 };
 
 enum { TSR_WHOLE_ROWS = -1, TSR_MAX_CANDIDATES = 1024 /* of topk */ };
 
-/* What tells one program of a model from another. */
+/* What tells one program of a model from another; 0 where it does not matter. All are int32_t, so that keys are
+ * compared as a whole (tsr_program_key_equal) and no field can be left out. */
 typedef struct tsr_program_key {
   int32_t kind; /* TSR_PROGRAM_* */
   tsr_program_size size;
@@ -38,7 +39,21 @@ typedef struct tsr_program_key {
                          sentence are filled, else its first */
 } tsr_program_key;
 
-/* Builds into an empty program. Errors: TSR_ERR_ARGUMENT, TSR_ERR_UNSUPPORTED, the program's. */
-tsr_status tsr_build_program(const tsr_builder *builder, const tsr_program_key *key) TSR_MUST_CHECK;
+_Static_assert(sizeof(tsr_program_key) == 15 * sizeof(int32_t), "a key is so many int32_t, without room between them");
+
+/* 1 if both are of the same program. */
+int tsr_program_key_equal(const tsr_program_key *a, const tsr_program_key *b);
+
+/* What is written before a run and read after it; TSR_NONE where a program does not have it. */
+typedef struct tsr_program_refs {
+  tsr_ref source, source_lengths, target;
+  tsr_ref token, position, rows, suppress;
+  tsr_ref encoder_output, logits, labels, losses;
+  tsr_ref next, next_logit, values, indices, scores, best_log, from, from_rows, attention, chosen;
+} tsr_program_refs;
+
+/* Builds into an empty program; *refs is filled. Errors: TSR_ERR_ARGUMENT, TSR_ERR_UNSUPPORTED, the program's. */
+tsr_status tsr_build_program(const tsr_builder *builder, const tsr_program_key *key,
+                             tsr_program_refs *refs) TSR_MUST_CHECK;
 
 #endif

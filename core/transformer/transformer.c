@@ -421,32 +421,9 @@ static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, tsr_co
   tsr_builder builder = {.model = t->model, .weights = t->options.weights, .states = t->states, .taps = key->taps};
   TSR_TRY(tsr_program_create(&builder.program));
   tsr_program *program = builder.program;
-  tsr_status status = tsr_build_program(&builder, key);
+  tsr_status status = tsr_build_program(&builder, key, &compiled->refs);
   if (status == TSR_OK) {
-    *compiled = (tsr_compiled){
-        .key = *key,
-        .source = tsr_program_find(program, "source"),
-        .source_lengths = tsr_program_find(program, "source_lengths"),
-        .target = tsr_program_find(program, "target"),
-        .token = tsr_program_find(program, "token"),
-        .position = tsr_program_find(program, "position"),
-        .rows = tsr_program_find(program, "rows"),
-        .suppress = tsr_program_find(program, "suppress"),
-        .encoder_output = tsr_program_find(program, "encoder_output"),
-        .logits = tsr_program_find(program, "logits"),
-        .labels = tsr_program_find(program, "labels"),
-        .losses = tsr_program_find(program, "losses"),
-        .next = tsr_program_find(program, "next"),
-        .next_logit = tsr_program_find(program, "next_logit"),
-        .values = tsr_program_find(program, "values"),
-        .indices = tsr_program_find(program, "indices"),
-        .scores = tsr_program_find(program, "scores"),
-        .best_log = tsr_program_find(program, "best_log"),
-        .from = tsr_program_find(program, "from"),
-        .from_rows = tsr_program_find(program, "from_rows"),
-        .attention = tsr_program_find(program, "attention"),
-        .chosen = tsr_program_find(program, "chosen"),
-    };
+    compiled->key = *key;
     status = make_executable(t, program, &compiled->executable);
   }
   if (status == TSR_OK && (key->taps != 0 || t->options.profile)) {
@@ -455,15 +432,6 @@ static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, tsr_co
   }
   tsr_program_destroy(program);
   return status;
-}
-
-static int same_key(const tsr_program_key *a, const tsr_program_key *b)
-{
-  return a->kind == b->kind && a->size.batch == b->size.batch && a->size.source == b->size.source &&
-         a->size.target == b->size.target && a->size.beam == b->size.beam && a->source_room == b->source_room &&
-         a->masked == b->masked && a->candidates == b->candidates && a->logits == b->logits &&
-         a->normaliser == b->normaliser && a->attention == b->attention && a->shortlist == b->shortlist &&
-         a->moved == b->moved && a->positions == b->positions && a->taps == b->taps;
 }
 
 tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key, tsr_compiled **compiled)
@@ -476,7 +444,7 @@ tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_progr
   TSR_TRY(reserve_shortlist(t, key->shortlist));
   int32_t slot = 0;
   for (int32_t i = 0; i < t->options.cache; i++) {
-    if (t->compiled[i] && same_key(&t->compiled[i]->key, key)) {
+    if (t->compiled[i] && tsr_program_key_equal(&t->compiled[i]->key, key)) {
       t->compiled[i]->used = ++t->calls;
       *compiled = t->compiled[i];
       return TSR_OK;
@@ -567,9 +535,9 @@ tsr_status tsr_forward_encode(tsr_transformer *t, const tsr_forward *forward, ts
       .kind = TSR_PROGRAM_ENCODE, .size = {.batch = size->batch, .source = size->source}, .taps = forward->taps};
   TSR_TRY(tsr_transformer_compile(t, &key, compiled));
   tsr_compiled *c = *compiled;
-  TSR_TRY(tsr_executable_write(c->executable, c->source, forward->source,
+  TSR_TRY(tsr_executable_write(c->executable, c->refs.source, forward->source,
                                (int64_t)size->batch * size->source * (int64_t)sizeof *forward->source));
-  TSR_TRY(tsr_executable_write(c->executable, c->source_lengths, forward->source_lengths,
+  TSR_TRY(tsr_executable_write(c->executable, c->refs.source_lengths, forward->source_lengths,
                                size->batch * (int64_t)sizeof *forward->source_lengths));
   return tsr_transformer_run(t, c, 1.0);
 }
@@ -580,10 +548,10 @@ tsr_status tsr_forward_decode(tsr_transformer *t, const tsr_forward *forward, ts
   tsr_program_key key = {.kind = TSR_PROGRAM_DECODE, .size = *size, .taps = forward->taps};
   TSR_TRY(tsr_transformer_compile(t, &key, compiled));
   tsr_compiled *c = *compiled;
-  TSR_TRY(tsr_executable_write(c->executable, c->target, forward->target,
+  TSR_TRY(tsr_executable_write(c->executable, c->refs.target, forward->target,
                                (int64_t)size->batch * size->target * (int64_t)sizeof *forward->target));
-  if (c->source_lengths != TSR_NONE) {
-    TSR_TRY(tsr_executable_write(c->executable, c->source_lengths, forward->source_lengths,
+  if (c->refs.source_lengths != TSR_NONE) {
+    TSR_TRY(tsr_executable_write(c->executable, c->refs.source_lengths, forward->source_lengths,
                                  size->batch * (int64_t)sizeof *forward->source_lengths));
   }
   return tsr_transformer_run(t, c, 1.0);
@@ -614,13 +582,13 @@ tsr_status tsr_transformer_forward(tsr_transformer *transformer, int32_t n_batch
     TSR_TRY(tsr_forward_encode(transformer, &forward, &c));
   }
   if (encoder_output) {
-    TSR_TRY(tsr_executable_read(c->executable, c->encoder_output, encoder_output,
+    TSR_TRY(tsr_executable_read(c->executable, c->refs.encoder_output, encoder_output,
                                 (int64_t)n_batch * n_source * config->d_model * (int64_t)sizeof *encoder_output));
   }
   if (!logits) {
     return TSR_OK;
   }
   TSR_TRY(tsr_forward_decode(transformer, &forward, &c));
-  return tsr_executable_read(c->executable, c->logits, logits,
+  return tsr_executable_read(c->executable, c->refs.logits, logits,
                              (int64_t)n_batch * n_target * config->target_vocabulary * (int64_t)sizeof *logits);
 }

@@ -8,15 +8,12 @@
 #include "core/transformer/programs.h"
 #include "tessera/inspect.h"
 
-/* A program compiled for the transformer's device. Refs that its kind does not have are TSR_NONE. */
+/* A program compiled for the transformer's device. */
 typedef struct tsr_compiled {
   tsr_program_key key;
   tsr_executable *executable;
   uint64_t used; /* when it was asked for last, in calls */
-  tsr_ref source, source_lengths, target;
-  tsr_ref token, position, rows, suppress;
-  tsr_ref encoder_output, logits, labels, losses;
-  tsr_ref next, next_logit, values, indices, scores, best_log, from, from_rows, attention, chosen;
+  tsr_program_refs refs;
   tsr_program *program; /* where the key has taps, to find them by name, or times are kept; else NULL */
   uint64_t *times;      /* with options.profile: [2][lines], nanoseconds summed over the runs, and room; else NULL */
   int64_t runs;         /* with options.profile */

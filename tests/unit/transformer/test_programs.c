@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The keys by which compiled programs are found, and the tensors that a program is written and read by.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/transformer/programs.h"
+#include "tests/support/configs.h"
+
+/* Keys that differ in any one number are of different programs. */
+static void test_key(void **state)
+{
+  (void)state;
+  enum { N = sizeof(tsr_program_key) / sizeof(int32_t) };
+  int32_t numbers[N];
+  tsr_program_key key, other;
+  for (int32_t i = 0; i < N; i++) {
+    numbers[i] = 100 + i;
+  }
+  memcpy(&key, numbers, sizeof key);
+  memcpy(&other, numbers, sizeof other);
+  assert_true(tsr_program_key_equal(&key, &other));
+  for (int32_t i = 0; i < N; i++) {
+    numbers[i]++;
+    memcpy(&other, numbers, sizeof other);
+    numbers[i]--;
+    assert_false(tsr_program_key_equal(&key, &other));
+  }
+  /* As they are written: fields that are left out are 0, wherever the key lies. */
+  memset(&other, 0xff, sizeof other);
+  other = (tsr_program_key){.kind = TSR_PROGRAM_BEAM, .size = {.batch = 3}, .positions = 0};
+  key = (tsr_program_key){.kind = TSR_PROGRAM_BEAM, .size = {3}};
+  assert_true(tsr_program_key_equal(&key, &other));
+}
+
+#define REF(field)                                                                                                     \
+  {                                                                                                                    \
+#field, offsetof(tsr_program_refs, field)                                                                          \
+  }
+static const struct {
+  const char *name;
+  size_t offset;
+} refs_by_name[] = {
+    REF(source), REF(source_lengths), REF(target), REF(token),     REF(position), REF(rows),       REF(suppress),
+    REF(logits), REF(encoder_output), REF(labels), REF(losses),    REF(next),     REF(next_logit), REF(values),
+    REF(scores), REF(indices),        REF(from),   REF(from_rows), REF(best_log), REF(attention),  REF(chosen),
+};
+enum { N_REFS = sizeof refs_by_name / sizeof refs_by_name[0] };
+_Static_assert(sizeof(tsr_program_refs) == N_REFS * sizeof(tsr_ref), "each has its name");
+
+/* What a program hands out of itself is what it has under that name, or nothing, as for the other. */
+static void test_refs(void **state)
+{
+  (void)state;
+  const tsr_program_size size = {.batch = 2, .source = 5, .target = 8, .beam = 3};
+  const tsr_program_key keys[] = {
+      {.kind = TSR_PROGRAM_ENCODE, .size = size, .shortlist = 4},
+      {.kind = TSR_PROGRAM_ENCODE, .size = size},
+      {.kind = TSR_PROGRAM_DECODE, .size = size},
+      {.kind = TSR_PROGRAM_SCORE, .size = size},
+      {.kind = TSR_PROGRAM_GREEDY, .size = size, .attention = 1},
+      {.kind = TSR_PROGRAM_GREEDY, .size = size, .shortlist = 4},
+      {.kind = TSR_PROGRAM_BEAM, .size = size, .masked = 1, .attention = 1},
+      {.kind = TSR_PROGRAM_BEAM, .size = size, .logits = 1, .candidates = 3, .normaliser = 1, .shortlist = 4},
+      {.kind = TSR_PROGRAM_BEAM, .size = size, .candidates = TSR_WHOLE_ROWS},
+      {.kind = TSR_PROGRAM_MOVE, .size = size, .moved = 1},
+      {.kind = TSR_PROGRAM_PREFILL, .size = size, .positions = 8},
+  };
+  int32_t seen[N_REFS] = {0};
+  const tsr_transformer_config config = marian_config();
+  tsr_model *model;
+  assert_int_equal(tsr_model_create(&config, &model), TSR_OK);
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    tsr_builder builder = {.model = model};
+    tsr_program_refs refs;
+    memset(&refs, 0xff, sizeof refs);
+    assert_int_equal(tsr_program_create(&builder.program), TSR_OK);
+    assert_int_equal(tsr_build_program(&builder, &keys[i], &refs), TSR_OK);
+    for (int32_t j = 0; j < N_REFS; j++) {
+      tsr_ref ref;
+      memcpy(&ref, (const char *)&refs + refs_by_name[j].offset, sizeof ref);
+      if (ref != tsr_program_find(builder.program, refs_by_name[j].name)) {
+        fail_msg("key %d: %s is tensor %d, the program has it as %d", (int)i, refs_by_name[j].name, (int)ref,
+                 (int)tsr_program_find(builder.program, refs_by_name[j].name));
+      }
+      seen[j] += ref != TSR_NONE;
+    }
+    tsr_program_destroy(builder.program);
+  }
+  for (int32_t j = 0; j < N_REFS; j++) {
+    if (seen[j] == 0) {
+      fail_msg("no program of these has %s", refs_by_name[j].name);
+    }
+  }
+  tsr_model_close(model);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_key),
+      cmocka_unit_test(test_refs),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
