@@ -259,8 +259,7 @@ tsr_status tsr_search_grow(tsr_search *search, int32_t position)
   }
   int32_t capacity = capacity_for(search, 2 * search->capacity);
   search->step = NULL;
-  TSR_TRY(tsr_transformer_widen_cache(search->transformer, (int64_t)search->batch * search->beam, search->capacity,
-                                      capacity, position));
+  TSR_TRY(tsr_transformer_grow_cache(search->transformer, search->batch, search->beam, search->capacity, capacity));
   search->capacity = capacity;
   return TSR_OK;
 }

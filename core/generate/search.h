@@ -4,7 +4,7 @@
  *
  * Capacity of the cache. A batch starts with room for one and a half times the source's length, at least 32 positions,
  * as a power of two, never more than max_length needs. When a batch outgrows it, the room doubles and the cache moves
- * through the host once. So short sentences never pay for a max_length of 512, and long ones move a few times at most.
+ * on the device once. So short sentences never pay for a max_length of 512, and long ones move a few times at most.
  *
  * Rows. A batch goes on with fewer rows when enough of its sentences have ended: those that are open move together, and
  * the step is that of a smaller batch. On a CPU, where each row costs time, that is as soon as there is a smaller batch to

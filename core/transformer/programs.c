@@ -182,6 +182,14 @@ static void build_beam(const tsr_builder *b, const tsr_program_key *key, tsr_pro
   tsr_scope_pop(p);
 }
 
+/* A state of the decoder with room for `positions` rows of H*K. */
+static tsr_ref state_of(const tsr_builder *b, const char *name, int64_t rows, int64_t positions)
+{
+  const tsr_transformer_config *config = &b->model->config;
+  return tsr_state(b->program, name, tsr_builder_states(b),
+                   TSR_SHAPE(rows, positions, config->decoder_heads, config->decoder_head_size));
+}
+
 /* The rows `from` of a state [rows, length, H, K] take its first places. */
 static void move_state(const tsr_builder *b, const char *name, int64_t rows, int64_t length, tsr_ref from)
 {
@@ -190,7 +198,7 @@ static void move_state(const tsr_builder *b, const char *name, int64_t rows, int
   int64_t heads = config->decoder_heads;
   int64_t size = config->decoder_head_size;
   int64_t moved = tsr_ref_shape(p, from).extent[0];
-  tsr_ref state = tsr_state(p, name, tsr_builder_states(b), TSR_SHAPE(rows, length, heads, size));
+  tsr_ref state = state_of(b, name, rows, length);
   tsr_ref taken = tsr_reshape(p, tsr_gather(p, state, from, 0), TSR_SHAPE(1, moved * length, heads, size));
   tsr_append(p, tsr_reshape(p, state, TSR_SHAPE(1, rows * length, heads, size)), taken, TSR_NONE);
 }
@@ -213,6 +221,36 @@ static void build_move(const tsr_builder *b, const tsr_program_key *key, tsr_pro
                refs->from_rows);
   }
   tsr_scope_pop(p);
+}
+
+/* Every row begins further behind than before, but for the first. A line that read and wrote one state would see what
+ * it wrote already, so they pass through a temporary. */
+static void build_grow(const tsr_builder *b, const tsr_program_key *key)
+{
+  tsr_program *p = b->program;
+  int64_t rows = (int64_t)key->size.batch * key->size.beam, from = key->positions, to = key->size.target;
+  tsr_scope_push(p, "search");
+  for (int32_t i = 0; i < 2 * b->model->config.decoder_layers; i++) {
+    char name[96];
+    tsr_ref state =
+        state_of(b, tsr_state_name(name, i / 2, "self_attention", i % 2 == 0 ? "keys" : "values"), rows, to);
+    tsr_shape shape = tsr_ref_shape(p, state);
+    tsr_ref flat = tsr_reshape(p, state, TSR_SHAPE(rows * to, shape.extent[2], shape.extent[3]));
+    tsr_ref before = tsr_reshape(p, tsr_slice(p, flat, 0, from, (rows - 1) * from),
+                                 TSR_SHAPE(rows - 1, from, shape.extent[2], shape.extent[3]));
+    tsr_ref after = tsr_slice(p, tsr_slice(p, state, 0, 1, rows - 1), 1, 0, from);
+    tsr_update(p, after, tsr_copy(p, before, tsr_builder_states(b)));
+  }
+  tsr_scope_pop(p);
+}
+
+tsr_status tsr_build_regrown(const tsr_builder *builder, const tsr_program_key *key)
+{
+  int64_t rows = (int64_t)key->size.batch * key->size.beam;
+  tsr_ref before = state_of(builder, TSR_BEFORE_NAME, rows, key->positions);
+  tsr_ref after = state_of(builder, TSR_AFTER_NAME, rows, key->size.target);
+  tsr_update(builder->program, tsr_slice(builder->program, after, 1, 0, key->positions), before);
+  return tsr_program_status(builder->program);
 }
 
 static void build_prefill(const tsr_builder *b, const tsr_program_key *key, tsr_program_refs *refs)
@@ -239,8 +277,9 @@ static tsr_status check(const tsr_model *model, const tsr_program_key *key)
   const tsr_program_size *size = &key->size;
   int32_t decodes = key->kind != TSR_PROGRAM_ENCODE;
   int32_t has_encoder = config->encoder_layers > 0 && config->source_vocabulary > 0;
-  if ((key->kind < TSR_PROGRAM_ENCODE || key->kind > TSR_PROGRAM_SCORE) && key->kind != TSR_PROGRAM_MOVE &&
-      key->kind != TSR_PROGRAM_PREFILL) {
+  int32_t has_source = has_encoder && key->kind != TSR_PROGRAM_GROW;
+  if ((key->kind < TSR_PROGRAM_ENCODE || key->kind > TSR_PROGRAM_SCORE) &&
+      (key->kind < TSR_PROGRAM_MOVE || key->kind > TSR_PROGRAM_GROW)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "there is no kind %d of program", (int)key->kind);
   }
   if (decodes && (config->decoder_layers == 0 || config->target_vocabulary == 0)) {
@@ -249,7 +288,7 @@ static tsr_status check(const tsr_model *model, const tsr_program_key *key)
   if (!has_encoder && (!decodes || config->encoder_layers > 0)) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the configuration has no encoder with a vocabulary", model->folder);
   }
-  if (size->batch < 1 || (has_encoder && size->source < 1) || (decodes && size->target < 1) ||
+  if (size->batch < 1 || (has_source && size->source < 1) || (decodes && size->target < 1) ||
       (key->kind == TSR_PROGRAM_BEAM &&
        (size->beam < 1 || key->candidates > TSR_MAX_CANDIDATES || 2 * (int64_t)size->beam > TSR_MAX_CANDIDATES))) {
     return tsr_fail(
@@ -288,6 +327,9 @@ tsr_status tsr_build_program(const tsr_builder *builder, const tsr_program_key *
     break;
   case TSR_PROGRAM_PREFILL:
     build_prefill(builder, key, refs);
+    break;
+  case TSR_PROGRAM_GROW:
+    build_grow(builder, key);
     break;
   case TSR_PROGRAM_MOVE:
     build_move(builder, key, refs);

@@ -14,6 +14,9 @@ enum { TSR_PROGRAM_MOVE = 64 };
 /* And: target [B, L], source_lengths [B] -> the cache of L steps that were fed these tokens, logits left out. */
 enum { TSR_PROGRAM_PREFILL = 65 };
 
+/* And: the cache of B*N rows of `positions` positions -> the same in rows of size.target, in the same buffers. */
+enum { TSR_PROGRAM_GROW = 66 };
+
 enum { TSR_WHOLE_ROWS = -1, TSR_MAX_CANDIDATES = 1024 /* of topk */ };
 
 /* What tells one program of a model from another; 0 where it does not matter. All are int32_t, so that keys are
@@ -36,7 +39,7 @@ typedef struct tsr_program_key {
   int32_t taps;       /* bits TSR_INSPECT_*: outputs beside the results */
   int32_t moved;      /* MOVE */
   int32_t positions;  /* PREFILL: L; size.target is the cache's capacity, size.beam N. With `logits` all rows of a
-                         sentence are filled, else its first */
+                         sentence are filled, else its first. GROW: the capacity so far; size.target is the new one */
 } tsr_program_key;
 
 _Static_assert(sizeof(tsr_program_key) == 15 * sizeof(int32_t), "a key is so many int32_t, without room between them");
@@ -55,5 +58,11 @@ typedef struct tsr_program_refs {
 /* Builds into an empty program; *refs is filled. Errors: TSR_ERR_ARGUMENT, TSR_ERR_UNSUPPORTED, the program's. */
 tsr_status tsr_build_program(const tsr_builder *builder, const tsr_program_key *key,
                              tsr_program_refs *refs) TSR_MUST_CHECK;
+
+/* What GROW is for the states of one kind, from one buffer to another: the state TSR_BEFORE_NAME [rows, positions, H,
+ * K] fills the beginning of each row of TSR_AFTER_NAME [rows, target, H, K]. */
+tsr_status tsr_build_regrown(const tsr_builder *builder, const tsr_program_key *key) TSR_MUST_CHECK;
+#define TSR_BEFORE_NAME "before"
+#define TSR_AFTER_NAME  "after"
 
 #endif

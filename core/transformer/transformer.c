@@ -109,7 +109,7 @@ static void drop_compiled(tsr_transformer *t, int32_t index)
 static int has_cache(int32_t kind)
 {
   return kind == TSR_PROGRAM_GREEDY || kind == TSR_PROGRAM_BEAM || kind == TSR_PROGRAM_MOVE ||
-         kind == TSR_PROGRAM_PREFILL;
+         kind == TSR_PROGRAM_PREFILL || kind == TSR_PROGRAM_GROW;
 }
 
 /* Drops the programs that are bound to a pool; NULL: all. */
@@ -224,23 +224,35 @@ static int64_t state_row_size(const tsr_transformer *t)
   return (int64_t)config->decoder_heads * config->decoder_head_size * (int64_t)tsr_dtype_size(t->states);
 }
 
-/* Room for `rows` rows, what was in them lost if it grows. Sizes are powers of two, so that growing stays rare. */
+/* What a pool has room for if it is to hold `rows` rows: powers of two, so that growing stays rare. */
+static int64_t room_for(int64_t rows)
+{
+  int64_t room = 64;
+  while (room < rows) {
+    room *= 2;
+  }
+  return room;
+}
+
+static tsr_status make_state(const tsr_transformer *t, const tsr_state_pool *pool, int32_t index, int64_t room,
+                             tsr_buffer **buffer)
+{
+  return tsr_fail_context(tsr_buffer_create(t->device, room * state_row_size(t), TSR_BUFFER_DEVICE, buffer),
+                          "the %s state of layer %d for %lld positions (a smaller batch or beam needs less)",
+                          pool->part, (int)(index / 2), (long long)room);
+}
+
+/* Room for `rows` rows, what was in them lost if it grows. */
 static tsr_status pool_reserve(tsr_transformer *t, tsr_state_pool *pool, int64_t rows)
 {
   if (rows <= pool->rows) {
     return TSR_OK;
   }
-  int64_t room = 64;
-  while (room < rows) {
-    room *= 2;
-  }
+  int64_t room = room_for(rows);
   drop_bound(t, pool);
   pool_clear(t, pool);
   for (int32_t i = 0; i < 2 * t->model->config.decoder_layers; i++) {
-    TSR_TRY(
-        tsr_fail_context(tsr_buffer_create(t->device, room * state_row_size(t), TSR_BUFFER_DEVICE, &pool->buffers[i]),
-                         "the %s state of layer %d for %lld positions (a smaller batch or beam needs less)", pool->part,
-                         (int)(i / 2), (long long)room));
+    TSR_TRY(make_state(t, pool, i, room, &pool->buffers[i]));
   }
   pool->rows = room;
   return TSR_OK;
@@ -275,19 +287,6 @@ static tsr_status reserve_shortlist(tsr_transformer *t, int64_t rows)
   return TSR_OK;
 }
 
-/* Reads the used part of each row's block, or writes it where the blocks are `capacity` long. */
-static tsr_status copy_blocks(tsr_buffer *buffer, int write, int64_t rows, int64_t capacity, int64_t used,
-                              int64_t row_size, char *host)
-{
-  for (int64_t r = 0; r < rows; r++) {
-    int64_t at = r * capacity * row_size;
-    char *block = host + r * used * row_size;
-    TSR_TRY(write ? tsr_buffer_write(buffer, at, used * row_size, block)
-                  : tsr_buffer_read(buffer, at, used * row_size, block));
-  }
-  return TSR_OK;
-}
-
 tsr_status tsr_transformer_copy_rows(const tsr_transformer *transformer, const tsr_state_pool *pool, int64_t capacity,
                                      int64_t used, int64_t from, int64_t to, int64_t n)
 {
@@ -305,30 +304,6 @@ tsr_status tsr_transformer_copy_rows(const tsr_transformer *transformer, const t
         status = tsr_buffer_write(pool->buffers[i], (to + r) * capacity * row_size, size, host);
       }
     }
-  }
-  free(host);
-  return status;
-}
-
-tsr_status tsr_transformer_widen_cache(tsr_transformer *transformer, int64_t rows, int64_t from, int64_t to,
-                                       int64_t used)
-{
-  int32_t n = 2 * transformer->model->config.decoder_layers;
-  int64_t row_size = state_row_size(transformer);
-  int64_t size = rows * used * row_size;
-  char *host = malloc((size_t)(n * size) + 1);
-  if (!host) {
-    return tsr_fail_memory((size_t)(n * size) + 1);
-  }
-  tsr_status status = TSR_OK;
-  for (int32_t i = 0; i < n && status == TSR_OK; i++) {
-    status = copy_blocks(transformer->self.buffers[i], 0, rows, from, used, row_size, host + i * size);
-  }
-  if (status == TSR_OK) {
-    status = pool_reserve(transformer, &transformer->self, rows * to);
-  }
-  for (int32_t i = 0; i < n && status == TSR_OK; i++) {
-    status = copy_blocks(transformer->self.buffers[i], 1, rows, to, used, row_size, host + i * size);
   }
   free(host);
   return status;
@@ -472,123 +447,64 @@ tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_progr
   return TSR_OK;
 }
 
-/* ---- teacher forcing --------------------------------------------------------------------------------------------- */
+/* ---- a cache that grows ------------------------------------------------------------------------------------------ */
 
-static tsr_status check_ids(const char *what, const int32_t *ids, int32_t n, int32_t vocabulary)
+/* In the buffers that there are: one program for all states, which is kept. */
+static tsr_status grow_in_place(tsr_transformer *t, const tsr_program_key *key)
 {
-  for (int32_t i = 0; i < n; i++) {
-    if (ids[i] < 0 || ids[i] >= vocabulary) {
-      return tsr_fail(TSR_ERR_ARGUMENT, "%s token %d is %d; the vocabulary has the ids 0 to %d", what, (int)i,
-                      (int)ids[i], (int)vocabulary - 1);
-    }
-  }
-  return TSR_OK;
+  tsr_compiled *grow = NULL;
+  TSR_TRY(tsr_transformer_compile(t, key, &grow));
+  return tsr_transformer_run(t, grow, 1.0);
 }
 
-static tsr_status check_source(const tsr_transformer *t, const tsr_forward *forward, int32_t b)
+/* Runs a program of tsr_build_regrown between two buffers. */
+static tsr_status run_between(const tsr_transformer *t, const tsr_program *program, tsr_buffer *before,
+                              tsr_buffer *after)
 {
-  int32_t length = forward->source_lengths[b], room = forward->size.source;
-  if (length < 0 || length > room) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "sentence %d has %d tokens; the batch has room for %d", (int)b, (int)length,
-                    (int)room);
-  }
-  return tsr_fail_context(
-      check_ids("source", forward->source + (int64_t)b * room, length, t->model->config.source_vocabulary),
-      "sentence %d", (int)b);
+  const tsr_binding bindings[] = {{.tensor = tsr_program_find(program, TSR_BEFORE_NAME), .buffer = before},
+                                  {.tensor = tsr_program_find(program, TSR_AFTER_NAME), .buffer = after}};
+  const tsr_compile_options options = {
+      .bindings = bindings, .n_bindings = 2, .strict = t->options.strict, .fallback = t->options.fallback};
+  tsr_executable *executable = NULL;
+  TSR_TRY(tsr_executable_create(t->device, program, &options, &executable));
+  tsr_status status = tsr_executable_run(executable);
+  tsr_executable_destroy(executable);
+  return status;
 }
 
-tsr_status tsr_forward_check(const tsr_transformer *t, const tsr_forward *forward)
+/* Into larger buffers, one state after another, so that only one of them is there twice. */
+static tsr_status grow_pool(tsr_transformer *t, const tsr_program_key *key, int64_t rows)
 {
-  const tsr_transformer_config *config = &t->model->config;
-  const tsr_program_size *size = &forward->size;
-  int encodes = config->encoder_layers > 0, decodes = forward->target != NULL;
-  if (decodes && config->decoder_layers == 0) {
-    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the model is an encoder alone: it has no logits", t->model->folder);
-  }
-  if (size->batch < 1 || (encodes && (size->source < 1 || !forward->source || !forward->source_lengths)) ||
-      (decodes && size->target < 1)) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_forward: a batch of %d sentences of %d and %d tokens",
-                    (int)size->batch, (int)size->source, (int)size->target);
-  }
-  if ((encodes && size->source > config->max_positions) || (decodes && size->target > config->max_positions)) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "%s has %d positions; the batch is of %d source tokens and %d target tokens",
-                    t->model->folder, (int)config->max_positions, encodes ? (int)size->source : 0,
-                    decodes ? (int)size->target : 0);
-  }
-  for (int32_t b = 0; b < size->batch; b++) {
-    if (encodes) {
-      TSR_TRY(check_source(t, forward, b));
+  tsr_state_pool *pool = &t->self;
+  tsr_builder builder = {.model = t->model, .states = t->states};
+  TSR_TRY(tsr_program_create(&builder.program));
+  tsr_status status = tsr_build_regrown(&builder, key);
+  int64_t room = room_for(rows);
+  drop_bound(t, pool);
+  for (int32_t i = 0; status == TSR_OK && i < 2 * t->model->config.decoder_layers; i++) {
+    tsr_buffer *buffer = NULL;
+    status = make_state(t, pool, i, room, &buffer);
+    if (status == TSR_OK) {
+      status = run_between(t, builder.program, pool->buffers[i], buffer);
     }
-    if (decodes) {
-      TSR_TRY(tsr_fail_context(
-          check_ids("target", forward->target + (int64_t)b * size->target, size->target, config->target_vocabulary),
-          "sentence %d", (int)b));
-    }
+    tsr_buffer_destroy(status == TSR_OK ? pool->buffers[i] : buffer);
+    pool->buffers[i] = status == TSR_OK ? buffer : pool->buffers[i];
   }
-  return TSR_OK;
+  if (status == TSR_OK) {
+    pool->rows = room; /* else some have more room than that, which does no harm */
+  }
+  tsr_program_destroy(builder.program);
+  return status;
 }
 
-tsr_status tsr_forward_encode(tsr_transformer *t, const tsr_forward *forward, tsr_compiled **compiled)
+tsr_status tsr_transformer_grow_cache(tsr_transformer *transformer, int32_t batch, int32_t beam, int32_t from,
+                                      int32_t to)
 {
-  const tsr_program_size *size = &forward->size;
   tsr_program_key key = {
-      .kind = TSR_PROGRAM_ENCODE, .size = {.batch = size->batch, .source = size->source}, .taps = forward->taps};
-  TSR_TRY(tsr_transformer_compile(t, &key, compiled));
-  tsr_compiled *c = *compiled;
-  TSR_TRY(tsr_executable_write(c->executable, c->refs.source, forward->source,
-                               (int64_t)size->batch * size->source * (int64_t)sizeof *forward->source));
-  TSR_TRY(tsr_executable_write(c->executable, c->refs.source_lengths, forward->source_lengths,
-                               size->batch * (int64_t)sizeof *forward->source_lengths));
-  return tsr_transformer_run(t, c, 1.0);
-}
-
-tsr_status tsr_forward_decode(tsr_transformer *t, const tsr_forward *forward, tsr_compiled **compiled)
-{
-  const tsr_program_size *size = &forward->size;
-  tsr_program_key key = {.kind = TSR_PROGRAM_DECODE, .size = *size, .taps = forward->taps};
-  TSR_TRY(tsr_transformer_compile(t, &key, compiled));
-  tsr_compiled *c = *compiled;
-  TSR_TRY(tsr_executable_write(c->executable, c->refs.target, forward->target,
-                               (int64_t)size->batch * size->target * (int64_t)sizeof *forward->target));
-  if (c->refs.source_lengths != TSR_NONE) {
-    TSR_TRY(tsr_executable_write(c->executable, c->refs.source_lengths, forward->source_lengths,
-                                 size->batch * (int64_t)sizeof *forward->source_lengths));
+      .kind = TSR_PROGRAM_GROW, .size = {.batch = batch, .target = to, .beam = beam}, .positions = from};
+  int64_t rows = (int64_t)batch * beam * to;
+  if (rows > transformer->self.rows) {
+    return grow_pool(transformer, &key, rows);
   }
-  return tsr_transformer_run(t, c, 1.0);
-}
-
-tsr_status tsr_transformer_forward(tsr_transformer *transformer, int32_t n_batch, int32_t n_source,
-                                   const int32_t *source, const int32_t *source_lengths, int32_t n_target,
-                                   const int32_t *target, float *encoder_output, float *logits)
-{
-  if (!transformer) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_forward: transformer must not be NULL");
-  }
-  if (logits && !target) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_forward: logits need a target");
-  }
-  const tsr_transformer_config *config = &transformer->model->config;
-  if (encoder_output && config->encoder_layers == 0) {
-    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the model is a decoder alone: it has no encoder's output",
-                    transformer->model->folder);
-  }
-  const tsr_forward forward = {.size = {.batch = n_batch, .source = n_source, .target = n_target},
-                               .source = source,
-                               .source_lengths = source_lengths,
-                               .target = logits ? target : NULL};
-  TSR_TRY(tsr_forward_check(transformer, &forward));
-  tsr_compiled *c = NULL;
-  if (config->encoder_layers > 0) {
-    TSR_TRY(tsr_forward_encode(transformer, &forward, &c));
-  }
-  if (encoder_output) {
-    TSR_TRY(tsr_executable_read(c->executable, c->refs.encoder_output, encoder_output,
-                                (int64_t)n_batch * n_source * config->d_model * (int64_t)sizeof *encoder_output));
-  }
-  if (!logits) {
-    return TSR_OK;
-  }
-  TSR_TRY(tsr_forward_decode(transformer, &forward, &c));
-  return tsr_executable_read(c->executable, c->refs.logits, logits,
-                             (int64_t)n_batch * n_target * config->target_vocabulary * (int64_t)sizeof *logits);
+  return batch * beam > 1 ? grow_in_place(transformer, &key) : TSR_OK; /* the first row lies where it lay */
 }

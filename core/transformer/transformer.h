@@ -122,9 +122,9 @@ tsr_status tsr_transformer_reserve(tsr_transformer *transformer, int64_t cross_r
 tsr_status tsr_transformer_copy_rows(const tsr_transformer *transformer, const tsr_state_pool *pool, int64_t capacity,
                                      int64_t used, int64_t from, int64_t to, int64_t n) TSR_MUST_CHECK;
 
-/* Moves the first `used` positions of a cache [rows, from, ..] to where a cache [rows, to, ..] has them, through the
- * host. May drop the compiled steps. */
-tsr_status tsr_transformer_widen_cache(tsr_transformer *transformer, int64_t rows, int64_t from, int64_t to,
-                                       int64_t used) TSR_MUST_CHECK;
+/* Moves a cache [batch * beam, from, ..] to where one of [batch * beam, to, ..] has its positions, on the device; those
+ * behind `from` hold anything. May drop the compiled steps. */
+tsr_status tsr_transformer_grow_cache(tsr_transformer *transformer, int32_t batch, int32_t beam, int32_t from,
+                                      int32_t to) TSR_MUST_CHECK;
 
 #endif

@@ -71,6 +71,7 @@ static void test_refs(void **state)
       {.kind = TSR_PROGRAM_BEAM, .size = size, .candidates = TSR_WHOLE_ROWS},
       {.kind = TSR_PROGRAM_MOVE, .size = size, .moved = 1},
       {.kind = TSR_PROGRAM_PREFILL, .size = size, .positions = 8},
+      {.kind = TSR_PROGRAM_GROW, .size = size, .positions = 4},
   };
   int32_t seen[N_REFS] = {0};
   const tsr_transformer_config config = marian_config();
