@@ -80,6 +80,8 @@ static int32_t properties_of_gpu(void *context, uint32_t index, tsr_device_prope
   int32_t status = reference->device_properties(context, index, properties);
   properties->type = TSR_DEVICE_VIRTUAL_GPU;
   properties->features = features;
+  properties->rows_at_once = 0; /* from before 1.5: they follow from the type and the features */
+  properties->state_types = 0;
   return status;
 }
 
