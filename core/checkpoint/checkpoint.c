@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/status.h"
-#include "core/checkpoint/container.h"
+#include "core/checkpoint/container_parse.h"
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/json.h"
 #include "core/checkpoint/source.h"

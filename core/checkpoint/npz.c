@@ -4,14 +4,14 @@
  * bytes in version 1, four afterwards), the header, which is a Python dictionary with "descr", "fortran_order" and
  * "shape", and the elements. Other entries are left alone.
  */
+#include "core/checkpoint/npz.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "core/base/status.h"
 #include "core/checkpoint/bytes.h"
-#include "core/checkpoint/container.h"
 #include "core/checkpoint/json.h"
-#include "core/checkpoint/zip.h"
 
 static const char suffix[] = ".npy";
 

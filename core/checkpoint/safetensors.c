@@ -8,7 +8,6 @@
 
 #include "core/base/status.h"
 #include "core/checkpoint/bytes.h"
-#include "core/checkpoint/container.h"
 #include "core/checkpoint/json.h"
 
 enum { LENGTH_SIZE = 8 };

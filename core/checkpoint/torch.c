@@ -4,16 +4,16 @@
  * tells of the tensors, and data/KEY, the elements of each storage. Tensors may be views: several of one storage, from
  * any place on, with any strides.
  */
+#include "core/checkpoint/torch.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/status.h"
-#include "core/checkpoint/container.h"
 #include "core/checkpoint/json.h"
 #include "core/checkpoint/pickle.h"
-#include "core/checkpoint/zip.h"
 
 static const char pickle_name[] = "data.pkl";
 

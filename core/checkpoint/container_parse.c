@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/checkpoint/container_parse.h"
+
+#include <string.h>
+
+#include "core/base/status.h"
+#include "core/checkpoint/npz.h"
+#include "core/checkpoint/safetensors.h"
+#include "core/checkpoint/torch.h"
+
+/* What torch.save wrote before version 1.6: pickles one after another, the first of which is a magic number; before
+ * version 0.1.10, a tar file. */
+static int is_old_torch(const unsigned char *bytes, size_t size)
+{
+  static const unsigned char magic[] = {0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
+  enum { TAR_MARK = 257 };
+  return (size >= sizeof magic && memcmp(bytes, magic, sizeof magic) == 0) ||
+         (size >= TAR_MARK + 5 && memcmp(bytes + TAR_MARK, "ustar", 5) == 0);
+}
+
+static int has_suffix(const char *text, const char *suffix)
+{
+  size_t size = strlen(text);
+  size_t lead = strlen(suffix);
+  return size >= lead && strcmp(text + size - lead, suffix) == 0;
+}
+
+static int has_entry(const tsr_zip *zip, const char *suffix)
+{
+  for (size_t i = 0; i < zip->count; i++) {
+    if (has_suffix(zip->entries[i].name, suffix)) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+static tsr_status parse_zip(const tsr_source *source, tsr_container *container)
+{
+  tsr_zip zip;
+  TSR_TRY(tsr_zip_parse(source, &container->arena, &zip));
+  if (has_entry(&zip, "data.pkl")) {
+    return tsr_torch_parse(&zip, container);
+  }
+  if (has_entry(&zip, ".npy")) {
+    return tsr_npz_parse(&zip, container);
+  }
+  return tsr_fail(TSR_ERR_FORMAT,
+                  "%s: expected a zip file of torch.save (with data.pkl) or of NumPy (with .npy); it has %zu entries, "
+                  "none of which is such",
+                  source->path, zip.count);
+}
+
+static tsr_status parse(const tsr_source *source, tsr_container *container)
+{
+  static const char pointer[] = "version https://git-lfs";
+  enum { HEAD = 512 }; /* bytes by which the forms are told apart */
+  const size_t size = source->size < HEAD ? source->size : HEAD;
+  TSR_TRY(tsr_source_need(source, 0, size));
+  if (size >= sizeof pointer - 1 && memcmp(source->bytes, pointer, sizeof pointer - 1) == 0) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: a pointer of Git LFS instead of the file itself: fetch it with git lfs pull",
+                    source->path);
+  }
+  if (is_old_torch(source->bytes, size)) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED,
+                    "%s: written in the form that PyTorch had before version 1.6, which is not read here; convert it "
+                    "with a newer PyTorch: python3 -c 'import sys, torch; f = sys.argv[1]; torch.save(torch.load(f, "
+                    "map_location=\"cpu\"), f)' FILE",
+                    source->path);
+  }
+  return tsr_zip_is(source->bytes, size) ? parse_zip(source, container) : tsr_safetensors_parse(source, container);
+}
+
+/* From addresses within a file to places in it. */
+static void place_tensors(const tsr_source *source, tsr_container *container)
+{
+  for (int32_t i = 0; i < container->count; i++) {
+    tsr_checkpoint_tensor *tensor = &container->tensors[i];
+    const unsigned char *bytes = tensor->bytes;
+    if (bytes >= source->bytes && bytes <= source->bytes + source->size) {
+      tensor->source = source;
+      tensor->at = (uint64_t)(bytes - source->bytes);
+      tensor->bytes = NULL;
+    }
+  }
+}
+
+tsr_status tsr_container_parse(tsr_source *source, tsr_container *container)
+{
+  *container = (tsr_container){0};
+  tsr_status status = parse(source, container);
+  if (status == TSR_OK && source->descriptor >= 0) {
+    place_tensors(source, container);
+    tsr_source_forget(source);
+  }
+  if (status != TSR_OK) {
+    tsr_container_finish(container);
+  }
+  return status;
+}
