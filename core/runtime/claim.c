@@ -267,3 +267,18 @@ tsr_status tsr_executable_find_uses(tsr_executable *executable, const tsr_progra
   free(written);
   return TSR_OK;
 }
+
+tsr_status tsr_device_settle(tsr_device *device, const tsr_backend_buffer *buffer)
+{
+  if (device->is_concurrent) {
+    return TSR_OK;
+  }
+  tsr_executable *next;
+  for (tsr_executable *executable = device->in_flight; executable; executable = next) {
+    next = executable->next_in_flight;
+    if (!buffer || tsr_executable_uses(executable, buffer)) {
+      TSR_TRY(tsr_executable_settle(executable));
+    }
+  }
+  return TSR_OK;
+}

@@ -13,17 +13,6 @@
 
 enum { MAX_BOUNCE = 16 << 20 /* bytes at a time between two devices */ };
 
-int tsr_device_supports_line(tsr_device *device, const tsr_program_desc *description, int32_t line)
-{
-  if (tsr_line_since(description, line) > device->backend->table.abi_minor) {
-    return 0; /* the backend has not heard of what the line uses */
-  }
-  tsr_slot_enter();
-  int32_t supported = device->backend->table.supports(device->handle, description, line);
-  (void)tsr_slot_leave(device->name, "supports", TSR_OK);
-  return supported == 1;
-}
-
 /* What every call needs: the executable, and no buffer of the caller's. */
 static tsr_claim claim_on(tsr_executable *executable)
 {

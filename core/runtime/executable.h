@@ -104,8 +104,7 @@ int tsr_executable_uses(const tsr_executable *executable, const tsr_backend_buff
  * concurrent. */
 tsr_status tsr_executable_settle(tsr_executable *executable);
 
-/* executable.c, within tsr_device_enter or a claim */
-int tsr_device_supports_line(tsr_device *device, const tsr_program_desc *description, int32_t line);
+/* executable.c, within a claim */
 tsr_status tsr_executable_copy(tsr_executable *executable, int32_t storage, int32_t to);
 
 /* fusion.c, within tsr_device_enter or a claim: *operands_until of a plan for the device, the caller's to free; NULL if

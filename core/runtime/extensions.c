@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The extensions of backends that the runtime knows: asked for once, when a backend has started, and checked.
+ * The extensions of backends that the runtime knows: asked for once, when a backend has started, and checked; and how a
+ * table of functions is checked.
  */
 #include <string.h>
 
@@ -14,6 +15,18 @@ static const tsr_slot_place forms_slots[] = {
 };
 static const tsr_slot_place fusion_slots[] = {{"operands_until", offsetof(tsr_fusion_extension, operands_until)}};
 static const tsr_slot_place kernels_slots[] = {{"prepare", offsetof(tsr_kernels_extension, prepare)}};
+
+void tsr_slots_missing(const void *table, const tsr_slot_place *slots, size_t n_slots, char *text, size_t text_size)
+{
+  text[0] = '\0';
+  for (size_t i = 0; i < n_slots; i++) {
+    void (*slot)(void);
+    memcpy(&slot, (const char *)table + slots[i].offset, sizeof slot);
+    if (!slot) {
+      tsr_text_append(text, text_size, "%s%s", text[0] ? ", " : "", slots[i].name);
+    }
+  }
+}
 
 /* The backend's extension of that name, whose first field is its size: *table is NULL if it has none. */
 static tsr_status take(const tsr_backend_entry *entry, const char *name, size_t size, const tsr_slot_place *slots,

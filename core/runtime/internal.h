@@ -120,16 +120,6 @@ tsr_status tsr_slot_leave(const char *who, const char *slot, int32_t result);
 
 /* loader.c --------------------------------------------------------------------------------------------------------- */
 
-/* A slot's name and its place in a table of functions. */
-typedef struct tsr_slot_place {
-  const char *name;
-  size_t offset;
-} tsr_slot_place;
-
-/* Writes the names of those slots of the table that are NULL, "" if none is. All function pointers have one size and one null
- * representation (POSIX). */
-void tsr_slots_missing(const void *table, const tsr_slot_place *slots, size_t n_slots, char *text, size_t text_size);
-
 /* Loads the plugin in the file `path` (a path, never a bare name to search for), starts it and adds its devices. A file
  * that is loaded already is passed over. Errors leave no trace. */
 tsr_status tsr_plugin_load(tsr_runtime *runtime, const char *path);
@@ -149,6 +139,16 @@ void tsr_problem_add(tsr_runtime *runtime, const char *path, tsr_status status);
 
 /* extensions.c ----------------------------------------------------------------------------------------------------- */
 
+/* A slot's name and its place in a table of functions. */
+typedef struct tsr_slot_place {
+  const char *name;
+  size_t offset;
+} tsr_slot_place;
+
+/* Writes the names of those slots of the table that are NULL, "" if none is. All function pointers have one size and one null
+ * representation (POSIX). */
+void tsr_slots_missing(const void *table, const tsr_slot_place *slots, size_t n_slots, char *text, size_t text_size);
+
 /* Sets the extensions of a backend that has started. TSR_ERR_PLUGIN: one of them is not whole. */
 tsr_status tsr_extensions_take(tsr_backend_entry *entry);
 
@@ -160,9 +160,16 @@ tsr_status tsr_device_open_found(tsr_runtime *runtime, const tsr_found_device *f
 void tsr_device_enter(tsr_device *device);
 void tsr_device_leave(tsr_device *device);
 
+/* 1 if the device executes the line. Within tsr_device_enter or a claim. */
+int tsr_device_supports_line(tsr_device *device, const tsr_program_desc *description, int32_t line);
+
+/* claim.c ---------------------------------------------------------------------------------------------------------- */
+
 /* Waits for the runs in flight that use the buffer (NULL: for all). The device's lock is held. On a concurrent device
  * the claim did so already, and nothing happens. */
 tsr_status tsr_device_settle(tsr_device *device, const tsr_backend_buffer *buffer);
+
+/* buffer.c --------------------------------------------------------------------------------------------------------- */
 
 /* tsr_buffer_create and _destroy within tsr_device_enter or a claim. `what` stands in the message: "the
  * temporaries". */

@@ -71,18 +71,6 @@ static const char *sanitizer_name(uint32_t flags)
   return flags & TSR_BUILD_ASAN ? "AddressSanitizer" : "ThreadSanitizer";
 }
 
-void tsr_slots_missing(const void *table, const tsr_slot_place *slots, size_t n_slots, char *text, size_t text_size)
-{
-  text[0] = '\0';
-  for (size_t i = 0; i < n_slots; i++) {
-    void (*slot)(void);
-    memcpy(&slot, (const char *)table + slots[i].offset, sizeof slot);
-    if (!slot) {
-      tsr_text_append(text, text_size, "%s%s", text[0] ? ", " : "", slots[i].name);
-    }
-  }
-}
-
 /* Copies the table of a plugin into entry->table. Messages do not name the file. */
 static tsr_status take_table(tsr_backend_entry *entry, const tsr_backend *table)
 {
