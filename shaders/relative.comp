@@ -3,7 +3,7 @@
  *
  * Spreads a table of relative-position biases [n, H] over distances: bias[h, reach + rel] for rel = -reach .. reach.
  * The distances at which a bucket begins are worked out on the host, because they hang on the last bit of a
- * logarithm.
+ * logarithm. A clamped table has a row for each of these distances.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
@@ -21,6 +21,10 @@ void main()
   uint span = 2u * reach + 1u;
   uint head = i / span;
   int rel = int(i - head * span) - int(reach);
+  if (clamped != 0u) {
+    WORD(bias, bias_offset + i) = WORD(table, table_offset + uint(rel + int(reach)) * bucket_stride + head * head_stride);
+    return;
+  }
   uint distance = upper != 0u ? uint(abs(rel)) : uint(max(-rel, 0));
   if (distance < from || distance >= to) {
     return;

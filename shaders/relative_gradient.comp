@@ -30,14 +30,15 @@ void main()
   rest -= part * directions * n;
   bool after = rest >= n; /* of keys behind the query */
   uint bucket = first + (after ? rest - n : rest);
-  uint result = bucket + (after ? upper : 0u);
+  uint result = clamped == 0u ? bucket + (after ? upper : 0u) : after ? upper + bucket : upper - bucket;
   uint row = part * block;
-  /* An odd row of the table stands behind the upper half, and nothing belongs to it. */
-  if (row >= max(rows, 1u) || result >= buckets || (!after && upper != 0u && bucket >= upper)) {
+  /* An odd row of buckets stands behind the upper half, and nothing belongs to it. Distance 0 counts once. */
+  bool odd = clamped == 0u && upper != 0u && bucket >= upper;
+  if (row >= max(rows, 1u) || result >= buckets || (!after && odd) || (clamped != 0u && after && bucket == 0u)) {
     return;
   }
   uint from = begin_of(bucket);
-  uint to = upper != 0u && bucket >= upper ? from : begin_of(bucket + 1u);
+  uint to = odd ? from : begin_of(bucket + 1u);
   bool open = upper == 0u && from == 0u; /* keys behind the query, too */
   uint width = open ? keys : min(to - min(from, to), keys);
   uint count = min(block, rows - row) * width;

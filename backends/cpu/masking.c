@@ -18,13 +18,18 @@ static int64_t bucket(int64_t r, int64_t n, int32_t max_distance)
   return result < n - 1 ? result : n - 1;
 }
 
-const int32_t *cpu_bucket_starts(cpu_preparation *preparation, int64_t buckets, int32_t max_distance)
+const int32_t *cpu_bucket_starts(cpu_preparation *preparation, int64_t rows, const tsr_op_attributes *attributes)
 {
+  const int64_t buckets = cpu_buckets_of(rows, attributes);
+  const int32_t max_distance = attributes->max_distance;
   int32_t *starts = cpu_ask_memory(preparation, (uint64_t)buckets * sizeof *starts);
   int64_t low = 0;
   for (int64_t j = 0; starts && j < buckets; j++) {
     /* The smallest r whose bucket is j or more; from max_distance on all fall in the last. */
     int64_t high = max_distance;
+    if (attributes->clamped) {
+      low = high = j;
+    }
     while (low < high) {
       const int64_t middle = low + (high - low) / 2;
       if (bucket(middle, buckets, max_distance) >= j) {
@@ -45,8 +50,7 @@ int32_t cpu_prepare_masking(const cpu_line *line, int32_t first, cpu_preparation
   if (!cpu_present(relative)) {
     return TSR_OK;
   }
-  *starts = cpu_bucket_starts(preparation, cpu_buckets_of(relative->extent[0], line->attributes.bidirectional),
-                              line->attributes.max_distance);
+  *starts = cpu_bucket_starts(preparation, relative->extent[0], &line->attributes);
   return *starts ? TSR_OK : TSR_ERR_OUT_OF_MEMORY;
 }
 
@@ -54,8 +58,8 @@ void cpu_relative_row(const cpu_masking *masking, int64_t b, int64_t h, int64_t 
 {
   const cpu_tensor *t = masking->relative;
   const float *table = (const float *)t->data + h * t->stride[1];
-  cpu_bucket_walk walk = cpu_bucket_walk_from(masking->starts, cpu_buckets_of(t->extent[0], masking->bidirectional),
-                                              masking->bidirectional, first - l - cpu_position_of(masking, b));
+  cpu_bucket_walk walk =
+      cpu_bucket_walk_from(masking->starts, t->extent[0], masking->attributes, first - l - cpu_position_of(masking, b));
   for (int64_t i = 0; i < n;) {
     int64_t bucket_row;
     const int64_t end = i + cpu_next_bucket(&walk, n - i, &bucket_row);

@@ -14,28 +14,32 @@
 #define cpu_prepare_masking CPU_AT_LEVEL(cpu_prepare_masking)
 #define cpu_relative_row    CPU_AT_LEVEL(cpu_relative_row)
 
-/* Buckets on one side of the query, of a table with that many rows. */
-static inline int64_t cpu_buckets_of(int64_t rows, int32_t bidirectional)
+/* Buckets on one side of the query, of a table with that many rows. Of a clamped one each distance up to the largest
+ * is a bucket, and that of the query itself counts on both sides. */
+static inline int64_t cpu_buckets_of(int64_t rows, const tsr_op_attributes *attributes)
 {
-  return bidirectional ? rows / 2 : rows;
+  return attributes->clamped ? (rows + 1) / 2 : attributes->bidirectional ? rows / 2 : rows;
 }
 
-/* For prepare: the distance at which each of the buckets on one side begins; NULL without memory. */
-const int32_t *cpu_bucket_starts(cpu_preparation *preparation, int64_t buckets, int32_t max_distance);
+/* For prepare: the distance at which each of the buckets on one side of a table begins; NULL without memory. */
+const int32_t *cpu_bucket_starts(cpu_preparation *preparation, int64_t rows, const tsr_op_attributes *attributes);
 
 /* A walk over keys side by side, from bucket to bucket. */
 typedef struct cpu_bucket_walk {
   const int32_t *starts; /* what cpu_bucket_starts gave */
   int64_t buckets;       /* on one side */
-  int32_t bidirectional;
+  int32_t bidirectional, clamped;
   int64_t distance; /* of the next key from the query */
   int64_t bucket;   /* of the last key, on its side */
 } cpu_bucket_walk;
 
-static inline cpu_bucket_walk cpu_bucket_walk_from(const int32_t *starts, int64_t buckets, int32_t bidirectional,
-                                                   int64_t distance)
+/* From a key at `distance` on, over a table of that many rows. */
+static inline cpu_bucket_walk cpu_bucket_walk_from(const int32_t *starts, int64_t rows,
+                                                   const tsr_op_attributes *attributes, int64_t distance)
 {
-  return (cpu_bucket_walk){starts, buckets, bidirectional, distance, distance <= 0 ? buckets - 1 : 0};
+  const int64_t buckets = cpu_buckets_of(rows, attributes), away = distance < 0 ? -distance : distance;
+  const int64_t first = attributes->clamped && away < buckets ? away : distance <= 0 ? buckets - 1 : 0;
+  return (cpu_bucket_walk){starts, buckets, attributes->bidirectional, attributes->clamped, distance, first};
 }
 
 /* How many keys from the next one on, n at most, share a row of the table; walks over them. */
@@ -48,13 +52,13 @@ static inline int64_t cpu_next_bucket(cpu_bucket_walk *walk, int64_t n, int64_t 
       j--;
     }
     run = -walk->distance - starts[j] + 1;
-    *row = j;
-  } else if (walk->bidirectional) { /* beyond it, it rises */
+    *row = walk->clamped ? walk->buckets - 1 - j : j;
+  } else if (walk->bidirectional || walk->clamped) { /* beyond it, it rises */
     while (j + 1 < walk->buckets && starts[j + 1] <= walk->distance) {
       j++;
     }
     run = j + 1 < walk->buckets ? starts[j + 1] - walk->distance : n;
-    *row = walk->buckets + j;
+    *row = walk->clamped ? walk->buckets - 1 + j : walk->buckets + j;
   } else { /* or counts as 0 */
     *row = 0;
   }
@@ -67,7 +71,7 @@ static inline int64_t cpu_next_bucket(cpu_bucket_walk *walk, int64_t n, int64_t 
 typedef struct cpu_masking {
   const cpu_tensor *additive, *lengths, *position, *relative; /* NULL: absent */
   const int32_t *starts;                                      /* what cpu_prepare_masking gave */
-  int32_t causal, bidirectional;
+  const tsr_op_attributes *attributes;
 } cpu_masking;
 
 /* For prepare: where the buckets of relative positions begin, of the line whose operands additive, lengths,
@@ -75,7 +79,7 @@ typedef struct cpu_masking {
  * or TSR_ERR_OUT_OF_MEMORY. */
 int32_t cpu_prepare_masking(const cpu_line *line, int32_t first, cpu_preparation *preparation, const int32_t **starts);
 
-/* relative[bucket(s - l - position[b]), h] of the n keys from s = first on, into row. Only with relative. */
+/* relative[row(s - l - position[b]), h] of the n keys from s = first on, into row. Only with relative. */
 void cpu_relative_row(const cpu_masking *masking, int64_t b, int64_t h, int64_t l, int64_t first, int64_t n,
                       float *row);
 
@@ -92,8 +96,7 @@ static inline cpu_masking cpu_masking_of(const cpu_line *line, int32_t first, co
       .position = cpu_operand(line, first + 2),
       .relative = cpu_operand(line, first + 3),
       .starts = starts,
-      .causal = line->attributes.causal,
-      .bidirectional = line->attributes.bidirectional,
+      .attributes = &line->attributes,
   };
 }
 
@@ -111,7 +114,7 @@ static inline int64_t cpu_visible_keys(const cpu_masking *masking, int64_t b, in
     const int64_t length = ((const int32_t *)masking->lengths->data)[b * masking->lengths->stride[0]];
     end = length < end ? length : end;
   }
-  if (masking->causal) {
+  if (masking->attributes->causal) {
     const int64_t causal = l + cpu_position_of(masking, b) + 1;
     end = causal < end ? causal : end;
   }

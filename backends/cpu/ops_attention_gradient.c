@@ -166,7 +166,7 @@ static void take_deltas(gradient *t)
 /* Queries, or keys, go through the products in groups where causality leaves each its own part of the other side. */
 static int64_t groups_of(const gradient *t, int64_t n)
 {
-  return t->a->masking.causal ? (n + CPU_ATTENTION_ROWS - 1) / CPU_ATTENTION_ROWS : 1;
+  return t->a->masking.attributes->causal ? (n + CPU_ATTENTION_ROWS - 1) / CPU_ATTENTION_ROWS : 1;
 }
 
 /* Scores, and gradients of the weights that are dropped out. */

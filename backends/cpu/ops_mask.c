@@ -137,8 +137,7 @@ int32_t cpu_prepare_relative_gradient(cpu_line *line, cpu_preparation *preparati
 {
   const cpu_tensor *dscores = &line->in[0];
   const tsr_op_attributes *attributes = &line->attributes;
-  line->plan = cpu_bucket_starts(preparation, cpu_buckets_of(attributes->buckets, attributes->bidirectional),
-                                 attributes->max_distance);
+  line->plan = cpu_bucket_starts(preparation, attributes->buckets, attributes);
   cpu_ask_scratch(preparation, (uint64_t)cpu_row_length(dscores) * sizeof(float));
   cpu_ask_shared(preparation, (uint64_t)(relative_parts(dscores) * cpu_count(&line->out[0], 2)) * sizeof(float));
   return line->plan ? TSR_OK : TSR_ERR_OUT_OF_MEMORY;
@@ -158,8 +157,8 @@ static void relative_task(const void *context, int64_t task, void *scratch)
     const int64_t l = row % L, h = row / L % H, b = row / L / H;
     const float *from = (const float *)dscores->data + cpu_row(dscores, row);
     const float *d = cpu_side_by_side(from, dscores->stride[3], S, scratch);
-    cpu_bucket_walk walk = cpu_bucket_walk_from(work->line->plan, cpu_buckets_of(buckets, attributes->bidirectional),
-                                                attributes->bidirectional, -l - cpu_position_of(&work->masking, b));
+    cpu_bucket_walk walk =
+        cpu_bucket_walk_from(work->line->plan, buckets, attributes, -l - cpu_position_of(&work->masking, b));
     for (int64_t s = 0; s < S;) {
       int64_t bucket;
       const int64_t last = s + cpu_next_bucket(&walk, S - s, &bucket);

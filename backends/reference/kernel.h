@@ -235,8 +235,8 @@ int ref_excluded(const ref_masking *masking, int64_t b, int64_t h, int64_t l, in
 /* The score of a key that may be seen, with the biases on it. */
 float ref_biased(const ref_masking *masking, int64_t b, int64_t h, int64_t l, int64_t s, float score);
 
-/* The bucket, one of n, of key s for query l of sentence b. */
-int64_t ref_bucket(const ref_masking *masking, int64_t n, int64_t b, int64_t l, int64_t s);
+/* The row, one of n, of the relative biases of key s for query l of sentence b. */
+int64_t ref_relative_row(const ref_masking *masking, int64_t n, int64_t b, int64_t l, int64_t s);
 
 /* The dropout of a line whose seed is in[slot]; absent: all is kept, with the factor 1. */
 typedef struct ref_drop {

@@ -21,7 +21,7 @@ static int64_t position_of(const ref_masking *masking, int64_t b)
   return ref_present(masking->position) ? ref_i32(masking->position, b * masking->position->stride[0]) : 0;
 }
 
-/* The row of the relative-position table for a key `distance` after its query. Each step is rounded to f32, the
+/* The bucket of a key `distance` after its query, of a table of n. Each step is rounded to f32, the
  * logarithms from their exact values, so that a distance on the border of two buckets falls on the same side
  * everywhere. */
 static int64_t bucket(int64_t distance, int64_t n, int bidirectional, int32_t max_distance)
@@ -42,10 +42,13 @@ static int64_t bucket(int64_t distance, int64_t n, int bidirectional, int32_t ma
   return base + (bucket_of_r < n - 1 ? bucket_of_r : n - 1);
 }
 
-int64_t ref_bucket(const ref_masking *masking, int64_t n, int64_t b, int64_t l, int64_t s)
+int64_t ref_relative_row(const ref_masking *masking, int64_t n, int64_t b, int64_t l, int64_t s)
 {
-  return bucket(s - l - position_of(masking, b), n, masking->attributes->bidirectional,
-                masking->attributes->max_distance);
+  const int64_t distance = s - l - position_of(masking, b), most = masking->attributes->max_distance;
+  if (masking->attributes->clamped) {
+    return (distance < -most ? -most : distance > most ? most : distance) + most;
+  }
+  return bucket(distance, n, masking->attributes->bidirectional, masking->attributes->max_distance);
 }
 
 static float additive_of(const ref_masking *masking, int64_t b, int64_t h, int64_t l, int64_t s)
@@ -60,7 +63,7 @@ static float relative_of(const ref_masking *masking, int64_t b, int64_t h, int64
   if (!ref_present(t)) {
     return 0.0f;
   }
-  return ref_f32(t, ref_bucket(masking, t->extent[0], b, l, s) * t->stride[0] + h * t->stride[1]);
+  return ref_f32(t, ref_relative_row(masking, t->extent[0], b, l, s) * t->stride[0] + h * t->stride[1]);
 }
 
 int ref_excluded(const ref_masking *masking, int64_t b, int64_t h, int64_t l, int64_t s)
@@ -137,7 +140,7 @@ void ref_relative_gradient(const ref_line *line)
     for (int64_t h = 0; h < H; h++) {
       for (int64_t l = 0; l < L; l++) {
         for (int64_t s = 0; s < S; s++) {
-          sums[ref_bucket(&masking, n, b, l, s) * H + h] +=
+          sums[ref_relative_row(&masking, n, b, l, s) * H + h] +=
               ref_f32(dscores, ref_element(dscores, (int64_t[]){b, h, l, s}));
         }
       }

@@ -49,6 +49,9 @@ static int plan_relative(tsr_vk_planner *planner, int32_t slot, uint32_t heads, 
     upper = n /= 2;
   }
   int64_t exact = n / 2;
+  if (attributes->clamped) {
+    exact = n; /* no bucket begins beyond: one dispatch */
+  }
   masking->reach = (uint32_t)attributes->max_distance;
   uint64_t count = (uint64_t)heads * (2 * masking->reach + 1);
   if (count > INT32_MAX) {
@@ -84,6 +87,7 @@ static int plan_relative(tsr_vk_planner *planner, int32_t slot, uint32_t heads, 
     tsr_vk_write(dispatch, TSR_VK_SCRATCH);
     uint32_t size = tsr_vk_group_size(planner->caps, 64);
     tsr_vk_set_size(dispatch, size);
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_relative_clamped, attributes->clamped != 0);
     dispatch->work = (double)count;
     if (!tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size))) {
       return 0;
@@ -174,6 +178,10 @@ int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner)
     upper = n /= 2;
   }
   int64_t exact = n / 2;
+  if (attributes->clamped) { /* on each side a bucket for each distance, the last one open */
+    exact = upper = attributes->max_distance;
+    n = upper + 1;
+  }
   uint32_t heads = x.extent[1], directions = upper != 0 ? 2 : 1;
   tsr_vk_relative_gradient_push push = {
       .x_offset = x.offset,
@@ -195,7 +203,8 @@ int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner)
     push.y_at = tsr_vk_reserve(planner, (uint64_t)parts * count);
   }
 
-  int64_t last = upper != 0 ? attributes->buckets - upper : n; /* with an odd row behind the upper half */
+  /* On one side; with an odd row behind the upper half of the buckets, or distance 0 counted on both sides. */
+  int64_t last = upper != 0 ? attributes->buckets - upper : n;
   for (int64_t first = 0, end = 0; first < last; first = end) {
     int64_t from = first > exact ? first : exact;
     end = from + RELATIVE_GRADIENT_MAX_BEGIN - 1;
@@ -221,6 +230,7 @@ int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner)
     tsr_vk_write(dispatch, parts > 1 ? TSR_VK_SCRATCH : line->out[0]);
     tsr_vk_set_size(dispatch, size);
     tsr_vk_spec(dispatch, TSR_VK_SPEC_relative_gradient_positioned, line->in[1] != 0);
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_relative_gradient_clamped, attributes->clamped != 0);
     dispatch->work = 10.0 * (double)tsr_vk_view_elements(&x) / (double)last * push.n;
     if (!tsr_vk_finish(planner, dispatch, (uint64_t)parts * directions * push.n * heads)) {
       return 0;

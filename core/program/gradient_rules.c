@@ -100,6 +100,7 @@ static tsr_masking masking_of(const tsr_line_desc *line, int32_t first)
       .causal = line->attributes.causal,
       .bidirectional = line->attributes.bidirectional,
       .max_distance = line->attributes.max_distance,
+      .clamped = line->attributes.clamped,
   };
 }
 

@@ -377,7 +377,7 @@ static uint32_t later(uint32_t a, uint32_t b)
 
 uint32_t tsr_line_since(const tsr_program_desc *program, int32_t line)
 {
-  enum { UNBIASED_SINCE = 3 }; /* the one attribute of a later minor that no backend may ignore */
+  enum { UNBIASED_SINCE = 3, CLAMPED_SINCE = 5 }; /* attributes of later minors that no backend may ignore */
   const tsr_line_desc *at = tsr_line_at(program, line);
   const tsr_op_row *row = tsr_op_row_of(at->op);
   uint32_t since = 0;
@@ -395,6 +395,9 @@ uint32_t tsr_line_since(const tsr_program_desc *program, int32_t line)
   }
   if (row->attributes & TSR_READS_UNBIASED && at->attributes.unbiased) {
     since = later(since, UNBIASED_SINCE);
+  }
+  if (row->attributes & TSR_READS_RELATIVE && at->attributes.clamped) {
+    since = later(since, CLAMPED_SINCE);
   }
   return since;
 }

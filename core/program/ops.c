@@ -109,7 +109,8 @@ tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking)
       .in = {x, masking->additive, masking->lengths, masking->position, masking->relative},
       .attributes = {.causal = masking->causal,
                      .bidirectional = masking->bidirectional,
-                     .max_distance = masking->max_distance},
+                     .max_distance = masking->max_distance,
+                     .clamped = masking->clamped},
   };
   return tsr_line_append(p, &line);
 }
@@ -130,6 +131,7 @@ tsr_ref tsr_attention(tsr_program *p, const tsr_attention_args *args)
                      .causal = masking->causal,
                      .bidirectional = masking->bidirectional,
                      .max_distance = masking->max_distance,
+                     .clamped = masking->clamped,
                      .rate = args->rate,
                      .stream = args->stream,
                      .narrow = args->narrow},

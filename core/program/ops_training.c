@@ -159,6 +159,7 @@ tsr_ref tsr_relative_gradient(tsr_program *p, tsr_ref dscores, const tsr_masking
                         .in = {dscores, masking->position},
                         .attributes = {.bidirectional = masking->bidirectional,
                                        .max_distance = masking->max_distance,
+                                       .clamped = masking->clamped,
                                        .buckets = (int32_t)buckets}};
   return tsr_line_append(p, &line);
 }
@@ -178,6 +179,7 @@ tsr_ref tsr_attention_gradient(tsr_program *p, const tsr_attention_args *args, t
                      .causal = masking->causal,
                      .bidirectional = masking->bidirectional,
                      .max_distance = masking->max_distance,
+                     .clamped = masking->clamped,
                      .rate = args->rate,
                      .stream = args->stream},
   };

@@ -109,7 +109,11 @@ static void put_attributes(writer *out, const tsr_program *program, const tsr_li
     put(out, " causal");
   }
   if (reads & TSR_READS_RELATIVE && has_operand(row, line, "relative")) {
-    put(out, " %s max_distance %d", a->bidirectional ? "bidirectional" : "backward", a->max_distance);
+    put(out, " %s max_distance %d",
+        a->clamped         ? "clamped"
+        : a->bidirectional ? "bidirectional"
+                           : "backward",
+        a->max_distance);
   }
   if (reads & TSR_READS_DROPOUT && has_operand(row, line, "seed")) {
     put(out, " rate %g stream %d", (double)a->rate, a->stream);

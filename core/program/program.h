@@ -107,7 +107,7 @@ enum {
   TSR_READS_ACTIVATION = 1 << 3,
   TSR_READS_NARROW = 1 << 4,
   TSR_READS_CAUSAL = 1 << 5,
-  TSR_READS_RELATIVE = 1 << 6, /* bidirectional, max_distance: with a table of biases */
+  TSR_READS_RELATIVE = 1 << 6, /* bidirectional, max_distance, clamped: with a table of biases */
   TSR_READS_DROPOUT = 1 << 7,  /* rate, stream: with a seed */
   TSR_READS_SMOOTHING = 1 << 8,
   TSR_READS_ADAM = 1 << 9, /* beta1, beta2, epsilon, decay, decoupled, max_norm */

@@ -179,9 +179,24 @@ int tsr_rule_norm(tsr_program *program, tsr_line_desc *line)
          tsr_rule_result(program, line, 0, TSR_F32, &shape);
 }
 
-int tsr_rule_buckets(tsr_program *program, const tsr_line_desc *line, int64_t rows)
+int tsr_rule_relative(tsr_program *program, const tsr_line_desc *line, int64_t rows)
 {
   const tsr_op_attributes *attributes = &line->attributes;
+  if ((attributes->bidirectional != 0 && attributes->bidirectional != 1) ||
+      (attributes->clamped != 0 && attributes->clamped != 1) || (attributes->bidirectional && attributes->clamped)) {
+    tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "bidirectional and clamped are 0 or 1, and not both 1");
+    return 0;
+  }
+  if (attributes->clamped) {
+    if (attributes->max_distance >= 1 && rows == 2 * (int64_t)attributes->max_distance + 1) {
+      return 1;
+    }
+    tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT,
+                     "a clamped relative bias has 2 max_distance + 1 rows, max_distance at least 1; found %lld rows "
+                     "and a max_distance of %d",
+                     (long long)rows, attributes->max_distance);
+    return 0;
+  }
   int64_t buckets = attributes->bidirectional ? rows / 2 : rows;
   if (buckets >= 2 && buckets <= INT32_MAX && attributes->max_distance > buckets / 2) {
     return 1;
@@ -218,7 +233,7 @@ int tsr_rule_masking(tsr_program *program, tsr_line_desc *line, int32_t first, c
                      (long long)relative->extent[1], (long long)scores->extent[1]);
     return 0;
   }
-  return tsr_rule_buckets(program, line, relative->extent[0]);
+  return tsr_rule_relative(program, line, relative->extent[0]);
 }
 
 int tsr_rule_mask(tsr_program *program, tsr_line_desc *line)

@@ -29,8 +29,8 @@ int tsr_rule_per_sentence(tsr_program *program, tsr_line_desc *line, int32_t slo
 /* Checks and expands the masking of scores [B, H, L, S] whose operands stand in slots first .. first+3. */
 int tsr_rule_masking(tsr_program *program, tsr_line_desc *line, int32_t first, const tsr_shape *scores);
 
-/* Demands that a relative bias of `rows` buckets fits the line's attributes. */
-int tsr_rule_buckets(tsr_program *program, const tsr_line_desc *line, int64_t rows);
+/* Demands that a relative bias of `rows` rows fits the line's attributes. */
+int tsr_rule_relative(tsr_program *program, const tsr_line_desc *line, int64_t rows);
 
 /* Demands that q, k and v, in slots 0 to 2, fit each other, and slot 7, the rows, if present. */
 int tsr_rule_heads(tsr_program *program, const tsr_line_desc *line);

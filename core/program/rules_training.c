@@ -101,7 +101,7 @@ int tsr_rule_relative_gradient(tsr_program *program, tsr_line_desc *line)
   tsr_shape scores = tsr_rule_shape(program, line, 0);
   tsr_shape table = tsr_shape_make(2, (int64_t[]){attributes->buckets, scores.extent[1]});
   return tsr_rule_per_sentence(program, line, 1, scores.extent[0]) &&
-         tsr_rule_buckets(program, line, attributes->buckets) && tsr_rule_result(program, line, 0, TSR_F32, &table);
+         tsr_rule_relative(program, line, attributes->buckets) && tsr_rule_result(program, line, 0, TSR_F32, &table);
 }
 
 int tsr_rule_attention_gradient(tsr_program *program, tsr_line_desc *line)

@@ -111,7 +111,9 @@ enum {
                            * unbiased: since 1.3 */
   TSR_OP_RMSNORM = 5,     /* in x, gain                    out y            epsilon */
   TSR_OP_MASK = 6,        /* in x, additive?, lengths?, position?, relative?
-                            *                               out y            causal, bidirectional, max_distance */
+                            *                               out y            causal, bidirectional, max_distance,
+                            *                                               clamped
+                            * clamped: since 1.5 */
   TSR_OP_ADD = 7,         /* in a, b                       out y */
   TSR_OP_MUL = 8,         /* in a, b                       out y */
   TSR_OP_RELU = 9,        /* in x                          out y */
@@ -130,8 +132,8 @@ enum {
   TSR_OP_ATTENTION = 19,  /* in q, k, v, additive?, lengths?, position?, relative?, rows?, seed?
                             *                               out y, weights?, lse?
                             *                                               alpha, causal, bidirectional, max_distance,
-                            *                                               rate, stream, narrow
-                            * seed, lse: since 1.2; narrow, k and v f16|bf16: since 1.4 */
+                            *                                               clamped, rate, stream, narrow
+                            * seed, lse: since 1.2; narrow, k and v f16|bf16: since 1.4; clamped: since 1.5 */
 
   /* since 1.2: what training needs */
   TSR_OP_DROPOUT = 20,                /* in x, seed                       out y            rate, stream */
@@ -144,7 +146,8 @@ enum {
   TSR_OP_ACTIVATION_GRADIENT = 27,    /* in x, dy                         out dx           activation */
   TSR_OP_MASK_GRADIENT = 28,          /* in y, dy                         out dx */
   TSR_OP_RELATIVE_GRADIENT = 29,      /* in dscores, position?            out drelative
-                                       *                                  bidirectional, max_distance, buckets */
+                                       *                                  bidirectional, max_distance, clamped, buckets
+                                       * clamped: since 1.5 */
   TSR_OP_ATTENTION_GRADIENT = 30,     /* in q, k, v, additive?, lengths?, position?, relative?, rows?, seed?, y, dy, lse
                                        *                                  out dq, dk, dv, dscores?   as attention */
   TSR_OP_SCATTER_ADD = 31,            /* in x, index                      out y            alpha, axis, extent */
@@ -264,7 +267,7 @@ typedef struct tsr_op_attributes {
   int32_t activation;    /* TSR_ACTIVATION_* */
   int32_t causal;        /* 1: query l sees keys s <= l + position */
   int32_t bidirectional; /* relative: 1: half of the buckets are for keys after the query */
-  int32_t max_distance;  /* relative: distances from here on share the last bucket */
+  int32_t max_distance;  /* relative: distances from here on share the last bucket, or with clamped the last row */
   int32_t axis;          /* gather, scatter_add, concat */
   int32_t axes;          /* reduce_sum: bit i stands for axis i */
   union {                /* one number, which each operator calls by its own name; before 1.5 its only name was k */
@@ -291,6 +294,9 @@ typedef struct tsr_op_attributes {
   /* since 1.4 */
   int32_t narrow; /* matmul, attention: 1: factors may be rounded to 16 bits before they are multiplied, as ops.h says:
                    * a permission, which a backend may ignore */
+
+  /* since 1.5; the host does not offer a line in which it is 1 to a plugin whose abi_minor is older */
+  int32_t clamped; /* relative: 1: a row for each distance from -max_distance to max_distance, and no buckets */
 } tsr_op_attributes;
 
 /* One line: an operator, its operands, its results. */
@@ -582,6 +588,7 @@ TSR_ABI_PIN(tsr_op_attributes, unbiased, 76);
 /* Those of 1.4. */
 TSR_ABI_PIN(tsr_op_attributes, narrow, 80);
 /* Those of 1.5. */
+TSR_ABI_PIN(tsr_op_attributes, clamped, 84);
 TSR_ABI_PIN(tsr_device_properties, state_types, 584);
 TSR_ABI_PIN(tsr_fusion_extension, operands_until, 8);
 

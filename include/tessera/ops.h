@@ -106,10 +106,12 @@ TSR_API tsr_ref tsr_rmsnorm(tsr_program *p, tsr_ref x, tsr_ref gain, float epsil
  *   - s is excluded if lengths is given and s >= lengths[b]
  *   - s is excluded if causal is 1 and s > l + position[b] (position TSR_NONE: 0)
  *   - additive[b, h, l, s] is added (-inf excludes)
- *   - relative[bucket(s - l - position[b]), h] is added (-inf excludes)
+ *   - relative[row(s - l - position[b]), h] is added (-inf excludes)
  * A score that is -inf before anything is added stays excluded, whatever is added. The others become
  * (score + additive) + relative, each sum rounded to f32.
- * bucket (Raffel et al. 2020, arXiv:1910.10683, as their code has it), n = rows of the table:
+ * row(rel), clamped (the clipping of Shaw et al. 2018, arXiv:1803.02155, with a bias in the place of their vectors):
+ *   min(max(rel, -max_distance), max_distance) + max_distance
+ * row(rel), otherwise a bucket (Raffel et al. 2020, arXiv:1910.10683, as their code has it), n = rows of the table:
  *   bidirectional: n := n / 2, base = n if rel > 0 else 0, r = |rel|;  otherwise: base = 0, r = max(-rel, 0)
  *   e = n / 2;  r < e: base + r;  else base + min(n - 1, e + trunc(ln(r / e) / ln(max_distance / e) * (n - e)))
  *   in which r / e, both logarithms, the quotient and the product are each rounded to nearest f32; max_distance / e is
@@ -118,10 +120,11 @@ typedef struct tsr_masking {
   tsr_ref additive;      /* f32, broadcasts to [B, H, L, S] */
   tsr_ref lengths;       /* [B] or [1] i32; below 0 counts as 0, beyond S as S */
   tsr_ref position;      /* [B] or [1] i32, at least 0: where query 0 stands among the keys */
-  tsr_ref relative;      /* [n, H] f32, n >= 2 (bidirectional: n >= 4) */
+  tsr_ref relative;      /* [n, H] f32, n >= 2 (bidirectional: n >= 4; clamped: n = 2 max_distance + 1) */
   int32_t causal;        /* 0 or 1 */
   int32_t bidirectional; /* 0 or 1; with relative */
-  int32_t max_distance;  /* more than e; with relative */
+  int32_t max_distance;  /* more than e (clamped: at least 1); with relative */
+  int32_t clamped;       /* 0 or 1; with relative; not with bidirectional */
 } tsr_masking;
 
 /* y = x with the masking applied: excluded elements are -inf.
@@ -330,8 +333,9 @@ TSR_API tsr_ref tsr_activation_gradient(tsr_program *p, tsr_ref x, tsr_ref dy, i
 /* dx = dy where y is not -inf, else 0: y being what mask gave. y, dy f32 of equal extents, rank 4. Class: exact. */
 TSR_API tsr_ref tsr_mask_gradient(tsr_program *p, tsr_ref y, tsr_ref dy);
 
-/* drelative[n, h] = sum of dscores[b, h, l, s] over all b, l, s with bucket(s - l - position[b]) = n (tsr_masking).
- *   dscores [B, H, L, S] f32;  masking: position, bidirectional, max_distance count;  buckets: rows of the table
+/* drelative[n, h] = sum of dscores[b, h, l, s] over all b, l, s with row(s - l - position[b]) = n (tsr_masking).
+ *   dscores [B, H, L, S] f32;  masking: position, bidirectional, max_distance and clamped count
+ *   buckets: rows of the table
  * Returns drelative [buckets, H]. Class: product. */
 TSR_API tsr_ref tsr_relative_gradient(tsr_program *p, tsr_ref dscores, const tsr_masking *masking, int64_t buckets);
 

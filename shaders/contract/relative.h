@@ -4,6 +4,8 @@
 
 #include "contract.h"
 
+CONSTANT(relative, 2, clamped, 0u); /* 1: the table has a row for each distance from -reach to reach */
+
 #define RELATIVE_MAX_BEGIN 20
 
 PUSH(relative)

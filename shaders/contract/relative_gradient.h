@@ -5,6 +5,7 @@
 #include "contract.h"
 
 CONSTANT(relative_gradient, 2, positioned, 0u); /* 1: position is given */
+CONSTANT(relative_gradient, 3, clamped, 0u);    /* 1: the table has a row for each distance from -upper to upper */
 
 #define RELATIVE_GRADIENT_MAX_BEGIN 14
 

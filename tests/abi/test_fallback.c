@@ -499,6 +499,33 @@ static void test_attributes_that_came_later(void **state)
   dlclose(library); /* stays mapped as long as the runtime, which loaded it too */
 }
 
+/* Nor are the relative biases of 1.5, which an older backend would take for buckets. */
+static void test_clamped_biases_came_later(void **state)
+{
+  bench *b = *state;
+  void *library = open_reference();
+  tsr_program *p = new_program();
+  tsr_ref q = tsr_input(p, "q", TSR_F32, TSR_SHAPE(1, 2, 1, 4)), x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(1, 1, 2, 2));
+  tsr_ref table = tsr_input(p, "table", TSR_F32, TSR_SHAPE(5, 1));
+  for (int32_t clamped = 0; clamped < 2; clamped++) {
+    const tsr_masking masking = {.relative = table, .max_distance = clamped ? 2 : 3, .clamped = clamped};
+    tsr_mask(p, x, &masking);
+    tsr_attention(p, &(tsr_attention_args){.q = q, .k = q, .v = q, .alpha = 1.0f, .masking = masking});
+    tsr_relative_gradient(p, x, &masking, 5);
+  }
+  assert_ok(tsr_program_status(p));
+  for (careless_minor = 4; careless_minor <= 5; careless_minor++) {
+    assert_ok(tsr_runtime_register(b->runtime, careless_query));
+    tsr_device *device = open_device(b->runtime, careless_table.name);
+    for (int32_t line = 0; line < 6; line++) {
+      assert_int_equal(tsr_device_supports(device, p, line), line < 3 || careless_minor == 5);
+    }
+    tsr_device_close(device);
+  }
+  tsr_program_destroy(p);
+  dlclose(library); /* stays mapped as long as the runtime, which loaded it too */
+}
+
 /* Nor is a type that an operand's slot takes since 1.4. */
 static void test_types_that_came_later(void **state)
 {
@@ -551,6 +578,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(test_state_across_runs, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_slots_that_came_later, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_attributes_that_came_later, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_clamped_biases_came_later, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_types_that_came_later, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_random_programs, set_up, tear_down),
   };

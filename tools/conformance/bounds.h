@@ -122,8 +122,8 @@ typedef struct check_addend {
 /* Returns 0 if the key is excluded. */
 int check_masking_at(const check_masking *m, int64_t b, int64_t h, int64_t l, int64_t s, check_addend *addend);
 
-/* The bucket of a distance, rounded as ops.h prescribes: every device takes the same. */
-int64_t check_bucket(int64_t distance, int64_t rows, int32_t bidirectional, int32_t max_distance);
+/* The row of a table of relative biases for a distance, rounded as ops.h prescribes: every device takes the same. */
+int64_t check_relative_row(int64_t distance, int64_t rows, const tsr_op_attributes *attributes);
 
 /* ln sum exp of a row, max + logarithm, and the bounds on it. */
 typedef struct check_log_sum {

@@ -6,11 +6,15 @@
 
 #include "tools/conformance/bounds.h"
 
-int64_t check_bucket(int64_t distance, int64_t rows, int32_t bidirectional, int32_t max_distance)
+int64_t check_relative_row(int64_t distance, int64_t rows, const tsr_op_attributes *attributes)
 {
+  const int32_t max_distance = attributes->max_distance;
   int64_t base = 0, r = distance < 0 ? -distance : 0, n = rows;
 
-  if (bidirectional) {
+  if (attributes->clamped) {
+    return r >= max_distance ? 0 : distance >= max_distance ? rows - 1 : max_distance + distance;
+  }
+  if (attributes->bidirectional) {
     n /= 2;
     base = distance > 0 ? n : 0;
     r = distance < 0 ? -distance : distance;
@@ -49,8 +53,7 @@ int check_masking_at(const check_masking *m, int64_t b, int64_t h, int64_t l, in
     addend->terms++;
   }
   if (m->relative.storage) {
-    int64_t row = check_bucket(s - l - position, m->relative.extent[2], m->attributes->bidirectional,
-                               m->attributes->max_distance);
+    int64_t row = check_relative_row(s - l - position, m->relative.extent[2], m->attributes);
     int64_t at = check_place(&m->relative, 0, 0, row, h);
     double value = check_value(&m->relative, at);
     if (value == -INFINITY) {

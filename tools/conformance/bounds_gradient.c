@@ -296,7 +296,7 @@ tsr_status check_bound_relative_gradient(check_values *values, const tsr_line_de
           for (int64_t s = 0; s < x.extent[3]; s++) {
             int64_t distance = s - l;
             distance -= position.storage ? check_integer(&position, check_place(&position, 0, 0, 0, b)) : 0;
-            if (check_bucket(distance, n, line->attributes.bidirectional, line->attributes.max_distance) == bucket) {
+            if (check_relative_row(distance, n, &line->attributes) == bucket) {
               check_sum_add(&sum, check_value(&x, check_place(&x, b, h, l, s)),
                             check_error(&x, check_place(&x, b, h, l, s)));
             }

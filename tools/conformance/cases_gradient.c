@@ -2,7 +2,7 @@
  *
  * Cases of the gradients of softmax, log_softmax, layernorm, rmsnorm, the activations, mask and the relative bias.
  */
-#include "tools/conformance/cases.h"
+#include "tools/conformance/cases_masking.h"
 
 typedef struct params {
   tsr_shape shape;
@@ -291,13 +291,13 @@ static const struct {
 
 typedef struct relative_params {
   tsr_shape shape; /* of the scores */
-  int32_t view, data, position, buckets, bidirectional, max_distance;
+  int32_t view, data, position, buckets, bidirectional, max_distance, clamped;
 } relative_params;
 
 static void build_relative(check_build *build, const void *data)
 {
   const relative_params *p = data;
-  tsr_masking masking = {.bidirectional = p->bidirectional, .max_distance = p->max_distance};
+  tsr_masking masking = {.bidirectional = p->bidirectional, .max_distance = p->max_distance, .clamped = p->clamped};
   tsr_ref scores = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, p->shape, (check_view)p->view,
                                  CHECK_FILL(.data = (check_data)p->data));
   int32_t n = positions[p->position].n;
@@ -312,19 +312,20 @@ static void build_relative(check_build *build, const void *data)
 
 static void add_relative(check_table *table, relative_params p)
 {
-  char shape[64];
+  char shape[64], relative[48];
 
-  check_table_add(table, TSR_OP_RELATIVE_GRADIENT, build_relative, &p, sizeof(p),
-                  "relative_gradient(dscores=%s,view=%s,data=%s,position=%s,buckets=%d:%d:%d)",
-                  check_shape_text(p.shape, shape), check_view_name((check_view)p.view),
-                  check_data_name((check_data)p.data), positions[p.position].name, (int)p.buckets, (int)p.bidirectional,
-                  (int)p.max_distance);
+  check_table_add(
+      table, TSR_OP_RELATIVE_GRADIENT, build_relative, &p, sizeof(p),
+      "relative_gradient(dscores=%s,view=%s,data=%s,position=%s,buckets=%s)", check_shape_text(p.shape, shape),
+      check_view_name((check_view)p.view), check_data_name((check_data)p.data), positions[p.position].name,
+      check_relative_text(p.buckets, p.bidirectional, p.max_distance, p.clamped, relative, sizeof(relative)));
 }
 
 static void add_relatives(check_table *table)
 {
   static const int32_t buckets[][3] = {{8, 1, 20}, {8, 0, 20}, {32, 1, 128}, {32, 0, 128}, {4, 1, 3},
                                        {2, 0, 2},  {7, 0, 11}, {9, 1, 13},   {16, 1, 64}};
+  static const int32_t reaches[] = {1, 2, 5, 14, 16, 128, 400}; /* of clamped tables; the last goes beyond all keys */
   static const int64_t shapes[][4] = {{1, 1, 1, 1},   {2, 3, 1, 65}, {3, 2, 33, 17}, {1, 1, 300, 301}, {4, 8, 9, 31},
                                       {17, 2, 7, 64}, {0, 2, 3, 4},  {2, 0, 3, 4},   {2, 3, 0, 4},     {2, 3, 4, 0}};
   static const int32_t data[] = {CHECK_INTEGER, CHECK_LARGE, CHECK_TINY, CHECK_MIXED,
@@ -339,6 +340,14 @@ static void add_relatives(check_table *table)
     add_relative(table, p);
     p.data = CHECK_INTEGER;
     p.position = (i + 1) % 4;
+    add_relative(table, p);
+  }
+  for (i = 0; i < COUNT_OF(reaches); i++) {
+    p = (relative_params){.position = i % 4, .clamped = 1, .max_distance = reaches[i], .buckets = 2 * reaches[i] + 1};
+    p.shape = TSR_SHAPE(3, 2, 7, 19);
+    add_relative(table, p);
+    p.shape = i % 2 ? TSR_SHAPE(1, 3, 300, 301) : TSR_SHAPE(3, 2, 40, 33);
+    p.data = CHECK_INTEGER;
     add_relative(table, p);
   }
   p = (relative_params){.buckets = 32, .bidirectional = 1, .max_distance = 128};
@@ -417,6 +426,11 @@ void check_random_relative(check_table *table, check_draw *draw, int32_t what)
   p.bidirectional = check_draw_below(draw, 2);
   p.buckets = (p.bidirectional ? 4 : 2) + check_draw_below(draw, 40);
   p.max_distance = (p.bidirectional ? p.buckets / 2 : p.buckets) / 2 + check_draw_size(draw, 200);
+  if (check_draw_once_in(draw, 3)) {
+    p.clamped = 1;
+    p.bidirectional = 0;
+    p.buckets = 2 * p.max_distance + 1;
+  }
   add_relative(table, p);
 }
 

@@ -51,7 +51,8 @@ enum { LENGTHS_ANY = COUNT_OF(lengths) - 1, POSITIONS_ANY = COUNT_OF(positions) 
 tsr_masking check_masking_make(check_build *build, const masking_params *p, int64_t n_batch, int64_t n_heads,
                                int64_t n_queries, int64_t n_keys)
 {
-  tsr_masking masking = {.causal = p->causal, .bidirectional = p->bidirectional, .max_distance = p->max_distance};
+  tsr_masking masking = {
+      .causal = p->causal, .bidirectional = p->bidirectional, .max_distance = p->max_distance, .clamped = p->clamped};
   const integers *length = &lengths[p->lengths], *position = &positions[p->position];
   tsr_shape shape = TSR_SHAPE(n_batch, n_heads, n_queries, n_keys);
 
@@ -93,11 +94,25 @@ tsr_masking check_masking_make(check_build *build, const masking_params *p, int6
   return masking;
 }
 
+char *check_relative_text(int32_t buckets, int32_t bidirectional, int32_t max_distance, int32_t clamped, char *text,
+                          size_t size)
+{
+  if (clamped) {
+    snprintf(text, size, "clamped:%d", (int)max_distance);
+  } else {
+    snprintf(text, size, "%d:%d:%d", (int)buckets, (int)bidirectional, (int)max_distance);
+  }
+  return text;
+}
+
 char *check_masking_text(const masking_params *p, char *text, size_t size)
 {
-  snprintf(text, size, "additive=%s:%s,lengths=%s,position=%s,causal=%d,relative=%d:%d:%d", additive_names[p->additive],
+  char relative[48];
+
+  snprintf(text, size, "additive=%s:%s,lengths=%s,position=%s,causal=%d,relative=%s", additive_names[p->additive],
            check_data_name((check_data)p->additive_data), lengths[p->lengths].name, positions[p->position].name,
-           (int)p->causal, (int)p->buckets, (int)p->bidirectional, (int)p->max_distance);
+           (int)p->causal,
+           check_relative_text(p->buckets, p->bidirectional, p->max_distance, p->clamped, relative, sizeof(relative)));
   return text;
 }
 
@@ -144,6 +159,11 @@ const masking_params check_maskings[CHECK_MASKINGS] = {
      .lengths = 1,
      .position = 1,
      .causal = 1},
+    {.clamped = 1, .buckets = 3, .max_distance = 1},
+    {.clamped = 1, .buckets = 9, .max_distance = 4, .lengths = 1},
+    {.clamped = 1, .buckets = 33, .max_distance = 16, .lengths = 2, .position = 2},
+    {.clamped = 1, .buckets = 11, .max_distance = 5, .causal = 1, .position = 1},
+    {.clamped = 1, .buckets = 129, .max_distance = 64, .additive = ADDITIVE_KEYS, .additive_data = CHECK_NEGINF},
 };
 
 const masking_params check_masking_runs[CHECK_MASKING_RUNS] = {
@@ -152,7 +172,8 @@ const masking_params check_masking_runs[CHECK_MASKING_RUNS] = {
     {.causal = 1, .position = 5},
     {.causal = 1, .position = 6},
     {.causal = 1, .lengths = 6, .position = 5},
-    {.position = 5, .buckets = 32, .bidirectional = 1, .max_distance = 128}};
+    {.position = 5, .buckets = 32, .bidirectional = 1, .max_distance = 128},
+    {.position = 5, .clamped = 1, .buckets = 21, .max_distance = 10}};
 
 /* The check_maskings that there are, of other parts. */
 masking_params check_masking_draw(check_draw *draw)
@@ -176,6 +197,11 @@ masking_params check_masking_draw(check_draw *draw)
     p.bidirectional = check_draw_below(draw, 2);
     p.buckets = (p.bidirectional ? 4 : 2) + check_draw_below(draw, 40);
     p.max_distance = (p.bidirectional ? p.buckets / 2 : p.buckets) / 2 + check_draw_size(draw, 200);
+    if (check_draw_once_in(draw, 3)) {
+      p.clamped = 1;
+      p.bidirectional = 0;
+      p.buckets = 2 * p.max_distance + 1;
+    }
   }
   return p;
 }
@@ -243,6 +269,7 @@ void check_cases_mask(check_table *table)
   /* far enough for every bucket, both directions */
   add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = check_maskings[26]});
   add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = check_maskings[27]});
+  add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 301), .masking = check_maskings[40]});
   add_mask(table, (mask_params){.x = TSR_SHAPE(3, 8, 129, 67), .masking = check_maskings[11]});
   table->large = 1;
   add_mask(table, (mask_params){.x = TSR_SHAPE(1, 2, 300, 2003), .masking = check_maskings[10]});

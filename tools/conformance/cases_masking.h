@@ -12,10 +12,11 @@ enum { ADDITIVE_NONE, ADDITIVE_FULL, ADDITIVE_KEYS, ADDITIVE_HEADS, ADDITIVE_QUE
 
 typedef struct masking_params {
   int32_t additive, additive_data, lengths, position, causal, buckets, bidirectional, max_distance;
+  int32_t clamped; /* buckets: 2 max_distance + 1 */
 } masking_params;
 
 /* What is swept over for all three operators; runs: of 66 sentences. */
-enum { CHECK_MASKINGS = 36, CHECK_MASKING_RUNS = 6 };
+enum { CHECK_MASKINGS = 41, CHECK_MASKING_RUNS = 7 };
 extern const masking_params check_maskings[CHECK_MASKINGS], check_masking_runs[CHECK_MASKING_RUNS];
 
 /* The operands of a masking of scores, whose queries are dimension 1 where the case is cut; n_queries: of the whole case:
@@ -23,7 +24,11 @@ extern const masking_params check_maskings[CHECK_MASKINGS], check_masking_runs[C
 tsr_masking check_masking_make(check_build *build, const masking_params *p, int64_t n_batch, int64_t n_heads,
                                int64_t n_queries, int64_t n_keys);
 
-/* Writes it as part of a case's name. Returns `text`. */
+/* Writes a table of relative biases as part of a case's name. Returns `text`. */
+char *check_relative_text(int32_t buckets, int32_t bidirectional, int32_t max_distance, int32_t clamped, char *text,
+                          size_t size);
+
+/* Writes a masking as part of a case's name. Returns `text`. */
 char *check_masking_text(const masking_params *p, char *text, size_t size);
 
 /* The maskings that there are, of other parts. */

@@ -62,13 +62,13 @@ static int has_causal(int32_t op)
   return op == TSR_OP_MASK || op == TSR_OP_ATTENTION || op == TSR_OP_ATTENTION_GRADIENT;
 }
 
-static int has_bidirectional(int32_t op)
+static int has_relative(int32_t op)
 {
   return has_causal(op) || op == TSR_OP_RELATIVE_GRADIENT;
 }
 
-/* 1 if the line has the relative bias that the flag is about. */
-static int reads_bidirectional(const tsr_line_desc *line)
+/* 1 if the line has the relative bias that the flags are about. */
+static int reads_relative(const tsr_line_desc *line)
 {
   return line->op == TSR_OP_RELATIVE_GRADIENT || (has_causal(line->op) && line->in[line->op == TSR_OP_MASK ? 4 : 6]);
 }
@@ -103,8 +103,11 @@ static tsr_status add_operator(check_coverage *coverage, int32_t op, const tsr_o
     if (has_causal(op)) {
       status = add_item(coverage, op, "%s/causal=%d", info->name, (int)i);
     }
-    if (has_bidirectional(op) && !status) {
+    if (has_relative(op) && !status) {
       status = add_item(coverage, op, "%s/bidirectional=%d", info->name, (int)i);
+    }
+    if (has_relative(op) && !status) {
+      status = add_item(coverage, op, "%s/clamped=%d", info->name, (int)i);
     }
     if (has_narrow(op) && !status) {
       status = add_item(coverage, op, "%s/narrow=%d", info->name, (int)i);
@@ -205,8 +208,9 @@ static walk walk_program(const check_coverage *coverage, const tsr_program *prog
     if (has_causal(line->op)) {
       meet(&w, "%s/causal=%d", info->name, (int)line->attributes.causal);
     }
-    if (reads_bidirectional(line)) {
+    if (reads_relative(line)) {
       meet(&w, "%s/bidirectional=%d", info->name, (int)line->attributes.bidirectional);
+      meet(&w, "%s/clamped=%d", info->name, (int)line->attributes.clamped);
     }
     if (has_narrow(line->op)) {
       meet(&w, "%s/narrow=%d", info->name, (int)line->attributes.narrow);

@@ -267,6 +267,7 @@ static void build_step(tsr_program *p, sample *s, tsr_device *device)
   output(p, s, norm);
   output(p, s, tsr_sum_of_squares(p, tsr_slice(p, turned, 1, 7, 200), norm));
   output(p, s, tsr_relative_gradient(p, scores, &masking, 32));
+  output(p, s, tsr_relative_gradient(p, scores, &(tsr_masking){.clamped = 1, .max_distance = 20}, 41));
   output(p, s, tsr_mask_gradient(p, y, scores));
   tsr_adam(p, &args);
   for (int32_t i = 0; i < s->n_states; i++) {

@@ -245,6 +245,15 @@ static tsr_ref attention_relative(maker *m)
   return tsr_attention(m->p, &args);
 }
 
+static tsr_ref attention_clamped(maker *m) /* distances from -2 to 3, clamped at 1 */
+{
+  tsr_attention_args args = heads(m);
+  args.masking.relative = leaf(m, 3, H);
+  args.masking.max_distance = 1;
+  args.masking.clamped = 1;
+  return tsr_attention(m->p, &args);
+}
+
 static tsr_ref attention_dropout(maker *m)
 {
   tsr_attention_args args = heads(m);
@@ -465,6 +474,7 @@ static const gradient_case cases[] = {
     CASE(attention),
     CASE(attention_lengths),
     CASE(attention_causal),
+    CASE(attention_clamped),
     CASE(attention_additive),
     CASE(attention_relative),
     CASE(attention_dropout),

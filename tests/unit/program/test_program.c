@@ -259,6 +259,44 @@ static void test_narrow(void **state)
   tsr_program_destroy(q32);
 }
 
+/* Relative biases with a row for each distance. */
+static void test_clamped(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t rows;
+    tsr_masking masking;
+    const char *fragment;
+  } cases[] = {
+      {5, {.clamped = 1, .max_distance = 2}, NULL},
+      {4, {.clamped = 1, .max_distance = 2}, "found 4 rows and a max_distance of 2"},
+      {7, {.clamped = 1, .max_distance = 2}, "found 7 rows and a max_distance of 2"},
+      {1, {.clamped = 1, .max_distance = 0}, "max_distance at least 1; found 1 rows"},
+      {1, {.clamped = 1, .max_distance = INT32_MAX}, "found 1 rows and a max_distance of 2147483647"},
+      {5, {.clamped = 1, .bidirectional = 1, .max_distance = 2}, "not both 1"},
+      {5, {.clamped = 2, .max_distance = 2}, "bidirectional and clamped are 0 or 1"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (int32_t gradient = 0; gradient < 2; gradient++) {
+      tsr_program *p;
+      assert_int_equal(tsr_program_create(&p), TSR_OK);
+      tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(1, 3, 4, 4));
+      tsr_masking masking = cases[i].masking;
+      masking.relative = tsr_constant(p, "table", TSR_F32, TSR_SHAPE(cases[i].rows, 3));
+      tsr_ref y = gradient ? tsr_relative_gradient(p, x, &masking, cases[i].rows) : tsr_mask(p, x, &masking);
+      if (cases[i].fragment) {
+        assert_int_equal(y, TSR_INVALID);
+        assert_error(p, TSR_ERR_ARGUMENT, cases[i].fragment);
+      } else {
+        char text[256];
+        assert_int_equal(tsr_program_status(p), TSR_OK);
+        assert_non_null(strstr(tsr_program_print_line(p, 0, text, sizeof text), " clamped max_distance 2"));
+      }
+      tsr_program_destroy(p);
+    }
+  }
+}
+
 static void test_states(void **state)
 {
   tsr_program *p = *state;
@@ -522,6 +560,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       TEST(test_views),
       cmocka_unit_test(test_view_errors),
+      cmocka_unit_test(test_clamped),
       TEST(test_matmul_folds),
       TEST(test_weights_of_i8),
       TEST(test_narrow),

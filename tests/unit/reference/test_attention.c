@@ -98,6 +98,32 @@ static void test_relative_buckets(void **state)
   }
 }
 
+/* Distances -15 .. 15, at most 4 of which have a row of their own on each side; a table of two heads. */
+static void test_clamped_distances(void **state)
+{
+  (void)state;
+  fixture_begin(&f);
+  float numbers[18];
+  for (int i = 0; i < 18; i++) {
+    numbers[i] = (float)(i / 2 + 100 * (i % 2));
+  }
+  const int32_t zero = fixture_f32(&f, SCALAR, VALUES(0));
+  const int32_t y = fixture_result(&f, TSR_F32, EXTENTS(1, 2, 2, 31));
+  tsr_line_desc *line = fixture_line(&f, TSR_OP_MASK);
+  line->in[0] = fixture_view(&f, zero, EXTENTS(1, 2, 2, 31), STRIDES(0, 0, 0, 0), 0), line->out[0] = y;
+  line->in[RELATIVE] = fixture_f32(&f, EXTENTS(9, 2), 18, numbers);
+  line->in[POSITION] = fixture_i32(&f, EXTENTS(1), IDS(15)); /* key s is s - 15 after query 0 */
+  line->attributes.max_distance = 4;
+  line->attributes.clamped = 1;
+  fixture_run(&f);
+  static const float rows[32] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3,
+                                 4, 5, 6, 7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8};
+  for (int i = 0; i < 4 * 31; i++) {
+    const int h = i / 62, l = i / 31 % 2, s = i % 31;
+    assert_true(fixture_floats(&f, y)[i] == rows[s + 1 - l] + 100.0f * (float)h);
+  }
+}
+
 /* Two keys of equal score, K = 1, J = 2. */
 static void test_attention(void **state)
 {
@@ -267,13 +293,10 @@ static void test_attention_against_its_parts(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_lengths_and_causal),
-      cmocka_unit_test(test_biases),
-      cmocka_unit_test(test_relative_buckets),
-      cmocka_unit_test(test_attention),
-      cmocka_unit_test(test_attention_exclusion),
-      cmocka_unit_test(test_attention_rows),
-      cmocka_unit_test(test_attention_against_its_parts),
+      cmocka_unit_test(test_lengths_and_causal), cmocka_unit_test(test_biases),
+      cmocka_unit_test(test_relative_buckets),   cmocka_unit_test(test_clamped_distances),
+      cmocka_unit_test(test_attention),          cmocka_unit_test(test_attention_exclusion),
+      cmocka_unit_test(test_attention_rows),     cmocka_unit_test(test_attention_against_its_parts),
   };
   return cmocka_run_group_tests_name("reference_attention", tests, NULL, NULL);
 }

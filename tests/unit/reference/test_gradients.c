@@ -335,7 +335,15 @@ static void test_scatter(void **state)
  * Masking and attention. The last two operands are the additive and the relative bias, each of which may be missing.
  */
 
-enum { WITH_ADDITIVE = 1, WITH_RELATIVE = 2, WITH_LENGTHS = 4, WITH_POSITION = 8, WITH_CAUSAL = 16, WITH_SEED = 32 };
+enum {
+  WITH_ADDITIVE = 1,
+  WITH_RELATIVE = 2,
+  WITH_LENGTHS = 4,
+  WITH_POSITION = 8,
+  WITH_CAUSAL = 16,
+  WITH_SEED = 32,
+  WITH_CLAMPED = 64 /* of the relative bias */
+};
 
 static void add_masking(const problem *p, tsr_line_desc *line, int32_t first, const int32_t *bias)
 {
@@ -396,12 +404,13 @@ static void add_biases(problem *p, int32_t options, const int64_t *scores)
     add(p, 4, scores);
   }
   if (options & WITH_RELATIVE) {
-    add(p, EXTENTS(6, scores[1]));
+    add(p, EXTENTS(options & WITH_CLAMPED ? 5 : 6, scores[1]));
   }
   p->attributes.k = options;
   p->attributes.causal = (options & WITH_CAUSAL) != 0;
-  p->attributes.bidirectional = !p->attributes.causal;
-  p->attributes.max_distance = 5;
+  p->attributes.clamped = (options & WITH_CLAMPED) != 0;
+  p->attributes.bidirectional = !p->attributes.causal && !p->attributes.clamped;
+  p->attributes.max_distance = p->attributes.clamped ? 2 : 5;
   p->lengths = (options & WITH_LENGTHS) != 0;
   p->position = (options & WITH_POSITION) != 0;
 }
@@ -409,7 +418,8 @@ static void add_biases(problem *p, int32_t options, const int64_t *scores)
 static void test_mask(void **state)
 {
   (void)state;
-  for (int32_t options = 0; options < WITH_SEED; options += 3) {
+  for (int32_t round = 0; round < 2 * WITH_SEED; round += 3) {
+    const int32_t options = round < WITH_SEED ? round : (round - WITH_SEED) | WITH_CLAMPED;
     problem p = {.build = build_mask};
     const int64_t scores[] = {2, between(1, 3), between(1, 4), between(2, 7)};
     add(&p, 4, scores);
@@ -457,7 +467,7 @@ static void build_attention(const problem *p, const int32_t *x, int32_t dy, int3
 static void test_attention(void **state)
 {
   (void)state;
-  for (int32_t options = 0; options < 2 * WITH_SEED; options += 3) {
+  for (int32_t options = 0; options < 2 * WITH_CLAMPED; options += 3) {
     problem p = {.build = build_attention, .attributes = {.alpha = 0.5f, .rate = 0.3f, .stream = options}};
     const int64_t L = between(1, 4), H = between(1, 2), S = between(2, 6), K = between(1, 4), J = between(1, 4);
     add(&p, EXTENTS(2, L, H, K));
