@@ -60,7 +60,7 @@ static const field fields[] = {
     FLAG(embedding_norm),
     INTEGER(activation, TSR_ACTIVATION_NONE, TSR_ACTIVATION_SILU),
     FLAG(gated),
-    INTEGER(position, TSR_POSITION_NONE, TSR_POSITION_SINUSOID_TENSOR2TENSOR),
+    INTEGER(position, TSR_POSITION_NONE, TSR_POSITION_RELATIVE_CLAMPED),
     INTEGER(position_offset, 0, TSR_MAX_VOCABULARY),
     INTEGER(relative_buckets, 0, TSR_MAX_POSITIONS),
     INTEGER(relative_distance, 0, TSR_MAX_POSITIONS),

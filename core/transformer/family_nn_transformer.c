@@ -2,6 +2,16 @@
  *
  * torch.nn.Transformer between two embeddings and a linear generator: the paper's model and its variants, and each of the
  * two stacks alone. torch has no config.json: its keys are a convention of this project, told in README.md.
+ *
+ * position_encoding relative: the scores of query i and key j in self-attention, of the encoder and of the decoder, are
+ *
+ *     q_i . k_j / sqrt(K) + bias[min(max(j - i, -m), m) + m][h]      m = max_distance, h = head
+ *
+ * in which bias [2 m + 1, nhead] is learned, one table a layer: the distances are clipped as Shaw et al. 2018
+ * (arXiv:1803.02155) clip theirs, each layer learns its own as there, and what is learned is a number a head as in
+ * Raffel et al. 2020 (arXiv:1910.10683). torch holds it as nn.Embedding(2 m + 1, nhead) in self_attn,
+ * `self_attn.relative_attention_bias.weight`. Rows beyond m are for keys after the query: those of a decoder have no
+ * effect. Cross-attention has no bias, and nothing is added to embeddings.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,6 +33,7 @@ static const word positions[] = {
     {"sinusoidal_interleaved", TSR_POSITION_SINUSOID_INTERLEAVED, 0},
     {"sinusoidal_halves", TSR_POSITION_SINUSOID_HALVES, 0},
     {"learned", TSR_POSITION_LEARNED, 0},
+    {"relative", TSR_POSITION_RELATIVE_CLAMPED, 0},
     {"none", TSR_POSITION_NONE, 0},
 };
 static const word norms[] = {
@@ -137,6 +148,11 @@ static tsr_status configure(tsr_config *file, tsr_transformer_config *config)
   TSR_TRY(read_activation(file, config));
   TSR_TRY(read_word(file, "norm", norms, N_NORMS, &config->norm));
   TSR_TRY(read_word(file, "position_encoding", positions, N_POSITIONS, &config->position));
+  if (config->position == TSR_POSITION_RELATIVE_CLAMPED) {
+    config->relative_layers = 1;
+    config->relative_distance = 16; /* the paper's */
+    tsr_config_int(file, "max_distance", 1, TSR_MAX_POSITIONS, &config->relative_distance);
+  }
   read_vocabularies(file, config);
   TSR_TRY(tsr_config_status(file));
   if (config->shared_embedding && config->source_vocabulary != config->target_vocabulary) {
@@ -175,6 +191,9 @@ static tsr_status describe(const tsr_transformer_config *config, const tsr_save_
   if (config->encoder_layers > 0 && config->decoder_layers > 0) {
     failed |= json_object_set_new(file, "tgt_vocab_size", json_integer(config->target_vocabulary)) != 0;
   }
+  if (config->position == TSR_POSITION_RELATIVE_CLAMPED) {
+    failed |= json_object_set_new(file, "max_distance", json_integer(config->relative_distance)) != 0;
+  }
   failed |= !config->attention_bias && json_object_set_new(file, "bias", json_false()) != 0;
   failed |= config->tied_logits && json_object_set_new(file, "tie_word_embeddings", json_true()) != 0;
   failed |= config->shared_embedding && json_object_set_new(file, "share_encoder_decoder_embeddings", json_true()) != 0;
@@ -197,6 +216,10 @@ static const tsr_name_rule rules[] = {
     {"encoder.positions.weight", {{.name = "src_pos_emb.weight"}}},
     {"decoder.positions.weight", {{.name = "tgt_pos_emb.weight"}}},
     {"decoder.positions.weight", {{.name = "src_pos_emb.weight"}}, .when = TSR_RULE_NO_ENCODER},
+    {"@.layers.#.relative.weight", {{.name = "transformer.@.layers.#.self_attn.relative_attention_bias.weight"}}},
+    {"decoder.layers.#.relative.weight",
+     {{.name = "transformer.encoder.layers.#.self_attn.relative_attention_bias.weight"}},
+     .when = TSR_RULE_NO_ENCODER},
     {"logits.weight", {{.name = "generator.weight"}}},
     {"logits.bias", {{.name = "generator.bias"}}, .optional = 1},
     {"@.layers.#.self_attention.qkv.*", {{.name = "transformer.@.layers.#.self_attn.in_proj_*"}}},

@@ -337,9 +337,11 @@ static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int3
     keep(b, stack, layer, "keys", self, args.k);
     keep(b, stack, layer, "values", self, args.v);
   }
-  if (config->position == TSR_POSITION_RELATIVE) {
+  int clamped = config->position == TSR_POSITION_RELATIVE_CLAMPED;
+  if (clamped || config->position == TSR_POSITION_RELATIVE) {
     args.masking.relative = parameter(b, "%s.relative.weight", config->relative_layers ? prefix : stack->name);
-    args.masking.bidirectional = !stack->decoder;
+    args.masking.bidirectional = !clamped && !stack->decoder;
+    args.masking.clamped = clamped;
     args.masking.max_distance = config->relative_distance;
   }
   drop_weights(b, &args);

@@ -65,10 +65,16 @@ static void add_norm(lister *l, const char *name)
   }
 }
 
-static void add_relative(lister *l, int32_t decoder)
+/* The biases on the scores of self-attention, of a stack or of a layer. */
+static void add_relative(lister *l, int32_t decoder, int32_t of_layer)
 {
-  int32_t heads = decoder ? l->config->decoder_heads : l->config->encoder_heads;
-  add(l, TSR_SHAPE(l->config->relative_buckets, heads), 0, "relative.weight");
+  const tsr_transformer_config *c = l->config;
+  int32_t clamped = c->position == TSR_POSITION_RELATIVE_CLAMPED;
+  if ((!clamped && c->position != TSR_POSITION_RELATIVE) || c->relative_layers != of_layer) {
+    return;
+  }
+  int64_t rows = clamped ? 2 * (int64_t)c->relative_distance + 1 : c->relative_buckets;
+  add(l, TSR_SHAPE(rows, decoder ? c->decoder_heads : c->encoder_heads), 0, "relative.weight");
 }
 
 static void list_layer(lister *l, int32_t decoder)
@@ -78,9 +84,7 @@ static void list_layer(lister *l, int32_t decoder)
   int64_t inner =
       decoder ? (int64_t)c->decoder_heads * c->decoder_head_size : (int64_t)c->encoder_heads * c->encoder_head_size;
   int64_t d_ff = decoder ? c->decoder_d_ff : c->encoder_d_ff;
-  if (c->position == TSR_POSITION_RELATIVE && c->relative_layers) {
-    add_relative(l, decoder);
-  }
+  add_relative(l, decoder, 1);
   add_linear(l, "self_attention.qkv", 3 * inner, d_model, c->attention_bias);
   add_linear(l, "self_attention.output", d_model, inner, c->attention_bias);
   add_norm(l, "self_attention_norm");
@@ -114,9 +118,7 @@ static void list_stack(lister *l, int32_t decoder)
   if (c->position == TSR_POSITION_LEARNED) {
     add(l, TSR_SHAPE((int64_t)c->max_positions + c->position_offset, c->d_model), 0, "positions.weight");
   }
-  if (c->position == TSR_POSITION_RELATIVE && !c->relative_layers) {
-    add_relative(l, decoder);
-  }
+  add_relative(l, decoder, 0);
   if (c->embedding_norm) {
     add_norm(l, "embedding_norm");
   }

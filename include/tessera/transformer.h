@@ -25,7 +25,10 @@ enum {
   TSR_POSITION_RELATIVE = 4,             /* a bias on the scores (T5) */
   /* Halves as well, but the frequencies run down to 1/10000 itself, 10000^(-i / (D/2 - 1)), rounded to f32; D odd: the last
    * column is zero (tensor2tensor; M2M100). */
-  TSR_POSITION_SINUSOID_TENSOR2TENSOR = 5
+  TSR_POSITION_SINUSOID_TENSOR2TENSOR = 5,
+  /* A bias on the scores of self-attention, one for each head and each distance from -relative_distance to
+   * relative_distance, to which all others are clamped (tsr_masking.clamped). */
+  TSR_POSITION_RELATIVE_CLAMPED = 6
 };
 
 typedef struct tsr_transformer_config {
@@ -51,7 +54,7 @@ typedef struct tsr_transformer_config {
   int32_t position;          /* TSR_POSITION_* */
   int32_t position_offset;   /* row of the position table for the first token; number of its position */
   int32_t relative_buckets;  /* with TSR_POSITION_RELATIVE */
-  int32_t relative_distance; /* likewise */
+  int32_t relative_distance; /* with TSR_POSITION_RELATIVE and TSR_POSITION_RELATIVE_CLAMPED */
   int32_t relative_layers;   /* 1: each layer has a table of its own (UMT5); 0: each stack has one */
   int32_t attention_bias;    /* 1: the attention's projections have biases */
   int32_t feed_forward_bias; /* 1: the feed-forward block's have, and norms that can have one */

@@ -47,6 +47,8 @@ static const struct {
      "{\"model_type\":\"nn_transformer\",\"num_encoder_layers\":0,\"tgt_vocab_size\":9,\"activation\":\"swiglu\","
      "\"norm\":"
      "\"layernorm_std\",\"bias\":false,\"position_encoding\":\"learned\",\"share_encoder_decoder_embeddings\":true}"},
+    {"model",
+     "{\"model_type\":\"nn_transformer\",\"vocab_size\":9,\"position_encoding\":\"relative\",\"max_distance\":5}"},
     {"vocabulary", "{\"</s>\":0,\"<unk>\":1,\".\":2,\"\\u2581I\":3,\"\xE2\x96\x81the\":4,\"<pad>\":99}"},
     {"bpe", "#version: 0.2\na b\nab c\n\xC4\xA0 a\n"},
     {"bpe", "it's \xC2\xBD  cup\xFF of \xE6\x97\xA5"},

@@ -42,6 +42,12 @@ const char *const family_configs[N_FAMILY_CONFIGS] = {
     "{\"num_encoder_layers\":0,\"num_decoder_layers\":2,\"norm_first\":true,\"activation\":\"gelu\"," NN_SIZES "}",
     "{\"num_encoder_layers\":0,\"num_decoder_layers\":1,\"position_encoding\":\"none\",\"tie_word_embeddings\":true,"
     "\"activation\":\"reglu\"," NN_SIZES "}",
+    "{\"num_encoder_layers\":1,\"num_decoder_layers\":2,\"position_encoding\":\"relative\",\"max_distance\":3," NN_SIZES
+    "}",
+    "{\"num_encoder_layers\":2,\"num_decoder_layers\":0,\"position_encoding\":\"relative\",\"max_distance\":2,"
+    "\"norm_first\":true," NN_SIZES "}",
+    "{\"num_encoder_layers\":0,\"num_decoder_layers\":2,\"position_encoding\":\"relative\",\"max_distance\":1," NN_SIZES
+    "}",
 };
 
 /* Rows of matrices keep a vector's size; gains are about 1. */

@@ -11,7 +11,7 @@
 enum { FAMILY_VOCABULARY = 131, FAMILY_D_MODEL = 48 };
 
 /* Contents of config.json. */
-enum { N_FAMILY_CONFIGS = 16 };
+enum { N_FAMILY_CONFIGS = 19 };
 extern const char *const family_configs[N_FAMILY_CONFIGS];
 
 /* Writes the folder of a configuration: first its config.json alone, then all of it, as the library writes it. Fails the

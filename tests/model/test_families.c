@@ -413,6 +413,28 @@ static void test_defaults(void **state)
   }
 }
 
+/* Clamped relative positions: a table in each layer, of 2 max_distance + 1 rows. */
+static void test_relative(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    int32_t distance;
+  } relative[] = {
+      {"{\"model_type\":\"nn_transformer\",\"vocab_size\":9,\"position_encoding\":\"relative\"}", 16},
+      {"{\"model_type\":\"nn_transformer\",\"vocab_size\":9,\"position_encoding\":\"relative\",\"max_distance\":5}", 5},
+      {"{\"model_type\":\"nn_transformer\",\"vocab_size\":9,\"position_encoding\":\"none\",\"max_distance\":5}", 0},
+  };
+  for (size_t i = 0; i < sizeof relative / sizeof relative[0]; i++) {
+    tsr_transformer_config c;
+    check(parse(relative[i].text, &c));
+    assert_int_equal(c.position, relative[i].distance ? TSR_POSITION_RELATIVE_CLAMPED : TSR_POSITION_NONE);
+    assert_int_equal(c.relative_distance, relative[i].distance);
+    assert_int_equal(c.relative_layers, relative[i].distance != 0);
+    assert_int_equal(c.relative_buckets, 0);
+  }
+}
+
 static void test_broken(void **state)
 {
   (void)state;
@@ -437,7 +459,13 @@ static void test_broken(void **state)
       {"{\"model_type\":\"nn_transformer\",\"norm\":\"batchnorm\"}", TSR_ERR_UNSUPPORTED,
        "'norm' is \"batchnorm\"; this build knows layernorm, layernorm_std, rmsnorm"},
       {"{\"model_type\":\"nn_transformer\",\"position_encoding\":\"rotary\"}", TSR_ERR_UNSUPPORTED,
-       "\"rotary\"; this build knows sinusoidal_interleaved, sinusoidal_halves, learned, none"},
+       "\"rotary\"; this build knows sinusoidal_interleaved, sinusoidal_halves, learned, relative, none"},
+      {"{\"model_type\":\"nn_transformer\",\"position_encoding\":\"relative\",\"max_distance\":0}", TSR_ERR_FORMAT,
+       "key 'max_distance' is 0"},
+      {"{\"model_type\":\"nn_transformer\",\"position_encoding\":\"relative\",\"max_distance\":1048577}",
+       TSR_ERR_FORMAT, "key 'max_distance' is 1048577"},
+      {"{\"model_type\":\"nn_transformer\",\"position_encoding\":\"relative\",\"max_distance\":\"far\"}",
+       TSR_ERR_FORMAT, "'max_distance'"},
       {"{\"model_type\":\"nn_transformer\",\"src_vocab_size\":8,\"tgt_vocab_size\":9,"
        "\"share_encoder_decoder_embeddings\":true}",
        TSR_ERR_FORMAT, "src_vocab_size 8 and tgt_vocab_size 9 should be the same"},
@@ -489,6 +517,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_defaults),
+      cmocka_unit_test(test_relative),
       cmocka_unit_test(test_broken),
       cmocka_unit_test(test_forced_tokens),
   };

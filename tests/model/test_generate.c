@@ -24,6 +24,8 @@ static const random_model models[] = {
     {.seed = 12, .nn = 1},
     {.seed = 13, .nn = 1, .norm_first = 1, .d_model = 20, .heads = 5, .layers = 1, .vocabulary = 53},
     {.seed = 14, .d_model = 18, .layers = 1, .vocabulary = 37, .target = 23},
+    {.seed = 15, .nn = 1, .max_distance = 3},
+    {.seed = 16, .nn = 1, .max_distance = 1, .norm_first = 1, .d_model = 20, .heads = 5, .vocabulary = 41},
 };
 enum { N_MODELS = sizeof models / sizeof models[0] };
 

@@ -19,6 +19,7 @@ static const random_model models[] = {
     {.seed = 32, .nn = 1},
     {.seed = 33, .nn = 1, .norm_first = 1, .d_model = 64, .heads = 4},
     {.seed = 34, .d_model = 36, .layers = 1, .target = 23},
+    {.seed = 35, .nn = 1, .max_distance = 2, .layers = 1},
 };
 enum { N_MODELS = sizeof models / sizeof models[0] };
 

@@ -15,6 +15,7 @@ enum { N_SENTENCES = 9, MANY = 33 /* enough for fewer rows in the end, on a GPU 
 static const random_model models[] = {
     {.seed = 71, .d_model = 48, .d_ff = 160},
     {.seed = 72, .nn = 1, .norm_first = 1, .d_model = 64, .heads = 4},
+    {.seed = 73, .nn = 1, .max_distance = 2, .d_model = 64, .heads = 4},
 };
 enum { N_MODELS = sizeof models / sizeof models[0] };
 

@@ -21,6 +21,7 @@ enum { N_SENTENCES = 7, ROOM = 64, ALTERNATIVES = 4 };
 static const random_model models[] = {
     {.seed = 71},
     {.seed = 72, .nn = 1, .norm_first = 1, .d_model = 20, .heads = 5, .layers = 1, .vocabulary = 53},
+    {.seed = 73, .nn = 1, .max_distance = 2, .layers = 1},
 };
 enum { N_MODELS = sizeof models / sizeof models[0] };
 

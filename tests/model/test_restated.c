@@ -12,7 +12,9 @@
 enum { N_SENTENCES = 6, MAX_LENGTH = 18 };
 
 /* The second vocabulary is larger than what a device returns of a row in order. */
-static const random_model models[] = {{.seed = 31}, {.seed = 32, .nn = 1, .layers = 1, .vocabulary = 1100}};
+static const random_model models[] = {{.seed = 31},
+                                      {.seed = 32, .nn = 1, .layers = 1, .vocabulary = 1100},
+                                      {.seed = 33, .nn = 1, .max_distance = 2, .layers = 1}};
 
 typedef struct setting {
   const char *name;

@@ -24,6 +24,7 @@ enum { N_SENTENCES = 7, ROOM = 64 };
 static const random_model models[] = {
     {.seed = 91},
     {.seed = 92, .nn = 1, .norm_first = 1, .d_model = 20, .heads = 5, .layers = 3, .vocabulary = 53},
+    {.seed = 93, .nn = 1, .max_distance = 3},
 };
 enum { N_MODELS = sizeof models / sizeof models[0] };
 

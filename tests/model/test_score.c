@@ -25,6 +25,7 @@ static const random_model models[] = {
     {.seed = 61},
     {.seed = 62, .nn = 1, .norm_first = 1, .d_model = 20, .heads = 5, .layers = 1, .vocabulary = 53},
     {.seed = 63, .d_model = 18, .layers = 1, .vocabulary = 37, .target = 23},
+    {.seed = 64, .nn = 1, .max_distance = 2},
 };
 enum { N_MODELS = sizeof models / sizeof models[0] };
 

@@ -28,6 +28,11 @@ const training_shape training_shapes[] = {
      .gated = 1,
      .rms = 1,
      .position = TSR_POSITION_RELATIVE},
+    {.name = "nn pre-norm, clamped relative positions",
+     .nn = 1,
+     .pre = 1,
+     .separate = 1,
+     .position = TSR_POSITION_RELATIVE_CLAMPED},
     {.name = "learned positions", .activation = TSR_ACTIVATION_SILU, .position = TSR_POSITION_LEARNED},
 };
 const int32_t n_training_shapes = sizeof training_shapes / sizeof training_shapes[0];
@@ -77,9 +82,15 @@ tsr_model *training_model(const training_shape *shape)
       .decoder_start_id = nn ? 1 : TARGET - 1,
   };
   snprintf(config.family, sizeof config.family, "%s", nn ? "nn_transformer" : "marian");
+  int is_clamped = shape->position == TSR_POSITION_RELATIVE_CLAMPED;
+  if (is_clamped) {
+    config.position = shape->position;
+    config.relative_distance = 2;
+    config.relative_layers = 1;
+  }
   tsr_model *model = NULL;
   require_ok(tsr_model_create(&config, &model), shape->name);
-  if (shape->gated || shape->rms || shape->position) {
+  if (shape->gated || shape->rms || (shape->position && !is_clamped)) {
     /* What no family's file can say yet: the parameters are listed anew. */
     model->config.gated = shape->gated;
     model->config.activation = shape->activation;

@@ -98,6 +98,9 @@ static void add_nn_layer(writer *w, const char *stack, int32_t index)
   char layer[64];
   snprintf(layer, sizeof layer, "transformer.%s.layers.%d.", stack, (int)index);
   add_nn_attention(w, layer, "self_attn");
+  if (w->model.max_distance > 0) {
+    add(w, 2 * w->model.max_distance + 1, w->model.heads, 0, "%sself_attn.relative_attention_bias.weight", layer);
+  }
   if (decoder) {
     add_nn_attention(w, layer, "multihead_attn");
     add_norm(w, layer, "norm3");
@@ -262,13 +265,18 @@ static tsr_status write_config(const char *folder, const random_model *m)
   }
   const char *extra = m->extra ? m->extra : "";
   if (m->nn) {
+    char positions[64] = "";
+    if (m->max_distance > 0) {
+      snprintf(positions, sizeof positions, "\"position_encoding\":\"relative\",\"max_distance\":%d,",
+               (int)m->max_distance);
+    }
     fprintf(out.file,
-            "{%s\"model_type\":\"nn_transformer\",\"d_model\":%d,\"nhead\":%d,\"num_encoder_layers\":%d,"
+            "{%s%s\"model_type\":\"nn_transformer\",\"d_model\":%d,\"nhead\":%d,\"num_encoder_layers\":%d,"
             "\"num_decoder_layers\":%d,\"dim_feedforward\":%d,\"src_vocab_size\":%d,\"tgt_vocab_size\":%d,"
             "\"max_position_embeddings\":%d,\"norm_first\":%s,\"activation\":\"gelu\",\"pad_token_id\":0,"
             "\"bos_token_id\":1,\"eos_token_id\":2,\"decoder_start_token_id\":1}",
-            extra, (int)m->d_model, (int)m->heads, (int)m->layers, (int)m->layers, (int)m->d_ff, (int)m->vocabulary,
-            (int)target_vocabulary(m), (int)m->positions, m->norm_first ? "true" : "false");
+            extra, positions, (int)m->d_model, (int)m->heads, (int)m->layers, (int)m->layers, (int)m->d_ff,
+            (int)m->vocabulary, (int)target_vocabulary(m), (int)m->positions, m->norm_first ? "true" : "false");
   } else {
     fprintf(out.file,
             "{%s\"model_type\":\"marian\",\"d_model\":%d,\"encoder_attention_heads\":%d,"

@@ -12,6 +12,7 @@
 typedef struct random_model {
   int32_t nn;           /* 1: torch nn.Transformer; 0: Marian */
   int32_t norm_first;   /* nn */
+  int32_t max_distance; /* nn: of relative positions; 0: sinusoids */
   int32_t relu;         /* Marian: the activation; 0: swish */
   int32_t d_model;      /* 24 */
   int32_t heads;        /* 3 */

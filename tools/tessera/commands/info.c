@@ -116,8 +116,8 @@ static const char *activation_word(int32_t activation)
 
 static const char *position_word(int32_t position)
 {
-  static const char *const words[] = {"none",    "sinusoid, halves", "sinusoid, interleaved",
-                                      "learned", "relative",         "sinusoid, tensor2tensor"};
+  static const char *const words[] = {"none",     "sinusoid, halves",        "sinusoid, interleaved", "learned",
+                                      "relative", "sinusoid, tensor2tensor", "relative, clamped"};
   return word(words, sizeof words / sizeof words[0], position);
 }
 
@@ -158,6 +158,9 @@ static void print_positions(const tsr_transformer_config *c)
   if (c->position == TSR_POSITION_RELATIVE) {
     printf(" bias of %d buckets up to %d tokens, %s", (int)c->relative_buckets, (int)c->relative_distance,
            c->relative_layers ? "in each layer" : "one for each stack");
+  }
+  if (c->position == TSR_POSITION_RELATIVE_CLAMPED) {
+    printf(" at %d tokens, a bias in each layer", (int)c->relative_distance);
   }
   if (c->position_offset != 0) {
     printf(" from row %d", (int)c->position_offset);
