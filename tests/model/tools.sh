@@ -85,6 +85,21 @@ for precision in f16 bf16; do
 done
 expect 0 "$TESSERA" program "$model" --kind greedy --precision int8
 has '^state  *decoder.* f32 '
+# Clamped relative positions.
+relative=$SOURCE_ROOT/tests/data/goldens/models/nn_relative_prenorm
+expect 0 "$TESSERA" info "$relative"
+has 'positions  *relative, clamped at 7 tokens, a bias in each layer'
+has '^ *encoder\.layers\.0\.relative  *45$'
+expect 0 "$TESSERA" info --json "$relative"
+has '"positions": "relative, clamped"'
+has '"relative_distance": 7'
+expect 0 "$TESSERA" program "$relative"
+has 'attention(.*relative: encoder.layers.0.relative.weight\[15, 3\].* clamped max_distance 7'
+has 'attention(.*relative: decoder.layers.2.relative.weight\[15, 3\].* causal clamped max_distance 7'
+expect 0 "$TESSERA" program "$relative" --kind train-gradients
+has ' relative_gradient(.* clamped max_distance 7'
+expect 0 "$TESSERA" compare "$relative" --devices reference,cpu --batch 3 --source 19 --target 17
+has 'beam .* lines equal'
 expect 2 "$TESSERA" program "$model" --precision i8
 expect 2 "$TESSERA" program "$model" --kind sideways
 expect 2 "$TESSERA" program "$model" --source 100000

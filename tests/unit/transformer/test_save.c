@@ -150,12 +150,20 @@ static void test_goldens(void **state)
     tsr_dtype storage;
     int32_t beam, max_length;
   } cases[] = {
-      {"marian", TSR_F32, 4, 22},         {"marian_f16", TSR_F16, 4, 22},
-      {"marian_sepvocab", TSR_F32, 0, 0}, {"nn_postnorm_relu", TSR_F32, 0, 0},
-      {"nn_prenorm_gelu", TSR_F32, 0, 0}, {"bart", TSR_F32, 0, 0},
-      {"mbart", TSR_F32, 0, 0},           {"m2m_100", TSR_F32, 0, 0},
-      {"pegasus", TSR_F32, 0, 0},         {"t5_v1_0", TSR_F32, 0, 0},
-      {"t5_v1_1", TSR_F32, 0, 0},         {"t5_v1_1_bf16", TSR_BF16, 0, 0},
+      {"marian", TSR_F32, 4, 22},
+      {"marian_f16", TSR_F16, 4, 22},
+      {"marian_sepvocab", TSR_F32, 0, 0},
+      {"nn_postnorm_relu", TSR_F32, 0, 0},
+      {"nn_prenorm_gelu", TSR_F32, 0, 0},
+      {"nn_relative_postnorm", TSR_F32, 0, 0},
+      {"nn_relative_prenorm", TSR_F32, 0, 0},
+      {"bart", TSR_F32, 0, 0},
+      {"mbart", TSR_F32, 0, 0},
+      {"m2m_100", TSR_F32, 0, 0},
+      {"pegasus", TSR_F32, 0, 0},
+      {"t5_v1_0", TSR_F32, 0, 0},
+      {"t5_v1_1", TSR_F32, 0, 0},
+      {"t5_v1_1_bf16", TSR_BF16, 0, 0},
   };
   for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
     char original[sizeof recordings + 64];
@@ -240,6 +248,10 @@ static void test_families(void **state)
     config.embedding_scale = i < 2 ? 1.0f : config.embedding_scale;
     config.epsilon = i < 2 ? 1e-6f : config.epsilon;
     check_round_trip(&config, types[i % 3]);
+    config.position = TSR_POSITION_RELATIVE_CLAMPED;
+    config.relative_distance = 1 + (int32_t)i * 7;
+    config.relative_layers = 1;
+    check_round_trip(&config, types[i % 3]);
   }
   for (int32_t tied = 0; tied < 2; tied++) {
     tsr_transformer_config config = marian_config();
@@ -323,6 +335,9 @@ static void test_wrong_fields(void **state)
   WRONG(nn_config, attention_bias, 0, TSR_ERR_UNSUPPORTED, "'feed_forward_bias'");
   WRONG(nn_config, shared_embedding, 1, TSR_ERR_ARGUMENT, "src_vocab_size 31 and tgt_vocab_size 50 should be the same");
   WRONG(nn_config, position, TSR_POSITION_RELATIVE, TSR_ERR_UNSUPPORTED, "'position'");
+  WRONG(nn_config, position, TSR_POSITION_RELATIVE_CLAMPED, TSR_ERR_ARGUMENT, "max_distance");
+  WRONG(nn_config, relative_distance, 3, TSR_ERR_UNSUPPORTED, "'relative_distance' is 3");
+  WRONG(marian_config, position, TSR_POSITION_RELATIVE_CLAMPED, TSR_ERR_UNSUPPORTED, "'position'");
   WRONG(nn_config, epsilon, 0.0f, TSR_ERR_ARGUMENT, "layer_norm_eps");
 }
 
