@@ -114,6 +114,21 @@ run 0 vocab --source "$data/test.en" --target "$data/test.fr" --out "$work/separ
 train 0 --out "$work/torch" $small --family nn_transformer --norm-first --activation gelu --steps 2 --vocab "$work/separate" \
   --max-positions 18
 run 0 translate --model "$work/torch" --device cpu --max-length 8 "$work/text"
+# Relative positions: trained, resumed, translated with, trained on.
+relative="$small --family nn_transformer --position-encoding relative --max-distance 3 --vocab $work/separate"
+train 0 --out "$work/relative" $relative --steps 4 --save-every 2
+check 'relative: the recipe' grep -q '^position_encoding: relative$' "$work/relative/train/recipe.yaml"
+check 'relative: config.json' grep -q '"max_distance": 3' "$work/relative/config.json"
+train 0 --out "$work/relative.parts" $relative --steps 2
+run 0 train --resume --out "$work/relative.parts" --steps 4
+check 'relative: resumed it is another' cmp "$work/relative/model.safetensors" "$work/relative.parts/model.safetensors"
+run 0 translate --model "$work/relative" --device cpu --max-length 8 "$work/text"
+train 0 --out "$work/relative.on" --init "$work/relative" --steps 2
+check 'relative: trained on in another form' grep -q '^max_distance: 3$' "$work/relative.on/train/recipe.yaml"
+train 2 --out "$work/none" --init "$work/relative" --steps 2 --max-distance 4
+stderr_has "has max_distance '3', not '4': leave it out"
+train 2 --out "$work/none" $small --position-encoding relative --steps 2 --vocab "$work/separate"
+stderr_has 'position_encoding is for nn_transformer'
 train 0 --out "$work/marian" $small --steps 2 --vocab "$work/separate"
 run 0 translate --model "$work/marian" --device cpu --max-length 8 "$work/text"
 paste "$data/test.en" "$data/test.fr" | head -n 200 >"$work/both.tsv"

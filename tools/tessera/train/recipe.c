@@ -35,6 +35,8 @@ static const tsr_choice tasks[] = {{""}, {"copy"}, {"reverse"}, {"sort"}, {NULL}
 static const tsr_choice families[] = {{"marian"}, {"nn_transformer"}, {"bart"}, {"pegasus"}, {"t5"},
                                       {"mt5"},    {"umt5"},           {NULL}};
 static const tsr_choice activations[] = {{"relu"}, {"gelu"}, {"gelu_new"}, {"swish"}, {NULL}};
+static const tsr_choice positions[] = {
+    {""}, {"sinusoidal_interleaved"}, {"sinusoidal_halves"}, {"learned"}, {"relative"}, {"none"}, {NULL}};
 static const tsr_choice optimizers[] = {{"adam"}, {"adamw"}, {NULL}};
 static const tsr_choice schedules[] = {{"constant"}, {"noam"}, {"linear"}, {"cosine"}, {NULL}};
 static const tsr_choice precisions[] = {{"f32"}, {"f16"}, {"bf16"}, {NULL}};
@@ -83,6 +85,10 @@ static const key keys[] = {
         .help = "of the decoder"),
     KEY("activation", activation, "NAME", TSR_OPTION_CHOICE, FIXED, NULL, .choices = activations, .preset = "relu",
         .help = "of the feed-forward blocks"),
+    KEY("position-encoding", position_encoding, "NAME", TSR_OPTION_CHOICE, FIXED, NULL, .choices = positions,
+        .preset = "", .help = "(nn_transformer) instead of sinusoidal_interleaved"),
+    KEY("max-distance", max_distance, "N", TSR_OPTION_INTEGER, FIXED, NULL, 1, 1 << 20, .preset = "16",
+        .help = "of relative positions; larger ones are clamped to it"),
     KEY("norm-first", norm_first, NULL, TSR_OPTION_SWITCH, FIXED, NULL, .preset = "false",
         .help = "norms before the sublayers instead of after them (nn_transformer)"),
     KEY("shared-embedding", shared_embedding, NULL, TSR_OPTION_SWITCH, FIXED, NULL, .preset = "true",

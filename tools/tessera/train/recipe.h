@@ -15,7 +15,8 @@ typedef struct recipe {
   char *source, *target, *tsv, *valid_source, *valid_target, *vocab, *out, *device;
   char *task;
   int32_t vocab_size, min_length, max_length;
-  char *family, *activation;
+  char *family, *activation, *position_encoding;
+  int32_t max_distance;
   int32_t d_model, heads, d_ff, encoder_layers, decoder_layers, max_positions, norm_first, shared_embedding,
       tied_logits;
   char *init;

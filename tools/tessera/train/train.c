@@ -152,6 +152,9 @@ static int check_recipe(const char *me, const recipe *r, int dry_run)
     return tsr_cli_usage(me, "a model of the family marian has its norms after the sublayers: norm_first is for "
                              "nn_transformer");
   }
+  if (!is_empty(r->position_encoding) && strcmp(r->family, "marian") == 0 && !is_model) {
+    return tsr_cli_usage(me, "a model of the family marian has sinusoids: position_encoding is for nn_transformer");
+  }
   return TSR_EXIT_OK;
 }
 

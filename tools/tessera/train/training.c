@@ -42,10 +42,30 @@ static int32_t activation_of(const char *name)
                                          : TSR_ACTIVATION_RELU;
 }
 
+/* The words for it in a recipe, which are those of a folder of nn_transformer. */
+static const struct {
+  const char *name;
+  int32_t position;
+} position_words[] = {{"sinusoidal_interleaved", TSR_POSITION_SINUSOID_INTERLEAVED},
+                      {"sinusoidal_halves", TSR_POSITION_SINUSOID_HALVES},
+                      {"learned", TSR_POSITION_LEARNED},
+                      {"relative", TSR_POSITION_RELATIVE_CLAMPED},
+                      {"none", TSR_POSITION_NONE}};
+
+enum { N_POSITION_WORDS = sizeof position_words / sizeof position_words[0] };
+
 static void describe_family(const recipe *r, tsr_transformer_config *config)
 {
   int is_marian = strcmp(r->family, "marian") == 0;
   config->position = is_marian ? TSR_POSITION_SINUSOID_HALVES : TSR_POSITION_SINUSOID_INTERLEAVED;
+  for (size_t i = 0; i < N_POSITION_WORDS; i++) {
+    config->position =
+        strcmp(r->position_encoding, position_words[i].name) == 0 ? position_words[i].position : config->position;
+  }
+  if (config->position == TSR_POSITION_RELATIVE_CLAMPED) {
+    config->relative_distance = r->max_distance;
+    config->relative_layers = 1;
+  }
   config->final_norm = !is_marian;
   config->shared_embedding = is_marian && r->shared_embedding;
   config->tied_logits = is_marian && r->tied_logits;
@@ -99,22 +119,36 @@ static const char *activation_name(int32_t activation)
                                                   : "relu";
 }
 
+/* "" of a family that has no choice. */
+static const char *position_name(const tsr_transformer_config *c)
+{
+  for (size_t i = 0; i < N_POSITION_WORDS && strcmp(c->family, "nn_transformer") == 0; i++) {
+    if (position_words[i].position == c->position) {
+      return position_words[i].name;
+    }
+  }
+  return "";
+}
+
 /* A model that is trained on keeps its form, and the recipe tells it. */
 static int take_form(recipe *r, const recipe_assignments *said, const tsr_transformer_config *c, const char *folder)
 {
   const struct {
     const char *name;
     int32_t value;
-  } numbers[] = {{"d_model", c->d_model},
-                 {"heads", c->encoder_heads},
-                 {"d_ff", c->encoder_d_ff},
-                 {"encoder_layers", c->encoder_layers},
-                 {"decoder_layers", c->decoder_layers},
-                 {"max_positions", c->max_positions}};
+  } numbers[] = {
+      {"d_model", c->d_model},
+      {"heads", c->encoder_heads},
+      {"d_ff", c->encoder_d_ff},
+      {"encoder_layers", c->encoder_layers},
+      {"decoder_layers", c->decoder_layers},
+      {"max_positions", c->max_positions},
+      {"max_distance", c->position == TSR_POSITION_RELATIVE_CLAMPED ? c->relative_distance : r->max_distance}};
   const struct {
     const char *name, *value;
   } words[] = {{"family", c->family},
                {"activation", activation_name(c->activation)},
+               {"position_encoding", position_name(c)},
                {"norm_first", c->norm_position == TSR_NORM_PRE ? "true" : "false"},
                {"tied_logits", c->tied_logits ? "true" : "false"},
                {"shared_embedding", c->shared_embedding ? "true" : "false"}};
