@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tools/tessera/check/check.h"
+#include "tools/tessera/check/session.h"
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/json.h"
@@ -18,53 +19,9 @@
 #include "tools/tessera/common/table.h"
 #include "tools/tessera/options/options.h"
 
-enum { MODE_TEST, MODE_COVERAGE, MODE_SUPPORT, MODE_PERF, MODE_COMPILE, MODE_COUNT };
-
-typedef struct request {
-  const char *ops;
-  const char *only;   /* --case */
-  tsr_names excepted; /* --except */
-  tsr_names devices;
-  const char *variant; /* --variant: a glob, or NULL */
-  int64_t seed;
-  int64_t random_seed; /* of the cases that are drawn; 0: seed */
-  int64_t share;       /* one of so many */
-  int64_t part;        /* which of them, from 0 */
-  int64_t random;      /* what the drawn cases of each family cost, in millions */
-  int32_t mode;
-  int list, verbose, as_json;
-} request;
-
-/* What came of one device. */
-typedef struct subject {
-  check_device device;
-  const char *name;
-  check_coverage coverage;
-  int32_t cases, failed, unsupported;
-  int32_t *taken;                 /* --variant: [variants + 1] cases by variant */
-  int32_t variant;                /* forced now; 0: none */
-  check_largest largest;          /* what no share leaves out */
-  int32_t unexcused;              /* of the unsupported: without an exception in them */
-  int32_t executed[TSR_OP_COUNT]; /* cases; [0]: programs */
-  double worst[TSR_OP_COUNT];     /* error / bound */
-  double nmse[TSR_OP_COUNT];
-  int64_t free_elements[TSR_OP_COUNT];
-} subject;
-
-typedef struct session {
-  request request;
-  tsr_runtime *runtime;
-  check_table table;
-  check_device reference;
-  check_coverage offered; /* what the cases contain, whatever devices support */
-  subject *subjects;
-  int32_t n_subjects;
-  tsr_cli_progress progress;
-} session;
-
 /* ---- choosing ---------------------------------------------------------------------------------------------------- */
 
-static int selected(const request *r, const check_case *test)
+static int selected(const check_request *r, const check_case *test)
 {
   char family[64];
 
@@ -78,16 +35,16 @@ static int selected(const request *r, const check_case *test)
   return !r->ops || fnmatch(r->ops, family, 0) == 0;
 }
 
-static int is_drawn(const session *s, const check_case *test)
+int check_is_drawn(const check_session *s, const check_case *test)
 {
   return test - s->table.test >= s->table.fixed;
 }
 
 /* 1 if the case is one of those that --share leaves, on all devices and in all variants. */
-static int is_left(const session *s, const check_case *test, const tsr_program *program)
+static int is_left(const check_session *s, const check_case *test, const tsr_program *program)
 {
-  int chosen =
-      is_drawn(s, test) || test->key % (uint64_t)s->request.share == (uint64_t)(s->request.part % s->request.share);
+  int chosen = check_is_drawn(s, test) ||
+               test->key % (uint64_t)s->request.share == (uint64_t)(s->request.part % s->request.share);
 
   for (int32_t i = 0; i < s->n_subjects && !chosen; i++) {
     chosen = check_coverage_adds(&s->subjects[i].coverage, program);
@@ -96,12 +53,13 @@ static int is_left(const session *s, const check_case *test, const tsr_program *
 }
 
 /* 1 if no share leaves it out on this device, in the variant that is forced. */
-static int is_kept(const session *s, const subject *device, const check_case *test)
+static int is_kept(const check_session *s, const check_subject *device, const check_case *test)
 {
-  return !is_drawn(s, test) && check_largest_keeps(&device->largest, (int32_t)(test - s->table.test), device->variant);
+  return !check_is_drawn(s, test) &&
+         check_largest_keeps(&device->largest, (int32_t)(test - s->table.test), device->variant);
 }
 
-static int32_t count_selected(const session *s)
+static int32_t count_selected(const check_session *s)
 {
   int32_t n = 0;
 
@@ -111,7 +69,7 @@ static int32_t count_selected(const session *s)
   return n;
 }
 
-static int open_device(session *s, const char *name, check_device *device)
+static int open_device(check_session *s, const char *name, check_device *device)
 {
   tsr_device *opened;
   int code = tsr_cli_device(s->runtime, name, &opened);
@@ -119,7 +77,7 @@ static int open_device(session *s, const char *name, check_device *device)
   return code ? code : tsr_cli_fail(check_device_init(device, opened));
 }
 
-static int is_reference(const session *s, const char *name)
+static int is_reference(const check_session *s, const char *name)
 {
   tsr_device_info info;
 
@@ -136,7 +94,7 @@ static int is_reference(const session *s, const char *name)
 }
 
 /* Marks what --except names for this device. */
-static void except_items(const request *r, subject *device)
+static void except_items(const check_request *r, check_subject *device)
 {
   char item[128];
 
@@ -149,15 +107,15 @@ static void except_items(const request *r, subject *device)
   }
 }
 
-static int add_subject(session *s, const char *name)
+static int add_subject(check_session *s, const char *name)
 {
-  subject *added = &s->subjects[s->n_subjects];
+  check_subject *added = &s->subjects[s->n_subjects];
 
   memset(added, 0, sizeof(*added));
   int code = open_device(s, name, &added->device);
   if (!code) {
     added->name = tsr_device_name(added->device.device);
-    s->n_subjects++; /* from here on session_finish closes it */
+    s->n_subjects++; /* from here on `finish` closes it */
     code = tsr_cli_fail(check_coverage_create(&added->coverage, s->request.ops));
     except_items(&s->request, added);
     added->taken = calloc((size_t)tsr_device_form_count(added->device.device) + 1, sizeof(*added->taken));
@@ -172,7 +130,7 @@ static int add_subject(session *s, const char *name)
 }
 
 /* 1 if --variant is not given, or the device added last has a variant that it asks for. */
-static int has_wanted_variant(const session *s)
+static int has_wanted_variant(const check_session *s)
 {
   tsr_device *device = s->subjects[s->n_subjects - 1].device.device;
   int wanted = !s->request.variant;
@@ -183,7 +141,7 @@ static int has_wanted_variant(const session *s)
   return wanted;
 }
 
-static void finish_subject(subject *device)
+static void finish_subject(check_subject *device)
 {
   check_device_finish(&device->device);
   check_coverage_finish(&device->coverage);
@@ -192,7 +150,7 @@ static void finish_subject(subject *device)
 }
 
 /* Opens the devices named, or all that were found but the reference; with --variant those that have such variants. */
-static int open_subjects(session *s)
+static int open_subjects(check_session *s)
 {
   const tsr_names *names = &s->request.devices;
   const int32_t n_found = tsr_runtime_device_count(s->runtime);
@@ -237,181 +195,10 @@ static int open_subjects(session *s)
   return code;
 }
 
-/* ---- reporting --------------------------------------------------------------------------------------------------- */
-
-/* What to type to run this case again on this device. */
-static void print_again(const session *s, const subject *device, const check_case *test)
-{
-  printf("  again: tessera check --devices %s --seed %lld --case '%s'", device->name, (long long)s->request.seed,
-         test->name);
-  if (is_drawn(s, test)) {
-    printf(" --random %lld --random-seed %lld", (long long)s->request.random, (long long)s->request.random_seed);
-  }
-  printf(device->variant > 0 ? " --variant %s\n" : "\n", tsr_device_form_name(device->device.device, device->variant));
-}
-
-static int report(session *s, const subject *device, const check_case *test, const check_result *result, int excused)
-{
-  static const char *const verdicts[] = {"passed", "FAILED", "unsupported"};
-  json_t *line;
-
-  if ((result->verdict == CHECK_PASSED || excused) && (!s->request.verbose || s->request.mode == MODE_PERF)) {
-    return TSR_EXIT_OK;
-  }
-  tsr_cli_progress_clear(&s->progress);
-  if (s->request.as_json) {
-    line = json_pack("{s:s, s:s, s:s?, s:s, s:I, s:o, s:o, s:I, s:o}", "case", test->name, "device", device->name,
-                     "form", tsr_device_form_name(device->device.device, device->variant), "result",
-                     result->verdict == CHECK_FAILED ? "failed" : verdicts[result->verdict], "seed",
-                     (json_int_t)s->request.seed, "error_of_bound", tsr_cli_json_real(result->worst), "nmse",
-                     tsr_cli_json_real(result->nmse), "without_bound", (json_int_t)result->free, "message",
-                     tsr_cli_json_text(result->message, strlen(result->message)));
-    return tsr_cli_json_print(line, 0);
-  }
-  if (result->verdict == CHECK_PASSED) {
-    printf("passed %s %s: error %.3f of the bound, nmse %.2g, %lld elements without a bound\n", device->name,
-           test->name, result->worst, result->nmse, (long long)result->free);
-  } else {
-    printf("%s %s %s\n  %s\n", verdicts[result->verdict], device->name, test->name, result->message);
-  }
-  if (result->verdict == CHECK_FAILED) {
-    print_again(s, device, test);
-  }
-  return TSR_EXIT_OK;
-}
-
-/* Items not seen, as one line each. Returns how many. */
-static int32_t print_missing(const check_coverage *coverage, const char *what)
-{
-  int32_t missing = 0;
-
-  for (int32_t i = 0; i < coverage->count; i++) {
-    if (!coverage->item[i].seen && !coverage->item[i].excepted) {
-      printf("%s: %s\n", what, coverage->item[i].name);
-      missing++;
-    }
-  }
-  return missing;
-}
-
-/* Exceptions that a device executed: says which. Returns how many. */
-static int32_t count_stale(const subject *device)
-{
-  int32_t stale = 0;
-
-  for (int32_t i = 0; i < device->coverage.count; i++) {
-    if (device->coverage.item[i].excepted && device->coverage.item[i].seen) {
-      tsr_cli_error("check: %s executes %s: take it out of --except", device->name, device->coverage.item[i].name);
-      stale++;
-    }
-  }
-  return stale;
-}
-
-static int print_errors(const session *s)
-{
-  tsr_cli_table table;
-
-  tsr_cli_table_init(&table, 5, 0x1c);
-  tsr_cli_table_cell(&table, "device");
-  tsr_cli_table_cell(&table, "operator");
-  tsr_cli_table_cell(&table, "error / bound");
-  tsr_cli_table_cell(&table, "nmse");
-  tsr_cli_table_cell(&table, "elements without a bound");
-  for (int32_t i = 0; i < s->n_subjects; i++) {
-    for (int32_t op = 0; op < TSR_OP_COUNT; op++) {
-      if (!s->subjects[i].executed[op]) {
-        continue;
-      }
-      tsr_cli_table_cell(&table, "%s", s->subjects[i].name);
-      tsr_cli_table_cell(&table, "%s", op ? tsr_op_describe(op)->name : "(programs)");
-      tsr_cli_table_cell(&table, "%.4f", s->subjects[i].worst[op]);
-      tsr_cli_table_cell(&table, "%.2g", s->subjects[i].nmse[op]);
-      tsr_cli_table_cell(&table, "%lld", (long long)s->subjects[i].free_elements[op]);
-    }
-  }
-  int code = tsr_cli_table_print(&table, stdout);
-  tsr_cli_table_finish(&table);
-  return code;
-}
-
-/* How many cases each variant that --variant asks for was forced in. */
-static void print_variants(const session *s, const subject *device)
-{
-  for (int32_t variant = 1; variant <= tsr_device_form_count(device->device.device); variant++) {
-    if (check_wants_variant(s->request.variant, device->device.device, variant)) {
-      printf("%s: %s %d cases%s\n", device->name, tsr_device_form_name(device->device.device, variant),
-             (int)device->taken[variant],
-             device->taken[variant] ? "" : ": the device cannot, or no case selected has its shape");
-    }
-  }
-}
-
-/* The last lines, and the exit code. */
-static int summarise(session *s)
-{
-  int32_t cases = 0, failed = 0, unsupported = 0, holes = 0, uncovered = 0;
-  double coverage = 1.0;
-  int code = TSR_EXIT_OK;
-
-  tsr_cli_progress_clear(&s->progress);
-  if (s->request.verbose && !s->request.as_json && s->request.mode != MODE_PERF && s->request.mode != MODE_SUPPORT) {
-    code = print_errors(s);
-  }
-  for (int32_t i = 0; i < s->n_subjects; i++) {
-    subject *device = &s->subjects[i];
-    double fraction = check_coverage_fraction(&device->coverage);
-    coverage = fmin(coverage, fraction);
-    cases += device->cases;
-    failed += device->failed;
-    unsupported += device->unsupported;
-    if (s->request.mode == MODE_COVERAGE) {
-      uncovered += device->unexcused + count_stale(device) + (fraction < 1.0);
-    }
-    if (s->request.variant && !s->request.as_json) {
-      print_variants(s, device);
-    }
-    if (s->request.as_json) {
-      continue;
-    }
-    if (s->request.mode == MODE_SUPPORT || s->request.mode == MODE_COVERAGE) {
-      char what[128];
-      snprintf(what, sizeof(what), "%s on %s", s->request.mode == MODE_SUPPORT ? "not supported" : "not executed",
-               device->name);
-      print_missing(&device->coverage, what);
-    }
-    if (s->request.mode == MODE_SUPPORT) {
-      printf("%s: %d cases, %d supported, %d not; coverage %.1f %% of %d items\n", device->name, (int)device->cases,
-             (int)(device->cases - device->unsupported), (int)device->unsupported, 100.0 * fraction,
-             (int)device->coverage.count);
-      continue;
-    }
-    printf("%s: %d cases, %d passed, %d failed, %d unsupported; coverage %.1f %% of %d items\n", device->name,
-           (int)device->cases, (int)(device->cases - device->failed - device->unsupported), (int)device->failed,
-           (int)device->unsupported, 100.0 * fraction, (int)device->coverage.count);
-  }
-  /* an operator without a case is a hole in the table, whatever the device; seen only when all cases are selected */
-  for (int32_t i = 0; i < s->offered.count && !s->request.only && s->request.mode != MODE_PERF; i++) {
-    if (!s->offered.item[i].seen) {
-      tsr_cli_error("check: no case for %s; add one to tests/conformance", s->offered.item[i].name);
-      holes++;
-    }
-  }
-  if (s->request.as_json && !code) {
-    code = tsr_cli_json_print(json_pack("{s:i, s:i, s:i, s:f}", "cases", (int)cases, "failed", (int)failed,
-                                        "unsupported", (int)unsupported, "coverage", coverage),
-                              JSON_COMPACT | JSON_REAL_PRECISION(6));
-  }
-  if (!code && (failed || holes || uncovered)) {
-    code = TSR_EXIT_MISMATCH;
-  }
-  return code;
-}
-
 /* ---- modes ------------------------------------------------------------------------------------------------------- */
 
 /* Counts and reports what came of a case on a device. */
-static int conclude(session *s, subject *device, const check_case *test, const tsr_program *program,
+static int conclude(check_session *s, check_subject *device, const check_case *test, const tsr_program *program,
                     const check_result *result)
 {
   const int excused = result->verdict == CHECK_UNSUPPORTED && check_coverage_excuses(&device->coverage, program);
@@ -427,13 +214,13 @@ static int conclude(session *s, subject *device, const check_case *test, const t
   device->worst[test->op] = fmax(device->worst[test->op], result->worst);
   device->nmse[test->op] = fmax(device->nmse[test->op], result->nmse);
   device->free_elements[test->op] += result->free;
-  return report(s, device, test, result, excused);
+  return check_report(s, device, test, result, excused);
 }
 
 /* The case on one device, once or, with --variant, once in each variant. *oracle is made when it is first needed. left: 1: by the
  * share; 0: only where it is the largest. */
-static int try_case(session *s, subject *device, const check_case *test, const tsr_program *program, int left,
-                    check_oracle **oracle)
+static int try_case(check_session *s, check_subject *device, const check_case *test, const tsr_program *program,
+                    int left, check_oracle **oracle)
 {
   const int32_t variants = s->request.variant ? tsr_device_form_count(device->device.device) : 0;
   check_result result;
@@ -472,7 +259,7 @@ static int try_case(session *s, subject *device, const check_case *test, const t
 }
 
 /* Asks each device for each line of the case, and in the modes that run it runs it. */
-static int test_case(session *s, const check_case *test)
+static int test_case(check_session *s, const check_case *test)
 {
   check_oracle *oracle = NULL;
   check_build build;
@@ -493,8 +280,8 @@ static int test_case(session *s, const check_case *test)
   return code;
 }
 
-static void time_cells(tsr_cli_table *table, const check_case *test, const subject *device, const check_time *time,
-                       double ratio)
+static void time_cells(tsr_cli_table *table, const check_case *test, const check_subject *device,
+                       const check_time *time, double ratio)
 {
   const double seconds = time->device > 0.0 ? time->device : time->seconds;
 
@@ -511,7 +298,7 @@ static void time_cells(tsr_cli_table *table, const check_case *test, const subje
   tsr_cli_table_cell(table, "%.2f", ratio);
 }
 
-static int measure_case(session *s, const check_case *test, tsr_cli_table *table)
+static int measure_case(check_session *s, const check_case *test, tsr_cli_table *table)
 {
   double first = 0.0;
   check_build build;
@@ -519,7 +306,7 @@ static int measure_case(session *s, const check_case *test, tsr_cli_table *table
   int code = tsr_cli_fail(tsr_fail_context(check_build_program(test, &build), "%s", test->name));
 
   for (int32_t i = 0; i < s->n_subjects && !code; i++) {
-    subject *device = &s->subjects[i];
+    check_subject *device = &s->subjects[i];
     check_result result;
     if (check_device_supports(&device->device, build.program, &result)) {
       code = tsr_cli_fail(check_measure(test, (uint64_t)s->request.seed, &device->device, &time));
@@ -546,7 +333,7 @@ static int measure_case(session *s, const check_case *test, tsr_cli_table *table
   return code;
 }
 
-static int run_cases(session *s)
+static int run_cases(check_session *s)
 {
   static const char *const columns[] = {
       "case", "device", "host us", "device us", "GFLOP/s", "GB/s", "speed / first device's"};
@@ -588,12 +375,12 @@ static int run_cases(session *s)
     code = tsr_cli_table_print(&table, stdout);
   }
   tsr_cli_table_finish(&table);
-  return code ? code : summarise(s);
+  return code ? code : check_summarise(s);
 }
 
 static void finish(void *opaque)
 {
-  session *s = opaque;
+  check_session *s = opaque;
 
   for (int32_t i = 0; i < s->n_subjects; i++) {
     finish_subject(&s->subjects[i]);
@@ -605,7 +392,7 @@ static void finish(void *opaque)
   tsr_runtime_destroy(s->runtime);
 }
 
-static int list_cases(const session *s)
+static int list_cases(const check_session *s)
 {
   for (int32_t i = 0; i < s->table.count; i++) {
     if (selected(&s->request, &s->table.test[i])) {
@@ -617,7 +404,7 @@ static int list_cases(const session *s)
 
 static int run(void *opaque)
 {
-  session *s = opaque;
+  check_session *s = opaque;
   int code = tsr_cli_fail(check_table_create(&s->table));
 
   if (s->request.random_seed == 0) {
@@ -634,7 +421,7 @@ static int run(void *opaque)
     code = tsr_cli_runtime(&s->runtime);
   }
   if (!code && s->request.mode == MODE_COMPILE) {
-    const request *r = &s->request;
+    const check_request *r = &s->request;
     const check_compile_request compile = {r->ops, r->only, r->variant, r->share, r->verbose, r->as_json};
     code = check_compile(&compile, &s->table, s->runtime, &r->devices);
     return code ? code : tsr_cli_flush();
@@ -653,7 +440,7 @@ static int run(void *opaque)
 
 static int check(void *opaque)
 {
-  const request *r = &((session *)opaque)->request;
+  const check_request *r = &((check_session *)opaque)->request;
   if (r->variant && r->mode == MODE_PERF) {
     return tsr_cli_usage("check", "--variant does not go with --mode perf");
   }
@@ -663,7 +450,7 @@ static int check(void *opaque)
   return TSR_EXIT_OK;
 }
 
-#define FIELD(member) TSR_FIELD(session, request.member)
+#define FIELD(member) TSR_FIELD(check_session, request.member)
 
 static const tsr_choice modes[] = {
     [MODE_TEST] = {"test", "run the cases and compare"},
@@ -735,7 +522,7 @@ const tsr_command tsr_command_check = {
         "\n"
         "Exit code: 0 if no case failed; 1 if one did, if an operator has no case at all, or, with --mode coverage, "
         "if something was not executed; others as in `tessera help`.",
-    .session_size = sizeof(session),
+    .session_size = sizeof(check_session),
     .check = check,
     .run = run,
     .finish = finish,
