@@ -114,9 +114,12 @@ json_t *bench_device_json(json_t *root, const bench_device_text *text);
   }
 
 /* tsr_integers precisions */
-#define BENCH_PRECISIONS(type, ...)                                                                                    \
+#define BENCH_PRECISIONS(type, ...) BENCH_PRECISIONS_AT(type, precisions, __VA_ARGS__)
+
+/* The same in another member. */
+#define BENCH_PRECISIONS_AT(type, member, ...)                                                                         \
   {                                                                                                                    \
-    "precision", "P,..", TSR_OPTION_PRECISION, TSR_FIELD(type, precisions), .is_list = 1, __VA_ARGS__                  \
+    "precision", "P,..", TSR_OPTION_PRECISION, TSR_FIELD(type, member), .is_list = 1, __VA_ARGS__                      \
   }
 
 /* tsr_integers threads */
@@ -239,6 +242,26 @@ typedef struct bench_op_info {
   int32_t narrows;   /* 1: has weights, or keys and values, whose precision can be chosen */
   int32_t quantises; /* 1: which may be int8, too */
 } bench_op_info;
+
+/* Which cases are asked for (bench_op_cases.c). */
+typedef struct bench_case_wish {
+  tsr_names ops;    /* none: all */
+  tsr_names shapes; /* none: the usual ones */
+  tsr_integers precisions;
+  int large; /* of the usual ones, those that take long, too */
+} bench_case_wish;
+
+enum { BENCH_CASES = 256 };
+typedef struct bench_case_list {
+  bench_op_case cases[BENCH_CASES];
+  int32_t n;
+} bench_case_list;
+
+/* Fills a zeroed list. Returns an exit code. */
+int bench_list_cases(const bench_case_wish *wish, bench_case_list *list);
+
+/* For help: the operators, what the numbers of their shapes are, and the usual ones. */
+void bench_print_operators(FILE *out);
 
 /* index: 0 ..; NULL behind the last one. */
 const bench_op_info *bench_op_describe(int32_t index);

@@ -16,57 +16,10 @@
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/options/values.h"
 
-enum { MAX_CASES = 256, MAX_SHAPES = 32 };
-
-typedef struct usual_case {
-  const char *op;
-  const char *shape;
-  int32_t large;
-} usual_case;
-
-static const usual_case usual[] = {
-    {"matmul", "512x512x512", 0},
-    {"matmul", "1024x1024x1024", 0},
-    {"matmul", "2048x64x512", 0},
-    {"matmul", "512x64x2048", 0},
-    {"matmul", "37000x8x512", 0},
-    {"matmul", "512x1x512", 0},
-    {"matmul", "2048x1x512", 0},
-    {"matmul", "32000x1x512", 0},
-    {"matmul", "4096x4096x4096", 1},
-    {"logits_topk", "37000x4x512x8", 0},
-    {"attention", "1x256x8x64", 0},
-    {"attention", "512x512x8x64", 0},
-    {"attention", "1024x1024x8x64", 1},
-    {"attention", "8192x8192x8x64", 1},
-    {"softmax", "1x512", 0},
-    {"softmax", "64x512", 0},
-    {"softmax", "512x512", 0},
-    {"layernorm", "1x512", 0},
-    {"layernorm", "64x512", 0},
-    {"layernorm", "512x512", 0},
-    {"rmsnorm", "1x512", 0},
-    {"rmsnorm", "64x512", 0},
-    {"rmsnorm", "512x512", 0},
-    {"add", "8x512", 0},
-    {"add", "64x512", 0},
-    {"add", "512x512", 0},
-    {"add_norm", "8x512", 0},
-    {"add_norm", "512x512", 0},
-    {"gelu", "64x2048", 0},
-    {"topk", "4x37000x8", 0},
-    {"copy", "512x512", 0},
-};
-
-enum { USUAL = sizeof usual / sizeof usual[0] };
-
 typedef struct request {
   tsr_names devices;
-  tsr_names ops;
-  tsr_integers precisions;
-  tsr_names shapes; /* none: the usual ones */
+  bench_case_wish which;
   tsr_names variants;
-  int large;
   int no_roofline;
   int dry;
   int32_t threads;
@@ -91,8 +44,7 @@ typedef struct side {
 
 typedef struct session {
   const request *wish;
-  bench_op_case cases[MAX_CASES];
-  int32_t n_cases;
+  bench_case_list cases;
   side *sides; /* [n], each form of a device by itself */
   int32_t n;
   bench_crew crew;
@@ -103,26 +55,6 @@ _Static_assert(TSR_F32 >= 1 && TSR_F16 <= TSR_I8 && TSR_BF16 <= TSR_I8 && TSR_F3
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
-/* The operators, and what the numbers of a shape are. */
-static void print_operators(FILE *out)
-{
-  enum { COLUMN = 15 };
-  const bench_op_info *info;
-  fputs("Operators, and what the numbers of a shape are:\n", out);
-  for (int32_t op = 0; (info = bench_op_describe(op)) != NULL; op++) {
-    char shapes[512] = "";
-    fprintf(out, "  %-12s %s\n%*s", info->name, info->extents, COLUMN, "");
-    for (int32_t i = 0; i < USUAL; i++) {
-      size_t used = strlen(shapes);
-      if (strcmp(usual[i].op, info->name) == 0) {
-        snprintf(shapes + used, sizeof shapes - used, usual[i].large ? "%s(%s)" : "%s%s", used > 0 ? " " : "",
-                 usual[i].shape);
-      }
-    }
-    tsr_help_fill(out, shapes, COLUMN, COLUMN);
-  }
-}
-
 static int check(void *opaque)
 {
   request *wish = opaque;
@@ -131,129 +63,6 @@ static int check(void *opaque)
     wish->variants.n = 1; /* NULL: the device's choice */
   }
   return TSR_EXIT_OK;
-}
-
-/* "512x64x2048" into extent. Returns how many numbers there were; 0 if it is no shape. */
-static int32_t parse_shape(const char *text, int32_t *extent)
-{
-  for (int32_t n = 0; n < BENCH_EXTENTS; n++) {
-    int end = 0;
-    if (sscanf(text, "%7d%n", &extent[n], &end) != 1 || extent[n] < 1 || text[0] == '+') {
-      return 0;
-    }
-    text += end;
-    if (*text == '\0') {
-      return n + 1;
-    }
-    if (*text++ != 'x') {
-      return 0;
-    }
-  }
-  return 0;
-}
-
-static int is_wanted(const request *wish, const char *op)
-{
-  int wanted = wish->ops.n == 0;
-  for (int32_t i = 0; i < wish->ops.n; i++) {
-    wanted |= strcmp(wish->ops.values[i], op) == 0;
-  }
-  return wanted;
-}
-
-static int check_ops(const request *wish)
-{
-  for (int32_t i = 0; i < wish->ops.n; i++) {
-    const bench_op_info *info;
-    int32_t op = 0;
-    while ((info = bench_op_describe(op)) != NULL && strcmp(info->name, wish->ops.values[i]) != 0) {
-      op++;
-    }
-    if (!info) {
-      return tsr_cli_usage("bench", "--op: there is no '%s'; `tessera bench ops --help` lists the operators",
-                           wish->ops.values[i]);
-    }
-  }
-  return TSR_EXIT_OK;
-}
-
-/* The case of one shape, once for each precision. */
-static int add_cases(session *s, int32_t op, const int32_t *extent)
-{
-  const tsr_integers *precisions = &s->wish->precisions;
-  const bench_op_info *info = bench_op_describe(op);
-  for (int32_t p = 0; p < (info->narrows ? precisions->n : 1); p++) {
-    if (info->narrows && !info->quantises && precisions->values[p] == TSR_I8) {
-      continue;
-    }
-    if (s->n_cases == MAX_CASES) {
-      return tsr_cli_usage("bench", "more than %d cases", (int)MAX_CASES);
-    }
-    bench_op_case *test = &s->cases[s->n_cases++];
-    *test = (bench_op_case){.op = op, .precision = info->narrows ? precisions->values[p] : TSR_F32};
-    memcpy(test->extent, extent, (size_t)info->n_extents * sizeof *extent);
-  }
-  return TSR_EXIT_OK;
-}
-
-static int add_usual(session *s)
-{
-  const bench_op_info *info;
-  int code = TSR_EXIT_OK;
-  for (int32_t op = 0; (info = bench_op_describe(op)) != NULL; op++) {
-    for (int32_t i = 0; i < USUAL && code == TSR_EXIT_OK; i++) {
-      int32_t extent[BENCH_EXTENTS];
-      if (strcmp(usual[i].op, info->name) == 0 && is_wanted(s->wish, info->name) && usual[i].large <= s->wish->large &&
-          parse_shape(usual[i].shape, extent) == info->n_extents) {
-        code = add_cases(s, op, extent);
-      }
-    }
-  }
-  return code;
-}
-
-/* The shapes of one operator. matched[i] is raised where shape i is one. */
-static int add_shapes_of(session *s, int32_t op, const tsr_names *shapes, int32_t *matched)
-{
-  const bench_op_info *info = bench_op_describe(op);
-  int code = TSR_EXIT_OK;
-  for (int32_t i = 0; i < shapes->n && code == TSR_EXIT_OK; i++) {
-    int32_t extent[BENCH_EXTENTS];
-    if (is_wanted(s->wish, info->name) && parse_shape(shapes->values[i], extent) == info->n_extents) {
-      matched[i]++;
-      code = add_cases(s, op, extent);
-    }
-  }
-  return code;
-}
-
-/* What the builders of an operator refuse, such as the 8 largest of 5, they tell themselves. */
-static int add_shapes(session *s)
-{
-  const tsr_names *shapes = &s->wish->shapes;
-  int32_t matched[MAX_SHAPES] = {0};
-  int code = TSR_EXIT_OK;
-  if (shapes->n > MAX_SHAPES) {
-    code = tsr_cli_usage("bench", "--shapes: more than %d", (int)MAX_SHAPES);
-  }
-  for (int32_t op = 0; bench_op_describe(op) != NULL && code == TSR_EXIT_OK; op++) {
-    code = add_shapes_of(s, op, shapes, matched);
-  }
-  for (int32_t i = 0; i < shapes->n && code == TSR_EXIT_OK; i++) {
-    if (!matched[i]) {
-      code = tsr_cli_usage("bench", "--shapes: '%s' is a shape of none of the operators", shapes->values[i]);
-    }
-  }
-  return code;
-}
-
-static int make_cases(session *s)
-{
-  int code = check_ops(s->wish);
-  if (code == TSR_EXIT_OK) {
-    code = s->wish->shapes.n > 0 ? add_shapes(s) : add_usual(s);
-  }
-  return code;
 }
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */
@@ -473,9 +282,9 @@ static int measure_rooflines(session *s)
   if (code == TSR_EXIT_OK) {
     code = measure_roofline(s, TSR_F32);
   }
-  for (int32_t p = 0; p < s->wish->precisions.n && code == TSR_EXIT_OK; p++) {
-    if (s->wish->precisions.values[p] != TSR_F32) {
-      code = measure_roofline(s, s->wish->precisions.values[p]);
+  for (int32_t p = 0; p < s->wish->which.precisions.n && code == TSR_EXIT_OK; p++) {
+    if (s->wish->which.precisions.values[p] != TSR_F32) {
+      code = measure_roofline(s, s->wish->which.precisions.values[p]);
     }
   }
   return code;
@@ -486,14 +295,14 @@ static int measure_cases(session *s)
   tsr_cli_progress progress;
   int code = TSR_EXIT_OK;
   tsr_cli_progress_start(&progress, "measuring");
-  for (int32_t i = 0; i < s->n_cases && code == TSR_EXIT_OK; i++) {
-    tsr_cli_progress_update(&progress, i, s->n_cases);
+  for (int32_t i = 0; i < s->cases.n && code == TSR_EXIT_OK; i++) {
+    tsr_cli_progress_update(&progress, i, s->cases.n);
     code = measure(s, BENCH_OPS * BENCH_OP_PREPARE + i);
     if (code == TSR_EXIT_OK && s->wish->as_json) {
       tsr_cli_progress_clear(&progress);
     }
     if (code == TSR_EXIT_OK) {
-      code = tell(s, bench_op_describe(s->cases[i].op)->name);
+      code = tell(s, bench_op_describe(s->cases.cases[i].op)->name);
     }
     if (code == TSR_EXIT_OK) {
       code = release(s);
@@ -521,7 +330,7 @@ static int measure_all(session *s)
   }
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     side *one = &s->sides[i];
-    one->task = (bench_op_task){.cases = s->cases,
+    one->task = (bench_op_task){.cases = s->cases.cases,
                                 .device = wish->devices.values[i / wish->variants.n],
                                 .variant = wish->variants.values[i % wish->variants.n],
                                 .threads = wish->threads,
@@ -559,7 +368,7 @@ static int run(void *opaque)
     s->wish = wish;
     s->sides = sides;
     s->n = n_sides;
-    code = make_cases(s);
+    code = bench_list_cases(&wish->which, &s->cases);
     if (code == TSR_EXIT_OK) {
       code = measure_all(s);
     }
@@ -573,16 +382,17 @@ static int run(void *opaque)
 
 static const tsr_option rows[] = {
     BENCH_DEVICES(request),
-    {"op", "O,..", TSR_OPTION_TEXT, FIELD(ops), .is_list = 1, .repeats = 1, .help = "these operators",
+    {"op", "O,..", TSR_OPTION_TEXT, FIELD(which.ops), .is_list = 1, .repeats = 1, .help = "these operators",
      .otherwise = "all"},
-    {"shapes", "S,..", TSR_OPTION_TEXT, FIELD(shapes), .is_list = 1,
+    {"shapes", "S,..", TSR_OPTION_TEXT, FIELD(which.shapes), .is_list = 1,
      .help = "these shapes instead of the usual ones, for the operators that have as many extents; all listed below"},
-    BENCH_PRECISIONS(request,
-                     .help = "of the matrices, and of attention's keys and values: f32, f16, bf16, int8 (matrices "
-                             "alone). With f16 and bf16 what they are multiplied with may be rounded to the same type, "
-                             "as in a model of that precision",
-                     .preset = "f32"),
-    {"large", NULL, TSR_OPTION_FLAG, FIELD(large), .low = 1,
+    BENCH_PRECISIONS_AT(request, which.precisions,
+                        .help =
+                            "of the matrices, and of attention's keys and values: f32, f16, bf16, int8 (matrices "
+                            "alone). With f16 and bf16 what they are multiplied with may be rounded to the same type, "
+                            "as in a model of that precision",
+                        .preset = "f32"),
+    {"large", NULL, TSR_OPTION_FLAG, FIELD(which.large), .low = 1,
      .help = "the usual shapes that take seconds on a CPU, too"},
     {"variant", "F,..", TSR_OPTION_VARIANT, FIELD(variants), .is_list = 1, .repeats = 1,
      .help = "forms of kernels (`tessera devices --variants` lists them), each forced in turn wherever it can be had; "
@@ -615,7 +425,7 @@ const tsr_command bench_ops = {
         "cost more than the lines); beside them stands what part that is of what the same device reached in the "
         "same run in a large product (of the same type) and in a large copy.",
     .options = &options,
-    .print_notes = print_operators,
+    .print_notes = bench_print_operators,
     .notes = "Rounds of the long program read other operands each, up to 64 MiB of them. An operator that the device "
              "lacks is told as not supported.",
     .session_size = sizeof(request),

@@ -14,194 +14,18 @@
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/golden/fixture.h"
 #include "tools/tessera/golden/golden.h"
+#include "tools/tessera/golden/report.h"
 #include "tools/tessera/options/options.h"
-
-typedef struct request {
-  const char *folder;
-  const char *recorded; /* folder of the recorded results */
-  const char *device;
-  double tolerance;
-  double attention_tolerance; /* below 0: the default */
-  double score_tolerance;
-  tsr_transformer_options options;
-  int as_json;
-} request;
-
-/* A tensor of the recorded file: [n_batch, n_length] ids or masks, or [n_batch, n_length, width] values. */
-typedef struct recorded {
-  int32_t n_batch;
-  int32_t n_length;
-  int32_t width;
-  int32_t *ids;
-  float *values;
-} recorded;
-
-/* A batch, and what the original made of it by teacher forcing. */
-typedef struct forced {
-  recorded source, source_mask, target, target_mask, encoder_output, logits;
-  int32_t *lengths; /* [B] */
-} forced;
-
-typedef struct fixture {
-  tsr_checkpoint *tensors;
-  json_t *golden;
-  forced batch;
-  forced further; /* without ids: not recorded */
-} fixture;
-
-enum { N_VALUES = 4 }; /* recorded of teacher forcing: two of each batch */
-
-typedef struct error_summary {
-  const char *name;
-  double largest;   /* error */
-  double magnitude; /* largest recorded value */
-  double relative;  /* largest / magnitude */
-  int passed;
-} error_summary;
-
-/* ---- reading ----------------------------------------------------------------------------------------------------- */
-
-static tsr_status read_recorded(const tsr_checkpoint *tensors, const char *name, int32_t rank, recorded *out)
-{
-  const tsr_checkpoint_tensor *tensor = tsr_checkpoint_find(tensors, name);
-  tsr_dtype dtype = rank == 2 ? TSR_I32 : TSR_F32;
-  if (!tensor || tensor->rank != rank || tensor->dtype != dtype) {
-    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' is missing, or is not %s of rank %d", tsr_checkpoint_path(tensors),
-                    name, tsr_dtype_name(dtype), (int)rank);
-  }
-  const int64_t *extent = tensor->shape.extent;
-  int64_t elements = tsr_shape_elements(&tensor->shape);
-  if (elements < 1 || elements > INT32_MAX) {
-    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has %lld elements", tsr_checkpoint_path(tensors), name,
-                    (long long)elements);
-  }
-  *out = (recorded){
-      .n_batch = (int32_t)extent[0], .n_length = (int32_t)extent[1], .width = rank == 3 ? (int32_t)extent[2] : 1};
-  void *data = malloc((size_t)elements * 4);
-  if (!data) {
-    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
-  }
-  if (rank == 2) {
-    out->ids = data;
-  } else {
-    out->values = data;
-  }
-  return tsr_checkpoint_widen(tensor, 0, elements, dtype, data);
-}
-
-static int same_extents(const recorded *a, const recorded *b)
-{
-  return a->n_batch == b->n_batch && a->n_length == b->n_length;
-}
-
-/* Lengths of the sources: their masks are ones, then zeros. */
-static tsr_status find_lengths(const char *path, forced *f)
-{
-  const recorded *mask = &f->source_mask;
-  f->lengths = calloc((size_t)mask->n_batch, sizeof *f->lengths);
-  if (!f->lengths) {
-    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
-  }
-  for (int32_t b = 0; b < mask->n_batch; b++) {
-    const int32_t *row = mask->ids + (size_t)b * (size_t)mask->n_length;
-    for (int32_t t = 0; t < mask->n_length; t++) {
-      if (row[t] != 0 && f->lengths[b] < t) {
-        return tsr_fail(TSR_ERR_FORMAT, "%s: attention_mask: row %d is not ones followed by zeros", path, (int)b);
-      }
-      f->lengths[b] += row[t] != 0;
-    }
-  }
-  return TSR_OK;
-}
-
-static tsr_status read_forced(const tsr_checkpoint *tensors, const char *prefix, forced *f)
-{
-  const struct {
-    const char *name;
-    int32_t rank;
-    recorded *to;
-  } rows[] = {
-      {"input_ids", 2, &f->source},
-      {"attention_mask", 2, &f->source_mask},
-      {"decoder_input_ids", 2, &f->target},
-      {"decoder_attention_mask", 2, &f->target_mask},
-      {"encoder_output", 3, &f->encoder_output},
-      {"logits", 3, &f->logits},
-  };
-  const char *path = tsr_checkpoint_path(tensors);
-  tsr_status status = TSR_OK;
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == TSR_OK; i++) {
-    char name[64];
-    snprintf(name, sizeof name, "%s%s", prefix, rows[i].name);
-    status = read_recorded(tensors, name, rows[i].rank, rows[i].to);
-  }
-  if (status == TSR_OK &&
-      (!same_extents(&f->source, &f->source_mask) || !same_extents(&f->source, &f->encoder_output) ||
-       !same_extents(&f->target, &f->target_mask) || !same_extents(&f->target, &f->logits) ||
-       f->source.n_batch != f->target.n_batch)) {
-    status = tsr_fail(TSR_ERR_FORMAT, "%s: the extents of ids, masks and results do not fit together", path);
-  }
-  return status == TSR_OK ? find_lengths(path, f) : status;
-}
-
-static tsr_status read_tensors(const char *path, fixture *f)
-{
-  tsr_status status = tsr_checkpoint_open(path, &f->tensors);
-  if (status == TSR_OK) {
-    status = read_forced(f->tensors, "", &f->batch);
-  }
-  if (status == TSR_OK && tsr_checkpoint_find(f->tensors, "long.input_ids")) {
-    status = read_forced(f->tensors, "long.", &f->further);
-  }
-  return status;
-}
-
-static tsr_status read_fixture(const char *folder, fixture *f)
-{
-  size_t room = strlen(folder) + 32;
-  char *path = malloc(room);
-  if (!path) {
-    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
-  }
-  tsr_config file = {0};
-  snprintf(path, room, "%s/golden.json", folder);
-  tsr_status status = tsr_config_open(path, &file);
-  f->golden = json_incref(file.root);
-  tsr_config_finish(&file);
-  if (status == TSR_OK && !tsr_golden_is_marian(f->golden)) {
-    snprintf(path, room, "%s/golden.safetensors", folder);
-    status = read_tensors(path, f);
-  }
-  free(path);
-  return status;
-}
-
-static void finish_forced(forced *f)
-{
-  recorded *all[] = {&f->source, &f->source_mask, &f->target, &f->target_mask, &f->encoder_output, &f->logits};
-  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-    free(all[i]->ids);
-    free(all[i]->values);
-  }
-  free(f->lengths);
-}
-
-static void finish_fixture(fixture *f)
-{
-  finish_forced(&f->batch);
-  finish_forced(&f->further);
-  json_decref(f->golden);
-  tsr_checkpoint_close(f->tensors);
-}
 
 /* ---- teacher forcing --------------------------------------------------------------------------------------------- */
 
 /* Positions whose mask is 0 are left out. NaN is an infinite error. */
-static error_summary compare_values(const char *name, const recorded *expected, const recorded *mask,
-                                    const float *found, double tolerance)
+static golden_error compare_values(const char *name, const golden_recorded *expected, const golden_recorded *mask,
+                                   const float *found, double tolerance)
 {
-  error_summary summary = {.name = name};
+  golden_error summary = {.name = name};
   int32_t positions = expected->n_batch * expected->n_length;
   for (int32_t p = 0; p < positions; p++) {
     for (int32_t i = 0; i < expected->width && mask->ids[p] != 0; i++) {
@@ -217,8 +41,8 @@ static error_summary compare_values(const char *name, const recorded *expected, 
   return summary;
 }
 
-static tsr_status replay_forward(tsr_transformer *transformer, const forced *f, double tolerance,
-                                 const char *const *names, error_summary *summaries)
+static tsr_status replay_forward(tsr_transformer *transformer, const golden_forced *f, double tolerance,
+                                 const char *const *names, golden_error *summaries)
 {
   const tsr_transformer_config *config = tsr_model_config(tsr_transformer_model(transformer));
   if (f->encoder_output.width != config->d_model || f->logits.width != config->target_vocabulary) {
@@ -244,7 +68,7 @@ static tsr_status replay_forward(tsr_transformer *transformer, const forced *f, 
   return status;
 }
 
-static tsr_status replay_layers(tsr_transformer *transformer, const fixture *f, const request *r,
+static tsr_status replay_layers(tsr_transformer *transformer, const golden_fixture *f, const golden_request *r,
                                 tsr_golden_layers *layers)
 {
   const tsr_golden_batch batch = {.tensors = f->tensors,
@@ -333,8 +157,8 @@ static tsr_status compare_search(const json_t *entry, const tsr_generation *gene
   return TSR_OK;
 }
 
-static tsr_status replay_search(tsr_transformer *transformer, const fixture *f, const json_t *entry, double tolerance,
-                                tsr_golden_search *summary)
+static tsr_status replay_search(tsr_transformer *transformer, const golden_fixture *f, const json_t *entry,
+                                double tolerance, tsr_golden_search *summary)
 {
   const tsr_model *model = tsr_transformer_model(transformer);
   const char *name = json_string_value(json_object_get(entry, "name"));
@@ -372,10 +196,10 @@ static tsr_status replay_search(tsr_transformer *transformer, const fixture *f, 
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 
-static tsr_status replay_training(const request *r, tsr_transformer *transformer, const fixture *f,
+static tsr_status replay_training(const golden_request *r, tsr_transformer *transformer, const golden_fixture *f,
                                   tsr_golden_training *training)
 {
-  recorded labels = {0};
+  golden_recorded labels = {0};
   tsr_examples examples = {.rows = f->batch.source.n_batch,
                            .source_width = f->batch.source.n_length,
                            .target_width = f->batch.target.n_length,
@@ -386,8 +210,8 @@ static tsr_status replay_training(const request *r, tsr_transformer *transformer
   if (!tsr_checkpoint_find(f->tensors, "labels")) {
     return TSR_OK;
   }
-  tsr_status status = read_recorded(f->tensors, "labels", 2, &labels);
-  if (status == TSR_OK && !same_extents(&labels, &f->batch.target)) {
+  tsr_status status = golden_recorded_read(f->tensors, "labels", 2, &labels);
+  if (status == TSR_OK && !golden_same_extents(&labels, &f->batch.target)) {
     status = tsr_fail(TSR_ERR_FORMAT, "%s: the extents of 'labels' are not those of 'decoder_input_ids'",
                       tsr_checkpoint_path(f->tensors));
   }
@@ -403,114 +227,13 @@ static tsr_status replay_training(const request *r, tsr_transformer *transformer
   return status;
 }
 
-/* ---- report ------------------------------------------------------------------------------------------------------ */
+/* ---- all of a folder ---------------------------------------------------------------------------------------------- */
 
-static void print_training(const tsr_golden_training *training)
-{
-  printf("  %-24s loss off by %.3g, gradients of %d tensors by at most %.3g (%s), relative  %s\n", "training",
-         training->loss_error, (int)training->gradients, training->gradient_error,
-         training->gradient ? training->gradient : "none", training->passed ? "ok" : "DIFFERS");
-  if (training->steps > 0) {
-    printf("    %d steps: losses off by at most %.3g, relative; parameters by %.3g of a learning rate (%s)\n",
-           (int)training->steps, training->step_error, training->parameter_error,
-           training->parameter ? training->parameter : "none");
-  }
-}
-
-static void print_layers(const char *name, const char *error, const tsr_golden_values *values)
-{
-  if (values->n > 0) {
-    printf("  %-24s %d tensors, largest %s %.3g (%s)  %s\n", name, (int)values->n, error, values->error, values->name,
-           values->passed ? "ok" : "DIFFERS");
-  }
-}
-
-static void print_text(const request *r, const char *device, const error_summary *values,
-                       const tsr_golden_layers *layers, const tsr_golden_search *searches, int32_t n_searches,
-                       const tsr_golden_training *training, int passed)
-{
-  printf("%s on %s\n", r->folder, device);
-  for (int32_t i = 0; i < N_VALUES && values[i].name; i++) {
-    printf("  %-24s largest error %.3g of %.3g: relative %.3g  %s\n", values[i].name, values[i].largest,
-           values[i].magnitude, values[i].relative, values[i].passed ? "ok" : "DIFFERS");
-  }
-  print_layers("hidden states", "relative error", &layers->hidden);
-  print_layers("attention weights", "error", &layers->attention);
-  for (int32_t i = 0; i < n_searches; i++) {
-    const tsr_golden_search *s = &searches[i];
-    printf("  %-24s %d of %d sequences equal", s->name, (int)(s->sequences - s->different), (int)s->sequences);
-    if (!isnan(s->score_error)) {
-      printf(", scores within %.3g", s->score_error);
-    }
-    printf("  %s\n", s->passed ? "ok" : "DIFFERS");
-    if (s->detail[0]) {
-      printf("    %s\n", s->detail);
-    }
-  }
-  if (training->recorded) {
-    print_training(training);
-  }
-  printf("%s\n", passed ? "all equal" : "NOT EQUAL");
-}
-
-static json_t *values_json(const error_summary *summary)
-{
-  return json_pack("{s:o, s:o, s:o, s:b}", "largest_error", tsr_cli_json_real(summary->largest), "magnitude",
-                   tsr_cli_json_real(summary->magnitude), "relative_error", tsr_cli_json_real(summary->relative),
-                   "passed", summary->passed);
-}
-
-static json_t *layers_json(const tsr_golden_values *values)
-{
-  return json_pack("{s:i, s:o, s:s, s:b}", "tensors", (int)values->n, "largest_error", tsr_cli_json_real(values->error),
-                   "of", values->name, "passed", values->passed);
-}
-
-static json_t *training_json(const tsr_golden_training *training)
-{
-  if (!training->recorded) {
-    return json_null();
-  }
-  return json_pack("{s:o, s:i, s:o, s:i, s:o, s:o, s:b}", "loss_error", tsr_cli_json_real(training->loss_error),
-                   "gradients", (int)training->gradients, "gradient_error", tsr_cli_json_real(training->gradient_error),
-                   "steps", (int)training->steps, "step_error", tsr_cli_json_real(training->step_error),
-                   "parameter_error", tsr_cli_json_real(training->parameter_error), "passed", training->passed);
-}
-
-static int print_json(const request *r, const char *device, const error_summary *values,
-                      const tsr_golden_layers *layers, const tsr_golden_search *searches, int32_t n_searches,
-                      const tsr_golden_training *training, int passed)
-{
-  json_t *list = json_array();
-  for (int32_t i = 0; i < n_searches; i++) {
-    const tsr_golden_search *s = &searches[i];
-    json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:o, s:s, s:b}", "name", s->name, "sequences",
-                                          (int)s->sequences, "different", (int)s->different, "score_error",
-                                          tsr_cli_json_real(s->score_error), "detail", s->detail, "passed", s->passed));
-  }
-  json_t *root = json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:b}", "folder",
-                           tsr_cli_json_text(r->folder, strlen(r->folder)), "device", device, "hidden_states",
-                           layers_json(&layers->hidden), "attention_weights", layers_json(&layers->attention),
-                           "generate", list, "training", training_json(training), "passed", passed);
-  for (int32_t i = 0; i < N_VALUES && values[i].name; i++) {
-    json_object_set_new(root, values[i].name, values_json(&values[i]));
-  }
-  return tsr_cli_json_print(root, JSON_INDENT(2));
-}
-
-/* What one folder's recordings gave. */
-typedef struct outcome {
-  error_summary values[N_VALUES]; /* without a name: not recorded */
-  tsr_golden_layers layers;
-  tsr_golden_search *searches; /* [n] */
-  int32_t n;
-  tsr_golden_training training;
-} outcome;
-
-static tsr_status replay_all(const request *r, tsr_transformer *transformer, const fixture *f, outcome *o)
+static tsr_status replay_all(const golden_request *r, tsr_transformer *transformer, const golden_fixture *f,
+                             golden_outcome *o)
 {
   const json_t *entries = json_object_get(f->golden, "generate");
-  static const char *const names[N_VALUES] = {"encoder_output", "logits", "long.encoder_output", "long.logits"};
+  static const char *const names[GOLDEN_VALUES] = {"encoder_output", "logits", "long.encoder_output", "long.logits"};
   o->searches = calloc(json_array_size(entries) + 1, sizeof *o->searches);
   if (!o->searches) {
     return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
@@ -528,10 +251,10 @@ static tsr_status replay_all(const request *r, tsr_transformer *transformer, con
   return status == TSR_OK ? replay_training(r, transformer, f, &o->training) : status;
 }
 
-static int has_passed(const outcome *o)
+static int has_passed(const golden_outcome *o)
 {
   int passed = 1;
-  for (int32_t i = 0; i < N_VALUES; i++) {
+  for (int32_t i = 0; i < GOLDEN_VALUES; i++) {
     passed = passed && (!o->values[i].name || o->values[i].passed);
   }
   for (int32_t i = 0; i < o->n; i++) {
@@ -541,20 +264,15 @@ static int has_passed(const outcome *o)
          (o->layers.attention.n == 0 || o->layers.attention.passed) && (!o->training.recorded || o->training.passed);
 }
 
-static int replay(const request *r, tsr_transformer *transformer, const fixture *f)
+static int replay(const golden_request *r, tsr_transformer *transformer, const golden_fixture *f)
 {
-  outcome o = {.n = 0};
+  golden_outcome o = {.n = 0};
   int code = tsr_cli_fail(tsr_golden_is_marian(f->golden)
                               ? tsr_golden_marian(transformer, f->golden, r->score_tolerance, &o.searches, &o.n)
                               : replay_all(r, transformer, f, &o));
   int passed = has_passed(&o);
   if (code == TSR_EXIT_OK) {
-    const char *device = tsr_device_name(tsr_transformer_device(transformer));
-    if (r->as_json) {
-      code = print_json(r, device, o.values, &o.layers, o.searches, o.n, &o.training, passed);
-    } else {
-      print_text(r, device, o.values, &o.layers, o.searches, o.n, &o.training, passed);
-    }
+    code = golden_report(r, tsr_device_name(tsr_transformer_device(transformer)), &o, passed);
   }
   free(o.searches);
   return code == TSR_EXIT_OK && !passed ? TSR_EXIT_MISMATCH : code;
@@ -562,15 +280,15 @@ static int replay(const request *r, tsr_transformer *transformer, const fixture 
 
 static int run(void *opaque)
 {
-  const request *r = opaque;
-  fixture f = {0};
+  const golden_request *r = opaque;
+  golden_fixture f = {0};
   tsr_runtime *runtime = NULL;
   tsr_device *device = NULL;
   tsr_model *model = NULL;
   tsr_transformer *transformer = NULL;
   int code = tsr_cli_fail_input(tsr_model_open(r->folder, &model));
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail(read_fixture(r->recorded, &f));
+    code = tsr_cli_fail(golden_fixture_read(r->recorded, &f));
   }
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_runtime(&runtime);
@@ -587,19 +305,19 @@ static int run(void *opaque)
   tsr_transformer_destroy(transformer);
   tsr_device_close(device);
   tsr_runtime_destroy(runtime);
-  finish_fixture(&f);
+  golden_fixture_finish(&f);
   tsr_model_close(model);
   return code;
 }
 
 static int check(void *opaque)
 {
-  request *r = opaque;
+  golden_request *r = opaque;
   r->recorded = r->recorded ? r->recorded : r->folder;
   return TSR_EXIT_OK;
 }
 
-#define FIELD(member) TSR_FIELD(request, member)
+#define FIELD(member) TSR_FIELD(golden_request, member)
 
 static const tsr_option rows[] = {
     {"recorded", "F", TSR_OPTION_FOLDER, FIELD(recorded),
@@ -622,15 +340,16 @@ static const tsr_option rows[] = {
 };
 
 static const tsr_option_table options = {.rows = rows};
-static const tsr_operand operands[] = {{"FOLDER", TSR_OPTION_FOLDER, offsetof(request, folder)}, {NULL}};
-static const request initial = {.attention_tolerance = -1.0};
+static const tsr_operand operands[] = {{"FOLDER", TSR_OPTION_FOLDER, offsetof(golden_request, folder)}, {NULL}};
+static const golden_request initial = {.attention_tolerance = -1.0};
 
 const tsr_command tsr_command_golden = {
     .name = "golden",
     .summary = "compare a model with recorded results of the original code",
     .usage = "FOLDER [OPTION]...",
     .intro =
-        "Runs the model of a folder of recorded results, and compares: the encoder's output and the logits (only "
+        "Runs the model of a folder of recorded results, and compares: the encoder's output and the logits "
+        "(only "
         "where the masks are 1), hidden states and attention weights of each layer where they are recorded, and the "
         "token ids and scores of each recorded search. The folder holds config.json, model.safetensors, golden.json "
         "and golden.safetensors; if it holds train.safetensors, the loss, the gradients of all parameters (at most "
@@ -640,7 +359,7 @@ const tsr_command tsr_command_golden = {
     .operands = operands,
     .missing = "one folder of recorded results is needed",
     .notes = "Exit code: 0 if all agrees; 1 if something differs; others as in `tessera help`.",
-    .session_size = sizeof(request),
+    .session_size = sizeof(golden_request),
     .initial = &initial,
     .check = check,
     .run = run,

@@ -14,29 +14,9 @@
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/pages/html.h"
+#include "tools/tessera/plot/training_log.h"
 
-enum {
-  MAX_COLUMNS = 64,
-  MAX_LOGS = 8,
-  MAX_SERIES = 64,
-  WIDTH = 860,
-  HEIGHT = 300,
-  LEFT = 70,
-  RIGHT = 12,
-  TOP = 12,
-  BOTTOM = 34
-};
-
-/* A CSV file of numbers; an empty cell is NaN. */
-typedef struct table {
-  const char *name; /* of the training: borrowed from the command line */
-  char *path;
-  char *columns[MAX_COLUMNS];
-  int32_t n_columns;
-  double *cells; /* [n_rows][n_columns] */
-  char **labels; /* [n_rows] the second cell as text, in the file of the layers; else NULL */
-  int64_t n_rows;
-} table;
+enum { MAX_LOGS = 8, MAX_SERIES = 64, WIDTH = 860, HEIGHT = 300, LEFT = 70, RIGHT = 12, TOP = 12, BOTTOM = 34 };
 
 /* What is drawn together. */
 typedef struct chart {
@@ -71,159 +51,10 @@ typedef struct series {
 typedef struct page {
   FILE *out;
   int by_time;
-  table logs[MAX_LOGS], layers[MAX_LOGS];
+  training_log logs[MAX_LOGS], layers[MAX_LOGS];
   int32_t n_logs;
   int32_t n_charts;
 } page;
-
-/* ---- reading ----------------------------------------------------------------------------------------------------- */
-
-static void finish_table(table *t)
-{
-  for (int32_t i = 0; i < t->n_columns; i++) {
-    free(t->columns[i]);
-  }
-  for (int64_t i = 0; t->labels && i < t->n_rows; i++) {
-    free(t->labels[i]);
-  }
-  free(t->labels);
-  free(t->cells);
-  free(t->path);
-  *t = (table){0};
-}
-
-static int32_t find_column(const table *t, const char *name)
-{
-  for (int32_t i = 0; i < t->n_columns; i++) {
-    if (strcmp(t->columns[i], name) == 0) {
-      return i;
-    }
-  }
-  return -1;
-}
-
-/* The next cell of a line, which is cut there; NULL behind the last. */
-static char *next_cell(char **rest)
-{
-  char *cell = *rest;
-  if (!cell) {
-    return NULL;
-  }
-  char *comma = strchr(cell, ',');
-  *rest = comma ? comma + 1 : NULL;
-  if (comma) {
-    *comma = '\0';
-  }
-  return cell;
-}
-
-static int read_head(table *t, char *line)
-{
-  char *rest = line;
-  for (char *cell; (cell = next_cell(&rest)) != NULL && t->n_columns < MAX_COLUMNS;) {
-    t->columns[t->n_columns] = strdup(cell);
-    if (!t->columns[t->n_columns]) {
-      return tsr_cli_no_memory();
-    }
-    t->n_columns++;
-  }
-  if (t->n_columns == 0 || strcmp(t->columns[0], "step") != 0) {
-    tsr_cli_error("plot: %s:1: the first column should be 'step'", t->path);
-    return TSR_EXIT_INPUT;
-  }
-  return TSR_EXIT_OK;
-}
-
-/* labelled: the second cell is a text. */
-static int read_row(table *t, char *line, int64_t number, int labelled, double *cells, char **label)
-{
-  char *rest = line;
-  int32_t column = 0;
-  for (char *cell; (cell = next_cell(&rest)) != NULL; column++) {
-    if (column == t->n_columns) {
-      tsr_cli_error("plot: %s:%lld: more cells than the %d that the head names", t->path, (long long)number,
-                    (int)t->n_columns);
-      return TSR_EXIT_INPUT;
-    }
-    char *end = cell;
-    cells[column] = cell[0] ? strtod(cell, &end) : NAN;
-    if (labelled && column == 1) {
-      *label = strdup(cell);
-      if (!*label) {
-        return tsr_cli_no_memory();
-      }
-    } else if (*end != '\0') {
-      tsr_cli_error("plot: %s:%lld: '%s' in column '%s' is no number", t->path, (long long)number, cell,
-                    t->columns[column]);
-      return TSR_EXIT_INPUT;
-    }
-  }
-  if (column != t->n_columns) {
-    tsr_cli_error("plot: %s:%lld: %d cells, where the head names %d", t->path, (long long)number, (int)column,
-                  (int)t->n_columns);
-    return TSR_EXIT_INPUT;
-  }
-  return TSR_EXIT_OK;
-}
-
-static int read_rows(table *t, tsr_cli_lines *lines, int labelled)
-{
-  int64_t room = 0;
-  for (int got = 1, code; (code = tsr_cli_lines_next(lines, &got)) != TSR_EXIT_OK || got;) {
-    if (code != TSR_EXIT_OK) {
-      return code;
-    }
-    if (lines->number == 1) {
-      code = read_head(t, lines->text);
-      if (code != TSR_EXIT_OK) {
-        return code;
-      }
-      continue;
-    }
-    if (t->n_rows == room) {
-      room = room ? 2 * room : 256;
-      double *cells = realloc(t->cells, (size_t)room * (size_t)t->n_columns * sizeof *cells);
-      if (!cells) {
-        return tsr_cli_no_memory();
-      }
-      t->cells = cells;
-      char **labels = realloc(t->labels, (size_t)room * sizeof *labels);
-      if (!labels) {
-        return tsr_cli_no_memory();
-      }
-      t->labels = labels;
-    }
-    t->labels[t->n_rows] = NULL;
-    code =
-        read_row(t, lines->text, lines->number, labelled, t->cells + t->n_rows * t->n_columns, &t->labels[t->n_rows]);
-    if (code != TSR_EXIT_OK) {
-      free(t->labels[t->n_rows]);
-      return code;
-    }
-    t->n_rows++;
-  }
-  if (t->n_columns == 0) {
-    tsr_cli_error("plot: %s: the file is empty", t->path);
-    return TSR_EXIT_INPUT;
-  }
-  return TSR_EXIT_OK;
-}
-
-/* Takes `path`, NULL being a failed allocation. */
-static int read_table(table *t, const char *name, char *path, int labelled)
-{
-  tsr_cli_lines lines;
-  *t = (table){.name = name, .path = path};
-  if (!path) {
-    return tsr_cli_no_memory();
-  }
-  int code = tsr_cli_lines_open(&lines, path);
-  if (code == TSR_EXIT_OK) {
-    code = read_rows(t, &lines, labelled);
-    tsr_cli_lines_finish(&lines);
-  }
-  return code;
-}
 
 /* A folder's file of the training's, allocated. */
 static char *file_of(const char *folder, const char *name)
@@ -237,9 +68,9 @@ static char *file_of(const char *folder, const char *name)
 static int read_log(page *p, const char *name)
 {
   int is_folder = tsr_path_is_folder(name);
-  table *log = &p->logs[p->n_logs], *layers = &p->layers[p->n_logs];
+  training_log *log = &p->logs[p->n_logs], *layers = &p->layers[p->n_logs];
   p->n_logs++;
-  int code = read_table(log, name, is_folder ? file_of(name, "log.csv") : strdup(name), 0);
+  int code = training_log_read(log, name, is_folder ? file_of(name, "log.csv") : strdup(name), 0);
   if (code != TSR_EXIT_OK || !is_folder) {
     return code;
   }
@@ -248,22 +79,22 @@ static int read_log(page *p, const char *name)
     free(path);
     return TSR_EXIT_OK;
   }
-  return read_table(layers, name, path, 1);
+  return training_log_read(layers, name, path, 1);
 }
 
 /* ---- series ------------------------------------------------------------------------------------------------------ */
 
 /* When the training of a log was at a step: its time, or the step itself. */
-static double position(const page *p, const table *t, int64_t row)
+static double position(const page *p, const training_log *t, int64_t row)
 {
-  int32_t seconds = find_column(t, "seconds");
+  int32_t seconds = training_log_column(t, "seconds");
   const double *cells = t->cells + row * t->n_columns;
   return p->by_time && seconds >= 0 ? cells[seconds] / 60.0 : cells[0];
 }
 
 /* The values of a column; label: of the rows that have it, NULL: of all. Returns 0 if there is nothing to draw, -1 without
  * memory. */
-static int make_series(const page *p, const table *t, int32_t column, const char *label, series *s)
+static int make_series(const page *p, const training_log *t, int32_t column, const char *label, series *s)
 {
   size_t room = (size_t)t->n_rows + 1;
   s->x = malloc(room * sizeof *s->x);
@@ -292,8 +123,8 @@ static void finish_series(series *all, int32_t n)
 }
 
 /* Adds a series that has points. */
-static int add_series(const page *p, const table *t, int32_t column, const char *label, const char *name, series *all,
-                      int32_t *n)
+static int add_series(const page *p, const training_log *t, int32_t column, const char *label, const char *name,
+                      series *all, int32_t *n)
 {
   if (*n == MAX_SERIES) {
     return TSR_EXIT_OK;
@@ -446,7 +277,7 @@ static int plot_columns(page *p, const chart *c)
   int code = TSR_EXIT_OK;
   for (int32_t i = 0; i < p->n_logs; i++) {
     for (int32_t k = 0; k < 4 && c->columns[k] && code == TSR_EXIT_OK; k++) {
-      int32_t column = find_column(&p->logs[i], c->columns[k]);
+      int32_t column = training_log_column(&p->logs[i], c->columns[k]);
       if (column >= 0) {
         code = add_series(p, &p->logs[i], column, NULL, c->columns[k], all, &n);
       }
@@ -467,7 +298,7 @@ static int plot_columns(page *p, const chart *c)
 }
 
 /* 1 if an earlier row has the same label. */
-static int is_known(const table *t, int64_t row)
+static int is_known(const training_log *t, int64_t row)
 {
   for (int64_t i = 0; i < row; i++) {
     if (strcmp(t->labels[i], t->labels[row]) == 0) {
@@ -484,8 +315,8 @@ static int plot_layers(page *p, const chart *c)
   int32_t n = 0;
   int code = TSR_EXIT_OK;
   for (int32_t i = 0; i < p->n_logs; i++) {
-    const table *t = &p->layers[i];
-    int32_t column = find_column(t, c->columns[0]);
+    const training_log *t = &p->layers[i];
+    int32_t column = training_log_column(t, c->columns[0]);
     /* Each step has a row for each layer, in the same order: what is new is new within the first of them. */
     for (int64_t row = 0; column >= 0 && row < t->n_rows && !is_known(t, row) && code == TSR_EXIT_OK; row++) {
       code = add_series(p, t, column, t->labels[row], t->labels[row], all, &n);
@@ -587,8 +418,8 @@ static int run(void *opaque)
     code = plot(&p, r->title ? r->title : r->logs.values[0], path);
   }
   for (int32_t i = 0; i < p.n_logs; i++) {
-    finish_table(&p.logs[i]);
-    finish_table(&p.layers[i]);
+    training_log_finish(&p.logs[i]);
+    training_log_finish(&p.layers[i]);
   }
   free(path);
   return code;
