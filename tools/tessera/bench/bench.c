@@ -55,7 +55,7 @@ typedef struct subject {
 } subject;
 
 typedef struct session {
-  const request *wish;
+  const request *options;
   char folder[4096]; /* of the random model, or "" */
   subject *subjects; /* [n] */
   int32_t n;
@@ -67,9 +67,9 @@ typedef struct session {
 
 static int check(void *opaque)
 {
-  request *wish = opaque;
-  bench_choose_device(&wish->devices);
-  return !wish->model == !wish->transformer_base
+  request *options = opaque;
+  bench_choose_device(&options->devices);
+  return !options->model == !options->transformer_base
              ? tsr_cli_usage("bench", "one of --model FOLDER and --transformer-base is needed")
              : TSR_EXIT_OK;
 }
@@ -79,29 +79,29 @@ static int check(void *opaque)
 /* Combination `index` of all lists. Returns 0 if it is to be left out: only generate has a beam and workers. */
 static int make_task(const session *s, int32_t index, bench_model_task *task)
 {
-  const request *wish = s->wish;
-  const int32_t worker = index % wish->workers.n;
-  index /= wish->workers.n;
-  const int32_t beam = index % wish->beams.n;
-  index /= wish->beams.n;
-  const int32_t batch = index % wish->batches.n;
-  index /= wish->batches.n;
-  const int32_t threads = index % wish->threads.n;
-  index /= wish->threads.n;
-  const int32_t precision = index % wish->precisions.n;
-  index /= wish->precisions.n;
-  const int32_t device = index % wish->devices.n;
-  *task = (bench_model_task){.folder = wish->model ? wish->model : s->folder,
-                             .device = wish->devices.values[device],
-                             .what = wish->what.values[index / wish->devices.n],
-                             .precision = wish->precisions.values[precision],
-                             .threads = wish->threads.values[threads],
-                             .batch = wish->batches.values[batch],
-                             .beam = wish->beams.values[beam],
-                             .workers = wish->workers.values[worker],
-                             .source = wish->source,
-                             .target = wish->target};
-  task->sentences = wish->sentences ? wish->sentences : task->batch;
+  const request *options = s->options;
+  const int32_t worker = index % options->workers.n;
+  index /= options->workers.n;
+  const int32_t beam = index % options->beams.n;
+  index /= options->beams.n;
+  const int32_t batch = index % options->batches.n;
+  index /= options->batches.n;
+  const int32_t threads = index % options->threads.n;
+  index /= options->threads.n;
+  const int32_t precision = index % options->precisions.n;
+  index /= options->precisions.n;
+  const int32_t device = index % options->devices.n;
+  *task = (bench_model_task){.folder = options->model ? options->model : s->folder,
+                             .device = options->devices.values[device],
+                             .what = options->what.values[index / options->devices.n],
+                             .precision = options->precisions.values[precision],
+                             .threads = options->threads.values[threads],
+                             .batch = options->batches.values[batch],
+                             .beam = options->beams.values[beam],
+                             .workers = options->workers.values[worker],
+                             .source = options->source,
+                             .target = options->target};
+  task->sentences = options->sentences ? options->sentences : task->batch;
   if (task->what != BENCH_GENERATE) {
     task->beam = task->workers = 0;
     task->sentences = task->batch;
@@ -111,14 +111,14 @@ static int make_task(const session *s, int32_t index, bench_model_task *task)
 
 static int make_subjects(session *s)
 {
-  const request *wish = s->wish;
-  int64_t combinations = (int64_t)wish->what.n * wish->devices.n * wish->precisions.n * wish->threads.n *
-                         wish->batches.n * wish->beams.n * wish->workers.n;
+  const request *options = s->options;
+  int64_t combinations = (int64_t)options->what.n * options->devices.n * options->precisions.n * options->threads.n *
+                         options->batches.n * options->beams.n * options->workers.n;
   if (combinations > MAX_CONFIGURATIONS) {
     return tsr_cli_usage("bench", "%lld configurations at once; at most %d", (long long)combinations,
                          (int)MAX_CONFIGURATIONS);
   }
-  size_t repeat = (size_t)wish->repeat;
+  size_t repeat = (size_t)options->repeat;
   s->subjects = calloc((size_t)combinations, sizeof *s->subjects);
   s->numbers = calloc((size_t)combinations * 3 * repeat, sizeof *s->numbers);
   if (!s->subjects || !s->numbers) {
@@ -140,7 +140,7 @@ static int make_subjects(session *s)
 
 static int write_random_model(session *s)
 {
-  int32_t longest = s->wish->source > s->wish->target ? s->wish->source : s->wish->target;
+  int32_t longest = s->options->source > s->options->target ? s->options->source : s->options->target;
   const random_model base = {.relu = 1,
                              .d_model = 512,
                              .heads = 8,
@@ -185,7 +185,7 @@ static int measure_all(session *s)
     }
   }
   remove_random_model(s);
-  for (int32_t r = 0; r < s->wish->repeat; r++) {
+  for (int32_t r = 0; r < s->options->repeat; r++) {
     for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
       subject *one = &s->subjects[i];
       code = bench_crew_ask(&s->crew, i, BENCH_RUN, &one->last, sizeof one->last);
@@ -194,7 +194,7 @@ static int measure_all(session *s)
       one->steps[r] = one->last.step_seconds;
     }
   }
-  for (int32_t i = 0; i < s->n && s->wish->profile && code == TSR_EXIT_OK; i++) {
+  for (int32_t i = 0; i < s->n && s->options->profile && code == TSR_EXIT_OK; i++) {
     subject *one = &s->subjects[i];
     code = bench_crew_ask(&s->crew, i, BENCH_PROFILE, &one->profile, sizeof one->profile);
   }
@@ -241,24 +241,24 @@ static json_t *profile_json(const bench_model_profile *profile)
 static int print_json(const session *s, subject *one)
 {
   const bench_model_task *task = &one->task;
-  bench_summary rate = bench_summarise(one->rates, s->wish->repeat);
+  bench_summary rate = bench_summarise(one->rates, s->options->repeat);
   json_t *root = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:I}", "what",
                            whats[task->what].name, "precision", tsr_cli_precision_name(task->precision), "threads",
                            (int)task->threads, "batch", (int)task->batch, "beam", (int)task->beam, "workers",
                            (int)one->last.workers, "sentences", (int)task->sentences, "source", (int)task->source,
-                           "target", (int)task->target, "repeat", (int)s->wish->repeat, "tokens_per_second",
+                           "target", (int)task->target, "repeat", (int)s->options->repeat, "tokens_per_second",
                            bench_summary_json(&rate, 1.0), "peak_memory", (json_int_t)one->last.peak_memory);
   if (root && task->what == BENCH_GENERATE) {
-    bench_summary encode = bench_summarise(one->encodes, s->wish->repeat);
-    bench_summary step = bench_summarise(one->steps, s->wish->repeat);
+    bench_summary encode = bench_summarise(one->encodes, s->options->repeat);
+    bench_summary step = bench_summarise(one->steps, s->options->repeat);
     json_object_set_new(root, "encode_ms", bench_summary_json(&encode, 1e3));
     json_object_set_new(root, "step_ms", bench_summary_json(&step, 1e3));
   }
-  if (root && s->wish->profile) {
+  if (root && s->options->profile) {
     json_object_set_new(root, "profile", profile_json(&one->profile));
   }
   if (root) {
-    const char *model = s->wish->model ? s->wish->model : "transformer-base";
+    const char *model = s->options->model ? s->options->model : "transformer-base";
     json_object_set_new(root, "model", tsr_cli_json_text(model, strlen(model)));
   }
   return tsr_cli_json_print(bench_device_json(root, &one->last.device), JSON_REAL_PRECISION(6));
@@ -267,7 +267,7 @@ static int print_json(const session *s, subject *one)
 static void add_row(const session *s, subject *one, tsr_cli_table *table)
 {
   const bench_model_task *task = &one->task;
-  bench_summary rate = bench_summarise(one->rates, s->wish->repeat);
+  bench_summary rate = bench_summarise(one->rates, s->options->repeat);
   char text[32];
   tsr_cli_table_cell(table, "%s", one->last.device.device);
   tsr_cli_table_cell(table, "%s", whats[task->what].name);
@@ -280,8 +280,8 @@ static void add_row(const session *s, subject *one, tsr_cli_table *table)
   tsr_cli_table_cell(table, "%.1f", rate.least);
   tsr_cli_table_cell(table, "%.1f", rate.most);
   if (task->what == BENCH_GENERATE) {
-    tsr_cli_table_cell(table, "%.3f", 1e3 * bench_summarise(one->encodes, s->wish->repeat).median);
-    tsr_cli_table_cell(table, "%.3f", 1e3 * bench_summarise(one->steps, s->wish->repeat).median);
+    tsr_cli_table_cell(table, "%.3f", 1e3 * bench_summarise(one->encodes, s->options->repeat).median);
+    tsr_cli_table_cell(table, "%.3f", 1e3 * bench_summarise(one->steps, s->options->repeat).median);
   } else {
     tsr_cli_table_cell(table, "-");
     tsr_cli_table_cell(table, "-");
@@ -336,15 +336,15 @@ static void print_profile(const subject *one)
 static int tell(const session *s)
 {
   int code = TSR_EXIT_OK;
-  if (!s->wish->as_json) {
-    printf("%d source tokens, %d target tokens, %d samples each\n", (int)s->wish->source, (int)s->wish->target,
-           (int)s->wish->repeat);
+  if (!s->options->as_json) {
+    printf("%d source tokens, %d target tokens, %d samples each\n", (int)s->options->source, (int)s->options->target,
+           (int)s->options->repeat);
     code = print_table(s);
   }
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
-    if (s->wish->as_json) {
+    if (s->options->as_json) {
       code = print_json(s, &s->subjects[i]);
-    } else if (s->wish->profile) {
+    } else if (s->options->profile) {
       print_profile(&s->subjects[i]);
     }
   }
@@ -353,10 +353,10 @@ static int tell(const session *s)
 
 static int run(void *opaque)
 {
-  const request *wish = opaque;
-  session s = {.wish = wish};
+  const request *options = opaque;
+  session s = {.options = options};
   int code = make_subjects(&s);
-  if (code == TSR_EXIT_OK && wish->transformer_base) {
+  if (code == TSR_EXIT_OK && options->transformer_base) {
     code = write_random_model(&s);
   }
   if (code == TSR_EXIT_OK) {

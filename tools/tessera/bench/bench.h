@@ -244,12 +244,12 @@ typedef struct bench_op_info {
 } bench_op_info;
 
 /* Which cases are asked for (bench_op_cases.c). */
-typedef struct bench_case_wish {
+typedef struct bench_case_options {
   tsr_names ops;    /* none: all */
   tsr_names shapes; /* none: the usual ones */
   tsr_integers precisions;
   int large; /* of the usual ones, those that take long, too */
-} bench_case_wish;
+} bench_case_options;
 
 enum { BENCH_CASES = 256 };
 typedef struct bench_case_list {
@@ -258,7 +258,7 @@ typedef struct bench_case_list {
 } bench_case_list;
 
 /* Fills a zeroed list. Returns an exit code. */
-int bench_list_cases(const bench_case_wish *wish, bench_case_list *list);
+int bench_list_cases(const bench_case_options *options, bench_case_list *list);
 
 /* For help: the operators, what the numbers of their shapes are, and the usual ones. */
 void bench_print_operators(FILE *out);

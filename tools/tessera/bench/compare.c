@@ -38,7 +38,7 @@ typedef struct result_file {
 } result_file;
 
 typedef struct session {
-  request wish;
+  request options;
   result_file old, new;
   tsr_cli_table table;
   int64_t compared;
@@ -155,15 +155,15 @@ static int tell(session *s, const char *key, const char *name, const bench_summa
   double ratio = counts_speed(name) ? new->median / old->median : old->median / new->median;
   int beyond = new->least > old->most || new->most < old->least;
   const char *mark = !beyond ? "" : ratio > 1.0 ? "faster" : "slower";
-  int fails = beyond && ratio < s->wish.fail_below;
+  int fails = beyond && ratio < s->options.fail_below;
   s->compared++;
   s->faster += beyond && ratio > 1.0;
   s->slower += beyond && ratio <= 1.0;
   s->failed += fails;
-  if (s->wish.changed && !beyond) {
+  if (s->options.changed && !beyond) {
     return TSR_EXIT_OK;
   }
-  if (s->wish.as_json) {
+  if (s->options.as_json) {
     return tsr_cli_json_print(json_pack("{s:o, s:s, s:f, s:f, s:f, s:b, s:b}", "of",
                                         tsr_cli_json_text(key, strlen(key)), "number", name, "old", old->median, "new",
                                         new->median, "ratio", ratio, "beyond_noise", beyond, "fails", fails),
@@ -182,10 +182,10 @@ static int tell(session *s, const char *key, const char *name, const bench_summa
 static int tell_missing(session *s, const char *key, const char *name, const bench_summary *old)
 {
   s->missing++;
-  if (s->wish.as_json) {
+  if (s->options.as_json) {
     return tsr_cli_json_print(json_pack("{s:o, s:s, s:f, s:n, s:n, s:b, s:b}", "of",
                                         tsr_cli_json_text(key, strlen(key)), "number", name, "old", old->median, "new",
-                                        "ratio", "missing", 1, "fails", s->wish.fail_below > 0.0),
+                                        "ratio", "missing", 1, "fails", s->options.fail_below > 0.0),
                               JSON_REAL_PRECISION(6));
   }
   tsr_cli_table_cell(&s->table, "%s", key);
@@ -264,15 +264,16 @@ static int compare_files(session *s)
     code = compare_lines(s, s->old.keys[i], s->old.lines[i], at < s->new.n ? s->new.lines[at] : NULL);
   }
   if (code == TSR_EXIT_OK && s->shared == 0) {
-    tsr_cli_error("%s and %s have nothing in common that was measured", s->wish.files[0], s->wish.files[1]);
+    tsr_cli_error("%s and %s have nothing in common that was measured", s->options.files[0], s->options.files[1]);
     return TSR_EXIT_INPUT;
   }
-  if (code == TSR_EXIT_OK && !s->wish.as_json) {
+  if (code == TSR_EXIT_OK && !s->options.as_json) {
     code = tsr_cli_table_print(&s->table, stdout);
     printf("%lld numbers, %lld faster and %lld slower beyond noise, %lld missing; lines only in %s: %lld, only in %s: "
            "%lld\n",
-           (long long)s->compared, (long long)s->faster, (long long)s->slower, (long long)s->missing, s->wish.files[0],
-           (long long)count_alone(&s->old, &s->new), s->wish.files[1], (long long)count_alone(&s->new, &s->old));
+           (long long)s->compared, (long long)s->faster, (long long)s->slower, (long long)s->missing,
+           s->options.files[0], (long long)count_alone(&s->old, &s->new), s->options.files[1],
+           (long long)count_alone(&s->new, &s->old));
   }
   return code;
 }
@@ -280,22 +281,22 @@ static int compare_files(session *s)
 static int run(void *state)
 {
   session *s = state;
-  int code = read_file(s->wish.files[0], &s->old);
+  int code = read_file(s->options.files[0], &s->old);
   if (code == TSR_EXIT_OK) {
-    code = read_file(s->wish.files[1], &s->new);
+    code = read_file(s->options.files[1], &s->new);
   }
   if (code == TSR_EXIT_OK) {
     code = compare_files(s);
   }
   if (code == TSR_EXIT_OK && s->failed > 0) {
     tsr_cli_error("bench: %lld of %lld numbers are below %g times as fast, beyond noise", (long long)s->failed,
-                  (long long)s->compared, s->wish.fail_below);
+                  (long long)s->compared, s->options.fail_below);
   }
-  if (code == TSR_EXIT_OK && s->missing > 0 && s->wish.fail_below > 0.0) {
-    tsr_cli_error("bench: %lld numbers of %s are missing in %s", (long long)s->missing, s->wish.files[0],
-                  s->wish.files[1]);
+  if (code == TSR_EXIT_OK && s->missing > 0 && s->options.fail_below > 0.0) {
+    tsr_cli_error("bench: %lld numbers of %s are missing in %s", (long long)s->missing, s->options.files[0],
+                  s->options.files[1]);
   }
-  if (code == TSR_EXIT_OK && (s->failed > 0 || (s->missing > 0 && s->wish.fail_below > 0.0))) {
+  if (code == TSR_EXIT_OK && (s->failed > 0 || (s->missing > 0 && s->options.fail_below > 0.0))) {
     code = TSR_EXIT_MISMATCH;
   }
   return code;
@@ -310,18 +311,19 @@ static void finish(void *state)
 }
 
 static const tsr_option rows[] = {
-    {"fail-below", "R", TSR_OPTION_NUMBER, TSR_FIELD(session, wish.fail_below), 0, 1e6,
+    {"fail-below", "R", TSR_OPTION_NUMBER, TSR_FIELD(session, options.fail_below), 0, 1e6,
      .help = "exit code 1 if something is less than R times as fast, beyond noise, or is missing"},
-    {"changed", NULL, TSR_OPTION_FLAG, TSR_FIELD(session, wish.changed), .low = 1,
+    {"changed", NULL, TSR_OPTION_FLAG, TSR_FIELD(session, options.changed), .low = 1,
      .help = "only what is beyond noise, or missing"},
-    {"json", NULL, TSR_OPTION_FLAG, TSR_FIELD(session, wish.as_json), .low = 1, .help = "print one JSON object a line"},
+    {"json", NULL, TSR_OPTION_FLAG, TSR_FIELD(session, options.as_json), .low = 1,
+     .help = "print one JSON object a line"},
     {NULL},
 };
 
 static const tsr_option_table options = {.rows = rows};
 static const tsr_operand operands[] = {
-    {"OLD", TSR_OPTION_FILE, offsetof(session, wish.files[0])},
-    {"NEW", TSR_OPTION_FILE, offsetof(session, wish.files[1])},
+    {"OLD", TSR_OPTION_FILE, offsetof(session, options.files[0])},
+    {"NEW", TSR_OPTION_FILE, offsetof(session, options.files[1])},
     {NULL},
 };
 

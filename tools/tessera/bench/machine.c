@@ -44,7 +44,7 @@ typedef struct side {
 } side;
 
 typedef struct session {
-  const request *wish;
+  const request *options;
   int64_t bytes;                             /* read at a time */
   double rates[TSR_INTEGERS][BENCH_REPEATS]; /* bytes read per second, of each number of threads */
   bench_summary bandwidth[TSR_INTEGERS];     /* of the rates measured last */
@@ -78,31 +78,31 @@ static int parse_product(const char *text, bench_product *p)
   return TSR_EXIT_OK;
 }
 
-static int parse_products(request *wish)
+static int parse_products(request *options)
 {
-  const tsr_names *names = &wish->product_names;
+  const tsr_names *names = &options->product_names;
   if (names->n > MAX_PRODUCTS) {
     return tsr_cli_usage("bench", "--product: more than %d", (int)MAX_PRODUCTS);
   }
   int code = TSR_EXIT_OK;
   for (int32_t i = 0; i < names->n && code == TSR_EXIT_OK; i++) {
-    code = parse_product(names->values[i], &wish->products[wish->n_products++]);
+    code = parse_product(names->values[i], &options->products[options->n_products++]);
   }
   return code;
 }
 
 static int check(void *opaque)
 {
-  request *wish = opaque;
-  if (wish->threads.n == 0) {
+  request *options = opaque;
+  if (options->threads.n == 0) {
     int32_t all = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
-    wish->threads = (tsr_integers){.values = {1, all}, .n = all > 1 ? 2 : 1};
+    options->threads = (tsr_integers){.values = {1, all}, .n = all > 1 ? 2 : 1};
   }
-  bench_choose_device(&wish->devices);
-  if (wish->no_device) {
-    wish->devices.n = 0;
+  bench_choose_device(&options->devices);
+  if (options->no_device) {
+    options->devices.n = 0;
   }
-  return parse_products(wish);
+  return parse_products(options);
 }
 
 /* ---- the memory -------------------------------------------------------------------------------------------------- */
@@ -111,9 +111,9 @@ static int check(void *opaque)
 static int measure_bandwidth(session *s, int32_t r)
 {
   int code = TSR_EXIT_OK;
-  for (int32_t t = 0; t < s->wish->threads.n && code == TSR_EXIT_OK; t++) {
+  for (int32_t t = 0; t < s->options->threads.n && code == TSR_EXIT_OK; t++) {
     double seconds = 0.0;
-    code = bench_crew_ask(&s->memory, 0, s->wish->threads.values[t], &seconds, sizeof seconds);
+    code = bench_crew_ask(&s->memory, 0, s->options->threads.values[t], &seconds, sizeof seconds);
     if (r >= 0) {
       s->rates[t][r] = seconds > 0.0 ? (double)s->bytes / seconds : 0.0;
     }
@@ -123,8 +123,8 @@ static int measure_bandwidth(session *s, int32_t r)
 
 static void summarise_bandwidth(session *s)
 {
-  for (int32_t t = 0; t < s->wish->threads.n; t++) {
-    s->bandwidth[t] = bench_summarise(s->rates[t], s->wish->repeat);
+  for (int32_t t = 0; t < s->options->threads.n; t++) {
+    s->bandwidth[t] = bench_summarise(s->rates[t], s->options->repeat);
   }
 }
 
@@ -135,7 +135,7 @@ static int start_memory(session *s)
   if (code == TSR_EXIT_OK) {
     code = bench_crew_start(&s->memory, bench_memory_body, &s->bytes);
   }
-  for (int32_t r = -1; r < s->wish->repeat && code == TSR_EXIT_OK; r++) {
+  for (int32_t r = -1; r < s->options->repeat && code == TSR_EXIT_OK; r++) {
     code = measure_bandwidth(s, r);
   }
   if (code == TSR_EXIT_OK) {
@@ -225,13 +225,13 @@ static int measure_product(session *s, int32_t product)
     side *one = &s->sides[i];
     code = bench_crew_ask(&s->crew, i, BENCH_PREPARE * BENCH_PRODUCTS + product, &one->last, sizeof one->last);
   }
-  for (int32_t r = 0; r < s->wish->repeat; r++) {
+  for (int32_t r = 0; r < s->options->repeat; r++) {
     for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
       side *one = &s->sides[i];
       code = bench_crew_ask(&s->crew, i, BENCH_MULTIPLY * BENCH_PRODUCTS + product, &one->last, sizeof one->last);
       one->seconds[r] = one->last.seconds;
     }
-    if (s->wish->products[product].stream && code == TSR_EXIT_OK) {
+    if (s->options->products[product].stream && code == TSR_EXIT_OK) {
       code = measure_bandwidth(s, r);
     }
   }
@@ -240,7 +240,7 @@ static int measure_product(session *s, int32_t product)
   }
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     side *one = &s->sides[i];
-    one->median = bench_summarise(one->seconds, s->wish->repeat).median;
+    one->median = bench_summarise(one->seconds, s->options->repeat).median;
     code = bench_crew_ask(&s->crew, i, BENCH_RELEASE * BENCH_PRODUCTS + product, &one->last, sizeof one->last);
   }
   return code;
@@ -249,22 +249,23 @@ static int measure_product(session *s, int32_t product)
 /* The sides of one number of threads lie together, the BLAS first. */
 static int make_sides(session *s)
 {
-  const request *wish = s->wish;
-  int32_t one = !wish->no_blas + wish->devices.n * wish->precisions.n;
-  if ((int64_t)one * wish->threads.n > MAX_SIDES) {
+  const request *options = s->options;
+  int32_t one = !options->no_blas + options->devices.n * options->precisions.n;
+  if ((int64_t)one * options->threads.n > MAX_SIDES) {
     return tsr_cli_usage("bench", "more than %d combinations of devices, types and threads", (int)MAX_SIDES);
   }
-  s->sides = calloc((size_t)one * (size_t)wish->threads.n + 1, sizeof *s->sides);
+  s->sides = calloc((size_t)one * (size_t)options->threads.n + 1, sizeof *s->sides);
   if (!s->sides) {
     return tsr_cli_no_memory();
   }
-  for (int32_t t = 0; t < wish->threads.n; t++) {
-    for (int32_t i = wish->no_blas; i <= wish->devices.n * wish->precisions.n; i++) {
+  for (int32_t t = 0; t < options->threads.n; t++) {
+    for (int32_t i = options->no_blas; i <= options->devices.n * options->precisions.n; i++) {
       bench_product_task *task = &s->sides[s->n++].task;
-      *task = (bench_product_task){.products = wish->products, .blas = i == 0, .threads = wish->threads.values[t]};
+      *task =
+          (bench_product_task){.products = options->products, .blas = i == 0, .threads = options->threads.values[t]};
       if (i > 0) {
-        task->device = wish->devices.values[(i - 1) / wish->precisions.n];
-        task->precision = wish->precisions.values[(i - 1) % wish->precisions.n];
+        task->device = options->devices.values[(i - 1) / options->precisions.n];
+        task->precision = options->precisions.values[(i - 1) % options->precisions.n];
       }
     }
   }
@@ -276,8 +277,8 @@ static void choose_memory(session *s)
 {
   int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   int64_t most = memory / 3 / (s->n + 1);
-  s->bytes = s->wish->megabytes ? (int64_t)s->wish->megabytes << 20 : (int64_t)1 << 30;
-  if (!s->wish->megabytes && s->bytes > most) {
+  s->bytes = s->options->megabytes ? (int64_t)s->options->megabytes << 20 : (int64_t)1 << 30;
+  if (!s->options->megabytes && s->bytes > most) {
     s->bytes = most;
   }
   for (int32_t i = 0; i < s->n; i++) {
@@ -309,8 +310,8 @@ typedef struct figures {
 static figures compute_figures(const session *s, const bench_product *p, int32_t index)
 {
   const side *one = &s->sides[index];
-  int32_t per_threads = s->n / s->wish->threads.n, group = index / per_threads;
-  const side *blas = s->wish->no_blas ? NULL : &s->sides[group * per_threads];
+  int32_t per_threads = s->n / s->options->threads.n, group = index / per_threads;
+  const side *blas = s->options->no_blas ? NULL : &s->sides[group * per_threads];
   size_t size = one->task.blas ? sizeof(float) : tsr_dtype_size(one->task.precision);
   figures f = {.flops = 2.0 * p->batch * p->m * p->n * p->k / one->median,
                .bytes = (double)p->batch * p->n * p->k * (double)size / one->median};
@@ -342,8 +343,8 @@ static int tell_product(session *s, const bench_product *p)
     figures f = compute_figures(s, p, i);
     const char *name = one->task.blas ? "BLAS" : one->last.name;
     const char *precision = tsr_cli_precision_name(one->task.blas ? TSR_F32 : one->task.precision);
-    if (s->wish->as_json) {
-      bench_summary seconds = bench_summarise(one->seconds, s->wish->repeat);
+    if (s->options->as_json) {
+      bench_summary seconds = bench_summarise(one->seconds, s->options->repeat);
       code = tsr_cli_json_print(
           json_pack("{s:s, s:s, s:s, s:i, s:f, s:o, s:f, s:f, s:o, s:o, s:s}", "product", text, "side", name,
                     "precision", precision, "threads", (int)one->task.threads, "seconds", one->median, "us",
@@ -385,13 +386,13 @@ static int tell_machine(const session *s)
     tsr_cli_warning("the last cache is %s: reading %s over and over may be reading from it; see --memory",
                     tsr_cli_bytes((uint64_t)cache, text[0]), tsr_cli_bytes((uint64_t)s->bytes, text[1]));
   }
-  if (!s->wish->as_json) {
+  if (!s->options->as_json) {
     printf("%d processors, last cache %s, memory %s\n", (int)sysconf(_SC_NPROCESSORS_ONLN),
            cache > 0 ? tsr_cli_bytes((uint64_t)cache, text[0]) : "unknown", tsr_cli_bytes((uint64_t)memory, text[1]));
   }
-  for (int32_t t = 0; t < s->wish->threads.n && code == TSR_EXIT_OK; t++) {
-    int threads = (int)s->wish->threads.values[t];
-    if (s->wish->as_json) {
+  for (int32_t t = 0; t < s->options->threads.n && code == TSR_EXIT_OK; t++) {
+    int threads = (int)s->options->threads.values[t];
+    if (s->options->as_json) {
       code = tsr_cli_json_print(json_pack("{s:I, s:i, s:f, s:f}", "memory_read", (json_int_t)s->bytes, "threads",
                                           threads, "gb_per_second", 1e-9 * s->bandwidth[t].median, "best",
                                           1e-9 * s->bandwidth[t].most),
@@ -409,7 +410,7 @@ static int measure_products(session *s)
   static const char *const columns[] = {"product", "threads", "side",      "b",        "us",
                                         "GFLOP/s", "of BLAS", "GB/s of b", "of memory"};
   enum { COLUMNS = sizeof columns / sizeof columns[0] };
-  const request *wish = s->wish;
+  const request *options = s->options;
   int code = bench_crew_init(&s->crew, s->n + 1);
   if (code != TSR_EXIT_OK) {
     return code;
@@ -418,15 +419,15 @@ static int measure_products(session *s)
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     code = bench_crew_start(&s->crew, bench_product_body, &s->sides[i].task);
   }
-  for (int32_t p = 0; p < wish->n_products && s->n > 0 && code == TSR_EXIT_OK; p++) {
+  for (int32_t p = 0; p < options->n_products && s->n > 0 && code == TSR_EXIT_OK; p++) {
     code = measure_product(s, p);
     if (code == TSR_EXIT_OK) {
-      code = tell_product(s, &wish->products[p]);
+      code = tell_product(s, &options->products[p]);
     }
   }
   bench_crew_finish(&s->crew);
-  if (code == TSR_EXIT_OK && !wish->as_json && s->n > 0) {
-    if (!wish->no_blas) {
+  if (code == TSR_EXIT_OK && !options->as_json && s->n > 0) {
+    if (!options->no_blas) {
       printf("BLAS: %s\n", s->sides[0].last.name);
     }
     code = tsr_cli_table_print(&s->table, stdout);
@@ -437,12 +438,12 @@ static int measure_products(session *s)
 
 static int run(void *opaque)
 {
-  const request *wish = opaque;
+  const request *options = opaque;
   session *s = calloc(1, sizeof *s);
   if (!s) {
     return tsr_cli_no_memory();
   }
-  s->wish = wish;
+  s->options = options;
   int code = make_sides(s);
   if (code == TSR_EXIT_OK) {
     choose_memory(s);
@@ -451,7 +452,7 @@ static int run(void *opaque)
   if (code == TSR_EXIT_OK) {
     code = tell_machine(s);
   }
-  if (code == TSR_EXIT_OK && !wish->no_blas) {
+  if (code == TSR_EXIT_OK && !options->no_blas) {
     code = choose_blas_core(s);
   }
   if (code == TSR_EXIT_OK) {

@@ -92,35 +92,35 @@ static int32_t parse_shape(const char *text, int32_t *extent)
   return 0;
 }
 
-static int is_wanted(const bench_case_wish *wish, const char *op)
+static int is_wanted(const bench_case_options *options, const char *op)
 {
-  int wanted = wish->ops.n == 0;
-  for (int32_t i = 0; i < wish->ops.n; i++) {
-    wanted |= strcmp(wish->ops.values[i], op) == 0;
+  int wanted = options->ops.n == 0;
+  for (int32_t i = 0; i < options->ops.n; i++) {
+    wanted |= strcmp(options->ops.values[i], op) == 0;
   }
   return wanted;
 }
 
-static int check_ops(const bench_case_wish *wish)
+static int check_ops(const bench_case_options *options)
 {
-  for (int32_t i = 0; i < wish->ops.n; i++) {
+  for (int32_t i = 0; i < options->ops.n; i++) {
     const bench_op_info *info;
     int32_t op = 0;
-    while ((info = bench_op_describe(op)) != NULL && strcmp(info->name, wish->ops.values[i]) != 0) {
+    while ((info = bench_op_describe(op)) != NULL && strcmp(info->name, options->ops.values[i]) != 0) {
       op++;
     }
     if (!info) {
       return tsr_cli_usage("bench", "--op: there is no '%s'; `tessera bench ops --help` lists the operators",
-                           wish->ops.values[i]);
+                           options->ops.values[i]);
     }
   }
   return TSR_EXIT_OK;
 }
 
 /* The case of one shape, once for each precision. */
-static int add_cases(const bench_case_wish *wish, bench_case_list *list, int32_t op, const int32_t *extent)
+static int add_cases(const bench_case_options *options, bench_case_list *list, int32_t op, const int32_t *extent)
 {
-  const tsr_integers *precisions = &wish->precisions;
+  const tsr_integers *precisions = &options->precisions;
   const bench_op_info *info = bench_op_describe(op);
   for (int32_t p = 0; p < (info->narrows ? precisions->n : 1); p++) {
     if (info->narrows && !info->quantises && precisions->values[p] == TSR_I8) {
@@ -136,16 +136,16 @@ static int add_cases(const bench_case_wish *wish, bench_case_list *list, int32_t
   return TSR_EXIT_OK;
 }
 
-static int add_usual(const bench_case_wish *wish, bench_case_list *list)
+static int add_usual(const bench_case_options *options, bench_case_list *list)
 {
   const bench_op_info *info;
   int code = TSR_EXIT_OK;
   for (int32_t op = 0; (info = bench_op_describe(op)) != NULL; op++) {
     for (int32_t i = 0; i < USUAL && code == TSR_EXIT_OK; i++) {
       int32_t extent[BENCH_EXTENTS];
-      if (strcmp(usual[i].op, info->name) == 0 && is_wanted(wish, info->name) && usual[i].large <= wish->large &&
+      if (strcmp(usual[i].op, info->name) == 0 && is_wanted(options, info->name) && usual[i].large <= options->large &&
           parse_shape(usual[i].shape, extent) == info->n_extents) {
-        code = add_cases(wish, list, op, extent);
+        code = add_cases(options, list, op, extent);
       }
     }
   }
@@ -153,32 +153,32 @@ static int add_usual(const bench_case_wish *wish, bench_case_list *list)
 }
 
 /* The shapes of one operator. matched[i] is raised where shape i is one. */
-static int add_shapes_of(const bench_case_wish *wish, bench_case_list *list, int32_t op, const tsr_names *shapes,
+static int add_shapes_of(const bench_case_options *options, bench_case_list *list, int32_t op, const tsr_names *shapes,
                          int32_t *matched)
 {
   const bench_op_info *info = bench_op_describe(op);
   int code = TSR_EXIT_OK;
   for (int32_t i = 0; i < shapes->n && code == TSR_EXIT_OK; i++) {
     int32_t extent[BENCH_EXTENTS];
-    if (is_wanted(wish, info->name) && parse_shape(shapes->values[i], extent) == info->n_extents) {
+    if (is_wanted(options, info->name) && parse_shape(shapes->values[i], extent) == info->n_extents) {
       matched[i]++;
-      code = add_cases(wish, list, op, extent);
+      code = add_cases(options, list, op, extent);
     }
   }
   return code;
 }
 
 /* What the builders of an operator refuse, such as the 8 largest of 5, they tell themselves. */
-static int add_shapes(const bench_case_wish *wish, bench_case_list *list)
+static int add_shapes(const bench_case_options *options, bench_case_list *list)
 {
-  const tsr_names *shapes = &wish->shapes;
+  const tsr_names *shapes = &options->shapes;
   int32_t matched[MAX_SHAPES] = {0};
   int code = TSR_EXIT_OK;
   if (shapes->n > MAX_SHAPES) {
     code = tsr_cli_usage("bench", "--shapes: more than %d", (int)MAX_SHAPES);
   }
   for (int32_t op = 0; bench_op_describe(op) != NULL && code == TSR_EXIT_OK; op++) {
-    code = add_shapes_of(wish, list, op, shapes, matched);
+    code = add_shapes_of(options, list, op, shapes, matched);
   }
   for (int32_t i = 0; i < shapes->n && code == TSR_EXIT_OK; i++) {
     if (!matched[i]) {
@@ -188,11 +188,11 @@ static int add_shapes(const bench_case_wish *wish, bench_case_list *list)
   return code;
 }
 
-int bench_list_cases(const bench_case_wish *wish, bench_case_list *list)
+int bench_list_cases(const bench_case_options *options, bench_case_list *list)
 {
-  int code = check_ops(wish);
+  int code = check_ops(options);
   if (code == TSR_EXIT_OK) {
-    code = wish->shapes.n > 0 ? add_shapes(wish, list) : add_usual(wish, list);
+    code = options->shapes.n > 0 ? add_shapes(options, list) : add_usual(options, list);
   }
   return code;
 }

@@ -18,7 +18,7 @@
 
 typedef struct request {
   tsr_names devices;
-  bench_case_wish which;
+  bench_case_options which;
   tsr_names variants;
   int no_roofline;
   int dry;
@@ -43,7 +43,7 @@ typedef struct side {
 } side;
 
 typedef struct session {
-  const request *wish;
+  const request *options;
   bench_case_list cases;
   side *sides; /* [n], each form of a device by itself */
   int32_t n;
@@ -57,10 +57,10 @@ _Static_assert(TSR_F32 >= 1 && TSR_F16 <= TSR_I8 && TSR_BF16 <= TSR_I8 && TSR_F3
 
 static int check(void *opaque)
 {
-  request *wish = opaque;
-  bench_choose_device(&wish->devices);
-  if (wish->variants.n == 0) {
-    wish->variants.n = 1; /* NULL: the device's choice */
+  request *options = opaque;
+  bench_choose_device(&options->devices);
+  if (options->variants.n == 0) {
+    options->variants.n = 1; /* NULL: the device's choice */
   }
   return TSR_EXIT_OK;
 }
@@ -88,7 +88,7 @@ typedef struct figures {
 
 static figures summarise(const session *s, side *one)
 {
-  int32_t n = s->wish->repeat;
+  int32_t n = s->options->repeat;
   figures f = {.single_host = bench_summarise(one->single_host, n),
                .single_device = bench_summarise(one->single_device, n),
                .chained_host = bench_summarise(one->chained_host, n),
@@ -127,14 +127,14 @@ static int print_json(const session *s, side *one, const char *what)
   char shape[64];
   json_t *root = json_pack("{s:s, s:s, s:s, s:b}", "op", what, "shape", shape_name(&last->test, shape, sizeof shape),
                            "precision", precision, "supported", (int)last->supported);
-  if (root && last->supported && s->wish->dry) {
+  if (root && last->supported && s->options->dry) {
     json_object_update_new(root, json_pack("{s:f, s:f, s:o}", "flops", last->flops, "bytes", last->bytes,
                                            "scratch_bytes", scratch_json(last)));
   } else if (root && last->supported) {
     figures f = summarise(s, one);
     json_t *numbers =
         json_pack("{s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:o}", "lines", (int)last->lines,
-                  "repeat", (int)s->wish->repeat, "flops", last->flops, "bytes", last->bytes, "scratch_bytes",
+                  "repeat", (int)s->options->repeat, "flops", last->flops, "bytes", last->bytes, "scratch_bytes",
                   scratch_json(last), "single_us", time_json(&f.single_host, 1), "single_device_us",
                   time_json(&f.single_device, f.timed), "each_us", time_json(&f.chained_host, 1), "each_device_us",
                   time_json(&f.chained_device, f.timed), "gflops", 1e-9 * f.flops, "gb_per_second", 1e-9 * f.bytes,
@@ -147,8 +147,8 @@ static int print_json(const session *s, side *one, const char *what)
   if (root && last->supported && last->form[0]) {
     json_object_set_new(root, "form", json_string(last->form));
   }
-  if (root && s->wish->threads > 0) {
-    json_object_set_new(root, "threads", json_integer(s->wish->threads));
+  if (root && s->options->threads > 0) {
+    json_object_set_new(root, "threads", json_integer(s->options->threads));
   }
   return tsr_cli_json_print(bench_device_json(root, &last->device), JSON_REAL_PRECISION(6));
 }
@@ -181,12 +181,12 @@ static void add_row(session *s, side *one, const char *what)
   tsr_cli_table_cell(&s->table, "%s", last->device.device);
   if (!last->supported) {
     tsr_cli_table_cell(&s->table, "not supported");
-    for (int32_t i = 0; i < (s->wish->dry ? 1 : 8); i++) {
+    for (int32_t i = 0; i < (s->options->dry ? 1 : 8); i++) {
       tsr_cli_table_cell(&s->table, "-");
     }
     return;
   }
-  if (s->wish->dry) {
+  if (s->options->dry) {
     tsr_cli_table_cell(&s->table, "%s", last->form[0] ? last->form : "-");
     tsr_cli_table_cell(&s->table, "%s", last->scratch < 0 ? "-" : tsr_cli_bytes((uint64_t)last->scratch, text));
     return;
@@ -207,13 +207,13 @@ static int tell(session *s, const char *what)
 {
   int code = TSR_EXIT_OK;
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
-    if (s->wish->as_json) {
+    if (s->options->as_json) {
       code = print_json(s, &s->sides[i], what);
     } else {
       add_row(s, &s->sides[i], what);
     }
   }
-  return code == TSR_EXIT_OK && s->wish->as_json ? tsr_cli_flush() : code;
+  return code == TSR_EXIT_OK && s->options->as_json ? tsr_cli_flush() : code;
 }
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
@@ -227,12 +227,12 @@ static int ask(session *s, int32_t device, int32_t what)
 /* One case, or a roofline, on all devices, which take turns. */
 static int measure(session *s, int32_t preparing)
 {
-  const request *wish = s->wish;
+  const request *options = s->options;
   int code = TSR_EXIT_OK;
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     code = ask(s, i, preparing);
   }
-  for (int32_t r = -1; r < wish->repeat && !wish->dry; r++) {
+  for (int32_t r = -1; r < options->repeat && !options->dry; r++) {
     for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
       side *one = &s->sides[i];
       code = one->last.supported ? ask(s, i, BENCH_OPS * BENCH_OP_SAMPLE) : TSR_EXIT_OK;
@@ -282,9 +282,9 @@ static int measure_rooflines(session *s)
   if (code == TSR_EXIT_OK) {
     code = measure_roofline(s, TSR_F32);
   }
-  for (int32_t p = 0; p < s->wish->which.precisions.n && code == TSR_EXIT_OK; p++) {
-    if (s->wish->which.precisions.values[p] != TSR_F32) {
-      code = measure_roofline(s, s->wish->which.precisions.values[p]);
+  for (int32_t p = 0; p < s->options->which.precisions.n && code == TSR_EXIT_OK; p++) {
+    if (s->options->which.precisions.values[p] != TSR_F32) {
+      code = measure_roofline(s, s->options->which.precisions.values[p]);
     }
   }
   return code;
@@ -298,7 +298,7 @@ static int measure_cases(session *s)
   for (int32_t i = 0; i < s->cases.n && code == TSR_EXIT_OK; i++) {
     tsr_cli_progress_update(&progress, i, s->cases.n);
     code = measure(s, BENCH_OPS * BENCH_OP_PREPARE + i);
-    if (code == TSR_EXIT_OK && s->wish->as_json) {
+    if (code == TSR_EXIT_OK && s->options->as_json) {
       tsr_cli_progress_clear(&progress);
     }
     if (code == TSR_EXIT_OK) {
@@ -318,34 +318,34 @@ static int measure_all(session *s)
                                         "single us",  "on device", "each us", "each on device", "GFLOP/s",
                                         "of product", "GB/s",      "of copy"};
   enum { COLUMNS = sizeof columns / sizeof columns[0], DRY_COLUMNS = 6 };
-  const request *wish = s->wish;
-  const int32_t n_columns = wish->dry ? DRY_COLUMNS : COLUMNS;
+  const request *options = s->options;
+  const int32_t n_columns = options->dry ? DRY_COLUMNS : COLUMNS;
   int code = bench_crew_init(&s->crew, s->n);
   if (code != TSR_EXIT_OK) {
     return code;
   }
   tsr_cli_table_init(&s->table, n_columns, 0x1fe0);
   for (int32_t i = 0; i < n_columns; i++) {
-    tsr_cli_table_cell(&s->table, "%s", wish->dry && i == DRY_COLUMNS - 1 ? "memory" : columns[i]);
+    tsr_cli_table_cell(&s->table, "%s", options->dry && i == DRY_COLUMNS - 1 ? "memory" : columns[i]);
   }
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     side *one = &s->sides[i];
     one->task = (bench_op_task){.cases = s->cases.cases,
-                                .device = wish->devices.values[i / wish->variants.n],
-                                .variant = wish->variants.values[i % wish->variants.n],
-                                .threads = wish->threads,
-                                .dry = wish->dry};
+                                .device = options->devices.values[i / options->variants.n],
+                                .variant = options->variants.values[i % options->variants.n],
+                                .threads = options->threads,
+                                .dry = options->dry};
     code = bench_crew_start(&s->crew, bench_op_body, &one->task);
   }
-  if (code == TSR_EXIT_OK && !wish->no_roofline && !wish->dry) {
+  if (code == TSR_EXIT_OK && !options->no_roofline && !options->dry) {
     code = measure_rooflines(s);
   }
   if (code == TSR_EXIT_OK) {
     code = measure_cases(s);
   }
   bench_crew_finish(&s->crew);
-  if (code == TSR_EXIT_OK && !wish->as_json) {
-    for (int32_t i = 0; i < s->n; i += wish->variants.n) {
+  if (code == TSR_EXIT_OK && !options->as_json) {
+    for (int32_t i = 0; i < s->n; i += options->variants.n) {
       const bench_device_text *device = &s->sides[i].last.device;
       printf("%s: %s, %s\n", device->device, device->name, device->driver);
     }
@@ -357,18 +357,18 @@ static int measure_all(session *s)
 
 static int run(void *opaque)
 {
-  const request *wish = opaque;
+  const request *options = opaque;
   session *s = calloc(1, sizeof *s);
-  int32_t n_sides = wish->devices.n * wish->variants.n;
+  int32_t n_sides = options->devices.n * options->variants.n;
   side *sides = calloc((size_t)n_sides, sizeof *sides);
   int code = TSR_EXIT_OK;
   if (!s || !sides) {
     code = tsr_cli_no_memory();
   } else {
-    s->wish = wish;
+    s->options = options;
     s->sides = sides;
     s->n = n_sides;
-    code = bench_list_cases(&wish->which, &s->cases);
+    code = bench_list_cases(&options->which, &s->cases);
     if (code == TSR_EXIT_OK) {
       code = measure_all(s);
     }

@@ -39,7 +39,7 @@ typedef struct subject {
 } subject;
 
 typedef struct session {
-  const request *wish;
+  const request *options;
   char line[PATH_ROOM];  /* a file that holds the first line, or "" */
   char cache[PATH_ROOM]; /* what is compiled; not there, or "" */
   subject *subjects;     /* [n] */
@@ -50,9 +50,9 @@ typedef struct session {
 
 static int check(void *opaque)
 {
-  request *wish = opaque;
-  bench_choose_device(&wish->devices);
-  return wish->model ? TSR_EXIT_OK : tsr_cli_usage("bench", "%s", bench_missing_file);
+  request *options = opaque;
+  bench_choose_device(&options->devices);
+  return options->model ? TSR_EXIT_OK : tsr_cli_usage("bench", "%s", bench_missing_file);
 }
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ static int run_one(const session *s, const subject *one, double *seconds)
   bench_command command = {.cache = s->cache};
   bench_outcome outcome;
   bench_add_words(&command, "tessera", "translate");
-  bench_add_words(&command, "--model", s->wish->model);
+  bench_add_words(&command, "--model", s->options->model);
   bench_add_words(&command, "--device", one->text.device);
   bench_add_words(&command, "--beam", "1");
   bench_add_words(&command, "--max-new-tokens", "1");
@@ -108,17 +108,17 @@ static int run_one(const session *s, const subject *one, double *seconds)
 
 static int make_subjects(session *s)
 {
-  const request *wish = s->wish;
+  const request *options = s->options;
   int code = TSR_EXIT_OK;
-  s->subjects = calloc((size_t)wish->devices.n * (size_t)wish->precisions.n, sizeof *s->subjects);
+  s->subjects = calloc((size_t)options->devices.n * (size_t)options->precisions.n, sizeof *s->subjects);
   if (!s->subjects) {
     return tsr_cli_no_memory();
   }
-  for (int32_t d = 0; d < wish->devices.n; d++) {
-    for (int32_t p = 0; p < wish->precisions.n && code == TSR_EXIT_OK; p++) {
+  for (int32_t d = 0; d < options->devices.n; d++) {
+    for (int32_t p = 0; p < options->precisions.n && code == TSR_EXIT_OK; p++) {
       subject *one = &s->subjects[s->n++];
-      one->device = wish->devices.values[d];
-      one->precision = wish->precisions.values[p];
+      one->device = options->devices.values[d];
+      one->precision = options->precisions.values[p];
       code = bench_describe_device(one->device, 0, &one->text);
     }
   }
@@ -128,7 +128,7 @@ static int make_subjects(session *s)
 static int measure_all(session *s)
 {
   int code = TSR_EXIT_OK;
-  for (int32_t r = 0; r < s->wish->repeat; r++) {
+  for (int32_t r = 0; r < s->options->repeat; r++) {
     for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
       subject *one = &s->subjects[i];
       code = renew_cache(s);
@@ -144,14 +144,14 @@ static int measure_all(session *s)
 
 static int tell_one(const session *s, subject *one, int32_t state, tsr_cli_table *table)
 {
-  bench_summary first = bench_summarise(one->seconds[state], s->wish->repeat);
+  bench_summary first = bench_summarise(one->seconds[state], s->options->repeat);
   const char *precision = tsr_cli_precision_name(one->precision);
-  if (s->wish->as_json) {
+  if (s->options->as_json) {
     json_t *root =
         json_pack("{s:s, s:s, s:s, s:i, s:o}", "what", "start", "cache", state_names[state], "precision", precision,
-                  "repeat", (int)s->wish->repeat, "first_token_ms", bench_summary_json(&first, 1e3));
+                  "repeat", (int)s->options->repeat, "first_token_ms", bench_summary_json(&first, 1e3));
     if (root) {
-      json_object_set_new(root, "model", tsr_cli_json_text(s->wish->model, strlen(s->wish->model)));
+      json_object_set_new(root, "model", tsr_cli_json_text(s->options->model, strlen(s->options->model)));
     }
     return tsr_cli_json_print(bench_device_json(root, &one->text), JSON_REAL_PRECISION(6));
   }
@@ -176,7 +176,7 @@ static int tell(const session *s)
       code = tell_one(s, &s->subjects[i], state, &table);
     }
   }
-  if (code == TSR_EXIT_OK && !s->wish->as_json) {
+  if (code == TSR_EXIT_OK && !s->options->as_json) {
     code = tsr_cli_table_print(&table, stdout);
   }
   tsr_cli_table_finish(&table);
@@ -185,10 +185,10 @@ static int tell(const session *s)
 
 static int run(void *opaque)
 {
-  const request *wish = opaque;
-  session s = {.wish = wish};
+  const request *options = opaque;
+  session s = {.options = options};
   int64_t sentences;
-  int code = bench_first_line(wish->file, s.line, sizeof s.line, &sentences);
+  int code = bench_first_line(options->file, s.line, sizeof s.line, &sentences);
   if (code == TSR_EXIT_OK) {
     code = make_subjects(&s);
   }

@@ -26,13 +26,13 @@ typedef struct request {
   const char *folder; /* NULL: the random model */
   const char *device;
   tsr_transformer_config config;
-  tsr_training_options options;
+  tsr_training_options training;
   int32_t threads, batch, source, target, warm, repeat;
   int profile, as_json;
 } request;
 
 typedef struct session {
-  const request *wish;
+  const request *options;
   tsr_model *model;
   tsr_runtime *runtime;
   tsr_device *device;
@@ -49,7 +49,8 @@ typedef struct session {
 
 static tsr_status make_model(session *s)
 {
-  return s->wish->folder ? tsr_model_open(s->wish->folder, &s->model) : tsr_model_create(&s->wish->config, &s->model);
+  return s->options->folder ? tsr_model_open(s->options->folder, &s->model)
+                            : tsr_model_create(&s->options->config, &s->model);
 }
 
 static tsr_status fill_parameters(session *s)
@@ -76,11 +77,12 @@ static tsr_status fill_parameters(session *s)
 
 static tsr_status make_examples(session *s)
 {
-  const request *wish = s->wish;
+  const request *options = s->options;
   const tsr_transformer_config *config = tsr_model_config(s->model);
-  size_t n_source = (size_t)wish->batch * (size_t)wish->source, n_target = (size_t)wish->batch * (size_t)wish->target;
+  size_t n_source = (size_t)options->batch * (size_t)options->source,
+         n_target = (size_t)options->batch * (size_t)options->target;
   uint64_t random = SEED;
-  s->ids = malloc((n_source + 2 * n_target + (size_t)wish->batch) * sizeof *s->ids);
+  s->ids = malloc((n_source + 2 * n_target + (size_t)options->batch) * sizeof *s->ids);
   if (!s->ids) {
     return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
   }
@@ -91,12 +93,12 @@ static tsr_status make_examples(session *s)
   for (size_t i = 0; i < 2 * n_target; i++) {
     target[i] = tsr_random_below(&random, config->target_vocabulary);
   }
-  for (int32_t i = 0; i < wish->batch; i++) {
-    lengths[i] = wish->source;
+  for (int32_t i = 0; i < options->batch; i++) {
+    lengths[i] = options->source;
   }
-  s->examples = (tsr_examples){.rows = wish->batch,
-                               .source_width = wish->source,
-                               .target_width = wish->target,
+  s->examples = (tsr_examples){.rows = options->batch,
+                               .source_width = options->source,
+                               .target_width = options->target,
                                .source = s->ids,
                                .source_lengths = lengths,
                                .target = target,
@@ -109,10 +111,10 @@ static int open_session(session *s)
 {
   int code = tsr_cli_fail_input(make_model(s));
   if (code == TSR_EXIT_OK) {
-    code = bench_open_device(s->wish->threads, s->wish->device, &s->runtime, &s->device);
+    code = bench_open_device(s->options->threads, s->options->device, &s->runtime, &s->device);
   }
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail(tsr_trainer_create(s->model, s->device, &s->wish->options, NULL, &s->trainer));
+    code = tsr_cli_fail(tsr_trainer_create(s->model, s->device, &s->options->training, NULL, &s->trainer));
   }
   if (code == TSR_EXIT_OK && !tsr_model_has_weights(s->model)) {
     code = tsr_cli_fail(fill_parameters(s));
@@ -134,12 +136,12 @@ static void finish_session(session *s)
 
 static int measure(session *s)
 {
-  const request *wish = s->wish;
-  s->seconds = calloc((size_t)wish->repeat, sizeof *s->seconds);
+  const request *options = s->options;
+  s->seconds = calloc((size_t)options->repeat, sizeof *s->seconds);
   if (!s->seconds) {
     return tsr_cli_no_memory();
   }
-  for (int32_t i = 0; i < wish->warm + wish->repeat; i++) {
+  for (int32_t i = 0; i < options->warm + options->repeat; i++) {
     tsr_step_control control = {.step = i + 1, .learning_rate = 1e-4, .seed = (uint64_t)i};
     tsr_step_result result;
     double start = tsr_cli_seconds();
@@ -147,8 +149,8 @@ static int measure(session *s)
     if (status != TSR_OK) {
       return tsr_cli_fail(status);
     }
-    if (i >= wish->warm) {
-      s->seconds[i - wish->warm] = tsr_cli_seconds() - start;
+    if (i >= options->warm) {
+      s->seconds[i - options->warm] = tsr_cli_seconds() - start;
     }
     s->loss = result.loss / (double)result.tokens;
   }
@@ -185,10 +187,10 @@ static tsr_status run_profile(session *s, const tsr_program *program, uint64_t *
 
 static int profile(session *s)
 {
-  const request *wish = s->wish;
-  tsr_program_size size = {.batch = wish->batch, .source = wish->source, .target = wish->target};
+  const request *options = s->options;
+  tsr_program_size size = {.batch = options->batch, .source = options->source, .target = options->target};
   tsr_program *program = NULL;
-  tsr_status status = tsr_training_program(s->model, &wish->options, TSR_STEP_UPDATE, &size, &program);
+  tsr_status status = tsr_training_program(s->model, &options->training, TSR_STEP_UPDATE, &size, &program);
   if (status == TSR_OK) {
     uint64_t *nanoseconds = calloc((size_t)tsr_program_line_count(program) + 1, sizeof *nanoseconds);
     status = nanoseconds ? run_profile(s, program, nanoseconds) : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
@@ -217,33 +219,33 @@ static void print_profile(const session *s)
 /* Adds what is trained, and with what; NULL (no memory) stays NULL. */
 static json_t *describe(const session *s, json_t *root)
 {
-  const request *wish = s->wish;
+  const request *options = s->options;
   const tsr_transformer_config *config = tsr_model_config(s->model);
-  const char *model = wish->folder ? wish->folder : "random";
-  tsr_dtype products = wish->options.products ? wish->options.products : TSR_F32;
+  const char *model = options->folder ? options->folder : "random";
+  tsr_dtype products = options->training.products ? options->training.products : TSR_F32;
   if (root) {
     json_object_update_new(
         root, json_pack("{s:o, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:b}", "model",
                         tsr_cli_json_text(model, strlen(model)), "precision", tsr_cli_precision_name(products),
-                        "threads", (int)wish->threads, "batch", (int)wish->batch, "source", (int)wish->source, "target",
-                        (int)wish->target, "repeat", (int)wish->repeat, "d_model", (int)config->d_model, "heads",
-                        (int)config->encoder_heads, "d_ff", (int)config->encoder_d_ff, "encoder_layers",
+                        "threads", (int)options->threads, "batch", (int)options->batch, "source", (int)options->source,
+                        "target", (int)options->target, "repeat", (int)options->repeat, "d_model", (int)config->d_model,
+                        "heads", (int)config->encoder_heads, "d_ff", (int)config->encoder_d_ff, "encoder_layers",
                         (int)config->encoder_layers, "decoder_layers", (int)config->decoder_layers, "vocabulary",
-                        (int)config->target_vocabulary, "dropout", (double)wish->options.dropout, "recompute",
-                        (int)wish->options.recompute));
+                        (int)config->target_vocabulary, "dropout", (double)options->training.dropout, "recompute",
+                        (int)options->training.recompute));
   }
   return root;
 }
 
 static int tell(session *s)
 {
-  const request *wish = s->wish;
+  const request *options = s->options;
   const char *device = tsr_device_name(s->device);
   double tokens = (double)s->examples.target_tokens;
-  bench_summary seconds = bench_summarise(s->seconds, wish->repeat);
+  bench_summary seconds = bench_summarise(s->seconds, options->repeat);
   tsr_trainer_memory memory;
   tsr_trainer_get_memory(s->trainer, &memory);
-  if (wish->as_json) {
+  if (options->as_json) {
     bench_device_text text;
     bench_describe(s->device, &text);
     json_t *root =
@@ -255,13 +257,13 @@ static int tell(session *s)
   }
   char peak[32], planned[32], unplanned[32];
   printf("%s: %.0f target tokens/s; a step takes %.1f ms (%.1f to %.1f of %d)\n", device, tokens / seconds.median,
-         1e3 * seconds.median, 1e3 * seconds.least, 1e3 * seconds.most, (int)wish->repeat);
+         1e3 * seconds.median, 1e3 * seconds.least, 1e3 * seconds.most, (int)options->repeat);
   printf("temporaries: %s planned, %s in a buffer each (%.1f %%); peak memory of the process %s\n",
          tsr_cli_bytes((uint64_t)memory.planned_bytes, planned),
          tsr_cli_bytes((uint64_t)memory.temporary_bytes, unplanned),
          100.0 * (double)memory.planned_bytes / (double)memory.temporary_bytes,
          tsr_cli_bytes((uint64_t)bench_peak_memory(), peak));
-  if (wish->profile) {
+  if (options->profile) {
     print_profile(s);
   }
   return TSR_EXIT_OK;
@@ -271,10 +273,10 @@ static int tell(session *s)
 
 static int take_dropout(const tsr_option_given *given, char *text)
 {
-  request *wish = given->place;
+  request *options = given->place;
   double rate = 0.0;
   int code = tsr_cli_number(given->command, given->what, text, given->row->low, given->row->high, &rate);
-  wish->options.dropout = wish->options.attention_dropout = wish->options.activation_dropout = (float)rate;
+  options->training.dropout = options->training.attention_dropout = options->training.activation_dropout = (float)rate;
   return code;
 }
 
@@ -289,14 +291,14 @@ static void complete_config(tsr_transformer_config *config)
 
 static int run(void *opaque)
 {
-  request *wish = opaque;
-  complete_config(&wish->config);
-  session s = {.wish = wish};
+  request *options = opaque;
+  complete_config(&options->config);
+  session s = {.options = options};
   int code = open_session(&s);
   if (code == TSR_EXIT_OK) {
     code = measure(&s);
   }
-  if (code == TSR_EXIT_OK && wish->profile) {
+  if (code == TSR_EXIT_OK && options->profile) {
     code = profile(&s);
   }
   if (code == TSR_EXIT_OK) {
@@ -324,11 +326,11 @@ static const tsr_option rows[] = {
     {"batch", "N", TSR_OPTION_INTEGER, FIELD(batch), 1, 1 << 16, .help = "sentences", .preset = "100"},
     {"source", "N", TSR_OPTION_INTEGER, FIELD(source), 1, 1 << 12, .help = "tokens of each source", .preset = "25"},
     {"target", "N", TSR_OPTION_INTEGER, FIELD(target), 1, 1 << 12, .help = "tokens of each target", .preset = "25"},
-    {"dropout", "P", TSR_OPTION_NUMBER, FIELD(options.dropout), 0, 0.99, .take = take_dropout, .help = "all rates",
+    {"dropout", "P", TSR_OPTION_NUMBER, FIELD(training.dropout), 0, 0.99, .take = take_dropout, .help = "all rates",
      .preset = "0.1"},
-    {"precision", "P", TSR_OPTION_PRECISION, FIELD(options.products),
+    {"precision", "P", TSR_OPTION_PRECISION, FIELD(training.products),
      .help = "products read the matrices as f32, f16 or bf16", .otherwise = "f32"},
-    {"recompute", NULL, TSR_OPTION_FLAG, FIELD(options.recompute), .low = 1,
+    {"recompute", NULL, TSR_OPTION_FLAG, FIELD(training.recompute), .low = 1,
      .help = "compute what is within a layer once more for the gradients"},
     {"warm", "N", TSR_OPTION_INTEGER, FIELD(warm), 1, 1000, .help = "steps before those that are timed", .preset = "2"},
     BENCH_REPEAT(request, "5", .help = "steps that are timed, each for itself"),
@@ -356,7 +358,7 @@ static const request initial = {.config = {.family = "nn_transformer",
                                            .eos_id = 2,
                                            .unk_id = 3,
                                            .decoder_start_id = 1},
-                                .options = {.label_smoothing = 0.1f, .max_norm = 1.0f}};
+                                .training = {.label_smoothing = 0.1f, .max_norm = 1.0f}};
 
 const tsr_command bench_train = {
     .name = "train",

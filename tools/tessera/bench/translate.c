@@ -40,7 +40,7 @@ typedef struct subject {
 } subject;
 
 typedef struct session {
-  const request *wish;
+  const request *options;
   char line[4096]; /* a file that holds the first line, or "" */
   int64_t sentences;
   subject *subjects; /* [n] */
@@ -57,10 +57,10 @@ typedef struct numbers {
 
 static void make_command(const session *s, const subject *one, const char *file, bench_command *c, numbers *n)
 {
-  const request *wish = s->wish;
+  const request *options = s->options;
   *c = (bench_command){.threads = one->threads};
   bench_add_words(c, "tessera", "translate");
-  bench_add_words(c, "--model", wish->model);
+  bench_add_words(c, "--model", options->model);
   snprintf(n->beam, sizeof n->beam, "%d", (int)one->beam);
   bench_add_words(c, "--beam", n->beam);
   if (one->device) {
@@ -69,8 +69,8 @@ static void make_command(const session *s, const subject *one, const char *file,
   if (one->precision) {
     bench_add_words(c, "--precision", tsr_cli_precision_name(one->precision));
   }
-  if (wish->batch) {
-    snprintf(n->batch, sizeof n->batch, "%d", (int)wish->batch);
+  if (options->batch) {
+    snprintf(n->batch, sizeof n->batch, "%d", (int)options->batch);
     bench_add_words(c, "--batch", n->batch);
   }
   bench_add_words(c, file, NULL);
@@ -93,17 +93,17 @@ static int translate(const session *s, const subject *one, const char *file, int
 
 static int check(void *opaque)
 {
-  request *wish = opaque;
-  bench_choose_device(&wish->devices);
-  return wish->model ? TSR_EXIT_OK : tsr_cli_usage("bench", "%s", bench_missing_file);
+  request *options = opaque;
+  bench_choose_device(&options->devices);
+  return options->model ? TSR_EXIT_OK : tsr_cli_usage("bench", "%s", bench_missing_file);
 }
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
 
 static int make_subjects(session *s)
 {
-  const request *wish = s->wish;
-  int64_t n = (int64_t)wish->devices.n * wish->precisions.n * wish->threads.n * wish->beams.n;
+  const request *options = s->options;
+  int64_t n = (int64_t)options->devices.n * options->precisions.n * options->threads.n * options->beams.n;
   if (n > MAX_CONFIGURATIONS) {
     return tsr_cli_usage("bench", "%lld configurations at once; at most %d", (long long)n, (int)MAX_CONFIGURATIONS);
   }
@@ -112,13 +112,13 @@ static int make_subjects(session *s)
     return tsr_cli_no_memory();
   }
   for (s->n = 0; s->n < n; s->n++) {
-    int32_t rest = s->n / wish->beams.n;
+    int32_t rest = s->n / options->beams.n;
     subject *one = &s->subjects[s->n];
-    one->beam = wish->beams.values[s->n % wish->beams.n];
-    one->threads = wish->threads.values[rest % wish->threads.n];
-    rest /= wish->threads.n;
-    one->precision = wish->precisions.values[rest % wish->precisions.n];
-    one->device = wish->devices.values[rest / wish->precisions.n];
+    one->beam = options->beams.values[s->n % options->beams.n];
+    one->threads = options->threads.values[rest % options->threads.n];
+    rest /= options->threads.n;
+    one->precision = options->precisions.values[rest % options->precisions.n];
+    one->device = options->devices.values[rest / options->precisions.n];
   }
   return TSR_EXIT_OK;
 }
@@ -129,7 +129,7 @@ static int measure_one(const session *s, subject *one, int32_t r)
   bench_outcome whole = {0}, first = {0};
   int code = translate(s, one, s->line, 1, &first);
   if (code == TSR_EXIT_OK) {
-    code = translate(s, one, s->wish->file, s->sentences, &whole);
+    code = translate(s, one, s->options->file, s->sentences, &whole);
   }
   if (r >= 0) {
     one->whole[r] = whole.whole;
@@ -145,7 +145,7 @@ static int measure_all(session *s)
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     code = bench_describe_device(s->subjects[i].device, s->subjects[i].threads, &s->subjects[i].text);
   }
-  for (int32_t r = -1; r < s->wish->repeat; r++) {
+  for (int32_t r = -1; r < s->options->repeat; r++) {
     for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
       code = measure_one(s, &s->subjects[i], r);
     }
@@ -157,18 +157,18 @@ static int measure_all(session *s)
 
 static int tell_one(const session *s, subject *one, tsr_cli_table *table)
 {
-  bench_summary whole = bench_summarise(one->whole, s->wish->repeat);
-  bench_summary first = bench_summarise(one->first, s->wish->repeat);
+  bench_summary whole = bench_summarise(one->whole, s->options->repeat);
+  bench_summary first = bench_summarise(one->first, s->options->repeat);
   const char *precision = tsr_cli_precision_name(one->precision);
   char text[32];
-  if (s->wish->as_json) {
+  if (s->options->as_json) {
     json_t *root =
         json_pack("{s:s, s:s, s:i, s:i, s:I, s:i, s:o, s:o, s:I}", "what", "translate", "precision", precision,
                   "threads", (int)one->threads, "beam", (int)one->beam, "sentences", (json_int_t)s->sentences, "repeat",
-                  (int)s->wish->repeat, "seconds", bench_summary_json(&whole, 1.0), "first_ms",
+                  (int)s->options->repeat, "seconds", bench_summary_json(&whole, 1.0), "first_ms",
                   bench_summary_json(&first, 1e3), "peak_memory", (json_int_t)one->peak_memory);
     if (root) {
-      json_object_set_new(root, "model", tsr_cli_json_text(s->wish->model, strlen(s->wish->model)));
+      json_object_set_new(root, "model", tsr_cli_json_text(s->options->model, strlen(s->options->model)));
     }
     return tsr_cli_json_print(bench_device_json(root, &one->text), JSON_REAL_PRECISION(6));
   }
@@ -196,9 +196,9 @@ static int tell(const session *s)
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     code = tell_one(s, &s->subjects[i], &table);
   }
-  if (code == TSR_EXIT_OK && !s->wish->as_json) {
+  if (code == TSR_EXIT_OK && !s->options->as_json) {
     printf("%lld sentences, from the start of the process to its end, %d runs each\n", (long long)s->sentences,
-           (int)s->wish->repeat);
+           (int)s->options->repeat);
     code = tsr_cli_table_print(&table, stdout);
   }
   tsr_cli_table_finish(&table);
@@ -207,9 +207,9 @@ static int tell(const session *s)
 
 static int run(void *opaque)
 {
-  const request *wish = opaque;
-  session s = {.wish = wish};
-  int code = bench_first_line(wish->file, s.line, sizeof s.line, &s.sentences);
+  const request *options = opaque;
+  session s = {.options = options};
+  int code = bench_first_line(options->file, s.line, sizeof s.line, &s.sentences);
   if (code == TSR_EXIT_OK) {
     code = make_subjects(&s);
   }

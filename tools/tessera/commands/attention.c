@@ -36,7 +36,7 @@ typedef struct request {
 } request;
 
 typedef struct session {
-  const request *wish;
+  const request *options;
   translator translator;
   sentence sentence;
   json_t *tokens[2], *next; /* of the source, and of the target; what it is to give */
@@ -111,7 +111,7 @@ static int print_json(const session *s)
 {
   const sentence *of = &s->sentence;
   json_t *root = json_pack("{s:o, s:s, s:{s:o, s:O, s:o}, s:{s:o, s:O, s:o, s:O, s:o}}", "model",
-                           text_json(s->translator.wish->model), "device", tsr_device_name(s->translator.device),
+                           text_json(s->translator.settings->model), "device", tsr_device_name(s->translator.device),
                            "source", "text", text_json(of->text), "tokens", s->tokens[0], "ids",
                            sentence_ids(of->source, of->n_source), "target", "text", text_json(of->target_text),
                            "tokens", s->tokens[1], "ids", sentence_ids(of->target, of->n_target), "next", s->next,
@@ -197,8 +197,8 @@ static json_t *page_json(const session *s)
     }
   }
   return json_pack("{s:[[s,o],[s,s],[s,o],[s,o]], s:{s:O}, s:{s:O, s:O}, s:o}", "about", "Model",
-                   text_json(s->translator.wish->model), "Device", tsr_device_name(s->translator.device), "Source",
-                   text_json(of->text), s->wish->target ? "Target" : "Translation", text_json(of->target_text),
+                   text_json(s->translator.settings->model), "Device", tsr_device_name(s->translator.device), "Source",
+                   text_json(of->text), s->options->target ? "Target" : "Translation", text_json(of->target_text),
                    "source", "tokens", s->tokens[0], "target", "tokens", s->tokens[1], "next", s->next, "kinds", list);
 }
 
@@ -224,7 +224,7 @@ static int write_page(const session *s, const char *path)
   fputs(body, page.out);
   tsr_cli_html_end(page.out);
   code = tsr_cli_page_close(&page, path, code);
-  if (code == TSR_EXIT_OK && !s->wish->as_json) {
+  if (code == TSR_EXIT_OK && !s->options->as_json) {
     printf("%s: %lld weights\n", path, (long long)n);
   }
   return code;
@@ -235,8 +235,8 @@ static int write_page(const session *s, const char *path)
 /* The kind that is drawn: without one that is named the last of those that the model has. */
 static int32_t kind_of(const session *s)
 {
-  int32_t kind = s->wish->kind >= 0 ? s->wish->kind : KINDS - 1;
-  while (s->wish->kind < 0 && kind > 0 && layers_of(s, kind) == 0) {
+  int32_t kind = s->options->kind >= 0 ? s->options->kind : KINDS - 1;
+  while (s->options->kind < 0 && kind > 0 && layers_of(s, kind) == 0) {
     kind--;
   }
   return kind;
@@ -264,7 +264,7 @@ static double largest(const double *values, int64_t n)
 
 static int draw(const session *s, const tsr_inspected *tensor, int32_t layer)
 {
-  const request *r = s->wish;
+  const request *r = s->options;
   int32_t kind = kind_of(s);
   const int64_t *extent = tensor->shape.extent;
   int64_t n = extent[2] * extent[3], heads = r->head < 0 ? extent[1] : 1, first = r->head < 0 ? 0 : r->head;
@@ -302,7 +302,7 @@ static int draw(const session *s, const tsr_inspected *tensor, int32_t layer)
 
 static int write_picture(const session *s)
 {
-  const request *r = s->wish;
+  const request *r = s->options;
   int32_t kind = kind_of(s), layers = layers_of(s, kind), layer = r->layer < 0 ? layers - 1 : r->layer;
   const tsr_inspected *tensor = layer < layers ? weights_of(s, kind, layer) : NULL;
   if (!tensor) {
@@ -322,7 +322,7 @@ static int write_picture(const session *s)
 
 static int look(session *s)
 {
-  const request *r = s->wish;
+  const request *r = s->options;
   sentence *of = &s->sentence;
   int code = sentence_read(&s->translator, r->text, r->target, of);
   if (code == TSR_EXIT_OK) {
@@ -355,7 +355,7 @@ static int run(void *opaque)
   if (!s) {
     return tsr_cli_no_memory();
   }
-  s->wish = r;
+  s->options = r;
   int code = translator_open(&s->translator, &r->translator);
   if (code == TSR_EXIT_OK) {
     code = look(s);

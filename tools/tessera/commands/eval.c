@@ -33,7 +33,7 @@ typedef struct settings {
 } settings;
 
 typedef struct session {
-  settings wish;
+  settings options;
   tsr_corpus *corpus;                    /* (source or first hypothesis, first reference) */
   tsr_text_file *references[MOST_FILES]; /* further ones */
   tsr_text_file *hypotheses[MOST_FILES]; /* likewise */
@@ -42,47 +42,47 @@ typedef struct session {
   int64_t first; /* the chunk's first sentence */
   int32_t variant;
   translator translator;
-  tsr_generate_options options[EVALUATION_VARIANTS];
+  tsr_generate_options searches[EVALUATION_VARIANTS];
 } session;
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-static int check_model(const char *me, const settings *wish)
+static int check_model(const char *me, const settings *options)
 {
-  if (wish->hypotheses.n > 0) {
+  if (options->hypotheses.n > 0) {
     return tsr_cli_usage(me, "takes a model or --hypothesis, not both");
   }
-  return wish->source ? TSR_EXIT_OK : tsr_cli_usage(me, "--source is missing");
+  return options->source ? TSR_EXIT_OK : tsr_cli_usage(me, "--source is missing");
 }
 
-static int check_files(const char *me, const settings *wish)
+static int check_files(const char *me, const settings *options)
 {
-  if (wish->hypotheses.n == 0) {
-    return tsr_cli_usage(me, wish->source ? "the model is missing" : "a model or --hypothesis is missing");
+  if (options->hypotheses.n == 0) {
+    return tsr_cli_usage(me, options->source ? "the model is missing" : "a model or --hypothesis is missing");
   }
-  if (wish->references.n == 0) {
+  if (options->references.n == 0) {
     return tsr_cli_usage(me, "--reference is missing");
   }
-  if (wish->source && !wish->analysis && !wish->html) {
+  if (options->source && !options->analysis && !options->html) {
     return tsr_cli_usage(me, "--source is for a model to translate, or for --analysis; there is neither");
   }
-  if (translator_settings_given(&wish->translator) || wish->timings || wish->compare.n > 0) {
+  if (translator_settings_given(&options->translator) || options->timings || options->compare.n > 0) {
     return tsr_cli_usage(me, "options for translating are for a model; there is none");
   }
-  return wish->hypotheses.n <= EVALUATION_VARIANTS
+  return options->hypotheses.n <= EVALUATION_VARIANTS
              ? TSR_EXIT_OK
              : tsr_cli_usage(me, "compares %d files at most", (int)EVALUATION_VARIANTS);
 }
 
 static int check(void *opaque)
 {
-  const settings *wish = &((session *)opaque)->wish;
+  const settings *options = &((session *)opaque)->options;
   static const char me[] = "eval";
-  if (wish->hypotheses.n > MOST_FILES || wish->references.n > MOST_FILES) {
-    const char *option = wish->hypotheses.n > MOST_FILES ? "--hypothesis" : "--reference";
+  if (options->hypotheses.n > MOST_FILES || options->references.n > MOST_FILES) {
+    const char *option = options->hypotheses.n > MOST_FILES ? "--hypothesis" : "--reference";
     return tsr_cli_usage(me, "%s: at most %d files", option, (int)MOST_FILES);
   }
-  return wish->translator.model ? check_model(me, wish) : check_files(me, wish);
+  return options->translator.model ? check_model(me, options) : check_files(me, options);
 }
 
 /* ---- variants ---------------------------------------------------------------------------------------------------- */
@@ -120,7 +120,7 @@ static void set_name(evaluation_variant *v, const char *name)
 
 static int choose_compared(session *s)
 {
-  const tsr_names *names = &s->wish.compare;
+  const tsr_names *names = &s->options.compare;
   evaluation *e = &s->evaluation;
   int32_t n = names->n;
   int code = TSR_EXIT_OK;
@@ -129,10 +129,10 @@ static int choose_compared(session *s)
   }
   for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
     set_name(&e->variants[i], names->values[i]);
-    s->options[i] = s->translator.options;
-    s->options[i].n_best = 1;
-    s->options[i].sample = 0;
-    code = parse_variant(names->values[i], &s->options[i]);
+    s->searches[i] = s->translator.options;
+    s->searches[i].n_best = 1;
+    s->searches[i].sample = 0;
+    code = parse_variant(names->values[i], &s->searches[i]);
   }
   e->n_variants = code == TSR_EXIT_OK ? n : 0;
   return code;
@@ -142,22 +142,22 @@ static int choose_compared(session *s)
 static int choose_variants(session *s)
 {
   evaluation *e = &s->evaluation;
-  const settings *wish = &s->wish;
-  e->n_references = wish->references.n > 0 ? wish->references.n : 1;
-  e->keeps = wish->analysis || wish->html || wish->compare.n > 0 || wish->hypotheses.n > 1;
-  e->has_cuts = wish->translator.model != NULL;
-  if (wish->compare.n > 0) {
+  const settings *options = &s->options;
+  e->n_references = options->references.n > 0 ? options->references.n : 1;
+  e->keeps = options->analysis || options->html || options->compare.n > 0 || options->hypotheses.n > 1;
+  e->has_cuts = options->translator.model != NULL;
+  if (options->compare.n > 0) {
     return choose_compared(s);
   }
-  e->n_variants = wish->translator.model ? 1 : wish->hypotheses.n;
-  for (int32_t i = 0; i < wish->hypotheses.n; i++) {
-    set_name(&e->variants[i], wish->hypotheses.values[i]);
+  e->n_variants = options->translator.model ? 1 : options->hypotheses.n;
+  for (int32_t i = 0; i < options->hypotheses.n; i++) {
+    set_name(&e->variants[i], options->hypotheses.values[i]);
   }
-  if (wish->translator.model) {
+  if (options->translator.model) {
     char name[EVALUATION_NAME];
     snprintf(name, sizeof name, s->translator.options.beam > 1 ? "beam%d" : "greedy", (int)s->translator.options.beam);
     set_name(&e->variants[0], name);
-    s->options[0] = s->translator.options;
+    s->searches[0] = s->translator.options;
   }
   return TSR_EXIT_OK;
 }
@@ -166,20 +166,20 @@ static int choose_variants(session *s)
 
 static int open_files(session *s)
 {
-  const settings *wish = &s->wish;
-  int has_model = wish->translator.model != NULL;
-  tsr_corpus_files files = {.source = tsr_cli_path(has_model ? wish->source : wish->hypotheses.values[0]),
-                            .target = tsr_cli_path(wish->references.n > 0 ? wish->references.values[0] : NULL),
+  const settings *options = &s->options;
+  int has_model = options->translator.model != NULL;
+  tsr_corpus_files files = {.source = tsr_cli_path(has_model ? options->source : options->hypotheses.values[0]),
+                            .target = tsr_cli_path(options->references.n > 0 ? options->references.values[0] : NULL),
                             .part = has_model ? TSR_TEXT_SOURCE : TSR_TEXT_HYPOTHESIS};
   tsr_status status = tsr_corpus_open(&files, &s->corpus);
-  for (int32_t i = 1; i < wish->references.n && status == TSR_OK; i++) {
-    status = tsr_text_file_open(tsr_cli_path(wish->references.values[i]), TSR_TEXT_REFERENCE, &s->references[i]);
+  for (int32_t i = 1; i < options->references.n && status == TSR_OK; i++) {
+    status = tsr_text_file_open(tsr_cli_path(options->references.values[i]), TSR_TEXT_REFERENCE, &s->references[i]);
   }
-  for (int32_t i = 1; i < wish->hypotheses.n && status == TSR_OK; i++) {
-    status = tsr_text_file_open(tsr_cli_path(wish->hypotheses.values[i]), TSR_TEXT_HYPOTHESIS, &s->hypotheses[i]);
+  for (int32_t i = 1; i < options->hypotheses.n && status == TSR_OK; i++) {
+    status = tsr_text_file_open(tsr_cli_path(options->hypotheses.values[i]), TSR_TEXT_HYPOTHESIS, &s->hypotheses[i]);
   }
-  if (!has_model && wish->source && status == TSR_OK) {
-    status = tsr_text_file_open(tsr_cli_path(wish->source), TSR_TEXT_SOURCE, &s->source);
+  if (!has_model && options->source && status == TSR_OK) {
+    status = tsr_text_file_open(tsr_cli_path(options->source), TSR_TEXT_SOURCE, &s->source);
   }
   return tsr_cli_fail(status);
 }
@@ -207,14 +207,14 @@ static int read_further(tsr_text_file *file, int64_t number, int ends, tsr_span 
 /* Reads what belongs to a pair, or that nothing does, and adds it. */
 static int add_pair(session *s, const tsr_corpus_pair *pair, int64_t number, int ends)
 {
-  const settings *wish = &s->wish;
+  const settings *options = &s->options;
   evaluation *e = &s->evaluation;
   tsr_span references[MOST_FILES], outputs[MOST_FILES], source = {0};
   int code = TSR_EXIT_OK;
-  for (int32_t i = 1; i < wish->references.n && code == TSR_EXIT_OK; i++) {
+  for (int32_t i = 1; i < options->references.n && code == TSR_EXIT_OK; i++) {
     code = read_further(s->references[i], number, ends, &references[i]);
   }
-  for (int32_t i = 1; i < wish->hypotheses.n && code == TSR_EXIT_OK; i++) {
+  for (int32_t i = 1; i < options->hypotheses.n && code == TSR_EXIT_OK; i++) {
     code = read_further(s->hypotheses[i], number, ends, &outputs[i]);
   }
   if (s->source && code == TSR_EXIT_OK) {
@@ -225,12 +225,12 @@ static int add_pair(session *s, const tsr_corpus_pair *pair, int64_t number, int
   }
   references[0] = (tsr_span){pair->target, pair->target_size};
   outputs[0] = (tsr_span){pair->source, pair->source_size};
-  source = wish->translator.model ? outputs[0] : source;
+  source = options->translator.model ? outputs[0] : source;
   code = evaluation_add(e, pair->number, source, references);
-  if (wish->translator.model && code == TSR_EXIT_OK) {
-    code = translator_add(&s->translator, wish->source, pair->number, pair->source, pair->source_size);
+  if (options->translator.model && code == TSR_EXIT_OK) {
+    code = translator_add(&s->translator, options->source, pair->number, pair->source, pair->source_size);
   }
-  for (int32_t i = 0; i < wish->hypotheses.n && code == TSR_EXIT_OK; i++) {
+  for (int32_t i = 0; i < options->hypotheses.n && code == TSR_EXIT_OK; i++) {
     code = evaluation_add_output(e, i, e->n - 1, outputs[i], 0);
   }
   return code;
@@ -254,7 +254,7 @@ static int translate_chunk(session *s)
   for (int32_t v = 0; v < e->n_variants && code == TSR_EXIT_OK; v++) {
     s->variant = v;
     tsr_generate_measure(s->translator.transformer, &before);
-    code = translator_search(&s->translator, &s->options[v], take_translation, s);
+    code = translator_search(&s->translator, &s->searches[v], take_translation, s);
     tsr_generate_measure(s->translator.transformer, &after);
     e->variants[v].seconds += after.seconds - before.seconds;
     e->variants[v].tokens += after.target_tokens - before.target_tokens;
@@ -276,7 +276,7 @@ static int read_all(session *s)
       n += !end;
     }
     if (code == TSR_EXIT_OK && (end || n == TRANSLATOR_CHUNK)) {
-      code = s->wish.translator.model && n > 0 ? translate_chunk(s) : TSR_EXIT_OK;
+      code = s->options.translator.model && n > 0 ? translate_chunk(s) : TSR_EXIT_OK;
       evaluation_forget(&s->evaluation);
       s->first = s->evaluation.n;
       n = 0;
@@ -289,34 +289,34 @@ static int read_all(session *s)
 static int report(session *s)
 {
   enum { LISTED = 20, LISTED_IN_PAGE = 2000 };
-  const settings *wish = &s->wish;
+  const settings *options = &s->options;
   const evaluation *e = &s->evaluation;
-  int64_t limit = wish->worst > 0 ? wish->worst : LISTED;
+  int64_t limit = options->worst > 0 ? options->worst : LISTED;
   if (tsr_scorer_count(e->variants[0].all.scorer) == 0) {
     tsr_cli_error("%s: expected sentences, found none",
-                  wish->translator.model ? wish->source : wish->hypotheses.values[0]);
+                  options->translator.model ? options->source : options->hypotheses.values[0]);
     return TSR_EXIT_INPUT;
   }
-  if (wish->html) {
-    const char *title = wish->translator.model ? wish->translator.model : e->variants[0].name;
-    int code = evaluation_write_page(e, wish->worst > 0 ? wish->worst : LISTED_IN_PAGE, title, wish->html);
+  if (options->html) {
+    const char *title = options->translator.model ? options->translator.model : e->variants[0].name;
+    int code = evaluation_write_page(e, options->worst > 0 ? options->worst : LISTED_IN_PAGE, title, options->html);
     if (code != TSR_EXIT_OK) {
       return code;
     }
   }
-  if (wish->json) {
+  if (options->json) {
     return tsr_cli_json_print(evaluation_json(e, limit), 0);
   }
-  return evaluation_print(e, wish->analysis, limit);
+  return evaluation_print(e, options->analysis, limit);
 }
 
 static int run(void *opaque)
 {
   session *s = opaque;
-  const settings *wish = &s->wish;
+  const settings *options = &s->options;
   int code = open_files(s);
-  if (code == TSR_EXIT_OK && wish->translator.model) {
-    code = translator_open(&s->translator, &wish->translator);
+  if (code == TSR_EXIT_OK && options->translator.model) {
+    code = translator_open(&s->translator, &options->translator);
   }
   if (code == TSR_EXIT_OK) {
     code = choose_variants(s);
@@ -327,7 +327,7 @@ static int run(void *opaque)
   if (code == TSR_EXIT_OK) {
     code = read_all(s);
   }
-  if (code == TSR_EXIT_OK && wish->timings) {
+  if (code == TSR_EXIT_OK && options->timings) {
     translator_print_timings(&s->translator);
   }
   if (code == TSR_EXIT_OK) {
@@ -349,7 +349,7 @@ static void finish(void *opaque)
   tsr_corpus_close(s->corpus);
 }
 
-#define FIELD(member) TSR_FIELD(session, wish.member)
+#define FIELD(member) TSR_FIELD(session, options.member)
 
 static const tsr_option rows[] = {
     {"source", "FILE", TSR_OPTION_FILE, FIELD(source),
@@ -373,13 +373,13 @@ static const tsr_option rows[] = {
      .help = "print one JSON object: bleu, chrf, signature, and what they consist of"},
     {"timings", NULL, TSR_OPTION_FLAG, FIELD(timings), .low = 1,
      .help = "print on stderr what loading and translating took"},
-    {.table = &translator_options, .offset = offsetof(session, wish.translator)},
+    {.table = &translator_options, .offset = offsetof(session, options.translator)},
     {NULL},
 };
 
 static const tsr_option_table options = {.rows = rows};
 static const tsr_operand operands[] = {
-    {"MODEL", TSR_OPTION_FOLDER, offsetof(session, wish.translator.model), .optional = 1},
+    {"MODEL", TSR_OPTION_FOLDER, offsetof(session, options.translator.model), .optional = 1},
     {NULL},
 };
 

@@ -31,7 +31,7 @@ typedef struct side {
 } side;
 
 typedef struct session {
-  settings wish;
+  settings options;
   tsr_corpus *corpus;
   translator translator;
   side source;
@@ -45,7 +45,7 @@ typedef struct session {
 
 static int check(void *opaque)
 {
-  return ((session *)opaque)->wish.source ? TSR_EXIT_OK : tsr_cli_usage("score", "--source is missing");
+  return ((session *)opaque)->options.source ? TSR_EXIT_OK : tsr_cli_usage("score", "--source is missing");
 }
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
@@ -85,10 +85,11 @@ static int add_side(session *s, side *to, const char *file, int64_t line, encode
 
 static int add_pair(session *s, const tsr_corpus_pair *pair)
 {
-  const settings *wish = &s->wish;
-  int code = add_side(s, &s->source, wish->source, pair->number, tsr_tokenizer_encode, pair->source, pair->source_size);
+  const settings *options = &s->options;
+  int code =
+      add_side(s, &s->source, options->source, pair->number, tsr_tokenizer_encode, pair->source, pair->source_size);
   if (code == TSR_EXIT_OK) {
-    code = add_side(s, &s->target, wish->target ? wish->target : wish->source, pair->number,
+    code = add_side(s, &s->target, options->target ? options->target : options->source, pair->number,
                     tsr_tokenizer_encode_target, pair->target, pair->target_size);
   }
   s->numbers[s->n] = pair->number;
@@ -113,7 +114,7 @@ static int print_json(const session *s, int32_t index, const tsr_target_score *s
   }
   json_t *root = json_pack("{s:I, s:o, s:o, s:O}", "line", (json_int_t)s->numbers[index], "sum",
                            tsr_cli_json_real(score->sum), "score", tsr_cli_json_real(score->score), "ids", ids);
-  if (root && s->wish.tokens) {
+  if (root && s->options.tokens) {
     failed |= json_object_set(root, "tokens", tokens) != 0;
     failed |= json_object_set(root, "log_probabilities", values) != 0;
   }
@@ -129,11 +130,11 @@ static int print_json(const session *s, int32_t index, const tsr_target_score *s
 
 static int print_score(const session *s, int32_t index, const tsr_target_score *score)
 {
-  if (s->wish.json) {
+  if (s->options.json) {
     return print_json(s, index, score);
   }
   printf("%.6f\t%.6f", score->sum, score->score);
-  for (int32_t t = 0; s->wish.tokens && t < score->n_tokens; t++) {
+  for (int32_t t = 0; s->options.tokens && t < score->n_tokens; t++) {
     printf("%c%s=%.6f", t == 0 ? '\t' : ' ', tsr_tokenizer_token(s->translator.tokenizer, 1, s->target.ids[index][t]),
            (double)score->tokens[t]);
   }
@@ -145,7 +146,7 @@ static int print_all(session *s)
 {
   double perplexity = s->tokens > 0 ? exp(-s->sum / (double)s->tokens) : NAN;
   tsr_cli_progress_clear(&s->translator.progress);
-  if (s->wish.json) {
+  if (s->options.json) {
     return tsr_cli_json_print(json_pack("{s:I, s:I, s:o, s:o}", "sentences", (json_int_t)s->sentences, "tokens",
                                         (json_int_t)s->tokens, "sum", tsr_cli_json_real(s->sum), "perplexity",
                                         tsr_cli_json_real(perplexity)),
@@ -169,7 +170,7 @@ static void on_progress(void *user, int64_t done, int64_t total)
 static int score_chunk(session *s)
 {
   const translator *t = &s->translator;
-  tsr_score_options options = {.n_batch = s->wish.translator.batch,
+  tsr_score_options options = {.n_batch = s->options.translator.batch,
                                .length_penalty = t->options.length_penalty,
                                .decoder_start_id =
                                    t->options.decoder_start_id >= 0 ? &t->options.decoder_start_id : NULL};
@@ -209,10 +210,10 @@ static int score_pairs(session *s)
 static int run(void *opaque)
 {
   session *s = opaque;
-  tsr_corpus_files files = {.source = tsr_cli_path(s->wish.source), .target = tsr_cli_path(s->wish.target)};
+  tsr_corpus_files files = {.source = tsr_cli_path(s->options.source), .target = tsr_cli_path(s->options.target)};
   int code = tsr_cli_fail(tsr_corpus_open(&files, &s->corpus));
   if (code == TSR_EXIT_OK) {
-    code = translator_open(&s->translator, &s->wish.translator);
+    code = translator_open(&s->translator, &s->options.translator);
   }
   return code == TSR_EXIT_OK ? score_pairs(s) : code;
 }
@@ -225,10 +226,10 @@ static void finish(void *opaque)
   tsr_corpus_close(s->corpus);
 }
 
-#define FIELD(member) TSR_FIELD(session, wish.member)
+#define FIELD(member) TSR_FIELD(session, options.member)
 #define OF_TRANSLATOR(row)                                                                                             \
   {                                                                                                                    \
-    .name = row, .table = &translator_options, .offset = offsetof(session, wish.translator)                            \
+    .name = row, .table = &translator_options, .offset = offsetof(session, options.translator)                         \
   }
 
 static const tsr_option rows[] = {
@@ -242,13 +243,13 @@ static const tsr_option rows[] = {
          "one of all: sentences, tokens, sum, perplexity"},
     {.name = "length-penalty",
      .table = &translator_options,
-     .offset = offsetof(session, wish.translator),
+     .offset = offsetof(session, options.translator),
      .help = "exponent of the number of tokens",
      .otherwise = "what the model's generation_config.json says"},
     OF_TRANSLATOR("source-lang"),
     OF_TRANSLATOR("target-lang"),
     OF_TRANSLATOR("device"),
-    {.name = "batch", .table = &translator_options, .offset = offsetof(session, wish.translator), .otherwise = "32"},
+    {.name = "batch", .table = &translator_options, .offset = offsetof(session, options.translator), .otherwise = "32"},
     OF_TRANSLATOR("precision"),
     OF_TRANSLATOR("strict"),
     {NULL},
@@ -256,7 +257,7 @@ static const tsr_option rows[] = {
 
 static const tsr_option_table options = {.rows = rows};
 static const tsr_operand operands[] = {
-    {"MODEL", TSR_OPTION_FOLDER, offsetof(session, wish.translator.model)},
+    {"MODEL", TSR_OPTION_FOLDER, offsetof(session, options.translator.model)},
     {NULL},
 };
 

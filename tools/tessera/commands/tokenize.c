@@ -28,7 +28,7 @@ typedef struct settings {
 } settings;
 
 typedef struct session {
-  settings wish;
+  settings options;
   tsr_tokenizer *tokenizer;
   tsr_tokenizer_info info;
   tsr_cli_lines lines;
@@ -39,8 +39,8 @@ typedef struct session {
 static tsr_status open_tokenizer(session *s)
 {
   tsr_model *model = NULL;
-  if (s->wish.kind || tsr_model_open(s->wish.model, &model) != TSR_OK) {
-    return tsr_tokenizer_open_as(s->wish.model, s->wish.kind, &s->tokenizer);
+  if (s->options.kind || tsr_model_open(s->options.model, &model) != TSR_OK) {
+    return tsr_tokenizer_open_as(s->options.model, s->options.kind, &s->tokenizer);
   }
   tsr_status status = tsr_tokenizer_open(model, &s->tokenizer);
   tsr_model_close(model);
@@ -53,22 +53,22 @@ static int open_all(session *s)
   if (status != TSR_OK) {
     return tsr_cli_fail_input(status);
   }
-  return translator_choose_languages(s->tokenizer, s->wish.language[SOURCE], s->wish.language[TARGET]);
+  return translator_choose_languages(s->tokenizer, s->options.language[SOURCE], s->options.language[TARGET]);
 }
 
 static int print_languages(const session *s)
 {
-  json_t *list = s->wish.json ? json_array() : NULL;
+  json_t *list = s->options.json ? json_array() : NULL;
   for (int32_t i = 0; i < tsr_tokenizer_n_languages(s->tokenizer); i++) {
     const char *code = tsr_tokenizer_language(s->tokenizer, i);
-    if (!s->wish.json) {
+    if (!s->options.json) {
       puts(code);
     } else if (json_array_append_new(list, json_string(code)) != 0) {
       json_decref(list);
       return tsr_cli_no_memory();
     }
   }
-  return s->wish.json ? tsr_cli_json_print(list, 0) : TSR_EXIT_OK;
+  return s->options.json ? tsr_cli_json_print(list, 0) : TSR_EXIT_OK;
 }
 
 /* ---- one line ---------------------------------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static int print_json(const session *s, const char *text, size_t size, const int
   json_t *tokens = json_array();
   int failed = 0;
   for (int32_t i = 0; i < n_ids; i++) {
-    const char *token = tsr_tokenizer_token(s->tokenizer, s->wish.side, ids[i]);
+    const char *token = tsr_tokenizer_token(s->tokenizer, s->options.side, ids[i]);
     failed |= json_array_append_new(numbers, json_integer(ids[i])) != 0;
     failed |= json_array_append_new(tokens, tsr_cli_json_text(token, strlen(token))) != 0;
   }
@@ -95,7 +95,7 @@ static int print_json(const session *s, const char *text, size_t size, const int
 static int print_line(const session *s, const int32_t *ids, int32_t n_ids)
 {
   for (int32_t i = 0; i < n_ids; i++) {
-    printf("%s%s", i > 0 ? " " : "", tsr_tokenizer_token(s->tokenizer, s->wish.side, ids[i]));
+    printf("%s%s", i > 0 ? " " : "", tsr_tokenizer_token(s->tokenizer, s->options.side, ids[i]));
   }
   for (int32_t i = 0; i < n_ids; i++) {
     printf("%s%d", i > 0 ? " " : "\t", (int)ids[i]);
@@ -109,13 +109,13 @@ static int encode_line(session *s)
   const tsr_cli_lines *lines = &s->lines;
   int32_t *ids = NULL;
   int32_t n_ids = 0;
-  tsr_status status = s->wish.side == SOURCE
+  tsr_status status = s->options.side == SOURCE
                           ? tsr_tokenizer_encode(s->tokenizer, lines->text, lines->size, &ids, &n_ids)
                           : tsr_tokenizer_encode_target(s->tokenizer, lines->text, lines->size, &ids, &n_ids);
   if (status != TSR_OK) {
     return tsr_cli_fail_input(tsr_fail_context(status, "%s, line %lld", lines->name, (long long)lines->number));
   }
-  int code = s->wish.json ? print_json(s, lines->text, lines->size, ids, n_ids) : print_line(s, ids, n_ids);
+  int code = s->options.json ? print_json(s, lines->text, lines->size, ids, n_ids) : print_line(s, ids, n_ids);
   tsr_free(ids);
   return code;
 }
@@ -131,7 +131,7 @@ static void reject(session *s, const char *word, size_t size, const char *why)
 /* Reads one word as an id; -1: it is none, which was told. */
 static int32_t read_id(session *s, const char *word, size_t size)
 {
-  int32_t limit = s->wish.side == SOURCE ? s->info.source_vocabulary : s->info.target_vocabulary;
+  int32_t limit = s->options.side == SOURCE ? s->info.source_vocabulary : s->info.target_vocabulary;
   char *end;
   errno = 0;
   long id = strtol(word, &end, 10);
@@ -141,7 +141,7 @@ static int32_t read_id(session *s, const char *word, size_t size)
     char why[64];
     snprintf(why, sizeof why, "is outside the vocabulary of %d tokens", (int)limit);
     reject(s, word, size, why);
-  } else if (!tsr_tokenizer_token(s->tokenizer, s->wish.side, (int32_t)id)[0]) {
+  } else if (!tsr_tokenizer_token(s->tokenizer, s->options.side, (int32_t)id)[0]) {
     reject(s, word, size, "stands for no token");
   } else {
     return (int32_t)id;
@@ -165,9 +165,9 @@ static int decode_line(session *s)
     n_ids += ids[n_ids] >= 0;
   }
   char *text = NULL;
-  tsr_status status = tsr_tokenizer_decode_side(s->tokenizer, s->wish.side, ids, n_ids, &text);
+  tsr_status status = tsr_tokenizer_decode_side(s->tokenizer, s->options.side, ids, n_ids, &text);
   int code = tsr_cli_fail(status);
-  if (code == TSR_EXIT_OK && s->wish.json) {
+  if (code == TSR_EXIT_OK && s->options.json) {
     code = print_json(s, text, strlen(text), ids, n_ids);
   } else if (code == TSR_EXIT_OK) {
     tsr_cli_put_line(text);
@@ -179,13 +179,13 @@ static int decode_line(session *s)
 
 static int run_lines(session *s)
 {
-  int code = tsr_cli_lines_open(&s->lines, s->wish.file);
+  int code = tsr_cli_lines_open(&s->lines, s->options.file);
   if (code != TSR_EXIT_OK) {
     return code;
   }
   int got = 1;
   while (code == TSR_EXIT_OK && (code = tsr_cli_lines_next(&s->lines, &got)) == TSR_EXIT_OK && got) {
-    code = s->wish.decode ? decode_line(s) : encode_line(s);
+    code = s->options.decode ? decode_line(s) : encode_line(s);
   }
   tsr_cli_lines_finish(&s->lines);
   return code != TSR_EXIT_OK ? code : s->outcome;
@@ -199,7 +199,7 @@ static int run(void *opaque)
     code = tsr_cli_fail(tsr_tokenizer_get_info(s->tokenizer, &s->info));
   }
   if (code == TSR_EXIT_OK) {
-    code = s->wish.languages ? print_languages(s) : run_lines(s);
+    code = s->options.languages ? print_languages(s) : run_lines(s);
   }
   return code;
 }
@@ -209,7 +209,7 @@ static void finish(void *opaque)
   tsr_tokenizer_close(((session *)opaque)->tokenizer);
 }
 
-#define FIELD(member) TSR_FIELD(session, wish.member)
+#define FIELD(member) TSR_FIELD(session, options.member)
 
 static const tsr_option rows[] = {
     {"decode", NULL, TSR_OPTION_FLAG, FIELD(decode), .low = 1,
@@ -234,8 +234,8 @@ static const tsr_option rows[] = {
 
 static const tsr_option_table options = {.rows = rows};
 static const tsr_operand operands[] = {
-    {"MODEL", TSR_OPTION_FOLDER, offsetof(session, wish.model)},
-    {"FILE", TSR_OPTION_FILE, offsetof(session, wish.file), .optional = 1},
+    {"MODEL", TSR_OPTION_FOLDER, offsetof(session, options.model)},
+    {"FILE", TSR_OPTION_FILE, offsetof(session, options.file), .optional = 1},
     {NULL},
 };
 

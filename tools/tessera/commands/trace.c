@@ -28,7 +28,7 @@ typedef struct request {
 } request;
 
 typedef struct session {
-  const request *wish;
+  const request *options;
   translator *sides[SIDES];
   sentence sentence;
   tsr_inspection seen[SIDES];
@@ -78,7 +78,7 @@ static double largest_difference(const session *s, int32_t *where)
 {
   double largest = 0.0;
   *where = 0;
-  for (int32_t i = 0; s->wish->n_sides > 1 && i < s->seen[0].n; i++) {
+  for (int32_t i = 0; s->options->n_sides > 1 && i < s->seen[0].n; i++) {
     double error = difference(&s->seen[0].tensors[i], &s->seen[1].tensors[i]);
     if (error > largest) {
       largest = error;
@@ -90,7 +90,7 @@ static double largest_difference(const session *s, int32_t *where)
 
 static int print_table(const session *s)
 {
-  int32_t n_sides = s->wish->n_sides, where = 0;
+  int32_t n_sides = s->options->n_sides, where = 0;
   tsr_cli_table table;
   tsr_cli_table_init(&table, 1 + 3 * n_sides + (n_sides > 1), ~1u);
   tsr_cli_table_cell(&table, "tensor");
@@ -126,7 +126,7 @@ static int print_table(const session *s)
   if (n_sides > 1) {
     double largest = largest_difference(s, &where);
     printf("largest difference %.3g, relative to the largest magnitude, after %s: %s\n", largest,
-           s->seen[0].tensors[where].name, largest <= s->wish->tolerance ? "ok" : "DIFFERS");
+           s->seen[0].tensors[where].name, largest <= s->options->tolerance ? "ok" : "DIFFERS");
   }
   return code;
 }
@@ -134,12 +134,12 @@ static int print_table(const session *s)
 static json_t *tensor_json(const session *s, int32_t index)
 {
   json_t *sides = json_array();
-  for (int32_t side = 0; side < s->wish->n_sides; side++) {
+  for (int32_t side = 0; side < s->options->n_sides; side++) {
     statistics of = measure(&s->seen[side].tensors[index]);
     json_array_append_new(sides, json_pack("{s:o, s:o, s:o}", "mean", tsr_cli_json_real(of.mean), "deviation",
                                            tsr_cli_json_real(of.deviation), "largest", tsr_cli_json_real(of.largest)));
   }
-  json_t *difference_json = s->wish->n_sides > 1
+  json_t *difference_json = s->options->n_sides > 1
                                 ? tsr_cli_json_real(difference(&s->seen[0].tensors[index], &s->seen[1].tensors[index]))
                                 : json_null();
   return json_pack("{s:s, s:o, s:o}", "name", s->seen[0].tensors[index].name, "devices", sides, "difference",
@@ -150,7 +150,7 @@ static int print_json(const session *s)
 {
   int32_t where = 0;
   json_t *devices = json_array(), *tensors = json_array();
-  for (int32_t side = 0; side < s->wish->n_sides; side++) {
+  for (int32_t side = 0; side < s->options->n_sides; side++) {
     json_array_append_new(devices, json_string(tsr_device_name(s->sides[side]->device)));
   }
   int failed = 0;
@@ -162,8 +162,8 @@ static int print_json(const session *s)
   json_t *root = json_pack(
       "{s:o, s:o, s:o, s:o, s:o, s:o}", "source", tsr_cli_json_text(s->sentence.text, strlen(s->sentence.text)),
       "target", target ? tsr_cli_json_text(target, strlen(target)) : json_null(), "devices", devices, "tensors",
-      tensors, "largest_difference", s->wish->n_sides > 1 ? tsr_cli_json_real(largest) : json_null(), "passed",
-      s->wish->n_sides > 1 ? json_boolean(largest <= s->wish->tolerance) : json_null());
+      tensors, "largest_difference", s->options->n_sides > 1 ? tsr_cli_json_real(largest) : json_null(), "passed",
+      s->options->n_sides > 1 ? json_boolean(largest <= s->options->tolerance) : json_null());
   if (failed) {
     json_decref(root);
     root = NULL;
@@ -176,7 +176,7 @@ static int print_json(const session *s)
 /* Both devices read and write the same tokens: what the first one wrote. */
 static int look(session *s)
 {
-  const request *r = s->wish;
+  const request *r = s->options;
   sentence *of = &s->sentence;
   int code = TSR_EXIT_OK;
   for (int32_t side = 0; side < r->n_sides && code == TSR_EXIT_OK; side++) {
@@ -200,7 +200,7 @@ static int look(session *s)
 static int run(void *opaque)
 {
   const request *r = opaque;
-  session s = {.wish = r};
+  session s = {.options = r};
   int code = look(&s);
   if (code == TSR_EXIT_OK) {
     code = r->as_json ? print_json(&s) : print_table(&s);

@@ -25,7 +25,7 @@ typedef struct settings {
 } settings;
 
 typedef struct session {
-  settings wish;
+  settings options;
   translator translator;
   decoding decoding;
   tsr_cli_lines lines;
@@ -34,20 +34,20 @@ typedef struct session {
   size_t size[TRANSLATOR_CHUNK];
 } session;
 
-static int check_decoding(const char *me, const settings *wish)
+static int check_decoding(const char *me, const settings *options)
 {
-  const decoding_settings *asked = &wish->decoding;
+  const decoding_settings *asked = &options->decoding;
   if (asked->prefix && asked->prefix_file) {
     return tsr_cli_usage(me, "takes --prefix or --prefix-file, not both");
   }
-  if (asked->stream && (wish->json || wish->translator.scores || asked->alternatives > 0)) {
+  if (asked->stream && (options->json || options->translator.scores || asked->alternatives > 0)) {
     return tsr_cli_usage(me,
                          "--stream prints text alone: it goes with none of --json, --scores, --n-best, --alternatives");
   }
   if (asked->stream && asked->replace_unknown) {
     return tsr_cli_usage(me, "--replace-unknown needs whole sentences; it does not go with --stream");
   }
-  if (asked->attention && !wish->json) {
+  if (asked->attention && !options->json) {
     return tsr_cli_usage(me, "--attention is told with --json");
   }
   return TSR_EXIT_OK;
@@ -55,12 +55,12 @@ static int check_decoding(const char *me, const settings *wish)
 
 static int check(void *opaque)
 {
-  settings *wish = &((session *)opaque)->wish;
-  wish->translator.scores |= wish->translator.n_best > 0;
-  if (!wish->translator.model) {
+  settings *options = &((session *)opaque)->options;
+  options->translator.scores |= options->translator.n_best > 0;
+  if (!options->translator.model) {
     return tsr_cli_usage("translate", "--model is missing");
   }
-  return check_decoding("translate", wish);
+  return check_decoding("translate", options);
 }
 
 /* Adds the line that was read last to the chunk. */
@@ -68,7 +68,7 @@ static int add_line(session *s)
 {
   const tsr_cli_lines *lines = &s->lines;
   int32_t i = s->translator.n;
-  if (s->wish.json) {
+  if (s->options.json) {
     free(s->text[i]);
     s->text[i] = malloc(lines->size + 1);
     if (!s->text[i]) {
@@ -84,21 +84,21 @@ static int add_line(session *s)
 /* Several hypotheses of each sentence. */
 static int hands_over_many(const session *s)
 {
-  return s->wish.translator.n_best > 0 || s->wish.decoding.alternatives > 0;
+  return s->options.translator.n_best > 0 || s->options.decoding.alternatives > 0;
 }
 
 static int print_json(const session *s, const translation *t)
 {
-  const tsr_hypothesis *best = t->best;
+  const tsr_hypothesis *hypothesis = t->hypothesis;
   json_t *ids = json_array();
   int failed = !ids;
-  for (int32_t k = 0; k < best->n_ids; k++) {
-    failed |= json_array_append_new(ids, json_integer(best->ids[k])) != 0;
+  for (int32_t k = 0; k < hypothesis->n_ids; k++) {
+    failed |= json_array_append_new(ids, json_integer(hypothesis->ids[k])) != 0;
   }
   json_t *root =
       json_pack("{s:I, s:o, s:o, s:o, s:o}", "line", (json_int_t)(s->first + t->index), "source",
                 tsr_cli_json_text(s->text[t->index], s->size[t->index]), "translation",
-                tsr_cli_json_text(t->text, strlen(t->text)), "score", tsr_cli_json_real(best->score), "ids", ids);
+                tsr_cli_json_text(t->text, strlen(t->text)), "score", tsr_cli_json_real(hypothesis->score), "ids", ids);
   if (hands_over_many(s) && root) {
     failed |= json_object_set_new(root, "rank", json_integer(t->rank)) != 0;
   }
@@ -122,18 +122,18 @@ static void print_score(float score)
 static int print_translation(void *user, const translation *t)
 {
   session *s = user;
-  if (s->wish.json) {
+  if (s->options.json) {
     return print_json(s, t);
   }
-  if (s->wish.decoding.stream) {
+  if (s->options.decoding.stream) {
     text_stream_end(&s->decoding.stream, t->text);
     return TSR_EXIT_OK;
   }
   if (hands_over_many(s) && t->n_parts > 0) {
     printf("%lld\t", (long long)(s->first + t->index));
   }
-  if ((s->wish.translator.scores || hands_over_many(s)) && t->n_parts > 0) {
-    print_score(t->best->score);
+  if ((s->options.translator.scores || hands_over_many(s)) && t->n_parts > 0) {
+    print_score(t->hypothesis->score);
   }
   tsr_cli_put_line(t->text);
   return TSR_EXIT_OK;
@@ -142,7 +142,7 @@ static int print_translation(void *user, const translation *t)
 static int translate_lines(session *s)
 {
   /* Somebody who types wants the answer to a line at once. */
-  int32_t wanted = isatty(fileno(s->lines.file)) || s->wish.decoding.stream ? 1 : TRANSLATOR_CHUNK;
+  int32_t wanted = isatty(fileno(s->lines.file)) || s->options.decoding.stream ? 1 : TRANSLATOR_CHUNK;
   int code = TSR_EXIT_OK;
   for (int got = 1; got && code == TSR_EXIT_OK;) {
     s->first = s->lines.number + 1;
@@ -168,18 +168,18 @@ static int translate_lines(session *s)
 static int run(void *opaque)
 {
   session *s = opaque;
-  int code = tsr_cli_lines_open(&s->lines, s->wish.file);
+  int code = tsr_cli_lines_open(&s->lines, s->options.file);
   if (code != TSR_EXIT_OK) {
     return code;
   }
-  code = translator_open(&s->translator, &s->wish.translator);
+  code = translator_open(&s->translator, &s->options.translator);
   if (code == TSR_EXIT_OK) {
-    code = decoding_open(&s->decoding, &s->wish.decoding, &s->translator);
+    code = decoding_open(&s->decoding, &s->options.decoding, &s->translator);
   }
   if (code == TSR_EXIT_OK) {
     code = translate_lines(s);
   }
-  if (code == TSR_EXIT_OK && s->wish.timings) {
+  if (code == TSR_EXIT_OK && s->options.timings) {
     translator_print_timings(&s->translator);
   }
   return code == TSR_EXIT_OK ? s->translator.outcome : code;
@@ -196,12 +196,12 @@ static void finish(void *opaque)
   }
 }
 
-#define FIELD(member) TSR_FIELD(session, wish.member)
+#define FIELD(member) TSR_FIELD(session, options.member)
 
 static const tsr_option rows[] = {
     {"model", "FOLDER", TSR_OPTION_FOLDER, FIELD(translator.model),
      .help = "the model: config.json, model.safetensors, its tokenizer's files"},
-    {.table = &translator_options, .offset = offsetof(session, wish.translator)},
+    {.table = &translator_options, .offset = offsetof(session, options.translator)},
     {"n-best", "N", TSR_OPTION_INTEGER, FIELD(translator.n_best), 1, 256,
      .help = "print the N best hypotheses of each sentence, or so many samples, a line each: the sentence's line "
              "number, a tab, the score, a tab, the text"},
@@ -210,7 +210,7 @@ static const tsr_option rows[] = {
     {"json", NULL, TSR_OPTION_FLAG, FIELD(json), .low = 1,
      .help = "print one JSON object a line: line, source, translation, score (of greedy search and samples with "
              "--scores), ids; rank with --n-best"},
-    {.table = &decoding_options, .offset = offsetof(session, wish.decoding)},
+    {.table = &decoding_options, .offset = offsetof(session, options.decoding)},
     {"timings", NULL, TSR_OPTION_FLAG, FIELD(timings), .low = 1,
      .help = "print on stderr what loading and translating took"},
     {NULL},
@@ -218,7 +218,7 @@ static const tsr_option rows[] = {
 
 static const tsr_option_table options = {.rows = rows};
 static const tsr_operand operands[] = {
-    {"FILE", TSR_OPTION_FILE, offsetof(session, wish.file), .optional = 1},
+    {"FILE", TSR_OPTION_FILE, offsetof(session, options.file), .optional = 1},
     {NULL},
 };
 

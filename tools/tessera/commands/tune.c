@@ -44,7 +44,7 @@ typedef struct class_times {
 } class_times;
 
 typedef struct session {
-  const request *wish;
+  const request *options;
   tsr_runtime *runtime;
   tsr_device *device;
   tsr_model *model;
@@ -159,7 +159,7 @@ static tsr_status time_form(session *s, const program_times *t, int32_t form)
     status = tsr_cli_fill(s->model, t->program, t->size, SEED, executable);
   }
   for (int trial = 0; trial < 2 && status == TSR_OK; trial++) { /* the first warms up, too */
-    status = tsr_cli_time_lines(executable, n, trial == 0 ? 2 : s->wish->runs, times, times + n);
+    status = tsr_cli_time_lines(executable, n, trial == 0 ? 2 : s->options->runs, times, times + n);
     if (status == TSR_OK && !keep_times(s, t, form, times)) {
       break;
     }
@@ -251,7 +251,7 @@ static int report(const session *s, const class_times *c, int32_t best)
 {
   const char *usual = tsr_device_form_name(s->device, c->usual);
   const char *name = best > 0 ? tsr_device_form_name(s->device, best) : usual;
-  if (s->wish->as_json) {
+  if (s->options->as_json) {
     json_t *times = json_object();
     for (int32_t form = 1; form <= s->n_forms; form++) {
       if (c->in_form[form] > 0) {
@@ -283,7 +283,7 @@ static int32_t choose(const session *s, const class_times *c)
       least = total_in(c, form);
     }
   }
-  return (double)least < (1.0 - s->wish->gain / 100.0) * (double)c->by_rules ? best : 0;
+  return (double)least < (1.0 - s->options->gain / 100.0) * (double)c->by_rules ? best : 0;
 }
 
 /* Reports each class, and has the device take what is better than its rules. */
@@ -300,12 +300,12 @@ static int finish_classes(session *s)
       code = tsr_cli_fail(tsr_device_remember_form(s->device, c->program, c->line, best));
     }
   }
-  if (code == TSR_EXIT_OK && !s->wish->dry_run) {
+  if (code == TSR_EXIT_OK && !s->options->dry_run) {
     code = tsr_cli_fail(tsr_device_save_forms(s->device));
   }
-  if (code == TSR_EXIT_OK && !s->wish->as_json) {
+  if (code == TSR_EXIT_OK && !s->options->as_json) {
     printf("%s: %d classes %s another form than by the rules\n", tsr_device_name(s->device), (int)n_kept,
-           s->wish->dry_run ? "would take" : "take");
+           s->options->dry_run ? "would take" : "take");
   }
   return code;
 }
@@ -317,11 +317,11 @@ static int tune_precision(session *s, tsr_dtype precision)
   static const int32_t kinds[] = {TSR_PROGRAM_ENCODE, TSR_PROGRAM_DECODE, TSR_PROGRAM_GREEDY, TSR_PROGRAM_BEAM};
   const tsr_transformer_options options = {.weights = precision};
   int code = tsr_cli_fail(tsr_transformer_create(s->model, s->device, &options, &s->transformer));
-  for (int32_t i = 0; i < s->wish->batches.n && code == TSR_EXIT_OK; i++) {
-    tsr_cli_kinds all = {.size = {.batch = s->wish->batches.values[i],
-                                  .source = s->wish->length,
-                                  .target = s->wish->length,
-                                  .beam = s->wish->beam}};
+  for (int32_t i = 0; i < s->options->batches.n && code == TSR_EXIT_OK; i++) {
+    tsr_cli_kinds all = {.size = {.batch = s->options->batches.values[i],
+                                  .source = s->options->length,
+                                  .target = s->options->length,
+                                  .beam = s->options->beam}};
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
       all.chosen |= 1u << kinds[k];
     }
@@ -339,7 +339,7 @@ static int tune_precision(session *s, tsr_dtype precision)
 static int run(void *opaque)
 {
   const request *r = opaque;
-  session s = {.wish = r};
+  session s = {.options = r};
   int code = tsr_cli_fail_input(tsr_model_open(r->folder, &s.model));
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_runtime(&s.runtime);

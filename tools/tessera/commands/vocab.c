@@ -38,8 +38,8 @@ typedef struct feed {
 
 static int check(void *opaque)
 {
-  const settings *wish = opaque;
-  return wish->files.source && wish->out ? TSR_EXIT_OK : tsr_cli_usage("vocab", "--source and --out are needed");
+  const settings *options = opaque;
+  return options->files.source && options->out ? TSR_EXIT_OK : tsr_cli_usage("vocab", "--source and --out are needed");
 }
 
 static tsr_status next_sentence(void *user, const char **text, size_t *size, int32_t *end)
@@ -60,12 +60,12 @@ static tsr_status next_sentence(void *user, const char **text, size_t *size, int
   return TSR_OK;
 }
 
-static tsr_status train(const settings *wish, int32_t wanted, char **model, size_t *size, int64_t *sentences)
+static tsr_status train(const settings *options, int32_t wanted, char **model, size_t *size, int64_t *sentences)
 {
   feed f = {.wanted = wanted};
-  tsr_status status = tsr_corpus_open(&wish->files, &f.corpus);
+  tsr_status status = tsr_corpus_open(&options->files, &f.corpus);
   if (status == TSR_OK) {
-    status = tsr_vocab_train(wish->files.source, &wish->training, next_sentence, &f, model, size);
+    status = tsr_vocab_train(options->files.source, &options->training, next_sentence, &f, model, size);
   }
   tsr_corpus_close(f.corpus);
   *sentences += f.sentences;
@@ -108,75 +108,75 @@ static tsr_status add_piece(void *user, int32_t id, const char *piece)
 }
 
 /* The pieces in the order of their ids, then <pad>, which no piece is: scripts and signs do not meet in one. */
-static int write_vocabulary(const settings *wish, const char *name, const char *model, size_t size)
+static int write_vocabulary(const settings *options, const char *name, const char *model, size_t size)
 {
   json_t *vocabulary = json_object();
   if (!vocabulary) {
     return tsr_cli_no_memory();
   }
-  tsr_status status = tsr_vocab_list(wish->files.source, model, size, add_piece, vocabulary);
+  tsr_status status = tsr_vocab_list(options->files.source, model, size, add_piece, vocabulary);
   if (status != TSR_OK) {
     json_decref(vocabulary);
     return tsr_cli_fail(status);
   }
   json_object_set_new(vocabulary, pad_token, json_integer((json_int_t)json_object_size(vocabulary)));
-  return write_json(wish->out, name, vocabulary);
+  return write_json(options->out, name, vocabulary);
 }
 
 /* Trains one vocabulary and writes its files. vocabulary, model: their names; also: a second name of the model's, or
  * NULL. */
-static int make_vocabulary(const settings *wish, int32_t wanted, const char *vocabulary, const char *model,
+static int make_vocabulary(const settings *options, int32_t wanted, const char *vocabulary, const char *model,
                            const char *also, int64_t *sentences)
 {
   char *bytes = NULL;
   size_t size = 0;
-  int code = tsr_cli_fail_input(train(wish, wanted, &bytes, &size, sentences));
+  int code = tsr_cli_fail_input(train(options, wanted, &bytes, &size, sentences));
   if (code == TSR_EXIT_OK) {
-    code = write_vocabulary(wish, vocabulary, bytes, size);
+    code = write_vocabulary(options, vocabulary, bytes, size);
   }
   if (code == TSR_EXIT_OK) {
-    code = write_file(wish->out, model, bytes, size);
+    code = write_file(options->out, model, bytes, size);
   }
   if (code == TSR_EXIT_OK && also) {
-    code = write_file(wish->out, also, bytes, size);
+    code = write_file(options->out, also, bytes, size);
   }
   free(bytes);
   return code;
 }
 
-static int make_vocabularies(const settings *wish, int64_t *sentences)
+static int make_vocabularies(const settings *options, int64_t *sentences)
 {
-  if (!wish->separate) {
-    return make_vocabulary(wish, BOTH_SIDES, "vocab.json", "source.spm", "target.spm", sentences);
+  if (!options->separate) {
+    return make_vocabulary(options, BOTH_SIDES, "vocab.json", "source.spm", "target.spm", sentences);
   }
-  int code = make_vocabulary(wish, TSR_SIDE_SOURCE, "vocab.json", "source.spm", NULL, sentences);
+  int code = make_vocabulary(options, TSR_SIDE_SOURCE, "vocab.json", "source.spm", NULL, sentences);
   if (code == TSR_EXIT_OK) {
-    code = make_vocabulary(wish, TSR_SIDE_TARGET, "target_vocab.json", "target.spm", NULL, sentences);
+    code = make_vocabulary(options, TSR_SIDE_TARGET, "target_vocab.json", "target.spm", NULL, sentences);
   }
   return code;
 }
 
 /* A model whose ids would mean other tokens from now on. */
-static int check_folder(const settings *wish)
+static int check_folder(const settings *options)
 {
-  char *path = tsr_path_join(wish->out, "model.safetensors");
+  char *path = tsr_path_join(options->out, "model.safetensors");
   if (!path) {
     return tsr_cli_no_memory();
   }
   int exists = tsr_path_exists(path);
   free(path);
   if (exists) {
-    tsr_cli_error("%s: holds a model, which another vocabulary would not fit; choose another folder", wish->out);
+    tsr_cli_error("%s: holds a model, which another vocabulary would not fit; choose another folder", options->out);
     return TSR_EXIT_INPUT;
   }
-  return tsr_cli_fail(tsr_folder_make(wish->out));
+  return tsr_cli_fail(tsr_folder_make(options->out));
 }
 
 /* Opens what was written, and tells what it is. */
-static int report(const settings *wish, int64_t sentences)
+static int report(const settings *options, int64_t sentences)
 {
   tsr_tokenizer *tokenizer;
-  int code = tsr_cli_fail(tsr_tokenizer_open_folder(wish->out, &tokenizer));
+  int code = tsr_cli_fail(tsr_tokenizer_open_folder(options->out, &tokenizer));
   if (code != TSR_EXIT_OK) {
     return code;
   }
@@ -193,27 +193,27 @@ static int report(const settings *wish, int64_t sentences)
   tsr_cli_grouped(info.target_vocabulary, target);
   tsr_cli_grouped(sentences, count);
   if (info.is_joint) {
-    printf("%s: %s tokens for both languages, from %s sentences\n", wish->out, source, count);
+    printf("%s: %s tokens for both languages, from %s sentences\n", options->out, source, count);
   } else {
-    printf("%s: %s source and %s target tokens, from %s sentences\n", wish->out, source, target, count);
+    printf("%s: %s source and %s target tokens, from %s sentences\n", options->out, source, target, count);
   }
   return TSR_EXIT_OK;
 }
 
 static int run(void *opaque)
 {
-  const settings *wish = opaque;
+  const settings *options = opaque;
   int64_t sentences = 0;
-  int code = check_folder(wish);
+  int code = check_folder(options);
   if (code == TSR_EXIT_OK) {
-    code = make_vocabularies(wish, &sentences);
+    code = make_vocabularies(options, &sentences);
   }
   if (code == TSR_EXIT_OK) {
-    code = write_json(wish->out, "tokenizer_config.json",
+    code = write_json(options->out, "tokenizer_config.json",
                       json_pack("{s:s, s:s, s:s, s:s, s:b}", "tokenizer_class", "MarianTokenizer", "eos_token", "</s>",
-                                "unk_token", "<unk>", "pad_token", pad_token, "separate_vocabs", wish->separate));
+                                "unk_token", "<unk>", "pad_token", pad_token, "separate_vocabs", options->separate));
   }
-  return code == TSR_EXIT_OK ? report(wish, sentences) : code;
+  return code == TSR_EXIT_OK ? report(options, sentences) : code;
 }
 
 #define FIELD(member) TSR_FIELD(settings, member)

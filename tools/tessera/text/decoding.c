@@ -91,13 +91,13 @@ static int encode_prefix(translator *t, const char *text, size_t size, int32_t *
 static int open_shortlist(decoding *d, translator *t)
 {
   enum { FIRST = 100, BEST = 100 };
-  const decoding_settings *wish = d->wish;
-  if (!wish->shortlist) {
+  const decoding_settings *settings = d->settings;
+  if (!settings->shortlist) {
     return TSR_EXIT_OK;
   }
-  tsr_status status =
-      tsr_shortlist_open(wish->shortlist, t->tokenizer, wish->shortlist_first > 0 ? wish->shortlist_first : FIRST,
-                         wish->shortlist_best > 0 ? wish->shortlist_best : BEST, &d->shortlist);
+  tsr_status status = tsr_shortlist_open(settings->shortlist, t->tokenizer,
+                                         settings->shortlist_first > 0 ? settings->shortlist_first : FIRST,
+                                         settings->shortlist_best > 0 ? settings->shortlist_best : BEST, &d->shortlist);
   t->options.shortlist = d->shortlist;
   return tsr_cli_fail_input(status);
 }
@@ -118,30 +118,30 @@ static int write_known(void *user, const translator *t, int32_t index, int32_t p
   return unknown_text(t, &whole, hypothesis, text);
 }
 
-int decoding_open(decoding *d, const decoding_settings *wish, translator *t)
+int decoding_open(decoding *d, const decoding_settings *settings, translator *t)
 {
-  d->wish = wish;
+  d->settings = settings;
   d->stream.translator = t;
-  t->options.alternatives = wish->alternatives;
-  t->options.scores |= wish->alternatives > 0;
-  t->options.attention = wish->attention || wish->replace_unknown;
-  if (wish->replace_unknown) {
+  t->options.alternatives = settings->alternatives;
+  t->options.scores |= settings->alternatives > 0;
+  t->options.attention = settings->attention || settings->replace_unknown;
+  if (settings->replace_unknown) {
     t->write = write_known;
     t->write_user = d;
   }
-  t->options.attention_layer = wish->attention_layer;
-  t->options.coverage_penalty = (float)wish->coverage_penalty;
-  if (wish->stream) {
+  t->options.attention_layer = settings->attention_layer;
+  t->options.coverage_penalty = (float)settings->coverage_penalty;
+  if (settings->stream) {
     t->progress.shown = 0;
   }
   int code = open_shortlist(d, t);
   if (code != TSR_EXIT_OK) {
     return code;
   }
-  if (wish->prefix) {
-    return encode_prefix(t, wish->prefix, strlen(wish->prefix), &d->common, &d->n_common);
+  if (settings->prefix) {
+    return encode_prefix(t, settings->prefix, strlen(settings->prefix), &d->common, &d->n_common);
   }
-  return wish->prefix_file ? tsr_cli_lines_open(&d->lines, wish->prefix_file) : TSR_EXIT_OK;
+  return settings->prefix_file ? tsr_cli_lines_open(&d->lines, settings->prefix_file) : TSR_EXIT_OK;
 }
 
 static void drop_given(decoding *d)
@@ -184,7 +184,7 @@ int decoding_add(decoding *d, translator *t, const char *text, size_t size)
 {
   int32_t i = t->n - 1;
   int got = 0;
-  if (d->wish->replace_unknown && keep_text(d, i, text, size) != TSR_EXIT_OK) {
+  if (d->settings->replace_unknown && keep_text(d, i, text, size) != TSR_EXIT_OK) {
     return TSR_EXIT_MEMORY;
   }
   if (!d->lines.file) {
@@ -207,7 +207,7 @@ int decoding_prepare(decoding *d, translator *t)
     room += (size_t)t->sources[i].n_parts;
   }
   /* Parts of a sentence need not come in their order. */
-  t->options.token = d->wish->stream && room <= 2 ? text_stream_receive : NULL;
+  t->options.token = d->settings->stream && room <= 2 ? text_stream_receive : NULL;
   t->options.token_user = &d->stream;
   if (!d->common && !d->lines.file) {
     return TSR_EXIT_OK;
@@ -264,8 +264,8 @@ static json_t *list_rows(const tsr_hypothesis *h)
 
 int decoding_describe(const decoding *d, const translator *t, const translation *found, json_t *root)
 {
-  const tsr_hypothesis *h = found->best;
-  if (!d->wish->attention) {
+  const tsr_hypothesis *h = found->hypothesis;
+  if (!d->settings->attention) {
     return 0;
   }
   int failed = json_object_set_new(root, "tokens", list_tokens(t, 1, h->ids, h->n_ids)) != 0;

@@ -34,7 +34,7 @@ extern const tsr_option_table decoding_options;
 
 /* Zero it. */
 typedef struct decoding {
-  const decoding_settings *wish;
+  const decoding_settings *settings;
   tsr_cli_lines lines; /* of the prefix file */
   int32_t *common;     /* ids of --prefix */
   int32_t n_common;
@@ -48,8 +48,8 @@ typedef struct decoding {
   size_t size[TRANSLATOR_CHUNK];
 } decoding;
 
-/* Sets the options of the translator that was opened. `wish` outlives it. Finish it also after a failure. */
-int decoding_open(decoding *d, const decoding_settings *wish, translator *t);
+/* Sets the options of the translator that was opened. `settings` outlives it. Finish it also after a failure. */
+int decoding_open(decoding *d, const decoding_settings *settings, translator *t);
 void decoding_finish(decoding *d);
 
 /* Keeps the text of the sentence that was added to the translator last, and reads its prefix. */

@@ -40,7 +40,8 @@ static int take_translation(void *user, const translation *result)
 {
   receiving *r = user;
   r->s->target_text = strdup(result->text);
-  return r->s->target_text ? set_target(r->t, r->s, result->best->ids, result->best->n_ids) : tsr_cli_no_memory();
+  return r->s->target_text ? set_target(r->t, r->s, result->hypothesis->ids, result->hypothesis->n_ids)
+                           : tsr_cli_no_memory();
 }
 
 static int take_target(const translator *t, const char *target, sentence *s)

@@ -86,20 +86,20 @@ void translator_finish(translator *t)
 /* What the model asks for, overridden by what the command line says. */
 static int choose_options(translator *t)
 {
-  const translator_settings *wish = t->wish;
+  const translator_settings *settings = t->settings;
   tsr_status status = tsr_generate_defaults(t->model, &t->options);
   if (status != TSR_OK) {
     return tsr_cli_fail_input(status);
   }
-  t->options.n_best = wish->n_best > 0 ? wish->n_best : 1;
-  t->options.scores = wish->scores;
-  int code = search_settings_apply(&wish->search, &t->options);
+  t->options.n_best = settings->n_best > 0 ? settings->n_best : 1;
+  t->options.scores = settings->scores;
+  int code = search_settings_apply(&settings->search, &t->options);
   if (code != TSR_EXIT_OK) {
     return code;
   }
   int32_t positions = tsr_model_config(t->model)->max_positions;
   if (positions > 0 && t->options.max_length > positions) {
-    if (wish->search.is_given[SEARCH_MAX_LENGTH] || wish->search.is_given[SEARCH_MAX_NEW]) {
+    if (settings->search.is_given[SEARCH_MAX_LENGTH] || settings->search.is_given[SEARCH_MAX_NEW]) {
       tsr_cli_warning("a greatest length of %d is more than the model's %d positions; taking %d", t->options.max_length,
                       positions, positions);
     }
@@ -134,8 +134,8 @@ static int starts_with_language(const translator *t)
  * stands where no language was chosen on the command line. */
 static int choose_languages(translator *t)
 {
-  const translator_settings *wish = t->wish;
-  int code = translator_choose_languages(t->tokenizer, wish->source_language, wish->target_language);
+  const translator_settings *settings = t->settings;
+  int code = translator_choose_languages(t->tokenizer, settings->source_language, settings->target_language);
   if (code != TSR_EXIT_OK) {
     return code;
   }
@@ -143,10 +143,10 @@ static int choose_languages(translator *t)
   if (status != TSR_OK) {
     return tsr_cli_fail(status);
   }
-  if (t->text.forced_bos_id >= 0 && (wish->target_language || t->options.forced_bos_id < 0)) {
+  if (t->text.forced_bos_id >= 0 && (settings->target_language || t->options.forced_bos_id < 0)) {
     t->options.forced_bos_id = t->text.forced_bos_id;
   }
-  if (t->text.decoder_start_id >= 0 && wish->target_language) {
+  if (t->text.decoder_start_id >= 0 && settings->target_language) {
     t->options.decoder_start_id = t->text.decoder_start_id;
   }
   int marks_source = tsr_tokenizer_chosen_language(t->tokenizer, 0) != NULL;
@@ -154,7 +154,7 @@ static int choose_languages(translator *t)
       !starts_with_language(t)) {
     tsr_cli_warning("%s: a model of many languages, and none was chosen with --target-lang: which one it writes is "
                     "left to it",
-                    wish->model);
+                    settings->model);
   }
   return TSR_EXIT_OK;
 }
@@ -164,7 +164,7 @@ static int check_options(const translator *t)
 {
   tsr_status status = tsr_generate_check(tsr_model_config(t->model), &t->options);
   if (status != TSR_ERR_ARGUMENT && status != TSR_ERR_UNSUPPORTED) {
-    return search_settings_check(&t->wish->search, &t->options);
+    return search_settings_check(&t->settings->search, &t->options);
   }
   tsr_cli_error("%s", tsr_error_message());
   return TSR_EXIT_USAGE;
@@ -182,17 +182,17 @@ static void warn_of_norms(const translator *t)
   }
 }
 
-int translator_open(translator *t, const translator_settings *wish)
+int translator_open(translator *t, const translator_settings *settings)
 {
-  t->wish = wish;
+  t->settings = settings;
   t->start = tsr_cli_seconds();
-  tsr_status status = tsr_model_open(wish->model, &t->model);
+  tsr_status status = tsr_model_open(settings->model, &t->model);
   if (status == TSR_OK && !tsr_model_has_weights(t->model)) {
     status = tsr_fail(TSR_ERR_IO,
                       "%s: there are no weights in this folder: neither model.safetensors nor pytorch_model.bin, nor "
                       "an index of parts of "
                       "one",
-                      wish->model);
+                      settings->model);
   }
   if (status == TSR_OK) {
     status = tsr_tokenizer_open(t->model, &t->tokenizer);
@@ -212,11 +212,13 @@ int translator_open(translator *t, const translator_settings *wish)
     code = tsr_cli_runtime(&t->runtime);
   }
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_device(t->runtime, wish->device, &t->device);
+    code = tsr_cli_device(t->runtime, settings->device, &t->device);
   }
   if (code == TSR_EXIT_OK) {
-    tsr_transformer_options options = {
-        .weights = wish->weights, .strict = wish->strict, .workers = wish->workers, .profile = wish->profile};
+    tsr_transformer_options options = {.weights = settings->weights,
+                                       .strict = settings->strict,
+                                       .workers = settings->workers,
+                                       .profile = settings->profile};
     code = tsr_cli_fail(tsr_transformer_create(t->model, t->device, &options, &t->transformer));
   }
   t->loaded = tsr_cli_seconds();
@@ -228,7 +230,7 @@ int translator_open(translator *t, const translator_settings *wish)
 static int32_t most_tokens(const translator *t)
 {
   const tsr_transformer_config *config = tsr_model_config(t->model);
-  int32_t positions = config->max_positions, wanted = t->wish->max_source;
+  int32_t positions = config->max_positions, wanted = t->settings->max_source;
   positions = positions > 0 ? positions : INT32_MAX;
   if (config->encoder_layers == 0) { /* what a decoder alone goes on from is part of its output */
     positions = t->options.max_length > 2 ? t->options.max_length - 2 : 1;
@@ -251,7 +253,7 @@ int translator_add(translator *t, const char *file, int64_t line, const char *te
 {
   int32_t most = most_tokens(t);
   tsr_source *source = &t->sources[t->n];
-  tsr_status status = tsr_source_prepare(t->tokenizer, text, size, most, t->wish->long_input, source);
+  tsr_status status = tsr_source_prepare(t->tokenizer, text, size, most, t->settings->long_input, source);
   if (status != TSR_OK || source->n_tokens > most) {
     tsr_cli_progress_clear(&t->progress);
   }
@@ -358,7 +360,7 @@ static int hand_over_one(const translator *t, const found *f, int32_t index, int
   static const tsr_hypothesis nothing = {.score = NAN};
   int32_t n = t->sources[index].n_parts, n_best = f->generation.n_best;
   const tsr_hypothesis *parts = &f->generation.hypotheses[(int64_t)first * n_best + rank];
-  translation result = {.index = index, .rank = rank, .n_parts = n, .text = "", .best = n > 0 ? parts : &nothing};
+  translation result = {.index = index, .rank = rank, .n_parts = n, .text = "", .hypothesis = n > 0 ? parts : &nothing};
   tsr_hypothesis joined = {0};
   char *text = NULL;
   int code = TSR_EXIT_OK;
@@ -368,7 +370,7 @@ static int hand_over_one(const translator *t, const found *f, int32_t index, int
   }
   if (code == TSR_EXIT_OK && n > 1) {
     code = join(parts, n, n_best, &joined);
-    result.best = &joined;
+    result.hypothesis = &joined;
   }
   if (code == TSR_EXIT_OK) {
     result.text = text ? text : "";
@@ -428,8 +430,8 @@ int translator_search(translator *t, const tsr_generate_options *options, transl
   numbered.first_sentence = t->parts_done;
   int code = list_parts(t, &f);
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail(tsr_generate(t->transformer, f.n_parts, f.ids, f.n_ids, t->wish->batch, &numbered, on_progress,
-                                     t, &f.generation));
+    code = tsr_cli_fail(tsr_generate(t->transformer, f.n_parts, f.ids, f.n_ids, t->settings->batch, &numbered,
+                                     on_progress, t, &f.generation));
   }
   tsr_cli_progress_clear(&t->progress);
   if (code == TSR_EXIT_OK) {

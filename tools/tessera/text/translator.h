@@ -52,7 +52,7 @@ typedef int (*translator_writer)(void *user, const struct translator *t, int32_t
 
 /* Zero it. */
 typedef struct translator {
-  const translator_settings *wish;
+  const translator_settings *settings;
   tsr_model *model;
   tsr_tokenizer *tokenizer;
   tsr_tokenizer_info text; /* of the tokenizer, with the languages chosen */
@@ -75,8 +75,8 @@ typedef struct translator {
 /* Chooses the languages of a tokenizer; NULL: as they are. What the tokenizer does not have is a wrong command line. */
 int translator_choose_languages(tsr_tokenizer *tokenizer, const char *source, const char *target);
 
-/* Loads the model on the device. `wish` outlives the translator. Finish it also after a failure. */
-int translator_open(translator *t, const translator_settings *wish);
+/* Loads the model on the device. `settings` outlives the translator. Finish it also after a failure. */
+int translator_open(translator *t, const translator_settings *settings);
 void translator_finish(translator *t);
 
 /* Adds a sentence to the chunk, which has room for it. One with more tokens than the model has positions is treated as
@@ -94,7 +94,8 @@ typedef struct translation {
   int32_t rank;    /* of the hypothesis, from 0: each of options.n_best is handed over */
   int is_cut;      /* the output ended because it had reached its greatest length */
   const char *text;
-  const tsr_hypothesis *best; /* of several parts: their ids in a row, and the mean of their scores, weighted with the
+  const tsr_hypothesis
+      *hypothesis; /* of several parts: their ids in a row, and the mean of their scores, weighted with the
                                  numbers of their tokens */
 } translation;
 
