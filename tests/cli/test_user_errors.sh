@@ -60,7 +60,7 @@ config.json|s/"eos_token_id": 0/"eos_token_id": 6000/|'eos_token_id' is 6000
 config.json|s/"max_position_embeddings": 256/"max_position_embeddings": 0/|"max_position_embeddings": expected an integer from 2
 config.json|s/"max_position_embeddings": 256/"max_position_embeddings": 1/|"max_position_embeddings": expected an integer from 2
 generation_config.json|s/"num_beams": 4/"num_beams": 0/|"num_beams": expected an integer from 1
-generation_config.json|s/"num_beams": 4/"max_length": 1/|'max_length' is 1; it should be 2 or more
+generation_config.json|s/"max_length": 256/"max_length": 1/|'max_length' is 1; it should be 2 or more
 generation_config.json|s/"num_beams": 4/"num_beams": "four"/|"num_beams": expected an integer from 1
 generation_config.json|s/"num_beams": 4/"num_beams": 4, "num_beam_groups": 2/|'num_beam_groups': this build does not have this setting
 generation_config.json|s/"num_beams": 4/"constraints": [1]/|'constraints': this build does not have this setting
