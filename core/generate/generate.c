@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/generate/batches.h"
 #include "core/generate/request.h"
@@ -296,8 +297,10 @@ tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_generate: a batch of %d; it should be 1 to %d, or 0", (int)n_batch,
                     (int)MAX_BATCH);
   }
-  TSR_TRY(tsr_generate_check(&transformer->model->config, options));
-  const tsr_generate_options resolved = tsr_generate_resolve(&transformer->model->config, options);
+  tsr_generate_options given;
+  TSR_TRY(TSR_SIZED_READ(tsr_generate_options, token_user, options, &given));
+  TSR_TRY(tsr_generate_check(&transformer->model->config, &given));
+  const tsr_generate_options resolved = tsr_generate_resolve(&transformer->model->config, &given);
   size_t size = ((size_t)n_sentences + 1) * sizeof(tsr_prompt);
   tsr_prompt *prompts = calloc(1, size);
   if (!prompts) {
@@ -314,7 +317,7 @@ tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const
                                .progress = progress,
                                .user = user};
   if (status == TSR_OK) {
-    status = options->alternatives > 0 ? tsr_request_alternatives(&request, generation)
+    status = resolved.alternatives > 0 ? tsr_request_alternatives(&request, generation)
                                        : tsr_request_run(&request, generation);
   }
   free(prompts);

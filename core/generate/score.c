@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/generate/batches.h"
 #include "core/generate/search.h"
@@ -221,7 +222,9 @@ tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const in
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_score: transformer, source, target, their lengths and scores are needed");
   }
   *scores = (tsr_scores){0};
-  tsr_score_options wish = options ? *options : (tsr_score_options){.length_penalty = 1.0f};
+  tsr_score_options wish;
+  TSR_TRY(TSR_SIZED_READ(tsr_score_options, decoder_start_id, options, &wish));
+  wish.length_penalty = options ? wish.length_penalty : 1.0f;
   if (wish.n_batch < 0 || wish.n_batch > MAX_SENTENCES || !isfinite(wish.length_penalty)) {
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "tsr_score: a batch of %d; it should be 1 to %d, or 0; and a length_penalty of %g",

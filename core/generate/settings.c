@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/checkpoint/decoder_yml.h"
 #include "core/generate/beam.h"
@@ -18,7 +19,8 @@ tsr_generate_options tsr_generate_plain(const tsr_transformer_config *config)
 {
   /* The source of a decoder alone is part of its output. */
   int32_t length = config->encoder_layers > 0 ? TSR_DEFAULT_LENGTH + 1 : TSR_DEFAULT_ROOM;
-  return (tsr_generate_options){.beam = 1,
+  return (tsr_generate_options){TSR_SIZED(tsr_generate_options),
+                                .beam = 1,
                                 .n_best = 1,
                                 .max_length = length < config->max_positions ? length : config->max_positions,
                                 .length_penalty = 1.0f,
@@ -33,7 +35,7 @@ tsr_generate_options tsr_generate_resolve(const tsr_transformer_config *config, 
   tsr_generate_options resolved = *options;
   if (resolved.n_eos == 0) {
     resolved.n_eos = 1;
-    resolved.eos[0] = config->eos_id;
+    resolved.eos = &config->eos_id;
   }
   if (resolved.decoder_start_id < 0) {
     resolved.decoder_start_id = config->decoder_start_id;
@@ -58,17 +60,14 @@ static tsr_status apply_family(tsr_config *file, const tsr_model *model, tsr_gen
   return tsr_config_status(file);
 }
 
-tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *options)
+/* What the files in the model's folder say, on top of *options. */
+static tsr_status read_folder(const tsr_model *model, tsr_generate_options *options)
 {
-  if (!model || !options) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_generate_defaults: model and options must not be NULL");
-  }
-  *options = tsr_generate_plain(&model->config);
   if (model->folder[0] == '\0') {
     return TSR_OK; /* made from a configuration: no file says more */
   }
   if (tsr_marian_npz_is(model->folder)) {
-    return tsr_generate_marian(model->folder, &model->config, options);
+    return tsr_generate_marian(model, options);
   }
   size_t room = strlen(model->folder) + 32;
   char *path = malloc(room);
@@ -86,11 +85,22 @@ tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *o
     status = apply_family(&file, model, options);
   }
   if (status == TSR_OK) {
-    status = tsr_generate_apply(&file, &model->config, 0, options);
+    status = tsr_generate_apply(&file, model, 0, options);
   }
   tsr_config_finish(&file);
   free(path);
   return status;
+}
+
+tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *options)
+{
+  if (!model || !options) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_generate_defaults: model and options must not be NULL");
+  }
+  TSR_TRY(TSR_SIZED_CHECK(tsr_generate_options, token_user, options));
+  tsr_generate_options read = tsr_generate_plain(&model->config);
+  TSR_TRY(read_folder(model, &read));
+  return TSR_SIZED_WRITE(tsr_generate_options, token_user, &read, options);
 }
 
 static tsr_status check_range(const char *name, int64_t value, int64_t low, int64_t high)
@@ -102,9 +112,18 @@ static tsr_status check_range(const char *name, int64_t value, int64_t low, int6
   return TSR_OK;
 }
 
+static tsr_status check_list(const char *name, const int32_t *list, int32_t n)
+{
+  char which[64];
+  snprintf(which, sizeof which, "the number of %s", name);
+  TSR_TRY(check_range(which, n, 0, TSR_MAX_LIST));
+  return n > 0 && !list ? tsr_fail(TSR_ERR_ARGUMENT, "there are %d %s, and no list of them: it is NULL", (int)n, name)
+                        : TSR_OK;
+}
+
 static tsr_status check_words(const tsr_generate_options *options, int32_t last)
 {
-  TSR_TRY(check_range("n_words", options->n_words, 0, (int64_t)(sizeof options->words / sizeof options->words[0])));
+  TSR_TRY(check_list("words", options->words, options->n_words));
   for (int32_t i = 0; i < options->n_words;) {
     int32_t n = options->words[i++];
     TSR_TRY(check_range("a word's number of tokens", n, 2, options->n_words - i));
@@ -115,12 +134,10 @@ static tsr_status check_words(const tsr_generate_options *options, int32_t last)
   return TSR_OK;
 }
 
-/* tokens [n], of which there may be `room`. */
-static tsr_status check_tokens(const char *name, const int32_t *tokens, int32_t n, size_t room, int32_t last)
+/* tokens [n]; several of them are names. */
+static tsr_status check_tokens(const char *name, const char *names, const int32_t *tokens, int32_t n, int32_t last)
 {
-  char which[64];
-  snprintf(which, sizeof which, "number of %ss", name);
-  TSR_TRY(check_range(which, n, 0, (int64_t)room));
+  TSR_TRY(check_list(names, tokens, n));
   for (int32_t i = 0; i < n; i++) {
     TSR_TRY(check_range(name, tokens[i], 0, last));
   }
@@ -150,11 +167,10 @@ static tsr_status check_numbers(const tsr_generate_options *options)
 
 static tsr_status check_lists(const tsr_generate_options *o, int32_t last)
 {
-  TSR_TRY(check_tokens("suppressed token", o->suppressed, o->n_suppressed,
-                       sizeof o->suppressed / sizeof o->suppressed[0], last));
-  TSR_TRY(check_tokens("token suppressed at the beginning", o->begin_suppressed, o->n_begin_suppressed,
-                       sizeof o->begin_suppressed / sizeof o->begin_suppressed[0], last));
-  TSR_TRY(check_tokens("end token", o->eos, o->n_eos, sizeof o->eos / sizeof o->eos[0], last));
+  TSR_TRY(check_tokens("suppressed token", "suppressed tokens", o->suppressed, o->n_suppressed, last));
+  TSR_TRY(check_tokens("token suppressed at the beginning", "tokens suppressed at the beginning", o->begin_suppressed,
+                       o->n_begin_suppressed, last));
+  TSR_TRY(check_tokens("end token", "end tokens", o->eos, o->n_eos, last));
   return check_words(o, last);
 }
 

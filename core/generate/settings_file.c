@@ -4,6 +4,7 @@
  */
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/status.h"
@@ -73,68 +74,104 @@ static tsr_status fail_token(const tsr_config *file, const char *key, int32_t vo
                   (int)vocabulary - 1);
 }
 
-/* Adds a token to a list that has room for `room` of them, once. */
-static tsr_status add_token(const tsr_config *file, const char *key, const json_t *id, int32_t vocabulary, int32_t room,
-                            int32_t *tokens, int32_t *n)
+/* Ids that are put together before the model keeps them. */
+typedef struct token_list {
+  int32_t *ids;
+  int32_t n;
+  int32_t room;
+  uint8_t *has; /* [V] 1: a token that is in the list; NULL: the list may hold a number twice */
+} token_list;
+
+static tsr_status append(const tsr_config *file, const char *key, token_list *list, int32_t id)
+{
+  if (list->n == TSR_MAX_LIST) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: key '%s': more than %d tokens", file->path, key, (int)TSR_MAX_LIST);
+  }
+  if (list->n == list->room) {
+    int32_t room = list->room > 0 ? 2 * list->room : 16;
+    int32_t *ids = realloc(list->ids, (size_t)room * sizeof *ids);
+    if (!ids) {
+      return tsr_fail_memory((size_t)room * sizeof *ids);
+    }
+    list->ids = ids;
+    list->room = room;
+  }
+  list->ids[list->n++] = id;
+  return TSR_OK;
+}
+
+static void finish(token_list *list)
+{
+  free(list->ids);
+  free(list->has);
+}
+
+/* A list of different tokens, which begins with those that are there. */
+static tsr_status begin_set(const tsr_config *file, const char *key, int32_t vocabulary, const int32_t *tokens,
+                            int32_t n, token_list *list)
+{
+  *list = (token_list){.has = calloc((size_t)vocabulary, 1)};
+  if (!list->has) {
+    return tsr_fail_memory((size_t)vocabulary);
+  }
+  for (int32_t i = 0; i < n; i++) {
+    list->has[tokens[i]] = 1;
+    TSR_TRY(append(file, key, list, tokens[i]));
+  }
+  return TSR_OK;
+}
+
+/* Adds a token, once. */
+static tsr_status add_token(const tsr_config *file, const char *key, const json_t *id, int32_t vocabulary,
+                            token_list *list)
 {
   if (!is_token(id, vocabulary)) {
     return fail_token(file, key, vocabulary);
   }
   int32_t token = (int32_t)json_integer_value(id);
-  for (int32_t i = 0; i < *n; i++) {
-    if (tokens[i] == token) {
-      return TSR_OK;
-    }
+  if (list->has[token]) {
+    return TSR_OK;
   }
-  if (*n == room) {
-    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: key '%s': more than %d tokens", file->path, key, (int)room);
-  }
-  tokens[(*n)++] = token;
-  return TSR_OK;
-}
-
-static tsr_status suppress(const tsr_config *file, const char *key, const json_t *id, int32_t vocabulary,
-                           tsr_generate_options *options)
-{
-  return add_token(file, key, id, vocabulary, (int32_t)(sizeof options->suppressed / sizeof options->suppressed[0]),
-                   options->suppressed, &options->n_suppressed);
+  list->has[token] = 1;
+  return append(file, key, list, token);
 }
 
 /* One token or a list takes the place of what was there: 5, [5, 7]. */
-static tsr_status read_tokens(const tsr_config *file, const char *key, int32_t vocabulary, int32_t room,
-                              int32_t *tokens, int32_t *n)
+static tsr_status read_tokens(const tsr_config *file, const char *key, const tsr_model *model, const int32_t **tokens,
+                              int32_t *n)
 {
+  int32_t vocabulary = model->config.target_vocabulary;
   const json_t *value = json_object_get(file->root, key);
   if (!value || json_is_null(value)) {
     return TSR_OK;
   }
-  *n = 0;
-  if (!json_is_array(value)) {
-    return add_token(file, key, value, vocabulary, room, tokens, n);
+  token_list list;
+  tsr_status status = begin_set(file, key, vocabulary, NULL, 0, &list);
+  if (status == TSR_OK && !json_is_array(value)) {
+    status = add_token(file, key, value, vocabulary, &list);
   }
-  for (size_t i = 0; i < json_array_size(value); i++) {
-    TSR_TRY(add_token(file, key, json_array_get(value, i), vocabulary, room, tokens, n));
+  for (size_t i = 0; i < json_array_size(value) && status == TSR_OK; i++) {
+    status = add_token(file, key, json_array_get(value, i), vocabulary, &list);
   }
-  return TSR_OK;
+  if (status == TSR_OK) {
+    status = tsr_model_keep_ids(model, list.ids, list.n, tokens);
+    *n = list.n;
+  }
+  finish(&list);
+  return status;
 }
 
 /* A word of several tokens. */
-static tsr_status add_word(const tsr_config *file, const json_t *word, int32_t vocabulary,
-                           tsr_generate_options *options)
+static tsr_status add_word(const tsr_config *file, const json_t *word, int32_t vocabulary, token_list *words)
 {
-  size_t room = sizeof options->words / sizeof options->words[0];
   size_t n = json_array_size(word);
-  if (n >= room - (size_t)options->n_words) {
-    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: key 'bad_words_ids': words of more than %zu tokens together", file->path,
-                    room);
-  }
-  options->words[options->n_words++] = (int32_t)n;
+  TSR_TRY(append(file, "bad_words_ids", words, (int32_t)n));
   for (size_t i = 0; i < n; i++) {
     const json_t *id = json_array_get(word, i);
     if (!is_token(id, vocabulary)) {
       return fail_token(file, "bad_words_ids", vocabulary);
     }
-    options->words[options->n_words++] = (int32_t)json_integer_value(id);
+    TSR_TRY(append(file, "bad_words_ids", words, (int32_t)json_integer_value(id)));
   }
   return TSR_OK;
 }
@@ -149,11 +186,33 @@ static int is_end(const tsr_transformer_config *config, const tsr_generate_optio
   return options->n_eos == 0 && token == config->eos_id;
 }
 
+/* The elements of bad_words_ids: those of one token are suppressed. */
+static tsr_status add_words(const tsr_config *file, const json_t *words, const tsr_transformer_config *config,
+                            const tsr_generate_options *options, token_list *suppressed, token_list *longer)
+{
+  for (size_t i = 0; i < json_array_size(words); i++) {
+    const json_t *word = json_array_get(words, i);
+    if (json_array_size(word) == 0) {
+      return tsr_fail(TSR_ERR_FORMAT, "%s: key 'bad_words_ids': word %zu should be a list of token ids", file->path, i);
+    }
+    if (json_array_size(word) > 1) {
+      TSR_TRY(add_word(file, word, config->target_vocabulary, longer));
+      continue;
+    }
+    const json_t *id = json_array_get(word, 0);
+    if (json_is_integer(id) && is_end(config, options, json_integer_value(id))) {
+      continue; /* the end of the sentence cannot be a bad word */
+    }
+    TSR_TRY(add_token(file, "bad_words_ids", id, config->target_vocabulary, suppressed));
+  }
+  return TSR_OK;
+}
+
 /* Lists of the forms [[5], [7, 8]] and [5, 7], both kept in one: bad words take the place of all that was there, suppressed
  * tokens come on top. */
-static tsr_status read_suppressed(const tsr_config *file, const tsr_transformer_config *config,
-                                  tsr_generate_options *options)
+static tsr_status read_suppressed(const tsr_config *file, const tsr_model *model, tsr_generate_options *options)
 {
+  const tsr_transformer_config *config = &model->config;
   const json_t *words = json_object_get(file->root, "bad_words_ids");
   const json_t *tokens = json_object_get(file->root, "suppress_tokens");
   if ((words && !json_is_null(words) && !json_is_array(words)) ||
@@ -164,25 +223,27 @@ static tsr_status read_suppressed(const tsr_config *file, const tsr_transformer_
     options->n_suppressed = 0;
     options->n_words = 0;
   }
-  for (size_t i = 0; i < json_array_size(words); i++) {
-    const json_t *word = json_array_get(words, i);
-    if (json_array_size(word) == 0) {
-      return tsr_fail(TSR_ERR_FORMAT, "%s: key 'bad_words_ids': word %zu should be a list of token ids", file->path, i);
-    }
-    if (json_array_size(word) > 1) {
-      TSR_TRY(add_word(file, word, config->target_vocabulary, options));
-      continue;
-    }
-    const json_t *id = json_array_get(word, 0);
-    if (json_is_integer(id) && is_end(config, options, json_integer_value(id))) {
-      continue; /* the end of the sentence cannot be a bad word */
-    }
-    TSR_TRY(suppress(file, "bad_words_ids", id, config->target_vocabulary, options));
+  token_list suppressed;
+  token_list longer = {0};
+  tsr_status status = begin_set(file, "bad_words_ids", config->target_vocabulary, options->suppressed,
+                                options->n_suppressed, &suppressed);
+  if (status == TSR_OK) {
+    status = add_words(file, words, config, options, &suppressed, &longer);
   }
-  for (size_t i = 0; i < json_array_size(tokens); i++) {
-    TSR_TRY(suppress(file, "suppress_tokens", json_array_get(tokens, i), config->target_vocabulary, options));
+  for (size_t i = 0; i < json_array_size(tokens) && status == TSR_OK; i++) {
+    status = add_token(file, "suppress_tokens", json_array_get(tokens, i), config->target_vocabulary, &suppressed);
   }
-  return TSR_OK;
+  if (status == TSR_OK) {
+    options->n_suppressed = suppressed.n;
+    status = tsr_model_keep_ids(model, suppressed.ids, suppressed.n, &options->suppressed);
+  }
+  if (status == TSR_OK && longer.n > 0) {
+    options->n_words = longer.n;
+    status = tsr_model_keep_ids(model, longer.ids, longer.n, &options->words);
+  }
+  finish(&suppressed);
+  finish(&longer);
+  return status;
 }
 
 static tsr_status read_early_stopping(const tsr_config *file, int32_t *early)
@@ -244,11 +305,11 @@ static void read_lengths(tsr_config *file, const tsr_transformer_config *config,
 }
 
 /* What sentences begin and end with. What the model's configuration says too is left to it. */
-static tsr_status read_ends(tsr_config *file, const tsr_transformer_config *config, tsr_generate_options *options)
+static tsr_status read_ends(tsr_config *file, const tsr_model *model, tsr_generate_options *options)
 {
+  const tsr_transformer_config *config = &model->config;
   int32_t vocabulary = config->target_vocabulary;
-  TSR_TRY(read_tokens(file, "eos_token_id", vocabulary, (int32_t)(sizeof options->eos / sizeof options->eos[0]),
-                      options->eos, &options->n_eos));
+  TSR_TRY(read_tokens(file, "eos_token_id", model, &options->eos, &options->n_eos));
   if (options->n_eos == 1 && options->eos[0] == config->eos_id) {
     options->n_eos = 0;
   }
@@ -275,9 +336,9 @@ static tsr_status read_sampling(tsr_config *file, int call, tsr_generate_options
                          : TSR_OK;
 }
 
-tsr_status tsr_generate_apply(tsr_config *file, const tsr_transformer_config *config, int call,
-                              tsr_generate_options *options)
+tsr_status tsr_generate_apply(tsr_config *file, const tsr_model *model, int call, tsr_generate_options *options)
 {
+  const tsr_transformer_config *config = &model->config;
   TSR_TRY(refuse(file, refused, sizeof refused / sizeof refused[0]));
   if (call) {
     clear_nulls(file, options);
@@ -307,10 +368,8 @@ tsr_status tsr_generate_apply(tsr_config *file, const tsr_transformer_config *co
   tsr_config_bool(file, "renormalize_logits", &options->renormalize);
   TSR_TRY(tsr_config_status(file));
   TSR_TRY(read_early_stopping(file, &options->early_stopping));
-  TSR_TRY(read_ends(file, config, options));
-  TSR_TRY(read_suppressed(file, config, options));
-  TSR_TRY(read_tokens(file, "begin_suppress_tokens", config->target_vocabulary,
-                      (int32_t)(sizeof options->begin_suppressed / sizeof options->begin_suppressed[0]),
-                      options->begin_suppressed, &options->n_begin_suppressed));
+  TSR_TRY(read_ends(file, model, options));
+  TSR_TRY(read_suppressed(file, model, options));
+  TSR_TRY(read_tokens(file, "begin_suppress_tokens", model, &options->begin_suppressed, &options->n_begin_suppressed));
   return read_sampling(file, call, options);
 }

@@ -6,6 +6,7 @@
 #include "core/checkpoint/decoder_yml.h"
 #include "core/checkpoint/json.h"
 #include "core/generate/settings.h"
+#include "core/transformer/model.h"
 
 /* Settings that change results and that this build does not have. */
 static const char *const refused[] = {"force-decode", "output-approx-knn", "output-sampling", "shortlist"};
@@ -24,8 +25,9 @@ static tsr_status refuse(const tsr_config *file)
   return TSR_OK;
 }
 
-static tsr_status apply(tsr_config *file, const tsr_transformer_config *config, tsr_generate_options *options)
+static tsr_status apply(tsr_config *file, const tsr_model *model, tsr_generate_options *options)
 {
+  const tsr_transformer_config *config = &model->config;
   int32_t allow_unk = 0;
   options->search = TSR_SEARCH_MARIAN;
   options->beam = 12;
@@ -37,17 +39,18 @@ static tsr_status apply(tsr_config *file, const tsr_transformer_config *config, 
   tsr_config_float(file, "max-length-factor", 1e-3, 1e6, &options->max_length_factor);
   tsr_config_bool(file, "allow-unk", &allow_unk);
   if (!allow_unk && config->unk_id >= 0) {
-    options->suppressed[options->n_suppressed++] = config->unk_id;
+    options->n_suppressed = 1;
+    TSR_TRY(tsr_model_keep_ids(model, &config->unk_id, options->n_suppressed, &options->suppressed));
   }
   TSR_TRY(refuse(file));
   return tsr_config_status(file);
 }
 
-tsr_status tsr_generate_marian(const char *folder, const tsr_transformer_config *config, tsr_generate_options *options)
+tsr_status tsr_generate_marian(const tsr_model *model, tsr_generate_options *options)
 {
   tsr_config file;
-  TSR_TRY(tsr_marian_npz_settings(folder, &file));
-  tsr_status status = apply(&file, config, options);
+  TSR_TRY(tsr_marian_npz_settings(model->folder, &file));
+  tsr_status status = apply(&file, model, options);
   tsr_config_finish(&file);
   return status;
 }

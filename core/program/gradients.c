@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "tessera/autodiff.h"
 
@@ -203,7 +204,7 @@ static void drop_unread(walk *w)
 /* The stretch that a line is in, or NULL. */
 static const tsr_line_range *range_of(const walk *w, int32_t line)
 {
-  for (int32_t i = 0; w->options && i < w->options->n_recompute; i++) {
+  for (int32_t i = 0; i < w->options->n_recompute; i++) {
     if (line >= w->options->recompute[i].first && line < w->options->recompute[i].last) {
       return &w->options->recompute[i];
     }
@@ -333,11 +334,16 @@ static int check(tsr_program *program, tsr_ref loss, tsr_ref loss_gradient, cons
       return 0;
     }
   }
-  if (options && options->n_recompute > 0 && !options->recompute) {
+  if (options->n_recompute < 0) {
+    tsr_program_fail(program, 0, TSR_ERR_ARGUMENT,
+                     "tsr_gradients: options->n_recompute is %d; it should not be below 0", (int)options->n_recompute);
+    return 0;
+  }
+  if (options->n_recompute > 0 && !options->recompute) {
     tsr_program_fail(program, 0, TSR_ERR_ARGUMENT, "tsr_gradients: options->recompute must not be NULL");
     return 0;
   }
-  for (int32_t i = 0; options && i < options->n_recompute; i++) {
+  for (int32_t i = 0; i < options->n_recompute; i++) {
     const tsr_line_range *range = &options->recompute[i];
     if (range->first < (i ? options->recompute[i - 1].last : 0) || range->last < range->first ||
         range->last > program->desc.n_lines) {
@@ -352,17 +358,28 @@ static int check(tsr_program *program, tsr_ref loss, tsr_ref loss_gradient, cons
 }
 
 tsr_status tsr_gradients(tsr_program *program, tsr_ref loss, tsr_ref loss_gradient, const tsr_ref *parameters,
-                         int32_t n, const tsr_gradient_options *options, tsr_ref *gradients)
+                         int32_t n, const tsr_gradient_options *given, tsr_ref *gradients)
 {
+  tsr_gradient_options options;
   for (int32_t i = 0; gradients && i < n; i++) {
     gradients[i] = TSR_INVALID;
   }
-  if (program->status != TSR_OK || !check(program, loss, loss_gradient, parameters, n, options, gradients)) {
+  if (program->status != TSR_OK) {
+    return tsr_program_status(program);
+  }
+  tsr_status status = TSR_SIZED_READ(tsr_gradient_options, recompute, given, &options);
+  if (status != TSR_OK) {
+    tsr_program_fail(program, 0, status, "tsr_gradients: %s", tsr_error_message());
+    return tsr_program_status(program);
+  }
+  if (!check(program, loss, loss_gradient, parameters, n, &options, gradients)) {
     return tsr_program_status(program);
   }
   give_lse(program);
-  walk w = {
-      .program = program, .options = options, .n_lines = program->desc.n_lines, .n_storages = program->desc.n_storages};
+  walk w = {.program = program,
+            .options = &options,
+            .n_lines = program->desc.n_lines,
+            .n_storages = program->desc.n_storages};
   char scope[sizeof program->scope];
   memcpy(scope, program->scope, sizeof scope);
   w.depends = calloc((size_t)w.n_storages, 1);

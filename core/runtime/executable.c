@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "tessera/ops.h"
 
@@ -215,17 +216,16 @@ static void release(tsr_executable *executable)
   }
 }
 
-tsr_status tsr_executable_create(tsr_device *device, const tsr_program *program, const tsr_compile_options *options,
+tsr_status tsr_executable_create(tsr_device *device, const tsr_program *program, const tsr_compile_options *given,
                                  tsr_executable **out)
 {
-  static const tsr_compile_options defaults = {0};
   if (!device || !program || !out) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_create: device, program and executable must not be NULL");
   }
   *out = NULL;
-  if (!options) {
-    options = &defaults;
-  }
+  tsr_compile_options complete;
+  TSR_TRY(TSR_SIZED_READ(tsr_compile_options, arena, given, &complete));
+  const tsr_compile_options *options = &complete;
   if (options->n_bindings < 0 || (options->n_bindings > 0 && !options->bindings)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_create: n_bindings is %d, bindings %s", (int)options->n_bindings,
                     options->bindings ? "is not NULL" : "is NULL");

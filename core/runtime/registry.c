@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/runtime/internal.h"
 
@@ -30,13 +31,15 @@ static tsr_status search_path(tsr_runtime *runtime, const char *path, int expect
   return status;
 }
 
-tsr_status tsr_runtime_create(const tsr_runtime_options *options, tsr_runtime **out)
+tsr_status tsr_runtime_create(const tsr_runtime_options *given, tsr_runtime **out)
 {
   if (!out) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_runtime_create: runtime must not be NULL");
   }
   *out = NULL;
   TSR_TRY(tsr_log_check());
+  tsr_runtime_options options;
+  TSR_TRY(TSR_SIZED_READ(tsr_runtime_options, path, given, &options));
   tsr_runtime *runtime = calloc(1, sizeof *runtime);
   if (!runtime) {
     return tsr_fail_memory(sizeof *runtime);
@@ -45,15 +48,15 @@ tsr_status tsr_runtime_create(const tsr_runtime_options *options, tsr_runtime **
   pthread_mutex_init(&runtime->lock, NULL);
   pthread_mutex_init(&runtime->spares, NULL);
 
-  for (const char *const *path = options ? options->plugins : NULL; path && *path; path++) {
+  for (const char *const *path = options.plugins; path && *path; path++) {
     tsr_status status = tsr_plugin_load(runtime, *path);
     if (status != TSR_OK) {
       tsr_problem_add(runtime, *path, status);
     }
   }
   tsr_status status = TSR_OK;
-  if (options && options->path) {
-    status = search_path(runtime, options->path, 1);
+  if (options.path) {
+    status = search_path(runtime, options.path, 1);
   } else {
     status = search_path(runtime, getenv("TESSERA_BACKEND_PATH"), 1);
     if (status == TSR_OK) {

@@ -274,7 +274,7 @@ static double share_of_exact(const tsr_run_sample *sample, const tsr_generation 
 static tsr_status generate(const tsr_run *run, const tsr_model *model, tsr_generation *generation)
 {
   const tsr_run_sample *sample = &run->sample;
-  tsr_generate_options options;
+  tsr_generate_options options = {TSR_SIZED(tsr_generate_options)};
   TSR_TRY(tsr_generate_defaults(model, &options));
   int32_t longest = 0;
   for (int32_t i = 0; i < sample->n; i++) {
@@ -288,7 +288,7 @@ static tsr_status generate(const tsr_run *run, const tsr_model *model, tsr_gener
     options.max_length = run->model->config.max_positions;
   }
   tsr_transformer *transformer;
-  tsr_transformer_options placement = {.fallback = run->fallback};
+  tsr_transformer_options placement = {TSR_SIZED(tsr_transformer_options), .fallback = run->fallback};
   TSR_TRY(tsr_transformer_create(model, run->device, &placement, &transformer));
   tsr_status status = tsr_generate(transformer, sample->n, (const int32_t *const *)sample->sources, sample->lengths, 0,
                                    &options, NULL, NULL, generation);

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 
 tsr_status tsr_training_options_complete(const tsr_training_options *options, tsr_training_options *complete)
 {
-  static const tsr_training_options none = {0};
-  *complete = options ? *options : none;
+  TSR_TRY(TSR_SIZED_READ(tsr_training_options, products, options, complete));
   const struct {
     const char *name;
     float value;
@@ -134,7 +134,8 @@ static void build_gradients(step *s, tsr_ref loss)
 {
   tsr_program *p = s->builder.program;
   tsr_ref scale = tsr_input(p, "scale", TSR_F32, TSR_SHAPE(1));
-  tsr_gradient_options options = {.recompute = s->training.layers, .n_recompute = s->training.n_layers};
+  tsr_gradient_options options = {TSR_SIZED(tsr_gradient_options), .recompute = s->training.layers,
+                                  .n_recompute = s->training.n_layers};
   tsr_status status =
       tsr_gradients(p, loss, scale, s->parameter, s->n, s->options->recompute ? &options : NULL, s->gradient);
   (void)status; /* the program keeps it */

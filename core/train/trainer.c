@@ -307,11 +307,9 @@ static tsr_status compile_program(tsr_trainer *t, compiled *entry, const tsr_pro
     status = bind(t, entry, program, bindings, &n);
   }
   if (status == TSR_OK) {
-    tsr_compile_options options = {.bindings = bindings,
-                                   .n_bindings = n,
-                                   .fallback = t->fallback,
-                                   .keep_all = keep_all,
-                                   .arena = keep_all ? NULL : t->arena};
+    tsr_compile_options options = {
+        TSR_SIZED(tsr_compile_options), .bindings = bindings, .n_bindings = n,
+        .fallback = t->fallback,        .keep_all = keep_all, .arena = keep_all ? NULL : t->arena};
     status = tsr_executable_create(t->device, program, &options, &entry->executable);
   }
   free(bindings);

@@ -30,18 +30,67 @@ static tsr_status settle(tsr_status status, tsr_model *made, tsr_model **model)
   return status;
 }
 
+typedef struct tsr_model_list {
+  struct tsr_model_list *before;
+  int32_t n;
+  int32_t ids[];
+} tsr_model_list;
+
+tsr_status tsr_model_keep_ids(const tsr_model *model, const int32_t *ids, int32_t n, const int32_t **kept)
+{
+  tsr_model_lists *lists = model->lists;
+  size_t size = (size_t)n * sizeof *ids;
+  *kept = NULL;
+  if (n == 0) {
+    return TSR_OK;
+  }
+  pthread_mutex_lock(&lists->lock);
+  tsr_model_list *list = lists->last;
+  while (list && (list->n != n || memcmp(list->ids, ids, size) != 0)) {
+    list = list->before;
+  }
+  if (!list) {
+    list = tsr_arena_take(&lists->arena, sizeof *list + size);
+    if (list) {
+      list->before = lists->last;
+      list->n = n;
+      memcpy(list->ids, ids, size);
+      lists->last = list;
+    }
+  }
+  pthread_mutex_unlock(&lists->lock);
+  *kept = list ? list->ids : NULL;
+  return list ? TSR_OK : tsr_fail_memory(sizeof *list + size);
+}
+
+/* An empty model that belongs to a folder. */
+static tsr_status make(const char *folder, tsr_model **model)
+{
+  tsr_model *made = calloc(1, sizeof *made);
+  *model = made;
+  if (!made) {
+    return tsr_fail_memory(sizeof *made);
+  }
+  made->folder = tsr_arena_text(&made->arena, folder);
+  if (!made->folder) {
+    return tsr_fail_memory(strlen(folder) + 1);
+  }
+  made->lists = calloc(1, sizeof *made->lists);
+  if (!made->lists) {
+    return tsr_fail_memory(sizeof *made->lists);
+  }
+  pthread_mutex_init(&made->lists->lock, NULL);
+  return TSR_OK;
+}
+
 tsr_status tsr_model_open(const char *folder, tsr_model **model)
 {
   if (!folder || !model) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_model_open: folder and model must not be NULL");
   }
   *model = NULL;
-  tsr_model *opened = calloc(1, sizeof *opened);
-  if (!opened) {
-    return tsr_fail_memory(sizeof *opened);
-  }
-  opened->folder = tsr_arena_text(&opened->arena, folder);
-  tsr_status status = opened->folder ? TSR_OK : tsr_fail_memory(strlen(folder) + 1);
+  tsr_model *opened;
+  tsr_status status = make(folder, &opened);
   if (status == TSR_OK) {
     status = tsr_marian_npz_is(folder) ? tsr_marian_npz_open(opened)
                                        : tsr_transformer_config_read(folder, &opened->config, &opened->family);
@@ -61,16 +110,13 @@ tsr_status tsr_model_create(const tsr_transformer_config *config, tsr_model **mo
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_model_create: config and model must not be NULL");
   }
   *model = NULL;
-  tsr_model *made = calloc(1, sizeof *made);
-  if (!made) {
-    return tsr_fail_memory(sizeof *made);
-  }
-  made->config = *config;
-  made->folder = tsr_arena_text(&made->arena, "");
+  tsr_model *made;
   json_t *file = NULL;
-  tsr_status status = made->folder ? TSR_OK : tsr_fail_memory(1);
+  tsr_status status = make("", &made);
   if (status == TSR_OK) {
-    status = tsr_transformer_config_describe(&(tsr_save_options){0}, &made->config, &made->family, &file);
+    made->config = *config;
+    status = tsr_transformer_config_describe(&(tsr_save_options){TSR_SIZED(tsr_save_options)}, &made->config,
+                                             &made->family, &file);
   }
   json_decref(file);
   if (status == TSR_OK) {
@@ -87,6 +133,11 @@ void tsr_model_close(tsr_model *model)
   tsr_checkpoint_close(model->checkpoint);
   free(model->parameters.items);
   tsr_arena_finish(&model->arena);
+  if (model->lists) {
+    pthread_mutex_destroy(&model->lists->lock);
+    tsr_arena_finish(&model->lists->arena);
+    free(model->lists);
+  }
   free(model);
 }
 

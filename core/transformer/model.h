@@ -6,6 +6,8 @@
 #ifndef TESSERA_CORE_TRANSFORMER_MODEL_H
 #define TESSERA_CORE_TRANSFORMER_MODEL_H
 
+#include <pthread.h>
+
 #include "core/base/arena.h"
 #include "core/checkpoint/checkpoint.h"
 #include "tessera/transformer.h"
@@ -36,6 +38,13 @@ typedef struct tsr_parameter_list {
   int32_t room;
 } tsr_parameter_list;
 
+/* Token ids that live as long as their model: lists of what its folder asks of a search. */
+typedef struct tsr_model_lists {
+  pthread_mutex_t lock;
+  tsr_arena arena;
+  struct tsr_model_list *last;
+} tsr_model_lists;
+
 struct tsr_model {
   char *folder;
   tsr_transformer_config config;
@@ -43,7 +52,13 @@ struct tsr_model {
   tsr_arena arena; /* names */
   tsr_parameter_list parameters;
   tsr_checkpoint *checkpoint; /* or NULL */
+  tsr_model_lists *lists;
 };
+
+/* A copy of n ids that lives as long as the model: of equal lists there is one. n = 0: *kept is NULL. Any thread. Errors:
+ * TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_model_keep_ids(const tsr_model *model, const int32_t *ids, int32_t n,
+                              const int32_t **kept) TSR_MUST_CHECK;
 
 /* The parameters that a configuration implies, in the order in which the model uses them. Names live in the arena.
  * Errors: TSR_ERR_OUT_OF_MEMORY. */

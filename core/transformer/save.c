@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/json.h"
@@ -183,7 +184,8 @@ tsr_status tsr_model_save(const tsr_model *model, const char *folder, const tsr_
   if (!model || !folder || folder[0] == '\0') {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_model_save: model and folder must not be NULL, nor the folder empty");
   }
-  tsr_save_options chosen = options ? *options : (tsr_save_options){0};
+  tsr_save_options chosen;
+  TSR_TRY(TSR_SIZED_READ(tsr_save_options, activation_dropout, options, &chosen));
   chosen.storage = chosen.storage != 0 ? chosen.storage : TSR_F32;
   TSR_TRY(check_arguments(model, &chosen, !read));
   source from = {.model = model, .storage = chosen.storage, .read = read, .context = context};

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/base/clock.h"
+#include "core/base/sized.h"
 #include "core/base/status.h"
 
 enum {
@@ -68,9 +69,11 @@ tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device, co
   if (!t) {
     return tsr_fail_memory(sizeof *t);
   }
-  *t =
-      (tsr_transformer){.model = model, .device = device, .options = options ? *options : (tsr_transformer_options){0}};
-  tsr_status status = check_options(&t->options);
+  *t = (tsr_transformer){.model = model, .device = device};
+  tsr_status status = TSR_SIZED_READ(tsr_transformer_options, profile, options, &t->options);
+  if (status == TSR_OK) {
+    status = check_options(&t->options);
+  }
   if (status == TSR_OK) {
     status = tsr_model_states(model, device, t->options.weights, &t->states);
   }
@@ -380,11 +383,9 @@ static tsr_status make_executable(tsr_transformer *t, const tsr_program *program
     if (shortlist != TSR_NONE) {
       bindings[n++] = (tsr_binding){.tensor = shortlist, .buffer = t->shortlist};
     }
-    tsr_compile_options options = {.bindings = bindings,
-                                   .n_bindings = n,
-                                   .strict = t->options.strict,
-                                   .profile = t->options.profile,
-                                   .fallback = t->options.fallback};
+    tsr_compile_options options = {
+        TSR_SIZED(tsr_compile_options), .bindings = bindings,          .n_bindings = n,
+        .strict = t->options.strict,    .profile = t->options.profile, .fallback = t->options.fallback};
     status = tsr_executable_create(t->device, program, &options, executable);
   }
   free(bindings);

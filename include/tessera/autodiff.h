@@ -19,12 +19,14 @@ typedef struct tsr_line_range {
 } tsr_line_range;
 
 typedef struct tsr_gradient_options {
+  uint32_t struct_size;
+  int32_t n_recompute;
   /* Stretches of lines whose results are not kept for the gradients but computed once more, when these are computed
    * (Chen et al. 2016, arXiv:1604.06174): a layer each, say. Ascending, disjoint, without lines that write states.
    * Borrowed during the call. */
   const tsr_line_range *recompute;
-  int32_t n_recompute;
 } tsr_gradient_options;
+TSR_SIZED_PIN(tsr_gradient_options, recompute, 8);
 
 /* Appends lines that compute the gradients of a loss with respect to `n` parameters.
  *   loss            f32, any extents, a result of a line; loss_gradient f32, broadcasts to it: the factor of each of its

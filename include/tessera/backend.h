@@ -559,10 +559,11 @@ TSR_BACKEND_EXPORT const tsr_backend *TSR_BACKEND_QUERY(uint32_t host_abi_major,
 /* The last field of each struct of 1.0, pinned: a field inserted in the middle does not compile. Offsets are those of
  * a 64-bit machine, which is all that this ABI supports. */
 #if defined(__cplusplus)
-#define TSR_ABI_PIN(type, field, at) static_assert(offsetof(type, field) == (at), "the ABI of " #type " changed")
+#define TSR_ABI_ASSERT(condition, message) static_assert(condition, message)
 #else
-#define TSR_ABI_PIN(type, field, at) _Static_assert(offsetof(type, field) == (at), "the ABI of " #type " changed")
+#define TSR_ABI_ASSERT(condition, message) _Static_assert(condition, message)
 #endif
+#define TSR_ABI_PIN(type, field, at) TSR_ABI_ASSERT(offsetof(type, field) == (at), "the ABI of " #type " changed")
 TSR_ABI_PIN(tsr_storage_desc, size, 16);
 TSR_ABI_PIN(tsr_tensor_desc, offset, 80);
 TSR_ABI_PIN(tsr_op_attributes, dtype, 40);

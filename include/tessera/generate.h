@@ -42,8 +42,11 @@ typedef struct tsr_token {
  * of the others goes on. */
 typedef int32_t (*tsr_token_fn)(void *user, const tsr_token *token);
 
-/* Start from tsr_generate_defaults. Lengths count the start token. */
+/* Start from tsr_generate_defaults. Lengths count the start token. Lists of token ids are the caller's and are only read,
+ * during the call; each has at most TSR_MAX_LIST elements, and is NULL or anything where its number is 0. */
+enum { TSR_MAX_LIST = 1 << 24 };
 typedef struct tsr_generate_options {
+  uint32_t struct_size;
   int32_t search;          /* TSR_SEARCH_* */
   int32_t beam;            /* N; 1: greedy, or sampling */
   int32_t n_best;          /* hypotheses returned per sentence, 1 .. N; sampling: any number */
@@ -60,45 +63,45 @@ typedef struct tsr_generate_options {
   int32_t forced_bos_id;    /* first token after the start; -1: none */
   int32_t forced_eos_id;    /* last token at max_length; -1: none */
   int32_t n_eos;            /* tokens that end a sentence; 0: the configuration's */
-  int32_t eos[8];
-  int32_t n_suppressed; /* token ids never produced */
-  int32_t suppressed[64];
-  int32_t n_begin_suppressed; /* token ids that are not the first one, a forced one left out */
-  int32_t begin_suppressed[64];
-  int32_t no_repeat_ngram;         /* n: no n tokens occur twice in a row of tokens, the start token included; 0: off */
+  int32_t n_suppressed;
+  int32_t n_begin_suppressed;
+  int32_t n_words;
+  const int32_t *eos;              /* [n_eos]; the first stands for all where a search has to name one */
+  const int32_t *suppressed;       /* [n_suppressed] tokens never produced */
+  const int32_t *begin_suppressed; /* [n_begin_suppressed] tokens that are not the first one, a forced one left out */
+  const int32_t *words;    /* [n_words] words of two or more tokens never produced: each word's number of tokens, them */
+  int32_t no_repeat_ngram; /* n: no n tokens occur twice in a row of tokens, the start token included; 0: off */
   int32_t encoder_no_repeat_ngram; /* n: no n tokens of the source's ids come out; 0: off */
   float repetition_penalty;        /* of tokens that are there already: divides positive scores and multiplies others
                                       (Keskar et al. 2019); 0 or 1: off */
   float encoder_repetition_penalty; /* of tokens whose ids are in the source: the same with 1/x; 0 or 1: off */
   int32_t renormalize; /* 1: log-probabilities are normalised again after tokens were banned (beam search) */
-  int32_t n_words;     /* elements of words that are used */
-  int32_t words[128];  /* words of two or more tokens never produced: the number of each word's tokens, then them */
   int32_t sample;      /* 1: each token is drawn at random (beam must be 1) */
   float temperature;   /* logits are divided by it; 0: 1 */
   int32_t top_k;       /* only the k likeliest tokens are drawn; 0: all */
   float top_p;         /* only the likeliest tokens that have this probability together; 0 or 1: all */
-  uint64_t seed;       /* of the draws: the same seed, the same text, on every device and whatever else is in the batch;
-                          only the sentence's number counts, the hypothesis', the step's and the token's */
-  int64_t first_sentence; /* number of the first sentence of the call */
-  /* What the outputs of the sentences begin with: tokens without the start token, as if the search had chosen them, so
-   * that it goes on from there. They are part of the output and of its length where that is limited; in scores neither
-   * they nor their number count, and with one or more of them no first token is forced. */
-  const int32_t *const *prefix;  /* [n_sentences], or NULL: none */
-  const int32_t *prefix_lengths; /* [n_sentences], with prefix; at most max_length - 2 */
   /* N: the N most probable tokens at the first place behind the prefix are each continued, with the search that the
    * other options ask for, of which each gives its best; these are the sentence's N hypotheses, in the order of those
    * tokens' probabilities, which their scores count; fewer (then without tokens, -inf) where not so many are allowed.
    * 0: off; else at least 2, and at most half the vocabulary. A first token that is forced comes before it. */
   int32_t alternatives;
+  uint64_t seed; /* of the draws: the same seed, the same text, on every device and whatever else is in the batch;
+                    only the sentence's number counts, the hypothesis', the step's and the token's */
+  int64_t first_sentence; /* number of the first sentence of the call: for the draws, and in messages */
+  /* What the outputs of the sentences begin with: tokens without the start token, as if the search had chosen them, so
+   * that it goes on from there. They are part of the output and of its length where that is limited; in scores neither
+   * they nor their number count, and with one or more of them no first token is forced. */
+  const int32_t *const *prefix;  /* [n_sentences], or NULL: none */
+  const int32_t *prefix_lengths; /* [n_sentences], with prefix; at most max_length - 2 */
   /* What the outputs' tokens attend to in the source: the mean of the heads of one layer's cross-attention. */
   int32_t attention;       /* 1: hypotheses come with it */
   int32_t attention_layer; /* of the decoder, from 1; 0: the last */
   /* beta (Wu et al. 2016): a score rises by beta times the sum over the source's tokens of ln(min(1, what all tokens of
    * the output together attended to it)); 0: off. It counts among finished hypotheses, not in the choice of open ones. */
   float coverage_penalty;
-  const struct tsr_shortlist
-      *shortlist; /* the tokens that may come out (shortlist.h), of each batch together; probabilities
-                                            have a sum of 1 over these alone. NULL: all */
+  /* The tokens that may come out (shortlist.h), of each batch together; probabilities have a sum of 1 over these alone.
+   * NULL: all. */
+  const struct tsr_shortlist *shortlist;
   /* Receives each token of an output, in order, as soon as it is certain: greedy search and sampling hand it out with
    * the step that chose it; beam search when all hypotheses that can still become the best agree on it, the newest token
    * of a hypothesis never, and the rest when the sentence is done. Outputs of one batch take turns. From one thread at a
@@ -106,10 +109,12 @@ typedef struct tsr_generate_options {
   tsr_token_fn token;
   void *token_user;
 } tsr_generate_options;
+TSR_SIZED_PIN(tsr_generate_options, token_user, 216);
 
 /* What the model's folder asks for (generation_config.json, else config.json, else the library's defaults: greedy, 20
- * new tokens; these also for a model without a folder). Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a setting that this
- * build does not have, by name). */
+ * new tokens; these also for a model without a folder). *options has its struct_size and is filled. Its lists are the
+ * model's, and live until tsr_model_close. Reads the files, and blocks for it. Any thread. Errors: TSR_ERR_ARGUMENT,
+ * TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a setting that this build does not have, by name). */
 TSR_API tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *options) TSR_MUST_CHECK;
 
 /* A score is the sum of the tokens' log-probabilities, </s> included, divided as length_kind tells. A forced token costs
@@ -167,10 +172,12 @@ TSR_API void tsr_generate_measure(const tsr_transformer *transformer, tsr_genera
  * Scoring of outputs that are given
  */
 typedef struct tsr_score_options {
+  uint32_t struct_size;
   int32_t n_batch;                 /* sentences computed at once, at most; 0: 32 */
   float length_penalty;            /* exponent */
-  const int32_t *decoder_start_id; /* NULL: the configuration's */
+  const int32_t *decoder_start_id; /* NULL: the configuration's. Borrowed during the call */
 } tsr_score_options;
+TSR_SIZED_PIN(tsr_score_options, decoder_start_id, 16);
 
 /* How probable the model finds an output. */
 typedef struct tsr_target_score {

@@ -22,10 +22,12 @@ typedef struct tsr_buffer tsr_buffer;
 typedef struct tsr_executable tsr_executable;
 
 typedef struct tsr_runtime_options {
-  const char *const
-      *plugins;     /* paths of shared objects to load first; NULL-terminated, or NULL. Borrowed during the call */
+  uint32_t struct_size;
+  /* Paths of shared objects to load first; NULL-terminated, or NULL. Borrowed during the call, as the next. */
+  const char *const *plugins;
   const char *path; /* folders to search, colon-separated; NULL: TESSERA_BACKEND_PATH, then the install directory */
 } tsr_runtime_options;
+TSR_SIZED_PIN(tsr_runtime_options, path, 16);
 
 /* Finds the backends. Those of `plugins` are started at once. The others are started when they are needed, for a driver
  * may take longer than all the rest: opening a device by its name starts the backend libtessera-backend-NAME.so alone;
@@ -141,9 +143,11 @@ typedef struct tsr_binding {
 } tsr_binding;
 
 typedef struct tsr_compile_options {
-  const tsr_binding *bindings; /* every constant must be bound, to bytes that have their values by now: a backend may
-                                  keep them in a layout of its own. What else is not bound gets a buffer of its own */
+  uint32_t struct_size;
   int32_t n_bindings;
+  /* Every constant must be bound, to bytes that have their values by now: a backend may keep them in a layout of its own.
+   * What else is not bound gets a buffer of its own. Borrowed during the call. */
+  const tsr_binding *bindings;
   int32_t strict;       /* 1: TSR_ERR_UNSUPPORTED (naming each line) instead of falling back */
   int32_t keep_all;     /* 1: every temporary keeps its value until the next run and can be read */
   int32_t profile;      /* 1: times per line */
@@ -153,6 +157,7 @@ typedef struct tsr_compile_options {
                            by side. One as large as tsr_program_measure says for the same alignment does, too: the
                            device then computes fewer lines as one. NULL: one of its own */
 } tsr_compile_options;
+TSR_SIZED_PIN(tsr_compile_options, arena, 40);
 
 /* Compiles a program for a device. Lines that the device does not support run on the fallback device, with copies
  * between the two (tsr_executable_report counts them). The program may be destroyed afterwards. *executable is the

@@ -30,6 +30,28 @@ extern "C" {
 
 typedef int32_t tsr_status;
 
+/* Structs that grow. A struct that begins with `uint32_t struct_size` gets new fields at its end as the library grows, and
+ * never loses or moves one. struct_size says how much of the struct the caller was compiled with; TSR_SIZED sets it:
+ *
+ *     tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .strict = 1};
+ *
+ * In C++, which may have no designated initialisers: `tsr_compile_options options = {}; options.struct_size = sizeof
+ * options;`. So one program runs with every later version of the library:
+ *   - the caller fills it (options): a field that the caller does not know counts as 0, which means what the library did
+ *     before it had the field. A caller that is newer than the library may leave the fields that the library does not know
+ *     0; one that is set is refused (TSR_ERR_ARGUMENT), as is a struct_size that the struct never had, such as 0.
+ *   - the library fills it (infos, statistics): struct_size is set before the call, and no byte behind it is written; what
+ *     the library does not know becomes 0.
+ * Structs that the library owns and the caller only reads grow likewise. All others (those without struct_size that travel
+ * in arrays, or hold what the library allocated) keep their size: what comes later gets a function of its own. */
+#define TSR_SIZED(type) .struct_size = (uint32_t)sizeof(type)
+
+/* Pins the last field of such a struct, so that none can be inserted before it, and none hidden in padding behind it: a
+ * field of 4 bytes that would leave 4 more at the end of a struct with pointers is followed by an int32_t `reserved`. */
+#define TSR_SIZED_PIN(type, field, at)                                                                                 \
+  TSR_ABI_PIN(type, field, at);                                                                                        \
+  TSR_ABI_ASSERT((at) + sizeof(((type *)0)->field) == sizeof(type), #type " ends with padding")
+
 /* The code's name, such as "TSR_ERR_SHAPE"; "TSR_ERR_?" for a number that is none. Never NULL, static. Any thread. */
 TSR_API const char *tsr_status_name(tsr_status status);
 

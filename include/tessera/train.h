@@ -12,8 +12,9 @@
 extern "C" {
 #endif
 
-/* What the programs of a model's training depend on. Zero-initialise. */
+/* What the programs of a model's training depend on. */
 typedef struct tsr_training_options {
+  uint32_t struct_size;
   float dropout;            /* of the embeddings and of what each sublayer adds; 0 <= rate < 1 */
   float attention_dropout;  /* of the attention's weights */
   float activation_dropout; /* after the activation of the feed-forward blocks */
@@ -29,6 +30,7 @@ typedef struct tsr_training_options {
   tsr_dtype products;       /* type in which products read the matrices: 0 or TSR_F32; TSR_F16, TSR_BF16: mixed
                                precision, the parameters themselves stay f32 */
 } tsr_training_options;
+TSR_SIZED_PIN(tsr_training_options, products, 56);
 
 /* The programs. Parameters are states named as the model's parameters; so are Adam's moments (NAME.m, NAME.v), the
  * average (NAME.average) and, where gradients are added up, their sums (NAME.sum).

@@ -111,6 +111,7 @@ typedef tsr_status (*tsr_parameter_source_fn)(void *context, int32_t parameter, 
 
 /* How a model is written. The dropouts are those of the training: they are only noted, for who trains on. */
 typedef struct tsr_save_options {
+  uint32_t struct_size;
   tsr_dtype storage;  /* of every tensor: TSR_F32, TSR_F16 or TSR_BF16; 0: TSR_F32 */
   int32_t beam;       /* that generation_config.json asks for; 0: 1 */
   int32_t max_length; /* of the output, likewise, with the start token and </s>; 0: max_positions */
@@ -118,6 +119,7 @@ typedef struct tsr_save_options {
   float attention_dropout;
   float activation_dropout;
 } tsr_save_options;
+TSR_SIZED_PIN(tsr_save_options, activation_dropout, 24);
 
 /* Writes config.json, generation_config.json and model.safetensors into a folder, which is made if need be, as the
  * family's original would: what from_pretrained of Hugging Face transformers loads (4.47 itself cannot load a Marian model
@@ -138,6 +140,7 @@ TSR_API tsr_status tsr_model_save(const tsr_model *model, const char *folder, co
 typedef struct tsr_transformer tsr_transformer;
 
 typedef struct tsr_transformer_options {
+  uint32_t struct_size;
   /* Storage of the matrices on the device, converted as they are loaded. TSR_F32. TSR_F16, TSR_BF16: the device may round
    * what is multiplied with them to the same type (tsr_matmul_narrow), with TSR_F16 the factors of attention as well. TSR_I8: each row
    * as whole numbers of 1/127 of its largest magnitude, and what is multiplied with it quantised as tsr_matmul_i8 tells.
@@ -150,6 +153,7 @@ typedef struct tsr_transformer_options {
                            concurrent_runs and the number of sentences suggest */
   int32_t profile;      /* 1: keeps the times of its programs' lines, for tsr_transformer_profile (inspect.h) */
 } tsr_transformer_options;
+TSR_SIZED_PIN(tsr_transformer_options, profile, 28);
 
 /* Uploads the weights. `model` and `device` outlive *transformer, which is the caller's until tsr_transformer_destroy.
  * `options` may be NULL. One thread at a time. Errors: TSR_ERR_FORMAT (a tensor missing, or of a wrong shape or type,

@@ -40,7 +40,8 @@ tsr_runtime *runtime_with(const char *first, ...)
   }
   va_end(names);
   tsr_runtime *runtime = NULL;
-  assert_ok(tsr_runtime_create(&(tsr_runtime_options){.plugins = plugins, .path = ""}, &runtime));
+  assert_ok(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .plugins = plugins, .path = ""},
+                               &runtime));
   return runtime;
 }
 
@@ -87,7 +88,8 @@ void assert_device_works(tsr_device *device)
   tsr_ref b = tsr_input(program, "b", TSR_F32, TSR_SHAPE(3));
   tsr_ref y = tsr_output(program, "y", tsr_relu(program, tsr_add(program, a, b)));
   tsr_executable *executable;
-  assert_ok(tsr_executable_create(device, program, &(tsr_compile_options){.strict = 1}, &executable));
+  assert_ok(tsr_executable_create(device, program, &(tsr_compile_options){TSR_SIZED(tsr_compile_options), .strict = 1},
+                                  &executable));
   tsr_program_destroy(program);
   const float a_values[6] = {1, -2, 3, -4, 5, -6}, b_values[3] = {1, 1, 10}, expected[6] = {2, 0, 13, 0, 6, 4};
   float result[6];

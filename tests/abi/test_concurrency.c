@@ -104,7 +104,8 @@ static tsr_status make_summer(tsr_device *device, tsr_buffer *sum_buffer, summer
   tsr_ref updated = tsr_update(p, s->sum, tsr_add(p, s->sum, doubled));
   s->y = tsr_output(p, "y", tsr_add(p, updated, s->x));
   tsr_binding binding = {.tensor = s->sum, .buffer = sum_buffer};
-  tsr_compile_options options = {.bindings = &binding, .n_bindings = sum_buffer ? 1 : 0};
+  tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .bindings = &binding,
+                                 .n_bindings = sum_buffer ? 1 : 0};
   status = tsr_executable_create(device, p, &options, &s->executable);
   tsr_program_destroy(p);
   return status;
@@ -386,7 +387,8 @@ static void *live_in_a_runtime(void *opaque)
     summer s = {0};
     tsr_device *device = NULL;
     int run = -1;
-    if (tsr_runtime_create(&(tsr_runtime_options){.plugins = plugins, .path = ""}, &w->runtime) != TSR_OK) {
+    if (tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .plugins = plugins, .path = ""},
+                           &w->runtime) != TSR_OK) {
       return tell(w, "no runtime", round);
     }
     const char *failure = NULL;
@@ -571,7 +573,9 @@ static tsr_executable *make_adder(tsr_device *device, tsr_buffer *c_buffer, tsr_
   *y = tsr_output(p, "y", tsr_relu(p, tsr_add(p, c, x)));
   const tsr_binding bindings[] = {{.tensor = c, .buffer = c_buffer}, {.tensor = *y, .buffer = y_buffer}};
   assert_ok(tsr_executable_create(
-      device, p, &(tsr_compile_options){.bindings = bindings, .n_bindings = y_buffer ? 2 : 1}, &executable));
+      device, p,
+      &(tsr_compile_options){TSR_SIZED(tsr_compile_options), .bindings = bindings, .n_bindings = y_buffer ? 2 : 1},
+      &executable));
   tsr_program_destroy(p);
   fill(values, x_value);
   assert_ok(tsr_executable_write(executable, x, values, BYTES));
@@ -736,7 +740,8 @@ static void check_mutual_fallback(void)
   tsr_ref y = tsr_output(p, "y", tsr_relu(p, tsr_add(p, tsr_relu(p, tsr_add(p, x, x)), x)));
   float values[ELEMENTS];
   for (int k = 0; k < 2; k++) {
-    assert_ok(tsr_executable_create(devices[k], p, &(tsr_compile_options){.fallback = devices[1 - k]},
+    assert_ok(tsr_executable_create(devices[k], p,
+                                    &(tsr_compile_options){TSR_SIZED(tsr_compile_options), .fallback = devices[1 - k]},
                                     &workers[k].executable));
     fill(values, (float)(k + 1));
     assert_ok(tsr_executable_write(workers[k].executable, x, values, BYTES));

@@ -265,7 +265,8 @@ static void test_search_path(void **state)
   tsr_runtime_destroy(runtime);
 
   /* A path from the caller stands in for all others. */
-  assert_ok(tsr_runtime_create(&(tsr_runtime_options){.path = plugin_folder("reference")}, &runtime));
+  assert_ok(tsr_runtime_create(
+      &(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = plugin_folder("reference")}, &runtime));
   assert_false(has_backend(runtime, "template"));
   assert_true(has_backend(runtime, "reference"));
   tsr_runtime_destroy(runtime);

@@ -77,8 +77,9 @@ static void test_layer(void **state)
     tsr_buffer *weights = buffer_of(devices[i], w, sizeof w);
     tsr_binding binding = {.tensor = tsr_program_find(p, "w"), .buffer = weights};
     tsr_executable *executable;
-    assert_ok(tsr_executable_create(devices[i], p, &(tsr_compile_options){.bindings = &binding, .n_bindings = 1},
-                                    &executable));
+    assert_ok(tsr_executable_create(
+        devices[i], p, &(tsr_compile_options){TSR_SIZED(tsr_compile_options), .bindings = &binding, .n_bindings = 1},
+        &executable));
     tsr_executable_info info;
     tsr_executable_report(executable, &info);
     assert_int_equal(info.lines, 4);
@@ -113,7 +114,8 @@ static void test_strict(void **state)
   tsr_program *p = new_program();
   build_layer(p);
   tsr_executable *executable;
-  assert_status(tsr_executable_create(b->primary, p, &(tsr_compile_options){.strict = 1}, &executable),
+  assert_status(tsr_executable_create(b->primary, p,
+                                      &(tsr_compile_options){TSR_SIZED(tsr_compile_options), .strict = 1}, &executable),
                 TSR_ERR_UNSUPPORTED);
   assert_null(executable);
   assert_message("template:0 does not support 2 of the program's 4 lines, and falling back was ruled out: line 0: ");
@@ -128,7 +130,8 @@ static void test_strict(void **state)
     x = tsr_silu(p, x);
   }
   tsr_output(p, "y", x);
-  assert_status(tsr_executable_create(b->primary, p, &(tsr_compile_options){.strict = 1}, &executable),
+  assert_status(tsr_executable_create(b->primary, p,
+                                      &(tsr_compile_options){TSR_SIZED(tsr_compile_options), .strict = 1}, &executable),
                 TSR_ERR_UNSUPPORTED);
   assert_message("does not support 300 of the program's 300 lines");
   assert_message(" more");
@@ -151,7 +154,7 @@ static void test_choice_of_the_fallback(void **state)
   tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(4));
   tsr_output(p, "y", tsr_silu(p, x));
   tsr_executable *executable;
-  tsr_compile_options options = {0};
+  tsr_compile_options options = {TSR_SIZED(tsr_compile_options)};
 
   tsr_runtime *runtime = runtime_with("template", NULL);
   tsr_device *device = open_device(runtime, "template");
@@ -337,10 +340,10 @@ static instance instantiate(tsr_device *device, const tsr_program *p, int keep_a
     made.buffers[i] = buffer_of(device, values, sizeof values);
     bindings[n++] = (tsr_binding){.tensor = tsr_program_find(p, named[i]), .buffer = made.buffers[i]};
   }
-  assert_ok(tsr_executable_create(
-      device, p,
-      &(tsr_compile_options){.bindings = bindings, .n_bindings = n, .keep_all = keep_all, .fallback = fallback},
-      &made.executable));
+  assert_ok(tsr_executable_create(device, p,
+                                  &(tsr_compile_options){TSR_SIZED(tsr_compile_options), .bindings = bindings,
+                                                         .n_bindings = n, .keep_all = keep_all, .fallback = fallback},
+                                  &made.executable));
   return made;
 }
 
@@ -456,7 +459,7 @@ static void test_slots_that_came_later(void **state)
     assert_int_equal(tsr_device_supports(device, p, 0), 1);
     assert_int_equal(tsr_device_supports(device, p, 1), (int)careless_minor);
     tsr_executable *executable;
-    tsr_compile_options options = {.fallback = b->reference};
+    tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .fallback = b->reference};
     float result[2];
     assert_ok(tsr_executable_create(device, p, &options, &executable));
     assert_int_equal(tsr_executable_line_fell_back(executable, 1), !careless_minor);

@@ -121,7 +121,9 @@ static tsr_executable *compile(const bench *b, const tsr_program *p)
   tsr_executable *executable;
   tsr_binding binding = {.tensor = tsr_program_find(p, "table"), .buffer = b->table};
   assert_ok(tsr_executable_create(
-      b->device, p, &(tsr_compile_options){.bindings = &binding, .n_bindings = 1, .strict = 1}, &executable));
+      b->device, p,
+      &(tsr_compile_options){TSR_SIZED(tsr_compile_options), .bindings = &binding, .n_bindings = 1, .strict = 1},
+      &executable));
   return executable;
 }
 

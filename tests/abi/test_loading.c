@@ -189,7 +189,7 @@ static void test_not_a_shared_object(void **state)
   char path[2048];
   snprintf(path, sizeof path, "%s:%s", folder, plugin_folder("template"));
   tsr_runtime *runtime;
-  assert_ok(tsr_runtime_create(&(tsr_runtime_options){.path = path}, &runtime));
+  assert_ok(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = path}, &runtime));
   assert_int_equal(tsr_runtime_problem_count(runtime), 3);
   for (int32_t i = 0; i < 3; i++) {
     tsr_problem problem;
@@ -219,7 +219,7 @@ static void test_foreign_sanitizer(void **state)
   memcpy(bytes + 65530, "libtsan.so.2", 12); /* across the loader's blocks */
   write_file(path, bytes, sizeof bytes);
   tsr_runtime *runtime;
-  assert_ok(tsr_runtime_create(&(tsr_runtime_options){.path = folder}, &runtime));
+  assert_ok(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = folder}, &runtime));
   assert_problem(runtime, TSR_ERR_PLUGIN, "was built with ThreadSanitizer, this program was not");
   tsr_runtime_destroy(runtime);
   remove_temporary_folder(folder);
@@ -259,7 +259,8 @@ static void test_duplicates(void **state)
   const char *plugins[] = {plugin_file("broken-on_demand"), plugin_file("broken-on_demand"), link,
                            plugin_file("broken-newer"), NULL};
   tsr_runtime *runtime;
-  assert_ok(tsr_runtime_create(&(tsr_runtime_options){.plugins = plugins, .path = folder}, &runtime));
+  assert_ok(tsr_runtime_create(
+      &(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .plugins = plugins, .path = folder}, &runtime));
   assert_int_equal(tsr_runtime_problem_count(runtime), 1);
   assert_problem(runtime, TSR_ERR_PLUGIN, "a backend named 'broken' was found before in ");
   assert_int_equal(tsr_runtime_device_count(runtime), 1);
@@ -278,7 +279,7 @@ static tsr_runtime *runtime_of_folders(const char *first, const char *second)
   char path[2048];
   tsr_runtime *runtime;
   snprintf(path, sizeof path, "%s:%s", plugin_folder(first), plugin_folder(second));
-  assert_ok(tsr_runtime_create(&(tsr_runtime_options){.path = path}, &runtime));
+  assert_ok(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = path}, &runtime));
   return runtime;
 }
 

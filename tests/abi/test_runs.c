@@ -172,8 +172,9 @@ static void build_sum(bench *b)
 
 static tsr_status compile(bench *b, const tsr_binding *bindings, int32_t n, tsr_executable **executable)
 {
-  return tsr_executable_create(b->device, b->program, &(tsr_compile_options){.bindings = bindings, .n_bindings = n},
-                               executable);
+  return tsr_executable_create(
+      b->device, b->program,
+      &(tsr_compile_options){TSR_SIZED(tsr_compile_options), .bindings = bindings, .n_bindings = n}, executable);
 }
 
 static void test_bindings(void **state)
@@ -244,7 +245,8 @@ static void test_reading_and_writing(void **state)
   tsr_ref y = tsr_output(p, "y", tsr_relu(p, t));
   for (int keep_all = 0; keep_all < 2; keep_all++) {
     tsr_executable *executable;
-    assert_ok(tsr_executable_create(b->device, p, &(tsr_compile_options){.keep_all = keep_all}, &executable));
+    assert_ok(tsr_executable_create(
+        b->device, p, &(tsr_compile_options){TSR_SIZED(tsr_compile_options), .keep_all = keep_all}, &executable));
     const float x_values[4] = {1, -5, 3, -7}, s_values[2] = {1, 2}, t_values[4] = {2, 5, -4, -5},
                 y_values[4] = {2, 5, 0, 0};
     float back[4];
@@ -373,7 +375,8 @@ static void test_small_buffers(void **state)
   tsr_buffer *buffer;
   assert_status(tsr_buffer_create(b->device, 257, TSR_BUFFER_DEVICE, &buffer), TSR_ERR_DEVICE_MEMORY);
   assert_message("template:0: a buffer would take 257 bytes in one buffer, the device takes at most 256");
-  assert_status(tsr_executable_create(b->device, p, &(tsr_compile_options){.keep_all = 1}, &executable),
+  assert_status(tsr_executable_create(
+                    b->device, p, &(tsr_compile_options){TSR_SIZED(tsr_compile_options), .keep_all = 1}, &executable),
                 TSR_ERR_DEVICE_MEMORY);
   assert_message("the temporaries would take 640 bytes in one buffer, the device takes at most 256: use a smaller");
   tsr_output(p, "large", tsr_relu(p, tsr_expand(p, y, TSR_SHAPE(3, 32))));

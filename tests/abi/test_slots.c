@@ -43,7 +43,7 @@ static tsr_status use_all(bench *b)
   tsr_device *device = NULL;
   tsr_buffer *buffer = NULL;
   tsr_executable *executable = NULL;
-  tsr_compile_options options = {.profile = 1, .strict = 1};
+  tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .profile = 1, .strict = 1};
   tsr_status status = tsr_device_open(b->runtime, "broken:0", &device);
   if (status == TSR_OK) {
     status = tsr_buffer_create(b->device, 64, TSR_BUFFER_DEVICE, &buffer);

@@ -89,7 +89,7 @@ void free_batch(batch *b)
 
 tsr_generate_options options_for(const setup *s, int32_t beam)
 {
-  tsr_generate_options options;
+  tsr_generate_options options = {TSR_SIZED(tsr_generate_options)};
   check(tsr_generate_defaults(s->model, &options));
   options.beam = beam;
   options.n_best = beam;

@@ -69,7 +69,7 @@ tsr_status large_model_write(const char *folder, const large_model *m)
       .unk_id = -1,
       .decoder_start_id = 2,
   };
-  tsr_save_options options = {.storage = TSR_F16, .beam = 4, .max_length = 32};
+  tsr_save_options options = {TSR_SIZED(tsr_save_options), .storage = TSR_F16, .beam = 4, .max_length = 32};
   tsr_model *model = NULL;
   tsr_status status = tsr_model_create(&config, &model);
   if (status == TSR_OK) {

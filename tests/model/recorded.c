@@ -139,7 +139,7 @@ static void close_setup(setup *s)
 
 static tsr_status translate(const setup *s, const sentences *source, int32_t beam, tsr_generation *generation)
 {
-  tsr_generate_options options;
+  tsr_generate_options options = {TSR_SIZED(tsr_generate_options)};
   tsr_status status = tsr_generate_defaults(s->model, &options);
   if (status != TSR_OK) {
     return status;

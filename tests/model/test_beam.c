@@ -16,16 +16,19 @@
 
 enum { N = 2, K = 4, START = 9, EOS = 0, SOURCE = 3 };
 
+static const int32_t ends[] = {EOS};
+
 static tsr_generate_options options_with(int32_t early, float penalty, int32_t max_length)
 {
-  return (tsr_generate_options){.beam = N,
+  return (tsr_generate_options){TSR_SIZED(tsr_generate_options),
+                                .beam = N,
                                 .n_best = N,
                                 .max_length = max_length,
                                 .early_stopping = early,
                                 .length_penalty = penalty,
                                 .decoder_start_id = START,
                                 .n_eos = 1,
-                                .eos = {EOS}};
+                                .eos = ends};
 }
 
 static void step(tsr_beam *beam, const float values[N * K], const int32_t tokens[N * K], int32_t parent0,

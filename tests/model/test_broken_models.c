@@ -262,7 +262,8 @@ static void test_without_weights(void **state)
   char *folder = make_temporary_folder();
   write_tiny_model(folder, &(tiny_change){.without_file = "model.safetensors"});
   tsr_runtime *runtime;
-  assert_int_equal(tsr_runtime_create(&(tsr_runtime_options){.path = ""}, &runtime), TSR_OK);
+  assert_int_equal(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = ""}, &runtime),
+                   TSR_OK);
   assert_int_equal(tsr_runtime_register(runtime, tessera_backend_query), TSR_OK);
   tsr_device *device;
   assert_int_equal(tsr_device_open(runtime, "reference", &device), TSR_OK);

@@ -499,7 +499,7 @@ static void test_forced_tokens(void **state)
   const fixture *f = *state;
   for (size_t i = 0; i < sizeof forced / sizeof forced[0]; i++) {
     tsr_model *model;
-    tsr_generate_options options;
+    tsr_generate_options options = {TSR_SIZED(tsr_generate_options)};
     write_text(path_in(f->folder, "config.json"), forced[i].config);
     remove(path_in(f->folder, "generation_config.json"));
     if (forced[i].generation) {

@@ -34,7 +34,7 @@ static void forward(const fixture *f, const char *device, outcome *result)
     ids[i] = (int32_t)(3 + (x >> 8) % (FAMILY_VOCABULARY - 3));
   }
   memset(result, 0, sizeof *result);
-  open_setup(f, device, &(tsr_transformer_options){.strict = 1}, &s);
+  open_setup(f, device, &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .strict = 1}, &s);
   const tsr_transformer_config *config = tsr_model_config(s.model);
   int encodes = config->encoder_layers > 0, decodes = config->decoder_layers > 0;
   check(tsr_transformer_forward(s.transformer, BATCH, WIDTH, encodes ? ids : NULL, encodes ? lengths : NULL, WIDTH,
@@ -133,10 +133,10 @@ static void search_all(const fixture *f, const char *device, int32_t beam, tsr_g
     pool[i] = 3 + (i * 37 + i * i) % (FAMILY_VOCABULARY - 3);
   }
   pool[2 * WIDTH] = 1; /* bos: the start token of a decoder alone */
-  open_setup(f, device, &(tsr_transformer_options){.strict = 1}, &s);
+  open_setup(f, device, &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .strict = 1}, &s);
   const tsr_transformer_config *config = tsr_model_config(s.model);
   int is_alone = config->encoder_layers == 0;
-  tsr_generate_options options;
+  tsr_generate_options options = {TSR_SIZED(tsr_generate_options)};
   check(tsr_generate_defaults(s.model, &options));
   options.beam = options.n_best = beam;
   options.max_length = MAX_LENGTH;
@@ -200,7 +200,7 @@ static void test_alone(void **state)
   const fixture *f = *state;
   const int32_t ids[] = {9, 7, 5}, length = 3;
   const int32_t *source = ids;
-  tsr_generate_options options;
+  tsr_generate_options options = {TSR_SIZED(tsr_generate_options)};
   tsr_generation generation;
   setup s;
   write_family(f->folder,
@@ -227,7 +227,7 @@ static void test_alone(void **state)
                "{\"model_type\":\"nn_transformer\",\"num_encoder_layers\":1,\"num_decoder_layers\":0,\"d_model\":48,"
                "\"nhead\":3,\"dim_feedforward\":8,\"src_vocab_size\":131,\"eos_token_id\":2}");
   open_setup(f, "reference", NULL, &s);
-  options = (tsr_generate_options){.beam = 1, .n_best = 1, .max_length = 8};
+  options = (tsr_generate_options){TSR_SIZED(tsr_generate_options), .beam = 1, .n_best = 1, .max_length = 8};
   assert_int_equal(tsr_generate(s.transformer, 1, &source, &length, 0, &options, NULL, NULL, &generation),
                    TSR_ERR_UNSUPPORTED);
   close_setup(&s);

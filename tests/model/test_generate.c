@@ -123,7 +123,8 @@ static tsr_generate_options with_everything(tsr_generate_options options)
   options.min_length = 6;
   options.forced_bos_id = 3;
   options.forced_eos_id = 0;
-  options.suppressed[0] = 5;
+  static const int32_t suppressed[] = {5};
+  options.suppressed = suppressed;
   options.n_suppressed = 1;
   options.early_stopping = TSR_EARLY_TRUE;
   return options;
@@ -158,7 +159,7 @@ static int32_t check_fewer_rows(const fixture *f, const char *device, int32_t eo
 {
   setup s;
   tsr_generation x;
-  open_setup(f, device, &(tsr_transformer_options){.workers = 1, .strict = 1}, &s);
+  open_setup(f, device, &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .workers = 1, .strict = 1}, &s);
   s.model->config.eos_id = eos;
   check(tsr_generate(s.transformer, b->n, b->source, b->lengths, b->n, options, NULL, NULL, &x));
   for (int32_t i = 0; i < b->n * options->n_best; i++) {
@@ -179,7 +180,7 @@ static void test_fewer_rows(void **state)
     random_model_write(f->folder, &models[m]);
     setup single;
     batch b;
-    open_setup(f, "reference", &(tsr_transformer_options){.workers = 1}, &single);
+    open_setup(f, "reference", &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .workers = 1}, &single);
     make_batch(models[m].seed + 3, 37, N, &b);
     choose_end(&single, &b);
     int32_t n_fewer[MOST_DEVICES] = {0};
@@ -273,7 +274,7 @@ static void test_words(void **state)
     const int32_t *ids = g.hypotheses[0].ids;
     const int32_t words[] = {2, ids[0], ids[1], 2, 36, 36};
     options.n_words = (int32_t)(sizeof words / sizeof words[0]);
-    memcpy(options.words, words, sizeof words);
+    options.words = words;
     tsr_generation banned;
     check(tsr_generate(s.transformer, N_SENTENCES, b.source, b.lengths, 0, &options, NULL, NULL, &banned));
     int32_t first_tokens = 0;
@@ -286,12 +287,13 @@ static void test_words(void **state)
     assert_true(first_tokens > 0);
     /* A word longer than what there is when its last token comes bans nothing. */
     options.n_words = 4;
-    memcpy(options.words, (const int32_t[]){3, s.model->config.decoder_start_id, ids[0], ids[1]}, 4 * sizeof *ids);
+    int32_t longer[] = {3, s.model->config.decoder_start_id, ids[0], ids[1]};
+    options.words = longer;
     tsr_generation same;
     check(tsr_generate(s.transformer, 1, b.source, b.lengths, 0, &options, NULL, NULL, &same));
     assert_memory_equal(same.hypotheses[0].ids, ids, 2 * sizeof *ids);
     tsr_generation_finish(&same);
-    options.words[0] = 4;
+    longer[0] = 4;
     tsr_generation none;
     assert_int_equal(tsr_generate(s.transformer, 1, b.source, b.lengths, 0, &options, NULL, NULL, &none),
                      TSR_ERR_ARGUMENT);
@@ -315,11 +317,10 @@ static void test_renormalize(void **state)
   tsr_generate_options options = options_for(&s, 3);
   options.renormalize = 1;
   options.n_suppressed = 2;
-  options.suppressed[0] = 5;
-  options.suppressed[1] = 36;
+  options.suppressed = (const int32_t[]){5, 36};
   for (int32_t n_words = 0; n_words <= 3; n_words += 3) {
     options.n_words = n_words; /* with a word, the mask has a row for each hypothesis */
-    memcpy(options.words, (const int32_t[]){2, 36, 36}, 3 * sizeof(int32_t));
+    options.words = (const int32_t[]){2, 36, 36};
     tsr_generation g;
     check(tsr_generate(s.transformer, N_SENTENCES, b.source, b.lengths, 4, &options, NULL, NULL, &g));
     for (int32_t i = 0; i < N_SENTENCES * options.n_best; i++) {
@@ -364,7 +365,7 @@ static void test_stale_states(void **state)
     setup fresh;
     setup used;
     batch b;
-    const tsr_transformer_options few = {.cache = 2};
+    const tsr_transformer_options few = {TSR_SIZED(tsr_transformer_options), .cache = 2};
     open_setup(f, device_name(f, d), NULL, &fresh);
     open_setup(f, device_name(f, d), &few, &used);
     make_batch(21, 37, N_SENTENCES, &b);
@@ -434,7 +435,7 @@ static void test_devices_equal_reference(void **state)
         setup reference;
         setup s;
         batch b;
-        tsr_transformer_options options = {.weights = types[w]};
+        tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = types[w]};
         open_setup(f, "reference", &options, &reference);
         open_setup(f, device_name(f, d), &options, &s);
         make_batch(models[m].seed + 2, 37, N_SENTENCES, &b);
@@ -559,7 +560,7 @@ static void test_long_loop(void **state)
   random_model_write(f->folder, &tiny);
   for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
     setup s;
-    const tsr_transformer_options strict = {.strict = 1, .workers = 1};
+    const tsr_transformer_options strict = {TSR_SIZED(tsr_transformer_options), .strict = 1, .workers = 1};
     open_setup(f, device_name(f, d), &strict, &s);
     check_loop(&s, 1);
     check_loop(&s, 4);

@@ -232,7 +232,9 @@ static void check_times(const fixture *f, const char *device, int32_t beam)
   enum { SENTENCES = 9 };
   setup s;
   /* Two programs are kept: what a third drops must not be lost. */
-  open_setup(f, device, &(tsr_transformer_options){.profile = 1, .cache = 2, .workers = 2}, &s);
+  open_setup(f, device,
+             &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .profile = 1, .cache = 2, .workers = 2},
+             &s);
   batch b;
   make_batch(11, V, SENTENCES, &b);
   tsr_generate_options options = options_for(&s, beam);

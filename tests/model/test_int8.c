@@ -11,8 +11,8 @@
 
 enum { N_SENTENCES = 5 };
 
-static const tsr_transformer_options as_i8 = {.weights = TSR_I8};
-static const tsr_transformer_options as_f32 = {.weights = TSR_F32};
+static const tsr_transformer_options as_i8 = {TSR_SIZED(tsr_transformer_options), .weights = TSR_I8};
+static const tsr_transformer_options as_f32 = {TSR_SIZED(tsr_transformer_options), .weights = TSR_F32};
 
 static const random_model models[] = {
     {.seed = 31, .d_model = 48, .d_ff = 160},
@@ -167,7 +167,7 @@ static void test_strict(void **state)
   const fixture *f = *state;
   random_model_write(f->folder, &models[1]);
   for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
-    const tsr_transformer_options strict = {.weights = TSR_I8, .strict = 1};
+    const tsr_transformer_options strict = {TSR_SIZED(tsr_transformer_options), .weights = TSR_I8, .strict = 1};
     const int32_t source[] = {5, 6, 7}, length = 3;
     setup s;
     open_setup(f, device_name(f, d), &strict, &s);

@@ -233,13 +233,18 @@ static tsr_status read_settings(const char *folder, const char *text, tsr_genera
   tsr_model *model = NULL;
   assert_int_equal(tsr_model_open(folder, &model), TSR_OK);
   tsr_status status = tsr_generate_defaults(model, options);
+  static int32_t ends[4]; /* the lists are the model's */
+  for (int32_t i = 0; status == TSR_OK && i < options->n_eos && i < 4; i++) {
+    ends[i] = options->eos[i];
+  }
+  options->eos = ends;
   tsr_model_close(model);
   return status;
 }
 
 static void test_settings(void **state)
 {
-  tsr_generate_options o;
+  tsr_generate_options o = {TSR_SIZED(tsr_generate_options)};
   assert_int_equal(read_settings(*state, "{}", &o), TSR_OK);
   assert_int_equal(o.beam, 1);
   assert_int_equal(o.max_length, 21);
@@ -287,6 +292,44 @@ static void test_settings(void **state)
   assert_int_equal(o.min_length, 1);
 }
 
+/* Lists are as long as a file has them, and those of a model are the same as often as they are read. */
+static void test_long_lists(void **state)
+{
+  enum { N = 300, TOKENS = 37 };
+  char text[N * 16 + 256] = "{\"bad_words_ids\":[";
+  size_t used = strlen(text);
+  for (int i = 0; i < N; i++) {
+    used += (size_t)snprintf(text + used, sizeof text - used, "%s[%d,%d]", i > 0 ? "," : "", i % TOKENS, i / TOKENS);
+  }
+  used += (size_t)snprintf(text + used, sizeof text - used, "],\"suppress_tokens\":[");
+  for (int i = 1; i < TOKENS; i++) {
+    used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", i > 1 ? "," : "", i);
+  }
+  used += (size_t)snprintf(text + used, sizeof text - used, "],\"eos_token_id\":[0,1,2,3,4,5,6,7,8,9,10,11]}");
+  assert_true(used < sizeof text);
+  random_model tiny = {.positions = 64};
+  random_model_write(*state, &tiny);
+  write_text(path_in(*state, "generation_config.json"), text);
+  tsr_model *model = NULL;
+  assert_int_equal(tsr_model_open(*state, &model), TSR_OK);
+  tsr_generate_options o = {TSR_SIZED(tsr_generate_options)};
+  tsr_generate_options again = {TSR_SIZED(tsr_generate_options)};
+  assert_int_equal(tsr_generate_defaults(model, &o), TSR_OK);
+  assert_int_equal(tsr_generate_defaults(model, &again), TSR_OK);
+  assert_int_equal(o.n_words, 3 * N);
+  for (int i = 0; i < N; i++) {
+    const int32_t word[] = {2, i % TOKENS, i / TOKENS};
+    assert_memory_equal(o.words + 3 * (size_t)i, word, sizeof word);
+  }
+  assert_int_equal(o.n_suppressed, TOKENS - 1);
+  assert_int_equal(o.suppressed[TOKENS - 2], TOKENS - 1);
+  assert_int_equal(o.n_eos, 12);
+  assert_int_equal(o.eos[11], 11);
+  assert_ptr_equal(o.words, again.words);
+  assert_ptr_equal(o.eos, again.eos);
+  tsr_model_close(model);
+}
+
 /* What Marian's files leave out stands for its defaults; what generation_config.json leaves out stands for nothing. */
 static void test_marian_defaults(void **state)
 {
@@ -314,7 +357,7 @@ static void test_marian_defaults(void **state)
       write_text(path_in(*state, "generation_config.json"), rows[i].generation);
     }
     tsr_model *model = NULL;
-    tsr_generate_options o;
+    tsr_generate_options o = {TSR_SIZED(tsr_generate_options)};
     assert_int_equal(tsr_model_open(*state, &model), TSR_OK);
     assert_int_equal(tsr_generate_defaults(model, &o), TSR_OK);
     assert_int_equal(tsr_model_config(model)->decoder_start_id, rows[i].start);
@@ -347,7 +390,7 @@ static void test_refused_settings(void **state)
       {"{\"forced_eos_token_id\":99}", TSR_ERR_FORMAT, "forced_eos_token_id"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    tsr_generate_options o;
+    tsr_generate_options o = {TSR_SIZED(tsr_generate_options)};
     assert_int_equal(read_settings(*state, rows[i].text, &o), rows[i].status);
     assert_message_has("generation_config.json");
     assert_message_has(rows[i].key);
@@ -366,6 +409,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(test_bad_configs, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_marian_defaults, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_settings, make_folder, remove_folder),
+      cmocka_unit_test_setup_teardown(test_long_lists, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_refused_settings, make_folder, remove_folder),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

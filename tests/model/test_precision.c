@@ -106,7 +106,7 @@ static const tsr_backend *query_gpu(uint32_t major, const tsr_host *host)
 static tsr_dtype states_of(const fixture *f, const char *device, tsr_dtype weights)
 {
   setup s;
-  open_setup(f, device, &(tsr_transformer_options){.weights = weights}, &s);
+  open_setup(f, device, &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .weights = weights}, &s);
   tsr_dtype states = s.transformer->states;
   close_setup(&s);
   return states;
@@ -116,7 +116,7 @@ static fixture with_gpu(const fixture *f, uint64_t has)
 {
   features = has;
   fixture own = {.folder = f->folder};
-  check(tsr_runtime_create(&(tsr_runtime_options){.path = ""}, &own.runtime));
+  check(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = ""}, &own.runtime));
   check(tsr_runtime_register(own.runtime, query_gpu));
   return own;
 }
@@ -178,8 +178,8 @@ static void test_generations(void **state)
   for (int32_t m = 0; m < N_MODELS; m++) {
     random_model_write(f->folder, &models[m]);
     fixture own = with_gpu(f, TSR_FEATURE_F16_STORAGE);
-    check_generations(&own, "gpu", &(tsr_transformer_options){.weights = TSR_F16});
-    check_generations(&own, "gpu", &(tsr_transformer_options){.weights = TSR_BF16});
+    check_generations(&own, "gpu", &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .weights = TSR_F16});
+    check_generations(&own, "gpu", &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .weights = TSR_BF16});
     tsr_runtime_destroy(own.runtime);
   }
 }
@@ -202,11 +202,12 @@ static void test_beside_f32(void **state)
     setup exact;
     size_t n;
     random_model_write(f->folder, &models[m]);
-    open_setup(f, "reference", &(tsr_transformer_options){.weights = TSR_F32}, &exact);
+    open_setup(f, "reference", &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .weights = TSR_F32},
+               &exact);
     float *wanted = forward_random(&exact, &n);
     for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
       for (int32_t k = 0; k < N_HALVES; k++) {
-        const tsr_transformer_options wish = {.weights = halves[k].type};
+        const tsr_transformer_options wish = {TSR_SIZED(tsr_transformer_options), .weights = halves[k].type};
         setup s;
         open_setup(f, device_name(f, d), &wish, &s);
         float *found = forward_random(&s, &n);
@@ -298,7 +299,9 @@ static void check_searches(const fixture *f, const char *device, const setup *ex
   tsr_shortlist *list;
   setup s;
   batch b;
-  open_setup(f, device, &(tsr_transformer_options){.weights = halves[which].type, .workers = 1}, &s);
+  open_setup(
+      f, device,
+      &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .weights = halves[which].type, .workers = 1}, &s);
   const tsr_device_properties *properties = tsr_device_get_properties(s.device);
   const int is_gpu = properties->type != TSR_DEVICE_CPU && properties->type != TSR_DEVICE_REFERENCE;
   assert_int_equal(s.transformer->states,
@@ -327,7 +330,9 @@ static void test_searches(void **state)
     setup exact;
     batch b;
     random_model_write(f->folder, &models[m]);
-    open_setup(f, "reference", &(tsr_transformer_options){.weights = TSR_F32, .workers = 1}, &exact);
+    open_setup(f, "reference",
+               &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .weights = TSR_F32, .workers = 1},
+               &exact);
     make_batch(78, tsr_model_config(exact.model)->target_vocabulary, MANY, &b);
     choose_end(&exact, &b);
     free_batch(&b);

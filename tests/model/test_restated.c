@@ -39,13 +39,13 @@ static void greedy_raised(tsr_generate_options *o)
 
 static void greedy_ends(tsr_generate_options *o)
 {
+  static const int32_t ends[] = {0, 11, 7};
+  static const int32_t first[] = {1, 2, 3};
   o->n_eos = 3;
-  o->eos[0] = 0;
-  o->eos[1] = 11;
-  o->eos[2] = 7;
+  o->eos = ends;
   o->min_length = 4;
   o->n_begin_suppressed = 3;
-  memcpy(o->begin_suppressed, (const int32_t[]){1, 2, 3}, 3 * sizeof(int32_t));
+  o->begin_suppressed = first;
   o->forced_eos_id = 7;
 }
 
@@ -113,11 +113,13 @@ static void beam_ends(tsr_generate_options *o)
 
 static void beam_words(tsr_generate_options *o)
 {
+  static const int32_t suppressed[] = {4, 9};
+  static const int32_t words[] = {2, 3, 3, 3, 8, 8, 8};
   beam(o);
   o->n_suppressed = 2;
-  memcpy(o->suppressed, (const int32_t[]){4, 9}, 2 * sizeof(int32_t));
+  o->suppressed = suppressed;
   o->n_words = 7;
-  memcpy(o->words, (const int32_t[]){2, 3, 3, 3, 8, 8, 8}, 7 * sizeof(int32_t));
+  o->words = words;
 }
 
 static void beam_renormalised(tsr_generate_options *o)
@@ -135,12 +137,13 @@ static void beam_words_renormalised(tsr_generate_options *o)
 
 static void marian(tsr_generate_options *o)
 {
+  static const int32_t suppressed[] = {1};
   beam(o);
   o->search = TSR_SEARCH_MARIAN;
   o->word_penalty = 0.2f;
   o->max_length_factor = 1.3f;
   o->n_suppressed = 1;
-  o->suppressed[0] = 1;
+  o->suppressed = suppressed;
 }
 
 static void marian_of_one(tsr_generate_options *o)

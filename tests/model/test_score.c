@@ -49,7 +49,7 @@ static void check_target(const setup *s, const int32_t *source, int32_t length, 
 
 static void check_model(const setup *s, const random_model *model)
 {
-  const tsr_score_options options = {.n_batch = 4, .length_penalty = 0.6f};
+  const tsr_score_options options = {TSR_SIZED(tsr_score_options), .n_batch = 4, .length_penalty = 0.6f};
   batch sources, targets;
   tsr_scores scores;
   int32_t lengths[N_SENTENCES];
@@ -201,7 +201,7 @@ static void check_loss(const setup *s, const json_t *golden)
   const json_t *labels = json_object_get(golden, "labels");
   const json_t *starts = json_array_get(json_object_get(golden, "decoder_input_ids"), 0);
   const int32_t start = (int32_t)json_integer_value(json_array_get(starts, 0));
-  const tsr_score_options options = {.length_penalty = 1.0f, .decoder_start_id = &start};
+  const tsr_score_options options = {TSR_SIZED(tsr_score_options), .length_penalty = 1.0f, .decoder_start_id = &start};
   int32_t source[LOSS_ROWS][LOSS_ROOM], target[LOSS_ROWS][LOSS_ROOM], source_lengths[LOSS_ROWS], lengths[LOSS_ROWS];
   const int32_t *sources[LOSS_ROWS], *targets[LOSS_ROWS];
   size_t n = json_array_size(labels);

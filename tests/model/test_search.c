@@ -20,9 +20,12 @@
 
 enum { V = 10, START = 9, EOS = 0 };
 
+static const int32_t ends[] = {EOS};
+
 static tsr_generate_options plain(void)
 {
-  return (tsr_generate_options){.beam = 1,
+  return (tsr_generate_options){TSR_SIZED(tsr_generate_options),
+                                .beam = 1,
                                 .n_best = 1,
                                 .max_length = 20,
                                 .length_penalty = 1.0f,
@@ -30,7 +33,7 @@ static tsr_generate_options plain(void)
                                 .forced_bos_id = -1,
                                 .forced_eos_id = -1,
                                 .n_eos = 1,
-                                .eos = {EOS}};
+                                .eos = ends};
 }
 
 /* ---- what changes the scores ------------------------------------------------------------------------------------- */
@@ -125,11 +128,11 @@ static void test_lengths_and_words(void **state)
   tsr_generate_options options = plain();
   options.min_length = 3;
   options.n_eos = 2;
-  options.eos[1] = 5;
+  options.eos = (const int32_t[]){EOS, 5};
   options.n_suppressed = 1;
-  options.suppressed[0] = 6;
+  options.suppressed = (const int32_t[]){6};
   options.n_begin_suppressed = 1;
-  options.begin_suppressed[0] = 7;
+  options.begin_suppressed = (const int32_t[]){7};
   assert_false(tsr_filter_is_by_row(&options));
   assert_int_equal(tsr_filter_shared(&options), 4);
   memcpy(expected, scores, sizeof expected);
@@ -146,7 +149,7 @@ static void test_lengths_and_words(void **state)
   options = plain();
   static const int32_t words[] = {2, 2, 4, 3, 1, 2, 8, 2, 1, 3, 4, START, 1, 2, 5};
   options.n_words = 15;
-  memcpy(options.words, words, sizeof words);
+  options.words = words;
   memcpy(expected, scores, sizeof expected);
   expected[4] = expected[8] = NAN; /* of four tokens: longer than what there is */
   check_filter(&options, &(tsr_filter_row){.ids = ids, .length = 3}, expected);
@@ -276,7 +279,7 @@ static void test_patience_and_ends(void **state)
     options.early_stopping = TSR_EARLY_TRUE;
     options.patience = rows[i].patience;
     options.n_eos = 2;
-    options.eos[1] = 3;
+    options.eos = (const int32_t[]){EOS, 3};
     assert_int_equal(tsr_search_beam_candidates(&options), 6);
     tsr_beam beam;
     assert_int_equal(tsr_beam_init(&beam, &options, 5, NULL), TSR_OK);

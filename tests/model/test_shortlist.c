@@ -75,7 +75,7 @@ static void compare_searches(const setup *s, const batch *b, const tsr_shortlist
   for (int32_t beam = 1; beam <= 3; beam += 2) {
     tsr_generate_options options = options_for(s, beam);
     compare(s, b, options, list);
-    options.suppressed[0] = 5;
+    options.suppressed = (const int32_t[]){5};
     options.n_suppressed = 1;
     options.min_length = 6;
     options.scores = 1;
@@ -104,7 +104,7 @@ static void test_all_tokens(void **state)
     random_model_write(f->folder, &models[m]);
     for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
       for (int32_t k = 0; k < (m == 0 ? 3 : 1); k++) {
-        const tsr_transformer_options wish = {.weights = dtypes[k]};
+        const tsr_transformer_options wish = {TSR_SIZED(tsr_transformer_options), .weights = dtypes[k]};
         setup s;
         batch b;
         open_setup(f, device_name(f, d), &wish, &s);

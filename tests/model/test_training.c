@@ -16,7 +16,8 @@
 
 #include "tests/model/training.h"
 
-static const tsr_training_options dropping = {.dropout = 0.1f,
+static const tsr_training_options dropping = {TSR_SIZED(tsr_training_options),
+                                              .dropout = 0.1f,
                                               .attention_dropout = 0.15f,
                                               .activation_dropout = 0.05f,
                                               .label_smoothing = 0.1f,
@@ -247,8 +248,12 @@ static void test_updates(void **state)
 
 /* ---- batches added up -------------------------------------------------------------------------------------------- */
 
-static const tsr_training_options plain = {
-    .label_smoothing = 0.1f, .epsilon = 1e-2f, .max_norm = 0.3f, .average = 1, .weight_decay = 0.01f};
+static const tsr_training_options plain = {TSR_SIZED(tsr_training_options),
+                                           .label_smoothing = 0.1f,
+                                           .epsilon = 1e-2f,
+                                           .max_norm = 0.3f,
+                                           .average = 1,
+                                           .weight_decay = 0.01f};
 
 static void expect_same_states(const training *a, const training *b, const char *device)
 {

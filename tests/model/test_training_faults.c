@@ -16,7 +16,8 @@
 
 #include "tests/model/training.h"
 
-static const tsr_training_options dropping = {.dropout = 0.1f,
+static const tsr_training_options dropping = {TSR_SIZED(tsr_training_options),
+                                              .dropout = 0.1f,
                                               .attention_dropout = 0.1f,
                                               .activation_dropout = 0.1f,
                                               .label_smoothing = 0.2f,
@@ -200,7 +201,7 @@ static void test_norm_overflows(void **state)
 
 static void test_evaluate(void **state)
 {
-  static const tsr_training_options nothing = {.average = 1};
+  static const tsr_training_options nothing = {TSR_SIZED(tsr_training_options), .average = 1};
   tsr_device_info info;
   const char *name;
   for (int32_t d = 0; (name = training_device(*state, d, &info)) != NULL; d++) {

@@ -123,12 +123,10 @@ static void test_shares(void **state)
     tsr_model *model = make_model(m);
     int64_t buffers = 0;
     for (int32_t recompute = 0; recompute < 2; recompute++) {
-      const tsr_training_options options = {.dropout = 0.1f,
-                                            .attention_dropout = 0.1f,
-                                            .label_smoothing = 0.1f,
-                                            .max_norm = 1.0f,
-                                            .average = 1,
-                                            .recompute = recompute};
+      const tsr_training_options options = {
+          TSR_SIZED(tsr_training_options), .dropout = 0.1f,  .attention_dropout = 0.1f,
+          .label_smoothing = 0.1f,         .max_norm = 1.0f, .average = 1,
+          .recompute = recompute};
       tsr_program *program;
       tsr_program_statistics s;
       require_ok(tsr_training_program(model, &options, TSR_STEP_UPDATE, &m->size, &program), m->name);

@@ -133,7 +133,8 @@ static void test_workers_equal_one(void **state)
       setup one;
       batch b;
       tsr_generation expected;
-      open_setup(f, device_name(f, d), &(tsr_transformer_options){.workers = 1}, &one);
+      open_setup(f, device_name(f, d), &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .workers = 1},
+                 &one);
       make_batch(41, 37, N_SENTENCES, &b);
       tsr_generate_options options = options_for(&one, beam);
       generate(&one, &b, &options, &expected);
@@ -141,7 +142,8 @@ static void test_workers_equal_one(void **state)
       for (int32_t workers = 2; workers <= MAX_WORKERS; workers += MAX_WORKERS - 2) {
         setup several;
         tsr_generation found;
-        open_setup(f, device_name(f, d), &(tsr_transformer_options){.workers = workers}, &several);
+        open_setup(f, device_name(f, d),
+                   &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .workers = workers}, &several);
         generate(&several, &b, &options, &found);
         check_statistics(&several, &b, workers);
         for (int32_t i = 0; i < b.n * options.n_best; i++) {
@@ -184,7 +186,7 @@ static void test_progress(void **state)
   random_model_write(f->folder, &model);
   setup s;
   batch b;
-  open_setup(f, "reference", &(tsr_transformer_options){.workers = 3}, &s);
+  open_setup(f, "reference", &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .workers = 3}, &s);
   make_batch(42, 37, N_SENTENCES, &b);
   tsr_generate_options options = options_for(&s, 1);
   for (int32_t round = 0; round < 2; round++) {
@@ -234,9 +236,9 @@ static void test_errors(void **state)
   setup s;
   batch b;
   tsr_generation expected;
-  check(tsr_runtime_create(&(tsr_runtime_options){.path = ""}, &own.runtime));
+  check(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = ""}, &own.runtime));
   check(tsr_runtime_register(own.runtime, failing_query));
-  open_setup(&own, "failing", &(tsr_transformer_options){.workers = 3}, &s);
+  open_setup(&own, "failing", &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .workers = 3}, &s);
   make_batch(43, 37, N_SENTENCES, &b);
   tsr_generate_options options = options_for(&s, 1);
   generate(&s, &b, &options, &expected);
@@ -271,7 +273,8 @@ static void test_few_sentences(void **state)
   const fixture *f = *state;
   random_model_write(f->folder, &model);
   setup s;
-  open_setup(f, "reference", &(tsr_transformer_options){.workers = MAX_WORKERS}, &s);
+  open_setup(f, "reference", &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .workers = MAX_WORKERS},
+             &s);
   const int32_t ids[] = {3, 1, 4};
   const int32_t *const source[] = {ids, ids, ids};
   for (int32_t beam = 1; beam <= 3; beam += 2) {
@@ -309,7 +312,9 @@ static void test_bad_arguments(void **state)
   tsr_transformer *transformer;
   check(tsr_model_open(f->folder, &opened));
   check(tsr_device_open(f->runtime, "reference", &device));
-  assert_int_equal(tsr_transformer_create(opened, device, &(tsr_transformer_options){.workers = -1}, &transformer),
+  assert_int_equal(tsr_transformer_create(opened, device,
+                                          &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .workers = -1},
+                                          &transformer),
                    TSR_ERR_ARGUMENT);
   assert_null(transformer);
   tsr_device_close(device);

@@ -78,8 +78,9 @@ static void draw_batch(uint64_t seed, batch *b)
   }
 }
 
-static const tsr_training_options options = {
-    .dropout = 0.1f, .attention_dropout = 0.1f, .activation_dropout = 0.1f, .label_smoothing = 0.1f, .max_norm = 1.0f};
+static const tsr_training_options options = {TSR_SIZED(tsr_training_options), .dropout = 0.1f,
+                                             .attention_dropout = 0.1f,       .activation_dropout = 0.1f,
+                                             .label_smoothing = 0.1f,         .max_norm = 1.0f};
 
 /* 1 if the device runs every line of a step itself: with another's help it would prove little. */
 static int runs_all(const tsr_model *model, tsr_device *device)

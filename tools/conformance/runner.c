@@ -145,7 +145,7 @@ tsr_status check_execution_init(check_execution *execution, const check_build *b
                                 check_device *device, int32_t keep_all, int32_t profile)
 {
   const tsr_program_desc *program = tsr_program_describe(build->program);
-  tsr_compile_options options = {.strict = 1, .keep_all = keep_all, .profile = profile};
+  tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .strict = 1, .keep_all = keep_all, .profile = profile};
   tsr_binding *bindings = calloc((size_t)program->n_storages, sizeof(*bindings));
   tsr_status status;
 

@@ -13,6 +13,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/philox.h"
+#include "core/base/sized.h"
 #include "tessera/tensor.h"
 
 static void test_messages(void **state)
@@ -163,12 +164,73 @@ static void test_philox(void **state)
   }
 }
 
+/* A struct at three ages: as a caller of the first version knew it, as the library has it, and of the future. */
+typedef struct old_options {
+  uint32_t struct_size;
+  int32_t a;
+} old_options;
+typedef struct options {
+  uint32_t struct_size;
+  int32_t a;
+  int32_t b;
+  int32_t c;
+} options;
+typedef struct new_options {
+  uint32_t struct_size;
+  int32_t a;
+  int32_t b;
+  int32_t c;
+  int64_t d;
+} new_options;
+
+static void test_sized_read(void **state)
+{
+  (void)state;
+  options copy;
+  assert_int_equal(TSR_SIZED_READ(options, a, NULL, &copy), TSR_OK);
+  assert_true(copy.struct_size == sizeof copy && copy.a == 0 && copy.b == 0 && copy.c == 0);
+  const options same = {TSR_SIZED(options), .a = 1, .b = 2, .c = 3};
+  assert_int_equal(TSR_SIZED_READ(options, a, &same, &copy), TSR_OK);
+  assert_memory_equal(&copy, &same, sizeof same);
+  const old_options old[2] = {{TSR_SIZED(old_options), .a = 7}, {.struct_size = 99, .a = 99}};
+  assert_int_equal(TSR_SIZED_READ(options, a, &old[0], &copy), TSR_OK);
+  assert_true(copy.struct_size == sizeof copy && copy.a == 7 && copy.b == 0 && copy.c == 0);
+  new_options later = {TSR_SIZED(new_options), .a = 1, .b = 2, .c = 3};
+  assert_int_equal(TSR_SIZED_READ(options, a, &later, &copy), TSR_OK);
+  assert_memory_equal(&copy, &same, sizeof same);
+  later.d = 1;
+  assert_int_equal(TSR_SIZED_READ(options, a, &later, &copy), TSR_ERR_ARGUMENT);
+  assert_non_null(strstr(tsr_error_message(), "options: the field at byte 16 of 24 is set"));
+  static const uint32_t impossible[] = {0, 1, sizeof(old_options) - 1, 100000, UINT32_MAX};
+  for (size_t i = 0; i < sizeof impossible / sizeof impossible[0]; i++) {
+    const options wrong = {.struct_size = impossible[i]};
+    assert_int_equal(TSR_SIZED_READ(options, a, &wrong, &copy), TSR_ERR_ARGUMENT);
+    assert_non_null(strstr(tsr_error_message(), "options: struct_size is "));
+  }
+}
+
+static void test_sized_write(void **state)
+{
+  (void)state;
+  const options filled = {TSR_SIZED(options), .a = 1, .b = 2, .c = 3};
+  old_options old[2] = {{TSR_SIZED(old_options), .a = 7}, {.struct_size = 99, .a = 99}};
+  assert_int_equal(TSR_SIZED_WRITE(options, a, &filled, &old[0]), TSR_OK);
+  assert_true(old[0].struct_size == sizeof(old_options) && old[0].a == 1);
+  assert_true(old[1].struct_size == 99 && old[1].a == 99); /* nothing behind it was touched */
+  new_options later = {TSR_SIZED(new_options), .a = 9, .b = 9, .c = 9, .d = 9};
+  assert_int_equal(TSR_SIZED_WRITE(options, a, &filled, &later), TSR_OK);
+  assert_true(later.struct_size == sizeof later && later.a == 1 && later.b == 2 && later.c == 3 && later.d == 0);
+  later.struct_size = 0;
+  assert_int_equal(TSR_SIZED_WRITE(options, a, &filled, &later), TSR_ERR_ARGUMENT);
+  assert_int_equal(TSR_SIZED_WRITE(options, a, &filled, NULL), TSR_ERR_ARGUMENT);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_messages), cmocka_unit_test(test_f16),    cmocka_unit_test(test_bf16),
-      cmocka_unit_test(test_convert),  cmocka_unit_test(test_shapes), cmocka_unit_test(test_arena),
-      cmocka_unit_test(test_philox),
+      cmocka_unit_test(test_messages), cmocka_unit_test(test_f16),        cmocka_unit_test(test_bf16),
+      cmocka_unit_test(test_convert),  cmocka_unit_test(test_shapes),     cmocka_unit_test(test_arena),
+      cmocka_unit_test(test_philox),   cmocka_unit_test(test_sized_read), cmocka_unit_test(test_sized_write),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

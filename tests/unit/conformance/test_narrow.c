@@ -157,7 +157,8 @@ static void test_bounds(void **state)
   tsr_device *opened;
   check_device reference, device;
   check_table cases;
-  assert_int_equal(tsr_runtime_create(&(tsr_runtime_options){.path = ""}, &runtime), TSR_OK);
+  assert_int_equal(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = ""}, &runtime),
+                   TSR_OK);
   assert_int_equal(tsr_runtime_register(runtime, tessera_backend_query), TSR_OK);
   assert_int_equal(tsr_runtime_register(runtime, query_rounding), TSR_OK);
   assert_int_equal(tsr_device_open(runtime, "reference", &opened), TSR_OK);

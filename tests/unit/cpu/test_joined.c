@@ -50,7 +50,8 @@ static found run(tsr_device *device, const extents *s, tsr_dtype dtype, int32_t 
     check(tsr_buffer_write(buffers[i], 0, sizes[i], bytes[i]));
     bindings[i] = (tsr_binding){.tensor = tensors[i], .buffer = buffers[i]};
   }
-  const tsr_compile_options options = {.bindings = bindings, .n_bindings = 2, .strict = 1, .keep_all = keep_all};
+  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .bindings = bindings, .n_bindings = 2,
+                                       .strict = 1, .keep_all = keep_all};
   check(tsr_executable_create(device, p, &options, &executable));
   check(tsr_executable_write(executable, given, a, a_size * (int64_t)sizeof *a));
   check(tsr_executable_run(executable));
@@ -80,7 +81,7 @@ static void compare(tsr_device *device, const extents *s, data kind, tsr_dtype d
 static tsr_runtime *open_runtime(void)
 {
   tsr_runtime *runtime;
-  check(tsr_runtime_create(&(tsr_runtime_options){.path = CPU_FOLDER}, &runtime));
+  check(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = CPU_FOLDER}, &runtime));
   check(tsr_runtime_option(runtime, "THREADS", "2"));
   check(tsr_runtime_option(runtime, "CPU_LEVEL", "all"));
   return runtime;
@@ -177,7 +178,8 @@ static void norm_of_sum(tsr_device *device, int32_t as_bias, int32_t is_view, co
   for (int32_t i = 0; i < NORM_ROWS; i++) {
     column[i] = a[i * NORM_ROWS + NORM_COLUMN] + a[NORM_COLUMN * NORM_ROWS + i];
   }
-  check(tsr_executable_create(device, p, &(tsr_compile_options){.strict = 1}, &executable));
+  check(tsr_executable_create(device, p, &(tsr_compile_options){TSR_SIZED(tsr_compile_options), .strict = 1},
+                              &executable));
   check(tsr_executable_write(executable, x, a, NORM_SIZE * (int64_t)sizeof *a));
   check(tsr_executable_write(executable, given, column, sizeof column));
   check(tsr_executable_run(executable));

@@ -173,7 +173,7 @@ static void write_inputs(const chain *c, tsr_executable *executable)
 /* The outputs, and in *joined how many lines took no time. */
 static void run(tsr_device *device, const chain *c, int32_t keep_all, float *results[MAX_OUTPUTS], int32_t *joined)
 {
-  const tsr_compile_options options = {.strict = 1, .keep_all = keep_all, .profile = 1};
+  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .strict = 1, .keep_all = keep_all, .profile = 1};
   const int32_t n_lines = tsr_program_line_count(c->program);
   uint64_t nanoseconds[MAX_LINES];
   tsr_executable *executable;
@@ -221,7 +221,7 @@ static void compare(tsr_device *device, build_fn build)
 static void on_each_level(const build_fn *builders, size_t n)
 {
   tsr_runtime *runtime;
-  check(tsr_runtime_create(&(tsr_runtime_options){.path = CPU_FOLDER}, &runtime));
+  check(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = CPU_FOLDER}, &runtime));
   check(tsr_runtime_option(runtime, "THREADS", "2"));
   check(tsr_runtime_option(runtime, "CPU_LEVEL", "all"));
   for (int32_t level = 0; level < tsr_runtime_device_count(runtime); level++) {

@@ -34,7 +34,7 @@ static void check(tsr_status status)
 /* The cpu backend with a device per instruction level; returns how many. */
 static int32_t open_runtime(const char *threads, tsr_runtime **runtime)
 {
-  check(tsr_runtime_create(&(tsr_runtime_options){.path = CPU_FOLDER}, runtime));
+  check(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = CPU_FOLDER}, runtime));
   check(tsr_runtime_option(*runtime, "THREADS", threads));
   check(tsr_runtime_option(*runtime, "CPU_LEVEL", "all"));
   const int32_t n = tsr_runtime_device_count(*runtime);
@@ -288,7 +288,8 @@ static void sample_open(tsr_device *device, int32_t which, sample *s)
   check(tsr_program_create(&p));
   builders[which](p, s, device);
   check(tsr_program_status(p));
-  const tsr_compile_options options = {.bindings = s->bindings, .n_bindings = s->n_constants, .strict = 1};
+  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .bindings = s->bindings,
+                                       .n_bindings = s->n_constants, .strict = 1};
   check(tsr_executable_create(device, p, &options, &s->executable));
   for (int32_t i = 0; i < s->n_inputs; i++) {
     void *values = values_of(p, s->inputs[i], (uint64_t)i);
@@ -436,7 +437,7 @@ static void generate(const tsr_model *model, tsr_device *device, tsr_dtype weigh
                      tsr_generation *generation)
 {
   tsr_transformer *transformer;
-  tsr_generate_options options;
+  tsr_generate_options options = {TSR_SIZED(tsr_generate_options)};
   int32_t ids[N_SENTENCES][LENGTH], lengths[N_SENTENCES];
   const int32_t *source[N_SENTENCES];
   uint64_t seed = 5;
@@ -447,8 +448,9 @@ static void generate(const tsr_model *model, tsr_device *device, tsr_dtype weigh
     lengths[i] = LENGTH - 3 * i;
     source[i] = ids[i];
   }
-  check(tsr_transformer_create(model, device, &(tsr_transformer_options){.weights = weights, .workers = 1},
-                               &transformer));
+  check(tsr_transformer_create(
+      model, device, &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .weights = weights, .workers = 1},
+      &transformer));
   check(tsr_generate_defaults(model, &options));
   options.beam = beam;
   options.n_best = beam;

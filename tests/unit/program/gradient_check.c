@@ -82,7 +82,7 @@ int gradient_setup(void **state)
 {
   static tsr_device *device;
   static tsr_runtime *runtime;
-  const tsr_runtime_options options = {.path = ""};
+  const tsr_runtime_options options = {TSR_SIZED(tsr_runtime_options), .path = ""};
   ok(tsr_runtime_create(&options, &runtime), "runtime");
   ok(tsr_runtime_register(runtime, tessera_backend_query), "reference");
   ok(tsr_device_open(runtime, "reference", &device), "reference");
@@ -126,7 +126,7 @@ static void write_leaf(const compiled *c, const gradient_leaf *l, const char *na
 static void compile(tsr_device *device, const maker *m, const char *name, compiled *c)
 {
   tsr_binding bindings[MAX_LEAVES];
-  tsr_compile_options options = {.bindings = bindings, .strict = 1};
+  tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .bindings = bindings, .strict = 1};
   *c = (compiled){0};
   for (int32_t i = 0; i < m->n; i++) {
     int64_t size;
@@ -209,7 +209,8 @@ static void compute(tsr_device *device, const gradient_case *c, uint64_t seed, i
     }
   }
   tsr_line_range ranges[2];
-  tsr_gradient_options options = {.recompute = ranges, .n_recompute = ranges_of(m.p, variant, ranges)};
+  tsr_gradient_options options = {TSR_SIZED(tsr_gradient_options), .recompute = ranges,
+                                  .n_recompute = ranges_of(m.p, variant, ranges)};
   ok(tsr_gradients(m.p, loss, factor, parameters, n, variant ? &options : NULL, found), c->name);
   for (int32_t i = 0; i < n; i++) {
     char name[16];

@@ -193,12 +193,14 @@ static void test_ranges(void **state)
     tsr_update(m.p, kept, tsr_input(m.p, "new", TSR_F32, TSR_SHAPE(1)));
     tsr_ref factor = tsr_input(m.p, "factor", TSR_F32, TSR_SHAPE(1));
     if (i < sizeof cases_of / sizeof cases_of[0]) {
-      const tsr_gradient_options options = {.recompute = cases_of[i].ranges, .n_recompute = cases_of[i].n};
+      const tsr_gradient_options options = {TSR_SIZED(tsr_gradient_options), .recompute = cases_of[i].ranges,
+                                            .n_recompute = cases_of[i].n};
       refuse(&m, y, factor, &x, 1, &options, TSR_ERR_ARGUMENT, cases_of[i].fragment);
       continue;
     }
     const tsr_line_range all = {0, 4};
-    const tsr_gradient_options options = {.recompute = i % 2 ? &all : NULL, .n_recompute = 1};
+    const tsr_gradient_options options = {TSR_SIZED(tsr_gradient_options), .recompute = i % 2 ? &all : NULL,
+                                          .n_recompute = 1};
     if (options.recompute) {
       tsr_mul(m.p, y, y); /* behind the range: it is walked over all the same */
     }
@@ -235,7 +237,7 @@ static void test_lines(void **state)
   }
   int32_t lines = tsr_program_line_count(m.p);
   const tsr_line_range all = {0, lines};
-  const tsr_gradient_options options = {.recompute = &all, .n_recompute = 1};
+  const tsr_gradient_options options = {TSR_SIZED(tsr_gradient_options), .recompute = &all, .n_recompute = 1};
   tsr_ref factor = tsr_input(m.p, "factor", TSR_F32, TSR_SHAPE(1));
   assert_int_equal(tsr_gradients(m.p, y, factor, (const tsr_ref[]){x, idle}, 2, &options, found), TSR_OK);
   assert_true(found[0] > 0);
@@ -271,7 +273,7 @@ static void test_memory(void **state)
   }
   tsr_ref factor = tsr_input(m.p, "factor", TSR_F32, TSR_SHAPE(1));
   const tsr_line_range all = {0, LAYERS};
-  const tsr_gradient_options options = {.recompute = &all, .n_recompute = 1};
+  const tsr_gradient_options options = {TSR_SIZED(tsr_gradient_options), .recompute = &all, .n_recompute = 1};
   assert_int_equal(tsr_gradients(m.p, x, factor, parameters, LAYERS + 1, &options, found), TSR_OK);
   tsr_program_statistics statistics;
   assert_int_equal(tsr_program_measure(m.p, 64, &statistics), TSR_OK);

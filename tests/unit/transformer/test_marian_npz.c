@@ -263,7 +263,7 @@ static void test_joint(void **state)
   expect_parameter(model, "decoder.layers.0.cross_attention.kv.bias", 8, (float[]){10, 11, 12, 13, 20, 21, 22, 23});
   expect_parameter(model, "encoder.layers.0.feed_forward.in.weight", 24,
                    (float[]){0, 6, 12, 18, 1, 7, 13, 19, 2, 8, 14, 20, 3, 9, 15, 21, 4, 10, 16, 22, 5, 11, 17, 23});
-  tsr_generate_options options;
+  tsr_generate_options options = {TSR_SIZED(tsr_generate_options)};
   assert_int_equal(tsr_generate_defaults(model, &options), TSR_OK);
   assert_int_equal(options.search, TSR_SEARCH_MARIAN);
   assert_int_equal(options.beam, 6);
@@ -356,7 +356,7 @@ static void test_refused(void **state)
     assert_message_has(bad[i].fragment);
   }
   tsr_model *model;
-  tsr_generate_options options;
+  tsr_generate_options options = {TSR_SIZED(tsr_generate_options)};
   write_model(folder, CONFIG APART POST, NULL, add_second_layer);
   assert_int_equal(tsr_model_open(folder, &model), TSR_ERR_FORMAT);
   assert_message_has("tensor 'encoder_l2_self_Wq' is of the encoder's layer 2 (from 1 on), but key 'enc-depth' of ");

@@ -171,7 +171,8 @@ static void test_goldens(void **state)
     char *saved = make_temporary_folder();
     tsr_model *model, *again;
     assert_ok(tsr_model_open(original, &model));
-    tsr_save_options options = {.storage = cases[c].storage, .beam = cases[c].beam, .max_length = cases[c].max_length};
+    tsr_save_options options = {TSR_SIZED(tsr_save_options), .storage = cases[c].storage, .beam = cases[c].beam,
+                                .max_length = cases[c].max_length};
     assert_ok(tsr_model_save(model, saved, &options, NULL, NULL));
     assert_ok(tsr_model_open(saved, &again));
     assert_same_config(tsr_model_config(model), tsr_model_config(again));
@@ -199,7 +200,7 @@ static void check_round_trip(const tsr_transformer_config *config, tsr_dtype sto
   assert_ok(tsr_model_create(config, &made));
   assert_string_equal(tsr_model_folder(made), "");
   assert_int_equal(tsr_model_has_weights(made), 0);
-  tsr_save_options options = {.storage = storage, .beam = 4, .dropout = 0.1f};
+  tsr_save_options options = {TSR_SIZED(tsr_save_options), .storage = storage, .beam = 4, .dropout = 0.1f};
   assert_ok(tsr_model_save(made, folder, &options, random_numbers, NULL));
   assert_ok(tsr_model_open(folder, &opened));
   assert_same_config(tsr_model_config(made), tsr_model_config(opened));
@@ -220,7 +221,7 @@ static void check_round_trip(const tsr_transformer_config *config, tsr_dtype sto
     free(expected);
     free(found);
   }
-  tsr_generate_options search;
+  tsr_generate_options search = {TSR_SIZED(tsr_generate_options)};
   assert_ok(tsr_generate_defaults(opened, &search));
   assert_int_equal(search.beam, 4);
   assert_int_equal(search.max_length, config->max_positions);
@@ -282,7 +283,7 @@ static void test_defaults(void **state)
   assert_int_equal(tsr_model_config(model)->encoder_head_size, 8);
   assert_int_equal(tsr_model_config(model)->decoder_head_size, 12);
   assert_int_equal(tsr_model_parameter_count(model), 46);
-  tsr_generate_options search;
+  tsr_generate_options search = {TSR_SIZED(tsr_generate_options)};
   assert_ok(tsr_generate_defaults(model, &search));
   assert_int_equal(search.beam, 1);
   tsr_model_close(model);
@@ -365,9 +366,9 @@ static void test_refusals(void **state)
   assert_int_equal(tsr_model_save(model, folder, NULL, NULL, NULL), TSR_ERR_ARGUMENT);
   assert_message_has("no weights of its own");
   assert_int_equal(tsr_model_save(model, "", NULL, random_numbers, NULL), TSR_ERR_ARGUMENT);
-  tsr_save_options options = {.storage = TSR_I8};
+  tsr_save_options options = {TSR_SIZED(tsr_save_options), .storage = TSR_I8};
   assert_int_equal(tsr_model_save(model, folder, &options, random_numbers, NULL), TSR_ERR_ARGUMENT);
-  options = (tsr_save_options){.dropout = 2.0f};
+  options = (tsr_save_options){TSR_SIZED(tsr_save_options), .dropout = 2.0f};
   assert_int_equal(tsr_model_save(model, folder, &options, random_numbers, NULL), TSR_ERR_ARGUMENT);
   assert_int_equal(tsr_model_save(model, folder, NULL, failing, NULL), TSR_ERR_DEVICE_LOST);
   assert_message_has("the device is gone");
@@ -384,7 +385,7 @@ static void test_refusals(void **state)
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     float value = cases[i].value;
-    options = (tsr_save_options){.storage = cases[i].storage};
+    options = (tsr_save_options){TSR_SIZED(tsr_save_options), .storage = cases[i].storage};
     tsr_status status = tsr_model_save(model, folder, &options, one_large, &value);
     assert_int_equal(status, cases[i].fits ? TSR_OK : TSR_ERR_ARGUMENT);
     if (!cases[i].fits) {

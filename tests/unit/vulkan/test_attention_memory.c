@@ -52,7 +52,8 @@ static int64_t bytes_beside(tsr_device *device, int64_t batch, int64_t queries, 
   tsr_device_counters before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
   tsr_executable *executable;
   check(tsr_device_get_counters(device, &before));
-  check(tsr_executable_create(device, program, &(tsr_compile_options){.strict = 1}, &executable));
+  check(tsr_executable_create(device, program, &(tsr_compile_options){TSR_SIZED(tsr_compile_options), .strict = 1},
+                              &executable));
   check(tsr_device_get_counters(device, &after));
   tsr_executable_destroy(executable);
   tsr_program_destroy(program);
@@ -84,7 +85,7 @@ static void test_memory(void **state)
   (void)state;
   for (int32_t way = 0; way < 2; way++) {
     tsr_runtime *runtime;
-    check(tsr_runtime_create(&(tsr_runtime_options){.path = VULKAN_FOLDER}, &runtime));
+    check(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = VULKAN_FOLDER}, &runtime));
     check(tsr_runtime_option(runtime, "VULKAN_KERNELS", kernels[way]));
     n_devices = tsr_runtime_device_count(runtime);
     for (int32_t i = 0; i < n_devices; i++) {

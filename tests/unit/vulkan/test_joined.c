@@ -183,7 +183,7 @@ static int64_t elements_of(const chain *c, tsr_ref x)
 static void run_chain(tsr_device *device, const chain *c, int32_t keep_all, float *results[MAX_OUTPUTS],
                       int32_t *joined)
 {
-  const tsr_compile_options options = {.strict = 1, .keep_all = keep_all, .profile = 1};
+  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .strict = 1, .keep_all = keep_all, .profile = 1};
   const int32_t n_lines = tsr_program_line_count(c->program);
   uint64_t nanoseconds[MAX_LINES];
   tsr_executable *executable;
@@ -294,7 +294,8 @@ static found run_largest(tsr_device *device, const extents *s, tsr_dtype dtype, 
   const tsr_ref values = tsr_output(p, "values", tsr_copy(p, y, TSR_F32));
   indices = tsr_output(p, "indices", tsr_copy(p, indices, TSR_I32));
   check(tsr_program_status(p));
-  check(tsr_executable_create(device, p, &(tsr_compile_options){.strict = 1, .profile = 1}, &executable));
+  check(tsr_executable_create(
+      device, p, &(tsr_compile_options){TSR_SIZED(tsr_compile_options), .strict = 1, .profile = 1}, &executable));
   check(tsr_executable_write(executable, given, a, a_size * (int64_t)sizeof *a));
   check(tsr_executable_write(executable, weights, narrow, b_size * (int64_t)tsr_dtype_size(dtype)));
   check(tsr_executable_write(executable, added, bias, s->columns * (int64_t)sizeof *bias));
@@ -349,7 +350,7 @@ static void compare_largest(const pair *devices, const extents *s, data kind, ts
 static tsr_runtime *open_runtime(const char *kernels, const char *variant, const char *join)
 {
   tsr_runtime *runtime;
-  check(tsr_runtime_create(&(tsr_runtime_options){.path = VULKAN_FOLDER}, &runtime));
+  check(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = VULKAN_FOLDER}, &runtime));
   check(tsr_runtime_option(runtime, "VULKAN_KERNELS", kernels));
   check(tsr_runtime_option(runtime, "VULKAN_VARIANT", variant));
   check(tsr_runtime_option(runtime, "VULKAN_JOIN", join));

@@ -39,7 +39,8 @@ static int session_open(session *s)
     code = bench_open_device(task->threads, task->device, &s->runtime, &s->device);
   }
   if (code == TSR_EXIT_OK) {
-    tsr_transformer_options options = {.weights = task->precision, .workers = task->workers};
+    tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = task->precision,
+                                       .workers = task->workers};
     code = tsr_cli_fail(tsr_transformer_create(s->model, s->device, &options, &s->transformer));
   }
   return code;
@@ -62,6 +63,7 @@ static void session_finish(session *s)
 /* Exactly `target` tokens: the end is banned until nothing may follow. */
 static int choose_options(session *s)
 {
+  s->options = (tsr_generate_options){TSR_SIZED(tsr_generate_options)};
   tsr_status status = tsr_generate_defaults(s->model, &s->options);
   if (status != TSR_OK) {
     return tsr_cli_fail_input(status);
@@ -132,7 +134,7 @@ static tsr_status write_sizes(const session *s, const tsr_program *program, tsr_
 static tsr_status make_program(const session *s, int32_t profile, tsr_program **program, tsr_executable **executable)
 {
   const bench_model_task *task = s->task;
-  const tsr_compile_options options = {.profile = profile};
+  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .profile = profile};
   tsr_program_size size = {.batch = task->batch, .source = task->source, .target = task->target, .beam = task->beam};
   int32_t kind = task->what == BENCH_ENCODE ? TSR_PROGRAM_ENCODE : TSR_PROGRAM_DECODE;
   if (task->what == BENCH_GENERATE) {

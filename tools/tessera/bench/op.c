@@ -319,7 +319,8 @@ static tsr_status make_chain(session *s, int32_t rounds, chain *c)
 {
   int32_t n_sets = rounds < s->n_sets ? rounds : s->n_sets;
   tsr_binding bindings[MAX_ROUNDS * MAX_OPERANDS];
-  tsr_compile_options options = {.bindings = bindings, .n_bindings = n_sets * s->n_operands, .strict = 1};
+  tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .bindings = bindings,
+                                 .n_bindings = n_sets * s->n_operands, .strict = 1};
   tsr_program_statistics statistics = {0};
   tsr_program *program = NULL;
   c->rounds = rounds;

@@ -199,7 +199,7 @@ static tsr_status make_buffers(session *s, const bench_product *p, const void *c
 static tsr_status compile_product(session *s, const bench_product *p, const float *a, const void *b,
                                   tsr_program *program, tsr_binding *bindings)
 {
-  tsr_compile_options options = {.bindings = bindings, .n_bindings = s->n_matrices};
+  tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .bindings = bindings, .n_bindings = s->n_matrices};
   tsr_status status = make_buffers(s, p, b);
   if (status == TSR_OK) {
     status = build_program(s, p, program, bindings);

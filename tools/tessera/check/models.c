@@ -123,6 +123,7 @@ tsr_status check_model_program(int32_t index, tsr_device *device, char *name, si
   const int is_wide = dtype == TSR_F32 || dtype == TSR_I8;
   tsr_model *model = NULL;
   tsr_training_options options = {
+      TSR_SIZED(tsr_training_options),
       .dropout = 0.1f,
       .attention_dropout = 0.1f,
       .activation_dropout = 0.1f,

@@ -229,7 +229,7 @@ static tsr_status compare_lines(const tsr_program *program, side *sides, double 
 
 static tsr_status compile_on(const request *r, const tsr_program *program, side *s)
 {
-  const tsr_compile_options options = {.strict = r->strict, .keep_all = 1};
+  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .strict = r->strict, .keep_all = 1};
   return tsr_cli_compile(s->transformer, program, &options, &s->executable);
 }
 
@@ -341,7 +341,8 @@ static int run(void *opaque)
   for (int32_t i = 0; i < 2 && code == TSR_EXIT_OK; i++) {
     code = tsr_cli_device(runtime, r->devices.values[i], &sides[i].device);
     if (code == TSR_EXIT_OK) {
-      const tsr_transformer_options options = {.weights = r->kinds.weights, .strict = r->strict};
+      const tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = r->kinds.weights,
+                                               .strict = r->strict};
       code = tsr_cli_fail(tsr_transformer_create(model, sides[i].device, &options, &sides[i].transformer));
     }
   }

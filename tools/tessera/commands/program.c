@@ -78,7 +78,7 @@ static json_t *statistics_json(const char *kind, const tsr_program_statistics *s
 static tsr_status profile_program(const session *s, const tsr_program *program, const tsr_program_size *size,
                                   uint64_t *least, uint64_t *scratch)
 {
-  const tsr_compile_options options = {.profile = 1};
+  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .profile = 1};
   tsr_executable *executable = NULL;
   tsr_status status = tsr_cli_compile(s->transformer, program, &options, &executable);
   if (status == TSR_OK) {
@@ -201,7 +201,8 @@ static int show(const request *r, session *s, int32_t kind)
 /* The program of training number `index` above. */
 static int show_training(const request *r, session *s, int32_t index)
 {
-  const tsr_training_options options = {.dropout = (float)r->dropout,
+  const tsr_training_options options = {TSR_SIZED(tsr_training_options),
+                                        .dropout = (float)r->dropout,
                                         .attention_dropout = (float)r->dropout,
                                         .activation_dropout = (float)r->dropout,
                                         .max_norm = 1.0f,
@@ -227,7 +228,7 @@ static int open_session(const request *r, session *s)
       code = tsr_cli_device(s->runtime, r->device, &s->device);
     }
     if (code == TSR_EXIT_OK) {
-      const tsr_transformer_options options = {.weights = r->kinds.weights};
+      const tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = r->kinds.weights};
       code = tsr_cli_fail(tsr_transformer_create(s->model, s->device, &options, &s->transformer));
     }
   }

@@ -170,10 +170,9 @@ static void on_progress(void *user, int64_t done, int64_t total)
 static int score_chunk(session *s)
 {
   const translator *t = &s->translator;
-  tsr_score_options options = {.n_batch = s->options.translator.batch,
-                               .length_penalty = t->options.length_penalty,
-                               .decoder_start_id =
-                                   t->options.decoder_start_id >= 0 ? &t->options.decoder_start_id : NULL};
+  tsr_score_options options = {
+      TSR_SIZED(tsr_score_options), .n_batch = s->options.translator.batch, .length_penalty = t->options.length_penalty,
+      .decoder_start_id = t->options.decoder_start_id >= 0 ? &t->options.decoder_start_id : NULL};
   tsr_scores scores = {0};
   tsr_status status =
       tsr_score(t->transformer, s->n, (const int32_t *const *)s->source.ids, s->source.lengths,

@@ -149,7 +149,7 @@ static int is_taken(const session *s, const program_times *t, int32_t form)
 
 static tsr_status time_form(session *s, const program_times *t, int32_t form)
 {
-  const tsr_compile_options options = {.profile = 1};
+  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .profile = 1};
   const int32_t n = t->n_lines;
   tsr_executable *executable = NULL;
   uint64_t *times = calloc(2 * (size_t)n + 1, sizeof *times);
@@ -315,7 +315,7 @@ static int finish_classes(session *s)
 static int tune_precision(session *s, tsr_dtype precision)
 {
   static const int32_t kinds[] = {TSR_PROGRAM_ENCODE, TSR_PROGRAM_DECODE, TSR_PROGRAM_GREEDY, TSR_PROGRAM_BEAM};
-  const tsr_transformer_options options = {.weights = precision};
+  const tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = precision};
   int code = tsr_cli_fail(tsr_transformer_create(s->model, s->device, &options, &s->transformer));
   for (int32_t i = 0; i < s->options->batches.n && code == TSR_EXIT_OK; i++) {
     tsr_cli_kinds all = {.size = {.batch = s->options->batches.values[i],

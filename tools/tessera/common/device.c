@@ -46,7 +46,7 @@ static int build_tree_path(char *path, size_t size)
 int tsr_cli_runtime(tsr_runtime **runtime)
 {
   char path[3 * (PATH_ROOM + 32)];
-  tsr_runtime_options options = {0};
+  tsr_runtime_options options = {TSR_SIZED(tsr_runtime_options)};
   if (!getenv("TESSERA_BACKEND_PATH") && build_tree_path(path, sizeof path)) {
     options.path = path;
   }

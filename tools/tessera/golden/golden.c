@@ -166,12 +166,12 @@ static tsr_status replay_search(tsr_transformer *transformer, const golden_fixtu
   *summary = (tsr_golden_search){.passed = 0};
   snprintf(summary->name, sizeof summary->name, "%s", name ? name : "(no name)");
   snprintf(where, sizeof where, "golden.json: '%s'", summary->name);
-  tsr_generate_options options;
+  tsr_generate_options options = {TSR_SIZED(tsr_generate_options)};
   tsr_status status = tsr_generate_defaults(model, &options);
   json_t *arguments = json_object_get(entry, "args");
   if (status == TSR_OK && arguments) {
     tsr_config config = {.path = where, .root = arguments};
-    status = tsr_generate_apply(&config, tsr_model_config(model), 1, &options);
+    status = tsr_generate_apply(&config, model, 1, &options);
   }
   const int32_t **source = malloc((size_t)f->batch.source.n_batch * sizeof *source);
   if (status == TSR_OK && !source) {
@@ -341,7 +341,7 @@ static const tsr_option rows[] = {
 
 static const tsr_option_table options = {.rows = rows};
 static const tsr_operand operands[] = {{"FOLDER", TSR_OPTION_FOLDER, offsetof(golden_request, folder)}, {NULL}};
-static const golden_request initial = {.attention_tolerance = -1.0};
+static const golden_request initial = {.attention_tolerance = -1.0, .options = {TSR_SIZED(tsr_transformer_options)}};
 
 const tsr_command tsr_command_golden = {
     .name = "golden",

@@ -164,7 +164,7 @@ static tsr_status compare_list(const replay *r, int32_t sentence, const json_t *
 
 static tsr_status replay_decoder(const replay *r, const json_t *entry, tsr_golden_search *search)
 {
-  tsr_generate_options options;
+  tsr_generate_options options = {TSR_SIZED(tsr_generate_options)};
   tsr_config file = {.path = (char *)"golden.json: decode", .root = (json_t *)entry};
   tsr_status status = tsr_generate_defaults(tsr_transformer_model(r->transformer), &options);
   tsr_config_int(&file, "beam_size", 1, 256, &options.beam);

@@ -104,7 +104,7 @@ static recorded_steps read_steps(const json_t *train)
 {
   const json_t *optimizer = json_object_get(train, "optimizer"), *betas = json_object_get(optimizer, "betas");
   return (recorded_steps){
-      .options = {.label_smoothing = (float)number_of(train, "label_smoothing", 0.0),
+      .options = {TSR_SIZED(tsr_training_options), .label_smoothing = (float)number_of(train, "label_smoothing", 0.0),
                   .beta1 = (float)json_number_value(json_array_get(betas, 0)),
                   .beta2 = (float)json_number_value(json_array_get(betas, 1)),
                   .epsilon = (float)number_of(optimizer, "eps", 0.0),

@@ -11,87 +11,76 @@
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
-/* Of a list of ids: its elements, how many there are, and how many there may be. The row's tag is the offset of their
- * number. */
-typedef struct id_list {
-  int32_t *ids;
-  int32_t *n;
-  int32_t room;
-} id_list;
+/* Where a list of ids stands on the command line. */
+typedef struct id_text {
+  const char *command; /* for messages; NULL: none */
+  const char *what;    /* "--eos" */
+  const char *text;
+  int32_t has_words; /* 1: its elements are words: each the number of its ids, and they */
+} id_text;
 
-static id_list list_of(const tsr_option_given *given)
-{
-  const tsr_option *row = given->row;
-  char *place = given->place;
-  return (id_list){.ids = (int32_t *)(void *)(place + row->offset),
-                   .n = (int32_t *)(void *)(place + row->tag),
-                   .room = (int32_t)(row->size / sizeof(int32_t))};
-}
-
-/* Reads the id that text begins with, and moves text behind it. */
-static int take_id(const tsr_option_given *given, const char **text, int32_t *id)
+/* Reads the id that text begins with into id, which may be NULL, and moves text behind it. */
+static int take_id(const id_text *list, const char **text, int32_t *id)
 {
   char *end = NULL;
   errno = 0;
   long value = strtol(*text, &end, 10);
   if (end == *text || errno != 0 || value < 0 || value > INT32_MAX) {
-    return tsr_cli_usage(given->command, "%s: there should be a token id at '%s'", given->what, *text);
+    return tsr_cli_usage(list->command, "%s: there should be a token id at '%s'", list->what, *text);
   }
-  *id = (int32_t)value;
+  if (id) {
+    *id = (int32_t)value;
+  }
   *text = end;
   return TSR_EXIT_OK;
 }
 
-/* Words of one token are banned like --suppress says; longer ones are kept as tsr_generate_options has them. An empty
- * text means none. */
-static int take_words(const tsr_option_given *given, char *value)
+/* Reads the elements of a list. An empty text means none. ids: NULL: they are only counted. */
+static int read_list(const id_text *list, int32_t *ids, int32_t *n)
 {
-  const char *text = value;
-  const id_list list = list_of(given);
-  int32_t *n = list.n;
+  const char *text = list->text;
   *n = 0;
   while (*text != '\0') {
-    int32_t at = (*n)++;
+    int32_t at = *n;
+    *n += list->has_words;
     do {
-      if (*n >= list.room) {
-        return tsr_cli_usage(given->command, "%s: more than %d tokens, the words counted too", given->what,
-                             (int)list.room);
-      }
-      int code = take_id(given, &text, &list.ids[*n]);
+      int code = *n < TSR_MAX_LIST
+                     ? take_id(list, &text, ids ? &ids[*n] : NULL)
+                     : tsr_cli_usage(list->command, "%s: more than %d ids", list->what, (int)TSR_MAX_LIST);
       if (code != TSR_EXIT_OK) {
         return code;
       }
       ++*n;
-    } while (*text == ' ');
-    list.ids[at] = *n - at - 1;
+    } while (list->has_words && *text == ' ');
+    if (ids && list->has_words) {
+      ids[at] = *n - at - 1;
+    }
     if (*text != ',' && *text != '\0') {
-      return tsr_cli_usage(given->command, "%s: words should be separated by commas, not as in '%s'", given->what,
-                           text);
+      return tsr_cli_usage(list->command, "%s: %s should be separated by commas, not as in '%s'", list->what,
+                           list->has_words ? "words" : "ids", text);
     }
     text += *text == ',';
   }
   return TSR_EXIT_OK;
 }
 
+/* Checks a list, and keeps its text and the number of its elements, for which the row's tag is the offset. */
+static int take_list(const tsr_option_given *given, char *value, int32_t has_words)
+{
+  search_settings *settings = given->place;
+  settings->lists[given->index] = value;
+  return read_list(&(id_text){.command = given->command, .what = given->what, .text = value, .has_words = has_words},
+                   NULL, (int32_t *)(void *)((char *)settings + given->row->tag));
+}
+
+static int take_words(const tsr_option_given *given, char *value)
+{
+  return take_list(given, value, 1);
+}
+
 static int take_ids(const tsr_option_given *given, char *value)
 {
-  const char *text = value;
-  const id_list list = list_of(given);
-  *list.n = 0;
-  while (*text != '\0') {
-    if (*list.n == list.room) {
-      return tsr_cli_usage(given->command, "%s: more than %d tokens", given->what, (int)list.room);
-    }
-    int code = take_id(given, &text, &list.ids[(*list.n)++]);
-    if (code != TSR_EXIT_OK) {
-      return code;
-    }
-    if (*text != ',' && *text != '\0') {
-      return tsr_cli_usage(given->command, "%s: ids should be separated by commas, not as in '%s'", given->what, text);
-    }
-    text += *text == ',';
-  }
-  return TSR_EXIT_OK;
+  return take_list(given, value, 0);
 }
 
 /* A number of tokens without the start token, which the field counts. */
@@ -201,40 +190,76 @@ const tsr_option_table search_options = {
     .given = offsetof(search_settings, is_given),
 };
 
-/* Words of one token belong to those that are suppressed. */
-static int apply_words(const tsr_generate_options *given, tsr_generate_options *options)
+/* The list that an option gave, in memory of its own. */
+static int make_list(const search_settings *settings, int32_t option, search_lists *lists, int32_t *n)
 {
-  const int32_t room = (int32_t)(sizeof options->suppressed / sizeof options->suppressed[0]);
-  options->n_words = 0;
-  for (int32_t i = 0; i < given->n_words; i += 1 + given->words[i]) {
-    int32_t n = given->words[i];
-    if (n == 1) {
-      if (options->n_suppressed == room) {
-        return tsr_cli_usage(NULL, "--bad-words: with the tokens that are suppressed, more than %d of one token",
-                             (int)room);
-      }
-      options->suppressed[options->n_suppressed++] = given->words[i + 1];
-    } else if (n > 1) {
-      memcpy(options->words + options->n_words, given->words + i, (size_t)(n + 1) * sizeof *given->words);
-      options->n_words += n + 1;
-    }
+  const tsr_option *row = &rows[option];
+  const int32_t *count = (const int32_t *)(const void *)((const char *)settings + row->tag);
+  lists->ids[option] = malloc(((size_t)*count + 1) * sizeof *lists->ids[option]);
+  return lists->ids[option]
+             ? read_list(&(id_text){.text = settings->lists[option], .has_words = row->take == take_words},
+                         lists->ids[option], n)
+             : tsr_cli_no_memory();
+}
+
+/* Words of one token belong to those that are suppressed; longer ones are kept as tsr_generate_options has them. */
+static int apply_words(const search_settings *settings, search_lists *lists, tsr_generate_options *options)
+{
+  int32_t n = 0;
+  int code = make_list(settings, SEARCH_BAD_WORDS, lists, &n);
+  int32_t *suppressed = malloc(((size_t)options->n_suppressed + (size_t)n + 1) * sizeof *suppressed);
+  if (code != TSR_EXIT_OK || !suppressed) {
+    free(suppressed);
+    return code != TSR_EXIT_OK ? code : tsr_cli_no_memory();
   }
+  for (int32_t i = 0; i < options->n_suppressed; i++) {
+    suppressed[i] = options->suppressed[i];
+  }
+  int32_t *words = lists->ids[SEARCH_BAD_WORDS];
+  options->n_words = 0;
+  for (int32_t i = 0, next; i < n; i = next) {
+    next = i + 1 + words[i];
+    if (words[i] == 1) {
+      suppressed[options->n_suppressed++] = words[i + 1];
+      continue;
+    }
+    memmove(words + options->n_words, words + i, (size_t)(next - i) * sizeof *words);
+    options->n_words += next - i;
+  }
+  free(lists->ids[SEARCH_SUPPRESS]);
+  lists->ids[SEARCH_SUPPRESS] = suppressed;
+  options->suppressed = suppressed;
+  options->words = words;
   return TSR_EXIT_OK;
 }
 
-int search_settings_apply(const search_settings *settings, tsr_generate_options *options)
+static int apply_list(const search_settings *settings, int32_t option, search_lists *lists,
+                      tsr_generate_options *options)
+{
+  const size_t before = offsetof(search_settings, given);
+  int32_t n = 0;
+  int code = make_list(settings, option, lists, &n);
+  memcpy((char *)options + rows[option].offset - before, &lists->ids[option], sizeof lists->ids[option]);
+  memcpy((char *)options + (size_t)rows[option].tag - before, &n, sizeof n);
+  return code;
+}
+
+int search_settings_apply(const search_settings *settings, search_lists *lists, tsr_generate_options *options)
 {
   const char *is_given = settings->is_given;
-  for (int i = 0; i < N_SEARCH_OPTIONS; i++) {
+  for (int32_t i = 0; i < N_SEARCH_OPTIONS; i++) {
     const tsr_option *row = &rows[i];
-    size_t at = row->offset - offsetof(search_settings, given);
     if (!is_given[i] || row->take == take_words) {
       continue;
     }
-    memcpy((char *)options + at, (const char *)settings + row->offset, row->size);
-    if (row->take == take_ids) {
-      at = (size_t)row->tag - offsetof(search_settings, given);
-      memcpy((char *)options + at, (const char *)settings + row->tag, sizeof(int32_t));
+    if (row->take != take_ids) {
+      memcpy((char *)options + row->offset - offsetof(search_settings, given), (const char *)settings + row->offset,
+             row->size);
+      continue;
+    }
+    int code = apply_list(settings, i, lists, options);
+    if (code != TSR_EXIT_OK) {
+      return code;
     }
   }
   if (is_given[SEARCH_SAMPLE] && !is_given[SEARCH_BEAM]) {
@@ -243,7 +268,15 @@ int search_settings_apply(const search_settings *settings, tsr_generate_options 
   if (is_given[SEARCH_BEAM] && options->beam > 1 && !is_given[SEARCH_SAMPLE]) {
     options->sample = 0;
   }
-  return is_given[SEARCH_BAD_WORDS] ? apply_words(&settings->given, options) : TSR_EXIT_OK;
+  return is_given[SEARCH_BAD_WORDS] ? apply_words(settings, lists, options) : TSR_EXIT_OK;
+}
+
+void search_lists_finish(search_lists *lists)
+{
+  for (int32_t i = 0; i < N_SEARCH_OPTIONS; i++) {
+    free(lists->ids[i]);
+    lists->ids[i] = NULL;
+  }
 }
 
 int search_settings_check(const search_settings *settings, const tsr_generate_options *options)

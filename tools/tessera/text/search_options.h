@@ -45,8 +45,14 @@ enum {
 /* What the command line gives; zero it. */
 typedef struct search_settings {
   tsr_generate_options given;
+  const char *lists[N_SEARCH_OPTIONS]; /* the texts of the options that are lists of ids, checked; borrowed */
   char is_given[N_SEARCH_OPTIONS];
 } search_settings;
+
+/* The lists that options point to; zero it. */
+typedef struct search_lists {
+  int32_t *ids[N_SEARCH_OPTIONS];
+} search_lists;
 
 /* The options, into search_settings. */
 extern const tsr_option_table search_options;
@@ -54,8 +60,10 @@ extern const tsr_option_table search_options;
 /* Options that the search they belong to is not asked for are a wrong command line. Returns an exit code. */
 int search_settings_check(const search_settings *settings, const tsr_generate_options *options);
 
-/* Puts what was given into options. Sampling is without beams: --sample without --beam means a beam of 1, and --beam
- * above 1 without --sample that nothing is drawn. Returns an exit code. */
-int search_settings_apply(const search_settings *settings, tsr_generate_options *options);
+/* Puts what was given into options; lists outlives them, and is finished also after a failure. Sampling is without beams:
+ * --sample without --beam means a beam of 1, and --beam above 1 without --sample that nothing is drawn. Returns an exit
+ * code. */
+int search_settings_apply(const search_settings *settings, search_lists *lists, tsr_generate_options *options);
+void search_lists_finish(search_lists *lists);
 
 #endif

@@ -81,19 +81,21 @@ void translator_finish(translator *t)
   tsr_runtime_destroy(t->runtime);
   tsr_tokenizer_close(t->tokenizer);
   tsr_model_close(t->model);
+  search_lists_finish(&t->lists);
 }
 
 /* What the model asks for, overridden by what the command line says. */
 static int choose_options(translator *t)
 {
   const translator_settings *settings = t->settings;
+  t->options = (tsr_generate_options){TSR_SIZED(tsr_generate_options)};
   tsr_status status = tsr_generate_defaults(t->model, &t->options);
   if (status != TSR_OK) {
     return tsr_cli_fail_input(status);
   }
   t->options.n_best = settings->n_best > 0 ? settings->n_best : 1;
   t->options.scores = settings->scores;
-  int code = search_settings_apply(&settings->search, &t->options);
+  int code = search_settings_apply(&settings->search, &t->lists, &t->options);
   if (code != TSR_EXIT_OK) {
     return code;
   }
@@ -215,9 +217,8 @@ int translator_open(translator *t, const translator_settings *settings)
     code = tsr_cli_device(t->runtime, settings->device, &t->device);
   }
   if (code == TSR_EXIT_OK) {
-    tsr_transformer_options options = {.weights = settings->weights,
-                                       .strict = settings->strict,
-                                       .workers = settings->workers,
+    tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = settings->weights,
+                                       .strict = settings->strict, .workers = settings->workers,
                                        .profile = settings->profile};
     code = tsr_cli_fail(tsr_transformer_create(t->model, t->device, &options, &t->transformer));
   }

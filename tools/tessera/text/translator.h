@@ -60,6 +60,7 @@ typedef struct translator {
   tsr_device *device;
   tsr_transformer *transformer;
   tsr_generate_options options;
+  search_lists lists; /* of the options */
   tsr_cli_progress progress;
   translator_writer write; /* NULL: translator_text */
   void *write_user;

@@ -287,7 +287,8 @@ static int32_t criterion_of(const char *name)
 
 static tsr_training_options training_of(const recipe *r)
 {
-  return (tsr_training_options){.dropout = (float)r->dropout,
+  return (tsr_training_options){TSR_SIZED(tsr_training_options),
+                                .dropout = (float)r->dropout,
                                 .attention_dropout = (float)r->attention_dropout,
                                 .activation_dropout = (float)r->activation_dropout,
                                 .label_smoothing = (float)r->label_smoothing,
