@@ -54,10 +54,15 @@ tsr_status tsr_sized_read(const char *type, size_t first, size_t now, const void
 tsr_status tsr_sized_write(const char *type, size_t first, size_t now, const void *filled, void *target)
 {
   TSR_TRY(tsr_sized_check(type, first, target));
-  size_t size = size_of(target);
-  size_t shared = size < now ? size : now;
-  unsigned char *bytes = target;
-  memcpy(bytes + sizeof(uint32_t), (const unsigned char *)filled + sizeof(uint32_t), shared - sizeof(uint32_t));
-  memset(bytes + shared, 0, size - shared);
+  uint32_t size = size_of(target);
+  tsr_sized_fill(filled, now, target, size);
+  memcpy(target, &size, sizeof size);
   return TSR_OK;
+}
+
+void tsr_sized_fill(const void *filled, size_t now, void *target, size_t size)
+{
+  size_t shared = size < now ? size : now;
+  memcpy(target, filled, shared);
+  memset((unsigned char *)target + shared, 0, size - shared);
 }

@@ -382,18 +382,18 @@ void tsr_generation_finish(tsr_generation *generation)
   *generation = (tsr_generation){0};
 }
 
-void tsr_generate_measure(const tsr_transformer *transformer, tsr_generate_statistics *statistics)
+void tsr_generate_measure_sized(const tsr_transformer *transformer, tsr_generate_statistics *statistics, size_t size)
 {
-  *statistics =
-      (tsr_generate_statistics){.seconds = transformer->generate_seconds, .workers = transformer->generate_workers};
+  tsr_generate_statistics sum = {.seconds = transformer->generate_seconds, .workers = transformer->generate_workers};
   for (int32_t i = 0; i <= transformer->n_siblings; i++) {
     const tsr_work *work = i == 0 ? &transformer->work : &transformer->siblings[i - 1]->work;
-    statistics->sentences += work->sentences;
-    statistics->source_tokens += work->source_tokens;
-    statistics->target_tokens += work->target_tokens;
-    statistics->encode_runs += work->encode_runs;
-    statistics->step_runs += work->step_runs;
-    statistics->encode_seconds += work->encode_seconds;
-    statistics->step_seconds += work->step_seconds;
+    sum.sentences += work->sentences;
+    sum.source_tokens += work->source_tokens;
+    sum.target_tokens += work->target_tokens;
+    sum.encode_runs += work->encode_runs;
+    sum.step_runs += work->step_runs;
+    sum.encode_seconds += work->encode_seconds;
+    sum.step_seconds += work->step_seconds;
   }
+  tsr_sized_fill(&sum, sizeof sum, statistics, size);
 }

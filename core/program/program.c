@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/program/plan.h"
 
@@ -531,7 +532,14 @@ tsr_status tsr_program_measure_for(const tsr_program *program, int64_t alignment
   return TSR_OK;
 }
 
-tsr_status tsr_program_measure(const tsr_program *program, int64_t alignment, tsr_program_statistics *statistics)
+tsr_status tsr_program_measure_sized(const tsr_program *program, int64_t alignment, tsr_program_statistics *statistics,
+                                     size_t size)
 {
-  return tsr_program_measure_for(program, alignment, NULL, statistics);
+  if (!program || !statistics) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_program_measure: program and statistics must not be NULL");
+  }
+  tsr_program_statistics found;
+  tsr_status status = tsr_program_measure_for(program, alignment, NULL, &found);
+  tsr_sized_fill(&found, sizeof found, statistics, size);
+  return status;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/runtime/internal.h"
 #include "tessera/ops.h"
@@ -88,18 +89,20 @@ tsr_runtime *tsr_device_runtime(const tsr_device *device)
   return device ? device->runtime : NULL;
 }
 
-tsr_status tsr_device_get_counters(tsr_device *device, tsr_device_counters *counters)
+tsr_status tsr_device_get_counters_sized(tsr_device *device, tsr_device_counters *counters, size_t size)
 {
   if (!device || !counters) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_get_counters: device and counters must not be NULL");
   }
-  *counters = (tsr_device_counters){.struct_size = sizeof *counters};
+  tsr_device_counters found = {TSR_SIZED(tsr_device_counters)};
   tsr_status status = TSR_OK;
   tsr_device_enter(device);
   if (device->backend->table.counters) {
-    status = TSR_DEVICE_SLOT(device, counters, device->handle, counters);
+    status = TSR_DEVICE_SLOT(device, counters, device->handle, &found);
   }
   tsr_device_leave(device);
+  found.struct_size = (uint32_t)(size < sizeof found ? size : sizeof found);
+  tsr_sized_fill(&found, sizeof found, counters, size);
   return status;
 }
 

@@ -512,10 +512,11 @@ tsr_status tsr_executable_read(tsr_executable *executable, tsr_ref tensor, void 
  * Reports
  */
 
-void tsr_executable_report(const tsr_executable *executable, tsr_executable_info *info)
+void tsr_executable_report_sized(const tsr_executable *executable, tsr_executable_info *info, size_t size)
 {
+  static const tsr_executable_info nothing = {0};
   if (info) {
-    *info = executable ? executable->info : (tsr_executable_info){0};
+    tsr_sized_fill(executable ? &executable->info : &nothing, sizeof nothing, info, size);
   }
 }
 

@@ -4,6 +4,7 @@
  * plan. / */
 #include <stdlib.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/program/plan.h"
 #include "core/runtime/executable.h"
@@ -37,19 +38,21 @@ tsr_status tsr_device_ask_fusion(tsr_device *device, const tsr_program_desc *des
   return TSR_OK;
 }
 
-tsr_status tsr_device_measure(tsr_device *device, const tsr_program *program, int64_t alignment,
-                              tsr_program_statistics *statistics)
+tsr_status tsr_device_measure_sized(tsr_device *device, const tsr_program *program, int64_t alignment,
+                                    tsr_program_statistics *statistics, size_t size)
 {
   if (!device || !program || !statistics) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_measure: device, program and statistics must not be NULL");
   }
   TSR_TRY(tsr_program_status(program));
   int32_t *operands_until;
+  tsr_program_statistics found = {0};
   tsr_device_enter(device);
   tsr_status status = tsr_device_ask_fusion(device, tsr_program_describe(program), NULL, &operands_until);
   tsr_device_leave(device);
   if (status == TSR_OK) {
-    status = tsr_program_measure_for(program, alignment, operands_until, statistics);
+    status = tsr_program_measure_for(program, alignment, operands_until, &found);
+    tsr_sized_fill(&found, sizeof found, statistics, size);
   }
   free(operands_until);
   return status;

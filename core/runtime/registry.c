@@ -131,19 +131,24 @@ int32_t tsr_runtime_device_count(const tsr_runtime *runtime)
   return runtime ? count_of(runtime, &runtime->devices) : 0;
 }
 
-tsr_status tsr_runtime_device_info(const tsr_runtime *runtime, int32_t index, tsr_device_info *info)
+tsr_status tsr_runtime_device_info_sized(const tsr_runtime *runtime, int32_t index, tsr_device_info *info, size_t size)
 {
   tsr_found_device found;
   if (!runtime || !info || !element_of(runtime, &runtime->devices, index, &found, sizeof found)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_runtime_device_info: there is no device %d", (int)index);
   }
-  *info = (tsr_device_info){
+  tsr_device_info known = {
       .backend = found.backend->table.name,
       .description = found.backend->table.description,
       .path = found.backend->path,
       .properties = found.properties,
   };
-  memcpy(info->name, found.name, sizeof info->name);
+  memcpy(known.name, found.name, sizeof known.name);
+  size_t before = offsetof(tsr_device_info, properties);
+  if (size < sizeof known && size > before) {
+    known.properties.struct_size = (uint32_t)(size - before);
+  }
+  tsr_sized_fill(&known, sizeof known, info, size);
   return TSR_OK;
 }
 
@@ -152,11 +157,13 @@ int32_t tsr_runtime_problem_count(const tsr_runtime *runtime)
   return runtime ? count_of(runtime, &runtime->problems) : 0;
 }
 
-tsr_status tsr_runtime_problem(const tsr_runtime *runtime, int32_t index, tsr_problem *problem)
+tsr_status tsr_runtime_problem_sized(const tsr_runtime *runtime, int32_t index, tsr_problem *problem, size_t size)
 {
-  if (!runtime || !problem || !element_of(runtime, &runtime->problems, index, problem, sizeof *problem)) {
+  tsr_problem found;
+  if (!runtime || !problem || !element_of(runtime, &runtime->problems, index, &found, sizeof found)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_runtime_problem: there is no problem %d", (int)index);
   }
+  tsr_sized_fill(&found, sizeof found, problem, size);
   return TSR_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/base/utf8.h"
 #include "core/checkpoint/json.h"
@@ -42,7 +43,7 @@ void tsr_tokenizer_close(tsr_tokenizer *tokenizer)
   free(tokenizer);
 }
 
-tsr_status tsr_tokenizer_get_info(const tsr_tokenizer *tokenizer, tsr_tokenizer_info *info)
+tsr_status tsr_tokenizer_get_info_sized(const tsr_tokenizer *tokenizer, tsr_tokenizer_info *info, size_t size)
 {
   if (!tokenizer || !info) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_tokenizer_get_info: tokenizer and info must not be NULL");
@@ -52,7 +53,7 @@ tsr_status tsr_tokenizer_get_info(const tsr_tokenizer *tokenizer, tsr_tokenizer_
   int32_t language = tokenizer->language[TSR_SIDE_TARGET];
   int32_t id = language >= 0 ? tokenizer->languages[language].id : -1;
   int32_t place = tokenizer->place;
-  *info = (tsr_tokenizer_info){
+  const tsr_tokenizer_info known = {
       .source_vocabulary = tsr_vocabulary_size(source->vocabulary),
       .target_vocabulary = tsr_vocabulary_size(target->vocabulary),
       .is_joint = source->vocabulary == target->vocabulary,
@@ -63,6 +64,7 @@ tsr_status tsr_tokenizer_get_info(const tsr_tokenizer *tokenizer, tsr_tokenizer_
       .forced_bos_id = place == TSR_LANGUAGE_BEFORE || place == TSR_LANGUAGE_AFTER ? id : -1,
       .decoder_start_id = place == TSR_LANGUAGE_START ? id : -1,
   };
+  tsr_sized_fill(&known, sizeof known, info, size);
   return TSR_OK;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/train/step.h"
 #include "core/transformer/positions.h"
@@ -744,22 +745,24 @@ int32_t tsr_trainer_layer_count(const tsr_trainer *trainer)
   return trainer->n_layers;
 }
 
-tsr_status tsr_trainer_layer(const tsr_trainer *trainer, int32_t index, tsr_layer_statistics *statistics)
+tsr_status tsr_trainer_layer_sized(const tsr_trainer *trainer, int32_t index, tsr_layer_statistics *statistics,
+                                   size_t size)
 {
   if (!trainer || !statistics || index < 0 || index >= trainer->n_layers) {
     return tsr_fail(TSR_ERR_ARGUMENT, "the trainer keeps statistics of %d layers, and was asked for number %d",
                     trainer ? (int)trainer->n_layers : 0, (int)index);
   }
-  *statistics = trainer->layers[index];
+  tsr_sized_fill(&trainer->layers[index], sizeof trainer->layers[index], statistics, size);
   return TSR_OK;
 }
 
-void tsr_trainer_get_memory(const tsr_trainer *trainer, tsr_trainer_memory *memory)
+void tsr_trainer_get_memory_sized(const tsr_trainer *trainer, tsr_trainer_memory *memory, size_t size)
 {
-  *memory = (tsr_trainer_memory){.temporary_bytes = trainer->temporary_bytes,
-                                 .planned_bytes = trainer->planned_bytes,
-                                 .programs = trainer->n_programs};
+  tsr_trainer_memory sum = {.temporary_bytes = trainer->temporary_bytes,
+                            .planned_bytes = trainer->planned_bytes,
+                            .programs = trainer->n_programs};
   for (int32_t i = 0; i <= SUMS; i++) {
-    memory->state_bytes += trainer->state[i] ? tsr_buffer_size(trainer->state[i]) : 0;
+    sum.state_bytes += trainer->state[i] ? tsr_buffer_size(trainer->state[i]) : 0;
   }
+  tsr_sized_fill(&sum, sizeof sum, memory, size);
 }

@@ -163,6 +163,7 @@ static tsr_status read_family(tsr_config *file, tsr_transformer_config *config, 
                     file->path, type, tsr_family_list(known, sizeof known));
   }
   *config = (tsr_transformer_config){
+      TSR_SIZED(tsr_transformer_config),
       .norm = TSR_NORM_LAYER,
       .norm_position = TSR_NORM_POST,
       .activation = TSR_ACTIVATION_RELU,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/checkpoint/decoder_yml.h"
 #include "core/transformer/marian_npz.h"
@@ -114,7 +115,9 @@ tsr_status tsr_model_create(const tsr_transformer_config *config, tsr_model **mo
   json_t *file = NULL;
   tsr_status status = make("", &made);
   if (status == TSR_OK) {
-    made->config = *config;
+    status = TSR_SIZED_READ(tsr_transformer_config, decoder_start_id, config, &made->config);
+  }
+  if (status == TSR_OK) {
     status = tsr_transformer_config_describe(&(tsr_save_options){TSR_SIZED(tsr_save_options)}, &made->config,
                                              &made->family, &file);
   }
@@ -161,14 +164,15 @@ int32_t tsr_model_parameter_count(const tsr_model *model)
   return model->parameters.n;
 }
 
-tsr_status tsr_model_parameter(const tsr_model *model, int32_t index, tsr_parameter_info *info)
+tsr_status tsr_model_parameter_sized(const tsr_model *model, int32_t index, tsr_parameter_info *info, size_t size)
 {
   if (!model || !info || index < 0 || index >= model->parameters.n) {
     return tsr_fail(TSR_ERR_ARGUMENT, "there is no parameter number %d; the model has %d", (int)index,
                     model ? (int)model->parameters.n : 0);
   }
   const tsr_parameter *parameter = &model->parameters.items[index];
-  *info = (tsr_parameter_info){.name = parameter->name, .shape = parameter->shape, .dtype = parameter->stored};
+  const tsr_parameter_info known = {.name = parameter->name, .shape = parameter->shape, .dtype = parameter->stored};
+  tsr_sized_fill(&known, sizeof known, info, size);
   return TSR_OK;
 }
 

@@ -69,8 +69,8 @@ typedef struct tsr_generate_options {
   const int32_t *eos;              /* [n_eos]; the first stands for all where a search has to name one */
   const int32_t *suppressed;       /* [n_suppressed] tokens never produced */
   const int32_t *begin_suppressed; /* [n_begin_suppressed] tokens that are not the first one, a forced one left out */
-  const int32_t *words;    /* [n_words] words of two or more tokens never produced: each word's number of tokens, them */
-  int32_t no_repeat_ngram; /* n: no n tokens occur twice in a row of tokens, the start token included; 0: off */
+  const int32_t *words; /* [n_words] words of two or more tokens never produced: each word's number of tokens, them */
+  int32_t no_repeat_ngram;         /* n: no n tokens occur twice in a row of tokens, the start token included; 0: off */
   int32_t encoder_no_repeat_ngram; /* n: no n tokens of the source's ids come out; 0: off */
   float repetition_penalty;        /* of tokens that are there already: divides positive scores and multiplies others
                                       (Keskar et al. 2019); 0 or 1: off */
@@ -166,7 +166,12 @@ typedef struct tsr_generate_statistics {
   double seconds;  /* within tsr_generate, as a clock on the wall shows them */
   int32_t workers; /* threads that the last call used; 0: there was none */
 } tsr_generate_statistics;
-TSR_API void tsr_generate_measure(const tsr_transformer *transformer, tsr_generate_statistics *statistics);
+TSR_API void tsr_generate_measure_sized(const tsr_transformer *transformer, tsr_generate_statistics *statistics,
+                                        size_t size);
+static inline void tsr_generate_measure(const tsr_transformer *transformer, tsr_generate_statistics *statistics)
+{
+  tsr_generate_measure_sized(transformer, statistics, sizeof *statistics);
+}
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Scoring of outputs that are given

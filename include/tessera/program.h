@@ -111,8 +111,13 @@ typedef struct tsr_program_statistics {
 
 /* `alignment`: of a temporary in the arena, bytes, a power of two. The plan is that of a device which computes line
  * after line; tsr_device_measure (tessera/runtime.h) asks one. Errors: the program's status, TSR_ERR_ARGUMENT. */
-TSR_API tsr_status tsr_program_measure(const tsr_program *program, int64_t alignment,
-                                       tsr_program_statistics *statistics) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_program_measure_sized(const tsr_program *program, int64_t alignment,
+                                             tsr_program_statistics *statistics, size_t size) TSR_MUST_CHECK;
+static inline TSR_MUST_CHECK tsr_status tsr_program_measure(const tsr_program *program, int64_t alignment,
+                                                            tsr_program_statistics *statistics)
+{
+  return tsr_program_measure_sized(program, alignment, statistics, sizeof *statistics);
+}
 
 #ifdef __cplusplus
 }

@@ -57,8 +57,13 @@ typedef struct tsr_device_info {
 
 /* The devices that were found. index: 0 .. count-1; *info is filled. Errors: TSR_ERR_ARGUMENT. */
 TSR_API int32_t tsr_runtime_device_count(const tsr_runtime *runtime);
-TSR_API tsr_status tsr_runtime_device_info(const tsr_runtime *runtime, int32_t index,
-                                           tsr_device_info *info) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_runtime_device_info_sized(const tsr_runtime *runtime, int32_t index, tsr_device_info *info,
+                                                 size_t size) TSR_MUST_CHECK;
+static inline TSR_MUST_CHECK tsr_status tsr_runtime_device_info(const tsr_runtime *runtime, int32_t index,
+                                                                tsr_device_info *info)
+{
+  return tsr_runtime_device_info_sized(runtime, index, info, sizeof *info);
+}
 
 /* What was tried and did not work: why a plugin was not loaded or a backend did not start. index: 0 .. count-1.
  * The texts live as long as the runtime. */
@@ -68,7 +73,13 @@ typedef struct tsr_problem {
   tsr_status status;
 } tsr_problem;
 TSR_API int32_t tsr_runtime_problem_count(const tsr_runtime *runtime);
-TSR_API tsr_status tsr_runtime_problem(const tsr_runtime *runtime, int32_t index, tsr_problem *problem) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_runtime_problem_sized(const tsr_runtime *runtime, int32_t index, tsr_problem *problem,
+                                             size_t size) TSR_MUST_CHECK;
+static inline TSR_MUST_CHECK tsr_status tsr_runtime_problem(const tsr_runtime *runtime, int32_t index,
+                                                            tsr_problem *problem)
+{
+  return tsr_runtime_problem_sized(runtime, index, problem, sizeof *problem);
+}
 
 /* Opens a device by name: "backend:index", "backend" (index 0), "auto", or NULL: TESSERA_DEVICE, else "auto". auto
  * prefers a discrete GPU, then an integrated one, then a virtual one, then a CPU backend, then the reference; a GPU
@@ -83,7 +94,12 @@ TSR_API void tsr_device_close(tsr_device *device);
 TSR_API const char *tsr_device_name(const tsr_device *device);
 TSR_API const tsr_device_properties *tsr_device_get_properties(const tsr_device *device);
 TSR_API tsr_runtime *tsr_device_runtime(const tsr_device *device);
-TSR_API tsr_status tsr_device_get_counters(tsr_device *device, tsr_device_counters *counters) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_device_get_counters_sized(tsr_device *device, tsr_device_counters *counters,
+                                                 size_t size) TSR_MUST_CHECK;
+static inline TSR_MUST_CHECK tsr_status tsr_device_get_counters(tsr_device *device, tsr_device_counters *counters)
+{
+  return tsr_device_get_counters_sized(device, counters, sizeof *counters);
+}
 
 /* 1 if the device executes line `line` of the program itself, 0 if not. */
 TSR_API int tsr_device_supports(tsr_device *device, const tsr_program *program, int32_t line);
@@ -107,8 +123,13 @@ TSR_API tsr_status tsr_device_prepare(tsr_device *device, const tsr_program *pro
 
 /* tsr_program_measure for the plan of this device, which may compute neighbouring lines as one and keeps longer what
  * they read. `alignment`: the device's buffer_alignment; with a fallback device the larger one's. Errors: likewise. */
-TSR_API tsr_status tsr_device_measure(tsr_device *device, const tsr_program *program, int64_t alignment,
-                                      tsr_program_statistics *statistics) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_device_measure_sized(tsr_device *device, const tsr_program *program, int64_t alignment,
+                                            tsr_program_statistics *statistics, size_t size) TSR_MUST_CHECK;
+static inline TSR_MUST_CHECK tsr_status tsr_device_measure(tsr_device *device, const tsr_program *program,
+                                                           int64_t alignment, tsr_program_statistics *statistics)
+{
+  return tsr_device_measure_sized(device, program, alignment, statistics, sizeof *statistics);
+}
 
 /* The name of the class of shapes that line `line` belongs to, for which a form can be remembered. 1, or 0 ("") if the line
  * has no forms. text: text_size bytes, at least 1. */
@@ -193,7 +214,11 @@ typedef struct tsr_executable_info {
   int64_t temporary_bytes; /* one buffer per temporary would take */
   int64_t planned_bytes;   /* what the plan's arena takes */
 } tsr_executable_info;
-TSR_API void tsr_executable_report(const tsr_executable *executable, tsr_executable_info *info);
+TSR_API void tsr_executable_report_sized(const tsr_executable *executable, tsr_executable_info *info, size_t size);
+static inline void tsr_executable_report(const tsr_executable *executable, tsr_executable_info *info)
+{
+  tsr_executable_report_sized(executable, info, sizeof *info);
+}
 
 /* 1 if line `line` runs on the fallback device. */
 TSR_API int tsr_executable_line_fell_back(const tsr_executable *executable, int32_t line);

@@ -40,10 +40,13 @@ typedef int32_t tsr_status;
  *   - the caller fills it (options): a field that the caller does not know counts as 0, which means what the library did
  *     before it had the field. A caller that is newer than the library may leave the fields that the library does not know
  *     0; one that is set is refused (TSR_ERR_ARGUMENT), as is a struct_size that the struct never had, such as 0.
- *   - the library fills it (infos, statistics): struct_size is set before the call, and no byte behind it is written; what
- *     the library does not know becomes 0.
- * Structs that the library owns and the caller only reads grow likewise. All others (those without struct_size that travel
- * in arrays, or hold what the library allocated) keep their size: what comes later gets a function of its own. */
+ *   - the library fills it (tsr_generate_options alone): struct_size is set before the call, and nothing is written behind
+ *     it; what the library does not know becomes 0.
+ *
+ * Infos and statistics, which the library fills whole, grow likewise without struct_size: each is asked for with a function
+ * whose last argument is the size that the caller knows (tsr_NAME_sized), which the function of the plain name hands over.
+ * Structs that the library owns and the caller only reads through a pointer grow, too. All others (elements of arrays,
+ * results that tsr_NAME_finish frees, the trainer's) keep their size: what comes later gets a function of its own. */
 #define TSR_SIZED(type) .struct_size = (uint32_t)sizeof(type)
 
 /* Pins the last field of such a struct, so that none can be inserted before it, and none hidden in padding behind it: a

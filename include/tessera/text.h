@@ -53,7 +53,12 @@ typedef struct tsr_tokenizer_info {
   int32_t forced_bos_id;    /* the chosen target language's token, to be forced as the first one; -1: none */
   int32_t decoder_start_id; /* the same where the decoder has to start with it (mBART of 25 languages); -1: none */
 } tsr_tokenizer_info;
-TSR_API tsr_status tsr_tokenizer_get_info(const tsr_tokenizer *tokenizer, tsr_tokenizer_info *info) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_tokenizer_get_info_sized(const tsr_tokenizer *tokenizer, tsr_tokenizer_info *info,
+                                                size_t size) TSR_MUST_CHECK;
+static inline TSR_MUST_CHECK tsr_status tsr_tokenizer_get_info(const tsr_tokenizer *tokenizer, tsr_tokenizer_info *info)
+{
+  return tsr_tokenizer_get_info_sized(tokenizer, info, sizeof *info);
+}
 
 /* Languages of mBART, M2M100, NLLB and multilingual Marian models: how many there are, and the code of one ("fra_Latn",
  * "fr_XX", "fr"), which lives as long as the tokenizer; NULL for an index outside. */

@@ -142,8 +142,13 @@ typedef struct tsr_layer_statistics {
   double gradient_norm; /* of the layer's parameters, of the batch's mean gradient */
 } tsr_layer_statistics;
 TSR_API int32_t tsr_trainer_layer_count(const tsr_trainer *trainer);
-TSR_API tsr_status tsr_trainer_layer(const tsr_trainer *trainer, int32_t index,
-                                     tsr_layer_statistics *statistics) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_trainer_layer_sized(const tsr_trainer *trainer, int32_t index, tsr_layer_statistics *statistics,
+                                           size_t size) TSR_MUST_CHECK;
+static inline TSR_MUST_CHECK tsr_status tsr_trainer_layer(const tsr_trainer *trainer, int32_t index,
+                                                          tsr_layer_statistics *statistics)
+{
+  return tsr_trainer_layer_sized(trainer, index, statistics, sizeof *statistics);
+}
 
 /* What a step takes on the device. */
 typedef struct tsr_trainer_memory {
@@ -152,7 +157,11 @@ typedef struct tsr_trainer_memory {
   int64_t planned_bytes;   /* of the arena that all programs share */
   int32_t programs;        /* compiled */
 } tsr_trainer_memory;
-TSR_API void tsr_trainer_get_memory(const tsr_trainer *trainer, tsr_trainer_memory *memory);
+TSR_API void tsr_trainer_get_memory_sized(const tsr_trainer *trainer, tsr_trainer_memory *memory, size_t size);
+static inline void tsr_trainer_get_memory(const tsr_trainer *trainer, tsr_trainer_memory *memory)
+{
+  tsr_trainer_get_memory_sized(trainer, memory, sizeof *memory);
+}
 
 #ifdef __cplusplus
 }

@@ -32,6 +32,7 @@ enum {
 };
 
 typedef struct tsr_transformer_config {
+  uint32_t struct_size;
   char family[32];           /* model_type of config.json: "marian", "t5", "nn_transformer", .. */
   int32_t d_model;           /* D */
   int32_t encoder_layers;    /* 0: no encoder */
@@ -71,6 +72,7 @@ typedef struct tsr_transformer_config {
   int32_t unk_id;
   int32_t decoder_start_id;
 } tsr_transformer_config;
+TSR_SIZED_PIN(tsr_transformer_config, decoder_start_id, 180);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * A model on disk
@@ -103,7 +105,13 @@ typedef struct tsr_parameter_info {
   tsr_dtype dtype; /* as stored; 0 without weights */
 } tsr_parameter_info;
 TSR_API int32_t tsr_model_parameter_count(const tsr_model *model);
-TSR_API tsr_status tsr_model_parameter(const tsr_model *model, int32_t index, tsr_parameter_info *info) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_model_parameter_sized(const tsr_model *model, int32_t index, tsr_parameter_info *info,
+                                             size_t size) TSR_MUST_CHECK;
+static inline TSR_MUST_CHECK tsr_status tsr_model_parameter(const tsr_model *model, int32_t index,
+                                                            tsr_parameter_info *info)
+{
+  return tsr_model_parameter_sized(model, index, info, sizeof *info);
+}
 
 /* Puts elements first .. first+count-1 of parameter number `parameter` into `elements`. */
 typedef tsr_status (*tsr_parameter_source_fn)(void *context, int32_t parameter, int64_t first, int64_t count,

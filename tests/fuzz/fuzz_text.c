@@ -11,7 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   enum { VOCABULARY = 5001 };
   static tsr_tokenizer *tokenizer; /* kept for all inputs */
   if (!tokenizer) {
-    const tsr_transformer_config config = {.source_vocabulary = VOCABULARY, .target_vocabulary = VOCABULARY};
+    const tsr_transformer_config config = {TSR_SIZED(tsr_transformer_config), .source_vocabulary = VOCABULARY,
+                                           .target_vocabulary = VOCABULARY};
     REQUIRE(tsr_tokenizer_open_kind(TESSERA_SOURCE_ROOT "/tests/data/marian-en-fr", tsr_tokenizer_kind_find("marian"),
                                     &config, &tokenizer) == TSR_OK);
   }

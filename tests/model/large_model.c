@@ -39,6 +39,7 @@ static tsr_status read_random(void *context, int32_t parameter, int64_t first, i
 tsr_status large_model_write(const char *folder, const large_model *m)
 {
   tsr_transformer_config config = {
+      TSR_SIZED(tsr_transformer_config),
       .family = "m2m_100",
       .d_model = m->d_model,
       .encoder_layers = m->layers,

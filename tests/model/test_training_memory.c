@@ -35,6 +35,7 @@ static const measure measures[] = {
 static tsr_model *make_model(const measure *m)
 {
   tsr_transformer_config config = {
+      TSR_SIZED(tsr_transformer_config),
       .d_model = m->d_model,
       .encoder_layers = m->layers,
       .decoder_layers = m->layers,

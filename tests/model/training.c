@@ -50,6 +50,7 @@ tsr_model *training_model(const training_shape *shape)
 {
   int32_t nn = shape->nn;
   tsr_transformer_config config = {
+      TSR_SIZED(tsr_transformer_config),
       .d_model = D_MODEL,
       .encoder_layers = LAYERS,
       .decoder_layers = LAYERS,

@@ -7,6 +7,7 @@
 tsr_transformer_config marian_config(void)
 {
   return (tsr_transformer_config){
+      TSR_SIZED(tsr_transformer_config),
       .family = "marian",
       .d_model = 24,
       .encoder_layers = 2,

@@ -258,7 +258,8 @@ static tsr_status open_marian(const char *folder, const tsr_transformer_config *
 
 static tsr_tokenizer *open_recorded(void)
 {
-  const tsr_transformer_config config = {.source_vocabulary = 5001, .target_vocabulary = 5001, .eos_id = 0};
+  const tsr_transformer_config config = {TSR_SIZED(tsr_transformer_config), .source_vocabulary = 5001,
+                                         .target_vocabulary = 5001, .eos_id = 0};
   tsr_tokenizer *tokenizer;
   assert_int_equal(open_marian(recorded_model, &config, &tokenizer), TSR_OK);
   return tokenizer;
@@ -412,7 +413,8 @@ static void test_folders(void **state)
 {
   (void)state;
   char *folder = make_temporary_folder();
-  tsr_transformer_config config = {.source_vocabulary = 6, .target_vocabulary = 5, .eos_id = 0};
+  tsr_transformer_config config = {TSR_SIZED(tsr_transformer_config), .source_vocabulary = 6, .target_vocabulary = 5,
+                                   .eos_id = 0};
   tsr_tokenizer *tokenizer;
   assert_int_equal(open_marian(folder, &config, &tokenizer), TSR_ERR_IO);
   assert_message_has("source.spm: cannot be opened");
@@ -545,7 +547,8 @@ static void test_recorded(void **state)
   json_t *recorded = json_load_file(path_in(recordings, "hf_golden.json"), JSON_ALLOW_NUL, &error);
   assert_non_null(recorded);
   const json_t *marian = json_object_get(recorded, "marian");
-  const tsr_transformer_config config = {.source_vocabulary = 1084, .target_vocabulary = 1084, .eos_id = 0};
+  const tsr_transformer_config config = {TSR_SIZED(tsr_transformer_config), .source_vocabulary = 1084,
+                                         .target_vocabulary = 1084, .eos_id = 0};
   tsr_tokenizer *tokenizer;
   assert_int_equal(open_marian(path_in(recordings, "marian"), &config, &tokenizer), TSR_OK);
   const json_t *texts = json_object_get(marian, "texts");

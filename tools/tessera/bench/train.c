@@ -342,23 +342,11 @@ static const tsr_option rows[] = {
 static const tsr_option_table options = {.rows = rows};
 static const tsr_operand operands[] = {{"MODEL", TSR_OPTION_FOLDER, offsetof(request, folder), .optional = 1}, {NULL}};
 static const request initial = {
-    .config = {.family = "nn_transformer",
-               .max_positions = 4096,
-               .norm = TSR_NORM_LAYER,
-               .norm_position = TSR_NORM_POST,
-               .final_norm = 1,
-               .activation = TSR_ACTIVATION_RELU,
-               .position = TSR_POSITION_SINUSOID_INTERLEAVED,
-               .attention_bias = 1,
-               .feed_forward_bias = 1,
-               .logits_bias = 1,
-               .logits_scale = 1.0f,
-               .epsilon = 1e-5f,
-               .pad_id = 0,
-               .bos_id = 1,
-               .eos_id = 2,
-               .unk_id = 3,
-               .decoder_start_id = 1},
+    .config = {TSR_SIZED(tsr_transformer_config), .family = "nn_transformer", .max_positions = 4096,
+               .norm = TSR_NORM_LAYER, .norm_position = TSR_NORM_POST, .final_norm = 1,
+               .activation = TSR_ACTIVATION_RELU, .position = TSR_POSITION_SINUSOID_INTERLEAVED, .attention_bias = 1,
+               .feed_forward_bias = 1, .logits_bias = 1, .logits_scale = 1.0f, .epsilon = 1e-5f, .pad_id = 0,
+               .bos_id = 1, .eos_id = 2, .unk_id = 3, .decoder_start_id = 1},
     .training = {TSR_SIZED(tsr_training_options), .label_smoothing = 0.1f, .max_norm = 1.0f}};
 
 const tsr_command bench_train = {

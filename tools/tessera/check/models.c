@@ -64,6 +64,7 @@ static tsr_transformer_config config_of(const model_row *row)
   const int is_mt5 = strcmp(row->family, "mt5") == 0;
   const int is_nn = strcmp(row->family, "nn_transformer") == 0;
   tsr_transformer_config config = {
+      TSR_SIZED(tsr_transformer_config),
       .d_model = row->d_model,
       .encoder_layers = 1,
       .decoder_layers = 1,

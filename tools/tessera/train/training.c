@@ -74,6 +74,7 @@ static void describe_family(const recipe *r, tsr_transformer_config *config)
 static tsr_transformer_config describe(const training *t, const recipe *r, const tsr_tokenizer_info *info)
 {
   tsr_transformer_config config = {
+      TSR_SIZED(tsr_transformer_config),
       .d_model = r->d_model,
       .encoder_layers = r->encoder_layers,
       .decoder_layers = r->decoder_layers,
