@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Public headers of the future, and the list of all public structs.
+
+    future.py header IN OUT      the header with a field more at the end of each struct that grows
+    future.py structs OUT IN..   a C header of macros SIZED(X), FILLED(X), FIXED(X): X(name) for each public struct that begins
+                                 with struct_size, that the library fills with a function of the caller's size, and that keeps
+                                 its size
+
+Ends with an error if a struct that grows lacks the pin of its last field, or options lack struct_size.
+"""
+import pathlib
+import re
+import sys
+
+STRUCT = re.compile(r"^typedef struct (\w+) \{\n(.*?)^\} (\w+);\n", re.M | re.S)
+FIELD = re.compile(r"(\w+)(?:\[\w+\])*;")
+FUTURE = "  int32_t future[2];\n"
+
+
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+
+
+def sized(body):
+    return without_comments(body).lstrip().startswith("uint32_t struct_size;")
+
+
+def filled(text, name):
+    return re.search(r"_sized\([^)]*\b%s \*\w+,\s*size_t size\)" % name, text) is not None
+
+
+def grows(text, name, body):
+    return sized(body) or filled(text, name)
+
+
+def check(path, text):
+    for name, body, _ in STRUCT.findall(text):
+        if re.search(r"_(options|config)$", name) and not sized(body):
+            sys.exit(f"{path}: {name} does not begin with `uint32_t struct_size;`: it could not grow")
+        pin = re.search(r"^TSR_SIZED_PIN\(%s, (\w+), \d+\);" % name, text, re.M)
+        last = FIELD.findall(without_comments(body))[-1]
+        if sized(body) and not (pin and pin.group(1) == last):
+            sys.exit(f"{path}: {name} ends with {last}, which no TSR_SIZED_PIN({name}, {last}, ..) keeps in its place")
+
+
+def write_header(source, target):
+    text = pathlib.Path(source).read_text()
+    if not source.endswith("backend.h"):  # the backends' side of the ABI, which tells its ages apart by itself
+        check(source, text)
+        text = STRUCT.sub(
+            lambda m: m.group(0).replace("\n}", "\n" + FUTURE + "}", 1) if grows(text, m.group(1), m.group(2)) else m.group(0),
+            text,
+        )
+        text = re.sub(r"^TSR_SIZED_PIN.*\n", "", text, flags=re.M)
+    pathlib.Path(target).write_text(text)
+
+
+def write_structs(target, sources):
+    kinds = {"SIZED": [], "FILLED": [], "FIXED": []}
+    for source in sources:
+        if source.endswith("backend.h"):
+            continue
+        text = pathlib.Path(source).read_text()
+        check(source, text)
+        for name, body, _ in STRUCT.findall(text):
+            kinds["SIZED" if sized(body) else "FILLED" if filled(text, name) else "FIXED"].append(name)
+    counters = "tsr_device_counters"  # of backend.h, handed out by runtime.h
+    kinds["FILLED"].append(counters)
+    lines = ["/* SPDX-License-Identifier: Apache-2.0 */"]
+    for kind, names in kinds.items():
+        lines.append(f"#define {kind}(X) " + " ".join(f"X({name})" for name in names))
+    pathlib.Path(target).write_text("\n".join(lines) + "\n")
+
+
+if sys.argv[1] == "header":
+    write_header(sys.argv[2], sys.argv[3])
+else:
+    write_structs(sys.argv[2], sys.argv[3:])
