@@ -9,7 +9,7 @@
 #include "core/checkpoint/container_parse.h"
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/json.h"
-#include "core/checkpoint/source.h"
+#include "core/checkpoint/tensor_file.h"
 
 /* What a folder may hold: the first that is there is read. */
 static const struct {
@@ -27,7 +27,7 @@ static const char index_map[] = "weight_map";
 /* One file of a checkpoint. */
 typedef struct part {
   char *path;
-  tsr_source source;
+  tsr_tensor_file file;
   tsr_container content;
 } part;
 
@@ -69,7 +69,7 @@ void tsr_checkpoint_close(tsr_checkpoint *checkpoint)
   }
   for (int32_t i = 0; checkpoint->parts && i < checkpoint->n_parts; i++) {
     tsr_container_finish(&checkpoint->parts[i].content);
-    tsr_source_close(&checkpoint->parts[i].source);
+    tsr_tensor_file_close(&checkpoint->parts[i].file);
     free(checkpoint->parts[i].path);
   }
   free(checkpoint->parts);
@@ -123,8 +123,8 @@ static tsr_status open_part(char *path, part *into)
   if (!path) {
     return TSR_ERR_OUT_OF_MEMORY;
   }
-  TSR_TRY(tsr_source_open(path, &into->source));
-  return tsr_container_parse(&into->source, &into->content);
+  TSR_TRY(tsr_tensor_file_open(path, &into->file));
+  return tsr_container_parse(&into->file, &into->content);
 }
 
 static tsr_status open_single(char *path, tsr_checkpoint *checkpoint)
@@ -293,8 +293,8 @@ static tsr_status parse_single(const void *bytes, size_t size, tsr_checkpoint *c
   if (!only->path) {
     return TSR_ERR_OUT_OF_MEMORY;
   }
-  only->source = tsr_source_of_memory(only->path, bytes, size);
-  TSR_TRY(tsr_container_parse(&only->source, &only->content));
+  only->file = tsr_tensor_file_of_memory(only->path, bytes, size);
+  TSR_TRY(tsr_container_parse(&only->file, &only->content));
   return gather(checkpoint, NULL);
 }
 
@@ -311,7 +311,7 @@ tsr_status tsr_checkpoint_parse(const char *name, const void *bytes, size_t size
 tsr_status tsr_checkpoint_check(const tsr_checkpoint *checkpoint)
 {
   for (int32_t i = 0; i < checkpoint->n_parts; i++) {
-    TSR_TRY(tsr_source_check(&checkpoint->parts[i].source));
+    TSR_TRY(tsr_tensor_file_check(&checkpoint->parts[i].file));
   }
   return TSR_OK;
 }
@@ -382,7 +382,7 @@ tsr_status tsr_checkpoint_copy(const tsr_checkpoint_tensor *tensor, uint64_t at,
     memcpy(out, (const char *)tensor->bytes + at, size);
     return TSR_OK;
   }
-  return tsr_source_read(tensor->source, tensor->at + at, size, out);
+  return tsr_tensor_file_read(tensor->file, tensor->at + at, size, out);
 }
 
 /* Elements that follow one another. */

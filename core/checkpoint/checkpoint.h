@@ -24,9 +24,9 @@ typedef struct tsr_checkpoint_tensor {
       *bytes;  /* the first element, if the elements are in memory; may be unaligned. NULL: they are in the file */
   uint64_t at; /* of the first element in the file; 0 if `bytes` is set */
   size_t size; /* of all elements; they follow one another, unless the strides say otherwise */
-  int64_t strides[TSR_MAX_RANK];   /* in elements; a tensor of PyTorch may be a transposed view of what is stored */
-  const char *path;                /* the file that holds it */
-  const struct tsr_source *source; /* likewise, open; NULL if `bytes` is set */
+  int64_t strides[TSR_MAX_RANK];      /* in elements; a tensor of PyTorch may be a transposed view of what is stored */
+  const char *path;                   /* the file that holds it */
+  const struct tsr_tensor_file *file; /* likewise, open; NULL if `bytes` is set */
 } tsr_checkpoint_tensor;
 
 /* Opens a file of tensors, whose form its first bytes tell: safetensors, what torch.save (1.6 or newer) makes of a state

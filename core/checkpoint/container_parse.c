@@ -35,10 +35,10 @@ static int has_entry(const tsr_zip *zip, const char *suffix)
   return 0;
 }
 
-static tsr_status parse_zip(const tsr_source *source, tsr_container *container)
+static tsr_status parse_zip(const tsr_tensor_file *file, tsr_container *container)
 {
   tsr_zip zip;
-  TSR_TRY(tsr_zip_parse(source, &container->arena, &zip));
+  TSR_TRY(tsr_zip_parse(file, &container->arena, &zip));
   if (has_entry(&zip, "data.pkl")) {
     return tsr_torch_parse(&zip, container);
   }
@@ -48,50 +48,50 @@ static tsr_status parse_zip(const tsr_source *source, tsr_container *container)
   return tsr_fail(TSR_ERR_FORMAT,
                   "%s: expected a zip file of torch.save (with data.pkl) or of NumPy (with .npy); it has %zu entries, "
                   "none of which is such",
-                  source->path, zip.count);
+                  file->path, zip.count);
 }
 
-static tsr_status parse(const tsr_source *source, tsr_container *container)
+static tsr_status parse(const tsr_tensor_file *file, tsr_container *container)
 {
   static const char pointer[] = "version https://git-lfs";
   enum { HEAD = 512 }; /* bytes by which the forms are told apart */
-  const size_t size = source->size < HEAD ? source->size : HEAD;
-  TSR_TRY(tsr_source_need(source, 0, size));
-  if (size >= sizeof pointer - 1 && memcmp(source->bytes, pointer, sizeof pointer - 1) == 0) {
+  const size_t size = file->size < HEAD ? file->size : HEAD;
+  TSR_TRY(tsr_tensor_file_need(file, 0, size));
+  if (size >= sizeof pointer - 1 && memcmp(file->bytes, pointer, sizeof pointer - 1) == 0) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: a pointer of Git LFS instead of the file itself: fetch it with git lfs pull",
-                    source->path);
+                    file->path);
   }
-  if (is_old_torch(source->bytes, size)) {
+  if (is_old_torch(file->bytes, size)) {
     return tsr_fail(TSR_ERR_UNSUPPORTED,
                     "%s: written in the form that PyTorch had before version 1.6, which is not read here; convert it "
                     "with a newer PyTorch: python3 -c 'import sys, torch; f = sys.argv[1]; torch.save(torch.load(f, "
                     "map_location=\"cpu\"), f)' FILE",
-                    source->path);
+                    file->path);
   }
-  return tsr_zip_is(source->bytes, size) ? parse_zip(source, container) : tsr_safetensors_parse(source, container);
+  return tsr_zip_is(file->bytes, size) ? parse_zip(file, container) : tsr_safetensors_parse(file, container);
 }
 
 /* From addresses within a file to places in it. */
-static void place_tensors(const tsr_source *source, tsr_container *container)
+static void place_tensors(const tsr_tensor_file *file, tsr_container *container)
 {
   for (int32_t i = 0; i < container->count; i++) {
     tsr_checkpoint_tensor *tensor = &container->tensors[i];
     const unsigned char *bytes = tensor->bytes;
-    if (bytes >= source->bytes && bytes <= source->bytes + source->size) {
-      tensor->source = source;
-      tensor->at = (uint64_t)(bytes - source->bytes);
+    if (bytes >= file->bytes && bytes <= file->bytes + file->size) {
+      tensor->file = file;
+      tensor->at = (uint64_t)(bytes - file->bytes);
       tensor->bytes = NULL;
     }
   }
 }
 
-tsr_status tsr_container_parse(tsr_source *source, tsr_container *container)
+tsr_status tsr_container_parse(tsr_tensor_file *file, tsr_container *container)
 {
   *container = (tsr_container){0};
-  tsr_status status = parse(source, container);
-  if (status == TSR_OK && source->descriptor >= 0) {
-    place_tensors(source, container);
-    tsr_source_forget(source);
+  tsr_status status = parse(file, container);
+  if (status == TSR_OK && file->descriptor >= 0) {
+    place_tensors(file, container);
+    tsr_tensor_file_forget(file);
   }
   if (status != TSR_OK) {
     tsr_container_finish(container);

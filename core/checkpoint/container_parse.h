@@ -6,12 +6,12 @@
 #define TESSERA_CORE_CONTAINER_PARSE_H
 
 #include "core/checkpoint/container.h"
-#include "core/checkpoint/source.h"
+#include "core/checkpoint/tensor_file.h"
 
 /* Reads the head of a file of any form. It checks everything: after success, every element of each tensor lies within
- * the source or in the arena. The source outlives *container, which is to be finished after success, and is zeroed
+ * the file or in the arena. The file outlives *container, which is to be finished after success, and is zeroed
  * after an error. Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (what a form may hold and this build does not read),
  * TSR_ERR_IO, TSR_ERR_OUT_OF_MEMORY. */
-tsr_status tsr_container_parse(tsr_source *source, tsr_container *container) TSR_MUST_CHECK;
+tsr_status tsr_container_parse(tsr_tensor_file *file, tsr_container *container) TSR_MUST_CHECK;
 
 #endif

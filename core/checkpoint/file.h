@@ -14,7 +14,7 @@ typedef struct tsr_file {
   size_t size;
 } tsr_file;
 
-/* Reads a whole regular file into memory; a file of tensors is better opened as a tsr_source. Call tsr_file_free after
+/* Reads a whole regular file into memory; a file of tensors is better opened as a tsr_tensor_file. Call tsr_file_free after
  * success. Errors: TSR_ERR_IO (not there, a folder, no permission), naming the file; TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_file_read(const char *path, tsr_file *file) TSR_MUST_CHECK;
 void tsr_file_free(tsr_file *file); /* takes a zeroed one */

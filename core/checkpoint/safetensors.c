@@ -42,18 +42,18 @@ typedef struct header {
   json_t *json;
 } header;
 
-static tsr_status read_header(const tsr_source *source, header *out)
+static tsr_status read_header(const tsr_tensor_file *file, header *out)
 {
-  const char *path = source->path;
-  const unsigned char *file = source->bytes;
-  size_t size = source->size;
+  const char *path = file->path;
+  const unsigned char *bytes = file->bytes;
+  size_t size = file->size;
   if (size < LENGTH_SIZE) {
     return tsr_fail(TSR_ERR_FORMAT,
                     "%s: %zu bytes are too few for a safetensors file: expected 8 bytes of header length first", path,
                     size);
   }
-  TSR_TRY(tsr_source_need(source, 0, LENGTH_SIZE));
-  uint64_t length = tsr_read_unsigned(file, LENGTH_SIZE);
+  TSR_TRY(tsr_tensor_file_need(file, 0, LENGTH_SIZE));
+  uint64_t length = tsr_read_unsigned(bytes, LENGTH_SIZE);
   if (length > size - LENGTH_SIZE) {
     return tsr_fail(TSR_ERR_FORMAT,
                     "%s: the header's length is %" PRIu64
@@ -64,14 +64,14 @@ static tsr_status read_header(const tsr_source *source, header *out)
     return tsr_fail(TSR_ERR_FORMAT, "%s: the header's length is %" PRIu64 " bytes: expected at most %" PRIu64, path,
                     length, TSR_SAFETENSORS_MAX_HEADER);
   }
-  TSR_TRY(tsr_source_need(source, LENGTH_SIZE, length));
-  if (length == 0 || file[LENGTH_SIZE] != '{') {
+  TSR_TRY(tsr_tensor_file_need(file, LENGTH_SIZE, length));
+  if (length == 0 || bytes[LENGTH_SIZE] != '{') {
     return tsr_fail(TSR_ERR_FORMAT, "%s: the header does not begin with '{': not a safetensors file", path);
   }
   out->path = path;
-  out->data = file + LENGTH_SIZE + length;
+  out->data = bytes + LENGTH_SIZE + length;
   out->data_size = size - LENGTH_SIZE - length;
-  return tsr_json_parse(path, file + LENGTH_SIZE, (size_t)length, &out->json);
+  return tsr_json_parse(path, bytes + LENGTH_SIZE, (size_t)length, &out->json);
 }
 
 static tsr_status check_metadata(const char *path, const json_t *metadata)
@@ -288,10 +288,10 @@ static tsr_status read_tensors(const header *from, tsr_container *file)
   return check_tiling(from, file);
 }
 
-tsr_status tsr_safetensors_parse(const tsr_source *source, tsr_container *container)
+tsr_status tsr_safetensors_parse(const tsr_tensor_file *file, tsr_container *container)
 {
   header from = {0};
-  tsr_status status = read_header(source, &from);
+  tsr_status status = read_header(file, &from);
   if (status == TSR_OK) {
     status = read_tensors(&from, container);
   }

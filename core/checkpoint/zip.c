@@ -21,7 +21,7 @@ enum { DEFLATE_LIMIT = 1040 }; /* no byte of deflated data stands for more */
 
 /* The file under inspection. */
 typedef struct source {
-  const tsr_source *file;
+  const tsr_tensor_file *file;
   const char *path; /* these three are the file's */
   const unsigned char *bytes;
   size_t size;
@@ -56,7 +56,7 @@ int tsr_zip_is(const void *bytes, size_t size)
 static tsr_status find_end(const source *from, size_t *end)
 {
   size_t reach = from->size < UINT16_MAX + END_SIZE ? from->size : (size_t)UINT16_MAX + END_SIZE;
-  TSR_TRY(tsr_source_need(from->file, from->size - reach, reach));
+  TSR_TRY(tsr_tensor_file_need(from->file, from->size - reach, reach));
   for (size_t comment = 0; comment <= UINT16_MAX && comment + END_SIZE <= from->size; comment++) {
     size_t at = from->size - END_SIZE - comment;
     if (u32(from->bytes + at) == end_signature && u16(from->bytes + at + 20) == comment) {
@@ -75,7 +75,7 @@ static tsr_status find_end64(const source *from, size_t end, const unsigned char
   if (end < LOCATOR_SIZE) {
     return TSR_OK;
   }
-  TSR_TRY(tsr_source_need(from->file, end - LOCATOR_SIZE, LOCATOR_SIZE));
+  TSR_TRY(tsr_tensor_file_need(from->file, end - LOCATOR_SIZE, LOCATOR_SIZE));
   if (u32(from->bytes + end - LOCATOR_SIZE) != locator_signature) {
     return TSR_OK;
   }
@@ -83,7 +83,7 @@ static tsr_status find_end64(const source *from, size_t end, const unsigned char
   uint64_t at = u64(locator + 8);
   int fits = end >= LOCATOR_SIZE + END64_SIZE && at <= end - LOCATOR_SIZE - END64_SIZE;
   if (fits) {
-    TSR_TRY(tsr_source_need(from->file, at, END64_SIZE));
+    TSR_TRY(tsr_tensor_file_need(from->file, at, END64_SIZE));
   }
   if (!fits || u32(from->bytes + at) != end64_signature) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: the zip64 record that the file's end points to is not at byte %" PRIu64,
@@ -121,7 +121,7 @@ static tsr_status find_directory(source *from)
   }
   from->directory = (size_t)begin;
   from->directory_size = (size_t)size;
-  return tsr_source_need(from->file, begin, size);
+  return tsr_tensor_file_need(from->file, begin, size);
 }
 
 /* ---- entries ----------------------------------------------------------------------------------------------------- */
@@ -157,7 +157,7 @@ static tsr_status find_content(const source *from, const unsigned char *central,
 {
   int fits = offset <= from->directory && from->directory - offset >= LOCAL_SIZE;
   if (fits) {
-    TSR_TRY(tsr_source_need(from->file, offset, LOCAL_SIZE));
+    TSR_TRY(tsr_tensor_file_need(from->file, offset, LOCAL_SIZE));
   }
   if (!fits || u32(from->bytes + offset) != local_signature) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: entry %s: there is no local header at byte %" PRIu64, from->path,
@@ -173,7 +173,7 @@ static tsr_status find_content(const source *from, const unsigned char *central,
                     " on reach into the zip directory: the file is truncated or damaged",
                     from->path, tsr_quote(entry->name).text, entry->packed, offset + LOCAL_SIZE + lead);
   }
-  TSR_TRY(tsr_source_need(from->file, offset + LOCAL_SIZE, name_size));
+  TSR_TRY(tsr_tensor_file_need(from->file, offset + LOCAL_SIZE, name_size));
   if (u16(local + 8) != u16(central + 10) || name_size != strlen(entry->name) ||
       memcmp(local + LOCAL_SIZE, entry->name, (size_t)name_size) != 0) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: entry %s: its local header at byte %" PRIu64 " tells of another entry",
@@ -266,10 +266,10 @@ static tsr_status check_entries(const tsr_zip *zip)
   return TSR_OK;
 }
 
-tsr_status tsr_zip_parse(const tsr_source *file, tsr_arena *arena, tsr_zip *zip)
+tsr_status tsr_zip_parse(const tsr_tensor_file *file, tsr_arena *arena, tsr_zip *zip)
 {
   source from = {.file = file, .path = file->path, .bytes = file->bytes, .size = file->size};
-  *zip = (tsr_zip){.path = file->path, .source = file, .arena = arena};
+  *zip = (tsr_zip){.path = file->path, .file = file, .arena = arena};
   TSR_TRY(find_directory(&from));
   size_t room = ((size_t)from.n_entries + 1) * sizeof *zip->entries;
   zip->entries = tsr_arena_take(arena, room);
@@ -302,7 +302,7 @@ static tsr_status fail_inflate(const tsr_zip *zip, const tsr_zip_entry *entry)
 
 static uint64_t place_of(const tsr_zip *zip, const tsr_zip_entry *entry)
 {
-  return (uint64_t)(entry->bytes - zip->source->bytes);
+  return (uint64_t)(entry->bytes - zip->file->bytes);
 }
 
 /* In portions, so that the compressed bytes take little memory. */
@@ -315,13 +315,13 @@ static tsr_status inflate_all(z_stream *stream, const tsr_zip *zip, const tsr_zi
   while (code == Z_OK) {
     size_t in = entry->packed - taken < PORTION ? entry->packed - taken : PORTION;
     size_t room = entry->size - given < ROOM ? entry->size - given : ROOM;
-    TSR_TRY(tsr_source_need(zip->source, place_of(zip, entry) + taken, in));
+    TSR_TRY(tsr_tensor_file_need(zip->file, place_of(zip, entry) + taken, in));
     stream->next_in = (unsigned char *)entry->bytes + taken;
     stream->avail_in = (uInt)in;
     stream->next_out = out + given;
     stream->avail_out = (uInt)room;
     code = inflate(stream, Z_NO_FLUSH);
-    tsr_source_drop(zip->source, place_of(zip, entry) + taken, in);
+    tsr_tensor_file_drop(zip->file, place_of(zip, entry) + taken, in);
     taken += in - stream->avail_in;
     given += room - stream->avail_out;
   }
@@ -373,7 +373,7 @@ tsr_status tsr_zip_place(const tsr_zip *zip, tsr_zip_entry *entry, const unsigne
 tsr_status tsr_zip_need(const tsr_zip *zip, const tsr_zip_entry *entry, size_t count)
 {
   count = count < entry->size ? count : entry->size;
-  return entry->method == TSR_ZIP_STORED ? tsr_source_need(zip->source, place_of(zip, entry), count) : TSR_OK;
+  return entry->method == TSR_ZIP_STORED ? tsr_tensor_file_need(zip->file, place_of(zip, entry), count) : TSR_OK;
 }
 
 tsr_status tsr_zip_content(const tsr_zip *zip, tsr_zip_entry *entry, const unsigned char **content)

@@ -10,12 +10,12 @@
 #include <stdint.h>
 
 #include "core/base/arena.h"
-#include "core/checkpoint/source.h"
+#include "core/checkpoint/tensor_file.h"
 #include "tessera/status.h"
 
 typedef struct tsr_zip_entry {
   const char *name;           /* valid UTF-8; of the arena */
-  const unsigned char *bytes; /* where they lie in the source */
+  const unsigned char *bytes; /* where they lie in the file */
   size_t packed;              /* bytes there */
   size_t size;                /* bytes of the content */
   uint32_t crc;
@@ -26,8 +26,8 @@ typedef struct tsr_zip_entry {
 enum { TSR_ZIP_STORED = 0, TSR_ZIP_DEFLATED = 8 };
 
 typedef struct tsr_zip {
-  const char *path; /* of the source */
-  const tsr_source *source;
+  const char *path; /* of the file */
+  const tsr_tensor_file *file;
   tsr_zip_entry *entries; /* sorted by name; of the arena */
   size_t count;
   tsr_arena *arena;
@@ -36,15 +36,15 @@ typedef struct tsr_zip {
 /* 1 if the bytes begin as a zip file does. */
 int tsr_zip_is(const void *bytes, size_t size);
 
-/* Checks the directory against the local headers: after success all entries lie within the source, no two
- * overlap and no two have one name. Files of several disks and encrypted entries are refused. The source and the arena
+/* Checks the directory against the local headers: after success all entries lie within the file, no two
+ * overlap and no two have one name. Files of several disks and encrypted entries are refused. The file and the arena
  * outlive *zip. Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, TSR_ERR_IO, TSR_ERR_OUT_OF_MEMORY. */
-tsr_status tsr_zip_parse(const tsr_source *source, tsr_arena *arena, tsr_zip *zip) TSR_MUST_CHECK;
+tsr_status tsr_zip_parse(const tsr_tensor_file *file, tsr_arena *arena, tsr_zip *zip) TSR_MUST_CHECK;
 
 /* The entry of that name, or NULL. */
 tsr_zip_entry *tsr_zip_find(const tsr_zip *zip, const char *name);
 
-/* Where the content of an entry lies: in the source, where it is still to be asked for (tsr_zip_need), or inflated, its checksum
+/* Where the content of an entry lies: in the file, where it is still to be asked for (tsr_zip_need), or inflated, its checksum
  * then being checked. Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (another method of compression), TSR_ERR_IO,
  * TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_zip_place(const tsr_zip *zip, tsr_zip_entry *entry, const unsigned char **content) TSR_MUST_CHECK;

@@ -467,7 +467,7 @@ static void test_files_that_change(void **state)
     assert_non_null(strstr(tsr_error_message(), path));
     assert_non_null(strstr(tsr_error_message(), "the file ends at byte"));
   }
-  tsr_checkpoint_tensor column = {.dtype = TSR_F32, .name = "b", .path = path, .source = b->source, .at = b->at};
+  tsr_checkpoint_tensor column = {.dtype = TSR_F32, .name = "b", .path = path, .file = b->file, .at = b->at};
   column.shape = TSR_SHAPE(2, 1000); /* elements that lie apart */
   column.size = 8000;
   column.strides[0] = 1;
