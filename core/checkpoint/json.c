@@ -147,6 +147,27 @@ static tsr_status fail_duplicate_key(const char *name, const char *text, size_t 
                   error->line, error->column, key);
 }
 
+/* Whether a text was refused because memory ran out. jansson says so in few places: elsewhere it gives no reason, or the text
+ * looks wrong to it. A text that can be read when it is tried again was not wrong; and where there is no memory to try,
+ * nothing is known of the text. */
+static int is_out_of_memory(const void *text, size_t size, size_t flags, const json_error_t *error)
+{
+  if (json_error_code(error) == json_error_out_of_memory || error->text[0] == 0) {
+    return 1;
+  }
+  json_t *probe = json_stringn_nocheck(text, size);
+  json_t *value = probe ? json_loadb(text, size, flags, NULL) : NULL;
+  int is_memory = !probe || value;
+  json_decref(value);
+  json_decref(probe);
+  return is_memory;
+}
+
+static tsr_status fail_json_memory(const char *name)
+{
+  return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "%s: out of host memory", name);
+}
+
 tsr_status tsr_json_parse(const char *name, const void *text, size_t size, json_t **root)
 {
   *root = NULL;
@@ -157,8 +178,8 @@ tsr_status tsr_json_parse(const char *name, const void *text, size_t size, json_
   json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
   if (!value) {
     enum json_error_code code = json_error_code(&error);
-    if (code == json_error_out_of_memory) {
-      return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "%s: out of host memory", name);
+    if (is_out_of_memory(text, size, JSON_REJECT_DUPLICATES, &error)) {
+      return fail_json_memory(name);
     }
     if (code == json_error_numeric_overflow) {
       return fail_large_number(name, text, size, &error);
@@ -218,13 +239,20 @@ tsr_status tsr_json_parse_large(const char *name, const void *text, size_t size,
 {
   json_error_t error;
   *root = NULL;
+  const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL;
   json_t *value = size > 0 ? json_loadb(text, size, JSON_REJECT_DUPLICATES, &error) : NULL;
   int is_large = size > 0 && !value && json_error_code(&error) == json_error_numeric_overflow;
+  if (size > 0 && !value && !is_large && is_out_of_memory(text, size, flags, &error)) {
+    return fail_json_memory(name);
+  }
   json_decref(value);
   if (!is_large) {
     return tsr_json_parse(name, text, size, root);
   }
-  value = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
+  value = json_loadb(text, size, flags, &error);
+  if (!value && is_out_of_memory(text, size, flags, &error)) {
+    return fail_json_memory(name);
+  }
   if (!json_is_object(value)) {
     json_decref(value);
     return tsr_json_parse(name, text, size, root); /* which tells what is wrong */

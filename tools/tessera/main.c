@@ -5,6 +5,7 @@
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/lines.h"
+#include "tools/tessera/common/memory.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/options/environment.h"
 #include "tools/tessera/options/help.h"
@@ -164,6 +165,7 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+  tsr_cli_memory_init();
   int code = run(argc, argv);
   int flushed = tsr_cli_flush();
   return code != TSR_EXIT_OK ? code : flushed;
