@@ -218,14 +218,15 @@ static size_t prefix_of(const parting *p, const int32_t *ids, int32_t n_ids)
   return is_language && size <= p->size && memcmp(p->text, token, size) == 0 ? size : 0;
 }
 
-static tsr_status split(parting *p, const int32_t *ids, int32_t n_ids, tsr_source *source)
+/* ids [n_ids]: of the text's first `read` bytes. */
+static tsr_status split(parting *p, size_t read, const int32_t *ids, int32_t n_ids, tsr_source *source)
 {
   p->prefix = prefix_of(p, ids, n_ids);
   p->room = malloc(p->size + p->prefix + 1);
   if (!p->room) {
     return tsr_fail_memory(p->size + p->prefix + 1);
   }
-  const size_t guess = p->size / (size_t)n_ids * (size_t)p->most + 64;
+  const size_t guess = read / (size_t)n_ids * (size_t)p->most + 64;
   tsr_status status = TSR_OK;
   for (size_t begin = 0; status == TSR_OK && (begin = skip_blanks(p->text, begin, p->size)) < p->size;) {
     size_t limit = p->size;
@@ -249,22 +250,59 @@ static tsr_status split(parting *p, const int32_t *ids, int32_t n_ids, tsr_sourc
   return status;
 }
 
+/* Bytes of the text's beginning: `wanted`, or up to the last blank in the last quarter of that. */
+static size_t beginning(const parting *p, size_t wanted)
+{
+  size_t length;
+  if (wanted >= p->size) {
+    return p->size;
+  }
+  size_t end = character_at(p->text, 0, wanted);
+  for (size_t at = end; at > wanted / 4 * 3; at = character_at(p->text, 0, at - 1)) {
+    if (tsr_is_space(tsr_utf8_decode(p->text + at, p->size - at, &length))) {
+      return at;
+    }
+  }
+  return end;
+}
+
+/* Encodes the text, or of one that is far too long its beginning: so much that the tokens which are kept are no more than half of
+ * those that are read. What comes so far behind them does not change them: tokens depend on the text near them. (Where a
+ * letter is repeated without end, SentencePiece may cut the row otherwise than it would cut the whole.) *size: bytes that were read. */
+static tsr_status encode_beginning(const parting *p, int32_t **ids, int32_t *n_ids, size_t *size)
+{
+  enum { LEAST = 1 << 18, BYTES_OF_TOKEN = 64 /* more than all but a few have */ };
+  size_t wanted = (size_t)p->most * BYTES_OF_TOKEN;
+  for (wanted = wanted > LEAST ? wanted : LEAST;; wanted *= 2) {
+    *size = beginning(p, wanted);
+    TSR_TRY(tsr_tokenizer_encode(p->tokenizer, p->text, *size, ids, n_ids));
+    if (*size == p->size || *n_ids / 2 > p->most) {
+      return TSR_OK;
+    }
+    free(*ids);
+    *ids = NULL;
+  }
+}
+
 static tsr_status take(parting *p, int32_t long_input, tsr_source *source)
 {
   int32_t *ids = NULL;
   int32_t n_ids = 0;
-  TSR_TRY(tsr_tokenizer_encode(p->tokenizer, p->text, p->size, &ids, &n_ids));
+  size_t size = 0;
+  TSR_TRY(encode_beginning(p, &ids, &n_ids, &size));
   source->n_tokens = n_ids;
+  source->has_more = size < p->size;
   if (n_ids <= p->n_empty) { /* characters that the tokenizer takes for nothing */
     free(ids);
     return TSR_OK;
   }
   if (n_ids > p->most && long_input == TSR_LONG_ERROR) {
     free(ids);
-    return tsr_fail(TSR_ERR_ARGUMENT, "%d tokens; the model takes at most %d", (int)n_ids, (int)p->most);
+    return tsr_fail(TSR_ERR_ARGUMENT, "%s%d tokens; the model takes at most %d", source->has_more ? "more than " : "",
+                    (int)n_ids, (int)p->most);
   }
   if (n_ids > p->most && long_input == TSR_LONG_SPLIT) {
-    tsr_status status = split(p, ids, n_ids, source);
+    tsr_status status = split(p, size, ids, n_ids, source);
     free(ids);
     return status;
   }

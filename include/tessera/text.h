@@ -109,10 +109,11 @@ enum {
 
 /* A source text as a model takes it. */
 typedef struct tsr_source {
-  int32_t n_tokens; /* of the whole text, special tokens included */
+  int32_t n_tokens; /* of the whole text, special tokens included; with has_more: of what was read of it */
   int32_t n_parts;  /* 1, more of a text that was parted; 0: there is nothing to translate */
   int32_t **ids;    /* [n_parts] token ids, special tokens included */
   int32_t *n_ids;   /* [n_parts] */
+  int32_t has_more; /* 1: the text is far too long, and only its beginning was tokenized as a whole */
 } tsr_source;
 
 /* The ids of a source text in parts of at most `most` tokens, special tokens included. White space alone, and what the

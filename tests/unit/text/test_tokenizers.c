@@ -412,12 +412,89 @@ static void test_broken_folders(void **state)
   remove_temporary_folder(folder);
 }
 
+/* ---- texts that are far too long ---------------------------------------------------------------------------------- */
+
+enum { LONG_TEXT = 300000, MOST = 256 };
+
+/* Words and sentences; letters without a blank; characters of a script without blanks. */
+static size_t write_long_text(int kind, char *text)
+{
+  static const char *const words[] = {"the ", "house ", "is ", "unbelievably ", "old. ", "\xc3\xa9t\xc3\xa9, ",
+                                      "2024 "};
+  uint32_t draw = 1;
+  size_t size = 0;
+  while (size < LONG_TEXT) {
+    draw = draw * 1664525u + 1013904223u;
+    uint32_t number = draw >> 16;
+    if (kind == 0) {
+      size += (size_t)sprintf(text + size, "%s", words[number % (sizeof words / sizeof words[0])]);
+    } else if (kind == 1) {
+      text[size++] = (char)('a' + number % 26);
+    } else {
+      size += (size_t)sprintf(text + size, "\xe4%c%c", (char)(0xb8 + number % 8), (char)(0x80 + (number >> 4) % 64));
+    }
+  }
+  return size;
+}
+
+/* What is kept of a text whose end nobody tokenizes is what would be kept of the whole. 0: the text makes few tokens (letters that the
+ * tokenizer does not know are one), and is tokenized to its end. */
+static int check_long_text(const char *name, const tsr_tokenizer *tokenizer, const char *text, size_t size)
+{
+  int32_t *ids, *empty, n_ids, n_empty;
+  tsr_source source;
+  assert_int_equal(tsr_tokenizer_encode(tokenizer, text, size, &ids, &n_ids), TSR_OK);
+  assert_int_equal(tsr_tokenizer_encode(tokenizer, "", 0, &empty, &n_empty), TSR_OK);
+  assert_int_equal(tsr_source_prepare(tokenizer, text, size, MOST, TSR_LONG_CUT, &source), TSR_OK);
+  assert_int_equal(source.n_parts, 1);
+  int has_more = source.has_more;
+  if (n_ids > 2 * MOST) {
+    assert_int_equal(source.n_ids[0], MOST);
+    assert_int_equal(has_more, 1);
+  } else {
+    assert_int_equal(has_more, 0);
+    assert_int_equal(source.n_tokens, n_ids);
+    n_empty = MOST; /* nothing to compare */
+  }
+  assert_true(!has_more || (source.n_tokens > 2 * MOST && source.n_tokens < n_ids));
+  for (int32_t i = 0; i < MOST - n_empty; i++) {
+    if (source.ids[0][i] != ids[i]) {
+      fail_msg("%s: token %d is %d, of the whole text %d", name, (int)i, (int)source.ids[0][i], (int)ids[i]);
+    }
+  }
+  assert_int_equal(source.ids[0][source.n_ids[0] - 1], ids[n_ids - 1]);
+  tsr_source_finish(&source);
+  tsr_free(empty);
+  tsr_free(ids);
+  return has_more;
+}
+
+static void test_long_texts(void **state)
+{
+  (void)state;
+  char *text = malloc(LONG_TEXT + 64);
+  assert_non_null(text);
+  int n_cut = 0;
+  for (size_t c = 0; c < sizeof recorded_cases / sizeof recorded_cases[0]; c++) {
+    char *folder = make_temporary_folder();
+    tsr_tokenizer *tokenizer = open_case(folder, &recorded_cases[c]);
+    for (int kind = 0; kind < 3; kind++) {
+      n_cut += check_long_text(recorded_cases[c].name, tokenizer, text, write_long_text(kind, text));
+    }
+    tsr_tokenizer_close(tokenizer);
+    remove_temporary_folder(folder);
+  }
+  assert_true(n_cut > 12);
+  free(text);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_recorded),          cmocka_unit_test(test_languages),
       cmocka_unit_test(test_unknown_languages), cmocka_unit_test(test_marian_languages),
       cmocka_unit_test(test_added_tokens),      cmocka_unit_test(test_broken_folders),
+      cmocka_unit_test(test_long_texts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -242,16 +242,20 @@ static int32_t most_tokens(const translator *t)
 /* Tells what became of a source with too many tokens. */
 static void tell_long(const char *file, int64_t line, const tsr_source *source, int32_t most)
 {
+  const char *least = source->has_more ? "more than " : "";
   if (source->n_parts > 1) {
-    tsr_cli_warning("%s, line %lld: %d tokens, more than %d positions: split into %d parts", file, (long long)line,
-                    source->n_tokens, most, source->n_parts);
+    tsr_cli_warning("%s, line %lld: %s%d tokens, more than %d positions: split into %d parts", file, (long long)line,
+                    least, source->n_tokens, most, source->n_parts);
   } else {
-    tsr_cli_warning("%s, line %lld: %d tokens, cut to %d positions", file, (long long)line, source->n_tokens, most);
+    tsr_cli_warning("%s, line %lld: %s%d tokens, cut to %d positions", file, (long long)line, least, source->n_tokens,
+                    most);
   }
 }
 
 int translator_add(translator *t, const char *file, int64_t line, const char *text, size_t size)
 {
+  t->file = file;
+  t->lines[t->n] = line;
   int32_t most = most_tokens(t);
   tsr_source *source = &t->sources[t->n];
   tsr_status status = tsr_source_prepare(t->tokenizer, text, size, most, t->settings->long_input, source);
