@@ -190,7 +190,8 @@ static int32_t check_lost(tsr_backend_device *d, int32_t status)
 
 static int32_t fail_lost(const tsr_backend_device *d)
 {
-  return tsr_vk_fail(d->host, TSR_ERR_DEVICE_LOST, "the device was lost before; close it and open it anew");
+  return tsr_vk_fail(d->host, TSR_ERR_DEVICE_LOST,
+                     "the device was lost before: start the program again, or choose another device");
 }
 
 int32_t tsr_vk_submit(tsr_backend_device *d, VkCommandBuffer commands, uint64_t *ticket)

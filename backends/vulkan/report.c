@@ -47,9 +47,9 @@ static const result_meaning meanings[] = {
     {VK_ERROR_TOO_MANY_OBJECTS, TSR_ERR_DEVICE_MEMORY, "VK_ERROR_TOO_MANY_OBJECTS",
      "the driver allows no more objects of this kind; use a smaller model or batch"},
     {VK_ERROR_DEVICE_LOST, TSR_ERR_DEVICE_LOST, "VK_ERROR_DEVICE_LOST",
-     "the device stopped answering (a reset, a watchdog, an unplugged device); close it and open it anew, and if it "
-     "happens "
-     "again set TESSERA_WATCHDOG_FLOPS to a smaller number such as 1e11"},
+     "the device stopped answering (a reset, a watchdog, an unplugged device): start the program again, or choose "
+     "another "
+     "device; if it happens again set TESSERA_WATCHDOG_FLOPS to a smaller number such as 1e11"},
     {VK_ERROR_INITIALIZATION_FAILED, TSR_ERR_NO_DEVICE, "VK_ERROR_INITIALIZATION_FAILED",
      "the driver could not start; check with vulkaninfo that it works for this user"},
     {VK_ERROR_INCOMPATIBLE_DRIVER, TSR_ERR_NO_DEVICE, "VK_ERROR_INCOMPATIBLE_DRIVER",

@@ -42,6 +42,7 @@ static void continued_finish(continued *c)
 static tsr_status find_first(const tsr_request *request, const tsr_prompt *prompts, tsr_generation *first)
 {
   tsr_generate_options options = *request->options;
+  options.partial = 0;
   options.search = TSR_SEARCH_TRANSFORMERS;
   options.beam = options.n_best = options.alternatives;
   options.sample = 0;
@@ -102,6 +103,7 @@ static void split(const tsr_request *request, const tsr_prompt *prompts, tsr_gen
 static tsr_status go_on(const tsr_request *request, const continued *c, tsr_generation *all)
 {
   tsr_generate_options options = *request->options;
+  options.partial = 0;
   tsr_generation found = {0};
   options.n_best = 1;
   tsr_request many = *request;

@@ -175,9 +175,15 @@ static tsr_status run_batch(worker *w, const int32_t *order, int32_t count)
   return TSR_OK;
 }
 
+/* Empty sentences have their result already; the others none (n_ids is -1). */
 static void fill_empty(const job *j)
 {
   const tsr_generation *generation = j->generation;
+  for (int64_t i = 0; i < (int64_t)j->n_full; i++) {
+    for (int32_t k = 0; k < generation->n_best; k++) {
+      generation->hypotheses[(int64_t)j->order[i] * generation->n_best + k].n_ids = -1;
+    }
+  }
   for (int32_t i = j->n_full; i < j->n_sentences; i++) {
     for (int32_t k = 0; k < generation->n_best; k++) {
       generation->hypotheses[(int64_t)j->order[i] * generation->n_best + k].score =
@@ -352,6 +358,7 @@ tsr_status tsr_request_run(const tsr_request *request, tsr_generation *generatio
   *generation = (tsr_generation){.n_sentences = j.n_sentences, .n_best = options->n_best, .hypotheses = hypotheses};
   pthread_mutex_init(&j.lock, NULL);
   tsr_status status = sort_sentences(&j);
+  int is_kept = status == TSR_OK && options->partial;
   if (status == TSR_OK) {
     fill_empty(&j);
   }
@@ -363,7 +370,7 @@ tsr_status tsr_request_run(const tsr_request *request, tsr_generation *generatio
   free(j.order);
   free(j.sorted);
   free(j.message);
-  if (status != TSR_OK) {
+  if (status != TSR_OK && !is_kept) {
     tsr_generation_finish(generation);
   }
   transformer->generate_seconds += tsr_seconds() - start;

@@ -313,8 +313,18 @@ static void warn_of_reference(tsr_runtime *runtime, const char *name, const char
   tsr_log(TSR_LOG_WARNING, "'auto' takes %s, which is slow, for want of a better device: %s", name, text);
 }
 
-/* The best device that opens. One that does not is passed over with a warning, unless the user's settings are why. */
-static tsr_status open_auto(tsr_runtime *runtime, tsr_device **device)
+static int is_among(const char *name, const char *const *names, int32_t n)
+{
+  for (int32_t i = 0; i < n; i++) {
+    if (strcmp(name, names[i]) == 0) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* The best device that opens and is not among the n left out. One that does not open is passed over with a warning, unless the user's settings are why. */
+static tsr_status open_auto(tsr_runtime *runtime, const char *const *left_out, int32_t n_left_out, tsr_device **device)
 {
   TSR_TRY(check_settings(runtime));
   tsr_status status = TSR_OK;
@@ -322,8 +332,11 @@ static tsr_status open_auto(tsr_runtime *runtime, tsr_device **device)
   for (int rank = 0; rank <= auto_rank(TSR_DEVICE_REFERENCE); rank++) {
     tsr_found_device found;
     for (int32_t from = 0; next_of_rank(runtime, rank, &from, &found);) {
+      if (is_among(found.name, left_out, n_left_out)) {
+        continue;
+      }
       status = tsr_device_open_found(runtime, &found, device);
-      if (status == TSR_OK && rank == auto_rank(TSR_DEVICE_REFERENCE)) {
+      if (status == TSR_OK && rank == auto_rank(TSR_DEVICE_REFERENCE) && n_left_out == 0) {
         warn_of_reference(runtime, found.name, refused);
       }
       if (status == TSR_OK || status == TSR_ERR_ARGUMENT || status == TSR_ERR_IO) {
@@ -351,7 +364,7 @@ tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **
     origin = " (from TESSERA_DEVICE)";
   }
   if (!name || !*name || strcmp(name, "auto") == 0) {
-    return open_auto(runtime, device);
+    return open_auto(runtime, NULL, 0, device);
   }
   tsr_found_device found;
   if (find_device(runtime, name, &found)) {
@@ -360,6 +373,15 @@ tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **
   char what[160];
   snprintf(what, sizeof what, "there is no device '%.80s'%s", name, origin);
   return fail_no_device(runtime, what);
+}
+
+tsr_status tsr_device_open_other(tsr_runtime *runtime, const char *const *names, int32_t n, tsr_device **device)
+{
+  if (!runtime || !device || n < 0 || (n > 0 && !names)) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_open_other: runtime, names and device are needed");
+  }
+  *device = NULL;
+  return open_auto(runtime, names, n, device);
 }
 
 tsr_device *tsr_runtime_fallback(tsr_runtime *runtime, int which)

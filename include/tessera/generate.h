@@ -108,6 +108,9 @@ typedef struct tsr_generate_options {
    * time, not always the caller's, and never after tsr_generate has returned. NULL: nobody asks. Not with alternatives. */
   tsr_token_fn token;
   void *token_user;
+  /* 1: after an error, too, the generation has what was finished until then: n_ids is -1 in the hypotheses of the other
+   * sentences. Not with alternatives. */
+  int32_t partial;
 } tsr_generate_options;
 TSR_SIZED_PIN(tsr_generate_options, token_user, 216);
 
@@ -147,7 +150,7 @@ typedef void (*tsr_progress_fn)(void *user, int64_t done, int64_t total);
  *   an empty output
  * A decoder alone goes on from its source: the output begins with it, as with a prefix, and lengths count it. The start
  * token is the model's (bos), which the source may begin with; of a model without one it is the source's first token.
- * *generation is filled; the caller finishes it. On an error it is empty, and the error is the first that occurred. One
+ * *generation is filled; the caller finishes it. On an error it is empty (unless options.partial), and the error is the first that occurred. One
  * thread at a time per transformer. Errors: TSR_ERR_ARGUMENT (an id or a length out of range), the runtime's. */
 TSR_API tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source,
                                 const int32_t *lengths, int32_t n_batch, const tsr_generate_options *options,

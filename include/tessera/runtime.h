@@ -88,6 +88,11 @@ static inline TSR_MUST_CHECK tsr_status tsr_runtime_problem(const tsr_runtime *r
  * Errors: TSR_ERR_NO_DEVICE (the message lists what was found and what was tried), and what the backend returns. */
 TSR_API tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **device) TSR_MUST_CHECK;
 
+/* Opens what auto would choose if the devices of these names ("backend:index", [n]) were not there: to go on where one of them
+ * failed. Errors: as above. */
+TSR_API tsr_status tsr_device_open_other(tsr_runtime *runtime, const char *const *names, int32_t n,
+                                         tsr_device **device) TSR_MUST_CHECK;
+
 /* Takes NULL. The device's buffers and executables are destroyed before. */
 TSR_API void tsr_device_close(tsr_device *device);
 

@@ -253,9 +253,9 @@ static int translate_chunk(session *s)
   int code = TSR_EXIT_OK;
   for (int32_t v = 0; v < e->n_variants && code == TSR_EXIT_OK; v++) {
     s->variant = v;
-    tsr_generate_measure(s->translator.transformer, &before);
+    translator_measure(&s->translator, &before);
     code = translator_search(&s->translator, &s->searches[v], take_translation, s);
-    tsr_generate_measure(s->translator.transformer, &after);
+    translator_measure(&s->translator, &after);
     e->variants[v].seconds += after.seconds - before.seconds;
     e->variants[v].tokens += after.target_tokens - before.target_tokens;
   }

@@ -133,6 +133,8 @@ int decoding_open(decoding *d, const decoding_settings *settings, translator *t)
   t->options.coverage_penalty = (float)settings->coverage_penalty;
   if (settings->stream) {
     t->progress.shown = 0;
+    t->restart = text_stream_restart;
+    t->restart_user = &d->stream;
   }
   int code = open_shortlist(d, t);
   if (code != TSR_EXIT_OK) {

@@ -90,6 +90,11 @@ int32_t text_stream_receive(void *user, const tsr_token *token)
   return stream->code != TSR_EXIT_OK;
 }
 
+void text_stream_restart(void *user)
+{
+  ((text_stream *)user)->n = 0;
+}
+
 void text_stream_end(text_stream *stream, const char *text)
 {
   print_to(stream, text, strlen(text));

@@ -184,6 +184,13 @@ static void warn_of_norms(const translator *t)
   }
 }
 
+static tsr_transformer_options transformer_options(const translator_settings *settings)
+{
+  return (tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .weights = settings->weights,
+                                   .strict = settings->strict, .workers = settings->workers,
+                                   .profile = settings->profile};
+}
+
 int translator_open(translator *t, const translator_settings *settings)
 {
   t->settings = settings;
@@ -217,9 +224,7 @@ int translator_open(translator *t, const translator_settings *settings)
     code = tsr_cli_device(t->runtime, settings->device, &t->device);
   }
   if (code == TSR_EXIT_OK) {
-    tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = settings->weights,
-                                       .strict = settings->strict, .workers = settings->workers,
-                                       .profile = settings->profile};
+    const tsr_transformer_options options = transformer_options(settings);
     code = tsr_cli_fail(tsr_transformer_create(t->model, t->device, &options, &t->transformer));
   }
   t->loaded = tsr_cli_seconds();
@@ -386,10 +391,24 @@ static int hand_over_one(const translator *t, const found *f, int32_t index, int
   return code;
 }
 
-static int hand_over(const translator *t, const found *f, translator_receiver receive, void *user)
+/* Sentences before the first that is not finished. */
+static int32_t count_finished(const translator *t, const found *f)
+{
+  for (int32_t i = 0, part = 0; i < t->n; i++) {
+    for (int32_t k = 0; k < t->sources[i].n_parts; k++, part++) {
+      if (!f->generation.hypotheses || f->generation.hypotheses[(int64_t)part * f->generation.n_best].n_ids < 0) {
+        return i;
+      }
+    }
+  }
+  return t->n;
+}
+
+/* Hands over the first n sentences. */
+static int hand_over(const translator *t, const found *f, int32_t n_sentences, translator_receiver receive, void *user)
 {
   int code = TSR_EXIT_OK;
-  for (int32_t i = 0, first = 0; i < t->n && code == TSR_EXIT_OK; i++) {
+  for (int32_t i = 0, first = 0; i < n_sentences && code == TSR_EXIT_OK; i++) {
     int32_t n = t->sources[i].n_parts > 0 ? f->generation.n_best : 1; /* of nothing, one is enough */
     for (int32_t rank = 0; rank < n && code == TSR_EXIT_OK; rank++) {
       code = hand_over_one(t, f, i, first, rank, receive, user);
@@ -428,19 +447,139 @@ static int list_parts(const translator *t, found *f)
   return TSR_EXIT_OK;
 }
 
+/* ---- devices that fail ------------------------------------------------------------------------------------------- */
+
+static void add_statistics(tsr_generate_statistics *sum, const tsr_generate_statistics *more)
+{
+  sum->sentences += more->sentences;
+  sum->source_tokens += more->source_tokens;
+  sum->target_tokens += more->target_tokens;
+  sum->encode_runs += more->encode_runs;
+  sum->step_runs += more->step_runs;
+  sum->encode_seconds += more->encode_seconds;
+  sum->step_seconds += more->step_seconds;
+  sum->seconds += more->seconds;
+}
+
+void translator_measure(const translator *t, tsr_generate_statistics *statistics)
+{
+  *statistics = (tsr_generate_statistics){0};
+  if (t->transformer) {
+    tsr_generate_measure(t->transformer, statistics);
+  }
+  add_statistics(statistics, &t->earlier);
+}
+
+/* 1 if another device may do what this one could not, and nobody asked for this one. */
+static int may_go_on(const translator *t, tsr_status status)
+{
+  const translator_settings *settings = t->settings;
+  const char *name = settings->device ? settings->device : getenv("TESSERA_DEVICE");
+  int is_chosen = name && *name && strcmp(name, "auto") != 0;
+  int is_device = status == TSR_ERR_DEVICE_LOST || status == TSR_ERR_DEVICE_MEMORY || status == TSR_ERR_PLUGIN;
+  return is_device && !is_chosen && !settings->profile && t->n_failed < TRANSLATOR_DEVICES;
+}
+
+/* Loads the model on the best device that has not failed. The error of the one that failed is the thread's. */
+static int change_device(translator *t)
+{
+  const char *names[TRANSLATOR_DEVICES];
+  tsr_cli_progress_clear(&t->progress);
+  tsr_cli_warning("%s", tsr_error_message());
+  snprintf(t->failed[t->n_failed], sizeof t->failed[0], "%s", tsr_device_name(t->device));
+  t->n_failed++;
+  for (int32_t i = 0; i < t->n_failed; i++) {
+    names[i] = t->failed[i];
+  }
+  const tsr_transformer_options options = transformer_options(t->settings);
+  translator_measure(t, &t->earlier);
+  tsr_transformer_destroy(t->transformer);
+  tsr_device_close(t->device);
+  t->transformer = NULL;
+  t->device = NULL;
+  tsr_status status = tsr_device_open_other(t->runtime, names, t->n_failed, &t->device);
+  if (status == TSR_OK) {
+    tsr_cli_warning("going on with %s", tsr_device_name(t->device));
+    status = tsr_transformer_create(t->model, t->device, &options, &t->transformer);
+  }
+  return tsr_cli_fail(status);
+}
+
+/* Takes from a search what an earlier one, which failed, had not finished. */
+static void complete(tsr_generation *first, tsr_generation *second)
+{
+  for (int64_t i = 0; first->hypotheses && i < (int64_t)first->n_sentences * first->n_best; i++) {
+    if (first->hypotheses[i].n_ids >= 0) { /* and the second has nothing: the sentence was left out */
+      const tsr_hypothesis nothing = second->hypotheses[i];
+      second->hypotheses[i] = first->hypotheses[i];
+      first->hypotheses[i] = nothing;
+    }
+  }
+  tsr_generation_finish(first);
+  *first = *second;
+}
+
+/* Leaves out what is finished: an empty sentence costs nothing, and the others keep their numbers. */
+static void leave_out_finished(found *f)
+{
+  for (int32_t i = 0; f->generation.hypotheses && i < f->n_parts; i++) {
+    if (f->generation.hypotheses[(int64_t)i * f->generation.n_best].n_ids >= 0) {
+      f->n_ids[i] = 0;
+    }
+  }
+}
+
+/* Searches until all is found, on one device after the other. */
+static int search(translator *t, const tsr_generate_options *options, found *f)
+{
+  int code = TSR_EXIT_OK;
+  for (int is_done = 0; !is_done && code == TSR_EXIT_OK;) {
+    tsr_generation generation = {0};
+    tsr_status status = tsr_generate(t->transformer, f->n_parts, f->ids, f->n_ids, t->settings->batch, options,
+                                     on_progress, t, &generation);
+    if (generation.hypotheses) {
+      complete(&f->generation, &generation);
+    }
+    is_done = status == TSR_OK || !may_go_on(t, status);
+    code = is_done ? tsr_cli_fail(status) : change_device(t);
+    if (!is_done && code == TSR_EXIT_OK) {
+      leave_out_finished(f);
+      if (t->restart) {
+        t->restart(t->restart_user);
+      }
+    }
+  }
+  return code;
+}
+
+/* Tells what is translated of the chunk, and what is not. */
+static void tell_failure(const translator *t, int32_t n_finished)
+{
+  if (t->lines[n_finished] > 1) {
+    tsr_cli_error("%s: the lines up to %lld are translated; line %lld and what follows are not", t->file,
+                  (long long)t->lines[n_finished] - 1, (long long)t->lines[n_finished]);
+  }
+}
+
 int translator_search(translator *t, const tsr_generate_options *options, translator_receiver receive, void *user)
 {
   tsr_generate_options numbered = *options;
   found f = {.options = &numbered};
   numbered.first_sentence = t->parts_done;
+  numbered.partial = 1;
   int code = list_parts(t, &f);
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail(tsr_generate(t->transformer, f.n_parts, f.ids, f.n_ids, t->settings->batch, &numbered,
-                                     on_progress, t, &f.generation));
+    code = search(t, &numbered, &f);
   }
   tsr_cli_progress_clear(&t->progress);
   if (code == TSR_EXIT_OK) {
-    code = hand_over(t, &f, receive, user);
+    code = hand_over(t, &f, t->n, receive, user);
+  } else if (f.generation.hypotheses) {
+    int32_t n_finished = count_finished(t, &f);
+    int handed_over = hand_over(t, &f, n_finished, receive, user);
+    if (handed_over == TSR_EXIT_OK) {
+      tell_failure(t, n_finished);
+    }
   }
   tsr_generation_finish(&f.generation);
   free(f.ids);
@@ -461,7 +600,7 @@ void translator_print_timings(const translator *t)
   double load = t->loaded - t->start;
   double total = tsr_cli_seconds() - t->loaded;
   tsr_generate_statistics s;
-  tsr_generate_measure(t->transformer, &s);
+  translator_measure(t, &s);
   double seconds = total > 0 ? total : 1e-9;
   fprintf(stderr, "device     %s (%s)\n", tsr_device_name(t->device), tsr_device_get_properties(t->device)->name);
   fprintf(stderr, "load       %.3f s\n", load);

@@ -42,7 +42,7 @@ extern const tsr_option_table translator_options;
 /* 1 if one of them was given. */
 int translator_settings_given(const translator_settings *settings);
 
-enum { TRANSLATOR_CHUNK = 1000 };
+enum { TRANSLATOR_CHUNK = 1000, TRANSLATOR_DEVICES = 8 };
 
 struct translator;
 
@@ -64,9 +64,16 @@ typedef struct translator {
   tsr_cli_progress progress;
   translator_writer write; /* NULL: translator_text */
   void *write_user;
-  int64_t done;       /* sentences of the chunks before this one */
-  int64_t parts_done; /* and the parts that they were translated in */
-  double start;       /* when opening began, in seconds, and when it had ended */
+  void (*restart)(void *user); /* a sentence whose tokens were handed out is translated once more; or NULL */
+  void *restart_user;
+  const char *file;                    /* of the chunk's sentences */
+  int64_t lines[TRANSLATOR_CHUNK];     /* theirs */
+  char failed[TRANSLATOR_DEVICES][64]; /* devices that failed, by name */
+  int32_t n_failed;
+  tsr_generate_statistics earlier; /* of what was searched on them */
+  int64_t done;                    /* sentences of the chunks before this one */
+  int64_t parts_done;              /* and the parts that they were translated in */
+  double start;                    /* when opening began, in seconds, and when it had ended */
   double loaded;
   int outcome;                          /* TSR_EXIT_OK, or the exit code for a sentence that was refused */
   int32_t n;                            /* sentences of this chunk */
@@ -103,7 +110,9 @@ typedef struct translation {
 /* Receives the chunk's translations, in order. */
 typedef int (*translator_receiver)(void *user, const translation *translation);
 
-/* Translates the chunk. */
+/* Translates the chunk. Where the device fails, the rest of the chunk and all later ones are translated on another one if `auto`
+ * chose it, with a warning; otherwise the sentences before the first that is not finished are handed over, and the message
+ * tells up to which line. */
 int translator_search(translator *t, const tsr_generate_options *options, translator_receiver receive, void *user);
 
 /* Empties it. */
@@ -111,6 +120,9 @@ void translator_clear(translator *t);
 
 /* Both, with the options of the model and the command line. */
 int translator_run(translator *t, translator_receiver receive, void *user);
+
+/* What the search took so far, on all devices. */
+void translator_measure(const translator *t, tsr_generate_statistics *statistics);
 
 /* Prints on stderr what loading and translating took. */
 void translator_print_timings(const translator *t);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The reference as a backend `failing` with GPUs, so that `auto` takes them first: as many as TESSERA_FAILING_DEVICES says (1), each of
+ * which is lost with run number TESSERA_FAILING_RUNS (never, if that is not set) of it.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tessera/backend.h"
+
+__attribute__((visibility("default"))) const tsr_backend *tessera_backend_query(uint32_t host_abi_major,
+                                                                                const tsr_host *host);
+
+static const tsr_backend *sound;
+static const tsr_host *services;
+static long last_run;
+static long n_runs; /* of the device that was opened last */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static long number_of(const char *name, long otherwise)
+{
+  const char *text = services->option(services, name);
+  return text ? strtol(text, NULL, 10) : otherwise;
+}
+
+static int32_t start(const tsr_host *host, void **context)
+{
+  services = host;
+  last_run = number_of("FAILING_RUNS", 0);
+  return sound->start(host, context);
+}
+
+static int32_t device_count(void *context, uint32_t *count)
+{
+  (void)context;
+  *count = (uint32_t)number_of("FAILING_DEVICES", 1);
+  return TSR_OK;
+}
+
+static int32_t device_properties(void *context, uint32_t index, tsr_device_properties *properties)
+{
+  (void)index;
+  const int32_t status = sound->device_properties(context, 0, properties);
+  properties->type = TSR_DEVICE_DISCRETE_GPU;
+  return status;
+}
+
+static int32_t device_open(void *context, uint32_t index, tsr_backend_device **device)
+{
+  (void)index;
+  n_runs = 0;
+  return sound->device_open(context, 0, device);
+}
+
+/* TSR_ERR_DEVICE_LOST once the device is lost. `runs`: how many runs this call is. */
+static int32_t check(long runs)
+{
+  pthread_mutex_lock(&lock);
+  n_runs += runs;
+  const int is_lost = last_run > 0 && n_runs >= last_run;
+  pthread_mutex_unlock(&lock);
+  if (is_lost) {
+    services->report(services, TSR_LOG_ERROR, "the device stopped answering");
+  }
+  return is_lost ? TSR_ERR_DEVICE_LOST : TSR_OK;
+}
+
+static int32_t run(tsr_backend_executable *executable)
+{
+  const int32_t status = check(1);
+  return status == TSR_OK ? sound->run(executable) : status;
+}
+
+static int32_t buffer_read(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, void *bytes)
+{
+  const int32_t status = check(0);
+  return status == TSR_OK ? sound->buffer_read(buffer, offset, size, bytes) : status;
+}
+
+const tsr_backend *tessera_backend_query(uint32_t host_abi_major, const tsr_host *host)
+{
+  static tsr_backend table;
+  void *library = dlopen(REFERENCE, RTLD_NOW | RTLD_LOCAL);
+  void *symbol = library ? dlsym(library, TSR_BACKEND_QUERY_NAME) : NULL;
+  tsr_backend_query_fn query;
+  memcpy(&query, &symbol, sizeof query);
+  sound = query ? query(host_abi_major, host) : NULL;
+  if (!sound) {
+    return NULL;
+  }
+  table = *sound;
+  table.name = "failing";
+  table.start = start;
+  table.device_count = device_count;
+  table.device_properties = device_properties;
+  table.device_open = device_open;
+  table.run = run;
+  table.buffer_read = buffer_read;
+  return &table;
+}

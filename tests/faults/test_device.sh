@@ -1,0 +1,86 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A device that fails in the middle of a file: what is finished is printed, and the message says up to which line; where `auto` took
+# the device, another one takes its place, and the output is what it would have been.
+set -u
+. "$SOURCE_ROOT/tests/cli/harness.sh"
+
+unset TESSERA_DEVICE TESSERA_FAILING_RUNS TESSERA_FAILING_DEVICES
+export TESSERA_BACKEND_PATH="$FAILING_DEVICE:$BUILD_ROOT/backends/reference"
+# Of falling length, so that sentences are finished in the order of the lines.
+for _ in 1 2 3; do cat "$model/sample.en"; done | awk '{ print length($0) "\t" $0 }' | sort -rn | cut -f 2- >"$work/text.en"
+n_lines=$(wc -l <"$work/text.en")
+
+# translate CODE ARGUMENT...
+translate()
+{
+  expected_code=$1
+  shift
+  run "$expected_code" translate --model "$model" --beam 1 --max-length 20 --batch 2 "$@" "$work/text.en"
+}
+
+translate 0 --device failing
+cp "$out" "$work/good"
+check "not $n_lines lines" test "$(wc -l <"$work/good")" = "$n_lines"
+stderr_is_empty
+
+# The device was named: the lines before the first that is missing, and which that is.
+most=0
+for runs in 1 40 90; do
+  export TESSERA_FAILING_RUNS=$runs
+  translate 4 --device failing:0
+  n=$(wc -l <"$out")
+  head -n "$n" "$work/good" >"$work/expected"
+  check "$runs runs: other lines" cmp -s "$out" "$work/expected"
+  stderr_has 'failing:0: the device stopped answering'
+  if [ "$n" -gt 0 ]; then
+    stderr_has "text.en: the lines up to $n are translated; line $((n + 1)) and what follows are not"
+  fi
+  [ "$n" -gt $most ] && most=$n
+done
+check "at most $most lines were printed" test $most -ge 4
+export TESSERA_DEVICE=failing
+translate 4
+stderr_has 'failing:0: the device stopped answering'
+unset TESSERA_DEVICE
+
+# auto took it: the reference goes on, with each kind of search; sampling draws what it would have drawn.
+head -n 10 "$work/text.en" >"$work/fewer.en"
+mv "$work/fewer.en" "$work/text.en"
+for search in '' '--n-best 2 --beam 2' '--sample --seed 5' '--stream' '--alternatives 2'; do
+  unset TESSERA_FAILING_RUNS
+  # shellcheck disable=SC2086 # options
+  translate 0 --device failing $search
+  cp "$out" "$work/good"
+  for runs in 1 50; do
+    export TESSERA_FAILING_RUNS=$runs
+    # shellcheck disable=SC2086 # options
+    translate 0 $search
+    check "$last, $runs runs: another translation" cmp -s "$out" "$work/good"
+    stderr_has 'warning: failing:0: the device stopped answering'
+    stderr_has 'going on with reference:0'
+  done
+done
+translate 0 --device auto
+stderr_has 'going on with reference:0'
+
+# One after the other, until none is left.
+export TESSERA_FAILING_DEVICES=3 TESSERA_FAILING_RUNS=20
+translate 0
+stderr_has 'going on with failing:1'
+stderr_has 'going on with failing:2'
+stderr_has 'going on with reference:0'
+export TESSERA_BACKEND_PATH="$FAILING_DEVICE"
+if ! "$TESSERA" devices --names | grep -q -v '^failing:'; then
+  translate 4
+  stderr_has "there is no device that 'auto' may choose"
+fi
+
+# eval goes on, too.
+export TESSERA_BACKEND_PATH="$FAILING_DEVICE:$BUILD_ROOT/backends/reference" TESSERA_FAILING_DEVICES=1
+head -n 4 "$model/sample.en" >"$work/four.en"
+head -n 4 "$model/sample.fr" >"$work/four.fr"
+run 0 eval "$model" --beam 1 --batch 2 --source "$work/four.en" --reference "$work/four.fr"
+stderr_has 'going on with reference:0'
+
+finish
