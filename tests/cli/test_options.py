@@ -81,7 +81,8 @@ def check_option(name, option, lines):
           code, errors)
     for value in bad_values(option):
         code, output, errors = run([*name, f"--{option['name']}={value}"])
-        check(f"{what}={value} is not refused", code == 2 and f"--{option['name']}: " in errors and not output, code, errors)
+        is_refused = code == 2 and f"--{option['name']}: " in errors and not output
+        check(f"{what}={value} is not refused", is_refused, code, errors)
     if option["kind"] == "flag":
         code, _, errors = run([*name, f"--{option['name']}=x"])
         check(f"{what}=x is not refused", code == 2 and "takes no value" in errors, code, errors)
