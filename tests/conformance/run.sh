@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs `tessera check` for the test suite: run.sh PROGRAM WHAT [OPTION]..., and tells meson to skip where there is nothing to run
-# on. The first six hand the options on, among which `--random-seed commit` comes first.
+# Runs `tessera check` for the test suite: run.sh PROGRAM WHAT [OPTION]..., and tells meson to skip where there is
+# nothing to run on. The first six hand the options on, among which `--random-seed commit` comes first.
 #   devices      every device that is found, against the reference
 #   cpu          the cpu backend at each instruction level that this machine has
 #   vulkan       the Vulkan devices that are found
@@ -66,7 +66,8 @@ swiftshader)
 reference)
   "$program" check --mode coverage --devices reference "$@"
   # The other way round it is refused: a device that does not execute something is told apart from one that need not.
-  if "$program" check --mode coverage --devices reference --ops embedding --except 'embedding.table:i8@ref*' >/dev/null; then
+  if "$program" check --mode coverage --devices reference --ops embedding \
+    --except 'embedding.table:i8@ref*' >/dev/null; then
     echo "an exception that is none was accepted"
     exit 1
   fi

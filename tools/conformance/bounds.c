@@ -3,11 +3,11 @@
  * How far a correct device may be from the reference: what all operators share, and the operators that work element by
  * element or only move elements.
  *
- * The reference accumulates in double, so that its own error is the rounding of the result to f32. A device rounds every
- * step to f32 (unit roundoff u), in an order of its own. Each bound is the first-order sum of what each step may
+ * The reference accumulates in double, so that its own error is the rounding of the result to f32. A device rounds
+ * every step to f32 (unit roundoff u), in an order of its own. Each bound is the first-order sum of what each step may
  * contribute, with the accuracies that Vulkan guarantees where a function is not exactly rounded: exp 3 + 2|x| units in
- * the last place (a unit is at most 2u of the result), log 3 units or 2^-21 absolute, division 2.5 units, inversesqrt 2.
- * No factor is fitted to what a device was seen to do.
+ * the last place (a unit is at most 2u of the result), log 3 units or 2^-21 absolute, division 2.5 units, inversesqrt
+ * 2. No factor is fitted to what a device was seen to do.
  *
  * Operands may carry bounds of their own (a program of several lines): each bound adds what those become.
  *
@@ -86,9 +86,9 @@ double check_sum_error(const check_sum *sum, double alpha)
          FLT_MIN * (double)sum->terms * (1.0 + fabs(alpha));
 }
 
-/* gelu and silu are x times a factor between 0 and 1, which a device computes to a few units of 1: gelu from an erf or tanh good
- * to 2.5u (Abramowitz, Stegun 7.1.26) to 4u, silu from exp and a division. ops.h scales their class by |x|. Their slopes are at
- * most 1.13 and 1.10. */
+/* gelu and silu are x times a factor between 0 and 1, which a device computes to a few units of 1: gelu from an erf or
+ * tanh good to 2.5u (Abramowitz, Stegun 7.1.26) to 4u, silu from exp and a division. ops.h scales their class by |x|.
+ * Their slopes are at most 1.13 and 1.10. */
 double check_activation_error(int32_t activation, double z, double error)
 {
   switch (activation) {
@@ -102,12 +102,14 @@ double check_activation_error(int32_t activation, double z, double error)
   }
 }
 
-/* Toward zero a rounding errs by less than a unit in the last place, which is the worse case of the two that ops.h allows: at
- * most 2^-10 of an f16 (10 bits after the first), 2^-7 of a bf16. Beyond 65504 an f16 errs by what is beyond; a bf16 reaches as far
- * as an f32, and its largest number is within 2^-7 of what would pass it. A subnormal f16 (below 2^-14) may count as zero, which is
- * worse than its rounding: then a factor errs by itself; that of a bf16 is one of f32, whose flush the bounds have anyway.
+/* Toward zero a rounding errs by less than a unit in the last place, which is the worse case of the two that ops.h
+ * allows: at most 2^-10 of an f16 (10 bits after the first), 2^-7 of a bf16. Beyond 65504 an f16 errs by what is
+ * beyond; a bf16 reaches as far as an f32, and its largest number is within 2^-7 of what would pass it. A subnormal f16
+ * (below 2^-14) may count as zero, which is worse than its rounding: then a factor errs by itself; that of a bf16 is
+ * one of f32, whose flush the bounds have anyway.
  *
- * With x in value +- error: the first two grow with |x|; the third is at most 2^-14 wherever part of the interval is below. */
+ * With x in value +- error: the first two grow with |x|; the third is at most 2^-14 wherever part of the interval is
+ * below. */
 double check_narrowing(int32_t dtype, double value, double error)
 {
   const int half = dtype == TSR_F16;
@@ -356,9 +358,9 @@ static void bound_topk_row(const check_tensor *x, const check_tensor *y, const c
   }
 }
 
-/* Exact on exact operands. Of others: where no other element's range reaches that of the one at a place, its index is certain, and
- * the value carries what the element does. Elsewhere the index is open, and the k-th largest moves by no more than the
- * element of the row that moves most. */
+/* Exact on exact operands. Of others: where no other element's range reaches that of the one at a place, its index is
+ * certain, and the value carries what the element does. Elsewhere the index is open, and the k-th largest moves by no
+ * more than the element of the row that moves most. */
 static tsr_status bound_topk(check_values *values, const tsr_line_desc *line)
 {
   check_tensor x = check_tensor_of(values, line->in[0]);
@@ -473,8 +475,8 @@ static int has_open_operand(const check_values *values, const tsr_line_desc *lin
   return 0;
 }
 
-/* What an operand without a bound leads to has none: the formulas multiply its infinity with what others carry, and infinity times
- * zero is NaN. */
+/* What an operand without a bound leads to has none: the formulas multiply its infinity with what others carry, and
+ * infinity times zero is NaN. */
 tsr_status check_bound_line(check_values *values, int32_t line)
 {
   const tsr_line_desc *desc = tsr_line_at(values->program, line);

@@ -66,8 +66,8 @@ int check_masking_at(const check_masking *m, int64_t b, int64_t h, int64_t l, in
   return 1;
 }
 
-/* One rounding per term, of a partial sum no larger than the sum of magnitudes, and the reference's; without terms only the
- * flush of a subnormal. */
+/* One rounding per term, of a partial sum no larger than the sum of magnitudes, and the reference's; without terms only
+ * the flush of a subnormal. */
 tsr_status check_bound_mask(check_values *values, const tsr_line_desc *line)
 {
   check_tensor x = check_tensor_of(values, line->in[0]);
@@ -116,17 +116,17 @@ typedef struct score {
 
 /* y = sum w v, w = softmax(mask(alpha q . k)).
  *
- * A score errs by delta: gamma(K + 2) alpha sum |q||k| and what q, k and the masking terms carry, after the masking; its
- * weight exp(s - max) as in softmax by expm1(delta + u d) + 2u (3 + 2 d). Where a score may overflow the row is free. One pass over the keys rescales what it has when the
- * maximum rises: a factor exp(old - new) and a product each time, at most once per key, the differences summing to no more than
- * the range D of the scores: 7u S + 4u D. Each y then errs by sum |v| (bound on w) + gamma(S + 6) sum w|v| + what v carries; and no
- * weight can be off by more than 1.
+ * A score errs by delta: gamma(K + 2) alpha sum |q||k| and what q, k and the masking terms carry, after the masking;
+ * its weight exp(s - max) as in softmax by expm1(delta + u d) + 2u (3 + 2 d). Where a score may overflow the row is
+ * free. One pass over the keys rescales what it has when the maximum rises: a factor exp(old - new) and a product each
+ * time, at most once per key, the differences summing to no more than the range D of the scores: 7u S + 4u D. Each y
+ * then errs by sum |v| (bound on w) + gamma(S + 6) sum w|v| + what v carries; and no weight can be off by more than 1.
  *
- * Narrow: q, k and v carry their roundings to f16 (check_narrowing). Where alpha q is rounded, what is lost of a subnormal or beyond
- * the range is that of alpha q: the larger of both counts. A weight p = exp(z - the largest so far) is rounded too, by r(p); what
- * has been summed is then scaled down by exp(largest so far - largest), which leaves r(p) of the final p or less: in the normal
- * range r is proportional to p, and one that is lost is lost wholly. The sum of the weights is that of the unrounded ones. Sums
- * that are cut off err by 2u a step. */
+ * Narrow: q, k and v carry their roundings to f16 (check_narrowing). Where alpha q is rounded, what is lost of a
+ * subnormal or beyond the range is that of alpha q: the larger of both counts. A weight p = exp(z - the largest so far)
+ * is rounded too, by r(p); what has been summed is then scaled down by exp(largest so far - largest), which leaves r(p)
+ * of the final p or less: in the normal range r is proportional to p, and one that is lost is lost wholly. The sum of
+ * the weights is that of the unrounded ones. Sums that are cut off err by 2u a step. */
 static void bound_query(score *scores, int64_t n_scores, double *rescaling, double *total, double *spread)
 {
   double max = -INFINITY, min = INFINITY;
@@ -187,8 +187,8 @@ static int query_vanishes(double value, double error, double alpha)
          check_narrowing_vanishes(TSR_F16, alpha * value, fabs(alpha) * error);
 }
 
-/* The scores of one query, the visible ones: SPECIAL: one of them is NaN or +inf; OVERFLOW: a partial sum may overflow, in one
- * order and not in another. */
+/* The scores of one query, the visible ones: SPECIAL: one of them is NaN or +inf; OVERFLOW: a partial sum may overflow,
+ * in one order and not in another. */
 enum { SCORES_FINITE, SCORES_SPECIAL, SCORES_OVERFLOW };
 
 static int query_scores(const check_values *values, const tsr_line_desc *line, const check_masking *m, int64_t b,
@@ -256,21 +256,22 @@ static void drop_factors(const check_values *values, const tsr_line_desc *line, 
   }
 }
 
-/* What rounding a weight, or its product with the dropout's factor, may change in it: dropping out scales up, so that of the weight is the
- * worse, but where the factor passes the range of f16. */
+/* What rounding a weight, or its product with the dropout's factor, may change in it: dropping out scales up, so that
+ * of the weight is the worse, but where the factor passes the range of f16. */
 static double weight_narrowing(const score *s, double factor)
 {
   return factor > 65504.0 ? s->weight + s->spread : check_narrowing(TSR_F16, s->weight, fmin(s->spread, 1e300));
 }
 
-/* A weight so small that a device may take it for zero, before or after the division by the sum: 0 * inf is NaN, anything else is inf. */
+/* A weight so small that a device may take it for zero, before or after the division by the sum: 0 * inf is NaN,
+ * anything else is inf. */
 static int weight_vanishes(const score *s, double total, double spread)
 {
   return s->weight - s->spread < 2.0 * FLT_MIN * (total + spread);
 }
 
-/* `factor`: of the dropout, 1 without one, which rounds once more. lse = max + ln total: the logarithm moves by the relative error
- * of its argument, and by 3 units or 2^-21; the sum rounds once on each side. */
+/* `factor`: of the dropout, 1 without one, which rounds once more. lse = max + ln total: the logarithm moves by the
+ * relative error of its argument, and by 3 units or 2^-21; the sum rounds once on each side. */
 static void bound_results(const check_tensor *v, const results *r, const score *scores, const double *factor,
                           int64_t n_scores, const int64_t *at, double rescaling, double total, double spread)
 {
@@ -440,8 +441,8 @@ static dot_product dot_rows(const check_tensor *a, int64_t at_a, const check_ten
   return result;
 }
 
-/* Adds factor * row to the errors of a result's row, as one term of a sum of `terms`: what the two carry, gamma(terms + 3) of the
- * product. A term that is NaN or infinite makes the result so, which is held against the reference. */
+/* Adds factor * row to the errors of a result's row, as one term of a sum of `terms`: what the two carry, gamma(terms +
+ * 3) of the product. A term that is NaN or infinite makes the result so, which is held against the reference. */
 static void add_term(const check_tensor *result, int64_t at, const check_tensor *row, int64_t at_row, double factor,
                      double error, double scale, int64_t terms)
 {
@@ -455,9 +456,9 @@ static void add_term(const check_tensor *result, int64_t at, const check_tensor 
 }
 
 /* One query: w = exp(z - lse), the difference rounded once, exp good to 3 + 2|z - lse| units;
- * dscore = w (f dy . v - delta), delta = dy . y: each product as dot_rows has it, f by a rounding, the difference and the product
- * by one each. dq, dk and dv are sums over keys and queries of products with these. Returns 1 if a product may overflow in one order
- * and not in another. */
+ * dscore = w (f dy . v - delta), delta = dy . y: each product as dot_rows has it, f by a rounding, the difference and
+ * the product by one each. dq, dk and dv are sums over keys and queries of products with these. Returns 1 if a product
+ * may overflow in one order and not in another. */
 static int bound_gradient(const check_values *values, const tsr_line_desc *line, const results *r, const int64_t *at,
                           const score *scores, const double *factor, int64_t n_scores)
 {

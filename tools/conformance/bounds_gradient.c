@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bounds of the gradient operators, attention's left out (bounds_attention.c), and of what only sums or moves elements on
- * their behalf: scatter_add, concat.
+ * Bounds of the gradient operators, attention's left out (bounds_attention.c), and of what only sums or moves elements
+ * on their behalf: scatter_add, concat.
  */
 #include "tools/conformance/bounds.h"
 
 /* dx = y (dy - sum y dy), or dx = dy - exp(y) sum dy.
  *
- * The sum as any product; the difference, the product and the reference's rounding, one each; exp(y) errs by what y carries and
- * 3 + 2|y| units. Where y is 0 the first is 0 exactly. Whole numbers are exact in the first, as in a product. */
+ * The sum as any product; the difference, the product and the reference's rounding, one each; exp(y) errs by what y
+ * carries and 3 + 2|y| units. Where y is 0 the first is 0 exactly. Whole numbers are exact in the first, as in a
+ * product. */
 tsr_status check_bound_softmax_gradient(check_values *values, const tsr_line_desc *line)
 {
   const int logarithmic = line->op == TSR_OP_LOG_SOFTMAX_GRADIENT;
@@ -88,11 +89,11 @@ static void add_to_column(const check_tensor *t, int64_t column, int64_t rows, d
   }
 }
 
-/* One row of dx = r (h - mean(h) - n mean(h n)), h = dy gain, n and r as bounds_rows.c has them: n_i errs by nu_i, h_i by two
- * factors and a rounding, each mean by gamma(N + 2); three sums and two products follow. rmsnorm has no mean(h), and may
- * write n mean(h n) as x r^2 mean(h x): four roundings more. With the unbiased deviation mean(h n) is multiplied by the slope;
- * what then stands there is never beyond the root of sum h^2 / (N - 1), by Cauchy and Schwarz, which bounds it where the
- * deviation drowns in its error. */
+/* One row of dx = r (h - mean(h) - n mean(h n)), h = dy gain, n and r as bounds_rows.c has them: n_i errs by nu_i, h_i
+ * by two factors and a rounding, each mean by gamma(N + 2); three sums and two products follow. rmsnorm has no mean(h),
+ * and may write n mean(h n) as x r^2 mean(h x): four roundings more. With the unbiased deviation mean(h n) is
+ * multiplied by the slope; what then stands there is never beyond the root of sum h^2 / (N - 1), by Cauchy and Schwarz,
+ * which bounds it where the deviation drowns in its error. */
 static void bound_norm_row(const check_tensor *x, const check_tensor *gain, const check_tensor *dy,
                            const check_tensor *dx, const column_sums *sums, const check_norm_row *scale, int64_t *i)
 {
@@ -192,7 +193,8 @@ tsr_status check_bound_norm_gradient(check_values *values, const tsr_line_desc *
   return TSR_OK;
 }
 
-/* The slope, and the most that it changes by where x changes by `error`: the second derivatives are below 0.8 and 0.5. */
+/* The slope, and the most that it changes by where x changes by `error`: the second derivatives are below 0.8 and 0.5.
+ * */
 static double slope_of(int32_t activation, double x, double error, double *change)
 {
   const double root = 0.7978845608028654; /* sqrt(2 / pi) */
@@ -220,10 +222,10 @@ static double slope_of(int32_t activation, double x, double error, double *chang
   }
 }
 
-/* dx = dy activation'(x). relu: exact, but for a subnormal that counts as zero. The others' slopes are a factor between 0 and 1,
- * known to 8u as in bounds.c, and x times a density: exp good to 3 + x^2 units there, and x^3 exp(-x^2 / 2) below 1.2, so 4u;
- * the two sums and products, 4u; by tanh or silu the density is s (1 - s), by the same reckoning. ops.h scales the class by
- * 1 + |x|: 16u + 8u |x|. */
+/* dx = dy activation'(x). relu: exact, but for a subnormal that counts as zero. The others' slopes are a factor between
+ * 0 and 1, known to 8u as in bounds.c, and x times a density: exp good to 3 + x^2 units there, and x^3 exp(-x^2 / 2)
+ * below 1.2, so 4u; the two sums and products, 4u; by tanh or silu the density is s (1 - s), by the same reckoning.
+ * ops.h scales the class by 1 + |x|: 16u + 8u |x|. */
 tsr_status check_bound_activation_gradient(check_values *values, const tsr_line_desc *line)
 {
   const int32_t activation = line->attributes.activation;

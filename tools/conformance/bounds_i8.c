@@ -11,9 +11,9 @@ static double byte_value(const check_tensor *t, int64_t place)
   return (double)((const int8_t *)t->storage->bytes)[place];
 }
 
-/* How far the product of these magnitudes may be from the exact one, where they are multiplied in any order and each product is
- * rounded to f32: n roundings and the reference's. A part of the product that is subnormal may be flushed, and rounds by as
- * much as itself. INFINITY where a part may overflow. */
+/* How far the product of these magnitudes may be from the exact one, where they are multiplied in any order and each
+ * product is rounded to f32: n roundings and the reference's. A part of the product that is subnormal may be flushed,
+ * and rounds by as much as itself. INFINITY where a part may overflow. */
 static double product_error(const double *factor, int32_t n)
 {
   double all = 1.0, smallest = INFINITY, largest = 0.0;
@@ -42,9 +42,10 @@ typedef struct quantised_row {
   double *spread;    /* [K]: by how many units a device may differ */
 } quantised_row;
 
-/* The real number t = 127 a / amax lies between two integers. The device has it to 8u of its size (127 / amax to 2.5 units in the
- * last place, as Vulkan divides, and the product), and to what a carries; every integer to which such a number rounds is
- * allowed. Where a carries so much that the row may or may not be small enough to count as zero, everything is. */
+/* The real number t = 127 a / amax lies between two integers. The device has it to 8u of its size (127 / amax to 2.5
+ * units in the last place, as Vulkan divides, and the product), and to what a carries; every integer to which such a
+ * number rounds is allowed. Where a carries so much that the row may or may not be small enough to count as zero,
+ * everything is. */
 static void quantise(const check_tensor *a, int64_t place, int64_t n, quantised_row *row)
 {
   double largest = 0.0, carried = 0.0;

@@ -6,15 +6,16 @@
 
 /* y = f(alpha * sum a b + bias).
  *
- * A sum of K products in any order: gamma(K) * sum |a||b|. Then alpha, bias and the reference's rounding, one each, and an
- * activation. Where every operand is a whole number, alpha a power of two, and the sum of magnitudes stays below 2^24,
- * every partial sum is exact in every order: the bound is zero.
+ * A sum of K products in any order: gamma(K) * sum |a||b|. Then alpha, bias and the reference's rounding, one each, and
+ * an activation. Where every operand is a whole number, alpha a power of two, and the sum of magnitudes stays below
+ * 2^24, every partial sum is exact in every order: the bound is zero.
  *
  * Where the sum of magnitudes passes the largest f32, a partial sum may overflow in one order and not in another: free.
  *
- * Narrow: each factor carries its rounding to b's type, so that the sum errs by sum |b| r(a), r(a) as check_narrowing has it (b is
- * of that type already; only a subnormal of it may be lost); and a sum that is cut off errs by 2u a step. Where a factor vanishes
- * beside an infinity, the product is NaN instead: free. Cut-off roundings are all of one sign: no statistics. */
+ * Narrow: each factor carries its rounding to b's type, so that the sum errs by sum |b| r(a), r(a) as check_narrowing
+ * has it (b is of that type already; only a subnormal of it may be lost); and a sum that is cut off errs by 2u a step.
+ * Where a factor vanishes beside an infinity, the product is NaN instead: free. Cut-off roundings are all of one sign:
+ * no statistics. */
 tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
 {
   check_tensor a = check_tensor_of(values, line->in[0]);
@@ -77,8 +78,8 @@ tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
           }
           at = check_place(&y, i0, i1, m, n);
           if (special) {
-            /* What is infinite or NaN is held against the reference; a finite result beside it (relu of -inf) is 0. Not where
-             * the finite products may overflow to an infinity of the other sign. */
+            /* What is infinite or NaN is held against the reference; a finite result beside it (relu of -inf) is 0. Not
+             * where the finite products may overflow to an infinity of the other sign. */
             y.storage->error[at] = open || size > FLT_MAX ? INFINITY : 0.0;
             continue;
           }
@@ -154,12 +155,12 @@ tsr_status check_bound_reduce_sum(check_values *values, const tsr_line_desc *lin
 
 /* y_i = exp(z_i - max) / sum exp(z_j - max), z = x + mask.
  *
- * Let d_i = max - z_i. z_i is x + mask rounded to f32 on both sides, so delta_i, its error, is what x and mask carry, and
- * u|z_i| where they carry something. The subtraction rounds d_i by
+ * Let d_i = max - z_i. z_i is x + mask rounded to f32 on both sides, so delta_i, its error, is what x and mask carry,
+ * and u|z_i| where they carry something. The subtraction rounds d_i by
  * u d_i, exp errs by 3 + 2 d_i units (2u each); so the numerator errs, relatively, by
  *     r_i = expm1(delta_i + u d_i) + 2u (3 + 2 d_i),
- * the denominator by sum y_j r_j plus gamma(N), the division by 2.5 units, the reference by u. An error in the maximum itself
- * cancels. Numerators below FLT_MIN may be flushed. No result can be off by more than 1. */
+ * the denominator by sum y_j r_j plus gamma(N), the division by 2.5 units, the reference by u. An error in the maximum
+ * itself cancels. Numerators below FLT_MIN may be flushed. No result can be off by more than 1. */
 tsr_status check_bound_softmax(check_values *values, const tsr_line_desc *line)
 {
   check_tensor x = check_tensor_of(values, line->in[0]);
@@ -254,8 +255,8 @@ check_log_sum check_log_sum_of(const check_tensor *x, int64_t i0, int64_t i1, in
   return row;
 }
 
-/* y_i = (x_i - max) - ln sum: the sum as in softmax, its logarithm to 3 units or 2^-21, and one rounding each of the maximum's
- * subtraction and the logarithm's, in either order (hence |x| + |max| + ln sum, as ops.h has it). */
+/* y_i = (x_i - max) - ln sum: the sum as in softmax, its logarithm to 3 units or 2^-21, and one rounding each of the
+ * maximum's subtraction and the logarithm's, in either order (hence |x| + |max| + ln sum, as ops.h has it). */
 tsr_status check_bound_log_softmax(check_values *values, const tsr_line_desc *line)
 {
   check_tensor x = check_tensor_of(values, line->in[0]);
@@ -287,11 +288,12 @@ tsr_status check_bound_log_softmax(check_values *values, const tsr_line_desc *li
   return TSR_OK;
 }
 
-/* The mean errs by m = gamma(N + 1) mean|x|, so c_i by delta_i = m + u|c_i|: this is where a row that its mean dwarfs loses.
- * v moves by the mean of 2|c| (own part of delta) + delta^2 (a common shift has no linear part, since sum c = 0), and by
- * gamma(N + 2) of itself; 1 / sqrt(v + epsilon) by that, at worst as if v were 0, and by 2 units of inversesqrt. Squares below
- * FLT_MIN may be flushed; where squares may overflow the row is free. With the unbiased deviation s, 1 / (s + epsilon) errs as
- * s does: the root moves by less than delta's, its rounding, inversesqrt's, two divisions' and a sum's add 16 units. */
+/* The mean errs by m = gamma(N + 1) mean|x|, so c_i by delta_i = m + u|c_i|: this is where a row that its mean dwarfs
+ * loses. v moves by the mean of 2|c| (own part of delta) + delta^2 (a common shift has no linear part, since sum c =
+ * 0), and by gamma(N + 2) of itself; 1 / sqrt(v + epsilon) by that, at worst as if v were 0, and by 2 units of
+ * inversesqrt. Squares below FLT_MIN may be flushed; where squares may overflow the row is free. With the unbiased
+ * deviation s, 1 / (s + epsilon) errs as s does: the root moves by less than delta's, its rounding, inversesqrt's, two
+ * divisions' and a sum's add 16 units. */
 check_norm_row check_norm_row_of(const check_tensor *x, int64_t i0, int64_t i1, int64_t i2, const tsr_line_desc *line)
 {
   const int centred = line->op == TSR_OP_LAYERNORM || line->op == TSR_OP_LAYERNORM_GRADIENT;

@@ -49,8 +49,8 @@ tsr_status check_bound_dropout(check_values *values, const tsr_line_desc *line)
 
 /* loss = lse - (1 - smoothing) z[label] - smoothing / V sum z.
  *
- * lse errs as in log_softmax; the rest may be summed as z, z - max or z - lse, in any order: gamma(V + 4) of the mean of
- * |z| + |lse|, times smoothing, and a few roundings of the other terms. */
+ * lse errs as in log_softmax; the rest may be summed as z, z - max or z - lse, in any order: gamma(V + 4) of the mean
+ * of |z| + |lse|, times smoothing, and a few roundings of the other terms. */
 tsr_status check_bound_cross_entropy(check_values *values, const tsr_line_desc *line)
 {
   check_tensor logits = check_tensor_of(values, line->in[0]);
@@ -96,8 +96,8 @@ tsr_status check_bound_cross_entropy(check_values *values, const tsr_line_desc *
   return TSR_OK;
 }
 
-/* dlogits = dloss (exp(z - lse) - target): the difference rounds once, exp errs by 3 + 2|z - lse| units, the target by a
- * division and two roundings; a difference and a product follow. */
+/* dlogits = dloss (exp(z - lse) - target): the difference rounds once, exp errs by 3 + 2|z - lse| units, the target by
+ * a division and two roundings; a difference and a product follow. */
 tsr_status check_bound_cross_entropy_gradient(check_values *values, const tsr_line_desc *line)
 {
   check_tensor logits = check_tensor_of(values, line->in[0]);
@@ -174,8 +174,8 @@ static moment before(const check_tensor *state, int64_t at)
   return (moment){(double)state->storage->before[at], check_error(state, at)};
 }
 
-/* alpha x + beta y, by a few roundings of each term; what the terms carry goes along. Either way to write a mean of two,
- * alpha x + (1 - alpha) y and x + (1 - alpha) (y - x), is within. */
+/* alpha x + beta y, by a few roundings of each term; what the terms carry goes along. Either way to write a mean of
+ * two, alpha x + (1 - alpha) y and x + (1 - alpha) (y - x), is within. */
 static moment combine(double alpha, moment x, double beta, moment y)
 {
   moment result = {alpha * x.value + beta * y.value, fabs(alpha) * x.error + fabs(beta) * y.error};

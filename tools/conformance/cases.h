@@ -42,9 +42,9 @@ static inline tsr_ref check_seed(check_build *build, check_view view)
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Drawn cases (draw.c): parameters that nobody wrote down. Beside the functions that add a family's cases stands one that
- * draws a case and adds it: whatever it draws must be legal. Each number is drawn by a statement of its own, since the
- * order in which the initialisers of a struct are evaluated is the compiler's.
+ * Drawn cases (draw.c): parameters that nobody wrote down. Beside the functions that add a family's cases stands one
+ * that draws a case and adds it: whatever it draws must be legal. Each number is drawn by a statement of its own, since
+ * the order in which the initialisers of a struct are evaluated is the compiler's.
  */
 
 /* Random numbers, one after another. */

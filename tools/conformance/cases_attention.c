@@ -24,8 +24,8 @@ typedef struct attention_params {
 /* rows: 0 none, 1 its own, 2 any of R, 3 some outside */
 static const char *const rows_names[] = {"none", "own", "any", "outside"};
 
-/* layout: 0 [B, S, H, K] as it is; 1 cut out of a larger cache [B, S + 3, H, K]; 2 stored [B, H, S, K]; 3 stored in one tensor
- * with other columns [B, S, 3 H K] */
+/* layout: 0 [B, S, H, K] as it is; 1 cut out of a larger cache [B, S + 3, H, K]; 2 stored [B, H, S, K]; 3 stored in one
+ * tensor with other columns [B, S, 3 H K] */
 static const char *const layout_names[] = {"dense", "cache", "heads", "packed"};
 
 static tsr_ref packed(check_build *build, tsr_dtype dtype, tsr_shape shape, check_data data)
@@ -328,8 +328,8 @@ static void add_values(check_table *table)
   add(table, PARAMS(.alpha = 0.0f, .data_k = CHECK_NAN, .n_queries = 1));
 }
 
-/* The dropout of the weights, and the logarithms of their sums. One rate but where rates are swept over: each is a pipeline
- * of its own, which a driver on a CPU takes long to make. */
+/* The dropout of the weights, and the logarithms of their sums. One rate but where rates are swept over: each is a
+ * pipeline of its own, which a driver on a CPU takes long to make. */
 static void add_training(check_table *table)
 {
   int32_t n = COUNT_OF(head_sizes);

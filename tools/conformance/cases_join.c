@@ -101,8 +101,8 @@ typedef struct scatter_params {
   float alpha;
 } scatter_params;
 
-/* inside: all within, most of them several times; one: all the same; far, near: some outside, by far or by one or two; none: all
- * outside; each: every one once */
+/* inside: all within, most of them several times; one: all the same; far, near: some outside, by far or by one or two;
+ * none: all outside; each: every one once */
 enum { RANGE_INSIDE, RANGE_ONE, RANGE_FAR, RANGE_NEAR, RANGE_NONE, RANGE_EACH };
 static const char *const range_names[] = {"inside", "one", "far", "near", "none", "each"};
 

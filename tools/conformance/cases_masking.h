@@ -19,8 +19,9 @@ typedef struct masking_params {
 enum { CHECK_MASKINGS = 41, CHECK_MASKING_RUNS = 7 };
 extern const masking_params check_maskings[CHECK_MASKINGS], check_masking_runs[CHECK_MASKING_RUNS];
 
-/* The operands of a masking of scores, whose queries are dimension 1 where the case is cut; n_queries: of the whole case:
- * [n_batch, n_heads, n_queries, n_keys]. What depends on the query's number is cut only if there is a position. */
+/* The operands of a masking of scores, whose queries are dimension 1 where the case is cut; n_queries: of the whole
+ * case: [n_batch, n_heads, n_queries, n_keys]. What depends on the query's number is cut only if there is a position.
+ * */
 tsr_masking check_masking_make(check_build *build, const masking_params *p, int64_t n_batch, int64_t n_heads,
                                int64_t n_queries, int64_t n_keys);
 

@@ -44,7 +44,8 @@ enum { BIAS_NONE, BIAS_ROW, BIAS_COLUMN, BIAS_FULL, BIAS_ONE, BIAS_COUNT };
 static const char *const bias_names[] = {"none", "row", "column", "full", "one"};
 static const char *const activation_names[] = {"none", "relu", "gelu_erf", "gelu_tanh", "silu"};
 
-/* What b of i8 holds: any of its numbers; few small ones; the ends of the range; the lowest, of which the largest sums come. */
+/* What b of i8 holds: any of its numbers; few small ones; the ends of the range; the lowest, of which the largest sums
+ * come. */
 enum { BYTES_ANY, BYTES_SMALL, BYTES_ENDS, BYTES_LOWEST };
 
 static const char *const bytes_names[] = {"any", "small", "ends", "lowest"};
@@ -178,7 +179,8 @@ static void add(check_table *table, params p)
 
 #define PARAMS(...) ((params){.alpha = 1.0f, .dtype = TSR_F32, __VA_ARGS__})
 
-/* Every size in every place, the other two around a tile of 16; the rest drawn. Whole numbers every other time: exact. */
+/* Every size in every place, the other two around a tile of 16; the rest drawn. Whole numbers every other time: exact.
+ * */
 static void add_sizes(check_table *table)
 {
   static const int32_t others[][2] = {{17, 31}, {16, 64}, {5, 13}, {33, 8}};
@@ -424,9 +426,9 @@ static void add_values(check_table *table)
 
 #define PARAMS_I8(...) PARAMS(.dtype = TSR_I8, .view_b = CHECK_TRANSPOSED, __VA_ARGS__)
 
-/* Weights of i8: every size, whatever number of bytes a device takes at a time; every form (16 weights at a time where k has
- * whole sixteens); and the rows that are quantised apart: of zeros, too small to count, with NaN and infinities, with one
- * element far above the others. */
+/* Weights of i8: every size, whatever number of bytes a device takes at a time; every form (16 weights at a time where
+ * k has whole sixteens); and the rows that are quantised apart: of zeros, too small to count, with NaN and infinities,
+ * with one element far above the others. */
 static void add_i8(check_table *table)
 {
   static const int32_t m[] = {1, 2, 3, 4, 5, 7, 8, 9, 17, 33, 64, 100, 129};
@@ -514,8 +516,8 @@ static void add_narrow_pair(check_table *table, params p)
   add(table, p);
 }
 
-/* Narrow products. Small whole numbers are exact in both types, so that every element that is missed or met twice shows; of other
- * numbers the bound tells best where few are summed. */
+/* Narrow products. Small whole numbers are exact in both types, so that every element that is missed or met twice
+ * shows; of other numbers the bound tells best where few are summed. */
 static void add_narrow(check_table *table)
 {
   static const int32_t sizes[][3] = {{1, 64, 64},    {2, 33, 70},    {4, 512, 512},  {5, 16, 16},   {8, 8, 8},
@@ -636,8 +638,8 @@ static int64_t matrices(const batch *lead)
   return n;
 }
 
-/* Extents up to some hundreds: square, of few rows, or much longer one way than the others; of small types mostly in whole groups, as
- * their kernels take them. At most some 2e7 multiply-adds. */
+/* Extents up to some hundreds: square, of few rows, or much longer one way than the others; of small types mostly in
+ * whole groups, as their kernels take them. At most some 2e7 multiply-adds. */
 static void draw_extents(check_draw *draw, params *p, int32_t what)
 {
   const batch lead = batch_of(p);

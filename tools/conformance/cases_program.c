@@ -3,8 +3,8 @@
  * Cases of several lines: memory that is used again, hazards between lines, states over several runs, and operators
  * against what they are short for.
  *
- * Those of whole numbers are exact: one stale or missing write shows as another number. The others carry their bounds from
- * line to line (bounds.c).
+ * Those of whole numbers are exact: one stale or missing write shows as another number. The others carry their bounds
+ * from line to line (bounds.c).
  */
 #include <stdio.h>
 
@@ -56,8 +56,9 @@ static void build_tree(check_build *build, const void *data)
   tsr_output(program, "y", leaf[0]);
 }
 
-/* Rows are ranked, the ranks looked up in a table of whole numbers, summed, multiplied: one round of different operators after
- * another, each wholly dependent on the one before. The numbers stay small, because only ranks go on to the next round. */
+/* Rows are ranked, the ranks looked up in a table of whole numbers, summed, multiplied: one round of different
+ * operators after another, each wholly dependent on the one before. The numbers stay small, because only ranks go on to
+ * the next round. */
 static void build_ranks(check_build *build, const void *data)
 {
   const params *p = data;
@@ -102,8 +103,8 @@ static void build_turns(check_build *build, const void *data)
   tsr_output(program, "y", total);
 }
 
-/* Greedy decoding in small: the token chosen in one run is looked up in the next; what was looked up is kept at a growing
- * position. Whole numbers throughout. */
+/* Greedy decoding in small: the token chosen in one run is looked up in the next; what was looked up is kept at a
+ * growing position. Whole numbers throughout. */
 static void build_decode(check_build *build, const void *data)
 {
   static const int32_t start[] = {0};
@@ -128,7 +129,8 @@ static void build_decode(check_build *build, const void *data)
   tsr_output(program, "token", indices);
 }
 
-/* Attention over a cache that grows by a position a run, of the type that the case has. form 0: causal; 1: causal, with rows. */
+/* Attention over a cache that grows by a position a run, of the type that the case has. form 0: causal; 1: causal, with
+ * rows. */
 static void build_cache(check_build *build, const void *data)
 {
   static const int32_t start[] = {0};
@@ -255,8 +257,8 @@ static void build_layer(check_build *build, const void *data)
   tsr_output(program, "y", x);
 }
 
-/* Norms of sums, which a device may compute together. form, bits: 1 the second operand is one row for all; 2 the sum is needed later
- * too; 4 the first operand is transposed; 8 rmsnorm. */
+/* Norms of sums, which a device may compute together. form, bits: 1 the second operand is one row for all; 2 the sum is
+ * needed later too; 4 the first operand is transposed; 8 rmsnorm. */
 static void build_norms(check_build *build, const void *data)
 {
   const params *p = data;
@@ -325,9 +327,9 @@ static void build_residuals(check_build *build, const void *data)
   }
 }
 
-/* The depth largest columns of a product, which a device may find without writing the product: of whole numbers, with many
- * ties, exact. form, bits: 1 of log_softmax; 2 a bias that excludes every third column; 4 a bias and bf16 weights; 8 of a
- * row all of which is excluded, where 2 is set, or of NaN; 16 weights the other way. */
+/* The depth largest columns of a product, which a device may find without writing the product: of whole numbers, with
+ * many ties, exact. form, bits: 1 of log_softmax; 2 a bias that excludes every third column; 4 a bias and bf16 weights;
+ * 8 of a row all of which is excluded, where 2 is set, or of NaN; 16 weights the other way. */
 static void build_largest(check_build *build, const void *data)
 {
   const params *p = data;
@@ -391,12 +393,13 @@ static check_case *add(check_table *table, const char *name, void (*build)(check
   return test;
 }
 
-/* Each of the 12 lines of a layer errs by some 8 sqrt(n) u of its result, n about 64 terms, and none amplifies what it is given
- * as a whole, for what it is given is normalised: (12 * depth * 64 u)^2. Element by element the bounds grow too wide to
- * tell much, since each assumes the worst of the one before.
+/* Each of the 12 lines of a layer errs by some 8 sqrt(n) u of its result, n about 64 terms, and none amplifies what it
+ * is given as a whole, for what it is given is normalised: (12 * depth * 64 u)^2. Element by element the bounds grow
+ * too wide to tell much, since each assumes the worst of the one before.
  *
- * With weights of i8 a number that errs so lies within its error of a tie with a probability of 127 * 64 u, and is then off by a
- * unit, 1/127 of the row's largest, which is some three times its root mean square: 5e-4 * (3/127)^2 a product. */
+ * With weights of i8 a number that errs so lies within its error of a tie with a probability of 127 * 64 u, and is then
+ * off by a unit, 1/127 of the row's largest, which is some three times its root mean square: 5e-4 * (3/127)^2 a
+ * product. */
 static void add_layer(check_table *table, params p)
 {
   check_case *test = add(table, "layer", build_layer, p);

@@ -366,8 +366,8 @@ static const char *const norm_names[] = {"none", "small", "large", "nan", "inf",
 static const float norms[][3] = {{0, 0, 0},         {0.01f, 0.2f, 0.5f},    {100.0f, 2.0f, 1e6f},
                                  {4.0f, NAN, 9.0f}, {4.0f, INFINITY, 9.0f}, {0, 0, 0}};
 
-/* Learning rate, the corrections of the first three steps with decays of 0.9 and 0.98, the gradient's factor, 1 - the average's
- * decay. */
+/* Learning rate, the corrections of the first three steps with decays of 0.9 and 0.98, the gradient's factor, 1 - the
+ * average's decay. */
 static const float controls[] = {1e-3f, 10.0f, 50.0f, 0.5f,      0.1f,      2e-3f, 5.263158f, 25.252525f,
                                  0.25f, 0.01f, 3e-2f, 3.690037f, 17.00449f, -1.0f, 1.0f};
 

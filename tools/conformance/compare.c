@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a device wrote against what the reference wrote: NaN and infinities first, then each element against its bound, then
- * all of them together.
+ * What a device wrote against what the reference wrote: NaN and infinities first, then each element against its bound,
+ * then all of them together.
  */
 #include <float.h>
 #include <math.h>
@@ -61,7 +61,8 @@ static float element(int32_t dtype, const void *bytes, int64_t index)
   }
 }
 
-/* The same NaN or infinity on both sides, or finite on both; a device may pass the end of the range where the bound does. */
+/* The same NaN or infinity on both sides, or finite on both; a device may pass the end of the range where the bound
+ * does. */
 static int same_kind(float expected, float found, double bound)
 {
   if (isnan(expected) || isnan(found)) {
@@ -79,9 +80,10 @@ static int same_kind(float expected, float found, double bound)
   return 1;
 }
 
-/* Roundings of random operands are independent and average out: a sum of n terms errs by more than 8 sqrt(n) u times its size
- * with a probability below 1e-13 (Higham, Mary 2019), where the bound per element allows n u. So all elements together must
- * stay below 8 / sqrt(n) of their bounds in the mean square. This finds what the bound of a long sum hides: one term left out. */
+/* Roundings of random operands are independent and average out: a sum of n terms errs by more than 8 sqrt(n) u times
+ * its size with a probability below 1e-13 (Higham, Mary 2019), where the bound per element allows n u. So all elements
+ * together must stay below 8 / sqrt(n) of their bounds in the mean square. This finds what the bound of a long sum
+ * hides: one term left out. */
 static int compare_aggregate(const check_storage *expected, const char *name, double squares, double bounds,
                              check_difference *difference)
 {

@@ -2,8 +2,9 @@
  *
  * tools/conformance/conformance.h: every backend against the reference, operator by operator.
  *
- * A case is a set of parameters; printed in full it is the case's name, and the name selects it again. Its operands come
- * from a counter-based generator keyed by (seed, name, operand, run), so that a case is the same alone and among others.
+ * A case is a set of parameters; printed in full it is the case's name, and the name selects it again. Its operands
+ * come from a counter-based generator keyed by (seed, name, operand, run), so that a case is the same alone and among
+ * others.
  *
  * A case builds a program. The reference runs it; from the values that the reference computed, bounds.c derives how far
  * each element of each result may lie from them; the device runs the same program in memory laid out by runner.c, every
@@ -46,8 +47,9 @@ typedef enum check_data {
   CHECK_EXTREME,    /* as special, finite values of the operand's type only */
   CHECK_POSITIVE,   /* 0.5 .. 1.5 */
   CHECK_MINUS_ONE,  /* -1 */
-  CHECK_EDGES, /* normal, and something at the end of each row or at the edge of a tile, another from row to row: two values 120
-                * above the others, -inf from there to the end, NaN, nothing */
+  /* Normal, and something at the end of each row or at the edge of a tile, another from row to row: two values 120
+   * above the others, -inf from there to the end, NaN, nothing. */
+  CHECK_EDGES,
   CHECK_DATA_COUNT
 } check_data;
 
@@ -66,8 +68,9 @@ typedef enum check_view {
   CHECK_BROADCAST,      /* axis 0 repeated */
   CHECK_BROADCAST_LAST, /* the last axis repeated */
   CHECK_SCALAR,         /* one element repeated everywhere */
-  CHECK_FAR, /* at the end of a storage of more than 128 MiB, more than many drivers let one binding reach; rank 2 up. Takes a
-              * second: a few cases only. Where every storage counts as too large (TESSERA_MAX_BINDING), all others tell. */
+  /* At the end of a storage of more than 128 MiB, more than many drivers let one binding reach; rank 2 up. Takes a
+   * second: a few cases only. Where every storage counts as too large (TESSERA_MAX_BINDING), all others tell. */
+  CHECK_FAR,
   CHECK_VIEW_COUNT
 } check_view;
 
@@ -94,9 +97,9 @@ typedef struct check_leaf {
 
 #define CHECK_MAX_LEAVES 64
 
-/* Dimensions along which the results of a large case do not depend on one another: the rows and columns of a product, the
- * queries of an attention. A part of such a case takes some consecutive ones of each. The reference, which is slow, computes
- * drawn parts only; devices compute the whole. */
+/* Dimensions along which the results of a large case do not depend on one another: the rows and columns of a product,
+ * the queries of an attention. A part of such a case takes some consecutive ones of each. The reference, which is slow,
+ * computes drawn parts only; devices compute the whole. */
 enum { CHECK_UNCUT, CHECK_DIMENSION_1, CHECK_DIMENSION_2, CHECK_DIMENSIONS = CHECK_DIMENSION_2 };
 
 typedef struct check_part {
@@ -127,8 +130,8 @@ typedef struct check_build {
 tsr_ref check_operand(check_build *build, int32_t kind, tsr_dtype dtype, tsr_shape shape, check_view view,
                       check_fill fill);
 
-/* The same where the case may be cut: `shape` is the operand's in the whole case; dimension[axis]: along which of the case's
- * dimensions this axis runs, or CHECK_UNCUT. */
+/* The same where the case may be cut: `shape` is the operand's in the whole case; dimension[axis]: along which of the
+ * case's dimensions this axis runs, or CHECK_UNCUT. */
 tsr_ref check_operand_cut(check_build *build, int32_t kind, tsr_dtype dtype, tsr_shape shape, check_view view,
                           check_fill fill, const int32_t dimension[TSR_MAX_RANK]);
 
@@ -187,9 +190,10 @@ typedef struct check_table {
 tsr_status check_table_create(check_table *table) TSR_MUST_CHECK;
 void check_table_finish(check_table *table);
 
-/* Adds cases of each family whose parameters are drawn from `seed`, till they cost `millions` together, and one at least: in
- * millions of operations and bytes, one that costs less counting as one. So cheap cases are many, and dear ones few. The first
- * are the same whatever `millions` is. Errors: TSR_ERR_OUT_OF_MEMORY, what building a program returns. */
+/* Adds cases of each family whose parameters are drawn from `seed`, till they cost `millions` together, and one at
+ * least: in millions of operations and bytes, one that costs less counting as one. So cheap cases are many, and dear
+ * ones few. The first are the same whatever `millions` is. Errors: TSR_ERR_OUT_OF_MEMORY, what building a program
+ * returns. */
 tsr_status check_table_draw(check_table *table, int32_t millions, uint64_t seed) TSR_MUST_CHECK;
 
 /* Adds a case; `params` is copied. One that is there already (tables overlap)
@@ -198,8 +202,8 @@ check_case *check_table_add(check_table *table, int32_t op, void (*build)(check_
                             const void *params, size_t params_size, const char *format, ...) TSR_PRINTF(6, 7);
 
 /* Of a case that was just added: the reference computes `parts` drawn parts of it, each of `rows` along dimension 1, of
- * extent `n_rows`, and likewise `columns` along dimension 2 (0: there is none). The first part is at the beginning and the
- * second at the end. NULL is ignored. */
+ * extent `n_rows`, and likewise `columns` along dimension 2 (0: there is none). The first part is at the beginning and
+ * the second at the end. NULL is ignored. */
 void check_case_cut(check_case *test, int32_t parts, int64_t n_rows, int64_t rows, int64_t n_columns, int64_t columns);
 
 /* The part of this number. */
@@ -247,8 +251,8 @@ typedef struct check_values {
   check_storage *storage; /* one per storage of the program */
 } check_values;
 
-/* Bounds of the results of one line, from the values and bounds of its operands. Errors: TSR_ERR_OUT_OF_MEMORY, TSR_ERR_INTERNAL
- * (an operator without a bound). */
+/* Bounds of the results of one line, from the values and bounds of its operands. Errors: TSR_ERR_OUT_OF_MEMORY,
+ * TSR_ERR_INTERNAL (an operator without a bound). */
 tsr_status check_bound_line(check_values *values, int32_t line) TSR_MUST_CHECK;
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -262,8 +266,8 @@ typedef struct check_difference {
   char message[512]; /* the first disagreement; "" if there is none */
 } check_difference;
 
-/* Holds what a device wrote against the reference's storage. `name` is for the message; nmse: the case's limit, or 0. Returns 1
- * if they agree. */
+/* Holds what a device wrote against the reference's storage. `name` is for the message; nmse: the case's limit, or 0.
+ * Returns 1 if they agree. */
 int check_compare(const check_storage *expected, const void *found, const char *name, double nmse,
                   check_difference *difference);
 
@@ -325,8 +329,8 @@ double check_program_cost(const tsr_program *program);
 /* Times a case on a device that supports it. Errors: what building and running return. */
 tsr_status check_measure(const check_case *test, uint64_t seed, check_device *device, check_time *time) TSR_MUST_CHECK;
 
-/* Builds the case's program alone, the whole of it or (part not NULL, which must outlast the build) a part. Errors: what
- * building returns. The program is the caller's. */
+/* Builds the case's program alone, the whole of it or (part not NULL, which must outlast the build) a part. Errors:
+ * what building returns. The program is the caller's. */
 tsr_status check_build_program(const check_case *test, check_build *build) TSR_MUST_CHECK;
 tsr_status check_build_part(const check_case *test, const check_part *part, check_build *build) TSR_MUST_CHECK;
 
@@ -334,8 +338,8 @@ tsr_status check_build_part(const check_case *test, const check_part *part, chec
  * Coverage (coverage.c)
  */
 
-/* What must have been executed: each operator; each optional operand present and absent; each type of each operand; each
- * activation; each flag at 0 and 1. */
+/* What must have been executed: each operator; each optional operand present and absent; each type of each operand;
+ * each activation; each flag at 0 and 1. */
 typedef struct check_item {
   char name[64]; /* "matmul.b:bf16" */
   int32_t op;

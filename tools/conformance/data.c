@@ -74,8 +74,8 @@ static const float specials[] = {
     1.0f + 0x1p-8f, 1.0f + 0x3p-8f, 0x1.fep127f,  0x1.fefffep127f, 0x1.ffp127f, 0x1p-133f, 0x1p-134f, 0x1.8p-134f,
     3.0e38f,        1.0e-20f,       0.333333343f, INFINITY,        -INFINITY,   NAN};
 
-/* A column of row `row` at which tiles end, begin, or are not full: the last, the first of the last tile, the one before it,
- * for tiles of several sizes in turn. Each size is met by rows of each of the four kinds of CHECK_EDGES. */
+/* A column of row `row` at which tiles end, begin, or are not full: the last, the first of the last tile, the one
+ * before it, for tiles of several sizes in turn. Each size is met by rows of each of the four kinds of CHECK_EDGES. */
 static int64_t edge_column(int64_t row, int64_t columns)
 {
   static const int64_t tiles[] = {1, 64, 4, 256, 16, 1024, 32, 4096, 128};
@@ -152,8 +152,8 @@ static double float_element(check_data data, tsr_dtype dtype, uint64_t key, uint
   case CHECK_MINUS_ONE:
     return -1.0;
   case CHECK_EDGES: {
-    /* e^120 is beyond f32: a maximum that misses the peak overflows; where an exponential is cut off instead, the two of the peak
-     * come out equal */
+    /* e^120 is beyond f32: a maximum that misses the peak overflows; where an exponential is cut off instead, the two
+     * of the peak come out equal */
     const int64_t before = row % 4 == 3 ? -1 : edge_column(row, columns) - column;
     if (row % 4 == 0 && (before == 0 || before == 1)) {
       return 120.0 - (double)before;

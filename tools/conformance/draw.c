@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Drawn cases: the families, and what their functions draw with. No arithmetic but that of integers, so that a seed gives
- * the same cases everywhere.
+ * Drawn cases: the families, and what their functions draw with. No arithmetic but that of integers, so that a seed
+ * gives the same cases everywhere.
  */
 #include "tools/conformance/cases.h"
 

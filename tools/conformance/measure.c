@@ -9,7 +9,8 @@
 
 #define WARM_UPS    3
 #define MAX_REPEATS 101
-#define SECONDS     0.5 /* that the repeats of one case may take together, and its warm-ups; at least one of each is made */
+/* That the repeats of one case may take together, and its warm-ups; at least one of each is made. */
+#define SECONDS 0.5
 
 static double now(void)
 {

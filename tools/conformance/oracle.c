@@ -309,8 +309,8 @@ static void fail(check_result *result, const char *what, const char *message)
   snprintf(result->message, sizeof(result->message), "%s: %.*s", what, limit, message);
 }
 
-/* Takes out of `found`, what a device wrote to a storage of the whole case, what an answer is about; the caller's to free. NULL:
- * out of memory. */
+/* Takes out of `found`, what a device wrote to a storage of the whole case, what an answer is about; the caller's to
+ * free. NULL: out of memory. */
 static void *cut_out(const check_storage *expected, const void *found, const tsr_shape *whole)
 {
   const size_t size = tsr_dtype_size(expected->dtype);
@@ -352,8 +352,8 @@ static void compare(const check_oracle *oracle, int32_t storage, int32_t run, co
   }
 }
 
-/* The results of one run: within the bounds in the first pass, the same bits as in the first pass in the second. `kept` holds
- * the results of the first pass, per run and storage. */
+/* The results of one run: within the bounds in the first pass, the same bits as in the first pass in the second. `kept`
+ * holds the results of the first pass, per run and storage. */
 static void hold(check_oracle *oracle, check_execution *execution, int32_t pass, int32_t run, void **kept,
                  check_result *result)
 {

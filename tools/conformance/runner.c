@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs a case on a device: lays its tensors out with guards between them, runs it, holds the results against the reference.
+ * Runs a case on a device: lays its tensors out with guards between them, runs it, holds the results against the
+ * reference.
  *
  * The layout of a case in a device's memory, each tensor at the alignment that the device asks for:
  *     guard | operand | guard | operand | guard | result | guard
- * All of it is first one pattern, results included; then the operands are written. After a run everything but the results and
- * states must be as it was, bit for bit. A second pass starts from another pattern and must give the same bits: so nothing
- * is left unwritten, and nothing depends on what memory held before.
+ * All of it is first one pattern, results included; then the operands are written. After a run everything but the
+ * results and states must be as it was, bit for bit. A second pass starts from another pattern and must give the same
+ * bits: so nothing is left unwritten, and nothing depends on what memory held before.
  */
 #include <math.h>
 #include <stdio.h>

@@ -217,8 +217,8 @@ static int conclude(check_session *s, check_subject *device, const check_case *t
   return check_report(s, device, test, result, excused);
 }
 
-/* The case on one device, once or, with --variant, once in each variant. *oracle is made when it is first needed. left: 1: by the
- * share; 0: only where it is the largest. */
+/* The case on one device, once or, with --variant, once in each variant. *oracle is made when it is first needed. left:
+ * 1: by the share; 0: only where it is the largest. */
 static int try_case(check_session *s, check_subject *device, const check_case *test, const tsr_program *program,
                     int left, check_oracle **oracle)
 {

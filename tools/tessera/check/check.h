@@ -42,7 +42,8 @@ int check_compile(const check_compile_request *request, const check_table *table
 /* Programs of whole models, in the shapes of those that people use (models.c), numbered from 0. */
 int32_t check_model_count(void);
 
-/* Builds number `index` as the device is given it, and writes its name. *program is the caller's. Errors: what building returns. */
+/* Builds number `index` as the device is given it, and writes its name. *program is the caller's. Errors: what building
+ * returns. */
 tsr_status check_model_program(int32_t index, tsr_device *device, char *name, size_t size,
                                tsr_program **program) TSR_MUST_CHECK;
 

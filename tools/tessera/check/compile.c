@@ -19,7 +19,8 @@ typedef struct counts {
   int32_t programs, failed, unsupported;
 } counts;
 
-/* By the type of the weights: 1: a program was compiled that searches a product for its largest, which devices may join. */
+/* By the type of the weights: 1: a program was compiled that searches a product for its largest, which devices may
+ * join. */
 typedef struct search {
   unsigned char compiled[TSR_I32 + 1];
 } search;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which cases no share leaves out. A fault that begins at row 101 or element 65,536 of a kernel is found by a case that is
- * larger than that, and by no other; so each share holds those of a real model's size, and the largest case of each kernel:
- * of each family in each variant that a device takes for it.
+ * Which cases no share leaves out. A fault that begins at row 101 or element 65,536 of a kernel is found by a case that
+ * is larger than that, and by no other; so each share holds those of a real model's size, and the largest case of each
+ * kernel: of each family in each variant that a device takes for it.
  */
 #include <stdlib.h>
 #include <string.h>
