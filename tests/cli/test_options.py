@@ -16,7 +16,12 @@ n_checks = 0
 
 
 def run(words):
-    result = subprocess.run([os.environ["TESSERA"], *words], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    """Exit code, output, messages. A command line that is not refused may begin to work: it has a minute."""
+    try:
+        result = subprocess.run([os.environ["TESSERA"], *words], stdin=subprocess.DEVNULL, capture_output=True,
+                                check=False, timeout=60)
+    except subprocess.TimeoutExpired:
+        return None, "", "it took more than a minute"
     return result.returncode, result.stdout.decode(), result.stderr.decode()
 
 
