@@ -342,7 +342,7 @@ static void add_relatives(check_table *table)
     p.position = (i + 1) % 4;
     add_relative(table, p);
   }
-  for (i = 0; i < COUNT_OF(reaches); i++) {
+  for (int32_t i = 0; i < COUNT_OF(reaches); i++) {
     p = (relative_params){.position = i % 4, .clamped = 1, .max_distance = reaches[i], .buckets = 2 * reaches[i] + 1};
     p.shape = TSR_SHAPE(3, 2, 7, 19);
     add_relative(table, p);
