@@ -111,8 +111,9 @@ typedef struct tsr_generate_options {
   /* 1: after an error, too, the generation has what was finished until then: n_ids is -1 in the hypotheses of the other
    * sentences. Not with alternatives. */
   int32_t partial;
+  int32_t reserved; /* 0 */
 } tsr_generate_options;
-TSR_SIZED_PIN(tsr_generate_options, token_user, 216);
+TSR_SIZED_PIN(tsr_generate_options, reserved, 228);
 
 /* What the model's folder asks for (generation_config.json, else config.json, else the library's defaults: greedy, 20
  * new tokens; these also for a model without a folder). *options has its struct_size and is filled. Its lists are the
