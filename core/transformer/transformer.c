@@ -464,8 +464,8 @@ static tsr_status run_between(const tsr_transformer *t, const tsr_program *progr
 {
   const tsr_binding bindings[] = {{.tensor = tsr_program_find(program, TSR_BEFORE_NAME), .buffer = before},
                                   {.tensor = tsr_program_find(program, TSR_AFTER_NAME), .buffer = after}};
-  const tsr_compile_options options = {
-      .bindings = bindings, .n_bindings = 2, .strict = t->options.strict, .fallback = t->options.fallback};
+  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .bindings = bindings, .n_bindings = 2,
+                                       .strict = t->options.strict, .fallback = t->options.fallback};
   tsr_executable *executable = NULL;
   TSR_TRY(tsr_executable_create(t->device, program, &options, &executable));
   tsr_status status = tsr_executable_run(executable);

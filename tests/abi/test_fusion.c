@@ -173,7 +173,7 @@ static void test_arena(void **state)
   for (int64_t places = 3; places >= 1; places--) {
     tsr_buffer *arena;
     assert_ok(tsr_buffer_create(device, places * SIZE, TSR_BUFFER_DEVICE, &arena));
-    const tsr_compile_options options = {.arena = arena};
+    const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .arena = arena};
     if (places > 1) {
       assert_int_equal(run(device, &options), places * SIZE);
       assert_int_equal(fake.are_apart, places == 3);

@@ -107,13 +107,15 @@ static void test_bits(void **state)
     for (size_t w = 0; w < sizeof weights / sizeof weights[0]; w++) {
       for (int32_t i = 0; i < N_GROWTHS; i++) {
         setup s;
-        open_setup(f, device_name(f, d), &(tsr_transformer_options){.weights = weights[w]}, &s);
+        open_setup(f, device_name(f, d),
+                   &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .weights = weights[w]}, &s);
         grow(&s, &growths[i]);
         close_setup(&s);
       }
       /* One after the other, as a batch does: 16, 32 and 64 positions of six rows, in old buffers and new ones. */
       setup s;
-      open_setup(f, device_name(f, d), &(tsr_transformer_options){.weights = weights[w]}, &s);
+      open_setup(f, device_name(f, d),
+                 &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .weights = weights[w]}, &s);
       for (int32_t round = 0; round < 2; round++) {
         check(tsr_transformer_reserve(s.transformer, 16, 6 * 16));
         fill(&s, 6 * 16);
@@ -187,7 +189,7 @@ static void test_host(void **state)
   setup s;
   random_model_write(f->folder, &model);
   fixture own = {.folder = f->folder};
-  check(tsr_runtime_create(&(tsr_runtime_options){.path = ""}, &own.runtime));
+  check(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = ""}, &own.runtime));
   check(tsr_runtime_register(own.runtime, query_counting));
   open_setup(&own, "counting", NULL, &s);
   check(tsr_transformer_reserve(s.transformer, 16, 256));
@@ -236,7 +238,7 @@ static void test_no_memory(void **state)
   setup s;
   random_model_write(f->folder, &model);
   fixture own = {.folder = f->folder};
-  check(tsr_runtime_create(&(tsr_runtime_options){.path = ""}, &own.runtime));
+  check(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = ""}, &own.runtime));
   buffers_left = -1;
   check(tsr_runtime_register(own.runtime, query_failing));
   open_setup(&own, "failing", NULL, &s);

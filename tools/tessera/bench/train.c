@@ -164,7 +164,8 @@ static tsr_status run_profile(session *s, const tsr_program *program, uint64_t *
   tsr_executable *executable = NULL;
   tsr_status status = tsr_positions_upload(tsr_model_config(s->model), s->device, &positions);
   const tsr_binding binding = {.tensor = tsr_program_find(program, TSR_POSITIONS_NAME), .buffer = positions};
-  tsr_compile_options options = {.bindings = &binding, .n_bindings = positions ? 1 : 0, .profile = 1};
+  tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .bindings = &binding, .n_bindings = positions ? 1 : 0,
+                                 .profile = 1};
   if (status == TSR_OK) {
     status = tsr_executable_create(s->device, program, &options, &executable);
   }
