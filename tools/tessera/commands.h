@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The subcommands of `tessera`. Each is a table here, a row of the list in main.c, and a file in commands/ or a room of its
- * own.
+ * The subcommands of `tessera`. Each is a table here, a row of the list in main.c, and a file in commands/ or a room of
+ * its own.
  */
 #ifndef TESSERA_TOOLS_COMMANDS_H
 #define TESSERA_TOOLS_COMMANDS_H

@@ -267,7 +267,8 @@ static tsr_status make_sets(session *s, int32_t n)
   return status;
 }
 
-/* What the rounds compute but for the last one is not read again, so that all use the same memory, one after another. */
+/* What the rounds compute but for the last one is not read again, so that all use the same memory, one after
+ * another. */
 static tsr_status build(const session *s, int32_t rounds, tsr_program *program, tsr_binding *bindings)
 {
   tsr_ref operands[MAX_ROUNDS][MAX_OPERANDS], y = TSR_NONE;

@@ -35,7 +35,8 @@ typedef struct session {
   int outcome; /* TSR_EXIT_OK, or the exit code for a line that was not good */
 } session;
 
-/* With a model beside it, the vocabulary is as large as the model's; a model that this build cannot run does not matter. */
+/* With a model beside it, the vocabulary is as large as the model's; a model that this build cannot run does not
+ * matter. */
 static tsr_status open_tokenizer(session *s)
 {
   tsr_model *model = NULL;

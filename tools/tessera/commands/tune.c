@@ -30,8 +30,8 @@ typedef struct request {
   int as_json;
 } request;
 
-/* What the lines of one class took, in all programs together. Not every line can take every form: each form is held against what
- * the same lines took as the rules choose. */
+/* What the lines of one class took, in all programs together. Not every line can take every form: each form is held
+ * against what the same lines took as the rules choose. */
 typedef struct class_times {
   char name[CLASS_BYTES];
   int32_t op;

@@ -24,8 +24,8 @@ void tsr_cli_lines_finish(tsr_cli_lines *lines);
 /* The path of an input for who reads it by itself: "-" is standard input; NULL stays NULL. */
 const char *tsr_cli_path(const char *name);
 
-/* Reads the next line, of any length; LF, CR LF and the end of the file end one; bytes are passed on as they are, but for
- * a byte order mark at the beginning, which is left out. *got is 0 at the end. */
+/* Reads the next line, of any length; LF, CR LF and the end of the file end one; bytes are passed on as they are, but
+ * for a byte order mark at the beginning, which is left out. *got is 0 at the end. */
 int tsr_cli_lines_next(tsr_cli_lines *lines, int *got);
 
 /* Flushes stdout; if something could not be written, says so. */

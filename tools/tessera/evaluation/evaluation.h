@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The scores of translations: of one way to translate or of several side by side, of the whole, of sentences by their
- * length and, where that is asked for, of each sentence, with what may be wrong with it. Functions that return int return
- * exit codes, as in message.h.
+ * length and, where that is asked for, of each sentence, with what may be wrong with it. Functions that return int
+ * return exit codes, as in message.h.
  */
 #ifndef TESSERA_TOOLS_EVALUATION_H
 #define TESSERA_TOOLS_EVALUATION_H
@@ -65,7 +65,8 @@ typedef struct evaluation {
 int evaluation_begin(evaluation *e);
 void evaluation_finish(evaluation *e); /* takes a zeroed one */
 
-/* Adds a sentence, copying the texts; its number is e->n before. source: bytes may be NULL. references [n_references]. */
+/* Adds a sentence, copying the texts; its number is e->n before. source: bytes may be NULL. references
+ * [n_references]. */
 int evaluation_add(evaluation *e, int64_t number, tsr_span source, const tsr_span *references);
 
 /* Adds a variant's output for a sentence. Every sentence gets one of each variant, once. */

@@ -227,7 +227,8 @@ static tsr_status replay_training(const golden_request *r, tsr_transformer *tran
   return status;
 }
 
-/* ---- all of a folder ---------------------------------------------------------------------------------------------- */
+/* ---- all of a folder
+ * ---------------------------------------------------------------------------------------------- */
 
 static tsr_status replay_all(const golden_request *r, tsr_transformer *transformer, const golden_fixture *f,
                              golden_outcome *o)

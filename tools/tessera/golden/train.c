@@ -15,8 +15,8 @@
 
 /* What may differ: the original's own f32 noise is a tenth of it or less. */
 static const double LOSS_TOLERANCE = 1e-6, GRADIENT_TOLERANCE = 1e-4, STEP_TOLERANCE = 1e-5;
-/* In learning rates: after three steps an element whose gradient is about 0 may have gone either way, which the recording
- * in f64 shows; others stay within a hundredth of a step. */
+/* In learning rates: after three steps an element whose gradient is about 0 may have gone either way, which the
+ * recording in f64 shows; others stay within a hundredth of a step. */
 static const double PARAMETER_TOLERANCE = 0.02;
 
 typedef struct comparison {

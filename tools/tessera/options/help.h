@@ -11,11 +11,12 @@
 
 enum { TSR_HELP_WIDTH = 100 };
 
-/* Prints a text that begins in `column`, its further lines behind `indent` blanks, and ends the line. A newline within the
- * text stays one. */
+/* Prints a text that begins in `column`, its further lines behind `indent` blanks, and ends the line. A newline within
+ * the text stays one. */
 void tsr_help_fill(FILE *out, const char *text, int column, int indent);
 
-/* Prints paragraphs, which empty lines separate. A line that begins with a blank is printed as it is; others are filled. */
+/* Prints paragraphs, which empty lines separate. A line that begins with a blank is printed as it is; others are
+ * filled. */
 void tsr_help_paragraphs(FILE *out, const char *text);
 
 /* Prints a command's help text. Exit code. */

@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What the value of an option is, and where it goes: into the field of the command's session that the row names. A field
- * of a number may have 32 or 64 bits. */
+/* What the value of an option is, and where it goes: into the field of the command's session that the row names. A
+ * field of a number may have 32 or 64 bits. */
 enum {
   TSR_OPTION_FLAG,      /* no value: an int, which becomes `low` */
   TSR_OPTION_SWITCH,    /* true or false; alone it means true: int32_t */
@@ -65,8 +65,8 @@ typedef struct tsr_option_given {
 /* Takes a value, NULL for a switch without one. Returns an exit code. The text lives as long as the process. */
 typedef int (*tsr_option_take)(const tsr_option_given *given, char *value);
 
-/* A row is an option; or, with `table`, all options of another table, whose fields lie at `offset`; or, with `table` and
- * `name`, the one of that name, with this row's metavar, help and otherwise where they are not NULL. */
+/* A row is an option; or, with `table`, all options of another table, whose fields lie at `offset`; or, with `table`
+ * and `name`, the one of that name, with this row's metavar, help and otherwise where they are not NULL. */
 struct tsr_option {
   const char *name;    /* without "--"; a row with neither name nor table ends the table */
   const char *metavar; /* "N" */
@@ -132,8 +132,8 @@ struct tsr_command {
   void (*finish)(void *session); /* after a failure, too; NULL: nothing to release */
 };
 
-/* The command, or the one in it, that the arguments ask for: makes a session, reads the options into it, runs and finishes
- * it. argv[0] is the command's name. Returns the exit code. */
+/* The command, or the one in it, that the arguments ask for: makes a session, reads the options into it, runs and
+ * finishes it. argv[0] is the command's name. Returns the exit code. */
 int tsr_command_run(const tsr_command *command, int argc, char **argv);
 
 /* The command within `command` of that name, or NULL. */

@@ -7,7 +7,8 @@
 
 #include "tools/tessera/options/options.h"
 
-/* text: NULL for a flag, or a switch without a value. Of names that are a list the commas are cut. Returns an exit code. */
+/* text: NULL for a flag, or a switch without a value. Of names that are a list the commas are cut. Returns an exit
+ * code. */
 int tsr_option_store(const tsr_option_given *given, char *text);
 
 /* The choice of that name: its index; -1: none. */

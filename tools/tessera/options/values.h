@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values of options. Each function reads one from its text and returns an exit code (message.h), after it printed what is
- * wrong. `command` is the one to name in the message, NULL: none; `what` names the value, as the user typed it ("--beam").
+ * Values of options. Each function reads one from its text and returns an exit code (message.h), after it printed what
+ * is wrong. `command` is the one to name in the message, NULL: none; `what` names the value, as the user typed it
+ * ("--beam").
  */
 #ifndef TESSERA_TOOLS_VALUES_H
 #define TESSERA_TOOLS_VALUES_H

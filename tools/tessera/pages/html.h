@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pages that need nothing else: one HTML file, without a network and without a library. Functions that return int return
- * exit codes, as in message.h.
+ * Pages that need nothing else: one HTML file, without a network and without a library. Functions that return int
+ * return exit codes, as in message.h.
  */
 #ifndef TESSERA_TOOLS_HTML_H
 #define TESSERA_TOOLS_HTML_H
@@ -20,8 +20,8 @@ typedef struct tsr_cli_page {
 /* After success, end it with tsr_cli_page_close. */
 int tsr_cli_page_open(tsr_cli_page *page);
 
-/* Puts the page into a file, in place of an old one, if `code` is TSR_EXIT_OK, and frees it in any case. Returns `code`,
- * or what writing gave. */
+/* Puts the page into a file, in place of an old one, if `code` is TSR_EXIT_OK, and frees it in any case. Returns
+ * `code`, or what writing gave. */
 int tsr_cli_page_close(tsr_cli_page *page, const char *path, int code);
 
 /* What comes before the page's own: its title, and its style, which is written as it is. style may be NULL. */

@@ -92,8 +92,8 @@ static double position(const page *p, const training_log *t, int64_t row)
   return p->by_time && seconds >= 0 ? cells[seconds] / 60.0 : cells[0];
 }
 
-/* The values of a column; label: of the rows that have it, NULL: of all. Returns 0 if there is nothing to draw, -1 without
- * memory. */
+/* The values of a column; label: of the rows that have it, NULL: of all. Returns 0 if there is nothing to draw, -1
+ * without memory. */
 static int make_series(const page *p, const training_log *t, int32_t column, const char *label, series *s)
 {
   size_t room = (size_t)t->n_rows + 1;

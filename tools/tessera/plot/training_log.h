@@ -20,8 +20,8 @@ typedef struct training_log {
   int64_t n_rows;
 } training_log;
 
-/* Reads a file. path: allocated, and taken over; NULL: it could not be. labelled: its second column is text. Returns an exit
- * code; finish the log after a failure, too. */
+/* Reads a file. path: allocated, and taken over; NULL: it could not be. labelled: its second column is text. Returns an
+ * exit code; finish the log after a failure, too. */
 int training_log_read(training_log *t, const char *name, char *path, int labelled);
 void training_log_finish(training_log *t);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `tessera translate` can ask of a search beyond its settings: given beginnings, alternatives behind them, text as it
- * comes, attention and what is made of it, and a shortlist of words. Functions that return int return exit codes.
+ * What `tessera translate` can ask of a search beyond its settings: given beginnings, alternatives behind them, text as
+ * it comes, attention and what is made of it, and a shortlist of words. Functions that return int return exit codes.
  */
 #ifndef TESSERA_TOOLS_DECODING_H
 #define TESSERA_TOOLS_DECODING_H

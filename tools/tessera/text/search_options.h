@@ -60,9 +60,9 @@ extern const tsr_option_table search_options;
 /* Options that the search they belong to is not asked for are a wrong command line. Returns an exit code. */
 int search_settings_check(const search_settings *settings, const tsr_generate_options *options);
 
-/* Puts what was given into options; lists outlives them, and is finished also after a failure. Sampling is without beams:
- * --sample without --beam means a beam of 1, and --beam above 1 without --sample that nothing is drawn. Returns an exit
- * code. */
+/* Puts what was given into options; lists outlives them, and is finished also after a failure. Sampling is without
+ * beams: --sample without --beam means a beam of 1, and --beam above 1 without --sample that nothing is drawn. Returns
+ * an exit code. */
 int search_settings_apply(const search_settings *settings, search_lists *lists, tsr_generate_options *options);
 void search_lists_finish(search_lists *lists);
 

@@ -22,14 +22,16 @@ void text_stream_finish(text_stream *stream);
 /* A tsr_token_fn; user is the stream. */
 int32_t text_stream_receive(void *user, const tsr_token *token);
 
-/* The tokens of this text will come once more, from the first on; user is the stream. What was printed is not printed again. */
+/* The tokens of this text will come once more, from the first on; user is the stream. What was printed is not printed
+ * again. */
 void text_stream_restart(void *user);
 
 /* Prints what is left of a text that is complete, and a newline, and begins anew. */
 void text_stream_end(text_stream *stream, const char *text);
 
-/* How many bytes of a text of `size` bytes stay as they are, whatever tokens follow: up to the last blank, which is left
- * out, or the last character of a script that writes without blanks. What may be part of a character does not count. */
+/* How many bytes of a text of `size` bytes stay as they are, whatever tokens follow: up to the last blank, which is
+ * left out, or the last character of a script that writes without blanks. What may be part of a character does not
+ * count. */
 size_t text_stream_stable(const char *text, size_t size);
 
 #endif

@@ -88,12 +88,12 @@ int translator_open(translator *t, const translator_settings *settings);
 void translator_finish(translator *t);
 
 /* Adds a sentence to the chunk, which has room for it. One with more tokens than the model has positions is treated as
- * --long-input says, and reported by its file and line. One that is refused counts as an empty one, and sets t->outcome:
- * the others are still translated. */
+ * --long-input says, and reported by its file and line. One that is refused counts as an empty one, and sets
+ * t->outcome: the others are still translated. */
 int translator_add(translator *t, const char *file, int64_t line, const char *text, size_t size);
 
-/* The text of target ids. The language's token that the search was made to begin with is no text, even where the tokenizer
- * takes it for some. Free *text with tsr_free. */
+/* The text of target ids. The language's token that the search was made to begin with is no text, even where the
+ * tokenizer takes it for some. Free *text with tsr_free. */
 int translator_text(const translator *t, const int32_t *ids, int32_t n_ids, char **text);
 
 typedef struct translation {
@@ -110,9 +110,9 @@ typedef struct translation {
 /* Receives the chunk's translations, in order. */
 typedef int (*translator_receiver)(void *user, const translation *translation);
 
-/* Translates the chunk. Where the device fails, the rest of the chunk and all later ones are translated on another one if `auto`
- * chose it, with a warning; otherwise the sentences before the first that is not finished are handed over, and the message
- * tells up to which line. */
+/* Translates the chunk. Where the device fails, the rest of the chunk and all later ones are translated on another one
+ * if `auto` chose it, with a warning; otherwise the sentences before the first that is not finished are handed over,
+ * and the message tells up to which line. */
 int translator_search(translator *t, const tsr_generate_options *options, translator_receiver receive, void *user);
 
 /* Empties it. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recipes: the settings of a training, each a key of a YAML file and an option of `tessera train`. One table has them all.
+ * Recipes: the settings of a training, each a key of a YAML file and an option of `tessera train`. One table has them
+ * all.
  */
 #ifndef TESSERA_TOOLS_RECIPE_H
 #define TESSERA_TOOLS_RECIPE_H

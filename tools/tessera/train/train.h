@@ -18,7 +18,8 @@ typedef struct training {
   tsr_task task;      /* kind 0: none */
 } training;
 
-/* Opens what the recipe names. said: which keys somebody wrote. What a model to train on has is written to the recipe. */
+/* Opens what the recipe names. said: which keys somebody wrote. What a model to train on has is written to the
+ * recipe. */
 int training_open(training *t, recipe *r, const recipe_assignments *said, int dry_run);
 void training_finish(training *t);
 

@@ -165,7 +165,8 @@ static int take_form(recipe *r, const recipe_assignments *said, const tsr_transf
   return code;
 }
 
-/* A tokenizer of its own may have less than the model, whose tables may be rounded up; another has to be of its size. */
+/* A tokenizer of its own may have less than the model, whose tables may be rounded up; another has to be of its
+ * size. */
 static int check_vocabularies(const training *t, const recipe *r, const tsr_tokenizer_info *info, const char *folder)
 {
   const tsr_transformer_config *config = tsr_model_config(t->model);
