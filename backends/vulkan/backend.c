@@ -347,6 +347,9 @@ static int32_t backend_counters(tsr_backend_device *device, tsr_device_counters 
 
 static void force_form(tsr_backend_device *device, int32_t form)
 {
+  if (device->caps.forced != form) {
+    tsr_vk_pipelines_trim(device, TSR_VK_KEPT_WHEN_FORCED);
+  }
   device->caps.forced = form;
 }
 

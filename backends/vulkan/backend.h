@@ -186,7 +186,7 @@ int32_t tsr_vk_staging_clear(tsr_backend_buffer *buffer); /* fills it with zeros
 void tsr_vk_staging_finish(tsr_backend_device *device);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * pipeline.c: pipelines, made when first needed and kept until the device is closed
+ * pipeline.c: pipelines, made when first needed and kept while an executable has them; of the others, the latest are kept
  */
 typedef struct tsr_vk_pipeline {
   int32_t variant;
@@ -194,6 +194,8 @@ typedef struct tsr_vk_pipeline {
   int32_t n_spec;
   uint32_t spec[TSR_VK_MAX_SPEC];
   VkPipeline handle;
+  int32_t users;                             /* dispatches of executables */
+  uint64_t last_use;                         /* by tsr_vk_pipelines.n_uses */
   uint32_t told[TSR_VK_FORM_COUNT / 32 + 1]; /* a bit per form that statistics.c told to use it */
 } tsr_vk_pipeline;
 
@@ -211,7 +213,14 @@ typedef struct tsr_vk_pipelines {
   tsr_vk_pipeline *pipelines;
   int32_t n_pipelines;
   int32_t room;
+  int32_t n_unused; /* without users */
+  uint64_t n_uses;  /* so far: a clock */
 } tsr_vk_pipelines;
+
+/* Pipelines without users that are kept: more than a model's programs have, so that none is made twice when programs come and
+ * go; and where another form is forced, as tests of all forms do, for which each pipeline is made once. On a CPU each takes some
+ * megabytes. */
+enum { TSR_VK_KEPT_PIPELINES = 512, TSR_VK_KEPT_WHEN_FORCED = 64 };
 
 int32_t tsr_vk_pipelines_init(tsr_backend_device *device);
 void tsr_vk_pipelines_finish(tsr_backend_device *device);
@@ -221,6 +230,12 @@ int32_t tsr_vk_layout_get(tsr_backend_device *device, int32_t n_bindings, const 
 
 /* The pipeline of a dispatch's variant, size of subgroups and specialisation constants. */
 int32_t tsr_vk_pipeline_get(tsr_backend_device *device, const tsr_vk_dispatch *dispatch, VkPipeline *pipeline);
+
+/* A dispatch of an executable has the pipeline from now on (change 1), or no longer (change -1). */
+void tsr_vk_pipeline_hold(tsr_backend_device *device, VkPipeline pipeline, int32_t change);
+
+/* Destroys those without users that were used the longest ago, until `kept` are left. */
+void tsr_vk_pipelines_trim(tsr_backend_device *device, int32_t kept);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * statistics.c: what the driver tells of its pipelines, written to the file that the option PIPELINE_STATISTICS names.

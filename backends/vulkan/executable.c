@@ -18,9 +18,11 @@ struct tsr_backend_executable {
   VkDescriptorPool descriptors;
   tsr_backend_buffer *scratch;   /* as large as the hungriest line's; NULL if none needs it */
   tsr_backend_buffer *addresses; /* the tables of the wide dispatches; NULL without any */
-  VkQueryPool queries;           /* with profile: a time before the first line and after each */
-  uint64_t *stamps;              /* likewise */
-  unsigned char *passed_over;    /* likewise: 1 of a line that is computed as one with the next */
+  VkPipeline *pipelines;         /* of each dispatch */
+  int32_t n_pipelines;
+  VkQueryPool queries;        /* with profile: a time before the first line and after each */
+  uint64_t *stamps;           /* likewise */
+  unsigned char *passed_over; /* likewise: 1 of a line that is computed as one with the next */
   int32_t n_lines;
   uint64_t ticket; /* of the last submit; 0 before the first run */
 };
@@ -457,6 +459,22 @@ static int32_t create_queries(build *b)
   return status;
 }
 
+/* From now on the pipelines are the executable's, too. */
+static int32_t hold_pipelines(build *b)
+{
+  tsr_backend_executable *e = b->executable;
+  e->pipelines = tsr_vk_calloc(b->device, (size_t)b->n_dispatches + 1, sizeof(*e->pipelines));
+  if (!e->pipelines) {
+    return tsr_vk_fail(b->device->host, TSR_ERR_OUT_OF_MEMORY, "no memory for the list of %d pipelines",
+                       b->n_dispatches);
+  }
+  for (; e->n_pipelines < b->n_dispatches; e->n_pipelines++) {
+    e->pipelines[e->n_pipelines] = b->dispatches[e->n_pipelines].pipeline;
+    tsr_vk_pipeline_hold(b->device, e->pipelines[e->n_pipelines], 1);
+  }
+  return TSR_OK;
+}
+
 int32_t tsr_vk_prepare(tsr_backend_device *d, const tsr_program_desc *program)
 {
   const tsr_compile_args args = {.struct_size = sizeof(args), .program = program};
@@ -481,7 +499,7 @@ int32_t tsr_vk_compile(tsr_backend_device *d, const tsr_compile_args *args, tsr_
   e->n_lines = args->program->n_lines;
   b.executable = e;
 
-  int32_t (*const steps[])(build *) = {plan_lines,  create_pipelines, create_buffers,
+  int32_t (*const steps[])(build *) = {plan_lines,  create_pipelines, hold_pipelines, create_buffers,
                                        create_sets, create_queries,   record};
   int32_t status = TSR_OK;
   for (size_t i = 0; status == TSR_OK && i < sizeof(steps) / sizeof(steps[0]); i++) {
@@ -509,6 +527,11 @@ void tsr_vk_executable_destroy(tsr_backend_executable *e)
   d->vk.vkDestroyQueryPool(d->handle, e->queries, NULL);
   tsr_vk_buffer_destroy(e->scratch);
   tsr_vk_buffer_destroy(e->addresses);
+  for (int32_t i = 0; i < e->n_pipelines; i++) {
+    tsr_vk_pipeline_hold(d, e->pipelines[i], -1);
+  }
+  tsr_vk_pipelines_trim(d, TSR_VK_KEPT_PIPELINES);
+  free(e->pipelines);
   free(e->commands);
   free(e->stamps);
   free(e->passed_over);

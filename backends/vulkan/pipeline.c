@@ -150,6 +150,7 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
     if (known->variant == dispatch->variant && known->subgroup_size == dispatch->subgroup_size &&
         known->n_spec == dispatch->n_spec && memcmp(known->spec, dispatch->spec, spec_bytes) == 0) {
       tsr_vk_statistics_use(d, dispatch, known);
+      known->last_use = ++p->n_uses;
       *result = known->handle;
       return TSR_OK;
     }
@@ -212,7 +213,50 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
   tsr_vk_name(d, VK_OBJECT_TYPE_PIPELINE, (uint64_t)made.handle, "%s", variant->name);
   tsr_vk_statistics_use(d, dispatch, &made);
   d->counters.pipelines++;
+  made.last_use = ++p->n_uses;
   p->pipelines[p->n_pipelines++] = made;
+  p->n_unused++;
   *result = made.handle;
   return TSR_OK;
+}
+
+void tsr_vk_pipeline_hold(tsr_backend_device *d, VkPipeline pipeline, int32_t change)
+{
+  tsr_vk_pipelines *p = &d->pipelines;
+  for (int32_t i = 0; i < p->n_pipelines; i++) {
+    tsr_vk_pipeline *known = &p->pipelines[i];
+    if (known->handle == pipeline) {
+      p->n_unused -= known->users == 0;
+      known->users += change;
+      p->n_unused += known->users == 0;
+      return;
+    }
+  }
+}
+
+/* The place of the one that is to go first; -1: all have users. */
+static int32_t find_oldest(const tsr_vk_pipelines *p)
+{
+  int32_t oldest = -1;
+  for (int32_t i = 0; i < p->n_pipelines; i++) {
+    const tsr_vk_pipeline *known = &p->pipelines[i];
+    if (known->users == 0 && (oldest < 0 || known->last_use < p->pipelines[oldest].last_use)) {
+      oldest = i;
+    }
+  }
+  return oldest;
+}
+
+void tsr_vk_pipelines_trim(tsr_backend_device *d, int32_t kept)
+{
+  tsr_vk_pipelines *p = &d->pipelines;
+  if (d->statistics) {
+    return; /* each pipeline is told once */
+  }
+  while (p->n_unused > kept) {
+    int32_t oldest = find_oldest(p);
+    d->vk.vkDestroyPipeline(d->handle, p->pipelines[oldest].handle, NULL);
+    p->pipelines[oldest] = p->pipelines[--p->n_pipelines];
+    p->n_unused--;
+  }
 }

@@ -274,6 +274,78 @@ static void test_barriers(void **state)
   plugin_close(&plugin);
 }
 
+/* Pipelines that are numbers: created and not yet destroyed. */
+static int n_created, n_destroyed;
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_number(VkDevice device, VkPipelineCache cache, uint32_t n,
+                                                    const VkComputePipelineCreateInfo *infos,
+                                                    const VkAllocationCallbacks *allocation, VkPipeline *pipelines)
+{
+  (void)device, (void)cache, (void)n, (void)infos, (void)allocation;
+  n_created++;
+  *pipelines = (VkPipeline)(uintptr_t)n_created;
+  return VK_SUCCESS;
+}
+
+static VKAPI_ATTR void VKAPI_CALL destroy_number(VkDevice device, VkPipeline pipeline,
+                                                 const VkAllocationCallbacks *allocation)
+{
+  (void)device, (void)pipeline, (void)allocation;
+  n_destroyed++;
+}
+
+/* The pipeline with that specialisation constant. */
+static VkPipeline get_number(tsr_backend_device *device, uint32_t constant)
+{
+  const tsr_vk_dispatch dispatch = {.n_operands = 2, .n_spec = 1, .spec = {constant}};
+  VkPipeline pipeline = VK_NULL_HANDLE;
+  assert_int_equal(tsr_vk_pipeline_get(device, &dispatch, &pipeline), TSR_OK);
+  return pipeline;
+}
+
+/* Pipelines that no executable has are released, the oldest first, so that a process that compiles for hours (all cases in all
+ * forms) does not keep them all; those of executables stay. */
+static void test_released_pipelines(void **state)
+{
+  (void)state;
+  enum { HELD = 3, MANY = TSR_VK_KEPT_PIPELINES + 100 };
+  plugin_fixture plugin;
+  plugin_open_linked(&plugin, TSR_BACKEND_QUERY, NULL);
+  tsr_backend_device *device = NULL;
+  assert_int_equal(plugin.table->device_open(plugin.context, 0, &device), TSR_OK);
+  device->vk.vkCreateComputePipelines = create_number;
+  device->vk.vkDestroyPipeline = destroy_number;
+  ((tsr_vk_context *)plugin.context)->set_name = NULL; /* they are no objects */
+  n_created = n_destroyed = 0;
+  for (uint32_t i = 0; i < MANY; i++) {
+    VkPipeline pipeline = get_number(device, i);
+    if (i < HELD) {
+      tsr_vk_pipeline_hold(device, pipeline, 1);
+    }
+  }
+  assert_int_equal(n_created, MANY);
+  tsr_vk_pipelines_trim(device, TSR_VK_KEPT_PIPELINES);
+  assert_int_equal(n_destroyed, MANY - HELD - TSR_VK_KEPT_PIPELINES);
+  assert_int_equal(device->pipelines.n_pipelines, HELD + TSR_VK_KEPT_PIPELINES);
+  assert_true(get_number(device, 1) == (VkPipeline)(uintptr_t)2);
+  assert_true(get_number(device, MANY - 1) == (VkPipeline)(uintptr_t)MANY);
+  assert_int_equal(n_created, MANY);
+  (void)get_number(device, HELD); /* the oldest of those without users: it is gone */
+  assert_int_equal(n_created, MANY + 1);
+
+  const tsr_forms_extension *forms = plugin.table->get_extension(plugin.context, TSR_FORMS_EXTENSION);
+  forms->force(device, 1);
+  assert_int_equal(device->pipelines.n_pipelines, HELD + TSR_VK_KEPT_WHEN_FORCED);
+  assert_int_equal(device->pipelines.n_unused, TSR_VK_KEPT_WHEN_FORCED);
+  for (uint32_t i = 0; i < HELD; i++) {
+    tsr_vk_pipeline_hold(device, get_number(device, i), -1);
+  }
+  assert_int_equal(device->pipelines.n_unused, HELD + TSR_VK_KEPT_WHEN_FORCED);
+  plugin.table->device_close(device);
+  assert_int_equal(n_destroyed, n_created);
+  plugin_close(&plugin);
+}
+
 static VKAPI_ATTR void VKAPI_CALL old_properties(VkPhysicalDevice device, VkPhysicalDeviceProperties *properties)
 {
   memset(properties, 0, sizeof(*properties));
@@ -302,8 +374,9 @@ static void test_old_driver(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_device_lost), cmocka_unit_test(test_half_a_run),
-      cmocka_unit_test(test_barriers),      cmocka_unit_test(test_old_driver),
+      cmocka_unit_test(test_out_of_memory),      cmocka_unit_test(test_device_lost),
+      cmocka_unit_test(test_half_a_run),         cmocka_unit_test(test_barriers),
+      cmocka_unit_test(test_released_pipelines), cmocka_unit_test(test_old_driver),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
