@@ -154,6 +154,22 @@ static void test_open_hypotheses_close(void **state)
   }
 }
 
+/* Of equal sums those of the lower hypothesis come first, and of these the lower token, whatever order they are found in. */
+static void test_ties(void **state)
+{
+  (void)state;
+  static const float values[N * K] = {-1.0f, -1.0f, -1.0f, -9.0f, -1.0f, -1.0f, -1.0f, -9.0f};
+  static const int32_t tokens[N * K] = {8, 4, 6, 7, 3, 2, 5, 7};
+  tsr_beam beam;
+  tsr_generate_options options = options_with(TSR_EARLY_FALSE, 1.0f, 10);
+  assert_int_equal(tsr_beam_init(&beam, &options, SOURCE, NULL), TSR_OK);
+  beam.sums[1] = beam.sums[0];
+  step(&beam, values, tokens, 0, 0);
+  assert_int_equal(tsr_beam_token(&beam, 0), 4);
+  assert_int_equal(tsr_beam_token(&beam, 1), 6);
+  tsr_beam_finish(&beam);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -162,6 +178,7 @@ int main(void)
       cmocka_unit_test(test_early_stopping),
       cmocka_unit_test(test_done_when_out_of_reach),
       cmocka_unit_test(test_open_hypotheses_close),
+      cmocka_unit_test(test_ties),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -382,6 +382,39 @@ static void test_small(void **state)
   remove_temporary_folder(folder);
 }
 
+/* A Unigram model with a piece for each byte: characters that it does not have become bytes, and these characters again. */
+static void test_byte_fallback(void **state)
+{
+  (void)state;
+  static const char text[] = "a\xF0\x9F\x98\x80 \xC3\xA9\xE4\xBD\xA0";
+  json_t *vocab = json_pack("[[s, i], [s, i], [s, i], [s, f]]", "</s>", 0, "<unk>", 0, MARK, -2, "a", -2.5);
+  for (int byte = 0; byte < 256; byte++) {
+    char piece[8];
+    snprintf(piece, sizeof piece, "<0x%02X>", (unsigned)byte);
+    json_array_append_new(vocab, json_pack("[s, i]", piece, 0));
+  }
+  json_t *added = json_array();
+  add_token(added, 0, "</s>", 0);
+  json_t *root = json_pack("{s:o, s:{s:s, s:i, s:b, s:o}, s:{s:s, s:s}}", "added_tokens", added, "model", "type",
+                           "Unigram", "unk_id", 1, "byte_fallback", 1, "vocab", vocab, "pre_tokenizer", "type",
+                           "Metaspace", "replacement", MARK);
+  char *file = json_dumps(root, 0);
+  char *folder = make_temporary_folder();
+  expect_file(folder, file, text, MARK " a <0xF0> <0x9F> <0x98> <0x80> " MARK " <0xC3> <0xA9> <0xE4> <0xBD> <0xA0>");
+  tsr_tokenizer *tokenizer;
+  assert_int_equal(tsr_tokenizer_open_folder(folder, &tokenizer), TSR_OK);
+  static const int32_t ids[] = {2, 3,        4 + 0xF0, 4 + 0x9F, 4 + 0x98, 4 + 0x80,
+                                2, 4 + 0xC3, 4 + 0xA9, 4 + 0xE4, 4 + 0xBD, 4 + 0xA0};
+  char *decoded;
+  assert_int_equal(tsr_tokenizer_decode(tokenizer, ids, sizeof ids / sizeof ids[0], &decoded), TSR_OK);
+  assert_string_equal(decoded, text);
+  tsr_free(decoded);
+  tsr_tokenizer_close(tokenizer);
+  remove_temporary_folder(folder);
+  free(file);
+  json_decref(root);
+}
+
 static void test_refused(void **state)
 {
   (void)state;
@@ -441,10 +474,8 @@ static void test_refused(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_recorded),
-      cmocka_unit_test(test_base64),
-      cmocka_unit_test(test_small),
-      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_recorded),      cmocka_unit_test(test_base64),  cmocka_unit_test(test_small),
+      cmocka_unit_test(test_byte_fallback), cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
