@@ -154,7 +154,8 @@ static void test_open_hypotheses_close(void **state)
   }
 }
 
-/* Of equal sums those of the lower hypothesis come first, and of these the lower token, whatever order they are found in. */
+/* Of equal sums those of the lower hypothesis come first, and of these the lower token, in whatever order they are
+ * found. */
 static void test_ties(void **state)
 {
   (void)state;

@@ -382,7 +382,8 @@ static void test_small(void **state)
   remove_temporary_folder(folder);
 }
 
-/* A Unigram model with a piece for each byte: characters that it does not have become bytes, and these characters again. */
+/* A Unigram model with a piece for each byte: characters that it does not have become bytes, and these become
+ * characters again. */
 static void test_byte_fallback(void **state)
 {
   (void)state;
