@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/base/utf8.h"
 #include "tessera/text.h"
@@ -310,29 +311,37 @@ static tsr_status take(parting *p, int32_t long_input, tsr_source *source)
   return add_part(source, ids, n_ids);
 }
 
-tsr_status tsr_source_prepare(const tsr_tokenizer *tokenizer, const char *text, size_t size, int32_t most,
-                              int32_t long_input, tsr_source *source)
+static tsr_status prepare(parting *p, int32_t long_input, tsr_source *source)
 {
-  if (!tokenizer || !source || (!text && size > 0) || most < 1 || long_input < TSR_LONG_CUT ||
-      long_input > TSR_LONG_ERROR) {
-    return tsr_fail(TSR_ERR_ARGUMENT,
-                    "tsr_source_prepare: tokenizer, text and source must not be NULL, most not below 1, long_input one "
-                    "of TSR_LONG_*");
-  }
-  *source = (tsr_source){0};
-  if (skip_blanks(text, 0, size) == size) {
+  if (skip_blanks(p->text, 0, p->size) == p->size) {
     return TSR_OK;
   }
-  parting p = {.tokenizer = tokenizer, .text = text, .size = size, .most = most};
-  TSR_TRY(tsr_tokenizer_encode(tokenizer, "", 0, &p.empty, &p.n_empty));
-  tsr_status status = take(&p, long_input, source);
-  free(p.empty);
+  TSR_TRY(tsr_tokenizer_encode(p->tokenizer, "", 0, &p->empty, &p->n_empty));
+  tsr_status status = take(p, long_input, source);
+  free(p->empty);
   if (status != TSR_OK) {
     tsr_source_finish(source);
   }
   return status;
 }
 
+tsr_status tsr_source_prepare_sized(const tsr_tokenizer *tokenizer, const char *text, size_t text_size, int32_t most,
+                                    int32_t long_input, tsr_source *source, size_t size)
+{
+  if (!tokenizer || !source || (!text && text_size > 0) || most < 1 || long_input < TSR_LONG_CUT ||
+      long_input > TSR_LONG_ERROR) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "tsr_source_prepare: tokenizer, text and source must not be NULL, most not below 1, long_input one "
+                    "of TSR_LONG_*");
+  }
+  parting p = {.tokenizer = tokenizer, .text = text, .size = text_size, .most = most};
+  tsr_source made = {0};
+  tsr_status status = prepare(&p, long_input, &made);
+  tsr_sized_fill(&made, sizeof made, source, size);
+  return status;
+}
+
+/* Touches fields of the first version alone: the caller may have no more. */
 void tsr_source_finish(tsr_source *source)
 {
   for (int32_t i = 0; i < source->n_parts; i++) {
@@ -340,5 +349,8 @@ void tsr_source_finish(tsr_source *source)
   }
   free(source->ids);
   free(source->n_ids);
-  *source = (tsr_source){0};
+  source->n_tokens = 0;
+  source->n_parts = 0;
+  source->ids = NULL;
+  source->n_ids = NULL;
 }

@@ -114,6 +114,7 @@ typedef struct tsr_source {
   int32_t **ids;    /* [n_parts] token ids, special tokens included */
   int32_t *n_ids;   /* [n_parts] */
   int32_t has_more; /* 1: the text is far too long, and only its beginning was tokenized as a whole */
+  int32_t reserved;
 } tsr_source;
 
 /* The ids of a source text in parts of at most `most` tokens, special tokens included. White space alone, and what the
@@ -121,8 +122,15 @@ typedef struct tsr_source {
  * which the text begins. Their translations, joined by blanks, are the text's. *source is the caller's until
  * tsr_source_finish; after an error it is empty. Errors: TSR_ERR_ARGUMENT (TSR_LONG_ERROR: with the number of tokens), those
  * of tsr_tokenizer_encode. */
-TSR_API tsr_status tsr_source_prepare(const tsr_tokenizer *tokenizer, const char *text, size_t size, int32_t most,
-                                      int32_t long_input, tsr_source *source) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_source_prepare_sized(const tsr_tokenizer *tokenizer, const char *text, size_t text_size,
+                                            int32_t most, int32_t long_input, tsr_source *source,
+                                            size_t size) TSR_MUST_CHECK;
+static inline TSR_MUST_CHECK tsr_status tsr_source_prepare(const tsr_tokenizer *tokenizer, const char *text,
+                                                           size_t text_size, int32_t most, int32_t long_input,
+                                                           tsr_source *source)
+{
+  return tsr_source_prepare_sized(tokenizer, text, text_size, most, long_input, source, sizeof *source);
+}
 TSR_API void tsr_source_finish(tsr_source *source); /* takes an empty one */
 
 /* Frees what the library allocated for the caller; takes NULL. */
