@@ -123,9 +123,9 @@ train 0 --out "$work/relative.parts" $relative --steps 2
 run 0 train --resume --out "$work/relative.parts" --steps 4
 check 'relative: resumed it is another' cmp "$work/relative/model.safetensors" "$work/relative.parts/model.safetensors"
 run 0 translate --model "$work/relative" --device cpu --max-length 8 "$work/text"
-train 0 --out "$work/relative.on" --init "$work/relative" --steps 2
+train 0 --out "$work/relative.on" --init "$work/relative" --vocab "$work/separate" --steps 2
 check 'relative: trained on in another form' grep -q '^max_distance: 3$' "$work/relative.on/train/recipe.yaml"
-train 2 --out "$work/none" --init "$work/relative" --steps 2 --max-distance 4
+train 2 --out "$work/none" --init "$work/relative" --vocab "$work/separate" --steps 2 --max-distance 4
 stderr_has "has max_distance '3', not '4': leave it out"
 train 2 --out "$work/none" $small --position-encoding relative --steps 2 --vocab "$work/separate"
 stderr_has 'position_encoding is for nn_transformer'

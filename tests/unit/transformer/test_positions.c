@@ -42,7 +42,8 @@ static void test_tables(void **state)
               {TSR_POSITION_SINUSOID_TENSOR2TENSOR, 1, 700.0 * 0x1p-20}};
   tsr_runtime *runtime;
   tsr_device *device;
-  assert_int_equal(tsr_runtime_create(&(tsr_runtime_options){.path = ""}, &runtime), TSR_OK);
+  assert_int_equal(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = ""}, &runtime),
+                   TSR_OK);
   assert_int_equal(tsr_runtime_register(runtime, tessera_backend_query), TSR_OK);
   assert_int_equal(tsr_device_open(runtime, "reference", &device), TSR_OK);
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
