@@ -414,7 +414,7 @@ static void test_broken_folders(void **state)
 
 /* ---- texts that are far too long ---------------------------------------------------------------------------------- */
 
-enum { LONG_TEXT = 300000, MOST = 256 };
+enum { LONG_TEXT = 270000, MOST = 256 };
 
 /* Words and sentences; letters without a blank; characters of a script without blanks. */
 static size_t write_long_text(int kind, char *text)
@@ -478,13 +478,11 @@ static void test_long_texts(void **state)
   for (size_t c = 0; c < sizeof recorded_cases / sizeof recorded_cases[0]; c++) {
     char *folder = make_temporary_folder();
     tsr_tokenizer *tokenizer = open_case(folder, &recorded_cases[c]);
-    for (int kind = 0; kind < 3; kind++) {
-      n_cut += check_long_text(recorded_cases[c].name, tokenizer, text, write_long_text(kind, text));
-    }
+    n_cut += check_long_text(recorded_cases[c].name, tokenizer, text, write_long_text((int)(c % 3), text));
     tsr_tokenizer_close(tokenizer);
     remove_temporary_folder(folder);
   }
-  assert_true(n_cut > 12);
+  assert_true(n_cut > 4);
   free(text);
 }
 
