@@ -123,7 +123,8 @@ static int add_subject(check_session *s, const char *name)
       code = tsr_cli_no_memory();
     }
     if (!code && s->request.share > 1) {
-      code = check_largest_find(&added->largest, &s->table, added->device.device, s->request.variant);
+      const check_share share = {s->request.share, s->request.part};
+      code = check_largest_find(&added->largest, &s->table, &share, added->device.device, s->request.variant);
     }
   }
   return code;
@@ -475,8 +476,9 @@ static const tsr_option rows[] = {
      .help = "only cases whose operator's name matches, such as 'softmax' or '*norm'"},
     {"case", "NAME", TSR_OPTION_TEXT, FIELD(only), .help = "only the case of this name, exactly as it is printed"},
     {"share", "N", TSR_OPTION_INTEGER, FIELD(share), 1, INT32_MAX, .preset = "1",
-     .help = "only one case of N, chosen by its name, the largest of each kernel, and those that have in them what a "
-             "device did not execute yet: --mode coverage asks for no less"},
+     .help =
+         "only one case of N, chosen by its name, the largest of each kernel, those that have in them what a device "
+         "did not execute yet (--mode coverage asks for no less), and of those of a real model's size one of N / 48"},
     {"part", "K", TSR_OPTION_INTEGER, FIELD(part), 0, INT32_MAX, .preset = "0",
      .help = "which of these N, from 0: runs with other parts have other cases"},
     {"seed", "N", TSR_OPTION_INTEGER, FIELD(seed), 0, (double)INT64_MAX, .preset = "1",

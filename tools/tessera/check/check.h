@@ -14,6 +14,11 @@ int check_wants_variant(const char *wanted, const tsr_device *device, int32_t va
 /* 1 if a line of the program would be executed in this variant, which is forced. */
 int check_takes_variant(tsr_device *device, const tsr_program *program, int32_t variant);
 
+/* --share and --part: number `part` of `n` parts of the cases. */
+typedef struct check_share {
+  int64_t n, part;
+} check_share;
+
 /* What no share leaves out on a device (largest.c). */
 typedef struct check_largest {
   unsigned char *kept; /* [cases][variants + 1]; [0]: where the device chooses. NULL: nothing is kept */
@@ -21,7 +26,8 @@ typedef struct check_largest {
 } check_largest;
 
 /* wanted: --variant, or NULL. Returns an exit code. *largest is the caller's, whatever that is. */
-int check_largest_find(check_largest *largest, const check_table *table, tsr_device *device, const char *wanted);
+int check_largest_find(check_largest *largest, const check_table *table, const check_share *share, tsr_device *device,
+                       const char *wanted);
 int check_largest_keeps(const check_largest *largest, int32_t index, int32_t variant);
 void check_largest_finish(check_largest *largest);
 
