@@ -60,7 +60,7 @@ TSR_API const tsr_inspected *tsr_inspection_find(const tsr_inspection *inspectio
 /* What the lines of one kind took, summed over runs and over programs of several sizes. Lines that a backend computes as
  * one share the time in proportion to their arithmetic and traffic. */
 typedef struct tsr_profile_row {
-  int32_t kind;      /* TSR_PROGRAM_* */
+  int32_t kind;      /* TSR_PROGRAM_*, or a larger number: programs that move caches, lengthen or fill them */
   int32_t op;        /* TSR_OP_* */
   const char *label; /* the scopes of the lines: "decoder.layers.0.feed_forward" */
   int64_t runs;      /* of lines */
@@ -72,7 +72,7 @@ typedef struct tsr_profile_row {
 typedef struct tsr_profile {
   int32_t n;
   tsr_profile_row *rows;  /* [n], in the order in which they ran first */
-  int64_t runs;           /* of programs */
+  int64_t runs;           /* of programs, of all kinds */
   int64_t compiled;       /* programs */
   double run_seconds;     /* a clock's on the wall, around the runs: the rows', handing over, waiting, reading times */
   double compile_seconds; /* likewise */

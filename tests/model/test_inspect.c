@@ -227,6 +227,18 @@ static const tsr_profile_row *row_of(const tsr_profile *profile, int32_t kind, i
   return NULL;
 }
 
+/* How often programs ran that lengthen caches: they copy the keys and the values of each layer. */
+static int64_t runs_that_grow(const tsr_profile *profile)
+{
+  int64_t copies = 0;
+  for (int32_t i = 0; i < profile->n; i++) {
+    const tsr_profile_row *row = &profile->rows[i];
+    copies += row->kind > TSR_PROGRAM_SCORE && row->op == TSR_OP_COPY ? row->runs : 0;
+  }
+  assert_int_equal(copies % (2 * N_LAYERS), 0);
+  return copies / (2 * N_LAYERS);
+}
+
 static void check_times(const fixture *f, const char *device, int32_t beam)
 {
   enum { SENTENCES = 9 };
@@ -246,7 +258,7 @@ static void check_times(const fixture *f, const char *device, int32_t beam)
   tsr_generate_measure(s.transformer, &statistics);
   tsr_profile profile;
   check(tsr_transformer_profile(s.transformer, &profile));
-  assert_int_equal(profile.runs, statistics.encode_runs + statistics.step_runs);
+  assert_int_equal(profile.runs, statistics.encode_runs + statistics.step_runs + runs_that_grow(&profile));
   assert_true(profile.compiled > 2 && profile.compile_seconds > 0.0);
   double sum = 0.0;
   for (int32_t i = 0; i < profile.n; i++) {
