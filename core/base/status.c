@@ -12,6 +12,8 @@
 enum { MESSAGE_SIZE = 2048 };
 
 static _Thread_local char error_message[MESSAGE_SIZE];
+static _Thread_local int64_t error_sentence = -1; /* that the message is about */
+static _Thread_local size_t error_named;          /* characters of the message up to behind the sentence's name */
 
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static tsr_log_fn log_receiver;
@@ -33,6 +35,7 @@ const char *tsr_status_name(tsr_status status)
       [TSR_ERR_FORMAT] = "TSR_ERR_FORMAT",
       [TSR_ERR_PLUGIN] = "TSR_ERR_PLUGIN",
       [TSR_ERR_INTERNAL] = "TSR_ERR_INTERNAL",
+      [TSR_ERR_NOT_FINITE] = "TSR_ERR_NOT_FINITE",
   };
   if (status < 0 || (size_t)status >= sizeof names / sizeof names[0]) {
     return "TSR_ERR_?";
@@ -45,6 +48,14 @@ const char *tsr_error_message(void)
   return error_message;
 }
 
+int64_t tsr_error_sentence(const char **message)
+{
+  if (message) {
+    *message = error_message + error_named;
+  }
+  return error_sentence;
+}
+
 tsr_status tsr_fail(tsr_status status, const char *format, ...)
 {
   /* The arguments may point into the current message, so it is replaced only when the new one is complete. */
@@ -54,6 +65,8 @@ tsr_status tsr_fail(tsr_status status, const char *format, ...)
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   memcpy(error_message, text, sizeof text);
+  error_sentence = -1;
+  error_named = 0;
   return status;
 }
 
@@ -70,6 +83,23 @@ tsr_status tsr_fail_context(tsr_status status, const char *format, ...)
   char text[MESSAGE_SIZE];
   snprintf(text, sizeof text, "%s: %.*s", context, (int)(sizeof text - strlen(context) - 3), error_message);
   memcpy(error_message, text, sizeof text);
+  if (error_sentence >= 0) {
+    size_t end = strlen(text);
+    error_named += strlen(context) + 2;
+    error_named = error_named < end ? error_named : end;
+  }
+  return status;
+}
+
+tsr_status tsr_fail_sentence(tsr_status status, const char *what, int64_t sentence)
+{
+  if (status != TSR_OK) {
+    size_t before = strlen(error_message);
+    (void)tsr_fail_context(status, "%ssentence %lld", what, (long long)sentence);
+    size_t now = strlen(error_message);
+    error_sentence = sentence;
+    error_named = now > before ? now - before : 0;
+  }
   return status;
 }
 

@@ -10,6 +10,10 @@
 /* TSR_ERR_OUT_OF_MEMORY, for an allocation of `size` bytes that failed. */
 tsr_status tsr_fail_memory(size_t size);
 
+/* Puts "WHATsentence N: " before the calling thread's message, and lets tsr_error_sentence tell the number. what: "",
+ * or "source of ". Returns `status` unchanged; TSR_OK passes through. */
+tsr_status tsr_fail_sentence(tsr_status status, const char *what, int64_t sentence);
+
 /* Returns from the function with the status of the expression if it is an error. For functions with nothing to clean
  * up. */
 #define TSR_TRY(expression)                                                                                            \

@@ -112,7 +112,14 @@ static tsr_status go_on(const tsr_request *request, const continued *c, tsr_gene
   many.source = c->source;
   many.lengths = c->lengths;
   many.prompts = c->prompts;
-  TSR_TRY(tsr_request_run(&many, &found));
+  tsr_status status = tsr_request_run(&many, &found);
+  if (status != TSR_OK) {
+    const char *message;
+    int64_t number = tsr_error_sentence(&message);
+    return number < 0 ? status
+                      : tsr_fail_sentence(tsr_fail(status, "%s", message), "",
+                                          c->hypothesis[number] / request->options->alternatives);
+  }
   for (int32_t i = 0; i < c->n; i++) {
     all->hypotheses[c->hypothesis[i]] = found.hypotheses[i];
     found.hypotheses[i] = (tsr_hypothesis){0};

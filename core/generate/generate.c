@@ -39,6 +39,7 @@ typedef struct job {
   int32_t done;         /* sentences */
   tsr_status status;    /* of the first batch that failed, and its message */
   char *message;
+  int64_t sentence; /* that it is about, or -1; the message does not name it */
 } job;
 
 /* A thread of a job. What it computes with is its own. */
@@ -55,9 +56,8 @@ static tsr_status check_sources(const job *j)
 {
   const tsr_transformer_config *config = &j->transformer->model->config;
   for (int32_t i = 0; i < j->n_sentences; i++) {
-    TSR_TRY(tsr_fail_context(
-        tsr_check_sentence(j->source[i], j->lengths[i], config->max_positions, config->source_vocabulary),
-        "sentence %d", (int)i));
+    TSR_TRY(tsr_fail_sentence(
+        tsr_check_sentence(j->source[i], j->lengths[i], config->max_positions, config->source_vocabulary), "", i));
   }
   return TSR_OK;
 }
@@ -79,15 +79,15 @@ static tsr_status fill_prompts(const tsr_transformer_config *config, int32_t n_s
   for (int32_t i = 0; (options->prefix || is_alone) && i < n_sentences; i++) {
     const int32_t *ids = is_alone ? source[i] : options->prefix[i];
     int32_t n = is_alone ? lengths[i] : options->prefix_lengths[i];
-    const char *what = is_alone ? "source" : "prefix";
-    TSR_TRY(tsr_fail_context(tsr_check_sentence(ids, n, INT32_MAX, config->target_vocabulary), "%s of sentence %d",
-                             what, (int)i));
+    const char *what = is_alone ? "source of " : "prefix of ";
+    TSR_TRY(tsr_fail_sentence(tsr_check_sentence(ids, n, INT32_MAX, config->target_vocabulary), what, i));
     prompts[i] = is_alone ? prompt_of(ids, n, options) : (tsr_prompt){.ids = ids, .n = n, .n_given = n};
     if (prompts[i].n > options->max_length - 2) {
-      return tsr_fail(TSR_ERR_ARGUMENT,
-                      "%s of sentence %d: has %d tokens; with the start token and another it has to fit into the "
-                      "maximum length of %d",
-                      what, (int)i, (int)n, (int)options->max_length);
+      return tsr_fail_sentence(tsr_fail(TSR_ERR_ARGUMENT,
+                                        "has %d tokens; with the start token and another it has to fit into the "
+                                        "maximum length of %d",
+                                        (int)n, (int)options->max_length),
+                               what, i);
     }
   }
   return TSR_OK;
@@ -205,7 +205,9 @@ static void report(job *j, int32_t count, tsr_status status)
     }
   } else if (j->status == TSR_OK) {
     j->status = status;
-    j->message = strdup(tsr_error_message());
+    const char *message;
+    j->sentence = tsr_error_sentence(&message);
+    j->message = strdup(message);
     atomic_store(&j->stopped, 1);
   }
   pthread_mutex_unlock(&j->lock);
@@ -280,6 +282,7 @@ static tsr_status run(job *j)
     j->transformer->generate_workers = n_workers;
     if (j->status != TSR_OK) {
       status = tsr_fail(j->status, "%s", j->message ? j->message : "out of host memory for the reason");
+      status = j->sentence >= 0 ? tsr_fail_sentence(status, "", j->sentence) : status;
     }
   }
   for (int32_t i = 0; workers && i < n_workers; i++) {

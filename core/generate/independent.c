@@ -113,11 +113,12 @@ static tsr_status run_step(rows *s, int32_t length)
   if (renewed || !search->fed_back) {
     TSR_TRY(write_tokens(s, length - 1));
   }
-  return search->fed_back ? tsr_search_run_greedy(search, length - 1, s->next, s->next_logits)
+  return search->fed_back ? tsr_search_run_greedy(search, length - 1, row_ids, s, s->next, s->next_logits)
                           : tsr_search_run(search, length - 1, row_ids, s);
 }
 
-/* Fills `forced` for rows of `length` tokens. Returns whether there is one, and in *free whether an open row has none. */
+/* Fills `forced` for rows of `length` tokens. Returns whether there is one, and in *free whether an open row has
+ * none. */
 static int32_t find_forced(rows *s, int32_t length, int32_t *is_free)
 {
   int32_t found = 0;

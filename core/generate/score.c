@@ -4,6 +4,7 @@
  * log-probability comes back.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/base/sized.h"
@@ -42,12 +43,12 @@ static tsr_status check_sentences(const scoring *s)
 {
   const tsr_transformer_config *config = &s->transformer->model->config;
   for (int32_t i = 0; i < s->n_sentences; i++) {
-    TSR_TRY(tsr_fail_context(
+    TSR_TRY(tsr_fail_sentence(
         tsr_check_sentence(s->source[i], s->source_lengths[i], config->max_positions, config->source_vocabulary),
-        "source of sentence %d", (int)i));
-    TSR_TRY(tsr_fail_context(
+        "source of ", i));
+    TSR_TRY(tsr_fail_sentence(
         tsr_check_sentence(s->target[i], s->target_lengths[i], config->max_positions, config->target_vocabulary),
-        "target of sentence %d", (int)i));
+        "target of ", i));
   }
   return TSR_OK;
 }
@@ -115,7 +116,13 @@ static tsr_status reserve(scoring *s, const tsr_program_size *size)
   return s->ids && s->labels && s->lengths && s->losses ? TSR_OK : tsr_fail_memory(batch * longest * sizeof *s->ids);
 }
 
-static tsr_status encode(scoring *s, const int32_t *order, int32_t count, const tsr_program_size *size)
+static tsr_program_key encoder_key(const tsr_program_size *size)
+{
+  return (tsr_program_key){.kind = TSR_PROGRAM_ENCODE, .size = {.batch = size->batch, .source = size->source}};
+}
+
+static tsr_status write_source(scoring *s, const int32_t *order, int32_t count, const tsr_program_size *size,
+                               const tsr_compiled *c)
 {
   for (int32_t b = 0; b < size->batch; b++) {
     s->lengths[b] = b < count ? s->source_lengths[order[b]] : 0;
@@ -123,16 +130,21 @@ static tsr_status encode(scoring *s, const int32_t *order, int32_t count, const 
       s->ids[(size_t)b * (size_t)size->source + (size_t)t] = t < s->lengths[b] ? s->source[order[b]][t] : 0;
     }
   }
+  TSR_TRY(tsr_executable_write(c->executable, c->refs.source, s->ids,
+                               (int64_t)size->batch * size->source * (int64_t)sizeof *s->ids));
+  return tsr_executable_write(c->executable, c->refs.source_lengths, s->lengths,
+                              size->batch * (int64_t)sizeof *s->lengths);
+}
+
+static tsr_status encode(scoring *s, const int32_t *order, int32_t count, const tsr_program_size *size)
+{
   if (s->transformer->model->config.encoder_layers == 0) {
     return TSR_OK;
   }
-  tsr_program_key key = {.kind = TSR_PROGRAM_ENCODE, .size = {.batch = size->batch, .source = size->source}};
+  const tsr_program_key key = encoder_key(size);
   tsr_compiled *c = NULL;
   TSR_TRY(tsr_transformer_compile(s->transformer, &key, &c));
-  TSR_TRY(tsr_executable_write(c->executable, c->refs.source, s->ids,
-                               (int64_t)size->batch * size->source * (int64_t)sizeof *s->ids));
-  TSR_TRY(tsr_executable_write(c->executable, c->refs.source_lengths, s->lengths,
-                               size->batch * (int64_t)sizeof *s->lengths));
+  TSR_TRY(write_source(s, order, count, size, c));
   return tsr_executable_run(c->executable);
 }
 
@@ -155,7 +167,7 @@ static void fill_target(scoring *s, const int32_t *order, int32_t count, const t
 static tsr_status decode(scoring *s, const int32_t *order, int32_t count, const tsr_program_size *size)
 {
   int64_t tokens = (int64_t)size->batch * size->target;
-  tsr_program_key key = {.kind = TSR_PROGRAM_SCORE, .size = *size};
+  const tsr_program_key key = {.kind = TSR_PROGRAM_SCORE, .size = *size};
   tsr_compiled *c = NULL;
   fill_target(s, order, count, size);
   TSR_TRY(tsr_transformer_compile(s->transformer, &key, &c));
@@ -169,6 +181,62 @@ static tsr_status decode(scoring *s, const int32_t *order, int32_t count, const 
   return tsr_executable_read(c->executable, c->refs.losses, s->losses, tokens * (int64_t)sizeof *s->losses);
 }
 
+/* Explains NaN in the scores of the batch that was decoded last, by running its programs again. token: of sentence
+ * order[b]. */
+static tsr_status not_finite(scoring *s, const int32_t *order, int32_t count, const tsr_program_size *size, int32_t b,
+                             int32_t token)
+{
+  tsr_transformer *t = s->transformer;
+  const tsr_program_key keys[] = {{.kind = TSR_PROGRAM_SCORE, .size = *size}, encoder_key(size)};
+  tsr_compiled *decoder = NULL;
+  tsr_compiled again[2] = {0};
+  tsr_fault fault[2] = {{.line = -1}, {.line = -1}};
+  int32_t reads_state = 0;
+  char when[64];
+  snprintf(when, sizeof when, "at token %d", (int)token);
+  tsr_status status = tsr_transformer_compile(t, &keys[0], &decoder); /* the one that ran, with its inputs */
+  if (status == TSR_OK) {
+    status = tsr_transformer_again(t, &keys[0], &again[0]);
+  }
+  if (status == TSR_OK) {
+    status = tsr_transformer_copy_inputs(decoder, &again[0]);
+  }
+  if (status == TSR_OK) {
+    status = tsr_transformer_find_fault(&again[0], &fault[0], &reads_state);
+  }
+  if (status == TSR_OK && (fault[0].line < 0 || reads_state) && t->model->config.encoder_layers > 0) {
+    status = tsr_transformer_again(t, &keys[1], &again[1]);
+    if (status == TSR_OK) {
+      status = write_source(s, order, count, size, &again[1]);
+    }
+    if (status == TSR_OK) {
+      status = tsr_transformer_find_fault(&again[1], &fault[1], &reads_state);
+      fault[0].largest = fmaxf(fault[0].largest, fault[1].largest); /* what it wrote into states of a smaller type */
+    }
+  }
+  if (status != TSR_OK) {
+    status = tsr_transformer_not_found(t, when);
+  } else if (fault[1].line >= 0) {
+    status = tsr_transformer_not_finite(t, "in the encoder", &again[1], &fault[1]);
+  } else {
+    status = tsr_transformer_not_finite(t, when, &again[0], &fault[0]);
+  }
+  tsr_transformer_again_finish(&again[0]);
+  tsr_transformer_again_finish(&again[1]);
+  return tsr_fail_sentence(status, "", order[b]);
+}
+
+/* The first token of a sentence whose loss is NaN; -1: there is none. */
+static int32_t find_nan(const scoring *s, int32_t sentence, const float *losses)
+{
+  for (int32_t t = 0; t < s->target_lengths[sentence]; t++) {
+    if (isnan(losses[t])) {
+      return t;
+    }
+  }
+  return -1;
+}
+
 static tsr_status take_score(const scoring *s, int32_t sentence, const float *losses)
 {
   tsr_target_score *score = &s->targets[sentence];
@@ -179,12 +247,6 @@ static tsr_status take_score(const scoring *s, int32_t sentence, const float *lo
   }
   score->n_tokens = n;
   for (int32_t t = 0; t < n; t++) {
-    if (isnan(losses[t])) {
-      return tsr_fail(TSR_ERR_FORMAT,
-                      "%s: the logits of token %d of sentence %d hold NaN: the weights are damaged, or too large for "
-                      "their type",
-                      s->transformer->model->folder, (int)t, (int)sentence);
-    }
     score->tokens[t] = 0.0f - losses[t];
     score->sum += (double)score->tokens[t];
   }
@@ -203,7 +265,9 @@ static tsr_status run(scoring *s, tsr_progress_fn progress, void *user)
     TSR_TRY(encode(s, order, count, &size));
     TSR_TRY(decode(s, order, count, &size));
     for (int32_t b = 0; b < count; b++) {
-      TSR_TRY(take_score(s, order[b], s->losses + (size_t)b * (size_t)size.target));
+      const float *losses = s->losses + (size_t)b * (size_t)size.target;
+      int32_t token = find_nan(s, order[b], losses);
+      TSR_TRY(token < 0 ? take_score(s, order[b], losses) : not_finite(s, order, count, &size, b, token));
     }
     done += count;
     if (progress) {

@@ -7,8 +7,9 @@
  * on the device once. So short sentences never pay for a max_length of 512, and long ones move a few times at most.
  *
  * Rows. A batch goes on with fewer rows when enough of its sentences have ended: those that are open move together, and
- * the step is that of a smaller batch. On a CPU, where each row costs time, that is as soon as there is a smaller batch to
- * go on with. On a GPU a step reads all the weights whatever its rows are, another step has to be recorded, and the states
+ * the step is that of a smaller batch. On a CPU, where each row costs time, that is as soon as there is a smaller batch
+ * to go on with. On a GPU a step reads all the weights whatever its rows are, another step has to be recorded, and the
+ * states
  * move in a run of their own: there it is when half the rows will do, and no more when a step has few.
  *
  * Choosing. Plain greedy search chooses on the device, which feeds the token back itself; what it must not choose is in
@@ -105,17 +106,23 @@ tsr_status tsr_search_grow(tsr_search *search, int32_t position) TSR_MUST_CHECK;
 /* The tokens of the hypothesis of a row; NULL for one that does not matter. */
 typedef const int32_t *(*tsr_search_ids_fn)(const void *user, int32_t row);
 
-/* Before a step: the compiled step with room for `position`, for hypotheses of position + 1 tokens. *renewed is 1 if the
- * program is not that of the last step, so that what it keeps has to be written anew. */
+/* Before a step: the compiled step with room for `position`, for hypotheses of position + 1 tokens. *renewed is 1 if
+ * the program is not that of the last step, so that what it keeps has to be written anew. */
 tsr_status tsr_search_prepare(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
                               int32_t *renewed) TSR_MUST_CHECK;
 
-/* Runs the prepared step of a search that is fed back: next [B] and their logits. Errors: a NaN is TSR_ERR_FORMAT,
- * naming the step; likewise below. */
-tsr_status tsr_search_run_greedy(tsr_search *search, int32_t position, int32_t *next, float *logits) TSR_MUST_CHECK;
+/* Runs the prepared step of a search that is fed back: next [B] and their logits. Errors: a NaN is TSR_ERR_NOT_FINITE,
+ * naming sentence, step and line; likewise below. */
+tsr_status tsr_search_run_greedy(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
+                                 int32_t *next, float *logits) TSR_MUST_CHECK;
 
 /* Runs the prepared step of another search: values, indices, normalisers; of the rows that matter. */
 tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user) TSR_MUST_CHECK;
+
+/* Explains that the last step, at `position`, gave a row NaN: TSR_ERR_NOT_FINITE. Its lines run again, and if need be
+ * the encoder's; the search cannot go on. */
+tsr_status tsr_search_not_finite(tsr_search *search, int32_t position, int32_t row, tsr_search_ids_fn ids,
+                                 const void *user) TSR_MUST_CHECK;
 
 /* The log-probability that the model itself gives candidate i of an independent row whose tokens are ids [length]; with
  * options->scores. */
@@ -148,11 +155,12 @@ int32_t tsr_search_forced(const tsr_search *search, int32_t sentence, int32_t le
 /* What an attention that was summed over the heads is multiplied by for their mean. */
 float tsr_search_head_share(const tsr_search *search);
 
-/* Gives the attention of a sentence's hypothesis, [n_ids][tokens of the source], to it if it is wanted; else frees it. */
+/* Gives the attention of a sentence's hypothesis, [n_ids][tokens of the source], to it if it is wanted; else frees
+ * it. */
 void tsr_search_hand_over(const tsr_search *search, int32_t sentence, float *attention, tsr_hypothesis *hypothesis);
 
-/* Hands out token `step`, from 0, of a hypothesis of a sentence, if somebody asks. Returns what they answered; 0 without
- * anybody. */
+/* Hands out token `step`, from 0, of a hypothesis of a sentence, if somebody asks. Returns what they answered; 0
+ * without anybody. */
 int32_t tsr_search_tell(const tsr_search *search, int32_t sentence, int32_t hypothesis, int32_t step, int32_t id,
                         int32_t is_last);
 

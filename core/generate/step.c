@@ -9,7 +9,8 @@
 #include "core/base/status.h"
 #include "core/generate/search.h"
 
-/* ---- what changes the scores -------------------------------------------------------------------------------------- */
+/* ---- what changes the scores
+ * -------------------------------------------------------------------------------------- */
 
 /* Marks the tokens of a row. Returns 0 for one that does not matter: tokens is NULL. */
 static int mark_row(tsr_search *search, int32_t row, int32_t length, const int32_t *tokens)
@@ -178,19 +179,20 @@ static tsr_status check_indices(const tsr_search *search, int32_t position, cons
   return TSR_OK;
 }
 
-static tsr_status check_scores(const tsr_search *search, int32_t position, const float *scores, size_t n)
+/* scores [rows][columns] of the rows from `first` on. */
+static tsr_status check_scores(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
+                               int32_t first, size_t rows, size_t columns, const float *scores)
 {
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0; i < rows * columns; i++) {
     if (isnan(scores[i])) {
-      return tsr_fail(TSR_ERR_FORMAT,
-                      "%s: the logits of step %d hold NaN: the weights are damaged, or too large for their type",
-                      search->transformer->model->folder, (int)position);
+      return tsr_search_not_finite(search, position, first + (int32_t)(i / columns), ids, user);
     }
   }
   return TSR_OK;
 }
 
-tsr_status tsr_search_run_greedy(tsr_search *search, int32_t position, int32_t *next, float *logits)
+tsr_status tsr_search_run_greedy(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
+                                 int32_t *next, float *logits)
 {
   const tsr_compiled *step = search->step;
   double start = tsr_seconds();
@@ -199,8 +201,8 @@ tsr_status tsr_search_run_greedy(tsr_search *search, int32_t position, int32_t *
   TSR_TRY(tsr_executable_read(step->executable, step->refs.next_logit, logits, n * (int64_t)sizeof *logits));
   TSR_TRY(tsr_executable_read(step->executable, step->refs.next, next, n * (int64_t)sizeof *next));
   search->transformer->work.step_seconds += tsr_seconds() - start;
-  TSR_TRY(check_indices(search, position, next, (size_t)n));
-  return check_scores(search, position, logits, (size_t)search->count);
+  TSR_TRY(check_scores(search, position, ids, user, 0, (size_t)search->count, 1, logits));
+  return check_indices(search, position, next, (size_t)n);
 }
 
 static double log_of_sum(const float *scores, int32_t n)
@@ -256,7 +258,7 @@ static tsr_status search_rows(tsr_search *search, int32_t position, tsr_search_i
   int32_t columns = search->columns;
   for (int32_t r = 0; r < search->count * search->beam; r++) {
     float *row = search->scores + (size_t)r * (size_t)columns;
-    TSR_TRY(check_scores(search, position, row, (size_t)columns));
+    TSR_TRY(check_scores(search, position, ids, user, r, 1, (size_t)columns, row));
     if (!mark_row(search, r, position + 1, ids(user, r))) {
       continue;
     }
@@ -285,8 +287,8 @@ static tsr_status search_candidates(tsr_search *search, int32_t position, tsr_se
   size_t k = (size_t)search->k;
   size_t rows = (size_t)search->batch * (size_t)search->beam;
   size_t open = (size_t)search->count * (size_t)search->beam;
+  TSR_TRY(check_scores(search, position, ids, user, 0, open, k, search->values));
   TSR_TRY(check_indices(search, position, search->indices, rows * k));
-  TSR_TRY(check_scores(search, position, search->values, open * k));
   for (size_t r = 0; r < open; r++) {
     float *values = search->values + r * k;
     if (search->step->refs.best_log != TSR_NONE) {

@@ -10,6 +10,7 @@
 
 #include "core/base/sized.h"
 #include "core/base/status.h"
+#include "core/runtime/fault.h"
 #include "core/train/step.h"
 #include "core/transformer/positions.h"
 
@@ -100,7 +101,12 @@ static tsr_status read_model(tsr_trainer *t)
   float *values;
   tsr_status status = take_room(t, &values);
   for (int32_t i = 0; i < t->n && status == TSR_OK; i++) {
-    status = tsr_parameter_read(&t->model->parameters.items[i], 0, elements_of(t, i), TSR_F32, values);
+    const tsr_parameter *parameter = &t->model->parameters.items[i];
+    status = tsr_parameter_read(parameter, 0, elements_of(t, i), TSR_F32, values);
+    if (status == TSR_OK) {
+      status = tsr_parameter_check(parameter, TSR_F32, tsr_largest_magnitude(TSR_F32, values, elements_of(t, i)));
+      status = tsr_fail_context(status, "%s", parameter->name);
+    }
     if (status == TSR_OK) {
       status = tsr_trainer_write(t, TSR_TRAINED_PARAMETER, i, values, elements_of(t, i));
     }
@@ -616,108 +622,6 @@ tsr_status tsr_trainer_gradients(tsr_trainer *trainer, const tsr_examples *examp
 
 /* ---- finding a fault --------------------------------------------------------------------------------------------- */
 
-/* What is known of a storage. */
-enum {
-  LOOKED_AT = 1,
-  FAULTY = 2,  /* it holds NaN, or an infinity that it should not hold */
-  EXCLUDES = 4 /* it holds -inf, which excludes */
-};
-
-typedef struct fault_search {
-  const tsr_program *program;
-  tsr_executable *executable;
-  uint8_t *known; /* [n_storages] */
-  void *bytes;    /* of the largest storage */
-  float *values;
-} fault_search;
-
-static int32_t storage_of(const fault_search *f, int32_t tensor)
-{
-  return tensor == TSR_NONE ? 0 : tsr_tensor_at(tsr_program_describe(f->program), tensor)->storage;
-}
-
-static int is_known_as(const fault_search *f, int32_t tensor, int what)
-{
-  return (f->known[storage_of(f, tensor)] & what) != 0;
-}
-
-/* may_exclude: 1: -inf is no fault. */
-static tsr_status look_at(fault_search *f, int32_t tensor, int may_exclude)
-{
-  const tsr_program_desc *description = tsr_program_describe(f->program);
-  const tsr_tensor_desc *desc = tsr_tensor_at(description, tensor);
-  int64_t size = tsr_storage_at(description, desc->storage)->size;
-  int is_real = desc->dtype == TSR_F32 || desc->dtype == TSR_F16 || desc->dtype == TSR_BF16;
-  uint8_t *known = &f->known[desc->storage];
-  if (!is_real || *known) {
-    return TSR_OK;
-  }
-  *known = LOOKED_AT;
-  int64_t n = size / (int64_t)tsr_dtype_size(desc->dtype);
-  TSR_TRY(tsr_executable_read(f->executable, tensor, f->bytes, size));
-  TSR_TRY(tsr_convert(desc->dtype, f->bytes, TSR_F32, f->values, n));
-  for (int64_t i = 0; i < n; i++) {
-    if (f->values[i] == -INFINITY && may_exclude) {
-      *known |= EXCLUDES;
-    } else if (!isfinite(f->values[i])) {
-      *known |= FAULTY;
-    }
-  }
-  return TSR_OK;
-}
-
-/* Describes the line's fault, if it has one of its own making or reads a faulty parameter. */
-static tsr_status look_at_line(fault_search *f, int32_t index, char *text, size_t size)
-{
-  const tsr_line_desc *line = tsr_line_at(tsr_program_describe(f->program), index);
-  /* Masking excludes; so does what is made of something that is excluded. */
-  int may_exclude = line->op == TSR_OP_MASK || line->op == TSR_OP_ATTENTION;
-  char listing[512];
-  for (int32_t i = 0; i < TSR_MAX_INPUTS; i++) {
-    if (line->in[i] == TSR_NONE) {
-      continue;
-    }
-    TSR_TRY(look_at(f, line->in[i], tsr_ref_kind(f->program, line->in[i]) != TSR_STORAGE_STATE));
-    may_exclude |= is_known_as(f, line->in[i], EXCLUDES);
-    if (is_known_as(f, line->in[i], FAULTY)) {
-      snprintf(text, size, "the parameter or input '%s' is not finite", tsr_ref_name(f->program, line->in[i]));
-      return TSR_OK;
-    }
-  }
-  for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++) {
-    if (line->out[i] == TSR_NONE) {
-      continue;
-    }
-    TSR_TRY(look_at(f, line->out[i], may_exclude));
-    if (is_known_as(f, line->out[i], FAULTY)) {
-      snprintf(text, size, "line %s", tsr_program_print_line(f->program, index, listing, sizeof listing));
-      return TSR_OK;
-    }
-  }
-  return TSR_OK;
-}
-
-static tsr_status search_fault(fault_search *f, char *text, size_t size)
-{
-  const tsr_program_desc *description = tsr_program_describe(f->program);
-  int64_t largest = 0;
-  for (int32_t i = 1; i < description->n_storages; i++) {
-    int64_t bytes = tsr_storage_at(description, i)->size;
-    largest = bytes > largest ? bytes : largest;
-  }
-  f->known = calloc((size_t)description->n_storages, 1);
-  f->bytes = malloc((size_t)largest + 1);
-  f->values = malloc(2 * (size_t)largest + 1); /* f16 takes twice the bytes */
-  tsr_status status = f->known && f->bytes && f->values ? TSR_OK : tsr_fail_memory(3 * (size_t)largest);
-  for (int32_t i = 0; i < description->n_lines && status == TSR_OK && text[0] == '\0'; i++) {
-    status = look_at_line(f, i, text, size);
-  }
-  free(f->known);
-  free(f->bytes);
-  free(f->values);
-  return status;
-}
-
 tsr_status tsr_trainer_find_fault(tsr_trainer *trainer, const tsr_examples *examples, const tsr_step_control *control,
                                   char *text, size_t size)
 {
@@ -729,9 +633,15 @@ tsr_status tsr_trainer_find_fault(tsr_trainer *trainer, const tsr_examples *exam
   tsr_program *program;
   compiled entry;
   tsr_status status = run_gradients(trainer, examples, control, scale_of(control), 1, &program, &entry);
+  tsr_fault fault = {.line = -1};
   if (status == TSR_OK) {
-    fault_search search = {.program = program, .executable = entry.executable};
-    status = search_fault(&search, text, size);
+    status = tsr_fault_find(program, entry.executable, 1, &fault);
+  }
+  if (status == TSR_OK && fault.line >= 0 && fault.is_result) {
+    char listing[512];
+    snprintf(text, size, "line %s", tsr_program_print_line(program, fault.line, listing, sizeof listing));
+  } else if (status == TSR_OK && fault.line >= 0) {
+    snprintf(text, size, "the parameter or input '%s' is not finite", tsr_ref_name(program, fault.tensor));
   }
   finish_program(&entry);
   tsr_program_destroy(program);

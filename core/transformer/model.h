@@ -55,8 +55,8 @@ struct tsr_model {
   tsr_model_lists *lists;
 };
 
-/* A copy of n ids that lives as long as the model: of equal lists there is one. n = 0: *kept is NULL. Any thread. Errors:
- * TSR_ERR_OUT_OF_MEMORY. */
+/* A copy of n ids that lives as long as the model: of equal lists there is one. n = 0: *kept is NULL. Any thread.
+ * Errors: TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_model_keep_ids(const tsr_model *model, const int32_t *ids, int32_t n,
                               const int32_t **kept) TSR_MUST_CHECK;
 
@@ -80,6 +80,17 @@ char *tsr_scales_name(char *name, const char *parameter);
 tsr_status tsr_parameter_read(const tsr_parameter *parameter, int64_t first, int64_t count, tsr_dtype dtype,
                               void *out) TSR_MUST_CHECK;
 
+/* The largest magnitude among n elements, as the bits of an f32, in which infinity is TSR_INFINITE and NaN above it.
+ * dtype:
+ * f32, f16, bf16. As fast as memory: it is asked for each weight that is loaded. */
+enum { TSR_INFINITE = 0x7f800000 };
+uint32_t tsr_largest_magnitude(tsr_dtype dtype, const void *elements, int64_t n);
+
+/* What to do with a parameter whose largest magnitude, as it was converted to `dtype`, is `largest`. NaN is an error,
+ * TSR_ERR_FORMAT, naming file, tensor and element. Of infinities in a matrix, and of numbers that `dtype` is too small
+ * for, the log is told; a bias may hold -inf, for a token that never comes. Errors also: those of reading. */
+tsr_status tsr_parameter_check(const tsr_parameter *parameter, tsr_dtype dtype, uint32_t largest) TSR_MUST_CHECK;
+
 /* ------------------------------------------------------------------------------------------------------------------
  * Families: a reader of the config file, and a table of names.
  */
@@ -93,8 +104,9 @@ typedef struct tsr_name_piece {
 } tsr_name_piece;
 
 /* Which tensors of a checkpoint a parameter is put together from. In both patterns '@' stands for "encoder" or
- * "decoder", '#' for a layer's number, '%' for that number counted from 1, '*' for "weight" or "bias". Several rows for one parameter are alternatives: the
- * first whose first tensor is in the checkpoint is taken; the first of them all is written. */
+ * "decoder", '#' for a layer's number, '%' for that number counted from 1, '*' for "weight" or "bias". Several rows for
+ * one parameter are alternatives: the first whose first tensor is in the checkpoint is taken; the first of them all is
+ * written. */
 typedef struct tsr_name_rule {
   const char *parameter;
   tsr_name_piece pieces[TSR_PIECES]; /* their rows follow one another */
@@ -191,8 +203,8 @@ const char *tsr_activation_name(int32_t activation);
  * list). */
 tsr_status tsr_config_id(const tsr_config *file, const char *key, int32_t vocabulary, int32_t *id) TSR_MUST_CHECK;
 
-/* Finds each of the model's parameters' tensors in its checkpoint and checks their types and shapes; then looks at those that
- * nobody reads (tsr_parameters_check_unread). Errors: TSR_ERR_FORMAT, naming file and tensor. */
+/* Finds each of the model's parameters' tensors in its checkpoint and checks their types and shapes; then looks at
+ * those that nobody reads (tsr_parameters_check_unread). Errors: TSR_ERR_FORMAT, naming file and tensor. */
 tsr_status tsr_parameters_resolve(tsr_model *model) TSR_MUST_CHECK;
 
 /* Elements first .. first+count-1 of a parameter. */

@@ -366,7 +366,8 @@ static void bind_states(const tsr_transformer *t, const tsr_program *program, co
   }
 }
 
-static tsr_status make_executable(tsr_transformer *t, const tsr_program *program, tsr_executable **executable)
+static tsr_status make_executable(tsr_transformer *t, const tsr_program *program, int32_t keep_all,
+                                  tsr_executable **executable)
 {
   int32_t constants = 2 * t->model->parameters.n + 2; /* each with its scales; positions, one */
   int32_t room = constants + 4 * t->model->config.decoder_layers + 1;
@@ -383,16 +384,21 @@ static tsr_status make_executable(tsr_transformer *t, const tsr_program *program
     if (shortlist != TSR_NONE) {
       bindings[n++] = (tsr_binding){.tensor = shortlist, .buffer = t->shortlist};
     }
-    tsr_compile_options options = {
-        TSR_SIZED(tsr_compile_options), .bindings = bindings,          .n_bindings = n,
-        .strict = t->options.strict,    .profile = t->options.profile, .fallback = t->options.fallback};
+    tsr_compile_options options = {TSR_SIZED(tsr_compile_options),
+                                   .bindings = bindings,
+                                   .n_bindings = n,
+                                   .strict = t->options.strict,
+                                   .profile = t->options.profile && !keep_all,
+                                   .fallback = t->options.fallback,
+                                   .keep_all = keep_all};
     status = tsr_executable_create(t->device, program, &options, executable);
   }
   free(bindings);
   return status;
 }
 
-static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, tsr_compiled *compiled)
+/* keep_all: 1: everything that the program computes is kept, and the program itself. */
+static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, int32_t keep_all, tsr_compiled *compiled)
 {
   tsr_builder builder = {.model = t->model, .weights = t->options.weights, .states = t->states, .taps = key->taps};
   TSR_TRY(tsr_program_create(&builder.program));
@@ -400,11 +406,11 @@ static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, tsr_co
   tsr_status status = tsr_build_program(&builder, key, &compiled->refs);
   if (status == TSR_OK) {
     compiled->key = *key;
-    status = make_executable(t, program, &compiled->executable);
+    status = make_executable(t, program, keep_all, &compiled->executable);
   }
-  if (status == TSR_OK && (key->taps != 0 || t->options.profile)) {
+  if (status == TSR_OK && (key->taps != 0 || keep_all || t->options.profile)) {
     compiled->program = program;
-    return t->options.profile ? tsr_times_start(compiled) : TSR_OK;
+    return t->options.profile && !keep_all ? tsr_times_start(compiled) : TSR_OK;
   }
   tsr_program_destroy(program);
   return status;
@@ -435,7 +441,7 @@ tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_progr
     return tsr_fail_memory(sizeof *made);
   }
   double start = tsr_seconds();
-  tsr_status status = compile(t, key, made);
+  tsr_status status = compile(t, key, 0, made);
   if (status != TSR_OK) {
     free_compiled(made);
     return status;
@@ -446,6 +452,19 @@ tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_progr
   t->compiled[slot] = made;
   *compiled = made;
   return TSR_OK;
+}
+
+tsr_status tsr_transformer_again(tsr_transformer *transformer, const tsr_program_key *key, tsr_compiled *again)
+{
+  *again = (tsr_compiled){0};
+  return compile(transformer, key, 1, again);
+}
+
+void tsr_transformer_again_finish(tsr_compiled *again)
+{
+  tsr_executable_destroy(again->executable);
+  tsr_program_destroy(again->program);
+  *again = (tsr_compiled){0};
 }
 
 /* ---- a cache that grows ------------------------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
 #ifndef TESSERA_CORE_TRANSFORMER_TRANSFORMER_H
 #define TESSERA_CORE_TRANSFORMER_TRANSFORMER_H
 
+#include "core/runtime/fault.h"
 #include "core/transformer/programs.h"
 #include "tessera/inspect.h"
 
@@ -87,6 +88,30 @@ tsr_status tsr_transformer_sibling(tsr_transformer *first, int32_t index, tsr_tr
  * another key. Makes room in the states first, which may drop compiled programs. */
 tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key,
                                    tsr_compiled **compiled) TSR_MUST_CHECK;
+
+/* ---- looking for NaN ---- */
+
+/* Makes a program with all that it computes kept, for the states that a compiled one of the same key has used: to be
+ * run once more. *again is to be finished by tsr_transformer_again_finish, also after an error. */
+tsr_status tsr_transformer_again(tsr_transformer *transformer, const tsr_program_key *key,
+                                 tsr_compiled *again) TSR_MUST_CHECK;
+void tsr_transformer_again_finish(tsr_compiled *again); /* takes a zeroed one */
+
+/* The inputs of a compiled program into another one of the same key. */
+tsr_status tsr_transformer_copy_inputs(const tsr_compiled *ran, const tsr_compiled *again) TSR_MUST_CHECK;
+
+/* Runs it and looks for the first line that makes NaN, or an infinity, out of numbers. *reads_state: 1: the line reads
+ * keys or values, which are not looked at: the fault may have come with them. Errors: the runtime's. */
+tsr_status tsr_transformer_find_fault(const tsr_compiled *again, tsr_fault *fault, int32_t *reads_state) TSR_MUST_CHECK;
+
+/* TSR_ERR_NOT_FINITE, with a message that names the device, the line and what to do. when: "at step 5". again: as it
+ * ran;
+ * fault: what was found. */
+tsr_status tsr_transformer_not_finite(const tsr_transformer *transformer, const char *when, const tsr_compiled *again,
+                                      const tsr_fault *fault) TSR_MUST_CHECK;
+
+/* The same where looking for the line failed; the reason is the calling thread's message. */
+tsr_status tsr_transformer_not_found(const tsr_transformer *transformer, const char *when) TSR_MUST_CHECK;
 
 /* Runs a compiled program and keeps the times of its lines, if the transformer is to. share: of the positions of its
  * cache, those in use; 1 without a cache. */

@@ -39,6 +39,11 @@ static void quantise(const float *values, int64_t rows, int64_t columns, int8_t 
   }
 }
 
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+  return a > b ? a : b;
+}
+
 /* A matrix as i8 and a scale for each of its rows. */
 static tsr_status upload_quantised(tsr_transformer *t, int32_t index, const staging_area *staging)
 {
@@ -48,16 +53,18 @@ static tsr_status upload_quantised(tsr_transformer *t, int32_t index, const stag
   const int64_t rows = columns > 0 ? elements / columns : 0, size = (int64_t)sizeof(float);
   const int64_t at_once = columns > 0 ? UPLOAD_ELEMENTS / columns : 1;
   float *values = (float *)(void *)staging->elements;
+  uint32_t largest = 0;
   TSR_TRY(tsr_buffer_create(t->device, elements, TSR_BUFFER_DEVICE, &t->parameters[index]));
   TSR_TRY(tsr_buffer_create(t->device, rows * size, TSR_BUFFER_DEVICE, &t->scales[index]));
   for (int64_t first = 0; first < rows; first += at_once) {
     int64_t n = rows - first < at_once ? rows - first : at_once;
     TSR_TRY(tsr_parameter_read(parameter, first * columns, n * columns, TSR_F32, values));
+    largest = larger(largest, tsr_largest_magnitude(TSR_F32, values, n * columns));
     quantise(values, n, columns, staging->bytes, staging->scales);
     TSR_TRY(tsr_buffer_write(t->parameters[index], first * columns, n * columns, staging->bytes));
     TSR_TRY(tsr_buffer_write(t->scales[index], first * size, n * size, staging->scales));
   }
-  return TSR_OK;
+  return tsr_parameter_check(parameter, TSR_I8, largest);
 }
 
 static tsr_status upload_converted(tsr_transformer *t, int32_t index, tsr_dtype dtype, char *elements)
@@ -65,13 +72,15 @@ static tsr_status upload_converted(tsr_transformer *t, int32_t index, tsr_dtype 
   const tsr_parameter *parameter = &t->model->parameters.items[index];
   int64_t size = (int64_t)tsr_dtype_size(dtype);
   int64_t total = tsr_shape_elements(&parameter->shape);
+  uint32_t largest = 0;
   TSR_TRY(tsr_buffer_create(t->device, total * size, TSR_BUFFER_DEVICE, &t->parameters[index]));
   for (int64_t first = 0; first < total; first += UPLOAD_ELEMENTS) {
     int64_t n = total - first < UPLOAD_ELEMENTS ? total - first : UPLOAD_ELEMENTS;
     TSR_TRY(tsr_parameter_read(parameter, first, n, dtype, elements));
+    largest = larger(largest, tsr_largest_magnitude(dtype, elements, n));
     TSR_TRY(tsr_buffer_write(t->parameters[index], first * size, n * size, elements));
   }
-  return TSR_OK;
+  return tsr_parameter_check(parameter, dtype, largest);
 }
 
 static tsr_status upload_parameter(tsr_transformer *t, int32_t index, const staging_area *staging)

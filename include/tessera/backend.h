@@ -85,7 +85,8 @@ enum {
   TSR_ERR_IO = 9,            /* a file that cannot be opened, read or written */
   TSR_ERR_FORMAT = 10,       /* a file whose content is not what it should be */
   TSR_ERR_PLUGIN = 11,       /* a backend that cannot be loaded or that broke this ABI */
-  TSR_ERR_INTERNAL = 12      /* a mistake of this program; please report it */
+  TSR_ERR_INTERNAL = 12,     /* a mistake of this program; please report it */
+  TSR_ERR_NOT_FINITE = 13    /* the host's alone: a device computed NaN from numbers */
 };
 
 /* Levels of tsr_host.report. */

@@ -151,8 +151,10 @@ typedef void (*tsr_progress_fn)(void *user, int64_t done, int64_t total);
  *   an empty output
  * A decoder alone goes on from its source: the output begins with it, as with a prefix, and lengths count it. The start
  * token is the model's (bos), which the source may begin with; of a model without one it is the source's first token.
- * *generation is filled; the caller finishes it. On an error it is empty (unless options.partial), and the error is the first that occurred. One
- * thread at a time per transformer. Errors: TSR_ERR_ARGUMENT (an id or a length out of range), the runtime's. */
+ * *generation is filled; the caller finishes it. On an error it is empty (unless options.partial), and the error is the
+ * first that occurred. Blocks. One thread at a time per transformer. Errors: TSR_ERR_ARGUMENT (an id or a length out of
+ * range), TSR_ERR_NOT_FINITE (the device computed NaN, or numbers beyond its type), the runtime's. tsr_error_sentence
+ * tells which sentence the error is about. */
 TSR_API tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source,
                                 const int32_t *lengths, int32_t n_batch, const tsr_generate_options *options,
                                 tsr_progress_fn progress, void *user, tsr_generation *generation) TSR_MUST_CHECK;
@@ -207,7 +209,8 @@ typedef struct tsr_scores {
  *   the source of a decoder alone does not count
  *   options: NULL: a length_penalty of 1
  * *scores is filled; the caller finishes it. On an error it is empty. One thread at a time per transformer. Errors:
- * TSR_ERR_ARGUMENT (an id or a length out of range), TSR_ERR_FORMAT (the logits hold NaN), the runtime's. */
+ * TSR_ERR_ARGUMENT (an id or a length out of range), TSR_ERR_NOT_FINITE (the device computed NaN), the runtime's.
+ * tsr_error_sentence tells which sentence the error is about. */
 TSR_API tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source,
                              const int32_t *source_lengths, const int32_t *const *target, const int32_t *target_lengths,
                              const tsr_score_options *options, tsr_progress_fn progress, void *user,

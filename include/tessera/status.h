@@ -30,27 +30,31 @@ extern "C" {
 
 typedef int32_t tsr_status;
 
-/* Structs that grow. A struct that begins with `uint32_t struct_size` gets new fields at its end as the library grows, and
- * never loses or moves one. struct_size says how much of the struct the caller was compiled with; TSR_SIZED sets it:
+/* Structs that grow. A struct that begins with `uint32_t struct_size` gets new fields at its end as the library grows,
+ * and never loses or moves one. struct_size says how much of the struct the caller was compiled with; TSR_SIZED sets
+ * it:
  *
  *     tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .strict = 1};
  *
  * In C++, which may have no designated initialisers: `tsr_compile_options options = {}; options.struct_size = sizeof
  * options;`. So one program runs with every later version of the library:
- *   - the caller fills it (options): a field that the caller does not know counts as 0, which means what the library did
- *     before it had the field. A caller that is newer than the library may leave the fields that the library does not know
- *     0; one that is set is refused (TSR_ERR_ARGUMENT), as is a struct_size that the struct never had, such as 0.
- *   - the library fills it (tsr_generate_options alone): struct_size is set before the call, and nothing is written behind
- *     it; what the library does not know becomes 0.
+ *   - the caller fills it (options): a field that the caller does not know counts as 0, which means what the library
+ *     did before it had the field. A caller that is newer than the library may leave the fields that the library does
+ *     not know 0; one that is set is refused (TSR_ERR_ARGUMENT), as is a struct_size that the struct never had, such as
+ *     0.
+ *   - the library fills it (tsr_generate_options alone): struct_size is set before the call, and nothing is written
+ *     behind it; what the library does not know becomes 0.
  *
- * Infos and statistics, which the library fills whole, grow likewise without struct_size: each is asked for with a function
- * whose last argument is the size that the caller knows (tsr_NAME_sized), which the function of the plain name hands over.
- * Structs that the library owns and the caller only reads through a pointer grow, too. All others (elements of arrays,
- * results that tsr_NAME_finish frees, the trainer's) keep their size: what comes later gets a function of its own. */
+ * Infos and statistics, which the library fills whole, grow likewise without struct_size: each is asked for with a
+ * function whose last argument is the size that the caller knows (tsr_NAME_sized), which the function of the plain name
+ * hands over. Structs that the library owns and the caller only reads through a pointer grow, too. All others (elements
+ * of arrays, results that tsr_NAME_finish frees, the trainer's) keep their size: what comes later gets a function of
+ * its own. */
 #define TSR_SIZED(type) .struct_size = (uint32_t)sizeof(type)
 
 /* Pins the last field of such a struct, so that none can be inserted before it, and none hidden in padding behind it: a
- * field of 4 bytes that would leave 4 more at the end of a struct with pointers is followed by an int32_t `reserved`. */
+ * field of 4 bytes that would leave 4 more at the end of a struct with pointers is followed by an int32_t
+ * `reserved`. */
 #define TSR_SIZED_PIN(type, field, at)                                                                                 \
   TSR_ABI_PIN(type, field, at);                                                                                        \
   TSR_ABI_ASSERT((at) + sizeof(((type *)0)->field) == sizeof(type), #type " ends with padding")
@@ -60,6 +64,11 @@ TSR_API const char *tsr_status_name(tsr_status status);
 
 /* The message of the calling thread's last error; "" if there was none. Valid until the thread's next error. */
 TSR_API const char *tsr_error_message(void);
+
+/* The number, in its call, of the sentence that the calling thread's last error is about; -1: of none. *message: NULL,
+ * or receives the message from behind the words that name the sentence, for a caller who knows it by another name (a
+ * file and a line); valid as the message is. */
+TSR_API int64_t tsr_error_sentence(const char **message);
 
 /* Sets the calling thread's message and returns `status`: for `return tsr_fail(TSR_ERR_IO, "%s: ...", path);`. */
 TSR_API tsr_status tsr_fail(tsr_status status, const char *format, ...) TSR_PRINTF(2, 3);
@@ -74,9 +83,9 @@ typedef void (*tsr_log_fn)(void *user, int32_t level, const char *message);
  * to stderr. Not thread-safe: call it before anything else. */
 TSR_API void tsr_log_set(tsr_log_fn receiver, void *user);
 
-/* Checks that TESSERA_LOG, which the default receiver reads, is a level's name where it is set. A log cannot fail: it takes
- * another text for `warning`. So a program asks once, at its beginning; tsr_runtime_create asks, too. Any thread. Errors:
- * TSR_ERR_ARGUMENT. */
+/* Checks that TESSERA_LOG, which the default receiver reads, is a level's name where it is set. A log cannot fail: it
+ * takes another text for `warning`. So a program asks once, at its beginning; tsr_runtime_create asks, too. Any thread.
+ * Errors: TSR_ERR_ARGUMENT. */
 TSR_API tsr_status tsr_log_check(void);
 
 /* Thread-safe. */

@@ -23,8 +23,8 @@ enum {
   TSR_POSITION_SINUSOID_INTERLEAVED = 2, /* sines in even columns, cosines in odd ones (Vaswani et al. 2017) */
   TSR_POSITION_LEARNED = 3,              /* a table in the checkpoint */
   TSR_POSITION_RELATIVE = 4,             /* a bias on the scores (T5) */
-  /* Halves as well, but the frequencies run down to 1/10000 itself, 10000^(-i / (D/2 - 1)), rounded to f32; D odd: the last
-   * column is zero (tensor2tensor; M2M100). */
+  /* Halves as well, but the frequencies run down to 1/10000 itself, 10000^(-i / (D/2 - 1)), rounded to f32; D odd: the
+   * last column is zero (tensor2tensor; M2M100). */
   TSR_POSITION_SINUSOID_TENSOR2TENSOR = 5,
   /* A bias on the scores of self-attention, one for each head and each distance from -relative_distance to
    * relative_distance, to which all others are clamped (tsr_masking.clamped). */
@@ -84,8 +84,9 @@ typedef struct tsr_model tsr_model;
  * TSR_ERR_UNSUPPORTED (a family or an option this build does not know), each naming the file and the key or tensor. */
 TSR_API tsr_status tsr_model_open(const char *folder, tsr_model **model) TSR_MUST_CHECK;
 
-/* Makes a model that is not on disk yet, of the family that config->family names ("marian", "t5", ..): one without a folder ("") and without weights. A head size of 0 stands for d_model / heads, a decoder_start_id of -1 for
- * what the family has in its place. The configuration is copied, and has to be one that the family's own config.json
+/* Makes a model that is not on disk yet, of the family that config->family names ("marian", "t5", ..): one without a
+ * folder ("") and without weights. A head size of 0 stands for d_model / heads, a decoder_start_id of -1 for what the
+ * family has in its place. The configuration is copied, and has to be one that the family's own config.json
  * can express: a Marian model with rmsnorm, for one, is refused. *model as above. Errors: TSR_ERR_ARGUMENT (a field out
  * of range), TSR_ERR_UNSUPPORTED (a field that the family does not express), each naming the field;
  * TSR_ERR_OUT_OF_MEMORY. */
@@ -130,9 +131,9 @@ typedef struct tsr_save_options {
 TSR_SIZED_PIN(tsr_save_options, activation_dropout, 24);
 
 /* Writes config.json, generation_config.json and model.safetensors into a folder, which is made if need be, as the
- * family's original would: what from_pretrained of Hugging Face transformers loads (4.47 itself cannot load a Marian model
- * with vocabularies of two sizes, 5 can); nn_transformer: a state dict of torch.nn.Transformer between src_tok_emb,
- * tgt_tok_emb and generator. Tables of sinusoids are not written. The tokenizer's files are the caller's.
+ * family's original would: what from_pretrained of Hugging Face transformers loads (4.47 itself cannot load a Marian
+ * model with vocabularies of two sizes, 5 can); nn_transformer: a state dict of torch.nn.Transformer between
+ * src_tok_emb, tgt_tok_emb and generator. Tables of sinusoids are not written. The tokenizer's files are the caller's.
  *   read: where the parameters are; NULL: the model's own weights. It is called for pieces, in an order that may come
  *         back to a parameter
  *   options: may be NULL
@@ -149,10 +150,11 @@ typedef struct tsr_transformer tsr_transformer;
 
 typedef struct tsr_transformer_options {
   uint32_t struct_size;
-  /* Storage of the matrices on the device, converted as they are loaded. TSR_F32. TSR_F16, TSR_BF16: the device may round
-   * what is multiplied with them to the same type (tsr_matmul_narrow), with TSR_F16 the factors of attention as well. TSR_I8: each row
-   * as whole numbers of 1/127 of its largest magnitude, and what is multiplied with it quantised as tsr_matmul_i8 tells.
-   * 0: as the checkpoint has them, nothing else rounded. Softmax, norms, and all sums are f32. */
+  /* Storage of the matrices on the device, converted as they are loaded. TSR_F32. TSR_F16, TSR_BF16: the device may
+   * round what is multiplied with them to the same type (tsr_matmul_narrow), with TSR_F16 the factors of attention as
+   * well. TSR_I8: each row as whole numbers of 1/127 of its largest magnitude, and what is multiplied with it quantised
+   * as tsr_matmul_i8 tells. 0: as the checkpoint has them, nothing else rounded. Softmax, norms, and all sums are
+   * f32. */
   tsr_dtype weights;
   int32_t strict;       /* as in tsr_compile_options */
   int32_t cache;        /* compiled programs kept; 0: 16 */
@@ -164,8 +166,9 @@ typedef struct tsr_transformer_options {
 TSR_SIZED_PIN(tsr_transformer_options, profile, 28);
 
 /* Uploads the weights. `model` and `device` outlive *transformer, which is the caller's until tsr_transformer_destroy.
- * `options` may be NULL. One thread at a time. Errors: TSR_ERR_FORMAT (a tensor missing, or of a wrong shape or type,
- * by name), TSR_ERR_DEVICE_MEMORY, TSR_ERR_UNSUPPORTED. */
+ * `options` may be NULL. One thread at a time. Errors: TSR_ERR_FORMAT (a tensor missing, of a wrong shape or type, or
+ * with NaN in it, by name), TSR_ERR_DEVICE_MEMORY, TSR_ERR_UNSUPPORTED. The log is told of weights that are
+ * infinite. */
 TSR_API tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device,
                                           const tsr_transformer_options *options,
                                           tsr_transformer **transformer) TSR_MUST_CHECK;
@@ -174,11 +177,11 @@ TSR_API void tsr_transformer_destroy(tsr_transformer *transformer); /* takes NUL
 /* Teacher forcing: encoder output and logits of a batch.
  *   source [B, S], target [B, L] token ids, padded with any id;  source_lengths [B]
  *   encoder_output [B, S, D] and logits [B, L, V] f32, or NULL; what lies beyond a sentence's length is unspecified
- * An encoder alone has no logits: these, and target, are NULL. A decoder alone has no source: source, source_lengths and
- * encoder_output are NULL, n_source does not count. With M2M100 a pad within a sentence counts as a token: it takes a
- * position, where the original gives it none.
- * Errors: TSR_ERR_ARGUMENT (an id outside the vocabulary, a length beyond S or max_positions), TSR_ERR_UNSUPPORTED (what
- * the model has not is asked for), the runtime's. */
+ * An encoder alone has no logits: these, and target, are NULL. A decoder alone has no source: source, source_lengths
+ * and encoder_output are NULL, n_source does not count. With M2M100 a pad within a sentence counts as a token: it takes
+ * a position, where the original gives it none.
+ * Errors: TSR_ERR_ARGUMENT (an id outside the vocabulary, a length beyond S or max_positions), TSR_ERR_UNSUPPORTED
+ * (what the model has not is asked for), the runtime's. */
 TSR_API tsr_status tsr_transformer_forward(tsr_transformer *transformer, int32_t n_batch, int32_t n_source,
                                            const int32_t *source, const int32_t *source_lengths, int32_t n_target,
                                            const int32_t *target, float *encoder_output, float *logits) TSR_MUST_CHECK;
@@ -203,14 +206,14 @@ typedef struct tsr_program_size {
 TSR_API tsr_status tsr_model_program(const tsr_model *model, tsr_dtype weights, int32_t kind,
                                      const tsr_program_size *size, tsr_program **program) TSR_MUST_CHECK;
 
-/* The same with the keys and values that are kept, and the weights of a shortlist, in the type `states`: TSR_F32, or that of 16
- * bits that `weights` is. */
+/* The same with the keys and values that are kept, and the weights of a shortlist, in the type `states`: TSR_F32, or
+ * that of 16 bits that `weights` is. */
 TSR_API tsr_status tsr_model_program_with_states(const tsr_model *model, tsr_dtype weights, tsr_dtype states,
                                                  int32_t kind, const tsr_program_size *size,
                                                  tsr_program **program) TSR_MUST_CHECK;
 
-/* The type that a transformer on the device takes for these: weights of 16 bits have them kept in their type by a GPU that reads
- * and writes states in it, and gains from reading half as much; else f32. device: NULL: such a GPU. */
+/* The type that a transformer on the device takes for these: weights of 16 bits have them kept in their type by a GPU
+ * that reads and writes states in it, and gains from reading half as much; else f32. device: NULL: such a GPU. */
 TSR_API tsr_status tsr_model_states(const tsr_model *model, tsr_device *device, tsr_dtype weights,
                                     tsr_dtype *states) TSR_MUST_CHECK;
 

@@ -457,27 +457,6 @@ static void test_devices_equal_reference(void **state)
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
-static void test_nan_is_reported(void **state)
-{
-  const fixture *f = *state;
-  random_model tiny = {.nan = "decoder.layers.1.fc2.weight"};
-  random_model_write(f->folder, &tiny);
-  setup s;
-  batch b;
-  open_setup(f, "reference", NULL, &s);
-  make_batch(1, 37, N_SENTENCES, &b);
-  for (int32_t beam = 1; beam <= 4; beam += 3) {
-    tsr_generate_options options = options_for(&s, beam);
-    tsr_generation g;
-    assert_int_equal(tsr_generate(s.transformer, N_SENTENCES, b.source, b.lengths, 0, &options, NULL, NULL, &g),
-                     TSR_ERR_FORMAT);
-    assert_non_null(strstr(tsr_error_message(), "step 0"));
-    assert_null(g.hypotheses);
-  }
-  close_setup(&s);
-  free_batch(&b);
-}
-
 static void test_bad_arguments(void **state)
 {
   const fixture *f = *state;
@@ -577,8 +556,7 @@ int main(void)
       cmocka_unit_test(test_fewer_rows),          cmocka_unit_test(test_stale_states),
       cmocka_unit_test(test_settings_hold),       cmocka_unit_test(test_words),
       cmocka_unit_test(test_renormalize),         cmocka_unit_test(test_devices_equal_reference),
-      cmocka_unit_test(test_nan_is_reported),     cmocka_unit_test(test_bad_arguments),
-      cmocka_unit_test(test_long_loop),
+      cmocka_unit_test(test_bad_arguments),       cmocka_unit_test(test_long_loop),
   };
   return cmocka_run_group_tests(tests, start, stop);
 }

@@ -177,8 +177,13 @@ static int score_chunk(session *s)
   tsr_status status =
       tsr_score(t->transformer, s->n, (const int32_t *const *)s->source.ids, s->source.lengths,
                 (const int32_t *const *)s->target.ids, s->target.lengths, &options, on_progress, s, &scores);
-  int code = tsr_cli_fail(status);
+  const char *message;
+  int64_t pair = tsr_error_sentence(&message);
+  if (status != TSR_OK && pair >= 0) {
+    status = tsr_fail(status, "%s, line %lld: %s", s->options.source, (long long)s->numbers[pair], message);
+  }
   tsr_cli_progress_clear(&s->translator.progress);
+  int code = tsr_cli_fail(status);
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     code = print_score(s, i, &scores.targets[i]);
     s->sum += scores.targets[i].sum;

@@ -42,6 +42,7 @@ int tsr_cli_exit_code(tsr_status status)
   case TSR_ERR_UNSUPPORTED:
   case TSR_ERR_DEVICE_MEMORY:
   case TSR_ERR_DEVICE_LOST:
+  case TSR_ERR_NOT_FINITE:
   case TSR_ERR_NO_DEVICE:
   case TSR_ERR_PLUGIN:
     return TSR_EXIT_DEVICE;

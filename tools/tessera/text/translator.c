@@ -529,6 +529,21 @@ static void leave_out_finished(found *f)
   }
 }
 
+/* Calls the sentence that an error is about by its line. */
+static tsr_status name_line(const translator *t, tsr_status status)
+{
+  const char *message;
+  int64_t part = tsr_error_sentence(&message);
+  if (status == TSR_OK || part < 0) {
+    return status;
+  }
+  int32_t i = 0;
+  while (i + 1 < t->n && part >= t->sources[i].n_parts) {
+    part -= t->sources[i++].n_parts;
+  }
+  return tsr_fail(status, "%s, line %lld: %s", t->file, (long long)t->lines[i], message);
+}
+
 /* Searches until all is found, on one device after the other. */
 static int search(translator *t, const tsr_generate_options *options, found *f)
 {
@@ -541,7 +556,7 @@ static int search(translator *t, const tsr_generate_options *options, found *f)
       complete(&f->generation, &generation);
     }
     is_done = status == TSR_OK || !may_go_on(t, status);
-    code = is_done ? tsr_cli_fail(status) : change_device(t);
+    code = is_done ? tsr_cli_fail(name_line(t, status)) : change_device(t);
     if (!is_done && code == TSR_EXIT_OK) {
       leave_out_finished(f);
       if (t->restart) {
