@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh disable=SC2034,SC2086 # the lists are used where this is sourced, as words
 #
-# What tools/demo and tools/check share: the packages of Debian and Ubuntu that Tessera needs, their installation, the build.
-# Sourced from the project's root, in a shell with `set -eu`.
+# What tools/demo and tools/check share: the packages of Debian and Ubuntu that Tessera needs, their installation, the
+# build. Sourced from the project's root, in a shell with `set -eu`.
 
-# One need a word; where distributions name a package differently, the names are joined by '|' and the first that exists is taken.
+# One need a word; where distributions name a package differently, the names are joined by '|' and the first that exists
+# is taken.
 packages_build='gcc g++ libc6-dev meson ninja-build pkgconf|pkg-config glslang-tools libvulkan-dev libvulkan-volk-dev
   libjansson-dev libsentencepiece-dev libutf8proc-dev libyaml-dev zlib1g-dev libprotobuf-dev' # the last: sentencepiece.pc of Debian 13 asks for it
 packages_run='libvulkan1 mesa-vulkan-drivers libopenblas0-pthread'
@@ -80,8 +81,8 @@ root_prefix()
   return 1
 }
 
-# Installs what is missing of the needs in "$@", or says exactly what is and exits with 2. With TESSERA_NO_INSTALL set to
-# anything it never installs.
+# Installs what is missing of the needs in "$@", or says exactly what is and exits with 2. With TESSERA_NO_INSTALL set
+# to anything it never installs.
 install_needs()
 {
   command -v dpkg-query >/dev/null 2>&1 ||

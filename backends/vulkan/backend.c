@@ -3,18 +3,21 @@
  * The Vulkan backend: the plugin's table, the instance, and the list of devices.
  *
  * Options (environment: TESSERA_NAME)
- *   VALIDATION      1: the Khronos validation layer, synchronisation included; what it finds is logged as warnings. Default 0
- *   PIPELINE_STATISTICS  a file to which is written what the driver tells of each pipeline (statistics.c). Default: none
+ *   VALIDATION      1: the Khronos validation layer, synchronisation included; what it finds is logged as warnings.
+ *     Default 0
+ *   PIPELINE_STATISTICS  a file to which is written what the driver tells of each pipeline (statistics.c). Default:
+ *     none
  *   PIPELINE_CACHE  0: pipelines are neither loaded from nor saved to the cache folder. Default 1
- *   STAGING         1: every copy to and from device buffers goes through the staging ring, as on a device whose memory the
- *                   host does not see: for tests. Default 0
- *   MAX_BINDING     bytes beyond which a storage is reached by its address, where the device's own limit is not smaller: for
- *                   tests. Default: the device's
+ *   STAGING         1: every copy to and from device buffers goes through the staging ring, as on a device whose memory
+ *                   the host does not see: for tests. Default 0
+ *   MAX_BINDING     bytes beyond which a storage is reached by its address, where the device's own limit is not
+ *                   smaller: for tests. Default: the device's
  *   VULKAN_KERNELS  cpu, gpu: kernels as for such a device, whatever the device is. Default: what it is
  *   VULKAN_JOIN     0: no line is computed as one with another, or takes what another left (fusion.c). Default 1
  *   VULKAN_VARIANT  a form of kernels (forms.h), such as matmul.generic, to take wherever it can be had. Default: none
  *   TUNING          0: the best forms, as `tessera tune` found them, are not loaded. Default 1
- *   WATCHDOG_FLOPS  estimated work of one submit, beyond which a run is split; 0: never. Default 2e12, 0 where a CPU executes
+ *   WATCHDOG_FLOPS  estimated work of one submit, beyond which a run is split; 0: never. Default 2e12, 0 where a CPU
+ *     executes
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -25,8 +28,9 @@
 
 #define VALIDATION_LAYER "VK_LAYER_KHRONOS_validation"
 
-/* What a driver keeps from its first call until it is unloaded, LeakSanitizer would take for ours: of Mesa's, the table of the
- * processor's caches, which no function frees. A library that is unloaded cannot be named in a list of suppressions. */
+/* What a driver keeps from its first call until it is unloaded, LeakSanitizer would take for ours: of Mesa's, the table
+ * of the processor's caches, which no function frees. A library that is unloaded cannot be named in a list of
+ * suppressions. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define LEAKS_ARE_SOUGHT 1
@@ -43,8 +47,8 @@
 #define LEAKS_FORBIDDEN() ((void)0)
 #endif
 
-/* volk keeps the loader's entry points in globals: they are the loader's own, the same for every instance, and filled in
- * once however often the backend is started. */
+/* volk keeps the loader's entry points in globals: they are the loader's own, the same for every instance, and filled
+ * in once however often the backend is started. */
 static int32_t load_vulkan(const tsr_host *host)
 {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

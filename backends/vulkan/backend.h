@@ -55,8 +55,8 @@ typedef struct tsr_vk_options {
   const char *statistics; /* PIPELINE_STATISTICS: a path, or NULL */
 } tsr_vk_options;
 
-/* Reads all options. A value that makes no sense: TSR_ERR_ARGUMENT, reported with the option's name and what it should be. Texts
- * live as long as the host. */
+/* Reads all options. A value that makes no sense: TSR_ERR_ARGUMENT, reported with the option's name and what it should
+ * be. Texts live as long as the host. */
 int32_t tsr_vk_options_read(const tsr_host *host, tsr_vk_options *options);
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -186,7 +186,8 @@ int32_t tsr_vk_staging_clear(tsr_backend_buffer *buffer); /* fills it with zeros
 void tsr_vk_staging_finish(tsr_backend_device *device);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * pipeline.c: pipelines, made when first needed and kept while an executable has them; of the others, the latest are kept
+ * pipeline.c: pipelines, made when first needed and kept while an executable has them; of the others, the latest are
+ * kept
  */
 typedef struct tsr_vk_pipeline {
   int32_t variant;
@@ -217,9 +218,9 @@ typedef struct tsr_vk_pipelines {
   uint64_t n_uses;  /* so far: a clock */
 } tsr_vk_pipelines;
 
-/* Pipelines without users that are kept: more than a model's programs have, so that none is made twice when programs come and
- * go; and where another form is forced, as tests of all forms do, for which each pipeline is made once. On a CPU each takes some
- * megabytes. */
+/* Pipelines without users that are kept: more than a model's programs have, so that none is made twice when programs
+ * come and go; and where another form is forced, as tests of all forms do, for which each pipeline is made once. On a
+ * CPU each takes some megabytes. */
 enum { TSR_VK_KEPT_PIPELINES = 512, TSR_VK_KEPT_WHEN_FORCED = 64 };
 
 int32_t tsr_vk_pipelines_init(tsr_backend_device *device);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is kept on disk of a device: $XDG_CACHE_HOME/tessera (else ~/.cache/tessera), files per device and driver version:
- * the table of forms as text (tuning.h), in NAME.forms, and the pipeline cache in NAME.bin:
+ * What is kept on disk of a device: $XDG_CACHE_HOME/tessera (else ~/.cache/tessera), files per device and driver
+ * version: the table of forms as text (tuning.h), in NAME.forms, and the pipeline cache in NAME.bin:
  *
  *     bytes 0..7    "TSRVKPC1"
  *     bytes 8..15   size of what follows the header
  *     bytes 16..23  its checksum (FNV-1a, 64 bits)
  *     bytes 24..    what the driver returned, which begins with Vulkan's own header
  *
- * Drivers trust what they are given, so it is checked here before they see a byte of it: a regular file of this user that nobody
- * else may write, whole, unchanged, of this device. The checksum tells damage, not intent: anybody can compute it.
+ * Drivers trust what they are given, so it is checked here before they see a byte of it: a regular file of this user
+ * that nobody else may write, whole, unchanged, of this device. The checksum tells damage, not intent: anybody can
+ * compute it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -192,8 +193,8 @@ void *tsr_vk_cache_load(const tsr_host *host, const VkPhysicalDeviceProperties *
   return bytes;
 }
 
-/* Writes two parts beside the file and moves them over it, so that nobody ever sees half of them. 0 if that failed, errno
- * telling why. */
+/* Writes two parts beside the file and moves them over it, so that nobody ever sees half of them. 0 if that failed,
+ * errno telling why. */
 static int replace_file(const char *path, const void *first, size_t first_bytes, const void *second,
                         size_t second_bytes)
 {

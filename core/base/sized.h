@@ -32,8 +32,8 @@ tsr_status tsr_sized_check(const char *type, size_t first, const void *target) T
   tsr_sized_write(#type, TSR_END_OF(type, last), sizeof(type), (filled), (target))
 tsr_status tsr_sized_write(const char *type, size_t first, size_t now, const void *filled, void *target) TSR_MUST_CHECK;
 
-/* Fills the caller's `size` bytes with what was found, of which there are `now`: as far as both know the struct; the rest
- * becomes zero. */
+/* Fills the caller's `size` bytes with what was found, of which there are `now`: as far as both know the struct; the
+ * rest becomes zero. */
 void tsr_sized_fill(const void *filled, size_t now, void *target, size_t size);
 
 #endif

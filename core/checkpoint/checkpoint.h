@@ -2,8 +2,8 @@
  *
  * Reading checkpoints: tensors by name; and the JSON that lies beside them.
  *
- * Files come from strangers. Every size and offset is checked before it is used, a file may shrink while it is read, and every
- * error names the file and the tensor or key.
+ * Files come from strangers. Every size and offset is checked before it is used, a file may shrink while it is read,
+ * and every error names the file and the tensor or key.
  */
 #ifndef TESSERA_CORE_CHECKPOINT_H
 #define TESSERA_CORE_CHECKPOINT_H
@@ -29,10 +29,11 @@ typedef struct tsr_checkpoint_tensor {
   const struct tsr_tensor_file *file; /* likewise, open; NULL if `bytes` is set */
 } tsr_checkpoint_tensor;
 
-/* Opens a file of tensors, whose form its first bytes tell: safetensors, what torch.save (1.6 or newer) makes of a state
- * dict, or NumPy's npz. Or the weights of a folder: model.safetensors, else the parts that model.safetensors.index.json
- * lists, else pytorch_model.bin, else the parts that pytorch_model.bin.index.json lists. What lies in the files as it
- * is (all but deflated entries of zip files) stays there until somebody reads it. *checkpoint is the caller's until tsr_checkpoint_close;
+/* Opens a file of tensors, whose form its first bytes tell: safetensors, what torch.save (1.6 or newer) makes of a
+ * state dict, or NumPy's npz. Or the weights of a folder: model.safetensors, else the parts that
+ * model.safetensors.index.json lists, else pytorch_model.bin, else the parts that pytorch_model.bin.index.json lists.
+ * What lies in the files as it is (all but deflated entries of zip files) stays there until somebody reads it.
+ * *checkpoint is the caller's until tsr_checkpoint_close;
  * immutable: any number of threads. Errors: TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_checkpoint_open(const char *path, tsr_checkpoint **checkpoint) TSR_MUST_CHECK;
 
@@ -43,7 +44,8 @@ tsr_status tsr_checkpoint_parse(const char *name, const void *bytes, size_t size
 
 void tsr_checkpoint_close(tsr_checkpoint *checkpoint); /* takes NULL */
 
-/* Whether the files are still those that were opened: to be asked when all tensors that are needed were read. Any thread.
+/* Whether the files are still those that were opened: to be asked when all tensors that are needed were read. Any
+ * thread.
  * Errors: TSR_ERR_IO, naming the file that was written to. */
 tsr_status tsr_checkpoint_check(const tsr_checkpoint *checkpoint) TSR_MUST_CHECK;
 
@@ -67,11 +69,13 @@ const char *tsr_checkpoint_metadata(const tsr_checkpoint *checkpoint, const char
 /* A tensor of rank 2 with its axes exchanged: a view, which lives as long as the checkpoint. */
 tsr_checkpoint_tensor tsr_checkpoint_transpose(const tsr_checkpoint_tensor *tensor);
 
-/* Copies bytes at .. at+size-1 of a tensor's elements as they are stored, of whatever type; they lie within its storage. Any
+/* Copies bytes at .. at+size-1 of a tensor's elements as they are stored, of whatever type; they lie within its
+ * storage. Any
  * thread. Errors: TSR_ERR_IO. */
 tsr_status tsr_checkpoint_copy(const tsr_checkpoint_tensor *tensor, uint64_t at, size_t size, void *out) TSR_MUST_CHECK;
 
-/* Elements first .. first+count-1 of a tensor, counted row-major, as `dtype` (between f32, f16 and bf16; another type only as itself).
+/* Elements first .. first+count-1 of a tensor, counted row-major, as `dtype` (between f32, f16 and bf16; another type
+ * only as itself).
  * Any thread. Errors: TSR_ERR_DTYPE, TSR_ERR_ARGUMENT, TSR_ERR_IO (the file shrank, or cannot be read),
  * TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, tsr_dtype dtype,

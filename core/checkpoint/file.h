@@ -14,20 +14,22 @@ typedef struct tsr_file {
   size_t size;
 } tsr_file;
 
-/* Reads a whole regular file into memory; a file of tensors is better opened as a tsr_tensor_file. Call tsr_file_free after
+/* Reads a whole regular file into memory; a file of tensors is better opened as a tsr_tensor_file. Call tsr_file_free
+ * after
  * success. Errors: TSR_ERR_IO (not there, a folder, no permission), naming the file; TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_file_read(const char *path, tsr_file *file) TSR_MUST_CHECK;
 void tsr_file_free(tsr_file *file); /* takes a zeroed one */
 
-/* Opens a regular file for reading, never waiting for a pipe's writer; *descriptor is the caller's to close after success.
+/* Opens a regular file for reading, never waiting for a pipe's writer; *descriptor is the caller's to close after
+ * success.
  * Errors: TSR_ERR_IO, naming the file. */
 tsr_status tsr_file_open(const char *path, int *descriptor, struct stat *info) TSR_MUST_CHECK;
 
 int tsr_path_is_folder(const char *path);
 int tsr_path_exists(const char *path); /* 1 also for a folder */
 
-/* 1 for the name of a file that lies in the folder it is looked for in: no path, and not hidden. A name with a folder in
- * it could reach any file of the machine. */
+/* 1 for the name of a file that lies in the folder it is looked for in: no path, and not hidden. A name with a folder
+ * in it could reach any file of the machine. */
 int tsr_path_is_plain(const char *name);
 
 /* "folder/name", allocated; the caller frees it. NULL without memory, the message being set. */

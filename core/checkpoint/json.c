@@ -147,9 +147,9 @@ static tsr_status fail_duplicate_key(const char *name, const char *text, size_t 
                   error->line, error->column, key);
 }
 
-/* Whether a text was refused because memory ran out. jansson says so in few places: elsewhere it gives no reason, or the text
- * looks wrong to it. A text that can be read when it is tried again was not wrong; and where there is no memory to try,
- * nothing is known of the text. */
+/* Whether a text was refused because memory ran out. jansson says so in few places: elsewhere it gives no reason, or
+ * the text looks wrong to it. A text that can be read when it is tried again was not wrong; and where there is no
+ * memory to try, nothing is known of the text. */
 static int is_out_of_memory(const void *text, size_t size, size_t flags, const json_error_t *error)
 {
   if (json_error_code(error) == json_error_out_of_memory || error->text[0] == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Zip files of NumPy arrays. Each entry NAME.npy: the magic \x93NUMPY, the version (two bytes), the header's length (two
- * bytes in version 1, four afterwards), the header, which is a Python dictionary with "descr", "fortran_order" and
+ * Zip files of NumPy arrays. Each entry NAME.npy: the magic \x93NUMPY, the version (two bytes), the header's length
+ * (two bytes in version 1, four afterwards), the header, which is a Python dictionary with "descr", "fortran_order" and
  * "shape", and the elements. Other entries are left alone.
  */
 #include "core/checkpoint/npz.h"

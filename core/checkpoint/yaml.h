@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * YAML from strangers, as JSON: what the files beside a model of Marian-NMT need. Plain scalars are null, true, false,
- * whole numbers and numbers as in YAML's core schema, and texts; quoted ones, and all keys, are texts. Aliases, tags and
- * keys that are no scalars are errors, as are duplicate keys and a second document.
+ * whole numbers and numbers as in YAML's core schema, and texts; quoted ones, and all keys, are texts. Aliases, tags
+ * and keys that are no scalars are errors, as are duplicate keys and a second document.
  */
 #ifndef TESSERA_CORE_YAML_H
 #define TESSERA_CORE_YAML_H

@@ -44,12 +44,14 @@ tsr_status tsr_zip_parse(const tsr_tensor_file *file, tsr_arena *arena, tsr_zip 
 /* The entry of that name, or NULL. */
 tsr_zip_entry *tsr_zip_find(const tsr_zip *zip, const char *name);
 
-/* Where the content of an entry lies: in the file, where it is still to be asked for (tsr_zip_need), or inflated, its checksum
+/* Where the content of an entry lies: in the file, where it is still to be asked for (tsr_zip_need), or inflated, its
+ * checksum
  * then being checked. Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (another method of compression), TSR_ERR_IO,
  * TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_zip_place(const tsr_zip *zip, tsr_zip_entry *entry, const unsigned char **content) TSR_MUST_CHECK;
 
-/* Makes the first `count` bytes of an entry's content readable, at most all. Errors: TSR_ERR_IO, TSR_ERR_OUT_OF_MEMORY. */
+/* Makes the first `count` bytes of an entry's content readable, at most all. Errors: TSR_ERR_IO,
+ * TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_zip_need(const tsr_zip *zip, const tsr_zip_entry *entry, size_t count) TSR_MUST_CHECK;
 
 /* Both, of all of it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What may be wrong with a translation: repetition, text of the source, a length far from the reference's. Words are those
- * of the tokenizer 13a.
+ * What may be wrong with a translation: repetition, text of the source, a length far from the reference's. Words are
+ * those of the tokenizer 13a.
  */
 #ifndef TESSERA_CORE_ANALYSIS_H
 #define TESSERA_CORE_ANALYSIS_H

@@ -24,8 +24,8 @@ typedef struct tsr_ngram_counts {
   int64_t repeats; /* how often an n-gram of the hypothesis comes again, beyond that reference */
 } tsr_ngram_counts;
 
-/* Counts the n-grams of 1 .. max_order symbols of a sequence and of references, at least one, of at most 2^31 symbols in
- * all, exactly, in time proportional to their lengths: counts [max_order]. */
+/* Counts the n-grams of 1 .. max_order symbols of a sequence and of references, at least one, of at most 2^31 symbols
+ * in all, exactly, in time proportional to their lengths: counts [max_order]. */
 tsr_status tsr_ngrams_count(tsr_ngrams *ngrams, const tsr_symbols *hypothesis, const tsr_symbols *references,
                             int32_t n_references, int32_t max_order, tsr_ngram_counts *counts) TSR_MUST_CHECK;
 void tsr_ngrams_finish(tsr_ngrams *ngrams);

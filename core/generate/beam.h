@@ -54,8 +54,8 @@ typedef struct tsr_beam {
 int32_t tsr_beam_wanted(const tsr_generate_options *options);
 
 /* All N hypotheses begin with the start token; only the first counts until they differ. source_length: with </s>.
- * prompt: what they go on with, one token a step (tsr_beam_extend), or NULL. Errors: TSR_ERR_OUT_OF_MEMORY (nothing to finish
- * then). */
+ * prompt: what they go on with, one token a step (tsr_beam_extend), or NULL. Errors: TSR_ERR_OUT_OF_MEMORY (nothing to
+ * finish then). */
 tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, int32_t source_length,
                          const tsr_prompt *prompt) TSR_MUST_CHECK;
 void tsr_beam_finish(tsr_beam *beam); /* takes a zeroed one */
@@ -64,8 +64,8 @@ void tsr_beam_finish(tsr_beam *beam); /* takes a zeroed one */
 void tsr_beam_extend(tsr_beam *beam, int32_t token);
 
 /* One step. values [N][k] log-probabilities and indices [N][k] tokens: the k best of each open hypothesis. parents [N]
- * receives which hypothesis each new one continues; one that does not count is like the first. Nothing happens when done
- * (parents: themselves).
+ * receives which hypothesis each new one continues; one that does not count is like the first. Nothing happens when
+ * done (parents: themselves).
  * Errors: TSR_ERR_OUT_OF_MEMORY, TSR_ERR_INTERNAL (too few candidates). */
 tsr_status tsr_beam_advance(tsr_beam *beam, int32_t k, const float *values, const int32_t *indices,
                             int32_t *parents) TSR_MUST_CHECK;
@@ -73,8 +73,9 @@ tsr_status tsr_beam_advance(tsr_beam *beam, int32_t k, const float *values, cons
 /* After the last step: what is still open ends as it is, then the finished are sorted, best first. */
 tsr_status tsr_beam_close(tsr_beam *beam) TSR_MUST_CHECK;
 
-/* How many tokens, the start token left out, are certain: all of the best once it is closed; before that, those on which
- * all hypotheses agree, their newest left out, so that one at least is left in the end. And token i of them, from 0. */
+/* How many tokens, the start token left out, are certain: all of the best once it is closed; before that, those on
+ * which all hypotheses agree, their newest left out, so that one at least is left in the end. And token i of them, from
+ * 0. */
 int32_t tsr_beam_certain(const tsr_beam *beam);
 int32_t tsr_beam_certain_token(const tsr_beam *beam, int32_t i);
 

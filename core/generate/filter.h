@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What changes the scores of a step before anything is chosen: tokens that are banned, and tokens that are penalised
- * for being there already. Both hang on what a hypothesis holds and how long it is, so they are worked out for a row at a
- * time, as marks of a few tokens; and they are applied to whatever part of a row's scores is at hand.
+ * for being there already. Both hang on what a hypothesis holds and how long it is, so they are worked out for a row at
+ * a time, as marks of a few tokens; and they are applied to whatever part of a row's scores is at hand.
  */
 #ifndef TESSERA_CORE_GENERATE_FILTER_H
 #define TESSERA_CORE_GENERATE_FILTER_H
@@ -47,7 +47,8 @@ void tsr_filter_apply(const tsr_filter *filter, float *scores, const int32_t *to
 /* What a token's score was before, of the row that was marked last; the token is not banned. */
 float tsr_filter_undo(const tsr_filter *filter, float score, int32_t token);
 
-/* The marked tokens as a mask that is added to scores: -inf for what is banned. Only where nothing depends on the row. */
+/* The marked tokens as a mask that is added to scores: -inf for what is banned. Only where nothing depends on the
+ * row. */
 void tsr_filter_mask(const tsr_filter *filter, float *mask);
 
 #endif

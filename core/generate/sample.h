@@ -5,9 +5,9 @@
  * The token is the one whose logit plus noise is the largest, the noise being Gumbel distributed: that draws from the
  * softmax of the logits (Gumbel 1954), and needs no sum over them. The noise of a token is a function of the seed, the
  * sentence, the hypothesis, the step and the token alone, so that it is the same on every device. Where two devices
- * round a logit differently, by 1e-6 say, another token comes out only if the two largest sums are as close as that: about
- * once in a million tokens; the same holds for which tokens top_k and top_p let through. Comparing one random number
- * with sums of probabilities would fail as often for each of the tokens in the sum.
+ * round a logit differently, by 1e-6 say, another token comes out only if the two largest sums are as close as that:
+ * about once in a million tokens; the same holds for which tokens top_k and top_p let through. Comparing one random
+ * number with sums of probabilities would fail as often for each of the tokens in the sum.
  */
 #ifndef TESSERA_CORE_GENERATE_SAMPLE_H
 #define TESSERA_CORE_GENERATE_SAMPLE_H

@@ -20,8 +20,8 @@ tsr_generate_options tsr_generate_plain(const tsr_transformer_config *config);
 /* The options with what the configuration, which outlives them, says in the places of what they leave to it. */
 tsr_generate_options tsr_generate_resolve(const tsr_transformer_config *config, const tsr_generate_options *options);
 
-/* Changes what the keys of `file` set and leaves the rest; lists become the model's. call: 1: arguments of a call, where a
- * max_length of 20 means 20; 0: a model's file, where it stands for the default. Errors: TSR_ERR_FORMAT,
+/* Changes what the keys of `file` set and leaves the rest; lists become the model's. call: 1: arguments of a call,
+ * where a max_length of 20 means 20; 0: a model's file, where it stands for the default. Errors: TSR_ERR_FORMAT,
  * TSR_ERR_UNSUPPORTED, naming file and key; TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_generate_apply(tsr_config *file, const tsr_model *model, int call,
                               tsr_generate_options *options) TSR_MUST_CHECK;

@@ -208,8 +208,8 @@ static tsr_status add_words(const tsr_config *file, const json_t *words, const t
   return TSR_OK;
 }
 
-/* Lists of the forms [[5], [7, 8]] and [5, 7], both kept in one: bad words take the place of all that was there, suppressed
- * tokens come on top. */
+/* Lists of the forms [[5], [7, 8]] and [5, 7], both kept in one: bad words take the place of all that was there,
+ * suppressed tokens come on top. */
 static tsr_status read_suppressed(const tsr_config *file, const tsr_model *model, tsr_generate_options *options)
 {
   const tsr_transformer_config *config = &model->config;

@@ -20,8 +20,8 @@ typedef struct tsr_trace {
 void tsr_trace_init(tsr_trace *trace, int32_t beam, int32_t source);
 void tsr_trace_finish(tsr_trace *trace); /* takes a zeroed one */
 
-/* Adds a step: attention holds N rows of S weights, `stride` apart, each multiplied by factor. Each hypothesis continues
- * itself unless tsr_trace_follow says otherwise. Errors: TSR_ERR_OUT_OF_MEMORY. */
+/* Adds a step: attention holds N rows of S weights, `stride` apart, each multiplied by factor. Each hypothesis
+ * continues itself unless tsr_trace_follow says otherwise. Errors: TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_trace_add(tsr_trace *trace, const float *attention, int32_t stride, float factor) TSR_MUST_CHECK;
 
 /* parents [N] of the last step. */
@@ -32,8 +32,8 @@ void tsr_trace_follow(tsr_trace *trace, const int32_t *parents);
 tsr_status tsr_trace_read(const tsr_trace *trace, int32_t hypothesis, int32_t is_before,
                           float **attention) TSR_MUST_CHECK;
 
-/* What a hypothesis leaves out of the source (Wu et al. 2016): beta times the sum over the source's tokens of ln(min(1, sum
- * over the steps of their attention)); at most 0. */
+/* What a hypothesis leaves out of the source (Wu et al. 2016): beta times the sum over the source's tokens of ln(min(1,
+ * sum over the steps of their attention)); at most 0. */
 double tsr_trace_penalty(const tsr_trace *trace, const float *attention, float beta);
 
 #endif

@@ -222,8 +222,8 @@ static void join_zeros(tsr_program *program, tsr_contributions *contributions, j
   join(program, whole, zeros(program, contributions, piece, &shape));
 }
 
-/* The gradient of everything that `n` placements cover, which are blocks of the same axes and partial along `axis` alone
- * in the same way but for where they lie there; ascending, not overlapping. */
+/* The gradient of everything that `n` placements cover, which are blocks of the same axes and partial along `axis`
+ * alone in the same way but for where they lie there; ascending, not overlapping. */
 static tsr_ref concatenate(tsr_program *program, tsr_contributions *contributions, const tsr_placement *places,
                            int32_t n, int32_t axis)
 {
@@ -255,8 +255,8 @@ static int are_alike(const tsr_placement *a, const tsr_placement *b, int32_t axi
   return 1;
 }
 
-/* Makes a placement cover its first partial axis whole, together with those of the n others that continue it there; these
- * are taken out of the array (extent[0] becomes -1). */
+/* Makes a placement cover its first partial axis whole, together with those of the n others that continue it there;
+ * these are taken out of the array (extent[0] becomes -1). */
 static void widen(tsr_program *program, tsr_contributions *contributions, tsr_placement *places, int32_t n,
                   int32_t index)
 {

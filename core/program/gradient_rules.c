@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gradient rules of the operators: from the gradients of a line's results, lines that compute those of its operands.
- * dx stands for the gradient of the loss with respect to x.
+ * The gradient rules of the operators: from the gradients of a line's results, lines that compute those of its
+ * operands. dx stands for the gradient of the loss with respect to x.
  */
 #include "core/program/program.h"
 

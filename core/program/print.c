@@ -3,7 +3,8 @@
  * The listing of a program:
  *
  *     state     cache.k f32 [4, 32, 6, 32]
- *        3  %17 f32 [4, 1, 6, 32] = attention(%12[4, 1, 6, 32], cache.k[4, 32, 6, 32], ..) alpha 0.176 causal  ; decoder.layers.0
+ *        3  %17 f32 [4, 1, 6, 32] = attention(%12[4, 1, 6, 32], cache.k[4, 32, 6, 32], ..) alpha 0.176 causal  ;
+ *        decoder.layers.0
  */
 #include <stdarg.h>
 #include <string.h>

@@ -92,8 +92,8 @@ typedef struct tsr_gradient_call {
   tsr_ref in[TSR_MAX_INPUTS];     /* the rule's answer: the gradients of the operands, as they stand in the line */
 } tsr_gradient_call;
 
-/* Appends the lines that compute the gradients of a line's operands from those of its results; NULL in the table: there is
- * no gradient. Errors are the program's. */
+/* Appends the lines that compute the gradients of a line's operands from those of its results; NULL in the table: there
+ * is no gradient. Errors are the program's. */
 typedef void (*tsr_gradient_rule)(tsr_program *program, tsr_gradient_call *call);
 
 /* Bytes that a line reads and writes. */

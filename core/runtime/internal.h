@@ -145,8 +145,8 @@ typedef struct tsr_slot_place {
   size_t offset;
 } tsr_slot_place;
 
-/* Writes the names of those slots of the table that are NULL, "" if none is. All function pointers have one size and one null
- * representation (POSIX). */
+/* Writes the names of those slots of the table that are NULL, "" if none is. All function pointers have one size and
+ * one null representation (POSIX). */
 void tsr_slots_missing(const void *table, const tsr_slot_place *slots, size_t n_slots, char *text, size_t text_size);
 
 /* Sets the extensions of a backend that has started. TSR_ERR_PLUGIN: one of them is not whole. */

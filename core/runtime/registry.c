@@ -323,7 +323,8 @@ static int is_among(const char *name, const char *const *names, int32_t n)
   return 0;
 }
 
-/* The best device that opens and is not among the n left out. One that does not open is passed over with a warning, unless the user's settings are why. */
+/* The best device that opens and is not among the n left out. One that does not open is passed over with a warning,
+ * unless the user's settings are why. */
 static tsr_status open_auto(tsr_runtime *runtime, const char *const *left_out, int32_t n_left_out, tsr_device **device)
 {
   TSR_TRY(check_settings(runtime));

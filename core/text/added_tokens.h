@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tokens that are recognised in a text before it is cut into pieces: </s>, <mask>, languages' tokens, those that somebody
- * added to a finished vocabulary.
+ * Tokens that are recognised in a text before it is cut into pieces: </s>, <mask>, languages' tokens, those that
+ * somebody added to a finished vocabulary.
  */
 #ifndef TESSERA_CORE_ADDED_TOKENS_H
 #define TESSERA_CORE_ADDED_TOKENS_H

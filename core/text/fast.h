@@ -19,7 +19,8 @@ typedef struct tsr_fast_spaces {
 tsr_status tsr_fast_read_spaces(const json_t *root, tsr_fast_spaces *spaces) TSR_MUST_CHECK;
 
 /* Makes a SentencePiece model of a Unigram model, or of a BPE model that was made from one; `plain` is a second one
- * without a blank before the text, where spaces->first_only asks for it. side: with the vocabulary and the added tokens, sorted. Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED. */
+ * without a blank before the text, where spaces->first_only asks for it. side: with the vocabulary and the added
+ * tokens, sorted. Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED. */
 tsr_status tsr_fast_make_pieces(const json_t *root, const tsr_fast_spaces *spaces, const tsr_tokenizer_side *side,
                                 tsr_segmenter *segmenter, tsr_segmenter *plain) TSR_MUST_CHECK;
 

@@ -64,7 +64,8 @@ static int is_closer(uint32_t c)
   return is_one_of(c, closers, sizeof closers / sizeof closers[0]);
 }
 
-/* Where to end a part of text[begin .. limit): behind the last sentence, clause or word, whichever is not too far back. */
+/* Where to end a part of text[begin .. limit): behind the last sentence, clause or word, whichever is not too far
+ * back. */
 static size_t best_place(const char *text, size_t size, size_t begin, size_t limit)
 {
   size_t last[PLACES] = {begin, begin, begin, begin};
@@ -267,9 +268,10 @@ static size_t beginning(const parting *p, size_t wanted)
   return end;
 }
 
-/* Encodes the text, or of one that is far too long its beginning: so much that the tokens which are kept are no more than half of
- * those that are read. What comes so far behind them does not change them: tokens depend on the text near them. (Where a
- * letter is repeated without end, SentencePiece may cut the row otherwise than it would cut the whole.) *size: bytes that were read. */
+/* Encodes the text, or of one that is far too long its beginning: so much that the tokens which are kept are no more
+ * than half of those that are read. What comes so far behind them does not change them: tokens depend on the text near
+ * them. (Where a letter is repeated without end, SentencePiece may cut the row otherwise than it would cut the whole.)
+ * *size: bytes that were read. */
 static tsr_status encode_beginning(const parting *p, int32_t **ids, int32_t *n_ids, size_t *size)
 {
   enum { LEAST = 1 << 18, BYTES_OF_TOKEN = 64 /* more than all but a few have */ };

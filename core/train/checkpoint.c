@@ -18,15 +18,15 @@
 #include "core/checkpoint/replace.h"
 #include "core/checkpoint/safetensors_write.h"
 
-/* What the header says beside the tensors: the version of what this file defines, and the scalars as JSON. Version 1 had
- * no checksums. */
+/* What the header says beside the tensors: the version of what this file defines, and the scalars as JSON. Version 1
+ * had no checksums. */
 static const char version_key[] = "tessera.training";
 static const char version[] = "2";
 static const char version_without_checksums[] = "1";
 static const char scalars_key[] = "scalars";
 
-/* A tensor of bytes, the last of the file, as its type is the narrowest: CRC-32 numbers, little-endian, of the text of the scalars
- * and of the bytes of each other tensor, in the order of their names. */
+/* A tensor of bytes, the last of the file, as its type is the narrowest: CRC-32 numbers, little-endian, of the text of
+ * the scalars and of the bytes of each other tensor, in the order of their names. */
 static const char checksums_name[] = "tessera.checksums";
 enum { CHECKSUM_BYTES = 4 };
 

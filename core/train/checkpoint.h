@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The state of a training on disk: named f32 tensors (parameters, moments, averages) and a JSON object of scalars
- * (step, seeds, place in the data) in one safetensors file, with a checksum of each, which takes the place of an older one in one step
- * (replace.h): what is there after a crash is complete, and fits together.
+ * (step, seeds, place in the data) in one safetensors file, with a checksum of each, which takes the place of an older
+ * one in one step (replace.h): what is there after a crash is complete, and fits together.
  *
  * A training's folder holds last.safetensors, best.safetensors and, to be averaged, step-NUMBER.safetensors of the
  * latest steps that were kept.
@@ -26,13 +26,14 @@ typedef tsr_status (*tsr_state_source_fn)(void *context, int32_t index, float *e
 typedef tsr_status (*tsr_state_sink_fn)(void *context, int32_t index, const float *elements, int64_t n);
 
 /* Writes a state. Memory: the largest tensor and a few MB. scalars: numbers, texts and what else JSON has; integers
- * beyond 63 bits have to be texts. Errors: TSR_ERR_IO, TSR_ERR_ARGUMENT, what `read` returns; the old file stands then. */
+ * beyond 63 bits have to be texts. Errors: TSR_ERR_IO, TSR_ERR_ARGUMENT, what `read` returns; the old file stands
+ * then. */
 tsr_status tsr_training_save(const char *path, const tsr_state_tensor *tensors, int32_t n_tensors,
                              const json_t *scalars, tsr_state_source_fn read, void *context) TSR_MUST_CHECK;
 
 /* Reads one that holds exactly these tensors. Nothing is handed over before everything was checked. *scalars
- * (json_decref) is the caller's after success. Errors: TSR_ERR_IO; TSR_ERR_FORMAT (a torn, damaged or foreign file, a tensor
- * that is missing, not expected, or of another shape or type, by name); what `write` returns. */
+ * (json_decref) is the caller's after success. Errors: TSR_ERR_IO; TSR_ERR_FORMAT (a torn, damaged or foreign file, a
+ * tensor that is missing, not expected, or of another shape or type, by name); what `write` returns. */
 tsr_status tsr_training_load(const char *path, const tsr_state_tensor *tensors, int32_t n_tensors,
                              tsr_state_sink_fn write, void *context, json_t **scalars) TSR_MUST_CHECK;
 

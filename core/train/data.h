@@ -44,7 +44,8 @@ typedef struct tsr_data_options {
 tsr_status tsr_data_create(const tsr_data_options *options, tsr_data **data) TSR_MUST_CHECK;
 void tsr_data_destroy(tsr_data *data); /* takes NULL; waits for the thread, which stops after at most one pair */
 
-/* B rows, of which the first `sentences` hold pairs; the others are empty: length 0, padding, labels -1. B follows from S
+/* B rows, of which the first `sentences` hold pairs; the others are empty: length 0, padding, labels -1. B follows from
+ * S
  * and L: batch_tokens / max(S, L), rounded down. Valid until the next call about the stream. */
 typedef struct tsr_batch {
   int32_t rows;                  /* B */
@@ -62,10 +63,10 @@ typedef struct tsr_batch {
   const int64_t *lines; /* [sentences] numbers of the pairs in their corpus, from 1 */
 } tsr_batch;
 
-/* The next batch; *batch is NULL after the last epoch. Blocks while the pool is not ready. What goes wrong while a pool is
- * read is reported in the place of its first batch, and again by each further call. Errors: TSR_ERR_IO; TSR_ERR_FORMAT (a
- * malformed line, with file and line; no pair that passes the filter, with what was wrong with them); TSR_ERR_ARGUMENT (a
- * position of other data); TSR_ERR_OUT_OF_MEMORY. */
+/* The next batch; *batch is NULL after the last epoch. Blocks while the pool is not ready. What goes wrong while a pool
+ * is read is reported in the place of its first batch, and again by each further call. Errors: TSR_ERR_IO;
+ * TSR_ERR_FORMAT (a malformed line, with file and line; no pair that passes the filter, with what was wrong with them);
+ * TSR_ERR_ARGUMENT (a position of other data); TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_data_next(tsr_data *data, const tsr_batch **batch) TSR_MUST_CHECK;
 
 /* Where a stream is: whole numbers, to be stored as they are. Zero: at its beginning. */
@@ -81,7 +82,8 @@ typedef struct tsr_data_position {
 void tsr_data_tell(const tsr_data *data, tsr_data_position *position);
 
 /* Goes on from a position that a stream with the same options over the same files told: the batches are those that
- * followed there, bit for bit. Also after the end and after an error. Begins to read from there; what goes wrong then is
+ * followed there, bit for bit. Also after the end and after an error. Begins to read from there; what goes wrong then
+ * is
  * told by tsr_data_next. Errors: TSR_ERR_ARGUMENT (a negative number), TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_data_seek(tsr_data *data, const tsr_data_position *position) TSR_MUST_CHECK;
 

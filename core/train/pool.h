@@ -38,8 +38,8 @@ typedef struct tsr_pool_reader {
 tsr_status tsr_pool_reader_open(tsr_pool_reader *reader, const tsr_data_options *options) TSR_MUST_CHECK;
 void tsr_pool_reader_finish(tsr_pool_reader *reader); /* no pool is left */
 
-/* The pool that begins at a position, or, where nothing is left of the epoch, the next epoch's first. NULL after the last
- * epoch, and if `stop` was set. */
+/* The pool that begins at a position, or, where nothing is left of the epoch, the next epoch's first. NULL after the
+ * last epoch, and if `stop` was set. */
 tsr_status tsr_pool_read(tsr_pool_reader *reader, const tsr_data_position *start, tsr_pool **pool) TSR_MUST_CHECK;
 
 #endif

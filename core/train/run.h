@@ -51,8 +51,8 @@ typedef struct tsr_run_events {
   void *user;
   void (*step)(void *user, const tsr_run_step *step, int32_t is_row); /* after each; is_row: it is in the log, too */
   void (*validation)(void *user, const tsr_run_validation *validation);
-  /* Once, before the first step, when the folder is this run's alone. step: of the checkpoint that it goes on from, or 0.
-   * An error ends the run. */
+  /* Once, before the first step, when the folder is this run's alone. step: of the checkpoint that it goes on from, or
+   * 0. An error ends the run. */
   tsr_status (*opened)(void *user, int64_t step);
   int32_t (*is_stopping)(void *user); /* asked after each step: 1 saves and ends the run */
 } tsr_run_events;
@@ -122,14 +122,14 @@ typedef struct tsr_run_result {
   tsr_data_counts counts; /* of the last pass over the data, as far as it went in this run */
 } tsr_run_result;
 
-/* Checks the options, that nothing would be overwritten, and makes the folders. tsr_run_train does so itself. Errors: as
- * there. */
+/* Checks the options, that nothing would be overwritten, and makes the folders. tsr_run_train does so itself. Errors:
+ * as there. */
 tsr_status tsr_run_check(const tsr_run_options *options) TSR_MUST_CHECK;
 
 /* Trains, and writes the model's folder. `model` and `device` as for tsr_trainer_create. Without `resume` OUT must hold
  * no training and no model. Errors: TSR_ERR_ARGUMENT; TSR_ERR_IO; TSR_ERR_FORMAT (also a loss that is no longer finite:
- * the message names step, pairs and the first line of the program that produced it; the last checkpoint stands); those of
- * the data and of the device. */
+ * the message names step, pairs and the first line of the program that produced it; the last checkpoint stands); those
+ * of the data and of the device. */
 tsr_status tsr_run_train(const tsr_model *model, tsr_device *device, tsr_device *fallback,
                          const tsr_run_options *options, tsr_run_result *result) TSR_MUST_CHECK;
 

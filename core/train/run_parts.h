@@ -38,8 +38,8 @@ typedef struct tsr_run_log {
   FILE *files[TSR_RUN_LOGS]; /* the third NULL without statistics */
 } tsr_run_log;
 
-/* Opens the logs in a folder, and holds a lock on them until they are finished, so that no two runs write to one folder:
- * to be done before anything else there is touched. Finish it after an error, too. */
+/* Opens the logs in a folder, and holds a lock on them until they are finished, so that no two runs write to one
+ * folder: to be done before anything else there is touched. Finish it after an error, too. */
 tsr_status tsr_run_log_open(tsr_run_log *log, const char *folder, int32_t statistics) TSR_MUST_CHECK;
 
 /* Cuts the logs to these sizes; NULL: to nothing. An empty one gets its head. */

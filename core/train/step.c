@@ -161,7 +161,8 @@ static void build_sums(step *s)
   tsr_scope_pop(p);
 }
 
-/* The sum of the squares of all gradients, an output: not finite where the loss is not, so that nothing is updated then.
+/* The sum of the squares of all gradients, an output: not finite where the loss is not, so that nothing is updated
+ * then.
  * Gradients may be finite all the same: those of a logit of -inf, say. */
 static tsr_ref build_norm(step *s)
 {

@@ -12,8 +12,8 @@
 tsr_status tsr_training_options_complete(const tsr_training_options *options,
                                          tsr_training_options *complete) TSR_MUST_CHECK;
 
-/* What a parameter's state is called: NAME, NAME.m, NAME.v, NAME.average; NAME.sum for what is TSR_TRAINED_COUNT. Writes
- * into name (of TSR_PARAMETER_NAME_ROOM bytes) and returns it. */
+/* What a parameter's state is called: NAME, NAME.m, NAME.v, NAME.average; NAME.sum for what is TSR_TRAINED_COUNT.
+ * Writes into name (of TSR_PARAMETER_NAME_ROOM bytes) and returns it. */
 char *tsr_trained_name(char *name, const char *parameter, int32_t what);
 
 /* Errors: TSR_ERR_UNSUPPORTED (one stack alone, or no vocabulary). */

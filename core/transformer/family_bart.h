@@ -11,8 +11,8 @@
 
 extern const tsr_name_table tsr_bart_names;
 
-/* Reads the sizes, the vocabulary of both stacks, the activation, the factor of the embedding and whether the logits are
- * tied. config->source_vocabulary and config->activation hold the family's defaults. */
+/* Reads the sizes, the vocabulary of both stacks, the activation, the factor of the embedding and whether the logits
+ * are tied. config->source_vocabulary and config->activation hold the family's defaults. */
 tsr_status tsr_bart_read(tsr_config *file, tsr_transformer_config *config) TSR_MUST_CHECK;
 
 /* Puts the same keys into a file, and others that the original writes: dropouts, init_std, the forced end. */

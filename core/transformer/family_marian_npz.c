@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Marian-NMT's own models (.npz). What sets them apart from the same models in Hugging Face folders: names and layers
- * counted from 1, products stored [in, out], norms with an epsilon of 1e-6, frequencies of the positions down to 1/10000
- * itself, and a decoder that starts with no token at all: a row of zeros. Here that row is one more row of the target's
+ * counted from 1, products stored [in, out], norms with an epsilon of 1e-6, frequencies of the positions down to
+ * 1/10000 itself, and a decoder that starts with no token at all: a row of zeros. Here that row is one more row of the
+ * target's
  * table, whose logit is -inf: it is never produced and has no part in the sum of probabilities.
  */
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * torch.nn.Transformer between two embeddings and a linear generator: the paper's model and its variants, and each of the
- * two stacks alone. torch has no config.json: its keys are a convention of this project, told in README.md.
+ * torch.nn.Transformer between two embeddings and a linear generator: the paper's model and its variants, and each of
+ * the two stacks alone. torch has no config.json: its keys are a convention of this project, told in README.md.
  *
  * position_encoding relative: the scores of query i and key j in self-attention, of the encoder and of the decoder, are
  *
@@ -200,8 +200,8 @@ static tsr_status describe(const tsr_transformer_config *config, const tsr_save_
   return failed ? tsr_fail_memory(sizeof(json_t)) : TSR_OK;
 }
 
-/* The names outside "transformer." are the wrapper's choice: those of the PyTorch translation tutorial. A decoder alone is
- * what nn.TransformerEncoder computes under a causal mask, and its layers may be named so. */
+/* The names outside "transformer." are the wrapper's choice: those of the PyTorch translation tutorial. A decoder alone
+ * is what nn.TransformerEncoder computes under a causal mask, and its layers may be named so. */
 static const tsr_name_rule rules[] = {
     {"embedding.weight", {{.name = "src_tok_emb.embedding.weight"}}},
     {"embedding.weight", {{.name = "src_tok_emb.weight"}}},

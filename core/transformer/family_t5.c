@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * T5 (1.0, 1.1, Flan), mT5 and UMT5, as Hugging Face folders hold them: pre-norm with RMS, no biases, no positions but a
- * bias on the scores of self-attention.
+ * T5 (1.0, 1.1, Flan), mT5 and UMT5, as Hugging Face folders hold them: pre-norm with RMS, no biases, no positions but
+ * a bias on the scores of self-attention.
  */
 #include <math.h>
 #include <stdio.h>

@@ -136,8 +136,8 @@ static tsr_ref scales_of(const tsr_builder *b, tsr_ref matrix)
   return known != TSR_NONE ? known : tsr_constant(b->program, name, TSR_F32, TSR_SHAPE(rows));
 }
 
-/* 1 if what is multiplied with matrices of 16 bits may be rounded to their type: who asks for such a type, rather than for
- * the model as it is stored, asks for its speed. */
+/* 1 if what is multiplied with matrices of 16 bits may be rounded to their type: who asks for such a type, rather than
+ * for the model as it is stored, asks for its speed. */
 static int is_narrow(const tsr_builder *b, tsr_dtype type)
 {
   return !b->training && (type == TSR_F16 || type == TSR_BF16) && type == b->weights;

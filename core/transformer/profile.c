@@ -22,8 +22,8 @@ static double weight_of(const tsr_program_desc *desc, int32_t line)
   return tsr_line_flops(desc, line) + tsr_line_bytes(desc, line);
 }
 
-/* A backend that computes several lines as one gives the time to the last of them, and none to the others. They share it
- * in proportion to their arithmetic and their memory traffic. */
+/* A backend that computes several lines as one gives the time to the last of them, and none to the others. They share
+ * it in proportion to their arithmetic and their memory traffic. */
 static void share_times(const tsr_program_desc *desc, uint64_t *nanoseconds)
 {
   for (int32_t i = 0, first = 0; i < desc->n_lines; i++) {

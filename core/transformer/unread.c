@@ -9,8 +9,8 @@
 #include "core/base/status.h"
 #include "core/transformer/names.h"
 
-/* How names end of what checkpoints carry along and nothing needs: tables that are computed, counters, a configuration that
- * was read already. */
+/* How names end of what checkpoints carry along and nothing needs: tables that are computed, counters, a configuration
+ * that was read already. */
 static const char *const harmless[] = {
     "position_ids",
     "num_batches_tracked",

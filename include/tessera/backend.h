@@ -155,7 +155,8 @@ enum {
   TSR_OP_CONCAT = 32,                 /* in x0, x1?, .. x11?              out y            axis */
   TSR_OP_SUM_OF_SQUARES = 33,         /* in x, plus?                      out y */
   TSR_OP_ADAM = 34, /* in gradient, control, norm?      out parameter, m, v, average?   (states, read too)
-                                       *                                  beta1, beta2, epsilon, decay, decoupled, max_norm */
+                                       *                                  beta1, beta2, epsilon, decay, decoupled,
+                                       *                                  max_norm */
   TSR_OP_COUNT = 35 /* one past the last */
 };
 
@@ -497,13 +498,14 @@ typedef struct tsr_backend {
   /* Optional (default: all zero). */
   int32_t (*counters)(tsr_backend_device *device, tsr_device_counters *counters);
 
-  /* Optional (default: NULL). A table of further functions, by a versioned name such as "tessera.x/1", or NULL. Whoever hands
-   * one out fills all its slots; it stays valid until stop. The host asks once, after start. */
+  /* Optional (default: NULL). A table of further functions, by a versioned name such as "tessera.x/1", or NULL. Whoever
+   * hands one out fills all its slots; it stays valid until stop. The host asks once, after start. */
   const void *(*get_extension)(void *context, const char *name);
 } tsr_backend;
 
-/* Extension "tessera.forms/1", for tests, measurements and tuning. A form is one of several kernels that compute the same,
- * among which the backend chooses by shapes, types and limits. Forms are numbered from 1; 0 stands for the backend's choice. */
+/* Extension "tessera.forms/1", for tests, measurements and tuning. A form is one of several kernels that compute the
+ * same, among which the backend chooses by shapes, types and limits. Forms are numbered from 1; 0 stands for the
+ * backend's choice. */
 #define TSR_FORMS_EXTENSION "tessera.forms/1"
 typedef struct tsr_forms_extension {
   uint32_t struct_size; /* sizeof(tsr_forms_extension), as the plugin knew it */
@@ -512,15 +514,17 @@ typedef struct tsr_forms_extension {
   /* "matmul.vector": what it computes, a dot, which form of it. NULL beyond 1 .. count. Static. Any thread. */
   const char *(*name)(int32_t form);
 
-  /* What is asked or compiled from now on takes `form` wherever it can be had; elsewhere the choice is the backend's. */
+  /* What is asked or compiled from now on takes `form` wherever it can be had; elsewhere the choice is the
+   * backend's. */
   void (*force)(tsr_backend_device *device, int32_t form);
 
   /* The form in which line `line` would be executed; 0 if there is but one, or if it is not supported. */
   int32_t (*form_of)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
 
-  /* Lines of similar shapes are of one class, for which the device may be told which form is the best: it takes that from then
-   * on, where nothing is forced. class_of writes the class' name, "" for a line without forms; 1 if it has one. remember with
-   * form 0 forgets. save keeps what is remembered for those who open this device later, until its driver changes. */
+  /* Lines of similar shapes are of one class, for which the device may be told which form is the best: it takes that
+   * from then on, where nothing is forced. class_of writes the class' name, "" for a line without forms; 1 if it has
+   * one. remember with form 0 forgets. save keeps what is remembered for those who open this device later, until its
+   * driver changes. */
   int32_t (*class_of)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, char *text,
                       uint32_t text_size);
   int32_t (*remember)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, int32_t form);

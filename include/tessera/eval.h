@@ -78,8 +78,8 @@ TSR_API void tsr_scorer_destroy(tsr_scorer *scorer); /* takes NULL */
 TSR_API tsr_status tsr_scorer_add(tsr_scorer *scorer, tsr_span hypothesis, tsr_span reference) TSR_MUST_CHECK;
 
 /* The same with n_references >= 1 references of the sentence, which may be another number for each. Of several, empty
- * ones are left out. BLEU takes each n-gram from the reference that has it most often, and the length that is nearest to
- * the hypothesis'; chrF the reference with which the sentence scores best. */
+ * ones are left out. BLEU takes each n-gram from the reference that has it most often, and the length that is nearest
+ * to the hypothesis'; chrF the reference with which the sentence scores best. */
 TSR_API tsr_status tsr_scorer_add_references(tsr_scorer *scorer, tsr_span hypothesis, const tsr_span *references,
                                              int32_t n_references) TSR_MUST_CHECK;
 

@@ -2,11 +2,11 @@
  *
  * tessera/generate.h: search for the best output, greedy, beam and sampling; and the scores of outputs that are given.
  *
- * The semantics are those of Hugging Face transformers' generate() (4.47 to 4.49), or those of Marian-NMT's own decoder,
- * so that recorded results can be reproduced. What changes a step's scores is applied in the order of the former:
- * encoder_repetition_penalty, repetition_penalty, no_repeat_ngram, encoder_no_repeat_ngram, words, min_length, forced
- * tokens, suppressed tokens; then, when sampling, temperature, top_k, top_p. Greedy search and sampling do so with
- * logits, beam search with log-probabilities.
+ * The semantics are those of Hugging Face transformers' generate() (4.47 to 4.49), or those of Marian-NMT's own
+ * decoder, so that recorded results can be reproduced. What changes a step's scores is applied in the order of the
+ * former: encoder_repetition_penalty, repetition_penalty, no_repeat_ngram, encoder_no_repeat_ngram, words, min_length,
+ * forced tokens, suppressed tokens; then, when sampling, temperature, top_k, top_p. Greedy search and sampling do so
+ * with logits, beam search with log-probabilities.
  */
 #ifndef TESSERA_GENERATE_H
 #define TESSERA_GENERATE_H
@@ -38,12 +38,12 @@ typedef struct tsr_token {
   int32_t is_last; /* 1: the output ends with it */
 } tsr_token;
 
-/* Returns 0 to go on. Another number ends that output (beam search: that sentence's outputs) where it stands: the search
- * of the others goes on. */
+/* Returns 0 to go on. Another number ends that output (beam search: that sentence's outputs) where it stands: the
+ * search of the others goes on. */
 typedef int32_t (*tsr_token_fn)(void *user, const tsr_token *token);
 
-/* Start from tsr_generate_defaults. Lengths count the start token. Lists of token ids are the caller's and are only read,
- * during the call; each has at most TSR_MAX_LIST elements, and is NULL or anything where its number is 0. */
+/* Start from tsr_generate_defaults. Lengths count the start token. Lists of token ids are the caller's and are only
+ * read, during the call; each has at most TSR_MAX_LIST elements, and is NULL or anything where its number is 0. */
 enum { TSR_MAX_LIST = 1 << 24 };
 typedef struct tsr_generate_options {
   uint32_t struct_size;
@@ -97,15 +97,17 @@ typedef struct tsr_generate_options {
   int32_t attention;       /* 1: hypotheses come with it */
   int32_t attention_layer; /* of the decoder, from 1; 0: the last */
   /* beta (Wu et al. 2016): a score rises by beta times the sum over the source's tokens of ln(min(1, what all tokens of
-   * the output together attended to it)); 0: off. It counts among finished hypotheses, not in the choice of open ones. */
+   * the output together attended to it)); 0: off. It counts among finished hypotheses, not in the choice of open
+   * ones. */
   float coverage_penalty;
   /* The tokens that may come out (shortlist.h), of each batch together; probabilities have a sum of 1 over these alone.
    * NULL: all. */
   const struct tsr_shortlist *shortlist;
   /* Receives each token of an output, in order, as soon as it is certain: greedy search and sampling hand it out with
-   * the step that chose it; beam search when all hypotheses that can still become the best agree on it, the newest token
-   * of a hypothesis never, and the rest when the sentence is done. Outputs of one batch take turns. From one thread at a
-   * time, not always the caller's, and never after tsr_generate has returned. NULL: nobody asks. Not with alternatives. */
+   * the step that chose it; beam search when all hypotheses that can still become the best agree on it, the newest
+   * token of a hypothesis never, and the rest when the sentence is done. Outputs of one batch take turns. From one
+   * thread at a time, not always the caller's, and never after tsr_generate has returned. NULL: nobody asks. Not with
+   * alternatives. */
   tsr_token_fn token;
   void *token_user;
   /* 1: after an error, too, the generation has what was finished until then: n_ids is -1 in the hypotheses of the other
@@ -121,9 +123,9 @@ TSR_SIZED_PIN(tsr_generate_options, reserved, 228);
  * TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a setting that this build does not have, by name). */
 TSR_API tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *options) TSR_MUST_CHECK;
 
-/* A score is the sum of the tokens' log-probabilities, </s> included, divided as length_kind tells. A forced token costs
- * nothing. Greedy search and sampling add what the model itself gives each token, however that was changed for choosing
- * it, and only if options.scores asks for it: else their score is NaN. */
+/* A score is the sum of the tokens' log-probabilities, </s> included, divided as length_kind tells. A forced token
+ * costs nothing. Greedy search and sampling add what the model itself gives each token, however that was changed for
+ * choosing it, and only if options.scores asks for it: else their score is NaN. */
 typedef struct tsr_hypothesis {
   int32_t *ids; /* without the start token; ends with </s> unless max_length cut it */
   int32_t n_ids;
@@ -205,8 +207,8 @@ typedef struct tsr_scores {
 
 /* Scores any number of outputs, each by teacher forcing in one run: sorted and bucketed by length, in batches whose
  * logits stay on the device, with fewer sentences where these would be large.
- *   source, target [n_sentences] pointers to token ids (with </s>, the target without the start token); lengths may be 0;
- *   the source of a decoder alone does not count
+ *   source, target [n_sentences] pointers to token ids (with </s>, the target without the start token); lengths may be
+ *   0; the source of a decoder alone does not count
  *   options: NULL: a length_penalty of 1
  * *scores is filled; the caller finishes it. On an error it is empty. One thread at a time per transformer. Errors:
  * TSR_ERR_ARGUMENT (an id or a length out of range), TSR_ERR_NOT_FINITE (the device computed NaN), the runtime's.

@@ -57,8 +57,8 @@ TSR_API void tsr_inspection_finish(tsr_inspection *inspection); /* takes NULL */
 /* The tensor of that name, or NULL. */
 TSR_API const tsr_inspected *tsr_inspection_find(const tsr_inspection *inspection, const char *name);
 
-/* What the lines of one kind took, summed over runs and over programs of several sizes. Lines that a backend computes as
- * one share the time in proportion to their arithmetic and traffic. */
+/* What the lines of one kind took, summed over runs and over programs of several sizes. Lines that a backend computes
+ * as one share the time in proportion to their arithmetic and traffic. */
 typedef struct tsr_profile_row {
   int32_t kind;      /* TSR_PROGRAM_*, or a larger number: programs that move caches, lengthen or fill them */
   int32_t op;        /* TSR_OP_* */

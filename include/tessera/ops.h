@@ -9,10 +9,10 @@
  *   - Sums are accumulated in f32 at least, in any order. Arguments of type f16 and bf16 are widened exactly first.
  *   - Arithmetic may take a subnormal f32 for zero, and give zero for one. copy, append, update, gather and topk keep
  *     every bit.
- *   - Where a line is narrow (tsr_matmul_narrow, tsr_attention_args.narrow), a factor of a product may be rounded to a type
- *     of 16 bits before it is multiplied: to nearest or toward zero; a finite number beyond the type's range becomes its
- *     largest finite one; infinities and NaN stay. A subnormal number of that type may count as zero, and its sums may be
- *     cut off where others are rounded. It is a permission: a device may do without any of it.
+ *   - Where a line is narrow (tsr_matmul_narrow, tsr_attention_args.narrow), a factor of a product may be rounded to a
+ *     type of 16 bits before it is multiplied: to nearest or toward zero; a finite number beyond the type's range
+ *     becomes its largest finite one; infinities and NaN stay. A subnormal number of that type may count as zero, and
+ *     its sums may be cut off where others are rounded. It is a permission: a device may do without any of it.
  *   - An operand never shares memory with a result, except that append, update and adam write into states. A line that
  *     writes a state must not have the same state as an operand: TSR_ERR_ARGUMENT.
  *   - An empty tensor (an extent of 0) is allowed everywhere; a sum over nothing is 0.
@@ -45,8 +45,8 @@ extern "C" {
 TSR_API tsr_ref tsr_matmul(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation);
 
 /* The same operator with b f16|bf16, narrow: a may be rounded to b's type before it is multiplied, as the factors of an
- * instruction that multiplies small matrices have one type. The sums, alpha, the bias and the activation stay f32. Errors:
- * TSR_ERR_DTYPE too where b is of another type. */
+ * instruction that multiplies small matrices have one type. The sums, alpha, the bias and the activation stay f32.
+ * Errors: TSR_ERR_DTYPE too where b is of another type. */
 TSR_API tsr_ref tsr_matmul_narrow(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation);
 
 /* The same operator with weights of i8, each column of b with a scale of its own, and the rows of a quantised as they
@@ -91,9 +91,9 @@ TSR_API tsr_ref tsr_log_softmax(tsr_program *p, tsr_ref x);
  * Returns y, x's extents. The variance is that of the centred values (not E[x^2] - mean^2). Class: norm. */
 TSR_API tsr_ref tsr_layernorm(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref bias, float epsilon);
 
-/* The same operator with the unbiased standard deviation, epsilon outside the root, as a widespread tutorial has it (Rush
- * 2018, The Annotated Transformer): y = gain * (x - mean) / (s + epsilon) + bias, s = sqrt(sum (x - mean)^2 / (N - 1))
- * along the last axis; N = 1: s = 0. The rest: as above. */
+/* The same operator with the unbiased standard deviation, epsilon outside the root, as a widespread tutorial has it
+ * (Rush 2018, The Annotated Transformer): y = gain * (x - mean) / (s + epsilon) + bias, s = sqrt(sum (x - mean)^2 / (N
+ * - 1)) along the last axis; N = 1: s = 0. The rest: as above. */
 TSR_API tsr_ref tsr_layernorm_std(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref bias, float epsilon);
 
 /* y = gain * x / sqrt(mean(x^2) + epsilon) along the last axis (Zhang, Sennrich 2019, arXiv:1910.07467).
@@ -140,14 +140,14 @@ TSR_API tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking);
  *   weights: if not NULL, receives w [B, H, L, S]
  *   seed [2] i32 or TSR_NONE: if given, v is multiplied with dropped-out weights: element [b, h, l, s] of w as
  *        tsr_dropout has it, with rate and stream. w itself, as a result, is not dropped out.
- *   lse: if not NULL, receives ln sum_s exp(z[b, h, l, s]) of the masked scores z, [B, H, L] f32; -inf where every key is
- *        excluded
+ *   lse: if not NULL, receives ln sum_s exp(z[b, h, l, s]) of the masked scores z, [B, H, L] f32; -inf where every key
+ *        is excluded
  * Returns y [B, L, H, J]. A query with every key excluded gives zeros, in y and in w. What excluded keys hold is not
  * seen, in v too: NaN there does no harm. Scores count as f32: alpha * q . k is rounded before the masking. Never holds
  * the scores in memory unless w is asked for. Class: product.
- *   narrow: 1: the factors of both products may be rounded to f16: q, or alpha q, and k; v and the weights, which are then
- *        exp(z - the largest z so far), dropped out or not, before they are divided by their sum. The scores, the softmax and
- *        its sum, w as a result and lse stay f32. */
+ *   narrow: 1: the factors of both products may be rounded to f16: q, or alpha q, and k; v and the weights, which are
+ *        then exp(z - the largest z so far), dropped out or not, before they are divided by their sum. The scores, the
+ *        softmax and its sum, w as a result and lse stay f32. */
 typedef struct tsr_attention_args {
   tsr_ref q, k, v;     /* required */
   tsr_ref rows;        /* or TSR_NONE */
@@ -182,7 +182,8 @@ TSR_API tsr_ref tsr_silu(tsr_program *p, tsr_ref x);
  * Returns y [.., D]. An id outside 0 .. V-1 gives a row of zeros. Class: elementwise (exact where alpha is 1). */
 TSR_API tsr_ref tsr_embedding(tsr_program *p, tsr_ref table, tsr_ref ids, float alpha);
 
-/* The same operator, but for its gradient: the row `padding` of the table gets none from here. -1: each row gets one. */
+/* The same operator, but for its gradient: the row `padding` of the table gets none from here. -1: each row gets
+ * one. */
 TSR_API tsr_ref tsr_embedding_padded(tsr_program *p, tsr_ref table, tsr_ref ids, float alpha, int32_t padding);
 
 /* The same operator with a table of i8 whose rows have scales: y[.., :] = alpha * scales[ids[..]] * table[ids[..], :]
@@ -196,13 +197,14 @@ TSR_API tsr_ref tsr_copy(tsr_program *p, tsr_ref x, tsr_dtype dtype);
 
 /* state[b, position[b] + l, ..] = x[b, l, ..]
  *   state [B, C, ..] rank 2 to 4, f32|f16|bf16|i32, a state or a view of one
- *   x [B, L, ..], the state's type, or f32 where that is f16|bf16: narrowed as copy does, beyond 65504 to an infinity of f16
+ *   x [B, L, ..], the state's type, or f32 where that is f16|bf16: narrowed as copy does, beyond 65504 to an infinity
+ *   of f16
  *   position [B] or [1] i32, or TSR_NONE: 0
  * Rows that fall outside 0 .. C-1 are dropped. Returns state, as it is after the line. Class: exact. */
 TSR_API tsr_ref tsr_append(tsr_program *p, tsr_ref state, tsr_ref x, tsr_ref position);
 
-/* state[..] = x[..]; x broadcasts to the state's extents; types: as append's. Returns state, as it is after the line. Class:
- * exact. */
+/* state[..] = x[..]; x broadcasts to the state's extents; types: as append's. Returns state, as it is after the line.
+ * Class: exact. */
 TSR_API tsr_ref tsr_update(tsr_program *p, tsr_ref state, tsr_ref x);
 
 /* y[.., m, ..] = x[.., index[m], ..] along one axis (negative: from the last).
@@ -263,15 +265,16 @@ TSR_API tsr_ref tsr_cross_entropy(tsr_program *p, tsr_ref logits, tsr_ref labels
 
 /* Adam (Kingma, Ba 2014, arXiv:1412.6980) and AdamW (Loshchilov, Hutter 2017, arXiv:1711.05101), in place: the states
  * are read and written. For each element, with c = control:
- *   g = gradient * c[3] * clip,  clip = min(1, max_norm / (sqrt(norm) * |c[3]| + 1e-6)) with norm and max_norm > 0, else 1
- *   decay, decoupled = 0: g = g + decay * p;   decoupled = 1: p = p - c[0] * decay * p
+ *   g = gradient * c[3] * clip,  clip = min(1, max_norm / (sqrt(norm) * |c[3]| + 1e-6)) with norm and max_norm > 0,
+ *   else 1 decay, decoupled = 0: g = g + decay * p;   decoupled = 1: p = p - c[0] * decay * p
  *   m = m + (1 - beta1) (g - m)
  *   v = beta2 v + (1 - beta2) g^2
  *   p = p - c[0] * c[1] * m / (sqrt(v * c[2]) + epsilon)
  *   average = average + c[4] (p - average), if given, after the rest
  *   parameter, m, v, average: states of gradient's extents, f32, contiguous
  *   gradient f32;  norm [1] f32 or TSR_NONE: the sum of squares of all gradients, before the factor c[3]
- *   control [5] f32: the learning rate, 1 / (1 - beta1^t), 1 / (1 - beta2^t), a factor of the gradient, 1 - the decay of the average
+ *   control [5] f32: the learning rate, 1 / (1 - beta1^t), 1 / (1 - beta2^t), a factor of the gradient, 1 - the decay
+ *     of the average
  * If norm is given and not finite, nothing is changed. Arithmetic in f32; the roundings may come in any order that the
  * formula allows. Returns the parameter, as it is after the line. Class: elementwise. */
 typedef struct tsr_adam_args {
@@ -288,8 +291,8 @@ typedef struct tsr_adam_args {
 } tsr_adam_args;
 TSR_API tsr_ref tsr_adam(tsr_program *p, const tsr_adam_args *args);
 
-/* Gradient operators: what the rules of tsr_gradients (autodiff.h) append. A name dx stands for the gradient of the loss
- * with respect to x. */
+/* Gradient operators: what the rules of tsr_gradients (autodiff.h) append. A name dx stands for the gradient of the
+ * loss with respect to x. */
 
 /* dlogits[t, v] = dloss[t] (exp(logits[t, v] - lse[t]) - target[t, v]); zeros where the label is ignored, whatever the
  * row holds.
@@ -315,7 +318,8 @@ TSR_API tsr_ref tsr_layernorm_gradient(tsr_program *p, tsr_ref x, tsr_ref gain, 
                                        tsr_ref *dgain, tsr_ref *dbias);
 
 /* The same operator for tsr_layernorm_std. With s as there, r = 1 / (s + epsilon), n = (x - mean) r, h = dy * gain:
- *   dx = r (h - mean(h) - n sum(h n) / (N - 1) (s + epsilon) / s), the last part 0 where s is;  dgain, dbias: as above */
+ *   dx = r (h - mean(h) - n sum(h n) / (N - 1) (s + epsilon) / s), the last part 0 where s is;  dgain, dbias: as
+ *   above */
 TSR_API tsr_ref tsr_layernorm_std_gradient(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref dy, float epsilon,
                                            tsr_ref *dgain, tsr_ref *dbias);
 
@@ -325,8 +329,9 @@ TSR_API tsr_ref tsr_layernorm_std_gradient(tsr_program *p, tsr_ref x, tsr_ref ga
 TSR_API tsr_ref tsr_rmsnorm_gradient(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref dy, float epsilon,
                                      tsr_ref *dgain);
 
-/* dx = dy * activation'(x); activation TSR_ACTIVATION_*, not NONE. The slope of relu at 0 is 0. Where the slope is 0 (relu
- * below 0; the others at -inf) dx is 0, whatever dy is; at +inf the slope is 1. x, dy f32 of equal extents, rank 0 to 4.
+/* dx = dy * activation'(x); activation TSR_ACTIVATION_*, not NONE. The slope of relu at 0 is 0. Where the slope is 0
+ * (relu below 0; the others at -inf) dx is 0, whatever dy is; at +inf the slope is 1. x, dy f32 of equal extents, rank
+ * 0 to 4.
  * Class: elementwise, scaled by |dy| (1 + |x|) too. */
 TSR_API tsr_ref tsr_activation_gradient(tsr_program *p, tsr_ref x, tsr_ref dy, int32_t activation);
 
@@ -339,11 +344,12 @@ TSR_API tsr_ref tsr_mask_gradient(tsr_program *p, tsr_ref y, tsr_ref dy);
  * Returns drelative [buckets, H]. Class: product. */
 TSR_API tsr_ref tsr_relative_gradient(tsr_program *p, tsr_ref dscores, const tsr_masking *masking, int64_t buckets);
 
-/* The gradients of attention's q, k and v; of the masked scores, if wanted. With w and keep as tsr_attention and tsr_dropout
- * have them, w taken from lse, f = keep scale (1 without a seed), . a sum over the head's elements:
+/* The gradients of attention's q, k and v; of the masked scores, if wanted. With w and keep as tsr_attention and
+ * tsr_dropout have them, w taken from lse, f = keep scale (1 without a seed), . a sum over the head's elements:
  *   delta[b, h, l] = dy[b, l, h] . y[b, l, h]
  *   dscores[b, h, l, s] = w (f dy[b, l, h] . v[b, s, h] - delta)
- *   dq[b, l, h] = alpha sum_s dscores k[b, s, h],  dk[b, s, h] = alpha sum_l dscores q[b, l, h],  dv[b, s, h] = sum_l f w dy[b, l, h]
+ *   dq[b, l, h] = alpha sum_s dscores k[b, s, h],  dk[b, s, h] = alpha sum_l dscores q[b, l, h],  dv[b, s, h] = sum_l f
+ *   w dy[b, l, h]
  *   args: as tsr_attention's, k and v f32, rows absent, narrow ignored;  args->lse NULL, args->weights NULL
  *   y, dy [B, L, H, J] f32;  lse [B, H, L] f32: what the attention gave
  *   dk, dv: required;  dscores: NULL or receives [B, H, L, S]

@@ -83,12 +83,14 @@ static inline TSR_MUST_CHECK tsr_status tsr_runtime_problem(const tsr_runtime *r
 
 /* Opens a device by name: "backend:index", "backend" (index 0), "auto", or NULL: TESSERA_DEVICE, else "auto". auto
  * prefers a discrete GPU, then an integrated one, then a virtual one, then a CPU backend, then the reference; a GPU
- * interface executed by a CPU is taken only by name. Where it takes the reference, a warning says why. It does not pass over a
- * backend that refused one of its options (TSR_ERR_ARGUMENT): that is an error. *device is the caller's until tsr_device_close.
+ * interface executed by a CPU is taken only by name. Where it takes the reference, a warning says why. It does not pass
+ * over a backend that refused one of its options (TSR_ERR_ARGUMENT): that is an error. *device is the caller's until
+ * tsr_device_close.
  * Errors: TSR_ERR_NO_DEVICE (the message lists what was found and what was tried), and what the backend returns. */
 TSR_API tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **device) TSR_MUST_CHECK;
 
-/* Opens what auto would choose if the devices of these names ("backend:index", [n]) were not there: to go on where one of them
+/* Opens what auto would choose if the devices of these names ("backend:index", [n]) were not there: to go on where one
+ * of them
  * failed. Errors: as above. */
 TSR_API tsr_status tsr_device_open_other(tsr_runtime *runtime, const char *const *names, int32_t n,
                                          tsr_device **device) TSR_MUST_CHECK;
@@ -109,12 +111,14 @@ static inline TSR_MUST_CHECK tsr_status tsr_device_get_counters(tsr_device *devi
 /* 1 if the device executes line `line` of the program itself, 0 if not. */
 TSR_API int tsr_device_supports(tsr_device *device, const tsr_program *program, int32_t line);
 
-/* Forms: kernels of a backend that compute the same in different ways (tsr_forms_extension). Numbered from 1 to the count,
+/* Forms: kernels of a backend that compute the same in different ways (tsr_forms_extension). Numbered from 1 to the
+ * count,
  * which is 0 where a backend has none. name: NULL beyond that; static. */
 TSR_API int32_t tsr_device_form_count(const tsr_device *device);
 TSR_API const char *tsr_device_form_name(const tsr_device *device, int32_t form);
 
-/* What is asked of the device or compiled for it from now on takes this form wherever it can; 0: as the backend chooses.
+/* What is asked of the device or compiled for it from now on takes this form wherever it can; 0: as the backend
+ * chooses.
  * Errors: TSR_ERR_ARGUMENT (there is no such form). */
 TSR_API tsr_status tsr_device_force_form(tsr_device *device, int32_t form) TSR_MUST_CHECK;
 
@@ -136,13 +140,15 @@ static inline TSR_MUST_CHECK tsr_status tsr_device_measure(tsr_device *device, c
   return tsr_device_measure_sized(device, program, alignment, statistics, sizeof *statistics);
 }
 
-/* The name of the class of shapes that line `line` belongs to, for which a form can be remembered. 1, or 0 ("") if the line
+/* The name of the class of shapes that line `line` belongs to, for which a form can be remembered. 1, or 0 ("") if the
+ * line
  * has no forms. text: text_size bytes, at least 1. */
 TSR_API int tsr_device_form_class(tsr_device *device, const tsr_program *program, int32_t line, char *text,
                                   size_t text_size);
 
-/* Lines of this line's class take the form from now on, unless another is forced; 0: as the backend chooses. What is remembered
- * lasts as long as the device is open, with tsr_device_save_forms for whoever opens it later, until the driver changes.
+/* Lines of this line's class take the form from now on, unless another is forced; 0: as the backend chooses. What is
+ * remembered lasts as long as the device is open, with tsr_device_save_forms for whoever opens it later, until the
+ * driver changes.
  * Errors: TSR_ERR_ARGUMENT (no such line or form), TSR_ERR_UNSUPPORTED (the line has no forms), TSR_ERR_IO. */
 TSR_API tsr_status tsr_device_remember_form(tsr_device *device, const tsr_program *program, int32_t line,
                                             int32_t form) TSR_MUST_CHECK;
@@ -171,8 +177,8 @@ typedef struct tsr_binding {
 typedef struct tsr_compile_options {
   uint32_t struct_size;
   int32_t n_bindings;
-  /* Every constant must be bound, to bytes that have their values by now: a backend may keep them in a layout of its own.
-   * What else is not bound gets a buffer of its own. Borrowed during the call. */
+  /* Every constant must be bound, to bytes that have their values by now: a backend may keep them in a layout of its
+   * own. What else is not bound gets a buffer of its own. Borrowed during the call. */
   const tsr_binding *bindings;
   int32_t strict;       /* 1: TSR_ERR_UNSUPPORTED (naming each line) instead of falling back */
   int32_t keep_all;     /* 1: every temporary keeps its value until the next run and can be read */

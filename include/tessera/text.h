@@ -120,8 +120,8 @@ typedef struct tsr_source {
 /* The ids of a source text in parts of at most `most` tokens, special tokens included. White space alone, and what the
  * tokenizer takes for nothing, is no text: n_parts is 0. Parts begin with the token of a target language (>>fra<<) with
  * which the text begins. Their translations, joined by blanks, are the text's. *source is the caller's until
- * tsr_source_finish; after an error it is empty. Errors: TSR_ERR_ARGUMENT (TSR_LONG_ERROR: with the number of tokens), those
- * of tsr_tokenizer_encode. */
+ * tsr_source_finish; after an error it is empty. Errors: TSR_ERR_ARGUMENT (TSR_LONG_ERROR: with the number of tokens),
+ * those of tsr_tokenizer_encode. */
 TSR_API tsr_status tsr_source_prepare_sized(const tsr_tokenizer *tokenizer, const char *text, size_t text_size,
                                             int32_t most, int32_t long_input, tsr_source *source,
                                             size_t size) TSR_MUST_CHECK;

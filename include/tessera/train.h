@@ -60,9 +60,9 @@ TSR_API tsr_status tsr_training_program(const tsr_model *model, const tsr_traini
  */
 typedef struct tsr_trainer tsr_trainer;
 
-/* `model` and `device` outlive *trainer, which is the caller's until tsr_trainer_destroy. The parameters are those of the
- * model's folder, if it has weights, else zeros until they are written. fallback: as in tsr_compile_options, or NULL. Errors:
- * TSR_ERR_UNSUPPORTED (an encoder or a decoder alone), TSR_ERR_ARGUMENT, the runtime's. */
+/* `model` and `device` outlive *trainer, which is the caller's until tsr_trainer_destroy. The parameters are those of
+ * the model's folder, if it has weights, else zeros until they are written. fallback: as in tsr_compile_options, or
+ * NULL. Errors: TSR_ERR_UNSUPPORTED (an encoder or a decoder alone), TSR_ERR_ARGUMENT, the runtime's. */
 TSR_API tsr_status tsr_trainer_create(const tsr_model *model, tsr_device *device, const tsr_training_options *options,
                                       tsr_device *fallback, tsr_trainer **trainer) TSR_MUST_CHECK;
 TSR_API void tsr_trainer_destroy(tsr_trainer *trainer); /* takes NULL */
@@ -109,9 +109,9 @@ typedef struct tsr_step_result {
   int32_t is_finite;    /* 0: the norm, or the loss of a batch of the update, is not finite; then nothing was updated */
 } tsr_step_result;
 
-/* One batch of an update: forward and backward. The gradients of the batches since the last update are added up, and after
- * `last` the parameters are updated with their mean per token. One submit. Errors: TSR_ERR_ARGUMENT (extents, an id outside
- * the vocabulary, no token at all), the device's. */
+/* One batch of an update: forward and backward. The gradients of the batches since the last update are added up, and
+ * after `last` the parameters are updated with their mean per token. One submit. Errors: TSR_ERR_ARGUMENT (extents, an
+ * id outside the vocabulary, no token at all), the device's. */
 TSR_API tsr_status tsr_trainer_step(tsr_trainer *trainer, const tsr_examples *examples, const tsr_step_control *control,
                                     int32_t last, tsr_step_result *result) TSR_MUST_CHECK;
 
@@ -128,9 +128,9 @@ TSR_API tsr_status tsr_trainer_gradients(tsr_trainer *trainer, const tsr_example
                                          const tsr_step_control *control, tsr_gradient_fn receive, void *context,
                                          tsr_step_result *result) TSR_MUST_CHECK;
 
-/* After a result that is not finite: looks for the first line of the step's program, run again on the same examples, that
- * makes a number that is not finite out of finite ones, and writes it (label, operator, operands) into text. "" if there
- * is none. A masked score of -inf is no fault. */
+/* After a result that is not finite: looks for the first line of the step's program, run again on the same examples,
+ * that makes a number that is not finite out of finite ones, and writes it (label, operator, operands) into text. "" if
+ * there is none. A masked score of -inf is no fault. */
 TSR_API tsr_status tsr_trainer_find_fault(tsr_trainer *trainer, const tsr_examples *examples,
                                           const tsr_step_control *control, char *text, size_t size) TSR_MUST_CHECK;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plugins that break the interface, one way each. The build compiles this file with one BREAK_ macro per plugin; without
- * any, the plugin is sound until an option of the host tells it what to do (see misbehave below). What works in it is
- * the template backend's, linked in as template_query.
+ * Plugins that break the interface, one way each. The build compiles this file with one BREAK_ macro per plugin;
+ * without any, the plugin is sound until an option of the host tells it what to do (see misbehave below). What works in
+ * it is the template backend's, linked in as template_query.
  */
 #define TSR_BACKEND_QUERY template_query
 #include <stdio.h>
@@ -121,8 +121,9 @@ static const struct {
     SLOT(wait),
 };
 
-/* An extension of two forms that are one, which the template leaves out. Options: missing_forms_slot, the name of a slot that is
- * NULL; forms: "small" for a table that ends too early, "negative" for a number of forms, "nameless" for a form without a name. */
+/* An extension of two forms that are one, which the template leaves out. Options: missing_forms_slot, the name of a
+ * slot that is NULL; forms: "small" for a table that ends too early, "negative" for a number of forms, "nameless" for a
+ * form without a name. */
 static const char *forms_name(int32_t form)
 {
   const char *wish = host_now->option(host_now, "forms");

@@ -18,8 +18,8 @@
 #include "tessera/ops.h"
 #include "tessera/runtime.h"
 
-/* The file of a plugin that the build made: "template", "reference", or "broken-NAME". TESSERA_TEST_TEMPLATE stands in for
- * the template's. Valid until the eighth call after this one. */
+/* The file of a plugin that the build made: "template", "reference", or "broken-NAME". TESSERA_TEST_TEMPLATE stands in
+ * for the template's. Valid until the eighth call after this one. */
 const char *plugin_file(const char *name);
 
 /* The folder of that file. Likewise. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Several devices, several threads, several runtimes in one process. Values are small integers, so every device gives the
- * same bits. What this machine lacks is left out: without a Vulkan driver the others remain.
+ * Several devices, several threads, several runtimes in one process. Values are small integers, so every device gives
+ * the same bits. What this machine lacks is left out: without a Vulkan driver the others remain.
  */
 #define TSR_BACKEND_QUERY template_query
 #include <pthread.h>
@@ -611,7 +611,8 @@ static void test_side_by_side(void **state)
   }
 }
 
-/* Two threads on one executable; two executables that write one buffer, and who reads it. None of them is inside at once. */
+/* Two threads on one executable; two executables that write one buffer, and who reads it. None of them is inside at
+ * once. */
 static void test_one_after_another(void **state)
 {
   (void)state;

@@ -189,7 +189,8 @@ static void test_choice_of_the_fallback(void **state)
   tsr_program_destroy(p);
 }
 
-/* A cache that the fallback device appends to and the device reads, over several runs; the host writes it in between. */
+/* A cache that the fallback device appends to and the device reads, over several runs; the host writes it in
+ * between. */
 static void test_state_across_runs(void **state)
 {
   bench *b = *state;
@@ -228,8 +229,8 @@ static void test_state_across_runs(void **state)
 }
 
 /* ---------------------------------------------------------------------------------------------------------------------
- * Random programs. The device is the reference under another name, which claims not to support lines at random; so every
- * result must have the very bits of the reference alone.
+ * Random programs. The device is the reference under another name, which claims not to support lines at random; so
+ * every result must have the very bits of the reference alone.
  */
 
 static uint64_t random_state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensors that no binding of many a driver can hold: a vocabulary of 250,000 words (256 MB), and scores of 136 MB. Values are
- * small integers, so that sums are exact in any order; results are held against what is computed here.
+ * Tensors that no binding of many a driver can hold: a vocabulary of 250,000 words (256 MB), and scores of 136 MB.
+ * Values are small integers, so that sums are exact in any order; results are held against what is computed here.
  */
 #include "tests/abi/support.h"
 
@@ -221,7 +221,8 @@ static void test_vocabulary(void **state)
   free(scores);
 }
 
-/* Results, operands, temporaries and a state that are too large themselves, and views that begin far behind their start. */
+/* Results, operands, temporaries and a state that are too large themselves, and views that begin far behind their
+ * start. */
 static void test_large_results(void **state)
 {
   const bench *b = *state;

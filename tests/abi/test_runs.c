@@ -394,8 +394,8 @@ static void test_small_memory(void **state)
   assert_message("the device takes at most 256");
 }
 
-/* What the machine does not have is not asked of a device whose memory is the machine's: it might be granted, and missing
- * when it is used. */
+/* What the machine does not have is not asked of a device whose memory is the machine's: it might be granted, and
+ * missing when it is used. */
 static void test_memory_of_the_machine(void **state)
 {
   bench *b = *state;

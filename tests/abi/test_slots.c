@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plugin that returns an error from each slot in turn: the error reaches the caller, nothing is lost, and the device works
- * again as soon as the slot does.
+ * A plugin that returns an error from each slot in turn: the error reaches the caller, nothing is lost, and the device
+ * works again as soon as the slot does.
  */
 #include "tests/abi/support.h"
 

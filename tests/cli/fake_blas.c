@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A library with the functions of OpenBLAS by which the cpu backend knows it, whose kernels have the name KERNELS. For the
- * test of what is said of a BLAS that runs below the CPU: none of its products is ever computed there.
+ * A library with the functions of OpenBLAS by which the cpu backend knows it, whose kernels have the name KERNELS. For
+ * the test of what is said of a BLAS that runs below the CPU: none of its products is ever computed there.
  */
 #include <stdlib.h>
 

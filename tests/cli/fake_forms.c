@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference as a backend of several forms, whose lines take what is written here: what `tessera tune` makes of times.
+ * The reference as a backend of several forms, whose lines take what is written here: what `tessera tune` makes of
+ * times.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@ __attribute__((visibility("default"))) const tsr_backend *tessera_backend_query(
 
 enum { USUAL = 1, SOME, ALL, N_FORMS = ALL, MAX_LINES = 1000 };
 
-/* Nanoseconds of a line by class and form. In the form SOME one line in two can be executed, the others are as usual. */
+/* Nanoseconds of a line by class and form. In the form SOME one line in two can be executed, the others are as
+ * usual. */
 static const char *const classes[] = {"products", "attentions"};
 static const uint64_t nanoseconds[2][N_FORMS + 1] = {{0, 100, 98, 150}, {0, 100, 50, 99}};
 

@@ -86,8 +86,8 @@ find_browser()
   fi
 }
 
-# visit PAGE FILE: opens a page in $work whose script puts what it saw, an object with a list of errors, between two @@; that
-# goes into FILE.
+# visit PAGE FILE: opens a page in $work whose script puts what it saw, an object with a list of errors, between two @@;
+# that goes into FILE.
 visit()
 {
   flags='--headless --disable-gpu --disable-dev-shm-usage --no-first-run --virtual-time-budget=5000'

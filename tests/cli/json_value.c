@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * json_value PATH: reads JSON (one document) from standard input and prints the value at PATH: keys and indices joined by
- * dots, "." for the whole. Strings are printed bare. Exit code 1 if the input is not JSON or the path leads nowhere.
+ * json_value PATH: reads JSON (one document) from standard input and prints the value at PATH: keys and indices joined
+ * by dots, "." for the whole. Strings are printed bare. Exit code 1 if the input is not JSON or the path leads nowhere.
  */
 #include <jansson.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A Vulkan program with a mistake: it reads what a transfer wrote with no barrier between. The validation layer must tell; if
- * it does not, its silence about Tessera proves nothing. Without the layer the program ends with 0.
+ * A Vulkan program with a mistake: it reads what a transfer wrote with no barrier between. The validation layer must
+ * tell; if it does not, its silence about Tessera proves nothing. Without the layer the program ends with 0.
  */
 #include <stdio.h>
 #include <vulkan/vulkan.h>

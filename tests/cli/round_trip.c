@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * round_trip FOLDER SIDE: cuts each line of standard input into tokens of that side (source, target) and prints the text
- * that they make, as far as one vocabulary decodes both; then on stderr how many tokens there were, and how many of them
- * were <unk>.
+ * round_trip FOLDER SIDE: cuts each line of standard input into tokens of that side (source, target) and prints the
+ * text that they make, as far as one vocabulary decodes both; then on stderr how many tokens there were, and how many
+ * of them were <unk>.
  */
 #include <stdio.h>
 #include <stdlib.h>

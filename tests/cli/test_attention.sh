@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tessera attention: numbers, pictures, and what a page consists of. test_attention_page.sh looks at the page in a browser.
+# tessera attention: numbers, pictures, and what a page consists of. test_attention_page.sh looks at the page in a
+# browser.
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tessera bench ops, start and compare, from outside: that they measure and compare what was asked for; how fast anything is does
-# not matter here.
+# tessera bench ops, start and compare, from outside: that they measure and compare what was asked for; how fast
+# anything is does not matter here.
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 . "$SOURCE_ROOT/tests/cli/bench.sh"

@@ -37,8 +37,8 @@ stdout_has 'matmul.generic 1 programs'
 has '"form": "matmul.generic", "forced": true'
 has '"forced": false'
 
-# A product that is searched for its largest has a kernel of its own for some types of weights: a program that searches one is made
-# though all its operators were made before.
+# A product that is searched for its largest has a kernel of its own for some types of weights: a program that searches
+# one is made though all its operators were made before.
 rm "$work/statistics"
 export TESSERA_VULKAN_KERNELS=cpu
 run 0 check --devices "$device" --mode compile --ops model --share 100000

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The page of tessera eval in a browser: it loads without an error, headings sort, and sentences can be chosen. Skipped (77)
-# where there is no Chromium.
+# The page of tessera eval in a browser: it loads without an error, headings sort, and sentences can be chosen. Skipped
+# (77) where there is no Chromium.
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# meson install, then a program outside the tree against what was installed. Runs only where the build's prefix lies inside
-# its own folder (tools/check configures it so): a test installs nothing elsewhere.
+# meson install, then a program outside the tree against what was installed. Runs only where the build's prefix lies
+# inside its own folder (tools/check configures it so): a test installs nothing elsewhere.
 #   BUILD_ROOT, PREFIX, LIBRARY_FOLDER  of the build
 set -u
 case $PREFIX in

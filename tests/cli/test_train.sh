@@ -179,7 +179,8 @@ rows "$work/whole" >"$work/rows"
 rows "$work/stopped" >"$work/rows.stopped"
 check 'SIGTERM: other rows' cmp -s "$work/rows" "$work/rows.stopped"
 
-# A folder belongs to one training: another leaves it as it is. There is nothing to resume from yet, however fast this is.
+# A folder belongs to one training: another leaves it as it is. There is nothing to resume from yet, however fast this
+# is.
 "$TESSERA" train $toy --steps 1000000 --save-every 1000000 --validate-every 1000000 --out "$work/busy" \
   >"$work/busy.out" 2>"$work/busy.err" &
 process=$!

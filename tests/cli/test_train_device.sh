@@ -5,8 +5,8 @@
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 
-# AddressSanitizer keeps what was freed for a while. A driver that runs on the CPU frees so much, from so many threads, that
-# thousands of submits would fill the machine; a small store keeps the process at 1.7 GB. Nothing else reads this.
+# AddressSanitizer keeps what was freed for a while. A driver that runs on the CPU frees so much, from so many threads,
+# that thousands of submits would fill the machine; a small store keeps the process at 1.7 GB. Nothing else reads this.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}quarantine_size_mb=8"
 
 "$TESSERA" devices 2>/dev/null | grep -q "^$1\\( \\|\$\\)" || {

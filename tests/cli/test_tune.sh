@@ -12,8 +12,8 @@ run 3 tune "$work/none" --device reference
 run 4 tune "$model" --device reference
 stderr_has 'nothing to choose from'
 
-# Of a backend whose times are known: one line in two that is a little faster in a form makes its class no faster, though that
-# form's sum is the least; one in two that is much faster does. A class that several programs have is one.
+# Of a backend whose times are known: one line in two that is a little faster in a form makes its class no faster,
+# though that form's sum is the least; one in two that is much faster does. A class that several programs have is one.
 real=${TESSERA_BACKEND_PATH-}
 TESSERA_BACKEND_PATH=$BACKENDS:$FAKE_FORMS
 export TESSERA_BACKEND_PATH

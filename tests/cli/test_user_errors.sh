@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What users get wrong: folders, settings, languages, texts. Each ends in a message that names the file and the reason, or
-# in a defined result, and never takes other sentences with it.
+# What users get wrong: folders, settings, languages, texts. Each ends in a message that names the file and the reason,
+# or in a defined result, and never takes other sentences with it.
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 

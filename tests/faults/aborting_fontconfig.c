@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fontconfig's FcFini as it behaves when fonts were installed since it was first asked for one: an assertion in it fails.
+ * fontconfig's FcFini as it behaves when fonts were installed since it was first asked for one: an assertion in it
+ * fails.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference as a backend `failing` with GPUs, so that `auto` takes them first: as many as TESSERA_FAILING_DEVICES says (1), each of
- * which is lost with run number TESSERA_FAILING_RUNS (never, if that is not set) of it.
+ * The reference as a backend `failing` with GPUs, so that `auto` takes them first: as many as TESSERA_FAILING_DEVICES
+ * says (1), each of which is lost with run number TESSERA_FAILING_RUNS (never, if that is not set) of it.
  */
 #include <dlfcn.h>
 #include <pthread.h>

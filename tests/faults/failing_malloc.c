@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loaded before a program: allocation number TESSERA_FAIL_AT (from 1 on) fails, with TESSERA_FAIL_ALL=1 each one from there on. At the end
- * of a process that was not ended by a signal, the number of allocations goes to the file TESSERA_FAIL_COUNT, if that is set.
+ * Loaded before a program: allocation number TESSERA_FAIL_AT (from 1 on) fails, with TESSERA_FAIL_ALL=1 each one from
+ * there on. At the end of a process that was not ended by a signal, the number of allocations goes to the file
+ * TESSERA_FAIL_COUNT, if that is set.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What the Vulkan backend keeps on disk is taken only where it is this user's own file: anything else is ignored, with the reason,
-# and nothing waits for it.
+# What the Vulkan backend keeps on disk is taken only where it is this user's own file: anything else is ignored, with
+# the reason, and nothing waits for it.
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A device that fails in the middle of a file: what is finished is printed, and the message says up to which line; where `auto` took
-# the device, another one takes its place, and the output is what it would have been.
+# A device that fails in the middle of a file: what is finished is printed, and the message says up to which line; where
+# `auto` took the device, another one takes its place, and the output is what it would have been.
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 

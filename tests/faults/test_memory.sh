@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Allocations that fail, one a run, evenly over all that a translation makes: the program ends with a message and exit code 5 (4 where
-# the system's loader had no memory for a library), or with the translation where the allocation was not needed. It never ends by
-# a signal.
+# Allocations that fail, one a run, evenly over all that a translation makes: the program ends with a message and exit
+# code 5 (4 where the system's loader had no memory for a library), or with the translation where the allocation was not
+# needed. It never ends by a signal.
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 

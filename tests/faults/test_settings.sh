@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Settings with values that make no sense are errors, whatever device is taken; and `auto` says why it takes the reference.
+# Settings with values that make no sense are errors, whatever device is taken; and `auto` says why it takes the
+# reference.
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 
 unset TESSERA_THREADS TESSERA_CPU_LEVEL TESSERA_BLAS TESSERA_DEVICE TESSERA_LOG TESSERA_BACKEND_PATH
 head -n 1 "$model/sample.en" >"$work/one.en"
 
-# refused CODE NAME VALUE EXPECTED: a translation on the device that auto takes ends with CODE and one message, which has the
-# variable, its value and what is expected.
+# refused CODE NAME VALUE EXPECTED: a translation on the device that auto takes ends with CODE and one message, which
+# has the variable, its value and what is expected.
 refused()
 {
   export "$2=$3"
@@ -58,7 +59,8 @@ ROWS
   unset TESSERA_PIPELINE_STATISTICS
 fi
 
-# Nothing but the reference, and why: no other backend; one that cannot be loaded; one whose devices are taken by name only.
+# Nothing but the reference, and why: no other backend; one that cannot be loaded; one whose devices are taken by name
+# only.
 export TESSERA_BACKEND_PATH="$BUILD_ROOT/backends/reference"
 if "$TESSERA" devices --names | grep -q -v '^reference:'; then
   echo 'this version is installed: its other backends are found, too'

@@ -14,8 +14,8 @@ enum { FAMILY_VOCABULARY = 131, FAMILY_D_MODEL = 48 };
 enum { N_FAMILY_CONFIGS = 19 };
 extern const char *const family_configs[N_FAMILY_CONFIGS];
 
-/* Writes the folder of a configuration: first its config.json alone, then all of it, as the library writes it. Fails the
- * test if that does not work, or what is read again differs. */
+/* Writes the folder of a configuration: first its config.json alone, then all of it, as the library writes it. Fails
+ * the test if that does not work, or what is read again differs. */
 void write_family(const char *folder, const char *config);
 
 #endif

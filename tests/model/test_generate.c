@@ -152,8 +152,8 @@ static void test_batches_equal_single_sentences(void **state)
   }
 }
 
-/* A batch of all sentences on a device, against one sentence at a time on another. Returns 1 if there were fewer rows in
- * the end. */
+/* A batch of all sentences on a device, against one sentence at a time on another. Returns 1 if there were fewer rows
+ * in the end. */
 static int32_t check_fewer_rows(const fixture *f, const char *device, int32_t eos, const batch *b,
                                 const tsr_generate_options *options, const tsr_generation *y)
 {

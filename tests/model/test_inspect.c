@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looking into a forward pass, and the times of lines. That the values are right is for the recorded cases to say; here:
- * names and shapes, padding, and what must hold of any model.
+ * Looking into a forward pass, and the times of lines. That the values are right is for the recorded cases to say;
+ * here: names and shapes, padding, and what must hold of any model.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -117,9 +117,10 @@ static void test_programs(void **state)
   close_setup(&s);
 }
 
-/* A unit is 1/127 of a row's largest, some 1/40 of its root mean square; its rounding errs by 1/sqrt(12) of that, in both factors
- * of each product: 1 %; a chain of a dozen products some 4 %. Devices differ from each other in the few elements that lie at a
- * tie. */
+/* A unit is 1/127 of a row's largest, some 1/40 of its root mean square; its rounding errs by 1/sqrt(12) of that, in
+ * both factors
+ * of each product: 1 %; a chain of a dozen products some 4 %. Devices differ from each other in the few elements that
+ * lie at a tie. */
 static void test_beside_f32(void **state)
 {
   const fixture *f = *state;

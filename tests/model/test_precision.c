@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models in 16 bits: which lines are narrow, in which type keys and values are kept, and the results beside those of f32.
+ * Models in 16 bits: which lines are narrow, in which type keys and values are kept, and the results beside those of
+ * f32.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -34,7 +35,8 @@ static int32_t narrow_lines(const tsr_program *program, int32_t op, int32_t *all
   return n;
 }
 
-/* Who asks for a type of 16 bits asks for narrow products, and with f16 for narrow attention; as stored asks for nothing. */
+/* Who asks for a type of 16 bits asks for narrow products, and with f16 for narrow attention; as stored asks for
+ * nothing. */
 static void test_programs(void **state)
 {
   const fixture *f = *state;
@@ -142,8 +144,8 @@ static void test_states(void **state)
   assert_int_equal(states_of(f, "reference", TSR_F16), TSR_F32);
 }
 
-/* Caches of 16 bits are moved, widened and reordered without a bit lost: a sentence alone gives what it gives in a batch.
- * They take half the memory. */
+/* Caches of 16 bits are moved, widened and reordered without a bit lost: a sentence alone gives what it gives in a
+ * batch. They take half the memory. */
 static void check_generations(const fixture *f, const char *device, const tsr_transformer_options *options)
 {
   for (int32_t beam = 1; beam <= 3; beam += 2) {
@@ -186,8 +188,9 @@ static void test_generations(void **state)
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-/* A factor errs by at most 2^-10, or 2^-7, cut off: some 60 % of that in the root mean square. Two factors of each of a dozen
- * products in a chain, as if all were of one sign: 1.5 % of f16, 12 % of bf16. Keys and values that are kept are rounded once
+/* A factor errs by at most 2^-10, or 2^-7, cut off: some 60 % of that in the root mean square. Two factors of each of a
+ * dozen products in a chain, as if all were of one sign: 1.5 % of f16, 12 % of bf16. Keys and values that are kept are
+ * rounded once
  * more, to the nearest: that is within the same. */
 static const struct {
   tsr_dtype type;
@@ -238,8 +241,8 @@ static double square(double x)
   return x * x;
 }
 
-/* What a search made of a sentence beside the logits that f32 gives for it, [n_ids, V]: of greedy search how far each token is
- * from the best, of beam search how far a token's mean log-probability is off. */
+/* What a search made of a sentence beside the logits that f32 gives for it, [n_ids, V]: of greedy search how far each
+ * token is from the best, of beam search how far a token's mean log-probability is off. */
 static void add_errors(const tsr_generate_options *options, const tsr_hypothesis *h, const float *logits, int32_t v,
                        errors *e)
 {
@@ -265,8 +268,8 @@ static void add_errors(const tsr_generate_options *options, const tsr_hypothesis
   }
 }
 
-/* An error of a token's log-probability, and of its distance from the best, is the difference of two of logits: at most twice
- * theirs in the root mean square. */
+/* An error of a token's log-probability, and of its distance from the best, is the difference of two of logits: at most
+ * twice theirs in the root mean square. */
 static void check_search(const setup *s, const setup *exact, const batch *b, const tsr_generate_options *options,
                          double allowed, const char *name)
 {
@@ -291,8 +294,9 @@ static void check_search(const setup *s, const setup *exact, const batch *b, con
   }
 }
 
-/* Searches with caches of 16 bits, on each device that keeps them so, give what f32 gives but for the roundings: as their rows
- * are written, read, widened, reordered and, when sentences end, moved; with a shortlist, whose weights are a state, too. */
+/* Searches with caches of 16 bits, on each device that keeps them so, give what f32 gives but for the roundings: as
+ * their rows are written, read, widened, reordered and, when sentences end, moved; with a shortlist, whose weights are
+ * a state, too. */
 static void check_searches(const fixture *f, const char *device, const setup *exact, int32_t which)
 {
   const int32_t vocabulary = tsr_model_config(exact->model)->target_vocabulary;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outputs that go on from a given beginning, and alternatives at a place, on every device: what is found is held against
- * teacher forcing.
+ * Outputs that go on from a given beginning, and alternatives at a place, on every device: what is found is held
+ * against teacher forcing.
  */
 #include <math.h>
 #include <setjmp.h>

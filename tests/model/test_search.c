@@ -86,7 +86,8 @@ static void test_repetition_penalty(void **state)
   check_filter(&options, &(tsr_filter_row){.ids = ids, .length = 5}, expected);
   options.repetition_penalty = 0.5f;
   assert_true(tsr_filter_may_raise(&options));
-  /* Of tokens of the source the penalty is the other way round; tokens that the vocabulary lacks do not matter. Token 2 is
+  /* Of tokens of the source the penalty is the other way round; tokens that the vocabulary lacks do not matter. Token 2
+   * is
    * in both: 0.5 * 2 / 2. */
   static const int32_t source[] = {2, 3, 50};
   static const float both[V] = {1.0f, -4.0f, 0.5f, -0.25f, 1.0f, -1.0f, 3.0f, -3.0f, 0.0f, 2.0f};
@@ -214,7 +215,8 @@ static void test_marian_beam(void **state)
   assert_int_equal(beam.open, 1);
   step(&beam, first, first_tokens, 2); /* 5 and 6 go on; </s> has -2 / 1 */
   assert_int_equal(beam.n_finished, 1);
-  /* Two places are left. Sums: 5 5 -2.5, 5 6 -2.75, then 6 5 -3.25, 5 </s> -3.5, 6 </s> -3.5: the ends come too late. */
+  /* Two places are left. Sums: 5 5 -2.5, 5 6 -2.75, then 6 5 -3.25, 5 </s> -3.5, 6 </s> -3.5: the ends come too
+   * late. */
   step(&beam, second, second_tokens, 2);
   assert_int_equal(beam.n_finished, 1);
   assert_int_equal(tsr_beam_ids(&beam, 1)[2], 6);
@@ -284,8 +286,8 @@ static void test_patience_and_ends(void **state)
     tsr_beam beam;
     assert_int_equal(tsr_beam_init(&beam, &options, 5, NULL), TSR_OK);
     int32_t steps = 0;
-    /* First step: </s> ends, 5 goes on, the other end is of rank 2 = N and dropped, 6 goes on. Then, with sums -1.25 and
-     * -1.75: 5 </s> -2.25, 5 5 -2.5; so one hypothesis ends in each step. */
+    /* First step: </s> ends, 5 goes on, the other end is of rank 2 = N and dropped, 6 goes on. Then, with sums -1.25
+     * and -1.75: 5 </s> -2.25, 5 5 -2.5; so one hypothesis ends in each step. */
     while (!beam.done && steps < 10) {
       int32_t parents[2];
       assert_int_equal(tsr_beam_advance(&beam, K, values, tokens, parents), TSR_OK);
@@ -367,7 +369,8 @@ static void test_drawing(void **state)
   assert_int_equal(counts[2], 0);
 }
 
-/* A draw hangs on nothing but its place: neither on the order of the candidates nor on those that are no longer there. */
+/* A draw hangs on nothing but its place: neither on the order of the candidates nor on those that are no longer
+ * there. */
 static void test_draws_stay(void **state)
 {
   (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a trainer does when numbers cease to be finite, what it tells about layers, the loss without training's additions,
- * and what a step costs the device.
+ * What a trainer does when numbers cease to be finite, what it tells about layers, the loss without training's
+ * additions, and what a step costs the device.
  */
 #include <math.h>
 #include <setjmp.h>

@@ -77,7 +77,8 @@ void training_batch_free(training_batch *batch);
 
 tsr_step_control training_control(int64_t step, uint64_t seed);
 
-/* The largest difference within a parameter, relative to the largest magnitude there; least: magnitudes below that count
+/* The largest difference within a parameter, relative to the largest magnitude there; least: magnitudes below that
+ * count
  * as it. *where: the parameter it is in, or NULL. */
 double training_difference(const training *t, const float *a, const float *b, double least, const char **where);
 

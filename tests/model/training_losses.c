@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * training_losses DEVICE: the first hundred training losses of a model of 2 + 2 layers, dropout on, on DEVICE and on the
+ * training_losses DEVICE: the first hundred training losses of a model of 2 + 2 layers, dropout on, on DEVICE and on
+ * the
  * cpu backend: within 1e-3 of each other, relative, and run to run the same bits on DEVICE. Exit code 77 (skipped)
  * without the device.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of backends share that compute neighbouring lines as one: products and their largest columns, of data of many
- * kinds, and how what the lines give as one compares with what they give one by one.
+ * What the tests of backends share that compute neighbouring lines as one: products and their largest columns, of data
+ * of many kinds, and how what the lines give as one compares with what they give one by one.
  */
 #ifndef TESSERA_TESTS_JOINED_H
 #define TESSERA_TESTS_JOINED_H

@@ -47,8 +47,8 @@ apt_state()
   fi
 }
 
-# fetch_swiftshader AGAIN: fetches SwiftShader, which Debian has inside chromium-common, into the user's cache, with "yes"
-# even if it is there; prints its manifest, or nothing if it cannot be had. Logs into build-logs/swiftshader.log.
+# fetch_swiftshader AGAIN: fetches SwiftShader, which Debian has inside chromium-common, into the user's cache, with
+# "yes" even if it is there; prints its manifest, or nothing if it cannot be had. Logs into build-logs/swiftshader.log.
 fetch_swiftshader()
 {
   cache=$user_cache/swiftshader
@@ -61,8 +61,8 @@ fetch_swiftshader()
   if [ "$(id -u)" = 0 ]; then
     sandbox='-o APT::Sandbox::User=root'
   fi
-  # Within the cache, so that each file is there in one step. What is hours old is of a run that was killed; others may be at it.
-  # shellcheck disable=SC2086
+  # Within the cache, so that each file is there in one step. What is hours old is of a run that was killed; others may
+  # be at it. shellcheck disable=SC2086
   if (
     mkdir -p "$cache" && find "$cache" -maxdepth 1 -name 'part.*' -mmin +180 -exec rm -rf {} + || exit 1
     part=$(mktemp -d "$cache/part.XXXXXX") || exit 1
@@ -93,9 +93,9 @@ why_not()
   fi
 }
 
-# on_chip VENDOR CHIP PROGRAM ARGUMENT...: replaces this shell by the program, run by the folder's loader on that driver. VENDOR
-# lavapipe executes (CHIP counts for nothing); what a program computes on the others is not there: submits succeed and
-# memory stays as it was.
+# on_chip VENDOR CHIP PROGRAM ARGUMENT...: replaces this shell by the program, run by the folder's loader on that
+# driver. VENDOR lavapipe executes (CHIP counts for nothing); what a program computes on the others is not there:
+# submits succeed and memory stays as it was.
 on_chip()
 {
   vendor=$1
@@ -131,8 +131,8 @@ on_chip()
   exec "$drivers/usr/lib64/ld-linux-x86-64.so.2" --inhibit-cache --library-path "$libraries" "$@"
 }
 
-# export_backends FOLDER: a program that the drivers' loader runs cannot tell where it lies; it is told where a build's backends
-# are.
+# export_backends FOLDER: a program that the drivers' loader runs cannot tell where it lies; it is told where a build's
+# backends are.
 export_backends()
 {
   backends=

@@ -4,11 +4,14 @@
 #
 #     table.py table|every|json|against|update RESULTS RECORD SECONDS whole|limited CHIPS
 #
-# CHIPS: lines "VENDOR CHIP". RESULTS has for each chip VENDOR-CHIP.json (lines that backends/vulkan/statistics.c writes), .log and .code of the program
-# ("-": it did not come to an end); or .skipped, the reason. limited: not all programs were compiled. RECORD has a line for each pipeline, named by its form and its variant, and a column for each chip: the
-# occupancy of the worst specialisation, in the driver's own unit, or "-" where the pipeline is never made there. Spills
-# that are put up with stand behind it: "8!3". Below, a line "+ NAME: .." has for each pipeline a digest of each specialisation of
-# which its figures are the worst; which these are depends on the programs, so others are not held against them.
+# CHIPS: lines "VENDOR CHIP". RESULTS has for each chip VENDOR-CHIP.json (lines that backends/vulkan/statistics.c
+# writes), .log and .code of the program ("-": it did not come to an end); or .skipped, the reason. limited: not all
+# programs were compiled. RECORD has a line for each pipeline, named by its form and its variant, and a column for each
+# chip: the occupancy of the worst specialisation, in the driver's own unit, or "-" where the pipeline is never made
+# there. Spills
+# that are put up with stand behind it: "8!3". Below, a line "+ NAME: .." has for each pipeline a digest of each
+# specialisation of which its figures are the worst; which these are depends on the programs, so others are not held
+# against them.
 import json
 import os
 import sys

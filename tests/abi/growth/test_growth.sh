@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# test_growth.sh TESSERA MODEL BACKENDS PROGRAM..: programs that were compiled with other headers than the library translate
-# as `tessera` does.
+# test_growth.sh TESSERA MODEL BACKENDS PROGRAM..: programs that were compiled with other headers than the library
+# translate as `tessera` does.
 set -eu
 tessera=$1
 model=$2

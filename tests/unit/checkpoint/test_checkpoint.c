@@ -444,8 +444,8 @@ static void test_shards(void **state)
   remove_temporary_folder(folder);
 }
 
-/* Files that are written to after they were opened: each tensor gives its elements or an error that names the file, never a
- * signal; and what was written to is noticed even where nothing is missing. */
+/* Files that are written to after they were opened: each tensor gives its elements or an error that names the file,
+ * never a signal; and what was written to is noticed even where nothing is missing. */
 static void test_files_that_change(void **state)
 {
   (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bounds of the conformance tests where they decide between something and nothing: which of topk's indices are held, and
- * what follows from an operand without a bound.
+ * The bounds of the conformance tests where they decide between something and nothing: which of topk's indices are
+ * held, and what follows from an operand without a bound.
  */
 #include <math.h>
 #include <setjmp.h>

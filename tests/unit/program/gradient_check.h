@@ -57,8 +57,8 @@ typedef struct gradient_report {
 int gradient_setup(void **state);
 int gradient_teardown(void **state);
 
-/* Fails the test, with the case's name, the leaf and the element, where a gradient differs from the differences, or from
- * that of the same program with parts of it computed once more. */
+/* Fails the test, with the case's name, the leaf and the element, where a gradient differs from the differences, or
+ * from that of the same program with parts of it computed once more. */
 gradient_report gradient_check(tsr_device *device, const gradient_case *c, uint64_t seed);
 
 /* The gradient of factor * sum(loss) with respect to one leaf. */

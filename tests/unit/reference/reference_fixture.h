@@ -30,7 +30,8 @@ typedef struct fixture {
   unsigned char bytes[FIXTURE_BYTES]; /* what goes into the buffer, and after the run what came out */
 } fixture;
 
-/* Two arguments from a list: EXTENTS(2, 3) is a rank and its extents; VALUES, BYTES and IDS are a count and its elements. */
+/* Two arguments from a list: EXTENTS(2, 3) is a rank and its extents; VALUES, BYTES and IDS are a count and its
+ * elements. */
 #define EXTENTS(...)                                                                                                   \
   (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[])                                     \
   {                                                                                                                    \

@@ -96,7 +96,8 @@ static void test_matmul_i8(void **state)
 {
   (void)state;
   fixture_begin(&f);
-  /* One unit of a is worth 1: 127, 2 (2.5), 4 (3.5), 0 (-0.5), -2 (-1.5). Columns of b: 127 + 20 + 400 - 250, 4 and -16002. */
+  /* One unit of a is worth 1: 127, 2 (2.5), 4 (3.5), 0 (-0.5), -2 (-1.5). Columns of b: 127 + 20 + 400 - 250, 4 and
+   * -16002. */
   const int32_t a = fixture_f32(&f, EXTENTS(2, 5), VALUES(127, 2.5f, 3.5f, -0.5f, -1.5f, 0, 0, -0.0f, 0, 0));
   const int32_t b = fixture_i8(&f, EXTENTS(5, 3), BYTES(1, 0, -128, 10, 1, 127, 100, 0, 0, 1, 1, 1, 125, -1, 0));
   const int32_t scales = fixture_f32(&f, EXTENTS(3), VALUES(1, 0.5f, -2));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * backends/reference: every gradient operator against central differences. For random c the scalar sum c y, accumulated in
- * double over the f32 results y of the forward operator, is differentiated by the four-point rule
+ * backends/reference: every gradient operator against central differences. For random c the scalar sum c y, accumulated
+ * in double over the f32 results y of the forward operator, is differentiated by the four-point rule
  *
  *     (8 (L(x + h) - L(x - h)) - (L(x + 2h) - L(x - 2h))) / 12h,
  *
- * and the gradient operator is run with dy = c. Operands lie on a grid on which x +- 2h is exact. The rule itself errs by
- * h^4 / 30 times the fifth derivative, some 1e-6; the rounding of y by 2^-24 / h of it, some 1e-6 too.
+ * and the gradient operator is run with dy = c. Operands lie on a grid on which x +- 2h is exact. The rule itself errs
+ * by h^4 / 30 times the fifth derivative, some 1e-6; the rounding of y by 2^-24 / h of it, some 1e-6 too.
  */
 #include "tests/unit/reference/reference_fixture.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * backends/reference: dropout, the loss, the optimiser and the operators beside them, against values worked out by hand,
- * another writing of Philox, and the recurrences of the papers; and what they make of NaN, infinities and labels that are
- * none.
+ * backends/reference: dropout, the loss, the optimiser and the operators beside them, against values worked out by
+ * hand, another writing of Philox, and the recurrences of the papers; and what they make of NaN, infinities and labels
+ * that are none.
  */
 #include "core/base/philox.h"
 #include "tests/unit/reference/reference_fixture.h"

@@ -412,7 +412,8 @@ static void test_broken_folders(void **state)
   remove_temporary_folder(folder);
 }
 
-/* ---- texts that are far too long ---------------------------------------------------------------------------------- */
+/* ---- texts that are far too long
+ * ---------------------------------------------------------------------------------- */
 
 enum { LONG_TEXT = 270000, MOST = 256 };
 
@@ -437,8 +438,8 @@ static size_t write_long_text(int kind, char *text)
   return size;
 }
 
-/* What is kept of a text whose end nobody tokenizes is what would be kept of the whole. 0: the text makes few tokens (letters that the
- * tokenizer does not know are one), and is tokenized to its end. */
+/* What is kept of a text whose end nobody tokenizes is what would be kept of the whole. 0: the text makes few tokens
+ * (letters that the tokenizer does not know are one), and is tokenized to its end. */
 static int check_long_text(const char *name, const tsr_tokenizer *tokenizer, const char *text, size_t size)
 {
   int32_t *ids, *empty, n_ids, n_empty;

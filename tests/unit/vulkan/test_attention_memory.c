@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention never holds its scores: what a device sets aside for a line of 8,192 queries and keys and 8 heads stays below
- * 64 MB, in each form of the kernels, and so do the parts that one query's keys are split into. Programs are compiled, not
- * run.
+ * Attention never holds its scores: what a device sets aside for a line of 8,192 queries and keys and 8 heads stays
+ * below 64 MB, in each form of the kernels, and so do the parts that one query's keys are split into. Programs are
+ * compiled, not run.
  *
  * Without a device: skipped.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * C and GLSL share their contract (shaders/contract): what the shaders that the backend has were compiled to lies as the
- * planners' structs do, a contract by which it would not is told of, and no shader has one of its own.
+ * C and GLSL share their contract (shaders/contract): what the shaders that the backend has were compiled to lies as
+ * the planners' structs do, a contract by which it would not is told of, and no shader has one of its own.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +46,8 @@
 #include "shaders/reflect.h"
 #include "tests/unit/vulkan/contract/example.h"
 
-/* Variants whose names begin so, and the bytes of their push constants in C; a longer name stands before its beginning. */
+/* Variants whose names begin so, and the bytes of their push constants in C; a longer name stands before its
+ * beginning. */
 static const struct family {
   const char *name;
   size_t bytes;
@@ -93,8 +94,9 @@ static size_t bytes_in_c(const char *variant)
   return 0;
 }
 
-/* All members of a block are of four bytes or made of such, and lie one right behind the other in the module (shader_reflect)
- * as they do in C. They come from one list, so that they are the same if the blocks end at the same byte. */
+/* All members of a block are of four bytes or made of such, and lie one right behind the other in the module
+ * (shader_reflect) as they do in C. They come from one list, so that they are the same if the blocks end at the same
+ * byte. */
 static void test_every_variant_has_the_block_of_its_struct(void **state)
 {
   (void)state;

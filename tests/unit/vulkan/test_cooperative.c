@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which products the Vulkan backend gives to cooperative matrices, and how it cuts them up for devices of every kind that
+ * Which products the Vulkan backend gives to cooperative matrices, and how it cuts them up for devices of every kind
+ * that
  * has them: the planner alone, told what such a device can do.
  */
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What drivers do rarely: every call of a device's life fails once, in turn. The backend is linked into the test, which puts
- * itself between it and the driver.
+ * What drivers do rarely: every call of a device's life fails once, in turn. The backend is linked into the test, which
+ * puts itself between it and the driver.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -200,7 +200,8 @@ static void test_device_lost(void **state)
   }
 }
 
-/* A run of several submits of which one fails leaves nothing under way: whoever is told writes into its buffers next. */
+/* A run of several submits of which one fails leaves nothing under way: whoever is told writes into its buffers
+ * next. */
 static void test_half_a_run(void **state)
 {
   (void)state;
@@ -303,8 +304,8 @@ static VkPipeline get_number(tsr_backend_device *device, uint32_t constant)
   return pipeline;
 }
 
-/* Pipelines that no executable has are released, the oldest first, so that a process that compiles for hours (all cases in all
- * forms) does not keep them all; those of executables stay. */
+/* Pipelines that no executable has are released, the oldest first, so that a process that compiles for hours (all cases
+ * in all forms) does not keep them all; those of executables stay. */
 static void test_released_pipelines(void **state)
 {
   (void)state;

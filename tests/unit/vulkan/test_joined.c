@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The Vulkan backend computes some neighbouring lines as one. What they give must be what they give one by one, with the
- * option that keeps them apart. Lines that were joined with the next show by their time, 0.
+ * The Vulkan backend computes some neighbouring lines as one. What they give must be what they give one by one, with
+ * the option that keeps them apart. Lines that were joined with the next show by their time, 0.
  *
  * Without a device: skipped.
  */
@@ -80,7 +80,8 @@ static int32_t build_norms_kept(chain *c, int64_t R, int64_t C)
   return 2;
 }
 
-/* The norm's gain is a view of the sum: not joined. Nor is a norm that reads the sum turned, or a sum of whole numbers. */
+/* The norm's gain is a view of the sum: not joined. Nor is a norm that reads the sum turned, or a sum of whole
+ * numbers. */
 static int32_t build_norms_apart(chain *c, int64_t R, int64_t C)
 {
   tsr_program *p = c->program;
@@ -109,8 +110,8 @@ static int32_t build_residuals(chain *c, int64_t R, int64_t C)
   return 3;
 }
 
-/* Not joined: a residual that is no plain matrix, a result that is needed later, a sum that goes into a norm alone (that
- * is joined instead), and one with itself. */
+/* Not joined: a residual that is no plain matrix, a result that is needed later, a sum that goes into a norm alone
+ * (that is joined instead), and one with itself. */
 static int32_t build_residuals_apart(chain *c, int64_t R, int64_t C)
 {
   tsr_program *p = c->program;
@@ -143,8 +144,8 @@ static int32_t build_layers(chain *c, int64_t R, int64_t C)
   return 2;
 }
 
-/* Products with weights of i8 that quantise the same rows, once for all, until something else is written to where those, or what
- * they became, lie. No lines become one here. */
+/* Products with weights of i8 that quantise the same rows, once for all, until something else is written to where
+ * those, or what they became, lie. No lines become one here. */
 static int32_t build_quantised(chain *c, int64_t R, int64_t C)
 {
   tsr_program *p = c->program;
@@ -218,7 +219,8 @@ static void run_chain(tsr_device *device, const chain *c, int32_t keep_all, floa
   tsr_executable_destroy(executable);
 }
 
-/* exact: bit by bit. Else there are the same sums in the same order, but a compiler may round once where a product is added to. */
+/* exact: bit by bit. Else there are the same sums in the same order, but a compiler may round once where a product is
+ * added to. */
 static void compare_chain(const pair *devices, const char *name, build_fn build, int exact, int64_t rows,
                           int64_t columns)
 {

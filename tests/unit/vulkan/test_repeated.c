@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows that several products with weights of i8 read are quantised for the first of them, and lie in scratch for the others:
- * what the Vulkan backend plans, dispatch by dispatch, and that it plans them again as soon as the rows, or scratch, may be
- * others.
+ * Rows that several products with weights of i8 read are quantised for the first of them, and lie in scratch for the
+ * others: what the Vulkan backend plans, dispatch by dispatch, and that it plans them again as soon as the rows, or
+ * scratch, may be others.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -24,8 +24,9 @@ typedef struct plugin_fixture {
   char message[1024]; /* the last error */
 } plugin_fixture;
 
-/* Loads the plugin and starts it; skips the test where there is no device. NAME=VALUE pairs, ended by NULL, set options. Unless
- * they say otherwise the validation layer is on where it is installed, and the cache on disk is left alone. */
+/* Loads the plugin and starts it; skips the test where there is no device. NAME=VALUE pairs, ended by NULL, set
+ * options. Unless they say otherwise the validation layer is on where it is installed, and the cache on disk is left
+ * alone. */
 void plugin_open(plugin_fixture *plugin, ...);
 
 /* The same for a backend that is linked into the test. */
@@ -34,8 +35,8 @@ void plugin_open_linked(plugin_fixture *plugin, tsr_backend_query_fn query, ...)
 /* Stops and unloads; fails the test if the validation layer had something to say. */
 void plugin_close(plugin_fixture *plugin);
 
-/* A chain of additions: x[i + 1] = x[i] + x[i], n of them over vectors of `extent` f32, all in one buffer: x[0] at its start,
- * the others taking turns in two places, as a memory plan would have it, and the last one behind those. */
+/* A chain of additions: x[i + 1] = x[i] + x[i], n of them over vectors of `extent` f32, all in one buffer: x[0] at its
+ * start, the others taking turns in two places, as a memory plan would have it, and the last one behind those. */
 typedef struct chain {
   const tsr_backend *table;
   int32_t n;
