@@ -9,10 +9,10 @@
 
 #include "kernel.h"
 
-#define cpu_dropout_of      CPU_AT_LEVEL(cpu_dropout_of)
-#define cpu_dropout_halves  CPU_AT_LEVEL(cpu_dropout_halves)
-#define cpu_dropout_factors CPU_AT_LEVEL(cpu_dropout_factors)
-#define cpu_dropout_row     CPU_AT_LEVEL(cpu_dropout_row)
+#define cpu_dropout_of      CPU_WITH_VECTORS(cpu_dropout_of)
+#define cpu_dropout_halves  CPU_WITH_VECTORS(cpu_dropout_halves)
+#define cpu_dropout_factors CPU_WITH_VECTORS(cpu_dropout_factors)
+#define cpu_dropout_row     CPU_WITH_VECTORS(cpu_dropout_row)
 
 enum { CPU_DROPOUT_ROUNDS = 10, CPU_DROPOUT_BLOCK = 8 /* elements */ };
 

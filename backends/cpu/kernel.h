@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the kernels share. Files that include this are compiled once per instruction level (meson.build), each time
- * with CPU_LEVEL, the level's name, and CPU_LANES, the width of its vectors.
+ * What the kernels share. Files that include this are compiled several times (meson.build), each time with CPU_VECTORS,
+ * the name of a set of vector instructions, and CPU_LANES, the width of its vectors. Those that make products of i8 are
+ * compiled once per instruction level, with CPU_LEVEL, its name, too: some levels have the vectors of another one, and
+ * instructions for such products besides.
  *
  * A kernel computes one line. It relies on the rules of ops.h, which the host has checked, and asserts those that it
  * builds on. Work is cut into tasks by shape alone, never by the number of threads, and each task computes its
@@ -17,9 +19,10 @@
 #include "program.h"
 #include "vector.h"
 
-/* Each level has its own set of all functions that are not static. */
-#define CPU_JOIN_(name, level) name##_##level
-#define CPU_JOIN(name, level)  CPU_JOIN_(name, level)
+/* Functions that are not static are there once per set of vectors, or once per level. */
+#define CPU_JOIN_(name, set)   name##_##set
+#define CPU_JOIN(name, set)    CPU_JOIN_(name, set)
+#define CPU_WITH_VECTORS(name) CPU_JOIN(name, CPU_VECTORS)
 #define CPU_AT_LEVEL(name)     CPU_JOIN(name, CPU_LEVEL)
 
 #define cpu_operators                  CPU_AT_LEVEL(cpu_operators)
@@ -28,45 +31,45 @@
 #define cpu_prepare_matmul_topk        CPU_AT_LEVEL(cpu_prepare_matmul_topk)
 #define cpu_prepare_matmul_log_topk    CPU_AT_LEVEL(cpu_prepare_matmul_log_topk)
 #define cpu_run_matmul_topk            CPU_AT_LEVEL(cpu_run_matmul_topk)
-#define cpu_run_softmax                CPU_AT_LEVEL(cpu_run_softmax)
-#define cpu_run_log_softmax            CPU_AT_LEVEL(cpu_run_log_softmax)
-#define cpu_run_layernorm              CPU_AT_LEVEL(cpu_run_layernorm)
-#define cpu_run_add_layernorm          CPU_AT_LEVEL(cpu_run_add_layernorm)
-#define cpu_run_rmsnorm                CPU_AT_LEVEL(cpu_run_rmsnorm)
-#define cpu_run_mask                   CPU_AT_LEVEL(cpu_run_mask)
-#define cpu_run_add                    CPU_AT_LEVEL(cpu_run_add)
-#define cpu_run_mul                    CPU_AT_LEVEL(cpu_run_mul)
-#define cpu_run_activation             CPU_AT_LEVEL(cpu_run_activation)
-#define cpu_run_embedding              CPU_AT_LEVEL(cpu_run_embedding)
-#define cpu_run_copy                   CPU_AT_LEVEL(cpu_run_copy)
-#define cpu_run_append                 CPU_AT_LEVEL(cpu_run_append)
-#define cpu_run_update                 CPU_AT_LEVEL(cpu_run_update)
-#define cpu_run_gather                 CPU_AT_LEVEL(cpu_run_gather)
-#define cpu_run_topk                   CPU_AT_LEVEL(cpu_run_topk)
-#define cpu_run_reduce_sum             CPU_AT_LEVEL(cpu_run_reduce_sum)
-#define cpu_prepare_rows               CPU_AT_LEVEL(cpu_prepare_rows)
-#define cpu_prepare_mask               CPU_AT_LEVEL(cpu_prepare_mask)
-#define cpu_prepare_attention          CPU_AT_LEVEL(cpu_prepare_attention)
-#define cpu_run_attention              CPU_AT_LEVEL(cpu_run_attention)
-#define cpu_prepare_attention_gradient CPU_AT_LEVEL(cpu_prepare_attention_gradient)
-#define cpu_run_attention_gradient     CPU_AT_LEVEL(cpu_run_attention_gradient)
-#define cpu_prepare_norm_gradient      CPU_AT_LEVEL(cpu_prepare_norm_gradient)
-#define cpu_prepare_relative_gradient  CPU_AT_LEVEL(cpu_prepare_relative_gradient)
-#define cpu_prepare_sum_of_squares     CPU_AT_LEVEL(cpu_prepare_sum_of_squares)
-#define cpu_run_softmax_gradient       CPU_AT_LEVEL(cpu_run_softmax_gradient)
-#define cpu_run_cross_entropy          CPU_AT_LEVEL(cpu_run_cross_entropy)
-#define cpu_run_cross_entropy_gradient CPU_AT_LEVEL(cpu_run_cross_entropy_gradient)
-#define cpu_run_norm_gradient          CPU_AT_LEVEL(cpu_run_norm_gradient)
-#define cpu_run_activation_gradient    CPU_AT_LEVEL(cpu_run_activation_gradient)
-#define cpu_run_mask_gradient          CPU_AT_LEVEL(cpu_run_mask_gradient)
-#define cpu_run_relative_gradient      CPU_AT_LEVEL(cpu_run_relative_gradient)
-#define cpu_run_dropout                CPU_AT_LEVEL(cpu_run_dropout)
-#define cpu_run_scatter_add            CPU_AT_LEVEL(cpu_run_scatter_add)
-#define cpu_run_concat                 CPU_AT_LEVEL(cpu_run_concat)
-#define cpu_run_sum_of_squares         CPU_AT_LEVEL(cpu_run_sum_of_squares)
-#define cpu_run_adam                   CPU_AT_LEVEL(cpu_run_adam)
-#define cpu_activate_row               CPU_AT_LEVEL(cpu_activate_row)
-#define cpu_widen_row                  CPU_AT_LEVEL(cpu_widen_row)
+#define cpu_run_softmax                CPU_WITH_VECTORS(cpu_run_softmax)
+#define cpu_run_log_softmax            CPU_WITH_VECTORS(cpu_run_log_softmax)
+#define cpu_run_layernorm              CPU_WITH_VECTORS(cpu_run_layernorm)
+#define cpu_run_add_layernorm          CPU_WITH_VECTORS(cpu_run_add_layernorm)
+#define cpu_run_rmsnorm                CPU_WITH_VECTORS(cpu_run_rmsnorm)
+#define cpu_run_mask                   CPU_WITH_VECTORS(cpu_run_mask)
+#define cpu_run_add                    CPU_WITH_VECTORS(cpu_run_add)
+#define cpu_run_mul                    CPU_WITH_VECTORS(cpu_run_mul)
+#define cpu_run_activation             CPU_WITH_VECTORS(cpu_run_activation)
+#define cpu_run_embedding              CPU_WITH_VECTORS(cpu_run_embedding)
+#define cpu_run_copy                   CPU_WITH_VECTORS(cpu_run_copy)
+#define cpu_run_append                 CPU_WITH_VECTORS(cpu_run_append)
+#define cpu_run_update                 CPU_WITH_VECTORS(cpu_run_update)
+#define cpu_run_gather                 CPU_WITH_VECTORS(cpu_run_gather)
+#define cpu_run_topk                   CPU_WITH_VECTORS(cpu_run_topk)
+#define cpu_run_reduce_sum             CPU_WITH_VECTORS(cpu_run_reduce_sum)
+#define cpu_prepare_rows               CPU_WITH_VECTORS(cpu_prepare_rows)
+#define cpu_prepare_mask               CPU_WITH_VECTORS(cpu_prepare_mask)
+#define cpu_prepare_attention          CPU_WITH_VECTORS(cpu_prepare_attention)
+#define cpu_run_attention              CPU_WITH_VECTORS(cpu_run_attention)
+#define cpu_prepare_attention_gradient CPU_WITH_VECTORS(cpu_prepare_attention_gradient)
+#define cpu_run_attention_gradient     CPU_WITH_VECTORS(cpu_run_attention_gradient)
+#define cpu_prepare_norm_gradient      CPU_WITH_VECTORS(cpu_prepare_norm_gradient)
+#define cpu_prepare_relative_gradient  CPU_WITH_VECTORS(cpu_prepare_relative_gradient)
+#define cpu_prepare_sum_of_squares     CPU_WITH_VECTORS(cpu_prepare_sum_of_squares)
+#define cpu_run_softmax_gradient       CPU_WITH_VECTORS(cpu_run_softmax_gradient)
+#define cpu_run_cross_entropy          CPU_WITH_VECTORS(cpu_run_cross_entropy)
+#define cpu_run_cross_entropy_gradient CPU_WITH_VECTORS(cpu_run_cross_entropy_gradient)
+#define cpu_run_norm_gradient          CPU_WITH_VECTORS(cpu_run_norm_gradient)
+#define cpu_run_activation_gradient    CPU_WITH_VECTORS(cpu_run_activation_gradient)
+#define cpu_run_mask_gradient          CPU_WITH_VECTORS(cpu_run_mask_gradient)
+#define cpu_run_relative_gradient      CPU_WITH_VECTORS(cpu_run_relative_gradient)
+#define cpu_run_dropout                CPU_WITH_VECTORS(cpu_run_dropout)
+#define cpu_run_scatter_add            CPU_WITH_VECTORS(cpu_run_scatter_add)
+#define cpu_run_concat                 CPU_WITH_VECTORS(cpu_run_concat)
+#define cpu_run_sum_of_squares         CPU_WITH_VECTORS(cpu_run_sum_of_squares)
+#define cpu_run_adam                   CPU_WITH_VECTORS(cpu_run_adam)
+#define cpu_activate_row               CPU_WITH_VECTORS(cpu_activate_row)
+#define cpu_widen_row                  CPU_WITH_VECTORS(cpu_widen_row)
 
 int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation);
 int32_t cpu_prepare_matmul_topk(cpu_line *line, cpu_preparation *preparation);

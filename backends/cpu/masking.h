@@ -10,9 +10,9 @@
 
 #include "rows.h"
 
-#define cpu_bucket_starts   CPU_AT_LEVEL(cpu_bucket_starts)
-#define cpu_prepare_masking CPU_AT_LEVEL(cpu_prepare_masking)
-#define cpu_relative_row    CPU_AT_LEVEL(cpu_relative_row)
+#define cpu_bucket_starts   CPU_WITH_VECTORS(cpu_bucket_starts)
+#define cpu_prepare_masking CPU_WITH_VECTORS(cpu_prepare_masking)
+#define cpu_relative_row    CPU_WITH_VECTORS(cpu_relative_row)
 
 /* Buckets on one side of the query, of a table with that many rows. Of a clamped one each distance up to the largest
  * is a bucket, and that of the query itself counts on both sides. */

@@ -7,9 +7,9 @@
 
 #include "product.h"
 
-#define cpu_multiply_block  CPU_AT_LEVEL(cpu_multiply_block)
-#define cpu_gather_block    CPU_AT_LEVEL(cpu_gather_block)
-#define cpu_lay_out_columns CPU_AT_LEVEL(cpu_lay_out_columns)
+#define cpu_multiply_block  CPU_WITH_VECTORS(cpu_multiply_block)
+#define cpu_gather_block    CPU_WITH_VECTORS(cpu_gather_block)
+#define cpu_lay_out_columns CPU_WITH_VECTORS(cpu_lay_out_columns)
 
 /* Some rows of a: the steps of k of a row lie side by side, or the rows of a step do. */
 enum { CPU_A_ROWS, CPU_A_COLUMNS };

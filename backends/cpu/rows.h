@@ -8,7 +8,7 @@
 #include "kernel.h"
 #include "walk.h"
 
-#define cpu_run_rows CPU_AT_LEVEL(cpu_run_rows)
+#define cpu_run_rows CPU_WITH_VECTORS(cpu_run_rows)
 
 /* Room for a row of n floats, with the next one aligned too. */
 static inline int64_t cpu_room(int64_t n)

@@ -24,9 +24,14 @@ typedef int32_t cpu_i32v __attribute__((vector_size(4 * CPU_LANES))); /* also wh
 typedef uint32_t cpu_u32v __attribute__((vector_size(4 * CPU_LANES)));
 typedef uint64_t cpu_u64v __attribute__((vector_size(4 * CPU_LANES)));
 
-/* Before a loop of a few turns over an array of vectors: unrolled, so that the array stays in registers. */
+/* Before a loop of a few turns over an array of vectors: unrolled, so that the array stays in registers. With
+ * AddressSanitizer it does not stay there anyway, and clang would take minutes. */
 #if defined(__clang__)
+#if __has_feature(address_sanitizer)
+#define CPU_UNROLL _Pragma("clang loop unroll(disable)")
+#else
 #define CPU_UNROLL _Pragma("unroll")
+#endif
 #else
 #define CPU_UNROLL _Pragma("GCC unroll 8")
 #endif
