@@ -22,7 +22,8 @@ void main()
   uint head = i / span;
   int rel = int(i - head * span) - int(reach);
   if (clamped != 0u) {
-    WORD(bias, bias_offset + i) = WORD(table, table_offset + uint(rel + int(reach)) * bucket_stride + head * head_stride);
+    WORD(bias, bias_offset + i) =
+        WORD(table, table_offset + uint(rel + int(reach)) * bucket_stride + head * head_stride);
     return;
   }
   uint distance = upper != 0u ? uint(abs(rel)) : uint(max(-rel, 0));

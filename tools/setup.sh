@@ -5,9 +5,9 @@
 # build. Sourced from the project's root, in a shell with `set -eu`.
 
 # One need a word; where distributions name a package differently, the names are joined by '|' and the first that exists
-# is taken.
+# is taken. libprotobuf-dev: the file sentencepiece.pc of Debian 13 asks for it.
 packages_build='gcc g++ libc6-dev meson ninja-build pkgconf|pkg-config glslang-tools libvulkan-dev libvulkan-volk-dev
-  libjansson-dev libsentencepiece-dev libutf8proc-dev libyaml-dev zlib1g-dev libprotobuf-dev' # the last: sentencepiece.pc of Debian 13 asks for it
+  libjansson-dev libsentencepiece-dev libutf8proc-dev libyaml-dev zlib1g-dev libprotobuf-dev'
 packages_run='libvulkan1 mesa-vulkan-drivers libopenblas0-pthread'
 packages_test='libcmocka-dev vulkan-validationlayers libpango1.0-dev fonts-dejavu-core'
 packages_extra='clang llvm libclang-rt-dev|libclang-rt-18-dev|libclang-common-14-dev chromium'
@@ -96,15 +96,16 @@ install_needs()
     $prefix env DEBIAN_FRONTEND=noninteractive apt-get -q update >"$setup_log" 2>&1 ||
       say "apt-get update failed (see $setup_log); going on with the package lists that are there"
     chosen=$(choose_packages $missing | tr '\n' ' ')
-    $prefix env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install $chosen >>"$setup_log" 2>&1 || {
+    $prefix env DEBIAN_FRONTEND=noninteractive \
+      apt-get -q -y --no-install-recommends install $chosen >>"$setup_log" 2>&1 || {
       tail -n 20 "$setup_log" >&2
       fail "apt-get could not install: $chosen"
     }
     return 0
   fi
   chosen=$(choose_packages $missing | tr '\n' ' ')
-  printf '%s: packages are missing, and installing them takes root. Run:\n\n  apt-get install --no-install-recommends %s\n\n' \
-    "${0##*/}" "$chosen" >&2
+  printf '%s: packages are missing, and installing them takes root. Run:\n\n' "${0##*/}" >&2
+  printf '  apt-get install --no-install-recommends %s\n\n' "$chosen" >&2
   exit 2
 }
 
@@ -118,7 +119,8 @@ check_meson()
 {
   found=$(meson --version)
   at_least "$found" "$oldest_meson" ||
-    fail "meson $oldest_meson or newer is needed, but $found is installed; a newer one: apt-get install pipx && pipx install meson"
+    fail "meson $oldest_meson or newer is needed, but $found is installed;" \
+      "a newer one: apt-get install pipx && pipx install meson"
 }
 
 # configure FOLDER OPTION...: sets up a build folder, or brings one that exists to these options.

@@ -64,8 +64,8 @@ class Decoding:
                 own[i] = own[i].index_select(0, rows)
 
     def generate(self, source, beam, tokens, start_id):
-        """`tokens` tokens of each sentence, whatever they are. Returns the ids [B, tokens] of the best hypothesis, and the seconds
-        of encoding and of all steps."""
+        """`tokens` tokens of each sentence, whatever they are. Returns the ids [B, tokens] of the best hypothesis, and
+        the seconds of encoding and of all steps."""
         torch = self.torch
 
         def now():

@@ -18,7 +18,8 @@ cat >user.html <<'HTML'
 <script>
 const seen = {errors: window.early, cells: {}};
 const map = by('map'), hover = (row, column) => {
-  const box = map.getBoundingClientRect(), k = data.kinds.find(k => k.id === document.querySelector('[name=kind]:checked').value);
+  const box = map.getBoundingClientRect();
+  const k = data.kinds.find(k => k.id === document.querySelector('[name=kind]:checked').value);
   const x = (column + 0.5) * map.width / k.columns.length, y = (row + 0.5) * map.height / k.rows.length;
   map.dispatchEvent(new PointerEvent('pointermove', {clientX: box.left + x, clientY: box.top + y, bubbles: true}));
   return by('value').dataset.weight;
@@ -69,7 +70,8 @@ for kind in encoder decoder cross; do
     check "$kind.$cell: shown $shown, told $told" test "$shown" = "$told"
   done
 done
-mean=$(for head in 0 1 2 3 4 5; do json cross.1.$head.1.0 weights.json; done | awk '{ s += $1 / 6 } END { printf "%.6f", s }')
+mean=$(for head in 0 1 2 3 4 5; do json cross.1.$head.1.0 weights.json; done |
+  awk '{ s += $1 / 6 } END { printf "%.6f", s }')
 check "the average is shown as $(json average seen.json), not $mean" \
   sh -c 'awk "BEGIN { d = $1 - $2; exit !(d < 2e-6 && d > -2e-6) }"' - "$(json average seen.json)" "$mean"
 check 'a head cannot be chosen' test "$(json switched seen.json)" = true

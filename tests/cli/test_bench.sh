@@ -86,8 +86,8 @@ stderr_has '3x4x5q'
 bench 2 machine more
 bench 2 machine --memory 0
 bench 4 machine --no-blas --device no-such-device --memory 1
-bench 0 machine --no-blas --device reference --precision f32,bf16 --product 2x16x8,2x16x8n,1x64x32s --memory 1 --threads 1,2 \
-  --repeat 1 --json
+bench 0 machine --no-blas --device reference --precision f32,bf16 --product 2x16x8,2x16x8n,1x64x32s --memory 1 \
+  --threads 1,2 --repeat 1 --json
 check "$last: not 2 + 3 * 4 lines" test "$(wc -l <"$out")" = 14
 line 1
 number memory_read
@@ -103,7 +103,8 @@ text product 1x64x32s
 text precision bf16
 text threads 2
 number of_memory
-bench 0 machine --no-blas --device reference --precision int8 --product 2x16x8,1x64x32sn --memory 1 --threads 1 --repeat 1
+bench 0 machine --no-blas --device reference --precision int8 --product 2x16x8,1x64x32sn --memory 1 --threads 1 \
+  --repeat 1
 stdout_has 'int8'
 bench 0 machine --no-blas --no-device --memory 1 --threads 1 --repeat 1
 stdout_has '1 thread:'

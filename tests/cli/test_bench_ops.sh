@@ -111,7 +111,8 @@ check "$last: not 2 rows of each" test "$(grep -c '^softmax .*\(cpu\|reference\)
 
 # Forms, where there is Vulkan.
 if "$TESSERA" devices --names | grep -q '^vulkan:0$'; then
-  bench 0 ops --device vulkan:0 --op matmul --shapes 8x8x8 --variant matmul.generic,matmul.plain --repeat 1 --no-roofline --json
+  bench 0 ops --device vulkan:0 --op matmul --shapes 8x8x8 --variant matmul.generic,matmul.plain --repeat 1 \
+    --no-roofline --json
   check "$last: not 2 cases" test "$(wc -l <"$out")" = 2
   line 1
   text variant matmul.generic
@@ -132,7 +133,8 @@ fi
 # What a device lacks is told, and does not end it.
 mkdir "$work/backends"
 cp "$BUILD_ROOT/backends/template/libtessera-backend-template.so" "$work/backends"
-TESSERA_BACKEND_PATH=$work/backends bench 0 ops --device template --op add,softmax --shapes 2x16 --repeat 1 --no-roofline --json
+TESSERA_BACKEND_PATH=$work/backends bench 0 ops --device template --op add,softmax --shapes 2x16 --repeat 1 \
+  --no-roofline --json
 line 1
 text op softmax
 text supported false
@@ -277,9 +279,9 @@ line 3
 text fails true
 
 # What is not measured any more is a change for the worse: as a number, in a line that is not supported, and as a line.
-printf '{"op": "add", "each_us": {"median": 2, "min": 1, "max": 3}, "each_device_us": {"median": 1, "min": 1, "max": 1}}\n' \
-  >"$work/both"
-printf '{"op": "add", "each_us": {"median": 2, "min": 1, "max": 3}, "each_device_us": null}\n' >"$work/one"
+each='"each_us": {"median": 2, "min": 1, "max": 3}'
+printf '{"op": "add", %s, "each_device_us": {"median": 1, "min": 1, "max": 1}}\n' "$each" >"$work/both"
+printf '{"op": "add", %s, "each_device_us": null}\n' "$each" >"$work/one"
 printf '{"op": "add", "supported": false}\n' >"$work/lacks"
 bench 0 compare "$work/both" "$work/one"
 stdout_has ' 1 missing'
@@ -291,7 +293,8 @@ bench 1 compare "$work/both" "$work/lacks" --fail-below 0.5
 stderr_has '2 numbers'
 
 # Training steps: a row tells what was trained, and another model, precision or batch is another row.
-small='--d-model 8 --heads 2 --d-ff 8 --layers 1 --vocabulary 16 --source 3 --target 2 --dropout 0.25 --warm 1 --repeat 1'
+small='--d-model 8 --heads 2 --d-ff 8 --layers 1 --vocabulary 16 --source 3 --target 2 --dropout 0.25 --warm 1
+  --repeat 1'
 # shellcheck disable=SC2086
 bench 0 train --device reference $small --batch 2 --json
 cp "$out" "$work/old"

@@ -27,7 +27,8 @@ has '"made": "softmax'
 has '"executables": ['
 has '"form": null'
 check 'a pipeline was made twice' test -z "$(grep '"making"' "$work/statistics" | sort | uniq -d)"
-check 'what is made was not begun' test "$(grep -c '"making"' "$work/statistics")" = "$(grep -c '"made"' "$work/statistics")"
+check 'what is made was not begun' \
+  test "$(grep -c '"making"' "$work/statistics")" = "$(grep -c '"made"' "$work/statistics")"
 
 # Each form is told, forced or not; a model's program has lines of many kinds.
 rm "$work/statistics"

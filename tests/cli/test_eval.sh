@@ -27,17 +27,21 @@ run 0 eval --hypothesis - --reference "$work/ref" --json <"$work/hyp"
 check 'stdin: another BLEU' test "$(score bleu)" = 60.65
 check 'stdin: not one sentence' test "$(score sentences)" = 1
 check 'stdin: not one line' test "$(wc -l <"$out")" = 1
-check 'signature' sh -c 'printf "%s\n" "$1" | grep -q "^nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:"' - "$(score signature)"
-check 'signature of chrF' sh -c 'printf "%s\n" "$1" | grep -q "^nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:"' - \
+check 'signature' \
+  sh -c 'printf "%s\n" "$1" | grep -q "^nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:"' - "$(score signature)"
+check 'signature of chrF' \
+  sh -c 'printf "%s\n" "$1" | grep -q "^nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:"' - \
   "$(score chrf_signature)"
 
 # The same as SGM, with other line ends, in one XML file.
-printf '<refset setid="a">\n<DOC docid="d">\n<hl>\n<seg id="1">the cat  sat on the\nmat</seg>\n</hl></DOC></refset>' >"$work/ref.sgm"
+printf '<refset setid="a">\n<DOC docid="d">\n<hl>\n<seg id="1">the cat  sat on the\nmat</seg>\n</hl></DOC></refset>' \
+  >"$work/ref.sgm"
 printf '\357\273\277the cat sat on\r\n' >"$work/dos"
 cat >"$work/all.xml" <<XML
 <?xml version='1.0' encoding='utf-8'?>
 <dataset id="a"><doc id="d"><src lang="en"><seg id="1">A source.</seg></src>
-<ref lang="fr"><seg id="1">the cat sat on the mat</seg></ref><hyp system="s"><seg id="1">the cat sat on</seg></hyp></doc></dataset>
+<ref lang="fr"><seg id="1">the cat sat on the mat</seg></ref>
+<hyp system="s"><seg id="1">the cat sat on</seg></hyp></doc></dataset>
 XML
 for hypothesis in hyp dos all.xml; do
   for reference in ref ref.sgm all.xml; do
@@ -118,7 +122,8 @@ check 'files: known to be cut' test "$(score variants.0.flaws.cut)" = null
 check 'files: flaws of the good one' test "$(score variants.1.flaws.copied)" = 0
 check 'files: another bucket' test "$(score variants.1.buckets.0.words)" = '10 to 14'
 check 'files: no source' test "$(score differences.0.source)" = 'He has a dog , and she has a cat .'
-check 'files: signature' sh -c 'printf "%s\n" "$1" | grep -q "|eff:yes|tok:13a|smooth:exp|"' - "$(score sentence_signature)"
+check 'files: signature' \
+  sh -c 'printf "%s\n" "$1" | grep -q "|eff:yes|tok:13a|smooth:exp|"' - "$(score sentence_signature)"
 run 0 eval --hypothesis "$work/s.two" --hypothesis "$work/s.one" --reference "$work/s.ref" --worst 1
 stdout_has 'they differ on 2 of 2 sentences'
 check 'worst: not one sentence' test "$(grep -c '^  line ' "$out")" = 1

@@ -14,21 +14,22 @@ mkdir "$results"
 amd()
 {
   printf '{"making": "%s", "spec": [64, 1], "subgroup": 0}\n' "$1"
-  printf '{"made": "%s", "spec": [64, 1], "subgroup": 0, "executables": [{"name": "compute", "subgroup": 64, "statistics": ' "$1"
-  printf '{"VGPRs": 24, "Spilled VGPRs": %s, "Spilled SGPRs": 9, "Scratch size": 0, "Subgroups per SIMD": %s, ' "$3" "$2"
-  printf '"Instructions": 100, "Inverse Throughput": 50}}]}\n{"used": "%s", "spec": [64, 1], "subgroup": 0, "form": ' "$1"
-  printf '%s, "forced": false}\n' "${4-null}"
+  printf '{"made": "%s", "spec": [64, 1], "subgroup": 0, "executables": [{"name": "compute", "subgroup": 64, ' "$1"
+  printf '"statistics": {"VGPRs": 24, "Spilled VGPRs": %s, "Spilled SGPRs": 9, "Scratch size": 0, ' "$3"
+  printf '"Subgroups per SIMD": %s, "Instructions": 100, "Inverse Throughput": 50}}]}\n' "$2"
+  printf '{"used": "%s", "spec": [64, 1], "subgroup": 0, "form": %s, "forced": false}\n' "$1" "${4-null}"
 }
 
 # intel VARIANT [WIDTH SPILLS]...: Intel's compiles for several sizes of subgroups.
 intel()
 {
-  printf '{"making": "%s", "spec": [64], "subgroup": 0}\n{"made": "%s", "spec": [64], "subgroup": 0, "executables": [' "$1" "$1"
+  printf '{"making": "%s", "spec": [64], "subgroup": 0}\n' "$1"
+  printf '{"made": "%s", "spec": [64], "subgroup": 0, "executables": [' "$1"
   shift
   between=
   while [ $# -gt 1 ]; do
-    printf '%s{"name": "compute", "subgroup": %s, "statistics": {"Spills": %s, "Scratch Memory Size": %s, ' "$between" "$1" "$2" "$2"
-    printf '"Max live registers": 40, "Instructions": 90, "Cycles": 1000}}'
+    printf '%s{"name": "compute", "subgroup": %s, "statistics": {"Spills": %s, ' "$between" "$1" "$2"
+    printf '"Scratch Memory Size": %s, "Max live registers": 40, "Instructions": 90, "Cycles": 1000}}' "$2"
     between=', '
     shift 2
   done
@@ -53,7 +54,8 @@ table()
 {
   n_checks=$((n_checks + 1))
   code=0
-  /usr/bin/python3 -S "$SOURCE_ROOT/tools/lab/table.py" "$2" "$results" "$record" 3 "${3-whole}" "$chips" >"$out" 2>"$err" || code=$?
+  /usr/bin/python3 -S "$SOURCE_ROOT/tools/lab/table.py" "$2" "$results" "$record" 3 "${3-whole}" "$chips" \
+    >"$out" 2>"$err" || code=$?
   last="table.py $2"
   [ $code = "$1" ] || failure "$last: exit code $code, expected $1"
 }
@@ -119,7 +121,8 @@ table 1 against
 # A pipeline that does not compile; a driver that ends the program; a program that failed otherwise.
 write_results
 table 0 update
-echo '{"made": "softmax", "spec": [65], "subgroup": 0, "error": "the driver made no pipeline"}' >>"$results/intel-bmg.json"
+echo '{"made": "softmax", "spec": [65], "subgroup": 0, "error": "the driver made no pipeline"}' \
+  >>"$results/intel-bmg.json"
 table 1 against
 stdout_has 'FAILED: intel-bmg softmax: does not compile'
 table 2 update
@@ -179,7 +182,8 @@ stdout_has '3 compared on 2 chips, 1 failed'
 write_results
 sed -i 's/"Spilled VGPRs"/"VGPRs spilled"/' "$results/amd-navi31.json"
 table 1 against
-stdout_has "FAILED: amd-navi31: the driver does not tell 'Spilled VGPRs' of 2 of 2 pipelines, first matmul.tiled matmul_tiled"
+lacking="'Spilled VGPRs' of 2 of 2 pipelines, first matmul.tiled matmul_tiled"
+stdout_has "FAILED: amd-navi31: the driver does not tell $lacking"
 stdout_has ', 1 failed'
 table 1 table
 table 2 update
@@ -268,7 +272,8 @@ stderr_has 'tools/lab/run --update'
 check 'compiled for no record' test ! -e "$work/started"
 
 # A build is where the user says, from where the user stands; the record is compared.
-printf 'pipeline amd-navi31 amd-navi21\nsoftmax 16 16\nmatmul.tiled matmul_tiled 20 20\n' >"$tree/tools/lab/pipelines.txt"
+printf 'pipeline amd-navi31 amd-navi21\nsoftmax 16 16\nmatmul.tiled matmul_tiled 20 20\n' \
+  >"$tree/tools/lab/pipelines.txt"
 for build in build "$work/user/build"; do
   lab 0 --against --build "$build" --chips navi31
   stdout_has '2 compared on 1 chips, 0 failed'

@@ -4,7 +4,8 @@
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 
-head=step,epoch,seconds,loss,learning_rate,gradient_norm,tokens_per_second,scale,skipped,valid_loss,valid_perplexity,valid_bleu,valid_exact
+head=step,epoch,seconds,loss,learning_rate,gradient_norm,tokens_per_second,scale,skipped
+head=$head,valid_loss,valid_perplexity,valid_bleu,valid_exact
 folder=$work/'a <folder> & more'
 mkdir -p "$folder/train"
 page=$folder/curves.html

@@ -16,8 +16,9 @@ done
 
 # What is measured adds up, and what is not is called "other": no more than the clock can tell apart.
 sum=$(json parts "$work/profile.json" | grep -o ': [0-9.e-]*' | awk '{ s += $2 } END { print s }')
-check "json: the parts are $sum s of $(json seconds "$work/profile.json") s" \
-  awk "BEGIN { exit !($sum > 0.99 * $(json seconds "$work/profile.json") && $sum < 1.03 * $(json seconds "$work/profile.json")) }"
+seconds=$(json seconds "$work/profile.json")
+check "json: the parts are $sum s of $seconds s" \
+  awk "BEGIN { exit !($sum > 0.99 * $seconds && $sum < 1.03 * $seconds) }"
 for part in embedding encoder 'decoder self-attention' cross-attention feed-forward logits search tokenization \
   'compiling programs'; do
   check "json: $part took nothing" awk "BEGIN { exit !($(json "parts.$part" "$work/profile.json") > 0) }"

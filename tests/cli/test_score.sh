@@ -63,7 +63,8 @@ score 0 --source /dev/null --target /dev/null
 stdout_is_empty
 
 # A long one is cut, and named.
-awk 'BEGIN { printf "Yes.\t"; for (i = 0; i < 400; i++) printf "maison "; print ""; print "Yes.\tOui." }' >"$work/long.tsv"
+awk 'BEGIN { printf "Yes.\t"; for (i = 0; i < 400; i++) printf "maison "; print ""; print "Yes.\tOui." }' \
+  >"$work/long.tsv"
 score 0 --source "$work/long.tsv"
 stderr_has 'line 1'
 stderr_has '256 positions'
@@ -79,8 +80,8 @@ done >"$work/npz.source"
 for other in $("$TESSERA" devices --names); do
   run 0 score "$case_folder" --device "$other" --source "$work/npz.source" --target "$work/npz.target"
   cut -f 1 "$out" | paste - "$work/npz.sums" >"$work/sums"
-  check "marian-scorer, $other: other sums" awk '{ d = $1 - $2; if (d > 1e-4 || d < -1e-4) bad = 1 } END { exit bad || NR != 6 }' \
-    "$work/sums"
+  check "marian-scorer, $other: other sums" \
+    awk '{ d = $1 - $2; if (d > 1e-4 || d < -1e-4) bad = 1 } END { exit bad || NR != 6 }' "$work/sums"
 done
 
 # What is missing or bad.

@@ -20,7 +20,8 @@ for options in '--beam 1 --scores' '--beam 4 --n-best 3 --length-norm gnmt --len
   '--beam 4 --search marian --word-penalty 0.1 --n-best 4' '--beam 3 --patience 2 --early-stopping true --n-best 3' \
   '--beam 1 --repetition-penalty 5 --scores' '--beam 3 --repetition-penalty 0.5' '--no-repeat-ngram 1 --beam 2' \
   '--sample --n-best 2 --seed 5' '--sample --top-k 0 --top-p 0.8 --temperature 1.5 --scores' '--beam 4 --eos 0,2' \
-  '--beam 2 --suppress 400,19 --begin-suppress 2871 --forced-bos 39' '--beam 3 --bad-words 19,2871_400 --renormalize'; do
+  '--beam 2 --suppress 400,19 --begin-suppress 2871 --forced-bos 39' \
+  '--beam 3 --bad-words 19,2871_400 --renormalize'; do
   options=$(echo "$options" | sed 's/2871_400/"2871 400"/')
   for device in cpu reference; do
     eval "search 0 $device $options --min-new-tokens 4 \"\$work/three.en\""
@@ -55,7 +56,8 @@ check 'greedy: a score that was not wanted' test "$(json score "$work/json")" = 
 search 0 cpu --beam 1 --scores "$work/three.en"
 cp "$out" "$work/greedy"
 search 0 cpu --beam 1 --search marian --scores "$work/three.en"
-check 'greedy: other scores' test "$(sed 's/\(\.[0-9]\{4\}\)[0-9]*/\1/' "$out")" = "$(sed 's/\(\.[0-9]\{4\}\)[0-9]*/\1/' "$work/greedy")"
+four_digits='s/\(\.[0-9]\{4\}\)[0-9]*/\1/'
+check 'greedy: other scores' test "$(sed "$four_digits" "$out")" = "$(sed "$four_digits" "$work/greedy")"
 
 # Lists are as long as they have to be, and one way to say it is as good as the other.
 search 0 cpu --beam 1 --suppress "$(seq -s , 2 4001)" "$work/three.en"

@@ -36,7 +36,8 @@ check 'ids: not four lines' test "$(wc -l <"$out")" = 4
 
 # Byte-level BPE, made here: any text comes back.
 mkdir "$work/bart"
-printf '{"<s>":0,"<pad>":1,"</s>":2,"<unk>":3,"<mask>":4,"a":5,"b":6,"ab":7,"\304\240":8,"\304\240ab":9}\n' >"$work/bart/vocab.json"
+printf '{"<s>":0,"<pad>":1,"</s>":2,"<unk>":3,"<mask>":4,"a":5,"b":6,"ab":7,"\304\240":8,"\304\240ab":9}\n' \
+  >"$work/bart/vocab.json"
 printf '#version: 0.2\na b\n\304\240 ab\n' >"$work/bart/merges.txt"
 echo 'ab ab<mask> b?' >"$work/text"
 run 0 tokenize "$work/bart" "$work/text"
@@ -73,7 +74,8 @@ cp "$golden/tokenizers/m2m_100/sentencepiece.bpe.model" "$work/m2m"
 head -n 44 "$golden/tokenizers/m2m_100/vocab.json" | sed '$s/,$//' >"$work/m2m/vocab.json"
 echo '}' >>"$work/m2m/vocab.json"
 for language in fr:67 zu:142; do # behind 43 tokens
-  run 0 translate --model "$work/m2m" --device reference --max-length 8 --target-lang "${language%:*}" --json "$work/text"
+  run 0 translate --model "$work/m2m" --device reference --max-length 8 --target-lang "${language%:*}" --json \
+    "$work/text"
   check "$last: another first token" test "$(json ids.0 "$out")" = "${language#*:}"
   check "$last: its token is text" test "$(grep -c "__${language%:*}__" "$out")" = 0
   stderr_is_empty

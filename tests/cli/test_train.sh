@@ -62,11 +62,12 @@ check 'steps' test "$(value steps)" = 20
 check 'reason' test "$(value reason)" = steps
 stderr_has 'tokens/s'
 stderr_has 'validation: loss'
-for file in config.json generation_config.json model.safetensors source.spm target.spm vocab.json tokenizer_config.json; do
+for file in config.json generation_config.json model.safetensors source.spm target.spm vocab.json \
+  tokenizer_config.json; do
   check "no $file" test -s "$work/model/$file"
 done
-for file in last.safetensors best.safetensors step-000000000016.safetensors step-000000000020.safetensors log.csv log.jsonl \
-  layers.csv recipe.yaml; do
+for file in last.safetensors best.safetensors step-000000000016.safetensors step-000000000020.safetensors log.csv \
+  log.jsonl layers.csv recipe.yaml; do
   check "no train/$file" test -s "$work/model/train/$file"
 done
 check 'partial files' test -z "$(find "$work/model" -name '*.partial' -o -name candidate)"
@@ -111,8 +112,8 @@ train 3 --out "$work/none" --init "$work/model" --steps 2 --vocab "$work/smaller
 stderr_has 'vocabularies of 301 and 301 tokens'
 small='--d-model 16 --heads 2 --d-ff 32 --encoder-layers 1 --decoder-layers 1'
 run 0 vocab --source "$data/test.en" --target "$data/test.fr" --out "$work/separate" --size 200 --separate
-train 0 --out "$work/torch" $small --family nn_transformer --norm-first --activation gelu --steps 2 --vocab "$work/separate" \
-  --max-positions 18
+train 0 --out "$work/torch" $small --family nn_transformer --norm-first --activation gelu --steps 2 \
+  --vocab "$work/separate" --max-positions 18
 run 0 translate --model "$work/torch" --device cpu --max-length 8 "$work/text"
 # Relative positions: trained, resumed, translated with, trained on.
 relative="$small --family nn_transformer --position-encoding relative --max-distance 3 --vocab $work/separate"
@@ -132,10 +133,11 @@ stderr_has 'position_encoding is for nn_transformer'
 train 0 --out "$work/marian" $small --steps 2 --vocab "$work/separate"
 run 0 translate --model "$work/marian" --device cpu --max-length 8 "$work/text"
 paste "$data/test.en" "$data/test.fr" | head -n 200 >"$work/both.tsv"
-run 0 train --tsv "$work/both.tsv" --vocab "$work/vocab" --device cpu $small --batch-tokens 600 --epochs 1 --max-source 16 \
-  --out "$work/shorter"
+run 0 train --tsv "$work/both.tsv" --vocab "$work/vocab" --device cpu $small --batch-tokens 600 --epochs 1 \
+  --max-source 16 --out "$work/shorter"
 stdout_has 'left out: of 200 pairs '
-run 0 train --tsv "$work/both.tsv" --vocab "$work/vocab" --device cpu $small --batch-tokens 600 --epochs 2 --json --out "$work/tsv"
+run 0 train --tsv "$work/both.tsv" --vocab "$work/vocab" --device cpu $small --batch-tokens 600 --epochs 2 --json \
+  --out "$work/tsv"
 check 'tsv: epochs' test "$(value reason)" = epochs
 run 0 train $toy --minutes 0.01 --schedule linear --json --out "$work/minutes"
 check 'minutes: reason' test "$(value reason)" = minutes
@@ -218,8 +220,8 @@ train 2 --out "$work/until" $small --criterion loss --until 20
 stderr_has 'compared by their loss'
 run 2 train $toy --until 99 --out "$work/share"
 stderr_has 'expected at most 1'
-run 2 train --tsv "$work/both.tsv" --vocab "$work/vocab" --device cpu $small --batch-tokens 600 --epochs 1 --accumulate 1000 \
-  --out "$work/short"
+run 2 train --tsv "$work/both.tsv" --vocab "$work/vocab" --device cpu $small --batch-tokens 600 --epochs 1 \
+  --accumulate 1000 --out "$work/short"
 stderr_has 'before the first update'
 : >"$work/empty"
 train 3 --out "$work/unvalidated" $small --valid-source "$work/empty" --valid-target "$work/empty" --validate-every 1000

@@ -14,10 +14,11 @@ printf 'KILLS_SEED=%s\n' "$seed"
 
 run 0 vocab --source "$data/test.en" --target "$data/test.fr" --out "$work/vocab" --size 300
 cat >"$work/recipe.yaml" <<YAML
-{source: $data/test.en, target: $data/test.fr, valid_source: $data/test.en, valid_target: $data/test.fr, vocab: $work/vocab,
- device: cpu, d_model: 32, heads: 2, d_ff: 64, encoder_layers: 1, decoder_layers: 1, batch_tokens: 600, bucket: 8, steps: $steps,
- accumulate: 2, average: 0.9, average_last: 3, log_every: 3, save_every: 5, validate_every: 25, bleu_sentences: 20, warmup: 10,
- max_norm: 1, attention_dropout: 0.1, activation_dropout: 0.1, weight_decay: 0.01, statistics: true}
+{source: $data/test.en, target: $data/test.fr, valid_source: $data/test.en, valid_target: $data/test.fr,
+ vocab: $work/vocab, device: cpu, d_model: 32, heads: 2, d_ff: 64, encoder_layers: 1, decoder_layers: 1,
+ batch_tokens: 600, bucket: 8, steps: $steps, accumulate: 2, average: 0.9, average_last: 3, log_every: 3,
+ save_every: 5, validate_every: 25, bleu_sentences: 20, warmup: 10, max_norm: 1, attention_dropout: 0.1,
+ activation_dropout: 0.1, weight_decay: 0.01, statistics: true}
 YAML
 
 begin=$(date +%s%N)

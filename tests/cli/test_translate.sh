@@ -102,7 +102,8 @@ for how in cut split error; do
 done
 stderr_has 'tokens; the model takes at most 50'
 check 'long: something of what was refused' test "$(sed -n 2p "$out")" = ''
-check 'long: parts hold no more than the beginning' test "$(cat "$work/split.count")" -gt $((2 * $(cat "$work/cut.count")))
+check 'long: parts hold no more than the beginning' \
+  test "$(cat "$work/split.count")" -gt $((2 * $(cat "$work/cut.count")))
 run 0 translate --model "$model" --device cpu --beam 1 --max-length 4 "$work/long.en"
 stderr_is_empty
 awk 'BEGIN { for (i = 0; i < 20000; i++) printf i % 9 == 8 ? "house. " : "house "; print "\nEnd." }' >"$work/longer.en"
@@ -116,7 +117,8 @@ stderr_has "'half' is none of cut, split, error"
 translate 2 --max-source 0 "$work/long.en"
 
 # A byte order mark, blank lines of all kinds.
-printf '\357\273\277%s\n \t\n\302\240\343\200\200\n\342\200\213\n%s' "$(cat "$work/one.en")" "$(cat "$work/one.en")" >"$work/blank.en"
+printf '\357\273\277%s\n \t\n\302\240\343\200\200\n\342\200\213\n%s' "$(cat "$work/one.en")" "$(cat "$work/one.en")" \
+  >"$work/blank.en"
 printf '%s\n\n\n\n%s\n' "$(cat "$work/one.fr")" "$(cat "$work/one.fr")" >"$work/blank.fr"
 translate 0 "$work/blank.en"
 check 'blank: not as expected' cmp -s "$out" "$work/blank.fr"

@@ -51,18 +51,18 @@ config.json|s/"d_model": 192/"d_model": "192"/|"d_model": expected an integer fr
 config.json|s/"d_model": 192/"d_model": -192/|"d_model": expected an integer
 config.json|s/"d_model": 192/"d_model": 1e99/|"d_model"
 config.json|s/"d_model": 192/"d_model": 190/|6 encoder heads do not divide d_model 190
-config.json|s/"d_model": 192/"d_model": 384/|tensor 'model.shared.weight' has the shape [5001, 192]; expected [5001, 384]
-config.json|s/"encoder_layers": 3/"encoder_layers": 4/|/model.safetensors: tensor 'model.encoder.layers.3.self_attn.q_proj.weight' is missing
-config.json|s/"encoder_layers": 3/"encoder_layers": 2/|tensor 'model.encoder.layers.2.fc1.bias' is of the encoder's layer 3
+config.json|/"d_model"/s/192/384/|tensor 'model.shared.weight' has the shape [5001, 192]; expected [5001, 384]
+config.json|/"encoder_layers"/s/3/4/|.safetensors: tensor 'model.encoder.layers.3.self_attn.q_proj.weight' is missing
+config.json|/"encoder_layers"/s/3/2/|tensor 'model.encoder.layers.2.fc1.bias' is of the encoder's layer 3
 config.json|s/"swish"/"tanhshrink"/|does not know the activation 'tanhshrink'; it knows relu
 config.json|s/"vocab_size": 5001/"vocab_size": 4000/|'pad_token_id' is 5000; the vocabulary has the ids 0 to 3999
 config.json|s/"eos_token_id": 0/"eos_token_id": 6000/|'eos_token_id' is 6000
-config.json|s/"max_position_embeddings": 256/"max_position_embeddings": 0/|"max_position_embeddings": expected an integer from 2
-config.json|s/"max_position_embeddings": 256/"max_position_embeddings": 1/|"max_position_embeddings": expected an integer from 2
+config.json|/"max_position_embeddings"/s/256/0/|"max_position_embeddings": expected an integer from 2
+config.json|/"max_position_embeddings"/s/256/1/|"max_position_embeddings": expected an integer from 2
 generation_config.json|s/"num_beams": 4/"num_beams": 0/|"num_beams": expected an integer from 1
 generation_config.json|s/"max_length": 256/"max_length": 1/|'max_length' is 1; it should be 2 or more
 generation_config.json|s/"num_beams": 4/"num_beams": "four"/|"num_beams": expected an integer from 1
-generation_config.json|s/"num_beams": 4/"num_beams": 4, "num_beam_groups": 2/|'num_beam_groups': this build does not have this setting
+generation_config.json|s/"num_beams"/"num_beam_groups": 2, &/|'num_beam_groups': this build does not have this setting
 generation_config.json|s/"num_beams": 4/"constraints": [1]/|'constraints': this build does not have this setting
 generation_config.json|s/"forced_eos_token_id": 0/"forced_eos_token_id": 9000/|'forced_eos_token_id' is 9000
 generation_config.json|1d|not valid JSON
@@ -105,8 +105,8 @@ run 2 translate --model "$model" --device $device --source-lang eng_Latn "$work/
 stderr_has 'source language "eng_Latn"'
 run 4 translate --model "$model" --device tpu:0 "$work/one.en"
 stderr_has "there is no device 'tpu:0'; found: "
-for option in '--beam 0' '--beam 65' '--max-length 1' '--length-penalty high' '--batch 0' '--precision f8' '--long-input keep' \
-  '--max-source none' '--colour'; do
+for option in '--beam 0' '--beam 65' '--max-length 1' '--length-penalty high' '--batch 0' '--precision f8' \
+  '--long-input keep' '--max-source none' '--colour'; do
   # shellcheck disable=SC2086 # an option and its value
   run 2 translate --model "$model" --device $device $option "$work/one.en"
   stderr_has "${option%% *}"

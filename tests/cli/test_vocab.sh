@@ -54,7 +54,8 @@ done
 run 0 vocab --source "$en" --target "$fr" --out "$work/separate" --size 400 --separate --character-coverage 1
 stdout_has '401 source and 401 target tokens'
 check 'separate: not so' test "$(json separate_vocabs "$work/separate/tokenizer_config.json")" = true
-check 'separate: one vocabulary' test "$(cmp -s "$work/separate/vocab.json" "$work/separate/target_vocab.json"; echo $?)" = 1
+check 'separate: one vocabulary' \
+  test "$(cmp -s "$work/separate/vocab.json" "$work/separate/target_vocab.json"; echo $?)" = 1
 comes_back "$work/separate" target "$fr"
 
 # Byte pair encoding; into the same folder, whose files are replaced.

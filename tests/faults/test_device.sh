@@ -8,7 +8,8 @@ set -u
 unset TESSERA_DEVICE TESSERA_FAILING_RUNS TESSERA_FAILING_DEVICES
 export TESSERA_BACKEND_PATH="$FAILING_DEVICE:$BUILD_ROOT/backends/reference"
 # Of falling length, so that sentences are finished in the order of the lines.
-for _ in 1 2 3; do cat "$model/sample.en"; done | awk '{ print length($0) "\t" $0 }' | sort -rn | cut -f 2- >"$work/text.en"
+for _ in 1 2 3; do cat "$model/sample.en"; done |
+  awk '{ print length($0) "\t" $0 }' | sort -rn | cut -f 2- >"$work/text.en"
 n_lines=$(wc -l <"$work/text.en")
 
 # translate CODE ARGUMENT...

@@ -16,7 +16,8 @@ translate()
 {
   code=0
   LD_PRELOAD="$FAILING_MALLOC" TESSERA_FAIL_AT=$1 TESSERA_FAIL_ALL=$2 TESSERA_FAIL_COUNT="$work/count" \
-    "$TESSERA" translate --model "$model" --device cpu --beam 1 --max-length 8 "$work/one.en" >"$out" 2>"$err" || code=$?
+    "$TESSERA" translate --model "$model" --device cpu --beam 1 --max-length 8 "$work/one.en" \
+    >"$out" 2>"$err" || code=$?
 }
 
 translate 0 0

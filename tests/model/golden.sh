@@ -33,7 +33,8 @@ if ! echo "$names" | grep -qx "$wanted"; then
 fi
 "$TESSERA" golden "$folder" --recorded "$recorded" --device "$device"
 # A tolerance that nothing meets is reported as a difference.
-if "$TESSERA" golden "$folder" --recorded "$recorded" --device "$device" --tolerance 0 --scores 0 --json >/dev/null; then
+if "$TESSERA" golden "$folder" --recorded "$recorded" --device "$device" --tolerance 0 --scores 0 --json \
+  >/dev/null; then
   echo "a tolerance of 0 should have been missed"
   exit 1
 fi

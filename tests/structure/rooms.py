@@ -7,8 +7,8 @@
   3. A header of another room is included only if that room's README lists it ("Other rooms include: ..."), or if the
      including room's README says that it looks inside ("Looks inside: ..."), which is for tests. A room below another
      (core/x/y below core/x) sees all headers of that room.
-  4. A backend includes `tessera/backend.h`, its own headers and the contract of the shaders, and nothing else; core includes no
-     backend; nothing but tests includes tests.
+  4. A backend includes `tessera/backend.h`, its own headers and the contract of the shaders, and nothing else; core
+     includes no backend; nothing but tests includes tests.
   5. What a README lists exists, and somebody includes it.
 
 Usage: rooms.py [ROOT]. Prints a line for each violation; exit code 1 if there is one."""
@@ -88,7 +88,8 @@ def check(root):
         room = os.path.dirname(file)
         text = open(os.path.join(root, file), encoding="utf-8").read()
         for name in INCLUDE.findall(text):
-            places = [name, "include/" + name, "shaders/" + name, "shaders/lib/" + name, os.path.normpath(os.path.join(room, name))]
+            places = [folder + name for folder in ("", "include/", "shaders/", "shaders/lib/")]
+            places.append(os.path.normpath(os.path.join(room, name)))
             header = next((place for place in places if place in known), None)
             if header is None:
                 if not GENERATED.search(name):

@@ -123,7 +123,8 @@ on_chip()
     ;;
   *) fail "there is no vendor $vendor: amd, nvidia, intel, apple, qualcomm, lavapipe" ;;
   esac
-  export VK_ICD_FILENAMES="$drivers/usr/share/vulkan/icd.d/${driver}_icd.json" VK_LAYER_PATH="$drivers/usr/share/vulkan/explicit_layer.d"
+  export VK_ICD_FILENAMES="$drivers/usr/share/vulkan/icd.d/${driver}_icd.json"
+  export VK_LAYER_PATH="$drivers/usr/share/vulkan/explicit_layer.d"
   export XDG_RUNTIME_DIR="${XDG_RUNTIME_DIR:-/tmp}" MESA_SHADER_CACHE_DISABLE=1
   if [ -n "$shim" ]; then
     set -- --preload "$shim" "$@"

@@ -66,7 +66,8 @@ NAMES = {
     },
 }
 UNITS = {
-    "amd": "occupancy: subgroups a SIMD; cycles: busy ones of a subgroup; moved: scalar registers kept in lanes of vector ones",
+    "amd": "occupancy: subgroups a SIMD; cycles: busy ones of a subgroup; moved: scalar registers kept in lanes of "
+    "vector ones",
     "nvidia": "occupancy: warps an SM; cycles: of fixed latency; moved: uniform registers kept in vector ones",
     "intel": "occupancy: invocations of a subgroup (a wider program has more at a time); cycles: a rough estimate",
     "apple": "occupancy: threads; registers of 16 bits; cycles: of the ALU",
@@ -97,7 +98,8 @@ def statistics_of(vendor, made):
 
 
 def read_chip(path, vendor):
-    """{name of a pipeline: [its specialisations]}, the variants that nothing made, and what is wrong with the file or None."""
+    """{name of a pipeline: [its specialisations]}, the variants that nothing made, and what is wrong with the file or
+    None."""
     made, begun, used, variants, wrong = {}, None, {}, set(), None
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, text in enumerate(file, 1):
@@ -138,7 +140,8 @@ def untold(vendor, pipelines):
         lacking = [name for name, row in rows if not row["statistics"] or row["statistics"][what] is None]
         if lacking:
             names = " or ".join(f"'{name}'" for name in NAMES[vendor][what]) or what
-            lines.append(f"the driver does not tell {names} of {len(lacking)} of {len(rows)} pipelines, first {lacking[0]}")
+            share = f"{len(lacking)} of {len(rows)} pipelines"
+            lines.append(f"the driver does not tell {names} of {share}, first {lacking[0]}")
     return lines
 
 
@@ -292,7 +295,8 @@ def compare(record, digests, results, whole):
             if row["error"]:
                 failures.append(f"{column} {name}: does not compile: {row['error']}")
             elif spills_of(row) > allowed:
-                failures.append(f"{column} {name}: spills {row['spills']}, scratch {row['scratch']}; {allowed} recorded")
+                found = f"spills {row['spills']}, scratch {row['scratch']}"
+                failures.append(f"{column} {name}: {found}; {allowed} recorded")
             elif occupancy and like["occupancy"] is not None and like["occupancy"] < 0.9 * occupancy:
                 failures.append(f"{column} {name}: occupancy {like['occupancy']}, {occupancy} recorded")
             elif not known:
@@ -302,13 +306,18 @@ def compare(record, digests, results, whole):
             n_new += known is None
     # What a program that failed did not come to make is no news.
     complete = {column: pipelines for column, pipelines, _, remark in results if pipelines is not None and not remark}
-    gone = {name: [c for c in complete if c in cells and name not in complete[c]] for name, cells in sorted(record.items())}
-    gone = {name: columns for name, columns in gone.items() if columns}
+    gone = {}
+    for name, cells in sorted(record.items()):
+        columns = [column for column in complete if column in cells and name not in complete[column]]
+        if columns:
+            gone[name] = columns
     if whole:
         failures += [f"{name}: recorded, but made no more on {' '.join(columns)}" for name, columns in gone.items()]
     elif gone:
         n_cells = sum(len(columns) for columns in gone.values())
-        notes.append(f"{len(gone)} recorded pipelines ({n_cells} with their chips) are none of this limited run's: not compared")
+        notes.append(
+            f"{len(gone)} recorded pipelines ({n_cells} with their chips) are none of this limited run's: not compared"
+        )
     if n_compared == 0:
         failures.append("nothing was compared")
     return failures, notes, n_compared, n_new
@@ -330,15 +339,18 @@ def write_record(path, results, chips):
             if row and row["error"]:
                 raise Fault(f"not recorded: {column} {name} does not compile: {row['error']}")
             spills = spills_of(row) if row else 0
-            cells.append("-" if not row or row["occupancy"] is None else f"{row['occupancy']}" + (f"!{spills}" if spills else ""))
+            if not row or row["occupancy"] is None:
+                cells.append("-")
+            else:
+                cells.append(f"{row['occupancy']}" + (f"!{spills}" if spills else ""))
         lines.append([name] + cells)
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     part = path + ".part"
     with open(part, "w", encoding="utf-8") as file:
         file.write(
             "# What each pipeline reached on each chip, written by tools/lab/run --update: the occupancy of its worst\n"
-            "# specialisation in the driver's own unit (tools/lab/table.py), behind a ! what it spills, - where it is never made;\n"
-            "# below, digests of the specialisations.\n"
+            "# specialisation in the driver's own unit (tools/lab/table.py), behind a ! what it spills, - where it is "
+            "never made;\n# below, digests of the specialisations.\n"
         )
         for line in lines:
             cells = [line[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(line[1:], widths[1:])]
@@ -387,8 +399,8 @@ def main(arguments):
         print("FAILED: " + line)
     n_skipped = sum(pipelines is None for _, pipelines, _, _ in results)
     print(
-        f"{n_compared} compared on {len(results) - n_skipped} chips, {len(failures)} failed, {n_skipped} chips skipped, "
-        f"{n_new} not recorded, {seconds} s"
+        f"{n_compared} compared on {len(results) - n_skipped} chips, {len(failures)} failed, "
+        f"{n_skipped} chips skipped, {n_new} not recorded, {seconds} s"
     )
     return 1 if failures else 0
 

@@ -3,9 +3,9 @@
 """Public headers of the future, and the list of all public structs.
 
     future.py header IN OUT      the header with a field more at the end of each struct that grows
-    future.py structs OUT IN..   a C header of macros SIZED(X), FILLED(X), FIXED(X): X(name) for each public struct that begins
-                                 with struct_size, that the library fills with a function of the caller's size, and that keeps
-                                 its size
+    future.py structs OUT IN..   a C header of macros SIZED(X), FILLED(X), FIXED(X): X(name) for each public struct that
+                                 begins with struct_size, that the library fills with a function of the caller's size,
+                                 and that keeps its size
 
 Ends with an error if a struct that grows lacks the pin of its last field, or options lack struct_size.
 """
@@ -48,10 +48,13 @@ def write_header(source, target):
     text = pathlib.Path(source).read_text()
     if not source.endswith("backend.h"):  # the backends' side of the ABI, which tells its ages apart by itself
         check(source, text)
-        text = STRUCT.sub(
-            lambda m: m.group(0).replace("\n}", "\n" + FUTURE + "}", 1) if grows(text, m.group(1), m.group(2)) else m.group(0),
-            text,
-        )
+
+        def grown(match):
+            if not grows(text, match.group(1), match.group(2)):
+                return match.group(0)
+            return match.group(0).replace("\n}", "\n" + FUTURE + "}", 1)
+
+        text = STRUCT.sub(grown, text)
         text = re.sub(r"^TSR_SIZED_PIN.*\n", "", text, flags=re.M)
     pathlib.Path(target).write_text(text)
 

@@ -28,7 +28,9 @@ def function():
     return lambda *arguments: None
 
 
-STORAGES = ['FloatStorage', 'HalfStorage', 'BFloat16Storage', 'LongStorage', 'DoubleStorage', 'CharStorage', 'BoolStorage']
+STORAGES = [
+    'FloatStorage', 'HalfStorage', 'BFloat16Storage', 'LongStorage', 'DoubleStorage', 'CharStorage', 'BoolStorage',
+]  # fmt: skip
 torch = module('torch', **{name: type(name, (), {}) for name in STORAGES})
 utils = module('torch._utils', _rebuild_tensor_v2=function(), _rebuild_parameter=function())
 sys.modules['torch']._utils = utils
