@@ -156,7 +156,7 @@ struct tsr_backend_buffer {
   int direct_reads;
 };
 
-int32_t tsr_vk_buffer_create(tsr_backend_device *device, uint64_t size, int32_t usage, tsr_backend_buffer **buffer);
+int32_t tsr_vk_buffer_create(tsr_backend_device *device, uint64_t size, int32_t usage, tsr_backend_buffer **result);
 void tsr_vk_buffer_destroy(tsr_backend_buffer *buffer);
 int32_t tsr_vk_buffer_write(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, const void *bytes);
 int32_t tsr_vk_buffer_read(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, void *bytes);
@@ -227,10 +227,10 @@ int32_t tsr_vk_pipelines_init(tsr_backend_device *device);
 void tsr_vk_pipelines_finish(tsr_backend_device *device);
 
 /* The layout for n storage buffers. */
-int32_t tsr_vk_layout_get(tsr_backend_device *device, int32_t n_bindings, const tsr_vk_layout **layout);
+int32_t tsr_vk_layout_get(tsr_backend_device *device, int32_t n_bindings, const tsr_vk_layout **result);
 
 /* The pipeline of a dispatch's variant, size of subgroups and specialisation constants. */
-int32_t tsr_vk_pipeline_get(tsr_backend_device *device, const tsr_vk_dispatch *dispatch, VkPipeline *pipeline);
+int32_t tsr_vk_pipeline_get(tsr_backend_device *device, const tsr_vk_dispatch *dispatch, VkPipeline *result);
 
 /* A dispatch of an executable has the pipeline from now on (change 1), or no longer (change -1). */
 void tsr_vk_pipeline_hold(tsr_backend_device *device, VkPipeline pipeline, int32_t change);
@@ -350,7 +350,7 @@ int tsr_vk_supports(tsr_backend_device *device, const tsr_program_desc *program,
 int32_t tsr_vk_form_of(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
 int32_t tsr_vk_prepare(tsr_backend_device *device, const tsr_program_desc *program);
 int tsr_vk_class_of(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, tsr_vk_class *class);
-int32_t tsr_vk_compile(tsr_backend_device *device, const tsr_compile_args *args, tsr_backend_executable **executable);
+int32_t tsr_vk_compile(tsr_backend_device *device, const tsr_compile_args *args, tsr_backend_executable **result);
 void tsr_vk_executable_destroy(tsr_backend_executable *executable);
 int32_t tsr_vk_run(tsr_backend_executable *executable);
 int32_t tsr_vk_executable_wait(tsr_backend_executable *executable);

@@ -124,7 +124,7 @@ static void match_hypothesis(tsr_ngrams *g, size_t mask, const tsr_symbols *hypo
   }
 }
 
-tsr_status tsr_ngrams_count(tsr_ngrams *g, const tsr_symbols *hypothesis, const tsr_symbols *references,
+tsr_status tsr_ngrams_count(tsr_ngrams *ngrams, const tsr_symbols *hypothesis, const tsr_symbols *references,
                             int32_t n_references, int32_t max_order, tsr_ngram_counts *counts)
 {
   const size_t most = (size_t)1 << 31;
@@ -135,14 +135,14 @@ tsr_status tsr_ngrams_count(tsr_ngrams *g, const tsr_symbols *hypothesis, const 
   if (n > most) {
     return tsr_fail(TSR_ERR_ARGUMENT, "n-grams: expected at most 2^31 symbols, found more");
   }
-  TSR_TRY(reserve(g, n > 0 ? n : 1));
+  TSR_TRY(reserve(ngrams, n > 0 ? n : 1));
   size_t mask = 63;
   while (mask < 2 * n) {
     mask = 2 * mask + 1;
   }
-  mask = mask < g->room ? mask : g->room - 1;
+  mask = mask < ngrams->room ? mask : ngrams->room - 1;
   size_t nearest = nearest_length(hypothesis->n, references, n_references);
-  memset(g->ids, 0, n * sizeof *g->ids);
+  memset(ngrams->ids, 0, n * sizeof *ngrams->ids);
 
   int shared = 1; /* without a match or a repetition there is none of a higher order */
   for (int32_t i = 0; i < max_order; i++) {
@@ -151,20 +151,20 @@ tsr_status tsr_ngrams_count(tsr_ngrams *g, const tsr_symbols *hypothesis, const 
     if (!shared) {
       continue;
     }
-    begin_order(g);
-    uint32_t *ids = g->ids;
+    begin_order(ngrams);
+    uint32_t *ids = ngrams->ids;
     for (int32_t r = 0; r < n_references; ids += references[r].n, r++) {
-      count_reference(g, mask, &references[r], (uint32_t)r + 1, order, ids);
+      count_reference(ngrams, mask, &references[r], (uint32_t)r + 1, order, ids);
     }
-    match_hypothesis(g, mask, hypothesis, order, ids, &counts[i]);
+    match_hypothesis(ngrams, mask, hypothesis, order, ids, &counts[i]);
     shared = counts[i].matches > 0 || counts[i].repeats > 0;
   }
   return TSR_OK;
 }
 
-void tsr_ngrams_finish(tsr_ngrams *g)
+void tsr_ngrams_finish(tsr_ngrams *ngrams)
 {
-  free(g->table);
-  free(g->ids);
-  *g = (tsr_ngrams){0};
+  free(ngrams->table);
+  free(ngrams->ids);
+  *ngrams = (tsr_ngrams){0};
 }

@@ -154,7 +154,7 @@ tsr_status tsr_extensions_take(tsr_backend_entry *entry);
 
 /* device.c --------------------------------------------------------------------------------------------------------- */
 
-tsr_status tsr_device_open_found(tsr_runtime *runtime, const tsr_found_device *found, tsr_device **device);
+tsr_status tsr_device_open_found(tsr_runtime *runtime, const tsr_found_device *found, tsr_device **out);
 
 /* Around calls of slots that touch no object which another thread may know: the device's lock, where it needs one. */
 void tsr_device_enter(tsr_device *device);
@@ -174,7 +174,7 @@ tsr_status tsr_device_settle(tsr_device *device, const tsr_backend_buffer *buffe
 /* tsr_buffer_create and _destroy within tsr_device_enter or a claim. `what` stands in the message: "the
  * temporaries". */
 tsr_status tsr_buffer_create_locked(tsr_device *device, int64_t size, int32_t usage, const char *what,
-                                    tsr_buffer **buffer);
+                                    tsr_buffer **out);
 void tsr_buffer_destroy_locked(tsr_buffer *buffer);
 
 /* registry.c ------------------------------------------------------------------------------------------------------- */

@@ -16,8 +16,8 @@
 
 /* glibc's own names of what is replaced here. */
 extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t n, size_t size);
-extern void *__libc_realloc(void *old, size_t size);
+extern void *__libc_calloc(size_t nmemb, size_t size);
+extern void *__libc_realloc(void *ptr, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 
 #define EXPORT __attribute__((visibility("default")))
@@ -65,14 +65,14 @@ EXPORT void *malloc(size_t size)
   return fails() ? NULL : __libc_malloc(size);
 }
 
-EXPORT void *calloc(size_t n, size_t size)
+EXPORT void *calloc(size_t nmemb, size_t size)
 {
-  return fails() ? NULL : __libc_calloc(n, size);
+  return fails() ? NULL : __libc_calloc(nmemb, size);
 }
 
-EXPORT void *realloc(void *old, size_t size)
+EXPORT void *realloc(void *ptr, size_t size)
 {
-  return fails() ? NULL : __libc_realloc(old, size);
+  return fails() ? NULL : __libc_realloc(ptr, size);
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t size)
@@ -80,12 +80,12 @@ EXPORT void *aligned_alloc(size_t alignment, size_t size)
   return fails() ? NULL : __libc_memalign(alignment, size);
 }
 
-EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
+EXPORT int posix_memalign(void **memptr, size_t alignment, size_t size)
 {
   void *memory = fails() ? NULL : __libc_memalign(alignment, size);
   if (!memory) {
     return ENOMEM;
   }
-  *out = memory;
+  *memptr = memory;
   return 0;
 }

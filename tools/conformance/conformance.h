@@ -130,9 +130,9 @@ typedef struct check_build {
 tsr_ref check_operand(check_build *build, int32_t kind, tsr_dtype dtype, tsr_shape shape, check_view view,
                       check_fill fill);
 
-/* The same where the case may be cut: `shape` is the operand's in the whole case; dimension[axis]: along which of the
- * case's dimensions this axis runs, or CHECK_UNCUT. */
-tsr_ref check_operand_cut(check_build *build, int32_t kind, tsr_dtype dtype, tsr_shape shape, check_view view,
+/* The same where the case may be cut: `whole` is the operand's shape in the whole case; dimension[axis]: along which of
+ * the case's dimensions this axis runs, or CHECK_UNCUT. */
+tsr_ref check_operand_cut(check_build *build, int32_t kind, tsr_dtype dtype, tsr_shape whole, check_view view,
                           check_fill fill, const int32_t dimension[TSR_MAX_RANK]);
 
 /* tsr_output of a result whose axes run along such dimensions. */
@@ -306,9 +306,9 @@ int check_device_supports(const check_device *device, const tsr_program *program
 /* A case, built, with the reference's answer and the bounds. */
 typedef struct check_oracle check_oracle;
 
-/* Builds the case and runs it on the reference. *oracle is the caller's. Errors: what building and running return. */
+/* Builds the case and runs it on the reference. *result is the caller's. Errors: what building and running return. */
 tsr_status check_oracle_create(const check_case *test, uint64_t seed, check_device *reference,
-                               check_oracle **oracle) TSR_MUST_CHECK;
+                               check_oracle **result) TSR_MUST_CHECK;
 void check_oracle_destroy(check_oracle *oracle);
 const tsr_program *check_oracle_program(const check_oracle *oracle);
 
@@ -327,7 +327,8 @@ typedef struct check_time {
 double check_program_cost(const tsr_program *program);
 
 /* Times a case on a device that supports it. Errors: what building and running return. */
-tsr_status check_measure(const check_case *test, uint64_t seed, check_device *device, check_time *time) TSR_MUST_CHECK;
+tsr_status check_measure(const check_case *test, uint64_t seed, check_device *device,
+                         check_time *result) TSR_MUST_CHECK;
 
 /* Builds the case's program alone, the whole of it or (part not NULL, which must outlast the build) a part. Errors:
  * what building returns. The program is the caller's. */
