@@ -255,7 +255,7 @@ static inline halves narrowed_f16(cpu_f32v value)
   cpu_i32v result = cpu_select_i32(small, steps, normal);
   /* from halfway between the largest number, 65504, and the next that there would be */
   result = cpu_select_i32(size >= cpu_splat(65520.0f), cpu_splat_i32(0x7c00), result);
-  result = cpu_select_i32(value != value, cpu_splat_i32(0x7e00), result);
+  result = cpu_select_i32(cpu_is_nan(value), cpu_splat_i32(0x7e00), result);
   return __builtin_convertvector((cpu_u32v)result | sign, halves);
 }
 
@@ -263,7 +263,7 @@ static inline halves narrowed_bf16(cpu_f32v value)
 {
   const cpu_u32v bits = (cpu_u32v)value, odd = bits >> 16 & 1u;
   const cpu_i32v rounded = (cpu_i32v)((bits + 0x7fffu + odd) >> 16), nan = (cpu_i32v)(bits >> 16 | 0x40u);
-  return __builtin_convertvector((cpu_u32v)cpu_select_i32(value != value, nan, rounded), halves);
+  return __builtin_convertvector((cpu_u32v)cpu_select_i32(cpu_is_nan(value), nan, rounded), halves);
 }
 
 static inline void narrow_row(int32_t dtype, const float *from, int64_t n, uint16_t *to)

@@ -163,7 +163,7 @@ static inline cpu_f32v slope_of(int32_t activation, cpu_f32v x)
   const cpu_f32v zero = cpu_splat(0.0f), one = cpu_splat(1.0f), half = cpu_splat(0.5f);
   switch (activation) {
   case TSR_ACTIVATION_RELU:
-    return cpu_select(x > zero, one, cpu_select(x == x, zero, x));
+    return cpu_select(x > zero, one, cpu_select(cpu_is_nan(x), x, zero));
   case TSR_ACTIVATION_GELU_ERF: {
     const cpu_f32v z = bounded(x, 13.5f), share = cpu_fma(erf_of(z * cpu_splat((float)M_SQRT1_2)), half, half);
     const cpu_f32v density = cpu_exp(z * z * -half) * cpu_splat(0.3989422804014327f);

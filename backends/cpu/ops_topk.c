@@ -15,13 +15,13 @@ static int64_t find_largest(const float *x, int64_t n)
     for (int j = 0; j < 4; j++) {
       const cpu_f32v v = cpu_load(x + i + j * CPU_LANES);
       m[j] = cpu_max(v, m[j]); /* NaN is left out */
-      nan[j % 2] |= v != v;
+      nan[j % 2] |= cpu_is_nan(v);
     }
   }
   for (; i < n; i += CPU_LANES) {
     const cpu_f32v v = n - i < CPU_LANES ? cpu_load_part(x + i, n - i, -INFINITY) : cpu_load(x + i);
     m[0] = cpu_max(v, m[0]);
-    nan[0] |= v != v;
+    nan[0] |= cpu_is_nan(v);
   }
   if (cpu_any(nan[0] | nan[1])) {
     for (i = 0; !isnan(x[i]); i++) {

@@ -176,6 +176,13 @@ static inline cpu_i32v cpu_select_i32(cpu_i32v mask, cpu_i32v a, cpu_i32v b)
   return (a & mask) | (b & ~mask);
 }
 
+/* -1 where v is NaN. */
+static inline cpu_i32v cpu_is_nan(cpu_f32v v)
+{
+  /* NOLINTNEXTLINE(misc-redundant-expression): it is NaN alone that differs from itself. */
+  return v != v;
+}
+
 /* 1 if any element of the mask is -1. */
 static inline int cpu_any(cpu_i32v mask)
 {
