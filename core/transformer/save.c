@@ -41,7 +41,7 @@ static tsr_status check_range(const source *from, const tsr_parameter *parameter
   for (int64_t i = 0; i < count && from->storage != TSR_F32; i++) {
     if (isfinite(values[i]) && fabsf(values[i]) >= limit) {
       return tsr_fail(TSR_ERR_ARGUMENT, "parameter %s: element %lld is %g, beyond what %s holds: save the model as f32",
-                      parameter->name, (long long)(first + i), (double)values[i], tsr_dtype_name(from->storage));
+                      parameter->name, (long long)first + i, (double)values[i], tsr_dtype_name(from->storage));
     }
   }
   return TSR_OK;

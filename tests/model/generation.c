@@ -145,7 +145,7 @@ float *forward_random(const setup *s, size_t *n)
   const int32_t lengths[B] = {S, 4};
   int32_t source[B * S], target[B * L];
   uint64_t seed = 7;
-  *n = (size_t)(B * L * config->target_vocabulary);
+  *n = (size_t)B * L * (size_t)config->target_vocabulary;
   float *logits = malloc(*n * sizeof *logits);
   assert_non_null(logits);
   for (int32_t i = 0; i < B * S; i++) {

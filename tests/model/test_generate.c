@@ -405,8 +405,8 @@ static void compare_forward(const setup *a, const setup *b)
   int32_t source[B * S];
   int32_t target[B * L];
   uint64_t seed = 99;
-  size_t n_encoder = (size_t)(B * S * config->d_model);
-  size_t n_logits = (size_t)(B * L * config->target_vocabulary);
+  size_t n_encoder = (size_t)B * S * (size_t)config->d_model;
+  size_t n_logits = (size_t)B * L * (size_t)config->target_vocabulary;
   float *values = malloc(2 * (n_encoder + n_logits) * sizeof *values);
   assert_non_null(values);
   for (int32_t i = 0; i < B * S; i++) {

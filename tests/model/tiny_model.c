@@ -141,7 +141,7 @@ static void add_tensor(weights *w, const char *name, json_t *shape)
   }
   json_object_set_new(w->header, name,
                       json_pack("{s:s, s:o, s:[I, I]}", "dtype", type, "shape", shape, "data_offsets",
-                                (json_int_t)w->size, (json_int_t)(w->size + size)));
+                                (json_int_t)w->size, (json_int_t)w->size + (json_int_t)size));
   w->size += size;
 }
 

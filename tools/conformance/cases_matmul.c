@@ -187,7 +187,7 @@ static void add_sizes(check_table *table)
 
   for (int32_t i = 0; i < COUNT_OF(check_sizes); i++) {
     for (int32_t place = 0; place < 4; place++) {
-      uint64_t at = (uint64_t)(4 * i + place);
+      uint64_t at = 4 * (uint64_t)i + (uint64_t)place;
       const int32_t *other = others[check_choose(11, at, 4)];
       params p = PARAMS(.m = other[0], .n = other[1], .k = other[0] + 2);
       if (place == 0) {
@@ -223,7 +223,7 @@ static void add_vectors(check_table *table)
 
   for (int32_t i = 0; i < COUNT_OF(n); i++) {
     for (int32_t j = 0; j < COUNT_OF(k); j++) {
-      int32_t d = check_choose(31, (uint64_t)(8 * i + j), 3);
+      int32_t d = check_choose(31, 8 * (uint64_t)i + (uint64_t)j, 3);
       add(table,
           PARAMS(.m = 1 + j % 2, .n = n[i], .k = k[j], .dtype = check_float_dtypes[d], .bias = BIAS_ROW,
                  .view_b = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE, .data_a = j % 2 ? CHECK_INTEGER : CHECK_NORMAL,

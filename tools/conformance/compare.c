@@ -21,7 +21,7 @@ static void describe_element(const check_storage *expected, int64_t index, char 
   size_t used = (size_t)snprintf(text, size, "[");
   for (int32_t axis = 0; axis < expected->shape.rank && used < size; axis++) {
     used += (size_t)snprintf(text + used, size - used, "%s%lld", axis ? ", " : "",
-                             (long long)(coordinate[axis] + expected->first[axis]));
+                             (long long)coordinate[axis] + expected->first[axis]);
   }
   if (used < size) {
     snprintf(text + used, size - used, "]");

@@ -715,7 +715,7 @@ static void test_random_programs(void **state)
   gradient_report all = {0};
   for (int32_t i = 0; i < (text ? 1 : PROGRAMS); i++) {
     char name[64];
-    snprintf(name, sizeof name, "random program, TESSERA_SEED=%llu", (unsigned long long)(seed + (uint64_t)i));
+    snprintf(name, sizeof name, "random program, TESSERA_SEED=%llu", (unsigned long long)seed + (unsigned long long)i);
     const gradient_case program = {name, any_program};
     gradient_report report = gradient_check(*state, &program, seed + (uint64_t)i);
     all.elements += report.elements;

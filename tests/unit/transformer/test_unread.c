@@ -126,7 +126,7 @@ static void add_tensors(const char *folder, const char *const *names, int32_t n)
   tsr_checkpoint *checkpoint;
   assert_ok(tsr_checkpoint_open(path, &checkpoint));
   int32_t count = tsr_checkpoint_count(checkpoint);
-  tsr_tensor_entry *entries = calloc((size_t)(count + n), sizeof *entries);
+  tsr_tensor_entry *entries = calloc((size_t)count + (size_t)n, sizeof *entries);
   assert_non_null(entries);
   for (int32_t i = 0; i < count; i++) {
     const tsr_checkpoint_tensor *tensor = tsr_checkpoint_at(checkpoint, i);

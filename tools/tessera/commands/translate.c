@@ -96,7 +96,7 @@ static int print_json(const session *s, const translation *t)
     failed |= json_array_append_new(ids, json_integer(hypothesis->ids[k])) != 0;
   }
   json_t *root =
-      json_pack("{s:I, s:o, s:o, s:o, s:o}", "line", (json_int_t)(s->first + t->index), "source",
+      json_pack("{s:I, s:o, s:o, s:o, s:o}", "line", (json_int_t)s->first + t->index, "source",
                 tsr_cli_json_text(s->text[t->index], s->size[t->index]), "translation",
                 tsr_cli_json_text(t->text, strlen(t->text)), "score", tsr_cli_json_real(hypothesis->score), "ids", ids);
   if (hands_over_many(s) && root) {
@@ -130,7 +130,7 @@ static int print_translation(void *user, const translation *t)
     return TSR_EXIT_OK;
   }
   if (hands_over_many(s) && t->n_parts > 0) {
-    printf("%lld\t", (long long)(s->first + t->index));
+    printf("%lld\t", (long long)s->first + t->index);
   }
   if ((s->options.translator.scores || hands_over_many(s)) && t->n_parts > 0) {
     print_score(t->hypothesis->score);
