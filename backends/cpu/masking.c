@@ -13,7 +13,7 @@ static int64_t bucket(int64_t r, int64_t n, int32_t max_distance)
     return r;
   }
   const float ratio = (float)r / (float)e, whole = (float)log((double)max_distance / (double)e);
-  const float share = (float)log(ratio) / whole;
+  const float share = (float)log((double)ratio) / whole;
   const int64_t result = e + (int64_t)(share * (float)(n - e));
   return result < n - 1 ? result : n - 1;
 }

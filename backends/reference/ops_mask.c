@@ -37,7 +37,7 @@ static int64_t bucket(int64_t distance, int64_t n, int bidirectional, int32_t ma
     return base + r;
   }
   const float ratio = (float)r / (float)e, whole = (float)log((double)max_distance / (double)e);
-  const float share = (float)log(ratio) / whole;
+  const float share = (float)log((double)ratio) / whole;
   const int64_t bucket_of_r = e + (int64_t)(share * (float)(n - e));
   return base + (bucket_of_r < n - 1 ? bucket_of_r : n - 1);
 }

@@ -17,7 +17,7 @@ enum { MAX_REACH = 1 << 20 };
 static int64_t bucket_beyond(int64_t r, int64_t exact, int64_t n, int32_t max_distance)
 {
   float ratio = (float)r / (float)exact, whole = (float)log((double)max_distance / (double)exact);
-  float share = (float)log(ratio) / whole;
+  float share = (float)log((double)ratio) / whole;
   return (int64_t)(share * (float)(n - exact));
 }
 

@@ -19,8 +19,9 @@ static void fill_turns(int32_t d_model, double *turns)
 /* 10000^(-i/(D/2 - 1)), in f32 as the original has them: at the thousandth token its roundings show. */
 static void fill_tensor2tensor_turns(int32_t d_model, double *turns)
 {
-  float step = (float)-(log(10000.0) / (d_model / 2 - 1));
-  for (int32_t i = 0; i < d_model / 2; i++) {
+  const int32_t pairs = d_model / 2;
+  float step = (float)-(log(10000.0) / (pairs - 1));
+  for (int32_t i = 0; i < pairs; i++) {
     turns[i] = (double)expf((float)i * step);
   }
 }

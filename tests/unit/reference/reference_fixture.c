@@ -231,7 +231,7 @@ void fixture_expect(const fixture *f, int32_t tensor, double tolerance, int64_t 
   const float *found = fixture_floats(f, tensor);
   check_size(f, tensor, n);
   for (int64_t i = 0; i < n; i++) {
-    const double bound = tolerance * fmax(1, fabs(expected[i]));
+    const double bound = tolerance * fmax(1, fabs((double)expected[i]));
     if (isnan(expected[i]) ? !isnan(found[i])
                            : !(found[i] == expected[i] || fabs((double)found[i] - expected[i]) <= bound)) {
       fail_msg("element %lld: expected %.9g, found %.9g", (long long)i, (double)expected[i], (double)found[i]);

@@ -105,7 +105,8 @@ static void test_clamped_distances(void **state)
   fixture_begin(&f);
   float numbers[18];
   for (int i = 0; i < 18; i++) {
-    numbers[i] = (float)(i / 2 + 100 * (i % 2));
+    const int row = i / 2, head = i % 2;
+    numbers[i] = (float)(row + 100 * head);
   }
   const int32_t zero = fixture_f32(&f, SCALAR, VALUES(0));
   const int32_t y = fixture_result(&f, TSR_F32, EXTENTS(1, 2, 2, 31));
@@ -276,7 +277,7 @@ static void test_attention_against_its_parts(void **state)
         double sum = 0;
         for (int j = 0; j < J; j++) {
           const float part = fixture_floats(&f, mixed)[((b * H + h) * L + l) * J + j];
-          assert_true(fabs(fixture_floats(&f, y)[((b * L + l) * H + h) * J + j] - part) <= 1e-6);
+          assert_true(fabsf(fixture_floats(&f, y)[((b * L + l) * H + h) * J + j] - part) <= 1e-6);
         }
         for (int s = 0; s < S; s++) {
           const float weight = fixture_floats(&f, w)[((b * H + h) * L + l) * S + s];

@@ -21,11 +21,12 @@ enum { POSITIONS = 700, WIDTH = 12 };
 /* Column `column` of position `position`: sines at first and cosines behind them, or in turn. */
 static double formula(int32_t kind, int32_t position, int32_t column)
 {
+  const int32_t pairs = WIDTH / 2;
   const int interleaved = kind == TSR_POSITION_SINUSOID_INTERLEAVED;
-  const int32_t pair = interleaved ? column / 2 : column % (WIDTH / 2);
-  const int is_sine = interleaved ? column % 2 == 0 : column < WIDTH / 2;
+  const int32_t pair = interleaved ? column / 2 : column % pairs;
+  const int is_sine = interleaved ? column % 2 == 0 : column < pairs;
   const double exponent =
-      kind == TSR_POSITION_SINUSOID_TENSOR2TENSOR ? (double)pair / (WIDTH / 2 - 1) : 2.0 * (double)pair / WIDTH;
+      kind == TSR_POSITION_SINUSOID_TENSOR2TENSOR ? (double)pair / (pairs - 1) : 2.0 * (double)pair / WIDTH;
   const double angle = (double)position * pow(10000.0, -exponent);
   return is_sine ? sin(angle) : cos(angle);
 }
