@@ -148,6 +148,7 @@ static int compare(const tsr_model *model, tsr_device *device, tsr_device *cpu)
   }
   printf("loss %.6f, after %d steps %.6f; off by %.3g at most, relative, in step %d\n", found[0], (int)STEPS,
          found[STEPS - 1], worst, (int)where + 1);
+  /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): bit for bit is what is asked. */
   if (memcmp(found, again, sizeof found) != 0) {
     fprintf(stderr, "a second run gives other losses\n");
     return 1;

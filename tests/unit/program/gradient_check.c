@@ -331,6 +331,7 @@ static void check_variants(tsr_device *device, const gradient_case *c, uint64_t 
   static gradient_values again;
   for (int32_t variant = 1; variant <= 2; variant++) {
     compute(device, c, seed, variant, again);
+    /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): bit for bit is what is asked. */
     if (memcmp(plain, again, sizeof again) != 0) {
       fail_msg("%s: computed once more (%d), the gradients have other bits", c->name, (int)variant);
     }

@@ -54,8 +54,9 @@ static tsr_status give(void *context, int32_t index, float *elements, int64_t n)
 static tsr_status take(void *context, int32_t index, const float *elements, int64_t n)
 {
   for (int64_t i = 0; i < n; i++) {
-    uint32_t bits = bits_of(*(const uint32_t *)context, index, i);
-    if (memcmp(&elements[i], &bits, sizeof bits) != 0) {
+    uint32_t bits;
+    memcpy(&bits, &elements[i], sizeof bits);
+    if (bits != bits_of(*(const uint32_t *)context, index, i)) {
       return tsr_fail(TSR_ERR_INTERNAL, "element %lld differs", (long long)i);
     }
   }
