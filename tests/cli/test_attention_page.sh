@@ -65,7 +65,7 @@ HTML
 visit used.html seen.json
 for kind in encoder decoder cross; do
   for cell in 0.0.1.0 2.5.2.1 1.3.3.3; do
-    shown=$(json "cells.$kind"_"$(echo $cell | tr . _)" seen.json)
+    shown=$(json "cells.${kind}_$(echo $cell | tr . _)" seen.json)
     told=$(printf '%.6f' "$(json $kind.$cell weights.json)")
     check "$kind.$cell: shown $shown, told $told" test "$shown" = "$told"
   done

@@ -10,7 +10,7 @@ bench 2
 stderr_has '--transformer-base'
 bench 2 --model "$model" --transformer-base
 bench 2 --model "$model" more
-for bad in '' 0 x 1, 1,0 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17; do
+for bad in '' 0 x '1,' 1,0 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17; do
   bench 2 --model "$model" --batch "$bad"
   stderr_has '--batch'
 done

@@ -18,6 +18,7 @@ rm -rf "$PREFIX"
 trap 'rm -rf "$work" "$PREFIX"' EXIT
 
 # outside COMMAND...: from an unrelated folder.
+# shellcheck disable=SC2317 # check calls it
 outside()
 {
   last=$*

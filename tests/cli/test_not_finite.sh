@@ -14,6 +14,7 @@ check 'no fault: lines are missing' test "$(wc -l <"$out")" = 4
 
 # A product that gives NaN is called what it is: device, line, operator, sentence, and what to do next.
 for how in '--beam 1' '--beam 3' '--beam 1 --scores' '--beam 1 --sample --top-k 0' '--beam 1 --no-repeat-ngram 2'; do
+  # shellcheck disable=SC2086 # options
   FAULTY_LINE=decoder.layers.0.feed_forward run 4 translate --model "$model" --device faulty --workers 1 $how \
     "$work/text.en"
   stderr_has "$work/text.en, line 2: faulty:0 computed NaN at step 0 out of numbers, in line "

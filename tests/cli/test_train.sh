@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # tessera train, from outside: what it leaves, and what is missing or bad.
+# shellcheck disable=SC2086 # $small, $toy and $relative are options
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 unset TESSERA_DEVICE
@@ -233,7 +234,7 @@ stderr_has 'norm_first is for nn_transformer'
 # Bad recipes.
 bad()
 {
-  printf -- "$1" >"$work/bad.yaml"
+  printf '%b' "$1" >"$work/bad.yaml"
   run 3 train --config "$work/bad.yaml" --out "$work/none"
   stderr_has "$2"
 }

@@ -37,9 +37,9 @@ for runs in 1 40 90; do
   if [ "$n" -gt 0 ]; then
     stderr_has "text.en: the lines up to $n are translated; line $((n + 1)) and what follows are not"
   fi
-  [ "$n" -gt $most ] && most=$n
+  [ "$n" -gt "$most" ] && most=$n
 done
-check "at most $most lines were printed" test $most -ge 4
+check "at most $most lines were printed" test "$most" -ge 4
 export TESSERA_DEVICE=failing
 translate 4
 stderr_has 'failing:0: the device stopped answering'

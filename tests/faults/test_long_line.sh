@@ -18,6 +18,7 @@ limited()
   last="--long-input $2"
   code=0
   (
+    # shellcheck disable=SC3045 # dash and bash have it
     ulimit -v 1000000
     "$TESSERA" translate --model "$model" --device cpu --beam 1 --max-length 24 --long-input "$2" "$work/long.en"
   ) >"$out" 2>"$err" || code=$?

@@ -62,7 +62,8 @@ fetch_swiftshader()
     sandbox='-o APT::Sandbox::User=root'
   fi
   # Within the cache, so that each file is there in one step. What is hours old is of a run that was killed; others may
-  # be at it. shellcheck disable=SC2086
+  # be at it.
+  # shellcheck disable=SC2086 # $sandbox is words
   if (
     mkdir -p "$cache" && find "$cache" -maxdepth 1 -name 'part.*' -mmin +180 -exec rm -rf {} + || exit 1
     part=$(mktemp -d "$cache/part.XXXXXX") || exit 1
