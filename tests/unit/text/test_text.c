@@ -18,6 +18,7 @@
 #include "core/text/sentencepiece.h"
 #include "core/text/tokenizer.h"
 #include "core/text/vocabulary.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/spm_writer.h"
 #include "tests/support/temporary.h"
 #include "tests/support/tokens.h"
@@ -325,7 +326,7 @@ static void test_long_text(void **state)
 {
   (void)state;
   tsr_tokenizer *tokenizer = open_recorded();
-  const size_t size = 200000;
+  const size_t size = TEST_IS_SANITIZED ? 20000 : 200000;
   char *text = malloc(size);
   assert_non_null(text);
   memset(text, '>', size);

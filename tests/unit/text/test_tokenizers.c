@@ -15,6 +15,7 @@
 
 #include "core/checkpoint/file.h"
 #include "core/text/tokenizer.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/spm_writer.h"
 #include "tests/support/temporary.h"
 #include "tests/support/tokens.h"
@@ -412,10 +413,9 @@ static void test_broken_folders(void **state)
   remove_temporary_folder(folder);
 }
 
-/* ---- texts that are far too long
- * ---------------------------------------------------------------------------------- */
+/* ---- texts that are far too long --------------------------------------------------------------------------------- */
 
-enum { LONG_TEXT = 270000, MOST = 256 };
+enum { LONG_TEXT = TEST_IS_SANITIZED ? 67500 : 270000, MOST = 256 };
 
 /* Words and sentences; letters without a blank; characters of a script without blanks. */
 static size_t write_long_text(int kind, char *text)
