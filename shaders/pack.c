@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Run while Tessera is built: writes tsr_vk_variants (backends/vulkan/kernel.h), each SPIR-V module deflated to a
+ * Run while Tessera is built: writes tsr_vk_shaders (backends/vulkan/kernel.h), each SPIR-V module deflated to a
  * third. A module whose push constants do not lie as in C is an error (reflect.h).
  *
  *     pack OUT.c [NAME BINDINGS IS_SUBGROUP]... -- [FILE.spv]...
  *
- * The files stand in the order of the rows. The last rows may have none: those are variants without code.
+ * The files stand in the order of the rows. The last rows may have none: those are shaders without code.
  */
 #include "reflect.h"
 
@@ -41,7 +41,7 @@ static unsigned char *read_file(const char *path, size_t *size)
   return bytes;
 }
 
-/* A variant: what its module says, and the bytes of that; 0: it has none. */
+/* A shader: what its module says, and the bytes of that; 0: it has none. */
 typedef struct row {
   shader_contract contract;
   size_t size;
@@ -100,7 +100,7 @@ int main(int argc, char **argv)
   for (int i = 0; i < n_files; i++) {
     rows[i] = write_module(out, argv[2 + 3 * i], argv[end + 1 + i]);
   }
-  fputs("const tsr_vk_variant tsr_vk_variants[] = {\n", out);
+  fputs("const tsr_vk_shader tsr_vk_shaders[] = {\n", out);
   for (int i = 0; i < n; i++) {
     char **name = argv + 2 + 3 * i;
     if (i < n_files) {
@@ -111,7 +111,7 @@ int main(int argc, char **argv)
     fprintf(out, "%s, %s, %u, 0x%xu},\n", name[1], name[2], (unsigned)rows[i].contract.push_bytes,
             (unsigned)rows[i].contract.constants);
   }
-  fprintf(out, "};\nconst int32_t tsr_vk_variant_count = %d;\n", n);
+  fprintf(out, "};\nconst int32_t tsr_vk_shader_count = %d;\n", n);
   free(rows);
   if (ferror(out) || fclose(out) != 0) {
     fail(argv[1], "cannot be written");

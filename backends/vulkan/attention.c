@@ -42,9 +42,9 @@ int tsr_vk_attention_quads(tsr_vk_view *views, int32_t n)
   return 1;
 }
 
-int32_t tsr_vk_attention_variant(int32_t variant, const tsr_vk_tile *t, int quads)
+int32_t tsr_vk_attention_shader(int32_t shader, const tsr_vk_tile *t, int quads)
 {
-  return variant + (quads ? TSR_VK_QUADS : 0) + (t->subgroup ? TSR_VK_SUBGROUP : 0);
+  return shader + (quads ? TSR_VK_QUADS : 0) + (t->subgroup ? TSR_VK_SUBGROUP : 0);
 }
 
 /* The masking, at the start of the line's scratch, and behind it the dropout's bits. 0 if the device cannot. */

@@ -36,8 +36,8 @@ tsr_vk_tile tsr_vk_tile_of(const tsr_vk_caps *caps, uint32_t rows, uint32_t widt
 /* Makes n views, at most four, count groups of four along their last axis, if all can: 1. */
 int tsr_vk_attention_quads(tsr_vk_view *views, int32_t n);
 
-/* The one of the four variants that the plain one begins. */
-int32_t tsr_vk_attention_variant(int32_t variant, const tsr_vk_tile *tile, int quads);
+/* The one of the four shaders that the plain one begins. */
+int32_t tsr_vk_attention_shader(int32_t shader, const tsr_vk_tile *tile, int quads);
 
 /* Plans the masking, at the start of the line's scratch, and behind it the dropout's bits. 0 if the device cannot. */
 int tsr_vk_plan_weights(tsr_vk_planner *planner, const tsr_vk_view *q, uint32_t keys, tsr_vk_masking *masking,

@@ -24,7 +24,7 @@
 #include <string.h>
 
 #include "backends/vulkan/backend.h"
-#include "shaders/variants.h"
+#include "shaders/shaders.h"
 
 #define VALIDATION_LAYER "VK_LAYER_KHRONOS_validation"
 

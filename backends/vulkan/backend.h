@@ -190,7 +190,7 @@ void tsr_vk_staging_finish(tsr_backend_device *device);
  * kept
  */
 typedef struct tsr_vk_pipeline {
-  int32_t variant;
+  int32_t shader;
   uint32_t subgroup_size;
   int32_t n_spec;
   uint32_t spec[TSR_VK_MAX_SPEC];
@@ -210,7 +210,7 @@ typedef struct tsr_vk_pipelines {
   int on_disk;                                   /* option PIPELINE_CACHE */
   size_t loaded_bytes;                           /* of the cache, from disk */
   tsr_vk_layout layout[TSR_VK_MAX_BINDINGS + 1]; /* by number of bindings */
-  VkShaderModule *modules;                       /* by variant */
+  VkShaderModule *modules;                       /* by shader */
   tsr_vk_pipeline *pipelines;
   int32_t n_pipelines;
   int32_t room;
@@ -229,7 +229,7 @@ void tsr_vk_pipelines_finish(tsr_backend_device *device);
 /* The layout for n storage buffers. */
 int32_t tsr_vk_layout_get(tsr_backend_device *device, int32_t n_bindings, const tsr_vk_layout **result);
 
-/* The pipeline of a dispatch's variant, size of subgroups and specialisation constants. */
+/* The pipeline of a dispatch's shader, size of subgroups and specialisation constants. */
 int32_t tsr_vk_pipeline_get(tsr_backend_device *device, const tsr_vk_dispatch *dispatch, VkPipeline *result);
 
 /* A dispatch of an executable has the pipeline from now on (change 1), or no longer (change -1). */

@@ -76,14 +76,14 @@ int tsr_vk_class_of(tsr_backend_device *d, const tsr_program_desc *program, int3
 
 static int is_sound(const tsr_backend_device *d, const tsr_vk_dispatch *dispatch)
 {
-  if (dispatch->variant < 0 || dispatch->variant >= tsr_vk_variant_count) {
+  if (dispatch->shader < 0 || dispatch->shader >= tsr_vk_shader_count) {
     return 0;
   }
-  const tsr_vk_variant *variant = &tsr_vk_variants[dispatch->variant];
-  int sound = dispatch->n_operands == variant->n_bindings && dispatch->n_operands <= TSR_VK_MAX_OPERANDS &&
+  const tsr_vk_shader *shader = &tsr_vk_shaders[dispatch->shader];
+  int sound = dispatch->n_operands == shader->n_bindings && dispatch->n_operands <= TSR_VK_MAX_OPERANDS &&
               dispatch->n_spec <= TSR_VK_MAX_SPEC && dispatch->push_bytes <= TSR_VK_MAX_PUSH &&
-              dispatch->push_bytes % 4 == 0 && dispatch->push_bytes >= variant->push_bytes &&
-              (!dispatch->wide || d->caps.wide) && variant->packed != NULL;
+              dispatch->push_bytes % 4 == 0 && dispatch->push_bytes >= shader->push_bytes &&
+              (!dispatch->wide || d->caps.wide) && shader->packed != NULL;
   uint32_t subgroup = dispatch->subgroup_size;
   if (subgroup > 0) {
     sound = sound && subgroup >= d->caps.subgroup_sizes[0] && subgroup <= d->caps.subgroup_sizes[1] &&

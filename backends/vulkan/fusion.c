@@ -242,7 +242,7 @@ static int same_operand(const run *r, const tsr_vk_operand *a, const tsr_vk_oper
 
 static int same_dispatch(const run *r, const tsr_vk_dispatch *a, const tsr_vk_dispatch *b)
 {
-  int same = a->variant == b->variant && memcmp(a->groups, b->groups, sizeof a->groups) == 0 &&
+  int same = a->shader == b->shader && memcmp(a->groups, b->groups, sizeof a->groups) == 0 &&
              a->n_operands == b->n_operands && a->n_spec == b->n_spec &&
              memcmp(a->spec, b->spec, (size_t)a->n_spec * sizeof a->spec[0]) == 0 &&
              a->subgroup_size == b->subgroup_size && a->push_bytes == b->push_bytes &&

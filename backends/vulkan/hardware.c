@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "backends/vulkan/backend.h"
-#include "shaders/variants.h"
+#include "shaders/shaders.h"
 
 static int has_extension(VkPhysicalDevice device, const char *name)
 {

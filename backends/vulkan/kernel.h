@@ -3,7 +3,7 @@
  * The seam between the host side of the Vulkan backend and its kernels.
  *
  * A planner (ops_<family>.c) turns one line of a program into dispatches, or several that fusion.c made one: which
- * shader variant, how many workgroups, which tensors, which push constants. It knows capabilities and limits, and
+ * shader, how many workgroups, which tensors, which push constants. It knows capabilities and limits, and
  * nothing of Vulkan. The host side (executable.c) turns dispatches into descriptor sets, barriers and commands; it
  * knows nothing of operators.
  *
@@ -13,8 +13,8 @@
  * goes into the push constants, in elements. An optional operand that is absent still needs a descriptor: name any
  * valid tensor, and say so in the push constants.
  *
- * Wide variants. A storage beyond tsr_vk_caps.max_binding does not fit into a binding. Where wide is 1 the planner then
- * picks the variant compiled with -DWIDE=1, in which operands are reached through 64-bit addresses
+ * Wide shaders. A storage beyond tsr_vk_caps.max_binding does not fit into a binding. Where wide is 1 the planner then
+ * picks the shader compiled with -DWIDE=1, in which operands are reached through 64-bit addresses
  * (GL_EXT_buffer_reference_uvec2), read from one more binding behind the operands' (binding n): uvec2 address[12],
  * operand i's storage starting at address[i]. Bindings 0 .. n-1 of a wide dispatch exist, but cover at most max_binding
  * bytes.
@@ -70,20 +70,20 @@ typedef struct tsr_vk_caps {
 } tsr_vk_caps;
 
 /* One SPIR-V module, a row of the table in shaders/meson.build (shaders/pack.c writes them). */
-typedef struct tsr_vk_variant {
+typedef struct tsr_vk_shader {
   const char *name;            /* "matmul_f16_wide"; also the debugger's name of its pipelines */
   const unsigned char *packed; /* the module, deflated as zlib does; NULL: its compiler did not know what it needs */
   uint32_t packed_bytes;
   uint32_t size_bytes; /* of the module */
-  uint8_t n_bindings;  /* operands, the address table of a wide variant left out */
+  uint8_t n_bindings;  /* operands, the address table of a wide shader left out */
   uint8_t is_subgroup; /* 1: a workgroup of it is exactly one subgroup */
   uint16_t push_bytes; /* of its push constants, as its module has them */
   uint32_t constants;  /* bit i: its module has specialisation constant i */
-} tsr_vk_variant;
+} tsr_vk_shader;
 
 /* Generated at build time with the enum of its indices. */
-extern const tsr_vk_variant tsr_vk_variants[];
-extern const int32_t tsr_vk_variant_count;
+extern const tsr_vk_shader tsr_vk_shaders[];
+extern const int32_t tsr_vk_shader_count;
 
 /* tsr_vk_operand.tensor: the scratch memory of the line, instead of a tensor */
 #define TSR_VK_SCRATCH (-1)
@@ -94,9 +94,9 @@ typedef struct tsr_vk_operand {
 } tsr_vk_operand;
 
 typedef struct tsr_vk_dispatch {
-  int32_t form;    /* tsr_vk_plan.form */
-  int32_t variant; /* index into tsr_vk_variants */
-  int32_t wide;    /* 1: a wide variant: the host fills its address table */
+  int32_t form;   /* tsr_vk_plan.form */
+  int32_t shader; /* index into tsr_vk_shaders */
+  int32_t wide;   /* 1: a wide shader: the host fills its address table */
   /* 1: uses what earlier dispatches of the same line wrote, or overwrites what they use; 0: touches nothing that
    * they write, so no barrier is needed between them */
   int32_t after;
@@ -104,14 +104,14 @@ typedef struct tsr_vk_dispatch {
    * changes, or scratch, another dispatch like it can be left out */
   int32_t pure;
   uint32_t groups[3];                          /* workgroups per axis, each at least 1 */
-  int32_t n_operands;                          /* equals the variant's n_bindings */
+  int32_t n_operands;                          /* equals the shader's n_bindings */
   tsr_vk_operand operand[TSR_VK_MAX_OPERANDS]; /* binding i */
   int32_t n_spec;
   uint32_t spec[TSR_VK_MAX_SPEC]; /* specialisation constants 0 .. n_spec-1 */
   uint32_t specified;             /* bit i: constant i was set; the others have no meaning */
   uint32_t subgroup_size; /* invocations of each subgroup, all of them there: within tsr_vk_caps.subgroup_sizes, and
                            * local_size_x is a multiple; 0: as the driver likes */
-  uint32_t push_bytes;    /* a multiple of 4, equals the variant's push_bytes */
+  uint32_t push_bytes;    /* a multiple of 4, equals the shader's push_bytes */
   uint8_t push[TSR_VK_MAX_PUSH];
   int64_t scratch_bytes; /* of the line's scratch memory, from its start on, that the dispatch may touch */
   double work; /* floating-point operations or elements moved, roughly: to split long programs for watchdogs */

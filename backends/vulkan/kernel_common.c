@@ -177,15 +177,15 @@ void tsr_vk_restart(tsr_vk_planner *planner)
   planner->is_added = 0;
 }
 
-tsr_vk_dispatch *tsr_vk_add(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes)
+tsr_vk_dispatch *tsr_vk_add(tsr_vk_planner *planner, int32_t shader, const void *push, uint32_t push_bytes)
 {
-  assert(tsr_vk_variants[variant].packed == NULL || tsr_vk_variants[variant].push_bytes == push_bytes);
+  assert(tsr_vk_shaders[shader].packed == NULL || tsr_vk_shaders[shader].push_bytes == push_bytes);
   if (planner->plan->n_dispatches == TSR_VK_MAX_DISPATCHES) {
     return NULL;
   }
   tsr_vk_dispatch *dispatch = &planner->plan->dispatch[planner->plan->n_dispatches++];
   memset(dispatch, 0, sizeof *dispatch);
-  dispatch->variant = variant;
+  dispatch->shader = shader;
   dispatch->push_bytes = push_bytes;
   memcpy(dispatch->push, push, push_bytes);
   return dispatch;
@@ -274,13 +274,13 @@ int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch,
     }
   }
   const uint32_t size = dispatch->spec[SPEC_SIZE_X];
-  if (tsr_vk_variants[dispatch->variant].is_subgroup && size >= caps->subgroup_sizes[0] &&
+  if (tsr_vk_shaders[dispatch->shader].is_subgroup && size >= caps->subgroup_sizes[0] &&
       size <= caps->subgroup_sizes[1]) {
     dispatch->subgroup_size = size;
   }
   dispatch->scratch_bytes = planner->plan->scratch_bytes;
   dispatch->wide = wide;
-  dispatch->variant += wide;
+  dispatch->shader += wide;
   return !wide || caps->wide;
 }
 
@@ -322,13 +322,13 @@ uint32_t tsr_vk_reduce_size(const tsr_vk_caps *caps, uint64_t n, int *subgroup)
   return tsr_vk_group_size(caps, size);
 }
 
-tsr_vk_dispatch *tsr_vk_add_rows(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes,
+tsr_vk_dispatch *tsr_vk_add_rows(tsr_vk_planner *planner, int32_t shader, const void *push, uint32_t push_bytes,
                                  int quads, uint64_t n)
 {
   int subgroup = 0;
   uint32_t size = tsr_vk_reduce_size(planner->caps, n, &subgroup);
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add(planner, variant + (quads ? TSR_VK_QUADS : 0) + (subgroup ? TSR_VK_SUBGROUP : 0), push, push_bytes);
+      tsr_vk_add(planner, shader + (quads ? TSR_VK_QUADS : 0) + (subgroup ? TSR_VK_SUBGROUP : 0), push, push_bytes);
   if (dispatch == NULL) {
     return NULL;
   }
@@ -380,7 +380,7 @@ static int is_specified(const tsr_vk_plan *plan)
 {
   for (int32_t i = 0; i < plan->n_dispatches; ++i) {
     const tsr_vk_dispatch *dispatch = &plan->dispatch[i];
-    if ((tsr_vk_variants[dispatch->variant].constants & ~dispatch->specified) != 0) {
+    if ((tsr_vk_shaders[dispatch->shader].constants & ~dispatch->specified) != 0) {
       return 0;
     }
   }

@@ -2,14 +2,14 @@
  *
  * What the planners share: views as shaders want them, dispatches, grids.
  *
- * A planner fills in variant, operands, specialisation and push constants of a dispatch, then calls tsr_vk_finish,
- * which folds the grid and turns to the wide form of the variant where a storage asks for it.
+ * A planner fills in shader, operands, specialisation and push constants of a dispatch, then calls tsr_vk_finish,
+ * which folds the grid and turns to the wide one where a storage asks for it.
  */
 #ifndef TESSERA_BACKENDS_VULKAN_KERNEL_COMMON_H
 #define TESSERA_BACKENDS_VULKAN_KERNEL_COMMON_H
 
 #include "backends/vulkan/kernel.h"
-#include "shaders/variants.h"
+#include "shaders/shaders.h"
 
 /* The topk of a product's result, or of the log_softmax of that. */
 typedef struct tsr_vk_best {
@@ -133,8 +133,8 @@ int tsr_vk_whole_quads(tsr_vk_view *views, int32_t n);
 /* Forgets the dispatches and the scratch memory of a form that could not be had. */
 void tsr_vk_restart(tsr_vk_planner *planner);
 
-/* A new dispatch of the line, push constants copied in; NULL if the line has too many. `variant`: not a wide one. */
-tsr_vk_dispatch *tsr_vk_add(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes);
+/* A new dispatch of the line, push constants copied in; NULL if the line has too many. `shader`: not a wide one. */
+tsr_vk_dispatch *tsr_vk_add(tsr_vk_planner *planner, int32_t shader, const void *push, uint32_t push_bytes);
 
 void tsr_vk_read(tsr_vk_dispatch *dispatch, int32_t tensor);  /* the next operand; TSR_VK_SCRATCH too */
 void tsr_vk_write(tsr_vk_dispatch *dispatch, int32_t tensor); /* likewise */
@@ -171,21 +171,21 @@ int tsr_vk_is_narrow(const tsr_vk_planner *planner);
  * must be 1. 0, nothing changed, if they do not divide. */
 int tsr_vk_in_quads(tsr_vk_view *view, int32_t contiguous);
 
-/* The size of a workgroup that reduces over n elements; *subgroup: it is one subgroup, for the _subgroup variants. */
+/* The size of a workgroup that reduces over n elements; *subgroup: it is one subgroup, for the _subgroup shaders. */
 uint32_t tsr_vk_reduce_size(const tsr_vk_caps *caps, uint64_t n, int *subgroup);
 
-/* The variants of a kernel that reduces over a workgroup stand in this order in shaders/meson.build: plain, _quads,
- * _subgroup, _subgroup_quads, each followed by its wide form. */
+/* The shaders of a kernel that reduces over a workgroup stand in this order in shaders/meson.build: plain, _quads,
+ * _subgroup, _subgroup_quads, each followed by its wide one. */
 enum { TSR_VK_QUADS = 2, TSR_VK_SUBGROUP = 4 };
-#define TSR_VK_ASSERT_ROW_VARIANTS(NAME)                                                                               \
-  _Static_assert(TSR_VK_VARIANT_##NAME##_QUADS == TSR_VK_VARIANT_##NAME + TSR_VK_QUADS &&                              \
-                     TSR_VK_VARIANT_##NAME##_SUBGROUP == TSR_VK_VARIANT_##NAME + TSR_VK_SUBGROUP &&                    \
-                     TSR_VK_VARIANT_##NAME##_SUBGROUP_QUADS == TSR_VK_VARIANT_##NAME + TSR_VK_SUBGROUP + TSR_VK_QUADS, \
-                 "order of variants")
+#define TSR_VK_ASSERT_ROW_SHADERS(NAME)                                                                                \
+  _Static_assert(TSR_VK_SHADER_##NAME##_QUADS == TSR_VK_SHADER_##NAME + TSR_VK_QUADS &&                                \
+                     TSR_VK_SHADER_##NAME##_SUBGROUP == TSR_VK_SHADER_##NAME + TSR_VK_SUBGROUP &&                      \
+                     TSR_VK_SHADER_##NAME##_SUBGROUP_QUADS == TSR_VK_SHADER_##NAME + TSR_VK_SUBGROUP + TSR_VK_QUADS,   \
+                 "order of shaders")
 
-/* Adds a dispatch of a workgroup that reduces over n elements or groups, of the plain `variant` or one of its three
+/* Adds a dispatch of a workgroup that reduces over n elements or groups, of the plain `shader` or one of its three
  * sisters, its size set. */
-tsr_vk_dispatch *tsr_vk_add_rows(tsr_vk_planner *planner, int32_t variant, const void *push, uint32_t push_bytes,
+tsr_vk_dispatch *tsr_vk_add_rows(tsr_vk_planner *planner, int32_t shader, const void *push, uint32_t push_bytes,
                                  int quads, uint64_t n);
 
 /* Adds finished dispatches: y[i] = the sum of x over `summed`, from element i of `kept` on. Both views are collapsed

@@ -35,13 +35,13 @@ static tsr_vk_product_push push_of(const tsr_vk_planner *planner, const tsr_vk_p
 
 /* A dispatch of one of the kernels of lib/product.glsl, its grid left open. quantised: it takes the scales of
  * weights of i8; raw: sums are stored as they are. */
-static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const tsr_vk_product_push *push, int quantised,
+static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t shader, const tsr_vk_product_push *push, int quantised,
                             int32_t a, int32_t b, int32_t y, uint32_t size, int raw)
 {
   const tsr_line_desc *line = planner->line;
   int has_residual = planner->addend != 0 && !raw;
   const uint32_t push_bytes = quantised ? sizeof *push : offsetof(tsr_vk_product_push, scales_offset);
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, push, push_bytes);
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, push, push_bytes);
   if (dispatch == NULL) {
     return NULL;
   }
@@ -81,46 +81,46 @@ static uint32_t wanted_columns(const tsr_vk_planner *planner, const tsr_vk_produ
   return columns;
 }
 
-/* The sister of `variant` that leaves candidates, or -1, and how many columns a workgroup of it goes through in
+/* The sister of `shader` that leaves candidates, or -1, and how many columns a workgroup of it goes through in
  * tiles of tile_rows x tile_columns. */
-static int32_t best_variant(const tsr_vk_planner *planner, const tsr_vk_product *p, int32_t variant, uint32_t tile_rows,
-                            uint32_t tile_columns, uint32_t *columns)
+static int32_t best_shader(const tsr_vk_planner *planner, const tsr_vk_product *p, int32_t shader, uint32_t tile_rows,
+                           uint32_t tile_columns, uint32_t *columns)
 {
   const tsr_vk_caps *caps = planner->caps;
   uint32_t wanted = wanted_columns(planner, p, tile_rows, tile_columns), own_bytes = 0; /* of shared memory */
   int32_t best = -1;
   *columns = wanted > tile_columns ? wanted / tile_columns * tile_columns : tile_columns;
-  switch (variant) {
-  case TSR_VK_VARIANT_MATMUL_PLAIN:
-    best = caps->subgroup_arithmetic ? TSR_VK_VARIANT_MATMUL_PLAIN_BEST : -1;
+  switch (shader) {
+  case TSR_VK_SHADER_MATMUL_PLAIN:
+    best = caps->subgroup_arithmetic ? TSR_VK_SHADER_MATMUL_PLAIN_BEST : -1;
     break;
-  case TSR_VK_VARIANT_MATMUL_I8_PLAIN:
-    best = caps->subgroup_arithmetic ? TSR_VK_VARIANT_MATMUL_I8_PLAIN_BEST : -1;
+  case TSR_VK_SHADER_MATMUL_I8_PLAIN:
+    best = caps->subgroup_arithmetic ? TSR_VK_SHADER_MATMUL_I8_PLAIN_BEST : -1;
     break;
-  case TSR_VK_VARIANT_MATMUL_TILED:
-    best = TSR_VK_VARIANT_MATMUL_TILED_BEST;
+  case TSR_VK_SHADER_MATMUL_TILED:
+    best = TSR_VK_SHADER_MATMUL_TILED_BEST;
     own_bytes = 2 * 16 * (tile_rows + tile_columns) * 4;
     break;
-  case TSR_VK_VARIANT_MATMUL_VECTOR:
-    best = TSR_VK_VARIANT_MATMUL_VECTOR_BEST;
+  case TSR_VK_SHADER_MATMUL_VECTOR:
+    best = TSR_VK_SHADER_MATMUL_VECTOR_BEST;
     own_bytes = 4096;
     break;
-  case TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP:
-    best = TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP_BEST;
+  case TSR_VK_SHADER_MATMUL_VECTOR_SUBGROUP:
+    best = TSR_VK_SHADER_MATMUL_VECTOR_SUBGROUP_BEST;
     break;
-  case TSR_VK_VARIANT_MATMUL_I8_VECTOR:
-    best = TSR_VK_VARIANT_MATMUL_I8_VECTOR_BEST;
+  case TSR_VK_SHADER_MATMUL_I8_VECTOR:
+    best = TSR_VK_SHADER_MATMUL_I8_VECTOR_BEST;
     own_bytes = 8192;
     break;
-  case TSR_VK_VARIANT_MATMUL_I8_VECTOR_DOT:
-    best = TSR_VK_VARIANT_MATMUL_I8_VECTOR_DOT_BEST;
+  case TSR_VK_SHADER_MATMUL_I8_VECTOR_DOT:
+    best = TSR_VK_SHADER_MATMUL_I8_VECTOR_DOT_BEST;
     own_bytes = 8192;
     break;
-  case TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP:
-    best = TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP_BEST;
+  case TSR_VK_SHADER_MATMUL_I8_VECTOR_SUBGROUP:
+    best = TSR_VK_SHADER_MATMUL_I8_VECTOR_SUBGROUP_BEST;
     break;
-  case TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP_DOT:
-    best = TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP_DOT_BEST;
+  case TSR_VK_SHADER_MATMUL_I8_VECTOR_SUBGROUP_DOT:
+    best = TSR_VK_SHADER_MATMUL_I8_VECTOR_SUBGROUP_DOT_BEST;
     break;
   default:
     break;
@@ -138,7 +138,7 @@ static void spec_best(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, 
   tsr_vk_spec(dispatch, TSR_VK_SPEC_held_with_sums, planner->best.logarithm != 0);
 }
 
-tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, const tsr_vk_product *p,
+tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, const tsr_vk_product *p,
                                     uint32_t tile_rows, uint32_t tile_columns, uint32_t size)
 {
   const tsr_line_desc *line = planner->line;
@@ -147,8 +147,8 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
   push.row_tiles = (uint32_t)tsr_vk_divide_up(p->rows, tile_rows);
   uint32_t columns = tile_columns; /* of a workgroup */
   if (planner->best.k > 0) {
-    variant = best_variant(planner, p, variant, tile_rows, tile_columns, &columns);
-    if (variant < 0) {
+    shader = best_shader(planner, p, shader, tile_rows, tile_columns, &columns);
+    if (shader < 0) {
       return NULL;
     }
     planner->best.lists = (uint32_t)tsr_vk_divide_up(p->columns, columns);
@@ -163,7 +163,7 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, co
     push.alpha = 1.0f;
   }
   int32_t a = p->quantised ? TSR_VK_SCRATCH : line->in[0];
-  tsr_vk_dispatch *dispatch = add(planner, variant, &push, p->quantised, a, line->in[1], p->y, size, raw);
+  tsr_vk_dispatch *dispatch = add(planner, shader, &push, p->quantised, a, line->in[1], p->y, size, raw);
   if (dispatch == NULL) {
     return NULL;
   }
@@ -213,7 +213,7 @@ int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *p)
   push.row_tiles = 1;
   push.column_tiles = (uint32_t)tsr_vk_divide_up(results, size);
   push.groups = (uint32_t)p->batch * push.column_tiles;
-  tsr_vk_dispatch *dispatch = add(planner, TSR_VK_VARIANT_MATMUL_PARTS, &push, 0, TSR_VK_SCRATCH, TSR_VK_SCRATCH,
+  tsr_vk_dispatch *dispatch = add(planner, TSR_VK_SHADER_MATMUL_PARTS, &push, 0, TSR_VK_SCRATCH, TSR_VK_SCRATCH,
                                   planner->line->out[0], size, 0);
   if (dispatch == NULL) {
     return 0;

@@ -45,9 +45,9 @@ void tsr_vk_cut_depth(tsr_vk_planner *planner, tsr_vk_product *product, uint64_t
 
 /* Adds a dispatch of a workgroup of `size` invocations for each tile of tile_rows x tile_columns results. Its
  * specialisation constants from 4 on are the form's own. Where only the largest of each row are wanted
- * (tsr_vk_planner.best) the variant's sister takes its place that leaves candidates in scratch. NULL if it cannot be
+ * (tsr_vk_planner.best) the shader's sister takes its place that leaves candidates in scratch. NULL if it cannot be
  * done, or there is no such sister. */
-tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t variant, const tsr_vk_product *product,
+tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, const tsr_vk_product *product,
                                     uint32_t tile_rows, uint32_t tile_columns, uint32_t size);
 
 /* Called last: where the depth was cut adds the dispatch that adds up the parts. 0 if it cannot be done. */

@@ -86,7 +86,7 @@ static uint32_t step_of(const tsr_vk_caps *caps, const tile *t, const tsr_vk_sha
 
 /* By the largest shape of that type that can be had. values: of b in a group. Strides of the product count groups,
  * its depth values. */
-static int plan_in_groups(tsr_vk_planner *planner, int32_t variant, tsr_vk_product p, int32_t type, tile t,
+static int plan_in_groups(tsr_vk_planner *planner, int32_t shader, tsr_vk_product p, int32_t type, tile t,
                           uint32_t values, int along_depth)
 {
   const tsr_vk_caps *caps = planner->caps;
@@ -110,7 +110,7 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t variant, tsr_vk_produ
   tsr_vk_product counted = p; /* in groups, as the shader counts */
   counted.depth = p.depth / values;
   counted.part_depth = (uint32_t)tsr_vk_divide_up(p.part_depth, values);
-  tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, variant, &counted, t.rows, t.columns, size);
+  tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, shader, &counted, t.rows, t.columns, size);
   if (dispatch == NULL) {
     return 0;
   }
@@ -142,7 +142,7 @@ static int plan_f16(tsr_vk_planner *planner, tsr_vk_product p, tile t)
   if (!in_groups(&p.a, 3, A_VALUES) || (!along_depth && !in_groups(&p.b, 3, VALUES))) {
     return 0;
   }
-  return plan_in_groups(planner, TSR_VK_VARIANT_MATMUL_COOPERATIVE_F16, p, TSR_VK_SHAPE_F16, t, VALUES, along_depth);
+  return plan_in_groups(planner, TSR_VK_SHADER_MATMUL_COOPERATIVE_F16, p, TSR_VK_SHAPE_F16, t, VALUES, along_depth);
 }
 
 /* Both of i8: the sums are exact. */
@@ -150,7 +150,7 @@ static int plan_i8(tsr_vk_planner *planner, tsr_vk_product p, tile t)
 {
   enum { VALUES = 16 };
   return p.depth > 0 && in_groups(&p.b, 2, VALUES) &&
-         plan_in_groups(planner, TSR_VK_VARIANT_MATMUL_COOPERATIVE_I8, p, TSR_VK_SHAPE_I8, t, VALUES, 1);
+         plan_in_groups(planner, TSR_VK_SHADER_MATMUL_COOPERATIVE_I8, p, TSR_VK_SHAPE_I8, t, VALUES, 1);
 }
 
 int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)

@@ -9,7 +9,7 @@ int tsr_vk_plan_generic(tsr_vk_planner *planner, const tsr_vk_product *p, int32_
 {
   (void)form;
   uint32_t size = tsr_vk_group_size(planner->caps, 64), tile_rows = p->rows < 4 ? p->rows : 4;
-  tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, TSR_VK_VARIANT_MATMUL_GENERIC, p, tile_rows, size, size);
+  tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, TSR_VK_SHADER_MATMUL_GENERIC, p, tile_rows, size, size);
   if (dispatch == NULL) {
     return 0;
   }

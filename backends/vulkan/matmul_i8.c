@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-TSR_VK_ASSERT_ROW_VARIANTS(QUANTISE);
+TSR_VK_ASSERT_ROW_SHADERS(QUANTISE);
 
 /* Adds the dispatch that quantises a's rows, each distinct one once; the product's view of a becomes that of the
  * result. First in the line, so that products of one a quantise it alike, and fusion.c leaves out all but the first
@@ -48,8 +48,8 @@ static int quantise(tsr_vk_planner *planner, tsr_vk_product *p)
   memcpy(push.x_stride, x.stride, sizeof push.x_stride);
   int subgroup = 0;
   uint32_t size = tsr_vk_reduce_size(planner->caps, tsr_vk_divide_up(p->depth, 4), &subgroup);
-  int32_t variant = TSR_VK_VARIANT_QUANTISE + (quads ? TSR_VK_QUADS : 0) + (subgroup ? TSR_VK_SUBGROUP : 0);
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
+  int32_t shader = TSR_VK_SHADER_QUANTISE + (quads ? TSR_VK_QUADS : 0) + (subgroup ? TSR_VK_SUBGROUP : 0);
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }
@@ -78,10 +78,10 @@ static int in_groups(tsr_vk_product *p)
   return 1;
 }
 
-static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const tsr_vk_product *p, uint32_t tile_rows,
+static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t shader, const tsr_vk_product *p, uint32_t tile_rows,
                             uint32_t tile_columns, uint32_t size)
 {
-  tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, variant, p, tile_rows, tile_columns, size);
+  tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, shader, p, tile_rows, tile_columns, size);
   if (dispatch != NULL) {
     dispatch->work = 2.0 * (double)p->batch * p->rows * p->columns * p->a.extent[3];
   }
@@ -102,7 +102,7 @@ static int plan_plain(tsr_vk_planner *planner, tsr_vk_product p)
     tile_rows *= 2;
   }
   uint32_t tile_columns = tile_rows == 1 ? 4 : 2;
-  tsr_vk_dispatch *dispatch = add(planner, TSR_VK_VARIANT_MATMUL_I8_PLAIN, &p, tile_rows, lanes * tile_columns, lanes);
+  tsr_vk_dispatch *dispatch = add(planner, TSR_VK_SHADER_MATMUL_I8_PLAIN, &p, tile_rows, lanes * tile_columns, lanes);
   if (dispatch == NULL) {
     return 0;
   }
@@ -153,11 +153,11 @@ static int plan_vector(tsr_vk_planner *planner, tsr_vk_product p, int subgroup, 
   while (tile_rows * tile_columns * 2 <= most && tile_columns < most_columns) {
     tile_columns *= 2;
   }
-  int32_t variant = subgroup
-                        ? dot ? TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP_DOT : TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP
-                    : dot ? TSR_VK_VARIANT_MATMUL_I8_VECTOR_DOT
-                          : TSR_VK_VARIANT_MATMUL_I8_VECTOR;
-  tsr_vk_dispatch *dispatch = add(planner, variant, &p, tile_rows, tile_columns, size);
+  int32_t shader = subgroup
+                       ? dot ? TSR_VK_SHADER_MATMUL_I8_VECTOR_SUBGROUP_DOT : TSR_VK_SHADER_MATMUL_I8_VECTOR_SUBGROUP
+                   : dot ? TSR_VK_SHADER_MATMUL_I8_VECTOR_DOT
+                         : TSR_VK_SHADER_MATMUL_I8_VECTOR;
+  tsr_vk_dispatch *dispatch = add(planner, shader, &p, tile_rows, tile_columns, size);
   if (dispatch == NULL) {
     return 0;
   }
@@ -178,8 +178,8 @@ static int plan_tiled(tsr_vk_planner *planner, tsr_vk_product p, uint32_t side, 
     return 0;
   }
   uint32_t extent = side * tile * 4;
-  int32_t variant = dot ? TSR_VK_VARIANT_MATMUL_I8_TILED_DOT : TSR_VK_VARIANT_MATMUL_I8_TILED;
-  tsr_vk_dispatch *dispatch = add(planner, variant, &p, extent, extent, side * side);
+  int32_t shader = dot ? TSR_VK_SHADER_MATMUL_I8_TILED_DOT : TSR_VK_SHADER_MATMUL_I8_TILED;
+  tsr_vk_dispatch *dispatch = add(planner, shader, &p, extent, extent, side * side);
   if (dispatch == NULL) {
     return 0;
   }
@@ -191,7 +191,7 @@ static int plan_tiled(tsr_vk_planner *planner, tsr_vk_product p, uint32_t side, 
 static int plan_generic(tsr_vk_planner *planner, const tsr_vk_product *p)
 {
   uint32_t size = tsr_vk_group_size(planner->caps, 64), tile_rows = p->rows < 4 ? p->rows : 4;
-  tsr_vk_dispatch *dispatch = add(planner, TSR_VK_VARIANT_MATMUL_I8_GENERIC, p, tile_rows, size, size);
+  tsr_vk_dispatch *dispatch = add(planner, TSR_VK_SHADER_MATMUL_I8_GENERIC, p, tile_rows, size, size);
   if (dispatch == NULL) {
     return 0;
   }

@@ -19,31 +19,31 @@ int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, in
   if (p.depth == 0 || !caps->compute_like_cpu) {
     return 0;
   }
-  int32_t variant = TSR_VK_VARIANT_MATMUL_PLAIN_ANY_STRIDE;
+  int32_t shader = TSR_VK_SHADER_MATMUL_PLAIN_ANY_STRIDE;
   uint32_t tile_rows = 1, tile_columns = 2;
   tsr_vk_view a = p.a, b = p.b, a_columns = p.a;
   if (p.depth % 4 == 0 && tsr_vk_in_quads(&a, 3)) {
     if (tsr_vk_in_quads(&b, 2)) {
-      variant = TSR_VK_VARIANT_MATMUL_PLAIN;
+      shader = TSR_VK_SHADER_MATMUL_PLAIN;
     } else if (p.columns % 4 == 0 && tsr_vk_in_quads(&b, 3)) {
-      variant = TSR_VK_VARIANT_MATMUL_PLAIN_BY_ROW;
+      shader = TSR_VK_SHADER_MATMUL_PLAIN_BY_ROW;
       tile_columns = 4;
     }
   } else if (p.rows % 4 == 0 && p.columns % 4 == 0 && tsr_vk_in_quads(&a_columns, 2) && tsr_vk_in_quads(&b, 3)) {
-    variant = TSR_VK_VARIANT_MATMUL_PLAIN_BY_COLUMN;
+    shader = TSR_VK_SHADER_MATMUL_PLAIN_BY_COLUMN;
     a = a_columns;
     tile_rows = 4;
     tile_columns = 4;
   }
-  if (variant != TSR_VK_VARIANT_MATMUL_PLAIN_ANY_STRIDE) {
+  if (shader != TSR_VK_SHADER_MATMUL_PLAIN_ANY_STRIDE) {
     p.a = a;
     p.b = b;
   }
-  uint32_t most_rows = variant == TSR_VK_VARIANT_MATMUL_PLAIN_BY_COLUMN ? 4 * lanes : lanes;
+  uint32_t most_rows = shader == TSR_VK_SHADER_MATMUL_PLAIN_BY_COLUMN ? 4 * lanes : lanes;
   while (tile_rows < most_rows && tile_rows < 8 && tile_rows < p.rows) {
     tile_rows *= 2;
   }
-  tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, variant, &p, tile_rows, lanes * tile_columns, lanes);
+  tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, shader, &p, tile_rows, lanes * tile_columns, lanes);
   if (dispatch == NULL) {
     return 0;
   }

@@ -111,7 +111,7 @@ int tsr_vk_plan_tiled(tsr_vk_planner *planner, const tsr_vk_product *product, in
   }
   tsr_vk_cut_depth(planner, &p, groups_of(t, &p), TILE_DEPTH);
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add_product(planner, TSR_VK_VARIANT_MATMUL_TILED, &p, t->rows, t->columns, lanes_of(t));
+      tsr_vk_add_product(planner, TSR_VK_SHADER_MATMUL_TILED, &p, t->rows, t->columns, lanes_of(t));
   uint32_t layout_a = layout_of(&p.a, 3, 2), layout_b = layout_of(&p.b, 2, 3);
   int few_registers = has_few_registers(planner->caps, t);
   if (dispatch == NULL || (few_registers && dispatch->wide && (layout_a & layout_b & LAYOUT_VECTORS) == 0)) {

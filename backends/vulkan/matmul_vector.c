@@ -63,7 +63,7 @@ int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, i
   uint64_t groups = p.batch * tsr_vk_divide_up(p.rows, tile_rows) * tsr_vk_divide_up(p.columns, tile_columns);
   tsr_vk_cut_depth(planner, &p, groups, depth_lanes * (along_depth ? width : loads));
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add_product(planner, subgroup ? TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP : TSR_VK_VARIANT_MATMUL_VECTOR, &p,
+      tsr_vk_add_product(planner, subgroup ? TSR_VK_SHADER_MATMUL_VECTOR_SUBGROUP : TSR_VK_SHADER_MATMUL_VECTOR, &p,
                          tile_rows, tile_columns, size);
   if (dispatch == NULL) {
     return 0;

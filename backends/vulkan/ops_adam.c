@@ -41,7 +41,7 @@ int tsr_vk_plan_adam(tsr_vk_planner *planner)
   memcpy(push.extent, views[0].extent, sizeof push.extent);
   memcpy(push.gradient_stride, views[0].stride, sizeof push.gradient_stride);
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add(planner, quads ? TSR_VK_VARIANT_ADAM_QUADS : TSR_VK_VARIANT_ADAM, &push, sizeof push);
+      tsr_vk_add(planner, quads ? TSR_VK_SHADER_ADAM_QUADS : TSR_VK_SHADER_ADAM, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }

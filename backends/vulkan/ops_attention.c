@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-TSR_VK_ASSERT_ROW_VARIANTS(ATTENTION);
+TSR_VK_ASSERT_ROW_SHADERS(ATTENTION);
 
 /* An attention, as its forms take it: views with quads count groups of four along their last axis. */
 typedef struct attention {
@@ -306,7 +306,7 @@ static int plan_combine(tsr_vk_planner *planner, uint32_t rows, uint32_t splits,
       .partial_at = partial_at,
       .sums = line->out[2] != 0,
   };
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_VARIANT_ATTENTION_COMBINE, &push, sizeof push);
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_SHADER_ATTENTION_COMBINE, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }
@@ -389,14 +389,14 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   memcpy(push.v_stride, a.v.stride, sizeof push.v_stride);
   memcpy(push.additive_stride, additive.stride, sizeof push.additive_stride);
 
-  int32_t variant = tsr_vk_attention_variant(TSR_VK_VARIANT_ATTENTION, &t, a.quads);
+  int32_t shader = tsr_vk_attention_shader(TSR_VK_SHADER_ATTENTION, &t, a.quads);
   if (is_tiled(planner->plan->form)) {
-    variant = TSR_VK_VARIANT_ATTENTION_TILED;
+    shader = TSR_VK_SHADER_ATTENTION_TILED;
   }
   if (planner->plan->form == TSR_VK_FORM_ATTENTION_COOP) {
-    variant = TSR_VK_VARIANT_ATTENTION_COOPERATIVE;
+    shader = TSR_VK_SHADER_ATTENTION_COOPERATIVE;
   }
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }

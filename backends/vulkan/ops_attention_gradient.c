@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-TSR_VK_ASSERT_ROW_VARIANTS(ATTENTION_GRADIENT);
+TSR_VK_ASSERT_ROW_SHADERS(ATTENTION_GRADIENT);
 
 enum { GRADIENT_TILE_ROWS = 4 }; /* more spill where registers are few, and leave room for few workgroups elsewhere */
 
@@ -34,7 +34,7 @@ static int plan_delta(tsr_vk_planner *planner, uint32_t stats_at)
   if (push.count == 0) {
     return 1;
   }
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_VARIANT_ATTENTION_DELTA, &push, sizeof push);
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_SHADER_ATTENTION_DELTA, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }
@@ -75,7 +75,7 @@ static int plan_side(tsr_vk_planner *planner, tsr_vk_attention_gradient_push pus
   memcpy(push.other_stride, other->stride, sizeof push.other_stride);
   memcpy(push.other2_stride, other2->stride, sizeof push.other2_stride);
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add(planner, tsr_vk_attention_variant(TSR_VK_VARIANT_ATTENTION_GRADIENT, &t, quads), &push, sizeof push);
+      tsr_vk_add(planner, tsr_vk_attention_shader(TSR_VK_SHADER_ATTENTION_GRADIENT, &t, quads), &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }

@@ -49,10 +49,10 @@ static int plan_gather(tsr_vk_planner *planner, int32_t x, tsr_vk_view views[2],
     push.scales_stride = view.stride[3];
   }
 
-  int32_t variant = scales != 0 ? quads ? TSR_VK_VARIANT_GATHER_BYTES_QUADS : TSR_VK_VARIANT_GATHER_BYTES
-                    : quads     ? TSR_VK_VARIANT_GATHER_QUADS
-                                : TSR_VK_VARIANT_GATHER;
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, scales != 0 ? sizeof push : GATHER_BYTES);
+  int32_t shader = scales != 0 ? quads ? TSR_VK_SHADER_GATHER_BYTES_QUADS : TSR_VK_SHADER_GATHER_BYTES
+                   : quads     ? TSR_VK_SHADER_GATHER_QUADS
+                               : TSR_VK_SHADER_GATHER;
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, &push, scales != 0 ? sizeof push : GATHER_BYTES);
   if (dispatch == NULL) {
     return 0;
   }
@@ -155,10 +155,8 @@ static int plan_scatter(tsr_vk_planner *planner, int32_t slot, tsr_vk_view views
   memcpy(push.x_stride, views[0].stride, sizeof push.x_stride);
   memcpy(push.state_stride, views[1].stride, sizeof push.state_stride);
 
-  int32_t variant = halves  ? TSR_VK_VARIANT_SCATTER_HALVES
-                    : quads ? TSR_VK_VARIANT_SCATTER_QUADS
-                            : TSR_VK_VARIANT_SCATTER;
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
+  int32_t shader = halves ? TSR_VK_SHADER_SCATTER_HALVES : quads ? TSR_VK_SHADER_SCATTER_QUADS : TSR_VK_SHADER_SCATTER;
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }
@@ -243,7 +241,7 @@ static int add_step(tsr_vk_planner *planner, const tsr_vk_scatter_add_push *push
 {
   const tsr_line_desc *line = planner->line;
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add(planner, quads ? TSR_VK_VARIANT_SCATTER_ADD_QUADS : TSR_VK_VARIANT_SCATTER_ADD, push, sizeof *push);
+      tsr_vk_add(planner, quads ? TSR_VK_SHADER_SCATTER_ADD_QUADS : TSR_VK_SHADER_SCATTER_ADD, push, sizeof *push);
   if (dispatch == NULL) {
     return 0;
   }

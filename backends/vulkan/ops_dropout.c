@@ -40,7 +40,7 @@ int tsr_vk_plan_dropout(tsr_vk_planner *planner)
   memcpy(push.extent, x.extent, sizeof push.extent);
   memcpy(push.x_stride, x.stride, sizeof push.x_stride);
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add(planner, quads ? TSR_VK_VARIANT_DROPOUT_QUADS : TSR_VK_VARIANT_DROPOUT, &push, sizeof push);
+      tsr_vk_add(planner, quads ? TSR_VK_SHADER_DROPOUT_QUADS : TSR_VK_SHADER_DROPOUT, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }
@@ -76,7 +76,7 @@ int tsr_vk_plan_dropout_bits(tsr_vk_planner *planner, int32_t slot, uint64_t row
       .count = (uint32_t)count,
       .bits_at = *bits_at,
   };
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_VARIANT_DROPOUT_BITS, &push, sizeof push);
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_SHADER_DROPOUT_BITS, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }

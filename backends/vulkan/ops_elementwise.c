@@ -44,9 +44,9 @@ int tsr_vk_plan_elementwise(tsr_vk_planner *planner)
   memcpy(push.extent, views[0].extent, sizeof push.extent);
   memcpy(push.a_stride, views[0].stride, sizeof push.a_stride);
   memcpy(push.b_stride, views[1].stride, sizeof push.b_stride);
-  int32_t variant = gradient ? (quads ? TSR_VK_VARIANT_ELEMENTWISE_GRADIENT_QUADS : TSR_VK_VARIANT_ELEMENTWISE_GRADIENT)
-                             : (quads ? TSR_VK_VARIANT_ELEMENTWISE_QUADS : TSR_VK_VARIANT_ELEMENTWISE);
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
+  int32_t shader = gradient ? (quads ? TSR_VK_SHADER_ELEMENTWISE_GRADIENT_QUADS : TSR_VK_SHADER_ELEMENTWISE_GRADIENT)
+                            : (quads ? TSR_VK_SHADER_ELEMENTWISE_QUADS : TSR_VK_SHADER_ELEMENTWISE);
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }

@@ -79,7 +79,7 @@ static int plan_relative(tsr_vk_planner *planner, int32_t slot, uint32_t heads, 
     }
     last = bucket >= n - exact;
     push.to = last ? UINT32_MAX : (uint32_t)bucket_begin(bucket, exact, n, attributes->max_distance);
-    tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_VARIANT_RELATIVE, &push, sizeof push);
+    tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_SHADER_RELATIVE, &push, sizeof push);
     if (dispatch == NULL) {
       return 0;
     }
@@ -147,7 +147,7 @@ int tsr_vk_plan_mask(tsr_vk_planner *planner)
   memcpy(push.extent, x.extent, sizeof push.extent);
   memcpy(push.x_stride, x.stride, sizeof push.x_stride);
   memcpy(push.additive_stride, additive.stride, sizeof push.additive_stride);
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_VARIANT_MASK, &push, sizeof push);
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_SHADER_MASK, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }
@@ -220,7 +220,7 @@ int tsr_vk_plan_relative_gradient(tsr_vk_planner *planner)
     int subgroup = 0;
     uint32_t size = tsr_vk_reduce_size(planner->caps, push.rows * (uint64_t)push.keys, &subgroup);
     tsr_vk_dispatch *dispatch =
-        tsr_vk_add(planner, subgroup ? TSR_VK_VARIANT_RELATIVE_GRADIENT_SUBGROUP : TSR_VK_VARIANT_RELATIVE_GRADIENT,
+        tsr_vk_add(planner, subgroup ? TSR_VK_SHADER_RELATIVE_GRADIENT_SUBGROUP : TSR_VK_SHADER_RELATIVE_GRADIENT,
                    &push, sizeof push);
     if (dispatch == NULL) {
       return 0;

@@ -19,7 +19,7 @@ static int add_best(tsr_vk_planner *planner, const tsr_vk_product *p)
     return 0;
   }
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add(planner, subgroup ? TSR_VK_VARIANT_BEST_SUBGROUP : TSR_VK_VARIANT_BEST, &push, sizeof push);
+      tsr_vk_add(planner, subgroup ? TSR_VK_SHADER_BEST_SUBGROUP : TSR_VK_SHADER_BEST, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-TSR_VK_ASSERT_ROW_VARIANTS(NORM);
+TSR_VK_ASSERT_ROW_SHADERS(NORM);
 
 uint32_t tsr_vk_norm_kind(const tsr_line_desc *line)
 {
@@ -41,7 +41,7 @@ int tsr_vk_plan_norm(tsr_vk_planner *planner)
   memcpy(push.extent, x.extent, sizeof push.extent);
   memcpy(push.x_stride, x.stride, sizeof push.x_stride);
   memcpy(push.addend_stride, addend.stride, sizeof push.addend_stride);
-  tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_VARIANT_NORM, &push, sizeof push, quads, x.extent[3]);
+  tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_SHADER_NORM, &push, sizeof push, quads, x.extent[3]);
   if (dispatch == NULL) {
     return 0;
   }

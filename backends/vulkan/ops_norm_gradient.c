@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-TSR_VK_ASSERT_ROW_VARIANTS(NORM_GRADIENT);
+TSR_VK_ASSERT_ROW_SHADERS(NORM_GRADIENT);
 
 /* dgain and dbias, from what the rows left in scratch: by blocks of rows, then over the blocks. */
 static int plan_columns(tsr_vk_planner *planner, tsr_vk_norm_gradient_push push, int quads)
@@ -28,8 +28,8 @@ static int plan_columns(tsr_vk_planner *planner, tsr_vk_norm_gradient_push push,
   }
   push.dgain_at = quads ? at[0] / 4 : at[0];
   push.dbias_at = quads ? at[1] / 4 : at[1];
-  int32_t variant = quads ? TSR_VK_VARIANT_NORM_GRADIENT_COLUMNS_QUADS : TSR_VK_VARIANT_NORM_GRADIENT_COLUMNS;
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
+  int32_t shader = quads ? TSR_VK_SHADER_NORM_GRADIENT_COLUMNS_QUADS : TSR_VK_SHADER_NORM_GRADIENT_COLUMNS;
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }
@@ -72,7 +72,7 @@ int tsr_vk_plan_norm_gradient(tsr_vk_planner *planner)
   memcpy(push.dy_stride, dy->stride, sizeof push.dy_stride);
   if (rows > 0) {
     tsr_vk_dispatch *dispatch =
-        tsr_vk_add_rows(planner, TSR_VK_VARIANT_NORM_GRADIENT, &push, sizeof push, quads, x->extent[3]);
+        tsr_vk_add_rows(planner, TSR_VK_SHADER_NORM_GRADIENT, &push, sizeof push, quads, x->extent[3]);
     if (dispatch == NULL) {
       return 0;
     }

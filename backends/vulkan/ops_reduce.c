@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-TSR_VK_ASSERT_ROW_VARIANTS(REDUCE);
+TSR_VK_ASSERT_ROW_SHADERS(REDUCE);
 
-TSR_VK_ASSERT_ROW_VARIANTS(SUM_OF_SQUARES);
+TSR_VK_ASSERT_ROW_SHADERS(SUM_OF_SQUARES);
 
 /* What is summed: groups of four along the last axis of `along` where strides and offsets allow it. */
 static int in_groups(tsr_vk_view *along, tsr_vk_view *other)
@@ -65,8 +65,8 @@ int tsr_vk_add_sums(tsr_vk_planner *planner, int32_t x, tsr_vk_view kept, tsr_vk
   memcpy(push.kept_stride, kept.stride, sizeof push.kept_stride);
   memcpy(push.summed_extent, summed.extent, sizeof push.summed_extent);
   memcpy(push.summed_stride, summed.stride, sizeof push.summed_stride);
-  int32_t variant = TSR_VK_VARIANT_REDUCE + (quads ? TSR_VK_QUADS : 0) + (subgroup ? TSR_VK_SUBGROUP : 0);
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
+  int32_t shader = TSR_VK_SHADER_REDUCE + (quads ? TSR_VK_QUADS : 0) + (subgroup ? TSR_VK_SUBGROUP : 0);
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }
@@ -108,7 +108,7 @@ static int add_squares(tsr_vk_planner *planner, const tsr_vk_sum_of_squares_push
                        int32_t plus, int32_t y)
 {
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add_rows(planner, TSR_VK_VARIANT_SUM_OF_SQUARES, push, sizeof *push, quads, push->share);
+      tsr_vk_add_rows(planner, TSR_VK_SHADER_SUM_OF_SQUARES, push, sizeof *push, quads, push->share);
   if (dispatch == NULL) {
     return 0;
   }

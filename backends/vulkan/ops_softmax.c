@@ -11,9 +11,9 @@
 
 #include <string.h>
 
-TSR_VK_ASSERT_ROW_VARIANTS(SOFTMAX);
-TSR_VK_ASSERT_ROW_VARIANTS(SOFTMAX_GRADIENT);
-TSR_VK_ASSERT_ROW_VARIANTS(CROSS_ENTROPY);
+TSR_VK_ASSERT_ROW_SHADERS(SOFTMAX);
+TSR_VK_ASSERT_ROW_SHADERS(SOFTMAX_GRADIENT);
+TSR_VK_ASSERT_ROW_SHADERS(CROSS_ENTROPY);
 
 int tsr_vk_plan_softmax(tsr_vk_planner *planner)
 {
@@ -28,7 +28,7 @@ int tsr_vk_plan_softmax(tsr_vk_planner *planner)
   memcpy(push.x_stride, views[0].stride, sizeof push.x_stride);
   memcpy(push.mask_stride, views[1].stride, sizeof push.mask_stride);
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add_rows(planner, TSR_VK_VARIANT_SOFTMAX, &push, sizeof push, quads, views[0].extent[3]);
+      tsr_vk_add_rows(planner, TSR_VK_SHADER_SOFTMAX, &push, sizeof push, quads, views[0].extent[3]);
   if (dispatch == NULL) {
     return 0;
   }
@@ -53,7 +53,7 @@ int tsr_vk_plan_softmax_gradient(tsr_vk_planner *planner)
   memcpy(push.y_stride, views[0].stride, sizeof push.y_stride);
   memcpy(push.dy_stride, views[1].stride, sizeof push.dy_stride);
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add_rows(planner, TSR_VK_VARIANT_SOFTMAX_GRADIENT, &push, sizeof push, quads, views[0].extent[3]);
+      tsr_vk_add_rows(planner, TSR_VK_SHADER_SOFTMAX_GRADIENT, &push, sizeof push, quads, views[0].extent[3]);
   if (dispatch == NULL) {
     return 0;
   }
@@ -84,7 +84,7 @@ int tsr_vk_plan_cross_entropy(tsr_vk_planner *planner)
       .smoothing = line->attributes.smoothing,
   };
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add_rows(planner, TSR_VK_VARIANT_CROSS_ENTROPY, &push, sizeof push, quads, push.extent);
+      tsr_vk_add_rows(planner, TSR_VK_SHADER_CROSS_ENTROPY, &push, sizeof push, quads, push.extent);
   if (dispatch == NULL) {
     return 0;
   }
@@ -120,8 +120,8 @@ int tsr_vk_plan_cross_entropy_gradient(tsr_vk_planner *planner)
       .vocabulary = vocabulary,
       .smoothing = line->attributes.smoothing,
   };
-  int32_t variant = quads ? TSR_VK_VARIANT_CROSS_ENTROPY_GRADIENT_QUADS : TSR_VK_VARIANT_CROSS_ENTROPY_GRADIENT;
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, &push, sizeof push);
+  int32_t shader = quads ? TSR_VK_SHADER_CROSS_ENTROPY_GRADIENT_QUADS : TSR_VK_SHADER_CROSS_ENTROPY_GRADIENT;
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }

@@ -10,11 +10,11 @@
 enum { MAX_LIST = 16, MIN_SHARE = 2048, MIN_GROUPS = 64 };
 
 /* Adds one dispatch; reads and writes scratch as told, results where not. */
-static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t variant, const tsr_vk_topk_push *push, uint32_t size,
+static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t shader, const tsr_vk_topk_push *push, uint32_t size,
                             int from_scratch, int to_scratch)
 {
   const tsr_line_desc *line = planner->line;
-  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, variant, push, sizeof *push);
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, push, sizeof *push);
   if (dispatch == NULL) {
     return NULL;
   }
@@ -44,8 +44,8 @@ static int plan_lists(tsr_vk_planner *planner, tsr_vk_topk_push push, uint32_t r
   }
   int subgroup = 0;
   uint32_t size = tsr_vk_reduce_size(planner->caps, push.share / 4, &subgroup);
-  int32_t variant = subgroup ? TSR_VK_VARIANT_TOPK_SUBGROUP : TSR_VK_VARIANT_TOPK;
-  tsr_vk_dispatch *dispatch = add(planner, variant, &push, size, 0, shared);
+  int32_t shader = subgroup ? TSR_VK_SHADER_TOPK_SUBGROUP : TSR_VK_SHADER_TOPK;
+  tsr_vk_dispatch *dispatch = add(planner, shader, &push, size, 0, shared);
   if (dispatch == NULL) {
     return 0;
   }
@@ -58,8 +58,8 @@ static int plan_lists(tsr_vk_planner *planner, tsr_vk_topk_push push, uint32_t r
   push.groups = rows;
   push.from_at = push.to_at;
   size = tsr_vk_reduce_size(planner->caps, push.n / 4, &subgroup);
-  variant = subgroup ? TSR_VK_VARIANT_TOPK_SUBGROUP : TSR_VK_VARIANT_TOPK;
-  return add(planner, variant, &push, size, 1, 0) != NULL;
+  shader = subgroup ? TSR_VK_SHADER_TOPK_SUBGROUP : TSR_VK_SHADER_TOPK;
+  return add(planner, shader, &push, size, 1, 0) != NULL;
 }
 
 static int plan_sort(tsr_vk_planner *planner, tsr_vk_topk_push push, uint32_t rows, uint32_t n, uint32_t k)
@@ -87,7 +87,7 @@ static int plan_sort(tsr_vk_planner *planner, tsr_vk_topk_push push, uint32_t ro
     push.groups = (uint32_t)(rows * lists);
     push.to_at = at[0];
     push.from_at = at[1];
-    tsr_vk_dispatch *dispatch = add(planner, TSR_VK_VARIANT_TOPK_SORT, &push, size, merges, lists > 1);
+    tsr_vk_dispatch *dispatch = add(planner, TSR_VK_SHADER_TOPK_SORT, &push, size, merges, lists > 1);
     if (dispatch == NULL) {
       return 0;
     }

@@ -12,7 +12,7 @@
 int32_t tsr_vk_pipelines_init(tsr_backend_device *d)
 {
   tsr_vk_pipelines *p = &d->pipelines;
-  p->modules = calloc(tsr_vk_variant_count > 0 ? (size_t)tsr_vk_variant_count : 1, sizeof(*p->modules));
+  p->modules = calloc(tsr_vk_shader_count > 0 ? (size_t)tsr_vk_shader_count : 1, sizeof(*p->modules));
   if (!p->modules) {
     return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory to keep track of shaders");
   }
@@ -58,7 +58,7 @@ void tsr_vk_pipelines_finish(tsr_backend_device *d)
   for (int32_t i = 0; i < p->n_pipelines; i++) {
     d->vk.vkDestroyPipeline(d->handle, p->pipelines[i].handle, NULL);
   }
-  for (int32_t i = 0; p->modules && i < tsr_vk_variant_count; i++) {
+  for (int32_t i = 0; p->modules && i < tsr_vk_shader_count; i++) {
     d->vk.vkDestroyShaderModule(d->handle, p->modules[i], NULL);
   }
   for (int i = 0; i <= TSR_VK_MAX_BINDINGS; i++) {
@@ -113,12 +113,12 @@ int32_t tsr_vk_layout_get(tsr_backend_device *d, int32_t n_bindings, const tsr_v
   return status;
 }
 
-static int32_t get_module(tsr_backend_device *d, int32_t variant, VkShaderModule *result)
+static int32_t get_module(tsr_backend_device *d, int32_t shader, VkShaderModule *result)
 {
-  VkShaderModule *module = &d->pipelines.modules[variant];
+  VkShaderModule *module = &d->pipelines.modules[shader];
   int32_t status = TSR_OK;
   if (!*module) {
-    const tsr_vk_variant *packed = &tsr_vk_variants[variant];
+    const tsr_vk_shader *packed = &tsr_vk_shaders[shader];
     uLongf size = packed->size_bytes;
     uint32_t *words = malloc(size);
     if (!words) {
@@ -147,7 +147,7 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
   size_t spec_bytes = (size_t)dispatch->n_spec * sizeof(uint32_t);
   for (int32_t i = 0; i < p->n_pipelines; i++) {
     tsr_vk_pipeline *known = &p->pipelines[i];
-    if (known->variant == dispatch->variant && known->subgroup_size == dispatch->subgroup_size &&
+    if (known->shader == dispatch->shader && known->subgroup_size == dispatch->subgroup_size &&
         known->n_spec == dispatch->n_spec && memcmp(known->spec, dispatch->spec, spec_bytes) == 0) {
       tsr_vk_statistics_use(d, dispatch, known);
       known->last_use = ++p->n_uses;
@@ -155,7 +155,7 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
       return TSR_OK;
     }
   }
-  const tsr_vk_variant *variant = &tsr_vk_variants[dispatch->variant];
+  const tsr_vk_shader *shader = &tsr_vk_shaders[dispatch->shader];
   const tsr_vk_layout *layout = NULL;
   VkShaderModule module = VK_NULL_HANDLE;
   int32_t status = tsr_vk_grow(d, (void **)&p->pipelines, &p->room, p->n_pipelines + 1, sizeof(*p->pipelines));
@@ -163,7 +163,7 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
     status = tsr_vk_layout_get(d, dispatch->n_operands + (dispatch->wide ? 1 : 0), &layout);
   }
   if (status == TSR_OK) {
-    status = get_module(d, dispatch->variant, &module);
+    status = get_module(d, dispatch->shader, &module);
   }
   if (status != TSR_OK) {
     return status;
@@ -201,16 +201,16 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
       .layout = layout->pipeline,
   };
   tsr_vk_pipeline made = {
-      .variant = dispatch->variant, .subgroup_size = dispatch->subgroup_size, .n_spec = dispatch->n_spec};
+      .shader = dispatch->shader, .subgroup_size = dispatch->subgroup_size, .n_spec = dispatch->n_spec};
   memcpy(made.spec, dispatch->spec, spec_bytes);
   tsr_vk_statistics_begin(d, dispatch);
   status = VK(d->host, d->vk.vkCreateComputePipelines(d->handle, p->cache, 1, &info, NULL, &made.handle));
   tsr_vk_statistics_end(d, dispatch, status == TSR_OK ? made.handle : VK_NULL_HANDLE);
   if (status != TSR_OK) {
-    tsr_vk_report(d->host, TSR_LOG_WARNING, "the shader that could not be made into a pipeline is %s", variant->name);
+    tsr_vk_report(d->host, TSR_LOG_WARNING, "the shader that could not be made into a pipeline is %s", shader->name);
     return status;
   }
-  tsr_vk_name(d, VK_OBJECT_TYPE_PIPELINE, (uint64_t)made.handle, "%s", variant->name);
+  tsr_vk_name(d, VK_OBJECT_TYPE_PIPELINE, (uint64_t)made.handle, "%s", shader->name);
   tsr_vk_statistics_use(d, dispatch, &made);
   d->counters.pipelines++;
   made.last_use = ++p->n_uses;

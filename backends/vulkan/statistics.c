@@ -3,7 +3,7 @@
  * What the driver says of the pipelines that it makes (option PIPELINE_STATISTICS): one JSON object a line, for
  * tools/lab.
  *
- *     {"device": "..", "driver": "..", "statistics": true, "variants": ["matmul_tiled", ..]}   once per open device
+ *     {"device": "..", "driver": "..", "statistics": true, "shaders": ["matmul_tiled", ..]}   once per open device
  *     {"making": "matmul_tiled", "spec": [256, 1, 4], "subgroup": 0}    before the driver is asked: it may crash
  *     {"made": "matmul_tiled", "spec": [256, 1, 4], "subgroup": 0, "executables": [{"name": "..", "subgroup": 32,
  *      "statistics": {"Spilled VGPRs": 0, ..}}]}                  the driver's own names; or "error": ".."
@@ -50,12 +50,12 @@ int32_t tsr_vk_statistics_init(tsr_backend_device *d, const char *path)
   write_text(d->statistics, d->hardware.properties.deviceName);
   fputs(", \"driver\": ", d->statistics);
   write_text(d->statistics, d->hardware.properties12.driverInfo);
-  fprintf(d->statistics, ", \"statistics\": %s, \"variants\": [", d->hardware.pipeline_statistics ? "true" : "false");
+  fprintf(d->statistics, ", \"statistics\": %s, \"shaders\": [", d->hardware.pipeline_statistics ? "true" : "false");
   const char *between = "";
-  for (int32_t i = 0; i < tsr_vk_variant_count; i++) {
-    if (tsr_vk_variants[i].packed) {
+  for (int32_t i = 0; i < tsr_vk_shader_count; i++) {
+    if (tsr_vk_shaders[i].packed) {
       fputs(between, d->statistics);
-      write_text(d->statistics, tsr_vk_variants[i].name);
+      write_text(d->statistics, tsr_vk_shaders[i].name);
       between = ", ";
     }
   }
@@ -79,7 +79,7 @@ VkPipelineCreateFlags tsr_vk_statistics_flags(const tsr_backend_device *d)
 static void write_dispatch(FILE *file, const char *what, const tsr_vk_dispatch *dispatch)
 {
   fprintf(file, "{\"%s\": ", what);
-  write_text(file, tsr_vk_variants[dispatch->variant].name);
+  write_text(file, tsr_vk_shaders[dispatch->shader].name);
   fputs(", \"spec\": [", file);
   for (int32_t i = 0; i < dispatch->n_spec; i++) {
     fprintf(file, i > 0 ? ", %u" : "%u", (unsigned)dispatch->spec[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the variants of attention share: attention.comp, attention_tiled.comp, attention_cooperative.comp.
+ * What the shaders of attention share: attention.comp, attention_tiled.comp, attention_cooperative.comp.
  */
 #ifndef SHADERS_CONTRACT_ATTENTION_H
 #define SHADERS_CONTRACT_ATTENTION_H
@@ -10,7 +10,7 @@
 CONSTANT(attention, 2, options, 0u); /* MASK_*, ATTENTION_* */
 CONSTANT(attention, 3, depth, 1u);   /* of q and k: elements, or groups of four */
 CONSTANT(attention, 4, width, 1u);   /* of v, likewise */
-/* 5 and 6 are the variant's own. */
+/* 5 and 6 are the shader's own. */
 CONSTANT(attention, 7, alpha_bits, 0x3f800000u);
 CONSTANT(attention, 8, heads, 1u);
 CONSTANT(attention, 9, scale_bits, 0x3f800000u); /* with ATTENTION_DROPOUT: of what stays */

@@ -10,7 +10,7 @@
 
 CONSTANT(product, 2, b_type, TYPE_F32);
 CONSTANT(product, 3, finish_with, 0u); /* FINISH_* */
-/* From 4 on they are the variant's own, and behind these those of held.h. */
+/* From 4 on they are the shader's own, and behind these those of held.h. */
 
 /* activation(alpha sum + bias) + residual */
 #define FINISH_ACTIVATION 7u /* the bits of ACTIVATION_* */

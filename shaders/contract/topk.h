@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the two variants of topk share.
+ * What the two shaders of topk share.
  */
 #ifndef SHADERS_CONTRACT_TOPK_H
 #define SHADERS_CONTRACT_TOPK_H

@@ -1,7 +1,7 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Part of no variant: compiles where the compiler knows cooperative matrices (see shaders/meson.build).
+ * Part of no shader: compiles where the compiler knows cooperative matrices (see shaders/meson.build).
  */
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require

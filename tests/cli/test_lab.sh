@@ -10,7 +10,7 @@ chips='amd navi31
 intel bmg'
 mkdir "$results"
 
-# amd VARIANT OCCUPANCY SPILLS: a pipeline as AMD's driver tells of it.
+# amd SHADER OCCUPANCY SPILLS: a pipeline as AMD's driver tells of it.
 amd()
 {
   printf '{"making": "%s", "spec": [64, 1], "subgroup": 0}\n' "$1"
@@ -20,7 +20,7 @@ amd()
   printf '{"used": "%s", "spec": [64, 1], "subgroup": 0, "form": %s, "forced": false}\n' "$1" "${4-null}"
 }
 
-# intel VARIANT [WIDTH SPILLS]...: Intel's compiles for several sizes of subgroups.
+# intel SHADER [WIDTH SPILLS]...: Intel's compiles for several sizes of subgroups.
 intel()
 {
   printf '{"making": "%s", "spec": [64], "subgroup": 0}\n' "$1"
@@ -40,7 +40,7 @@ intel()
 write_results()
 {
   for chip in amd-navi31 intel-bmg; do
-    echo '{"device": "D", "driver": "1", "statistics": true, "variants": ["softmax", "topk"]}' >"$results/$chip.json"
+    echo '{"device": "D", "driver": "1", "statistics": true, "shaders": ["softmax", "topk"]}' >"$results/$chip.json"
     echo 0 >"$results/$chip.code"
     : >"$results/$chip.log"
   done

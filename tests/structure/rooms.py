@@ -21,7 +21,7 @@ SOURCES = (".c", ".h", ".cc", ".hh", ".comp", ".glsl")
 TOP = ("include", "core", "backends", "shaders", "tools", "tests", "examples")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 # Headers that the build makes.
-GENERATED = re.compile(r"(^|/)(structs|variants)\.h$|\.inc$")
+GENERATED = re.compile(r"(^|/)(structs|shaders)\.h$|\.inc$")
 
 
 def sources(root):

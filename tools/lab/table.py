@@ -6,7 +6,7 @@
 #
 # CHIPS: lines "VENDOR CHIP". RESULTS has for each chip VENDOR-CHIP.json (lines that backends/vulkan/statistics.c
 # writes), .log and .code of the program ("-": it did not come to an end); or .skipped, the reason. limited: not all
-# programs were compiled. RECORD has a line for each pipeline, named by its form and its variant, and a column for each
+# programs were compiled. RECORD has a line for each pipeline, named by its form and its shader, and a column for each
 # chip: the occupancy of the worst specialisation, in the driver's own unit, or "-" where the pipeline is never made
 # there. Spills
 # that are put up with stand behind it: "8!3". Below, a line "+ NAME: .." has for each pipeline a digest of each
@@ -98,9 +98,9 @@ def statistics_of(vendor, made):
 
 
 def read_chip(path, vendor):
-    """{name of a pipeline: [its specialisations]}, the variants that nothing made, and what is wrong with the file or
+    """{name of a pipeline: [its specialisations]}, the shaders that nothing made, and what is wrong with the file or
     None."""
-    made, begun, used, variants, wrong = {}, None, {}, set(), None
+    made, begun, used, shaders, wrong = {}, None, {}, set(), None
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, text in enumerate(file, 1):
             try:
@@ -109,10 +109,10 @@ def read_chip(path, vendor):
                 wrong = wrong or f"line {number} of what the driver says is no JSON: {error}"
                 continue
             if "device" in line:
-                variants.update(line["variants"])
+                shaders.update(line["shaders"])
                 continue
-            variant = line.get("making") or line.get("made") or line.get("used")
-            key = (variant, tuple(line["spec"]), line["subgroup"])
+            shader = line.get("making") or line.get("made") or line.get("used")
+            key = (shader, tuple(line["spec"]), line["subgroup"])
             if "making" in line:
                 begun = key
             elif "made" in line:
@@ -124,12 +124,12 @@ def read_chip(path, vendor):
         made[begun] = {"error": "the driver ended the program while it made this pipeline"}
     pipelines = {}
     for key, line in made.items():
-        variant, spec, subgroup = key
+        shader, spec, subgroup = key
         for form, forced in used.get(key, {None: False}).items():
             row = {"spec": list(spec), "subgroup": subgroup, "forced": forced, "error": line.get("error")}
             row["statistics"] = None if row["error"] else statistics_of(vendor, line)
-            pipelines.setdefault(f"{form} {variant}" if form else variant, []).append(row)
-    return pipelines, variants - {key[0] for key in made}, wrong
+            pipelines.setdefault(f"{form} {shader}" if form else shader, []).append(row)
+    return pipelines, shaders - {key[0] for key in made}, wrong
 
 
 def untold(vendor, pipelines):

@@ -46,7 +46,7 @@
 #include "shaders/reflect.h"
 #include "tests/unit/vulkan/contract/example.h"
 
-/* Variants whose names begin so, and the bytes of their push constants in C; a longer name stands before its
+/* Shaders whose names begin so, and the bytes of their push constants in C; a longer name stands before its
  * beginning. */
 static const struct family {
   const char *name;
@@ -83,41 +83,41 @@ static const struct family {
     {"topk", sizeof(tsr_vk_topk_push)},
 };
 
-static size_t bytes_in_c(const char *variant)
+static size_t bytes_in_c(const char *shader)
 {
   for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-    if (strncmp(variant, families[i].name, strlen(families[i].name)) == 0) {
+    if (strncmp(shader, families[i].name, strlen(families[i].name)) == 0) {
       return families[i].bytes;
     }
   }
-  fail_msg("variant %s: no contract is known of it here", variant);
+  fail_msg("shader %s: no contract is known of it here", shader);
   return 0;
 }
 
 /* All members of a block are of four bytes or made of such, and lie one right behind the other in the module
  * (shader_reflect) as they do in C. They come from one list, so that they are the same if the blocks end at the same
  * byte. */
-static void test_every_variant_has_the_block_of_its_struct(void **state)
+static void test_every_shader_has_the_block_of_its_struct(void **state)
 {
   (void)state;
   int with_code = 0;
-  for (int32_t i = 0; i < tsr_vk_variant_count; i++) {
-    const tsr_vk_variant *variant = &tsr_vk_variants[i];
-    if (variant->packed == NULL) {
+  for (int32_t i = 0; i < tsr_vk_shader_count; i++) {
+    const tsr_vk_shader *shader = &tsr_vk_shaders[i];
+    if (shader->packed == NULL) {
       continue;
     }
-    uint32_t *words = malloc(variant->size_bytes);
-    uLongf size = variant->size_bytes;
+    uint32_t *words = malloc(shader->size_bytes);
+    uLongf size = shader->size_bytes;
     shader_contract contract;
     assert_non_null(words);
-    assert_int_equal(uncompress((unsigned char *)words, &size, variant->packed, variant->packed_bytes), Z_OK);
+    assert_int_equal(uncompress((unsigned char *)words, &size, shader->packed, shader->packed_bytes), Z_OK);
     const char *wrong = shader_reflect(words, size / sizeof *words, &contract);
-    if (wrong != NULL || contract.push_bytes != bytes_in_c(variant->name)) {
-      fail_msg("%s: %s; its push constants have %u bytes, in C they have %zu", variant->name,
-               wrong != NULL ? wrong : "another block", (unsigned)contract.push_bytes, bytes_in_c(variant->name));
+    if (wrong != NULL || contract.push_bytes != bytes_in_c(shader->name)) {
+      fail_msg("%s: %s; its push constants have %u bytes, in C they have %zu", shader->name,
+               wrong != NULL ? wrong : "another block", (unsigned)contract.push_bytes, bytes_in_c(shader->name));
     }
-    assert_int_equal(contract.push_bytes, variant->push_bytes);
-    assert_int_equal(contract.constants, variant->constants);
+    assert_int_equal(contract.push_bytes, shader->push_bytes);
+    assert_int_equal(contract.constants, shader->constants);
     assert_in_range(contract.push_bytes, 1, TSR_VK_MAX_PUSH);
     free(words);
     with_code++;
@@ -232,7 +232,7 @@ static void test_no_shader_has_a_contract_of_its_own(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_variant_has_the_block_of_its_struct),
+      cmocka_unit_test(test_every_shader_has_the_block_of_its_struct),
       cmocka_unit_test(test_one_list_gives_both_sides),
       cmocka_unit_test(test_faults_of_a_contract_are_told),
       cmocka_unit_test(test_what_is_no_module_is_told),

@@ -17,7 +17,7 @@
 #include "shaders/contract/attention_cooperative.h"
 #include "shaders/contract/matmul_cooperative.h"
 #include "shaders/contract/product.h"
-#include "shaders/variants.h"
+#include "shaders/shaders.h"
 
 enum {
   SIZE = SPEC_SIZE_X,
@@ -171,8 +171,8 @@ static void check_dispatch(const struct device *device, const product *p)
   const uint32_t values = of_i8 ? 16 : 8; /* in a group of 16 bytes */
   const tsr_vk_dispatch *dispatch = &the_plan.dispatch[of_i8];
   const uint32_t *spec = dispatch->spec;
-  assert_int_equal(dispatch->variant,
-                   of_i8 ? TSR_VK_VARIANT_MATMUL_COOPERATIVE_I8 : TSR_VK_VARIANT_MATMUL_COOPERATIVE_F16);
+  assert_int_equal(dispatch->shader,
+                   of_i8 ? TSR_VK_SHADER_MATMUL_COOPERATIVE_I8 : TSR_VK_SHADER_MATMUL_COOPERATIVE_F16);
   assert_int_equal(dispatch->n_spec, SHARED + 1);
   assert_int_equal(dispatch->subgroup_size, device->lanes[0]);
   assert_int_equal(spec[LANES], device->lanes[0]);

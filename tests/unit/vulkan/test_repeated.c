@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "backends/vulkan/kernel.h"
-#include "shaders/variants.h"
+#include "shaders/shaders.h"
 #include "tessera/ops.h"
 
 enum { R = 5, C = 64, MAX_STORAGES = 32 };
@@ -42,7 +42,7 @@ static tsr_vk_caps caps_of(int32_t like_cpu, int32_t fusion)
 
 static int is_quantise(const tsr_vk_dispatch *dispatch)
 {
-  return dispatch->variant >= TSR_VK_VARIANT_QUANTISE && dispatch->variant <= TSR_VK_VARIANT_QUANTISE_SUBGROUP_QUADS;
+  return dispatch->shader >= TSR_VK_SHADER_QUANTISE && dispatch->shader <= TSR_VK_SHADER_QUANTISE_SUBGROUP_QUADS;
 }
 
 static counts plan(const tsr_vk_caps *caps, const tsr_program_desc *program, tsr_backend_buffer *const *buffers)
