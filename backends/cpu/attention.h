@@ -3,7 +3,7 @@
  * y[b, l, h] = sum_s w[b, h, l, s] v[b, s, h],  w = softmax_s(mask(alpha * q[b, l, h] . k[b, s, h])), one pass over
  * the keys (Dao et al. 2022, arXiv:2205.14135): for a run of keys the scores are computed, the largest so far and
  * the sum of the exponentials are brought up to date, and y as far as it is known is scaled down where the largest
- * has risen. Two forms, chosen by the number of queries:
+ * has risen. Two variants, chosen by the number of queries:
  *   - few (attention_few.c): vectors lie along the head's elements; k and v are read once, for all queries of a
  *     sentence
  *   - tiles (attention_tiles.c): vectors lie along the queries, so that maxima, sums and factors need no horizontal
@@ -17,10 +17,10 @@
 #include "dropout.h"
 #include "masking.h"
 
-/* Up to how many queries the form for few is the faster one: as many fill half of a vector. */
+/* Up to how many queries the variant for few is the faster one: as many fill half of a vector. */
 enum { CPU_FEW_QUERIES = CPU_LANES / 2 };
 
-/* Keys in a run of the form for few, the longer one. */
+/* Keys in a run of the variant for few, the longer one. */
 enum { CPU_KEYS = 128 };
 
 /* Queries and keys in a tile, and rows of a block of a small product, whose sums fill the registers. */
@@ -143,7 +143,7 @@ static inline int cpu_attention_at_once(const cpu_attention *a, int64_t queries)
   return queries * a->S <= 1 << 16;
 }
 
-/* Tasks of the two forms (cpu_task), and the bytes of scratch that they need. */
+/* Tasks of the two variants (cpu_task), and the bytes of scratch that they need. */
 void cpu_few_task(const void *attention, int64_t task, void *scratch);
 uint64_t cpu_few_scratch(const cpu_attention *a);
 void cpu_tiles_task(const void *attention, int64_t task, void *scratch);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the forms of attention and its gradient compute with: transposes and products of a tile's size, whose sums stay
- * in registers, and a tile's dropout.
+ * What the variants of attention and its gradient compute with: transposes and products of a tile's size, whose sums
+ * stay in registers, and a tile's dropout.
  */
 #include "attention.h"
 

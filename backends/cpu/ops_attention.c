@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention: which form a line takes, and how it is cut into tasks.
+ * Attention: which variant a line takes, and how it is cut into tasks.
  */
 #include "attention.h"
 

@@ -25,7 +25,7 @@ typedef struct tsr_vk_tile {
   uint32_t blocks;     /* workgroups that share the last axis */
   uint32_t splits;     /* of attention: workgroups that share the keys */
   uint32_t split_keys; /* keys of each of these; 0 if there is one */
-  uint32_t lanes;      /* of a subgroup, where the form asks for that many; else 0 */
+  uint32_t lanes;      /* of a subgroup, where the variant asks for that many; else 0 */
   uint32_t shape;      /* of cooperative matrices: THREE_BYTES of m, n, k */
   uint32_t tile_shape; /* of those, and of tiles in shared memory: the constant of that name */
 } tsr_vk_tile;

@@ -14,8 +14,9 @@
  *                   smaller: for tests. Default: the device's
  *   VULKAN_KERNELS  cpu, gpu: kernels as for such a device, whatever the device is. Default: what it is
  *   VULKAN_JOIN     0: no line is computed as one with another, or takes what another left (fusion.c). Default 1
- *   VULKAN_VARIANT  a form of kernels (forms.h), such as matmul.generic, to take wherever it can be had. Default: none
- *   TUNING          0: the best forms, as `tessera tune` found them, are not loaded. Default 1
+ *   VULKAN_VARIANT  a variant of a kernel (variants.h), such as matmul.generic, to take wherever it can be had.
+ *                   Default: none
+ *   TUNING          0: the best variants, as `tessera tune` found them, are not loaded. Default 1
  *   WATCHDOG_FLOPS  estimated work of one submit, beyond which a run is split; 0: never. Default 2e12, 0 where a CPU
  *     executes
  */
@@ -349,12 +350,12 @@ static int32_t backend_counters(tsr_backend_device *device, tsr_device_counters 
   return TSR_OK;
 }
 
-static void force_form(tsr_backend_device *device, int32_t form)
+static void force_variant(tsr_backend_device *device, int32_t variant)
 {
-  if (device->caps.forced != form) {
+  if (device->caps.forced != variant) {
     tsr_vk_pipelines_trim(device, TSR_VK_KEPT_WHEN_FORCED);
   }
-  device->caps.forced = form;
+  device->caps.forced = variant;
 }
 
 static int32_t class_of(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, char *text,
@@ -369,20 +370,20 @@ static int32_t class_of(tsr_backend_device *device, const tsr_program_desc *prog
   return has_class;
 }
 
-static int32_t remember(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, int32_t form)
+static int32_t remember(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, int32_t variant)
 {
   tsr_vk_class class;
   if (!tsr_vk_class_of(device, program, line, &class)) {
-    return tsr_vk_fail(device->host, TSR_ERR_UNSUPPORTED, "line %d has no forms to choose from", line);
+    return tsr_vk_fail(device->host, TSR_ERR_UNSUPPORTED, "line %d has no variants to choose from", line);
   }
-  return tsr_vk_tuning_set(&device->tuning, &class, form)
+  return tsr_vk_tuning_set(&device->tuning, &class, variant)
              ? TSR_OK
-             : tsr_vk_fail(device->host, TSR_ERR_OUT_OF_MEMORY, "no memory to remember another form");
+             : tsr_vk_fail(device->host, TSR_ERR_OUT_OF_MEMORY, "no memory to remember another variant");
 }
 
-static int32_t save_forms(tsr_backend_device *device)
+static int32_t save_variants(tsr_backend_device *device)
 {
-  return tsr_vk_forms_save(device->host, &device->hardware.properties, &device->tuning);
+  return tsr_vk_variants_save(device->host, &device->hardware.properties, &device->tuning);
 }
 
 static int32_t operands_until(tsr_backend_device *device, const tsr_program_desc *program, int32_t line)
@@ -392,15 +393,15 @@ static int32_t operands_until(tsr_backend_device *device, const tsr_program_desc
 
 static const void *backend_get_extension(void *context, const char *name)
 {
-  static const tsr_forms_extension forms = {
-      .struct_size = sizeof(tsr_forms_extension),
-      .count = TSR_VK_FORM_COUNT - 1,
-      .name = tsr_vk_form_name,
-      .force = force_form,
-      .form_of = tsr_vk_form_of,
+  static const tsr_variants_extension variants = {
+      .struct_size = sizeof(tsr_variants_extension),
+      .count = TSR_VK_VARIANT_COUNT - 1,
+      .name = tsr_vk_variant_name,
+      .force = force_variant,
+      .variant_of = tsr_vk_variant_of,
       .class_of = class_of,
       .remember = remember,
-      .save = save_forms,
+      .save = save_variants,
   };
   static const tsr_kernels_extension kernels = {.struct_size = sizeof(tsr_kernels_extension),
                                                 .prepare = tsr_vk_prepare};
@@ -413,7 +414,7 @@ static const void *backend_get_extension(void *context, const char *name)
   if (strcmp(name, TSR_FUSION_EXTENSION) == 0) {
     return &fusion;
   }
-  return strcmp(name, TSR_FORMS_EXTENSION) == 0 ? &forms : NULL;
+  return strcmp(name, TSR_VARIANTS_EXTENSION) == 0 ? &variants : NULL;
 }
 
 static const tsr_backend table = {

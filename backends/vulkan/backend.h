@@ -45,13 +45,13 @@ int32_t tsr_vk_check(const tsr_host *host, VkResult result, const char *call);
 typedef struct tsr_vk_options {
   int validation;
   int pipeline_cache;
-  int tuning;  /* 1: forms are taken as `tessera tune` found them */
+  int tuning;  /* 1: variants are taken as `tessera tune` found them */
   int staging; /* 1: as if the host saw no device memory */
   int join;
   int kernels;            /* 0: as the device is; 1: for CPUs, 2: for GPUs */
   double max_binding;     /* bytes; negative: not set */
   double watchdog_flops;  /* likewise */
-  int32_t form;           /* VULKAN_VARIANT, TSR_VK_FORM_* */
+  int32_t variant;        /* VULKAN_VARIANT, TSR_VK_VARIANT_* */
   const char *statistics; /* PIPELINE_STATISTICS: a path, or NULL */
 } tsr_vk_options;
 
@@ -195,9 +195,9 @@ typedef struct tsr_vk_pipeline {
   int32_t n_spec;
   uint32_t spec[TSR_VK_MAX_SPEC];
   VkPipeline handle;
-  int32_t users;                             /* dispatches of executables */
-  uint64_t last_use;                         /* by tsr_vk_pipelines.n_uses */
-  uint32_t told[TSR_VK_FORM_COUNT / 32 + 1]; /* a bit per form that statistics.c told to use it */
+  int32_t users;                                /* dispatches of executables */
+  uint64_t last_use;                            /* by tsr_vk_pipelines.n_uses */
+  uint32_t told[TSR_VK_VARIANT_COUNT / 32 + 1]; /* a bit per variant that statistics.c told to use it */
 } tsr_vk_pipeline;
 
 typedef struct tsr_vk_layout {
@@ -219,8 +219,8 @@ typedef struct tsr_vk_pipelines {
 } tsr_vk_pipelines;
 
 /* Pipelines without users that are kept: more than a model's programs have, so that none is made twice when programs
- * come and go; and where another form is forced, as tests of all forms do, for which each pipeline is made once. On a
- * CPU each takes some megabytes. */
+ * come and go; and where another variant is forced, as tests of all variants do, for which each pipeline is made
+ * once. On a CPU each takes some megabytes. */
 enum { TSR_VK_KEPT_PIPELINES = 512, TSR_VK_KEPT_WHEN_FORCED = 64 };
 
 int32_t tsr_vk_pipelines_init(tsr_backend_device *device);
@@ -265,11 +265,11 @@ void *tsr_vk_cache_load(const tsr_host *host, const VkPhysicalDeviceProperties *
 void tsr_vk_cache_save(const tsr_host *host, const VkPhysicalDeviceProperties *properties, const void *bytes,
                        size_t size);
 
-/* Adds what is kept of the best forms on this device, if anything is. A file that is damaged is warned of and left
+/* Adds what is kept of the best variants on this device, if anything is. A file that is damaged is warned of and left
  * alone. */
-void tsr_vk_forms_load(const tsr_host *host, const VkPhysicalDeviceProperties *properties, tsr_vk_tuning *tuning);
-int32_t tsr_vk_forms_save(const tsr_host *host, const VkPhysicalDeviceProperties *properties,
-                          const tsr_vk_tuning *tuning);
+void tsr_vk_variants_load(const tsr_host *host, const VkPhysicalDeviceProperties *properties, tsr_vk_tuning *tuning);
+int32_t tsr_vk_variants_save(const tsr_host *host, const VkPhysicalDeviceProperties *properties,
+                             const tsr_vk_tuning *tuning);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * hazard.c: which dispatches must not overlap
@@ -347,7 +347,7 @@ void tsr_vk_name(tsr_backend_device *device, VkObjectType type, uint64_t object,
  * executable.c
  */
 int tsr_vk_supports(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
-int32_t tsr_vk_form_of(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
+int32_t tsr_vk_variant_of(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
 int32_t tsr_vk_prepare(tsr_backend_device *device, const tsr_program_desc *program);
 int tsr_vk_class_of(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, tsr_vk_class *class);
 int32_t tsr_vk_compile(tsr_backend_device *device, const tsr_compile_args *args, tsr_backend_executable **result);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What is kept on disk of a device: $XDG_CACHE_HOME/tessera (else ~/.cache/tessera), files per device and driver
- * version: the table of forms as text (tuning.h), in NAME.forms, and the pipeline cache in NAME.bin:
+ * version: the table of variants as text (tuning.h), in NAME.variants, and the pipeline cache in NAME.bin:
  *
  *     bytes 0..7    "TSRVKPC1"
  *     bytes 8..15   size of what follows the header
@@ -235,13 +235,13 @@ void tsr_vk_cache_save(const tsr_host *host, const VkPhysicalDeviceProperties *p
   }
 }
 
-void tsr_vk_forms_load(const tsr_host *host, const VkPhysicalDeviceProperties *properties, tsr_vk_tuning *tuning)
+void tsr_vk_variants_load(const tsr_host *host, const VkPhysicalDeviceProperties *properties, tsr_vk_tuning *tuning)
 {
   char path[PATH_BYTES + 128];
   size_t size = 0;
   unsigned char *bytes = NULL;
-  if (cache_path(properties, "forms", path, sizeof(path), 0)) {
-    bytes = read_file(host, "table of forms", path, &size);
+  if (cache_path(properties, "variants", path, sizeof(path), 0)) {
+    bytes = read_file(host, "table of variants", path, &size);
   }
   char *text = bytes ? realloc(bytes, size + 1) : NULL;
   if (!text) {
@@ -251,24 +251,24 @@ void tsr_vk_forms_load(const tsr_host *host, const VkPhysicalDeviceProperties *p
   text[size] = '\0';
   const char *fault = strlen(text) == size ? tsr_vk_tuning_parse(tuning, text) : "it is no text";
   if (fault) {
-    tsr_vk_report(host, TSR_LOG_WARNING, "the table of forms %s is ignored: %s; `tessera tune` makes it anew", path,
+    tsr_vk_report(host, TSR_LOG_WARNING, "the table of variants %s is ignored: %s; `tessera tune` makes it anew", path,
                   fault);
     tsr_vk_tuning_finish(tuning);
   }
   free(text);
 }
 
-int32_t tsr_vk_forms_save(const tsr_host *host, const VkPhysicalDeviceProperties *properties,
-                          const tsr_vk_tuning *tuning)
+int32_t tsr_vk_variants_save(const tsr_host *host, const VkPhysicalDeviceProperties *properties,
+                             const tsr_vk_tuning *tuning)
 {
   char path[PATH_BYTES + 128];
-  if (!cache_path(properties, "forms", path, sizeof(path), 1)) {
+  if (!cache_path(properties, "variants", path, sizeof(path), 1)) {
     return tsr_vk_fail(host, TSR_ERR_IO,
                        "there is no folder for caches: set XDG_CACHE_HOME or HOME to an absolute path");
   }
   char *text = tsr_vk_tuning_print(tuning);
   if (!text) {
-    return tsr_vk_fail(host, TSR_ERR_OUT_OF_MEMORY, "no memory to write the table of forms");
+    return tsr_vk_fail(host, TSR_ERR_OUT_OF_MEMORY, "no memory to write the table of variants");
   }
   int written = replace_file(path, text, strlen(text), "", 0);
   int reason = errno;

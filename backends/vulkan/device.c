@@ -133,10 +133,10 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
     d->caps.max_binding = options.max_binding > 4 ? (uint64_t)options.max_binding & ~(uint64_t)3 : 4;
   }
   d->caps.compute_like_cpu = options.kernels == 0 ? d->caps.compute_like_cpu : options.kernels == 1;
-  d->caps.forced = options.form;
+  d->caps.forced = options.variant;
   d->caps.fusion = options.join;
   if (options.tuning) {
-    tsr_vk_forms_load(host, &d->hardware.properties, &d->tuning);
+    tsr_vk_variants_load(host, &d->hardware.properties, &d->tuning);
   }
   d->caps.tuning = &d->tuning;
   d->force_staging = options.staging;

@@ -58,10 +58,10 @@ int tsr_vk_supports(tsr_backend_device *d, const tsr_program_desc *program, int3
   return tsr_vk_plan_line(&d->caps, program, line, &plan);
 }
 
-int32_t tsr_vk_form_of(tsr_backend_device *d, const tsr_program_desc *program, int32_t line)
+int32_t tsr_vk_variant_of(tsr_backend_device *d, const tsr_program_desc *program, int32_t line)
 {
   tsr_vk_plan plan;
-  return tsr_vk_plan_line(&d->caps, program, line, &plan) ? plan.form : TSR_VK_FORM_AUTO;
+  return tsr_vk_plan_line(&d->caps, program, line, &plan) ? plan.variant : TSR_VK_VARIANT_AUTO;
 }
 
 int tsr_vk_class_of(tsr_backend_device *d, const tsr_program_desc *program, int32_t line, tsr_vk_class *class)
@@ -129,7 +129,7 @@ static int32_t plan_lines(build *b)
         break;
       }
       b->dispatches[b->n_dispatches] = (placed_dispatch){.plan = plan->dispatch[i], .line = line + plan->n_lines - 1};
-      b->dispatches[b->n_dispatches++].plan.form = plan->form;
+      b->dispatches[b->n_dispatches++].plan.variant = plan->variant;
       b->n_wide += plan->dispatch[i].wide != 0;
     }
     for (int32_t i = 0; e->passed_over && i + 1 < plan->n_lines; i++) {

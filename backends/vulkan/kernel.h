@@ -22,8 +22,8 @@
 #ifndef TESSERA_BACKENDS_VULKAN_KERNEL_H
 #define TESSERA_BACKENDS_VULKAN_KERNEL_H
 
-#include "backends/vulkan/forms.h"
 #include "backends/vulkan/tuning.h"
+#include "backends/vulkan/variants.h"
 #include "shaders/contract/contract.h"
 #include "tessera/backend.h"
 
@@ -61,12 +61,12 @@ typedef struct tsr_vk_caps {
   int32_t dot;                 /* 1: packed products of four bytes can be had */
   int32_t fast_dot;            /* 1: and are an instruction of the device */
   int32_t compute_like_cpu;    /* 1: a CPU executes it: prefer long loops to shared memory and barriers */
-  int32_t forced;              /* TSR_VK_FORM_*: taken wherever it can be had */
+  int32_t forced;              /* TSR_VK_VARIANT_*: taken wherever it can be had */
   uint32_t subgroup_sizes[2];  /* the least and the largest that a dispatch may ask for, powers of two; 0: none */
   uint32_t max_subgroups;      /* of a workgroup whose subgroup size was asked for */
   int32_t n_shapes;            /* of cooperative matrices; 0: the device or the build has none */
   tsr_vk_shape shapes[TSR_VK_MAX_SHAPES]; /* of each type the largest first */
-  const tsr_vk_tuning *tuning;            /* the best forms, as measured; NULL: none were */
+  const tsr_vk_tuning *tuning;            /* the best variants, as measured; NULL: none were */
 } tsr_vk_caps;
 
 /* One SPIR-V module, a row of the table in shaders/meson.build (shaders/pack.c writes them). */
@@ -94,9 +94,9 @@ typedef struct tsr_vk_operand {
 } tsr_vk_operand;
 
 typedef struct tsr_vk_dispatch {
-  int32_t form;   /* tsr_vk_plan.form */
-  int32_t shader; /* index into tsr_vk_shaders */
-  int32_t wide;   /* 1: a wide shader: the host fills its address table */
+  int32_t variant; /* tsr_vk_plan.variant */
+  int32_t shader;  /* index into tsr_vk_shaders */
+  int32_t wide;    /* 1: a wide shader: the host fills its address table */
   /* 1: uses what earlier dispatches of the same line wrote, or overwrites what they use; 0: touches nothing that
    * they write, so no barrier is needed between them */
   int32_t after;
@@ -121,8 +121,8 @@ typedef struct tsr_vk_dispatch {
 typedef struct tsr_vk_plan {
   int32_t n_lines;       /* of the program, set by tsr_vk_plan_lines */
   int64_t scratch_bytes; /* of the line, contents undefined at its start but for what tsr_vk_left tells of; 0 = none */
-  int32_t form;          /* TSR_VK_FORM_* that was taken; TSR_VK_FORM_AUTO: there is but one */
-  tsr_vk_class class;    /* of a line that has forms to choose from; op 0: it has none */
+  int32_t variant;       /* TSR_VK_VARIANT_* that was taken; TSR_VK_VARIANT_AUTO: there is but one */
+  tsr_vk_class class;    /* of a line that has variants to choose from; op 0: it has none */
   int32_t n_dispatches;
   tsr_vk_dispatch dispatch[TSR_VK_MAX_DISPATCHES];
 } tsr_vk_plan;

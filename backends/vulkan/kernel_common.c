@@ -426,7 +426,7 @@ int tsr_vk_plan_one(tsr_vk_planner *planner)
       [TSR_OP_DROPOUT] = tsr_vk_plan_dropout,
   };
   tsr_vk_plan *plan = planner->plan;
-  plan->form = TSR_VK_FORM_AUTO;
+  plan->variant = TSR_VK_VARIANT_AUTO;
   plan->class = (tsr_vk_class){.op = 0};
   tsr_vk_restart(planner);
   int32_t op = planner->line->op;

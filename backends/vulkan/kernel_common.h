@@ -130,7 +130,7 @@ int tsr_vk_quads(tsr_vk_view *views, int32_t n, uint32_t *repeat);
 /* The same for at most four views none of which may repeat one element. */
 int tsr_vk_whole_quads(tsr_vk_view *views, int32_t n);
 
-/* Forgets the dispatches and the scratch memory of a form that could not be had. */
+/* Forgets the dispatches and the scratch memory of a variant that could not be had. */
 void tsr_vk_restart(tsr_vk_planner *planner);
 
 /* A new dispatch of the line, push constants copied in; NULL if the line has too many. `shader`: not a wide one. */

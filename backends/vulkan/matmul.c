@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the forms of the matrix product share: the dispatch of a product (shaders/lib/product.glsl), the sisters that
+ * What the variants of the matrix product share: the dispatch of a product (shaders/lib/product.glsl), the sisters that
  * leave candidates instead of results (shaders/lib/best.glsl), and the depth in parts (shaders/matmul_parts.comp).
  */
 #include "backends/vulkan/matmul.h"
@@ -129,7 +129,7 @@ static int32_t best_shader(const tsr_vk_planner *planner, const tsr_vk_product *
                                                                                                                   : -1;
 }
 
-/* Sets the sister's own specialisation constants; those of the form are set later. */
+/* Sets the sister's own specialisation constants; those of the variant are set later. */
 static void spec_best(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint32_t tile_rows, uint32_t columns)
 {
   tsr_vk_spec(dispatch, TSR_VK_SPEC_held_held_columns, columns);

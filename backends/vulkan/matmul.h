@@ -2,17 +2,17 @@
  *
  * The matrix product. Its files know each other in one direction only:
  *
- *     ops_matmul.c         chooses among the forms; of products with weights of i8 matmul_i8.c does
+ *     ops_matmul.c         chooses among the variants; of products with weights of i8 matmul_i8.c does
  *     ops_matmul_topk.c    the same where only the largest of each row are wanted
- *     matmul_FORM.c        plans a product in forms of its own
- *     matmul.c             what the forms share
+ *     matmul_VARIANT.c        plans a product in variants of its own
+ *     matmul.c             what the variants share
  */
 #ifndef TESSERA_BACKENDS_VULKAN_MATMUL_H
 #define TESSERA_BACKENDS_VULKAN_MATMUL_H
 
 #include "backends/vulkan/kernel_common.h"
 
-/* A product, as a form takes it: the last two axes of a are m and k, of b k and n, of bias m and n. */
+/* A product, as a variant takes it: the last two axes of a are m and k, of b k and n, of bias m and n. */
 typedef struct tsr_vk_product {
   tsr_vk_view a;
   tsr_vk_view b;
@@ -39,12 +39,12 @@ typedef struct tsr_vk_product {
 uint64_t tsr_vk_least_parts(const tsr_vk_caps *caps, uint32_t depth);
 
 /* Where `groups` workgroups would leave a device idle cuts the depth into parts, multiples of `step` but the last.
- * The form then sums each part for itself, and leaves them in the line's scratch, those of a product one after
+ * The variant then sums each part for itself, and leaves them in the line's scratch, those of a product one after
  * another. */
 void tsr_vk_cut_depth(tsr_vk_planner *planner, tsr_vk_product *product, uint64_t groups, uint32_t step);
 
 /* Adds a dispatch of a workgroup of `size` invocations for each tile of tile_rows x tile_columns results. Its
- * specialisation constants from 4 on are the form's own. Where only the largest of each row are wanted
+ * specialisation constants from 4 on are the variant's own. Where only the largest of each row are wanted
  * (tsr_vk_planner.best) the shader's sister takes its place that leaves candidates in scratch. NULL if it cannot be
  * done, or there is no such sister. */
 tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, const tsr_vk_product *product,
@@ -53,29 +53,30 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
 /* Called last: where the depth was cut adds the dispatch that adds up the parts. 0 if it cannot be done. */
 int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *product);
 
-/* Plans a product, with its best or without, in one form. 0 if that cannot be had. */
-typedef int (*tsr_vk_plan_form)(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
+/* Plans a product, with its best or without, in one variant. 0 if that cannot be had. */
+typedef int (*tsr_vk_plan_variant)(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant);
 
-/* Plans the product with its best, by the form that is forced or `tuned`, if that can be had, else by `chosen`, or
- * one of `others`, which ends with TSR_VK_FORM_AUTO (NULL: none). 0 if that cannot be had, or is worth less than the
+/* Plans the product with its best, by the variant that is forced or `tuned`, if that can be had, else by `chosen`, or
+ * one of `others`, which ends with TSR_VK_VARIANT_AUTO (NULL: none). 0 if that cannot be had, or is worth less than the
  * product alone. */
-int tsr_vk_plan_best(tsr_vk_planner *planner, const tsr_vk_product *product, tsr_vk_plan_form plan, int32_t tuned,
+int tsr_vk_plan_best(tsr_vk_planner *planner, const tsr_vk_product *product, tsr_vk_plan_variant plan, int32_t tuned,
                      int32_t chosen, const int32_t *others);
 
-/* Each plans the product in `form`, one of its own. Returns 1, or 0 if it cannot be had. */
-int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
-int tsr_vk_plan_tiled(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
-int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
-int tsr_vk_plan_generic(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
-int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form);
+/* Each plans the product in `variant`, one of its own. Returns 1, or 0 if it cannot be had. */
+int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant);
+int tsr_vk_plan_tiled(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant);
+int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant);
+int tsr_vk_plan_generic(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant);
+int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant);
 
-/* The form of cooperative matrices that suits the extents, wherever it can be had; TSR_VK_FORM_AUTO: none does. */
+/* The variant of cooperative matrices that suits the extents, wherever it can be had; TSR_VK_VARIANT_AUTO: none
+ * does. */
 int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product *product);
 
-/* Of the tiled forms, the one whose tile suits the product and the device. */
+/* Of the tiled variants, the one whose tile suits the product and the device. */
 int32_t tsr_vk_choose_tiled(const tsr_vk_caps *caps, const tsr_vk_product *product);
 
-/* Plans a product with weights of i8 in a form of its own, `tuned` where it can be had: matmul_i8.c. */
+/* Plans a product with weights of i8 in a variant of its own, `tuned` where it can be had: matmul_i8.c. */
 int tsr_vk_plan_matmul_i8(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t tuned);
 
 #endif

@@ -13,11 +13,13 @@ typedef struct tile {
   uint32_t part_columns;
 } tile;
 
-/* Those of each type, the largest first: in this order their forms stand. */
+/* Those of each type, the largest first: in this order their variants stand. */
 static const tile tiles[] = {{128, 128, 32, 64}, {64, 64, 32, 32}, {32, 64, 16, 32}};
 enum { N_TILES = sizeof tiles / sizeof tiles[0] };
-_Static_assert(TSR_VK_FORM_MATMUL_COOP_F16_32 - TSR_VK_FORM_MATMUL_COOP_F16_128 == N_TILES - 1, "order of forms");
-_Static_assert(TSR_VK_FORM_MATMUL_COOP_I8_32 - TSR_VK_FORM_MATMUL_COOP_I8_128 == N_TILES - 1, "order of forms");
+_Static_assert(TSR_VK_VARIANT_MATMUL_COOP_F16_32 - TSR_VK_VARIANT_MATMUL_COOP_F16_128 == N_TILES - 1,
+               "order of variants");
+_Static_assert(TSR_VK_VARIANT_MATMUL_COOP_I8_32 - TSR_VK_VARIANT_MATMUL_COOP_I8_128 == N_TILES - 1,
+               "order of variants");
 
 /* A register holds a value of each invocation. Where subgroups can be small there are about 128 registers, else 256:
  * a part's sums take a quarter of them. */
@@ -153,9 +155,9 @@ static int plan_i8(tsr_vk_planner *planner, tsr_vk_product p, tile t)
          plan_in_groups(planner, TSR_VK_SHADER_MATMUL_COOPERATIVE_I8, p, TSR_VK_SHAPE_I8, t, VALUES, 1);
 }
 
-int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
+int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant)
 {
-  int32_t i = form - (product->quantised ? TSR_VK_FORM_MATMUL_COOP_I8_128 : TSR_VK_FORM_MATMUL_COOP_F16_128);
+  int32_t i = variant - (product->quantised ? TSR_VK_VARIANT_MATMUL_COOP_I8_128 : TSR_VK_VARIANT_MATMUL_COOP_F16_128);
   if (i < 0 || i >= N_TILES) {
     return 0;
   }
@@ -168,7 +170,7 @@ int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product 
   enum { MIN_ROWS = 16 };
   static const uint32_t enough[N_TILES] = {TSR_VK_ENOUGH_GROUPS / 2, TSR_VK_ENOUGH_GROUPS / 4, 0};
   if (caps->n_shapes == 0 || caps->compute_like_cpu || p->rows < MIN_ROWS) {
-    return TSR_VK_FORM_AUTO;
+    return TSR_VK_VARIANT_AUTO;
   }
   int32_t i = 0;
   while (i < N_TILES - 1 && (p->rows <= tiles[i].rows / 2 || p->batch * tsr_vk_divide_up(p->rows, tiles[i].rows) *
@@ -176,5 +178,5 @@ int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product 
                                                                  enough[i])) {
     ++i;
   }
-  return i + (p->quantised ? TSR_VK_FORM_MATMUL_COOP_I8_128 : TSR_VK_FORM_MATMUL_COOP_F16_128);
+  return i + (p->quantised ? TSR_VK_VARIANT_MATMUL_COOP_I8_128 : TSR_VK_VARIANT_MATMUL_COOP_F16_128);
 }

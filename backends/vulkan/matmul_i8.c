@@ -199,48 +199,48 @@ static int plan_generic(tsr_vk_planner *planner, const tsr_vk_product *p)
   return 1;
 }
 
-static int plan_multiply(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t form)
+static int plan_multiply(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t variant)
 {
-  switch (form) {
-  case TSR_VK_FORM_MATMUL_I8_PLAIN:
+  switch (variant) {
+  case TSR_VK_VARIANT_MATMUL_I8_PLAIN:
     return plan_plain(planner, *p);
-  case TSR_VK_FORM_MATMUL_I8_VECTOR:
+  case TSR_VK_VARIANT_MATMUL_I8_VECTOR:
     return plan_vector(planner, *p, 0, 0);
-  case TSR_VK_FORM_MATMUL_I8_VECTOR_DOT:
+  case TSR_VK_VARIANT_MATMUL_I8_VECTOR_DOT:
     return planner->caps->dot && plan_vector(planner, *p, 0, 1);
-  case TSR_VK_FORM_MATMUL_I8_VECTOR_SUBGROUP:
+  case TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP:
     return plan_vector(planner, *p, 1, 0);
-  case TSR_VK_FORM_MATMUL_I8_VECTOR_SUBGROUP_DOT:
+  case TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP_DOT:
     return planner->caps->dot && plan_vector(planner, *p, 1, 1);
-  case TSR_VK_FORM_MATMUL_I8_TILED_32:
+  case TSR_VK_VARIANT_MATMUL_I8_TILED_32:
     return plan_tiled(planner, *p, 8, 1, 0);
-  case TSR_VK_FORM_MATMUL_I8_TILED_32_DOT:
+  case TSR_VK_VARIANT_MATMUL_I8_TILED_32_DOT:
     return planner->caps->dot && plan_tiled(planner, *p, 8, 1, 1);
-  case TSR_VK_FORM_MATMUL_I8_TILED_64:
+  case TSR_VK_VARIANT_MATMUL_I8_TILED_64:
     return plan_tiled(planner, *p, 16, 1, 0);
-  case TSR_VK_FORM_MATMUL_I8_TILED_64_DOT:
+  case TSR_VK_VARIANT_MATMUL_I8_TILED_64_DOT:
     return planner->caps->dot && plan_tiled(planner, *p, 16, 1, 1);
-  case TSR_VK_FORM_MATMUL_I8_TILED_128_DOT:
+  case TSR_VK_VARIANT_MATMUL_I8_TILED_128_DOT:
     return planner->caps->dot && holds_emulated_dot(planner->caps) && plan_tiled(planner, *p, 16, 2, 1);
-  case TSR_VK_FORM_MATMUL_COOP_I8_128:
-  case TSR_VK_FORM_MATMUL_COOP_I8_64:
-  case TSR_VK_FORM_MATMUL_COOP_I8_32:
-    return tsr_vk_plan_cooperative(planner, p, form);
-  case TSR_VK_FORM_MATMUL_I8_GENERIC:
+  case TSR_VK_VARIANT_MATMUL_COOP_I8_128:
+  case TSR_VK_VARIANT_MATMUL_COOP_I8_64:
+  case TSR_VK_VARIANT_MATMUL_COOP_I8_32:
+    return tsr_vk_plan_cooperative(planner, p, variant);
+  case TSR_VK_VARIANT_MATMUL_I8_GENERIC:
     return plan_generic(planner, p);
   default:
     return 0;
   }
 }
 
-static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
+static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant)
 {
   tsr_vk_product p = *product;
   tsr_vk_restart(planner);
-  if (!quantise(planner, &p) || !plan_multiply(planner, &p, form)) {
+  if (!quantise(planner, &p) || !plan_multiply(planner, &p, variant)) {
     return 0;
   }
-  planner->plan->form = form;
+  planner->plan->variant = variant;
   return 1;
 }
 
@@ -255,23 +255,23 @@ static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *p)
   enum { FEW_ROWS = 8, MANY_TILES = 64, SMALL_SHARED_MEMORY = 32768 };
   int dot = caps->fast_dot, few = p->rows <= FEW_ROWS;
   if (caps->compute_like_cpu) {
-    return TSR_VK_FORM_MATMUL_I8_PLAIN;
+    return TSR_VK_VARIANT_MATMUL_I8_PLAIN;
   }
   if (few && subgroup_of(caps) > 0) {
-    return dot ? TSR_VK_FORM_MATMUL_I8_VECTOR_SUBGROUP_DOT : TSR_VK_FORM_MATMUL_I8_VECTOR_SUBGROUP;
+    return dot ? TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP_DOT : TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP;
   }
   if (few) {
-    return dot ? TSR_VK_FORM_MATMUL_I8_VECTOR_DOT : TSR_VK_FORM_MATMUL_I8_VECTOR;
+    return dot ? TSR_VK_VARIANT_MATMUL_I8_VECTOR_DOT : TSR_VK_VARIANT_MATMUL_I8_VECTOR;
   }
   /* A device with little shared memory that shares the host's memory has small registers, too. */
   int large_device = !caps->unified || caps->shared_memory > SMALL_SHARED_MEMORY;
   if (dot && large_device && tiles_of(p, 128) >= MANY_TILES) {
-    return TSR_VK_FORM_MATMUL_I8_TILED_128_DOT;
+    return TSR_VK_VARIANT_MATMUL_I8_TILED_128_DOT;
   }
   if (tiles_of(p, 64) >= MANY_TILES) {
-    return dot ? TSR_VK_FORM_MATMUL_I8_TILED_64_DOT : TSR_VK_FORM_MATMUL_I8_TILED_64;
+    return dot ? TSR_VK_VARIANT_MATMUL_I8_TILED_64_DOT : TSR_VK_VARIANT_MATMUL_I8_TILED_64;
   }
-  return dot ? TSR_VK_FORM_MATMUL_I8_TILED_32_DOT : TSR_VK_FORM_MATMUL_I8_TILED_32;
+  return dot ? TSR_VK_VARIANT_MATMUL_I8_TILED_32_DOT : TSR_VK_VARIANT_MATMUL_I8_TILED_32;
 }
 
 int tsr_vk_plan_matmul_i8(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t tuned)
@@ -282,5 +282,5 @@ int tsr_vk_plan_matmul_i8(tsr_vk_planner *planner, const tsr_vk_product *product
   }
   return plan(planner, product, planner->caps->forced) || plan(planner, product, tuned) ||
          plan(planner, product, tsr_vk_choose_cooperative(planner->caps, product)) || plan(planner, product, chosen) ||
-         plan(planner, product, TSR_VK_FORM_MATMUL_I8_GENERIC);
+         plan(planner, product, TSR_VK_VARIANT_MATMUL_I8_GENERIC);
 }

@@ -5,16 +5,16 @@
 #include "shaders/contract/matmul_plain.h"
 #include "backends/vulkan/matmul.h"
 
-int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
+int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant)
 {
-  (void)form;
+  (void)variant;
   tsr_vk_product p = *product;
   const tsr_vk_caps *caps = planner->caps;
   uint32_t lanes = caps->subgroup_size;
   if (!caps->subgroup_shuffle || lanes < 4 || (lanes & (lanes - 1)) != 0 || lanes > caps->max_size[0]) {
     return 0;
   }
-  /* Its tiles are as large as a CPU's registers and caches are; a GPU's do not hold them, and it has forms of its
+  /* Its tiles are as large as a CPU's registers and caches are; a GPU's do not hold them, and it has variants of its
    * own. */
   if (p.depth == 0 || !caps->compute_like_cpu) {
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * shaders/matmul_tiled.comp: products on GPUs. A form is a tile: the larger it is, the fewer loads for each
+ * shaders/matmul_tiled.comp: products on GPUs. A variant is a tile: the larger it is, the fewer loads for each
  * multiplication; the smaller, the more workgroups. Where tiles leave a device idle the depth is cut into parts, whose
  * sums lie in scratch until shaders/matmul_parts.comp adds them up.
  */
@@ -10,7 +10,7 @@
 enum { GROUP = 4 }; /* neighbouring rows or columns of one invocation */
 
 typedef struct tile {
-  int32_t form;
+  int32_t variant;
   uint32_t rows;
   uint32_t columns;
   uint32_t row_groups; /* of one invocation */
@@ -18,15 +18,15 @@ typedef struct tile {
 } tile;
 
 static const tile tiles[] = {
-    {TSR_VK_FORM_MATMUL_TILED_128X128, 128, 128, 2, 2}, {TSR_VK_FORM_MATMUL_TILED_64X64, 64, 64, 2, 1},
-    {TSR_VK_FORM_MATMUL_TILED_32X64, 32, 64, 1, 1},     {TSR_VK_FORM_MATMUL_TILED_32X32, 32, 32, 1, 1},
-    {TSR_VK_FORM_MATMUL_TILED_16X64, 16, 64, 1, 1},
+    {TSR_VK_VARIANT_MATMUL_TILED_128X128, 128, 128, 2, 2}, {TSR_VK_VARIANT_MATMUL_TILED_64X64, 64, 64, 2, 1},
+    {TSR_VK_VARIANT_MATMUL_TILED_32X64, 32, 64, 1, 1},     {TSR_VK_VARIANT_MATMUL_TILED_32X32, 32, 32, 1, 1},
+    {TSR_VK_VARIANT_MATMUL_TILED_16X64, 16, 64, 1, 1},
 };
 
-static const tile *find(int32_t form)
+static const tile *find(int32_t variant)
 {
   const tile *t = tiles;
-  while (t->form != form) {
+  while (t->variant != variant) {
     ++t;
   }
   return t;
@@ -78,18 +78,18 @@ static uint32_t layout_of(const tsr_vk_view *view, int32_t along, int32_t across
 int32_t tsr_vk_choose_tiled(const tsr_vk_caps *caps, const tsr_vk_product *p)
 {
   enum { SMALL_SHARED_MEMORY = 32768, FEW_GROUPS = TSR_VK_ENOUGH_GROUPS / 2, DEEP = 256 };
-  const tile *large = find(TSR_VK_FORM_MATMUL_TILED_128X128), *medium = find(TSR_VK_FORM_MATMUL_TILED_64X64);
+  const tile *large = find(TSR_VK_VARIANT_MATMUL_TILED_128X128), *medium = find(TSR_VK_VARIANT_MATMUL_TILED_64X64);
   /* A device with little shared memory that shares the host's memory has small registers, too. */
   int suits_large =
       (!caps->unified || caps->shared_memory > SMALL_SHARED_MEMORY) &&
       (!has_few_registers(caps, large) || (layout_of(&p->a, 3, 2) & layout_of(&p->b, 2, 3) & LAYOUT_VECTORS) != 0);
-  const tile *t = find(TSR_VK_FORM_MATMUL_TILED_32X32);
+  const tile *t = find(TSR_VK_VARIANT_MATMUL_TILED_32X32);
   if (p->columns <= 32) {
     ;
   } else if (p->rows <= 16) {
-    t = find(TSR_VK_FORM_MATMUL_TILED_16X64);
+    t = find(TSR_VK_VARIANT_MATMUL_TILED_16X64);
   } else if (p->rows <= 32) {
-    t = find(TSR_VK_FORM_MATMUL_TILED_32X64);
+    t = find(TSR_VK_VARIANT_MATMUL_TILED_32X64);
   } else if (suits_large && groups_of(large, p) >= FEW_GROUPS &&
              results_of(large, p) / 5 <= results_of(medium, p) / 4) {
     t = large;
@@ -99,12 +99,12 @@ int32_t tsr_vk_choose_tiled(const tsr_vk_caps *caps, const tsr_vk_product *p)
   while (!fits(caps, t)) {
     ++t;
   }
-  return t->form;
+  return t->variant;
 }
 
-int tsr_vk_plan_tiled(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
+int tsr_vk_plan_tiled(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant)
 {
-  const tile *t = find(form);
+  const tile *t = find(variant);
   tsr_vk_product p = *product;
   if (p.depth == 0 || !fits(planner->caps, t)) {
     return 0;

@@ -24,12 +24,13 @@ static uint32_t subgroup_of(const tsr_vk_caps *caps)
   return caps->subgroup_arithmetic && tsr_vk_group_size(caps, size) == size ? size : 0;
 }
 
-int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
+int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant)
 {
   const tsr_vk_caps *caps = planner->caps;
   tsr_vk_product p = *product;
   uint32_t group = tsr_vk_in(planner, 1)->dtype == TSR_F32 ? 4 : 8; /* elements of 16 bytes */
-  int along_depth = p.b.stride[2] == 1 || p.b.stride[3] != 1, subgroup = form == TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP;
+  int along_depth = p.b.stride[2] == 1 || p.b.stride[3] != 1,
+      subgroup = variant == TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP;
   uint32_t width = in_groups(&p.b, along_depth ? 2 : 3, along_depth ? 3 : 2, group) ? group : 1;
   uint32_t tile_rows = p.rows <= TILE_ROWS / 2 ? p.rows : TILE_ROWS;
   uint32_t size = 0, depth_lanes = 0, loads = 0, tile_columns = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention. Its forms:
+ * attention. Its variants:
  *
  *   rows   attention.comp        a subgroup per workgroup; any strides and sizes, the only one that gives the weights
  *   split  attention.comp        the same for few queries: their keys are shared out among workgroups, and what those
@@ -20,7 +20,7 @@
 
 TSR_VK_ASSERT_ROW_SHADERS(ATTENTION);
 
-/* An attention, as its forms take it: views with quads count groups of four along their last axis. */
+/* An attention, as its variants take it: views with quads count groups of four along their last axis. */
 typedef struct attention {
   tsr_vk_view q;
   tsr_vk_view k;
@@ -76,8 +76,8 @@ static const struct {
   uint32_t keys;
 } tiles[] = {{64, 32}, {32, 32}, {32, 16}, {16, 32}, {16, 16}};
 enum { TILE_COUNT = sizeof tiles / sizeof *tiles };
-_Static_assert(TSR_VK_FORM_ATTENTION_TILED_16X16 - TSR_VK_FORM_ATTENTION_TILED_64X32 + 1 == TILE_COUNT,
-               "forms of attention's tiles");
+_Static_assert(TSR_VK_VARIANT_ATTENTION_TILED_16X16 - TSR_VK_VARIANT_ATTENTION_TILED_64X32 + 1 == TILE_COUNT,
+               "variants of attention's tiles");
 
 static uint32_t rows_each(uint32_t i)
 {
@@ -135,9 +135,9 @@ static int choose_tiled(const tsr_vk_caps *caps, const attention *a, tsr_vk_tile
     i = choose_tiles(caps, a, caps->shared_memory);
   }
   if (i == TILE_COUNT || !cut_tiled(caps, a, i, caps->shared_memory, t)) {
-    return TSR_VK_FORM_AUTO;
+    return TSR_VK_VARIANT_AUTO;
   }
-  return TSR_VK_FORM_ATTENTION_TILED_64X32 + (int32_t)i;
+  return TSR_VK_VARIANT_ATTENTION_TILED_64X32 + (int32_t)i;
 }
 
 /* How attention_cooperative.comp cuts a tile: subgroups of `lanes` invocations, each with `rows` queries. */
@@ -218,27 +218,27 @@ static int cut_coop(const tsr_vk_planner *planner, const attention *a, tsr_vk_ti
   return 0;
 }
 
-static int is_tiled(int32_t form)
+static int is_tiled(int32_t variant)
 {
-  return form >= TSR_VK_FORM_ATTENTION_TILED_64X32 && form <= TSR_VK_FORM_ATTENTION_TILED_16X16;
+  return variant >= TSR_VK_VARIANT_ATTENTION_TILED_64X32 && variant <= TSR_VK_VARIANT_ATTENTION_TILED_16X16;
 }
 
-/* Cuts the attention for `form`. 0 if that cannot be had, or is none of attention. */
-static int cut_form(const tsr_vk_planner *planner, const attention *a, int32_t form, tsr_vk_tile *t)
+/* Cuts the attention for `variant`. 0 if that cannot be had, or is none of attention. */
+static int cut_variant(const tsr_vk_planner *planner, const attention *a, int32_t variant, tsr_vk_tile *t)
 {
   const tsr_vk_caps *caps = planner->caps;
-  if (form == TSR_VK_FORM_ATTENTION_ROWS) {
+  if (variant == TSR_VK_VARIANT_ATTENTION_ROWS) {
     *t = tsr_vk_tile_of(caps, a->q.extent[1], a->v.extent[3]);
     return 1;
   }
   if (planner->line->out[1] != 0) {
     return 0;
   }
-  if (is_tiled(form)) {
-    return cut_tiled(caps, a, (uint32_t)(form - TSR_VK_FORM_ATTENTION_TILED_64X32), caps->shared_memory, t);
+  if (is_tiled(variant)) {
+    return cut_tiled(caps, a, (uint32_t)(variant - TSR_VK_VARIANT_ATTENTION_TILED_64X32), caps->shared_memory, t);
   }
-  return (form == TSR_VK_FORM_ATTENTION_COOP && cut_coop(planner, a, t)) ||
-         (form == TSR_VK_FORM_ATTENTION_SPLIT && cut_split(caps, a, 1, t));
+  return (variant == TSR_VK_VARIANT_ATTENTION_COOP && cut_coop(planner, a, t)) ||
+         (variant == TSR_VK_VARIANT_ATTENTION_SPLIT && cut_split(caps, a, 1, t));
 }
 
 static tsr_vk_class class_of(const tsr_vk_planner *planner, const attention *a)
@@ -268,28 +268,28 @@ static int32_t choose(const tsr_vk_planner *planner, const attention *a, tsr_vk_
   enum { FEW_QUERIES = 8 };
   const tsr_vk_caps *caps = planner->caps;
   const int32_t tuned = tsr_vk_tuning_find(caps->tuning, &planner->plan->class);
-  if (cut_form(planner, a, caps->forced, t)) {
+  if (cut_variant(planner, a, caps->forced, t)) {
     return caps->forced;
   }
-  if (cut_form(planner, a, tuned, t)) {
+  if (cut_variant(planner, a, tuned, t)) {
     return tuned;
   }
-  int32_t form = TSR_VK_FORM_AUTO;
+  int32_t variant = TSR_VK_VARIANT_AUTO;
   int others = planner->line->out[1] == 0 && !caps->compute_like_cpu;
-  if (caps->compute_like_cpu && is_too_long(caps, a) && cut_form(planner, a, TSR_VK_FORM_ATTENTION_SPLIT, t)) {
-    return TSR_VK_FORM_ATTENTION_SPLIT;
+  if (caps->compute_like_cpu && is_too_long(caps, a) && cut_variant(planner, a, TSR_VK_VARIANT_ATTENTION_SPLIT, t)) {
+    return TSR_VK_VARIANT_ATTENTION_SPLIT;
   }
   if (others && a->q.extent[1] > FEW_QUERIES) {
-    form = cut_coop(planner, a, t) ? TSR_VK_FORM_ATTENTION_COOP : choose_tiled(caps, a, t);
+    variant = cut_coop(planner, a, t) ? TSR_VK_VARIANT_ATTENTION_COOP : choose_tiled(caps, a, t);
   }
-  if (form == TSR_VK_FORM_AUTO && others && cut_split(caps, a, 0, t)) {
-    form = TSR_VK_FORM_ATTENTION_SPLIT;
+  if (variant == TSR_VK_VARIANT_AUTO && others && cut_split(caps, a, 0, t)) {
+    variant = TSR_VK_VARIANT_ATTENTION_SPLIT;
   }
-  if (form == TSR_VK_FORM_AUTO) {
+  if (variant == TSR_VK_VARIANT_AUTO) {
     *t = tsr_vk_tile_of(caps, a->q.extent[1], a->v.extent[3]);
-    form = TSR_VK_FORM_ATTENTION_ROWS;
+    variant = TSR_VK_VARIANT_ATTENTION_ROWS;
   }
-  return form;
+  return variant;
 }
 
 /* Puts together what the splits left in scratch. */
@@ -332,10 +332,10 @@ static void spec_attention(const tsr_vk_planner *planner, tsr_vk_dispatch *dispa
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_heads, a->q.extent[2]);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_kv_types, ATTENTION_KV_TYPES(k_type, v_type));
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_split_keys, t->split_keys);
-  if (planner->plan->form == TSR_VK_FORM_ATTENTION_COOP) {
+  if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_COOP) {
     tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_cooperative_shape, t->shape);
     tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_cooperative_tile_shape, t->tile_shape);
-  } else if (is_tiled(planner->plan->form)) {
+  } else if (is_tiled(planner->plan->variant)) {
     tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_tiled_tile_shape, t->tile_shape);
     tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_tiled_parts, t->parts);
   } else {
@@ -360,7 +360,7 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   }
   tsr_vk_tile t;
   planner->plan->class = class_of(planner, &a);
-  planner->plan->form = choose(planner, &a, &t);
+  planner->plan->variant = choose(planner, &a, &t);
   uint64_t rows = a.heads * a.q.extent[1];
   uint32_t partial_at = 0;
   if (t.splits > 1) {
@@ -390,10 +390,10 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   memcpy(push.additive_stride, additive.stride, sizeof push.additive_stride);
 
   int32_t shader = tsr_vk_attention_shader(TSR_VK_SHADER_ATTENTION, &t, a.quads);
-  if (is_tiled(planner->plan->form)) {
+  if (is_tiled(planner->plan->variant)) {
     shader = TSR_VK_SHADER_ATTENTION_TILED;
   }
-  if (planner->plan->form == TSR_VK_FORM_ATTENTION_COOP) {
+  if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_COOP) {
     shader = TSR_VK_SHADER_ATTENTION_COOPERATIVE;
   }
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, &push, sizeof push);

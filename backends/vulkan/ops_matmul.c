@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * matmul: which form of product suits the device and the strides, and its tiles.
+ * matmul: which variant of product suits the device and the strides, and its tiles.
  *
  *   plain    matmul_plain.comp    long loops, no shared memory: devices that a CPU executes
  *   tiled    matmul_tiled.comp    register tiles over shared memory: GPUs
@@ -14,33 +14,33 @@
  */
 #include "backends/vulkan/matmul.h"
 
-/* By form; those that one planner makes share it. */
-static int (*const plan_form[TSR_VK_FORM_COUNT])(tsr_vk_planner *, const tsr_vk_product *, int32_t) = {
-    [TSR_VK_FORM_MATMUL_PLAIN] = tsr_vk_plan_plain,
-    [TSR_VK_FORM_MATMUL_TILED_128X128] = tsr_vk_plan_tiled,
-    [TSR_VK_FORM_MATMUL_TILED_64X64] = tsr_vk_plan_tiled,
-    [TSR_VK_FORM_MATMUL_TILED_32X64] = tsr_vk_plan_tiled,
-    [TSR_VK_FORM_MATMUL_TILED_32X32] = tsr_vk_plan_tiled,
-    [TSR_VK_FORM_MATMUL_TILED_16X64] = tsr_vk_plan_tiled,
-    [TSR_VK_FORM_MATMUL_VECTOR] = tsr_vk_plan_vector,
-    [TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP] = tsr_vk_plan_vector,
-    [TSR_VK_FORM_MATMUL_GENERIC] = tsr_vk_plan_generic,
-    [TSR_VK_FORM_MATMUL_COOP_F16_128] = tsr_vk_plan_cooperative,
-    [TSR_VK_FORM_MATMUL_COOP_F16_64] = tsr_vk_plan_cooperative,
-    [TSR_VK_FORM_MATMUL_COOP_F16_32] = tsr_vk_plan_cooperative,
+/* By variant; those that one planner makes share it. */
+static int (*const plan_variant[TSR_VK_VARIANT_COUNT])(tsr_vk_planner *, const tsr_vk_product *, int32_t) = {
+    [TSR_VK_VARIANT_MATMUL_PLAIN] = tsr_vk_plan_plain,
+    [TSR_VK_VARIANT_MATMUL_TILED_128X128] = tsr_vk_plan_tiled,
+    [TSR_VK_VARIANT_MATMUL_TILED_64X64] = tsr_vk_plan_tiled,
+    [TSR_VK_VARIANT_MATMUL_TILED_32X64] = tsr_vk_plan_tiled,
+    [TSR_VK_VARIANT_MATMUL_TILED_32X32] = tsr_vk_plan_tiled,
+    [TSR_VK_VARIANT_MATMUL_TILED_16X64] = tsr_vk_plan_tiled,
+    [TSR_VK_VARIANT_MATMUL_VECTOR] = tsr_vk_plan_vector,
+    [TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP] = tsr_vk_plan_vector,
+    [TSR_VK_VARIANT_MATMUL_GENERIC] = tsr_vk_plan_generic,
+    [TSR_VK_VARIANT_MATMUL_COOP_F16_128] = tsr_vk_plan_cooperative,
+    [TSR_VK_VARIANT_MATMUL_COOP_F16_64] = tsr_vk_plan_cooperative,
+    [TSR_VK_VARIANT_MATMUL_COOP_F16_32] = tsr_vk_plan_cooperative,
 };
 
-static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t form)
+static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant)
 {
-  const int cuts = form != TSR_VK_FORM_MATMUL_PLAIN && form != TSR_VK_FORM_MATMUL_GENERIC;
+  const int cuts = variant != TSR_VK_VARIANT_MATMUL_PLAIN && variant != TSR_VK_VARIANT_MATMUL_GENERIC;
   if (!cuts && tsr_vk_least_parts(planner->caps, product->depth) > 1) {
     return 0;
   }
   tsr_vk_restart(planner);
-  if (plan_form[form] == NULL || !plan_form[form](planner, product, form)) {
+  if (plan_variant[variant] == NULL || !plan_variant[variant](planner, product, variant)) {
     return 0;
   }
-  planner->plan->form = form;
+  planner->plan->variant = variant;
   return 1;
 }
 
@@ -48,12 +48,14 @@ static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *product)
 {
   enum { FEW_ROWS = 8, LARGE_SUBGROUP = 16 };
   if (caps->compute_like_cpu) {
-    return tsr_vk_least_parts(caps, product->depth) > 1 ? TSR_VK_FORM_MATMUL_TILED_32X32 : TSR_VK_FORM_MATMUL_PLAIN;
+    return tsr_vk_least_parts(caps, product->depth) > 1 ? TSR_VK_VARIANT_MATMUL_TILED_32X32
+                                                        : TSR_VK_VARIANT_MATMUL_PLAIN;
   }
   if (product->rows > FEW_ROWS) {
     return tsr_vk_choose_tiled(caps, product);
   }
-  return caps->subgroup_sizes[1] >= LARGE_SUBGROUP ? TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP : TSR_VK_FORM_MATMUL_VECTOR;
+  return caps->subgroup_sizes[1] >= LARGE_SUBGROUP ? TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP
+                                                   : TSR_VK_VARIANT_MATMUL_VECTOR;
 }
 
 static tsr_vk_class class_of(const tsr_vk_planner *planner, const tsr_vk_product *p)
@@ -68,15 +70,15 @@ static tsr_vk_class class_of(const tsr_vk_planner *planner, const tsr_vk_product
   };
 }
 
-/* By the form that it is given or that is chosen, or one of the same kind that leaves room for what is held. */
+/* By the variant that it is given or that is chosen, or one of the same kind that leaves room for what is held. */
 static int plan_best(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t tuned, int32_t chosen)
 {
-  static const int32_t by_depth[] = {TSR_VK_FORM_MATMUL_VECTOR, TSR_VK_FORM_AUTO};
-  static const int32_t tiled[] = {TSR_VK_FORM_MATMUL_TILED_64X64, TSR_VK_FORM_MATMUL_TILED_32X64,
-                                  TSR_VK_FORM_MATMUL_TILED_16X64, TSR_VK_FORM_AUTO};
-  const int32_t *others = chosen == TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP ? by_depth
-                          : plan_form[chosen] == tsr_vk_plan_tiled     ? tiled
-                                                                       : NULL;
+  static const int32_t by_depth[] = {TSR_VK_VARIANT_MATMUL_VECTOR, TSR_VK_VARIANT_AUTO};
+  static const int32_t tiled[] = {TSR_VK_VARIANT_MATMUL_TILED_64X64, TSR_VK_VARIANT_MATMUL_TILED_32X64,
+                                  TSR_VK_VARIANT_MATMUL_TILED_16X64, TSR_VK_VARIANT_AUTO};
+  const int32_t *others = chosen == TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP ? by_depth
+                          : plan_variant[chosen] == tsr_vk_plan_tiled     ? tiled
+                                                                          : NULL;
   return tsr_vk_plan_best(planner, p, plan, tuned, chosen, others);
 }
 
@@ -107,6 +109,6 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
   }
   return plan(planner, &p, planner->caps->forced) || plan(planner, &p, tuned) ||
          plan(planner, &p, tsr_vk_choose_cooperative(planner->caps, &p)) || plan(planner, &p, chosen) ||
-         (chosen == TSR_VK_FORM_MATMUL_VECTOR_SUBGROUP && plan(planner, &p, TSR_VK_FORM_MATMUL_VECTOR)) ||
-         plan(planner, &p, TSR_VK_FORM_MATMUL_GENERIC);
+         (chosen == TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP && plan(planner, &p, TSR_VK_VARIANT_MATMUL_VECTOR)) ||
+         plan(planner, &p, TSR_VK_VARIANT_MATMUL_GENERIC);
 }

@@ -34,18 +34,18 @@ static int add_best(tsr_vk_planner *planner, const tsr_vk_product *p)
   return tsr_vk_finish(planner, dispatch, p->rows);
 }
 
-/* 1 if the form can be had for the product by itself. */
-static int is_had(tsr_vk_planner *planner, const tsr_vk_product *p, tsr_vk_plan_form plan, int32_t form)
+/* 1 if the variant can be had for the product by itself. */
+static int is_had(tsr_vk_planner *planner, const tsr_vk_product *p, tsr_vk_plan_variant plan, int32_t variant)
 {
   const tsr_vk_best best = planner->best;
   planner->best = (tsr_vk_best){.k = 0};
-  int had = plan(planner, p, form);
+  int had = plan(planner, p, variant);
   planner->best = best;
   return had;
 }
 
 /* Not where cooperative matrices make the product: that is worth more than what fusing it saves. */
-int tsr_vk_plan_best(tsr_vk_planner *planner, const tsr_vk_product *product, tsr_vk_plan_form plan, int32_t tuned,
+int tsr_vk_plan_best(tsr_vk_planner *planner, const tsr_vk_product *product, tsr_vk_plan_variant plan, int32_t tuned,
                      int32_t chosen, const int32_t *others)
 {
   if (product->batch != 1) {
@@ -54,19 +54,19 @@ int tsr_vk_plan_best(tsr_vk_planner *planner, const tsr_vk_product *product, tsr
   int32_t forced = planner->caps->forced;
   int32_t given = is_had(planner, product, plan, forced)  ? forced
                   : is_had(planner, product, plan, tuned) ? tuned
-                                                          : TSR_VK_FORM_AUTO;
+                                                          : TSR_VK_VARIANT_AUTO;
   int is_cooperative =
-      given == TSR_VK_FORM_AUTO && is_had(planner, product, plan, tsr_vk_choose_cooperative(planner->caps, product));
+      given == TSR_VK_VARIANT_AUTO && is_had(planner, product, plan, tsr_vk_choose_cooperative(planner->caps, product));
   tsr_vk_product p = *product;
   p.y = TSR_VK_SCRATCH;
-  if (given != TSR_VK_FORM_AUTO && plan(planner, &p, given)) {
+  if (given != TSR_VK_VARIANT_AUTO && plan(planner, &p, given)) {
     return add_best(planner, &p);
   }
-  if (is_cooperative || (given != TSR_VK_FORM_AUTO && given == forced)) {
+  if (is_cooperative || (given != TSR_VK_VARIANT_AUTO && given == forced)) {
     return 0;
   }
   int found = plan(planner, &p, chosen);
-  for (; !found && others != NULL && *others != TSR_VK_FORM_AUTO; ++others) {
+  for (; !found && others != NULL && *others != TSR_VK_VARIANT_AUTO; ++others) {
     found = plan(planner, &p, *others);
   }
   return found && add_best(planner, &p);

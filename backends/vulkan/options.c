@@ -64,17 +64,17 @@ static int32_t read_kernels(const tsr_host *host, int *value)
   return fail_value(host, "VULKAN_KERNELS", text, "auto, cpu or gpu");
 }
 
-static int32_t read_form(const tsr_host *host, int32_t *value)
+static int32_t read_variant(const tsr_host *host, int32_t *value)
 {
   const char *text = text_of(host, "VULKAN_VARIANT");
   if (!text) {
     return TSR_OK;
   }
-  *value = tsr_vk_form_find(text);
-  return *value != TSR_VK_FORM_AUTO ? TSR_OK
-                                    : fail_value(host, "VULKAN_VARIANT", text,
-                                                 "one of the names that `tessera devices --variants` lists, such as "
-                                                 "matmul.plain");
+  *value = tsr_vk_variant_find(text);
+  return *value != TSR_VK_VARIANT_AUTO ? TSR_OK
+                                       : fail_value(host, "VULKAN_VARIANT", text,
+                                                    "one of the names that `tessera devices --variants` lists, such as "
+                                                    "matmul.plain");
 }
 
 int32_t tsr_vk_options_read(const tsr_host *host, tsr_vk_options *options)
@@ -85,7 +85,7 @@ int32_t tsr_vk_options_read(const tsr_host *host, tsr_vk_options *options)
       .join = 1,
       .max_binding = -1,
       .watchdog_flops = -1,
-      .form = TSR_VK_FORM_AUTO,
+      .variant = TSR_VK_VARIANT_AUTO,
       .statistics = text_of(host, "PIPELINE_STATISTICS"),
   };
   const struct {
@@ -109,5 +109,5 @@ int32_t tsr_vk_options_read(const tsr_host *host, tsr_vk_options *options)
   if (status == TSR_OK) {
     status = read_kernels(host, &options->kernels);
   }
-  return status == TSR_OK ? read_form(host, &options->form) : status;
+  return status == TSR_OK ? read_variant(host, &options->variant) : status;
 }

@@ -7,9 +7,9 @@
  *     {"making": "matmul_tiled", "spec": [256, 1, 4], "subgroup": 0}    before the driver is asked: it may crash
  *     {"made": "matmul_tiled", "spec": [256, 1, 4], "subgroup": 0, "executables": [{"name": "..", "subgroup": 32,
  *      "statistics": {"Spilled VGPRs": 0, ..}}]}                  the driver's own names; or "error": ".."
- *     {"used": "matmul_tiled", "spec": [256, 1, 1], "subgroup": 0, "form": "matmul.tiled_128x128", "forced": false}
+ *     {"used": "matmul_tiled", "spec": [256, 1, 1], "subgroup": 0, "variant": "matmul.tiled_128x128", "forced": false}
  *
- * The last comes once for each form (forms.h; null without one) that takes a pipeline.
+ * The last comes once for each variant (variants.h; null without one) that takes a pipeline.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -99,21 +99,21 @@ void tsr_vk_statistics_begin(tsr_backend_device *d, const tsr_vk_dispatch *dispa
 
 void tsr_vk_statistics_use(tsr_backend_device *d, const tsr_vk_dispatch *dispatch, tsr_vk_pipeline *pipeline)
 {
-  uint32_t *told = &pipeline->told[dispatch->form / 32];
-  const uint32_t bit = (uint32_t)1 << dispatch->form % 32;
+  uint32_t *told = &pipeline->told[dispatch->variant / 32];
+  const uint32_t bit = (uint32_t)1 << dispatch->variant % 32;
   if (!d->statistics || (*told & bit)) {
     return;
   }
   *told |= bit;
-  const char *form = tsr_vk_form_name(dispatch->form);
+  const char *variant = tsr_vk_variant_name(dispatch->variant);
   write_dispatch(d->statistics, "used", dispatch);
-  fputs(", \"form\": ", d->statistics);
-  if (form) {
-    write_text(d->statistics, form);
+  fputs(", \"variant\": ", d->statistics);
+  if (variant) {
+    write_text(d->statistics, variant);
   } else {
     fputs("null", d->statistics);
   }
-  fprintf(d->statistics, ", \"forced\": %s}\n", form && dispatch->form == d->caps.forced ? "true" : "false");
+  fprintf(d->statistics, ", \"forced\": %s}\n", variant && dispatch->variant == d->caps.forced ? "true" : "false");
 }
 
 static void write_statistic(FILE *file, const VkPipelineExecutableStatisticKHR *statistic)

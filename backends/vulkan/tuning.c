@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/vulkan/forms.h"
+#include "backends/vulkan/variants.h"
 
 enum { MAX_ENTRIES = 4096, LINE_BYTES = 192 };
 
-static const char first_line[] = "tessera forms 1\n";
+static const char first_line[] = "tessera variants 1\n";
 
 void tsr_vk_tuning_finish(tsr_vk_tuning *tuning)
 {
@@ -39,13 +39,13 @@ static int32_t place_of(const tsr_vk_tuning *tuning, const tsr_vk_class *class)
 int32_t tsr_vk_tuning_find(const tsr_vk_tuning *tuning, const tsr_vk_class *class)
 {
   const int32_t at = tuning != NULL ? place_of(tuning, class) : -1;
-  return at >= 0 ? tuning->entries[at].form : TSR_VK_FORM_AUTO;
+  return at >= 0 ? tuning->entries[at].variant : TSR_VK_VARIANT_AUTO;
 }
 
-int tsr_vk_tuning_set(tsr_vk_tuning *tuning, const tsr_vk_class *class, int32_t form)
+int tsr_vk_tuning_set(tsr_vk_tuning *tuning, const tsr_vk_class *class, int32_t variant)
 {
   int32_t at = place_of(tuning, class);
-  if (form == TSR_VK_FORM_AUTO) {
+  if (variant == TSR_VK_VARIANT_AUTO) {
     if (at >= 0) {
       tuning->entries[at] = tuning->entries[--tuning->count];
     }
@@ -64,7 +64,7 @@ int tsr_vk_tuning_set(tsr_vk_tuning *tuning, const tsr_vk_class *class, int32_t 
     at = tuning->count++;
     tuning->entries[at].class = *class;
   }
-  tuning->entries[at].form = form;
+  tuning->entries[at].variant = variant;
   return 1;
 }
 
@@ -90,7 +90,7 @@ static const char *parse_number(const char *text, int32_t *number)
 const char *tsr_vk_tuning_parse(tsr_vk_tuning *tuning, const char *text)
 {
   if (strncmp(text, first_line, sizeof first_line - 1) != 0) {
-    return "it is no table of forms";
+    return "it is no table of variants";
   }
   text += sizeof first_line - 1;
   while (*text != '\0') {
@@ -102,13 +102,13 @@ const char *tsr_vk_tuning_parse(tsr_vk_tuning *tuning, const char *text)
     char name[LINE_BYTES];
     const size_t length = text != NULL ? strcspn(text, "\n") : 0;
     if (length == 0 || length >= sizeof name || text[length] != '\n' || entry.class.op == 0) {
-      return "a line is not a class and a form";
+      return "a line is not a class and a variant";
     }
     memcpy(name, text, length);
     name[length] = '\0';
     text += length + 1;
-    entry.form = tsr_vk_form_find(name);
-    if (entry.form != TSR_VK_FORM_AUTO && !tsr_vk_tuning_set(tuning, &entry.class, entry.form)) {
+    entry.variant = tsr_vk_variant_find(name);
+    if (entry.variant != TSR_VK_VARIANT_AUTO && !tsr_vk_tuning_set(tuning, &entry.class, entry.variant)) {
       return "it has more lines than there is room for";
     }
   }
@@ -126,8 +126,8 @@ char *tsr_vk_tuning_print(const tsr_vk_tuning *tuning)
   for (int32_t i = 0; i < tuning->count; ++i) {
     char class[LINE_BYTES / 2];
     tsr_vk_class_print(&tuning->entries[i].class, class, sizeof class);
-    length +=
-        (size_t)snprintf(text + length, room - length, "%s %s\n", class, tsr_vk_form_name(tuning->entries[i].form));
+    length += (size_t)snprintf(text + length, room - length, "%s %s\n", class,
+                               tsr_vk_variant_name(tuning->entries[i].variant));
   }
   return text;
 }

@@ -8,10 +8,13 @@
 #include "core/base/status.h"
 #include "core/runtime/internal.h"
 
-static const tsr_slot_place forms_slots[] = {
-    {"name", offsetof(tsr_forms_extension, name)},         {"force", offsetof(tsr_forms_extension, force)},
-    {"form_of", offsetof(tsr_forms_extension, form_of)},   {"class_of", offsetof(tsr_forms_extension, class_of)},
-    {"remember", offsetof(tsr_forms_extension, remember)}, {"save", offsetof(tsr_forms_extension, save)},
+static const tsr_slot_place variants_slots[] = {
+    {"name", offsetof(tsr_variants_extension, name)},
+    {"force", offsetof(tsr_variants_extension, force)},
+    {"variant_of", offsetof(tsr_variants_extension, variant_of)},
+    {"class_of", offsetof(tsr_variants_extension, class_of)},
+    {"remember", offsetof(tsr_variants_extension, remember)},
+    {"save", offsetof(tsr_variants_extension, save)},
 };
 static const tsr_slot_place fusion_slots[] = {{"operands_until", offsetof(tsr_fusion_extension, operands_until)}};
 static const tsr_slot_place kernels_slots[] = {{"prepare", offsetof(tsr_kernels_extension, prepare)}};
@@ -55,17 +58,17 @@ static tsr_status take(const tsr_backend_entry *entry, const char *name, size_t 
   return TSR_OK;
 }
 
-/* All forms have a name, by which they are asked for. */
-static tsr_status check_names(const tsr_backend_entry *entry, const tsr_forms_extension *forms)
+/* All variants have a name, by which they are asked for. */
+static tsr_status check_names(const tsr_backend_entry *entry, const tsr_variants_extension *variants)
 {
-  if (forms->count < 0) {
-    return tsr_fail(TSR_ERR_PLUGIN, "backend '%s': its extension %s has %d forms: a fault of the backend",
-                    entry->table.name, TSR_FORMS_EXTENSION, (int)forms->count);
+  if (variants->count < 0) {
+    return tsr_fail(TSR_ERR_PLUGIN, "backend '%s': its extension %s has %d variants: a fault of the backend",
+                    entry->table.name, TSR_VARIANTS_EXTENSION, (int)variants->count);
   }
-  for (int32_t form = 1; form <= forms->count; form++) {
-    if (!forms->name(form)) {
-      return tsr_fail(TSR_ERR_PLUGIN, "backend '%s': form %d of %d has no name (NULL): a fault of the backend",
-                      entry->table.name, (int)form, (int)forms->count);
+  for (int32_t variant = 1; variant <= variants->count; variant++) {
+    if (!variants->name(variant)) {
+      return tsr_fail(TSR_ERR_PLUGIN, "backend '%s': variant %d of %d has no name (NULL): a fault of the backend",
+                      entry->table.name, (int)variant, (int)variants->count);
     }
   }
   return TSR_OK;
@@ -73,20 +76,20 @@ static tsr_status check_names(const tsr_backend_entry *entry, const tsr_forms_ex
 
 tsr_status tsr_extensions_take(tsr_backend_entry *entry)
 {
-  const void *forms, *kernels, *fusion;
+  const void *variants, *kernels, *fusion;
   if (!entry->table.get_extension) {
     return TSR_OK;
   }
-  TSR_TRY(take(entry, TSR_FORMS_EXTENSION, sizeof *entry->forms, forms_slots,
-               sizeof forms_slots / sizeof forms_slots[0], &forms));
-  if (forms) {
-    TSR_TRY(check_names(entry, forms));
+  TSR_TRY(take(entry, TSR_VARIANTS_EXTENSION, sizeof *entry->variants, variants_slots,
+               sizeof variants_slots / sizeof variants_slots[0], &variants));
+  if (variants) {
+    TSR_TRY(check_names(entry, variants));
   }
   TSR_TRY(take(entry, TSR_KERNELS_EXTENSION, sizeof *entry->kernels, kernels_slots,
                sizeof kernels_slots / sizeof kernels_slots[0], &kernels));
   TSR_TRY(take(entry, TSR_FUSION_EXTENSION, sizeof *entry->fusion, fusion_slots,
                sizeof fusion_slots / sizeof fusion_slots[0], &fusion));
-  entry->forms = forms;
+  entry->variants = variants;
   entry->kernels = kernels;
   entry->fusion = fusion;
   return TSR_OK;

@@ -17,16 +17,16 @@
 typedef struct tsr_backend_entry {
   tsr_host host; /* first: report and option find the entry by its address */
   tsr_runtime *runtime;
-  tsr_backend table;                    /* of full size; optional slots may be NULL */
-  char *path;                           /* the plugin's file, links resolved; "" if linked in */
-  void *library;                        /* of dlopen; NULL if linked in */
-  void *context;                        /* of start */
-  const tsr_forms_extension *forms;     /* checked, or NULL: it has none */
-  const tsr_kernels_extension *kernels; /* likewise */
-  const tsr_fusion_extension *fusion;   /* likewise */
-  int started;                          /* 1: stop is due */
-  int32_t order;                        /* devices are listed by the order in which their backends were found */
-  pthread_mutex_t opening;              /* serialises device_open and device_close */
+  tsr_backend table;                      /* of full size; optional slots may be NULL */
+  char *path;                             /* the plugin's file, links resolved; "" if linked in */
+  void *library;                          /* of dlopen; NULL if linked in */
+  void *context;                          /* of start */
+  const tsr_variants_extension *variants; /* checked, or NULL: it has none */
+  const tsr_kernels_extension *kernels;   /* likewise */
+  const tsr_fusion_extension *fusion;     /* likewise */
+  int started;                            /* 1: stop is due */
+  int32_t order;                          /* devices are listed by the order in which their backends were found */
+  pthread_mutex_t opening;                /* serialises device_open and device_close */
 } tsr_backend_entry;
 
 typedef struct tsr_found_device {

@@ -503,33 +503,33 @@ typedef struct tsr_backend {
   const void *(*get_extension)(void *context, const char *name);
 } tsr_backend;
 
-/* Extension "tessera.forms/1", for tests, measurements and tuning. A form is one of several kernels that compute the
- * same, among which the backend chooses by shapes, types and limits. Forms are numbered from 1; 0 stands for the
+/* Extension "tessera.variants/1", for tests, measurements and tuning. A variant is one of several kernels that compute
+ * the same, among which the backend chooses by shapes, types and limits. Variants are numbered from 1; 0 stands for the
  * backend's choice. */
-#define TSR_FORMS_EXTENSION "tessera.forms/1"
-typedef struct tsr_forms_extension {
-  uint32_t struct_size; /* sizeof(tsr_forms_extension), as the plugin knew it */
-  int32_t count;        /* of the forms, those that a device cannot execute among them */
+#define TSR_VARIANTS_EXTENSION "tessera.variants/1"
+typedef struct tsr_variants_extension {
+  uint32_t struct_size; /* sizeof(tsr_variants_extension), as the plugin knew it */
+  int32_t count;        /* of the variants, those that a device cannot execute among them */
 
-  /* "matmul.vector": what it computes, a dot, which form of it. NULL beyond 1 .. count. Static. Any thread. */
-  const char *(*name)(int32_t form);
+  /* "matmul.vector": what it computes, a dot, which variant of it. NULL beyond 1 .. count. Static. Any thread. */
+  const char *(*name)(int32_t variant);
 
-  /* What is asked or compiled from now on takes `form` wherever it can be had; elsewhere the choice is the
+  /* What is asked or compiled from now on takes `variant` wherever it can be had; elsewhere the choice is the
    * backend's. */
-  void (*force)(tsr_backend_device *device, int32_t form);
+  void (*force)(tsr_backend_device *device, int32_t variant);
 
-  /* The form in which line `line` would be executed; 0 if there is but one, or if it is not supported. */
-  int32_t (*form_of)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
+  /* The variant in which line `line` would be executed; 0 if there is but one, or if it is not supported. */
+  int32_t (*variant_of)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
 
-  /* Lines of similar shapes are of one class, for which the device may be told which form is the best: it takes that
-   * from then on, where nothing is forced. class_of writes the class' name, "" for a line without forms; 1 if it has
-   * one. remember with form 0 forgets. save keeps what is remembered for those who open this device later, until its
+  /* Lines of similar shapes are of one class, for which the device may be told which variant is the best: it takes that
+   * from then on, where nothing is forced. class_of writes the class' name, "" for a line without variants; 1 if it has
+   * one. remember with variant 0 forgets. save keeps what is remembered for those who open this device later, until its
    * driver changes. */
   int32_t (*class_of)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, char *text,
                       uint32_t text_size);
-  int32_t (*remember)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, int32_t form);
+  int32_t (*remember)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, int32_t variant);
   int32_t (*save)(tsr_backend_device *device);
-} tsr_forms_extension;
+} tsr_variants_extension;
 
 /* Extension "tessera.kernels/1": kernels without memory for a program. */
 #define TSR_KERNELS_EXTENSION "tessera.kernels/1"
@@ -584,7 +584,7 @@ TSR_ABI_PIN(tsr_compile_args, profile, 24);
 TSR_ABI_PIN(tsr_host, option, 24);
 TSR_ABI_PIN(tsr_backend, get_extension, 168);
 TSR_ABI_PIN(tsr_kernels_extension, prepare, 8);
-TSR_ABI_PIN(tsr_forms_extension, save, 48);
+TSR_ABI_PIN(tsr_variants_extension, save, 48);
 /* Those of 1.1. */
 TSR_ABI_PIN(tsr_device_properties, concurrent_runs, 576);
 /* Those of 1.2. */

@@ -111,19 +111,18 @@ static inline TSR_MUST_CHECK tsr_status tsr_device_get_counters(tsr_device *devi
 /* 1 if the device executes line `line` of the program itself, 0 if not. */
 TSR_API int tsr_device_supports(tsr_device *device, const tsr_program *program, int32_t line);
 
-/* Forms: kernels of a backend that compute the same in different ways (tsr_forms_extension). Numbered from 1 to the
- * count,
- * which is 0 where a backend has none. name: NULL beyond that; static. */
-TSR_API int32_t tsr_device_form_count(const tsr_device *device);
-TSR_API const char *tsr_device_form_name(const tsr_device *device, int32_t form);
+/* Variants: kernels of a backend that compute the same in different ways (tsr_variants_extension). Numbered from 1 to
+ * the count, which is 0 where a backend has none. name: NULL beyond that; static. */
+TSR_API int32_t tsr_device_variant_count(const tsr_device *device);
+TSR_API const char *tsr_device_variant_name(const tsr_device *device, int32_t variant);
 
-/* What is asked of the device or compiled for it from now on takes this form wherever it can; 0: as the backend
- * chooses.
- * Errors: TSR_ERR_ARGUMENT (there is no such form). */
-TSR_API tsr_status tsr_device_force_form(tsr_device *device, int32_t form) TSR_MUST_CHECK;
+/* What is asked of the device or compiled for it from now on takes this variant wherever it can; 0: as the backend
+ * chooses. Errors: TSR_ERR_ARGUMENT (there is no such variant). */
+TSR_API tsr_status tsr_device_force_variant(tsr_device *device, int32_t variant) TSR_MUST_CHECK;
 
-/* The form in which the device would execute line `line` of the program; 0 if there is but one, or if it does not. */
-TSR_API int32_t tsr_device_form_of(tsr_device *device, const tsr_program *program, int32_t line);
+/* The variant in which the device would execute line `line` of the program; 0 if there is but one, or if it does
+ * not. */
+TSR_API int32_t tsr_device_variant_of(tsr_device *device, const tsr_program *program, int32_t line);
 
 /* Makes the kernels that executables of the program need on the device, which keeps them, and takes no memory for the
  * program's tensors. Where a backend has nothing to make, nothing happens. Errors: TSR_ERR_UNSUPPORTED (a line that the
@@ -140,19 +139,18 @@ static inline TSR_MUST_CHECK tsr_status tsr_device_measure(tsr_device *device, c
   return tsr_device_measure_sized(device, program, alignment, statistics, sizeof *statistics);
 }
 
-/* The name of the class of shapes that line `line` belongs to, for which a form can be remembered. 1, or 0 ("") if the
- * line
- * has no forms. text: text_size bytes, at least 1. */
-TSR_API int tsr_device_form_class(tsr_device *device, const tsr_program *program, int32_t line, char *text,
-                                  size_t text_size);
+/* The name of the class of shapes that line `line` belongs to, for which a variant can be remembered. 1, or 0 ("") if
+ * the line has no variants. text: text_size bytes, at least 1. */
+TSR_API int tsr_device_variant_class(tsr_device *device, const tsr_program *program, int32_t line, char *text,
+                                     size_t text_size);
 
-/* Lines of this line's class take the form from now on, unless another is forced; 0: as the backend chooses. What is
- * remembered lasts as long as the device is open, with tsr_device_save_forms for whoever opens it later, until the
+/* Lines of this line's class take the variant from now on, unless another is forced; 0: as the backend chooses. What is
+ * remembered lasts as long as the device is open, with tsr_device_save_variants for whoever opens it later, until the
  * driver changes.
- * Errors: TSR_ERR_ARGUMENT (no such line or form), TSR_ERR_UNSUPPORTED (the line has no forms), TSR_ERR_IO. */
-TSR_API tsr_status tsr_device_remember_form(tsr_device *device, const tsr_program *program, int32_t line,
-                                            int32_t form) TSR_MUST_CHECK;
-TSR_API tsr_status tsr_device_save_forms(tsr_device *device) TSR_MUST_CHECK;
+ * Errors: TSR_ERR_ARGUMENT (no such line or variant), TSR_ERR_UNSUPPORTED (the line has no variants), TSR_ERR_IO. */
+TSR_API tsr_status tsr_device_remember_variant(tsr_device *device, const tsr_program *program, int32_t line,
+                                               int32_t variant) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_device_save_variants(tsr_device *device) TSR_MUST_CHECK;
 
 /* Memory on a device, zero-filled. usage: TSR_BUFFER_*. size 0 is allowed. *buffer is the caller's until
  * tsr_buffer_destroy. Errors: TSR_ERR_DEVICE_MEMORY, TSR_ERR_DEVICE_LOST. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the forms of attention share: parameters, operands, elements of k and v in any format, and where a result goes.
- * The keys may be split: a workgroup then runs over `split_keys` of them, and leaves what it found in scratch, for
- * attention_combine.comp. Include after operand.glsl and vector.glsl.
+ * What the variants of attention share: parameters, operands, elements of k and v in any format, and where a result
+ * goes. The keys may be split: a workgroup then runs over `split_keys` of them, and leaves what it found in scratch,
+ * for attention_combine.comp. Include after operand.glsl and vector.glsl.
  */
 #ifndef LIB_ATTENTION
 #define LIB_ATTENTION

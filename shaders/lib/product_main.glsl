@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The main function of a form of the product, which is there as product(tile), tile as tile_of gives it. With BEST a
+ * The main function of a variant of the product, which is there as product(tile), tile as tile_of gives it. With BEST a
  * workgroup takes the place of several neighbours along the columns (lib/best.glsl). HELD_BY_LANE: the lane that stores
  * column c is c modulo the subgroup's size, in each row.
  */

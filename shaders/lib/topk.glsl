@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the two forms of topk share. See lib/candidates.glsl.
+ * What the two shaders of topk share. See lib/candidates.glsl.
  */
 #ifndef LIB_TOPK
 #define LIB_TOPK

@@ -121,85 +121,87 @@ static const struct {
     SLOT(wait),
 };
 
-/* An extension of two forms that are one, which the template leaves out. Options: missing_forms_slot, the name of a
- * slot that is NULL; forms: "small" for a table that ends too early, "negative" for a number of forms, "nameless" for a
- * form without a name. */
-static const char *forms_name(int32_t form)
+/* An extension of two variants that are one, which the template leaves out. Options: missing_variants_slot, the name of
+ * a slot that is NULL; variants: "small" for a table that ends too early, "negative" for a number of variants,
+ * "nameless" for a variant without a name. */
+static const char *variants_name(int32_t variant)
 {
-  const char *wish = host_now->option(host_now, "forms");
-  return form == 2 && wish && strcmp(wish, "nameless") == 0 ? NULL : form == 1 ? "one.plain" : "one.other";
+  const char *wish = host_now->option(host_now, "variants");
+  return variant == 2 && wish && strcmp(wish, "nameless") == 0 ? NULL : variant == 1 ? "one.plain" : "one.other";
 }
 
 static int32_t forced;
 
-static void forms_force(tsr_backend_device *device, int32_t form)
+static void variants_force(tsr_backend_device *device, int32_t variant)
 {
   (void)device;
-  forced = form;
+  forced = variant;
 }
 
-static int32_t forms_of(tsr_backend_device *device, const tsr_program_desc *program, int32_t line)
+static int32_t variants_of(tsr_backend_device *device, const tsr_program_desc *program, int32_t line)
 {
   (void)device, (void)program, (void)line;
   return forced > 0 ? forced : 1;
 }
 
-static int32_t forms_class(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, char *text,
-                           uint32_t text_size)
+static int32_t variants_class(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, char *text,
+                              uint32_t text_size)
 {
   (void)device, (void)program, (void)line;
   snprintf(text, text_size, "all");
   return 1;
 }
 
-static int32_t forms_remember(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, int32_t form)
+static int32_t variants_remember(tsr_backend_device *device, const tsr_program_desc *program, int32_t line,
+                                 int32_t variant)
 {
-  (void)device, (void)program, (void)line, (void)form;
+  (void)device, (void)program, (void)line, (void)variant;
   int null;
   return misbehave("remember", &null);
 }
 
-static int32_t forms_save(tsr_backend_device *device)
+static int32_t variants_save(tsr_backend_device *device)
 {
   (void)device;
   int null;
   return misbehave("save", &null);
 }
 
-#define FORMS_SLOT(slot)                                                                                               \
+#define VARIANTS_SLOT(slot)                                                                                            \
   {                                                                                                                    \
-#slot, offsetof(tsr_forms_extension, slot)                                                                         \
+#slot, offsetof(tsr_variants_extension, slot)                                                                      \
   }
 static const struct {
   const char *name;
   size_t offset;
-} forms_slots[] = {
-    FORMS_SLOT(name),     FORMS_SLOT(force),    FORMS_SLOT(form_of),
-    FORMS_SLOT(class_of), FORMS_SLOT(remember), FORMS_SLOT(save),
+} variants_slots[] = {
+    VARIANTS_SLOT(name),     VARIANTS_SLOT(force),    VARIANTS_SLOT(variant_of),
+    VARIANTS_SLOT(class_of), VARIANTS_SLOT(remember), VARIANTS_SLOT(save),
 };
 
 static const void *broken_get_extension(void *context, const char *name)
 {
-  static tsr_forms_extension forms;
+  static tsr_variants_extension variants;
   (void)context;
-  if (strcmp(name, TSR_FORMS_EXTENSION) != 0) {
+  if (strcmp(name, TSR_VARIANTS_EXTENSION) != 0) {
     return NULL;
   }
-  forms = (tsr_forms_extension){sizeof forms, 2,           forms_name,     forms_force,
-                                forms_of,     forms_class, forms_remember, forms_save};
-  const char *missing = host_now->option(host_now, "missing_forms_slot"), *wish = host_now->option(host_now, "forms");
-  for (size_t i = 0; i < sizeof forms_slots / sizeof forms_slots[0]; i++) {
-    if (missing && strcmp(missing, forms_slots[i].name) == 0) {
-      memset((char *)&forms + forms_slots[i].offset, 0, sizeof forms.save);
+  variants = (tsr_variants_extension){
+      sizeof variants, 2, variants_name, variants_force, variants_of, variants_class, variants_remember, variants_save};
+  const char *missing = host_now->option(host_now, "missing_variants_slot"),
+             *wish = host_now->option(host_now, "variants");
+  for (size_t i = 0; i < sizeof variants_slots / sizeof variants_slots[0]; i++) {
+    if (missing && strcmp(missing, variants_slots[i].name) == 0) {
+      memset((char *)&variants + variants_slots[i].offset, 0, sizeof variants.save);
     }
   }
   if (wish && strcmp(wish, "small") == 0) {
-    forms.struct_size = offsetof(tsr_forms_extension, save);
+    variants.struct_size = offsetof(tsr_variants_extension, save);
   }
   if (wish && strcmp(wish, "negative") == 0) {
-    forms.count = -1;
+    variants.count = -1;
   }
-  return &forms;
+  return &variants;
 }
 
 /* A table as a later minor version will have it: longer than the host knows. */

@@ -12,9 +12,9 @@
 static int clear_environment(void **state)
 {
   (void)state;
-  static const char *const names[] = {"TESSERA_MISSING_SLOT",       "TESSERA_FAIL_SLOT",    "TESSERA_FAIL_STATUS",
-                                      "TESSERA_FAIL_SILENT",        "TESSERA_BACKEND_PATH", "TESSERA_DEVICE",
-                                      "TESSERA_MISSING_FORMS_SLOT", "TESSERA_FORMS"};
+  static const char *const names[] = {"TESSERA_MISSING_SLOT",          "TESSERA_FAIL_SLOT",    "TESSERA_FAIL_STATUS",
+                                      "TESSERA_FAIL_SILENT",           "TESSERA_BACKEND_PATH", "TESSERA_DEVICE",
+                                      "TESSERA_MISSING_VARIANTS_SLOT", "TESSERA_VARIANTS"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     unsetenv(names[i]);
   }
@@ -92,32 +92,32 @@ static void test_missing_slots(void **state)
   }
 }
 
-static void test_forms(void **state)
+static void test_variants(void **state)
 {
   (void)state;
-  static const char *const slots[] = {"name", "force", "form_of", "class_of", "remember", "save"};
+  static const char *const slots[] = {"name", "force", "variant_of", "class_of", "remember", "save"};
   static const char *const faults[][2] = {
-      {"small", "tessera.forms/1 has 48 bytes instead of 56"},
-      {"negative", "tessera.forms/1 has -1 forms"},
-      {"nameless", "form 2 of 2 has no name"},
+      {"small", "tessera.variants/1 has 48 bytes instead of 56"},
+      {"negative", "tessera.variants/1 has -1 variants"},
+      {"nameless", "variant 2 of 2 has no name"},
   };
   for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++) {
     char fragment[100];
-    snprintf(fragment, sizeof fragment, "extension tessera.forms/1 lacks what it must have: %s", slots[i]);
-    setenv("TESSERA_MISSING_FORMS_SLOT", slots[i], 1);
+    snprintf(fragment, sizeof fragment, "extension tessera.variants/1 lacks what it must have: %s", slots[i]);
+    setenv("TESSERA_MISSING_VARIANTS_SLOT", slots[i], 1);
     assert_refused("broken-on_demand", TSR_ERR_PLUGIN, fragment);
   }
-  unsetenv("TESSERA_MISSING_FORMS_SLOT");
+  unsetenv("TESSERA_MISSING_VARIANTS_SLOT");
   for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
-    setenv("TESSERA_FORMS", faults[i][0], 1);
+    setenv("TESSERA_VARIANTS", faults[i][0], 1);
     assert_refused("broken-on_demand", TSR_ERR_PLUGIN, faults[i][1]);
   }
-  unsetenv("TESSERA_FORMS");
+  unsetenv("TESSERA_VARIANTS");
   tsr_runtime *runtime = runtime_with("broken-on_demand", NULL);
   tsr_device *device = open_device(runtime, "broken");
-  assert_int_equal(tsr_device_form_count(device), 2);
-  assert_string_equal(tsr_device_form_name(device, 2), "one.other");
-  assert_null(tsr_device_form_name(device, 3));
+  assert_int_equal(tsr_device_variant_count(device), 2);
+  assert_string_equal(tsr_device_variant_name(device, 2), "one.other");
+  assert_null(tsr_device_variant_name(device, 3));
   tsr_device_close(device);
   tsr_runtime_destroy(runtime);
 }
@@ -351,7 +351,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(test_refused, clear_environment),
       cmocka_unit_test_setup(test_missing_slots, clear_environment),
-      cmocka_unit_test_setup(test_forms, clear_environment),
+      cmocka_unit_test_setup(test_variants, clear_environment),
       cmocka_unit_test_setup(test_start_fails, clear_environment),
       cmocka_unit_test_setup(test_properties_fail, clear_environment),
       cmocka_unit_test_setup(test_other_versions, clear_environment),

@@ -74,10 +74,10 @@ static tsr_status use_all(bench *b)
     status = tsr_device_get_counters(b->device, &counters);
   }
   if (status == TSR_OK) {
-    status = tsr_device_remember_form(b->device, b->program, 0, 2);
+    status = tsr_device_remember_variant(b->device, b->program, 0, 2);
   }
   if (status == TSR_OK) {
-    status = tsr_device_save_forms(b->device);
+    status = tsr_device_save_variants(b->device);
   }
   tsr_executable_destroy(executable);
   tsr_buffer_destroy(buffer);

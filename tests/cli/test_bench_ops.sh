@@ -109,7 +109,7 @@ bench 0 ops --device reference,cpu --op add,softmax --shapes 2x16 --repeat 1 --n
 stdout_has 'of copy'
 check "$last: not 2 rows of each" test "$(grep -c '^softmax .*\(cpu\|reference\):0 ' "$out")" = 2
 
-# Forms, where there is Vulkan.
+# Variants, where there is Vulkan.
 if "$TESSERA" devices --names | grep -q '^vulkan:0$'; then
   bench 0 ops --device vulkan:0 --op matmul --shapes 8x8x8 --variant matmul.generic,matmul.plain --repeat 1 \
     --no-roofline --json

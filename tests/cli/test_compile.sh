@@ -25,17 +25,17 @@ has '"device": '
 has '"making": "softmax'
 has '"made": "softmax'
 has '"executables": ['
-has '"form": null'
+has '"variant": null'
 check 'a pipeline was made twice' test -z "$(grep '"making"' "$work/statistics" | sort | uniq -d)"
 check 'what is made was not begun' \
   test "$(grep -c '"making"' "$work/statistics")" = "$(grep -c '"made"' "$work/statistics")"
 
-# Each form is told, forced or not; a model's program has lines of many kinds.
+# Each variant is told, forced or not; a model's program has lines of many kinds.
 rm "$work/statistics"
 run 0 check --devices "$device" --mode compile --variant matmul.generic \
   --case 'model(demo,greedy,batch=1,source=25,target=64,beam=1,weights=f16)'
 stdout_has 'matmul.generic 1 programs'
-has '"form": "matmul.generic", "forced": true'
+has '"variant": "matmul.generic", "forced": true'
 has '"forced": false'
 
 # A product that is searched for its largest has a kernel of its own for some types of weights: a program that searches

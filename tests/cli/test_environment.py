@@ -14,7 +14,7 @@ ENDINGS = (".c", ".h", ".cc", ".py", ".sh", ".build", "")
 # The table itself, and these tests, are no readers.
 NO_READERS = {"tools/tessera/options/environment.c", "tests/cli/test_environment.py"}
 # What tests say to plugins and programs of their own, and macros of the compiler's command line.
-OF_TESTS = re.compile(r"TESSERA_(FAIL_\w+|MISSING_\w+|FORMS|TEST_BUILD|TEST_TEMPLATE|SOURCE_ROOT)$")
+OF_TESTS = re.compile(r"TESSERA_(FAIL_\w+|MISSING_\w+|VARIANTS|TEST_BUILD|TEST_TEMPLATE|SOURCE_ROOT)$")
 # How a variable is read: by C; by a backend, whose host adds TESSERA_ to the name; by shell; by Python.
 READERS = (re.compile(r'getenv\("(\w+)"\)'), re.compile(r"\$\{?(TESSERA_[A-Z_]+)"),
            re.compile(r'environ(?:\.get\(|\[)"(TESSERA_\w+)"'))

@@ -17,7 +17,7 @@ amd()
   printf '{"made": "%s", "spec": [64, 1], "subgroup": 0, "executables": [{"name": "compute", "subgroup": 64, ' "$1"
   printf '"statistics": {"VGPRs": 24, "Spilled VGPRs": %s, "Spilled SGPRs": 9, "Scratch size": 0, ' "$3"
   printf '"Subgroups per SIMD": %s, "Instructions": 100, "Inverse Throughput": 50}}]}\n' "$2"
-  printf '{"used": "%s", "spec": [64, 1], "subgroup": 0, "form": %s, "forced": false}\n' "$1" "${4-null}"
+  printf '{"used": "%s", "spec": [64, 1], "subgroup": 0, "variant": %s, "forced": false}\n' "$1" "${4-null}"
 }
 
 # intel SHADER [WIDTH SPILLS]...: Intel's compiles for several sizes of subgroups.
@@ -63,7 +63,7 @@ table()
 write_results
 table 0 update
 stdout_has '2 pipelines on 2 chips'
-check 'the record lacks the form' grep -q '^matmul.tiled matmul_tiled  *20 *-$' "$record"
+check 'the record lacks the variant' grep -q '^matmul.tiled matmul_tiled  *20 *-$' "$record"
 check 'the width that does not spill counts' grep -q '^softmax  *16  *16$' "$record"
 table 0 against
 stdout_has '3 compared on 2 chips, 0 failed, 0 chips skipped'

@@ -12,14 +12,15 @@ run 3 tune "$work/none" --device reference
 run 4 tune "$model" --device reference
 stderr_has 'nothing to choose from'
 
-# Of a backend whose times are known: one line in two that is a little faster in a form makes its class no faster,
-# though that form's sum is the least; one in two that is much faster does. A class that several programs have is one.
+# Of a backend whose times are known: one line in two that is a little faster in a variant makes its class no faster,
+# though that variant's sum is the least; one in two that is much faster does. A class that several programs have is
+# one.
 real=${TESSERA_BACKEND_PATH-}
-TESSERA_BACKEND_PATH=$BACKENDS:$FAKE_FORMS
+TESSERA_BACKEND_PATH=$BACKENDS:$FAKE_VARIANTS
 export TESSERA_BACKEND_PATH
 run 0 tune "$model" --device fake --batch 1,2 --beam 2 --length 4 --runs 1 --json
 check 'classes are told twice' test "$(wc -l <"$out")" = 2
-check 'a form was held against lines that it cannot take' grep -q '"class":"products".*"kept":false' "$out"
+check 'a variant was held against lines that it cannot take' grep -q '"class":"products".*"kept":false' "$out"
 check 'what is faster was not kept' grep -q '"class":"attentions".*"best":"fake.some","kept":true' "$out"
 grep '"attentions"' "$out" >"$work/class.json"
 by_rules=$(json by_rules "$work/class.json")
@@ -29,9 +30,9 @@ check 'what is remembered' test "$(cat "$err")" = 'save
 remember attentions fake.some
 save'
 run 0 tune "$model" --device fake --batch 1,2 --beam 2 --length 4 --runs 1
-stdout_has 'fake:0: 1 classes take another form than by the rules'
+stdout_has 'fake:0: 1 classes take another variant than by the rules'
 run 0 tune "$model" --device fake --batch 1 --beam 2 --length 4 --runs 1 --dry-run
-stdout_has 'fake:0: 1 classes would take another form'
+stdout_has 'fake:0: 1 classes would take another variant'
 check 'something was saved' test "$(grep -c save "$err")" = 0
 run 0 tune "$model" --device fake --batch 1 --beam 2 --length 4 --runs 1 --gain 50
 stdout_has 'fake:0: 0 classes take'
@@ -55,10 +56,10 @@ if "$TESSERA" devices --names | grep -q '^vulkan:0$'; then
   stderr_is_empty
   head -n 1 "$out" >"$work/first.json"
   check 'json: not a product' test "$(json operator "$work/first.json")" = matmul
-  check 'json: one form alone was timed' test "$(grep -o '"matmul\.[^"]*":' "$work/first.json" | wc -l)" -gt 1
-  kept=$(find "$work/cache" -name '*.forms')
+  check 'json: one variant alone was timed' test "$(grep -o '"matmul\.[^"]*":' "$work/first.json" | wc -l)" -gt 1
+  kept=$(find "$work/cache" -name '*.variants')
   check 'nothing was kept' test -n "$kept"
-  check 'the table has no head' grep -q '^tessera forms 1$' "$kept"
+  check 'the table has no head' grep -q '^tessera variants 1$' "$kept"
   echo 'One more.' >"$work/one.en"
   run 0 translate --model "$model" --device vulkan:0 "$work/one.en"
   stderr_is_empty

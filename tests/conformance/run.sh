@@ -6,7 +6,7 @@
 #   devices      every device that is found, against the reference
 #   cpu          the cpu backend at each instruction level that this machine has
 #   vulkan       the Vulkan devices that are found
-#   variants     each form of their kernels in turn
+#   variants     each variant of their kernels in turn
 #   swiftshader  the same through the Vulkan driver that TESSERA_SWIFTSHADER_ICD names
 #   reference    the reference against itself: guards, and equal bits from equal runs
 #   options      what is printed can be pasted back, and the exit codes are those that --help tells

@@ -32,13 +32,13 @@ use
 file=$(find "$work/cache/tessera" -name '*.bin')
 check 'nothing was kept' test -s "$file"
 cp "$file" "$work/good.bin"
-printf 'tessera forms 1\n' >"$work/good.forms"
+printf 'tessera variants 1\n' >"$work/good.variants"
 use
 
-for suffix in bin forms; do
+for suffix in bin variants; do
   path=${file%.bin}.$suffix
   what='pipeline cache'
-  [ $suffix = bin ] || what='table of forms'
+  [ $suffix = bin ] || what='table of variants'
   told="vulkan: the $what $path is ignored: "
 
   rm -f "$path"

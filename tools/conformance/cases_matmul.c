@@ -426,9 +426,9 @@ static void add_values(check_table *table)
 
 #define PARAMS_I8(...) PARAMS(.dtype = TSR_I8, .view_b = CHECK_TRANSPOSED, __VA_ARGS__)
 
-/* Weights of i8: every size, whatever number of bytes a device takes at a time; every form (16 weights at a time where
- * k has whole sixteens); and the rows that are quantised apart: of zeros, too small to count, with NaN and infinities,
- * with one element far above the others. */
+/* Weights of i8: every size, whatever number of bytes a device takes at a time; every variant (16 weights at a time
+ * where k has whole sixteens); and the rows that are quantised apart: of zeros, too small to count, with NaN and
+ * infinities, with one element far above the others. */
 static void add_i8(check_table *table)
 {
   static const int32_t m[] = {1, 2, 3, 4, 5, 7, 8, 9, 17, 33, 64, 100, 129};

@@ -6,12 +6,11 @@
 #
 # CHIPS: lines "VENDOR CHIP". RESULTS has for each chip VENDOR-CHIP.json (lines that backends/vulkan/statistics.c
 # writes), .log and .code of the program ("-": it did not come to an end); or .skipped, the reason. limited: not all
-# programs were compiled. RECORD has a line for each pipeline, named by its form and its shader, and a column for each
-# chip: the occupancy of the worst specialisation, in the driver's own unit, or "-" where the pipeline is never made
-# there. Spills
-# that are put up with stand behind it: "8!3". Below, a line "+ NAME: .." has for each pipeline a digest of each
-# specialisation of which its figures are the worst; which these are depends on the programs, so others are not held
-# against them.
+# programs were compiled. RECORD has a line for each pipeline, named by its variant and its shader, and a column for
+# each chip: the occupancy of the worst specialisation, in the driver's own unit, or "-" where the pipeline is never
+# made there. Spills that are put up with stand behind it: "8!3". Below, a line "+ NAME: .." has for each pipeline a
+# digest of each specialisation of which its figures are the worst; which these are depends on the programs, so others
+# are not held against them.
 import json
 import os
 import sys
@@ -119,16 +118,16 @@ def read_chip(path, vendor):
                 made[key] = line
                 begun = None
             else:
-                used.setdefault(key, {})[line["form"]] = line["forced"]
+                used.setdefault(key, {})[line["variant"]] = line["forced"]
     if begun:
         made[begun] = {"error": "the driver ended the program while it made this pipeline"}
     pipelines = {}
     for key, line in made.items():
         shader, spec, subgroup = key
-        for form, forced in used.get(key, {None: False}).items():
+        for variant, forced in used.get(key, {None: False}).items():
             row = {"spec": list(spec), "subgroup": subgroup, "forced": forced, "error": line.get("error")}
             row["statistics"] = None if row["error"] else statistics_of(vendor, line)
-            pipelines.setdefault(f"{form} {shader}" if form else shader, []).append(row)
+            pipelines.setdefault(f"{variant} {shader}" if variant else shader, []).append(row)
     return pipelines, shaders - {key[0] for key in made}, wrong
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention never holds its scores: what a device sets aside for a line of 8,192 queries and keys and 8 heads stays
- * below 64 MB, in each form of the kernels, and so do the parts that one query's keys are split into. Programs are
+ * below 64 MB, in each variant of the kernels, and so do the parts that one query's keys are split into. Programs are
  * compiled, not run.
  *
  * Without a device: skipped.
@@ -61,7 +61,7 @@ static int64_t bytes_beside(tsr_device *device, int64_t batch, int64_t queries, 
   return (int64_t)(after.bytes_in_use - before.bytes_in_use) - operands;
 }
 
-static void measure(tsr_device *device, const char *form)
+static void measure(tsr_device *device, const char *variant)
 {
   static const struct {
     int64_t batch, queries;
@@ -69,11 +69,11 @@ static void measure(tsr_device *device, const char *form)
   } shapes[] = {{1, KEYS, 0}, {1, KEYS, 1}, {4, 1, 0}, {1, 16, 0}};
   for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
     const int64_t bytes = bytes_beside(device, shapes[i].batch, shapes[i].queries, shapes[i].causal);
-    print_message("%s, %s, %lld x %lld queries: %.2f MB\n", tsr_device_name(device), form, (long long)shapes[i].batch,
-                  (long long)shapes[i].queries, (double)bytes * 1e-6);
+    print_message("%s, %s, %lld x %lld queries: %.2f MB\n", tsr_device_name(device), variant,
+                  (long long)shapes[i].batch, (long long)shapes[i].queries, (double)bytes * 1e-6);
     if (bytes >= MOST_BYTES) {
       fail_msg("%s, %s: %lld bytes beside the operands of %lld x %lld queries and %d keys", tsr_device_name(device),
-               form, (long long)bytes, (long long)shapes[i].batch, (long long)shapes[i].queries, KEYS);
+               variant, (long long)bytes, (long long)shapes[i].batch, (long long)shapes[i].queries, KEYS);
     }
   }
 }
@@ -94,10 +94,10 @@ static void test_memory(void **state)
       check(tsr_runtime_device_info(runtime, i, &info));
       check(tsr_device_open(runtime, info.name, &device));
       measure(device, kernels[way]);
-      for (int32_t form = 1; way == 0 && form <= tsr_device_form_count(device); form++) {
-        const char *name = tsr_device_form_name(device, form);
+      for (int32_t variant = 1; way == 0 && variant <= tsr_device_variant_count(device); variant++) {
+        const char *name = tsr_device_variant_name(device, variant);
         if (strncmp(name, "attention.", strlen("attention.")) == 0) {
-          check(tsr_device_force_form(device, form));
+          check(tsr_device_force_variant(device, variant));
           measure(device, name);
         }
       }

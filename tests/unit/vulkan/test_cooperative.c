@@ -45,11 +45,11 @@ static const struct device {
 };
 enum { N_DEVICES = sizeof devices / sizeof devices[0] };
 
-static const int32_t forms_f16[] = {TSR_VK_FORM_MATMUL_COOP_F16_128, TSR_VK_FORM_MATMUL_COOP_F16_64,
-                                    TSR_VK_FORM_MATMUL_COOP_F16_32};
-static const int32_t forms_i8[] = {TSR_VK_FORM_MATMUL_COOP_I8_128, TSR_VK_FORM_MATMUL_COOP_I8_64,
-                                   TSR_VK_FORM_MATMUL_COOP_I8_32};
-enum { N_FORMS = sizeof forms_f16 / sizeof forms_f16[0] };
+static const int32_t variants_f16[] = {TSR_VK_VARIANT_MATMUL_COOP_F16_128, TSR_VK_VARIANT_MATMUL_COOP_F16_64,
+                                       TSR_VK_VARIANT_MATMUL_COOP_F16_32};
+static const int32_t variants_i8[] = {TSR_VK_VARIANT_MATMUL_COOP_I8_128, TSR_VK_VARIANT_MATMUL_COOP_I8_64,
+                                      TSR_VK_VARIANT_MATMUL_COOP_I8_32};
+enum { N_VARIANTS = sizeof variants_f16 / sizeof variants_f16[0] };
 
 static tsr_vk_caps caps_of(const struct device *device)
 {
@@ -153,10 +153,10 @@ static int plan_attention(const tsr_vk_caps *caps, tsr_vk_plan *result)
   return plan_one(caps, storages, 3, tensors, 3, &line, result);
 }
 
-static int is_cooperative(int32_t form)
+static int is_cooperative(int32_t variant)
 {
-  for (int i = 0; i < N_FORMS; i++) {
-    if (form == forms_f16[i] || form == forms_i8[i]) {
+  for (int i = 0; i < N_VARIANTS; i++) {
+    if (variant == variants_f16[i] || variant == variants_i8[i]) {
       return 1;
     }
   }
@@ -216,12 +216,12 @@ static void test_limits(void **state)
   };
   int taken = 0;
   for (int d = 0; d < N_DEVICES; d++) {
-    for (int f = 0; f < N_FORMS; f++) {
+    for (int f = 0; f < N_VARIANTS; f++) {
       for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
         tsr_vk_caps caps = caps_of(&devices[d]);
-        caps.forced = (products[i].type == TSR_I8 ? forms_i8 : forms_f16)[f];
+        caps.forced = (products[i].type == TSR_I8 ? variants_i8 : variants_f16)[f];
         assert_true(plan(&caps, &products[i], &the_plan));
-        if (the_plan.form == caps.forced) {
+        if (the_plan.variant == caps.forced) {
           check_dispatch(&devices[d], &products[i]);
           taken++;
         } else {
@@ -230,7 +230,7 @@ static void test_limits(void **state)
       }
     }
   }
-  assert_true(taken >= 6 * N_FORMS * 4);
+  assert_true(taken >= 6 * N_VARIANTS * 4);
 }
 
 static void test_choice(void **state)
@@ -238,34 +238,34 @@ static void test_choice(void **state)
   (void)state;
   static const struct {
     product product;
-    int32_t form; /* TSR_VK_FORM_AUTO: any but these */
+    int32_t variant; /* TSR_VK_VARIANT_AUTO: any but these */
   } cases[] = {
-      {{4096, 4096, 4096, TSR_F16, 1, 0}, TSR_VK_FORM_MATMUL_COOP_F16_128},
-      {{4096, 4096, 4096, TSR_F16, 1, 1}, TSR_VK_FORM_MATMUL_COOP_F16_128},
-      {{512, 512, 512, TSR_F16, 1, 0}, TSR_VK_FORM_MATMUL_COOP_F16_64},
-      {{32, 37000, 512, TSR_F16, 1, 0}, TSR_VK_FORM_MATMUL_COOP_F16_32},
-      {{100, 512, 2048, TSR_F16, 1, 0}, TSR_VK_FORM_MATMUL_COOP_F16_32},
-      {{4096, 4096, 4096, TSR_I8, 0, 0}, TSR_VK_FORM_MATMUL_COOP_I8_128},
-      {{100, 512, 2048, TSR_I8, 0, 0}, TSR_VK_FORM_MATMUL_COOP_I8_32},
-      {{4, 512, 512, TSR_I8, 0, 0}, TSR_VK_FORM_AUTO},
-      {{4, 512, 512, TSR_F16, 1, 0}, TSR_VK_FORM_AUTO},       /* few rows */
-      {{4096, 4096, 4096, TSR_F16, 0, 0}, TSR_VK_FORM_AUTO},  /* a must keep its precision */
-      {{4096, 4096, 4096, TSR_BF16, 1, 0}, TSR_VK_FORM_AUTO}, /* no such matrices */
-      {{4096, 4096, 4100, TSR_F16, 1, 0}, TSR_VK_FORM_AUTO},  /* no whole groups */
-      {{4096, 4092, 4096, TSR_F16, 1, 1}, TSR_VK_FORM_AUTO},
+      {{4096, 4096, 4096, TSR_F16, 1, 0}, TSR_VK_VARIANT_MATMUL_COOP_F16_128},
+      {{4096, 4096, 4096, TSR_F16, 1, 1}, TSR_VK_VARIANT_MATMUL_COOP_F16_128},
+      {{512, 512, 512, TSR_F16, 1, 0}, TSR_VK_VARIANT_MATMUL_COOP_F16_64},
+      {{32, 37000, 512, TSR_F16, 1, 0}, TSR_VK_VARIANT_MATMUL_COOP_F16_32},
+      {{100, 512, 2048, TSR_F16, 1, 0}, TSR_VK_VARIANT_MATMUL_COOP_F16_32},
+      {{4096, 4096, 4096, TSR_I8, 0, 0}, TSR_VK_VARIANT_MATMUL_COOP_I8_128},
+      {{100, 512, 2048, TSR_I8, 0, 0}, TSR_VK_VARIANT_MATMUL_COOP_I8_32},
+      {{4, 512, 512, TSR_I8, 0, 0}, TSR_VK_VARIANT_AUTO},
+      {{4, 512, 512, TSR_F16, 1, 0}, TSR_VK_VARIANT_AUTO},       /* few rows */
+      {{4096, 4096, 4096, TSR_F16, 0, 0}, TSR_VK_VARIANT_AUTO},  /* a must keep its precision */
+      {{4096, 4096, 4096, TSR_BF16, 1, 0}, TSR_VK_VARIANT_AUTO}, /* no such matrices */
+      {{4096, 4096, 4100, TSR_F16, 1, 0}, TSR_VK_VARIANT_AUTO},  /* no whole groups */
+      {{4096, 4092, 4096, TSR_F16, 1, 1}, TSR_VK_VARIANT_AUTO},
   };
   tsr_vk_caps caps = caps_of(&devices[0]);
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     assert_true(plan(&caps, &cases[i].product, &the_plan));
-    if (cases[i].form != TSR_VK_FORM_AUTO) {
-      assert_int_equal(the_plan.form, cases[i].form);
+    if (cases[i].variant != TSR_VK_VARIANT_AUTO) {
+      assert_int_equal(the_plan.variant, cases[i].variant);
     } else {
-      assert_false(is_cooperative(the_plan.form));
+      assert_false(is_cooperative(the_plan.variant));
     }
   }
   caps.n_shapes = 0;
   assert_true(plan(&caps, &cases[0].product, &the_plan));
-  assert_false(is_cooperative(the_plan.form));
+  assert_false(is_cooperative(the_plan.variant));
 }
 
 /* Where the largest of several shapes fills no tile, or does not fit, the next one is taken. */
@@ -292,15 +292,15 @@ static void test_shapes(void **state)
     tsr_vk_caps caps = caps_of(&devices[0]); /* of 16x16x16 and 16x16x32 */
     caps.n_shapes = 4;
     memcpy(caps.shapes, lists[l], sizeof lists[l]);
-    for (int i = 0; i < 2 * N_FORMS; i++) {
-      caps.forced = (i % 2 == 0 ? forms_f16 : forms_i8)[i / 2];
+    for (int i = 0; i < 2 * N_VARIANTS; i++) {
+      caps.forced = (i % 2 == 0 ? variants_f16 : variants_i8)[i / 2];
       assert_true(plan(&caps, &products[i % 2], &the_plan));
-      assert_int_equal(the_plan.form, caps.forced);
+      assert_int_equal(the_plan.variant, caps.forced);
       check_dispatch(&devices[0], &products[i % 2]);
     }
-    caps.forced = TSR_VK_FORM_ATTENTION_COOP;
+    caps.forced = TSR_VK_VARIANT_ATTENTION_COOP;
     assert_true(plan_attention(&caps, &the_plan));
-    assert_int_equal(the_plan.form, caps.forced);
+    assert_int_equal(the_plan.variant, caps.forced);
     assert_int_equal(the_plan.dispatch[0].spec[TSR_VK_SPEC_attention_cooperative_shape], THREE_BYTES(16, 16, 16));
   }
 }

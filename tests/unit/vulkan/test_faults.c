@@ -305,7 +305,7 @@ static VkPipeline get_number(tsr_backend_device *device, uint32_t constant)
 }
 
 /* Pipelines that no executable has are released, the oldest first, so that a process that compiles for hours (all cases
- * in all forms) does not keep them all; those of executables stay. */
+ * in all variants) does not keep them all; those of executables stay. */
 static void test_released_pipelines(void **state)
 {
   (void)state;
@@ -334,8 +334,8 @@ static void test_released_pipelines(void **state)
   (void)get_number(device, HELD); /* the oldest of those without users: it is gone */
   assert_int_equal(n_created, MANY + 1);
 
-  const tsr_forms_extension *forms = plugin.table->get_extension(plugin.context, TSR_FORMS_EXTENSION);
-  forms->force(device, 1);
+  const tsr_variants_extension *variants = plugin.table->get_extension(plugin.context, TSR_VARIANTS_EXTENSION);
+  variants->force(device, 1);
   assert_int_equal(device->pipelines.n_pipelines, HELD + TSR_VK_KEPT_WHEN_FORCED);
   assert_int_equal(device->pipelines.n_unused, TSR_VK_KEPT_WHEN_FORCED);
   for (uint32_t i = 0; i < HELD; i++) {

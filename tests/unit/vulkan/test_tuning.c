@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of the best forms: as text, and kept on disk for whoever opens the device later.
+ * The table of the best variants: as text, and kept on disk for whoever opens the device later.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/vulkan/forms.h"
 #include "backends/vulkan/tuning.h"
+#include "backends/vulkan/variants.h"
 #include "tessera/ops.h"
 #include "tessera/runtime.h"
 #include "tests/support/temporary.h"
@@ -27,22 +27,22 @@ static void test_table(void **state)
 {
   (void)state;
   tsr_vk_tuning table = {0}, copy = {0};
-  assert_int_equal(tsr_vk_tuning_find(NULL, &first), TSR_VK_FORM_AUTO);
-  assert_int_equal(tsr_vk_tuning_find(&table, &first), TSR_VK_FORM_AUTO);
-  assert_true(tsr_vk_tuning_set(&table, &first, TSR_VK_FORM_MATMUL_VECTOR));
-  assert_true(tsr_vk_tuning_set(&table, &second, TSR_VK_FORM_MATMUL_PLAIN));
-  assert_true(tsr_vk_tuning_set(&table, &first, TSR_VK_FORM_MATMUL_GENERIC));
+  assert_int_equal(tsr_vk_tuning_find(NULL, &first), TSR_VK_VARIANT_AUTO);
+  assert_int_equal(tsr_vk_tuning_find(&table, &first), TSR_VK_VARIANT_AUTO);
+  assert_true(tsr_vk_tuning_set(&table, &first, TSR_VK_VARIANT_MATMUL_VECTOR));
+  assert_true(tsr_vk_tuning_set(&table, &second, TSR_VK_VARIANT_MATMUL_PLAIN));
+  assert_true(tsr_vk_tuning_set(&table, &first, TSR_VK_VARIANT_MATMUL_GENERIC));
   assert_int_equal(table.count, 2);
   char *text = tsr_vk_tuning_print(&table);
   assert_non_null(text);
-  assert_string_equal(text, "tessera forms 1\n1 1 2 3 4 5 6 7 matmul.generic\n19 0 0 30 0 0 0 0 matmul.plain\n");
+  assert_string_equal(text, "tessera variants 1\n1 1 2 3 4 5 6 7 matmul.generic\n19 0 0 30 0 0 0 0 matmul.plain\n");
   assert_null(tsr_vk_tuning_parse(&copy, text));
   free(text);
-  assert_int_equal(tsr_vk_tuning_find(&copy, &first), TSR_VK_FORM_MATMUL_GENERIC);
-  assert_int_equal(tsr_vk_tuning_find(&copy, &second), TSR_VK_FORM_MATMUL_PLAIN);
-  assert_true(tsr_vk_tuning_set(&copy, &first, TSR_VK_FORM_AUTO));
-  assert_int_equal(tsr_vk_tuning_find(&copy, &first), TSR_VK_FORM_AUTO);
-  assert_int_equal(tsr_vk_tuning_find(&copy, &second), TSR_VK_FORM_MATMUL_PLAIN);
+  assert_int_equal(tsr_vk_tuning_find(&copy, &first), TSR_VK_VARIANT_MATMUL_GENERIC);
+  assert_int_equal(tsr_vk_tuning_find(&copy, &second), TSR_VK_VARIANT_MATMUL_PLAIN);
+  assert_true(tsr_vk_tuning_set(&copy, &first, TSR_VK_VARIANT_AUTO));
+  assert_int_equal(tsr_vk_tuning_find(&copy, &first), TSR_VK_VARIANT_AUTO);
+  assert_int_equal(tsr_vk_tuning_find(&copy, &second), TSR_VK_VARIANT_MATMUL_PLAIN);
   tsr_vk_tuning_finish(&table);
   tsr_vk_tuning_finish(&copy);
 }
@@ -52,16 +52,17 @@ static void test_text(void **state)
   (void)state;
   static const char *const bad[] = {
       "",
-      "tessera forms 2\n",
-      "tessera forms 1\n1\n",
-      "tessera forms 1\n1 2 3 4 5 6 7 8\n",
-      "tessera forms 1\n1 2 3 4 5 6 7 8 \n",
-      "tessera forms 1\n1 2 3 4 5 6 7 8 matmul.plain",
-      "tessera forms 1\n0 2 3 4 5 6 7 8 matmul.plain\n",
-      "tessera forms 1\n1 -2 3 4 5 6 7 8 matmul.plain\n",
-      "tessera forms 1\n1 1234567890 3 4 5 6 7 8 matmul.plain\n",
-      "tessera forms 1\n1  3 4 5 6 7 8 9 matmul.plain\n",
-      "tessera forms 1\n\n",
+      "tessera variants 2\n",
+      "tessera forms 1\n1 2 3 4 5 6 7 8 matmul.plain\n", /* as it once was */
+      "tessera variants 1\n1\n",
+      "tessera variants 1\n1 2 3 4 5 6 7 8\n",
+      "tessera variants 1\n1 2 3 4 5 6 7 8 \n",
+      "tessera variants 1\n1 2 3 4 5 6 7 8 matmul.plain",
+      "tessera variants 1\n0 2 3 4 5 6 7 8 matmul.plain\n",
+      "tessera variants 1\n1 -2 3 4 5 6 7 8 matmul.plain\n",
+      "tessera variants 1\n1 1234567890 3 4 5 6 7 8 matmul.plain\n",
+      "tessera variants 1\n1  3 4 5 6 7 8 9 matmul.plain\n",
+      "tessera variants 1\n\n",
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     tsr_vk_tuning table = {0};
@@ -71,7 +72,7 @@ static void test_text(void **state)
     tsr_vk_tuning_finish(&table);
   }
   tsr_vk_tuning table = {0};
-  assert_null(tsr_vk_tuning_parse(&table, "tessera forms 1\n1 2 3 4 5 6 7 8 matmul.of_another_version\n"));
+  assert_null(tsr_vk_tuning_parse(&table, "tessera variants 1\n1 2 3 4 5 6 7 8 matmul.of_another_version\n"));
   assert_int_equal(table.count, 0);
   tsr_vk_tuning_finish(&table);
 }
@@ -81,7 +82,7 @@ static void test_many(void **state)
   (void)state;
   tsr_vk_tuning table = {0};
   tsr_vk_class class = {.op = 1};
-  while (tsr_vk_tuning_set(&table, &class, TSR_VK_FORM_MATMUL_PLAIN)) {
+  while (tsr_vk_tuning_set(&table, &class, TSR_VK_VARIANT_MATMUL_PLAIN)) {
     class.field[3]++;
     assert_in_range(table.count, 0, 1 << 16);
   }
@@ -127,7 +128,7 @@ static const char *table_file(const char *base)
   DIR *directory = opendir(folder);
   for (struct dirent *entry; directory && (entry = readdir(directory));) {
     const char *suffix = strrchr(entry->d_name, '.');
-    if (suffix && strcmp(suffix, ".forms") == 0) {
+    if (suffix && strcmp(suffix, ".variants") == 0) {
       snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
     }
   }
@@ -151,44 +152,45 @@ static void test_device(void **state)
     skip();
   }
   tsr_program *program = make_product(30), *alike = make_product(17), *other = make_product(33);
-  const int32_t usual = tsr_device_form_of(device, program, 0);
-  const int32_t another = usual == TSR_VK_FORM_MATMUL_GENERIC ? TSR_VK_FORM_MATMUL_PLAIN : TSR_VK_FORM_MATMUL_GENERIC;
+  const int32_t usual = tsr_device_variant_of(device, program, 0);
+  const int32_t another =
+      usual == TSR_VK_VARIANT_MATMUL_GENERIC ? TSR_VK_VARIANT_MATMUL_PLAIN : TSR_VK_VARIANT_MATMUL_GENERIC;
   char class[128];
-  assert_int_equal(tsr_device_form_class(device, program, 0, class, sizeof class), 1);
+  assert_int_equal(tsr_device_variant_class(device, program, 0, class, sizeof class), 1);
   assert_true(class[0] != '\0');
 
   /* what is forced comes first, then what is remembered of the class, then the rules */
-  assert_int_equal(tsr_device_remember_form(device, program, 0, another), TSR_OK);
-  assert_int_equal(tsr_device_form_of(device, program, 0), another);
-  assert_int_equal(tsr_device_form_of(device, alike, 0), another);
-  assert_int_not_equal(tsr_device_form_of(device, other, 0), another);
-  assert_int_equal(tsr_device_force_form(device, usual), TSR_OK);
-  assert_int_equal(tsr_device_form_of(device, program, 0), usual);
-  assert_int_equal(tsr_device_force_form(device, 0), TSR_OK);
-  assert_int_equal(tsr_device_force_form(device, 10000), TSR_ERR_ARGUMENT);
-  assert_int_equal(tsr_device_remember_form(device, program, 7, another), TSR_ERR_ARGUMENT);
-  assert_int_equal(tsr_device_remember_form(device, program, 0, -1), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_device_remember_variant(device, program, 0, another), TSR_OK);
+  assert_int_equal(tsr_device_variant_of(device, program, 0), another);
+  assert_int_equal(tsr_device_variant_of(device, alike, 0), another);
+  assert_int_not_equal(tsr_device_variant_of(device, other, 0), another);
+  assert_int_equal(tsr_device_force_variant(device, usual), TSR_OK);
+  assert_int_equal(tsr_device_variant_of(device, program, 0), usual);
+  assert_int_equal(tsr_device_force_variant(device, 0), TSR_OK);
+  assert_int_equal(tsr_device_force_variant(device, 10000), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_device_remember_variant(device, program, 7, another), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_device_remember_variant(device, program, 0, -1), TSR_ERR_ARGUMENT);
 
   /* kept for the next one */
-  assert_int_equal(tsr_device_save_forms(device), TSR_OK);
+  assert_int_equal(tsr_device_save_variants(device), TSR_OK);
   tsr_device_close(device);
   device = open_device(runtime);
-  assert_int_equal(tsr_device_form_of(device, program, 0), another);
-  assert_int_equal(tsr_device_remember_form(device, program, 0, 0), TSR_OK);
-  assert_int_equal(tsr_device_form_of(device, program, 0), usual);
+  assert_int_equal(tsr_device_variant_of(device, program, 0), another);
+  assert_int_equal(tsr_device_remember_variant(device, program, 0, 0), TSR_OK);
+  assert_int_equal(tsr_device_variant_of(device, program, 0), usual);
   tsr_device_close(device);
   assert_int_equal(tsr_runtime_option(runtime, "TUNING", "0"), TSR_OK);
   device = open_device(runtime);
-  assert_int_equal(tsr_device_form_of(device, program, 0), usual);
+  assert_int_equal(tsr_device_variant_of(device, program, 0), usual);
   tsr_device_close(device);
   assert_int_equal(tsr_runtime_option(runtime, "TUNING", NULL), TSR_OK);
 
   /* a file that is damaged does no harm */
   const char *file = table_file(base);
   assert_true(file[0] != '\0');
-  write_text(file, "tessera forms 1\nnonsense\n");
+  write_text(file, "tessera variants 1\nnonsense\n");
   device = open_device(runtime);
-  assert_int_equal(tsr_device_form_of(device, program, 0), usual);
+  assert_int_equal(tsr_device_variant_of(device, program, 0), usual);
   tsr_device_close(device);
 
   tsr_program_destroy(program);

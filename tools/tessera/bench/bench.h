@@ -269,7 +269,7 @@ const bench_op_info *bench_op_describe(int32_t index);
 typedef struct bench_op_task {
   const bench_op_case *cases;
   const char *device;  /* NULL: the default */
-  const char *variant; /* form of kernels to take wherever it can be had; NULL: as the device decides */
+  const char *variant; /* variant of kernels to take wherever it can be had; NULL: as the device decides */
   int32_t threads;     /* 0: the default */
   int32_t dry;         /* 1: programs are compiled, not run */
 } bench_op_task;
@@ -293,7 +293,7 @@ typedef struct bench_op_time {
 typedef struct bench_op_sample {
   int32_t supported; /* 0: the device lacks the operator; nothing below but `device` counts */
   bench_op_case test;
-  char form[64];         /* of the kernels that were taken; "" where there is but one */
+  char variant[64];      /* of the kernels that were taken; "" where there is but one */
   int32_t lines;         /* rounds of the long program */
   double flops;          /* of one round, by the table of operators */
   double bytes;          /* likewise */

@@ -337,8 +337,8 @@ static tsr_status make_chain(session *s, int32_t rounds, chain *c)
     status = tsr_executable_create(s->device, program, &options, &c->plain);
   }
   if (status == TSR_OK && rounds == 1) {
-    const char *form = tsr_device_form_name(s->device, tsr_device_form_of(s->device, program, 0));
-    snprintf(s->sample.form, sizeof s->sample.form, "%s", form ? form : "");
+    const char *variant = tsr_device_variant_name(s->device, tsr_device_variant_of(s->device, program, 0));
+    snprintf(s->sample.variant, sizeof s->sample.variant, "%s", variant ? variant : "");
     int64_t held = bytes_in_use(s) - before - statistics.output_bytes;
     s->sample.scratch = before < 0 ? -1 : held > 0 ? held : 0;
     s->sample.flops = statistics.flops;
@@ -520,18 +520,18 @@ static tsr_status answer(session *s, int32_t request)
   }
 }
 
-static int force_form(session *s)
+static int force_variant(session *s)
 {
-  const int32_t count = tsr_device_form_count(s->device);
-  int32_t form = 1;
-  while (form <= count && strcmp(tsr_device_form_name(s->device, form), s->task->variant) != 0) {
-    form++;
+  const int32_t count = tsr_device_variant_count(s->device);
+  int32_t variant = 1;
+  while (variant <= count && strcmp(tsr_device_variant_name(s->device, variant), s->task->variant) != 0) {
+    variant++;
   }
-  if (form > count) {
-    return tsr_cli_usage("bench", "--variant: %s has no form '%s'; `tessera devices --variants` lists them",
+  if (variant > count) {
+    return tsr_cli_usage("bench", "--variant: %s has no variant '%s'; `tessera devices --variants` lists them",
                          tsr_device_name(s->device), s->task->variant);
   }
-  return tsr_cli_fail(tsr_device_force_form(s->device, form));
+  return tsr_cli_fail(tsr_device_force_variant(s->device, variant));
 }
 
 static int open_device(session *s)
@@ -540,7 +540,7 @@ static int open_device(session *s)
   if (code == TSR_EXIT_OK) {
     bench_describe(s->device, &s->sample.device);
   }
-  return code == TSR_EXIT_OK && s->task->variant ? force_form(s) : code;
+  return code == TSR_EXIT_OK && s->task->variant ? force_variant(s) : code;
 }
 
 int bench_op_body(const void *task, int channel)

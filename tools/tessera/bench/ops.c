@@ -33,7 +33,7 @@ typedef struct roofline {
   double product[TSR_I8]; /* flops per second, by precision - 1 */
 } roofline;
 
-/* A device, perhaps with a form, and what it took for the case in hand. */
+/* A device, perhaps with a variant, and what it took for the case in hand. */
 typedef struct side {
   bench_op_task task;
   roofline roof;
@@ -45,7 +45,7 @@ typedef struct side {
 typedef struct session {
   const request *options;
   bench_case_list cases;
-  side *sides; /* [n], each form of a device by itself */
+  side *sides; /* [n], each variant of a device by itself */
   int32_t n;
   bench_crew crew;
   tsr_cli_table table;
@@ -144,8 +144,8 @@ static int print_json(const session *s, side *one, const char *what)
   if (root && one->task.variant) {
     json_object_set_new(root, "variant", json_string(one->task.variant));
   }
-  if (root && last->supported && last->form[0]) {
-    json_object_set_new(root, "form", json_string(last->form));
+  if (root && last->supported && last->variant[0]) {
+    json_object_set_new(root, "form", json_string(last->variant));
   }
   if (root && s->options->threads > 0) {
     json_object_set_new(root, "threads", json_integer(s->options->threads));
@@ -187,12 +187,12 @@ static void add_row(session *s, side *one, const char *what)
     return;
   }
   if (s->options->dry) {
-    tsr_cli_table_cell(&s->table, "%s", last->form[0] ? last->form : "-");
+    tsr_cli_table_cell(&s->table, "%s", last->variant[0] ? last->variant : "-");
     tsr_cli_table_cell(&s->table, "%s", last->scratch < 0 ? "-" : tsr_cli_bytes((uint64_t)last->scratch, text));
     return;
   }
   figures f = summarise(s, one);
-  tsr_cli_table_cell(&s->table, "%s", last->form[0] ? last->form : "-");
+  tsr_cli_table_cell(&s->table, "%s", last->variant[0] ? last->variant : "-");
   time_cell(&s->table, &f.single_host, 1);
   time_cell(&s->table, &f.single_device, f.timed);
   time_cell(&s->table, &f.chained_host, 1);
@@ -394,9 +394,10 @@ static const tsr_option rows[] = {
                         .preset = "f32"),
     {"large", NULL, TSR_OPTION_FLAG, FIELD(which.large), .low = 1,
      .help = "the usual shapes that take seconds on a CPU, too"},
-    {"variant", "F,..", TSR_OPTION_VARIANT, FIELD(variants), .is_list = 1, .repeats = 1,
-     .help = "forms of kernels (`tessera devices --variants` lists them), each forced in turn wherever it can be had; "
-             "which form was taken is told",
+    {"variant", "V,..", TSR_OPTION_VARIANT, FIELD(variants), .is_list = 1, .repeats = 1,
+     .help =
+         "variants of kernels (`tessera devices --variants` lists them), each forced in turn wherever it can be had; "
+         "which variant was taken is told",
      .otherwise = "the device's choice"},
     {"dry", NULL, TSR_OPTION_FLAG, FIELD(dry), .low = 1,
      .help = "compile, run nothing, and tell what memory a program takes besides its operands and its result"},

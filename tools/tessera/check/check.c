@@ -118,7 +118,7 @@ static int add_subject(check_session *s, const char *name)
     s->n_subjects++; /* from here on `finish` closes it */
     code = tsr_cli_fail(check_coverage_create(&added->coverage, s->request.ops));
     except_items(&s->request, added);
-    added->taken = calloc((size_t)tsr_device_form_count(added->device.device) + 1, sizeof(*added->taken));
+    added->taken = calloc((size_t)tsr_device_variant_count(added->device.device) + 1, sizeof(*added->taken));
     if (!code && !added->taken) {
       code = tsr_cli_no_memory();
     }
@@ -136,7 +136,7 @@ static int has_wanted_variant(const check_session *s)
   tsr_device *device = s->subjects[s->n_subjects - 1].device.device;
   int wanted = !s->request.variant;
 
-  for (int32_t variant = 1; variant <= tsr_device_form_count(device) && !wanted; variant++) {
+  for (int32_t variant = 1; variant <= tsr_device_variant_count(device) && !wanted; variant++) {
     wanted = check_wants_variant(s->request.variant, device, variant);
   }
   return wanted;
@@ -171,7 +171,7 @@ static int open_subjects(check_session *s)
         n_others == 0) {
       code = add_subject(s, names->values[i]);
       if (!code && !has_wanted_variant(s)) {
-        code = tsr_cli_usage("check", "--variant: %s has no form '%s'; `tessera devices --variants` lists them",
+        code = tsr_cli_usage("check", "--variant: %s has no variant '%s'; `tessera devices --variants` lists them",
                              s->subjects[s->n_subjects - 1].name, s->request.variant);
       }
     }
@@ -186,7 +186,7 @@ static int open_subjects(check_session *s)
     }
   }
   if (!code && s->n_subjects == 0 && s->request.variant) {
-    return tsr_cli_usage("check", "--variant: no device has a form '%s'; `tessera devices --variants` lists them",
+    return tsr_cli_usage("check", "--variant: no device has a variant '%s'; `tessera devices --variants` lists them",
                          s->request.variant);
   }
   if (!code && s->n_subjects == 0) {
@@ -223,7 +223,7 @@ static int conclude(check_session *s, check_subject *device, const check_case *t
 static int try_case(check_session *s, check_subject *device, const check_case *test, const tsr_program *program,
                     int left, check_oracle **oracle)
 {
-  const int32_t variants = s->request.variant ? tsr_device_form_count(device->device.device) : 0;
+  const int32_t variants = s->request.variant ? tsr_device_variant_count(device->device.device) : 0;
   check_result result;
   tsr_status status = TSR_OK;
   int code = TSR_EXIT_OK;
@@ -234,7 +234,7 @@ static int try_case(check_session *s, check_subject *device, const check_case *t
           !(left || is_kept(s, device, test))) {
         continue;
       }
-      code = tsr_cli_fail(tsr_device_force_form(device->device.device, device->variant));
+      code = tsr_cli_fail(tsr_device_force_variant(device->device.device, device->variant));
       if (code || !check_takes_variant(device->device.device, program, device->variant)) {
         continue;
       }
@@ -463,7 +463,7 @@ static const tsr_choice modes[] = {
                            "own profile has it"},
     [MODE_COMPILE] = {"compile", "have the devices make the kernels of all cases, those of perf too, and of the "
                                  "programs of some models; run nothing. With --variant: as the device chooses, then in "
-                                 "each form"},
+                                 "each variant"},
     [MODE_COUNT] = {NULL},
 };
 
@@ -495,10 +495,11 @@ static const tsr_option rows[] = {
      .help = "items of --mode coverage that a device need not execute, as it prints them: globs, such as "
              "'matmul.scales:*', or 'matmul.scales:*@vulkan:*' for the devices whose name matches. A case that has one "
              "in it may be unsupported; one that a device executes after all is no exception, and fails"},
-    {"variant", "F", TSR_OPTION_VARIANT, FIELD(variant),
-     .help = "forms of kernels (`tessera devices --variants` lists them), each forced in turn: globs, such as "
-             "'matmul.vector' or 'matmul.*', or 'all'. Only cases in which a line takes the form are run; how many is "
-             "told for each"},
+    {"variant", "V", TSR_OPTION_VARIANT, FIELD(variant),
+     .help =
+         "variants of kernels (`tessera devices --variants` lists them), each forced in turn: globs, such as "
+         "'matmul.vector' or 'matmul.*', or 'all'. Only cases in which a line takes the variant are run; how many is "
+         "told for each"},
     {"list", NULL, TSR_OPTION_FLAG, FIELD(list), .low = 1, .help = "print the names of the cases and stop"},
     {"verbose", NULL, TSR_OPTION_FLAG, FIELD(verbose), .low = 1,
      .help = "print each case, and the largest error per operator as a share of its bound"},

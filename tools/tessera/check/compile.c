@@ -39,13 +39,13 @@ typedef struct compilation {
 
 int check_wants_variant(const char *wanted, const tsr_device *device, int32_t variant)
 {
-  return strcmp(wanted, "all") == 0 || fnmatch(wanted, tsr_device_form_name(device, variant), 0) == 0;
+  return strcmp(wanted, "all") == 0 || fnmatch(wanted, tsr_device_variant_name(device, variant), 0) == 0;
 }
 
 int check_takes_variant(tsr_device *device, const tsr_program *program, int32_t variant)
 {
   for (int32_t line = 0; line < tsr_program_line_count(program); line++) {
-    if (tsr_device_form_of(device, program, line) == variant) {
+    if (tsr_device_variant_of(device, program, line) == variant) {
       return 1;
     }
   }
@@ -54,16 +54,16 @@ int check_takes_variant(tsr_device *device, const tsr_program *program, int32_t 
 
 static int report(compilation *c, const char *name, const char *result, const char *message)
 {
-  const char *variant = tsr_device_form_name(c->device, c->variant);
+  const char *variant = tsr_device_variant_name(c->device, c->variant);
 
   tsr_cli_progress_clear(&c->progress);
   if (c->request->as_json) {
     return tsr_cli_json_print(json_pack("{s:s, s:s, s:s?, s:s, s:o}", "case", name, "device",
-                                        tsr_device_name(c->device), "form", variant, "result", result, "message",
+                                        tsr_device_name(c->device), "variant", variant, "result", result, "message",
                                         tsr_cli_json_text(message, strlen(message))),
                               0);
   }
-  printf("%s %s %s%s%s\n  %s\n", result, tsr_device_name(c->device), name, variant ? " in the form " : "",
+  printf("%s %s %s%s%s\n  %s\n", result, tsr_device_name(c->device), name, variant ? " in the variant " : "",
          variant ? variant : "", message);
   return TSR_EXIT_OK;
 }
@@ -116,7 +116,7 @@ static int make(compilation *c, const char *name, const tsr_program *program, in
 /* In the variant that the device chooses, or in each that --variant asks for. */
 static int make_in_variants(compilation *c, const char *name, const tsr_program *program, int chosen, int forced)
 {
-  const int32_t variants = tsr_device_form_count(c->device);
+  const int32_t variants = tsr_device_variant_count(c->device);
   int code = TSR_EXIT_OK;
 
   if (!forced) {
@@ -124,12 +124,12 @@ static int make_in_variants(compilation *c, const char *name, const tsr_program 
   }
   for (c->variant = 1; c->variant <= variants && !code; c->variant++) {
     if (check_wants_variant(c->request->variant, c->device, c->variant)) {
-      code = tsr_cli_fail(tsr_device_force_form(c->device, c->variant));
+      code = tsr_cli_fail(tsr_device_force_variant(c->device, c->variant));
       code = code ? code : make(c, name, program, chosen);
     }
   }
   c->variant = 0;
-  return code ? code : tsr_cli_fail(tsr_device_force_form(c->device, 0));
+  return code ? code : tsr_cli_fail(tsr_device_force_variant(c->device, 0));
 }
 
 /* By --ops and --case; *chosen: by --share, too. */
@@ -187,17 +187,17 @@ static int print_variants(const compilation *c)
 {
   int32_t wanted = 0;
 
-  for (int32_t variant = 1; variant <= tsr_device_form_count(c->device); variant++) {
+  for (int32_t variant = 1; variant <= tsr_device_variant_count(c->device); variant++) {
     if (check_wants_variant(c->request->variant, c->device, variant)) {
       wanted++;
       if (!c->request->as_json) {
-        printf("%s: %s %d programs%s\n", tsr_device_name(c->device), tsr_device_form_name(c->device, variant),
+        printf("%s: %s %d programs%s\n", tsr_device_name(c->device), tsr_device_variant_name(c->device, variant),
                (int)c->taken[variant], c->taken[variant] ? "" : ": the device cannot, or none selected has its shape");
       }
     }
   }
   if (wanted == 0) {
-    return tsr_cli_usage("check", "--variant: %s has no form '%s'; `tessera devices --variants` lists them",
+    return tsr_cli_usage("check", "--variant: %s has no variant '%s'; `tessera devices --variants` lists them",
                          tsr_device_name(c->device), c->request->variant);
   }
   return TSR_EXIT_OK;
@@ -207,8 +207,8 @@ static int compile_on(const check_compile_request *request, const check_table *t
 {
   compilation c = {.request = request, .table = table, .device = device};
 
-  c.taken = calloc((size_t)tsr_device_form_count(device) + 1, sizeof(*c.taken));
-  c.searches = calloc((size_t)tsr_device_form_count(device) + 1, sizeof(*c.searches));
+  c.taken = calloc((size_t)tsr_device_variant_count(device) + 1, sizeof(*c.taken));
+  c.searches = calloc((size_t)tsr_device_variant_count(device) + 1, sizeof(*c.searches));
   if (!c.taken || !c.searches) {
     free(c.taken);
     free(c.searches);

@@ -64,7 +64,7 @@ static int note_case(search *s, const check_case *test, int32_t index, const tsr
                      const char *wanted)
 {
   const uint64_t family = family_of(test);
-  const int32_t variants = wanted ? tsr_device_form_count(device) : 0;
+  const int32_t variants = wanted ? tsr_device_variant_count(device) : 0;
   const double size = check_program_cost(program);
   int code = TSR_EXIT_OK;
 
@@ -72,15 +72,15 @@ static int note_case(search *s, const check_case *test, int32_t index, const tsr
     if (forced && !check_wants_variant(wanted, device, forced)) {
       continue;
     }
-    code = tsr_cli_fail(tsr_device_force_form(device, forced));
+    code = tsr_cli_fail(tsr_device_force_variant(device, forced));
     for (int32_t line = 0; line < tsr_program_line_count(program) && !code; line++) {
-      const int32_t taken = tsr_device_form_of(device, program, line);
+      const int32_t taken = tsr_device_variant_of(device, program, line);
       if (!forced || taken == forced) {
         code = note(s, family, taken, index, size);
       }
     }
   }
-  return code ? code : tsr_cli_fail(tsr_device_force_form(device, 0));
+  return code ? code : tsr_cli_fail(tsr_device_force_variant(device, 0));
 }
 
 static int is_supported(tsr_device *device, const tsr_program *program)
@@ -100,7 +100,7 @@ int check_largest_find(check_largest *largest, const check_table *table, const c
   search s = {0};
   int code = TSR_EXIT_OK;
 
-  largest->variants = tsr_device_form_count(device);
+  largest->variants = tsr_device_variant_count(device);
   largest->kept = calloc((size_t)table->fixed * ((size_t)largest->variants + 1) + 1, 1);
   if (!largest->kept) {
     return tsr_cli_no_memory();

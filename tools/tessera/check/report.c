@@ -18,7 +18,8 @@ static void print_again(const check_session *s, const check_subject *device, con
   if (check_is_drawn(s, test)) {
     printf(" --random %lld --random-seed %lld", (long long)s->request.random, (long long)s->request.random_seed);
   }
-  printf(device->variant > 0 ? " --variant %s\n" : "\n", tsr_device_form_name(device->device.device, device->variant));
+  printf(device->variant > 0 ? " --variant %s\n" : "\n",
+         tsr_device_variant_name(device->device.device, device->variant));
 }
 
 int check_report(check_session *s, const check_subject *device, const check_case *test, const check_result *result,
@@ -33,7 +34,7 @@ int check_report(check_session *s, const check_subject *device, const check_case
   tsr_cli_progress_clear(&s->progress);
   if (s->request.as_json) {
     line = json_pack("{s:s, s:s, s:s?, s:s, s:I, s:o, s:o, s:I, s:o}", "case", test->name, "device", device->name,
-                     "form", tsr_device_form_name(device->device.device, device->variant), "result",
+                     "variant", tsr_device_variant_name(device->device.device, device->variant), "result",
                      result->verdict == CHECK_FAILED ? "failed" : verdicts[result->verdict], "seed",
                      (json_int_t)s->request.seed, "error_of_bound", tsr_cli_json_real(result->worst), "nmse",
                      tsr_cli_json_real(result->nmse), "without_bound", (json_int_t)result->free, "message",
@@ -110,9 +111,9 @@ static int print_errors(const check_session *s)
 /* How many cases each variant that --variant asks for was forced in. */
 static void print_variants(const check_session *s, const check_subject *device)
 {
-  for (int32_t variant = 1; variant <= tsr_device_form_count(device->device.device); variant++) {
+  for (int32_t variant = 1; variant <= tsr_device_variant_count(device->device.device); variant++) {
     if (check_wants_variant(s->request.variant, device->device.device, variant)) {
-      printf("%s: %s %d cases%s\n", device->name, tsr_device_form_name(device->device.device, variant),
+      printf("%s: %s %d cases%s\n", device->name, tsr_device_variant_name(device->device.device, variant),
              (int)device->taken[variant],
              device->taken[variant] ? "" : ": the device cannot, or no case selected has its shape");
     }

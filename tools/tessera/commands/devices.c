@@ -129,8 +129,8 @@ static int print_variants(tsr_runtime *runtime)
     if (code == TSR_EXIT_OK) {
       code = tsr_cli_device(runtime, info.name, &device);
     }
-    for (int32_t form = 1; form <= tsr_device_form_count(device); form++) {
-      printf("%s %s\n", info.name, tsr_device_form_name(device, form));
+    for (int32_t variant = 1; variant <= tsr_device_variant_count(device); variant++) {
+      printf("%s %s\n", info.name, tsr_device_variant_name(device, variant));
     }
     tsr_device_close(device);
   }
@@ -234,7 +234,7 @@ static const tsr_option rows[] = {
     {"names", NULL, TSR_OPTION_FLAG, TSR_FIELD(request, names_only), .low = 1,
      .help = "print the names alone, one a line"},
     {"variants", NULL, TSR_OPTION_FLAG, TSR_FIELD(request, variants), .low = 1,
-     .help = "print the forms of kernels that the devices' backends choose from, one a line: device and form, as "
+     .help = "print the variants of kernels that the devices' backends choose from, one a line: device and variant, as "
              "`tessera check --variant` takes it"},
     {NULL},
 };

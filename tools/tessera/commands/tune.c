@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera tune: finds out which forms of kernels are the fastest on a device, and keeps that for later.
+ * tessera tune: finds out which variants of kernels are the fastest on a device, and keeps that for later.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/programs/kinds.h"
 
-enum { SEED = 1, CLASS_BYTES = 96, MAX_FORMS = 256 };
+enum { SEED = 1, CLASS_BYTES = 96, MAX_VARIANTS = 256 };
 
 typedef struct request {
   const char *folder;
@@ -30,17 +30,17 @@ typedef struct request {
   int as_json;
 } request;
 
-/* What the lines of one class took, in all programs together. Not every line can take every form: each form is held
- * against what the same lines took as the rules choose. */
+/* What the lines of one class took, in all programs together. Not every line can take every variant: each variant is
+ * held against what the same lines took as the rules choose. */
 typedef struct class_times {
   char name[CLASS_BYTES];
   int32_t op;
   const tsr_program *program; /* the first with a line of the class */
   int32_t line;
-  int32_t usual;                 /* form that the rules choose for it */
-  uint64_t by_rules;             /* nanoseconds of all lines */
-  uint64_t in_form[MAX_FORMS];   /* of those that took the form; 0: none did */
-  uint64_t otherwise[MAX_FORMS]; /* of the same lines, as the rules choose */
+  int32_t usual;                     /* variant that the rules choose for it */
+  uint64_t by_rules;                 /* nanoseconds of all lines */
+  uint64_t in_variant[MAX_VARIANTS]; /* of those that took the variant; 0: none did */
+  uint64_t otherwise[MAX_VARIANTS];  /* of the same lines, as the rules choose */
 } class_times;
 
 typedef struct session {
@@ -49,7 +49,7 @@ typedef struct session {
   tsr_device *device;
   tsr_model *model;
   tsr_transformer *transformer;
-  int32_t n_forms;
+  int32_t n_variants;
   tsr_program **programs; /* which classes point to */
   int32_t n_programs;
   class_times *classes;
@@ -63,14 +63,14 @@ typedef struct program_times {
   const tsr_program *program;
   const tsr_program_size *size;
   int32_t n_lines;
-  int32_t *class_of;     /* [n_lines], -1: the line has no forms */
-  int32_t *usual;        /* [n_lines]: the form that the rules choose */
-  uint64_t *nanoseconds; /* [n_forms + 1][n_lines]; 0: not executed in this form */
+  int32_t *class_of;     /* [n_lines], -1: the line has no variants */
+  int32_t *usual;        /* [n_lines]: the variant that the rules choose */
+  uint64_t *nanoseconds; /* [n_variants + 1][n_lines]; 0: not executed in this variant */
 } program_times;
 
-static uint64_t *times_in(const program_times *t, int32_t form)
+static uint64_t *times_in(const program_times *t, int32_t variant)
 {
-  return t->nanoseconds + (size_t)form * (size_t)t->n_lines;
+  return t->nanoseconds + (size_t)variant * (size_t)t->n_lines;
 }
 
 /* The number of the class of that name, which is added if it is new; -1 without memory. */
@@ -99,7 +99,7 @@ static int list_classes(session *s, program_times *t)
   for (int32_t line = 0; line < t->n_lines; line++) {
     char name[CLASS_BYTES];
     t->class_of[line] = -1;
-    if (!tsr_device_form_class(s->device, t->program, line, name, sizeof name)) {
+    if (!tsr_device_variant_class(s->device, t->program, line, name, sizeof name)) {
       continue;
     }
     t->class_of[line] = find_class(s, name);
@@ -109,45 +109,45 @@ static int list_classes(session *s, program_times *t)
     class_times *c = &s->classes[t->class_of[line]];
     if (c->line < 0) {
       /* What an earlier run found is measured anew, against the rules. */
-      const int code = tsr_cli_fail(tsr_device_remember_form(s->device, t->program, line, 0));
+      const int code = tsr_cli_fail(tsr_device_remember_variant(s->device, t->program, line, 0));
       if (code != TSR_EXIT_OK) {
         return code;
       }
       c->op = tsr_line_at(tsr_program_describe(t->program), line)->op;
       c->program = t->program;
       c->line = line;
-      c->usual = tsr_device_form_of(s->device, t->program, line);
+      c->usual = tsr_device_variant_of(s->device, t->program, line);
     }
-    t->usual[line] = tsr_device_form_of(s->device, t->program, line);
+    t->usual[line] = tsr_device_variant_of(s->device, t->program, line);
   }
   return TSR_EXIT_OK;
 }
 
-/* Keeps the times of the lines that take the form, which is forced. Returns 1 if one of them is worth more runs. */
-static int keep_times(session *s, const program_times *t, int32_t form, const uint64_t *times)
+/* Keeps the times of the lines that take the variant, which is forced. Returns 1 if one of them is worth more runs. */
+static int keep_times(session *s, const program_times *t, int32_t variant, const uint64_t *times)
 {
-  enum { FAR_BEHIND = 3 }; /* times what the usual form takes */
+  enum { FAR_BEHIND = 3 }; /* times what the usual variant takes */
   int promising = 0;
   for (int32_t line = 0; line < t->n_lines; line++) {
-    if (t->class_of[line] >= 0 && tsr_device_form_of(s->device, t->program, line) == form) {
+    if (t->class_of[line] >= 0 && tsr_device_variant_of(s->device, t->program, line) == variant) {
       const uint64_t usual = times_in(t, t->usual[line])[line];
-      times_in(t, form)[line] = times[line] > 0 ? times[line] : 1;
+      times_in(t, variant)[line] = times[line] > 0 ? times[line] : 1;
       promising |= usual == 0 || times[line] < FAR_BEHIND * usual;
     }
   }
   return promising;
 }
 
-static int is_taken(const session *s, const program_times *t, int32_t form)
+static int is_taken(const session *s, const program_times *t, int32_t variant)
 {
   int taken = 0;
   for (int32_t line = 0; line < t->n_lines && !taken; line++) {
-    taken = t->class_of[line] >= 0 && tsr_device_form_of(s->device, t->program, line) == form;
+    taken = t->class_of[line] >= 0 && tsr_device_variant_of(s->device, t->program, line) == variant;
   }
   return taken;
 }
 
-static tsr_status time_form(session *s, const program_times *t, int32_t form)
+static tsr_status time_variant(session *s, const program_times *t, int32_t variant)
 {
   const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .profile = 1};
   const int32_t n = t->n_lines;
@@ -160,7 +160,7 @@ static tsr_status time_form(session *s, const program_times *t, int32_t form)
   }
   for (int trial = 0; trial < 2 && status == TSR_OK; trial++) { /* the first warms up, too */
     status = tsr_cli_time_lines(executable, n, trial == 0 ? 2 : s->options->runs, times, times + n);
-    if (status == TSR_OK && !keep_times(s, t, form, times)) {
+    if (status == TSR_OK && !keep_times(s, t, variant, times)) {
       break;
     }
   }
@@ -169,25 +169,25 @@ static tsr_status time_form(session *s, const program_times *t, int32_t form)
   return status;
 }
 
-/* The forms in the order in which they are timed: those that the rules choose come first. */
-static int time_forms(session *s, const program_times *t)
+/* The variants in the order in which they are timed: those that the rules choose come first. */
+static int time_variants(session *s, const program_times *t)
 {
   int code = TSR_EXIT_OK;
   for (int usual = 1; usual >= 0; usual--) {
-    for (int32_t form = 1; form <= s->n_forms && code == TSR_EXIT_OK; form++) {
+    for (int32_t variant = 1; variant <= s->n_variants && code == TSR_EXIT_OK; variant++) {
       int is_usual = 0;
       for (int32_t line = 0; line < t->n_lines; line++) {
-        is_usual |= t->class_of[line] >= 0 && t->usual[line] == form;
+        is_usual |= t->class_of[line] >= 0 && t->usual[line] == variant;
       }
       if (is_usual == usual) {
-        code = tsr_cli_fail(tsr_device_force_form(s->device, form));
-        if (code == TSR_EXIT_OK && is_taken(s, t, form)) {
-          code = tsr_cli_fail(time_form(s, t, form));
+        code = tsr_cli_fail(tsr_device_force_variant(s->device, variant));
+        if (code == TSR_EXIT_OK && is_taken(s, t, variant)) {
+          code = tsr_cli_fail(time_variant(s, t, variant));
         }
       }
     }
   }
-  return code == TSR_EXIT_OK ? tsr_cli_fail(tsr_device_force_form(s->device, 0)) : code;
+  return code == TSR_EXIT_OK ? tsr_cli_fail(tsr_device_force_variant(s->device, 0)) : code;
 }
 
 /* Adds what the lines took to their classes. */
@@ -200,10 +200,10 @@ static void add_times(session *s, const program_times *t)
     }
     class_times *c = &s->classes[t->class_of[line]];
     c->by_rules += usual;
-    for (int32_t form = 1; form <= s->n_forms; form++) {
-      const uint64_t taken = times_in(t, form)[line];
-      c->in_form[form] += taken;
-      c->otherwise[form] += taken > 0 ? usual : 0;
+    for (int32_t variant = 1; variant <= s->n_variants; variant++) {
+      const uint64_t taken = times_in(t, variant)[line];
+      c->in_variant[variant] += taken;
+      c->otherwise[variant] += taken > 0 ? usual : 0;
     }
   }
 }
@@ -224,10 +224,10 @@ static int tune_program(session *s, int32_t kind, const tsr_program_size *size)
   t.n_lines = tsr_program_line_count(t.program);
   t.class_of = calloc((size_t)t.n_lines + 1, sizeof *t.class_of);
   t.usual = calloc((size_t)t.n_lines + 1, sizeof *t.usual);
-  t.nanoseconds = calloc((size_t)(s->n_forms + 1) * ((size_t)t.n_lines + 1), sizeof *t.nanoseconds);
+  t.nanoseconds = calloc((size_t)(s->n_variants + 1) * ((size_t)t.n_lines + 1), sizeof *t.nanoseconds);
   code = t.class_of && t.usual && t.nanoseconds ? list_classes(s, &t) : tsr_cli_no_memory();
   if (code == TSR_EXIT_OK) {
-    code = time_forms(s, &t);
+    code = time_variants(s, &t);
   }
   if (code == TSR_EXIT_OK) {
     add_times(s, &t);
@@ -240,22 +240,23 @@ static int tune_program(session *s, int32_t kind, const tsr_program_size *size)
 
 /* ---- classes ----------------------------------------------------------------------------------------------------- */
 
-/* Nanoseconds of the class' lines where those that can take the form do so, the others what the rules choose. */
-static uint64_t total_in(const class_times *c, int32_t form)
+/* Nanoseconds of the class' lines where those that can take the variant do so, the others what the rules choose. */
+static uint64_t total_in(const class_times *c, int32_t variant)
 {
-  return c->by_rules - c->otherwise[form] + c->in_form[form];
+  return c->by_rules - c->otherwise[variant] + c->in_variant[variant];
 }
 
 /* best: 0: what the rules choose. */
 static int report(const session *s, const class_times *c, int32_t best)
 {
-  const char *usual = tsr_device_form_name(s->device, c->usual);
-  const char *name = best > 0 ? tsr_device_form_name(s->device, best) : usual;
+  const char *usual = tsr_device_variant_name(s->device, c->usual);
+  const char *name = best > 0 ? tsr_device_variant_name(s->device, best) : usual;
   if (s->options->as_json) {
     json_t *times = json_object();
-    for (int32_t form = 1; form <= s->n_forms; form++) {
-      if (c->in_form[form] > 0) {
-        json_object_set_new(times, tsr_device_form_name(s->device, form), json_integer((json_int_t)total_in(c, form)));
+    for (int32_t variant = 1; variant <= s->n_variants; variant++) {
+      if (c->in_variant[variant] > 0) {
+        json_object_set_new(times, tsr_device_variant_name(s->device, variant),
+                            json_integer((json_int_t)total_in(c, variant)));
       }
     }
     return tsr_cli_json_print(json_pack("{s:s, s:s, s:s?, s:s?, s:b, s:I, s:o}", "class", c->name, "operator",
@@ -272,15 +273,15 @@ static int report(const session *s, const class_times *c, int32_t best)
   return TSR_EXIT_OK;
 }
 
-/* The form with which the class is the fastest; 0: what the rules choose is nearly as fast. */
+/* The variant with which the class is the fastest; 0: what the rules choose is nearly as fast. */
 static int32_t choose(const session *s, const class_times *c)
 {
   int32_t best = 0;
   uint64_t least = c->by_rules;
-  for (int32_t form = 1; form <= s->n_forms; form++) {
-    if (c->in_form[form] > 0 && total_in(c, form) < least) {
-      best = form;
-      least = total_in(c, form);
+  for (int32_t variant = 1; variant <= s->n_variants; variant++) {
+    if (c->in_variant[variant] > 0 && total_in(c, variant) < least) {
+      best = variant;
+      least = total_in(c, variant);
     }
   }
   return (double)least < (1.0 - s->options->gain / 100.0) * (double)c->by_rules ? best : 0;
@@ -297,14 +298,14 @@ static int finish_classes(session *s)
     n_kept += best > 0;
     code = report(s, c, best);
     if (code == TSR_EXIT_OK && best > 0) {
-      code = tsr_cli_fail(tsr_device_remember_form(s->device, c->program, c->line, best));
+      code = tsr_cli_fail(tsr_device_remember_variant(s->device, c->program, c->line, best));
     }
   }
   if (code == TSR_EXIT_OK && !s->options->dry_run) {
-    code = tsr_cli_fail(tsr_device_save_forms(s->device));
+    code = tsr_cli_fail(tsr_device_save_variants(s->device));
   }
   if (code == TSR_EXIT_OK && !s->options->as_json) {
-    printf("%s: %d classes %s another form than by the rules\n", tsr_device_name(s->device), (int)n_kept,
+    printf("%s: %d classes %s another variant than by the rules\n", tsr_device_name(s->device), (int)n_kept,
            s->options->dry_run ? "would take" : "take");
   }
   return code;
@@ -351,11 +352,12 @@ static int run(void *opaque)
     code = tsr_cli_device(s.runtime, r->device, &s.device);
   }
   if (code == TSR_EXIT_OK) {
-    s.n_forms = tsr_device_form_count(s.device);
-    if (s.n_forms >= MAX_FORMS) {
-      tsr_cli_error("tune: %s has %d forms, more than %d", tsr_device_name(s.device), (int)s.n_forms, MAX_FORMS - 1);
+    s.n_variants = tsr_device_variant_count(s.device);
+    if (s.n_variants >= MAX_VARIANTS) {
+      tsr_cli_error("tune: %s has %d variants, more than %d", tsr_device_name(s.device), (int)s.n_variants,
+                    MAX_VARIANTS - 1);
       code = TSR_EXIT_INTERNAL;
-    } else if (s.n_forms == 0) {
+    } else if (s.n_variants == 0) {
       tsr_cli_error("tune: %s has nothing to choose from; `tessera devices --variants` lists who has",
                     tsr_device_name(s.device));
       code = TSR_EXIT_DEVICE;
@@ -367,7 +369,7 @@ static int run(void *opaque)
   }
   if (code == TSR_EXIT_OK && !r->dry_run) {
     /* As it is: what takes minutes to find out should not be lost because it cannot be kept. */
-    code = tsr_cli_fail(tsr_device_save_forms(s.device));
+    code = tsr_cli_fail(tsr_device_save_variants(s.device));
   }
   tsr_cli_progress_start(&s.progress, "tuning");
   for (int32_t i = 0; i < r->precisions.n && code == TSR_EXIT_OK; i++) {
@@ -401,9 +403,9 @@ static const tsr_option rows[] = {
     {"beam", "N", TSR_OPTION_INTEGER, FIELD(beam), 1, 64, .help = "hypotheses of a sentence", .preset = "4"},
     {"length", "L", TSR_OPTION_INTEGER, FIELD(length), 1, 1 << 16, .help = "tokens of a sentence", .preset = "32"},
     {"runs", "R", TSR_OPTION_INTEGER, FIELD(runs), 1, 1000,
-     .help = "of each program with each form, of which the fastest counts", .preset = "5"},
+     .help = "of each program with each variant, of which the fastest counts", .preset = "5"},
     {"gain", "G", TSR_OPTION_NUMBER, FIELD(gain), 0, 90,
-     .help = "percent by which a form must beat what the rules choose", .preset = "5"},
+     .help = "percent by which a variant must beat what the rules choose", .preset = "5"},
     {"dry-run", NULL, TSR_OPTION_FLAG, FIELD(dry_run), .low = 1, .help = "measure and print, keep nothing"},
     {"json", NULL, TSR_OPTION_FLAG, FIELD(as_json), .low = 1, .help = "print one JSON object a class"},
     {NULL},
@@ -419,7 +421,7 @@ const tsr_command tsr_command_tune = {
     .usage = "MODEL [OPTION]...",
     .intro =
         "Backends have several kernels for one operator and choose by rules. This runs a model's programs on a "
-        "device with each of these forms in turn, and keeps which is the fastest for each class of shapes (extents "
+        "device with each of these variants in turn, and keeps which is the fastest for each class of shapes (extents "
         "count as the power of two that they do not exceed). Whoever opens the device later takes those, until its "
         "driver changes.",
     .options = &options,

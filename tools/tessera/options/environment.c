@@ -26,7 +26,7 @@ const tsr_variable tsr_variables[] = {
     {"TESSERA_TUNING", TSR_READER_VULKAN, 0,
      "`0`: the backend takes its kernels by its rules, whatever `tessera tune` kept"},
     {"TESSERA_VULKAN_VARIANT", TSR_READER_VULKAN, 0,
-     "a form of kernels (`tessera devices --variants`) that the backend takes wherever it can"},
+     "a variant of kernels (`tessera devices --variants`) that the backend takes wherever it can"},
     {"TESSERA_VULKAN_KERNELS", TSR_READER_VULKAN, 0,
      "`auto`, `cpu`, `gpu`: kernels as for such a device, whatever the device is"},
     {"TESSERA_VULKAN_JOIN", TSR_READER_VULKAN, 0,

@@ -24,7 +24,7 @@ enum {
   TSR_OPTION_FILE,
   TSR_OPTION_FOLDER,
   TSR_OPTION_DEVICE,
-  TSR_OPTION_VARIANT,  /* a form of kernels */
+  TSR_OPTION_VARIANT,  /* a variant of kernels */
   TSR_OPTION_LANGUAGE, /* a code of the model's tokenizer */
   TSR_OPTION_KINDS
 };

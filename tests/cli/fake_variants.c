@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference as a backend of several forms, whose lines take what is written here: what `tessera tune` makes of
+ * The reference as a backend of several variants, whose lines take what is written here: what `tessera tune` makes of
  * times.
  */
 #include <dlfcn.h>
@@ -12,12 +12,12 @@
 __attribute__((visibility("default"))) const tsr_backend *tessera_backend_query(uint32_t host_abi_major,
                                                                                 const tsr_host *host);
 
-enum { USUAL = 1, SOME, ALL, N_FORMS = ALL, MAX_LINES = 1000 };
+enum { USUAL = 1, SOME, ALL, N_VARIANTS = ALL, MAX_LINES = 1000 };
 
-/* Nanoseconds of a line by class and form. In the form SOME one line in two can be executed, the others are as
+/* Nanoseconds of a line by class and variant. In the variant SOME one line in two can be executed, the others are as
  * usual. */
 static const char *const classes[] = {"products", "attentions"};
-static const uint64_t nanoseconds[2][N_FORMS + 1] = {{0, 100, 98, 150}, {0, 100, 50, 99}};
+static const uint64_t nanoseconds[2][N_VARIANTS + 1] = {{0, 100, 98, 150}, {0, 100, 50, 99}};
 
 static const tsr_backend *sound;
 static int32_t forced;
@@ -29,19 +29,19 @@ static int32_t class_number(const tsr_program_desc *program, int32_t line)
   return op == TSR_OP_MATMUL ? 0 : op == TSR_OP_ATTENTION ? 1 : -1;
 }
 
-static const char *form_name(int32_t form)
+static const char *variant_name(int32_t variant)
 {
   static const char *const names[] = {NULL, "fake.usual", "fake.some", "fake.all"};
-  return form >= 1 && form <= N_FORMS ? names[form] : NULL;
+  return variant >= 1 && variant <= N_VARIANTS ? names[variant] : NULL;
 }
 
-static void force(tsr_backend_device *device, int32_t form)
+static void force(tsr_backend_device *device, int32_t variant)
 {
   (void)device;
-  forced = form;
+  forced = variant;
 }
 
-static int32_t form_of(tsr_backend_device *device, const tsr_program_desc *program, int32_t line)
+static int32_t variant_of(tsr_backend_device *device, const tsr_program_desc *program, int32_t line)
 {
   (void)device;
   if (class_number(program, line) < 0) {
@@ -60,11 +60,11 @@ static int32_t class_of(tsr_backend_device *device, const tsr_program_desc *prog
 }
 
 /* Tells what it is told. */
-static int32_t remember(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, int32_t form)
+static int32_t remember(tsr_backend_device *device, const tsr_program_desc *program, int32_t line, int32_t variant)
 {
   (void)device;
-  if (form != 0) {
-    fprintf(stderr, "remember %s %s\n", classes[class_number(program, line)], form_name(form));
+  if (variant != 0) {
+    fprintf(stderr, "remember %s %s\n", classes[class_number(program, line)], variant_name(variant));
   }
   return TSR_OK;
 }
@@ -78,9 +78,10 @@ static int32_t save(tsr_backend_device *device)
 
 static const void *get_extension(void *context, const char *name)
 {
-  static const tsr_forms_extension forms = {sizeof forms, N_FORMS, form_name, force, form_of, class_of, remember, save};
+  static const tsr_variants_extension variants = {sizeof variants, N_VARIANTS, variant_name, force,
+                                                  variant_of,      class_of,   remember,     save};
   (void)context;
-  return strcmp(name, TSR_FORMS_EXTENSION) == 0 ? &forms : NULL;
+  return strcmp(name, TSR_VARIANTS_EXTENSION) == 0 ? &variants : NULL;
 }
 
 static int32_t compile(tsr_backend_device *device, const tsr_compile_args *args, tsr_backend_executable **executable)
@@ -88,7 +89,7 @@ static int32_t compile(tsr_backend_device *device, const tsr_compile_args *args,
   memset(times, 0, sizeof times);
   for (int32_t line = 0; line < args->program->n_lines && line < MAX_LINES; line++) {
     const int32_t class = class_number(args->program, line);
-    times[line] = class < 0 ? 1000 : nanoseconds[class][form_of(device, args->program, line)];
+    times[line] = class < 0 ? 1000 : nanoseconds[class][variant_of(device, args->program, line)];
   }
   return sound->compile(device, args, executable);
 }
