@@ -1,7 +1,7 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fused attention, as attention.comp has it, by cooperative matrices, for lines that are narrow: q, k, v and the
+ * Fused attention, as attention.comp has it, by cooperative matrices, for lines of reduced precision: q, k, v and the
  * weights are rounded to f16 on their way into shared memory. A finite value beyond its range becomes the largest
  * finite one.
  *

@@ -347,11 +347,12 @@ const tsr_vk_shape *tsr_vk_next_shape(const tsr_vk_caps *caps, int32_t type, con
   return NULL;
 }
 
-int tsr_vk_is_narrow(const tsr_vk_planner *planner)
+int tsr_vk_has_reduced_precision(const tsr_vk_planner *planner)
 {
   const tsr_op_attributes *attributes = &planner->line->attributes;
-  return attributes->struct_size >= offsetof(tsr_op_attributes, narrow) + sizeof attributes->narrow &&
-         attributes->narrow != 0;
+  return attributes->struct_size >=
+             offsetof(tsr_op_attributes, reduced_precision) + sizeof attributes->reduced_precision &&
+         attributes->reduced_precision != 0;
 }
 
 /* Shaders count elements of a tensor, and 32-bit words of a storage or of scratch, in 32 bits, and index the latter

@@ -165,7 +165,7 @@ uint32_t tsr_vk_group_size(const tsr_vk_caps *caps, uint32_t wanted);
 const tsr_vk_shape *tsr_vk_next_shape(const tsr_vk_caps *caps, int32_t type, const tsr_vk_shape *last);
 
 /* 1 if the line permits its factors to be rounded to 16 bits. */
-int tsr_vk_is_narrow(const tsr_vk_planner *planner);
+int tsr_vk_has_reduced_precision(const tsr_vk_planner *planner);
 
 /* Makes offset and strides of a view count groups of four elements, all but the stride of axis `contiguous`, which
  * must be 1. 0, nothing changed, if they do not divide. */

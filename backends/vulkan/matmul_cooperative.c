@@ -133,11 +133,12 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t shader, tsr_vk_produc
   return tsr_vk_finish_product(planner, &p);
 }
 
-/* b of f16, a rounded to it: what a narrow line permits. */
+/* b of f16, a rounded to it: what a line of reduced precision permits. */
 static int plan_f16(tsr_vk_planner *planner, tsr_vk_product p, tile t)
 {
   enum { VALUES = 8, A_VALUES = 4 };
-  if (!tsr_vk_is_narrow(planner) || tsr_vk_in(planner, 1)->dtype != TSR_F16 || p.depth == 0 || p.depth % VALUES != 0) {
+  if (!tsr_vk_has_reduced_precision(planner) || tsr_vk_in(planner, 1)->dtype != TSR_F16 || p.depth == 0 ||
+      p.depth % VALUES != 0) {
     return 0;
   }
   int along_depth = in_groups(&p.b, 2, VALUES);

@@ -7,7 +7,7 @@
  *                                found is put together by attention_combine.comp
  *   tiled  attention_tiled.comp  many queries: tiles of queries and keys in shared memory; splits, too, where there
  *                                are too few tiles
- *   coop   attention_cooperative.comp  the same by cooperative matrices of f16, where the line is narrow
+ *   coop   attention_cooperative.comp  the same by cooperative matrices of f16, where reduced precision will do
  */
 #include "backends/vulkan/attention.h"
 #include "shaders/contract/attention.h"
@@ -206,7 +206,8 @@ static int cut_coop(const tsr_vk_planner *planner, const attention *a, tsr_vk_ti
   if (caps->subgroup_sizes[0] < MIN_COOP_LANES && !caps->compute_like_cpu) {
     return 0;
   }
-  if (!tsr_vk_is_narrow(planner) || !a->quads || !caps->subgroup_shuffle || a->v.extent[3] * 4 > MAX_COOP_WIDTH) {
+  if (!tsr_vk_has_reduced_precision(planner) || !a->quads || !caps->subgroup_shuffle ||
+      a->v.extent[3] * 4 > MAX_COOP_WIDTH) {
     return 0;
   }
   const tsr_vk_shape *shape = NULL;
@@ -243,13 +244,13 @@ static int cut_variant(const tsr_vk_planner *planner, const attention *a, int32_
 
 static tsr_vk_class class_of(const tsr_vk_planner *planner, const attention *a)
 {
-  enum { NARROW = 1, MASKED = 2 };
+  enum { REDUCED_PRECISION = 1, MASKED = 2 };
   const tsr_line_desc *line = planner->line;
   return (tsr_vk_class){
       .op = TSR_OP_ATTENTION,
       .field = {tsr_vk_in(planner, 1)->dtype, tsr_vk_bucket(a->q.extent[1]), tsr_vk_bucket(a->k.extent[1]),
                 tsr_vk_bucket(a->heads), (int32_t)a->q.extent[3], (int32_t)a->v.extent[3],
-                (tsr_vk_is_narrow(planner) ? NARROW : 0) |
+                (tsr_vk_has_reduced_precision(planner) ? REDUCED_PRECISION : 0) |
                     (line->attributes.causal || line->in[TSR_VK_SLOT_ADDITIVE] != 0 ? MASKED : 0)},
   };
 }

@@ -20,7 +20,7 @@
   VARIANT(MATMUL_VECTOR, "matmul.vector")                   /* few rows: lanes along the depth */                      \
   VARIANT(MATMUL_VECTOR_SUBGROUP, "matmul.vector_subgroup") /* the same, added up by a subgroup */                     \
   VARIANT(MATMUL_GENERIC, "matmul.generic")                 /* any strides, the simplest */                            \
-  VARIANT(MATMUL_COOP_F16_128, "matmul.coop_f16_128")       /* narrow: cooperative matrices, by the rows of a tile */  \
+  VARIANT(MATMUL_COOP_F16_128, "matmul.coop_f16_128")       /* cooperative matrices, by the rows of a tile */          \
   VARIANT(MATMUL_COOP_F16_64, "matmul.coop_f16_64")                                                                    \
   VARIANT(MATMUL_COOP_F16_32, "matmul.coop_f16_32")                                                                    \
   VARIANT(MATMUL_COOP_I8_128, "matmul.coop_i8_128") /* the same with weights of i8 */                                  \
@@ -44,7 +44,7 @@
   VARIANT(ATTENTION_TILED_32X16, "attention.tiled_32x16")                                                              \
   VARIANT(ATTENTION_TILED_16X32, "attention.tiled_16x32")                                                              \
   VARIANT(ATTENTION_TILED_16X16, "attention.tiled_16x16")                                                              \
-  VARIANT(ATTENTION_COOP, "attention.coop") /* cooperative matrices, for narrow lines */
+  VARIANT(ATTENTION_COOP, "attention.coop") /* cooperative matrices, of reduced precision */
 
 enum {
   TSR_VK_VARIANT_AUTO = 0, /* the planner's choice */

@@ -28,7 +28,7 @@ enum {
   EPSILON = TSR_READS_EPSILON,
   UNBIASED = TSR_READS_UNBIASED,
   ACTIVATION = TSR_READS_ACTIVATION,
-  NARROW = TSR_READS_NARROW,
+  REDUCED_PRECISION = TSR_READS_REDUCED_PRECISION,
   CAUSAL = TSR_READS_CAUSAL,
   RELATIVE = TSR_READS_RELATIVE,
   DROPOUT = TSR_READS_DROPOUT,
@@ -51,7 +51,7 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
          .in = {{"a", F32, 0}, {"b", FLOATS | I8, 0}, {"bias", F32, 1}, {"scales", F32, 1, .since = 1}},
          .out = {{"y", F32, 0}}},
         tsr_rule_matmul, tsr_flops_matmul, tsr_gradient_matmul,
-        .attributes = ALPHA | ACTIVATION | NARROW},
+        .attributes = ALPHA | ACTIVATION | REDUCED_PRECISION},
     [TSR_OP_SOFTMAX] = {
         {.name = "softmax", .tolerance = TSR_CLASS_ELEMENTWISE,
          .formula = "y = exp(z - max z) / sum exp(z - max z), z = x + mask",
@@ -162,7 +162,7 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
                 {"position", I32, 1}, {"relative", F32, 1}, {"rows", I32, 1}, {"seed", I32, 1, .since = 2}},
          .out = {{"y", F32, 0}, {"weights", F32, 1}, {"lse", F32, 1, .since = 2}}},
         tsr_rule_attention, tsr_flops_attention, tsr_gradient_attention,
-        .attributes = ALPHA | CAUSAL | RELATIVE | DROPOUT | NARROW,
+        .attributes = ALPHA | CAUSAL | RELATIVE | DROPOUT | REDUCED_PRECISION,
         .late = {LATE_OPERAND(1, HALVES, 4), LATE_OPERAND(2, HALVES, 4)}},
     [TSR_OP_DROPOUT] = {
         {.name = "dropout", .tolerance = TSR_CLASS_ELEMENTWISE,

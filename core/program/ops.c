@@ -48,11 +48,13 @@ tsr_ref tsr_matmul(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alp
                                            .attributes = {.alpha = alpha, .activation = activation}});
 }
 
-tsr_ref tsr_matmul_narrow(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation)
+tsr_ref tsr_matmul_reduced_precision(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha,
+                                     int32_t activation)
 {
-  return append_product(p, (tsr_line_desc){.op = TSR_OP_MATMUL,
-                                           .in = {a, b, bias},
-                                           .attributes = {.alpha = alpha, .activation = activation, .narrow = 1}});
+  return append_product(
+      p, (tsr_line_desc){.op = TSR_OP_MATMUL,
+                         .in = {a, b, bias},
+                         .attributes = {.alpha = alpha, .activation = activation, .reduced_precision = 1}});
 }
 
 tsr_ref tsr_matmul_i8(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref scales, tsr_ref bias, float alpha,
@@ -134,7 +136,7 @@ tsr_ref tsr_attention(tsr_program *p, const tsr_attention_args *args)
                      .clamped = masking->clamped,
                      .rate = args->rate,
                      .stream = args->stream,
-                     .narrow = args->narrow},
+                     .reduced_precision = args->reduced_precision},
   };
   tsr_ref y = tsr_line_append(p, &line);
   if (args->weights) {

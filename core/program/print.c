@@ -103,7 +103,7 @@ static void put_attributes(writer *out, const tsr_program *program, const tsr_li
   if (reads & TSR_READS_ACTIVATION && a->activation) {
     put(out, " %s", activation_name(a->activation));
   }
-  if (reads & TSR_READS_NARROW && a->narrow) {
+  if (reads & TSR_READS_REDUCED_PRECISION && a->reduced_precision) {
     put(out, " narrow");
   }
   if (reads & TSR_READS_CAUSAL && a->causal) {

@@ -105,7 +105,7 @@ enum {
   TSR_READS_EPSILON = 1 << 1,
   TSR_READS_UNBIASED = 1 << 2,
   TSR_READS_ACTIVATION = 1 << 3,
-  TSR_READS_NARROW = 1 << 4,
+  TSR_READS_REDUCED_PRECISION = 1 << 4,
   TSR_READS_CAUSAL = 1 << 5,
   TSR_READS_RELATIVE = 1 << 6, /* bidirectional, max_distance, clamped: with a table of biases */
   TSR_READS_DROPOUT = 1 << 7,  /* rate, stream: with a seed */

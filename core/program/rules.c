@@ -128,8 +128,8 @@ int tsr_rule_matmul(tsr_program *program, tsr_line_desc *line)
     return 0;
   }
   tsr_dtype dtype = tsr_rule_operand(program, line, 1)->dtype;
-  if (line->attributes.narrow && dtype != TSR_F16 && dtype != TSR_BF16) {
-    tsr_program_fail(program, line->op, TSR_ERR_DTYPE, "a narrow product has b of f16 or bf16, not %s",
+  if (line->attributes.reduced_precision && dtype != TSR_F16 && dtype != TSR_BF16) {
+    tsr_program_fail(program, line->op, TSR_ERR_DTYPE, "a product of reduced precision has b of f16 or bf16, not %s",
                      tsr_dtype_name(dtype));
     return 0;
   }
@@ -272,8 +272,9 @@ int tsr_rule_attention(tsr_program *program, tsr_line_desc *line)
   if (!tsr_rule_heads(program, line)) {
     return 0;
   }
-  if (line->attributes.narrow != 0 && line->attributes.narrow != 1) {
-    tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "narrow is 0 or 1, not %d", line->attributes.narrow);
+  if (line->attributes.reduced_precision != 0 && line->attributes.reduced_precision != 1) {
+    tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "reduced_precision is 0 or 1, not %d",
+                     line->attributes.reduced_precision);
     return 0;
   }
   if (!tsr_rule_same_dtype(program, line, tsr_rule_operand(program, line, 1)->dtype,

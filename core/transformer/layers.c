@@ -138,7 +138,7 @@ static tsr_ref scales_of(const tsr_builder *b, tsr_ref matrix)
 
 /* 1 if what is multiplied with matrices of 16 bits may be rounded to their type: who asks for such a type, rather than
  * for the model as it is stored, asks for its speed. */
-static int is_narrow(const tsr_builder *b, tsr_dtype type)
+static int reduces_precision(const tsr_builder *b, tsr_dtype type)
 {
   return !b->training && (type == TSR_F16 || type == TSR_BF16) && type == b->weights;
 }
@@ -157,8 +157,8 @@ static tsr_ref product(const tsr_builder *b, tsr_ref x, tsr_ref weight, tsr_ref 
   if (scales != TSR_NONE) {
     return tsr_matmul_i8(b->program, x, transposed, scales, bias, alpha, activation);
   }
-  return is_narrow(b, tsr_ref_dtype(b->program, weight))
-             ? tsr_matmul_narrow(b->program, x, transposed, bias, alpha, activation)
+  return reduces_precision(b, tsr_ref_dtype(b->program, weight))
+             ? tsr_matmul_reduced_precision(b->program, x, transposed, bias, alpha, activation)
              : tsr_matmul(b->program, x, transposed, bias, alpha, activation);
 }
 
@@ -325,7 +325,7 @@ static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int3
       .rows = self->rows,
       .masking = {.lengths = self->lengths, .position = self->position, .causal = self->causal},
       .alpha = attention_scale(b, stack),
-      .narrow = is_narrow(b, TSR_F16),
+      .reduced_precision = reduces_precision(b, TSR_F16),
   };
   if (self->capacity > 0) {
     tsr_ref keys = state(b, stack, layer, "self_attention", "keys", self->batch, self->capacity);
@@ -363,7 +363,7 @@ static tsr_ref cross_attention(const tsr_builder *b, const tsr_stack *stack, int
       .q = heads(b, stack, query, 0, cross->batch, cross->queries),
       .masking = {.lengths = cross->lengths},
       .alpha = attention_scale(b, stack),
-      .narrow = is_narrow(b, TSR_F16),
+      .reduced_precision = reduces_precision(b, TSR_F16),
   };
   if (cross->encoded != TSR_NONE) {
     int64_t inner = (int64_t)stack->heads * stack->head_size;

@@ -16,7 +16,7 @@ static void build_trial(tsr_program *p, const tsr_transformer_config *config, ts
   tsr_ref from = tsr_input(p, "from", TSR_I32, TSR_SHAPE(ROWS));
   tsr_append(p, keys, x, position);
   tsr_update(p, tsr_slice(p, values, 1, 0, 1), x);
-  tsr_attention_args args = {.q = x, .k = keys, .v = values, .alpha = 1.0f, .narrow = type == TSR_F16};
+  tsr_attention_args args = {.q = x, .k = keys, .v = values, .alpha = 1.0f, .reduced_precision = type == TSR_F16};
   args.masking = (tsr_masking){.position = position, .causal = 1};
   args.rows = tsr_input(p, "rows", TSR_I32, TSR_SHAPE(ROWS, KEYS));
   tsr_attention(p, &args);
@@ -29,7 +29,7 @@ static void build_trial(tsr_program *p, const tsr_transformer_config *config, ts
   tsr_ref list = tsr_state(p, "list", type, TSR_SHAPE(KEYS, config->d_model));
   tsr_ref row = tsr_input(p, "row", TSR_F32, TSR_SHAPE(ROWS, config->d_model));
   tsr_update(p, list, tsr_input(p, "chosen", TSR_F32, TSR_SHAPE(KEYS, config->d_model)));
-  tsr_matmul_narrow(p, row, tsr_transpose(p, list, 0, 1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
+  tsr_matmul_reduced_precision(p, row, tsr_transpose(p, list, 0, 1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
 }
 
 /* 1 if the device wants to keep states in a half type. */

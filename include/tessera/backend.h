@@ -104,8 +104,9 @@ enum {
 /* Operators. What each means is written once, in tessera/ops.h; here stand the slots of its line: in[] and out[] in
  * order ("?" may be absent), and the attributes that it reads. */
 enum {
-  TSR_OP_MATMUL = 1,      /* in a, b, bias?, scales?       out y            alpha, activation, narrow
-                           * b i8, scales: since 1.1; narrow: since 1.4 */
+  TSR_OP_MATMUL = 1,      /* in a, b, bias?, scales?       out y            alpha, activation,
+                           *                                               reduced_precision
+                           * b i8, scales: since 1.1; reduced_precision: since 1.4 */
   TSR_OP_SOFTMAX = 2,     /* in x, mask?                   out y */
   TSR_OP_LOG_SOFTMAX = 3, /* in x                          out y */
   TSR_OP_LAYERNORM = 4,   /* in x, gain, bias?             out y            epsilon, unbiased
@@ -133,8 +134,10 @@ enum {
   TSR_OP_ATTENTION = 19,  /* in q, k, v, additive?, lengths?, position?, relative?, rows?, seed?
                             *                               out y, weights?, lse?
                             *                                               alpha, causal, bidirectional, max_distance,
-                            *                                               clamped, rate, stream, narrow
-                            * seed, lse: since 1.2; narrow, k and v f16|bf16: since 1.4; clamped: since 1.5 */
+                            *                                               clamped, rate, stream,
+                            *                                               reduced_precision
+                            * seed, lse: since 1.2; reduced_precision, k and v f16|bf16: since 1.4; clamped: since
+                            * 1.5 */
 
   /* since 1.2: what training needs */
   TSR_OP_DROPOUT = 20,                /* in x, seed                       out y            rate, stream */
@@ -294,8 +297,8 @@ typedef struct tsr_op_attributes {
   int32_t unbiased; /* layernorm: 1: divide by the unbiased standard deviation + epsilon */
 
   /* since 1.4 */
-  int32_t narrow; /* matmul, attention: 1: factors may be rounded to 16 bits before they are multiplied, as ops.h says:
-                   * a permission, which a backend may ignore */
+  int32_t reduced_precision; /* matmul, attention: 1: factors may be rounded to 16 bits before they are multiplied, as
+                              * ops.h says: a permission, which a backend may ignore */
 
   /* since 1.5; the host does not offer a line in which it is 1 to a plugin whose abi_minor is older */
   int32_t clamped; /* relative: 1: a row for each distance from -max_distance to max_distance, and no buckets */
@@ -592,7 +595,7 @@ TSR_ABI_PIN(tsr_op_attributes, max_norm, 72);
 /* Those of 1.3. */
 TSR_ABI_PIN(tsr_op_attributes, unbiased, 76);
 /* Those of 1.4. */
-TSR_ABI_PIN(tsr_op_attributes, narrow, 80);
+TSR_ABI_PIN(tsr_op_attributes, reduced_precision, 80);
 /* Those of 1.5. */
 TSR_ABI_PIN(tsr_op_attributes, clamped, 84);
 TSR_ABI_PIN(tsr_device_properties, state_types, 584);

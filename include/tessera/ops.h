@@ -9,10 +9,11 @@
  *   - Sums are accumulated in f32 at least, in any order. Arguments of type f16 and bf16 are widened exactly first.
  *   - Arithmetic may take a subnormal f32 for zero, and give zero for one. copy, append, update, gather and topk keep
  *     every bit.
- *   - Where a line is narrow (tsr_matmul_narrow, tsr_attention_args.narrow), a factor of a product may be rounded to a
- *     type of 16 bits before it is multiplied: to nearest or toward zero; a finite number beyond the type's range
- *     becomes its largest finite one; infinities and NaN stay. A subnormal number of that type may count as zero, and
- *     its sums may be cut off where others are rounded. It is a permission: a device may do without any of it.
+ *   - Where a line is of reduced precision (tsr_matmul_reduced_precision, tsr_attention_args.reduced_precision), a
+ *     factor of a product may be rounded to a type of 16 bits before it is multiplied: to nearest or toward zero; a
+ *     finite number beyond the type's range becomes its largest finite one; infinities and NaN stay. A subnormal number
+ *     of that type may count as zero, and its sums may be cut off where others are rounded. It is a permission: a
+ *     device may do without any of it.
  *   - An operand never shares memory with a result, except that append, update and adam write into states. A line that
  *     writes a state must not have the same state as an operand: TSR_ERR_ARGUMENT.
  *   - An empty tensor (an extent of 0) is allowed everywhere; a sum over nothing is 0.
@@ -44,10 +45,11 @@ extern "C" {
  * Returns y [.., M, N]. K = 0 gives activation(bias). Class: product. */
 TSR_API tsr_ref tsr_matmul(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation);
 
-/* The same operator with b f16|bf16, narrow: a may be rounded to b's type before it is multiplied, as the factors of an
- * instruction that multiplies small matrices have one type. The sums, alpha, the bias and the activation stay f32.
- * Errors: TSR_ERR_DTYPE too where b is of another type. */
-TSR_API tsr_ref tsr_matmul_narrow(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation);
+/* The same operator with b f16|bf16, of reduced precision: a may be rounded to b's type before it is multiplied, as the
+ * factors of an instruction that multiplies small matrices have one type. The sums, alpha, the bias and the activation
+ * stay f32. Errors: TSR_ERR_DTYPE too where b is of another type. */
+TSR_API tsr_ref tsr_matmul_reduced_precision(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha,
+                                             int32_t activation);
 
 /* The same operator with weights of i8, each column of b with a scale of its own, and the rows of a quantised as they
  * come:
@@ -145,20 +147,20 @@ TSR_API tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking);
  * Returns y [B, L, H, J]. A query with every key excluded gives zeros, in y and in w. What excluded keys hold is not
  * seen, in v too: NaN there does no harm. Scores count as f32: alpha * q . k is rounded before the masking. Never holds
  * the scores in memory unless w is asked for. Class: product.
- *   narrow: 1: the factors of both products may be rounded to f16: q, or alpha q, and k; v and the weights, which are
- *        then exp(z - the largest z so far), dropped out or not, before they are divided by their sum. The scores, the
- *        softmax and its sum, w as a result and lse stay f32. */
+ *   reduced_precision: 1: the factors of both products may be rounded to f16: q, or alpha q, and k; v and the weights,
+ *        which are then exp(z - the largest z so far), dropped out or not, before they are divided by their sum. The
+ *        scores, the softmax and its sum, w as a result and lse stay f32. */
 typedef struct tsr_attention_args {
-  tsr_ref q, k, v;     /* required */
-  tsr_ref rows;        /* or TSR_NONE */
-  tsr_masking masking; /* of the scores [B, H, L, S] */
-  float alpha;         /* factor of the scores, usually K^-1/2 */
-  tsr_ref *weights;    /* or NULL */
-  tsr_ref seed;        /* of the dropout, or TSR_NONE */
-  float rate;          /* of the dropout */
-  int32_t stream;      /* of the dropout */
-  tsr_ref *lse;        /* or NULL */
-  int32_t narrow;      /* 0 or 1 */
+  tsr_ref q, k, v;           /* required */
+  tsr_ref rows;              /* or TSR_NONE */
+  tsr_masking masking;       /* of the scores [B, H, L, S] */
+  float alpha;               /* factor of the scores, usually K^-1/2 */
+  tsr_ref *weights;          /* or NULL */
+  tsr_ref seed;              /* of the dropout, or TSR_NONE */
+  float rate;                /* of the dropout */
+  int32_t stream;            /* of the dropout */
+  tsr_ref *lse;              /* or NULL */
+  int32_t reduced_precision; /* 0 or 1 */
 } tsr_attention_args;
 TSR_API tsr_ref tsr_attention(tsr_program *p, const tsr_attention_args *args);
 
@@ -350,7 +352,7 @@ TSR_API tsr_ref tsr_relative_gradient(tsr_program *p, tsr_ref dscores, const tsr
  *   dscores[b, h, l, s] = w (f dy[b, l, h] . v[b, s, h] - delta)
  *   dq[b, l, h] = alpha sum_s dscores k[b, s, h],  dk[b, s, h] = alpha sum_l dscores q[b, l, h],  dv[b, s, h] = sum_l f
  *   w dy[b, l, h]
- *   args: as tsr_attention's, k and v f32, rows absent, narrow ignored;  args->lse NULL, args->weights NULL
+ *   args: as tsr_attention's, k and v f32, rows absent, reduced_precision ignored;  args->lse NULL, args->weights NULL
  *   y, dy [B, L, H, J] f32;  lse [B, H, L] f32: what the attention gave
  *   dk, dv: required;  dscores: NULL or receives [B, H, L, S]
  * Keys that are excluded get dk = 0, dv = 0 and dscores = 0; what they hold is not seen. Returns dq. Class: product. */

@@ -151,10 +151,10 @@ typedef struct tsr_transformer tsr_transformer;
 typedef struct tsr_transformer_options {
   uint32_t struct_size;
   /* Storage of the matrices on the device, converted as they are loaded. TSR_F32. TSR_F16, TSR_BF16: the device may
-   * round what is multiplied with them to the same type (tsr_matmul_narrow), with TSR_F16 the factors of attention as
-   * well. TSR_I8: each row as whole numbers of 1/127 of its largest magnitude, and what is multiplied with it quantised
-   * as tsr_matmul_i8 tells. 0: as the checkpoint has them, nothing else rounded. Softmax, norms, and all sums are
-   * f32. */
+   * round what is multiplied with them to the same type (tsr_matmul_reduced_precision), with TSR_F16 the factors of
+   * attention as well. TSR_I8: each row as whole numbers of 1/127 of its largest magnitude, and what is multiplied with
+   * it quantised as tsr_matmul_i8 tells. 0: as the checkpoint has them, nothing else rounded. Softmax, norms, and all
+   * sums are f32. */
   tsr_dtype weights;
   int32_t strict;       /* as in tsr_compile_options */
   int32_t cache;        /* compiled programs kept; 0: 16 */

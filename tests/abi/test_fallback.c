@@ -488,7 +488,7 @@ static void test_attributes_that_came_later(void **state)
   tsr_layernorm_std(p, x, gain, TSR_NONE, 1.0f);
   tsr_layernorm_std_gradient(p, x, gain, x, 1.0f, NULL, NULL);
   /* a permission may be offered to whom knows nothing of it */
-  tsr_matmul_narrow(p, x, tsr_input(p, "w", TSR_F16, TSR_SHAPE(3, 2)), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
+  tsr_matmul_reduced_precision(p, x, tsr_input(p, "w", TSR_F16, TSR_SHAPE(3, 2)), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
   assert_ok(tsr_program_status(p));
   for (careless_minor = 2; careless_minor <= 3; careless_minor++) {
     assert_ok(tsr_runtime_register(b->runtime, careless_query));

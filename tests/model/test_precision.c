@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models in 16 bits: which lines are narrow, in which type keys and values are kept, and the results beside those of
- * f32.
+ * Models in 16 bits: which lines are of reduced precision, in which type keys and values are kept, and the results
+ * beside those of f32.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ enum { N_MODELS = sizeof models / sizeof models[0] };
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
-static int32_t narrow_lines(const tsr_program *program, int32_t op, int32_t *all)
+static int32_t reduced_lines(const tsr_program *program, int32_t op, int32_t *all)
 {
   const tsr_program_desc *desc = tsr_program_describe(program);
   int32_t n = 0;
@@ -30,13 +30,13 @@ static int32_t narrow_lines(const tsr_program *program, int32_t op, int32_t *all
   for (int32_t i = 0; i < desc->n_lines; i++) {
     const tsr_line_desc *line = tsr_line_at(desc, i);
     *all += line->op == op;
-    n += line->op == op && line->attributes.narrow;
+    n += line->op == op && line->attributes.reduced_precision;
   }
   return n;
 }
 
-/* Who asks for a type of 16 bits asks for narrow products, and with f16 for narrow attention; as stored asks for
- * nothing. */
+/* Who asks for a type of 16 bits asks for products of reduced precision, and with f16 for such attention; as stored
+ * asks for nothing. */
 static void test_programs(void **state)
 {
   const fixture *f = *state;
@@ -50,11 +50,11 @@ static void test_programs(void **state)
       tsr_program *program;
       int32_t products, attentions, is_half = dtypes[i] == TSR_F16 || dtypes[i] == TSR_BF16;
       check(tsr_model_program(model, dtypes[i], kind, &size, &program));
-      int32_t narrow_products = narrow_lines(program, TSR_OP_MATMUL, &products);
-      int32_t narrow_attentions = narrow_lines(program, TSR_OP_ATTENTION, &attentions);
+      int32_t reduced_products = reduced_lines(program, TSR_OP_MATMUL, &products);
+      int32_t reduced_attentions = reduced_lines(program, TSR_OP_ATTENTION, &attentions);
       assert_true(products > 0 && attentions > 0);
-      assert_int_equal(narrow_products, is_half ? products : 0);
-      assert_int_equal(narrow_attentions, dtypes[i] == TSR_F16 ? attentions : 0);
+      assert_int_equal(reduced_products, is_half ? products : 0);
+      assert_int_equal(reduced_attentions, dtypes[i] == TSR_F16 ? attentions : 0);
       tsr_program_destroy(program);
     }
     tsr_dtype states;

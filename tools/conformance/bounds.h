@@ -100,8 +100,8 @@ double check_sum_error(const check_sum *sum, double alpha);
 /* The bound on activation(z + e) where |e| <= error. */
 double check_activation_error(int32_t activation, double z, double error);
 
-/* Of a narrow line: what the rounding of a factor to dtype (f16 or bf16) may change. value and error: the factor, and
- * what it carries. 0 where it is a number of that type, and exact. */
+/* Of a line of reduced precision: what the rounding of a factor to dtype (f16 or bf16) may change. value and error: the
+ * factor, and what it carries. 0 where it is a number of that type, and exact. */
 double check_narrowing(int32_t dtype, double value, double error);
 
 /* 1 if narrowing may make a zero of a factor that is none, or of one that is 0 a number. */

@@ -122,11 +122,11 @@ typedef struct score {
  * time, at most once per key, the differences summing to no more than the range D of the scores: 7u S + 4u D. Each y
  * then errs by sum |v| (bound on w) + gamma(S + 6) sum w|v| + what v carries; and no weight can be off by more than 1.
  *
- * Narrow: q, k and v carry their roundings to f16 (check_narrowing). Where alpha q is rounded, what is lost of a
- * subnormal or beyond the range is that of alpha q: the larger of both counts. A weight p = exp(z - the largest so far)
- * is rounded too, by r(p); what has been summed is then scaled down by exp(largest so far - largest), which leaves r(p)
- * of the final p or less: in the normal range r is proportional to p, and one that is lost is lost wholly. The sum of
- * the weights is that of the unrounded ones. Sums that are cut off err by 2u a step. */
+ * Reduced precision: q, k and v carry their roundings to f16 (check_narrowing). Where alpha q is rounded, what is lost
+ * of a subnormal or beyond the range is that of alpha q: the larger of both counts. A weight p = exp(z - the largest so
+ * far) is rounded too, by r(p); what has been summed is then scaled down by exp(largest so far - largest), which leaves
+ * r(p) of the final p or less: in the normal range r is proportional to p, and one that is lost is lost wholly. The sum
+ * of the weights is that of the unrounded ones. Sums that are cut off err by 2u a step. */
 static void bound_query(score *scores, int64_t n_scores, double *rescaling, double *total, double *spread)
 {
   double max = -INFINITY, min = INFINITY;
@@ -198,8 +198,8 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
   check_tensor k = check_tensor_of(values, line->in[1]);
   check_tensor rows = check_tensor_of(values, line->in[7]);
   const double alpha = (double)line->attributes.alpha;
-  const int narrow = line->attributes.narrow;
-  const double roundings = check_gamma((double)q.extent[3] + 2.0) * (narrow ? 2.0 : 1.0);
+  const int reduced = line->attributes.reduced_precision;
+  const double roundings = check_gamma((double)q.extent[3] + 2.0) * (reduced ? 2.0 : 1.0);
   double dot, size, carried;
   check_addend addend;
   int special = 0, overflows = 0;
@@ -219,7 +219,7 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
       double kv = check_value(&k, at_k);
       double eq = check_error(&q, at_q);
       double ek = check_error(&k, at_k);
-      if (narrow) {
+      if (reduced) {
         /* an infinity beside a factor that may vanish: any result will do */
         overflows |=
             (isinf(qv) && check_narrowing_vanishes(TSR_F16, kv, ek)) || (isinf(kv) && query_vanishes(qv, eq, alpha));
@@ -240,7 +240,7 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
 
 /* The results of attention, or of its gradient; storage NULL where one is absent. */
 typedef struct results {
-  int narrow;
+  int reduced;
   check_tensor y, w, lse;
   check_tensor dq, dk, dv, dscores;
 } results;
@@ -277,7 +277,7 @@ static void bound_results(const check_tensor *v, const results *r, const score *
 {
   const int64_t b = at[0], h = at[1], l = at[2];
   const check_tensor *y = &r->y, *w = &r->w;
-  const double cut = r->narrow ? 2.0 : 1.0;
+  const double cut = r->reduced ? 2.0 : 1.0;
   double error, sum, size, visible, max = -INFINITY;
   int64_t place;
   int special, open;
@@ -293,7 +293,7 @@ static void bound_results(const check_tensor *v, const results *r, const score *
       double weight = scores[s].weight / total;
       error = fmin(1.0, scores[s].spread / total + weight * (spread / total));
       double carried = check_error(v, place);
-      if (r->narrow) {
+      if (r->reduced) {
         error += weight_narrowing(&scores[s], factor[s]) / total;
         carried += check_narrowing(TSR_F16, check_value(v, place), carried);
         open |= isinf(check_value(v, place)) && check_narrowing_vanishes(TSR_F16, scores[s].weight, scores[s].spread);
@@ -367,7 +367,7 @@ tsr_status check_bound_attention(check_values *values, const tsr_line_desc *line
 {
   check_tensor q = check_tensor_of(values, line->in[0]);
   check_tensor v = check_tensor_of(values, line->in[2]);
-  results r = {.narrow = line->attributes.narrow,
+  results r = {.reduced = line->attributes.reduced_precision,
                .y = check_tensor_of(values, line->out[0]),
                .w = check_tensor_of(values, line->out[1]),
                .lse = check_tensor_of(values, line->out[2])};
@@ -391,7 +391,7 @@ tsr_status check_bound_attention(check_values *values, const tsr_line_desc *line
     return status;
   }
   r.y.storage->terms = n_scores + q.extent[3];
-  r.y.storage->biased |= r.narrow;
+  r.y.storage->biased |= r.reduced;
   for (at[0] = 0; at[0] < q.extent[0]; at[0]++) {
     for (at[1] = 0; at[1] < q.extent[2]; at[1]++) {
       for (at[2] = 0; at[2] < q.extent[1]; at[2]++) {

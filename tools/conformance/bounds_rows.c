@@ -12,10 +12,10 @@
  *
  * Where the sum of magnitudes passes the largest f32, a partial sum may overflow in one order and not in another: free.
  *
- * Narrow: each factor carries its rounding to b's type, so that the sum errs by sum |b| r(a), r(a) as check_narrowing
- * has it (b is of that type already; only a subnormal of it may be lost); and a sum that is cut off errs by 2u a step.
- * Where a factor vanishes beside an infinity, the product is NaN instead: free. Cut-off roundings are all of one sign:
- * no statistics. */
+ * Reduced precision: each factor carries its rounding to b's type, so that the sum errs by sum |b| r(a), r(a) as
+ * check_narrowing has it (b is of that type already; only a subnormal of it may be lost); and a sum that is cut off
+ * errs by 2u a step. Where a factor vanishes beside an infinity, the product is NaN instead: free. Cut-off roundings
+ * are all of one sign: no statistics. */
 tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
 {
   check_tensor a = check_tensor_of(values, line->in[0]);
@@ -27,15 +27,15 @@ tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
   const int64_t n_sum = a.extent[3];
   tsr_status status = check_errors_init(&y);
   int64_t at;
-  const int narrow = line->attributes.narrow;
-  const double roundings = check_gamma((double)n_sum + 3.0) * (narrow ? 2.0 : 1.0);
+  const int reduced = line->attributes.reduced_precision;
+  const double roundings = check_gamma((double)n_sum + 3.0) * (reduced ? 2.0 : 1.0);
   double sum, size, carried, flush, offset;
   int exponent, special, open;
 
   if (status) {
     return status;
   }
-  y.storage->biased |= narrow;
+  y.storage->biased |= reduced;
   int binary = fabs(frexp(alpha, &exponent)) == 0.5 && fabs(alpha) >= 0x1p-10 && fabs(alpha) <= 1.0;
   y.storage->terms = n_sum;
   for (int64_t i0 = 0; i0 < y.extent[0]; i0++) {
@@ -52,7 +52,7 @@ tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
             double bv = check_value(&b, at_b);
             double ea = check_error(&a, at_a);
             double eb = check_error(&b, at_b);
-            if (narrow) {
+            if (reduced) {
               open |= (isinf(av) && check_narrowing_vanishes(b.dtype, bv, eb)) ||
                       (isinf(bv) && check_narrowing_vanishes(b.dtype, av, ea));
               ea += check_narrowing(b.dtype, av, ea);

@@ -13,7 +13,7 @@
 typedef struct attention_params {
   int32_t n_batch, n_queries, n_keys, n_heads, k, j, rows, view, data_q, data_k, data_v, weights, layout;
   int32_t lse, seed, stream, runs; /* seed: 1: a dropout. runs: 0 counts as 1 */
-  int32_t narrow;
+  int32_t reduced;
   int32_t dtype; /* of k and v; 0: f32 */
   int32_t chain, dscores, view_y,
       data_dy; /* of the gradient. chain: y and lse come from an attention in the same program */
@@ -94,7 +94,7 @@ static void build_attention(check_build *build, const void *data)
   args.masking = check_masking_make(build, &p->masking, p->n_batch, p->n_heads, p->n_queries, p->n_keys);
   args.weights = p->weights ? &weights : NULL;
   args.lse = p->lse ? &lse : NULL;
-  args.narrow = p->narrow;
+  args.reduced_precision = p->reduced;
   add_dropout(build, p, &args);
   check_output_cut(build, "y", tsr_attention(build->program, &args),
                    (const int32_t[TSR_MAX_RANK]){CHECK_UNCUT, CHECK_DIMENSION_1});
@@ -155,7 +155,7 @@ static char *training_text(const attention_params *p, char *text, size_t size)
   if (p->dtype && strlen(text) < size) {
     snprintf(text + strlen(text), size - strlen(text), ",type=%s", tsr_dtype_name(p->dtype));
   }
-  if (p->narrow && strlen(text) < size) {
+  if (p->reduced && strlen(text) < size) {
     snprintf(text + strlen(text), size - strlen(text), ",narrow");
   }
   if (p->runs && strlen(text) < size) {
@@ -380,17 +380,17 @@ static void add_halves(check_table *table, int32_t dtype)
 
   for (int32_t i = 0; i < n; i++) {
     add(table, PARAMS(.dtype = dtype, .k = head_sizes[i], .j = head_sizes[(i + i / 2) % n], .n_queries = i % 3 ? 17 : 1,
-                      .n_keys = 40, .masking = check_maskings[i % 2 ? 2 : 0], .narrow = i % 4 == 0));
+                      .n_keys = 40, .masking = check_maskings[i % 2 ? 2 : 0], .reduced = i % 4 == 0));
   }
   for (int32_t i = 0; i < COUNT_OF(key_sizes); i++) {
     add(table, PARAMS(.dtype = dtype, .n_keys = key_sizes[i], .n_queries = 1 + i % 2 * 32, .k = 32, .j = 32,
                       .weights = i % 2));
     add(table, PARAMS(.dtype = dtype, .n_keys = key_sizes[i], .n_queries = 1, .masking = check_maskings[7], .layout = 1,
-                      .narrow = i % 2));
+                      .reduced = i % 2));
   }
   for (int32_t i = 0; i < COUNT_OF(query_sizes); i++) {
     add(table, PARAMS(.dtype = dtype, .n_queries = query_sizes[i], .n_keys = query_sizes[i],
-                      .masking = check_maskings[1], .lse = i % 2, .k = 64, .j = 64, .narrow = i % 2));
+                      .masking = check_maskings[1], .lse = i % 2, .k = 64, .j = 64, .reduced = i % 2));
   }
   for (int32_t i = 0; i < CHECK_MASKINGS; i += 2) {
     add(table, PARAMS(.dtype = dtype, .masking = check_maskings[i], .n_queries = i % 4 ? 20 : 1, .layout = i / 2 % 4));
@@ -401,7 +401,7 @@ static void add_halves(check_table *table, int32_t dtype)
   }
   for (int32_t i = 0; i < COUNT_OF(operand_data); i++) {
     add(table, PARAMS(.dtype = dtype, .data_q = operand_data[i][0], .data_k = operand_data[i][1],
-                      .data_v = operand_data[i][2], .n_queries = i % 3 ? 19 : 1, .narrow = i % 2));
+                      .data_v = operand_data[i][2], .n_queries = i % 3 ? 19 : 1, .reduced = i % 2));
   }
   for (int32_t i = 0; i < COUNT_OF(hiding); i++) {
     add(table, PARAMS(.dtype = dtype, .masking = check_maskings[hiding[i]], .data_k = CHECK_NAN, .data_v = CHECK_NAN,
@@ -417,47 +417,48 @@ static void add_halves(check_table *table, int32_t dtype)
   add(table, PARAMS(.dtype = dtype, .n_batch = 1, .n_heads = 1, .n_queries = 1, .n_keys = 5001));
 }
 
-/* Narrow: whole numbers leave the weights to be rounded; scores that are all alike, with few keys, leave the values. */
-static void add_narrow(check_table *table)
+/* Reduced precision: whole numbers leave the weights to be rounded; scores that are all alike, with few keys, leave the
+ * values. */
+static void add_reduced(check_table *table)
 {
   for (int32_t i = 0; i < COUNT_OF(head_sizes); i++) {
-    add(table, PARAMS(.narrow = 1, .k = head_sizes[i], .j = head_sizes[i], .n_queries = i % 3 ? 17 : 1, .n_keys = 40,
+    add(table, PARAMS(.reduced = 1, .k = head_sizes[i], .j = head_sizes[i], .n_queries = i % 3 ? 17 : 1, .n_keys = 40,
                       .masking = check_maskings[i % 2 ? 2 : 0]));
   }
   for (int32_t i = 0; i < COUNT_OF(key_sizes); i++) {
-    add(table, PARAMS(.narrow = 1, .n_keys = key_sizes[i], .n_queries = 33, .k = 32, .j = 32, .weights = i % 2));
-    add(table, PARAMS(.narrow = 1, .n_keys = key_sizes[i], .n_queries = 1, .masking = check_maskings[7], .layout = 1));
+    add(table, PARAMS(.reduced = 1, .n_keys = key_sizes[i], .n_queries = 33, .k = 32, .j = 32, .weights = i % 2));
+    add(table, PARAMS(.reduced = 1, .n_keys = key_sizes[i], .n_queries = 1, .masking = check_maskings[7], .layout = 1));
   }
   for (int32_t i = 0; i < COUNT_OF(query_sizes); i++) {
-    add(table, PARAMS(.narrow = 1, .n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = check_maskings[1],
+    add(table, PARAMS(.reduced = 1, .n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = check_maskings[1],
                       .lse = i % 2, .k = 64, .j = 64));
   }
   for (int32_t i = 0; i < CHECK_MASKINGS; i++) {
-    add(table, PARAMS(.narrow = 1, .masking = check_maskings[i], .weights = i % 2, .lse = i % 3 == 0, .n_queries = 20,
+    add(table, PARAMS(.reduced = 1, .masking = check_maskings[i], .weights = i % 2, .lse = i % 3 == 0, .n_queries = 20,
                       .layout = i % 4));
   }
   for (int32_t i = 0; i < COUNT_OF(operand_views); i++) {
-    add(table, PARAMS(.narrow = 1, .view = operand_views[i], .n_queries = 18, .k = 33, .j = 17));
+    add(table, PARAMS(.reduced = 1, .view = operand_views[i], .n_queries = 18, .k = 33, .j = 17));
   }
   for (int32_t i = 0; i < COUNT_OF(operand_data); i++) {
-    add(table, PARAMS(.narrow = 1, .data_q = operand_data[i][0], .data_k = operand_data[i][1],
+    add(table, PARAMS(.reduced = 1, .data_q = operand_data[i][0], .data_k = operand_data[i][1],
                       .data_v = operand_data[i][2], .n_queries = i % 3 ? 19 : 1, .weights = i % 2));
   }
   for (int32_t i = 0; i < COUNT_OF(hiding); i++) {
-    add(table, PARAMS(.narrow = 1, .masking = check_maskings[hiding[i]], .data_k = CHECK_NAN, .data_v = CHECK_NAN,
+    add(table, PARAMS(.reduced = 1, .masking = check_maskings[hiding[i]], .data_k = CHECK_NAN, .data_v = CHECK_NAN,
                       .rows = i == 4 ? 3 : 0, .n_queries = i % 2 ? 1 : 20, .n_keys = 23));
   }
   for (int32_t i = 1; i <= 4; i++) {
-    add(table, PARAMS(.narrow = 1, .n_keys = i, .n_queries = 16, .data_q = CHECK_ZERO));
-    add(table, PARAMS(.narrow = 1, .n_keys = 2 * i, .n_queries = 16, .k = i, .j = 16, .alpha = 1.0f));
+    add(table, PARAMS(.reduced = 1, .n_keys = i, .n_queries = 16, .data_q = CHECK_ZERO));
+    add(table, PARAMS(.reduced = 1, .n_keys = 2 * i, .n_queries = 16, .k = i, .j = 16, .alpha = 1.0f));
     add(table,
-        PARAMS(.narrow = 1, .n_keys = 35, .n_queries = i, .rows = i % 4, .layout = 1, .masking = check_maskings[7]));
+        PARAMS(.reduced = 1, .n_keys = 35, .n_queries = i, .rows = i % 4, .layout = 1, .masking = check_maskings[7]));
   }
-  add(table, PARAMS(.narrow = 1, .seed = 1, .rate = 0.5f, .n_queries = 20, .lse = 1));
-  add(table, PARAMS(.narrow = 1, .n_keys = 0));
-  add(table, PARAMS(.narrow = 1, .n_queries = 0));
-  add(table, PARAMS(.narrow = 1, .n_batch = 1, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 64, .j = 64));
-  add(table, PARAMS(.narrow = 1, .n_batch = 1, .n_heads = 1, .n_queries = 64, .n_keys = 2500, .k = 32, .j = 32));
+  add(table, PARAMS(.reduced = 1, .seed = 1, .rate = 0.5f, .n_queries = 20, .lse = 1));
+  add(table, PARAMS(.reduced = 1, .n_keys = 0));
+  add(table, PARAMS(.reduced = 1, .n_queries = 0));
+  add(table, PARAMS(.reduced = 1, .n_batch = 1, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 64, .j = 64));
+  add(table, PARAMS(.reduced = 1, .n_batch = 1, .n_heads = 1, .n_queries = 64, .n_keys = 2500, .k = 32, .j = 32));
 }
 
 /* Sentences of 300 tokens, documents of 2,000; the steps that decode them. */
@@ -481,7 +482,7 @@ static void add_large(check_table *table)
                       .masking = caches));
     add(table, PARAMS(.dtype = dtypes[i], .n_heads = 3, .n_queries = 1, .n_keys = 300, .k = 64, .j = 64, .layout = 1,
                       .rows = 2, .masking = caches));
-    add(table, PARAMS(.dtype = dtypes[i], .narrow = 1, .n_batch = 1, .n_queries = 300, .n_keys = 300, .k = 64, .j = 64,
+    add(table, PARAMS(.dtype = dtypes[i], .reduced = 1, .n_batch = 1, .n_queries = 300, .n_keys = 300, .k = 64, .j = 64,
                       .masking = causal));
   }
   add(table,
@@ -508,7 +509,7 @@ void check_cases_attention(check_table *table)
     add(table, PARAMS(.n_batch = 4, .n_heads = 8, .n_queries = 1, .n_keys = 512, .k = 64, .j = 64, .layout = 1));
     add(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 1, .n_keys = 256, .k = 64, .j = 64));
     add(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 512, .n_keys = 512, .k = 64, .j = 64));
-    add(table, PARAMS(.narrow = 1, .n_batch = 1, .n_heads = 8, .n_queries = 512, .n_keys = 512, .k = 64, .j = 64));
+    add(table, PARAMS(.reduced = 1, .n_batch = 1, .n_heads = 8, .n_queries = 512, .n_keys = 512, .k = 64, .j = 64));
     add(table, PARAMS(.dtype = TSR_F16, .n_batch = 16, .n_heads = 8, .n_queries = 1, .n_keys = 64, .k = 32, .j = 32,
                       .layout = 1));
     add(table, PARAMS(.dtype = TSR_F16, .n_batch = 4, .n_heads = 8, .n_queries = 1, .n_keys = 512, .k = 64, .j = 64,
@@ -521,7 +522,7 @@ void check_cases_attention(check_table *table)
   add_training(table);
   add_halves(table, TSR_F16);
   add_halves(table, TSR_BF16);
-  add_narrow(table);
+  add_reduced(table);
   table->large = 1;
   add_large(table);
   table->large = 0;
@@ -613,8 +614,8 @@ void check_random_attention(check_table *table, check_draw *draw, int32_t what)
   draw_data(draw, &p);
   draw_dropout(draw, &p);
   if (what == CHECK_ATTENTION_HALVES) {
-    p.narrow = check_draw_below(draw, 2);
-    p.dtype = check_float_dtypes[p.narrow ? check_draw_below(draw, 3) : 1 + check_draw_below(draw, 2)];
+    p.reduced = check_draw_below(draw, 2);
+    p.dtype = check_float_dtypes[p.reduced ? check_draw_below(draw, 3) : 1 + check_draw_below(draw, 2)];
     p.dtype = p.dtype == TSR_F32 ? 0 : p.dtype;
   }
   add(table, p);

@@ -55,7 +55,7 @@ typedef struct params {
   int32_t batch, dtype, bias, activation, view_a, view_b, data_a, data_b;
   int32_t view_scales, data_scales; /* of i8, whose data_b is one of BYTES_ */
   int32_t varies;                   /* 1: b is an input, as a batch of it always is; 0: constant */
-  int32_t narrow;
+  int32_t reduced;
   int32_t leading[2]; /* of BATCH_DRAWN */
   float alpha;
 } params;
@@ -138,7 +138,7 @@ static void build_matmul(check_build *build, const void *data)
                                        CHECK_FILL(.data = (check_data)p->data_scales), column);
     y = tsr_matmul_i8(build->program, a, b, scales, bias, p->alpha, p->activation);
   } else {
-    y = (p->narrow ? tsr_matmul_narrow : tsr_matmul)(build->program, a, b, bias, p->alpha, p->activation);
+    y = (p->reduced ? tsr_matmul_reduced_precision : tsr_matmul)(build->program, a, b, bias, p->alpha, p->activation);
   }
   check_output_cut(build, "y", y, both);
 }
@@ -171,7 +171,7 @@ static void add(check_table *table, params p)
                       (int)p.m, (int)p.n, (int)p.k, leading, tsr_dtype_name(p.dtype), p.varies ? " input" : "",
                       bias_names[p.bias], activation_names[p.activation], check_view_name((check_view)p.view_a),
                       check_view_name((check_view)p.view_b), view_scales, (double)p.alpha,
-                      check_data_name((check_data)p.data_a), data_b, data_scales, p.narrow ? ",narrow" : "");
+                      check_data_name((check_data)p.data_a), data_b, data_scales, p.reduced ? ",narrow" : "");
   if (table->large) {
     cut(test, &p);
   }
@@ -366,7 +366,7 @@ static void add_large(check_table *table)
       p.view_b = CHECK_TRANSPOSED;
       add(table, p);
       if (dtypes[j] == TSR_F16 || dtypes[j] == TSR_BF16) {
-        p.narrow = 1;
+        p.reduced = 1;
         p.n = (p.n + 7) / 8 * 8;
         p.k = (p.k + 7) / 8 * 8;
         add(table, p);
@@ -507,18 +507,18 @@ static void add_i8(check_table *table)
 }
 
 /* One case of f16, one of bf16. */
-static void add_narrow_pair(check_table *table, params p)
+static void add_reduced_pair(check_table *table, params p)
 {
-  p.narrow = 1;
+  p.reduced = 1;
   p.dtype = TSR_F16;
   add(table, p);
   p.dtype = TSR_BF16;
   add(table, p);
 }
 
-/* Narrow products. Small whole numbers are exact in both types, so that every element that is missed or met twice
- * shows; of other numbers the bound tells best where few are summed. */
-static void add_narrow(check_table *table)
+/* Products of reduced precision. Small whole numbers are exact in both types, so that every element that is missed or
+ * met twice shows; of other numbers the bound tells best where few are summed. */
+static void add_reduced(check_table *table)
 {
   static const int32_t sizes[][3] = {{1, 64, 64},    {2, 33, 70},    {4, 512, 512},  {5, 16, 16},   {8, 8, 8},
                                      {16, 16, 16},   {17, 16, 15},   {16, 17, 33},   {15, 31, 16},  {32, 32, 32},
@@ -540,54 +540,54 @@ static void add_narrow(check_table *table)
     p.bias = i % 2 ? BIAS_ROW : BIAS_NONE;
     p.activation = i % 3 == 1 ? TSR_ACTIVATION_RELU : TSR_ACTIVATION_NONE;
     p.data_a = p.data_b = CHECK_INTEGER;
-    add_narrow_pair(table, p);
+    add_reduced_pair(table, p);
     p.data_a = p.data_b = CHECK_NORMAL;
     p.view_b = i % 4 == 3 ? CHECK_DENSE : CHECK_TRANSPOSED;
-    add_narrow_pair(table, p);
+    add_reduced_pair(table, p);
     p.varies = 1;
     p.data_a = p.data_b = CHECK_INTEGER;
     p.view_b = CHECK_DENSE;
-    add_narrow_pair(table, p);
+    add_reduced_pair(table, p);
   }
   for (int32_t i = 1; i <= 8; i++) { /* short sums, whose bound is sharp */
-    add_narrow_pair(table, PARAMS(.m = 70, .n = 35, .k = i));
-    add_narrow_pair(table, PARAMS(.m = 3, .n = 64, .k = i, .view_b = CHECK_TRANSPOSED));
+    add_reduced_pair(table, PARAMS(.m = 70, .n = 35, .k = i));
+    add_reduced_pair(table, PARAMS(.m = 3, .n = 64, .k = i, .view_b = CHECK_TRANSPOSED));
   }
   for (int32_t i = 0; i < COUNT_OF(views); i++) {
     for (int32_t j = 0; j < COUNT_OF(views); j++) {
-      add_narrow_pair(table, PARAMS(.m = 37, .n = 34, .k = 50, .view_a = views[i], .view_b = views[j],
-                                    .batch = i == j ? BATCH_3 : BATCH_NONE, .bias = (i + j) % BIAS_COUNT,
-                                    .activation = (i + 2 * j) % 5));
+      add_reduced_pair(table, PARAMS(.m = 37, .n = 34, .k = 50, .view_a = views[i], .view_b = views[j],
+                                     .batch = i == j ? BATCH_3 : BATCH_NONE, .bias = (i + j) % BIAS_COUNT,
+                                     .activation = (i + 2 * j) % 5));
     }
   }
   for (int32_t i = 0; i <= BATCH_0; i++) {
-    add_narrow_pair(table, PARAMS(.m = 20, .n = 40, .k = 24, .batch = i, .bias = BIAS_FULL));
-    add_narrow_pair(table, PARAMS(.m = 1, .n = 40, .k = 24, .batch = i, .view_b = CHECK_TRANSPOSED));
+    add_reduced_pair(table, PARAMS(.m = 20, .n = 40, .k = 24, .batch = i, .bias = BIAS_FULL));
+    add_reduced_pair(table, PARAMS(.m = 1, .n = 40, .k = 24, .batch = i, .view_b = CHECK_TRANSPOSED));
   }
   for (int32_t i = 0; i < COUNT_OF(data); i++) {
-    add_narrow_pair(table, PARAMS(.m = 35, .n = 18, .k = 21, .data_a = data[i][0], .data_b = data[i][1]));
-    add_narrow_pair(table, PARAMS(.m = 64, .n = 32, .k = 1 + i % 3, .data_a = data[i][0], .data_b = data[i][1]));
-    add_narrow_pair(table, PARAMS(.m = 1, .n = 70, .k = 33, .data_a = data[i][0], .data_b = data[i][1],
-                                  .view_b = CHECK_TRANSPOSED, .bias = BIAS_ROW));
+    add_reduced_pair(table, PARAMS(.m = 35, .n = 18, .k = 21, .data_a = data[i][0], .data_b = data[i][1]));
+    add_reduced_pair(table, PARAMS(.m = 64, .n = 32, .k = 1 + i % 3, .data_a = data[i][0], .data_b = data[i][1]));
+    add_reduced_pair(table, PARAMS(.m = 1, .n = 70, .k = 33, .data_a = data[i][0], .data_b = data[i][1],
+                                   .view_b = CHECK_TRANSPOSED, .bias = BIAS_ROW));
   }
   for (int32_t i = 0; i < COUNT_OF(data);
        i++) { /* whole groups of eight: what instructions that multiply small matrices take */
-    add_narrow_pair(table, PARAMS(.m = 35, .n = 24, .k = 40, .data_a = data[i][0], .data_b = data[i][1],
-                                  .view_b = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE));
+    add_reduced_pair(table, PARAMS(.m = 35, .n = 24, .k = 40, .data_a = data[i][0], .data_b = data[i][1],
+                                   .view_b = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE));
   }
   for (int32_t i = 0; i < COUNT_OF(views); i++) {
     for (int32_t j = 0; j < COUNT_OF(views); j++) {
-      add_narrow_pair(table, PARAMS(.m = 37, .n = 40, .k = 56, .view_a = views[i], .view_b = views[j],
-                                    .batch = (i + j) % 2 ? BATCH_3 : BATCH_NONE, .bias = (i + j) % BIAS_COUNT,
-                                    .activation = (i + 2 * j) % 5));
+      add_reduced_pair(table, PARAMS(.m = 37, .n = 40, .k = 56, .view_a = views[i], .view_b = views[j],
+                                     .batch = (i + j) % 2 ? BATCH_3 : BATCH_NONE, .bias = (i + j) % BIAS_COUNT,
+                                     .activation = (i + 2 * j) % 5));
     }
   }
-  add_narrow_pair(table, PARAMS(.m = 1050, .n = 296, .k = 72, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
-  add_narrow_pair(table, PARAMS(.m = 64, .n = 64, .k = 32, .alpha = 0.125f, .bias = BIAS_ROW, .activation = 4));
-  add_narrow_pair(table, PARAMS(.m = 16, .n = 20, .k = 20011, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
-  add_narrow_pair(table, PARAMS(.m = 2053, .n = 16, .k = 16, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
+  add_reduced_pair(table, PARAMS(.m = 1050, .n = 296, .k = 72, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
+  add_reduced_pair(table, PARAMS(.m = 64, .n = 64, .k = 32, .alpha = 0.125f, .bias = BIAS_ROW, .activation = 4));
+  add_reduced_pair(table, PARAMS(.m = 16, .n = 20, .k = 20011, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
+  add_reduced_pair(table, PARAMS(.m = 2053, .n = 16, .k = 16, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
   for (int32_t i = 0; i < 3; i++) {
-    add_narrow_pair(table, PARAMS(.m = i == 0 ? 0 : 5, .n = i == 1 ? 0 : 7, .k = i == 2 ? 0 : 3, .bias = BIAS_ROW));
+    add_reduced_pair(table, PARAMS(.m = i == 0 ? 0 : 5, .n = i == 1 ? 0 : 7, .k = i == 2 ? 0 : 3, .bias = BIAS_ROW));
   }
 }
 
@@ -618,8 +618,8 @@ static void add_perf(check_table *table)
   }
   add(table, PARAMS(.m = 64, .n = 64, .k = 32, .batch = BATCH_2X3));
   for (int32_t i = 0; i < COUNT_OF(narrow); i++) {
-    add_narrow_pair(table, PARAMS(.m = narrow[i][0], .n = narrow[i][1], .k = narrow[i][2], .bias = BIAS_ROW,
-                                  .view_b = CHECK_TRANSPOSED));
+    add_reduced_pair(table, PARAMS(.m = narrow[i][0], .n = narrow[i][1], .k = narrow[i][2], .bias = BIAS_ROW,
+                                   .view_b = CHECK_TRANSPOSED));
   }
   add_perf_i8(table);
 }
@@ -680,7 +680,7 @@ static void draw_extents(check_draw *draw, params *p, int32_t what)
     *extent[longest] = (*extent[longest] + 1) / 2;
   }
   if (check_draw_below(draw, 4) < (what == CHECK_MATMUL_FLOAT ? 1 : 3)) {
-    group = (what == CHECK_MATMUL_I8 ? 16 : what == CHECK_MATMUL_NARROW ? 8 : 4) << check_draw_below(draw, 3);
+    group = (what == CHECK_MATMUL_I8 ? 16 : what == CHECK_MATMUL_REDUCED ? 8 : 4) << check_draw_below(draw, 3);
     p->n = (p->n + group - 1) / group * group;
     p->k = (p->k + group - 1) / group * group;
   }
@@ -718,8 +718,8 @@ void check_random_matmul(check_table *table, check_draw *draw, int32_t what)
     p.data_b = check_draw_below(draw, BYTES_LOWEST + 1);
     p.data_scales = check_draw_once_in(draw, 8) ? CHECK_DRAW(draw, kinds) : CHECK_NORMAL;
   } else {
-    p.narrow = what == CHECK_MATMUL_NARROW;
-    p.dtype = check_float_dtypes[p.narrow ? 1 + check_draw_once_in(draw, 3) : check_draw_below(draw, 3)];
+    p.reduced = what == CHECK_MATMUL_REDUCED;
+    p.dtype = check_float_dtypes[p.reduced ? 1 + check_draw_once_in(draw, 3) : check_draw_below(draw, 3)];
     p.data_b = p.data_a == CHECK_INTEGER ? CHECK_INTEGER : check_draw_data(draw, kinds, COUNT_OF(kinds));
   }
   add(table, p);
@@ -739,7 +739,7 @@ void check_cases_matmul(check_table *table)
   add_empty(table);
   add_values(table);
   add_i8(table);
-  add_narrow(table);
+  add_reduced(table);
   table->large = 1;
   add_large(table);
   table->large = 0;

@@ -12,8 +12,8 @@
 
 typedef struct params {
   int32_t rows, columns, depth, runs, own, form;
-  int32_t inner;         /* of the products in residuals and largest; 0: columns, 20 */
-  int32_t dtype, narrow; /* of their weights, of the cache; 0: f32, bf16 where the form says so */
+  int32_t inner;          /* of the products in residuals and largest; 0: columns, 20 */
+  int32_t dtype, reduced; /* of their weights, of the cache; 0: f32, bf16 where the form says so */
 } params;
 
 static tsr_ref whole_numbers(check_build *build, int32_t kind, tsr_shape shape)
@@ -143,7 +143,7 @@ static void build_cache(check_build *build, const void *data)
   tsr_ref k = check_operand(build, TSR_STORAGE_STATE, dtype, cache, CHECK_DENSE, CHECK_FILL(.data = CHECK_NAN));
   tsr_ref v = check_operand(build, TSR_STORAGE_STATE, dtype, cache, CHECK_DENSE, CHECK_FILL(.data = CHECK_NAN));
 
-  args.narrow = p->narrow;
+  args.reduced_precision = p->reduced;
   args.masking.position = check_integers(build, start, 1, 1);
   args.q = check_input(build, step, CHECK_NORMAL);
   args.k = tsr_append(program, k, check_input(build, step, CHECK_NORMAL), args.masking.position);
@@ -290,7 +290,7 @@ static tsr_ref product(check_build *build, const params *p, tsr_ref x, tsr_ref w
                       CHECK_DENSE, CHECK_FILL(.data = CHECK_POSITIVE));
     return tsr_matmul_i8(program, x, weight, scales, bias, 1.0f, activation);
   }
-  return (p->narrow ? tsr_matmul_narrow : tsr_matmul)(program, x, weight, bias, 1.0f, activation);
+  return (p->reduced ? tsr_matmul_reduced_precision : tsr_matmul)(program, x, weight, bias, 1.0f, activation);
 }
 
 static tsr_ref whole_weights(check_build *build, tsr_dtype dtype, int64_t from, int64_t to, check_view view)
@@ -381,7 +381,7 @@ static check_case *add(check_table *table, const char *name, void (*build)(check
     snprintf(inner, sizeof(inner), ",inner=%d", (int)p.inner);
   }
   if (p.dtype) {
-    snprintf(type, sizeof(type), ",type=%s%s", tsr_dtype_name(p.dtype), p.narrow ? ":narrow" : "");
+    snprintf(type, sizeof(type), ",type=%s%s", tsr_dtype_name(p.dtype), p.reduced ? ":narrow" : "");
   }
   check_case *test = check_table_add(table, 0, build, &p, sizeof(p),
                                      "%s(rows=%d,columns=%d,depth=%d,form=%d,runs=%d,own=%d%s%s)", name, (int)p.rows,
@@ -473,7 +473,7 @@ static void draw_product(check_draw *draw, params *p, int32_t columns)
   static const int32_t dtypes[] = {0, 0, TSR_F16, TSR_BF16, TSR_I8};
 
   p->dtype = CHECK_DRAW(draw, dtypes);
-  p->narrow = (p->dtype == TSR_F16 || p->dtype == TSR_BF16) && check_draw_once_in(draw, 2);
+  p->reduced = (p->dtype == TSR_F16 || p->dtype == TSR_BF16) && check_draw_once_in(draw, 2);
   p->rows = check_draw_once_in(draw, 2) ? 1 + check_draw_below(draw, 12) : check_draw_size(draw, 200);
   p->columns = check_draw_size(draw, columns);
   p->inner = check_draw_size(draw, 600);
@@ -529,7 +529,7 @@ void check_random_program(check_table *table, check_draw *draw, int32_t what)
     p.form = check_draw_below(draw, 2);
     if (check_draw_once_in(draw, 2)) {
       p.dtype = CHECK_DRAW(draw, check_float_dtypes);
-      p.narrow = check_draw_below(draw, 2);
+      p.reduced = check_draw_below(draw, 2);
     }
     add(table, "cache", build_cache, p);
     break;

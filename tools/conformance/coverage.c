@@ -73,7 +73,7 @@ static int reads_relative(const tsr_line_desc *line)
   return line->op == TSR_OP_RELATIVE_GRADIENT || (has_causal(line->op) && line->in[line->op == TSR_OP_MASK ? 4 : 6]);
 }
 
-static int has_narrow(int32_t op)
+static int has_reduced_precision(int32_t op)
 {
   return op == TSR_OP_MATMUL || op == TSR_OP_ATTENTION;
 }
@@ -109,7 +109,7 @@ static tsr_status add_operator(check_coverage *coverage, int32_t op, const tsr_o
     if (has_relative(op) && !status) {
       status = add_item(coverage, op, "%s/clamped=%d", info->name, (int)i);
     }
-    if (has_narrow(op) && !status) {
+    if (has_reduced_precision(op) && !status) {
       status = add_item(coverage, op, "%s/narrow=%d", info->name, (int)i);
     }
     if (op == TSR_OP_ADAM && !status) {
@@ -212,8 +212,8 @@ static walk walk_program(const check_coverage *coverage, const tsr_program *prog
       meet(&w, "%s/bidirectional=%d", info->name, (int)line->attributes.bidirectional);
       meet(&w, "%s/clamped=%d", info->name, (int)line->attributes.clamped);
     }
-    if (has_narrow(line->op)) {
-      meet(&w, "%s/narrow=%d", info->name, (int)line->attributes.narrow);
+    if (has_reduced_precision(line->op)) {
+      meet(&w, "%s/narrow=%d", info->name, (int)line->attributes.reduced_precision);
     }
     if (line->op == TSR_OP_ADAM) {
       meet(&w, "%s/decoupled=%d", info->name, (int)line->attributes.decoupled);

@@ -78,22 +78,22 @@ static void test_lines_without_gradient(void **state)
 }
 
 /* What is permitted to a line is not to its gradient. */
-static void test_narrow(void **state)
+static void test_reduced_precision(void **state)
 {
   maker m;
   (void)state;
   maker_begin(&m, 1, 0);
   tsr_ref x = leaf(&m, 1, 3, 2, 4), found, factor = tsr_input(m.p, "factor", TSR_F32, TSR_SHAPE(1));
   tsr_ref weights = tsr_copy(m.p, leaf(&m, 4, 4), TSR_F16);
-  tsr_ref y = tsr_matmul_narrow(m.p, x, weights, TSR_NONE, 1.0f, TSR_ACTIVATION_SILU);
-  tsr_attention_args args = {.q = y, .k = y, .v = y, .alpha = 1.0f, .narrow = 1};
+  tsr_ref y = tsr_matmul_reduced_precision(m.p, x, weights, TSR_NONE, 1.0f, TSR_ACTIVATION_SILU);
+  tsr_attention_args args = {.q = y, .k = y, .v = y, .alpha = 1.0f, .reduced_precision = 1};
   y = tsr_sum_of_squares(m.p, tsr_attention(m.p, &args), TSR_NONE);
   const tsr_program_desc *desc = tsr_program_describe(m.p);
   int32_t n_forward = desc->n_lines, n_products = 0;
   assert_int_equal(tsr_gradients(m.p, y, factor, &x, 1, NULL, &found), TSR_OK);
   for (int32_t i = n_forward; i < desc->n_lines; i++) {
     n_products += tsr_line_at(desc, i)->op == TSR_OP_MATMUL || tsr_line_at(desc, i)->op == TSR_OP_ATTENTION_GRADIENT;
-    assert_int_equal(tsr_line_at(desc, i)->attributes.narrow, 0);
+    assert_int_equal(tsr_line_at(desc, i)->attributes.reduced_precision, 0);
   }
   assert_true(n_products >= 3); /* of the product twice, for its activation, and of the attention */
   maker_finish(&m);
@@ -286,7 +286,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_lines_without_gradient),
-      cmocka_unit_test(test_narrow),
+      cmocka_unit_test(test_reduced_precision),
       cmocka_unit_test(test_states),
       cmocka_unit_test(test_parameters),
       cmocka_unit_test(test_ranges),

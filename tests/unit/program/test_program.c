@@ -218,36 +218,36 @@ static void test_weights_of_i8(void **state)
   }
 }
 
-static void test_narrow(void **state)
+static void test_reduced_precision(void **state)
 {
   tsr_program *p = *state;
   char text[256];
   const tsr_program_desc *desc = tsr_program_describe(p);
   tsr_ref a = tsr_input(p, "a", TSR_F32, TSR_SHAPE(2, 8)), b = tsr_input(p, "b", TSR_BF16, TSR_SHAPE(8, 4));
-  assert_shape(p, tsr_matmul_narrow(p, a, b, TSR_NONE, 1.0f, TSR_ACTIVATION_RELU), TSR_SHAPE(2, 4));
-  assert_int_equal(tsr_line_at(desc, 0)->attributes.narrow, 1);
+  assert_shape(p, tsr_matmul_reduced_precision(p, a, b, TSR_NONE, 1.0f, TSR_ACTIVATION_RELU), TSR_SHAPE(2, 4));
+  assert_int_equal(tsr_line_at(desc, 0)->attributes.reduced_precision, 1);
   assert_string_equal(tsr_program_print_line(p, 0, text, sizeof text),
                       "   0  %3 f32 [2, 4] = matmul(a[2, 8], b[8, 4]) relu narrow");
   tsr_matmul(p, a, b, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
-  assert_int_equal(tsr_line_at(desc, 1)->attributes.narrow, 0);
+  assert_int_equal(tsr_line_at(desc, 1)->attributes.reduced_precision, 0);
   tsr_ref q = tsr_input(p, "q", TSR_F32, TSR_SHAPE(1, 2, 1, 4));
-  tsr_attention_args args = {.q = q, .k = q, .v = q, .alpha = 0.5f, .narrow = 1};
+  tsr_attention_args args = {.q = q, .k = q, .v = q, .alpha = 0.5f, .reduced_precision = 1};
   tsr_attention(p, &args);
-  assert_int_equal(tsr_line_at(desc, 2)->attributes.narrow, 1);
+  assert_int_equal(tsr_line_at(desc, 2)->attributes.reduced_precision, 1);
   assert_true(strstr(tsr_program_print_line(p, 2, text, sizeof text), "alpha 0.5 narrow") != NULL);
   assert_int_equal(tsr_program_status(p), TSR_OK);
   args.k = args.v = tsr_state(p, "cache", TSR_F16, TSR_SHAPE(1, 5, 1, 4));
   tsr_attention(p, &args);
   assert_int_equal(tsr_program_status(p), TSR_OK);
-  args.narrow = 2;
+  args.reduced_precision = 2;
   tsr_attention(p, &args);
-  assert_error(p, TSR_ERR_ARGUMENT, "narrow is 0 or 1, not 2");
+  assert_error(p, TSR_ERR_ARGUMENT, "reduced_precision is 0 or 1, not 2");
 
   tsr_program *q32;
   assert_int_equal(tsr_program_create(&q32), TSR_OK);
   a = tsr_input(q32, "a", TSR_F32, TSR_SHAPE(2, 8));
-  tsr_matmul_narrow(q32, a, tsr_transpose(q32, a, 0, 1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
-  assert_error(q32, TSR_ERR_DTYPE, "a narrow product has b of f16 or bf16, not f32");
+  tsr_matmul_reduced_precision(q32, a, tsr_transpose(q32, a, 0, 1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
+  assert_error(q32, TSR_ERR_DTYPE, "a product of reduced precision has b of f16 or bf16, not f32");
   tsr_program_destroy(q32);
 
   assert_int_equal(tsr_program_create(&q32), TSR_OK);
@@ -424,7 +424,8 @@ static void test_since(void **state)
   uint32_t expected[16];
   int32_t n = 0;
   tsr_matmul(p, x, tsr_transpose(p, half, 0, 1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE), expected[n++] = 0;
-  tsr_matmul_narrow(p, x, tsr_transpose(p, half, 0, 1), TSR_NONE, 1.0f, 0), expected[n++] = 0; /* a permission */
+  tsr_matmul_reduced_precision(p, x, tsr_transpose(p, half, 0, 1), TSR_NONE, 1.0f, 0),
+      expected[n++] = 0; /* a permission */
   tsr_matmul_i8(p, x, bytes, gain, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE), expected[n++] = 1;
   tsr_embedding(p, half, ids, 1.0f), expected[n++] = 0;
   tsr_dropout(p, x, seed, 0.5f, 1), expected[n++] = 2;
@@ -563,7 +564,7 @@ int main(void)
       cmocka_unit_test(test_clamped),
       TEST(test_matmul_folds),
       TEST(test_weights_of_i8),
-      TEST(test_narrow),
+      TEST(test_reduced_precision),
       TEST(test_states),
       TEST(test_outputs),
       TEST(test_scopes),

@@ -73,7 +73,7 @@ static tsr_vk_caps caps_of(const struct device *device)
 /* y [rows, columns] = a [rows, depth] @ b [depth, columns], b of f16 or i8, k contiguous or n */
 typedef struct product {
   int32_t rows, columns, depth;
-  int32_t type, narrow, along_columns;
+  int32_t type, reduced, along_columns;
 } product;
 
 static int64_t bytes_of(int32_t type)
@@ -125,12 +125,12 @@ static int plan(const tsr_vk_caps *caps, const product *p, tsr_vk_plan *result)
       .in = {1, 2, 0, p->type == TSR_I8 ? 4 : 0},
       .out = {3},
       .label = "",
-      .attributes = {.struct_size = sizeof(tsr_op_attributes), .alpha = 1, .narrow = p->narrow},
+      .attributes = {.struct_size = sizeof(tsr_op_attributes), .alpha = 1, .reduced_precision = p->reduced},
   };
   return plan_one(caps, storages, 5, tensors, 5, &line, result);
 }
 
-/* y [1, 40, 2, 64] = attention of 40 queries, all of f32, narrow */
+/* y [1, 40, 2, 64] = attention of 40 queries, all of f32, of reduced precision */
 static int plan_attention(const tsr_vk_caps *caps, tsr_vk_plan *result)
 {
   enum { LENGTH = 40, HEADS = 2, DEPTH = 64, BYTES = 4 * LENGTH * HEADS * DEPTH };
@@ -148,7 +148,7 @@ static int plan_attention(const tsr_vk_caps *caps, tsr_vk_plan *result)
       .in = {1, 1, 1},
       .out = {2},
       .label = "",
-      .attributes = {.struct_size = sizeof(tsr_op_attributes), .alpha = 0.125f, .narrow = 1},
+      .attributes = {.struct_size = sizeof(tsr_op_attributes), .alpha = 0.125f, .reduced_precision = 1},
   };
   return plan_one(caps, storages, 3, tensors, 3, &line, result);
 }
@@ -209,9 +209,9 @@ static void test_limits(void **state)
 {
   (void)state;
   static const product products[] = {
-      {.rows = 1, .columns = 8, .depth = 8, .type = TSR_F16, .narrow = 1},
-      {.rows = 300, .columns = 1000, .depth = 520, .type = TSR_F16, .narrow = 1},
-      {.rows = 300, .columns = 1000, .depth = 520, .type = TSR_F16, .narrow = 1, .along_columns = 1},
+      {.rows = 1, .columns = 8, .depth = 8, .type = TSR_F16, .reduced = 1},
+      {.rows = 300, .columns = 1000, .depth = 520, .type = TSR_F16, .reduced = 1},
+      {.rows = 300, .columns = 1000, .depth = 520, .type = TSR_F16, .reduced = 1, .along_columns = 1},
       {.rows = 300, .columns = 1000, .depth = 528, .type = TSR_I8},
   };
   int taken = 0;
@@ -286,7 +286,7 @@ static void test_shapes(void **state)
        {TSR_VK_SHAPE_F16, 16, 16, 16},
        {TSR_VK_SHAPE_I8, 16, 16, 32}},
   };
-  static const product products[] = {{.rows = 300, .columns = 1000, .depth = 520, .type = TSR_F16, .narrow = 1},
+  static const product products[] = {{.rows = 300, .columns = 1000, .depth = 520, .type = TSR_F16, .reduced = 1},
                                      {.rows = 300, .columns = 1000, .depth = 528, .type = TSR_I8}};
   for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++) {
     tsr_vk_caps caps = caps_of(&devices[0]); /* of 16x16x16 and 16x16x32 */

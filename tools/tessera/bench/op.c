@@ -67,7 +67,7 @@ static tsr_ref add_matmul(tsr_program *p, const bench_op_case *c, const tsr_ref 
   case TSR_I8:
     return tsr_matmul_i8(p, operands[0], w, operands[2], TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
   default:
-    return tsr_matmul_narrow(p, operands[0], w, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
+    return tsr_matmul_reduced_precision(p, operands[0], w, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
   }
 }
 
@@ -165,9 +165,11 @@ static int32_t list_attention(const bench_op_case *c, operand *operands)
 
 static tsr_ref add_attention(tsr_program *p, const bench_op_case *c, const tsr_ref *operands)
 {
-  return tsr_attention(
-      p, &(tsr_attention_args){
-             .q = operands[0], .k = operands[1], .v = operands[2], .alpha = 0.125f, .narrow = c->precision == TSR_F16});
+  return tsr_attention(p, &(tsr_attention_args){.q = operands[0],
+                                                .k = operands[1],
+                                                .v = operands[2],
+                                                .alpha = 0.125f,
+                                                .reduced_precision = c->precision == TSR_F16});
 }
 
 static const operator_kind kinds[] = {

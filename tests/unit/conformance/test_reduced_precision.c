@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bounds of narrow lines: a device that rounds the factors as ops.h allows is within them in every case of the
- * conformance tests, one that keeps fewer bits is not.
+ * The bounds of lines of reduced precision: a device that rounds the factors as ops.h allows is within them in every
+ * case of the conformance tests, one that keeps fewer bits is not.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -43,7 +43,8 @@ static float round_to(float value, int32_t dtype)
   return fabs(rounded) > (double)largest ? copysignf(largest, value) : (float)rounded;
 }
 
-/* The reference, but for the factors of narrow lines: they are rounded before a run, and put back after it. */
+/* The reference, but for the factors of lines of reduced precision: they are rounded before a run, and put back after
+ * it. */
 typedef struct factor {
   tsr_backend_buffer *buffer;
   int64_t offset, size; /* bytes */
@@ -75,7 +76,7 @@ static int32_t compile(tsr_backend_device *device, const tsr_compile_args *args,
 {
   for (int32_t i = 0; i < args->program->n_lines; i++) {
     const tsr_line_desc *line = tsr_line_at(args->program, i);
-    if (!line->attributes.narrow) {
+    if (!line->attributes.reduced_precision) {
       continue;
     }
     if (line->op == TSR_OP_MATMUL) {
@@ -196,8 +197,8 @@ static void test_bounds(void **state)
   }
   assert_true(n_cases > 300);
   for (size_t j = 0; j < sizeof coarse / sizeof coarse[0]; j++) {
-    print_message("%s narrow, %d bits: %d cases tell\n", tsr_op_describe(coarse[j].op)->name, (int)coarse[j].how.bits,
-                  (int)caught[j]);
+    print_message("%s of reduced precision, %d bits: %d cases tell\n", tsr_op_describe(coarse[j].op)->name,
+                  (int)coarse[j].how.bits, (int)caught[j]);
     assert_true(caught[j] >= 5);
   }
   check_table_finish(&cases);
