@@ -13,7 +13,7 @@
  *   MAX_BINDING     bytes beyond which a storage is reached by its address, where the device's own limit is not
  *                   smaller: for tests. Default: the device's
  *   VULKAN_KERNELS  cpu, gpu: kernels as for such a device, whatever the device is. Default: what it is
- *   VULKAN_JOIN     0: no line is computed as one with another, or takes what another left (fusion.c). Default 1
+ *   VULKAN_FUSION   0: no line is computed as one with another, or takes what another left (fusion.c). Default 1
  *   VULKAN_VARIANT  a variant of a kernel (variants.h), such as matmul.generic, to take wherever it can be had.
  *                   Default: none
  *   TUNING          0: the best variants, as `tessera tune` found them, are not loaded. Default 1

@@ -47,7 +47,7 @@ typedef struct tsr_vk_options {
   int pipeline_cache;
   int tuning;  /* 1: variants are taken as `tessera tune` found them */
   int staging; /* 1: as if the host saw no device memory */
-  int join;
+  int fusion;
   int kernels;            /* 0: as the device is; 1: for CPUs, 2: for GPUs */
   double max_binding;     /* bytes; negative: not set */
   double watchdog_flops;  /* likewise */

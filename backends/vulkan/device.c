@@ -134,7 +134,7 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
   }
   d->caps.compute_like_cpu = options.kernels == 0 ? d->caps.compute_like_cpu : options.kernels == 1;
   d->caps.forced = options.variant;
-  d->caps.fusion = options.join;
+  d->caps.fusion = options.fusion;
   if (options.tuning) {
     tsr_vk_variants_load(host, &d->hardware.properties, &d->tuning);
   }

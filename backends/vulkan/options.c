@@ -82,7 +82,7 @@ int32_t tsr_vk_options_read(const tsr_host *host, tsr_vk_options *options)
   *options = (tsr_vk_options){
       .pipeline_cache = 1,
       .tuning = 1,
-      .join = 1,
+      .fusion = 1,
       .max_binding = -1,
       .watchdog_flops = -1,
       .variant = TSR_VK_VARIANT_AUTO,
@@ -92,9 +92,8 @@ int32_t tsr_vk_options_read(const tsr_host *host, tsr_vk_options *options)
     const char *name;
     int *value;
   } switches[] = {
-      {"VALIDATION", &options->validation}, {"PIPELINE_CACHE", &options->pipeline_cache},
-      {"TUNING", &options->tuning},         {"STAGING", &options->staging},
-      {"VULKAN_JOIN", &options->join},
+      {"VALIDATION", &options->validation}, {"PIPELINE_CACHE", &options->pipeline_cache}, {"TUNING", &options->tuning},
+      {"STAGING", &options->staging},       {"VULKAN_FUSION", &options->fusion},
   };
   int32_t status = TSR_OK;
   for (size_t i = 0; status == TSR_OK && i < sizeof(switches) / sizeof(switches[0]); i++) {

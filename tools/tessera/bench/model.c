@@ -210,17 +210,17 @@ static void sum_lines(const tsr_program_desc *desc, const uint64_t *times, char 
   for (int32_t i = 0; i < desc->n_lines; i++) {
     const tsr_line_desc *line = tsr_line_at(desc, i);
     double seconds = 1e-9 * (double)times[i];
-    int joined = 0;
+    int fused = 0;
     for (int32_t k = 0; k < TSR_MAX_INPUTS; k++) {
-      joined |= pending[storage_of(desc, line->in[k])];
+      fused |= pending[storage_of(desc, line->in[k])];
     }
     for (int32_t k = 0; k < TSR_MAX_OUTPUTS; k++) {
       int32_t storage = storage_of(desc, line->out[k]);
-      pending[storage] = storage > 0 && times[i] == 0 && (joined || line->op == TSR_OP_MATMUL);
+      pending[storage] = storage > 0 && times[i] == 0 && (fused || line->op == TSR_OP_MATMUL);
     }
     profile->seconds[line->op] += seconds;
     profile->lines[line->op]++;
-    profile->fused += joined && line->op != TSR_OP_MATMUL ? seconds : 0.0;
+    profile->fused += fused && line->op != TSR_OP_MATMUL ? seconds : 0.0;
   }
 }
 

@@ -20,7 +20,7 @@ typedef struct counts {
 } counts;
 
 /* By the type of the weights: 1: a program was compiled that searches a product for its largest, which devices may
- * join. */
+ * fuse. */
 typedef struct search {
   unsigned char compiled[TSR_I32 + 1];
 } search;

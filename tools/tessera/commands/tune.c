@@ -346,7 +346,7 @@ static int run(void *opaque)
     code = tsr_cli_runtime(&s.runtime);
   }
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail(tsr_runtime_option(s.runtime, "VULKAN_JOIN", "0")); /* each line has a time of its own */
+    code = tsr_cli_fail(tsr_runtime_option(s.runtime, "VULKAN_FUSION", "0")); /* each line has a time of its own */
   }
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_device(s.runtime, r->device, &s.device);

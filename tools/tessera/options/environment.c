@@ -29,7 +29,7 @@ const tsr_variable tsr_variables[] = {
      "a variant of kernels (`tessera devices --variants`) that the backend takes wherever it can"},
     {"TESSERA_VULKAN_KERNELS", TSR_READER_VULKAN, 0,
      "`auto`, `cpu`, `gpu`: kernels as for such a device, whatever the device is"},
-    {"TESSERA_VULKAN_JOIN", TSR_READER_VULKAN, 0,
+    {"TESSERA_VULKAN_FUSION", TSR_READER_VULKAN, 0,
      "`0`: no two lines of a program are computed as one, and none takes rows that another has quantised"},
     {"TESSERA_WATCHDOG_FLOPS", TSR_READER_VULKAN, 0,
      "estimated work of one submit, beyond which a run is split, so that no system takes the GPU for hung; `0`: never; "

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cpu backend joins a product with the topk that reads it, and finds the largest column from a copy of the
+ * The cpu backend fuses a product with the topk that reads it, and finds the largest column from a copy of the
  * weights in bytes. What it finds must be what the lines give one by one, bit for bit: they are run so with
- * keep_all, where these may not be joined. It joins a sum with the layernorm that reads it, unless the sum is read
+ * keep_all, where these may not be fused. It fuses a sum with the layernorm that reads it, unless the sum is read
  * elsewhere in that line.
  */
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 
 #include "tessera/ops.h"
 #include "tessera/runtime.h"
-#include "tests/support/joined.h"
+#include "tests/support/fused.h"
 
 /* The k largest of alpha * a @ b + bias, or of its log-softmax. a and what is found are temporaries, which may take
  * turns in the same memory. */
@@ -71,8 +71,8 @@ static void compare(tsr_device *device, const extents *s, data kind, tsr_dtype d
   float *a = random_floats((int64_t)s->rows * s->depth, 1), *bias = random_floats(s->columns, 3);
   float *b = random_floats((int64_t)s->columns * s->depth, 2);
   fill(kind, s, a, b, bias);
-  found joined = run(device, s, dtype, logs, 0, a, b, bias), one_by_one = run(device, s, dtype, logs, 1, a, b, bias);
-  check_found(tsr_device_name(device), s, kind, dtype, logs, joined, one_by_one);
+  found fused = run(device, s, dtype, logs, 0, a, b, bias), one_by_one = run(device, s, dtype, logs, 1, a, b, bias);
+  check_found(tsr_device_name(device), s, kind, dtype, logs, fused, one_by_one);
   free(a);
   free(b);
   free(bias);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The Vulkan backend computes some neighbouring lines as one. What they give must be what they give one by one, with
- * the option that keeps them apart. Lines that were joined with the next show by their time, 0.
+ * the option that keeps them apart. Lines that were fused with the next show by their time, 0.
  *
  * Without a device: skipped.
  */
@@ -17,13 +17,13 @@
 
 #include "tessera/ops.h"
 #include "tessera/runtime.h"
-#include "tests/support/joined.h"
+#include "tests/support/fused.h"
 
 enum { MAX_INPUTS = 8, MAX_OUTPUTS = 4, MAX_LINES = 64 };
 
 /* A device twice. */
 typedef struct pair {
-  tsr_device *joining, *apart;
+  tsr_device *fusing, *apart;
   int like_cpu; /* kernels as for a CPU */
 } pair;
 
@@ -54,7 +54,7 @@ static void output(chain *c, tsr_ref x)
   c->outputs[c->n_outputs++] = tsr_output(c->program, name, x);
 }
 
-/* Each builds a chain of R x C matrices and returns how many of its lines are joined with the next. */
+/* Each builds a chain of R x C matrices and returns how many of its lines are fused with the next. */
 typedef int32_t (*build_fn)(chain *c, int64_t R, int64_t C);
 
 static int32_t build_norms(chain *c, int64_t R, int64_t C)
@@ -80,7 +80,7 @@ static int32_t build_norms_kept(chain *c, int64_t R, int64_t C)
   return 2;
 }
 
-/* The norm's gain is a view of the sum: not joined. Nor is a norm that reads the sum turned, or a sum of whole
+/* The norm's gain is a view of the sum: not fused. Nor is a norm that reads the sum turned, or a sum of whole
  * numbers. */
 static int32_t build_norms_apart(chain *c, int64_t R, int64_t C)
 {
@@ -110,8 +110,8 @@ static int32_t build_residuals(chain *c, int64_t R, int64_t C)
   return 3;
 }
 
-/* Not joined: a residual that is no plain matrix, a result that is needed later, a sum that goes into a norm alone
- * (that is joined instead), and one with itself. */
+/* Not fused: a residual that is no plain matrix, a result that is needed later, a sum that goes into a norm alone
+ * (that is fused instead), and one with itself. */
 static int32_t build_residuals_apart(chain *c, int64_t R, int64_t C)
 {
   tsr_program *p = c->program;
@@ -180,9 +180,8 @@ static int64_t elements_of(const chain *c, tsr_ref x)
   return tsr_shape_elements(&shape);
 }
 
-/* The outputs, and in *joined how many lines took no time. */
-static void run_chain(tsr_device *device, const chain *c, int32_t keep_all, float *results[MAX_OUTPUTS],
-                      int32_t *joined)
+/* The outputs, and in *fused how many lines took no time. */
+static void run_chain(tsr_device *device, const chain *c, int32_t keep_all, float *results[MAX_OUTPUTS], int32_t *fused)
 {
   const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .strict = 1, .keep_all = keep_all, .profile = 1};
   const int32_t n_lines = tsr_program_line_count(c->program);
@@ -204,11 +203,11 @@ static void run_chain(tsr_device *device, const chain *c, int32_t keep_all, floa
   }
   check(tsr_executable_run(executable));
   check(tsr_executable_run(executable)); /* nothing is left over from the first */
-  *joined = -1;
+  *fused = -1;
   if (tsr_executable_profile(executable, nanoseconds, n_lines) == TSR_OK) {
-    *joined = 0;
+    *fused = 0;
     for (int32_t i = 0; i < n_lines; i++) {
-      *joined += nanoseconds[i] == 0;
+      *fused += nanoseconds[i] == 0;
     }
   }
   for (int32_t i = 0; i < c->n_outputs; i++) {
@@ -226,26 +225,26 @@ static void compare_chain(const pair *devices, const char *name, build_fn build,
 {
   const float tolerance = exact ? 0.0f : 1e-5f;
   chain c = {0};
-  float *joined[MAX_OUTPUTS], *one_by_one[MAX_OUTPUTS];
-  int32_t lines_joined, lines_apart;
+  float *fused[MAX_OUTPUTS], *one_by_one[MAX_OUTPUTS];
+  int32_t lines_fused, lines_apart;
   check(tsr_program_create(&c.program));
   const int32_t expected = build(&c, rows, columns);
   check(tsr_program_status(c.program));
   run_chain(devices->apart, &c, 0, one_by_one, &lines_apart);
   for (int32_t keep_all = 0; keep_all < 2; keep_all++) {
-    run_chain(devices->joining, &c, keep_all, joined, &lines_joined);
-    if (lines_joined != -1 && (lines_apart != 0 || (lines_joined != expected && !keep_all))) {
-      fail_msg("of %s %d lines are joined, not %d; %d where none may be", name, (int)lines_joined, (int)expected,
+    run_chain(devices->fusing, &c, keep_all, fused, &lines_fused);
+    if (lines_fused != -1 && (lines_apart != 0 || (lines_fused != expected && !keep_all))) {
+      fail_msg("of %s %d lines are fused, not %d; %d where none may be", name, (int)lines_fused, (int)expected,
                (int)lines_apart);
     }
     for (int32_t i = 0; i < c.n_outputs; i++) {
       for (int64_t k = 0; k < elements_of(&c, c.outputs[i]); k++) {
-        if (!(fabsf(joined[i][k] - one_by_one[i][k]) <= tolerance * (1.0f + fabsf(one_by_one[i][k])))) {
+        if (!(fabsf(fused[i][k] - one_by_one[i][k]) <= tolerance * (1.0f + fabsf(one_by_one[i][k])))) {
           fail_msg("%s, output %d, element %lld of %lld x %lld: %.9g, one by one %.9g", name, (int)i, (long long)k,
-                   (long long)rows, (long long)columns, (double)joined[i][k], (double)one_by_one[i][k]);
+                   (long long)rows, (long long)columns, (double)fused[i][k], (double)one_by_one[i][k]);
         }
       }
-      free(joined[i]);
+      free(fused[i]);
     }
   }
   for (int32_t i = 0; i < c.n_outputs; i++) {
@@ -269,9 +268,9 @@ static void store_weights(const float *b, int64_t n, tsr_dtype dtype, void *stor
 }
 
 /* The k largest of alpha * a @ b + bias, or of its log-softmax. a and what is found are temporaries, which may take
- * turns in the same memory. runs: of which the last counts. *joined: how many lines took no time. */
+ * turns in the same memory. runs: of which the last counts. *fused: how many lines took no time. */
 static found run_largest(tsr_device *device, const extents *s, tsr_dtype dtype, int32_t logs, int32_t runs,
-                         const float *a, const float *b, const float *bias, int32_t *joined)
+                         const float *a, const float *b, const float *bias, int32_t *fused)
 {
   const int64_t a_size = (int64_t)s->rows * s->depth, b_size = (int64_t)s->columns * s->depth;
   const int64_t results = (int64_t)s->rows * s->k;
@@ -314,9 +313,9 @@ static found run_largest(tsr_device *device, const extents *s, tsr_dtype dtype, 
     check(tsr_executable_run(executable));
   }
   const int32_t n_lines = tsr_program_line_count(p);
-  *joined = tsr_executable_profile(executable, nanoseconds, n_lines) == TSR_OK ? 0 : -1;
-  for (int32_t i = 0; i < n_lines && *joined >= 0; i++) {
-    *joined += nanoseconds[i] == 0;
+  *fused = tsr_executable_profile(executable, nanoseconds, n_lines) == TSR_OK ? 0 : -1;
+  for (int32_t i = 0; i < n_lines && *fused >= 0; i++) {
+    *fused += nanoseconds[i] == 0;
   }
   check(tsr_executable_read(executable, values, result.values, results * 4));
   check(tsr_executable_read(executable, indices, result.indices, results * 4));
@@ -330,18 +329,18 @@ static void compare_largest(const pair *devices, const extents *s, data kind, ts
 {
   float *a = random_floats((int64_t)s->rows * s->depth, 1), *bias = random_floats(s->columns, 3);
   float *b = random_floats((int64_t)s->columns * s->depth, 2);
-  int32_t lines_joined, lines_apart;
+  int32_t lines_fused, lines_apart;
   fill(kind, s, a, b, bias);
   const int32_t runs = kind == PLAIN ? 2 : 1; /* nothing is left over from the first */
-  found joined = run_largest(devices->joining, s, dtype, logs, runs, a, b, bias, &lines_joined);
+  found fused = run_largest(devices->fusing, s, dtype, logs, runs, a, b, bias, &lines_fused);
   found one_by_one = run_largest(devices->apart, s, dtype, logs, 1, a, b, bias, &lines_apart);
   /* A GPU's products with weights of i8 and many rows, and any of a depth that is not in groups, stay apart. */
   const int can = dtype != TSR_I8 || (s->depth % 16 == 0 && (devices->like_cpu || s->rows <= 8));
-  if (lines_joined != -1 && (lines_joined != (can ? logs ? 2 : 1 : 0) || lines_apart != 0)) {
-    fail_msg("%d x %d x %d, k %d, %s: %d lines are joined, %d where none may be", (int)s->rows, (int)s->columns,
-             (int)s->depth, (int)s->k, tsr_dtype_name(dtype), (int)lines_joined, (int)lines_apart);
+  if (lines_fused != -1 && (lines_fused != (can ? logs ? 2 : 1 : 0) || lines_apart != 0)) {
+    fail_msg("%d x %d x %d, k %d, %s: %d lines are fused, %d where none may be", (int)s->rows, (int)s->columns,
+             (int)s->depth, (int)s->k, tsr_dtype_name(dtype), (int)lines_fused, (int)lines_apart);
   }
-  check_found(tsr_device_name(devices->joining), s, kind, dtype, logs, joined, one_by_one);
+  check_found(tsr_device_name(devices->fusing), s, kind, dtype, logs, fused, one_by_one);
   free(a);
   free(b);
   free(bias);
@@ -349,13 +348,13 @@ static void compare_largest(const pair *devices, const extents *s, data kind, ts
 
 /* ---- devices ---------------------------------------------------------------------------------------------------- */
 
-static tsr_runtime *open_runtime(const char *kernels, const char *variant, const char *join)
+static tsr_runtime *open_runtime(const char *kernels, const char *variant, const char *fusion)
 {
   tsr_runtime *runtime;
   check(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = VULKAN_FOLDER}, &runtime));
   check(tsr_runtime_option(runtime, "VULKAN_KERNELS", kernels));
   check(tsr_runtime_option(runtime, "VULKAN_VARIANT", variant));
-  check(tsr_runtime_option(runtime, "VULKAN_JOIN", join));
+  check(tsr_runtime_option(runtime, "VULKAN_FUSION", fusion));
   return runtime;
 }
 
@@ -365,21 +364,21 @@ static void on_each_device(void (*body)(const pair *devices))
   static const char *const ways[][2] = {{"cpu", ""}, {"gpu", ""}, {"gpu", "matmul.vector_subgroup"}};
   int32_t n_devices = 0;
   for (size_t way = 0; way < sizeof ways / sizeof ways[0]; way++) {
-    tsr_runtime *joining = open_runtime(ways[way][0], ways[way][1], "1");
+    tsr_runtime *fusing = open_runtime(ways[way][0], ways[way][1], "1");
     tsr_runtime *apart = open_runtime(ways[way][0], ways[way][1], "0");
-    n_devices = tsr_runtime_device_count(joining);
+    n_devices = tsr_runtime_device_count(fusing);
     for (int32_t i = 0; i < n_devices; i++) {
       tsr_device_info info;
       pair devices;
-      check(tsr_runtime_device_info(joining, i, &info));
-      check(tsr_device_open(joining, info.name, &devices.joining));
+      check(tsr_runtime_device_info(fusing, i, &info));
+      check(tsr_device_open(fusing, info.name, &devices.fusing));
       check(tsr_device_open(apart, info.name, &devices.apart));
       devices.like_cpu = strcmp(ways[way][0], "cpu") == 0;
       body(&devices);
-      tsr_device_close(devices.joining);
+      tsr_device_close(devices.fusing);
       tsr_device_close(devices.apart);
     }
-    tsr_runtime_destroy(joining);
+    tsr_runtime_destroy(fusing);
     tsr_runtime_destroy(apart);
   }
   if (n_devices == 0) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cpu backend joins lines that follow one another in a step of training: a dropout with the sum and the norm after
+ * The cpu backend fuses lines that follow one another in a step of training: a dropout with the sum and the norm after
  * it, with the activation before it or the activation's gradient after it; the gradient of a norm with the sum before
  * it and the dropout after it. What they give must be what they give one by one, bit for bit: with keep_all, where they
- * may not be joined. Which lines were joined shows in the profile: only the last of them takes time.
+ * may not be fused. Which lines were fused shows in the profile: only the last of them takes time.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 #include "tessera/ops.h"
 #include "tessera/runtime.h"
-#include "tests/support/joined.h"
+#include "tests/support/fused.h"
 
 enum { ROWS = 150, COLUMNS = 117, SIZE = ROWS * COLUMNS, MAX_OUTPUTS = 12, MAX_LINES = 40 };
 
@@ -170,8 +170,8 @@ static void write_inputs(const chain *c, tsr_executable *executable)
   check(tsr_executable_write(executable, c->seed, seed, sizeof seed));
 }
 
-/* The outputs, and in *joined how many lines took no time. */
-static void run(tsr_device *device, const chain *c, int32_t keep_all, float *results[MAX_OUTPUTS], int32_t *joined)
+/* The outputs, and in *fused how many lines took no time. */
+static void run(tsr_device *device, const chain *c, int32_t keep_all, float *results[MAX_OUTPUTS], int32_t *fused)
 {
   const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .strict = 1, .keep_all = keep_all, .profile = 1};
   const int32_t n_lines = tsr_program_line_count(c->program);
@@ -183,9 +183,9 @@ static void run(tsr_device *device, const chain *c, int32_t keep_all, float *res
   check(tsr_executable_run(executable));
   check(tsr_executable_run(executable)); /* nothing is left over from the first */
   check(tsr_executable_profile(executable, nanoseconds, n_lines));
-  *joined = 0;
+  *fused = 0;
   for (int32_t i = 0; i < n_lines; i++) {
-    *joined += nanoseconds[i] == 0;
+    *fused += nanoseconds[i] == 0;
   }
   for (int32_t i = 0; i < c->n_outputs; i++) {
     const int64_t n = elements_of(c->program, c->outputs[i]);
@@ -198,8 +198,8 @@ static void run(tsr_device *device, const chain *c, int32_t keep_all, float *res
 static void compare(tsr_device *device, build_fn build)
 {
   chain c = {0};
-  float *joined[MAX_OUTPUTS], *one_by_one[MAX_OUTPUTS];
-  int32_t lines_joined, lines_kept;
+  float *fused[MAX_OUTPUTS], *one_by_one[MAX_OUTPUTS];
+  int32_t lines_fused, lines_kept;
   check(tsr_program_create(&c.program));
   c.x = tsr_input(c.program, "x", TSR_F32, TSR_SHAPE(ROWS, COLUMNS));
   c.z = tsr_input(c.program, "z", TSR_F32, TSR_SHAPE(ROWS, COLUMNS));
@@ -207,12 +207,12 @@ static void compare(tsr_device *device, build_fn build)
   c.seed = tsr_input(c.program, "seed", TSR_I32, TSR_SHAPE(2));
   const int32_t expected = build(&c);
   check(tsr_program_status(c.program));
-  run(device, &c, 0, joined, &lines_joined);
+  run(device, &c, 0, fused, &lines_fused);
   run(device, &c, 1, one_by_one, &lines_kept);
-  assert_int_equal(lines_joined, expected);
+  assert_int_equal(lines_fused, expected);
   for (int32_t i = 0; i < c.n_outputs; i++) {
-    assert_memory_equal(joined[i], one_by_one[i], (size_t)elements_of(c.program, c.outputs[i]) * sizeof(float));
-    free(joined[i]);
+    assert_memory_equal(fused[i], one_by_one[i], (size_t)elements_of(c.program, c.outputs[i]) * sizeof(float));
+    free(fused[i]);
     free(one_by_one[i]);
   }
   tsr_program_destroy(c.program);

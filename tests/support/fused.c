@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/support/joined.h"
+#include "tests/support/fused.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -80,23 +80,23 @@ static int is_same(float a, float b)
   return (isnan(a) && isnan(b)) || a == b;
 }
 
-void check_found(const char *device, const extents *s, data kind, tsr_dtype dtype, int32_t logs, found joined,
+void check_found(const char *device, const extents *s, data kind, tsr_dtype dtype, int32_t logs, found fused,
                  found one_by_one)
 {
   for (int64_t i = 0; i < (int64_t)s->rows * s->k; i++) {
     /* The logarithm's sum is taken in another order. */
-    const float x = joined.values[i], y = one_by_one.values[i];
+    const float x = fused.values[i], y = one_by_one.values[i];
     const int close = is_same(x, y) || (logs && fabsf(x - y) <= 4e-6f * (1.0f + fabsf(y)));
     /* Where logits part by less than that, either may come first. */
-    if (!close || (joined.indices[i] != one_by_one.indices[i] && !logs)) {
+    if (!close || (fused.indices[i] != one_by_one.indices[i] && !logs)) {
       fail_msg("%s: %d x %d x %d, k %d, data %d, %s, row %lld, place %lld: %.9g at %d, one by one %.9g at %d", device,
                (int)s->rows, (int)s->columns, (int)s->depth, (int)s->k, (int)kind, tsr_dtype_name(dtype),
-               (long long)(i / s->k), (long long)(i % s->k), (double)x, (int)joined.indices[i], (double)y,
+               (long long)(i / s->k), (long long)(i % s->k), (double)x, (int)fused.indices[i], (double)y,
                (int)one_by_one.indices[i]);
     }
   }
-  free(joined.values);
-  free(joined.indices);
+  free(fused.values);
+  free(fused.indices);
   free(one_by_one.values);
   free(one_by_one.indices);
 }

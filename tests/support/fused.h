@@ -3,8 +3,8 @@
  * What the tests of backends share that compute neighbouring lines as one: products and their largest columns, of data
  * of many kinds, and how what the lines give as one compares with what they give one by one.
  */
-#ifndef TESSERA_TESTS_JOINED_H
-#define TESSERA_TESTS_JOINED_H
+#ifndef TESSERA_TESTS_FUSED_H
+#define TESSERA_TESTS_FUSED_H
 
 #include <stdint.h>
 
@@ -44,7 +44,7 @@ typedef struct found {
 } found;
 
 /* Fails the test unless both are the same, with logs: but for the order of a sum. Frees both. */
-void check_found(const char *device, const extents *s, data kind, tsr_dtype dtype, int32_t logs, found joined,
+void check_found(const char *device, const extents *s, data kind, tsr_dtype dtype, int32_t logs, found fused,
                  found one_by_one);
 
 #endif
