@@ -81,7 +81,7 @@ static inline int64_t cpu_first(int64_t n, int64_t n_tasks, int64_t task)
 /* What prepare may ask for. Memory that it gets lives as long as the executable. */
 typedef struct cpu_preparation cpu_preparation;
 
-void cpu_ask_scratch(cpu_preparation *preparation, uint64_t bytes);      /* of each thread; the largest wish counts */
+void cpu_ask_scratch(cpu_preparation *preparation, uint64_t bytes);      /* of each thread; the largest counts */
 void cpu_ask_shared(cpu_preparation *preparation, uint64_t bytes);       /* of the line */
 void *cpu_ask_memory(cpu_preparation *preparation, uint64_t bytes);      /* zeroed; NULL without memory */
 const struct cpu_blas *cpu_ask_blas(const cpu_preparation *preparation); /* NULL: none */

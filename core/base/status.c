@@ -117,13 +117,13 @@ void tsr_log_set(tsr_log_fn receiver, void *user)
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
 
 /* The level up to which the default receiver prints; -1 if TESSERA_LOG is not a level's name. */
-static int32_t level_wanted(const char *wish)
+static int32_t level_wanted(const char *text)
 {
-  if (!wish || !*wish) {
+  if (!text || !*text) {
     return TSR_LOG_WARNING;
   }
   for (int32_t i = TSR_LOG_ERROR; i <= TSR_LOG_DEBUG; i++) {
-    if (strcmp(wish, level_names[i]) == 0) {
+    if (strcmp(text, level_names[i]) == 0) {
       return i;
     }
   }
@@ -132,11 +132,11 @@ static int32_t level_wanted(const char *wish)
 
 tsr_status tsr_log_check(void)
 {
-  const char *wish = getenv("TESSERA_LOG");
-  if (log_receiver || level_wanted(wish) >= 0) {
+  const char *text = getenv("TESSERA_LOG");
+  if (log_receiver || level_wanted(text) >= 0) {
     return TSR_OK;
   }
-  return tsr_fail(TSR_ERR_ARGUMENT, "TESSERA_LOG is \"%s\"; it should be error, warning, info or debug", wish);
+  return tsr_fail(TSR_ERR_ARGUMENT, "TESSERA_LOG is \"%s\"; it should be error, warning, info or debug", text);
 }
 
 static int32_t default_level(void)

@@ -286,16 +286,16 @@ tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const in
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_score: transformer, source, target, their lengths and scores are needed");
   }
   *scores = (tsr_scores){0};
-  tsr_score_options wish;
-  TSR_TRY(TSR_SIZED_READ(tsr_score_options, decoder_start_id, options, &wish));
-  wish.length_penalty = options ? wish.length_penalty : 1.0f;
-  if (wish.n_batch < 0 || wish.n_batch > MAX_SENTENCES || !isfinite(wish.length_penalty)) {
+  tsr_score_options given;
+  TSR_TRY(TSR_SIZED_READ(tsr_score_options, decoder_start_id, options, &given));
+  given.length_penalty = options ? given.length_penalty : 1.0f;
+  if (given.n_batch < 0 || given.n_batch > MAX_SENTENCES || !isfinite(given.length_penalty)) {
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "tsr_score: a batch of %d; it should be 1 to %d, or 0; and a length_penalty of %g",
-                    (int)wish.n_batch, (int)MAX_SENTENCES, (double)wish.length_penalty);
+                    (int)given.n_batch, (int)MAX_SENTENCES, (double)given.length_penalty);
   }
   tsr_generate_options plain = tsr_generate_plain(&transformer->model->config);
-  plain.decoder_start_id = wish.decoder_start_id ? *wish.decoder_start_id : -1;
+  plain.decoder_start_id = given.decoder_start_id ? *given.decoder_start_id : -1;
   TSR_TRY(tsr_generate_check(&transformer->model->config, &plain));
   int32_t start = plain.decoder_start_id >= 0 ? plain.decoder_start_id : transformer->model->config.decoder_start_id;
   if (start < 0) {
@@ -309,9 +309,9 @@ tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const in
                .target = target,
                .target_lengths = target_lengths,
                .n_sentences = n_sentences,
-               .n_batch = wish.n_batch > 0 ? wish.n_batch : DEFAULT_SENTENCES,
+               .n_batch = given.n_batch > 0 ? given.n_batch : DEFAULT_SENTENCES,
                .start = start,
-               .length_penalty = (double)wish.length_penalty};
+               .length_penalty = (double)given.length_penalty};
   TSR_TRY(check_sentences(&s));
   s.targets = calloc(1, size);
   if (!s.targets) {

@@ -184,7 +184,7 @@ enum {
                              * same program read it: a backend may keep it elsewhere, or do without it */
 };
 
-/* How the host means to use a buffer: a wish, never an error. */
+/* How the host means to use a buffer: a hint, never an error. */
 enum {
   TSR_BUFFER_DEVICE = 0,  /* written once or never by the host, read by the device often: weights, temporaries */
   TSR_BUFFER_UPLOAD = 1,  /* small, written by the host before most runs */
@@ -555,7 +555,7 @@ typedef struct tsr_fusion_extension {
 
   /* The line until which the operands of line `line`, which is supported, have to keep their bytes so that the device
    * can compute the lines from the one to the other as one: a line behind it, or `line` itself. Storages are not
-   * placed. What is compiled later may lie otherwise: this is a wish. No message. */
+   * placed. What is compiled later may lie otherwise: this is a hint. No message. */
   int32_t (*operands_until)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
 } tsr_fusion_extension;
 

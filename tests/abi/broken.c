@@ -126,8 +126,8 @@ static const struct {
  * "nameless" for a variant without a name. */
 static const char *variants_name(int32_t variant)
 {
-  const char *wish = host_now->option(host_now, "variants");
-  return variant == 2 && wish && strcmp(wish, "nameless") == 0 ? NULL : variant == 1 ? "one.plain" : "one.other";
+  const char *fault = host_now->option(host_now, "variants");
+  return variant == 2 && fault && strcmp(fault, "nameless") == 0 ? NULL : variant == 1 ? "one.plain" : "one.other";
 }
 
 static int32_t forced;
@@ -189,16 +189,16 @@ static const void *broken_get_extension(void *context, const char *name)
   variants = (tsr_variants_extension){
       sizeof variants, 2, variants_name, variants_force, variants_of, variants_class, variants_remember, variants_save};
   const char *missing = host_now->option(host_now, "missing_variants_slot"),
-             *wish = host_now->option(host_now, "variants");
+             *fault = host_now->option(host_now, "variants");
   for (size_t i = 0; i < sizeof variants_slots / sizeof variants_slots[0]; i++) {
     if (missing && strcmp(missing, variants_slots[i].name) == 0) {
       memset((char *)&variants + variants_slots[i].offset, 0, sizeof variants.save);
     }
   }
-  if (wish && strcmp(wish, "small") == 0) {
+  if (fault && strcmp(fault, "small") == 0) {
     variants.struct_size = offsetof(tsr_variants_extension, save);
   }
-  if (wish && strcmp(wish, "negative") == 0) {
+  if (fault && strcmp(fault, "negative") == 0) {
     variants.count = -1;
   }
   return &variants;

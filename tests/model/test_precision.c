@@ -154,12 +154,12 @@ static void check_generations(const fixture *f, const char *device, const tsr_tr
     tsr_generation together, alone;
     open_setup(f, device, options, &s);
     make_batch(77, 37, N_SENTENCES, &b);
-    tsr_generate_options wish = options_for(&s, beam);
-    check(tsr_generate(s.transformer, b.n, b.source, b.lengths, 4, &wish, NULL, NULL, &together));
+    tsr_generate_options search = options_for(&s, beam);
+    check(tsr_generate(s.transformer, b.n, b.source, b.lengths, 4, &search, NULL, NULL, &together));
     for (int32_t i = 0; i < b.n; i++) {
-      check(tsr_generate(s.transformer, 1, &b.source[i], &b.lengths[i], 1, &wish, NULL, NULL, &alone));
-      for (int32_t k = 0; k < wish.n_best; k++) {
-        assert_same(&alone.hypotheses[k], &together.hypotheses[i * wish.n_best + k]);
+      check(tsr_generate(s.transformer, 1, &b.source[i], &b.lengths[i], 1, &search, NULL, NULL, &alone));
+      for (int32_t k = 0; k < search.n_best; k++) {
+        assert_same(&alone.hypotheses[k], &together.hypotheses[i * search.n_best + k]);
       }
       tsr_generation_finish(&alone);
     }
@@ -210,9 +210,9 @@ static void test_beside_f32(void **state)
     float *wanted = forward_random(&exact, &n);
     for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
       for (int32_t k = 0; k < N_HALVES; k++) {
-        const tsr_transformer_options wish = {TSR_SIZED(tsr_transformer_options), .weights = halves[k].type};
+        const tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = halves[k].type};
         setup s;
-        open_setup(f, device_name(f, d), &wish, &s);
+        open_setup(f, device_name(f, d), &options, &s);
         float *found = forward_random(&s, &n);
         double apart = distance(wanted, found, n);
         if (!(apart > 1e-5 && apart < halves[k].allowed)) {

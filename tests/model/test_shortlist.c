@@ -104,10 +104,10 @@ static void test_all_tokens(void **state)
     random_model_write(f->folder, &models[m]);
     for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
       for (int32_t k = 0; k < (m == 0 ? 3 : 1); k++) {
-        const tsr_transformer_options wish = {TSR_SIZED(tsr_transformer_options), .weights = dtypes[k]};
+        const tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = dtypes[k]};
         setup s;
         batch b;
-        open_setup(f, device_name(f, d), &wish, &s);
+        open_setup(f, device_name(f, d), &options, &s);
         make_batch(models[m].seed, SMALL, N_SENTENCES, &b);
         if (is_precise(&s, dtypes[k])) {
           compare_searches(&s, &b, list);

@@ -88,7 +88,7 @@ int bench_memory_body(const void *task, int channel)
     return tsr_cli_no_memory();
   }
 #if defined(MADV_HUGEPAGE)
-  madvise(memory, n * sizeof(uint64_t), MADV_HUGEPAGE); /* a wish: without it the reading is slower, not wrong */
+  madvise(memory, n * sizeof(uint64_t), MADV_HUGEPAGE); /* a hint: without it the reading is slower, not wrong */
 #endif
   uint64_t *words = memory;
   for (size_t i = 0; i < n; i++) {
