@@ -70,19 +70,6 @@ static int32_t load_vulkan(const tsr_host *host)
   return TSR_OK;
 }
 
-/* Passing on a name, the loader (as of 1.3.239) walks its lists of instances and devices without its own lock. */
-static pthread_mutex_t loader_lists = PTHREAD_MUTEX_INITIALIZER;
-
-void tsr_vk_loader_lock(void)
-{
-  pthread_mutex_lock(&loader_lists);
-}
-
-void tsr_vk_loader_unlock(void)
-{
-  pthread_mutex_unlock(&loader_lists);
-}
-
 static void load_instance_functions(VkInstance instance)
 {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

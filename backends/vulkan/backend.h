@@ -73,10 +73,17 @@ typedef struct tsr_vk_context {
   VkPhysicalDevice *devices;
 } tsr_vk_context;
 
+/* ------------------------------------------------------------------------------------------------------------------
+ * loader.c
+ */
 /* Held, by whatever thread and instance, while an instance or a device is created or destroyed, and while an object
  * is named: the loader does not keep the last apart from the others. */
 void tsr_vk_loader_lock(void);
 void tsr_vk_loader_unlock(void);
+
+/* Names an object for debuggers, where VK_EXT_debug_utils is present. */
+void tsr_vk_name(tsr_backend_device *device, VkObjectType type, uint64_t object, const char *format, ...)
+    TSR_VK_PRINTF(4, 5);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * hardware.c: what a physical device offers, read in one place
@@ -118,7 +125,7 @@ uint64_t tsr_vk_heap_limit(const tsr_vk_hardware *hardware, uint32_t heap);
 uint32_t tsr_vk_buffer_alignment(const tsr_vk_hardware *hardware);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * memory.c: device memory, shared among small allocations
+ * memory.c: device memory, shared among small allocations; and the host's, counted
  */
 typedef struct tsr_vk_block tsr_vk_block;
 
@@ -142,8 +149,14 @@ int32_t tsr_vk_memory_flush(tsr_backend_device *device, const tsr_vk_memory *mem
 int32_t tsr_vk_memory_invalidate(tsr_backend_device *device, const tsr_vk_memory *memory, uint64_t offset,
                                  uint64_t size);
 
+/* Zeroed memory for count elements, counted; NULL if there is none (not reported). */
+void *tsr_vk_calloc(tsr_backend_device *device, size_t count, size_t size);
+
+/* Grows an array to hold at least `needed` elements; on failure it is left as it was. */
+int32_t tsr_vk_grow(tsr_backend_device *device, void **array, int32_t *room, int32_t needed, size_t element);
+
 /* ------------------------------------------------------------------------------------------------------------------
- * buffer.c
+ * buffer.c, and transfer.c: what is in buffers
  */
 struct tsr_backend_buffer {
   tsr_backend_device *device;
@@ -156,6 +169,10 @@ struct tsr_backend_buffer {
   int direct_reads;
 };
 
+/* A buffer that holds zeros where direct_writes, and anything elsewhere. */
+int32_t tsr_vk_buffer_allocate(tsr_backend_device *device, uint64_t size, int32_t usage, tsr_backend_buffer **result);
+
+/* A buffer of zeros. */
 int32_t tsr_vk_buffer_create(tsr_backend_device *device, uint64_t size, int32_t usage, tsr_backend_buffer **result);
 void tsr_vk_buffer_destroy(tsr_backend_buffer *buffer);
 int32_t tsr_vk_buffer_write(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, const void *bytes);
@@ -324,6 +341,9 @@ struct tsr_backend_device {
 int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physical, tsr_backend_device **device);
 void tsr_vk_device_close(tsr_backend_device *device);
 
+/* ------------------------------------------------------------------------------------------------------------------
+ * queue.c
+ */
 /* Hands recorded commands to the queue. *ticket is what tsr_vk_wait takes. */
 int32_t tsr_vk_submit(tsr_backend_device *device, VkCommandBuffer commands, uint64_t *ticket);
 
@@ -332,16 +352,6 @@ int32_t tsr_vk_wait(tsr_backend_device *device, uint64_t ticket);
 
 /* The same before something is destroyed, when nothing can be done about an error. */
 void tsr_vk_settle(tsr_backend_device *device, uint64_t ticket);
-
-/* Zeroed memory for count elements, counted; NULL if there is none (not reported). */
-void *tsr_vk_calloc(tsr_backend_device *device, size_t count, size_t size);
-
-/* Grows an array to hold at least `needed` elements; on failure it is left as it was. */
-int32_t tsr_vk_grow(tsr_backend_device *device, void **array, int32_t *room, int32_t needed, size_t element);
-
-/* Names an object for debuggers, where VK_EXT_debug_utils is present. */
-void tsr_vk_name(tsr_backend_device *device, VkObjectType type, uint64_t object, const char *format, ...)
-    TSR_VK_PRINTF(4, 5);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * executable.c

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Buffers. Where the host sees the device's memory it writes there directly; elsewhere through the staging ring.
+ * Buffers without a content; what is in them, transfer.c moves.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static int32_t create_handle(tsr_backend_buffer *buffer, uint64_t bytes, int32_t
   return status;
 }
 
-int32_t tsr_vk_buffer_create(tsr_backend_device *d, uint64_t size, int32_t usage, tsr_backend_buffer **result)
+int32_t tsr_vk_buffer_allocate(tsr_backend_device *d, uint64_t size, int32_t usage, tsr_backend_buffer **result)
 {
   if (size > d->hardware.max_buffer_size) {
     return tsr_vk_fail(d->host, TSR_ERR_DEVICE_MEMORY,
@@ -61,8 +61,6 @@ int32_t tsr_vk_buffer_create(tsr_backend_device *d, uint64_t size, int32_t usage
     if (buffer->direct_writes) {
       memset(buffer->memory.mapped, 0, bytes);
       status = tsr_vk_memory_flush(d, &buffer->memory, 0, bytes);
-    } else {
-      status = tsr_vk_staging_clear(buffer);
     }
   }
   if (status != TSR_OK) {
@@ -88,36 +86,4 @@ void tsr_vk_buffer_destroy(tsr_backend_buffer *buffer)
   d->vk.vkDestroyBuffer(d->handle, buffer->handle, NULL);
   tsr_vk_memory_free(d, &buffer->memory);
   free(buffer);
-}
-
-int32_t tsr_vk_buffer_write(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, const void *bytes)
-{
-  if (size == 0) {
-    return TSR_OK;
-  }
-  if (!buffer->direct_writes) {
-    return tsr_vk_staging_write(buffer, offset, size, bytes);
-  }
-  /* A staged read may have been the last use; copies by the host are not ordered with the queue by themselves. */
-  int32_t status = tsr_vk_wait(buffer->device, buffer->transfer_ticket);
-  if (status != TSR_OK) {
-    return status;
-  }
-  memcpy((char *)buffer->memory.mapped + offset, bytes, size);
-  return tsr_vk_memory_flush(buffer->device, &buffer->memory, offset, size);
-}
-
-int32_t tsr_vk_buffer_read(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, void *bytes)
-{
-  if (size == 0) {
-    return TSR_OK;
-  }
-  if (!buffer->direct_reads) {
-    return tsr_vk_staging_read(buffer, offset, size, bytes);
-  }
-  int32_t status = tsr_vk_memory_invalidate(buffer->device, &buffer->memory, offset, size);
-  if (status == TSR_OK) {
-    memcpy(bytes, (const char *)buffer->memory.mapped + offset, size);
-  }
-  return status;
 }

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A device: its queue, its submits, and what its other files share.
- *
- * One timeline semaphore orders everything: each submit takes the next ticket and signals it when it has ended.
+ * Opens a device with what the kernels may use of it, and closes it.
  */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "backends/vulkan/backend.h"
 
@@ -177,121 +172,4 @@ void tsr_vk_device_close(tsr_backend_device *d)
   tsr_vk_statistics_finish(d);
   tsr_vk_tuning_finish(&d->tuning);
   free(d);
-}
-
-/* A lost device stays lost: later calls say so at once instead of waiting for what will never come. */
-static int32_t check_lost(tsr_backend_device *d, int32_t status)
-{
-  if (status == TSR_ERR_DEVICE_LOST) {
-    d->lost = 1;
-  }
-  return status;
-}
-
-static int32_t fail_lost(const tsr_backend_device *d)
-{
-  return tsr_vk_fail(d->host, TSR_ERR_DEVICE_LOST,
-                     "the device was lost before: start the program again, or choose another device");
-}
-
-int32_t tsr_vk_submit(tsr_backend_device *d, VkCommandBuffer commands, uint64_t *ticket)
-{
-  if (d->lost) {
-    return fail_lost(d);
-  }
-  uint64_t next = d->ticket + 1;
-  VkTimelineSemaphoreSubmitInfo timeline = {
-      .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-      .signalSemaphoreValueCount = 1,
-      .pSignalSemaphoreValues = &next,
-  };
-  VkSubmitInfo info = {
-      .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-      .pNext = &timeline,
-      .commandBufferCount = 1,
-      .pCommandBuffers = &commands,
-      .signalSemaphoreCount = 1,
-      .pSignalSemaphores = &d->timeline,
-  };
-  int32_t status = check_lost(d, VK(d->host, d->vk.vkQueueSubmit(d->queue, 1, &info, VK_NULL_HANDLE)));
-  if (status == TSR_OK) {
-    d->ticket = next;
-    *ticket = next;
-  }
-  return status;
-}
-
-int32_t tsr_vk_wait(tsr_backend_device *d, uint64_t ticket)
-{
-  if (ticket <= d->ticket_done) {
-    return TSR_OK;
-  }
-  if (d->lost) {
-    return fail_lost(d);
-  }
-  VkSemaphoreWaitInfo info = {
-      .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-      .semaphoreCount = 1,
-      .pSemaphores = &d->timeline,
-      .pValues = &ticket,
-  };
-  int32_t status = check_lost(d, VK(d->host, d->vk.vkWaitSemaphores(d->handle, &info, UINT64_MAX)));
-  if (status == TSR_OK) {
-    d->ticket_done = ticket;
-  }
-  return status;
-}
-
-void tsr_vk_settle(tsr_backend_device *d, uint64_t ticket)
-{
-  if (ticket > d->ticket_done && (d->lost || tsr_vk_wait(d, ticket) != TSR_OK)) {
-    (void)d->vk.vkDeviceWaitIdle(d->handle); /* the last resort; returns at once if the device is lost */
-  }
-}
-
-void *tsr_vk_calloc(tsr_backend_device *d, size_t count, size_t size)
-{
-  d->counters.allocations++;
-  return calloc(count > 0 ? count : 1, size);
-}
-
-int32_t tsr_vk_grow(tsr_backend_device *d, void **array, int32_t *room, int32_t needed, size_t element)
-{
-  if (needed <= *room) {
-    return TSR_OK;
-  }
-  int32_t larger = *room > 0 ? *room : 16;
-  while (larger < needed) {
-    larger += larger / 2;
-  }
-  void *moved = realloc(*array, (size_t)larger * element);
-  if (!moved) {
-    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory for a list of %d entries", larger);
-  }
-  d->counters.allocations++;
-  *array = moved;
-  *room = larger;
-  return TSR_OK;
-}
-
-void tsr_vk_name(tsr_backend_device *d, VkObjectType type, uint64_t object, const char *format, ...)
-{
-  if (!d->context->set_name) {
-    return;
-  }
-  char name[256];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(name, sizeof(name), format, arguments);
-  va_end(arguments);
-  VkDebugUtilsObjectNameInfoEXT info = {
-      .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
-      .objectType = type,
-      .objectHandle = object,
-      .pObjectName = name,
-  };
-  /* A name that cannot be given changes nothing. */
-  tsr_vk_loader_lock();
-  (void)d->context->set_name(d->handle, &info);
-  tsr_vk_loader_unlock();
 }

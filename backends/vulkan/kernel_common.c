@@ -239,7 +239,7 @@ uint32_t tsr_vk_reserve(tsr_vk_planner *planner, uint64_t words)
   return (uint32_t)(at / 4);
 }
 
-static uint64_t storage_bytes(const tsr_vk_planner *planner, int32_t tensor)
+uint64_t tsr_vk_storage_bytes(const tsr_vk_planner *planner, int32_t tensor)
 {
   if (tensor == TSR_VK_SCRATCH) {
     return (uint64_t)planner->plan->scratch_bytes;
@@ -261,14 +261,14 @@ int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch,
   int32_t substitute = 0;
   int32_t wide = 0;
   for (int32_t i = 0; i < dispatch->n_operands; ++i) {
-    uint64_t bytes = storage_bytes(planner, dispatch->operand[i].tensor);
+    uint64_t bytes = tsr_vk_storage_bytes(planner, dispatch->operand[i].tensor);
     if (bytes > 0) {
       substitute = dispatch->operand[i].tensor;
     }
     wide |= bytes > caps->max_binding;
   }
   for (int32_t i = 0; i < dispatch->n_operands; ++i) {
-    if (storage_bytes(planner, dispatch->operand[i].tensor) == 0) {
+    if (tsr_vk_storage_bytes(planner, dispatch->operand[i].tensor) == 0) {
       dispatch->operand[i].tensor = substitute;
       dispatch->after = 1;
     }
@@ -353,116 +353,4 @@ int tsr_vk_has_reduced_precision(const tsr_vk_planner *planner)
   return attributes->struct_size >=
              offsetof(tsr_op_attributes, reduced_precision) + sizeof attributes->reduced_precision &&
          attributes->reduced_precision != 0;
-}
-
-/* Shaders count elements of a tensor, and 32-bit words of a storage or of scratch, in 32 bits, and index the latter
- * with a signed number. */
-static int within_reach(const tsr_vk_planner *planner, int32_t tensor)
-{
-  if (tensor == 0) {
-    return 1;
-  }
-  const tsr_tensor_desc *desc = tsr_vk_tensor(planner, tensor);
-  if (storage_bytes(planner, tensor) / 4 > INT32_MAX || tsr_vk_elements(desc) > INT32_MAX) {
-    return 0;
-  }
-  uint64_t end = (uint64_t)desc->offset;
-  for (int32_t i = 0; i < desc->rank; ++i) {
-    if (desc->extent[i] > INT32_MAX || desc->stride[i] > INT32_MAX) {
-      return 0;
-    }
-    end += desc->extent[i] > 0 ? (uint64_t)(desc->extent[i] - 1) * (uint64_t)desc->stride[i] : 0;
-  }
-  return end <= UINT32_MAX;
-}
-
-/* 1 if each dispatch says what every specialisation constant of its shader is. */
-static int is_specified(const tsr_vk_plan *plan)
-{
-  for (int32_t i = 0; i < plan->n_dispatches; ++i) {
-    const tsr_vk_dispatch *dispatch = &plan->dispatch[i];
-    if ((tsr_vk_shaders[dispatch->shader].constants & ~dispatch->specified) != 0) {
-      return 0;
-    }
-  }
-  return 1;
-}
-
-int tsr_vk_plan_one(tsr_vk_planner *planner)
-{
-  static int (*const plan_op[TSR_OP_COUNT])(tsr_vk_planner *) = {
-      [TSR_OP_TOPK] = tsr_vk_plan_topk,
-      [TSR_OP_MATMUL] = tsr_vk_plan_matmul,
-      [TSR_OP_SOFTMAX] = tsr_vk_plan_softmax,
-      [TSR_OP_LOG_SOFTMAX] = tsr_vk_plan_softmax,
-      [TSR_OP_LAYERNORM] = tsr_vk_plan_norm,
-      [TSR_OP_RMSNORM] = tsr_vk_plan_norm,
-      [TSR_OP_REDUCE_SUM] = tsr_vk_plan_reduce_sum,
-      [TSR_OP_ATTENTION] = tsr_vk_plan_attention,
-      [TSR_OP_ATTENTION_GRADIENT] = tsr_vk_plan_attention_gradient,
-      [TSR_OP_MASK] = tsr_vk_plan_mask,
-      [TSR_OP_ADD] = tsr_vk_plan_elementwise,
-      [TSR_OP_MUL] = tsr_vk_plan_elementwise,
-      [TSR_OP_RELU] = tsr_vk_plan_elementwise,
-      [TSR_OP_GELU] = tsr_vk_plan_elementwise,
-      [TSR_OP_SILU] = tsr_vk_plan_elementwise,
-      [TSR_OP_EMBEDDING] = tsr_vk_plan_embedding,
-      [TSR_OP_COPY] = tsr_vk_plan_copy,
-      [TSR_OP_APPEND] = tsr_vk_plan_append,
-      [TSR_OP_UPDATE] = tsr_vk_plan_update,
-      [TSR_OP_GATHER] = tsr_vk_plan_gather,
-      [TSR_OP_CROSS_ENTROPY] = tsr_vk_plan_cross_entropy,
-      [TSR_OP_CROSS_ENTROPY_GRADIENT] = tsr_vk_plan_cross_entropy_gradient,
-      [TSR_OP_SOFTMAX_GRADIENT] = tsr_vk_plan_softmax_gradient,
-      [TSR_OP_LOG_SOFTMAX_GRADIENT] = tsr_vk_plan_softmax_gradient,
-      [TSR_OP_LAYERNORM_GRADIENT] = tsr_vk_plan_norm_gradient,
-      [TSR_OP_RMSNORM_GRADIENT] = tsr_vk_plan_norm_gradient,
-      [TSR_OP_RELATIVE_GRADIENT] = tsr_vk_plan_relative_gradient,
-      [TSR_OP_SCATTER_ADD] = tsr_vk_plan_scatter_add,
-      [TSR_OP_SUM_OF_SQUARES] = tsr_vk_plan_sum_of_squares,
-      [TSR_OP_ADAM] = tsr_vk_plan_adam,
-      [TSR_OP_CONCAT] = tsr_vk_plan_concat,
-      [TSR_OP_ACTIVATION_GRADIENT] = tsr_vk_plan_elementwise,
-      [TSR_OP_MASK_GRADIENT] = tsr_vk_plan_mask_gradient,
-      [TSR_OP_DROPOUT] = tsr_vk_plan_dropout,
-  };
-  tsr_vk_plan *plan = planner->plan;
-  plan->variant = TSR_VK_VARIANT_AUTO;
-  plan->class = (tsr_vk_class){.op = 0};
-  tsr_vk_restart(planner);
-  int32_t op = planner->line->op;
-  if (op <= 0 || op >= TSR_OP_COUNT || plan_op[op] == NULL) {
-    return 0;
-  }
-  for (int32_t i = 0; i < TSR_MAX_INPUTS; ++i) {
-    if (!within_reach(planner, planner->line->in[i])) {
-      return 0;
-    }
-  }
-  if (!within_reach(planner, planner->addend) || !within_reach(planner, planner->sum) ||
-      !within_reach(planner, planner->best.values) || !within_reach(planner, planner->best.indices)) {
-    return 0;
-  }
-  int empty = 1;
-  for (int32_t i = 0; i < TSR_MAX_OUTPUTS; ++i) {
-    int32_t out = planner->line->out[i];
-    if (!within_reach(planner, out)) {
-      return 0;
-    }
-    empty &= out == 0 || tsr_vk_elements(tsr_vk_tensor(planner, out)) == 0;
-  }
-  if (empty) {
-    return 1;
-  }
-  if (!plan_op[op](planner) || plan->scratch_bytes / 4 > INT32_MAX) {
-    return 0;
-  }
-  assert(is_specified(plan));
-  return 1;
-}
-
-int tsr_vk_plan_line(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line, tsr_vk_plan *plan)
-{
-  tsr_vk_planner planner = {.caps = caps, .program = program, .line = tsr_line_at(program, line), .plan = plan};
-  return tsr_vk_plan_one(&planner);
 }

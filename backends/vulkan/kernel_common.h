@@ -43,8 +43,11 @@ typedef struct tsr_vk_view {
   uint32_t stride[4];
 } tsr_vk_view;
 
-/* As tsr_vk_plan_line does, of whatever line the planner is given. */
+/* As tsr_vk_plan_line does, of whatever line the planner is given (planner.c). */
 int tsr_vk_plan_one(tsr_vk_planner *planner);
+
+/* Bytes of a tensor's storage, whole words; TSR_VK_SCRATCH: of the plan's scratch. */
+uint64_t tsr_vk_storage_bytes(const tsr_vk_planner *planner, int32_t tensor);
 
 /* Each plans the lines of its operators, results not empty. Returns 1, or 0 if the device cannot execute the line. */
 int tsr_vk_plan_elementwise(tsr_vk_planner *planner);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Device memory. Drivers allow few allocations (4096 may be all), so small buffers share blocks; large ones have their
- * own. What the host can see is mapped as long as it lives.
+ * own. What the host can see is mapped as long as it lives. And what a device takes of the host's memory, counted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -343,4 +343,31 @@ int32_t tsr_vk_memory_invalidate(tsr_backend_device *d, const tsr_vk_memory *mem
   }
   VkMappedMemoryRange range = mapped_range(d, memory, offset, size);
   return VK(d->host, d->vk.vkInvalidateMappedMemoryRanges(d->handle, 1, &range));
+}
+
+/* ---- the host's memory ------------------------------------------------------------------------------------------ */
+
+void *tsr_vk_calloc(tsr_backend_device *d, size_t count, size_t size)
+{
+  d->counters.allocations++;
+  return calloc(count > 0 ? count : 1, size);
+}
+
+int32_t tsr_vk_grow(tsr_backend_device *d, void **array, int32_t *room, int32_t needed, size_t element)
+{
+  if (needed <= *room) {
+    return TSR_OK;
+  }
+  int32_t larger = *room > 0 ? *room : 16;
+  while (larger < needed) {
+    larger += larger / 2;
+  }
+  void *moved = realloc(*array, (size_t)larger * element);
+  if (!moved) {
+    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory for a list of %d entries", larger);
+  }
+  d->counters.allocations++;
+  *array = moved;
+  *room = larger;
+  return TSR_OK;
 }

@@ -24,8 +24,8 @@ static int32_t prepare(tsr_backend_device *d)
       .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
       .commandBufferCount = TSR_VK_STAGING_SLOTS,
   };
-  int32_t status = tsr_vk_buffer_create(d, (uint64_t)TSR_VK_STAGING_SLOTS * TSR_VK_STAGING_BYTES, TSR_BUFFER_READBACK,
-                                        &staging->buffer);
+  int32_t status = tsr_vk_buffer_allocate(d, (uint64_t)TSR_VK_STAGING_SLOTS * TSR_VK_STAGING_BYTES, TSR_BUFFER_READBACK,
+                                          &staging->buffer);
   if (status != TSR_OK) {
     staging->buffer = NULL;
     return status;
