@@ -26,18 +26,24 @@ const char *tsr_device_variant_name(const tsr_device *device, int32_t variant)
   return variants && variant >= 1 && variant <= variants->count ? variants->name(variant) : NULL;
 }
 
+/* caller: the public function, for the message. */
+static tsr_status check_variant(const char *caller, tsr_device *device, int32_t variant)
+{
+  const int32_t count = tsr_device_variant_count(device);
+  if (variant < 0 || variant > count) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "%s: there is no variant %" PRId32 ", %s has %" PRId32 " of them", caller,
+                    variant, device->name, count);
+  }
+  return TSR_OK;
+}
+
 tsr_status tsr_device_force_variant(tsr_device *device, int32_t variant)
 {
   if (!device) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_force_variant: device must not be NULL");
   }
-  const int32_t count = tsr_device_variant_count(device);
-  if (variant < 0 || variant > count) {
-    return tsr_fail(TSR_ERR_ARGUMENT,
-                    "tsr_device_force_variant: there is no variant %" PRId32 ", %s has %" PRId32 " of them", variant,
-                    device->name, count);
-  }
-  if (count == 0) {
+  TSR_TRY(check_variant("tsr_device_force_variant", device, variant));
+  if (tsr_device_variant_count(device) == 0) {
     return TSR_OK;
   }
   tsr_device_enter(device);
@@ -72,12 +78,7 @@ tsr_status tsr_device_remember_variant(tsr_device *device, const tsr_program *pr
   if (!device || !has_line(program, line)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_device_remember_variant: a device and a line of a program are needed");
   }
-  const int32_t count = tsr_device_variant_count(device);
-  if (variant < 0 || variant > count) {
-    return tsr_fail(TSR_ERR_ARGUMENT,
-                    "tsr_device_remember_variant: there is no variant %" PRId32 ", %s has %" PRId32 " of them", variant,
-                    device->name, count);
-  }
+  TSR_TRY(check_variant("tsr_device_remember_variant", device, variant));
   char text[2];
   if (!tsr_device_variant_class(device, program, line, text, sizeof text)) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "tsr_device_remember_variant: on %s line %" PRId32 " has no variants",
