@@ -61,15 +61,14 @@ static void take_log(void *user, int32_t level, const char *message)
 }
 
 /* Loads a model in which an element was planted. */
-static tsr_status load(const fixture *f, const char *parameter, int64_t element, float value, tsr_dtype stored,
-                       tsr_dtype weights)
+static tsr_status load_config(const fixture *f, const tsr_transformer_config *config, const char *parameter,
+                              int64_t element, float value, tsr_dtype stored, tsr_dtype weights)
 {
-  const tsr_transformer_config config = marian_config();
   tsr_model *made;
   tsr_model *model;
   tsr_device *device;
   tsr_transformer *transformer;
-  check(tsr_model_create(&config, &made));
+  check(tsr_model_create(config, &made));
   planted p = {.parameter = parameter, .element = element, .value = value, .model = made};
   const tsr_save_options options = {TSR_SIZED(tsr_save_options), .storage = stored};
   check(tsr_model_save(made, f->folder, &options, give, &p));
@@ -85,6 +84,33 @@ static tsr_status load(const fixture *f, const char *parameter, int64_t element,
   tsr_device_close(device);
   tsr_model_close(model);
   return status;
+}
+
+static tsr_status load(const fixture *f, const char *parameter, int64_t element, float value, tsr_dtype stored,
+                       tsr_dtype weights)
+{
+  const tsr_transformer_config config = marian_config();
+  return load_config(f, &config, parameter, element, value, stored, weights);
+}
+
+/* Of a weight that is uploaded in parts, as those of real models are, each part counts. */
+static void test_large_weight(void **state)
+{
+  static const tsr_dtype types[] = {TSR_F32, TSR_F16, TSR_BF16, TSR_I8};
+  const fixture *f = *state;
+  tsr_transformer_config config = marian_config();
+  config.source_vocabulary = config.target_vocabulary = (2 << 20) / config.d_model + 10;
+  const int64_t last = (int64_t)config.source_vocabulary * config.d_model - 1;
+  const int64_t elements[] = {70000, (1 << 20) + 5, last};
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+    for (size_t k = 0; k < sizeof elements / sizeof elements[0]; k++) {
+      char fragment[64];
+      snprintf(fragment, sizeof fragment, "is damaged: element %lld is NaN", (long long)elements[k]);
+      assert_int_equal(load_config(f, &config, "embedding.weight", elements[k], NAN, TSR_F32, types[i]),
+                       TSR_ERR_FORMAT);
+      assert_message(fragment);
+    }
+  }
 }
 
 static void test_weights(void **state)
@@ -373,9 +399,9 @@ static void test_refused_sentences(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_weights),    cmocka_unit_test(test_infinities), cmocka_unit_test(test_largest_magnitude),
-      cmocka_unit_test(test_memory),     cmocka_unit_test(test_sentence),   cmocka_unit_test(test_refused_sentences),
-      cmocka_unit_test(test_beyond_f16),
+      cmocka_unit_test(test_weights),    cmocka_unit_test(test_infinities),   cmocka_unit_test(test_largest_magnitude),
+      cmocka_unit_test(test_memory),     cmocka_unit_test(test_sentence),     cmocka_unit_test(test_refused_sentences),
+      cmocka_unit_test(test_beyond_f16), cmocka_unit_test(test_large_weight),
   };
   return cmocka_run_group_tests(tests, start, stop);
 }
