@@ -3,14 +3,10 @@
  * The reference as a backend of several variants, whose lines take what is written here: what `tessera tune` makes of
  * times.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "tessera/backend.h"
-
-__attribute__((visibility("default"))) const tsr_backend *tessera_backend_query(uint32_t host_abi_major,
-                                                                                const tsr_host *host);
+#include "tests/support/over_reference.h"
 
 enum { USUAL = 1, SOME, ALL, N_VARIANTS = ALL, MAX_LINES = 1000 };
 
@@ -106,11 +102,7 @@ static int32_t profile(tsr_backend_executable *executable, uint64_t *all)
 const tsr_backend *tessera_backend_query(uint32_t host_abi_major, const tsr_host *host)
 {
   static tsr_backend table;
-  void *library = dlopen(REFERENCE, RTLD_NOW | RTLD_LOCAL);
-  void *symbol = library ? dlsym(library, TSR_BACKEND_QUERY_NAME) : NULL;
-  tsr_backend_query_fn query;
-  memcpy(&query, &symbol, sizeof query);
-  sound = query ? query(host_abi_major, host) : NULL;
+  sound = query_reference(host_abi_major, host);
   if (!sound) {
     return NULL;
   }

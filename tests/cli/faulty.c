@@ -4,15 +4,11 @@
  *   FAULTY_LINE=LABEL    products of that label give NaN
  *   FAULTY_TOKEN=ID      an element of that row of each embedding becomes NaN on the device, after it was written
  */
-#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tessera/backend.h"
-
-__attribute__((visibility("default"))) const tsr_backend *tessera_backend_query(uint32_t host_abi_major,
-                                                                                const tsr_host *host);
+#include "tests/support/over_reference.h"
 
 static const tsr_backend *sound;
 
@@ -60,11 +56,7 @@ static int32_t compile(tsr_backend_device *device, const tsr_compile_args *args,
 const tsr_backend *tessera_backend_query(uint32_t host_abi_major, const tsr_host *host)
 {
   static tsr_backend table;
-  void *library = dlopen(REFERENCE, RTLD_NOW | RTLD_LOCAL);
-  void *symbol = library ? dlsym(library, TSR_BACKEND_QUERY_NAME) : NULL;
-  tsr_backend_query_fn query;
-  memcpy(&query, &symbol, sizeof query);
-  sound = query ? query(host_abi_major, host) : NULL;
+  sound = query_reference(host_abi_major, host);
   if (!sound) {
     return NULL;
   }

@@ -3,16 +3,12 @@
  * The reference as a backend `failing` with GPUs, so that `auto` takes them first: as many as TESSERA_FAILING_DEVICES
  * says (1), each of which is lost with run number TESSERA_FAILING_RUNS (never, if that is not set) of it.
  */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tessera/backend.h"
-
-__attribute__((visibility("default"))) const tsr_backend *tessera_backend_query(uint32_t host_abi_major,
-                                                                                const tsr_host *host);
+#include "tests/support/over_reference.h"
 
 static const tsr_backend *sound;
 static const tsr_host *services;
@@ -83,11 +79,7 @@ static int32_t buffer_read(tsr_backend_buffer *buffer, uint64_t offset, uint64_t
 const tsr_backend *tessera_backend_query(uint32_t host_abi_major, const tsr_host *host)
 {
   static tsr_backend table;
-  void *library = dlopen(REFERENCE, RTLD_NOW | RTLD_LOCAL);
-  void *symbol = library ? dlsym(library, TSR_BACKEND_QUERY_NAME) : NULL;
-  tsr_backend_query_fn query;
-  memcpy(&query, &symbol, sizeof query);
-  sound = query ? query(host_abi_major, host) : NULL;
+  sound = query_reference(host_abi_major, host);
   if (!sound) {
     return NULL;
   }
