@@ -32,7 +32,11 @@ typedef struct scoring {
   double length_penalty;
   tsr_target_score *targets;
   int32_t *order; /* sentences, longest first */
-  /* What a batch reads and gives, for the largest so far */
+  /* The batch: */
+  const int32_t *sentences; /* [count] in `order` */
+  int32_t count;
+  tsr_program_size size;
+  /* What a batch reads and gives, for the largest so far: */
   int32_t *ids;     /* [B][S] of the source, then [B][L] */
   int32_t *labels;  /* [B][L] */
   int32_t *lengths; /* [B] of the sources */
@@ -70,13 +74,13 @@ static tsr_status make_order(scoring *s)
   return status;
 }
 
-static tsr_program_size size_of(const scoring *s, const int32_t *order, int32_t count)
+static tsr_program_size size_of_batch(const scoring *s)
 {
   const tsr_transformer_config *config = &s->transformer->model->config;
-  tsr_program_size size = {.batch = tsr_batch_bucket(count), .source = 1, .target = 1};
-  for (int32_t i = 0; i < count; i++) {
-    int32_t source = s->source_lengths[order[i]];
-    int32_t target = s->target_lengths[order[i]];
+  tsr_program_size size = {.batch = tsr_batch_bucket(s->count), .source = 1, .target = 1};
+  for (int32_t b = 0; b < s->count; b++) {
+    int32_t source = s->source_lengths[s->sentences[b]];
+    int32_t target = s->target_lengths[s->sentences[b]];
     size.source = source > size.source ? source : size.source;
     size.target = target > size.target ? target : size.target;
   }
@@ -85,24 +89,26 @@ static tsr_program_size size_of(const scoring *s, const int32_t *order, int32_t 
   return size;
 }
 
-static int is_too_large(const scoring *s, const tsr_program_size *size)
+static int is_too_large(const scoring *s)
 {
-  int64_t logits = (int64_t)size->batch * size->target * s->transformer->model->config.target_vocabulary;
-  return size->batch > 1 && logits * (int64_t)sizeof(float) > LOGITS_BYTES;
+  int64_t logits = (int64_t)s->size.batch * s->size.target * s->transformer->model->config.target_vocabulary;
+  return s->size.batch > 1 && logits * (int64_t)sizeof(float) > LOGITS_BYTES;
 }
 
-/* How many of the n sentences at `order` make the next batch. */
-static int32_t choose_count(const scoring *s, const int32_t *order, int32_t n, tsr_program_size *size)
+/* The next batch, of sentences from number `done` of the order on. */
+static void choose_batch(scoring *s, int32_t done)
 {
-  int32_t count = n < s->n_batch ? n : s->n_batch;
-  for (*size = size_of(s, order, count); is_too_large(s, size); *size = size_of(s, order, count)) {
-    count = (count + 1) / 2;
+  int32_t left = s->n_sentences - done;
+  s->sentences = s->order + done;
+  s->count = left < s->n_batch ? left : s->n_batch;
+  for (s->size = size_of_batch(s); is_too_large(s); s->size = size_of_batch(s)) {
+    s->count = (s->count + 1) / 2;
   }
-  return count;
 }
 
-static tsr_status reserve(scoring *s, const tsr_program_size *size)
+static tsr_status reserve(scoring *s)
 {
+  const tsr_program_size *size = &s->size;
   size_t batch = (size_t)size->batch;
   size_t longest = (size_t)(size->source > size->target ? size->source : size->target);
   free(s->ids);
@@ -121,109 +127,83 @@ static tsr_program_key encoder_key(const tsr_program_size *size)
   return (tsr_program_key){.kind = TSR_PROGRAM_ENCODE, .size = {.batch = size->batch, .source = size->source}};
 }
 
-static tsr_status write_source(scoring *s, const int32_t *order, int32_t count, const tsr_program_size *size,
-                               const tsr_compiled *c)
+/* What the encoder reads. user: the scoring. */
+static tsr_status write_source(const tsr_compiled *encoder, void *user)
 {
+  scoring *s = user;
+  const tsr_program_size *size = &s->size;
   for (int32_t b = 0; b < size->batch; b++) {
-    s->lengths[b] = b < count ? s->source_lengths[order[b]] : 0;
+    s->lengths[b] = b < s->count ? s->source_lengths[s->sentences[b]] : 0;
     for (int32_t t = 0; t < size->source; t++) {
-      s->ids[(size_t)b * (size_t)size->source + (size_t)t] = t < s->lengths[b] ? s->source[order[b]][t] : 0;
+      s->ids[(size_t)b * (size_t)size->source + (size_t)t] = t < s->lengths[b] ? s->source[s->sentences[b]][t] : 0;
     }
   }
-  TSR_TRY(tsr_executable_write(c->executable, c->refs.source, s->ids,
+  TSR_TRY(tsr_executable_write(encoder->executable, encoder->refs.source, s->ids,
                                (int64_t)size->batch * size->source * (int64_t)sizeof *s->ids));
-  return tsr_executable_write(c->executable, c->refs.source_lengths, s->lengths,
+  return tsr_executable_write(encoder->executable, encoder->refs.source_lengths, s->lengths,
                               size->batch * (int64_t)sizeof *s->lengths);
 }
 
-static tsr_status encode(scoring *s, const int32_t *order, int32_t count, const tsr_program_size *size)
+static tsr_status encode(scoring *s)
 {
   if (s->transformer->model->config.encoder_layers == 0) {
     return TSR_OK;
   }
-  const tsr_program_key key = encoder_key(size);
+  const tsr_program_key key = encoder_key(&s->size);
   tsr_compiled *c = NULL;
   TSR_TRY(tsr_transformer_compile(s->transformer, &key, &c));
-  TSR_TRY(write_source(s, order, count, size, c));
+  TSR_TRY(write_source(c, s));
   return tsr_executable_run(c->executable);
 }
 
 /* The decoder reads the start token and all tokens but the last, and is asked for all tokens. */
-static void fill_target(scoring *s, const int32_t *order, int32_t count, const tsr_program_size *size)
+static void fill_target(scoring *s)
 {
-  int32_t start = s->start;
-  for (int32_t b = 0; b < size->batch; b++) {
-    const int32_t *target = b < count ? s->target[order[b]] : NULL;
-    int32_t length = b < count ? s->target_lengths[order[b]] : 0;
-    int32_t *ids = s->ids + (size_t)b * (size_t)size->target;
-    int32_t *labels = s->labels + (size_t)b * (size_t)size->target;
-    for (int32_t t = 0; t < size->target; t++) {
-      ids[t] = t > 0 && t < length ? target[t - 1] : start;
+  for (int32_t b = 0; b < s->size.batch; b++) {
+    const int32_t *target = b < s->count ? s->target[s->sentences[b]] : NULL;
+    int32_t length = b < s->count ? s->target_lengths[s->sentences[b]] : 0;
+    int32_t *ids = s->ids + (size_t)b * (size_t)s->size.target;
+    int32_t *labels = s->labels + (size_t)b * (size_t)s->size.target;
+    for (int32_t t = 0; t < s->size.target; t++) {
+      ids[t] = t > 0 && t < length ? target[t - 1] : s->start;
       labels[t] = t < length ? target[t] : -1;
     }
   }
 }
 
-static tsr_status decode(scoring *s, const int32_t *order, int32_t count, const tsr_program_size *size)
+static tsr_status compile_decoder(scoring *s, tsr_compiled **c)
 {
-  int64_t tokens = (int64_t)size->batch * size->target;
-  const tsr_program_key key = {.kind = TSR_PROGRAM_SCORE, .size = *size};
+  const tsr_program_key key = {.kind = TSR_PROGRAM_SCORE, .size = s->size};
+  return tsr_transformer_compile(s->transformer, &key, c);
+}
+
+static tsr_status decode(scoring *s)
+{
+  int64_t tokens = (int64_t)s->size.batch * s->size.target;
   tsr_compiled *c = NULL;
-  fill_target(s, order, count, size);
-  TSR_TRY(tsr_transformer_compile(s->transformer, &key, &c));
+  fill_target(s);
+  TSR_TRY(compile_decoder(s, &c));
   TSR_TRY(tsr_executable_write(c->executable, c->refs.target, s->ids, tokens * (int64_t)sizeof *s->ids));
   TSR_TRY(tsr_executable_write(c->executable, c->refs.labels, s->labels, tokens * (int64_t)sizeof *s->labels));
   if (c->refs.source_lengths != TSR_NONE) {
     TSR_TRY(tsr_executable_write(c->executable, c->refs.source_lengths, s->lengths,
-                                 size->batch * (int64_t)sizeof *s->lengths));
+                                 s->size.batch * (int64_t)sizeof *s->lengths));
   }
   TSR_TRY(tsr_executable_run(c->executable));
   return tsr_executable_read(c->executable, c->refs.losses, s->losses, tokens * (int64_t)sizeof *s->losses);
 }
 
-/* Explains NaN in the scores of the batch that was decoded last, by running its programs again. token: of sentence
- * order[b]. */
-static tsr_status not_finite(scoring *s, const int32_t *order, int32_t count, const tsr_program_size *size, int32_t b,
-                             int32_t token)
+/* Explains NaN in the scores of the batch that was decoded last. token: of sentence b of the batch. */
+static tsr_status not_finite(scoring *s, int32_t b, int32_t token)
 {
-  tsr_transformer *t = s->transformer;
-  const tsr_program_key keys[] = {{.kind = TSR_PROGRAM_SCORE, .size = *size}, encoder_key(size)};
+  const tsr_program_key encoder = encoder_key(&s->size);
   tsr_compiled *decoder = NULL;
-  tsr_compiled again[2] = {0};
-  tsr_fault fault[2] = {{.line = -1}, {.line = -1}};
-  int32_t reads_state = 0;
+  TSR_TRY(compile_decoder(s, &decoder)); /* the one that ran, with its inputs */
   char when[64];
   snprintf(when, sizeof when, "at token %d", (int)token);
-  tsr_status status = tsr_transformer_compile(t, &keys[0], &decoder); /* the one that ran, with its inputs */
-  if (status == TSR_OK) {
-    status = tsr_transformer_again(t, &keys[0], &again[0]);
-  }
-  if (status == TSR_OK) {
-    status = tsr_transformer_copy_inputs(decoder, &again[0]);
-  }
-  if (status == TSR_OK) {
-    status = tsr_transformer_find_fault(&again[0], &fault[0], &reads_state);
-  }
-  if (status == TSR_OK && (fault[0].line < 0 || reads_state) && t->model->config.encoder_layers > 0) {
-    status = tsr_transformer_again(t, &keys[1], &again[1]);
-    if (status == TSR_OK) {
-      status = write_source(s, order, count, size, &again[1]);
-    }
-    if (status == TSR_OK) {
-      status = tsr_transformer_find_fault(&again[1], &fault[1], &reads_state);
-      fault[0].largest = fmaxf(fault[0].largest, fault[1].largest); /* what it wrote into states of a smaller type */
-    }
-  }
-  if (status != TSR_OK) {
-    status = tsr_transformer_not_found(t, when);
-  } else if (fault[1].line >= 0) {
-    status = tsr_transformer_not_finite(t, "in the encoder", &again[1], &fault[1]);
-  } else {
-    status = tsr_transformer_not_finite(t, when, &again[0], &fault[0]);
-  }
-  tsr_transformer_again_finish(&again[0]);
-  tsr_transformer_again_finish(&again[1]);
-  return tsr_fail_sentence(status, "", order[b]);
+  const tsr_nan_step step = {
+      .when = when, .ran = decoder, .encoder = &encoder, .write_source = write_source, .user = s};
+  return tsr_fail_sentence(tsr_transformer_not_finite(s->transformer, &step), "", s->sentences[b]);
 }
 
 /* The first token of a sentence whose loss is NaN; -1: there is none. */
@@ -257,21 +237,18 @@ static tsr_status take_score(const scoring *s, int32_t sentence, const float *lo
 static tsr_status run(scoring *s, tsr_progress_fn progress, void *user)
 {
   TSR_TRY(make_order(s));
-  for (int32_t done = 0; done < s->n_sentences;) {
-    const int32_t *order = s->order + done;
-    tsr_program_size size;
-    int32_t count = choose_count(s, order, s->n_sentences - done, &size);
-    TSR_TRY(reserve(s, &size));
-    TSR_TRY(encode(s, order, count, &size));
-    TSR_TRY(decode(s, order, count, &size));
-    for (int32_t b = 0; b < count; b++) {
-      const float *losses = s->losses + (size_t)b * (size_t)size.target;
-      int32_t token = find_nan(s, order[b], losses);
-      TSR_TRY(token < 0 ? take_score(s, order[b], losses) : not_finite(s, order, count, &size, b, token));
+  for (int32_t done = 0; done < s->n_sentences; done += s->count) {
+    choose_batch(s, done);
+    TSR_TRY(reserve(s));
+    TSR_TRY(encode(s));
+    TSR_TRY(decode(s));
+    for (int32_t b = 0; b < s->count; b++) {
+      const float *losses = s->losses + (size_t)b * (size_t)s->size.target;
+      int32_t token = find_nan(s, s->sentences[b], losses);
+      TSR_TRY(token < 0 ? take_score(s, s->sentences[b], losses) : not_finite(s, b, token));
     }
-    done += count;
     if (progress) {
-      progress(user, done, s->n_sentences);
+      progress(user, done + s->count, s->n_sentences);
     }
   }
   return TSR_OK;

@@ -31,7 +31,7 @@ static tsr_status copy_input(const tsr_compiled *ran, const tsr_compiled *again,
   return status;
 }
 
-tsr_status tsr_transformer_copy_inputs(const tsr_compiled *ran, const tsr_compiled *again)
+static tsr_status copy_inputs(const tsr_compiled *ran, const tsr_compiled *again)
 {
   const tsr_program_refs *refs = &ran->refs; /* the same program has the same tensors */
   const tsr_ref inputs[] = {refs->source, refs->source_lengths, refs->target, refs->token, refs->position,
@@ -53,19 +53,30 @@ static int32_t reads_a_state(const tsr_program *program, int32_t line)
   return 0;
 }
 
-tsr_status tsr_transformer_find_fault(const tsr_compiled *again, tsr_fault *fault, int32_t *reads_state)
+static tsr_status find_in_step(tsr_transformer *t, const tsr_nan_step *step, tsr_compiled *again, tsr_fault *fault)
 {
-  *reads_state = 0;
+  TSR_TRY(tsr_transformer_again(t, &step->ran->key, again));
+  TSR_TRY(copy_inputs(step->ran, again));
+  if (step->write_step) {
+    TSR_TRY(step->write_step(again, step->user));
+  }
   TSR_TRY(tsr_executable_run(again->executable));
-  TSR_TRY(tsr_fault_find(again->program, again->executable, 0, fault));
-  *reads_state = fault->line >= 0 && fault->is_result && reads_a_state(again->program, fault->line);
-  return TSR_OK;
+  return tsr_fault_find(again->program, again->executable, 0, fault);
 }
 
-tsr_status tsr_transformer_not_found(const tsr_transformer *transformer, const char *when)
+static tsr_status find_in_encoder(tsr_transformer *t, const tsr_nan_step *step, tsr_compiled *again, tsr_fault *fault)
 {
-  return tsr_fail(TSR_ERR_NOT_FINITE, "%s computed NaN %s; which line made it could not be found: %s",
-                  tsr_device_name(transformer->device), when, tsr_error_message());
+  TSR_TRY(tsr_transformer_again(t, step->encoder, again));
+  TSR_TRY(step->write_source(again, step->user));
+  TSR_TRY(tsr_executable_run(again->executable));
+  return tsr_fault_find(again->program, again->executable, 0, fault);
+}
+
+/* Keys and values, which are not looked at, are the encoder's, or those of earlier steps, which gave numbers. */
+static int may_be_of_the_encoder(const tsr_transformer *t, const tsr_program *program, const tsr_fault *fault)
+{
+  return t->model->config.encoder_layers > 0 &&
+         (fault->line < 0 || (fault->is_result && reads_a_state(program, fault->line)));
 }
 
 static int is_constant(const tsr_program *program, const tsr_fault *fault)
@@ -73,11 +84,10 @@ static int is_constant(const tsr_program *program, const tsr_fault *fault)
   return fault->line >= 0 && !fault->is_result && tsr_ref_kind(program, fault->tensor) == TSR_STORAGE_CONSTANT;
 }
 
-tsr_status tsr_transformer_not_finite(const tsr_transformer *transformer, const char *when, const tsr_compiled *again,
-                                      const tsr_fault *fault)
+/* when: "at step 5". */
+static tsr_status describe(const tsr_transformer *t, const char *when, const tsr_program *program,
+                           const tsr_fault *fault)
 {
-  const tsr_transformer *t = transformer;
-  const tsr_program *program = again->program;
   const char *device = tsr_device_name(t->device);
   char listing[512];
   if (fault->line < 0) {
@@ -114,4 +124,29 @@ tsr_status tsr_transformer_not_finite(const tsr_transformer *transformer, const 
       "%s computed %s %s out of numbers, in line %s: a fault of the device, its driver or its backend. The "
       "weights are finite. `tessera compare %s --devices reference,%s` tells where it computes something else",
       device, isnan(fault->value) ? "NaN" : "an infinity", when, line, t->model->folder, device);
+}
+
+tsr_status tsr_transformer_not_finite(tsr_transformer *transformer, const tsr_nan_step *step)
+{
+  tsr_transformer *t = transformer;
+  tsr_compiled decoder = {0};
+  tsr_compiled encoder = {0};
+  tsr_fault fault = {.line = -1};
+  tsr_fault earlier = {.line = -1};
+  tsr_status status = find_in_step(t, step, &decoder, &fault);
+  if (status == TSR_OK && may_be_of_the_encoder(t, decoder.program, &fault)) {
+    status = find_in_encoder(t, step, &encoder, &earlier);
+    fault.largest = fmaxf(fault.largest, earlier.largest); /* what it wrote into states of a smaller type */
+  }
+  if (status != TSR_OK) {
+    status = tsr_fail(TSR_ERR_NOT_FINITE, "%s computed NaN %s; which line made it could not be found: %s",
+                      tsr_device_name(t->device), step->when, tsr_error_message());
+  } else if (earlier.line >= 0) {
+    status = describe(t, "in the encoder", encoder.program, &earlier);
+  } else {
+    status = describe(t, step->when, decoder.program, &fault);
+  }
+  tsr_transformer_again_finish(&encoder);
+  tsr_transformer_again_finish(&decoder);
+  return status;
 }

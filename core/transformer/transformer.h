@@ -97,21 +97,22 @@ tsr_status tsr_transformer_again(tsr_transformer *transformer, const tsr_program
                                  tsr_compiled *again) TSR_MUST_CHECK;
 void tsr_transformer_again_finish(tsr_compiled *again); /* takes a zeroed one */
 
-/* The inputs of a compiled program into another one of the same key. */
-tsr_status tsr_transformer_copy_inputs(const tsr_compiled *ran, const tsr_compiled *again) TSR_MUST_CHECK;
+/* Writes what a program reads that runs once more. */
+typedef tsr_status (*tsr_write_inputs_fn)(const tsr_compiled *again, void *user);
 
-/* Runs it and looks for the first line that makes NaN, or an infinity, out of numbers. *reads_state: 1: the line reads
- * keys or values, which are not looked at: the fault may have come with them. Errors: the runtime's. */
-tsr_status tsr_transformer_find_fault(const tsr_compiled *again, tsr_fault *fault, int32_t *reads_state) TSR_MUST_CHECK;
+/* A step of the decoder that gave NaN, and how it runs once more. */
+typedef struct tsr_nan_step {
+  const char *when;                 /* "at step 5" */
+  const tsr_compiled *ran;          /* with what it read */
+  tsr_write_inputs_fn write_step;   /* what the step wrote its results over; NULL: nothing */
+  const tsr_program_key *encoder;   /* that ran before the step */
+  tsr_write_inputs_fn write_source; /* what the encoder read */
+  void *user;
+} tsr_nan_step;
 
-/* TSR_ERR_NOT_FINITE, with a message that names the device, the line and what to do. when: "at step 5". again: as it
- * ran;
- * fault: what was found. */
-tsr_status tsr_transformer_not_finite(const tsr_transformer *transformer, const char *when, const tsr_compiled *again,
-                                      const tsr_fault *fault) TSR_MUST_CHECK;
-
-/* The same where looking for the line failed; the reason is the calling thread's message. */
-tsr_status tsr_transformer_not_found(const tsr_transformer *transformer, const char *when) TSR_MUST_CHECK;
+/* Runs the step once more, and the encoder where the NaN may come from there, and looks for the line that made it:
+ * TSR_ERR_NOT_FINITE, with a message that names the device, the line and what to do. */
+tsr_status tsr_transformer_not_finite(tsr_transformer *transformer, const tsr_nan_step *step) TSR_MUST_CHECK;
 
 /* Runs a compiled program and keeps the times of its lines, if the transformer is to. share: of the positions of its
  * cache, those in use; 1 without a cache. */
