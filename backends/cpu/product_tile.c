@@ -3,7 +3,7 @@
 
 /* ---- layouts --------------------------------------------------------------------------------------------------- */
 
-static inline cpu_f32v load_b(int32_t dtype, const void *b, int64_t at)
+CPU_PLAIN static inline cpu_f32v load_b(int32_t dtype, const void *b, int64_t at)
 {
   switch (dtype) {
   case TSR_F16:
@@ -140,9 +140,10 @@ static inline void store_some(float *c, int whole, int64_t left, cpu_f32v sum)
 
 /* One tile: c [rows][columns] (+)= a @ b [depth][CPU_PANEL]. Known to the compiler: rows; vectors, of a row of c, whole
  * or not; dtype; columns_of_a: a_step is from step to step of k, else from row to row. */
-static inline __attribute__((always_inline)) void tile(int rows, int vectors, int32_t dtype, int columns_of_a,
-                                                       const float *a, int64_t a_step, const void *b, int64_t depth,
-                                                       float *c, int64_t c_row, int64_t columns, int32_t first)
+CPU_PLAIN static inline __attribute__((always_inline)) void tile(int rows, int vectors, int32_t dtype, int columns_of_a,
+                                                                 const float *a, int64_t a_step, const void *b,
+                                                                 int64_t depth, float *c, int64_t c_row,
+                                                                 int64_t columns, int32_t first)
 {
   cpu_f32v sum[CPU_TILE_ROWS][CPU_PANEL_VECTORS];
   const int whole = columns == vectors * CPU_LANES;
@@ -164,17 +165,17 @@ static inline __attribute__((always_inline)) void tile(int rows, int vectors, in
   }
   for (int64_t k = 0; k < depth; k++) {
     cpu_f32v column[CPU_PANEL_VECTORS];
-    CPU_UNROLL
+    CPU_UNROLL_ALWAYS
     for (int v = 0; v < vectors; v++) {
       column[v] = load_b(dtype, b, k * CPU_PANEL + v * CPU_LANES);
     }
     if (dtype != TSR_F32 && rows <= 2) {
       fetch_ahead((const uint16_t *)b + k * CPU_PANEL);
     }
-    CPU_UNROLL
+    CPU_UNROLL_ALWAYS
     for (int i = 0; i < rows; i++) {
       const cpu_f32v x = cpu_splat(columns_of_a ? a[k * a_step + i] : a[i * a_step + k]);
-      CPU_UNROLL
+      CPU_UNROLL_ALWAYS
       for (int v = 0; v < vectors; v++) {
         sum[i][v] = cpu_fma(x, column[v], sum[i][v]);
       }

@@ -24,19 +24,26 @@ typedef int32_t cpu_i32v __attribute__((vector_size(4 * CPU_LANES))); /* also wh
 typedef uint32_t cpu_u32v __attribute__((vector_size(4 * CPU_LANES)));
 typedef uint64_t cpu_u64v __attribute__((vector_size(4 * CPU_LANES)));
 
-/* Before a loop of a few turns over an array of vectors: unrolled, so that the array stays in registers. With
- * AddressSanitizer it does not stay there anyway, and clang would take minutes. */
+/* CPU_UNROLL: before a loop of a few turns over an array of vectors: unrolled, so that the array stays in registers.
+ * With AddressSanitizer it does not stay there, and clang would take minutes: then CPU_UNROLL_ALWAYS alone unrolls, in
+ * the loop where products spend their time. CPU_PLAIN: before a function of that loop; UndefinedBehaviorSanitizer, whose
+ * checks there make sanitized tests three times as long, leaves it out. */
 #if defined(__clang__)
+#define CPU_UNROLL_ALWAYS _Pragma("unroll")
 #if __has_feature(address_sanitizer)
 #define CPU_UNROLL _Pragma("clang loop unroll(disable)")
+#define CPU_PLAIN  __attribute__((no_sanitize("undefined")))
 #else
-#define CPU_UNROLL _Pragma("unroll")
+#define CPU_UNROLL CPU_UNROLL_ALWAYS
+#define CPU_PLAIN
 #endif
 #else
-#define CPU_UNROLL _Pragma("GCC unroll 8")
+#define CPU_UNROLL_ALWAYS _Pragma("GCC unroll 8")
+#define CPU_UNROLL        CPU_UNROLL_ALWAYS
+#define CPU_PLAIN
 #endif
 
-static inline cpu_f32v cpu_load(const float *p)
+CPU_PLAIN static inline cpu_f32v cpu_load(const float *p)
 {
   cpu_f32v v;
   memcpy(&v, p, sizeof v);

@@ -47,6 +47,25 @@ static float quantise_row(double *row, int64_t stride, int64_t n)
   return !finite ? NAN : counts ? largest / 127.0f : 0.0f;
 }
 
+/* sum[i] = the product of a column and row i of four, which lie as widen_rows leaves them. Here the backend spends its
+ * time: UndefinedBehaviorSanitizer leaves the function out, as its checks make sanitized tests three times as long. */
+__attribute__((no_sanitize("undefined"))) static void multiply_column(const double *rows, const double *column,
+                                                                      int64_t depth, double sum[ROWS])
+{
+  double a = 0.0, b = 0.0, c = 0.0, d = 0.0;
+  for (int64_t k = 0; k < depth; k++, rows += ROWS) {
+    const double x = column[k];
+    a += rows[0] * x;
+    b += rows[1] * x;
+    c += rows[2] * x;
+    d += rows[3] * x;
+  }
+  sum[0] = a;
+  sum[1] = b;
+  sum[2] = c;
+  sum[3] = d;
+}
+
 void ref_matmul(const ref_line *line)
 {
   const ref_tensor *a = &line->in[0], *b = &line->in[1], *bias = &line->in[2], *scales = &line->in[3];
@@ -73,13 +92,9 @@ void ref_matmul(const ref_line *line)
         unit[i] = ref_present(scales) ? quantise_row(rows + i, ROWS, K) : 1.0;
       }
       for (int64_t n = 0; n < N; n++) {
-        double sum[ROWS] = {0};
+        double sum[ROWS];
         ref_widen_row(b, b_at + n * b->stride[axis + 1], b->stride[axis], K, column);
-        for (int64_t k = 0; k < K; k++) {
-          for (int64_t i = 0; i < ROWS; i++) {
-            sum[i] += rows[k * ROWS + i] * column[k];
-          }
-        }
+        multiply_column(rows, column, K, sum);
         for (int64_t i = 0; i < ROWS && first + i < M; i++) {
           const int64_t m = first + i;
           double z = attributes->alpha * unit[i] * sum[i];
