@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "tessera/runtime.h"
+#include "tests/support/sanitized.h"
 #include "tools/conformance/conformance.h"
 
 /* How factors are rounded. bits: after the first, 0: as many as the type has. */
@@ -52,7 +53,7 @@ typedef struct factor {
   float *kept, *rounded;
 } factor;
 
-enum { MAX_FACTORS = 8 };
+enum { MAX_FACTORS = 8, EVERY = TEST_IS_SANITIZED ? 4 : 1 /* of so many cases, one is run */ };
 
 static const tsr_backend *exact;
 static tsr_backend table;
@@ -153,7 +154,7 @@ static void test_bounds(void **state)
   } coarse[] = {{TSR_OP_MATMUL, "b=f16", {.nearest = 1, .bits = 7}},
                 {TSR_OP_MATMUL, "b=bf16", {.nearest = 1, .bits = 4}},
                 {TSR_OP_ATTENTION, "", {.nearest = 1, .bits = 7}}};
-  int32_t caught[3] = {0}, n_cases = 0;
+  int32_t caught[3] = {0}, n_cases = 0, n_seen = 0;
   tsr_runtime *runtime;
   tsr_device *opened;
   check_device reference, device;
@@ -171,7 +172,7 @@ static void test_bounds(void **state)
     const check_case *test = &cases.test[i];
     check_oracle *oracle;
     check_result result;
-    if (test->perf || !strstr(test->name, ",narrow") || is_long(test->name)) {
+    if (test->perf || !strstr(test->name, ",narrow") || is_long(test->name) || n_seen++ % EVERY != 0) {
       continue;
     }
     n_cases++;
@@ -195,11 +196,11 @@ static void test_bounds(void **state)
     }
     check_oracle_destroy(oracle);
   }
-  assert_true(n_cases > 300);
+  assert_true(n_cases > 300 / EVERY);
   for (size_t j = 0; j < sizeof coarse / sizeof coarse[0]; j++) {
     print_message("%s of reduced precision, %d bits: %d cases tell\n", tsr_op_describe(coarse[j].op)->name,
                   (int)coarse[j].how.bits, (int)caught[j]);
-    assert_true(caught[j] >= 5);
+    assert_true(caught[j] * EVERY >= 5);
   }
   check_table_finish(&cases);
   check_device_finish(&device);
