@@ -74,7 +74,7 @@ void product(uvec3 tile)
     mine = lane == i ? all : mine;
   }
 #else
-#ifdef BEST
+#ifdef TOPK
   barrier(); /* the tile before has been read */
 #endif
   [[unroll]] for (uint i = 0u; i < results; ++i) {

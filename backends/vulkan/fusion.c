@@ -211,7 +211,7 @@ static int fuse_matmul_topk(const run *r, tsr_vk_plan *plan)
       .program = r->program,
       .line = line_at(r, 0),
       .plan = plan,
-      .best = {topk->attributes.k, logarithm, topk->out[0], topk->out[1]},
+      .topk = {topk->attributes.k, logarithm, topk->out[0], topk->out[1]},
   };
   return topk->attributes.k > 0 && tsr_vk_plan_one(&planner) ? last + 1 : 0;
 }

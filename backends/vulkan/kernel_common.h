@@ -12,14 +12,14 @@
 #include "shaders/shaders.h"
 
 /* The topk of a product's result, or of the log_softmax of that. */
-typedef struct tsr_vk_best {
+typedef struct tsr_vk_topk {
   int32_t k; /* 0: none */
   int32_t logarithm;
   int32_t values; /* tensors */
   int32_t indices;
   uint32_t candidates_at; /* set by the planner: words into scratch */
   uint32_t lists;         /* likewise: lists of candidates of a row */
-} tsr_vk_best;
+} tsr_vk_topk;
 
 /* One per line being planned. */
 typedef struct tsr_vk_planner {
@@ -32,7 +32,7 @@ typedef struct tsr_vk_planner {
    * apart. */
   int32_t addend;   /* layernorm, rmsnorm: added to x first, of its extents; matmul: added to the result, contiguous */
   int32_t sum;      /* layernorm, rmsnorm: takes x + addend */
-  tsr_vk_best best; /* matmul: written instead of the result */
+  tsr_vk_topk topk; /* matmul: written instead of the result */
   int is_added;     /* set by the planner: the dispatches see to the addend */
 } tsr_vk_planner;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the variants of the matrix product share: the dispatch of a product (shaders/lib/product.glsl), the sisters that
- * leave candidates instead of results (shaders/lib/best.glsl), and the depth in parts (shaders/matmul_parts.comp).
+ * leave candidates instead of results (shaders/lib/product_topk.glsl), and the depth in parts
+ * (shaders/matmul_parts.comp).
  */
 #include "backends/vulkan/matmul.h"
 #include "shaders/contract/held.h"
@@ -69,12 +70,12 @@ static uint32_t wanted_columns(const tsr_vk_planner *planner, const tsr_vk_produ
 {
   enum { GPU_COLUMNS = 16, CPU_COLUMNS = 256, MANY_COLUMNS = 8192, GROUP_ROUNDS = 8 };
   if (!planner->caps->compute_like_cpu) {
-    return planner->best.k == 1 ? GPU_COLUMNS : planner->best.k <= 8 ? 2 * GPU_COLUMNS : 4 * GPU_COLUMNS;
+    return planner->topk.k == 1 ? GPU_COLUMNS : planner->topk.k <= 8 ? 2 * GPU_COLUMNS : 4 * GPU_COLUMNS;
   }
   uint32_t columns = p->columns < MANY_COLUMNS ? CPU_COLUMNS : 2 * CPU_COLUMNS, lanes = planner->caps->subgroup_size;
   uint32_t rounds = p->quantised ? p->depth * GROUP_ROUNDS : p->depth; /* of a tile */
   while (columns > tile_columns &&
-         (uint64_t)columns / tile_columns * rounds + (uint64_t)tile_rows * (uint64_t)planner->best.k * columns / lanes >
+         (uint64_t)columns / tile_columns * rounds + (uint64_t)tile_rows * (uint64_t)planner->topk.k * columns / lanes >
              TSR_VK_MOST_ROUNDS) {
     columns /= 2;
   }
@@ -83,59 +84,59 @@ static uint32_t wanted_columns(const tsr_vk_planner *planner, const tsr_vk_produ
 
 /* The sister of `shader` that leaves candidates, or -1, and how many columns a workgroup of it goes through in
  * tiles of tile_rows x tile_columns. */
-static int32_t best_shader(const tsr_vk_planner *planner, const tsr_vk_product *p, int32_t shader, uint32_t tile_rows,
+static int32_t topk_shader(const tsr_vk_planner *planner, const tsr_vk_product *p, int32_t shader, uint32_t tile_rows,
                            uint32_t tile_columns, uint32_t *columns)
 {
   const tsr_vk_caps *caps = planner->caps;
   uint32_t wanted = wanted_columns(planner, p, tile_rows, tile_columns), own_bytes = 0; /* of shared memory */
-  int32_t best = -1;
+  int32_t topk = -1;
   *columns = wanted > tile_columns ? wanted / tile_columns * tile_columns : tile_columns;
   switch (shader) {
   case TSR_VK_SHADER_MATMUL_PLAIN:
-    best = caps->subgroup_arithmetic ? TSR_VK_SHADER_MATMUL_PLAIN_BEST : -1;
+    topk = caps->subgroup_arithmetic ? TSR_VK_SHADER_MATMUL_PLAIN_TOPK : -1;
     break;
   case TSR_VK_SHADER_MATMUL_I8_PLAIN:
-    best = caps->subgroup_arithmetic ? TSR_VK_SHADER_MATMUL_I8_PLAIN_BEST : -1;
+    topk = caps->subgroup_arithmetic ? TSR_VK_SHADER_MATMUL_I8_PLAIN_TOPK : -1;
     break;
   case TSR_VK_SHADER_MATMUL_TILED:
-    best = TSR_VK_SHADER_MATMUL_TILED_BEST;
+    topk = TSR_VK_SHADER_MATMUL_TILED_TOPK;
     own_bytes = 2 * 16 * (tile_rows + tile_columns) * 4;
     break;
   case TSR_VK_SHADER_MATMUL_VECTOR:
-    best = TSR_VK_SHADER_MATMUL_VECTOR_BEST;
+    topk = TSR_VK_SHADER_MATMUL_VECTOR_TOPK;
     own_bytes = 4096;
     break;
   case TSR_VK_SHADER_MATMUL_VECTOR_SUBGROUP:
-    best = TSR_VK_SHADER_MATMUL_VECTOR_SUBGROUP_BEST;
+    topk = TSR_VK_SHADER_MATMUL_VECTOR_SUBGROUP_TOPK;
     break;
   case TSR_VK_SHADER_MATMUL_I8_VECTOR:
-    best = TSR_VK_SHADER_MATMUL_I8_VECTOR_BEST;
+    topk = TSR_VK_SHADER_MATMUL_I8_VECTOR_TOPK;
     own_bytes = 8192;
     break;
   case TSR_VK_SHADER_MATMUL_I8_VECTOR_DOT:
-    best = TSR_VK_SHADER_MATMUL_I8_VECTOR_DOT_BEST;
+    topk = TSR_VK_SHADER_MATMUL_I8_VECTOR_DOT_TOPK;
     own_bytes = 8192;
     break;
   case TSR_VK_SHADER_MATMUL_I8_VECTOR_SUBGROUP:
-    best = TSR_VK_SHADER_MATMUL_I8_VECTOR_SUBGROUP_BEST;
+    topk = TSR_VK_SHADER_MATMUL_I8_VECTOR_SUBGROUP_TOPK;
     break;
   case TSR_VK_SHADER_MATMUL_I8_VECTOR_SUBGROUP_DOT:
-    best = TSR_VK_SHADER_MATMUL_I8_VECTOR_SUBGROUP_DOT_BEST;
+    topk = TSR_VK_SHADER_MATMUL_I8_VECTOR_SUBGROUP_DOT_TOPK;
     break;
   default:
     break;
   }
-  return 2 * (uint32_t)planner->best.k <= *columns && *columns * tile_rows * 4 + own_bytes <= caps->shared_memory ? best
+  return 2 * (uint32_t)planner->topk.k <= *columns && *columns * tile_rows * 4 + own_bytes <= caps->shared_memory ? topk
                                                                                                                   : -1;
 }
 
 /* Sets the sister's own specialisation constants; those of the variant are set later. */
-static void spec_best(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint32_t tile_rows, uint32_t columns)
+static void spec_topk(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint32_t tile_rows, uint32_t columns)
 {
   tsr_vk_spec(dispatch, TSR_VK_SPEC_held_held_columns, columns);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_held_held_words, columns * tile_rows);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_held_kept, (uint32_t)planner->best.k);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_held_with_sums, planner->best.logarithm != 0);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_held_kept, (uint32_t)planner->topk.k);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_held_with_sums, planner->topk.logarithm != 0);
 }
 
 tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, const tsr_vk_product *p,
@@ -146,15 +147,15 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
   tsr_vk_product_push push = push_of(planner, p);
   push.row_tiles = (uint32_t)tsr_vk_divide_up(p->rows, tile_rows);
   uint32_t columns = tile_columns; /* of a workgroup */
-  if (planner->best.k > 0) {
-    shader = best_shader(planner, p, shader, tile_rows, tile_columns, &columns);
+  if (planner->topk.k > 0) {
+    shader = topk_shader(planner, p, shader, tile_rows, tile_columns, &columns);
     if (shader < 0) {
       return NULL;
     }
-    planner->best.lists = (uint32_t)tsr_vk_divide_up(p->columns, columns);
-    planner->best.candidates_at =
-        tsr_vk_reserve(planner, (uint64_t)p->rows * planner->best.lists * ((uint64_t)planner->best.k + 1) * 2);
-    push.residual_offset = planner->best.candidates_at;
+    planner->topk.lists = (uint32_t)tsr_vk_divide_up(p->columns, columns);
+    planner->topk.candidates_at =
+        tsr_vk_reserve(planner, (uint64_t)p->rows * planner->topk.lists * ((uint64_t)planner->topk.k + 1) * 2);
+    push.residual_offset = planner->topk.candidates_at;
   }
   push.column_tiles = (uint32_t)tsr_vk_divide_up(p->columns, columns);
   uint64_t groups = p->batch * p->parts * push.row_tiles * push.column_tiles;
@@ -167,8 +168,8 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
   if (dispatch == NULL) {
     return NULL;
   }
-  if (planner->best.k > 0) {
-    spec_best(planner, dispatch, tile_rows, columns);
+  if (planner->topk.k > 0) {
+    spec_topk(planner, dispatch, tile_rows, columns);
   }
   if (p->quantised) {
     tsr_vk_read(dispatch, line->in[3]);
@@ -192,7 +193,7 @@ void tsr_vk_cut_depth(tsr_vk_planner *planner, tsr_vk_product *p, uint64_t group
   parts = parts < most ? parts : most;
   parts = parts < MAX_PARTS ? parts : MAX_PARTS;
   parts = parts > least ? parts : least;
-  if (parts <= 1 || planner->best.k > 0) {
+  if (parts <= 1 || planner->topk.k > 0) {
     return;
   }
   p->part_depth = (uint32_t)tsr_vk_divide_up(p->depth, parts * step) * step;

@@ -45,7 +45,7 @@ void tsr_vk_cut_depth(tsr_vk_planner *planner, tsr_vk_product *product, uint64_t
 
 /* Adds a dispatch of a workgroup of `size` invocations for each tile of tile_rows x tile_columns results. Its
  * specialisation constants from 4 on are the variant's own. Where only the largest of each row are wanted
- * (tsr_vk_planner.best) the shader's sister takes its place that leaves candidates in scratch. NULL if it cannot be
+ * (tsr_vk_planner.topk) the shader's sister takes its place that leaves candidates in scratch. NULL if it cannot be
  * done, or there is no such sister. */
 tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, const tsr_vk_product *product,
                                     uint32_t tile_rows, uint32_t tile_columns, uint32_t size);
@@ -53,14 +53,14 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
 /* Called last: where the depth was cut adds the dispatch that adds up the parts. 0 if it cannot be done. */
 int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *product);
 
-/* Plans a product, with its best or without, in one variant. 0 if that cannot be had. */
+/* Plans a product, with its topk or without, in one variant. 0 if that cannot be had. */
 typedef int (*tsr_vk_plan_variant)(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant);
 
-/* Plans the product with its best, by the variant that is forced or `tuned`, if that can be had, else by `chosen`, or
+/* Plans the product with its topk, by the variant that is forced or `tuned`, if that can be had, else by `chosen`, or
  * one of `others`, which ends with TSR_VK_VARIANT_AUTO (NULL: none). 0 if that cannot be had, or is worth less than the
  * product alone. */
-int tsr_vk_plan_best(tsr_vk_planner *planner, const tsr_vk_product *product, tsr_vk_plan_variant plan, int32_t tuned,
-                     int32_t chosen, const int32_t *others);
+int tsr_vk_plan_matmul_topk(tsr_vk_planner *planner, const tsr_vk_product *product, tsr_vk_plan_variant plan,
+                            int32_t tuned, int32_t chosen, const int32_t *others);
 
 /* Each plans the product in `variant`, one of its own. Returns 1, or 0 if it cannot be had. */
 int tsr_vk_plan_plain(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant);

@@ -122,7 +122,7 @@ static uint32_t subgroup_of(const tsr_vk_caps *caps)
 }
 
 /* Where the dot is no instruction, it takes registers that large tiles leave only to wide subgroups: the largest,
- * and of few rows one whose best are found. */
+ * and of few rows one whose largest are found. */
 static int holds_emulated_dot(const tsr_vk_caps *caps)
 {
   return caps->fast_dot || caps->compute_like_cpu || caps->subgroup_sizes[0] >= 32;
@@ -142,7 +142,7 @@ static int plan_vector(tsr_vk_planner *planner, tsr_vk_product p, int subgroup, 
   size = subgroup ? subgroup_of(caps) : tsr_vk_group_size(caps, size);
   /* Results of an invocation, for which its registers suffice: without a dot they hold bytes, too, and a narrow
    * subgroup has fewer. */
-  int narrow = subgroup && size < 32, roomy = dot && (planner->best.k == 0 || holds_emulated_dot(caps));
+  int narrow = subgroup && size < 32, roomy = dot && (planner->topk.k == 0 || holds_emulated_dot(caps));
   uint32_t most = roomy ? 16 : narrow ? 4 : 8, most_columns = narrow ? MAX_TILE_COLUMNS / 2 : MAX_TILE_COLUMNS;
   if (subgroup && tile_rows > size) {
     tile_rows = size;
@@ -277,8 +277,8 @@ static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *p)
 int tsr_vk_plan_matmul_i8(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t tuned)
 {
   const int32_t chosen = choose(planner->caps, product);
-  if (planner->best.k > 0) {
-    return tsr_vk_plan_best(planner, product, plan, tuned, chosen, NULL);
+  if (planner->topk.k > 0) {
+    return tsr_vk_plan_matmul_topk(planner, product, plan, tuned, chosen, NULL);
   }
   return plan(planner, product, planner->caps->forced) || plan(planner, product, tuned) ||
          plan(planner, product, tsr_vk_choose_cooperative(planner->caps, product)) || plan(planner, product, chosen) ||

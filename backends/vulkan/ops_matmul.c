@@ -71,7 +71,7 @@ static tsr_vk_class class_of(const tsr_vk_planner *planner, const tsr_vk_product
 }
 
 /* By the variant that it is given or that is chosen, or one of the same kind that leaves room for what is held. */
-static int plan_best(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t tuned, int32_t chosen)
+static int plan_topk(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t tuned, int32_t chosen)
 {
   static const int32_t by_depth[] = {TSR_VK_VARIANT_MATMUL_VECTOR, TSR_VK_VARIANT_AUTO};
   static const int32_t tiled[] = {TSR_VK_VARIANT_MATMUL_TILED_64X64, TSR_VK_VARIANT_MATMUL_TILED_32X64,
@@ -79,7 +79,7 @@ static int plan_best(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t t
   const int32_t *others = chosen == TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP ? by_depth
                           : plan_variant[chosen] == tsr_vk_plan_tiled     ? tiled
                                                                           : NULL;
-  return tsr_vk_plan_best(planner, p, plan, tuned, chosen, others);
+  return tsr_vk_plan_matmul_topk(planner, p, plan, tuned, chosen, others);
 }
 
 int tsr_vk_plan_matmul(tsr_vk_planner *planner)
@@ -104,8 +104,8 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
     return tsr_vk_plan_matmul_i8(planner, &p, tuned);
   }
   const int32_t chosen = choose(planner->caps, &p);
-  if (planner->best.k > 0) {
-    return plan_best(planner, &p, tuned, chosen);
+  if (planner->topk.k > 0) {
+    return plan_topk(planner, &p, tuned, chosen);
   }
   return plan(planner, &p, planner->caps->forced) || plan(planner, &p, tuned) ||
          plan(planner, &p, tsr_vk_choose_cooperative(planner->caps, &p)) || plan(planner, &p, chosen) ||

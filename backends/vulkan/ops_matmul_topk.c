@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The k largest of each row of a product, or of the logarithm of its softmax, without that product's result in memory:
- * each workgroup of the product leaves the best of its columns (shaders/lib/best.glsl), and shaders/best.comp takes the
- * best of those.
+ * each workgroup of the product leaves the largest of its columns (shaders/lib/product_topk.glsl), and
+ * shaders/topk_merge.comp takes the largest of those.
  */
 #include "backends/vulkan/matmul.h"
-#include "shaders/contract/best.h"
+#include "shaders/contract/topk_merge.h"
 
-/* Adds the dispatch that finds the best of the candidates that the product, planned last, leaves. */
-static int add_best(tsr_vk_planner *planner, const tsr_vk_product *p)
+/* Adds the dispatch that finds the largest of the candidates that the product, planned last, leaves. */
+static int add_topk_merge(tsr_vk_planner *planner, const tsr_vk_product *p)
 {
-  const tsr_vk_best *best = &planner->best;
-  tsr_vk_best_push push = {.rows = p->rows, .lists = best->lists, .candidates_at = best->candidates_at};
-  uint64_t work = (uint64_t)best->lists * (uint64_t)best->k * (uint64_t)best->k; /* of a row */
+  const tsr_vk_topk *topk = &planner->topk;
+  tsr_vk_topk_merge_push push = {.rows = p->rows, .lists = topk->lists, .candidates_at = topk->candidates_at};
+  uint64_t work = (uint64_t)topk->lists * (uint64_t)topk->k * (uint64_t)topk->k; /* of a row */
   int subgroup = 0;
   uint32_t size = tsr_vk_reduce_size(planner->caps, work, &subgroup);
-  if (planner->caps->compute_like_cpu && work / size + (uint64_t)best->k * 16 > TSR_VK_MOST_ROUNDS) {
+  if (planner->caps->compute_like_cpu && work / size + (uint64_t)topk->k * 16 > TSR_VK_MOST_ROUNDS) {
     return 0;
   }
   tsr_vk_dispatch *dispatch =
-      tsr_vk_add(planner, subgroup ? TSR_VK_SHADER_BEST_SUBGROUP : TSR_VK_SHADER_BEST, &push, sizeof push);
+      tsr_vk_add(planner, subgroup ? TSR_VK_SHADER_TOPK_MERGE_SUBGROUP : TSR_VK_SHADER_TOPK_MERGE, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }
   tsr_vk_write(dispatch, TSR_VK_SCRATCH);
-  tsr_vk_write(dispatch, best->values);
-  tsr_vk_write(dispatch, best->indices);
+  tsr_vk_write(dispatch, topk->values);
+  tsr_vk_write(dispatch, topk->indices);
   tsr_vk_set_size(dispatch, size);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_best_k, (uint32_t)best->k);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_best_logarithm, best->logarithm != 0);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_topk_merge_k, (uint32_t)topk->k);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_topk_merge_logarithm, topk->logarithm != 0);
   dispatch->after = 1;
   dispatch->work = 10.0 * (double)p->rows * (double)work;
   return tsr_vk_finish(planner, dispatch, p->rows);
@@ -37,16 +37,16 @@ static int add_best(tsr_vk_planner *planner, const tsr_vk_product *p)
 /* 1 if the variant can be had for the product by itself. */
 static int is_had(tsr_vk_planner *planner, const tsr_vk_product *p, tsr_vk_plan_variant plan, int32_t variant)
 {
-  const tsr_vk_best best = planner->best;
-  planner->best = (tsr_vk_best){.k = 0};
+  const tsr_vk_topk topk = planner->topk;
+  planner->topk = (tsr_vk_topk){.k = 0};
   int had = plan(planner, p, variant);
-  planner->best = best;
+  planner->topk = topk;
   return had;
 }
 
 /* Not where cooperative matrices make the product: that is worth more than what fusing it saves. */
-int tsr_vk_plan_best(tsr_vk_planner *planner, const tsr_vk_product *product, tsr_vk_plan_variant plan, int32_t tuned,
-                     int32_t chosen, const int32_t *others)
+int tsr_vk_plan_matmul_topk(tsr_vk_planner *planner, const tsr_vk_product *product, tsr_vk_plan_variant plan,
+                            int32_t tuned, int32_t chosen, const int32_t *others)
 {
   if (product->batch != 1) {
     return 0;
@@ -60,7 +60,7 @@ int tsr_vk_plan_best(tsr_vk_planner *planner, const tsr_vk_product *product, tsr
   tsr_vk_product p = *product;
   p.y = TSR_VK_SCRATCH;
   if (given != TSR_VK_VARIANT_AUTO && plan(planner, &p, given)) {
-    return add_best(planner, &p);
+    return add_topk_merge(planner, &p);
   }
   if (is_cooperative || (given != TSR_VK_VARIANT_AUTO && given == forced)) {
     return 0;
@@ -69,5 +69,5 @@ int tsr_vk_plan_best(tsr_vk_planner *planner, const tsr_vk_product *product, tsr
   for (; !found && others != NULL && *others != TSR_VK_VARIANT_AUTO; ++others) {
     found = plan(planner, &p, *others);
   }
-  return found && add_best(planner, &p);
+  return found && add_topk_merge(planner, &p);
 }

@@ -91,7 +91,7 @@ int tsr_vk_plan_one(tsr_vk_planner *planner)
     }
   }
   if (!within_reach(planner, planner->addend) || !within_reach(planner, planner->sum) ||
-      !within_reach(planner, planner->best.values) || !within_reach(planner, planner->best.indices)) {
+      !within_reach(planner, planner->topk.values) || !within_reach(planner, planner->topk.indices)) {
     return 0;
   }
   int empty = 1;

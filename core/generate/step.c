@@ -291,7 +291,7 @@ static tsr_status search_candidates(tsr_search *search, int32_t position, tsr_se
   TSR_TRY(check_indices(search, position, search->indices, rows * k));
   for (size_t r = 0; r < open; r++) {
     float *values = search->values + r * k;
-    if (search->step->refs.best_log != TSR_NONE) {
+    if (search->step->refs.top_log_probability != TSR_NONE) {
       search->normalisers[r] = values[0] - search->normalisers[r];
     }
     if (!search->mask && mark_row(search, (int32_t)r, position + 1, ids(user, (int32_t)r))) {
@@ -326,8 +326,8 @@ tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_search_ids_f
     TSR_TRY(tsr_executable_read(step->executable, step->refs.values, search->values, size));
     TSR_TRY(tsr_executable_read(step->executable, step->refs.indices, search->indices, size));
   }
-  if (step->refs.best_log != TSR_NONE) {
-    TSR_TRY(tsr_executable_read(step->executable, step->refs.best_log, search->normalisers,
+  if (step->refs.top_log_probability != TSR_NONE) {
+    TSR_TRY(tsr_executable_read(step->executable, step->refs.top_log_probability, search->normalisers,
                                 rows * (int64_t)sizeof *search->normalisers));
   }
   search->transformer->work.step_seconds += tsr_seconds() - start;

@@ -152,7 +152,7 @@ static void build_greedy(const tsr_builder *b, const tsr_program_key *key, tsr_p
 }
 
 /* Inputs token [R], position [1]; rows [R, C] and suppress as the key says.
- * -> values [R, k], indices [R, k], best_log [R, 1] if the key asks for it; or scores [R, V]. */
+ * -> values [R, k], indices [R, k], top_log_probability [R, 1] if the key asks for it; or scores [R, V]. */
 static void build_beam(const tsr_builder *b, const tsr_program_key *key, tsr_program_refs *refs)
 {
   tsr_program *p = b->program;
@@ -177,7 +177,7 @@ static void build_beam(const tsr_builder *b, const tsr_program_key *key, tsr_pro
     refs->indices = tsr_output(p, "indices", tokens_of(b, indices, refs->chosen));
   }
   if (key->normaliser) {
-    refs->best_log = tsr_output(p, "best_log", tsr_topk(p, tsr_log_softmax(p, logits), 1, NULL));
+    refs->top_log_probability = tsr_output(p, "top_log_probability", tsr_topk(p, tsr_log_softmax(p, logits), 1, NULL));
   }
   tsr_scope_pop(p);
 }

@@ -35,7 +35,7 @@ typedef struct tsr_program_key {
                           over the heads; 0: none */
   int32_t shortlist;  /* ENCODE, GREEDY, BEAM: K: ENCODE keeps the weights of the tokens `chosen` [K], and the others
                         compute the logits of these alone: `suppress` and `scores` have K columns; 0: all tokens' */
-  int32_t normaliser; /* BEAM with logits and candidates: 1: `best_log` is the log-probability of the first of them */
+  int32_t normaliser; /* BEAM with logits and candidates: 1: `top_log_probability` is that of the first of them */
   int32_t taps;       /* bits TSR_INSPECT_*: outputs beside the results */
   int32_t moved;      /* MOVE */
   int32_t positions;  /* PREFILL: L; size.target is the cache's capacity, size.beam N. With `logits` all rows of a
@@ -52,7 +52,7 @@ typedef struct tsr_program_refs {
   tsr_ref source, source_lengths, target;
   tsr_ref token, position, rows, suppress;
   tsr_ref encoder_output, logits, labels, losses;
-  tsr_ref next, next_logit, values, indices, scores, best_log, from, from_rows, attention, chosen;
+  tsr_ref next, next_logit, values, indices, scores, top_log_probability, from, from_rows, attention, chosen;
 } tsr_program_refs;
 
 /* Builds into an empty program; *refs is filled. Errors: TSR_ERR_ARGUMENT, TSR_ERR_UNSUPPORTED, the program's. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What products of which only the largest are wanted have behind the constants of the product: lib/best.glsl.
+ * What products of which only the largest are wanted have behind the constants of the product: lib/product_topk.glsl.
  */
 #ifndef SHADERS_CONTRACT_HELD_H
 #define SHADERS_CONTRACT_HELD_H

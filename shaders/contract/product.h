@@ -31,7 +31,7 @@ PUSH(product)
   uint b_stride[4]; /* batch 0, batch 1, k, n */
   uint bias_offset;
   uint bias_stride[4];  /* batch 0, batch 1, m, n */
-  uint residual_offset; /* with BEST: candidates_at, in words */
+  uint residual_offset; /* with TOPK: candidates_at, in words */
   float alpha;
   uint row_tiles;
   uint column_tiles;

@@ -28,9 +28,9 @@ uint batch_offset(uint batch, uint outer_stride, uint inner_stride)
   return outer * outer_stride + (batch - outer * inner_batch) * inner_stride;
 }
 
-#ifdef BEST
+#ifdef TOPK
 #define candidates_at residual_offset
-#include "best.glsl"
+#include "product_topk.glsl"
 #endif
 
 void store(uint batch, uint m, uint n, float sum)
@@ -41,7 +41,7 @@ void store(uint batch, uint m, uint n, float sum)
                        n * bias_stride[3]);
   }
   z = activate(finish_with & FINISH_ACTIVATION, z);
-#ifdef BEST
+#ifdef TOPK
   hold(m, n, z);
 #else
   uint at = (batch * rows + m) * columns + n;

@@ -47,9 +47,27 @@ static const struct {
   const char *name;
   size_t offset;
 } refs_by_name[] = {
-    REF(source), REF(source_lengths), REF(target), REF(token),     REF(position), REF(rows),       REF(suppress),
-    REF(logits), REF(encoder_output), REF(labels), REF(losses),    REF(next),     REF(next_logit), REF(values),
-    REF(scores), REF(indices),        REF(from),   REF(from_rows), REF(best_log), REF(attention),  REF(chosen),
+    REF(source),
+    REF(source_lengths),
+    REF(target),
+    REF(token),
+    REF(position),
+    REF(rows),
+    REF(suppress),
+    REF(logits),
+    REF(encoder_output),
+    REF(labels),
+    REF(losses),
+    REF(next),
+    REF(next_logit),
+    REF(values),
+    REF(scores),
+    REF(indices),
+    REF(from),
+    REF(from_rows),
+    REF(top_log_probability),
+    REF(attention),
+    REF(chosen),
 };
 enum { N_REFS = sizeof refs_by_name / sizeof refs_by_name[0] };
 _Static_assert(sizeof(tsr_program_refs) == N_REFS * sizeof(tsr_ref), "each has its name");

@@ -22,7 +22,6 @@
 #include "shaders/contract/attention_combine.h"
 #include "shaders/contract/attention_delta.h"
 #include "shaders/contract/attention_gradient.h"
-#include "shaders/contract/best.h"
 #include "shaders/contract/cross_entropy.h"
 #include "shaders/contract/cross_entropy_gradient.h"
 #include "shaders/contract/dropout.h"
@@ -43,6 +42,7 @@
 #include "shaders/contract/softmax_gradient.h"
 #include "shaders/contract/sum_of_squares.h"
 #include "shaders/contract/topk.h"
+#include "shaders/contract/topk_merge.h"
 #include "shaders/reflect.h"
 #include "tests/unit/vulkan/contract/example.h"
 
@@ -57,7 +57,6 @@ static const struct family {
     {"attention_delta", sizeof(tsr_vk_attention_delta_push)},
     {"attention_gradient", sizeof(tsr_vk_attention_gradient_push)},
     {"attention", sizeof(tsr_vk_attention_push)},
-    {"best", sizeof(tsr_vk_best_push)},
     {"cross_entropy_gradient", sizeof(tsr_vk_cross_entropy_gradient_push)},
     {"cross_entropy", sizeof(tsr_vk_cross_entropy_push)},
     {"dropout_bits", sizeof(tsr_vk_dropout_bits_push)},
@@ -80,6 +79,7 @@ static const struct family {
     {"softmax_gradient", sizeof(tsr_vk_softmax_gradient_push)},
     {"softmax", sizeof(tsr_vk_softmax_push)},
     {"sum_of_squares", sizeof(tsr_vk_sum_of_squares_push)},
+    {"topk_merge", sizeof(tsr_vk_topk_merge_push)},
     {"topk", sizeof(tsr_vk_topk_push)},
 };
 

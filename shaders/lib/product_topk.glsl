@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Products of which only the largest columns of each row are wanted: a workgroup goes through a few tiles of columns,
- * holds their results in shared memory, and writes its `kept` best of each row as candidates, as lib/candidates.glsl
- * has them. best.comp takes the best of all workgroups' candidates.
+ * holds their results in shared memory, and writes its `kept` largest of each row as candidates, as lib/candidates.glsl
+ * has them. topk_merge.comp takes the largest of all workgroups' candidates.
  *
  * The kernel says how large one of its tiles is: TILE_ROWS, TILE_COLUMNS.
  */
-#ifndef LIB_BEST
-#define LIB_BEST
+#ifndef LIB_PRODUCT_TOPK
+#define LIB_PRODUCT_TOPK
 
 #include "candidates.glsl"
 #include "exponential.glsl"
@@ -55,7 +55,7 @@ float sum_of_held(uint m, uint largest, uint from, uint step, uint width)
 
 #ifdef SUBGROUP
 #ifdef HELD_BY_LANE
-/* Reading costs most here: each lane reads its columns once, and keeps a sorted list of the best, if it can be
+/* Reading costs most here: each lane reads its columns once, and keeps a sorted list of the largest, if it can be
  * short. */
 #define LONGEST_LIST 16u
 const uint list_length = kept <= LONGEST_LIST ? kept : 1u;
@@ -75,7 +75,7 @@ const uint list_length = 1u;
 #endif
 
 /* The workgroup is one subgroup: the largest of each row is found and struck out, `kept` times. */
-void keep_best(uint share)
+void keep_topk(uint share)
 {
   uint lane = gl_SubgroupInvocationID;
   uint width = min(held_columns, columns - held_column);
@@ -126,7 +126,7 @@ void keep_best(uint share)
 }
 #else
 /* Each element's place among those of its row is counted; whoever has the first sees to the sum. */
-void keep_best(uint share)
+void keep_topk(uint share)
 {
   uint width = min(held_columns, columns - held_column);
   uint count = min(TILE_ROWS, rows - held_row);

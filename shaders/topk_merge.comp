@@ -1,7 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The k largest of a row, or of the logarithm of its softmax, from the lists of candidates that lib/best.glsl left.
+ * The k largest of a row, or of the logarithm of its softmax, from the lists of candidates that lib/product_topk.glsl
+ * left.
  *
  * A workgroup has a row: it finds the largest candidate and strikes it out, k times. An invocation looks through every
  * size-th candidate.
@@ -11,7 +12,7 @@
 #include "exponential.glsl"
 #include "candidates.glsl"
 #include "reduce.glsl"
-#include "contract/best.h"
+#include "contract/topk_merge.h"
 
 OUT(0, scratch)
 OUT(1, values)
