@@ -217,8 +217,8 @@ static tsr_status enlist(tsr_runtime *runtime, tsr_backend_entry *entry, const t
     while (at > 0 && all[at - 1].backend->order > entry->order) {
       at--;
     }
-    memmove(all + at + devices->count, all + at, (size_t)(n_devices - at) * sizeof *all);
     if (devices->count > 0) {
+      memmove(all + at + devices->count, all + at, (size_t)(n_devices - at) * sizeof *all);
       memcpy(all + at, devices->items, (size_t)devices->count * sizeof *all);
     }
   } else {
