@@ -26,8 +26,8 @@ typedef uint64_t cpu_u64v __attribute__((vector_size(4 * CPU_LANES)));
 
 /* CPU_UNROLL: before a loop of a few turns over an array of vectors: unrolled, so that the array stays in registers.
  * With AddressSanitizer it does not stay there, and clang would take minutes: then CPU_UNROLL_ALWAYS alone unrolls, in
- * the loop where products spend their time. CPU_PLAIN: before a function of that loop; UndefinedBehaviorSanitizer, with
- * which sanitized tests take three times as long, leaves it out. */
+ * the loop where products spend their time. CPU_PLAIN: before a function that this loop calls, or the loop's own:
+ * UndefinedBehaviorSanitizer leaves it out, as its checks there make sanitized tests three times as long. */
 #if defined(__clang__)
 #define CPU_UNROLL_ALWAYS _Pragma("unroll")
 #if __has_feature(address_sanitizer)

@@ -52,6 +52,7 @@ static float quantise_row(double *row, int64_t stride, int64_t n)
 __attribute__((no_sanitize("undefined"))) static void multiply_column(const double *rows, const double *column,
                                                                       int64_t depth, double sum[ROWS])
 {
+  _Static_assert(ROWS == 4, "a sum for each row");
   double a = 0.0, b = 0.0, c = 0.0, d = 0.0;
   for (int64_t k = 0; k < depth; k++, rows += ROWS) {
     const double x = column[k];
