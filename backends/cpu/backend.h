@@ -20,12 +20,13 @@ typedef struct cpu_level {
   const cpu_operator *operators; /* [CPU_OP_COUNT] */
 } cpu_level;
 
-/* features.c: the levels that this CPU has, best first: 0 .. count-1. Beyond: NULL. */
+/* features.c: the levels that were compiled and that this CPU has, best first: 0 .. count-1. Beyond: NULL. */
 enum { CPU_MAX_LEVELS = 8 };
 const cpu_level *cpu_level_at(int32_t index);
 
-/* 1 if this CPU has the level of that name. */
-int cpu_has_level(const char *name);
+/* What the CPU has, whatever was compiled. */
+int cpu_has_avx2(void);
+int cpu_has_avx512(void);
 
 /* features.c: the CPU's name, and how many cores this process may use: processors of its affinity mask, one per
  * physical core, no more than its control group's quota. At least 1. */

@@ -45,10 +45,10 @@ static int uses_all(const char *kernels)
   static const char *const avx2[] = {"Haswell", "Zen", "SkylakeX", "Cooperlake", "SapphireRapids"};
   const char *const *names = avx512;
   size_t n = sizeof avx512 / sizeof avx512[0];
-  if (!cpu_has_level("avx2")) {
+  if (!cpu_has_avx2()) {
     return 1; /* an architecture or a CPU about which nothing is known here */
   }
-  if (!cpu_has_level("avx512")) {
+  if (!cpu_has_avx512()) {
     names = avx2;
     n = sizeof avx2 / sizeof avx2[0];
   }
@@ -68,7 +68,7 @@ static void advise(cpu_blas *blas, const char *kernels)
   /* The environment's choice takes the place of what OpenBLAS finds out by itself, which an old build cannot for a
    * CPU that came after it. */
   const char *value = getenv("OPENBLAS_CORETYPE");
-  const char *best = cpu_has_level("avx512") ? "SkylakeX" : "Haswell";
+  const char *best = cpu_has_avx512() ? "SkylakeX" : "Haswell";
   if (value && *value && strcmp(value, best) != 0) {
     snprintf(blas->advice, sizeof blas->advice, "unset OPENBLAS_CORETYPE%s, or set it to %s",
              getenv("OPENBLAS_L2_SIZE") ? " and OPENBLAS_L2_SIZE" : "", best);

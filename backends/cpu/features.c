@@ -64,22 +64,26 @@ static uint32_t cpu_features(void)
 /* One row per level that was compiled in, worst first. */
 #define LEVEL(name) extern const cpu_operator cpu_operators_##name[CPU_OP_COUNT]
 LEVEL(portable);
-#if defined(CPU_X86_LEVELS)
 LEVEL(avx2);
 LEVEL(avx2vnni);
 LEVEL(avx512);
 LEVEL(avx512vnni);
-#endif
 
 static const struct {
   cpu_level level;
   uint32_t needs;
 } levels[] = {
     {{"portable", "no instructions beyond the architecture's", cpu_operators_portable}, 0},
-#if defined(CPU_X86_LEVELS)
+#if defined(CPU_WITH_AVX2)
     {{"avx2", "AVX2, FMA", cpu_operators_avx2}, FEATURE_AVX2},
+#endif
+#if defined(CPU_WITH_AVX2VNNI)
     {{"avx2vnni", "AVX2, FMA, AVX-VNNI", cpu_operators_avx2vnni}, FEATURE_AVX_VNNI},
+#endif
+#if defined(CPU_WITH_AVX512)
     {{"avx512", "AVX-512", cpu_operators_avx512}, FEATURE_AVX512},
+#endif
+#if defined(CPU_WITH_AVX512VNNI)
     {{"avx512vnni", "AVX-512, VNNI", cpu_operators_avx512vnni}, FEATURE_AVX512_VNNI},
 #endif
 };
@@ -98,14 +102,14 @@ const cpu_level *cpu_level_at(int32_t index)
   return NULL;
 }
 
-int cpu_has_level(const char *name)
+int cpu_has_avx2(void)
 {
-  for (int32_t i = 0; cpu_level_at(i); i++) {
-    if (strcmp(cpu_level_at(i)->name, name) == 0) {
-      return 1;
-    }
-  }
-  return 0;
+  return (cpu_features() & FEATURE_AVX2) != 0;
+}
+
+int cpu_has_avx512(void)
+{
+  return (cpu_features() & FEATURE_AVX512) != 0;
 }
 
 const char *cpu_model_name(char *text, size_t size)
