@@ -32,7 +32,11 @@ void main()
   const uint lanes = gl_WorkGroupSize.x;
   const uint block_width = lanes * parts;
   const uint blocks = max((width + block_width - 1u) / block_width, 1u);
+#ifdef SUBGROUP
+  uint lane = gl_SubgroupInvocationID;
+#else
   uint lane = gl_LocalInvocationID.x;
+#endif
   uint tiles = (queries + tile_rows - 1u) / tile_rows;
   uint rest = group_index() / tiles;
   uint first_row = (group_index() - rest * tiles) * tile_rows;
@@ -119,20 +123,21 @@ void main()
 #endif
     for (uint m = 0u; m < tile_rows; ++m) {
       uint l = min(first_row + m, last_row);
-      float z = MINUS_INF;
+      uint z_bits = MINUS_INF_BITS;
       if (exists && s < visible[m]) {
-        z = masked_score(score[m], b, h, l, s, first);
+        z_bits = masked_score(score[m], b, h, l, s, first);
       }
+      bool seen = z_bits != MINUS_INF_BITS;
       if (writes_weights && chunk + lane < keys && first_row + m <= last_row) {
-        WORD(w, (row_base + l) * keys + s) = floatBitsToUint(z);
+        WORD(w, (row_base + l) * keys + s) = z_bits;
       }
-      uint new_order = max(order[m], group_max(order_of(z)));
-      float largest = new_order >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(new_order);
+      uint new_order = max(order[m], group_max(order_of_bits(z_bits)));
+      float largest = finite_of(new_order);
       float shrink = new_order == order[m] ? 1.0 : exp_accurate(number_of(order[m]) - largest);
       order[m] = new_order;
-      weight[m] = is_minus_inf(z) ? uintBitsToFloat(EXCLUDED) : exp_accurate(z - largest);
-      sum[m] = sum[m] * shrink + (is_minus_inf(z) ? 0.0 : weight[m]);
-      if ((options & ATTENTION_DROPOUT) != 0u && !is_minus_inf(z)) {
+      weight[m] = seen ? exp_accurate(uintBitsToFloat(z_bits) - largest) : uintBitsToFloat(EXCLUDED);
+      sum[m] = sum[m] * shrink + (seen ? weight[m] : 0.0);
+      if ((options & ATTENTION_DROPOUT) != 0u && seen) {
 #ifdef SUBGROUP
         uint kept = subgroupShuffle(kept_mine, m);
 #else
@@ -194,7 +199,7 @@ void main()
         STORE(y, y_at + j, split_keys > 0u ? result[m][c] : nothing ? VECTOR(0.0) : result[m][c] / total[m]);
       }
     }
-    float largest = order[m] >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order[m]);
+    float largest = finite_of(order[m]);
     if (block == 0u && lane == 0u) {
       store_sums(row_base + first_row + m, split, largest, total[m]);
     }
@@ -211,10 +216,10 @@ void main()
         continue;
       }
       uint at = (row_base + first_row + m) * keys + s;
-      float z = s < written ? FLOAT(w, at) : MINUS_INF;
-      float largest = order[m] >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order[m]);
+      uint z_bits = s < written ? WORD(w, at) : MINUS_INF_BITS;
       bool nothing = order[m] <= ORDER_MINUS_INF;
-      WORD(w, at) = nothing ? 0u : floatBitsToUint(exp_accurate(z - largest) / total[m]);
+      float weight = z_bits == MINUS_INF_BITS ? 0.0 : exp_accurate(uintBitsToFloat(z_bits) - finite_of(order[m]));
+      WORD(w, at) = nothing ? 0u : floatBitsToUint(weight / total[m]);
     }
   }
 }

@@ -49,6 +49,6 @@ void main()
     WORD(y, ((b * queries + l) * heads + h) * width + j) = floatBitsToUint(total == 0.0 ? 0.0 : result / total);
   }
   if (sums != 0u && j == 0u) {
-    WORD(lse, row) = floatBitsToUint(total == 0.0 ? MINUS_INF : largest + log_accurate(total));
+    WORD(lse, row) = total == 0.0 ? MINUS_INF_BITS : floatBitsToUint(largest + log_accurate(total));
   }
 }

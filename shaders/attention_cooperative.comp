@@ -64,9 +64,9 @@ shared uint wild; /* 1 + the first key of the last tile in which v is not finite
 #define SUMS_MATRIX  coopmat<float, gl_ScopeSubgroup, shape_m, shape_n, gl_MatrixUseAccumulator>
 
 /* NaN or +inf */
-bool is_wild(float x)
+bool is_wild(uint bits)
 {
-  return floatBitsToUint(x) != 0xff800000u && (floatBitsToUint(x) & 0x7fffffffu) >= 0x7f800000u;
+  return bits != MINUS_INF_BITS && (bits & 0x7fffffffu) >= PLUS_INF_BITS;
 }
 
 bvec4 not_finite(vec4 x)
@@ -221,6 +221,7 @@ void main()
     /* The invocation's keys: every row_lanes-th eight of the tile's */
     const uint own_groups = tile_keys / 8u / row_lanes;
     float score[own_groups][8];
+    bool seen[own_groups][8];
     float before = largest;
     [[unroll]] for (uint i = 0u; i < own_groups; ++i) {
       uint n = (place + i * row_lanes) * 8u;
@@ -229,14 +230,15 @@ void main()
       bits[1] = scores[row * score_pitch + n / 4u + 1u];
       [[unroll]] for (uint j = 0u; j < 8u; ++j) {
         uint s = chunk + n + j;
-        float z = MINUS_INF;
+        uint z_bits = MINUS_INF_BITS;
         if (s < visible && key_exists[n + j] != 0u) {
-          z = masked_score(uintBitsToFloat(bits[j / 4u][j % 4u]), b, h, l, s, first);
+          z_bits = masked_score(uintBitsToFloat(bits[j / 4u][j % 4u]), b, h, l, s, first);
         }
-        score[i][j] = z;
-        spoilt = spoilt || is_wild(z);
-        if (!is_minus_inf(z) && !spoilt) {
-          largest = max(largest, z);
+        seen[i][j] = z_bits != MINUS_INF_BITS;
+        score[i][j] = uintBitsToFloat(z_bits);
+        spoilt = spoilt || is_wild(z_bits);
+        if (seen[i][j] && !spoilt) {
+          largest = max(largest, score[i][j]);
         }
       }
     }
@@ -252,7 +254,7 @@ void main()
       uint half_bits[8];
       [[unroll]] for (uint j = 0u; j < 8u; ++j) {
         half_bits[j] = EXCLUDED;
-        if (!is_minus_inf(score[i][j])) {
+        if (seen[i][j]) {
           float weight = exp(max(score[i][j] - largest, -120.0));
           sum += weight;
           if ((options & ATTENTION_DROPOUT) != 0u) {
@@ -296,14 +298,15 @@ void main()
     barrier();
   }
 
-  float total = spoilt ? NOT_A_NUMBER : sum;
+  float total = sum;
+  uint any_spoilt = spoilt ? 1u : 0u;
   [[unroll]] for (uint i = part_rows; i < lanes; i *= 2u) {
-    float other = subgroupShuffleXor(total, i);
-    total = is_nan(total) || is_nan(other) ? NOT_A_NUMBER : total + other;
+    total += subgroupShuffleXor(total, i);
+    any_spoilt |= subgroupShuffleXor(any_spoilt, i);
   }
-  if (is_nan(total)) {
-    largest = NOT_A_NUMBER;
-  }
+  spoilt = any_spoilt != 0u || is_nan(total);
+  total = nan_if(spoilt, total);
+  largest = nan_if(spoilt, largest);
   if (l <= last_row && place == 0u) {
     store_sums(row_base + l, split, largest, total);
   }
@@ -323,10 +326,10 @@ void main()
       uint found = quad < width ? wild_results[row * wild_pitch + quad / 4u] >> (quad % 4u * 8u) : 0u;
       [[unroll]] for (uint e = 0u; e < 4u; ++e) {
         uint bits = found >> (2u * e) & 3u;
-        if (bits == 3u || is_nan(total)) {
-          x[e] = NOT_A_NUMBER;
+        if (bits == 3u || spoilt) {
+          x[e] = uintBitsToFloat(NAN_BITS);
         } else if (bits != 0u) {
-          x[e] = uintBitsToFloat(0x7f800000u | (bits - 1u) << 31);
+          x[e] = uintBitsToFloat(PLUS_INF_BITS | (bits - 1u) << 31);
         }
       }
       if (l <= last_row && quad < width && from + place < shape_n / 4u) {

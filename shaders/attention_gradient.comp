@@ -103,7 +103,11 @@ void main()
   const uint blocks = max((widest + block_width - 1u) / block_width, 1u);
   uint n_own = by_keys ? keys : queries;
   uint n_others = by_keys ? queries : keys;
+#ifdef SUBGROUP
+  uint lane = gl_SubgroupInvocationID;
+#else
   uint lane = gl_LocalInvocationID.x;
+#endif
   uint tiles = (n_own + tile_rows - 1u) / tile_rows;
   uint rest = group_index() / tiles;
   uint first_row = (group_index() - rest * tiles) * tile_rows;
@@ -198,14 +202,14 @@ void main()
           added = FLOAT(additive, additive_offset + b * additive_stride[0] + h * additive_stride[1] +
                                   l * additive_stride[2] + s * additive_stride[3]);
         }
-        float z = biased(times(alpha_bits, score[m]), added, relative_bias(h, l, s, first));
-        if (!is_minus_inf(z)) {
+        uint z_bits = biased(times(alpha_bits, score[m]), added, relative_bias(h, l, s, first));
+        if (z_bits != MINUS_INF_BITS) {
           vec2 query = by_keys ? stats_t : stats[m];
           float factor = drop_factor(kept, s);
-          float w = exp_accurate(z - query.x);
+          float w = exp_accurate(uintBitsToFloat(z_bits) - query.x);
           float d = w * (factor * slope[m] - query.y);
           weight[m] = factor * w;
-          gradient[m] = is_nan(d) ? floatBitsToUint(NOT_A_NUMBER) : floatBitsToUint(d);
+          gradient[m] = is_nan(d) ? NAN_BITS : floatBitsToUint(d);
         }
       }
       if (writes_scores && chunk + lane < n_others && first_row + m <= last_row) {

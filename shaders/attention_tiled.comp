@@ -38,9 +38,9 @@ shared float partial_rows[tile_rows * SIDE];        /* of each query from its in
 shared uint wild; /* 1 + the first key of the last tile in which v is not finite */
 
 /* NaN or +inf */
-bool is_wild(float x)
+bool is_wild(uint bits)
 {
-  return floatBitsToUint(x) != 0xff800000u && (floatBitsToUint(x) & 0x7fffffffu) >= 0x7f800000u;
+  return bits != MINUS_INF_BITS && (bits & 0x7fffffffu) >= PLUS_INF_BITS;
 }
 
 bool is_finite(vec4 x)
@@ -111,6 +111,7 @@ void main()
     barrier();
 
     float score[rows_each][keys_each];
+    bool seen[rows_each][keys_each];
     [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
       [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
         score[m][n] = 0.0;
@@ -131,26 +132,26 @@ void main()
       }
     }
 
-    /* -inf: the key is not seen */
     [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
       uint s = chunk + column + n * SIDE;
       bool exists = s < end;
       s = min(s, end - 1u);
       uint unused = key_row(b, s, exists);
       [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
-        float z = MINUS_INF;
+        uint z_bits = MINUS_INF_BITS;
         if (exists && s < visible[m]) {
-          z = masked_score(score[m][n], b, h, first_row + row + m * row_groups, s, first);
+          z_bits = masked_score(score[m][n], b, h, first_row + row + m * row_groups, s, first);
         }
-        score[m][n] = z;
-        spoilt[m] = spoilt[m] || is_wild(z);
+        seen[m][n] = z_bits != MINUS_INF_BITS;
+        score[m][n] = uintBitsToFloat(z_bits);
+        spoilt[m] = spoilt[m] || is_wild(z_bits);
       }
     }
     float before[rows_each];
     [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
       before[m] = largest[m];
       [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
-        if (!is_minus_inf(score[m][n]) && !spoilt[m]) {
+        if (seen[m][n] && !spoilt[m]) {
           largest[m] = max(largest[m], score[m][n]);
         }
       }
@@ -171,7 +172,7 @@ void main()
       [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
         uint s = chunk + column + n * SIDE;
         uint bits = EXCLUDED;
-        if (!is_minus_inf(score[m][n])) {
+        if (seen[m][n]) {
           float weight = exp_accurate(score[m][n] - largest[m]);
           sum[m] += weight;
           if ((options & ATTENTION_DROPOUT) != 0u) {
@@ -229,7 +230,7 @@ void main()
   }
 
   [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
-    partial_rows[(row + m * row_groups) * SIDE + column] = spoilt[m] ? NOT_A_NUMBER : sum[m];
+    partial_rows[(row + m * row_groups) * SIDE + column] = nan_if(spoilt[m], sum[m]);
   }
   barrier();
   [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
@@ -244,15 +245,16 @@ void main()
       number = number && !is_nan(x);
       total += x;
     }
-    if (!number) {
-      total = NOT_A_NUMBER;
-      largest[m] = NOT_A_NUMBER;
-    }
+    total = nan_if(!number, total);
+    largest[m] = nan_if(!number, largest[m]);
     uint y_at = result_at(b, h, l, split);
     [[unroll]] for (uint c = 0u; c < parts; ++c) {
-      vec4 x = number ? result[m][c] : vec4(NOT_A_NUMBER);
+      vec4 x = result[m][c];
       if (split_keys == 0u) {
         x = total == 0.0 ? vec4(0.0) : x / total;
+      }
+      for (uint e = 0u; e < 4u; ++e) {
+        x[e] = nan_if(!number, x[e]);
       }
       if (column + c * SIDE < width) {
         STORE(y, y_at + column + c * SIDE, x);

@@ -34,7 +34,7 @@ void main()
     }
   }
   order = group_max(order);
-  float largest = order >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order);
+  float largest = finite_of(order);
   bool nothing = order <= ORDER_MINUS_INF;
 
   float exponentials = 0.0;
@@ -60,7 +60,7 @@ void main()
   }
 
   float shift = log_accurate(exponentials);
-  WORD(lse, row) = floatBitsToUint(nothing ? MINUS_INF : largest + shift);
+  WORD(lse, row) = nothing ? MINUS_INF_BITS : floatBitsToUint(largest + shift);
   uint label = WORD(labels, labels_offset + row * labels_stride);
   float result = 0.0;
   if (label < vocabulary) {
@@ -69,9 +69,6 @@ void main()
     if (smoothing > 0.0) {
       result -= smoothing / float(vocabulary) * linear;
     }
-    if (nothing) {
-      result = -MINUS_INF;
-    }
   }
-  WORD(loss, row) = floatBitsToUint(result);
+  WORD(loss, row) = nothing && label < vocabulary ? PLUS_INF_BITS : floatBitsToUint(result);
 }

@@ -26,12 +26,12 @@ void main()
   }
   uvec4 place = unravel(i, extent);
   int first = first_position(place.x);
-  float z = MINUS_INF;
+  uint z = MINUS_INF_BITS;
   if (place.w < visible_keys(place.z, first, present_keys(place.x, extent.w))) {
     float score = FLOAT(x, x_offset + element(place, x_stride));
     float added =
       (masking & MASK_ADDITIVE) != 0u ? FLOAT(additive, additive_offset + element(place, additive_stride)) : 0.0;
     z = biased(score, added, relative_bias(place.y, place.z, place.w, first));
   }
-  WORD(y, i) = floatBitsToUint(z);
+  WORD(y, i) = z;
 }

@@ -79,6 +79,6 @@ void main()
     WORD(y, y_row + i) = word;
   }
   if (gl_LocalInvocationID.x == 0u) {
-    WORD(y, y_row + words) = floatBitsToUint(!finite ? NOT_A_NUMBER : counts ? amax / 127.0 : 0.0);
+    WORD(y, y_row + words) = finite ? floatBitsToUint(counts ? amax / 127.0 : 0.0) : NAN_BITS;
   }
 }

@@ -22,7 +22,8 @@ VECTOR load(uint x_at, uint mask_at, uint i)
     VECTOR m = LOAD(mask, mask_at + i * mask_stride.w);
     for (int j = 0; j < WIDTH; ++j) {
       bool excluded = is_minus_inf(COMPONENT(z, j)) || is_minus_inf(COMPONENT(m, j));
-      COMPONENT(z, j) = excluded ? MINUS_INF : COMPONENT(z, j) + COMPONENT(m, j);
+      COMPONENT(z, j) =
+        uintBitsToFloat(excluded ? MINUS_INF_BITS : floatBitsToUint(COMPONENT(z, j) + COMPONENT(m, j)));
     }
   }
   return z;
@@ -49,7 +50,7 @@ void main()
     }
   }
   order = group_max(order);
-  float largest = order >= ORDER_PLUS_INF ? NOT_A_NUMBER : number_of(order);
+  float largest = finite_of(order);
   bool nothing = order <= ORDER_MINUS_INF;
 
   float sum = 0.0;
@@ -72,7 +73,7 @@ void main()
     for (int j = 0; j < WIDTH; ++j) {
       float centred = COMPONENT(z, j) - largest;
       if (logarithm != 0u) {
-        COMPONENT(z, j) = nothing ? MINUS_INF : centred - shift;
+        COMPONENT(z, j) = uintBitsToFloat(nothing ? MINUS_INF_BITS : floatBitsToUint(centred - shift));
       } else {
         COMPONENT(z, j) = nothing ? 0.0 : exp_accurate(centred) / sum;
       }

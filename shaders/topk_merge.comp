@@ -67,7 +67,7 @@ void main()
       if (logarithm != 0u && largest > ORDER_MINUS_INF) {
         value = value - top - shift;
       }
-      WORD(values, row * k + r) = strange ? 0x7fc00000u : floatBitsToUint(value);
+      WORD(values, row * k + r) = strange ? NAN_BITS : floatBitsToUint(value);
       WORD(indices, row * k + r) = strange ? r : index;
     }
   }

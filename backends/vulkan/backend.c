@@ -139,8 +139,13 @@ static int32_t create_instance(tsr_vk_context *context, int validation)
       validation && has_instance_extension(VALIDATION_LAYER, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME);
 
   const char *layers[] = {VALIDATION_LAYER};
-  const char *extensions[2];
+  const char *extensions[3];
   uint32_t n_extensions = 0;
+  /* Drivers that translate to another interface, as MoltenVK does, are shown only to those who ask for them. */
+  const int portability = has_instance_extension(NULL, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME);
+  if (portability) {
+    extensions[n_extensions++] = VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME;
+  }
   if (debug_utils) {
     extensions[n_extensions++] = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
   }
@@ -170,6 +175,7 @@ static int32_t create_instance(tsr_vk_context *context, int validation)
   };
   VkInstanceCreateInfo info = {
       .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+      .flags = portability ? VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR : 0,
       .pApplicationInfo = &application,
       .enabledLayerCount = validation ? 1 : 0,
       .ppEnabledLayerNames = layers,

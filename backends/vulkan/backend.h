@@ -107,6 +107,7 @@ typedef struct tsr_vk_hardware {
   uint32_t subgroup_sizes[2]; /* the least and the largest that a pipeline may ask for; 0: none */
   uint32_t max_subgroups;     /* of a workgroup whose size was asked for */
   int pipeline_statistics;    /* VK_KHR_pipeline_executable_properties */
+  int portability;            /* VK_KHR_portability_subset: to be enabled where it is */
 } tsr_vk_hardware;
 
 void tsr_vk_hardware_describe(const tsr_vk_hardware *hardware, tsr_device_properties *properties);

@@ -26,13 +26,16 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
   };
   int has_1_3 = d->hardware.properties.apiVersion >= VK_API_VERSION_1_3;
   int with_cooperative = d->caps.n_shapes > 0, dot_extension = d->caps.dot && !has_1_3;
-  const char *extensions[3];
+  const char *extensions[4];
   uint32_t n_extensions = 0;
   if (with_cooperative) {
     extensions[n_extensions++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
   }
   if (dot_extension) {
     extensions[n_extensions++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
+  }
+  if (d->hardware.portability) {
+    extensions[n_extensions++] = "VK_KHR_portability_subset";
   }
   VkPhysicalDeviceVulkan13Features features13 = {
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,

@@ -228,6 +228,7 @@ const char *tsr_vk_hardware_read(const tsr_vk_context *context, VkPhysicalDevice
   hardware->features12.pNext = NULL;
 
   read_integer_dot(device, hardware);
+  hardware->portability = has_extension(device, "VK_KHR_portability_subset"); /* named in Vulkan's beta header only */
   hardware->pipeline_statistics = has_executables && executables.pipelineExecutableInfo;
   if (has_1_3 && features13.subgroupSizeControl && features13.computeFullSubgroups &&
       (properties13.minSubgroupSize == properties13.maxSubgroupSize ||

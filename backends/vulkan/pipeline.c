@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "backends/vulkan/backend.h"
+#include "backends/vulkan/spirv.h"
 
 int32_t tsr_vk_pipelines_init(tsr_backend_device *d)
 {
@@ -113,27 +114,49 @@ int32_t tsr_vk_layout_get(tsr_backend_device *d, int32_t n_bindings, const tsr_v
   return status;
 }
 
+/* A shader as the device is to read it. *words is the caller's to free. */
+static int32_t unpack(const tsr_backend_device *d, const tsr_vk_shader *packed, uint32_t **words, size_t *n_words)
+{
+  uLongf size = packed->size_bytes;
+  *n_words = size / sizeof(**words);
+  uint32_t *unpacked = malloc(size);
+  *words = malloc(size + TSR_VK_SPIRV_MORE_WORDS * sizeof(**words));
+  int32_t status = TSR_OK;
+  if (!unpacked || !*words) {
+    status = tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory for the shader %s", packed->name);
+  } else if (uncompress((Bytef *)unpacked, &size, packed->packed, packed->packed_bytes) != Z_OK ||
+             size != packed->size_bytes) {
+    *n_words = 0;
+  } else if (d->hardware.properties12.shaderSignedZeroInfNanPreserveFloat32) {
+    const int halves = d->hardware.properties12.shaderSignedZeroInfNanPreserveFloat16 != VK_FALSE;
+    *n_words = tsr_vk_spirv_preserve(unpacked, *n_words, halves, *words);
+  } else {
+    memcpy(*words, unpacked, size);
+  }
+  if (status == TSR_OK && *n_words == 0) {
+    status = tsr_vk_fail(d->host, TSR_ERR_INTERNAL, "the shader %s within the plugin is damaged: install it again",
+                         packed->name);
+  }
+  free(unpacked);
+  return status;
+}
+
 static int32_t get_module(tsr_backend_device *d, int32_t shader, VkShaderModule *result)
 {
   VkShaderModule *module = &d->pipelines.modules[shader];
   int32_t status = TSR_OK;
   if (!*module) {
-    const tsr_vk_shader *packed = &tsr_vk_shaders[shader];
-    uLongf size = packed->size_bytes;
-    uint32_t *words = malloc(size);
-    if (!words) {
-      return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory for the shader %s", packed->name);
-    }
-    if (uncompress((Bytef *)words, &size, packed->packed, packed->packed_bytes) != Z_OK || size != packed->size_bytes) {
-      free(words);
-      return tsr_vk_fail(d->host, TSR_ERR_INTERNAL, "the shader %s within the plugin is damaged: install it again",
-                         packed->name);
-    }
-    VkShaderModuleCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = size, .pCode = words};
-    status = VK(d->host, d->vk.vkCreateShaderModule(d->handle, &info, NULL, module));
-    if (status != TSR_OK) {
-      *module = VK_NULL_HANDLE;
+    uint32_t *words = NULL;
+    size_t n_words = 0;
+    status = unpack(d, &tsr_vk_shaders[shader], &words, &n_words);
+    if (status == TSR_OK) {
+      VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                       .codeSize = n_words * sizeof(*words),
+                                       .pCode = words};
+      status = VK(d->host, d->vk.vkCreateShaderModule(d->handle, &info, NULL, module));
+      if (status != TSR_OK) {
+        *module = VK_NULL_HANDLE;
+      }
     }
     free(words);
   }

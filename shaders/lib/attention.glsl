@@ -73,8 +73,8 @@ uint key_row(uint b, uint s, inout bool exists)
   return min(row, k_rows - 1u);
 }
 
-/* The score of key s for query l, once it is seen, with what is added to it */
-float masked_score(float score, uint b, uint h, uint l, uint s, int first)
+/* The bits of the score of key s for query l, once it is seen, with what is added to it */
+uint masked_score(float score, uint b, uint h, uint l, uint s, int first)
 {
   float added = 0.0;
   if ((options & MASK_ADDITIVE) != 0u) {
@@ -107,7 +107,7 @@ void store_sums(uint row, uint split, float largest, float total)
     WORD(w, at) = floatBitsToUint(largest);
     WORD(w, at + 1u) = floatBitsToUint(total);
   } else if ((options & ATTENTION_SUMS) != 0u) {
-    WORD(lse, row) = floatBitsToUint(total == 0.0 ? MINUS_INF : largest + log_accurate(total));
+    WORD(lse, row) = total == 0.0 ? MINUS_INF_BITS : floatBitsToUint(largest + log_accurate(total));
   }
 }
 

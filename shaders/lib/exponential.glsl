@@ -23,7 +23,7 @@ float exp_accurate(float x)
   precise float r = (bounded - n * 0.693359375) + n * 2.12194440e-4;
   float tail = 0.5 + r * (0.1666657554 + r * (0.04166655281 + r * (0.00836341962 + r * 0.00139264841)));
   precise float y = 1.0 + (r + r * r * tail);
-  return is_nan(x) ? x : scale_by_power(y, int(n));
+  return uintBitsToFloat(is_nan(x) ? floatBitsToUint(x) : floatBitsToUint(scale_by_power(y, int(n))));
 }
 
 /* ln x of a positive, normal x, to about one unit: x = m 2^n, m in [sqrt(1/2), sqrt(2)). */

@@ -45,11 +45,11 @@ float relative_bias(uint h, uint l, uint s, int first)
   return FLOAT(scratch, bias_offset + h * (2u * reach + 1u) + uint(distance + int(reach)));
 }
 
-/* A visible score with what is added to it; -inf in any of them excludes, whatever the others hold. */
-float biased(float score, float additive_part, float relative_part)
+/* The bits of a visible score with what is added to it; -inf in any of them excludes, whatever the others hold. */
+uint biased(float score, float additive_part, float relative_part)
 {
   bool excluded = is_minus_inf(score) || is_minus_inf(additive_part) || is_minus_inf(relative_part);
-  return excluded ? MINUS_INF : score + additive_part + relative_part;
+  return excluded ? MINUS_INF_BITS : floatBitsToUint(score + additive_part + relative_part);
 }
 
 #endif

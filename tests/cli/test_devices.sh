@@ -50,5 +50,17 @@ stderr_has "$reference"
 export TESSERA_DEVICE=no-such-device
 run 4 translate --model "$model" /dev/null
 stderr_has 'no-such-device'
+unset TESSERA_DEVICE
+
+# A driver that translates to another interface, such as MoltenVK, is hidden from those who do not ask for such.
+lavapipe=$(find /usr/share/vulkan/icd.d -name 'lvp_icd*.json' 2>/dev/null | head -n 1)
+if [ -z "${VK_ICD_FILENAMES-}" ] && [ -n "$lavapipe" ] && "$TESSERA" devices --names | grep -q '^vulkan'; then
+  sed 's/"library_path"/"is_portability_driver": true, "library_path"/' "$lavapipe" >"$work/portability.json"
+  VK_ICD_FILENAMES=$work/portability.json
+  export VK_ICD_FILENAMES
+  run 0 devices --names
+  check 'a portability driver is not found' grep -q '^vulkan:0$' "$out"
+  unset VK_ICD_FILENAMES
+fi
 
 finish
