@@ -97,6 +97,7 @@ typedef struct tsr_vk_hardware {
   VkPhysicalDeviceVulkan12Features features12;
   VkPhysicalDeviceMemoryProperties memory;
   uint64_t max_buffer_size;
+  uint64_t promised_buffer_size; /* the driver may refuse larger ones */
   uint32_t queue_family;
   uint32_t timestamp_bits; /* 0: no timestamps */
   int integer_dot;         /* packed products of four bytes */

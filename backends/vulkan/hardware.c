@@ -189,6 +189,12 @@ static void read_integer_dot(VkPhysicalDevice device, tsr_vk_hardware *hardware)
   hardware->fast_integer_dot = hardware->integer_dot && speed.integerDotProduct4x8BitPackedSignedAccelerated == VK_TRUE;
 }
 
+/* Less what buffer_create adds for itself, and what a driver may add for alignment. */
+static uint64_t usable(uint64_t size)
+{
+  return size > 4096 ? (size - 1024) & ~(uint64_t)255 : 0;
+}
+
 const char *tsr_vk_hardware_read(const tsr_vk_context *context, VkPhysicalDevice device, tsr_vk_hardware *hardware)
 {
   memset(hardware, 0, sizeof(*hardware));
@@ -244,15 +250,15 @@ const char *tsr_vk_hardware_read(const tsr_vk_context *context, VkPhysicalDevice
   vkGetPhysicalDeviceMemoryProperties(device, &hardware->memory);
 
   device_heaps(hardware, &hardware->max_buffer_size);
-  if (hardware->properties11.maxMemoryAllocationSize < hardware->max_buffer_size) {
-    hardware->max_buffer_size = hardware->properties11.maxMemoryAllocationSize;
-  }
   if (has_1_3 && properties13.maxBufferSize < hardware->max_buffer_size) {
     hardware->max_buffer_size = properties13.maxBufferSize;
   }
-  /* What buffer_create adds for itself, and what a driver may add for alignment. */
-  hardware->max_buffer_size =
-      hardware->max_buffer_size > 4096 ? (hardware->max_buffer_size - 1024) & ~(uint64_t)255 : 0;
+  /* Drivers promise allocations of 2 to 4 GiB, and most give larger ones: those are tried. */
+  hardware->promised_buffer_size = hardware->properties11.maxMemoryAllocationSize < hardware->max_buffer_size
+                                       ? hardware->properties11.maxMemoryAllocationSize
+                                       : hardware->max_buffer_size;
+  hardware->max_buffer_size = usable(hardware->max_buffer_size);
+  hardware->promised_buffer_size = usable(hardware->promised_buffer_size);
 
   if (!find_queue_family(device, hardware)) {
     return "it has no queue that computes";
@@ -314,6 +320,7 @@ void tsr_vk_hardware_describe(const tsr_vk_hardware *hardware, tsr_device_proper
   uint64_t largest = 0;
   all.memory = device_heaps(hardware, &largest);
   all.max_buffer_size = hardware->max_buffer_size;
+  all.promised_buffer_size = hardware->promised_buffer_size;
   all.max_binding_size = limits->maxStorageBufferRange;
   all.buffer_alignment = tsr_vk_buffer_alignment(hardware);
   all.max_invocations = limits->maxComputeWorkGroupInvocations;

@@ -48,8 +48,14 @@ static int by_offset(const void *left, const void *right)
   return 0;
 }
 
+/* The lowest offset from this one on at which `size` bytes do not lie in two pieces. */
+static int64_t within_piece(int64_t offset, int64_t size, int64_t piece)
+{
+  return piece > 0 && size > 0 && offset / piece != (offset + size - 1) / piece ? (offset / piece + 1) * piece : offset;
+}
+
 /* The lowest offset at which `life` fits beside those of lives[0 .. n-1] that are alive with it. */
-static int64_t lowest_offset(const lifetime *life, lifetime *lives, int32_t n, lifetime **meets)
+static int64_t lowest_offset(const lifetime *life, lifetime *lives, int32_t n, lifetime **meets, int64_t piece)
 {
   int32_t n_meets = 0;
   for (int32_t i = 0; i < n; i++) {
@@ -65,7 +71,7 @@ static int64_t lowest_offset(const lifetime *life, lifetime *lives, int32_t n, l
     }
     int64_t end = meets[i]->offset + meets[i]->size;
     if (end > offset) {
-      offset = end;
+      offset = within_piece(end, life->size, piece);
     }
   }
   return offset;
@@ -108,6 +114,13 @@ tsr_status tsr_memory_plan_make(const tsr_program_desc *program, const tsr_plan_
       goto done;
     }
     life.size = (life.size + alignment - 1) / alignment * alignment;
+    if (options->piece > 0 && life.size > options->piece) {
+      status = tsr_fail(TSR_ERR_DEVICE_MEMORY,
+                        "a temporary of the program takes %lld bytes, and the device has no buffer larger than %lld: use "
+                        "a smaller batch or shorter sequences",
+                        (long long)life.size, (long long)options->piece);
+      goto done;
+    }
     if (options->keep_all) {
       life.first = 0;
       life.last = INT32_MAX;
@@ -119,7 +132,7 @@ tsr_status tsr_memory_plan_make(const tsr_program_desc *program, const tsr_plan_
   }
   qsort(lives, (size_t)n, sizeof lives[0], by_size);
   for (int32_t i = 0; i < n; i++) {
-    lives[i].offset = lowest_offset(&lives[i], lives, i, meets);
+    lives[i].offset = lowest_offset(&lives[i], lives, i, meets, options->piece);
     plan->offset[lives[i].storage] = lives[i].offset;
     if (lives[i].offset + lives[i].size > plan->size) {
       plan->size = lives[i].offset + lives[i].size;

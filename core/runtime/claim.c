@@ -243,6 +243,7 @@ tsr_status tsr_executable_find_uses(tsr_executable *executable, const tsr_progra
                                     const tsr_compile_options *options)
 {
   size_t n_storages = (size_t)executable->n_storages + 1, n_bindings = (size_t)options->n_bindings + 2;
+  n_bindings += (size_t)options->n_arena_rest;
   uint8_t *written = calloc(n_storages, 1); /* [n_storages] by a line */
   executable->uses = calloc(n_bindings, sizeof *executable->uses);
   if (!written || !executable->uses) {
@@ -263,6 +264,11 @@ tsr_status tsr_executable_find_uses(tsr_executable *executable, const tsr_progra
   }
   if (options->arena && options->arena->device == executable->sides[0].device) {
     find_or_add_use(executable, options->arena)->is_written = 1;
+  }
+  for (int32_t i = 0; i < options->n_arena_rest; i++) {
+    if (options->arena_rest[i] && options->arena_rest[i]->device == executable->sides[0].device) {
+      find_or_add_use(executable, options->arena_rest[i])->is_written = 1;
+    }
   }
   free(written);
   return TSR_OK;

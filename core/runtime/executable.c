@@ -230,6 +230,10 @@ tsr_status tsr_executable_create(tsr_device *device, const tsr_program *program,
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_create: n_bindings is %d, bindings %s", (int)options->n_bindings,
                     options->bindings ? "is not NULL" : "is NULL");
   }
+  if (options->n_arena_rest < 0 || (options->n_arena_rest > 0 && (!options->arena || !options->arena_rest))) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_create: n_arena_rest is %d, without an arena before it or a list",
+                    (int)options->n_arena_rest);
+  }
   TSR_TRY(tsr_program_status(program));
 
   tsr_executable *executable = calloc(1, sizeof *executable);

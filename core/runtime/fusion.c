@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which lines a device computes as one: the extension "tessera.fusion/1" of those backends that have it, for the memory
- * plan. / */
+ * plan. */
 #include <stdlib.h>
 
 #include "core/base/sized.h"
@@ -36,6 +36,31 @@ tsr_status tsr_device_ask_fusion(tsr_device *device, const tsr_program_desc *des
   }
   *operands_until = lines;
   return TSR_OK;
+}
+
+tsr_status tsr_device_measure_pieces(tsr_device *device, const tsr_program *program, int64_t alignment, int64_t piece,
+                                     int64_t *bytes)
+{
+  if (!device || !program || !bytes || alignment < 1 || piece < 1 || piece % alignment != 0) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "tsr_device_measure_pieces: device, program and bytes must not be NULL, and a piece (%lld) a multiple "
+                    "of the alignment (%lld)",
+                    (long long)piece, (long long)alignment);
+  }
+  TSR_TRY(tsr_program_status(program));
+  int32_t *operands_until;
+  tsr_device_enter(device);
+  tsr_status status = tsr_device_ask_fusion(device, tsr_program_describe(program), NULL, &operands_until);
+  tsr_device_leave(device);
+  tsr_memory_plan plan = {0};
+  if (status == TSR_OK) {
+    const tsr_plan_options options = {.alignment = alignment, .piece = piece, .operands_until = operands_until};
+    status = tsr_memory_plan_make(tsr_program_describe(program), &options, &plan);
+    *bytes = plan.size;
+  }
+  tsr_memory_plan_finish(&plan);
+  free(operands_until);
+  return status;
 }
 
 tsr_status tsr_device_measure_sized(tsr_device *device, const tsr_program *program, int64_t alignment,

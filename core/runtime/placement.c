@@ -226,20 +226,20 @@ static tsr_status place_kind(placement *p, int32_t side_index, int32_t kind, int
   return filled > 0 ? add_buffer(side, filled, usage, kind_name(kind)) : TSR_OK;
 }
 
-/* The caller's arena, if it is one for this plan. */
-static tsr_status check_arena(const placement *p, const tsr_buffer *arena, int64_t size)
+/* One piece of the caller's arena. */
+static tsr_status check_piece(const placement *p, const tsr_buffer *piece, int64_t size)
 {
   const tsr_device *device = p->executable->sides[0].device;
-  if (arena->device != device) {
+  if (!piece || piece->device != device) {
     return tsr_fail(TSR_ERR_ARGUMENT, "the arena is a buffer of another device (%s) than the executable's (%s)",
-                    arena->device->name, device->name);
+                    piece ? piece->device->name : "none", device->name);
   }
-  if (arena->size < size) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "the arena has %" PRId64 " bytes, and the temporaries take %" PRId64, arena->size,
+  if (piece->size < size) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "the arena has %" PRId64 " bytes, and the temporaries take %" PRId64, piece->size,
                     size);
   }
   for (int32_t i = 0; i < p->executable->sides[0].n_buffers; i++) {
-    if (p->executable->sides[0].buffers[i] == arena->handle) {
+    if (p->executable->sides[0].buffers[i] == piece->handle) {
       return tsr_fail(TSR_ERR_ARGUMENT, "the arena is a buffer that a tensor is bound to");
     }
   }
@@ -247,15 +247,16 @@ static tsr_status check_arena(const placement *p, const tsr_buffer *arena, int64
 }
 
 /* The plan of side 0's device; of one that fuses nothing where the caller's arena is too small for that. */
-static tsr_status make_plan(const placement *p, const tsr_buffer *arena, tsr_memory_plan *plan)
+static tsr_status make_plan(const placement *p, int64_t piece, int64_t room, tsr_memory_plan *plan)
 {
   const tsr_executable *executable = p->executable;
-  tsr_plan_options options = {.alignment = p->alignment, .keep_all = executable->keep_all};
+  tsr_plan_options options = {.alignment = p->alignment, .piece = piece, .keep_all = executable->keep_all};
   int32_t *operands_until;
+  tsr_memory_plan_finish(plan);
   TSR_TRY(tsr_device_ask_fusion(executable->sides[0].device, p->description, executable->line_side, &operands_until));
   options.operands_until = operands_until;
   tsr_status status = tsr_memory_plan_make(p->description, &options, plan);
-  if (status == TSR_OK && arena && operands_until && plan->size > arena->size) {
+  if (status == TSR_OK && operands_until && plan->size > room) {
     tsr_memory_plan_finish(plan);
     options.operands_until = NULL;
     status = tsr_memory_plan_make(p->description, &options, plan);
@@ -264,32 +265,110 @@ static tsr_status make_plan(const placement *p, const tsr_buffer *arena, tsr_mem
   return status;
 }
 
-/* Both sides use the same arena offsets: a temporary's mirror lives exactly as long as the temporary. */
+/* The bytes of piece i of a plan; piece 0: all of them. */
+static int64_t piece_size(const tsr_memory_plan *plan, int64_t piece, int64_t i)
+{
+  return piece > 0 && plan->size - i * piece > piece ? piece : plan->size - i * piece;
+}
+
+/* The caller's pieces, as buffers of side 0. */
+static tsr_status take_arena(placement *p, const tsr_compile_options *options, int64_t piece,
+                             const tsr_memory_plan *plan)
+{
+  tsr_side *side = &p->executable->sides[0];
+  tsr_status status = TSR_OK;
+  int32_t n = 0;
+  if (piece % p->alignment != 0) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "the pieces of the arena have %" PRId64 " bytes: a multiple of %" PRId64 " is needed",
+                    piece, p->alignment);
+  }
+  for (int64_t begin = 0; begin < plan->size && status == TSR_OK; begin += piece > 0 ? piece : plan->size) {
+    if (n > options->n_arena_rest) {
+      return tsr_fail(TSR_ERR_ARGUMENT, "the arena has %d pieces of %" PRId64 " bytes, and the temporaries take %" PRId64,
+                      (int)n, piece, plan->size);
+    }
+    const tsr_buffer *buffer = n == 0 ? options->arena : options->arena_rest[n - 1];
+    status = check_piece(p, buffer, piece_size(plan, piece, n));
+    if (status == TSR_OK) {
+      side->buffers[side->n_buffers++] = buffer->handle;
+      n++;
+    }
+  }
+  return status;
+}
+
+/* An arena of the side's own, in pieces of `piece` bytes; 0: in one. */
+static tsr_status make_arena(tsr_side *side, int64_t piece, const tsr_memory_plan *plan)
+{
+  tsr_status status = TSR_OK;
+  for (int64_t i = 0; status == TSR_OK && (piece > 0 ? i * piece < plan->size : i < 1); i++) {
+    status = add_buffer(side, piece_size(plan, piece, i), TSR_BUFFER_DEVICE, kind_name(TSR_STORAGE_TEMPORARY));
+  }
+  return status;
+}
+
+/* How large the pieces of an arena are to be where no buffer can hold all of it; 0: none help. */
+static int64_t promised_piece(const placement *p, const tsr_device *device, int64_t size)
+{
+  uint64_t promised = device->properties.promised_buffer_size;
+  promised -= promised % (uint64_t)p->alignment;
+  return promised > 0 && promised < (uint64_t)size ? (int64_t)promised : 0;
+}
+
+static int needs_temporaries(const placement *p, int32_t side)
+{
+  for (int32_t i = 1; i < p->executable->n_storages; i++) {
+    if (tsr_storage_at(p->description, i)->kind == TSR_STORAGE_TEMPORARY && is_wanted(p, side, i)) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* Side 0 decides upon the pieces: what a device may refuse to give in one, it may give in several. Both sides use the
+ * same arena offsets: a temporary's mirror lives exactly as long as the temporary. */
 static tsr_status place_temporaries(placement *p, const tsr_compile_options *options)
 {
   tsr_executable *executable = p->executable;
+  tsr_side *own = &executable->sides[0];
+  const int32_t first = own->n_buffers;
   tsr_memory_plan plan = {0};
-  tsr_status status = make_plan(p, options->arena, &plan);
+  int64_t piece = options->n_arena_rest > 0 ? options->arena->size : 0;
+  int64_t room = options->arena ? options->arena->size : INT64_MAX;
+  for (int32_t i = 0; i < options->n_arena_rest; i++) {
+    room += options->arena_rest[i] ? options->arena_rest[i]->size : 0;
+  }
+  tsr_status status = make_plan(p, piece, room, &plan);
+  const int is_used = needs_temporaries(p, 0);
+  if (status == TSR_OK && options->arena) {
+    status = is_used ? take_arena(p, options, piece, &plan) : check_piece(p, options->arena, 0);
+  } else if (status == TSR_OK && is_used) {
+    status = make_arena(own, 0, &plan);
+    if (status == TSR_ERR_DEVICE_MEMORY && promised_piece(p, own->device, plan.size) > 0) {
+      piece = promised_piece(p, own->device, plan.size);
+      status = make_plan(p, piece, room, &plan);
+      if (status == TSR_OK) {
+        status = make_arena(own, piece, &plan);
+      }
+    }
+  }
   executable->info.temporary_bytes = plan.unplanned;
   executable->info.planned_bytes = plan.size;
-  if (status == TSR_OK && options->arena) {
-    status = check_arena(p, options->arena, plan.size);
-  }
   for (int32_t s = 0; s < executable->n_sides && status == TSR_OK; s++) {
     tsr_side *side = &executable->sides[s];
-    int is_used = 0;
+    const int64_t divided = s == 0 ? piece : 0;
+    const int32_t base = s == 0 ? first : side->n_buffers;
     for (int32_t i = 1; i < executable->n_storages; i++) {
       const tsr_storage_desc *storage = tsr_storage_at(p->description, i);
       if (storage->kind != TSR_STORAGE_TEMPORARY || !is_wanted(p, s, i)) {
         continue;
       }
-      put(side, i, side->n_buffers, plan.offset[i], storage->size);
-      is_used = 1;
+      const int64_t offset = plan.offset[i];
+      put(side, i, base + (int32_t)(divided > 0 ? offset / divided : 0), divided > 0 ? offset % divided : offset,
+          storage->size);
     }
-    if (is_used && s == 0 && options->arena) {
-      side->buffers[side->n_buffers++] = options->arena->handle;
-    } else if (is_used) {
-      status = add_buffer(side, plan.size, TSR_BUFFER_DEVICE, kind_name(TSR_STORAGE_TEMPORARY));
+    if (s > 0 && needs_temporaries(p, s)) {
+      status = make_arena(side, 0, &plan);
     }
   }
   tsr_memory_plan_finish(&plan);
@@ -319,7 +398,8 @@ tsr_status tsr_executable_place(tsr_executable *executable, const tsr_program *p
     if (side->device->properties.buffer_alignment > p.alignment) {
       p.alignment = side->device->properties.buffer_alignment;
     }
-    /* Never more buffers than storages, and one that stands in where there would be none. */
+    /* Never more buffers than storages: each piece of an arena has one that found no room before it. And one that stands
+     * in where there would be none. */
     side->storages = calloc(n_storages, sizeof *side->storages);
     side->buffers = calloc(n_storages + 1, sizeof *side->buffers);
     side->owned = calloc(n_storages + 1, sizeof *side->owned);

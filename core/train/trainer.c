@@ -41,7 +41,8 @@ struct tsr_trainer {
   int64_t *offset;             /* [n + 1]: bytes, of each in the buffers below; the last: their size */
   tsr_buffer *state[SUMS + 1]; /* by TSR_TRAINED_*; NULL: not kept (yet) */
   tsr_buffer *positions;       /* the computed table, or NULL */
-  tsr_buffer *arena;           /* or NULL */
+  tsr_buffer **arena;          /* [n_pieces], all of one size but for the last */
+  int32_t n_pieces;
   int64_t alignment;
   compiled programs[MAX_PROGRAMS];
   int32_t n_programs;
@@ -178,6 +179,16 @@ static void drop_programs(tsr_trainer *t)
   t->n_programs = 0;
 }
 
+static void drop_arena(tsr_trainer *t)
+{
+  for (int32_t i = 0; i < t->n_pieces; i++) {
+    tsr_buffer_destroy(t->arena[i]);
+  }
+  free(t->arena);
+  t->arena = NULL;
+  t->n_pieces = 0;
+}
+
 void tsr_trainer_destroy(tsr_trainer *trainer)
 {
   if (!trainer) {
@@ -188,7 +199,7 @@ void tsr_trainer_destroy(tsr_trainer *trainer)
     tsr_buffer_destroy(trainer->state[i]);
   }
   tsr_buffer_destroy(trainer->positions);
-  tsr_buffer_destroy(trainer->arena);
+  drop_arena(trainer);
   free(trainer->offset);
   free(trainer->layers);
   free(trainer);
@@ -252,22 +263,71 @@ static tsr_status bind(tsr_trainer *t, const compiled *entry, const tsr_program 
   return TSR_OK;
 }
 
-/* Makes the arena large enough for a program. */
-static tsr_status make_room(tsr_trainer *t, const tsr_program *program)
+/* An arena of so many bytes, in pieces of `piece` bytes; none after an error. */
+static tsr_status make_arena(tsr_trainer *t, int64_t bytes, int64_t piece)
 {
+  const int64_t n = (bytes + piece - 1) / piece;
+  t->arena = calloc((size_t)n, sizeof *t->arena);
+  if (!t->arena) {
+    return tsr_fail_memory((size_t)n * sizeof *t->arena);
+  }
+  tsr_status status = TSR_OK;
+  while (t->n_pieces < n && status == TSR_OK) {
+    const int64_t left = bytes - t->n_pieces * piece;
+    status = tsr_buffer_create(t->device, left < piece ? left : piece, TSR_BUFFER_DEVICE, &t->arena[t->n_pieces]);
+    t->n_pieces += status == TSR_OK;
+  }
+  if (status != TSR_OK) {
+    drop_arena(t);
+  }
+  return status;
+}
+
+/* The bytes of an arena for the program, divided as the trainer's is. */
+static tsr_status measure(tsr_trainer *t, const tsr_program *program, int64_t piece, int64_t *bytes)
+{
+  if (piece > 0) {
+    return tsr_device_measure_pieces(t->device, program, t->alignment, piece, bytes);
+  }
   tsr_program_statistics statistics;
   TSR_TRY(tsr_device_measure(t->device, program, t->alignment, &statistics));
   if (statistics.planned_bytes > t->planned_bytes) {
     t->planned_bytes = statistics.planned_bytes;
     t->temporary_bytes = statistics.temporary_bytes;
   }
-  if (t->arena && tsr_buffer_size(t->arena) >= statistics.planned_bytes) {
+  *bytes = statistics.planned_bytes;
+  return TSR_OK;
+}
+
+/* Makes the arena large enough for a program: in one buffer where the device gives that, else in as many as it takes of
+ * what the device promises. */
+static tsr_status make_room(tsr_trainer *t, const tsr_program *program)
+{
+  int64_t bytes, in_pieces, have = 0;
+  TSR_TRY(measure(t, program, 0, &bytes));
+  const int64_t first = t->n_pieces > 1 ? tsr_buffer_size(t->arena[0]) : 0;
+  for (int32_t i = 0; i < t->n_pieces; i++) {
+    have += tsr_buffer_size(t->arena[i]);
+  }
+  if (t->n_pieces == 1 && have >= bytes) {
     return TSR_OK;
   }
+  if (t->n_pieces > 1) {
+    TSR_TRY(measure(t, program, first, &in_pieces));
+    if (have >= in_pieces) {
+      return TSR_OK;
+    }
+  }
   drop_programs(t);
-  tsr_buffer_destroy(t->arena);
-  t->arena = NULL;
-  return tsr_buffer_create(t->device, statistics.planned_bytes, TSR_BUFFER_DEVICE, &t->arena);
+  drop_arena(t);
+  tsr_status status = make_arena(t, bytes, bytes);
+  const uint64_t promised = tsr_device_get_properties(t->device)->promised_buffer_size;
+  const int64_t piece = (int64_t)(promised - promised % (uint64_t)t->alignment);
+  if (status == TSR_ERR_DEVICE_MEMORY && piece > 0 && piece < bytes) {
+    TSR_TRY(measure(t, program, piece, &in_pieces));
+    status = make_arena(t, in_pieces, piece);
+  }
+  return status;
 }
 
 static void find_refs(compiled *entry, const tsr_program *program)
@@ -316,7 +376,12 @@ static tsr_status compile_program(tsr_trainer *t, compiled *entry, const tsr_pro
   if (status == TSR_OK) {
     tsr_compile_options options = {
         TSR_SIZED(tsr_compile_options), .bindings = bindings, .n_bindings = n,
-        .fallback = t->fallback,        .keep_all = keep_all, .arena = keep_all ? NULL : t->arena};
+        .fallback = t->fallback,        .keep_all = keep_all};
+    if (!keep_all) {
+      options.arena = t->arena[0];
+      options.arena_rest = t->arena + 1;
+      options.n_arena_rest = t->n_pieces - 1;
+    }
     status = tsr_executable_create(t->device, program, &options, &entry->executable);
   }
   free(bindings);

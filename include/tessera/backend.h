@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TSR_ABI_MAJOR 1u
-#define TSR_ABI_MINOR 5u
+#define TSR_ABI_MINOR 6u
 
 #define TSR_BACKEND_QUERY_NAME "tessera_backend_query"
 
@@ -382,6 +382,10 @@ typedef struct tsr_device_properties {
    * bit of TSR_F32 always. By type: f32 alone for a CPU, the reference, and without TSR_FEATURE_F16_STORAGE; else all
    * floats. */
   uint32_t state_types;
+
+  /* since 1.6: bytes of one buffer that the device promises, where it may refuse larger ones up to max_buffer_size
+   * though memory is left: the host then divides what it can. 0: max_buffer_size. */
+  uint64_t promised_buffer_size;
 } tsr_device_properties;
 
 /* What a device did since it was opened. The host sets struct_size and zeroes the rest. Tests read these: a run of a

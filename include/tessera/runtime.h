@@ -139,6 +139,12 @@ static inline TSR_MUST_CHECK tsr_status tsr_device_measure(tsr_device *device, c
   return tsr_device_measure_sized(device, program, alignment, statistics, sizeof *statistics);
 }
 
+/* The bytes of an arena for the program in pieces of `piece` bytes each: planned_bytes of tsr_device_measure, and what
+ * is left over where a temporary would lie in two of them. `piece`: a multiple of the alignment. Errors: likewise,
+ * TSR_ERR_DEVICE_MEMORY (a temporary is larger than a piece). */
+TSR_API tsr_status tsr_device_measure_pieces(tsr_device *device, const tsr_program *program, int64_t alignment,
+                                             int64_t piece, int64_t *bytes) TSR_MUST_CHECK;
+
 /* The name of the class of shapes that line `line` belongs to, for which a variant can be remembered. 1, or 0 ("") if
  * the line has no variants. text: text_size bytes, at least 1. */
 TSR_API int tsr_device_variant_class(tsr_device *device, const tsr_program *program, int32_t line, char *text,
@@ -186,8 +192,13 @@ typedef struct tsr_compile_options {
                            tsr_device_measure says, outliving the executable. Executables that share one never run side
                            by side. One as large as tsr_program_measure says for the same alignment does, too: the
                            device then computes fewer lines as one. NULL: one of its own */
+  /* What follows the arena where no buffer can hold all of it, as tsr_device_measure_pieces says: each as large as the
+   * arena, the last one perhaps smaller. No temporary lies in two of them. Borrowed during the call. */
+  tsr_buffer *const *arena_rest;
+  int32_t n_arena_rest;
+  int32_t reserved;
 } tsr_compile_options;
-TSR_SIZED_PIN(tsr_compile_options, arena, 40);
+TSR_SIZED_PIN(tsr_compile_options, reserved, 60);
 
 /* Compiles a program for a device. Lines that the device does not support run on the fallback device, with copies
  * between the two (tsr_executable_report counts them). The program may be destroyed afterwards. *executable is the

@@ -378,6 +378,79 @@ static void test_arena(void **state)
   training_close(&t);
 }
 
+/* The reference, which promises buffers of `refused` bytes, and refuses those that are larger and no state. */
+static tsr_backend refusing;
+static const tsr_backend *reference;
+static uint64_t promised, states_are;
+
+static int32_t refusing_properties(void *context, uint32_t index, tsr_device_properties *properties)
+{
+  const int32_t status = reference->device_properties(context, index, properties);
+  properties->promised_buffer_size = promised;
+  return status;
+}
+
+static int32_t refusing_buffer(tsr_backend_device *device, uint64_t size, int32_t usage, tsr_backend_buffer **buffer)
+{
+  return usage == TSR_BUFFER_DEVICE && size > promised && size != states_are
+             ? TSR_ERR_DEVICE_MEMORY
+             : reference->buffer_create(device, size, usage, buffer);
+}
+
+static const tsr_backend *query_refusing(uint32_t major, const tsr_host *host)
+{
+  reference = tessera_backend_query(major, host);
+  refusing = *reference;
+  refusing.name = "refusing";
+  refusing.device_properties = refusing_properties;
+  refusing.buffer_create = refusing_buffer;
+  return &refusing;
+}
+
+/* Four steps of changing shapes, among them one whose arena is larger than what was there; the parameters. */
+static float *train_on(tsr_runtime *runtime, const char *device, tsr_trainer_memory *memory, int64_t *state_bytes)
+{
+  static const int32_t widths[][2] = {{4, 5}, {12, 12}, {9, 9}, {14, 13}};
+  training t;
+  training_open(runtime, device, &training_shapes[0], &dropping, &t);
+  for (int64_t i = 0; i < 4; i++) {
+    training_batch batch;
+    tsr_step_result result;
+    const tsr_step_control control = training_control(i + 1, 1);
+    training_batch_make(t.model, 5, widths[i][0], widths[i][1], 8, &batch);
+    require_ok(tsr_trainer_step(t.trainer, &batch.examples, &control, 1, &result), device);
+    training_batch_free(&batch);
+  }
+  float *parameters = training_read(&t, TSR_TRAINED_PARAMETER);
+  tsr_trainer_get_memory(t.trainer, memory);
+  *state_bytes = t.elements * (int64_t)sizeof(float);
+  training_close(&t);
+  return parameters;
+}
+
+/* A device that gives no buffer as large as the arena: training goes on in pieces of it, with the same bits. */
+static void test_divided_arena(void **state)
+{
+  tsr_trainer_memory memory;
+  int64_t bytes;
+  float *expected = train_on(*state, "reference", &memory, &bytes);
+  for (uint64_t parts = 2; parts <= 5; parts++) {
+    tsr_runtime *runtime;
+    tsr_trainer_memory divided;
+    promised = (uint64_t)memory.planned_bytes / parts;
+    states_are = (uint64_t)memory.state_bytes / 4; /* parameters, two moments, averages */
+    require_ok(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = ""}, &runtime),
+               "runtime");
+    require_ok(tsr_runtime_register(runtime, query_refusing), "refusing");
+    float *found = train_on(runtime, "refusing", &divided, &bytes);
+    assert_memory_equal(expected, found, (size_t)bytes);
+    assert_int_equal(divided.planned_bytes, memory.planned_bytes);
+    free(found);
+    tsr_runtime_destroy(runtime);
+  }
+  free(expected);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -385,6 +458,7 @@ int main(void)
       cmocka_unit_test(test_accumulated_loss), cmocka_unit_test(test_norm_overflows),
       cmocka_unit_test(test_evaluate),         cmocka_unit_test(test_layers),
       cmocka_unit_test(test_counters),         cmocka_unit_test(test_arena),
+      cmocka_unit_test(test_divided_arena),
   };
   return cmocka_run_group_tests(tests, training_setup, training_teardown);
 }

@@ -475,12 +475,14 @@ static void test_huge(void **state)
   assert_error(p, TSR_ERR_SHAPE, "too large");
 }
 
-/* No two temporaries that are alive at one line share a byte, on random programs. */
+/* No two temporaries that are alive at one line share a byte, and none lies in two pieces, on random programs. */
 static void test_plan(void **state)
 {
+  static const int64_t pieces[] = {0, 192, 256, 1024};
   (void)state;
   srand(7);
-  for (int round = 0; round < 30; round++) {
+  for (int round = 0; round < 60; round++) {
+    const int64_t piece = pieces[round % 4];
     tsr_program *p;
     assert_int_equal(tsr_program_create(&p), TSR_OK);
     tsr_ref made[64];
@@ -503,7 +505,8 @@ static void test_plan(void **state)
     assert_int_equal(tsr_program_status(p), TSR_OK);
     const tsr_program_desc *desc = tsr_program_describe(p);
     tsr_memory_plan plan;
-    assert_int_equal(tsr_memory_plan_make(desc, &(tsr_plan_options){.alignment = 64}, &plan), TSR_OK);
+    const tsr_plan_options options = {.alignment = 64, .piece = piece};
+    assert_int_equal(tsr_memory_plan_make(desc, &options, &plan), TSR_OK);
     assert_true(plan.size < plan.unplanned / 2);
     int32_t first[512], last[512];
     for (int32_t s = 0; s < desc->n_storages; s++) {
@@ -525,6 +528,7 @@ static void test_plan(void **state)
       }
       assert_int_equal(plan.offset[a] % 64, 0);
       assert_true(plan.offset[a] + tsr_storage_at(desc, a)->size <= plan.size);
+      assert_true(piece == 0 || plan.offset[a] % piece + tsr_storage_at(desc, a)->size <= piece);
       for (int32_t b = a + 1; b < desc->n_storages; b++) {
         if (tsr_storage_at(desc, b)->kind != TSR_STORAGE_TEMPORARY || first[a] > last[b] || first[b] > last[a]) {
           continue;
@@ -538,6 +542,8 @@ static void test_plan(void **state)
     assert_int_equal(tsr_memory_plan_make(desc, &(tsr_plan_options){.alignment = 64, .keep_all = 1}, &plan), TSR_OK);
     assert_int_equal(plan.size, plan.unplanned);
     tsr_memory_plan_finish(&plan);
+    assert_int_equal(tsr_memory_plan_make(desc, &(tsr_plan_options){.alignment = 64, .piece = 64}, &plan),
+                     TSR_ERR_DEVICE_MEMORY);
     tsr_program_destroy(p);
   }
 }
