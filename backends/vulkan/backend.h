@@ -108,6 +108,7 @@ typedef struct tsr_vk_hardware {
   uint32_t subgroup_sizes[2]; /* the least and the largest that a pipeline may ask for; 0: none */
   uint32_t max_subgroups;     /* of a workgroup whose size was asked for */
   int pipeline_statistics;    /* VK_KHR_pipeline_executable_properties */
+  int memory_budget;          /* VK_EXT_memory_budget */
   int portability;            /* VK_KHR_portability_subset: to be enabled where it is */
 } tsr_vk_hardware;
 
@@ -122,6 +123,9 @@ int tsr_vk_hardware_unified(const tsr_vk_hardware *hardware);
 
 /* Bytes that may be taken from a memory heap. */
 uint64_t tsr_vk_heap_limit(const tsr_vk_hardware *hardware, uint32_t heap);
+
+/* Bytes of the heap that are free, as far as the driver tells, for a program that holds `held` of them. */
+uint64_t tsr_vk_heap_free(const tsr_vk_hardware *hardware, VkPhysicalDevice device, uint32_t heap, uint64_t held);
 
 /* Of a storage within a buffer, bytes. */
 uint32_t tsr_vk_buffer_alignment(const tsr_vk_hardware *hardware);
@@ -141,7 +145,11 @@ typedef struct tsr_vk_memory {
   int fast_reads; /* 1: the host reads it at the speed of its own memory */
 } tsr_vk_memory;
 
-/* Memory for `needs`, of the best type for `usage` (TSR_BUFFER_*) that has room. `asked` is for the message only. */
+/* Beyond this many bytes the host reaches memory of a card through the staging ring alone, even where it sees it: it
+ * would fill it with zeros across the bus, and what the device writes most should lie where the device is fastest. */
+enum { TSR_VK_MAPPED_BYTES = 1 << 20 };
+
+/* Memory for `needs`, of the best type for `usage` (TSR_BUFFER_*) that has room. `asked`: the buffer's bytes. */
 int32_t tsr_vk_memory_allocate(tsr_backend_device *device, const VkMemoryRequirements *needs, int32_t usage,
                                uint64_t asked, tsr_vk_memory *memory);
 void tsr_vk_memory_free(tsr_backend_device *device, tsr_vk_memory *memory);
@@ -319,6 +327,7 @@ int32_t tsr_vk_hazards_add(tsr_backend_device *device, tsr_vk_hazards *hazards, 
 struct tsr_backend_device {
   const tsr_vk_context *context;
   const tsr_host *host;
+  VkPhysicalDevice physical;
   tsr_vk_hardware hardware;
   tsr_vk_caps caps;
   tsr_vk_tuning tuning; /* caps.tuning */

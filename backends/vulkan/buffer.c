@@ -55,7 +55,8 @@ int32_t tsr_vk_buffer_allocate(tsr_backend_device *d, uint64_t size, int32_t usa
   uint64_t bytes = ((size + 15) & ~(uint64_t)15) + TSR_VK_SPARE_BYTES;
   int32_t status = create_handle(buffer, bytes, usage);
   if (status == TSR_OK) {
-    int staged = d->force_staging && usage == TSR_BUFFER_DEVICE;
+    const int across_bus = !tsr_vk_hardware_unified(&d->hardware) && size > TSR_VK_MAPPED_BYTES;
+    const int staged = usage == TSR_BUFFER_DEVICE && (d->force_staging || across_bus);
     buffer->direct_writes = buffer->memory.mapped && !staged;
     buffer->direct_reads = buffer->direct_writes && buffer->memory.fast_reads;
     if (buffer->direct_writes) {

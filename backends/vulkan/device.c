@@ -120,6 +120,7 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
   }
   d->context = context;
   d->host = host;
+  d->physical = physical;
   d->counters.struct_size = sizeof(d->counters);
   const char *reason = tsr_vk_hardware_read(context, physical, &d->hardware);
   if (reason) {

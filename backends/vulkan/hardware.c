@@ -73,6 +73,24 @@ uint64_t tsr_vk_heap_limit(const tsr_vk_hardware *hardware, uint32_t heap)
   return limit;
 }
 
+uint64_t tsr_vk_heap_free(const tsr_vk_hardware *hardware, VkPhysicalDevice device, uint32_t heap, uint64_t held)
+{
+  const uint64_t limit = tsr_vk_heap_limit(hardware, heap);
+  uint64_t free_bytes = limit > held ? limit - held : 0;
+  if (hardware->memory_budget) {
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+                                                .pNext = &budget};
+    vkGetPhysicalDeviceMemoryProperties2(device, &memory);
+    const uint64_t left = budget.heapBudget[heap] > budget.heapUsage[heap]
+                              ? budget.heapBudget[heap] - budget.heapUsage[heap]
+                              : 0;
+    free_bytes = left < free_bytes ? left : free_bytes;
+  }
+  return free_bytes;
+}
+
 static uint64_t device_heaps(const tsr_vk_hardware *hardware, uint64_t *largest)
 {
   uint64_t sum = 0;
@@ -234,6 +252,8 @@ const char *tsr_vk_hardware_read(const tsr_vk_context *context, VkPhysicalDevice
   hardware->features12.pNext = NULL;
 
   read_integer_dot(device, hardware);
+  hardware->memory_budget = hardware->properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU &&
+                            has_extension(device, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   hardware->portability = has_extension(device, "VK_KHR_portability_subset"); /* named in Vulkan's beta header only */
   hardware->pipeline_statistics = has_executables && executables.pipelineExecutableInfo;
   if (has_1_3 && features13.subgroupSizeControl && features13.computeFullSubgroups &&

@@ -34,8 +34,8 @@ static VkMemoryPropertyFlags type_flags(const tsr_backend_device *d, uint32_t ty
   return d->hardware.memory.memoryTypes[type].propertyFlags;
 }
 
-/* How well a memory type serves a usage; below 0: not at all. */
-static int score_type(const tsr_backend_device *d, uint32_t type, int32_t usage)
+/* How well a memory type serves a usage of so many bytes; below 0: not at all. */
+static int score_type(const tsr_backend_device *d, uint32_t type, int32_t usage, uint64_t bytes)
 {
   VkMemoryPropertyFlags flags = type_flags(d, type);
   int local = (flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) != 0;
@@ -61,8 +61,11 @@ static int score_type(const tsr_backend_device *d, uint32_t type, int32_t usage)
         largest = limit > largest ? limit : largest;
       }
     }
-    uint64_t heap = tsr_vk_heap_limit(&d->hardware, d->hardware.memory.memoryTypes[type].heapIndex);
-    return local ? 8 * (heap >= largest) + 4 * (visible && coherent) + 2 * (visible && cached) + visible : -1;
+    const int in_largest = tsr_vk_heap_limit(&d->hardware, d->hardware.memory.memoryTypes[type].heapIndex) >= largest;
+    if (!tsr_vk_hardware_unified(&d->hardware) && bytes > TSR_VK_MAPPED_BYTES) {
+      return local ? 8 * in_largest + 4 * !visible + !cached : -1;
+    }
+    return local ? 8 * in_largest + 4 * (visible && coherent) + 2 * (visible && cached) + visible : -1;
   }
   }
 }
@@ -71,11 +74,13 @@ static int32_t fail_full(const tsr_backend_device *d, uint64_t asked, uint32_t t
 {
   uint32_t heap = d->hardware.memory.memoryTypes[type].heapIndex;
   return tsr_vk_fail(d->host, TSR_ERR_DEVICE_MEMORY,
-                     "no room on %s for %.1f MiB: this program holds %.1f MiB of the %.1f MiB there; use a smaller "
-                     "batch or shorter sentences, f16 weights, or another device",
+                     "no room on %s for %.1f MiB: this program holds %.1f MiB of the %.1f MiB there, and %.1f MiB are "
+                     "free; use a smaller batch or shorter sentences, f16 weights, or another device, or end other "
+                     "programs that use it",
                      d->hardware.properties.deviceName, (double)asked / 1048576.0,
                      (double)d->heap_bytes[heap] / 1048576.0,
-                     (double)tsr_vk_heap_limit(&d->hardware, heap) / 1048576.0);
+                     (double)tsr_vk_heap_limit(&d->hardware, heap) / 1048576.0,
+                     (double)tsr_vk_heap_free(&d->hardware, d->physical, heap, d->heap_bytes[heap]) / 1048576.0);
 }
 
 static void destroy_block(tsr_backend_device *d, tsr_vk_block *block)
@@ -101,8 +106,7 @@ static int32_t check_unless_full(const tsr_backend_device *d, VkResult result, c
 static int32_t create_block(tsr_backend_device *d, uint32_t type, VkDeviceSize size, int shared, tsr_vk_block **result)
 {
   uint32_t heap = d->hardware.memory.memoryTypes[type].heapIndex;
-  if (size > tsr_vk_heap_limit(&d->hardware, heap) ||
-      d->heap_bytes[heap] > tsr_vk_heap_limit(&d->hardware, heap) - size) {
+  if (size > tsr_vk_heap_free(&d->hardware, d->physical, heap, d->heap_bytes[heap])) {
     return TSR_ERR_DEVICE_MEMORY;
   }
   tsr_vk_block *block = tsr_vk_calloc(d, 1, sizeof(*block));
@@ -273,8 +277,9 @@ int32_t tsr_vk_memory_allocate(tsr_backend_device *d, const VkMemoryRequirements
     int best = -1;
     uint32_t best_type = 0;
     for (uint32_t type = 0; type < d->hardware.memory.memoryTypeCount; type++) {
-      if ((needs->memoryTypeBits & ~tried & (1u << type)) && score_type(d, type, usage) > best) {
-        best = score_type(d, type, usage);
+      const int score = score_type(d, type, usage, asked);
+      if ((needs->memoryTypeBits & ~tried & (1u << type)) && score > best) {
+        best = score;
         best_type = type;
       }
     }

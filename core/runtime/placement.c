@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where a program's storages lie: in the caller's buffers where bound, temporaries in one arena by the memory plan, and
- * the rest side by side in one buffer per kind (more, where a buffer would pass the device's largest).
+ * the rest side by side in one buffer per kind (more, where a buffer would pass the device's largest). Outputs lie where
+ * the host reads them best, but for large ones that a line of the program reads, too: those lie where the device does.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -203,7 +204,38 @@ static tsr_status place_bound(placement *p, const tsr_compile_options *options)
   return check_overlaps(p);
 }
 
-/* Places what is left of a kind side by side. */
+/* 1 for an output that lines read and that is no handful of numbers, which cross a bus in no time. */
+static int is_read_by_lines(const placement *p, int32_t storage)
+{
+  enum { HANDFUL = 4096 };
+  if (tsr_storage_at(p->description, storage)->size <= HANDFUL) {
+    return 0;
+  }
+  for (int32_t i = 0; i < p->description->n_lines; i++) {
+    for (int32_t j = 0; j < TSR_MAX_INPUTS; j++) {
+      const int32_t tensor = tsr_line_at(p->description, i)->in[j];
+      if (tensor > 0 && tsr_tensor_at(p->description, tensor)->storage == storage) {
+        return 1;
+      }
+    }
+  }
+  return 0;
+}
+
+/* The use to which a storage's buffer is put. */
+static int32_t usage_of(const placement *p, int32_t storage)
+{
+  switch (tsr_storage_at(p->description, storage)->kind) {
+  case TSR_STORAGE_INPUT:
+    return TSR_BUFFER_UPLOAD;
+  case TSR_STORAGE_OUTPUT:
+    return is_read_by_lines(p, storage) ? TSR_BUFFER_DEVICE : TSR_BUFFER_READBACK;
+  default:
+    return TSR_BUFFER_DEVICE;
+  }
+}
+
+/* Places what is left of a kind and usage side by side. */
 static tsr_status place_kind(placement *p, int32_t side_index, int32_t kind, int32_t usage)
 {
   tsr_side *side = &p->executable->sides[side_index];
@@ -212,7 +244,7 @@ static tsr_status place_kind(placement *p, int32_t side_index, int32_t kind, int
   for (int32_t i = 1; i < p->executable->n_storages; i++) {
     const tsr_storage_desc *storage = tsr_storage_at(p->description, i);
     int is_placed = side_index == 0 && (p->executable->flags[i] & TSR_BOUND);
-    if (storage->kind != kind || is_placed || !is_wanted(p, side_index, i)) {
+    if (storage->kind != kind || is_placed || !is_wanted(p, side_index, i) || usage_of(p, i) != usage) {
       continue;
     }
     int64_t size = round_up(storage->size, p->alignment);
@@ -390,6 +422,7 @@ tsr_status tsr_executable_place(tsr_executable *executable, const tsr_program *p
   } kinds[] = {{TSR_STORAGE_CONSTANT, TSR_BUFFER_DEVICE},
                {TSR_STORAGE_INPUT, TSR_BUFFER_UPLOAD},
                {TSR_STORAGE_OUTPUT, TSR_BUFFER_READBACK},
+               {TSR_STORAGE_OUTPUT, TSR_BUFFER_DEVICE},
                {TSR_STORAGE_STATE, TSR_BUFFER_DEVICE}};
   placement p = {executable, program, tsr_program_describe(program), 16};
   size_t n_storages = (size_t)executable->n_storages;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Temporaries on a device that refuses large buffers though it has memory: they are divided, and the results are the
- * same.
+ * Where tensors lie: temporaries on a device that refuses large buffers though it has memory are divided, and the
+ * results are the same; outputs that lines read lie on the device.
  */
 #include "tests/abi/support.h"
 
@@ -215,12 +215,50 @@ static void test_pieces(void **state)
   }
 }
 
+/* An output that lines read lies where the device reads best, if it is no handful of numbers; others for the host. */
+static void test_outputs(void **state)
+{
+  (void)state;
+  for (int is_large = 0; is_large < 2; is_large++) {
+    tsr_runtime *runtime;
+    tsr_device *device = open_fake(&runtime, 0, UINT64_MAX, 0);
+    const int64_t n = is_large ? 5000 : 50;
+    tsr_program *p;
+    tsr_executable *executable;
+    float *values = malloc((size_t)n * sizeof *values);
+    assert_non_null(values);
+    assert_ok(tsr_program_create(&p));
+    tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(n));
+    tsr_ref between = tsr_output(p, "between", tsr_relu(p, x));
+    tsr_ref y = tsr_output(p, "y", tsr_add(p, between, between));
+    assert_ok(tsr_executable_create(device, p, NULL, &executable));
+    assert_int_equal(fake.largest >= (uint64_t)n * 4, is_large); /* of buffers for the device */
+    for (int64_t i = 0; i < n; i++) {
+      values[i] = (float)(i % 9 - 4);
+    }
+    assert_ok(tsr_executable_write(executable, x, values, n * 4));
+    assert_ok(tsr_executable_run(executable));
+    for (int32_t factor = 1; factor <= 2; factor++) {
+      assert_ok(tsr_executable_read(executable, factor == 1 ? between : y, values, n * 4));
+      for (int64_t i = 0; i < n; i++) {
+        assert_true(values[i] == (float)(i % 9 > 4 ? factor * (i % 9 - 4) : 0));
+      }
+    }
+    free(values);
+    tsr_executable_destroy(executable);
+    tsr_program_destroy(p);
+    tsr_device_close(device);
+    tsr_runtime_destroy(runtime);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_divided),
       cmocka_unit_test(test_refused),
       cmocka_unit_test(test_pieces),
+      cmocka_unit_test(test_outputs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
