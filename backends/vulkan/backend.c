@@ -17,8 +17,8 @@
  *   VULKAN_VARIANT  a variant of a kernel (variants.h), such as matmul.generic, to take wherever it can be had.
  *                   Default: none
  *   TUNING          0: the best variants, as `tessera tune` found them, are not loaded. Default 1
- *   WATCHDOG_FLOPS  estimated work of one submit, beyond which a run is split; 0: never. Default 2e12, 0 where a CPU
- *     executes
+ *   WATCHDOG_FLOPS  estimated work of one submit, beyond which a run is split; 0: never. Default: what takes about 0.3
+ *     seconds (pace.c), 0 where a CPU executes
  */
 #include <pthread.h>
 #include <stdlib.h>

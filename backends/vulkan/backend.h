@@ -219,6 +219,7 @@ void tsr_vk_staging_finish(tsr_backend_device *device);
 typedef struct tsr_vk_pipeline {
   int32_t shader;
   uint32_t subgroup_size;
+  int32_t divided;
   int32_t n_spec;
   uint32_t spec[TSR_VK_MAX_SPEC];
   VkPipeline handle;
@@ -322,6 +323,24 @@ int32_t tsr_vk_hazards_add(tsr_backend_device *device, tsr_vk_hazards *hazards, 
                            int32_t n);
 
 /* ------------------------------------------------------------------------------------------------------------------
+ * pace.c: how much work one submit may have
+ */
+typedef struct tsr_vk_pace {
+  double bound; /* estimated work; 0: there is none */
+  int learns;   /* 1: the bound follows from how long submits take */
+} tsr_vk_pace;
+
+/* wanted: the option WATCHDOG_FLOPS; negative: not set. */
+void tsr_vk_pace_init(tsr_vk_pace *pace, const tsr_vk_caps *caps, double wanted);
+
+/* A submit with so much work took so long. */
+void tsr_vk_pace_learn(tsr_vk_pace *pace, double work, double seconds);
+
+/* Into how many submits a dispatch is divided, along which axis of its workgroups: the last that has more than one, so
+ * that what a shader makes of gl_WorkGroupID and gl_NumWorkGroups is the same in each part. */
+uint32_t tsr_vk_pace_parts(const tsr_vk_pace *pace, const tsr_vk_dispatch *dispatch, int *axis);
+
+/* ------------------------------------------------------------------------------------------------------------------
  * device.c
  */
 struct tsr_backend_device {
@@ -339,7 +358,7 @@ struct tsr_backend_device {
   uint64_t ticket_done; /* known to have ended */
   int lost;
   int force_staging;                        /* option STAGING: as if the host saw no device memory */
-  double watchdog;                          /* largest estimated work of one submit; 0: no bound */
+  tsr_vk_pace pace;
   uint64_t heap_bytes[VK_MAX_MEMORY_HEAPS]; /* allocated from each heap */
   tsr_vk_block *blocks;
   VkDeviceSize block_bytes; /* of a block for small allocations */

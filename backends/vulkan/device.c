@@ -140,8 +140,7 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
   d->caps.tuning = &d->tuning;
   d->force_staging = options.staging;
   d->pipelines.on_disk = options.pipeline_cache;
-  /* A long submit can trip the watchdog of a driver that also draws the desktop; a CPU driver has none. */
-  d->watchdog = options.watchdog_flops >= 0 ? options.watchdog_flops : d->caps.compute_like_cpu ? 0 : 2e12;
+  tsr_vk_pace_init(&d->pace, &d->caps, options.watchdog_flops);
   uint64_t heap = d->hardware.max_buffer_size;
   d->block_bytes = heap / 16 < (4u << 20) ? heap / 16 : (4u << 20);
 

@@ -23,6 +23,8 @@ struct tsr_backend_executable {
   VkQueryPool queries;        /* with profile: a time before the first line and after each */
   uint64_t *stamps;           /* likewise */
   unsigned char *passed_over; /* likewise: 1 of a line that is computed as one with the next */
+  VkQueryPool pace;           /* where the device's pace is to be learnt: the first submit's begin and end */
+  double pace_work;           /* of that submit */
   int32_t n_lines;
   uint64_t ticket; /* of the last submit; 0 before the first run */
 };
@@ -145,6 +147,8 @@ static int32_t create_pipelines(build *b)
   int32_t status = TSR_OK;
   for (int32_t i = 0; status == TSR_OK && i < b->n_dispatches; i++) {
     placed_dispatch *dispatch = &b->dispatches[i];
+    int axis;
+    dispatch->plan.divided = tsr_vk_pace_parts(&b->device->pace, &dispatch->plan, &axis) > 1;
     int32_t n_bindings = dispatch->plan.n_operands + (dispatch->plan.wide ? 1 : 0);
     status = tsr_vk_layout_get(b->device, n_bindings, &dispatch->layout);
     if (status == TSR_OK) {
@@ -356,16 +360,23 @@ static int32_t begin_commands(build *b)
 
 static int32_t end_commands(build *b)
 {
+  tsr_backend_executable *e = b->executable;
   b->device->counters.recordings++;
+  if (e->pace && e->n_commands == 1) {
+    e->pace_work = b->work;
+    b->device->vk.vkCmdWriteTimestamp(current(b), VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, e->pace, 1);
+  }
   return VK(b->device->host, b->device->vk.vkEndCommandBuffer(current(b)));
 }
 
-static int32_t record_dispatch(build *b, const placed_dispatch *dispatch)
+/* Workgroups base .. base + n - 1 along one axis, in a submit of their own where `is_new`. */
+static int32_t record_part(build *b, const placed_dispatch *dispatch, int is_new, int axis, uint32_t base, uint32_t n,
+                           double work)
 {
   const struct VolkDeviceTable *vk = &b->device->vk;
   const tsr_vk_dispatch *plan = &dispatch->plan;
   int32_t status = TSR_OK;
-  if (b->device->watchdog > 0 && b->work > 0 && b->work + plan->work > b->device->watchdog) {
+  if (is_new) {
     status = end_commands(b);
     if (status == TSR_OK) {
       status = begin_commands(b);
@@ -387,9 +398,34 @@ static int32_t record_dispatch(build *b, const placed_dispatch *dispatch)
     vk->vkCmdPushConstants(commands, dispatch->layout->pipeline, VK_SHADER_STAGE_COMPUTE_BIT, 0, plan->push_bytes,
                            plan->push);
   }
-  vk->vkCmdDispatch(commands, plan->groups[0], plan->groups[1], plan->groups[2]);
-  b->work += plan->work;
+  uint32_t first[3] = {0, 0, 0}, count[3] = {plan->groups[0], plan->groups[1], plan->groups[2]};
+  first[axis] = base;
+  count[axis] = n;
+  if (base > 0) {
+    vk->vkCmdDispatchBase(commands, first[0], first[1], first[2], count[0], count[1], count[2]);
+  } else {
+    vk->vkCmdDispatch(commands, count[0], count[1], count[2]);
+  }
+  b->work += work;
   return TSR_OK;
+}
+
+static int32_t record_dispatch(build *b, const placed_dispatch *dispatch)
+{
+  const double bound = b->device->pace.bound;
+  int axis;
+  const uint32_t parts =
+      dispatch->plan.divided ? tsr_vk_pace_parts(&b->device->pace, &dispatch->plan, &axis) : (axis = 0, 1u);
+  const uint32_t groups = dispatch->plan.groups[axis];
+  const double work = dispatch->plan.work / parts;
+  int32_t status = TSR_OK;
+  for (uint32_t i = 0; status == TSR_OK && i < parts; i++) {
+    const uint32_t begin = (uint32_t)((uint64_t)groups * i / parts);
+    const uint32_t end = (uint32_t)((uint64_t)groups * (i + 1) / parts);
+    const int is_new = i > 0 || (bound > 0 && b->work > 0 && b->work + work > bound);
+    status = record_part(b, dispatch, is_new, axis, begin, end - begin, work);
+  }
+  return status;
 }
 
 static void record_time(build *b, int32_t query)
@@ -412,6 +448,10 @@ static int32_t record(build *b)
     return status;
   }
   status = begin_commands(b);
+  if (status == TSR_OK && e->pace) {
+    d->vk.vkCmdResetQueryPool(current(b), e->pace, 0, 2);
+    d->vk.vkCmdWriteTimestamp(current(b), VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, e->pace, 0);
+  }
   if (status == TSR_OK && e->queries) {
     d->vk.vkCmdResetQueryPool(current(b), e->queries, 0, (uint32_t)e->n_lines + 1);
     record_time(b, 0);
@@ -436,27 +476,37 @@ static int32_t record(build *b)
   return status;
 }
 
+static int32_t create_query_pool(tsr_backend_device *d, uint32_t count, VkQueryPool *pool)
+{
+  VkQueryPoolCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO, .queryType = VK_QUERY_TYPE_TIMESTAMP, .queryCount = count};
+  int32_t status = VK(d->host, d->vk.vkCreateQueryPool(d->handle, &info, NULL, pool));
+  if (status != TSR_OK) {
+    *pool = VK_NULL_HANDLE;
+  }
+  return status;
+}
+
 static int32_t create_queries(build *b)
 {
+  enum { WORTH_TIMING = 1000000000 };
   tsr_backend_device *d = b->device;
   tsr_backend_executable *e = b->executable;
-  if (!b->args->profile || d->hardware.timestamp_bits == 0) {
+  if (d->hardware.timestamp_bits == 0) {
     return TSR_OK;
+  }
+  if (!b->args->profile) {
+    double work = 0;
+    for (int32_t i = 0; i < b->n_dispatches; i++) {
+      work += b->dispatches[i].plan.work;
+    }
+    return d->pace.learns && work >= WORTH_TIMING ? create_query_pool(d, 2, &e->pace) : TSR_OK;
   }
   e->stamps = tsr_vk_calloc(d, (size_t)e->n_lines + 1, sizeof(*e->stamps));
   if (!e->stamps) {
     return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory for the times of %d lines", e->n_lines);
   }
-  VkQueryPoolCreateInfo info = {
-      .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
-      .queryType = VK_QUERY_TYPE_TIMESTAMP,
-      .queryCount = (uint32_t)e->n_lines + 1,
-  };
-  int32_t status = VK(d->host, d->vk.vkCreateQueryPool(d->handle, &info, NULL, &e->queries));
-  if (status != TSR_OK) {
-    e->queries = VK_NULL_HANDLE;
-  }
-  return status;
+  return create_query_pool(d, (uint32_t)e->n_lines + 1, &e->queries);
 }
 
 /* From now on the pipelines are the executable's, too. */
@@ -525,6 +575,7 @@ void tsr_vk_executable_destroy(tsr_backend_executable *e)
   d->vk.vkDestroyCommandPool(d->handle, e->pool, NULL);
   d->vk.vkDestroyDescriptorPool(d->handle, e->descriptors, NULL);
   d->vk.vkDestroyQueryPool(d->handle, e->queries, NULL);
+  d->vk.vkDestroyQueryPool(d->handle, e->pace, NULL);
   tsr_vk_buffer_destroy(e->scratch);
   tsr_vk_buffer_destroy(e->addresses);
   for (int32_t i = 0; i < e->n_pipelines; i++) {
@@ -552,9 +603,26 @@ int32_t tsr_vk_run(tsr_backend_executable *e)
   return TSR_OK;
 }
 
+/* Nanoseconds from one timestamp to another. */
+static double between(const tsr_backend_device *d, uint64_t from, uint64_t to)
+{
+  const uint32_t bits = d->hardware.timestamp_bits;
+  const uint64_t mask = bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX;
+  return (double)((to - from) & mask) * (double)d->hardware.properties.limits.timestampPeriod;
+}
+
 int32_t tsr_vk_executable_wait(tsr_backend_executable *e)
 {
-  return tsr_vk_wait(e->device, e->ticket);
+  tsr_backend_device *d = e->device;
+  uint64_t stamps[2];
+  int32_t status = tsr_vk_wait(d, e->ticket);
+  if (status == TSR_OK && e->pace && e->pace_work > 0 && e->ticket > 0 &&
+      d->vk.vkGetQueryPoolResults(d->handle, e->pace, 0, 2, sizeof(stamps), stamps, sizeof(stamps[0]),
+                                  VK_QUERY_RESULT_64_BIT) == VK_SUCCESS) {
+    tsr_vk_pace_learn(&d->pace, e->pace_work, between(d, stamps[0], stamps[1]) * 1e-9);
+    e->pace_work = 0; /* once is enough */
+  }
+  return status;
 }
 
 int32_t tsr_vk_profile(tsr_backend_executable *e, uint64_t *nanoseconds)
@@ -578,11 +646,8 @@ int32_t tsr_vk_profile(tsr_backend_executable *e, uint64_t *nanoseconds)
   if (status != TSR_OK) {
     return status;
   }
-  uint32_t bits = d->hardware.timestamp_bits;
-  uint64_t mask = bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX;
   for (int32_t i = 0; i < e->n_lines; i++) {
-    uint64_t ticks = e->passed_over[i] ? 0 : (e->stamps[i + 1] - e->stamps[i]) & mask;
-    nanoseconds[i] = (uint64_t)((double)ticks * (double)d->hardware.properties.limits.timestampPeriod);
+    nanoseconds[i] = e->passed_over[i] ? 0 : (uint64_t)between(d, e->stamps[i], e->stamps[i + 1]);
   }
   return TSR_OK;
 }

@@ -171,7 +171,7 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
   for (int32_t i = 0; i < p->n_pipelines; i++) {
     tsr_vk_pipeline *known = &p->pipelines[i];
     if (known->shader == dispatch->shader && known->subgroup_size == dispatch->subgroup_size &&
-        known->n_spec == dispatch->n_spec && memcmp(known->spec, dispatch->spec, spec_bytes) == 0) {
+        known->divided == dispatch->divided && known->n_spec == dispatch->n_spec && memcmp(known->spec, dispatch->spec, spec_bytes) == 0) {
       tsr_vk_statistics_use(d, dispatch, known);
       known->last_use = ++p->n_uses;
       *result = known->handle;
@@ -220,11 +220,15 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
               .pName = "main",
               .pSpecializationInfo = &specialization,
           },
-      .flags = tsr_vk_statistics_flags(d),
+      .flags = tsr_vk_statistics_flags(d) | (dispatch->divided ? VK_PIPELINE_CREATE_DISPATCH_BASE_BIT : 0u),
       .layout = layout->pipeline,
   };
   tsr_vk_pipeline made = {
-      .shader = dispatch->shader, .subgroup_size = dispatch->subgroup_size, .n_spec = dispatch->n_spec};
+      .shader = dispatch->shader,
+      .subgroup_size = dispatch->subgroup_size,
+      .divided = dispatch->divided,
+      .n_spec = dispatch->n_spec,
+  };
   memcpy(made.spec, dispatch->spec, spec_bytes);
   tsr_vk_statistics_begin(d, dispatch);
   status = VK(d->host, d->vk.vkCreateComputePipelines(d->handle, p->cache, 1, &info, NULL, &made.handle));

@@ -49,7 +49,7 @@ static const result_meaning meanings[] = {
     {VK_ERROR_DEVICE_LOST, TSR_ERR_DEVICE_LOST, "VK_ERROR_DEVICE_LOST",
      "the device stopped answering (a reset, a watchdog, an unplugged device): start the program again, or choose "
      "another "
-     "device; if it happens again set TESSERA_WATCHDOG_FLOPS to a smaller number such as 1e11"},
+     "device; if it happens again set TESSERA_WATCHDOG_FLOPS to a smaller number such as 1e9"},
     {VK_ERROR_INITIALIZATION_FAILED, TSR_ERR_NO_DEVICE, "VK_ERROR_INITIALIZATION_FAILED",
      "the driver could not start; check with vulkaninfo that it works for this user"},
     {VK_ERROR_INCOMPATIBLE_DRIVER, TSR_ERR_NO_DEVICE, "VK_ERROR_INCOMPATIBLE_DRIVER",

@@ -206,7 +206,7 @@ static void test_half_a_run(void **state)
 {
   (void)state;
   plugin_fixture plugin;
-  plugin_open_linked(&plugin, TSR_BACKEND_QUERY, "WATCHDOG_FLOPS", "1", NULL);
+  plugin_open_linked(&plugin, TSR_BACKEND_QUERY, "WATCHDOG_FLOPS", "1048576", NULL);
   tsr_backend_device *device = NULL;
   chain c;
   assert_int_equal(plugin.table->device_open(plugin.context, 0, &device), TSR_OK);

@@ -103,6 +103,31 @@ static void test_watchdog_splits(void **state)
   plugin_close(&plugin);
 }
 
+/* One dispatch with more work than a submit may have is divided. */
+static void test_watchdog_divides(void **state)
+{
+  (void)state;
+  enum { LINES = 3, EXTENT = 300001 };
+  plugin_fixture plugin;
+  plugin_open(&plugin, "WATCHDOG_FLOPS", "40000", NULL);
+  for (uint32_t i = 0; i < plugin.n_devices; i++) {
+    for (int32_t profile = 0; profile < 2; profile++) {
+      tsr_backend_device *device = NULL;
+      chain c;
+      assert_int_equal(plugin.table->device_open(plugin.context, i, &device), TSR_OK);
+      chain_open(&c, &plugin, device, LINES, EXTENT, profile);
+      chain_write(&c, 1);
+      assert_int_equal(plugin.table->run(c.executable), TSR_OK);
+      assert_int_equal(plugin.table->wait(c.executable), TSR_OK);
+      chain_check(&c, 1);
+      assert_in_range(device_counters(&plugin, device).submits, LINES * (EXTENT / 40000), LINES * 16);
+      chain_close(&c);
+      plugin.table->device_close(device);
+    }
+  }
+  plugin_close(&plugin);
+}
+
 static void test_profile(void **state)
 {
   (void)state;
@@ -313,6 +338,7 @@ int main(void)
       cmocka_unit_test(test_replay),
       cmocka_unit_test(test_runs_without_wait),
       cmocka_unit_test(test_watchdog_splits),
+      cmocka_unit_test(test_watchdog_divides),
       cmocka_unit_test(test_profile),
       cmocka_unit_test(test_program_without_work),
       cmocka_unit_test(test_unsupported_line),

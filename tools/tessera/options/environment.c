@@ -33,7 +33,7 @@ const tsr_variable tsr_variables[] = {
      "`0`: no two lines of a program are computed as one, and none takes rows that another has quantised"},
     {"TESSERA_WATCHDOG_FLOPS", TSR_READER_VULKAN, 0,
      "estimated work of one submit, beyond which a run is split, so that no system takes the GPU for hung; `0`: never; "
-     "else 2e12, and never where a CPU executes"},
+     "else what takes about 0.3 seconds, and never where a CPU executes"},
     {"TESSERA_VALIDATION", TSR_READER_VULKAN, 0,
      "`1`: with the Khronos validation layer, synchronisation included; what it finds is logged as warnings"},
     {"TESSERA_STAGING", TSR_READER_VULKAN, 0,
