@@ -357,7 +357,7 @@ struct tsr_backend_device {
   uint64_t ticket;      /* of the last submit */
   uint64_t ticket_done; /* known to have ended */
   int lost;
-  int force_staging;                        /* option STAGING: as if the host saw no device memory */
+  int force_staging; /* option STAGING: as if the host saw no device memory */
   tsr_vk_pace pace;
   uint64_t heap_bytes[VK_MAX_MEMORY_HEAPS]; /* allocated from each heap */
   tsr_vk_block *blocks;

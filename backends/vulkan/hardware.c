@@ -83,9 +83,8 @@ uint64_t tsr_vk_heap_free(const tsr_vk_hardware *hardware, VkPhysicalDevice devi
     VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
                                                 .pNext = &budget};
     vkGetPhysicalDeviceMemoryProperties2(device, &memory);
-    const uint64_t left = budget.heapBudget[heap] > budget.heapUsage[heap]
-                              ? budget.heapBudget[heap] - budget.heapUsage[heap]
-                              : 0;
+    const uint64_t left =
+        budget.heapBudget[heap] > budget.heapUsage[heap] ? budget.heapBudget[heap] - budget.heapUsage[heap] : 0;
     free_bytes = left < free_bytes ? left : free_bytes;
   }
   return free_bytes;

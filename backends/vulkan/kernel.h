@@ -114,8 +114,8 @@ typedef struct tsr_vk_dispatch {
   uint32_t push_bytes;    /* a multiple of 4, equals the shader's push_bytes */
   uint8_t push[TSR_VK_MAX_PUSH];
   int64_t scratch_bytes; /* of the line's scratch memory, from its start on, that the dispatch may touch */
-  double work; /* floating-point operations or elements moved, roughly (pace.c) */
-  int32_t divided; /* 1, set by the host: more than one submit executes it (pace.c) */
+  double work;           /* floating-point operations or elements moved, roughly (pace.c) */
+  int32_t divided;       /* 1, set by the host: more than one submit executes it (pace.c) */
 } tsr_vk_dispatch;
 
 /* The dispatches of one line, or of several that are computed as one. */

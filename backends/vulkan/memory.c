@@ -78,8 +78,7 @@ static int32_t fail_full(const tsr_backend_device *d, uint64_t asked, uint32_t t
                      "free; use a smaller batch or shorter sentences, f16 weights, or another device, or end other "
                      "programs that use it",
                      d->hardware.properties.deviceName, (double)asked / 1048576.0,
-                     (double)d->heap_bytes[heap] / 1048576.0,
-                     (double)tsr_vk_heap_limit(&d->hardware, heap) / 1048576.0,
+                     (double)d->heap_bytes[heap] / 1048576.0, (double)tsr_vk_heap_limit(&d->hardware, heap) / 1048576.0,
                      (double)tsr_vk_heap_free(&d->hardware, d->physical, heap, d->heap_bytes[heap]) / 1048576.0);
 }
 

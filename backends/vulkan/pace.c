@@ -13,7 +13,9 @@ enum { MOST_PARTS = 256 }; /* of one dispatch: beyond, to submit costs more than
 
 void tsr_vk_pace_init(tsr_vk_pace *pace, const tsr_vk_caps *caps, double wanted)
 {
-  *pace = (tsr_vk_pace){.bound = wanted >= 0 ? wanted : caps->compute_like_cpu ? 0 : first_bound,
+  *pace = (tsr_vk_pace){.bound = wanted >= 0              ? wanted
+                                 : caps->compute_like_cpu ? 0
+                                                          : first_bound,
                         .learns = wanted < 0 && !caps->compute_like_cpu};
 }
 

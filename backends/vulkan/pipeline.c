@@ -150,9 +150,8 @@ static int32_t get_module(tsr_backend_device *d, int32_t shader, VkShaderModule 
     size_t n_words = 0;
     status = unpack(d, &tsr_vk_shaders[shader], &words, &n_words);
     if (status == TSR_OK) {
-      VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                       .codeSize = n_words * sizeof(*words),
-                                       .pCode = words};
+      VkShaderModuleCreateInfo info = {
+          .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = n_words * sizeof(*words), .pCode = words};
       status = VK(d->host, d->vk.vkCreateShaderModule(d->handle, &info, NULL, module));
       if (status != TSR_OK) {
         *module = VK_NULL_HANDLE;
@@ -171,7 +170,8 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
   for (int32_t i = 0; i < p->n_pipelines; i++) {
     tsr_vk_pipeline *known = &p->pipelines[i];
     if (known->shader == dispatch->shader && known->subgroup_size == dispatch->subgroup_size &&
-        known->divided == dispatch->divided && known->n_spec == dispatch->n_spec && memcmp(known->spec, dispatch->spec, spec_bytes) == 0) {
+        known->divided == dispatch->divided && known->n_spec == dispatch->n_spec &&
+        memcmp(known->spec, dispatch->spec, spec_bytes) == 0) {
       tsr_vk_statistics_use(d, dispatch, known);
       known->last_use = ++p->n_uses;
       *result = known->handle;

@@ -115,10 +115,11 @@ tsr_status tsr_memory_plan_make(const tsr_program_desc *program, const tsr_plan_
     }
     life.size = (life.size + alignment - 1) / alignment * alignment;
     if (options->piece > 0 && life.size > options->piece) {
-      status = tsr_fail(TSR_ERR_DEVICE_MEMORY,
-                        "a temporary of the program takes %lld bytes, and the device has no buffer larger than %lld: use "
-                        "a smaller batch or shorter sequences",
-                        (long long)life.size, (long long)options->piece);
+      status =
+          tsr_fail(TSR_ERR_DEVICE_MEMORY,
+                   "a temporary of the program takes %lld bytes, and the device has no buffer larger than %lld: use "
+                   "a smaller batch or shorter sequences",
+                   (long long)life.size, (long long)options->piece);
       goto done;
     }
     if (options->keep_all) {

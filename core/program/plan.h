@@ -15,8 +15,8 @@ typedef struct tsr_memory_plan {
 
 typedef struct tsr_plan_options {
   int64_t alignment; /* bytes, a power of two */
-  int64_t piece;     /* no temporary lies across a multiple of this many bytes, itself one of the alignment; 0: any may */
-  int32_t keep_all;  /* 1: every temporary gets bytes of its own */
+  int64_t piece; /* no temporary lies across a multiple of this many bytes, itself one of the alignment; 0: any may */
+  int32_t keep_all; /* 1: every temporary gets bytes of its own */
   const int32_t
       *operands_until; /* [n_lines]: the line, at least its own, until which what a line reads stays alive, for the
                                     device computes them as one; NULL: no further than the line */

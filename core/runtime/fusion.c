@@ -42,10 +42,11 @@ tsr_status tsr_device_measure_pieces(tsr_device *device, const tsr_program *prog
                                      int64_t *bytes)
 {
   if (!device || !program || !bytes || alignment < 1 || piece < 1 || piece % alignment != 0) {
-    return tsr_fail(TSR_ERR_ARGUMENT,
-                    "tsr_device_measure_pieces: device, program and bytes must not be NULL, and a piece (%lld) a multiple "
-                    "of the alignment (%lld)",
-                    (long long)piece, (long long)alignment);
+    return tsr_fail(
+        TSR_ERR_ARGUMENT,
+        "tsr_device_measure_pieces: device, program and bytes must not be NULL, and a piece (%lld) a multiple "
+        "of the alignment (%lld)",
+        (long long)piece, (long long)alignment);
   }
   TSR_TRY(tsr_program_status(program));
   int32_t *operands_until;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where a program's storages lie: in the caller's buffers where bound, temporaries in one arena by the memory plan, and
- * the rest side by side in one buffer per kind (more, where a buffer would pass the device's largest). Outputs lie where
- * the host reads them best, but for large ones that a line of the program reads, too: those lie where the device does.
+ * the rest side by side in one buffer per kind (more, where a buffer would pass the device's largest). Outputs lie
+ * where the host reads them best, but for large ones that a line of the program reads, too: those lie where the device
+ * does.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -311,13 +312,15 @@ static tsr_status take_arena(placement *p, const tsr_compile_options *options, i
   tsr_status status = TSR_OK;
   int32_t n = 0;
   if (piece % p->alignment != 0) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "the pieces of the arena have %" PRId64 " bytes: a multiple of %" PRId64 " is needed",
-                    piece, p->alignment);
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "the pieces of the arena have %" PRId64 " bytes: a multiple of %" PRId64 " is needed", piece,
+                    p->alignment);
   }
   for (int64_t begin = 0; begin < plan->size && status == TSR_OK; begin += piece > 0 ? piece : plan->size) {
     if (n > options->n_arena_rest) {
-      return tsr_fail(TSR_ERR_ARGUMENT, "the arena has %d pieces of %" PRId64 " bytes, and the temporaries take %" PRId64,
-                      (int)n, piece, plan->size);
+      return tsr_fail(TSR_ERR_ARGUMENT,
+                      "the arena has %d pieces of %" PRId64 " bytes, and the temporaries take %" PRId64, (int)n, piece,
+                      plan->size);
     }
     const tsr_buffer *buffer = n == 0 ? options->arena : options->arena_rest[n - 1];
     status = check_piece(p, buffer, piece_size(plan, piece, n));
@@ -431,8 +434,8 @@ tsr_status tsr_executable_place(tsr_executable *executable, const tsr_program *p
     if (side->device->properties.buffer_alignment > p.alignment) {
       p.alignment = side->device->properties.buffer_alignment;
     }
-    /* Never more buffers than storages: each piece of an arena has one that found no room before it. And one that stands
-     * in where there would be none. */
+    /* Never more buffers than storages: each piece of an arena has one that found no room before it. And one that
+     * stands in where there would be none. */
     side->storages = calloc(n_storages, sizeof *side->storages);
     side->buffers = calloc(n_storages + 1, sizeof *side->buffers);
     side->owned = calloc(n_storages + 1, sizeof *side->owned);

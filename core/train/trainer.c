@@ -374,9 +374,8 @@ static tsr_status compile_program(tsr_trainer *t, compiled *entry, const tsr_pro
     status = bind(t, entry, program, bindings, &n);
   }
   if (status == TSR_OK) {
-    tsr_compile_options options = {
-        TSR_SIZED(tsr_compile_options), .bindings = bindings, .n_bindings = n,
-        .fallback = t->fallback,        .keep_all = keep_all};
+    tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .bindings = bindings, .n_bindings = n,
+                                   .fallback = t->fallback, .keep_all = keep_all};
     if (!keep_all) {
       options.arena = t->arena[0];
       options.arena_rest = t->arena + 1;

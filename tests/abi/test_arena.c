@@ -186,8 +186,8 @@ static void test_pieces(void **state)
     for (int64_t left = bytes; left > 0; left -= PIECE) {
       assert_ok(tsr_buffer_create(device, left < PIECE ? left : PIECE, TSR_BUFFER_DEVICE, &pieces[n++]));
     }
-    tsr_compile_options options = {
-        TSR_SIZED(tsr_compile_options), .arena = pieces[0], .arena_rest = pieces + 1, .n_arena_rest = n - 1};
+    tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .arena = pieces[0], .arena_rest = pieces + 1,
+                                   .n_arena_rest = n - 1};
     run(device, seed, &options, found, &divided);
     assert_memory_equal(expected, found, sizeof expected);
     assert_int_equal(divided, bytes);
