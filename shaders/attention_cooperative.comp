@@ -220,8 +220,7 @@ void main()
 
     /* The invocation's keys: every row_lanes-th eight of the tile's */
     const uint own_groups = tile_keys / 8u / row_lanes;
-    float score[own_groups][8];
-    bool seen[own_groups][8];
+    uint score_bits[own_groups][8]; /* of -inf: the key is not seen */
     float before = largest;
     [[unroll]] for (uint i = 0u; i < own_groups; ++i) {
       uint n = (place + i * row_lanes) * 8u;
@@ -234,11 +233,10 @@ void main()
         if (s < visible && key_exists[n + j] != 0u) {
           z_bits = masked_score(uintBitsToFloat(bits[j / 4u][j % 4u]), b, h, l, s, first);
         }
-        seen[i][j] = z_bits != MINUS_INF_BITS;
-        score[i][j] = uintBitsToFloat(z_bits);
+        score_bits[i][j] = z_bits;
         spoilt = spoilt || is_wild(z_bits);
-        if (seen[i][j] && !spoilt) {
-          largest = max(largest, score[i][j]);
+        if (z_bits != MINUS_INF_BITS && !spoilt) {
+          largest = max(largest, uintBitsToFloat(z_bits));
         }
       }
     }
@@ -254,8 +252,8 @@ void main()
       uint half_bits[8];
       [[unroll]] for (uint j = 0u; j < 8u; ++j) {
         half_bits[j] = EXCLUDED;
-        if (seen[i][j]) {
-          float weight = exp(max(score[i][j] - largest, -120.0));
+        if (score_bits[i][j] != MINUS_INF_BITS) {
+          float weight = exp(max(uintBitsToFloat(score_bits[i][j]) - largest, -120.0));
           sum += weight;
           if ((options & ATTENTION_DROPOUT) != 0u) {
             weight = min(weight * drop_factor(kept_keys(row_base + l, chunk + n + j), chunk + n + j), 65504.0);

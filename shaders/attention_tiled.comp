@@ -111,7 +111,6 @@ void main()
     barrier();
 
     float score[rows_each][keys_each];
-    bool seen[rows_each][keys_each];
     [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
       [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
         score[m][n] = 0.0;
@@ -138,11 +137,10 @@ void main()
       s = min(s, end - 1u);
       uint unused = key_row(b, s, exists);
       [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
-        uint z_bits = MINUS_INF_BITS;
+        uint z_bits = MINUS_INF_BITS; /* the key is not seen */
         if (exists && s < visible[m]) {
           z_bits = masked_score(score[m][n], b, h, first_row + row + m * row_groups, s, first);
         }
-        seen[m][n] = z_bits != MINUS_INF_BITS;
         score[m][n] = uintBitsToFloat(z_bits);
         spoilt[m] = spoilt[m] || is_wild(z_bits);
       }
@@ -151,7 +149,7 @@ void main()
     [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
       before[m] = largest[m];
       [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
-        if (seen[m][n] && !spoilt[m]) {
+        if (floatBitsToUint(score[m][n]) != MINUS_INF_BITS && !spoilt[m]) {
           largest[m] = max(largest[m], score[m][n]);
         }
       }
@@ -172,7 +170,7 @@ void main()
       [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
         uint s = chunk + column + n * SIDE;
         uint bits = EXCLUDED;
-        if (seen[m][n]) {
+        if (floatBitsToUint(score[m][n]) != MINUS_INF_BITS) {
           float weight = exp_accurate(score[m][n] - largest[m]);
           sum[m] += weight;
           if ((options & ATTENTION_DROPOUT) != 0u) {

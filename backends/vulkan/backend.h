@@ -42,6 +42,8 @@ int32_t tsr_vk_check(const tsr_host *host, VkResult result, const char *call);
 /* ------------------------------------------------------------------------------------------------------------------
  * options.c: what users may set
  */
+enum { TSR_VK_QUEUE_AUTO, TSR_VK_QUEUE_COMPUTE, TSR_VK_QUEUE_GRAPHICS };
+
 typedef struct tsr_vk_options {
   int validation;
   int pipeline_cache;
@@ -49,6 +51,7 @@ typedef struct tsr_vk_options {
   int staging; /* 1: as if the host saw no device memory */
   int fusion;
   int kernels;            /* 0: as the device is; 1: for CPUs, 2: for GPUs */
+  int queue;              /* TSR_VK_QUEUE_* */
   double max_binding;     /* bytes; negative: not set */
   double watchdog_flops;  /* likewise */
   int32_t variant;        /* VULKAN_VARIANT, TSR_VK_VARIANT_* */
@@ -98,8 +101,12 @@ typedef struct tsr_vk_hardware {
   VkPhysicalDeviceMemoryProperties memory;
   uint64_t max_buffer_size;
   uint64_t promised_buffer_size; /* the driver may refuse larger ones */
-  uint32_t queue_family;
-  uint32_t timestamp_bits; /* 0: no timestamps */
+  struct {
+    int32_t index; /* -1: there is none */
+    uint32_t timestamp_bits;
+  } families[2];           /* that compute: [0] and do not draw, [1] and draw */
+  uint32_t queue_family;   /* the one that was chosen */
+  uint32_t timestamp_bits; /* its; 0: no timestamps */
   int integer_dot;         /* packed products of four bytes */
   int fast_integer_dot;    /* by an instruction of their own */
   int cooperative_matrix;  /* subgroups of compute shaders multiply them, in the shapes below */
@@ -117,6 +124,10 @@ void tsr_vk_hardware_caps(const tsr_vk_hardware *hardware, tsr_vk_caps *caps);
 
 /* Fills *hardware. Returns NULL, or why the device cannot be used. */
 const char *tsr_vk_hardware_read(const tsr_vk_context *context, VkPhysicalDevice device, tsr_vk_hardware *hardware);
+
+/* Takes a queue of that kind (TSR_VK_QUEUE_*). 0: the device has none. Left to itself, one that computes and does not
+ * draw, which runs beside the desktop's drawing. */
+int tsr_vk_hardware_choose_queue(tsr_vk_hardware *hardware, int queue);
 
 /* Whether memory of the device is memory of the host. */
 int tsr_vk_hardware_unified(const tsr_vk_hardware *hardware);

@@ -127,6 +127,12 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
     free(d);
     return tsr_vk_fail(host, TSR_ERR_NO_DEVICE, "the device cannot be used: %s", reason);
   }
+  if (!tsr_vk_hardware_choose_queue(&d->hardware, options.queue)) {
+    free(d);
+    return tsr_vk_fail(host, TSR_ERR_NO_DEVICE,
+                       "the device has no queue that computes and %s: unset TESSERA_VULKAN_QUEUE",
+                       options.queue == TSR_VK_QUEUE_GRAPHICS ? "draws" : "does not draw");
+  }
   tsr_vk_hardware_caps(&d->hardware, &d->caps);
   if (d->caps.wide && options.max_binding >= 0 && options.max_binding < (double)d->caps.max_binding) {
     d->caps.max_binding = options.max_binding > 4 ? (uint64_t)options.max_binding & ~(uint64_t)3 : 4;

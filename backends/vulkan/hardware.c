@@ -27,29 +27,34 @@ static int has_extension(VkPhysicalDevice device, const char *name)
   return found;
 }
 
-/* A family that computes and does not draw runs beside the desktop's drawing; where there is none, the first that
- * computes. Such a family can copy, too. */
-static int find_queue_family(VkPhysicalDevice device, tsr_vk_hardware *hardware)
+/* Families that compute can copy, too. */
+static int find_queue_families(VkPhysicalDevice device, tsr_vk_hardware *hardware)
 {
   enum { MAX_FAMILIES = 32 };
   VkQueueFamilyProperties families[MAX_FAMILIES];
   uint32_t count = MAX_FAMILIES;
   vkGetPhysicalDeviceQueueFamilyProperties(device, &count, families);
-  int best = -1;
-  for (uint32_t i = 0; i < count; i++) {
-    if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || families[i].queueCount == 0) {
-      continue;
-    }
-    int draws = (families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) != 0;
-    if (best < 0 || (!draws && (families[best].queueFlags & VK_QUEUE_GRAPHICS_BIT))) {
-      best = (int)i;
+  for (int draws = 0; draws < 2; draws++) {
+    hardware->families[draws].index = -1;
+    for (uint32_t i = 0; i < count && hardware->families[draws].index < 0; i++) {
+      if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) && families[i].queueCount > 0 &&
+          draws == ((families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) != 0)) {
+        hardware->families[draws].index = (int32_t)i;
+        hardware->families[draws].timestamp_bits = families[i].timestampValidBits;
+      }
     }
   }
-  if (best < 0) {
+  return tsr_vk_hardware_choose_queue(hardware, TSR_VK_QUEUE_AUTO);
+}
+
+int tsr_vk_hardware_choose_queue(tsr_vk_hardware *hardware, int queue)
+{
+  const int draws = queue == TSR_VK_QUEUE_AUTO ? hardware->families[0].index < 0 : queue == TSR_VK_QUEUE_GRAPHICS;
+  if (hardware->families[draws].index < 0) {
     return 0;
   }
-  hardware->queue_family = (uint32_t)best;
-  hardware->timestamp_bits = families[best].timestampValidBits;
+  hardware->queue_family = (uint32_t)hardware->families[draws].index;
+  hardware->timestamp_bits = hardware->families[draws].timestamp_bits;
   return 1;
 }
 
@@ -279,7 +284,7 @@ const char *tsr_vk_hardware_read(const tsr_vk_context *context, VkPhysicalDevice
   hardware->max_buffer_size = usable(hardware->max_buffer_size);
   hardware->promised_buffer_size = usable(hardware->promised_buffer_size);
 
-  if (!find_queue_family(device, hardware)) {
+  if (!find_queue_families(device, hardware)) {
     return "it has no queue that computes";
   }
   return missing_requirement(hardware);

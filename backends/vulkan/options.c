@@ -48,20 +48,21 @@ static int32_t read_number(const tsr_host *host, const char *name, double *value
   return TSR_OK;
 }
 
-static int32_t read_kernels(const tsr_host *host, int *value)
+/* One of three words; *value: which. */
+static int32_t read_choice(const tsr_host *host, const char *name, const char *const words[3], const char *expected,
+                           int *value)
 {
-  static const char *const names[] = {"auto", "cpu", "gpu"};
-  const char *text = text_of(host, "VULKAN_KERNELS");
+  const char *text = text_of(host, name);
   if (!text) {
     return TSR_OK;
   }
-  for (int i = 0; i < (int)(sizeof(names) / sizeof(names[0])); i++) {
-    if (strcmp(text, names[i]) == 0) {
+  for (int i = 0; i < 3; i++) {
+    if (strcmp(text, words[i]) == 0) {
       *value = i;
       return TSR_OK;
     }
   }
-  return fail_value(host, "VULKAN_KERNELS", text, "auto, cpu or gpu");
+  return fail_value(host, name, text, expected);
 }
 
 static int32_t read_variant(const tsr_host *host, int32_t *value)
@@ -106,7 +107,12 @@ int32_t tsr_vk_options_read(const tsr_host *host, tsr_vk_options *options)
     status = read_number(host, "WATCHDOG_FLOPS", &options->watchdog_flops);
   }
   if (status == TSR_OK) {
-    status = read_kernels(host, &options->kernels);
+    static const char *const kernels[] = {"auto", "cpu", "gpu"};
+    status = read_choice(host, "VULKAN_KERNELS", kernels, "auto, cpu or gpu", &options->kernels);
+  }
+  if (status == TSR_OK) {
+    static const char *const queues[] = {"auto", "compute", "graphics"};
+    status = read_choice(host, "VULKAN_QUEUE", queues, "auto, compute or graphics", &options->queue);
   }
   return status == TSR_OK ? read_variant(host, &options->variant) : status;
 }

@@ -40,6 +40,7 @@ if [ -d "$BUILD_ROOT/backends/vulkan" ] && "$TESSERA" devices --names | grep -q 
   done <<'ROWS'
 VULKAN_VARIANT|foo|devices --variants
 VULKAN_KERNELS|tpu|auto, cpu or gpu
+VULKAN_QUEUE|transfer|auto, compute or graphics
 VULKAN_FUSION|yes|0 or 1
 VALIDATION|on|0 or 1
 PIPELINE_CACHE|2|0 or 1

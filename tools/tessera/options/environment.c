@@ -29,6 +29,9 @@ const tsr_variable tsr_variables[] = {
      "a variant of kernels (`tessera devices --variants`) that the backend takes wherever it can"},
     {"TESSERA_VULKAN_KERNELS", TSR_READER_VULKAN, 0,
      "`auto`, `cpu`, `gpu`: kernels as for such a device, whatever the device is"},
+    {"TESSERA_VULKAN_QUEUE", TSR_READER_VULKAN, 0,
+     "`compute`, `graphics`: a queue of a family that computes and does not draw, or does both; else the first, where "
+     "there is one"},
     {"TESSERA_VULKAN_FUSION", TSR_READER_VULKAN, 0,
      "`0`: no two lines of a program are computed as one, and none takes rows that another has quantised"},
     {"TESSERA_WATCHDOG_FLOPS", TSR_READER_VULKAN, 0,
