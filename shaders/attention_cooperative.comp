@@ -229,14 +229,13 @@ void main()
       bits[1] = scores[row * score_pitch + n / 4u + 1u];
       [[unroll]] for (uint j = 0u; j < 8u; ++j) {
         uint s = chunk + n + j;
-        uint z_bits = MINUS_INF_BITS;
+        score_bits[i][j] = MINUS_INF_BITS;
         if (s < visible && key_exists[n + j] != 0u) {
-          z_bits = masked_score(uintBitsToFloat(bits[j / 4u][j % 4u]), b, h, l, s, first);
-        }
-        score_bits[i][j] = z_bits;
-        spoilt = spoilt || is_wild(z_bits);
-        if (z_bits != MINUS_INF_BITS && !spoilt) {
-          largest = max(largest, uintBitsToFloat(z_bits));
+          score_bits[i][j] = masked_score(uintBitsToFloat(bits[j / 4u][j % 4u]), b, h, l, s, first);
+          spoilt = spoilt || is_wild(score_bits[i][j]);
+          if (score_bits[i][j] != MINUS_INF_BITS && !spoilt) {
+            largest = max(largest, uintBitsToFloat(score_bits[i][j]));
+          }
         }
       }
     }
@@ -296,15 +295,12 @@ void main()
     barrier();
   }
 
-  float total = sum;
-  uint any_spoilt = spoilt ? 1u : 0u;
+  float total = nan_if(spoilt, sum);
   [[unroll]] for (uint i = part_rows; i < lanes; i *= 2u) {
-    total += subgroupShuffleXor(total, i);
-    any_spoilt |= subgroupShuffleXor(any_spoilt, i);
+    float other = subgroupShuffleXor(total, i);
+    total = nan_if(is_nan(total) || is_nan(other), total + other);
   }
-  spoilt = any_spoilt != 0u || is_nan(total);
-  total = nan_if(spoilt, total);
-  largest = nan_if(spoilt, largest);
+  largest = nan_if(is_nan(total), largest);
   if (l <= last_row && place == 0u) {
     store_sums(row_base + l, split, largest, total);
   }
@@ -324,7 +320,7 @@ void main()
       uint found = quad < width ? wild_results[row * wild_pitch + quad / 4u] >> (quad % 4u * 8u) : 0u;
       [[unroll]] for (uint e = 0u; e < 4u; ++e) {
         uint bits = found >> (2u * e) & 3u;
-        if (bits == 3u || spoilt) {
+        if (bits == 3u || is_nan(total)) {
           x[e] = uintBitsToFloat(NAN_BITS);
         } else if (bits != 0u) {
           x[e] = uintBitsToFloat(PLUS_INF_BITS | (bits - 1u) << 31);
