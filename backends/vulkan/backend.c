@@ -402,7 +402,12 @@ static const void *backend_get_extension(void *context, const char *name)
                                                 .prepare = tsr_vk_prepare};
   static const tsr_fusion_extension fusion = {.struct_size = sizeof(tsr_fusion_extension),
                                               .operands_until = operands_until};
+  static const tsr_commands_extension commands = {.struct_size = sizeof(tsr_commands_extension),
+                                                  .describe = tsr_vk_describe};
   (void)context;
+  if (strcmp(name, TSR_COMMANDS_EXTENSION) == 0) {
+    return &commands;
+  }
   if (strcmp(name, TSR_KERNELS_EXTENSION) == 0) {
     return &kernels;
   }

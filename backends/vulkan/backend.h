@@ -406,5 +406,6 @@ void tsr_vk_executable_destroy(tsr_backend_executable *executable);
 int32_t tsr_vk_run(tsr_backend_executable *executable);
 int32_t tsr_vk_executable_wait(tsr_backend_executable *executable);
 int32_t tsr_vk_profile(tsr_backend_executable *executable, uint64_t *nanoseconds);
+int32_t tsr_vk_describe(tsr_backend_executable *executable, tsr_line_commands *lines);
 
 #endif

@@ -25,6 +25,7 @@ struct tsr_backend_executable {
   unsigned char *passed_over; /* likewise: 1 of a line that is computed as one with the next */
   VkQueryPool pace;           /* where the device's pace is to be learnt: the first submit's begin and end */
   double pace_work;           /* of that submit */
+  tsr_line_commands *told;    /* [n_lines]: what was recorded of each line */
   int32_t n_lines;
   uint64_t ticket; /* of the last submit; 0 before the first run */
 };
@@ -383,6 +384,7 @@ static int32_t record_part(build *b, const placed_dispatch *dispatch, int is_new
     }
   } else if (tsr_vk_hazards_conflict(&b->hazards, dispatch->access, plan->n_operands, !plan->after)) {
     barrier_between_dispatches(b);
+    b->executable->told[dispatch->line].barriers++;
   }
   if (status == TSR_OK) {
     status = tsr_vk_hazards_add(b->device, &b->hazards, dispatch->access, plan->n_operands);
@@ -407,6 +409,8 @@ static int32_t record_part(build *b, const placed_dispatch *dispatch, int is_new
     vk->vkCmdDispatch(commands, count[0], count[1], count[2]);
   }
   b->work += work;
+  b->executable->told[dispatch->line].dispatches++;
+  b->executable->told[dispatch->line].barriers += is_new;
   return TSR_OK;
 }
 
@@ -547,6 +551,11 @@ int32_t tsr_vk_compile(tsr_backend_device *d, const tsr_compile_args *args, tsr_
   }
   e->device = d;
   e->n_lines = args->program->n_lines;
+  e->told = tsr_vk_calloc(d, (size_t)e->n_lines + 1, sizeof(*e->told));
+  if (!e->told) {
+    tsr_vk_executable_destroy(e);
+    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory to compile a program");
+  }
   b.executable = e;
 
   int32_t (*const steps[])(build *) = {plan_lines,  create_pipelines, hold_pipelines, create_buffers,
@@ -586,7 +595,14 @@ void tsr_vk_executable_destroy(tsr_backend_executable *e)
   free(e->commands);
   free(e->stamps);
   free(e->passed_over);
+  free(e->told);
   free(e);
+}
+
+int32_t tsr_vk_describe(tsr_backend_executable *e, tsr_line_commands *lines)
+{
+  memcpy(lines, e->told, (size_t)e->n_lines * sizeof(*lines));
+  return TSR_OK;
 }
 
 int32_t tsr_vk_run(tsr_backend_executable *e)

@@ -547,6 +547,36 @@ static tsr_status profile(tsr_executable *executable, uint64_t *nanoseconds)
   return TSR_OK;
 }
 
+/* Within a claim. */
+static tsr_status commands(tsr_executable *executable, tsr_line_commands *lines)
+{
+  for (int32_t i = 0; i < executable->n_segments; i++) {
+    const tsr_segment *segment = &executable->segments[i];
+    tsr_device *device = executable->sides[segment->side].device;
+    if (!device->backend->commands) {
+      return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the backend does not tell what it hands to the device", device->name);
+    }
+    tsr_slot_enter();
+    const int32_t code = device->backend->commands->describe(segment->handle, lines + segment->first_line);
+    TSR_TRY(tsr_slot_leave(device->name, "describe", code));
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_executable_commands(tsr_executable *executable, tsr_line_commands *lines, int32_t n)
+{
+  if (!executable || (!lines && n > 0) || n != executable->n_lines || executable->profile) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "tsr_executable_commands: n is %d, the program has %d lines, and is to be compiled without profile",
+                    (int)n, executable ? (int)executable->n_lines : 0);
+  }
+  const tsr_claim claim = claim_on(executable);
+  TSR_TRY(tsr_claim_take(&claim));
+  tsr_status status = commands(executable, lines);
+  tsr_claim_give(&claim);
+  return status;
+}
+
 tsr_status tsr_executable_profile(tsr_executable *executable, uint64_t *nanoseconds, int32_t n)
 {
   if (!executable || (!nanoseconds && n > 0) || n != executable->n_lines) {

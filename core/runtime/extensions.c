@@ -17,6 +17,7 @@ static const tsr_slot_place variants_slots[] = {
     {"save", offsetof(tsr_variants_extension, save)},
 };
 static const tsr_slot_place fusion_slots[] = {{"operands_until", offsetof(tsr_fusion_extension, operands_until)}};
+static const tsr_slot_place commands_slots[] = {{"describe", offsetof(tsr_commands_extension, describe)}};
 static const tsr_slot_place kernels_slots[] = {{"prepare", offsetof(tsr_kernels_extension, prepare)}};
 
 void tsr_slots_missing(const void *table, const tsr_slot_place *slots, size_t n_slots, char *text, size_t text_size)
@@ -76,7 +77,7 @@ static tsr_status check_names(const tsr_backend_entry *entry, const tsr_variants
 
 tsr_status tsr_extensions_take(tsr_backend_entry *entry)
 {
-  const void *variants, *kernels, *fusion;
+  const void *variants, *kernels, *fusion, *commands;
   if (!entry->table.get_extension) {
     return TSR_OK;
   }
@@ -89,8 +90,11 @@ tsr_status tsr_extensions_take(tsr_backend_entry *entry)
                sizeof kernels_slots / sizeof kernels_slots[0], &kernels));
   TSR_TRY(take(entry, TSR_FUSION_EXTENSION, sizeof *entry->fusion, fusion_slots,
                sizeof fusion_slots / sizeof fusion_slots[0], &fusion));
+  TSR_TRY(take(entry, TSR_COMMANDS_EXTENSION, sizeof *entry->commands, commands_slots,
+               sizeof commands_slots / sizeof commands_slots[0], &commands));
   entry->variants = variants;
   entry->kernels = kernels;
   entry->fusion = fusion;
+  entry->commands = commands;
   return TSR_OK;
 }

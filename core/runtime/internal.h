@@ -24,6 +24,7 @@ typedef struct tsr_backend_entry {
   const tsr_variants_extension *variants; /* checked, or NULL: it has none */
   const tsr_kernels_extension *kernels;   /* likewise */
   const tsr_fusion_extension *fusion;     /* likewise */
+  const tsr_commands_extension *commands; /* likewise */
   int started;                            /* 1: stop is due */
   int32_t order;                          /* devices are listed by the order in which their backends were found */
   pthread_mutex_t opening;                /* serialises device_open and device_close */

@@ -563,6 +563,23 @@ typedef struct tsr_fusion_extension {
   int32_t (*operands_until)(tsr_backend_device *device, const tsr_program_desc *program, int32_t line);
 } tsr_fusion_extension;
 
+/* Extension "tessera.commands/1", since 1.6: what an executable hands to the device. */
+#define TSR_COMMANDS_EXTENSION "tessera.commands/1"
+
+/* Of one line; one that is computed as one with later lines has none of its own. */
+typedef struct tsr_line_commands {
+  int32_t dispatches; /* kernels that are started */
+  int32_t barriers;   /* of these, those that wait until all before them have ended */
+} tsr_line_commands;
+
+typedef struct tsr_commands_extension {
+  uint32_t struct_size; /* sizeof(tsr_commands_extension), as the plugin knew it */
+  uint32_t reserved;
+
+  /* Fills an element for each line of the executable's program, which was compiled without profile. */
+  int32_t (*describe)(tsr_backend_executable *executable, tsr_line_commands *lines);
+} tsr_commands_extension;
+
 typedef const tsr_backend *(*tsr_backend_query_fn)(uint32_t host_abi_major, const tsr_host *host);
 
 /* The backend defines it; see TSR_BACKEND_QUERY. */

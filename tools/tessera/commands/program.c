@@ -24,7 +24,8 @@ enum { RUNS = 5, SEED = 1 };
 typedef struct request {
   tsr_cli_kinds kinds;
   const char *folder;
-  const char *device; /* to profile on, or NULL */
+  const char *profiled; /* to profile on, or NULL */
+  const char *device;   /* whose commands are shown, or NULL */
   int statistics;
   int as_json;
   unsigned training; /* bit TSR_STEP_*: the programs of training that are shown */
@@ -71,6 +72,104 @@ static json_t *statistics_json(const char *kind, const tsr_program_statistics *s
                    "constant_bytes", (json_int_t)s->constant_bytes, "input_bytes", (json_int_t)s->input_bytes,
                    "output_bytes", (json_int_t)s->output_bytes, "state_bytes", (json_int_t)s->state_bytes,
                    "temporary_bytes", (json_int_t)s->temporary_bytes, "planned_bytes", (json_int_t)s->planned_bytes);
+}
+
+/* ---- what a device is told ----------------------------------------------------------------------------------------- */
+
+/* Of a line, or of a whole program. */
+typedef struct line_cost {
+  tsr_line_commands commands;
+  double weights; /* bytes of constants that are read */
+  double rest;    /* of all else that is read or written */
+} line_cost;
+
+/* Bytes of constants that a line reads; of a table, the rows that it takes. */
+static double weight_bytes(const tsr_program_desc *desc, int32_t index)
+{
+  const tsr_line_desc *line = tsr_line_at(desc, index);
+  double sum = 0;
+  for (int32_t i = 0; i < TSR_MAX_INPUTS; i++) {
+    const tsr_tensor_desc *tensor = line->in[i] > 0 ? tsr_tensor_at(desc, line->in[i]) : NULL;
+    if (!tensor || tsr_storage_at(desc, tensor->storage)->kind != TSR_STORAGE_CONSTANT) {
+      continue;
+    }
+    const int by_rows = i == 0 && (line->op == TSR_OP_GATHER || line->op == TSR_OP_EMBEDDING);
+    const tsr_tensor_desc *read = by_rows ? tsr_tensor_at(desc, line->out[0]) : tensor;
+    double elements = 1;
+    for (int32_t axis = 0; axis < read->rank; axis++) {
+      elements *= by_rows || tensor->stride[axis] != 0 ? (double)read->extent[axis] : 1.0;
+    }
+    sum += elements * (double)tsr_dtype_size(tensor->dtype);
+  }
+  return sum;
+}
+
+/* costs: [lines + 1], the last one's sums. */
+static tsr_status find_costs(const session *s, const tsr_program *program, line_cost *costs)
+{
+  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options)};
+  const tsr_program_desc *desc = tsr_program_describe(program);
+  tsr_line_commands *commands = calloc((size_t)desc->n_lines + 1, sizeof *commands);
+  tsr_executable *executable = NULL;
+  tsr_status status = commands ? TSR_OK : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  if (status == TSR_OK) {
+    status = tsr_cli_compile(s->transformer, program, &options, &executable);
+  }
+  if (status == TSR_OK) {
+    status = tsr_executable_commands(executable, commands, desc->n_lines);
+  }
+  line_cost *sum = &costs[desc->n_lines];
+  for (int32_t i = 0; i < desc->n_lines && status == TSR_OK; i++) {
+    const double weights = weight_bytes(desc, i);
+    costs[i] = (line_cost){commands[i], weights, tsr_line_bytes(desc, i) - weights};
+    sum->commands.dispatches += commands[i].dispatches;
+    sum->commands.barriers += commands[i].barriers;
+    sum->weights += weights;
+    sum->rest += costs[i].rest;
+  }
+  tsr_executable_destroy(executable);
+  free(commands);
+  return status;
+}
+
+/* Stages: groups of kernels of which each waits for the one before. */
+static int32_t stages_of(const tsr_line_commands *all)
+{
+  return all->dispatches > 0 ? all->barriers + 1 : 0;
+}
+
+static void print_costs(const tsr_program *program, const line_cost *costs)
+{
+  char text[512];
+  printf("dispatches  barriers       weights          rest  line\n");
+  for (int32_t i = 0; i < tsr_program_line_count(program); i++) {
+    printf("%10d %9d %11.1f KB %10.1f KB  %s\n", (int)costs[i].commands.dispatches, (int)costs[i].commands.barriers,
+           costs[i].weights * 1e-3, costs[i].rest * 1e-3, tsr_program_print_line(program, i, text, sizeof text));
+  }
+}
+
+static void print_cost(const char *device, const line_cost *all)
+{
+  printf("  on %s: %d dispatches in %d stages, %d barriers; %.4g MB of weights, %.4g MB of all else\n", device,
+         (int)all->commands.dispatches, (int)stages_of(&all->commands), (int)all->commands.barriers,
+         all->weights * 1e-6, all->rest * 1e-6);
+}
+
+static json_t *costs_json(const tsr_program *program, const line_cost *costs)
+{
+  const tsr_program_desc *desc = tsr_program_describe(program);
+  const line_cost *all = &costs[desc->n_lines];
+  json_t *list = json_array();
+  for (int32_t i = 0; i < desc->n_lines; i++) {
+    const tsr_line_desc *line = tsr_line_at(desc, i);
+    json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:i, s:f, s:f}", "operator", tsr_op_describe(line->op)->name,
+                                          "label", line->label, "dispatches", (int)costs[i].commands.dispatches,
+                                          "barriers", (int)costs[i].commands.barriers, "weight_bytes", costs[i].weights,
+                                          "other_bytes", costs[i].rest));
+  }
+  return json_pack("{s:i, s:i, s:i, s:f, s:f, s:o}", "dispatches", (int)all->commands.dispatches, "stages",
+                   (int)stages_of(&all->commands), "barriers", (int)all->commands.barriers, "weight_bytes",
+                   all->weights, "other_bytes", all->rest, "lines", list);
 }
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
@@ -142,9 +241,9 @@ static json_t *times_json(const tsr_program *program, const uint64_t *times)
 
 /* ---- one program ------------------------------------------------------------------------------------------------- */
 
-/* times: NULL without profiling. */
+/* times: NULL without profiling; costs: NULL without a device. */
 static int print_program(const request *r, session *s, const char *kind, const tsr_program *program,
-                         const uint64_t *times)
+                         const uint64_t *times, const line_cost *costs)
 {
   tsr_program_statistics statistics;
   int code = tsr_cli_fail(tsr_program_measure(program, ALIGNMENT, &statistics));
@@ -156,14 +255,22 @@ static int print_program(const request *r, session *s, const char *kind, const t
     if (times) {
       json_object_set_new(entry, "times", times_json(program, times));
     }
+    if (costs) {
+      json_object_set_new(entry, "commands", costs_json(program, costs));
+    }
     return json_array_append_new(s->list, entry) == 0 ? TSR_EXIT_OK : tsr_cli_no_memory();
   }
   if (!r->statistics && times) {
     print_times(program, times);
+  } else if (!r->statistics && costs) {
+    print_costs(program, costs);
   } else if (!r->statistics) {
     tsr_program_print(program, stdout);
   }
   print_statistics(kind, &statistics);
+  if (costs) {
+    print_cost(r->device, &costs[tsr_program_line_count(program)]);
+  }
   if (times) {
     print_operators(tsr_program_describe(program), times);
   }
@@ -178,12 +285,17 @@ static int show(const request *r, session *s, int32_t kind)
   const tsr_program_size *size = &r->kinds.size;
   tsr_program *program = NULL;
   uint64_t *times = NULL;
+  line_cost *costs = NULL;
   tsr_dtype states;
   tsr_status status = tsr_model_states(s->model, s->device, r->kinds.weights, &states);
   if (status == TSR_OK) {
     status = tsr_model_program_with_states(s->model, r->kinds.weights, states, kind, size, &program);
   }
-  if (status == TSR_OK && s->transformer) {
+  if (status == TSR_OK && r->device) {
+    costs = calloc((size_t)tsr_program_line_count(program) + 1, sizeof *costs);
+    status = costs ? find_costs(s, program, costs) : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  }
+  if (status == TSR_OK && r->profiled) {
     size_t n = (size_t)tsr_program_line_count(program);
     times = calloc(2 * n + 1, sizeof *times);
     status =
@@ -191,8 +303,9 @@ static int show(const request *r, session *s, int32_t kind)
   }
   int code = tsr_cli_fail(status);
   if (code == TSR_EXIT_OK) {
-    code = print_program(r, s, tsr_cli_kind_name(kind), program, times);
+    code = print_program(r, s, tsr_cli_kind_name(kind), program, times, costs);
   }
+  free(costs);
   free(times);
   tsr_program_destroy(program);
   return code;
@@ -212,7 +325,7 @@ static int show_training(const request *r, session *s, int32_t index)
   int code =
       tsr_cli_fail(tsr_training_program(s->model, &options, training_kinds[index].kind, &r->kinds.size, &program));
   if (code == TSR_EXIT_OK) {
-    code = print_program(r, s, training_kinds[index].name, program, NULL);
+    code = print_program(r, s, training_kinds[index].name, program, NULL, NULL);
   }
   tsr_program_destroy(program);
   return code;
@@ -221,11 +334,12 @@ static int show_training(const request *r, session *s, int32_t index)
 static int open_session(const request *r, session *s)
 {
   s->list = json_array();
+  const char *device = r->profiled ? r->profiled : r->device;
   int code = tsr_cli_fail_input(tsr_model_open(r->folder, &s->model));
-  if (code == TSR_EXIT_OK && r->device) {
+  if (code == TSR_EXIT_OK && device) {
     code = tsr_cli_runtime(&s->runtime);
     if (code == TSR_EXIT_OK) {
-      code = tsr_cli_device(s->runtime, r->device, &s->device);
+      code = tsr_cli_device(s->runtime, device, &s->device);
     }
     if (code == TSR_EXIT_OK) {
       const tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = r->kinds.weights};
@@ -272,7 +386,10 @@ static int check(void *opaque)
     r->training |= r->kinds.chosen & bit ? 1u << training_kinds[i].kind : 0u;
     r->kinds.chosen &= ~bit;
   }
-  return r->training && r->device ? tsr_cli_usage("program", "--profile runs no program of training") : TSR_EXIT_OK;
+  if (r->training && (r->profiled || r->device)) {
+    return tsr_cli_usage("program", "--profile and --device take no program of training");
+  }
+  return r->profiled && r->device ? tsr_cli_usage("program", "--profile and --device exclude each other") : TSR_EXIT_OK;
 }
 
 #define FIELD(member) TSR_FIELD(request, member)
@@ -287,7 +404,11 @@ static const tsr_option rows[] = {
      .preset = "0.1"},
     {"recompute", NULL, TSR_OPTION_FLAG, FIELD(recompute), .low = 1,
      .help = "in training, compute once more what is within a layer, instead of keeping it"},
-    {"profile", "D", TSR_OPTION_DEVICE, FIELD(device),
+    {"device", "D", TSR_OPTION_DEVICE, FIELD(device),
+     .help =
+         "for each line, how many kernels device D is told to start and how many of them wait for all before, and the "
+         "bytes of weights, and of all else, that it reads and writes; nothing is run"},
+    {"profile", "D", TSR_OPTION_DEVICE, FIELD(profiled),
      .help =
          "run each program on device D with random input, and print the microseconds that each line took (the least "
          "of five runs)"},
@@ -303,14 +424,13 @@ const tsr_command tsr_command_program = {
     .name = "program",
     .summary = "print the programs that a model consists of",
     .usage = "MODEL [OPTION]...",
-    .intro =
-        "Prints the programs that a model's folder stands for, one operator a line, and what their memory plan "
-        "saves against one buffer per temporary tensor. Weights are not needed, unless times are asked for. With a "
-        "precision of 16 bits, keys and values are shown as a GPU keeps them that reads and writes 16 bits; with "
-        "--profile, as that device does.\n"
-        "\n"
-        "Kinds that are shown only when they are named: train, a step of training, and train-gradients, one that "
-        "hands the gradients out; there, --precision is the type in which products read the matrices.",
+    .intro = "Prints the programs that a model's folder stands for, one operator a line, and what their memory plan "
+             "saves against one buffer per temporary tensor. Weights are not needed, unless a device is named. With a "
+             "precision of 16 bits, keys and values are shown as a GPU keeps them that reads and writes 16 bits; with "
+             "--device or --profile, as that device does.\n"
+             "\n"
+             "Kinds that are shown only when they are named: train, a step of training, and train-gradients, one that "
+             "hands the gradients out; there, --precision is the type in which products read the matrices.",
     .options = &options,
     .operands = operands,
     .missing = "one model's folder is needed",
