@@ -13,8 +13,8 @@
  *   MAX_BINDING     bytes beyond which a storage is reached by its address, where the device's own limit is not
  *                   smaller: for tests. Default: the device's
  *   VULKAN_KERNELS  cpu, gpu: kernels as for such a device, whatever the device is. Default: what it is
- *   VULKAN_QUEUE    compute, graphics: a queue of a family that does not draw, or does. Default: one that does not, where
- *                   there is one
+ *   VULKAN_QUEUE    compute, graphics: a queue of a family that does not draw, or does. Default: one that does not,
+ *                   where there is one
  *   VULKAN_FUSION   0: no line is computed as one with another, or takes what another left (fusion.c). Default 1
  *   VULKAN_VARIANT  a variant of a kernel (variants.h), such as matmul.generic, to take wherever it can be had.
  *                   Default: none

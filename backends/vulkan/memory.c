@@ -238,6 +238,10 @@ static int32_t allocate_of_type(tsr_backend_device *d, const VkMemoryRequirement
   }
   if (!block) {
     int32_t status = create_block(d, type, shared ? d->block_bytes : size, shared, &block);
+    if (status == TSR_ERR_DEVICE_MEMORY && shared) { /* there may be room for this one, if not for a block */
+      shared = 0;
+      status = create_block(d, type, size, shared, &block);
+    }
     if (status != TSR_OK) {
       return status;
     }

@@ -48,8 +48,9 @@ static const result_meaning meanings[] = {
      "the driver allows no more objects of this kind; use a smaller model or batch"},
     {VK_ERROR_DEVICE_LOST, TSR_ERR_DEVICE_LOST, "VK_ERROR_DEVICE_LOST",
      "the device stopped answering (a reset, a watchdog, an unplugged device): start the program again, or choose "
-     "another "
-     "device; if it happens again set TESSERA_WATCHDOG_FLOPS to a smaller number such as 1e9"},
+     "another device; if it happens again set TESSERA_WATCHDOG_FLOPS to a smaller number such as 1e9"},
+    {VK_TIMEOUT, TSR_ERR_DEVICE_LOST, "VK_TIMEOUT", /* of a wait without a limit: a reset is under way */
+     "the device stopped answering: start the program again, or choose another device"},
     {VK_ERROR_INITIALIZATION_FAILED, TSR_ERR_NO_DEVICE, "VK_ERROR_INITIALIZATION_FAILED",
      "the driver could not start; check with vulkaninfo that it works for this user"},
     {VK_ERROR_INCOMPATIBLE_DRIVER, TSR_ERR_NO_DEVICE, "VK_ERROR_INCOMPATIBLE_DRIVER",
@@ -61,8 +62,12 @@ static const result_meaning meanings[] = {
     {VK_ERROR_FEATURE_NOT_PRESENT, TSR_ERR_UNSUPPORTED, "VK_ERROR_FEATURE_NOT_PRESENT", "update the driver"},
     {VK_ERROR_MEMORY_MAP_FAILED, TSR_ERR_DEVICE_MEMORY, "VK_ERROR_MEMORY_MAP_FAILED",
      "the device's memory cannot be mapped; the process may be out of address space (ulimit -v)"},
-    {VK_ERROR_UNKNOWN, TSR_ERR_INTERNAL, "VK_ERROR_UNKNOWN", "the driver does not say more; update it"},
-    {VK_TIMEOUT, TSR_ERR_INTERNAL, "VK_TIMEOUT", "please report it"},
+    {VK_ERROR_FRAGMENTED_POOL, TSR_ERR_DEVICE_MEMORY, "VK_ERROR_FRAGMENTED_POOL",
+     "the driver has no room for more objects of this kind; use a smaller model or batch"},
+    {VK_ERROR_OUT_OF_POOL_MEMORY, TSR_ERR_DEVICE_MEMORY, "VK_ERROR_OUT_OF_POOL_MEMORY",
+     "the driver has no room for more objects of this kind; use a smaller model or batch"},
+    {VK_ERROR_UNKNOWN, TSR_ERR_PLUGIN, "VK_ERROR_UNKNOWN",
+     "the driver does not say more; update it, or choose another device"},
     {VK_INCOMPLETE, TSR_ERR_INTERNAL, "VK_INCOMPLETE", "please report it"},
 };
 

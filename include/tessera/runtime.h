@@ -243,9 +243,9 @@ static inline void tsr_executable_report(const tsr_executable *executable, tsr_e
 /* 1 if line `line` runs on the fallback device. */
 TSR_API int tsr_executable_line_fell_back(const tsr_executable *executable, int32_t line);
 
-/* What each line hands to its device: kernels, and waits for all before them (tessera/backend.h). A line that is computed
- * as one with later lines has none. n must be the number of lines; the executable was compiled without profile, which
- * keeps lines apart. Errors: TSR_ERR_UNSUPPORTED (a device's backend does not tell). */
+/* What each line hands to its device: kernels, and waits for all before them (tessera/backend.h). A line that is
+ * computed as one with later lines has none. n must be the number of lines; the executable was compiled without
+ * profile, which keeps lines apart. Errors: TSR_ERR_UNSUPPORTED (a device's backend does not tell). */
 TSR_API tsr_status tsr_executable_commands(tsr_executable *executable, tsr_line_commands *lines,
                                            int32_t n) TSR_MUST_CHECK;
 

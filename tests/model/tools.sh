@@ -104,6 +104,20 @@ expect 2 "$TESSERA" program "$model" --precision i8
 expect 2 "$TESSERA" program "$model" --kind sideways
 expect 2 "$TESSERA" program "$model" --source 100000
 expect 4 "$TESSERA" program "$model" --profile nothing:7
+# What a device is told, which the reference does not tell.
+expect 4 "$TESSERA" program "$model" --device nothing:7
+expect 2 "$TESSERA" program "$model" --device reference --profile reference
+expect 2 "$TESSERA" program "$model" --kind train --device reference
+"$TESSERA" program "$model" --device reference >"$work/out" 2>"$work/err" && fail "the reference should not tell"
+grep -q 'does not tell what it hands to the device' "$work/err" || fail "the message should say why"
+if "$TESSERA" devices --names | grep -q '^vulkan:0$'; then
+  expect 0 "$TESSERA" program "$model" --kind greedy --device vulkan:0
+  has '^ *1 .* search  *\|^ *1 '
+  has 'on vulkan:0: [0-9]* dispatches in [0-9]* stages, [0-9]* barriers; 5\.0.* MB of weights'
+  expect 0 "$TESSERA" program "$model" --kind greedy --device vulkan:0 --json
+  has '"stages": '
+  has '"weight_bytes": '
+fi
 
 expect 0 "$TESSERA" compare "$model" --devices reference,reference
 has 'beam .* lines equal'

@@ -74,7 +74,7 @@ static json_t *statistics_json(const char *kind, const tsr_program_statistics *s
                    "temporary_bytes", (json_int_t)s->temporary_bytes, "planned_bytes", (json_int_t)s->planned_bytes);
 }
 
-/* ---- what a device is told ----------------------------------------------------------------------------------------- */
+/* ---- what a device is told --------------------------------------------------------------------------------------- */
 
 /* Of a line, or of a whole program. */
 typedef struct line_cost {
