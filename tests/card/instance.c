@@ -265,14 +265,14 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_proc_addr(VkInstanc
 }
 
 VK_LAYER_EXPORT VKAPI_ATTR VkResult VKAPI_CALL
-vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *interface)
+vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *pVersionStruct)
 {
-  if (interface->loaderLayerInterfaceVersion < 2) {
+  if (pVersionStruct->loaderLayerInterfaceVersion < 2) {
     return VK_ERROR_INITIALIZATION_FAILED;
   }
-  interface->loaderLayerInterfaceVersion = 2;
-  interface->pfnGetInstanceProcAddr = get_instance_proc_addr;
-  interface->pfnGetDeviceProcAddr = card_get_device_proc_addr;
-  interface->pfnGetPhysicalDeviceProcAddr = NULL;
+  pVersionStruct->loaderLayerInterfaceVersion = 2;
+  pVersionStruct->pfnGetInstanceProcAddr = get_instance_proc_addr;
+  pVersionStruct->pfnGetDeviceProcAddr = card_get_device_proc_addr;
+  pVersionStruct->pfnGetPhysicalDeviceProcAddr = NULL;
   return VK_SUCCESS;
 }

@@ -12,7 +12,7 @@ float card_limits_of(VkPhysicalDevice device, VkPhysicalDeviceLimits *limits);
 VkResult card_driver_extensions(VkPhysicalDevice device, uint32_t *count, VkExtensionProperties *extensions);
 
 VKAPI_ATTR VkResult VKAPI_CALL card_create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
-                                                  const VkAllocationCallbacks *allocator, VkDevice *device);
-VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL card_get_device_proc_addr(VkDevice device, const char *name);
+                                                  const VkAllocationCallbacks *allocator, VkDevice *handle);
+VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL card_get_device_proc_addr(VkDevice handle, const char *name);
 
 #endif
