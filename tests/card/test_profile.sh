@@ -3,7 +3,7 @@
 # The program on one of the imitated cards.
 #   test_profile.sh PROFILE NUMBER  some operators with the largest cases of each kernel, others with each commit and of
 #                                   each card; a recorded model with f16 weights; a training, against the CPU's
-#   test_profile.sh PROFILE all     a share of all operators, and more models
+#   test_profile.sh PROFILE all     a share of all operators, and more models: in the suite `demand`
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 profile=$1
