@@ -118,6 +118,16 @@ if "$TESSERA" devices --names | grep -q '^vulkan:0$'; then
   has '"stages": '
   has '"weight_bytes": '
 fi
+# What a decoding step costs with the kernels that GPUs get: a number that rises is a step that is slower.
+if "$TESSERA" devices | grep -q 'device  *llvmpipe'; then
+  for row in '1 51 46' '8 51 45' '9 66 60'; do
+    # shellcheck disable=SC2086 # three numbers
+    set -- $row
+    expect 0 env TESSERA_VULKAN_KERNELS=gpu GALLIVM_PERF=nopt "$TESSERA" program "$model" --kind greedy --batch "$1" \
+      --device vulkan:0 --statistics
+    has "on vulkan:0: $2 dispatches in $3 stages"
+  done
+fi
 
 expect 0 "$TESSERA" compare "$model" --devices reference,reference
 has 'beam .* lines equal'
