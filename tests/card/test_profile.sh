@@ -65,6 +65,19 @@ else
   golden marian_f16
 fi
 
+# With resizable BAR the host sees all of a card's memory (the last type): small buffers lie there, large ones where the
+# device alone sees them, and the device clears those.
+if [ "$profile" = rtx ]; then
+  CARD_STATISTICS=$work/statistics
+  export CARD_STATISTICS
+  run 0 translate --model "$model" --device vulkan:0 --max-length 3 "$model/sample.en"
+  unset CARD_STATISTICS
+  check "$last: a large buffer that the host sees" test "$(json types.4.largest "$work/statistics")" -le 4194304
+  check "$last: no buffer that the device alone sees" test "$(json types.1.bytes "$work/statistics")" -gt 4000000
+  check "$last: cleared by the host" test "$(json fill_bytes "$work/statistics")" -gt 4000000
+  took 'memory'
+fi
+
 # A training: the same losses as on the CPU, as far as they are printed. A GPU's kernels take a driver on the CPU three
 # times as long to compile.
 [ "$part" = all ] || export TESSERA_VULKAN_KERNELS=cpu
