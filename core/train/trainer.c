@@ -266,7 +266,7 @@ static tsr_status bind(tsr_trainer *t, const compiled *entry, const tsr_program 
 /* An arena of so many bytes, in pieces of `piece` bytes; none after an error. */
 static tsr_status make_arena(tsr_trainer *t, int64_t bytes, int64_t piece)
 {
-  const int64_t n = (bytes + piece - 1) / piece;
+  const int64_t n = bytes > piece ? (bytes + piece - 1) / piece : 1;
   t->arena = calloc((size_t)n, sizeof *t->arena);
   if (!t->arena) {
     return tsr_fail_memory((size_t)n * sizeof *t->arena);
