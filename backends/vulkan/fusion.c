@@ -3,6 +3,8 @@
  * Neighbouring lines of a program that become one: the first writes what the second reads, and mostly nobody else does,
  * so that it need not be written at all.
  *
+ *     add + norm + matmul + append + append
+ *                                where rows are few; each but the product may be absent
  *     add + layernorm, rmsnorm   the sum is written where it is needed later, too
  *     matmul + add               unless that add is fused with a norm that alone reads it
  *     matmul + topk              with log_softmax between them, too: only candidates leave the product; not where
@@ -134,11 +136,83 @@ static int plan_fused(const run *r, const tsr_line_desc *line, int32_t addend, i
   return tsr_vk_plan_one(&planner) && (addend == 0 || planner.is_added);
 }
 
+static int is_norm(const run *r, int32_t index)
+{
+  return is_op(r, index, TSR_OP_LAYERNORM) || is_op(r, index, TSR_OP_RMSNORM);
+}
+
+/* Whether line `index`, an append, takes part of the result of line `product`. */
+static int appends_part(const run *r, int32_t index, int32_t product)
+{
+  return is_op(r, index, TSR_OP_APPEND) && tsr_tensor_at(r->program, line_at(r, index)->in[0])->storage ==
+                                               tsr_tensor_at(r->program, line_at(r, product)->out[0])->storage;
+}
+
+/* 1 if none of the lines 0 .. last writes to what another invocation may still have to read: all but what is passed on
+ * from line to line. */
+static int lie_apart(const run *r, int32_t product, int32_t last)
+{
+  for (int32_t i = 0; i <= last; ++i) {
+    const int32_t out = line_at(r, i)->out[0];
+    for (int32_t k = 0; k <= product; ++k) {
+      for (int32_t slot = 0; slot < TSR_MAX_INPUTS; ++slot) {
+        const int32_t in = line_at(r, k)->in[slot];
+        const int is_own =
+            in != 0 && k > i && tsr_tensor_at(r->program, in)->storage == tsr_tensor_at(r->program, out)->storage;
+        if (!is_own && overlap(r, in, out)) {
+          return 0;
+        }
+      }
+    }
+    for (int32_t k = 0; k < i; ++k) {
+      if (overlap(r, line_at(r, k)->out[0], out)) {
+        return 0;
+      }
+    }
+  }
+  return 1;
+}
+
+/* The lines around a product; *product is its index. */
+static int fuse_around(const run *r, tsr_vk_plan *plan, int32_t *product)
+{
+  const int32_t norm = is_op(r, 0, TSR_OP_ADD) && is_norm(r, 1) ? 1 : 0;
+  const int has_norm = is_norm(r, norm), has_addend = norm > 0;
+  *product = norm + has_norm;
+  if (!is_op(r, *product, TSR_OP_MATMUL) || (has_addend && !reads_result(r, 1, 0, 1)) ||
+      (has_norm && !reads_result(r, *product, 0, 0))) {
+    return 0;
+  }
+  const int has_caches = appends_part(r, *product + 1, *product) && appends_part(r, *product + 2, *product);
+  const int32_t last = *product + (has_caches ? 2 : 0);
+  if ((!has_norm && !has_caches) || !lie_apart(r, *product, last)) {
+    return 0;
+  }
+  const tsr_line_desc *first = line_at(r, 0);
+  const tsr_vk_around around = {
+      .norm = has_norm ? line_at(r, norm) : NULL,
+      .x = first->in[0],
+      .addend = has_addend ? first->in[1] : 0,
+      .sum = has_addend && !is_passed_on(r, 0) ? first->out[0] : 0,
+      .normed = has_norm && !is_passed_on(r, norm) ? line_at(r, norm)->out[0] : 0,
+      .keys = has_caches ? line_at(r, *product + 1) : NULL,
+      .values = has_caches ? line_at(r, *product + 2) : NULL,
+  };
+  tsr_vk_planner planner = {
+      .caps = r->caps, .program = r->program, .line = line_at(r, *product), .plan = plan, .around = &around};
+  return tsr_vk_plan_one(&planner) ? last + 1 : 0;
+}
+
+static int fuse_around_matmul(const run *r, tsr_vk_plan *plan)
+{
+  int32_t product;
+  return fuse_around(r, plan, &product);
+}
+
 /* Whether line `index`, an add, can be fused with the norm behind it. */
 static int is_add_norm(const run *r, int32_t index)
 {
-  if (!is_op(r, index, TSR_OP_ADD) || !is_f32(r, line_at(r, index)->out[0]) ||
-      (!is_op(r, index + 1, TSR_OP_LAYERNORM) && !is_op(r, index + 1, TSR_OP_RMSNORM)) ||
+  if (!is_op(r, index, TSR_OP_ADD) || !is_f32(r, line_at(r, index)->out[0]) || !is_norm(r, index + 1) ||
       !reads_result(r, index + 1, 0, 1)) {
     return 0;
   }
@@ -218,7 +292,8 @@ static int fuse_matmul_topk(const run *r, tsr_vk_plan *plan)
 
 static int plan_lines(const run *r, tsr_vk_plan *plan)
 {
-  static int (*const fusions[])(const run *, tsr_vk_plan *) = {fuse_add_norm, fuse_matmul_add, fuse_matmul_topk};
+  static int (*const fusions[])(const run *, tsr_vk_plan *) = {fuse_around_matmul, fuse_add_norm, fuse_matmul_add,
+                                                               fuse_matmul_topk};
   for (size_t i = 0; r->caps->fusion && i < sizeof fusions / sizeof fusions[0]; ++i) {
     plan->n_lines = fusions[i](r, plan);
     if (plan->n_lines > 0) {
@@ -308,11 +383,15 @@ int tsr_vk_plan_lines(const tsr_vk_caps *caps, const tsr_program_desc *program, 
   return 1;
 }
 
-/* A product with a sum behind it is the one that writes where nothing of its own was read: a norm takes the rows of a
- * sum in step, and the candidates of a product are chosen when it is done. */
+/* A product with a sum behind it writes where nothing of its own was read, and so do the lines around a product: a norm
+ * that is computed alone takes the rows of a sum in step, and the candidates of a product are chosen when it is done. */
 int32_t tsr_vk_operands_until(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line)
 {
   const run r = {caps, program, NULL, line};
   tsr_vk_plan plan;
+  int32_t product;
+  if (caps->fusion && fuse_around(&r, &plan, &product) > 0) {
+    return line + product;
+  }
   return caps->fusion && fuse_matmul_add(&r, &plan) > 0 ? line + 1 : line;
 }

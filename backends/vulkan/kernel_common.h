@@ -21,6 +21,17 @@ typedef struct tsr_vk_topk {
   uint32_t lists;         /* likewise: lists of candidates of a row */
 } tsr_vk_topk;
 
+/* The lines around a product with few rows: matmul_fused.c. Tensors are 0 where they are absent. */
+typedef struct tsr_vk_around {
+  const tsr_line_desc *norm; /* whose result the product reads; NULL: none */
+  int32_t x;                 /* what the norm reads, or the product */
+  int32_t addend;            /* added to x first, of its extents */
+  int32_t sum;               /* takes x + addend */
+  int32_t normed;            /* takes the norm's result */
+  const tsr_line_desc *keys; /* the append lines that read the product's result, NULL: none */
+  const tsr_line_desc *values;
+} tsr_vk_around;
+
 /* One per line being planned. */
 typedef struct tsr_vk_planner {
   const tsr_vk_caps *caps;
@@ -33,7 +44,8 @@ typedef struct tsr_vk_planner {
   int32_t addend;   /* layernorm, rmsnorm: added to x first, of its extents; matmul: added to the result, contiguous */
   int32_t sum;      /* layernorm, rmsnorm: takes x + addend */
   tsr_vk_topk topk; /* matmul: written instead of the result */
-  int is_added;     /* set by the planner: the dispatches see to the addend */
+  const tsr_vk_around *around; /* matmul: what is computed with it; NULL: nothing */
+  int is_added;                /* set by the planner: the dispatches see to the addend */
 } tsr_vk_planner;
 
 /* A tensor in 32-bit elements, right-aligned: axis 3 is the last one, missing axes have extent 1 and stride 0. */

@@ -69,6 +69,10 @@ int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, i
 int tsr_vk_plan_generic(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant);
 int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant);
 
+/* Plans the product with the lines around it (tsr_vk_planner.around). 0 if it cannot be had, or is worth less than the
+ * lines apart. */
+int tsr_vk_plan_fused(tsr_vk_planner *planner, const tsr_vk_product *product);
+
 /* The variant of cooperative matrices that suits the extents, wherever it can be had; TSR_VK_VARIANT_AUTO: none
  * does. */
 int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product *product);

@@ -7,6 +7,7 @@
  *   vector   matmul_vector.comp   few rows: invocations side by side along k
  *   generic  matmul_generic.comp  any strides
  *   coop     matmul_cooperative.comp  cooperative matrices, where the line permits them
+ *   fused    matmul_fused.comp    few rows, with the lines around it: where fusion.c asks for it
  *   i8_...   matmul_i8_*.comp     the same with weights of i8: matmul_i8.c
  *
  * A tiled or vector product whose results are too few for a large device cuts the depth into parts, which
@@ -96,6 +97,10 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
   p.parts = 1;
   p.part_depth = p.depth;
   p.y = planner->line->out[0];
+  if (planner->around != NULL) {
+    const tsr_vk_plan_variant forced = plan_variant[planner->caps->forced];
+    return (forced == NULL || forced == tsr_vk_plan_vector) && tsr_vk_plan_fused(planner, &p);
+  }
   planner->plan->class = class_of(planner, &p);
   const int32_t tuned = tsr_vk_tuning_find(planner->caps->tuning, &planner->plan->class);
   if (planner->line->in[3] != 0) {

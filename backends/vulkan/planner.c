@@ -27,6 +27,23 @@ static int within_reach(const tsr_vk_planner *planner, int32_t tensor)
   return end <= UINT32_MAX;
 }
 
+static int around_within_reach(const tsr_vk_planner *planner)
+{
+  const tsr_vk_around *around = planner->around;
+  const tsr_line_desc *lines[] = {around->norm, around->keys, around->values};
+  for (size_t i = 0; i < sizeof lines / sizeof lines[0]; ++i) {
+    for (int32_t slot = 0; lines[i] != NULL && slot < TSR_MAX_INPUTS; ++slot) {
+      if (!within_reach(planner, lines[i]->in[slot])) {
+        return 0;
+      }
+    }
+    if (lines[i] != NULL && !within_reach(planner, lines[i]->out[0])) {
+      return 0;
+    }
+  }
+  return within_reach(planner, around->x) && within_reach(planner, around->addend);
+}
+
 /* 1 if each dispatch says what every specialisation constant of its shader is. */
 static int is_specified(const tsr_vk_plan *plan)
 {
@@ -92,6 +109,9 @@ int tsr_vk_plan_one(tsr_vk_planner *planner)
   }
   if (!within_reach(planner, planner->addend) || !within_reach(planner, planner->sum) ||
       !within_reach(planner, planner->topk.values) || !within_reach(planner, planner->topk.indices)) {
+    return 0;
+  }
+  if (planner->around != NULL && !around_within_reach(planner)) {
     return 0;
   }
   int empty = 1;

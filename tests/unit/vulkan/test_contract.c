@@ -29,6 +29,7 @@
 #include "shaders/contract/elementwise.h"
 #include "shaders/contract/gather.h"
 #include "shaders/contract/mask.h"
+#include "shaders/contract/matmul_fused.h"
 #include "shaders/contract/norm.h"
 #include "shaders/contract/norm_gradient.h"
 #include "shaders/contract/product.h"
@@ -65,6 +66,7 @@ static const struct family {
     {"gather_bytes", sizeof(tsr_vk_gather_push)},
     {"gather", offsetof(tsr_vk_gather_push, scales_offset)},
     {"mask", sizeof(tsr_vk_mask_push)},
+    {"matmul_fused", sizeof(tsr_vk_matmul_fused_push)},
     {"matmul_cooperative_i8", sizeof(tsr_vk_product_push)},
     {"matmul_i8", sizeof(tsr_vk_product_push)},
     {"matmul", offsetof(tsr_vk_product_push, scales_offset)},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Until when the Vulkan backend wants to have what a line reads: the operands of a product until the sum behind it that
- * it computes with the product, and no others. / */
+ * it computes with the product, those of a sum and a norm until the product with few rows that they are computed with,
+ * and no others. / */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -158,11 +159,40 @@ static void test_plan(void **state)
   tsr_program_destroy(program);
 }
 
+/* The lines before a product with few rows: their operands are needed until the product. */
+static void test_around(void **state)
+{
+  (void)state;
+  enum { ROWS = 4, FIRST = 1, PRODUCT = 3 }; /* lines: copy, sum, norm, product, square */
+  const tsr_vk_caps caps = caps_of(1);
+  tsr_program *program;
+  int32_t until[MAX_LINES];
+  assert_int_equal(tsr_program_create(&program), TSR_OK);
+  tsr_ref x = tsr_input(program, "x", TSR_F32, TSR_SHAPE(ROWS, C)),
+          gain = tsr_input(program, "g", TSR_F32, TSR_SHAPE(C));
+  const tsr_ref w = tsr_constant(program, "w", TSR_F32, TSR_SHAPE(C, C));
+  x = tsr_layernorm(program, tsr_add(program, tsr_copy(program, x, TSR_F32), x), gain, gain, 1e-5f);
+  x = tsr_matmul(program, x, tsr_transpose(program, w, 0, 1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
+  tsr_output(program, "y", tsr_mul(program, x, x));
+  assert_int_equal(tsr_program_status(program), TSR_OK);
+  const tsr_program_desc *desc = tsr_program_describe(program);
+  assert_int_equal(desc->n_lines, PRODUCT + 2);
+  for (int32_t line = 0; line < desc->n_lines; line++) {
+    until[line] = tsr_vk_operands_until(&caps, desc, line);
+    assert_int_equal(until[line], line == FIRST || line == FIRST + 1 ? PRODUCT : line);
+  }
+  /* Without the answers the product's result takes the bytes of the sum's operand. */
+  assert_int_equal(fused(&caps, desc, until, FIRST), 3);
+  assert_int_equal(fused(&caps, desc, NULL, FIRST), 2);
+  tsr_program_destroy(program);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_answers),
       cmocka_unit_test(test_plan),
+      cmocka_unit_test(test_around),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,295 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A product with few rows, and what stands around it in a decoding step, so that one dispatch does the work of five:
+ *
+ *     n = norm(x + addend)                 norm.comp; the norm and the addend may be absent
+ *     y = activation(alpha n weight + bias)
+ *     keys[row, position] = y[row, keys_from ..], values likewise: scatter.comp
+ *
+ * A workgroup has `tile_rows` rows and a few columns. It makes its rows of n in shared memory, every workgroup anew: an
+ * eighth of its invocations one row, so that a row's sums do not depend on how many there are. Then `depth_lanes`
+ * invocations make the results of `loads` columns, each from every depth_lanes-th group of 16 bytes of a column, and
+ * add up their sums: with SUBGROUPS, where these are a subgroup, by its operations; else in shared memory.
+ */
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#ifdef SUBGROUPS
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#endif
+#include "operand.glsl"
+#include "number.glsl"
+#include "activation.glsl"
+#include "format.glsl"
+#include "contract/matmul_fused.h"
+
+IN4(0, x)
+IN4(1, weight)
+IN(2, bias)
+OUT(3, y)
+IN4(4, addend)
+IN4(5, gain)
+IN4(6, norm_bias)
+OUT4(7, sum)
+OUT4(8, normed)
+OUT(9, keys)
+OUT(10, values)
+IN(11, position)
+
+const uint width = weight_type == TYPE_F32 ? 4u : 8u; /* elements of a load of weights */
+const uint width_quads = width / 4u;
+const uint groups_of_lanes = size / depth_lanes;
+const uint tile_columns = groups_of_lanes * loads;
+const uint row_lanes = size / FUSED_MAX_ROWS; /* that make a row of n */
+
+shared vec4 n_rows[tile_rows * quads];
+shared float lane_sum[size];
+shared float found[tile_rows * tile_columns];
+#ifndef SUBGROUPS
+shared float partial[loads * size];
+#endif
+
+float sum_of(vec4 z)
+{
+  return z.x + z.y + z.z + z.w;
+}
+
+/* The sum of what the invocations of a row bring, for each of them. */
+float row_sum(float mine)
+{
+  uint lane = gl_LocalInvocationID.x, at = lane % row_lanes;
+  barrier();
+  lane_sum[lane] = mine;
+  [[dont_unroll]] for (uint half_size = row_lanes >> 1; half_size > 0u; half_size >>= 1) {
+    barrier();
+    if (at < half_size) {
+      lane_sum[lane] += lane_sum[lane + half_size];
+    }
+  }
+  barrier();
+  return lane_sum[lane - at];
+}
+
+/* The rows of n from first_row on. keeps: writes those that are needed later. */
+void make_rows(uint first_row, bool keeps)
+{
+  uint m = gl_LocalInvocationID.x / row_lanes, at = gl_LocalInvocationID.x % row_lanes;
+  bool takes_part = m < tile_rows;
+  uint row = min(first_row + m, rows - 1u);
+  keeps = keeps && takes_part && first_row + m < rows;
+  uint to = m * quads;
+  float total = 0.0;
+  for (uint i = at; takes_part && i < quads; i += row_lanes) {
+    vec4 z = FLOAT4(x, x_offset + row * quads + i);
+    if ((parts & FUSED_ADDEND) != 0u) {
+      z += FLOAT4(addend, addend_offset + row * addend_stride + i);
+      if ((parts & FUSED_KEEPS_SUM) != 0u && keeps) {
+        QUAD(sum, row * quads + i) = floatBitsToUint(z);
+      }
+    }
+    n_rows[to + i] = z;
+    total += sum_of(z);
+  }
+  if ((parts & FUSED_NORM) == 0u) {
+    return;
+  }
+  const float length = float(4u * quads);
+  float mean = norm_kind == NORM_PLAIN ? 0.0 : row_sum(total) / length;
+  float squares = 0.0;
+  for (uint i = at; takes_part && i < quads; i += row_lanes) {
+    vec4 z = n_rows[to + i] - mean;
+    squares += sum_of(z * z);
+  }
+  total = row_sum(squares);
+  float epsilon = uintBitsToFloat(epsilon_bits);
+  float scale = norm_kind == NORM_UNBIASED ? 1.0 / (sqrt(total / max(length - 1.0, 1.0)) + epsilon)
+                                           : 1.0 / sqrt(total / length + epsilon);
+  for (uint i = at; takes_part && i < quads; i += row_lanes) {
+    vec4 z = FLOAT4(gain, gain_offset + i) * ((n_rows[to + i] - mean) * scale);
+    if ((parts & FUSED_NORM_BIAS) != 0u) {
+      z += FLOAT4(norm_bias, norm_bias_offset + i);
+    }
+    n_rows[to + i] = z;
+    if ((parts & FUSED_KEEPS_NORM) != 0u && keeps) {
+      QUAD(normed, row * quads + i) = floatBitsToUint(z);
+    }
+  }
+}
+
+/* What a load of weights brings, as numbers: element e is [e / 4][e % 4]. */
+void values_of(uvec4 words, out vec4 z[width_quads])
+{
+  if (weight_type == TYPE_F32) {
+    z[0] = uintBitsToFloat(words);
+    return;
+  }
+  [[unroll]] for (uint i = 0u; i < width_quads; ++i) {
+    uvec2 pair = i == 0u ? words.xy : words.zw;
+    z[i] = weight_type == TYPE_F16
+               ? vec4(unpackHalf2x16(pair.x), unpackHalf2x16(pair.y))
+               : uintBitsToFloat(uvec4(pair.x << 16, pair.x & 0xffff0000u, pair.y << 16, pair.y & 0xffff0000u));
+  }
+}
+
+float finish(uint n, float total)
+{
+  float z = alpha * total;
+  if ((parts & FUSED_BIAS) != 0u) {
+    z += FLOAT(bias, bias_offset + n * bias_stride);
+  }
+  return activate(parts & FUSED_ACTIVATION, z);
+}
+
+uint cache_bits(float z)
+{
+  return cache_type == TYPE_F16 ? bits_to_half(floatBitsToUint(z)) : bits_to_bfloat(floatBitsToUint(z));
+}
+
+/* Columns n and n + 1 of a row, n even; the second where has_next. */
+void store(uint row, uint n, vec2 total, bool has_next)
+{
+  vec2 z = vec2(finish(n, total.x), has_next ? finish(n + 1u, total.y) : 0.0);
+  uint at = row * columns + n;
+  WORD(y, at) = floatBitsToUint(z.x);
+  if (has_next) {
+    WORD(y, at + 1u) = floatBitsToUint(z.y);
+  }
+  if (cache_columns == 0u) {
+    return;
+  }
+  uint from_keys = n - keys_from, from_values = n - values_from; /* large where n lies before */
+  uint place = WORD(position, position_offset + row * position_stride);
+  if ((from_keys >= cache_columns && from_values >= cache_columns) || place >= cache_positions) {
+    return;
+  }
+  uint cache_at = row * cache_row_stride + place * cache_stride;
+  if (cache_type == TYPE_F32) {
+    if (from_keys < cache_columns) {
+      WORD(keys, keys_offset + cache_at + from_keys) = floatBitsToUint(z.x);
+      WORD(keys, keys_offset + cache_at + from_keys + 1u) = floatBitsToUint(z.y);
+    } else {
+      WORD(values, values_offset + cache_at + from_values) = floatBitsToUint(z.x);
+      WORD(values, values_offset + cache_at + from_values + 1u) = floatBitsToUint(z.y);
+    }
+    return;
+  }
+  uint word = cache_bits(z.x) | cache_bits(z.y) << 16;
+  if (from_keys < cache_columns) {
+    WORD(keys, (keys_offset + cache_at + from_keys) >> 1) = word;
+  } else {
+    WORD(values, (values_offset + cache_at + from_values) >> 1) = word;
+  }
+}
+
+void main()
+{
+  uint group = group_index();
+  if (group >= groups) {
+    return;
+  }
+#ifdef SUBGROUPS
+  uint lane = gl_SubgroupInvocationID, part = gl_SubgroupID;
+#else
+  uint lane = gl_LocalInvocationID.x % depth_lanes, part = gl_LocalInvocationID.x / depth_lanes;
+#endif
+  const uint loads_of_column = quads / width_quads;
+  uint column_tile = group / row_tiles;
+  uint first_row = (group - column_tile * row_tiles) * tile_rows;
+  uint first_column = column_tile * tile_columns;
+
+  uint from[loads];
+  [[unroll]] for (uint c = 0u; c < loads; ++c) {
+    from[c] = weight_offset + min(first_column + part * loads + c, columns - 1u) * weight_stride;
+  }
+  /* The first weights are on their way while the rows are made. */
+  uvec4 words[steps][loads];
+  [[unroll]] for (uint s = 0u; s < steps; ++s) {
+    [[unroll]] for (uint c = 0u; c < loads; ++c) {
+      words[s][c] = QUAD(weight, from[c] + min(lane + s * depth_lanes, loads_of_column - 1u));
+    }
+  }
+  make_rows(first_row, column_tile == 0u);
+  barrier();
+
+  float total[tile_rows][loads];
+  [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
+    [[unroll]] for (uint c = 0u; c < loads; ++c) {
+      total[m][c] = 0.0;
+    }
+  }
+  [[dont_unroll]] for (uint k = lane; k < loads_of_column;) {
+    [[unroll]] for (uint s = 0u; s < steps; ++s) {
+      uint at = k + s * depth_lanes;
+      if (at < loads_of_column) {
+        [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
+          vec4 n[width_quads];
+          [[unroll]] for (uint i = 0u; i < width_quads; ++i) {
+            n[i] = n_rows[m * quads + at * width_quads + i];
+          }
+          [[unroll]] for (uint c = 0u; c < loads; ++c) {
+            vec4 z[width_quads];
+            values_of(words[s][c], z);
+            [[unroll]] for (uint e = 0u; e < width; ++e) {
+              total[m][c] = fma(n[e / 4u][e % 4u], z[e / 4u][e % 4u], total[m][c]);
+            }
+          }
+        }
+      }
+    }
+    k += steps * depth_lanes;
+    if (k < loads_of_column) {
+      [[unroll]] for (uint s = 0u; s < steps; ++s) {
+        [[unroll]] for (uint c = 0u; c < loads; ++c) {
+          words[s][c] = QUAD(weight, from[c] + min(k + s * depth_lanes, loads_of_column - 1u));
+        }
+      }
+    }
+  }
+
+#ifdef SUBGROUPS
+  [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
+    [[unroll]] for (uint c = 0u; c < loads; ++c) {
+      float all = subgroupAdd(total[m][c]);
+      if (lane == 0u) {
+        found[m * tile_columns + part * loads + c] = all;
+      }
+    }
+  }
+#else
+  /* Row after row is moved to the front. */
+  [[dont_unroll]] for (uint m = 0u; m < tile_rows; ++m) {
+    [[unroll]] for (uint c = 0u; c < loads; ++c) {
+      partial[c * size + gl_LocalInvocationID.x] = total[0][c];
+    }
+    [[dont_unroll]] for (uint half_size = depth_lanes >> 1; half_size > 0u; half_size >>= 1) {
+      barrier();
+      if (lane < half_size) {
+        [[unroll]] for (uint c = 0u; c < loads; ++c) {
+          uint at = c * size + gl_LocalInvocationID.x;
+          partial[at] += partial[at + half_size];
+        }
+      }
+    }
+    barrier();
+    if (lane == 0u) {
+      [[unroll]] for (uint c = 0u; c < loads; ++c) {
+        found[m * tile_columns + part * loads + c] = partial[c * size + gl_LocalInvocationID.x];
+      }
+    }
+    barrier();
+    [[unroll]] for (uint next = 1u; next < tile_rows; ++next) {
+      [[unroll]] for (uint c = 0u; c < loads; ++c) {
+        total[next - 1u][c] = total[next][c];
+      }
+    }
+  }
+#endif
+  barrier();
+  for (uint i = 2u * gl_LocalInvocationID.x; i < tile_rows * tile_columns; i += 2u * size) {
+    uint m = i / tile_columns, n = first_column + i % tile_columns;
+    if (first_row + m < rows && n < columns) {
+      store(first_row + m, n, vec2(found[i], found[i + 1u]), n + 1u < columns);
+    }
+  }
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a decoding step has around a product with few rows, a sum and a norm before it and appends to caches behind it,
+ * the Vulkan backend computes with it (backends/vulkan/matmul_fused.c). What it gives must be what the lines give one
+ * by one. Lines that were computed with the next show by their time, 0.
+ *
+ * Without a device: skipped.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tessera/ops.h"
+#include "tessera/runtime.h"
+#include "tests/support/fused.h"
+
+enum { POSITIONS = 5, HEADS = 2, MAX_OUTPUTS = 5, MAX_INPUTS = 10, MAX_LINES = 32 };
+
+typedef enum norm_kind { NO_NORM, LAYERNORM, LAYERNORM_STD, LAYERNORM_WITHOUT_BIAS, RMSNORM } norm_kind;
+typedef enum addend_kind { NO_ADDEND, ADDEND, ONE_ROW, COLUMN } addend_kind;
+
+typedef struct step {
+  int32_t rows, depth, columns; /* columns: a third each are queries, keys and values where there are caches */
+  norm_kind norm;
+  addend_kind addend;
+  tsr_dtype weights;
+  tsr_dtype caches;   /* 0: there are none */
+  int32_t keeps_sum;  /* a later line reads it */
+  int32_t keeps_norm; /* likewise */
+  int32_t biased;
+  int32_t activation; /* TSR_ACTIVATION_* */
+  int32_t is_strange; /* a row has NaN and infinities */
+  int32_t fused;      /* lines that a GPU computes with the next */
+} step;
+
+/* A step's program. */
+typedef struct built {
+  tsr_program *program;
+  tsr_ref input[MAX_INPUTS], output[MAX_OUTPUTS];
+  float tolerance[MAX_OUTPUTS];
+  int32_t n_inputs, n_outputs;
+} built;
+
+static tsr_ref input(built *b, tsr_dtype dtype, tsr_shape shape)
+{
+  char name[16];
+  snprintf(name, sizeof name, "x%d", (int)b->n_inputs);
+  return b->input[b->n_inputs++] = tsr_input(b->program, name, dtype, shape);
+}
+
+static void output(built *b, tsr_ref x, float tolerance)
+{
+  char name[16];
+  snprintf(name, sizeof name, "y%d", (int)b->n_outputs);
+  b->tolerance[b->n_outputs] = tolerance;
+  b->output[b->n_outputs++] = tsr_output(b->program, name, x);
+}
+
+static tsr_ref norm_of(built *b, const step *s, tsr_ref x)
+{
+  tsr_program *p = b->program;
+  const tsr_ref gain = input(b, TSR_F32, TSR_SHAPE(s->depth)), bias = input(b, TSR_F32, TSR_SHAPE(s->depth));
+  switch (s->norm) {
+  case LAYERNORM:
+    return tsr_layernorm(p, x, gain, bias, 1e-5f);
+  case LAYERNORM_STD:
+    return tsr_layernorm_std(p, x, gain, bias, 1e-6f);
+  case LAYERNORM_WITHOUT_BIAS:
+    return tsr_layernorm(p, x, gain, TSR_NONE, 1e-5f);
+  case RMSNORM:
+    return tsr_rmsnorm(p, x, gain, 1e-6f);
+  default:
+    return x;
+  }
+}
+
+static void append(built *b, const step *s, tsr_ref product, int32_t part, tsr_ref position, const char *name)
+{
+  const int64_t third = s->columns / 3;
+  tsr_program *p = b->program;
+  const tsr_ref slice = tsr_slice(p, product, 1, part * third, third);
+  tsr_ref cache = tsr_state(p, name, s->caches, TSR_SHAPE(s->rows, POSITIONS, HEADS, third / HEADS));
+  cache = tsr_append(p, cache, tsr_reshape(p, slice, TSR_SHAPE(s->rows, 1, HEADS, third / HEADS)), position);
+  b->output[b->n_outputs] = cache; /* its output follows, when all is appended */
+  b->tolerance[b->n_outputs++] = s->caches == TSR_BF16 ? 1e-2f : s->caches == TSR_F16 ? 2e-3f : 1e-5f;
+}
+
+static void build(const step *s, built *b)
+{
+  *b = (built){.n_inputs = 0};
+  check(tsr_program_create(&b->program));
+  tsr_program *p = b->program;
+  const tsr_ref given = input(b, TSR_F32, TSR_SHAPE(s->rows, s->depth));
+  tsr_ref x = tsr_copy(p, given, TSR_F32); /* a temporary */
+  if (s->addend != NO_ADDEND) {
+    const tsr_shape shape = s->addend == ADDEND    ? TSR_SHAPE(s->rows, s->depth)
+                            : s->addend == ONE_ROW ? TSR_SHAPE(1, s->depth)
+                                                   : TSR_SHAPE(s->rows, 1);
+    const tsr_ref addend = input(b, TSR_F32, shape);
+    x = tsr_add(p, x, s->addend == COLUMN ? addend : tsr_copy(p, addend, TSR_F32));
+  }
+  const tsr_ref sum = x;
+  x = norm_of(b, s, x);
+  const tsr_ref weights = input(b, s->weights, TSR_SHAPE(s->columns, s->depth));
+  const tsr_ref bias = input(b, TSR_F32, TSR_SHAPE(s->columns));
+  const tsr_ref y = tsr_matmul(p, x, tsr_transpose(p, weights, 0, 1), s->biased ? bias : TSR_NONE,
+                               1.0f / sqrtf((float)s->depth), s->activation);
+  if (s->caches != 0) {
+    const tsr_ref position = input(b, TSR_I32, TSR_SHAPE(s->rows));
+    append(b, s, y, 1, position, "keys");
+    append(b, s, y, 2, position, "values");
+    for (int32_t i = 0; i < b->n_outputs; i++) {
+      b->output[i] = tsr_output(p, i == 0 ? "y0" : "y1", tsr_copy(p, b->output[i], TSR_F32));
+    }
+  }
+  output(b, tsr_mul(p, y, y), 1e-5f);
+  if (s->keeps_sum) {
+    output(b, tsr_mul(p, sum, sum), 1e-5f);
+  }
+  if (s->keeps_norm) {
+    output(b, tsr_mul(p, x, x), 1e-5f);
+  }
+  check(tsr_program_status(p));
+}
+
+static int64_t elements_of(const built *b, tsr_ref x)
+{
+  const tsr_shape shape = tsr_ref_shape(b->program, x);
+  return tsr_shape_elements(&shape);
+}
+
+static void write_input(tsr_executable *executable, const built *b, const step *s, int32_t index)
+{
+  const int64_t n = elements_of(b, b->input[index]);
+  const tsr_dtype dtype = tsr_ref_dtype(b->program, b->input[index]);
+  float *values = random_floats(n, 1 + (uint64_t)index);
+  void *stored = calloc((size_t)n, 4);
+  assert_non_null(stored);
+  if (s->is_strange && index == 0) {
+    values[1] = INFINITY;
+    values[n - 2] = NAN;
+  }
+  if (dtype == TSR_I32) {
+    for (int32_t i = 0; i < n; i++) { /* one beyond the cache's end: that row is not appended */
+      ((int32_t *)stored)[i] = (i + 2) % (POSITIONS + 1);
+    }
+  } else {
+    check(tsr_convert(TSR_F32, values, dtype, stored, n));
+  }
+  check(tsr_executable_write(executable, b->input[index], stored, n * (int64_t)tsr_dtype_size(dtype)));
+  free(values);
+  free(stored);
+}
+
+/* The outputs, to be freed, and in *fused how many lines took no time, or -1 where the device has no clock. */
+static void run(tsr_device *device, const built *b, const step *s, float *results[MAX_OUTPUTS], int32_t *fused)
+{
+  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .strict = 1, .profile = 1};
+  const int32_t n_lines = tsr_program_line_count(b->program);
+  uint64_t nanoseconds[MAX_LINES];
+  tsr_executable *executable;
+  assert_in_range(n_lines, 1, MAX_LINES);
+  check(tsr_executable_create(device, b->program, &options, &executable));
+  for (int32_t i = 0; i < b->n_inputs; i++) {
+    write_input(executable, b, s, i);
+  }
+  check(tsr_executable_run(executable));
+  check(tsr_executable_run(executable)); /* nothing is left over from the first */
+  *fused = tsr_executable_profile(executable, nanoseconds, n_lines) == TSR_OK ? 0 : -1;
+  for (int32_t i = 0; i < n_lines && *fused >= 0; i++) {
+    *fused += nanoseconds[i] == 0;
+  }
+  for (int32_t i = 0; i < b->n_outputs; i++) {
+    const int64_t n = elements_of(b, b->output[i]);
+    results[i] = random_floats(n, 7);
+    check(tsr_executable_read(executable, b->output[i], results[i], n * (int64_t)sizeof(float)));
+  }
+  tsr_executable_destroy(executable);
+}
+
+static int same(float a, float b, float tolerance)
+{
+  return fabsf(a - b) <= tolerance * (1.0f + fabsf(b)) || (isnan(a) && isnan(b)) || (isinf(a) && a == b);
+}
+
+static void compare(tsr_device *fusing, tsr_device *apart, const step *s, int32_t number, int32_t expected)
+{
+  built b;
+  float *as_one[MAX_OUTPUTS], *one_by_one[MAX_OUTPUTS];
+  int32_t lines_fused, lines_apart;
+  build(s, &b);
+  run(fusing, &b, s, as_one, &lines_fused);
+  run(apart, &b, s, one_by_one, &lines_apart);
+  if (lines_fused != -1 && (lines_fused != expected || lines_apart != 0)) {
+    fail_msg("%s, step %d: %d lines are fused, not %d; %d where none may be", tsr_device_name(fusing), (int)number,
+             (int)lines_fused, (int)expected, (int)lines_apart);
+  }
+  for (int32_t i = 0; i < b.n_outputs; i++) {
+    for (int64_t k = 0; k < elements_of(&b, b.output[i]); k++) {
+      if (!same(as_one[i][k], one_by_one[i][k], b.tolerance[i])) {
+        fail_msg("%s, step %d, output %d, element %lld: %.9g, one by one %.9g", tsr_device_name(fusing), (int)number,
+                 (int)i, (long long)k, (double)as_one[i][k], (double)one_by_one[i][k]);
+      }
+    }
+    free(as_one[i]);
+    free(one_by_one[i]);
+  }
+  tsr_program_destroy(b.program);
+}
+
+/* Those that are computed as one, and others that are nearly like them and stay apart. */
+static const step steps[] = {
+    {1, 64, 96, LAYERNORM, NO_ADDEND, TSR_F32, TSR_F16, .biased = 1, .keeps_norm = 1, .fused = 3},
+    {2, 512, 768, LAYERNORM, ADDEND, TSR_F16, TSR_F16, .keeps_sum = 1, .biased = 1, .fused = 4},
+    {8, 512, 1548, LAYERNORM, ONE_ROW, TSR_BF16, TSR_BF16, .keeps_norm = 1, .biased = 1, .fused = 4},
+    {5, 48, 60, RMSNORM, NO_ADDEND, TSR_F16, TSR_F32, .is_strange = 1, .fused = 3},
+    {3, 1024, 2050, LAYERNORM_STD, ADDEND, TSR_F32, .activation = TSR_ACTIVATION_RELU, .biased = 1, .fused = 2},
+    {7, 1016, 31, LAYERNORM_WITHOUT_BIAS, ADDEND, TSR_F16, .activation = TSR_ACTIVATION_GELU_TANH, .keeps_sum = 1,
+     .keeps_norm = 1, .fused = 2},
+    {8, 1024, 4096, RMSNORM, NO_ADDEND, TSR_BF16, .activation = TSR_ACTIVATION_SILU, .is_strange = 1, .fused = 1},
+    {4, 128, 384, NO_NORM, NO_ADDEND, TSR_F32, TSR_F16, .biased = 1, .fused = 2},
+    {6, 8, 6, LAYERNORM, ADDEND, TSR_F16, .biased = 1, .fused = 2},
+    {1, 4096, 5, RMSNORM, ADDEND, TSR_F32, .keeps_sum = 1, .fused = 2},
+    /* Nine rows; depths that are no whole groups: what is left is the sum with the norm. Then heads of an odd width,
+     * and an addend that is a column, which is fused with the norm alone. */
+    {9, 64, 96, LAYERNORM, ADDEND, TSR_F32, TSR_F16, .biased = 1, .fused = 1},
+    {2, 30, 96, LAYERNORM, ADDEND, TSR_F32, TSR_F16, .biased = 1, .fused = 1},
+    {2, 12, 96, LAYERNORM, ADDEND, TSR_F16, TSR_F16, .biased = 1, .fused = 1},
+    {2, 64, 90, LAYERNORM, NO_ADDEND, TSR_F32, TSR_F16, .biased = 1, .fused = 3},
+    {2, 64, 96, LAYERNORM, COLUMN, TSR_F32, TSR_F32, .biased = 1, .fused = 3},
+};
+
+static void on_each_device(const char *kernels, const char *variant, int like_cpu)
+{
+  tsr_runtime *runtime[2];
+  for (int32_t fusion = 0; fusion < 2; fusion++) {
+    check(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = VULKAN_FOLDER},
+                             &runtime[fusion]));
+    check(tsr_runtime_option(runtime[fusion], "VULKAN_KERNELS", kernels));
+    check(tsr_runtime_option(runtime[fusion], "VULKAN_VARIANT", variant));
+    check(tsr_runtime_option(runtime[fusion], "VULKAN_FUSION", fusion ? "1" : "0"));
+  }
+  const int32_t n_devices = tsr_runtime_device_count(runtime[1]);
+  for (int32_t i = 0; i < n_devices; i++) {
+    tsr_device_info info;
+    tsr_device *device[2];
+    check(tsr_runtime_device_info(runtime[1], i, &info));
+    check(tsr_device_open(runtime[0], info.name, &device[0]));
+    check(tsr_device_open(runtime[1], info.name, &device[1]));
+    for (int32_t k = 0; k < (int32_t)(sizeof steps / sizeof steps[0]); k++) {
+      const int32_t on_cpu = steps[k].addend != NO_ADDEND;
+      compare(device[1], device[0], &steps[k], k, like_cpu ? on_cpu : steps[k].fused);
+    }
+    tsr_device_close(device[0]);
+    tsr_device_close(device[1]);
+  }
+  tsr_runtime_destroy(runtime[0]);
+  tsr_runtime_destroy(runtime[1]);
+  if (n_devices == 0) {
+    skip();
+  }
+}
+
+static void test_shared_memory(void **state)
+{
+  (void)state;
+  on_each_device("gpu", "matmul.vector", 0);
+}
+
+static void test_subgroups(void **state)
+{
+  (void)state;
+  on_each_device("gpu", "matmul.vector_subgroup", 0);
+}
+
+static void test_like_cpu(void **state)
+{
+  (void)state;
+  on_each_device("cpu", "", 1);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_shared_memory),
+      cmocka_unit_test(test_subgroups),
+      cmocka_unit_test(test_like_cpu),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
