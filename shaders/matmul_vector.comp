@@ -109,21 +109,31 @@ void product(uvec3 tile)
     [[unroll]] for (uint c = 0u; c < loads; ++c) {
       b_from[c] = b_at + min(first_column + column_of(c, n_lane), columns - 1u) * b_stride[3];
     }
-    for (uint k = begin + k_lane * width; k < end; k += depth_lanes * width) {
-      uvec4 words[loads];
-      [[unroll]] for (uint c = 0u; c < loads; ++c) {
-        words[c] = load_vector_b(b_from[c] + k * b_stride[2]);
-      }
-      [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
-        vec4 x[quads];
-        [[unroll]] for (uint i = 0u; i < quads; ++i) {
-          x[i] = load_quad_a(a_from[m] + (k + i * 4u) * a_stride[3]);
-        }
+    const uint stride = depth_lanes * width;
+    for (uint k_first = begin + k_lane * width; k_first < end; k_first += stride * steps) {
+      uvec4 words[steps][loads];
+      [[unroll]] for (uint s = 0u; s < steps; ++s) {
+        uint k = min(k_first + s * stride, end - width);
         [[unroll]] for (uint c = 0u; c < loads; ++c) {
-          vec4 z[quads];
-          values_of_b(words[c], z);
-          [[unroll]] for (uint e = 0u; e < width; ++e) {
-            sum[m][c] = fma(x[e / 4u][e % 4u], z[e / 4u][e % 4u], sum[m][c]);
+          words[s][c] = load_vector_b(b_from[c] + k * b_stride[2]);
+        }
+      }
+      [[unroll]] for (uint s = 0u; s < steps; ++s) {
+        uint k = k_first + s * stride;
+        if (s > 0u && k >= end) {
+          break;
+        }
+        [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
+          vec4 x[quads];
+          [[unroll]] for (uint i = 0u; i < quads; ++i) {
+            x[i] = load_quad_a(a_from[m] + (k + i * 4u) * a_stride[3]);
+          }
+          [[unroll]] for (uint c = 0u; c < loads; ++c) {
+            vec4 z[quads];
+            values_of_b(words[s][c], z);
+            [[unroll]] for (uint e = 0u; e < width; ++e) {
+              sum[m][c] = fma(x[e / 4u][e % 4u], z[e / 4u][e % 4u], sum[m][c]);
+            }
           }
         }
       }

@@ -5,7 +5,10 @@
 #include "shaders/contract/matmul_vector.h"
 #include "backends/vulkan/matmul.h"
 
-enum { TILE_ROWS = 8 }; /* at most */
+enum {
+  TILE_ROWS = 8,    /* at most */
+  LEAST_PART = 4096 /* of a depth that is cut */
+};
 
 /* Whether groups of `group` elements of b along one axis can be loaded at once */
 static int in_groups(const tsr_vk_view *b, int32_t along, int32_t across, uint32_t group)
@@ -33,7 +36,7 @@ int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, i
       subgroup = variant == TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP;
   uint32_t width = in_groups(&p.b, along_depth ? 2 : 3, along_depth ? 3 : 2, group) ? group : 1;
   uint32_t tile_rows = p.rows <= TILE_ROWS / 2 ? p.rows : TILE_ROWS;
-  uint32_t size = 0, depth_lanes = 0, loads = 0, tile_columns = 0;
+  uint32_t size = 0, depth_lanes = 0, loads = 0, steps = 1, tile_columns = 0;
   if (p.depth == 0 || (subgroup && (!along_depth || subgroup_of(caps) == 0))) {
     return 0;
   }
@@ -48,6 +51,9 @@ int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, i
       loads /= 2;
     }
     depth_lanes = subgroup || size < 32 ? size : 32;
+    while (steps * loads < 4 && steps * depth_lanes * width < p.depth) {
+      steps *= 2;
+    }
     tile_columns = size / depth_lanes * loads;
   } else {
     size = tsr_vk_group_size(caps, 128);
@@ -62,7 +68,9 @@ int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, i
     return 0;
   }
   uint64_t groups = p.batch * tsr_vk_divide_up(p.rows, tile_rows) * tsr_vk_divide_up(p.columns, tile_columns);
-  tsr_vk_cut_depth(planner, &p, groups, depth_lanes * (along_depth ? width : loads));
+  /* A dispatch more, that adds up parts, costs a decoding step more than idle processors: only a great depth is cut. */
+  const uint32_t round = depth_lanes * (along_depth ? width : loads);
+  tsr_vk_cut_depth(planner, &p, groups, round < LEAST_PART ? LEAST_PART / round * round : round);
   tsr_vk_dispatch *dispatch =
       tsr_vk_add_product(planner, subgroup ? TSR_VK_SHADER_MATMUL_VECTOR_SUBGROUP : TSR_VK_SHADER_MATMUL_VECTOR, &p,
                          tile_rows, tile_columns, size);
@@ -77,5 +85,6 @@ int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, i
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_vector_a_in_quads, in_groups(&p.a, 3, 2, 4) && width > 1);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_vector_along_depth, (uint32_t)along_depth);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_vector_width, width);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_vector_steps, steps);
   return tsr_vk_finish_product(planner, &p);
 }

@@ -14,5 +14,6 @@ CONSTANT(matmul_vector, 7, depth_lanes, 64u); /* of them, invocations along k: a
 CONSTANT(matmul_vector, 8, a_in_quads, 0u);   /* 1: four neighbours of a along k are loaded at once */
 CONSTANT(matmul_vector, 9, along_depth, 1u);  /* 1: k is b's contiguous axis, or none; 0: n */
 CONSTANT(matmul_vector, 10, width, 1u);       /* elements of a load of b: those of 16 bytes, or 1 */
+CONSTANT(matmul_vector, 11, steps, 1u);       /* along k: loads of each column that are on their way at a time */
 
 #endif

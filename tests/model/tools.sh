@@ -120,7 +120,7 @@ if "$TESSERA" devices --names | grep -q '^vulkan:0$'; then
 fi
 # What a decoding step costs with the kernels that GPUs get: a number that rises is a step that is slower.
 if "$TESSERA" devices | grep -q 'device  *llvmpipe'; then
-  for row in '1 37 35' '8 37 34' '9 66 60'; do
+  for row in '1 34 32' '8 34 31' '9 66 60'; do
     # shellcheck disable=SC2086 # three numbers
     set -- $row
     expect 0 env TESSERA_VULKAN_KERNELS=gpu GALLIVM_PERF=nopt "$TESSERA" program "$model" --kind greedy --batch "$1" \
