@@ -31,6 +31,10 @@ typedef struct tsr_vk_product {
 /* Workgroups that keep most devices busy. How many a device executes at a time Vulkan does not tell. */
 #define TSR_VK_ENOUGH_GROUPS 256
 
+/* Rows of a product that a GPU computes by the vector variants: beyond, tiles that read b fewer times pay. Those of
+ * several tiles of rows read it from a cache. */
+#define TSR_VK_FEW_ROWS 32
+
 /* Rounds of a shader's loops that a CPU's driver is asked for at most: it may give up after 65535
  * (tsr_vk_reduce_size). */
 #define TSR_VK_MOST_ROUNDS 32768

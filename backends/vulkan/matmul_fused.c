@@ -7,7 +7,6 @@
 #include "backends/vulkan/matmul.h"
 
 enum {
-  MAX_ROWS = FUSED_MAX_ROWS,
   MAX_COLUMNS = 8192, /* beyond, the rows of the norm are made too many times */
   SIZE = 128,
   LANES = 32, /* that share a column, where subgroups cannot be had */
@@ -119,7 +118,7 @@ static int is_within_kernel(const tsr_vk_planner *planner, const tsr_vk_product 
   }
   const tsr_tensor_desc *b = tsr_vk_in(planner, 1);
   const uint32_t width = b->dtype == TSR_F32 ? 4 : 8;
-  return p->batch == 1 && p->rows <= MAX_ROWS && p->columns <= MAX_COLUMNS && p->depth > 0 && !p->quantised &&
+  return p->batch == 1 && p->rows <= TSR_VK_FEW_ROWS && p->columns <= MAX_COLUMNS && p->depth > 0 && !p->quantised &&
          (b->dtype == TSR_F32 || b->dtype == TSR_F16 || b->dtype == TSR_BF16) && p->b.stride[2] == 1 &&
          (p->depth | p->b.offset | p->b.stride[3]) % width == 0 && (p->rows == 1 || p->bias.stride[2] == 0) &&
          tsr_vk_elements(tsr_vk_tensor(planner, around->x)) == (uint64_t)p->rows * p->depth;
@@ -238,7 +237,7 @@ int tsr_vk_plan_fused(tsr_vk_planner *planner, const tsr_vk_product *p)
   while (steps * loads < 4 && steps * lanes * width < p->depth) {
     steps *= 2;
   }
-  while (tile_rows < p->rows) {
+  while (tile_rows < p->rows && tile_rows < FUSED_MAX_ROWS) {
     tile_rows *= 2;
   }
   const uint32_t tile_columns = SIZE / lanes * loads;

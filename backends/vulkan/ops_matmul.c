@@ -47,12 +47,12 @@ static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t 
 
 static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *product)
 {
-  enum { FEW_ROWS = 8, LARGE_SUBGROUP = 16 };
+  enum { LARGE_SUBGROUP = 16 };
   if (caps->compute_like_cpu) {
     return tsr_vk_least_parts(caps, product->depth) > 1 ? TSR_VK_VARIANT_MATMUL_TILED_32X32
                                                         : TSR_VK_VARIANT_MATMUL_PLAIN;
   }
-  if (product->rows > FEW_ROWS) {
+  if (product->rows > TSR_VK_FEW_ROWS) {
     return tsr_vk_choose_tiled(caps, product);
   }
   return caps->subgroup_sizes[1] >= LARGE_SUBGROUP ? TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP

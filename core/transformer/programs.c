@@ -140,6 +140,10 @@ static void build_greedy(const tsr_builder *b, const tsr_program_key *key, tsr_p
   tsr_ref one = tsr_constant(p, TSR_ONE_NAME, TSR_I32, TSR_SHAPE(1));
   chosen_input(b, key, refs);
   refs->suppress = suppress_input(b, key);
+  tsr_scope_push(p, "search");
+  /* First of all, where it is no stage of its own: what a GPU computes one after another counts. */
+  tsr_ref after = tsr_add(p, refs->position, one);
+  tsr_scope_pop(p);
   tsr_ref logits = build_step(b, key, 1, refs);
   tsr_scope_push(p, "search");
   tsr_ref next = TSR_NONE;
@@ -147,7 +151,7 @@ static void build_greedy(const tsr_builder *b, const tsr_program_key *key, tsr_p
   refs->next = tsr_output(p, "next", tokens_of(b, next, refs->chosen));
   refs->next_logit = tsr_output(p, "next_logit", value);
   tsr_update(p, refs->token, tsr_reshape(p, refs->next, TSR_SHAPE(size->batch)));
-  tsr_update(p, refs->position, tsr_add(p, refs->position, one));
+  tsr_update(p, refs->position, after);
   tsr_scope_pop(p);
 }
 

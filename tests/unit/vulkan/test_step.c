@@ -227,9 +227,11 @@ static const step steps[] = {
     {4, 128, 384, NO_NORM, NO_ADDEND, TSR_F32, TSR_F16, .biased = 1, .fused = 2},
     {6, 8, 6, LAYERNORM, ADDEND, TSR_F16, .biased = 1, .fused = 2},
     {1, 4096, 5, RMSNORM, ADDEND, TSR_F32, .keeps_sum = 1, .fused = 2},
-    /* Nine rows; depths that are no whole groups: what is left is the sum with the norm. Then heads of an odd width,
+    {9, 64, 96, LAYERNORM, ADDEND, TSR_F32, TSR_F16, .keeps_sum = 1, .keeps_norm = 1, .biased = 1, .fused = 4},
+    {29, 1024, 192, LAYERNORM, ONE_ROW, TSR_F16, TSR_F16, .keeps_sum = 1, .biased = 1, .fused = 4},
+    /* Many rows; depths that are no whole groups: what is left is the sum with the norm. Then heads of an odd width,
      * and an addend that is a column, which is fused with the norm alone. */
-    {9, 64, 96, LAYERNORM, ADDEND, TSR_F32, TSR_F16, .biased = 1, .fused = 1},
+    {33, 64, 96, LAYERNORM, ADDEND, TSR_F32, TSR_F16, .biased = 1, .fused = 1},
     {2, 30, 96, LAYERNORM, ADDEND, TSR_F32, TSR_F16, .biased = 1, .fused = 1},
     {2, 12, 96, LAYERNORM, ADDEND, TSR_F16, TSR_F16, .biased = 1, .fused = 1},
     {2, 64, 90, LAYERNORM, NO_ADDEND, TSR_F32, TSR_F16, .biased = 1, .fused = 3},
