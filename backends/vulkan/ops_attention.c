@@ -5,6 +5,7 @@
  *   rows   attention.comp        a subgroup per workgroup; any strides and sizes, the only one that gives the weights
  *   split  attention.comp        the same for few queries: their keys are shared out among workgroups, and what those
  *                                found is put together by attention_combine.comp
+ *   few    attention_few.comp    few queries: a workgroup of more subgroups, for GPUs; splits, too
  *   tiled  attention_tiled.comp  many queries: tiles of queries and keys in shared memory; splits, too, where there
  *                                are too few tiles
  *   coop   attention_cooperative.comp  the same by cooperative matrices of f16, where reduced precision will do
@@ -13,6 +14,7 @@
 #include "shaders/contract/attention.h"
 #include "shaders/contract/attention_combine.h"
 #include "shaders/contract/attention_cooperative.h"
+#include "shaders/contract/attention_few.h"
 #include "shaders/contract/attention_rows.h"
 #include "shaders/contract/attention_tiled.h"
 
@@ -67,6 +69,30 @@ static int cut_split(const tsr_vk_caps *caps, const attention *a, int forced, ts
   uint64_t groups = a->heads * t->blocks * tsr_vk_divide_up(a->q.extent[1], t->rows);
   split_keys(t, a, t->size, forced ? UINT64_MAX : wanted_splits(groups, a->k.extent[1]));
   return t->splits > 1;
+}
+
+/* Few enough for a key's or value's groups of four: 8 invocations, or 16. */
+static uint32_t lanes_of(uint32_t groups)
+{
+  return groups <= 8 ? 8 : 16;
+}
+
+/* `forced`: splits as cut_split does. 0 if it cannot be had. */
+static int cut_few(const tsr_vk_caps *caps, const attention *a, int forced, tsr_vk_tile *t)
+{
+  enum { MAX_TILE_ROWS = 4, SHARED = 16384 };
+  const uint32_t depth = a->q.extent[3], width = a->v.extent[3];
+  *t = (tsr_vk_tile){.size = FEW_SIZE, .rows = 1, .parts = 1, .blocks = 1, .splits = 1};
+  if (!a->quads || tsr_vk_group_size(caps, FEW_SIZE) < FEW_SIZE || depth > FEW_QUADS || width > FEW_QUADS ||
+      caps->shared_memory < SHARED) {
+    return 0;
+  }
+  while (t->rows < a->q.extent[1] && t->rows < MAX_TILE_ROWS) {
+    t->rows *= 2;
+  }
+  const uint64_t groups = a->heads * tsr_vk_divide_up(a->q.extent[1], t->rows);
+  split_keys(t, a, FEW_SIZE, forced ? UINT64_MAX : wanted_splits(groups, a->k.extent[1]));
+  return 1;
 }
 
 /* The tiles of attention_tiled.comp: a workgroup's queries and keys, largest first. Eight invocations share a query. */
@@ -239,6 +265,7 @@ static int cut_variant(const tsr_vk_planner *planner, const attention *a, int32_
     return cut_tiled(caps, a, (uint32_t)(variant - TSR_VK_VARIANT_ATTENTION_TILED_64X32), caps->shared_memory, t);
   }
   return (variant == TSR_VK_VARIANT_ATTENTION_COOP && cut_coop(planner, a, t)) ||
+         (variant == TSR_VK_VARIANT_ATTENTION_FEW && cut_few(caps, a, 1, t)) ||
          (variant == TSR_VK_VARIANT_ATTENTION_SPLIT && cut_split(caps, a, 1, t));
 }
 
@@ -282,6 +309,9 @@ static int32_t choose(const tsr_vk_planner *planner, const attention *a, tsr_vk_
   }
   if (others && a->q.extent[1] > FEW_QUERIES) {
     variant = cut_coop(planner, a, t) ? TSR_VK_VARIANT_ATTENTION_COOP : choose_tiled(caps, a, t);
+  }
+  if (variant == TSR_VK_VARIANT_AUTO && others && a->q.extent[1] <= FEW_QUERIES && cut_few(caps, a, 0, t)) {
+    variant = TSR_VK_VARIANT_ATTENTION_FEW;
   }
   if (variant == TSR_VK_VARIANT_AUTO && others && cut_split(caps, a, 0, t)) {
     variant = TSR_VK_VARIANT_ATTENTION_SPLIT;
@@ -336,6 +366,10 @@ static void spec_attention(const tsr_vk_planner *planner, tsr_vk_dispatch *dispa
   if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_COOP) {
     tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_cooperative_shape, t->shape);
     tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_cooperative_tile_shape, t->tile_shape);
+  } else if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_FEW) {
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_few_tile_rows, t->rows);
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_few_key_lanes, lanes_of(a->q.extent[3]));
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_few_value_lanes, lanes_of(a->v.extent[3]));
   } else if (is_tiled(planner->plan->variant)) {
     tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_tiled_tile_shape, t->tile_shape);
     tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_tiled_parts, t->parts);
@@ -393,6 +427,9 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   int32_t shader = tsr_vk_attention_shader(TSR_VK_SHADER_ATTENTION, &t, a.quads);
   if (is_tiled(planner->plan->variant)) {
     shader = TSR_VK_SHADER_ATTENTION_TILED;
+  }
+  if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_FEW) {
+    shader = TSR_VK_SHADER_ATTENTION_FEW;
   }
   if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_COOP) {
     shader = TSR_VK_SHADER_ATTENTION_COOPERATIVE;

@@ -39,6 +39,7 @@
   VARIANT(MATMUL_I8_GENERIC, "matmul.i8_generic")                                                                      \
   VARIANT(ATTENTION_ROWS, "attention.rows")   /* few queries of a workgroup, its invocations along the keys */         \
   VARIANT(ATTENTION_SPLIT, "attention.split") /* the same, the keys of one query among several workgroups */           \
+  VARIANT(ATTENTION_FEW, "attention.few")     /* few queries: all invocations share each key, and each row of v */     \
   VARIANT(ATTENTION_TILED_64X32, "attention.tiled_64x32") /* queries x keys that a workgroup has in shared memory */   \
   VARIANT(ATTENTION_TILED_32X32, "attention.tiled_32x32")                                                              \
   VARIANT(ATTENTION_TILED_32X16, "attention.tiled_32x16")                                                              \
