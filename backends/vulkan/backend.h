@@ -271,6 +271,10 @@ int32_t tsr_vk_layout_get(tsr_backend_device *device, int32_t n_bindings, const 
 /* The pipeline of a dispatch's shader, size of subgroups and specialisation constants. */
 int32_t tsr_vk_pipeline_get(tsr_backend_device *device, const tsr_vk_dispatch *dispatch, VkPipeline *result);
 
+/* Makes the pipelines of n dispatches that the device does not have yet, several at a time: tsr_vk_pipeline_get finds
+ * them. */
+int32_t tsr_vk_pipelines_make(tsr_backend_device *device, const tsr_vk_dispatch *const *dispatches, int32_t n);
+
 /* A dispatch of an executable has the pipeline from now on (change 1), or no longer (change -1). */
 void tsr_vk_pipeline_hold(tsr_backend_device *device, VkPipeline pipeline, int32_t change);
 

@@ -145,11 +145,21 @@ static int32_t plan_lines(build *b)
 
 static int32_t create_pipelines(build *b)
 {
-  int32_t status = TSR_OK;
+  const tsr_vk_dispatch **all = tsr_vk_calloc(b->device, (size_t)b->n_dispatches + 1, sizeof(*all));
+  if (!all) {
+    return tsr_vk_fail(b->device->host, TSR_ERR_OUT_OF_MEMORY, "no memory for the list of %d dispatches",
+                       b->n_dispatches);
+  }
+  for (int32_t i = 0; i < b->n_dispatches; i++) {
+    tsr_vk_dispatch *plan = &b->dispatches[i].plan;
+    int axis;
+    plan->divided = tsr_vk_pace_parts(&b->device->pace, plan, &axis) > 1;
+    all[i] = plan;
+  }
+  int32_t status = tsr_vk_pipelines_make(b->device, all, b->n_dispatches);
+  free((void *)all);
   for (int32_t i = 0; status == TSR_OK && i < b->n_dispatches; i++) {
     placed_dispatch *dispatch = &b->dispatches[i];
-    int axis;
-    dispatch->plan.divided = tsr_vk_pace_parts(&b->device->pace, &dispatch->plan, &axis) > 1;
     int32_t n_bindings = dispatch->plan.n_operands + (dispatch->plan.wide ? 1 : 0);
     status = tsr_vk_layout_get(b->device, n_bindings, &dispatch->layout);
     if (status == TSR_OK) {

@@ -77,11 +77,12 @@ static uint32_t lanes_of(uint32_t groups)
   return groups <= 8 ? 8 : 16;
 }
 
-/* `forced`: splits as cut_split does. 0 if it cannot be had. */
+/* A split has FEW_SIZE keys, however many there are in all: as a cache grows, the kernel stays what it is. `forced`:
+ * splits wherever there are keys for two. 0 if it cannot be had. */
 static int cut_few(const tsr_vk_caps *caps, const attention *a, int forced, tsr_vk_tile *t)
 {
   enum { MAX_TILE_ROWS = 4, SHARED = 16384 };
-  const uint32_t depth = a->q.extent[3], width = a->v.extent[3];
+  const uint32_t depth = a->q.extent[3], width = a->v.extent[3], keys = a->k.extent[1];
   *t = (tsr_vk_tile){.size = FEW_SIZE, .rows = 1, .parts = 1, .blocks = 1, .splits = 1};
   if (!a->quads || tsr_vk_group_size(caps, FEW_SIZE) < FEW_SIZE || depth > FEW_QUADS || width > FEW_QUADS ||
       caps->shared_memory < SHARED) {
@@ -90,8 +91,9 @@ static int cut_few(const tsr_vk_caps *caps, const attention *a, int forced, tsr_
   while (t->rows < a->q.extent[1] && t->rows < MAX_TILE_ROWS) {
     t->rows *= 2;
   }
-  const uint64_t groups = a->heads * tsr_vk_divide_up(a->q.extent[1], t->rows);
-  split_keys(t, a, FEW_SIZE, forced ? UINT64_MAX : wanted_splits(groups, a->k.extent[1]));
+  if (forced || a->heads * tsr_vk_divide_up(a->q.extent[1], t->rows) < FEW_GROUPS) {
+    split_keys(t, a, FEW_SIZE, tsr_vk_divide_up(keys, FEW_SIZE));
+  }
   return 1;
 }
 

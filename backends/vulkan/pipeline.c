@@ -2,9 +2,12 @@
  *
  * Pipelines and their layouts, made when first needed, shared by every executable of the device.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "backends/vulkan/backend.h"
@@ -163,35 +166,44 @@ static int32_t get_module(tsr_backend_device *d, int32_t shader, VkShaderModule 
   return status;
 }
 
-int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispatch, VkPipeline *result)
+static tsr_vk_pipeline *find_known(tsr_vk_pipelines *p, const tsr_vk_dispatch *dispatch)
 {
-  tsr_vk_pipelines *p = &d->pipelines;
-  size_t spec_bytes = (size_t)dispatch->n_spec * sizeof(uint32_t);
   for (int32_t i = 0; i < p->n_pipelines; i++) {
     tsr_vk_pipeline *known = &p->pipelines[i];
     if (known->shader == dispatch->shader && known->subgroup_size == dispatch->subgroup_size &&
         known->divided == dispatch->divided && known->n_spec == dispatch->n_spec &&
-        memcmp(known->spec, dispatch->spec, spec_bytes) == 0) {
-      tsr_vk_statistics_use(d, dispatch, known);
-      known->last_use = ++p->n_uses;
-      *result = known->handle;
-      return TSR_OK;
+        memcmp(known->spec, dispatch->spec, (size_t)dispatch->n_spec * sizeof(uint32_t)) == 0) {
+      return known;
     }
   }
-  const tsr_vk_shader *shader = &tsr_vk_shaders[dispatch->shader];
-  const tsr_vk_layout *layout = NULL;
-  VkShaderModule module = VK_NULL_HANDLE;
-  int32_t status = tsr_vk_grow(d, (void **)&p->pipelines, &p->room, p->n_pipelines + 1, sizeof(*p->pipelines));
-  if (status == TSR_OK) {
-    status = tsr_vk_layout_get(d, dispatch->n_operands + (dispatch->wide ? 1 : 0), &layout);
-  }
-  if (status == TSR_OK) {
-    status = get_module(d, dispatch->shader, &module);
-  }
-  if (status != TSR_OK) {
-    return status;
-  }
+  return NULL;
+}
 
+/* A pipeline on its way. */
+typedef struct wanted {
+  const tsr_vk_dispatch *dispatch;
+  VkShaderModule module;
+  VkPipelineLayout layout;
+  VkPipeline handle;
+  VkResult result;
+} wanted;
+
+static int32_t prepare(tsr_backend_device *d, const tsr_vk_dispatch *dispatch, wanted *w)
+{
+  const tsr_vk_layout *layout = NULL;
+  *w = (wanted){.dispatch = dispatch, .result = VK_NOT_READY};
+  int32_t status = tsr_vk_layout_get(d, dispatch->n_operands + (dispatch->wide ? 1 : 0), &layout);
+  if (status == TSR_OK) {
+    w->layout = layout->pipeline;
+    status = get_module(d, dispatch->shader, &w->module);
+  }
+  return status;
+}
+
+/* Any thread: Vulkan orders what is done to the cache. */
+static void create(const tsr_backend_device *d, wanted *w)
+{
+  const tsr_vk_dispatch *dispatch = w->dispatch;
   VkSpecializationMapEntry entries[TSR_VK_MAX_SPEC];
   for (int32_t i = 0; i < dispatch->n_spec; i++) {
     entries[i] = (VkSpecializationMapEntry){
@@ -200,7 +212,7 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
   VkSpecializationInfo specialization = {
       .mapEntryCount = (uint32_t)dispatch->n_spec,
       .pMapEntries = entries,
-      .dataSize = spec_bytes,
+      .dataSize = (size_t)dispatch->n_spec * sizeof(uint32_t),
       .pData = dispatch->spec,
   };
   VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = {
@@ -216,35 +228,152 @@ int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispat
               .pNext = dispatch->subgroup_size > 0 && !one_size ? &subgroup : NULL,
               .flags = dispatch->subgroup_size > 0 ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
               .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-              .module = module,
+              .module = w->module,
               .pName = "main",
               .pSpecializationInfo = &specialization,
           },
       .flags = tsr_vk_statistics_flags(d) | (dispatch->divided ? VK_PIPELINE_CREATE_DISPATCH_BASE_BIT : 0u),
-      .layout = layout->pipeline,
+      .layout = w->layout,
   };
+  w->result = d->vk.vkCreateComputePipelines(d->handle, d->pipelines.cache, 1, &info, NULL, &w->handle);
+}
+
+/* Adds what was created to the device's pipelines, or says why there is nothing. */
+static int32_t keep(tsr_backend_device *d, const wanted *w)
+{
+  tsr_vk_pipelines *p = &d->pipelines;
+  const tsr_vk_dispatch *dispatch = w->dispatch;
+  const char *name = tsr_vk_shaders[dispatch->shader].name;
+  int32_t status = tsr_vk_check(d->host, w->result, "vkCreateComputePipelines");
+  if (status != TSR_OK) {
+    tsr_vk_report(d->host, TSR_LOG_WARNING, "the shader that could not be made into a pipeline is %s", name);
+    return status;
+  }
+  status = tsr_vk_grow(d, (void **)&p->pipelines, &p->room, p->n_pipelines + 1, sizeof(*p->pipelines));
+  if (status != TSR_OK) {
+    d->vk.vkDestroyPipeline(d->handle, w->handle, NULL);
+    return status;
+  }
   tsr_vk_pipeline made = {
       .shader = dispatch->shader,
       .subgroup_size = dispatch->subgroup_size,
       .divided = dispatch->divided,
       .n_spec = dispatch->n_spec,
+      .handle = w->handle,
+      .last_use = ++p->n_uses,
   };
-  memcpy(made.spec, dispatch->spec, spec_bytes);
-  tsr_vk_statistics_begin(d, dispatch);
-  status = VK(d->host, d->vk.vkCreateComputePipelines(d->handle, p->cache, 1, &info, NULL, &made.handle));
-  tsr_vk_statistics_end(d, dispatch, status == TSR_OK ? made.handle : VK_NULL_HANDLE);
-  if (status != TSR_OK) {
-    tsr_vk_report(d->host, TSR_LOG_WARNING, "the shader that could not be made into a pipeline is %s", shader->name);
-    return status;
-  }
-  tsr_vk_name(d, VK_OBJECT_TYPE_PIPELINE, (uint64_t)made.handle, "%s", shader->name);
-  tsr_vk_statistics_use(d, dispatch, &made);
+  memcpy(made.spec, dispatch->spec, (size_t)dispatch->n_spec * sizeof(uint32_t));
+  tsr_vk_name(d, VK_OBJECT_TYPE_PIPELINE, (uint64_t)made.handle, "%s", name);
   d->counters.pipelines++;
-  made.last_use = ++p->n_uses;
   p->pipelines[p->n_pipelines++] = made;
   p->n_unused++;
-  *result = made.handle;
   return TSR_OK;
+}
+
+int32_t tsr_vk_pipeline_get(tsr_backend_device *d, const tsr_vk_dispatch *dispatch, VkPipeline *result)
+{
+  tsr_vk_pipelines *p = &d->pipelines;
+  tsr_vk_pipeline *known = find_known(p, dispatch);
+  int32_t status = TSR_OK;
+  if (!known) {
+    wanted w;
+    status = prepare(d, dispatch, &w);
+    if (status != TSR_OK) {
+      return status;
+    }
+    tsr_vk_statistics_begin(d, dispatch);
+    create(d, &w);
+    tsr_vk_statistics_end(d, dispatch, w.result == VK_SUCCESS ? w.handle : VK_NULL_HANDLE);
+    status = keep(d, &w);
+    known = status == TSR_OK ? &p->pipelines[p->n_pipelines - 1] : NULL;
+  }
+  if (known) {
+    tsr_vk_statistics_use(d, dispatch, known);
+    known->last_use = ++p->n_uses;
+    *result = known->handle;
+  }
+  return status;
+}
+
+/* ---- many at once ------------------------------------------------------------------------------------------------ */
+
+enum { MAX_THREADS = 8 };
+
+/* Pipelines that threads take from each other. */
+typedef struct crew {
+  const tsr_backend_device *device;
+  wanted *wanted;
+  int32_t n;
+  atomic_int next;
+} crew;
+
+static void *work(void *user)
+{
+  crew *c = user;
+  for (int32_t i = atomic_fetch_add(&c->next, 1); i < c->n; i = atomic_fetch_add(&c->next, 1)) {
+    create(c->device, &c->wanted[i]);
+  }
+  return NULL;
+}
+
+static void create_all(const tsr_backend_device *d, wanted *w, int32_t n)
+{
+  pthread_t threads[MAX_THREADS];
+  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  int32_t wanted_threads = processors < MAX_THREADS ? (int32_t)processors : MAX_THREADS, n_threads = 0;
+  crew c = {.device = d, .wanted = w, .n = n};
+  wanted_threads = wanted_threads < n ? wanted_threads : n;
+  /* This thread is one of them; those that the system does not give are not needed. */
+  while (n_threads + 1 < wanted_threads && pthread_create(&threads[n_threads], NULL, work, &c) == 0) {
+    n_threads++;
+  }
+  work(&c);
+  for (int32_t i = 0; i < n_threads; i++) {
+    pthread_join(threads[i], NULL);
+  }
+}
+
+static int is_among(const wanted *w, int32_t n, const tsr_vk_dispatch *dispatch)
+{
+  for (int32_t i = 0; i < n; i++) {
+    const tsr_vk_dispatch *other = w[i].dispatch;
+    if (other->shader == dispatch->shader && other->subgroup_size == dispatch->subgroup_size &&
+        other->divided == dispatch->divided && other->n_spec == dispatch->n_spec &&
+        memcmp(other->spec, dispatch->spec, (size_t)dispatch->n_spec * sizeof(uint32_t)) == 0) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+int32_t tsr_vk_pipelines_make(tsr_backend_device *d, const tsr_vk_dispatch *const *dispatches, int32_t n)
+{
+  if (d->statistics) {
+    return TSR_OK; /* which tells of one after another, as they are asked for */
+  }
+  wanted *w = tsr_vk_calloc(d, (size_t)n + 1, sizeof(*w));
+  if (!w) {
+    return tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory to make %d pipelines", n);
+  }
+  int32_t status = TSR_OK, n_wanted = 0;
+  for (int32_t i = 0; status == TSR_OK && i < n; i++) {
+    if (!find_known(&d->pipelines, dispatches[i]) && !is_among(w, n_wanted, dispatches[i])) {
+      status = prepare(d, dispatches[i], &w[n_wanted]);
+      n_wanted += status == TSR_OK;
+    }
+  }
+  if (status == TSR_OK) {
+    create_all(d, w, n_wanted);
+  }
+  for (int32_t i = 0; i < n_wanted; i++) {
+    if (w[i].handle && status != TSR_OK) {
+      d->vk.vkDestroyPipeline(d->handle, w[i].handle, NULL);
+    } else if (status == TSR_OK) {
+      status = keep(d, &w[i]);
+    }
+  }
+  free(w);
+  return status;
 }
 
 void tsr_vk_pipeline_hold(tsr_backend_device *d, VkPipeline pipeline, int32_t change)
