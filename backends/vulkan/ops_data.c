@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * copy, gather, embedding (shaders/gather.comp), append, update and concat (shaders/scatter.comp),
- * scatter_add (shaders/scatter_add.comp).
+ * scatter_add (shaders/scatter_sort.comp, shaders/scatter_add.comp).
  */
 #include "backends/vulkan/kernel_common.h"
 #include "shaders/contract/gather.h"
 #include "shaders/contract/scatter.h"
 #include "shaders/contract/scatter_add.h"
+#include "shaders/contract/scatter_sort.h"
 
 #include <stddef.h>
 #include <string.h>
 
 enum { GATHER_BYTES = offsetof(tsr_vk_gather_push, scales_offset) }; /* of tables that have no scales */
+enum { MOST_RUNS = 1024 };
 
 static uint32_t bytes_of(int32_t dtype)
 {
@@ -236,29 +238,86 @@ int tsr_vk_plan_concat(tsr_vk_planner *planner)
   return 1;
 }
 
-static int add_step(tsr_vk_planner *planner, const tsr_vk_scatter_add_push *push, uint32_t step, int quads,
-                    uint64_t invocations, double work)
+static int add_sort_step(tsr_vk_planner *planner, const tsr_vk_scatter_sort_push *push, uint32_t step)
+{
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_SHADER_SCATTER_SORT, push, sizeof *push);
+  if (dispatch == NULL) {
+    return 0;
+  }
+  tsr_vk_read(dispatch, planner->line->in[1]);
+  tsr_vk_write(dispatch, TSR_VK_SCRATCH);
+  uint32_t size = tsr_vk_group_size(planner->caps, step == STEP_SORT ? CHUNK / 2 : 64);
+  tsr_vk_set_size(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_scatter_sort_step, step);
+  dispatch->after = step != STEP_SORT;
+  dispatch->work = (step == STEP_SORT ? 50.0 : 10.0 * FAN_IN) * push->places;
+  return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(push->places, step == STEP_SORT ? push->list : size));
+}
+
+/* Adds what sorts the places of scatter_add by their row; *sorted_at: where in scratch the sorted rows lie, with the
+ * places right behind them. */
+static int add_sort(tsr_vk_planner *planner, uint32_t places, uint32_t rows, uint32_t *sorted_at)
+{
+  tsr_vk_view index = tsr_vk_view_in(planner, 1);
+  uint64_t list = 2;
+  while (list < CHUNK && list < places) {
+    list *= 2;
+  }
+  uint32_t to_at = tsr_vk_reserve(planner, 2 * (uint64_t)places);
+  uint32_t spare_at = list < places ? tsr_vk_reserve(planner, 2 * (uint64_t)places) : to_at;
+  tsr_vk_scatter_sort_push push = {
+      .index_offset = index.offset,
+      .index_stride = index.stride[3],
+      .places = places,
+      .rows = rows,
+      .list = (uint32_t)list,
+      .to_at = to_at,
+  };
+  if (!add_sort_step(planner, &push, STEP_SORT)) {
+    return 0;
+  }
+  for (; list < places; list *= FAN_IN) {
+    push.list = (uint32_t)list;
+    push.from_at = push.to_at;
+    push.to_at = push.from_at == to_at ? spare_at : to_at;
+    if (!add_sort_step(planner, &push, STEP_MERGE)) {
+      return 0;
+    }
+  }
+  *sorted_at = push.to_at;
+  return 1;
+}
+
+static int add_step(tsr_vk_planner *planner, tsr_vk_scatter_add_push *push, uint32_t step, int quads, uint64_t count,
+                    uint32_t axes, double work)
 {
   const tsr_line_desc *line = planner->line;
+  push->count = (uint32_t)count;
   tsr_vk_dispatch *dispatch =
       tsr_vk_add(planner, quads ? TSR_VK_SHADER_SCATTER_ADD_QUADS : TSR_VK_SHADER_SCATTER_ADD, push, sizeof *push);
   if (dispatch == NULL) {
     return 0;
   }
   tsr_vk_read(dispatch, line->in[0]);
-  tsr_vk_read(dispatch, line->in[1]);
-  if (step == STEP_SUM) {
-    tsr_vk_read(dispatch, TSR_VK_SCRATCH);
-  } else {
-    tsr_vk_write(dispatch, TSR_VK_SCRATCH);
-  }
+  tsr_vk_write(dispatch, step == STEP_CLEAR ? line->out[0] : TSR_VK_SCRATCH);
   tsr_vk_write(dispatch, line->out[0]);
   uint32_t size = tsr_vk_group_size(planner->caps, 64);
   tsr_vk_set_size(dispatch, size);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_scatter_add_step, step);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_scatter_add_axes, axes);
   dispatch->after = step != STEP_CLEAR;
   dispatch->work = work;
-  return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(invocations, size));
+  return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size));
+}
+
+/* Places of a run. Short runs keep many invocations busy; longer ones keep the join of their parts short. */
+static uint32_t run_of(uint32_t places)
+{
+  uint32_t run = 32;
+  while (places / run > MOST_RUNS) {
+    run *= 2;
+  }
+  return run;
 }
 
 int tsr_vk_plan_scatter_add(tsr_vk_planner *planner)
@@ -267,29 +326,49 @@ int tsr_vk_plan_scatter_add(tsr_vk_planner *planner)
   const tsr_tensor_desc *y = tsr_vk_out(planner, 0);
   int32_t axis = line->attributes.axis;
   axis = (axis < 0 ? axis + y->rank : axis) + 4 - y->rank;
-  tsr_vk_view x = tsr_vk_view_in(planner, 0), index = tsr_vk_view_in(planner, 1);
-  uint64_t places = x.extent[axis], elements = tsr_vk_elements(y);
-  uint32_t rows = tsr_vk_view_of(y).extent[axis];
-  memcpy(x.extent, tsr_vk_view_of(y).extent, sizeof x.extent);
-  int quads = axis != 3 && tsr_vk_whole_quads(&x, 1);
+  tsr_vk_view views[2] = {tsr_vk_view_in(planner, 0), tsr_vk_view_of(y)}; /* beside the axis */
+  uint32_t places = views[0].extent[axis], rows = views[1].extent[axis];
+  uint32_t step[2] = {views[0].stride[axis], views[1].stride[axis]};
+  for (int32_t i = 0; i < 2; ++i) {
+    views[i].extent[axis] = 1;
+    views[i].stride[axis] = 0;
+  }
+  tsr_vk_collapse(views, 2);
+  int quads = (step[0] | step[1]) % 4 == 0 && tsr_vk_whole_quads(views, 2);
+  uint32_t width = quads ? 4 : 1, axes = tsr_vk_axes(&views[0]);
+  uint64_t elements = tsr_vk_elements(y), columns = tsr_vk_view_elements(&views[0]);
+  uint32_t run = run_of(places);
+  uint64_t runs = tsr_vk_divide_up(places, run);
   tsr_vk_scatter_add_push push = {
-      .x_offset = x.offset,
-      .row_stride = x.stride[axis],
-      .axis = (uint32_t)axis,
-      .index_offset = index.offset,
-      .index_stride = index.stride[3],
-      .places = (uint32_t)places,
+      .x_offset = views[0].offset,
+      .x_step = step[0] / width,
+      .y_step = step[1] / width,
       .rows = rows,
-      .first_at = tsr_vk_reserve(planner, rows),
-      .next_at = tsr_vk_reserve(planner, places),
-      .count = (uint32_t)(quads ? elements / 4 : elements),
+      .places = places,
+      .columns = (uint32_t)columns,
+      .run = run,
       .alpha = line->attributes.alpha,
+      .nothing = line->attributes.alpha * 0.0f,
   };
-  memcpy(push.extent, x.extent, sizeof push.extent);
-  memcpy(push.x_stride, x.stride, sizeof push.x_stride);
-  push.x_stride[axis] = 0;
+  memcpy(push.extent, views[0].extent, sizeof push.extent);
+  memcpy(push.x_stride, views[0].stride, sizeof push.x_stride);
+  memcpy(push.y_stride, views[1].stride, sizeof push.y_stride);
+
+  int whole = elements % 4 == 0;
+  if (!add_step(planner, &push, STEP_CLEAR, whole, whole ? elements / 4 : elements, axes, (double)elements)) {
+    return 0;
+  }
+  if (places == 0) {
+    return 1;
+  }
+  if (!add_sort(planner, places, rows, &push.rows_at)) {
+    return 0;
+  }
+  push.places_at = push.rows_at + places;
+  if (runs > 1) {
+    push.partial_at = tsr_vk_reserve(planner, 2 * runs * columns * width) / width;
+  }
   double terms = (double)tsr_vk_elements(tsr_vk_in(planner, 0));
-  return add_step(planner, &push, STEP_CLEAR, 0, rows, rows) &&
-         (places == 0 || add_step(planner, &push, STEP_LINK, 0, places, (double)places * (double)places)) &&
-         add_step(planner, &push, STEP_SUM, quads, push.count, (double)elements + terms);
+  return add_step(planner, &push, STEP_SUM, quads, runs * columns, axes, 2 * terms) &&
+         (runs == 1 || add_step(planner, &push, STEP_JOIN, quads, runs * columns, axes, 2 * terms / run));
 }

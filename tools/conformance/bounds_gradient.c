@@ -3,6 +3,8 @@
  * Bounds of the gradient operators, attention's left out (bounds_attention.c), and of what only sums or moves elements
  * on their behalf: scatter_add, concat.
  */
+#include <stdlib.h>
+
 #include "tools/conformance/bounds.h"
 
 /* dx = y (dy - sum y dy), or dx = dy - exp(y) sum dy.
@@ -325,22 +327,28 @@ tsr_status check_bound_scatter_add(check_values *values, const tsr_line_desc *li
   check_tensor index = check_tensor_of(values, line->in[1]);
   check_tensor y = check_tensor_of(values, line->out[0]);
   const int32_t axis = axis_of(values, line);
-  tsr_status status = check_errors_clear(&y);
-  int64_t i[4], from[4];
-  check_sum sum;
+  check_sum *sums = calloc((size_t)check_count(&y) + 1, sizeof(*sums)); /* of y's elements */
+  tsr_status status = sums ? check_errors_clear(&y)
+                           : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the bounds of %lld elements",
+                                      (long long)check_count(&y));
+  int64_t i[4];
 
-  for (int64_t e = 0; e < check_count(&y) && !status; e++) {
-    check_index(&y, e, i);
-    from[0] = i[0], from[1] = i[1], from[2] = i[2], from[3] = i[3];
-    sum = (check_sum){0};
-    for (int64_t m = 0; m < x.extent[axis]; m++) {
-      if (check_integer(&index, check_place(&index, 0, 0, 0, m)) == i[axis]) {
-        from[axis] = m;
-        check_sum_add(&sum, check_value(&x, check_at(&x, from)), check_error(&x, check_at(&x, from)));
-      }
+  for (int64_t e = 0; e < check_count(&x) && !status; e++) {
+    check_index(&x, e, i);
+    const int64_t from = check_at(&x, i);
+    i[axis] = check_integer(&index, check_place(&index, 0, 0, 0, i[axis]));
+    if (i[axis] >= 0 && i[axis] < y.extent[axis]) {
+      const int64_t to = ((i[0] * y.extent[1] + i[1]) * y.extent[2] + i[2]) * y.extent[3] + i[3];
+      check_sum_add(&sums[to], check_value(&x, from), check_error(&x, from));
     }
-    y.storage->error[check_at(&y, i)] = sum.terms ? check_sum_error(&sum, (double)line->attributes.alpha) : 0.0;
   }
+  for (int64_t e = 0; e < check_count(&y) && !status; e++) {
+    if (sums[e].terms) {
+      check_index(&y, e, i);
+      y.storage->error[check_at(&y, i)] = check_sum_error(&sums[e], (double)line->attributes.alpha);
+    }
+  }
+  free(sums);
   return status;
 }
 

@@ -102,9 +102,10 @@ typedef struct scatter_params {
 } scatter_params;
 
 /* inside: all within, most of them several times; one: all the same; far, near: some outside, by far or by one or two;
- * none: all outside; each: every one once */
-enum { RANGE_INSIDE, RANGE_ONE, RANGE_FAR, RANGE_NEAR, RANGE_NONE, RANGE_EACH };
-static const char *const range_names[] = {"inside", "one", "far", "near", "none", "each"};
+ * none: all outside; each: seven in turn; rows: 171 in a row are the same; padded: as a batch has it, of each 64 the
+ * second half are 0 */
+enum { RANGE_INSIDE, RANGE_ONE, RANGE_FAR, RANGE_NEAR, RANGE_NONE, RANGE_EACH, RANGE_ROWS, RANGE_PADDED };
+static const char *const range_names[] = {"inside", "one", "far", "near", "none", "each", "rows", "padded"};
 
 static void build_scatter(check_build *build, const void *data)
 {
@@ -128,6 +129,10 @@ static void build_scatter(check_build *build, const void *data)
     ids = CHECK_FILL(.low = -9, .high = -1);
   } else if (p->range == RANGE_EACH) {
     ids = CHECK_FILL(.list = each, .n_list = COUNT_OF(each));
+  } else if (p->range == RANGE_ROWS) {
+    ids.repeat = 171;
+  } else if (p->range == RANGE_PADDED) {
+    ids.padded = 64;
   }
   index =
       check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(p->x.extent[axis]), (check_view)p->view_index, ids);
@@ -154,10 +159,17 @@ void check_cases_scatter(check_table *table)
                                   CHECK_BROADCAST,  CHECK_BROADCAST_LAST, CHECK_SCALAR};
   static const int32_t data[] = {CHECK_INTEGER, CHECK_LARGE, CHECK_TINY, CHECK_MIXED,
                                  CHECK_CANCEL,  CHECK_INF,   CHECK_NAN};
+  static const int32_t ranges[] = {RANGE_INSIDE, RANGE_ONE, RANGE_NEAR, RANGE_ROWS, RANGE_PADDED};
+  static const int32_t sevens[] = {7 * 31, 7 * 32, 7 * 33, 7 * 64, 7 * 512};
   scatter_params p;
 
   if (table->perf) {
-    add_scatter(table, (scatter_params){.x = TSR_SHAPE(2500, 256), .extent = 8000, .alpha = 16.0f});
+    p = (scatter_params){.x = TSR_SHAPE(2500, 256), .extent = 8000, .alpha = 16.0f};
+    add_scatter(table, p);
+    p.range = RANGE_ONE;
+    add_scatter(table, p);
+    p = (scatter_params){.x = TSR_SHAPE(16384, 512), .extent = 32000, .range = RANGE_PADDED, .alpha = 16.0f};
+    add_scatter(table, p);
     return;
   }
   for (int32_t i = 0; i < COUNT_OF(widths); i++) {
@@ -173,6 +185,18 @@ void check_cases_scatter(check_table *table)
     p = (scatter_params){.x = TSR_SHAPE(counts[i]), .extent = 1 + counts[i] / 4, .data = CHECK_INTEGER};
     add_scatter(table, p);
     p = (scatter_params){.x = TSR_SHAPE(9, 3), .extent = counts[i], .range = RANGE_NEAR};
+    add_scatter(table, p);
+  }
+  for (int32_t i = 0; i < COUNT_OF(sevens); i++) { /* each row as long as a run of places, or near it */
+    p = (scatter_params){.x = TSR_SHAPE(sevens[i], 4 + i % 2), .extent = 7, .range = RANGE_EACH};
+    add_scatter(table, p);
+  }
+  for (int32_t i = 0; i < COUNT_OF(ranges); i++) {
+    p = (scatter_params){.x = TSR_SHAPE(4, 700, 3), .axis = 1, .extent = 33, .range = ranges[i], .view = views[i]};
+    add_scatter(table, p);
+    p = (scatter_params){.x = TSR_SHAPE(700, 12), .extent = 33, .range = ranges[i], .view_index = views[i]};
+    add_scatter(table, p);
+    p.data = CHECK_NAN;
     add_scatter(table, p);
   }
   for (int32_t rank = 1; rank <= 4; rank++) {
@@ -215,6 +239,15 @@ void check_cases_scatter(check_table *table)
   add_scatter(table,
               (scatter_params){.x = TSR_SHAPE(300, 4), .extent = 250112, .range = RANGE_NEAR, .data = CHECK_INTEGER});
   add_scatter(table, (scatter_params){.x = TSR_SHAPE(1031, 1033), .extent = 300, .data = CHECK_INTEGER});
+  /* many places, narrow: what sorts them and puts the parts of a row together */
+  for (int32_t i = 0; i < COUNT_OF(ranges); i++) {
+    p = (scatter_params){.x = TSR_SHAPE(3001, 8), .extent = 40, .range = ranges[i], .data = CHECK_INTEGER};
+    add_scatter(table, p);
+    p = (scatter_params){.x = TSR_SHAPE(20011, 1 + i % 2), .extent = 601, .range = ranges[i], .data = CHECK_INTEGER};
+    add_scatter(table, p);
+  }
+  p = (scatter_params){.x = TSR_SHAPE(40009), .extent = 5, .range = RANGE_NEAR, .data = CHECK_INTEGER};
+  add_scatter(table, p);
   table->large = 0;
 }
 

@@ -82,8 +82,10 @@ typedef struct check_fill {
   const int32_t *list; /* or these in turn. Static */
   const float *reals;  /* of f32 operands: these in turn instead of data. Static */
   int32_t n_list;
-  int32_t step; /* added to an i32 operand from run to run; how far a run begins after the one before in reals */
-  int32_t plus; /* added to each element of an i32 operand */
+  int32_t step;   /* added to an i32 operand from run to run; how far a run begins after the one before in reals */
+  int32_t plus;   /* added to each element of an i32 operand */
+  int32_t repeat; /* of i32 operands: so many in a row are the same; 0: 1 */
+  int32_t padded; /* of i32 operands: of each so many in a row the second half are `low`; 0: none are */
 } check_fill;
 
 /* One operand of a case that exists before its first line. */

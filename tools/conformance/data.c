@@ -195,6 +195,10 @@ static int64_t integer_element(const check_fill *fill, uint64_t key, int64_t ind
 {
   int64_t value;
 
+  if (fill->padded && index % fill->padded >= fill->padded / 2) {
+    return fill->low;
+  }
+  index /= fill->repeat ? fill->repeat : 1;
   if (fill->list) {
     value = fill->list[index % fill->n_list];
   } else {

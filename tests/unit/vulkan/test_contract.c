@@ -39,6 +39,7 @@
 #include "shaders/contract/relative_gradient.h"
 #include "shaders/contract/scatter.h"
 #include "shaders/contract/scatter_add.h"
+#include "shaders/contract/scatter_sort.h"
 #include "shaders/contract/softmax.h"
 #include "shaders/contract/softmax_gradient.h"
 #include "shaders/contract/sum_of_squares.h"
@@ -77,6 +78,7 @@ static const struct family {
     {"relative_gradient", sizeof(tsr_vk_relative_gradient_push)},
     {"relative", sizeof(tsr_vk_relative_push)},
     {"scatter_add", sizeof(tsr_vk_scatter_add_push)},
+    {"scatter_sort", sizeof(tsr_vk_scatter_sort_push)},
     {"scatter", sizeof(tsr_vk_scatter_push)},
     {"softmax_gradient", sizeof(tsr_vk_softmax_gradient_push)},
     {"softmax", sizeof(tsr_vk_softmax_push)},
