@@ -14,7 +14,8 @@ typedef struct attention_params {
   int32_t n_batch, n_queries, n_keys, n_heads, k, j, rows, view, data_q, data_k, data_v, weights, layout;
   int32_t lse, seed, stream, runs; /* seed: 1: a dropout. runs: 0 counts as 1 */
   int32_t reduced;
-  int32_t dtype; /* of k and v; 0: f32 */
+  int32_t dtype;                    /* of k and v; 0: f32 */
+  int32_t hidden, spread, hidden_k; /* from key hidden + spread * column on v is NaN or infinite; k from hidden_k on */
   int32_t chain, dscores, view_y,
       data_dy; /* of the gradient. chain: y and lse come from an attention in the same program */
   float alpha, rate;
@@ -28,22 +29,21 @@ static const char *const rows_names[] = {"none", "own", "any", "outside"};
  * tensor with other columns [B, S, 3 H K] */
 static const char *const layout_names[] = {"dense", "cache", "heads", "packed"};
 
-static tsr_ref packed(check_build *build, tsr_dtype dtype, tsr_shape shape, check_data data)
+static tsr_ref packed(check_build *build, tsr_dtype dtype, tsr_shape shape, check_fill fill)
 {
   int64_t width = shape.extent[2] * shape.extent[3];
   tsr_shape wide = TSR_SHAPE(shape.extent[0], shape.extent[1], 3 * width);
-  tsr_ref x = check_operand(build, TSR_STORAGE_INPUT, dtype, wide, CHECK_DENSE, CHECK_FILL(.data = data));
+  tsr_ref x = check_operand(build, TSR_STORAGE_INPUT, dtype, wide, CHECK_DENSE, fill);
 
   return tsr_reshape(build->program, tsr_slice(build->program, x, 2, width, width), shape);
 }
 
 static tsr_ref attention_operand(check_build *build, const attention_params *p, tsr_dtype dtype, int32_t queries,
-                                 int64_t n_batch, int64_t n_positions, int64_t width, int32_t data)
+                                 int64_t n_batch, int64_t n_positions, int64_t width, check_fill fill)
 {
   /* queries are those that can be cut */
   const int32_t dimension[TSR_MAX_RANK] = {CHECK_UNCUT, queries ? CHECK_DIMENSION_1 : CHECK_UNCUT};
   tsr_shape shape = TSR_SHAPE(n_batch, n_positions, p->n_heads, width), cache = shape;
-  check_fill fill = CHECK_FILL(.data = (check_data)data);
 
   if (p->layout == 1) {
     cache.extent[1] += 3;
@@ -54,9 +54,19 @@ static tsr_ref attention_operand(check_build *build, const attention_params *p, 
     return check_operand(build, TSR_STORAGE_INPUT, dtype, shape, CHECK_HEADS, fill);
   }
   if (p->layout == 3) {
-    return packed(build, dtype, shape, (check_data)data);
+    return packed(build, dtype, shape, fill);
   }
   return check_operand_cut(build, TSR_STORAGE_INPUT, dtype, shape, (check_view)p->view, fill, dimension);
+}
+
+static check_fill k_fill(const attention_params *p)
+{
+  return CHECK_FILL(.data = (check_data)p->data_k, .hidden = p->hidden_k);
+}
+
+static check_fill v_fill(const attention_params *p)
+{
+  return CHECK_FILL(.data = (check_data)p->data_v, .hidden = p->hidden, .slope = p->spread);
 }
 
 static void add_dropout(check_build *build, const attention_params *p, tsr_attention_args *args)
@@ -77,9 +87,10 @@ static void build_attention(check_build *build, const void *data)
   check_fill rows = CHECK_FILL(.low = 0, .high = (int32_t)n_rows - 1);
   tsr_ref weights = TSR_NONE, lse = TSR_NONE;
 
-  args.q = attention_operand(build, p, TSR_F32, 1, p->n_batch, p->n_queries, p->k, p->data_q);
-  args.k = attention_operand(build, p, dtype, 0, n_rows, p->n_keys, p->k, p->data_k);
-  args.v = attention_operand(build, p, dtype, 0, n_rows, p->n_keys, p->j, p->data_v);
+  args.q = attention_operand(build, p, TSR_F32, 1, p->n_batch, p->n_queries, p->k,
+                             CHECK_FILL(.data = (check_data)p->data_q));
+  args.k = attention_operand(build, p, dtype, 0, n_rows, p->n_keys, p->k, k_fill(p));
+  args.v = attention_operand(build, p, dtype, 0, n_rows, p->n_keys, p->j, v_fill(p));
   if (p->rows == 1) {
     args.rows = tsr_expand(
         build->program, check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(p->n_batch, 1), CHECK_DENSE, rows),
@@ -116,9 +127,10 @@ static void build_gradient(check_build *build, const void *data)
   tsr_attention_args args = {.alpha = p->alpha};
   tsr_ref y, lse, dk, dv, dscores = TSR_NONE;
 
-  args.q = attention_operand(build, p, TSR_F32, 1, p->n_batch, p->n_queries, p->k, p->data_q);
-  args.k = attention_operand(build, p, TSR_F32, 0, p->n_batch, p->n_keys, p->k, p->data_k);
-  args.v = attention_operand(build, p, TSR_F32, 0, p->n_batch, p->n_keys, p->j, p->data_v);
+  args.q = attention_operand(build, p, TSR_F32, 1, p->n_batch, p->n_queries, p->k,
+                             CHECK_FILL(.data = (check_data)p->data_q));
+  args.k = attention_operand(build, p, TSR_F32, 0, p->n_batch, p->n_keys, p->k, k_fill(p));
+  args.v = attention_operand(build, p, TSR_F32, 0, p->n_batch, p->n_keys, p->j, v_fill(p));
   args.masking = check_masking_make(build, &p->masking, p->n_batch, p->n_heads, p->n_queries, p->n_keys);
   add_dropout(build, p, &args);
   tsr_ref dy = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, (check_view)p->view_y,
@@ -157,6 +169,10 @@ static char *training_text(const attention_params *p, char *text, size_t size)
   }
   if (p->reduced && strlen(text) < size) {
     snprintf(text + strlen(text), size - strlen(text), ",narrow");
+  }
+  if ((p->hidden || p->hidden_k) && strlen(text) < size) {
+    snprintf(text + strlen(text), size - strlen(text), ",hidden=%d+%d:%d", (int)p->hidden, (int)p->spread,
+             (int)p->hidden_k);
   }
   if (p->runs && strlen(text) < size) {
     snprintf(text + strlen(text), size - strlen(text), ",runs=%d", (int)p->runs);
@@ -489,6 +505,40 @@ static void add_large(check_table *table)
       PARAMS(.dtype = TSR_F16, .n_batch = 1, .n_queries = 300, .n_keys = 300, .k = 64, .j = 64, .masking = causal));
 }
 
+/* What excluded keys hold is not seen, however many keys stand before them. Each column of v is NaN or infinite from
+ * another key on, so that in each tile of queries some see such a key of some column, and others do not. Where they can
+ * they share the pipelines of add_large. */
+static void add_hidden(check_table *table)
+{
+  static const masking_params causal = {.causal = 1, .position = 4},
+                              caches = {.causal = 1, .position = 3, .lengths = 8}, lengths = {.lengths = 8},
+                              rows = {.additive = ADDITIVE_QUERIES, .additive_data = CHECK_NEGINF_ROW};
+  attention_params p = PARAMS(.n_batch = 1, .n_queries = 200, .n_keys = 200, .k = 64, .j = 64, .masking = causal,
+                              .hidden = 101, .spread = 1, .hidden_k = 197, .lse = 1);
+
+  add(table, p);
+  p.lse = 0;
+  p.dtype = TSR_F16;
+  add(table, p);
+  p.reduced = 1;
+  add(table, p);
+  p = PARAMS(.n_queries = 1, .n_keys = 700, .k = 64, .j = 64, .layout = 1, .masking = caches, .hidden = 101,
+             .spread = 1, .hidden_k = 250);
+  add(table, p);
+  p.dtype = TSR_F16;
+  add(table, p);
+  add(table, PARAMS(.n_batch = 1, .n_queries = 150, .n_keys = 150, .k = 5, .j = 7, .masking = causal, .hidden = 101,
+                    .spread = 7, .weights = 1));
+  add(table, PARAMS(.n_batch = 1, .n_queries = 150, .n_keys = 150, .masking = causal, .hidden = 101, .spread = 3,
+                    .hidden_k = 147, .weights = 1));
+  for (int32_t i = 0; i < 2; i++) {
+    add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = i ? 3 : 40, .n_keys = 1030, .masking = rows,
+                      .hidden = 101, .hidden_k = 1000));
+  }
+  add(table, PARAMS(.n_heads = 1, .n_queries = 40, .n_keys = 257, .masking = lengths, .hidden = 101, .spread = 10,
+                    .hidden_k = 128));
+}
+
 static void add_large_gradients(check_table *table)
 {
   static const masking_params causal = {.causal = 1, .position = 4};
@@ -525,6 +575,7 @@ void check_cases_attention(check_table *table)
   add_reduced(table);
   table->large = 1;
   add_large(table);
+  add_hidden(table);
   table->large = 0;
 }
 

@@ -14,6 +14,7 @@ static const int32_t lengths_odd[] = {1, 17, 3};
 static const int32_t lengths_shared[] = {4};
 static const int32_t lengths_zero[] = {0, -3, INT32_MIN};
 static const int32_t lengths_whole[] = {INT32_MAX, 64, 33};
+static const int32_t lengths_long[] = {101, 250, 128};
 static const int32_t positions_each[] = {4, 0, 11};
 static const int32_t positions_shared[] = {2};
 static const int32_t positions_beyond[] = {1000, 63, 1 << 30};
@@ -33,10 +34,11 @@ typedef struct integers {
   int32_t n; /* 1: shared by all sentences */
 } integers;  /* without a list: any that make sense for the keys there are */
 
-static const integers lengths[] = {
-    {"none", NULL, 0},         {"each", lengths_each, 3},   {"odd", lengths_odd, 3}, {"shared", lengths_shared, 1},
-    {"zero", lengths_zero, 3}, {"whole", lengths_whole, 3}, {"low", low_run, 66},    {"high", high_run, 66},
-    {"any", NULL, 3}};
+static const integers lengths[] = {{"none", NULL, 0},         {"each", lengths_each, 3},
+                                   {"odd", lengths_odd, 3},   {"shared", lengths_shared, 1},
+                                   {"zero", lengths_zero, 3}, {"whole", lengths_whole, 3},
+                                   {"low", low_run, 66},      {"high", high_run, 66},
+                                   {"long", lengths_long, 3}, {"any", NULL, 3}};
 static const integers positions[] = {{"none", NULL, 0},
                                      {"each", positions_each, 3},
                                      {"shared", positions_shared, 1},

@@ -217,6 +217,7 @@ void check_leaf_fill(const check_build *build, int32_t leaf, uint64_t seed, int3
   const tsr_shape *whole = &build->leaf[leaf].whole;
   const int64_t *first = build->leaf[leaf].first;
   int64_t columns = view->rank ? whole->extent[view->rank - 1] : 1;
+  static const float strange[] = {NAN, INFINITY, -INFINITY};
   int64_t total = 1;
   double value;
 
@@ -231,10 +232,12 @@ void check_leaf_fill(const check_build *build, int32_t leaf, uint64_t seed, int3
   for (int64_t number = 0; number < total; number++) {
     int64_t place = view->offset;
     int64_t rest = number;
-    int64_t index = 0; /* in the whole case, on which alone depends what an element holds */
+    int64_t index = 0;   /* in the whole case, on which alone depends what an element holds */
+    int64_t index_1 = 0; /* along axis 1 */
     int64_t factor = 1;
     for (int32_t axis = view->rank - 1; axis >= 0; axis--) {
       place += rest % view->extent[axis] * view->stride[axis];
+      index_1 = axis == 1 ? first[axis] + rest % view->extent[axis] : index_1;
       index += (first[axis] + rest % view->extent[axis]) * factor;
       rest /= view->extent[axis];
       factor *= whole->extent[axis];
@@ -248,7 +251,9 @@ void check_leaf_fill(const check_build *build, int32_t leaf, uint64_t seed, int3
       continue;
     }
     int64_t column = index % columns;
-    if (fill->reals) {
+    if (fill->hidden && index_1 >= fill->hidden + fill->slope * column) {
+      value = (double)strange[check_random(key, (uint64_t)index) % (sizeof(strange) / sizeof(strange[0]))];
+    } else if (fill->reals) {
       value = (double)fill->reals[(index + (int64_t)fill->step * run) % fill->n_list];
     } else {
       value = float_element(fill->data, view->dtype, key, (uint64_t)index, index / columns, column, columns);
