@@ -7,6 +7,7 @@
 #define TESSERA_BACKENDS_VULKAN_BACKEND_H
 
 #include <stdio.h>
+#include <time.h>
 
 #include <volk.h>
 
@@ -247,7 +248,9 @@ typedef struct tsr_vk_layout {
 typedef struct tsr_vk_pipelines {
   VkPipelineCache cache;
   int on_disk;                                   /* option PIPELINE_CACHE */
-  size_t loaded_bytes;                           /* of the cache, from disk */
+  size_t loaded_bytes;                           /* of the cache, as it is on disk */
+  int32_t n_unsaved;                             /* made since the cache was saved */
+  time_t saved_at;                               /* 0: not yet */
   tsr_vk_layout layout[TSR_VK_MAX_BINDINGS + 1]; /* by number of bindings */
   VkShaderModule *modules;                       /* by shader */
   tsr_vk_pipeline *pipelines;
@@ -264,6 +267,9 @@ enum { TSR_VK_KEPT_PIPELINES = 512, TSR_VK_KEPT_WHEN_FORCED = 64 };
 
 int32_t tsr_vk_pipelines_init(tsr_backend_device *device);
 void tsr_vk_pipelines_finish(tsr_backend_device *device);
+
+/* Saves the cache if there is something new and it was not saved just now: a program that is stopped loses little. */
+void tsr_vk_pipelines_save(tsr_backend_device *device);
 
 /* The layout for n storage buffers. */
 int32_t tsr_vk_layout_get(tsr_backend_device *device, int32_t n_bindings, const tsr_vk_layout **result);

@@ -580,6 +580,7 @@ int32_t tsr_vk_compile(tsr_backend_device *d, const tsr_compile_args *args, tsr_
     tsr_vk_executable_destroy(e);
     return status;
   }
+  tsr_vk_pipelines_save(d);
   *result = e;
   return TSR_OK;
 }

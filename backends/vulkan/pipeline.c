@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -44,6 +45,8 @@ static void save_cache(tsr_backend_device *d)
 {
   tsr_vk_pipelines *p = &d->pipelines;
   size_t size = 0;
+  p->n_unsaved = 0;
+  p->saved_at = time(NULL);
   if (!p->on_disk || d->lost || !p->cache || p->n_pipelines == 0 ||
       d->vk.vkGetPipelineCacheData(d->handle, p->cache, &size, NULL) != VK_SUCCESS || size <= p->loaded_bytes) {
     return;
@@ -51,8 +54,18 @@ static void save_cache(tsr_backend_device *d)
   void *bytes = malloc(size);
   if (bytes && d->vk.vkGetPipelineCacheData(d->handle, p->cache, &size, bytes) == VK_SUCCESS) {
     tsr_vk_cache_save(d->host, &d->hardware.properties, bytes, size);
+    p->loaded_bytes = size;
   }
   free(bytes);
+}
+
+void tsr_vk_pipelines_save(tsr_backend_device *d)
+{
+  enum { PAUSE_SECONDS = 10 };
+  const tsr_vk_pipelines *p = &d->pipelines;
+  if (p->n_unsaved > 0 && time(NULL) - p->saved_at >= PAUSE_SECONDS) {
+    save_cache(d);
+  }
 }
 
 void tsr_vk_pipelines_finish(tsr_backend_device *d)
@@ -267,6 +280,7 @@ static int32_t keep(tsr_backend_device *d, const wanted *w)
   d->counters.pipelines++;
   p->pipelines[p->n_pipelines++] = made;
   p->n_unused++;
+  p->n_unsaved++;
   return TSR_OK;
 }
 

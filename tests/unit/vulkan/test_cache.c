@@ -19,8 +19,11 @@
 #include "tests/support/temporary.h"
 #include "tests/unit/vulkan/vulkan_fixture.h"
 
-/* Opens device 0, compiles and runs a small program, closes it: reads the cache and writes it. */
-static void use_device(const char *cache_option)
+static char *only_file(const char *folder);
+
+/* Opens device 0, compiles and runs a small program, closes it: reads the cache and writes it. early: the folder in
+ * which it lies before the device is closed; or NULL. */
+static void use_device_early(const char *cache_option, const char *early)
 {
   plugin_fixture plugin;
   plugin_open(&plugin, "PIPELINE_CACHE", cache_option, NULL);
@@ -31,9 +34,19 @@ static void use_device(const char *cache_option)
   chain_write(&c, 2);
   assert_int_equal(plugin.table->run(c.executable), TSR_OK);
   chain_check(&c, 2);
+  if (early) {
+    char *path = only_file(early);
+    assert_string_not_equal(path, "");
+    free(path);
+  }
   chain_close(&c);
   plugin.table->device_close(device);
   plugin_close(&plugin);
+}
+
+static void use_device(const char *cache_option)
+{
+  use_device_early(cache_option, NULL);
 }
 
 /* The one file in the folder; "" if there is none. Freed by the caller. */
@@ -115,6 +128,13 @@ static void test_written_and_read(void **state)
   free(bytes);
   free(again);
   free(path);
+}
+
+/* A program that is stopped leaves the cache behind: it is saved as soon as there is something to save. */
+static void test_saved_early(void **state)
+{
+  const cache_fixture *fixture = *state;
+  use_device_early("1", fixture->folder);
 }
 
 /* A damaged cache is replaced by a sound one. */
@@ -238,6 +258,7 @@ int main(void)
   setenv("MESA_SHADER_CACHE_DISABLE", "true", 1); /* would put a folder of its own beside ours */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_written_and_read, open_cache, close_cache),
+      cmocka_unit_test_setup_teardown(test_saved_early, open_cache, close_cache),
       cmocka_unit_test_setup_teardown(test_damaged, open_cache, close_cache),
       cmocka_unit_test_setup_teardown(test_foreign, open_cache, close_cache),
       cmocka_unit_test_setup_teardown(test_no_place, open_cache, close_cache),
