@@ -408,6 +408,9 @@ static const void *backend_get_extension(void *context, const char *name)
   if (strcmp(name, TSR_COMMANDS_EXTENSION) == 0) {
     return &commands;
   }
+  if (strcmp(name, TSR_PLAN_EXTENSION) == 0) {
+    return &tsr_vk_plan_extension;
+  }
   if (strcmp(name, TSR_KERNELS_EXTENSION) == 0) {
     return &kernels;
   }

@@ -379,6 +379,7 @@ struct tsr_backend_device {
   uint64_t ticket_done; /* known to have ended */
   int lost;
   int force_staging; /* option STAGING: as if the host saw no device memory */
+  int described;     /* 1: it is not there (described.c): the fields above `handle` alone have meaning */
   tsr_vk_pace pace;
   uint64_t heap_bytes[VK_MAX_MEMORY_HEAPS]; /* allocated from each heap */
   tsr_vk_block *blocks;
@@ -417,5 +418,19 @@ int32_t tsr_vk_run(tsr_backend_executable *executable);
 int32_t tsr_vk_executable_wait(tsr_backend_executable *executable);
 int32_t tsr_vk_profile(tsr_backend_executable *executable, uint64_t *nanoseconds);
 int32_t tsr_vk_describe(tsr_backend_executable *executable, tsr_line_commands *lines);
+
+/* Calls `take` for each dispatch of the program, in order (tsr_plan_extension.plan). Asks nothing of the device but its
+ * host, capabilities and name. */
+typedef void (*tsr_vk_take)(void *taker, const tsr_planned_dispatch *dispatch);
+int32_t tsr_vk_tell(tsr_backend_device *device, const tsr_program_desc *program, tsr_vk_take take, void *taker);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * described.c: the extension "tessera.plan/1"
+ */
+extern const tsr_plan_extension tsr_vk_plan_extension;
+
+/* Tells of one dispatch, which computes lines first .. last. */
+void tsr_vk_tell_dispatch(const tsr_program_desc *program, const tsr_vk_dispatch *dispatch, int32_t first, int32_t last,
+                          int waits, tsr_vk_take take, void *taker);
 
 #endif

@@ -33,7 +33,8 @@ struct tsr_backend_executable {
 /* A dispatch on its way into the command buffer. */
 typedef struct placed_dispatch {
   tsr_vk_dispatch plan;
-  int32_t line;
+  int32_t first_line; /* of those that it computes as one */
+  int32_t line;       /* the last */
   VkPipeline pipeline;
   const tsr_vk_layout *layout;
   VkDescriptorSet set;
@@ -86,7 +87,7 @@ static int is_sound(const tsr_backend_device *d, const tsr_vk_dispatch *dispatch
   int sound = dispatch->n_operands == shader->n_bindings && dispatch->n_operands <= TSR_VK_MAX_OPERANDS &&
               dispatch->n_spec <= TSR_VK_MAX_SPEC && dispatch->push_bytes <= TSR_VK_MAX_PUSH &&
               dispatch->push_bytes % 4 == 0 && dispatch->push_bytes >= shader->push_bytes &&
-              (!dispatch->wide || d->caps.wide) && shader->packed != NULL;
+              (!dispatch->wide || d->caps.wide) && (shader->packed != NULL || d->described);
   uint32_t subgroup = dispatch->subgroup_size;
   if (subgroup > 0) {
     sound = sound && subgroup >= d->caps.subgroup_sizes[0] && subgroup <= d->caps.subgroup_sizes[1] &&
@@ -131,7 +132,8 @@ static int32_t plan_lines(build *b)
                              d->hardware.properties.deviceName);
         break;
       }
-      b->dispatches[b->n_dispatches] = (placed_dispatch){.plan = plan->dispatch[i], .line = line + plan->n_lines - 1};
+      b->dispatches[b->n_dispatches] =
+          (placed_dispatch){.plan = plan->dispatch[i], .first_line = line, .line = line + plan->n_lines - 1};
       b->dispatches[b->n_dispatches++].plan.variant = plan->variant;
       b->n_wide += plan->dispatch[i].wide != 0;
     }
@@ -324,7 +326,6 @@ static void barrier(build *b, VkPipelineStageFlags from, VkAccessFlags from_acce
   VkMemoryBarrier memory = {
       .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = from_access, .dstAccessMask = to_access};
   b->device->vk.vkCmdPipelineBarrier(current(b), from, to, 0, 1, &memory, 0, NULL, 0, NULL);
-  b->hazards.n_accesses = 0;
 }
 
 static void barrier_between_dispatches(build *b)
@@ -355,6 +356,7 @@ static int32_t begin_commands(build *b)
   }
   e->n_commands++;
   b->work = 0;
+  b->hazards.n_accesses = 0;
   /* A run may be submitted before the previous one has ended. */
   VkCommandBufferBeginInfo begin = {
       .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
@@ -380,6 +382,18 @@ static int32_t end_commands(build *b)
   return VK(b->device->host, b->device->vk.vkEndCommandBuffer(current(b)));
 }
 
+/* Counts a dispatch that is started after all before it. *waits: 1 if it must wait until they have ended: it begins a
+ * stage. What is recorded and what is told of devices that are not here is counted by this alone. */
+static int32_t take_turn(build *b, const placed_dispatch *dispatch, int *waits)
+{
+  const int32_t n = dispatch->plan.n_operands;
+  *waits = tsr_vk_hazards_conflict(&b->hazards, dispatch->access, n, !dispatch->plan.after);
+  if (*waits) {
+    b->hazards.n_accesses = 0;
+  }
+  return tsr_vk_hazards_add(b->device, &b->hazards, dispatch->access, n);
+}
+
 /* Workgroups base .. base + n - 1 along one axis, in a submit of their own where `is_new`. */
 static int32_t record_part(build *b, const placed_dispatch *dispatch, int is_new, int axis, uint32_t base, uint32_t n,
                            double work)
@@ -387,20 +401,21 @@ static int32_t record_part(build *b, const placed_dispatch *dispatch, int is_new
   const struct VolkDeviceTable *vk = &b->device->vk;
   const tsr_vk_dispatch *plan = &dispatch->plan;
   int32_t status = TSR_OK;
+  int waits = 0;
   if (is_new) {
     status = end_commands(b);
     if (status == TSR_OK) {
       status = begin_commands(b);
     }
-  } else if (tsr_vk_hazards_conflict(&b->hazards, dispatch->access, plan->n_operands, !plan->after)) {
-    barrier_between_dispatches(b);
-    b->executable->told[dispatch->line].barriers++;
   }
   if (status == TSR_OK) {
-    status = tsr_vk_hazards_add(b->device, &b->hazards, dispatch->access, plan->n_operands);
+    status = take_turn(b, dispatch, &waits);
   }
   if (status != TSR_OK) {
     return status;
+  }
+  if (waits) {
+    barrier_between_dispatches(b);
   }
   VkCommandBuffer commands = current(b);
   vk->vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline);
@@ -420,7 +435,7 @@ static int32_t record_part(build *b, const placed_dispatch *dispatch, int is_new
   }
   b->work += work;
   b->executable->told[dispatch->line].dispatches++;
-  b->executable->told[dispatch->line].barriers += is_new;
+  b->executable->told[dispatch->line].barriers += is_new || waits;
   return TSR_OK;
 }
 
@@ -474,6 +489,7 @@ static int32_t record(build *b)
   for (int32_t line = 0; status == TSR_OK && line < e->n_lines; line++) {
     if (e->queries && b->hazards.n_accesses > 0) {
       barrier_between_dispatches(b); /* so that a line's time is its own */
+      b->hazards.n_accesses = 0;
     }
     for (; status == TSR_OK && next < b->n_dispatches && b->dispatches[next].line == line; next++) {
       status = record_dispatch(b, &b->dispatches[next]);
@@ -549,6 +565,43 @@ int32_t tsr_vk_prepare(tsr_backend_device *d, const tsr_program_desc *program)
     status = create_pipelines(&b);
   }
   free(b.dispatches);
+  return status;
+}
+
+/* Stands for the memory of a program on a device that is not here: one for each number of a storage's buffer. */
+static tsr_backend_buffer **imagine_buffers(tsr_backend_device *d, const tsr_program_desc *program)
+{
+  const size_t n = (size_t)program->n_storages + 1; /* numbers that the host gives are those of storages */
+  tsr_backend_buffer **buffers = tsr_vk_calloc(d, n, sizeof(*buffers) + sizeof(**buffers));
+  for (size_t i = 0; buffers && i < n; i++) {
+    buffers[i] = (tsr_backend_buffer *)(void *)(buffers + n) + i;
+  }
+  return buffers;
+}
+
+int32_t tsr_vk_tell(tsr_backend_device *d, const tsr_program_desc *program, tsr_vk_take take, void *taker)
+{
+  tsr_backend_buffer **buffers = imagine_buffers(d, program);
+  const tsr_compile_args args = {
+      .struct_size = sizeof(args), .n_buffers = program->n_storages + 1, .program = program, .buffers = buffers};
+  tsr_backend_executable none = {.device = d};
+  build b = {.device = d, .args = &args, .executable = &none};
+  int32_t status =
+      buffers ? plan_lines(&b) : tsr_vk_fail(d->host, TSR_ERR_OUT_OF_MEMORY, "no memory to plan a program");
+  none.scratch = buffers ? buffers[program->n_storages] : NULL;
+  for (int32_t i = 0; status == TSR_OK && i < b.n_dispatches; i++) {
+    placed_dispatch *dispatch = &b.dispatches[i];
+    int waits;
+    place_operands(&b, dispatch);
+    status = take_turn(&b, dispatch, &waits);
+    if (status == TSR_OK) {
+      tsr_vk_tell_dispatch(program, &dispatch->plan, dispatch->first_line, dispatch->line, waits || i == 0, take,
+                           taker);
+    }
+  }
+  free(b.dispatches);
+  free(b.hazards.accesses);
+  free(buffers);
   return status;
 }
 

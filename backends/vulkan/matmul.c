@@ -176,6 +176,8 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
     dispatch->after = 1;
   }
   dispatch->work = 2.0 * (double)p->batch * p->rows * p->columns * p->depth;
+  dispatch->tile[0] = tile_rows < p->rows ? tile_rows : p->rows;
+  dispatch->tile[1] = tile_columns < p->columns ? tile_columns : p->columns;
   return tsr_vk_finish(planner, dispatch, groups) ? dispatch : NULL;
 }
 

@@ -18,6 +18,9 @@ static const tsr_slot_place variants_slots[] = {
 };
 static const tsr_slot_place fusion_slots[] = {{"operands_until", offsetof(tsr_fusion_extension, operands_until)}};
 static const tsr_slot_place commands_slots[] = {{"describe", offsetof(tsr_commands_extension, describe)}};
+static const tsr_slot_place plan_slots[] = {{"describe", offsetof(tsr_plan_extension, describe)},
+                                            {"operands_until", offsetof(tsr_plan_extension, operands_until)},
+                                            {"plan", offsetof(tsr_plan_extension, plan)}};
 static const tsr_slot_place kernels_slots[] = {{"prepare", offsetof(tsr_kernels_extension, prepare)}};
 
 void tsr_slots_missing(const void *table, const tsr_slot_place *slots, size_t n_slots, char *text, size_t text_size)
@@ -77,7 +80,7 @@ static tsr_status check_names(const tsr_backend_entry *entry, const tsr_variants
 
 tsr_status tsr_extensions_take(tsr_backend_entry *entry)
 {
-  const void *variants, *kernels, *fusion, *commands;
+  const void *variants, *kernels, *fusion, *commands, *plan;
   if (!entry->table.get_extension) {
     return TSR_OK;
   }
@@ -92,9 +95,12 @@ tsr_status tsr_extensions_take(tsr_backend_entry *entry)
                sizeof fusion_slots / sizeof fusion_slots[0], &fusion));
   TSR_TRY(take(entry, TSR_COMMANDS_EXTENSION, sizeof *entry->commands, commands_slots,
                sizeof commands_slots / sizeof commands_slots[0], &commands));
+  TSR_TRY(take(entry, TSR_PLAN_EXTENSION, sizeof *entry->plan, plan_slots, sizeof plan_slots / sizeof plan_slots[0],
+               &plan));
   entry->variants = variants;
   entry->kernels = kernels;
   entry->fusion = fusion;
   entry->commands = commands;
+  entry->plan = plan;
   return TSR_OK;
 }

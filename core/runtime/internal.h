@@ -25,6 +25,7 @@ typedef struct tsr_backend_entry {
   const tsr_kernels_extension *kernels;   /* likewise */
   const tsr_fusion_extension *fusion;     /* likewise */
   const tsr_commands_extension *commands; /* likewise */
+  const tsr_plan_extension *plan;         /* likewise */
   int started;                            /* 1: stop is due */
   int32_t order;                          /* devices are listed by the order in which their backends were found */
   pthread_mutex_t opening;                /* serialises device_open and device_close */
@@ -179,6 +180,12 @@ tsr_status tsr_buffer_create_locked(tsr_device *device, int64_t size, int32_t us
 void tsr_buffer_destroy_locked(tsr_buffer *buffer);
 
 /* registry.c ------------------------------------------------------------------------------------------------------- */
+
+/* The backend of that name, started if it was not yet; NULL: there is none, or it cannot be used. */
+tsr_backend_entry *tsr_runtime_backend(tsr_runtime *runtime, const char *name);
+
+/* TSR_ERR_NO_DEVICE: `what`, what was found, and what was tried. */
+tsr_status tsr_fail_no_device(tsr_runtime *runtime, const char *what);
 
 /* The runtime's own device on `cpu` (which 0) or `reference` (which 1), opened when first asked for; NULL if there is
  * none or it does not open. */

@@ -171,8 +171,7 @@ tsr_status tsr_runtime_problem_sized(const tsr_runtime *runtime, int32_t index, 
  * Names
  */
 
-/* TSR_ERR_NO_DEVICE: `what` is wrong; then what was found and what was tried. */
-static tsr_status fail_no_device(tsr_runtime *runtime, const char *what)
+tsr_status tsr_fail_no_device(tsr_runtime *runtime, const char *what)
 {
   char text[1900] = "";
   pthread_mutex_lock(&runtime->lock);
@@ -204,6 +203,32 @@ static tsr_status fail_no_device(tsr_runtime *runtime, const char *what)
   }
   pthread_mutex_unlock(&runtime->lock);
   return tsr_fail(TSR_ERR_NO_DEVICE, "%s%s", what, text);
+}
+
+static tsr_backend_entry *find_backend(tsr_runtime *runtime, const char *name)
+{
+  tsr_backend_entry *found = NULL;
+  pthread_mutex_lock(&runtime->lock);
+  tsr_backend_entry *const *backends = runtime->backends.items;
+  for (int32_t i = 0; i < runtime->backends.count && !found; i++) {
+    found = strcmp(backends[i]->table.name, name) == 0 ? backends[i] : NULL;
+  }
+  pthread_mutex_unlock(&runtime->lock);
+  return found;
+}
+
+tsr_backend_entry *tsr_runtime_backend(tsr_runtime *runtime, const char *name)
+{
+  tsr_backend_entry *found = find_backend(runtime, name);
+  if (!found) {
+    tsr_plugins_load(runtime, name);
+    found = find_backend(runtime, name);
+  }
+  if (!found) {
+    tsr_plugins_load(runtime, NULL);
+    found = find_backend(runtime, name);
+  }
+  return found;
 }
 
 /* Finds a device "backend:index" among the backends that are loaded. 0 if there is none. */
@@ -350,7 +375,7 @@ static tsr_status open_auto(tsr_runtime *runtime, const char *const *left_out, i
   if (status != TSR_OK) {
     return status; /* of the last one */
   }
-  return fail_no_device(runtime, "there is no device that 'auto' may choose");
+  return tsr_fail_no_device(runtime, "there is no device that 'auto' may choose");
 }
 
 tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **device)
@@ -373,7 +398,7 @@ tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **
   }
   char what[160];
   snprintf(what, sizeof what, "there is no device '%.80s'%s", name, origin);
-  return fail_no_device(runtime, what);
+  return tsr_fail_no_device(runtime, what);
 }
 
 tsr_status tsr_device_open_other(tsr_runtime *runtime, const char *const *names, int32_t n, tsr_device **device)

@@ -580,6 +580,99 @@ typedef struct tsr_commands_extension {
   int32_t (*describe)(tsr_backend_executable *executable, tsr_line_commands *lines);
 } tsr_commands_extension;
 
+/* Extension "tessera.plan/1", since 1.6: what a device that need not be here would be told. Kernels are chosen by what
+ * a device can do, so a description of it is enough. A backend without the extension is taken to start a kernel for
+ * each line, one after the other. */
+#define TSR_PLAN_EXTENSION "tessera.plan/1"
+
+#define TSR_MAX_MATRIX_SHAPES 16
+
+/* A product of cooperative matrices that a subgroup makes: a [m, k] by b [k, n]. */
+typedef struct tsr_matrix_shape {
+  int32_t dtype; /* of a and b: TSR_F16 (sums in f32), TSR_I8 (sums in i32) */
+  uint32_t m;
+  uint32_t n;
+  uint32_t k;
+} tsr_matrix_shape;
+
+/* What a backend's choice of kernels may depend on. 0: absent. The host sets struct_size. */
+typedef struct tsr_described_device {
+  uint32_t struct_size;
+  int32_t type;                /* TSR_DEVICE_* */
+  char name[64];               /* for messages, NUL-terminated */
+  uint64_t max_binding_size;   /* bytes */
+  uint32_t buffer_alignment;   /* bytes, a power of two, at least 16 */
+  uint32_t max_invocations;    /* in one workgroup */
+  uint32_t max_groups[3];      /* workgroups of one dispatch, per axis */
+  uint32_t max_group_size[3];  /* invocations of a workgroup, per axis */
+  uint32_t shared_memory;      /* bytes of one workgroup */
+  uint32_t subgroup_size;      /* as the driver likes it; 1: subgroups cannot be used */
+  uint32_t subgroup_sizes[2];  /* the least and the largest that can be asked for; 0: none can */
+  uint32_t max_subgroups;      /* of a workgroup whose subgroup size was asked for */
+  int32_t subgroup_arithmetic; /* 1: subgroups add up */
+  int32_t subgroup_shuffle;    /* 1: subgroups exchange values */
+  int32_t buffer_addresses;    /* 1: memory is reached by 64-bit addresses */
+  int32_t unified_memory;      /* 1: device memory is host memory */
+  int32_t i8_dot;              /* 1: packed products of four bytes; 2: and they are an instruction */
+  int32_t f16_storage;         /* 1: 16-bit elements are read and written */
+  int32_t n_shapes;
+  tsr_matrix_shape shapes[TSR_MAX_MATRIX_SHAPES]; /* of each type the largest first */
+} tsr_described_device;
+
+/* tsr_planned_dispatch.rate: which of a device's rates bounds the operations. */
+enum {
+  TSR_RATE_OTHER = 0, /* of kernels that are no products: about one for each step of the formula */
+  TSR_RATE_F32 = 1,   /* multiplications and additions of a product, by the type in which the weights are stored */
+  TSR_RATE_F16 = 2,   /* bf16, too */
+  TSR_RATE_COOPERATIVE_F16 = 3, /* by cooperative matrices */
+  TSR_RATE_I8 = 4,
+  TSR_RATE_COOPERATIVE_I8 = 5,
+  TSR_RATE_COUNT = 6
+};
+
+/* Memory that a kernel reads or writes. */
+typedef struct tsr_planned_access {
+  int32_t tensor; /* index into tsr_program_desc.tensors; 0: memory of the backend's own, for the time of these lines */
+  int32_t written; /* 1: written, and perhaps read; 0: read */
+  uint64_t bytes;  /* of memory of the backend's own; else 0: the tensor says it */
+} tsr_planned_access;
+
+/* A kernel that would be started. */
+typedef struct tsr_planned_dispatch {
+  uint32_t struct_size; /* sizeof(tsr_planned_dispatch), as the plugin knew it */
+  int32_t first_line;   /* of those that it computes, or part of them, as one */
+  int32_t last_line;
+  int32_t waits;      /* 1: until all before it have ended: it begins a stage */
+  const char *kernel; /* its name; static */
+  uint64_t groups;    /* workgroups; 0: unknown, enough for any device */
+  uint32_t group_size;
+  int32_t rate;      /* TSR_RATE_* */
+  double operations; /* floating-point, or of integers */
+  double loads;      /* bytes that all workgroups together read of what lies in memory or caches; 0: each byte once */
+  int32_t n_accesses;
+  int32_t reserved;
+  const tsr_planned_access *accesses; /* each tensor once; valid during the call */
+} tsr_planned_dispatch;
+
+typedef struct tsr_plan_extension {
+  uint32_t struct_size; /* sizeof(tsr_plan_extension), as the plugin knew it */
+  uint32_t reserved;
+
+  /* Describes an open device. */
+  int32_t (*describe)(tsr_backend_device *device, tsr_described_device *described);
+
+  /* As tsr_fusion_extension.operands_until. `context` is that of start, here and below; no device is opened. Any
+   * thread. */
+  int32_t (*operands_until)(void *context, const tsr_described_device *described, const tsr_program_desc *program,
+                            int32_t line);
+
+  /* Calls `take` for each kernel of the program, in order. Storages are placed: `buffer` is a number alone, and those
+   * of one number lie in one buffer. A run is taken to be one submit. TSR_ERR_UNSUPPORTED: the device cannot execute a
+   * line. Any thread. */
+  int32_t (*plan)(void *context, const tsr_described_device *described, const tsr_program_desc *program,
+                  void (*take)(void *taker, const tsr_planned_dispatch *dispatch), void *taker);
+} tsr_plan_extension;
+
 typedef const tsr_backend *(*tsr_backend_query_fn)(uint32_t host_abi_major, const tsr_host *host);
 
 /* The backend defines it; see TSR_BACKEND_QUERY. */
@@ -621,6 +714,12 @@ TSR_ABI_PIN(tsr_op_attributes, reduced_precision, 80);
 TSR_ABI_PIN(tsr_op_attributes, clamped, 84);
 TSR_ABI_PIN(tsr_device_properties, state_types, 584);
 TSR_ABI_PIN(tsr_fusion_extension, operands_until, 8);
+/* Those of 1.6. */
+TSR_ABI_PIN(tsr_matrix_shape, k, 12);
+TSR_ABI_PIN(tsr_described_device, shapes, 160);
+TSR_ABI_PIN(tsr_planned_access, bytes, 8);
+TSR_ABI_PIN(tsr_planned_dispatch, accesses, 64);
+TSR_ABI_PIN(tsr_plan_extension, plan, 24);
 
 #ifdef __cplusplus
 }

@@ -19,6 +19,7 @@
 #include "tessera/generate.h"
 #include "tessera/inspect.h"
 #include "tessera/ops.h"
+#include "tessera/plan.h"
 #include "tessera/shortlist.h"
 #include "tessera/text.h"
 #include "tessera/train.h"
