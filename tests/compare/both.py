@@ -18,7 +18,7 @@ FOLDER = os.environ["TMPDIR"]
 # Commands that write files besides their standard output.
 WRITES = {"attention", "bench", "eval", "plot", "profile", "train", "tune", "vocab"}
 # Commands whose numbers are times.
-TIMES = {"bench", "profile", "tune"}
+TIMES = {"bench", "plan", "profile", "tune"}
 VARYING = [
     (re.compile(r"20\d\d-\d\d-\d\dT[0-9:.]+Z?|20\d\d-\d\d-\d\d \d\d:\d\d(:\d\d)?"), "DATE"),
     (re.compile(r'("(?:seconds|elapsed|(?:source_|target_)?tokens_per_second)": )[-+.\de]+'), r"\1N"),

@@ -16,6 +16,7 @@ extern const tsr_command tsr_command_devices;
 extern const tsr_command tsr_command_eval;
 extern const tsr_command tsr_command_golden;
 extern const tsr_command tsr_command_info;
+extern const tsr_command tsr_command_plan;
 extern const tsr_command tsr_command_plot;
 extern const tsr_command tsr_command_profile;
 extern const tsr_command tsr_command_program;

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a device reaches: in copies of many sizes, in large products by type, in kernels that wait for one another.
+ */
+#include "tools/tessera/plan/measure.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tessera/ops.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
+
+enum { MAX_CONSTANTS = 4 };
+
+typedef struct session {
+  tsr_runtime *runtime;
+  tsr_device *device;
+  plan_card *card;
+} session;
+
+/* ---- times ------------------------------------------------------------------------------------------------------- */
+
+tsr_status plan_time_runs(tsr_executable *executable, double wanted, double *seconds)
+{
+  enum { LEAST_RUNS = 5, MOST_RUNS = 100000 };
+  const double start = tsr_cli_seconds();
+  tsr_status status = tsr_executable_run(executable); /* not timed */
+  *seconds = INFINITY;
+  for (int32_t i = 0; status == TSR_OK && i < MOST_RUNS; i++) {
+    const double begin = tsr_cli_seconds();
+    if (i >= LEAST_RUNS && begin - start > wanted) {
+      break;
+    }
+    status = tsr_executable_run(executable);
+    *seconds = fmin(*seconds, tsr_cli_seconds() - begin);
+  }
+  return status;
+}
+
+/* Compiles the program with constants of zeros, and times it. */
+static tsr_status time_program(const session *s, const tsr_program *program, double wanted, double *seconds)
+{
+  const tsr_program_desc *desc = tsr_program_describe(program);
+  tsr_binding bindings[MAX_CONSTANTS];
+  tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .bindings = bindings};
+  tsr_executable *executable = NULL;
+  tsr_status status = tsr_program_status(program);
+  for (int32_t t = 1; t < desc->n_tensors && status == TSR_OK; t++) {
+    const char *name = tsr_ref_name(program, t);
+    if (tsr_ref_kind(program, t) != TSR_STORAGE_CONSTANT || tsr_program_find(program, name) != t) {
+      continue;
+    }
+    tsr_buffer *buffer = NULL;
+    status = tsr_buffer_create(s->device, tsr_storage_at(desc, tsr_tensor_at(desc, t)->storage)->size,
+                               TSR_BUFFER_DEVICE, &buffer);
+    if (status == TSR_OK) {
+      bindings[options.n_bindings++] = (tsr_binding){.tensor = t, .buffer = buffer};
+    }
+  }
+  if (status == TSR_OK) {
+    status = tsr_executable_create(s->device, program, &options, &executable);
+  }
+  if (status == TSR_OK) {
+    status = plan_time_runs(executable, wanted, seconds);
+  }
+  tsr_executable_destroy(executable);
+  for (int32_t i = 0; i < options.n_bindings; i++) {
+    tsr_buffer_destroy(bindings[i].buffer);
+  }
+  return status;
+}
+
+/* ---- programs ---------------------------------------------------------------------------------------------------- */
+
+tsr_status plan_product(int32_t rows, int32_t columns, int32_t depth, tsr_dtype weights, int32_t times,
+                        tsr_program **program)
+{
+  tsr_status status = tsr_program_create(program);
+  if (status != TSR_OK) {
+    return status;
+  }
+  tsr_program *p = *program;
+  const tsr_ref w = tsr_constant(p, "weights", weights, TSR_SHAPE(columns, depth));
+  const tsr_ref transposed = tsr_transpose(p, w, -2, -1);
+  const tsr_ref scales = weights == TSR_I8 ? tsr_constant(p, "scales", TSR_F32, TSR_SHAPE(columns)) : TSR_NONE;
+  for (int32_t i = 0; i < times; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "x%d", (int)i);
+    const tsr_ref x = tsr_input(p, name, TSR_F32, TSR_SHAPE(rows, depth));
+    const tsr_ref y = weights == TSR_I8 ? tsr_matmul_i8(p, x, transposed, scales, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE)
+                      : weights == TSR_F32
+                          ? tsr_product(p, x, transposed)
+                          : tsr_matmul_reduced_precision(p, x, transposed, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
+    snprintf(name, sizeof name, "y%d", (int)i);
+    tsr_output(p, name, y);
+  }
+  status = tsr_program_status(p);
+  if (status != TSR_OK) {
+    tsr_program_destroy(p);
+    *program = NULL;
+  }
+  return status;
+}
+
+/* A line that each chain consists of. */
+typedef tsr_ref (*add_line)(tsr_program *p, tsr_ref x);
+
+static tsr_ref add_copy(tsr_program *p, tsr_ref x)
+{
+  return tsr_copy(p, x, TSR_F32);
+}
+
+static tsr_ref add_sum(tsr_program *p, tsr_ref x)
+{
+  return tsr_add(p, x, x);
+}
+
+static tsr_ref add_softmax(tsr_program *p, tsr_ref x)
+{
+  return tsr_softmax(p, x, TSR_NONE);
+}
+
+static tsr_ref add_gelu(tsr_program *p, tsr_ref x)
+{
+  return tsr_gelu(p, x, TSR_ACTIVATION_GELU_ERF);
+}
+
+/* n lines, each of which reads what the one before wrote, or all the same input. */
+static tsr_status time_lines(const session *s, add_line add, tsr_shape shape, int32_t n, int chained, double wanted,
+                             double *seconds)
+{
+  tsr_program *p;
+  tsr_status status = tsr_program_create(&p);
+  if (status != TSR_OK) {
+    return status;
+  }
+  const tsr_ref x = tsr_input(p, "x", TSR_F32, shape);
+  tsr_ref y = x;
+  for (int32_t i = 0; i < n; i++) {
+    y = add(p, chained ? y : x);
+    if (!chained || i == n - 1) {
+      char name[32];
+      snprintf(name, sizeof name, "y%d", (int)i);
+      tsr_output(p, name, y);
+    }
+  }
+  status = time_program(s, p, wanted, seconds);
+  tsr_program_destroy(p);
+  return status;
+}
+
+/* ---- figures ----------------------------------------------------------------------------------------------------- */
+
+/* Tiny lines that wait, that do not, and a run of one. */
+static tsr_status measure_latencies(const session *s)
+{
+  enum { FEW = 8, MANY = 72, ELEMENTS = 256 };
+  plan_figures *f = &s->card->figures;
+  double few, many, apart_few, apart_many;
+  tsr_status status = time_lines(s, add_sum, TSR_SHAPE(1, ELEMENTS), FEW, 1, 0.2, &few);
+  if (status == TSR_OK) {
+    status = time_lines(s, add_sum, TSR_SHAPE(1, ELEMENTS), MANY, 1, 0.2, &many);
+  }
+  if (status == TSR_OK) {
+    status = time_lines(s, add_sum, TSR_SHAPE(1, ELEMENTS), FEW, 0, 0.2, &apart_few);
+  }
+  if (status == TSR_OK) {
+    status = time_lines(s, add_sum, TSR_SHAPE(1, ELEMENTS), MANY, 0, 0.2, &apart_many);
+  }
+  if (status == TSR_OK) {
+    f->stage_seconds = fmax(0, (many - few) / (MANY - FEW));
+    f->dispatch_seconds = fmin(f->stage_seconds, fmax(0, (apart_many - apart_few) / (MANY - FEW)));
+    f->submit_seconds = fmax(0, few - FEW * f->stage_seconds);
+  }
+  return status;
+}
+
+/* Of a chain of copies: bytes a second, read and written. */
+static tsr_status measure_copy(const session *s, int64_t bytes, double *rate)
+{
+  enum { ROW = 1024, MOST_LINES = 64 };
+  const int64_t rows = bytes / ROW / 4;
+  const int64_t wanted = (256 << 20) / bytes;
+  const int32_t n = wanted < 4 ? 4 : wanted > MOST_LINES ? MOST_LINES : (int32_t)wanted;
+  double seconds;
+  tsr_status status = time_lines(s, add_copy, TSR_SHAPE(rows, ROW), n, 1, 0.2, &seconds);
+  if (status == TSR_OK) {
+    seconds -= s->card->figures.submit_seconds + n * s->card->figures.stage_seconds;
+    *rate = 2.0 * (double)bytes * n / fmax(seconds, 1e-9);
+  }
+  return status;
+}
+
+static tsr_status time_product(const session *s, int32_t rows, int32_t n, tsr_dtype weights, double *seconds)
+{
+  tsr_program *program;
+  tsr_status status = plan_product(rows, n, n, weights, 1, &program);
+  if (status == TSR_OK) {
+    status = time_program(s, program, 0.3, seconds);
+    tsr_program_destroy(program);
+  }
+  *seconds = fmax(1e-9, *seconds - s->card->figures.submit_seconds - s->card->figures.stage_seconds);
+  return status;
+}
+
+/* Weights that are read once, by a product of one row, may come faster than a copy, half of which is written. */
+static tsr_status measure_memory(const session *s)
+{
+  enum { SIDE = 4096 };
+  plan_figures *f = &s->card->figures;
+  double rate = 0, seconds = 0;
+  f->l2_bandwidth = f->memory_bandwidth = 0;
+  double rates[16];
+  int32_t n = 0;
+  tsr_status status = TSR_OK;
+  for (int64_t bytes = 128 << 10; bytes <= (64 << 20) && status == TSR_OK; bytes *= 2) {
+    status = measure_copy(s, bytes, &rate);
+    rates[n++] = rate;
+    f->l2_bandwidth = fmax(f->l2_bandwidth, rate);
+  }
+  if (status == TSR_OK) {
+    status = time_product(s, 1, SIDE, TSR_F32, &seconds);
+  }
+  if (status != TSR_OK) {
+    return status;
+  }
+  f->memory_bandwidth = fmax(rate, 4.0 * SIDE * SIDE / seconds);
+  f->l2_bandwidth = fmax(f->l2_bandwidth, f->memory_bandwidth);
+  f->l2_bytes = 256 << 10;
+  for (int32_t i = 0; i < n; i++) {
+    const double middle = sqrt(f->l2_bandwidth * rate);
+    f->l2_bytes = rates[i] >= middle && rates[n - 1] < middle ? (double)((int64_t)256 << 10 << i) : f->l2_bytes;
+  }
+  return TSR_OK;
+}
+
+/* A product so large that it takes a while; 0: the device does not multiply with such weights. */
+static tsr_status measure_product(const session *s, tsr_dtype weights, double *rate)
+{
+  enum { LEAST = 512, MOST = 8192 };
+  const double long_enough = 0.02;
+  double seconds = 0;
+  tsr_status status = TSR_OK;
+  for (int32_t n = LEAST; n <= MOST && seconds < long_enough && status == TSR_OK; n *= 2) {
+    status = time_product(s, n, n, weights, &seconds);
+    *rate = 2.0 * n * (double)n * n / seconds;
+  }
+  return status;
+}
+
+static int has_shape(const tsr_described_device *described, int32_t dtype)
+{
+  for (int32_t i = 0; i < described->n_shapes; i++) {
+    if (described->shapes[i].dtype == dtype) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+static tsr_status measure_products(const session *s)
+{
+  plan_figures *f = &s->card->figures;
+  const int f16 = has_shape(&s->card->described, TSR_F16), i8 = has_shape(&s->card->described, TSR_I8);
+  tsr_status status = measure_product(s, TSR_F32, &f->rate[TSR_RATE_F32]);
+  if (status == TSR_OK) {
+    status = measure_product(s, TSR_F16, &f->rate[f16 ? TSR_RATE_COOPERATIVE_F16 : TSR_RATE_F16]);
+  }
+  if (status == TSR_OK) {
+    status = measure_product(s, TSR_I8, &f->rate[i8 ? TSR_RATE_COOPERATIVE_I8 : TSR_RATE_I8]);
+  }
+  for (int32_t i = 0; i < TSR_RATE_COUNT; i++) {
+    f->rate[i] = f->rate[i] > 0 ? f->rate[i] : f->rate[TSR_RATE_F32];
+  }
+  return status;
+}
+
+/* The operations of lines that are no products, as the backend counts them. */
+static tsr_status count_operations(const session *s, add_line add, tsr_shape shape, double *operations)
+{
+  tsr_program *p;
+  tsr_device_plan *plan = NULL;
+  tsr_status status = tsr_program_create(&p);
+  if (status != TSR_OK) {
+    return status;
+  }
+  tsr_output(p, "y", add(p, tsr_input(p, "x", TSR_F32, shape)));
+  status = tsr_device_plan_create(s->runtime, s->card->backend, &s->card->described, p, &plan);
+  for (int32_t i = 0; i < tsr_device_plan_count(plan); i++) {
+    *operations += tsr_device_plan_kernel(plan, i)->operations;
+  }
+  tsr_device_plan_destroy(plan);
+  tsr_program_destroy(p);
+  return status;
+}
+
+static tsr_status measure_other(const session *s)
+{
+  enum { ROWS = 512, COLUMNS = 512, LINES = 8 };
+  static const add_line lines[] = {add_softmax, add_gelu};
+  plan_figures *f = &s->card->figures;
+  double operations = 0, all = 0;
+  tsr_status status = TSR_OK;
+  for (size_t i = 0; i < sizeof lines / sizeof lines[0] && status == TSR_OK; i++) {
+    double seconds = 0;
+    status = time_lines(s, lines[i], TSR_SHAPE(ROWS, COLUMNS), LINES, 1, 0.2, &seconds);
+    if (status == TSR_OK) {
+      status = count_operations(s, lines[i], TSR_SHAPE(ROWS, COLUMNS), &operations);
+      all += fmax(1e-9, (seconds - f->submit_seconds) / LINES - f->stage_seconds);
+    }
+  }
+  f->rate[TSR_RATE_OTHER] = operations / fmax(all, 1e-9);
+  return status;
+}
+
+static tsr_status describe(const session *s)
+{
+  plan_card *card = s->card;
+  const char *device = tsr_device_name(s->device);
+  *card = (plan_card){.described = {.struct_size = sizeof card->described}};
+  const tsr_status status = tsr_device_describe(s->device, &card->described);
+  snprintf(card->backend, sizeof card->backend, "%.*s", (int)strcspn(device, ":"), device);
+  snprintf(card->name, sizeof card->name, "%.*s", (int)sizeof card->name - 1,
+           tsr_device_get_properties(s->device)->name);
+  const int32_t type = card->described.type;
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);
+  const int is_cpu = type == TSR_DEVICE_CPU || type == TSR_DEVICE_SOFTWARE_GPU || type == TSR_DEVICE_REFERENCE;
+  card->described.type = type == TSR_DEVICE_REFERENCE ? TSR_DEVICE_CPU : type;
+  card->figures.one_by_one = is_cpu;
+  card->figures.processors = is_cpu && online > 0 ? (int32_t)online : 1; /* a GPU does not tell */
+  return status;
+}
+
+int plan_measure(tsr_runtime *runtime, tsr_device *device, plan_card *card)
+{
+  const session s = {runtime, device, card};
+  tsr_status (*const steps[])(const session *) = {describe, measure_latencies, measure_memory, measure_products,
+                                                  measure_other};
+  tsr_status status = TSR_OK;
+  for (size_t i = 0; i < sizeof steps / sizeof steps[0] && status == TSR_OK; i++) {
+    status = steps[i](&s);
+  }
+  return tsr_cli_fail(status);
+}

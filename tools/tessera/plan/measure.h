@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The figures of a device that is here, and times of whole programs on it.
+ */
+#ifndef TESSERA_TOOLS_PLAN_MEASURE_H
+#define TESSERA_TOOLS_PLAN_MEASURE_H
+
+#include "tessera/transformer.h"
+#include "tools/tessera/plan/card.h"
+
+/* Measures an open device: copies, products, chains of tiny lines. Takes some seconds. Exit code. */
+int plan_measure(tsr_runtime *runtime, tsr_device *device, plan_card *card);
+
+/* The least seconds of a run of an executable: it runs for at least `wanted` seconds, and some times. */
+tsr_status plan_time_runs(tsr_executable *executable, double wanted, double *seconds) TSR_MUST_CHECK;
+
+/* y [rows, columns] = x [rows, depth] times weights of that type, as models multiply with them. *program is the
+ * caller's. */
+tsr_status plan_product(int32_t rows, int32_t columns, int32_t depth, tsr_dtype weights, int32_t times,
+                        tsr_program **program) TSR_MUST_CHECK;
+
+#endif
