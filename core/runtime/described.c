@@ -66,6 +66,19 @@ static double touched_bytes(const tsr_program_desc *program, int32_t first, int3
   return bytes_of(program, tensor, elements_of(program, tensor, 0));
 }
 
+/* Rows of the first product among lines first .. last, 0 if there is none. */
+static int64_t rows_of(const tsr_program_desc *program, int32_t first, int32_t last)
+{
+  for (int32_t i = first; i <= last; i++) {
+    const tsr_line_desc *line = tsr_line_at(program, i);
+    if (line->op == TSR_OP_MATMUL) {
+      const tsr_tensor_desc *a = tsr_tensor_at(program, line->in[0]);
+      return a->rank >= 2 ? a->extent[a->rank - 2] : 1;
+    }
+  }
+  return 0;
+}
+
 /* 1 if a line reads the tensor that it also writes: adam its states. */
 static int is_updated(const tsr_program_desc *program, int32_t first, int32_t last, int32_t tensor)
 {
@@ -125,6 +138,7 @@ static tsr_status keep(making *m, const tsr_planned_dispatch *told)
       .operations = told->operations,
       .loads = told->loads,
       .accesses = accesses,
+      .rows = rows_of(program, told->first_line, told->last_line),
   };
   return TSR_OK;
 }

@@ -38,6 +38,7 @@ typedef struct tsr_plan_kernel {
   double operations;
   double loads; /* bytes that all its workgroups together read of what lies in memory or caches; 0: each byte once */
   const tsr_kernel_access *accesses; /* [n_accesses]; live as long as the plan */
+  int64_t rows;                      /* of a product's result; 0: its lines have no product */
 } tsr_plan_kernel;
 
 /* What the backend of that name ("vulkan") would start for the program on the described device, at full capacity: as if

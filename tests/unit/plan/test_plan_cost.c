@@ -114,6 +114,21 @@ static void test_bound_by_operations(void **state)
   CLOSE(cost(&figures, &cooperative, 1, &found), 1e-4 + 1e-5 + 1e-3);
 }
 
+/* Few rows: the first fetches the weights. */
+static void test_few_rows(void **state)
+{
+  (void)state;
+  tsr_plan_kernel kernel = {.waits = 1, .rate = TSR_RATE_F32, .rows = 1, .operations = 1e10};
+  plan_figures slow = figures;
+  slow.one_row[TSR_RATE_F32] = 1e11;
+  plan_cost found;
+  CLOSE(cost(&slow, &kernel, 1, &found), 1e-4 + 1e-5 + 1e-1);
+  kernel.rows = 10;
+  CLOSE(cost(&slow, &kernel, 1, &found), 1e-4 + 1e-5 + 1e-2 + 9e-3);
+  kernel.rows = 0;
+  CLOSE(cost(&slow, &kernel, 1, &found), 1e-4 + 1e-5 + 1e-2);
+}
+
 static void test_too_few_workgroups(void **state)
 {
   (void)state;
@@ -176,6 +191,7 @@ int main(void)
       cmocka_unit_test(test_bound_by_operations),
       cmocka_unit_test(test_too_few_workgroups),
       cmocka_unit_test(test_bound_by_stages),
+      cmocka_unit_test(test_few_rows),
       cmocka_unit_test(test_overlap),
       cmocka_unit_test(test_nothing),
   };

@@ -24,6 +24,7 @@ typedef struct figure_key {
     name, offsetof(plan_figures, member), unit, needed, high                                                           \
   }
 #define RATE(name, type, needed) FIGURE(name "_gop_per_second", rate[TSR_RATE_##type], 1e9, needed, 1e9)
+#define ONE_ROW(name, type)      FIGURE("one_row_" name "_gop_per_second", one_row[TSR_RATE_##type], 1e9, 0, 1e9)
 
 static const figure_key figure_keys[] = {
     FIGURE("memory_gb_per_second", memory_bandwidth, 1e9, 1, 1e9),
@@ -35,6 +36,9 @@ static const figure_key figure_keys[] = {
     RATE("i8", I8, 0),
     RATE("cooperative_i8", COOPERATIVE_I8, 0),
     RATE("other", OTHER, 0),
+    ONE_ROW("f32", F32),
+    ONE_ROW("f16", F16),
+    ONE_ROW("i8", I8),
     FIGURE("stage_microseconds", stage_seconds, 1e-6, 1, 1e9),
     FIGURE("dispatch_microseconds", dispatch_seconds, 1e-6, 0, 1e9),
     FIGURE("submit_microseconds", submit_seconds, 1e-6, 1, 1e9),

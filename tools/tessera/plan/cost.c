@@ -51,6 +51,12 @@ static double of(double amount, double rate)
   return amount > 0 ? amount / rate : 0.0;
 }
 
+static double rate_of(const plan_figures *f, const tsr_plan_kernel *kernel)
+{
+  const double full = f->rate[kernel->rate], one_row = f->one_row[kernel->rate], rows = (double)kernel->rows;
+  return rows > 0 && one_row > 0 ? rows / (1 / one_row + (rows - 1) / full) : full;
+}
+
 /* What the kernel takes alone, and what bounds it then. */
 static void cost_alone(const plan_figures *f, const tsr_plan_kernel *kernel, plan_cost *cost)
 {
@@ -59,7 +65,7 @@ static void cost_alone(const plan_figures *f, const tsr_plan_kernel *kernel, pla
   const double share = groups < processors ? groups / processors : 1.0;
   const double filled = groups / (processors * ceil(groups / processors));
   const double l2 = kernel->loads > cost->l2 ? kernel->loads : cost->l2;
-  const double rate = f->rate[kernel->rate];
+  const double rate = rate_of(f, kernel);
   cost->total[PLAN_MEMORY] = of(cost->memory, f->memory_bandwidth);
   cost->total[PLAN_L2] = of(l2, f->l2_bandwidth);
   cost->total[PLAN_OPERATIONS] = of(kernel->operations, rate);

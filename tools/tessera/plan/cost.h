@@ -7,6 +7,8 @@
  *     memory     = bytes that no cache holds / min(memory bandwidth, share * L2 bandwidth)
  *     l2         = max(bytes, loads) / (share * L2 bandwidth)
  *     operations = operations / (rate * g / (P * ceil(g / P)))
+ *     rate       = that of large products; where the rate of one row is told, r rows take as long as one at that rate,
+ *                  for which the weights are fetched, and r - 1 at the rate of large products
  *     share      = min(1, g / P): one workgroup reads no faster than its processor does
  *     own        = max(memory, l2, operations)
  *
@@ -32,10 +34,11 @@ typedef struct plan_figures {
   double memory_bandwidth; /* bytes per second */
   double l2_bandwidth;     /* of the last cache that all processors share */
   double l2_bytes;
-  double rate[TSR_RATE_COUNT]; /* operations per second; a multiplication and an addition are two */
-  double stage_seconds;        /* a kernel that waits for all before it */
-  double dispatch_seconds;     /* a further kernel of a stage */
-  double submit_seconds;       /* a run without kernels */
+  double rate[TSR_RATE_COUNT];    /* operations per second; a multiplication and an addition are two */
+  double one_row[TSR_RATE_COUNT]; /* of products of one row, weights fetched from memory; 0: as large ones */
+  double stage_seconds;           /* a kernel that waits for all before it */
+  double dispatch_seconds;        /* a further kernel of a stage */
+  double submit_seconds;          /* a run without kernels */
   int32_t processors;
   int32_t one_by_one; /* 1: kernels of a stage do not overlap */
 } plan_figures;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tessera/ops.h"
@@ -24,6 +25,22 @@ typedef struct session {
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
 
+static int is_by_processor;
+
+void plan_time_by_processor(int by_processor)
+{
+  is_by_processor = by_processor;
+}
+
+static double now(void)
+{
+  struct timespec time;
+  if (!is_by_processor || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) != 0) {
+    return tsr_cli_seconds();
+  }
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
 tsr_status plan_time_runs(tsr_executable *executable, double wanted, double *seconds)
 {
   enum { LEAST_RUNS = 5, MOST_RUNS = 100000 };
@@ -31,18 +48,63 @@ tsr_status plan_time_runs(tsr_executable *executable, double wanted, double *sec
   tsr_status status = tsr_executable_run(executable); /* not timed */
   *seconds = INFINITY;
   for (int32_t i = 0; status == TSR_OK && i < MOST_RUNS; i++) {
-    const double begin = tsr_cli_seconds();
-    if (i >= LEAST_RUNS && begin - start > wanted) {
+    if (i >= LEAST_RUNS && tsr_cli_seconds() - start > wanted) {
       break;
     }
+    const double begin = now();
     status = tsr_executable_run(executable);
-    *seconds = fmin(*seconds, tsr_cli_seconds() - begin);
+    *seconds = fmin(*seconds, now() - begin);
   }
   return status;
 }
 
-/* Compiles the program with constants of zeros, and times it. */
-static tsr_status time_program(const session *s, const tsr_program *program, double wanted, double *seconds)
+/* A float of any width from bytes of it is a small number. Memory that was never written would show how fast one page
+ * of zeros is read. */
+static tsr_status make_bytes(int64_t size, char **bytes)
+{
+  enum { BYTE = 0x3c };
+  *bytes = malloc((size_t)size + 1);
+  if (!*bytes) {
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  }
+  memset(*bytes, BYTE, (size_t)size);
+  return TSR_OK;
+}
+
+static tsr_status make_constant(tsr_device *device, int64_t size, tsr_buffer **buffer)
+{
+  char *bytes;
+  tsr_status status = make_bytes(size, &bytes);
+  if (status == TSR_OK) {
+    status = tsr_buffer_create(device, size, TSR_BUFFER_DEVICE, buffer);
+  }
+  if (status == TSR_OK) {
+    status = tsr_buffer_write(*buffer, 0, size, bytes);
+  }
+  free(bytes);
+  return status;
+}
+
+static tsr_status fill_inputs(const tsr_program *program, tsr_executable *executable)
+{
+  const tsr_program_desc *desc = tsr_program_describe(program);
+  tsr_status status = TSR_OK;
+  for (int32_t t = 1; t < desc->n_tensors && status == TSR_OK; t++) {
+    if (tsr_ref_kind(program, t) != TSR_STORAGE_INPUT || tsr_program_find(program, tsr_ref_name(program, t)) != t) {
+      continue;
+    }
+    const int64_t size = tsr_storage_at(desc, tsr_tensor_at(desc, t)->storage)->size;
+    char *bytes;
+    status = make_bytes(size, &bytes);
+    if (status == TSR_OK) {
+      status = tsr_executable_write(executable, t, bytes, size);
+    }
+    free(bytes);
+  }
+  return status;
+}
+
+tsr_status plan_time_program(tsr_device *device, const tsr_program *program, double wanted, double *seconds)
 {
   const tsr_program_desc *desc = tsr_program_describe(program);
   tsr_binding bindings[MAX_CONSTANTS];
@@ -55,14 +117,16 @@ static tsr_status time_program(const session *s, const tsr_program *program, dou
       continue;
     }
     tsr_buffer *buffer = NULL;
-    status = tsr_buffer_create(s->device, tsr_storage_at(desc, tsr_tensor_at(desc, t)->storage)->size,
-                               TSR_BUFFER_DEVICE, &buffer);
-    if (status == TSR_OK) {
+    status = make_constant(device, tsr_storage_at(desc, tsr_tensor_at(desc, t)->storage)->size, &buffer);
+    if (buffer) {
       bindings[options.n_bindings++] = (tsr_binding){.tensor = t, .buffer = buffer};
     }
   }
   if (status == TSR_OK) {
-    status = tsr_executable_create(s->device, program, &options, &executable);
+    status = tsr_executable_create(device, program, &options, &executable);
+  }
+  if (status == TSR_OK) {
+    status = fill_inputs(program, executable);
   }
   if (status == TSR_OK) {
     status = plan_time_runs(executable, wanted, seconds);
@@ -129,6 +193,16 @@ static tsr_ref add_gelu(tsr_program *p, tsr_ref x)
   return tsr_gelu(p, x, TSR_ACTIVATION_GELU_ERF);
 }
 
+static tsr_ref add_norm(tsr_program *p, tsr_ref x)
+{
+  const tsr_shape shape = tsr_ref_shape(p, x);
+  tsr_ref gain = tsr_program_find(p, "gain");
+  if (!gain) {
+    gain = tsr_constant(p, "gain", TSR_F32, TSR_SHAPE(shape.extent[shape.rank - 1]));
+  }
+  return tsr_rmsnorm(p, x, gain, 1e-5f);
+}
+
 /* n lines, each of which reads what the one before wrote, or all the same input. */
 static tsr_status time_lines(const session *s, add_line add, tsr_shape shape, int32_t n, int chained, double wanted,
                              double *seconds)
@@ -148,7 +222,7 @@ static tsr_status time_lines(const session *s, add_line add, tsr_shape shape, in
       tsr_output(p, name, y);
     }
   }
-  status = time_program(s, p, wanted, seconds);
+  status = plan_time_program(s->device, p, wanted, seconds);
   tsr_program_destroy(p);
   return status;
 }
@@ -195,24 +269,23 @@ static tsr_status measure_copy(const session *s, int64_t bytes, double *rate)
   return status;
 }
 
-static tsr_status time_product(const session *s, int32_t rows, int32_t n, tsr_dtype weights, double *seconds)
+static tsr_status time_product(const session *s, int32_t rows, int32_t columns, int32_t depth, tsr_dtype weights,
+                               double *seconds)
 {
   tsr_program *program;
-  tsr_status status = plan_product(rows, n, n, weights, 1, &program);
+  tsr_status status = plan_product(rows, columns, depth, weights, 1, &program);
   if (status == TSR_OK) {
-    status = time_program(s, program, 0.3, seconds);
+    status = plan_time_program(s->device, program, 0.3, seconds);
     tsr_program_destroy(program);
   }
   *seconds = fmax(1e-9, *seconds - s->card->figures.submit_seconds - s->card->figures.stage_seconds);
   return status;
 }
 
-/* Weights that are read once, by a product of one row, may come faster than a copy, half of which is written. */
 static tsr_status measure_memory(const session *s)
 {
-  enum { SIDE = 4096 };
   plan_figures *f = &s->card->figures;
-  double rate = 0, seconds = 0;
+  double rate = 0;
   f->l2_bandwidth = f->memory_bandwidth = 0;
   double rates[16];
   int32_t n = 0;
@@ -222,14 +295,7 @@ static tsr_status measure_memory(const session *s)
     rates[n++] = rate;
     f->l2_bandwidth = fmax(f->l2_bandwidth, rate);
   }
-  if (status == TSR_OK) {
-    status = time_product(s, 1, SIDE, TSR_F32, &seconds);
-  }
-  if (status != TSR_OK) {
-    return status;
-  }
-  f->memory_bandwidth = fmax(rate, 4.0 * SIDE * SIDE / seconds);
-  f->l2_bandwidth = fmax(f->l2_bandwidth, f->memory_bandwidth);
+  f->memory_bandwidth = rate;
   f->l2_bytes = 256 << 10;
   for (int32_t i = 0; i < n; i++) {
     const double middle = sqrt(f->l2_bandwidth * rate);
@@ -238,16 +304,24 @@ static tsr_status measure_memory(const session *s)
   return TSR_OK;
 }
 
-/* A product so large that it takes a while; 0: the device does not multiply with such weights. */
-static tsr_status measure_product(const session *s, tsr_dtype weights, double *rate)
+/* A product so large that it takes a while, and one of one row, whose weights no cache holds: where they come faster
+ * than a copy, half of which is written, this is what the memory gives. */
+static tsr_status measure_product(const session *s, tsr_dtype weights, double *rate, double *one_row)
 {
-  enum { LEAST = 512, MOST = 8192 };
-  const double long_enough = 0.02;
+  enum { LEAST = 512, MOST = 8192, DEPTH = 512, WEIGHT_BYTES = 128 << 20 };
+  const double long_enough = 0.001;
+  plan_figures *f = &s->card->figures;
   double seconds = 0;
   tsr_status status = TSR_OK;
   for (int32_t n = LEAST; n <= MOST && seconds < long_enough && status == TSR_OK; n *= 2) {
-    status = time_product(s, n, n, weights, &seconds);
+    status = time_product(s, n, n, n, weights, &seconds);
     *rate = 2.0 * n * (double)n * n / seconds;
+  }
+  if (status == TSR_OK) {
+    const int32_t columns = WEIGHT_BYTES / DEPTH / (int32_t)tsr_dtype_size(weights);
+    status = time_product(s, 1, columns, DEPTH, weights, &seconds);
+    *one_row = fmin(*rate, 2.0 * columns * DEPTH / seconds);
+    f->memory_bandwidth = fmax(f->memory_bandwidth, WEIGHT_BYTES / seconds);
   }
   return status;
 }
@@ -266,16 +340,18 @@ static tsr_status measure_products(const session *s)
 {
   plan_figures *f = &s->card->figures;
   const int f16 = has_shape(&s->card->described, TSR_F16), i8 = has_shape(&s->card->described, TSR_I8);
-  tsr_status status = measure_product(s, TSR_F32, &f->rate[TSR_RATE_F32]);
+  tsr_status status = measure_product(s, TSR_F32, &f->rate[TSR_RATE_F32], &f->one_row[TSR_RATE_F32]);
   if (status == TSR_OK) {
-    status = measure_product(s, TSR_F16, &f->rate[f16 ? TSR_RATE_COOPERATIVE_F16 : TSR_RATE_F16]);
+    status =
+        measure_product(s, TSR_F16, &f->rate[f16 ? TSR_RATE_COOPERATIVE_F16 : TSR_RATE_F16], &f->one_row[TSR_RATE_F16]);
   }
   if (status == TSR_OK) {
-    status = measure_product(s, TSR_I8, &f->rate[i8 ? TSR_RATE_COOPERATIVE_I8 : TSR_RATE_I8]);
+    status = measure_product(s, TSR_I8, &f->rate[i8 ? TSR_RATE_COOPERATIVE_I8 : TSR_RATE_I8], &f->one_row[TSR_RATE_I8]);
   }
   for (int32_t i = 0; i < TSR_RATE_COUNT; i++) {
     f->rate[i] = f->rate[i] > 0 ? f->rate[i] : f->rate[TSR_RATE_F32];
   }
+  f->l2_bandwidth = fmax(f->l2_bandwidth, f->memory_bandwidth);
   return status;
 }
 
@@ -301,7 +377,7 @@ static tsr_status count_operations(const session *s, add_line add, tsr_shape sha
 static tsr_status measure_other(const session *s)
 {
   enum { ROWS = 512, COLUMNS = 512, LINES = 8 };
-  static const add_line lines[] = {add_softmax, add_gelu};
+  static const add_line lines[] = {add_softmax, add_gelu, add_norm};
   plan_figures *f = &s->card->figures;
   double operations = 0, all = 0;
   tsr_status status = TSR_OK;
@@ -331,7 +407,8 @@ static tsr_status describe(const session *s)
   const int is_cpu = type == TSR_DEVICE_CPU || type == TSR_DEVICE_SOFTWARE_GPU || type == TSR_DEVICE_REFERENCE;
   card->described.type = type == TSR_DEVICE_REFERENCE ? TSR_DEVICE_CPU : type;
   card->figures.one_by_one = is_cpu;
-  card->figures.processors = is_cpu && online > 0 ? (int32_t)online : 1; /* a GPU does not tell */
+  const int is_known = is_cpu && online > 0 && !is_by_processor; /* a GPU does not tell */
+  card->figures.processors = is_known ? (int32_t)online : 1;
   return status;
 }
 

@@ -8,11 +8,18 @@
 #include "tessera/transformer.h"
 #include "tools/tessera/plan/card.h"
 
+/* From now on times are those that this process had processors (1), or by the clock (0). */
+void plan_time_by_processor(int by_processor);
+
 /* Measures an open device: copies, products, chains of tiny lines. Takes some seconds. Exit code. */
 int plan_measure(tsr_runtime *runtime, tsr_device *device, plan_card *card);
 
 /* The least seconds of a run of an executable: it runs for at least `wanted` seconds, and some times. */
 tsr_status plan_time_runs(tsr_executable *executable, double wanted, double *seconds) TSR_MUST_CHECK;
+
+/* Compiles a program of few constants and times it likewise. */
+tsr_status plan_time_program(tsr_device *device, const tsr_program *program, double wanted,
+                             double *seconds) TSR_MUST_CHECK;
 
 /* y [rows, columns] = x [rows, depth] times weights of that type, as models multiply with them. *program is the
  * caller's. */

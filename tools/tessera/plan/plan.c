@@ -28,6 +28,7 @@ typedef struct request {
   int is_training;
   double dropout;
   int recompute;
+  int by_processor;
   int statistics;
   int as_json;
 } request;
@@ -127,6 +128,9 @@ static tsr_status time_here(const session *s, const tsr_program *program, double
   const double wanted = 1.0;
   const tsr_compile_options options = {TSR_SIZED(tsr_compile_options)};
   tsr_executable *executable = NULL;
+  if (!s->model) {
+    return plan_time_program(s->device, program, wanted, seconds);
+  }
   tsr_status status = tsr_cli_compile(s->transformer, program, &options, &executable);
   if (status == TSR_OK) {
     status = tsr_cli_fill(s->model, program, &s->options->kinds.size, SEED, executable);
@@ -312,7 +316,7 @@ static int open_session(const request *r, session *s)
   if (code == TSR_EXIT_OK && device) {
     code = tsr_cli_device(s->runtime, device, &s->device);
   }
-  if (code == TSR_EXIT_OK && r->run) {
+  if (code == TSR_EXIT_OK && r->run && r->folder) {
     const tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = r->kinds.weights};
     code = tsr_cli_fail(tsr_transformer_create(s->model, s->device, &options, &s->transformer));
   }
@@ -333,11 +337,13 @@ static int run(void *opaque)
 {
   const request *r = opaque;
   session s = {.options = r, .list = json_array()};
+  plan_time_by_processor(r->by_processor);
   int code = open_session(r, &s);
   if (code == TSR_EXIT_OK && r->measured) {
     code = plan_measure(s.runtime, s.device, &s.card);
     if (code == TSR_EXIT_OK) {
-      code = tsr_cli_json_print(plan_card_json(&s.card, "measured: tessera plan --measure"), JSON_INDENT(2));
+      code = tsr_cli_json_print(plan_card_json(&s.card, "measured: tessera plan --measure"),
+                                JSON_INDENT(2) | JSON_REAL_PRECISION(4));
     }
   } else if (code == TSR_EXIT_OK) {
     code = r->product ? show_product(&s) : show_model(&s);
@@ -385,7 +391,7 @@ static int check(void *opaque)
     return tsr_cli_usage("plan", "--device-json is needed: a file that describes a device, or a name such as h100");
   }
   if (r->product) {
-    return r->folder || r->run ? tsr_cli_usage("plan", "--product takes no model, and no --run") : read_product(r);
+    return r->folder ? tsr_cli_usage("plan", "--product takes no model") : read_product(r);
   }
   return r->folder ? TSR_EXIT_OK : tsr_cli_usage("plan", "one model's folder is needed");
 }
@@ -411,6 +417,9 @@ static const tsr_option rows[] = {
      .help = "run each program on device D, too, with random input, and print the least time that it took"},
     {"measure", "D", TSR_OPTION_DEVICE, FIELD(measured),
      .help = "instead of a prediction, measure device D, and print its description"},
+    {"processor-time", NULL, TSR_OPTION_FLAG, FIELD(by_processor), .low = 1,
+     .help = "with --run and --measure: the time that this process had processors instead of the clock's, for a device "
+             "that is given one thread (TESSERA_THREADS, or LP_NUM_THREADS of Mesa's CPU driver) of a busy machine"},
     {"statistics", NULL, TSR_OPTION_FLAG, FIELD(statistics), .low = 1, .help = "print the sums alone, no listing"},
     {"json", NULL, TSR_OPTION_FLAG, FIELD(as_json), .low = 1, .help = "print the predictions as one JSON object"},
     {NULL},
