@@ -25,7 +25,7 @@ typedef struct tsr_kernel_access {
   double bytes;       /* each once: of a table the rows that are asked for, of a state what is written */
 } tsr_kernel_access;
 
-/* A kernel of the program. Fields are only appended. */
+/* A kernel of the program. */
 typedef struct tsr_plan_kernel {
   const char *name;   /* the backend's for it; lives as long as the runtime */
   int32_t first_line; /* of the lines that it computes, or part of them, as one */

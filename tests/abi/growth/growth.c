@@ -379,13 +379,13 @@ static const struct {
   const char *name;
   size_t size;
 } fixed[] = {
-    {"tsr_line_range", 8},    {"tsr_span", 16},       {"tsr_bleu", 128},          {"tsr_chrf", 168},
-    {"tsr_token", 20},        {"tsr_hypothesis", 32}, {"tsr_generation", 16},     {"tsr_target_score", 32},
-    {"tsr_scores", 16},       {"tsr_inspected", 56},  {"tsr_inspection", 16},     {"tsr_profile_row", 48},
-    {"tsr_profile", 48},      {"tsr_masking", 32},    {"tsr_attention_args", 96}, {"tsr_adam_args", 52},
-    {"tsr_slot_info", 24},    {"tsr_op_info", 456},   {"tsr_binding", 24},        {"tsr_shortlist_entry", 12},
-    {"tsr_shape", 40},        {"tsr_examples", 56},   {"tsr_step_control", 40},   {"tsr_step_result", 32},
-    {"tsr_program_size", 16},
+    {"tsr_line_range", 8},    {"tsr_span", 16},          {"tsr_bleu", 128},          {"tsr_chrf", 168},
+    {"tsr_token", 20},        {"tsr_hypothesis", 32},    {"tsr_generation", 16},     {"tsr_target_score", 32},
+    {"tsr_scores", 16},       {"tsr_inspected", 56},     {"tsr_inspection", 16},     {"tsr_profile_row", 48},
+    {"tsr_profile", 48},      {"tsr_masking", 32},       {"tsr_attention_args", 96}, {"tsr_adam_args", 52},
+    {"tsr_slot_info", 24},    {"tsr_op_info", 456},      {"tsr_binding", 24},        {"tsr_shortlist_entry", 12},
+    {"tsr_shape", 40},        {"tsr_examples", 56},      {"tsr_step_control", 40},   {"tsr_step_result", 32},
+    {"tsr_program_size", 16}, {"tsr_kernel_access", 16}, {"tsr_plan_kernel", 72},
 };
 
 static void check_fixed(const char *name, size_t size)
