@@ -15,8 +15,9 @@ typedef struct plan_card {
   tsr_described_device described; /* its name is `name`, too */
 } plan_card;
 
-/* Reads a description: from a path, or where `name` has neither '/' nor '.', from the file of that name among those that
- * are installed, or stand beside a program that runs from its build folder. Returns an exit code, after a message that names the file and the key. */
+/* Reads a description: from a path, or where `name` has neither '/' nor '.', from the file of that name among those
+ * that are installed, or stand beside a program that runs from its build folder. Returns an exit code, after a message
+ * that names the file and the key. */
 int plan_card_read(const char *name, plan_card *card);
 
 /* As JSON; NULL without memory. source: of all figures, such as "measured"; NULL: they are plain numbers. */

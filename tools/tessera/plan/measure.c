@@ -348,9 +348,6 @@ static tsr_status measure_products(const session *s)
   if (status == TSR_OK) {
     status = measure_product(s, TSR_I8, &f->rate[i8 ? TSR_RATE_COOPERATIVE_I8 : TSR_RATE_I8], &f->one_row[TSR_RATE_I8]);
   }
-  for (int32_t i = 0; i < TSR_RATE_COUNT; i++) {
-    f->rate[i] = f->rate[i] > 0 ? f->rate[i] : f->rate[TSR_RATE_F32];
-  }
   f->l2_bandwidth = fmax(f->l2_bandwidth, f->memory_bandwidth);
   return status;
 }
