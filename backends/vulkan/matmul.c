@@ -181,6 +181,12 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
   return tsr_vk_finish(planner, dispatch, groups) ? dispatch : NULL;
 }
 
+uint32_t tsr_vk_few_rows(const tsr_vk_caps *caps)
+{
+  enum { SMALL_SHARED_MEMORY = 32768, ONE_TILE = 8, SEVERAL_TILES = 32 };
+  return caps->unified && caps->shared_memory <= SMALL_SHARED_MEMORY ? ONE_TILE : SEVERAL_TILES;
+}
+
 uint64_t tsr_vk_least_parts(const tsr_vk_caps *caps, uint32_t depth)
 {
   enum { MOST_DEPTH = 32768, QUADS = 3 };

@@ -31,9 +31,10 @@ typedef struct tsr_vk_product {
 /* Workgroups that keep most devices busy. How many a device executes at a time Vulkan does not tell. */
 #define TSR_VK_ENOUGH_GROUPS 256
 
-/* Rows of a product that a GPU computes by the vector variants: beyond, tiles that read b fewer times pay. Those of
- * several tiles of rows read it from a cache. */
-#define TSR_VK_FEW_ROWS 32
+/* Rows of a product up to which a GPU computes it by the vector variants: beyond, tiles pay, which read b fewer times.
+ * Several tiles of eight rows read b from a cache, and multiply without cooperative matrices or large tiles: that costs
+ * a large device less than the stages that it saves, and a small one more. */
+uint32_t tsr_vk_few_rows(const tsr_vk_caps *caps);
 
 /* Rounds of a shader's loops that a CPU's driver is asked for at most: it may give up after 65535
  * (tsr_vk_reduce_size). */

@@ -118,8 +118,8 @@ static int is_within_kernel(const tsr_vk_planner *planner, const tsr_vk_product 
   }
   const tsr_tensor_desc *b = tsr_vk_in(planner, 1);
   const uint32_t width = b->dtype == TSR_F32 ? 4 : 8;
-  return p->batch == 1 && p->rows <= TSR_VK_FEW_ROWS && p->columns <= MAX_COLUMNS && p->depth > 0 && !p->quantised &&
-         (b->dtype == TSR_F32 || b->dtype == TSR_F16 || b->dtype == TSR_BF16) && p->b.stride[2] == 1 &&
+  return p->batch == 1 && p->rows <= tsr_vk_few_rows(planner->caps) && p->columns <= MAX_COLUMNS && p->depth > 0 &&
+         !p->quantised && (b->dtype == TSR_F32 || b->dtype == TSR_F16 || b->dtype == TSR_BF16) && p->b.stride[2] == 1 &&
          (p->depth | p->b.offset | p->b.stride[3]) % width == 0 && (p->rows == 1 || p->bias.stride[2] == 0) &&
          tsr_vk_elements(tsr_vk_tensor(planner, around->x)) == (uint64_t)p->rows * p->depth;
 }

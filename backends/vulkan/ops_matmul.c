@@ -52,7 +52,7 @@ static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *product)
     return tsr_vk_least_parts(caps, product->depth) > 1 ? TSR_VK_VARIANT_MATMUL_TILED_32X32
                                                         : TSR_VK_VARIANT_MATMUL_PLAIN;
   }
-  if (product->rows > TSR_VK_FEW_ROWS) {
+  if (product->rows > tsr_vk_few_rows(caps)) {
     return tsr_vk_choose_tiled(caps, product);
   }
   return caps->subgroup_sizes[1] >= LARGE_SUBGROUP ? TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP

@@ -76,6 +76,10 @@ if [ "$profile" = rtx ]; then
   check "$last: no buffer that the device alone sees" test "$(json types.1.bytes "$work/statistics")" -gt 4000000
   check "$last: cleared by the host" test "$(json fill_bytes "$work/statistics")" -gt 4000000
   took 'memory'
+  # Of a large card's decoding step, 32 rows are as many kernels as one (tests/model/tools.sh).
+  run 0 program "$SOURCE_ROOT/tests/data/marian-en-fr" --kind greedy --batch 32 --device vulkan:0 --statistics
+  stdout_has '34 dispatches in 30 stages'
+  took 'counts'
 fi
 
 # A training: the same losses as on the CPU, as far as they are printed. A GPU's kernels take a driver on the CPU three
