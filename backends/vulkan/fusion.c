@@ -384,7 +384,8 @@ int tsr_vk_plan_lines(const tsr_vk_caps *caps, const tsr_program_desc *program, 
 }
 
 /* A product with a sum behind it writes where nothing of its own was read, and so do the lines around a product: a norm
- * that is computed alone takes the rows of a sum in step, and the candidates of a product are chosen when it is done. */
+ * that is computed alone takes the rows of a sum in step, and the candidates of a product are chosen when it is done.
+ */
 int32_t tsr_vk_operands_until(const tsr_vk_caps *caps, const tsr_program_desc *program, int32_t line)
 {
   const run r = {caps, program, NULL, line};
