@@ -8,6 +8,10 @@
  * invocations share a key, each with some groups of its elements, and make the scores of the queries with it; then each
  * invocation has one key of the chunk, and finds its weights; then `value_lanes` invocations share a row of v, and add
  * up the queries' results, which all that have the same elements of v put together at the end.
+ *
+ * With OUTPUT it then multiplies its head's results by the output's weights: parts[query, head, n] = sum_j y[query,
+ * head, j] weight[head, j, n]. What reads the output adds up the heads (matmul_fused.comp). Workgroups share the
+ * columns n, and find the same results each for itself: there are few of them.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -33,6 +37,67 @@ shared uvec4 order_of_key[tile_rows * chunk_keys / 4u];
 shared float weight_of_key[tile_rows * chunk_keys];
 shared vec4 merged[FEW_SIZE];
 shared float merged_sum[FEW_SIZE];
+#ifdef OUTPUT
+const uint output_columns = OUTPUT_COLUMNS(output_shape);
+const uint output_blocks = (output_columns + FEW_SIZE - 1u) / FEW_SIZE; /* workgroups that share the columns */
+const uint output_type = OUTPUT_TYPE(output_shape);
+const uint load_quads = output_type == TYPE_F32 ? 1u : 2u; /* groups of four in a load of 16 bytes */
+const uint column_loads = width / load_quads;              /* of a column, for one head */
+
+shared vec4 y_rows[tile_rows * width];
+
+/* What a load of the output's weights brings. */
+void values_of(uvec4 words, out vec4 z[load_quads])
+{
+  if (output_type == TYPE_F32) {
+    z[0] = uintBitsToFloat(words);
+    return;
+  }
+  [[unroll]] for (uint i = 0u; i < load_quads; ++i) {
+    uvec2 pair = i == 0u ? words.xy : words.zw;
+    z[i] = vec4(two_numbers(output_type, pair.x), two_numbers(output_type, pair.y));
+  }
+}
+
+/* Query 0 of the tile is row first_row of head h; an invocation has column n. */
+void multiply(uint first_row, uint n_rows, uint h, uint n)
+{
+  if (n < output_columns) {
+    float total[tile_rows];
+    [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
+      total[m] = 0.0;
+    }
+    uint at = (n * heads + h) * column_loads;
+    [[dont_unroll]] for (uint from = 0u; from < column_loads; from += FEW_LOADS) {
+      uvec4 words[FEW_LOADS];
+      [[unroll]] for (uint i = 0u; i < FEW_LOADS; ++i) {
+        words[i] = QUAD(output_weight, at + min(from + i, column_loads - 1u));
+      }
+      [[unroll]] for (uint i = 0u; i < FEW_LOADS; ++i) {
+        if (from + i < column_loads) {
+          vec4 z[load_quads];
+          values_of(words[i], z);
+          [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
+            [[unroll]] for (uint c = 0u; c < load_quads; ++c) {
+              vec4 x = y_rows[m * width + (from + i) * load_quads + c];
+              [[unroll]] for (int e = 0; e < 4; ++e) {
+                total[m] = fma(x[e], z[c][e], total[m]);
+              }
+            }
+          }
+        }
+      }
+    }
+    float added = (output_shape & OUTPUT_BIAS) != 0u && h == 0u ? FLOAT(output_bias, n) : 0.0;
+    [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
+      if (m < n_rows) {
+        WORD(parts, partial_at + ((first_row + m) * heads + h) * output_columns + n) =
+            floatBitsToUint(total[m] + added);
+      }
+    }
+  }
+}
+#endif
 
 void main()
 {
@@ -40,6 +105,10 @@ void main()
   uint tiles = (queries + tile_rows - 1u) / tile_rows;
   uint rest = group_index() / tiles;
   uint first_row = (group_index() - rest * tiles) * tile_rows;
+#ifdef OUTPUT
+  uint block = rest % output_blocks;
+  rest /= output_blocks;
+#endif
   uint splits = split_count();
   uint split = rest % splits;
   rest /= splits;
@@ -184,7 +253,9 @@ void main()
     float total = 0.0;
     bool nothing = order[0] <= ORDER_MINUS_INF;
     float largest = finite_of(order[0]);
+#ifndef OUTPUT
     uint y_at = result_at(b, h, min(first_row + m, last_row), split);
+#endif
     merged_sum[lane] = sum[0];
     [[unroll]] for (uint c = 0u; c < value_parts; ++c) {
       merged[lane] = result[0][c];
@@ -197,15 +268,23 @@ void main()
           whole += merged[i * value_lanes + value_lane];
           total += merged_sum[i * value_lanes];
         }
+#ifdef OUTPUT
+        if (j < width) {
+          y_rows[m * width + j] = nothing ? vec4(0.0) : whole / total;
+        }
+#else
         if (j < width && first_row + m <= last_row) {
           STORE(y, y_at + j, split_keys > 0u ? whole : nothing ? vec4(0.0) : whole / total);
         }
+#endif
       }
       barrier();
     }
+#ifndef OUTPUT
     if (lane == 0u && first_row + m <= last_row) {
       store_sums(row_base + first_row + m, split, largest, total);
     }
+#endif
     /* Row after row is moved to the front. */
     [[unroll]] for (uint next = 1u; next < tile_rows; ++next) {
       sum[next - 1u] = sum[next];
@@ -215,4 +294,8 @@ void main()
       }
     }
   }
+#ifdef OUTPUT
+  barrier();
+  multiply(b * queries + first_row, last_row + 1u - first_row, h, block * FEW_SIZE + lane);
+#endif
 }

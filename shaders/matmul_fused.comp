@@ -83,7 +83,11 @@ void make_rows(uint first_row, bool keeps)
   for (uint i = at; takes_part && i < quads; i += row_lanes) {
     vec4 z = FLOAT4(x, x_offset + row * quads + i);
     if ((parts & FUSED_ADDEND) != 0u) {
-      z += FLOAT4(addend, addend_offset + row * addend_stride + i);
+      vec4 added = FLOAT4(addend, addend_offset + row * addend_stride + i);
+      for (uint p = 1u; p < addend_parts; ++p) {
+        added += FLOAT4(addend, addend_offset + row * addend_stride + p * part_stride + i);
+      }
+      z += added;
       if ((parts & FUSED_KEEPS_SUM) != 0u && keeps) {
         QUAD(sum, row * quads + i) = floatBitsToUint(z);
       }

@@ -17,6 +17,7 @@
 OUT(0, scratch)
 OUT(1, values)
 OUT(2, indices)
+OUT(3, state)
 
 /* Of a row whose largest is `top`: the sum of e^(x - top) */
 float row_sum(uint row, float top)
@@ -68,7 +69,11 @@ void main()
         value = value - top - shift;
       }
       WORD(values, row * k + r) = strange ? NAN_BITS : floatBitsToUint(value);
-      WORD(indices, row * k + r) = strange ? r : index;
+      uint found = strange ? r : index;
+      WORD(indices, row * k + r) = found;
+      if (feeds != 0u) {
+        WORD(state, state_at + row) = found;
+      }
     }
   }
 }

@@ -5,10 +5,13 @@
  *
  *     add + norm + matmul + append + append
  *                                where rows are few; each but the product may be absent
+ *     attention + matmul + add + norm + matmul
+ *                                of one or two rows: two kernels, between them what each head adds to the sum
  *     add + layernorm, rmsnorm   the sum is written where it is needed later, too
  *     matmul + add               unless that add is fused with a norm that alone reads it
  *     matmul + topk              with log_softmax between them, too: only candidates leave the product; not where
- *                                cooperative matrices make it, nor a tiled one with weights of i8
+ *                                cooperative matrices make it, nor a tiled one with weights of i8. And with the update
+ *                                of a state behind it that takes the indices, if k is 1: the next step's tokens
  *
  * A fused line is planned as the main one of its lines (the norm, the product), with what the others bring to it in
  * tsr_vk_planner. A planner that cannot do with that, or does not know of it, leaves the lines apart.
@@ -173,8 +176,16 @@ static int lie_apart(const run *r, int32_t product, int32_t last)
   return 1;
 }
 
-/* The lines around a product; *product is its index. */
-static int fuse_around(const run *r, tsr_vk_plan *plan, int32_t *product)
+/* What attention leaves of a sum's operand, in scratch. */
+typedef struct left_parts {
+  int32_t slot; /* of the sum, whose other operand is a tensor */
+  uint32_t n;   /* for each row */
+  uint32_t at;  /* words into scratch */
+} left_parts;
+
+/* The lines around a product; *product is its index. parts: what the sum's operand is in; NULL: a tensor. They come
+ * behind what *plan has then. */
+static int fuse_around(const run *r, const left_parts *parts, tsr_vk_plan *plan, int32_t *product)
 {
   const int32_t norm = is_op(r, 0, TSR_OP_ADD) && is_norm(r, 1) ? 1 : 0;
   const int has_norm = is_norm(r, norm), has_addend = norm > 0;
@@ -191,22 +202,56 @@ static int fuse_around(const run *r, tsr_vk_plan *plan, int32_t *product)
   const tsr_line_desc *first = line_at(r, 0);
   const tsr_vk_around around = {
       .norm = has_norm ? line_at(r, norm) : NULL,
-      .x = first->in[0],
-      .addend = has_addend ? first->in[1] : 0,
+      .x = first->in[parts != NULL ? 1 - parts->slot : 0],
+      .addend = parts != NULL ? TSR_VK_SCRATCH
+                : has_addend  ? first->in[1]
+                              : 0,
+      .parts = parts != NULL ? parts->n : 0,
+      .parts_at = parts != NULL ? parts->at : 0,
       .sum = has_addend && !is_passed_on(r, 0) ? first->out[0] : 0,
       .normed = has_norm && !is_passed_on(r, norm) ? line_at(r, norm)->out[0] : 0,
       .keys = has_caches ? line_at(r, *product + 1) : NULL,
       .values = has_caches ? line_at(r, *product + 2) : NULL,
   };
-  tsr_vk_planner planner = {
-      .caps = r->caps, .program = r->program, .line = line_at(r, *product), .plan = plan, .around = &around};
+  tsr_vk_planner planner = {.caps = r->caps,
+                            .program = r->program,
+                            .line = line_at(r, *product),
+                            .plan = plan,
+                            .around = &around,
+                            .continues = parts != NULL};
   return tsr_vk_plan_one(&planner) ? last + 1 : 0;
 }
 
 static int fuse_around_matmul(const run *r, tsr_vk_plan *plan)
 {
   int32_t product;
-  return fuse_around(r, plan, &product);
+  return fuse_around(r, NULL, plan, &product);
+}
+
+/* Attention with its output, and behind it what reads the sum with that. Each workgroup of the second kernel adds up
+ * the heads anew, which costs less than a stage only while rows are very few. */
+static int fuse_attention(const run *r, tsr_vk_plan *plan)
+{
+  enum { MAX_ROWS = 2, LINES = 2 };
+  if (!is_op(r, 0, TSR_OP_ATTENTION) || !is_op(r, 1, TSR_OP_MATMUL) || !is_op(r, 2, TSR_OP_ADD) || !is_norm(r, 3) ||
+      !reads_result(r, 1, 0, 0) || !is_passed_on(r, 0) || !is_passed_on(r, 1)) {
+    return 0;
+  }
+  const tsr_tensor_desc *y = tsr_tensor_at(r->program, line_at(r, 0)->out[0]);
+  left_parts parts = {.slot = reads_result(r, 2, 0, 1) ? 0 : 1, .n = (uint32_t)y->extent[2]};
+  if (!reads_result(r, 2, parts.slot, 1) || y->extent[0] * y->extent[1] > MAX_ROWS) {
+    return 0;
+  }
+  tsr_vk_planner planner = {
+      .caps = r->caps, .program = r->program, .line = line_at(r, 0), .plan = plan, .output = line_at(r, 1)};
+  if (!tsr_vk_plan_one(&planner)) {
+    return 0;
+  }
+  parts.at = planner.output_at;
+  const run rest = {r->caps, r->program, r->buffers, r->first + LINES};
+  int32_t product;
+  const int n = fuse_around(&rest, &parts, plan, &product);
+  return n > 0 ? LINES + n : 0;
 }
 
 /* Whether line `index`, an add, can be fused with the norm behind it. */
@@ -268,6 +313,26 @@ static int fuse_matmul_add(const run *r, tsr_vk_plan *plan)
   return plan_fused(r, &product, is_bias ? 0 : addend, 0, plan) ? 2 : 0;
 }
 
+/* The state that line `index`, an update, gives the indices which the topk before it finds: whole, element by element.
+ * 0: it is none of these. */
+static int32_t state_of_indices(const run *r, int32_t index)
+{
+  const tsr_line_desc *topk = line_at(r, index - 1), *update = line_at(r, index);
+  if (!is_op(r, index, TSR_OP_UPDATE) || topk->attributes.k != 1) {
+    return 0;
+  }
+  const tsr_tensor_desc *indices = tsr_tensor_at(r->program, topk->out[1]);
+  const tsr_tensor_desc *x = tsr_tensor_at(r->program, update->in[0]);
+  const tsr_tensor_desc *state = tsr_tensor_at(r->program, update->out[0]);
+  const tsr_vk_view views[] = {tsr_vk_view_of(indices), tsr_vk_view_of(x), tsr_vk_view_of(state)};
+  const int alike = x->storage == indices->storage && x->offset == indices->offset && state->dtype == TSR_I32 &&
+                    tsr_vk_elements(x) == tsr_vk_elements(indices) &&
+                    tsr_vk_elements(state) == tsr_vk_elements(indices);
+  return alike && tsr_vk_contiguous(&views[0]) && tsr_vk_contiguous(&views[1]) && tsr_vk_contiguous(&views[2])
+             ? update->out[0]
+             : 0;
+}
+
 static int fuse_matmul_topk(const run *r, tsr_vk_plan *plan)
 {
   if (!is_op(r, 0, TSR_OP_MATMUL) || line_at(r, 1) == NULL) {
@@ -280,20 +345,21 @@ static int fuse_matmul_topk(const run *r, tsr_vk_plan *plan)
     }
   }
   const tsr_line_desc *topk = line_at(r, last);
+  const int32_t state = state_of_indices(r, last + 1);
   tsr_vk_planner planner = {
       .caps = r->caps,
       .program = r->program,
       .line = line_at(r, 0),
       .plan = plan,
-      .topk = {topk->attributes.k, logarithm, topk->out[0], topk->out[1]},
+      .topk = {topk->attributes.k, logarithm, topk->out[0], topk->out[1], state},
   };
-  return topk->attributes.k > 0 && tsr_vk_plan_one(&planner) ? last + 1 : 0;
+  return topk->attributes.k > 0 && tsr_vk_plan_one(&planner) ? last + 1 + (state != 0) : 0;
 }
 
 static int plan_lines(const run *r, tsr_vk_plan *plan)
 {
-  static int (*const fusions[])(const run *, tsr_vk_plan *) = {fuse_around_matmul, fuse_add_norm, fuse_matmul_add,
-                                                               fuse_matmul_topk};
+  static int (*const fusions[])(const run *, tsr_vk_plan *) = {fuse_attention, fuse_around_matmul, fuse_add_norm,
+                                                               fuse_matmul_add, fuse_matmul_topk};
   for (size_t i = 0; r->caps->fusion && i < sizeof fusions / sizeof fusions[0]; ++i) {
     plan->n_lines = fusions[i](r, plan);
     if (plan->n_lines > 0) {
@@ -391,7 +457,7 @@ int32_t tsr_vk_operands_until(const tsr_vk_caps *caps, const tsr_program_desc *p
   const run r = {caps, program, NULL, line};
   tsr_vk_plan plan;
   int32_t product;
-  if (caps->fusion && fuse_around(&r, &plan, &product) > 0) {
+  if (caps->fusion && fuse_around(&r, NULL, &plan, &product) > 0) {
     return line + product;
   }
   return caps->fusion && fuse_matmul_add(&r, &plan) > 0 ? line + 1 : line;

@@ -17,6 +17,7 @@ typedef struct tsr_vk_topk {
   int32_t logarithm;
   int32_t values; /* tensors */
   int32_t indices;
+  int32_t state;          /* takes the indices, too, if k is 1; 0: none does */
   uint32_t candidates_at; /* set by the planner: words into scratch */
   uint32_t lists;         /* likewise: lists of candidates of a row */
 } tsr_vk_topk;
@@ -25,7 +26,9 @@ typedef struct tsr_vk_topk {
 typedef struct tsr_vk_around {
   const tsr_line_desc *norm; /* whose result the product reads; NULL: none */
   int32_t x;                 /* what the norm reads, or the product */
-  int32_t addend;            /* added to x first, of its extents */
+  int32_t addend;            /* added to x first, of its extents; TSR_VK_SCRATCH: the sum of `parts` in scratch */
+  uint32_t parts;            /* as attention with its output leaves them, one for each head of a row */
+  uint32_t parts_at;         /* words into scratch */
   int32_t sum;               /* takes x + addend */
   int32_t normed;            /* takes the norm's result */
   const tsr_line_desc *keys; /* the append lines that read the product's result, NULL: none */
@@ -45,6 +48,9 @@ typedef struct tsr_vk_planner {
   int32_t sum;      /* layernorm, rmsnorm: takes x + addend */
   tsr_vk_topk topk; /* matmul: written instead of the result */
   const tsr_vk_around *around; /* matmul: what is computed with it; NULL: nothing */
+  const tsr_line_desc *output; /* attention: the product that reads its result; NULL: none */
+  uint32_t output_at;          /* set by the planner: words into scratch, where the parts of that product lie */
+  int continues;               /* 1: its dispatches come behind those that the plan has */
   int is_added;                /* set by the planner: the dispatches see to the addend */
 } tsr_vk_planner;
 

@@ -43,6 +43,9 @@ static int is_one_row(const tsr_tensor_desc *tensor, uint32_t depth)
 static uint32_t addend_stride(const tsr_vk_planner *planner, const tsr_vk_product *p)
 {
   const int32_t addend = planner->around->addend;
+  if (addend == TSR_VK_SCRATCH) {
+    return planner->around->parts * (p->depth / 4);
+  }
   return addend != 0 && is_whole(tsr_vk_tensor(planner, addend)) ? p->depth / 4 : 0;
 }
 
@@ -112,7 +115,7 @@ static int is_within_kernel(const tsr_vk_planner *planner, const tsr_vk_product 
       return 0;
     }
   }
-  if (around->addend != 0 && !is_whole(tsr_vk_tensor(planner, around->addend)) &&
+  if (around->addend > 0 && !is_whole(tsr_vk_tensor(planner, around->addend)) &&
       !is_one_row(tsr_vk_tensor(planner, around->addend), p->depth)) {
     return 0;
   }
@@ -197,8 +200,10 @@ static tsr_vk_matmul_fused_push push_of(const tsr_vk_planner *planner, const tsr
       .rows = p->rows,
       .columns = p->columns,
       .x_offset = quads_offset(planner, around->x),
-      .addend_offset = quads_offset(planner, around->addend),
+      .addend_offset = around->addend == TSR_VK_SCRATCH ? around->parts_at / 4 : quads_offset(planner, around->addend),
       .addend_stride = addend_stride(planner, p),
+      .addend_parts = around->addend == TSR_VK_SCRATCH ? around->parts : 1,
+      .part_stride = p->depth / 4,
       .gain_offset = norm != NULL ? quads_offset(planner, norm->in[1]) : 0,
       .norm_bias_offset = norm != NULL && norm->op == TSR_OP_LAYERNORM ? quads_offset(planner, norm->in[2]) : 0,
       .weight_offset = p->b.offset / width,
@@ -259,6 +264,7 @@ int tsr_vk_plan_fused(tsr_vk_planner *planner, const tsr_vk_product *p)
   add_operands(planner, dispatch);
   tsr_vk_set_size(dispatch, SIZE);
   dispatch->subgroup_size = subgroup;
+  dispatch->after = planner->around->addend == TSR_VK_SCRATCH;
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_weight_type, (uint32_t)tsr_vk_in(planner, 1)->dtype);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_tile_rows, tile_rows);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_loads, loads);

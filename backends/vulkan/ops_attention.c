@@ -325,6 +325,43 @@ static int32_t choose(const tsr_vk_planner *planner, const attention *a, tsr_vk_
   return variant;
 }
 
+/* 1 if attention_few.comp can multiply the results by the weights of planner->output: a plain product, whose columns
+ * lie one behind another. */
+static int takes_output(const tsr_vk_planner *planner, const attention *a, const tsr_vk_tile *t)
+{
+  const tsr_line_desc *line = planner->line, *output = planner->output;
+  const tsr_tensor_desc *weights = tsr_vk_tensor(planner, output->in[1]);
+  const tsr_vk_view b = tsr_vk_view_of(weights);
+  const uint32_t depth = a->q.extent[2] * a->v.extent[3] * 4, width = weights->dtype == TSR_F32 ? 4 : 8;
+  int plain = planner->plan->variant == TSR_VK_VARIANT_ATTENTION_FEW && t->splits == 1 && line->out[1] == 0 &&
+              line->out[2] == 0 && line->in[TSR_VK_SLOT_SEED] == 0 && output->in[3] == 0 &&
+              output->attributes.activation == TSR_ACTIVATION_NONE && output->attributes.alpha == 1.0f;
+  plain = plain && (weights->dtype == TSR_F32 || weights->dtype == TSR_F16 || weights->dtype == TSR_BF16) &&
+          b.offset == 0 && b.extent[0] * b.extent[1] == 1 && b.extent[2] == depth && b.stride[2] == 1 &&
+          b.stride[3] == depth && b.extent[3] % 4 == 0 && b.extent[3] <= OUTPUT_COLUMNS(UINT32_MAX) &&
+          a->v.extent[3] * 4 % width == 0;
+  if (!plain || output->in[2] == 0) {
+    return plain;
+  }
+  const tsr_vk_view bias = tsr_vk_view_of(tsr_vk_tensor(planner, output->in[2]));
+  return bias.offset == 0 && bias.extent[0] * bias.extent[1] == 1 && bias.stride[3] == 1 &&
+         (bias.extent[2] == 1 || bias.stride[2] == 0);
+}
+
+/* The operands of the output, what the kernel is to know of it, and the workgroups that share its columns. */
+static void plan_output(tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, tsr_vk_tile *t)
+{
+  const tsr_line_desc *output = planner->output;
+  tsr_vk_write(dispatch, TSR_VK_SCRATCH);
+  tsr_vk_read(dispatch, output->in[2] != 0 ? output->in[2] : planner->line->in[0]);
+  tsr_vk_read(dispatch, output->in[1]);
+  const tsr_tensor_desc *weights = tsr_vk_tensor(planner, output->in[1]);
+  t->blocks = (uint32_t)tsr_vk_divide_up(tsr_vk_view_of(weights).extent[3], FEW_SIZE);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_few_output_shape,
+              tsr_vk_view_of(weights).extent[3] | (uint32_t)weights->dtype << 24 |
+                  (output->in[2] != 0 ? OUTPUT_BIAS : 0));
+}
+
 /* Puts together what the splits left in scratch. */
 static int plan_combine(tsr_vk_planner *planner, uint32_t rows, uint32_t splits, uint32_t partial_at)
 {
@@ -403,6 +440,14 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   if (t.splits > 1) {
     partial_at = tsr_vk_reserve(planner, t.splits * split_words(&a));
   }
+  if (planner->output != NULL) {
+    if (!takes_output(planner, &a, &t)) {
+      return 0;
+    }
+    const uint64_t columns = tsr_vk_view_of(tsr_vk_tensor(planner, planner->output->in[1])).extent[3];
+    partial_at = (tsr_vk_reserve(planner, rows * columns + 3) + 3) / 4 * 4;
+    planner->output_at = partial_at;
+  }
 
   tsr_vk_attention_push push = {
       .queries = a.q.extent[1],
@@ -431,7 +476,7 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
     shader = TSR_VK_SHADER_ATTENTION_TILED;
   }
   if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_FEW) {
-    shader = TSR_VK_SHADER_ATTENTION_FEW;
+    shader = planner->output != NULL ? TSR_VK_SHADER_ATTENTION_FEW_OUTPUT : TSR_VK_SHADER_ATTENTION_FEW;
   }
   if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_COOP) {
     shader = TSR_VK_SHADER_ATTENTION_COOPERATIVE;
@@ -447,7 +492,10 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   tsr_vk_read_in(planner, dispatch, TSR_VK_SLOT_ROWS);
   int drops = line->in[TSR_VK_SLOT_SEED] != 0;
   tsr_vk_read_masking(planner, dispatch, TSR_VK_SLOT_ADDITIVE, &masking, drops);
-  for (int32_t i = 0; i < 3; ++i) {
+  if (planner->output != NULL) {
+    plan_output(planner, dispatch, &t);
+  }
+  for (int32_t i = 0; planner->output == NULL && i < 3; ++i) {
     tsr_vk_write(dispatch, t.splits > 1 ? TSR_VK_SCRATCH : line->out[i] != 0 ? line->out[i] : line->out[0]);
   }
   tsr_vk_set_size(dispatch, t.size);
@@ -462,6 +510,9 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_partial_at, partial_at);
   dispatch->subgroup_size = t.lanes;
   dispatch->work = 2.0 * (double)rows * push.keys * (depth + width) * (a.quads ? 4 : 1);
+  if (planner->output != NULL) {
+    dispatch->work = dispatch->work * t.blocks + 8.0 * (double)rows * width * t.blocks * FEW_SIZE;
+  }
   uint64_t groups = a.heads * t.splits * t.blocks * tsr_vk_divide_up(push.queries, t.rows);
   return tsr_vk_finish(planner, dispatch, groups) &&
          (t.splits == 1 || plan_combine(planner, (uint32_t)rows, t.splits, partial_at));

@@ -12,6 +12,9 @@ static int add_topk_merge(tsr_vk_planner *planner, const tsr_vk_product *p)
 {
   const tsr_vk_topk *topk = &planner->topk;
   tsr_vk_topk_merge_push push = {.rows = p->rows, .lists = topk->lists, .candidates_at = topk->candidates_at};
+  if (topk->state != 0) {
+    push.state_at = (uint32_t)tsr_vk_tensor(planner, topk->state)->offset;
+  }
   uint64_t work = (uint64_t)topk->lists * (uint64_t)topk->k * (uint64_t)topk->k; /* of a row */
   int subgroup = 0;
   uint32_t size = tsr_vk_reduce_size(planner->caps, work, &subgroup);
@@ -26,9 +29,11 @@ static int add_topk_merge(tsr_vk_planner *planner, const tsr_vk_product *p)
   tsr_vk_write(dispatch, TSR_VK_SCRATCH);
   tsr_vk_write(dispatch, topk->values);
   tsr_vk_write(dispatch, topk->indices);
+  tsr_vk_write(dispatch, topk->state != 0 ? topk->state : topk->indices);
   tsr_vk_set_size(dispatch, size);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_topk_merge_k, (uint32_t)topk->k);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_topk_merge_logarithm, topk->logarithm != 0);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_topk_merge_feeds, topk->state != 0);
   dispatch->after = 1;
   dispatch->work = 10.0 * (double)p->rows * (double)work;
   return tsr_vk_finish(planner, dispatch, p->rows);

@@ -41,7 +41,8 @@ static int around_within_reach(const tsr_vk_planner *planner)
       return 0;
     }
   }
-  return within_reach(planner, around->x) && within_reach(planner, around->addend);
+  return within_reach(planner, around->x) &&
+         (around->addend == TSR_VK_SCRATCH || within_reach(planner, around->addend));
 }
 
 /* 1 if each dispatch says what every specialisation constant of its shader is. */
@@ -97,7 +98,9 @@ int tsr_vk_plan_one(tsr_vk_planner *planner)
   tsr_vk_plan *plan = planner->plan;
   plan->variant = TSR_VK_VARIANT_AUTO;
   plan->class = (tsr_vk_class){.op = 0};
-  tsr_vk_restart(planner);
+  if (!planner->continues) {
+    tsr_vk_restart(planner);
+  }
   int32_t op = planner->line->op;
   if (op <= 0 || op >= TSR_OP_COUNT || plan_op[op] == NULL) {
     return 0;
@@ -108,11 +111,17 @@ int tsr_vk_plan_one(tsr_vk_planner *planner)
     }
   }
   if (!within_reach(planner, planner->addend) || !within_reach(planner, planner->sum) ||
-      !within_reach(planner, planner->topk.values) || !within_reach(planner, planner->topk.indices)) {
+      !within_reach(planner, planner->topk.values) || !within_reach(planner, planner->topk.indices) ||
+      !within_reach(planner, planner->topk.state)) {
     return 0;
   }
   if (planner->around != NULL && !around_within_reach(planner)) {
     return 0;
+  }
+  for (int32_t i = 0; planner->output != NULL && i < TSR_MAX_INPUTS; ++i) {
+    if (!within_reach(planner, planner->output->in[i])) {
+      return 0;
+    }
   }
   int empty = 1;
   for (int32_t i = 0; i < TSR_MAX_OUTPUTS; ++i) {

@@ -43,6 +43,8 @@ PUSH(matmul_fused)
   uint x_offset;
   uint addend_offset;
   uint addend_stride; /* from a row to the next; 0: it is one row for all */
+  uint addend_parts;  /* what is added is the sum of so many; 1 unless attention left them */
+  uint part_stride;   /* from one to the next */
   uint gain_offset;
   uint norm_bias_offset;
   uint weight_offset;

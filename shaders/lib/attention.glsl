@@ -10,7 +10,8 @@
 #include "exponential.glsl"
 #include "contract/attention.h"
 
-/* With splits the last three are scratch: w takes the sums, y the parts of y. */
+/* With splits the last three are scratch: w takes the sums, y the parts of y. With OUTPUT the results are multiplied by
+ * the output's weights at once: `parts` is scratch, and takes what each head adds to the output. */
 OPERAND_IN(0, q)
 OPERAND_IN(1, k)
 OPERAND_IN(2, v)
@@ -19,9 +20,15 @@ IN(4, index)
 IN(5, lengths)
 IN(6, position)
 IN(7, scratch)
+#ifdef OUTPUT
+OUT(8, parts)
+IN(9, output_bias)
+IN4(10, output_weight)
+#else
 OPERAND_OUT(8, y)
 OUT(9, w)
 OUT(10, lse)
+#endif
 
 const uint k_type = ATTENTION_K_TYPE(kv_types);
 const uint v_type = ATTENTION_V_TYPE(kv_types);
@@ -89,6 +96,7 @@ uint split_count()
   return split_keys > 0u ? (keys + split_keys - 1u) / split_keys : 1u;
 }
 
+#ifndef OUTPUT
 /* The first element or group of query l's result */
 uint result_at(uint b, uint h, uint l, uint split)
 {
@@ -110,5 +118,6 @@ void store_sums(uint row, uint split, float largest, float total)
     WORD(lse, row) = total == 0.0 ? MINUS_INF_BITS : floatBitsToUint(largest + log_accurate(total));
   }
 }
+#endif
 
 #endif

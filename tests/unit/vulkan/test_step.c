@@ -20,7 +20,7 @@
 #include "tessera/runtime.h"
 #include "tests/support/fused.h"
 
-enum { POSITIONS = 5, HEADS = 2, MAX_OUTPUTS = 5, MAX_INPUTS = 10, MAX_LINES = 32 };
+enum { POSITIONS = 5, HEADS = 2, MAX_OUTPUTS = 5, MAX_INPUTS = 12, MAX_LINES = 32 };
 
 typedef enum norm_kind { NO_NORM, LAYERNORM, LAYERNORM_STD, LAYERNORM_WITHOUT_BIAS, RMSNORM } norm_kind;
 typedef enum addend_kind { NO_ADDEND, ADDEND, ONE_ROW, COLUMN } addend_kind;
@@ -46,6 +46,8 @@ typedef struct built {
   tsr_ref input[MAX_INPUTS], output[MAX_OUTPUTS];
   float tolerance[MAX_OUTPUTS];
   int32_t n_inputs, n_outputs;
+  int32_t limit;      /* of whole numbers: positions, lengths */
+  int32_t is_strange; /* the first input has NaN and infinities */
 } built;
 
 static tsr_ref input(built *b, tsr_dtype dtype, tsr_shape shape)
@@ -94,7 +96,7 @@ static void append(built *b, const step *s, tsr_ref product, int32_t part, tsr_r
 
 static void build(const step *s, built *b)
 {
-  *b = (built){.n_inputs = 0};
+  *b = (built){.limit = POSITIONS, .is_strange = s->is_strange};
   check(tsr_program_create(&b->program));
   tsr_program *p = b->program;
   const tsr_ref given = input(b, TSR_F32, TSR_SHAPE(s->rows, s->depth));
@@ -136,20 +138,20 @@ static int64_t elements_of(const built *b, tsr_ref x)
   return tsr_shape_elements(&shape);
 }
 
-static void write_input(tsr_executable *executable, const built *b, const step *s, int32_t index)
+static void write_input(tsr_executable *executable, const built *b, int32_t index)
 {
   const int64_t n = elements_of(b, b->input[index]);
   const tsr_dtype dtype = tsr_ref_dtype(b->program, b->input[index]);
   float *values = random_floats(n, 1 + (uint64_t)index);
   void *stored = calloc((size_t)n, 4);
   assert_non_null(stored);
-  if (s->is_strange && index == 0) {
+  if (b->is_strange && index == 0) {
     values[1] = INFINITY;
     values[n - 2] = NAN;
   }
   if (dtype == TSR_I32) {
-    for (int32_t i = 0; i < n; i++) { /* one beyond the cache's end: that row is not appended */
-      ((int32_t *)stored)[i] = (i + 2) % (POSITIONS + 1);
+    for (int32_t i = 0; i < n; i++) { /* as a position one beyond the cache's end: that row is not appended */
+      ((int32_t *)stored)[i] = (b->limit - 3 + i) % (b->limit + 1);
     }
   } else {
     check(tsr_convert(TSR_F32, values, dtype, stored, n));
@@ -160,7 +162,7 @@ static void write_input(tsr_executable *executable, const built *b, const step *
 }
 
 /* The outputs, to be freed, and in *fused how many lines took no time, or -1 where the device has no clock. */
-static void run(tsr_device *device, const built *b, const step *s, float *results[MAX_OUTPUTS], int32_t *fused)
+static void run(tsr_device *device, const built *b, float *results[MAX_OUTPUTS], int32_t *fused)
 {
   const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .strict = 1, .profile = 1};
   const int32_t n_lines = tsr_program_line_count(b->program);
@@ -169,7 +171,7 @@ static void run(tsr_device *device, const built *b, const step *s, float *result
   assert_in_range(n_lines, 1, MAX_LINES);
   check(tsr_executable_create(device, b->program, &options, &executable));
   for (int32_t i = 0; i < b->n_inputs; i++) {
-    write_input(executable, b, s, i);
+    write_input(executable, b, i);
   }
   check(tsr_executable_run(executable));
   check(tsr_executable_run(executable)); /* nothing is left over from the first */
@@ -190,24 +192,23 @@ static int same(float a, float b, float tolerance)
   return fabsf(a - b) <= tolerance * (1.0f + fabsf(b)) || (isnan(a) && isnan(b)) || (isinf(a) && a == b);
 }
 
-static void compare(tsr_device *fusing, tsr_device *apart, const step *s, int32_t number, int32_t expected,
+/* Runs what was built on both devices, and destroys it. */
+static void compare(tsr_device *fusing, tsr_device *apart, built b, const char *what, int32_t number, int32_t expected,
                     int32_t or_expected)
 {
-  built b;
   float *as_one[MAX_OUTPUTS], *one_by_one[MAX_OUTPUTS];
   int32_t lines_fused, lines_apart;
-  build(s, &b);
-  run(fusing, &b, s, as_one, &lines_fused);
-  run(apart, &b, s, one_by_one, &lines_apart);
+  run(fusing, &b, as_one, &lines_fused);
+  run(apart, &b, one_by_one, &lines_apart);
   if (lines_fused != -1 && ((lines_fused != expected && lines_fused != or_expected) || lines_apart != 0)) {
-    fail_msg("%s, step %d: %d lines are fused, not %d; %d where none may be", tsr_device_name(fusing), (int)number,
+    fail_msg("%s, %s %d: %d lines are fused, not %d; %d where none may be", tsr_device_name(fusing), what, (int)number,
              (int)lines_fused, (int)expected, (int)lines_apart);
   }
   for (int32_t i = 0; i < b.n_outputs; i++) {
     for (int64_t k = 0; k < elements_of(&b, b.output[i]); k++) {
       if (!same(as_one[i][k], one_by_one[i][k], b.tolerance[i])) {
-        fail_msg("%s, step %d, output %d, element %lld: %.9g, one by one %.9g", tsr_device_name(fusing), (int)number,
-                 (int)i, (long long)k, (double)as_one[i][k], (double)one_by_one[i][k]);
+        fail_msg("%s, %s %d, output %d, element %lld: %.9g, one by one %.9g", tsr_device_name(fusing), what,
+                 (int)number, (int)i, (long long)k, (double)as_one[i][k], (double)one_by_one[i][k]);
       }
     }
     free(as_one[i]);
@@ -241,6 +242,57 @@ static const step steps[] = {
     {2, 64, 96, LAYERNORM, COLUMN, TSR_F32, TSR_F32, .biased = 1, .fused = 3},
 };
 
+/* ---- attention with its output --------------------------------------------------------------------------------- */
+
+/* Attention, the product of its heads, the sum with that, a norm, and a product of it. */
+typedef struct attended {
+  int32_t sentences, queries, heads, depth, keys, width, columns; /* width: of the sum */
+  tsr_dtype cache, weights;
+  int32_t biased;
+  int32_t turned;    /* the product is the sum's first operand */
+  int32_t keeps_sum; /* a later line reads it */
+  int32_t fused;
+} attended;
+
+static void build_attended(const attended *s, built *b)
+{
+  *b = (built){.limit = s->keys};
+  check(tsr_program_create(&b->program));
+  tsr_program *p = b->program;
+  const int64_t rows = (int64_t)s->sentences * s->queries, inner = (int64_t)s->heads * s->depth;
+  const tsr_shape cache = TSR_SHAPE(s->sentences, s->keys, s->heads, s->depth);
+  const tsr_ref q = input(b, TSR_F32, TSR_SHAPE(s->sentences, s->queries, s->heads, s->depth));
+  const tsr_ref k = input(b, s->cache, cache), v = input(b, s->cache, cache);
+  const tsr_ref lengths = input(b, TSR_I32, TSR_SHAPE(s->sentences));
+  const tsr_ref given = input(b, TSR_F32, TSR_SHAPE(rows, s->width));
+  const tsr_ref output_weights = input(b, s->weights, TSR_SHAPE(s->width, inner));
+  const tsr_ref bias = input(b, TSR_F32, TSR_SHAPE(s->width)), gain = input(b, TSR_F32, TSR_SHAPE(s->width));
+  const tsr_ref weights = input(b, s->weights, TSR_SHAPE(s->columns, s->width));
+  const tsr_ref x = tsr_copy(p, given, TSR_F32);
+  tsr_ref y = tsr_attention(
+      p, &(tsr_attention_args){
+             .q = q, .k = k, .v = v, .masking = {.lengths = lengths}, .alpha = 1.0f / sqrtf((float)s->depth)});
+  y = tsr_reshape(p, y, TSR_SHAPE(rows, inner));
+  y = tsr_matmul(p, y, tsr_transpose(p, output_weights, 0, 1), s->biased ? bias : TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
+  const tsr_ref sum = s->turned ? tsr_add(p, y, x) : tsr_add(p, x, y);
+  y = tsr_layernorm(p, sum, gain, bias, 1e-5f);
+  y = tsr_matmul(p, y, tsr_transpose(p, weights, 0, 1), TSR_NONE, 0.1f, TSR_ACTIVATION_RELU);
+  output(b, tsr_mul(p, y, y), 1e-5f);
+  if (s->keeps_sum) {
+    output(b, tsr_mul(p, sum, sum), 1e-5f);
+  }
+  check(tsr_program_status(p));
+}
+
+/* Three rows have attention alone, then the product with its sum, or the sum with what comes behind it. */
+static const attended attentions[] = {
+    {1, 1, 8, 64, 100, 512, 384, TSR_F16, TSR_F16, .biased = 1, .keeps_sum = 1, .fused = 4},
+    {2, 1, 4, 32, 128, 128, 96, TSR_F32, TSR_BF16, .biased = 1, .turned = 1, .fused = 4},
+    {1, 2, 3, 16, 7, 136, 8, TSR_F16, TSR_F32, .keeps_sum = 1, .fused = 4},
+    {1, 1, 2, 128, 40, 1024, 260, TSR_BF16, TSR_F16, .fused = 4},
+    {3, 1, 4, 32, 20, 128, 96, TSR_F16, TSR_F16, .biased = 1, .keeps_sum = 1, .fused = 2},
+};
+
 static void on_each_device(const char *kernels, const char *variant, int like_cpu)
 {
   tsr_runtime *runtime[2];
@@ -261,7 +313,14 @@ static void on_each_device(const char *kernels, const char *variant, int like_cp
     for (int32_t k = 0; k < (int32_t)(sizeof steps / sizeof steps[0]); k++) {
       const int32_t on_cpu = steps[k].addend != NO_ADDEND;
       const int32_t or_fused = steps[k].or_fused > 0 ? steps[k].or_fused : steps[k].fused;
-      compare(device[1], device[0], &steps[k], k, like_cpu ? on_cpu : steps[k].fused, like_cpu ? on_cpu : or_fused);
+      built b;
+      build(&steps[k], &b);
+      compare(device[1], device[0], b, "step", k, like_cpu ? on_cpu : steps[k].fused, like_cpu ? on_cpu : or_fused);
+    }
+    for (int32_t k = 0; !like_cpu && k < (int32_t)(sizeof attentions / sizeof attentions[0]); k++) {
+      built b;
+      build_attended(&attentions[k], &b);
+      compare(device[1], device[0], b, "attention", k, attentions[k].fused, attentions[k].fused);
     }
     tsr_device_close(device[0]);
     tsr_device_close(device[1]);
