@@ -181,6 +181,14 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
   return tsr_vk_finish(planner, dispatch, groups) ? dispatch : NULL;
 }
 
+uint32_t tsr_vk_narrow_subgroup(const tsr_vk_caps *caps)
+{
+  enum { WANTED = 16 };
+  const uint32_t least = caps->subgroup_sizes[0], most = caps->subgroup_sizes[1];
+  const uint32_t size = most < WANTED ? most : least > WANTED ? least : WANTED;
+  return caps->subgroup_arithmetic && tsr_vk_group_size(caps, size) == size ? size : 0;
+}
+
 uint32_t tsr_vk_few_rows(const tsr_vk_caps *caps)
 {
   enum { SMALL_SHARED_MEMORY = 32768, ONE_TILE = 8, SEVERAL_TILES = 32 };

@@ -31,6 +31,10 @@ typedef struct tsr_vk_product {
 /* Workgroups that keep most devices busy. How many a device executes at a time Vulkan does not tell. */
 #define TSR_VK_ENOUGH_GROUPS 256
 
+/* Invocations of a subgroup that can be asked for: enough for a row of sums, few enough for registers for each, and no
+ * more than needed; 0: none can be asked for. */
+uint32_t tsr_vk_narrow_subgroup(const tsr_vk_caps *caps);
+
 /* Rows of a product up to which a GPU computes it by the vector variants: beyond, tiles pay, which read b fewer times.
  * Several tiles of eight rows read b from a cache, and multiply without cooperative matrices or large tiles: that costs
  * a large device less than the stages that it saves, and a small one more. */

@@ -132,12 +132,10 @@ static int is_within_kernel(const tsr_vk_planner *planner, const tsr_vk_product 
 static uint32_t subgroup_of(const tsr_vk_caps *caps)
 {
   enum { WANTED = 16 };
-  const uint32_t least = caps->subgroup_sizes[0], most = caps->subgroup_sizes[1];
-  const uint32_t size = most < WANTED ? most : least > WANTED ? least : WANTED;
+  const uint32_t size = tsr_vk_narrow_subgroup(caps);
   const int suits = caps->forced == TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP ||
                     (caps->forced != TSR_VK_VARIANT_MATMUL_VECTOR && size >= WANTED);
-  return suits && caps->subgroup_arithmetic && size > 0 && size <= SIZE && SIZE / size <= caps->max_subgroups ? size
-                                                                                                              : 0;
+  return suits && size > 0 && size <= SIZE && SIZE / size <= caps->max_subgroups ? size : 0;
 }
 
 /* Bytes, as matmul_fused.comp declares them. */
@@ -274,5 +272,7 @@ int tsr_vk_plan_fused(tsr_vk_planner *planner, const tsr_vk_product *p)
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_steps, steps);
   spec_around(planner, dispatch, &keys, &values);
   dispatch->work = 2.0 * (double)p->rows * p->columns * p->depth;
+  dispatch->tile[0] = tile_rows;
+  dispatch->tile[1] = tile_columns;
   return tsr_vk_finish(planner, dispatch, push.groups);
 }

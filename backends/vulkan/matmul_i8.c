@@ -112,15 +112,6 @@ static int plan_plain(tsr_vk_planner *planner, tsr_vk_product p)
   return 1;
 }
 
-/* Invocations of a subgroup that can be asked for, not wider than it need be; 0: none */
-static uint32_t subgroup_of(const tsr_vk_caps *caps)
-{
-  enum { WANTED = 16 };
-  uint32_t least = caps->subgroup_sizes[0], most = caps->subgroup_sizes[1];
-  uint32_t size = most < WANTED ? most : least > WANTED ? least : WANTED;
-  return caps->subgroup_arithmetic && tsr_vk_group_size(caps, size) == size ? size : 0;
-}
-
 /* Where the dot is no instruction, it takes registers that large tiles leave only to wide subgroups: the largest,
  * and of few rows one whose largest are found. */
 static int holds_emulated_dot(const tsr_vk_caps *caps)
@@ -132,14 +123,14 @@ static int plan_vector(tsr_vk_planner *planner, tsr_vk_product p, int subgroup, 
 {
   enum { MIN_SIZE = 32, MAX_SIZE = 128, MAX_TILE_ROWS = 8, MAX_TILE_COLUMNS = 8 };
   const tsr_vk_caps *caps = planner->caps;
-  if (!in_groups(&p) || (subgroup && subgroup_of(caps) == 0)) {
+  if (!in_groups(&p) || (subgroup && tsr_vk_narrow_subgroup(caps) == 0)) {
     return 0;
   }
   uint32_t size = MIN_SIZE, tile_rows = p.rows < MAX_TILE_ROWS ? p.rows : MAX_TILE_ROWS, tile_columns = 1;
   while (size * 2 <= p.depth && size < MAX_SIZE) {
     size *= 2;
   }
-  size = subgroup ? subgroup_of(caps) : tsr_vk_group_size(caps, size);
+  size = subgroup ? tsr_vk_narrow_subgroup(caps) : tsr_vk_group_size(caps, size);
   /* Results of an invocation, for which its registers suffice: without a dot they hold bytes, too, and a narrow
    * subgroup has fewer. */
   int narrow = subgroup && size < 32, roomy = dot && (planner->topk.k == 0 || holds_emulated_dot(caps));
@@ -257,7 +248,7 @@ static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *p)
   if (caps->compute_like_cpu) {
     return TSR_VK_VARIANT_MATMUL_I8_PLAIN;
   }
-  if (few && subgroup_of(caps) > 0) {
+  if (few && tsr_vk_narrow_subgroup(caps) > 0) {
     return dot ? TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP_DOT : TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP;
   }
   if (few) {

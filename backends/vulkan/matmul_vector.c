@@ -17,16 +17,6 @@ static int in_groups(const tsr_vk_view *b, int32_t along, int32_t across, uint32
   return b->stride[along] == 1 && low % group == 0;
 }
 
-/* Invocations of a subgroup that has enough for a row of sums and registers enough for each; 0: none can be asked
- * for */
-static uint32_t subgroup_of(const tsr_vk_caps *caps)
-{
-  enum { WANTED = 16 };
-  uint32_t least = caps->subgroup_sizes[0], most = caps->subgroup_sizes[1];
-  uint32_t size = most < WANTED ? most : least > WANTED ? least : WANTED;
-  return caps->subgroup_arithmetic && tsr_vk_group_size(caps, size) == size ? size : 0;
-}
-
 int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant)
 {
   const tsr_vk_caps *caps = planner->caps;
@@ -37,12 +27,12 @@ int tsr_vk_plan_vector(tsr_vk_planner *planner, const tsr_vk_product *product, i
   uint32_t width = in_groups(&p.b, along_depth ? 2 : 3, along_depth ? 3 : 2, group) ? group : 1;
   uint32_t tile_rows = p.rows <= TILE_ROWS / 2 ? p.rows : TILE_ROWS;
   uint32_t size = 0, depth_lanes = 0, loads = 0, steps = 1, tile_columns = 0;
-  if (p.depth == 0 || (subgroup && (!along_depth || subgroup_of(caps) == 0))) {
+  if (p.depth == 0 || (subgroup && (!along_depth || tsr_vk_narrow_subgroup(caps) == 0))) {
     return 0;
   }
   if (along_depth) {
     /* Columns of an invocation: as many as leave workgroups enough; with a subgroup, as it has invocations for sums */
-    size = subgroup ? subgroup_of(caps) : tsr_vk_group_size(caps, 64);
+    size = subgroup ? tsr_vk_narrow_subgroup(caps) : tsr_vk_group_size(caps, 64);
     loads = 4;
     /* Half of them where a narrow subgroup's registers hold loads of eight elements, too. */
     uint32_t most_sums = width == 8 && caps->subgroup_sizes[0] < 32 ? size / 2 : size;

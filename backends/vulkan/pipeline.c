@@ -179,6 +179,13 @@ static int32_t get_module(tsr_backend_device *d, int32_t shader, VkShaderModule 
   return status;
 }
 
+/* 1 if two dispatches can have the same pipeline. */
+static int same_pipeline(const tsr_vk_dispatch *a, const tsr_vk_dispatch *b)
+{
+  return a->shader == b->shader && a->subgroup_size == b->subgroup_size && a->divided == b->divided &&
+         a->n_spec == b->n_spec && memcmp(a->spec, b->spec, (size_t)a->n_spec * sizeof(uint32_t)) == 0;
+}
+
 static tsr_vk_pipeline *find_known(tsr_vk_pipelines *p, const tsr_vk_dispatch *dispatch)
 {
   for (int32_t i = 0; i < p->n_pipelines; i++) {
@@ -350,10 +357,7 @@ static void create_all(const tsr_backend_device *d, wanted *w, int32_t n)
 static int is_among(const wanted *w, int32_t n, const tsr_vk_dispatch *dispatch)
 {
   for (int32_t i = 0; i < n; i++) {
-    const tsr_vk_dispatch *other = w[i].dispatch;
-    if (other->shader == dispatch->shader && other->subgroup_size == dispatch->subgroup_size &&
-        other->divided == dispatch->divided && other->n_spec == dispatch->n_spec &&
-        memcmp(other->spec, dispatch->spec, (size_t)dispatch->n_spec * sizeof(uint32_t)) == 0) {
+    if (same_pipeline(w[i].dispatch, dispatch)) {
       return 1;
     }
   }
