@@ -134,14 +134,14 @@ for kind; do
     if [ "$n" -gt 0 ] && [ $code != 0 ]; then
       stderr_has "the lines up to $n are translated; line $((n + 1)) and what follows are not"
     fi
-    # The device was not asked for: once the model is loaded, another one goes on. Where the machine's own memory is
-    # short that would not help.
-    if [ "$drawn" -gt "$loading" ] && [ "$kind" != host-memory ] && [ "$kind" != allocate-above ]; then
+    # The device was not asked for: another one goes on. Where the machine's own memory is short that would not help.
+    case $kind in
+    host-memory | allocate-above | device) translate "0 $(codes_of "$kind")" "$work/six.en" ;;
+    *)
       translate 0 "$work/six.en"
       check "$last: another translation" cmp -s "$out" "$work/good"
-    else
-      translate "0 $(codes_of "$kind")" "$work/six.en"
-    fi
+      ;;
+    esac
   done
 
 done

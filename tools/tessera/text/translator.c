@@ -191,6 +191,58 @@ static tsr_transformer_options transformer_options(const translator_settings *se
                                    .profile = settings->profile};
 }
 
+/* 1 if another device may do what this one could not, and nobody asked for this one. */
+static int may_go_on(const translator *t, tsr_status status)
+{
+  const translator_settings *settings = t->settings;
+  const char *name = settings->device ? settings->device : getenv("TESSERA_DEVICE");
+  int is_chosen = name && *name && strcmp(name, "auto") != 0;
+  int is_device = status == TSR_ERR_DEVICE_LOST || status == TSR_ERR_DEVICE_MEMORY || status == TSR_ERR_PLUGIN;
+  return is_device && !is_chosen && !settings->profile && t->n_failed < TRANSLATOR_DEVICES;
+}
+
+/* Opens the best device that has not failed, instead of the one that did. The error of that one is the thread's. */
+static int open_other(translator *t)
+{
+  const char *names[TRANSLATOR_DEVICES];
+  tsr_cli_progress_clear(&t->progress);
+  tsr_cli_warning("%s", tsr_error_message());
+  snprintf(t->failed[t->n_failed], sizeof t->failed[0], "%s", tsr_device_name(t->device));
+  t->n_failed++;
+  for (int32_t i = 0; i < t->n_failed; i++) {
+    names[i] = t->failed[i];
+  }
+  translator_measure(t, &t->earlier);
+  tsr_transformer_destroy(t->transformer);
+  tsr_device_close(t->device);
+  t->transformer = NULL;
+  t->device = NULL;
+  const tsr_status status = tsr_device_open_other(t->runtime, names, t->n_failed, &t->device);
+  if (status == TSR_OK) {
+    tsr_cli_warning("going on with %s", tsr_device_name(t->device));
+  }
+  return tsr_cli_fail(status);
+}
+
+/* Loads the model on the device; where that fails meanwhile on another one. */
+static int load(translator *t)
+{
+  const tsr_transformer_options options = transformer_options(t->settings);
+  int code = TSR_EXIT_OK;
+  for (int is_done = 0; !is_done && code == TSR_EXIT_OK;) {
+    const tsr_status status = tsr_transformer_create(t->model, t->device, &options, &t->transformer);
+    is_done = status == TSR_OK || !may_go_on(t, status);
+    code = is_done ? tsr_cli_fail(status) : open_other(t);
+  }
+  return code;
+}
+
+static int change_device(translator *t)
+{
+  const int code = open_other(t);
+  return code == TSR_EXIT_OK ? load(t) : code;
+}
+
 int translator_open(translator *t, const translator_settings *settings)
 {
   t->settings = settings;
@@ -224,8 +276,7 @@ int translator_open(translator *t, const translator_settings *settings)
     code = tsr_cli_device(t->runtime, settings->device, &t->device);
   }
   if (code == TSR_EXIT_OK) {
-    const tsr_transformer_options options = transformer_options(settings);
-    code = tsr_cli_fail(tsr_transformer_create(t->model, t->device, &options, &t->transformer));
+    code = load(t);
   }
   t->loaded = tsr_cli_seconds();
   tsr_cli_progress_start(&t->progress, "sentences");
@@ -468,41 +519,6 @@ void translator_measure(const translator *t, tsr_generate_statistics *statistics
     tsr_generate_measure(t->transformer, statistics);
   }
   add_statistics(statistics, &t->earlier);
-}
-
-/* 1 if another device may do what this one could not, and nobody asked for this one. */
-static int may_go_on(const translator *t, tsr_status status)
-{
-  const translator_settings *settings = t->settings;
-  const char *name = settings->device ? settings->device : getenv("TESSERA_DEVICE");
-  int is_chosen = name && *name && strcmp(name, "auto") != 0;
-  int is_device = status == TSR_ERR_DEVICE_LOST || status == TSR_ERR_DEVICE_MEMORY || status == TSR_ERR_PLUGIN;
-  return is_device && !is_chosen && !settings->profile && t->n_failed < TRANSLATOR_DEVICES;
-}
-
-/* Loads the model on the best device that has not failed. The error of the one that failed is the thread's. */
-static int change_device(translator *t)
-{
-  const char *names[TRANSLATOR_DEVICES];
-  tsr_cli_progress_clear(&t->progress);
-  tsr_cli_warning("%s", tsr_error_message());
-  snprintf(t->failed[t->n_failed], sizeof t->failed[0], "%s", tsr_device_name(t->device));
-  t->n_failed++;
-  for (int32_t i = 0; i < t->n_failed; i++) {
-    names[i] = t->failed[i];
-  }
-  const tsr_transformer_options options = transformer_options(t->settings);
-  translator_measure(t, &t->earlier);
-  tsr_transformer_destroy(t->transformer);
-  tsr_device_close(t->device);
-  t->transformer = NULL;
-  t->device = NULL;
-  tsr_status status = tsr_device_open_other(t->runtime, names, t->n_failed, &t->device);
-  if (status == TSR_OK) {
-    tsr_cli_warning("going on with %s", tsr_device_name(t->device));
-    status = tsr_transformer_create(t->model, t->device, &options, &t->transformer);
-  }
-  return tsr_cli_fail(status);
 }
 
 /* Takes from a search what an earlier one, which failed, had not finished. */
