@@ -12,7 +12,6 @@
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -20,6 +19,7 @@
 #define QUADS
 #include "operand.glsl"
 #include "vector.glsl"
+#include "narrowed.glsl"
 #include "contract/attention_cooperative.h"
 #include "attention.glsl"
 
@@ -327,6 +327,12 @@ void main()
         }
       }
       if (l <= last_row && quad < width && from + place < shape_n / 4u) {
+        if ((options & ATTENTION_HALVES) != 0u) {
+          uvec4 z = floatBitsToUint(x);
+          WORD(w, partial_at + (y_at + quad) * 2u) = narrowed(z.xy);
+          WORD(w, partial_at + (y_at + quad) * 2u + 1u) = narrowed(z.zw);
+          continue;
+        }
         STORE(y, y_at + quad, x);
       }
     }

@@ -5,8 +5,9 @@
  * and `tile_columns` columns, each of its subgroups a part of that, in matrices of the device's shape. An invocation
  * fetches groups of a and b for the shared memory that all multiply from, and finishes elements of the result.
  *
- *   f16 x f16 -> f32   a, f32 in memory, is rounded on its way into shared memory; a finite value beyond the range of
- *                      f16 becomes the largest finite one. b is f16.
+ *   f16 x f16 -> f32   a, f32 in memory, is rounded on its way into shared memory (lib/narrowed.glsl), or was before
+ *                      (HALVES_A); the result is rounded likewise where another product is to read it (HALVES_Y).
+ *                      b is f16.
  *   i8 x i8 -> i32     with QUANTISED: a's rows lie quantised in scratch (lib/quantised.glsl), b is i8
  *
  * A group is 16 bytes of either type. k of a is contiguous; of b, k is (weights stored [N, K]), or n (f16 alone).
@@ -28,15 +29,13 @@
 #define GROUP      16u /* values */
 #define UNIT       uvec2 /* of shared memory: what a row of the smallest matrices has */
 #define UNITS      2u  /* in a group */
-#define A_QUADS    1u  /* in memory, of a group of a */
 #else
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#include "narrowed.glsl"
 #define FACTOR     float16_t
 #define SUM        float
 #define GROUP      8u
 #define UNIT       uvec4
 #define UNITS      1u
-#define A_QUADS    2u
 #endif
 
 #include "contract/matmul_cooperative.h"
@@ -47,6 +46,12 @@ IN4(1, b)
 
 /* Two buffers: while a step is multiplied the next one is on its way. A row has a group more than are used, so that
  * neighbouring rows start in different banks. */
+#ifdef QUANTISED
+#define A_QUADS 1u /* in memory, of a group of a */
+#else
+const uint A_QUADS = (halves & HALVES_A) != 0u ? 1u : 2u;
+#endif
+
 const uint size = tile_rows / part_rows * (tile_columns / part_columns) * lanes; /* invocations */
 const uint column_groups = tile_columns / GROUP;
 const uint a_pitch = step_groups + 1u;
@@ -120,16 +125,6 @@ void fetch(uint k)
   }
 }
 
-#ifndef QUANTISED
-uint narrowed(uvec2 bits)
-{
-  vec2 x = uintBitsToFloat(bits);
-  vec2 z = clamp(x, -65504.0, 65504.0);
-  bvec2 stays = greaterThanEqual(bits & 0x7fffffffu, uvec2(0x7f800000u)); /* infinities and NaN */
-  return packFloat2x16(f16vec2(stays.x ? x.x : z.x, stays.y ? x.y : z.y));
-}
-#endif
-
 void put(uint at, uvec4 group)
 {
 #ifdef QUANTISED
@@ -145,11 +140,11 @@ void put_step(uint buffer_at, uint k)
 {
   [[unroll]] for (uint i = 0u; i < a_loads; ++i) {
     uint place = lane + i * size;
-#ifdef QUANTISED
-    uvec4 group = a_next[i];
-#else
-    uvec4 group = uvec4(narrowed(a_next[2u * i].xy), narrowed(a_next[2u * i].zw), narrowed(a_next[2u * i + 1u].xy),
-                        narrowed(a_next[2u * i + 1u].zw));
+    uvec4 group = a_next[A_QUADS * i];
+#ifndef QUANTISED
+    if (A_QUADS > 1u) {
+      group = narrowed(group, a_next[A_QUADS * i + A_QUADS - 1u]);
+    }
 #endif
     if (a_loads * size == a_groups || place < a_groups) {
       put(buffer_at + place / step_groups * a_pitch + place % step_groups,
@@ -165,6 +160,25 @@ void put_step(uint buffer_at, uint k)
     }
   }
 }
+
+#ifndef QUANTISED
+/* The results whose sums lie in a piece of the shared memory: their first row and column. */
+void store_halves(uint piece, uint pitch, uint first_row, uint first_column)
+{
+  [[dont_unroll]] for (uint i = gl_SubgroupInvocationID * 2u; i < shape_m * part_columns; i += lanes * 2u) {
+    uint at_row = first_row + i / part_columns;
+    uint at_column = first_column + i % part_columns;
+    uint word = (piece + i / part_columns * pitch) * 4u + i % part_columns;
+    if (at_row < rows && at_column < columns) {
+      uvec4 sums = tiles[word / 4u];
+      vec2 z = uintBitsToFloat((word & 2u) != 0u ? sums.zw : sums.xy);
+      z.x = finished(tile.z, at_row, at_column, z.x);
+      z.y = finished(tile.z, at_row, at_column + 1u, z.y);
+      WORD(y, y_at + ((tile.z * rows + at_row) * columns + at_column) / 2u) = narrowed(floatBitsToUint(z));
+    }
+  }
+}
+#endif
 
 void main()
 {
@@ -232,12 +246,22 @@ void main()
   uint piece = gl_SubgroupID * shape_m * pitch;
   uint sum_row = tile.x * tile_rows + part_row;
   uint sum_column = tile.y * tile_columns + part_column;
-  [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
-    [[unroll]] for (uint n = 0u; n < n_shapes; ++n) {
-      coopMatStore(sum[m * n_shapes + n], tiles, (piece + n * shape_n / 4u) * UNITS, pitch * UNITS,
-                   gl_CooperativeMatrixLayoutRowMajor);
+  [[dont_unroll]] for (uint m = 0u; m < m_shapes; ++m) {
+    /* Compilers unroll no loop with others in it: the places of sums are known in this one. */
+    [[unroll]] for (uint i = 0u; i < m_shapes * n_shapes; ++i) {
+      if (i / n_shapes == m) {
+        coopMatStore(sum[i], tiles, (piece + i % n_shapes * shape_n / 4u) * UNITS, pitch * UNITS,
+                     gl_CooperativeMatrixLayoutRowMajor);
+      }
     }
     subgroupBarrier();
+#ifndef QUANTISED
+    if ((halves & HALVES_Y) != 0u) {
+      store_halves(piece, pitch, sum_row + m * shape_m, sum_column);
+      subgroupBarrier();
+      continue;
+    }
+#endif
     [[dont_unroll]] for (uint i = gl_SubgroupInvocationID; i < shape_m * part_columns; i += lanes) {
       uint at_row = sum_row + m * shape_m + i / part_columns;
       uint at_column = sum_column + i % part_columns;

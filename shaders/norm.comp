@@ -3,12 +3,16 @@
  *
  * layernorm: y = gain (x - mean) / sqrt(variance + epsilon) + bias, rmsnorm without mean and bias, of x + addend where
  * one is added. The variance is that of the centred values. A workgroup has a row, an invocation every size-th of its
- * elements, or groups.
+ * elements, or groups. With HALVES the result is left rounded for a product, too, in scratch (lib/narrowed.glsl); y is
+ * written where it is read as it is.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
 #include "row.glsl"
 #include "contract/norm.h"
+#ifdef HALVES
+#include "narrowed.glsl"
+#endif
 
 OPERAND_IN(0, x)
 OPERAND_IN(1, gain)
@@ -16,6 +20,9 @@ OPERAND_IN(2, bias)
 OPERAND_OUT(3, y)
 OPERAND_IN(4, addend)
 OPERAND_OUT(5, sum)
+#ifdef HALVES
+OUT2(6, halves)
+#endif
 
 VECTOR load(uint x_at, uint addend_at, uint i)
 {
@@ -68,6 +75,13 @@ void main()
     if (biased != 0u) {
       z += LOAD(bias, bias_offset + i * bias_stride);
     }
+#ifdef HALVES
+    uvec4 bits = floatBitsToUint(z);
+    PAIR(halves, halves_at + y_at + i) = uvec2(narrowed(bits.xy), narrowed(bits.zw));
+    if (kept == 0u) {
+      continue;
+    }
+#endif
     STORE(y, y_at + i, z);
   }
 }

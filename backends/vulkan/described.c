@@ -94,11 +94,12 @@ static int32_t plan(void *context, const tsr_described_device *described, const 
   return status;
 }
 
-/* TSR_F32 .. of what a dispatch reads as operand `index`; rows that are quantised lie in scratch. */
+/* TSR_F32 .. of what a product reads as operand `index`; rows that were rounded for it, or quantised, lie in
+ * scratch, and have the type of the other operand. */
 static int32_t type_of(const tsr_program_desc *program, const tsr_vk_dispatch *dispatch, int32_t index)
 {
   const int32_t tensor = dispatch->operand[index].tensor;
-  return tensor == TSR_VK_SCRATCH ? TSR_I8 : tsr_tensor_at(program, tensor)->dtype;
+  return tsr_tensor_at(program, tensor == TSR_VK_SCRATCH ? dispatch->operand[1].tensor : tensor)->dtype;
 }
 
 /* What bounds the operations of a dispatch. */

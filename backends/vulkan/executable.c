@@ -134,7 +134,7 @@ static int32_t plan_lines(build *b)
       }
       b->dispatches[b->n_dispatches] =
           (placed_dispatch){.plan = plan->dispatch[i], .first_line = line, .line = line + plan->n_lines - 1};
-      b->dispatches[b->n_dispatches++].plan.variant = plan->variant;
+      b->n_dispatches++;
       b->n_wide += plan->dispatch[i].wide != 0;
     }
     for (int32_t i = 0; e->passed_over && i + 1 < plan->n_lines; i++) {

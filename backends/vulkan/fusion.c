@@ -7,6 +7,9 @@
  *                                where rows are few; each but the product may be absent
  *     attention + matmul + add + norm + matmul
  *                                of one or two rows: two kernels, between them what each head adds to the sum
+ *     norm, attention or product + product + .. (+ add)
+ *                                by cooperative matrices, which round their factors anyway: each result is left rounded
+ *                                for the next. The norm's sum comes with it, and it is written where others read it
  *     add + layernorm, rmsnorm   the sum is written where it is needed later, too
  *     matmul + add               unless that add is fused with a norm that alone reads it
  *     matmul + topk              with log_softmax between them, too: only candidates leave the product; not where
@@ -280,37 +283,128 @@ static int fuse_add_norm(const run *r, tsr_vk_plan *plan)
   return !overlap(r, sum, norm.out[0]) && plan_fused(r, &norm, add->in[1], sum, plan) ? 2 : 0;
 }
 
-/* What is added is the product's bias, if that has none and nothing is done to its result; else it must be
- * contiguous. */
-static int fuse_matmul_add(const run *r, tsr_vk_plan *plan)
+/* The product of line `index` with the sum behind it; *addend: what is added to the result; 0: it became the bias, if
+ * there was none and nothing is done to the result. first_in: the first operand that the product reads where it lies.
+ * 0 if the two must stay apart. */
+static int add_to_product(const run *r, int32_t index, int32_t first_in, tsr_line_desc *product, int32_t *addend)
 {
-  if (!is_op(r, 0, TSR_OP_MATMUL) || !is_op(r, 1, TSR_OP_ADD)) {
+  const int32_t sum = index + 1;
+  if (!is_op(r, index, TSR_OP_MATMUL) || !is_op(r, sum, TSR_OP_ADD)) {
     return 0;
   }
-  const tsr_line_desc *add = line_at(r, 1);
-  int32_t slot = reads_result(r, 1, 0, 0) ? 0 : 1;
-  if (!reads_result(r, 1, slot, 0) || !is_passed_on(r, 0) || (is_add_norm(r, 1) && is_passed_on(r, 1))) {
+  const tsr_line_desc *add = line_at(r, sum);
+  int32_t slot = reads_result(r, sum, 0, 0) ? 0 : 1;
+  if (!reads_result(r, sum, slot, 0) || !is_passed_on(r, index) || (is_add_norm(r, sum) && is_passed_on(r, sum))) {
     return 0;
   }
-  tsr_line_desc product;
-  copy_line(r, 0, &product);
-  int32_t y = add->out[0], addend = add->in[1 - slot];
-  for (int32_t i = 0; i < TSR_MAX_INPUTS; ++i) {
-    if (overlap(r, product.in[i], y)) {
+  copy_line(r, index, product);
+  int32_t y = add->out[0];
+  *addend = add->in[1 - slot];
+  for (int32_t i = first_in; i < TSR_MAX_INPUTS; ++i) {
+    if (overlap(r, product->in[i], y)) {
       return 0;
     }
   }
   int is_bias =
-      product.in[2] == 0 && product.attributes.activation == TSR_ACTIVATION_NONE && reads_result(r, 1, slot, 1);
-  tsr_vk_view view = tsr_vk_view_of(tsr_tensor_at(r->program, addend));
+      product->in[2] == 0 && product->attributes.activation == TSR_ACTIVATION_NONE && reads_result(r, sum, slot, 1);
+  tsr_vk_view view = tsr_vk_view_of(tsr_tensor_at(r->program, *addend));
   if (!is_bias && !tsr_vk_contiguous(&view)) {
     return 0;
   }
-  product.out[0] = y;
+  product->out[0] = y;
   if (is_bias) {
-    product.in[2] = addend;
+    product->in[2] = *addend;
+    *addend = 0;
   }
-  return plan_fused(r, &product, is_bias ? 0 : addend, 0, plan) ? 2 : 0;
+  return 1;
+}
+
+static int fuse_matmul_add(const run *r, tsr_vk_plan *plan)
+{
+  tsr_line_desc product;
+  int32_t addend;
+  return add_to_product(r, 0, 0, &product, &addend) && plan_fused(r, &product, addend, 0, plan) ? 2 : 0;
+}
+
+/* 1 if line `index` is a product that reads the result of the line before it as a, and nowhere else. */
+static int multiplies_result(const run *r, int32_t index)
+{
+  if (!is_op(r, index, TSR_OP_MATMUL) || line_at(r, index - 1)->out[0] == 0 || !reads_result(r, index, 0, 0)) {
+    return 0;
+  }
+  const tsr_line_desc *line = line_at(r, index);
+  return uses_in(r->program, line->in, TSR_MAX_INPUTS, tsr_tensor_at(r->program, line->in[0])->storage) == 1;
+}
+
+static int plan_halves(tsr_vk_planner *planner)
+{
+  return tsr_vk_plan_one(planner) && planner->are_halves_seen && (planner->addend == 0 || planner->is_added);
+}
+
+/* Plans the product of line `index`, whose a lies rounded in scratch from word `at` on, and what becomes one with it,
+ * behind what *plan has. Returns how many lines are planned then; 0 if it cannot be had. */
+static int multiply_halves(const run *r, int32_t index, uint32_t at, tsr_vk_plan *plan)
+{
+  const int32_t n_dispatches = plan->n_dispatches;
+  const int64_t scratch_bytes = plan->scratch_bytes;
+  const tsr_vk_planner alone = {.caps = r->caps,
+                                .program = r->program,
+                                .line = line_at(r, index),
+                                .plan = plan,
+                                .continues = 1,
+                                .takes_halves = 1,
+                                .a_at = at};
+  tsr_vk_planner planner = alone;
+  if (is_passed_on(r, index) && multiplies_result(r, index + 1)) {
+    planner.leaves_halves = 1;
+    const int n = plan_halves(&planner) ? multiply_halves(r, index + 1, planner.halves_at, plan) : 0;
+    if (n > 0) {
+      return n;
+    }
+  }
+  tsr_line_desc product;
+  planner = alone;
+  if (add_to_product(r, index, 1, &product, &planner.addend)) {
+    planner.line = &product;
+    plan->n_dispatches = n_dispatches;
+    plan->scratch_bytes = scratch_bytes;
+    if (plan_halves(&planner)) {
+      return index + 2;
+    }
+  }
+  planner = alone;
+  plan->n_dispatches = n_dispatches;
+  plan->scratch_bytes = scratch_bytes;
+  return plan_halves(&planner) ? index + 1 : 0;
+}
+
+/* A line and the products by cooperative matrices behind it. */
+static int fuse_halves(const run *r, tsr_vk_plan *plan)
+{
+  const int32_t norm = is_add_norm(r, 0) ? 1 : 0;
+  const int is_first = is_norm(r, norm) || is_op(r, 0, TSR_OP_ATTENTION) || is_op(r, 0, TSR_OP_MATMUL);
+  if (r->caps->n_shapes == 0 || !is_first || !multiplies_result(r, norm + 1) ||
+      (!is_norm(r, norm) && !is_passed_on(r, 0))) {
+    return 0;
+  }
+  tsr_line_desc line;
+  copy_line(r, norm, &line);
+  tsr_vk_planner planner = {
+      .caps = r->caps,
+      .program = r->program,
+      .line = &line,
+      .plan = plan,
+      .leaves_halves = 1,
+      .keeps_result = !is_passed_on(r, norm),
+  };
+  if (norm > 0) {
+    line.in[0] = line_at(r, 0)->in[0];
+    planner.addend = line_at(r, 0)->in[1];
+    planner.sum = is_passed_on(r, 0) ? 0 : line_at(r, 0)->out[0];
+  }
+  return !overlap(r, planner.sum, line.out[0]) && plan_halves(&planner)
+             ? multiply_halves(r, norm + 1, planner.halves_at, plan)
+             : 0;
 }
 
 /* The state that line `index`, an update, gives the indices which the topk before it finds: whole, element by element.
@@ -358,8 +452,8 @@ static int fuse_matmul_topk(const run *r, tsr_vk_plan *plan)
 
 static int plan_lines(const run *r, tsr_vk_plan *plan)
 {
-  static int (*const fusions[])(const run *, tsr_vk_plan *) = {fuse_attention, fuse_around_matmul, fuse_add_norm,
-                                                               fuse_matmul_add, fuse_matmul_topk};
+  static int (*const fusions[])(const run *, tsr_vk_plan *) = {fuse_attention, fuse_around_matmul, fuse_halves,
+                                                               fuse_add_norm,  fuse_matmul_add,    fuse_matmul_topk};
   for (size_t i = 0; r->caps->fusion && i < sizeof fusions / sizeof fusions[0]; ++i) {
     plan->n_lines = fusions[i](r, plan);
     if (plan->n_lines > 0) {

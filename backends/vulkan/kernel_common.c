@@ -172,9 +172,10 @@ int tsr_vk_in_quads(tsr_vk_view *view, int32_t contiguous)
 
 void tsr_vk_restart(tsr_vk_planner *planner)
 {
-  planner->plan->scratch_bytes = 0;
-  planner->plan->n_dispatches = 0;
+  planner->plan->scratch_bytes = planner->first_scratch_bytes;
+  planner->plan->n_dispatches = planner->first_dispatch;
   planner->is_added = 0;
+  planner->are_halves_seen = 0;
 }
 
 tsr_vk_dispatch *tsr_vk_add(tsr_vk_planner *planner, int32_t shader, const void *push, uint32_t push_bytes)

@@ -52,6 +52,19 @@ typedef struct tsr_vk_planner {
   uint32_t output_at;          /* set by the planner: words into scratch, where the parts of that product lie */
   int continues;               /* 1: its dispatches come behind those that the plan has */
   int is_added;                /* set by the planner: the dispatches see to the addend */
+
+  /* Of products by cooperative matrices, which round their factors to f16: the result is left rounded in scratch, in
+   * row-major order (layernorm, rmsnorm, attention, matmul), and a is there (matmul). */
+  int leaves_halves;
+  int keeps_result;   /* with leaves_halves, of a norm: the result is written as it is, too */
+  uint32_t halves_at; /* set by the planner: words into scratch */
+  int takes_halves;
+  uint32_t a_at;       /* words into scratch */
+  int are_halves_seen; /* set by the planner: the dispatches see to both */
+
+  /* Of what continues: what the plan had before. */
+  int32_t first_dispatch;
+  int64_t first_scratch_bytes;
 } tsr_vk_planner;
 
 /* A tensor in 32-bit elements, right-aligned: axis 3 is the last one, missing axes have extent 1 and stride 0. */
@@ -151,7 +164,7 @@ int tsr_vk_quads(tsr_vk_view *views, int32_t n, uint32_t *repeat);
 /* The same for at most four views none of which may repeat one element. */
 int tsr_vk_whole_quads(tsr_vk_view *views, int32_t n);
 
-/* Forgets the dispatches and the scratch memory of a variant that could not be had. */
+/* Forgets the line's dispatches and scratch memory, as of a variant that could not be had. */
 void tsr_vk_restart(tsr_vk_planner *planner);
 
 /* A new dispatch of the line, push constants copied in; NULL if the line has too many. `shader`: not a wide one. */

@@ -6,6 +6,7 @@
  */
 #include "backends/vulkan/matmul.h"
 #include "shaders/contract/held.h"
+#include "shaders/contract/matmul_cooperative.h"
 #include "shaders/contract/product.h"
 
 #include <stddef.h>
@@ -25,6 +26,7 @@ static tsr_vk_product_push push_of(const tsr_vk_planner *planner, const tsr_vk_p
       .alpha = planner->line->attributes.alpha,
       .parts = p->parts,
       .part_depth = p->part_depth,
+      .y_at = p->y_at,
       .scales_offset = p->scales.offset,
       .scales_stride = p->scales.stride[3],
   };
@@ -163,7 +165,7 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
   if (raw) {
     push.alpha = 1.0f;
   }
-  int32_t a = p->quantised ? TSR_VK_SCRATCH : line->in[0];
+  int32_t a = p->quantised || (p->halves & HALVES_A) != 0 ? TSR_VK_SCRATCH : line->in[0];
   tsr_vk_dispatch *dispatch = add(planner, shader, &push, p->quantised, a, line->in[1], p->y, size, raw);
   if (dispatch == NULL) {
     return NULL;
@@ -173,8 +175,8 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
   }
   if (p->quantised) {
     tsr_vk_read(dispatch, line->in[3]);
-    dispatch->after = 1;
   }
+  dispatch->after = a == TSR_VK_SCRATCH;
   dispatch->work = 2.0 * (double)p->batch * p->rows * p->columns * p->depth;
   dispatch->tile[0] = tile_rows < p->rows ? tile_rows : p->rows;
   dispatch->tile[1] = tile_columns < p->columns ? tile_columns : p->columns;
@@ -215,7 +217,8 @@ void tsr_vk_cut_depth(tsr_vk_planner *planner, tsr_vk_product *p, uint64_t group
   p->part_depth = (uint32_t)tsr_vk_divide_up(p->depth, parts * step) * step;
   p->parts = (uint32_t)tsr_vk_divide_up(p->depth, p->part_depth);
   p->y = TSR_VK_SCRATCH;
-  tsr_vk_reserve(planner, p->batch * p->parts * p->rows * p->columns);
+  p->halves &= HALVES_A; /* the parts are sums as they are */
+  p->y_at = tsr_vk_reserve(planner, p->batch * p->parts * p->rows * p->columns);
 }
 
 int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *p)
@@ -224,18 +227,22 @@ int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *p)
   if (p->parts == 1) {
     return 1;
   }
-  uint64_t results = (uint64_t)p->rows * p->columns; /* of one product of the batch */
+  const int halves = planner->leaves_halves;
+  uint64_t results = (uint64_t)p->rows * p->columns / (halves ? 2 : 1); /* of one product of the batch, or pairs */
   uint32_t size = tsr_vk_group_size(planner->caps, SIZE);
   tsr_vk_product_push push = push_of(planner, p);
+  push.a_offset = p->y_at;
+  push.y_at = halves ? planner->halves_at : 0;
   push.row_tiles = 1;
   push.column_tiles = (uint32_t)tsr_vk_divide_up(results, size);
   push.groups = (uint32_t)p->batch * push.column_tiles;
-  tsr_vk_dispatch *dispatch = add(planner, TSR_VK_SHADER_MATMUL_PARTS, &push, 0, TSR_VK_SCRATCH, TSR_VK_SCRATCH,
-                                  planner->line->out[0], size, 0);
+  const int32_t shader = halves ? TSR_VK_SHADER_MATMUL_PARTS_HALVES : TSR_VK_SHADER_MATMUL_PARTS;
+  const int32_t y = halves ? TSR_VK_SCRATCH : planner->line->out[0];
+  tsr_vk_dispatch *dispatch = add(planner, shader, &push, 0, TSR_VK_SCRATCH, TSR_VK_SCRATCH, y, size, 0);
   if (dispatch == NULL) {
     return 0;
   }
   dispatch->after = 1;
-  dispatch->work = (double)p->batch * (double)results * p->parts;
+  dispatch->work = (double)p->batch * p->rows * p->columns * p->parts;
   return tsr_vk_finish(planner, dispatch, push.groups);
 }

@@ -24,6 +24,8 @@ typedef struct tsr_vk_product {
   uint32_t parts; /* of the depth, each summed by workgroups of its own; 1 unless tsr_vk_cut_depth was called */
   uint32_t part_depth;
   int32_t y;          /* the result's tensor, or TSR_VK_SCRATCH */
+  uint32_t y_at;      /* words: where the result begins */
+  uint32_t halves;    /* HALVES_* (shaders/contract/matmul_cooperative.h) */
   int32_t quantised;  /* 1: b is of i8; a's rows lie quantised in scratch, where `a` says, in groups of four words */
   tsr_vk_view scales; /* of b's columns, with quantised */
 } tsr_vk_product;

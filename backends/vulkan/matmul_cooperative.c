@@ -4,6 +4,11 @@
  */
 #include "shaders/contract/matmul_cooperative.h"
 #include "backends/vulkan/matmul.h"
+#include "shaders/contract/narrow.h"
+
+/* A register holds a value of each invocation. Where subgroups can be small there are about 128 registers, else 256:
+ * a part's sums take a quarter of them, those of the largest tile half. */
+enum { FULL_SUBGROUP = 32, MANY_SUMS = 128, SUMS = 64, FEW_SUMS = 32 };
 
 /* A workgroup's tile, and the part of it that one subgroup makes. */
 typedef struct tile {
@@ -11,26 +16,24 @@ typedef struct tile {
   uint32_t columns;
   uint32_t part_rows;
   uint32_t part_columns;
+  uint32_t sums; /* of an invocation of a full subgroup */
 } tile;
 
 /* Those of each type, the largest first: in this order their variants stand. */
-static const tile tiles[] = {{128, 128, 32, 64}, {64, 64, 32, 32}, {32, 64, 16, 32}};
+static const tile tiles[] = {
+    {128, 256, 64, 64, MANY_SUMS}, {128, 128, 32, 64, SUMS}, {64, 64, 32, 32, SUMS}, {32, 64, 16, 32, SUMS}};
 enum { N_TILES = sizeof tiles / sizeof tiles[0] };
-_Static_assert(TSR_VK_VARIANT_MATMUL_COOP_F16_32 - TSR_VK_VARIANT_MATMUL_COOP_F16_128 == N_TILES - 1,
+_Static_assert(TSR_VK_VARIANT_MATMUL_COOP_F16_32 - TSR_VK_VARIANT_MATMUL_COOP_F16_256 == N_TILES - 1,
                "order of variants");
-_Static_assert(TSR_VK_VARIANT_MATMUL_COOP_I8_32 - TSR_VK_VARIANT_MATMUL_COOP_I8_128 == N_TILES - 1,
+_Static_assert(TSR_VK_VARIANT_MATMUL_COOP_I8_32 - TSR_VK_VARIANT_MATMUL_COOP_I8_256 == N_TILES - 1,
                "order of variants");
-
-/* A register holds a value of each invocation. Where subgroups can be small there are about 128 registers, else 256:
- * a part's sums take a quarter of them. */
-enum { FULL_SUBGROUP = 32, SUMS = 64, FEW_SUMS = 32 };
 
 /* Cuts the parts to what a subgroup has registers for, though not into more than a workgroup has subgroups. */
 static uint32_t fit(tile *t, const tsr_vk_caps *caps, uint32_t lanes)
 {
   uint32_t most =
       caps->max_subgroups < caps->max_invocations / lanes ? caps->max_subgroups : caps->max_invocations / lanes;
-  uint32_t sums = (lanes < FULL_SUBGROUP ? FEW_SUMS : SUMS) * lanes;
+  uint32_t sums = (lanes < FULL_SUBGROUP ? FEW_SUMS : t->sums) * lanes;
   uint32_t subgroups = t->rows / t->part_rows * (t->columns / t->part_columns);
   for (; t->part_rows * t->part_columns > sums && subgroups * 2 <= most; subgroups *= 2) {
     if (t->part_columns > t->part_rows) {
@@ -130,54 +133,153 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t shader, tsr_vk_produc
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_b_along_depth, (uint32_t)along_depth);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_shared_groups,
               shared_groups(&t, shape, step, values, along_depth));
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_halves, p.halves);
   return tsr_vk_finish_product(planner, &p);
+}
+
+enum { VALUES = 8, A_VALUES = 4 }; /* of f16 in a group, of f32 */
+
+/* Adds the dispatch that rounds a's rows, in groups of A_VALUES, each distinct one once; the product's view of a
+ * becomes that of the result. First in the line, as where rows are quantised (matmul_i8.c). 0 if it cannot be had. */
+static int round_a(tsr_vk_planner *planner, tsr_vk_product *p)
+{
+  enum { SIZE = 128 };
+  tsr_vk_view x = p->a;
+  const uint32_t groups = p->depth / VALUES;
+  uint32_t stride = groups;
+  for (int32_t axis = 2; axis >= 0; --axis) {
+    if (x.stride[axis] == 0) {
+      x.extent[axis] = 1;
+    }
+    p->a.stride[axis] = x.extent[axis] > 1 ? stride : 0;
+    stride *= x.extent[axis];
+  }
+  const uint64_t count = (uint64_t)x.extent[0] * x.extent[1] * x.extent[2] * groups;
+  if (count * 4 > INT32_MAX) {
+    return 0;
+  }
+  p->a.offset = tsr_vk_reserve(planner, count * 4) / 4;
+  p->halves |= HALVES_A;
+  const tsr_vk_narrow_push push = {
+      .rows = x.extent[2],
+      .inner_batch = x.extent[1],
+      .row_groups = groups,
+      .x_offset = x.offset,
+      .x_stride = {x.stride[0], x.stride[1], x.stride[2]},
+      .y_at = p->a.offset,
+      .count = (uint32_t)count,
+  };
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_SHADER_NARROW, &push, sizeof push);
+  if (dispatch == NULL) {
+    return 0;
+  }
+  const uint32_t size = tsr_vk_group_size(planner->caps, SIZE);
+  tsr_vk_read(dispatch, planner->line->in[0]);
+  tsr_vk_write(dispatch, TSR_VK_SCRATCH);
+  tsr_vk_set_size(dispatch, size);
+  dispatch->pure = 1;
+  dispatch->after = planner->continues;
+  dispatch->work = 2.0 * VALUES * (double)count;
+  return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size));
+}
+
+/* Whether it pays to round a before the product: each column of tiles then reads half the bytes, and rounding reads
+ * and writes a once, in a stage of its own. */
+static int should_round(const tsr_vk_product *p, const tile *t)
+{
+  enum { ROUNDING = 3, STAGE_BYTES = 32 << 20 }; /* what a cache brings while a large device begins a stage */
+  const uint64_t readers = tsr_vk_divide_up(p->columns, t->columns);
+  const uint64_t bytes = 2 * p->batch * p->rows * p->depth;
+  return readers > ROUNDING && bytes * (readers - ROUNDING) > STAGE_BYTES;
+}
+
+/* a is there already, rounded, in row-major order. */
+static void take_halves(const tsr_vk_planner *planner, tsr_vk_product *p)
+{
+  uint32_t stride = 1;
+  for (int32_t axis = 3; axis >= 0; --axis) {
+    p->a.stride[axis] = stride;
+    stride *= p->a.extent[axis];
+  }
+  p->a.offset = planner->a_at * 2;
+  p->halves |= HALVES_A;
+}
+
+/* Whether the result can be left rounded: whole words of finished sums. */
+static int leave_halves(tsr_vk_planner *planner, tsr_vk_product *p)
+{
+  const uint64_t count = p->batch * p->rows * p->columns;
+  if (p->columns % VALUES != 0 || planner->addend != 0 || planner->topk.k > 0) {
+    return 0;
+  }
+  planner->halves_at = tsr_vk_reserve(planner, count / 2);
+  p->y = TSR_VK_SCRATCH;
+  p->y_at = planner->halves_at;
+  p->halves |= HALVES_Y;
+  return 1;
 }
 
 /* b of f16, a rounded to it: what a line of reduced precision permits. */
 static int plan_f16(tsr_vk_planner *planner, tsr_vk_product p, tile t)
 {
-  enum { VALUES = 8, A_VALUES = 4 };
   if (!tsr_vk_has_reduced_precision(planner) || tsr_vk_in(planner, 1)->dtype != TSR_F16 || p.depth == 0 ||
       p.depth % VALUES != 0) {
     return 0;
   }
+  if (planner->takes_halves) {
+    take_halves(planner, &p);
+  }
   int along_depth = in_groups(&p.b, 2, VALUES);
-  if (!in_groups(&p.a, 3, A_VALUES) || (!along_depth && !in_groups(&p.b, 3, VALUES))) {
+  if (!in_groups(&p.a, 3, planner->takes_halves ? VALUES : A_VALUES) || (!along_depth && !in_groups(&p.b, 3, VALUES))) {
     return 0;
   }
+  if (!planner->takes_halves && should_round(&p, &t) && !round_a(planner, &p)) {
+    return 0;
+  }
+  if (planner->leaves_halves && !leave_halves(planner, &p)) {
+    return 0;
+  }
+  planner->are_halves_seen = 1;
   return plan_in_groups(planner, TSR_VK_SHADER_MATMUL_COOPERATIVE_F16, p, TSR_VK_SHAPE_F16, t, VALUES, along_depth);
 }
 
 /* Both of i8: the sums are exact. */
 static int plan_i8(tsr_vk_planner *planner, tsr_vk_product p, tile t)
 {
-  enum { VALUES = 16 };
-  return p.depth > 0 && in_groups(&p.b, 2, VALUES) &&
-         plan_in_groups(planner, TSR_VK_SHADER_MATMUL_COOPERATIVE_I8, p, TSR_VK_SHAPE_I8, t, VALUES, 1);
+  enum { I8_VALUES = 16 };
+  return p.depth > 0 && in_groups(&p.b, 2, I8_VALUES) &&
+         plan_in_groups(planner, TSR_VK_SHADER_MATMUL_COOPERATIVE_I8, p, TSR_VK_SHAPE_I8, t, I8_VALUES, 1);
 }
 
 int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant)
 {
-  int32_t i = variant - (product->quantised ? TSR_VK_VARIANT_MATMUL_COOP_I8_128 : TSR_VK_VARIANT_MATMUL_COOP_F16_128);
+  int32_t i = variant - (product->quantised ? TSR_VK_VARIANT_MATMUL_COOP_I8_256 : TSR_VK_VARIANT_MATMUL_COOP_F16_256);
   if (i < 0 || i >= N_TILES) {
     return 0;
   }
   return product->quantised ? plan_i8(planner, *product, tiles[i]) : plan_f16(planner, *product, tiles[i]);
 }
 
+/* Whether the device has registers and shared memory for the largest tile. */
+static int has_largest(const tsr_vk_caps *caps)
+{
+  enum { LARGE_SHARED_MEMORY = 48 << 10 };
+  return caps->subgroup_sizes[0] >= FULL_SUBGROUP && caps->shared_memory >= LARGE_SHARED_MEMORY;
+}
+
 /* Of the tiles at least half of whose rows are there, the largest of which there are enough for a large device. */
 int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product *p)
 {
   enum { MIN_ROWS = 16 };
-  static const uint32_t enough[N_TILES] = {TSR_VK_ENOUGH_GROUPS / 2, TSR_VK_ENOUGH_GROUPS / 4, 0};
+  static const uint32_t enough[N_TILES] = {TSR_VK_ENOUGH_GROUPS, TSR_VK_ENOUGH_GROUPS / 2, TSR_VK_ENOUGH_GROUPS / 4, 0};
   if (caps->n_shapes == 0 || caps->compute_like_cpu || p->rows < MIN_ROWS) {
     return TSR_VK_VARIANT_AUTO;
   }
-  int32_t i = 0;
+  int32_t i = has_largest(caps) ? 0 : 1;
   while (i < N_TILES - 1 && (p->rows <= tiles[i].rows / 2 || p->batch * tsr_vk_divide_up(p->rows, tiles[i].rows) *
                                                                      tsr_vk_divide_up(p->columns, tiles[i].columns) <
                                                                  enough[i])) {
     ++i;
   }
-  return i + (p->quantised ? TSR_VK_VARIANT_MATMUL_COOP_I8_128 : TSR_VK_VARIANT_MATMUL_COOP_F16_128);
+  return i + (p->quantised ? TSR_VK_VARIANT_MATMUL_COOP_I8_256 : TSR_VK_VARIANT_MATMUL_COOP_F16_256);
 }

@@ -26,6 +26,7 @@ static int (*const plan_variant[TSR_VK_VARIANT_COUNT])(tsr_vk_planner *, const t
     [TSR_VK_VARIANT_MATMUL_VECTOR] = tsr_vk_plan_vector,
     [TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP] = tsr_vk_plan_vector,
     [TSR_VK_VARIANT_MATMUL_GENERIC] = tsr_vk_plan_generic,
+    [TSR_VK_VARIANT_MATMUL_COOP_F16_256] = tsr_vk_plan_cooperative,
     [TSR_VK_VARIANT_MATMUL_COOP_F16_128] = tsr_vk_plan_cooperative,
     [TSR_VK_VARIANT_MATMUL_COOP_F16_64] = tsr_vk_plan_cooperative,
     [TSR_VK_VARIANT_MATMUL_COOP_F16_32] = tsr_vk_plan_cooperative,
@@ -83,6 +84,23 @@ static int plan_topk(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t t
   return tsr_vk_plan_matmul_topk(planner, p, plan, tuned, chosen, others);
 }
 
+static int is_f16(int32_t variant)
+{
+  return variant >= TSR_VK_VARIANT_MATMUL_COOP_F16_256 && variant <= TSR_VK_VARIANT_MATMUL_COOP_F16_32;
+}
+
+/* The first of the variants that would be taken, and is a cooperative one of f16: those alone know halves. */
+static int plan_by_halves(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t tuned)
+{
+  const int32_t wanted[] = {planner->caps->forced, tuned, tsr_vk_choose_cooperative(planner->caps, p)};
+  for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; ++i) {
+    if (plan_variant[wanted[i]] != NULL) {
+      return is_f16(wanted[i]) && plan(planner, p, wanted[i]);
+    }
+  }
+  return 0;
+}
+
 int tsr_vk_plan_matmul(tsr_vk_planner *planner)
 {
   tsr_vk_product p = {
@@ -107,6 +125,9 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
     p.quantised = 1;
     p.scales = tsr_vk_view_in(planner, 3);
     return tsr_vk_plan_matmul_i8(planner, &p, tuned);
+  }
+  if (planner->takes_halves || planner->leaves_halves) {
+    return plan_by_halves(planner, &p, tuned);
   }
   const int32_t chosen = choose(planner->caps, &p);
   if (planner->topk.k > 0) {

@@ -5,6 +5,7 @@
 #include "backends/vulkan/kernel_common.h"
 #include "shaders/contract/norm.h"
 
+#include <stddef.h>
 #include <string.h>
 
 TSR_VK_ASSERT_ROW_SHADERS(NORM);
@@ -13,6 +14,24 @@ uint32_t tsr_vk_norm_kind(const tsr_line_desc *line)
 {
   int centred = line->op == TSR_OP_LAYERNORM || line->op == TSR_OP_LAYERNORM_GRADIENT;
   return !centred ? NORM_PLAIN : line->attributes.unbiased ? NORM_UNBIASED : NORM_CENTRED;
+}
+
+/* A dispatch for rows of n elements, or groups. */
+static tsr_vk_dispatch *add(tsr_vk_planner *planner, const tsr_vk_norm_push *push, int quads, uint32_t n)
+{
+  const uint32_t push_bytes = offsetof(tsr_vk_norm_push, halves_at);
+  if (!planner->leaves_halves) {
+    return tsr_vk_add_rows(planner, TSR_VK_SHADER_NORM, push, push_bytes, quads, n);
+  }
+  int subgroup = 0;
+  const uint32_t size = tsr_vk_reduce_size(planner->caps, n, &subgroup);
+  const int32_t shader = subgroup ? TSR_VK_SHADER_NORM_HALVES_SUBGROUP : TSR_VK_SHADER_NORM_HALVES;
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, push, sizeof *push);
+  if (dispatch != NULL) {
+    tsr_vk_set_size(dispatch, size);
+    dispatch->after = planner->continues;
+  }
+  return dispatch;
 }
 
 int tsr_vk_plan_norm(tsr_vk_planner *planner)
@@ -41,17 +60,28 @@ int tsr_vk_plan_norm(tsr_vk_planner *planner)
   memcpy(push.extent, x.extent, sizeof push.extent);
   memcpy(push.x_stride, x.stride, sizeof push.x_stride);
   memcpy(push.addend_stride, addend.stride, sizeof push.addend_stride);
-  tsr_vk_dispatch *dispatch = tsr_vk_add_rows(planner, TSR_VK_SHADER_NORM, &push, sizeof push, quads, x.extent[3]);
+  const int halves = planner->leaves_halves;
+  if (halves) {
+    planner->halves_at = tsr_vk_reserve(planner, rows * n / 2);
+    planner->are_halves_seen = 1;
+    push.halves_at = planner->halves_at / 2;
+    push.kept = (uint32_t)planner->keeps_result;
+  }
+  tsr_vk_dispatch *dispatch = halves && !quads ? NULL : add(planner, &push, quads, x.extent[3]);
   if (dispatch == NULL) {
     return 0;
   }
   tsr_vk_read(dispatch, line->in[0]);
   tsr_vk_read(dispatch, line->in[1]);
   tsr_vk_read(dispatch, bias_slot != 0 ? bias_slot : line->in[1]);
-  tsr_vk_write(dispatch, line->out[0]);
+  const int32_t unread = halves && !planner->keeps_result ? TSR_VK_SCRATCH : line->out[0];
+  tsr_vk_write(dispatch, unread);
   tsr_vk_read(dispatch, addend_tensor);
   planner->is_added = planner->addend != 0;
-  tsr_vk_write(dispatch, planner->sum != 0 ? planner->sum : line->out[0]);
+  tsr_vk_write(dispatch, planner->sum != 0 ? planner->sum : unread);
+  if (halves) {
+    tsr_vk_write(dispatch, TSR_VK_SCRATCH);
+  }
   tsr_vk_spec(dispatch, TSR_VK_SPEC_norm_centred, centred);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_norm_biased, bias_slot != 0);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_norm_added,

@@ -98,9 +98,9 @@ int tsr_vk_plan_one(tsr_vk_planner *planner)
   tsr_vk_plan *plan = planner->plan;
   plan->variant = TSR_VK_VARIANT_AUTO;
   plan->class = (tsr_vk_class){.op = 0};
-  if (!planner->continues) {
-    tsr_vk_restart(planner);
-  }
+  planner->first_dispatch = planner->continues ? plan->n_dispatches : 0;
+  planner->first_scratch_bytes = planner->continues ? plan->scratch_bytes : 0;
+  tsr_vk_restart(planner);
   int32_t op = planner->line->op;
   if (op <= 0 || op >= TSR_OP_COUNT || plan_op[op] == NULL) {
     return 0;
@@ -136,6 +136,9 @@ int tsr_vk_plan_one(tsr_vk_planner *planner)
   }
   if (!plan_op[op](planner) || plan->scratch_bytes / 4 > INT32_MAX) {
     return 0;
+  }
+  for (int32_t i = planner->first_dispatch; i < plan->n_dispatches; ++i) {
+    plan->dispatch[i].variant = plan->variant;
   }
   assert(is_specified(plan));
   return 1;

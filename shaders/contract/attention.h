@@ -17,7 +17,8 @@ CONSTANT(attention, 9, scale_bits, 0x3f800000u); /* with ATTENTION_DROPOUT: of w
 CONSTANT(attention, 10, bits_at, 0u);            /* likewise: words into scratch */
 CONSTANT(attention, 11, kv_types, ATTENTION_KV_TYPES(TYPE_F32, TYPE_F32));
 CONSTANT(attention, 12, split_keys, 0u); /* keys of a split; 0: there is one */
-CONSTANT(attention, 13, partial_at, 0u); /* words into scratch: of each query and split its header, and its part of y */
+/* Words into scratch: of each query and split its header, and its part of y; with ATTENTION_HALVES all of y */
+CONSTANT(attention, 13, partial_at, 0u);
 
 /* Strides: of q b, l, h, k; of k and v sentence or row, s, h, last. With QUADS all but the last count groups of
  * four. */

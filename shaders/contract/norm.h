@@ -27,6 +27,10 @@ PUSH(norm)
   uint rows;
   float epsilon;
   float length; /* elements of a row */
+#if defined(CONTRACT_IN_C) || defined(HALVES)
+  uint halves_at; /* groups of four into the scratch */
+  uint kept;      /* 1: y is written, too */
+#endif
 }
 PUSH_END(norm);
 

@@ -38,6 +38,7 @@ PUSH(product)
   uint parts; /* of the depth, each a batch of y: raw sums, for matmul_parts.comp */
   uint part_depth;
   uint groups; /* workgroups that have work: the grid may be larger */
+  uint y_at;   /* words: where y begins */
 /* Without QUANTISED it ends here. */
 #if defined(CONTRACT_IN_C) || defined(QUANTISED)
   uint scales_offset;

@@ -38,6 +38,7 @@ layout(set = 0, binding = N_OPERANDS, std430) readonly buffer address_table
 #define IN2(slot, name)  uvec2 name##_address = address[slot];
 #define IN4(slot, name)  uvec2 name##_address = address[slot];
 #define OUT(slot, name)  uvec2 name##_address = address[slot];
+#define OUT2(slot, name) uvec2 name##_address = address[slot];
 #define OUT4(slot, name) uvec2 name##_address = address[slot];
 #define WORD(name, i)    word_array(name##_address).at[i]
 #define PAIR(name, i)    pair_array(name##_address).at[i]
@@ -53,6 +54,7 @@ layout(set = 0, binding = N_OPERANDS, std430) readonly buffer address_table
 #define IN2(slot, name)  OPERAND(slot, name, readonly, uvec2)
 #define IN4(slot, name)  OPERAND(slot, name, readonly, uvec4)
 #define OUT(slot, name)  OPERAND(slot, name, , uint)
+#define OUT2(slot, name) OPERAND(slot, name, , uvec2)
 #define OUT4(slot, name) OPERAND(slot, name, , uvec4)
 #define WORD(name, i)    name##_operand.at[i]
 #define PAIR(name, i)    name##_operand.at[i]

@@ -33,14 +33,20 @@ uint batch_offset(uint batch, uint outer_stride, uint inner_stride)
 #include "product_topk.glsl"
 #endif
 
-void store(uint batch, uint m, uint n, float sum)
+/* activation(alpha sum + bias) */
+float finished(uint batch, uint m, uint n, float sum)
 {
   float z = alpha * sum;
   if ((finish_with & FINISH_BIAS) != 0u) {
     z += FLOAT(bias, bias_offset + batch_offset(batch, bias_stride[0], bias_stride[1]) + m * bias_stride[2] +
                        n * bias_stride[3]);
   }
-  z = activate(finish_with & FINISH_ACTIVATION, z);
+  return activate(finish_with & FINISH_ACTIVATION, z);
+}
+
+void store(uint batch, uint m, uint n, float sum)
+{
+  float z = finished(batch, m, n, sum);
 #ifdef TOPK
   hold(m, n, z);
 #else
@@ -48,7 +54,7 @@ void store(uint batch, uint m, uint n, float sum)
   if ((finish_with & FINISH_RESIDUAL) != 0u) {
     z += FLOAT(residual, residual_offset + at);
   }
-  WORD(y, at) = floatBitsToUint(z);
+  WORD(y, y_at + at) = floatBitsToUint(z);
 #endif
 }
 

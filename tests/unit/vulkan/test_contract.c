@@ -30,6 +30,7 @@
 #include "shaders/contract/gather.h"
 #include "shaders/contract/mask.h"
 #include "shaders/contract/matmul_fused.h"
+#include "shaders/contract/narrow.h"
 #include "shaders/contract/norm.h"
 #include "shaders/contract/norm_gradient.h"
 #include "shaders/contract/product.h"
@@ -71,8 +72,10 @@ static const struct family {
     {"matmul_cooperative_i8", sizeof(tsr_vk_product_push)},
     {"matmul_i8", sizeof(tsr_vk_product_push)},
     {"matmul", offsetof(tsr_vk_product_push, scales_offset)},
+    {"narrow", sizeof(tsr_vk_narrow_push)},
     {"norm_gradient", sizeof(tsr_vk_norm_gradient_push)},
-    {"norm", sizeof(tsr_vk_norm_push)},
+    {"norm_halves", sizeof(tsr_vk_norm_push)},
+    {"norm", offsetof(tsr_vk_norm_push, halves_at)},
     {"quantise", sizeof(tsr_vk_quantise_push)},
     {"reduce", sizeof(tsr_vk_reduce_push)},
     {"relative_gradient", sizeof(tsr_vk_relative_gradient_push)},

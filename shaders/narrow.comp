@@ -1,0 +1,25 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rounds the rows of a product's a to f16, as matmul_cooperative.comp does on the way to its shared memory: where many
+ * workgroups read a, half the bytes come from the caches. An invocation makes a group of eight values.
+ */
+#extension GL_GOOGLE_include_directive : require
+#include "operand.glsl"
+#include "narrowed.glsl"
+#include "contract/narrow.h"
+
+IN4(0, x)
+OUT4(1, y)
+
+void main()
+{
+  uint i = invocation_index();
+  if (i >= count) {
+    return;
+  }
+  uint row = i / row_groups, matrix = row / rows, outer = matrix / inner_batch;
+  uint at = x_offset + outer * x_stride[0] + (matrix - outer * inner_batch) * x_stride[1] +
+            (row - matrix * rows) * x_stride[2] + (i - row * row_groups) * 2u;
+  QUAD(y, y_at + i) = narrowed(QUAD(x, at), QUAD(x, at + 1u));
+}
