@@ -394,7 +394,7 @@ static int same_dispatch(const run *r, const tsr_vk_dispatch *a, const tsr_vk_di
   return same;
 }
 
-/* 1 if the dispatch writes to scratch, or to what `pure` reads. */
+/* 1 if the dispatch writes to what `pure` leaves in scratch, or to what that reads. */
 static int disturbs(const run *r, const tsr_vk_dispatch *dispatch, const tsr_vk_dispatch *pure)
 {
   for (int32_t i = 0; i < dispatch->n_operands; ++i) {
@@ -402,10 +402,10 @@ static int disturbs(const run *r, const tsr_vk_dispatch *dispatch, const tsr_vk_
     if (!dispatch->operand[i].write) {
       continue;
     }
-    if (tensor == TSR_VK_SCRATCH) {
+    if (tensor == TSR_VK_SCRATCH && dispatch->kept_bytes < pure->scratch_bytes) {
       return 1;
     }
-    for (int32_t k = 0; k < pure->n_operands; ++k) {
+    for (int32_t k = 0; tensor != TSR_VK_SCRATCH && k < pure->n_operands; ++k) {
       if (pure->operand[k].tensor != TSR_VK_SCRATCH && overlap(r, tensor, pure->operand[k].tensor)) {
         return 1;
       }

@@ -35,7 +35,7 @@ static tsr_vk_product_push push_of(const tsr_vk_planner *planner, const tsr_vk_p
 }
 
 /* A dispatch of one of the kernels of lib/product.glsl, its grid left open. quantised: it takes the scales of
- * weights of i8; raw: sums are stored as they are. */
+ * weights of i8, and rows in scratch; raw: sums are stored as they are. */
 static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t shader, const tsr_vk_product_push *push, int quantised,
                             int32_t a, int32_t b, int32_t y, uint32_t size, int raw)
 {
@@ -53,9 +53,13 @@ static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t shader, const tsr_v
   tsr_vk_write(dispatch, y);
   tsr_vk_read(dispatch, has_residual ? planner->addend : a);
   tsr_vk_set_size(dispatch, size);
+  if (quantised) {
+    tsr_vk_read(dispatch, line->in[3]);
+    dispatch->after = 1;
+  }
   tsr_vk_spec(dispatch, TSR_VK_SPEC_product_b_type, (uint32_t)tsr_vk_in(planner, 1)->dtype);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_product_finish_with,
-              raw ? 0
+              raw ? FINISH_LATER
                   : (uint32_t)line->attributes.activation | (line->in[2] != 0 ? FINISH_BIAS : 0) |
                         (has_residual ? FINISH_RESIDUAL : 0));
   return dispatch;
@@ -161,7 +165,7 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
   uint64_t groups = p->batch * p->parts * push.row_tiles * push.column_tiles;
   push.groups = (uint32_t)groups;
   if (raw) {
-    push.alpha = 1.0f;
+    push.residual_offset = p->parts_at;
   }
   int32_t a = p->quantised ? TSR_VK_SCRATCH : line->in[0];
   tsr_vk_dispatch *dispatch = add(planner, shader, &push, p->quantised, a, line->in[1], p->y, size, raw);
@@ -171,9 +175,8 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
   if (planner->topk.k > 0) {
     spec_topk(planner, dispatch, tile_rows, columns);
   }
-  if (p->quantised) {
-    tsr_vk_read(dispatch, line->in[3]);
-    dispatch->after = 1;
+  if (raw) {
+    dispatch->kept_bytes = (int64_t)p->parts_at * 4;
   }
   dispatch->work = 2.0 * (double)p->batch * p->rows * p->columns * p->depth;
   dispatch->tile[0] = tile_rows < p->rows ? tile_rows : p->rows;
@@ -215,7 +218,7 @@ void tsr_vk_cut_depth(tsr_vk_planner *planner, tsr_vk_product *p, uint64_t group
   p->part_depth = (uint32_t)tsr_vk_divide_up(p->depth, parts * step) * step;
   p->parts = (uint32_t)tsr_vk_divide_up(p->depth, p->part_depth);
   p->y = TSR_VK_SCRATCH;
-  tsr_vk_reserve(planner, p->batch * p->parts * p->rows * p->columns);
+  p->parts_at = tsr_vk_reserve(planner, p->batch * p->parts * p->rows * p->columns);
 }
 
 int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *p)
@@ -230,8 +233,9 @@ int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *p)
   push.row_tiles = 1;
   push.column_tiles = (uint32_t)tsr_vk_divide_up(results, size);
   push.groups = (uint32_t)p->batch * push.column_tiles;
-  tsr_vk_dispatch *dispatch = add(planner, TSR_VK_SHADER_MATMUL_PARTS, &push, 0, TSR_VK_SCRATCH, TSR_VK_SCRATCH,
-                                  planner->line->out[0], size, 0);
+  push.b_offset = p->parts_at;
+  tsr_vk_dispatch *dispatch = add(planner, p->quantised ? TSR_VK_SHADER_MATMUL_PARTS_I8 : TSR_VK_SHADER_MATMUL_PARTS,
+                                  &push, p->quantised, TSR_VK_SCRATCH, TSR_VK_SCRATCH, planner->line->out[0], size, 0);
   if (dispatch == NULL) {
     return 0;
   }

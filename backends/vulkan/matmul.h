@@ -23,6 +23,7 @@ typedef struct tsr_vk_product {
   uint64_t batch;
   uint32_t parts; /* of the depth, each summed by workgroups of its own; 1 unless tsr_vk_cut_depth was called */
   uint32_t part_depth;
+  uint32_t parts_at;  /* where they lie: words into scratch */
   int32_t y;          /* the result's tensor, or TSR_VK_SCRATCH */
   int32_t quantised;  /* 1: b is of i8; a's rows lie quantised in scratch, where `a` says, in groups of four words */
   tsr_vk_view scales; /* of b's columns, with quantised */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the matrix products share: parameters, operands, elements of b in any format, and what is done to a
- * sum: activation(alpha sum + bias) + residual.
+ * sum: activation(alpha sum + bias) + residual. What is a part of a sum goes to scratch memory as it is.
  */
 #ifndef LIB_PRODUCT
 #define LIB_PRODUCT
@@ -33,8 +33,17 @@ uint batch_offset(uint batch, uint outer_stride, uint inner_stride)
 #include "product_topk.glsl"
 #endif
 
+void store_part(uint batch, uint m, uint n, uint bits)
+{
+  WORD(y, residual_offset + (batch * rows + m) * columns + n) = bits;
+}
+
 void store(uint batch, uint m, uint n, float sum)
 {
+  if ((finish_with & FINISH_LATER) != 0u) {
+    store_part(batch, m, n, floatBitsToUint(sum));
+    return;
+  }
   float z = alpha * sum;
   if ((finish_with & FINISH_BIAS) != 0u) {
     z += FLOAT(bias, bias_offset + batch_offset(batch, bias_stride[0], bias_stride[1]) + m * bias_stride[2] +
@@ -55,9 +64,14 @@ void store(uint batch, uint m, uint n, float sum)
 #ifdef QUANTISED
 IN(5, scales)
 
-/* A sum of products of whole numbers, of a row one unit of which is worth that much. */
+/* A sum of products of whole numbers, of a row one unit of which is worth that much. Parts of it stay whole numbers:
+ * a result does not depend on how many there are. */
 void store_quantised(uint batch, uint m, uint n, float unit, int sum)
 {
+  if ((finish_with & FINISH_LATER) != 0u) {
+    store_part(batch, m, n, uint(sum));
+    return;
+  }
   store(batch, m, n, unit * FLOAT(scales, scales_offset + n * scales_stride) * float(sum));
 }
 #endif

@@ -70,6 +70,7 @@ static const struct family {
     {"matmul_fused", sizeof(tsr_vk_matmul_fused_push)},
     {"matmul_cooperative_i8", sizeof(tsr_vk_product_push)},
     {"matmul_i8", sizeof(tsr_vk_product_push)},
+    {"matmul_parts_i8", sizeof(tsr_vk_product_push)},
     {"matmul", offsetof(tsr_vk_product_push, scales_offset)},
     {"norm_gradient", sizeof(tsr_vk_norm_gradient_push)},
     {"norm", sizeof(tsr_vk_norm_push)},

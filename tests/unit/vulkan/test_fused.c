@@ -411,6 +411,7 @@ static void all_chains(const pair *devices)
       compare_chain(devices, chains[i].name, chains[i].build, chains[i].exact, sizes[k][0], sizes[k][1]);
     }
   }
+  compare_chain(devices, "quantised in parts", build_quantised, 1, 20, 528); /* of the depth */
 }
 
 static void test_chains(void **state)
