@@ -6,6 +6,7 @@
  */
 #include "backends/vulkan/matmul.h"
 #include "shaders/contract/held.h"
+#include "shaders/contract/matmul_i8_tiled.h"
 #include "shaders/contract/product.h"
 
 #include <stddef.h>
@@ -52,11 +53,11 @@ static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t shader, const tsr_v
   tsr_vk_read_in(planner, dispatch, 2);
   tsr_vk_write(dispatch, y);
   tsr_vk_read(dispatch, has_residual ? planner->addend : a);
-  tsr_vk_set_size(dispatch, size);
   if (quantised) {
     tsr_vk_read(dispatch, line->in[3]);
     dispatch->after = 1;
   }
+  tsr_vk_set_size(dispatch, size);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_product_b_type, (uint32_t)tsr_vk_in(planner, 1)->dtype);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_product_finish_with,
               raw ? FINISH_LATER
@@ -105,6 +106,14 @@ static int32_t topk_shader(const tsr_vk_planner *planner, const tsr_vk_product *
   case TSR_VK_SHADER_MATMUL_TILED:
     topk = TSR_VK_SHADER_MATMUL_TILED_TOPK;
     own_bytes = 2 * 16 * (tile_rows + tile_columns) * 4;
+    break;
+  case TSR_VK_SHADER_MATMUL_I8_TILED:
+    topk = TSR_VK_SHADER_MATMUL_I8_TILED_TOPK;
+    own_bytes = 2 * 4 * I8_STEP * (tile_rows / 4 + 1) * 16;
+    break;
+  case TSR_VK_SHADER_MATMUL_I8_TILED_DOT:
+    topk = TSR_VK_SHADER_MATMUL_I8_TILED_DOT_TOPK;
+    own_bytes = 2 * 4 * I8_STEP * (tile_rows / 4 + 1) * 16;
     break;
   case TSR_VK_SHADER_MATMUL_VECTOR:
     topk = TSR_VK_SHADER_MATMUL_VECTOR_TOPK;

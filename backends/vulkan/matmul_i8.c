@@ -258,6 +258,11 @@ static uint64_t tiles_of(const tsr_vk_product *p, uint32_t extent)
   return p->batch * tsr_vk_divide_up(p->rows, extent) * tsr_vk_divide_up(p->columns, extent);
 }
 
+static int is_tiled(int32_t variant)
+{
+  return variant >= TSR_VK_VARIANT_MATMUL_I8_TILED_32 && variant <= TSR_VK_VARIANT_MATMUL_I8_TILED_128_DOT;
+}
+
 static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *p)
 {
   enum { FEW_ROWS = 8, MANY_TILES = 64, SMALL_SHARED_MEMORY = 32768 };
@@ -284,9 +289,14 @@ static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *p)
 
 int tsr_vk_plan_matmul_i8(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t tuned)
 {
+  static const int32_t tiled[] = {TSR_VK_VARIANT_MATMUL_I8_TILED_64, TSR_VK_VARIANT_MATMUL_I8_TILED_32,
+                                  TSR_VK_VARIANT_AUTO};
+  static const int32_t tiled_dot[] = {TSR_VK_VARIANT_MATMUL_I8_TILED_64_DOT, TSR_VK_VARIANT_MATMUL_I8_TILED_32_DOT,
+                                      TSR_VK_VARIANT_AUTO};
   const int32_t chosen = choose(planner->caps, product);
-  if (planner->topk.k > 0) {
-    return tsr_vk_plan_matmul_topk(planner, product, plan, tuned, chosen, NULL);
+  if (planner->topk.k > 0) { /* one of the same kind may leave room for what is held */
+    const int32_t *others = is_tiled(chosen) ? (planner->caps->fast_dot ? tiled_dot : tiled) : NULL;
+    return tsr_vk_plan_matmul_topk(planner, product, plan, tuned, chosen, others);
   }
   return plan(planner, product, planner->caps->forced) || plan(planner, product, tuned) ||
          plan(planner, product, tsr_vk_choose_cooperative(planner->caps, product)) || plan(planner, product, chosen) ||
