@@ -83,6 +83,10 @@ int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *produ
  * lines apart. */
 int tsr_vk_plan_fused(tsr_vk_planner *planner, const tsr_vk_product *product);
 
+/* By the same kernel, a product alone with weights of i8, and the variant of it that suits the device. */
+int tsr_vk_plan_i8_fused(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant);
+int32_t tsr_vk_choose_i8_fused(const tsr_vk_caps *caps);
+
 /* The variant of cooperative matrices that suits the extents, wherever it can be had; TSR_VK_VARIANT_AUTO: none
  * does. */
 int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product *product);

@@ -241,11 +241,20 @@ static int plan_multiply(tsr_vk_planner *planner, const tsr_vk_product *p, int32
   }
 }
 
+static int is_fused(int32_t variant)
+{
+  return variant >= TSR_VK_VARIANT_MATMUL_I8_FUSED && variant <= TSR_VK_VARIANT_MATMUL_I8_FUSED_SUBGROUPS_DOT;
+}
+
 static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant)
 {
   tsr_vk_product p = *product;
   tsr_vk_restart(planner);
-  if (!quantise(planner, &p) || !plan_multiply(planner, &p, variant)) {
+  if (is_fused(variant)) {
+    if (planner->topk.k > 0 || !tsr_vk_plan_i8_fused(planner, &p, variant)) {
+      return 0;
+    }
+  } else if (!quantise(planner, &p) || !plan_multiply(planner, &p, variant)) {
     return 0;
   }
   planner->plan->variant = variant;
@@ -299,6 +308,7 @@ int tsr_vk_plan_matmul_i8(tsr_vk_planner *planner, const tsr_vk_product *product
     return tsr_vk_plan_matmul_topk(planner, product, plan, tuned, chosen, others);
   }
   return plan(planner, product, planner->caps->forced) || plan(planner, product, tuned) ||
-         plan(planner, product, tsr_vk_choose_cooperative(planner->caps, product)) || plan(planner, product, chosen) ||
+         plan(planner, product, tsr_vk_choose_cooperative(planner->caps, product)) ||
+         plan(planner, product, tsr_vk_choose_i8_fused(planner->caps)) || plan(planner, product, chosen) ||
          plan(planner, product, TSR_VK_VARIANT_MATMUL_I8_GENERIC);
 }

@@ -476,6 +476,9 @@ void check_cases_program(check_table *table)
                  .dtype = TSR_I8});
     add(table, "residuals", build_residuals,
         (params){.rows = rows[i], .columns = 96, .depth = 1, .runs = 1, .form = i, .inner = 528, .dtype = TSR_I8});
+    add(table, "residuals", build_residuals,
+        (params){
+            .rows = 1 + i, .columns = 70, .depth = 2, .runs = 1, .form = i, .inner = 256 * i + 16, .dtype = TSR_I8});
     add(table, "siblings", build_siblings,
         (params){.rows = 1 + 8 * i,
                  .columns = 80,
