@@ -6,6 +6,7 @@
  */
 #include "backends/vulkan/matmul.h"
 #include "shaders/contract/held.h"
+#include "shaders/contract/matmul_cooperative.h"
 #include "shaders/contract/matmul_i8_tiled.h"
 #include "shaders/contract/product.h"
 
@@ -87,14 +88,27 @@ static uint32_t wanted_columns(const tsr_vk_planner *planner, const tsr_vk_produ
   return columns;
 }
 
+static int is_cooperative(int32_t shader)
+{
+  return shader == TSR_VK_SHADER_MATMUL_COOPERATIVE_I8 || shader == TSR_VK_SHADER_MATMUL_COOPERATIVE_F16;
+}
+
 /* The sister of `shader` that leaves candidates, or -1, and how many columns a workgroup of it goes through in
  * tiles of tile_rows x tile_columns. */
 static int32_t topk_shader(const tsr_vk_planner *planner, const tsr_vk_product *p, int32_t shader, uint32_t tile_rows,
                            uint32_t tile_columns, uint32_t *columns)
 {
+  enum { MOST_OF_TILE = 16 }; /* each takes a subgroup as long as a step of the product does */
   const tsr_vk_caps *caps = planner->caps;
   uint32_t wanted = wanted_columns(planner, p, tile_rows, tile_columns), own_bytes = 0; /* of shared memory */
   int32_t topk = -1;
+  if (is_cooperative(shader)) {
+    *columns = tile_columns;
+    return caps->subgroup_arithmetic && planner->topk.k <= MOST_OF_TILE
+               ? shader == TSR_VK_SHADER_MATMUL_COOPERATIVE_I8 ? TSR_VK_SHADER_MATMUL_COOPERATIVE_I8_TOPK
+                                                               : TSR_VK_SHADER_MATMUL_COOPERATIVE_F16_TOPK
+               : -1;
+  }
   *columns = wanted > tile_columns ? wanted / tile_columns * tile_columns : tile_columns;
   switch (shader) {
   case TSR_VK_SHADER_MATMUL_PLAIN:
@@ -159,6 +173,7 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
   int raw = p->parts > 1;
   tsr_vk_product_push push = push_of(planner, p);
   push.row_tiles = (uint32_t)tsr_vk_divide_up(p->rows, tile_rows);
+  const int of_tile = is_cooperative(shader);
   uint32_t columns = tile_columns; /* of a workgroup */
   if (planner->topk.k > 0) {
     shader = topk_shader(planner, p, shader, tile_rows, tile_columns, &columns);
@@ -181,7 +196,10 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
   if (dispatch == NULL) {
     return NULL;
   }
-  if (planner->topk.k > 0) {
+  if (planner->topk.k > 0 && of_tile) {
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_largest,
+                (uint32_t)planner->topk.k | (planner->topk.logarithm != 0 ? LARGEST_SUMS : 0));
+  } else if (planner->topk.k > 0) {
     spec_topk(planner, dispatch, tile_rows, columns);
   }
   if (raw) {

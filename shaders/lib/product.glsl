@@ -30,12 +30,26 @@ uint batch_offset(uint batch, uint outer_stride, uint inner_stride)
 
 #ifdef TOPK
 #define candidates_at residual_offset
+#ifdef TOPK_OF_TILE
+#include "candidate_lists.glsl"
+#else
 #include "product_topk.glsl"
+#endif
 #endif
 
 void store_part(uint batch, uint m, uint n, uint bits)
 {
   WORD(y, residual_offset + (batch * rows + m) * columns + n) = bits;
+}
+
+float finish(uint batch, uint m, uint n, float sum)
+{
+  float z = alpha * sum;
+  if ((finish_with & FINISH_BIAS) != 0u) {
+    z += FLOAT(bias, bias_offset + batch_offset(batch, bias_stride[0], bias_stride[1]) + m * bias_stride[2] +
+                       n * bias_stride[3]);
+  }
+  return activate(finish_with & FINISH_ACTIVATION, z);
 }
 
 void store(uint batch, uint m, uint n, float sum)
@@ -44,13 +58,8 @@ void store(uint batch, uint m, uint n, float sum)
     store_part(batch, m, n, floatBitsToUint(sum));
     return;
   }
-  float z = alpha * sum;
-  if ((finish_with & FINISH_BIAS) != 0u) {
-    z += FLOAT(bias, bias_offset + batch_offset(batch, bias_stride[0], bias_stride[1]) + m * bias_stride[2] +
-                       n * bias_stride[3]);
-  }
-  z = activate(finish_with & FINISH_ACTIVATION, z);
-#ifdef TOPK
+  float z = finish(batch, m, n, sum);
+#if defined(TOPK) && !defined(TOPK_OF_TILE)
   hold(m, n, z);
 #else
   uint at = (batch * rows + m) * columns + n;
@@ -64,6 +73,11 @@ void store(uint batch, uint m, uint n, float sum)
 #ifdef QUANTISED
 IN(5, scales)
 
+float scaled(uint n, float unit, int sum)
+{
+  return unit * FLOAT(scales, scales_offset + n * scales_stride) * float(sum);
+}
+
 /* A sum of products of whole numbers, of a row one unit of which is worth that much. Parts of it stay whole numbers:
  * a result does not depend on how many there are. */
 void store_quantised(uint batch, uint m, uint n, float unit, int sum)
@@ -72,7 +86,7 @@ void store_quantised(uint batch, uint m, uint n, float unit, int sum)
     store_part(batch, m, n, uint(sum));
     return;
   }
-  store(batch, m, n, unit * FLOAT(scales, scales_offset + n * scales_stride) * float(sum));
+  store(batch, m, n, scaled(n, unit, sum));
 }
 #endif
 

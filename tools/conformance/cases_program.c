@@ -464,6 +464,18 @@ void check_cases_program(check_table *table)
     add(table, "largest", build_largest, (params){1 + i % 5, n, k < n ? k : n, 2, i % 2, i});
     add(table, "largest", build_largest, (params){9 + 2 * i, 5001 - 97 * i, k, 1, 1 - i % 2, i});
   }
+  for (int32_t i = 0; i < 8; i++) { /* with the weights of cooperative matrices */
+    static const int32_t ks[] = {1, 8, 16, 5}, rows[] = {130, 16, 33, 64, 200, 17, 63, 128};
+    add(table, "largest", build_largest,
+        (params){.rows = rows[i],
+                 .columns = i % 2 ? 1031 : 520,
+                 .depth = ks[i % 4],
+                 .runs = 1,
+                 .form = i | (i > 3 ? 8 : 0),
+                 .inner = 48,
+                 .dtype = TSR_F16,
+                 .reduced = 1});
+  }
   for (int32_t i = 0; i < 8; i++) { /* with weights of i8, as many rows as tiles have, and more */
     static const int32_t ks[] = {1, 8, 32, 5}, rows[] = {9, 31, 33, 64, 65, 130, 16, 63};
     add(table, "largest", build_largest,
