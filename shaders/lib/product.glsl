@@ -28,6 +28,18 @@ uint batch_offset(uint batch, uint outer_stride, uint inner_stride)
   return outer * outer_stride + (batch - outer * inner_batch) * inner_stride;
 }
 
+/* Of a tile's z: the batch, and where its part of the depth begins and ends. Where the depth is whole, which a
+ * constant tells, that takes no registers. */
+uvec3 part_of(uint z)
+{
+  if ((finish_with & FINISH_LATER) == 0u) {
+    return uvec3(z, 0u, depth);
+  }
+  uint batch = z / parts;
+  uint begin = (z - batch * parts) * part_depth;
+  return uvec3(batch, begin, min(begin + part_depth, depth));
+}
+
 #ifdef TOPK
 #define candidates_at residual_offset
 #ifdef TOPK_OF_TILE
