@@ -173,6 +173,19 @@ static int32_t build_quantised(chain *c, int64_t R, int64_t C)
   return 0;
 }
 
+/* The same sums behind products with weights of i8: a residual, and what takes the place of a bias. */
+static int32_t build_quantised_residuals(chain *c, int64_t R, int64_t C)
+{
+  tsr_program *p = c->program;
+  tsr_ref x = input(c, TSR_SHAPE(R, C)), scales = input(c, TSR_SHAPE(C)), bias = input(c, TSR_SHAPE(C));
+  tsr_ref weight = tsr_transpose(p, typed_input(c, TSR_I8, TSR_SHAPE(C, C)), 0, 1);
+  tsr_ref y = tsr_matmul_i8(p, x, weight, scales, bias, 1.0f / 64.0f, TSR_ACTIVATION_SILU);
+  output(c, tsr_add(p, y, x));
+  y = tsr_matmul_i8(p, x, weight, scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE);
+  output(c, tsr_add(p, x, y));
+  return 2;
+}
+
 static int64_t elements_of(const chain *c, tsr_ref x)
 {
   const tsr_shape shape = tsr_ref_shape(c->program, x);
@@ -409,6 +422,7 @@ static void all_chains(const pair *devices)
       compare_chain(devices, chains[i].name, chains[i].build, chains[i].exact, sizes[k][0], sizes[k][1]);
     }
   }
+  compare_chain(devices, "quantised residuals", build_quantised_residuals, 0, 5, 1040);
   compare_chain(devices, "quantised in parts", build_quantised, 1, 20, 528); /* of the depth */
 }
 
