@@ -13,6 +13,9 @@
  * A group is 16 bytes of either type. k of a is contiguous; of b, k is (weights stored [N, K]), or n (f16 alone).
  * Depth, and b's strides and offset, count groups; those of a count 16 bytes, too, which are four of its values where
  * they are f32.
+ *
+ * With TOPK only the largest columns of each row are wanted: rows of sums lie in shared memory for a moment anyway, and
+ * a subgroup finds those of a row there.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -39,6 +42,12 @@
 #endif
 
 #include "contract/matmul_cooperative.h"
+#ifdef TOPK
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#include "exponential.glsl"
+#define TOPK_OF_TILE
+const uint kept = largest % LARGEST_SUMS;
+#endif
 #include "product.glsl"
 
 IN4(0, a)
@@ -172,9 +181,65 @@ void store_halves(uint piece, uint pitch, uint first_row, uint first_column)
     if (at_row < rows && at_column < columns) {
       uvec4 sums = tiles[word / 4u];
       vec2 z = uintBitsToFloat((word & 2u) != 0u ? sums.zw : sums.xy);
-      z.x = finished(tile.z, at_row, at_column, z.x);
-      z.y = finished(tile.z, at_row, at_column + 1u, z.y);
+      z.x = finish(tile.z, at_row, at_column, z.x);
+      z.y = finish(tile.z, at_row, at_column + 1u, z.y);
       WORD(y, y_at + ((tile.z * rows + at_row) * columns + at_column) / 2u) = narrowed(floatBitsToUint(z));
+    }
+  }
+}
+#endif
+
+#ifdef TOPK
+/* Of a row whose sums begin at that word an invocation has every lanes-th column. The largest is found, and struck out,
+ * `kept` times. */
+void keep_largest(uint at_row, uint word)
+{
+  const uint columns_of_lane = (tile_columns + lanes - 1u) / lanes;
+  uint first_column = tile.y * tile_columns;
+  uint order[columns_of_lane];
+#ifdef QUANTISED
+  float unit = uintBitsToFloat(QUAD(a, a_offset + at_row * a_stride[2] + depth).x);
+#endif
+  [[unroll]] for (uint c = 0u; c < columns_of_lane; ++c) {
+    uint n = gl_SubgroupInvocationID + c * lanes;
+    order[c] = NOBODY.x;
+    if (n < tile_columns && first_column + n < columns) {
+      uint bits = tiles[(word + n) * UNITS / 4u][(word + n) % (4u / UNITS)];
+#ifdef QUANTISED
+      float z = scaled(first_column + n, unit, int(bits));
+#else
+      float z = uintBitsToFloat(bits);
+#endif
+      order[c] = order_of(finish(0u, at_row, first_column + n, z));
+    }
+  }
+  uint list = at_row * column_tiles + tile.y;
+  [[dont_unroll]] for (uint r = 0u; r < kept; ++r) {
+    uint mine = NOBODY.x;
+    [[unroll]] for (uint c = 0u; c < columns_of_lane; ++c) {
+      mine = max(mine, order[c]);
+    }
+    uint best = subgroupMax(mine);
+    uint column = NOBODY.y;
+    [[unroll]] for (uint c = 0u; c < columns_of_lane; ++c) {
+      column = order[c] == best ? min(column, gl_SubgroupInvocationID + c * lanes) : column;
+    }
+    column = subgroupMin(column);
+    if (largest >= LARGEST_SUMS && r == 0u) {
+      float below = 0.0;
+      [[unroll]] for (uint c = 0u; c < columns_of_lane; ++c) {
+        below += order[c] != NOBODY.x ? exp_accurate(number_of(order[c]) - number_of(best)) : 0.0;
+      }
+      below = subgroupAdd(best > ORDER_MINUS_INF ? below : 0.0);
+      if (gl_SubgroupInvocationID == 0u) {
+        write_sum(list, best, below);
+      }
+    }
+    if (gl_SubgroupInvocationID == 0u) {
+      write_candidate(list, r, best != NOBODY.x ? uvec2(best, first_column + column) : NOBODY);
+    }
+    [[unroll]] for (uint c = 0u; c < columns_of_lane; ++c) {
+      order[c] = gl_SubgroupInvocationID + c * lanes == column ? NOBODY.x : order[c];
     }
   }
 }
@@ -239,6 +304,28 @@ void main()
     barrier();
   }
 
+#ifdef TOPK
+  /* A row of matrices of all subgroups at a time goes through what was the buffers, whole rows of the tile. */
+  const uint rows_at_once = tile_rows / part_rows * shape_m;
+  const uint pitch = min(tile_columns / 4u + 1u, shared_groups / rows_at_once);
+  uint first_at = gl_SubgroupID / parts_across * shape_m;
+  [[dont_unroll]] for (uint m = 0u; m < m_shapes; ++m) {
+    [[unroll]] for (uint i = 0u; i < m_shapes * n_shapes; ++i) { /* as below */
+      if (i / n_shapes == m) {
+        coopMatStore(sum[i], tiles, (first_at * pitch + (part_column + i % n_shapes * shape_n) / 4u) * UNITS,
+                     pitch * UNITS, gl_CooperativeMatrixLayoutRowMajor);
+      }
+    }
+    barrier();
+    [[dont_unroll]] for (uint i = gl_SubgroupID; i < rows_at_once; i += size / lanes) {
+      uint at_row = tile.x * tile_rows + i / shape_m * part_rows + m * shape_m + i % shape_m;
+      if (at_row < rows) {
+        keep_largest(at_row, i * pitch * 4u);
+      }
+    }
+    barrier();
+  }
+#else
   /* A row of matrices at a time goes through the subgroup's own piece of what was the buffers. */
   const uint piece_rows = size / lanes * shape_m;
   /* In groups of four sums; one more where there is room */
@@ -278,4 +365,5 @@ void main()
     }
     subgroupBarrier();
   }
+#endif
 }

@@ -11,6 +11,9 @@
  * eighth of its invocations one row, so that a row's sums do not depend on how many there are. Then `depth_lanes`
  * invocations make the results of `loads` columns, each from every depth_lanes-th group of 16 bytes of a column, and
  * add up their sums: with SUBGROUPS, where these are a subgroup, by its operations; else in shared memory.
+ *
+ * With QUANTISED the weights are of i8: a workgroup quantises its rows of n (lib/quantised.glsl), or of x where there
+ * is no norm, and the sums are whole numbers. A residual may be added to y then.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -23,6 +26,9 @@
 #include "activation.glsl"
 #include "format.glsl"
 #include "contract/matmul_fused.h"
+#ifdef QUANTISED
+#include "quantised.glsl"
+#endif
 
 IN4(0, x)
 IN4(1, weight)
@@ -32,22 +38,43 @@ IN4(4, addend)
 IN4(5, gain)
 IN4(6, norm_bias)
 OUT4(7, sum)
+#ifdef QUANTISED /* one of the two at most is kept */
+OUT4(7, normed)
+IN(8, scales)
+IN(4, residual)
+#else
 OUT4(8, normed)
+#endif
 OUT(9, keys)
 OUT(10, values)
 IN(11, position)
 
+#ifdef QUANTISED
+#define SUM int
+const uint width = 16u;
+#else
+#define SUM float
 const uint width = weight_type == TYPE_F32 ? 4u : 8u; /* elements of a load of weights */
+#endif
 const uint width_quads = width / 4u;
+const uint loads_of_column = quads / width_quads;
 const uint groups_of_lanes = size / depth_lanes;
 const uint tile_columns = groups_of_lanes * loads;
 const uint row_lanes = size / FUSED_MAX_ROWS; /* that make a row of n */
 
+#ifdef QUANTISED
+const uint quantising_lanes = size / tile_rows; /* of a row */
+shared vec4 n_rows[(parts & FUSED_NORM) != 0u ? tile_rows * quads : 1u];
+shared uvec4 quantised[tile_rows * loads_of_column];
+shared float unit[tile_rows];
+shared uint lane_largest[size];
+#else
 shared vec4 n_rows[tile_rows * quads];
+#endif
 shared float lane_sum[size];
-shared float found[tile_rows * tile_columns];
+shared SUM found[tile_rows * tile_columns];
 #ifndef SUBGROUPS
-shared float partial[loads * size];
+shared SUM partial[loads * size];
 #endif
 
 float sum_of(vec4 z)
@@ -121,6 +148,44 @@ void make_rows(uint first_row, bool keeps)
   }
 }
 
+#ifdef QUANTISED
+/* Four neighbours of what is multiplied: of n, which all invocations made, or of x. */
+vec4 load_row(uint first_row, uint m, uint i)
+{
+  return (parts & FUSED_NORM) != 0u ? n_rows[m * quads + i]
+                                    : FLOAT4(x, x_offset + min(first_row + m, rows - 1u) * quads + i);
+}
+
+/* Of all rows from first_row on; a largest magnitude and rounding do not depend on how many invocations there are. */
+void quantise_rows(uint first_row)
+{
+  uint lane = gl_LocalInvocationID.x, m = lane / quantising_lanes, at = lane % quantising_lanes;
+  uint largest = 0u;
+  for (uint i = at; i < quads; i += quantising_lanes) {
+    largest = max(largest, largest_magnitude(load_row(first_row, m, i)));
+  }
+  lane_largest[lane] = largest;
+  [[dont_unroll]] for (uint half_size = quantising_lanes >> 1; half_size > 0u; half_size >>= 1) {
+    barrier();
+    if (at < half_size) {
+      lane_largest[lane] = max(lane_largest[lane], lane_largest[lane + half_size]);
+    }
+  }
+  barrier();
+  largest = lane_largest[lane - at];
+  float factor = units_of_one(largest);
+  for (uint i = at; i < loads_of_column; i += quantising_lanes) {
+    uvec4 words;
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+      words[j] = quantised_word(load_row(first_row, m, 4u * i + j), factor);
+    }
+    quantised[m * loads_of_column + i] = words;
+  }
+  if (at == 0u) {
+    unit[m] = uintBitsToFloat(bits_of_unit(largest));
+  }
+}
+#else
 /* What a load of weights brings, as numbers: element e is [e / 4][e % 4]. */
 void values_of(uvec4 words, out vec4 z[width_quads])
 {
@@ -136,13 +201,23 @@ void values_of(uvec4 words, out vec4 z[width_quads])
   }
 }
 
-float finish(uint n, float total)
+#endif
+
+float finish(uint row, uint n, float total)
 {
   float z = alpha * total;
+#ifdef QUANTISED
+  if ((parts & FUSED_BIAS) != 0u) {
+    z += FLOAT(bias, bias_offset + row * bias_row_stride + n * bias_stride);
+  }
+  z = activate(parts & FUSED_ACTIVATION, z);
+  return (parts & FUSED_RESIDUAL) != 0u ? z + FLOAT(residual, residual_offset + row * columns + n) : z;
+#else
   if ((parts & FUSED_BIAS) != 0u) {
     z += FLOAT(bias, bias_offset + n * bias_stride);
   }
   return activate(parts & FUSED_ACTIVATION, z);
+#endif
 }
 
 uint cache_bits(float z)
@@ -153,7 +228,7 @@ uint cache_bits(float z)
 /* Columns n and n + 1 of a row, n even; the second where has_next. */
 void store(uint row, uint n, vec2 total, bool has_next)
 {
-  vec2 z = vec2(finish(n, total.x), has_next ? finish(n + 1u, total.y) : 0.0);
+  vec2 z = vec2(finish(row, n, total.x), has_next ? finish(row, n + 1u, total.y) : 0.0);
   uint at = row * columns + n;
   WORD(y, at) = floatBitsToUint(z.x);
   if (has_next) {
@@ -197,7 +272,6 @@ void main()
 #else
   uint lane = gl_LocalInvocationID.x % depth_lanes, part = gl_LocalInvocationID.x / depth_lanes;
 #endif
-  const uint loads_of_column = quads / width_quads;
   uint column_tile = group / row_tiles;
   uint first_row = (group - column_tile * row_tiles) * tile_rows;
   uint first_column = column_tile * tile_columns;
@@ -213,13 +287,21 @@ void main()
       words[s][c] = QUAD(weight, from[c] + min(lane + s * depth_lanes, loads_of_column - 1u));
     }
   }
+#ifdef QUANTISED
+  if ((parts & FUSED_NORM) != 0u) {
+    make_rows(first_row, column_tile == 0u);
+    barrier();
+  }
+  quantise_rows(first_row);
+#else
   make_rows(first_row, column_tile == 0u);
+#endif
   barrier();
 
-  float total[tile_rows][loads];
+  SUM total[tile_rows][loads];
   [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
     [[unroll]] for (uint c = 0u; c < loads; ++c) {
-      total[m][c] = 0.0;
+      total[m][c] = SUM(0);
     }
   }
   [[dont_unroll]] for (uint k = lane; k < loads_of_column;) {
@@ -227,6 +309,14 @@ void main()
       uint at = k + s * depth_lanes;
       if (at < loads_of_column) {
         [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
+#ifdef QUANTISED
+          uvec4 n = quantised[m * loads_of_column + at];
+          [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            [[unroll]] for (uint c = 0u; c < loads; ++c) {
+              total[m][c] += dot_bytes(n[j], words[s][c][j]);
+            }
+          }
+#else
           vec4 n[width_quads];
           [[unroll]] for (uint i = 0u; i < width_quads; ++i) {
             n[i] = n_rows[m * quads + at * width_quads + i];
@@ -238,6 +328,7 @@ void main()
               total[m][c] = fma(n[e / 4u][e % 4u], z[e / 4u][e % 4u], total[m][c]);
             }
           }
+#endif
         }
       }
     }
@@ -254,7 +345,7 @@ void main()
 #ifdef SUBGROUPS
   [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
     [[unroll]] for (uint c = 0u; c < loads; ++c) {
-      float all = subgroupAdd(total[m][c]);
+      SUM all = subgroupAdd(total[m][c]);
       if (lane == 0u) {
         found[m * tile_columns + part * loads + c] = all;
       }
@@ -293,7 +384,12 @@ void main()
   for (uint i = 2u * gl_LocalInvocationID.x; i < tile_rows * tile_columns; i += 2u * size) {
     uint m = i / tile_columns, n = first_column + i % tile_columns;
     if (first_row + m < rows && n < columns) {
-      store(first_row + m, n, vec2(found[i], found[i + 1u]), n + 1u < columns);
+      vec2 both = vec2(found[i], found[i + 1u]);
+#ifdef QUANTISED
+      both.x *= unit[m] * FLOAT(scales, scales_offset + n * scales_stride);
+      both.y *= unit[m] * FLOAT(scales, scales_offset + min(n + 1u, columns - 1u) * scales_stride);
+#endif
+      store(first_row + m, n, both, n + 1u < columns);
     }
   }
 }

@@ -13,6 +13,10 @@
 #include "operand.glsl"
 #include "number.glsl"
 #include "contract/matmul_i8_tiled.h"
+
+const uint extent = side * tile * 4u; /* rows and columns of a workgroup */
+#define TILE_ROWS    extent
+#define TILE_COLUMNS extent
 #include "product.glsl"
 #include "quantised.glsl"
 
@@ -21,23 +25,21 @@ IN4(1, b)
 
 /* [word of k][row or column], four neighbours to a group; one group more than the tile has, so that words of
  * neighbours in k fall into different banks */
-const uint extent = side * tile * 4u;
 const uint pitch = side * tile + 1u;
 shared uvec4 a_tile[I8_STEP * 4u * pitch];
 shared uvec4 b_tile[I8_STEP * 4u * pitch];
 
-void main()
+void product(uvec3 where)
 {
   const uint size = side * side;
-  if (group_index() >= groups) {
-    return;
-  }
-  uvec3 where = tile_of(group_index());
   uint lane = gl_LocalInvocationID.x;
+  uint batch = where.z / parts;
+  uint begin = (where.z - batch * parts) * part_depth;
+  uint end = min(begin + part_depth, depth);
   uint first_row = where.x * extent;
   uint first_column = where.y * extent;
-  uint a_at = a_offset + batch_offset(where.z, a_stride[0], a_stride[1]);
-  uint b_at = b_offset + batch_offset(where.z, b_stride[0], b_stride[1]);
+  uint a_at = a_offset + batch_offset(batch, a_stride[0], a_stride[1]);
+  uint b_at = b_offset + batch_offset(batch, b_stride[0], b_stride[1]);
   uint row = lane / side;
   uint column = lane % side;
   ivec4 sum[tile * 4u][tile];
@@ -47,11 +49,11 @@ void main()
     }
   }
 
-  for (uint k = 0u; k < depth; k += I8_STEP) {
+  for (uint k = begin; k < end; k += I8_STEP) {
     for (uint i = lane; i < I8_STEP * extent; i += size) {
       uint group = i % I8_STEP;
       uint at = i / I8_STEP;
-      bool inside = k + group < depth;
+      bool inside = k + group < end;
       uvec4 word = inside ? QUAD(a, a_at + min(first_row + at, rows - 1u) * a_stride[2] + k + group) : uvec4(0u);
       for (uint j = 0u; j < 4u; ++j) {
         a_tile[(group * 4u + j) * pitch + at / 4u][at % 4u] = word[j];
@@ -91,3 +93,5 @@ void main()
     }
   }
 }
+
+#include "product_main.glsl"

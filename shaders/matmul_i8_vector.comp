@@ -40,15 +40,16 @@ void product(uvec3 tile)
 #else
   uint lane = gl_LocalInvocationID.x;
 #endif
+  uvec3 part = part_of(tile.z);
   uint first_row = tile.x * tile_rows;
   uint first_column = tile.y * tile_columns;
-  uint a_at = a_offset + batch_offset(tile.z, a_stride[0], a_stride[1]);
-  uint b_at = b_offset + batch_offset(tile.z, b_stride[0], b_stride[1]);
+  uint a_at = a_offset + batch_offset(part.x, a_stride[0], a_stride[1]);
+  uint b_at = b_offset + batch_offset(part.x, b_stride[0], b_stride[1]);
   int sum[results];
   [[unroll]] for (uint i = 0u; i < results; ++i) {
     sum[i] = 0;
   }
-  for (uint k = lane; k < depth; k += lanes) {
+  for (uint k = part.y + lane; k < part.z; k += lanes) {
     uvec4 x[tile_rows];
     uvec4 z[tile_columns];
     [[unroll]] for (uint c = 0u; c < tile_columns; ++c) {

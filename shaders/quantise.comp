@@ -1,16 +1,15 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Quantises rows to i8 for tsr_matmul_i8: q[k] = round(127 x[k] / max |x|). lib/quantised.glsl has the layout of the
- * result. A workgroup has a row. An invocation makes one word at a time, of four elements; with QUADS those lie side by
- * side, aligned.
+ * Quantises rows to i8 for tsr_matmul_i8. lib/quantised.glsl has the formula, and the layout of the result. A workgroup
+ * has a row. An invocation makes one word at a time, of four elements; with QUADS those lie side by side, aligned.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
 #include "number.glsl"
 #include "reduce.glsl"
 #include "contract/quantise.h"
-#include "contract/quantised.h"
+#include "quantised.glsl"
 
 OUT(1, y)
 
@@ -58,27 +57,16 @@ void main()
   uint words = row_groups() * 4u;
   uint y_row = y_at + row * (words + 4u);
 
-  /* Of magnitudes as bits, those of infinities and NaN are the largest. */
   uint largest = 0u;
   for (uint i = gl_LocalInvocationID.x; i < words; i += gl_WorkGroupSize.x) {
-    uvec4 magnitude = floatBitsToUint(load(x_at, i)) & 0x7fffffffu;
-    largest = max(largest, max(max(magnitude.x, magnitude.y), max(magnitude.z, magnitude.w)));
+    largest = max(largest, largest_magnitude(load(x_at, i)));
   }
   largest = group_max(largest);
-  bool finite = largest < 0x7f800000u;
-  bool counts = finite && largest >= 0x0d800000u; /* 2^-100 */
-  float amax = counts ? uintBitsToFloat(largest) : 1.0;
-  /* Divisions are accurate below 2^126 only. */
-  float inverse = counts ? 127.0 / (0.25 * amax) * 0.25 : 0.0;
+  float factor = units_of_one(largest);
   for (uint i = gl_LocalInvocationID.x; i < words; i += gl_WorkGroupSize.x) {
-    uint word = 0u;
-    if (counts) {
-      ivec4 q = ivec4(clamp(roundEven(load(x_at, i) * inverse), -127.0, 127.0)) & 0xff;
-      word = uint(q.x | q.y << 8 | q.z << 16 | q.w << 24);
-    }
-    WORD(y, y_row + i) = word;
+    WORD(y, y_row + i) = quantised_word(load(x_at, i), factor);
   }
   if (gl_LocalInvocationID.x == 0u) {
-    WORD(y, y_row + words) = finite ? floatBitsToUint(counts ? amax / 127.0 : 0.0) : NAN_BITS;
+    WORD(y, y_row + words) = bits_of_unit(largest);
   }
 }

@@ -12,9 +12,9 @@
  *                                for the next. The norm's sum comes with it, and it is written where others read it
  *     add + layernorm, rmsnorm   the sum is written where it is needed later, too
  *     matmul + add               unless that add is fused with a norm that alone reads it
- *     matmul + topk              with log_softmax between them, too: only candidates leave the product; not where
- *                                cooperative matrices make it, nor a tiled one with weights of i8. And with the update
- *                                of a state behind it that takes the indices, if k is 1: the next step's tokens
+ *     matmul + topk              with log_softmax between them, too: only candidates leave the product. And
+ *                                with the update of a state behind it that takes the indices, if k is 1: the next
+ *                                step's tokens
  *
  * A fused line is planned as the main one of its lines (the norm, the product), with what the others bring to it in
  * tsr_vk_planner. A planner that cannot do with that, or does not know of it, leaves the lines apart.
@@ -347,6 +347,9 @@ static int multiply_halves(const run *r, int32_t index, uint32_t at, tsr_vk_plan
 {
   const int32_t n_dispatches = plan->n_dispatches;
   const int64_t scratch_bytes = plan->scratch_bytes;
+  if (is_op(r, index + 1, TSR_OP_TOPK) || is_op(r, index + 1, TSR_OP_LOG_SOFTMAX)) {
+    return 0; /* to leave candidates alone is worth more */
+  }
   const tsr_vk_planner alone = {.caps = r->caps,
                                 .program = r->program,
                                 .line = line_at(r, index),
@@ -488,7 +491,7 @@ static int same_dispatch(const run *r, const tsr_vk_dispatch *a, const tsr_vk_di
   return same;
 }
 
-/* 1 if the dispatch writes to scratch, or to what `pure` reads. */
+/* 1 if the dispatch writes to what `pure` leaves in scratch, or to what that reads. */
 static int disturbs(const run *r, const tsr_vk_dispatch *dispatch, const tsr_vk_dispatch *pure)
 {
   for (int32_t i = 0; i < dispatch->n_operands; ++i) {
@@ -496,10 +499,10 @@ static int disturbs(const run *r, const tsr_vk_dispatch *dispatch, const tsr_vk_
     if (!dispatch->operand[i].write) {
       continue;
     }
-    if (tensor == TSR_VK_SCRATCH) {
+    if (tensor == TSR_VK_SCRATCH && dispatch->kept_bytes < pure->scratch_bytes) {
       return 1;
     }
-    for (int32_t k = 0; k < pure->n_operands; ++k) {
+    for (int32_t k = 0; tensor != TSR_VK_SCRATCH && k < pure->n_operands; ++k) {
       if (pure->operand[k].tensor != TSR_VK_SCRATCH && overlap(r, tensor, pure->operand[k].tensor)) {
         return 1;
       }

@@ -114,6 +114,7 @@ typedef struct tsr_vk_dispatch {
   uint32_t push_bytes;    /* a multiple of 4, equals the shader's push_bytes */
   uint8_t push[TSR_VK_MAX_PUSH];
   int64_t scratch_bytes; /* of the line's scratch memory, from its start on, that the dispatch may touch */
+  int64_t kept_bytes;    /* of that, from the start on, what it does not write to */
   double work;           /* floating-point operations or elements moved, roughly (pace.c) */
   uint32_t tile[2];      /* of a product: rows and columns of a workgroup's tile; 0: the dispatch is none */
   int32_t divided;       /* 1, set by the host: more than one submit executes it (pace.c) */

@@ -7,6 +7,7 @@
 #include "backends/vulkan/matmul.h"
 #include "shaders/contract/held.h"
 #include "shaders/contract/matmul_cooperative.h"
+#include "shaders/contract/matmul_i8_tiled.h"
 #include "shaders/contract/product.h"
 
 #include <stddef.h>
@@ -37,7 +38,7 @@ static tsr_vk_product_push push_of(const tsr_vk_planner *planner, const tsr_vk_p
 }
 
 /* A dispatch of one of the kernels of lib/product.glsl, its grid left open. quantised: it takes the scales of
- * weights of i8; raw: sums are stored as they are. */
+ * weights of i8, and rows in scratch; raw: sums are stored as they are. */
 static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t shader, const tsr_vk_product_push *push, int quantised,
                             int32_t a, int32_t b, int32_t y, uint32_t size, int raw)
 {
@@ -54,10 +55,14 @@ static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t shader, const tsr_v
   tsr_vk_read_in(planner, dispatch, 2);
   tsr_vk_write(dispatch, y);
   tsr_vk_read(dispatch, has_residual ? planner->addend : a);
+  if (quantised) {
+    tsr_vk_read(dispatch, line->in[3]);
+    dispatch->after = 1;
+  }
   tsr_vk_set_size(dispatch, size);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_product_b_type, (uint32_t)tsr_vk_in(planner, 1)->dtype);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_product_finish_with,
-              raw ? 0
+              raw ? FINISH_LATER
                   : (uint32_t)line->attributes.activation | (line->in[2] != 0 ? FINISH_BIAS : 0) |
                         (has_residual ? FINISH_RESIDUAL : 0));
   return dispatch;
@@ -84,14 +89,27 @@ static uint32_t wanted_columns(const tsr_vk_planner *planner, const tsr_vk_produ
   return columns;
 }
 
+static int is_cooperative(int32_t shader)
+{
+  return shader == TSR_VK_SHADER_MATMUL_COOPERATIVE_I8 || shader == TSR_VK_SHADER_MATMUL_COOPERATIVE_F16;
+}
+
 /* The sister of `shader` that leaves candidates, or -1, and how many columns a workgroup of it goes through in
  * tiles of tile_rows x tile_columns. */
 static int32_t topk_shader(const tsr_vk_planner *planner, const tsr_vk_product *p, int32_t shader, uint32_t tile_rows,
                            uint32_t tile_columns, uint32_t *columns)
 {
+  enum { MOST_OF_TILE = 16 }; /* each takes a subgroup as long as a step of the product does */
   const tsr_vk_caps *caps = planner->caps;
   uint32_t wanted = wanted_columns(planner, p, tile_rows, tile_columns), own_bytes = 0; /* of shared memory */
   int32_t topk = -1;
+  if (is_cooperative(shader)) {
+    *columns = tile_columns;
+    return caps->subgroup_arithmetic && planner->topk.k <= MOST_OF_TILE
+               ? shader == TSR_VK_SHADER_MATMUL_COOPERATIVE_I8 ? TSR_VK_SHADER_MATMUL_COOPERATIVE_I8_TOPK
+                                                               : TSR_VK_SHADER_MATMUL_COOPERATIVE_F16_TOPK
+               : -1;
+  }
   *columns = wanted > tile_columns ? wanted / tile_columns * tile_columns : tile_columns;
   switch (shader) {
   case TSR_VK_SHADER_MATMUL_PLAIN:
@@ -103,6 +121,14 @@ static int32_t topk_shader(const tsr_vk_planner *planner, const tsr_vk_product *
   case TSR_VK_SHADER_MATMUL_TILED:
     topk = TSR_VK_SHADER_MATMUL_TILED_TOPK;
     own_bytes = 2 * 16 * (tile_rows + tile_columns) * 4;
+    break;
+  case TSR_VK_SHADER_MATMUL_I8_TILED:
+    topk = TSR_VK_SHADER_MATMUL_I8_TILED_TOPK;
+    own_bytes = 2 * 4 * I8_STEP * (tile_rows / 4 + 1) * 16;
+    break;
+  case TSR_VK_SHADER_MATMUL_I8_TILED_DOT:
+    topk = TSR_VK_SHADER_MATMUL_I8_TILED_DOT_TOPK;
+    own_bytes = 2 * 4 * I8_STEP * (tile_rows / 4 + 1) * 16;
     break;
   case TSR_VK_SHADER_MATMUL_VECTOR:
     topk = TSR_VK_SHADER_MATMUL_VECTOR_TOPK;
@@ -148,6 +174,7 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
   int raw = p->parts > 1;
   tsr_vk_product_push push = push_of(planner, p);
   push.row_tiles = (uint32_t)tsr_vk_divide_up(p->rows, tile_rows);
+  const int of_tile = is_cooperative(shader);
   uint32_t columns = tile_columns; /* of a workgroup */
   if (planner->topk.k > 0) {
     shader = topk_shader(planner, p, shader, tile_rows, tile_columns, &columns);
@@ -163,18 +190,21 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
   uint64_t groups = p->batch * p->parts * push.row_tiles * push.column_tiles;
   push.groups = (uint32_t)groups;
   if (raw) {
-    push.alpha = 1.0f;
+    push.residual_offset = p->parts_at;
   }
   int32_t a = p->quantised || (p->halves & HALVES_A) != 0 ? TSR_VK_SCRATCH : line->in[0];
   tsr_vk_dispatch *dispatch = add(planner, shader, &push, p->quantised, a, line->in[1], p->y, size, raw);
   if (dispatch == NULL) {
     return NULL;
   }
-  if (planner->topk.k > 0) {
+  if (planner->topk.k > 0 && of_tile) {
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_largest,
+                (uint32_t)planner->topk.k | (planner->topk.logarithm != 0 ? LARGEST_SUMS : 0));
+  } else if (planner->topk.k > 0) {
     spec_topk(planner, dispatch, tile_rows, columns);
   }
-  if (p->quantised) {
-    tsr_vk_read(dispatch, line->in[3]);
+  if (raw) {
+    dispatch->kept_bytes = (int64_t)p->parts_at * 4;
   }
   dispatch->after = a == TSR_VK_SCRATCH;
   dispatch->work = 2.0 * (double)p->batch * p->rows * p->columns * p->depth;
@@ -218,7 +248,7 @@ void tsr_vk_cut_depth(tsr_vk_planner *planner, tsr_vk_product *p, uint64_t group
   p->parts = (uint32_t)tsr_vk_divide_up(p->depth, p->part_depth);
   p->y = TSR_VK_SCRATCH;
   p->halves &= HALVES_A; /* the parts are sums as they are */
-  p->y_at = tsr_vk_reserve(planner, p->batch * p->parts * p->rows * p->columns);
+  p->parts_at = tsr_vk_reserve(planner, p->batch * p->parts * p->rows * p->columns);
 }
 
 int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *p)
@@ -231,14 +261,16 @@ int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *p)
   uint64_t results = (uint64_t)p->rows * p->columns / (halves ? 2 : 1); /* of one product of the batch, or pairs */
   uint32_t size = tsr_vk_group_size(planner->caps, SIZE);
   tsr_vk_product_push push = push_of(planner, p);
-  push.a_offset = p->y_at;
-  push.y_at = halves ? planner->halves_at : 0;
   push.row_tiles = 1;
   push.column_tiles = (uint32_t)tsr_vk_divide_up(results, size);
   push.groups = (uint32_t)p->batch * push.column_tiles;
-  const int32_t shader = halves ? TSR_VK_SHADER_MATMUL_PARTS_HALVES : TSR_VK_SHADER_MATMUL_PARTS;
+  push.b_offset = p->parts_at;
+  push.y_at = halves ? planner->halves_at : 0;
+  const int32_t shader = halves         ? TSR_VK_SHADER_MATMUL_PARTS_HALVES
+                         : p->quantised ? TSR_VK_SHADER_MATMUL_PARTS_I8
+                                        : TSR_VK_SHADER_MATMUL_PARTS;
   const int32_t y = halves ? TSR_VK_SCRATCH : planner->line->out[0];
-  tsr_vk_dispatch *dispatch = add(planner, shader, &push, 0, TSR_VK_SCRATCH, TSR_VK_SCRATCH, y, size, 0);
+  tsr_vk_dispatch *dispatch = add(planner, shader, &push, p->quantised, TSR_VK_SCRATCH, TSR_VK_SCRATCH, y, size, 0);
   if (dispatch == NULL) {
     return 0;
   }

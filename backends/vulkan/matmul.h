@@ -23,6 +23,7 @@ typedef struct tsr_vk_product {
   uint64_t batch;
   uint32_t parts; /* of the depth, each summed by workgroups of its own; 1 unless tsr_vk_cut_depth was called */
   uint32_t part_depth;
+  uint32_t parts_at;  /* where they lie: words into scratch */
   int32_t y;          /* the result's tensor, or TSR_VK_SCRATCH */
   uint32_t y_at;      /* words: where the result begins */
   uint32_t halves;    /* HALVES_* (shaders/contract/matmul_cooperative.h) */
@@ -83,6 +84,10 @@ int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *produ
 /* Plans the product with the lines around it (tsr_vk_planner.around). 0 if it cannot be had, or is worth less than the
  * lines apart. */
 int tsr_vk_plan_fused(tsr_vk_planner *planner, const tsr_vk_product *product);
+
+/* By the same kernel, a product alone with weights of i8, and the variant of it that suits the device. */
+int tsr_vk_plan_i8_fused(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant);
+int32_t tsr_vk_choose_i8_fused(const tsr_vk_caps *caps);
 
 /* The variant of cooperative matrices that suits the extents, wherever it can be had; TSR_VK_VARIANT_AUTO: none
  * does. */

@@ -63,7 +63,7 @@ static int in_groups(tsr_vk_view *view, int32_t contiguous, uint32_t n)
   return 1;
 }
 
-enum { GROUP_BYTES = 16, MAX_STEP = 4, MIN_STEP = 2 };
+enum { GROUP_BYTES = 16, MAX_STEP = 4, MIN_STEP = 2, I8_LEAST_PART = 256 /* of the depth: whole steps */ };
 
 /* Groups of shared memory: two buffers, and later what the subgroups store their sums in. */
 static uint32_t shared_groups(const tile *t, const tsr_vk_shape *shape, uint32_t step, uint32_t values, int along_depth)
@@ -108,10 +108,8 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t shader, tsr_vk_produc
   if (step == 0) {
     return 0;
   }
-  if (!p.quantised) {
-    tsr_vk_cut_depth(planner, &p, p.batch * tsr_vk_divide_up(p.rows, t.rows) * tsr_vk_divide_up(p.columns, t.columns),
-                     step * values);
-  }
+  tsr_vk_cut_depth(planner, &p, p.batch * tsr_vk_divide_up(p.rows, t.rows) * tsr_vk_divide_up(p.columns, t.columns),
+                   p.quantised ? I8_LEAST_PART : step * values);
   tsr_vk_product counted = p; /* in groups, as the shader counts */
   counted.depth = p.depth / values;
   counted.part_depth = (uint32_t)tsr_vk_divide_up(p.part_depth, values);
@@ -134,7 +132,7 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t shader, tsr_vk_produc
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_shared_groups,
               shared_groups(&t, shape, step, values, along_depth));
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_halves, p.halves);
-  return tsr_vk_finish_product(planner, &p);
+  return tsr_vk_finish_product(planner, &counted);
 }
 
 enum { VALUES = 8, A_VALUES = 4 }; /* of f16 in a group, of f32 */

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * shaders/matmul_fused.comp: a product with few rows, the norm before it, and the appends behind it. Each stage of a
- * decoding step that need not be one saves a GPU some microseconds, as long as the product itself takes.
+ * decoding step that need not be one saves a GPU some microseconds, as long as the product itself takes. With weights
+ * of i8 the same kernel quantises the rows, of a product that stands alone, too.
  */
 #include "shaders/contract/matmul_fused.h"
 #include "backends/vulkan/matmul.h"
+
+#include <stddef.h>
 
 enum {
   MAX_COLUMNS = 8192, /* beyond, the rows of the norm are made too many times */
@@ -52,6 +55,13 @@ static uint32_t addend_stride(const tsr_vk_planner *planner, const tsr_vk_produc
 static uint32_t quads_offset(const tsr_vk_planner *planner, int32_t tensor)
 {
   return tensor != 0 ? (uint32_t)tsr_vk_tensor(planner, tensor)->offset / 4 : 0;
+}
+
+/* Elements of weights in 16 bytes. */
+static uint32_t width_of(const tsr_vk_planner *planner)
+{
+  const int32_t dtype = tsr_vk_in(planner, 1)->dtype;
+  return dtype == TSR_I8 ? 16 : dtype == TSR_F32 ? 4 : 8;
 }
 
 /* One position of each row is appended, whose heads lie as in the product's row. */
@@ -120,29 +130,70 @@ static int is_within_kernel(const tsr_vk_planner *planner, const tsr_vk_product 
     return 0;
   }
   const tsr_tensor_desc *b = tsr_vk_in(planner, 1);
-  const uint32_t width = b->dtype == TSR_F32 ? 4 : 8;
-  return p->batch == 1 && p->rows <= tsr_vk_few_rows(planner->caps) && p->columns <= MAX_COLUMNS && p->depth > 0 &&
-         !p->quantised && (b->dtype == TSR_F32 || b->dtype == TSR_F16 || b->dtype == TSR_BF16) && p->b.stride[2] == 1 &&
-         (p->depth | p->b.offset | p->b.stride[3]) % width == 0 && (p->rows == 1 || p->bias.stride[2] == 0) &&
+  /* The kernel for weights of i8 has one operand for both of what is kept. */
+  const int suits = p->quantised ? around->sum == 0 || around->normed == 0
+                                 : (b->dtype == TSR_F32 || b->dtype == TSR_F16 || b->dtype == TSR_BF16) &&
+                                       (p->rows == 1 || p->bias.stride[2] == 0);
+  return suits && p->batch == 1 && p->rows <= tsr_vk_few_rows(planner->caps) && p->columns <= MAX_COLUMNS &&
+         p->depth > 0 && p->b.stride[2] == 1 && (p->depth | p->b.offset | p->b.stride[3]) % width_of(planner) == 0 &&
          tsr_vk_elements(tsr_vk_tensor(planner, around->x)) == (uint64_t)p->rows * p->depth;
 }
 
-/* Invocations of a subgroup of which a workgroup can have several, not wider than it need be; 0: the kernel without
- * subgroups suits the device better. That of the product alone may be forced. */
+/* Invocations of a subgroup of which a workgroup can have several, not wider than it need be; 0: it cannot. */
 static uint32_t subgroup_of(const tsr_vk_caps *caps)
 {
-  enum { WANTED = 16 };
   const uint32_t size = tsr_vk_narrow_subgroup(caps);
-  const int suits = caps->forced == TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP ||
-                    (caps->forced != TSR_VK_VARIANT_MATMUL_VECTOR && size >= WANTED);
-  return suits && size > 0 && size <= SIZE && SIZE / size <= caps->max_subgroups ? size : 0;
+  return size > 0 && size <= SIZE && SIZE / size <= caps->max_subgroups ? size : 0;
 }
 
-/* Bytes, as matmul_fused.comp declares them. */
-static uint64_t shared_of(uint32_t tile_rows, uint32_t quads, uint32_t loads, uint32_t tile_columns, int subgroups)
+/* Whether the kernel with subgroups suits the device better than the one without. That of the product alone may be
+ * forced. */
+static int wants_subgroups(const tsr_vk_caps *caps)
 {
-  return (uint64_t)tile_rows * quads * 16 + SIZE * 4 + (uint64_t)tile_rows * tile_columns * 4 +
-         (subgroups ? 0 : (uint64_t)loads * SIZE * 4);
+  enum { WANTED = 16 };
+  switch (caps->forced) {
+  case TSR_VK_VARIANT_MATMUL_VECTOR:
+  case TSR_VK_VARIANT_MATMUL_I8_VECTOR:
+  case TSR_VK_VARIANT_MATMUL_I8_VECTOR_DOT:
+    return 0;
+  case TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP:
+  case TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP:
+  case TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP_DOT:
+    return 1;
+  default:
+    return subgroup_of(caps) >= WANTED;
+  }
+}
+
+static int wants_dot(const tsr_vk_caps *caps)
+{
+  switch (caps->forced) {
+  case TSR_VK_VARIANT_MATMUL_I8_VECTOR:
+  case TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP:
+    return 0;
+  case TSR_VK_VARIANT_MATMUL_I8_VECTOR_DOT:
+  case TSR_VK_VARIANT_MATMUL_I8_VECTOR_SUBGROUP_DOT:
+    return caps->dot;
+  default:
+    return caps->fast_dot;
+  }
+}
+
+typedef struct tile {
+  uint32_t rows;
+  uint32_t columns;
+  uint32_t loads;
+  uint32_t lanes; /* that share a column */
+} tile;
+
+/* Bytes, as matmul_fused.comp declares them. */
+static uint64_t shared_of(const tsr_vk_planner *planner, const tsr_vk_product *p, const tile *t, int subgroups)
+{
+  const uint64_t quads = p->depth / 4;
+  const uint64_t quantised = p->quantised ? t->rows * (quads * 4 + 4) + SIZE * 4 : 0;
+  const uint64_t normed = p->quantised && planner->around->norm == NULL ? 16 : t->rows * quads * 16;
+  return normed + quantised + SIZE * 4 + (uint64_t)t->rows * t->columns * 4 +
+         (subgroups ? 0 : (uint64_t)t->loads * SIZE * 4);
 }
 
 static void spec_around(tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, const cache *keys, const cache *values)
@@ -153,7 +204,7 @@ static void spec_around(tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, cons
   const uint32_t parts = (uint32_t)planner->line->attributes.activation | (norm != NULL ? FUSED_NORM : 0) |
                          (has_bias ? FUSED_NORM_BIAS : 0) | (around->addend != 0 ? FUSED_ADDEND : 0) |
                          (around->sum != 0 ? FUSED_KEEPS_SUM : 0) | (around->normed != 0 ? FUSED_KEEPS_NORM : 0) |
-                         (planner->line->in[2] != 0 ? FUSED_BIAS : 0);
+                         (planner->line->in[2] != 0 ? FUSED_BIAS : 0) | (planner->addend != 0 ? FUSED_RESIDUAL : 0);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_parts, parts);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_norm_kind, norm != NULL ? tsr_vk_norm_kind(norm) : NORM_PLAIN);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_epsilon_bits,
@@ -178,11 +229,16 @@ static void add_operands(tsr_vk_planner *planner, tsr_vk_dispatch *dispatch)
   tsr_vk_read(dispatch, line->in[1]);
   tsr_vk_read(dispatch, line->in[2] != 0 ? line->in[2] : x);
   tsr_vk_write(dispatch, y);
-  tsr_vk_read(dispatch, around->addend != 0 ? around->addend : x);
+  tsr_vk_read(dispatch, around->addend != 0 ? around->addend : planner->addend != 0 ? planner->addend : x);
   tsr_vk_read(dispatch, gain != 0 ? gain : x);
   tsr_vk_read(dispatch, norm_bias != 0 ? norm_bias : x);
-  tsr_vk_write(dispatch, around->sum != 0 ? around->sum : y);
-  tsr_vk_write(dispatch, around->normed != 0 ? around->normed : y);
+  if (line->in[3] != 0) {
+    tsr_vk_write(dispatch, around->sum != 0 ? around->sum : around->normed != 0 ? around->normed : y);
+    tsr_vk_read(dispatch, line->in[3]);
+  } else {
+    tsr_vk_write(dispatch, around->sum != 0 ? around->sum : y);
+    tsr_vk_write(dispatch, around->normed != 0 ? around->normed : y);
+  }
   tsr_vk_write(dispatch, around->keys != NULL ? around->keys->out[0] : y);
   tsr_vk_write(dispatch, around->values != NULL ? around->values->out[0] : y);
   tsr_vk_read(dispatch, position != 0 ? position : x);
@@ -193,7 +249,7 @@ static tsr_vk_matmul_fused_push push_of(const tsr_vk_planner *planner, const tsr
 {
   const tsr_vk_around *around = planner->around;
   const tsr_line_desc *norm = around->norm;
-  const uint32_t width = tsr_vk_in(planner, 1)->dtype == TSR_F32 ? 4 : 8;
+  const uint32_t width = width_of(planner);
   tsr_vk_matmul_fused_push push = {
       .rows = p->rows,
       .columns = p->columns,
@@ -214,6 +270,10 @@ static tsr_vk_matmul_fused_push push_of(const tsr_vk_planner *planner, const tsr
       .cache_row_stride = keys->state.stride[0],
       .cache_stride = keys->state.stride[1],
       .cache_positions = keys->state.extent[1],
+      .bias_row_stride = p->bias.stride[2],
+      .scales_offset = p->scales.offset,
+      .scales_stride = p->scales.stride[3],
+      .residual_offset = planner->addend != 0 ? (uint32_t)tsr_vk_tensor(planner, planner->addend)->offset : 0,
   };
   if (around->keys != NULL) {
     const tsr_vk_view position = tsr_vk_view_of(tsr_vk_tensor(planner, around->keys->in[1]));
@@ -223,56 +283,107 @@ static tsr_vk_matmul_fused_push push_of(const tsr_vk_planner *planner, const tsr
   return push;
 }
 
-int tsr_vk_plan_fused(tsr_vk_planner *planner, const tsr_vk_product *p)
+static int32_t shader_of(const tsr_vk_product *p, int subgroups, int dot)
+{
+  if (!p->quantised) {
+    return subgroups ? TSR_VK_SHADER_MATMUL_FUSED_SUBGROUPS : TSR_VK_SHADER_MATMUL_FUSED;
+  }
+  if (dot) {
+    return subgroups ? TSR_VK_SHADER_MATMUL_FUSED_I8_SUBGROUPS_DOT : TSR_VK_SHADER_MATMUL_FUSED_I8_DOT;
+  }
+  return subgroups ? TSR_VK_SHADER_MATMUL_FUSED_I8_SUBGROUPS : TSR_VK_SHADER_MATMUL_FUSED_I8;
+}
+
+/* The tile for which there is shared memory, of at least `least_rows`; of 0 rows: there is none. */
+static tile choose_tile(const tsr_vk_planner *planner, const tsr_vk_product *p, int subgroups, uint32_t least_rows)
+{
+  const tsr_vk_caps *caps = planner->caps;
+  const uint32_t shared = caps->shared_memory < SHARED ? caps->shared_memory : SHARED;
+  tile t = {.rows = 1, .loads = 4, .lanes = subgroups ? subgroup_of(caps) : LANES};
+  while (t.loads > 1 && (uint64_t)p->columns * t.lanes / t.loads < MANY_LANES) {
+    t.loads /= 2;
+  }
+  t.columns = SIZE / t.lanes * t.loads;
+  while (t.rows < p->rows && t.rows < FUSED_MAX_ROWS) {
+    t.rows *= 2;
+  }
+  while (t.rows > 0 && shared_of(planner, p, &t, subgroups) > shared) {
+    t.rows /= 2;
+  }
+  return t.rows >= least_rows ? t : (tile){.rows = 0};
+}
+
+static int plan(tsr_vk_planner *planner, const tsr_vk_product *p, int subgroups, int dot, uint32_t least_rows)
 {
   const tsr_vk_caps *caps = planner->caps;
   cache keys, values;
-  if (caps->compute_like_cpu || tsr_vk_group_size(caps, SIZE) != SIZE || !is_within_kernel(planner, p) ||
-      !has_caches(planner, p, &keys, &values)) {
+  if (caps->compute_like_cpu || tsr_vk_group_size(caps, SIZE) != SIZE || (subgroups && subgroup_of(caps) == 0) ||
+      !is_within_kernel(planner, p) || !has_caches(planner, p, &keys, &values)) {
     return 0;
   }
-  const uint32_t quads = p->depth / 4, width = tsr_vk_in(planner, 1)->dtype == TSR_F32 ? 4 : 8;
-  const uint32_t subgroup = subgroup_of(caps), lanes = subgroup != 0 ? subgroup : LANES;
-  uint32_t loads = 4, steps = 1, tile_rows = 1;
-  while (loads > 1 && (uint64_t)p->columns * lanes / loads < MANY_LANES) {
-    loads /= 2;
+  const tile t = choose_tile(planner, p, subgroups, least_rows);
+  if (t.rows == 0) {
+    return 0;
   }
-  while (steps * loads < 4 && steps * lanes * width < p->depth) {
+  uint32_t steps = 1;
+  while (steps * t.loads < 4 && steps * t.lanes * width_of(planner) < p->depth) {
     steps *= 2;
   }
-  while (tile_rows < p->rows && tile_rows < FUSED_MAX_ROWS) {
-    tile_rows *= 2;
-  }
-  const uint32_t tile_columns = SIZE / lanes * loads;
-  const uint32_t shared = caps->shared_memory < SHARED ? caps->shared_memory : SHARED;
-  while (tile_rows > 1 && shared_of(tile_rows, quads, loads, tile_columns, subgroup != 0) > shared) {
-    tile_rows /= 2;
-  }
-  if (shared_of(tile_rows, quads, loads, tile_columns, subgroup != 0) > shared) {
-    return 0;
-  }
   tsr_vk_matmul_fused_push push = push_of(planner, p, &keys, &values);
-  push.row_tiles = (uint32_t)tsr_vk_divide_up(p->rows, tile_rows);
-  push.groups = push.row_tiles * (uint32_t)tsr_vk_divide_up(p->columns, tile_columns);
-  tsr_vk_dispatch *dispatch = tsr_vk_add(
-      planner, subgroup != 0 ? TSR_VK_SHADER_MATMUL_FUSED_SUBGROUPS : TSR_VK_SHADER_MATMUL_FUSED, &push, sizeof push);
+  push.row_tiles = (uint32_t)tsr_vk_divide_up(p->rows, t.rows);
+  push.groups = push.row_tiles * (uint32_t)tsr_vk_divide_up(p->columns, t.columns);
+  const uint32_t push_bytes = p->quantised ? sizeof push : offsetof(tsr_vk_matmul_fused_push, bias_row_stride);
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader_of(p, subgroups, dot), &push, push_bytes);
   if (dispatch == NULL) {
     return 0;
   }
+  planner->is_added = planner->addend != 0;
   add_operands(planner, dispatch);
   tsr_vk_set_size(dispatch, SIZE);
-  dispatch->subgroup_size = subgroup;
+  dispatch->subgroup_size = subgroups ? t.lanes : 0;
   dispatch->after = planner->around->addend == TSR_VK_SCRATCH;
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_weight_type, (uint32_t)tsr_vk_in(planner, 1)->dtype);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_tile_rows, tile_rows);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_loads, loads);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_tile_rows, t.rows);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_loads, t.loads);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_size, SIZE);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_depth_lanes, lanes);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_quads, quads);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_depth_lanes, t.lanes);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_quads, p->depth / 4);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_steps, steps);
   spec_around(planner, dispatch, &keys, &values);
   dispatch->work = 2.0 * (double)p->rows * p->columns * p->depth;
-  dispatch->tile[0] = tile_rows;
-  dispatch->tile[1] = tile_columns;
+  dispatch->tile[0] = t.rows;
+  dispatch->tile[1] = t.columns;
   return tsr_vk_finish(planner, dispatch, push.groups);
+}
+
+int tsr_vk_plan_fused(tsr_vk_planner *planner, const tsr_vk_product *p)
+{
+  const tsr_vk_caps *caps = planner->caps;
+  const int subgroups = wants_subgroups(caps) && subgroup_of(caps) > 0;
+  return plan(planner, p, subgroups, wants_dot(caps), 1);
+}
+
+int32_t tsr_vk_choose_i8_fused(const tsr_vk_caps *caps)
+{
+  if (wants_subgroups(caps)) {
+    return caps->fast_dot ? TSR_VK_VARIANT_MATMUL_I8_FUSED_SUBGROUPS_DOT : TSR_VK_VARIANT_MATMUL_I8_FUSED_SUBGROUPS;
+  }
+  return caps->fast_dot ? TSR_VK_VARIANT_MATMUL_I8_FUSED_DOT : TSR_VK_VARIANT_MATMUL_I8_FUSED;
+}
+
+/* Of as many rows as a workgroup takes: those of a second one would read all weights anew. */
+int tsr_vk_plan_i8_fused(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t variant)
+{
+  const int subgroups =
+      variant == TSR_VK_VARIANT_MATMUL_I8_FUSED_SUBGROUPS || variant == TSR_VK_VARIANT_MATMUL_I8_FUSED_SUBGROUPS_DOT;
+  const int dot =
+      variant == TSR_VK_VARIANT_MATMUL_I8_FUSED_DOT || variant == TSR_VK_VARIANT_MATMUL_I8_FUSED_SUBGROUPS_DOT;
+  const tsr_vk_around nothing = {.x = planner->line->in[0]};
+  if (dot && !planner->caps->dot) {
+    return 0;
+  }
+  planner->around = &nothing;
+  const int planned = plan(planner, p, subgroups, dot, p->rows);
+  planner->around = NULL;
+  return planned;
 }

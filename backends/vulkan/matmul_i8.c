@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Products with weights of i8: one dispatch quantises the rows of a into scratch (shaders/quantise.comp), a second one
- * multiplies (shaders/matmul_i8_*.comp).
+ * multiplies (shaders/matmul_i8_*.comp). Where its results are too few for a large device it sums parts of the depth,
+ * and a third one adds those up (shaders/matmul_parts.comp).
  */
 #include "backends/vulkan/matmul.h"
 #include "shaders/contract/matmul_generic.h"
@@ -71,6 +72,7 @@ static int in_groups(tsr_vk_product *p)
     return 0;
   }
   p->depth /= GROUP;
+  p->part_depth = p->depth;
   p->b.offset /= GROUP;
   p->b.stride[0] /= GROUP;
   p->b.stride[1] /= GROUP;
@@ -86,6 +88,18 @@ static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t shader, const tsr_v
     dispatch->work = 2.0 * (double)p->batch * p->rows * p->columns * p->a.extent[3];
   }
   return dispatch;
+}
+
+/* Cuts the depth, which counts groups, as tsr_vk_cut_depth does; least_part: of values. */
+static void cut_depth(tsr_vk_planner *planner, tsr_vk_product *p, uint32_t tile_rows, uint32_t tile_columns,
+                      uint32_t least_part)
+{
+  const uint64_t groups = p->batch * tsr_vk_divide_up(p->rows, tile_rows) * tsr_vk_divide_up(p->columns, tile_columns);
+  p->depth *= QUANTISED_GROUP;
+  p->part_depth *= QUANTISED_GROUP;
+  tsr_vk_cut_depth(planner, p, groups, least_part);
+  p->depth /= QUANTISED_GROUP;
+  p->part_depth /= QUANTISED_GROUP;
 }
 
 static int plan_plain(tsr_vk_planner *planner, tsr_vk_product p)
@@ -121,7 +135,7 @@ static int holds_emulated_dot(const tsr_vk_caps *caps)
 
 static int plan_vector(tsr_vk_planner *planner, tsr_vk_product p, int subgroup, int dot)
 {
-  enum { MIN_SIZE = 32, MAX_SIZE = 128, MAX_TILE_ROWS = 8, MAX_TILE_COLUMNS = 8 };
+  enum { MIN_SIZE = 32, MAX_SIZE = 128, MAX_TILE_ROWS = 8, MAX_TILE_COLUMNS = 8, LEAST_PART = 8192 };
   const tsr_vk_caps *caps = planner->caps;
   if (!in_groups(&p) || (subgroup && tsr_vk_narrow_subgroup(caps) == 0)) {
     return 0;
@@ -148,6 +162,8 @@ static int plan_vector(tsr_vk_planner *planner, tsr_vk_product p, int subgroup, 
                        ? dot ? TSR_VK_SHADER_MATMUL_I8_VECTOR_SUBGROUP_DOT : TSR_VK_SHADER_MATMUL_I8_VECTOR_SUBGROUP
                    : dot ? TSR_VK_SHADER_MATMUL_I8_VECTOR_DOT
                          : TSR_VK_SHADER_MATMUL_I8_VECTOR;
+  /* A decoding step pays for a dispatch more, that adds up parts: only a great depth is cut. */
+  cut_depth(planner, &p, tile_rows, tile_columns, LEAST_PART);
   tsr_vk_dispatch *dispatch = add(planner, shader, &p, tile_rows, tile_columns, size);
   if (dispatch == NULL) {
     return 0;
@@ -156,13 +172,13 @@ static int plan_vector(tsr_vk_planner *planner, tsr_vk_product p, int subgroup, 
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_i8_vector_tile_rows, tile_rows);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_i8_vector_tile_columns, tile_columns);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_i8_vector_lanes, size);
-  return 1;
+  return tsr_vk_finish_product(planner, &p);
 }
 
 /* side: of the workgroup; tile: of one invocation, in fours. */
 static int plan_tiled(tsr_vk_planner *planner, tsr_vk_product p, uint32_t side, uint32_t tile, int dot)
 {
-  enum { STEP_WORDS = 4 * I8_STEP, GROUP_BYTES = 16 };
+  enum { STEP_WORDS = 4 * I8_STEP, GROUP_BYTES = 16, LEAST_PART = 256 };
   const tsr_vk_caps *caps = planner->caps;
   uint32_t shared = 2 * STEP_WORDS * (side * tile + 1) * GROUP_BYTES;
   if (tsr_vk_group_size(caps, side * side) < side * side || shared > caps->shared_memory || !in_groups(&p)) {
@@ -170,13 +186,14 @@ static int plan_tiled(tsr_vk_planner *planner, tsr_vk_product p, uint32_t side, 
   }
   uint32_t extent = side * tile * 4;
   int32_t shader = dot ? TSR_VK_SHADER_MATMUL_I8_TILED_DOT : TSR_VK_SHADER_MATMUL_I8_TILED;
+  cut_depth(planner, &p, extent, extent, LEAST_PART);
   tsr_vk_dispatch *dispatch = add(planner, shader, &p, extent, extent, side * side);
   if (dispatch == NULL) {
     return 0;
   }
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_i8_tiled_side, side);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_i8_tiled_tile, tile);
-  return 1;
+  return tsr_vk_finish_product(planner, &p);
 }
 
 static int plan_generic(tsr_vk_planner *planner, const tsr_vk_product *p)
@@ -225,11 +242,20 @@ static int plan_multiply(tsr_vk_planner *planner, const tsr_vk_product *p, int32
   }
 }
 
+static int is_fused(int32_t variant)
+{
+  return variant >= TSR_VK_VARIANT_MATMUL_I8_FUSED && variant <= TSR_VK_VARIANT_MATMUL_I8_FUSED_SUBGROUPS_DOT;
+}
+
 static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant)
 {
   tsr_vk_product p = *product;
   tsr_vk_restart(planner);
-  if (!quantise(planner, &p) || !plan_multiply(planner, &p, variant)) {
+  if (is_fused(variant)) {
+    if (planner->topk.k > 0 || !tsr_vk_plan_i8_fused(planner, &p, variant)) {
+      return 0;
+    }
+  } else if (!quantise(planner, &p) || !plan_multiply(planner, &p, variant)) {
     return 0;
   }
   planner->plan->variant = variant;
@@ -240,6 +266,11 @@ static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t 
 static uint64_t tiles_of(const tsr_vk_product *p, uint32_t extent)
 {
   return p->batch * tsr_vk_divide_up(p->rows, extent) * tsr_vk_divide_up(p->columns, extent);
+}
+
+static int is_tiled(int32_t variant)
+{
+  return variant >= TSR_VK_VARIANT_MATMUL_I8_TILED_32 && variant <= TSR_VK_VARIANT_MATMUL_I8_TILED_128_DOT;
 }
 
 static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *p)
@@ -268,11 +299,17 @@ static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *p)
 
 int tsr_vk_plan_matmul_i8(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t tuned)
 {
+  static const int32_t tiled[] = {TSR_VK_VARIANT_MATMUL_I8_TILED_64, TSR_VK_VARIANT_MATMUL_I8_TILED_32,
+                                  TSR_VK_VARIANT_AUTO};
+  static const int32_t tiled_dot[] = {TSR_VK_VARIANT_MATMUL_I8_TILED_64_DOT, TSR_VK_VARIANT_MATMUL_I8_TILED_32_DOT,
+                                      TSR_VK_VARIANT_AUTO};
   const int32_t chosen = choose(planner->caps, product);
-  if (planner->topk.k > 0) {
-    return tsr_vk_plan_matmul_topk(planner, product, plan, tuned, chosen, NULL);
+  if (planner->topk.k > 0) { /* one of the same kind may leave room for what is held */
+    const int32_t *others = is_tiled(chosen) ? (planner->caps->fast_dot ? tiled_dot : tiled) : NULL;
+    return tsr_vk_plan_matmul_topk(planner, product, plan, tuned, chosen, others);
   }
   return plan(planner, product, planner->caps->forced) || plan(planner, product, tuned) ||
-         plan(planner, product, tsr_vk_choose_cooperative(planner->caps, product)) || plan(planner, product, chosen) ||
+         plan(planner, product, tsr_vk_choose_cooperative(planner->caps, product)) ||
+         plan(planner, product, tsr_vk_choose_i8_fused(planner->caps)) || plan(planner, product, chosen) ||
          plan(planner, product, TSR_VK_VARIANT_MATMUL_I8_GENERIC);
 }

@@ -8,7 +8,7 @@
  *   generic  matmul_generic.comp  any strides
  *   coop     matmul_cooperative.comp  cooperative matrices, where the line permits them
  *   fused    matmul_fused.comp    few rows, with the lines around it: where fusion.c asks for it
- *   i8_...   matmul_i8_*.comp     the same with weights of i8: matmul_i8.c
+ *   i8_...   matmul_i8_*.comp     the same with weights of i8: matmul_i8.c; i8_fused... is matmul_fused.comp
  *
  * A tiled or vector product whose results are too few for a large device cuts the depth into parts, which
  * matmul_parts.comp adds up.
@@ -101,6 +101,17 @@ static int plan_by_halves(tsr_vk_planner *planner, const tsr_vk_product *p, int3
   return 0;
 }
 
+/* Unless another kind of kernel is forced. */
+static int may_be_fused(const tsr_vk_caps *caps, const tsr_vk_product *p)
+{
+  const int32_t forced = caps->forced;
+  if (!p->quantised) {
+    return plan_variant[forced] == NULL || plan_variant[forced] == tsr_vk_plan_vector;
+  }
+  return forced < TSR_VK_VARIANT_MATMUL_COOP_I8_256 || forced > TSR_VK_VARIANT_MATMUL_I8_GENERIC ||
+         (forced >= TSR_VK_VARIANT_MATMUL_I8_VECTOR && forced <= TSR_VK_VARIANT_MATMUL_I8_FUSED_SUBGROUPS_DOT);
+}
+
 int tsr_vk_plan_matmul(tsr_vk_planner *planner)
 {
   tsr_vk_product p = {
@@ -115,15 +126,16 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
   p.parts = 1;
   p.part_depth = p.depth;
   p.y = planner->line->out[0];
-  if (planner->around != NULL) {
-    const tsr_vk_plan_variant forced = plan_variant[planner->caps->forced];
-    return (forced == NULL || forced == tsr_vk_plan_vector) && tsr_vk_plan_fused(planner, &p);
-  }
-  planner->plan->class = class_of(planner, &p);
-  const int32_t tuned = tsr_vk_tuning_find(planner->caps->tuning, &planner->plan->class);
   if (planner->line->in[3] != 0) {
     p.quantised = 1;
     p.scales = tsr_vk_view_in(planner, 3);
+  }
+  if (planner->around != NULL) {
+    return may_be_fused(planner->caps, &p) && tsr_vk_plan_fused(planner, &p);
+  }
+  planner->plan->class = class_of(planner, &p);
+  const int32_t tuned = tsr_vk_tuning_find(planner->caps->tuning, &planner->plan->class);
+  if (p.quantised) {
     return tsr_vk_plan_matmul_i8(planner, &p, tuned);
   }
   if (planner->takes_halves || planner->leaves_halves) {

@@ -49,7 +49,8 @@ static int is_had(tsr_vk_planner *planner, const tsr_vk_product *p, tsr_vk_plan_
   return had;
 }
 
-/* Not where cooperative matrices make the product: that is worth more than what fusing it saves. */
+/* Not where cooperative matrices make the product but cannot leave candidates: they are worth more than what fusing
+ * saves. */
 int tsr_vk_plan_matmul_topk(tsr_vk_planner *planner, const tsr_vk_product *product, tsr_vk_plan_variant plan,
                             int32_t tuned, int32_t chosen, const int32_t *others)
 {
@@ -60,11 +61,14 @@ int tsr_vk_plan_matmul_topk(tsr_vk_planner *planner, const tsr_vk_product *produ
   int32_t given = is_had(planner, product, plan, forced)  ? forced
                   : is_had(planner, product, plan, tuned) ? tuned
                                                           : TSR_VK_VARIANT_AUTO;
-  int is_cooperative =
-      given == TSR_VK_VARIANT_AUTO && is_had(planner, product, plan, tsr_vk_choose_cooperative(planner->caps, product));
+  const int32_t cooperative = tsr_vk_choose_cooperative(planner->caps, product);
+  int is_cooperative = given == TSR_VK_VARIANT_AUTO && is_had(planner, product, plan, cooperative);
   tsr_vk_product p = *product;
   p.y = TSR_VK_SCRATCH;
   if (given != TSR_VK_VARIANT_AUTO && plan(planner, &p, given)) {
+    return add_topk_merge(planner, &p);
+  }
+  if (is_cooperative && plan(planner, &p, cooperative)) {
     return add_topk_merge(planner, &p);
   }
   if (is_cooperative || (given != TSR_VK_VARIANT_AUTO && given == forced)) {

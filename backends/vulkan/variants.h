@@ -33,6 +33,10 @@
   VARIANT(MATMUL_I8_VECTOR_DOT, "matmul.i8_vector_dot") /* by the device's packed products of four bytes */            \
   VARIANT(MATMUL_I8_VECTOR_SUBGROUP, "matmul.i8_vector_subgroup")                                                      \
   VARIANT(MATMUL_I8_VECTOR_SUBGROUP_DOT, "matmul.i8_vector_subgroup_dot")                                              \
+  VARIANT(MATMUL_I8_FUSED, "matmul.i8_fused") /* few rows, which each workgroup quantises for itself */                \
+  VARIANT(MATMUL_I8_FUSED_DOT, "matmul.i8_fused_dot")                                                                  \
+  VARIANT(MATMUL_I8_FUSED_SUBGROUPS, "matmul.i8_fused_subgroups")                                                      \
+  VARIANT(MATMUL_I8_FUSED_SUBGROUPS_DOT, "matmul.i8_fused_subgroups_dot")                                              \
   VARIANT(MATMUL_I8_TILED_32, "matmul.i8_tiled_32")                                                                    \
   VARIANT(MATMUL_I8_TILED_32_DOT, "matmul.i8_tiled_32_dot")                                                            \
   VARIANT(MATMUL_I8_TILED_64, "matmul.i8_tiled_64")                                                                    \

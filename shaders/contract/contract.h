@@ -29,7 +29,7 @@ typedef uint32_t uint;
 typedef uint32_t uvec4[4];
 
 #define TSR_VK_MAX_PUSH 128 /* bytes: what every Vulkan device has */
-#define TSR_VK_MAX_SPEC 16
+#define TSR_VK_MAX_SPEC 20
 
 #define CONSTANT(kernel, id, name, value)                                                                              \
   enum { TSR_VK_SPEC_##kernel##_##name = id };                                                                         \

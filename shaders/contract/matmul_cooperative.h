@@ -21,8 +21,13 @@ CONSTANT(matmul_cooperative, 12, lanes, 32u);        /* of a subgroup */
 CONSTANT(matmul_cooperative, 13, b_along_depth, 1u); /* 1: k is b's contiguous axis, 0: n */
 CONSTANT(matmul_cooperative, 14, shared_groups, 2560u);
 CONSTANT(matmul_cooperative, 15, halves, 0u); /* HALVES_* */
+#if defined(CONTRACT_IN_C) || defined(TOPK)
+CONSTANT(matmul_cooperative, 16, largest, 1u); /* of each row of the tile that are kept; LARGEST_SUMS */
+#endif
 
 #define HALVES_A 1u /* a is rounded already: of b's type in memory */
 #define HALVES_Y 2u /* y is rounded to that: for the product that reads it */
+
+#define LARGEST_SUMS 65536u /* the sums of exponentials, too */
 
 #endif

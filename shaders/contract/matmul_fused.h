@@ -9,7 +9,7 @@
 #include "norm_kinds.h"
 #include "values.h"
 
-CONSTANT(matmul_fused, 2, weight_type, TYPE_F32); /* TYPE_F32, TYPE_F16 or TYPE_BF16 */
+CONSTANT(matmul_fused, 2, weight_type, TYPE_F32); /* TYPE_F32, TYPE_F16, TYPE_BF16; QUANTISED: TYPE_I8 */
 CONSTANT(matmul_fused, 3, parts, 0u);             /* FUSED_* */
 CONSTANT(matmul_fused, 4, tile_rows, 1u);         /* rows of a workgroup: 1, 2, 4 or 8 */
 CONSTANT(matmul_fused, 5, loads, 4u);             /* columns that an invocation takes part in */
@@ -31,7 +31,8 @@ CONSTANT(matmul_fused, 15, cache_type, TYPE_F32);
 #define FUSED_ADDEND     32u  /* x + addend takes the place of x */
 #define FUSED_KEEPS_SUM  64u  /* and is written to sum */
 #define FUSED_KEEPS_NORM 128u /* the norm's result is written to normed */
-#define FUSED_BIAS       256u /* of the product: of each column */
+#define FUSED_BIAS       256u /* of the product */
+#define FUSED_RESIDUAL   512u /* QUANTISED, without a norm: is added to the result, and stands in the addend's place */
 
 #define FUSED_MAX_ROWS 8u /* of a tile */
 
@@ -61,6 +62,13 @@ PUSH(matmul_fused)
   uint cache_positions;
   uint position_offset;
   uint position_stride;
+/* Without QUANTISED it ends here. */
+#if defined(CONTRACT_IN_C) || defined(QUANTISED)
+  uint bias_row_stride;
+  uint scales_offset; /* of the columns */
+  uint scales_stride;
+  uint residual_offset;
+#endif
 }
 PUSH_END(matmul_fused);
 

@@ -16,6 +16,7 @@ CONSTANT(product, 3, finish_with, 0u); /* FINISH_* */
 #define FINISH_ACTIVATION 7u /* the bits of ACTIVATION_* */
 #define FINISH_BIAS       8u
 #define FINISH_RESIDUAL   16u
+#define FINISH_LATER      32u /* nothing is done: the sums of parts of the depth are for matmul_parts.comp */
 
 /* Axes: two batch axes, then rows m and columns n; k is summed over. Offsets and strides count elements; those of a
  * and b count groups of four where the kernel says so. y is contiguous, and so is the residual. */
@@ -31,11 +32,11 @@ PUSH(product)
   uint b_stride[4]; /* batch 0, batch 1, k, n */
   uint bias_offset;
   uint bias_stride[4];  /* batch 0, batch 1, m, n */
-  uint residual_offset; /* with TOPK: candidates_at, in words */
+  uint residual_offset; /* with TOPK: candidates_at, with FINISH_LATER: where the sums go, in words */
   float alpha;
   uint row_tiles;
   uint column_tiles;
-  uint parts; /* of the depth, each a batch of y: raw sums, for matmul_parts.comp */
+  uint parts; /* of the depth, each a batch of y */
   uint part_depth;
   uint groups; /* workgroups that have work: the grid may be larger */
   uint y_at;   /* words: where y begins */

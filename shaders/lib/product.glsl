@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the matrix products share: parameters, operands, elements of b in any format, and what is done to a
- * sum: activation(alpha sum + bias) + residual.
+ * sum: activation(alpha sum + bias) + residual. What is a part of a sum goes to scratch memory as it is.
  */
 #ifndef LIB_PRODUCT
 #define LIB_PRODUCT
@@ -28,13 +28,34 @@ uint batch_offset(uint batch, uint outer_stride, uint inner_stride)
   return outer * outer_stride + (batch - outer * inner_batch) * inner_stride;
 }
 
+/* Of a tile's z: the batch, and where its part of the depth begins and ends. Where the depth is whole, which a
+ * constant tells, that takes no registers. */
+uvec3 part_of(uint z)
+{
+  if ((finish_with & FINISH_LATER) == 0u) {
+    return uvec3(z, 0u, depth);
+  }
+  uint batch = z / parts;
+  uint begin = (z - batch * parts) * part_depth;
+  return uvec3(batch, begin, min(begin + part_depth, depth));
+}
+
 #ifdef TOPK
 #define candidates_at residual_offset
+#ifdef TOPK_OF_TILE
+#include "candidate_lists.glsl"
+#else
 #include "product_topk.glsl"
 #endif
+#endif
+
+void store_part(uint batch, uint m, uint n, uint bits)
+{
+  WORD(y, residual_offset + (batch * rows + m) * columns + n) = bits;
+}
 
 /* activation(alpha sum + bias) */
-float finished(uint batch, uint m, uint n, float sum)
+float finish(uint batch, uint m, uint n, float sum)
 {
   float z = alpha * sum;
   if ((finish_with & FINISH_BIAS) != 0u) {
@@ -46,25 +67,39 @@ float finished(uint batch, uint m, uint n, float sum)
 
 void store(uint batch, uint m, uint n, float sum)
 {
-  float z = finished(batch, m, n, sum);
-#ifdef TOPK
+  if ((finish_with & FINISH_LATER) != 0u) {
+    store_part(batch, m, n, floatBitsToUint(sum));
+    return;
+  }
+  float z = finish(batch, m, n, sum);
+#if defined(TOPK) && !defined(TOPK_OF_TILE)
   hold(m, n, z);
 #else
   uint at = (batch * rows + m) * columns + n;
   if ((finish_with & FINISH_RESIDUAL) != 0u) {
     z += FLOAT(residual, residual_offset + at);
   }
-  WORD(y, y_at + at) = floatBitsToUint(z);
+  WORD(y, at) = floatBitsToUint(z);
 #endif
 }
 
 #ifdef QUANTISED
 IN(5, scales)
 
-/* A sum of products of whole numbers, of a row one unit of which is worth that much. */
+float scaled(uint n, float unit, int sum)
+{
+  return unit * FLOAT(scales, scales_offset + n * scales_stride) * float(sum);
+}
+
+/* A sum of products of whole numbers, of a row one unit of which is worth that much. Parts of it stay whole numbers:
+ * a result does not depend on how many there are. */
 void store_quantised(uint batch, uint m, uint n, float unit, int sum)
 {
-  store(batch, m, n, unit * FLOAT(scales, scales_offset + n * scales_stride) * float(sum));
+  if ((finish_with & FINISH_LATER) != 0u) {
+    store_part(batch, m, n, uint(sum));
+    return;
+  }
+  store(batch, m, n, scaled(n, unit, sum));
 }
 #endif
 

@@ -9,13 +9,13 @@
 #ifndef LIB_PRODUCT_TOPK
 #define LIB_PRODUCT_TOPK
 
-#include "candidates.glsl"
 #include "exponential.glsl"
 #ifdef SUBGROUP
 #include "reduce.glsl"
 #endif
 
 #include "contract/held.h"
+#include "candidate_lists.glsl"
 
 shared uint held[held_words]; /* orders of results */
 
@@ -25,21 +25,6 @@ uint held_column;
 void hold(uint m, uint n, float z)
 {
   held[(m - held_row) * held_columns + n - held_column] = order_of(z);
-}
-
-/* Candidate `place` of a list: of what this workgroup found in a row */
-void write_candidate(uint list, uint place, uvec2 candidate)
-{
-  uint at = candidates_at + 2u * (list * kept + place);
-  WORD(y, at) = candidate.x;
-  WORD(y, at + 1u) = candidate.y;
-}
-
-void write_sum(uint list, uint largest, float sum)
-{
-  uint at = candidates_at + 2u * (rows * column_tiles * kept + list);
-  WORD(y, at) = largest;
-  WORD(y, at + 1u) = floatBitsToUint(sum);
 }
 
 /* Of what is held of row m, of which `largest` is the order of the largest: columns from, from + step, .. */

@@ -8,13 +8,45 @@
  *   group n           word 0: the bits of s, an f32 (NaN where the row has a NaN or an infinity, then q = 0); the
  *                     others: nothing
  *
- * Weights of i8 are packed in the same way. Include after the operand macros, and the variable `row_groups` or
- * `row_words`.
+ * Weights of i8 are packed in the same way. Include after number.glsl.
  */
 #ifndef LIB_QUANTISED
 #define LIB_QUANTISED
 
 #include "contract/quantised.h"
+
+/* q[k] = round(127 x[k] / max |x|): what follows from a row's largest magnitude. Of magnitudes as bits, those of
+ * infinities and NaN are the largest. */
+uint largest_magnitude(vec4 x)
+{
+  uvec4 magnitude = floatBitsToUint(x) & 0x7fffffffu;
+  return max(max(magnitude.x, magnitude.y), max(magnitude.z, magnitude.w));
+}
+
+/* 0: the row's numbers are 0, too small to count, or there is one that is none. */
+bool is_quantised(uint largest)
+{
+  return largest >= 0x0d800000u && largest < 0x7f800000u; /* 2^-100 */
+}
+
+/* Divisions are accurate below 2^126 only. */
+float units_of_one(uint largest)
+{
+  return is_quantised(largest) ? 127.0 / (0.25 * uintBitsToFloat(largest)) * 0.25 : 0.0;
+}
+
+uint bits_of_unit(uint largest)
+{
+  return largest >= 0x7f800000u ? NAN_BITS
+                                : floatBitsToUint(is_quantised(largest) ? uintBitsToFloat(largest) / 127.0 : 0.0);
+}
+
+/* factor: units_of_one; where that is 0, x may be NaN. */
+uint quantised_word(vec4 x, float factor)
+{
+  ivec4 q = ivec4(clamp(roundEven(x * factor), -127.0, 127.0)) & 0xff;
+  return factor == 0.0 ? 0u : uint(q.x | q.y << 8 | q.z << 16 | q.w << 24);
+}
 
 /* Whether a row's sum is made by the device's own packed product of four, or byte by byte */
 #ifdef DOT

@@ -120,15 +120,17 @@ if "$TESSERA" devices --names | grep -q '^vulkan:0$'; then
   has '"weight_bytes": '
 fi
 # What a decoding step costs with the kernels that GPUs get: a number that rises is a step that is slower. Of the
-# base-sized model each of the six layers has 8 dispatches in 8 stages, of one or two rows 6 in 6.
+# base-sized model each of the six layers has 8 dispatches in 8 stages, of one or two rows 6 in 6; with weights of i8
+# 8 in 8 for any rows.
 if "$TESSERA" devices | grep -q 'device  *llvmpipe'; then
   base=$work/base
   "$write_large_model" "$base" 10000 512 6
-  for row in "$model 1 27 24" "$model 8 33 29" "$base 1 43 40" "$base 8 55 52"; do
-    # shellcheck disable=SC2086 # a folder without spaces, and three numbers
+  for row in "$model 1 27 24 f16" "$model 8 33 29 f16" "$base 1 43 40 f16" "$base 8 55 52 f16" "$model 8 34 30 int8" \
+    "$base 1 56 53 int8" "$base 8 56 53 int8"; do
+    # shellcheck disable=SC2086 # a folder without spaces, three numbers, a word
     set -- $row
     expect 0 env TESSERA_VULKAN_KERNELS=gpu GALLIVM_PERF=nopt "$TESSERA" program "$1" --kind greedy --batch "$2" \
-      --source 32 --target 64 --precision f16 --device vulkan:0 --statistics
+      --source 32 --target 64 --precision "$5" --device vulkan:0 --statistics
     has "on vulkan:0: $3 dispatches in $4 stages"
   done
 fi

@@ -436,6 +436,9 @@ static void add_i8(check_table *table)
   static const int32_t k[] = {1,  2,  3,  4,  5,  7,   8,   15,  16,  17,  31,   32,  33,
                               63, 64, 65, 95, 96, 100, 127, 129, 255, 512, 1031, 2048};
   static const int32_t deep[] = {1024, 1040, 2064, 4112};
+  /* So few results of so great a depth that a device may sum it in parts */
+  static const int32_t parts[][3] = {{8, 96, 16400}, {1, 40, 32768}, {17, 128, 512}, {32, 512, 512}, {20, 33, 528},
+                                     {33, 65, 784},  {64, 64, 1024}, {65, 31, 2048}, {40, 100, 8192}};
   static const int32_t views_a[] = {CHECK_DENSE, CHECK_TRANSPOSED, CHECK_PADDED, CHECK_STRIDED, CHECK_OFFSET};
   static const int32_t views_b[] = {CHECK_DENSE,  CHECK_TRANSPOSED, CHECK_PADDED,
                                     CHECK_OFFSET, CHECK_STRIDED,    CHECK_PADDED_T};
@@ -464,6 +467,13 @@ static void add_i8(check_table *table)
     add(table, PARAMS_I8(.m = 3 + 30 * i, .n = 70, .k = deep[i]));
     add(table, PARAMS_I8(.m = 3, .n = 70, .k = deep[i], .data_a = CHECK_CONSTANT, .data_b = BYTES_LOWEST));
   }
+  for (int32_t i = 0; i < COUNT_OF(parts); i++) {
+    add(table, PARAMS_I8(.m = parts[i][0], .n = parts[i][1], .k = parts[i][2]));
+    add(table, PARAMS_I8(.m = parts[i][0], .n = parts[i][1], .k = parts[i][2], .bias = i % BIAS_COUNT,
+                         .activation = i % 5, .data_a = i % 2 ? CHECK_NORMAL : CHECK_CONSTANT, .data_b = BYTES_ENDS));
+  }
+  add(table, PARAMS_I8(.m = 20, .n = 40, .k = 1040, .batch = BATCH_3, .bias = BIAS_FULL));
+  add(table, PARAMS_I8(.m = 20, .n = 40, .k = 800, .batch = BATCH_CROSS, .view_a = CHECK_PADDED));
   add(table, PARAMS_I8(.m = 130, .n = 150, .k = 48, .bias = BIAS_FULL));
   add(table, PARAMS_I8(.m = 64, .n = 512, .k = 512, .bias = BIAS_ROW, .activation = TSR_ACTIVATION_RELU));
   add(table, PARAMS_I8(.m = 8, .n = 3, .k = TSR_MAX_I8_DEPTH, .data_a = CHECK_CONSTANT, .data_b = BYTES_LOWEST));

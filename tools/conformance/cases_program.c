@@ -356,6 +356,21 @@ static void build_largest(check_build *build, const void *data)
   tsr_output(program, "indices", indices);
 }
 
+/* Products of one matrix, whose rows a device may prepare once for all; form: 1 each is added to another. */
+static void build_siblings(check_build *build, const void *data)
+{
+  const params *p = data;
+  tsr_program *program = build->program;
+  tsr_ref x = check_input(build, TSR_SHAPE(p->rows, p->inner), CHECK_NORMAL);
+  tsr_ref added = check_input(build, TSR_SHAPE(p->rows, p->columns), CHECK_NORMAL);
+
+  for (int32_t i = 0; i < p->depth; i++) {
+    tsr_ref y = product(build, p, x, whole_weights(build, p->dtype, p->inner, p->columns, CHECK_TRANSPOSED), TSR_NONE,
+                        p->form ? TSR_ACTIVATION_RELU : TSR_ACTIVATION_NONE);
+    tsr_output(program, i % 2 ? "odd" : "even", p->form ? tsr_add(program, y, added) : y);
+  }
+}
+
 /* Outputs that are no results: an input, a constant, a view, twice the same. */
 static void build_outputs(check_build *build, const void *data)
 {
@@ -448,6 +463,43 @@ void check_cases_program(check_table *table)
     const int32_t k = ks[i % COUNT_OF(ks)], n = columns[i % COUNT_OF(columns)];
     add(table, "largest", build_largest, (params){1 + i % 5, n, k < n ? k : n, 2, i % 2, i});
     add(table, "largest", build_largest, (params){9 + 2 * i, 5001 - 97 * i, k, 1, 1 - i % 2, i});
+  }
+  for (int32_t i = 0; i < 8; i++) { /* with the weights of cooperative matrices */
+    static const int32_t ks[] = {1, 8, 16, 5}, rows[] = {130, 16, 33, 64, 200, 17, 63, 128};
+    add(table, "largest", build_largest,
+        (params){.rows = rows[i],
+                 .columns = i % 2 ? 1031 : 520,
+                 .depth = ks[i % 4],
+                 .runs = 1,
+                 .form = i | (i > 3 ? 8 : 0),
+                 .inner = 48,
+                 .dtype = TSR_F16,
+                 .reduced = 1});
+  }
+  for (int32_t i = 0; i < 8; i++) { /* with weights of i8, as many rows as tiles have, and more */
+    static const int32_t ks[] = {1, 8, 32, 5}, rows[] = {9, 31, 33, 64, 65, 130, 16, 63};
+    add(table, "largest", build_largest,
+        (params){.rows = rows[i],
+                 .columns = i % 2 ? 1031 : 520,
+                 .depth = ks[i % 4],
+                 .runs = 1,
+                 .form = i,
+                 .inner = 48,
+                 .dtype = TSR_I8});
+    add(table, "residuals", build_residuals,
+        (params){.rows = rows[i], .columns = 96, .depth = 1, .runs = 1, .form = i, .inner = 528, .dtype = TSR_I8});
+    add(table, "residuals", build_residuals,
+        (params){
+            .rows = 1 + i, .columns = 70, .depth = 2, .runs = 1, .form = i, .inner = 256 * i + 16, .dtype = TSR_I8});
+    add(table, "siblings", build_siblings,
+        (params){.rows = 1 + 8 * i,
+                 .columns = 80,
+                 .depth = 2,
+                 .runs = 2,
+                 .own = i / 2 % 2,
+                 .form = i % 2,
+                 .inner = 528,
+                 .dtype = TSR_I8});
   }
   table->large = 1; /* vocabularies, rows of documents, a cache of 300 positions in steps of a run each */
   for (int32_t i = 0; i < 4; i++) {

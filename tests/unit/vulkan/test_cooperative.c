@@ -200,9 +200,22 @@ static void check_dispatch(const struct device *device, const product *p)
   uint64_t groups = (uint64_t)dispatch->groups[0] * dispatch->groups[1] * dispatch->groups[2];
   uint64_t tiles =
       (uint64_t)((p->rows + spec[ROWS] - 1) / spec[ROWS]) * ((p->columns + spec[COLUMNS] - 1) / spec[COLUMNS]);
-  /* Where tiles are few the depth is cut into parts, which another dispatch adds up. */
+  /* Where tiles are few the depth is cut into parts of whole steps, which another dispatch adds up. */
+  tsr_vk_product_push push, adds = {0};
   assert_int_equal(groups % tiles, 0);
-  assert_int_equal(the_plan.n_dispatches, of_i8 || groups > tiles ? 2 : 1);
+  assert_int_equal(the_plan.n_dispatches, of_i8 + 1 + (groups > tiles));
+  memcpy(&push, dispatch->push, dispatch->push_bytes);
+  assert_int_equal(push.parts, groups / tiles);
+  assert_int_equal(push.depth, (uint32_t)p->depth / values);
+  assert_in_range(push.depth, (push.parts - 1) * push.part_depth + 1, push.parts * push.part_depth);
+  if (push.parts > 1) {
+    assert_int_equal(push.part_depth % spec[STEP], 0);
+    memcpy(&adds, dispatch[1].push, dispatch[1].push_bytes);
+    assert_int_equal(adds.parts, push.parts);
+    assert_int_equal(adds.b_offset, push.residual_offset);
+    assert_int_equal(adds.depth, push.depth);
+    assert_true(the_plan.scratch_bytes >= 4ll * (push.residual_offset + (int64_t)push.parts * p->rows * p->columns));
+  }
 }
 
 static void test_limits(void **state)

@@ -24,7 +24,6 @@ enum { MAX_INPUTS = 8, MAX_OUTPUTS = 4, MAX_LINES = 64 };
 /* A device twice. */
 typedef struct pair {
   tsr_device *fusing, *apart;
-  int like_cpu; /* kernels as for a CPU */
 } pair;
 
 /* ---- chains of sums, products and norms ------------------------------------------------------------------------- */
@@ -172,6 +171,19 @@ static int32_t build_quantised(chain *c, int64_t R, int64_t C)
   output(c, tsr_matmul_i8(p, z, turned[2], scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE));
   output(c, tsr_mul(p, y, y));
   return 0;
+}
+
+/* The same sums behind products with weights of i8: a residual, and what takes the place of a bias. */
+static int32_t build_quantised_residuals(chain *c, int64_t R, int64_t C)
+{
+  tsr_program *p = c->program;
+  tsr_ref x = input(c, TSR_SHAPE(R, C)), scales = input(c, TSR_SHAPE(C)), bias = input(c, TSR_SHAPE(C));
+  tsr_ref weight = tsr_transpose(p, typed_input(c, TSR_I8, TSR_SHAPE(C, C)), 0, 1);
+  tsr_ref y = tsr_matmul_i8(p, x, weight, scales, bias, 1.0f / 64.0f, TSR_ACTIVATION_SILU);
+  output(c, tsr_add(p, y, x));
+  y = tsr_matmul_i8(p, x, weight, scales, TSR_NONE, 1.0f / 64.0f, TSR_ACTIVATION_NONE);
+  output(c, tsr_add(p, x, y));
+  return 2;
 }
 
 static int64_t elements_of(const chain *c, tsr_ref x)
@@ -338,8 +350,8 @@ static void compare_largest(const pair *devices, const extents *s, data kind, ts
   const int32_t runs = kind == PLAIN ? 2 : 1; /* nothing is left over from the first */
   found fused = run_largest(devices->fusing, s, dtype, logs, runs, a, b, bias, &lines_fused);
   found one_by_one = run_largest(devices->apart, s, dtype, logs, 1, a, b, bias, &lines_apart);
-  /* A GPU's products with weights of i8 and many rows, and any of a depth that is not in groups, stay apart. */
-  const int can = dtype != TSR_I8 || (s->depth % 16 == 0 && (devices->like_cpu || s->rows <= 8));
+  /* Products with weights of i8 of a depth that is not in groups stay apart. */
+  const int can = dtype != TSR_I8 || s->depth % 16 == 0;
   if (lines_fused != -1 && (lines_fused != (can ? (logs ? 2 : 1) + (s->k == 1) : 0) || lines_apart != 0)) {
     fail_msg("%d x %d x %d, k %d, %s: %d lines are fused, %d where none may be", (int)s->rows, (int)s->columns,
              (int)s->depth, (int)s->k, tsr_dtype_name(dtype), (int)lines_fused, (int)lines_apart);
@@ -377,7 +389,6 @@ static void on_each_device(void (*body)(const pair *devices))
       check(tsr_runtime_device_info(fusing, i, &info));
       check(tsr_device_open(fusing, info.name, &devices.fusing));
       check(tsr_device_open(apart, info.name, &devices.apart));
-      devices.like_cpu = strcmp(ways[way][0], "cpu") == 0;
       body(&devices);
       tsr_device_close(devices.fusing);
       tsr_device_close(devices.apart);
@@ -411,6 +422,8 @@ static void all_chains(const pair *devices)
       compare_chain(devices, chains[i].name, chains[i].build, chains[i].exact, sizes[k][0], sizes[k][1]);
     }
   }
+  compare_chain(devices, "quantised residuals", build_quantised_residuals, 0, 5, 1040);
+  compare_chain(devices, "quantised in parts", build_quantised, 1, 20, 528); /* of the depth */
 }
 
 static void test_chains(void **state)

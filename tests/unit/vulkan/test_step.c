@@ -91,7 +91,10 @@ static void append(built *b, const step *s, tsr_ref product, int32_t part, tsr_r
   tsr_ref cache = tsr_state(p, name, s->caches, TSR_SHAPE(s->rows, POSITIONS, HEADS, third / HEADS));
   cache = tsr_append(p, cache, tsr_reshape(p, slice, TSR_SHAPE(s->rows, 1, HEADS, third / HEADS)), position);
   b->output[b->n_outputs] = cache; /* its output follows, when all is appended */
-  b->tolerance[b->n_outputs++] = s->caches == TSR_BF16 ? 1e-2f : s->caches == TSR_F16 ? 2e-3f : 1e-5f;
+  b->tolerance[b->n_outputs++] = s->caches == TSR_BF16                        ? 1e-2f
+                                 : s->weights == TSR_I8 && s->norm != NO_NORM ? 4e-3f
+                                 : s->caches == TSR_F16                       ? 2e-3f
+                                                                              : 1e-5f;
 }
 
 static void build(const step *s, built *b)
@@ -112,8 +115,14 @@ static void build(const step *s, built *b)
   x = norm_of(b, s, x);
   const tsr_ref weights = input(b, s->weights, TSR_SHAPE(s->columns, s->depth));
   const tsr_ref bias = input(b, TSR_F32, TSR_SHAPE(s->columns));
-  const tsr_ref y = tsr_matmul(p, x, tsr_transpose(p, weights, 0, 1), s->biased ? bias : TSR_NONE,
-                               1.0f / sqrtf((float)s->depth), s->activation);
+  const tsr_ref y =
+      s->weights == TSR_I8
+          ? tsr_matmul_i8(p, x, tsr_transpose(p, weights, 0, 1), input(b, TSR_F32, TSR_SHAPE(s->columns)),
+                          s->biased ? bias : TSR_NONE, 1.0f / (127.0f * sqrtf((float)s->depth)), s->activation)
+          : tsr_matmul(p, x, tsr_transpose(p, weights, 0, 1), s->biased ? bias : TSR_NONE,
+                       1.0f / sqrtf((float)s->depth), s->activation);
+  /* What a norm gives may be rounded to i8 otherwise where it is computed otherwise: by a unit of its largest. */
+  const float tolerance = s->weights == TSR_I8 && s->norm != NO_NORM ? 4e-3f : 1e-5f;
   if (s->caches != 0) {
     const tsr_ref position = input(b, TSR_I32, TSR_SHAPE(s->rows));
     append(b, s, y, 1, position, "keys");
@@ -122,7 +131,7 @@ static void build(const step *s, built *b)
       b->output[i] = tsr_output(p, i == 0 ? "y0" : "y1", tsr_copy(p, b->output[i], TSR_F32));
     }
   }
-  output(b, tsr_mul(p, y, y), 1e-5f);
+  output(b, tsr_mul(p, y, y), tolerance);
   if (s->keeps_sum) {
     output(b, tsr_mul(p, sum, sum), 1e-5f);
   }
@@ -152,6 +161,10 @@ static void write_input(tsr_executable *executable, const built *b, int32_t inde
   if (dtype == TSR_I32) {
     for (int32_t i = 0; i < n; i++) { /* as a position one beyond the cache's end: that row is not appended */
       ((int32_t *)stored)[i] = (b->limit - 3 + i) % (b->limit + 1);
+    }
+  } else if (dtype == TSR_I8) {
+    for (int64_t i = 0; i < n; i++) {
+      ((int8_t *)stored)[i] = (int8_t)(127.0f * values[i]);
     }
   } else {
     check(tsr_convert(TSR_F32, values, dtype, stored, n));
@@ -240,6 +253,16 @@ static const step steps[] = {
     {2, 12, 96, LAYERNORM, ADDEND, TSR_F16, TSR_F16, .biased = 1, .fused = 1},
     {2, 64, 90, LAYERNORM, NO_ADDEND, TSR_F32, TSR_F16, .biased = 1, .fused = 3},
     {2, 64, 96, LAYERNORM, COLUMN, TSR_F32, TSR_F32, .biased = 1, .fused = 3},
+    /* Weights of i8: in whole groups of 16, and with a sum or a norm that is needed later, not both. */
+    {1, 512, 1536, LAYERNORM, ADDEND, TSR_I8, TSR_F16, .keeps_sum = 1, .biased = 1, .fused = 4},
+    {8, 1024, 390, LAYERNORM, ONE_ROW, TSR_I8, TSR_BF16, .keeps_norm = 1, .biased = 1, .fused = 4},
+    {5, 48, 60, RMSNORM, NO_ADDEND, TSR_I8, TSR_F32, .is_strange = 1, .fused = 3},
+    {3, 1040, 2051, LAYERNORM_STD, ADDEND, TSR_I8, .activation = TSR_ACTIVATION_RELU, .biased = 1, .fused = 2},
+    {7, 4096, 192, NO_NORM, NO_ADDEND, TSR_I8, TSR_F16, .biased = 1, .fused = 2},
+    {6, 16, 6, NO_NORM, NO_ADDEND, TSR_I8, TSR_F32, .is_strange = 1, .fused = 2},
+    {29, 1024, 192, LAYERNORM, ADDEND, TSR_I8, TSR_F16, .keeps_sum = 1, .fused = 4, .or_fused = 1},
+    {2, 24, 96, LAYERNORM, ADDEND, TSR_I8, TSR_F16, .biased = 1, .fused = 1},
+    {2, 64, 96, LAYERNORM, ADDEND, TSR_I8, TSR_F16, .keeps_sum = 1, .keeps_norm = 1, .fused = 3},
 };
 
 /* ---- attention with its output --------------------------------------------------------------------------------- */
