@@ -121,6 +121,10 @@ char *check_attention_text(const attention_params *p, char *text, size_t size)
     snprintf(text + strlen(text), size - strlen(text), ",hidden=%d+%d:%d", (int)p->hidden, (int)p->spread,
              (int)p->hidden_k);
   }
+  if ((p->hidden_q || p->hidden_dy) && strlen(text) < size) {
+    snprintf(text + strlen(text), size - strlen(text), ",before=%d:%d-%d", (int)p->hidden_q, (int)p->hidden_dy,
+             (int)p->spread);
+  }
   if (p->runs && strlen(text) < size) {
     snprintf(text + strlen(text), size - strlen(text), ",runs=%d", (int)p->runs);
   }

@@ -14,13 +14,13 @@ static void build_gradient(check_build *build, const void *data)
   tsr_ref y, lse, dk, dv, dscores = TSR_NONE;
 
   args.q = check_attention_operand(build, p, TSR_F32, 1, p->n_batch, p->n_queries, p->k,
-                                   CHECK_FILL(.data = (check_data)p->data_q));
+                                   CHECK_FILL(.data = (check_data)p->data_q, .hidden = -p->hidden_q));
   args.k = check_attention_operand(build, p, TSR_F32, 0, p->n_batch, p->n_keys, p->k, check_attention_k(p));
   args.v = check_attention_operand(build, p, TSR_F32, 0, p->n_batch, p->n_keys, p->j, check_attention_v(p));
   args.masking = check_masking_make(build, &p->masking, p->n_batch, p->n_heads, p->n_queries, p->n_keys);
   check_attention_dropout(build, p, &args);
   tsr_ref dy = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, (check_view)p->view_y,
-                             CHECK_FILL(.data = (check_data)p->data_dy));
+                             CHECK_FILL(.data = (check_data)p->data_dy, .hidden = -p->hidden_dy, .slope = p->spread));
   if (p->chain) {
     args.lse = &lse;
     y = tsr_attention(program, &args);
@@ -177,6 +177,23 @@ static void add_values(check_table *table)
   add(table, PARAMS(.alpha = 0.0f, .data_v = CHECK_NAN, .n_keys = 23, .n_queries = 1));
 }
 
+/* Heads of real models; rows on both sides of the edges of tiles. Where they can cases share their pipelines. */
+static void add_tiles(check_table *table)
+{
+  static const masking_params causal = {.causal = 1, .position = 4};
+  static const int32_t rows[][2] = {{1, 65}, {15, 17}, {16, 16}, {17, 63}, {63, 15}, {64, 64}, {65, 300}, {300, 64}};
+  static const int32_t heads[][2] = {{8, 8}, {64, 64}, {80, 80}, {128, 128}, {256, 256}, {36, 132}, {132, 36}};
+
+  for (int32_t i = 0; i < COUNT_OF(rows); i++) {
+    add(table, PARAMS(.n_batch = 1, .n_queries = rows[i][0], .n_keys = rows[i][1], .k = 64, .j = 64, .chain = i % 2,
+                      .masking = causal));
+  }
+  for (int32_t i = 0; i < COUNT_OF(heads); i++) {
+    add(table, PARAMS(.n_batch = 1, .n_queries = 65, .n_keys = 49 + 8 * i, .k = heads[i][0], .j = heads[i][1],
+                      .dscores = 1, .chain = 1, .masking = check_maskings[i % 2 ? 11 : 0]));
+  }
+}
+
 static void add_large(check_table *table)
 {
   static const masking_params causal = {.causal = 1, .position = 4};
@@ -185,6 +202,34 @@ static void add_large(check_table *table)
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 40, .n_keys = 2003, .chain = 1, .dscores = 1, .seed = 1,
                     .rate = 0.1f));
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 2003, .n_keys = 40, .chain = 1));
+}
+
+/* What excluded pairs hold is not seen. Of keys and values NaN or infinite are the last, of queries and dy the first:
+ * in each tile some pairs have such a row, and others do not. Without a chain: y and lse of a query that sees one are
+ * numbers, so that what is beside it stays so. */
+static void add_hidden(check_table *table)
+{
+  static const masking_params causal = {.causal = 1, .position = 4}, lengths = {.lengths = 8},
+                              rows = {.additive = ADDITIVE_QUERIES, .additive_data = CHECK_NEGINF_ROW};
+  static const int32_t heads[] = {64, 128};
+
+  for (int32_t i = 0; i < COUNT_OF(heads); i++) {
+    attention_params p = PARAMS(.n_batch = 1, .n_queries = 200, .n_keys = 200, .k = heads[i], .j = heads[i],
+                                .masking = causal, .hidden = 101, .spread = 1, .hidden_k = 197);
+    add(table, p);
+    p.hidden = p.hidden_k = 0;
+    p.hidden_q = 3;
+    p.hidden_dy = 160;
+    add(table, p);
+  }
+  add(table, PARAMS(.n_batch = 1, .n_queries = 120, .n_keys = 150, .k = 5, .j = 7, .masking = causal, .hidden = 101,
+                    .spread = 7, .dscores = 1));
+  add(table, PARAMS(.n_batch = 1, .n_queries = 120, .n_keys = 150, .k = 5, .j = 7, .masking = causal, .hidden_q = 3,
+                    .hidden_dy = 100, .spread = 7, .dscores = 1));
+  add(table, PARAMS(.n_heads = 1, .n_queries = 40, .n_keys = 257, .masking = lengths, .hidden = 101, .spread = 10,
+                    .hidden_k = 128, .dscores = 1));
+  add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 40, .n_keys = 150, .masking = rows, .hidden = 101,
+                    .hidden_k = 147));
 }
 
 void check_cases_attention_gradient(check_table *table)
@@ -200,8 +245,10 @@ void check_cases_attention_gradient(check_table *table)
   add_sizes(table);
   add_forms(table);
   add_values(table);
+  add_tiles(table);
   table->large = 1;
   add_large(table);
+  add_hidden(table);
   table->large = 0;
 }
 
