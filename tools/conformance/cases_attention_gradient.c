@@ -213,14 +213,18 @@ static void add_hidden(check_table *table)
                               rows = {.additive = ADDITIVE_QUERIES, .additive_data = CHECK_NEGINF_ROW};
   static const int32_t heads[] = {64, 128};
 
+  /* one operand at a time: what one of them makes NaN hides what another does */
   for (int32_t i = 0; i < COUNT_OF(heads); i++) {
-    attention_params p = PARAMS(.n_batch = 1, .n_queries = 200, .n_keys = 200, .k = heads[i], .j = heads[i],
-                                .masking = causal, .hidden = 101, .spread = 1, .hidden_k = 197);
-    add(table, p);
-    p.hidden = p.hidden_k = 0;
-    p.hidden_q = 3;
-    p.hidden_dy = 160;
-    add(table, p);
+    const attention_params p =
+        PARAMS(.n_batch = 1, .n_queries = 200, .n_keys = 200, .k = heads[i], .j = heads[i], .masking = causal);
+    attention_params v = p, k = p, q = p, dy = p;
+    v.hidden = k.hidden_k = q.hidden_q = 101;
+    v.spread = dy.spread = 1;
+    dy.hidden_dy = 160;
+    add(table, v);
+    add(table, k);
+    add(table, q);
+    add(table, dy);
   }
   add(table, PARAMS(.n_batch = 1, .n_queries = 120, .n_keys = 150, .k = 5, .j = 7, .masking = causal, .hidden = 101,
                     .spread = 7, .dscores = 1));
