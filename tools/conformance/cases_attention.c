@@ -418,6 +418,11 @@ static void add_large(check_table *table)
   add(table, PARAMS(.n_batch = 1, .n_queries = 300, .n_keys = 300, .k = 64, .j = 64, .masking = causal, .lse = 1));
   add(table, PARAMS(.n_batch = 2, .n_queries = 150, .n_keys = 300, .k = 32, .j = 32, .weights = 1,
                     .masking = {.lengths = 5, .buckets = 32, .bidirectional = 1, .max_distance = 128, .position = 4}));
+  /* Heads that pass through shared memory in parts. */
+  add(table, PARAMS(.n_batch = 1, .n_queries = 65, .n_keys = 300, .k = 256, .j = 256));
+  add(table, PARAMS(.n_batch = 1, .n_queries = 65, .n_keys = 49, .k = 36, .j = 164, .lse = 1,
+                    .masking = {.additive = ADDITIVE_FULL, .additive_data = CHECK_NEGINF}));
+  add(table, PARAMS(.n_batch = 1, .n_queries = 33, .n_keys = 70, .k = 164, .j = 36, .seed = 1, .rate = 0.5f));
   /* Long both ways, but not at once: a driver on a CPU takes half a minute for that. */
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 2003, .n_keys = 331, .k = 64, .j = 64, .masking = causal));
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 300, .n_keys = 2003,
@@ -453,6 +458,8 @@ static void add_hidden(check_table *table)
   add(table, p);
   p.reduced = 1;
   add(table, p);
+  add(table, PARAMS(.n_batch = 1, .n_queries = 150, .n_keys = 150, .k = 256, .j = 256, .masking = causal, .hidden = 101,
+                    .spread = 1, .hidden_k = 147));
   p = PARAMS(.n_queries = 1, .n_keys = 700, .k = 64, .j = 64, .layout = 1, .masking = caches, .hidden = 101,
              .spread = 1, .hidden_k = 250);
   add(table, p);
