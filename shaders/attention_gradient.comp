@@ -4,12 +4,7 @@
  * The gradients of fused attention (Dao et al. 2022, arXiv:2205.14135), as attention.comp goes about it: a workgroup
  * takes a few queries of one sentence and head, and runs over the keys in chunks of one key per invocation, which
  * gives dq and dscores. With BY_KEYS it is the other way round: a few keys, and a run over the queries that see them,
- * which gives dk and dv. Either side makes the weights again from the scores and lse. What a workgroup holds is its
- * own, what it runs over are the others; of both it takes two tensors, those of the score (q, k) first:
- *
- *            own        others     result    second
- *            q, dy      k, v       dq        dscores
- *   BY_KEYS  k, v       q, dy      dk        dv
+ * which gives dk and dv (lib/attention_gradient.glsl). Either side makes the weights again from the scores and lse.
  *
  * Lanes lie along the others, in the results along their last axis; SUBGROUP as in attention.comp.
  */
@@ -19,41 +14,10 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
 #include "operand.glsl"
-#include "exponential.glsl"
-#include "row.glsl"
-#include "contract/attention_gradient.h"
+#include "contract/attention_gradient_rows.h"
+#include "attention_gradient.glsl"
 
 #define EXCLUDED 0xffffffffu /* stands for the gradient of a score that is not seen */
-
-OPERAND_IN(0, own)
-OPERAND_IN(1, own2)
-OPERAND_IN(2, other)
-OPERAND_IN(3, other2)
-IN(4, additive)
-IN(5, lengths)
-IN(6, position)
-IN(7, scratch)
-OPERAND_OUT(8, result)
-#ifdef QUADS
-OUT4(9, second)
-OUT(9, dscores)
-#else
-OUT(9, second)
-#define dscores_operand second_operand
-#define dscores_address second_address
-#endif
-
-const uint masking = options;
-const uint bias_offset = 0u;
-#include "masking.glsl"
-#include "drop.glsl"
-
-/* lse and delta of a query, among those of all sentences and heads */
-vec2 stats_of(uint row)
-{
-  uint at = 2u * (stats_at + row);
-  return vec2(FLOAT(scratch, at), FLOAT(scratch, at + 1u));
-}
 
 #ifndef SUBGROUP
 shared uint shared_gradient[8][64];
@@ -125,17 +89,10 @@ void main()
   uint own_base = own_offset + b * own_stride[0] + h * own_stride[2];
   uint own2_base = own2_offset + b * own2_stride[0] + h * own2_stride[2];
   int first = first_position(b);
-  uint begin = 0u;
   int present = present_keys(b, keys);
-  uint end = by_keys ? queries : visible_keys(last_row, first, present);
-  if (by_keys) {
-    if (first_row >= visible_keys(queries - 1u, first, present)) {
-      end = 0u;
-    }
-    if ((options & MASK_CAUSAL) != 0u) {
-      begin = uint(max(int(first_row) - first, 0));
-    }
-  }
+  const uvec2 range = range_of(by_keys, first_row, last_row, first, present);
+  uint begin = range.x;
+  uint end = range.y;
 
   vec2 stats[tile_rows]; /* of the queries: lse, delta */
 #ifdef SUBGROUP
@@ -197,20 +154,8 @@ void main()
       gradient[m] = EXCLUDED;
       weight[m] = 0.0;
       if (exists && s < visible_keys(l, first, present)) {
-        float added = 0.0;
-        if ((options & MASK_ADDITIVE) != 0u) {
-          added = FLOAT(additive, additive_offset + b * additive_stride[0] + h * additive_stride[1] +
-                                  l * additive_stride[2] + s * additive_stride[3]);
-        }
-        uint z_bits = biased(times(alpha_bits, score[m]), added, relative_bias(h, l, s, first));
-        if (z_bits != MINUS_INF_BITS) {
-          vec2 query = by_keys ? stats_t : stats[m];
-          float factor = drop_factor(kept, s);
-          float w = exp_accurate(uintBitsToFloat(z_bits) - query.x);
-          float d = w * (factor * slope[m] - query.y);
-          weight[m] = factor * w;
-          gradient[m] = is_nan(d) ? NAN_BITS : floatBitsToUint(d);
-        }
+        pair_gradient(score[m], slope[m], by_keys ? stats_t : stats[m], kept, b, h, l, s, first, gradient[m],
+                      weight[m]);
       }
       if (writes_scores && chunk + lane < n_others && first_row + m <= last_row) {
         WORD(dscores, (row_base + l) * keys + s) = gradient[m] == EXCLUDED ? 0u : gradient[m];

@@ -5,8 +5,9 @@
  *
  * A workgroup has a tile of queries of one sentence and head, and runs over the keys once, tile by tile, up to the last
  * key that is visible to one of the queries. Tiles of k and of v pass through shared memory one after the other, in the
- * same place. Eight invocations share `rows_each` queries: in the scores each has every eighth of the tile's keys, in
- * the results every eighth group of v's last axis.
+ * same place; those of large heads, and of q with them, in parts of tile_groups of the last axis. Eight invocations
+ * share `rows_each` queries: in the scores each has every eighth of the tile's keys, in the results every eighth group
+ * of v's last axis.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -27,15 +28,21 @@ const uint row_groups = size / SIDE;
 const uint tile_rows = row_groups * rows_each;
 const uint tile_keys = SIDE * keys_each;
 
+/* Groups of each last axis that are in shared memory at a time, and those of a part of v that an invocation has */
+const bool is_whole = tile_groups == 0u;
+const uint depth_step = is_whole || depth < tile_groups ? depth : tile_groups;
+const uint width_step = is_whole || width < tile_groups ? width : tile_groups;
+const uint step_parts = (width_step + SIDE - 1u) / SIDE;
+
 /* Pitches in groups: odd, so that neighbouring rows fall into different banks. */
-const uint q_pitch = depth | 1u;
-const uint kv_pitch = (depth > width ? depth : width) | 1u;
+const uint q_pitch = depth_step | 1u;
+const uint kv_pitch = (depth_step > width_step ? depth_step : width_step) | 1u;
 
 shared vec4 q_tile[tile_rows * q_pitch];
 shared vec4 kv_tile[tile_keys * kv_pitch];
 shared uvec4 weight_tile[tile_rows * WEIGHT_PITCH]; /* component n: of key n * SIDE + what stands beside the query */
 shared float partial_rows[tile_rows * SIDE];        /* of each query from its invocations: maxima, then sums */
-shared uint wild; /* 1 + the first key of the last tile in which v is not finite */
+shared uint wild; /* which part of v, counted from 1, was the last that had something in it that is not finite */
 
 /* NaN or +inf */
 bool is_wild(uint bits)
@@ -47,6 +54,70 @@ bool is_finite(vec4 x)
 {
   return all(lessThan(floatBitsToUint(x) & 0x7fffffffu, uvec4(0x7f800000u)));
 }
+
+/* Brings groups from, .. of the queries into shared memory. */
+#define LOAD_Q(from)                                                                                                   \
+  for (uint i = lane; i < tile_rows * depth_step; i += size) {                                                         \
+    uint m = i / depth_step;                                                                                           \
+    uint group = from + i % depth_step;                                                                                \
+    q_tile[m * q_pitch + i % depth_step] = first_row + m <= last_row && group < depth                                  \
+                                             ? LOAD(q, q_base + (first_row + m) * q_stride[1] + group)                 \
+                                             : vec4(0.0);                                                              \
+  }
+
+/* Adds a part of v to the results. A macro, since what a loop indexes that a driver does not unroll lies in memory. */
+#define ADD_PART(part)                                                                                                 \
+  if (part * width_step < width) {                                                                                     \
+    bool any_wild = false;                                                                                             \
+    ++parts_loaded;                                                                                                    \
+    for (uint i = lane; i < tile_keys * width_step; i += size) {                                                       \
+      uint n = i / width_step;                                                                                         \
+      uint group = part * width_step + i % width_step;                                                                 \
+      uint s = min(chunk + n, end - 1u);                                                                               \
+      bool exists = chunk + n < end;                                                                                   \
+      uint at = v_offset + key_row(b, s, exists) * v_stride[0] + s * v_stride[1] + h * v_stride[2];                    \
+      vec4 x = exists && group < width ? load_v(at + group) : vec4(0.0);                                               \
+      any_wild = any_wild || !is_finite(x);                                                                            \
+      kv_tile[n * kv_pitch + i % width_step] = x;                                                                      \
+    }                                                                                                                  \
+    if (any_wild) {                                                                                                    \
+      atomicMax(wild, parts_loaded);                                                                                   \
+    }                                                                                                                  \
+    barrier();                                                                                                         \
+    if (wild == parts_loaded) {                                                                                        \
+      for (uint n = 0u; n < tile_keys; ++n) {                                                                          \
+        [[unroll]] for (uint m = 0u; m < rows_each; ++m) {                                                             \
+          uint bits = weight_tile[(row + m * row_groups) * WEIGHT_PITCH + n % SIDE][n / SIDE];                         \
+          if (bits != EXCLUDED) {                                                                                      \
+            [[unroll]] for (uint c = 0u; c < step_parts; ++c) {                                                        \
+              if (part * step_parts + c < parts) {                                                                     \
+                result[m][part * step_parts + c] +=                                                                    \
+                  uintBitsToFloat(bits) * kv_tile[n * kv_pitch + min(column + c * SIDE, width_step - 1u)];             \
+              }                                                                                                        \
+            }                                                                                                          \
+          }                                                                                                            \
+        }                                                                                                              \
+      }                                                                                                                \
+    } else {                                                                                                           \
+      for (uint i = 0u; i < SIDE; ++i) {                                                                               \
+        vec4 weight[rows_each];                                                                                        \
+        [[unroll]] for (uint m = 0u; m < rows_each; ++m) {                                                             \
+          weight[m] = uintBitsToFloat(weight_tile[(row + m * row_groups) * WEIGHT_PITCH + i]);                         \
+        }                                                                                                              \
+        [[unroll]] for (uint n = 0u; n < keys_each; ++n) {                                                             \
+          [[unroll]] for (uint c = 0u; c < step_parts; ++c) {                                                          \
+            if (part * step_parts + c < parts) {                                                                       \
+              vec4 x = kv_tile[(i + n * SIDE) * kv_pitch + min(column + c * SIDE, width_step - 1u)];                   \
+              [[unroll]] for (uint m = 0u; m < rows_each; ++m) {                                                       \
+                result[m][part * step_parts + c] = fma(vec4(weight[m][n]), x, result[m][part * step_parts + c]);       \
+              }                                                                                                        \
+            }                                                                                                          \
+          }                                                                                                            \
+        }                                                                                                              \
+      }                                                                                                                \
+    }                                                                                                                  \
+    barrier();                                                                                                         \
+  }
 
 void main()
 {
@@ -75,10 +146,9 @@ void main()
   }
 
   uint q_base = q_offset + b * q_stride[0] + h * q_stride[2];
-  for (uint i = lane; i < tile_rows * depth; i += size) {
-    uint m = i / depth;
-    q_tile[m * q_pitch + i % depth] =
-      first_row + m <= last_row ? LOAD(q, q_base + (first_row + m) * q_stride[1] + i % depth) : vec4(0.0);
+  uint parts_loaded = 0u;
+  if (is_whole) {
+    LOAD_Q(0u)
   }
   if (lane == 0u) {
     wild = 0u;
@@ -101,33 +171,43 @@ void main()
   }
 
   for (uint chunk = begin; chunk < end; chunk += tile_keys) {
-    for (uint i = lane; i < tile_keys * depth; i += size) {
-      uint n = i / depth;
-      uint s = min(chunk + n, end - 1u);
-      bool exists = chunk + n < end;
-      uint from = k_offset + key_row(b, s, exists) * k_stride[0] + s * k_stride[1] + h * k_stride[2];
-      kv_tile[n * kv_pitch + i % depth] = exists ? load_k(from + i % depth) : vec4(0.0);
-    }
-    barrier();
-
     float score[rows_each][keys_each];
     [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
       [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
         score[m][n] = 0.0;
       }
     }
-    for (uint i = 0u; i < depth; ++i) {
-      vec4 k_mine[keys_each];
-      [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
-        k_mine[n] = kv_tile[(column + n * SIDE) * kv_pitch + i];
+    [[dont_unroll]] for (uint from = 0u; from < depth; from += depth_step) {
+      if (!is_whole) {
+        LOAD_Q(from)
       }
-      [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
-        vec4 x = q_tile[(row + m * row_groups) * q_pitch + i];
+      for (uint i = lane; i < tile_keys * depth_step; i += size) {
+        uint n = i / depth_step;
+        uint group = from + i % depth_step;
+        uint s = min(chunk + n, end - 1u);
+        bool exists = chunk + n < end;
+        uint at = k_offset + key_row(b, s, exists) * k_stride[0] + s * k_stride[1] + h * k_stride[2];
+        kv_tile[n * kv_pitch + i % depth_step] = exists && group < depth ? load_k(at + group) : vec4(0.0);
+      }
+      barrier();
+
+      uint groups = min(depth_step, depth - from);
+      for (uint i = 0u; i < groups; ++i) {
+        vec4 k_mine[keys_each];
         [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
-          [[unroll]] for (int j = 0; j < 4; ++j) {
-            score[m][n] = fma(x[j], k_mine[n][j], score[m][n]);
+          k_mine[n] = kv_tile[(column + n * SIDE) * kv_pitch + i];
+        }
+        [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
+          vec4 x = q_tile[(row + m * row_groups) * q_pitch + i];
+          [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
+            [[unroll]] for (int j = 0; j < 4; ++j) {
+              score[m][n] = fma(x[j], k_mine[n][j], score[m][n]);
+            }
           }
         }
+      }
+      if (!is_whole) {
+        barrier();
       }
     }
 
@@ -182,49 +262,14 @@ void main()
       }
       weight_tile[(row + m * row_groups) * WEIGHT_PITCH + column] = weights;
     }
-    bool any_wild = false;
-    for (uint i = lane; i < tile_keys * width; i += size) {
-      uint n = i / width;
-      uint s = min(chunk + n, end - 1u);
-      bool exists = chunk + n < end;
-      uint from = v_offset + key_row(b, s, exists) * v_stride[0] + s * v_stride[1] + h * v_stride[2];
-      vec4 x = exists ? load_v(from + i % width) : vec4(0.0);
-      any_wild = any_wild || !is_finite(x);
-      kv_tile[n * kv_pitch + i % width] = x;
-    }
-    if (any_wild) {
-      atomicMax(wild, chunk + 1u);
-    }
-    barrier();
-
-    if (wild == chunk + 1u) {
-      for (uint n = 0u; n < tile_keys; ++n) {
-        [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
-          uint bits = weight_tile[(row + m * row_groups) * WEIGHT_PITCH + n % SIDE][n / SIDE];
-          if (bits != EXCLUDED) {
-            [[unroll]] for (uint c = 0u; c < parts; ++c) {
-              result[m][c] += uintBitsToFloat(bits) * kv_tile[n * kv_pitch + min(column + c * SIDE, width - 1u)];
-            }
-          }
-        }
-      }
-    } else {
-      for (uint i = 0u; i < SIDE; ++i) {
-        vec4 weight[rows_each];
-        [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
-          weight[m] = uintBitsToFloat(weight_tile[(row + m * row_groups) * WEIGHT_PITCH + i]);
-        }
-        [[unroll]] for (uint n = 0u; n < keys_each; ++n) {
-          [[unroll]] for (uint c = 0u; c < parts; ++c) {
-            vec4 x = kv_tile[(i + n * SIDE) * kv_pitch + min(column + c * SIDE, width - 1u)];
-            [[unroll]] for (uint m = 0u; m < rows_each; ++m) {
-              result[m][c] = fma(vec4(weight[m][n]), x, result[m][c]);
-            }
-          }
-        }
-      }
-    }
-    barrier();
+    ADD_PART(0u)
+    ADD_PART(1u)
+    ADD_PART(2u)
+    ADD_PART(3u)
+    ADD_PART(4u)
+    ADD_PART(5u)
+    ADD_PART(6u)
+    ADD_PART(7u)
   }
 
   [[unroll]] for (uint m = 0u; m < rows_each; ++m) {

@@ -28,6 +28,7 @@ typedef struct tsr_vk_tile {
   uint32_t lanes;      /* of a subgroup, where the variant asks for that many; else 0 */
   uint32_t shape;      /* of cooperative matrices: THREE_BYTES of m, n, k */
   uint32_t tile_shape; /* of those, and of tiles in shared memory: the constant of that name */
+  uint32_t groups;     /* of tiles in shared memory: the constant tile_groups */
 } tsr_vk_tile;
 
 /* The tile of attention.comp and attention_gradient.comp for that many rows, with a last axis of that width. */

@@ -98,7 +98,7 @@ static int cut_few(const tsr_vk_caps *caps, const attention *a, int forced, tsr_
 }
 
 /* The tiles of attention_tiled.comp: a workgroup's queries and keys, largest first. Eight invocations share a query. */
-enum { TILE_SIZE = 128, MAX_TILE_PARTS = 8, MAX_RESULTS = 64 };
+enum { TILE_SIZE = 128, TILE_GROUPS = 8, MAX_RESULTS = 64 };
 static const struct {
   uint32_t rows;
   uint32_t keys;
@@ -112,23 +112,28 @@ static uint32_t rows_each(uint32_t i)
   return tiles[i].rows * ATTENTION_TILE_SIDE / TILE_SIZE;
 }
 
-/* Bytes, as attention_tiled.comp declares them. */
-static uint64_t shared_of_tiles(uint32_t i, uint32_t depth, uint32_t width)
-{
-  uint64_t rows = tiles[i].rows, keys = tiles[i].keys;
-  uint64_t groups =
-      rows * (depth | 1) + keys * ((depth > width ? depth : width) | 1) + rows * ATTENTION_WEIGHT_PITCH + rows * 2;
-  return groups * 16 + 16;
-}
-
-/* shared_memory: bytes that the tiles may take. 0 if they cannot be had. */
-static int cut_tiled(const tsr_vk_caps *caps, const attention *a, uint32_t i, uint32_t shared_memory, tsr_vk_tile *t)
+/* Bytes, as attention_tiled.comp declares them; groups: tile_groups. */
+static uint64_t shared_of_tiles(uint32_t i, const attention *a, uint32_t groups)
 {
   uint32_t depth = a->q.extent[3], width = a->v.extent[3];
+  depth = groups > 0 && depth > groups ? groups : depth;
+  width = groups > 0 && width > groups ? groups : width;
+  uint64_t rows = tiles[i].rows, keys = tiles[i].keys;
+  uint64_t all = rows * (depth | 1) + keys * ((depth > width ? depth : width) | 1) + rows * ATTENTION_WEIGHT_PITCH;
+  return (all + rows * 2) * 16 + 16;
+}
+
+/* Heads beyond LARGE_HEAD groups pass through shared memory in parts: whole they leave room for small tiles at most.
+ * shared_memory: bytes that the tiles may take. 0 if they cannot be had. */
+static int cut_tiled(const tsr_vk_caps *caps, const attention *a, uint32_t i, uint32_t shared_memory, tsr_vk_tile *t)
+{
+  enum { LARGE_HEAD = 32 };
+  const uint32_t widest = a->q.extent[3] > a->v.extent[3] ? a->q.extent[3] : a->v.extent[3];
   *t = (tsr_vk_tile){.size = TILE_SIZE, .rows = tiles[i].rows, .blocks = 1, .splits = 1};
-  t->parts = (uint32_t)tsr_vk_divide_up(width, ATTENTION_TILE_SIDE);
-  if (!a->quads || tsr_vk_group_size(caps, TILE_SIZE) < TILE_SIZE || t->parts > MAX_TILE_PARTS ||
-      rows_each(i) * t->parts * 4 > MAX_RESULTS || shared_of_tiles(i, depth, width) > shared_memory) {
+  t->parts = (uint32_t)tsr_vk_divide_up(a->v.extent[3], ATTENTION_TILE_SIDE);
+  t->groups = widest > LARGE_HEAD ? TILE_GROUPS : 0;
+  if (!a->quads || tsr_vk_group_size(caps, TILE_SIZE) < TILE_SIZE || t->parts > ATTENTION_TILE_PARTS ||
+      rows_each(i) * t->parts * 4 > MAX_RESULTS || shared_of_tiles(i, a, t->groups) > shared_memory) {
     return 0;
   }
   t->tile_shape = ATTENTION_TILE_SHAPE(rows_each(i), tiles[i].keys / ATTENTION_TILE_SIDE);
@@ -412,6 +417,7 @@ static void spec_attention(const tsr_vk_planner *planner, tsr_vk_dispatch *dispa
   } else if (is_tiled(planner->plan->variant)) {
     tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_tiled_tile_shape, t->tile_shape);
     tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_tiled_parts, t->parts);
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_tiled_tile_groups, t->groups);
   } else {
     tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_rows_tile_rows, t->rows);
     tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_rows_parts, t->parts);

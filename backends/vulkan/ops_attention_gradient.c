@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gradient of attention: shaders/attention_delta.comp, attention_gradient.comp.
+ * The gradient of attention: attention_delta.comp, then a dispatch for what belongs to queries and another for what
+ * belongs to keys. Their variants:
+ *
+ *   rows   attention_gradient.comp        a subgroup per workgroup; any strides and sizes
+ *   tiled  attention_gradient_tiled.comp  many queries and keys: tiles of both in shared memory
  */
 #include "backends/vulkan/attention.h"
 #include "shaders/contract/attention_delta.h"
 #include "shaders/contract/attention_gradient.h"
+#include "shaders/contract/attention_gradient_rows.h"
+#include "shaders/contract/attention_gradient_tiled.h"
 
 #include <string.h>
 
@@ -48,8 +54,171 @@ static int plan_delta(tsr_vk_planner *planner, uint32_t stats_at)
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(push.count, size));
 }
 
-/* dq and dscores; by_keys: dk and dv. push: all but the sides. views: of q, k, v and dy. */
-static int plan_side(tsr_vk_planner *planner, tsr_vk_attention_gradient_push push, const tsr_vk_view *views, int quads,
+/* What is read, as the variants take it: with quads depth and width count groups of four. */
+typedef struct gradient {
+  tsr_vk_view views[4]; /* q, k, v, dy */
+  int quads;
+  uint32_t queries;
+  uint32_t keys;
+  uint32_t depth;
+  uint32_t width;
+  uint64_t heads; /* of all sentences */
+} gradient;
+
+/* The tiles of attention_gradient_tiled.comp: a workgroup's own rows and others, largest first. Eight invocations share
+ * a row. */
+enum { TILE_SIZE = 128, TILE_GROUPS = 8, MAX_SUMS = 80 };
+static const struct {
+  uint32_t rows;
+  uint32_t others;
+} tiles[] = {{64, 32}, {32, 32}, {32, 16}, {16, 32}, {16, 16}};
+enum { TILE_COUNT = sizeof tiles / sizeof *tiles };
+_Static_assert(TSR_VK_VARIANT_ATTENTION_GRADIENT_TILED_16X16 - TSR_VK_VARIANT_ATTENTION_GRADIENT_TILED_64X32 + 1 ==
+                   TILE_COUNT,
+               "variants of the gradient's tiles");
+
+static uint32_t rows_each(uint32_t i)
+{
+  return tiles[i].rows * GRADIENT_TILE_SIDE / TILE_SIZE;
+}
+
+/* What an invocation has in registers: of its results, and of two products of each of its pairs. */
+static uint64_t sums_of(uint32_t i, const gradient *g)
+{
+  const uint64_t parts =
+      tsr_vk_divide_up(g->depth, GRADIENT_TILE_SIDE) + tsr_vk_divide_up(g->width, GRADIENT_TILE_SIDE);
+  return rows_each(i) * (4 * parts + 2 * tiles[i].others / GRADIENT_TILE_SIDE);
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+  return a < b ? a : b;
+}
+
+/* Bytes, as attention_gradient_tiled.comp declares them; groups: tile_groups. */
+static uint64_t shared_of_tiles(uint32_t i, const gradient *g, uint32_t groups)
+{
+  const uint32_t depth = (groups > 0 ? least(g->depth, groups) : g->depth) | 1;
+  const uint32_t width = (groups > 0 ? least(g->width, groups) : g->width) | 1;
+  const uint32_t widest = depth > width ? depth : width;
+  const uint64_t rows = tiles[i].rows, others = tiles[i].others;
+  return (rows * (groups == 0 ? depth + width : widest) + others * widest + rows * GRADIENT_FACTOR_PITCH) * 16 + 16;
+}
+
+/* The last axis at once, where its tiles leave a multiprocessor room for three workgroups or more; else in parts. 0 if
+ * it cannot be had. */
+static int cut_tiled(const tsr_vk_caps *caps, const gradient *g, uint32_t i, tsr_vk_tile *t)
+{
+  enum { WHOLE_BYTES = 20 << 10 };
+  const uint32_t widest = g->depth > g->width ? g->depth : g->width;
+  *t = (tsr_vk_tile){.size = TILE_SIZE, .rows = tiles[i].rows, .blocks = 1, .splits = 1};
+  t->tile_shape = GRADIENT_TILE_SHAPE(rows_each(i), tiles[i].others / GRADIENT_TILE_SIDE);
+  if (shared_of_tiles(i, g, 0) > least(caps->shared_memory, WHOLE_BYTES)) {
+    t->groups = TILE_GROUPS;
+  }
+  return g->quads && tsr_vk_group_size(caps, TILE_SIZE) >= TILE_SIZE && sums_of(i, g) <= MAX_SUMS &&
+         widest <= GRADIENT_TILE_PARTS * TILE_GROUPS && shared_of_tiles(i, g, t->groups) <= caps->shared_memory;
+}
+
+/* The largest tile that both queries and keys fill by more than half, or smaller ones where they are few; TILE_COUNT:
+ * none can be had. */
+static uint32_t choose_tiles(const tsr_vk_caps *caps, const gradient *g)
+{
+  enum { FEW_GROUPS = 128 }; /* below which a device may be idle */
+  const uint32_t rows = least(g->queries, g->keys);
+  uint32_t chosen = TILE_COUNT;
+  tsr_vk_tile t;
+  for (uint32_t i = 0; i < TILE_COUNT; ++i) {
+    if (!cut_tiled(caps, g, i, &t) || (chosen < TILE_COUNT && tiles[i].rows == tiles[chosen].rows)) {
+      continue;
+    }
+    chosen = i;
+    if (2 * rows > t.rows && g->heads * tsr_vk_divide_up(rows, t.rows) >= FEW_GROUPS) {
+      break;
+    }
+  }
+  return chosen;
+}
+
+/* Where the variant cannot be had, or is none of the gradient: 0. */
+static int cut_variant(const tsr_vk_caps *caps, const gradient *g, int32_t variant, tsr_vk_tile *t)
+{
+  return variant == TSR_VK_VARIANT_ATTENTION_GRADIENT_ROWS ||
+         (variant >= TSR_VK_VARIANT_ATTENTION_GRADIENT_TILED_64X32 &&
+          variant <= TSR_VK_VARIANT_ATTENTION_GRADIENT_TILED_16X16 &&
+          cut_tiled(caps, g, (uint32_t)(variant - TSR_VK_VARIANT_ATTENTION_GRADIENT_TILED_64X32), t));
+}
+
+/* *t: of a tiled variant. */
+static int32_t choose(const tsr_vk_planner *planner, const gradient *g, tsr_vk_tile *t)
+{
+  enum { FEW_ROWS = 8 };
+  const tsr_vk_caps *caps = planner->caps;
+  const int32_t tuned = tsr_vk_tuning_find(caps->tuning, &planner->plan->class);
+  if (cut_variant(caps, g, caps->forced, t)) {
+    return caps->forced;
+  }
+  if (cut_variant(caps, g, tuned, t)) {
+    return tuned;
+  }
+  const uint32_t i = choose_tiles(caps, g);
+  if (caps->compute_like_cpu || least(g->queries, g->keys) <= FEW_ROWS || i == TILE_COUNT ||
+      !cut_tiled(caps, g, i, t)) {
+    return TSR_VK_VARIANT_ATTENTION_GRADIENT_ROWS;
+  }
+  return TSR_VK_VARIANT_ATTENTION_GRADIENT_TILED_64X32 + (int32_t)i;
+}
+
+static tsr_vk_class class_of(const tsr_vk_planner *planner, const gradient *g)
+{
+  enum { MASKED = 1, SCORES = 2 };
+  const tsr_line_desc *line = planner->line;
+  return (tsr_vk_class){
+      .op = TSR_OP_ATTENTION_GRADIENT,
+      .field = {tsr_vk_bucket(g->queries), tsr_vk_bucket(g->keys), tsr_vk_bucket(g->heads),
+                (int32_t)g->depth * (g->quads ? 4 : 1), (int32_t)g->width * (g->quads ? 4 : 1),
+                (line->attributes.causal || line->in[TSR_VK_SLOT_ADDITIVE] != 0 ? MASKED : 0) |
+                    (line->out[3] != 0 ? SCORES : 0)},
+  };
+}
+
+/* The tile of one side, n rows of its own; *t is that of a tiled variant already. */
+static void cut_side(const tsr_vk_planner *planner, const gradient *g, uint32_t n, int by_keys, tsr_vk_tile *t)
+{
+  if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_GRADIENT_ROWS) {
+    *t = tsr_vk_tile_of(planner->caps, n, by_keys && g->width > g->depth ? g->width : g->depth);
+    t->rows = least(t->rows, GRADIENT_TILE_ROWS);
+  }
+}
+
+/* The constants that follow from the tile. views: its own two, the others. */
+static void spec_tile(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, const tsr_vk_tile *t,
+                      const tsr_vk_view *const *views)
+{
+  if (planner->plan->variant != TSR_VK_VARIANT_ATTENTION_GRADIENT_ROWS) {
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_tiled_tile_shape, t->tile_shape);
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_tiled_tile_groups, t->groups);
+    return;
+  }
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_rows_tile_rows, t->rows);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_rows_parts, t->parts);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_rows_own_step, views[0]->stride[3]);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_rows_own2_step, views[1]->stride[3]);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_rows_other_step, views[2]->stride[3]);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_rows_other2_step, views[3]->stride[3]);
+}
+
+/* For how many others a row of its own is read once. */
+static uint32_t others_at_once(const tsr_vk_planner *planner, const tsr_vk_tile *t, uint32_t n_others)
+{
+  if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_GRADIENT_ROWS) {
+    return t->size;
+  }
+  return t->groups == 0 && n_others > 0 ? n_others : GRADIENT_TILE_OTHERS(t->tile_shape) * GRADIENT_TILE_SIDE;
+}
+
+/* dq and dscores; by_keys: dk and dv. push: all but the sides. */
+static int plan_side(tsr_vk_planner *planner, tsr_vk_attention_gradient_push push, const gradient *g, tsr_vk_tile t,
                      int by_keys, const tsr_vk_masking *masking)
 {
   enum { Q, K, V, DY };
@@ -57,25 +226,25 @@ static int plan_side(tsr_vk_planner *planner, tsr_vk_attention_gradient_push pus
   static const int32_t sides[2][4] = {{Q, DY, K, V}, {K, V, Q, DY}}; /* its own, the others */
   const tsr_line_desc *line = planner->line;
   const int32_t *side = sides[by_keys];
+  const tsr_vk_view *const views[] = {&g->views[side[0]], &g->views[side[1]], &g->views[side[2]], &g->views[side[3]]};
   int32_t result = line->out[by_keys ? 1 : 0], second = line->out[by_keys ? 2 : 3];
-  const tsr_vk_view *own = &views[side[0]];
-  uint32_t depth = views[Q].extent[3], width = views[V].extent[3];
-  tsr_vk_tile t = tsr_vk_tile_of(planner->caps, own->extent[1], by_keys && width > depth ? width : depth);
-  t.rows = t.rows < GRADIENT_TILE_ROWS ? t.rows : GRADIENT_TILE_ROWS;
-  if (own->extent[1] == 0) {
+  uint32_t n_own = by_keys ? g->keys : g->queries;
+  if (n_own == 0) {
     return 1;
   }
-  const tsr_vk_view *own2 = &views[side[1]], *other = &views[side[2]], *other2 = &views[side[3]];
-  push.own_offset = own->offset;
-  push.own2_offset = own2->offset;
-  push.other_offset = other->offset;
-  push.other2_offset = other2->offset;
-  memcpy(push.own_stride, own->stride, sizeof push.own_stride);
-  memcpy(push.own2_stride, own2->stride, sizeof push.own2_stride);
-  memcpy(push.other_stride, other->stride, sizeof push.other_stride);
-  memcpy(push.other2_stride, other2->stride, sizeof push.other2_stride);
-  tsr_vk_dispatch *dispatch =
-      tsr_vk_add(planner, tsr_vk_attention_shader(TSR_VK_SHADER_ATTENTION_GRADIENT, &t, quads), &push, sizeof push);
+  cut_side(planner, g, n_own, by_keys, &t);
+  push.own_offset = views[0]->offset;
+  push.own2_offset = views[1]->offset;
+  push.other_offset = views[2]->offset;
+  push.other2_offset = views[3]->offset;
+  memcpy(push.own_stride, views[0]->stride, sizeof push.own_stride);
+  memcpy(push.own2_stride, views[1]->stride, sizeof push.own2_stride);
+  memcpy(push.other_stride, views[2]->stride, sizeof push.other_stride);
+  memcpy(push.other2_stride, views[3]->stride, sizeof push.other2_stride);
+  int32_t shader = planner->plan->variant == TSR_VK_VARIANT_ATTENTION_GRADIENT_ROWS
+                       ? tsr_vk_attention_shader(TSR_VK_SHADER_ATTENTION_GRADIENT, &t, g->quads)
+                       : TSR_VK_SHADER_ATTENTION_GRADIENT_TILED;
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
   }
@@ -91,47 +260,50 @@ static int plan_side(tsr_vk_planner *planner, tsr_vk_attention_gradient_push pus
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_options,
               masking->present | (drops ? ATTENTION_DROPOUT : 0) | (by_keys ? GRADIENT_BY_KEYS : 0) |
                   (dscores ? GRADIENT_DSCORES : 0));
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_depth, depth);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_width, width);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_tile_rows, t.rows);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_parts, t.parts);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_depth, g->depth);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_width, g->width);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_alpha_bits, tsr_vk_bits_of(line->attributes.alpha));
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_heads, views[Q].extent[2]);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_heads, g->views[Q].extent[2]);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_scale_bits,
               tsr_vk_bits_of(drops ? tsr_vk_dropout_scale(line->attributes.rate) : 1.0f));
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_own_step, own->stride[3]);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_own2_step, own2->stride[3]);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_other_step, other->stride[3]);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_other2_step, other2->stride[3]);
-  uint64_t heads = (uint64_t)push.batch * views[Q].extent[2];
-  uint32_t terms = by_keys ? 2 * (depth + width) : 2 * depth + width;
-  dispatch->work = 2.0 * (double)(heads * push.queries) * push.keys * terms * (quads ? 4 : 1);
-  return tsr_vk_finish(planner, dispatch, heads * t.blocks * tsr_vk_divide_up(own->extent[1], t.rows));
+  spec_tile(planner, dispatch, &t, views);
+  uint32_t terms = by_keys ? 2 * (g->depth + g->width) : 2 * g->depth + g->width;
+  dispatch->work = 2.0 * (double)(g->heads * g->queries) * g->keys * terms * (g->quads ? 4 : 1);
+  dispatch->tile[0] = t.rows;
+  dispatch->tile[1] = others_at_once(planner, &t, by_keys ? g->queries : g->keys);
+  return tsr_vk_finish(planner, dispatch, g->heads * t.blocks * tsr_vk_divide_up(n_own, t.rows));
 }
 
 int tsr_vk_plan_attention_gradient(tsr_vk_planner *planner)
 {
-  tsr_vk_view views[4] = {tsr_vk_view_in(planner, 0), tsr_vk_view_in(planner, 1), tsr_vk_view_in(planner, 2),
-                          tsr_vk_view_in(planner, TSR_VK_SLOT_DY)};
+  gradient g = {.views = {tsr_vk_view_in(planner, 0), tsr_vk_view_in(planner, 1), tsr_vk_view_in(planner, 2),
+                          tsr_vk_view_in(planner, TSR_VK_SLOT_DY)}};
   tsr_vk_view additive = tsr_vk_view_in(planner, TSR_VK_SLOT_ADDITIVE);
-  int quads = tsr_vk_attention_quads(views, 4);
-  const tsr_vk_view *q = &views[0];
-  uint32_t keys = views[1].extent[1], bits_at = 0;
-  uint64_t heads = (uint64_t)q->extent[0] * q->extent[2];
+  const tsr_vk_view *q = &g.views[0], *k = &g.views[1], *v = &g.views[2];
+  uint32_t bits_at = 0;
   tsr_vk_masking masking;
-  if (heads == 0) {
+  tsr_vk_tile t = {0};
+  g.quads = tsr_vk_attention_quads(g.views, 4);
+  g.queries = q->extent[1];
+  g.keys = k->extent[1];
+  g.depth = q->extent[3];
+  g.width = v->extent[3];
+  g.heads = (uint64_t)q->extent[0] * q->extent[2];
+  if (g.heads == 0) {
     return 1;
   }
-  if (!tsr_vk_plan_weights(planner, q, keys, &masking, &bits_at)) {
+  if (!tsr_vk_plan_weights(planner, q, g.keys, &masking, &bits_at)) {
     return 0;
   }
-  uint32_t stats_at = tsr_vk_reserve(planner, 2 * heads * q->extent[1]) / 2;
+  uint32_t stats_at = tsr_vk_reserve(planner, 2 * g.heads * g.queries) / 2;
   if (planner->plan->scratch_bytes / 4 > INT32_MAX || !plan_delta(planner, stats_at)) {
     return 0;
   }
+  planner->plan->class = class_of(planner, &g);
+  planner->plan->variant = choose(planner, &g, &t);
   tsr_vk_attention_gradient_push push = {
-      .queries = q->extent[1],
-      .keys = keys,
+      .queries = g.queries,
+      .keys = g.keys,
       .batch = q->extent[0],
       .additive_offset = additive.offset,
       .lengths_offset = masking.lengths_offset,
@@ -143,5 +315,5 @@ int tsr_vk_plan_attention_gradient(tsr_vk_planner *planner)
       .bits_at = bits_at,
   };
   memcpy(push.additive_stride, additive.stride, sizeof push.additive_stride);
-  return plan_side(planner, push, views, quads, 0, &masking) && plan_side(planner, push, views, quads, 1, &masking);
+  return plan_side(planner, push, &g, t, 0, &masking) && plan_side(planner, push, &g, t, 1, &masking);
 }

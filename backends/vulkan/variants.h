@@ -51,7 +51,13 @@
   VARIANT(ATTENTION_TILED_32X16, "attention.tiled_32x16")                                                              \
   VARIANT(ATTENTION_TILED_16X32, "attention.tiled_16x32")                                                              \
   VARIANT(ATTENTION_TILED_16X16, "attention.tiled_16x16")                                                              \
-  VARIANT(ATTENTION_COOP, "attention.coop") /* cooperative matrices, of reduced precision */
+  VARIANT(ATTENTION_COOP, "attention.coop")                   /* cooperative matrices, of reduced precision */         \
+  VARIANT(ATTENTION_GRADIENT_ROWS, "attention_gradient.rows") /* few rows of a workgroup, as attention.rows */         \
+  VARIANT(ATTENTION_GRADIENT_TILED_64X32, "attention_gradient.tiled_64x32") /* rows x others, as attention.tiled */    \
+  VARIANT(ATTENTION_GRADIENT_TILED_32X32, "attention_gradient.tiled_32x32")                                            \
+  VARIANT(ATTENTION_GRADIENT_TILED_32X16, "attention_gradient.tiled_32x16")                                            \
+  VARIANT(ATTENTION_GRADIENT_TILED_16X32, "attention_gradient.tiled_16x32")                                            \
+  VARIANT(ATTENTION_GRADIENT_TILED_16X16, "attention_gradient.tiled_16x16")
 
 enum {
   TSR_VK_VARIANT_AUTO = 0, /* the planner's choice */

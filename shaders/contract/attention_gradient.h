@@ -1,21 +1,19 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the shaders of attention's gradient share: attention_gradient.comp, attention_gradient_tiled.comp.
+ */
 #ifndef SHADERS_CONTRACT_ATTENTION_GRADIENT_H
 #define SHADERS_CONTRACT_ATTENTION_GRADIENT_H
 
 #include "attention_options.h"
 
-CONSTANT(attention_gradient, 2, options, 0u);   /* MASK_*, ATTENTION_DROPOUT, GRADIENT_* */
-CONSTANT(attention_gradient, 3, depth, 1u);     /* of q and k: elements, or groups of four */
-CONSTANT(attention_gradient, 4, width, 1u);     /* of v and dy, likewise */
-CONSTANT(attention_gradient, 5, tile_rows, 1u); /* of its own: a power of two, at most 8 and the subgroup */
-CONSTANT(attention_gradient, 6, parts, 1u);     /* elements or groups of a result's last axis per invocation */
+CONSTANT(attention_gradient, 2, options, 0u); /* MASK_*, ATTENTION_DROPOUT, GRADIENT_* */
+CONSTANT(attention_gradient, 3, depth, 1u);   /* of q and k: elements, or groups of four */
+CONSTANT(attention_gradient, 4, width, 1u);   /* of v and dy, likewise */
+/* 5 and 6 are the shader's own. */
 CONSTANT(attention_gradient, 7, alpha_bits, 0x3f800000u);
 CONSTANT(attention_gradient, 8, heads, 1u);
 CONSTANT(attention_gradient, 9, scale_bits, 0x3f800000u); /* with ATTENTION_DROPOUT: of what stays */
-CONSTANT(attention_gradient, 10, own_step, 1u);           /* stride of the last axis */
-CONSTANT(attention_gradient, 11, own2_step, 1u);
-CONSTANT(attention_gradient, 12, other_step, 1u);
-CONSTANT(attention_gradient, 13, other2_step, 1u);
 
 #define GRADIENT_BY_KEYS 256u
 #define GRADIENT_DSCORES 512u

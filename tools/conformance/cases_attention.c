@@ -1,33 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cases of attention and its gradient.
+ * Cases of attention, and what those of its gradient share with them.
  */
+#include "tools/conformance/cases_attention.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include "tools/conformance/cases_masking.h"
-
-/* ------------------------------------------------------------------------------------------------------------------
- * attention
- */
-typedef struct attention_params {
-  int32_t n_batch, n_queries, n_keys, n_heads, k, j, rows, view, data_q, data_k, data_v, weights, layout;
-  int32_t lse, seed, stream, runs; /* seed: 1: a dropout. runs: 0 counts as 1 */
-  int32_t reduced;
-  int32_t dtype;                    /* of k and v; 0: f32 */
-  int32_t hidden, spread, hidden_k; /* from key hidden + spread * column on v is NaN or infinite; k from hidden_k on */
-  int32_t chain, dscores, view_y,
-      data_dy; /* of the gradient. chain: y and lse come from an attention in the same program */
-  float alpha, rate;
-  masking_params masking;
-} attention_params;
 
 /* rows: 0 none, 1 its own, 2 any of R, 3 some outside */
 static const char *const rows_names[] = {"none", "own", "any", "outside"};
 
-/* layout: 0 [B, S, H, K] as it is; 1 cut out of a larger cache [B, S + 3, H, K]; 2 stored [B, H, S, K]; 3 stored in one
- * tensor with other columns [B, S, 3 H K] */
-static const char *const layout_names[] = {"dense", "cache", "heads", "packed"};
+const char *const check_layout_names[CHECK_LAYOUTS] = {"dense", "cache", "heads", "packed"};
 
 static tsr_ref packed(check_build *build, tsr_dtype dtype, tsr_shape shape, check_fill fill)
 {
@@ -38,8 +21,8 @@ static tsr_ref packed(check_build *build, tsr_dtype dtype, tsr_shape shape, chec
   return tsr_reshape(build->program, tsr_slice(build->program, x, 2, width, width), shape);
 }
 
-static tsr_ref attention_operand(check_build *build, const attention_params *p, tsr_dtype dtype, int32_t queries,
-                                 int64_t n_batch, int64_t n_positions, int64_t width, check_fill fill)
+tsr_ref check_attention_operand(check_build *build, const attention_params *p, tsr_dtype dtype, int32_t queries,
+                                int64_t n_batch, int64_t n_positions, int64_t width, check_fill fill)
 {
   /* queries are those that can be cut */
   const int32_t dimension[TSR_MAX_RANK] = {CHECK_UNCUT, queries ? CHECK_DIMENSION_1 : CHECK_UNCUT};
@@ -59,17 +42,17 @@ static tsr_ref attention_operand(check_build *build, const attention_params *p, 
   return check_operand_cut(build, TSR_STORAGE_INPUT, dtype, shape, (check_view)p->view, fill, dimension);
 }
 
-static check_fill k_fill(const attention_params *p)
+check_fill check_attention_k(const attention_params *p)
 {
   return CHECK_FILL(.data = (check_data)p->data_k, .hidden = p->hidden_k);
 }
 
-static check_fill v_fill(const attention_params *p)
+check_fill check_attention_v(const attention_params *p)
 {
   return CHECK_FILL(.data = (check_data)p->data_v, .hidden = p->hidden, .slope = p->spread);
 }
 
-static void add_dropout(check_build *build, const attention_params *p, tsr_attention_args *args)
+void check_attention_dropout(check_build *build, const attention_params *p, tsr_attention_args *args)
 {
   if (p->seed) {
     args->seed = check_seed(build, p->view ? CHECK_STRIDED : CHECK_DENSE);
@@ -87,10 +70,10 @@ static void build_attention(check_build *build, const void *data)
   check_fill rows = CHECK_FILL(.low = 0, .high = (int32_t)n_rows - 1);
   tsr_ref weights = TSR_NONE, lse = TSR_NONE;
 
-  args.q = attention_operand(build, p, TSR_F32, 1, p->n_batch, p->n_queries, p->k,
-                             CHECK_FILL(.data = (check_data)p->data_q));
-  args.k = attention_operand(build, p, dtype, 0, n_rows, p->n_keys, p->k, k_fill(p));
-  args.v = attention_operand(build, p, dtype, 0, n_rows, p->n_keys, p->j, v_fill(p));
+  args.q = check_attention_operand(build, p, TSR_F32, 1, p->n_batch, p->n_queries, p->k,
+                                   CHECK_FILL(.data = (check_data)p->data_q));
+  args.k = check_attention_operand(build, p, dtype, 0, n_rows, p->n_keys, p->k, check_attention_k(p));
+  args.v = check_attention_operand(build, p, dtype, 0, n_rows, p->n_keys, p->j, check_attention_v(p));
   if (p->rows == 1) {
     args.rows = tsr_expand(
         build->program, check_operand(build, TSR_STORAGE_INPUT, TSR_I32, TSR_SHAPE(p->n_batch, 1), CHECK_DENSE, rows),
@@ -106,7 +89,7 @@ static void build_attention(check_build *build, const void *data)
   args.weights = p->weights ? &weights : NULL;
   args.lse = p->lse ? &lse : NULL;
   args.reduced_precision = p->reduced;
-  add_dropout(build, p, &args);
+  check_attention_dropout(build, p, &args);
   check_output_cut(build, "y", tsr_attention(build->program, &args),
                    (const int32_t[TSR_MAX_RANK]){CHECK_UNCUT, CHECK_DIMENSION_1});
   if (p->weights) {
@@ -118,44 +101,8 @@ static void build_attention(check_build *build, const void *data)
   }
 }
 
-static void build_gradient(check_build *build, const void *data)
-{
-  const attention_params *p = data;
-  tsr_program *program = build->program;
-  tsr_shape shape = TSR_SHAPE(p->n_batch, p->n_queries, p->n_heads, p->j);
-  tsr_shape sums = TSR_SHAPE(p->n_batch, p->n_heads, p->n_queries);
-  tsr_attention_args args = {.alpha = p->alpha};
-  tsr_ref y, lse, dk, dv, dscores = TSR_NONE;
-
-  args.q = attention_operand(build, p, TSR_F32, 1, p->n_batch, p->n_queries, p->k,
-                             CHECK_FILL(.data = (check_data)p->data_q));
-  args.k = attention_operand(build, p, TSR_F32, 0, p->n_batch, p->n_keys, p->k, k_fill(p));
-  args.v = attention_operand(build, p, TSR_F32, 0, p->n_batch, p->n_keys, p->j, v_fill(p));
-  args.masking = check_masking_make(build, &p->masking, p->n_batch, p->n_heads, p->n_queries, p->n_keys);
-  add_dropout(build, p, &args);
-  tsr_ref dy = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, (check_view)p->view_y,
-                             CHECK_FILL(.data = (check_data)p->data_dy));
-  if (p->chain) {
-    args.lse = &lse;
-    y = tsr_attention(program, &args);
-    args.lse = NULL;
-  } else {
-    y = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, (check_view)p->view_y,
-                      CHECK_FILL(.data = CHECK_NORMAL));
-    lse = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, sums, (check_view)p->view_y,
-                        CHECK_FILL(.data = CHECK_POSITIVE));
-  }
-  tsr_ref dq = tsr_attention_gradient(program, &args, y, dy, lse, &dk, &dv, p->dscores ? &dscores : NULL);
-  tsr_output(program, "dq", dq);
-  tsr_output(program, "dk", dk);
-  tsr_output(program, "dv", dv);
-  if (p->dscores) {
-    tsr_output(program, "dscores", dscores);
-  }
-}
-
 /* What a case has beside what every case has: "" or ",seed=..". */
-static char *training_text(const attention_params *p, char *text, size_t size)
+char *check_attention_text(const attention_params *p, char *text, size_t size)
 {
   text[0] = 0;
   if (p->seed) {
@@ -174,6 +121,10 @@ static char *training_text(const attention_params *p, char *text, size_t size)
     snprintf(text + strlen(text), size - strlen(text), ",hidden=%d+%d:%d", (int)p->hidden, (int)p->spread,
              (int)p->hidden_k);
   }
+  if ((p->hidden_q || p->hidden_dy) && strlen(text) < size) {
+    snprintf(text + strlen(text), size - strlen(text), ",before=%d:%d-%d", (int)p->hidden_q, (int)p->hidden_dy,
+             (int)p->spread);
+  }
   if (p->runs && strlen(text) < size) {
     snprintf(text + strlen(text), size - strlen(text), ",runs=%d", (int)p->runs);
   }
@@ -187,9 +138,9 @@ static void add(check_table *table, attention_params p)
       table, TSR_OP_ATTENTION, build_attention, &p, sizeof(p),
       "attention(B=%d,L=%d,S=%d,H=%d,K=%d,J=%d,rows=%s,layout=%s,view=%s,data=%s/%s/%s,weights=%d,alpha=%g,%s%s)",
       (int)p.n_batch, (int)p.n_queries, (int)p.n_keys, (int)p.n_heads, (int)p.k, (int)p.j, rows_names[p.rows],
-      layout_names[p.layout], check_view_name((check_view)p.view), check_data_name((check_data)p.data_q),
+      check_layout_names[p.layout], check_view_name((check_view)p.view), check_data_name((check_data)p.data_q),
       check_data_name((check_data)p.data_k), check_data_name((check_data)p.data_v), (int)p.weights, (double)p.alpha,
-      check_masking_text(&p.masking, masking, sizeof(masking)), training_text(&p, training, sizeof(training)));
+      check_masking_text(&p.masking, masking, sizeof(masking)), check_attention_text(&p, training, sizeof(training)));
 
   if (test && p.runs) {
     test->runs = p.runs;
@@ -200,59 +151,37 @@ static void add(check_table *table, attention_params p)
   }
 }
 
-static void add_gradient(check_table *table, attention_params p)
-{
-  char masking[192], training[96];
-  check_case *test = check_table_add(
-      table, TSR_OP_ATTENTION_GRADIENT, build_gradient, &p, sizeof(p),
-      "attention_gradient(B=%d,L=%d,S=%d,H=%d,K=%d,J=%d,layout=%s,view=%s/%s,data=%s/%s/%s/%s,chain=%d,dscores=%d,"
-      "alpha=%g,%s%s)",
-      (int)p.n_batch, (int)p.n_queries, (int)p.n_keys, (int)p.n_heads, (int)p.k, (int)p.j, layout_names[p.layout],
-      check_view_name((check_view)p.view), check_view_name((check_view)p.view_y), check_data_name((check_data)p.data_q),
-      check_data_name((check_data)p.data_k), check_data_name((check_data)p.data_v),
-      check_data_name((check_data)p.data_dy), (int)p.chain, (int)p.dscores, (double)p.alpha,
-      check_masking_text(&p.masking, masking, sizeof(masking)), training_text(&p, training, sizeof(training)));
-
-  if (test && p.runs) {
-    test->runs = p.runs;
-  }
-}
-
-#define PARAMS(...)                                                                                                    \
-  ((attention_params){                                                                                                 \
-      .n_batch = 3, .n_queries = 5, .n_keys = 19, .n_heads = 2, .k = 16, .j = 16, .alpha = 0.25f, __VA_ARGS__})
-
 /* On both sides of every size that a block may have. */
-static const int32_t head_sizes[] = {1,  2,  3,  4,  7,  8,  16,  17,  31,  32,  33,
-                                     48, 63, 64, 65, 80, 96, 127, 128, 148, 236, 256};
-static const int32_t key_sizes[] = {1,  2,  3,  4,  7,   8,   15,  16,  17,  31,  32,
-                                    33, 63, 64, 65, 127, 128, 129, 255, 257, 511, 1031};
-static const int32_t query_sizes[] = {1, 2, 3, 4, 8, 15, 16, 17, 33, 64, 65, 129};
-static const int32_t operand_views[] = {CHECK_OFFSET,   CHECK_PADDED, CHECK_TRANSPOSED,    CHECK_PADDED_T,
-                                        CHECK_REVERSED, CHECK_HEADS,  CHECK_BROADCAST_LAST};
-static const float rates[] = {0.0f, 0.1f, 0.5f, 0.99f};
-static const int32_t streams[] = {1, -1, INT32_MIN};
+const int32_t check_head_sizes[CHECK_HEAD_SIZES] = {1,  2,  3,  4,  7,  8,  16,  17,  31,  32,  33,
+                                                    48, 63, 64, 65, 80, 96, 127, 128, 148, 236, 256};
+const int32_t check_key_sizes[CHECK_KEY_SIZES] = {1,  2,  3,  4,  7,   8,   15,  16,  17,  31,  32,
+                                                  33, 63, 64, 65, 127, 128, 129, 255, 257, 511, 1031};
+const int32_t check_query_sizes[CHECK_QUERY_SIZES] = {1, 2, 3, 4, 8, 15, 16, 17, 33, 64, 65, 129};
+const int32_t check_operand_views[CHECK_OPERAND_VIEWS] = {
+    CHECK_OFFSET, CHECK_PADDED, CHECK_TRANSPOSED, CHECK_PADDED_T, CHECK_REVERSED, CHECK_HEADS, CHECK_BROADCAST_LAST};
+const float check_rates[CHECK_RATES] = {0.0f, 0.1f, 0.5f, 0.99f};
+const int32_t check_streams[CHECK_STREAMS] = {1, -1, INT32_MIN};
 
 static void add_sizes(check_table *table)
 {
-  for (int32_t i = 0; i < COUNT_OF(head_sizes); i++) {
+  for (int32_t i = 0; i < COUNT_OF(check_head_sizes); i++) {
     const int one = i % 2;
-    add(table, PARAMS(.k = head_sizes[i], .j = head_sizes[i], .n_queries = one ? 1 : 5, .n_keys = one ? 40 : 19,
-                      .masking = check_maskings[one ? 2 : 0]));
-    add(table,
-        PARAMS(.k = head_sizes[i], .j = head_sizes[(i + 7) % COUNT_OF(head_sizes)], .masking = check_maskings[11]));
+    add(table, PARAMS(.k = check_head_sizes[i], .j = check_head_sizes[i], .n_queries = one ? 1 : 5,
+                      .n_keys = one ? 40 : 19, .masking = check_maskings[one ? 2 : 0]));
+    add(table, PARAMS(.k = check_head_sizes[i], .j = check_head_sizes[(i + 7) % COUNT_OF(check_head_sizes)],
+                      .masking = check_maskings[11]));
   }
-  for (int32_t i = 0; i < COUNT_OF(key_sizes); i++) {
-    add(table, PARAMS(.n_keys = key_sizes[i], .weights = i % 2));
-    add(table,
-        PARAMS(.n_keys = key_sizes[i], .n_queries = 1, .n_heads = 3, .masking = check_maskings[7], .k = 32, .j = 32));
-    add(table,
-        PARAMS(.n_keys = key_sizes[i], .n_queries = 3, .masking = check_maskings[2], .layout = 1, .k = 8, .j = 8));
+  for (int32_t i = 0; i < COUNT_OF(check_key_sizes); i++) {
+    add(table, PARAMS(.n_keys = check_key_sizes[i], .weights = i % 2));
+    add(table, PARAMS(.n_keys = check_key_sizes[i], .n_queries = 1, .n_heads = 3, .masking = check_maskings[7], .k = 32,
+                      .j = 32));
+    add(table, PARAMS(.n_keys = check_key_sizes[i], .n_queries = 3, .masking = check_maskings[2], .layout = 1, .k = 8,
+                      .j = 8));
   }
-  for (int32_t i = 0; i < COUNT_OF(query_sizes); i++) {
-    add(table,
-        PARAMS(.n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = check_maskings[1], .weights = i % 2));
-    add(table, PARAMS(.n_queries = query_sizes[i], .n_keys = 33, .n_heads = 1, .masking = check_maskings[12]));
+  for (int32_t i = 0; i < COUNT_OF(check_query_sizes); i++) {
+    add(table, PARAMS(.n_queries = check_query_sizes[i], .n_keys = check_query_sizes[i], .masking = check_maskings[1],
+                      .weights = i % 2));
+    add(table, PARAMS(.n_queries = check_query_sizes[i], .n_keys = 33, .n_heads = 1, .masking = check_maskings[12]));
   }
   add(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 32, .j = 32));
   add(table, PARAMS(.n_batch = 17, .n_heads = 7, .n_queries = 1, .n_keys = 50, .k = 32, .j = 32,
@@ -288,9 +217,9 @@ static void add_forms(check_table *table)
           PARAMS(.rows = rows, .layout = i, .n_queries = 4, .n_keys = 37, .weights = 1, .masking = check_maskings[2]));
     }
   }
-  for (int32_t i = 0; i < COUNT_OF(operand_views); i++) {
-    add(table, PARAMS(.view = operand_views[i], .weights = 1));
-    add(table, PARAMS(.view = operand_views[i], .n_queries = 1, .k = 33, .j = 17, .masking = check_maskings[2]));
+  for (int32_t i = 0; i < COUNT_OF(check_operand_views); i++) {
+    add(table, PARAMS(.view = check_operand_views[i], .weights = 1));
+    add(table, PARAMS(.view = check_operand_views[i], .n_queries = 1, .k = 33, .j = 17, .masking = check_maskings[2]));
   }
   add(table, PARAMS(.view = CHECK_FAR, .masking = check_maskings[11]));
   add(table, PARAMS(.n_batch = 0));
@@ -348,29 +277,29 @@ static void add_values(check_table *table)
  * pipeline of its own, which a driver on a CPU takes long to make. */
 static void add_training(check_table *table)
 {
-  int32_t n = COUNT_OF(head_sizes);
+  int32_t n = COUNT_OF(check_head_sizes);
 
   for (int32_t i = 0; i < CHECK_MASKINGS; i++) {
     add(table, PARAMS(.masking = check_maskings[i], .lse = 1, .n_queries = 1 + i % 2, .n_keys = 40, .layout = 1 + i % 3,
                       .seed = 1, .rate = 0.5f, .stream = i));
   }
-  for (int32_t i = 0; i < COUNT_OF(key_sizes); i++) {
-    add(table, PARAMS(.n_keys = key_sizes[i], .seed = 1, .rate = 0.5f, .lse = 1));
+  for (int32_t i = 0; i < COUNT_OF(check_key_sizes); i++) {
+    add(table, PARAMS(.n_keys = check_key_sizes[i], .seed = 1, .rate = 0.5f, .lse = 1));
   }
-  for (int32_t i = 0; i < COUNT_OF(query_sizes); i++) {
-    add(table, PARAMS(.n_queries = query_sizes[i], .n_keys = 33, .seed = 1, .rate = 0.5f, .lse = 1));
+  for (int32_t i = 0; i < COUNT_OF(check_query_sizes); i++) {
+    add(table, PARAMS(.n_queries = check_query_sizes[i], .n_keys = 33, .seed = 1, .rate = 0.5f, .lse = 1));
   }
   for (int32_t i = 0; i < n; i += 6) {
-    add(table, PARAMS(.k = head_sizes[i], .j = head_sizes[(i + 5) % n], .seed = 1, .rate = 0.5f,
+    add(table, PARAMS(.k = check_head_sizes[i], .j = check_head_sizes[(i + 5) % n], .seed = 1, .rate = 0.5f,
                       .masking = check_maskings[1]));
   }
-  for (int32_t i = 0; i < COUNT_OF(rates); i++) {
-    add(table, PARAMS(.seed = 1, .rate = rates[i], .weights = 1, .runs = 2));
+  for (int32_t i = 0; i < COUNT_OF(check_rates); i++) {
+    add(table, PARAMS(.seed = 1, .rate = check_rates[i], .weights = 1, .runs = 2));
     add(table, PARAMS(.seed = 1, .rate = 0.5f, .rows = i, .n_queries = 1, .n_keys = 64, .lse = 1));
-    add(table, PARAMS(.seed = 1, .rate = 0.5f, .view = operand_views[i], .lse = 1));
+    add(table, PARAMS(.seed = 1, .rate = 0.5f, .view = check_operand_views[i], .lse = 1));
   }
-  for (int32_t i = 0; i < COUNT_OF(streams); i++) {
-    add(table, PARAMS(.seed = 1, .rate = 0.5f, .stream = streams[i]));
+  for (int32_t i = 0; i < COUNT_OF(check_streams); i++) {
+    add(table, PARAMS(.seed = 1, .rate = 0.5f, .stream = check_streams[i]));
   }
   for (int32_t i = 0; i < COUNT_OF(operand_data); i++) {
     add(table, PARAMS(.data_q = operand_data[i][0], .data_k = operand_data[i][1], .data_v = operand_data[i][2],
@@ -392,28 +321,29 @@ static void add_training(check_table *table)
 /* k and v of 16 bits. */
 static void add_halves(check_table *table, int32_t dtype)
 {
-  int32_t n = COUNT_OF(head_sizes);
+  int32_t n = COUNT_OF(check_head_sizes);
 
   for (int32_t i = 0; i < n; i++) {
-    add(table, PARAMS(.dtype = dtype, .k = head_sizes[i], .j = head_sizes[(i + i / 2) % n], .n_queries = i % 3 ? 17 : 1,
-                      .n_keys = 40, .masking = check_maskings[i % 2 ? 2 : 0], .reduced = i % 4 == 0));
+    add(table, PARAMS(.dtype = dtype, .k = check_head_sizes[i], .j = check_head_sizes[(i + i / 2) % n],
+                      .n_queries = i % 3 ? 17 : 1, .n_keys = 40, .masking = check_maskings[i % 2 ? 2 : 0],
+                      .reduced = i % 4 == 0));
   }
-  for (int32_t i = 0; i < COUNT_OF(key_sizes); i++) {
-    add(table, PARAMS(.dtype = dtype, .n_keys = key_sizes[i], .n_queries = 1 + i % 2 * 32, .k = 32, .j = 32,
+  for (int32_t i = 0; i < COUNT_OF(check_key_sizes); i++) {
+    add(table, PARAMS(.dtype = dtype, .n_keys = check_key_sizes[i], .n_queries = 1 + i % 2 * 32, .k = 32, .j = 32,
                       .weights = i % 2));
-    add(table, PARAMS(.dtype = dtype, .n_keys = key_sizes[i], .n_queries = 1, .masking = check_maskings[7], .layout = 1,
-                      .reduced = i % 2));
+    add(table, PARAMS(.dtype = dtype, .n_keys = check_key_sizes[i], .n_queries = 1, .masking = check_maskings[7],
+                      .layout = 1, .reduced = i % 2));
   }
-  for (int32_t i = 0; i < COUNT_OF(query_sizes); i++) {
-    add(table, PARAMS(.dtype = dtype, .n_queries = query_sizes[i], .n_keys = query_sizes[i],
+  for (int32_t i = 0; i < COUNT_OF(check_query_sizes); i++) {
+    add(table, PARAMS(.dtype = dtype, .n_queries = check_query_sizes[i], .n_keys = check_query_sizes[i],
                       .masking = check_maskings[1], .lse = i % 2, .k = 64, .j = 64, .reduced = i % 2));
   }
   for (int32_t i = 0; i < CHECK_MASKINGS; i += 2) {
     add(table, PARAMS(.dtype = dtype, .masking = check_maskings[i], .n_queries = i % 4 ? 20 : 1, .layout = i / 2 % 4));
   }
-  for (int32_t i = 0; i < COUNT_OF(operand_views); i++) {
-    add(table, PARAMS(.dtype = dtype, .view = operand_views[i], .n_queries = 18, .k = 33, .j = 17));
-    add(table, PARAMS(.dtype = dtype, .view = operand_views[i], .n_queries = 1, .k = 16, .j = 15));
+  for (int32_t i = 0; i < COUNT_OF(check_operand_views); i++) {
+    add(table, PARAMS(.dtype = dtype, .view = check_operand_views[i], .n_queries = 18, .k = 33, .j = 17));
+    add(table, PARAMS(.dtype = dtype, .view = check_operand_views[i], .n_queries = 1, .k = 16, .j = 15));
   }
   for (int32_t i = 0; i < COUNT_OF(operand_data); i++) {
     add(table, PARAMS(.dtype = dtype, .data_q = operand_data[i][0], .data_k = operand_data[i][1],
@@ -437,24 +367,25 @@ static void add_halves(check_table *table, int32_t dtype)
  * values. */
 static void add_reduced(check_table *table)
 {
-  for (int32_t i = 0; i < COUNT_OF(head_sizes); i++) {
-    add(table, PARAMS(.reduced = 1, .k = head_sizes[i], .j = head_sizes[i], .n_queries = i % 3 ? 17 : 1, .n_keys = 40,
-                      .masking = check_maskings[i % 2 ? 2 : 0]));
+  for (int32_t i = 0; i < COUNT_OF(check_head_sizes); i++) {
+    add(table, PARAMS(.reduced = 1, .k = check_head_sizes[i], .j = check_head_sizes[i], .n_queries = i % 3 ? 17 : 1,
+                      .n_keys = 40, .masking = check_maskings[i % 2 ? 2 : 0]));
   }
-  for (int32_t i = 0; i < COUNT_OF(key_sizes); i++) {
-    add(table, PARAMS(.reduced = 1, .n_keys = key_sizes[i], .n_queries = 33, .k = 32, .j = 32, .weights = i % 2));
-    add(table, PARAMS(.reduced = 1, .n_keys = key_sizes[i], .n_queries = 1, .masking = check_maskings[7], .layout = 1));
+  for (int32_t i = 0; i < COUNT_OF(check_key_sizes); i++) {
+    add(table, PARAMS(.reduced = 1, .n_keys = check_key_sizes[i], .n_queries = 33, .k = 32, .j = 32, .weights = i % 2));
+    add(table,
+        PARAMS(.reduced = 1, .n_keys = check_key_sizes[i], .n_queries = 1, .masking = check_maskings[7], .layout = 1));
   }
-  for (int32_t i = 0; i < COUNT_OF(query_sizes); i++) {
-    add(table, PARAMS(.reduced = 1, .n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = check_maskings[1],
-                      .lse = i % 2, .k = 64, .j = 64));
+  for (int32_t i = 0; i < COUNT_OF(check_query_sizes); i++) {
+    add(table, PARAMS(.reduced = 1, .n_queries = check_query_sizes[i], .n_keys = check_query_sizes[i],
+                      .masking = check_maskings[1], .lse = i % 2, .k = 64, .j = 64));
   }
   for (int32_t i = 0; i < CHECK_MASKINGS; i++) {
     add(table, PARAMS(.reduced = 1, .masking = check_maskings[i], .weights = i % 2, .lse = i % 3 == 0, .n_queries = 20,
                       .layout = i % 4));
   }
-  for (int32_t i = 0; i < COUNT_OF(operand_views); i++) {
-    add(table, PARAMS(.reduced = 1, .view = operand_views[i], .n_queries = 18, .k = 33, .j = 17));
+  for (int32_t i = 0; i < COUNT_OF(check_operand_views); i++) {
+    add(table, PARAMS(.reduced = 1, .view = check_operand_views[i], .n_queries = 18, .k = 33, .j = 17));
   }
   for (int32_t i = 0; i < COUNT_OF(operand_data); i++) {
     add(table, PARAMS(.reduced = 1, .data_q = operand_data[i][0], .data_k = operand_data[i][1],
@@ -487,6 +418,11 @@ static void add_large(check_table *table)
   add(table, PARAMS(.n_batch = 1, .n_queries = 300, .n_keys = 300, .k = 64, .j = 64, .masking = causal, .lse = 1));
   add(table, PARAMS(.n_batch = 2, .n_queries = 150, .n_keys = 300, .k = 32, .j = 32, .weights = 1,
                     .masking = {.lengths = 5, .buckets = 32, .bidirectional = 1, .max_distance = 128, .position = 4}));
+  /* Heads that pass through shared memory in parts. */
+  add(table, PARAMS(.n_batch = 1, .n_queries = 65, .n_keys = 300, .k = 256, .j = 256));
+  add(table, PARAMS(.n_batch = 1, .n_queries = 65, .n_keys = 49, .k = 36, .j = 164, .lse = 1,
+                    .masking = {.additive = ADDITIVE_FULL, .additive_data = CHECK_NEGINF}));
+  add(table, PARAMS(.n_batch = 1, .n_queries = 33, .n_keys = 70, .k = 164, .j = 36, .seed = 1, .rate = 0.5f));
   /* Long both ways, but not at once: a driver on a CPU takes half a minute for that. */
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 2003, .n_keys = 331, .k = 64, .j = 64, .masking = causal));
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 300, .n_keys = 2003,
@@ -522,6 +458,8 @@ static void add_hidden(check_table *table)
   add(table, p);
   p.reduced = 1;
   add(table, p);
+  add(table, PARAMS(.n_batch = 1, .n_queries = 150, .n_keys = 150, .k = 256, .j = 256, .masking = causal, .hidden = 101,
+                    .spread = 1, .hidden_k = 147));
   p = PARAMS(.n_queries = 1, .n_keys = 700, .k = 64, .j = 64, .layout = 1, .masking = caches, .hidden = 101,
              .spread = 1, .hidden_k = 250);
   add(table, p);
@@ -537,17 +475,6 @@ static void add_hidden(check_table *table)
   }
   add(table, PARAMS(.n_heads = 1, .n_queries = 40, .n_keys = 257, .masking = lengths, .hidden = 101, .spread = 10,
                     .hidden_k = 128));
-}
-
-static void add_large_gradients(check_table *table)
-{
-  static const masking_params causal = {.causal = 1, .position = 4};
-
-  add_gradient(table,
-               PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 300, .n_keys = 300, .chain = 1, .masking = causal));
-  add_gradient(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 40, .n_keys = 2003, .chain = 1, .dscores = 1,
-                             .seed = 1, .rate = 0.1f));
-  add_gradient(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 2003, .n_keys = 40, .chain = 1));
 }
 
 void check_cases_attention(check_table *table)
@@ -580,7 +507,7 @@ void check_cases_attention(check_table *table)
 }
 
 /* Extents: a step of decoding, a triangle, any, long; `work` multiply-adds at most. */
-static void draw_extents(check_draw *draw, attention_params *p, double work)
+void check_attention_draw_extents(check_draw *draw, attention_params *p, double work)
 {
   int32_t *extent[] = {&p->n_batch, &p->n_queries, &p->n_keys, &p->n_heads, &p->k, &p->j};
   int32_t i, longest;
@@ -626,7 +553,7 @@ static void draw_extents(check_draw *draw, attention_params *p, double work)
   }
 }
 
-static void draw_data(check_draw *draw, attention_params *p)
+void check_attention_draw_data(check_draw *draw, attention_params *p)
 {
   if (check_draw_once_in(draw, 4)) {
     const int32_t *data = CHECK_DRAW(draw, operand_data);
@@ -636,11 +563,11 @@ static void draw_data(check_draw *draw, attention_params *p)
   }
 }
 
-static void draw_dropout(check_draw *draw, attention_params *p)
+void check_attention_draw_dropout(check_draw *draw, attention_params *p)
 {
   if (check_draw_once_in(draw, 5)) {
     p->seed = 1;
-    p->rate = CHECK_DRAW(draw, rates);
+    p->rate = CHECK_DRAW(draw, check_rates);
     p->stream = check_draw_below(draw, 100);
   }
 }
@@ -650,9 +577,9 @@ void check_random_attention(check_table *table, check_draw *draw, int32_t what)
   static const float alphas[] = {0.25f, 0.25f, 0.125f, 0.0625f, 1.0f, -1.0f, 0.0f, 8.0f};
   attention_params p = {0};
 
-  draw_extents(draw, &p, 1e7);
+  check_attention_draw_extents(draw, &p, 1e7);
   p.alpha = CHECK_DRAW(draw, alphas);
-  p.layout = check_draw_below(draw, COUNT_OF(layout_names));
+  p.layout = check_draw_below(draw, COUNT_OF(check_layout_names));
   if (p.layout == 0) {
     p.view = check_draw_view(draw);
   }
@@ -662,173 +589,12 @@ void check_random_attention(check_table *table, check_draw *draw, int32_t what)
   p.weights = check_draw_once_in(draw, 4);
   p.lse = check_draw_once_in(draw, 4);
   p.masking = check_masking_draw(draw);
-  draw_data(draw, &p);
-  draw_dropout(draw, &p);
+  check_attention_draw_data(draw, &p);
+  check_attention_draw_dropout(draw, &p);
   if (what == CHECK_ATTENTION_HALVES) {
     p.reduced = check_draw_below(draw, 2);
     p.dtype = check_float_dtypes[p.reduced ? check_draw_below(draw, 3) : 1 + check_draw_below(draw, 2)];
     p.dtype = p.dtype == TSR_F32 ? 0 : p.dtype;
   }
   add(table, p);
-}
-
-/* Where the scores may be far apart, only the sums that belong to them give weights that are finite: the chain. */
-void check_random_attention_gradient(check_table *table, check_draw *draw, int32_t what)
-{
-  static const int32_t data[] = {CHECK_BIG, CHECK_ZERO, CHECK_TINY, CHECK_NAN, CHECK_MIXED};
-  static const float alphas[] = {0.25f, 0.25f, 0.125f, 0.0625f, 0.0f, 1.0f, -1.0f};
-  attention_params p = {0};
-
-  (void)what;
-  draw_extents(draw, &p, 3e6);
-  p.alpha = CHECK_DRAW(draw, alphas);
-  p.layout = check_draw_below(draw, COUNT_OF(layout_names));
-  if (p.layout == 0) {
-    p.view = check_draw_view(draw);
-  }
-  p.view_y = check_draw_view(draw);
-  p.dscores = check_draw_once_in(draw, 3);
-  p.masking = check_masking_draw(draw);
-  draw_data(draw, &p);
-  p.data_dy = check_draw_data(draw, data, COUNT_OF(data));
-  draw_dropout(draw, &p);
-  int tame = p.alpha >= 0.0f && p.alpha < 1.0f && p.data_q == CHECK_NORMAL && p.data_k == CHECK_NORMAL &&
-             (p.masking.additive_data == CHECK_NORMAL || p.masking.additive_data == CHECK_NEGINF);
-  p.chain = tame ? check_draw_below(draw, 2) : 1;
-  add_gradient(table, p);
-}
-
-static void add_gradient_sizes(check_table *table)
-{
-  int32_t n = COUNT_OF(head_sizes);
-
-  for (int32_t i = 0; i < n; i++) {
-    if (i % 3 == 0) {
-      add_gradient(table, PARAMS(.k = head_sizes[i], .j = head_sizes[i], .dscores = i % 2));
-    }
-    add_gradient(table, PARAMS(.k = head_sizes[i], .j = head_sizes[(i + 7) % n], .masking = check_maskings[11],
-                               .chain = i % 4 == 3));
-  }
-  for (int32_t i = 0; i < COUNT_OF(key_sizes); i++) {
-    add_gradient(table, PARAMS(.n_keys = key_sizes[i], .dscores = 1, .chain = i / 2 % 2));
-    add_gradient(table,
-                 PARAMS(.n_keys = key_sizes[i], .n_queries = 1 + i % 2, .masking = check_maskings[2], .layout = i % 4));
-  }
-  for (int32_t i = 0; i < COUNT_OF(query_sizes); i++) {
-    add_gradient(table, PARAMS(.n_queries = query_sizes[i], .n_keys = query_sizes[i], .masking = check_maskings[1],
-                               .chain = i / 4 % 2));
-    add_gradient(table, PARAMS(.n_queries = query_sizes[i], .n_keys = 33, .masking = check_maskings[12], .dscores = 1));
-  }
-  add_gradient(table, PARAMS(.n_queries = 1000, .n_keys = 3, .n_batch = 1, .k = 4, .j = 4));
-  add_gradient(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 32, .j = 32, .chain = 1));
-  add_gradient(table, PARAMS(.n_batch = 17, .n_heads = 3, .n_queries = 9, .n_keys = 31, .k = 32, .j = 32,
-                             .masking = check_maskings[3]));
-  add_gradient(table, PARAMS(.n_batch = 32801, .n_heads = 2, .n_queries = 1, .n_keys = 1, .k = 4, .j = 4, .chain = 1));
-}
-
-static void add_gradient_forms(check_table *table)
-{
-  for (int32_t i = 0; i < CHECK_MASKINGS; i++) {
-    /* with scores of +inf, or as large, only the sums that belong to them give weights that are finite or NaN */
-    const int32_t wild =
-        check_maskings[i].additive_data == CHECK_POSINF || check_maskings[i].additive_data == CHECK_LARGE;
-    add_gradient(table, PARAMS(.masking = check_maskings[i], .dscores = 1, .chain = wild));
-    if (i % 3 == 2) {
-      add_gradient(table,
-                   PARAMS(.masking = check_maskings[i], .n_queries = 9, .n_keys = 70, .k = 20, .j = 12, .chain = 1));
-    }
-  }
-  for (int32_t i = 0; i < CHECK_MASKING_RUNS; i++) {
-    add_gradient(table, PARAMS(.n_batch = 66, .n_keys = 65, .n_queries = 1 + i % 3, .masking = check_masking_runs[i],
-                               .dscores = 1));
-  }
-  for (int32_t i = 0; i < COUNT_OF(operand_views); i++) {
-    add_gradient(table, PARAMS(.view = operand_views[i], .dscores = 1));
-    add_gradient(table, PARAMS(.view_y = operand_views[i], .k = 33, .j = 17, .masking = check_maskings[11]));
-  }
-  for (int32_t i = 0; i < COUNT_OF(rates); i++) {
-    add_gradient(table, PARAMS(.seed = 1, .rate = rates[i], .dscores = 1, .runs = 2));
-    add_gradient(table, PARAMS(.seed = 1, .rate = 0.5f, .masking = check_maskings[11 + i], .n_heads = 3, .view = i,
-                               .chain = i % 2));
-  }
-  for (int32_t i = 0; i < COUNT_OF(streams); i++) {
-    add_gradient(table, PARAMS(.seed = 1, .rate = 0.5f, .stream = streams[i]));
-  }
-  /* several tiles of queries and keys; so many pairs that their numbers are not made at once */
-  add_gradient(table, PARAMS(.n_queries = 70, .n_keys = 150, .seed = 1, .rate = 0.5f, .chain = 1, .dscores = 1));
-  add_gradient(table, PARAMS(.n_queries = 131, .n_keys = 135, .seed = 1, .rate = 0.1f, .masking = check_maskings[11],
-                             .k = 20, .j = 12));
-  add_gradient(table, PARAMS(.n_queries = 70, .n_keys = 1001, .seed = 1, .rate = 0.1f, .n_batch = 1, .k = 4, .j = 4));
-  add_gradient(table, PARAMS(.n_batch = 0));
-  add_gradient(table, PARAMS(.n_queries = 0, .dscores = 1));
-  add_gradient(table, PARAMS(.n_keys = 0, .dscores = 1));
-  add_gradient(table, PARAMS(.n_heads = 0));
-  add_gradient(table, PARAMS(.k = 0));
-  add_gradient(table, PARAMS(.j = 0, .dscores = 1));
-  add_gradient(table, PARAMS(.alpha = 0.0f));
-  add_gradient(table, PARAMS(.alpha = -1.0f, .chain = 1));
-  add_gradient(table, PARAMS(.alpha = 2.0f, .dscores = 1, .chain = 1));
-}
-
-static void add_gradient_values(check_table *table)
-{
-  /* of q, k, v and dy */
-  static const int32_t data[][4] = {
-      {CHECK_INTEGER, CHECK_NORMAL, CHECK_INTEGER, CHECK_INTEGER},
-      {CHECK_ZERO, CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL},
-      {CHECK_NORMAL, CHECK_NORMAL, CHECK_BIG, CHECK_NORMAL},
-      {CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL, CHECK_BIG},
-      {CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL, CHECK_ZERO},
-      {CHECK_TINY, CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL},
-      {CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL, CHECK_TINY},
-      {CHECK_NAN, CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL},
-      {CHECK_NORMAL, CHECK_NAN, CHECK_NORMAL, CHECK_NORMAL},
-      {CHECK_NORMAL, CHECK_NORMAL, CHECK_NAN, CHECK_NORMAL},
-      {CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL, CHECK_NAN},
-      {CHECK_POSITIVE, CHECK_NEGINF, CHECK_NORMAL, CHECK_NORMAL},
-      {CHECK_NORMAL, CHECK_NORMAL, CHECK_MIXED, CHECK_MIXED},
-      {CHECK_CONSTANT, CHECK_CONSTANT, CHECK_CANCEL, CHECK_NORMAL},
-  };
-
-  for (int32_t i = 0; i < COUNT_OF(data); i++) {
-    attention_params p =
-        PARAMS(.data_q = data[i][0], .data_k = data[i][1], .data_v = data[i][2], .data_dy = data[i][3], .dscores = 1);
-    add_gradient(table, p);
-    p.chain = 1;
-    p.masking = check_maskings[11];
-    p.n_keys = 37;
-    add_gradient(table, p);
-  }
-  for (int32_t i = 0; i < COUNT_OF(hiding) - 1; i++) {
-    attention_params p = PARAMS(.masking = check_maskings[hiding[i]], .data_k = CHECK_NAN, .n_keys = 23, .dscores = 1);
-    add_gradient(table, p);
-    p.data_k = CHECK_NORMAL;
-    p.data_v = CHECK_NAN;
-    p.chain = 1;
-    add_gradient(table, p);
-  }
-  /* scores that overflow in one order of their sums and not in another */
-  add_gradient(table, PARAMS(.data_q = CHECK_LARGE, .data_k = CHECK_LARGE, .chain = 1, .dscores = 1));
-  add_gradient(table, PARAMS(.data_v = CHECK_LARGE, .data_dy = CHECK_BIG, .chain = 1, .dscores = 1));
-  /* 0 * NaN */
-  add_gradient(table, PARAMS(.alpha = 0.0f, .data_k = CHECK_NAN, .n_keys = 23, .chain = 1));
-  add_gradient(table, PARAMS(.alpha = 0.0f, .data_v = CHECK_NAN, .n_keys = 23, .n_queries = 1));
-}
-
-void check_cases_attention_gradient(check_table *table)
-{
-  if (table->perf) {
-    add_gradient(table, PARAMS(.n_batch = 8, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 32, .j = 32));
-    add_gradient(table, PARAMS(.n_batch = 16, .n_heads = 4, .n_queries = 12, .n_keys = 12));
-    add_gradient(table, PARAMS(.n_batch = 64, .n_heads = 4, .n_queries = 24, .n_keys = 24, .k = 64, .j = 64, .seed = 1,
-                               .rate = 0.1f, .masking = check_maskings[11]));
-    add_gradient(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 512, .n_keys = 512, .k = 64, .j = 64));
-    return;
-  }
-  add_gradient_sizes(table);
-  add_gradient_forms(table);
-  add_gradient_values(table);
-  table->large = 1;
-  add_large_gradients(table);
-  table->large = 0;
 }

@@ -86,7 +86,8 @@ typedef struct check_fill {
   int32_t plus;   /* added to each element of an i32 operand */
   int32_t repeat; /* of i32 operands: so many in a row are the same; 0: 1 */
   int32_t padded; /* of i32 operands: of each so many in a row the second half are `low`; 0: none are */
-  /* Of floating-point operands: NaN and infinities from index hidden + slope * column of axis 1 on; hidden 0: none */
+  /* Of floating-point operands: NaN and infinities from index hidden + slope * column of axis 1 on; hidden 0: none;
+   * less: before index -hidden - slope * column */
   int32_t hidden, slope;
 } check_fill;
 

@@ -251,7 +251,8 @@ void check_leaf_fill(const check_build *build, int32_t leaf, uint64_t seed, int3
       continue;
     }
     int64_t column = index % columns;
-    if (fill->hidden && index_1 >= fill->hidden + fill->slope * column) {
+    const int64_t sloped = fill->slope * column;
+    if (fill->hidden > 0 ? index_1 >= fill->hidden + sloped : index_1 < -fill->hidden - sloped) {
       value = (double)strange[check_random(key, (uint64_t)index) % (sizeof(strange) / sizeof(strange[0]))];
     } else if (fill->reals) {
       value = (double)fill->reals[(index + (int64_t)fill->step * run) % fill->n_list];
