@@ -388,6 +388,11 @@ typedef struct tsr_device_properties {
   /* Bytes of one buffer that the device promises, where it may refuse larger ones up to max_buffer_size
    * though memory is left: the host then divides what it can. 0: max_buffer_size. */
   uint64_t promised_buffer_size;
+  /* Runs that the device should have in hand, so that it goes on while the host looks at what the last one found. 0:
+   * unknown, or run returns when all is done. 1: run returns sooner, but what is computed in vain costs as much as what
+   * is needed: a GPU that a CPU imitates. */
+  uint32_t runs_in_hand;
+  uint32_t reserved; /* 0 */
 } tsr_device_properties;
 
 /* What a device did since it was opened. The host sets struct_size and zeroes the rest. Tests read these: a run of a
@@ -729,6 +734,7 @@ TSR_ABI_PIN(tsr_op_attributes, clamped, 84);
 TSR_ABI_PIN(tsr_device_properties, state_types, 584);
 TSR_ABI_PIN(tsr_fusion_extension, operands_until, 8);
 /* Those of 1.6. */
+TSR_ABI_PIN(tsr_device_properties, runs_in_hand, 600);
 TSR_ABI_PIN(tsr_runs_extension, run_many, 8);
 TSR_ABI_PIN(tsr_matrix_shape, k, 12);
 TSR_ABI_PIN(tsr_described_device, shapes, 160);
