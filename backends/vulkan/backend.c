@@ -404,9 +404,13 @@ static const void *backend_get_extension(void *context, const char *name)
                                               .operands_until = operands_until};
   static const tsr_commands_extension commands = {.struct_size = sizeof(tsr_commands_extension),
                                                   .describe = tsr_vk_describe};
+  static const tsr_runs_extension runs = {.struct_size = sizeof(tsr_runs_extension), .run_many = tsr_vk_run_many};
   (void)context;
   if (strcmp(name, TSR_COMMANDS_EXTENSION) == 0) {
     return &commands;
+  }
+  if (strcmp(name, TSR_RUNS_EXTENSION) == 0) {
+    return &runs;
   }
   if (strcmp(name, TSR_PLAN_EXTENSION) == 0) {
     return &tsr_vk_plan_extension;

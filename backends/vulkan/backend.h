@@ -396,8 +396,8 @@ void tsr_vk_device_close(tsr_backend_device *device);
 /* ------------------------------------------------------------------------------------------------------------------
  * queue.c
  */
-/* Hands recorded commands to the queue. *ticket is what tsr_vk_wait takes. */
-int32_t tsr_vk_submit(tsr_backend_device *device, VkCommandBuffer commands, uint64_t *ticket);
+/* Hands n recorded command buffers to the queue, in one submit. *ticket is what tsr_vk_wait takes. */
+int32_t tsr_vk_submit(tsr_backend_device *device, const VkCommandBuffer *commands, uint32_t n, uint64_t *ticket);
 
 /* Blocks until that submit, and all before it, have ended. Ticket 0: returns at once. */
 int32_t tsr_vk_wait(tsr_backend_device *device, uint64_t ticket);
@@ -415,6 +415,7 @@ int tsr_vk_class_of(tsr_backend_device *device, const tsr_program_desc *program,
 int32_t tsr_vk_compile(tsr_backend_device *device, const tsr_compile_args *args, tsr_backend_executable **result);
 void tsr_vk_executable_destroy(tsr_backend_executable *executable);
 int32_t tsr_vk_run(tsr_backend_executable *executable);
+int32_t tsr_vk_run_many(tsr_backend_executable *executable, uint32_t n);
 int32_t tsr_vk_executable_wait(tsr_backend_executable *executable);
 int32_t tsr_vk_profile(tsr_backend_executable *executable, uint64_t *nanoseconds);
 int32_t tsr_vk_describe(tsr_backend_executable *executable, tsr_line_commands *lines);

@@ -25,6 +25,7 @@ struct tsr_backend_executable {
   unsigned char *passed_over; /* likewise: 1 of a line that is computed as one with the next */
   VkQueryPool pace;           /* where the device's pace is to be learnt: the first submit's begin and end */
   double pace_work;           /* of that submit */
+  double work;                /* of the last command buffer: of a run, where that is the only one */
   tsr_line_commands *told;    /* [n_lines]: what was recorded of each line */
   int32_t n_lines;
   uint64_t ticket; /* of the last submit; 0 before the first run */
@@ -501,6 +502,7 @@ static int32_t record(build *b)
   if (status == TSR_OK) {
     barrier(b, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
             VK_ACCESS_HOST_READ_BIT);
+    e->work = b->work;
     status = end_commands(b);
   }
   return status;
@@ -672,7 +674,7 @@ int32_t tsr_vk_describe(tsr_backend_executable *e, tsr_line_commands *lines)
 int32_t tsr_vk_run(tsr_backend_executable *e)
 {
   for (int32_t i = 0; i < e->n_commands; i++) {
-    int32_t status = tsr_vk_submit(e->device, e->commands[i], &e->ticket);
+    int32_t status = tsr_vk_submit(e->device, &e->commands[i], 1, &e->ticket);
     if (status != TSR_OK) {
       tsr_vk_settle(e->device, e->ticket); /* the host counts on it that no run is under way */
       return status;
@@ -681,6 +683,46 @@ int32_t tsr_vk_run(tsr_backend_executable *e)
   }
   e->device->counters.runs++;
   return TSR_OK;
+}
+
+enum { MOST_RUNS = 64 /* of one submit */ };
+
+/* Runs that one submit may have, as the device's pace allows it. */
+static uint32_t runs_at_once(const tsr_backend_executable *e)
+{
+  const double bound = e->device->pace.bound;
+  if (e->n_commands > 1) {
+    return 1;
+  }
+  if (!(bound > 0) || bound >= MOST_RUNS * e->work) {
+    return MOST_RUNS;
+  }
+  return bound > e->work ? (uint32_t)(bound / e->work) : 1;
+}
+
+int32_t tsr_vk_run_many(tsr_backend_executable *e, uint32_t n)
+{
+  VkCommandBuffer commands[MOST_RUNS];
+  const uint32_t most = runs_at_once(e);
+  for (uint32_t i = 0; i < most; i++) {
+    commands[i] = e->commands[0];
+  }
+  int32_t status = TSR_OK;
+  for (uint32_t done = 0; status == TSR_OK && done < n;) {
+    const uint32_t count = n - done < most ? n - done : most;
+    if (most == 1) {
+      status = tsr_vk_run(e);
+    } else {
+      status = tsr_vk_submit(e->device, commands, count, &e->ticket);
+      e->device->counters.submits += status == TSR_OK;
+      e->device->counters.runs += status == TSR_OK ? count : 0;
+    }
+    done += count;
+  }
+  if (status != TSR_OK) {
+    tsr_vk_settle(e->device, e->ticket);
+  }
+  return status;
 }
 
 /* Nanoseconds from one timestamp to another. */

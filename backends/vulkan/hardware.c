@@ -353,6 +353,7 @@ void tsr_vk_hardware_describe(const tsr_vk_hardware *hardware, tsr_device_proper
   all.api_major = VK_API_VERSION_MAJOR(hardware->properties.apiVersion);
   all.api_minor = VK_API_VERSION_MINOR(hardware->properties.apiVersion);
   all.rows_at_once = 32;
+  all.runs_in_hand = hardware->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? 1 : 2;
   all.state_types = 1u << TSR_F32;
   if (hardware->features11.storageBuffer16BitAccess) {
     all.state_types |= 1u << TSR_F16 | 1u << TSR_BF16;

@@ -22,7 +22,7 @@ static int32_t fail_lost(const tsr_backend_device *d)
                      "the device was lost before: start the program again, or choose another device");
 }
 
-int32_t tsr_vk_submit(tsr_backend_device *d, VkCommandBuffer commands, uint64_t *ticket)
+int32_t tsr_vk_submit(tsr_backend_device *d, const VkCommandBuffer *commands, uint32_t n, uint64_t *ticket)
 {
   if (d->lost) {
     return fail_lost(d);
@@ -36,8 +36,8 @@ int32_t tsr_vk_submit(tsr_backend_device *d, VkCommandBuffer commands, uint64_t 
   VkSubmitInfo info = {
       .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
       .pNext = &timeline,
-      .commandBufferCount = 1,
-      .pCommandBuffers = &commands,
+      .commandBufferCount = n,
+      .pCommandBuffers = commands,
       .signalSemaphoreCount = 1,
       .pSignalSemaphores = &d->timeline,
   };

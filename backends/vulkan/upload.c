@@ -117,7 +117,7 @@ static int32_t submit(tsr_backend_device *d, tsr_vk_staging_slot *slot)
               VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
   int32_t status = VK(d->host, d->vk.vkEndCommandBuffer(slot->commands));
   if (status == TSR_OK) {
-    status = tsr_vk_submit(d, slot->commands, &slot->ticket);
+    status = tsr_vk_submit(d, &slot->commands, 1, &slot->ticket);
   }
   if (status == TSR_OK) {
     d->counters.transfers++;

@@ -110,6 +110,11 @@ tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, con
     tsr_search_finish(search);
     return tsr_fail_memory((size_t)batch * sizeof *lengths);
   }
+  tsr_status status = tsr_flight_init(search);
+  if (status != TSR_OK) {
+    tsr_search_finish(search);
+    return status;
+  }
   memcpy(search->lengths, lengths, (size_t)batch * sizeof *lengths);
   for (int32_t i = 0; i < count; i++) {
     search->sentence[i] = i;
@@ -121,6 +126,8 @@ void tsr_search_finish(tsr_search *search)
 {
   tsr_filter_finish(&search->filter);
   free(search->attention);
+  free(search->flight.tokens);
+  free(search->flight.logits);
   free(search->chosen);
   free(search->mask);
   free(search->lengths);

@@ -13,9 +13,10 @@
  * move in a run of their own: there it is when half the rows will do, and no more when a step has few.
  *
  * Choosing. Plain greedy search chooses on the device, which feeds the token back itself; what it must not choose is in
- * a mask for all rows. Else the device returns the best k of each row, and the host changes their scores (filter.h) and
- * chooses: k is what is wanted and as many more as a row has tokens whose scores sink, so that the best of what is left
- * is among them. Where scores rise, or k is too large, whole rows come back.
+ * a mask for all rows. A GPU is given the next step before the host has read what the last one chose (ahead.c). Else
+ * the device returns the best k of each row, and the host changes their scores (filter.h) and chooses: k is what is
+ * wanted and as many more as a row has tokens whose scores sink, so that the best of what is left is among them. Where
+ * scores rise, or k is too large, whole rows come back.
  */
 #ifndef TESSERA_CORE_GENERATE_SEARCH_H
 #define TESSERA_CORE_GENERATE_SEARCH_H
@@ -36,6 +37,18 @@ typedef struct tsr_prompt {
   float sum;            /* of the log-probabilities of the others */
 } tsr_prompt;
 
+/* Steps of a search that runs ahead of what was read (ahead.c), each with the number of its position. */
+typedef struct tsr_flight {
+  int32_t steps;   /* N: of a submit; 0: nothing runs ahead */
+  int32_t first;   /* the first step that was started and whose results were not read */
+  int32_t n[2];    /* steps of the submits that begin with it; 0: there is none */
+  int32_t set;     /* where the results of the first of them lie; those of the other lie in the other one */
+  int32_t read;    /* the first step whose results are here */
+  int32_t n_read;  /* likewise, how many */
+  int32_t *tokens; /* [n_read][B] */
+  float *logits;   /* [n_read][B] */
+} tsr_flight;
+
 typedef struct tsr_search {
   tsr_transformer *transformer;
   const tsr_generate_options *options; /* resolved */
@@ -54,6 +67,7 @@ typedef struct tsr_search {
   tsr_compiled *step;                  /* NULL before the first step */
   tsr_filter filter;
   int32_t fed_back;   /* 1: the device chooses and feeds back */
+  tsr_flight flight;  /* if so */
   int32_t is_by_row;  /* 1: what changes scores depends on the row */
   float *mask;        /* [V] of a program that has one; else NULL */
   int32_t mask_phase; /* which mask that is; -1: it is not filled yet */
@@ -115,6 +129,25 @@ tsr_status tsr_search_prepare(tsr_search *search, int32_t position, tsr_search_i
  * naming sentence, step and line; likewise below. */
 tsr_status tsr_search_run_greedy(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
                                  int32_t *next, float *logits) TSR_MUST_CHECK;
+
+/* ahead.c. Chooses flight.steps, and makes room for what they find. Errors: TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_flight_init(tsr_search *search) TSR_MUST_CHECK;
+
+/* Before the first step of another program: what was started is not wanted any more. */
+void tsr_flight_drop(tsr_flight *flight);
+
+/* What the prepared step found, whose program is compiled to run ahead: next [B] and their logits. Starts it, if it was
+ * not, and those behind it. */
+tsr_status tsr_flight_take(tsr_search *search, int32_t position, int32_t *next, float *logits) TSR_MUST_CHECK;
+
+/* Which mask hypotheses of `length` tokens have. */
+int32_t tsr_search_mask_phase(const tsr_generate_options *options, int32_t length);
+
+/* Before a step is started: fails if nobody wants its result any more. */
+tsr_status tsr_search_check_stopped(const tsr_search *search, int32_t position) TSR_MUST_CHECK;
+
+/* Reads what the last step of an executable attended to, if somebody asks. */
+tsr_status tsr_search_read_attention(const tsr_search *search, tsr_executable *executable) TSR_MUST_CHECK;
 
 /* Runs the prepared step of another search: values, indices, normalisers; of the rows that matter. */
 tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user) TSR_MUST_CHECK;

@@ -219,6 +219,7 @@ tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_ge
   TSR_TRY(check_lists(options, last));
   TSR_TRY(check_numbers(options));
   TSR_TRY(check_range("attention", options->attention, 0, 1));
+  TSR_TRY(check_range("steps_per_submit", options->steps_per_submit, 0, TSR_MAX_STEPS_PER_SUBMIT));
   TSR_TRY(check_range("attention_layer", options->attention_layer, 0, config->decoder_layers));
   if (!(options->coverage_penalty >= 0.0f && isfinite(options->coverage_penalty))) {
     return tsr_fail(TSR_ERR_ARGUMENT, "coverage_penalty is %g; it should be 0 or above",

@@ -27,12 +27,16 @@ static int mark_row(tsr_search *search, int32_t row, int32_t length, const int32
   return 1;
 }
 
+int32_t tsr_search_mask_phase(const tsr_generate_options *options, int32_t length)
+{
+  int32_t begins = options->n_begin_suppressed > 0 && length <= 2;
+  return (length < options->min_length) | (begins ? length << 1 : 0);
+}
+
 /* Brings the mask up to date for hypotheses of `length` tokens. Returns 1 if it changed. */
 static int32_t update_mask(tsr_search *search, int32_t length)
 {
-  const tsr_generate_options *options = search->options;
-  int32_t begins = options->n_begin_suppressed > 0 && length <= 2;
-  int32_t phase = (length < options->min_length) | (begins ? length << 1 : 0);
+  int32_t phase = tsr_search_mask_phase(search->options, length);
   if (phase == search->mask_phase) {
     return 0;
   }
@@ -74,6 +78,7 @@ static tsr_program_key step_key(const tsr_search *search)
     key.attention = search->options->attention_layer > 0 ? search->options->attention_layer : layers;
   }
   key.shortlist = search->n_chosen;
+  key.ahead = search->flight.steps > 1 ? TSR_AHEAD_MANY : search->flight.steps;
   if (!search->fed_back) {
     int32_t k = search->wanted + search->room;
     key.size.beam = search->beam;
@@ -117,6 +122,7 @@ static tsr_status compile_step(tsr_search *search, int32_t *renewed)
   }
   tsr_compiled *step = NULL;
   search->step = NULL;
+  tsr_flight_drop(&search->flight);
   TSR_TRY(tsr_transformer_compile(search->transformer, &key, &step));
   if (!search->fed_back) {
     TSR_TRY(reserve_found(search, key.candidates));
@@ -151,17 +157,26 @@ tsr_status tsr_search_prepare(tsr_search *search, int32_t position, tsr_search_i
                               search->columns * (int64_t)sizeof *search->mask);
 }
 
+tsr_status tsr_search_check_stopped(const tsr_search *search, int32_t position)
+{
+  return search->stopped && atomic_load(search->stopped)
+             ? tsr_fail(TSR_ERR_INTERNAL, "the search was stopped at step %d", (int)position)
+             : TSR_OK;
+}
+
+tsr_status tsr_search_read_attention(const tsr_search *search, tsr_executable *executable)
+{
+  int64_t size = (int64_t)search->batch * search->beam * search->source_room * (int64_t)sizeof *search->attention;
+  return search->attention ? tsr_executable_read(executable, search->step->refs.attention, search->attention, size)
+                           : TSR_OK;
+}
+
 static tsr_status run_step(tsr_search *search, int32_t position)
 {
-  if (search->stopped && atomic_load(search->stopped)) {
-    return tsr_fail(TSR_ERR_INTERNAL, "the search was stopped at step %d", (int)position);
-  }
+  TSR_TRY(tsr_search_check_stopped(search, position));
   double share = ((double)position + 1.0) / search->step->key.size.target;
   TSR_TRY(tsr_transformer_run(search->transformer, search->step, share));
-  if (search->attention) {
-    int64_t size = (int64_t)search->batch * search->beam * search->source_room * (int64_t)sizeof *search->attention;
-    TSR_TRY(tsr_executable_read(search->step->executable, search->step->refs.attention, search->attention, size));
-  }
+  TSR_TRY(tsr_search_read_attention(search, search->step->executable));
   search->transformer->work.step_runs++;
   return TSR_OK;
 }
@@ -191,18 +206,24 @@ static tsr_status check_scores(tsr_search *search, int32_t position, tsr_search_
   return TSR_OK;
 }
 
-tsr_status tsr_search_run_greedy(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
-                                 int32_t *next, float *logits)
+static tsr_status run_and_read(tsr_search *search, int32_t position, int32_t *next, float *logits)
 {
   const tsr_compiled *step = search->step;
-  double start = tsr_seconds();
   int64_t n = search->batch;
   TSR_TRY(run_step(search, position));
   TSR_TRY(tsr_executable_read(step->executable, step->refs.next_logit, logits, n * (int64_t)sizeof *logits));
-  TSR_TRY(tsr_executable_read(step->executable, step->refs.next, next, n * (int64_t)sizeof *next));
+  return tsr_executable_read(step->executable, step->refs.next, next, n * (int64_t)sizeof *next);
+}
+
+tsr_status tsr_search_run_greedy(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
+                                 int32_t *next, float *logits)
+{
+  double start = tsr_seconds();
+  TSR_TRY(search->step->ahead ? tsr_flight_take(search, position, next, logits)
+                              : run_and_read(search, position, next, logits));
   search->transformer->work.step_seconds += tsr_seconds() - start;
   TSR_TRY(check_scores(search, position, ids, user, 0, (size_t)search->count, 1, logits));
-  return check_indices(search, position, next, (size_t)n);
+  return check_indices(search, position, next, (size_t)search->batch);
 }
 
 static double log_of_sum(const float *scores, int32_t n)

@@ -372,6 +372,41 @@ tsr_status tsr_executable_start(tsr_executable *executable)
   return status;
 }
 
+/* In one call of the backend; within a claim. */
+static tsr_status start_at_once(tsr_executable *executable, int32_t n)
+{
+  const tsr_device *device = executable->sides[0].device;
+  executable->run_status = TSR_OK;
+  tsr_slot_enter();
+  const int32_t code = device->backend->runs->run_many(executable->segments[0].handle, (uint32_t)n);
+  TSR_TRY(tsr_slot_leave(device->name, "run_many", code));
+  executable->has_run = 1;
+  return TSR_OK;
+}
+
+tsr_status tsr_executable_start_many(tsr_executable *executable, int32_t n)
+{
+  if (!executable || n < 1) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_start_many: there is no executable, or %d runs of it", (int)n);
+  }
+  const tsr_device *device = executable->sides[0].device;
+  if (n == 1 || !can_fly(executable) || device->is_concurrent || !device->backend->runs) {
+    for (int32_t i = 0; i < n; i++) {
+      TSR_TRY(tsr_executable_start(executable));
+    }
+    return TSR_OK;
+  }
+  const tsr_claim claim = claim_for_run(executable);
+  TSR_TRY(tsr_claim_take(&claim));
+  tsr_status status = start_at_once(executable, n);
+  if (status == TSR_OK) {
+    tsr_claim_leave_in_flight(&claim);
+  } else {
+    tsr_claim_give(&claim);
+  }
+  return status;
+}
+
 tsr_status tsr_executable_wait(tsr_executable *executable)
 {
   if (!executable) {

@@ -18,6 +18,7 @@ static const tsr_slot_place variants_slots[] = {
 };
 static const tsr_slot_place fusion_slots[] = {{"operands_until", offsetof(tsr_fusion_extension, operands_until)}};
 static const tsr_slot_place commands_slots[] = {{"describe", offsetof(tsr_commands_extension, describe)}};
+static const tsr_slot_place runs_slots[] = {{"run_many", offsetof(tsr_runs_extension, run_many)}};
 static const tsr_slot_place plan_slots[] = {{"describe", offsetof(tsr_plan_extension, describe)},
                                             {"operands_until", offsetof(tsr_plan_extension, operands_until)},
                                             {"plan", offsetof(tsr_plan_extension, plan)}};
@@ -80,7 +81,7 @@ static tsr_status check_names(const tsr_backend_entry *entry, const tsr_variants
 
 tsr_status tsr_extensions_take(tsr_backend_entry *entry)
 {
-  const void *variants, *kernels, *fusion, *commands, *plan;
+  const void *variants, *kernels, *fusion, *commands, *plan, *runs;
   if (!entry->table.get_extension) {
     return TSR_OK;
   }
@@ -97,10 +98,13 @@ tsr_status tsr_extensions_take(tsr_backend_entry *entry)
                sizeof commands_slots / sizeof commands_slots[0], &commands));
   TSR_TRY(take(entry, TSR_PLAN_EXTENSION, sizeof *entry->plan, plan_slots, sizeof plan_slots / sizeof plan_slots[0],
                &plan));
+  TSR_TRY(take(entry, TSR_RUNS_EXTENSION, sizeof *entry->runs, runs_slots, sizeof runs_slots / sizeof runs_slots[0],
+               &runs));
   entry->variants = variants;
   entry->kernels = kernels;
   entry->fusion = fusion;
   entry->commands = commands;
   entry->plan = plan;
+  entry->runs = runs;
   return TSR_OK;
 }

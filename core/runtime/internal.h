@@ -26,6 +26,7 @@ typedef struct tsr_backend_entry {
   const tsr_fusion_extension *fusion;     /* likewise */
   const tsr_commands_extension *commands; /* likewise */
   const tsr_plan_extension *plan;         /* likewise */
+  const tsr_runs_extension *runs;         /* likewise */
   int started;                            /* 1: stop is due */
   int32_t order;                          /* devices are listed by the order in which their backends were found */
   pthread_mutex_t opening;                /* serialises device_open and device_close */

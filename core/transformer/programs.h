@@ -17,6 +17,10 @@ enum { TSR_PROGRAM_PREFILL = 65 };
 /* And: the cache of B*N rows of `positions` positions -> the same in rows of size.target, in the same buffers. */
 enum { TSR_PROGRAM_GROW = 66 };
 
+/* tsr_program_key.ahead: how the results are kept of steps that run before those of earlier ones are read
+ * (ahead.h). */
+enum { TSR_AHEAD_ONE = 1 /* one step's */, TSR_AHEAD_MANY = 2 /* each step's, at its position */ };
+
 enum { TSR_WHOLE_ROWS = -1, TSR_MAX_CANDIDATES = 1024 /* of topk */ };
 
 /* What tells one program of a model from another; 0 where it does not matter. All are int32_t, so that keys are
@@ -40,9 +44,10 @@ typedef struct tsr_program_key {
   int32_t moved;      /* MOVE */
   int32_t positions;  /* PREFILL: L; size.target is the cache's capacity, size.beam N. With `logits` all rows of a
                          sentence are filled, else its first. GROW: the capacity so far; size.target is the new one */
+  int32_t ahead;      /* GREEDY: TSR_AHEAD_*; 0: the host reads what a step found before it starts the next one */
 } tsr_program_key;
 
-_Static_assert(sizeof(tsr_program_key) == 15 * sizeof(int32_t), "a key is so many int32_t, without room between them");
+_Static_assert(sizeof(tsr_program_key) == 16 * sizeof(int32_t), "a key is so many int32_t, without room between them");
 
 /* 1 if both are of the same program. */
 int tsr_program_key_equal(const tsr_program_key *a, const tsr_program_key *b);
@@ -53,6 +58,7 @@ typedef struct tsr_program_refs {
   tsr_ref token, position, rows, suppress;
   tsr_ref encoder_output, logits, labels, losses;
   tsr_ref next, next_logit, values, indices, scores, top_log_probability, from, from_rows, attention, chosen;
+  tsr_ref log_next, log_logit; /* GREEDY with TSR_AHEAD_MANY: states [1, C, B] */
 } tsr_program_refs;
 
 /* Builds into an empty program; *refs is filled. Errors: TSR_ERR_ARGUMENT, TSR_ERR_UNSUPPORTED, the program's. */

@@ -6,6 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/sized.h"
 #include "core/base/status.h"
+#include "core/transformer/ahead.h"
 
 enum {
   DEFAULT_CACHE = 16, /* a search on a GPU may take ten in turn, as its batch becomes smaller */
@@ -93,7 +94,11 @@ tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device, co
 
 static void free_compiled(tsr_compiled *compiled)
 {
-  tsr_executable_destroy(compiled->executable);
+  if (compiled->ahead) {
+    tsr_ahead_destroy(compiled->ahead);
+  } else {
+    tsr_executable_destroy(compiled->executable);
+  }
   tsr_program_destroy(compiled->program);
   free(compiled->times);
   free(compiled);
@@ -366,11 +371,12 @@ static void bind_states(const tsr_transformer *t, const tsr_program *program, co
   }
 }
 
-static tsr_status make_executable(tsr_transformer *t, const tsr_program *program, int32_t keep_all,
-                                  tsr_executable **executable)
+tsr_status tsr_transformer_executable(tsr_transformer *transformer, const tsr_program *program,
+                                      const tsr_own_bindings *own, int32_t keep_all, tsr_executable **executable)
 {
+  tsr_transformer *t = transformer;
   int32_t constants = 2 * t->model->parameters.n + 2; /* each with its scales; positions, one */
-  int32_t room = constants + 4 * t->model->config.decoder_layers + 1;
+  int32_t room = constants + 4 * t->model->config.decoder_layers + 1 + (own ? own->n : 0);
   int32_t n = 0;
   tsr_binding *bindings = malloc((size_t)room * sizeof *bindings);
   if (!bindings) {
@@ -384,17 +390,31 @@ static tsr_status make_executable(tsr_transformer *t, const tsr_program *program
     if (shortlist != TSR_NONE) {
       bindings[n++] = (tsr_binding){.tensor = shortlist, .buffer = t->shortlist};
     }
+    for (int32_t i = 0; own && i < own->n; i++) {
+      bindings[n++] = own->bindings[i];
+    }
     tsr_compile_options options = {TSR_SIZED(tsr_compile_options),
                                    .bindings = bindings,
                                    .n_bindings = n,
                                    .strict = t->options.strict,
                                    .profile = t->options.profile && !keep_all,
                                    .fallback = t->options.fallback,
-                                   .keep_all = keep_all};
+                                   .keep_all = keep_all,
+                                   .arena = own ? own->arena : NULL};
     status = tsr_executable_create(t->device, program, &options, executable);
   }
   free(bindings);
   return status;
+}
+
+static tsr_status make_executables(tsr_transformer *t, const tsr_program *program, int32_t keep_all,
+                                   tsr_compiled *compiled)
+{
+  int32_t made = 0;
+  if (compiled->key.ahead && !keep_all) {
+    TSR_TRY(tsr_ahead_make(t, program, compiled, &made));
+  }
+  return made ? TSR_OK : tsr_transformer_executable(t, program, NULL, keep_all, &compiled->executable);
 }
 
 /* keep_all: 1: everything that the program computes is kept, and the program itself. */
@@ -406,7 +426,7 @@ static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, int32_
   tsr_status status = tsr_build_program(&builder, key, &compiled->refs);
   if (status == TSR_OK) {
     compiled->key = *key;
-    status = make_executable(t, program, keep_all, &compiled->executable);
+    status = make_executables(t, program, keep_all, compiled);
   }
   if (status == TSR_OK && (key->taps != 0 || keep_all || t->options.profile)) {
     compiled->program = program;

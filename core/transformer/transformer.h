@@ -9,11 +9,14 @@
 #include "core/transformer/programs.h"
 #include "tessera/inspect.h"
 
+typedef struct tsr_ahead tsr_ahead;
+
 /* A program compiled for the transformer's device. */
 typedef struct tsr_compiled {
   tsr_program_key key;
   tsr_executable *executable;
-  uint64_t used; /* when it was asked for last, in calls */
+  tsr_ahead *ahead; /* with key.ahead, where it pays: owns the executable, and another one (ahead.h); else NULL */
+  uint64_t used;    /* when it was asked for last, in calls */
   tsr_program_refs refs;
   tsr_program *program; /* where the key has taps, to find them by name, or times are kept; else NULL */
   uint64_t *times;      /* with options.profile: [2][lines], nanoseconds summed over the runs, and room; else NULL */
@@ -88,6 +91,18 @@ tsr_status tsr_transformer_sibling(tsr_transformer *first, int32_t index, tsr_tr
  * another key. Makes room in the states first, which may drop compiled programs. */
 tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key,
                                    tsr_compiled **compiled) TSR_MUST_CHECK;
+
+/* What a program is bound to beside weights and states; borrowed during the call. */
+typedef struct tsr_own_bindings {
+  const tsr_binding *bindings; /* [n] */
+  int32_t n;
+  tsr_buffer *arena; /* of tsr_compile_options; or NULL */
+} tsr_own_bindings;
+
+/* An executable of a program of this transformer. own: or NULL. keep_all: of tsr_compile_options. */
+tsr_status tsr_transformer_executable(tsr_transformer *transformer, const tsr_program *program,
+                                      const tsr_own_bindings *own, int32_t keep_all,
+                                      tsr_executable **executable) TSR_MUST_CHECK;
 
 /* ---- looking for NaN ---- */
 

@@ -383,9 +383,16 @@ typedef struct tsr_device_properties {
    * floats. */
   uint32_t state_types;
 
-  /* since 1.6: bytes of one buffer that the device promises, where it may refuse larger ones up to max_buffer_size
+  /* since 1.6 */
+
+  /* Bytes of one buffer that the device promises, where it may refuse larger ones up to max_buffer_size
    * though memory is left: the host then divides what it can. 0: max_buffer_size. */
   uint64_t promised_buffer_size;
+  /* Runs that the device should have in hand, so that it goes on while the host looks at what the last one found. 0:
+   * unknown, or run returns when all is done. 1: run returns sooner, but what is computed in vain costs as much as what
+   * is needed: a GPU that a CPU imitates. */
+  uint32_t runs_in_hand;
+  uint32_t reserved; /* 0 */
 } tsr_device_properties;
 
 /* What a device did since it was opened. The host sets struct_size and zeroes the rest. Tests read these: a run of a
@@ -580,6 +587,18 @@ typedef struct tsr_commands_extension {
   int32_t (*describe)(tsr_backend_executable *executable, tsr_line_commands *lines);
 } tsr_commands_extension;
 
+/* Extension "tessera.runs/1", since 1.6: several runs handed to the device at once. */
+#define TSR_RUNS_EXTENSION "tessera.runs/1"
+typedef struct tsr_runs_extension {
+  uint32_t struct_size; /* sizeof(tsr_runs_extension), as the plugin knew it */
+  uint32_t reserved;
+
+  /* As n calls of run, n at least 1, each seeing what those before it wrote; in fewer submits, where a device takes
+   * several runs in one. wait waits for the last of them. After an error none of them is under way. Not asked of a
+   * device with concurrent_runs. */
+  int32_t (*run_many)(tsr_backend_executable *executable, uint32_t n);
+} tsr_runs_extension;
+
 /* Extension "tessera.plan/1", since 1.6: what a device that need not be here would be told. Kernels are chosen by what
  * a device can do, so a description of it is enough. A backend without the extension is taken to start a kernel for
  * each line, one after the other. */
@@ -715,6 +734,8 @@ TSR_ABI_PIN(tsr_op_attributes, clamped, 84);
 TSR_ABI_PIN(tsr_device_properties, state_types, 584);
 TSR_ABI_PIN(tsr_fusion_extension, operands_until, 8);
 /* Those of 1.6. */
+TSR_ABI_PIN(tsr_device_properties, runs_in_hand, 600);
+TSR_ABI_PIN(tsr_runs_extension, run_many, 8);
 TSR_ABI_PIN(tsr_matrix_shape, k, 12);
 TSR_ABI_PIN(tsr_described_device, shapes, 160);
 TSR_ABI_PIN(tsr_planned_access, bytes, 8);

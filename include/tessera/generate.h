@@ -44,7 +44,7 @@ typedef int32_t (*tsr_token_fn)(void *user, const tsr_token *token);
 
 /* Start from tsr_generate_defaults. Lengths count the start token. Lists of token ids are the caller's and are only
  * read, during the call; each has at most TSR_MAX_LIST elements, and is NULL or anything where its number is 0. */
-enum { TSR_MAX_LIST = 1 << 24 };
+enum { TSR_MAX_LIST = 1 << 24, TSR_MAX_STEPS_PER_SUBMIT = 1024 };
 typedef struct tsr_generate_options {
   uint32_t struct_size;
   int32_t search;          /* TSR_SEARCH_* */
@@ -113,9 +113,15 @@ typedef struct tsr_generate_options {
   /* 1: after an error, too, the generation has what was finished until then: n_ids is -1 in the hypotheses of the other
    * sentences. Not with alternatives. */
   int32_t partial;
-  int32_t reserved; /* 0 */
+  /* Greedy search, N: a GPU is given N steps at once, and the next N before the first of them are read. What it
+   * computes in vain, where all sentences of a batch have ended or its rows become fewer, is less than 2N steps. The
+   * results are the same with each N. 0: as the device wants it (runs_in_hand in tessera/backend.h), which is 1 on a
+   * GPU. With `attention` N is 1. Each step is read before the next starts, whatever N is, on a device that computes
+   * while it is called; where the host chooses: in beam search, sampling, with scores, and with tokens that are
+   * penalised or banned for what the sentence holds; and where steps are timed. */
+  int32_t steps_per_submit;
 } tsr_generate_options;
-TSR_SIZED_PIN(tsr_generate_options, reserved, 228);
+TSR_SIZED_PIN(tsr_generate_options, steps_per_submit, 228);
 
 /* What the model's folder asks for (generation_config.json, else config.json, else the library's defaults: greedy, 20
  * new tokens; these also for a model without a folder). *options has its struct_size and is filled. Its lists are the
@@ -168,7 +174,7 @@ typedef struct tsr_generate_statistics {
   int64_t source_tokens;
   int64_t target_tokens; /* produced, </s> included */
   int64_t encode_runs;
-  int64_t step_runs;     /* one submit each */
+  int64_t step_runs;     /* those in vain, too */
   double encode_seconds; /* summed over the threads, likewise the next: side by side they pass faster */
   double step_seconds;
   double seconds;  /* within tsr_generate, as a clock on the wall shows them */

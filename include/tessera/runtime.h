@@ -225,6 +225,10 @@ TSR_API tsr_status tsr_executable_run(tsr_executable *executable) TSR_MUST_CHECK
 TSR_API tsr_status tsr_executable_start(tsr_executable *executable) TSR_MUST_CHECK;
 TSR_API tsr_status tsr_executable_wait(tsr_executable *executable) TSR_MUST_CHECK;
 
+/* As n calls of tsr_executable_start, n at least 1: each run goes on from the states that the one before it left. Where
+ * the backend can it hands them to the device at once. After an error some of them may have run. */
+TSR_API tsr_status tsr_executable_start_many(tsr_executable *executable, int32_t n) TSR_MUST_CHECK;
+
 typedef struct tsr_executable_info {
   int32_t lines;           /* of the program */
   int32_t fallback_lines;  /* of them on the fallback device */

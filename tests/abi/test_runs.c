@@ -11,6 +11,7 @@ static struct {
   uint64_t max_buffer_size, memory;
   uint32_t alignment;
   int buffers, compiles, runs, waits, transfers;
+  int at_once, fails_at_once; /* calls of run_many; 1: it fails */
   const tsr_backend *sound;
 } counted;
 
@@ -68,6 +69,23 @@ static int32_t counted_wait(tsr_backend_executable *executable)
   return counted.sound->wait(executable);
 }
 
+static int32_t counted_run_many(tsr_backend_executable *executable, uint32_t n)
+{
+  int32_t status = counted.fails_at_once ? TSR_ERR_DEVICE_LOST : TSR_OK;
+  counted.at_once++;
+  for (uint32_t i = 0; i < n && status == TSR_OK; i++) {
+    status = counted_run(executable);
+  }
+  return status;
+}
+
+static const void *counted_extension(void *context, const char *name)
+{
+  static const tsr_runs_extension runs = {.struct_size = sizeof runs, .run_many = counted_run_many};
+  (void)context;
+  return strcmp(name, TSR_RUNS_EXTENSION) == 0 ? &runs : NULL;
+}
+
 static const tsr_backend *counted_query(uint32_t major, const tsr_host *host)
 {
   counted.sound = template_query(major, host);
@@ -82,13 +100,21 @@ static const tsr_backend *counted_query(uint32_t major, const tsr_host *host)
   return &counted.table;
 }
 
+static const tsr_backend *counted_query_many(uint32_t major, const tsr_host *host)
+{
+  (void)counted_query(major, host);
+  counted.table.get_extension = counted_extension;
+  return &counted.table;
+}
+
 typedef struct bench {
   tsr_runtime *runtime;
   tsr_device *device;
   tsr_program *program;
 } bench;
 
-static int set_up_with(void **state, uint64_t max_buffer_size, uint64_t memory, uint32_t alignment)
+static int set_up_of(void **state, tsr_backend_query_fn query, uint64_t max_buffer_size, uint64_t memory,
+                     uint32_t alignment)
 {
   static bench b;
   memset(&counted, 0, sizeof counted);
@@ -96,11 +122,21 @@ static int set_up_with(void **state, uint64_t max_buffer_size, uint64_t memory, 
   counted.memory = memory;
   counted.alignment = alignment;
   b.runtime = runtime_with(NULL, NULL);
-  assert_ok(tsr_runtime_register(b.runtime, counted_query));
+  assert_ok(tsr_runtime_register(b.runtime, query));
   b.device = open_device(b.runtime, "template");
   assert_ok(tsr_program_create(&b.program));
   *state = &b;
   return 0;
+}
+
+static int set_up_with(void **state, uint64_t max_buffer_size, uint64_t memory, uint32_t alignment)
+{
+  return set_up_of(state, counted_query, max_buffer_size, memory, alignment);
+}
+
+static int set_up_many(void **state)
+{
+  return set_up_of(state, counted_query_many, 0, 0, 64);
 }
 
 static int set_up(void **state)
@@ -317,6 +353,48 @@ static void test_runs(void **state)
   tsr_buffer_destroy(unrelated);
 }
 
+/* y = relu(x), several times in one call; calls: of run_many, if the backend has it. */
+static void check_many_runs(bench *b, int calls)
+{
+  tsr_ref x = tsr_input(b->program, "x", TSR_F32, TSR_SHAPE(2));
+  tsr_ref y = tsr_output(b->program, "y", tsr_relu(b->program, x));
+  tsr_executable *executable;
+  float values[2] = {3, -4}, result[2];
+  assert_ok(tsr_executable_create(b->device, b->program, NULL, &executable));
+  assert_ok(tsr_executable_write(executable, x, values, sizeof values));
+  assert_ok(tsr_executable_start_many(executable, 3));
+  assert_int_equal(counted.runs, 3);
+  assert_int_equal(counted.waits, 0);
+  assert_int_equal(counted.at_once, calls);
+  assert_ok(tsr_executable_start_many(executable, 2)); /* behind the others */
+  assert_ok(tsr_executable_start_many(executable, 1));
+  assert_int_equal(counted.runs, 6);
+  assert_ok(tsr_executable_read(executable, y, result, sizeof result)); /* counted_read checks that it waited */
+  assert_true(result[0] == 3 && result[1] == 0);
+  assert_ok(tsr_executable_wait(executable));
+  assert_ok(tsr_executable_start_many(executable, 2));
+  assert_ok(tsr_executable_write(executable, x, values, sizeof values));
+  assert_status(tsr_executable_start_many(executable, 0), TSR_ERR_ARGUMENT);
+  assert_status(tsr_executable_start_many(NULL, 1), TSR_ERR_ARGUMENT);
+  assert_message("there is no executable, or 1 runs of it");
+  assert_int_equal(counted.runs, 8);
+  counted.fails_at_once = calls;
+  assert_status(tsr_executable_start_many(executable, 2), calls ? TSR_ERR_DEVICE_LOST : TSR_OK);
+  assert_int_equal(counted.runs, calls ? 8 : 10);
+  assert_ok(tsr_executable_wait(executable)); /* no run is under way */
+  tsr_executable_destroy(executable);
+}
+
+static void test_many_runs(void **state)
+{
+  check_many_runs(*state, 0);
+}
+
+static void test_many_runs_at_once(void **state)
+{
+  check_many_runs(*state, 1);
+}
+
 static void test_empty(void **state)
 {
   bench *b = *state;
@@ -325,6 +403,7 @@ static void test_empty(void **state)
   assert_ok(tsr_executable_create(b->device, p, NULL, &executable)); /* no line at all */
   assert_ok(tsr_executable_run(executable));
   assert_ok(tsr_executable_wait(executable));
+  assert_ok(tsr_executable_start_many(executable, 2));
   assert_int_equal(counted.runs, 0);
   tsr_executable_destroy(executable);
 
@@ -445,6 +524,8 @@ int main(void)
       cmocka_unit_test_setup_teardown(test_bindings, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_reading_and_writing, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_runs, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_many_runs, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_many_runs_at_once, set_up_many, tear_down),
       cmocka_unit_test_setup_teardown(test_empty, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_small_buffers, set_up_small, tear_down),
       cmocka_unit_test_setup_teardown(test_small_memory, set_up_small_memory, tear_down),

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The reference as a backend `failing` with GPUs, so that `auto` takes them first: as many as TESSERA_FAILING_DEVICES
- * says (1), each of which is lost with run number TESSERA_FAILING_RUNS (never, if that is not set) of it.
+ * says (1), each of which is lost with run number TESSERA_FAILING_RUNS (never, if that is not set) of it. With
+ * TESSERA_FAILING_AHEAD=1 steps run ahead of the host, and the run that loses the device is found out when it is waited
+ * for.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -12,7 +14,7 @@
 
 static const tsr_backend *sound;
 static const tsr_host *services;
-static long last_run;
+static long last_run, is_ahead;
 static long n_runs; /* of the device that was opened last */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -26,6 +28,7 @@ static int32_t start(const tsr_host *host, void **context)
 {
   services = host;
   last_run = number_of("FAILING_RUNS", 0);
+  is_ahead = number_of("FAILING_AHEAD", 0);
   return sound->start(host, context);
 }
 
@@ -41,6 +44,10 @@ static int32_t device_properties(void *context, uint32_t index, tsr_device_prope
   (void)index;
   const int32_t status = sound->device_properties(context, 0, properties);
   properties->type = TSR_DEVICE_DISCRETE_GPU;
+  if (is_ahead) {
+    properties->concurrent_runs = 0;
+    properties->runs_in_hand = 2;
+  }
   return status;
 }
 
@@ -51,13 +58,19 @@ static int32_t device_open(void *context, uint32_t index, tsr_backend_device **d
   return sound->device_open(context, 0, device);
 }
 
-/* TSR_ERR_DEVICE_LOST once the device is lost. `runs`: how many runs this call is. */
-static int32_t check(long runs)
+/* 1 once the device is lost. `runs`: how many runs this call is. */
+static int count(long runs)
 {
   pthread_mutex_lock(&lock);
   n_runs += runs;
   const int is_lost = last_run > 0 && n_runs >= last_run;
   pthread_mutex_unlock(&lock);
+  return is_lost;
+}
+
+static int32_t check(long runs)
+{
+  const int is_lost = count(runs);
   if (is_lost) {
     services->report(services, TSR_LOG_ERROR, "the device stopped answering");
   }
@@ -66,8 +79,17 @@ static int32_t check(long runs)
 
 static int32_t run(tsr_backend_executable *executable)
 {
+  if (is_ahead) {
+    return count(1) ? TSR_OK : sound->run(executable);
+  }
   const int32_t status = check(1);
   return status == TSR_OK ? sound->run(executable) : status;
+}
+
+static int32_t wait(tsr_backend_executable *executable)
+{
+  const int32_t status = check(0);
+  return status == TSR_OK ? sound->wait(executable) : status;
 }
 
 static int32_t buffer_read(tsr_backend_buffer *buffer, uint64_t offset, uint64_t size, void *bytes)
@@ -90,6 +112,7 @@ const tsr_backend *tessera_backend_query(uint32_t host_abi_major, const tsr_host
   table.device_properties = device_properties;
   table.device_open = device_open;
   table.run = run;
+  table.wait = wait;
   table.buffer_read = buffer_read;
   return &table;
 }

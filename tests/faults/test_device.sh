@@ -5,7 +5,7 @@
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 
-unset TESSERA_DEVICE TESSERA_FAILING_RUNS TESSERA_FAILING_DEVICES
+unset TESSERA_DEVICE TESSERA_FAILING_RUNS TESSERA_FAILING_DEVICES TESSERA_FAILING_AHEAD
 export TESSERA_BACKEND_PATH="$FAILING_DEVICE:$BUILD_ROOT/backends/reference"
 # Of falling length, so that sentences are finished in the order of the lines.
 for _ in 1 2 3; do cat "$model/sample.en"; done |
@@ -40,6 +40,27 @@ for runs in 1 40 90; do
   [ "$n" -gt "$most" ] && most=$n
 done
 check "at most $most lines were printed" test "$most" -ge 4
+
+# The same where it fails while several steps are under way.
+export TESSERA_FAILING_AHEAD=1
+most=0
+for steps in 1 4; do
+  for runs in 1 2 3 40 41 90; do
+    export TESSERA_FAILING_RUNS=$runs
+    translate 4 --device failing:0 --steps-per-submit "$steps"
+    n=$(wc -l <"$out")
+    head -n "$n" "$work/good" >"$work/expected"
+    check "$runs runs, $steps steps a submit: other lines" cmp -s "$out" "$work/expected"
+    stderr_has 'failing:0: the device stopped answering'
+    if [ "$n" -gt 0 ]; then
+      stderr_has "text.en: the lines up to $n are translated; line $((n + 1)) and what follows are not"
+    fi
+    [ "$n" -gt "$most" ] && most=$n
+  done
+done
+check "at most $most lines were printed with steps under way" test "$most" -ge 4
+unset TESSERA_FAILING_AHEAD
+export TESSERA_FAILING_RUNS=90
 export TESSERA_DEVICE=failing
 translate 4
 stderr_has 'failing:0: the device stopped answering'

@@ -237,7 +237,8 @@ static void open_damaged(const fixture *f, const char *device, const char *param
   check(tsr_buffer_write(buffer_of(s, parameter), element * (int64_t)sizeof nan, sizeof nan, &nan));
 }
 
-/* A weight that is damaged on the device, after it was loaded: greedy search, beams, scores, and whole rows. */
+/* A weight that is damaged on the device, after it was loaded: greedy search, beams, scores, whole rows, and greedy
+ * steps of which several are under way. */
 static void test_memory(void **state)
 {
   const fixture *f = *state;
@@ -245,12 +246,13 @@ static void test_memory(void **state)
   write_model(f);
   make_sentences(&b);
   for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
-    for (int32_t how = 0; how < 4; how++) {
+    for (int32_t how = 0; how < 5; how++) {
       setup s;
       open_damaged(f, device_name(f, d), "decoder.layers.1.feed_forward.out.weight", 1, &s);
       tsr_generate_options options = options_for(&s, how == 1 ? 3 : 1);
       options.scores = how == 2;
       options.repetition_penalty = how == 3 ? 0.9f : 0.0f;
+      options.steps_per_submit = how == 4 ? 3 : 0;
       expect(&s, &b, &options, 0, "computed NaN at step 0", "'decoder.layers.1.feed_forward.out.weight'");
       assert_message("was finite when it was loaded");
       close_setup(&s);

@@ -68,6 +68,8 @@ static const struct {
     REF(top_log_probability),
     REF(attention),
     REF(chosen),
+    REF(log_next),
+    REF(log_logit),
 };
 enum { N_REFS = sizeof refs_by_name / sizeof refs_by_name[0] };
 _Static_assert(sizeof(tsr_program_refs) == N_REFS * sizeof(tsr_ref), "each has its name");
@@ -83,7 +85,8 @@ static void test_refs(void **state)
       {.kind = TSR_PROGRAM_DECODE, .size = size},
       {.kind = TSR_PROGRAM_SCORE, .size = size},
       {.kind = TSR_PROGRAM_GREEDY, .size = size, .attention = 1},
-      {.kind = TSR_PROGRAM_GREEDY, .size = size, .shortlist = 4},
+      {.kind = TSR_PROGRAM_GREEDY, .size = size, .shortlist = 4, .ahead = TSR_AHEAD_ONE},
+      {.kind = TSR_PROGRAM_GREEDY, .size = size, .shortlist = 4, .ahead = TSR_AHEAD_MANY},
       {.kind = TSR_PROGRAM_BEAM, .size = size, .masked = 1, .attention = 1},
       {.kind = TSR_PROGRAM_BEAM, .size = size, .logits = 1, .candidates = 3, .normaliser = 1, .shortlist = 4},
       {.kind = TSR_PROGRAM_BEAM, .size = size, .candidates = TSR_WHOLE_ROWS},

@@ -234,6 +234,50 @@ static void test_half_a_run(void **state)
   plugin_close(&plugin);
 }
 
+/* Several runs at once: one submit, or as many as the runs' work asks for. Returns how many. */
+static uint64_t submits_of_many(const plugin_fixture *plugin, int32_t lines, int32_t extent, uint32_t n)
+{
+  const tsr_runs_extension *runs = plugin->table->get_extension(plugin->context, TSR_RUNS_EXTENSION);
+  tsr_backend_device *device = NULL;
+  chain c;
+  assert_non_null(runs);
+  assert_int_equal(plugin->table->device_open(plugin->context, 0, &device), TSR_OK);
+  chain_open(&c, plugin, device, lines, extent, 0);
+  chain_write(&c, 1);
+  assert_int_equal(runs->run_many(c.executable, n), TSR_OK);
+  chain_check(&c, 1);
+  const tsr_device_counters counters = device_counters(plugin, device);
+  assert_int_equal(counters.runs, n);
+
+  /* One that fails leaves none under way. */
+  chain_write(&c, 2);
+  interpose(device);
+  failing_call = 1;
+  injected = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  assert_int_equal(runs->run_many(c.executable, n), TSR_ERR_DEVICE_MEMORY);
+  assert_int_equal(device_counters(plugin, device).runs, n);
+  assert_int_equal(runs->run_many(c.executable, 1), TSR_OK);
+  chain_check(&c, 2);
+  chain_close(&c);
+  plugin->table->device_close(device);
+  return counters.submits;
+}
+
+static void test_many_runs(void **state)
+{
+  (void)state;
+  plugin_fixture plugin;
+  plugin_open_linked(&plugin, TSR_BACKEND_QUERY, NULL);
+  assert_int_equal(submits_of_many(&plugin, 3, 64, 1), 1);
+  assert_int_equal(submits_of_many(&plugin, 3, 64, 20), 1);
+  assert_int_equal(submits_of_many(&plugin, 3, 64, 65), 2);
+  plugin_close(&plugin);
+  plugin_open_linked(&plugin, TSR_BACKEND_QUERY, "WATCHDOG_FLOPS", "1048576", NULL);
+  assert_in_range(submits_of_many(&plugin, 1, 1 << 18, 20), 4, 19);
+  assert_in_range(submits_of_many(&plugin, 9, 1 << 20, 4), 5, 64); /* of a run several */
+  plugin_close(&plugin);
+}
+
 /* Barriers recorded for the chain; the first and the last are those towards what is around the run. */
 static int barriers_of(chain *c, tsr_backend_device *device)
 {
@@ -381,9 +425,10 @@ static void test_old_driver(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_out_of_memory),      cmocka_unit_test(test_device_lost),
-      cmocka_unit_test(test_half_a_run),         cmocka_unit_test(test_barriers),
-      cmocka_unit_test(test_released_pipelines), cmocka_unit_test(test_old_driver),
+      cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_device_lost),
+      cmocka_unit_test(test_half_a_run),    cmocka_unit_test(test_barriers),
+      cmocka_unit_test(test_many_runs),     cmocka_unit_test(test_released_pipelines),
+      cmocka_unit_test(test_old_driver),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,11 @@ static const tsr_option option_rows[] = {
     {"stream", NULL, TSR_OPTION_FLAG, FIELD(stream), .low = 1,
      .help = "print the text as it comes, one sentence after the other: words as greedy search or a draw completes "
              "them; with a beam, those on which all hypotheses agree that can still win"},
+    {"steps-per-submit", "N", TSR_OPTION_INTEGER, FIELD(steps_per_submit), 1, TSR_MAX_STEPS_PER_SUBMIT,
+     .help =
+         "greedy search on a GPU: hand it N steps at once, and the next N before the first are read. A larger N pays "
+         "where a submit is expensive, and computes up to 2N - 1 steps in vain behind a batch's last token",
+     .otherwise = "1; on a GPU that a CPU imitates each step is read before the next"},
     {"attention", NULL, TSR_OPTION_FLAG, FIELD(attention), .low = 1,
      .help = "with --json, tell also tokens, source_tokens and attention: a row for each token, how much it attended "
              "to each source token (mean of the heads)"},
@@ -129,6 +134,7 @@ int decoding_open(decoding *d, const decoding_settings *settings, translator *t)
     t->write = write_known;
     t->write_user = d;
   }
+  t->options.steps_per_submit = settings->steps_per_submit;
   t->options.attention_layer = settings->attention_layer;
   t->options.coverage_penalty = (float)settings->coverage_penalty;
   if (settings->stream) {

@@ -19,6 +19,7 @@ typedef struct decoding_settings {
   const char *prefix;
   const char *prefix_file;
   int32_t alternatives;
+  int32_t steps_per_submit;
   int stream;
   int attention;
   int32_t attention_layer; /* 0: the last */

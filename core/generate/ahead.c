@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Greedy steps that run ahead of the host. The device feeds its token back and counts the position by itself, so the
+ * next step needs nothing of the host, and a GPU that waits for it stands still. Steps go to the device N at a time,
+ * and the next N follow before the results of the first are read. Each of the two has results of its own, so nothing is
+ * overwritten unread.
+ *
+ * Where the host has to do something between two steps, the second waits for it: where a token is forced, where the
+ * mask changes, where the cache must grow. Nothing runs behind the last step that any sentence may need. Where the
+ * rows become fewer, the steps under way are dropped: what they wrote into the cache lies behind what is used, and is
+ * written anew before it is read. So each token that is taken was computed as if nothing ran ahead.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+#include "core/generate/search.h"
+#include "core/transformer/ahead.h"
+
+/* N of a search; 0: no step runs ahead. */
+static int32_t choose_steps(const tsr_search *search)
+{
+  const tsr_device_properties *properties = tsr_device_get_properties(search->transformer->device);
+  const tsr_generate_options *options = search->options;
+  int32_t wanted = ((int32_t)properties->runs_in_hand + 1) / 2; /* of two submits */
+  int32_t steps = options->steps_per_submit > 0 ? options->steps_per_submit : wanted;
+  if (!search->fed_back || search->transformer->options.profile || properties->concurrent_runs > 1 ||
+      properties->runs_in_hand == 0 || (properties->runs_in_hand == 1 && options->steps_per_submit == 0)) {
+    return 0;
+  }
+  return search->attention ? 1 : steps < options->max_length ? steps : options->max_length;
+}
+
+tsr_status tsr_flight_init(tsr_search *search)
+{
+  tsr_flight *f = &search->flight;
+  f->steps = choose_steps(search);
+  if (f->steps == 0) {
+    return TSR_OK;
+  }
+  size_t n = (size_t)f->steps * (size_t)search->batch;
+  f->tokens = malloc(n * sizeof *f->tokens);
+  f->logits = malloc(n * sizeof *f->logits);
+  return f->tokens && f->logits ? TSR_OK : tsr_fail_memory(n * sizeof *f->tokens);
+}
+
+void tsr_flight_drop(tsr_flight *flight)
+{
+  flight->n[0] = flight->n[1] = flight->n_read = 0;
+}
+
+/* 1 if the step at position + 1 can start before the host has seen what the one at `position` chose. */
+static int is_independent(const tsr_search *search, int32_t position)
+{
+  const tsr_generate_options *options = search->options;
+  int32_t length = position + 1;                       /* tokens that the step at `position` goes on from */
+  int32_t is_last = length + 2 >= options->max_length; /* the next one chooses the last token */
+  for (int32_t i = 0; i < search->count; i++) {
+    if (tsr_search_forced(search, i, length) >= 0) {
+      return 0;
+    }
+  }
+  return tsr_search_mask_phase(options, length) == tsr_search_mask_phase(options, length + 1) &&
+         !(is_last && options->forced_eos_id >= 0);
+}
+
+/* The last step that can start before the host has seen what the one at `position` chose, if that many may. */
+static int32_t last_independent(const tsr_search *search, int32_t position)
+{
+  int32_t most = position + 2 * search->flight.steps - 1;
+  most = most < search->capacity - 1 ? most : search->capacity - 1;
+  most = most < search->options->max_length - 2 ? most : search->options->max_length - 2;
+  int32_t last = position;
+  while (last < most && is_independent(search, last)) {
+    last++;
+  }
+  return last;
+}
+
+/* Starts the step at `position`, and what may run behind it. */
+static tsr_status start_steps(tsr_search *search, int32_t position)
+{
+  tsr_flight *f = &search->flight;
+  f->first = position;
+  int32_t last = last_independent(search, position);
+  int32_t next = position + f->n[0] + f->n[1];
+  for (int32_t i = 0; i < 2 && next <= last; i++) {
+    if (f->n[i] > 0) {
+      continue;
+    }
+    int32_t n = last - next + 1 < f->steps ? last - next + 1 : f->steps;
+    TSR_TRY(tsr_search_check_stopped(search, next));
+    TSR_TRY(tsr_ahead_start(search->step->ahead, i == 0 ? f->set : 1 - f->set, n));
+    search->transformer->work.step_runs += n;
+    f->n[i] = n;
+    next += n;
+  }
+  return TSR_OK;
+}
+
+/* Waits for the first of the submits that are under way. */
+static tsr_status read_steps(tsr_search *search)
+{
+  tsr_flight *f = &search->flight;
+  const tsr_ahead *ahead = search->step->ahead;
+  TSR_TRY(tsr_ahead_read(ahead, f->set, f->first, f->n[0], f->tokens, f->logits));
+  TSR_TRY(tsr_search_read_attention(search, ahead->executables[f->set]));
+  f->read = f->first;
+  f->n_read = f->n[0];
+  f->first += f->n[0];
+  f->n[0] = f->n[1];
+  f->n[1] = 0;
+  f->set = 1 - f->set;
+  return TSR_OK;
+}
+
+tsr_status tsr_flight_take(tsr_search *search, int32_t position, int32_t *next, float *logits)
+{
+  tsr_flight *f = &search->flight;
+  size_t batch = (size_t)search->batch;
+  if (f->n_read == 0 || position >= f->read + f->n_read) {
+    TSR_TRY(start_steps(search, position));
+    TSR_TRY(read_steps(search));
+  }
+  size_t at = (size_t)(position - f->read) * batch;
+  memcpy(next, f->tokens + at, batch * sizeof *next);
+  memcpy(logits, f->logits + at, batch * sizeof *logits);
+  return TSR_OK;
+}
