@@ -3,13 +3,14 @@
 # Faults of a device, drawn by the number of a call: the program ends with a message that names the device and says what
 # to do, and with a documented exit code; what was finished is there; nothing crashes or hangs. Where `auto` took the
 # device, a file that is being translated is translated to its end by another one.
-#   test_faults.sh RUNS KIND...  as many translations with a fault of each kind (tests/card/README.md lists them), and
-#                                one training with one of the last
+#   test_faults.sh PROFILE RUNS KIND...  as many translations with a fault of each kind (tests/card/README.md lists
+#                                        them), and one training with one of the last
 # CARD_SEED in the environment draws others.
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
-runs=$1
-shift
+profile=$1
+runs=$2
+shift 2
 with=$SOURCE_ROOT/tests/card/with
 unset TESSERA_DEVICE TESSERA_STAGING TESSERA_MAX_BINDING TESSERA_VULKAN_VARIANT CARD_FAULT CARD_STATISTICS
 export TESSERA_BACKEND_PATH="$BUILD_ROOT/backends/cpu:$BUILD_ROOT/backends/vulkan"
@@ -25,7 +26,7 @@ on_card()
   shift
   last="CARD_FAULT=${CARD_FAULT-} tessera $*"
   code=0
-  timeout -k 5 240 "$with" rtx-window "$TESSERA" "$@" >"$out" 2>"$err" || code=$?
+  timeout -k 5 240 "$with" "$profile" "$TESSERA" "$@" >"$out" 2>"$err" || code=$?
   case " $codes " in
   *" $code "*) ;;
   *) failure "$last: exit code $code, expected one of: $codes" ;;
