@@ -38,7 +38,7 @@ void main()
     for (uint j = 0u; j < 4u; ++j) {
       z[j] = dropout_keeps(words, i * 4u + j, threshold) ? z[j] : 0.0;
     }
-    QUAD(y, first + i) = floatBitsToUint(z);
+    SET_QUAD(y, first + i, floatBitsToUint(z));
 #else
     WORD(y, first + i) = dropout_keeps(words, i, threshold) ? floatBitsToUint(scale * FLOAT(x, at)) : 0u;
 #endif

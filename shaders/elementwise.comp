@@ -73,7 +73,7 @@ void main()
   for (int j = 0; j < 4; ++j) {
     result[j] = apply(x[j], z[j]);
   }
-  QUAD(y4, i) = result;
+  SET_QUAD(y4, i, result);
 #else
   WORD(y, i) = apply(WORD(a, a_at), unary ? 0u : WORD(b, b_at));
 #endif

@@ -89,7 +89,7 @@ void main()
   float factor = within ? alpha * FLOAT(scales, scales_offset + row * scales_stride) : 0.0;
 #ifdef QUADS
   uint word = within ? WORD(x, at) : 0u;
-  QUAD(y4, i) = floatBitsToUint(factor * vec4(ivec4(uvec4(word << 24, word << 16, word << 8, word)) >> 24));
+  SET_QUAD(y4, i, floatBitsToUint(factor * vec4(ivec4(uvec4(word << 24, word << 16, word << 8, word)) >> 24)));
 #else
   int value = within ? int(WORD(x, at >> 2) << ((3u - (at & 3u)) * 8u)) >> 24 : 0;
   WORD(y, i) = floatBitsToUint(factor * float(value));
@@ -105,7 +105,7 @@ void main()
       result = floatBitsToUint(alpha * uintBitsToFloat(result));
     }
   }
-  QUAD(y4, i) = result;
+  SET_QUAD(y4, i, result);
 #else
   const uint per_word = 4u / size_of(to_type);
   uint first = i * per_word;

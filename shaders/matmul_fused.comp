@@ -116,7 +116,7 @@ void make_rows(uint first_row, bool keeps)
       }
       z += added;
       if ((parts & FUSED_KEEPS_SUM) != 0u && keeps) {
-        QUAD(sum, row * quads + i) = floatBitsToUint(z);
+        SET_QUAD(sum, row * quads + i, floatBitsToUint(z));
       }
     }
     n_rows[to + i] = z;
@@ -143,7 +143,7 @@ void make_rows(uint first_row, bool keeps)
     }
     n_rows[to + i] = z;
     if ((parts & FUSED_KEEPS_NORM) != 0u && keeps) {
-      QUAD(normed, row * quads + i) = floatBitsToUint(z);
+      SET_QUAD(normed, row * quads + i, floatBitsToUint(z));
     }
   }
 }

@@ -21,5 +21,5 @@ void main()
   uint row = i / row_groups, matrix = row / rows, outer = matrix / inner_batch;
   uint at = x_offset + outer * x_stride[0] + (matrix - outer * inner_batch) * x_stride[1] +
             (row - matrix * rows) * x_stride[2] + (i - row * row_groups) * 2u;
-  QUAD(y, y_at + i) = narrowed(QUAD(x, at), QUAD(x, at + 1u));
+  SET_QUAD(y, y_at + i, narrowed(QUAD(x, at), QUAD(x, at + 1u)));
 }

@@ -77,7 +77,7 @@ void main()
     }
 #ifdef HALVES
     uvec4 bits = floatBitsToUint(z);
-    PAIR(halves, halves_at + y_at + i) = uvec2(narrowed(bits.xy), narrowed(bits.zw));
+    SET_PAIR(halves, halves_at + y_at + i, uvec2(narrowed(bits.xy), narrowed(bits.zw)));
     if (kept == 0u) {
       continue;
     }

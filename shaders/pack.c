@@ -77,6 +77,18 @@ static row write_module(FILE *out, const char *name, const char *path)
   return result;
 }
 
+/* Of n rows the one called NAME_long; 0: there is none. */
+static int find_long(char **names, int n, const char *name)
+{
+  const size_t length = strlen(name);
+  for (int i = 0; i < n; i++) {
+    if (strncmp(names[3 * i], name, length) == 0 && strcmp(names[3 * i] + length, "_long") == 0) {
+      return i;
+    }
+  }
+  return 0;
+}
+
 int main(int argc, char **argv)
 {
   int end = 2;
@@ -108,8 +120,8 @@ int main(int argc, char **argv)
     } else {
       fprintf(out, "  {\"%s\", NULL, 0, 0, ", name[0]);
     }
-    fprintf(out, "%s, %s, %u, 0x%xu},\n", name[1], name[2], (unsigned)rows[i].contract.push_bytes,
-            (unsigned)rows[i].contract.constants);
+    fprintf(out, "%s, %s, %u, 0x%xu, %d},\n", name[1], name[2], (unsigned)rows[i].contract.push_bytes,
+            (unsigned)rows[i].contract.constants, find_long(argv + 2, n, name[0]));
   }
   fprintf(out, "};\nconst int32_t tsr_vk_shader_count = %d;\n", n);
   free(rows);

@@ -53,7 +53,7 @@ void main()
   }
   uint to = state_offset + element(place, state_stride);
 #if defined(QUADS)
-  QUAD(state, to) = QUAD(x, from);
+  SET_QUAD(state, to, QUAD(x, from));
 #elif defined(HALVES)
   if (paired != 0u) {
     WORD(state, to) = fetch(from) | fetch(from + x_step) << 16;

@@ -74,7 +74,7 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
   VkPhysicalDeviceFeatures2 features = {
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
       .pNext = with_statistics ? (void *)&executables : &features11,
-      .features = {.shaderInt16 = d->hardware.features.shaderInt16},
+      .features = {.shaderInt16 = d->hardware.features.shaderInt16, .shaderInt64 = d->hardware.features.shaderInt64},
   };
   VkDeviceCreateInfo info = {
       .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,

@@ -101,6 +101,15 @@ static int is_sound(const tsr_backend_device *d, const tsr_vk_dispatch *dispatch
   return sound;
 }
 
+/* The form of a dispatch's shader that the device executes soonest: a CPU's driver loads numbers one by one, and the
+ * larger they are the fewer loads there are. */
+static int32_t best_form(const tsr_backend_device *d, const tsr_vk_dispatch *dispatch)
+{
+  const int32_t long_form = tsr_vk_shaders[dispatch->shader].long_form;
+  const int suits = d->caps.compute_like_cpu && d->hardware.features.shaderInt64;
+  return suits && !dispatch->wide && long_form > 0 ? long_form : dispatch->shader;
+}
+
 static int32_t plan_lines(build *b)
 {
   tsr_backend_device *d = b->device;
@@ -135,6 +144,7 @@ static int32_t plan_lines(build *b)
       }
       b->dispatches[b->n_dispatches] =
           (placed_dispatch){.plan = plan->dispatch[i], .first_line = line, .line = line + plan->n_lines - 1};
+      b->dispatches[b->n_dispatches].plan.shader = best_form(d, &plan->dispatch[i]);
       b->n_dispatches++;
       b->n_wide += plan->dispatch[i].wide != 0;
     }

@@ -79,6 +79,7 @@ typedef struct tsr_vk_shader {
   uint8_t is_subgroup; /* 1: a workgroup of it is exactly one subgroup */
   uint16_t push_bytes; /* of its push constants, as its module has them */
   uint32_t constants;  /* bit i: its module has specialisation constant i */
+  int32_t long_form;   /* the shader that does the same by loads of 64-bit numbers; 0: there is none */
 } tsr_vk_shader;
 
 /* Generated at build time with the enum of its indices. */

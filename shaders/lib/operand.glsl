@@ -17,6 +17,39 @@
 
 layout(local_size_x_id = SPEC_SIZE_X, local_size_y_id = SPEC_SIZE_Y) in;
 
+/* Groups as the driver loads them best. A CPU's driver loads what each invocation asks for one number at a time: with
+ * LONG numbers have 64 bits, and loads are half as many. */
+#ifdef LONG
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#define TWO_WORDS  uint64_t
+#define FOUR_WORDS u64vec2
+
+uvec2 unpacked(uint64_t x)
+{
+  return unpack32(x);
+}
+
+uvec4 unpacked(u64vec2 x)
+{
+  return uvec4(unpack32(x.x), unpack32(x.y));
+}
+
+uint64_t packed(uvec2 x)
+{
+  return pack64(x);
+}
+
+u64vec2 packed(uvec4 x)
+{
+  return u64vec2(pack64(x.xy), pack64(x.zw));
+}
+#else
+#define TWO_WORDS   uvec2
+#define FOUR_WORDS  uvec4
+#define unpacked(x) x
+#define packed(x)   x
+#endif
+
 #ifdef WIDE
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer word_array
 {
@@ -24,11 +57,11 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer word_array
 };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer pair_array
 {
-  uvec2 at[];
+  TWO_WORDS at[];
 };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer quad_array
 {
-  uvec4 at[];
+  FOUR_WORDS at[];
 };
 layout(set = 0, binding = N_OPERANDS, std430) readonly buffer address_table
 {
@@ -41,8 +74,8 @@ layout(set = 0, binding = N_OPERANDS, std430) readonly buffer address_table
 #define OUT2(slot, name) uvec2 name##_address = address[slot];
 #define OUT4(slot, name) uvec2 name##_address = address[slot];
 #define WORD(name, i)    word_array(name##_address).at[i]
-#define PAIR(name, i)    pair_array(name##_address).at[i]
-#define QUAD(name, i)    quad_array(name##_address).at[i]
+#define PAIRS(name, i)   pair_array(name##_address).at[i]
+#define QUADS_OF(name, i) quad_array(name##_address).at[i]
 #else
 #define OPERAND(slot, name, access, type)                                                                              \
   layout(set = 0, binding = slot, std430) access buffer name##_block                                                   \
@@ -51,15 +84,20 @@ layout(set = 0, binding = N_OPERANDS, std430) readonly buffer address_table
   }                                                                                                                    \
   name##_operand;
 #define IN(slot, name)   OPERAND(slot, name, readonly, uint)
-#define IN2(slot, name)  OPERAND(slot, name, readonly, uvec2)
-#define IN4(slot, name)  OPERAND(slot, name, readonly, uvec4)
+#define IN2(slot, name)  OPERAND(slot, name, readonly, TWO_WORDS)
+#define IN4(slot, name)  OPERAND(slot, name, readonly, FOUR_WORDS)
 #define OUT(slot, name)  OPERAND(slot, name, , uint)
-#define OUT2(slot, name) OPERAND(slot, name, , uvec2)
-#define OUT4(slot, name) OPERAND(slot, name, , uvec4)
+#define OUT2(slot, name) OPERAND(slot, name, , TWO_WORDS)
+#define OUT4(slot, name) OPERAND(slot, name, , FOUR_WORDS)
 #define WORD(name, i)    name##_operand.at[i]
-#define PAIR(name, i)    name##_operand.at[i]
-#define QUAD(name, i)    name##_operand.at[i]
+#define PAIRS(name, i)   name##_operand.at[i]
+#define QUADS_OF(name, i) name##_operand.at[i]
 #endif
+
+#define PAIR(name, i)        unpacked(PAIRS(name, i))
+#define QUAD(name, i)        unpacked(QUADS_OF(name, i))
+#define SET_PAIR(name, i, x) PAIRS(name, i) = packed(x)
+#define SET_QUAD(name, i, x) QUADS_OF(name, i) = packed(x)
 
 #define FLOAT(name, i)  uintBitsToFloat(WORD(name, i))
 #define FLOAT4(name, i) uintBitsToFloat(QUAD(name, i))

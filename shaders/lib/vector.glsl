@@ -12,7 +12,7 @@
 #define OPERAND_IN      IN4
 #define OPERAND_OUT     OUT4
 #define LOAD            FLOAT4
-#define STORE(y, i, v)  QUAD(y, i) = floatBitsToUint(v)
+#define STORE(y, i, v)  SET_QUAD(y, i, floatBitsToUint(v))
 #else
 #define VECTOR          float
 #define WIDTH           1
