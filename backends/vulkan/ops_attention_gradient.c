@@ -105,11 +105,11 @@ static uint64_t shared_of_tiles(uint32_t i, const gradient *g, uint32_t groups)
   return (rows * (groups == 0 ? depth + width : widest) + others * widest + rows * GRADIENT_FACTOR_PITCH) * 16 + 16;
 }
 
-/* The last axis at once, where its tiles leave a multiprocessor room for three workgroups or more; else in parts. 0 if
- * it cannot be had. */
+/* The last axis at once, where shared memory that every GPU has holds its tiles; else in parts. 0 if it cannot be
+ * had. */
 static int cut_tiled(const tsr_vk_caps *caps, const gradient *g, uint32_t i, tsr_vk_tile *t)
 {
-  enum { WHOLE_BYTES = 20 << 10 };
+  enum { WHOLE_BYTES = 32 << 10 };
   const uint32_t widest = g->depth > g->width ? g->depth : g->width;
   *t = (tsr_vk_tile){.size = TILE_SIZE, .rows = tiles[i].rows, .blocks = 1, .splits = 1};
   t->tile_shape = GRADIENT_TILE_SHAPE(rows_each(i), tiles[i].others / GRADIENT_TILE_SIDE);
@@ -121,7 +121,7 @@ static int cut_tiled(const tsr_vk_caps *caps, const gradient *g, uint32_t i, tsr
 }
 
 /* The largest tile that both queries and keys fill by more than half, or smaller ones where they are few; TILE_COUNT:
- * none can be had. */
+ * none can be had. Not in parts: that kernel is so long that a driver may take ten times as long to compile it. */
 static uint32_t choose_tiles(const tsr_vk_caps *caps, const gradient *g)
 {
   enum { FEW_GROUPS = 128 }; /* below which a device may be idle */
@@ -129,7 +129,7 @@ static uint32_t choose_tiles(const tsr_vk_caps *caps, const gradient *g)
   uint32_t chosen = TILE_COUNT;
   tsr_vk_tile t;
   for (uint32_t i = 0; i < TILE_COUNT; ++i) {
-    if (!cut_tiled(caps, g, i, &t) || (chosen < TILE_COUNT && tiles[i].rows == tiles[chosen].rows)) {
+    if (!cut_tiled(caps, g, i, &t) || t.groups > 0 || (chosen < TILE_COUNT && tiles[i].rows == tiles[chosen].rows)) {
       continue;
     }
     chosen = i;

@@ -17,7 +17,7 @@ CONSTANT(attention_gradient_tiled, 6, tile_groups, 8u);   /* of the last axis, i
 #define GRADIENT_TILE_OTHERS(shape)       ((shape) >> 4)
 
 #define GRADIENT_TILE_SIDE    8u /* invocations that share rows */
-#define GRADIENT_TILE_PARTS   8u /* at most: of the last axis */
+#define GRADIENT_TILE_PARTS   4u /* at most: of the last axis */
 #define GRADIENT_FACTOR_PITCH 9u /* groups of shared memory for what a row's others are multiplied with */
 
 #endif

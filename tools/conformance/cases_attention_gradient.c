@@ -211,16 +211,18 @@ static void add_hidden(check_table *table)
 {
   static const masking_params causal = {.causal = 1, .position = 4}, lengths = {.lengths = 8},
                               rows = {.additive = ADDITIVE_QUERIES, .additive_data = CHECK_NEGINF_ROW};
-  static const int32_t heads[] = {64, 128};
+  static const struct {
+    int32_t heads, length, k, hidden_dy;
+  } sizes[] = {{2, 200, 64, 160}, {1, 112, 128, 96}};
 
   /* one operand at a time: what one of them makes NaN hides what another does */
-  for (int32_t i = 0; i < COUNT_OF(heads); i++) {
-    const attention_params p =
-        PARAMS(.n_batch = 1, .n_queries = 200, .n_keys = 200, .k = heads[i], .j = heads[i], .masking = causal);
+  for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
+    const attention_params p = PARAMS(.n_batch = 1, .n_heads = sizes[i].heads, .n_queries = sizes[i].length,
+                                      .n_keys = sizes[i].length, .k = sizes[i].k, .j = sizes[i].k, .masking = causal);
     attention_params v = p, k = p, q = p, dy = p;
     v.hidden = k.hidden_k = q.hidden_q = 101;
     v.spread = dy.spread = 1;
-    dy.hidden_dy = 160;
+    dy.hidden_dy = sizes[i].hidden_dy;
     add(table, v);
     add(table, k);
     add(table, q);
