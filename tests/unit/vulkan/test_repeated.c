@@ -17,7 +17,7 @@
 #include "shaders/shaders.h"
 #include "tessera/ops.h"
 
-enum { R = 5, C = 64, MAX_STORAGES = 32 };
+enum { R = 40, C = 64, MAX_STORAGES = 32 }; /* R: more than are quantised by the product's own kernel */
 
 typedef struct counts {
   int32_t quantised;  /* dispatches that quantise */
