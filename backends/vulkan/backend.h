@@ -415,7 +415,7 @@ int tsr_vk_class_of(tsr_backend_device *device, const tsr_program_desc *program,
 int32_t tsr_vk_compile(tsr_backend_device *device, const tsr_compile_args *args, tsr_backend_executable **result);
 void tsr_vk_executable_destroy(tsr_backend_executable *executable);
 int32_t tsr_vk_run(tsr_backend_executable *executable);
-int32_t tsr_vk_run_many(tsr_backend_executable *executable, uint32_t n);
+int32_t tsr_vk_run_many(tsr_backend_executable *executable, uint32_t n); /* tsr_runs_extension.run_many */
 int32_t tsr_vk_executable_wait(tsr_backend_executable *executable);
 int32_t tsr_vk_profile(tsr_backend_executable *executable, uint64_t *nanoseconds);
 int32_t tsr_vk_describe(tsr_backend_executable *executable, tsr_line_commands *lines);

@@ -102,12 +102,12 @@ static int is_sound(const tsr_backend_device *d, const tsr_vk_dispatch *dispatch
 }
 
 /* The form of a dispatch's shader that the device executes soonest: a CPU's driver loads numbers one by one, and the
- * larger they are the fewer loads there are. */
+ * larger they are the fewer loads there are. Wide shaders have one form. */
 static int32_t best_form(const tsr_backend_device *d, const tsr_vk_dispatch *dispatch)
 {
   const int32_t long_form = tsr_vk_shaders[dispatch->shader].long_form;
   const int suits = d->caps.compute_like_cpu && d->hardware.features.shaderInt64;
-  return suits && !dispatch->wide && long_form > 0 ? long_form : dispatch->shader;
+  return suits && long_form > 0 ? long_form : dispatch->shader;
 }
 
 static int32_t plan_lines(build *b)

@@ -12,9 +12,8 @@
  *                                for the next. The norm's sum comes with it, and it is written where others read it
  *     add + layernorm, rmsnorm   the sum is written where it is needed later, too
  *     matmul + add               unless that add is fused with a norm that alone reads it
- *     matmul + topk              with log_softmax between them, too: only candidates leave the product. And
- *                                with the update of a state behind it that takes the indices, if k is 1: the next
- *                                step's tokens
+ *     matmul + topk              with log_softmax between them, too: only candidates leave the product. And with the
+ *                                update of a state behind it that takes the indices, if k is 1: the next step's tokens
  *
  * A fused line is planned as the main one of its lines (the norm, the product), with what the others bring to it in
  * tsr_vk_planner. A planner that cannot do with that, or does not know of it, leaves the lines apart.

@@ -57,7 +57,6 @@ static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t shader, const tsr_v
   tsr_vk_read(dispatch, has_residual ? planner->addend : a);
   if (quantised) {
     tsr_vk_read(dispatch, line->in[3]);
-    dispatch->after = 1;
   }
   tsr_vk_set_size(dispatch, size);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_product_b_type, (uint32_t)tsr_vk_in(planner, 1)->dtype);

@@ -25,8 +25,8 @@ typedef struct tsr_vk_product {
   uint32_t part_depth;
   uint32_t parts_at;  /* where they lie: words into scratch */
   int32_t y;          /* the result's tensor, or TSR_VK_SCRATCH */
-  uint32_t y_at;      /* words: where the result begins */
   uint32_t halves;    /* HALVES_* (shaders/contract/matmul_cooperative.h) */
+  uint32_t y_at;      /* with HALVES_Y: words into scratch, where the result begins */
   int32_t quantised;  /* 1: b is of i8; a's rows lie quantised in scratch, where `a` says, in groups of four words */
   tsr_vk_view scales; /* of b's columns, with quantised */
 } tsr_vk_product;

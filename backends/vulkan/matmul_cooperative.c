@@ -176,7 +176,6 @@ static int round_a(tsr_vk_planner *planner, tsr_vk_product *p)
   tsr_vk_write(dispatch, TSR_VK_SCRATCH);
   tsr_vk_set_size(dispatch, size);
   dispatch->pure = 1;
-  dispatch->after = planner->continues;
   dispatch->work = 2.0 * VALUES * (double)count;
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size));
 }

@@ -29,7 +29,6 @@ static tsr_vk_dispatch *add(tsr_vk_planner *planner, const tsr_vk_norm_push *pus
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, push, sizeof *push);
   if (dispatch != NULL) {
     tsr_vk_set_size(dispatch, size);
-    dispatch->after = planner->continues;
   }
   return dispatch;
 }

@@ -39,7 +39,7 @@ PUSH(product)
   uint parts; /* of the depth, each a batch of y */
   uint part_depth;
   uint groups; /* workgroups that have work: the grid may be larger */
-  uint y_at;   /* words: where y begins */
+  uint y_at;   /* where y is rounded: words into it, where the result begins */
 /* Without QUANTISED it ends here. */
 #if defined(CONTRACT_IN_C) || defined(QUANTISED)
   uint scales_offset;

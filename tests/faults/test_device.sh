@@ -25,19 +25,27 @@ cp "$out" "$work/good"
 check "not $n_lines lines" test "$(wc -l <"$work/good")" = "$n_lines"
 stderr_is_empty
 
-# The device was named: the lines before the first that is missing, and which that is.
-most=0
-for runs in 1 40 90; do
-  export TESSERA_FAILING_RUNS=$runs
-  translate 4 --device failing:0
+# fails_at RUNS OPTION..: a device that was named fails at that run: the lines before the first that is missing, and
+# which that is. $most is the largest number of them so far.
+fails_at()
+{
+  runs=$1
+  shift
+  export TESSERA_FAILING_RUNS="$runs"
+  translate 4 --device failing:0 "$@"
   n=$(wc -l <"$out")
   head -n "$n" "$work/good" >"$work/expected"
-  check "$runs runs: other lines" cmp -s "$out" "$work/expected"
+  check "$runs runs $*: other lines" cmp -s "$out" "$work/expected"
   stderr_has 'failing:0: the device stopped answering'
   if [ "$n" -gt 0 ]; then
     stderr_has "text.en: the lines up to $n are translated; line $((n + 1)) and what follows are not"
   fi
   [ "$n" -gt "$most" ] && most=$n
+}
+
+most=0
+for runs in 1 40 90; do
+  fails_at "$runs"
 done
 check "at most $most lines were printed" test "$most" -ge 4
 
@@ -46,16 +54,7 @@ export TESSERA_FAILING_AHEAD=1
 most=0
 for steps in 1 4; do
   for runs in 1 2 3 40 41 90; do
-    export TESSERA_FAILING_RUNS=$runs
-    translate 4 --device failing:0 --steps-per-submit "$steps"
-    n=$(wc -l <"$out")
-    head -n "$n" "$work/good" >"$work/expected"
-    check "$runs runs, $steps steps a submit: other lines" cmp -s "$out" "$work/expected"
-    stderr_has 'failing:0: the device stopped answering'
-    if [ "$n" -gt 0 ]; then
-      stderr_has "text.en: the lines up to $n are translated; line $((n + 1)) and what follows are not"
-    fi
-    [ "$n" -gt "$most" ] && most=$n
+    fails_at "$runs" --steps-per-submit "$steps"
   done
 done
 check "at most $most lines were printed with steps under way" test "$most" -ge 4

@@ -29,6 +29,37 @@ float *random_floats(int64_t n, uint64_t seed)
   return values;
 }
 
+int64_t elements_of(const tsr_program *program, tsr_ref x)
+{
+  const tsr_shape shape = tsr_ref_shape(program, x);
+  return tsr_shape_elements(&shape);
+}
+
+void run_fused(tsr_device *device, const fused_run *run, float **results, int32_t *fused)
+{
+  enum { MAX_LINES = 64 };
+  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .strict = 1, .keep_all = run->keep_all,
+                                       .profile = 1};
+  const int32_t n_lines = tsr_program_line_count(run->program);
+  uint64_t nanoseconds[MAX_LINES];
+  tsr_executable *executable;
+  assert_in_range(n_lines, 1, MAX_LINES);
+  check(tsr_executable_create(device, run->program, &options, &executable));
+  run->write(executable, run->user);
+  check(tsr_executable_run(executable));
+  check(tsr_executable_run(executable));
+  *fused = tsr_executable_profile(executable, nanoseconds, n_lines) == TSR_OK ? 0 : -1;
+  for (int32_t i = 0; i < n_lines && *fused >= 0; i++) {
+    *fused += nanoseconds[i] == 0;
+  }
+  for (int32_t i = 0; i < run->n_outputs; i++) {
+    const int64_t n = elements_of(run->program, run->outputs[i]);
+    results[i] = random_floats(n, 7);
+    check(tsr_executable_read(executable, run->outputs[i], results[i], n * (int64_t)sizeof(float)));
+  }
+  tsr_executable_destroy(executable);
+}
+
 static void make_strange(float *row, int64_t n, int64_t which)
 {
   static const float specials[] = {NAN, INFINITY, -INFINITY, 1e25f, 1e38f, -1e38f};

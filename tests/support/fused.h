@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "tessera/program.h"
+#include "tessera/runtime.h"
 #include "tessera/tensor.h"
 
 /* Fails the test unless the status is TSR_OK. */
@@ -15,6 +17,22 @@ void check(tsr_status status);
 
 /* n values from -1 to 1, to be freed. */
 float *random_floats(int64_t n, uint64_t seed);
+
+int64_t elements_of(const tsr_program *program, tsr_ref x);
+
+/* A program of which a device may compute neighbouring lines as one. */
+typedef struct fused_run {
+  const tsr_program *program;
+  void (*write)(tsr_executable *executable, const void *user); /* all inputs */
+  const void *user;
+  const tsr_ref *outputs;
+  int32_t n_outputs;
+  int32_t keep_all; /* as in tsr_compile_options */
+} fused_run;
+
+/* Runs it twice, so that what the first run leaves over would show. results: the outputs, f32, each to be freed;
+ * *fused: how many lines took no time, because they were computed with the next; -1 where the device has no clock. */
+void run_fused(tsr_device *device, const fused_run *run, float **results, int32_t *fused);
 
 typedef enum data {
   PLAIN,       /* values from -1 to 1 */

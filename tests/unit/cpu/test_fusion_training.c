@@ -151,12 +151,6 @@ static int32_t build_norm_parts(chain *c)
 
 typedef int32_t (*build_fn)(chain *c);
 
-static int64_t elements_of(const tsr_program *p, tsr_ref x)
-{
-  const tsr_shape shape = tsr_ref_shape(p, x);
-  return tsr_shape_elements(&shape);
-}
-
 static void write_inputs(const chain *c, tsr_executable *executable)
 {
   static const int32_t seed[2] = {12345, -6789};

@@ -186,23 +186,11 @@ static int32_t build_quantised_residuals(chain *c, int64_t R, int64_t C)
   return 2;
 }
 
-static int64_t elements_of(const chain *c, tsr_ref x)
+static void write_inputs(tsr_executable *executable, const void *user)
 {
-  const tsr_shape shape = tsr_ref_shape(c->program, x);
-  return tsr_shape_elements(&shape);
-}
-
-/* The outputs, and in *fused how many lines took no time. */
-static void run_chain(tsr_device *device, const chain *c, int32_t keep_all, float *results[MAX_OUTPUTS], int32_t *fused)
-{
-  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .strict = 1, .keep_all = keep_all, .profile = 1};
-  const int32_t n_lines = tsr_program_line_count(c->program);
-  uint64_t nanoseconds[MAX_LINES];
-  tsr_executable *executable;
-  assert_in_range(n_lines, 1, MAX_LINES);
-  check(tsr_executable_create(device, c->program, &options, &executable));
+  const chain *c = user;
   for (int32_t i = 0; i < c->n_inputs; i++) {
-    const int64_t n = elements_of(c, c->inputs[i]);
+    const int64_t n = elements_of(c->program, c->inputs[i]);
     float *values = random_floats(n, 1 + (uint64_t)i);
     const tsr_dtype dtype = tsr_ref_dtype(c->program, c->inputs[i]);
     if (dtype == TSR_I8) {
@@ -213,21 +201,17 @@ static void run_chain(tsr_device *device, const chain *c, int32_t keep_all, floa
     check(tsr_executable_write(executable, c->inputs[i], values, n * (int64_t)tsr_dtype_size(dtype)));
     free(values);
   }
-  check(tsr_executable_run(executable));
-  check(tsr_executable_run(executable)); /* nothing is left over from the first */
-  *fused = -1;
-  if (tsr_executable_profile(executable, nanoseconds, n_lines) == TSR_OK) {
-    *fused = 0;
-    for (int32_t i = 0; i < n_lines; i++) {
-      *fused += nanoseconds[i] == 0;
-    }
-  }
-  for (int32_t i = 0; i < c->n_outputs; i++) {
-    const int64_t n = elements_of(c, c->outputs[i]);
-    results[i] = random_floats(n, 7);
-    check(tsr_executable_read(executable, c->outputs[i], results[i], n * (int64_t)sizeof(float)));
-  }
-  tsr_executable_destroy(executable);
+}
+
+static void run_chain(tsr_device *device, const chain *c, int32_t keep_all, float *results[MAX_OUTPUTS], int32_t *fused)
+{
+  const fused_run run = {.program = c->program,
+                         .write = write_inputs,
+                         .user = c,
+                         .outputs = c->outputs,
+                         .n_outputs = c->n_outputs,
+                         .keep_all = keep_all};
+  run_fused(device, &run, results, fused);
 }
 
 /* exact: bit by bit. Else there are the same sums in the same order, but a compiler may round once where a product is
@@ -250,7 +234,7 @@ static void compare_chain(const pair *devices, const char *name, build_fn build,
                (int)lines_apart);
     }
     for (int32_t i = 0; i < c.n_outputs; i++) {
-      for (int64_t k = 0; k < elements_of(&c, c.outputs[i]); k++) {
+      for (int64_t k = 0; k < elements_of(c.program, c.outputs[i]); k++) {
         if (!(fabsf(fused[i][k] - one_by_one[i][k]) <= tolerance * (1.0f + fabsf(one_by_one[i][k])))) {
           fail_msg("%s, output %d, element %lld of %lld x %lld: %.9g, one by one %.9g", name, (int)i, (long long)k,
                    (long long)rows, (long long)columns, (double)fused[i][k], (double)one_by_one[i][k]);

@@ -20,7 +20,7 @@
 #include "tessera/runtime.h"
 #include "tests/support/fused.h"
 
-enum { MAX_INPUTS = 8, MAX_OUTPUTS = 3, MAX_LINES = 32 };
+enum { MAX_INPUTS = 8, MAX_OUTPUTS = 3 };
 
 /* Values of an input */
 typedef enum range { USUAL, BEYOND_F16, NOT_FINITE } range;
@@ -148,17 +148,11 @@ static int32_t build_apart(chain *c, int64_t R, int64_t C)
   return 0;
 }
 
-static int64_t elements_of(const chain *c, tsr_ref x)
-{
-  const tsr_shape shape = tsr_ref_shape(c->program, x);
-  return tsr_shape_elements(&shape);
-}
-
 static void write_input(tsr_executable *executable, const chain *c, int32_t index)
 {
   static const float strange[] = {INFINITY, -INFINITY, NAN, 65519.0f, 65520.0f, -1e30f, 3e-8f};
   const tsr_ref ref = c->inputs[index];
-  const int64_t n = elements_of(c, ref);
+  const int64_t n = elements_of(c->program, ref);
   const tsr_dtype dtype = tsr_ref_dtype(c->program, ref);
   float *values = random_floats(n, 1 + (uint64_t)index);
   for (int64_t i = 0; ref == c->x && c->range != USUAL && i < n; i++) {
@@ -187,30 +181,19 @@ static void write_input(tsr_executable *executable, const chain *c, int32_t inde
   free(values);
 }
 
-/* The outputs, and in *fused how many lines took no time; -1: the device has no clock. */
-static void run_chain(tsr_device *device, const chain *c, float *results[MAX_OUTPUTS], int32_t *fused)
+static void write_inputs(tsr_executable *executable, const void *user)
 {
-  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .strict = 1, .profile = 1};
-  const int32_t n_lines = tsr_program_line_count(c->program);
-  uint64_t nanoseconds[MAX_LINES];
-  tsr_executable *executable;
-  assert_in_range(n_lines, 1, MAX_LINES);
-  check(tsr_executable_create(device, c->program, &options, &executable));
+  const chain *c = user;
   for (int32_t i = 0; i < c->n_inputs; i++) {
     write_input(executable, c, i);
   }
-  check(tsr_executable_run(executable));
-  check(tsr_executable_run(executable)); /* nothing is left over from the first */
-  *fused = tsr_executable_profile(executable, nanoseconds, n_lines) == TSR_OK ? 0 : -1;
-  for (int32_t i = 0; i < n_lines && *fused >= 0; i++) {
-    *fused += nanoseconds[i] == 0;
-  }
-  for (int32_t i = 0; i < c->n_outputs; i++) {
-    const int64_t n = elements_of(c, c->outputs[i]);
-    results[i] = random_floats(n, 7);
-    check(tsr_executable_read(executable, c->outputs[i], results[i], n * (int64_t)sizeof(float)));
-  }
-  tsr_executable_destroy(executable);
+}
+
+static void run_chain(tsr_device *device, const chain *c, float *results[MAX_OUTPUTS], int32_t *fused)
+{
+  const fused_run run = {
+      .program = c->program, .write = write_inputs, .user = c, .outputs = c->outputs, .n_outputs = c->n_outputs};
+  run_fused(device, &run, results, fused);
 }
 
 typedef struct trial {
@@ -271,7 +254,7 @@ static void compare(tsr_device *fusing, tsr_device *apart, const trial *t, int64
              (long long)rows, (long long)columns, (int)lines_fused, (int)expected, (int)lines_apart);
   }
   for (int32_t i = 0; i < c.n_outputs; i++) {
-    for (int64_t k = 0; k < elements_of(&c, c.outputs[i]); k++) {
+    for (int64_t k = 0; k < elements_of(c.program, c.outputs[i]); k++) {
       const float x = fused[i][k], y = one_by_one[i][k];
       const int same = memcmp(&x, &y, sizeof x) == 0 || (isnan(x) && isnan(y));
       if (!same && !(fabsf(x - y) <= tolerance * (0.1f + fabsf(y)))) {

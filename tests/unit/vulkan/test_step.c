@@ -20,7 +20,7 @@
 #include "tessera/runtime.h"
 #include "tests/support/fused.h"
 
-enum { POSITIONS = 5, HEADS = 2, MAX_OUTPUTS = 5, MAX_INPUTS = 12, MAX_LINES = 32 };
+enum { POSITIONS = 5, HEADS = 2, MAX_OUTPUTS = 5, MAX_INPUTS = 12 };
 
 typedef enum norm_kind { NO_NORM, LAYERNORM, LAYERNORM_STD, LAYERNORM_WITHOUT_BIAS, RMSNORM } norm_kind;
 typedef enum addend_kind { NO_ADDEND, ADDEND, ONE_ROW, COLUMN } addend_kind;
@@ -141,15 +141,9 @@ static void build(const step *s, built *b)
   check(tsr_program_status(p));
 }
 
-static int64_t elements_of(const built *b, tsr_ref x)
-{
-  const tsr_shape shape = tsr_ref_shape(b->program, x);
-  return tsr_shape_elements(&shape);
-}
-
 static void write_input(tsr_executable *executable, const built *b, int32_t index)
 {
-  const int64_t n = elements_of(b, b->input[index]);
+  const int64_t n = elements_of(b->program, b->input[index]);
   const tsr_dtype dtype = tsr_ref_dtype(b->program, b->input[index]);
   float *values = random_floats(n, 1 + (uint64_t)index);
   void *stored = calloc((size_t)n, 4);
@@ -174,30 +168,19 @@ static void write_input(tsr_executable *executable, const built *b, int32_t inde
   free(stored);
 }
 
-/* The outputs, to be freed, and in *fused how many lines took no time, or -1 where the device has no clock. */
-static void run(tsr_device *device, const built *b, float *results[MAX_OUTPUTS], int32_t *fused)
+static void write_inputs(tsr_executable *executable, const void *user)
 {
-  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .strict = 1, .profile = 1};
-  const int32_t n_lines = tsr_program_line_count(b->program);
-  uint64_t nanoseconds[MAX_LINES];
-  tsr_executable *executable;
-  assert_in_range(n_lines, 1, MAX_LINES);
-  check(tsr_executable_create(device, b->program, &options, &executable));
+  const built *b = user;
   for (int32_t i = 0; i < b->n_inputs; i++) {
     write_input(executable, b, i);
   }
-  check(tsr_executable_run(executable));
-  check(tsr_executable_run(executable)); /* nothing is left over from the first */
-  *fused = tsr_executable_profile(executable, nanoseconds, n_lines) == TSR_OK ? 0 : -1;
-  for (int32_t i = 0; i < n_lines && *fused >= 0; i++) {
-    *fused += nanoseconds[i] == 0;
-  }
-  for (int32_t i = 0; i < b->n_outputs; i++) {
-    const int64_t n = elements_of(b, b->output[i]);
-    results[i] = random_floats(n, 7);
-    check(tsr_executable_read(executable, b->output[i], results[i], n * (int64_t)sizeof(float)));
-  }
-  tsr_executable_destroy(executable);
+}
+
+static void run(tsr_device *device, const built *b, float *results[MAX_OUTPUTS], int32_t *fused)
+{
+  const fused_run all = {
+      .program = b->program, .write = write_inputs, .user = b, .outputs = b->output, .n_outputs = b->n_outputs};
+  run_fused(device, &all, results, fused);
 }
 
 static int same(float a, float b, float tolerance)
@@ -218,7 +201,7 @@ static void compare(tsr_device *fusing, tsr_device *apart, built b, const char *
              (int)lines_fused, (int)expected, (int)lines_apart);
   }
   for (int32_t i = 0; i < b.n_outputs; i++) {
-    for (int64_t k = 0; k < elements_of(&b, b.output[i]); k++) {
+    for (int64_t k = 0; k < elements_of(b.program, b.output[i]); k++) {
       if (!same(as_one[i][k], one_by_one[i][k], b.tolerance[i])) {
         fail_msg("%s, %s %d, output %d, element %lld: %.9g, one by one %.9g", tsr_device_name(fusing), what,
                  (int)number, (int)i, (long long)k, (double)as_one[i][k], (double)one_by_one[i][k]);
