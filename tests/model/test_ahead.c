@@ -296,8 +296,8 @@ static void assert_equal(const tsr_generation *expected, const tsr_generation *f
   for (int32_t i = 0; i < expected->n_sentences * expected->n_best; i++) {
     const tsr_hypothesis *a = &expected->hypotheses[i], *b = &found->hypotheses[i];
     size_t n = (size_t)a->n_ids;
-    if (a->n_ids != b->n_ids || (n > 0 && memcmp(a->ids, b->ids, n * sizeof *a->ids) != 0) ||
-        memcmp(&a->score, &b->score, sizeof a->score) != 0 || !a->attention != !b->attention ||
+    if (a->n_ids != b->n_ids || (n > 0 && memcmp(a->ids, b->ids, n * sizeof *a->ids) != 0) || a->score != b->score ||
+        !a->attention != !b->attention ||
         (a->attention && memcmp(a->attention, b->attention, n * (size_t)a->n_source * sizeof *a->attention) != 0)) {
       fail_msg("%s, %s, %d steps a submit: hypothesis %d is another one", device, name, (int)steps, (int)i);
     }

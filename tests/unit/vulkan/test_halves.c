@@ -256,7 +256,7 @@ static void compare(tsr_device *fusing, tsr_device *apart, const trial *t, int64
   for (int32_t i = 0; i < c.n_outputs; i++) {
     for (int64_t k = 0; k < elements_of(c.program, c.outputs[i]); k++) {
       const float x = fused[i][k], y = one_by_one[i][k];
-      const int same = memcmp(&x, &y, sizeof x) == 0 || (isnan(x) && isnan(y));
+      const int same = x == y || (isnan(x) && isnan(y));
       if (!same && !(fabsf(x - y) <= tolerance * (0.1f + fabsf(y)))) {
         fail_msg("%s, output %d, element %lld of %lld x %lld: %.9g, one by one %.9g", t->name, (int)i, (long long)k,
                  (long long)rows, (long long)columns, (double)x, (double)y);
