@@ -49,47 +49,49 @@ void tsr_flight_drop(tsr_flight *flight)
   flight->n[0] = flight->n[1] = flight->n_read = 0;
 }
 
-/* 1 if the step at position + 1 can start before the host has seen what the one at `position` chose. */
-static int is_independent(const tsr_search *search, int32_t position)
+/* 1 if the step `further` + 1 behind the one that is computed now can start before the host has seen what the one
+ * before it chose. */
+static int is_independent(const tsr_search *search, int32_t further)
 {
   const tsr_generate_options *options = search->options;
-  int32_t length = position + 1;                       /* tokens that the step at `position` goes on from */
-  int32_t is_last = length + 2 >= options->max_length; /* the next one chooses the last token */
   for (int32_t i = 0; i < search->count; i++) {
-    if (tsr_search_forced(search, i, length) >= 0) {
+    const tsr_sentence *sentence = &search->sentences[i];
+    int32_t length = sentence->length + further;         /* tokens that the step before it goes on from */
+    int32_t is_last = length + 2 >= options->max_length; /* it chooses the last token */
+    if (sentence->is_open &&
+        (tsr_search_forced(search, sentence, length) >= 0 || (is_last && options->forced_eos_id >= 0) ||
+         tsr_search_mask_phase(options, length) != tsr_search_mask_phase(options, length + 1))) {
       return 0;
     }
   }
-  return tsr_search_mask_phase(options, length) == tsr_search_mask_phase(options, length + 1) &&
-         !(is_last && options->forced_eos_id >= 0);
+  return 1;
 }
 
-/* The last step that can start before the host has seen what the one at `position` chose, if that many may. */
-static int32_t last_independent(const tsr_search *search, int32_t position)
+/* Steps that can start now, one behind the other, if that many may: the host has to see nothing between them. */
+static int32_t count_independent(const tsr_search *search)
 {
-  int32_t most = position + 2 * search->flight.steps - 1;
-  most = most < search->capacity - 1 ? most : search->capacity - 1;
-  most = most < search->options->max_length - 2 ? most : search->options->max_length - 2;
-  int32_t last = position;
-  while (last < most && is_independent(search, last)) {
-    last++;
+  int32_t position = tsr_search_last_position(search), most = 2 * search->flight.steps, n = 1;
+  most = most < search->capacity - position ? most : search->capacity - position;
+  most = most < search->options->max_length - 1 - position ? most : search->options->max_length - 1 - position;
+  while (n < most && is_independent(search, n - 1)) {
+    n++;
   }
-  return last;
+  return n;
 }
 
-/* Starts the step at `position`, and what may run behind it. */
-static tsr_status start_steps(tsr_search *search, int32_t position)
+/* Starts the step that is computed now, and what may run behind it. */
+static tsr_status start_steps(tsr_search *search)
 {
   tsr_flight *f = &search->flight;
-  f->first = position;
-  int32_t last = last_independent(search, position);
-  int32_t next = position + f->n[0] + f->n[1];
-  for (int32_t i = 0; i < 2 && next <= last; i++) {
+  f->first = search->steps;
+  int32_t most = count_independent(search);
+  int32_t next = f->n[0] + f->n[1];
+  for (int32_t i = 0; i < 2 && next < most; i++) {
     if (f->n[i] > 0) {
       continue;
     }
-    int32_t n = last - next + 1 < f->steps ? last - next + 1 : f->steps;
-    TSR_TRY(tsr_search_check_stopped(search, next));
+    int32_t n = most - next < f->steps ? most - next : f->steps;
+    TSR_TRY(tsr_search_check_stopped(search));
     TSR_TRY(tsr_ahead_start(search->step->ahead, i == 0 ? f->set : 1 - f->set, n));
     search->transformer->work.step_runs += n;
     f->n[i] = n;
@@ -103,7 +105,7 @@ static tsr_status read_steps(tsr_search *search)
 {
   tsr_flight *f = &search->flight;
   const tsr_ahead *ahead = search->step->ahead;
-  TSR_TRY(tsr_ahead_read(ahead, f->set, f->first, f->n[0], f->tokens, f->logits));
+  TSR_TRY(tsr_ahead_read(ahead, f->set, (int32_t)(f->first - f->begun), f->n[0], f->tokens, f->logits));
   TSR_TRY(tsr_search_read_attention(search, ahead->executables[f->set]));
   f->read = f->first;
   f->n_read = f->n[0];
@@ -114,15 +116,15 @@ static tsr_status read_steps(tsr_search *search)
   return TSR_OK;
 }
 
-tsr_status tsr_flight_take(tsr_search *search, int32_t position, int32_t *next, float *logits)
+tsr_status tsr_flight_take(tsr_search *search, int32_t *next, float *logits)
 {
   tsr_flight *f = &search->flight;
   size_t batch = (size_t)search->batch;
-  if (f->n_read == 0 || position >= f->read + f->n_read) {
-    TSR_TRY(start_steps(search, position));
+  if (f->n_read == 0 || search->steps >= f->read + f->n_read) {
+    TSR_TRY(start_steps(search));
     TSR_TRY(read_steps(search));
   }
-  size_t at = (size_t)(position - f->read) * batch;
+  size_t at = (size_t)(search->steps - f->read) * batch;
   memcpy(next, f->tokens + at, batch * sizeof *next);
   memcpy(logits, f->logits + at, batch * sizeof *logits);
   return TSR_OK;

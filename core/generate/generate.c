@@ -22,7 +22,7 @@ typedef struct job {
   const tsr_generate_options *options;
   const int32_t *const *source;
   const int32_t *lengths;
-  const tsr_prompt *prompts; /* or NULL */
+  const tsr_prompt *prompts;
   int32_t first_only;
   int32_t *order;  /* sentences, longest first */
   int32_t *sorted; /* their lengths */
@@ -47,9 +47,7 @@ typedef struct worker {
   job *job;
   tsr_transformer *transformer;
   pthread_t thread;
-  int32_t *ids;          /* [B][S] of a batch, as the longest needs it; likewise the next */
-  int32_t *lengths;      /* [B] */
-  tsr_hypothesis *found; /* [B][n_best] */
+  tsr_sentence *sentences; /* of a batch, as the largest needs it */
 } worker;
 
 static tsr_status check_sources(const job *j)
@@ -119,60 +117,40 @@ static void hypothesis_free(tsr_hypothesis *hypotheses, int64_t n)
   }
 }
 
-/* Fills ids [B, S] for sentences order[0 .. count-1]. */
-static void fill_ids(const job *j, const int32_t *order, int32_t count, int32_t batch, int32_t source, int32_t *ids)
+/* Of tsr_search_client. */
+static void take_hypotheses(void *user, const tsr_sentence *sentence, const tsr_hypothesis *hypotheses)
 {
-  const tsr_transformer_config *config = &j->transformer->model->config;
-  int32_t pad = config->pad_id >= 0 && config->pad_id < config->source_vocabulary ? config->pad_id : 0;
-  for (int32_t b = 0; b < batch; b++) {
-    int32_t length = b < count ? j->lengths[order[b]] : 0;
-    for (int32_t t = 0; t < source; t++) {
-      ids[(size_t)b * (size_t)source + (size_t)t] = t < length ? j->source[order[b]][t] : pad;
-    }
-  }
+  const worker *w = user;
+  const int32_t n_best = w->job->options->n_best;
+  tsr_work *work = &w->transformer->work;
+  memcpy(&w->job->generation->hypotheses[(int64_t)sentence->index * n_best], hypotheses,
+         (size_t)n_best * sizeof *hypotheses);
+  work->sentences++;
+  work->source_tokens += sentence->n_source;
+  work->target_tokens += hypotheses->n_ids;
 }
 
 /* One batch: sentences order[0 .. count-1], none of them empty. */
 static tsr_status run_batch(worker *w, const int32_t *order, int32_t count)
 {
-  job *j = w->job;
-  int32_t n_best = j->options->n_best;
-  int32_t batch = tsr_batch_bucket(count);
-  for (int32_t b = 0; b < batch; b++) {
-    w->lengths[b] = b < count ? j->lengths[order[b]] : 0;
-  }
-  memset(w->found, 0, (size_t)count * (size_t)n_best * sizeof *w->found);
-  tsr_search search;
-  TSR_TRY(tsr_search_init(&search, w->transformer, j->options, count, batch, w->lengths));
-  search.stopped = &j->stopped;
-  search.lock = &j->lock;
-  search.prompts = j->prompts;
-  search.first_only = j->first_only;
-  search.texts = j->source;
-  search.numbers = order;
-  fill_ids(j, order, count, batch, search.source, w->ids);
-  tsr_status status = tsr_search_choose_tokens(&search);
-  if (status == TSR_OK) {
-    status = tsr_search_encode(&search, w->ids);
-  }
-  if (status == TSR_OK) {
-    status = tsr_search_is_beam(j->options) ? tsr_search_beams(&search, w->found)
-                                            : tsr_search_independent(&search, w->found);
-  }
-  tsr_search_finish(&search);
-  if (status != TSR_OK) {
-    hypothesis_free(w->found, (int64_t)count * n_best);
-    return status;
-  }
-  tsr_work *work = &w->transformer->work;
+  const job *j = w->job;
+  const tsr_search_client client = {.user = w, .take = take_hypotheses};
   for (int32_t b = 0; b < count; b++) {
-    memcpy(&j->generation->hypotheses[(int64_t)order[b] * n_best], &w->found[(int64_t)b * n_best],
-           (size_t)n_best * sizeof *w->found);
-    work->sentences++;
-    work->source_tokens += w->lengths[b];
-    work->target_tokens += w->found[(int64_t)b * n_best].n_ids;
+    w->sentences[b] = (tsr_sentence){.source = j->source[order[b]],
+                                     .n_source = j->lengths[order[b]],
+                                     .prompt = j->prompts[order[b]],
+                                     .number = j->options->first_sentence + order[b],
+                                     .seed = j->options->seed,
+                                     .index = order[b]};
   }
-  return TSR_OK;
+  tsr_search search;
+  TSR_TRY(tsr_search_init(&search, w->transformer, j->options, &client, w->sentences, count, tsr_batch_bucket(count)));
+  search.stopped = &j->stopped;
+  search.lock = &w->job->lock;
+  search.first_only = j->first_only;
+  tsr_status status = tsr_search_run(&search);
+  tsr_search_finish(&search);
+  return status;
 }
 
 /* Empty sentences have their result already; the others none (n_ids is -1). */
@@ -227,18 +205,15 @@ static void *work(void *opaque)
 
 static tsr_status prepare_worker(job *j, int32_t index, worker *w)
 {
-  size_t batch = 1;
+  int32_t most = 1;
   for (int32_t i = 0; i < j->batches.n; i++) {
-    size_t rows = (size_t)tsr_batch_bucket(j->batches.first[i + 1] - j->batches.first[i]);
-    batch = rows > batch ? rows : batch;
+    int32_t count = j->batches.first[i + 1] - j->batches.first[i];
+    most = count > most ? count : most;
   }
-  size_t width = (size_t)tsr_source_bucket(j->sorted[0], j->transformer->model->config.max_positions);
   w->job = j;
-  w->ids = malloc(batch * width * sizeof *w->ids);
-  w->lengths = malloc(batch * sizeof *w->lengths);
-  w->found = malloc(batch * (size_t)j->generation->n_best * sizeof *w->found);
-  if (!w->ids || !w->lengths || !w->found) {
-    return tsr_fail_memory(batch * width * sizeof *w->ids);
+  w->sentences = malloc((size_t)most * sizeof *w->sentences);
+  if (!w->sentences) {
+    return tsr_fail_memory((size_t)most * sizeof *w->sentences);
   }
   return tsr_transformer_sibling(j->transformer, index, &w->transformer);
 }
@@ -286,9 +261,7 @@ static tsr_status run(job *j)
     }
   }
   for (int32_t i = 0; workers && i < n_workers; i++) {
-    free(workers[i].ids);
-    free(workers[i].lengths);
-    free(workers[i].found);
+    free(workers[i].sentences);
   }
   free(workers);
   return status;

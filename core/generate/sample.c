@@ -81,9 +81,9 @@ static int32_t choose_likeliest(const draw *d, const tsr_generate_options *optio
 }
 
 /* Uniform in (0, 1), never either. */
-static double uniform(const tsr_generate_options *options, const tsr_draw_place *place, int32_t token)
+static double uniform(const tsr_draw_place *place, int32_t token)
 {
-  const uint32_t key[2] = {(uint32_t)options->seed, (uint32_t)(options->seed >> 32)};
+  const uint32_t key[2] = {(uint32_t)place->seed, (uint32_t)(place->seed >> 32)};
   const uint32_t counter[4] = {(uint32_t)token, (uint32_t)place->length, (uint32_t)place->sentence,
                                (uint32_t)place->hypothesis};
   uint32_t words[4];
@@ -109,7 +109,7 @@ int32_t tsr_sample(const tsr_generate_options *options, const tsr_draw_place *pl
     if (logit == -INFINITY) {
       continue;
     }
-    double u = uniform(options, place, tokens[at]);
+    double u = uniform(place, tokens[at]);
     /* -log(u) is at least 1 - u, so that most tokens are out of question without a logarithm. */
     if (1.0 - u >= exp(logit - largest)) {
       continue;

@@ -16,6 +16,7 @@
 
 /* Where a draw stands. */
 typedef struct tsr_draw_place {
+  uint64_t seed;
   int64_t sentence;   /* number */
   int32_t hypothesis; /* of the sentence, from 0 */
   int32_t length;     /* tokens before the one that is drawn, the start token included */

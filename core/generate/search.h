@@ -37,34 +37,78 @@ typedef struct tsr_prompt {
   float sum;            /* of the log-probabilities of the others */
 } tsr_prompt;
 
-/* Steps of a search that runs ahead of what was read (ahead.c), each with the number of its position. */
+/* A sentence that is searched, in a row of the batch, or in N. */
+typedef struct tsr_sentence {
+  const int32_t *source; /* [n_source], borrowed, as its prompt is; of one token or more */
+  int32_t n_source;
+  tsr_prompt prompt;
+  int64_t number; /* for the draws, with the seed */
+  uint64_t seed;
+  int32_t index; /* by which the client knows it */
+  /* The search's own. */
+  int32_t is_open;   /* 0: it has ended, and its rows are free */
+  int32_t length;    /* tokens of each of its open hypotheses, the start token counted */
+  int32_t prefilled; /* positions of the cache that its prompt filled at once */
+} tsr_sentence;
+
+/* For whom a search works. It is called by the thread that searches. */
+typedef struct tsr_search_client {
+  void *user;
+  /* Takes the hypotheses [n_best] of a sentence that has ended, and owns what is in them from then on. */
+  void (*take)(void *user, const tsr_sentence *sentence, const tsr_hypothesis *hypotheses);
+} tsr_search_client;
+
+/* Steps of a search that runs ahead of what was read (ahead.c), by their numbers (tsr_search.steps). */
 typedef struct tsr_flight {
   int32_t steps;   /* N: of a submit; 0: nothing runs ahead */
-  int32_t first;   /* the first step that was started and whose results were not read */
+  int64_t first;   /* the first step that was started and whose results were not read */
   int32_t n[2];    /* steps of the submits that begin with it; 0: there is none */
   int32_t set;     /* where the results of the first of them lie; those of the other lie in the other one */
-  int32_t read;    /* the first step whose results are here */
+  int64_t read;    /* the first step whose results are here */
   int32_t n_read;  /* likewise, how many */
+  int64_t begun;   /* the step for which the host wrote tokens and positions last */
   int32_t *tokens; /* [n_read][B] */
   float *logits;   /* [n_read][B] */
 } tsr_flight;
 
-typedef struct tsr_search {
+typedef struct tsr_search tsr_search;
+
+/* How the rows of a search are followed from one step to the next: each for itself, or as beams. What it keeps is
+ * search->own. */
+typedef struct tsr_search_kind {
+  tsr_status (*create)(tsr_search *search); /* search->own is to be finished also after an error */
+  void (*finish)(void *own);                /* takes NULL */
+  /* A sentence begins in row b, or in its N rows. */
+  tsr_status (*start)(void *own, int32_t b);
+  /* Computes a token of each open hypothesis, and chooses it. */
+  tsr_status (*advance)(void *own);
+  /* Appends it. A sentence that ends by that is handed to the client. */
+  tsr_status (*append)(void *own);
+  /* A sentence goes on in the row of one that has ended. */
+  void (*move)(void *own, int32_t from, int32_t to);
+  /* The tokens of the hypothesis of a row; NULL for one that does not matter. */
+  const int32_t *(*ids)(const void *own, int32_t row);
+} tsr_search_kind;
+extern const tsr_search_kind tsr_search_independent; /* greedy or sampled rows */
+extern const tsr_search_kind tsr_search_beams;
+
+struct tsr_search {
+  const tsr_search_kind *kind;
   tsr_transformer *transformer;
   const tsr_generate_options *options; /* resolved */
-  int32_t count;                       /* sentences that have a row */
-  int32_t batch;                       /* B: rows of the program, at least count */
-  int32_t source;                      /* S: positions that the encoder computes */
-  int32_t source_room;                 /* positions of the states that the decoder reads, at least as many */
-  int32_t beam;                        /* N: rows of a sentence */
-  int32_t capacity;                    /* C */
-  int32_t *lengths;                    /* [B] of the sources; 0 beyond count */
-  int32_t *sentence;                   /* [count] whose row it is: in the order in which the batch began */
-  const int32_t *const *texts;         /* the sources by the call's numbers; borrowed, likewise the next */
-  const int32_t *numbers;              /* the call's number of each sentence of the batch, as it began */
-  const tsr_prompt *prompts;           /* by the call's numbers, or NULL; borrowed */
-  int32_t first_only;                  /* 1: a beam ends after the first token behind its prompt */
-  tsr_compiled *step;                  /* NULL before the first step */
+  const tsr_search_client *client;
+  tsr_sentence *sentences; /* [count] those of the first rows */
+  int32_t count;
+  int32_t batch;       /* B: sentences that the program has rows for, at least count */
+  int32_t source;      /* S: positions that the encoder computes */
+  int32_t source_room; /* positions of the states that the decoder reads, at least as many */
+  int32_t beam;        /* N: rows of a sentence */
+  int32_t capacity;    /* C */
+  int32_t *lengths;    /* [B] of the sources; 0 beyond count */
+  int32_t first_only;  /* 1: a beam ends after the first token behind its prompt */
+  void *own;           /* what its kind keeps */
+  int64_t steps;       /* that were taken, and so the number of the one that is computed now */
+  tsr_compiled *step;  /* NULL before the first step */
   tsr_filter filter;
   int32_t fed_back;   /* 1: the device chooses and feeds back */
   tsr_flight flight;  /* if so */
@@ -81,13 +125,12 @@ typedef struct tsr_search {
   int32_t *indices;      /* [R][k] */
   float *normalisers;    /* [R] what has to be taken from a logit for its log-probability; if options->scores */
   pthread_mutex_t *lock; /* held while a token is handed out */
-  int32_t prefilled;     /* positions of the cache that a prompt filled at once, before the first step */
   int32_t *chosen;       /* [n_chosen] the tokens whose logits are computed, ascending; NULL: all */
   int32_t n_chosen;
   int32_t columns;           /* of the logits: n_chosen, or the vocabulary */
   float *attention;          /* [R][source_room] of the last step, summed over the heads; NULL: nobody asks */
   const atomic_int *stopped; /* set from outside: the next step fails, for nobody wants the result any more; or NULL */
-} tsr_search;
+};
 
 /* Rows of a sentence. */
 int32_t tsr_search_rows(const tsr_generate_options *options);
@@ -98,68 +141,39 @@ int32_t tsr_search_is_beam(const tsr_generate_options *options);
 /* Candidates that a beam needs of each of its hypotheses. */
 int32_t tsr_search_beam_candidates(const tsr_generate_options *options);
 
-/* The longest sentence is the first. Errors: TSR_ERR_OUT_OF_MEMORY (nothing to finish then). */
+/* sentences [count] are copied, the longest is the first; `batch` is at least as much. Errors: TSR_ERR_OUT_OF_MEMORY
+ * (nothing to finish then). */
 tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, const tsr_generate_options *options,
-                           int32_t count, int32_t batch, const int32_t *lengths) TSR_MUST_CHECK;
+                           const tsr_search_client *client, const tsr_sentence *sentences, int32_t count,
+                           int32_t batch) TSR_MUST_CHECK;
 void tsr_search_finish(tsr_search *search);
+
+/* Searches until no sentence is open. */
+tsr_status tsr_search_run(tsr_search *search) TSR_MUST_CHECK;
+
+/* ---- encode.c ---- */
 
 /* Before the encoder runs: chooses the tokens whose logits are computed, if the options have a shortlist. */
 tsr_status tsr_search_choose_tokens(tsr_search *search) TSR_MUST_CHECK;
 
-/* Runs the encoder, if there is one, on source [B, S]. */
-tsr_status tsr_search_encode(tsr_search *search, const int32_t *source) TSR_MUST_CHECK;
+/* Runs the encoder, if there is one. */
+tsr_status tsr_search_encode(tsr_search *search) TSR_MUST_CHECK;
 
 /* Before the first step: where all prompts are long enough, fills the cache with what they have in common in number, in
  * one run, so that the steps of hypotheses of up to `prefilled` tokens are left out. The rows of a beam are filled in
  * the first row of their sentence alone. */
 tsr_status tsr_search_prefill(tsr_search *search) TSR_MUST_CHECK;
 
+/* The source of a sentence in row b of the encoder's input, [S], and what lies beyond it. */
+void tsr_search_fill_source(const tsr_search *search, int32_t b, int32_t *ids);
+
+/* ---- rows.c ---- */
+
+/* The room that a cache for so many positions has. */
+int32_t tsr_search_capacity(const tsr_search *search, int32_t positions);
+
 /* Makes room for a position. */
 tsr_status tsr_search_grow(tsr_search *search, int32_t position) TSR_MUST_CHECK;
-
-/* The tokens of the hypothesis of a row; NULL for one that does not matter. */
-typedef const int32_t *(*tsr_search_ids_fn)(const void *user, int32_t row);
-
-/* Before a step: the compiled step with room for `position`, for hypotheses of position + 1 tokens. *renewed is 1 if
- * the program is not that of the last step, so that what it keeps has to be written anew. */
-tsr_status tsr_search_prepare(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
-                              int32_t *renewed) TSR_MUST_CHECK;
-
-/* Runs the prepared step of a search that is fed back: next [B] and their logits. Errors: a NaN is TSR_ERR_NOT_FINITE,
- * naming sentence, step and line; likewise below. */
-tsr_status tsr_search_run_greedy(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
-                                 int32_t *next, float *logits) TSR_MUST_CHECK;
-
-/* ahead.c. Chooses flight.steps, and makes room for what they find. Errors: TSR_ERR_OUT_OF_MEMORY. */
-tsr_status tsr_flight_init(tsr_search *search) TSR_MUST_CHECK;
-
-/* Before the first step of another program: what was started is not wanted any more. */
-void tsr_flight_drop(tsr_flight *flight);
-
-/* What the prepared step found, whose program is compiled to run ahead: next [B] and their logits. Starts it, if it was
- * not, and those behind it. */
-tsr_status tsr_flight_take(tsr_search *search, int32_t position, int32_t *next, float *logits) TSR_MUST_CHECK;
-
-/* Which mask hypotheses of `length` tokens have. */
-int32_t tsr_search_mask_phase(const tsr_generate_options *options, int32_t length);
-
-/* Before a step is started: fails if nobody wants its result any more. */
-tsr_status tsr_search_check_stopped(const tsr_search *search, int32_t position) TSR_MUST_CHECK;
-
-/* Reads what the last step of an executable attended to, if somebody asks. */
-tsr_status tsr_search_read_attention(const tsr_search *search, tsr_executable *executable) TSR_MUST_CHECK;
-
-/* Runs the prepared step of another search: values, indices, normalisers; of the rows that matter. */
-tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user) TSR_MUST_CHECK;
-
-/* Explains that the last step, at `position`, gave a row NaN: TSR_ERR_NOT_FINITE. Its lines run again, and if need be
- * the encoder's; the search cannot go on. */
-tsr_status tsr_search_not_finite(tsr_search *search, int32_t position, int32_t row, tsr_search_ids_fn ids,
-                                 const void *user) TSR_MUST_CHECK;
-
-/* The log-probability that the model itself gives candidate i of an independent row whose tokens are ids [length]; with
- * options->scores. */
-float tsr_search_log_probability(tsr_search *search, int32_t row, int32_t i, int32_t length, const int32_t *ids);
 
 /* 1 if each row and position costs time in proportion, so that none should be computed for nothing: the device says so
  * (rows_at_once). */
@@ -168,9 +182,60 @@ int32_t tsr_search_is_frugal(const tsr_transformer *transformer);
 /* With n_open sentences left, whether it is time to go on with fewer rows. */
 int32_t tsr_search_can_shrink(const tsr_search *search, int32_t n_open);
 
-/* Goes on with the sentences for which open [count] is not 0. from [count] receives the row that each of the new rows
- * had before; `used` positions of the cache are filled. The next step is a renewed one. */
-tsr_status tsr_search_shrink(tsr_search *search, int32_t used, const int32_t *open, int32_t *from) TSR_MUST_CHECK;
+/* Goes on with the open sentences alone, in the first rows. The next step is a renewed one. */
+tsr_status tsr_search_shrink(tsr_search *search) TSR_MUST_CHECK;
+
+/* ---- step.c ---- */
+
+/* The position that a sentence has reached, where its last tokens stand; of one that has ended: 0. */
+int32_t tsr_search_position(const tsr_search *search, int32_t sentence);
+
+/* The furthest of all. */
+int32_t tsr_search_last_position(const tsr_search *search);
+
+/* Before a step: the compiled step, with room for all positions. *renewed is 1 if the program is not that of the last
+ * step, so that what it keeps has to be written anew. */
+tsr_status tsr_search_prepare(tsr_search *search, int32_t *renewed) TSR_MUST_CHECK;
+
+/* Writes what the prepared step goes on from: tokens [B*N], and the positions; `further`: 1 for the step behind it. */
+tsr_status tsr_search_write(tsr_search *search, const int32_t *tokens, int32_t further) TSR_MUST_CHECK;
+
+/* Runs the prepared step of a search that is fed back: next [B] and their logits. Errors: a NaN is TSR_ERR_NOT_FINITE,
+ * naming sentence, step and line; likewise below. */
+tsr_status tsr_search_run_greedy(tsr_search *search, int32_t *next, float *logits) TSR_MUST_CHECK;
+
+/* Runs the prepared step of another search: values, indices, normalisers; of the rows that matter. */
+tsr_status tsr_search_run_step(tsr_search *search) TSR_MUST_CHECK;
+
+/* Which mask hypotheses of `length` tokens have. */
+int32_t tsr_search_mask_phase(const tsr_generate_options *options, int32_t length);
+
+/* Before a step is started: fails if nobody wants its result any more. */
+tsr_status tsr_search_check_stopped(const tsr_search *search) TSR_MUST_CHECK;
+
+/* Reads what the last step of an executable attended to, if somebody asks. */
+tsr_status tsr_search_read_attention(const tsr_search *search, tsr_executable *executable) TSR_MUST_CHECK;
+
+/* Explains that the last step gave a row NaN: TSR_ERR_NOT_FINITE. Its lines run again, and if need be the encoder's;
+ * the search cannot go on. */
+tsr_status tsr_search_not_finite(tsr_search *search, int32_t row) TSR_MUST_CHECK;
+
+/* The log-probability that the model itself gives candidate i of an independent row; with options->scores. */
+float tsr_search_log_probability(tsr_search *search, int32_t row, int32_t i);
+
+/* ---- ahead.c ---- */
+
+/* Chooses flight.steps, and makes room for what they find. Errors: TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_flight_init(tsr_search *search) TSR_MUST_CHECK;
+
+/* Before the first step of another program: what was started is not wanted any more. */
+void tsr_flight_drop(tsr_flight *flight);
+
+/* What the prepared step found, whose program is compiled to run ahead: next [B] and their logits. Starts it, if it was
+ * not, and those behind it. */
+tsr_status tsr_flight_take(tsr_search *search, int32_t *next, float *logits) TSR_MUST_CHECK;
+
+/* ---- what both kinds ask ---- */
 
 /* The score of a finished hypothesis: sum, of log-probabilities, as the options divide it for so many tokens. */
 double tsr_search_score(const tsr_generate_options *options, double sum, int32_t generated);
@@ -178,12 +243,12 @@ double tsr_search_score(const tsr_generate_options *options, double sum, int32_t
 /* 1 if a token ends a sentence. */
 int32_t tsr_search_is_end(const tsr_generate_options *options, int32_t token);
 
-/* What the sentence with the rows row * beam and on begins with; of no tokens if there is nothing. */
-tsr_prompt tsr_search_prompt(const tsr_search *search, int32_t sentence);
-
-/* The token that a hypothesis of `length` tokens of that sentence has to continue with, or -1: the next one of its
+/* The token that the hypotheses of a sentence, with `length` tokens, have to continue with, or -1: the next one of its
  * prompt, or what the options force. */
-int32_t tsr_search_forced(const tsr_search *search, int32_t sentence, int32_t length);
+int32_t tsr_search_forced(const tsr_search *search, const tsr_sentence *sentence, int32_t length);
+
+/* 1 if the next token is the last that an output may have. */
+int32_t tsr_search_is_last(const tsr_search *search, const tsr_sentence *sentence);
 
 /* What an attention that was summed over the heads is multiplied by for their mean. */
 float tsr_search_head_share(const tsr_search *search);
@@ -197,10 +262,7 @@ void tsr_search_hand_over(const tsr_search *search, int32_t sentence, float *att
 int32_t tsr_search_tell(const tsr_search *search, int32_t sentence, int32_t hypothesis, int32_t step, int32_t id,
                         int32_t is_last);
 
-/* The two searches: greedy or sampled rows, each for itself, and beams. hypotheses [count][n_best] is zeroed and
- * receives the results; what is in it after an error is the
- * caller's to free. */
-tsr_status tsr_search_independent(tsr_search *search, tsr_hypothesis *hypotheses) TSR_MUST_CHECK;
-tsr_status tsr_search_beams(tsr_search *search, tsr_hypothesis *hypotheses) TSR_MUST_CHECK;
+/* Hands over a sentence that has ended. */
+void tsr_search_end(tsr_search *search, int32_t sentence, const tsr_hypothesis *hypotheses);
 
 #endif

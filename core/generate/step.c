@@ -9,21 +9,35 @@
 #include "core/base/status.h"
 #include "core/generate/search.h"
 
-/* ---- what changes the scores
- * -------------------------------------------------------------------------------------- */
-
-/* Marks the tokens of a row. Returns 0 for one that does not matter: tokens is NULL. */
-static int mark_row(tsr_search *search, int32_t row, int32_t length, const int32_t *tokens)
+int32_t tsr_search_position(const tsr_search *search, int32_t sentence)
 {
-  int32_t sentence = row / search->beam;
+  return sentence < search->count && search->sentences[sentence].is_open ? search->sentences[sentence].length - 1 : 0;
+}
+
+int32_t tsr_search_last_position(const tsr_search *search)
+{
+  int32_t last = 0;
+  for (int32_t i = 0; i < search->count; i++) {
+    int32_t position = tsr_search_position(search, i);
+    last = position > last ? position : last;
+  }
+  return last;
+}
+
+/* ---- what changes the scores ------------------------------------------------------------------------------------- */
+
+/* Marks the tokens of a row. Returns 0 for one that does not matter. */
+static int mark_row(tsr_search *search, int32_t row)
+{
+  const int32_t *tokens = search->kind->ids(search->own, row);
   if (!tokens) {
     return 0;
   }
-  tsr_filter_mark(&search->filter,
-                  &(tsr_filter_row){.ids = tokens,
-                                    .length = length,
-                                    .source = search->texts[search->numbers[search->sentence[sentence]]],
-                                    .source_length = search->lengths[sentence]});
+  const tsr_sentence *sentence = &search->sentences[row / search->beam];
+  tsr_filter_mark(&search->filter, &(tsr_filter_row){.ids = tokens,
+                                                     .length = sentence->length,
+                                                     .source = sentence->source,
+                                                     .source_length = sentence->n_source});
   return 1;
 }
 
@@ -50,11 +64,11 @@ static int32_t update_mask(tsr_search *search, int32_t length)
 }
 
 /* Makes room for what any row has to lose. */
-static void update_room(tsr_search *search, int32_t length, tsr_search_ids_fn ids, const void *user)
+static void update_room(tsr_search *search)
 {
   int32_t most = 0;
   for (int32_t row = 0; search->is_by_row && !search->whole && row < search->count * search->beam; row++) {
-    if (mark_row(search, row, length, ids(user, row))) {
+    if (mark_row(search, row)) {
       most = search->filter.n_marked > most ? search->filter.n_marked : most;
     }
   }
@@ -139,12 +153,12 @@ static tsr_status compile_step(tsr_search *search, int32_t *renewed)
                                     search->batch * (int64_t)sizeof *search->lengths);
 }
 
-tsr_status tsr_search_prepare(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
-                              int32_t *renewed)
+tsr_status tsr_search_prepare(tsr_search *search, int32_t *renewed)
 {
+  int32_t position = tsr_search_last_position(search);
   *renewed = 0;
   TSR_TRY(tsr_search_grow(search, position));
-  update_room(search, position + 1, ids, user);
+  update_room(search);
   TSR_TRY(compile_step(search, renewed));
   if (!search->mask) {
     return TSR_OK;
@@ -157,10 +171,24 @@ tsr_status tsr_search_prepare(tsr_search *search, int32_t position, tsr_search_i
                               search->columns * (int64_t)sizeof *search->mask);
 }
 
-tsr_status tsr_search_check_stopped(const tsr_search *search, int32_t position)
+tsr_status tsr_search_write(tsr_search *search, const int32_t *tokens, int32_t further)
+{
+  const tsr_compiled *step = search->step;
+  int32_t position = tsr_search_last_position(search) + further;
+  if (step->refs.log_step != TSR_NONE) {
+    const int32_t first = 0;
+    search->flight.begun = search->steps + further;
+    TSR_TRY(tsr_executable_write(step->executable, step->refs.log_step, &first, (int64_t)sizeof first));
+  }
+  TSR_TRY(tsr_executable_write(step->executable, step->refs.token, tokens,
+                               (int64_t)search->batch * search->beam * (int64_t)sizeof *tokens));
+  return tsr_executable_write(step->executable, step->refs.position, &position, (int64_t)sizeof position);
+}
+
+tsr_status tsr_search_check_stopped(const tsr_search *search)
 {
   return search->stopped && atomic_load(search->stopped)
-             ? tsr_fail(TSR_ERR_INTERNAL, "the search was stopped at step %d", (int)position)
+             ? tsr_fail(TSR_ERR_INTERNAL, "the search was stopped at step %lld", (long long)search->steps)
              : TSR_OK;
 }
 
@@ -171,23 +199,23 @@ tsr_status tsr_search_read_attention(const tsr_search *search, tsr_executable *e
                            : TSR_OK;
 }
 
-static tsr_status run_step(tsr_search *search, int32_t position)
+static tsr_status run_step(tsr_search *search)
 {
-  TSR_TRY(tsr_search_check_stopped(search, position));
-  double share = ((double)position + 1.0) / search->step->key.size.target;
+  TSR_TRY(tsr_search_check_stopped(search));
+  double share = ((double)tsr_search_last_position(search) + 1.0) / search->step->key.size.target;
   TSR_TRY(tsr_transformer_run(search->transformer, search->step, share));
   TSR_TRY(tsr_search_read_attention(search, search->step->executable));
   search->transformer->work.step_runs++;
   return TSR_OK;
 }
 
-static tsr_status check_indices(const tsr_search *search, int32_t position, const int32_t *indices, size_t n)
+static tsr_status check_indices(const tsr_search *search, const int32_t *indices, size_t n)
 {
   int32_t vocabulary = search->filter.vocabulary;
   for (size_t i = 0; i < n; i++) {
     if (indices[i] < 0 || indices[i] >= vocabulary) {
-      return tsr_fail(TSR_ERR_INTERNAL, "%s chose the token %d at step %d; the vocabulary has the ids 0 to %d",
-                      tsr_device_name(search->transformer->device), (int)indices[i], (int)position,
+      return tsr_fail(TSR_ERR_INTERNAL, "%s chose the token %d at step %lld; the vocabulary has the ids 0 to %d",
+                      tsr_device_name(search->transformer->device), (int)indices[i], (long long)search->steps,
                       (int)vocabulary - 1);
     }
   }
@@ -195,35 +223,33 @@ static tsr_status check_indices(const tsr_search *search, int32_t position, cons
 }
 
 /* scores [rows][columns] of the rows from `first` on. */
-static tsr_status check_scores(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
-                               int32_t first, size_t rows, size_t columns, const float *scores)
+static tsr_status check_scores(tsr_search *search, int32_t first, size_t rows, size_t columns, const float *scores)
 {
   for (size_t i = 0; i < rows * columns; i++) {
-    if (isnan(scores[i])) {
-      return tsr_search_not_finite(search, position, first + (int32_t)(i / columns), ids, user);
+    int32_t row = first + (int32_t)(i / columns);
+    if (isnan(scores[i]) && search->sentences[row / search->beam].is_open) {
+      return tsr_search_not_finite(search, row);
     }
   }
   return TSR_OK;
 }
 
-static tsr_status run_and_read(tsr_search *search, int32_t position, int32_t *next, float *logits)
+static tsr_status run_and_read(tsr_search *search, int32_t *next, float *logits)
 {
   const tsr_compiled *step = search->step;
   int64_t n = search->batch;
-  TSR_TRY(run_step(search, position));
+  TSR_TRY(run_step(search));
   TSR_TRY(tsr_executable_read(step->executable, step->refs.next_logit, logits, n * (int64_t)sizeof *logits));
   return tsr_executable_read(step->executable, step->refs.next, next, n * (int64_t)sizeof *next);
 }
 
-tsr_status tsr_search_run_greedy(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user,
-                                 int32_t *next, float *logits)
+tsr_status tsr_search_run_greedy(tsr_search *search, int32_t *next, float *logits)
 {
   double start = tsr_seconds();
-  TSR_TRY(search->step->ahead ? tsr_flight_take(search, position, next, logits)
-                              : run_and_read(search, position, next, logits));
+  TSR_TRY(search->step->ahead ? tsr_flight_take(search, next, logits) : run_and_read(search, next, logits));
   search->transformer->work.step_seconds += tsr_seconds() - start;
-  TSR_TRY(check_scores(search, position, ids, user, 0, (size_t)search->count, 1, logits));
-  return check_indices(search, position, next, (size_t)search->batch);
+  TSR_TRY(check_scores(search, 0, (size_t)search->count, 1, logits));
+  return check_indices(search, next, (size_t)search->batch);
 }
 
 static double log_of_sum(const float *scores, int32_t n)
@@ -273,14 +299,14 @@ static void choose_best(const float *scores, int32_t n, int32_t k, float *values
 }
 
 /* Whole rows: changes them, and finds the best candidates. */
-static tsr_status search_rows(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user)
+static tsr_status search_rows(tsr_search *search)
 {
   const tsr_generate_options *options = search->options;
   int32_t columns = search->columns;
   for (int32_t r = 0; r < search->count * search->beam; r++) {
     float *row = search->scores + (size_t)r * (size_t)columns;
-    TSR_TRY(check_scores(search, position, ids, user, r, 1, (size_t)columns, row));
-    if (!mark_row(search, r, position + 1, ids(user, r))) {
+    TSR_TRY(check_scores(search, r, 1, (size_t)columns, row));
+    if (!mark_row(search, r)) {
       continue;
     }
     if (options->scores && !tsr_search_is_beam(options)) {
@@ -303,43 +329,43 @@ static tsr_status search_rows(tsr_search *search, int32_t position, tsr_search_i
 }
 
 /* The best k of each row came back: changes their scores. */
-static tsr_status search_candidates(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user)
+static tsr_status search_candidates(tsr_search *search)
 {
   size_t k = (size_t)search->k;
   size_t rows = (size_t)search->batch * (size_t)search->beam;
   size_t open = (size_t)search->count * (size_t)search->beam;
-  TSR_TRY(check_scores(search, position, ids, user, 0, open, k, search->values));
-  TSR_TRY(check_indices(search, position, search->indices, rows * k));
+  TSR_TRY(check_scores(search, 0, open, k, search->values));
+  TSR_TRY(check_indices(search, search->indices, rows * k));
   for (size_t r = 0; r < open; r++) {
     float *values = search->values + r * k;
     if (search->step->refs.top_log_probability != TSR_NONE) {
       search->normalisers[r] = values[0] - search->normalisers[r];
     }
-    if (!search->mask && mark_row(search, (int32_t)r, position + 1, ids(user, (int32_t)r))) {
+    if (!search->mask && mark_row(search, (int32_t)r)) {
       tsr_filter_apply(&search->filter, values, search->indices + r * k, search->k);
     }
   }
   return TSR_OK;
 }
 
-float tsr_search_log_probability(tsr_search *search, int32_t row, int32_t i, int32_t length, const int32_t *ids)
+float tsr_search_log_probability(tsr_search *search, int32_t row, int32_t i)
 {
   size_t at = (size_t)row * (size_t)search->k + (size_t)i;
   float logit = search->values[at];
   if (search->is_by_row) {
-    mark_row(search, row, length, ids);
+    mark_row(search, row);
     logit = tsr_filter_undo(&search->filter, logit, search->indices[at]);
   }
   return logit - search->normalisers[row];
 }
 
-tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_search_ids_fn ids, const void *user)
+tsr_status tsr_search_run_step(tsr_search *search)
 {
   const tsr_compiled *step = search->step;
   int64_t rows = (int64_t)search->batch * search->beam;
   int64_t size = rows * search->k * (int64_t)sizeof(float);
   double start = tsr_seconds();
-  TSR_TRY(run_step(search, position));
+  TSR_TRY(run_step(search));
   if (step->refs.scores != TSR_NONE) {
     TSR_TRY(tsr_executable_read(step->executable, step->refs.scores, search->scores,
                                 rows * search->columns * (int64_t)sizeof *search->scores));
@@ -352,6 +378,5 @@ tsr_status tsr_search_run(tsr_search *search, int32_t position, tsr_search_ids_f
                                 rows * (int64_t)sizeof *search->normalisers));
   }
   search->transformer->work.step_seconds += tsr_seconds() - start;
-  return step->refs.scores != TSR_NONE ? search_rows(search, position, ids, user)
-                                       : search_candidates(search, position, ids, user);
+  return step->refs.scores != TSR_NONE ? search_rows(search) : search_candidates(search);
 }

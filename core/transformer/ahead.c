@@ -27,7 +27,8 @@ static int is_whole(tsr_device *device, const tsr_program *program)
 static tsr_status make_shared(tsr_ahead *a, tsr_device *device, const tsr_program *program,
                               const tsr_program_refs *refs, tsr_binding *bindings, int32_t *n)
 {
-  const tsr_ref tensors[N_SHARED] = {refs->token, refs->position, refs->suppress, refs->chosen, refs->source_lengths};
+  const tsr_ref tensors[N_SHARED] = {refs->token,  refs->position,       refs->suppress,
+                                     refs->chosen, refs->source_lengths, refs->log_step};
   for (int32_t i = 0; i < N_SHARED; i++) {
     if (tensors[i] == TSR_NONE) {
       continue;
@@ -121,12 +122,11 @@ tsr_status tsr_ahead_start(const tsr_ahead *ahead, int32_t set, int32_t n)
   return tsr_executable_start_many(ahead->executables[set], n);
 }
 
-tsr_status tsr_ahead_read(const tsr_ahead *ahead, int32_t set, int32_t position, int32_t n, int32_t *tokens,
-                          float *logits)
+tsr_status tsr_ahead_read(const tsr_ahead *ahead, int32_t set, int32_t first, int32_t n, int32_t *tokens, float *logits)
 {
   tsr_buffer *results = ahead->results[set];
-  int64_t first = ahead->is_log ? position * ahead->row : 0;
+  int64_t begin = ahead->is_log ? first * ahead->row : 0;
   TSR_TRY(tsr_executable_wait(ahead->executables[set]));
-  TSR_TRY(tsr_buffer_read(results, first, n * ahead->row, tokens));
-  return tsr_buffer_read(results, ahead->logits_offset + first, n * ahead->row, logits);
+  TSR_TRY(tsr_buffer_read(results, begin, n * ahead->row, tokens));
+  return tsr_buffer_read(results, ahead->logits_offset + begin, n * ahead->row, logits);
 }

@@ -5,7 +5,7 @@
  * own, and the host takes them in turn.
  *
  * Results are the tokens [n, B] and their logits [n, B]: n is 1, or the capacity of the cache where several steps are
- * handed over at once, of which each writes the row of its position.
+ * handed over at once, of which each writes a row.
  */
 #ifndef TESSERA_CORE_TRANSFORMER_AHEAD_H
 #define TESSERA_CORE_TRANSFORMER_AHEAD_H
@@ -15,11 +15,11 @@
 struct tsr_ahead {
   tsr_executable *executables[2];
   tsr_buffer *results[2];
-  tsr_buffer *shared[5]; /* token, position, and what else the step has of mask, chosen tokens and lengths */
+  tsr_buffer *shared[6]; /* token, position, and what else the step has: mask, chosen tokens, lengths, log_step */
   tsr_buffer *arena;     /* of both; NULL: each has its own */
   int64_t logits_offset; /* in results, bytes; the tokens come first */
   int64_t row;           /* bytes of the tokens, or of the logits, of a step */
-  int32_t is_log;        /* 1: results have a row for each position */
+  int32_t is_log;        /* 1: results have a row for each step */
 };
 
 /* Makes compiled->ahead of a program of its key, and compiled->executable, which is the first of the two. Where lines
@@ -33,9 +33,9 @@ void tsr_ahead_destroy(tsr_ahead *ahead);
 /* Starts n steps whose results go to a set, 0 or 1: behind all that were started before. */
 tsr_status tsr_ahead_start(const tsr_ahead *ahead, int32_t set, int32_t n) TSR_MUST_CHECK;
 
-/* Waits for what was started last with that set, and reads the results of n steps, the first of them at `position`:
+/* Waits for what was started last with that set, and reads the results of n steps, the first of them in row `first`:
  * tokens and logits [n, B]. */
-tsr_status tsr_ahead_read(const tsr_ahead *ahead, int32_t set, int32_t position, int32_t n, int32_t *tokens,
+tsr_status tsr_ahead_read(const tsr_ahead *ahead, int32_t set, int32_t first, int32_t n, int32_t *tokens,
                           float *logits) TSR_MUST_CHECK;
 
 #endif

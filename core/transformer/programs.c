@@ -129,14 +129,16 @@ static tsr_ref tokens_of(const tsr_builder *b, tsr_ref columns, tsr_ref chosen)
   return tsr_reshape(b->program, tsr_gather(b->program, chosen, flat, 0), shape);
 }
 
-/* What each step finds, at its position. */
-static void build_log(tsr_program *p, const tsr_program_size *size, tsr_program_refs *refs)
+/* What each step finds, in the row of its number since the host began to count. */
+static void build_log(tsr_program *p, const tsr_program_size *size, tsr_ref one, tsr_program_refs *refs)
 {
   const tsr_shape log = TSR_SHAPE(1, size->target, size->batch), row = TSR_SHAPE(1, 1, size->batch);
   refs->log_next = tsr_state(p, "log_next", TSR_I32, log);
   refs->log_logit = tsr_state(p, "log_logit", TSR_F32, log);
-  tsr_append(p, refs->log_next, tsr_reshape(p, refs->next, row), refs->position);
-  tsr_append(p, refs->log_logit, tsr_reshape(p, refs->next_logit, row), refs->position);
+  refs->log_step = tsr_state(p, "log_step", TSR_I32, TSR_SHAPE(1));
+  tsr_append(p, refs->log_next, tsr_reshape(p, refs->next, row), refs->log_step);
+  tsr_append(p, refs->log_logit, tsr_reshape(p, refs->next_logit, row), refs->log_step);
+  tsr_update(p, refs->log_step, tsr_add(p, refs->log_step, one));
 }
 
 /* States token [B], position [1]; suppress is added to the logits. -> next [B, 1], next_logit [B, 1]; the token is fed
@@ -162,7 +164,7 @@ static void build_greedy(const tsr_builder *b, const tsr_program_key *key, tsr_p
   refs->next_logit = tsr_output(p, "next_logit", value);
   tsr_update(p, refs->token, tsr_reshape(p, refs->next, TSR_SHAPE(size->batch)));
   if (key->ahead == TSR_AHEAD_MANY) {
-    build_log(p, size, refs);
+    build_log(p, size, one, refs);
   }
   tsr_update(p, refs->position, after);
   tsr_scope_pop(p);

@@ -19,7 +19,7 @@ enum { TSR_PROGRAM_GROW = 66 };
 
 /* tsr_program_key.ahead: how the results are kept of steps that run before those of earlier ones are read
  * (ahead.h). */
-enum { TSR_AHEAD_ONE = 1 /* one step's */, TSR_AHEAD_MANY = 2 /* each step's, at its position */ };
+enum { TSR_AHEAD_ONE = 1 /* one step's */, TSR_AHEAD_MANY = 2 /* each step's, one row after another */ };
 
 enum { TSR_WHOLE_ROWS = -1, TSR_MAX_CANDIDATES = 1024 /* of topk */ };
 
@@ -58,7 +58,9 @@ typedef struct tsr_program_refs {
   tsr_ref token, position, rows, suppress;
   tsr_ref encoder_output, logits, labels, losses;
   tsr_ref next, next_logit, values, indices, scores, top_log_probability, from, from_rows, attention, chosen;
-  tsr_ref log_next, log_logit; /* GREEDY with TSR_AHEAD_MANY: states [1, C, B] */
+  tsr_ref log_next,
+      log_logit;    /* GREEDY with TSR_AHEAD_MANY: states [1, C, B] of the steps' results; likewise the next */
+  tsr_ref log_step; /* a state [1]: the row for the next step, which counts itself up */
 } tsr_program_refs;
 
 /* Builds into an empty program; *refs is filled. Errors: TSR_ERR_ARGUMENT, TSR_ERR_UNSUPPORTED, the program's. */
