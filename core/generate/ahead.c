@@ -38,7 +38,7 @@ tsr_status tsr_flight_init(tsr_search *search)
   if (f->steps == 0) {
     return TSR_OK;
   }
-  size_t n = (size_t)f->steps * (size_t)search->batch;
+  size_t n = (size_t)f->steps * (size_t)search->most;
   f->tokens = malloc(n * sizeof *f->tokens);
   f->logits = malloc(n * sizeof *f->logits);
   return f->tokens && f->logits ? TSR_OK : tsr_fail_memory(n * sizeof *f->tokens);
@@ -47,6 +47,12 @@ tsr_status tsr_flight_init(tsr_search *search)
 void tsr_flight_drop(tsr_flight *flight)
 {
   flight->n[0] = flight->n[1] = flight->n_read = 0;
+}
+
+int32_t tsr_flight_is_empty(const tsr_search *search)
+{
+  const tsr_flight *f = &search->flight;
+  return f->n[0] == 0 && search->steps >= f->read + f->n_read;
 }
 
 /* 1 if the step `further` + 1 behind the one that is computed now can start before the host has seen what the one
@@ -67,12 +73,25 @@ static int is_independent(const tsr_search *search, int32_t further)
   return 1;
 }
 
+/* Steps from now on that some sentence needs and that all have room for, at most `most`. */
+static int32_t count_needed(const tsr_search *search, int32_t most)
+{
+  int32_t needed = 1;
+  for (int32_t i = 0; i < search->count; i++) {
+    if (search->sentences[i].is_open) {
+      int32_t position = tsr_search_position(search, i), left = search->options->max_length - 1 - position;
+      int32_t room = search->capacity - position;
+      needed = left > needed ? left : needed;
+      most = left > room && room < most ? room : most; /* behind its last step nothing of a sentence is read */
+    }
+  }
+  return needed < most ? needed : most;
+}
+
 /* Steps that can start now, one behind the other, if that many may: the host has to see nothing between them. */
 static int32_t count_independent(const tsr_search *search)
 {
-  int32_t position = tsr_search_last_position(search), most = 2 * search->flight.steps, n = 1;
-  most = most < search->capacity - position ? most : search->capacity - position;
-  most = most < search->options->max_length - 1 - position ? most : search->options->max_length - 1 - position;
+  int32_t most = search->is_held ? 1 : count_needed(search, 2 * search->flight.steps), n = 1;
   while (n < most && is_independent(search, n - 1)) {
     n++;
   }

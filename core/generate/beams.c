@@ -259,6 +259,11 @@ static void move(void *own, int32_t from, int32_t to)
   }
 }
 
+static void drop(void *own, int32_t b)
+{
+  tsr_beam_finish(&((beams *)own)->beams[b]);
+}
+
 static tsr_status start(void *own, int32_t b)
 {
   beams *s = own;
@@ -274,9 +279,9 @@ static tsr_status create(tsr_search *search)
   if (!s) {
     return tsr_fail_memory(sizeof *s);
   }
-  size_t r = (size_t)search->batch * (size_t)search->beam;
+  size_t r = (size_t)search->most * (size_t)search->beam;
   s->search = search;
-  s->n = search->batch;
+  s->n = search->most;
   s->room = search->options->max_length;
   s->forced_k = tsr_search_beam_candidates(search->options);
   size_t forced = (size_t)search->beam * (size_t)s->forced_k;
@@ -324,4 +329,5 @@ const tsr_search_kind tsr_search_beams = {.create = create,
                                           .advance = advance,
                                           .append = append,
                                           .move = move,
+                                          .drop = drop,
                                           .ids = row_ids};

@@ -36,12 +36,13 @@ tsr_status tsr_search_choose_tokens(tsr_search *search)
   return status;
 }
 
-void tsr_search_fill_source(const tsr_search *search, int32_t b, int32_t *ids)
+void tsr_search_fill_source(const tsr_search *search, int32_t b, int32_t n, int32_t *ids)
 {
   const tsr_transformer_config *config = &search->transformer->model->config;
   int32_t pad = config->pad_id >= 0 && config->pad_id < config->source_vocabulary ? config->pad_id : 0;
-  for (int32_t t = 0; t < search->source; t++) {
-    ids[t] = t < search->lengths[b] ? search->sentences[b].source[t] : pad;
+  int32_t length = b < search->count ? search->lengths[b] : 0;
+  for (int32_t t = 0; t < n; t++) {
+    ids[t] = t < length ? search->sentences[b].source[t] : pad;
   }
 }
 
@@ -66,8 +67,8 @@ static tsr_status run_encoder(tsr_search *search, tsr_compiled *encode, const in
 tsr_status tsr_search_encode(tsr_search *search)
 {
   tsr_transformer *t = search->transformer;
-  TSR_TRY(tsr_transformer_reserve(t, (int64_t)search->batch * search->source_room,
-                                  (int64_t)search->batch * search->beam * search->capacity));
+  TSR_TRY(tsr_transformer_reserve(t, (int64_t)search->most * search->source_room,
+                                  (int64_t)search->most * search->beam * search->capacity));
   if (t->model->config.encoder_layers == 0) {
     return TSR_OK;
   }
@@ -83,7 +84,7 @@ tsr_status tsr_search_encode(tsr_search *search)
     return tsr_fail_memory(size);
   }
   for (int32_t b = 0; b < search->batch; b++) {
-    tsr_search_fill_source(search, b, source + (size_t)b * (size_t)search->source);
+    tsr_search_fill_source(search, b, search->source, source + (size_t)b * (size_t)search->source);
   }
   tsr_status status = run_encoder(search, encode, source);
   free(source);

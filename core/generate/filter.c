@@ -20,6 +20,11 @@ int32_t tsr_filter_is_by_row(const tsr_generate_options *options)
          is_penalty(options->repetition_penalty) || is_penalty(options->encoder_repetition_penalty);
 }
 
+int32_t tsr_filter_has_phases(const tsr_generate_options *options)
+{
+  return options->n_begin_suppressed > 0 || options->min_length > 1;
+}
+
 int32_t tsr_filter_may_raise(const tsr_generate_options *options)
 {
   return (is_penalty(options->repetition_penalty) && options->repetition_penalty < 1.0f) ||

@@ -32,6 +32,9 @@ void tsr_filter_finish(tsr_filter *filter); /* takes a zeroed one */
 /* 1 if the marks depend on more than the length. */
 int32_t tsr_filter_is_by_row(const tsr_generate_options *options);
 
+/* 1 if the marks depend on the length. */
+int32_t tsr_filter_has_phases(const tsr_generate_options *options);
+
 /* 1 if a score may rise: the best of the scores before are not the best afterwards, however many are looked at. */
 int32_t tsr_filter_may_raise(const tsr_generate_options *options);
 

@@ -144,7 +144,7 @@ static tsr_status run_batch(worker *w, const int32_t *order, int32_t count)
                                      .index = order[b]};
   }
   tsr_search search;
-  TSR_TRY(tsr_search_init(&search, w->transformer, j->options, &client, w->sentences, count, tsr_batch_bucket(count)));
+  TSR_TRY(tsr_search_init(&search, w->transformer, j->options, &client, w->sentences, count, count));
   search.stopped = &j->stopped;
   search.lock = &w->job->lock;
   search.first_only = j->first_only;

@@ -251,6 +251,12 @@ static void move(void *own, int32_t from, int32_t to)
   }
 }
 
+static void drop(void *own, int32_t b)
+{
+  rows *s = own;
+  memset(s->open + (size_t)b * (size_t)s->search->beam, 0, (size_t)s->search->beam * sizeof *s->open);
+}
+
 static tsr_status start(void *own, int32_t b)
 {
   rows *s = own;
@@ -272,7 +278,7 @@ static tsr_status start(void *own, int32_t b)
 
 static tsr_status create(tsr_search *search)
 {
-  size_t n = (size_t)search->batch * (size_t)search->beam;
+  size_t n = (size_t)search->most * (size_t)search->beam;
   rows *s = calloc(1, sizeof *s);
   search->own = s;
   if (!s) {
@@ -328,4 +334,5 @@ const tsr_search_kind tsr_search_independent = {.create = create,
                                                 .advance = advance,
                                                 .append = append,
                                                 .move = move,
+                                                .drop = drop,
                                                 .ids = row_ids};

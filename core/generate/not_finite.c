@@ -11,8 +11,8 @@
 /* What a step that feeds back read: it has written its own result over it. */
 static tsr_status write_tokens(const tsr_compiled *again, void *user)
 {
-  const tsr_search *search = user;
-  int32_t n = search->batch * search->beam, position = tsr_search_last_position(search);
+  tsr_search *search = user;
+  int32_t n = search->batch * search->beam;
   int32_t *tokens = calloc((size_t)n, sizeof *tokens);
   if (!tokens) {
     return tsr_fail_memory((size_t)n * sizeof *tokens);
@@ -23,22 +23,31 @@ static tsr_status write_tokens(const tsr_compiled *again, void *user)
   }
   tsr_status status = tsr_executable_write(again->executable, again->refs.token, tokens, n * (int64_t)sizeof *tokens);
   free(tokens);
-  return status == TSR_OK
-             ? tsr_executable_write(again->executable, again->refs.position, &position, (int64_t)sizeof position)
-             : status;
+  return status == TSR_OK ? tsr_search_write_positions(search, again, 0) : status;
+}
+
+/* Positions that the encoder computes for those that have a row now: some may have joined. */
+static int32_t longest_source(const tsr_search *search)
+{
+  int32_t longest = search->source;
+  for (int32_t b = 0; b < search->count; b++) {
+    longest = search->lengths[b] > longest ? search->lengths[b] : longest;
+  }
+  return longest;
 }
 
 /* The sentences that have a row now. */
 static tsr_status write_source(const tsr_compiled *again, void *user)
 {
   const tsr_search *search = user;
-  size_t n = (size_t)search->batch * (size_t)search->source;
+  int32_t width = longest_source(search);
+  size_t n = (size_t)search->batch * (size_t)width;
   int32_t *source = malloc(n * sizeof *source);
   if (!source) {
     return tsr_fail_memory(n * sizeof *source);
   }
   for (int32_t b = 0; b < search->batch; b++) {
-    tsr_search_fill_source(search, b, source + (size_t)b * (size_t)search->source);
+    tsr_search_fill_source(search, b, width, source + (size_t)b * (size_t)width);
   }
   tsr_status status =
       tsr_executable_write(again->executable, again->refs.source, source, (int64_t)(n * sizeof *source));
@@ -54,7 +63,7 @@ static tsr_status write_source(const tsr_compiled *again, void *user)
 tsr_status tsr_search_not_finite(tsr_search *search, int32_t row)
 {
   const tsr_program_key encoder = {.kind = TSR_PROGRAM_ENCODE,
-                                   .size = {.batch = search->batch, .source = search->source},
+                                   .size = {.batch = search->batch, .source = longest_source(search)},
                                    .source_room = search->source_room,
                                    .shortlist = search->n_chosen};
   int32_t sentence = row / search->beam;

@@ -39,7 +39,8 @@ tsr_status tsr_search_grow(tsr_search *search, int32_t position)
   }
   int32_t capacity = tsr_search_capacity(search, 2 * search->capacity);
   search->step = NULL;
-  TSR_TRY(tsr_transformer_grow_cache(search->transformer, search->batch, search->beam, search->capacity, capacity));
+  int32_t batch = search->joins ? search->most : search->batch; /* all that may ever be in use */
+  TSR_TRY(tsr_transformer_grow_cache(search->transformer, batch, search->beam, search->capacity, capacity));
   search->capacity = capacity;
   return TSR_OK;
 }

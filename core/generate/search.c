@@ -28,7 +28,7 @@ static void choose_candidates(tsr_search *search)
 {
   const tsr_generate_options *options = search->options;
   int32_t vocabulary = search->filter.vocabulary;
-  search->is_by_row = tsr_filter_is_by_row(options);
+  search->is_by_row = tsr_filter_is_by_row(options) || (search->joins && tsr_filter_has_phases(options));
   search->fed_back = !tsr_search_is_beam(options) && !options->sample && !options->scores && !search->is_by_row;
   search->wanted = tsr_search_is_beam(options) ? tsr_search_beam_candidates(options)
                    : !options->sample          ? 1
@@ -50,40 +50,50 @@ static int32_t is_masked(const tsr_search *search)
          (tsr_search_is_beam(search->options) && search->options->renormalize && !search->is_by_row);
 }
 
+void tsr_search_open(tsr_search *search, int32_t b, const tsr_sentence *sentence)
+{
+  search->sentences[b] = *sentence;
+  search->sentences[b].is_open = 1;
+  search->sentences[b].length = 1;
+  search->sentences[b].prefilled = 0;
+  search->lengths[b] = sentence->n_source;
+}
+
 /* Copies the sentences, and opens them. */
 static tsr_status take_sentences(tsr_search *search, const tsr_sentence *sentences)
 {
-  size_t batch = (size_t)search->batch, count = (size_t)search->count;
-  search->sentences = malloc(batch * sizeof *search->sentences);
-  search->lengths = calloc(batch, sizeof *search->lengths);
-  if (!search->sentences || !search->lengths) {
-    return tsr_fail_memory(batch * sizeof *search->sentences);
+  size_t most = (size_t)search->most;
+  search->sentences = malloc(most * sizeof *search->sentences);
+  search->lengths = calloc(most, sizeof *search->lengths);
+  search->positions = malloc(most * (size_t)search->beam * sizeof *search->positions);
+  if (!search->sentences || !search->lengths || !search->positions) {
+    return tsr_fail_memory(most * sizeof *search->sentences);
   }
-  memcpy(search->sentences, sentences, count * sizeof *sentences);
-  for (size_t i = 0; i < count; i++) {
-    search->sentences[i].is_open = 1;
-    search->sentences[i].length = 1;
-    search->sentences[i].prefilled = 0;
-    search->lengths[i] = sentences[i].n_source;
+  for (int32_t i = 0; i < search->count; i++) {
+    tsr_search_open(search, i, &sentences[i]);
   }
   return TSR_OK;
+}
+
+tsr_status tsr_search_reserve_attention(tsr_search *search)
+{
+  size_t size = (size_t)search->most * (size_t)search->beam * (size_t)search->source_room * sizeof *search->attention;
+  free(search->attention);
+  search->attention = malloc(size);
+  return search->attention ? TSR_OK : tsr_fail_memory(size);
 }
 
 /* Room for what each step finds. */
 static tsr_status make_room(tsr_search *search)
 {
   const tsr_generate_options *options = search->options;
-  size_t rows = (size_t)search->batch * (size_t)search->beam, vocabulary = (size_t)search->columns;
+  size_t rows = (size_t)search->most * (size_t)search->beam, vocabulary = (size_t)search->columns;
   search->normalisers = calloc(rows, sizeof *search->normalisers);
   if (!search->normalisers) {
     return tsr_fail_memory(rows * sizeof *search->normalisers);
   }
   if (options->attention || options->coverage_penalty > 0.0f) {
-    size_t size = rows * (size_t)search->source_room * sizeof *search->attention;
-    search->attention = malloc(size);
-    if (!search->attention) {
-      return tsr_fail_memory(size);
-    }
+    TSR_TRY(tsr_search_reserve_attention(search));
   }
   if (is_masked(search)) {
     search->mask = malloc(vocabulary * sizeof *search->mask);
@@ -95,16 +105,19 @@ static tsr_status make_room(tsr_search *search)
 }
 
 tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, const tsr_generate_options *options,
-                           const tsr_search_client *client, const tsr_sentence *sentences, int32_t count, int32_t batch)
+                           const tsr_search_client *client, const tsr_sentence *sentences, int32_t count, int32_t most)
 {
   int32_t max_positions = transformer->model->config.max_positions;
   int32_t longest = sentences[0].n_source, room = tsr_source_bucket(longest, max_positions);
+  int32_t joins = client->join != NULL && !options->shortlist;
   *search = (tsr_search){.kind = tsr_search_is_beam(options) ? &tsr_search_beams : &tsr_search_independent,
                          .transformer = transformer,
                          .options = options,
                          .client = client,
                          .count = count,
-                         .batch = batch,
+                         .batch = tsr_batch_bucket(count),
+                         .most = tsr_batch_bucket(joins ? most : count),
+                         .joins = joins,
                          .source_room = room,
                          .beam = tsr_search_rows(options),
                          .columns = transformer->model->config.target_vocabulary,
@@ -130,6 +143,7 @@ void tsr_search_finish(tsr_search *search)
   }
   tsr_filter_finish(&search->filter);
   free(search->attention);
+  free(search->positions);
   free(search->flight.tokens);
   free(search->flight.logits);
   free(search->chosen);
@@ -166,16 +180,38 @@ static int32_t count_open(const tsr_search *search)
   return n;
 }
 
+/* Ends what nobody wants any more. */
+static void drop_unwanted(tsr_search *search)
+{
+  const tsr_search_client *client = search->client;
+  for (int32_t i = 0; client->is_wanted && i < search->count; i++) {
+    tsr_sentence *sentence = &search->sentences[i];
+    if (sentence->is_open && !client->is_wanted(client->user, sentence)) {
+      sentence->is_open = 0;
+      search->kind->drop(search->own, i);
+    }
+  }
+}
+
+/* Between two steps: who goes on, and in which rows. */
+static tsr_status change_rows(tsr_search *search)
+{
+  int32_t joined = 0;
+  drop_unwanted(search);
+  if (search->joins) {
+    TSR_TRY(tsr_search_join(search, &joined));
+  }
+  return joined == 0 && tsr_search_can_shrink(search, count_open(search)) ? tsr_search_shrink(search) : TSR_OK;
+}
+
 tsr_status tsr_search_run(tsr_search *search)
 {
   TSR_TRY(begin(search));
-  for (int32_t n_open = search->count; n_open > 0; search->steps++) {
+  while (count_open(search) > 0) {
     TSR_TRY(search->kind->advance(search->own));
     TSR_TRY(search->kind->append(search->own));
-    n_open = count_open(search);
-    if (tsr_search_can_shrink(search, n_open)) {
-      TSR_TRY(tsr_search_shrink(search));
-    }
+    search->steps++;
+    TSR_TRY(change_rows(search));
   }
   return TSR_OK;
 }

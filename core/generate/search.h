@@ -51,11 +51,18 @@ typedef struct tsr_sentence {
   int32_t prefilled; /* positions of the cache that its prompt filled at once */
 } tsr_sentence;
 
-/* For whom a search works. It is called by the thread that searches. */
+/* For whom a search works. It is called by the thread that searches, between steps. */
 typedef struct tsr_search_client {
   void *user;
   /* Takes the hypotheses [n_best] of a sentence that has ended, and owns what is in them from then on. */
   void (*take)(void *user, const tsr_sentence *sentence, const tsr_hypothesis *hypotheses);
+  /* How many sentences wait to join the batch, at most `room`; NULL, likewise the next: none ever does. Not with a
+   * shortlist, which is that of a batch. */
+  int32_t (*count_waiting)(void *user, int32_t room);
+  /* Fills in sentences that join, at most `room`, the longest first, and returns their number. */
+  int32_t (*join)(void *user, int32_t room, tsr_sentence *sentences);
+  /* 0: a sentence is not wanted any more: its search ends, and nothing is handed over; NULL: each one is. */
+  int32_t (*is_wanted)(void *user, const tsr_sentence *sentence);
 } tsr_search_client;
 
 /* Steps of a search that runs ahead of what was read (ahead.c), by their numbers (tsr_search.steps). */
@@ -86,6 +93,8 @@ typedef struct tsr_search_kind {
   tsr_status (*append)(void *own);
   /* A sentence goes on in the row of one that has ended. */
   void (*move)(void *own, int32_t from, int32_t to);
+  /* The sentence in row b is not wanted any more. */
+  void (*drop)(void *own, int32_t b);
   /* The tokens of the hypothesis of a row; NULL for one that does not matter. */
   const int32_t *(*ids)(const void *own, int32_t row);
 } tsr_search_kind;
@@ -100,11 +109,13 @@ struct tsr_search {
   tsr_sentence *sentences; /* [count] those of the first rows */
   int32_t count;
   int32_t batch;       /* B: sentences that the program has rows for, at least count */
+  int32_t most;        /* and that it may ever have */
+  int32_t joins;       /* 1: sentences join while it runs, and each row has a position of its own */
   int32_t source;      /* S: positions that the encoder computes */
   int32_t source_room; /* positions of the states that the decoder reads, at least as many */
   int32_t beam;        /* N: rows of a sentence */
   int32_t capacity;    /* C */
-  int32_t *lengths;    /* [B] of the sources; 0 beyond count */
+  int32_t *lengths;    /* [most] of the sources; 0 beyond count */
   int32_t first_only;  /* 1: a beam ends after the first token behind its prompt */
   void *own;           /* what its kind keeps */
   int64_t steps;       /* that were taken, and so the number of the one that is computed now */
@@ -112,6 +123,7 @@ struct tsr_search {
   tsr_filter filter;
   int32_t fed_back;   /* 1: the device chooses and feeds back */
   tsr_flight flight;  /* if so */
+  int32_t is_held;    /* 1: no further step is started ahead, for sentences are to join */
   int32_t is_by_row;  /* 1: what changes scores depends on the row */
   float *mask;        /* [V] of a program that has one; else NULL */
   int32_t mask_phase; /* which mask that is; -1: it is not filled yet */
@@ -129,6 +141,7 @@ struct tsr_search {
   int32_t n_chosen;
   int32_t columns;           /* of the logits: n_chosen, or the vocabulary */
   float *attention;          /* [R][source_room] of the last step, summed over the heads; NULL: nobody asks */
+  int32_t *positions;        /* [most * N] room to write them from */
   const atomic_int *stopped; /* set from outside: the next step fails, for nobody wants the result any more; or NULL */
 };
 
@@ -141,14 +154,20 @@ int32_t tsr_search_is_beam(const tsr_generate_options *options);
 /* Candidates that a beam needs of each of its hypotheses. */
 int32_t tsr_search_beam_candidates(const tsr_generate_options *options);
 
-/* sentences [count] are copied, the longest is the first; `batch` is at least as much. Errors: TSR_ERR_OUT_OF_MEMORY
- * (nothing to finish then). */
+/* sentences [count] are copied, the longest is the first; at most `most` are searched at once. Errors:
+ * TSR_ERR_OUT_OF_MEMORY (nothing to finish then). */
 tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, const tsr_generate_options *options,
                            const tsr_search_client *client, const tsr_sentence *sentences, int32_t count,
-                           int32_t batch) TSR_MUST_CHECK;
+                           int32_t most) TSR_MUST_CHECK;
 void tsr_search_finish(tsr_search *search);
 
-/* Searches until no sentence is open. */
+/* A sentence takes row b of the batch. */
+void tsr_search_open(tsr_search *search, int32_t b, const tsr_sentence *sentence);
+
+/* Room for the attention of a step, anew. Errors: TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_search_reserve_attention(tsr_search *search) TSR_MUST_CHECK;
+
+/* Searches until no sentence is open, and none joins. */
 tsr_status tsr_search_run(tsr_search *search) TSR_MUST_CHECK;
 
 /* ---- encode.c ---- */
@@ -164,8 +183,14 @@ tsr_status tsr_search_encode(tsr_search *search) TSR_MUST_CHECK;
  * the first row of their sentence alone. */
 tsr_status tsr_search_prefill(tsr_search *search) TSR_MUST_CHECK;
 
-/* The source of a sentence in row b of the encoder's input, [S], and what lies beyond it. */
-void tsr_search_fill_source(const tsr_search *search, int32_t b, int32_t *ids);
+/* The source of the sentence in row b as the encoder reads it, [n]. */
+void tsr_search_fill_source(const tsr_search *search, int32_t b, int32_t n, int32_t *ids);
+
+/* ---- join.c ---- */
+
+/* Between two steps: sentences that wait take the rows that are free. They are encoded together, as far as they are of
+ * like lengths, and what the encoder gives lies where their rows are. *n receives how many joined. */
+tsr_status tsr_search_join(tsr_search *search, int32_t *n) TSR_MUST_CHECK;
 
 /* ---- rows.c ---- */
 
@@ -200,6 +225,9 @@ tsr_status tsr_search_prepare(tsr_search *search, int32_t *renewed) TSR_MUST_CHE
 /* Writes what the prepared step goes on from: tokens [B*N], and the positions; `further`: 1 for the step behind it. */
 tsr_status tsr_search_write(tsr_search *search, const int32_t *tokens, int32_t further) TSR_MUST_CHECK;
 
+/* The positions alone, for a step of the same program. */
+tsr_status tsr_search_write_positions(tsr_search *search, const tsr_compiled *step, int32_t further) TSR_MUST_CHECK;
+
 /* Runs the prepared step of a search that is fed back: next [B] and their logits. Errors: a NaN is TSR_ERR_NOT_FINITE,
  * naming sentence, step and line; likewise below. */
 tsr_status tsr_search_run_greedy(tsr_search *search, int32_t *next, float *logits) TSR_MUST_CHECK;
@@ -231,8 +259,11 @@ tsr_status tsr_flight_init(tsr_search *search) TSR_MUST_CHECK;
 /* Before the first step of another program: what was started is not wanted any more. */
 void tsr_flight_drop(tsr_flight *flight);
 
+/* 1 if no step was started whose results were not taken. */
+int32_t tsr_flight_is_empty(const tsr_search *search);
+
 /* What the prepared step found, whose program is compiled to run ahead: next [B] and their logits. Starts it, if it was
- * not, and those behind it. */
+ * not, and those behind it, unless search->is_held. */
 tsr_status tsr_flight_take(tsr_search *search, int32_t *next, float *logits) TSR_MUST_CHECK;
 
 /* ---- what both kinds ask ---- */

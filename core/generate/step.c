@@ -92,6 +92,7 @@ static tsr_program_key step_key(const tsr_search *search)
     key.attention = search->options->attention_layer > 0 ? search->options->attention_layer : layers;
   }
   key.shortlist = search->n_chosen;
+  key.staggered = search->joins;
   key.ahead = search->flight.steps > 1 ? TSR_AHEAD_MANY : search->flight.steps;
   if (!search->fed_back) {
     int32_t k = search->wanted + search->room;
@@ -107,7 +108,7 @@ static tsr_program_key step_key(const tsr_search *search)
 /* Room for what the step returns. */
 static tsr_status reserve_found(tsr_search *search, int32_t candidates)
 {
-  size_t rows = (size_t)search->batch * (size_t)search->beam;
+  size_t rows = (size_t)search->most * (size_t)search->beam;
   size_t vocabulary = (size_t)search->columns;
   if (candidates == TSR_WHOLE_ROWS && !search->scores) {
     search->scores = malloc(rows * vocabulary * sizeof *search->scores);
@@ -171,10 +172,22 @@ tsr_status tsr_search_prepare(tsr_search *search, int32_t *renewed)
                               search->columns * (int64_t)sizeof *search->mask);
 }
 
+tsr_status tsr_search_write_positions(tsr_search *search, const tsr_compiled *step, int32_t further)
+{
+  int32_t n = search->joins ? search->batch * search->beam : 1;
+  for (int32_t r = 0; r < n && search->joins; r++) {
+    search->positions[r] = tsr_search_position(search, r / search->beam) + further;
+  }
+  if (!search->joins) {
+    search->positions[0] = tsr_search_last_position(search) + further;
+  }
+  return tsr_executable_write(step->executable, step->refs.position, search->positions,
+                              n * (int64_t)sizeof *search->positions);
+}
+
 tsr_status tsr_search_write(tsr_search *search, const int32_t *tokens, int32_t further)
 {
   const tsr_compiled *step = search->step;
-  int32_t position = tsr_search_last_position(search) + further;
   if (step->refs.log_step != TSR_NONE) {
     const int32_t first = 0;
     search->flight.begun = search->steps + further;
@@ -182,7 +195,7 @@ tsr_status tsr_search_write(tsr_search *search, const int32_t *tokens, int32_t f
   }
   TSR_TRY(tsr_executable_write(step->executable, step->refs.token, tokens,
                                (int64_t)search->batch * search->beam * (int64_t)sizeof *tokens));
-  return tsr_executable_write(step->executable, step->refs.position, &position, (int64_t)sizeof position);
+  return tsr_search_write_positions(search, step, further);
 }
 
 tsr_status tsr_search_check_stopped(const tsr_search *search)

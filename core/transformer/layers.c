@@ -462,7 +462,23 @@ tsr_ref tsr_build_stack(const tsr_builder *b, const tsr_stack *stack, tsr_ref x,
   return x;
 }
 
-void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, int64_t batch, int64_t keys, int64_t room)
+/* Keys or values x [B, S, H, K] of all sentences. */
+static void put_together(const tsr_builder *b, tsr_ref state, tsr_ref x, const tsr_cross_states *to)
+{
+  tsr_update(b->program, to->keys < to->room ? tsr_slice(b->program, state, 1, 0, to->keys) : state, x);
+}
+
+/* Of each sentence, where its place is. */
+static void put_apart(const tsr_builder *b, tsr_ref state, tsr_ref x, const tsr_cross_states *to)
+{
+  tsr_shape shape = tsr_ref_shape(b->program, state);
+  tsr_ref row = tsr_reshape(b->program, state, TSR_SHAPE(1, to->joined * to->room, shape.extent[2], shape.extent[3]));
+  for (int64_t i = 0; i < to->batch; i++) {
+    tsr_append(b->program, row, tsr_slice(b->program, x, 0, i, 1), tsr_slice(b->program, to->places, 0, i, 1));
+  }
+}
+
+void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, const tsr_cross_states *states)
 {
   tsr_stack stack = tsr_stack_decoder(&b->model->config);
   int64_t inner = (int64_t)stack.heads * stack.head_size;
@@ -474,9 +490,10 @@ void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, int64_t batch, int6
     tsr_ref kv = linear(b, x, prefix, "cross_attention.kv", TSR_ACTIVATION_NONE);
     static const char *const parts[] = {"keys", "values"};
     for (int32_t j = 0; j < 2; j++) {
-      tsr_ref whole = state(b, &stack, i, "cross_attention", parts[j], batch, room);
-      tsr_update(b->program, keys < room ? tsr_slice(b->program, whole, 1, 0, keys) : whole,
-                 heads(b, &stack, kv, j * inner, batch, keys));
+      int64_t rows = states->joined > 0 ? states->joined : states->batch;
+      tsr_ref whole = state(b, &stack, i, "cross_attention", parts[j], rows, states->room);
+      tsr_ref part = heads(b, &stack, kv, j * inner, states->batch, states->keys);
+      (states->joined > 0 ? put_apart : put_together)(b, whole, part, states);
     }
     close_scopes(b, scopes + 1);
   }

@@ -83,16 +83,25 @@ typedef struct tsr_cross_attention {
 /* Embedding of ids [B, L] at positions 0 .. L-1 -> [B*L, D]. */
 tsr_ref tsr_build_embedding(const tsr_builder *b, const tsr_stack *stack, tsr_ref ids, int64_t batch, int64_t length);
 
-/* Embedding of ids [R], all at `position` [1] i32 -> [R, D]. */
+/* Embedding of ids [R] at `position` [1] i32, all, or [R], each at its own -> [R, D]. */
 tsr_ref tsr_build_step_embedding(const tsr_builder *b, const tsr_stack *stack, tsr_ref ids, tsr_ref position);
 
 /* All layers of a stack and its final norm: x [T, D] -> [T, D]. cross: NULL for the encoder. */
 tsr_ref tsr_build_stack(const tsr_builder *b, const tsr_stack *stack, tsr_ref x, const tsr_self_attention *self,
                         const tsr_cross_attention *cross);
 
+/* Where the keys and values of cross-attention go. */
+typedef struct tsr_cross_states {
+  int64_t batch;  /* B */
+  int64_t keys;   /* S */
+  int64_t room;   /* positions of a sentence in the states, S or more */
+  int64_t joined; /* sentences of the states; 0: B */
+  tsr_ref places; /* with joined: [B] i32, where each sentence begins: its number in the states times room */
+} tsr_cross_states;
+
 /* Writes the keys and values of each decoder layer's cross-attention, from the encoder's output x [B*S, D], into the
- * first S of the positions that their states [B, room, ..] have. */
-void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, int64_t batch, int64_t keys, int64_t room);
+ * first S of the positions that each sentence has. */
+void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, const tsr_cross_states *states);
 
 /* Logits: x [T, D] -> [T, V]. mask: added to them, broadcasts to [T, V], or TSR_NONE.
  * chosen [K] i32: of these tokens alone, in their order: [T, K], from the rows that tsr_build_shortlist has kept; or

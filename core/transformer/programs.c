@@ -27,11 +27,17 @@ static void build_encode(const tsr_builder *b, const tsr_program_key *key, tsr_p
   tsr_stack stack = tsr_stack_encoder(&b->model->config);
   refs->source = tsr_input(p, "source", TSR_I32, TSR_SHAPE(size->batch, size->source));
   refs->source_lengths = tsr_input(p, "source_lengths", TSR_I32, TSR_SHAPE(size->batch));
+  refs->places = key->joined > 0 ? tsr_input(p, "places", TSR_I32, TSR_SHAPE(size->batch)) : TSR_NONE;
   tsr_self_attention self = {.batch = size->batch, .queries = size->source, .lengths = refs->source_lengths};
   tsr_ref x = tsr_build_embedding(b, &stack, refs->source, size->batch, size->source);
   x = tsr_build_stack(b, &stack, x, &self, NULL);
   x = refs->encoder_output = tsr_output(p, "encoder_output", x);
-  tsr_build_cross_states(b, x, size->batch, size->source, key->source_room > 0 ? key->source_room : size->source);
+  const tsr_cross_states states = {.batch = size->batch,
+                                   .keys = size->source,
+                                   .room = key->source_room > 0 ? key->source_room : size->source,
+                                   .joined = key->joined,
+                                   .places = refs->places};
+  tsr_build_cross_states(b, x, &states);
   if (key->shortlist > 0) {
     chosen_input(b, key, refs);
     tsr_build_shortlist(b, refs->chosen);
@@ -86,7 +92,7 @@ static void build_score(const tsr_builder *b, const tsr_program_size *size, tsr_
   tsr_scope_pop(p);
 }
 
-/* One step for R = B*N rows: token [R] at position [1] -> logits [R, V], with the mask added. What it reads is
+/* One step for R = B*N rows: token [R] at position [1] or [R] -> logits [R, V], with the mask added. What it reads is
  * there. */
 static tsr_ref build_step(const tsr_builder *b, const tsr_program_key *key, int32_t beam, tsr_program_refs *refs)
 {
@@ -141,14 +147,20 @@ static void build_log(tsr_program *p, const tsr_program_size *size, tsr_ref one,
   tsr_update(p, refs->log_step, tsr_add(p, refs->log_step, one));
 }
 
-/* States token [B], position [1]; suppress is added to the logits. -> next [B, 1], next_logit [B, 1]; the token is fed
- * back and the position counted up on the device. */
+/* The position of all rows, or of each. */
+static tsr_shape position_shape(const tsr_program_key *key, int64_t rows)
+{
+  return TSR_SHAPE(key->staggered ? rows : 1);
+}
+
+/* States token [B], position [1] or [B]; suppress is added to the logits. -> next [B, 1], next_logit [B, 1]; the token
+ * is fed back and the position counted up on the device. */
 static void build_greedy(const tsr_builder *b, const tsr_program_key *key, tsr_program_refs *refs)
 {
   tsr_program *p = b->program;
   const tsr_program_size *size = &key->size;
   refs->token = tsr_state(p, "token", TSR_I32, TSR_SHAPE(size->batch));
-  refs->position = tsr_state(p, "position", TSR_I32, TSR_SHAPE(1));
+  refs->position = tsr_state(p, "position", TSR_I32, position_shape(key, size->batch));
   tsr_ref one = tsr_constant(p, TSR_ONE_NAME, TSR_I32, TSR_SHAPE(1));
   chosen_input(b, key, refs);
   refs->suppress = suppress_input(b, key);
@@ -170,7 +182,7 @@ static void build_greedy(const tsr_builder *b, const tsr_program_key *key, tsr_p
   tsr_scope_pop(p);
 }
 
-/* Inputs token [R], position [1]; rows [R, C] and suppress as the key says.
+/* Inputs token [R], position [1] or [R]; rows [R, C] and suppress as the key says.
  * -> values [R, k], indices [R, k], top_log_probability [R, 1] if the key asks for it; or scores [R, V]. */
 static void build_beam(const tsr_builder *b, const tsr_program_key *key, tsr_program_refs *refs)
 {
@@ -180,7 +192,7 @@ static void build_beam(const tsr_builder *b, const tsr_program_key *key, tsr_pro
   int32_t columns = columns_of(b, key);
   chosen_input(b, key, refs);
   refs->token = tsr_input(p, "token", TSR_I32, TSR_SHAPE(hypotheses));
-  refs->position = tsr_input(p, "position", TSR_I32, TSR_SHAPE(1));
+  refs->position = tsr_input(p, "position", TSR_I32, position_shape(key, hypotheses));
   refs->rows = key->logits ? TSR_NONE : tsr_input(p, "rows", TSR_I32, TSR_SHAPE(hypotheses, size->target));
   refs->suppress = key->masked ? suppress_input(b, key) : TSR_NONE;
   tsr_ref logits = build_step(b, key, size->beam, refs);
@@ -242,22 +254,36 @@ static void build_move(const tsr_builder *b, const tsr_program_key *key, tsr_pro
   tsr_scope_pop(p);
 }
 
+/* How far the states of GROW grow. */
+typedef struct growth {
+  const char *part;
+  int64_t rows;
+  int64_t from;
+  int64_t to;
+} growth;
+
+static growth growth_of(const tsr_program_key *key)
+{
+  const tsr_program_size *size = &key->size;
+  return size->source > 0 ? (growth){"cross_attention", size->batch, key->positions, size->source}
+                          : (growth){"self_attention", (int64_t)size->batch * size->beam, key->positions, size->target};
+}
+
 /* Every row begins further behind than before, but for the first. A line that read and wrote one state would see what
  * it wrote already, so they pass through a temporary. */
 static void build_grow(const tsr_builder *b, const tsr_program_key *key)
 {
   tsr_program *p = b->program;
-  int64_t rows = (int64_t)key->size.batch * key->size.beam, from = key->positions, to = key->size.target;
+  const growth g = growth_of(key);
   tsr_scope_push(p, "search");
   for (int32_t i = 0; i < 2 * b->model->config.decoder_layers; i++) {
     char name[96];
-    tsr_ref state =
-        state_of(b, tsr_state_name(name, i / 2, "self_attention", i % 2 == 0 ? "keys" : "values"), rows, to);
+    tsr_ref state = state_of(b, tsr_state_name(name, i / 2, g.part, i % 2 == 0 ? "keys" : "values"), g.rows, g.to);
     tsr_shape shape = tsr_ref_shape(p, state);
-    tsr_ref flat = tsr_reshape(p, state, TSR_SHAPE(rows * to, shape.extent[2], shape.extent[3]));
-    tsr_ref before = tsr_reshape(p, tsr_slice(p, flat, 0, from, (rows - 1) * from),
-                                 TSR_SHAPE(rows - 1, from, shape.extent[2], shape.extent[3]));
-    tsr_ref after = tsr_slice(p, tsr_slice(p, state, 0, 1, rows - 1), 1, 0, from);
+    tsr_ref flat = tsr_reshape(p, state, TSR_SHAPE(g.rows * g.to, shape.extent[2], shape.extent[3]));
+    tsr_ref before = tsr_reshape(p, tsr_slice(p, flat, 0, g.from, (g.rows - 1) * g.from),
+                                 TSR_SHAPE(g.rows - 1, g.from, shape.extent[2], shape.extent[3]));
+    tsr_ref after = tsr_slice(p, tsr_slice(p, state, 0, 1, g.rows - 1), 1, 0, g.from);
     tsr_update(p, after, tsr_copy(p, before, tsr_builder_states(b)));
   }
   tsr_scope_pop(p);
@@ -265,10 +291,10 @@ static void build_grow(const tsr_builder *b, const tsr_program_key *key)
 
 tsr_status tsr_build_regrown(const tsr_builder *builder, const tsr_program_key *key)
 {
-  int64_t rows = (int64_t)key->size.batch * key->size.beam;
-  tsr_ref before = state_of(builder, TSR_BEFORE_NAME, rows, key->positions);
-  tsr_ref after = state_of(builder, TSR_AFTER_NAME, rows, key->size.target);
-  tsr_update(builder->program, tsr_slice(builder->program, after, 1, 0, key->positions), before);
+  const growth g = growth_of(key);
+  tsr_ref before = state_of(builder, TSR_BEFORE_NAME, g.rows, g.from);
+  tsr_ref after = state_of(builder, TSR_AFTER_NAME, g.rows, g.to);
+  tsr_update(builder->program, tsr_slice(builder->program, after, 1, 0, g.from), before);
   return tsr_program_status(builder->program);
 }
 
@@ -297,6 +323,7 @@ static tsr_status check(const tsr_model *model, const tsr_program_key *key)
   int32_t decodes = key->kind != TSR_PROGRAM_ENCODE;
   int32_t has_encoder = config->encoder_layers > 0 && config->source_vocabulary > 0;
   int32_t has_source = has_encoder && key->kind != TSR_PROGRAM_GROW;
+  int32_t has_target = decodes && (key->kind != TSR_PROGRAM_GROW || size->source == 0);
   if ((key->kind < TSR_PROGRAM_ENCODE || key->kind > TSR_PROGRAM_SCORE) &&
       (key->kind < TSR_PROGRAM_MOVE || key->kind > TSR_PROGRAM_GROW)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "there is no kind %d of program", (int)key->kind);
@@ -307,7 +334,7 @@ static tsr_status check(const tsr_model *model, const tsr_program_key *key)
   if (!has_encoder && (!decodes || config->encoder_layers > 0)) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the configuration has no encoder with a vocabulary", model->folder);
   }
-  if (size->batch < 1 || (has_source && size->source < 1) || (decodes && size->target < 1) ||
+  if (size->batch < 1 || (has_source && size->source < 1) || (has_target && size->target < 1) ||
       (key->kind == TSR_PROGRAM_BEAM &&
        (size->beam < 1 || key->candidates > TSR_MAX_CANDIDATES || 2 * (int64_t)size->beam > TSR_MAX_CANDIDATES))) {
     return tsr_fail(

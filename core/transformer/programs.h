@@ -14,7 +14,8 @@ enum { TSR_PROGRAM_MOVE = 64 };
 /* And: target [B, L], source_lengths [B] -> the cache of L steps that were fed these tokens, logits left out. */
 enum { TSR_PROGRAM_PREFILL = 65 };
 
-/* And: the cache of B*N rows of `positions` positions -> the same in rows of size.target, in the same buffers. */
+/* And: the states of `positions` positions a row -> the same in rows of more, in the same buffers: the cache of B*N
+ * rows, of size.target, or with a size.source cross-attention's of B rows, of that. */
 enum { TSR_PROGRAM_GROW = 66 };
 
 /* tsr_program_key.ahead: how the results are kept of steps that run before those of earlier ones are read
@@ -45,9 +46,13 @@ typedef struct tsr_program_key {
   int32_t positions;  /* PREFILL: L; size.target is the cache's capacity, size.beam N. With `logits` all rows of a
                          sentence are filled, else its first. GROW: the capacity so far; size.target is the new one */
   int32_t ahead;      /* GREEDY: TSR_AHEAD_*; 0: the host reads what a step found before it starts the next one */
+  int32_t staggered;  /* GREEDY, BEAM: 1: each row has a position of its own: `position` is [B*N], not [1] */
+  /* ENCODE: sentences that the states have room for; those that are encoded take the places that `places` [B] tells, as
+   * positions of all states in a row (beyond the last: none). 0: B, and these are all */
+  int32_t joined;
 } tsr_program_key;
 
-_Static_assert(sizeof(tsr_program_key) == 16 * sizeof(int32_t), "a key is so many int32_t, without room between them");
+_Static_assert(sizeof(tsr_program_key) == 18 * sizeof(int32_t), "a key is so many int32_t, without room between them");
 
 /* 1 if both are of the same program. */
 int tsr_program_key_equal(const tsr_program_key *a, const tsr_program_key *b);
@@ -55,7 +60,7 @@ int tsr_program_key_equal(const tsr_program_key *a, const tsr_program_key *b);
 /* What is written before a run and read after it; TSR_NONE where a program does not have it. */
 typedef struct tsr_program_refs {
   tsr_ref source, source_lengths, target;
-  tsr_ref token, position, rows, suppress;
+  tsr_ref token, position, rows, suppress, places;
   tsr_ref encoder_output, logits, labels, losses;
   tsr_ref next, next_logit, values, indices, scores, top_log_probability, from, from_rows, attention, chosen;
   tsr_ref log_next,
@@ -67,8 +72,8 @@ typedef struct tsr_program_refs {
 tsr_status tsr_build_program(const tsr_builder *builder, const tsr_program_key *key,
                              tsr_program_refs *refs) TSR_MUST_CHECK;
 
-/* What GROW is for the states of one kind, from one buffer to another: the state TSR_BEFORE_NAME [rows, positions, H,
- * K] fills the beginning of each row of TSR_AFTER_NAME [rows, target, H, K]. */
+/* What GROW is for a state, from one buffer to another: the state TSR_BEFORE_NAME [rows, positions, H, K] fills the
+ * beginning of each row of TSR_AFTER_NAME, which has more. */
 tsr_status tsr_build_regrown(const tsr_builder *builder, const tsr_program_key *key) TSR_MUST_CHECK;
 #define TSR_BEFORE_NAME "before"
 #define TSR_AFTER_NAME  "after"

@@ -440,9 +440,9 @@ tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_progr
 {
   tsr_transformer *t = transformer;
   int64_t rows = (int64_t)key->size.batch * (key->size.beam > 0 ? key->size.beam : 1);
+  int64_t sentences = key->joined > key->size.batch ? key->joined : key->size.batch;
   int32_t room = key->source_room > key->size.source ? key->source_room : key->size.source;
-  TSR_TRY(
-      tsr_transformer_reserve(t, (int64_t)key->size.batch * room, has_cache(key->kind) ? rows * key->size.target : 0));
+  TSR_TRY(tsr_transformer_reserve(t, sentences * room, has_cache(key->kind) ? rows * key->size.target : 0));
   TSR_TRY(reserve_shortlist(t, key->shortlist));
   int32_t slot = 0;
   for (int32_t i = 0; i < t->options.cache; i++) {
@@ -487,7 +487,7 @@ void tsr_transformer_again_finish(tsr_compiled *again)
   *again = (tsr_compiled){0};
 }
 
-/* ---- a cache that grows ------------------------------------------------------------------------------------------ */
+/* ---- states that grow -------------------------------------------------------------------------------------------- */
 
 /* In the buffers that there are: one program for all states, which is kept. */
 static tsr_status grow_in_place(tsr_transformer *t, const tsr_program_key *key)
@@ -513,9 +513,8 @@ static tsr_status run_between(const tsr_transformer *t, const tsr_program *progr
 }
 
 /* Into larger buffers, one state after another, so that only one of them is there twice. */
-static tsr_status grow_pool(tsr_transformer *t, const tsr_program_key *key, int64_t rows)
+static tsr_status grow_pool(tsr_transformer *t, tsr_state_pool *pool, const tsr_program_key *key, int64_t rows)
 {
-  tsr_state_pool *pool = &t->self;
   tsr_builder builder = {.model = t->model, .states = t->states};
   TSR_TRY(tsr_program_create(&builder.program));
   tsr_status status = tsr_build_regrown(&builder, key);
@@ -537,14 +536,27 @@ static tsr_status grow_pool(tsr_transformer *t, const tsr_program_key *key, int6
   return status;
 }
 
+/* rows: of the pool, afterwards. */
+static tsr_status grow(tsr_transformer *t, tsr_state_pool *pool, const tsr_program_key *key, int64_t rows)
+{
+  if (rows > pool->rows) {
+    return grow_pool(t, pool, key, rows);
+  }
+  /* The first row lies where it lay. */
+  return key->size.batch * key->size.beam > 1 ? grow_in_place(t, key) : TSR_OK;
+}
+
 tsr_status tsr_transformer_grow_cache(tsr_transformer *transformer, int32_t batch, int32_t beam, int32_t from,
                                       int32_t to)
 {
-  tsr_program_key key = {
+  const tsr_program_key key = {
       .kind = TSR_PROGRAM_GROW, .size = {.batch = batch, .target = to, .beam = beam}, .positions = from};
-  int64_t rows = (int64_t)batch * beam * to;
-  if (rows > transformer->self.rows) {
-    return grow_pool(transformer, &key, rows);
-  }
-  return batch * beam > 1 ? grow_in_place(transformer, &key) : TSR_OK; /* the first row lies where it lay */
+  return grow(transformer, &transformer->self, &key, (int64_t)batch * beam * to);
+}
+
+tsr_status tsr_transformer_grow_cross(tsr_transformer *transformer, int32_t batch, int32_t from, int32_t to)
+{
+  const tsr_program_key key = {
+      .kind = TSR_PROGRAM_GROW, .size = {.batch = batch, .source = to, .beam = 1}, .positions = from};
+  return grow(transformer, &transformer->cross, &key, (int64_t)batch * to);
 }

@@ -164,8 +164,12 @@ tsr_status tsr_transformer_copy_rows(const tsr_transformer *transformer, const t
                                      int64_t used, int64_t from, int64_t to, int64_t n) TSR_MUST_CHECK;
 
 /* Moves a cache [batch * beam, from, ..] to where one of [batch * beam, to, ..] has its positions, on the device; those
- * behind `from` hold anything. May drop the compiled steps. */
+ * behind `from` hold anything. May drop compiled programs. */
 tsr_status tsr_transformer_grow_cache(tsr_transformer *transformer, int32_t batch, int32_t beam, int32_t from,
+                                      int32_t to) TSR_MUST_CHECK;
+
+/* The same for the states of cross-attention, [batch, from, ..] to [batch, to, ..]. */
+tsr_status tsr_transformer_grow_cross(tsr_transformer *transformer, int32_t batch, int32_t from,
                                       int32_t to) TSR_MUST_CHECK;
 
 #endif

@@ -71,6 +71,7 @@ static const struct {
     REF(log_next),
     REF(log_logit),
     REF(log_step),
+    REF(places),
 };
 enum { N_REFS = sizeof refs_by_name / sizeof refs_by_name[0] };
 _Static_assert(sizeof(tsr_program_refs) == N_REFS * sizeof(tsr_ref), "each has its name");

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sentences that join a batch that is running, in the rows of those that have ended.
+ */
+#include <stdlib.h>
+
+#include "core/base/clock.h"
+#include "core/base/status.h"
+#include "core/generate/batches.h"
+#include "core/generate/search.h"
+
+enum { MOST_ENCODED = 16 /* sentences at once: each has lines of its own, which put its keys and values in place */ };
+
+/* Rows that free sentences could have. */
+static int32_t count_free(const tsr_search *search)
+{
+  int32_t n = search->most;
+  for (int32_t i = 0; i < search->count; i++) {
+    n -= search->sentences[i].is_open;
+  }
+  return n;
+}
+
+/* Gives sentences rows: those of sentences that have ended first. rows [n] receives them. */
+static void open_all(tsr_search *search, const tsr_sentence *sentences, int32_t n, int32_t *rows)
+{
+  int32_t row = 0;
+  for (int32_t i = 0; i < n; i++) {
+    while (row < search->count && search->sentences[row].is_open) {
+      row++;
+    }
+    search->count = row < search->count ? search->count : row + 1;
+    tsr_search_open(search, row, &sentences[i]);
+    rows[i] = row;
+  }
+  int32_t batch = tsr_batch_bucket(search->count);
+  search->batch = batch > search->batch ? batch : search->batch;
+}
+
+/* Room for the source of a sentence among the states. */
+static tsr_status grow_source(tsr_search *search, int32_t longest)
+{
+  tsr_transformer *t = search->transformer;
+  if (longest <= search->source_room) {
+    return TSR_OK;
+  }
+  int32_t room = tsr_source_bucket(longest, t->model->config.max_positions);
+  if (t->model->config.encoder_layers > 0) {
+    TSR_TRY(tsr_transformer_grow_cross(t, search->most, search->source_room, room));
+  }
+  search->source_room = room;
+  return search->attention ? tsr_search_reserve_attention(search) : TSR_OK;
+}
+
+/* How many of n sentences, the longest first, are encoded in one run. Where each position costs time, those that are
+ * nearly as long as the first. */
+static int32_t choose_group(const tsr_search *search, const tsr_sentence *sentences, int32_t n)
+{
+  int32_t is_frugal = tsr_search_is_frugal(search->transformer), group = 1;
+  n = n < MOST_ENCODED ? n : MOST_ENCODED;
+  if (!is_frugal) {
+    return n;
+  }
+  while (2 * group <= n && 4 * sentences[2 * group - 1].n_source >= 3 * sentences[0].n_source) {
+    group *= 2;
+  }
+  return group;
+}
+
+/* Encodes the sentences in these rows [n], the longest first. */
+static tsr_status encode(tsr_search *search, const int32_t *rows, int32_t n)
+{
+  tsr_transformer *t = search->transformer;
+  int32_t batch = tsr_batch_bucket(n), longest = search->lengths[rows[0]];
+  int32_t max_positions = t->model->config.max_positions;
+  int32_t width =
+      tsr_search_is_frugal(t) ? tsr_source_step(longest, max_positions) : tsr_source_bucket(longest, max_positions);
+  const tsr_program_key key = {.kind = TSR_PROGRAM_ENCODE,
+                               .size = {.batch = batch, .source = width},
+                               .source_room = search->source_room,
+                               .joined = search->most};
+  int32_t lengths[MOST_ENCODED], places[MOST_ENCODED];
+  size_t size = (size_t)batch * (size_t)width * sizeof(int32_t);
+  int32_t *source = malloc(size);
+  if (!source) {
+    return tsr_fail_memory(size);
+  }
+  for (int32_t i = 0; i < batch; i++) {
+    int32_t row = i < n ? rows[i] : search->most;
+    lengths[i] = i < n ? search->lengths[row] : 0;
+    places[i] = row * search->source_room;
+    tsr_search_fill_source(search, row, width, source + (size_t)i * (size_t)width);
+  }
+  double start = tsr_seconds();
+  tsr_compiled *made = NULL;
+  int64_t row_size = batch * (int64_t)sizeof(int32_t);
+  tsr_status status = tsr_transformer_compile(t, &key, &made);
+  if (status == TSR_OK) {
+    status = tsr_executable_write(made->executable, made->refs.source, source, (int64_t)size);
+  }
+  free(source);
+  TSR_TRY(status);
+  TSR_TRY(tsr_executable_write(made->executable, made->refs.source_lengths, lengths, row_size));
+  TSR_TRY(tsr_executable_write(made->executable, made->refs.places, places, row_size));
+  TSR_TRY(tsr_transformer_run(t, made, 1.0));
+  t->work.encode_seconds += tsr_seconds() - start;
+  t->work.encode_runs++;
+  return TSR_OK;
+}
+
+static tsr_status join(tsr_search *search, const tsr_sentence *sentences, int32_t n, int32_t *rows)
+{
+  TSR_TRY(grow_source(search, sentences[0].n_source));
+  open_all(search, sentences, n, rows);
+  for (int32_t i = 0, group = 0; search->transformer->model->config.encoder_layers > 0 && i < n; i += group) {
+    group = choose_group(search, sentences + i, n - i);
+    TSR_TRY(encode(search, rows + i, group));
+  }
+  for (int32_t i = 0; i < n; i++) {
+    TSR_TRY(search->kind->start(search->own, rows[i]));
+  }
+  search->step = NULL; /* another one, or the same with other inputs */
+  return TSR_OK;
+}
+
+tsr_status tsr_search_join(tsr_search *search, int32_t *n)
+{
+  const tsr_search_client *client = search->client;
+  int32_t n_free = count_free(search);
+  *n = 0;
+  search->is_held = n_free > 0 && client->count_waiting(client->user, n_free) > 0;
+  if (!search->is_held || !tsr_flight_is_empty(search)) {
+    return TSR_OK;
+  }
+  search->is_held = 0;
+  tsr_sentence *sentences = malloc((size_t)n_free * sizeof *sentences);
+  int32_t *rows = malloc((size_t)n_free * sizeof *rows);
+  tsr_status status = sentences && rows ? TSR_OK : tsr_fail_memory((size_t)n_free * sizeof *sentences);
+  if (status == TSR_OK) {
+    *n = client->join(client->user, n_free, sentences);
+    status = *n > 0 ? join(search, sentences, *n, rows) : TSR_OK;
+  }
+  free(sentences);
+  free(rows);
+  return status;
+}
