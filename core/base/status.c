@@ -36,6 +36,9 @@ const char *tsr_status_name(tsr_status status)
       [TSR_ERR_PLUGIN] = "TSR_ERR_PLUGIN",
       [TSR_ERR_INTERNAL] = "TSR_ERR_INTERNAL",
       [TSR_ERR_NOT_FINITE] = "TSR_ERR_NOT_FINITE",
+      [TSR_ERR_BUSY] = "TSR_ERR_BUSY",
+      [TSR_ERR_CANCELLED] = "TSR_ERR_CANCELLED",
+      [TSR_ERR_DEADLINE] = "TSR_ERR_DEADLINE",
   };
   if (status < 0 || (size_t)status >= sizeof names / sizeof names[0]) {
     return "TSR_ERR_?";

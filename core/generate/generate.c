@@ -60,33 +60,16 @@ static tsr_status check_sources(const job *j)
   return TSR_OK;
 }
 
-/* What a decoder alone goes on from: its source. */
-static tsr_prompt prompt_of(const int32_t *source, int32_t length, const tsr_generate_options *options)
-{
-  int32_t starts = options->decoder_start_id < 0 || (length > 0 && source[0] == options->decoder_start_id);
-  int32_t first = length > 0 && starts;
-  return (tsr_prompt){
-      .ids = source + first, .n = length - first, .n_given = length - first, .start = first ? source : NULL};
-}
-
 /* What outputs begin with, checked. options: resolved. */
 static tsr_status fill_prompts(const tsr_transformer_config *config, int32_t n_sentences, const int32_t *const *source,
                                const int32_t *lengths, const tsr_generate_options *options, tsr_prompt *prompts)
 {
-  int is_alone = config->encoder_layers == 0;
-  for (int32_t i = 0; (options->prefix || is_alone) && i < n_sentences; i++) {
-    const int32_t *ids = is_alone ? source[i] : options->prefix[i];
-    int32_t n = is_alone ? lengths[i] : options->prefix_lengths[i];
-    const char *what = is_alone ? "source of " : "prefix of ";
-    TSR_TRY(tsr_fail_sentence(tsr_check_sentence(ids, n, INT32_MAX, config->target_vocabulary), what, i));
-    prompts[i] = is_alone ? prompt_of(ids, n, options) : (tsr_prompt){.ids = ids, .n = n, .n_given = n};
-    if (prompts[i].n > options->max_length - 2) {
-      return tsr_fail_sentence(tsr_fail(TSR_ERR_ARGUMENT,
-                                        "has %d tokens; with the start token and another it has to fit into the "
-                                        "maximum length of %d",
-                                        (int)n, (int)options->max_length),
-                               what, i);
-    }
+  const char *what = config->encoder_layers == 0 ? "source of " : "prefix of ";
+  for (int32_t i = 0; i < n_sentences; i++) {
+    TSR_TRY(tsr_fail_sentence(tsr_prompt_init(&prompts[i], config, options, source[i], lengths[i],
+                                              options->prefix ? options->prefix[i] : NULL,
+                                              options->prefix ? options->prefix_lengths[i] : 0),
+                              what, i));
   }
   return TSR_OK;
 }

@@ -11,10 +11,10 @@
 
 enum { MOST_ENCODED = 16 /* sentences at once: each has lines of its own, which put its keys and values in place */ };
 
-/* Rows that free sentences could have. */
+/* Sentences that may join. */
 static int32_t count_free(const tsr_search *search)
 {
-  int32_t n = search->most;
+  int32_t n = search->most_open;
   for (int32_t i = 0; i < search->count; i++) {
     n -= search->sentences[i].is_open;
   }

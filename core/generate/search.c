@@ -8,6 +8,25 @@
 #include "core/base/status.h"
 #include "core/generate/batches.h"
 
+tsr_status tsr_prompt_init(tsr_prompt *prompt, const tsr_transformer_config *config,
+                           const tsr_generate_options *options, const int32_t *source, int32_t n_source,
+                           const int32_t *prefix, int32_t n_prefix)
+{
+  int32_t is_alone = config->encoder_layers == 0;
+  const int32_t *ids = is_alone ? source : prefix;
+  int32_t n = is_alone ? n_source : n_prefix;
+  TSR_TRY(tsr_check_sentence(ids, n, INT32_MAX, config->target_vocabulary));
+  /* The start token may be the first of the source, or has to be. */
+  int32_t first = is_alone && n > 0 && (options->decoder_start_id < 0 || ids[0] == options->decoder_start_id);
+  *prompt = (tsr_prompt){
+      .ids = ids ? ids + first : NULL, .n = n - first, .n_given = n - first, .start = first ? source : NULL};
+  return prompt->n <= options->max_length - 2 || prompt->n == 0
+             ? TSR_OK
+             : tsr_fail(TSR_ERR_ARGUMENT,
+                        "has %d tokens; with the start token and another it has to fit into the maximum length of %d",
+                        (int)n, (int)options->max_length);
+}
+
 int32_t tsr_search_rows(const tsr_generate_options *options)
 {
   return options->sample ? options->n_best : options->beam;
@@ -117,6 +136,7 @@ tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, con
                          .count = count,
                          .batch = tsr_batch_bucket(count),
                          .most = tsr_batch_bucket(joins ? most : count),
+                         .most_open = most,
                          .joins = joins,
                          .source_room = room,
                          .beam = tsr_search_rows(options),

@@ -37,6 +37,12 @@ typedef struct tsr_prompt {
   float sum;            /* of the log-probabilities of the others */
 } tsr_prompt;
 
+/* What the output of a source begins with: a prefix, or of a decoder alone the source. options: resolved. Errors:
+ * TSR_ERR_ARGUMENT: an id, or more tokens than the maximum length has room for. */
+tsr_status tsr_prompt_init(tsr_prompt *prompt, const tsr_transformer_config *config,
+                           const tsr_generate_options *options, const int32_t *source, int32_t n_source,
+                           const int32_t *prefix, int32_t n_prefix) TSR_MUST_CHECK;
+
 /* A sentence that is searched, in a row of the batch, or in N. */
 typedef struct tsr_sentence {
   const int32_t *source; /* [n_source], borrowed, as its prompt is; of one token or more */
@@ -110,6 +116,7 @@ struct tsr_search {
   int32_t count;
   int32_t batch;       /* B: sentences that the program has rows for, at least count */
   int32_t most;        /* and that it may ever have */
+  int32_t most_open;   /* sentences that are searched at once, at most */
   int32_t joins;       /* 1: sentences join while it runs, and each row has a position of its own */
   int32_t source;      /* S: positions that the encoder computes */
   int32_t source_room; /* positions of the states that the decoder reads, at least as many */

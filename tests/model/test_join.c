@@ -123,6 +123,7 @@ typedef struct arrivals {
   int32_t n_answers[N_SENTENCES];
   int32_t now;
   int32_t n_joined;
+  int32_t n_open;
 } arrivals;
 
 static tsr_sentence sentence_of(const arrivals *a, int32_t i)
@@ -166,6 +167,8 @@ static int32_t take_waiting(arrivals *a, int32_t room, tsr_sentence *sentences)
       a->is_taken[i] = 1;
     }
   }
+  a->n_open += n;
+  assert_in_range(a->n_open, 0, MOST);
   return n;
 }
 
@@ -185,6 +188,7 @@ static int32_t is_wanted(void *user, const tsr_sentence *sentence)
     return 1;
   }
   a->n_answers[sentence->index]++;
+  a->n_open--;
   return 0;
 }
 
@@ -192,6 +196,7 @@ static void take(void *user, const tsr_sentence *sentence, const tsr_hypothesis 
 {
   arrivals *a = user;
   a->n_answers[sentence->index]++;
+  a->n_open--;
   for (int32_t j = 0; j < a->options->n_best; j++) {
     const tsr_hypothesis *x = &hypotheses[j];
     const tsr_hypothesis *y = &a->alone->hypotheses[sentence->index * a->options->n_best + j];

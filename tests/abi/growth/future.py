@@ -5,7 +5,7 @@
     future.py header IN OUT      the header with a field more at the end of each struct that grows
     future.py structs OUT IN..   a C header of macros SIZED(X), FILLED(X), FIXED(X): X(name) for each public struct that
                                  begins with struct_size, that the library fills with a function of the caller's size,
-                                 and that keeps its size
+                                 and that keeps its size; those that the library alone makes are none of these
 
 Ends with an error if a struct that grows lacks the pin of its last field, or options lack struct_size.
 """
@@ -30,8 +30,13 @@ def filled(text, name):
     return re.search(r"_sized\([^)]*\b%s \*\w+,\s*size_t size\)" % name, text) is not None
 
 
+def owned(text, name):
+    """The library alone makes it: there is a function that frees it, or it is pointed to by one that is."""
+    return re.search(r"_free\(%s \*\w+\)" % name, text) or re.search(r"^  %s \*\*\w+;" % name, text, re.M)
+
+
 def grows(text, name, body):
-    return sized(body) or filled(text, name)
+    return sized(body) or filled(text, name) or owned(text, name)
 
 
 def check(path, text):
@@ -67,6 +72,8 @@ def write_structs(target, sources):
         text = pathlib.Path(source).read_text()
         check(source, text)
         for name, body, _ in STRUCT.findall(text):
+            if owned(text, name):
+                continue
             kinds["SIZED" if sized(body) else "FILLED" if filled(text, name) else "FIXED"].append(name)
     counters = "tsr_device_counters"  # of backend.h, handed out by runtime.h
     kinds["FILLED"].append(counters)

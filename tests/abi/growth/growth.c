@@ -23,6 +23,7 @@
 #include "tessera/shortlist.h"
 #include "tessera/text.h"
 #include "tessera/train.h"
+#include "tessera/translator.h"
 
 static int failures;
 
@@ -69,6 +70,7 @@ static tsr_transformer *transformer;
 static tsr_tokenizer *tokenizer;
 static tsr_trainer *trainer;
 static tsr_executable *executable;
+static tsr_translator *translator;
 
 static tsr_program *make_program(tsr_ref *x, tsr_ref *y)
 {
@@ -270,6 +272,39 @@ static tsr_status call_score(const void *options)
   return status;
 }
 
+static void begin_translator(void *options)
+{
+  static const char *const names[] = {"cpu"};
+  *(tsr_translator_options *)options =
+      (tsr_translator_options){TSR_SIZED(tsr_translator_options), .n_devices = 1, .devices = names, .runtime = runtime};
+}
+
+static tsr_status call_translator(const void *options)
+{
+  tsr_translator *made;
+  tsr_status status = tsr_translator_open(folder, options, &made);
+  tsr_translator_close(made);
+  return status;
+}
+
+static void begin_request(void *request)
+{
+  *(tsr_translation_request *)request = (tsr_translation_request){TSR_SIZED(tsr_translation_request), .text = "Yes."};
+}
+
+static tsr_status call_request(const void *request)
+{
+  uint64_t ticket;
+  tsr_translation *translation = NULL;
+  tsr_status status = tsr_translator_submit(translator, request, NULL, NULL, &ticket);
+  if (status == TSR_OK) {
+    need(tsr_translator_wait(translator, ticket, &translation), "tsr_translator_wait");
+    status = translation->status;
+  }
+  tsr_translation_free(translation);
+  return status;
+}
+
 typedef struct trial {
   const char *name;
   size_t size;
@@ -282,11 +317,12 @@ typedef struct trial {
 #type, sizeof(type), begin_##what, call_##what                                                                     \
   }
 static const trial trials[] = {
-    TRIAL(tsr_runtime_options, runtime),   TRIAL(tsr_compile_options, compile),
-    TRIAL(tsr_gradient_options, gradient), TRIAL(tsr_transformer_config, config),
-    TRIAL(tsr_save_options, save),         TRIAL(tsr_transformer_options, transformer),
-    TRIAL(tsr_training_options, training), TRIAL(tsr_generate_options, generate),
-    TRIAL(tsr_score_options, score),
+    TRIAL(tsr_runtime_options, runtime),     TRIAL(tsr_compile_options, compile),
+    TRIAL(tsr_gradient_options, gradient),   TRIAL(tsr_transformer_config, config),
+    TRIAL(tsr_save_options, save),           TRIAL(tsr_transformer_options, transformer),
+    TRIAL(tsr_training_options, training),   TRIAL(tsr_generate_options, generate),
+    TRIAL(tsr_score_options, score),         TRIAL(tsr_translator_options, translator),
+    TRIAL(tsr_translation_request, request),
 };
 
 static void run_trial(const char *name)
@@ -340,6 +376,7 @@ FILL(tsr_tokenizer_info, tsr_tokenizer_get_info(tokenizer, info))
 FILL(tsr_source, tsr_source_prepare(tokenizer, "Yes.", 4, 64, TSR_LONG_CUT, info))
 FILL(tsr_parameter_info, tsr_model_parameter(model, 0, info))
 FILL(tsr_layer_statistics, tsr_trainer_layer(trainer, 0, info))
+FILL(tsr_translator_statistics, (tsr_translator_measure(translator, info), TSR_OK))
 FILL(tsr_trainer_memory, (tsr_trainer_get_memory(trainer, info), TSR_OK))
 
 static tsr_status fill_tsr_program_statistics(void *target)
@@ -419,6 +456,9 @@ static void open_all(void)
   need(tsr_model_create(&config, &small), "small model");
   const tsr_training_options options = {TSR_SIZED(tsr_training_options), .statistics = 1};
   need(tsr_trainer_create(small, device, &options, NULL, &trainer), "trainer");
+  tsr_translator_options of_translator;
+  begin_translator(&of_translator);
+  need(tsr_translator_open(folder, &of_translator, &translator), "translator");
   tsr_ref x, y;
   tsr_program *program = make_program(&x, &y);
   need(tsr_executable_create(device, program, NULL, &executable), "executable");
@@ -427,6 +467,7 @@ static void open_all(void)
 
 static void close_all(void)
 {
+  tsr_translator_close(translator);
   tsr_executable_destroy(executable);
   tsr_trainer_destroy(trainer);
   tsr_model_close(small);

@@ -33,7 +33,7 @@ static void test_messages(void **state)
   tsr_fail_context(TSR_ERR_FORMAT, "%s", tsr_error_message());
   assert_true(strlen(tsr_error_message()) < 4096);
   assert_string_equal(tsr_status_name(TSR_ERR_DEVICE_LOST), "TSR_ERR_DEVICE_LOST");
-  assert_string_equal(tsr_status_name(TSR_ERR_NOT_FINITE + 1), "TSR_ERR_?");
+  assert_string_equal(tsr_status_name(TSR_ERR_DEADLINE + 1), "TSR_ERR_?");
   assert_string_equal(tsr_status_name(-1), "TSR_ERR_?");
 }
 

@@ -84,17 +84,20 @@ static void test_refs(void **state)
   const tsr_program_key keys[] = {
       {.kind = TSR_PROGRAM_ENCODE, .size = size, .shortlist = 4},
       {.kind = TSR_PROGRAM_ENCODE, .size = size},
+      {.kind = TSR_PROGRAM_ENCODE, .size = size, .source_room = 8, .joined = 7},
       {.kind = TSR_PROGRAM_DECODE, .size = size},
       {.kind = TSR_PROGRAM_SCORE, .size = size},
       {.kind = TSR_PROGRAM_GREEDY, .size = size, .attention = 1},
+      {.kind = TSR_PROGRAM_GREEDY, .size = size, .staggered = 1},
       {.kind = TSR_PROGRAM_GREEDY, .size = size, .shortlist = 4, .ahead = TSR_AHEAD_ONE},
       {.kind = TSR_PROGRAM_GREEDY, .size = size, .shortlist = 4, .ahead = TSR_AHEAD_MANY},
       {.kind = TSR_PROGRAM_BEAM, .size = size, .masked = 1, .attention = 1},
       {.kind = TSR_PROGRAM_BEAM, .size = size, .logits = 1, .candidates = 3, .normaliser = 1, .shortlist = 4},
-      {.kind = TSR_PROGRAM_BEAM, .size = size, .candidates = TSR_WHOLE_ROWS},
+      {.kind = TSR_PROGRAM_BEAM, .size = size, .candidates = TSR_WHOLE_ROWS, .staggered = 1},
       {.kind = TSR_PROGRAM_MOVE, .size = size, .moved = 1},
       {.kind = TSR_PROGRAM_PREFILL, .size = size, .positions = 8},
       {.kind = TSR_PROGRAM_GROW, .size = size, .positions = 4},
+      {.kind = TSR_PROGRAM_GROW, .size = {.batch = 2, .target = 8, .beam = 3}, .positions = 4},
   };
   int32_t seen[N_REFS] = {0};
   const tsr_transformer_config config = marian_config();

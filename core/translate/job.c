@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a request to a job: options, languages, tokens.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/sized.h"
+#include "core/base/status.h"
+#include "core/generate/batches.h"
+#include "core/generate/settings.h"
+#include "core/translate/translate.h"
+
+/* What the model's folder asks for, or the request, without what the translator sets itself. */
+static tsr_status choose_options(const tsr_translator *t, const tsr_translation_request *request,
+                                 tsr_generate_options *options)
+{
+  *options = t->defaults;
+  if (request->search) {
+    TSR_TRY(TSR_SIZED_READ(tsr_generate_options, token_user, request->search, options));
+  }
+  options->struct_size = (uint32_t)sizeof *options;
+  options->prefix = NULL;
+  options->prefix_lengths = NULL;
+  options->token = NULL;
+  options->token_user = NULL;
+  options->first_sentence = 0;
+  options->partial = 0;
+  int32_t positions = tsr_model_config(t->model)->max_positions;
+  if (positions > 0 && options->max_length > positions) {
+    options->max_length = positions;
+  }
+  return TSR_OK;
+}
+
+/* The target language's token goes to the search, which begins with it or forces it. What the model's folder asks for
+ * stands where no language was chosen. */
+static tsr_status choose_languages(const tsr_translation_request *request, tsr_job *job, tsr_generate_options *options)
+{
+  tsr_tokenizer_info info;
+  TSR_TRY(tsr_tokenizer_set_languages(&job->tokenizer, request->source_language, request->target_language));
+  TSR_TRY(tsr_tokenizer_get_info(&job->tokenizer, &info));
+  if (info.forced_bos_id >= 0 && (request->target_language || options->forced_bos_id < 0)) {
+    options->forced_bos_id = info.forced_bos_id;
+  }
+  if (info.decoder_start_id >= 0 && request->target_language) {
+    options->decoder_start_id = info.decoder_start_id;
+  }
+  job->skipped_id = info.forced_bos_id;
+  return TSR_OK;
+}
+
+/* The most tokens of a source. What a decoder alone goes on from is part of its output. */
+static int32_t most_tokens(const tsr_transformer_config *config, const tsr_generate_options *options, int32_t wanted)
+{
+  int32_t most = config->max_positions > 0 ? config->max_positions : INT32_MAX;
+  if (config->encoder_layers == 0) {
+    most = options->max_length > 2 ? options->max_length - 2 : 1;
+  }
+  return wanted > 0 && wanted < most ? wanted : most;
+}
+
+/* What a translation begins with, as the model is trained to write it: without the end of the sentence, and with the
+ * first token that the search would force. */
+static tsr_status encode_prefix(tsr_job *job, const char *text, const tsr_generate_options *options, int32_t eos)
+{
+  int32_t *ids = NULL, n = 0, end = 0;
+  if (!text || !*text) {
+    return TSR_OK;
+  }
+  TSR_TRY(tsr_fail_context(tsr_tokenizer_encode_target(&job->tokenizer, text, strlen(text), &ids, &n), "the prefix"));
+  while (end < n && ids[end] != eos) {
+    end++;
+  }
+  int32_t forced = options->forced_bos_id, more = end > 0 && forced >= 0 && ids[0] != forced;
+  job->prefix = malloc(((size_t)end + 1) * sizeof *job->prefix);
+  if (job->prefix) {
+    job->prefix[0] = forced;
+    memcpy(job->prefix + more, ids, (size_t)end * sizeof *ids);
+    job->n_prefix = end + more;
+  }
+  tsr_free(ids);
+  int32_t most = options->max_length - 2;
+  job->n_prefix = job->n_prefix < most ? job->n_prefix : most > 0 ? most : 0;
+  return job->prefix ? TSR_OK : tsr_fail_memory(((size_t)end + 1) * sizeof *job->prefix);
+}
+
+static tsr_status make_parts(const tsr_translator *t, tsr_job *job, const tsr_generate_options *options)
+{
+  const tsr_transformer_config *config = tsr_model_config(t->model);
+  size_t n = (size_t)job->source.n_parts;
+  job->n_hypotheses = options->alternatives > 0 ? options->alternatives : options->n_best;
+  job->parts = calloc(n + 1, sizeof *job->parts);
+  job->found = calloc((n + 1) * (size_t)job->n_hypotheses, sizeof *job->found);
+  if (!job->parts || !job->found) {
+    return tsr_fail_memory((n + 1) * (size_t)job->n_hypotheses * sizeof *job->found);
+  }
+  for (int32_t i = 0; i < job->source.n_parts; i++) {
+    tsr_text_part *part = &job->parts[i];
+    const int32_t *ids = job->source.ids[i];
+    int32_t n_ids = job->source.n_ids[i];
+    /* A decoder alone is to go on from what ends here. */
+    n_ids -= config->encoder_layers == 0 && n_ids > 1 && ids[n_ids - 1] == config->eos_id;
+    *part = (tsr_text_part){.job = job, .index = i, .n_ids = n_ids};
+    TSR_TRY(tsr_check_sentence(ids, n_ids, config->max_positions, config->source_vocabulary));
+    TSR_TRY(tsr_prompt_init(&part->prompt, config, options, ids, n_ids, i == 0 ? job->prefix : NULL,
+                            i == 0 ? job->n_prefix : 0));
+  }
+  return TSR_OK;
+}
+
+static tsr_status make(tsr_translator *t, const tsr_translation_request *request, tsr_job *job)
+{
+  const tsr_transformer_config *config = tsr_model_config(t->model);
+  tsr_generate_options options;
+  TSR_TRY(choose_options(t, request, &options));
+  TSR_TRY(choose_languages(request, job, &options));
+  TSR_TRY(tsr_generate_check(config, &options));
+  options = tsr_generate_resolve(config, &options);
+  size_t size = request->text_size > 0 ? (size_t)request->text_size : strlen(request->text);
+  int32_t most = most_tokens(config, &options, request->max_source);
+  TSR_TRY(tsr_source_prepare(&job->tokenizer, request->text, size, most, request->long_input, &job->source));
+  job->is_source_cut = job->source.n_parts == 1 && job->source.n_tokens > most;
+  tsr_tokenizer_info info;
+  TSR_TRY(tsr_tokenizer_get_info(&job->tokenizer, &info));
+  TSR_TRY(encode_prefix(job, request->prefix, &options, info.eos_id));
+  TSR_TRY(make_parts(t, job, &options));
+  pthread_mutex_lock(&t->lock);
+  tsr_status status = tsr_class_take(t, &options, &job->class);
+  pthread_mutex_unlock(&t->lock);
+  return status;
+}
+
+tsr_status tsr_job_create(tsr_translator *t, const tsr_translation_request *request, tsr_job **job)
+{
+  tsr_translation_request given;
+  TSR_TRY(TSR_SIZED_READ(tsr_translation_request, max_source, request, &given));
+  if (!given.text) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translation_request: text must not be NULL");
+  }
+  if (!(given.timeout >= 0.0) || given.max_source < 0) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "tsr_translation_request: a timeout of %g seconds and a max_source of %d; both should be 0 or more",
+                    given.timeout, (int)given.max_source);
+  }
+  tsr_job *made = calloc(1, sizeof *made);
+  if (!made) {
+    return tsr_fail_memory(sizeof *made);
+  }
+  made->translation = calloc(1, sizeof *made->translation);
+  if (!made->translation) {
+    free(made);
+    return tsr_fail_memory(sizeof *made->translation);
+  }
+  made->tokenizer = *t->tokenizer;
+  made->number = given.number;
+  made->asked = tsr_seconds();
+  made->deadline = given.timeout > 0.0 ? made->asked + given.timeout : INFINITY;
+  tsr_status status = make(t, &given, made);
+  if (status != TSR_OK) {
+    tsr_job_free(made);
+    return status;
+  }
+  *job = made;
+  return TSR_OK;
+}
+
+void tsr_job_free(tsr_job *job)
+{
+  if (!job) {
+    return;
+  }
+  for (int32_t i = 0; job->found && i < job->source.n_parts * job->n_hypotheses; i++) {
+    free(job->found[i].ids);
+    free(job->found[i].attention);
+  }
+  tsr_translation_free(job->translation);
+  tsr_source_finish(&job->source);
+  free(job->found);
+  free(job->parts);
+  free(job->prefix);
+  free(job->message);
+  free(job);
+}

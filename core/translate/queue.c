@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/status.h"
+#include "core/translate/translate.h"
+
+static void link_last(tsr_translator *t, tsr_text_part *part)
+{
+  part->state = TSR_PART_WAITS;
+  part->before = t->last;
+  part->after = NULL;
+  *(t->last ? &t->last->after : &t->first) = part;
+  t->last = part;
+  t->n_waiting++;
+}
+
+static void unlink_part(tsr_translator *t, tsr_text_part *part)
+{
+  *(part->before ? &part->before->after : &t->first) = part->after;
+  *(part->after ? &part->after->before : &t->last) = part->before;
+  part->before = part->after = NULL;
+  t->n_waiting--;
+}
+
+tsr_status tsr_queue_put(tsr_translator *t, tsr_job *job)
+{
+  if (t->status != TSR_OK) {
+    return tsr_fail(t->status, "no device is left: %s", t->message ? t->message : "out of memory for the reason");
+  }
+  if (t->is_closing) {
+    return tsr_fail(TSR_ERR_CANCELLED, "the translator is being closed");
+  }
+  if (t->n_waiting > 0 && t->n_waiting > t->options.queue - job->source.n_parts) {
+    return tsr_fail(TSR_ERR_BUSY, "%d texts wait already, of at most %d; try again later", (int)t->n_waiting,
+                    (int)t->options.queue);
+  }
+  job->ticket = ++t->ticket;
+  job->n_pending = job->source.n_parts;
+  tsr_job **list = &t->table[job->ticket % TSR_TABLE];
+  job->next = *list;
+  *list = job;
+  job->older = t->newest;
+  *(t->newest ? &t->newest->newer : &t->oldest) = job;
+  t->newest = job;
+  t->n_jobs++;
+  t->next_deadline = job->deadline < t->next_deadline ? job->deadline : t->next_deadline;
+  for (int32_t i = 0; i < job->source.n_parts; i++) {
+    link_last(t, &job->parts[i]);
+  }
+  return TSR_OK;
+}
+
+void tsr_queue_return(tsr_translator *t, tsr_text_part *part)
+{
+  part->state = TSR_PART_WAITS;
+  part->before = NULL;
+  part->after = t->first;
+  *(t->first ? &t->first->before : &t->last) = part;
+  t->first = part;
+  t->n_waiting++;
+}
+
+int32_t tsr_queue_count(const tsr_translator *t, const tsr_class *class, int32_t n)
+{
+  int32_t found = 0;
+  for (const tsr_text_part *part = t->first; part && found < n; part = part->after) {
+    found += part->job->class == class;
+  }
+  return found;
+}
+
+int32_t tsr_queue_take(tsr_translator *t, const tsr_class *class, int32_t n, tsr_text_part **parts)
+{
+  int32_t taken = 0;
+  double now = tsr_seconds();
+  for (tsr_text_part *part = t->first, *after; part && taken < n; part = after) {
+    after = part->after;
+    if (part->job->class == class) {
+      unlink_part(t, part);
+      part->state = TSR_PART_RUNS;
+      part->job->started = part->job->started > 0.0 ? part->job->started : now;
+      parts[taken++] = part;
+    }
+  }
+  pthread_cond_broadcast(&t->changed); /* there is room */
+  return taken;
+}
+
+void tsr_part_done(tsr_text_part *part, tsr_job **answers)
+{
+  part->state = TSR_PART_IS_DONE;
+  if (--part->job->n_pending == 0) {
+    part->job->next_answer = *answers;
+    *answers = part->job;
+  }
+}
+
+void tsr_job_answered(tsr_translator *t, tsr_job *job)
+{
+  *(job->older ? &job->older->newer : &t->oldest) = job->newer;
+  *(job->newer ? &job->newer->older : &t->newest) = job->older;
+  job->older = job->newer = NULL;
+  t->statistics.answered++;
+  t->statistics.failed += job->status != TSR_OK;
+  pthread_cond_broadcast(&t->changed);
+}
+
+void tsr_job_remove(tsr_translator *t, tsr_job *job)
+{
+  tsr_job **link = &t->table[job->ticket % TSR_TABLE];
+  while (*link != job) {
+    link = &(*link)->next;
+  }
+  *link = job->next;
+  tsr_class_leave(t, job->class);
+  t->n_jobs--;
+  pthread_cond_broadcast(&t->changed);
+}
+
+void tsr_job_give_up(tsr_translator *t, tsr_job *job, tsr_status status, tsr_job **answers)
+{
+  if (job->status != TSR_OK || job->n_pending == 0) {
+    return;
+  }
+  job->status = status;
+  job->message = strdup(tsr_error_message());
+  for (int32_t i = 0; i < job->source.n_parts && job->n_pending > 0; i++) {
+    if (job->parts[i].state == TSR_PART_WAITS) {
+      unlink_part(t, &job->parts[i]);
+      tsr_part_done(&job->parts[i], answers);
+    }
+  }
+  pthread_cond_broadcast(&t->changed);
+}
+
+void tsr_queue_expire(tsr_translator *t, tsr_job **answers)
+{
+  double now = tsr_seconds();
+  if (t->next_deadline > now) {
+    return;
+  }
+  t->next_deadline = INFINITY;
+  for (tsr_job *job = t->oldest, *newer; job; job = newer) {
+    newer = job->newer;
+    if (job->deadline <= now) {
+      tsr_job_give_up(
+          t, job,
+          tsr_fail(TSR_ERR_DEADLINE, "the text was not translated within %.3g seconds", job->deadline - job->asked),
+          answers);
+    } else if (job->deadline < t->next_deadline) {
+      t->next_deadline = job->deadline;
+    }
+  }
+}
+
+tsr_job *tsr_job_find(const tsr_translator *t, uint64_t ticket)
+{
+  tsr_job *job = t->table[ticket % TSR_TABLE];
+  while (job && job->ticket != ticket) {
+    job = job->next;
+  }
+  return job;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+#include "core/translate/translate.h"
+
+enum { CACHE = 64 /* compiled programs: batches that are joined have many sizes */ };
+
+int32_t tsr_is_of_device(tsr_status status)
+{
+  return status == TSR_ERR_DEVICE_LOST || status == TSR_ERR_DEVICE_MEMORY || status == TSR_ERR_PLUGIN;
+}
+
+/* Another device may be chosen where nobody named one. */
+static int32_t is_auto(const char *name)
+{
+  const char *wanted = name ? name : getenv("TESSERA_DEVICE");
+  return !wanted || !*wanted || strcmp(wanted, "auto") == 0;
+}
+
+/* Its weights, and a transformer for each thread. */
+static tsr_status load(const tsr_translator *t, tsr_seat *seat)
+{
+  const tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = t->options.weights,
+                                           .strict = t->options.strict, .cache = CACHE, .workers = 1};
+  TSR_TRY(tsr_transformer_create(t->model, seat->device, &options, &seat->transformer));
+  for (int32_t i = 0; i < seat->n_workers; i++) {
+    TSR_TRY(tsr_transformer_sibling(seat->transformer, i, &seat->workers[i].transformer));
+    seat->workers[i].encode_runs = seat->workers[i].step_runs = 0;
+  }
+  int32_t concurrent = (int32_t)tsr_device_get_properties(seat->device)->concurrent_runs;
+  int32_t wanted = t->options.workers > 0 ? t->options.workers : concurrent > 1 ? concurrent : 1;
+  seat->n_used = wanted < seat->n_workers ? wanted : seat->n_workers;
+  seat->limit = 0;
+  return TSR_OK;
+}
+
+static void unload(tsr_seat *seat)
+{
+  tsr_transformer_destroy(seat->transformer);
+  tsr_device_close(seat->device);
+  seat->transformer = NULL;
+  seat->device = NULL;
+}
+
+/* Opens what auto would choose without those that failed. The one on the seat is one of them; the error that it gave is
+ * the thread's. */
+static tsr_status open_other(tsr_translator *t, tsr_seat *seat)
+{
+  const char *names[TSR_MAX_SEATS];
+  if (t->n_failed == TSR_MAX_SEATS) {
+    return tsr_fail(TSR_ERR_NO_DEVICE, "%d devices have failed", TSR_MAX_SEATS);
+  }
+  snprintf(t->failed[t->n_failed++], sizeof t->failed[0], "%s", tsr_device_name(seat->device));
+  for (int32_t i = 0; i < t->n_failed; i++) {
+    names[i] = t->failed[i];
+  }
+  unload(seat);
+  TSR_TRY(tsr_device_open_other(t->runtime, names, t->n_failed, &seat->device));
+  tsr_log(TSR_LOG_WARNING, "going on with %s", tsr_device_name(seat->device));
+  return TSR_OK;
+}
+
+/* Loads the model; where that fails by the device's fault, on another one. */
+static tsr_status load_somewhere(tsr_translator *t, tsr_seat *seat)
+{
+  for (;;) {
+    tsr_status status = load(t, seat);
+    if (status == TSR_OK || !seat->is_auto || !tsr_is_of_device(status)) {
+      return status;
+    }
+    tsr_log(TSR_LOG_WARNING, "%s", tsr_error_message());
+    TSR_TRY(open_other(t, seat));
+  }
+}
+
+static tsr_status open_seat(tsr_translator *t, const char *name, tsr_seat *seat)
+{
+  seat->is_auto = is_auto(name);
+  TSR_TRY(tsr_device_open(t->runtime, name, &seat->device));
+  int32_t concurrent = (int32_t)tsr_device_get_properties(seat->device)->concurrent_runs;
+  int32_t n = t->options.workers > 0 ? t->options.workers : concurrent > 1 ? concurrent : 1;
+  seat->workers = calloc((size_t)n, sizeof *seat->workers);
+  if (!seat->workers) {
+    return tsr_fail_memory((size_t)n * sizeof *seat->workers);
+  }
+  seat->n_workers = n;
+  for (int32_t i = 0; i < n; i++) {
+    seat->workers[i] = (tsr_worker){.translator = t, .seat = seat, .index = i};
+  }
+  return load_somewhere(t, seat);
+}
+
+tsr_status tsr_seats_open(tsr_translator *t)
+{
+  if (!t->options.runtime) {
+    TSR_TRY(tsr_runtime_create(NULL, &t->own_runtime));
+  }
+  t->runtime = t->options.runtime ? t->options.runtime : t->own_runtime;
+  int32_t n = t->options.n_devices > 0 ? t->options.n_devices : 1;
+  for (int32_t i = 0; i < n; i++) {
+    t->n_seats++;
+    TSR_TRY(open_seat(t, t->options.n_devices > 0 ? t->options.devices[i] : NULL, &t->seats[i]));
+  }
+  for (int32_t i = 0; i < t->n_seats; i++) {
+    for (int32_t k = 0; k < t->seats[i].n_workers; k++) {
+      tsr_worker *w = &t->seats[i].workers[k];
+      if (pthread_create(&w->thread, NULL, tsr_worker_run, w) != 0) {
+        return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "a thread that searches cannot be started");
+      }
+      w->is_thread = 1;
+    }
+  }
+  return TSR_OK;
+}
+
+void tsr_seats_close(tsr_translator *t)
+{
+  for (int32_t i = 0; i < t->n_seats; i++) {
+    tsr_seat *seat = &t->seats[i];
+    for (int32_t k = 0; k < seat->n_workers; k++) {
+      if (seat->workers[k].is_thread) {
+        pthread_join(seat->workers[k].thread, NULL);
+      }
+      free(seat->workers[k].active);
+    }
+    unload(seat);
+    free(seat->workers);
+  }
+  tsr_runtime_destroy(t->own_runtime);
+}
+
+/* No device is left: nothing that waits will ever run. */
+static void give_all_up(tsr_translator *t, tsr_status status, tsr_job **answers)
+{
+  t->status = status;
+  t->message = strdup(tsr_error_message());
+  for (tsr_job *job = t->oldest, *newer; job; job = newer) {
+    newer = job->newer;
+    tsr_job_give_up(t, job, status, answers);
+  }
+}
+
+void tsr_seat_replace(tsr_translator *t, tsr_seat *seat, tsr_job **answers)
+{
+  tsr_status status = seat->failure;
+  if (seat->is_auto && !t->is_closing) {
+    pthread_mutex_unlock(&t->lock);
+    tsr_log(TSR_LOG_WARNING, "%s", seat->message ? seat->message : tsr_status_name(status));
+    status = open_other(t, seat);
+    status = status == TSR_OK ? load_somewhere(t, seat) : status;
+    pthread_mutex_lock(&t->lock);
+  } else {
+    (void)tsr_fail(status, "%s", seat->message ? seat->message : tsr_status_name(status));
+  }
+  free(seat->message);
+  seat->message = NULL;
+  seat->failure = TSR_OK;
+  seat->n_stopped = 0;
+  seat->is_dead = status != TSR_OK;
+  int32_t n_alive = 0;
+  for (int32_t i = 0; i < t->n_seats; i++) {
+    n_alive += !t->seats[i].is_dead;
+  }
+  if (n_alive == 0) {
+    give_all_up(t, status, answers);
+  }
+  pthread_cond_broadcast(&t->more);
+}

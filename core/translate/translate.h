@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A translator from inside. Its lock guards all that jobs and workers share; what says so belongs to one thread.
+ */
+#ifndef TESSERA_CORE_TRANSLATE_H
+#define TESSERA_CORE_TRANSLATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/generate/search.h"
+#include "core/text/tokenizer.h"
+#include "tessera/translator.h"
+
+enum { TSR_MAX_SEATS = 16, TSR_TABLE = 4096 /* lists of jobs by ticket */ };
+
+/* Options of a search: sentences with equal ones share batches. */
+typedef struct tsr_class {
+  tsr_generate_options options; /* resolved; its lists lie behind the struct */
+  int32_t users;                /* jobs; without any it may be freed */
+  struct tsr_class *next;
+} tsr_class;
+
+enum { TSR_PART_WAITS = 0, TSR_PART_RUNS = 1, TSR_PART_IS_DONE = 2 };
+
+/* A part of a text, which is searched as a sentence. */
+typedef struct tsr_text_part {
+  struct tsr_job *job;
+  int32_t index;
+  int32_t state; /* TSR_PART_* */
+  int32_t n_ids; /* of the source, as the search takes it */
+  tsr_prompt prompt;
+  struct tsr_text_part *before; /* in the queue */
+  struct tsr_text_part *after;
+} tsr_text_part;
+
+/* A request until it is answered. Written by the thread that makes it; then the lock guards the fields from `n_pending`
+ * on. */
+typedef struct tsr_job {
+  uint64_t ticket;
+  tsr_tokenizer tokenizer; /* the translator's with the languages of the request; owns nothing */
+  int32_t skipped_id;      /* a first token that is no text, or -1 */
+  tsr_class *class;
+  tsr_source source;
+  int32_t is_source_cut;
+  int32_t *prefix; /* ids, or NULL */
+  int32_t n_prefix;
+  int32_t n_hypotheses;
+  tsr_text_part *parts;  /* [source.n_parts] */
+  tsr_hypothesis *found; /* [source.n_parts][n_hypotheses] */
+  int64_t number;
+  double asked;    /* the time, in seconds of tsr_seconds */
+  double deadline; /* likewise; INFINITY: none */
+  tsr_translation_fn answer;
+  void *user;
+  int32_t n_pending; /* parts that are not done */
+  double started;    /* when the search of the first part began; 0: it did not */
+  int32_t n_restarts;
+  tsr_status status; /* why it is given up: its parts that run are dropped */
+  char *message;
+  int32_t is_answered; /* without a function: `translation` is there */
+  int32_t is_waited_for;
+  tsr_translation *translation; /* empty before the job is done */
+  struct tsr_job *older;        /* among those without an answer */
+  struct tsr_job *newer;
+  struct tsr_job *next;        /* of the same list by ticket */
+  struct tsr_job *next_answer; /* of those that are to be answered */
+} tsr_job;
+
+struct tsr_worker;
+
+/* A device and the threads that search on it. */
+typedef struct tsr_seat {
+  tsr_device *device;
+  tsr_transformer *transformer;
+  int32_t is_auto;    /* another device takes its place where it fails */
+  tsr_status failure; /* TSR_OK, or how it failed: its workers stop, and the last of them replaces it */
+  char *message;
+  int32_t is_dead;   /* there is nothing to replace it with */
+  int32_t limit;     /* sentences of a batch at most, once its memory has not sufficed for more; 0: it has */
+  int32_t n_workers; /* threads */
+  int32_t n_used;    /* of them, as many as the device executes side by side */
+  int32_t n_stopped; /* of them, those that have seen that it failed */
+  struct tsr_worker *workers;
+} tsr_seat;
+
+/* A thread that searches. */
+typedef struct tsr_worker {
+  tsr_translator *translator;
+  tsr_seat *seat;
+  int32_t index;
+  pthread_t thread;
+  int32_t is_thread;
+  tsr_transformer *transformer; /* the thread's own, while the seat's device works */
+  tsr_class *class;             /* of the batch that runs; NULL: none */
+  int32_t most;                 /* sentences that it has rows for */
+  int32_t n_free;               /* of them, those that nobody has */
+  tsr_text_part **active;       /* [most] parts in the batch, by the index of their sentences; NULL: free */
+  int32_t room;                 /* of active */
+  int64_t encode_runs;          /* of the transformer, when it was looked at last; likewise the next */
+  int64_t step_runs;
+  tsr_job *answers; /* that are to be handed over when the lock is free; the thread's own */
+} tsr_worker;
+
+struct tsr_translator {
+  tsr_model *model;
+  tsr_tokenizer *tokenizer;
+  tsr_runtime *runtime;
+  tsr_runtime *own_runtime; /* or NULL */
+  tsr_translator_options options;
+  tsr_generate_options defaults; /* of the model's folder */
+  pthread_mutex_t lock;
+  pthread_mutex_t tell;   /* of searches; nobody listens yet */
+  pthread_cond_t more;    /* parts wait, or something else has changed for a worker */
+  pthread_cond_t changed; /* a job was answered, or there is room in the queue */
+  int32_t is_closing;
+  tsr_text_part *first; /* the queue */
+  tsr_text_part *last;
+  int32_t n_waiting;
+  uint64_t ticket;      /* the last that was given */
+  double next_deadline; /* the earliest, or one that is past */
+  tsr_job *oldest;      /* without an answer */
+  tsr_job *newest;
+  int32_t n_jobs;    /* that exist */
+  int32_t n_waiters; /* threads in tsr_translator_wait and tsr_translator_drain */
+  tsr_job *table[TSR_TABLE];
+  tsr_class *classes;
+  tsr_status status; /* TSR_OK, or why no device is left */
+  char *message;
+  int32_t n_seats;
+  tsr_seat seats[TSR_MAX_SEATS];
+  char failed[TSR_MAX_SEATS][64]; /* devices that failed, by name */
+  int32_t n_failed;
+  tsr_translator_statistics statistics;
+};
+
+/* ---- job.c ---- */
+
+/* Makes a job of a request: tokenized, with a class, not in the queue yet. Errors: as tsr_translator_submit. */
+tsr_status tsr_job_create(tsr_translator *t, const tsr_translation_request *request, tsr_job **job) TSR_MUST_CHECK;
+
+/* Without the lock: frees what only the job has. Its class was left before. Takes NULL. */
+void tsr_job_free(tsr_job *job);
+
+/* ---- classes.c; with the lock ---- */
+
+/* The class of these options, which are resolved. *class has one user more. Errors: TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_class_take(tsr_translator *t, const tsr_generate_options *options, tsr_class **class) TSR_MUST_CHECK;
+void tsr_class_leave(tsr_translator *t, tsr_class *class);
+
+/* ---- queue.c; with the lock ---- */
+
+/* Puts a new job into the queue, with a ticket. Errors: TSR_ERR_BUSY, the translator's own. */
+tsr_status tsr_queue_put(tsr_translator *t, tsr_job *job) TSR_MUST_CHECK;
+
+/* Puts a part that ran to the front. */
+void tsr_queue_return(tsr_translator *t, tsr_text_part *part);
+
+/* Takes at most n parts of a class out of the queue, the oldest. Returns how many. */
+int32_t tsr_queue_take(tsr_translator *t, const tsr_class *class, int32_t n, tsr_text_part **parts);
+
+/* Counts them, up to n. */
+int32_t tsr_queue_count(const tsr_translator *t, const tsr_class *class, int32_t n);
+
+/* Gives a job up. Its parts that wait are done; those that run are dropped soon. The message is the thread's last
+ * error's. A job whose last part is done by that is put into *answers. */
+void tsr_job_give_up(tsr_translator *t, tsr_job *job, tsr_status status, tsr_job **answers);
+
+/* Gives up what has waited beyond its deadline. */
+void tsr_queue_expire(tsr_translator *t, tsr_job **answers);
+
+/* A part is done. Puts its job into *answers if it was the last one. */
+void tsr_part_done(tsr_text_part *part, tsr_job **answers);
+
+/* The job of a ticket, or NULL. */
+tsr_job *tsr_job_find(const tsr_translator *t, uint64_t ticket);
+
+/* A job has its answer: it is not among those without one any more. */
+void tsr_job_answered(tsr_translator *t, tsr_job *job);
+
+/* Takes an answered job out of the translator. */
+void tsr_job_remove(tsr_translator *t, tsr_job *job);
+
+/* ---- answer.c; without the lock ---- */
+
+/* The answer to a request that there is no job of: the thread's last error. Errors: TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_refusal(tsr_status status, tsr_translation **answer) TSR_MUST_CHECK;
+
+/* Makes the answers of a list, which is empty then, and hands them over. */
+void tsr_answer_all(tsr_translator *t, tsr_job **answers);
+
+/* ---- seats.c ---- */
+
+/* Opens the devices and loads the model onto them. */
+tsr_status tsr_seats_open(tsr_translator *t) TSR_MUST_CHECK;
+void tsr_seats_close(tsr_translator *t);
+
+/* 1 if a status says that the device is at fault. */
+int32_t tsr_is_of_device(tsr_status status);
+
+/* With the lock, which is given up meanwhile: puts another device in the place of one that failed, all of whose workers
+ * have stopped. Where there is none the seat is dead; with the last one, all that waits is given up. */
+void tsr_seat_replace(tsr_translator *t, tsr_seat *seat, tsr_job **answers);
+
+/* ---- worker.c ---- */
+
+/* Of a thread: searches until the translator closes, or its seat is dead. */
+void *tsr_worker_run(void *worker);
+
+#endif

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/sized.h"
+#include "core/base/status.h"
+#include "core/translate/translate.h"
+
+enum { DEFAULT_QUEUE = 100000, MOST_BATCH = 1024, MOST_WORKERS = 1024 };
+
+static tsr_status check_options(const tsr_translator_options *o)
+{
+  if (o->n_devices < 0 || o->n_devices > TSR_MAX_SEATS || (o->n_devices > 0 && !o->devices)) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_options: %d devices; there can be 0 to %d, with their names",
+                    (int)o->n_devices, TSR_MAX_SEATS);
+  }
+  if (o->batch < 0 || o->batch > MOST_BATCH || o->workers < 0 || o->workers > MOST_WORKERS || o->queue < 0) {
+    return tsr_fail(
+        TSR_ERR_ARGUMENT,
+        "tsr_translator_options: a batch of %d, %d workers and a queue of %d; these should be 0 to %d, 0 to "
+        "%d, and 0 or more",
+        (int)o->batch, (int)o->workers, (int)o->queue, MOST_BATCH, MOST_WORKERS);
+  }
+  return TSR_OK;
+}
+
+static tsr_status open_all(tsr_translator *t, const char *folder)
+{
+  TSR_TRY(tsr_model_open(folder, &t->model));
+  if (!tsr_model_has_weights(t->model)) {
+    return tsr_fail(TSR_ERR_IO,
+                    "%s: there are no weights in this folder: neither model.safetensors nor pytorch_model.bin, nor an "
+                    "index of parts of one",
+                    folder);
+  }
+  TSR_TRY(tsr_tokenizer_open(t->model, &t->tokenizer));
+  t->defaults = (tsr_generate_options){TSR_SIZED(tsr_generate_options)};
+  TSR_TRY(tsr_generate_defaults(t->model, &t->defaults));
+  t->defaults.n_best = 1;
+  return tsr_seats_open(t);
+}
+
+tsr_status tsr_translator_open(const char *folder, const tsr_translator_options *options, tsr_translator **translator)
+{
+  if (!folder || !translator) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_open: folder and translator must not be NULL");
+  }
+  *translator = NULL;
+  tsr_translator *t = calloc(1, sizeof *t);
+  if (!t) {
+    return tsr_fail_memory(sizeof *t);
+  }
+  pthread_mutex_init(&t->lock, NULL);
+  pthread_mutex_init(&t->tell, NULL);
+  pthread_cond_init(&t->more, NULL);
+  pthread_cond_init(&t->changed, NULL);
+  t->next_deadline = INFINITY;
+  tsr_status status = TSR_SIZED_READ(tsr_translator_options, queue, options, &t->options);
+  if (status == TSR_OK) {
+    status = check_options(&t->options);
+  }
+  t->options.queue = t->options.queue > 0 ? t->options.queue : DEFAULT_QUEUE;
+  if (status == TSR_OK) {
+    status = open_all(t, folder);
+  }
+  t->options.devices = NULL; /* the caller's */
+  if (status != TSR_OK) {
+    tsr_translator_close(t);
+    return status;
+  }
+  *translator = t;
+  return TSR_OK;
+}
+
+/* Gives up all that has no answer. */
+static void cancel_all(tsr_translator *t)
+{
+  tsr_job *answers = NULL;
+  pthread_mutex_lock(&t->lock);
+  t->is_closing = 1;
+  for (tsr_job *job = t->oldest, *newer; job; job = newer) {
+    newer = job->newer;
+    tsr_job_give_up(t, job, tsr_fail(TSR_ERR_CANCELLED, "the translator was closed"), &answers);
+  }
+  pthread_cond_broadcast(&t->more);
+  pthread_mutex_unlock(&t->lock);
+  tsr_answer_all(t, &answers);
+}
+
+void tsr_translator_close(tsr_translator *translator)
+{
+  tsr_translator *t = translator;
+  if (!t) {
+    return;
+  }
+  cancel_all(t);
+  tsr_seats_close(t);
+  pthread_mutex_lock(&t->lock);
+  while (t->n_waiters > 0) {
+    pthread_cond_wait(&t->changed, &t->lock);
+  }
+  pthread_mutex_unlock(&t->lock);
+  for (int32_t i = 0; i < TSR_TABLE; i++) {
+    while (t->table[i]) { /* nobody has asked for these answers */
+      tsr_job *job = t->table[i];
+      tsr_job_remove(t, job);
+      tsr_job_free(job);
+    }
+  }
+  tsr_tokenizer_close(t->tokenizer);
+  tsr_model_close(t->model);
+  free(t->message);
+  pthread_cond_destroy(&t->changed);
+  pthread_cond_destroy(&t->more);
+  pthread_mutex_destroy(&t->tell);
+  pthread_mutex_destroy(&t->lock);
+  free(t);
+}
+
+const tsr_model *tsr_translator_model(const tsr_translator *translator)
+{
+  return translator->model;
+}
+
+const tsr_tokenizer *tsr_translator_tokenizer(const tsr_translator *translator)
+{
+  return translator->tokenizer;
+}
+
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
+
+tsr_status tsr_translator_submit(tsr_translator *translator, const tsr_translation_request *request,
+                                 tsr_translation_fn answer, void *user, uint64_t *ticket)
+{
+  tsr_translator *t = translator;
+  if (!t || !request || !ticket) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_submit: translator, request and ticket must not be NULL");
+  }
+  tsr_job *job = NULL, *answers = NULL;
+  *ticket = 0;
+  TSR_TRY(tsr_job_create(t, request, &job));
+  job->answer = answer;
+  job->user = user;
+  pthread_mutex_lock(&t->lock);
+  tsr_status status = tsr_queue_put(t, job);
+  if (status == TSR_OK) {
+    *ticket = job->ticket;
+    pthread_cond_broadcast(&t->more);
+  } else {
+    tsr_class_leave(t, job->class);
+  }
+  if (status == TSR_OK && job->n_pending == 0) { /* there is nothing to translate */
+    answers = job;
+  }
+  pthread_mutex_unlock(&t->lock);
+  tsr_answer_all(t, &answers);
+  if (status != TSR_OK) {
+    tsr_job_free(job);
+  }
+  return status;
+}
+
+tsr_status tsr_translator_wait(tsr_translator *translator, uint64_t ticket, tsr_translation **translation)
+{
+  tsr_translator *t = translator;
+  if (!t || !translation) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_wait: translator and translation must not be NULL");
+  }
+  *translation = NULL;
+  pthread_mutex_lock(&t->lock);
+  tsr_job *job = tsr_job_find(t, ticket);
+  if (!job || job->answer || job->is_waited_for) {
+    pthread_mutex_unlock(&t->lock);
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_wait: no answer of ticket %llu can be waited for",
+                    (unsigned long long)ticket);
+  }
+  job->is_waited_for = 1;
+  t->n_waiters++;
+  while (!job->is_answered) {
+    pthread_cond_wait(&t->changed, &t->lock);
+  }
+  *translation = job->translation;
+  job->translation = NULL;
+  tsr_job_remove(t, job);
+  tsr_job_free(job);
+  t->n_waiters--;
+  pthread_cond_broadcast(&t->changed);
+  pthread_mutex_unlock(&t->lock);
+  return TSR_OK;
+}
+
+void tsr_translator_cancel(tsr_translator *translator, uint64_t ticket)
+{
+  tsr_translator *t = translator;
+  tsr_job *answers = NULL;
+  if (!t) {
+    return;
+  }
+  pthread_mutex_lock(&t->lock);
+  tsr_job *job = tsr_job_find(t, ticket);
+  if (job) {
+    tsr_job_give_up(t, job, tsr_fail(TSR_ERR_CANCELLED, "the text was given up"), &answers);
+  }
+  pthread_mutex_unlock(&t->lock);
+  tsr_answer_all(t, &answers);
+}
+
+void tsr_translator_drain(tsr_translator *translator)
+{
+  tsr_translator *t = translator;
+  if (!t) {
+    return;
+  }
+  pthread_mutex_lock(&t->lock);
+  uint64_t last = t->ticket;
+  t->n_waiters++;
+  while (t->oldest && t->oldest->ticket <= last) {
+    pthread_cond_wait(&t->changed, &t->lock);
+  }
+  t->n_waiters--;
+  pthread_cond_broadcast(&t->changed);
+  pthread_mutex_unlock(&t->lock);
+}
+
+/* Waits until something has left the queue, or was answered. */
+static void wait_for_room(tsr_translator *t)
+{
+  pthread_mutex_lock(&t->lock);
+  if (t->n_waiting > 0 && !t->is_closing) {
+    pthread_cond_wait(&t->changed, &t->lock);
+  }
+  pthread_mutex_unlock(&t->lock);
+}
+
+/* Waits for the answer of a text that has a ticket. */
+static tsr_status take_answer(tsr_translator *t, uint64_t ticket, tsr_translation **answer)
+{
+  return ticket > 0 ? tsr_translator_wait(t, ticket, answer) : TSR_OK;
+}
+
+/* Memory ran out: what was asked for is given up, and what was answered freed. */
+static void forget(tsr_translator *t, int32_t n, const uint64_t *tickets, tsr_translation **answers)
+{
+  const tsr_status status = TSR_ERR_OUT_OF_MEMORY;
+  for (int32_t i = 0; i < n; i++) {
+    if (!answers[i] && tickets[i] > 0) {
+      tsr_translator_cancel(t, tickets[i]);
+      if (take_answer(t, tickets[i], &answers[i]) != TSR_OK) {
+        answers[i] = NULL;
+      }
+    }
+    tsr_translation_free(answers[i]);
+    answers[i] = NULL;
+  }
+  (void)tsr_fail(status, "out of host memory for the answers");
+}
+
+tsr_status tsr_translator_translate(tsr_translator *translator, int32_t n, const tsr_translation_request *requests,
+                                    tsr_translation **answers)
+{
+  tsr_translator *t = translator;
+  if (!t || n < 0 || (n > 0 && (!requests || !answers))) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_translate: translator, requests and answers are needed");
+  }
+  uint64_t *tickets = calloc((size_t)n + 1, sizeof *tickets);
+  if (!tickets) {
+    return tsr_fail_memory(((size_t)n + 1) * sizeof *tickets);
+  }
+  memset(answers, 0, (size_t)n * sizeof *answers);
+  int32_t n_taken = 0; /* of the answers, from the first on */
+  tsr_status status = TSR_OK;
+  for (int32_t i = 0; i < n && status == TSR_OK;) {
+    tsr_status submitted = tsr_translator_submit(t, &requests[i], NULL, NULL, &tickets[i]);
+    if (submitted != TSR_ERR_BUSY) {
+      status = submitted != TSR_OK ? tsr_refusal(submitted, &answers[i]) : TSR_OK;
+      i++;
+    } else if (n_taken < i) {
+      status = take_answer(t, tickets[n_taken], &answers[n_taken]);
+      n_taken++;
+    } else {
+      wait_for_room(t);
+    }
+  }
+  for (; n_taken < n && status == TSR_OK; n_taken++) {
+    status = take_answer(t, tickets[n_taken], &answers[n_taken]);
+  }
+  if (status != TSR_OK) {
+    forget(t, n, tickets, answers);
+  }
+  free(tickets);
+  return status;
+}
+
+void tsr_translator_measure_sized(tsr_translator *translator, tsr_translator_statistics *statistics, size_t size)
+{
+  tsr_translator *t = translator;
+  pthread_mutex_lock(&t->lock);
+  tsr_translator_statistics now = t->statistics;
+  now.waiting = t->n_waiting;
+  for (int32_t i = 0; i < t->n_seats; i++) {
+    now.devices += !t->seats[i].is_dead;
+    now.workers += t->seats[i].is_dead ? 0 : t->seats[i].n_used;
+  }
+  pthread_mutex_unlock(&t->lock);
+  tsr_sized_fill(&now, sizeof now, statistics, size);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A thread that searches: a batch begins with what waits, and what comes later joins it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/status.h"
+#include "core/generate/batches.h"
+#include "core/translate/translate.h"
+
+/* Sentences that a batch of a class has rows for. */
+static int32_t batch_of(const tsr_worker *w, const tsr_class *class)
+{
+  const tsr_translator *t = w->translator;
+  int32_t is_frugal = tsr_search_is_frugal(w->transformer), wanted = t->options.batch;
+  int32_t most = wanted > 0 ? wanted : tsr_default_batch(tsr_search_rows(&class->options), is_frugal);
+  most = w->seat->limit > 0 && w->seat->limit < most ? w->seat->limit : most;
+  return class->options.alternatives > 0 ? 1 : most;
+}
+
+/* With the lock: whether to begin a batch. Those that run on the device take what they have rows for. */
+static int32_t may_start(const tsr_worker *w)
+{
+  const tsr_translator *t = w->translator;
+  if (!t->first || w->index >= w->seat->n_used) {
+    return 0;
+  }
+  const tsr_class *class = t->first->job->class;
+  int32_t n_running = 0, room = 0;
+  for (int32_t i = 0; i < w->seat->n_workers; i++) {
+    const tsr_worker *other = &w->seat->workers[i];
+    n_running += other->class != NULL;
+    room += other->class == class ? other->n_free : 0;
+  }
+  return n_running == 0 || tsr_queue_count(t, class, room + 1) > room;
+}
+
+/* ---- what the search asks: without the lock ---------------------------------------------------------------------- */
+
+/* With the lock: takes parts into the batch. They become sentences, the longest first. */
+static int32_t take_parts(tsr_worker *w, int32_t room, tsr_sentence *sentences)
+{
+  tsr_text_part *taken[1024];
+  enum { MOST = sizeof taken / sizeof taken[0] };
+  int32_t n = tsr_queue_take(w->translator, w->class, room < MOST ? room : MOST, taken), index = 0;
+  for (int32_t i = 0; i < n; i++) {
+    tsr_text_part *part = taken[i];
+    while (w->active[index]) {
+      index++;
+    }
+    w->active[index] = part;
+    int32_t at = i;
+    for (; at > 0 && sentences[at - 1].n_source < part->n_ids; at--) {
+      sentences[at] = sentences[at - 1];
+    }
+    sentences[at] = (tsr_sentence){.source = part->job->source.ids[part->index],
+                                   .n_source = part->n_ids,
+                                   .prompt = part->prompt,
+                                   .number = part->job->number + part->index,
+                                   .seed = w->class->options.seed,
+                                   .index = index};
+  }
+  w->translator->statistics.running += n;
+  return n;
+}
+
+/* With the lock: a part leaves the batch. */
+static tsr_text_part *leave(tsr_worker *w, int32_t index)
+{
+  tsr_text_part *part = w->active[index];
+  w->active[index] = NULL;
+  w->translator->statistics.running--;
+  return part;
+}
+
+static void unlock_and_answer(tsr_worker *w)
+{
+  pthread_mutex_unlock(&w->translator->lock);
+  tsr_answer_all(w->translator, &w->answers);
+}
+
+static int32_t count_waiting(void *user, int32_t room)
+{
+  enum { PATIENCE = 1 /* seconds that a text waits for a batch of another class, which then takes nobody else */ };
+  tsr_worker *w = user;
+  tsr_translator *t = w->translator;
+  int32_t n = 0;
+  pthread_mutex_lock(&t->lock);
+  w->n_free = room;
+  tsr_queue_expire(t, &w->answers);
+  if (t->first && (t->first->job->class == w->class || tsr_seconds() - t->first->job->asked < PATIENCE)) {
+    n = tsr_queue_count(t, w->class, room);
+  }
+  unlock_and_answer(w);
+  return n;
+}
+
+static int32_t join(void *user, int32_t room, tsr_sentence *sentences)
+{
+  tsr_worker *w = user;
+  tsr_translator *t = w->translator;
+  pthread_mutex_lock(&t->lock);
+  int32_t n = take_parts(w, room, sentences);
+  w->n_free = room - n;
+  t->statistics.joined += n;
+  pthread_mutex_unlock(&t->lock);
+  return n;
+}
+
+static int32_t is_wanted(void *user, const tsr_sentence *sentence)
+{
+  tsr_worker *w = user;
+  tsr_translator *t = w->translator;
+  pthread_mutex_lock(&t->lock);
+  t->statistics.rows++;
+  tsr_queue_expire(t, &w->answers);
+  int32_t is_given_up = w->active[sentence->index]->job->status != TSR_OK;
+  if (is_given_up) {
+    tsr_part_done(leave(w, sentence->index), &w->answers);
+  }
+  unlock_and_answer(w);
+  return !is_given_up;
+}
+
+static void count_runs(tsr_worker *w)
+{
+  tsr_translator_statistics *s = &w->translator->statistics;
+  const tsr_work *work = &w->transformer->work;
+  s->encode_runs += work->encode_runs - w->encode_runs;
+  s->step_runs += work->step_runs - w->step_runs;
+  w->encode_runs = work->encode_runs;
+  w->step_runs = work->step_runs;
+}
+
+static void take(void *user, const tsr_sentence *sentence, const tsr_hypothesis *hypotheses)
+{
+  tsr_worker *w = user;
+  tsr_translator *t = w->translator;
+  pthread_mutex_lock(&t->lock);
+  tsr_text_part *part = leave(w, sentence->index);
+  tsr_job *job = part->job;
+  memcpy(job->found + part->index * job->n_hypotheses, hypotheses, (size_t)job->n_hypotheses * sizeof *hypotheses);
+  t->statistics.rows++;
+  t->statistics.source_tokens += part->n_ids;
+  t->statistics.target_tokens += hypotheses->n_ids;
+  count_runs(w);
+  tsr_part_done(part, &w->answers);
+  unlock_and_answer(w);
+}
+
+/* ---- a batch ----------------------------------------------------------------------------------------------------- */
+
+static tsr_status search_together(tsr_worker *w, const tsr_sentence *sentences, int32_t n)
+{
+  const tsr_search_client client = {
+      .user = w, .take = take, .count_waiting = count_waiting, .join = join, .is_wanted = is_wanted};
+  tsr_search search;
+  TSR_TRY(tsr_search_init(&search, w->transformer, &w->class->options, &client, sentences, n, w->most));
+  search.lock = &w->translator->tell;
+  tsr_status status = tsr_search_run(&search);
+  tsr_search_finish(&search);
+  return status;
+}
+
+/* Alternatives take two searches, one after the other, of which the second has as many sentences. */
+static tsr_status search_alone(tsr_worker *w, const tsr_sentence *sentence)
+{
+  tsr_generate_options options = w->class->options;
+  const tsr_text_part *part = w->active[sentence->index];
+  const int32_t *prefix = part->index == 0 ? part->job->prefix : NULL;
+  int32_t n_prefix = prefix ? part->job->n_prefix : 0;
+  tsr_generation found;
+  options.first_sentence = sentence->number;
+  options.prefix = n_prefix > 0 ? &prefix : NULL;
+  options.prefix_lengths = n_prefix > 0 ? &n_prefix : NULL;
+  TSR_TRY(tsr_generate(w->transformer, 1, &sentence->source, &sentence->n_source, 0, &options, NULL, NULL, &found));
+  take(w, sentence, found.hypotheses);
+  memset(found.hypotheses, 0, (size_t)found.n_best * sizeof *found.hypotheses); /* they are the job's */
+  tsr_generation_finish(&found);
+  return TSR_OK;
+}
+
+/* With the lock: what is left of a batch that failed goes back, or is given up. */
+static void return_parts(tsr_worker *w, tsr_status status)
+{
+  tsr_translator *t = w->translator;
+  const char *message;
+  int64_t culprit = tsr_error_sentence(&message);
+  char *why = strdup(culprit >= 0 ? message : tsr_error_message());
+  int32_t is_of_device = tsr_is_of_device(status), is_too_large = status == TSR_ERR_DEVICE_MEMORY && w->most > 1;
+  for (int32_t i = w->room - 1; i >= 0; i--) {
+    if (!w->active[i]) {
+      continue;
+    }
+    tsr_text_part *part = leave(w, i);
+    if (!is_of_device && (culprit < 0 || culprit == i)) {
+      (void)tsr_fail(status, "%s", why ? why : tsr_status_name(status));
+      tsr_job_give_up(t, part->job, status, &w->answers);
+    }
+    if (part->job->status != TSR_OK) {
+      tsr_part_done(part, &w->answers);
+    } else {
+      part->job->n_restarts++;
+      tsr_queue_return(t, part);
+    }
+  }
+  if (is_too_large) {
+    w->seat->limit = w->most / 2;
+    tsr_log(TSR_LOG_WARNING, "%s; going on with batches of %d", why ? why : "", (int)w->seat->limit);
+  } else if (is_of_device && w->seat->failure == TSR_OK) {
+    w->seat->failure = status;
+    w->seat->message = why;
+    why = NULL;
+  }
+  free(why);
+  pthread_cond_broadcast(&t->more);
+}
+
+/* With the lock: room for a batch of a class. */
+static tsr_status reserve(tsr_worker *w)
+{
+  if (w->most <= w->room) {
+    return TSR_OK;
+  }
+  free(w->active);
+  w->room = 0;
+  w->active = calloc((size_t)w->most, sizeof *w->active);
+  if (!w->active) {
+    return tsr_fail_memory((size_t)w->most * sizeof *w->active);
+  }
+  w->room = w->most;
+  return TSR_OK;
+}
+
+/* With the lock, which is given up meanwhile: a batch, and all that joins it. */
+static void run_batch(tsr_worker *w)
+{
+  tsr_translator *t = w->translator;
+  w->class = t->first->job->class;
+  w->class->users++; /* it may lose its last job while the search goes on */
+  w->most = batch_of(w, w->class);
+  tsr_sentence *sentences = malloc((size_t)w->most * sizeof *sentences);
+  tsr_status status = sentences ? reserve(w) : tsr_fail_memory((size_t)w->most * sizeof *sentences);
+  if (status != TSR_OK) {
+    tsr_job_give_up(t, t->first->job, status, &w->answers);
+  } else {
+    int32_t n = take_parts(w, w->most, sentences);
+    w->n_free = w->most - n;
+    t->statistics.batches++;
+    pthread_cond_broadcast(&t->more); /* another worker may take what is left */
+    pthread_mutex_unlock(&t->lock);
+    status = w->class->options.alternatives > 0 ? search_alone(w, sentences) : search_together(w, sentences, n);
+    pthread_mutex_lock(&t->lock);
+    count_runs(w);
+    if (status != TSR_OK) {
+      return_parts(w, status);
+    }
+  }
+  free(sentences);
+  tsr_class_leave(t, w->class);
+  w->class = NULL;
+  w->n_free = 0;
+}
+
+/* With the lock: the seat's device failed. The last worker that sees it looks for another one. */
+static void stop_for_failure(tsr_worker *w)
+{
+  tsr_translator *t = w->translator;
+  tsr_seat *seat = w->seat;
+  if (++seat->n_stopped == seat->n_workers) {
+    tsr_seat_replace(t, seat, &w->answers);
+    return;
+  }
+  while (seat->failure != TSR_OK && !t->is_closing) {
+    pthread_cond_wait(&t->more, &t->lock);
+  }
+}
+
+void *tsr_worker_run(void *worker)
+{
+  tsr_worker *w = worker;
+  tsr_translator *t = w->translator;
+  pthread_mutex_lock(&t->lock);
+  while (!t->is_closing && !w->seat->is_dead) {
+    if (w->seat->failure != TSR_OK) {
+      stop_for_failure(w);
+    } else if (may_start(w)) {
+      run_batch(w);
+    } else {
+      pthread_cond_wait(&t->more, &t->lock);
+    }
+    if (w->answers) {
+      unlock_and_answer(w);
+      pthread_mutex_lock(&t->lock);
+    }
+  }
+  pthread_mutex_unlock(&t->lock);
+  return NULL;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera/translator.h: texts in, translations out, from any number of threads.
+ *
+ * A translator holds a model, its tokenizer and devices, and threads of its own that search. Texts of all callers share
+ * batches, and a text joins a batch that is running: at the end of a step it takes the row of one that has ended. What
+ * a text gives does not depend on its company: the same tokens, and scores that differ by rounding alone; a seed gives
+ * the same draws.
+ */
+#ifndef TESSERA_TRANSLATOR_H
+#define TESSERA_TRANSLATOR_H
+
+#include "tessera/generate.h"
+#include "tessera/text.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tsr_translator tsr_translator;
+
+typedef struct tsr_translator_options {
+  uint32_t struct_size;
+  int32_t n_devices;          /* 0: one: TESSERA_DEVICE, else auto */
+  const char *const *devices; /* [n_devices] names as tsr_device_open takes them. All compute side by side */
+  tsr_runtime *runtime;       /* that the devices belong to; outlives the translator. NULL: one of its own */
+  tsr_dtype weights;          /* as in tsr_transformer_options, likewise the next */
+  int32_t strict;
+  int32_t batch;   /* texts in a batch at most; 0: 32, and fewer with a wide beam on a CPU */
+  int32_t workers; /* batches side by side on each device; 0: as many as the device executes so */
+  int32_t queue;   /* texts that wait at most, one that is translated in parts counting as these; 0: 100,000 */
+  int32_t reserved;
+} tsr_translator_options;
+TSR_SIZED_PIN(tsr_translator_options, reserved, 44);
+
+/* Loads the model of a folder onto the devices. `options` may be NULL. *translator is the caller's until
+ * tsr_translator_close. Blocks. Errors: those of tsr_model_open, tsr_tokenizer_open, tsr_device_open and
+ * tsr_transformer_create; TSR_ERR_ARGUMENT (an option out of range, too many devices). */
+TSR_API tsr_status tsr_translator_open(const char *folder, const tsr_translator_options *options,
+                                       tsr_translator **translator) TSR_MUST_CHECK;
+
+/* Ends what is not finished with TSR_ERR_CANCELLED, each text with its answer, and frees everything. No other call is
+ * under way but those that wait for an answer: these return first. Not from a callback. Takes NULL. */
+TSR_API void tsr_translator_close(tsr_translator *translator);
+
+/* What lives as long as the translator. Any thread; the tokenizer's languages stay as the folder has them. */
+TSR_API const tsr_model *tsr_translator_model(const tsr_translator *translator);
+TSR_API const tsr_tokenizer *tsr_translator_tokenizer(const tsr_translator *translator);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * A text to be translated
+ */
+typedef struct tsr_translation_request {
+  uint32_t struct_size;
+  int32_t long_input;          /* TSR_LONG_*: what becomes of a text with more tokens than the model takes */
+  const char *text;            /* UTF-8, of any length; what is not is read as U+FFFD */
+  uint64_t text_size;          /* bytes; 0: text ends with a NUL */
+  const char *source_language; /* of the tokenizer's; NULL: as the folder has it, likewise the next */
+  const char *target_language;
+  const char *prefix; /* what the translation begins with: whole words, of a text in parts that of the first; or NULL */
+  /* How to search: from tsr_generate_defaults; NULL: these. Of them a translator sets prefix, first_sentence, token,
+   * partial and steps_per_submit by itself. What they point to is copied, but for the shortlist, which lives until the
+   * answer. Requests with equal options share batches. */
+  const tsr_generate_options *search;
+  int64_t number;     /* of the text: for the draws, with search->seed */
+  double timeout;     /* seconds until it is answered with TSR_ERR_DEADLINE, if it is not finished; 0: it may last */
+  int32_t max_source; /* tokens of a source at most, where the model takes more; 0: as many as it takes */
+  int32_t reserved;
+} tsr_translation_request;
+TSR_SIZED_PIN(tsr_translation_request, reserved, 76);
+
+/* One translation of a text. */
+typedef struct tsr_translation_hypothesis {
+  char *text;       /* UTF-8, NUL-terminated: those of the parts, with a blank between them */
+  float score;      /* of the search; of a text in parts the mean of theirs, weighted with their tokens */
+  int32_t is_cut;   /* 1: it ended because it had reached the greatest length */
+  int32_t n_ids;    /* those of the parts in a row */
+  int32_t n_source; /* with search->attention, of a text in one part: tokens of the source */
+  int32_t *ids;
+  float *attention; /* [n_ids][n_source], each row's sum is 1; else NULL */
+} tsr_translation_hypothesis;
+
+/* The answer to a request. Made by the library alone, so that it may grow. */
+typedef struct tsr_translation {
+  tsr_status status;       /* TSR_OK, or why there is no translation */
+  int32_t n_hypotheses;    /* search->n_best, or its alternatives; 1 of a text without anything to translate */
+  char *message;           /* with an error: for the user; else "" */
+  int32_t n_parts;         /* that the text was translated in; 0: there is nothing to translate */
+  int32_t n_source_tokens; /* of the whole text; with is_source_cut at least so many */
+  int32_t is_source_cut;   /* 1: only its beginning was translated */
+  int32_t n_restarts;      /* times that a part of it began anew, for a device failed */
+  double waiting_seconds;  /* from the request until the search of its first part began */
+  double seconds;          /* from the request to the answer */
+  /* [n_hypotheses], best first; sampling: in the order of their numbers */
+  tsr_translation_hypothesis **hypotheses;
+} tsr_translation;
+
+/* Frees an answer that is the caller's. Takes NULL. */
+TSR_API void tsr_translation_free(tsr_translation *translation);
+
+/* Translates n texts and waits for all. answers [n] receives the answers, each with its own status; the caller frees
+ * them. Where the queue is full it waits for room. Any number of threads. Errors: TSR_ERR_ARGUMENT (an argument that is
+ * NULL), TSR_ERR_OUT_OF_MEMORY: there are no answers then. */
+TSR_API tsr_status tsr_translator_translate(tsr_translator *translator, int32_t n,
+                                            const tsr_translation_request *requests,
+                                            tsr_translation **answers) TSR_MUST_CHECK;
+
+/* Receives the answer of a text, once. The translation is the library's and ends with the call. Called by a thread of
+ * the library, several at a time, or by the one that submits a text without words, cancels or closes; what takes long
+ * is better done elsewhere, for a batch waits for it. It may submit and cancel. */
+typedef void (*tsr_translation_fn)(void *user, uint64_t ticket, const tsr_translation *translation);
+
+/* Puts a text into the queue and returns. *ticket receives its number, above 0, before the answer can come.
+ *   answer: receives the answer, with user; NULL: tsr_translator_wait does
+ * What the request points to is not needed after the call. Any number of threads. Errors: TSR_ERR_BUSY (the queue
+ * is full), TSR_ERR_ARGUMENT (an option, a language; the text, if long_input says so), TSR_ERR_OUT_OF_MEMORY; there is
+ * no ticket and no answer then. */
+TSR_API tsr_status tsr_translator_submit(tsr_translator *translator, const tsr_translation_request *request,
+                                         tsr_translation_fn answer, void *user, uint64_t *ticket) TSR_MUST_CHECK;
+
+/* Waits for the answer of a text that was submitted without a function. *translation is the caller's; the ticket is
+ * void then. Errors: TSR_ERR_ARGUMENT (no such ticket, or another thread waits for it). */
+TSR_API tsr_status tsr_translator_wait(tsr_translator *translator, uint64_t ticket,
+                                       tsr_translation **translation) TSR_MUST_CHECK;
+
+/* Asks that a text be given up: its answer, which comes soon, is TSR_ERR_CANCELLED, unless it is finished by then. A
+ * ticket that is void does no harm. */
+TSR_API void tsr_translator_cancel(tsr_translator *translator, uint64_t ticket);
+
+/* Waits until every text that was submitted before has its answer. Not from a callback. */
+TSR_API void tsr_translator_drain(tsr_translator *translator);
+
+/* What a translator did since it was opened, and what it has to do. */
+typedef struct tsr_translator_statistics {
+  int64_t answered; /* texts, with an error, too */
+  int64_t failed;   /* of them, those with an error */
+  int64_t waiting;  /* parts in the queue */
+  int64_t running;  /* parts in batches */
+  int64_t joined;   /* parts that joined a batch which was running */
+  int64_t batches;  /* that began */
+  int64_t source_tokens;
+  int64_t target_tokens;
+  int64_t step_runs;
+  int64_t encode_runs;
+  int64_t rows;    /* of all steps, summed: target_tokens / rows is how well batches were filled */
+  int32_t devices; /* that have not failed */
+  int32_t workers; /* threads that search */
+} tsr_translator_statistics;
+TSR_API void tsr_translator_measure_sized(tsr_translator *translator, tsr_translator_statistics *statistics,
+                                          size_t size);
+static inline void tsr_translator_measure(tsr_translator *translator, tsr_translator_statistics *statistics)
+{
+  tsr_translator_measure_sized(translator, statistics, sizeof *statistics);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
