@@ -136,7 +136,7 @@ static tsr_status make(tsr_translator *t, const tsr_translation_request *request
 tsr_status tsr_job_create(tsr_translator *t, const tsr_translation_request *request, tsr_job **job)
 {
   tsr_translation_request given;
-  TSR_TRY(TSR_SIZED_READ(tsr_translation_request, max_source, request, &given));
+  TSR_TRY(TSR_SIZED_READ(tsr_translation_request, reserved, request, &given));
   if (!given.text) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translation_request: text must not be NULL");
   }

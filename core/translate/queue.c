@@ -45,7 +45,6 @@ tsr_status tsr_queue_put(tsr_translator *t, tsr_job *job)
   job->older = t->newest;
   *(t->newest ? &t->newest->newer : &t->oldest) = job;
   t->newest = job;
-  t->n_jobs++;
   t->next_deadline = job->deadline < t->next_deadline ? job->deadline : t->next_deadline;
   for (int32_t i = 0; i < job->source.n_parts; i++) {
     link_last(t, &job->parts[i]);
@@ -116,13 +115,12 @@ void tsr_job_remove(tsr_translator *t, tsr_job *job)
   }
   *link = job->next;
   tsr_class_leave(t, job->class);
-  t->n_jobs--;
   pthread_cond_broadcast(&t->changed);
 }
 
 void tsr_job_give_up(tsr_translator *t, tsr_job *job, tsr_status status, tsr_job **answers)
 {
-  if (job->status != TSR_OK || job->n_pending == 0) {
+  if (job->n_pending == 0 || job->status != TSR_OK) { /* one that is done belongs to the thread that answers it */
     return;
   }
   job->status = status;

@@ -127,6 +127,7 @@ void tsr_seats_close(tsr_translator *t)
       free(seat->workers[k].active);
     }
     unload(seat);
+    free(seat->message);
     free(seat->workers);
   }
   tsr_runtime_destroy(t->own_runtime);
@@ -149,8 +150,10 @@ void tsr_seat_replace(tsr_translator *t, tsr_seat *seat, tsr_job **answers)
   if (seat->is_auto && !t->is_closing) {
     pthread_mutex_unlock(&t->lock);
     tsr_log(TSR_LOG_WARNING, "%s", seat->message ? seat->message : tsr_status_name(status));
+    pthread_mutex_lock(&t->replacing);
     status = open_other(t, seat);
     status = status == TSR_OK ? load_somewhere(t, seat) : status;
+    pthread_mutex_unlock(&t->replacing);
     pthread_mutex_lock(&t->lock);
   } else {
     (void)tsr_fail(status, "%s", seat->message ? seat->message : tsr_status_name(status));

@@ -6,7 +6,6 @@
 #define TESSERA_CORE_TRANSLATE_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "core/generate/search.h"
 #include "core/text/tokenizer.h"
@@ -110,9 +109,10 @@ struct tsr_translator {
   tsr_translator_options options;
   tsr_generate_options defaults; /* of the model's folder */
   pthread_mutex_t lock;
-  pthread_mutex_t tell;   /* of searches; nobody listens yet */
-  pthread_cond_t more;    /* parts wait, or something else has changed for a worker */
-  pthread_cond_t changed; /* a job was answered, or there is room in the queue */
+  pthread_mutex_t tell;      /* of searches; nobody listens yet */
+  pthread_mutex_t replacing; /* held while a seat gets another device; guards `failed` */
+  pthread_cond_t more;       /* parts wait, or something else has changed for a worker */
+  pthread_cond_t changed;    /* a job was answered, or there is room in the queue */
   int32_t is_closing;
   tsr_text_part *first; /* the queue */
   tsr_text_part *last;
@@ -121,7 +121,6 @@ struct tsr_translator {
   double next_deadline; /* the earliest, or one that is past */
   tsr_job *oldest;      /* without an answer */
   tsr_job *newest;
-  int32_t n_jobs;    /* that exist */
   int32_t n_waiters; /* threads in tsr_translator_wait and tsr_translator_drain */
   tsr_job *table[TSR_TABLE];
   tsr_class *classes;

@@ -53,10 +53,11 @@ tsr_status tsr_translator_open(const char *folder, const tsr_translator_options 
   }
   pthread_mutex_init(&t->lock, NULL);
   pthread_mutex_init(&t->tell, NULL);
+  pthread_mutex_init(&t->replacing, NULL);
   pthread_cond_init(&t->more, NULL);
   pthread_cond_init(&t->changed, NULL);
   t->next_deadline = INFINITY;
-  tsr_status status = TSR_SIZED_READ(tsr_translator_options, queue, options, &t->options);
+  tsr_status status = TSR_SIZED_READ(tsr_translator_options, reserved, options, &t->options);
   if (status == TSR_OK) {
     status = check_options(&t->options);
   }
@@ -113,6 +114,7 @@ void tsr_translator_close(tsr_translator *translator)
   free(t->message);
   pthread_cond_destroy(&t->changed);
   pthread_cond_destroy(&t->more);
+  pthread_mutex_destroy(&t->replacing);
   pthread_mutex_destroy(&t->tell);
   pthread_mutex_destroy(&t->lock);
   free(t);
@@ -242,7 +244,6 @@ static tsr_status take_answer(tsr_translator *t, uint64_t ticket, tsr_translatio
 /* Memory ran out: what was asked for is given up, and what was answered freed. */
 static void forget(tsr_translator *t, int32_t n, const uint64_t *tickets, tsr_translation **answers)
 {
-  const tsr_status status = TSR_ERR_OUT_OF_MEMORY;
   for (int32_t i = 0; i < n; i++) {
     if (!answers[i] && tickets[i] > 0) {
       tsr_translator_cancel(t, tickets[i]);
@@ -253,7 +254,6 @@ static void forget(tsr_translator *t, int32_t n, const uint64_t *tickets, tsr_tr
     tsr_translation_free(answers[i]);
     answers[i] = NULL;
   }
-  (void)tsr_fail(status, "out of host memory for the answers");
 }
 
 tsr_status tsr_translator_translate(tsr_translator *translator, int32_t n, const tsr_translation_request *requests,
@@ -287,6 +287,7 @@ tsr_status tsr_translator_translate(tsr_translator *translator, int32_t n, const
   }
   if (status != TSR_OK) {
     forget(t, n, tickets, answers);
+    status = tsr_fail(status, "out of host memory for the answers");
   }
   free(tickets);
   return status;
@@ -299,8 +300,9 @@ void tsr_translator_measure_sized(tsr_translator *translator, tsr_translator_sta
   tsr_translator_statistics now = t->statistics;
   now.waiting = t->n_waiting;
   for (int32_t i = 0; i < t->n_seats; i++) {
-    now.devices += !t->seats[i].is_dead;
-    now.workers += t->seats[i].is_dead ? 0 : t->seats[i].n_used;
+    int32_t works = !t->seats[i].is_dead && t->seats[i].failure == TSR_OK;
+    now.devices += works;
+    now.workers += works ? t->seats[i].n_used : 0;
   }
   pthread_mutex_unlock(&t->lock);
   tsr_sized_fill(&now, sizeof now, statistics, size);

@@ -247,7 +247,7 @@ static void run_batch(tsr_worker *w)
     tsr_job_give_up(t, t->first->job, status, &w->answers);
   } else {
     int32_t n = take_parts(w, w->most, sentences);
-    w->n_free = w->most - n;
+    w->n_free = w->class->options.shortlist ? 0 : w->most - n; /* none joins a batch with a shortlist */
     t->statistics.batches++;
     pthread_cond_broadcast(&t->more); /* another worker may take what is left */
     pthread_mutex_unlock(&t->lock);

@@ -130,7 +130,7 @@ TSR_API void tsr_translator_cancel(tsr_translator *translator, uint64_t ticket);
 /* Waits until every text that was submitted before has its answer. Not from a callback. */
 TSR_API void tsr_translator_drain(tsr_translator *translator);
 
-/* What a translator did since it was opened, and what it has to do. */
+/* What a translator did since it was opened, and what it has to do. Any thread. */
 typedef struct tsr_translator_statistics {
   int64_t answered; /* texts, with an error, too */
   int64_t failed;   /* of them, those with an error */
@@ -142,7 +142,7 @@ typedef struct tsr_translator_statistics {
   int64_t target_tokens;
   int64_t step_runs;
   int64_t encode_runs;
-  int64_t rows;    /* of all steps, summed: target_tokens / rows is how well batches were filled */
+  int64_t rows;    /* texts in a batch, summed over all steps: rows / step_runs of them shared a step */
   int32_t devices; /* that have not failed */
   int32_t workers; /* threads that search */
 } tsr_translator_statistics;

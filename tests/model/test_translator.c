@@ -305,6 +305,29 @@ static void test_requests(void **state)
   tsr_translator_close(t);
 }
 
+/* Each text is searched as it asks, whatever the others ask at the same time. */
+static void test_classes(void **state)
+{
+  enum { N = 12, SHORT = 4 };
+  (void)state;
+  tsr_translator *t = open_on("cpu", 0);
+  tsr_generate_options options[2] = {search_of(t, 1), search_of(t, 1)};
+  tsr_translation_request requests[N];
+  tsr_translation *answers[N];
+  options[1].max_length = SHORT;
+  for (int32_t i = 0; i < N; i++) {
+    requests[i] = request_of(i, &options[i % 2]);
+  }
+  check(tsr_translator_translate(t, N, requests, answers));
+  for (int32_t i = 0; i < N; i++) {
+    assert_int_equal(answers[i]->status, TSR_OK);
+    assert_int_equal(answers[i]->hypotheses[0]->n_ids < SHORT, i % 2);
+    assert_int_equal(answers[i]->hypotheses[0]->is_cut, i % 2);
+    tsr_translation_free(answers[i]);
+  }
+  tsr_translator_close(t);
+}
+
 /* ---- endings ----------------------------------------------------------------------------------------------------- */
 
 enum { MOST_TICKETS = 400 };
@@ -480,10 +503,8 @@ static void test_failing(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_company),
-      cmocka_unit_test(test_requests),
-      cmocka_unit_test(test_endings),
-      cmocka_unit_test(test_failing),
+      cmocka_unit_test(test_company), cmocka_unit_test(test_requests), cmocka_unit_test(test_classes),
+      cmocka_unit_test(test_endings), cmocka_unit_test(test_failing),
   };
   return cmocka_run_group_tests(tests, open_lines, close_lines);
 }
