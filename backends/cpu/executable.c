@@ -196,7 +196,7 @@ static uint64_t now(void)
 int32_t cpu_run(tsr_backend_executable *executable)
 {
   const cpu_operator *operators = executable->device->level->operators;
-  cpu_pool_enter(executable->device->pool);
+  cpu_pool_enter(&executable->team);
   for (int32_t i = 0; i < executable->n_lines; i++) {
     const cpu_line *line = &executable->lines[i];
     const uint64_t begin = executable->profile ? now() : 0;
@@ -205,7 +205,7 @@ int32_t cpu_run(tsr_backend_executable *executable)
       executable->nanoseconds[line->index] = now() - begin;
     }
   }
-  cpu_pool_leave(executable->device->pool);
+  cpu_pool_leave(&executable->team);
   atomic_fetch_add(&executable->device->runs, 1);
   return TSR_OK;
 }

@@ -12,6 +12,9 @@
  * step and between two steps, much shorter than a time slice. */
 enum { SPIN_NANOSECONDS = 100000, LOOKS_PER_CLOCK = 32, LOOKS_BEFORE_YIELD = 2000 };
 
+/* How long a thread may be between two runs, in nanoseconds: the host's part of a step, with what it hands over. */
+enum { PAUSE = 500000 };
+
 /* cpu_pool.ticket: the job's number, whether threads may still join it, and how many did. */
 #define OPEN       (UINT64_C(1) << 31)
 #define JOINED     (OPEN - 1)
@@ -24,6 +27,9 @@ struct cpu_pool {
   pthread_t *thread;        /* [threads - 1] */
   pthread_mutex_t owner;    /* held by the run whose job it is */
   _Atomic int32_t runs;     /* under way */
+  _Atomic(uintptr_t) last;  /* the thread whose run ended last; likewise when, and the last one of another thread */
+  _Atomic int64_t last_end; /* nanoseconds */
+  _Atomic int64_t other_end;
   _Atomic uint64_t ticket;  /* of the job */
   _Atomic int32_t finished; /* threads that joined and are done */
   _Atomic int64_t next;     /* task */
@@ -215,8 +221,8 @@ static void share(const cpu_team *team, int64_t n_tasks, cpu_task body, const vo
 void cpu_parallel(cpu_team *team, int64_t n_tasks, cpu_task body, const void *context)
 {
   cpu_pool *pool = team->pool;
-  if (n_tasks > 1 && pool->threads > 1 && atomic_load_explicit(&pool->runs, memory_order_relaxed) == 1 &&
-      pthread_mutex_trylock(&pool->owner) == 0) {
+  if (n_tasks > 1 && pool->threads > 1 && team->is_alone &&
+      atomic_load_explicit(&pool->runs, memory_order_relaxed) == 1 && pthread_mutex_trylock(&pool->owner) == 0) {
     share(team, n_tasks, body, context);
     pthread_mutex_unlock(&pool->owner);
     return;
@@ -253,6 +259,8 @@ cpu_pool *cpu_pool_create(int32_t threads)
   pool->threads = threads;
   pool->thread = thread;
   pool->owner_processor = -1;
+  atomic_init(&pool->last_end, INT64_MIN / 2);
+  atomic_init(&pool->other_end, INT64_MIN / 2);
   if (sched_getaffinity(0, sizeof pool->allowed, &pool->allowed) != 0) {
     CPU_ZERO(&pool->allowed); /* nothing is known: threads stay where they are put */
   }
@@ -286,12 +294,29 @@ int32_t cpu_pool_threads(const cpu_pool *pool)
   return pool->threads;
 }
 
-void cpu_pool_enter(cpu_pool *pool)
+/* A number that no other thread has. */
+static uintptr_t this_thread(void)
 {
+  static _Thread_local char own;
+  return (uintptr_t)&own;
+}
+
+void cpu_pool_enter(cpu_team *team)
+{
+  cpu_pool *pool = team->pool;
+  int32_t was_own = atomic_load_explicit(&pool->last, memory_order_relaxed) == this_thread();
+  int64_t end = atomic_load_explicit(was_own ? &pool->other_end : &pool->last_end, memory_order_relaxed);
+  team->is_alone = nanoseconds() - end > PAUSE;
   atomic_fetch_add_explicit(&pool->runs, 1, memory_order_relaxed);
 }
 
-void cpu_pool_leave(cpu_pool *pool)
+void cpu_pool_leave(cpu_team *team)
 {
+  cpu_pool *pool = team->pool;
+  if (atomic_exchange_explicit(&pool->last, this_thread(), memory_order_relaxed) != this_thread()) {
+    atomic_store_explicit(&pool->other_end, atomic_load_explicit(&pool->last_end, memory_order_relaxed),
+                          memory_order_relaxed);
+  }
+  atomic_store_explicit(&pool->last_end, nanoseconds(), memory_order_relaxed);
   atomic_fetch_sub_explicit(&pool->runs, 1, memory_order_relaxed);
 }

@@ -4,7 +4,8 @@
  *
  * A run works on the thread that called it. While it is the only one on its device, the pool's threads help it with
  * each line that has several tasks. As soon as several runs are under way (a batch of sentences spread over threads
- * by the caller), each keeps to its own thread: that needs no handing over at all. Either way each task computes the
+ * by the caller), each keeps to its own thread: that needs no handing over at all. A thread whose last run has just
+ * ended counts as one that runs: it is between two steps, and needs its processor. Either way each task computes the
  * same.
  */
 #ifndef CPU_POOL_H
@@ -26,10 +27,11 @@ struct cpu_team {
   unsigned char *scratch; /* [threads][scratch_size] */
   uint64_t scratch_size;  /* a multiple of 64 */
   unsigned char *shared;
+  int32_t is_alone; /* no other thread's run had just ended when this one began */
 };
 
 /* Around a run. */
-void cpu_pool_enter(cpu_pool *pool);
-void cpu_pool_leave(cpu_pool *pool);
+void cpu_pool_enter(cpu_team *team);
+void cpu_pool_leave(cpu_team *team);
 
 #endif

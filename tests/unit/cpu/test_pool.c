@@ -81,9 +81,9 @@ static void test_every_task_once(void **state)
     team_init(&team, pool);
     for (int round = 0; round < 20; round++) {
       for (size_t n = 0; n < sizeof n_tasks / sizeof n_tasks[0]; n++) {
-        cpu_pool_enter(pool);
+        cpu_pool_enter(&team);
         assert_true(run_job(&team, &j, n_tasks[n]));
-        cpu_pool_leave(pool);
+        cpu_pool_leave(&team);
       }
     }
     team_finish(&team);
@@ -98,11 +98,11 @@ static void test_many_small_jobs(void **state)
   cpu_team team;
   job j = {0};
   team_init(&team, pool);
-  cpu_pool_enter(pool);
+  cpu_pool_enter(&team);
   for (int round = 0; round < 5000; round++) {
     assert_true(run_job(&team, &j, 2 + round % 4));
   }
-  cpu_pool_leave(pool);
+  cpu_pool_leave(&team);
   team_finish(&team);
   cpu_pool_destroy(pool);
 }
@@ -133,12 +133,12 @@ static void test_alone(void **state)
     cpu_pool *pool = cpu_pool_create(threads);
     cpu_team team;
     team_init(&team, pool);
-    cpu_pool_enter(pool);
+    cpu_pool_enter(&team);
     for (int round = 0; round < 100; round++) {
       c.next = 0;
       cpu_parallel(&team, threads == 1 ? 50 : 1, run_here, &context);
     }
-    cpu_pool_leave(pool);
+    cpu_pool_leave(&team);
     team_finish(&team);
     cpu_pool_destroy(pool);
   }
@@ -174,14 +174,14 @@ static void test_side_by_side(void **state)
   cpu_pool *pool = cpu_pool_create(3);
   cpu_team team;
   team_init(&team, pool);
-  cpu_pool_enter(pool);
+  cpu_pool_enter(&team);
   for (int round = 0; round < 10; round++) {
     meeting m = {.wanted = 3}, *context = &m;
     cpu_parallel(&team, 3, meet, &context);
     assert_int_equal(atomic_load(&m.late), 0);
     sleep_for(round % 2 ? 3 : 0);
   }
-  cpu_pool_leave(pool);
+  cpu_pool_leave(&team);
   team_finish(&team);
   cpu_pool_destroy(pool);
 }
@@ -205,11 +205,11 @@ static void *run_often(void *argument)
   team.scratch = malloc((size_t)cpu_pool_threads(r->pool) * SCRATCH);
   r->wrong += !j || !team.scratch;
   for (int32_t run = 0; run < r->n_jobs && !r->wrong; run++) {
-    cpu_pool_enter(r->pool);
+    cpu_pool_enter(&team);
     for (int64_t n_tasks = 1; n_tasks < 40; n_tasks += 13) {
       r->wrong += !run_job(&team, j, n_tasks);
     }
-    cpu_pool_leave(r->pool);
+    cpu_pool_leave(&team);
     if (r->is_patient) {
       sleep_for(1);
     }
@@ -252,11 +252,11 @@ static void visit_pool(const void *context, int64_t task, void *scratch)
   (void)scratch;
   team = (cpu_team){.pool = v->pool, .scratch_size = SCRATCH};
   team.scratch = malloc((size_t)cpu_pool_threads(v->pool) * SCRATCH);
-  cpu_pool_enter(v->pool);
+  cpu_pool_enter(&team);
   if (!j || !team.scratch || !run_job(&team, j, 20)) {
     atomic_fetch_add(&v->wrong, 1);
   }
-  cpu_pool_leave(v->pool);
+  cpu_pool_leave(&team);
   free(team.scratch);
   free(j);
   atomic_fetch_add(&v->done, 1);
@@ -270,14 +270,55 @@ static void test_run_within_a_task(void **state)
   cpu_team team;
   team_init(&team, pool);
   visit v = {.pool = pool}, *context = &v;
-  cpu_pool_enter(pool);
+  cpu_pool_enter(&team);
   for (int round = 0; round < 50; round++) {
     cpu_parallel(&team, 6, visit_pool, &context);
   }
-  cpu_pool_leave(pool);
+  cpu_pool_leave(&team);
   assert_int_equal(atomic_load(&v.done), 300);
   assert_int_equal(atomic_load(&v.wrong), 0);
   team_finish(&team);
+  cpu_pool_destroy(pool);
+}
+
+/* Threads that take turns are busy between their runs: none helps another. One that is alone again gets help. */
+static void *run_in_turn(void *argument)
+{
+  cpu_team team = {.pool = argument};
+  cpu_pool_enter(&team);
+  cpu_pool_leave(&team);
+  return (void *)(intptr_t)team.is_alone;
+}
+
+static int is_alone_elsewhere(cpu_pool *pool)
+{
+  pthread_t thread;
+  void *is_alone = NULL;
+  assert_int_equal(pthread_create(&thread, NULL, run_in_turn, pool), 0);
+  assert_int_equal(pthread_join(thread, &is_alone), 0);
+  return (int)(intptr_t)is_alone;
+}
+
+static void test_taking_turns(void **state)
+{
+  (void)state;
+  cpu_pool *pool = cpu_pool_create(2);
+  cpu_team team = {.pool = pool};
+  int32_t n_helped = 0;
+  for (int round = 0; round < 20; round++) { /* a busy system may part two runs */
+    sleep_for(5);
+    assert_true(is_alone_elsewhere(pool));
+    cpu_pool_enter(&team);
+    n_helped += team.is_alone;
+    cpu_pool_leave(&team);
+  }
+  assert_in_range(n_helped, 0, 19);
+  sleep_for(5);
+  for (int round = 0; round < 20; round++) {
+    cpu_pool_enter(&team);
+    assert_true(team.is_alone); /* its own last run is no reason */
+    cpu_pool_leave(&team);
+  }
   cpu_pool_destroy(pool);
 }
 
@@ -293,9 +334,9 @@ static void test_destroy(void **state)
     cpu_team team;
     job j = {0};
     team_init(&team, pool);
-    cpu_pool_enter(pool);
+    cpu_pool_enter(&team);
     assert_true(run_job(&team, &j, 8));
-    cpu_pool_leave(pool);
+    cpu_pool_leave(&team);
     team_finish(&team);
     sleep_for(round % 3); /* while they look for work, while they fall asleep, while they sleep */
     cpu_pool_destroy(pool);
@@ -333,7 +374,8 @@ int main(void)
       cmocka_unit_test(test_every_task_once), cmocka_unit_test(test_many_small_jobs),
       cmocka_unit_test(test_alone),           cmocka_unit_test(test_side_by_side),
       cmocka_unit_test(test_several_runs),    cmocka_unit_test(test_run_within_a_task),
-      cmocka_unit_test(test_destroy),         cmocka_unit_test(test_cutting),
+      cmocka_unit_test(test_taking_turns),    cmocka_unit_test(test_destroy),
+      cmocka_unit_test(test_cutting),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
