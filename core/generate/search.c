@@ -204,7 +204,10 @@ static int32_t count_open(const tsr_search *search)
 static void drop_unwanted(tsr_search *search)
 {
   const tsr_search_client *client = search->client;
-  for (int32_t i = 0; client->is_wanted && i < search->count; i++) {
+  if (!client->look || client->look(client->user, count_open(search)) == 0) {
+    return;
+  }
+  for (int32_t i = 0; i < search->count; i++) {
     tsr_sentence *sentence = &search->sentences[i];
     if (sentence->is_open && !client->is_wanted(client->user, sentence)) {
       sentence->is_open = 0;

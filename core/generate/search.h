@@ -67,7 +67,10 @@ typedef struct tsr_search_client {
   int32_t (*count_waiting)(void *user, int32_t room);
   /* Fills in sentences that join, at most `room`, the longest first, and returns their number. */
   int32_t (*join)(void *user, int32_t room, tsr_sentence *sentences);
-  /* 0: a sentence is not wanted any more: its search ends, and nothing is handed over; NULL: each one is. */
+  /* After each step, with the number of sentences that it left open. 0: all of them are wanted; NULL: they always are.
+   */
+  int32_t (*look)(void *user, int32_t n_open);
+  /* Asked of each open sentence if not. 0: it is not wanted any more: its search ends, and nothing is handed over. */
   int32_t (*is_wanted)(void *user, const tsr_sentence *sentence);
 } tsr_search_client;
 

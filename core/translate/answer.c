@@ -173,6 +173,9 @@ static void answer(tsr_translator *t, tsr_job *job)
     tsr_job_remove(t, job);
   } else {
     job->is_answered = 1;
+    if (job->arrival) {
+      pthread_cond_signal(job->arrival);
+    }
   }
   pthread_mutex_unlock(&t->lock);
   if (is_taken) {

@@ -57,8 +57,8 @@ typedef struct tsr_job {
   int32_t n_restarts;
   tsr_status status; /* why it is given up: its parts that run are dropped */
   char *message;
-  int32_t is_answered; /* without a function: `translation` is there */
-  int32_t is_waited_for;
+  int32_t is_answered;          /* without a function: `translation` is there */
+  pthread_cond_t *arrival;      /* of the thread that waits for that; NULL: none does */
   tsr_translation *translation; /* empty before the job is done */
   struct tsr_job *older;        /* among those without an answer */
   struct tsr_job *newer;
@@ -112,7 +112,8 @@ struct tsr_translator {
   pthread_mutex_t tell;      /* of searches; nobody listens yet */
   pthread_mutex_t replacing; /* held while a seat gets another device; guards `failed` */
   pthread_cond_t more;       /* parts wait, or something else has changed for a worker */
-  pthread_cond_t changed;    /* a job was answered, or there is room in the queue */
+  pthread_cond_t
+      changed; /* a job was answered, which matters to who waits for several, or there is room in the queue */
   int32_t is_closing;
   tsr_text_part *first; /* the queue */
   tsr_text_part *last;

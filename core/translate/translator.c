@@ -57,7 +57,7 @@ tsr_status tsr_translator_open(const char *folder, const tsr_translator_options 
   pthread_cond_init(&t->more, NULL);
   pthread_cond_init(&t->changed, NULL);
   t->next_deadline = INFINITY;
-  tsr_status status = TSR_SIZED_READ(tsr_translator_options, reserved, options, &t->options);
+  tsr_status status = TSR_SIZED_READ(tsr_translator_options, static_batches, options, &t->options);
   if (status == TSR_OK) {
     status = check_options(&t->options);
   }
@@ -172,23 +172,25 @@ tsr_status tsr_translator_wait(tsr_translator *translator, uint64_t ticket, tsr_
   *translation = NULL;
   pthread_mutex_lock(&t->lock);
   tsr_job *job = tsr_job_find(t, ticket);
-  if (!job || job->answer || job->is_waited_for) {
+  if (!job || job->answer || job->arrival) {
     pthread_mutex_unlock(&t->lock);
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_wait: no answer of ticket %llu can be waited for",
                     (unsigned long long)ticket);
   }
-  job->is_waited_for = 1;
+  pthread_cond_t arrival = PTHREAD_COND_INITIALIZER;
+  job->arrival = &arrival;
   t->n_waiters++;
   while (!job->is_answered) {
-    pthread_cond_wait(&t->changed, &t->lock);
+    pthread_cond_wait(&arrival, &t->lock);
   }
   *translation = job->translation;
   job->translation = NULL;
   tsr_job_remove(t, job);
-  tsr_job_free(job);
   t->n_waiters--;
   pthread_cond_broadcast(&t->changed);
   pthread_mutex_unlock(&t->lock);
+  pthread_cond_destroy(&arrival);
+  tsr_job_free(job);
   return TSR_OK;
 }
 

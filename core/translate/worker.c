@@ -89,11 +89,10 @@ static int32_t count_waiting(void *user, int32_t room)
   int32_t n = 0;
   pthread_mutex_lock(&t->lock);
   w->n_free = room;
-  tsr_queue_expire(t, &w->answers);
   if (t->first && (t->first->job->class == w->class || tsr_seconds() - t->first->job->asked < PATIENCE)) {
     n = tsr_queue_count(t, w->class, room);
   }
-  unlock_and_answer(w);
+  pthread_mutex_unlock(&t->lock);
   return n;
 }
 
@@ -109,13 +108,26 @@ static int32_t join(void *user, int32_t room, tsr_sentence *sentences)
   return n;
 }
 
+static int32_t look(void *user, int32_t n_open)
+{
+  tsr_worker *w = user;
+  tsr_translator *t = w->translator;
+  int32_t n_given_up = 0;
+  pthread_mutex_lock(&t->lock);
+  t->statistics.rows += n_open;
+  tsr_queue_expire(t, &w->answers);
+  for (int32_t i = 0; i < w->room; i++) {
+    n_given_up += w->active[i] && w->active[i]->job->status != TSR_OK;
+  }
+  unlock_and_answer(w);
+  return n_given_up;
+}
+
 static int32_t is_wanted(void *user, const tsr_sentence *sentence)
 {
   tsr_worker *w = user;
   tsr_translator *t = w->translator;
   pthread_mutex_lock(&t->lock);
-  t->statistics.rows++;
-  tsr_queue_expire(t, &w->answers);
   int32_t is_given_up = w->active[sentence->index]->job->status != TSR_OK;
   if (is_given_up) {
     tsr_part_done(leave(w, sentence->index), &w->answers);
@@ -155,7 +167,7 @@ static void take(void *user, const tsr_sentence *sentence, const tsr_hypothesis 
 static tsr_status search_together(tsr_worker *w, const tsr_sentence *sentences, int32_t n)
 {
   const tsr_search_client client = {
-      .user = w, .take = take, .count_waiting = count_waiting, .join = join, .is_wanted = is_wanted};
+      .user = w, .take = take, .count_waiting = count_waiting, .join = join, .look = look, .is_wanted = is_wanted};
   tsr_search search;
   TSR_TRY(tsr_search_init(&search, w->transformer, &w->class->options, &client, sentences, n, w->most));
   search.lock = &w->translator->tell;

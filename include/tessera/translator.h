@@ -26,12 +26,12 @@ typedef struct tsr_translator_options {
   tsr_runtime *runtime;       /* that the devices belong to; outlives the translator. NULL: one of its own */
   tsr_dtype weights;          /* as in tsr_transformer_options, likewise the next */
   int32_t strict;
-  int32_t batch;   /* texts in a batch at most; 0: 32, and fewer with a wide beam on a CPU */
-  int32_t workers; /* batches side by side on each device; 0: as many as the device executes so */
-  int32_t queue;   /* texts that wait at most, one that is translated in parts counting as these; 0: 100,000 */
-  int32_t reserved;
+  int32_t batch;          /* texts in a batch at most; 0: 32, and fewer with a wide beam on a CPU */
+  int32_t workers;        /* batches side by side on each device; 0: as many as the device executes so */
+  int32_t queue;          /* texts that wait at most, one that is translated in parts counting as these; 0: 100,000 */
+  int32_t static_batches; /* 1: no text joins a batch that is running */
 } tsr_translator_options;
-TSR_SIZED_PIN(tsr_translator_options, reserved, 44);
+TSR_SIZED_PIN(tsr_translator_options, static_batches, 44);
 
 /* Loads the model of a folder onto the devices. `options` may be NULL. *translator is the caller's until
  * tsr_translator_close. Blocks. Errors: those of tsr_model_open, tsr_tokenizer_open, tsr_device_open and

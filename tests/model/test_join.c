@@ -180,6 +180,13 @@ static int32_t join(void *user, int32_t room, tsr_sentence *sentences)
   return n;
 }
 
+static int32_t look(void *user, int32_t n_open)
+{
+  const arrivals *a = user;
+  assert_int_equal(n_open, a->n_open);
+  return 1;
+}
+
 static int32_t is_wanted(void *user, const tsr_sentence *sentence)
 {
   arrivals *a = user;
@@ -223,7 +230,7 @@ static void take(void *user, const tsr_sentence *sentence, const tsr_hypothesis 
 static void search_all(const setup *s, arrivals *a)
 {
   const tsr_search_client client = {
-      .user = a, .take = take, .count_waiting = count_waiting, .join = join, .is_wanted = is_wanted};
+      .user = a, .take = take, .count_waiting = count_waiting, .join = join, .look = look, .is_wanted = is_wanted};
   tsr_sentence first[MOST];
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   for (int32_t n = 0; a->now < 10000; a->now++) {
