@@ -408,8 +408,8 @@ static const tsr_option rows[] = {
 };
 
 static const tsr_option_table options = {.rows = rows};
-static const tsr_command *const commands[] = {
-    &bench_ops, &bench_machine, &bench_translate, &bench_start, &bench_train, &bench_compare, NULL};
+static const tsr_command *const commands[] = {&bench_ops,   &bench_machine, &bench_translate, &bench_load,
+                                              &bench_start, &bench_train,   &bench_compare,   NULL};
 static const request initial = {.precisions = {.n = 1}, .threads = {.n = 1}, .workers = {.n = 1}};
 
 const tsr_command tsr_command_bench = {

@@ -17,6 +17,7 @@ enum { BENCH_REPEATS = 999 /* at most */ };
 
 /* `tessera bench machine` and so on. */
 extern const tsr_command bench_compare;
+extern const tsr_command bench_load;
 extern const tsr_command bench_machine;
 extern const tsr_command bench_ops;
 extern const tsr_command bench_start;
