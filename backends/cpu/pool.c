@@ -12,8 +12,9 @@
  * step and between two steps, much shorter than a time slice. */
 enum { SPIN_NANOSECONDS = 100000, LOOKS_PER_CLOCK = 32, LOOKS_BEFORE_YIELD = 2000 };
 
-/* How long a thread may be between two runs, in nanoseconds: the host's part of a step, with what it hands over. */
-enum { PAUSE = 500000 };
+/* How long a thread may be between two runs, in nanoseconds: the host's part of a step, and a time slice that another
+ * thread may have taken. */
+enum { PAUSE = 5000000 };
 
 /* cpu_pool.ticket: the job's number, whether threads may still join it, and how many did. */
 #define OPEN       (UINT64_C(1) << 31)

@@ -214,21 +214,12 @@ static void run_workers(worker *workers, int32_t n)
   }
 }
 
-static int64_t weights_size(const tsr_transformer *transformer)
-{
-  int64_t size = 0;
-  for (int32_t i = 0; i < transformer->model->parameters.n; i++) {
-    size += tsr_buffer_size(transformer->parameters[i]);
-  }
-  return size;
-}
-
 static tsr_status run(job *j)
 {
   const tsr_transformer *t = j->transformer;
   uint32_t concurrent = tsr_device_get_properties(t->device)->concurrent_runs;
   TSR_TRY(tsr_batches_init(&j->batches, j->sorted, j->n_full, j->n_batch, tsr_search_rows(j->options), concurrent,
-                           tsr_least_rows(weights_size(t)), t->options.workers));
+                           tsr_least_rows(tsr_transformer_weights_size(t)), t->options.workers));
   int32_t n_workers = j->batches.n_workers;
   worker *workers = calloc((size_t)n_workers, sizeof *workers);
   tsr_status status = workers ? TSR_OK : tsr_fail_memory((size_t)n_workers * sizeof *workers);

@@ -205,6 +205,15 @@ static tsr_status add_sibling(tsr_transformer *first)
   return TSR_OK;
 }
 
+int64_t tsr_transformer_weights_size(const tsr_transformer *transformer)
+{
+  int64_t size = 0;
+  for (int32_t i = 0; i < transformer->model->parameters.n; i++) {
+    size += tsr_buffer_size(transformer->parameters[i]);
+  }
+  return size;
+}
+
 tsr_status tsr_transformer_sibling(tsr_transformer *first, int32_t index, tsr_transformer **sibling)
 {
   while (index > first->n_siblings) {

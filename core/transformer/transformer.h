@@ -83,6 +83,9 @@ struct tsr_transformer {
 /* Makes and fills the buffers of all constants. */
 tsr_status tsr_transformer_upload(tsr_transformer *transformer) TSR_MUST_CHECK;
 
+/* Bytes of the weights on the device. */
+int64_t tsr_transformer_weights_size(const tsr_transformer *transformer);
+
 /* Sibling number `index` of a first one, from 0, which is the first itself; made when it does not exist yet. It is
  * destroyed with the first. Errors: TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_transformer_sibling(tsr_transformer *first, int32_t index, tsr_transformer **sibling) TSR_MUST_CHECK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/status.h"
+#include "core/generate/batches.h"
 #include "core/translate/translate.h"
 
 enum { CACHE = 64 /* compiled programs: batches that are joined have many sizes */ };
@@ -33,6 +34,7 @@ static tsr_status load(const tsr_translator *t, tsr_seat *seat)
   int32_t concurrent = (int32_t)tsr_device_get_properties(seat->device)->concurrent_runs;
   int32_t wanted = t->options.workers > 0 ? t->options.workers : concurrent > 1 ? concurrent : 1;
   seat->n_used = wanted < seat->n_workers ? wanted : seat->n_workers;
+  seat->least_rows = tsr_least_rows(tsr_transformer_weights_size(seat->transformer));
   seat->limit = 0;
   return TSR_OK;
 }

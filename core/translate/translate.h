@@ -75,11 +75,12 @@ typedef struct tsr_seat {
   int32_t is_auto;    /* another device takes its place where it fails */
   tsr_status failure; /* TSR_OK, or how it failed: its workers stop, and the last of them replaces it */
   char *message;
-  int32_t is_dead;   /* there is nothing to replace it with */
-  int32_t limit;     /* sentences of a batch at most, once its memory has not sufficed for more; 0: it has */
-  int32_t n_workers; /* threads */
-  int32_t n_used;    /* of them, as many as the device executes side by side */
-  int32_t n_stopped; /* of them, those that have seen that it failed */
+  int32_t is_dead;    /* there is nothing to replace it with */
+  int32_t least_rows; /* with which a batch pays beside another one */
+  int32_t limit;      /* sentences of a batch at most, once its memory has not sufficed for more; 0: it has */
+  int32_t n_workers;  /* threads */
+  int32_t n_used;     /* of them, as many as the device executes side by side */
+  int32_t n_stopped;  /* of them, those that have seen that it failed */
   struct tsr_worker *workers;
 } tsr_seat;
 
@@ -93,7 +94,8 @@ typedef struct tsr_worker {
   tsr_transformer *transformer; /* the thread's own, while the seat's device works */
   tsr_class *class;             /* of the batch that runs; NULL: none */
   int32_t most;                 /* sentences that it has rows for */
-  int32_t n_free;               /* of them, those that nobody has */
+  int32_t n_free;               /* of them, those that another one may have */
+  int32_t n_open;               /* sentences that it searches */
   tsr_text_part **active;       /* [most] parts in the batch, by the index of their sentences; NULL: free */
   int32_t room;                 /* of active */
   int64_t encode_runs;          /* of the transformer, when it was looked at last; likewise the next */

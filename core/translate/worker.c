@@ -20,7 +20,8 @@ static int32_t batch_of(const tsr_worker *w, const tsr_class *class)
   return class->options.alternatives > 0 ? 1 : most;
 }
 
-/* With the lock: whether to begin a batch. Those that run on the device take what they have rows for. */
+/* With the lock: whether to begin a batch. Those that run on the device take what they have rows for, unless all are
+ * busy enough without it. */
 static int32_t may_start(const tsr_worker *w)
 {
   const tsr_translator *t = w->translator;
@@ -28,13 +29,20 @@ static int32_t may_start(const tsr_worker *w)
     return 0;
   }
   const tsr_class *class = t->first->job->class;
-  int32_t n_running = 0, room = 0;
+  int32_t n_running = 0, room = 0, n_open = 0, rows = tsr_search_rows(&class->options);
+  int32_t least = rows < w->seat->least_rows ? w->seat->least_rows / rows : 1;
   for (int32_t i = 0; i < w->seat->n_workers; i++) {
     const tsr_worker *other = &w->seat->workers[i];
     n_running += other->class != NULL;
     room += other->class == class ? other->n_free : 0;
+    n_open += other->class == class ? other->n_open : 0;
   }
-  return n_running == 0 || tsr_queue_count(t, class, room + 1) > room;
+  if (n_running == 0) {
+    return 1;
+  }
+  int32_t enough = (n_running + 1) * least - n_open;
+  enough = enough > room + 1 ? room + 1 : enough > 1 ? enough : 1;
+  return tsr_queue_count(t, class, enough) == enough;
 }
 
 /* ---- what the search asks: without the lock ---------------------------------------------------------------------- */
@@ -103,6 +111,7 @@ static int32_t join(void *user, int32_t room, tsr_sentence *sentences)
   pthread_mutex_lock(&t->lock);
   int32_t n = take_parts(w, room, sentences);
   w->n_free = room - n;
+  w->n_open += n;
   t->statistics.joined += n;
   pthread_mutex_unlock(&t->lock);
   return n;
@@ -115,6 +124,7 @@ static int32_t look(void *user, int32_t n_open)
   int32_t n_given_up = 0;
   pthread_mutex_lock(&t->lock);
   t->statistics.rows += n_open;
+  w->n_open = n_open;
   tsr_queue_expire(t, &w->answers);
   for (int32_t i = 0; i < w->room; i++) {
     n_given_up += w->active[i] && w->active[i]->job->status != TSR_OK;
@@ -164,10 +174,20 @@ static void take(void *user, const tsr_sentence *sentence, const tsr_hypothesis 
 
 /* ---- a batch ----------------------------------------------------------------------------------------------------- */
 
+/* 1 if others may join the batch. The words of a shortlist are those of the batch that began. */
+static int32_t takes_more(const tsr_worker *w)
+{
+  return !w->translator->options.static_batches && !w->class->options.shortlist;
+}
+
 static tsr_status search_together(tsr_worker *w, const tsr_sentence *sentences, int32_t n)
 {
-  const tsr_search_client client = {
-      .user = w, .take = take, .count_waiting = count_waiting, .join = join, .look = look, .is_wanted = is_wanted};
+  const tsr_search_client client = {.user = w,
+                                    .take = take,
+                                    .count_waiting = count_waiting,
+                                    .join = takes_more(w) ? join : NULL,
+                                    .look = look,
+                                    .is_wanted = is_wanted};
   tsr_search search;
   TSR_TRY(tsr_search_init(&search, w->transformer, &w->class->options, &client, sentences, n, w->most));
   search.lock = &w->translator->tell;
@@ -259,7 +279,8 @@ static void run_batch(tsr_worker *w)
     tsr_job_give_up(t, t->first->job, status, &w->answers);
   } else {
     int32_t n = take_parts(w, w->most, sentences);
-    w->n_free = w->class->options.shortlist ? 0 : w->most - n; /* none joins a batch with a shortlist */
+    w->n_free = takes_more(w) ? w->most - n : 0;
+    w->n_open = n;
     t->statistics.batches++;
     pthread_cond_broadcast(&t->more); /* another worker may take what is left */
     pthread_mutex_unlock(&t->lock);
@@ -273,7 +294,7 @@ static void run_batch(tsr_worker *w)
   free(sentences);
   tsr_class_leave(t, w->class);
   w->class = NULL;
-  w->n_free = 0;
+  w->n_free = w->n_open = 0;
 }
 
 /* With the lock: the seat's device failed. The last worker that sees it looks for another one. */
