@@ -29,13 +29,14 @@ static tsr_status load(const tsr_translator *t, tsr_seat *seat)
   TSR_TRY(tsr_transformer_create(t->model, seat->device, &options, &seat->transformer));
   for (int32_t i = 0; i < seat->n_workers; i++) {
     TSR_TRY(tsr_transformer_sibling(seat->transformer, i, &seat->workers[i].transformer));
-    seat->workers[i].encode_runs = seat->workers[i].step_runs = 0;
+    seat->workers[i].counted = (tsr_work){0};
   }
   int32_t concurrent = (int32_t)tsr_device_get_properties(seat->device)->concurrent_runs;
   int32_t wanted = t->options.workers > 0 ? t->options.workers : concurrent > 1 ? concurrent : 1;
   seat->n_used = wanted < seat->n_workers ? wanted : seat->n_workers;
   seat->least_rows = tsr_least_rows(tsr_transformer_weights_size(seat->transformer));
   seat->limit = 0;
+  seat->last = NULL;
   return TSR_OK;
 }
 

@@ -82,6 +82,7 @@ typedef struct tsr_seat {
   int32_t n_used;     /* of them, as many as the device executes side by side */
   int32_t n_stopped;  /* of them, those that have seen that it failed */
   struct tsr_worker *workers;
+  const struct tsr_worker *last; /* that began a batch; NULL: none did */
 } tsr_seat;
 
 /* A thread that searches. */
@@ -98,9 +99,9 @@ typedef struct tsr_worker {
   int32_t n_open;               /* sentences that it searches */
   tsr_text_part **active;       /* [most] parts in the batch, by the index of their sentences; NULL: free */
   int32_t room;                 /* of active */
-  int64_t encode_runs;          /* of the transformer, when it was looked at last; likewise the next */
-  int64_t step_runs;
-  tsr_job *answers; /* that are to be handed over when the lock is free; the thread's own */
+  tsr_work counted;             /* of the transformer, when it was looked at last */
+  int32_t is_idle;              /* it waits for work */
+  tsr_job *answers;             /* that are to be handed over when the lock is free; the thread's own */
 } tsr_worker;
 
 struct tsr_translator {

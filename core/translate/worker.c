@@ -38,7 +38,8 @@ static int32_t may_start(const tsr_worker *w)
     n_open += other->class == class ? other->n_open : 0;
   }
   if (n_running == 0) {
-    return 1;
+    /* The thread that ran last has its programs at hand, and its processor the weights. */
+    return !w->seat->last || w->seat->last == w || !w->seat->last->is_idle;
   }
   int32_t enough = (n_running + 1) * least - n_open;
   enough = enough > room + 1 ? room + 1 : enough > 1 ? enough : 1;
@@ -149,11 +150,12 @@ static int32_t is_wanted(void *user, const tsr_sentence *sentence)
 static void count_runs(tsr_worker *w)
 {
   tsr_translator_statistics *s = &w->translator->statistics;
-  const tsr_work *work = &w->transformer->work;
-  s->encode_runs += work->encode_runs - w->encode_runs;
-  s->step_runs += work->step_runs - w->step_runs;
-  w->encode_runs = work->encode_runs;
-  w->step_runs = work->step_runs;
+  const tsr_work *work = &w->transformer->work, *before = &w->counted;
+  s->encode_runs += work->encode_runs - before->encode_runs;
+  s->step_runs += work->step_runs - before->step_runs;
+  s->encode_seconds += work->encode_seconds - before->encode_seconds;
+  s->step_seconds += work->step_seconds - before->step_seconds;
+  w->counted = *work;
 }
 
 static void take(void *user, const tsr_sentence *sentence, const tsr_hypothesis *hypotheses)
@@ -271,6 +273,7 @@ static void run_batch(tsr_worker *w)
 {
   tsr_translator *t = w->translator;
   w->class = t->first->job->class;
+  w->seat->last = w;
   w->class->users++; /* it may lose its last job while the search goes on */
   w->most = batch_of(w, w->class);
   tsr_sentence *sentences = malloc((size_t)w->most * sizeof *sentences);
@@ -322,7 +325,9 @@ void *tsr_worker_run(void *worker)
     } else if (may_start(w)) {
       run_batch(w);
     } else {
+      w->is_idle = 1;
       pthread_cond_wait(&t->more, &t->lock);
+      w->is_idle = 0;
     }
     if (w->answers) {
       unlock_and_answer(w);

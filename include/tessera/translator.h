@@ -142,6 +142,8 @@ typedef struct tsr_translator_statistics {
   int64_t target_tokens;
   int64_t step_runs;
   int64_t encode_runs;
+  double step_seconds; /* summed over the threads that search, likewise the next */
+  double encode_seconds;
   int64_t rows;    /* texts in a batch, summed over all steps: rows / step_runs of them shared a step */
   int32_t devices; /* that have not failed */
   int32_t workers; /* threads that search */

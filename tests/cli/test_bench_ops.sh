@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tessera bench ops, start and compare, from outside: that they measure and compare what was asked for; how fast
+# tessera bench ops, start, load and compare, from outside: that they measure and compare what was asked for; how fast
 # anything is does not matter here.
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
@@ -362,5 +362,46 @@ bench 0 start --model "$model" --device reference --repeat 1 "$work/two.en"
 stdout_has 'first token ms'
 bench 0 start --help
 stdout_has 'Usage: tessera bench start'
+
+# ---- load: many threads ----
+bench 2 load --device reference "$work/two.en"
+bench 2 load --model "$model" --load some "$work/two.en"
+bench 2 load --model "$model" --rate 0 "$work/two.en"
+bench 3 load --model "$model" --device reference /dev/null
+bench 3 load --model "$work/none" --device reference "$work/two.en"
+bench 4 load --model "$model" --device no-such-device "$work/two.en"
+bench 2 load --model "$model" --device reference --beam 0 "$work/two.en"
+cat "$work/two.en" "$work/two.en" "$work/two.en" >"$work/six.en"
+bench 0 load --model "$model" --device cpu --beam 1 --threads 3 --batch 2 --repeat 2 --json "$work/six.en"
+stderr_is_empty
+check "$last: not 5 lines" test "$(wc -l <"$out")" = 5
+line 1
+text what load
+text load file
+text model "$model"
+text device cpu:0
+number tokens_per_second.median
+number rows_per_step
+line 2
+text load lone
+number latency_99_seconds.max
+line 3
+text load closed
+number texts_per_second.min
+line 4
+text load static
+line 5
+text load rate
+number asked_per_second
+cp "$out" "$work/load.json"
+bench 0 compare "$work/load.json" "$work/load.json"
+stdout_has 'latency_95_seconds'
+bench 0 load --model "$model" --device reference --closed --texts 3 --threads 2 --repeat 1 "$work/six.en"
+stdout_has '3 texts, 2 threads'
+stdout_has 'closed'
+check "$last: tells of what was not asked for" test "$(grep -c static "$out")" = 0
+bench 0 load --model "$model" --device reference --load rate --rate 1000 --threads 2 --repeat 1 "$work/two.en"
+stdout_has 'rate 1000'
+check "$last: tells of what was not asked for" test "$(grep -c closed "$out")" = 0
 
 finish

@@ -15,12 +15,14 @@
 #include "tools/tessera/options/options.h"
 
 /* What a line tells of, as far as it is there; all else is a number that was measured, or a remark. */
-static const char *const key_names[] = {"op",        "what",       "product", "shape",          "precision",
-                                        "side",      "device",     "cache",   "variant",        "threads",
-                                        "batch",     "beam",       "source",  "target",         "workers",
-                                        "sentences", "d_model",    "heads",   "encoder_layers", "decoder_layers",
-                                        "d_ff",      "vocabulary", "dropout", "recompute",      "memory_read",
-                                        "model"}; /* the model last: a folder's name may be longer than there is room */
+static const char
+    *const key_names[] =
+        {"op",        "what",       "product", "shape",          "precision",
+         "side",      "device",     "cache",   "variant",        "threads",
+         "batch",     "beam",       "source",  "target",         "workers",
+         "sentences", "d_model",    "heads",   "encoder_layers", "decoder_layers",
+         "d_ff",      "vocabulary", "dropout", "recompute",      "memory_read",
+         "load",      "texts",      "model"}; /* the model last: a folder's name may be longer than there is room */
 enum { KEYS = sizeof key_names / sizeof key_names[0], KEY_ROOM = 1024 };
 
 typedef struct request {

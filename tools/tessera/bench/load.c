@@ -475,7 +475,9 @@ static int print_json(const session *s, const subject *one, int32_t kind)
                 "workers", (int)options->workers, "beam", (int)s->search.beam, "repeat", (int)options->repeat);
   for (int32_t i = 0; i < N_MEASURES && root; i++) {
     bench_summary summary = summarise(s, one, kind, i);
-    json_object_set_new(root, measure_names[i], bench_summary_json(&summary, 1.0));
+    int is_result = i == TEXTS || i == TOKENS || i >= LATENCY; /* the others are no better for being less or more */
+    json_object_set_new(root, measure_names[i],
+                        is_result ? bench_summary_json(&summary, 1.0) : json_real(summary.median));
   }
   if (root) {
     json_object_set_new(root, "model", tsr_cli_json_text(options->model, strlen(options->model)));
