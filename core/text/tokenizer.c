@@ -297,6 +297,13 @@ static void clean_up(char *text)
   }
 }
 
+int32_t tsr_token_is_special(const tsr_tokenizer *tokenizer, int32_t side, int32_t id)
+{
+  const tsr_tokenizer_side *from = &tokenizer->side[side];
+  const char *token = tsr_vocabulary_token(from->vocabulary, id);
+  return !token || !token[0] || tsr_added_tokens_is_special(from->added, id);
+}
+
 tsr_status tsr_tokenizer_decode_side(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids, int32_t n_ids,
                                      char **text)
 {
@@ -314,12 +321,11 @@ tsr_status tsr_tokenizer_decode_side(const tsr_tokenizer *tokenizer, int32_t sid
   size_t n_pieces = 0;
   tsr_status status = TSR_OK;
   for (int32_t i = 0; i < n_ids && status == TSR_OK; i++) {
-    const char *token = tsr_vocabulary_token(from->vocabulary, ids[i]);
     if (ids[i] < 0 || ids[i] >= tsr_vocabulary_size(from->vocabulary)) {
       status = tsr_fail(TSR_ERR_ARGUMENT, "token id %d is outside the vocabulary of %d tokens", (int)ids[i],
                         (int)tsr_vocabulary_size(from->vocabulary));
-    } else if (token && token[0] && !tsr_added_tokens_is_special(from->added, ids[i])) {
-      pieces[n_pieces++] = token;
+    } else if (!tsr_token_is_special(tokenizer, side, ids[i])) {
+      pieces[n_pieces++] = tsr_vocabulary_token(from->vocabulary, ids[i]);
     }
   }
   if (status == TSR_OK) {

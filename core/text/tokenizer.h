@@ -123,6 +123,9 @@ tsr_status tsr_tokenizer_open_kind(const char *folder, const tsr_tokenizer_kind 
 tsr_status tsr_tokenizer_encode_side(const tsr_tokenizer *tokenizer, int32_t side, const char *text, size_t size,
                                      int32_t **ids, int32_t *n_ids) TSR_MUST_CHECK;
 
+/* 1 if the token of an id is no text, and is left out of decoded text. */
+int32_t tsr_token_is_special(const tsr_tokenizer *tokenizer, int32_t side, int32_t id);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * For encode_plain
  */

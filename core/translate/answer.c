@@ -17,12 +17,33 @@ static int32_t is_cut(const tsr_generate_options *options, const tsr_hypothesis 
   return h->n_ids > 0 && (is_forced || !tsr_search_is_end(options, h->ids[h->n_ids - 1]));
 }
 
-/* Appends the text of a part's hypothesis, after a blank if it is not the first. */
-static tsr_status append_text(const tsr_job *job, const tsr_hypothesis *h, char **text)
+tsr_status tsr_job_decode(const tsr_job *job, const int32_t *ids, int32_t n_ids, char **text)
 {
-  int32_t skip = h->n_ids > 0 && job->skipped_id >= 0 && h->ids[0] == job->skipped_id;
+  int32_t skip = n_ids > 0 && job->skipped_id >= 0 && ids[0] == job->skipped_id;
+  return tsr_tokenizer_decode(&job->tokenizer, ids + skip, n_ids - skip, text);
+}
+
+/* Appends the text of a part's hypothesis, after a blank if it is not the first. With spans [n_ids of the hypothesis]:
+ * finds the places of its tokens. */
+static tsr_status append_text(const tsr_job *job, const tsr_hypothesis *h, char **text, tsr_text_span *spans)
+{
   char *more = NULL;
-  TSR_TRY(tsr_tokenizer_decode(&job->tokenizer, h->ids + skip, h->n_ids - skip, &more));
+  TSR_TRY(tsr_job_decode(job, h->ids, h->n_ids, &more));
+  if (spans) {
+    int32_t begin = *text ? (int32_t)strlen(*text) + 1 : 0;
+    int32_t skip = h->n_ids > 0 && job->skipped_id >= 0 && h->ids[0] == job->skipped_id;
+    spans[0] = (tsr_text_span){0, 0};
+    tsr_status status =
+        tsr_spans_find(&job->tokenizer, TSR_SIDE_TARGET, h->ids + skip, h->n_ids - skip, more, spans + skip);
+    for (int32_t i = 0; i < h->n_ids; i++) {
+      spans[i].begin += begin;
+      spans[i].end += begin;
+    }
+    if (status != TSR_OK) {
+      tsr_free(more);
+      return status;
+    }
+  }
   if (!*text) {
     *text = more;
     return TSR_OK;
@@ -38,32 +59,68 @@ static tsr_status append_text(const tsr_job *job, const tsr_hypothesis *h, char 
   return both ? TSR_OK : tsr_fail_memory(size + n_more + 2);
 }
 
+/* Room for n ids and what is asked for of each. */
+static tsr_status make_lists(const tsr_job *job, int32_t n, tsr_translation_hypothesis *all)
+{
+  size_t room = (size_t)n + 1;
+  all->ids = malloc(room * sizeof *all->ids);
+  all->spans = job->has_spans ? malloc(room * sizeof *all->spans) : NULL;
+  all->aligned = job->has_alignment ? malloc(room * sizeof *all->aligned) : NULL;
+  int32_t is_missing = !all->ids || (job->has_spans && !all->spans) || (job->has_alignment && !all->aligned);
+  return is_missing ? tsr_fail_memory(room * sizeof *all->spans) : TSR_OK;
+}
+
+/* The tokens of all parts of the source, and their places. */
+static tsr_status fill_source(const tsr_job *job, tsr_translation *translation)
+{
+  size_t n = 1, at = 0;
+  int32_t n_parts = job->source.n_parts;
+  for (int32_t i = 0; i < n_parts; i++) {
+    n += (size_t)job->source.n_ids[i];
+  }
+  translation->source_ids = malloc(n * sizeof *translation->source_ids);
+  translation->source_spans = malloc(n * sizeof *translation->source_spans);
+  translation->part_ends = malloc(((size_t)n_parts + 1) * sizeof *translation->part_ends);
+  if (!translation->source_ids || !translation->source_spans || !translation->part_ends) {
+    return tsr_fail_memory(n * sizeof *translation->source_spans);
+  }
+  for (int32_t i = 0; i < n_parts; i++) {
+    int32_t first = translation->n_source_ids, n_ids = job->source.n_ids[i];
+    memcpy(translation->source_ids + first, job->source.ids[i], (size_t)n_ids * sizeof(int32_t));
+    TSR_TRY(tsr_spans_find_source(&job->tokenizer, job->source.ids[i], n_ids, job->text, job->text_size, &at,
+                                  translation->source_spans + first));
+    translation->n_source_ids += n_ids;
+    translation->part_ends[translation->n_source_parts++] = translation->n_source_ids;
+  }
+  return TSR_OK;
+}
+
 /* Hypothesis number `rank` of all parts. */
 static tsr_status join(tsr_job *job, int32_t rank, tsr_translation_hypothesis *all)
 {
   const tsr_generate_options *options = &job->class->options;
-  int32_t n = job->source.n_parts, n_ids = 0;
+  int32_t n = job->source.n_parts, n_ids = 0, n_source = 0;
   double score = 0.0;
   for (int32_t i = 0; i < n; i++) {
     const tsr_hypothesis *h = &job->found[i * job->n_hypotheses + rank];
-    TSR_TRY(append_text(job, h, &all->text));
     all->is_cut |= is_cut(options, h);
     n_ids += h->n_ids;
     score += (double)h->score * h->n_ids;
   }
-  all->ids = malloc((size_t)n_ids * sizeof *all->ids + 1);
-  if (!all->ids) {
-    return tsr_fail_memory((size_t)n_ids * sizeof *all->ids);
-  }
+  TSR_TRY(make_lists(job, n_ids, all));
   for (int32_t i = 0; i < n; i++) {
     const tsr_hypothesis *h = &job->found[i * job->n_hypotheses + rank];
-    for (int32_t k = 0; k < h->n_ids; k++) {
-      all->ids[all->n_ids++] = h->ids[k];
+    TSR_TRY(append_text(job, h, &all->text, all->spans ? all->spans + all->n_ids : NULL));
+    if (all->aligned) {
+      tsr_alignment_of(&job->tokenizer, h, job->source.ids[i], n_source, all->aligned + all->n_ids);
     }
+    memcpy(all->ids + all->n_ids, h->ids, (size_t)h->n_ids * sizeof *h->ids);
+    all->n_ids += h->n_ids;
+    n_source += job->source.n_ids[i];
   }
   tsr_hypothesis *only = &job->found[rank];
   all->score = n == 1 ? only->score : (float)(score / fmax((double)n_ids, 1.0));
-  if (n == 1) {
+  if (n == 1 && job->has_attention) {
     all->attention = only->attention;
     all->n_source = only->attention ? only->n_source : 0;
     only->attention = NULL;
@@ -97,26 +154,33 @@ static tsr_status fill(tsr_job *job, tsr_translation *translation)
   for (int32_t rank = 0; rank < n; rank++) {
     TSR_TRY(join(job, rank, translation->hypotheses[rank]));
   }
-  return TSR_OK;
+  return job->has_spans ? fill_source(job, translation) : TSR_OK;
 }
 
-static void free_hypotheses(tsr_translation *translation)
+static void free_contents(tsr_translation *translation)
 {
   for (int32_t i = 0; i < translation->n_hypotheses; i++) {
     free(translation->hypotheses[i]->text);
     free(translation->hypotheses[i]->ids);
     free(translation->hypotheses[i]->attention);
+    free(translation->hypotheses[i]->spans);
+    free(translation->hypotheses[i]->aligned);
     free(translation->hypotheses[i]);
   }
   free(translation->hypotheses);
+  free(translation->source_ids);
+  free(translation->source_spans);
+  free(translation->part_ends);
   translation->hypotheses = NULL;
-  translation->n_hypotheses = 0;
+  translation->source_ids = translation->part_ends = NULL;
+  translation->source_spans = NULL;
+  translation->n_hypotheses = translation->n_source_ids = translation->n_source_parts = 0;
 }
 
 void tsr_translation_free(tsr_translation *translation)
 {
   if (translation) {
-    free_hypotheses(translation);
+    free_contents(translation);
     free(translation->message);
     free(translation);
   }
@@ -149,11 +213,12 @@ static void make_answer(tsr_job *job)
                                    .waiting_seconds = (job->started > 0.0 ? job->started : now) - job->asked,
                                    .seconds = now - job->asked};
   if (job->status == TSR_OK) {
-    job->status = fill(job, translation);
+    job->status = job->told_status != TSR_OK ? tsr_fail(job->told_status, "out of host memory for the text as it comes")
+                                             : fill(job, translation);
     job->message = job->status != TSR_OK ? strdup(tsr_error_message()) : NULL;
   }
   if (job->status != TSR_OK) {
-    free_hypotheses(translation);
+    free_contents(translation);
   }
   translation->status = job->status;
   translation->message = job->message ? job->message : strdup("");

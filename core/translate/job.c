@@ -14,7 +14,7 @@
 #include "core/translate/translate.h"
 
 /* What the model's folder asks for, or the request, without what the translator sets itself. */
-static tsr_status choose_options(const tsr_translator *t, const tsr_translation_request *request,
+static tsr_status choose_options(const tsr_translator *t, const tsr_translation_request *request, tsr_job *job,
                                  tsr_generate_options *options)
 {
   *options = t->defaults;
@@ -24,10 +24,18 @@ static tsr_status choose_options(const tsr_translator *t, const tsr_translation_
   options->struct_size = (uint32_t)sizeof *options;
   options->prefix = NULL;
   options->prefix_lengths = NULL;
-  options->token = NULL;
+  options->token = request->piece ? tsr_pieces_receive : NULL;
   options->token_user = NULL;
   options->first_sentence = 0;
   options->partial = 0;
+  if (request->piece && options->alternatives > 0) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translation_request: there are no pieces of alternatives");
+  }
+  job->has_attention = options->attention;
+  if (request->alignment && tsr_model_config(t->model)->encoder_layers > 0) {
+    options->attention = 1;
+    options->attention_layer = options->attention_layer != 0 ? options->attention_layer : t->alignment_layer;
+  }
   int32_t positions = tsr_model_config(t->model)->max_positions;
   if (positions > 0 && options->max_length > positions) {
     options->max_length = positions;
@@ -115,11 +123,19 @@ static tsr_status make(tsr_translator *t, const tsr_translation_request *request
 {
   const tsr_transformer_config *config = tsr_model_config(t->model);
   tsr_generate_options options;
-  TSR_TRY(choose_options(t, request, &options));
+  TSR_TRY(choose_options(t, request, job, &options));
   TSR_TRY(choose_languages(request, job, &options));
   TSR_TRY(tsr_generate_check(config, &options));
   options = tsr_generate_resolve(config, &options);
   size_t size = request->text_size > 0 ? (size_t)request->text_size : strlen(request->text);
+  if (job->has_spans) {
+    job->text = malloc(size + 1);
+    if (!job->text) {
+      return tsr_fail_memory(size + 1);
+    }
+    memcpy(job->text, request->text, size);
+    job->text_size = size;
+  }
   int32_t most = most_tokens(config, &options, request->max_source);
   TSR_TRY(tsr_source_prepare(&job->tokenizer, request->text, size, most, request->long_input, &job->source));
   job->is_source_cut = job->source.n_parts == 1 && job->source.n_tokens > most;
@@ -136,7 +152,7 @@ static tsr_status make(tsr_translator *t, const tsr_translation_request *request
 tsr_status tsr_job_create(tsr_translator *t, const tsr_translation_request *request, tsr_job **job)
 {
   tsr_translation_request given;
-  TSR_TRY(TSR_SIZED_READ(tsr_translation_request, reserved, request, &given));
+  TSR_TRY(TSR_SIZED_READ(tsr_translation_request, piece_user, request, &given));
   if (!given.text) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translation_request: text must not be NULL");
   }
@@ -155,7 +171,12 @@ tsr_status tsr_job_create(tsr_translator *t, const tsr_translation_request *requ
     return tsr_fail_memory(sizeof *made->translation);
   }
   made->tokenizer = *t->tokenizer;
+  pthread_mutex_init(&made->telling, NULL);
   made->number = given.number;
+  made->has_alignment = given.alignment != 0;
+  made->has_spans = given.spans || given.alignment;
+  made->piece = given.piece;
+  made->piece_user = given.piece_user;
   made->asked = tsr_seconds();
   made->deadline = given.timeout > 0.0 ? made->asked + given.timeout : INFINITY;
   tsr_status status = make(t, &given, made);
@@ -176,6 +197,11 @@ void tsr_job_free(tsr_job *job)
     free(job->found[i].ids);
     free(job->found[i].attention);
   }
+  for (int32_t i = 0; job->parts && i < job->source.n_parts; i++) {
+    free(job->parts[i].told);
+  }
+  pthread_mutex_destroy(&job->telling);
+  free(job->text);
   tsr_translation_free(job->translation);
   tsr_source_finish(&job->source);
   free(job->found);

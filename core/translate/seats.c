@@ -92,6 +92,7 @@ static tsr_status open_seat(tsr_translator *t, const char *name, tsr_seat *seat)
   seat->n_workers = n;
   for (int32_t i = 0; i < n; i++) {
     seat->workers[i] = (tsr_worker){.translator = t, .seat = seat, .index = i};
+    pthread_mutex_init(&seat->workers[i].tell, NULL);
   }
   return load_somewhere(t, seat);
 }
@@ -107,6 +108,7 @@ tsr_status tsr_seats_open(tsr_translator *t)
     t->n_seats++;
     TSR_TRY(open_seat(t, t->options.n_devices > 0 ? t->options.devices[i] : NULL, &t->seats[i]));
   }
+  TSR_TRY(tsr_alignment_choose(t, t->seats[0].workers[0].transformer));
   for (int32_t i = 0; i < t->n_seats; i++) {
     for (int32_t k = 0; k < t->seats[i].n_workers; k++) {
       tsr_worker *w = &t->seats[i].workers[k];
@@ -127,6 +129,7 @@ void tsr_seats_close(tsr_translator *t)
       if (seat->workers[k].is_thread) {
         pthread_join(seat->workers[k].thread, NULL);
       }
+      pthread_mutex_destroy(&seat->workers[k].tell);
       free(seat->workers[k].active);
     }
     unload(seat);

@@ -31,6 +31,11 @@ typedef struct tsr_text_part {
   tsr_prompt prompt;
   struct tsr_text_part *before; /* in the queue */
   struct tsr_text_part *after;
+  /* With the job's lock `telling`. */
+  int32_t *told; /* [n_told] tokens of the best hypothesis that are certain; `told_room` of them allocated */
+  int32_t n_told;
+  int32_t told_room;
+  int32_t is_whole; /* 1: these are all */
 } tsr_text_part;
 
 /* A request until it is answered. Written by the thread that makes it; then the lock guards the fields from `n_pending`
@@ -52,8 +57,19 @@ typedef struct tsr_job {
   double deadline; /* likewise; INFINITY: none */
   tsr_translation_fn answer;
   void *user;
-  int32_t n_pending; /* parts that are not done */
-  double started;    /* when the search of the first part began; 0: it did not */
+  int32_t has_spans;
+  int32_t has_alignment;
+  int32_t has_attention; /* its own attention is asked for */
+  char *text;            /* [text_size] of the request, with has_spans; else NULL */
+  size_t text_size;
+  tsr_translation_piece_fn piece; /* or NULL */
+  void *piece_user;
+  pthread_mutex_t telling; /* of pieces: guards told_*, and calls of `piece` */
+  int32_t told_part;       /* whose text comes */
+  size_t told_bytes;       /* of it */
+  tsr_status told_status;  /* TSR_OK, or why pieces are missing */
+  int32_t n_pending;       /* parts that are not done */
+  double started;          /* when the search of the first part began; 0: it did not */
   int32_t n_restarts;
   tsr_status status; /* why it is given up: its parts that run are dropped */
   char *message;
@@ -100,6 +116,7 @@ typedef struct tsr_worker {
   tsr_text_part **active;       /* [most] parts in the batch, by the index of their sentences; NULL: free */
   int32_t room;                 /* of active */
   tsr_work counted;             /* of the transformer, when it was looked at last */
+  pthread_mutex_t tell;         /* of its search */
   int32_t is_idle;              /* it waits for work */
   tsr_job *answers;             /* that are to be handed over when the lock is free; the thread's own */
 } tsr_worker;
@@ -111,8 +128,8 @@ struct tsr_translator {
   tsr_runtime *own_runtime; /* or NULL */
   tsr_translator_options options;
   tsr_generate_options defaults; /* of the model's folder */
+  int32_t alignment_layer;       /* from 1; 0: none */
   pthread_mutex_t lock;
-  pthread_mutex_t tell;      /* of searches; nobody listens yet */
   pthread_mutex_t replacing; /* held while a seat gets another device; guards `failed` */
   pthread_cond_t more;       /* parts wait, or something else has changed for a worker */
   pthread_cond_t
@@ -184,7 +201,41 @@ void tsr_job_answered(tsr_translator *t, tsr_job *job);
 /* Takes an answered job out of the translator. */
 void tsr_job_remove(tsr_translator *t, tsr_job *job);
 
+/* ---- pieces.c; without the lock ---- */
+
+/* A tsr_token_fn; user is the worker. */
+int32_t tsr_pieces_receive(void *worker, const tsr_token *token);
+
+/* Hands over the rest of the text of a part whose search has ended, and what comes next. */
+void tsr_pieces_end(tsr_text_part *part, const tsr_hypothesis *hypothesis);
+
+/* The tokens of a part will come once more. What was handed over is not handed over again. */
+void tsr_pieces_restart(tsr_text_part *part);
+
+/* ---- spans.c ---- */
+
+/* spans [n]: the places of ids in the text that they were decoded to. */
+tsr_status tsr_spans_find(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids, int32_t n, const char *text,
+                          tsr_text_span *spans) TSR_MUST_CHECK;
+
+/* spans [n]: the places of source ids in the text that they were encoded from, from byte *at on, which moves behind
+ * them. */
+tsr_status tsr_spans_find_source(const tsr_tokenizer *tokenizer, const int32_t *ids, int32_t n, const char *text,
+                                 size_t size, size_t *at, tsr_text_span *spans) TSR_MUST_CHECK;
+
+/* ---- alignment.c ---- */
+
+/* Chooses the layer that aligns, as the options say, with a transformer that nobody uses. */
+tsr_status tsr_alignment_choose(tsr_translator *t, tsr_transformer *transformer) TSR_MUST_CHECK;
+
+/* aligned [n_ids]: for each token of a part's hypothesis that of the source, plus `first`, or -1. */
+void tsr_alignment_of(const tsr_tokenizer *tokenizer, const tsr_hypothesis *h, const int32_t *source, int32_t first,
+                      int32_t *aligned);
+
 /* ---- answer.c; without the lock ---- */
+
+/* The text of target ids. Free *text with tsr_free. */
+tsr_status tsr_job_decode(const tsr_job *job, const int32_t *ids, int32_t n_ids, char **text) TSR_MUST_CHECK;
 
 /* The answer to a request that there is no job of: the thread's last error. Errors: TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_refusal(tsr_status status, tsr_translation **answer) TSR_MUST_CHECK;

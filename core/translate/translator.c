@@ -52,12 +52,11 @@ tsr_status tsr_translator_open(const char *folder, const tsr_translator_options 
     return tsr_fail_memory(sizeof *t);
   }
   pthread_mutex_init(&t->lock, NULL);
-  pthread_mutex_init(&t->tell, NULL);
   pthread_mutex_init(&t->replacing, NULL);
   pthread_cond_init(&t->more, NULL);
   pthread_cond_init(&t->changed, NULL);
   t->next_deadline = INFINITY;
-  tsr_status status = TSR_SIZED_READ(tsr_translator_options, static_batches, options, &t->options);
+  tsr_status status = TSR_SIZED_READ(tsr_translator_options, reserved, options, &t->options);
   if (status == TSR_OK) {
     status = check_options(&t->options);
   }
@@ -115,7 +114,6 @@ void tsr_translator_close(tsr_translator *translator)
   pthread_cond_destroy(&t->changed);
   pthread_cond_destroy(&t->more);
   pthread_mutex_destroy(&t->replacing);
-  pthread_mutex_destroy(&t->tell);
   pthread_mutex_destroy(&t->lock);
   free(t);
 }
@@ -128,6 +126,11 @@ const tsr_model *tsr_translator_model(const tsr_translator *translator)
 const tsr_tokenizer *tsr_translator_tokenizer(const tsr_translator *translator)
 {
   return translator->tokenizer;
+}
+
+int32_t tsr_translator_alignment_layer(const tsr_translator *translator)
+{
+  return translator->alignment_layer;
 }
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */

@@ -162,6 +162,7 @@ static void take(void *user, const tsr_sentence *sentence, const tsr_hypothesis 
 {
   tsr_worker *w = user;
   tsr_translator *t = w->translator;
+  tsr_pieces_end(w->active[sentence->index], hypotheses);
   pthread_mutex_lock(&t->lock);
   tsr_text_part *part = leave(w, sentence->index);
   tsr_job *job = part->job;
@@ -191,8 +192,10 @@ static tsr_status search_together(tsr_worker *w, const tsr_sentence *sentences, 
                                     .look = look,
                                     .is_wanted = is_wanted};
   tsr_search search;
-  TSR_TRY(tsr_search_init(&search, w->transformer, &w->class->options, &client, sentences, n, w->most));
-  search.lock = &w->translator->tell;
+  tsr_generate_options options = w->class->options;
+  options.token_user = w;
+  TSR_TRY(tsr_search_init(&search, w->transformer, &options, &client, sentences, n, w->most));
+  search.lock = &w->tell;
   tsr_status status = tsr_search_run(&search);
   tsr_search_finish(&search);
   return status;
@@ -237,6 +240,7 @@ static void return_parts(tsr_worker *w, tsr_status status)
       tsr_part_done(part, &w->answers);
     } else {
       part->job->n_restarts++;
+      tsr_pieces_restart(part);
       tsr_queue_return(t, part);
     }
   }

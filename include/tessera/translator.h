@@ -30,8 +30,13 @@ typedef struct tsr_translator_options {
   int32_t workers;        /* batches side by side on each device; 0: as many as the device executes so */
   int32_t queue;          /* texts that wait at most, one that is translated in parts counting as these; 0: 100,000 */
   int32_t static_batches; /* 1: no text joins a batch that is running */
+  /* The layer of the decoder, from 1, whose attention to the source tells which of its tokens a token was made from; 0:
+   * the last but one (the choice of Garg et al. 2019); -1: found when the translator is opened, which takes the time of
+   * some short translations for each layer: the one that best finds copied words where they came from. */
+  int32_t alignment_layer;
+  int32_t reserved;
 } tsr_translator_options;
-TSR_SIZED_PIN(tsr_translator_options, static_batches, 44);
+TSR_SIZED_PIN(tsr_translator_options, reserved, 52);
 
 /* Loads the model of a folder onto the devices. `options` may be NULL. *translator is the caller's until
  * tsr_translator_close. Blocks. Errors: those of tsr_model_open, tsr_tokenizer_open, tsr_device_open and
@@ -47,9 +52,20 @@ TSR_API void tsr_translator_close(tsr_translator *translator);
 TSR_API const tsr_model *tsr_translator_model(const tsr_translator *translator);
 TSR_API const tsr_tokenizer *tsr_translator_tokenizer(const tsr_translator *translator);
 
+/* The layer that aligns, from 1; 0: the model has no encoder, whose tokens could be aligned with. */
+TSR_API int32_t tsr_translator_alignment_layer(const tsr_translator *translator);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * A text to be translated
  */
+
+/* Receives text of the best translation as it comes: `size` bytes of valid UTF-8, without a NUL, which follow what came
+ * before. All together, when the answer comes, are its first hypothesis' text; a text in parts comes in their order.
+ * What comes is final: of a word that may go on, nothing comes, and of beam search what all hypotheses agree on. Called
+ * by a thread of the library, for one text by one at a time, and never with or after its answer. A batch waits for it.
+ * It may submit and cancel. */
+typedef void (*tsr_translation_piece_fn)(void *user, uint64_t ticket, const char *text, size_t size);
+
 typedef struct tsr_translation_request {
   uint32_t struct_size;
   int32_t long_input;          /* TSR_LONG_*: what becomes of a text with more tokens than the model takes */
@@ -65,9 +81,20 @@ typedef struct tsr_translation_request {
   int64_t number;     /* of the text: for the draws, with search->seed */
   double timeout;     /* seconds until it is answered with TSR_ERR_DEADLINE, if it is not finished; 0: it may last */
   int32_t max_source; /* tokens of a source at most, where the model takes more; 0: as many as it takes */
+  int32_t spans;      /* 1: tokens come with their places in source and translation */
+  int32_t alignment;  /* 1: tokens of translations come with those of the source that they were made from, and all with
+                         their spans. search->attention_layer, if it is not 0, names the layer for this request */
   int32_t reserved;
+  tsr_translation_piece_fn piece; /* text as it comes; NULL: nobody asks. Not with alternatives; of samples the first */
+  void *piece_user;
 } tsr_translation_request;
-TSR_SIZED_PIN(tsr_translation_request, reserved, 76);
+TSR_SIZED_PIN(tsr_translation_request, piece_user, 96);
+
+/* A place in a text: bytes begin .. end-1. */
+typedef struct tsr_text_span {
+  int32_t begin;
+  int32_t end;
+} tsr_text_span;
 
 /* One translation of a text. */
 typedef struct tsr_translation_hypothesis {
@@ -78,6 +105,10 @@ typedef struct tsr_translation_hypothesis {
   int32_t n_source; /* with search->attention, of a text in one part: tokens of the source */
   int32_t *ids;
   float *attention; /* [n_ids][n_source], each row's sum is 1; else NULL */
+  tsr_text_span
+      *spans; /* [n_ids] in text, if asked for: in order, together all of it but blanks; empty for special tokens */
+  int32_t *aligned; /* [n_ids] with request->alignment: the index in source_ids of the token that was attended to most;
+                       -1 for special tokens, and of a model without an encoder */
 } tsr_translation_hypothesis;
 
 /* The answer to a request. Made by the library alone, so that it may grow. */
@@ -93,6 +124,13 @@ typedef struct tsr_translation {
   double seconds;          /* from the request to the answer */
   /* [n_hypotheses], best first; sampling: in the order of their numbers */
   tsr_translation_hypothesis **hypotheses;
+  /* With request->spans: the tokens of all parts in a row, special ones included, and their places in the request's
+   * text, in order: as near as can be told where the tokenizer changes characters. Empty for special tokens. */
+  int32_t n_source_ids;
+  int32_t n_source_parts; /* 0 without spans */
+  int32_t *source_ids;    /* [n_source_ids], likewise the next */
+  tsr_text_span *source_spans;
+  int32_t *part_ends; /* [n_source_parts] where each part ends in these */
 } tsr_translation;
 
 /* Frees an answer that is the caller's. Takes NULL. */

@@ -422,7 +422,7 @@ static const struct {
     {"tsr_profile", 48},      {"tsr_masking", 32},       {"tsr_attention_args", 96}, {"tsr_adam_args", 52},
     {"tsr_slot_info", 24},    {"tsr_op_info", 456},      {"tsr_binding", 24},        {"tsr_shortlist_entry", 12},
     {"tsr_shape", 40},        {"tsr_examples", 56},      {"tsr_step_control", 40},   {"tsr_step_result", 32},
-    {"tsr_program_size", 16}, {"tsr_kernel_access", 16}, {"tsr_plan_kernel", 72},
+    {"tsr_program_size", 16}, {"tsr_kernel_access", 16}, {"tsr_plan_kernel", 72},    {"tsr_text_span", 8},
 };
 
 static void check_fixed(const char *name, size_t size)

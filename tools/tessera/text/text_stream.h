@@ -29,9 +29,4 @@ void text_stream_restart(void *user);
 /* Prints what is left of a text that is complete, and a newline, and begins anew. */
 void text_stream_end(text_stream *stream, const char *text);
 
-/* How many bytes of a text of `size` bytes stay as they are, whatever tokens follow: up to the last blank, which is
- * left out, or the last character of a script that writes without blanks. What may be part of a character does not
- * count. */
-size_t text_stream_stable(const char *text, size_t size);
-
 #endif
