@@ -20,7 +20,7 @@ static int32_t is_cut(const tsr_generate_options *options, const tsr_hypothesis 
 tsr_status tsr_job_decode(const tsr_job *job, const int32_t *ids, int32_t n_ids, char **text)
 {
   int32_t skip = n_ids > 0 && job->skipped_id >= 0 && ids[0] == job->skipped_id;
-  return tsr_tokenizer_decode(&job->tokenizer, ids + skip, n_ids - skip, text);
+  return tsr_tokenizer_decode(&job->tokenizer, skip > 0 ? ids + 1 : ids, n_ids - skip, text);
 }
 
 /* Appends the text of a part's hypothesis, after a blank if it is not the first. With spans [n_ids of the hypothesis]:
@@ -33,8 +33,8 @@ static tsr_status append_text(const tsr_job *job, const tsr_hypothesis *h, char 
     int32_t begin = *text ? (int32_t)strlen(*text) + 1 : 0;
     int32_t skip = h->n_ids > 0 && job->skipped_id >= 0 && h->ids[0] == job->skipped_id;
     spans[0] = (tsr_text_span){0, 0};
-    tsr_status status =
-        tsr_spans_find(&job->tokenizer, TSR_SIDE_TARGET, h->ids + skip, h->n_ids - skip, more, spans + skip);
+    tsr_status status = tsr_spans_find(&job->tokenizer, TSR_SIDE_TARGET, skip > 0 ? h->ids + 1 : h->ids,
+                                       h->n_ids - skip, more, spans + skip);
     for (int32_t i = 0; i < h->n_ids; i++) {
       spans[i].begin += begin;
       spans[i].end += begin;
@@ -114,7 +114,9 @@ static tsr_status join(tsr_job *job, int32_t rank, tsr_translation_hypothesis *a
     if (all->aligned) {
       tsr_alignment_of(&job->tokenizer, h, job->source.ids[i], n_source, all->aligned + all->n_ids);
     }
-    memcpy(all->ids + all->n_ids, h->ids, (size_t)h->n_ids * sizeof *h->ids);
+    if (h->n_ids > 0) {
+      memcpy(all->ids + all->n_ids, h->ids, (size_t)h->n_ids * sizeof *h->ids);
+    }
     all->n_ids += h->n_ids;
     n_source += job->source.n_ids[i];
   }

@@ -34,7 +34,9 @@ static tsr_status append(tsr_text_part *part, const int32_t *ids, int32_t n)
     part->told = told;
     part->told_room = room;
   }
-  memcpy(part->told + part->n_told, ids, (size_t)n * sizeof *ids);
+  if (n > 0) {
+    memcpy(part->told + part->n_told, ids, (size_t)n * sizeof *ids);
+  }
   part->n_told += n;
   return TSR_OK;
 }
