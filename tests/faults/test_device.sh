@@ -65,6 +65,14 @@ translate 4
 stderr_has 'failing:0: the device stopped answering'
 unset TESSERA_DEVICE
 
+# Many threads whose device it is: each text has its answer, and the first error is told.
+unset TESSERA_FAILING_RUNS
+run 0 bench load --model "$model" --device failing:0 --closed --threads 8 --repeat 1 --beam 1 "$work/text.en"
+export TESSERA_FAILING_RUNS=60
+run 4 bench load --model "$model" --device failing:0 --closed --threads 8 --repeat 1 --beam 1 "$work/text.en"
+stderr_has 'failing:0: the device stopped answering'
+export TESSERA_FAILING_RUNS=90
+
 # auto took it: the reference goes on, with each kind of search; sampling draws what it would have drawn.
 head -n 10 "$work/text.en" >"$work/fewer.en"
 mv "$work/fewer.en" "$work/text.en"
