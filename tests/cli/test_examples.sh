@@ -72,6 +72,8 @@ follow()
 }
 
 follow "$examples"
+follow "$examples/backend"
+check 'not all commands of backend/README.md were found' test "$n_commands" = 5
 for source in "$examples"/*.c; do
   name=${source##*/}
   name=${name%.c}
@@ -157,6 +159,16 @@ example 1 ./threads nosuch
 stderr_has 'nosuch/config.json'
 example 1 ./threads $model nosuch
 stderr_has "there is no device 'nosuch'"
+
+# backend: what the README made computes what the reference does, and where it does not that is found.
+path=$examples/backend:$plugins example 0 tessera check --devices mine --ops relu
+stdout_has ' 0 failed, 0 unsupported'
+sed 's/a < 0 ? 0 : a/a/' "$examples/backend/mine.c" >"$work/wrong.c"
+mkdir "$work/wrong"
+# shellcheck disable=SC2046 # words
+check 'compile' cc -std=c11 -shared -fPIC $(pkg-config --cflags tessera) "$work/wrong.c" \
+  -o "$work/wrong/libtessera-backend-mine.so"
+path=$work/wrong:$plugins example 1 tessera check --devices mine --ops relu
 
 # Sanitized; what the sanitizers find ends a program with a code of its own.
 export ASAN_OPTIONS=exitcode=99
