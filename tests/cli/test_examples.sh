@@ -160,6 +160,25 @@ stderr_has 'nosuch/config.json'
 example 1 ./threads $model nosuch
 stderr_has "there is no device 'nosuch'"
 
+# translate: the alternatives and the scores of the program, and words beside their own.
+for device in reference cpu; do
+  example 0 ./translate $model $device
+  stdout_has '           jouait <- playing'
+  stdout_has '           enfants <- children'
+  stdout_has '           jardin. <- garden.'
+  check "$last: a word comes twice" test "$(grep -c ' chanter, <- ' "$out")" = 1
+  sources >"$work/text.en"
+  sed -n 's/^ *\(-[0-9.]*\)  /\1 /p' "$out" >"$work/found"
+  check "$last: not nine translations" test "$(wc -l <"$work/found")" = 9
+  run 0 translate --model "$SOURCE_ROOT/tools/demo-model" --device $device --alternatives 3 "$work/text.en"
+  awk -F '\t' '{ printf "%.3f %s\n", $2, $3 }' "$out" >"$work/expected"
+  check "translate on $device: other translations than those of tessera translate" cmp -s "$work/expected" "$work/found"
+done
+example 1 ./translate nosuch
+stderr_has 'nosuch/config.json'
+example 1 ./translate $model nosuch
+stderr_has "there is no device 'nosuch'"
+
 # backend: what the README made computes what the reference does, and where it does not that is found.
 path=$examples/backend:$plugins example 0 tessera check --devices mine --ops relu
 stdout_has ' 0 failed, 0 unsupported'
@@ -175,11 +194,14 @@ export ASAN_OPTIONS=exitcode=99
 example 0 ./operators.sanitized reference cpu
 example 0 ./score.sanitized $model cpu 'It is raining.' 'Il pleut.'
 example 0 ./threads.sanitized $model cpu
+example 0 ./translate.sanitized $model cpu
 # An error in the middle, too.
 export FAULTY_LINE=decoder.layers.0.feed_forward
 path=$FAULTY:$plugins example 1 ./score.sanitized $model faulty 'It is raining.' 'Il pleut.'
 stderr_has 'computed NaN'
 path=$FAULTY:$plugins example 1 ./threads.sanitized $model faulty
+stderr_has 'computed NaN'
+path=$FAULTY:$plugins example 1 ./translate.sanitized $model faulty
 stderr_has 'computed NaN'
 
 finish
