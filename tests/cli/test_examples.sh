@@ -179,6 +179,21 @@ stderr_has 'nosuch/config.json'
 example 1 ./translate $model nosuch
 stderr_has "there is no device 'nosuch'"
 
+# stream: as the program, in pieces.
+sentence="You don't have to worry." # with a beam the translation is another one
+for device in reference cpu; do
+  example 0 ./stream $model $device "$sentence"
+  head -n 1 "$out" >"$work/found"
+  check "$last: not a piece for each word or so" test "$(sed -n 's/ pieces in [0-9.]* seconds$//p' "$out")" -ge 8
+  echo "$sentence" >"$work/text.en"
+  run 0 translate --model "$SOURCE_ROOT/tools/demo-model" --device $device --beam 1 "$work/text.en"
+  check "stream on $device: another translation than that of tessera translate" cmp -s "$out" "$work/found"
+done
+example 1 ./stream nosuch cpu "$sentence"
+stderr_has 'nosuch/config.json'
+example 1 ./stream $model nosuch "$sentence"
+stderr_has "there is no device 'nosuch'"
+
 # backend: what the README made computes what the reference does, and where it does not that is found.
 path=$examples/backend:$plugins example 0 tessera check --devices mine --ops relu
 stdout_has ' 0 failed, 0 unsupported'
@@ -195,6 +210,7 @@ example 0 ./operators.sanitized reference cpu
 example 0 ./score.sanitized $model cpu 'It is raining.' 'Il pleut.'
 example 0 ./threads.sanitized $model cpu
 example 0 ./translate.sanitized $model cpu
+example 0 ./stream.sanitized $model cpu 'It is raining.'
 # An error in the middle, too.
 export FAULTY_LINE=decoder.layers.0.feed_forward
 path=$FAULTY:$plugins example 1 ./score.sanitized $model faulty 'It is raining.' 'Il pleut.'
@@ -202,6 +218,8 @@ stderr_has 'computed NaN'
 path=$FAULTY:$plugins example 1 ./threads.sanitized $model faulty
 stderr_has 'computed NaN'
 path=$FAULTY:$plugins example 1 ./translate.sanitized $model faulty
+stderr_has 'computed NaN'
+path=$FAULTY:$plugins example 1 ./stream.sanitized $model faulty 'It is raining.'
 stderr_has 'computed NaN'
 
 finish
