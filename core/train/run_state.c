@@ -306,7 +306,11 @@ tsr_status tsr_run_load(tsr_run *run, int32_t *found)
   if (status == TSR_OK) {
     status = find_best(run);
   }
-  return status == TSR_OK ? remove_later(run) : status;
+  if (status == TSR_OK) {
+    status = remove_later(run);
+  }
+  /* Whoever wrote the last state may have come to its end before it removed the earlier ones. */
+  return status == TSR_OK && *found ? tsr_training_prune(run->folder, states_kept(run)) : status;
 }
 
 static double read_real(const json_t *root, const char *name)

@@ -44,6 +44,16 @@ compare()
   check 'other files' cmp "$work/files.whole" "$work/files.killed"
 }
 
+# Killed behind the last step, before states that are not kept any more were removed.
+(cd "$work/whole" && find . -type f | sort) >"$work/files.whole"
+oldest=$(find "$work/whole/train" -name 'step-*' | sort | head -n 1)
+check 'no state is kept' test -n "$oldest"
+cp "$oldest" "$(printf '%s' "$oldest" | sed 's/step-[0-9]*/step-000000000001/')"
+check 'an older state cannot be planted' test "$(find "$work/whole/train" -name 'step-*' | sort | head -n 1)" != "$oldest"
+run 0 train --config "$work/recipe.yaml" --out "$work/whole" --resume
+(cd "$work/whole" && find . -type f | sort) >"$work/files.resumed"
+check 'an older state stays' cmp "$work/files.whole" "$work/files.resumed"
+
 # Each is killed within a third of the time that the whole took, from its start on. Those that come to their end before
 # are compared, and it begins anew.
 i=0

@@ -54,6 +54,8 @@ const tsr_variable tsr_variables[] = {
     {"TESSERA_GOLDENS", TSR_READER_SOURCE, 0,
      "another folder of recordings, of the form of `tests/data/goldens`, for the tests that replay them"},
     {"TESSERA_FUZZ_SECONDS", TSR_READER_SOURCE, 0, "how long each fuzzer runs; else 60"},
+    {"TESSERA_CHAOS_SECONDS", TSR_READER_SOURCE, 0,
+     "how long the test `chaos` uses a translator from many threads; else 3"},
     {"TESSERA_SEED", TSR_READER_SOURCE, 0, "the one random program that the test of gradients checks"},
     {"TESSERA_TEST_SEED", TSR_READER_SOURCE, 0, "the one random program that the test of fallbacks runs"},
     {NULL},
