@@ -49,7 +49,8 @@ compare()
 oldest=$(find "$work/whole/train" -name 'step-*' | sort | head -n 1)
 check 'no state is kept' test -n "$oldest"
 cp "$oldest" "$(printf '%s' "$oldest" | sed 's/step-[0-9]*/step-000000000001/')"
-check 'an older state cannot be planted' test "$(find "$work/whole/train" -name 'step-*' | sort | head -n 1)" != "$oldest"
+planted=$(find "$work/whole/train" -name 'step-*' | sort | head -n 1)
+check 'an older state cannot be planted' test "$planted" != "$oldest"
 run 0 train --config "$work/recipe.yaml" --out "$work/whole" --resume
 (cd "$work/whole" && find . -type f | sort) >"$work/files.resumed"
 check 'an older state stays' cmp "$work/files.whole" "$work/files.resumed"
