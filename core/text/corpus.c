@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/text/corpus.h"
+#include "tessera/corpus.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ void tsr_corpus_close(tsr_corpus *corpus)
 }
 
 /* Splits a line of a TSV at its first tab, and leaves out what follows a second one. */
-static tsr_status split(const tsr_corpus *c, const tsr_sentence *line, tsr_sentence *target)
+static tsr_status split(const tsr_corpus *c, const tsr_corpus_sentence *line, tsr_corpus_sentence *target)
 {
   const char *tab = line->size > 0 ? memchr(line->text, '\t', line->size) : NULL;
   if (!tab) {
@@ -82,7 +82,8 @@ static tsr_status uneven(const tsr_corpus *c, int target_ended)
 }
 
 /* Two segments that should belong together. */
-static tsr_status check_segments(const tsr_corpus *c, const tsr_sentence *source, const tsr_sentence *target)
+static tsr_status check_segments(const tsr_corpus *c, const tsr_corpus_sentence *source,
+                                 const tsr_corpus_sentence *target)
 {
   if (source->id[0] != '\0' && target->id[0] != '\0' && strcmp(source->id, target->id) != 0) {
     return tsr_fail(TSR_ERR_FORMAT, "segment %lld has the id %s in %s, but %s in %s", (long long)source->number,
@@ -99,8 +100,8 @@ static tsr_status check_segments(const tsr_corpus *c, const tsr_sentence *source
 
 tsr_status tsr_corpus_next(tsr_corpus *corpus, tsr_corpus_pair *pair, int32_t *end)
 {
-  tsr_sentence source;
-  tsr_sentence target = {0};
+  tsr_corpus_sentence source;
+  tsr_corpus_sentence target = {0};
   TSR_TRY(tsr_text_file_next(corpus->source, &source, end));
   if (corpus->target) {
     int32_t target_end;

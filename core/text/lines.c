@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/base/status.h"
-#include "core/text/corpus.h"
+#include "tessera/corpus.h"
 
 tsr_status tsr_lines_skip_mark(tsr_stream *stream)
 {

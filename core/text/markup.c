@@ -152,7 +152,7 @@ static void note(tsr_markup *m, const char *tag, size_t size)
 /* ---- segments ---------------------------------------------------------------------------------------------------- */
 
 /* The text that `size` bytes of a segment mean. */
-static tsr_status decode(tsr_markup *m, const char *bytes, size_t size, tsr_sentence *sentence)
+static tsr_status decode(tsr_markup *m, const char *bytes, size_t size, tsr_corpus_sentence *sentence)
 {
   TSR_TRY(tsr_text_buffer_reserve(&m->text, 3 * size + 1));
   char *text = m->text.bytes;
@@ -181,7 +181,7 @@ static tsr_status decode(tsr_markup *m, const char *bytes, size_t size, tsr_sent
 }
 
 /* From behind "<seg ...>" to behind "</seg>". */
-static tsr_status read_segment(tsr_markup *m, tsr_stream *stream, tsr_sentence *sentence)
+static tsr_status read_segment(tsr_markup *m, tsr_stream *stream, tsr_corpus_sentence *sentence)
 {
   size_t size = 0;
   for (size_t from = 0;; from = size + 1) {
@@ -267,7 +267,7 @@ static tsr_status next_tag(tsr_markup *m, tsr_stream *stream, size_t *size)
   }
 }
 
-tsr_status tsr_markup_next(tsr_markup *m, tsr_stream *stream, tsr_sentence *sentence, int32_t *end)
+tsr_status tsr_markup_next(tsr_markup *m, tsr_stream *stream, tsr_corpus_sentence *sentence, int32_t *end)
 {
   TSR_TRY(tsr_lines_skip_mark(stream));
   for (;;) {
@@ -290,7 +290,7 @@ tsr_status tsr_markup_next(tsr_markup *m, tsr_stream *stream, tsr_sentence *sent
     }
     skip(m, stream, size);
     if (counts) {
-      *sentence = (tsr_sentence){.text = "", .id = m->id, .part = m->within};
+      *sentence = (tsr_corpus_sentence){.text = "", .id = m->id, .part = m->within};
     }
     if (!empty) {
       TSR_TRY(read_segment(m, stream, counts ? sentence : NULL));

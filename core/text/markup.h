@@ -9,8 +9,8 @@
 #ifndef TESSERA_CORE_MARKUP_H
 #define TESSERA_CORE_MARKUP_H
 
-#include "core/text/corpus.h"
 #include "core/text/lines.h"
+#include "tessera/corpus.h"
 
 /* What has to be remembered between segments. Zero it and set `part`; free(text.bytes) ends it. */
 typedef struct tsr_markup {
@@ -27,6 +27,7 @@ typedef struct tsr_markup {
 tsr_status tsr_markup_detect(tsr_stream *stream, int32_t *is_markup) TSR_MUST_CHECK;
 
 /* Sets all of *sentence but its number; *end is 1 if no segment follows. Errors: TSR_ERR_IO, TSR_ERR_FORMAT. */
-tsr_status tsr_markup_next(tsr_markup *markup, tsr_stream *stream, tsr_sentence *sentence, int32_t *end) TSR_MUST_CHECK;
+tsr_status tsr_markup_next(tsr_markup *markup, tsr_stream *stream, tsr_corpus_sentence *sentence,
+                           int32_t *end) TSR_MUST_CHECK;
 
 #endif

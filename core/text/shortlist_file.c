@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/status.h"
-#include "core/text/corpus.h"
+#include "tessera/corpus.h"
 #include "tessera/shortlist.h"
 
 typedef struct named_token {
@@ -131,7 +131,7 @@ static tsr_status read_words(reader *r, const char *text, size_t size, size_t ta
 }
 
 /* "target source probability". */
-static tsr_status read_tokens(reader *r, const tsr_sentence *line)
+static tsr_status read_tokens(reader *r, const tsr_corpus_sentence *line)
 {
   const char *text[3];
   size_t sizes[3];
@@ -173,7 +173,7 @@ static tsr_status read_all(reader *r, const char *path, const tsr_tokenizer_info
   TSR_TRY(list_tokens(r, 1, info->target_vocabulary));
   TSR_TRY(tsr_text_file_open(path, TSR_TEXT_SOURCE, &r->file));
   for (int32_t end = 0; !end;) {
-    tsr_sentence line;
+    tsr_corpus_sentence line;
     TSR_TRY(tsr_text_file_next(r->file, &line, &end));
     if (end) {
       break;

@@ -63,7 +63,7 @@ void tsr_text_file_close(tsr_text_file *file)
   free(file);
 }
 
-static tsr_status next_segment(tsr_text_file *file, tsr_sentence *sentence, int32_t *end)
+static tsr_status next_segment(tsr_text_file *file, tsr_corpus_sentence *sentence, int32_t *end)
 {
   TSR_TRY(tsr_markup_next(&file->markup, &file->stream, sentence, end));
   if (*end && file->number == 0) {
@@ -73,17 +73,17 @@ static tsr_status next_segment(tsr_text_file *file, tsr_sentence *sentence, int3
   return TSR_OK;
 }
 
-static tsr_status next_line(tsr_text_file *file, tsr_sentence *sentence, int32_t *end)
+static tsr_status next_line(tsr_text_file *file, tsr_corpus_sentence *sentence, int32_t *end)
 {
   tsr_line line;
   TSR_TRY(tsr_lines_next(&file->stream, &file->buffer, file->number + 1, &line, end));
   if (!*end) {
-    *sentence = (tsr_sentence){.text = line.text, .size = line.size, .id = ""};
+    *sentence = (tsr_corpus_sentence){.text = line.text, .size = line.size, .id = ""};
   }
   return TSR_OK;
 }
 
-tsr_status tsr_text_file_next(tsr_text_file *file, tsr_sentence *sentence, int32_t *end)
+tsr_status tsr_text_file_next(tsr_text_file *file, tsr_corpus_sentence *sentence, int32_t *end)
 {
   TSR_TRY(file->is_markup ? next_segment(file, sentence, end) : next_line(file, sentence, end));
   if (!*end) {
@@ -114,7 +114,7 @@ static tsr_status seek_segment(tsr_text_file *file, int64_t offset)
   file->markup = fresh;
   file->number = 0;
   TSR_TRY(tsr_stream_seek(&file->stream, 0));
-  tsr_sentence sentence;
+  tsr_corpus_sentence sentence;
   for (int32_t end = 0; !end && file->stream.offset < offset;) {
     TSR_TRY(tsr_text_file_next(file, &sentence, &end));
   }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/train/data.h"
+#include "tessera/training_data.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/train/pool.h"
 
 enum { MESSAGE_ROOM = 2048 };
 
-struct tsr_data {
+struct tsr_training_data {
   tsr_pool_reader reader; /* the thread's while it runs */
 
   /* What the thread has made, under the lock. */
@@ -25,14 +26,14 @@ struct tsr_data {
 
   /* The consumer's. */
   pthread_t thread;
-  int32_t is_running;     /* the thread is there and has to be joined */
-  tsr_data_position from; /* where it begins; without a pool in use also where the next batch comes from */
-  tsr_pool *pool;         /* in use, or NULL */
-  int64_t batch_at;       /* of the pool: the next batch */
-  int64_t index;          /* of the stream */
-  tsr_data_counts counts;
+  int32_t is_running;              /* the thread is there and has to be joined */
+  tsr_training_data_position from; /* where it begins; without a pool in use also where the next batch comes from */
+  tsr_pool *pool;                  /* in use, or NULL */
+  int64_t batch_at;                /* of the pool: the next batch */
+  int64_t index;                   /* of the stream */
+  tsr_training_data_counts counts;
   int64_t counted_epoch;
-  tsr_batch batch;
+  tsr_training_batch batch;
   int32_t *source; /* [batch_tokens], likewise target and labels: more no batch has */
   int32_t *target;
   int32_t *labels;
@@ -45,7 +46,7 @@ struct tsr_data {
  */
 
 /* Waits until the last pool was taken, so that no more than two are held. Returns 0 if the thread is to end. */
-static int wait_for_room(tsr_data *data)
+static int wait_for_room(tsr_training_data *data)
 {
   pthread_mutex_lock(&data->lock);
   while (data->ready && !atomic_load(&data->reader.stop)) {
@@ -56,7 +57,7 @@ static int wait_for_room(tsr_data *data)
 }
 
 /* With the lock, or without the thread. Without a pool: nothing follows, because of the status. */
-static void set_result(tsr_data *data, tsr_pool *pool, tsr_status status)
+static void set_result(tsr_training_data *data, tsr_pool *pool, tsr_status status)
 {
   data->ready = pool;
   data->is_over = !pool;
@@ -66,7 +67,7 @@ static void set_result(tsr_data *data, tsr_pool *pool, tsr_status status)
   }
 }
 
-static void hand_over(tsr_data *data, tsr_pool *pool, tsr_status status)
+static void hand_over(tsr_training_data *data, tsr_pool *pool, tsr_status status)
 {
   pthread_mutex_lock(&data->lock);
   set_result(data, pool, status);
@@ -76,8 +77,8 @@ static void hand_over(tsr_data *data, tsr_pool *pool, tsr_status status)
 
 static void *prefetch(void *argument)
 {
-  tsr_data *data = argument;
-  tsr_data_position at = data->from;
+  tsr_training_data *data = argument;
+  tsr_training_data_position at = data->from;
   tsr_pool *pool;
   do {
     tsr_status status = tsr_pool_read(&data->reader, &at, &pool);
@@ -89,7 +90,7 @@ static void *prefetch(void *argument)
   return NULL;
 }
 
-static tsr_status start_thread(tsr_data *data)
+static tsr_status start_thread(tsr_training_data *data)
 {
   sigset_t all;
   sigset_t before;
@@ -105,7 +106,7 @@ static tsr_status start_thread(tsr_data *data)
 }
 
 /* Afterwards nothing is ready. */
-static void stop_thread(tsr_data *data)
+static void stop_thread(tsr_training_data *data)
 {
   if (data->is_running) {
     pthread_mutex_lock(&data->lock);
@@ -124,7 +125,7 @@ static void stop_thread(tsr_data *data)
 /* ------------------------------------------------------------------------------------------------------------------
  * Making and unmaking
  */
-static tsr_status make_room(tsr_data *data)
+static tsr_status make_room(tsr_training_data *data)
 {
   size_t tokens = (size_t)data->reader.options.batch_tokens;
   size_t rows = tokens / (size_t)data->reader.options.step;
@@ -140,19 +141,21 @@ static tsr_status make_room(tsr_data *data)
   return TSR_OK;
 }
 
-tsr_status tsr_data_create(const tsr_data_options *options, tsr_data **data)
+tsr_status tsr_training_data_create(const tsr_training_data_options *options, tsr_training_data **data)
 {
   if (!options || !data) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_data_create: options and data must not be NULL");
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_training_data_create: options and data must not be NULL");
   }
+  tsr_training_data_options known;
   *data = NULL;
-  tsr_data *made = calloc(1, sizeof *made);
+  TSR_TRY(TSR_SIZED_READ(tsr_training_data_options, target_pad_id, options, &known));
+  tsr_training_data *made = calloc(1, sizeof *made);
   if (!made) {
     return tsr_fail_memory(sizeof *made);
   }
   pthread_mutex_init(&made->lock, NULL);
   pthread_cond_init(&made->changed, NULL);
-  tsr_status status = tsr_pool_reader_open(&made->reader, options);
+  tsr_status status = tsr_pool_reader_open(&made->reader, &known);
   if (status == TSR_OK) {
     status = make_room(made);
   }
@@ -160,14 +163,14 @@ tsr_status tsr_data_create(const tsr_data_options *options, tsr_data **data)
     status = start_thread(made);
   }
   if (status != TSR_OK) {
-    tsr_data_destroy(made);
+    tsr_training_data_destroy(made);
     return status;
   }
   *data = made;
   return TSR_OK;
 }
 
-void tsr_data_destroy(tsr_data *data)
+void tsr_training_data_destroy(tsr_training_data *data)
 {
   if (!data) {
     return;
@@ -188,10 +191,10 @@ void tsr_data_destroy(tsr_data *data)
 /* ------------------------------------------------------------------------------------------------------------------
  * Batches
  */
-static void fill_row(tsr_data *data, int32_t row, int32_t pair)
+static void fill_row(tsr_training_data *data, int32_t row, int32_t pair)
 {
-  const tsr_data_options *o = &data->reader.options;
-  const tsr_batch *batch = &data->batch;
+  const tsr_training_data_options *o = &data->reader.options;
+  const tsr_training_batch *batch = &data->batch;
   const tsr_pairs *pairs = data->pool->pairs;
   int32_t *source = data->source + (int64_t)row * batch->source_width;
   int32_t *target = data->target + (int64_t)row * batch->target_width;
@@ -220,10 +223,10 @@ static void fill_row(tsr_data *data, int32_t row, int32_t pair)
   data->batch.target_tokens += n_target;
 }
 
-static void fill_batch(tsr_data *data, const tsr_plan_batch *planned)
+static void fill_batch(tsr_training_data *data, const tsr_planned_batch *planned)
 {
-  data->batch = (tsr_batch){
-      .rows = tsr_plan_rows(data->reader.options.batch_tokens, planned->source_width, planned->target_width),
+  data->batch = (tsr_training_batch){
+      .rows = tsr_batch_plan_rows(data->reader.options.batch_tokens, planned->source_width, planned->target_width),
       .sentences = planned->sentences,
       .source_width = planned->source_width,
       .target_width = planned->target_width,
@@ -240,11 +243,11 @@ static void fill_batch(tsr_data *data, const tsr_plan_batch *planned)
   }
 }
 
-static void add_counts(tsr_data *data)
+static void add_counts(tsr_training_data *data)
 {
-  const tsr_data_counts *of_pool = &data->pool->counts;
+  const tsr_training_data_counts *of_pool = &data->pool->counts;
   if (data->pool->start.epoch != data->counted_epoch) {
-    data->counts = (tsr_data_counts){0};
+    data->counts = (tsr_training_data_counts){0};
     data->counted_epoch = data->pool->start.epoch;
   }
   data->counts.read += of_pool->read;
@@ -255,9 +258,9 @@ static void add_counts(tsr_data *data)
 }
 
 /* The pool that was sought, if its batches are as many as the position says. */
-static tsr_status check_sought(tsr_data *data)
+static tsr_status check_sought(tsr_training_data *data)
 {
-  const tsr_data_position *from = &data->from;
+  const tsr_training_data_position *from = &data->from;
   const tsr_pool *pool = data->pool;
   if (from->batch == 0 ||
       (pool->start.epoch == from->epoch && pool->start.pool == from->pool && from->batch <= pool->plan.n_batches)) {
@@ -269,14 +272,14 @@ static tsr_status check_sought(tsr_data *data)
                   (long long)from->batch, (long long)from->pool, (long long)from->epoch);
 }
 
-static void drop_pool(tsr_data *data)
+static void drop_pool(tsr_training_data *data)
 {
   tsr_pool_destroy(data->pool);
   data->pool = NULL;
 }
 
 /* Waits for the next pool and puts it into use. At the end, and after an error, none is in use. */
-static tsr_status next_pool(tsr_data *data)
+static tsr_status next_pool(tsr_training_data *data)
 {
   if (data->pool) {
     data->from = data->pool->next;
@@ -292,7 +295,7 @@ static tsr_status next_pool(tsr_data *data)
   pthread_cond_broadcast(&data->changed);
   pthread_mutex_unlock(&data->lock);
   if (!data->pool && status == TSR_OK) {
-    data->from = (tsr_data_position){.epoch = data->reader.options.epochs};
+    data->from = (tsr_training_data_position){.epoch = data->reader.options.epochs};
     return TSR_OK;
   }
   if (!data->pool) {
@@ -310,10 +313,10 @@ static tsr_status next_pool(tsr_data *data)
   return TSR_OK;
 }
 
-tsr_status tsr_data_next(tsr_data *data, const tsr_batch **batch)
+tsr_status tsr_training_data_next(tsr_training_data *data, const tsr_training_batch **batch)
 {
   if (!data || !batch) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_data_next: data and batch must not be NULL");
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_training_data_next: data and batch must not be NULL");
   }
   *batch = NULL;
   while (!data->pool || data->batch_at >= data->pool->plan.n_batches) {
@@ -331,7 +334,7 @@ tsr_status tsr_data_next(tsr_data *data, const tsr_batch **batch)
 /* ------------------------------------------------------------------------------------------------------------------
  * Places
  */
-void tsr_data_tell(const tsr_data *data, tsr_data_position *position)
+void tsr_training_data_tell(const tsr_training_data *data, tsr_training_data_position *position)
 {
   const tsr_pool *pool = data->pool;
   if (!pool) {
@@ -345,10 +348,10 @@ void tsr_data_tell(const tsr_data *data, tsr_data_position *position)
   position->index = data->index;
 }
 
-tsr_status tsr_data_seek(tsr_data *data, const tsr_data_position *position)
+tsr_status tsr_training_data_seek(tsr_training_data *data, const tsr_training_data_position *position)
 {
   if (!data || !position) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_data_seek: data and position must not be NULL");
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_training_data_seek: data and position must not be NULL");
   }
   const tsr_corpus_position *corpus = &position->corpus;
   if (position->epoch < 0 || position->pool < 0 || position->batch < 0 || position->index < 0 || corpus->source < 0 ||
@@ -359,7 +362,7 @@ tsr_status tsr_data_seek(tsr_data *data, const tsr_data_position *position)
   drop_pool(data);
   data->from = *position;
   data->index = position->index;
-  data->counts = (tsr_data_counts){0};
+  data->counts = (tsr_training_data_counts){0};
   data->counted_epoch = position->epoch;
   tsr_status status = start_thread(data);
   if (status != TSR_OK) {
@@ -368,7 +371,7 @@ tsr_status tsr_data_seek(tsr_data *data, const tsr_data_position *position)
   return status;
 }
 
-void tsr_data_get_counts(const tsr_data *data, tsr_data_counts *counts)
+void tsr_training_data_get_counts(const tsr_training_data *data, tsr_training_data_counts *counts)
 {
   *counts = data->counts;
 }

@@ -17,8 +17,8 @@ typedef struct bucket {
 
 typedef struct maker {
   const tsr_pairs *pairs;
-  const tsr_plan_options *options;
-  tsr_plan plan;
+  const tsr_batch_plan_options *options;
+  tsr_batch_plan plan;
   int32_t planned; /* pairs of plan.order that are in batches */
   int32_t *next;   /* [pairs] the one behind in its bucket; -1: the last */
   bucket *buckets; /* [n_buckets] those that have pairs, the cheapest rows first */
@@ -27,7 +27,7 @@ typedef struct maker {
   int32_t columns; /* target widths */
 } maker;
 
-int32_t tsr_plan_rows(int32_t batch_tokens, int32_t source_width, int32_t target_width)
+int32_t tsr_batch_plan_rows(int32_t batch_tokens, int32_t source_width, int32_t target_width)
 {
   int32_t rows = batch_tokens / (source_width > target_width ? source_width : target_width);
   return rows > 1 ? rows : 1;
@@ -55,7 +55,7 @@ static int compare_buckets(const void *left, const void *right)
 
 static void shuffle_order(maker *m)
 {
-  const tsr_plan_options *o = m->options;
+  const tsr_batch_plan_options *o = m->options;
   tsr_draws draws = tsr_draws_make(o->seed, TSR_DRAWS_PAIRS, 0, o->epoch, o->pool);
   for (int32_t i = m->pairs->n - 1; i > 0; i--) {
     int32_t k = (int32_t)tsr_draw_below(&draws, (uint32_t)i + 1);
@@ -67,11 +67,11 @@ static void shuffle_order(maker *m)
 
 static void shuffle_batches(maker *m)
 {
-  const tsr_plan_options *o = m->options;
+  const tsr_batch_plan_options *o = m->options;
   tsr_draws draws = tsr_draws_make(o->seed, TSR_DRAWS_BATCHES, 0, o->epoch, o->pool);
   for (int32_t i = m->plan.n_batches - 1; i > 0; i--) {
     int32_t k = (int32_t)tsr_draw_below(&draws, (uint32_t)i + 1);
-    tsr_plan_batch kept = m->plan.batches[i];
+    tsr_planned_batch kept = m->plan.batches[i];
     m->plan.batches[i] = m->plan.batches[k];
     m->plan.batches[k] = kept;
   }
@@ -177,7 +177,7 @@ static bucket *find_larger(maker *m, int32_t from)
     if (to->count == 0 || to->source_width < b->source_width || to->target_width < b->target_width) {
       continue;
     }
-    int32_t rows = tsr_plan_rows(m->options->batch_tokens, to->source_width, to->target_width);
+    int32_t rows = tsr_batch_plan_rows(m->options->batch_tokens, to->source_width, to->target_width);
     if (batches_of(to->count + b->count, rows) <= batches_of(to->count, rows) + 1) {
       return to;
     }
@@ -199,7 +199,7 @@ static void move_pairs(maker *m, bucket *from, bucket *to)
  * the lists. */
 static void take_batch(maker *m, bucket *b, int32_t sentences)
 {
-  m->plan.batches[m->plan.n_batches++] = (tsr_plan_batch){
+  m->plan.batches[m->plan.n_batches++] = (tsr_planned_batch){
       .first = m->planned, .sentences = sentences, .source_width = b->source_width, .target_width = b->target_width};
   for (int32_t i = 0; i < sentences; i++) {
     m->plan.order[m->planned++] = b->head;
@@ -216,7 +216,7 @@ static void cut_batches(maker *m)
 {
   for (int32_t k = 0; k < m->n_buckets; k++) {
     bucket *b = &m->buckets[k];
-    int32_t rows = tsr_plan_rows(m->options->batch_tokens, b->source_width, b->target_width);
+    int32_t rows = tsr_batch_plan_rows(m->options->batch_tokens, b->source_width, b->target_width);
     while (b->count >= rows) {
       take_batch(m, b, rows);
     }
@@ -256,7 +256,7 @@ static tsr_status make(maker *m)
   return TSR_OK;
 }
 
-tsr_status tsr_plan_make(const tsr_pairs *pairs, const tsr_plan_options *options, tsr_plan *plan)
+tsr_status tsr_batch_plan_make(const tsr_pairs *pairs, const tsr_batch_plan_options *options, tsr_batch_plan *plan)
 {
   maker m = {.pairs = pairs, .options = options};
   tsr_status status = make(&m);
@@ -264,15 +264,15 @@ tsr_status tsr_plan_make(const tsr_pairs *pairs, const tsr_plan_options *options
   free(m.buckets);
   free(m.place);
   if (status != TSR_OK) {
-    tsr_plan_finish(&m.plan);
+    tsr_batch_plan_finish(&m.plan);
   }
   *plan = m.plan;
   return status;
 }
 
-void tsr_plan_finish(tsr_plan *plan)
+void tsr_batch_plan_finish(tsr_batch_plan *plan)
 {
   free(plan->order);
   free(plan->batches);
-  *plan = (tsr_plan){0};
+  *plan = (tsr_batch_plan){0};
 }

@@ -12,20 +12,20 @@
 
 #include "core/train/pairs.h"
 
-typedef struct tsr_plan_batch {
+typedef struct tsr_planned_batch {
   int32_t first;        /* its sentences are order[first] .. order[first + sentences - 1] */
-  int32_t sentences;    /* at least 1, at most tsr_plan_rows */
+  int32_t sentences;    /* at least 1, at most tsr_batch_plan_rows */
   int32_t source_width; /* S */
   int32_t target_width; /* L */
-} tsr_plan_batch;
+} tsr_planned_batch;
 
-typedef struct tsr_plan {
+typedef struct tsr_batch_plan {
   int32_t n_batches;
   int32_t *order; /* [pairs] each pair once */
-  tsr_plan_batch *batches;
-} tsr_plan;
+  tsr_planned_batch *batches;
+} tsr_batch_plan;
 
-typedef struct tsr_plan_options {
+typedef struct tsr_batch_plan_options {
   int32_t batch_tokens;
   int32_t step;
   int32_t shuffle; /* 1: pairs and batches in an order drawn from the rest; 0: batches by their widths, in each the
@@ -33,13 +33,14 @@ typedef struct tsr_plan_options {
   uint64_t seed;
   uint32_t epoch;
   uint32_t pool;
-} tsr_plan_options;
+} tsr_batch_plan_options;
 
 /* B for widths S and L: max(1, batch_tokens / max(S, L)). */
-int32_t tsr_plan_rows(int32_t batch_tokens, int32_t source_width, int32_t target_width);
+int32_t tsr_batch_plan_rows(int32_t batch_tokens, int32_t source_width, int32_t target_width);
 
 /* A pure function of its arguments. Finish *plan after success. Errors: TSR_ERR_OUT_OF_MEMORY. */
-tsr_status tsr_plan_make(const tsr_pairs *pairs, const tsr_plan_options *options, tsr_plan *plan) TSR_MUST_CHECK;
-void tsr_plan_finish(tsr_plan *plan); /* takes a zeroed one */
+tsr_status tsr_batch_plan_make(const tsr_pairs *pairs, const tsr_batch_plan_options *options,
+                               tsr_batch_plan *plan) TSR_MUST_CHECK;
+void tsr_batch_plan_finish(tsr_batch_plan *plan); /* takes a zeroed one */
 
 #endif

@@ -30,7 +30,7 @@ static tsr_status check_range(const char *what, int64_t value, int64_t low, int6
 }
 
 /* Defaults for zeros, then checks. */
-static tsr_status complete_options(tsr_data_options *o)
+static tsr_status complete_options(tsr_training_data_options *o)
 {
   o->step = o->step ? o->step : DEFAULT_STEP;
   o->pool = o->pool ? o->pool : DEFAULT_POOL;
@@ -54,9 +54,9 @@ static tsr_status complete_options(tsr_data_options *o)
   return TSR_OK;
 }
 
-static tsr_status open_task(tsr_pool_reader *reader, const tsr_task *task)
+static tsr_status open_task(tsr_pool_reader *reader, const tsr_toy_task *task)
 {
-  TSR_TRY(tsr_task_check(task));
+  TSR_TRY(tsr_toy_task_check(task));
   reader->task = *task;
   for (int side = 0; side < 2; side++) {
     size_t size = ((size_t)task->max_length + 1) * sizeof *reader->example[side];
@@ -68,7 +68,7 @@ static tsr_status open_task(tsr_pool_reader *reader, const tsr_task *task)
   return TSR_OK;
 }
 
-static tsr_status open_files(tsr_pool_reader *reader, const tsr_data_options *options)
+static tsr_status open_files(tsr_pool_reader *reader, const tsr_training_data_options *options)
 {
   if (!options->files.source || !options->tokenizer) {
     return tsr_fail(TSR_ERR_ARGUMENT, "training data: expected files and a tokenizer, or a task");
@@ -80,7 +80,7 @@ static tsr_status open_files(tsr_pool_reader *reader, const tsr_data_options *op
   return tsr_corpus_open(&options->files, &reader->corpus);
 }
 
-tsr_status tsr_pool_reader_open(tsr_pool_reader *reader, const tsr_data_options *options)
+tsr_status tsr_pool_reader_open(tsr_pool_reader *reader, const tsr_training_data_options *options)
 {
   reader->options = *options;
   TSR_TRY(complete_options(&reader->options));
@@ -102,7 +102,7 @@ void tsr_pool_reader_finish(tsr_pool_reader *reader)
  */
 
 /* Adds the pair to the pool, or counts why not. */
-static tsr_status add_pair(const tsr_data_options *o, tsr_pool *pool, const int32_t *source, int32_t n_source,
+static tsr_status add_pair(const tsr_training_data_options *o, tsr_pool *pool, const int32_t *source, int32_t n_source,
                            const int32_t *target, int32_t n_target, int64_t line)
 {
   pool->counts.read++;
@@ -173,11 +173,13 @@ static tsr_status read_corpus(tsr_pool_reader *reader, tsr_pool *pool, int32_t *
 
 static tsr_status read_task(tsr_pool_reader *reader, tsr_pool *pool, int32_t *end)
 {
-  const tsr_data_options *o = &reader->options;
-  uint64_t first = reader->task.set == TSR_TASK_TRAINING ? (uint64_t)pool->start.epoch * (uint64_t)o->task_examples : 0;
+  const tsr_training_data_options *o = &reader->options;
+  uint64_t first =
+      reader->task.set == TSR_TOY_TASK_TRAINING ? (uint64_t)pool->start.epoch * (uint64_t)o->task_examples : 0;
   int64_t number = pool->start.corpus.number;
   for (; !is_full(reader, pool) && number < o->task_examples; number++) {
-    int32_t length = tsr_task_example(&reader->task, first + (uint64_t)number, reader->example[0], reader->example[1]);
+    int32_t length =
+        tsr_toy_task_example(&reader->task, first + (uint64_t)number, reader->example[0], reader->example[1]);
     TSR_TRY(add_pair(o, pool, reader->example[0], length, reader->example[1], length, number + 1));
   }
   *end = number >= o->task_examples;
@@ -214,7 +216,7 @@ static tsr_status fill(tsr_pool_reader *reader, tsr_pool *pool)
     TSR_TRY(read_task(reader, pool, &end));
   }
   if (end) {
-    pool->next = (tsr_data_position){.epoch = pool->start.epoch + 1};
+    pool->next = (tsr_training_data_position){.epoch = pool->start.epoch + 1};
   } else {
     pool->next.epoch = pool->start.epoch;
     pool->next.pool = pool->start.pool + 1;
@@ -224,7 +226,7 @@ static tsr_status fill(tsr_pool_reader *reader, tsr_pool *pool)
 
 static tsr_status plan(const tsr_pool_reader *reader, tsr_pool *pool)
 {
-  const tsr_plan_options options = {
+  const tsr_batch_plan_options options = {
       .batch_tokens = reader->options.batch_tokens,
       .step = reader->options.step,
       .shuffle = reader->options.shuffle,
@@ -232,11 +234,11 @@ static tsr_status plan(const tsr_pool_reader *reader, tsr_pool *pool)
       .epoch = (uint32_t)pool->start.epoch,
       .pool = (uint32_t)pool->start.pool,
   };
-  return tsr_plan_make(pool->pairs, &options, &pool->plan);
+  return tsr_batch_plan_make(pool->pairs, &options, &pool->plan);
 }
 
 /* Why a whole pass gave not one pair. */
-static tsr_status fail_without_pairs(const tsr_pool_reader *reader, const tsr_data_counts *counts)
+static tsr_status fail_without_pairs(const tsr_pool_reader *reader, const tsr_training_data_counts *counts)
 {
   const char *name = reader->name ? reader->name : "the task";
   if (counts->read == 0) {
@@ -263,12 +265,12 @@ void tsr_pool_destroy(tsr_pool *pool)
     return;
   }
   tsr_pairs_finish(&pool->own);
-  tsr_plan_finish(&pool->plan);
+  tsr_batch_plan_finish(&pool->plan);
   free(pool);
 }
 
 /* Makes *pool where there is something at that place; NULL, and the next place in *at, where there is nothing. */
-static tsr_status read_at(tsr_pool_reader *reader, tsr_data_position *at, tsr_pool **pool)
+static tsr_status read_at(tsr_pool_reader *reader, tsr_training_data_position *at, tsr_pool **pool)
 {
   tsr_pool *made = calloc(1, sizeof *made);
   if (!made) {
@@ -293,9 +295,9 @@ static tsr_status read_at(tsr_pool_reader *reader, tsr_data_position *at, tsr_po
   return status;
 }
 
-tsr_status tsr_pool_read(tsr_pool_reader *reader, const tsr_data_position *start, tsr_pool **pool)
+tsr_status tsr_pool_read(tsr_pool_reader *reader, const tsr_training_data_position *start, tsr_pool **pool)
 {
-  tsr_data_position at = *start;
+  tsr_training_data_position at = *start;
   int64_t epochs = reader->options.epochs;
   *pool = NULL;
   while (!*pool && !atomic_load(&reader->stop) && (epochs == 0 || at.epoch < epochs)) {

@@ -2,7 +2,6 @@
  *
  * The loop.
  */
-#include "core/train/run.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,19 +9,20 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/replace.h"
 #include "core/train/checkpoint.h"
 #include "core/train/draws.h"
-#include "core/train/initialise.h"
 #include "core/train/run_parts.h"
+#include "tessera/training_run.h"
 
 enum { FAULT_LINES = 8 }; /* pairs of a batch that a message names */
 
 static const double first_scale = 65536.0, largest_scale = 16777216.0, smallest_scale = 1.0 / 1024.0;
 
-tsr_examples tsr_run_examples(const tsr_batch *batch)
+tsr_examples tsr_run_examples(const tsr_training_batch *batch)
 {
   return (tsr_examples){.rows = batch->rows,
                         .source_width = batch->source_width,
@@ -38,10 +38,10 @@ tsr_examples tsr_run_examples(const tsr_batch *batch)
 
 static int is_scaled(const tsr_run *run)
 {
-  return run->options->training.products == TSR_F16;
+  return run->options->training->products == TSR_F16;
 }
 
-static tsr_status check_options(const tsr_run_options *o)
+static tsr_status check_options(const tsr_training_run_options *o)
 {
   if (!o->folder || !(o->average_decay >= 0.0 && o->average_decay < 1.0) || o->average_last < 0 || o->keep < 0 ||
       o->accumulate < 0 || o->steps < 0 || o->minutes < 0.0 || o->patience < 0 || o->log_every < 0 ||
@@ -49,7 +49,7 @@ static tsr_status check_options(const tsr_run_options *o)
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "a training needs a folder, an average below 1 and numbers that are not negative");
   }
-  int has_validation = o->data.task || o->valid.source;
+  int has_validation = o->data->task || o->valid.source;
   if (!has_validation && (o->patience > 0 || o->until > 0.0 || o->criterion != 0 || o->valid.target)) {
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "patience, until, criterion and valid_target are about validations, but valid_source is missing");
@@ -80,9 +80,30 @@ static tsr_status check_folder(const char *folder)
   return TSR_OK;
 }
 
-tsr_status tsr_run_check(const tsr_run_options *options)
+/* The options with those that they point to, as far as the caller knows them. Zero it. */
+typedef struct known_options {
+  tsr_training_run_options run;
+  tsr_training_data_options data;
+  tsr_training_options training;
+} known_options;
+
+static tsr_status read_options(const tsr_training_run_options *given, known_options *known)
 {
-  TSR_TRY(check_options(options));
+  TSR_TRY(TSR_SIZED_READ(tsr_training_run_options, is_stopping, given, &known->run));
+  if (!known->run.data) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_training_run_options: data is missing");
+  }
+  TSR_TRY(TSR_SIZED_READ(tsr_training_data_options, target_pad_id, known->run.data, &known->data));
+  TSR_TRY(TSR_SIZED_READ(tsr_training_options, products, known->run.training, &known->training));
+  known->training.average = known->run.average_decay > 0.0;
+  known->data.shuffle = 1;
+  known->run.data = &known->data;
+  known->run.training = &known->training;
+  return check_options(&known->run);
+}
+
+static tsr_status prepare_folder(const tsr_training_run_options *options)
+{
   if (!options->resume) {
     TSR_TRY(check_folder(options->folder));
   }
@@ -90,6 +111,13 @@ tsr_status tsr_run_check(const tsr_run_options *options)
   tsr_status status = path ? tsr_folder_make(path) : TSR_ERR_OUT_OF_MEMORY;
   free(path);
   return status;
+}
+
+tsr_status tsr_training_run_check(const tsr_training_run_options *options)
+{
+  known_options known;
+  TSR_TRY(read_options(options, &known));
+  return prepare_folder(&known.run);
 }
 
 static tsr_status lay_out(tsr_run *run)
@@ -110,13 +138,13 @@ static tsr_status lay_out(tsr_run *run)
 
 static tsr_status initialise(tsr_run *run)
 {
-  const tsr_run_options *o = run->options;
+  const tsr_training_run_options *o = run->options;
   for (int32_t i = 0; i < run->n && !tsr_model_has_weights(run->model); i++) {
     int64_t n = run->offset[i + 1] - run->offset[i];
     float *values = run->weights + run->offset[i];
-    TSR_TRY(tsr_initialise(run->model, o->initial, o->seed, i, values, n));
+    TSR_TRY(tsr_initialise(run->model, o->initial ? o->initial : TSR_INITIAL_XAVIER, o->seed, i, values, n));
     TSR_TRY(tsr_trainer_write(run->trainer, TSR_TRAINED_PARAMETER, i, values, n));
-    if (o->training.average) {
+    if (o->training->average) {
       TSR_TRY(tsr_trainer_write(run->trainer, TSR_TRAINED_AVERAGE, i, values, n));
     }
   }
@@ -125,7 +153,7 @@ static tsr_status initialise(tsr_run *run)
 
 static void set_defaults(tsr_run *run)
 {
-  const tsr_run_options *o = run->options;
+  const tsr_training_run_options *o = run->options;
   run->accumulate = o->accumulate > 0 ? o->accumulate : 1;
   run->scale_window = o->scale_window > 0 ? o->scale_window : 1000;
   run->beam = o->beam > 0 ? o->beam : 1;
@@ -139,30 +167,30 @@ static void set_defaults(tsr_run *run)
 
 static tsr_status open_run(tsr_run *run)
 {
-  const tsr_run_options *o = run->options;
+  const tsr_training_run_options *o = run->options;
   int32_t found = 0;
-  TSR_TRY(tsr_run_check(o));
+  TSR_TRY(prepare_folder(o));
   set_defaults(run);
   run->folder = tsr_path_join(o->folder, "train");
   if (!run->folder) {
     return TSR_ERR_OUT_OF_MEMORY;
   }
-  TSR_TRY(tsr_run_log_open(&run->log, run->folder, o->training.statistics));
+  TSR_TRY(tsr_run_log_open(&run->log, run->folder, o->training->statistics));
   run->is_locked = 1;
   TSR_TRY(lay_out(run));
-  TSR_TRY(tsr_data_create(&o->data, &run->data));
+  TSR_TRY(tsr_training_data_create(o->data, &run->data));
   TSR_TRY(tsr_run_open_validation(run));
-  TSR_TRY(tsr_trainer_create(run->model, run->device, &o->training, run->fallback, &run->trainer));
+  TSR_TRY(tsr_trainer_create(run->model, run->device, o->training, run->fallback, &run->trainer));
   TSR_TRY(initialise(run));
   if (o->resume) {
     TSR_TRY(tsr_run_load(run, &found));
   }
   if (found) {
-    TSR_TRY(tsr_data_seek(run->data, &run->progress.position));
+    TSR_TRY(tsr_training_data_seek(run->data, &run->progress.position));
     run->saved_step = run->progress.step;
   }
-  if (o->events.opened) {
-    TSR_TRY(o->events.opened(o->events.user, run->progress.step));
+  if (o->opened) {
+    TSR_TRY(o->opened(o->user, run->progress.step));
   }
   TSR_TRY(tsr_run_log_begin(&run->log, found ? run->progress.log_sizes : NULL));
   run->start = tsr_seconds() - run->progress.seconds;
@@ -175,7 +203,7 @@ static void close_run(tsr_run *run)
   tsr_run_finish_validation(run);
   tsr_run_log_finish(&run->log);
   tsr_trainer_destroy(run->trainer);
-  tsr_data_destroy(run->data);
+  tsr_training_data_destroy(run->data);
   free(run->folder);
   free(run->offset);
   free(run->weights);
@@ -191,7 +219,7 @@ static double share_of(double part, double whole)
 /* The share of what follows the warm-up that is over at a step. */
 static double decayed(tsr_run *run, int64_t step)
 {
-  const tsr_run_options *o = run->options;
+  const tsr_training_run_options *o = run->options;
   if (o->steps > 0) {
     return tsr_schedule_decayed(&o->schedule, step, o->steps);
   }
@@ -214,7 +242,7 @@ static uint64_t dropout_seed(uint64_t seed, int64_t batch)
 }
 
 /* Says where the numbers ceased to be finite. */
-static tsr_status fail_at_fault(tsr_run *run, const tsr_examples *examples, const tsr_batch *batch,
+static tsr_status fail_at_fault(tsr_run *run, const tsr_examples *examples, const tsr_training_batch *batch,
                                 const tsr_step_control *control, const tsr_step_result *result)
 {
   char fault[512], lines[FAULT_LINES * 24 + 1];
@@ -224,7 +252,7 @@ static tsr_status fail_at_fault(tsr_run *run, const tsr_examples *examples, cons
     used +=
         (size_t)snprintf(lines + used, sizeof lines - used, "%s%lld", i > 0 ? ", " : "", (long long)batch->lines[i]);
   }
-  const char *corpus = run->options->data.task ? "the task" : run->options->data.files.source;
+  const char *corpus = run->options->data->task ? "the task" : run->options->data->files.source;
   return tsr_fail(
       TSR_ERR_FORMAT,
       "step %lld: the %s is not finite; a lower learning rate or max_norm may help. Batch %lld, %d pairs of "
@@ -257,9 +285,9 @@ static void adapt_scale(tsr_run *run, int32_t overflowed)
 }
 
 /* The batches of one update. *updated: 1: it was made; 0: it was left out, or the data are over (can_go_on is 0). */
-static tsr_status update(tsr_run *run, tsr_run_step *row, int32_t *updated)
+static tsr_status update(tsr_run *run, tsr_training_run_step *row, int32_t *updated)
 {
-  const tsr_run_options *o = run->options;
+  const tsr_training_run_options *o = run->options;
   tsr_run_progress *p = &run->progress;
   int64_t step = p->step + 1, tokens = 0;
   double loss = 0.0;
@@ -269,9 +297,9 @@ static tsr_status update(tsr_run *run, tsr_run_step *row, int32_t *updated)
                               .loss_scale = p->scale};
   *updated = 0;
   for (int32_t i = 0; i < run->accumulate; i++) {
-    const tsr_batch *batch;
+    const tsr_training_batch *batch;
     tsr_step_result result;
-    TSR_TRY(tsr_data_next(run->data, &batch));
+    TSR_TRY(tsr_training_data_next(run->data, &batch));
     if (!batch) {
       run->can_go_on = 0;
       return TSR_OK;
@@ -284,7 +312,7 @@ static tsr_status update(tsr_run *run, tsr_run_step *row, int32_t *updated)
         return fail_at_fault(run, &examples, batch, &control, &result);
       }
       adapt_scale(run, 1);
-      tsr_data_tell(run->data, &p->position);
+      tsr_training_data_tell(run->data, &p->position);
       return TSR_OK;
     }
     loss += result.loss;
@@ -293,7 +321,7 @@ static tsr_status update(tsr_run *run, tsr_run_step *row, int32_t *updated)
     row->gradient_norm = result.gradient_norm;
   }
   adapt_scale(run, 0);
-  tsr_data_tell(run->data, &p->position);
+  tsr_training_data_tell(run->data, &p->position);
   p->step = step;
   p->loss += loss;
   p->tokens += tokens;
@@ -307,17 +335,18 @@ static tsr_status update(tsr_run *run, tsr_run_step *row, int32_t *updated)
 /* The share of the training that is over; -1: only the data or the scores tell. */
 static double share_done(const tsr_run *run)
 {
-  const tsr_run_options *o = run->options;
+  const tsr_training_run_options *o = run->options;
   double by_steps = o->steps > 0 ? share_of((double)run->progress.step, (double)o->steps) : -1.0;
   double by_time = o->minutes > 0.0 ? share_of(tsr_seconds() - run->start, 60.0 * o->minutes) : -1.0;
   return by_steps > by_time ? by_steps : by_time;
 }
 
-static tsr_status report_step(tsr_run *run, tsr_run_step *row)
+static tsr_status report_step(tsr_run *run, tsr_training_run_step *row)
 {
   tsr_run_progress *p = &run->progress;
   double now = tsr_seconds();
-  int32_t is_row = p->step % run->log_every == 0;
+  row->is_row = p->step % run->log_every == 0;
+  row->trainer = run->trainer;
   row->step = p->step;
   row->epoch = p->epoch;
   row->seconds = now - run->start;
@@ -325,7 +354,7 @@ static tsr_status report_step(tsr_run *run, tsr_run_step *row)
   row->tokens_per_second = (double)run->window_tokens / fmax(now - run->window_start, 1e-9);
   row->skipped = p->skipped;
   row->done = share_done(run);
-  if (is_row) {
+  if (row->is_row) {
     TSR_TRY(tsr_run_log_step(&run->log, row, run->trainer));
     p->row_loss = row->loss;
     p->loss = 0.0;
@@ -333,19 +362,19 @@ static tsr_status report_step(tsr_run *run, tsr_run_step *row)
     run->window_start = now;
     run->window_tokens = 0;
   }
-  if (run->options->events.step) {
-    run->options->events.step(run->options->events.user, row, is_row);
+  if (run->options->step) {
+    run->options->step(run->options->user, row);
   }
   return TSR_OK;
 }
 
 /* ---- validation -------------------------------------------------------------------------------------------------- */
 
-static tsr_status announce(tsr_run *run, const tsr_run_validation *v)
+static tsr_status announce(tsr_run *run, const tsr_training_run_validation *v)
 {
   TSR_TRY(tsr_run_log_validation(&run->log, v));
-  if (run->options->events.validation) {
-    run->options->events.validation(run->options->events.user, v);
+  if (run->options->validation) {
+    run->options->validation(run->options->user, v);
   }
   return TSR_OK;
 }
@@ -353,10 +382,10 @@ static tsr_status announce(tsr_run *run, const tsr_run_validation *v)
 static tsr_status validate(tsr_run *run)
 {
   tsr_run_progress *p = &run->progress;
-  tsr_run_validation v;
+  tsr_training_run_validation v;
   double begin = tsr_seconds();
   TSR_TRY(tsr_run_take_weights(run));
-  TSR_TRY(tsr_run_validate(run, run->options->training.average, &v));
+  TSR_TRY(tsr_run_validate(run, run->options->training->average, &v));
   double score = tsr_run_score(run, &v);
   v.is_best = !p->has_best || score > p->best || isnan(p->best);
   p->waiting = v.is_best ? 0 : p->waiting + 1;
@@ -377,31 +406,31 @@ static tsr_status validate(tsr_run *run)
 /* Why there is no further step, or 0. */
 static int32_t reason_to_end(const tsr_run *run)
 {
-  const tsr_run_options *o = run->options;
+  const tsr_training_run_options *o = run->options;
   const tsr_run_progress *p = &run->progress;
   if (o->steps > 0 && p->step >= o->steps) {
-    return TSR_RUN_STEPS;
+    return TSR_TRAINING_END_STEPS;
   }
   if (!run->can_go_on) {
-    return TSR_RUN_EPOCHS;
+    return TSR_TRAINING_END_EPOCHS;
   }
   if (o->minutes > 0.0 && tsr_seconds() - run->start >= 60.0 * o->minutes) {
-    return TSR_RUN_MINUTES;
+    return TSR_TRAINING_END_MINUTES;
   }
   if (o->patience > 0 && p->waiting >= o->patience) {
-    return TSR_RUN_PATIENCE;
+    return TSR_TRAINING_END_PATIENCE;
   }
   if (o->until > 0.0 && p->has_best && run->criterion != TSR_CRITERION_LOSS && p->best >= o->until) {
-    return TSR_RUN_UNTIL;
+    return TSR_TRAINING_END_UNTIL;
   }
-  return o->events.is_stopping && o->events.is_stopping(o->events.user) ? TSR_RUN_STOPPED : 0;
+  return o->is_stopping && o->is_stopping(o->user) ? TSR_TRAINING_END_STOPPED : 0;
 }
 
 static tsr_status loop(tsr_run *run, int32_t *reason)
 {
   tsr_run_progress *p = &run->progress;
   while ((*reason = reason_to_end(run)) == 0) {
-    tsr_run_step row = {0};
+    tsr_training_run_step row = {0};
     int32_t updated;
     TSR_TRY(update(run, &row, &updated));
     if (!updated) {
@@ -418,24 +447,24 @@ static tsr_status loop(tsr_run *run, int32_t *reason)
       run->window_start += tsr_seconds() - begin;
     }
   }
-  if (p->step == 0 && *reason == TSR_RUN_EPOCHS) {
+  if (p->step == 0 && *reason == TSR_TRAINING_END_EPOCHS) {
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "the data end before the first update, which takes the gradients of %d batches (accumulate): "
                     "expected more pairs, more epochs, or fewer batches",
                     (int)run->accumulate);
   }
-  if (run->valid && *reason != TSR_RUN_STOPPED && p->validated_step != p->step && p->step > 0) {
+  if (run->valid && *reason != TSR_TRAINING_END_STOPPED && p->validated_step != p->step && p->step > 0) {
     TSR_TRY(validate(run));
   }
   return run->saved_step == p->step ? TSR_OK : tsr_run_save(run);
 }
 
 /* The mean of the last states, and what it is worth. The trainer's parameters are overwritten. */
-static tsr_status try_mean(tsr_run *run, tsr_run_validation *v)
+static tsr_status try_mean(tsr_run *run, tsr_training_run_validation *v)
 {
   int32_t n_states;
   TSR_TRY(tsr_run_load_mean(run, &n_states));
-  *v = (tsr_run_validation){.averaged = n_states};
+  *v = (tsr_training_run_validation){.averaged = n_states};
   if (n_states == 0 || !run->valid) {
     return TSR_OK;
   }
@@ -451,10 +480,10 @@ static tsr_status try_mean(tsr_run *run, tsr_run_validation *v)
 
 /* Chooses the parameters of the model that is written: the best that were validated; without validation the mean of the
  * last states, or the last. */
-static tsr_status choose_weights(tsr_run *run, int32_t reason, tsr_run_result *result)
+static tsr_status choose_weights(tsr_run *run, int32_t reason, tsr_training_run_result *result)
 {
-  tsr_run_validation mean = {0};
-  if (run->options->average_last > 0 && reason != TSR_RUN_STOPPED) {
+  tsr_training_run_validation mean = {0};
+  if (run->options->average_last > 0 && reason != TSR_TRAINING_END_STOPPED) {
     TSR_TRY(try_mean(run, &mean));
   }
   if (mean.averaged > 0 && (mean.is_best || !run->valid)) {
@@ -469,15 +498,20 @@ static tsr_status choose_weights(tsr_run *run, int32_t reason, tsr_run_result *r
   return tsr_run_take_weights(run);
 }
 
-static tsr_status train(tsr_run *run, tsr_run_result *result)
+static tsr_status train(tsr_run *run, tsr_training_run_result *result)
 {
-  const tsr_run_options *o = run->options;
+  const tsr_training_run_options *o = run->options;
   const tsr_run_progress *p = &run->progress;
   run->can_go_on = 1;
   TSR_TRY(open_run(run));
   TSR_TRY(loop(run, &result->reason));
-  tsr_trainer_get_memory(run->trainer, &result->memory);
-  tsr_data_get_counts(run->data, &result->counts);
+  tsr_trainer_memory memory;
+  tsr_trainer_get_memory(run->trainer, &memory);
+  result->state_bytes = memory.state_bytes;
+  result->temporary_bytes = memory.temporary_bytes;
+  result->planned_bytes = memory.planned_bytes;
+  result->programs = memory.programs;
+  tsr_training_data_get_counts(run->data, &result->counts);
   TSR_TRY(choose_weights(run, result->reason, result));
   result->step = p->step;
   result->epoch = p->epoch;
@@ -493,22 +527,23 @@ static int32_t padding(int32_t pad_id, int32_t vocabulary)
   return pad_id >= 0 && pad_id < vocabulary ? pad_id : 0;
 }
 
-tsr_status tsr_run_train(const tsr_model *model, tsr_device *device, tsr_device *fallback,
-                         const tsr_run_options *options, tsr_run_result *result)
+tsr_status tsr_training_run_sized(const tsr_model *model, tsr_device *device, tsr_device *fallback,
+                                  const tsr_training_run_options *options, tsr_training_run_result *result, size_t size)
 {
   if (!model || !device || !options || !result) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_run_train: no argument but the fallback may be NULL");
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_training_run: no argument but the fallback may be NULL");
   }
-  *result = (tsr_run_result){0};
+  known_options known;
+  tsr_training_run_result found = {0};
+  tsr_sized_fill(&found, sizeof found, result, size);
+  TSR_TRY(read_options(options, &known));
   const tsr_transformer_config *config = tsr_model_config(model);
-  tsr_run_options complete = *options;
-  complete.data.shuffle = 1;
-  complete.data.decoder_start_id = config->decoder_start_id;
-  complete.data.source_pad_id = padding(config->pad_id, config->source_vocabulary);
-  complete.data.target_pad_id = padding(config->pad_id, config->target_vocabulary);
-  complete.training.average = options->average_decay > 0.0;
-  tsr_run run = {.model = model, .device = device, .fallback = fallback, .options = &complete};
-  tsr_status status = train(&run, result);
+  known.data.decoder_start_id = config->decoder_start_id;
+  known.data.source_pad_id = padding(config->pad_id, config->source_vocabulary);
+  known.data.target_pad_id = padding(config->pad_id, config->target_vocabulary);
+  tsr_run run = {.model = model, .device = device, .fallback = fallback, .options = &known.run};
+  tsr_status status = train(&run, &found);
   close_run(&run);
+  tsr_sized_fill(&found, sizeof found, result, size);
   return status;
 }

@@ -134,7 +134,7 @@ static tsr_status write_layers(tsr_run_log *log, int64_t step, const tsr_trainer
   return status == TSR_OK ? flush(log, LAYERS) : status;
 }
 
-tsr_status tsr_run_log_step(tsr_run_log *log, const tsr_run_step *row, const tsr_trainer *trainer)
+tsr_status tsr_run_log_step(tsr_run_log *log, const tsr_training_run_step *row, const tsr_trainer *trainer)
 {
   fprintf(log->files[CSV], "%" PRId64 ",%" PRId64 ",%.3f,%.9g,%.9g,%.9g,%.1f,%g,%" PRId64 ",,,,\n", row->step,
           row->epoch, row->seconds, row->loss, row->rate, row->gradient_norm, row->tokens_per_second, row->scale,
@@ -163,7 +163,7 @@ static const char *cell(char *text, double value)
   return text;
 }
 
-tsr_status tsr_run_log_validation(tsr_run_log *log, const tsr_run_validation *row)
+tsr_status tsr_run_log_validation(tsr_run_log *log, const tsr_training_run_validation *row)
 {
   char bleu[32], exact[32];
   fprintf(log->files[CSV], "%" PRId64 ",%" PRId64 ",%.3f,,,,,,,%.9g,%.9g,%s,%s\n", row->step, row->epoch, row->seconds,

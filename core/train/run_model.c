@@ -58,7 +58,7 @@ static tsr_status copy_tokenizer(const char *from, const char *to)
 
 tsr_status tsr_run_write_model(tsr_run *run, const char *folder, tsr_dtype storage, int32_t beam)
 {
-  const tsr_training_options *training = &run->options->training;
+  const tsr_training_options *training = run->options->training;
   tsr_save_options options = {TSR_SIZED(tsr_save_options),
                               .storage = storage,
                               .beam = beam,

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "core/train/run.h"
+#include "tessera/training_run.h"
 
 enum { TSR_RUN_LOGS = 3 }; /* log.csv, log.jsonl, layers.csv */
 
@@ -26,10 +26,10 @@ typedef struct tsr_run_progress {
   int32_t has_best;
   double best; /* score, more is better */
   int64_t best_step;
-  int32_t waiting;                 /* validations since the best */
-  int64_t validated_step;          /* of the last validation; -1: none */
-  tsr_data_position position;      /* of the batches after the last update */
-  int64_t log_sizes[TSR_RUN_LOGS]; /* bytes of the logs that belong to the steps so far */
+  int32_t waiting;                     /* validations since the best */
+  int64_t validated_step;              /* of the last validation; -1: none */
+  tsr_training_data_position position; /* of the batches after the last update */
+  int64_t log_sizes[TSR_RUN_LOGS];     /* bytes of the logs that belong to the steps so far */
 } tsr_run_progress;
 
 /* ---- logs -------------------------------------------------------------------------------------------------------- */
@@ -46,8 +46,9 @@ tsr_status tsr_run_log_open(tsr_run_log *log, const char *folder, int32_t statis
 tsr_status tsr_run_log_begin(tsr_run_log *log, const int64_t sizes[TSR_RUN_LOGS]) TSR_MUST_CHECK;
 void tsr_run_log_finish(tsr_run_log *log);
 
-tsr_status tsr_run_log_step(tsr_run_log *log, const tsr_run_step *row, const tsr_trainer *trainer) TSR_MUST_CHECK;
-tsr_status tsr_run_log_validation(tsr_run_log *log, const tsr_run_validation *row) TSR_MUST_CHECK;
+tsr_status tsr_run_log_step(tsr_run_log *log, const tsr_training_run_step *row,
+                            const tsr_trainer *trainer) TSR_MUST_CHECK;
+tsr_status tsr_run_log_validation(tsr_run_log *log, const tsr_training_run_validation *row) TSR_MUST_CHECK;
 
 /* Brings what was written to the disk, and tells the sizes. */
 tsr_status tsr_run_log_sync(tsr_run_log *log, int64_t sizes[TSR_RUN_LOGS]) TSR_MUST_CHECK;
@@ -71,7 +72,7 @@ typedef struct tsr_run {
   const tsr_model *model;
   tsr_device *device;
   tsr_device *fallback;
-  const tsr_run_options *options;
+  const tsr_training_run_options *options;
   int32_t accumulate, scale_window, criterion, beam; /* with the defaults in place */
   int64_t log_every, save_every, validate_every;
   char *folder;    /* OUT/train */
@@ -79,8 +80,8 @@ typedef struct tsr_run {
   int64_t *offset; /* [n + 1]: elements, of each in `weights`; the last: of all */
   float *weights;  /* of a candidate: a model that is validated or written */
   tsr_trainer *trainer;
-  tsr_data *data;
-  tsr_data *valid; /* NULL: there is no validation */
+  tsr_training_data *data;
+  tsr_training_data *valid; /* NULL: there is no validation */
   tsr_run_sample sample;
   tsr_run_log log;
   tsr_run_progress progress;
@@ -93,7 +94,7 @@ typedef struct tsr_run {
 } tsr_run;
 
 /* A batch as the trainer reads it. Borrows from it. */
-tsr_examples tsr_run_examples(const tsr_batch *batch);
+tsr_examples tsr_run_examples(const tsr_training_batch *batch);
 
 /* Puts the parameters as they are in the trainer into run->weights: averages where they are kept. */
 tsr_status tsr_run_take_weights(tsr_run *run) TSR_MUST_CHECK;
@@ -102,13 +103,13 @@ tsr_status tsr_run_take_weights(tsr_run *run) TSR_MUST_CHECK;
 tsr_status tsr_run_save(tsr_run *run) TSR_MUST_CHECK;
 
 /* Writes run->weights to best.safetensors. */
-tsr_status tsr_run_save_best(tsr_run *run, const tsr_run_validation *validation) TSR_MUST_CHECK;
+tsr_status tsr_run_save_best(tsr_run *run, const tsr_training_run_validation *validation) TSR_MUST_CHECK;
 
 /* Reads last.safetensors; *found is 0 if there is none. Removes what later steps left. */
 tsr_status tsr_run_load(tsr_run *run, int32_t *found) TSR_MUST_CHECK;
 
 /* Puts best.safetensors into run->weights, and what it was worth into *validation. */
-tsr_status tsr_run_load_best(tsr_run *run, tsr_run_validation *validation) TSR_MUST_CHECK;
+tsr_status tsr_run_load_best(tsr_run *run, tsr_training_run_validation *validation) TSR_MUST_CHECK;
 
 /* Puts the mean of the last step-N.safetensors into run->weights; *n_states of them, 0: there is none. */
 tsr_status tsr_run_load_mean(tsr_run *run, int32_t *n_states) TSR_MUST_CHECK;
@@ -119,10 +120,10 @@ void tsr_run_finish_validation(tsr_run *run);
 
 /* Validates run->weights, which have to be the trainer's averages (averaged: 1) or parameters. Fills everything but
  * is_best. */
-tsr_status tsr_run_validate(tsr_run *run, int32_t averaged, tsr_run_validation *validation) TSR_MUST_CHECK;
+tsr_status tsr_run_validate(tsr_run *run, int32_t averaged, tsr_training_run_validation *validation) TSR_MUST_CHECK;
 
 /* What is compared: more is better. */
-double tsr_run_score(const tsr_run *run, const tsr_run_validation *validation);
+double tsr_run_score(const tsr_run *run, const tsr_training_run_validation *validation);
 
 /* Writes run->weights as a model's folder. */
 tsr_status tsr_run_write_model(tsr_run *run, const char *folder, tsr_dtype storage, int32_t beam) TSR_MUST_CHECK;

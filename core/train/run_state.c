@@ -54,7 +54,7 @@ static tsr_status make_list(const tsr_run *run, int32_t kinds, tensor_list *list
 /* How many kinds last.safetensors has. */
 static int32_t kinds_of(const tsr_run *run)
 {
-  return run->options->training.average ? TSR_TRAINED_COUNT : TSR_TRAINED_AVERAGE;
+  return run->options->training->average ? TSR_TRAINED_COUNT : TSR_TRAINED_AVERAGE;
 }
 
 /* tsr_state_source_fn, tsr_state_sink_fn: the trainer's */
@@ -87,7 +87,7 @@ static tsr_status write_weights(void *context, int32_t index, const float *eleme
 
 tsr_status tsr_run_take_weights(tsr_run *run)
 {
-  int32_t what = run->options->training.average ? TSR_TRAINED_AVERAGE : TSR_TRAINED_PARAMETER;
+  int32_t what = run->options->training->average ? TSR_TRAINED_AVERAGE : TSR_TRAINED_PARAMETER;
   for (int32_t i = 0; i < run->n; i++) {
     TSR_TRY(
         tsr_trainer_read(run->trainer, what, i, run->weights + run->offset[i], run->offset[i + 1] - run->offset[i]));
@@ -109,7 +109,7 @@ enum { MAX_NUMBERS = 40 };
 
 static int32_t list_numbers(tsr_run_progress *p, number *numbers)
 {
-  tsr_data_position *at = &p->position;
+  tsr_training_data_position *at = &p->position;
   const number all[] = {
       {"step", &p->step, NULL, NULL},
       {"skipped", &p->skipped, NULL, NULL},
@@ -232,7 +232,7 @@ static json_t *real(double value)
   return isfinite(value) ? json_real(value) : json_null();
 }
 
-tsr_status tsr_run_save_best(tsr_run *run, const tsr_run_validation *v)
+tsr_status tsr_run_save_best(tsr_run *run, const tsr_training_run_validation *v)
 {
   json_t *scalars =
       json_pack("{s:I, s:I, s:o, s:o, s:o, s:o}", "step", (json_int_t)v->step, "epoch", (json_int_t)v->epoch, "seconds",
@@ -319,7 +319,7 @@ static double read_real(const json_t *root, const char *name)
   return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
-tsr_status tsr_run_load_best(tsr_run *run, tsr_run_validation *v)
+tsr_status tsr_run_load_best(tsr_run *run, tsr_training_run_validation *v)
 {
   char *path = tsr_training_path(run->folder, TSR_TRAINING_BEST);
   if (!path) {
@@ -328,13 +328,13 @@ tsr_status tsr_run_load_best(tsr_run *run, tsr_run_validation *v)
   json_t *scalars = NULL;
   tsr_status status = load_state(run, path, 1, write_weights, &scalars);
   if (status == TSR_OK) {
-    *v = (tsr_run_validation){.step = (int64_t)json_integer_value(json_object_get(scalars, "step")),
-                              .epoch = (int64_t)json_integer_value(json_object_get(scalars, "epoch")),
-                              .seconds = read_real(scalars, "seconds"),
-                              .loss = read_real(scalars, "loss"),
-                              .bleu = read_real(scalars, "bleu"),
-                              .exact = read_real(scalars, "exact"),
-                              .is_best = 1};
+    *v = (tsr_training_run_validation){.step = (int64_t)json_integer_value(json_object_get(scalars, "step")),
+                                       .epoch = (int64_t)json_integer_value(json_object_get(scalars, "epoch")),
+                                       .seconds = read_real(scalars, "seconds"),
+                                       .loss = read_real(scalars, "loss"),
+                                       .bleu = read_real(scalars, "bleu"),
+                                       .exact = read_real(scalars, "exact"),
+                                       .is_best = 1};
     v->perplexity = exp(v->loss);
   }
   json_decref(scalars);

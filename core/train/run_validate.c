@@ -11,9 +11,9 @@
 #include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/checkpoint/file.h"
-#include "core/text/corpus.h"
 #include "core/train/run_parts.h"
 #include "core/transformer/model.h"
+#include "tessera/corpus.h"
 #include "tessera/eval.h"
 #include "tessera/generate.h"
 
@@ -64,7 +64,7 @@ static tsr_status add_pair(tsr_run *run, const tsr_corpus_pair *pair)
 {
   tsr_run_sample *sample = &run->sample;
   int32_t *ids = NULL, n_ids = 0;
-  TSR_TRY(tsr_tokenizer_encode(run->options->data.tokenizer, pair->source, pair->source_size, &ids, &n_ids));
+  TSR_TRY(tsr_tokenizer_encode(run->options->data->tokenizer, pair->source, pair->source_size, &ids, &n_ids));
   if (n_ids <= 1 || n_ids > run->model->config.max_positions) {
     tsr_free(ids);
     return TSR_OK;
@@ -101,7 +101,7 @@ static tsr_status read_pairs(tsr_run *run)
   return status;
 }
 
-static tsr_status make_examples(tsr_run *run, const tsr_task *task)
+static tsr_status make_examples(tsr_run *run, const tsr_toy_task *task)
 {
   tsr_run_sample *sample = &run->sample;
   size_t size = ((size_t)task->max_length + 1) * sizeof(int32_t);
@@ -114,7 +114,7 @@ static tsr_status make_examples(tsr_run *run, const tsr_task *task)
       return tsr_fail_memory(size);
     }
     sample->lengths[i] = sample->target_lengths[i] =
-        tsr_task_example(task, (uint64_t)i, sample->sources[i], sample->targets[i]);
+        tsr_toy_task_example(task, (uint64_t)i, sample->sources[i], sample->targets[i]);
   }
   return TSR_OK;
 }
@@ -129,32 +129,32 @@ static int32_t choose_criterion(const tsr_run *run)
   if (run->sample.n == 0) {
     return TSR_CRITERION_LOSS;
   }
-  return run->options->data.task ? TSR_CRITERION_EXACT : TSR_CRITERION_BLEU;
+  return run->options->data->task ? TSR_CRITERION_EXACT : TSR_CRITERION_BLEU;
 }
 
 /* Files that cannot be validated on should not be found out after hours. */
-static tsr_status read_whole(tsr_data *data)
+static tsr_status read_whole(tsr_training_data *data)
 {
-  const tsr_batch *batch;
+  const tsr_training_batch *batch;
   do {
-    TSR_TRY(tsr_data_next(data, &batch));
+    TSR_TRY(tsr_training_data_next(data, &batch));
   } while (batch);
   return TSR_OK;
 }
 
 tsr_status tsr_run_open_validation(tsr_run *run)
 {
-  const tsr_run_options *options = run->options;
-  const tsr_task *task = options->data.task;
+  const tsr_training_run_options *options = run->options;
+  const tsr_toy_task *task = options->data->task;
   run->criterion = TSR_CRITERION_LOSS;
   if (!task && !options->valid.source) {
     return TSR_OK;
   }
-  tsr_data_options data = options->data;
-  tsr_task held_out;
+  tsr_training_data_options data = *options->data;
+  tsr_toy_task held_out;
   if (task) {
     held_out = *task;
-    held_out.set = TSR_TASK_HELD_OUT;
+    held_out.set = TSR_TOY_TASK_HELD_OUT;
     data.task = &held_out;
     data.task_examples = TASK_EXAMPLES;
   } else {
@@ -162,7 +162,7 @@ tsr_status tsr_run_open_validation(tsr_run *run)
   }
   data.shuffle = 0;
   data.epochs = 1;
-  TSR_TRY(tsr_fail_context(tsr_data_create(&data, &run->valid), "validation"));
+  TSR_TRY(tsr_fail_context(tsr_training_data_create(&data, &run->valid), "validation"));
   TSR_TRY(tsr_fail_context(read_whole(run->valid), "validation"));
   if (options->sentences > 0) {
     TSR_TRY(make_sample(&run->sample, options->sentences));
@@ -198,7 +198,7 @@ static void remove_file(const char *folder, const char *name)
 
 void tsr_run_finish_validation(tsr_run *run)
 {
-  tsr_data_destroy(run->valid);
+  tsr_training_data_destroy(run->valid);
   finish_sample(&run->sample);
   char *folder = run->is_locked ? tsr_path_join(run->folder, candidate_name) : NULL;
   if (folder && tsr_path_is_folder(folder)) {
@@ -216,10 +216,10 @@ static tsr_status measure_loss(tsr_run *run, int32_t averaged, double *loss)
 {
   double sum = 0.0;
   int64_t tokens = 0;
-  TSR_TRY(tsr_data_seek(run->valid, &(tsr_data_position){0}));
+  TSR_TRY(tsr_training_data_seek(run->valid, &(tsr_training_data_position){0}));
   for (;;) {
-    const tsr_batch *batch;
-    TSR_TRY(tsr_data_next(run->valid, &batch));
+    const tsr_training_batch *batch;
+    TSR_TRY(tsr_training_data_next(run->valid, &batch));
     if (!batch) {
       break;
     }
@@ -244,7 +244,7 @@ static tsr_status score_texts(const tsr_run *run, const tsr_generation *generati
   for (int32_t i = 0; i < sample->n && status == TSR_OK; i++) {
     const tsr_hypothesis *hypothesis = &generation->hypotheses[i];
     char *text = NULL;
-    status = tsr_tokenizer_decode(run->options->data.tokenizer, hypothesis->ids, hypothesis->n_ids, &text);
+    status = tsr_tokenizer_decode(run->options->data->tokenizer, hypothesis->ids, hypothesis->n_ids, &text);
     if (status == TSR_OK) {
       status = tsr_scorer_add(scorer, (tsr_span){.bytes = text, .size = strlen(text)},
                               (tsr_span){.bytes = sample->references[i], .size = sample->sizes[i]});
@@ -296,7 +296,7 @@ static tsr_status generate(const tsr_run *run, const tsr_model *model, tsr_gener
   return status;
 }
 
-static tsr_status measure_output(tsr_run *run, tsr_run_validation *v)
+static tsr_status measure_output(tsr_run *run, tsr_training_run_validation *v)
 {
   char *folder = tsr_path_join(run->folder, candidate_name);
   if (!folder) {
@@ -311,7 +311,7 @@ static tsr_status measure_output(tsr_run *run, tsr_run_validation *v)
   if (status == TSR_OK) {
     status = generate(run, model, &generation);
   }
-  if (status == TSR_OK && run->options->data.task) {
+  if (status == TSR_OK && run->options->data->task) {
     v->exact = share_of_exact(&run->sample, &generation);
   } else if (status == TSR_OK) {
     status = score_texts(run, &generation, &v->bleu);
@@ -322,9 +322,9 @@ static tsr_status measure_output(tsr_run *run, tsr_run_validation *v)
   return status;
 }
 
-tsr_status tsr_run_validate(tsr_run *run, int32_t averaged, tsr_run_validation *v)
+tsr_status tsr_run_validate(tsr_run *run, int32_t averaged, tsr_training_run_validation *v)
 {
-  *v = (tsr_run_validation){
+  *v = (tsr_training_run_validation){
       .step = run->progress.step, .epoch = run->progress.epoch, .bleu = (double)NAN, .exact = (double)NAN};
   TSR_TRY(tsr_fail_context(measure_loss(run, averaged, &v->loss), "validation"));
   v->perplexity = exp(v->loss);
@@ -335,7 +335,7 @@ tsr_status tsr_run_validate(tsr_run *run, int32_t averaged, tsr_run_validation *
   return TSR_OK;
 }
 
-double tsr_run_score(const tsr_run *run, const tsr_run_validation *v)
+double tsr_run_score(const tsr_run *run, const tsr_training_run_validation *v)
 {
   switch (run->criterion) {
   case TSR_CRITERION_BLEU:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/train/schedule.h"
+#include "tessera/training_run.h"
 
 #include <math.h>
 #include <string.h>

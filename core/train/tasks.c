@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/train/tasks.h"
+#include "tessera/training_data.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,12 @@ enum {
   LEAST_SEQUENCES = 512 /* with so many, a set without any is out of the question */
 };
 
-tsr_status tsr_task_find(const char *name, int32_t *kind)
+tsr_status tsr_toy_task_find(const char *name, int32_t *kind)
 {
   static const struct {
     const char *name;
     int32_t kind;
-  } kinds[] = {{"copy", TSR_TASK_COPY}, {"reverse", TSR_TASK_REVERSE}, {"sort", TSR_TASK_SORT}};
+  } kinds[] = {{"copy", TSR_TOY_TASK_COPY}, {"reverse", TSR_TOY_TASK_REVERSE}, {"sort", TSR_TOY_TASK_SORT}};
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
     if (strcmp(name, kinds[i].name) == 0) {
       *kind = kinds[i].kind;
@@ -30,7 +30,7 @@ tsr_status tsr_task_find(const char *name, int32_t *kind)
 }
 
 /* 1 if there are fewer sequences than LEAST_SEQUENCES. */
-static int has_few_sequences(const tsr_task *task)
+static int has_few_sequences(const tsr_toy_task *task)
 {
   int64_t tokens = task->vocabulary - SPECIAL_IDS;
   int64_t sequences = 0;
@@ -45,10 +45,10 @@ static int has_few_sequences(const tsr_task *task)
   return 1;
 }
 
-tsr_status tsr_task_check(const tsr_task *task)
+tsr_status tsr_toy_task_check(const tsr_toy_task *task)
 {
-  if (task->kind < TSR_TASK_COPY || task->kind > TSR_TASK_SORT || task->set < TSR_TASK_TRAINING ||
-      task->set > TSR_TASK_HELD_OUT) {
+  if (task->kind < TSR_TOY_TASK_COPY || task->kind > TSR_TOY_TASK_SORT || task->set < TSR_TOY_TASK_TRAINING ||
+      task->set > TSR_TOY_TASK_HELD_OUT) {
     return tsr_fail(TSR_ERR_ARGUMENT, "a task of kind %d, set %d: there is none", (int)task->kind, (int)task->set);
   }
   if (task->vocabulary <= SPECIAL_IDS || task->vocabulary > MAX_VOCABULARY) {
@@ -69,14 +69,14 @@ tsr_status tsr_task_check(const tsr_task *task)
 }
 
 /* The set of a sequence: a function of its tokens and the seed, so that the same sequence is never in both. */
-static int32_t set_of(const tsr_task *task, const int32_t *tokens, int32_t length)
+static int32_t set_of(const tsr_toy_task *task, const int32_t *tokens, int32_t length)
 {
   uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a */
   for (int32_t i = 0; i < length; i++) {
     hash = (hash ^ (uint32_t)tokens[i]) * 0x100000001B3u;
   }
   tsr_draws draws = tsr_draws_make(task->seed, TSR_DRAWS_MEMBERSHIP, 0, (uint32_t)hash, (uint32_t)(hash >> 32));
-  return tsr_draw(&draws) % SETS_SHARE == 0 ? TSR_TASK_HELD_OUT : TSR_TASK_TRAINING;
+  return tsr_draw(&draws) % SETS_SHARE == 0 ? TSR_TOY_TASK_HELD_OUT : TSR_TOY_TASK_TRAINING;
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -86,7 +86,7 @@ static int compare_ids(const void *a, const void *b)
   return (left > right) - (left < right);
 }
 
-int32_t tsr_task_example(const tsr_task *task, uint64_t index, int32_t *source, int32_t *target)
+int32_t tsr_toy_task_example(const tsr_toy_task *task, uint64_t index, int32_t *source, int32_t *target)
 {
   const uint32_t n_tokens = (uint32_t)(task->vocabulary - SPECIAL_IDS);
   const uint32_t n_lengths = (uint32_t)(task->max_length - task->min_length + 1);
@@ -96,15 +96,15 @@ int32_t tsr_task_example(const tsr_task *task, uint64_t index, int32_t *source, 
   do {
     length = task->min_length + (int32_t)tsr_draw_below(&draws, n_lengths);
     for (int32_t i = 0; i < length; i++) {
-      source[i] = TSR_TASK_FIRST_TOKEN + (int32_t)tsr_draw_below(&draws, n_tokens);
+      source[i] = TSR_TOY_TASK_FIRST_TOKEN + (int32_t)tsr_draw_below(&draws, n_tokens);
     }
   } while (set_of(task, source, length) != task->set);
   for (int32_t i = 0; i < length; i++) {
-    target[i] = source[task->kind == TSR_TASK_REVERSE ? length - 1 - i : i];
+    target[i] = source[task->kind == TSR_TOY_TASK_REVERSE ? length - 1 - i : i];
   }
-  if (task->kind == TSR_TASK_SORT) {
+  if (task->kind == TSR_TOY_TASK_SORT) {
     qsort(target, (size_t)length, sizeof *target, compare_ids);
   }
-  source[length] = target[length] = TSR_TASK_EOS;
+  source[length] = target[length] = TSR_TOY_TASK_EOS;
   return length + 1;
 }

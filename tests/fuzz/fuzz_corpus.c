@@ -20,7 +20,7 @@ static uint64_t mix(uint64_t sum, const char *text, size_t size)
 static uint64_t read_all(tsr_text_file *file, int is_markup, tsr_status *status)
 {
   uint64_t sum = 0;
-  tsr_sentence sentence;
+  tsr_corpus_sentence sentence;
   for (int32_t end = 0; (*status = tsr_text_file_next(file, &sentence, &end)) == TSR_OK && !end;) {
     REQUIRE(tsr_utf8_is_valid(sentence.text, sentence.size));
     REQUIRE(!sentence.size || !memchr(sentence.text, '\n', sentence.size));

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/train/initialise.h"
 #include "tessera/train.h"
+#include "tessera/training_run.h"
 #include "tests/support/configs.h"
 #include "tools/random/random.h"
 

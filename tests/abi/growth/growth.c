@@ -7,6 +7,7 @@
  *
  *     growth MODEL BACKENDS [TEXT]     prints the translation of TEXT, greedy, on the device `cpu`
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #include "tessera/shortlist.h"
 #include "tessera/text.h"
 #include "tessera/train.h"
+#include "tessera/training_run.h"
 #include "tessera/translator.h"
 
 static int failures;
@@ -169,6 +171,36 @@ static void begin_save(void *options)
   *(tsr_save_options *)options = (tsr_save_options){TSR_SIZED(tsr_save_options), .beam = 2, .activation_dropout = 0.1f};
 }
 
+/* An empty folder, whose name is a copy of the template; one at a time. */
+static char *make_folder(void)
+{
+  static char path[] = "/tmp/tessera-growth-XXXXXX";
+  memcpy(path + sizeof path - 7, "XXXXXX", 6);
+  if (!mkdtemp(path)) {
+    perror(path);
+    exit(1);
+  }
+  return path;
+}
+
+static void remove_folder(const char *folder_made)
+{
+  static const char *const files[] = {"config.json",
+                                      "generation_config.json",
+                                      "model.safetensors",
+                                      "train/best.safetensors",
+                                      "train/last.safetensors",
+                                      "train/log.csv",
+                                      "train/log.jsonl",
+                                      "train"};
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder_made, files[i]);
+    remove(path);
+  }
+  CHECK(rmdir(folder_made) == 0 || errno == ENOENT, "%s: something is left in it", folder_made);
+}
+
 static tsr_status give_zeros(void *context, int32_t parameter, int64_t first, int64_t count, float *elements)
 {
   (void)context;
@@ -180,19 +212,9 @@ static tsr_status give_zeros(void *context, int32_t parameter, int64_t first, in
 
 static tsr_status call_save(const void *options)
 {
-  char into[] = "/tmp/tessera-growth-XXXXXX";
-  if (!mkdtemp(into)) {
-    perror(into);
-    exit(1);
-  }
+  const char *into = make_folder();
   tsr_status status = tsr_model_save(small, into, options, give_zeros, NULL);
-  static const char *const files[] = {"config.json", "generation_config.json", "model.safetensors"};
-  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", into, files[i]);
-    remove(path);
-  }
-  rmdir(into);
+  remove_folder(into);
   return status;
 }
 
@@ -220,6 +242,39 @@ static tsr_status call_training(const void *options)
   tsr_status status = tsr_training_program(small, options, TSR_STEP_UPDATE,
                                            &(tsr_program_size){.batch = 1, .source = 4, .target = 4}, &program);
   tsr_program_destroy(program);
+  return status;
+}
+
+static const tsr_toy_task task = {.kind = TSR_TOY_TASK_COPY, .vocabulary = 11, .min_length = 2, .max_length = 5};
+
+static void begin_training_data(void *options)
+{
+  *(tsr_training_data_options *)options = (tsr_training_data_options){
+      TSR_SIZED(tsr_training_data_options), .task = &task, .batch_tokens = 64, .max_source = 8, .max_target = 8};
+}
+
+static tsr_status call_training_data(const void *options)
+{
+  tsr_training_data *data = NULL;
+  tsr_status status = tsr_training_data_create(options, &data);
+  tsr_training_data_destroy(data);
+  return status;
+}
+
+static void begin_training_run(void *options)
+{
+  static tsr_training_data_options data;
+  static const tsr_training_options training = {TSR_SIZED(tsr_training_options)};
+  begin_training_data(&data);
+  *(tsr_training_run_options *)options =
+      (tsr_training_run_options){TSR_SIZED(tsr_training_run_options), .folder = make_folder(), .data = &data,
+                                 .training = &training, .schedule = {.kind = TSR_SCHEDULE_CONSTANT, .peak = 0.1}};
+}
+
+static tsr_status call_training_run(const void *options)
+{
+  tsr_status status = tsr_training_run_check(options);
+  remove_folder(((const tsr_training_run_options *)options)->folder);
   return status;
 }
 
@@ -317,12 +372,19 @@ typedef struct trial {
 #type, sizeof(type), begin_##what, call_##what                                                                     \
   }
 static const trial trials[] = {
-    TRIAL(tsr_runtime_options, runtime),     TRIAL(tsr_compile_options, compile),
-    TRIAL(tsr_gradient_options, gradient),   TRIAL(tsr_transformer_config, config),
-    TRIAL(tsr_save_options, save),           TRIAL(tsr_transformer_options, transformer),
-    TRIAL(tsr_training_options, training),   TRIAL(tsr_generate_options, generate),
-    TRIAL(tsr_score_options, score),         TRIAL(tsr_translator_options, translator),
+    TRIAL(tsr_runtime_options, runtime),
+    TRIAL(tsr_compile_options, compile),
+    TRIAL(tsr_gradient_options, gradient),
+    TRIAL(tsr_transformer_config, config),
+    TRIAL(tsr_save_options, save),
+    TRIAL(tsr_transformer_options, transformer),
+    TRIAL(tsr_training_options, training),
+    TRIAL(tsr_generate_options, generate),
+    TRIAL(tsr_score_options, score),
+    TRIAL(tsr_translator_options, translator),
     TRIAL(tsr_translation_request, request),
+    TRIAL(tsr_training_data_options, training_data),
+    TRIAL(tsr_training_run_options, training_run),
 };
 
 static void run_trial(const char *name)
@@ -388,6 +450,16 @@ static tsr_status fill_tsr_program_statistics(void *target)
   return status;
 }
 
+static tsr_status fill_tsr_training_run_result(void *target)
+{
+  tsr_training_run_options options;
+  begin_training_run(&options);
+  options.steps = 1;
+  tsr_status status = tsr_training_run(small, device, NULL, &options, target);
+  remove_folder(options.folder);
+  return status;
+}
+
 static void run_fill(const char *name, size_t size, tsr_status (*fill)(void *target))
 {
   unsigned char *info = at_end(size);
@@ -416,13 +488,45 @@ static const struct {
   const char *name;
   size_t size;
 } fixed[] = {
-    {"tsr_line_range", 8},    {"tsr_span", 16},          {"tsr_bleu", 128},          {"tsr_chrf", 168},
-    {"tsr_token", 20},        {"tsr_hypothesis", 32},    {"tsr_generation", 16},     {"tsr_target_score", 32},
-    {"tsr_scores", 16},       {"tsr_inspected", 56},     {"tsr_inspection", 16},     {"tsr_profile_row", 48},
-    {"tsr_profile", 48},      {"tsr_masking", 32},       {"tsr_attention_args", 96}, {"tsr_adam_args", 52},
-    {"tsr_slot_info", 24},    {"tsr_op_info", 456},      {"tsr_binding", 24},        {"tsr_shortlist_entry", 12},
-    {"tsr_shape", 40},        {"tsr_examples", 56},      {"tsr_step_control", 40},   {"tsr_step_result", 32},
-    {"tsr_program_size", 16}, {"tsr_kernel_access", 16}, {"tsr_plan_kernel", 72},    {"tsr_text_span", 8},
+    {"tsr_line_range", 8},
+    {"tsr_span", 16},
+    {"tsr_bleu", 128},
+    {"tsr_chrf", 168},
+    {"tsr_token", 20},
+    {"tsr_hypothesis", 32},
+    {"tsr_generation", 16},
+    {"tsr_target_score", 32},
+    {"tsr_scores", 16},
+    {"tsr_inspected", 56},
+    {"tsr_inspection", 16},
+    {"tsr_profile_row", 48},
+    {"tsr_profile", 48},
+    {"tsr_masking", 32},
+    {"tsr_attention_args", 96},
+    {"tsr_adam_args", 52},
+    {"tsr_slot_info", 24},
+    {"tsr_op_info", 456},
+    {"tsr_binding", 24},
+    {"tsr_shortlist_entry", 12},
+    {"tsr_shape", 40},
+    {"tsr_examples", 56},
+    {"tsr_step_control", 40},
+    {"tsr_step_result", 32},
+    {"tsr_program_size", 16},
+    {"tsr_kernel_access", 16},
+    {"tsr_plan_kernel", 72},
+    {"tsr_text_span", 8},
+    {"tsr_corpus_sentence", 40},
+    {"tsr_corpus_files", 24},
+    {"tsr_corpus_pair", 40},
+    {"tsr_corpus_position", 24},
+    {"tsr_toy_task", 32},
+    {"tsr_training_batch", 88},
+    {"tsr_training_data_position", 56},
+    {"tsr_training_data_counts", 40},
+    {"tsr_schedule", 32},
+    {"tsr_training_run_step", 96},
+    {"tsr_training_run_validation", 64},
 };
 
 static void check_fixed(const char *name, size_t size)

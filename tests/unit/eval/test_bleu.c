@@ -17,7 +17,7 @@
 #include "core/base/utf8.h"
 #include "core/eval/ngrams.h"
 #include "core/eval/words.h"
-#include "core/text/corpus.h"
+#include "tessera/corpus.h"
 #include "tessera/eval.h"
 #include "tests/support/temporary.h"
 

@@ -14,7 +14,7 @@
 
 #include "core/base/utf8.h"
 #include "core/text/character_reference.h"
-#include "core/text/corpus.h"
+#include "tessera/corpus.h"
 #include "tests/support/temporary.h"
 
 static void assert_message_has(const char *fragment)
@@ -115,7 +115,7 @@ static tsr_text_file *view(const char *text, size_t size)
 
 static void assert_next(tsr_text_file *file, const char *expected, int64_t number)
 {
-  tsr_sentence sentence;
+  tsr_corpus_sentence sentence;
   int32_t end;
   assert_int_equal(tsr_text_file_next(file, &sentence, &end), TSR_OK);
   assert_false(end);
@@ -125,7 +125,7 @@ static void assert_next(tsr_text_file *file, const char *expected, int64_t numbe
 
 static void assert_end(tsr_text_file *file)
 {
-  tsr_sentence sentence;
+  tsr_corpus_sentence sentence;
   int32_t end;
   for (int i = 0; i < 2; i++) {
     assert_int_equal(tsr_text_file_next(file, &sentence, &end), TSR_OK);
@@ -158,7 +158,7 @@ static void test_lines(void **state)
   assert_next(file, "\r", 1);
   assert_end(file);
 
-  tsr_sentence sentence;
+  tsr_corpus_sentence sentence;
   int32_t end;
   file = view("a\0b\n", 4);
   assert_int_equal(tsr_text_file_next(file, &sentence, &end), TSR_OK);
@@ -189,7 +189,7 @@ static void test_long_lines(void **state)
   fclose(out);
 
   tsr_text_file *file;
-  tsr_sentence sentence;
+  tsr_corpus_sentence sentence;
   int32_t end;
   assert_int_equal(tsr_text_file_open(path, TSR_TEXT_SOURCE, &file), TSR_OK);
   for (size_t i = 0; i < N; i++) {
@@ -363,7 +363,7 @@ static const char sgm[] =
 
 static void assert_segment(tsr_text_file *file, const char *expected, const char *id)
 {
-  tsr_sentence sentence;
+  tsr_corpus_sentence sentence;
   int32_t end;
   assert_int_equal(tsr_text_file_next(file, &sentence, &end), TSR_OK);
   assert_false(end);
@@ -384,7 +384,7 @@ static void test_sgm(void **state)
   assert_end(file);
 
   /* By its name, whatever it begins with; and plain text is no markup. */
-  tsr_sentence sentence;
+  tsr_corpus_sentence sentence;
   int32_t end;
   static const char text[] = "<seg id=\"1\">x</seg>\n";
   assert_int_equal(tsr_text_file_view("a.SGM", text, strlen(text), TSR_TEXT_SOURCE, &file), TSR_OK);
@@ -419,7 +419,7 @@ static void test_broken_sgm(void **state)
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     tsr_text_file *file = view(cases[i].text, strlen(cases[i].text));
-    tsr_sentence sentence;
+    tsr_corpus_sentence sentence;
     int32_t end;
     assert_int_equal(tsr_text_file_next(file, &sentence, &end), TSR_ERR_FORMAT);
     assert_message_has(cases[i].message);

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "core/train/initialise.h"
 #include "core/transformer/model.h"
+#include "tessera/training_run.h"
 #include "tests/support/configs.h"
 
 static tsr_model *make_model(tsr_transformer_config config)

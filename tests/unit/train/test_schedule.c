@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/train/schedule.h"
+#include "tessera/training_run.h"
 
 static void assert_near(double found, double expected)
 {

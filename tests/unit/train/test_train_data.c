@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "core/train/data.h"
+#include "tessera/training_data.h"
 #include "tests/support/temporary.h"
 
 static const char recorded_model[] = TESSERA_SOURCE_ROOT "/tests/data/marian-en-fr";
@@ -48,33 +48,34 @@ static void assert_message_has(const char *fragment)
   }
 }
 
-static tsr_data_options usual_options(tsr_corpus_files files)
+static tsr_training_data_options usual_options(tsr_corpus_files files)
 {
-  return (tsr_data_options){.files = files,
-                            .tokenizer = tokenizer,
-                            .batch_tokens = 200,
-                            .step = 4,
-                            .seed = 7,
-                            .shuffle = 1,
-                            .epochs = 1,
-                            .decoder_start_id = START,
-                            .source_pad_id = SOURCE_PAD,
-                            .target_pad_id = TARGET_PAD};
+  return (tsr_training_data_options){TSR_SIZED(tsr_training_data_options),
+                                     .files = files,
+                                     .tokenizer = tokenizer,
+                                     .batch_tokens = 200,
+                                     .step = 4,
+                                     .seed = 7,
+                                     .shuffle = 1,
+                                     .epochs = 1,
+                                     .decoder_start_id = START,
+                                     .source_pad_id = SOURCE_PAD,
+                                     .target_pad_id = TARGET_PAD};
 }
 
-static tsr_data *open_data(const tsr_data_options *options)
+static tsr_training_data *open_data(const tsr_training_data_options *options)
 {
-  tsr_data *data;
-  if (tsr_data_create(options, &data) != TSR_OK) {
+  tsr_training_data *data;
+  if (tsr_training_data_create(options, &data) != TSR_OK) {
     fail_msg("%s", tsr_error_message());
   }
   return data;
 }
 
-static const tsr_batch *next(tsr_data *data)
+static const tsr_training_batch *next(tsr_training_data *data)
 {
-  const tsr_batch *batch;
-  if (tsr_data_next(data, &batch) != TSR_OK) {
+  const tsr_training_batch *batch;
+  if (tsr_training_data_next(data, &batch) != TSR_OK) {
     fail_msg("%s", tsr_error_message());
   }
   return batch;
@@ -92,7 +93,7 @@ static char *copy_path(const char *name)
  */
 
 /* What must hold of every batch. */
-static void check_form(const tsr_batch *batch, const tsr_data_options *o)
+static void check_form(const tsr_training_batch *batch, const tsr_training_data_options *o)
 {
   int32_t larger = batch->source_width > batch->target_width ? batch->source_width : batch->target_width;
   assert_int_equal(batch->rows, o->batch_tokens / larger);
@@ -128,7 +129,7 @@ static void check_form(const tsr_batch *batch, const tsr_data_options *o)
 }
 
 /* 1 if row `row` holds this pair. */
-static int holds(const tsr_batch *batch, int32_t row, const tsr_corpus_pair *pair)
+static int holds(const tsr_training_batch *batch, int32_t row, const tsr_corpus_pair *pair)
 {
   int32_t *source;
   int32_t *target;
@@ -147,17 +148,17 @@ static int holds(const tsr_batch *batch, int32_t row, const tsr_corpus_pair *pai
 }
 
 /* Each pair of the corpus comes once in each epoch, as it stands in the files. */
-static void check_epochs(tsr_data_options options, int32_t n_lines)
+static void check_epochs(tsr_training_data_options options, int32_t n_lines)
 {
   options.epochs = 2;
-  tsr_data *data = open_data(&options);
+  tsr_training_data *data = open_data(&options);
   unsigned char *seen = calloc((size_t)n_lines, 1);
   int64_t *place = calloc((size_t)n_lines, sizeof *place);
   assert_true(seen && place);
   int64_t n = 0;
   int64_t n_batches = 0;
   int32_t same_place = 0;
-  const tsr_batch *batch;
+  const tsr_training_batch *batch;
   while ((batch = next(data))) {
     check_form(batch, &options);
     assert_int_equal(batch->index, n_batches++);
@@ -177,19 +178,19 @@ static void check_epochs(tsr_data_options options, int32_t n_lines)
   } else {
     assert_int_equal(same_place, n_lines);
   }
-  tsr_data_counts counts;
-  tsr_data_get_counts(data, &counts);
+  tsr_training_data_counts counts;
+  tsr_training_data_get_counts(data, &counts);
   assert_int_equal(counts.read, n_lines);
   assert_int_equal(counts.kept, n_lines);
   free(seen);
   free(place);
-  tsr_data_destroy(data);
+  tsr_training_data_destroy(data);
 }
 
 static void test_epochs(void **state)
 {
   (void)state;
-  tsr_data_options options = usual_options(test_files);
+  tsr_training_data_options options = usual_options(test_files);
   check_epochs(options, 1000);
   options.pool = 1000; /* the end shows only in the next pool, which is empty */
   check_epochs(options, 1000);
@@ -209,13 +210,13 @@ static void test_epochs(void **state)
 static void test_contents(void **state)
 {
   (void)state;
-  tsr_data_options options = usual_options(test_files);
+  tsr_training_data_options options = usual_options(test_files);
   options.pool = 64;
   options.shuffle = 1;
-  tsr_data *data = open_data(&options);
+  tsr_training_data *data = open_data(&options);
   tsr_corpus *corpus;
   assert_int_equal(tsr_corpus_open(&test_files, &corpus), TSR_OK);
-  const tsr_batch *batch;
+  const tsr_training_batch *batch;
   while ((batch = next(data))) {
     for (int32_t row = 0; row < batch->sentences; row++) {
       const tsr_corpus_position beginning = {0};
@@ -230,26 +231,26 @@ static void test_contents(void **state)
     }
   }
   tsr_corpus_close(corpus);
-  tsr_data_destroy(data);
+  tsr_training_data_destroy(data);
 }
 
 /* Few rows stay empty, and few shapes occur. */
 static void test_economy(void **state)
 {
   (void)state;
-  tsr_data_options options = usual_options(test_files);
+  tsr_training_data_options options = usual_options(test_files);
   options.batch_tokens = 1000;
-  tsr_data *data = open_data(&options);
+  tsr_training_data *data = open_data(&options);
   int64_t rows = 0;
   int64_t sentences = 0;
-  const tsr_batch *batch;
+  const tsr_training_batch *batch;
   while ((batch = next(data))) {
     rows += batch->rows;
     sentences += batch->sentences;
   }
   assert_int_equal(sentences, 1000);
   assert_true(rows < 1150);
-  tsr_data_destroy(data);
+  tsr_training_data_destroy(data);
 }
 
 static void test_filters(void **state)
@@ -263,24 +264,24 @@ static void test_filters(void **state)
                    "you you you you you\tJe Je Je Je Je Je Je Je Je Je\n"      /* 11: too long */
                    "you\tJe Je Je Je Je Je Je\n"                               /* 2 : 8 uneven */
                    "you you you\tJe Je Je\n");
-  tsr_data_options options = usual_options((tsr_corpus_files){path, NULL});
+  tsr_training_data_options options = usual_options((tsr_corpus_files){path, NULL});
   options.max_source = 10;
   options.max_target = 10;
   options.max_ratio = 3;
   options.shuffle = 0;
-  tsr_data *data = open_data(&options);
-  const tsr_batch *batch = next(data);
+  tsr_training_data *data = open_data(&options);
+  const tsr_training_batch *batch = next(data);
   assert_int_equal(batch->sentences + (batch->source_width == 4), 2);
   while ((batch = next(data))) {
   }
-  tsr_data_counts counts;
-  tsr_data_get_counts(data, &counts);
+  tsr_training_data_counts counts;
+  tsr_training_data_get_counts(data, &counts);
   assert_int_equal(counts.read, 7);
   assert_int_equal(counts.kept, 2);
   assert_int_equal(counts.empty, 2);
   assert_int_equal(counts.too_long, 2);
   assert_int_equal(counts.uneven, 1);
-  tsr_data_destroy(data);
+  tsr_training_data_destroy(data);
   free(path);
 }
 
@@ -303,7 +304,7 @@ static void add_bytes(copy *to, const void *bytes, size_t size)
 }
 
 /* All that a batch says. */
-static copy copy_batch(const tsr_batch *batch)
+static copy copy_batch(const tsr_training_batch *batch)
 {
   copy made = {0};
   const int64_t numbers[] = {batch->rows,          batch->sentences,     batch->source_width, batch->target_width,
@@ -318,9 +319,9 @@ static copy copy_batch(const tsr_batch *batch)
   return made;
 }
 
-static void expect_batch(tsr_data *data, const copy *expected)
+static void expect_batch(tsr_training_data *data, const copy *expected)
 {
-  const tsr_batch *batch = next(data);
+  const tsr_training_batch *batch = next(data);
   assert_non_null(batch);
   copy found = copy_batch(batch);
   assert_int_equal(found.size, expected->size);
@@ -338,41 +339,41 @@ static void dawdle(int32_t i)
 }
 
 /* From every position the rest follows: `ahead` batches of it, and at some places all. */
-static void check_positions(tsr_data_options options, int32_t least_batches, int32_t ahead)
+static void check_positions(tsr_training_data_options options, int32_t least_batches, int32_t ahead)
 {
   static copy copies[MAX_COPIES];
-  static tsr_data_position positions[MAX_COPIES + 1];
-  tsr_data *data = open_data(&options);
+  static tsr_training_data_position positions[MAX_COPIES + 1];
+  tsr_training_data *data = open_data(&options);
   int32_t n = 0;
-  tsr_data_tell(data, &positions[0]);
-  const tsr_batch *batch;
+  tsr_training_data_tell(data, &positions[0]);
+  const tsr_training_batch *batch;
   while ((batch = next(data))) {
     assert_true(n < MAX_COPIES);
     copies[n++] = copy_batch(batch);
-    tsr_data_tell(data, &positions[n]);
+    tsr_training_data_tell(data, &positions[n]);
     assert_int_equal(positions[n].index, n);
     dawdle(n);
   }
   assert_in_range(n, least_batches, MAX_COPIES);
-  tsr_data_position told;
-  tsr_data_tell(data, &told);
+  tsr_training_data_position told;
+  tsr_training_data_tell(data, &told);
   assert_int_equal(told.epoch, options.epochs);
 
   /* With the same stream, backwards, and with one made for each. */
   for (int32_t i = n; i >= 0; i--) {
-    assert_int_equal(tsr_data_seek(data, &positions[i]), TSR_OK);
-    tsr_data_tell(data, &told);
+    assert_int_equal(tsr_training_data_seek(data, &positions[i]), TSR_OK);
+    tsr_training_data_tell(data, &told);
     assert_memory_equal(&told, &positions[i], sizeof told);
-    tsr_data *other = NULL;
+    tsr_training_data *other = NULL;
     if (i % 4 == 0) {
       other = open_data(&options);
       dawdle(i);
-      assert_int_equal(tsr_data_seek(other, &positions[i]), TSR_OK);
+      assert_int_equal(tsr_training_data_seek(other, &positions[i]), TSR_OK);
     }
     int32_t end = i % 16 == 0 || i + ahead > n ? n : i + ahead;
     for (int32_t k = i; k < end; k++) {
       expect_batch(data, &copies[k]);
-      tsr_data_tell(data, &told);
+      tsr_training_data_tell(data, &told);
       assert_memory_equal(&told, &positions[k + 1], sizeof told);
       if (other) {
         expect_batch(other, &copies[k]);
@@ -382,12 +383,12 @@ static void check_positions(tsr_data_options options, int32_t least_batches, int
       assert_null(next(data));
       assert_null(next(data));
     }
-    tsr_data_destroy(other);
+    tsr_training_data_destroy(other);
   }
   for (int32_t i = 0; i < n; i++) {
     free(copies[i].bytes);
   }
-  tsr_data_destroy(data);
+  tsr_training_data_destroy(data);
 }
 
 enum { EN, FR, TSV, EN_SGM, FR_SGM, N_FORMS };
@@ -430,7 +431,7 @@ static void test_positions(void **state)
   (void)state;
   char *paths[N_FORMS];
   write_corpora(150, paths);
-  tsr_data_options options = usual_options((tsr_corpus_files){paths[EN], paths[FR]});
+  tsr_training_data_options options = usual_options((tsr_corpus_files){paths[EN], paths[FR]});
   options.batch_tokens = 100;
   options.epochs = 3;
   check_positions(options, 50, 4); /* kept whole */
@@ -458,8 +459,8 @@ static void test_positions(void **state)
 static void test_task_positions(void **state)
 {
   (void)state;
-  tsr_task task = {.kind = TSR_TASK_REVERSE, .vocabulary = 20, .min_length = 1, .max_length = 12, .seed = 3};
-  tsr_data_options options = usual_options((tsr_corpus_files){0});
+  tsr_toy_task task = {.kind = TSR_TOY_TASK_REVERSE, .vocabulary = 20, .min_length = 1, .max_length = 12, .seed = 3};
+  tsr_training_data_options options = usual_options((tsr_corpus_files){0});
   options.tokenizer = NULL;
   options.task = &task;
   options.task_examples = 200;
@@ -467,7 +468,7 @@ static void test_task_positions(void **state)
   options.epochs = 2;
   options.batch_tokens = 100;
   check_positions(options, 40, 8);
-  task.set = TSR_TASK_HELD_OUT;
+  task.set = TSR_TOY_TASK_HELD_OUT;
   options.shuffle = 0;
   options.pool = 0;
   check_positions(options, 20, 8);
@@ -477,16 +478,17 @@ static void test_task_positions(void **state)
 static void test_task_epochs(void **state)
 {
   (void)state;
-  for (int32_t set = TSR_TASK_TRAINING; set <= TSR_TASK_HELD_OUT; set++) {
-    tsr_task task = {.kind = TSR_TASK_COPY, .set = set, .vocabulary = 300, .min_length = 8, .max_length = 8, .seed = 3};
-    tsr_data_options options = usual_options((tsr_corpus_files){0});
+  for (int32_t set = TSR_TOY_TASK_TRAINING; set <= TSR_TOY_TASK_HELD_OUT; set++) {
+    tsr_toy_task task = {
+        .kind = TSR_TOY_TASK_COPY, .set = set, .vocabulary = 300, .min_length = 8, .max_length = 8, .seed = 3};
+    tsr_training_data_options options = usual_options((tsr_corpus_files){0});
     options.task = &task;
     options.task_examples = 16;
     options.epochs = 2;
     options.shuffle = 0;
     options.batch_tokens = 12 * 16;
-    tsr_data *data = open_data(&options);
-    const tsr_batch *batch = next(data);
+    tsr_training_data *data = open_data(&options);
+    const tsr_training_batch *batch = next(data);
     assert_int_equal(batch->sentences, 16);
     assert_int_equal(batch->source_width, 12);
     copy first = {0};
@@ -494,10 +496,10 @@ static void test_task_epochs(void **state)
     check_form(batch, &options);
     batch = next(data);
     assert_int_equal(batch->epoch, 1);
-    assert_int_equal(memcmp(batch->source, first.bytes, first.size) == 0, set == TSR_TASK_HELD_OUT);
+    assert_int_equal(memcmp(batch->source, first.bytes, first.size) == 0, set == TSR_TOY_TASK_HELD_OUT);
     assert_null(next(data));
     free(first.bytes);
-    tsr_data_destroy(data);
+    tsr_training_data_destroy(data);
   }
 }
 
@@ -505,30 +507,30 @@ static void test_task_epochs(void **state)
 static void test_seeds(void **state)
 {
   (void)state;
-  tsr_data_options options = usual_options(test_files);
-  tsr_data *one = open_data(&options);
-  tsr_data *same = open_data(&options);
+  tsr_training_data_options options = usual_options(test_files);
+  tsr_training_data *one = open_data(&options);
+  tsr_training_data *same = open_data(&options);
   options.seed = 8;
-  tsr_data *other = open_data(&options);
+  tsr_training_data *other = open_data(&options);
   copy of_one = copy_batch(next(one));
   expect_batch(same, &of_one);
   copy of_other = copy_batch(next(other));
   assert_true(of_one.size != of_other.size || memcmp(of_one.bytes, of_other.bytes, of_one.size) != 0);
   free(of_one.bytes);
   free(of_other.bytes);
-  tsr_data_destroy(one);
-  tsr_data_destroy(same);
-  tsr_data_destroy(other);
+  tsr_training_data_destroy(one);
+  tsr_training_data_destroy(same);
+  tsr_training_data_destroy(other);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Errors
  */
-static void expect_error(tsr_data *data, tsr_status expected, const char *fragment)
+static void expect_error(tsr_training_data *data, tsr_status expected, const char *fragment)
 {
   for (int i = 0; i < 2; i++) { /* it stays */
-    const tsr_batch *batch;
-    assert_int_equal(tsr_data_next(data, &batch), expected);
+    const tsr_training_batch *batch;
+    assert_int_equal(tsr_training_data_next(data, &batch), expected);
     assert_null(batch);
     assert_message_has(fragment);
   }
@@ -537,13 +539,13 @@ static void expect_error(tsr_data *data, tsr_status expected, const char *fragme
 static void test_bad_options(void **state)
 {
   (void)state;
-  const tsr_task no_task = {0};
+  const tsr_toy_task no_task = {0};
   static const struct {
     size_t field;
     int32_t value;
     const char *fragment;
   } bad[] = {
-#define FIELD(name) offsetof(tsr_data_options, name)
+#define FIELD(name) offsetof(tsr_training_data_options, name)
       {FIELD(batch_tokens), 3, "the tokens of a batch is 3"},
       {FIELD(batch_tokens), 1 << 25, "the tokens of a batch"},
       {FIELD(step), -1, "the step of widths is -1"},
@@ -552,24 +554,24 @@ static void test_bad_options(void **state)
       {FIELD(pool), -5, "the size of a pool is -5"},
 #undef FIELD
   };
-  tsr_data *data;
+  tsr_training_data *data;
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-    tsr_data_options options = usual_options(test_files);
+    tsr_training_data_options options = usual_options(test_files);
     memcpy((char *)&options + bad[i].field, &bad[i].value, sizeof bad[i].value);
-    assert_int_equal(tsr_data_create(&options, &data), TSR_ERR_ARGUMENT);
+    assert_int_equal(tsr_training_data_create(&options, &data), TSR_ERR_ARGUMENT);
     assert_null(data);
     assert_message_has(bad[i].fragment);
   }
-  tsr_data_options options = usual_options((tsr_corpus_files){0});
-  assert_int_equal(tsr_data_create(&options, &data), TSR_ERR_ARGUMENT);
+  tsr_training_data_options options = usual_options((tsr_corpus_files){0});
+  assert_int_equal(tsr_training_data_create(&options, &data), TSR_ERR_ARGUMENT);
   assert_message_has("expected files and a tokenizer, or a task");
   options.task = &no_task;
-  assert_int_equal(tsr_data_create(&options, &data), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_training_data_create(&options, &data), TSR_ERR_ARGUMENT);
   options = usual_options((tsr_corpus_files){"/no/such/file", "/no/such/file"});
-  assert_int_equal(tsr_data_create(&options, &data), TSR_ERR_IO);
+  assert_int_equal(tsr_training_data_create(&options, &data), TSR_ERR_IO);
   assert_message_has("/no/such/file");
-  assert_int_equal(tsr_data_create(NULL, &data), TSR_ERR_ARGUMENT);
-  tsr_data_destroy(NULL);
+  assert_int_equal(tsr_training_data_create(NULL, &data), TSR_ERR_ARGUMENT);
+  tsr_training_data_destroy(NULL);
 }
 
 static void test_without_pairs(void **state)
@@ -577,18 +579,18 @@ static void test_without_pairs(void **state)
   (void)state;
   char *path = copy_path("empty.tsv");
   write_text(path, "");
-  tsr_data_options options = usual_options((tsr_corpus_files){path, path});
+  tsr_training_data_options options = usual_options((tsr_corpus_files){path, path});
   options.epochs = 0;
-  tsr_data *data = open_data(&options);
+  tsr_training_data *data = open_data(&options);
   expect_error(data, TSR_ERR_FORMAT, "there are no sentence pairs in it");
-  tsr_data_destroy(data);
+  tsr_training_data_destroy(data);
 
   write_text(path, "\tx\nx\t\nyou you you you\tJe\n");
   options.files.target = NULL;
   options.max_source = 4;
   data = open_data(&options);
   expect_error(data, TSR_ERR_FORMAT, "of 3 pairs none is left: 2 have an empty side, 1 more than 4 source or 200");
-  tsr_data_destroy(data);
+  tsr_training_data_destroy(data);
   free(path);
 }
 
@@ -598,19 +600,19 @@ static void test_malformed_line(void **state)
   (void)state;
   char *path = copy_path("malformed.tsv");
   write_text(path, "you\tJe\nyou\tJe\nyou\tJe\nno tab here\nyou\tJe\n");
-  tsr_data_options options = usual_options((tsr_corpus_files){path, NULL});
+  tsr_training_data_options options = usual_options((tsr_corpus_files){path, NULL});
   options.pool = 2;
-  tsr_data *data = open_data(&options);
-  tsr_data_position start;
-  tsr_data_tell(data, &start);
+  tsr_training_data *data = open_data(&options);
+  tsr_training_data_position start;
+  tsr_training_data_tell(data, &start);
   for (int i = 0; i < 2; i++) {
-    const tsr_batch *batch = next(data);
+    const tsr_training_batch *batch = next(data);
     assert_int_equal(batch->sentences, 2);
     expect_error(data, TSR_ERR_FORMAT, "malformed.tsv");
     assert_message_has("4");
-    assert_int_equal(tsr_data_seek(data, &start), TSR_OK);
+    assert_int_equal(tsr_training_data_seek(data, &start), TSR_OK);
   }
-  tsr_data_destroy(data);
+  tsr_training_data_destroy(data);
 
   /* One file is shorter. */
   char *shorter = copy_path("shorter.fr");
@@ -619,7 +621,7 @@ static void test_malformed_line(void **state)
   data = open_data(&options);
   assert_int_equal(next(data)->sentences, 2);
   expect_error(data, TSR_ERR_FORMAT, "shorter.fr");
-  tsr_data_destroy(data);
+  tsr_training_data_destroy(data);
   free(shorter);
   free(path);
 }
@@ -627,48 +629,48 @@ static void test_malformed_line(void **state)
 static void test_bad_positions(void **state)
 {
   (void)state;
-  tsr_data_options options = usual_options(test_files);
+  tsr_training_data_options options = usual_options(test_files);
   options.pool = 300;
-  tsr_data *data = open_data(&options);
+  tsr_training_data *data = open_data(&options);
   assert_non_null(next(data));
-  tsr_data_position position;
-  tsr_data_tell(data, &position);
-  tsr_data_position bad = position;
+  tsr_training_data_position position;
+  tsr_training_data_tell(data, &position);
+  tsr_training_data_position bad = position;
   bad.batch = -1;
-  assert_int_equal(tsr_data_seek(data, &bad), TSR_ERR_ARGUMENT);
-  assert_int_equal(tsr_data_seek(data, NULL), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_training_data_seek(data, &bad), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_training_data_seek(data, NULL), TSR_ERR_ARGUMENT);
   assert_non_null(next(data)); /* nothing has changed */
   bad.batch = 100000;
-  assert_int_equal(tsr_data_seek(data, &bad), TSR_OK);
+  assert_int_equal(tsr_training_data_seek(data, &bad), TSR_OK);
   expect_error(data, TSR_ERR_ARGUMENT, "there is no batch 100000 in pool 0 of epoch 0");
   bad = position;
   bad.epoch = 0;
   bad.corpus.source = INT64_MAX / 2;
   bad.corpus.number = 7;
-  assert_int_equal(tsr_data_seek(data, &bad), TSR_OK);
+  assert_int_equal(tsr_training_data_seek(data, &bad), TSR_OK);
   expect_error(data, TSR_ERR_IO, "test.en");
-  assert_int_equal(tsr_data_seek(data, &position), TSR_OK);
+  assert_int_equal(tsr_training_data_seek(data, &position), TSR_OK);
   assert_non_null(next(data));
-  tsr_data_destroy(data);
+  tsr_training_data_destroy(data);
 }
 
 /* Streams that are left in the midst of everything. */
 static void test_leaving(void **state)
 {
   (void)state;
-  tsr_data_options options = usual_options(test_files);
+  tsr_training_data_options options = usual_options(test_files);
   options.epochs = 0;
   for (int32_t i = 0; i < 20; i++) {
     options.pool = 1 + i * i;
-    tsr_data *data = open_data(&options);
+    tsr_training_data *data = open_data(&options);
     for (int32_t k = 0; k < i; k++) {
       assert_non_null(next(data));
     }
-    const tsr_data_position beginning = {0};
+    const tsr_training_data_position beginning = {0};
     if (i % 3 == 0) {
-      assert_int_equal(tsr_data_seek(data, &beginning), TSR_OK);
+      assert_int_equal(tsr_training_data_seek(data, &beginning), TSR_OK);
     }
-    tsr_data_destroy(data);
+    tsr_training_data_destroy(data);
   }
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text/corpus.h"
+#include "tessera/corpus.h"
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/lines.h"
@@ -187,7 +187,7 @@ static int open_files(session *s)
 /* The sentence of a further file that belongs to pair `number`; ends: there is no such pair, and should be none. */
 static int read_further(tsr_text_file *file, int64_t number, int ends, tsr_span *text)
 {
-  tsr_sentence sentence;
+  tsr_corpus_sentence sentence;
   int32_t end = 0;
   tsr_status status = tsr_text_file_next(file, &sentence, &end);
   if (status != TSR_OK) {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text/corpus.h"
+#include "tessera/corpus.h"
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/lines.h"

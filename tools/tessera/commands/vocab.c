@@ -9,8 +9,8 @@
 
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/replace.h"
-#include "core/text/corpus.h"
 #include "core/text/tokenizer.h"
+#include "tessera/corpus.h"
 #include "tessera/text.h"
 #include "tools/tessera/commands.h"
 #include "tools/tessera/commands/vocab_train.h"

@@ -31,13 +31,13 @@ static const char *clock_text(char *text, size_t size, double seconds)
   return text;
 }
 
-void progress_line_step(progress_line *line, const tsr_run_step *s, int32_t is_row)
+void progress_line_step(progress_line *line, const tsr_training_run_step *s)
 {
   double now = tsr_cli_seconds();
   if (line->done_at_start < 0.0) {
     line->done_at_start = s->done;
   }
-  if (line->is_terminal ? !is_row && now - line->last < seconds_between : !is_row) {
+  if (line->is_terminal ? !s->is_row && now - line->last < seconds_between : !s->is_row) {
     return;
   }
   char left[48] = "", scale[48] = "";
@@ -59,7 +59,7 @@ void progress_line_step(progress_line *line, const tsr_run_step *s, int32_t is_r
   line->last = now;
 }
 
-void progress_line_validation(progress_line *line, const tsr_run_validation *v)
+void progress_line_validation(progress_line *line, const tsr_training_run_validation *v)
 {
   progress_line_clear(line);
   fprintf(stderr, "step %lld  validation: loss %.4f  perplexity %.3f", (long long)v->step, v->loss, v->perplexity);

@@ -11,8 +11,7 @@
 
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/replace.h"
-#include "core/train/initialise.h"
-#include "core/train/run.h"
+#include "tessera/training_run.h"
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
@@ -160,13 +159,13 @@ static int check_recipe(const char *me, const recipe *r, int dry_run)
 
 /* ---- the training ------------------------------------------------------------------------------------------------ */
 
-static void on_step(void *user, const tsr_run_step *step, int32_t is_row)
+static void on_step(void *user, const tsr_training_run_step *step)
 {
   session *s = user;
-  progress_line_step(&s->line, step, is_row);
+  progress_line_step(&s->line, step);
 }
 
-static void on_validation(void *user, const tsr_run_validation *v)
+static void on_validation(void *user, const tsr_training_run_validation *v)
 {
   session *s = user;
   progress_line_validation(&s->line, v);
@@ -204,17 +203,17 @@ static void watch_signals(void)
 static const char *reason_name(int32_t reason)
 {
   static const char *const names[] = {"?", "steps", "epochs", "minutes", "patience", "until", "stopped"};
-  return names[reason > 0 && reason <= TSR_RUN_STOPPED ? reason : 0];
+  return names[reason > 0 && reason <= TSR_TRAINING_END_STOPPED ? reason : 0];
 }
 
-static int print_json(const tsr_run_result *r)
+static int print_json(const tsr_training_run_result *r)
 {
   json_t *root =
       json_pack("{s:I, s:I, s:o, s:o, s:I, s:s}", "steps", (json_int_t)r->step, "epoch", (json_int_t)r->epoch, "loss",
                 tsr_cli_json_real(r->loss), "seconds", tsr_cli_json_real(r->seconds), "skipped", (json_int_t)r->skipped,
                 "reason", reason_name(r->reason));
   if (root && r->has_validation) {
-    const tsr_run_validation *v = &r->validation;
+    const tsr_training_run_validation *v = &r->validation;
     json_object_set_new(root, "valid_loss", tsr_cli_json_real(v->loss));
     json_object_set_new(root, "valid_perplexity", tsr_cli_json_real(v->perplexity));
     json_object_set_new(root, "bleu", tsr_cli_json_real(v->bleu));
@@ -223,17 +222,16 @@ static int print_json(const tsr_run_result *r)
   return tsr_cli_json_print(root, 0);
 }
 
-static int print_result(const session *s, const tsr_run_result *r)
+static int print_result(const session *s, const tsr_training_run_result *r)
 {
   if (s->json) {
     return print_json(r);
   }
   char steps[32], planned[32], whole[32];
-  const tsr_trainer_memory *m = &r->memory;
   printf("%s: %s steps in %.0f s (%s)", s->recipe.out, tsr_cli_grouped(r->step, steps), r->seconds,
          reason_name(r->reason));
   if (r->has_validation) {
-    const tsr_run_validation *v = &r->validation;
+    const tsr_training_run_validation *v = &r->validation;
     printf("; loss %.4f, perplexity %.3f", v->loss, v->perplexity);
     if (!isnan(v->bleu)) {
       printf(", BLEU %.2f", v->bleu);
@@ -247,32 +245,35 @@ static int print_result(const session *s, const tsr_run_result *r)
   }
   puts("");
   training_print_left_out("left out: ", &r->counts);
-  if (m->programs == 0) {
+  if (r->programs == 0) {
     return TSR_EXIT_OK; /* there was nothing left to do */
   }
   printf("memory: %s as planned, %s in one buffer for each tensor; %d programs\n",
-         tsr_cli_bytes((uint64_t)m->planned_bytes, planned), tsr_cli_bytes((uint64_t)m->temporary_bytes, whole),
-         (int)m->programs);
+         tsr_cli_bytes((uint64_t)r->planned_bytes, planned), tsr_cli_bytes((uint64_t)r->temporary_bytes, whole),
+         (int)r->programs);
   return TSR_EXIT_OK;
 }
 
 static int train(session *s)
 {
-  tsr_run_options options;
+  tsr_training_run_options options;
   int code = training_options(&s->training, &s->recipe, &options);
   if (code == TSR_EXIT_OK) {
     options.resume = s->resume;
-    options.events = (tsr_run_events){
-        .user = s, .step = on_step, .validation = on_validation, .opened = on_opened, .is_stopping = is_stopping};
-    code = tsr_cli_fail(tsr_run_check(&options));
+    options.user = s;
+    options.step = on_step;
+    options.validation = on_validation;
+    options.opened = on_opened;
+    options.is_stopping = is_stopping;
+    code = tsr_cli_fail(tsr_training_run_check(&options));
   }
   if (code != TSR_EXIT_OK) {
     return code;
   }
   watch_signals();
-  tsr_run_result result;
+  tsr_training_run_result result;
   progress_line_start(&s->line);
-  tsr_status status = tsr_run_train(s->training.model, s->training.device, NULL, &options, &result);
+  tsr_status status = tsr_training_run(s->training.model, s->training.device, NULL, &options, &result);
   progress_line_clear(&s->line);
   return status == TSR_OK ? print_result(s, &result) : tsr_cli_fail(status);
 }

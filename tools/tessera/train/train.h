@@ -5,7 +5,7 @@
 #ifndef TESSERA_TOOLS_TRAIN_H
 #define TESSERA_TOOLS_TRAIN_H
 
-#include "core/train/run.h"
+#include "tessera/training_run.h"
 #include "tools/tessera/train/recipe.h"
 
 /* Zero-initialise; finish it after a failure, too. */
@@ -15,7 +15,9 @@ typedef struct training {
   tsr_model *model;
   tsr_runtime *runtime;
   tsr_device *device; /* NULL in a dry run */
-  tsr_task task;      /* kind 0: none */
+  tsr_toy_task task;  /* kind 0: none */
+  tsr_training_data_options data;
+  tsr_training_options step;
 } training;
 
 /* Opens what the recipe names. said: which keys somebody wrote. What a model to train on has is written to the
@@ -24,10 +26,10 @@ int training_open(training *t, recipe *r, const recipe_assignments *said, int dr
 void training_finish(training *t);
 
 /* The recipe as the library takes it; the options borrow from both. */
-int training_options(const training *t, const recipe *r, tsr_run_options *options);
+int training_options(training *t, const recipe *r, tsr_training_run_options *options);
 
 /* Prints, after `label`, how many pairs were left out and why; nothing if none was. */
-void training_print_left_out(const char *label, const tsr_data_counts *counts);
+void training_print_left_out(const char *label, const tsr_training_data_counts *counts);
 
 /* What would be trained: parameters, batches, memory. */
 int training_print(const training *t, const recipe *r, int json);
@@ -41,8 +43,8 @@ typedef struct progress_line {
   double done_at_start; /* share of the training */
 } progress_line;
 void progress_line_start(progress_line *line);
-void progress_line_step(progress_line *line, const tsr_run_step *step, int32_t is_row);
-void progress_line_validation(progress_line *line, const tsr_run_validation *validation);
+void progress_line_step(progress_line *line, const tsr_training_run_step *step);
+void progress_line_validation(progress_line *line, const tsr_training_run_validation *validation);
 void progress_line_clear(progress_line *line);
 
 #endif

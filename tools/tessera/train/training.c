@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/train/initialise.h"
-#include "core/train/plan.h"
+#include "tessera/training_run.h"
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
@@ -95,12 +94,12 @@ static tsr_transformer_config describe(const training *t, const recipe *r, const
       .logits_scale = 1.0f,
       .epsilon = 1e-5f,
       .bos_id = -1,
-      .unk_id = TSR_TASK_FIRST_TOKEN - 1,
-      .eos_id = TSR_TASK_EOS,
+      .unk_id = TSR_TOY_TASK_FIRST_TOKEN - 1,
+      .eos_id = TSR_TOY_TASK_EOS,
   };
   snprintf(config.family, sizeof config.family, "%s", r->family);
   describe_family(r, &config);
-  config.pad_id = t->task.kind != 0 ? tsr_task_pad(&t->task) : info->target_pad_id;
+  config.pad_id = t->task.kind != 0 ? tsr_toy_task_pad(&t->task) : info->target_pad_id;
   if (t->tokenizer) {
     config.source_vocabulary = info->source_vocabulary;
     config.target_vocabulary = info->target_vocabulary;
@@ -231,13 +230,13 @@ static int check_widths(const training *t, const recipe *r)
 
 static int open_task(training *t, const recipe *r)
 {
-  t->task = (tsr_task){.set = TSR_TASK_TRAINING,
-                       .vocabulary = r->vocab_size,
-                       .min_length = r->min_length,
-                       .max_length = r->max_length,
-                       .seed = (uint64_t)r->seed};
-  int code = tsr_cli_fail(tsr_task_find(r->task, &t->task.kind));
-  return code == TSR_EXIT_OK ? tsr_cli_fail(tsr_task_check(&t->task)) : code;
+  t->task = (tsr_toy_task){.set = TSR_TOY_TASK_TRAINING,
+                           .vocabulary = r->vocab_size,
+                           .min_length = r->min_length,
+                           .max_length = r->max_length,
+                           .seed = (uint64_t)r->seed};
+  int code = tsr_cli_fail(tsr_toy_task_find(r->task, &t->task.kind));
+  return code == TSR_EXIT_OK ? tsr_cli_fail(tsr_toy_task_check(&t->task)) : code;
 }
 
 int training_open(training *t, recipe *r, const recipe_assignments *said, int dry_run)
@@ -316,9 +315,10 @@ static int32_t longest(const training *t, const recipe *r, int32_t wanted)
   return wanted < most ? wanted : most;
 }
 
-static tsr_data_options data_of(const training *t, const recipe *r)
+static tsr_training_data_options data_of(const training *t, const recipe *r)
 {
-  return (tsr_data_options){
+  return (tsr_training_data_options){
+      TSR_SIZED(tsr_training_data_options),
       .files = {.source = text_or_null(is_empty(r->tsv) ? r->source : r->tsv), .target = text_or_null(r->target)},
       .tokenizer = t->tokenizer,
       .task = t->task.kind != 0 ? &t->task : NULL,
@@ -333,34 +333,38 @@ static tsr_data_options data_of(const training *t, const recipe *r)
       .epochs = r->epochs};
 }
 
-int training_options(const training *t, const recipe *r, tsr_run_options *o)
+int training_options(training *t, const recipe *r, tsr_training_run_options *o)
 {
   const tsr_transformer_config *config = tsr_model_config(t->model);
-  *o = (tsr_run_options){.folder = r->out,
-                         .data = data_of(t, r),
-                         .tokenizer_folder = t->tokenizer_folder,
-                         .training = training_of(r),
-                         .initial = strcmp(r->init, "family") == 0 ? TSR_INITIAL_FAMILY : TSR_INITIAL_XAVIER,
-                         .seed = (uint64_t)r->seed,
-                         .accumulate = r->accumulate,
-                         .schedule = {.peak = r->rate, .floor = r->floor, .warmup = r->warmup},
-                         .average_decay = r->average,
-                         .average_last = r->average_last,
-                         .loss_scale = r->loss_scale,
-                         .steps = r->steps,
-                         .minutes = r->minutes,
-                         .patience = r->patience,
-                         .until = r->until,
-                         .log_every = r->log_every,
-                         .save_every = r->save_every,
-                         .validate_every = r->validate_every,
-                         .keep = r->keep,
-                         .valid = {.source = text_or_null(r->valid_source), .target = text_or_null(r->valid_target)},
-                         .criterion = criterion_of(r->criterion),
-                         .beam = r->bleu_beam,
-                         .sentences = r->bleu_sentences,
-                         .storage = dtype_of(r->save_precision),
-                         .saved_beam = r->save_beam};
+  t->data = data_of(t, r);
+  t->step = training_of(r);
+  *o = (tsr_training_run_options){
+      TSR_SIZED(tsr_training_run_options),
+      .folder = r->out,
+      .data = &t->data,
+      .tokenizer_folder = t->tokenizer_folder,
+      .training = &t->step,
+      .initial = strcmp(r->init, "family") == 0 ? TSR_INITIAL_FAMILY : TSR_INITIAL_XAVIER,
+      .seed = (uint64_t)r->seed,
+      .accumulate = r->accumulate,
+      .schedule = {.peak = r->rate, .floor = r->floor, .warmup = r->warmup},
+      .average_decay = r->average,
+      .average_last = r->average_last,
+      .loss_scale = r->loss_scale,
+      .steps = r->steps,
+      .minutes = r->minutes,
+      .patience = r->patience,
+      .until = r->until,
+      .log_every = r->log_every,
+      .save_every = r->save_every,
+      .validate_every = r->validate_every,
+      .keep = r->keep,
+      .valid = {.source = text_or_null(r->valid_source), .target = text_or_null(r->valid_target)},
+      .criterion = criterion_of(r->criterion),
+      .beam = r->bleu_beam,
+      .sentences = r->bleu_sentences,
+      .storage = dtype_of(r->save_precision),
+      .saved_beam = r->save_beam};
   if (o->schedule.peak <= 0.0) {
     o->schedule.peak = tsr_schedule_paper_peak(1.0, config->d_model, r->warmup);
   }
@@ -376,10 +380,10 @@ typedef struct survey {
   tsr_program_size shapes[MAX_SHAPES]; /* distinct ones */
   int32_t n_shapes;
   int64_t batches, sentences, tokens, places; /* of the targets: without padding, and with it */
-  tsr_data_counts counts;
+  tsr_training_data_counts counts;
 } survey;
 
-static int note_shape(survey *s, const tsr_batch *b)
+static int note_shape(survey *s, const tsr_training_batch *b)
 {
   s->batches++;
   s->sentences += b->sentences;
@@ -400,27 +404,27 @@ static int note_shape(survey *s, const tsr_batch *b)
 /* One epoch, or one pool of it where there are more. */
 static tsr_status look_at_data(const training *t, const recipe *r, survey *s)
 {
-  tsr_data_options options = data_of(t, r);
-  tsr_data *data;
-  const tsr_batch *batch;
+  tsr_training_data_options options = data_of(t, r);
+  tsr_training_data *data;
+  const tsr_training_batch *batch;
   options.epochs = 1;
-  tsr_status status = tsr_data_create(&options, &data);
+  tsr_status status = tsr_training_data_create(&options, &data);
   if (status != TSR_OK) {
     return status;
   }
-  for (int64_t pool = 0; (status = tsr_data_next(data, &batch)) == TSR_OK && batch;) {
-    tsr_data_position position;
+  for (int64_t pool = 0; (status = tsr_training_data_next(data, &batch)) == TSR_OK && batch;) {
+    tsr_training_data_position position;
     if (!note_shape(s, batch)) {
       break;
     }
-    tsr_data_tell(data, &position);
+    tsr_training_data_tell(data, &position);
     pool = position.pool;
     if (pool > 0) {
       break;
     }
   }
-  tsr_data_get_counts(data, &s->counts);
-  tsr_data_destroy(data);
+  tsr_training_data_get_counts(data, &s->counts);
+  tsr_training_data_destroy(data);
   return status;
 }
 
@@ -447,7 +451,7 @@ static tsr_status measure(const training *t, const recipe *r, const survey *s, t
   return status;
 }
 
-void training_print_left_out(const char *label, const tsr_data_counts *counts)
+void training_print_left_out(const char *label, const tsr_training_data_counts *counts)
 {
   char read[32], empty[32], too_long[32], uneven[32];
   if (counts->kept < counts->read) {

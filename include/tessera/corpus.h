@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Corpora: files of sentences and of sentence pairs, of any size, read one by one.
+ * tessera/corpus.h: corpora: files of sentences and of sentence pairs, of any size, read one by one.
  *
  * What is read is known by the file's content, or else its name:
  *   plain text   one sentence a line
@@ -15,12 +15,14 @@
  * A line ends with LF, CR LF, or the end of the file. A byte order mark at a file's beginning is skipped. What is not
  * UTF-8 is read as U+FFFD; NUL bytes are characters like others. A line has at most TSR_LINE_LIMIT bytes.
  */
-#ifndef TESSERA_CORE_CORPUS_H
-#define TESSERA_CORE_CORPUS_H
+#ifndef TESSERA_CORPUS_H
+#define TESSERA_CORPUS_H
 
 #include "tessera/status.h"
 
-#include <stddef.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { TSR_LINE_LIMIT = 1 << 24 };
 
@@ -32,28 +34,28 @@ enum { TSR_TEXT_SOURCE = 1, TSR_TEXT_REFERENCE = 2, TSR_TEXT_HYPOTHESIS = 3 }; /
 typedef struct tsr_text_file tsr_text_file;
 
 /* Valid until the next call about the file. */
-typedef struct tsr_sentence {
+typedef struct tsr_corpus_sentence {
   const char *text; /* UTF-8; not NUL-terminated */
   size_t size;      /* bytes */
   int64_t number;   /* of the sentence, from 1: in plain text the line's */
   const char *id;   /* <seg id="...">; "" where there is none */
   int32_t part;     /* TSR_TEXT_*: the element of an XML file that it stands in; 0: none */
-} tsr_sentence;
+} tsr_corpus_sentence;
 
 /* A plain text, SGM or XML file; `part` is TSR_TEXT_*. One thread at a time. *file is the caller's until
  * tsr_text_file_close. Errors: TSR_ERR_IO, naming the file. */
-tsr_status tsr_text_file_open(const char *path, int32_t part, tsr_text_file **file) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_text_file_open(const char *path, int32_t part, tsr_text_file **file) TSR_MUST_CHECK;
 
 /* The same over bytes that outlive it; `name` stands for the path. */
-tsr_status tsr_text_file_view(const char *name, const void *bytes, size_t size, int32_t part,
-                              tsr_text_file **file) TSR_MUST_CHECK;
-void tsr_text_file_close(tsr_text_file *file); /* takes NULL */
+TSR_API tsr_status tsr_text_file_view(const char *name, const void *bytes, size_t size, int32_t part,
+                                      tsr_text_file **file) TSR_MUST_CHECK;
+TSR_API void tsr_text_file_close(tsr_text_file *file); /* takes NULL */
 
 /* The next sentence; *end is 1 and nothing else set if there is none. After an error the file can be sought or closed.
  * Errors: TSR_ERR_IO, TSR_ERR_FORMAT (a line beyond the limit, broken markup), naming file and line. */
-tsr_status tsr_text_file_next(tsr_text_file *file, tsr_sentence *sentence, int32_t *end) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_text_file_next(tsr_text_file *file, tsr_corpus_sentence *sentence, int32_t *end) TSR_MUST_CHECK;
 
-const char *tsr_text_file_name(const tsr_text_file *file);
+TSR_API const char *tsr_text_file_name(const tsr_text_file *file);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Both sides: pairs
@@ -83,17 +85,20 @@ typedef struct tsr_corpus_position {
 } tsr_corpus_position;
 
 /* One thread at a time. *corpus is the caller's until tsr_corpus_close. Errors: TSR_ERR_IO, naming the file. */
-tsr_status tsr_corpus_open(const tsr_corpus_files *files, tsr_corpus **corpus) TSR_MUST_CHECK;
-void tsr_corpus_close(tsr_corpus *corpus); /* takes NULL */
+TSR_API tsr_status tsr_corpus_open(const tsr_corpus_files *files, tsr_corpus **corpus) TSR_MUST_CHECK;
+TSR_API void tsr_corpus_close(tsr_corpus *corpus); /* takes NULL */
 
 /* The next pair; *end is 1 and nothing else set if there is none. After an error the corpus can be sought or closed.
  * Errors: TSR_ERR_IO; TSR_ERR_FORMAT: a file that ends before the other (which one, and where), a line of a TSV without
  * a tab, segments of a document whose ids differ, and those of tsr_text_file_next, naming file and line. */
-tsr_status tsr_corpus_next(tsr_corpus *corpus, tsr_corpus_pair *pair, int32_t *end) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_corpus_next(tsr_corpus *corpus, tsr_corpus_pair *pair, int32_t *end) TSR_MUST_CHECK;
 
-void tsr_corpus_tell(const tsr_corpus *corpus, tsr_corpus_position *position);
+TSR_API void tsr_corpus_tell(const tsr_corpus *corpus, tsr_corpus_position *position);
 
 /* Errors: TSR_ERR_IO (a pipe, or a position where no line begins: the file has changed). */
-tsr_status tsr_corpus_seek(tsr_corpus *corpus, const tsr_corpus_position *position) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_corpus_seek(tsr_corpus *corpus, const tsr_corpus_position *position) TSR_MUST_CHECK;
 
+#ifdef __cplusplus
+}
+#endif
 #endif

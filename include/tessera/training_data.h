@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera/training_data.h: what a model is trained on: batches of token ids, of sentence pairs in files of any size, or
+ * of a toy task.
+ *
+ * Pairs are taken in pools: so many of them are read, tokenised, filtered, shuffled, sorted by their widths, cut into
+ * batches, and the batches shuffled. While one pool is consumed a thread prepares the next; no more than two are ever
+ * held. A corpus that fits into one pool is read once, and shuffled anew for each epoch. Beyond a pool nothing is
+ * shuffled: large files that are sorted by their subject should be shuffled on disk.
+ *
+ * The batches are a pure function of the files, the options and the place in the stream, whatever the threads do.
+ *
+ * tsr_training_run (tessera/training_run.h) makes such a stream by itself. A loop of one's own takes its batches to
+ * tsr_trainer_step.
+ */
+#ifndef TESSERA_TRAINING_DATA_H
+#define TESSERA_TRAINING_DATA_H
+
+#include "tessera/corpus.h"
+#include "tessera/text.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Toy tasks: sequences of random tokens, to be copied, reversed or sorted. What a Transformer that learns has to learn
+ * within minutes, from examples of which each follows from the seed and its number alone.
+ *
+ * Ids are laid out as in a Marian folder: </s> 0, <unk> 1 (never used), the tokens, <pad> last.
+ */
+enum { TSR_TOY_TASK_COPY = 1, TSR_TOY_TASK_REVERSE = 2, TSR_TOY_TASK_SORT = 3 };
+
+/* Each sequence belongs to one of the sets, one in eight to the second: what is held out is never trained on. */
+enum { TSR_TOY_TASK_TRAINING = 0, TSR_TOY_TASK_HELD_OUT = 1 };
+
+enum { TSR_TOY_TASK_EOS = 0, TSR_TOY_TASK_UNK = 1, TSR_TOY_TASK_FIRST_TOKEN = 2 };
+
+typedef struct tsr_toy_task {
+  int32_t kind;       /* TSR_TOY_TASK_COPY, TSR_TOY_TASK_REVERSE, TSR_TOY_TASK_SORT */
+  int32_t set;        /* TSR_TOY_TASK_TRAINING, TSR_TOY_TASK_HELD_OUT */
+  int32_t vocabulary; /* V: ids in all, the three special ones included */
+  int32_t min_length; /* tokens of a sequence, </s> not counted; at least 1 */
+  int32_t max_length;
+  uint64_t seed;
+} tsr_toy_task;
+
+/* "copy", "reverse", "sort". Errors: TSR_ERR_ARGUMENT. */
+TSR_API tsr_status tsr_toy_task_find(const char *name, int32_t *kind) TSR_MUST_CHECK;
+
+/* TSR_ERR_ARGUMENT where a field is out of range, or where there are too few sequences to hold some out. */
+TSR_API tsr_status tsr_toy_task_check(const tsr_toy_task *task) TSR_MUST_CHECK;
+
+static inline int32_t tsr_toy_task_pad(const tsr_toy_task *task)
+{
+  return task->vocabulary - 1;
+}
+
+/* Example number `index` of a task that passes the check: writes source and target, each with room for max_length + 1
+ * ids, and returns how many each has, the closing </s> included. Lengths are drawn evenly, then tokens. Any thread. */
+TSR_API int32_t tsr_toy_task_example(const tsr_toy_task *task, uint64_t index, int32_t *source, int32_t *target);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * The stream of batches
+ */
+typedef struct tsr_training_data tsr_training_data;
+
+typedef struct tsr_training_data_options {
+  uint32_t struct_size;
+  int32_t shuffle;                /* 1 for training; 0: pairs as they come, batches by their widths */
+  tsr_corpus_files files;         /* where no task is given */
+  const tsr_tokenizer *tokenizer; /* of the files; outlives the stream */
+  const tsr_toy_task *task;       /* NULL: the files. Copied */
+  int64_t task_examples; /* of an epoch; 0: 100,000. What is held out is the same in each epoch, what is trained on
+                            never comes twice */
+  int32_t batch_tokens;  /* of the larger side of a batch, padding included: B * max(S, L) <= batch_tokens */
+  int32_t max_source;    /* ids of a source, </s> included; pairs beyond are left out; at most batch_tokens rounded down
+                            to a multiple of `step`; 0: 256, or less where that is less */
+  int32_t max_target;    /* the same of a target */
+  int32_t step;          /* widths are multiples of it; 0: 4 */
+  double max_ratio;      /* of the longer side's ids to the shorter's; pairs beyond are left out; 0: any */
+  uint64_t seed;         /* of the order */
+  int64_t epochs;        /* passes over the data; 0: without end */
+  int32_t pool;          /* pairs; 0: 131,072 */
+  int32_t decoder_start_id;
+  int32_t source_pad_id; /* what fills up rows of the source */
+  int32_t target_pad_id; /* what fills up rows of the decoder's input */
+} tsr_training_data_options;
+TSR_SIZED_PIN(tsr_training_data_options, target_pad_id, 108);
+
+/* Checks the options, opens the files and begins to read. *data is the caller's until tsr_training_data_destroy; one
+ * thread at a time. Errors: TSR_ERR_ARGUMENT, TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_OUT_OF_MEMORY. */
+TSR_API tsr_status tsr_training_data_create(const tsr_training_data_options *options,
+                                            tsr_training_data **data) TSR_MUST_CHECK;
+TSR_API void tsr_training_data_destroy(
+    tsr_training_data *data); /* takes NULL; waits for the thread, which stops after at most one pair */
+
+/* B rows, of which the first `sentences` hold pairs; the others are empty: length 0, padding, labels -1. B follows from
+ * S and L: batch_tokens / max(S, L), rounded down. Valid until the next call about the stream. */
+typedef struct tsr_training_batch {
+  int32_t rows;                  /* B */
+  int32_t sentences;             /* at least 1 */
+  int32_t source_width;          /* S */
+  int32_t target_width;          /* L */
+  const int32_t *source;         /* [B, S] ids, </s> at the end of each */
+  const int32_t *source_lengths; /* [B] 0 for empty rows */
+  const int32_t *target;         /* [B, L] the decoder's input: decoder_start_id, then the target without its </s> */
+  const int32_t *labels;         /* [B, L] the target, </s> included; -1 is to be ignored */
+  int64_t source_tokens;         /* ids without padding */
+  int64_t target_tokens;         /* labels that count */
+  int64_t index;                 /* batches before it since the start of the stream */
+  int64_t epoch;
+  const int64_t *lines; /* [sentences] numbers of the pairs in their corpus, from 1 */
+} tsr_training_batch;
+
+/* The next batch; *batch is NULL after the last epoch. Blocks while the pool is not ready. What goes wrong while a pool
+ * is read is reported in the place of its first batch, and again by each further call. Errors: TSR_ERR_IO;
+ * TSR_ERR_FORMAT (a malformed line, with file and line; no pair that passes the filter, with what was wrong with them);
+ * TSR_ERR_ARGUMENT (a position of other data); TSR_ERR_OUT_OF_MEMORY. */
+TSR_API tsr_status tsr_training_data_next(tsr_training_data *data, const tsr_training_batch **batch) TSR_MUST_CHECK;
+
+/* Where a stream is: whole numbers, to be stored as they are. Zero: at its beginning. */
+typedef struct tsr_training_data_position {
+  int64_t epoch;
+  int64_t pool;               /* of the epoch */
+  tsr_corpus_position corpus; /* where the pool begins; of a task, `number` is the example's */
+  int64_t batch;              /* of the pool: the next one */
+  int64_t index;              /* of the stream: the next one */
+} tsr_training_data_position;
+
+/* Where the next batch comes from. */
+TSR_API void tsr_training_data_tell(const tsr_training_data *data, tsr_training_data_position *position);
+
+/* Goes on from a position that a stream with the same options over the same files told: the batches are those that
+ * followed there, bit for bit. Also after the end and after an error. Begins to read from there; what goes wrong then
+ * is told by tsr_training_data_next. Errors: TSR_ERR_ARGUMENT (a negative number), TSR_ERR_OUT_OF_MEMORY. */
+TSR_API tsr_status tsr_training_data_seek(tsr_training_data *data,
+                                          const tsr_training_data_position *position) TSR_MUST_CHECK;
+
+/* What became of the pairs, in the pools of the current epoch up to the one in use, since the last seek. */
+typedef struct tsr_training_data_counts {
+  int64_t read;
+  int64_t kept;
+  int64_t empty;    /* left out: a side without text */
+  int64_t too_long; /* left out: max_source, max_target */
+  int64_t uneven;   /* left out: max_ratio */
+} tsr_training_data_counts;
+TSR_API void tsr_training_data_get_counts(const tsr_training_data *data, tsr_training_data_counts *counts);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
