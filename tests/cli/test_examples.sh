@@ -132,6 +132,30 @@ example 1 ./score $model nosuch a b
 stderr_has "there is no device 'nosuch'"
 example 2 ./score $model cpu a
 
+# train: a run that is interrupted behind its first row and goes on ends with the model of the README's.
+(cd "$examples" && TESSERA_BACKEND_PATH=$plugins exec ./train $model pairs.tsv 100000 halves cpu >"$work/half") &
+trained=$!
+for _ in $(seq 400); do
+  if grep -q '^10,' "$examples/halves/train/log.csv" 2>"$err"; then
+    break
+  fi
+  sleep 0.05
+done
+kill -INT $trained
+check 'train: the run that was interrupted failed' wait $trained
+check 'train: the run was not interrupted' grep -q '^stopped after [1-9]' "$work/half"
+example 0 ./train $model pairs.tsv 200 halves cpu
+stdout_has 'going on from step '
+stdout_has 'finished after 200 steps: halves'
+check 'train: another model after another pause' cmp -s "$examples/trained/model.safetensors" \
+  "$examples/halves/model.safetensors"
+example 1 ./train nosuch pairs.tsv 10 none cpu
+stderr_has 'nosuch'
+example 1 ./train $model nosuch.tsv 10 none cpu
+stderr_has 'nosuch.tsv'
+example 1 ./train $model pairs.tsv 10 none nosuch
+stderr_has "there is no device 'nosuch'"
+
 # sources and translations: of what threads printed.
 sources()
 {
