@@ -6,6 +6,7 @@
 
 #include "core/base/status.h"
 #include "core/base/utf8.h"
+#include "tessera/text.h"
 
 tsr_status tsr_text_buffer_reserve(tsr_text_buffer *buffer, size_t size)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/utf8.h"
+#include "tessera/text.h"
 
 #include <string.h>
 

@@ -20,9 +20,6 @@ size_t tsr_utf8_encode(uint32_t code_point, char text[TSR_UTF8_LONGEST]);
 
 int tsr_utf8_is_valid(const char *text, size_t size);
 
-/* Copies the text, errors replaced by U+FFFD, to `clean`, with room for 3 * size bytes; returns the bytes written. */
-size_t tsr_utf8_clean(const char *text, size_t size, char *clean);
-
 /* 1 for what separates words: the characters that Python's str.split() takes for white space, U+001C to U+001F among
  * them, zero width spaces not. */
 int tsr_is_space(uint32_t code_point);

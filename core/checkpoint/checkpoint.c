@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/checkpoint/container_parse.h"
 #include "core/checkpoint/file.h"
@@ -325,6 +326,13 @@ int tsr_checkpoint_exists(const char *folder)
   return found;
 }
 
+void tsr_checkpoint_describe_sized(const tsr_checkpoint_tensor *tensor, tsr_checkpoint_tensor_info *info, size_t size)
+{
+  const tsr_checkpoint_tensor_info known = {
+      .name = tensor->name, .type = tensor->type, .dtype = tensor->dtype, .rank = tensor->rank, .shape = tensor->shape};
+  tsr_sized_fill(&known, sizeof known, info, size);
+}
+
 const char *tsr_checkpoint_path(const tsr_checkpoint *checkpoint)
 {
   return checkpoint->index ? checkpoint->index : checkpoint->parts[0].path;
@@ -511,8 +519,8 @@ static tsr_status widen_apart(const tsr_checkpoint_tensor *tensor, int64_t first
   return status;
 }
 
-tsr_status tsr_checkpoint_widen(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, tsr_dtype dtype,
-                                void *out)
+tsr_status tsr_checkpoint_read(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, tsr_dtype dtype,
+                               void *out)
 {
   size_t element = tsr_dtype_size(tensor->dtype);
   if (element == 0) {

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files that take the place of others in one step: written under a temporary name in the same folder, synced, renamed.
- * A machine or a program that stops at any moment leaves the old file or the new one, never a part of it.
- *
- * The temporary of PATH is PATH.partial. Its writer holds a lock on it, which ends with the process: what a killed one
- * left is overwritten by the next, and of two that write the same file at once one is refused.
+ * tessera/files.h for files that are written piece by piece.
  */
 #ifndef TESSERA_CORE_REPLACE_H
 #define TESSERA_CORE_REPLACE_H
 
-#include "tessera/status.h"
+#include "tessera/files.h"
 
 #define TSR_PARTIAL_SUFFIX ".partial"
 
@@ -32,11 +28,5 @@ tsr_status tsr_replacement_commit(tsr_replacement *replacement) TSR_MUST_CHECK;
 
 /* Removes the temporary; the old file stands. Takes one that is over. */
 void tsr_replacement_abandon(tsr_replacement *replacement);
-
-/* A whole file in one call. Errors: TSR_ERR_IO. */
-tsr_status tsr_file_replace(const char *path, const void *bytes, size_t size) TSR_MUST_CHECK;
-
-/* Makes a folder, and those above it, where they are missing. Errors: TSR_ERR_IO. */
-tsr_status tsr_folder_make(const char *path) TSR_MUST_CHECK;
 
 #endif

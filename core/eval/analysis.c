@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/eval/analysis.h"
+#include "tessera/eval.h"
 
 #include <stdlib.h>
 #include <string.h>

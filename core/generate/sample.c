@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "core/base/philox.h"
+#include "tessera/philox.h"
 
 /* What the logits are compared as. */
 typedef struct draw {

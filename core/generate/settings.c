@@ -103,6 +103,21 @@ tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *o
   return TSR_SIZED_WRITE(tsr_generate_options, token_user, &read, options);
 }
 
+tsr_status tsr_generate_parse(const tsr_model *model, const char *name, const char *json, size_t size,
+                              tsr_generate_options *options)
+{
+  if (!model || !name || !json || !options) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_generate_parse: no argument may be NULL");
+  }
+  tsr_generate_options changed;
+  tsr_config file;
+  TSR_TRY(TSR_SIZED_READ(tsr_generate_options, token_user, options, &changed));
+  TSR_TRY(tsr_config_parse(name, json, size, &file));
+  tsr_status status = tsr_generate_apply(&file, model, 1, &changed);
+  tsr_config_finish(&file);
+  return status == TSR_OK ? TSR_SIZED_WRITE(tsr_generate_options, token_user, &changed, options) : status;
+}
+
 static tsr_status check_range(const char *name, int64_t value, int64_t low, int64_t high)
 {
   if (value < low || value > high) {

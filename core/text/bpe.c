@@ -13,6 +13,7 @@
 #include "core/base/utf8.h"
 #include "core/checkpoint/json.h"
 #include "core/text/vocabulary.h"
+#include "tessera/text.h"
 
 /* What becomes of two neighbouring symbols. */
 typedef struct merge {

@@ -15,8 +15,7 @@
 #include "core/text/vocabulary.h"
 #include "tessera/text.h"
 
-/* The sides of a translation, as tsr_tokenizer_token counts them. */
-enum { TSR_SIDE_SOURCE = 0, TSR_SIDE_TARGET = 1, TSR_SIDES = 2 };
+enum { TSR_SIDES = 2 }; /* TSR_SIDE_* */
 
 enum { TSR_EOS = 0, TSR_UNK = 1, TSR_PAD = 2, TSR_BOS = 3, TSR_MASK = 4, TSR_SPECIALS = 5 };
 

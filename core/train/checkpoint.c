@@ -312,7 +312,7 @@ static tsr_status read_mean(tsr_checkpoint *const *files, int32_t n_files, const
                             float *elements)
 {
   for (int32_t f = 0; f < n_files; f++) {
-    TSR_TRY(tsr_checkpoint_widen(tsr_checkpoint_find(files[f], name), 0, n, TSR_F32, elements));
+    TSR_TRY(tsr_checkpoint_read(tsr_checkpoint_find(files[f], name), 0, n, TSR_F32, elements));
     for (int64_t i = 0; i < n && n_files > 1; i++) {
       sums[i] = (f > 0 ? sums[i] : 0.0) + (double)elements[i];
     }

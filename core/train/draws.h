@@ -6,7 +6,7 @@
 #ifndef TESSERA_CORE_TRAIN_DRAWS_H
 #define TESSERA_CORE_TRAIN_DRAWS_H
 
-#include "core/base/philox.h"
+#include "tessera/philox.h"
 
 /* What sequences are for: the upper 8 bits of a sequence's name, so that none meets another. */
 enum {

@@ -11,6 +11,7 @@
 #include "tessera/autodiff.h"
 #include "tessera/inspect.h"
 #include "tessera/ops.h"
+#include "tessera/train.h"
 
 /* What a program for training needs beside the layers; grows while they are built. */
 typedef struct tsr_builder_training {
@@ -74,9 +75,6 @@ typedef struct tsr_cross_attention {
   tsr_ref *attention; /* receives that output */
 } tsr_cross_attention;
 
-/* The name of the table of positions that is computed rather than read; a constant [max_positions, D] f32, for
- * the first token on. */
-#define TSR_POSITIONS_NAME "positions"
 /* The constant [1] i32 that counts steps. */
 #define TSR_ONE_NAME "one"
 

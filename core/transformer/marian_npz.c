@@ -32,7 +32,7 @@ static tsr_status open_special(const tsr_checkpoint *checkpoint, tsr_config *fil
   snprintf(file->path, room, "%s: %s", path, special_name);
   char *text = calloc(tensor->size + 1, 1); /* which ends it */
   tsr_status status =
-      text ? tsr_checkpoint_widen(tensor, 0, (int64_t)tensor->size, TSR_I8, text) : tsr_fail_memory(tensor->size + 1);
+      text ? tsr_checkpoint_read(tensor, 0, (int64_t)tensor->size, TSR_I8, text) : tsr_fail_memory(tensor->size + 1);
   if (status == TSR_OK) {
     status = tsr_yaml_parse(file->path, text, strlen(text), &file->root);
   }

@@ -171,7 +171,26 @@ tsr_status tsr_model_parameter_sized(const tsr_model *model, int32_t index, tsr_
                     model ? (int)model->parameters.n : 0);
   }
   const tsr_parameter *parameter = &model->parameters.items[index];
-  const tsr_parameter_info known = {.name = parameter->name, .shape = parameter->shape, .dtype = parameter->stored};
+  const tsr_parameter_info known = {
+      .name = parameter->name, .shape = parameter->shape, .dtype = parameter->stored, .n_pieces = parameter->n_pieces};
+  tsr_sized_fill(&known, sizeof known, info, size);
+  return TSR_OK;
+}
+
+tsr_status tsr_model_parameter_piece_sized(const tsr_model *model, int32_t index, int32_t piece,
+                                           tsr_parameter_piece *info, size_t size)
+{
+  const int32_t n = model && index >= 0 && index < model->parameters.n ? model->parameters.items[index].n_pieces : 0;
+  if (!info || piece < 0 || piece >= n) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "there is no piece number %d of parameter number %d, which has %d", (int)piece,
+                    (int)index, (int)n);
+  }
+  const tsr_piece *of = &model->parameters.items[index].pieces[piece];
+  const tsr_parameter_piece known = {.tensor = of->tensor ? of->tensor->name : NULL,
+                                     .first = of->first,
+                                     .count = of->count,
+                                     .transposed = of->transposed,
+                                     .fill = of->fill};
   tsr_sized_fill(&known, sizeof known, info, size);
   return TSR_OK;
 }

@@ -173,10 +173,10 @@ static tsr_status read_piece(const tsr_piece *piece, int64_t first, int64_t coun
 {
   if (piece->tensor && piece->transposed) {
     tsr_checkpoint_tensor turned = tsr_checkpoint_transpose(piece->tensor);
-    return tsr_checkpoint_widen(&turned, first, count, dtype, out);
+    return tsr_checkpoint_read(&turned, first, count, dtype, out);
   }
   if (piece->tensor) {
-    return tsr_checkpoint_widen(piece->tensor, piece->first + first, count, dtype, out);
+    return tsr_checkpoint_read(piece->tensor, piece->first + first, count, dtype, out);
   }
   for (int64_t i = 0; i < count; i++) {
     TSR_TRY(tsr_convert(TSR_F32, &piece->fill, dtype, out + i * (int64_t)tsr_dtype_size(dtype), 1));

@@ -129,6 +129,13 @@ TSR_SIZED_PIN(tsr_generate_options, steps_per_submit, 228);
  * TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a setting that this build does not have, by name). */
 TSR_API tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *options) TSR_MUST_CHECK;
 
+/* Changes what a JSON object says, with the keys and meanings of generation_config.json, and leaves the rest: the
+ * arguments of one call of Hugging Face's generate(). `json`: `size` bytes; `name` stands for it in messages. Lists
+ * become the model's, as above. Any thread. Errors: TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, naming the key;
+ * TSR_ERR_OUT_OF_MEMORY. */
+TSR_API tsr_status tsr_generate_parse(const tsr_model *model, const char *name, const char *json, size_t size,
+                                      tsr_generate_options *options) TSR_MUST_CHECK;
+
 /* A score is the sum of the tokens' log-probabilities, </s> included, divided as length_kind tells. A forced token
  * costs nothing. Greedy search and sampling add what the model itself gives each token, however that was changed for
  * choosing it, and only if options.scores asks for it: else their score is NaN. */

@@ -13,6 +13,9 @@ extern "C" {
 
 typedef struct tsr_tokenizer tsr_tokenizer;
 
+/* The sides of a translation. */
+enum { TSR_SIDE_SOURCE = 0, TSR_SIDE_TARGET = 1 };
+
 /* Opens the tokenizer of a model's folder. Which kind it is, tokenizer_config.json says (tokenizer_class), else
  * config.json, else the files that are there:
  *   marian    source.spm, target.spm, vocab.json, target_vocab.json if the vocabularies are separate
@@ -65,7 +68,7 @@ static inline TSR_MUST_CHECK tsr_status tsr_tokenizer_get_info(const tsr_tokeniz
 TSR_API int32_t tsr_tokenizer_n_languages(const tsr_tokenizer *tokenizer);
 TSR_API const char *tsr_tokenizer_language(const tsr_tokenizer *tokenizer, int32_t index);
 
-/* The chosen language of a side, or NULL. side: 0 source, 1 target. */
+/* The chosen language of a side (TSR_SIDE_*), or NULL. */
 TSR_API const char *tsr_tokenizer_chosen_language(const tsr_tokenizer *tokenizer, int32_t side);
 
 /* Chooses the languages of source and target texts; NULL leaves one as it is: at first what tokenizer_config.json says,
@@ -92,12 +95,12 @@ TSR_API tsr_status tsr_tokenizer_encode_target(const tsr_tokenizer *tokenizer, c
 TSR_API tsr_status tsr_tokenizer_decode(const tsr_tokenizer *tokenizer, const int32_t *ids, int32_t n_ids,
                                         char **text) TSR_MUST_CHECK;
 
-/* The same for ids of either side: 0 source, 1 target. */
+/* The same for ids of either side, TSR_SIDE_*. */
 TSR_API tsr_status tsr_tokenizer_decode_side(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids,
                                              int32_t n_ids, char **text) TSR_MUST_CHECK;
 
-/* The token of an id as the vocabulary spells it, "" for an id outside and for one without a token. side: 0 source, 1
- * target. */
+/* The token of an id as the vocabulary spells it, "" for an id outside and for one without a token. side:
+ * TSR_SIDE_*. */
 TSR_API const char *tsr_tokenizer_token(const tsr_tokenizer *tokenizer, int32_t side, int32_t id);
 
 /* What becomes of a source text with more tokens than the model takes. */
@@ -135,6 +138,10 @@ TSR_API void tsr_source_finish(tsr_source *source); /* takes an empty one */
 
 /* Frees what the library allocated for the caller; takes NULL. */
 TSR_API void tsr_free(void *memory);
+
+/* Copies a text, what is not UTF-8 replaced by U+FFFD as all of the library reads it (one for each maximal subpart, as
+ * the Unicode standard recommends), to `clean`, with room for 3 * size bytes; returns the bytes written. Any thread. */
+TSR_API size_t tsr_utf8_clean(const char *text, size_t size, char *clean);
 
 #ifdef __cplusplus
 }

@@ -49,6 +49,15 @@ enum {
   TSR_STEP_GRADIENTS = 6 /* forward, backward; outputs NAME.gradient, and norm */
 };
 
+/* A model with sinusoids has their table as a constant of this name, [max_positions, D] f32, which a program's compile
+ * options bind to a buffer. */
+#define TSR_POSITIONS_NAME "positions"
+
+/* Makes and fills that buffer, whose first row is that of the first token. It is then the caller's, after an error too;
+ * NULL where the model has no such table. Errors: the device's. */
+TSR_API tsr_status tsr_positions_upload(const tsr_transformer_config *config, tsr_device *device,
+                                        tsr_buffer **positions) TSR_MUST_CHECK;
+
 /* Builds one. size: batch, source, target. *program is the caller's. Errors: TSR_ERR_ARGUMENT, TSR_ERR_UNSUPPORTED, the
  * program's. */
 TSR_API tsr_status tsr_training_program(const tsr_model *model, const tsr_training_options *options, int32_t kind,

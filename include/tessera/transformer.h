@@ -103,7 +103,8 @@ TSR_API int tsr_model_has_weights(const tsr_model *model);
 typedef struct tsr_parameter_info {
   const char *name; /* "encoder.layers.0.self_attention.qkv.weight"; lives as long as the model */
   tsr_shape shape;
-  tsr_dtype dtype; /* as stored; 0 without weights */
+  tsr_dtype dtype;  /* as stored; 0 without weights */
+  int32_t n_pieces; /* 0 without weights */
 } tsr_parameter_info;
 TSR_API int32_t tsr_model_parameter_count(const tsr_model *model);
 TSR_API tsr_status tsr_model_parameter_sized(const tsr_model *model, int32_t index, tsr_parameter_info *info,
@@ -112,6 +113,22 @@ static inline TSR_MUST_CHECK tsr_status tsr_model_parameter(const tsr_model *mod
                                                             tsr_parameter_info *info)
 {
   return tsr_model_parameter_sized(model, index, info, sizeof *info);
+}
+
+/* Where elements of a parameter come from: one after the other its pieces are the parameter, row-major. */
+typedef struct tsr_parameter_piece {
+  const char *tensor; /* its name in the checkpoint, which lives as long as the model; NULL: every element is `fill` */
+  int64_t first;      /* elements first .. first+count-1 of that tensor */
+  int64_t count;
+  int32_t transposed; /* 1: of the tensor with its axes exchanged */
+  float fill;
+} tsr_parameter_piece;
+TSR_API tsr_status tsr_model_parameter_piece_sized(const tsr_model *model, int32_t index, int32_t piece,
+                                                   tsr_parameter_piece *info, size_t size) TSR_MUST_CHECK;
+static inline TSR_MUST_CHECK tsr_status tsr_model_parameter_piece(const tsr_model *model, int32_t index, int32_t piece,
+                                                                  tsr_parameter_piece *info)
+{
+  return tsr_model_parameter_piece_sized(model, index, piece, info, sizeof *info);
 }
 
 /* Puts elements first .. first+count-1 of parameter number `parameter` into `elements`. */

@@ -8,6 +8,7 @@
 
 #include "core/base/utf8.h"
 #include "core/text/bpe.h"
+#include "tessera/text.h"
 
 enum { MOST = 4096 };
 

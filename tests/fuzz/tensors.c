@@ -15,11 +15,11 @@ static void read_tensor(const tsr_checkpoint_tensor *tensor)
   REQUIRE((uint64_t)elements * tsr_dtype_size(tensor->dtype) == tensor->size);
   for (int64_t first = 0; first < elements && first < MOST; first += AT_ONCE) {
     int64_t n = elements - first < AT_ONCE ? elements - first : AT_ONCE;
-    REQUIRE(tsr_checkpoint_widen(tensor, first, n, dtype, values) == TSR_OK);
+    REQUIRE(tsr_checkpoint_read(tensor, first, n, dtype, values) == TSR_OK);
   }
   int64_t last = elements < AT_ONCE ? elements : AT_ONCE;
-  REQUIRE(tsr_checkpoint_widen(tensor, elements - last, last, dtype, values) == TSR_OK);
-  REQUIRE(tsr_checkpoint_widen(tensor, elements, 1, dtype, values) == TSR_ERR_ARGUMENT);
+  REQUIRE(tsr_checkpoint_read(tensor, elements - last, last, dtype, values) == TSR_OK);
+  REQUIRE(tsr_checkpoint_read(tensor, elements, 1, dtype, values) == TSR_ERR_ARGUMENT);
 }
 
 void parse_and_read(const void *file, size_t size)

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/philox.h"
 #include "core/transformer/model.h"
+#include "tessera/philox.h"
 #include "tests/model/generation.h"
 #include "tests/support/temporary.h"
 

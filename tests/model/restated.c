@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/philox.h"
+#include "tessera/philox.h"
 
 typedef struct job {
   const setup *s;

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "core/base/philox.h"
+#include "tessera/philox.h"
 
 void killed_lap(int laps)
 {

@@ -2,7 +2,7 @@
  *
  * Bounds of what training needs beside gradients: dropout, the loss, the norm of the gradients, the optimiser.
  */
-#include "core/base/philox.h"
+#include "tessera/philox.h"
 #include "tools/conformance/bounds.h"
 
 double check_drop_factor(const check_values *values, int32_t seed, const tsr_op_attributes *attributes, int64_t element)

@@ -16,6 +16,7 @@
 
 #include "structs.h"
 #include "tessera/autodiff.h"
+#include "tessera/checkpoint.h"
 #include "tessera/eval.h"
 #include "tessera/generate.h"
 #include "tessera/inspect.h"
@@ -437,9 +438,21 @@ FILL(tsr_generate_statistics, (tsr_generate_measure(transformer, info), TSR_OK))
 FILL(tsr_tokenizer_info, tsr_tokenizer_get_info(tokenizer, info))
 FILL(tsr_source, tsr_source_prepare(tokenizer, "Yes.", 4, 64, TSR_LONG_CUT, info))
 FILL(tsr_parameter_info, tsr_model_parameter(model, 0, info))
+FILL(tsr_parameter_piece, tsr_model_parameter_piece(model, 0, 0, info))
 FILL(tsr_layer_statistics, tsr_trainer_layer(trainer, 0, info))
 FILL(tsr_translator_statistics, (tsr_translator_measure(translator, info), TSR_OK))
 FILL(tsr_trainer_memory, (tsr_trainer_get_memory(trainer, info), TSR_OK))
+
+static tsr_status fill_tsr_checkpoint_tensor_info(void *target)
+{
+  tsr_checkpoint *checkpoint;
+  tsr_status status = tsr_checkpoint_open(folder, &checkpoint);
+  if (status == TSR_OK) {
+    tsr_checkpoint_describe(tsr_checkpoint_at(checkpoint, 0), target);
+    tsr_checkpoint_close(checkpoint);
+  }
+  return status;
+}
 
 static tsr_status fill_tsr_program_statistics(void *target)
 {
@@ -527,6 +540,7 @@ static const struct {
     {"tsr_schedule", 32},
     {"tsr_training_run_step", 96},
     {"tsr_training_run_validation", 64},
+    {"tsr_facts", 72},
 };
 
 static void check_fixed(const char *name, size_t size)

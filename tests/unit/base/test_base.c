@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "core/base/arena.h"
-#include "core/base/philox.h"
 #include "core/base/sized.h"
+#include "tessera/philox.h"
 #include "tessera/tensor.h"
 
 static void test_messages(void **state)

@@ -308,16 +308,16 @@ static void test_good_file(void **state)
   assert_null(tsr_checkpoint_find(checkpoint, "__metadata__"));
 
   float two[2];
-  assert_int_equal(tsr_checkpoint_widen(z, 0, 2, TSR_F32, two), TSR_OK);
+  assert_int_equal(tsr_checkpoint_read(z, 0, 2, TSR_F32, two), TSR_OK);
   assert_memory_equal(two, z->bytes, 8);
   uint16_t narrow[2];
-  assert_int_equal(tsr_checkpoint_widen(z, 1, 1, TSR_BF16, narrow), TSR_OK);
-  assert_int_equal(tsr_checkpoint_widen(z, 2, 0, TSR_F32, two), TSR_OK);
-  assert_int_equal(tsr_checkpoint_widen(z, 1, 2, TSR_F32, two), TSR_ERR_ARGUMENT);
-  assert_int_equal(tsr_checkpoint_widen(z, -1, 1, TSR_F32, two), TSR_ERR_ARGUMENT);
-  assert_int_equal(tsr_checkpoint_widen(z, 1, INT64_MAX, TSR_F32, two), TSR_ERR_ARGUMENT);
-  assert_int_equal(tsr_checkpoint_widen(z, 0, 1, TSR_I32, two), TSR_ERR_DTYPE);
-  assert_int_equal(tsr_checkpoint_widen(deep, 0, 1, TSR_F32, two), TSR_ERR_DTYPE);
+  assert_int_equal(tsr_checkpoint_read(z, 1, 1, TSR_BF16, narrow), TSR_OK);
+  assert_int_equal(tsr_checkpoint_read(z, 2, 0, TSR_F32, two), TSR_OK);
+  assert_int_equal(tsr_checkpoint_read(z, 1, 2, TSR_F32, two), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_checkpoint_read(z, -1, 1, TSR_F32, two), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_checkpoint_read(z, 1, INT64_MAX, TSR_F32, two), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_checkpoint_read(z, 0, 1, TSR_I32, two), TSR_ERR_DTYPE);
+  assert_int_equal(tsr_checkpoint_read(deep, 0, 1, TSR_F32, two), TSR_ERR_DTYPE);
   assert_message_has("tensor \"deep\"");
   tsr_checkpoint_close(checkpoint);
   free(bytes);
@@ -459,11 +459,11 @@ static void test_files_that_change(void **state)
   const tsr_checkpoint_tensor *a = tsr_checkpoint_find(checkpoint, "a");
   const tsr_checkpoint_tensor *b = tsr_checkpoint_find(checkpoint, "b");
   assert_int_equal(tsr_checkpoint_check(checkpoint), TSR_OK);
-  assert_int_equal(tsr_checkpoint_widen(b, 0, 2047, TSR_F32, values), TSR_OK);
+  assert_int_equal(tsr_checkpoint_read(b, 0, 2047, TSR_F32, values), TSR_OK);
   assert_int_equal(truncate(path, (off_t)(b->at + 5000)), 0);
-  assert_int_equal(tsr_checkpoint_widen(a, 0, 1, TSR_F32, values), TSR_OK);
+  assert_int_equal(tsr_checkpoint_read(a, 0, 1, TSR_F32, values), TSR_OK);
   for (int dtype = TSR_F32; dtype <= TSR_BF16; dtype++) {
-    assert_int_equal(tsr_checkpoint_widen(b, 0, 2047, dtype, values), TSR_ERR_IO);
+    assert_int_equal(tsr_checkpoint_read(b, 0, 2047, dtype, values), TSR_ERR_IO);
     assert_non_null(strstr(tsr_error_message(), path));
     assert_non_null(strstr(tsr_error_message(), "the file ends at byte"));
   }
@@ -472,7 +472,7 @@ static void test_files_that_change(void **state)
   column.size = 8000;
   column.strides[0] = 1;
   column.strides[1] = 2;
-  assert_int_equal(tsr_checkpoint_widen(&column, 0, 2000, TSR_F32, values), TSR_ERR_IO);
+  assert_int_equal(tsr_checkpoint_read(&column, 0, 2000, TSR_F32, values), TSR_ERR_IO);
   assert_int_equal(tsr_checkpoint_check(checkpoint), TSR_ERR_IO);
   assert_non_null(strstr(tsr_error_message(), path));
   tsr_checkpoint_close(checkpoint);
@@ -483,7 +483,7 @@ static void test_files_that_change(void **state)
   assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
   assert_int_equal(tsr_checkpoint_open(path, &checkpoint), TSR_OK);
   write_checkpoint(path, "{" ONE_F32("a", 0, 4) "}", 4);
-  assert_int_equal(tsr_checkpoint_widen(tsr_checkpoint_find(checkpoint, "a"), 0, 1, TSR_F32, values), TSR_OK);
+  assert_int_equal(tsr_checkpoint_read(tsr_checkpoint_find(checkpoint, "a"), 0, 1, TSR_F32, values), TSR_OK);
   assert_int_equal(tsr_checkpoint_check(checkpoint), TSR_ERR_IO);
   assert_non_null(strstr(tsr_error_message(), "was written to while it was read"));
   tsr_checkpoint_close(checkpoint);
@@ -492,7 +492,7 @@ static void test_files_that_change(void **state)
   assert_int_equal(tsr_checkpoint_open(path, &checkpoint), TSR_OK);
   assert_int_equal(unlink(path), 0);
   write_checkpoint(path, "{" ONE_F32("c", 0, 4) "}", 4);
-  assert_int_equal(tsr_checkpoint_widen(tsr_checkpoint_find(checkpoint, "a"), 0, 1, TSR_F32, values), TSR_OK);
+  assert_int_equal(tsr_checkpoint_read(tsr_checkpoint_find(checkpoint, "a"), 0, 1, TSR_F32, values), TSR_OK);
   assert_int_equal(tsr_checkpoint_check(checkpoint), TSR_OK);
   tsr_checkpoint_close(checkpoint);
   remove_temporary_folder(folder);

@@ -50,17 +50,17 @@ static void expect_values(const tsr_checkpoint *checkpoint, const char *name, in
     fail_msg("%s: tensor %s is missing", tsr_checkpoint_path(checkpoint), name);
   }
   assert_int_equal(tsr_shape_elements(&tensor->shape), n);
-  assert_int_equal(tsr_checkpoint_widen(tensor, 0, n, TSR_F32, found), TSR_OK);
+  assert_int_equal(tsr_checkpoint_read(tensor, 0, n, TSR_F32, found), TSR_OK);
   for (int32_t i = 0; i < n; i++) {
     if (found[i] != values[i]) {
       fail_msg("%s: tensor %s: element %d is %g, expected %g", tsr_checkpoint_path(checkpoint), name, (int)i, found[i],
                values[i]);
     }
     float one;
-    assert_int_equal(tsr_checkpoint_widen(tensor, i, 1, TSR_F32, &one), TSR_OK);
+    assert_int_equal(tsr_checkpoint_read(tensor, i, 1, TSR_F32, &one), TSR_OK);
     assert_true(one == values[i]);
   }
-  assert_int_equal(tsr_checkpoint_widen(tensor, n, 1, TSR_F32, found), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_checkpoint_read(tensor, n, 1, TSR_F32, found), TSR_ERR_ARGUMENT);
 }
 
 /* ---- files of Python's own pickle and zipfile -------------------------------------------------------------------- */
@@ -98,7 +98,7 @@ static void test_state_dicts(void **state)
     tsr_checkpoint_tensor turned = tsr_checkpoint_transpose(tsr_checkpoint_find(c, "turned"));
     assert_int_equal(turned.shape.extent[0], 2);
     float back[6];
-    assert_int_equal(tsr_checkpoint_widen(&turned, 0, 6, TSR_F32, back), TSR_OK);
+    assert_int_equal(tsr_checkpoint_read(&turned, 0, 6, TSR_F32, back), TSR_OK);
     assert_true(back[1] == 1 && back[3] == 3);
     tsr_checkpoint_close(c);
   }

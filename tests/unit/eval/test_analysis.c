@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/eval/analysis.h"
+#include "tessera/eval.h"
 
 enum {
   EMPTY = 1 << TSR_FLAW_EMPTY,

@@ -4,7 +4,7 @@
  * hand, another writing of Philox, and the recurrences of the papers; and what they make of NaN, infinities and labels
  * that are none.
  */
-#include "core/base/philox.h"
+#include "tessera/philox.h"
 #include "tests/unit/reference/reference_fixture.h"
 
 static fixture f;

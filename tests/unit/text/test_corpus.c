@@ -15,6 +15,7 @@
 #include "core/base/utf8.h"
 #include "core/text/character_reference.h"
 #include "tessera/corpus.h"
+#include "tessera/text.h"
 #include "tests/support/temporary.h"
 
 static void assert_message_has(const char *fragment)

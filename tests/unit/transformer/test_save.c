@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "core/base/philox.h"
 #include "core/transformer/model.h"
 #include "tessera/generate.h"
+#include "tessera/philox.h"
 #include "tests/support/bytes.h"
 #include "tests/support/configs.h"
 #include "tests/support/temporary.h"

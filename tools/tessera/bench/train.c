@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/transformer/layers.h"
-#include "core/transformer/positions.h"
-#include "tessera/train.h"
 #include "tessera/training_run.h"
 #include "tools/random/random.h"
 #include "tools/tessera/bench/bench.h"

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/status.h"
 #include "tessera/train.h"
 #include "tools/tessera/check/check.h"
 

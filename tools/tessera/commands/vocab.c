@@ -7,15 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/checkpoint/file.h"
-#include "core/checkpoint/replace.h"
-#include "core/text/tokenizer.h"
 #include "tessera/corpus.h"
+#include "tessera/files.h"
 #include "tessera/text.h"
 #include "tools/tessera/commands.h"
 #include "tools/tessera/commands/vocab_train.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
 #include "tools/tessera/common/table.h"
 #include "tools/tessera/options/options.h"
 
@@ -27,7 +26,7 @@ typedef struct settings {
 } settings;
 
 /* Sentences on their way into the training. */
-enum { BOTH_SIDES = TSR_SIDES };
+enum { BOTH_SIDES = TSR_SIDE_TARGET + 1 };
 typedef struct feed {
   tsr_corpus *corpus;
   int32_t wanted; /* TSR_SIDE_SOURCE, TSR_SIDE_TARGET, BOTH_SIDES */
@@ -76,7 +75,7 @@ static tsr_status train(const settings *options, int32_t wanted, char **model, s
 
 static int write_file(const char *folder, const char *name, const void *bytes, size_t size)
 {
-  char *path = tsr_path_join(folder, name);
+  char *path = path_join(folder, name);
   if (!path) {
     return tsr_cli_no_memory();
   }
@@ -159,11 +158,11 @@ static int make_vocabularies(const settings *options, int64_t *sentences)
 /* A model whose ids would mean other tokens from now on. */
 static int check_folder(const settings *options)
 {
-  char *path = tsr_path_join(options->out, "model.safetensors");
+  char *path = path_join(options->out, "model.safetensors");
   if (!path) {
     return tsr_cli_no_memory();
   }
-  int exists = tsr_path_exists(path);
+  int exists = path_exists(path);
   free(path);
   if (exists) {
     tsr_cli_error("%s: holds a model, which another vocabulary would not fit; choose another folder", options->out);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/tessera/commands/vocab_train.h"
 
+#include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <new>
 #include <string>
 #include <unordered_map>
-
-#include "core/text/guarded.hh"
 
 namespace
 {
@@ -100,13 +101,25 @@ tsr_status copy_out(const std::string &model, char **bytes, size_t *size)
   return TSR_OK;
 }
 
+/* Runs `body`, which returns a tsr_status: what SentencePiece throws becomes one, too. */
+template <typename Body> tsr_status guarded(const char *name, Body body)
+{
+  try {
+    return body();
+  } catch (const std::bad_alloc &) {
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "%s: out of host memory", name);
+  } catch (const std::exception &error) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: SentencePiece: %s", name, error.what());
+  }
+}
+
 } // namespace
 
 tsr_status tsr_vocab_train(const char *name, const tsr_vocab_options *options, tsr_vocab_sentence_fn next, void *user,
                            char **bytes, size_t *size)
 {
   *bytes = nullptr;
-  return tsr_sentencepiece_guarded(name, [&]() -> tsr_status {
+  return guarded(name, [&]() -> tsr_status {
     sentencepiece::SetRandomGeneratorSeed(sample_seed);
     sentences input(next, user);
     if (input.done() && input.failure() == TSR_OK) {
@@ -126,10 +139,11 @@ tsr_status tsr_vocab_train(const char *name, const tsr_vocab_options *options, t
 
 tsr_status tsr_vocab_list(const char *name, const char *bytes, size_t size, tsr_vocab_piece_fn receive, void *user)
 {
-  return tsr_sentencepiece_guarded(name, [&] {
+  return guarded(name, [&] {
     sentencepiece::SentencePieceProcessor processor;
+    const auto result = processor.LoadFromSerializedProto(absl::string_view(bytes, size));
     tsr_status status =
-        tsr_sentencepiece_status(name, processor.LoadFromSerializedProto(absl::string_view(bytes, size)));
+        result.ok() ? TSR_OK : tsr_fail(TSR_ERR_FORMAT, "%s: SentencePiece: %s", name, result.ToString().c_str());
     const int count = status == TSR_OK ? processor.GetPieceSize() : 0;
     for (int id = 0; id < count && status == TSR_OK; id++) {
       status = receive(user, id, processor.IdToPiece(id).c_str());

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/base/utf8.h"
+#include "tessera/text.h"
 #include "tools/tessera/common/message.h"
 
 int tsr_cli_json_print(json_t *root, size_t flags)

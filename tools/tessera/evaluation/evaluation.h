@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "core/eval/analysis.h"
+#include "tessera/eval.h"
 #include "tools/tessera/common/json.h"
 
 enum { EVALUATION_VARIANTS = 8, EVALUATION_BUCKETS = 7, EVALUATION_NAME = 64 };

@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "core/checkpoint/checkpoint.h"
+#include "tessera/checkpoint.h"
 
 /* A tensor of the recorded file: [n_batch, n_length] ids or masks, or [n_batch, n_length, width] values. */
 typedef struct golden_recorded {

@@ -5,7 +5,7 @@
 #ifndef TESSERA_TOOLS_GOLDEN_H
 #define TESSERA_TOOLS_GOLDEN_H
 
-#include "core/checkpoint/checkpoint.h"
+#include "tessera/checkpoint.h"
 #include "tessera/train.h"
 #include "tessera/transformer.h"
 #include "tools/tessera/common/json.h"

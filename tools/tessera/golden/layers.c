@@ -43,19 +43,20 @@ static void compare(const float *expected, comparison *c)
 
 static tsr_status read_and_compare(const tsr_checkpoint *tensors, const char *name, comparison *c)
 {
-  const tsr_checkpoint_tensor *recorded = c->recorded;
+  tsr_checkpoint_tensor_info recorded;
   char shapes[2][64];
-  if (recorded->dtype != TSR_F32 || !tsr_shape_equal(&recorded->shape, &c->found->shape)) {
+  tsr_checkpoint_describe(c->recorded, &recorded);
+  if (recorded.dtype != TSR_F32 || !tsr_shape_equal(&recorded.shape, &c->found->shape)) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' is %s %s; the model gives f32 %s", tsr_checkpoint_path(tensors),
-                    name, tsr_dtype_name(recorded->dtype), tsr_shape_print(&recorded->shape, shapes[0], 64),
+                    name, tsr_dtype_name(recorded.dtype), tsr_shape_print(&recorded.shape, shapes[0], 64),
                     tsr_shape_print(&c->found->shape, shapes[1], 64));
   }
-  int64_t elements = tsr_shape_elements(&recorded->shape);
+  int64_t elements = tsr_shape_elements(&recorded.shape);
   float *expected = malloc((size_t)elements * sizeof *expected + 1);
   if (!expected) {
     return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
   }
-  tsr_status status = tsr_checkpoint_widen(recorded, 0, elements, TSR_F32, expected);
+  tsr_status status = tsr_checkpoint_read(c->recorded, 0, elements, TSR_F32, expected);
   if (status == TSR_OK) {
     compare(expected, c);
   }

@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/checkpoint/decoder_yml.h"
-#include "core/checkpoint/json.h"
-#include "core/checkpoint/yaml.h"
 #include "tessera/generate.h"
 #include "tessera/text.h"
 #include "tools/tessera/common/json.h"
@@ -22,7 +19,7 @@ typedef struct replay {
   tsr_transformer *transformer;
   const tsr_transformer_config *config;
   const json_t *golden;
-  json_t *vocabulary; /* of the target: tokens and ids */
+  tsr_tokenizer *tokenizer;
   double tolerance;
   int32_t n;        /* sentences */
   int32_t **source; /* [n] ids, </s> included */
@@ -42,8 +39,10 @@ static tsr_status read_ids(const json_t *list, int32_t vocabulary, int32_t eos, 
     const json_t *id = json_array_get(list, i);
     if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= vocabulary ||
         count >= MAX_IDS) {
-      return tsr_fail(TSR_ERR_FORMAT, "golden.json: expected at most %d token ids below %d, found %s", (int)MAX_IDS,
-                      (int)vocabulary, tsr_json_show(list).text);
+      return tsr_fail(TSR_ERR_FORMAT,
+                      "golden.json: expected at most %d token ids below %d, found %zu, of which number "
+                      "%zu is none",
+                      (int)MAX_IDS, (int)vocabulary, count, i);
     }
     (*ids)[i] = (int32_t)json_integer_value(id);
   }
@@ -118,14 +117,9 @@ static int same_tokens(const replay *r, const char *text, const tsr_hypothesis *
   int32_t n = found->n_ids > 0 && found->ids[found->n_ids - 1] == r->config->eos_id ? found->n_ids - 1 : found->n_ids;
   int32_t i = 0;
   while (*text) {
-    char token[256];
     size_t size = strcspn(text, " ");
-    if (size >= sizeof token || i == n) {
-      return 0;
-    }
-    memcpy(token, text, size);
-    token[size] = '\0';
-    if (json_integer_value(json_object_get(r->vocabulary, token)) != found->ids[i++]) {
+    const char *token = i < n ? tsr_tokenizer_token(r->tokenizer, TSR_SIDE_TARGET, found->ids[i++]) : "";
+    if (strlen(token) != size || memcmp(token, text, size) != 0) {
       return 0;
     }
     text += size + (text[size] == ' ');
@@ -146,8 +140,8 @@ static tsr_status compare_list(const replay *r, int32_t sentence, const json_t *
     const json_t *entry = json_array_get(list, i);
     const char *text = json_string_value(json_array_get(entry, 0));
     if (!text || !json_is_number(json_array_get(entry, 1))) {
-      return tsr_fail(TSR_ERR_FORMAT, "golden.json: '%s': sentence %d: expected texts with scores, found %s",
-                      search->name, (int)sentence, tsr_json_show(entry).text);
+      return tsr_fail(TSR_ERR_FORMAT, "golden.json: '%s': sentence %d: expected texts with scores", search->name,
+                      (int)sentence);
     }
     search->sequences++;
     if (!found[i].ids || !same_tokens(r, text, &found[i])) {
@@ -165,14 +159,14 @@ static tsr_status compare_list(const replay *r, int32_t sentence, const json_t *
 static tsr_status replay_decoder(const replay *r, const json_t *entry, tsr_golden_search *search)
 {
   tsr_generate_options options = {TSR_SIZED(tsr_generate_options)};
-  tsr_config file = {.path = (char *)"golden.json: decode", .root = (json_t *)entry};
+  const json_t *beam = json_object_get(entry, "beam_size"), *normalize = json_object_get(entry, "normalize");
   tsr_status status = tsr_generate_defaults(tsr_transformer_model(r->transformer), &options);
-  tsr_config_int(&file, "beam_size", 1, 256, &options.beam);
-  tsr_config_float(&file, "normalize", 0.0, 1e6, &options.length_penalty);
-  options.n_best = options.beam;
-  if (status == TSR_OK) {
-    status = tsr_config_status(&file);
+  if (status == TSR_OK && ((beam && !json_is_integer(beam)) || (normalize && !json_is_number(normalize)))) {
+    status = tsr_fail(TSR_ERR_FORMAT, "golden.json: decode: 'beam_size' and 'normalize' should be numbers");
   }
+  options.beam = beam ? (int32_t)json_integer_value(beam) : options.beam;
+  options.length_penalty = normalize ? (float)json_number_value(normalize) : options.length_penalty;
+  options.n_best = options.beam;
   *search = (tsr_golden_search){.passed = 0};
   snprintf(search->name, sizeof search->name, "beam %d, normalize %g", (int)options.beam,
            (double)options.length_penalty);
@@ -199,15 +193,14 @@ static tsr_status replay_decoder(const replay *r, const json_t *entry, tsr_golde
 static tsr_status replay_tokens(const replay *r, tsr_golden_search *search)
 {
   const json_t *texts = json_object_get(r->golden, "source_text");
-  tsr_tokenizer *tokenizer = NULL;
+  tsr_status status = TSR_OK;
   *search = (tsr_golden_search){.score_error = NAN};
   snprintf(search->name, sizeof search->name, "tokens");
-  tsr_status status = tsr_tokenizer_open(tsr_transformer_model(r->transformer), &tokenizer);
   for (size_t i = 0; i < json_array_size(texts) && i < (size_t)r->n && status == TSR_OK; i++) {
     const char *text = json_string_value(json_array_get(texts, i));
     int32_t *ids = NULL;
     int32_t n = 0;
-    status = text ? tsr_tokenizer_encode(tokenizer, text, strlen(text), &ids, &n)
+    status = text ? tsr_tokenizer_encode(r->tokenizer, text, strlen(text), &ids, &n)
                   : tsr_fail(TSR_ERR_FORMAT, "golden.json: 'source_text' should hold texts");
     search->sequences++;
     if (status == TSR_OK && (n != r->lengths[i] || memcmp(ids, r->source[i], (size_t)n * sizeof *ids) != 0) &&
@@ -216,29 +209,7 @@ static tsr_status replay_tokens(const replay *r, tsr_golden_search *search)
     }
     tsr_free(ids);
   }
-  tsr_tokenizer_close(tokenizer);
   search->passed = search->different == 0;
-  return status;
-}
-
-/* The tokens of the target, from its YAML. */
-static tsr_status read_vocabulary(const char *folder, json_t **vocabulary)
-{
-  tsr_config settings;
-  tsr_config file = {0};
-  char *path = NULL;
-  tsr_status status = tsr_marian_npz_settings(folder, &settings);
-  if (status != TSR_OK) {
-    return status;
-  }
-  status = tsr_marian_npz_file(folder, &settings, "vocabs", 1, &path);
-  if (status == TSR_OK) {
-    status = tsr_yaml_open(path, &file);
-  }
-  *vocabulary = json_incref(file.root);
-  tsr_config_finish(&file);
-  tsr_config_finish(&settings);
-  free(path);
   return status;
 }
 
@@ -258,7 +229,7 @@ tsr_status tsr_golden_marian(tsr_transformer *transformer, const json_t *golden,
   *searches = calloc((size_t)n + 2, sizeof **searches);
   tsr_status status = *searches ? TSR_OK : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
   if (status == TSR_OK) {
-    status = read_vocabulary(tsr_model_folder(model), &r.vocabulary);
+    status = tsr_tokenizer_open(model, &r.tokenizer);
   }
   if (status == TSR_OK) {
     status = read_sentences(&r);
@@ -279,6 +250,6 @@ tsr_status tsr_golden_marian(tsr_transformer *transformer, const json_t *golden,
   free(r.source);
   free(r.target);
   free(r.lengths);
-  json_decref(r.vocabulary);
+  tsr_tokenizer_close(r.tokenizer);
   return status;
 }

@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/checkpoint/file.h"
-#include "core/transformer/model.h"
 #include "tools/tessera/common/json.h"
+#include "tools/tessera/common/path.h"
 
 /* What may differ: the original's own f32 noise is a tenth of it or less. */
 static const double LOSS_TOLERANCE = 1e-6, GRADIENT_TOLERANCE = 1e-4, STEP_TOLERANCE = 1e-5;
@@ -22,7 +21,8 @@ static const double PARAMETER_TOLERANCE = 0.02;
 typedef struct comparison {
   const tsr_model *model;
   const tsr_checkpoint *recorded;
-  const char *prefix; /* of the recorded names */
+  const tsr_checkpoint *weights; /* the model's */
+  const char *prefix;            /* of the recorded names */
   tsr_golden_training *training;
   tsr_status status;
   float *expected; /* of the largest tensor */
@@ -35,33 +35,52 @@ static const tsr_checkpoint_tensor *find(const comparison *c, const char *prefix
   return tsr_checkpoint_find(c->recorded, full);
 }
 
-/* Where the recorded tensor of a piece of a parameter is; NULL if there is none, or it is of other extents. */
-static const tsr_checkpoint_tensor *recorded_piece(const comparison *c, const char *prefix, const tsr_piece *piece)
+static const tsr_checkpoint_tensor *of_extents(const tsr_checkpoint_tensor *tensor, int64_t elements)
 {
-  const tsr_checkpoint_tensor *tensor = piece->tensor ? find(c, prefix, piece->tensor->name) : NULL;
-  return tensor && tensor->size == piece->tensor->size && tensor->dtype == TSR_F32 ? tensor : NULL;
+  tsr_checkpoint_tensor_info info;
+  if (!tensor) {
+    return NULL;
+  }
+  tsr_checkpoint_describe(tensor, &info);
+  return info.dtype == TSR_F32 && tsr_shape_elements(&info.shape) == elements ? tensor : NULL;
+}
+
+/* Where the recorded tensor of a piece of a parameter is; NULL if there is none, or it has another number of
+ * elements than the model's. */
+static const tsr_checkpoint_tensor *recorded_piece(const comparison *c, const char *prefix,
+                                                   const tsr_parameter_piece *piece)
+{
+  const tsr_checkpoint_tensor *own = piece->tensor ? tsr_checkpoint_find(c->weights, piece->tensor) : NULL;
+  tsr_checkpoint_tensor_info info;
+  if (!own) {
+    return NULL;
+  }
+  tsr_checkpoint_describe(own, &info);
+  return of_extents(find(c, prefix, piece->tensor), tsr_shape_elements(&info.shape));
 }
 
 /* Calls body for each recorded tensor that a parameter's values belong to. */
-typedef void (*piece_fn)(comparison *c, const tsr_piece *piece, const float *found, const float *expected);
+typedef void (*piece_fn)(comparison *c, const tsr_parameter_piece *piece, const float *found, const float *expected);
 
 static void each_piece(comparison *c, int32_t index, const float *values, piece_fn body)
 {
-  const tsr_parameter *parameter = &c->model->parameters.items[index];
-  for (int32_t i = 0; i < parameter->n_pieces && c->status == TSR_OK; i++) {
-    const tsr_piece *piece = &parameter->pieces[i];
-    const tsr_checkpoint_tensor *tensor = recorded_piece(c, c->prefix, piece);
+  tsr_parameter_info parameter;
+  c->status = c->status == TSR_OK ? tsr_model_parameter(c->model, index, &parameter) : c->status;
+  for (int32_t i = 0; c->status == TSR_OK && i < parameter.n_pieces; i++) {
+    tsr_parameter_piece piece;
+    c->status = tsr_model_parameter_piece(c->model, index, i, &piece);
+    const tsr_checkpoint_tensor *tensor = c->status == TSR_OK ? recorded_piece(c, c->prefix, &piece) : NULL;
     if (tensor) {
-      c->status = tsr_checkpoint_widen(tensor, piece->first, piece->count, TSR_F32, c->expected);
-      if (c->status == TSR_OK) {
-        body(c, piece, values, c->expected);
-      }
+      c->status = tsr_checkpoint_read(tensor, piece.first, piece.count, TSR_F32, c->expected);
     }
-    values += piece->count;
+    if (tensor && c->status == TSR_OK) {
+      body(c, &piece, values, c->expected);
+    }
+    values += piece.count;
   }
 }
 
-static void compare_gradient(comparison *c, const tsr_piece *piece, const float *found, const float *expected)
+static void compare_gradient(comparison *c, const tsr_parameter_piece *piece, const float *found, const float *expected)
 {
   double largest = 0.0, magnitude = 0.0;
   for (int64_t i = 0; i < piece->count; i++) {
@@ -74,7 +93,7 @@ static void compare_gradient(comparison *c, const tsr_piece *piece, const float 
   c->training->gradients++;
   if (!c->training->gradient || relative > c->training->gradient_error) {
     c->training->gradient_error = relative;
-    c->training->gradient = piece->tensor->name;
+    c->training->gradient = piece->tensor;
   }
 }
 
@@ -117,15 +136,16 @@ static recorded_steps read_steps(const json_t *train)
 }
 
 /* Elements for which the recordings in f32 and f64 differ say nothing. */
-static int is_noise(const comparison *c, const tsr_piece *piece, int64_t index, float expected)
+static int is_noise(const comparison *c, const tsr_parameter_piece *piece, int64_t index, float expected)
 {
   const tsr_checkpoint_tensor *precise = recorded_piece(c, "after3_float64.", piece);
   float value;
-  return precise && tsr_checkpoint_widen(precise, piece->first + index, 1, TSR_F32, &value) == TSR_OK &&
+  return precise && tsr_checkpoint_read(precise, piece->first + index, 1, TSR_F32, &value) == TSR_OK &&
          fabs((double)value - (double)expected) > 1e-6;
 }
 
-static void compare_parameter(comparison *c, const tsr_piece *piece, const float *found, const float *expected)
+static void compare_parameter(comparison *c, const tsr_parameter_piece *piece, const float *found,
+                              const float *expected)
 {
   tsr_golden_training *training = c->training;
   for (int64_t i = 0; i < piece->count; i++) {
@@ -133,7 +153,7 @@ static void compare_parameter(comparison *c, const tsr_piece *piece, const float
     error = isnan(error) ? INFINITY : error;
     if (error > training->parameter_error && !is_noise(c, piece, i, expected[i])) {
       training->parameter_error = error;
-      training->parameter = piece->tensor->name;
+      training->parameter = piece->tensor;
     }
   }
 }
@@ -152,9 +172,11 @@ static tsr_status replay_steps(comparison *c, tsr_trainer *trainer, const tsr_ex
         i < steps->steps ? json_number_value(json_array_get(steps->losses, (size_t)i)) : steps->loss_after;
     double error = fabs(loss - expected) / fabs(expected);
     training->step_error = isnan(error) ? INFINITY : fmax(training->step_error, error);
-    for (int32_t p = 0; i == steps->steps - 1 && p < c->model->parameters.n && status == TSR_OK; p++) {
-      int64_t n = tsr_shape_elements(&c->model->parameters.items[p].shape);
-      status = tsr_trainer_read(trainer, TSR_TRAINED_PARAMETER, p, values, n);
+    for (int32_t p = 0; i == steps->steps - 1 && p < tsr_model_parameter_count(c->model) && status == TSR_OK; p++) {
+      tsr_parameter_info info;
+      status = tsr_model_parameter(c->model, p, &info);
+      int64_t n = status == TSR_OK ? tsr_shape_elements(&info.shape) : 0;
+      status = status == TSR_OK ? tsr_trainer_read(trainer, TSR_TRAINED_PARAMETER, p, values, n) : status;
       if (status == TSR_OK) {
         each_piece(c, p, values, compare_parameter);
         status = c->status;
@@ -195,25 +217,30 @@ tsr_status tsr_golden_train(const char *folder, const tsr_model *model, tsr_devi
                             const tsr_examples *examples, tsr_golden_training *training)
 {
   char path[1024];
-  tsr_checkpoint *recorded = NULL;
+  tsr_checkpoint *recorded = NULL, *weights = NULL;
   tsr_trainer *trainer = NULL;
   *training = (tsr_golden_training){.passed = 1};
   snprintf(path, sizeof path, "%s/train.safetensors", folder);
-  if (!tsr_path_exists(path)) {
+  if (!path_exists(path)) {
     return TSR_OK;
   }
   training->recorded = 1;
   recorded_steps steps = read_steps(json_object_get(golden, "train"));
   tsr_status status = tsr_checkpoint_open(path, &recorded);
   if (status == TSR_OK) {
+    status = tsr_checkpoint_open(tsr_model_folder(model), &weights);
+  }
+  if (status == TSR_OK) {
     status = tsr_trainer_create(model, device, &steps.options, NULL, &trainer);
   }
   int64_t largest = 0;
-  for (int32_t i = 0; i < model->parameters.n; i++) {
-    int64_t n = tsr_shape_elements(&model->parameters.items[i].shape);
+  for (int32_t i = 0; i < tsr_model_parameter_count(model) && status == TSR_OK; i++) {
+    tsr_parameter_info info;
+    status = tsr_model_parameter(model, i, &info);
+    int64_t n = status == TSR_OK ? tsr_shape_elements(&info.shape) : 0;
     largest = n > largest ? n : largest;
   }
-  comparison c = {.model = model, .recorded = recorded, .prefix = "grad.", .training = training};
+  comparison c = {.model = model, .recorded = recorded, .weights = weights, .prefix = "grad.", .training = training};
   c.expected = malloc((size_t)(largest + 1) * sizeof *c.expected);
   float *values = malloc((size_t)(largest + 1) * sizeof *values);
   if (status == TSR_OK && (!c.expected || !values)) {
@@ -225,6 +252,7 @@ tsr_status tsr_golden_train(const char *folder, const tsr_model *model, tsr_devi
   free(values);
   free(c.expected);
   tsr_trainer_destroy(trainer);
+  tsr_checkpoint_close(weights);
   tsr_checkpoint_close(recorded);
   return status;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/checkpoint/replace.h"
+#include "tessera/files.h"
 #include "tools/tessera/common/message.h"
 
 /* What fontconfig keeps for another picture is no leak to LeakSanitizer. Its FcFini, which frees that, ends the program

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/utf8.h"
-#include "core/checkpoint/replace.h"
+#include "tessera/files.h"
+#include "tessera/text.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 
@@ -34,11 +34,11 @@ int tsr_cli_page_close(tsr_cli_page *page, const char *path, int code)
 
 void tsr_cli_html_text(FILE *out, const char *text)
 {
-  size_t size = strlen(text), length = 0;
-  for (size_t i = 0; i < size; i += length) {
-    char bytes[TSR_UTF8_LONGEST];
-    uint32_t code_point = tsr_utf8_decode(text + i, size - i, &length);
-    switch (code_point) {
+  size_t size = strlen(text);
+  char *clean = malloc(3 * size + 1);
+  size_t n = clean ? tsr_utf8_clean(text, size, clean) : 0;
+  for (size_t i = 0; i < n; i++) {
+    switch (clean[i]) {
     case '&':
       fputs("&amp;", out);
       break;
@@ -55,9 +55,10 @@ void tsr_cli_html_text(FILE *out, const char *text)
       fputs("&#39;", out);
       break;
     default:
-      fwrite(bytes, 1, tsr_utf8_encode(code_point, bytes), out);
+      fputc(clean[i], out);
     }
   }
+  free(clean);
 }
 
 void tsr_cli_html_begin(FILE *out, const char *title, const char *style)

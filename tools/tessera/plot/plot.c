@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/checkpoint/file.h"
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/pages/html.h"
 #include "tools/tessera/plot/training_log.h"
@@ -59,15 +59,15 @@ typedef struct page {
 /* A folder's file of the training's, allocated. */
 static char *file_of(const char *folder, const char *name)
 {
-  char *inner = tsr_path_join(folder, "train");
-  char *path = inner ? tsr_path_join(inner, name) : NULL;
+  char *inner = path_join(folder, "train");
+  char *path = inner ? path_join(inner, name) : NULL;
   free(inner);
   return path;
 }
 
 static int read_log(page *p, const char *name)
 {
-  int is_folder = tsr_path_is_folder(name);
+  int is_folder = path_is_folder(name);
   training_log *log = &p->logs[p->n_logs], *layers = &p->layers[p->n_logs];
   p->n_logs++;
   int code = training_log_read(log, name, is_folder ? file_of(name, "log.csv") : strdup(name), 0);
@@ -75,7 +75,7 @@ static int read_log(page *p, const char *name)
     return code;
   }
   char *path = file_of(name, "layers.csv");
-  if (path && !tsr_path_exists(path)) {
+  if (path && !path_exists(path)) {
     free(path);
     return TSR_EXIT_OK;
   }
@@ -399,7 +399,7 @@ static int check(void *opaque)
   if (n < 1 || n > MAX_LOGS) {
     return tsr_cli_usage("plot", "1 to %d logs are drawn, not %d", MAX_LOGS, n);
   }
-  if (!r->out && (n > 1 || !tsr_path_is_folder(r->logs.values[0]))) {
+  if (!r->out && (n > 1 || !path_is_folder(r->logs.values[0]))) {
     return tsr_cli_usage("plot", "--out is needed for a file, and for several logs");
   }
   return TSR_EXIT_OK;
@@ -409,7 +409,7 @@ static int run(void *opaque)
 {
   const request *r = opaque;
   page p = {.by_time = r->by_time};
-  char *path = r->out ? strdup(r->out) : tsr_path_join(r->logs.values[0], "curves.html");
+  char *path = r->out ? strdup(r->out) : path_join(r->logs.values[0], "curves.html");
   int code = path ? TSR_EXIT_OK : tsr_cli_no_memory();
   for (int32_t i = 0; i < r->logs.n && code == TSR_EXIT_OK; i++) {
     code = read_log(&p, r->logs.values[i]);

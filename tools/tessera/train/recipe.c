@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/status.h"
-#include "core/checkpoint/replace.h"
+#include "tessera/files.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/options/store.h"

@@ -9,12 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/checkpoint/file.h"
-#include "core/checkpoint/replace.h"
 #include "tessera/training_run.h"
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
 #include "tools/tessera/common/table.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/train/recipe.h"
@@ -94,8 +93,8 @@ static int make_resumed(session *s, const char *path)
 
 static char *recipe_path(const char *out)
 {
-  char *folder = tsr_path_join(out, "train");
-  char *path = folder ? tsr_path_join(folder, "recipe.yaml") : NULL;
+  char *folder = path_join(out, "train");
+  char *path = folder ? path_join(folder, "recipe.yaml") : NULL;
   free(folder);
   return path;
 }
@@ -116,7 +115,7 @@ static int read_recipe(const char *me, session *s)
   if (!path) {
     return tsr_cli_no_memory();
   }
-  if (tsr_path_exists(path)) {
+  if (path_exists(path)) {
     code = make_resumed(s, path);
   } else {
     tsr_cli_error("%s: there is no training to resume (%s)", s->recipe.out, path);
@@ -181,7 +180,8 @@ static tsr_status on_opened(void *user, int64_t step)
     fprintf(stderr, "resumed: no checkpoint is there yet, it begins anew\n");
   }
   char *path = recipe_path(s->recipe.out);
-  tsr_status status = path ? recipe_write(&s->recipe, path) : TSR_ERR_OUT_OF_MEMORY;
+  tsr_status status =
+      path ? recipe_write(&s->recipe, path) : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "no memory for the recipe's path");
   free(path);
   return status;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Philox 4x32-10, the counter-based generator of Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (2011):
- * four random words as a function of a counter and a key, without a state. Initialisation, the order of the training
- * data and dropout take their numbers from it, so that a seed tells them all. This header needs no other.
+ * tessera/philox.h: Philox 4x32-10, the counter-based generator of Salmon et al., "Parallel Random Numbers: As Easy as
+ * 1, 2, 3" (2011): four random words as a function of a counter and a key, without a state. Initialisation, the order
+ * of the training data, sampling and dropout take their numbers from it, so that a seed tells them all. This header
+ * needs no other, and no library.
  */
-#ifndef TESSERA_CORE_PHILOX_H
-#define TESSERA_CORE_PHILOX_H
+#ifndef TESSERA_PHILOX_H
+#define TESSERA_PHILOX_H
 
 #include <stdint.h>
 
