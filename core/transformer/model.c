@@ -164,6 +164,11 @@ int32_t tsr_model_parameter_count(const tsr_model *model)
   return model->parameters.n;
 }
 
+const tsr_checkpoint *tsr_model_checkpoint(const tsr_model *model)
+{
+  return model->checkpoint;
+}
+
 tsr_status tsr_model_parameter_sized(const tsr_model *model, int32_t index, tsr_parameter_info *info, size_t size)
 {
   if (!model || !info || index < 0 || index >= model->parameters.n) {

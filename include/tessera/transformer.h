@@ -8,6 +8,7 @@
 #ifndef TESSERA_TRANSFORMER_H
 #define TESSERA_TRANSFORMER_H
 
+#include "tessera/checkpoint.h"
 #include "tessera/runtime.h"
 
 #ifdef __cplusplus
@@ -95,6 +96,9 @@ TSR_API void tsr_model_close(tsr_model *model); /* takes NULL; no transformer ma
 
 TSR_API const tsr_transformer_config *tsr_model_config(const tsr_model *model);
 TSR_API const char *tsr_model_folder(const tsr_model *model); /* as it was opened; "" for one that was created */
+
+/* The files of the weights, which live as long as the model; NULL without weights. Any thread. */
+TSR_API const tsr_checkpoint *tsr_model_checkpoint(const tsr_model *model);
 
 /* 1 if the folder holds weights; without them a model can be described, not run. */
 TSR_API int tsr_model_has_weights(const tsr_model *model);

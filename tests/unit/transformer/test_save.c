@@ -396,11 +396,105 @@ static void test_refusals(void **state)
   remove_temporary_folder(folder);
 }
 
+/* Element number `at` of a tensor with its axes exchanged, counted row-major. */
+static float transposed(const tsr_checkpoint_tensor *tensor, int64_t at)
+{
+  tsr_checkpoint_tensor_info info;
+  float value;
+  tsr_checkpoint_describe(tensor, &info);
+  assert_int_equal(info.rank, 2);
+  const int64_t rows = info.shape.extent[0], columns = info.shape.extent[1];
+  assert_ok(tsr_checkpoint_read(tensor, at % rows * columns + at / rows, 1, TSR_F32, &value));
+  return value;
+}
+
+/* The pieces of each parameter, read from the files, are the parameter. Returns how many parameters have several. */
+static int32_t check_pieces(const char *folder)
+{
+  tsr_model *model;
+  int32_t n_joined = 0;
+  assert_ok(tsr_model_open(folder, &model));
+  const tsr_checkpoint *files = tsr_model_checkpoint(model);
+  for (int32_t p = 0; p < tsr_model_parameter_count(model); p++) {
+    tsr_parameter_info info;
+    tsr_parameter_piece piece;
+    int64_t n, done = 0;
+    float *values = read_parameter(model, p, &n);
+    assert_ok(tsr_model_parameter(model, p, &info));
+    n_joined += info.n_pieces > 1;
+    for (int32_t i = 0; i < info.n_pieces; i++) {
+      assert_ok(tsr_model_parameter_piece(model, p, i, &piece));
+      const tsr_checkpoint_tensor *tensor = piece.tensor ? tsr_checkpoint_find(files, piece.tensor) : NULL;
+      for (int64_t k = 0; k < piece.count; k += 1 + k / 16) { /* fewer and fewer of them */
+        float value = piece.fill;
+        if (tensor && piece.transposed) {
+          value = transposed(tensor, piece.first + k);
+        } else if (tensor) {
+          assert_ok(tsr_checkpoint_read(tensor, piece.first + k, 1, TSR_F32, &value));
+        }
+        assert_true(values[done + k] == value);
+      }
+      done += piece.count;
+    }
+    assert_int_equal(done, n);
+    assert_int_equal(tsr_model_parameter_piece(model, p, info.n_pieces, &piece), TSR_ERR_ARGUMENT);
+    free(values);
+  }
+  tsr_model_close(model);
+  return n_joined;
+}
+
+static void test_pieces(void **state)
+{
+  (void)state;
+  static const char *const folders[] = {"marian", "t5_v1_1", "marian_npz", "bart", "nn_postnorm_relu"};
+  for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+    char folder[512];
+    snprintf(folder, sizeof folder, TESSERA_SOURCE_ROOT "/tests/data/goldens/models/%s", folders[i]);
+    const int32_t n_joined = check_pieces(folder);
+    assert_true(n_joined > 0 || strncmp(folders[i], "nn_", 3) == 0);
+  }
+}
+
+static void test_parse(void **state)
+{
+  (void)state;
+  static const char json[] = "{\"num_beams\": 3, \"length_penalty\": 0.5, \"bad_words_ids\": [[5], [6, 7]]}";
+  tsr_model *model;
+  tsr_generate_options search = {TSR_SIZED(tsr_generate_options)};
+  const tsr_transformer_config config = marian_config();
+  assert_ok(tsr_model_create(&config, &model));
+  assert_ok(tsr_generate_defaults(model, &search));
+  const int32_t max_length = search.max_length;
+  assert_ok(tsr_generate_parse(model, "a call", json, sizeof json - 1, &search));
+  assert_int_equal(search.beam, 3);
+  assert_true(search.length_penalty == 0.5f);
+  assert_int_equal(search.n_suppressed, 1);
+  assert_int_equal(search.suppressed[0], 5);
+  assert_int_equal(search.n_words, 3);
+  assert_int_equal(search.max_length, max_length);
+  static const struct {
+    const char *json, *fragment;
+    tsr_status status;
+  } wrong[] = {{"{\"num_beams\": \"3\"}", "num_beams", TSR_ERR_FORMAT},
+               {"{\"num_beams\": 3", "a call", TSR_ERR_FORMAT},
+               {"[]", "a call", TSR_ERR_FORMAT},
+               {"{\"num_beam_groups\": 2}", "num_beam_groups", TSR_ERR_UNSUPPORTED}};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    assert_int_equal(tsr_generate_parse(model, "a call", wrong[i].json, strlen(wrong[i].json), &search),
+                     wrong[i].status);
+    assert_message_has(wrong[i].fragment);
+    assert_int_equal(search.beam, 3);
+  }
+  tsr_model_close(model);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_goldens),      cmocka_unit_test(test_families), cmocka_unit_test(test_defaults),
-      cmocka_unit_test(test_wrong_fields), cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_wrong_fields), cmocka_unit_test(test_refusals), cmocka_unit_test(test_pieces),
+      cmocka_unit_test(test_parse),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,8 +21,7 @@ static const double PARAMETER_TOLERANCE = 0.02;
 typedef struct comparison {
   const tsr_model *model;
   const tsr_checkpoint *recorded;
-  const tsr_checkpoint *weights; /* the model's */
-  const char *prefix;            /* of the recorded names */
+  const char *prefix; /* of the recorded names */
   tsr_golden_training *training;
   tsr_status status;
   float *expected; /* of the largest tensor */
@@ -50,7 +49,8 @@ static const tsr_checkpoint_tensor *of_extents(const tsr_checkpoint_tensor *tens
 static const tsr_checkpoint_tensor *recorded_piece(const comparison *c, const char *prefix,
                                                    const tsr_parameter_piece *piece)
 {
-  const tsr_checkpoint_tensor *own = piece->tensor ? tsr_checkpoint_find(c->weights, piece->tensor) : NULL;
+  const tsr_checkpoint_tensor *own =
+      piece->tensor ? tsr_checkpoint_find(tsr_model_checkpoint(c->model), piece->tensor) : NULL;
   tsr_checkpoint_tensor_info info;
   if (!own) {
     return NULL;
@@ -217,7 +217,7 @@ tsr_status tsr_golden_train(const char *folder, const tsr_model *model, tsr_devi
                             const tsr_examples *examples, tsr_golden_training *training)
 {
   char path[1024];
-  tsr_checkpoint *recorded = NULL, *weights = NULL;
+  tsr_checkpoint *recorded = NULL;
   tsr_trainer *trainer = NULL;
   *training = (tsr_golden_training){.passed = 1};
   snprintf(path, sizeof path, "%s/train.safetensors", folder);
@@ -228,9 +228,6 @@ tsr_status tsr_golden_train(const char *folder, const tsr_model *model, tsr_devi
   recorded_steps steps = read_steps(json_object_get(golden, "train"));
   tsr_status status = tsr_checkpoint_open(path, &recorded);
   if (status == TSR_OK) {
-    status = tsr_checkpoint_open(tsr_model_folder(model), &weights);
-  }
-  if (status == TSR_OK) {
     status = tsr_trainer_create(model, device, &steps.options, NULL, &trainer);
   }
   int64_t largest = 0;
@@ -240,7 +237,7 @@ tsr_status tsr_golden_train(const char *folder, const tsr_model *model, tsr_devi
     int64_t n = status == TSR_OK ? tsr_shape_elements(&info.shape) : 0;
     largest = n > largest ? n : largest;
   }
-  comparison c = {.model = model, .recorded = recorded, .weights = weights, .prefix = "grad.", .training = training};
+  comparison c = {.model = model, .recorded = recorded, .prefix = "grad.", .training = training};
   c.expected = malloc((size_t)(largest + 1) * sizeof *c.expected);
   float *values = malloc((size_t)(largest + 1) * sizeof *values);
   if (status == TSR_OK && (!c.expected || !values)) {
@@ -252,7 +249,6 @@ tsr_status tsr_golden_train(const char *folder, const tsr_model *model, tsr_devi
   free(values);
   free(c.expected);
   tsr_trainer_destroy(trainer);
-  tsr_checkpoint_close(weights);
   tsr_checkpoint_close(recorded);
   return status;
 }
