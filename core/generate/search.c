@@ -258,7 +258,11 @@ double tsr_search_score(const tsr_generate_options *options, double sum, int32_t
 
 float tsr_search_head_share(const tsr_search *search)
 {
-  return 1.0f / (float)search->transformer->model->config.decoder_heads;
+  int32_t n = 0;
+  for (uint32_t heads = search->options->attention_heads; heads != 0; heads &= heads - 1) {
+    n++;
+  }
+  return 1.0f / (float)(n > 0 ? n : search->transformer->model->config.decoder_heads);
 }
 
 void tsr_search_hand_over(const tsr_search *search, int32_t sentence, float *attention, tsr_hypothesis *hypothesis)

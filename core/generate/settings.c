@@ -236,6 +236,10 @@ tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_ge
   TSR_TRY(check_range("attention", options->attention, 0, 1));
   TSR_TRY(check_range("steps_per_submit", options->steps_per_submit, 0, TSR_MAX_STEPS_PER_SUBMIT));
   TSR_TRY(check_range("attention_layer", options->attention_layer, 0, config->decoder_layers));
+  if (config->decoder_heads < 32 && options->attention_heads >> config->decoder_heads != 0) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "attention_heads is %#x; the decoder has %d heads", options->attention_heads,
+                    (int)config->decoder_heads);
+  }
   if (!(options->coverage_penalty >= 0.0f && isfinite(options->coverage_penalty))) {
     return tsr_fail(TSR_ERR_ARGUMENT, "coverage_penalty is %g; it should be 0 or above",
                     (double)options->coverage_penalty);

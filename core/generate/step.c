@@ -90,6 +90,7 @@ static tsr_program_key step_key(const tsr_search *search)
   if (search->attention) {
     int32_t layers = search->transformer->model->config.decoder_layers;
     key.attention = search->options->attention_layer > 0 ? search->options->attention_layer : layers;
+    key.attention_heads = (int32_t)search->options->attention_heads;
   }
   key.shortlist = search->n_chosen;
   key.staggered = search->joins;

@@ -354,6 +354,23 @@ static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int3
   return y;
 }
 
+/* The sum of weights [B, H, L, S] over the heads, or over those whose bits are set: [B, 1, L, S]. */
+static tsr_ref sum_heads(const tsr_builder *b, tsr_ref weights, uint32_t chosen)
+{
+  enum { HEADS = 1 << 1 };
+  tsr_ref sum = TSR_NONE;
+  if (chosen == 0) {
+    return tsr_reduce_sum(b->program, weights, HEADS);
+  }
+  for (int32_t head = 0; chosen != 0; head++, chosen >>= 1) {
+    if ((chosen & 1) != 0) {
+      tsr_ref one = tsr_reduce_sum(b->program, tsr_slice(b->program, weights, 1, head, 1), HEADS);
+      sum = sum == TSR_NONE ? one : tsr_add(b->program, sum, one);
+    }
+  }
+  return sum;
+}
+
 static tsr_ref cross_attention(const tsr_builder *b, const tsr_stack *stack, int32_t layer, const char *prefix,
                                tsr_ref x, const tsr_cross_attention *cross)
 {
@@ -383,8 +400,7 @@ static tsr_ref cross_attention(const tsr_builder *b, const tsr_stack *stack, int
   tsr_ref y = merge_heads(b, stack, tsr_attention(b->program, &args), cross->batch * cross->queries);
   tap(b, TSR_INSPECT_CROSS_ATTENTION, weights, "%s.cross_attention.weights", prefix);
   if (cross->shown == layer + 1) {
-    enum { HEADS = 1 << 1 };
-    *cross->attention = tsr_output(b->program, "attention", tsr_reduce_sum(b->program, weights, HEADS));
+    *cross->attention = tsr_output(b->program, "attention", sum_heads(b, weights, cross->shown_heads));
   }
   y = linear(b, y, prefix, "cross_attention.output", TSR_ACTIVATION_NONE);
   tsr_scope_pop(b->program);

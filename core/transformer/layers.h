@@ -65,14 +65,15 @@ typedef struct tsr_self_attention {
 
 /* How the queries of cross-attention see the encoder's output. */
 typedef struct tsr_cross_attention {
-  int64_t batch;      /* B */
-  int64_t queries;    /* L; in a step of beam search: N */
-  int64_t keys;       /* S */
-  tsr_ref lengths;    /* [B] i32 */
-  tsr_ref encoded;    /* [B*S, D]: the encoder's output; TSR_NONE: keys and values are in states already */
-  int32_t shown;      /* the layer, from 1, whose weights, summed over the heads, become the output "attention",
+  int64_t batch;        /* B */
+  int64_t queries;      /* L; in a step of beam search: N */
+  int64_t keys;         /* S */
+  tsr_ref lengths;      /* [B] i32 */
+  tsr_ref encoded;      /* [B*S, D]: the encoder's output; TSR_NONE: keys and values are in states already */
+  int32_t shown;        /* the layer, from 1, whose weights, summed over the heads, become the output "attention",
                       [B, 1, L, S]; 0: none */
-  tsr_ref *attention; /* receives that output */
+  uint32_t shown_heads; /* bits of these heads; 0: all */
+  tsr_ref *attention;   /* receives that output */
 } tsr_cross_attention;
 
 /* The constant [1] i32 that counts steps. */

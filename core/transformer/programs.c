@@ -108,6 +108,7 @@ static tsr_ref build_step(const tsr_builder *b, const tsr_program_key *key, int3
   tsr_cross_attention room = {0};
   const tsr_cross_attention *cross = make_cross(b, size, beam, &room, refs);
   room.shown = key->attention;
+  room.shown_heads = (uint32_t)key->attention_heads;
   tsr_ref x = tsr_build_step_embedding(b, &stack, refs->token, refs->position);
   x = tsr_build_stack(b, &stack, x, &self, cross);
   return tsr_build_logits(b, x, refs->suppress, refs->chosen);

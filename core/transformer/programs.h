@@ -38,6 +38,7 @@ typedef struct tsr_program_key {
   int32_t
       attention; /* GREEDY, BEAM: the decoder's layer, from 1, whose cross-attention is an output, [B, 1, N, S], summed
                           over the heads; 0: none */
+  int32_t attention_heads; /* bits of the heads that are summed; 0: all */
   int32_t shortlist;  /* ENCODE, GREEDY, BEAM: K: ENCODE keeps the weights of the tokens `chosen` [K], and the others
                         compute the logits of these alone: `suppress` and `scores` have K columns; 0: all tokens' */
   int32_t normaliser; /* BEAM with logits and candidates: 1: `top_log_probability` is that of the first of them */
@@ -52,7 +53,7 @@ typedef struct tsr_program_key {
   int32_t joined;
 } tsr_program_key;
 
-_Static_assert(sizeof(tsr_program_key) == 18 * sizeof(int32_t), "a key is so many int32_t, without room between them");
+_Static_assert(sizeof(tsr_program_key) == 19 * sizeof(int32_t), "a key is so many int32_t, without room between them");
 
 /* 1 if both are of the same program. */
 int tsr_program_key_equal(const tsr_program_key *a, const tsr_program_key *b);

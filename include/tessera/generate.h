@@ -93,7 +93,8 @@ typedef struct tsr_generate_options {
    * they nor their number count, and with one or more of them no first token is forced. */
   const int32_t *const *prefix;  /* [n_sentences], or NULL: none */
   const int32_t *prefix_lengths; /* [n_sentences], with prefix; at most max_length - 2 */
-  /* What the outputs' tokens attend to in the source: the mean of the heads of one layer's cross-attention. */
+  /* What the outputs' tokens attend to in the source: the mean of the heads of one layer's cross-attention, or of those
+   * that attention_heads names. */
   int32_t attention;       /* 1: hypotheses come with it */
   int32_t attention_layer; /* of the decoder, from 1; 0: the last */
   /* beta (Wu et al. 2016): a score rises by beta times the sum over the source's tokens of ln(min(1, what all tokens of
@@ -120,8 +121,10 @@ typedef struct tsr_generate_options {
    * while it is called; where the host chooses: in beam search, sampling, with scores, and with tokens that are
    * penalised or banned for what the sentence holds; and where steps are timed. */
   int32_t steps_per_submit;
+  uint32_t attention_heads; /* bit h: head h of attention_layer, from 0, is one of those whose mean it is; 0: all */
+  int32_t reserved;
 } tsr_generate_options;
-TSR_SIZED_PIN(tsr_generate_options, steps_per_submit, 228);
+TSR_SIZED_PIN(tsr_generate_options, reserved, 236);
 
 /* What the model's folder asks for (generation_config.json, else config.json, else the library's defaults: greedy, 20
  * new tokens; these also for a model without a folder). *options has its struct_size and is filled. Its lists are the

@@ -67,8 +67,9 @@ static void test_trace(void **state)
 
 /* The mean of the heads' weights of a layer, from 0, [n_ids][n_source]. */
 static void forced_attention(const setup *s, const int32_t *source, int32_t length, const tsr_hypothesis *h,
-                             int32_t layer, float *mean)
+                             int32_t layer, uint32_t heads, float *mean)
 {
+  int32_t n_heads = 0;
   const tsr_transformer_config *config = tsr_model_config(s->model);
   int32_t ids[ROOM];
   char name[96];
@@ -80,10 +81,13 @@ static void forced_attention(const setup *s, const int32_t *source, int32_t leng
   snprintf(name, sizeof name, "decoder.layers.%d.cross_attention.weights", (int)layer);
   const tsr_inspected *w = tsr_inspection_find(&seen, name);
   assert_non_null(w);
+  for (int32_t head = 0; head < config->decoder_heads; head++) {
+    n_heads += (heads >> head & 1) != 0;
+  }
   for (int32_t i = 0; i < h->n_ids * length; i++) {
     mean[i] = 0.0f;
     for (int32_t head = 0; head < config->decoder_heads; head++) {
-      mean[i] += w->values[head * h->n_ids * length + i] / (float)config->decoder_heads;
+      mean[i] += (heads >> head & 1) != 0 ? w->values[head * h->n_ids * length + i] / (float)n_heads : 0.0f;
     }
   }
   tsr_inspection_finish(&seen);
@@ -129,7 +133,7 @@ static void check_attention(const setup *s, const batch *b, tsr_generate_options
     }
     assert_int_equal(h->n_source, length);
     forced_attention(s, source, length, h, options.attention_layer > 0 ? options.attention_layer - 1 : layers - 1,
-                     forced);
+                     options.attention_heads ? options.attention_heads : UINT32_MAX, forced);
     for (int32_t k = 0; k < h->n_ids * length; k++) {
       assert_true(fabsf(h->attention[k] - forced[k]) <= 2e-6f);
     }
@@ -141,6 +145,11 @@ static void check_attention(const setup *s, const batch *b, tsr_generate_options
     }
   }
   tsr_generation_finish(&g);
+}
+
+static int32_t heads_of(const setup *s)
+{
+  return tsr_model_config(s->model)->decoder_heads;
 }
 
 static void test_devices(void **state)
@@ -159,6 +168,15 @@ static void test_devices(void **state)
         options.attention_layer = 1;
         options.coverage_penalty = beam > 1 ? 0.3f : 0.0f;
         check_attention(&s, &b, options);
+        options.attention_heads = 1u << (heads_of(&s) - 1);
+        check_attention(&s, &b, options);
+        options.attention_heads |= 1;
+        check_attention(&s, &b, options);
+        options.attention_heads = 1u << heads_of(&s);
+        tsr_generation none;
+        assert_int_equal(tsr_generate(s.transformer, N_SENTENCES, b.source, b.lengths, 4, &options, NULL, NULL, &none),
+                         TSR_ERR_ARGUMENT);
+        assert_non_null(strstr(tsr_error_message(), "attention_heads is 0x"));
       }
       close_setup(&s);
       free_batch(&b);
