@@ -14,32 +14,13 @@
 
 #include "tessera/translator.h"
 #include "tests/model/generation.h"
+#include "tests/support/failing.h"
 #include "tools/random/random.h"
 
 enum { N_THREADS = 64, MOST_LINES = 200, MOST_TICKETS = 4000, N_SEARCHES = 5 };
 
 static char *lines[MOST_LINES];
 static char folder[4096];
-
-/* ---- a device that fails at times -------------------------------------------------------------------------------- */
-
-static tsr_backend table;
-static const tsr_backend *reference;
-static atomic_int runs_left;
-
-static int32_t run_and_fail(tsr_backend_executable *executable)
-{
-  return atomic_fetch_sub(&runs_left, 1) > 0 ? reference->run(executable) : TSR_ERR_DEVICE_LOST;
-}
-
-static const tsr_backend *query_fake(uint32_t major, const tsr_host *host)
-{
-  reference = tessera_backend_query(major, host);
-  table = *reference;
-  table.name = "fake";
-  table.run = run_and_fail;
-  return &table;
-}
 
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
 
@@ -152,7 +133,7 @@ static void *use(void *user)
 
 static tsr_translator *open_some(tsr_runtime *runtime, int32_t turn)
 {
-  static const char *const devices[] = {"fake:0", "cpu", "fake:0"};
+  static const char *const devices[] = {"failing:0", "cpu", "failing:0"};
   tsr_translator *t;
   /* The failing device alone, beside one that stays, or not at all. */
   const tsr_translator_options options = {TSR_SIZED(tsr_translator_options),
@@ -188,7 +169,7 @@ static void live(tsr_runtime *runtime, int32_t turn, uint64_t *seed)
   static epoch e;
   static member members[N_THREADS];
   memset((void *)&e, 0, sizeof e);
-  atomic_store(&runs_left, turn % 3 == 0 ? 1 << 30 : 20 + tsr_random_below(seed, 1000));
+  fail_after_runs(turn % 3 == 0 ? FAILING_NEVER : 20 + tsr_random_below(seed, 1000));
   e.translator = open_some(runtime, turn);
   set_searches(&e);
   for (int32_t i = 0; i < N_THREADS; i++) {
@@ -238,7 +219,7 @@ static void test_chaos(void **state)
   int64_t before = 0, after = 0;
   int32_t turn = 0;
   check(tsr_runtime_create(NULL, &runtime));
-  check(tsr_runtime_register(runtime, query_fake));
+  register_failing(runtime);
   clock_gettime(CLOCK_MONOTONIC, &start);
   do {
     live(runtime, turn++, &seed);

@@ -7,6 +7,7 @@
 
 #include "tests/model/generation.h"
 #include "tests/model/random_model.h"
+#include "tests/support/failing.h"
 
 static const random_model model = {.seed = 91, .d_model = 48, .d_ff = 96};
 
@@ -211,26 +212,6 @@ static void test_host(void **state)
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static int32_t buffers_left; /* before creating one fails; -1: never */
-
-static int32_t failing_create(tsr_backend_device *device, uint64_t size, int32_t usage, tsr_backend_buffer **buffer)
-{
-  if (buffers_left == 0) {
-    return TSR_ERR_DEVICE_MEMORY;
-  }
-  buffers_left -= buffers_left > 0;
-  return reference->buffer_create(device, size, usage, buffer);
-}
-
-static const tsr_backend *query_failing(uint32_t major, const tsr_host *host)
-{
-  reference = tessera_backend_query(major, host);
-  table = *reference;
-  table.name = "failing";
-  table.buffer_create = failing_create;
-  return &table;
-}
-
 /* Where there is no room for some state, the error says which, and the transformer goes on in the room that it has. */
 static void test_no_memory(void **state)
 {
@@ -239,14 +220,13 @@ static void test_no_memory(void **state)
   random_model_write(f->folder, &model);
   fixture own = {.folder = f->folder};
   check(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = ""}, &own.runtime));
-  buffers_left = -1;
-  check(tsr_runtime_register(own.runtime, query_failing));
+  register_failing(own.runtime);
   open_setup(&own, "failing", NULL, &s);
   for (int32_t room = 0; room < n_states(&s); room++) {
     check(tsr_transformer_reserve(s.transformer, 16, 64));
-    buffers_left = room;
+    fail_after_buffers(room);
     assert_int_equal(tsr_transformer_grow_cache(s.transformer, 2, 2, 16, 32), TSR_ERR_DEVICE_MEMORY);
-    buffers_left = -1;
+    fail_after_buffers(FAILING_NEVER);
     assert_int_equal(s.transformer->self.rows, 64);
     grow(&s, &growths[0]);
   }

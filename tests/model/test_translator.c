@@ -5,13 +5,13 @@
  */
 #include <math.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tessera/translator.h"
 #include "tests/model/generation.h"
+#include "tests/support/failing.h"
 #include "tools/random/random.h"
 
 enum { MOST_LINES = 120, MOST_TOKENS = 40 };
@@ -430,24 +430,6 @@ static void test_endings(void **state)
 
 /* ---- devices that fail ------------------------------------------------------------------------------------------- */
 
-static tsr_backend table;
-static const tsr_backend *reference;
-static atomic_int runs_left;
-
-static int32_t run_and_fail(tsr_backend_executable *executable)
-{
-  return atomic_fetch_sub(&runs_left, 1) > 0 ? reference->run(executable) : TSR_ERR_DEVICE_LOST;
-}
-
-static const tsr_backend *query_fake(uint32_t major, const tsr_host *host)
-{
-  reference = tessera_backend_query(major, host);
-  table = *reference;
-  table.name = "fake";
-  table.run = run_and_fail;
-  return &table;
-}
-
 /* How many of the lines were translated. */
 static int32_t translate_on(const char *const *devices, int32_t n_devices, int32_t n_runs, int32_t n,
                             tsr_translator_statistics *statistics, int32_t *n_restarts)
@@ -455,9 +437,9 @@ static int32_t translate_on(const char *const *devices, int32_t n_devices, int32
   tsr_runtime *runtime;
   tsr_translation_request requests[MOST_LINES];
   tsr_translation *answers[MOST_LINES];
-  atomic_store(&runs_left, n_runs);
+  fail_after_runs(n_runs);
   check(tsr_runtime_create(NULL, &runtime));
-  check(tsr_runtime_register(runtime, query_fake));
+  register_failing(runtime);
   tsr_translator *t = open_translator(&(tsr_translator_options){
       TSR_SIZED(tsr_translator_options), .n_devices = n_devices, .devices = devices, .runtime = runtime, .batch = 4});
   tsr_generate_options options = search_of(t, 1);
@@ -486,7 +468,7 @@ static int32_t translate_on(const char *const *devices, int32_t n_devices, int32
 static void test_failing(void **state)
 {
   enum { N = 12, SOME = 20, FEW = 5, MANY = 60 };
-  static const char *const two[] = {"fake", "cpu"}, *const one[] = {"fake"};
+  static const char *const two[] = {"failing", "cpu"}, *const one[] = {"failing"};
   tsr_translator_statistics s;
   int32_t n_restarts;
   (void)state;
