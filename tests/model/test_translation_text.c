@@ -11,6 +11,7 @@
 
 #include "tessera/translator.h"
 #include "tests/model/generation.h"
+#include "tests/support/failing.h"
 
 static char *folder;
 
@@ -50,6 +51,13 @@ static tsr_generate_options search_of(const tsr_translator *t, int32_t beam)
   options.n_best = 1;
   options.max_length = 60;
   return options;
+}
+
+/* A text in parts of at most so many tokens; 0: in one. */
+static tsr_translation_request request_of(const char *text, const tsr_generate_options *search, int32_t most)
+{
+  return (tsr_translation_request){TSR_SIZED(tsr_translation_request), .text = text, .search = search,
+                                   .long_input = most > 0 ? TSR_LONG_SPLIT : TSR_LONG_CUT, .max_source = most};
 }
 
 static tsr_translation *translate(tsr_translator *t, const tsr_translation_request *request)
@@ -114,16 +122,14 @@ static void test_pieces(void **state)
   searches[2].seed = 7;
   searches[2].n_best = 2;
   for (size_t i = 0; i < sizeof searches / sizeof searches[0]; i++) {
-    tsr_translation_request request = {TSR_SIZED(tsr_translation_request), .text = several, .search = &searches[i]};
+    tsr_translation_request request = request_of(several, &searches[i], 0);
     expect_pieces(t, &request, 3);
-    request.long_input = TSR_LONG_SPLIT;
-    request.max_source = 12;
+    request = request_of(several, &searches[i], 12);
     expect_pieces(t, &request, 8);
-    request = (tsr_translation_request){TSR_SIZED(tsr_translation_request), .text = "Tom likes to read.",
-                                        .search = &searches[i], .prefix = "Marie"};
+    request = request_of("Tom likes to read.", &searches[i], 0);
+    request.prefix = "Marie";
     expect_pieces(t, &request, 2);
-    request.prefix = NULL;
-    request.text = " ";
+    request = request_of(" ", &searches[i], 0);
     request.piece = receive;
     received none = {.size = 0};
     request.piece_user = &none;
@@ -132,47 +138,29 @@ static void test_pieces(void **state)
   }
   searches[0].alternatives = 2;
   uint64_t ticket;
-  tsr_translation_request request = {TSR_SIZED(tsr_translation_request), .text = several, .search = &searches[0],
-                                     .piece = receive};
+  tsr_translation_request request = request_of(several, &searches[0], 0);
+  request.piece = receive;
   assert_int_equal(tsr_translator_submit(t, &request, NULL, NULL, &ticket), TSR_ERR_ARGUMENT);
   tsr_translator_close(t);
 }
 
 /* A device that is lost in the middle: what has come stays, and does not come again. */
-static tsr_backend table;
-static const tsr_backend *reference;
-static int32_t runs_left;
-
-static int32_t run_and_fail(tsr_backend_executable *executable)
-{
-  return runs_left-- > 0 ? reference->run(executable) : TSR_ERR_DEVICE_LOST;
-}
-
-static const tsr_backend *query_fake(uint32_t major, const tsr_host *host)
-{
-  reference = tessera_backend_query(major, host);
-  table = *reference;
-  table.name = "fake";
-  table.run = run_and_fail;
-  return &table;
-}
-
 static void test_pieces_of_a_lost_device(void **state)
 {
   (void)state;
-  const char *devices[] = {"fake:0", "reference:0"};
+  const char *devices[] = {"failing:0", "reference:0"};
   tsr_runtime *runtime;
   tsr_translator *t;
   check(tsr_runtime_create(NULL, &runtime));
-  check(tsr_runtime_register(runtime, query_fake));
+  register_failing(runtime);
   for (int32_t n = 5; n < 30; n += 6) {
-    runs_left = n;
+    fail_after_runs(n);
     check(tsr_translator_open(folder,
                               &(tsr_translator_options){TSR_SIZED(tsr_translator_options), .n_devices = 2,
                                                         .devices = devices, .runtime = runtime, .workers = 1},
                               &t));
     tsr_generate_options search = search_of(t, 1);
-    tsr_translation_request request = {TSR_SIZED(tsr_translation_request), .text = several, .search = &search};
+    tsr_translation_request request = request_of(several, &search, 0);
     for (int32_t i = 0; i < 4; i++) { /* one of the devices takes each */
       expect_pieces(t, &request, 3);
     }
@@ -245,12 +233,8 @@ static void test_spans(void **state)
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     for (int32_t is_split = 0; is_split < 2; is_split++) {
       const char *text = cases[i].text;
-      tsr_translation_request request = {TSR_SIZED(tsr_translation_request),
-                                         .text = text,
-                                         .search = &search,
-                                         .spans = 1,
-                                         .long_input = is_split ? TSR_LONG_SPLIT : TSR_LONG_CUT,
-                                         .max_source = is_split ? 10 : 0};
+      tsr_translation_request request = request_of(text, &search, is_split ? 10 : 0);
+      request.spans = 1;
       tsr_translation *answer = translate(t, &request);
       expect_all(text, strlen(text), answer->source_spans, answer->n_source_ids);
       assert_int_equal(answer->n_source_parts, answer->n_parts);
@@ -284,8 +268,9 @@ static void test_spans_of_long_texts(void **state)
   for (int32_t i = 0; i < TIMES; i++) {
     strcat(strcat(text, several), " ");
   }
-  tsr_translation_request request = {TSR_SIZED(tsr_translation_request), .text = text, .search = &search, .spans = 1,
-                                     .long_input = TSR_LONG_SPLIT};
+  tsr_translation_request request = request_of(text, &search, 0);
+  request.spans = 1;
+  request.long_input = TSR_LONG_SPLIT;
   tsr_translation *answer = translate(t, &request);
   expect_all(text, strlen(text), answer->source_spans, answer->n_source_ids);
   tsr_translation_free(answer);
@@ -326,12 +311,8 @@ static void test_alignment(void **state)
   assert_in_range(tsr_translator_alignment_layer(t), 1, layers);
   for (int32_t is_split = 0; is_split < 2; is_split++) {
     static const char text[] = "Tom and Mary live in Boston. I know Tom, and Mary is in Boston.";
-    tsr_translation_request request = {TSR_SIZED(tsr_translation_request),
-                                       .text = text,
-                                       .search = &search,
-                                       .alignment = 1,
-                                       .long_input = is_split ? TSR_LONG_SPLIT : TSR_LONG_CUT,
-                                       .max_source = is_split ? 11 : 0};
+    tsr_translation_request request = request_of(text, &search, is_split ? 11 : 0);
+    request.alignment = 1;
     tsr_translation *answer = translate(t, &request);
     const tsr_translation_hypothesis *h = answer->hypotheses[0];
     assert_int_equal(answer->n_parts > 1, is_split);
@@ -352,8 +333,8 @@ static void test_alignment(void **state)
   /* With its attention, which others who ask for it get, too. */
   search.attention = 1;
   search.attention_layer = layers;
-  tsr_translation_request request = {TSR_SIZED(tsr_translation_request), .text = "Tom is here.", .search = &search,
-                                     .alignment = 1};
+  tsr_translation_request request = request_of("Tom is here.", &search, 0);
+  request.alignment = 1;
   tsr_translation *answer = translate(t, &request);
   assert_non_null(answer->hypotheses[0]->attention);
   assert_non_null(answer->hypotheses[0]->aligned);
