@@ -13,14 +13,15 @@
 #include <unistd.h>
 
 #include "tessera/translator.h"
+#include "tests/model/crowd.h"
 #include "tests/model/generation.h"
 #include "tests/support/failing.h"
 #include "tools/random/random.h"
 
 enum { N_THREADS = 64, MOST_LINES = 200, MOST_TICKETS = 4000, N_SEARCHES = 5 };
 
-static char *lines[MOST_LINES];
-static char folder[4096];
+static char **lines;
+static char *folder;
 
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
 
@@ -236,29 +237,16 @@ static void test_chaos(void **state)
 static int open_lines(void **state)
 {
   (void)state;
-  const char *root = getenv("SOURCE_ROOT");
-  char path[4096], *line = NULL;
-  size_t room = 0;
-  assert_non_null(root);
-  snprintf(folder, sizeof folder, "%s/tests/data/marian-en-fr", root);
-  snprintf(path, sizeof path, "%s/tests/data/tatoeba/test.en", root);
-  FILE *file = fopen(path, "r");
-  assert_non_null(file);
-  for (int32_t i = 0; i < MOST_LINES; i++) {
-    assert_true(getline(&line, &room, file) > 0);
-    lines[i] = strdup(line);
-  }
-  free(line);
-  fclose(file);
+  folder = path_in_tree("tests/data/marian-en-fr");
+  lines = read_test_sentences(MOST_LINES);
   return 0;
 }
 
 static int close_lines(void **state)
 {
   (void)state;
-  for (int32_t i = 0; i < MOST_LINES; i++) {
-    free(lines[i]);
-  }
+  free_test_sentences(lines, MOST_LINES);
+  free(folder);
   return 0;
 }
 

@@ -10,44 +10,28 @@
 #include <string.h>
 
 #include "tessera/translator.h"
+#include "tests/model/crowd.h"
 #include "tests/model/generation.h"
 #include "tests/support/failing.h"
 #include "tools/random/random.h"
 
 enum { MOST_LINES = 120, MOST_TOKENS = 40 };
 
-static char *lines[MOST_LINES];
-static int32_t n_lines;
+static char **lines;
 static char *folder;
 
-static int open_lines(void **state)
+static int opeMOST_LINES(void **state)
 {
   (void)state;
-  const char *root = getenv("SOURCE_ROOT");
-  char path[4096], *line = NULL;
-  size_t room = 0;
-  assert_non_null(root);
-  snprintf(path, sizeof path, "%s/tests/data/marian-en-fr", root);
-  folder = strdup(path);
-  snprintf(path, sizeof path, "%s/tests/data/tatoeba/test.en", root);
-  FILE *file = fopen(path, "r");
-  assert_non_null(file);
-  for (ssize_t n; n_lines < MOST_LINES && (n = getline(&line, &room, file)) > 0;) {
-    line[n - 1] = '\0';
-    lines[n_lines++] = strdup(line);
-  }
-  free(line);
-  fclose(file);
-  assert_int_equal(n_lines, MOST_LINES);
+  folder = path_in_tree("tests/data/marian-en-fr");
+  lines = read_test_sentences(MOST_LINES);
   return 0;
 }
 
 static int close_lines(void **state)
 {
   (void)state;
-  for (int32_t i = 0; i < n_lines; i++) {
-    free(lines[i]);
-  }
+  free_test_sentences(lines, MOST_LINES);
   free(folder);
   return 0;
 }
@@ -367,7 +351,7 @@ static void *submit_wildly(void *opaque)
   uint64_t seed = 1000 + c->seed;
   for (int32_t i = 0; i < MOST_TICKETS; i++) {
     tsr_translation_request request =
-        request_of(tsr_random_below(&seed, n_lines), &c->options[tsr_random_below(&seed, 2)]);
+        request_of(tsr_random_below(&seed, MOST_LINES), &c->options[tsr_random_below(&seed, 2)]);
     uint64_t ticket = 0;
     request.timeout = tsr_random_below(&seed, 4) == 0 ? 1e-3 * tsr_random_below(&seed, 20) : 0.0;
     own[i] = (place){c, i};
@@ -488,5 +472,5 @@ int main(void)
       cmocka_unit_test(test_company), cmocka_unit_test(test_requests), cmocka_unit_test(test_classes),
       cmocka_unit_test(test_endings), cmocka_unit_test(test_failing),
   };
-  return cmocka_run_group_tests(tests, open_lines, close_lines);
+  return cmocka_run_group_tests(tests, opeMOST_LINES, close_lines);
 }
