@@ -24,7 +24,7 @@
 #include "tools/random/random.h"
 
 enum { GREEDY, BEAM, SAMPLE, N_SEARCHES };
-enum { FEW = 100 };
+enum { FEW = 100, MOST_TOKENS = 64 /* fewer than a batch has steps */ };
 
 static const char *const search_names[N_SEARCHES] = {"greedy search", "a beam of 4", "sampling"};
 static const float tolerance = 1e-4f; /* of scores */
@@ -58,6 +58,7 @@ static void choose_searches(const tsr_model *model, trial *t)
     check(tsr_generate_defaults(model, options));
     options->beam = i == BEAM ? 4 : 1;
     options->n_best = 1;
+    options->max_length = MOST_TOKENS;
     options->sample = i == SAMPLE;
     options->scores = i == SAMPLE;
     options->seed = 99;
