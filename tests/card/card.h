@@ -6,6 +6,7 @@
 #define TESTS_CARD_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -113,8 +114,6 @@ typedef enum card_fault {
 VkResult card_count(card_fault fault);
 VkResult card_count_creation(void); /* a call of no kind of its own */
 int card_allocation_is_too_large(uint64_t size);
-int card_is_lost(void);
-void card_lose(void);
 uint64_t card_calls(card_fault fault);
 const char *card_fault_name(card_fault fault);
 
@@ -218,6 +217,7 @@ struct card_device {
   card_table commands;           /* card_commands */
   card_table queries;            /* of timestamps: an empty value */
   uint32_t n_allocations;
+  atomic_int is_lost;      /* for good; another device of the same card works */
   double ticks;            /* of the card, for one of the driver */
   uint32_t timestamp_bits; /* of the family that was asked for */
 };

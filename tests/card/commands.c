@@ -202,7 +202,7 @@ static VKAPI_ATTR void VKAPI_CALL push_constants(VkCommandBuffer commands, VkPip
 static void lose(card_device *device)
 {
   (void)device->next.DeviceWaitIdle(device->handle);
-  card_lose();
+  atomic_store(&device->is_lost, 1);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count, const VkSubmitInfo *submits, VkFence fence)
@@ -215,7 +215,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count, cons
   if (loss != VK_SUCCESS) {
     lose(device);
   }
-  if (card_is_lost()) {
+  if (atomic_load(&device->is_lost)) {
     result = VK_ERROR_DEVICE_LOST;
   }
   for (uint32_t i = 0; i < count; i++) {
@@ -249,7 +249,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL wait_semaphores(VkDevice handle, const VkS
   card_device *device = card_device_of(handle);
   VkResult late = card_count(CARD_WAIT_TIMEOUT);
   VkResult loss = card_count(CARD_LOST_IN_WAIT);
-  if (card_is_lost()) {
+  if (atomic_load(&device->is_lost)) {
     return VK_ERROR_DEVICE_LOST;
   }
   if (late != VK_SUCCESS || loss != VK_SUCCESS) {
@@ -267,7 +267,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL device_wait_idle(VkDevice handle)
   pthread_mutex_lock(&device->lock);
   VkResult result = device->next.DeviceWaitIdle(handle);
   pthread_mutex_unlock(&device->lock);
-  return card_is_lost() ? VK_ERROR_DEVICE_LOST : result;
+  return atomic_load(&device->is_lost) ? VK_ERROR_DEVICE_LOST : result;
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL queue_wait_idle(VkQueue queue)
@@ -276,7 +276,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL queue_wait_idle(VkQueue queue)
   pthread_mutex_lock(&device->lock);
   VkResult result = device->next.QueueWaitIdle(queue);
   pthread_mutex_unlock(&device->lock);
-  return card_is_lost() ? VK_ERROR_DEVICE_LOST : result;
+  return atomic_load(&device->is_lost) ? VK_ERROR_DEVICE_LOST : result;
 }
 
 /* ---- times ------------------------------------------------------------------------------------------------------ */
@@ -330,7 +330,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL get_queries(VkDevice handle, VkQueryPool p
       memcpy(place, &time, sizeof(time));
     }
   }
-  return card_is_lost() ? VK_ERROR_DEVICE_LOST : result;
+  return atomic_load(&device->is_lost) ? VK_ERROR_DEVICE_LOST : result;
 }
 
 const card_function card_command_functions[] = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Faults that are planted: CARD_FAULT is a list such as allocate:7,lost:12. Calls are counted per process, from 1 on.
+ * With lost~400, calls are drawn by CARD_SEED and their number, one in 400.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@ enum { MAX_PLANTED = 16 };
 
 typedef struct planted_fault {
   card_fault fault;
-  uint64_t at;
+  uint64_t at;  /* this call; a size */
+  int is_drawn; /* 1: one call in `at` */
 } planted_fault;
 
 static const struct {
@@ -38,8 +40,8 @@ static const struct {
 
 static planted_fault planted[MAX_PLANTED];
 static int n_planted;
+static uint64_t seed;
 static atomic_ullong counts[CARD_N_FAULTS];
-static atomic_int lost;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 const char *card_fault_name(card_fault fault)
@@ -49,20 +51,20 @@ const char *card_fault_name(card_fault fault)
 
 static void plant(const char *text, size_t length)
 {
-  const char *colon = memchr(text, ':', length);
-  if (!colon || n_planted == MAX_PLANTED) {
-    card_breach("CARD_FAULT: '%.*s': expected KIND:NUMBER, at most %d of them", (int)length, text, MAX_PLANTED);
+  size_t named = strcspn(text, ":~,");
+  if (named >= length || n_planted == MAX_PLANTED) {
+    card_breach("CARD_FAULT: '%.*s': expected KIND:NUMBER or KIND~NUMBER, at most %d of them", (int)length, text,
+                MAX_PLANTED);
   }
   int kind = 0;
-  while (kind < CARD_N_FAULTS && (strlen(kinds[kind].name) != (size_t)(colon - text) ||
-                                  strncmp(kinds[kind].name, text, (size_t)(colon - text)) != 0)) {
+  while (kind < CARD_N_FAULTS && (strlen(kinds[kind].name) != named || strncmp(kinds[kind].name, text, named) != 0)) {
     kind++;
   }
   if (kind == CARD_N_FAULTS) {
-    card_breach("CARD_FAULT: there is no fault '%.*s'", (int)(colon - text), text);
+    card_breach("CARD_FAULT: there is no fault '%.*s'", (int)named, text);
   }
   char *end;
-  unsigned long long at = strtoull(colon + 1, &end, 10);
+  unsigned long long at = strtoull(text + named + 1, &end, 10);
   const char *units = "KMG";
   const char *unit = *end && *end != ',' ? strchr(units, *end) : NULL;
   if (unit) {
@@ -72,17 +74,27 @@ static void plant(const char *text, size_t length)
   if (at == 0 || end != text + length) {
     card_breach("CARD_FAULT: '%.*s': expected a number above 0", (int)length, text);
   }
-  planted[n_planted++] = (planted_fault){(card_fault)kind, at};
+  planted[n_planted++] = (planted_fault){.fault = (card_fault)kind, .at = at, .is_drawn = text[named] == '~'};
 }
 
 static void read_faults(void)
 {
-  const char *text = getenv("CARD_FAULT");
+  const char *text = getenv("CARD_FAULT"), *given = getenv("CARD_SEED");
+  seed = given ? strtoull(given, NULL, 0) : 1;
   while (text && *text) {
     size_t length = strcspn(text, ",");
     plant(text, length);
     text += length + (text[length] == ',');
   }
+}
+
+/* Whether one call in n, drawn by its number, is this one: the bits of a SplitMix64. */
+static int is_drawn(card_fault fault, uint64_t number, uint64_t n)
+{
+  uint64_t bits = seed + (number * CARD_N_FAULTS + (uint64_t)fault) * 0x9E3779B97F4A7C15u;
+  bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9u;
+  bits = (bits ^ bits >> 27) * 0x94D049BB133111EBu;
+  return (bits ^ bits >> 31) % n == 0;
 }
 
 /* Counts; 1: this call is to fail. */
@@ -91,7 +103,8 @@ static int is_due(card_fault fault)
   pthread_once(&once, read_faults);
   uint64_t number = atomic_fetch_add(&counts[fault], 1) + 1;
   for (int i = 0; i < n_planted; i++) {
-    if (planted[i].fault == fault && planted[i].at == number) {
+    const planted_fault *p = &planted[i];
+    if (p->fault == fault && (p->is_drawn ? is_drawn(fault, number, p->at) : p->at == number)) {
       return 1;
     }
   }
@@ -125,14 +138,4 @@ int card_allocation_is_too_large(uint64_t size)
 uint64_t card_calls(card_fault fault)
 {
   return atomic_load(&counts[fault]);
-}
-
-int card_is_lost(void)
-{
-  return atomic_load(&lost);
-}
-
-void card_lose(void)
-{
-  atomic_store(&lost, 1);
 }

@@ -480,6 +480,39 @@ static void loses_the_second_submit(void)
   close_card(&c);
 }
 
+static void works_when_it_is_opened_anew(void)
+{
+  for (int i = 0; i < 2; i++) {
+    card c = open_card();
+    VkDeviceMemory memory;
+    const VkBuffer buffer = make_bound_buffer(&c, COHERENT, 1024, &memory);
+    const VkCommandBuffer commands = begin_commands(&c);
+    vkCmdFillBuffer(commands, buffer, 0, 512, 1);
+    NEED(submit_commands(&c, commands) == (i == 0 ? VK_ERROR_DEVICE_LOST : VK_SUCCESS));
+    vkDestroyBuffer(c.device, buffer, NULL);
+    vkFreeMemory(c.device, memory, NULL);
+    close_card(&c);
+  }
+}
+
+static void fails_some_allocations(void)
+{
+  enum { N = 1000 };
+  card c = open_card();
+  int n_failed = 0;
+  for (int i = 0; i < N; i++) {
+    VkDeviceMemory memory;
+    const VkResult result = allocate_memory(&c, COHERENT, 256, &memory);
+    NEED(result == VK_SUCCESS || result == VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    n_failed += result != VK_SUCCESS;
+    if (result == VK_SUCCESS) {
+      vkFreeMemory(c.device, memory, NULL);
+    }
+  }
+  NEED(n_failed > N / 30 && n_failed < N / 10);
+  close_card(&c);
+}
+
 static void fails_the_third_allocation(void)
 {
   card c = open_card();
@@ -547,6 +580,8 @@ const trial trials[] = {
     TRIAL(tells_too_much_shared_memory, plain, "1028 bytes of shared memory; maxComputeSharedMemorySize is 1024"),
     TRIAL(tells_floats_that_are_not_kept, plain, "SignedZeroInfNanPreserve, which is not there"),
     TRIAL(loses_the_second_submit, plain, NULL, "lost:2"),
+    TRIAL(works_when_it_is_opened_anew, plain, NULL, "lost:1"),
+    TRIAL(fails_some_allocations, plain, NULL, "allocate~20"),
     TRIAL(fails_the_third_allocation, plain, NULL, "allocate:3,allocate-above:2M"),
     TRIAL(times_out, plain, NULL, "wait-timeout:2"),
     TRIAL(takes_a_good_range, "{\"name\": \"Bad\", \"colour\": 1}", "a profile has no 'colour'"),
