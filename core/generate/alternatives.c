@@ -112,6 +112,7 @@ static tsr_status go_on(const tsr_request *request, const continued *c, tsr_gene
   many.source = c->source;
   many.lengths = c->lengths;
   many.prompts = c->prompts;
+  many.numbers = NULL;
   tsr_status status = tsr_request_run(&many, &found);
   if (status != TSR_OK) {
     const char *message;

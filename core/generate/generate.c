@@ -23,6 +23,8 @@ typedef struct job {
   const int32_t *const *source;
   const int32_t *lengths;
   const tsr_prompt *prompts;
+  const int64_t *numbers; /* or NULL */
+  const tsr_request_watch *watch;
   int32_t first_only;
   int32_t *order;  /* sentences, longest first */
   int32_t *sorted; /* their lengths */
@@ -113,21 +115,42 @@ static void take_hypotheses(void *user, const tsr_sentence *sentence, const tsr_
   work->target_tokens += hypotheses->n_ids;
 }
 
+/* Of tsr_search_client, likewise the next. */
+static int32_t look(void *user, int32_t n_open)
+{
+  const tsr_request_watch *watch = ((const worker *)user)->job->watch;
+  return watch->look(watch->user, n_open);
+}
+
+static int32_t is_wanted(void *user, const tsr_sentence *sentence)
+{
+  const tsr_request_watch *watch = ((const worker *)user)->job->watch;
+  return watch->is_wanted(watch->user, sentence->index);
+}
+
 /* One batch: sentences order[0 .. count-1], none of them empty. */
 static tsr_status run_batch(worker *w, const int32_t *order, int32_t count)
 {
   const job *j = w->job;
-  const tsr_search_client client = {.user = w, .take = take_hypotheses};
+  const tsr_search_client client = {
+      .user = w, .take = take_hypotheses, .look = j->watch ? look : NULL, .is_wanted = j->watch ? is_wanted : NULL};
+  int32_t n = 0;
   for (int32_t b = 0; b < count; b++) {
-    w->sentences[b] = (tsr_sentence){.source = j->source[order[b]],
-                                     .n_source = j->lengths[order[b]],
-                                     .prompt = j->prompts[order[b]],
-                                     .number = j->options->first_sentence + order[b],
-                                     .seed = j->options->seed,
-                                     .index = order[b]};
+    int32_t i = order[b];
+    if (!j->watch || j->watch->is_wanted(j->watch->user, i)) {
+      w->sentences[n++] = (tsr_sentence){.source = j->source[i],
+                                         .n_source = j->lengths[i],
+                                         .prompt = j->prompts[i],
+                                         .number = j->numbers ? j->numbers[i] : j->options->first_sentence + i,
+                                         .seed = j->options->seed,
+                                         .index = i};
+    }
+  }
+  if (n == 0) {
+    return TSR_OK;
   }
   tsr_search search;
-  TSR_TRY(tsr_search_init(&search, w->transformer, j->options, &client, w->sentences, count, count));
+  TSR_TRY(tsr_search_init(&search, w->transformer, j->options, &client, w->sentences, n, n));
   search.stopped = &j->stopped;
   search.lock = &w->job->lock;
   search.first_only = j->first_only;
@@ -255,7 +278,7 @@ tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const
   }
   tsr_generate_options given;
   TSR_TRY(TSR_SIZED_READ(tsr_generate_options, token_user, options, &given));
-  TSR_TRY(tsr_generate_check(&transformer->model->config, &given));
+  TSR_TRY(tsr_generate_check_options(&transformer->model->config, &given));
   const tsr_generate_options resolved = tsr_generate_resolve(&transformer->model->config, &given);
   size_t size = ((size_t)n_sentences + 1) * sizeof(tsr_prompt);
   tsr_prompt *prompts = calloc(1, size);
@@ -289,6 +312,8 @@ tsr_status tsr_request_run(const tsr_request *request, tsr_generation *generatio
            .source = request->source,
            .lengths = request->lengths,
            .prompts = request->prompts,
+           .numbers = request->numbers,
+           .watch = request->watch,
            .first_only = request->first_only,
            .n_sentences = request->n_sentences,
            .n_batch = request->n_batch > 0

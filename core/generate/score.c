@@ -273,7 +273,7 @@ tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const in
   }
   tsr_generate_options plain = tsr_generate_plain(&transformer->model->config);
   plain.decoder_start_id = given.decoder_start_id ? *given.decoder_start_id : -1;
-  TSR_TRY(tsr_generate_check(&transformer->model->config, &plain));
+  TSR_TRY(tsr_generate_check_options(&transformer->model->config, &plain));
   int32_t start = plain.decoder_start_id >= 0 ? plain.decoder_start_id : transformer->model->config.decoder_start_id;
   if (start < 0) {
     return tsr_fail(TSR_ERR_FORMAT,

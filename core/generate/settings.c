@@ -205,7 +205,7 @@ static tsr_status check_beam(const tsr_generate_options *options)
   return check_range("n_best", options->n_best, 1, most);
 }
 
-tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_generate_options *options)
+tsr_status tsr_generate_check_options(const tsr_transformer_config *config, const tsr_generate_options *options)
 {
   int32_t last = config->target_vocabulary - 1;
   if (config->decoder_layers == 0 || config->target_vocabulary == 0) {
@@ -275,4 +275,14 @@ tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_ge
     return tsr_fail(TSR_ERR_FORMAT, "the model's files do not say how a sentence ends (eos_token_id)");
   }
   return TSR_OK;
+}
+
+tsr_status tsr_generate_check(const tsr_model *model, const tsr_generate_options *options)
+{
+  if (!model || !options) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_generate_check: model and options must not be NULL");
+  }
+  tsr_generate_options given;
+  TSR_TRY(TSR_SIZED_READ(tsr_generate_options, token_user, options, &given));
+  return tsr_generate_check_options(&model->config, &given);
 }

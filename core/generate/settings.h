@@ -31,6 +31,7 @@ tsr_status tsr_generate_apply(tsr_config *file, const tsr_model *model, int call
 tsr_status tsr_generate_marian(const tsr_model *model, tsr_generate_options *options) TSR_MUST_CHECK;
 
 /* Errors: TSR_ERR_ARGUMENT, naming the option; TSR_ERR_UNSUPPORTED. */
-tsr_status tsr_generate_check(const tsr_transformer_config *config, const tsr_generate_options *options) TSR_MUST_CHECK;
+tsr_status tsr_generate_check_options(const tsr_transformer_config *config,
+                                      const tsr_generate_options *options) TSR_MUST_CHECK;
 
 #endif

@@ -66,7 +66,11 @@ static tsr_status make_lists(const tsr_job *job, int32_t n, tsr_translation_hypo
   all->ids = malloc(room * sizeof *all->ids);
   all->spans = job->has_spans ? malloc(room * sizeof *all->spans) : NULL;
   all->aligned = job->has_alignment ? malloc(room * sizeof *all->aligned) : NULL;
-  int32_t is_missing = !all->ids || (job->has_spans && !all->spans) || (job->has_alignment && !all->aligned);
+  size_t n_parts = (size_t)job->source.n_parts;
+  all->part_ends = malloc(n_parts * sizeof *all->part_ends);
+  all->part_attention = job->has_attention ? calloc(n_parts, sizeof *all->part_attention) : NULL;
+  int32_t is_missing = !all->ids || (job->has_spans && !all->spans) || (job->has_alignment && !all->aligned) ||
+                       !all->part_ends || (job->has_attention && !all->part_attention);
   return is_missing ? tsr_fail_memory(room * sizeof *all->spans) : TSR_OK;
 }
 
@@ -109,7 +113,7 @@ static tsr_status join(tsr_job *job, int32_t rank, tsr_translation_hypothesis *a
   }
   TSR_TRY(make_lists(job, n_ids, all));
   for (int32_t i = 0; i < n; i++) {
-    const tsr_hypothesis *h = &job->found[i * job->n_hypotheses + rank];
+    tsr_hypothesis *h = &job->found[i * job->n_hypotheses + rank];
     TSR_TRY(append_text(job, h, &all->text, all->spans ? all->spans + all->n_ids : NULL));
     if (all->aligned) {
       tsr_alignment_of(&job->tokenizer, h, job->source.ids[i], n_source, all->aligned + all->n_ids);
@@ -119,13 +123,17 @@ static tsr_status join(tsr_job *job, int32_t rank, tsr_translation_hypothesis *a
     }
     all->n_ids += h->n_ids;
     n_source += job->source.n_ids[i];
+    all->part_ends[all->n_parts++] = all->n_ids;
+    if (job->has_attention) {
+      all->part_attention[i] = h->attention;
+      h->attention = NULL;
+    }
   }
-  tsr_hypothesis *only = &job->found[rank];
+  const tsr_hypothesis *only = &job->found[rank];
   all->score = n == 1 ? only->score : (float)(score / fmax((double)n_ids, 1.0));
   if (n == 1 && job->has_attention) {
-    all->attention = only->attention;
-    all->n_source = only->attention ? only->n_source : 0;
-    only->attention = NULL;
+    all->attention = all->part_attention[0];
+    all->n_source = all->attention ? only->n_source : 0;
   }
   return TSR_OK;
 }
@@ -162,12 +170,17 @@ static tsr_status fill(tsr_job *job, tsr_translation *translation)
 static void free_contents(tsr_translation *translation)
 {
   for (int32_t i = 0; i < translation->n_hypotheses; i++) {
-    free(translation->hypotheses[i]->text);
-    free(translation->hypotheses[i]->ids);
-    free(translation->hypotheses[i]->attention);
-    free(translation->hypotheses[i]->spans);
-    free(translation->hypotheses[i]->aligned);
-    free(translation->hypotheses[i]);
+    tsr_translation_hypothesis *h = translation->hypotheses[i];
+    for (int32_t part = 0; h->part_attention && part < h->n_parts; part++) {
+      free(h->part_attention[part]); /* the only one is also `attention` */
+    }
+    free(h->part_attention);
+    free(h->part_ends);
+    free(h->text);
+    free(h->ids);
+    free(h->spans);
+    free(h->aligned);
+    free(h);
   }
   free(translation->hypotheses);
   free(translation->source_ids);
@@ -188,7 +201,7 @@ void tsr_translation_free(tsr_translation *translation)
   }
 }
 
-tsr_status tsr_refusal(tsr_status status, tsr_translation **answer)
+tsr_status tsr_refusal(tsr_status status, int32_t is_about_text, tsr_translation **answer)
 {
   tsr_translation *made = calloc(1, sizeof *made);
   char *message = strdup(tsr_error_message());
@@ -199,6 +212,7 @@ tsr_status tsr_refusal(tsr_status status, tsr_translation **answer)
   }
   made->status = status;
   made->message = message;
+  made->is_about_text = is_about_text;
   *answer = made;
   return TSR_OK;
 }
@@ -211,6 +225,7 @@ static void make_answer(tsr_job *job)
   *translation = (tsr_translation){.n_parts = job->source.n_parts,
                                    .n_source_tokens = job->source.n_tokens,
                                    .is_source_cut = job->is_source_cut,
+                                   .has_more_source = job->source.has_more,
                                    .n_restarts = job->n_restarts,
                                    .waiting_seconds = (job->started > 0.0 ? job->started : now) - job->asked,
                                    .seconds = now - job->asked};
@@ -223,6 +238,7 @@ static void make_answer(tsr_job *job)
     free_contents(translation);
   }
   translation->status = job->status;
+  translation->is_about_text = job->is_about_text;
   translation->message = job->message ? job->message : strdup("");
   job->message = NULL;
 }

@@ -60,25 +60,34 @@ static tsr_status choose_languages(const tsr_translation_request *request, tsr_j
   return TSR_OK;
 }
 
-/* The most tokens of a source. What a decoder alone goes on from is part of its output. */
-static int32_t most_tokens(const tsr_transformer_config *config, const tsr_generate_options *options, int32_t wanted)
+/* What a decoder alone goes on from is part of its output. */
+static int32_t most_tokens(const tsr_transformer_config *config, int32_t max_length, int32_t wanted)
 {
   int32_t most = config->max_positions > 0 ? config->max_positions : INT32_MAX;
   if (config->encoder_layers == 0) {
-    most = options->max_length > 2 ? options->max_length - 2 : 1;
+    most = max_length > 2 ? max_length - 2 : 1;
   }
   return wanted > 0 && wanted < most ? wanted : most;
 }
 
+int32_t tsr_translator_max_source(const tsr_translator *translator, const tsr_generate_options *search, int32_t wanted)
+{
+  const tsr_transformer_config *config = tsr_model_config(translator->model);
+  int32_t length = search ? search->max_length : translator->defaults.max_length;
+  length = config->max_positions > 0 && length > config->max_positions ? config->max_positions : length;
+  return most_tokens(config, length, wanted);
+}
+
 /* What a translation begins with, as the model is trained to write it: without the end of the sentence, and with the
  * first token that the search would force. */
-static tsr_status encode_prefix(tsr_job *job, const char *text, const tsr_generate_options *options, int32_t eos)
+static tsr_status encode_prefix(tsr_job *job, const char *text, size_t size, const tsr_generate_options *options,
+                                int32_t eos)
 {
   int32_t *ids = NULL, n = 0, end = 0;
-  if (!text || !*text) {
+  if (size == 0) {
     return TSR_OK;
   }
-  TSR_TRY(tsr_fail_context(tsr_tokenizer_encode_target(&job->tokenizer, text, strlen(text), &ids, &n), "the prefix"));
+  TSR_TRY(tsr_fail_context(tsr_tokenizer_encode_target(&job->tokenizer, text, size, &ids, &n), "the prefix"));
   while (end < n && ids[end] != eos) {
     end++;
   }
@@ -119,13 +128,24 @@ static tsr_status make_parts(const tsr_translator *t, tsr_job *job, const tsr_ge
   return TSR_OK;
 }
 
+static size_t prefix_size(const tsr_translation_request *request)
+{
+  return !request->prefix ? 0 : request->prefix_size > 0 ? (size_t)request->prefix_size : strlen(request->prefix);
+}
+
 static tsr_status make(tsr_translator *t, const tsr_translation_request *request, tsr_job *job)
 {
+  job->is_about_text = 0;
   const tsr_transformer_config *config = tsr_model_config(t->model);
   tsr_generate_options options;
   TSR_TRY(choose_options(t, request, job, &options));
   TSR_TRY(choose_languages(request, job, &options));
-  TSR_TRY(tsr_generate_check(config, &options));
+  static const int32_t *const some;
+  options.prefix = prefix_size(request) > 0 ? &some : NULL; /* not every model has one */
+  options.prefix_lengths = &job->n_prefix;
+  TSR_TRY(tsr_generate_check_options(config, &options));
+  options.prefix = NULL;
+  options.prefix_lengths = NULL;
   options = tsr_generate_resolve(config, &options);
   size_t size = request->text_size > 0 ? (size_t)request->text_size : strlen(request->text);
   if (job->has_spans) {
@@ -136,22 +156,26 @@ static tsr_status make(tsr_translator *t, const tsr_translation_request *request
     memcpy(job->text, request->text, size);
     job->text_size = size;
   }
-  int32_t most = most_tokens(config, &options, request->max_source);
-  TSR_TRY(tsr_source_prepare(&job->tokenizer, request->text, size, most, request->long_input, &job->source));
-  job->is_source_cut = job->source.n_parts == 1 && job->source.n_tokens > most;
   tsr_tokenizer_info info;
   TSR_TRY(tsr_tokenizer_get_info(&job->tokenizer, &info));
-  TSR_TRY(encode_prefix(job, request->prefix, &options, info.eos_id));
+  TSR_TRY(encode_prefix(job, request->prefix, prefix_size(request), &options, info.eos_id));
+  int32_t most = most_tokens(config, options.max_length, request->max_source);
+  job->is_about_text = 1;
+  TSR_TRY(tsr_source_prepare(&job->tokenizer, request->text, size, most, request->long_input, &job->source));
+  job->is_source_cut = job->source.n_parts == 1 && job->source.n_tokens > most;
   TSR_TRY(make_parts(t, job, &options));
+  job->is_about_text = 0;
   pthread_mutex_lock(&t->lock);
   tsr_status status = tsr_class_take(t, &options, &job->class);
   pthread_mutex_unlock(&t->lock);
   return status;
 }
 
-tsr_status tsr_job_create(tsr_translator *t, const tsr_translation_request *request, tsr_job **job)
+tsr_status tsr_job_create(tsr_translator *t, const tsr_translation_request *request, tsr_job **job,
+                          int32_t *is_about_text)
 {
   tsr_translation_request given;
+  *is_about_text = 0;
   TSR_TRY(TSR_SIZED_READ(tsr_translation_request, piece_user, request, &given));
   if (!given.text) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translation_request: text must not be NULL");
@@ -172,7 +196,7 @@ tsr_status tsr_job_create(tsr_translator *t, const tsr_translation_request *requ
   }
   made->tokenizer = *t->tokenizer;
   pthread_mutex_init(&made->telling, NULL);
-  made->number = given.number;
+  made->number = given.number != -1 ? given.number : 0;
   made->has_alignment = given.alignment != 0;
   made->has_spans = given.spans || given.alignment;
   made->piece = given.piece;
@@ -181,6 +205,7 @@ tsr_status tsr_job_create(tsr_translator *t, const tsr_translation_request *requ
   made->deadline = given.timeout > 0.0 ? made->asked + given.timeout : INFINITY;
   tsr_status status = make(t, &given, made);
   if (status != TSR_OK) {
+    *is_about_text = made->is_about_text && status != TSR_ERR_OUT_OF_MEMORY;
     tsr_job_free(made);
     return status;
   }

@@ -41,10 +41,9 @@ static tsr_status append(tsr_text_part *part, const int32_t *ids, int32_t n)
   return TSR_OK;
 }
 
-int32_t tsr_pieces_receive(void *worker, const tsr_token *token)
+int32_t tsr_pieces_receive(void *parts, const tsr_token *token)
 {
-  const tsr_worker *w = worker;
-  tsr_text_part *part = w->active[token->sentence];
+  tsr_text_part *part = ((tsr_text_part **)parts)[token->sentence];
   tsr_job *job = part->job;
   if (token->hypothesis > 0) {
     return 0;

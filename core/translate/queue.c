@@ -25,17 +25,13 @@ static void unlink_part(tsr_translator *t, tsr_text_part *part)
   t->n_waiting--;
 }
 
-tsr_status tsr_queue_put(tsr_translator *t, tsr_job *job)
+tsr_status tsr_job_enter(tsr_translator *t, tsr_job *job)
 {
   if (t->status != TSR_OK) {
     return tsr_fail(t->status, "no device is left: %s", t->message ? t->message : "out of memory for the reason");
   }
   if (t->is_closing) {
     return tsr_fail(TSR_ERR_CANCELLED, "the translator is being closed");
-  }
-  if (t->n_waiting > 0 && t->n_waiting > t->options.queue - job->source.n_parts) {
-    return tsr_fail(TSR_ERR_BUSY, "%d texts wait already, of at most %d; try again later", (int)t->n_waiting,
-                    (int)t->options.queue);
   }
   job->ticket = ++t->ticket;
   job->n_pending = job->source.n_parts;
@@ -46,6 +42,20 @@ tsr_status tsr_queue_put(tsr_translator *t, tsr_job *job)
   *(t->newest ? &t->newest->newer : &t->oldest) = job;
   t->newest = job;
   t->next_deadline = job->deadline < t->next_deadline ? job->deadline : t->next_deadline;
+  for (int32_t i = 0; i < job->source.n_parts; i++) {
+    job->parts[i].state = TSR_PART_RUNS;
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_queue_put(tsr_translator *t, tsr_job *job)
+{
+  if (t->status == TSR_OK && !t->is_closing && t->n_waiting > 0 &&
+      t->n_waiting > t->options.queue - job->source.n_parts) {
+    return tsr_fail(TSR_ERR_BUSY, "%d texts wait already, of at most %d; try again later", (int)t->n_waiting,
+                    (int)t->options.queue);
+  }
+  TSR_TRY(tsr_job_enter(t, job));
   for (int32_t i = 0; i < job->source.n_parts; i++) {
     link_last(t, &job->parts[i]);
   }
@@ -125,6 +135,9 @@ void tsr_job_give_up(tsr_translator *t, tsr_job *job, tsr_status status, tsr_job
   }
   job->status = status;
   job->message = strdup(tsr_error_message());
+  if (job->n_lost) {
+    ++*job->n_lost;
+  }
   for (int32_t i = 0; i < job->source.n_parts && job->n_pending > 0; i++) {
     if (job->parts[i].state == TSR_PART_WAITS) {
       unlink_part(t, &job->parts[i]);

@@ -24,8 +24,14 @@ static int32_t is_auto(const char *name)
 /* Its weights, and a transformer for each thread. */
 static tsr_status load(const tsr_translator *t, tsr_seat *seat)
 {
-  const tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = t->options.weights,
-                                           .strict = t->options.strict, .cache = CACHE, .workers = 1};
+  /* What tsr_generate searches has few sizes, and threads of its own. */
+  int32_t is_static = t->options.static_batches;
+  const tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options),
+                                           .weights = t->options.weights,
+                                           .strict = t->options.strict,
+                                           .cache = is_static ? 0 : CACHE,
+                                           .workers = is_static ? t->options.workers : 1,
+                                           .profile = t->options.profile};
   TSR_TRY(tsr_transformer_create(t->model, seat->device, &options, &seat->transformer));
   for (int32_t i = 0; i < seat->n_workers; i++) {
     TSR_TRY(tsr_transformer_sibling(seat->transformer, i, &seat->workers[i].transformer));
@@ -81,7 +87,7 @@ static tsr_status load_somewhere(tsr_translator *t, tsr_seat *seat)
 
 static tsr_status open_seat(tsr_translator *t, const char *name, tsr_seat *seat)
 {
-  seat->is_auto = is_auto(name);
+  seat->is_auto = is_auto(name) && !t->options.profile;
   TSR_TRY(tsr_device_open(t->runtime, name, &seat->device));
   int32_t concurrent = (int32_t)tsr_device_get_properties(seat->device)->concurrent_runs;
   int32_t n = t->options.workers > 0 ? t->options.workers : concurrent > 1 ? concurrent : 1;
@@ -109,10 +115,15 @@ tsr_status tsr_seats_open(tsr_translator *t)
     TSR_TRY(open_seat(t, t->options.n_devices > 0 ? t->options.devices[i] : NULL, &t->seats[i]));
   }
   TSR_TRY(tsr_alignment_choose(t, t->seats[0].workers[0].transformer));
+  return t->options.static_batches ? TSR_OK : tsr_seats_start(t);
+}
+
+tsr_status tsr_seats_start(tsr_translator *t)
+{
   for (int32_t i = 0; i < t->n_seats; i++) {
     for (int32_t k = 0; k < t->seats[i].n_workers; k++) {
       tsr_worker *w = &t->seats[i].workers[k];
-      if (pthread_create(&w->thread, NULL, tsr_worker_run, w) != 0) {
+      if (!w->is_thread && pthread_create(&w->thread, NULL, tsr_worker_run, w) != 0) {
         return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "a thread that searches cannot be started");
       }
       w->is_thread = 1;
@@ -137,6 +148,72 @@ void tsr_seats_close(tsr_translator *t)
     free(seat->workers);
   }
   tsr_runtime_destroy(t->own_runtime);
+}
+
+/* 1 if nobody works on a seat, and a thread may hold it. */
+static int32_t is_free(const tsr_seat *seat)
+{
+  int32_t n_running = 0;
+  for (int32_t i = 0; i < seat->n_workers; i++) {
+    n_running += seat->workers[i].class != NULL;
+  }
+  return !seat->is_dead && !seat->is_held && seat->failure == TSR_OK && n_running == 0;
+}
+
+/* The seat to hold now, or NULL. *n_alive: how many may be held some time. */
+static tsr_seat *find_free(tsr_translator *t, tsr_seat *wanted, int32_t *n_alive)
+{
+  tsr_seat *found = NULL;
+  *n_alive = 0;
+  for (int32_t i = 0; i < t->n_seats; i++) {
+    tsr_seat *seat = &t->seats[i];
+    if (!wanted || wanted == seat) {
+      *n_alive += !seat->is_dead;
+      found = !found && is_free(seat) ? seat : found;
+    }
+  }
+  return found;
+}
+
+/* Counts a thread among those that wait for a seat, or no more. */
+static void announce(tsr_translator *t, const tsr_seat *wanted, int32_t more)
+{
+  for (int32_t i = 0; i < t->n_seats; i++) {
+    t->seats[i].n_holders += !wanted || wanted == &t->seats[i] ? more : 0;
+  }
+}
+
+tsr_status tsr_seat_hold(tsr_translator *t, tsr_seat *wanted, tsr_seat **held)
+{
+  int32_t n_alive;
+  announce(t, wanted, 1);
+  tsr_seat *found = find_free(t, wanted, &n_alive);
+  while (!found && n_alive > 0 && !t->is_closing) {
+    pthread_cond_wait(&t->changed, &t->lock);
+    found = find_free(t, wanted, &n_alive);
+  }
+  announce(t, wanted, -1);
+  tsr_status status = TSR_OK;
+  if (t->is_closing) {
+    status = tsr_fail(TSR_ERR_CANCELLED, "the translator is being closed");
+  } else if (n_alive == 0) {
+    status = tsr_fail(t->status != TSR_OK ? t->status : TSR_ERR_NO_DEVICE, "the device failed: %s",
+                      t->message ? t->message : "another one goes on in its place");
+  } else {
+    found->n_holders++;
+    found->is_held = 1;
+    *held = found;
+  }
+  pthread_cond_broadcast(&t->more); /* the other seats may go on */
+  return status;
+}
+
+void tsr_seat_release(tsr_translator *t, tsr_seat *seat)
+{
+  seat->is_held = 0;
+  seat->n_holders--;
+  pthread_cond_broadcast(&t->more);
+  pthread_cond_broadcast(&t->changed);
 }
 
 /* No device is left: nothing that waits will ever run. */
@@ -177,4 +254,5 @@ void tsr_seat_replace(tsr_translator *t, tsr_seat *seat, tsr_job **answers)
     give_all_up(t, status, answers);
   }
   pthread_cond_broadcast(&t->more);
+  pthread_cond_broadcast(&t->changed);
 }

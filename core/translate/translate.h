@@ -73,6 +73,8 @@ typedef struct tsr_job {
   int32_t n_restarts;
   tsr_status status; /* why it is given up: its parts that run are dropped */
   char *message;
+  int32_t is_about_text;        /* of the status */
+  int32_t *n_lost;              /* counts the jobs of its call that are given up; NULL: it is of none */
   int32_t is_answered;          /* without a function: `translation` is there */
   pthread_cond_t *arrival;      /* of the thread that waits for that; NULL: none does */
   tsr_translation *translation; /* empty before the job is done */
@@ -97,6 +99,8 @@ typedef struct tsr_seat {
   int32_t n_workers;  /* threads */
   int32_t n_used;     /* of them, as many as the device executes side by side */
   int32_t n_stopped;  /* of them, those that have seen that it failed */
+  int32_t n_holders;  /* threads of callers that work with its transformer, or wait for that: its own begin nothing */
+  int32_t is_held;    /* one of them does */
   struct tsr_worker *workers;
   const struct tsr_worker *last; /* that began a batch; NULL: none did */
 } tsr_seat;
@@ -122,8 +126,10 @@ typedef struct tsr_worker {
 } tsr_worker;
 
 struct tsr_translator {
-  tsr_model *model;
-  tsr_tokenizer *tokenizer;
+  const tsr_model *model;
+  const tsr_tokenizer *tokenizer;
+  tsr_model *own_model; /* or NULL, likewise the next */
+  tsr_tokenizer *own_tokenizer;
   tsr_runtime *runtime;
   tsr_runtime *own_runtime; /* or NULL */
   tsr_translator_options options;
@@ -142,7 +148,7 @@ struct tsr_translator {
   double next_deadline; /* the earliest, or one that is past */
   tsr_job *oldest;      /* without an answer */
   tsr_job *newest;
-  int32_t n_waiters; /* threads in tsr_translator_wait and tsr_translator_drain */
+  int32_t n_waiters; /* threads of callers that wait: for answers, or for a seat */
   tsr_job *table[TSR_TABLE];
   tsr_class *classes;
   tsr_status status; /* TSR_OK, or why no device is left */
@@ -156,8 +162,10 @@ struct tsr_translator {
 
 /* ---- job.c ---- */
 
-/* Makes a job of a request: tokenized, with a class, not in the queue yet. Errors: as tsr_translator_submit. */
-tsr_status tsr_job_create(tsr_translator *t, const tsr_translation_request *request, tsr_job **job) TSR_MUST_CHECK;
+/* Makes a job of a request: tokenized, with a class, not in the queue yet. *is_about_text: with an error, as in
+ * tsr_translation. Errors: as tsr_translator_submit. */
+tsr_status tsr_job_create(tsr_translator *t, const tsr_translation_request *request, tsr_job **job,
+                          int32_t *is_about_text) TSR_MUST_CHECK;
 
 /* Without the lock: frees what only the job has. Its class was left before. Takes NULL. */
 void tsr_job_free(tsr_job *job);
@@ -170,7 +178,10 @@ void tsr_class_leave(tsr_translator *t, tsr_class *class);
 
 /* ---- queue.c; with the lock ---- */
 
-/* Puts a new job into the queue, with a ticket. Errors: TSR_ERR_BUSY, the translator's own. */
+/* Gives a new job a ticket; its parts do not wait, but belong to a search. Errors: the translator's own. */
+tsr_status tsr_job_enter(tsr_translator *t, tsr_job *job) TSR_MUST_CHECK;
+
+/* The same, and puts its parts into the queue. Errors also: TSR_ERR_BUSY. */
 tsr_status tsr_queue_put(tsr_translator *t, tsr_job *job) TSR_MUST_CHECK;
 
 /* Puts a part that ran to the front. */
@@ -203,8 +214,8 @@ void tsr_job_remove(tsr_translator *t, tsr_job *job);
 
 /* ---- pieces.c; without the lock ---- */
 
-/* A tsr_token_fn; user is the worker. */
-int32_t tsr_pieces_receive(void *worker, const tsr_token *token);
+/* A tsr_token_fn; user is the list of parts by the indices of their sentences. */
+int32_t tsr_pieces_receive(void *parts, const tsr_token *token);
 
 /* Hands over the rest of the text of a part whose search has ended, and what comes next. */
 void tsr_pieces_end(tsr_text_part *part, const tsr_hypothesis *hypothesis);
@@ -238,7 +249,7 @@ void tsr_alignment_of(const tsr_tokenizer *tokenizer, const tsr_hypothesis *h, c
 tsr_status tsr_job_decode(const tsr_job *job, const int32_t *ids, int32_t n_ids, char **text) TSR_MUST_CHECK;
 
 /* The answer to a request that there is no job of: the thread's last error. Errors: TSR_ERR_OUT_OF_MEMORY. */
-tsr_status tsr_refusal(tsr_status status, tsr_translation **answer) TSR_MUST_CHECK;
+tsr_status tsr_refusal(tsr_status status, int32_t is_about_text, tsr_translation **answer) TSR_MUST_CHECK;
 
 /* Makes the answers of a list, which is empty then, and hands them over. */
 void tsr_answer_all(tsr_translator *t, tsr_job **answers);
@@ -247,6 +258,10 @@ void tsr_answer_all(tsr_translator *t, tsr_job **answers);
 
 /* Opens the devices and loads the model onto them. */
 tsr_status tsr_seats_open(tsr_translator *t) TSR_MUST_CHECK;
+
+/* Starts the threads that are not running yet. Of a translator with static_batches they start when a text is submitted:
+ * who has it translate lists alone needs none. Errors: TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_seats_start(tsr_translator *t) TSR_MUST_CHECK;
 void tsr_seats_close(tsr_translator *t);
 
 /* 1 if a status says that the device is at fault. */
@@ -255,6 +270,17 @@ int32_t tsr_is_of_device(tsr_status status);
 /* With the lock, which is given up meanwhile: puts another device in the place of one that failed, all of whose workers
  * have stopped. Where there is none the seat is dead; with the last one, all that waits is given up. */
 void tsr_seat_replace(tsr_translator *t, tsr_seat *seat, tsr_job **answers);
+
+/* With the lock, which is given up meanwhile: waits until the thread has a seat for itself, and its transformer rests.
+ * wanted: NULL: the first one that is free. *held: nothing to release after an error. Errors: TSR_ERR_CANCELLED (the
+ * translator is being closed); the seat is dead: the translator's status, else TSR_ERR_NO_DEVICE. */
+tsr_status tsr_seat_hold(tsr_translator *t, tsr_seat *wanted, tsr_seat **held) TSR_MUST_CHECK;
+void tsr_seat_release(tsr_translator *t, tsr_seat *seat);
+
+/* ---- call.c; without the lock ---- */
+
+/* Searches the parts of n jobs of one call together, and answers all. jobs [n] have entered; NULL: there is none. */
+void tsr_call_run(tsr_translator *t, tsr_job *const *jobs, int32_t n);
 
 /* ---- worker.c ---- */
 

@@ -25,28 +25,35 @@ static tsr_status check_options(const tsr_translator_options *o)
   return TSR_OK;
 }
 
-static tsr_status open_all(tsr_translator *t, const char *folder)
+/* For a model and a tokenizer that the translator has already. */
+static tsr_status open_rest(tsr_translator *t)
 {
-  TSR_TRY(tsr_model_open(folder, &t->model));
   if (!tsr_model_has_weights(t->model)) {
     return tsr_fail(TSR_ERR_IO,
                     "%s: there are no weights in this folder: neither model.safetensors nor pytorch_model.bin, nor an "
                     "index of parts of one",
-                    folder);
+                    tsr_model_folder(t->model));
   }
-  TSR_TRY(tsr_tokenizer_open(t->model, &t->tokenizer));
   t->defaults = (tsr_generate_options){TSR_SIZED(tsr_generate_options)};
   TSR_TRY(tsr_generate_defaults(t->model, &t->defaults));
   t->defaults.n_best = 1;
   return tsr_seats_open(t);
 }
 
-tsr_status tsr_translator_open(const char *folder, const tsr_translator_options *options, tsr_translator **translator)
+static tsr_status open_folder(tsr_translator *t, const char *folder)
 {
-  if (!folder || !translator) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_open: folder and translator must not be NULL");
+  TSR_TRY(tsr_model_open(folder, &t->own_model));
+  t->model = t->own_model;
+  if (tsr_model_has_weights(t->model)) { /* else that is the error */
+    TSR_TRY(tsr_tokenizer_open(t->model, &t->own_tokenizer));
   }
-  *translator = NULL;
+  t->tokenizer = t->own_tokenizer;
+  return open_rest(t);
+}
+
+/* An empty one, with its options. */
+static tsr_status make(const tsr_translator_options *options, tsr_translator **translator)
+{
   tsr_translator *t = calloc(1, sizeof *t);
   if (!t) {
     return tsr_fail_memory(sizeof *t);
@@ -56,21 +63,51 @@ tsr_status tsr_translator_open(const char *folder, const tsr_translator_options 
   pthread_cond_init(&t->more, NULL);
   pthread_cond_init(&t->changed, NULL);
   t->next_deadline = INFINITY;
-  tsr_status status = TSR_SIZED_READ(tsr_translator_options, reserved, options, &t->options);
-  if (status == TSR_OK) {
-    status = check_options(&t->options);
-  }
+  *translator = t;
+  TSR_TRY(TSR_SIZED_READ(tsr_translator_options, profile, options, &t->options));
+  TSR_TRY(check_options(&t->options));
   t->options.queue = t->options.queue > 0 ? t->options.queue : DEFAULT_QUEUE;
-  if (status == TSR_OK) {
-    status = open_all(t, folder);
-  }
-  t->options.devices = NULL; /* the caller's */
+  return TSR_OK;
+}
+
+/* Hands over what was opened, or frees it. */
+static tsr_status finish_opening(tsr_translator *t, tsr_status status, tsr_translator **translator)
+{
   if (status != TSR_OK) {
     tsr_translator_close(t);
     return status;
   }
+  t->options.devices = NULL; /* the caller's */
   *translator = t;
   return TSR_OK;
+}
+
+tsr_status tsr_translator_open(const char *folder, const tsr_translator_options *options, tsr_translator **translator)
+{
+  tsr_translator *t = NULL;
+  if (!folder || !translator) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_open: folder and translator must not be NULL");
+  }
+  *translator = NULL;
+  tsr_status status = make(options, &t);
+  return finish_opening(t, status == TSR_OK ? open_folder(t, folder) : status, translator);
+}
+
+tsr_status tsr_translator_create(const tsr_model *model, const tsr_tokenizer *tokenizer,
+                                 const tsr_translator_options *options, tsr_translator **translator)
+{
+  tsr_translator *t = NULL;
+  if (!model || !tokenizer || !translator) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_create: model, tokenizer and translator must not be NULL");
+  }
+  *translator = NULL;
+  tsr_status status = make(options, &t);
+  if (status == TSR_OK) {
+    t->model = model;
+    t->tokenizer = tokenizer;
+    status = open_rest(t);
+  }
+  return finish_opening(t, status, translator);
 }
 
 /* Gives up all that has no answer. */
@@ -95,12 +132,12 @@ void tsr_translator_close(tsr_translator *translator)
     return;
   }
   cancel_all(t);
-  tsr_seats_close(t);
   pthread_mutex_lock(&t->lock);
   while (t->n_waiters > 0) {
     pthread_cond_wait(&t->changed, &t->lock);
   }
   pthread_mutex_unlock(&t->lock);
+  tsr_seats_close(t);
   for (int32_t i = 0; i < TSR_TABLE; i++) {
     while (t->table[i]) { /* nobody has asked for these answers */
       tsr_job *job = t->table[i];
@@ -108,8 +145,8 @@ void tsr_translator_close(tsr_translator *translator)
       tsr_job_free(job);
     }
   }
-  tsr_tokenizer_close(t->tokenizer);
-  tsr_model_close(t->model);
+  tsr_tokenizer_close(t->own_tokenizer);
+  tsr_model_close(t->own_model);
   free(t->message);
   pthread_cond_destroy(&t->changed);
   pthread_cond_destroy(&t->more);
@@ -133,22 +170,59 @@ int32_t tsr_translator_alignment_layer(const tsr_translator *translator)
   return translator->alignment_layer;
 }
 
-/* ---- texts ------------------------------------------------------------------------------------------------------- */
+/* A thread that closes the translator waits until no other one is within it. */
+static void enter(tsr_translator *t)
+{
+  pthread_mutex_lock(&t->lock);
+  t->n_waiters++;
+  pthread_mutex_unlock(&t->lock);
+}
 
-tsr_status tsr_translator_submit(tsr_translator *translator, const tsr_translation_request *request,
-                                 tsr_translation_fn answer, void *user, uint64_t *ticket)
+static void leave(tsr_translator *t)
+{
+  pthread_mutex_lock(&t->lock);
+  t->n_waiters--;
+  pthread_cond_broadcast(&t->changed);
+  pthread_mutex_unlock(&t->lock);
+}
+
+tsr_status tsr_translator_use(tsr_translator *translator, int32_t device, tsr_translator_use_fn use, void *user)
 {
   tsr_translator *t = translator;
-  if (!t || !request || !ticket) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_submit: translator, request and ticket must not be NULL");
+  if (!t || !use || device < 0 || device >= t->n_seats) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_use: translator and use are needed, and one of %d devices",
+                    t ? (int)t->n_seats : 0);
   }
+  tsr_seat *seat = NULL;
+  pthread_mutex_lock(&t->lock);
+  t->n_waiters++;
+  tsr_status status = tsr_seat_hold(t, &t->seats[device], &seat);
+  pthread_mutex_unlock(&t->lock);
+  if (status == TSR_OK) {
+    status = use(user, seat->transformer);
+    pthread_mutex_lock(&t->lock);
+    tsr_seat_release(t, seat);
+    pthread_mutex_unlock(&t->lock);
+  }
+  leave(t);
+  return status;
+}
+
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
+
+/* As tsr_translator_submit. *is_about_text: with an error, as in tsr_translation; *n_parts: without one. */
+static tsr_status submit(tsr_translator *t, const tsr_translation_request *request, tsr_translation_fn answer,
+                         void *user, uint64_t *ticket, int32_t *is_about_text, int32_t *n_parts)
+{
   tsr_job *job = NULL, *answers = NULL;
   *ticket = 0;
-  TSR_TRY(tsr_job_create(t, request, &job));
+  TSR_TRY(tsr_job_create(t, request, &job, is_about_text));
   job->answer = answer;
   job->user = user;
+  *n_parts = job->source.n_parts;
   pthread_mutex_lock(&t->lock);
-  tsr_status status = tsr_queue_put(t, job);
+  tsr_status status = t->options.static_batches ? tsr_seats_start(t) : TSR_OK;
+  status = status == TSR_OK ? tsr_queue_put(t, job) : status;
   if (status == TSR_OK) {
     *ticket = job->ticket;
     pthread_cond_broadcast(&t->more);
@@ -164,6 +238,16 @@ tsr_status tsr_translator_submit(tsr_translator *translator, const tsr_translati
     tsr_job_free(job);
   }
   return status;
+}
+
+tsr_status tsr_translator_submit(tsr_translator *translator, const tsr_translation_request *request,
+                                 tsr_translation_fn answer, void *user, uint64_t *ticket)
+{
+  int32_t is_about_text = 0, n_parts = 0;
+  if (!translator || !request || !ticket) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_submit: translator, request and ticket must not be NULL");
+  }
+  return submit(translator, request, answer, user, ticket, &is_about_text, &n_parts);
 }
 
 tsr_status tsr_translator_wait(tsr_translator *translator, uint64_t ticket, tsr_translation **translation)
@@ -261,6 +345,96 @@ static void forget(tsr_translator *t, int32_t n, const uint64_t *tickets, tsr_tr
   }
 }
 
+/* A job of a call, which is given a ticket. */
+static tsr_status enter_job(tsr_translator *t, const tsr_translation_request *request, int32_t *n_lost, tsr_job **made,
+                            int32_t *is_about_text)
+{
+  tsr_job *job = NULL;
+  TSR_TRY(tsr_job_create(t, request, &job, is_about_text));
+  job->n_lost = n_lost;
+  pthread_mutex_lock(&t->lock);
+  tsr_status status = tsr_job_enter(t, job);
+  if (status != TSR_OK) {
+    tsr_class_leave(t, job->class);
+  }
+  pthread_mutex_unlock(&t->lock);
+  if (status != TSR_OK) {
+    tsr_job_free(job);
+    return status;
+  }
+  *made = job;
+  return TSR_OK;
+}
+
+/* Request number i of a call, whose number may be that behind the one before it. */
+static tsr_status take_request(const tsr_translation_request *given, int64_t next, tsr_translation_request *request)
+{
+  TSR_TRY(TSR_SIZED_READ(tsr_translation_request, piece_user, given, request));
+  request->number = request->number == -1 ? next : request->number;
+  return TSR_OK;
+}
+
+/* The texts go one by one into the queue. */
+static tsr_status translate_queued(tsr_translator *t, int32_t n, const tsr_translation_request *requests,
+                                   uint64_t *tickets, tsr_translation **answers)
+{
+  int32_t n_taken = 0; /* of the answers, from the first on */
+  int64_t next = 0;
+  tsr_status status = TSR_OK;
+  for (int32_t i = 0; i < n && status == TSR_OK;) {
+    tsr_translation_request request;
+    int32_t is_about_text = 0, n_parts = 0;
+    tsr_status submitted = take_request(&requests[i], next, &request);
+    if (submitted == TSR_OK) {
+      submitted = submit(t, &request, NULL, NULL, &tickets[i], &is_about_text, &n_parts);
+    }
+    if (submitted != TSR_ERR_BUSY) {
+      status = submitted != TSR_OK ? tsr_refusal(submitted, is_about_text, &answers[i]) : TSR_OK;
+      next = request.number + n_parts;
+      i++;
+    } else if (n_taken < i) {
+      status = take_answer(t, tickets[n_taken], &answers[n_taken]);
+      n_taken++;
+    } else {
+      wait_for_room(t);
+    }
+  }
+  return status;
+}
+
+/* The texts are searched together. */
+static tsr_status translate_together(tsr_translator *t, int32_t n, const tsr_translation_request *requests,
+                                     uint64_t *tickets, tsr_translation **answers)
+{
+  int32_t n_lost = 0;
+  int64_t next = 0;
+  tsr_status status = TSR_OK;
+  tsr_job **jobs = calloc((size_t)n + 1, sizeof(tsr_job *));
+  if (!jobs) {
+    return tsr_fail_memory(((size_t)n + 1) * sizeof(tsr_job *));
+  }
+  for (int32_t i = 0; i < n && status == TSR_OK; i++) {
+    tsr_translation_request request;
+    int32_t is_about_text = 0;
+    tsr_status created = take_request(&requests[i], next, &request);
+    if (created == TSR_OK) {
+      created = enter_job(t, &request, &n_lost, &jobs[i], &is_about_text);
+    }
+    if (created == TSR_OK) {
+      tickets[i] = jobs[i]->ticket;
+      next = request.number + jobs[i]->source.n_parts;
+    } else {
+      status = tsr_refusal(created, is_about_text, &answers[i]);
+    }
+  }
+  for (int32_t i = 0; i < n && status != TSR_OK; i++) {
+    tsr_translator_cancel(t, tickets[i]);
+  }
+  tsr_call_run(t, jobs, n);
+  free(jobs);
+  return status;
+}
+
 tsr_status tsr_translator_translate(tsr_translator *translator, int32_t n, const tsr_translation_request *requests,
                                     tsr_translation **answers)
 {
@@ -273,27 +447,17 @@ tsr_status tsr_translator_translate(tsr_translator *translator, int32_t n, const
     return tsr_fail_memory(((size_t)n + 1) * sizeof *tickets);
   }
   memset(answers, 0, (size_t)n * sizeof *answers);
-  int32_t n_taken = 0; /* of the answers, from the first on */
-  tsr_status status = TSR_OK;
-  for (int32_t i = 0; i < n && status == TSR_OK;) {
-    tsr_status submitted = tsr_translator_submit(t, &requests[i], NULL, NULL, &tickets[i]);
-    if (submitted != TSR_ERR_BUSY) {
-      status = submitted != TSR_OK ? tsr_refusal(submitted, &answers[i]) : TSR_OK;
-      i++;
-    } else if (n_taken < i) {
-      status = take_answer(t, tickets[n_taken], &answers[n_taken]);
-      n_taken++;
-    } else {
-      wait_for_room(t);
-    }
-  }
-  for (; n_taken < n && status == TSR_OK; n_taken++) {
-    status = take_answer(t, tickets[n_taken], &answers[n_taken]);
+  enter(t);
+  tsr_status status = t->options.static_batches ? translate_together(t, n, requests, tickets, answers)
+                                                : translate_queued(t, n, requests, tickets, answers);
+  for (int32_t i = 0; i < n && status == TSR_OK; i++) {
+    status = answers[i] ? TSR_OK : take_answer(t, tickets[i], &answers[i]);
   }
   if (status != TSR_OK) {
     forget(t, n, tickets, answers);
     status = tsr_fail(status, "out of host memory for the answers");
   }
+  leave(t);
   free(tickets);
   return status;
 }

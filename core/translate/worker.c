@@ -25,7 +25,7 @@ static int32_t batch_of(const tsr_worker *w, const tsr_class *class)
 static int32_t may_start(const tsr_worker *w)
 {
   const tsr_translator *t = w->translator;
-  if (!t->first || w->index >= w->seat->n_used) {
+  if (!t->first || w->index >= w->seat->n_used || w->seat->n_holders > 0) {
     return 0;
   }
   const tsr_class *class = t->first->job->class;
@@ -98,7 +98,8 @@ static int32_t count_waiting(void *user, int32_t room)
   int32_t n = 0;
   pthread_mutex_lock(&t->lock);
   w->n_free = room;
-  if (t->first && (t->first->job->class == w->class || tsr_seconds() - t->first->job->asked < PATIENCE)) {
+  if (t->first && w->seat->n_holders == 0 &&
+      (t->first->job->class == w->class || tsr_seconds() - t->first->job->asked < PATIENCE)) {
     n = tsr_queue_count(t, w->class, room);
   }
   pthread_mutex_unlock(&t->lock);
@@ -193,7 +194,7 @@ static tsr_status search_together(tsr_worker *w, const tsr_sentence *sentences, 
                                     .is_wanted = is_wanted};
   tsr_search search;
   tsr_generate_options options = w->class->options;
-  options.token_user = w;
+  options.token_user = w->active;
   TSR_TRY(tsr_search_init(&search, w->transformer, &options, &client, sentences, n, w->most));
   search.lock = &w->tell;
   tsr_status status = tsr_search_run(&search);
@@ -234,6 +235,7 @@ static void return_parts(tsr_worker *w, tsr_status status)
     tsr_text_part *part = leave(w, i);
     if (!is_of_device && (culprit < 0 || culprit == i)) {
       (void)tsr_fail(status, "%s", why ? why : tsr_status_name(status));
+      part->job->is_about_text = part->job->status == TSR_OK ? culprit == i : part->job->is_about_text;
       tsr_job_give_up(t, part->job, status, &w->answers);
     }
     if (part->job->status != TSR_OK) {
@@ -302,6 +304,9 @@ static void run_batch(tsr_worker *w)
   tsr_class_leave(t, w->class);
   w->class = NULL;
   w->n_free = w->n_open = 0;
+  if (w->seat->n_holders > 0) { /* somebody waits until it rests */
+    pthread_cond_broadcast(&t->changed);
+  }
 }
 
 /* With the lock: the seat's device failed. The last worker that sees it looks for another one. */
@@ -324,7 +329,7 @@ void *tsr_worker_run(void *worker)
   tsr_translator *t = w->translator;
   pthread_mutex_lock(&t->lock);
   while (!t->is_closing && !w->seat->is_dead) {
-    if (w->seat->failure != TSR_OK) {
+    if (w->seat->failure != TSR_OK && !w->seat->is_held) { /* who holds it replaces it, too */
       stop_for_failure(w);
     } else if (may_start(w)) {
       run_batch(w);

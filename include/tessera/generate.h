@@ -139,6 +139,11 @@ TSR_API tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_op
 TSR_API tsr_status tsr_generate_parse(const tsr_model *model, const char *name, const char *json, size_t size,
                                       tsr_generate_options *options) TSR_MUST_CHECK;
 
+/* Checks options as tsr_generate does before it searches, so that a caller can tell early. Any thread. Errors:
+ * TSR_ERR_ARGUMENT (an option out of range, by name), TSR_ERR_UNSUPPORTED (a model that does not generate, or not so),
+ * TSR_ERR_FORMAT (the model's files do not say how an output begins or ends). */
+TSR_API tsr_status tsr_generate_check(const tsr_model *model, const tsr_generate_options *options) TSR_MUST_CHECK;
+
 /* A score is the sum of the tokens' log-probabilities, </s> included, divided as length_kind tells. A forced token
  * costs nothing. Greedy search and sampling add what the model itself gives each token, however that was changed for
  * choosing it, and only if options.scores asks for it: else their score is NaN. */

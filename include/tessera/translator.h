@@ -26,17 +26,23 @@ typedef struct tsr_translator_options {
   tsr_runtime *runtime;       /* that the devices belong to; outlives the translator. NULL: one of its own */
   tsr_dtype weights;          /* as in tsr_transformer_options, likewise the next */
   int32_t strict;
-  int32_t batch;          /* texts in a batch at most; 0: 32, and fewer with a wide beam on a CPU */
-  int32_t workers;        /* batches side by side on each device; 0: as many as the device executes so */
-  int32_t queue;          /* texts that wait at most, one that is translated in parts counting as these; 0: 100,000 */
-  int32_t static_batches; /* 1: no text joins a batch that is running */
+  int32_t batch;   /* texts in a batch at most; 0: 32, and fewer with a wide beam on a CPU */
+  int32_t workers; /* batches side by side on each device; 0: as many as the device executes so, for as many texts */
+  int32_t queue;   /* texts that wait at most, one that is translated in parts counting as these; 0: 100,000 */
+  /* 1: no text joins a batch that is running, and the texts of one call of tsr_translator_translate are searched
+   * together, sorted by length: for who has many texts at hand, and no other callers. */
+  int32_t static_batches;
   /* The layer of the decoder, from 1, whose attention to the source tells which of its tokens a token was made from; 0:
    * the last but one (the choice of Garg et al. 2019); -1: found when the translator is opened, which takes the time of
    * some short translations for each layer: the one that best finds copied words where they came from. */
   int32_t alignment_layer;
-  int32_t reserved;
+  int32_t profile; /* 1: as in tsr_transformer_options; no device takes the place of one that failed then */
+  /* With static_batches: how far a call of tsr_translator_translate has come, in parts of texts; NULL: nobody asks. As
+   * tsr_generate calls it. */
+  tsr_progress_fn progress;
+  void *progress_user;
 } tsr_translator_options;
-TSR_SIZED_PIN(tsr_translator_options, reserved, 52);
+TSR_SIZED_PIN(tsr_translator_options, progress_user, 64);
 
 /* Loads the model of a folder onto the devices. `options` may be NULL. *translator is the caller's until
  * tsr_translator_close. Blocks. Errors: those of tsr_model_open, tsr_tokenizer_open, tsr_device_open and
@@ -44,8 +50,16 @@ TSR_SIZED_PIN(tsr_translator_options, reserved, 52);
 TSR_API tsr_status tsr_translator_open(const char *folder, const tsr_translator_options *options,
                                        tsr_translator **translator) TSR_MUST_CHECK;
 
+/* The same for a model and its tokenizer that the caller has opened, which outlive the translator. Requests that name
+ * no languages have those that the tokenizer has, which stay as they are. Errors: those of tsr_device_open and
+ * tsr_transformer_create; TSR_ERR_IO (a model without weights), TSR_ERR_ARGUMENT. */
+TSR_API tsr_status tsr_translator_create(const tsr_model *model, const tsr_tokenizer *tokenizer,
+                                         const tsr_translator_options *options,
+                                         tsr_translator **translator) TSR_MUST_CHECK;
+
 /* Ends what is not finished with TSR_ERR_CANCELLED, each text with its answer, and frees everything. No other call is
- * under way but those that wait for an answer: these return first. Not from a callback. Takes NULL. */
+ * under way but those that wait for an answer or for tsr_translator_use: these return first. Not from a callback. Takes
+ * NULL. */
 TSR_API void tsr_translator_close(tsr_translator *translator);
 
 /* What lives as long as the translator. Any thread; the tokenizer's languages stay as the folder has them. */
@@ -54,6 +68,23 @@ TSR_API const tsr_tokenizer *tsr_translator_tokenizer(const tsr_translator *tran
 
 /* The layer that aligns, from 1; 0: the model has no encoder, whose tokens could be aligned with. */
 TSR_API int32_t tsr_translator_alignment_layer(const tsr_translator *translator);
+
+/* The most tokens that a source, or a part of one, can have with these options of a search (NULL: those of the model's
+ * folder), where a request's max_source is `wanted`. Any thread. */
+TSR_API int32_t tsr_translator_max_source(const tsr_translator *translator, const tsr_generate_options *search,
+                                          int32_t wanted);
+
+/* Works with a transformer of a translator's, which nobody else uses meanwhile: scores, looks into it, asks for its
+ * device. It does not wait for texts of this translator. What it returns, tsr_translator_use does. */
+typedef tsr_status (*tsr_translator_use_fn)(void *user, tsr_transformer *transformer);
+
+/* Calls `use` with the transformer on a device, from 0, in the order of the options, by the calling thread: when the
+ * batches that run there have ended; texts wait until it returns, or go to another device. Which device has that place
+ * may change when one fails. One that fails meanwhile is not replaced for that. Any thread, not from a callback.
+ * Errors: TSR_ERR_ARGUMENT (there is no such device), TSR_ERR_NO_DEVICE or what it failed with (none took its place),
+ * TSR_ERR_CANCELLED (the translator is being closed), what `use` returns. */
+TSR_API tsr_status tsr_translator_use(tsr_translator *translator, int32_t device, tsr_translator_use_fn use,
+                                      void *user) TSR_MUST_CHECK;
 
 /* ------------------------------------------------------------------------------------------------------------------
  * A text to be translated
@@ -74,11 +105,13 @@ typedef struct tsr_translation_request {
   const char *source_language; /* of the tokenizer's; NULL: as the folder has it, likewise the next */
   const char *target_language;
   const char *prefix; /* what the translation begins with: whole words, of a text in parts that of the first; or NULL */
-  /* How to search: from tsr_generate_defaults; NULL: these. Of them a translator sets prefix, first_sentence, token,
-   * partial and steps_per_submit by itself. What they point to is copied, but for the shortlist, which lives until the
-   * answer. Requests with equal options share batches. */
+  /* How to search: from tsr_generate_defaults; NULL: these. Of them a translator sets prefix, first_sentence, token and
+   * partial by itself. What they point to is copied, but for the shortlist, which lives until the answer. Requests with
+   * equal options share batches. */
   const tsr_generate_options *search;
-  int64_t number;     /* of the text: for the draws, with search->seed */
+  /* Of the text, for the draws, with search->seed; its parts have this number and those that follow. -1: the number
+   * behind the last part of the request before it in the same call of tsr_translator_translate, or 0. */
+  int64_t number;
   double timeout;     /* seconds until it is answered with TSR_ERR_DEADLINE, if it is not finished; 0: it may last */
   int32_t max_source; /* tokens of a source at most, where the model takes more; 0: as many as it takes */
   int32_t spans;      /* 1: tokens come with their places in source and translation */
@@ -87,8 +120,9 @@ typedef struct tsr_translation_request {
   int32_t reserved;
   tsr_translation_piece_fn piece; /* text as it comes; NULL: nobody asks. Not with alternatives; of samples the first */
   void *piece_user;
+  uint64_t prefix_size; /* bytes; 0: prefix ends with a NUL */
 } tsr_translation_request;
-TSR_SIZED_PIN(tsr_translation_request, piece_user, 96);
+TSR_SIZED_PIN(tsr_translation_request, prefix_size, 104);
 
 /* A place in a text: bytes begin .. end-1. */
 typedef struct tsr_text_span {
@@ -109,6 +143,10 @@ typedef struct tsr_translation_hypothesis {
       *spans; /* [n_ids] in text, if asked for: in order, together all of it but blanks; empty for special tokens */
   int32_t *aligned; /* [n_ids] with request->alignment: the index in source_ids of the token that was attended to most;
                        -1 for special tokens, and of a model without an encoder */
+  int32_t n_parts;
+  int32_t *part_ends;     /* [n_parts] where the ids of each part end */
+  float **part_attention; /* [n_parts] with search->attention: of each part's tokens to those of its source, [..][..] as
+                             above; else NULL */
 } tsr_translation_hypothesis;
 
 /* The answer to a request. Made by the library alone, so that it may grow. */
@@ -131,6 +169,10 @@ typedef struct tsr_translation {
   int32_t *source_ids;    /* [n_source_ids], likewise the next */
   tsr_text_span *source_spans;
   int32_t *part_ends; /* [n_source_parts] where each part ends in these */
+  /* With an error: 1: it is about this text, and another one may do: long_input refuses it, what was computed for it
+   * is NaN ..; 0: about the request's options, the device, memory, or another text of the call. */
+  int32_t is_about_text;
+  int32_t has_more_source; /* 1: the text is far too long: n_source_tokens counts what was read of it */
 } tsr_translation;
 
 /* Frees an answer that is the caller's. Takes NULL. */
@@ -138,7 +180,12 @@ TSR_API void tsr_translation_free(tsr_translation *translation);
 
 /* Translates n texts and waits for all. answers [n] receives the answers, each with its own status; the caller frees
  * them. Where the queue is full it waits for room. Any number of threads. Errors: TSR_ERR_ARGUMENT (an argument that is
- * NULL), TSR_ERR_OUT_OF_MEMORY: there are no answers then. */
+ * NULL), TSR_ERR_OUT_OF_MEMORY: there are no answers then.
+ * With static_batches the texts do not queue: those of equal options are searched as tsr_generate does it with as many
+ * sentences, on one of the devices, which has no other work meanwhile. Where it fails, what is finished stays, and the
+ * rest goes to another device. Another error ends the search for all that is not finished: the text that it is about
+ * has it in its answer, the others have TSR_ERR_CANCELLED, or the error if it is about none. A text that is cancelled
+ * or late leaves alone. Draws of alternatives depend on the texts before them. */
 TSR_API tsr_status tsr_translator_translate(tsr_translator *translator, int32_t n,
                                             const tsr_translation_request *requests,
                                             tsr_translation **answers) TSR_MUST_CHECK;
@@ -185,6 +232,10 @@ typedef struct tsr_translator_statistics {
   int64_t rows;    /* texts in a batch, summed over all steps: rows / step_runs of them shared a step */
   int32_t devices; /* that have not failed */
   int32_t workers; /* threads that search */
+  /* Of tsr_translator_translate with static_batches. */
+  double search_seconds;  /* within searches, as a clock on the wall shows them */
+  int32_t search_threads; /* that the last one used; 0: there was none */
+  int32_t reserved;
 } tsr_translator_statistics;
 TSR_API void tsr_translator_measure_sized(tsr_translator *translator, tsr_translator_statistics *statistics,
                                           size_t size);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/generate/settings.h"
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
@@ -164,7 +163,7 @@ static int choose_languages(translator *t)
 /* What the search would refuse is a wrong command line; what the model lacks is told when it is searched. */
 static int check_options(const translator *t)
 {
-  tsr_status status = tsr_generate_check(tsr_model_config(t->model), &t->options);
+  tsr_status status = tsr_generate_check(t->model, &t->options);
   if (status != TSR_ERR_ARGUMENT && status != TSR_ERR_UNSUPPORTED) {
     return search_settings_check(&t->settings->search, &t->options);
   }
