@@ -10,6 +10,9 @@
 #include "core/base/status.h"
 #include "core/translate/translate.h"
 
+/* Messages that take no memory: of an answer without an error, and where there was none left for the reason. */
+static char no_message[] = "", lost_message[] = "out of host memory for the reason";
+
 /* With a forced last token, an output that was cut ends with it. */
 static int32_t is_cut(const tsr_generate_options *options, const tsr_hypothesis *h)
 {
@@ -196,7 +199,9 @@ void tsr_translation_free(tsr_translation *translation)
 {
   if (translation) {
     free_contents(translation);
-    free(translation->message);
+    if (translation->message != no_message && translation->message != lost_message) {
+      free(translation->message);
+    }
     free(translation);
   }
 }
@@ -239,7 +244,7 @@ static void make_answer(tsr_job *job)
   }
   translation->status = job->status;
   translation->is_about_text = job->is_about_text;
-  translation->message = job->message ? job->message : strdup("");
+  translation->message = job->message ? job->message : job->status == TSR_OK ? no_message : lost_message;
   job->message = NULL;
 }
 
