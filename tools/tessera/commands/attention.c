@@ -41,6 +41,7 @@ typedef struct session {
   sentence sentence;
   json_t *tokens[2], *next; /* of the source, and of the target; what it is to give */
   tsr_inspection inspection;
+  char device[64]; /* name */
 } session;
 
 /* The weights of a layer, [1, H, query, key], or NULL behind the last. */
@@ -110,12 +111,11 @@ static json_t *text_json(const char *text)
 static int print_json(const session *s)
 {
   const sentence *of = &s->sentence;
-  json_t *root = json_pack("{s:o, s:s, s:{s:o, s:O, s:o}, s:{s:o, s:O, s:o, s:O, s:o}}", "model",
-                           text_json(s->translator.settings->model), "device", tsr_device_name(s->translator.device),
-                           "source", "text", text_json(of->text), "tokens", s->tokens[0], "ids",
-                           sentence_ids(of->source, of->n_source), "target", "text", text_json(of->target_text),
-                           "tokens", s->tokens[1], "ids", sentence_ids(of->target, of->n_target), "next", s->next,
-                           "next_ids", sentence_ids(of->next, of->n_target));
+  json_t *root = json_pack(
+      "{s:o, s:s, s:{s:o, s:O, s:o}, s:{s:o, s:O, s:o, s:O, s:o}}", "model", text_json(s->translator.settings->model),
+      "device", s->device, "source", "text", text_json(of->text), "tokens", s->tokens[0], "ids",
+      sentence_ids(of->source, of->n_source), "target", "text", text_json(of->target_text), "tokens", s->tokens[1],
+      "ids", sentence_ids(of->target, of->n_target), "next", s->next, "next_ids", sentence_ids(of->next, of->n_target));
   for (int32_t kind = 0; kind < KINDS && root; kind++) {
     json_t *layers = json_array();
     const tsr_inspected *tensor = NULL;
@@ -197,9 +197,9 @@ static json_t *page_json(const session *s)
     }
   }
   return json_pack("{s:[[s,o],[s,s],[s,o],[s,o]], s:{s:O}, s:{s:O, s:O}, s:o}", "about", "Model",
-                   text_json(s->translator.settings->model), "Device", tsr_device_name(s->translator.device), "Source",
-                   text_json(of->text), s->options->target ? "Target" : "Translation", text_json(of->target_text),
-                   "source", "tokens", s->tokens[0], "target", "tokens", s->tokens[1], "next", s->next, "kinds", list);
+                   text_json(s->translator.settings->model), "Device", s->device, "Source", text_json(of->text),
+                   s->options->target ? "Target" : "Translation", text_json(of->target_text), "source", "tokens",
+                   s->tokens[0], "target", "tokens", s->tokens[1], "next", s->next, "kinds", list);
 }
 
 static int write_page(const session *s, const char *path)
@@ -320,15 +320,23 @@ static int write_picture(const session *s)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
+/* A tsr_translator_use_fn. */
+static tsr_status inspect(void *user, tsr_transformer *transformer)
+{
+  session *s = user;
+  const sentence *of = &s->sentence;
+  snprintf(s->device, sizeof s->device, "%s", tsr_device_name(tsr_transformer_device(transformer)));
+  return tsr_transformer_inspect(transformer, TSR_INSPECT_SELF_ATTENTION | TSR_INSPECT_CROSS_ATTENTION, 1, of->n_source,
+                                 of->source, &of->n_source, of->n_target, of->target, &s->inspection);
+}
+
 static int look(session *s)
 {
   const request *r = s->options;
   sentence *of = &s->sentence;
   int code = sentence_read(&s->translator, r->text, r->target, of);
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail(
-        tsr_transformer_inspect(s->translator.transformer, TSR_INSPECT_SELF_ATTENTION | TSR_INSPECT_CROSS_ATTENTION, 1,
-                                of->n_source, of->source, &of->n_source, of->n_target, of->target, &s->inspection));
+    code = translator_use(&s->translator, inspect, s);
   }
   if (code != TSR_EXIT_OK) {
     return code;

@@ -241,22 +241,23 @@ static int add_pair(session *s, const tsr_corpus_pair *pair, int64_t number, int
 static int take_translation(void *user, const translation *t)
 {
   session *s = user;
-  tsr_span text = {t->text, strlen(t->text)};
-  return t->rank > 0 ? TSR_EXIT_OK
-                     : evaluation_add_output(&s->evaluation, s->variant, s->first + t->index, text, t->is_cut);
+  tsr_span text = {t->hypothesis->text, strlen(t->hypothesis->text)};
+  return t->rank > 0
+             ? TSR_EXIT_OK
+             : evaluation_add_output(&s->evaluation, s->variant, s->first + t->index, text, t->hypothesis->is_cut);
 }
 
 static int translate_chunk(session *s)
 {
   evaluation *e = &s->evaluation;
-  tsr_generate_statistics before, after;
+  tsr_translator_statistics before, after;
   int code = TSR_EXIT_OK;
   for (int32_t v = 0; v < e->n_variants && code == TSR_EXIT_OK; v++) {
     s->variant = v;
-    translator_measure(&s->translator, &before);
+    tsr_translator_measure(s->translator.translator, &before);
     code = translator_search(&s->translator, &s->searches[v], take_translation, s);
-    translator_measure(&s->translator, &after);
-    e->variants[v].seconds += after.seconds - before.seconds;
+    tsr_translator_measure(s->translator.translator, &after);
+    e->variants[v].seconds += after.search_seconds - before.search_seconds;
     e->variants[v].tokens += after.target_tokens - before.target_tokens;
   }
   s->translator.done += s->translator.n;
@@ -328,7 +329,7 @@ static int run(void *opaque)
     code = read_all(s);
   }
   if (code == TSR_EXIT_OK && options->timings) {
-    translator_print_timings(&s->translator);
+    code = translator_print_timings(&s->translator);
   }
   if (code == TSR_EXIT_OK) {
     code = report(s);

@@ -66,6 +66,7 @@ typedef struct session {
   double parts[PARTS];                  /* likewise */
   operator_sum operators[TSR_OP_COUNT]; /* by TSR_OP_* */
   double device_seconds;
+  char device[64]; /* name */
   tsr_profile profile;
   tsr_generate_statistics statistics;
   tsr_device_counters counters;
@@ -107,13 +108,13 @@ static int ignore(void *user, const translation *result)
 /* Translates what is in the chunk. What is not the library's search is text: tokens to characters. */
 static int run_chunk(session *s)
 {
-  tsr_generate_statistics before, after;
-  tsr_generate_measure(s->translator.transformer, &before);
+  tsr_translator_statistics before, after;
+  tsr_translator_measure(s->translator.translator, &before);
   double start = tsr_cli_seconds();
   int code = translator_run(&s->translator, ignore, s);
   double seconds = tsr_cli_seconds() - start;
-  tsr_generate_measure(s->translator.transformer, &after);
-  s->tokenization += seconds - (after.seconds - before.seconds);
+  tsr_translator_measure(s->translator.translator, &after);
+  s->tokenization += seconds - (after.search_seconds - before.search_seconds);
   return code;
 }
 
@@ -121,14 +122,12 @@ static int translate(session *s, tsr_cli_lines *lines)
 {
   int code = TSR_EXIT_OK;
   for (int got = 1; got && code == TSR_EXIT_OK;) {
-    while (s->translator.n < TRANSLATOR_CHUNK && code == TSR_EXIT_OK) {
+    while (!translator_is_full(&s->translator, TRANSLATOR_CHUNK) && code == TSR_EXIT_OK) {
       code = tsr_cli_lines_next(lines, &got);
       if (code != TSR_EXIT_OK || !got) {
         break;
       }
-      double start = tsr_cli_seconds();
       code = translator_add(&s->translator, lines->name, lines->number, lines->text, lines->size);
-      s->tokenization += tsr_cli_seconds() - start;
     }
     if (code == TSR_EXIT_OK && s->translator.n > 0) {
       code = run_chunk(s);
@@ -161,6 +160,17 @@ static void sum_up(session *s)
   s->parts[OTHER] = fmax(0.0, s->total - named);
 }
 
+/* A tsr_translator_use_fn. */
+static tsr_status read_times(void *user, tsr_transformer *transformer)
+{
+  session *s = user;
+  tsr_device *device = tsr_transformer_device(transformer);
+  snprintf(s->device, sizeof s->device, "%s", tsr_device_name(device));
+  tsr_generate_measure(transformer, &s->statistics);
+  tsr_status status = tsr_transformer_profile(transformer, &s->profile);
+  return status == TSR_OK ? tsr_device_get_counters(device, &s->counters) : status;
+}
+
 static int measure(session *s)
 {
   tsr_cli_lines lines;
@@ -176,16 +186,12 @@ static int measure(session *s)
   }
   tsr_cli_lines_finish(&lines);
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail(tsr_transformer_profile(s->translator.transformer, &s->profile));
-  }
-  if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail(tsr_device_get_counters(s->translator.device, &s->counters));
+    code = translator_use(&s->translator, read_times, s);
   }
   if (code == TSR_EXIT_OK) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     s->host_peak = (int64_t)usage.ru_maxrss * 1024;
-    tsr_generate_measure(s->translator.transformer, &s->statistics);
     sum_up(s);
   }
   return code;
@@ -253,8 +259,8 @@ static int print_text(const session *s)
   char text[2][32];
   const tsr_generate_statistics *of = &s->statistics;
   printf("%s on %s: %lld sentences, %lld tokens read, %lld written, in %.3f s (loading: %.3f s)\n\n", s->file,
-         tsr_device_name(s->translator.device), (long long)of->sentences, (long long)of->source_tokens,
-         (long long)of->target_tokens, s->total, s->translator.loaded - s->translator.start);
+         s->device, (long long)of->sentences, (long long)of->source_tokens, (long long)of->target_tokens, s->total,
+         s->translator.loaded - s->translator.start);
   int code = print_parts(s);
   puts("");
   if (code == TSR_EXIT_OK) {
@@ -300,15 +306,14 @@ static int print_json(const session *s)
   for (int part = 0; part < PARTS; part++) {
     json_object_set_new(parts, part_names[part], json_real(s->parts[part]));
   }
-  json_t *root =
-      json_pack("{s:o, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:o, s:o, s:o, s:I, s:I, s:I, s:I}", "file",
-                tsr_cli_json_text(s->file, strlen(s->file)), "device", tsr_device_name(s->translator.device),
-                "sentences", (json_int_t)of->sentences, "source_tokens", (json_int_t)of->source_tokens, "target_tokens",
-                (json_int_t)of->target_tokens, "load_seconds", s->translator.loaded - s->translator.start, "seconds",
-                s->total, "tokens_per_second", (double)of->target_tokens / s->total, "parts", parts, "operators",
-                operators_json(s), "labels", labels_json(s), "programs_compiled", (json_int_t)s->profile.compiled,
-                "programs_run", (json_int_t)s->profile.runs, "host_peak_bytes", (json_int_t)s->host_peak,
-                "device_peak_bytes", (json_int_t)s->counters.bytes_peak);
+  json_t *root = json_pack(
+      "{s:o, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:o, s:o, s:o, s:I, s:I, s:I, s:I}", "file",
+      tsr_cli_json_text(s->file, strlen(s->file)), "device", s->device, "sentences", (json_int_t)of->sentences,
+      "source_tokens", (json_int_t)of->source_tokens, "target_tokens", (json_int_t)of->target_tokens, "load_seconds",
+      s->translator.loaded - s->translator.start, "seconds", s->total, "tokens_per_second",
+      (double)of->target_tokens / s->total, "parts", parts, "operators", operators_json(s), "labels", labels_json(s),
+      "programs_compiled", (json_int_t)s->profile.compiled, "programs_run", (json_int_t)s->profile.runs,
+      "host_peak_bytes", (json_int_t)s->host_peak, "device_peak_bytes", (json_int_t)s->counters.bytes_peak);
   return tsr_cli_json_print(root, JSON_INDENT(2));
 }
 

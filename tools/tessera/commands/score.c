@@ -12,7 +12,6 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/common/progress.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/text/translator.h"
 
@@ -167,29 +166,43 @@ static void on_progress(void *user, int64_t done, int64_t total)
   tsr_cli_progress_update(&s->translator.progress, s->sentences + done, 0);
 }
 
-static int score_chunk(session *s)
+typedef struct scoring {
+  session *s;
+  tsr_scores scores;
+} scoring;
+
+/* A tsr_translator_use_fn. */
+static tsr_status score(void *user, tsr_transformer *transformer)
 {
-  const translator *t = &s->translator;
-  tsr_score_options options = {
-      TSR_SIZED(tsr_score_options), .n_batch = s->options.translator.batch, .length_penalty = t->options.length_penalty,
-      .decoder_start_id = t->options.decoder_start_id >= 0 ? &t->options.decoder_start_id : NULL};
-  tsr_scores scores = {0};
+  scoring *of = user;
+  session *s = of->s;
+  const tsr_generate_options *search = &s->translator.options;
+  const tsr_score_options options = {
+      TSR_SIZED(tsr_score_options), .n_batch = s->options.translator.batch, .length_penalty = search->length_penalty,
+      .decoder_start_id = search->decoder_start_id >= 0 ? &search->decoder_start_id : NULL};
   tsr_status status =
-      tsr_score(t->transformer, s->n, (const int32_t *const *)s->source.ids, s->source.lengths,
-                (const int32_t *const *)s->target.ids, s->target.lengths, &options, on_progress, s, &scores);
+      tsr_score(transformer, s->n, (const int32_t *const *)s->source.ids, s->source.lengths,
+                (const int32_t *const *)s->target.ids, s->target.lengths, &options, on_progress, s, &of->scores);
   const char *message;
   int64_t pair = tsr_error_sentence(&message);
   if (status != TSR_OK && pair >= 0) {
     status = tsr_fail(status, "%s, line %lld: %s", s->options.source, (long long)s->numbers[pair], message);
   }
   tsr_cli_progress_clear(&s->translator.progress);
-  int code = tsr_cli_fail(status);
+  return status;
+}
+
+static int score_chunk(session *s)
+{
+  scoring found = {.s = s};
+  int code = translator_use(&s->translator, score, &found);
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
-    code = print_score(s, i, &scores.targets[i]);
-    s->sum += scores.targets[i].sum;
-    s->tokens += scores.targets[i].n_tokens;
+    const tsr_target_score *target = &found.scores.targets[i];
+    code = print_score(s, i, target);
+    s->sum += target->sum;
+    s->tokens += target->n_tokens;
   }
-  tsr_scores_finish(&scores);
+  tsr_scores_finish(&found.scores);
   s->sentences += s->n;
   clear(s);
   return code;

@@ -31,7 +31,9 @@ typedef struct session {
   const request *options;
   translator *sides[SIDES];
   sentence sentence;
+  int32_t side; /* that is looked at */
   tsr_inspection seen[SIDES];
+  char devices[SIDES][64]; /* names */
 } session;
 
 typedef struct statistics {
@@ -115,10 +117,9 @@ static int print_table(const session *s)
     }
   }
   const char *target = s->sentence.target_text;
-  printf("%s%s%s, on %s", s->sentence.text, target ? " -> " : "", target ? target : "",
-         tsr_device_name(s->sides[0]->device));
+  printf("%s%s%s, on %s", s->sentence.text, target ? " -> " : "", target ? target : "", s->devices[0]);
   if (n_sides > 1) {
-    printf(" and %s", tsr_device_name(s->sides[1]->device));
+    printf(" and %s", s->devices[1]);
   }
   puts("");
   int code = tsr_cli_table_print(&table, stdout);
@@ -151,7 +152,7 @@ static int print_json(const session *s)
   int32_t where = 0;
   json_t *devices = json_array(), *tensors = json_array();
   for (int32_t side = 0; side < s->options->n_sides; side++) {
-    json_array_append_new(devices, json_string(tsr_device_name(s->sides[side]->device)));
+    json_array_append_new(devices, json_string(s->devices[side]));
   }
   int failed = 0;
   for (int32_t i = 0; i < s->seen[0].n; i++) {
@@ -173,11 +174,20 @@ static int print_json(const session *s)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
+/* A tsr_translator_use_fn. */
+static tsr_status inspect(void *user, tsr_transformer *transformer)
+{
+  session *s = user;
+  const sentence *of = &s->sentence;
+  snprintf(s->devices[s->side], sizeof s->devices[0], "%s", tsr_device_name(tsr_transformer_device(transformer)));
+  return tsr_transformer_inspect(transformer, TSR_INSPECT_LAYERS | TSR_INSPECT_NORMS | TSR_INSPECT_SUMS, 1,
+                                 of->n_source, of->source, &of->n_source, of->n_target, of->target, &s->seen[s->side]);
+}
+
 /* Both devices read and write the same tokens: what the first one wrote. */
 static int look(session *s)
 {
   const request *r = s->options;
-  sentence *of = &s->sentence;
   int code = TSR_EXIT_OK;
   for (int32_t side = 0; side < r->n_sides && code == TSR_EXIT_OK; side++) {
     s->sides[side] = calloc(1, sizeof *s->sides[side]);
@@ -186,12 +196,11 @@ static int look(session *s)
     }
     code = translator_open(s->sides[side], &r->settings[side]);
     if (code == TSR_EXIT_OK && side == 0) {
-      code = sentence_read(s->sides[0], r->text, r->target, of);
+      code = sentence_read(s->sides[0], r->text, r->target, &s->sentence);
     }
     if (code == TSR_EXIT_OK) {
-      code = tsr_cli_fail(tsr_transformer_inspect(
-          s->sides[side]->transformer, TSR_INSPECT_LAYERS | TSR_INSPECT_NORMS | TSR_INSPECT_SUMS, 1, of->n_source,
-          of->source, &of->n_source, of->n_target, of->target, &s->seen[side]));
+      s->side = side;
+      code = translator_use(s->sides[side], inspect, s);
     }
   }
   return code;

@@ -4,7 +4,6 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -29,9 +28,7 @@ typedef struct session {
   translator translator;
   decoding decoding;
   tsr_cli_lines lines;
-  int64_t first;                /* the number of the chunk's first line */
-  char *text[TRANSLATOR_CHUNK]; /* the chunk's lines, kept for --json only */
-  size_t size[TRANSLATOR_CHUNK];
+  int64_t first; /* the number of the chunk's first line */
 } session;
 
 static int check_decoding(const char *me, const settings *options)
@@ -67,18 +64,8 @@ static int check(void *opaque)
 static int add_line(session *s)
 {
   const tsr_cli_lines *lines = &s->lines;
-  int32_t i = s->translator.n;
-  if (s->options.json) {
-    free(s->text[i]);
-    s->text[i] = malloc(lines->size + 1);
-    if (!s->text[i]) {
-      return tsr_cli_no_memory();
-    }
-    memcpy(s->text[i], lines->text, lines->size + 1);
-    s->size[i] = lines->size;
-  }
   int code = translator_add(&s->translator, lines->name, lines->number, lines->text, lines->size);
-  return code == TSR_EXIT_OK ? decoding_add(&s->decoding, &s->translator, lines->text, lines->size) : code;
+  return code == TSR_EXIT_OK ? decoding_add(&s->decoding, &s->translator) : code;
 }
 
 /* Several hypotheses of each sentence. */
@@ -87,9 +74,10 @@ static int hands_over_many(const session *s)
   return s->options.translator.n_best > 0 || s->options.decoding.alternatives > 0;
 }
 
-static int print_json(const session *s, const translation *t)
+static int print_json(const session *s, const translation *t, const char *text)
 {
-  const tsr_hypothesis *hypothesis = t->hypothesis;
+  const tsr_translation_hypothesis *hypothesis = t->hypothesis;
+  const tsr_translation_request *request = &s->translator.requests[t->index];
   json_t *ids = json_array();
   int failed = !ids;
   for (int32_t k = 0; k < hypothesis->n_ids; k++) {
@@ -97,8 +85,8 @@ static int print_json(const session *s, const translation *t)
   }
   json_t *root =
       json_pack("{s:I, s:o, s:o, s:o, s:o}", "line", (json_int_t)s->first + t->index, "source",
-                tsr_cli_json_text(s->text[t->index], s->size[t->index]), "translation",
-                tsr_cli_json_text(t->text, strlen(t->text)), "score", tsr_cli_json_real(hypothesis->score), "ids", ids);
+                tsr_cli_json_text(request->text, request->text_size), "translation",
+                tsr_cli_json_text(text, strlen(text)), "score", tsr_cli_json_real(hypothesis->score), "ids", ids);
   if (hands_over_many(s) && root) {
     failed |= json_object_set_new(root, "rank", json_integer(t->rank)) != 0;
   }
@@ -119,15 +107,10 @@ static void print_score(float score)
   }
 }
 
-static int print_translation(void *user, const translation *t)
+static int print_text(const session *s, const translation *t, const char *text)
 {
-  session *s = user;
   if (s->options.json) {
-    return print_json(s, t);
-  }
-  if (s->options.decoding.stream) {
-    text_stream_end(&s->decoding.stream, t->text);
-    return TSR_EXIT_OK;
+    return print_json(s, t, text);
   }
   if (hands_over_many(s) && t->n_parts > 0) {
     printf("%lld\t", (long long)s->first + t->index);
@@ -135,8 +118,24 @@ static int print_translation(void *user, const translation *t)
   if ((s->options.translator.scores || hands_over_many(s)) && t->n_parts > 0) {
     print_score(t->hypothesis->score);
   }
-  tsr_cli_put_line(t->text);
+  tsr_cli_put_line(text);
   return TSR_EXIT_OK;
+}
+
+static int print_translation(void *user, const translation *t)
+{
+  session *s = user;
+  char *text = NULL;
+  if (s->options.decoding.stream) { /* it has come */
+    putchar('\n');
+    return TSR_EXIT_OK;
+  }
+  int code = decoding_text(&s->decoding, &s->translator, t, &text);
+  if (code == TSR_EXIT_OK) {
+    code = print_text(s, t, text);
+  }
+  tsr_free(text);
+  return code;
 }
 
 static int translate_lines(session *s)
@@ -146,15 +145,12 @@ static int translate_lines(session *s)
   int code = TSR_EXIT_OK;
   for (int got = 1; got && code == TSR_EXIT_OK;) {
     s->first = s->lines.number + 1;
-    while (s->translator.n < wanted && code == TSR_EXIT_OK) {
+    while (!translator_is_full(&s->translator, wanted) && code == TSR_EXIT_OK) {
       code = tsr_cli_lines_next(&s->lines, &got);
       if (code != TSR_EXIT_OK || !got) {
         break;
       }
       code = add_line(s);
-    }
-    if (code == TSR_EXIT_OK && s->translator.n > 0) {
-      code = decoding_prepare(&s->decoding, &s->translator);
     }
     if (code == TSR_EXIT_OK && s->translator.n > 0) {
       code = translator_run(&s->translator, print_translation, s);
@@ -180,7 +176,7 @@ static int run(void *opaque)
     code = translate_lines(s);
   }
   if (code == TSR_EXIT_OK && s->options.timings) {
-    translator_print_timings(&s->translator);
+    code = translator_print_timings(&s->translator);
   }
   return code == TSR_EXIT_OK ? s->translator.outcome : code;
 }
@@ -191,9 +187,6 @@ static void finish(void *opaque)
   decoding_finish(&s->decoding);
   translator_finish(&s->translator);
   tsr_cli_lines_finish(&s->lines);
-  for (int32_t i = 0; i < TRANSLATOR_CHUNK; i++) {
-    free(s->text[i]);
-  }
 }
 
 #define FIELD(member) TSR_FIELD(session, options.member)

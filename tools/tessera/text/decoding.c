@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/tessera/text/decoding.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/common/progress.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/text/unknown.h"
 
@@ -53,42 +53,28 @@ static const tsr_option option_rows[] = {
 
 const tsr_option_table decoding_options = {.rows = option_rows};
 
-/* The ids of a text that outputs begin with: as the model is trained to write it, without the end of the sentence, and
- * with the first token that the search would force. *ids is the caller's; free it with tsr_free. */
-static int encode_prefix(translator *t, const char *text, size_t size, int32_t **ids, int32_t *n)
+/* Warns of a text that outputs are to begin with if it is too long for that, as the library counts it: without the end
+ * of the sentence, and with the first token that the search would force. */
+static int check_prefix(translator *t, const char *text, size_t size)
 {
-  *ids = NULL;
-  *n = 0;
+  int32_t *ids = NULL, n = 0, end = 0;
   if (size == 0) {
     return TSR_EXIT_OK;
   }
-  tsr_status status = tsr_tokenizer_encode_target(t->tokenizer, text, size, ids, n);
+  tsr_status status = tsr_tokenizer_encode_target(t->tokenizer, text, size, &ids, &n);
   if (status != TSR_OK) {
     return tsr_cli_fail_input(status);
   }
-  int32_t end = 0;
-  while (end < *n && (*ids)[end] != t->text.eos_id) {
+  while (end < n && ids[end] != t->text.eos_id) {
     end++;
   }
-  *n = end;
   int32_t forced = t->options.forced_bos_id;
-  if (end > 0 && forced >= 0 && (*ids)[0] != forced) {
-    int32_t *longer = malloc(((size_t)end + 1) * sizeof *longer);
-    if (!longer) {
-      return tsr_cli_no_memory();
-    }
-    longer[0] = forced;
-    memcpy(longer + 1, *ids, (size_t)end * sizeof *longer);
-    tsr_free(*ids);
-    *ids = longer;
-    *n = end + 1;
-  }
-  int32_t most = t->options.max_length - 2;
-  if (*n > most) {
+  int32_t all = end + (end > 0 && forced >= 0 && ids[0] != forced), most = t->options.max_length - 2;
+  tsr_free(ids);
+  if (all > most) {
     tsr_cli_progress_clear(&t->progress);
-    tsr_cli_warning("a prefix of %d tokens is cut to %d, so that a translation of %d goes on behind it", (int)*n,
+    tsr_cli_warning("a prefix of %d tokens is cut to %d, so that a translation of %d goes on behind it", (int)all,
                     (int)most, (int)t->options.max_length);
-    *n = most;
   }
   return TSR_EXIT_OK;
 }
@@ -107,94 +93,61 @@ static int open_shortlist(decoding *d, translator *t)
   return tsr_cli_fail_input(status);
 }
 
-/* A translator_writer. */
-static int write_known(void *user, const translator *t, int32_t index, int32_t part, const tsr_hypothesis *hypothesis,
-                       char **text)
+/* Text as it comes, a tsr_translation_piece_fn. */
+static void print_piece(void *user, uint64_t ticket, const char *text, size_t size)
 {
-  const decoding *d = user;
-  const tsr_source *source = &t->sources[index];
-  if (!hypothesis->attention) {
-    return translator_text(t, hypothesis->ids, hypothesis->n_ids, text);
+  decoding *d = user;
+  (void)ticket;
+  for (size_t i = 0; i < size && d->printed == TSR_EXIT_OK; i++) {
+    putchar(text[i] == '\n' || text[i] == '\r' ? ' ' : text[i]);
   }
-  const unknown_source whole = {.text = source->n_parts == 1 ? d->text[index] : NULL,
-                                .size = d->size[index],
-                                .ids = source->ids[part],
-                                .n_ids = source->n_ids[part]};
-  return unknown_text(t, &whole, hypothesis, text);
+  if (d->printed == TSR_EXIT_OK) {
+    d->printed = tsr_cli_flush();
+  }
 }
 
 int decoding_open(decoding *d, const decoding_settings *settings, translator *t)
 {
+  tsr_translation_request *request = &t->request;
   d->settings = settings;
-  d->stream.translator = t;
   t->options.alternatives = settings->alternatives;
   t->options.scores |= settings->alternatives > 0;
   t->options.attention = settings->attention || settings->replace_unknown;
-  if (settings->replace_unknown) {
-    t->write = write_known;
-    t->write_user = d;
-  }
+  request->spans = t->options.attention; /* they come with the source's tokens */
   t->options.steps_per_submit = settings->steps_per_submit;
   t->options.attention_layer = settings->attention_layer;
   t->options.coverage_penalty = (float)settings->coverage_penalty;
   if (settings->stream) {
     t->progress.shown = 0;
-    t->restart = text_stream_restart;
-    t->restart_user = &d->stream;
+    request->piece = print_piece;
+    request->piece_user = d;
   }
   int code = open_shortlist(d, t);
   if (code != TSR_EXIT_OK) {
     return code;
   }
   if (settings->prefix) {
-    return encode_prefix(t, settings->prefix, strlen(settings->prefix), &d->common, &d->n_common);
+    request->prefix = settings->prefix;
+    return check_prefix(t, settings->prefix, strlen(settings->prefix));
   }
   return settings->prefix_file ? tsr_cli_lines_open(&d->lines, settings->prefix_file) : TSR_EXIT_OK;
 }
 
-static void drop_given(decoding *d)
-{
-  for (int32_t i = 0; i < TRANSLATOR_CHUNK; i++) {
-    tsr_free(d->given[i]);
-    d->given[i] = NULL;
-  }
-}
-
 void decoding_finish(decoding *d)
 {
-  drop_given(d);
   for (int32_t i = 0; i < TRANSLATOR_CHUNK; i++) {
-    free(d->text[i]);
+    free(d->given[i]);
   }
-  tsr_free(d->common);
-  free(d->prefix);
-  free(d->lengths);
-  text_stream_finish(&d->stream);
   tsr_shortlist_close(d->shortlist);
   if (d->lines.file) {
     tsr_cli_lines_finish(&d->lines);
   }
 }
 
-static int keep_text(decoding *d, int32_t i, const char *text, size_t size)
-{
-  free(d->text[i]);
-  d->text[i] = malloc(size + 1);
-  d->size[i] = size;
-  if (!d->text[i]) {
-    return tsr_cli_no_memory();
-  }
-  memcpy(d->text[i], text, size);
-  return TSR_EXIT_OK;
-}
-
-int decoding_add(decoding *d, translator *t, const char *text, size_t size)
+int decoding_add(decoding *d, translator *t)
 {
   int32_t i = t->n - 1;
   int got = 0;
-  if (d->settings->replace_unknown && keep_text(d, i, text, size) != TSR_EXIT_OK) {
-    return TSR_EXIT_MEMORY;
-  }
   if (!d->lines.file) {
     return TSR_EXIT_OK;
   }
@@ -203,40 +156,27 @@ int decoding_add(decoding *d, translator *t, const char *text, size_t size)
     tsr_cli_error("%s: ends before the sentences do, with line %lld", d->lines.name, (long long)d->lines.number);
     return TSR_EXIT_INPUT;
   }
-  tsr_free(d->given[i]);
-  d->given[i] = NULL;
-  return code == TSR_EXIT_OK ? encode_prefix(t, d->lines.text, d->lines.size, &d->given[i], &d->n_given[i]) : code;
-}
-
-int decoding_prepare(decoding *d, translator *t)
-{
-  size_t room = 1;
-  for (int32_t i = 0; i < t->n; i++) {
-    room += (size_t)t->sources[i].n_parts;
+  if (code != TSR_EXIT_OK) {
+    return code;
   }
-  /* Parts of a sentence need not come in their order. */
-  t->options.token = d->settings->stream && room <= 2 ? text_stream_receive : NULL;
-  t->options.token_user = &d->stream;
-  if (!d->common && !d->lines.file) {
-    return TSR_EXIT_OK;
-  }
-  free(d->prefix);
-  free(d->lengths);
-  d->prefix = malloc(room * sizeof *d->prefix);
-  d->lengths = malloc(room * sizeof *d->lengths);
-  if (!d->prefix || !d->lengths) {
+  free(d->given[i]);
+  d->given[i] = malloc(d->lines.size + 1);
+  if (!d->given[i]) {
     return tsr_cli_no_memory();
   }
-  int32_t part = 0;
-  for (int32_t i = 0; i < t->n; i++) {
-    for (int32_t k = 0; k < t->sources[i].n_parts; k++, part++) {
-      d->prefix[part] = d->common ? d->common : d->given[i];
-      d->lengths[part] = k > 0 ? 0 : d->common ? d->n_common : d->n_given[i];
-    }
+  memcpy(d->given[i], d->lines.text, d->lines.size + 1);
+  t->requests[i].prefix = d->given[i];
+  t->requests[i].prefix_size = d->lines.size;
+  return check_prefix(t, d->given[i], d->lines.size);
+}
+
+int decoding_text(const decoding *d, const translator *t, const translation *found, char **text)
+{
+  if (d->settings->replace_unknown && found->n_parts > 0) {
+    return unknown_text(t, found, text);
   }
-  t->options.prefix = d->prefix;
-  t->options.prefix_lengths = d->lengths;
-  return TSR_EXIT_OK;
+  *text = strdup(found->hypothesis->text);
+  return *text ? TSR_EXIT_OK : tsr_cli_no_memory();
 }
 
 static json_t *list_tokens(const translator *t, int32_t side, const int32_t *ids, int32_t n)
@@ -252,7 +192,7 @@ static json_t *list_tokens(const translator *t, int32_t side, const int32_t *ids
   return list;
 }
 
-static json_t *list_rows(const tsr_hypothesis *h)
+static json_t *list_rows(const tsr_translation_hypothesis *h)
 {
   json_t *rows = json_array();
   int failed = !rows;
@@ -272,14 +212,14 @@ static json_t *list_rows(const tsr_hypothesis *h)
 
 int decoding_describe(const decoding *d, const translator *t, const translation *found, json_t *root)
 {
-  const tsr_hypothesis *h = found->hypothesis;
+  const tsr_translation_hypothesis *h = found->hypothesis;
   if (!d->settings->attention) {
     return 0;
   }
   int failed = json_object_set_new(root, "tokens", list_tokens(t, 1, h->ids, h->n_ids)) != 0;
   if (h->attention) {
-    const tsr_source *source = &t->sources[found->index];
-    failed |= json_object_set_new(root, "source_tokens", list_tokens(t, 0, source->ids[0], h->n_source)) != 0;
+    const int32_t *source = found->answer->source_ids;
+    failed |= json_object_set_new(root, "source_tokens", list_tokens(t, 0, source, h->n_source)) != 0;
     failed |= json_object_set_new(root, "attention", list_rows(h)) != 0;
   }
   return failed ? -1 : 0;

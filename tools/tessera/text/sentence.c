@@ -39,7 +39,7 @@ typedef struct receiving {
 static int take_translation(void *user, const translation *result)
 {
   receiving *r = user;
-  r->s->target_text = strdup(result->text);
+  r->s->target_text = strdup(result->hypothesis->text);
   return r->s->target_text ? set_target(r->t, r->s, result->hypothesis->ids, result->hypothesis->n_ids)
                            : tsr_cli_no_memory();
 }
@@ -61,36 +61,54 @@ static int take_target(const translator *t, const char *target, sentence *s)
   return code;
 }
 
-int sentence_read(translator *t, const char *text, const char *target, sentence *s)
+/* The ids of the source, as the search would read them. */
+static int set_source(const translator *t, sentence *s)
 {
-  *s = (sentence){.text = text};
-  int code = translator_add(t, "the sentence", 1, text, strlen(text));
-  if (code == TSR_EXIT_OK && t->outcome != TSR_EXIT_OK) {
-    code = t->outcome;
+  static const char file[] = "the sentence";
+  const translator_settings *settings = t->settings;
+  int32_t most = tsr_translator_max_source(t->translator, &t->options, settings->max_source);
+  tsr_source source;
+  tsr_status status = tsr_source_prepare(t->tokenizer, s->text, strlen(s->text), most, settings->long_input, &source);
+  if (status != TSR_OK) {
+    int code = tsr_cli_fail(status == TSR_ERR_OUT_OF_MEMORY ? status : tsr_fail_context(status, "%s, line 1", file));
+    return status == TSR_ERR_OUT_OF_MEMORY ? code : TSR_EXIT_INPUT;
   }
-  const tsr_source *source = &t->sources[0];
-  if (code == TSR_EXIT_OK && source->n_parts != 1) {
-    tsr_cli_error(source->n_parts == 0 ? "the sentence is empty" : "the sentence is too long to be read in one piece");
+  translator_tell_long(t, file, 1, &source);
+  int code = TSR_EXIT_OK;
+  if (source.n_parts == 1) {
+    s->n_source = source.n_ids[0];
+    s->source = copy_ids(source.ids[0], s->n_source);
+    code = s->source ? TSR_EXIT_OK : tsr_cli_no_memory();
+  } else {
+    tsr_cli_error(source.n_parts == 0 ? "the sentence is empty" : "the sentence is too long to be read in one piece");
     code = TSR_EXIT_INPUT;
   }
+  tsr_source_finish(&source);
+  return code;
+}
+
+/* The model's own translation. */
+static int translate(translator *t, sentence *s)
+{
+  tsr_generate_options options = t->options;
+  options.n_best = 1;
+  int code = translator_add(t, "the sentence", 1, s->text, strlen(s->text));
+  t->told = 1; /* what was to be told of the source */
   if (code == TSR_EXIT_OK) {
-    s->n_source = source->n_ids[0];
-    s->source = copy_ids(source->ids[0], s->n_source);
-    code = s->source ? TSR_EXIT_OK : tsr_cli_no_memory();
-  }
-  if (tsr_model_config(t->model)->decoder_layers == 0) {
-    translator_clear(t);
-    return code;
-  }
-  if (code == TSR_EXIT_OK && target) {
-    code = take_target(t, target, s);
-  } else if (code == TSR_EXIT_OK) {
-    tsr_generate_options options = t->options;
-    options.n_best = 1;
     code = translator_search(t, &options, take_translation, &(receiving){t, s});
   }
   translator_clear(t);
   return code;
+}
+
+int sentence_read(translator *t, const char *text, const char *target, sentence *s)
+{
+  *s = (sentence){.text = text};
+  int code = set_source(t, s);
+  if (code != TSR_EXIT_OK || tsr_model_config(t->model)->decoder_layers == 0) {
+    return code;
+  }
+  return target ? take_target(t, target, s) : translate(t, s);
 }
 
 void sentence_finish(sentence *s)

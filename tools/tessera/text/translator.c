@@ -8,7 +8,6 @@
 
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/common/progress.h"
 #include "tools/tessera/options/options.h"
 
 static const tsr_choice long_inputs[] = {
@@ -63,20 +62,32 @@ int translator_settings_given(const translator_settings *settings)
          memchr(settings->search.is_given, 1, sizeof settings->search.is_given);
 }
 
-void translator_clear(translator *t)
+/* The answers of the last search are not needed any more. */
+static void drop_answers(translator *t)
 {
   for (int32_t i = 0; i < t->n; i++) {
-    t->parts_done += t->sources[i].n_parts;
-    tsr_source_finish(&t->sources[i]);
+    tsr_translation_free(t->answers[i]);
+    t->answers[i] = NULL;
+  }
+}
+
+void translator_clear(translator *t)
+{
+  drop_answers(t);
+  for (int32_t i = 0; i < t->n; i++) {
+    free((char *)t->requests[i].text);
   }
   t->n = 0;
+  t->size = 0;
+  t->told = 0;
+  t->parts_done += t->parts;
+  t->parts = 0;
 }
 
 void translator_finish(translator *t)
 {
   translator_clear(t);
-  tsr_transformer_destroy(t->transformer);
-  tsr_device_close(t->device);
+  tsr_translator_close(t->translator);
   tsr_runtime_destroy(t->runtime);
   tsr_tokenizer_close(t->tokenizer);
   tsr_model_close(t->model);
@@ -183,63 +194,29 @@ static void warn_of_norms(const translator *t)
   }
 }
 
-static tsr_transformer_options transformer_options(const translator_settings *settings)
+static void on_progress(void *user, int64_t done, int64_t total)
 {
-  return (tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .weights = settings->weights,
-                                   .strict = settings->strict, .workers = settings->workers,
-                                   .profile = settings->profile};
+  translator *t = user;
+  (void)total; /* of this chunk; how much is still to come is not known */
+  tsr_cli_progress_update(&t->progress, t->done + done, 0);
 }
 
-/* 1 if another device may do what this one could not, and nobody asked for this one. */
-static int may_go_on(const translator *t, tsr_status status)
+static tsr_status create(translator *t)
 {
   const translator_settings *settings = t->settings;
-  const char *name = settings->device ? settings->device : getenv("TESSERA_DEVICE");
-  int is_chosen = name && *name && strcmp(name, "auto") != 0;
-  int is_device = status == TSR_ERR_DEVICE_LOST || status == TSR_ERR_DEVICE_MEMORY || status == TSR_ERR_PLUGIN;
-  return is_device && !is_chosen && !settings->profile && t->n_failed < TRANSLATOR_DEVICES;
-}
-
-/* Opens the best device that has not failed, instead of the one that did. The error of that one is the thread's. */
-static int open_other(translator *t)
-{
-  const char *names[TRANSLATOR_DEVICES];
-  tsr_cli_progress_clear(&t->progress);
-  tsr_cli_warning("%s", tsr_error_message());
-  snprintf(t->failed[t->n_failed], sizeof t->failed[0], "%s", tsr_device_name(t->device));
-  t->n_failed++;
-  for (int32_t i = 0; i < t->n_failed; i++) {
-    names[i] = t->failed[i];
-  }
-  translator_measure(t, &t->earlier);
-  tsr_transformer_destroy(t->transformer);
-  tsr_device_close(t->device);
-  t->transformer = NULL;
-  t->device = NULL;
-  const tsr_status status = tsr_device_open_other(t->runtime, names, t->n_failed, &t->device);
-  if (status == TSR_OK) {
-    tsr_cli_warning("going on with %s", tsr_device_name(t->device));
-  }
-  return tsr_cli_fail(status);
-}
-
-/* Loads the model on the device; where that fails meanwhile on another one. */
-static int load(translator *t)
-{
-  const tsr_transformer_options options = transformer_options(t->settings);
-  int code = TSR_EXIT_OK;
-  for (int is_done = 0; !is_done && code == TSR_EXIT_OK;) {
-    const tsr_status status = tsr_transformer_create(t->model, t->device, &options, &t->transformer);
-    is_done = status == TSR_OK || !may_go_on(t, status);
-    code = is_done ? tsr_cli_fail(status) : open_other(t);
-  }
-  return code;
-}
-
-static int change_device(translator *t)
-{
-  const int code = open_other(t);
-  return code == TSR_EXIT_OK ? load(t) : code;
+  const tsr_translator_options options = {TSR_SIZED(tsr_translator_options),
+                                          .n_devices = settings->device ? 1 : 0,
+                                          .devices = &settings->device,
+                                          .runtime = t->runtime,
+                                          .weights = settings->weights,
+                                          .strict = settings->strict,
+                                          .batch = settings->batch,
+                                          .workers = settings->workers,
+                                          .static_batches = 1,
+                                          .profile = settings->profile,
+                                          .progress = on_progress,
+                                          .progress_user = t};
+  return tsr_translator_create(t->model, t->tokenizer, &options, &t->translator);
 }
 
 int translator_open(translator *t, const translator_settings *settings)
@@ -247,13 +224,6 @@ int translator_open(translator *t, const translator_settings *settings)
   t->settings = settings;
   t->start = tsr_cli_seconds();
   tsr_status status = tsr_model_open(settings->model, &t->model);
-  if (status == TSR_OK && !tsr_model_has_weights(t->model)) {
-    status = tsr_fail(TSR_ERR_IO,
-                      "%s: there are no weights in this folder: neither model.safetensors nor pytorch_model.bin, nor "
-                      "an index of parts of "
-                      "one",
-                      settings->model);
-  }
   if (status == TSR_OK) {
     status = tsr_tokenizer_open(t->model, &t->tokenizer);
   }
@@ -272,32 +242,46 @@ int translator_open(translator *t, const translator_settings *settings)
     code = tsr_cli_runtime(&t->runtime);
   }
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_device(t->runtime, settings->device, &t->device);
+    code = tsr_cli_fail(create(t));
   }
-  if (code == TSR_EXIT_OK) {
-    code = load(t);
-  }
+  t->request = (tsr_translation_request){TSR_SIZED(tsr_translation_request), .long_input = settings->long_input,
+                                         .max_source = settings->max_source, .number = -1};
   t->loaded = tsr_cli_seconds();
   tsr_cli_progress_start(&t->progress, "sentences");
   return code;
 }
 
-/* The most tokens of a source. */
-static int32_t most_tokens(const translator *t)
+int translator_is_full(const translator *t, int32_t most)
 {
-  const tsr_transformer_config *config = tsr_model_config(t->model);
-  int32_t positions = config->max_positions, wanted = t->settings->max_source;
-  positions = positions > 0 ? positions : INT32_MAX;
-  if (config->encoder_layers == 0) { /* what a decoder alone goes on from is part of its output */
-    positions = t->options.max_length > 2 ? t->options.max_length - 2 : 1;
-  }
-  return wanted > 0 && wanted < positions ? wanted : positions;
+  enum { LARGEST = 1 << 26 /* bytes: lines may be far longer than what is read of them */ };
+  return t->n == most || t->size >= LARGEST;
 }
 
-/* Tells what became of a source with too many tokens. */
-static void tell_long(const char *file, int64_t line, const tsr_source *source, int32_t most)
+int translator_add(translator *t, const char *file, int64_t line, const char *text, size_t size)
 {
+  char *copy = malloc(size + 1);
+  if (!copy) {
+    return tsr_cli_no_memory();
+  }
+  memcpy(copy, text, size);
+  copy[size] = '\0';
+  t->file = file;
+  t->lines[t->n] = line;
+  t->requests[t->n] = t->request;
+  t->requests[t->n].text = copy;
+  t->requests[t->n].text_size = size;
+  t->size += size;
+  t->n++;
+  return TSR_EXIT_OK;
+}
+
+void translator_tell_long(const translator *t, const char *file, int64_t line, const tsr_source *source)
+{
+  int32_t most = tsr_translator_max_source(t->translator, &t->options, t->settings->max_source);
   const char *least = source->has_more ? "more than " : "";
+  if (source->n_tokens <= most) {
+    return;
+  }
   if (source->n_parts > 1) {
     tsr_cli_warning("%s, line %lld: %s%d tokens, more than %d positions: split into %d parts", file, (long long)line,
                     least, source->n_tokens, most, source->n_parts);
@@ -307,279 +291,76 @@ static void tell_long(const char *file, int64_t line, const tsr_source *source, 
   }
 }
 
-int translator_add(translator *t, const char *file, int64_t line, const char *text, size_t size)
-{
-  t->file = file;
-  t->lines[t->n] = line;
-  int32_t most = most_tokens(t);
-  tsr_source *source = &t->sources[t->n];
-  tsr_status status = tsr_source_prepare(t->tokenizer, text, size, most, t->settings->long_input, source);
-  if (status != TSR_OK || source->n_tokens > most) {
-    tsr_cli_progress_clear(&t->progress);
-  }
-  if (status == TSR_ERR_OUT_OF_MEMORY) {
-    return tsr_cli_fail(status);
-  }
-  if (status != TSR_OK) {
-    (void)tsr_cli_fail(tsr_fail_context(status, "%s, line %lld", file, (long long)line));
-    t->outcome = TSR_EXIT_INPUT;
-  } else if (source->n_tokens > most) {
-    tell_long(file, line, source, most);
-  }
-  t->n++;
-  return TSR_EXIT_OK;
-}
-
-static void on_progress(void *user, int64_t done, int64_t total)
-{
-  translator *t = user;
-  (void)total; /* of this chunk; how much is still to come is not known */
-  tsr_cli_progress_update(&t->progress, t->done + done, 0);
-}
-
-/* What a search found, and the sources that it read: [n_parts], those of a sentence in a row. */
-typedef struct found {
-  const tsr_generate_options *options;
-  int32_t n_parts;
-  const int32_t **ids;
-  int32_t *n_ids;
-  tsr_generation generation;
-} found;
-
-/* With a forced last token, an output that was cut ends with it. */
-static int is_cut(const translator *t, const found *f, const tsr_hypothesis *hypothesis)
-{
-  const tsr_generate_options *options = f->options;
-  int32_t n = hypothesis->n_ids;
-  int ended = options->n_eos == 0 && n > 0 && hypothesis->ids[n - 1] == tsr_model_config(t->model)->eos_id;
-  for (int32_t i = 0; i < options->n_eos && n > 0; i++) {
-    ended |= hypothesis->ids[n - 1] == options->eos[i];
-  }
-  int forced = options->forced_eos_id >= 0 && n + 1 >= options->max_length;
-  return n > 0 && (forced || !ended);
-}
-
 int translator_text(const translator *t, const int32_t *ids, int32_t n_ids, char **text)
 {
   int32_t skip = n_ids > 0 && t->text.forced_bos_id >= 0 && ids[0] == t->text.forced_bos_id;
   return tsr_cli_fail(tsr_tokenizer_decode(t->tokenizer, ids + skip, n_ids - skip, text));
 }
 
-/* Appends the text of a part's hypothesis, after a blank if it is not the first; *text is the caller's. */
-static int append_text(const translator *t, int32_t index, int32_t part, const tsr_hypothesis *hypothesis, char **text)
+/* ---- a chunk ----------------------------------------------------------------------------------------------------- */
+
+/* 1 if the text of a sentence was refused. */
+static int is_refused(const tsr_translation *answer)
 {
-  char *more = NULL;
-  int code = t->write ? t->write(t->write_user, t, index, part, hypothesis, &more)
-                      : translator_text(t, hypothesis->ids, hypothesis->n_ids, &more);
-  if (code != TSR_EXIT_OK) {
-    return code;
-  }
-  if (!*text) {
-    *text = more;
-    return TSR_EXIT_OK;
-  }
-  size_t size = strlen(*text), n_more = strlen(more);
-  char *both = realloc(*text, size + n_more + 2);
-  if (both) {
-    both[size] = ' ';
-    memcpy(both + size + 1, more, n_more + 1);
-    *text = both;
-  }
-  tsr_free(more);
-  return both ? TSR_EXIT_OK : tsr_cli_no_memory();
+  return answer->status != TSR_OK && answer->is_about_text && answer->n_parts == 0;
 }
 
-/* Makes one hypothesis of those of a sentence's parts, [n] with n_best between them. Its ids are the caller's. */
-static int join(const tsr_hypothesis *parts, int32_t n, int32_t n_best, tsr_hypothesis *all)
+static int is_finished(const tsr_translation *answer)
 {
-  size_t room = 1;
-  double score = 0.0;
-  for (int32_t i = 0; i < n; i++) {
-    const tsr_hypothesis *part = &parts[(int64_t)i * n_best];
-    room += (size_t)part->n_ids;
-    score += (double)part->score * part->n_ids;
-  }
-  *all = (tsr_hypothesis){.ids = malloc(room * sizeof *all->ids), .score = (float)(score / fmax((double)room - 1, 1))};
-  if (!all->ids) {
-    return tsr_cli_no_memory();
-  }
-  for (int32_t i = 0; i < n; i++) {
-    const tsr_hypothesis *part = &parts[(int64_t)i * n_best];
-    if (part->n_ids > 0) {
-      memcpy(all->ids + all->n_ids, part->ids, (size_t)part->n_ids * sizeof *all->ids);
+  return answer->status == TSR_OK || is_refused(answer);
+}
+
+/* Tells, once, which sentences were refused, and which have too many tokens. */
+static void tell_sources(translator *t)
+{
+  for (int32_t i = 0; i < t->n && !t->told; i++) {
+    const tsr_translation *answer = t->answers[i];
+    if (is_refused(answer)) {
+      tsr_cli_error("%s, line %lld: %s", t->file, (long long)t->lines[i], answer->message);
+      t->outcome = TSR_EXIT_INPUT;
     }
-    all->n_ids += part->n_ids;
+    const tsr_source source = {
+        .n_tokens = answer->n_source_tokens, .n_parts = answer->n_parts, .has_more = answer->has_more_source};
+    translator_tell_long(t, t->file, t->lines[i], &source);
   }
-  return TSR_EXIT_OK;
-}
-
-/* Hands over one hypothesis of a sentence, whose parts begin with part `first`. */
-static int hand_over_one(const translator *t, const found *f, int32_t index, int32_t first, int32_t rank,
-                         translator_receiver receive, void *user)
-{
-  static const tsr_hypothesis nothing = {.score = NAN};
-  int32_t n = t->sources[index].n_parts, n_best = f->generation.n_best;
-  const tsr_hypothesis *parts = &f->generation.hypotheses[(int64_t)first * n_best + rank];
-  translation result = {.index = index, .rank = rank, .n_parts = n, .text = "", .hypothesis = n > 0 ? parts : &nothing};
-  tsr_hypothesis joined = {0};
-  char *text = NULL;
-  int code = TSR_EXIT_OK;
-  for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
-    result.is_cut |= is_cut(t, f, &parts[(int64_t)i * n_best]);
-    code = append_text(t, index, i, &parts[(int64_t)i * n_best], &text);
-  }
-  if (code == TSR_EXIT_OK && n > 1) {
-    code = join(parts, n, n_best, &joined);
-    result.hypothesis = &joined;
-  }
-  if (code == TSR_EXIT_OK) {
-    result.text = text ? text : "";
-    code = receive(user, &result);
-  }
-  free(joined.ids);
-  tsr_free(text);
-  return code;
+  t->told = 1;
 }
 
 /* Sentences before the first that is not finished. */
-static int32_t count_finished(const translator *t, const found *f)
+static int32_t count_finished(const translator *t)
 {
-  for (int32_t i = 0, part = 0; i < t->n; i++) {
-    for (int32_t k = 0; k < t->sources[i].n_parts; k++, part++) {
-      if (!f->generation.hypotheses || f->generation.hypotheses[(int64_t)part * f->generation.n_best].n_ids < 0) {
-        return i;
-      }
-    }
+  int32_t n = 0;
+  while (n < t->n && is_finished(t->answers[n])) {
+    n++;
   }
-  return t->n;
+  return n;
 }
 
 /* Hands over the first n sentences. */
-static int hand_over(const translator *t, const found *f, int32_t n_sentences, translator_receiver receive, void *user)
+static int hand_over(const translator *t, int32_t n_sentences, translator_receiver receive, void *user)
 {
+  static char empty[] = "";
+  static const tsr_translation_hypothesis nothing = {.text = empty, .score = NAN};
   int code = TSR_EXIT_OK;
-  for (int32_t i = 0, first = 0; i < n_sentences && code == TSR_EXIT_OK; i++) {
-    int32_t n = t->sources[i].n_parts > 0 ? f->generation.n_best : 1; /* of nothing, one is enough */
-    for (int32_t rank = 0; rank < n && code == TSR_EXIT_OK; rank++) {
-      code = hand_over_one(t, f, i, first, rank, receive, user);
+  for (int32_t i = 0; i < n_sentences && code == TSR_EXIT_OK; i++) {
+    const tsr_translation *answer = t->answers[i];
+    translation result = {.index = i, .n_parts = answer->n_parts, .answer = answer};
+    int32_t n = answer->n_hypotheses > 0 ? answer->n_hypotheses : 1; /* of what was refused, nothing */
+    for (; result.rank < n && code == TSR_EXIT_OK; result.rank++) {
+      result.hypothesis = answer->n_hypotheses > 0 ? answer->hypotheses[result.rank] : &nothing;
+      code = receive(user, &result);
     }
-    first += t->sources[i].n_parts;
   }
   return code;
 }
 
-/* 1 if a source ends as sentences do where a decoder alone is to go on from it. */
-static int32_t is_closed(const translator *t, const tsr_source *source, int32_t part)
+/* Tells why a sentence was not translated, by its line if it is about that, and returns the exit code. */
+static int tell_error(const translator *t, int32_t i)
 {
-  const tsr_transformer_config *config = tsr_model_config(t->model);
-  int32_t n = source->n_ids[part];
-  return config->encoder_layers == 0 && n > 1 && source->ids[part][n - 1] == config->eos_id;
-}
-
-/* Lists the parts of all sentences. */
-static int list_parts(const translator *t, found *f)
-{
-  size_t room = 1;
-  for (int32_t i = 0; i < t->n; i++) {
-    room += (size_t)t->sources[i].n_parts;
-  }
-  f->ids = malloc(room * sizeof *f->ids);
-  f->n_ids = malloc(room * sizeof *f->n_ids);
-  if (!f->ids || !f->n_ids) {
-    return tsr_cli_no_memory();
-  }
-  for (int32_t i = 0; i < t->n; i++) {
-    for (int32_t k = 0; k < t->sources[i].n_parts; k++) {
-      f->ids[f->n_parts] = t->sources[i].ids[k];
-      f->n_ids[f->n_parts++] = t->sources[i].n_ids[k] - is_closed(t, &t->sources[i], k);
-    }
-  }
-  return TSR_EXIT_OK;
-}
-
-/* ---- devices that fail ------------------------------------------------------------------------------------------- */
-
-static void add_statistics(tsr_generate_statistics *sum, const tsr_generate_statistics *more)
-{
-  sum->sentences += more->sentences;
-  sum->source_tokens += more->source_tokens;
-  sum->target_tokens += more->target_tokens;
-  sum->encode_runs += more->encode_runs;
-  sum->step_runs += more->step_runs;
-  sum->encode_seconds += more->encode_seconds;
-  sum->step_seconds += more->step_seconds;
-  sum->seconds += more->seconds;
-}
-
-void translator_measure(const translator *t, tsr_generate_statistics *statistics)
-{
-  *statistics = (tsr_generate_statistics){0};
-  if (t->transformer) {
-    tsr_generate_measure(t->transformer, statistics);
-  }
-  add_statistics(statistics, &t->earlier);
-}
-
-/* Takes from a search what an earlier one, which failed, had not finished. */
-static void complete(tsr_generation *first, tsr_generation *second)
-{
-  for (int64_t i = 0; first->hypotheses && i < (int64_t)first->n_sentences * first->n_best; i++) {
-    if (first->hypotheses[i].n_ids >= 0) { /* and the second has nothing: the sentence was left out */
-      const tsr_hypothesis nothing = second->hypotheses[i];
-      second->hypotheses[i] = first->hypotheses[i];
-      first->hypotheses[i] = nothing;
-    }
-  }
-  tsr_generation_finish(first);
-  *first = *second;
-}
-
-/* Leaves out what is finished: an empty sentence costs nothing, and the others keep their numbers. */
-static void leave_out_finished(found *f)
-{
-  for (int32_t i = 0; f->generation.hypotheses && i < f->n_parts; i++) {
-    if (f->generation.hypotheses[(int64_t)i * f->generation.n_best].n_ids >= 0) {
-      f->n_ids[i] = 0;
-    }
-  }
-}
-
-/* Calls the sentence that an error is about by its line. */
-static tsr_status name_line(const translator *t, tsr_status status)
-{
-  const char *message;
-  int64_t part = tsr_error_sentence(&message);
-  if (status == TSR_OK || part < 0) {
-    return status;
-  }
-  int32_t i = 0;
-  while (i + 1 < t->n && part >= t->sources[i].n_parts) {
-    part -= t->sources[i++].n_parts;
-  }
-  return tsr_fail(status, "%s, line %lld: %s", t->file, (long long)t->lines[i], message);
-}
-
-/* Searches until all is found, on one device after the other. */
-static int search(translator *t, const tsr_generate_options *options, found *f)
-{
-  int code = TSR_EXIT_OK;
-  for (int is_done = 0; !is_done && code == TSR_EXIT_OK;) {
-    tsr_generation generation = {0};
-    tsr_status status = tsr_generate(t->transformer, f->n_parts, f->ids, f->n_ids, t->settings->batch, options,
-                                     on_progress, t, &generation);
-    if (generation.hypotheses) {
-      complete(&f->generation, &generation);
-    }
-    is_done = status == TSR_OK || !may_go_on(t, status);
-    code = is_done ? tsr_cli_fail(name_line(t, status)) : change_device(t);
-    if (!is_done && code == TSR_EXIT_OK) {
-      leave_out_finished(f);
-      if (t->restart) {
-        t->restart(t->restart_user);
-      }
-    }
-  }
-  return code;
+  const tsr_translation *answer = t->answers[i];
+  return tsr_cli_fail(answer->is_about_text ? tsr_fail(answer->status, "%s, line %lld: %s", t->file,
+                                                       (long long)t->lines[i], answer->message)
+                                            : tsr_fail(answer->status, "%s", answer->message));
 }
 
 /* Tells what is translated of the chunk, and what is not. */
@@ -591,30 +372,42 @@ static void tell_failure(const translator *t, int32_t n_finished)
   }
 }
 
+/* Not all of the chunk is translated. */
+static int fail(const translator *t, int32_t n_finished, translator_receiver receive, void *user)
+{
+  int32_t first = n_finished; /* whose error is that of the others */
+  while (first + 1 < t->n && (is_finished(t->answers[first]) || t->answers[first]->status == TSR_ERR_CANCELLED)) {
+    first++;
+  }
+  int code = tell_error(t, is_finished(t->answers[first]) ? n_finished : first);
+  if (hand_over(t, n_finished, receive, user) == TSR_EXIT_OK) {
+    tell_failure(t, n_finished);
+  }
+  return code;
+}
+
 int translator_search(translator *t, const tsr_generate_options *options, translator_receiver receive, void *user)
 {
-  tsr_generate_options numbered = *options;
-  found f = {.options = &numbered};
-  numbered.first_sentence = t->parts_done;
-  numbered.partial = 1;
-  int code = list_parts(t, &f);
-  if (code == TSR_EXIT_OK) {
-    code = search(t, &numbered, &f);
+  tsr_status status = tsr_generate_check(t->model, options);
+  drop_answers(t);
+  for (int32_t i = 0; i < t->n; i++) {
+    t->requests[i].search = options;
+    t->requests[i].number = i > 0 ? -1 : t->parts_done;
+  }
+  if (status == TSR_OK) {
+    status = tsr_translator_translate(t->translator, t->n, t->requests, t->answers);
   }
   tsr_cli_progress_clear(&t->progress);
-  if (code == TSR_EXIT_OK) {
-    code = hand_over(t, &f, t->n, receive, user);
-  } else if (f.generation.hypotheses) {
-    int32_t n_finished = count_finished(t, &f);
-    int handed_over = hand_over(t, &f, n_finished, receive, user);
-    if (handed_over == TSR_EXIT_OK) {
-      tell_failure(t, n_finished);
-    }
+  if (status != TSR_OK) {
+    return tsr_cli_fail(status);
   }
-  tsr_generation_finish(&f.generation);
-  free(f.ids);
-  free(f.n_ids);
-  return code;
+  tell_sources(t);
+  t->parts = 0;
+  for (int32_t i = 0; i < t->n; i++) {
+    t->parts += t->answers[i]->n_parts;
+  }
+  int32_t n_finished = count_finished(t);
+  return n_finished == t->n ? hand_over(t, t->n, receive, user) : fail(t, n_finished, receive, user);
 }
 
 int translator_run(translator *t, translator_receiver receive, void *user)
@@ -625,21 +418,38 @@ int translator_run(translator *t, translator_receiver receive, void *user)
   return code;
 }
 
-void translator_print_timings(const translator *t)
+/* ---- beside translating ------------------------------------------------------------------------------------------ */
+
+int translator_use(const translator *t, tsr_translator_use_fn use, void *user)
+{
+  return tsr_cli_fail(tsr_translator_use(t->translator, 0, use, user));
+}
+
+/* A tsr_translator_use_fn. */
+static tsr_status print_device(void *user, tsr_transformer *transformer)
+{
+  const tsr_device *device = tsr_transformer_device(transformer);
+  (void)user;
+  fprintf(stderr, "device     %s (%s)\n", tsr_device_name(device), tsr_device_get_properties(device)->name);
+  return TSR_OK;
+}
+
+int translator_print_timings(const translator *t)
 {
   double load = t->loaded - t->start;
   double total = tsr_cli_seconds() - t->loaded;
-  tsr_generate_statistics s;
-  translator_measure(t, &s);
+  tsr_translator_statistics s;
+  tsr_translator_measure(t->translator, &s);
   double seconds = total > 0 ? total : 1e-9;
-  fprintf(stderr, "device     %s (%s)\n", tsr_device_name(t->device), tsr_device_get_properties(t->device)->name);
+  int code = translator_use(t, print_device, NULL);
   fprintf(stderr, "load       %.3f s\n", load);
-  fprintf(stderr, "translate  %.3f s: text %.3f s, search %.3f s on %d thread%s\n", total, total - s.seconds, s.seconds,
-          (int)s.workers, s.workers == 1 ? "" : "s");
+  fprintf(stderr, "translate  %.3f s: text %.3f s, search %.3f s on %d thread%s\n", total, total - s.search_seconds,
+          s.search_seconds, (int)s.search_threads, s.search_threads == 1 ? "" : "s");
   fprintf(stderr, "search     encoder %.3f s in %lld runs, decoder %.3f s in %lld steps%s\n", s.encode_seconds,
           (long long)s.encode_runs, s.step_seconds, (long long)s.step_runs,
-          s.workers > 1 ? ", summed over the threads" : "");
+          s.search_threads > 1 ? ", summed over the threads" : "");
   fprintf(stderr, "sentences  %lld (%.1f a second)\n", (long long)t->done, (double)t->done / seconds);
   fprintf(stderr, "tokens     %lld read, %lld written (%.1f a second)\n", (long long)s.source_tokens,
           (long long)s.target_tokens, (double)s.target_tokens / seconds);
+  return code;
 }

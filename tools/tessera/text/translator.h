@@ -7,10 +7,7 @@
 #ifndef TESSERA_TOOLS_TRANSLATOR_H
 #define TESSERA_TOOLS_TRANSLATOR_H
 
-#include <stdio.h>
-
-#include "tessera/generate.h"
-#include "tessera/text.h"
+#include "tessera/translator.h"
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/text/search_options.h"
@@ -42,13 +39,7 @@ extern const tsr_option_table translator_options;
 /* 1 if one of them was given. */
 int translator_settings_given(const translator_settings *settings);
 
-enum { TRANSLATOR_CHUNK = 1000, TRANSLATOR_DEVICES = 8 };
-
-struct translator;
-
-/* Makes the text of what a part of a sentence was translated to; exit code. Free *text with tsr_free. */
-typedef int (*translator_writer)(void *user, const struct translator *t, int32_t index, int32_t part,
-                                 const tsr_hypothesis *hypothesis, char **text);
+enum { TRANSLATOR_CHUNK = 1000 };
 
 /* Zero it. */
 typedef struct translator {
@@ -57,27 +48,24 @@ typedef struct translator {
   tsr_tokenizer *tokenizer;
   tsr_tokenizer_info text; /* of the tokenizer, with the languages chosen */
   tsr_runtime *runtime;
-  tsr_device *device;
-  tsr_transformer *transformer;
+  tsr_translator *translator;
   tsr_generate_options options;
-  search_lists lists; /* of the options */
+  search_lists lists;              /* of the options */
+  tsr_translation_request request; /* what the requests have in common */
   tsr_cli_progress progress;
-  translator_writer write; /* NULL: translator_text */
-  void *write_user;
-  void (*restart)(void *user); /* a sentence whose tokens were handed out is translated once more; or NULL */
-  void *restart_user;
-  const char *file;                    /* of the chunk's sentences */
-  int64_t lines[TRANSLATOR_CHUNK];     /* theirs */
-  char failed[TRANSLATOR_DEVICES][64]; /* devices that failed, by name */
-  int32_t n_failed;
-  tsr_generate_statistics earlier; /* of what was searched on them */
-  int64_t done;                    /* sentences of the chunks before this one */
-  int64_t parts_done;              /* and the parts that they were translated in */
-  double start;                    /* when opening began, in seconds, and when it had ended */
+  const char *file;                                   /* of the chunk's sentences */
+  int64_t lines[TRANSLATOR_CHUNK];                    /* theirs */
+  tsr_translation_request requests[TRANSLATOR_CHUNK]; /* likewise; their texts are the translator's own */
+  tsr_translation *answers[TRANSLATOR_CHUNK];         /* of the last search */
+  int32_t n;                                          /* sentences of this chunk */
+  size_t size;                                        /* bytes of their texts */
+  int told;                                           /* 1: what was to be told of them is told */
+  int64_t done;                                       /* sentences of the chunks before this one */
+  int64_t parts_done;                                 /* and the parts that they were translated in */
+  int64_t parts;                                      /* likewise, of this chunk */
+  double start;                                       /* when opening began, in seconds, and when it had ended */
   double loaded;
-  int outcome;                          /* TSR_EXIT_OK, or the exit code for a sentence that was refused */
-  int32_t n;                            /* sentences of this chunk */
-  tsr_source sources[TRANSLATOR_CHUNK]; /* theirs */
+  int outcome; /* TSR_EXIT_OK, or the exit code for a sentence that was refused */
 } translator;
 
 /* Chooses the languages of a tokenizer; NULL: as they are. What the tokenizer does not have is a wrong command line. */
@@ -87,10 +75,16 @@ int translator_choose_languages(tsr_tokenizer *tokenizer, const char *source, co
 int translator_open(translator *t, const translator_settings *settings);
 void translator_finish(translator *t);
 
+/* 1 if the chunk has no room for another sentence, of at most `most`. */
+int translator_is_full(const translator *t, int32_t most);
+
 /* Adds a sentence to the chunk, which has room for it. One with more tokens than the model has positions is treated as
- * --long-input says, and reported by its file and line. One that is refused counts as an empty one, and sets
- * t->outcome: the others are still translated. */
+ * --long-input says, and reported by its file and line when the chunk is translated. One that is refused counts as an
+ * empty one, and sets t->outcome: the others are still translated. `file` outlives the chunk. */
 int translator_add(translator *t, const char *file, int64_t line, const char *text, size_t size);
+
+/* Tells what became of a source with more tokens than the model takes; nothing if it has not. */
+void translator_tell_long(const translator *t, const char *file, int64_t line, const tsr_source *source);
 
 /* The text of target ids. The language's token that the search was made to begin with is no text, even where the
  * tokenizer takes it for some. Free *text with tsr_free. */
@@ -99,12 +93,9 @@ int translator_text(const translator *t, const int32_t *ids, int32_t n_ids, char
 typedef struct translation {
   int32_t index;   /* in the chunk */
   int32_t n_parts; /* that the source was translated in; 0: there was no text to translate */
-  int32_t rank;    /* of the hypothesis, from 0: each of options.n_best is handed over */
-  int is_cut;      /* the output ended because it had reached its greatest length */
-  const char *text;
-  const tsr_hypothesis
-      *hypothesis; /* of several parts: their ids in a row, and the mean of their scores, weighted with the
-                                 numbers of their tokens */
+  int32_t rank;    /* of the hypothesis, from 0: each is handed over */
+  const tsr_translation *answer;
+  const tsr_translation_hypothesis *hypothesis; /* its text is never NULL */
 } translation;
 
 /* Receives the chunk's translations, in order. */
@@ -121,10 +112,10 @@ void translator_clear(translator *t);
 /* Both, with the options of the model and the command line. */
 int translator_run(translator *t, translator_receiver receive, void *user);
 
-/* What the search took so far, on all devices. */
-void translator_measure(const translator *t, tsr_generate_statistics *statistics);
+/* Calls `use` with the transformer, as tsr_translator_use does; the message for an error is printed. */
+int translator_use(const translator *t, tsr_translator_use_fn use, void *user);
 
 /* Prints on stderr what loading and translating took. */
-void translator_print_timings(const translator *t);
+int translator_print_timings(const translator *t);
 
 #endif
