@@ -220,7 +220,7 @@ int32_t tsr_pieces_receive(void *parts, const tsr_token *token);
 /* Hands over the rest of the text of a part whose search has ended, and what comes next. */
 void tsr_pieces_end(tsr_text_part *part, const tsr_hypothesis *hypothesis);
 
-/* The tokens of a part will come once more. What was handed over is not handed over again. */
+/* The tokens of a part may come once more. What was handed over is not handed over again. */
 void tsr_pieces_restart(tsr_text_part *part);
 
 /* ---- spans.c ---- */

@@ -242,7 +242,6 @@ static void return_parts(tsr_worker *w, tsr_status status)
       tsr_part_done(part, &w->answers);
     } else {
       part->job->n_restarts++;
-      tsr_pieces_restart(part);
       tsr_queue_return(t, part);
     }
   }
@@ -294,6 +293,11 @@ static void run_batch(tsr_worker *w)
     pthread_cond_broadcast(&t->more); /* another worker may take what is left */
     pthread_mutex_unlock(&t->lock);
     status = w->class->options.alternatives > 0 ? search_alone(w, sentences) : search_together(w, sentences, n);
+    for (int32_t i = 0; i < w->room && status != TSR_OK; i++) {
+      if (w->active[i]) { /* without the lock, which who receives pieces of the job may wait for */
+        tsr_pieces_restart(w->active[i]);
+      }
+    }
     pthread_mutex_lock(&t->lock);
     count_runs(w);
     if (status != TSR_OK) {
