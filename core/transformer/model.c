@@ -154,6 +154,21 @@ const char *tsr_model_folder(const tsr_model *model)
   return model->folder;
 }
 
+tsr_status tsr_model_check_weights(const tsr_model *model)
+{
+  if (!model) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_model_check_weights: model must not be NULL");
+  }
+  if (!model->checkpoint && model->folder[0] == '\0') {
+    return tsr_fail(TSR_ERR_ARGUMENT, "the model was made from a configuration: it has no weights");
+  }
+  return model->checkpoint ? TSR_OK
+                           : tsr_fail(TSR_ERR_IO,
+                                      "%s: there are no weights in this folder: neither model.safetensors nor "
+                                      "pytorch_model.bin, nor an index of parts of one",
+                                      model->folder);
+}
+
 int tsr_model_has_weights(const tsr_model *model)
 {
   return model->checkpoint != NULL;

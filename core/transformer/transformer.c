@@ -56,16 +56,7 @@ tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device, co
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_create: model, device and transformer must not be NULL");
   }
   *transformer = NULL;
-  if (!model->checkpoint && model->folder[0] == '\0') {
-    return tsr_fail(TSR_ERR_ARGUMENT,
-                    "tsr_transformer_create: the model was made from a configuration: it has no weights");
-  }
-  if (!model->checkpoint) {
-    return tsr_fail(TSR_ERR_IO,
-                    "%s: there are no weights in this folder: neither model.safetensors nor pytorch_model.bin, nor an "
-                    "index of parts of one",
-                    model->folder);
-  }
+  TSR_TRY(tsr_model_check_weights(model));
   tsr_transformer *t = calloc(1, sizeof *t);
   if (!t) {
     return tsr_fail_memory(sizeof *t);

@@ -28,12 +28,6 @@ static tsr_status check_options(const tsr_translator_options *o)
 /* For a model and a tokenizer that the translator has already. */
 static tsr_status open_rest(tsr_translator *t)
 {
-  if (!tsr_model_has_weights(t->model)) {
-    return tsr_fail(TSR_ERR_IO,
-                    "%s: there are no weights in this folder: neither model.safetensors nor pytorch_model.bin, nor an "
-                    "index of parts of one",
-                    tsr_model_folder(t->model));
-  }
   t->defaults = (tsr_generate_options){TSR_SIZED(tsr_generate_options)};
   TSR_TRY(tsr_generate_defaults(t->model, &t->defaults));
   t->defaults.n_best = 1;
@@ -44,9 +38,8 @@ static tsr_status open_folder(tsr_translator *t, const char *folder)
 {
   TSR_TRY(tsr_model_open(folder, &t->own_model));
   t->model = t->own_model;
-  if (tsr_model_has_weights(t->model)) { /* else that is the error */
-    TSR_TRY(tsr_tokenizer_open(t->model, &t->own_tokenizer));
-  }
+  TSR_TRY(tsr_model_check_weights(t->model)); /* before files that may be missing with them */
+  TSR_TRY(tsr_tokenizer_open(t->model, &t->own_tokenizer));
   t->tokenizer = t->own_tokenizer;
   return open_rest(t);
 }
@@ -105,6 +98,9 @@ tsr_status tsr_translator_create(const tsr_model *model, const tsr_tokenizer *to
   if (status == TSR_OK) {
     t->model = model;
     t->tokenizer = tokenizer;
+    status = tsr_model_check_weights(model);
+  }
+  if (status == TSR_OK) {
     status = open_rest(t);
   }
   return finish_opening(t, status, translator);

@@ -103,6 +103,10 @@ TSR_API const tsr_checkpoint *tsr_model_checkpoint(const tsr_model *model);
 /* 1 if the folder holds weights; without them a model can be described, not run. */
 TSR_API int tsr_model_has_weights(const tsr_model *model);
 
+/* The same as an error, for who needs them. Errors: TSR_ERR_IO, naming the folder; TSR_ERR_ARGUMENT (the model was
+ * created from a configuration). */
+TSR_API tsr_status tsr_model_check_weights(const tsr_model *model) TSR_MUST_CHECK;
+
 /* The parameters, as the configuration implies them, in a fixed order. */
 typedef struct tsr_parameter_info {
   const char *name; /* "encoder.layers.0.self_attention.qkv.weight"; lives as long as the model */

@@ -225,6 +225,9 @@ int translator_open(translator *t, const translator_settings *settings)
   t->start = tsr_cli_seconds();
   tsr_status status = tsr_model_open(settings->model, &t->model);
   if (status == TSR_OK) {
+    status = tsr_model_check_weights(t->model);
+  }
+  if (status == TSR_OK) {
     status = tsr_tokenizer_open(t->model, &t->tokenizer);
   }
   if (status != TSR_OK) {
