@@ -2,9 +2,13 @@
  *
  * The runtime: which backends and devices there are, and how a name chooses one.
  */
+#define _GNU_SOURCE /* dladdr */
+
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/base/sized.h"
 #include "core/base/status.h"
@@ -29,6 +33,30 @@ static tsr_status search_path(tsr_runtime *runtime, const char *path, int expect
     path = path[length] ? path + length + 1 : NULL;
   }
   return status;
+}
+
+/* The folder `tessera` beside the library, wherever it was moved to; "" if there is none. */
+static void find_beside(char *folder, size_t size)
+{
+  static const char here_within = 0;
+  Dl_info library;
+  struct stat here, installed;
+  const char *name = dladdr(&here_within, &library) ? library.dli_fname : "";
+  const char *end = strrchr(name, '/');
+  int n = end ? snprintf(folder, size, "%.*s/tessera", (int)(end - name), name) : 0;
+  int is_folder = n > 0 && (size_t)n < size && stat(folder, &here) == 0 && S_ISDIR(here.st_mode);
+  if (!is_folder ||
+      (stat(TSR_PLUGIN_DIR, &installed) == 0 && installed.st_dev == here.st_dev && installed.st_ino == here.st_ino)) {
+    folder[0] = '\0';
+  }
+}
+
+static tsr_status search_installed(tsr_runtime *runtime)
+{
+  char folder[4096];
+  find_beside(folder, sizeof folder);
+  TSR_TRY(search_path(runtime, folder, 0));
+  return search_path(runtime, TSR_PLUGIN_DIR, 0);
 }
 
 tsr_status tsr_runtime_create(const tsr_runtime_options *given, tsr_runtime **out)
@@ -60,7 +88,7 @@ tsr_status tsr_runtime_create(const tsr_runtime_options *given, tsr_runtime **ou
   } else {
     status = search_path(runtime, getenv("TESSERA_BACKEND_PATH"), 1);
     if (status == TSR_OK) {
-      status = search_path(runtime, TSR_PLUGIN_DIR, 0);
+      status = search_installed(runtime);
     }
   }
   if (status != TSR_OK) {

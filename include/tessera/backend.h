@@ -14,7 +14,8 @@
  * `start`.
  *
  * Where plugins are looked for, in this order: an explicit path; each folder of TESSERA_BACKEND_PATH (colon-separated);
- * the install directory. Never the working directory.
+ * the folder `tessera` beside the library, so that an installation may be moved; the install directory. Never the
+ * working directory.
  *
  * Order of calls:
  *

@@ -25,7 +25,8 @@ typedef struct tsr_runtime_options {
   uint32_t struct_size;
   /* Paths of shared objects to load first; NULL-terminated, or NULL. Borrowed during the call, as the next. */
   const char *const *plugins;
-  const char *path; /* folders to search, colon-separated; NULL: TESSERA_BACKEND_PATH, then the install directory */
+  const char *path; /* folders to search, colon-separated; NULL: TESSERA_BACKEND_PATH, then `tessera` beside
+                       the library, then the install directory */
 } tsr_runtime_options;
 TSR_SIZED_PIN(tsr_runtime_options, path, 16);
 
@@ -90,8 +91,7 @@ static inline TSR_MUST_CHECK tsr_status tsr_runtime_problem(const tsr_runtime *r
 TSR_API tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **device) TSR_MUST_CHECK;
 
 /* Opens what auto would choose if the devices of these names ("backend:index", [n]) were not there: to go on where one
- * of them
- * failed. Errors: as above. */
+ * of them failed. Errors: as above. */
 TSR_API tsr_status tsr_device_open_other(tsr_runtime *runtime, const char *const *names, int32_t n,
                                          tsr_device **device) TSR_MUST_CHECK;
 

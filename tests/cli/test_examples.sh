@@ -13,8 +13,7 @@ DESTDIR=$work/root meson install -C "$BUILD_ROOT" --no-rebuild --quiet >"$out" 2
   failure 'meson install' # without it nothing else works
 root=$work/root$PREFIX
 library=$root/$LIBRARY_FOLDER
-plugins=$library/tessera
-# The folder is not the prefix: pkg-config and the library have to be told.
+# The folder is not the prefix: pkg-config has to be told. The library finds the backends beside itself.
 sed "s|^prefix=.*|prefix=$root|" "$library/pkgconfig/tessera.pc" >"$work/tessera.pc"
 export PKG_CONFIG_PATH="$work" LD_LIBRARY_PATH="$library" PATH="$root/bin:$PATH"
 
@@ -33,21 +32,20 @@ example()
   shift
   last=$*
   code=0
-  (cd "$examples" && TESSERA_BACKEND_PATH=${path-$plugins} "$@" >"$out" 2>"$err") || code=$?
+  (cd "$examples" && TESSERA_BACKEND_PATH=${path-} "$@" >"$out" 2>"$err") || code=$?
   [ $code = "$expected" ] || failure "$last: exit code $code, expected $expected"
 }
 
 # ---- the READMEs -----------------------------------------------------------------------------------------------------
 
 # follow_command LINE: runs a command of a README; $out has what it prints on both streams. Compilers get stricter
-# flags, and TESSERA_BACKEND_PATH the folder that an installed library knows by itself.
+# flags.
 # shellcheck disable=SC2317 # check calls it
 follow_command()
 {
   last=$1
-  line=$(printf '%s\n' "$1" | sed -e 's/^cc /cc -Wall -Wextra -Werror -pedantic /' \
-    -e "s|\(TESSERA_BACKEND_PATH=\$PWD\) |\1:$plugins |")
-  (cd "$folder" && TESSERA_BACKEND_PATH=$plugins sh -c "$line" >"$out" 2>&1)
+  line=$(printf '%s\n' "$1" | sed -e 's/^cc /cc -Wall -Wextra -Werror -pedantic /')
+  (cd "$folder" && sh -c "$line" >"$out" 2>&1)
 }
 
 # follow FOLDER: runs the commands of its README in their order; each line that the README shows behind one has to be a
@@ -95,7 +93,7 @@ done
 
 # operators: as the reference, on every device, which computes all lines itself.
 for device in cpu:0 vulkan:0; do
-  if TESSERA_BACKEND_PATH=$plugins tessera devices --names | grep -q "^$device$"; then
+  if tessera devices --names | grep -q "^$device$"; then
     example 0 ./operators reference "$device"
     stdout_has "$device: 8 lines, 0 of them on another device"
     check "$last: not all four agree" test "$(grep -c ' agrees$' "$out")" = 4
@@ -107,7 +105,7 @@ sed 's/tolerance = 1e-5f/tolerance = 0/' "$examples/operators.c" >"$examples/exa
 check 'compile' cc -std=c11 "$examples/exact.c" $(pkg-config --cflags --libs tessera) -lm -o "$examples/exact"
 example 1 ./exact reference cpu
 stdout_has DIFFERS
-FAULTY_LINE=scores path=$FAULTY:$plugins example 1 ./operators reference faulty
+FAULTY_LINE=scores path=$FAULTY example 1 ./operators reference faulty
 stdout_has 'DIFFERS'
 example 1 ./operators reference nosuch
 stderr_has "there is no device 'nosuch'"
@@ -133,7 +131,7 @@ stderr_has "there is no device 'nosuch'"
 example 2 ./score $model cpu a
 
 # train: a run that is interrupted behind its first row and goes on ends with the model of the README's.
-(cd "$examples" && TESSERA_BACKEND_PATH=$plugins exec ./train $model pairs.tsv 100000 halves cpu >"$work/half") &
+(cd "$examples" && exec ./train $model pairs.tsv 100000 halves cpu >"$work/half") &
 trained=$!
 for _ in $(seq 400); do
   if grep -q '^10,' "$examples/halves/train/log.csv" 2>"$err"; then
@@ -219,14 +217,14 @@ example 1 ./stream $model nosuch "$sentence"
 stderr_has "there is no device 'nosuch'"
 
 # backend: what the README made computes what the reference does, and where it does not that is found.
-path=$examples/backend:$plugins example 0 tessera check --devices mine --ops relu
+path=$examples/backend example 0 tessera check --devices mine --ops relu
 stdout_has ' 0 failed, 0 unsupported'
 sed 's/a < 0 ? 0 : a/a/' "$examples/backend/mine.c" >"$work/wrong.c"
 mkdir "$work/wrong"
 # shellcheck disable=SC2046 # words
 check 'compile' cc -std=c11 -shared -fPIC $(pkg-config --cflags tessera) "$work/wrong.c" \
   -o "$work/wrong/libtessera-backend-mine.so"
-path=$work/wrong:$plugins example 1 tessera check --devices mine --ops relu
+path=$work/wrong example 1 tessera check --devices mine --ops relu
 
 # Sanitized; what the sanitizers find ends a program with a code of its own.
 export ASAN_OPTIONS=exitcode=99
@@ -237,13 +235,13 @@ example 0 ./translate.sanitized $model cpu
 example 0 ./stream.sanitized $model cpu 'It is raining.'
 # An error in the middle, too.
 export FAULTY_LINE=decoder.layers.0.feed_forward
-path=$FAULTY:$plugins example 1 ./score.sanitized $model faulty 'It is raining.' 'Il pleut.'
+path=$FAULTY example 1 ./score.sanitized $model faulty 'It is raining.' 'Il pleut.'
 stderr_has 'computed NaN'
-path=$FAULTY:$plugins example 1 ./threads.sanitized $model faulty
+path=$FAULTY example 1 ./threads.sanitized $model faulty
 stderr_has 'computed NaN'
-path=$FAULTY:$plugins example 1 ./translate.sanitized $model faulty
+path=$FAULTY example 1 ./translate.sanitized $model faulty
 stderr_has 'computed NaN'
-path=$FAULTY:$plugins example 1 ./stream.sanitized $model faulty 'It is raining.'
+path=$FAULTY example 1 ./stream.sanitized $model faulty 'It is raining.'
 stderr_has 'computed NaN'
 
 finish
