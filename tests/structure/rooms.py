@@ -8,7 +8,7 @@
      including room's README says that it looks inside ("Looks inside: ..."), which is for tests. A room below another
      (core/x/y below core/x) sees all headers of that room.
   4. A backend includes `tessera/backend.h`, its own headers and the contract of the shaders, and nothing else; core
-     includes no backend; nothing but tests includes tests.
+     includes no backend; tools include nothing of core; nothing but tests includes tests.
   5. What a README lists exists, and somebody includes it.
 
 Usage: rooms.py [ROOT]. Prints a line for each violation; exit code 1 if there is one."""
@@ -107,6 +107,8 @@ def check(root):
                 allowed = other == "shaders/contract"
             elif other.startswith("backends/"):
                 allowed = room.startswith("tests/") and other in looks_inside[room]
+            elif other.startswith("core/") and room.startswith("tools/"):
+                allowed = False
             elif other.startswith("tests/") and not room.startswith("tests/"):
                 allowed = False
             else:

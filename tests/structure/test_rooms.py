@@ -41,6 +41,8 @@ VIOLATIONS = [
     ({"backends/cpu/pool.h": '#include "tessera/ops.h"\n'}, "private to include/tessera"),
     ({"core/text/more.c": '#include "backends/cpu/pool.h"\n'}, "private to backends/cpu"),
     ({"core/text/more.c": '#include "tests/unit/test.h"\n', "tests/unit/test.h": ""}, "private to tests/unit"),
+    ({"tools/talk/README.md": README.format("talk"), "tools/talk/talk.c": '#include "core/base/status.h"\n'},
+     "private to core/base"),
     ({"core/text/more.c": '#include "nowhere.h"\n'}, "not in the tree"),
     ({"core/base/README.md": README.format("base") + HEADERS.format("`status.h`, `gone.h`")}, "which is not there"),
     ({"core/base/README.md": README.format("base") + HEADERS.format("`status.h`, `inside.h`"),
