@@ -130,7 +130,8 @@ typedef struct tsr_text_span {
   int32_t end;
 } tsr_text_span;
 
-/* One translation of a text. */
+/* One translation of a text. Of alternatives there may be fewer than were asked for: the others have no tokens, and the
+ * score -infinity. */
 typedef struct tsr_translation_hypothesis {
   char *text;       /* UTF-8, NUL-terminated: those of the parts, with a blank between them */
   float score;      /* of the search; of a text in parts the mean of theirs, weighted with their tokens */
@@ -139,8 +140,8 @@ typedef struct tsr_translation_hypothesis {
   int32_t n_source; /* with search->attention, of a text in one part: tokens of the source */
   int32_t *ids;
   float *attention; /* [n_ids][n_source], each row's sum is 1; else NULL */
-  tsr_text_span
-      *spans; /* [n_ids] in text, if asked for: in order, together all of it but blanks; empty for special tokens */
+  /* [n_ids] in text, if asked for: in order, together all of it but blanks; empty for special tokens. */
+  tsr_text_span *spans;
   int32_t *aligned; /* [n_ids] with request->alignment: the index in source_ids of the token that was attended to most;
                        -1 for special tokens, and of a model without an encoder */
   int32_t n_parts;

@@ -8,7 +8,7 @@
 const tsr_variable tsr_variables[] = {
     {"TESSERA_DEVICE", TSR_READER_PROGRAM, 1, "the device where `--device` is not given; else `auto`"},
     {"TESSERA_BACKEND_PATH", TSR_READER_PROGRAM, 1,
-     "folders to search for backends, colon-separated, before the install folder"},
+     "folders to search for backends, colon-separated, before those that were installed"},
     {"TESSERA_LOG", TSR_READER_PROGRAM, 1, "`error`, `warning` (default), `info`, `debug`: what is told on stderr"},
     {"TMPDIR", TSR_READER_PROGRAM, 0, "folder for what `tessera bench` needs for a while; else `/tmp`"},
     {"TESSERA_THREADS", TSR_READER_CPU, 0,
