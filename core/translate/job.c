@@ -34,7 +34,10 @@ static tsr_status choose_options(const tsr_translator *t, const tsr_translation_
   job->has_attention = options->attention;
   if (request->alignment && tsr_model_config(t->model)->encoder_layers > 0) {
     options->attention = 1;
-    options->attention_layer = options->attention_layer != 0 ? options->attention_layer : t->alignment_layer;
+    if (options->attention_layer == 0) {
+      options->attention_layer = t->alignment_layer;
+      options->attention_heads = options->attention_heads != 0 ? options->attention_heads : t->alignment_heads;
+    }
   }
   int32_t positions = tsr_model_config(t->model)->max_positions;
   if (positions > 0 && options->max_length > positions) {

@@ -135,6 +135,7 @@ struct tsr_translator {
   tsr_translator_options options;
   tsr_generate_options defaults; /* of the model's folder */
   int32_t alignment_layer;       /* from 1; 0: none */
+  uint32_t alignment_heads;      /* bits; 0: all */
   pthread_mutex_t lock;
   pthread_mutex_t replacing; /* held while a seat gets another device; guards `failed` */
   pthread_cond_t more;       /* parts wait, or something else has changed for a worker */

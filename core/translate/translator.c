@@ -166,6 +166,11 @@ int32_t tsr_translator_alignment_layer(const tsr_translator *translator)
   return translator->alignment_layer;
 }
 
+uint32_t tsr_translator_alignment_heads(const tsr_translator *translator)
+{
+  return translator->alignment_heads;
+}
+
 /* A thread that closes the translator waits until no other one is within it. */
 static void enter(tsr_translator *t)
 {

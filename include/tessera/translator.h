@@ -33,16 +33,18 @@ typedef struct tsr_translator_options {
    * together, sorted by length: for who has many texts at hand, and no other callers. */
   int32_t static_batches;
   /* The layer of the decoder, from 1, whose attention to the source tells which of its tokens a token was made from; 0:
-   * the last but one (the choice of Garg et al. 2019); -1: found when the translator is opened, which takes the time of
-   * some short translations for each layer: the one that best finds copied words where they came from. */
+   * the last but one (the choice of Garg et al. 2019); -1: found with its heads when the translator is opened, in the
+   * time of a few short translations: those that best find copied words where they came from. */
   int32_t alignment_layer;
   int32_t profile; /* 1: as in tsr_transformer_options; no device takes the place of one that failed then */
   /* With static_batches: how far a call of tsr_translator_translate has come, in parts of texts; NULL: nobody asks. As
    * tsr_generate calls it. */
   tsr_progress_fn progress;
   void *progress_user;
+  uint32_t alignment_heads; /* bit h: head h of alignment_layer, from 0, aligns; 0: all heads do, or those found */
+  int32_t reserved;
 } tsr_translator_options;
-TSR_SIZED_PIN(tsr_translator_options, progress_user, 64);
+TSR_SIZED_PIN(tsr_translator_options, reserved, 76);
 
 /* Loads the model of a folder onto the devices. `options` may be NULL. *translator is the caller's until
  * tsr_translator_close. Blocks. Errors: those of tsr_model_open, tsr_tokenizer_open, tsr_device_open and
@@ -68,6 +70,8 @@ TSR_API const tsr_tokenizer *tsr_translator_tokenizer(const tsr_translator *tran
 
 /* The layer that aligns, from 1; 0: the model has no encoder, whose tokens could be aligned with. */
 TSR_API int32_t tsr_translator_alignment_layer(const tsr_translator *translator);
+/* Its heads, as alignment_heads of the options tells them. */
+TSR_API uint32_t tsr_translator_alignment_heads(const tsr_translator *translator);
 
 /* The most tokens that a source, or a part of one, can have with these options of a search (NULL: those of the model's
  * folder), where a request's max_source is `wanted`. Any thread. */
@@ -116,7 +120,8 @@ typedef struct tsr_translation_request {
   int32_t max_source; /* tokens of a source at most, where the model takes more; 0: as many as it takes */
   int32_t spans;      /* 1: tokens come with their places in source and translation */
   int32_t alignment;  /* 1: tokens of translations come with those of the source that they were made from, and all with
-                         their spans. search->attention_layer, if it is not 0, names the layer for this request */
+                         their spans. search->attention_layer, if it is not 0, names the layer for this request, and
+                         search->attention_heads its heads */
   int32_t reserved;
   tsr_translation_piece_fn piece; /* text as it comes; NULL: nobody asks. Not with alternatives; of samples the first */
   void *piece_user;

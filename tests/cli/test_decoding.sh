@@ -81,7 +81,20 @@ check 'attention: no token' test "$(json tokens.9 "$work/json")" = '</s>'
 check 'attention: no source token' test "$(json source_tokens.0 "$work/json")" = '▁He'
 translate 0 --json --attention --attention-layer 1 "$work/one.en"
 check 'attention: the same in another layer' test "$(json attention.0.0 "$out")" != "$(json attention.0.0 "$work/json")"
+translate 0 --json --attention --attention-layer 1 --attention-heads 0,2 "$work/one.en"
+check 'attention: the same of other heads' test "$(json attention.0.0 "$out")" != "$(json attention.0.0 "$work/json")"
+translate 2 --json --attention --attention-heads 0,x "$work/one.en"
+translate 2 --json --attention --attention-heads 6 "$work/one.en"
+stderr_has '6 heads'
 translate 2 --attention "$work/one.en"
+stderr_has '--json'
+
+# Alignment: a source token for each token but the last.
+echo 'Tom lives in Boston.' >"$work/names.en"
+translate 0 --json --alignment "$work/names.en"
+check 'alignment: Tom is not made from Tom' test "$(json tokens.0 "$out") $(json alignment.0 "$out")" = '▁Tom 0'
+check 'alignment: attention was not asked for' sh -c '! grep -q \"attention\" "$0"' "$out"
+translate 2 --alignment "$work/names.en"
 stderr_has '--json'
 
 # The coverage penalty makes scores lower, never higher.

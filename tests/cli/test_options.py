@@ -11,7 +11,8 @@ import sys
 WIDTH = 100
 TEXTS = ("text", "file", "folder", "device", "variant", "language")
 # Texts of a form of their own, by the last word of the option's name.
-FORMS = {"eos": "2", "suppress": "1,2", "begin-suppress": "1", "bad-words": "1 2,3", "product": "4x4x4"}
+FORMS = {"eos": "2", "suppress": "1,2", "begin-suppress": "1", "bad-words": "1 2,3", "product": "4x4x4",
+         "attention-heads": "0,2"}
 failures = []
 n_checks = 0
 n_options = 0

@@ -12,6 +12,8 @@
 #include "tessera/translator.h"
 #include "tests/model/generation.h"
 #include "tests/support/failing.h"
+#include "tests/support/temporary.h"
+#include "tests/support/tokens.h"
 
 static char *folder;
 
@@ -340,6 +342,10 @@ static void test_alignment(void **state)
   assert_non_null(answer->hypotheses[0]->aligned);
   tsr_translation_free(answer);
   tsr_translator_close(t);
+  const tsr_translator_options named = {TSR_SIZED(tsr_translator_options), .alignment_layer = 1, .alignment_heads = 5};
+  check(tsr_translator_open(folder, &named, &t));
+  assert_int_equal(tsr_translator_alignment_heads(t), 5);
+  tsr_translator_close(t);
   for (int32_t wanted = -2; wanted <= layers + 1; wanted++) {
     const tsr_translator_options options = {TSR_SIZED(tsr_translator_options), .alignment_layer = wanted};
     tsr_status status = tsr_translator_open(folder, &options, &t);
@@ -351,12 +357,102 @@ static void test_alignment(void **state)
   }
 }
 
+/* Fills the first half of a tensor of a safetensors file with zeros. */
+static void clear_half(FILE *file, const char *name)
+{
+  static char header[1 << 20];
+  uint64_t size = 0;
+  long long begin = 0, end = 0;
+  rewind(file);
+  assert_int_equal(fread(&size, sizeof size, 1, file), 1);
+  assert_true(size < sizeof header);
+  assert_int_equal(fread(header, (size_t)size, 1, file), 1);
+  header[size] = '\0';
+  const char *at = strstr(header, name);
+  assert_non_null(at);
+  at = strstr(at, "\"data_offsets\":[");
+  assert_non_null(at);
+  assert_int_equal(sscanf(at, "\"data_offsets\":[%lld,%lld]", &begin, &end), 2);
+  assert_int_equal(fseek(file, (long)(sizeof size + size) + (long)begin, SEEK_SET), 0);
+  for (long long i = begin; i < begin + (end - begin) / 2; i++) {
+    assert_int_equal(fputc(0, file), 0);
+  }
+}
+
+/* Half of the heads of two layers attend to all places alike: the others align. */
+static void test_blind_heads(void **state)
+{
+  static const char *const files[] = {
+      "config.json", "generation_config.json", "model.safetensors", "source.spm", "target.spm",
+      "vocab.json",  "tokenizer_config.json"};
+  static const char *const parts[] = {"q_proj.weight", "q_proj.bias"};
+  char *own = make_temporary_folder(), from[4200], to[4200], *original = folder;
+  (void)state;
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    snprintf(from, sizeof from, "%s/%s", folder, files[i]);
+    snprintf(to, sizeof to, "%s/%s", own, files[i]);
+    copy_file(from, to);
+  }
+  snprintf(to, sizeof to, "%s/model.safetensors", own);
+  FILE *file = fopen(to, "r+b");
+  assert_non_null(file);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    for (int32_t layer = 1; layer < 3; layer++) {
+      snprintf(from, sizeof from, "\"model.decoder.layers.%d.encoder_attn.%s\"", (int)layer, parts[i]);
+      clear_half(file, from);
+    }
+  }
+  assert_int_equal(fclose(file), 0);
+  folder = own;
+  tsr_translator *t = open_with(-1);
+  uint32_t heads = tsr_translator_alignment_heads(t);
+  assert_int_equal(tsr_model_config(tsr_translator_model(t))->decoder_heads, 6);
+  assert_in_range(tsr_translator_alignment_layer(t), 2, 3);
+  assert_int_equal(heads & 7, 0);
+  assert_int_not_equal(heads, 0);
+  /* A request has them, too. */
+  tsr_generate_options search = search_of(t, 1);
+  search.attention = 1;
+  tsr_translation_request request = request_of("Tom is here.", &search, 0);
+  request.alignment = 1;
+  tsr_translation *found = translate(t, &request);
+  search.attention_layer = tsr_translator_alignment_layer(t);
+  search.attention_heads = heads;
+  tsr_translation *named = translate(t, &request);
+  const tsr_translation_hypothesis *h = found->hypotheses[0], *other = named->hypotheses[0];
+  assert_int_equal(h->n_ids, other->n_ids);
+  assert_memory_equal(h->attention, other->attention, (size_t)(h->n_ids * h->n_source) * sizeof *h->attention);
+  tsr_translation_free(found);
+  tsr_translation_free(named);
+  tsr_translator_close(t);
+  folder = original;
+  remove_temporary_folder(own);
+}
+
+static void test_named_heads(void **state)
+{
+  static const struct {
+    int32_t layer;
+    uint32_t heads;
+    const char *message;
+  } rows[] = {{-1, 1, "alignment_layer is -1"}, {1, 64, "the decoder has 6 heads"}, {0, 64, "has 6 heads"}};
+  (void)state;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const tsr_translator_options options = {TSR_SIZED(tsr_translator_options), .alignment_layer = rows[i].layer,
+                                            .alignment_heads = rows[i].heads};
+    tsr_translator *t;
+    assert_int_equal(tsr_translator_open(folder, &options, &t), TSR_ERR_ARGUMENT);
+    assert_non_null(strstr(tsr_error_message(), rows[i].message));
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_pieces),    cmocka_unit_test(test_pieces_of_a_lost_device),
-      cmocka_unit_test(test_spans),     cmocka_unit_test(test_spans_of_long_texts),
-      cmocka_unit_test(test_alignment),
+      cmocka_unit_test(test_pieces),      cmocka_unit_test(test_pieces_of_a_lost_device),
+      cmocka_unit_test(test_spans),       cmocka_unit_test(test_spans_of_long_texts),
+      cmocka_unit_test(test_alignment),   cmocka_unit_test(test_blind_heads),
+      cmocka_unit_test(test_named_heads),
   };
   return cmocka_run_group_tests(tests, open_folder, close_folder);
 }

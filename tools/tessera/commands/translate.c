@@ -44,8 +44,8 @@ static int check_decoding(const char *me, const settings *options)
   if (asked->stream && asked->replace_unknown) {
     return tsr_cli_usage(me, "--replace-unknown needs whole sentences; it does not go with --stream");
   }
-  if (asked->attention && !options->json) {
-    return tsr_cli_usage(me, "--attention is told with --json");
+  if ((asked->attention || asked->alignment) && !options->json) {
+    return tsr_cli_usage(me, "--%s is told with --json", asked->attention ? "attention" : "alignment");
   }
   return TSR_EXIT_OK;
 }
@@ -54,6 +54,7 @@ static int check(void *opaque)
 {
   settings *options = &((session *)opaque)->options;
   options->translator.scores |= options->translator.n_best > 0;
+  options->translator.alignment_layer = options->decoding.alignment && options->decoding.attention_layer == 0 ? -1 : 0;
   if (!options->translator.model) {
     return tsr_cli_usage("translate", "--model is missing");
   }

@@ -9,9 +9,24 @@
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/options/options.h"
+#include "tools/tessera/options/values.h"
 #include "tools/tessera/text/unknown.h"
 
 #define FIELD(member) TSR_FIELD(decoding_settings, member)
+
+/* Heads as bits, from their numbers with commas between. */
+static int take_heads(const tsr_option_given *given, char *text)
+{
+  uint32_t *heads = (uint32_t *)(void *)((char *)given->place + given->row->offset);
+  int code = TSR_EXIT_OK;
+  *heads = 0;
+  for (char *rest = text, *number; code == TSR_EXIT_OK && (number = strsep(&rest, ",")) != NULL;) {
+    int32_t head = 0;
+    code = tsr_cli_int32(given->command, given->what, number, 0, 31, &head);
+    *heads |= UINT32_C(1) << head;
+  }
+  return code;
+}
 
 static const tsr_option option_rows[] = {
     {"prefix", "TEXT", TSR_OPTION_TEXT, FIELD(prefix),
@@ -33,8 +48,15 @@ static const tsr_option option_rows[] = {
     {"attention", NULL, TSR_OPTION_FLAG, FIELD(attention), .low = 1,
      .help = "with --json, tell also tokens, source_tokens and attention: a row for each token, how much it attended "
              "to each source token (mean of the heads)"},
+    {"alignment", NULL, TSR_OPTION_FLAG, FIELD(alignment), .low = 1,
+     .help =
+         "with --json, tell also tokens, source_tokens and alignment: for each token the number, from 0, of the "
+         "source token that it was made from, or null. Heads that find copied words where they came from are looked "
+         "for when the model is loaded, and --attention tells theirs"},
     {"attention-layer", "N", TSR_OPTION_INTEGER, FIELD(attention_layer), 1, 1024, .help = "of the decoder, from 1",
-     .otherwise = "the last"},
+     .otherwise = "the last, or with --alignment the one that is found"},
+    {"attention-heads", "LIST", TSR_OPTION_TEXT, FIELD(attention_heads), .take = take_heads,
+     .help = "those whose mean it is: numbers from 0 with commas between", .otherwise = "all, or those that are found"},
     {"coverage-penalty", "X", TSR_OPTION_NUMBER, FIELD(coverage_penalty), 0, 100,
      .help = "scores of finished hypotheses rise by X times the sum over the source's tokens of ln(min(1, attention "
              "that they got)) (Wu et al. 2016)"},
@@ -113,9 +135,11 @@ int decoding_open(decoding *d, const decoding_settings *settings, translator *t)
   t->options.alternatives = settings->alternatives;
   t->options.scores |= settings->alternatives > 0;
   t->options.attention = settings->attention || settings->replace_unknown;
+  request->alignment = settings->alignment;
   request->spans = t->options.attention; /* they come with the source's tokens */
   t->options.steps_per_submit = settings->steps_per_submit;
   t->options.attention_layer = settings->attention_layer;
+  t->options.attention_heads = settings->attention_heads;
   t->options.coverage_penalty = (float)settings->coverage_penalty;
   if (settings->stream) {
     t->progress.shown = 0;
@@ -210,16 +234,34 @@ static json_t *list_rows(const tsr_translation_hypothesis *h)
   return rows;
 }
 
+static json_t *list_aligned(const tsr_translation_hypothesis *h)
+{
+  json_t *list = json_array();
+  for (int32_t i = 0; list && i < h->n_ids; i++) {
+    if (json_array_append_new(list, h->aligned[i] >= 0 ? json_integer(h->aligned[i]) : json_null()) != 0) {
+      json_decref(list);
+      return NULL;
+    }
+  }
+  return list;
+}
+
 int decoding_describe(const decoding *d, const translator *t, const translation *found, json_t *root)
 {
   const tsr_translation_hypothesis *h = found->hypothesis;
-  if (!d->settings->attention) {
+  const tsr_translation *answer = found->answer;
+  if (!d->settings->attention && !d->settings->alignment) {
     return 0;
   }
-  int failed = json_object_set_new(root, "tokens", list_tokens(t, 1, h->ids, h->n_ids)) != 0;
-  if (h->attention) {
-    const int32_t *source = found->answer->source_ids;
-    failed |= json_object_set_new(root, "source_tokens", list_tokens(t, 0, source, h->n_source)) != 0;
+  int failed = json_object_set_new(root, "tokens", list_tokens(t, TSR_SIDE_TARGET, h->ids, h->n_ids)) != 0;
+  if (h->attention || h->aligned) {
+    json_t *source = list_tokens(t, TSR_SIDE_SOURCE, answer->source_ids, answer->n_source_ids);
+    failed |= json_object_set_new(root, "source_tokens", source) != 0;
+  }
+  if (h->aligned) {
+    failed |= json_object_set_new(root, "alignment", list_aligned(h)) != 0;
+  }
+  if (h->attention && d->settings->attention) {
     failed |= json_object_set_new(root, "attention", list_rows(h)) != 0;
   }
   return failed ? -1 : 0;

@@ -19,7 +19,9 @@ typedef struct decoding_settings {
   int32_t steps_per_submit;
   int stream;
   int attention;
-  int32_t attention_layer; /* 0: the last */
+  int alignment;
+  int32_t attention_layer;  /* 0: the last, or the one that aligns */
+  uint32_t attention_heads; /* bits; 0: all, or those that align */
   double coverage_penalty;
   int replace_unknown;
   const char *shortlist;

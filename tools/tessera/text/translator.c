@@ -213,6 +213,7 @@ static tsr_status create(translator *t)
                                           .batch = settings->batch,
                                           .workers = settings->workers,
                                           .static_batches = 1,
+                                          .alignment_layer = settings->alignment_layer,
                                           .profile = settings->profile,
                                           .progress = on_progress,
                                           .progress_user = t};

@@ -25,6 +25,7 @@ typedef struct translator_settings {
   tsr_dtype weights; /* 0: as stored */
   int strict;
   int profile;                 /* 1: the transformer keeps times */
+  int32_t alignment_layer;     /* as in tsr_translator_options */
   int32_t long_input;          /* TSR_LONG_* */
   int32_t max_source;          /* tokens of a source; 0: as many as the model has positions */
   const char *source_language; /* NULL: the tokenizer's choice; likewise target_language */
