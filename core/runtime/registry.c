@@ -14,25 +14,32 @@
 #include "core/base/status.h"
 #include "core/runtime/internal.h"
 
+/* An empty name is no folder. */
+static tsr_status search_folder(tsr_runtime *runtime, const char *name, size_t length, int expected)
+{
+  if (length == 0) {
+    return TSR_OK;
+  }
+  char *folder = tsr_arena_take(&runtime->texts, length + 1);
+  const char **slot = folder ? tsr_list_add(&runtime->folders, sizeof(char *)) : NULL;
+  if (!slot) {
+    return tsr_fail_memory(length + 1);
+  }
+  memcpy(folder, name, length);
+  *slot = folder;
+  tsr_plugin_search(runtime, folder, expected);
+  return TSR_OK;
+}
+
+/* Folders with colons between. An empty part means the working directory elsewhere; here it means nothing. */
 static tsr_status search_path(tsr_runtime *runtime, const char *path, int expected)
 {
-  tsr_status status = TSR_OK;
-  while (path && status == TSR_OK) {
+  while (path) {
     size_t length = strcspn(path, ":");
-    if (length > 0) { /* an empty part means the working directory elsewhere; here it means nothing */
-      char *folder = tsr_arena_take(&runtime->texts, length + 1);
-      const char **slot = folder ? tsr_list_add(&runtime->folders, sizeof(char *)) : NULL;
-      if (slot) {
-        memcpy(folder, path, length);
-        *slot = folder;
-        tsr_plugin_search(runtime, folder, expected);
-      } else {
-        status = tsr_fail_memory(length + 1);
-      }
-    }
+    TSR_TRY(search_folder(runtime, path, length, expected));
     path = path[length] ? path + length + 1 : NULL;
   }
-  return status;
+  return TSR_OK;
 }
 
 /* The folder `tessera` beside the library, wherever it was moved to; "" if there is none. */
@@ -55,8 +62,8 @@ static tsr_status search_installed(tsr_runtime *runtime)
 {
   char folder[4096];
   find_beside(folder, sizeof folder);
-  TSR_TRY(search_path(runtime, folder, 0));
-  return search_path(runtime, TSR_PLUGIN_DIR, 0);
+  TSR_TRY(search_folder(runtime, folder, strlen(folder), 0)); /* colons belong to its name */
+  return search_folder(runtime, TSR_PLUGIN_DIR, strlen(TSR_PLUGIN_DIR), 0);
 }
 
 tsr_status tsr_runtime_create(const tsr_runtime_options *given, tsr_runtime **out)

@@ -61,4 +61,9 @@ check 'the installed program translates' outside "$PREFIX/bin/tessera" translate
   "$model/sample.en"
 check 'the installed program: not the recorded translations' cmp -s "$out" "$model/sample.fr"
 
+# Moved to a folder whose name would be two in a list of folders.
+mv "$PREFIX" "$work/moved:here"
+check 'the moved program' outside "$work/moved:here/bin/tessera" devices --names
+stdout_has 'reference:0'
+
 finish
