@@ -20,9 +20,15 @@ static int32_t is_cut(const tsr_generate_options *options, const tsr_hypothesis 
   return h->n_ids > 0 && (is_forced || !tsr_search_is_end(options, h->ids[h->n_ids - 1]));
 }
 
+/* Tokens before the text: 1 where the first one is none of it, else 0. */
+static int32_t count_skipped(const tsr_job *job, const int32_t *ids, int32_t n_ids)
+{
+  return n_ids > 0 && job->skipped_id >= 0 && ids[0] == job->skipped_id;
+}
+
 tsr_status tsr_job_decode(const tsr_job *job, const int32_t *ids, int32_t n_ids, char **text)
 {
-  int32_t skip = n_ids > 0 && job->skipped_id >= 0 && ids[0] == job->skipped_id;
+  int32_t skip = count_skipped(job, ids, n_ids);
   return tsr_tokenizer_decode(&job->tokenizer, skip > 0 ? ids + 1 : ids, n_ids - skip, text);
 }
 
@@ -34,7 +40,7 @@ static tsr_status append_text(const tsr_job *job, const tsr_hypothesis *h, char 
   TSR_TRY(tsr_job_decode(job, h->ids, h->n_ids, &more));
   if (spans) {
     int32_t begin = *text ? (int32_t)strlen(*text) + 1 : 0;
-    int32_t skip = h->n_ids > 0 && job->skipped_id >= 0 && h->ids[0] == job->skipped_id;
+    int32_t skip = count_skipped(job, h->ids, h->n_ids);
     spans[0] = (tsr_text_span){0, 0};
     tsr_status status = tsr_spans_find(&job->tokenizer, TSR_SIDE_TARGET, skip > 0 ? h->ids + 1 : h->ids,
                                        h->n_ids - skip, more, spans + skip);
