@@ -44,6 +44,15 @@ run 0 plot "$folder" --by-time --title 'Zeit' --out "$work/time.html"
 check 'no minutes' grep -q -F '"x":[0.175,0.3416667,0.5],"y":[8.125' "$work/time.html"
 check 'the title was not taken' grep -q -F '<h1>Zeit</h1>' "$work/time.html"
 
+# A title of any length, whose characters have one to four bytes.
+long=
+for number in 1 2 3 4 5 6 7 8 9; do
+  long="$long$number été 東京 𝄞 <ваза> mm mmm mmmm mmmmm mmmmmm été été été é 東京東京東京東京東京東京東京東京"
+done
+run 0 plot "$folder" --title "$long" --out "$work/long.html"
+check 'a long title is another one' grep -q -F "<h1>$(printf '%s' "$long" | sed 's/</\&lt;/g; s/>/\&gt;/g')</h1>" \
+  "$work/long.html"
+
 # Two logs: each curve is named after its log.
 printf 'step,loss\r\n1,3\r\n2,2\r\n' >"$work/one.csv"
 printf 'step,loss\n1,4\n2,nan\n3,1\n' >"$work/two.csv"

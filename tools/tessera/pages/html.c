@@ -32,33 +32,45 @@ int tsr_cli_page_close(tsr_cli_page *page, const char *path, int code)
   return code;
 }
 
+static void put_character(FILE *out, char c)
+{
+  switch (c) {
+  case '&':
+    fputs("&amp;", out);
+    break;
+  case '<':
+    fputs("&lt;", out);
+    break;
+  case '>':
+    fputs("&gt;", out);
+    break;
+  case '"':
+    fputs("&quot;", out);
+    break;
+  case '\'':
+    fputs("&#39;", out);
+    break;
+  default:
+    fputc(c, out);
+  }
+}
+
 void tsr_cli_html_text(FILE *out, const char *text)
 {
-  size_t size = strlen(text);
-  char *clean = malloc(3 * size + 1);
-  size_t n = clean ? tsr_utf8_clean(text, size, clean) : 0;
-  for (size_t i = 0; i < n; i++) {
-    switch (clean[i]) {
-    case '&':
-      fputs("&amp;", out);
-      break;
-    case '<':
-      fputs("&lt;", out);
-      break;
-    case '>':
-      fputs("&gt;", out);
-      break;
-    case '"':
-      fputs("&quot;", out);
-      break;
-    case '\'':
-      fputs("&#39;", out);
-      break;
-    default:
-      fputc(clean[i], out);
+  enum { PIECE = 256, MOST_BYTES = 4 /* of a character */ };
+  char clean[3 * PIECE];
+  for (size_t left = strlen(text); left > 0;) {
+    size_t n = left < PIECE ? left : PIECE;
+    while (n < left && n > PIECE - MOST_BYTES && ((unsigned char)text[n] & 0xc0) == 0x80) {
+      n--; /* a piece ends between two characters */
     }
+    size_t n_clean = tsr_utf8_clean(text, n, clean);
+    for (size_t i = 0; i < n_clean; i++) {
+      put_character(out, clean[i]);
+    }
+    text += n;
+    left -= n;
   }
-  free(clean);
 }
 
 void tsr_cli_html_begin(FILE *out, const char *title, const char *style)
