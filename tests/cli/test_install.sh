@@ -14,6 +14,7 @@ case $PREFIX in
 esac
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 unset TESSERA_BACKEND_PATH TESSERA_DEVICE
+unset LD_LIBRARY_PATH # names the build's library; the installed one is to be found
 rm -rf "$PREFIX"
 trap 'rm -rf "$work" "$PREFIX"' EXIT
 
