@@ -36,8 +36,7 @@ static tsr_vk_caps caps_of(const tsr_described_device *described)
   }
   for (int32_t i = 0; caps.subgroup_sizes[0] > 0 && i < described->n_shapes; i++) {
     const tsr_matrix_shape *shape = &described->shapes[i];
-    const int32_t type = shape->dtype == TSR_I8 ? TSR_VK_SHAPE_I8 : TSR_VK_SHAPE_F16;
-    caps.shapes[caps.n_shapes++] = (tsr_vk_shape){type, shape->m, shape->n, shape->k};
+    caps.shapes[caps.n_shapes++] = (tsr_vk_shape){shape->dtype, shape->m, shape->n, shape->k};
   }
   return caps;
 }
@@ -62,8 +61,7 @@ static int32_t describe(tsr_backend_device *d, tsr_described_device *described)
   memcpy(described->max_group_size, caps->max_size, sizeof(described->max_group_size));
   for (int32_t i = 0; i < caps->n_shapes; i++) {
     const tsr_vk_shape *shape = &caps->shapes[i];
-    described->shapes[i] =
-        (tsr_matrix_shape){shape->type == TSR_VK_SHAPE_I8 ? TSR_I8 : TSR_F16, shape->m, shape->n, shape->k};
+    described->shapes[i] = (tsr_matrix_shape){shape->dtype, shape->m, shape->n, shape->k};
   }
   return TSR_OK;
 }

@@ -152,11 +152,11 @@ static void read_shapes(const tsr_vk_context *context, VkPhysicalDevice device, 
     const VkCooperativeMatrixPropertiesKHR *p = &listed[i];
     tsr_vk_shape shape = {.m = p->MSize, .n = p->NSize, .k = p->KSize};
     if (p->AType == VK_COMPONENT_TYPE_FLOAT16_KHR && p->CType == VK_COMPONENT_TYPE_FLOAT32_KHR) {
-      shape.type = TSR_VK_SHAPE_F16;
+      shape.dtype = TSR_F16;
     } else if (p->AType == VK_COMPONENT_TYPE_SINT8_KHR && p->CType == VK_COMPONENT_TYPE_SINT32_KHR) {
-      shape.type = TSR_VK_SHAPE_I8;
+      shape.dtype = TSR_I8;
     }
-    if (shape.type == 0 || p->BType != p->AType || p->ResultType != p->CType || p->saturatingAccumulation ||
+    if (shape.dtype == 0 || p->BType != p->AType || p->ResultType != p->CType || p->saturatingAccumulation ||
         p->scope != VK_SCOPE_SUBGROUP_KHR) {
       continue;
     }

@@ -31,15 +31,9 @@
 #define TSR_VK_MAX_DISPATCHES 32 /* of one line */
 #define TSR_VK_MAX_SHAPES     16
 
-/* Of cooperative matrices: a and b, and the sums they are added to */
-enum {
-  TSR_VK_SHAPE_F16 = 1, /* f16 x f16 -> f32 */
-  TSR_VK_SHAPE_I8 = 2   /* signed i8 x i8 -> i32 */
-};
-
 /* A product of cooperative matrices that a subgroup makes: a [m, k] by b [k, n]. */
 typedef struct tsr_vk_shape {
-  int32_t type; /* TSR_VK_SHAPE_* */
+  int32_t dtype; /* of a and b: TSR_F16 (sums in f32), TSR_I8 (sums in i32) */
   uint32_t m;
   uint32_t n;
   uint32_t k;

@@ -337,11 +337,11 @@ tsr_vk_dispatch *tsr_vk_add_rows(tsr_vk_planner *planner, int32_t shader, const 
   return dispatch;
 }
 
-const tsr_vk_shape *tsr_vk_next_shape(const tsr_vk_caps *caps, int32_t type, const tsr_vk_shape *last)
+const tsr_vk_shape *tsr_vk_next_shape(const tsr_vk_caps *caps, int32_t dtype, const tsr_vk_shape *last)
 {
   for (const tsr_vk_shape *shape = last != NULL ? last + 1 : caps->shapes; shape < caps->shapes + caps->n_shapes;
        ++shape) {
-    if (shape->type == type) {
+    if (shape->dtype == dtype) {
       return shape;
     }
   }

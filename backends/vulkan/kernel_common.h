@@ -194,9 +194,9 @@ int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch,
 /* The largest power of two that is at most `wanted` and that a workgroup's x axis may have. */
 uint32_t tsr_vk_group_size(const tsr_vk_caps *caps, uint32_t wanted);
 
-/* The shapes of cooperative matrices of that type (TSR_VK_SHAPE_*), the largest first: the one behind `last`, which
+/* The shapes of cooperative matrices of that type, the largest first: the one behind `last`, which
  * is NULL for the first. NULL if the device or the build has no further one. */
-const tsr_vk_shape *tsr_vk_next_shape(const tsr_vk_caps *caps, int32_t type, const tsr_vk_shape *last);
+const tsr_vk_shape *tsr_vk_next_shape(const tsr_vk_caps *caps, int32_t dtype, const tsr_vk_shape *last);
 
 /* 1 if the line permits its factors to be rounded to 16 bits. */
 int tsr_vk_has_reduced_precision(const tsr_vk_planner *planner);

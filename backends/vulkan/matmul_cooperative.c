@@ -91,7 +91,7 @@ static uint32_t step_of(const tsr_vk_caps *caps, const tile *t, const tsr_vk_sha
 
 /* By the largest shape of that type that can be had. values: of b in a group. Strides of the product count groups,
  * its depth values. */
-static int plan_in_groups(tsr_vk_planner *planner, int32_t shader, tsr_vk_product p, int32_t type, tile t,
+static int plan_in_groups(tsr_vk_planner *planner, int32_t shader, tsr_vk_product p, int32_t dtype, tile t,
                           uint32_t values, int along_depth)
 {
   const tsr_vk_caps *caps = planner->caps;
@@ -102,7 +102,7 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t shader, tsr_vk_produc
   }
   const tsr_vk_shape *shape = NULL;
   uint32_t step = 0;
-  while (step == 0 && (shape = tsr_vk_next_shape(caps, type, shape)) != NULL) {
+  while (step == 0 && (shape = tsr_vk_next_shape(caps, dtype, shape)) != NULL) {
     step = step_of(caps, &t, shape, values, along_depth);
   }
   if (step == 0) {
@@ -237,7 +237,7 @@ static int plan_f16(tsr_vk_planner *planner, tsr_vk_product p, tile t)
     return 0;
   }
   planner->are_halves_seen = 1;
-  return plan_in_groups(planner, TSR_VK_SHADER_MATMUL_COOPERATIVE_F16, p, TSR_VK_SHAPE_F16, t, VALUES, along_depth);
+  return plan_in_groups(planner, TSR_VK_SHADER_MATMUL_COOPERATIVE_F16, p, TSR_F16, t, VALUES, along_depth);
 }
 
 /* Both of i8: the sums are exact. */
@@ -245,7 +245,7 @@ static int plan_i8(tsr_vk_planner *planner, tsr_vk_product p, tile t)
 {
   enum { I8_VALUES = 16 };
   return p.depth > 0 && in_groups(&p.b, 2, I8_VALUES) &&
-         plan_in_groups(planner, TSR_VK_SHADER_MATMUL_COOPERATIVE_I8, p, TSR_VK_SHAPE_I8, t, I8_VALUES, 1);
+         plan_in_groups(planner, TSR_VK_SHADER_MATMUL_COOPERATIVE_I8, p, TSR_I8, t, I8_VALUES, 1);
 }
 
 int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant)

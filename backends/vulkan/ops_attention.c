@@ -244,7 +244,7 @@ static int cut_coop(const tsr_vk_planner *planner, const attention *a, tsr_vk_ti
     return 0;
   }
   const tsr_vk_shape *shape = NULL;
-  while ((shape = tsr_vk_next_shape(caps, TSR_VK_SHAPE_F16, shape)) != NULL) {
+  while ((shape = tsr_vk_next_shape(caps, TSR_F16, shape)) != NULL) {
     if (cut_in_shape(caps, a, shape, t)) {
       return 1;
     }

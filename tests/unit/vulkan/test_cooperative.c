@@ -65,8 +65,7 @@ static tsr_vk_caps caps_of(const struct device *device)
       .subgroup_sizes = {device->lanes[0], device->lanes[1]},
       .max_subgroups = device->subgroups,
       .n_shapes = 2,
-      .shapes = {{TSR_VK_SHAPE_F16, device->m, device->n, device->k_f16},
-                 {TSR_VK_SHAPE_I8, device->m, device->n, device->k_i8}},
+      .shapes = {{TSR_F16, device->m, device->n, device->k_f16}, {TSR_I8, device->m, device->n, device->k_i8}},
   };
 }
 
@@ -289,18 +288,9 @@ static void test_shapes(void **state)
 {
   (void)state;
   static const tsr_vk_shape lists[][4] = {
-      {{TSR_VK_SHAPE_F16, 64, 64, 16},
-       {TSR_VK_SHAPE_I8, 64, 64, 32},
-       {TSR_VK_SHAPE_F16, 16, 16, 16},
-       {TSR_VK_SHAPE_I8, 16, 16, 32}},
-      {{TSR_VK_SHAPE_I8, 16, 16, 256},
-       {TSR_VK_SHAPE_F16, 16, 16, 128},
-       {TSR_VK_SHAPE_I8, 16, 16, 32},
-       {TSR_VK_SHAPE_F16, 16, 16, 16}},
-      {{TSR_VK_SHAPE_F16, 8, 128, 16},
-       {TSR_VK_SHAPE_I8, 8, 128, 32},
-       {TSR_VK_SHAPE_F16, 16, 16, 16},
-       {TSR_VK_SHAPE_I8, 16, 16, 32}},
+      {{TSR_F16, 64, 64, 16}, {TSR_I8, 64, 64, 32}, {TSR_F16, 16, 16, 16}, {TSR_I8, 16, 16, 32}},
+      {{TSR_I8, 16, 16, 256}, {TSR_F16, 16, 16, 128}, {TSR_I8, 16, 16, 32}, {TSR_F16, 16, 16, 16}},
+      {{TSR_F16, 8, 128, 16}, {TSR_I8, 8, 128, 32}, {TSR_F16, 16, 16, 16}, {TSR_I8, 16, 16, 32}},
   };
   static const product products[] = {{.rows = 300, .columns = 1000, .depth = 520, .type = TSR_F16, .reduced = 1},
                                      {.rows = 300, .columns = 1000, .depth = 528, .type = TSR_I8}};
