@@ -19,6 +19,7 @@
 #define QUADS
 #include "operand.glsl"
 #include "vector.glsl"
+#define TO_BF16 false
 #include "narrowed.glsl"
 #include "contract/attention_cooperative.h"
 #include "attention.glsl"

@@ -8,9 +8,10 @@
  *   f16 x f16 -> f32   a, f32 in memory, is rounded on its way into shared memory (lib/narrowed.glsl), or was before
  *                      (HALVES_A); the result is rounded likewise where another product is to read it (HALVES_Y).
  *                      b is f16.
+ *   bf16 x bf16 -> f32 the same with BF16
  *   i8 x i8 -> i32     with QUANTISED: a's rows lie quantised in scratch (lib/quantised.glsl), b is i8
  *
- * A group is 16 bytes of either type. k of a is contiguous; of b, k is (weights stored [N, K]), or n (f16 alone).
+ * A group is 16 bytes of either type. k of a is contiguous; of b, k is (weights stored [N, K]), or n (not of i8).
  * Depth, and b's strides and offset, count groups; those of a count 16 bytes, too, which are four of its values where
  * they are f32.
  *
@@ -33,8 +34,9 @@
 #define UNIT       uvec2 /* of shared memory: what a row of the smallest matrices has */
 #define UNITS      2u  /* in a group */
 #else
+#define TO_BF16    false
 #include "narrowed.glsl"
-#define FACTOR     float16_t
+#define FACTOR     float16_t /* with BF16 what the build makes of it (shaders/bfloat16.h) */
 #define SUM        float
 #define GROUP      8u
 #define UNIT       uvec4

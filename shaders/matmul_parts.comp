@@ -14,6 +14,7 @@
 IN4(0, a)
 #endif
 #ifdef HALVES
+#define TO_BF16 (b_type == TYPE_BF16)
 #include "narrowed.glsl"
 IN2(1, partial)
 #define SUM      vec2

@@ -1,13 +1,14 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rounds the rows of a product's a to f16, as matmul_cooperative.comp does on the way to its shared memory: where many
- * workgroups read a, half the bytes come from the caches. An invocation makes a group of eight values.
+ * Rounds the rows of a product's a to f16 or bf16, as matmul_cooperative.comp does on the way to its shared memory:
+ * where many workgroups read a, half the bytes come from the caches. An invocation makes a group of eight values.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "operand.glsl"
-#include "narrowed.glsl"
 #include "contract/narrow.h"
+#define TO_BF16 (to_type == TYPE_BF16)
+#include "narrowed.glsl"
 
 IN4(0, x)
 OUT4(1, y)

@@ -11,6 +11,7 @@
 #include "row.glsl"
 #include "contract/norm.h"
 #ifdef HALVES
+#define TO_BF16 (to_type == TYPE_BF16)
 #include "narrowed.glsl"
 #endif
 

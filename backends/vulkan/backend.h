@@ -111,6 +111,7 @@ typedef struct tsr_vk_hardware {
   int integer_dot;         /* packed products of four bytes */
   int fast_integer_dot;    /* by an instruction of their own */
   int cooperative_matrix;  /* subgroups of compute shaders multiply them, in the shapes below */
+  int bfloat16;            /* of bf16, too */
   tsr_vk_shape shapes[TSR_VK_MAX_SHAPES];
   int32_t n_shapes;
   uint32_t subgroup_sizes[2]; /* the least and the largest that a pipeline may ask for; 0: none */

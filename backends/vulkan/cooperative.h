@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * VK_KHR_cooperative_matrix as the Vulkan specification has it, for headers that are older than the extension.
+ * VK_KHR_cooperative_matrix and VK_KHR_shader_bfloat16 as the Vulkan specification has them, for headers that are
+ * older than the extensions.
  */
 #ifndef TESSERA_BACKENDS_VULKAN_COOPERATIVE_H
 #define TESSERA_BACKENDS_VULKAN_COOPERATIVE_H
@@ -55,6 +56,22 @@ typedef struct VkCooperativeMatrixPropertiesKHR {
 typedef VkResult(VKAPI_PTR *PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)(VkPhysicalDevice device,
                                                                                    uint32_t *count,
                                                                                    VkCooperativeMatrixPropertiesKHR *);
+#endif
+
+#ifndef VK_KHR_shader_bfloat16
+#define VK_KHR_shader_bfloat16                1
+#define VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME "VK_KHR_shader_bfloat16"
+
+#define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR ((VkStructureType)1000141000)
+#define VK_COMPONENT_TYPE_BFLOAT16_KHR                                 ((VkComponentTypeKHR)1000141000)
+
+typedef struct VkPhysicalDeviceShaderBfloat16FeaturesKHR {
+  VkStructureType sType;
+  void *pNext;
+  VkBool32 shaderBFloat16Type;
+  VkBool32 shaderBFloat16DotProduct;
+  VkBool32 shaderBFloat16CooperativeMatrix;
+} VkPhysicalDeviceShaderBfloat16FeaturesKHR;
 #endif
 
 #endif

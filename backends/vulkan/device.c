@@ -20,16 +20,25 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
       .cooperativeMatrix = VK_TRUE,
   };
+  VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16 = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR,
+      .shaderBFloat16Type = VK_TRUE,
+      .shaderBFloat16CooperativeMatrix = VK_TRUE,
+  };
   VkPhysicalDeviceShaderIntegerDotProductFeatures dot = {
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
       .shaderIntegerDotProduct = VK_TRUE,
   };
   int has_1_3 = d->hardware.properties.apiVersion >= VK_API_VERSION_1_3;
   int with_cooperative = d->caps.n_shapes > 0, dot_extension = d->caps.dot && !has_1_3;
-  const char *extensions[4];
+  const char *extensions[5];
   uint32_t n_extensions = 0;
   if (with_cooperative) {
     extensions[n_extensions++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
+  }
+  if (with_cooperative && d->hardware.bfloat16) {
+    extensions[n_extensions++] = VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME;
+    cooperative.pNext = &bfloat16;
   }
   if (dot_extension) {
     extensions[n_extensions++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;

@@ -335,6 +335,13 @@ static int multiplies_result(const run *r, int32_t index)
   return uses_in(r->program, line->in, TSR_MAX_INPUTS, tsr_tensor_at(r->program, line->in[0])->storage) == 1;
 }
 
+/* The type to which a product by cooperative matrices rounds its a: that of its weights; 0: it is none of 16 bits. */
+static int32_t halves_of(const run *r, int32_t index)
+{
+  const int32_t dtype = tsr_tensor_at(r->program, line_at(r, index)->in[1])->dtype;
+  return dtype == TSR_F16 || dtype == TSR_BF16 ? dtype : 0;
+}
+
 static int plan_halves(tsr_vk_planner *planner)
 {
   return tsr_vk_plan_one(planner) && planner->are_halves_seen && (planner->addend == 0 || planner->is_added);
@@ -357,8 +364,8 @@ static int multiply_halves(const run *r, int32_t index, uint32_t at, tsr_vk_plan
                                 .takes_halves = 1,
                                 .a_at = at};
   tsr_vk_planner planner = alone;
-  if (is_passed_on(r, index) && multiplies_result(r, index + 1)) {
-    planner.leaves_halves = 1;
+  if (is_passed_on(r, index) && multiplies_result(r, index + 1) && halves_of(r, index + 1) != 0) {
+    planner.leaves_halves = halves_of(r, index + 1);
     const int n = plan_halves(&planner) ? multiply_halves(r, index + 1, planner.halves_at, plan) : 0;
     if (n > 0) {
       return n;
@@ -385,7 +392,7 @@ static int fuse_halves(const run *r, tsr_vk_plan *plan)
 {
   const int32_t norm = is_add_norm(r, 0) ? 1 : 0;
   const int is_first = is_norm(r, norm) || is_op(r, 0, TSR_OP_ATTENTION) || is_op(r, 0, TSR_OP_MATMUL);
-  if (r->caps->n_shapes == 0 || !is_first || !multiplies_result(r, norm + 1) ||
+  if (r->caps->n_shapes == 0 || !is_first || !multiplies_result(r, norm + 1) || halves_of(r, norm + 1) == 0 ||
       (!is_norm(r, norm) && !is_passed_on(r, 0))) {
     return 0;
   }
@@ -396,7 +403,7 @@ static int fuse_halves(const run *r, tsr_vk_plan *plan)
       .program = r->program,
       .line = &line,
       .plan = plan,
-      .leaves_halves = 1,
+      .leaves_halves = halves_of(r, norm + 1),
       .keeps_result = !is_passed_on(r, norm),
   };
   if (norm > 0) {

@@ -153,6 +153,9 @@ static void read_shapes(const tsr_vk_context *context, VkPhysicalDevice device, 
     tsr_vk_shape shape = {.m = p->MSize, .n = p->NSize, .k = p->KSize};
     if (p->AType == VK_COMPONENT_TYPE_FLOAT16_KHR && p->CType == VK_COMPONENT_TYPE_FLOAT32_KHR) {
       shape.dtype = TSR_F16;
+    } else if (hardware->bfloat16 && p->AType == VK_COMPONENT_TYPE_BFLOAT16_KHR &&
+               p->CType == VK_COMPONENT_TYPE_FLOAT32_KHR) {
+      shape.dtype = TSR_BF16;
     } else if (p->AType == VK_COMPONENT_TYPE_SINT8_KHR && p->CType == VK_COMPONENT_TYPE_SINT32_KHR) {
       shape.dtype = TSR_I8;
     }
@@ -190,6 +193,19 @@ static int has_cooperative_matrix(const tsr_vk_context *context, VkPhysicalDevic
   return feature.cooperativeMatrix && (stages.cooperativeMatrixSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
          hardware->features12.vulkanMemoryModel && hardware->features12.vulkanMemoryModelDeviceScope &&
          hardware->features12.shaderFloat16 && hardware->features12.shaderInt8;
+}
+
+/* Cooperative matrices of bf16. */
+static int has_bfloat16(VkPhysicalDevice device)
+{
+  if (!has_extension(device, VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME)) {
+    return 0;
+  }
+  VkPhysicalDeviceShaderBfloat16FeaturesKHR feature = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR};
+  VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &feature};
+  vkGetPhysicalDeviceFeatures2(device, &features);
+  return feature.shaderBFloat16Type && feature.shaderBFloat16CooperativeMatrix;
 }
 
 /* Packed products of four bytes: of Vulkan 1.3, or of an extension of 1.2. */
@@ -269,6 +285,7 @@ const char *tsr_vk_hardware_read(const tsr_vk_context *context, VkPhysicalDevice
   }
   hardware->cooperative_matrix = has_cooperative_matrix(context, device, hardware);
   if (hardware->cooperative_matrix) {
+    hardware->bfloat16 = has_bfloat16(device);
     read_shapes(context, device, hardware);
   }
   vkGetPhysicalDeviceMemoryProperties(device, &hardware->memory);

@@ -33,7 +33,7 @@
 
 /* A product of cooperative matrices that a subgroup makes: a [m, k] by b [k, n]. */
 typedef struct tsr_vk_shape {
-  int32_t dtype; /* of a and b: TSR_F16 (sums in f32), TSR_I8 (sums in i32) */
+  int32_t dtype; /* of a and b: TSR_F16, TSR_BF16 (sums in f32), TSR_I8 (sums in i32) */
   uint32_t m;
   uint32_t n;
   uint32_t k;

@@ -53,11 +53,11 @@ typedef struct tsr_vk_planner {
   int continues;               /* 1: its dispatches come behind those that the plan has */
   int is_added;                /* set by the planner: the dispatches see to the addend */
 
-  /* Of products by cooperative matrices, which round their factors to f16: the result is left rounded in scratch, in
-   * row-major order (layernorm, rmsnorm, attention, matmul), and a is there (matmul). */
-  int leaves_halves;
-  int keeps_result;   /* with leaves_halves, of a norm: the result is written as it is, too */
-  uint32_t halves_at; /* set by the planner: words into scratch */
+  /* Of products by cooperative matrices, which round their factors to f16 or bf16: the result is left rounded in
+   * scratch, in row-major order (layernorm, rmsnorm, attention, matmul), and a is there (matmul). */
+  int32_t leaves_halves; /* the type; 0: the result is not rounded */
+  int keeps_result;      /* with leaves_halves, of a norm: the result is written as it is, too */
+  uint32_t halves_at;    /* set by the planner: words into scratch */
   int takes_halves;
   uint32_t a_at;       /* words into scratch */
   int are_halves_seen; /* set by the planner: the dispatches see to both */

@@ -88,9 +88,19 @@ static uint32_t wanted_columns(const tsr_vk_planner *planner, const tsr_vk_produ
   return columns;
 }
 
-static int is_cooperative(int32_t shader)
+/* Of the kernels of cooperative matrices the sister that leaves candidates; -1: it is none of them. */
+static int32_t cooperative_topk(int32_t shader)
 {
-  return shader == TSR_VK_SHADER_MATMUL_COOPERATIVE_I8 || shader == TSR_VK_SHADER_MATMUL_COOPERATIVE_F16;
+  switch (shader) {
+  case TSR_VK_SHADER_MATMUL_COOPERATIVE_F16:
+    return TSR_VK_SHADER_MATMUL_COOPERATIVE_F16_TOPK;
+  case TSR_VK_SHADER_MATMUL_COOPERATIVE_BF16:
+    return TSR_VK_SHADER_MATMUL_COOPERATIVE_BF16_TOPK;
+  case TSR_VK_SHADER_MATMUL_COOPERATIVE_I8:
+    return TSR_VK_SHADER_MATMUL_COOPERATIVE_I8_TOPK;
+  default:
+    return -1;
+  }
 }
 
 /* The sister of `shader` that leaves candidates, or -1, and how many columns a workgroup of it goes through in
@@ -102,12 +112,9 @@ static int32_t topk_shader(const tsr_vk_planner *planner, const tsr_vk_product *
   const tsr_vk_caps *caps = planner->caps;
   uint32_t wanted = wanted_columns(planner, p, tile_rows, tile_columns), own_bytes = 0; /* of shared memory */
   int32_t topk = -1;
-  if (is_cooperative(shader)) {
+  if (cooperative_topk(shader) >= 0) {
     *columns = tile_columns;
-    return caps->subgroup_arithmetic && planner->topk.k <= MOST_OF_TILE
-               ? shader == TSR_VK_SHADER_MATMUL_COOPERATIVE_I8 ? TSR_VK_SHADER_MATMUL_COOPERATIVE_I8_TOPK
-                                                               : TSR_VK_SHADER_MATMUL_COOPERATIVE_F16_TOPK
-               : -1;
+    return caps->subgroup_arithmetic && planner->topk.k <= MOST_OF_TILE ? cooperative_topk(shader) : -1;
   }
   *columns = wanted > tile_columns ? wanted / tile_columns * tile_columns : tile_columns;
   switch (shader) {
@@ -173,7 +180,7 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
   int raw = p->parts > 1;
   tsr_vk_product_push push = push_of(planner, p);
   push.row_tiles = (uint32_t)tsr_vk_divide_up(p->rows, tile_rows);
-  const int of_tile = is_cooperative(shader);
+  const int of_tile = cooperative_topk(shader) >= 0;
   uint32_t columns = tile_columns; /* of a workgroup */
   if (planner->topk.k > 0) {
     shader = topk_shader(planner, p, shader, tile_rows, tile_columns, &columns);
@@ -256,7 +263,7 @@ int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *p)
   if (p->parts == 1) {
     return 1;
   }
-  const int halves = planner->leaves_halves;
+  const int halves = planner->leaves_halves != 0;
   uint64_t results = (uint64_t)p->rows * p->columns / (halves ? 2 : 1); /* of one product of the batch, or pairs */
   uint32_t size = tsr_vk_group_size(planner->caps, SIZE);
   tsr_vk_product_push push = push_of(planner, p);

@@ -89,9 +89,9 @@ int tsr_vk_plan_fused(tsr_vk_planner *planner, const tsr_vk_product *product);
 int tsr_vk_plan_i8_fused(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant);
 int32_t tsr_vk_choose_i8_fused(const tsr_vk_caps *caps);
 
-/* The variant of cooperative matrices that suits the extents, wherever it can be had; TSR_VK_VARIANT_AUTO: none
- * does. */
-int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product *product);
+/* The variant of cooperative matrices that suits the weights' type and the extents, wherever it can be had;
+ * TSR_VK_VARIANT_AUTO: none does. */
+int32_t tsr_vk_choose_cooperative(const tsr_vk_planner *planner, const tsr_vk_product *product);
 
 /* Of the tiled variants, the one whose tile suits the product and the device. */
 int32_t tsr_vk_choose_tiled(const tsr_vk_caps *caps, const tsr_vk_product *product);

@@ -23,10 +23,37 @@ typedef struct tile {
 static const tile tiles[] = {
     {128, 256, 64, 64, MANY_SUMS}, {128, 128, 32, 64, SUMS}, {64, 64, 32, 32, SUMS}, {32, 64, 16, 32, SUMS}};
 enum { N_TILES = sizeof tiles / sizeof tiles[0] };
-_Static_assert(TSR_VK_VARIANT_MATMUL_COOP_F16_32 - TSR_VK_VARIANT_MATMUL_COOP_F16_256 == N_TILES - 1,
-               "order of variants");
-_Static_assert(TSR_VK_VARIANT_MATMUL_COOP_I8_32 - TSR_VK_VARIANT_MATMUL_COOP_I8_256 == N_TILES - 1,
-               "order of variants");
+
+/* What there is for each type of b. */
+typedef struct kind {
+  int32_t dtype;
+  int32_t shader;
+  int32_t first;   /* of its variants */
+  uint32_t values; /* of b in a group of 16 bytes */
+} kind;
+
+static const kind kinds[] = {
+    {TSR_F16, TSR_VK_SHADER_MATMUL_COOPERATIVE_F16, TSR_VK_VARIANT_MATMUL_COOP_F16_256, 8},
+    {TSR_BF16, TSR_VK_SHADER_MATMUL_COOPERATIVE_BF16, TSR_VK_VARIANT_MATMUL_COOP_BF16_256, 8},
+    {TSR_I8, TSR_VK_SHADER_MATMUL_COOPERATIVE_I8, TSR_VK_VARIANT_MATMUL_COOP_I8_256, 16},
+};
+#define ASSERT_ORDER(type)                                                                                             \
+  _Static_assert(TSR_VK_VARIANT_MATMUL_COOP_##type##_32 - TSR_VK_VARIANT_MATMUL_COOP_##type##_256 == N_TILES - 1,      \
+                 "order of variants")
+ASSERT_ORDER(F16);
+ASSERT_ORDER(BF16);
+ASSERT_ORDER(I8);
+
+/* The kind of the line's weights; NULL: there is none. */
+static const kind *kind_of(const tsr_vk_planner *planner)
+{
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; ++i) {
+    if (kinds[i].dtype == tsr_vk_in(planner, 1)->dtype) {
+      return &kinds[i];
+    }
+  }
+  return NULL;
+}
 
 /* Cuts the parts to what a subgroup has registers for, though not into more than a workgroup has subgroups. */
 static uint32_t fit(tile *t, const tsr_vk_caps *caps, uint32_t lanes)
@@ -89,12 +116,11 @@ static uint32_t step_of(const tsr_vk_caps *caps, const tile *t, const tsr_vk_sha
   return step >= MIN_STEP ? step : 0;
 }
 
-/* By the largest shape of that type that can be had. values: of b in a group. Strides of the product count groups,
- * its depth values. */
-static int plan_in_groups(tsr_vk_planner *planner, int32_t shader, tsr_vk_product p, int32_t dtype, tile t,
-                          uint32_t values, int along_depth)
+/* By the largest shape of that kind that can be had. Strides of the product count groups, its depth values. */
+static int plan_in_groups(tsr_vk_planner *planner, const kind *of, tsr_vk_product p, tile t, int along_depth)
 {
   const tsr_vk_caps *caps = planner->caps;
+  const uint32_t values = of->values;
   uint32_t lanes = caps->subgroup_sizes[0];
   uint32_t subgroups = fit(&t, caps, lanes), size = subgroups * lanes;
   if (subgroups > caps->max_subgroups || size > caps->max_invocations || size > caps->max_size[0]) {
@@ -102,7 +128,7 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t shader, tsr_vk_produc
   }
   const tsr_vk_shape *shape = NULL;
   uint32_t step = 0;
-  while (step == 0 && (shape = tsr_vk_next_shape(caps, dtype, shape)) != NULL) {
+  while (step == 0 && (shape = tsr_vk_next_shape(caps, of->dtype, shape)) != NULL) {
     step = step_of(caps, &t, shape, values, along_depth);
   }
   if (step == 0) {
@@ -113,7 +139,7 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t shader, tsr_vk_produc
   tsr_vk_product counted = p; /* in groups, as the shader counts */
   counted.depth = p.depth / values;
   counted.part_depth = (uint32_t)tsr_vk_divide_up(p.part_depth, values);
-  tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, shader, &counted, t.rows, t.columns, size);
+  tsr_vk_dispatch *dispatch = tsr_vk_add_product(planner, of->shader, &counted, t.rows, t.columns, size);
   if (dispatch == NULL) {
     return 0;
   }
@@ -135,7 +161,7 @@ static int plan_in_groups(tsr_vk_planner *planner, int32_t shader, tsr_vk_produc
   return tsr_vk_finish_product(planner, &counted);
 }
 
-enum { VALUES = 8, A_VALUES = 4 }; /* of f16 in a group, of f32 */
+enum { VALUES = 8, A_VALUES = 4 }; /* of 16 bits in a group, of f32 */
 
 /* Adds the dispatch that rounds a's rows, in groups of A_VALUES, each distinct one once; the product's view of a
  * becomes that of the result. First in the line, as where rows are quantised (matmul_i8.c). 0 if it cannot be had. */
@@ -175,6 +201,7 @@ static int round_a(tsr_vk_planner *planner, tsr_vk_product *p)
   tsr_vk_read(dispatch, planner->line->in[0]);
   tsr_vk_write(dispatch, TSR_VK_SCRATCH);
   tsr_vk_set_size(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_narrow_to_type, (uint32_t)tsr_vk_in(planner, 1)->dtype);
   dispatch->pure = 1;
   dispatch->work = 2.0 * VALUES * (double)count;
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size));
@@ -202,11 +229,12 @@ static void take_halves(const tsr_vk_planner *planner, tsr_vk_product *p)
   p->halves |= HALVES_A;
 }
 
-/* Whether the result can be left rounded: whole words of finished sums. */
+/* Whether the result can be left rounded: whole words of finished sums, of the weights' own type. */
 static int leave_halves(tsr_vk_planner *planner, tsr_vk_product *p)
 {
   const uint64_t count = p->batch * p->rows * p->columns;
-  if (p->columns % VALUES != 0 || planner->addend != 0 || planner->topk.k > 0) {
+  if (planner->leaves_halves != tsr_vk_in(planner, 1)->dtype || p->columns % VALUES != 0 || planner->addend != 0 ||
+      planner->topk.k > 0) {
     return 0;
   }
   planner->halves_at = tsr_vk_reserve(planner, count / 2);
@@ -216,11 +244,10 @@ static int leave_halves(tsr_vk_planner *planner, tsr_vk_product *p)
   return 1;
 }
 
-/* b of f16, a rounded to it: what a line of reduced precision permits. */
-static int plan_f16(tsr_vk_planner *planner, tsr_vk_product p, tile t)
+/* b of 16 bits, a rounded to its type: what a line of reduced precision permits. */
+static int plan_halves(tsr_vk_planner *planner, const kind *of, tsr_vk_product p, tile t)
 {
-  if (!tsr_vk_has_reduced_precision(planner) || tsr_vk_in(planner, 1)->dtype != TSR_F16 || p.depth == 0 ||
-      p.depth % VALUES != 0) {
+  if (!tsr_vk_has_reduced_precision(planner) || p.depth == 0 || p.depth % VALUES != 0) {
     return 0;
   }
   if (planner->takes_halves) {
@@ -233,28 +260,27 @@ static int plan_f16(tsr_vk_planner *planner, tsr_vk_product p, tile t)
   if (!planner->takes_halves && should_round(&p, &t) && !round_a(planner, &p)) {
     return 0;
   }
-  if (planner->leaves_halves && !leave_halves(planner, &p)) {
+  if (planner->leaves_halves != 0 && !leave_halves(planner, &p)) {
     return 0;
   }
   planner->are_halves_seen = 1;
-  return plan_in_groups(planner, TSR_VK_SHADER_MATMUL_COOPERATIVE_F16, p, TSR_F16, t, VALUES, along_depth);
+  return plan_in_groups(planner, of, p, t, along_depth);
 }
 
 /* Both of i8: the sums are exact. */
-static int plan_i8(tsr_vk_planner *planner, tsr_vk_product p, tile t)
+static int plan_i8(tsr_vk_planner *planner, const kind *of, tsr_vk_product p, tile t)
 {
-  enum { I8_VALUES = 16 };
-  return p.depth > 0 && in_groups(&p.b, 2, I8_VALUES) &&
-         plan_in_groups(planner, TSR_VK_SHADER_MATMUL_COOPERATIVE_I8, p, TSR_I8, t, I8_VALUES, 1);
+  return p.depth > 0 && in_groups(&p.b, 2, of->values) && plan_in_groups(planner, of, p, t, 1);
 }
 
 int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant)
 {
-  int32_t i = variant - (product->quantised ? TSR_VK_VARIANT_MATMUL_COOP_I8_256 : TSR_VK_VARIANT_MATMUL_COOP_F16_256);
+  const kind *of = kind_of(planner);
+  const int32_t i = of != NULL ? variant - of->first : -1;
   if (i < 0 || i >= N_TILES) {
     return 0;
   }
-  return product->quantised ? plan_i8(planner, *product, tiles[i]) : plan_f16(planner, *product, tiles[i]);
+  return product->quantised ? plan_i8(planner, of, *product, tiles[i]) : plan_halves(planner, of, *product, tiles[i]);
 }
 
 /* Whether the device has registers and shared memory for the largest tile. */
@@ -265,11 +291,13 @@ static int has_largest(const tsr_vk_caps *caps)
 }
 
 /* Of the tiles at least half of whose rows are there, the largest of which there are enough for a large device. */
-int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product *p)
+int32_t tsr_vk_choose_cooperative(const tsr_vk_planner *planner, const tsr_vk_product *p)
 {
   enum { MIN_ROWS = 16 };
+  const tsr_vk_caps *caps = planner->caps;
+  const kind *of = kind_of(planner);
   static const uint32_t enough[N_TILES] = {TSR_VK_ENOUGH_GROUPS, TSR_VK_ENOUGH_GROUPS / 2, TSR_VK_ENOUGH_GROUPS / 4, 0};
-  if (caps->n_shapes == 0 || caps->compute_like_cpu || p->rows < MIN_ROWS) {
+  if (of == NULL || caps->n_shapes == 0 || caps->compute_like_cpu || p->rows < MIN_ROWS) {
     return TSR_VK_VARIANT_AUTO;
   }
   int32_t i = has_largest(caps) ? 0 : 1;
@@ -278,5 +306,5 @@ int32_t tsr_vk_choose_cooperative(const tsr_vk_caps *caps, const tsr_vk_product 
                                                                  enough[i])) {
     ++i;
   }
-  return i + (p->quantised ? TSR_VK_VARIANT_MATMUL_COOP_I8_256 : TSR_VK_VARIANT_MATMUL_COOP_F16_256);
+  return of->first + i;
 }

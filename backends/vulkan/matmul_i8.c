@@ -309,7 +309,7 @@ int tsr_vk_plan_matmul_i8(tsr_vk_planner *planner, const tsr_vk_product *product
     return tsr_vk_plan_matmul_topk(planner, product, plan, tuned, chosen, others);
   }
   return plan(planner, product, planner->caps->forced) || plan(planner, product, tuned) ||
-         plan(planner, product, tsr_vk_choose_cooperative(planner->caps, product)) ||
+         plan(planner, product, tsr_vk_choose_cooperative(planner, product)) ||
          plan(planner, product, tsr_vk_choose_i8_fused(planner->caps)) || plan(planner, product, chosen) ||
          plan(planner, product, TSR_VK_VARIANT_MATMUL_I8_GENERIC);
 }

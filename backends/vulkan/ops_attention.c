@@ -454,8 +454,9 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
     partial_at = (tsr_vk_reserve(planner, rows * columns + 3) + 3) / 4 * 4;
     planner->output_at = partial_at;
   }
-  if (planner->leaves_halves) {
-    if (planner->plan->variant != TSR_VK_VARIANT_ATTENTION_COOP || t.splits > 1 || line->out[2] != 0) {
+  if (planner->leaves_halves != 0) {
+    if (planner->leaves_halves != TSR_F16 || planner->plan->variant != TSR_VK_VARIANT_ATTENTION_COOP || t.splits > 1 ||
+        line->out[2] != 0) {
       return 0;
     }
     partial_at = tsr_vk_reserve(planner, rows * width * 2);
@@ -510,7 +511,7 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
     plan_output(planner, dispatch, &t);
   }
   for (int32_t i = 0; planner->output == NULL && i < 3; ++i) {
-    const int in_scratch = t.splits > 1 || planner->leaves_halves;
+    const int in_scratch = t.splits > 1 || planner->leaves_halves != 0;
     tsr_vk_write(dispatch, in_scratch ? TSR_VK_SCRATCH : line->out[i] != 0 ? line->out[i] : line->out[0]);
   }
   tsr_vk_set_size(dispatch, t.size);
@@ -518,7 +519,7 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_options,
               masking.present | (line->in[TSR_VK_SLOT_ROWS] != 0 ? ATTENTION_INDEXED : 0) |
                   (line->out[1] != 0 ? ATTENTION_WEIGHTS : 0) | (drops ? ATTENTION_DROPOUT : 0) |
-                  (line->out[2] != 0 ? ATTENTION_SUMS : 0) | (planner->leaves_halves ? ATTENTION_HALVES : 0));
+                  (line->out[2] != 0 ? ATTENTION_SUMS : 0) | (planner->leaves_halves != 0 ? ATTENTION_HALVES : 0));
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_scale_bits,
               tsr_vk_bits_of(drops ? tsr_vk_dropout_scale(line->attributes.rate) : 1.0f));
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_bits_at, bits_at);

@@ -30,6 +30,10 @@ static int (*const plan_variant[TSR_VK_VARIANT_COUNT])(tsr_vk_planner *, const t
     [TSR_VK_VARIANT_MATMUL_COOP_F16_128] = tsr_vk_plan_cooperative,
     [TSR_VK_VARIANT_MATMUL_COOP_F16_64] = tsr_vk_plan_cooperative,
     [TSR_VK_VARIANT_MATMUL_COOP_F16_32] = tsr_vk_plan_cooperative,
+    [TSR_VK_VARIANT_MATMUL_COOP_BF16_256] = tsr_vk_plan_cooperative,
+    [TSR_VK_VARIANT_MATMUL_COOP_BF16_128] = tsr_vk_plan_cooperative,
+    [TSR_VK_VARIANT_MATMUL_COOP_BF16_64] = tsr_vk_plan_cooperative,
+    [TSR_VK_VARIANT_MATMUL_COOP_BF16_32] = tsr_vk_plan_cooperative,
 };
 
 static int plan(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant)
@@ -84,18 +88,13 @@ static int plan_topk(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t t
   return tsr_vk_plan_matmul_topk(planner, p, plan, tuned, chosen, others);
 }
 
-static int is_f16(int32_t variant)
-{
-  return variant >= TSR_VK_VARIANT_MATMUL_COOP_F16_256 && variant <= TSR_VK_VARIANT_MATMUL_COOP_F16_32;
-}
-
-/* The first of the variants that would be taken, and is a cooperative one of f16: those alone know halves. */
+/* The first of the variants that would be taken, and is a cooperative one: those alone know halves. */
 static int plan_by_halves(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t tuned)
 {
-  const int32_t wanted[] = {planner->caps->forced, tuned, tsr_vk_choose_cooperative(planner->caps, p)};
+  const int32_t wanted[] = {planner->caps->forced, tuned, tsr_vk_choose_cooperative(planner, p)};
   for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; ++i) {
     if (plan_variant[wanted[i]] != NULL) {
-      return is_f16(wanted[i]) && plan(planner, p, wanted[i]);
+      return plan_variant[wanted[i]] == tsr_vk_plan_cooperative && plan(planner, p, wanted[i]);
     }
   }
   return 0;
@@ -138,7 +137,7 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
   if (p.quantised) {
     return tsr_vk_plan_matmul_i8(planner, &p, tuned);
   }
-  if (planner->takes_halves || planner->leaves_halves) {
+  if (planner->takes_halves || planner->leaves_halves != 0) {
     return plan_by_halves(planner, &p, tuned);
   }
   const int32_t chosen = choose(planner->caps, &p);
@@ -146,7 +145,7 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
     return plan_topk(planner, &p, tuned, chosen);
   }
   return plan(planner, &p, planner->caps->forced) || plan(planner, &p, tuned) ||
-         plan(planner, &p, tsr_vk_choose_cooperative(planner->caps, &p)) || plan(planner, &p, chosen) ||
+         plan(planner, &p, tsr_vk_choose_cooperative(planner, &p)) || plan(planner, &p, chosen) ||
          (chosen == TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP && plan(planner, &p, TSR_VK_VARIANT_MATMUL_VECTOR)) ||
          plan(planner, &p, TSR_VK_VARIANT_MATMUL_GENERIC);
 }

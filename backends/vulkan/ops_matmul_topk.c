@@ -61,7 +61,7 @@ int tsr_vk_plan_matmul_topk(tsr_vk_planner *planner, const tsr_vk_product *produ
   int32_t given = is_had(planner, product, plan, forced)  ? forced
                   : is_had(planner, product, plan, tuned) ? tuned
                                                           : TSR_VK_VARIANT_AUTO;
-  const int32_t cooperative = tsr_vk_choose_cooperative(planner->caps, product);
+  const int32_t cooperative = tsr_vk_choose_cooperative(planner, product);
   int is_cooperative = given == TSR_VK_VARIANT_AUTO && is_had(planner, product, plan, cooperative);
   tsr_vk_product p = *product;
   p.y = TSR_VK_SCRATCH;

@@ -59,7 +59,7 @@ int tsr_vk_plan_norm(tsr_vk_planner *planner)
   memcpy(push.extent, x.extent, sizeof push.extent);
   memcpy(push.x_stride, x.stride, sizeof push.x_stride);
   memcpy(push.addend_stride, addend.stride, sizeof push.addend_stride);
-  const int halves = planner->leaves_halves;
+  const int halves = planner->leaves_halves != 0;
   if (halves) {
     planner->halves_at = tsr_vk_reserve(planner, rows * n / 2);
     planner->are_halves_seen = 1;
@@ -80,6 +80,7 @@ int tsr_vk_plan_norm(tsr_vk_planner *planner)
   tsr_vk_write(dispatch, planner->sum != 0 ? planner->sum : unread);
   if (halves) {
     tsr_vk_write(dispatch, TSR_VK_SCRATCH);
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_norm_to_type, (uint32_t)planner->leaves_halves);
   }
   tsr_vk_spec(dispatch, TSR_VK_SPEC_norm_centred, centred);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_norm_biased, bias_slot != 0);

@@ -24,6 +24,10 @@
   VARIANT(MATMUL_COOP_F16_128, "matmul.coop_f16_128")                                                                  \
   VARIANT(MATMUL_COOP_F16_64, "matmul.coop_f16_64")                                                                    \
   VARIANT(MATMUL_COOP_F16_32, "matmul.coop_f16_32")                                                                    \
+  VARIANT(MATMUL_COOP_BF16_256, "matmul.coop_bf16_256") /* the same with weights of bf16 */                            \
+  VARIANT(MATMUL_COOP_BF16_128, "matmul.coop_bf16_128")                                                                \
+  VARIANT(MATMUL_COOP_BF16_64, "matmul.coop_bf16_64")                                                                  \
+  VARIANT(MATMUL_COOP_BF16_32, "matmul.coop_bf16_32")                                                                  \
   VARIANT(MATMUL_COOP_I8_256, "matmul.coop_i8_256") /* the same with weights of i8 */                                  \
   VARIANT(MATMUL_COOP_I8_128, "matmul.coop_i8_128")                                                                    \
   VARIANT(MATMUL_COOP_I8_64, "matmul.coop_i8_64")                                                                      \

@@ -612,7 +612,7 @@ typedef struct tsr_runs_extension {
 
 /* A product of cooperative matrices that a subgroup makes: a [m, k] by b [k, n]. */
 typedef struct tsr_matrix_shape {
-  int32_t dtype; /* of a and b: TSR_F16 (sums in f32), TSR_I8 (sums in i32) */
+  int32_t dtype; /* of a and b: TSR_F16, TSR_BF16 (sums in f32), TSR_I8 (sums in i32) */
   uint32_t m;
   uint32_t n;
   uint32_t k;
@@ -647,7 +647,7 @@ enum {
   TSR_RATE_OTHER = 0, /* of kernels that are no products: about one for each step of the formula */
   TSR_RATE_F32 = 1,   /* multiplications and additions of a product, by the type in which the weights are stored */
   TSR_RATE_F16 = 2,   /* bf16, too */
-  TSR_RATE_COOPERATIVE_F16 = 3, /* by cooperative matrices */
+  TSR_RATE_COOPERATIVE_F16 = 3, /* likewise; by cooperative matrices */
   TSR_RATE_I8 = 4,
   TSR_RATE_COOPERATIVE_I8 = 5,
   TSR_RATE_COUNT = 6

@@ -3,6 +3,9 @@
 #define SHADERS_CONTRACT_NARROW_H
 
 #include "contract.h"
+#include "values.h"
+
+CONSTANT(narrow, 2, to_type, TYPE_F16); /* or TYPE_BF16 */
 
 PUSH(narrow)
 {

@@ -4,10 +4,14 @@
 
 #include "contract.h"
 #include "norm_kinds.h"
+#include "values.h"
 
 CONSTANT(norm, 2, centred, NORM_CENTRED); /* NORM_* */
 CONSTANT(norm, 3, biased, 0u);            /* 1: there is a bias */
 CONSTANT(norm, 4, added, 0u);             /* ADDEND_* */
+#if defined(CONTRACT_IN_C) || defined(HALVES)
+CONSTANT(norm, 5, to_type, TYPE_F16); /* of what is left for a product; or TYPE_BF16 */
+#endif
 
 #define ADDEND_NONE    0u
 #define ADDEND_ADDED   1u /* x + addend takes the place of x */

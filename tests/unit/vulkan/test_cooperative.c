@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which products the Vulkan backend gives to cooperative matrices, and how it cuts them up for devices of every kind
- * that
- * has them: the planner alone, told what such a device can do.
+ * that has them: the planner alone, told what such a device can do.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +15,7 @@
 #include "backends/vulkan/kernel.h"
 #include "shaders/contract/attention_cooperative.h"
 #include "shaders/contract/matmul_cooperative.h"
+#include "shaders/contract/norm.h"
 #include "shaders/contract/product.h"
 #include "shaders/shaders.h"
 
@@ -80,24 +80,33 @@ static int64_t bytes_of(int32_t type)
   return type == TSR_F32 ? 4 : type == TSR_I8 ? 1 : 2;
 }
 
-/* The plan of a program of one line. */
-static int plan_one(const tsr_vk_caps *caps, const tsr_storage_desc *storages, int32_t n_storages,
-                    const tsr_tensor_desc *tensors, int32_t n_tensors, const tsr_line_desc *line, tsr_vk_plan *result)
+/* The plan of a program's first line, and of those that become one with it. */
+static int plan_lines(const tsr_vk_caps *caps, const tsr_storage_desc *storages, int32_t n_storages,
+                      const tsr_tensor_desc *tensors, int32_t n_tensors, const tsr_line_desc *lines, int32_t n_lines,
+                      tsr_vk_plan *result)
 {
   const tsr_program_desc program = {
       .struct_size = sizeof program,
       .storage_size = sizeof storages[0],
       .tensor_size = sizeof tensors[0],
-      .line_size = sizeof *line,
+      .line_size = sizeof *lines,
       .n_storages = n_storages,
       .n_tensors = n_tensors,
-      .n_lines = 1,
+      .n_lines = n_lines,
       .storages = storages,
       .tensors = tensors,
-      .lines = line,
+      .lines = lines,
   };
   memset(result, 0, sizeof *result);
-  return tsr_vk_plan_line(caps, &program, 0, result);
+  tsr_vk_left left;
+  memset(&left, 0, sizeof left);
+  return tsr_vk_plan_lines(caps, &program, NULL, 0, &left, result);
+}
+
+static int plan_one(const tsr_vk_caps *caps, const tsr_storage_desc *storages, int32_t n_storages,
+                    const tsr_tensor_desc *tensors, int32_t n_tensors, const tsr_line_desc *line, tsr_vk_plan *result)
+{
+  return plan_lines(caps, storages, n_storages, tensors, n_tensors, line, 1, result);
 }
 
 static int plan(const tsr_vk_caps *caps, const product *p, tsr_vk_plan *result)
@@ -159,7 +168,7 @@ static int is_cooperative(int32_t variant)
       return 1;
     }
   }
-  return 0;
+  return variant >= TSR_VK_VARIANT_MATMUL_COOP_BF16_256 && variant <= TSR_VK_VARIANT_MATMUL_COOP_BF16_32;
 }
 
 static tsr_vk_plan the_plan; /* large */
@@ -170,8 +179,9 @@ static void check_dispatch(const struct device *device, const product *p)
   const uint32_t values = of_i8 ? 16 : 8; /* in a group of 16 bytes */
   const tsr_vk_dispatch *dispatch = &the_plan.dispatch[of_i8];
   const uint32_t *spec = dispatch->spec;
-  assert_int_equal(dispatch->shader,
-                   of_i8 ? TSR_VK_SHADER_MATMUL_COOPERATIVE_I8 : TSR_VK_SHADER_MATMUL_COOPERATIVE_F16);
+  assert_int_equal(dispatch->shader, of_i8                 ? TSR_VK_SHADER_MATMUL_COOPERATIVE_I8
+                                     : p->type == TSR_BF16 ? TSR_VK_SHADER_MATMUL_COOPERATIVE_BF16
+                                                           : TSR_VK_SHADER_MATMUL_COOPERATIVE_F16);
   assert_int_equal(dispatch->n_spec, TSR_VK_SPEC_matmul_cooperative_halves + 1);
   assert_int_equal(dispatch->subgroup_size, device->lanes[0]);
   assert_int_equal(spec[LANES], device->lanes[0]);
@@ -311,9 +321,88 @@ static void test_shapes(void **state)
   }
 }
 
+/* A device that multiplies bf16 alone takes products with such weights, and no others. */
+static void test_bf16(void **state)
+{
+  (void)state;
+  static const int32_t variants[] = {TSR_VK_VARIANT_MATMUL_COOP_BF16_256, TSR_VK_VARIANT_MATMUL_COOP_BF16_128,
+                                     TSR_VK_VARIANT_MATMUL_COOP_BF16_64, TSR_VK_VARIANT_MATMUL_COOP_BF16_32};
+  product p = {.rows = 300, .columns = 1000, .depth = 520, .type = TSR_BF16, .reduced = 1};
+  tsr_vk_caps caps = caps_of(&devices[0]);
+  caps.n_shapes = 1;
+  caps.shapes[0].dtype = TSR_BF16;
+  for (int i = 0; i < 2 * N_VARIANTS; i++) {
+    p.along_columns = i / N_VARIANTS;
+    caps.forced = variants[i % N_VARIANTS];
+    assert_true(plan(&caps, &p, &the_plan));
+    assert_int_equal(the_plan.variant, caps.forced);
+    check_dispatch(&devices[0], &p);
+  }
+  caps.forced = TSR_VK_VARIANT_AUTO;
+  assert_true(plan(&caps, &p, &the_plan));
+  assert_in_range(the_plan.variant, variants[0], variants[N_VARIANTS - 1]);
+  p.reduced = 0;
+  assert_true(plan(&caps, &p, &the_plan));
+  assert_false(is_cooperative(the_plan.variant));
+  p.type = TSR_F16;
+  p.reduced = 1;
+  assert_true(plan(&caps, &p, &the_plan));
+  assert_false(is_cooperative(the_plan.variant));
+}
+
+/* What a norm leaves for a product has the type of the product's weights. */
+static void test_norm_before(void **state)
+{
+  (void)state;
+  enum { R = 64, C = 64, BYTES = 4 * R * C };
+  const tsr_storage_desc storages[] = {{0},
+                                       {.kind = TSR_STORAGE_INPUT, .size = BYTES},
+                                       {.kind = TSR_STORAGE_CONSTANT, .size = 4 * C},
+                                       {.kind = TSR_STORAGE_TEMPORARY, .size = BYTES},
+                                       {.kind = TSR_STORAGE_CONSTANT, .size = 2 * C * C},
+                                       {.kind = TSR_STORAGE_OUTPUT, .size = BYTES}};
+  const tsr_tensor_desc matrix = {.dtype = TSR_F32, .rank = 2, .extent = {R, C, 1, 1}, .stride = {C, 1}};
+  tsr_tensor_desc tensors[] = {{0}, matrix, matrix, matrix, matrix, matrix};
+  for (int32_t i = 1; i <= 5; i++) {
+    tensors[i].storage = i;
+  }
+  tensors[2].rank = 1;
+  tensors[2].extent[0] = C;
+  tensors[2].extent[1] = tensors[2].stride[0] = 1;
+  tensors[4].stride[0] = 1;
+  tensors[4].stride[1] = C;
+  const tsr_line_desc lines[] = {
+      {.op = TSR_OP_RMSNORM,
+       .in = {1, 2},
+       .out = {3},
+       .label = "",
+       .attributes = {.struct_size = sizeof(tsr_op_attributes), .epsilon = 1e-6f}},
+      {.op = TSR_OP_MATMUL,
+       .in = {3, 4},
+       .out = {5},
+       .label = "",
+       .attributes = {.struct_size = sizeof(tsr_op_attributes), .alpha = 1, .reduced_precision = 1}}};
+  static const int32_t types[] = {TSR_F16, TSR_BF16};
+  for (int i = 0; i < 2; i++) {
+    tsr_vk_caps caps = caps_of(&devices[0]);
+    caps.fusion = 1;
+    caps.shapes[0].dtype = types[i];
+    tensors[4].dtype = types[i];
+    assert_true(plan_lines(&caps, storages, 6, tensors, 6, lines, 2, &the_plan));
+    assert_int_equal(the_plan.n_lines, 2);
+    const tsr_vk_dispatch *norm = &the_plan.dispatch[0], *multiply = &the_plan.dispatch[1];
+    assert_int_equal(norm->shader, TSR_VK_SHADER_NORM_HALVES_SUBGROUP);
+    assert_int_equal(norm->spec[TSR_VK_SPEC_norm_to_type], types[i]);
+    assert_int_equal(multiply->shader, types[i] == TSR_F16 ? TSR_VK_SHADER_MATMUL_COOPERATIVE_F16
+                                                           : TSR_VK_SHADER_MATMUL_COOPERATIVE_BF16);
+    assert_int_equal(multiply->spec[TSR_VK_SPEC_matmul_cooperative_halves], HALVES_A);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_limits), cmocka_unit_test(test_choice),
-                                     cmocka_unit_test(test_shapes)};
+                                     cmocka_unit_test(test_shapes), cmocka_unit_test(test_bf16),
+                                     cmocka_unit_test(test_norm_before)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -246,17 +246,38 @@ static int read_capability(const reading *r, const capability_key *key, const js
   return wrong(r, key->name, expected);
 }
 
+/* The types of cooperative matrices */
+static const tsr_dtype matrix_types[] = {TSR_F16, TSR_BF16, TSR_I8};
+
+/* 1, *dtype set, if there are cooperative matrices of a type of that name. */
+static int find_matrix_type(const char *name, tsr_dtype *dtype)
+{
+  for (size_t i = 0; name && i < sizeof matrix_types / sizeof matrix_types[0]; i++) {
+    if (strcmp(name, tsr_dtype_name(matrix_types[i])) == 0) {
+      *dtype = matrix_types[i];
+      return 1;
+    }
+  }
+  return 0;
+}
+
+static int wrong_shapes(const reading *r)
+{
+  return wrong(r, "cooperative_matrices",
+               "an array of at most 16 objects of type (\"f16\", \"bf16\" or \"i8\"), m, n and k");
+}
+
 static int read_shape(const reading *r, const json_t *value, tsr_matrix_shape *shape)
 {
   double m, n, k;
-  const char *type = json_string_value(json_object_get(value, "type"));
-  if (!type || (strcmp(type, "f16") != 0 && strcmp(type, "i8") != 0) ||
+  tsr_dtype dtype;
+  if (!find_matrix_type(json_string_value(json_object_get(value, "type")), &dtype) ||
       !read_number(json_object_get(value, "m"), 1, 1024, &m) ||
       !read_number(json_object_get(value, "n"), 1, 1024, &n) ||
       !read_number(json_object_get(value, "k"), 1, 1024, &k) || json_object_size(value) != 4) {
-    return wrong(r, "cooperative_matrices", "an array of at most 16 objects of type (\"f16\" or \"i8\"), m, n and k");
+    return wrong_shapes(r);
   }
-  *shape = (tsr_matrix_shape){strcmp(type, "i8") == 0 ? TSR_I8 : TSR_F16, (uint32_t)m, (uint32_t)n, (uint32_t)k};
+  *shape = (tsr_matrix_shape){dtype, (uint32_t)m, (uint32_t)n, (uint32_t)k};
   return TSR_EXIT_OK;
 }
 
@@ -264,7 +285,7 @@ static int read_shapes(const reading *r, const json_t *list)
 {
   tsr_described_device *described = &r->card->described;
   if (!json_is_array(list) || json_array_size(list) > TSR_MAX_MATRIX_SHAPES) {
-    return wrong(r, "cooperative_matrices", "an array of at most 16 objects of type (\"f16\" or \"i8\"), m, n and k");
+    return wrong_shapes(r);
   }
   int code = TSR_EXIT_OK;
   for (size_t i = 0; i < json_array_size(list) && code == TSR_EXIT_OK; i++) {
@@ -489,7 +510,7 @@ json_t *plan_card_json(const plan_card *card, const char *source)
   }
   for (int32_t i = 0; i < card->described.n_shapes; i++) {
     const tsr_matrix_shape *shape = &card->described.shapes[i];
-    json_array_append_new(shapes, json_pack("{s:s, s:i, s:i, s:i}", "type", shape->dtype == TSR_I8 ? "i8" : "f16", "m",
+    json_array_append_new(shapes, json_pack("{s:s, s:i, s:i, s:i}", "type", tsr_dtype_name(shape->dtype), "m",
                                             (int)shape->m, "n", (int)shape->n, "k", (int)shape->k));
   }
   json_object_set_new(capabilities, "cooperative_matrices", shapes);
