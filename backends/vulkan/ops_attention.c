@@ -178,7 +178,8 @@ enum {
   COOP_SUBGROUPS = 4,
   COOP_KEYS = 32,
   MAX_COOP_ROWS = 16,
-  MAX_COOP_WIDTH = 128,
+  FEW_COOP_ROWS = 32,
+  MAX_COOP_WIDTH = 256,
   MIN_COOP_LANES = 32,
   MAX_COOP_LANES = 64
 };
@@ -199,29 +200,35 @@ static int takes_shape(const tsr_vk_shape *shape)
 
 static int cut_in_shape(const tsr_vk_caps *caps, const attention *a, const tsr_vk_shape *shape, tsr_vk_tile *t)
 {
-  enum { MAX_SUMS = 64 }; /* of an invocation, in registers */
+  enum { USUAL_WIDTH = 128, SUMS = 64, MANY_SUMS = 128, CPU_SUMS = 256 }; /* of an invocation, in registers */
   uint32_t width = a->v.extent[3] * 4;
+  const uint32_t most = caps->compute_like_cpu ? CPU_SUMS : width > USUAL_WIDTH ? MANY_SUMS : SUMS;
   if (!takes_shape(shape)) {
     return 0;
   }
   uint32_t lanes = caps->subgroup_sizes[0], rows = shape->m;
-  while (lanes < caps->subgroup_sizes[1] && (rows > lanes || rows * width > MAX_SUMS * lanes)) {
+  while (lanes < caps->subgroup_sizes[1] && (rows > lanes || rows * width > most * lanes)) {
     lanes *= 2;
   }
-  while (rows * 2 <= lanes && rows * 2 <= MAX_COOP_ROWS && rows * 2 * width <= MAX_SUMS * lanes) {
+  while (rows * 2 <= lanes && rows * 2 <= MAX_COOP_ROWS && rows * 2 * width <= most * lanes) {
     rows *= 2;
   }
+  const uint32_t whole_depth = (uint32_t)tsr_vk_divide_up(a->q.extent[3] * 4, shape->k) * shape->k;
+  const uint32_t whole_width = (uint32_t)tsr_vk_divide_up(width, shape->n) * shape->n;
   uint32_t subgroups = COOP_SUBGROUPS;
   while (subgroups > 1 && (subgroups / 2 * rows >= a->q.extent[1] || subgroups > caps->max_subgroups ||
-                           subgroups * lanes > caps->max_invocations || subgroups * lanes > caps->max_size[0])) {
+                           subgroups * lanes > caps->max_invocations || subgroups * lanes > caps->max_size[0] ||
+                           shared_of_coop(subgroups * rows, whole_depth, whole_width) > caps->shared_memory)) {
     subgroups /= 2;
   }
   *t = (tsr_vk_tile){.size = subgroups * lanes, .rows = subgroups * rows, .blocks = 1, .splits = 1, .lanes = lanes};
-  uint64_t whole_depth = tsr_vk_divide_up(a->q.extent[3] * 4, shape->k) * shape->k;
-  uint64_t whole_width = tsr_vk_divide_up(width, shape->n) * shape->n;
+  /* Where shared memory has room for few of many queries, keys and values are fetched too often. */
+  if (t->rows < FEW_COOP_ROWS && t->rows < a->q.extent[1]) {
+    return 0;
+  }
   /* A query's invocations share its keys in eights. */
-  if (rows > lanes || lanes > MAX_COOP_LANES || lanes / rows > COOP_KEYS / 8 || rows * width > MAX_SUMS * lanes ||
-      shared_of_coop(t->rows, (uint32_t)whole_depth, (uint32_t)whole_width) > caps->shared_memory) {
+  if (rows > lanes || lanes > MAX_COOP_LANES || lanes / rows > COOP_KEYS / 8 || rows * width > most * lanes ||
+      shared_of_coop(t->rows, whole_depth, whole_width) > caps->shared_memory) {
     return 0;
   }
   t->shape = THREE_BYTES(shape->m, shape->n, shape->k);

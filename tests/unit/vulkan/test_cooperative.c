@@ -138,17 +138,18 @@ static int plan(const tsr_vk_caps *caps, const product *p, tsr_vk_plan *result)
   return plan_one(caps, storages, 5, tensors, 5, &line, result);
 }
 
-/* y [1, 40, 2, 64] = attention of 40 queries, all of f32, of reduced precision */
-static int plan_attention(const tsr_vk_caps *caps, tsr_vk_plan *result)
+/* y [1, length, 2, depth] = attention of `length` queries, all of f32, of reduced precision */
+static int plan_attention(const tsr_vk_caps *caps, int32_t length, int32_t depth, tsr_vk_plan *result)
 {
-  enum { LENGTH = 40, HEADS = 2, DEPTH = 64, BYTES = 4 * LENGTH * HEADS * DEPTH };
+  enum { HEADS = 2 };
+  const int64_t size = (int64_t)4 * length * HEADS * depth;
   const tsr_storage_desc storages[] = {
-      {0}, {.kind = TSR_STORAGE_INPUT, .size = BYTES}, {.kind = TSR_STORAGE_OUTPUT, .size = BYTES}};
+      {0}, {.kind = TSR_STORAGE_INPUT, .size = size}, {.kind = TSR_STORAGE_OUTPUT, .size = size}};
   const tsr_tensor_desc x = {.storage = 1,
                              .dtype = TSR_F32,
                              .rank = 4,
-                             .extent = {1, LENGTH, HEADS, DEPTH},
-                             .stride = {LENGTH * HEADS * DEPTH, HEADS * DEPTH, DEPTH, 1}};
+                             .extent = {1, length, HEADS, depth},
+                             .stride = {(int64_t)length * HEADS * depth, HEADS * depth, depth, 1}};
   tsr_tensor_desc tensors[] = {{0}, x, x};
   tensors[2].storage = 2;
   const tsr_line_desc line = {
@@ -315,9 +316,31 @@ static void test_shapes(void **state)
       check_dispatch(&devices[0], &products[i % 2]);
     }
     caps.forced = TSR_VK_VARIANT_ATTENTION_COOP;
-    assert_true(plan_attention(&caps, &the_plan));
+    assert_true(plan_attention(&caps, 40, 64, &the_plan));
     assert_int_equal(the_plan.variant, caps.forced);
     assert_int_equal(the_plan.dispatch[0].spec[TSR_VK_SPEC_attention_cooperative_shape], THREE_BYTES(16, 16, 16));
+  }
+}
+
+/* Wide heads: as many subgroups as shared memory has room for, though not so few that keys are fetched too often. */
+static void test_heads(void **state)
+{
+  (void)state;
+  static const struct {
+    int32_t length, depth;
+    uint32_t shared_memory, size; /* 0: another kernel */
+  } cases[] = {{40, 64, 49152, 128}, {40, 128, 49152, 128}, {300, 148, 49152, 64}, {300, 148, 65536, 128},
+               {300, 256, 49152, 0}, {300, 256, 65536, 64}, {16, 256, 49152, 32},  {300, 256, 102400, 128}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    tsr_vk_caps caps = caps_of(&devices[0]);
+    caps.shared_memory = cases[i].shared_memory;
+    assert_true(plan_attention(&caps, cases[i].length, cases[i].depth, &the_plan));
+    if ((the_plan.variant == TSR_VK_VARIANT_ATTENTION_COOP) != (cases[i].size != 0) ||
+        (cases[i].size != 0 && the_plan.dispatch[0].spec[SIZE] != cases[i].size)) {
+      fail_msg("%d queries, heads of %d, %u bytes: variant %s, %u invocations", (int)cases[i].length,
+               (int)cases[i].depth, (unsigned)cases[i].shared_memory, tsr_vk_variant_name(the_plan.variant),
+               (unsigned)the_plan.dispatch[0].spec[SIZE]);
+    }
   }
 }
 
@@ -402,7 +425,7 @@ static void test_norm_before(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_limits), cmocka_unit_test(test_choice),
-                                     cmocka_unit_test(test_shapes), cmocka_unit_test(test_bf16),
-                                     cmocka_unit_test(test_norm_before)};
+                                     cmocka_unit_test(test_shapes), cmocka_unit_test(test_heads),
+                                     cmocka_unit_test(test_bf16),   cmocka_unit_test(test_norm_before)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
