@@ -7,13 +7,12 @@
  *
  *   f16 x f16 -> f32   a, f32 in memory, is rounded on its way into shared memory (lib/narrowed.glsl), or was before
  *                      (HALVES_A); the result is rounded likewise where another product is to read it (HALVES_Y).
- *                      b is f16.
+ *                      b is f16, or f32 and rounded likewise.
  *   bf16 x bf16 -> f32 the same with BF16
  *   i8 x i8 -> i32     with QUANTISED: a's rows lie quantised in scratch (lib/quantised.glsl), b is i8
  *
- * A group is 16 bytes of either type. k of a is contiguous; of b, k is (weights stored [N, K]), or n (not of i8).
- * Depth, and b's strides and offset, count groups; those of a count 16 bytes, too, which are four of its values where
- * they are f32.
+ * A group is 16 bytes of either type. k is contiguous, of b where weights are stored [N, K]; or m of a, n of b, but not
+ * of i8. Depth counts groups; strides and offsets count 16 bytes, too, which are four values where they are f32.
  *
  * With TOPK only the largest columns of each row are wanted: rows of sums lie in shared memory for a moment anyway, and
  * a subgroup finds those of a row there.
@@ -62,13 +61,16 @@ IN4(1, b)
 #else
 const uint A_QUADS = (halves & HALVES_A) != 0u ? 1u : 2u;
 #endif
+const uint B_QUADS = b_type == TYPE_F32 ? 2u : 1u;
 
 const uint size = tile_rows / part_rows * (tile_columns / part_columns) * lanes; /* invocations */
+const uint row_groups = tile_rows / GROUP;
 const uint column_groups = tile_columns / GROUP;
-const uint a_pitch = step_groups + 1u;
+const uint a_pitch = (a_along_depth != 0u ? step_groups : row_groups) + 1u;
 const uint b_pitch = (b_along_depth != 0u ? step_groups : column_groups) + 1u;
+const uint a_rows = a_along_depth != 0u ? tile_rows : step_groups * GROUP;
 const uint b_rows = b_along_depth != 0u ? tile_columns : step_groups * GROUP;
-const uint b_from = tile_rows * a_pitch;
+const uint b_from = a_rows * a_pitch;
 const uint buffer_groups = b_from + b_rows * b_pitch;
 shared UNIT tiles[shared_groups * UNITS];
 
@@ -84,7 +86,7 @@ uint lane;
 uint a_at[a_loads]; /* where what the invocation brings lies in memory, k left out */
 uint b_at[b_loads];
 uvec4 a_next[a_loads * A_QUADS]; /* on its way */
-uvec4 b_next[b_loads];
+uvec4 b_next[b_loads * B_QUADS];
 
 /* The workgroup's tile, as tile_of has it, but in bands of eight tiles along m: workgroups that run at the same time
  * then share a and b alike, and both come from the cache. */
@@ -105,14 +107,19 @@ void find_operands()
   uint a_batch = a_offset + batch_offset(batch, a_stride[0], a_stride[1]);
   uint b_batch = b_offset + batch_offset(batch, b_stride[0], b_stride[1]);
   [[unroll]] for (uint i = 0u; i < a_loads; ++i) {
-    a_at[i] = a_batch + min(tile.x * tile_rows + (lane + i * size) / step_groups, rows - 1u) * a_stride[2];
+    uint place = lane + i * size;
+    if (a_along_depth != 0u) {
+      a_at[i] = a_batch + min(tile.x * tile_rows + place / step_groups, rows - 1u) * a_stride[2];
+    } else {
+      a_at[i] = a_batch + min(tile.x * row_groups + place % row_groups, rows / GROUP - 1u) * A_QUADS;
+    }
   }
   [[unroll]] for (uint i = 0u; i < b_loads; ++i) {
     uint place = lane + i * size;
     if (b_along_depth != 0u) {
       b_at[i] = b_batch + min(tile.y * tile_columns + place / step_groups, columns - 1u) * b_stride[3];
     } else {
-      b_at[i] = b_batch + min(tile.y * column_groups + place % column_groups, columns / GROUP - 1u);
+      b_at[i] = b_batch + min(tile.y * column_groups + place % column_groups, columns / GROUP - 1u) * B_QUADS;
     }
   }
 }
@@ -121,17 +128,27 @@ void find_operands()
 void fetch(uint k)
 {
   [[unroll]] for (uint i = 0u; i < a_loads; ++i) {
-    uint at = a_at[i] + min(k + (lane + i * size) % step_groups, depth - 1u) * A_QUADS;
+    uint place = lane + i * size;
+    uint at = a_at[i];
+    if (a_along_depth != 0u) {
+      at += min(k + place % step_groups, depth - 1u) * A_QUADS;
+    } else {
+      at += min(k * GROUP + place / row_groups, depth * GROUP - 1u) * a_stride[3];
+    }
     [[unroll]] for (uint j = 0u; j < A_QUADS; ++j) {
       a_next[i * A_QUADS + j] = QUAD(a, at + j);
     }
   }
   [[unroll]] for (uint i = 0u; i < b_loads; ++i) {
     uint place = lane + i * size;
+    uint at = b_at[i];
     if (b_along_depth != 0u) {
-      b_next[i] = QUAD(b, b_at[i] + min(k + place % step_groups, depth - 1u));
+      at += min(k + place % step_groups, depth - 1u) * B_QUADS;
     } else {
-      b_next[i] = QUAD(b, b_at[i] + min(k * GROUP + place / column_groups, depth * GROUP - 1u) * b_stride[2]);
+      at += min(k * GROUP + place / column_groups, depth * GROUP - 1u) * b_stride[2];
+    }
+    [[unroll]] for (uint j = 0u; j < B_QUADS; ++j) {
+      b_next[i * B_QUADS + j] = QUAD(b, at + j);
     }
   }
 }
@@ -157,17 +174,24 @@ void put_step(uint buffer_at, uint k)
       group = narrowed(group, a_next[A_QUADS * i + A_QUADS - 1u]);
     }
 #endif
+    uint across = a_along_depth != 0u ? step_groups : row_groups;
+    uint from = a_along_depth != 0u ? place % step_groups : place / row_groups / GROUP;
     if (a_loads * size == a_groups || place < a_groups) {
-      put(buffer_at + place / step_groups * a_pitch + place % step_groups,
-          k + place % step_groups < depth ? group : uvec4(0u));
+      put(buffer_at + place / across * a_pitch + place % across, k + from < depth ? group : uvec4(0u));
     }
   }
   [[unroll]] for (uint i = 0u; i < b_loads; ++i) {
     uint place = lane + i * size;
+    uvec4 group = b_next[B_QUADS * i];
+#ifndef QUANTISED
+    if (B_QUADS > 1u) {
+      group = narrowed(group, b_next[B_QUADS * i + B_QUADS - 1u]);
+    }
+#endif
     uint across = b_along_depth != 0u ? step_groups : column_groups;
     uint from = b_along_depth != 0u ? place % step_groups : place / column_groups / GROUP;
     if (b_loads * size == b_groups || place < b_groups) {
-      put(buffer_at + b_from + place / across * b_pitch + place % across, k + from < depth ? b_next[i] : uvec4(0u));
+      put(buffer_at + b_from + place / across * b_pitch + place % across, k + from < depth ? group : uvec4(0u));
     }
   }
 }
@@ -275,13 +299,18 @@ void main()
       fetch(k);
     }
     if (k > begin) {
-      uint a_part = (buffer_at + part_row * a_pitch) * UNITS;
+      uint a_part = (buffer_at + (a_along_depth != 0u ? part_row * a_pitch : part_row / GROUP)) * UNITS;
       uint b_part = (buffer_at + b_from + (b_along_depth != 0u ? part_column * b_pitch : part_column / GROUP)) * UNITS;
       for (uint step = 0u; step < step_groups * GROUP; step += shape_k) {
         coopmat<FACTOR, gl_ScopeSubgroup, shape_m, shape_k, gl_MatrixUseA> x[m_shapes];
         [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
-          coopMatLoad(x[m], tiles, a_part + m * shape_m * a_pitch * UNITS + step * UNITS / GROUP, a_pitch * UNITS,
-                      gl_CooperativeMatrixLayoutRowMajor);
+          if (a_along_depth != 0u) {
+            coopMatLoad(x[m], tiles, a_part + m * shape_m * a_pitch * UNITS + step * UNITS / GROUP, a_pitch * UNITS,
+                        gl_CooperativeMatrixLayoutRowMajor);
+          } else {
+            coopMatLoad(x[m], tiles, a_part + step * a_pitch * UNITS + m * shape_m * UNITS / GROUP, a_pitch * UNITS,
+                        gl_CooperativeMatrixLayoutColumnMajor);
+          }
         }
         [[unroll]] for (uint n = 0u; n < n_shapes; ++n) {
           coopmat<FACTOR, gl_ScopeSubgroup, shape_k, shape_n, gl_MatrixUseB> z;

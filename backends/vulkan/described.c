@@ -110,10 +110,10 @@ static int32_t rate_of(const tsr_program_desc *program, const tsr_vk_dispatch *d
     return is_cooperative ? TSR_RATE_COOPERATIVE_F16 : is_attention ? TSR_RATE_F32 : TSR_RATE_OTHER;
   }
   switch (type_of(program, dispatch, 1)) {
-  case TSR_F32:
-    return TSR_RATE_F32;
   case TSR_I8:
     return is_cooperative ? TSR_RATE_COOPERATIVE_I8 : TSR_RATE_I8;
+  case TSR_F32:
+    return is_cooperative ? TSR_RATE_COOPERATIVE_F16 : TSR_RATE_F32;
   default:
     return is_cooperative ? TSR_RATE_COOPERATIVE_F16 : TSR_RATE_F16;
   }

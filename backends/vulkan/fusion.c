@@ -335,11 +335,10 @@ static int multiplies_result(const run *r, int32_t index)
   return uses_in(r->program, line->in, TSR_MAX_INPUTS, tsr_tensor_at(r->program, line->in[0])->storage) == 1;
 }
 
-/* The type to which a product by cooperative matrices rounds its a: that of its weights; 0: it is none of 16 bits. */
+/* The type to which the product of line `index` may round its a; 0: to none. */
 static int32_t halves_of(const run *r, int32_t index)
 {
-  const int32_t dtype = tsr_tensor_at(r->program, line_at(r, index)->in[1])->dtype;
-  return dtype == TSR_F16 || dtype == TSR_BF16 ? dtype : 0;
+  return tsr_vk_factors_of(r->program, line_at(r, index));
 }
 
 static int plan_halves(tsr_vk_planner *planner)

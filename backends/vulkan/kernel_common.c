@@ -348,10 +348,21 @@ const tsr_vk_shape *tsr_vk_next_shape(const tsr_vk_caps *caps, int32_t dtype, co
   return NULL;
 }
 
+static int32_t reduced_precision(const tsr_line_desc *line)
+{
+  const tsr_op_attributes *attributes = &line->attributes;
+  const size_t end = offsetof(tsr_op_attributes, reduced_precision) + sizeof attributes->reduced_precision;
+  return attributes->struct_size >= end ? attributes->reduced_precision : 0;
+}
+
 int tsr_vk_has_reduced_precision(const tsr_vk_planner *planner)
 {
-  const tsr_op_attributes *attributes = &planner->line->attributes;
-  return attributes->struct_size >=
-             offsetof(tsr_op_attributes, reduced_precision) + sizeof attributes->reduced_precision &&
-         attributes->reduced_precision != 0;
+  return reduced_precision(planner->line) != 0;
+}
+
+int32_t tsr_vk_factors_of(const tsr_program_desc *program, const tsr_line_desc *line)
+{
+  const int32_t dtype = tsr_tensor_at(program, line->in[1])->dtype, reduced = reduced_precision(line);
+  const int32_t factors = dtype == TSR_F32 ? reduced : reduced != 0 ? dtype : 0;
+  return factors == TSR_F16 || factors == TSR_BF16 ? factors : 0;
 }

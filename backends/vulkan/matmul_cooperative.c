@@ -24,7 +24,7 @@ static const tile tiles[] = {
     {128, 256, 64, 64, MANY_SUMS}, {128, 128, 32, 64, SUMS}, {64, 64, 32, 32, SUMS}, {32, 64, 16, 32, SUMS}};
 enum { N_TILES = sizeof tiles / sizeof tiles[0] };
 
-/* What there is for each type of b. */
+/* What there is for each type of factors. */
 typedef struct kind {
   int32_t dtype;
   int32_t shader;
@@ -44,11 +44,13 @@ ASSERT_ORDER(F16);
 ASSERT_ORDER(BF16);
 ASSERT_ORDER(I8);
 
-/* The kind of the line's weights; NULL: there is none. */
+/* The kind of what the line may multiply; NULL: there is none. */
 static const kind *kind_of(const tsr_vk_planner *planner)
 {
+  const int32_t dtype = tsr_vk_in(planner, 1)->dtype;
+  const int32_t factors = dtype == TSR_I8 ? TSR_I8 : tsr_vk_factors_of(planner->program, planner->line);
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; ++i) {
-    if (kinds[i].dtype == tsr_vk_in(planner, 1)->dtype) {
+    if (kinds[i].dtype == factors) {
       return &kinds[i];
     }
   }
@@ -92,32 +94,43 @@ static int in_groups(tsr_vk_view *view, int32_t contiguous, uint32_t n)
 
 enum { GROUP_BYTES = 16, MAX_STEP = 4, MIN_STEP = 2, I8_LEAST_PART = 256 /* of the depth: whole steps */ };
 
-/* Groups of shared memory: two buffers, and later what the subgroups store their sums in. */
-static uint32_t shared_groups(const tile *t, const tsr_vk_shape *shape, uint32_t step, uint32_t values, int along_depth)
+/* The axis of a and of b that is contiguous. */
+typedef struct layout {
+  int a_along_depth;
+  int b_along_depth;
+} layout;
+
+/* Groups of an operand in a buffer; extent: of the tile, across the depth. */
+static uint32_t tile_groups(uint32_t extent, uint32_t step, uint32_t values, int along_depth)
 {
-  uint32_t b = along_depth ? t->columns * (step + 1) : step * values * (t->columns / values + 1);
-  uint32_t buffers = 2 * (t->rows * (step + 1) + b);
+  return along_depth ? extent * (step + 1) : step * values * (extent / values + 1);
+}
+
+/* Groups of shared memory: two buffers, and later what the subgroups store their sums in. */
+static uint32_t shared_groups(const tile *t, const tsr_vk_shape *shape, uint32_t step, uint32_t values, layout l)
+{
+  uint32_t buffers = 2 * (tile_groups(t->rows, step, values, l.a_along_depth) +
+                          tile_groups(t->columns, step, values, l.b_along_depth));
   uint32_t sums = t->rows / t->part_rows * (t->columns / t->part_columns) * shape->m * (t->part_columns / 4);
   return buffers > sums ? buffers : sums;
 }
 
 /* The groups of depth at a time; 0: matrices of that shape do not fill the tile's parts, or do not fit. */
-static uint32_t step_of(const tsr_vk_caps *caps, const tile *t, const tsr_vk_shape *shape, uint32_t values,
-                        int along_depth)
+static uint32_t step_of(const tsr_vk_caps *caps, const tile *t, const tsr_vk_shape *shape, uint32_t values, layout l)
 {
   if (t->part_rows % shape->m != 0 || t->part_columns % shape->n != 0) {
     return 0;
   }
   uint32_t step = caps->subgroup_sizes[0] < FULL_SUBGROUP ? MIN_STEP : MAX_STEP; /* the next step waits in registers */
   while (step >= MIN_STEP && (step * values % shape->k != 0 ||
-                              shared_groups(t, shape, step, values, along_depth) * GROUP_BYTES > caps->shared_memory)) {
+                              shared_groups(t, shape, step, values, l) * GROUP_BYTES > caps->shared_memory)) {
     step /= 2;
   }
   return step >= MIN_STEP ? step : 0;
 }
 
 /* By the largest shape of that kind that can be had. Strides of the product count groups, its depth values. */
-static int plan_in_groups(tsr_vk_planner *planner, const kind *of, tsr_vk_product p, tile t, int along_depth)
+static int plan_in_groups(tsr_vk_planner *planner, const kind *of, tsr_vk_product p, tile t, layout l)
 {
   const tsr_vk_caps *caps = planner->caps;
   const uint32_t values = of->values;
@@ -129,7 +142,7 @@ static int plan_in_groups(tsr_vk_planner *planner, const kind *of, tsr_vk_produc
   const tsr_vk_shape *shape = NULL;
   uint32_t step = 0;
   while (step == 0 && (shape = tsr_vk_next_shape(caps, of->dtype, shape)) != NULL) {
-    step = step_of(caps, &t, shape, values, along_depth);
+    step = step_of(caps, &t, shape, values, l);
   }
   if (step == 0) {
     return 0;
@@ -154,16 +167,16 @@ static int plan_in_groups(tsr_vk_planner *planner, const kind *of, tsr_vk_produc
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_part_columns, t.part_columns);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_step_groups, step);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_lanes, lanes);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_b_along_depth, (uint32_t)along_depth);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_shared_groups,
-              shared_groups(&t, shape, step, values, along_depth));
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_b_along_depth, (uint32_t)l.b_along_depth);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_a_along_depth, (uint32_t)l.a_along_depth);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_shared_groups, shared_groups(&t, shape, step, values, l));
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_halves, p.halves);
   return tsr_vk_finish_product(planner, &counted);
 }
 
-enum { VALUES = 8, A_VALUES = 4 }; /* of 16 bits in a group, of f32 */
+enum { VALUES = 8, F32_VALUES = 4 }; /* of 16 bits in a group, of f32 */
 
-/* Adds the dispatch that rounds a's rows, in groups of A_VALUES, each distinct one once; the product's view of a
+/* Adds the dispatch that rounds a's rows, in groups of F32_VALUES, each distinct one once; the product's view of a
  * becomes that of the result. First in the line, as where rows are quantised (matmul_i8.c). 0 if it cannot be had. */
 static int round_a(tsr_vk_planner *planner, tsr_vk_product *p)
 {
@@ -201,7 +214,7 @@ static int round_a(tsr_vk_planner *planner, tsr_vk_product *p)
   tsr_vk_read(dispatch, planner->line->in[0]);
   tsr_vk_write(dispatch, TSR_VK_SCRATCH);
   tsr_vk_set_size(dispatch, size);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_narrow_to_type, (uint32_t)tsr_vk_in(planner, 1)->dtype);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_narrow_to_type, (uint32_t)tsr_vk_factors_of(planner->program, planner->line));
   dispatch->pure = 1;
   dispatch->work = 2.0 * VALUES * (double)count;
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size));
@@ -229,12 +242,12 @@ static void take_halves(const tsr_vk_planner *planner, tsr_vk_product *p)
   p->halves |= HALVES_A;
 }
 
-/* Whether the result can be left rounded: whole words of finished sums, of the weights' own type. */
+/* Whether the result can be left rounded: whole words of finished sums, of the factors' own type. */
 static int leave_halves(tsr_vk_planner *planner, tsr_vk_product *p)
 {
   const uint64_t count = p->batch * p->rows * p->columns;
-  if (planner->leaves_halves != tsr_vk_in(planner, 1)->dtype || p->columns % VALUES != 0 || planner->addend != 0 ||
-      planner->topk.k > 0) {
+  if (planner->leaves_halves != tsr_vk_factors_of(planner->program, planner->line) || p->columns % VALUES != 0 ||
+      planner->addend != 0 || planner->topk.k > 0) {
     return 0;
   }
   planner->halves_at = tsr_vk_reserve(planner, count / 2);
@@ -244,33 +257,37 @@ static int leave_halves(tsr_vk_planner *planner, tsr_vk_product *p)
   return 1;
 }
 
-/* b of 16 bits, a rounded to its type: what a line of reduced precision permits. */
+/* Factors of 16 bits, or rounded to that on their way: what a line of reduced precision permits. Whole groups of eight
+ * along the depth and the contiguous axes, wherever the values of f32 lie in groups of four. */
 static int plan_halves(tsr_vk_planner *planner, const kind *of, tsr_vk_product p, tile t)
 {
-  if (!tsr_vk_has_reduced_precision(planner) || p.depth == 0 || p.depth % VALUES != 0) {
+  const uint32_t b_values = tsr_vk_in(planner, 1)->dtype == TSR_F32 ? F32_VALUES : VALUES;
+  if (p.depth == 0 || p.depth % VALUES != 0) {
     return 0;
   }
   if (planner->takes_halves) {
     take_halves(planner, &p);
   }
-  int along_depth = in_groups(&p.b, 2, VALUES);
-  if (!in_groups(&p.a, 3, planner->takes_halves ? VALUES : A_VALUES) || (!along_depth && !in_groups(&p.b, 3, VALUES))) {
+  layout l = {.a_along_depth = in_groups(&p.a, 3, planner->takes_halves ? VALUES : F32_VALUES),
+              .b_along_depth = in_groups(&p.b, 2, b_values)};
+  if ((!l.a_along_depth && (p.rows % VALUES != 0 || !in_groups(&p.a, 2, F32_VALUES))) ||
+      (!l.b_along_depth && (p.columns % VALUES != 0 || !in_groups(&p.b, 3, b_values)))) {
     return 0;
   }
-  if (!planner->takes_halves && should_round(&p, &t) && !round_a(planner, &p)) {
+  if (!planner->takes_halves && l.a_along_depth && should_round(&p, &t) && !round_a(planner, &p)) {
     return 0;
   }
   if (planner->leaves_halves != 0 && !leave_halves(planner, &p)) {
     return 0;
   }
   planner->are_halves_seen = 1;
-  return plan_in_groups(planner, of, p, t, along_depth);
+  return plan_in_groups(planner, of, p, t, l);
 }
 
 /* Both of i8: the sums are exact. */
 static int plan_i8(tsr_vk_planner *planner, const kind *of, tsr_vk_product p, tile t)
 {
-  return p.depth > 0 && in_groups(&p.b, 2, of->values) && plan_in_groups(planner, of, p, t, 1);
+  return p.depth > 0 && in_groups(&p.b, 2, of->values) && plan_in_groups(planner, of, p, t, (layout){1, 1});
 }
 
 int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant)

@@ -66,13 +66,13 @@ static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *product)
 
 static tsr_vk_class class_of(const tsr_vk_planner *planner, const tsr_vk_product *p)
 {
-  enum { A_ALONG_DEPTH = 1, B_ALONG_DEPTH = 2, REDUCED_PRECISION = 4 };
+  enum { A_ALONG_DEPTH = 1, B_ALONG_DEPTH = 2, FACTORS = 4 /* times their type */ };
   return (tsr_vk_class){
       .op = TSR_OP_MATMUL,
       .field = {tsr_vk_in(planner, 1)->dtype, tsr_vk_bucket(p->rows), tsr_vk_bucket(p->columns),
                 tsr_vk_bucket(p->depth), tsr_vk_bucket(p->batch),
                 (p->a.stride[3] == 1 ? A_ALONG_DEPTH : 0) | (p->b.stride[2] == 1 ? B_ALONG_DEPTH : 0) |
-                    (tsr_vk_has_reduced_precision(planner) ? REDUCED_PRECISION : 0)},
+                    FACTORS * tsr_vk_factors_of(planner->program, planner->line)},
   };
 }
 

@@ -19,6 +19,25 @@ static tsr_ref as_rows(tsr_program *program, tsr_ref x, int64_t columns)
   return view != TSR_INVALID ? view : tsr_reshape(program, tsr_copy(program, x, tsr_ref_dtype(program, x)), rows);
 }
 
+/* 1 if the products of a product's gradient may round their factors to bf16, as the product itself may. To f16 they may
+ * not: what is beyond its range would be cut off, and no infinity would tell whoever scales the loss. */
+static int rounds_gradient(const tsr_program *program, const tsr_line_desc *line)
+{
+  const int32_t reduced = line->attributes.reduced_precision;
+  return reduced == TSR_BF16 || (reduced == 1 && tsr_ref_dtype(program, line->in[1]) == TSR_BF16);
+}
+
+/* alpha a b + bias, one of the products of a gradient. */
+static tsr_ref product(tsr_program *program, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int rounds)
+{
+  if (!rounds) {
+    return tsr_matmul(program, a, b, bias, alpha, TSR_ACTIVATION_NONE);
+  }
+  return tsr_ref_dtype(program, b) == TSR_F32
+             ? tsr_matmul_rounded(program, a, b, bias, alpha, TSR_ACTIVATION_NONE, TSR_BF16)
+             : tsr_matmul_reduced_precision(program, a, b, bias, alpha, TSR_ACTIVATION_NONE);
+}
+
 /* The gradient of what a product gave before its activation. */
 static tsr_ref before_activation(tsr_program *program, const tsr_gradient_call *call)
 {
@@ -30,7 +49,8 @@ static tsr_ref before_activation(tsr_program *program, const tsr_gradient_call *
     return tsr_activation_gradient(program, line->out[0], call->out[0], TSR_ACTIVATION_RELU);
   default: {
     /* The argument was not kept: the product is made once more. */
-    tsr_ref z = tsr_matmul(program, line->in[0], line->in[1], line->in[2], line->attributes.alpha, TSR_ACTIVATION_NONE);
+    tsr_ref z =
+        product(program, line->in[0], line->in[1], line->in[2], line->attributes.alpha, rounds_gradient(program, line));
     return tsr_activation_gradient(program, z, call->out[0], line->attributes.activation);
   }
   }
@@ -41,6 +61,7 @@ void tsr_gradient_matmul(tsr_program *program, tsr_gradient_call *call)
 {
   const tsr_line_desc *line = &call->line;
   float alpha = line->attributes.alpha;
+  const int rounds = rounds_gradient(program, line);
   if (line->in[3] != TSR_NONE) {
     tsr_program_fail(program, line->op, TSR_ERR_UNSUPPORTED, "a product with weights of i8 has no gradient");
     return;
@@ -51,7 +72,7 @@ void tsr_gradient_matmul(tsr_program *program, tsr_gradient_call *call)
   }
   call->in[2] = dz;
   if (call->wanted[0]) {
-    call->in[0] = tsr_matmul(program, dz, tsr_transpose(program, b, -1, -2), TSR_NONE, alpha, TSR_ACTIVATION_NONE);
+    call->in[0] = product(program, dz, tsr_transpose(program, b, -1, -2), TSR_NONE, alpha, rounds);
   }
   if (!call->wanted[1]) {
     return;
@@ -60,10 +81,9 @@ void tsr_gradient_matmul(tsr_program *program, tsr_gradient_call *call)
   int is_transposed = weights->stride[weights->rank - 2] == 1 && weights->extent[weights->rank - 1] > 1;
   if (is_transposed) { /* W stored [N, K]: its gradient in the same layout */
     call->in[1] = tsr_transpose(
-        program, tsr_matmul(program, tsr_transpose(program, dz, -1, -2), a, TSR_NONE, alpha, TSR_ACTIVATION_NONE), -1,
-        -2);
+        program, product(program, tsr_transpose(program, dz, -1, -2), a, TSR_NONE, alpha, rounds), -1, -2);
   } else {
-    call->in[1] = tsr_matmul(program, tsr_transpose(program, a, -1, -2), dz, TSR_NONE, alpha, TSR_ACTIVATION_NONE);
+    call->in[1] = product(program, tsr_transpose(program, a, -1, -2), dz, TSR_NONE, alpha, rounds);
   }
 }
 

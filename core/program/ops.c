@@ -57,6 +57,20 @@ tsr_ref tsr_matmul_reduced_precision(tsr_program *p, tsr_ref a, tsr_ref b, tsr_r
                          .attributes = {.alpha = alpha, .activation = activation, .reduced_precision = 1}});
 }
 
+tsr_ref tsr_matmul_rounded(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation,
+                           tsr_dtype factors)
+{
+  if (factors != TSR_F16 && factors != TSR_BF16) {
+    tsr_program_fail(p, TSR_OP_MATMUL, TSR_ERR_DTYPE, "factors are rounded to f16 or bf16, not to %s",
+                     tsr_dtype_name(factors));
+    return TSR_INVALID;
+  }
+  return append_product(
+      p, (tsr_line_desc){.op = TSR_OP_MATMUL,
+                         .in = {a, b, bias},
+                         .attributes = {.alpha = alpha, .activation = activation, .reduced_precision = factors}});
+}
+
 tsr_ref tsr_matmul_i8(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref scales, tsr_ref bias, float alpha,
                       int32_t activation)
 {

@@ -105,6 +105,9 @@ static void put_attributes(writer *out, const tsr_program *program, const tsr_li
   }
   if (reads & TSR_READS_REDUCED_PRECISION && a->reduced_precision) {
     put(out, " narrow");
+    if (a->reduced_precision > 1) { /* the type, which no operand tells */
+      put(out, " %s", tsr_dtype_name(a->reduced_precision));
+    }
   }
   if (reads & TSR_READS_CAUSAL && a->causal) {
     put(out, " causal");

@@ -128,8 +128,13 @@ int tsr_rule_matmul(tsr_program *program, tsr_line_desc *line)
     return 0;
   }
   tsr_dtype dtype = tsr_rule_operand(program, line, 1)->dtype;
-  if (line->attributes.reduced_precision && dtype != TSR_F16 && dtype != TSR_BF16) {
+  if (line->attributes.reduced_precision == 1 && dtype != TSR_F16 && dtype != TSR_BF16) {
     tsr_program_fail(program, line->op, TSR_ERR_DTYPE, "a product of reduced precision has b of f16 or bf16, not %s",
+                     tsr_dtype_name(dtype));
+    return 0;
+  }
+  if (line->attributes.reduced_precision > 1 && dtype != TSR_F32) {
+    tsr_program_fail(program, line->op, TSR_ERR_DTYPE, "a product that rounds both factors has b of f32, not %s",
                      tsr_dtype_name(dtype));
     return 0;
   }

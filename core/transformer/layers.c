@@ -137,10 +137,14 @@ static tsr_ref scales_of(const tsr_builder *b, tsr_ref matrix)
 }
 
 /* 1 if what is multiplied with matrices of 16 bits may be rounded to their type: who asks for such a type, rather than
- * for the model as it is stored, asks for its speed. */
+ * for the model as it is stored, asks for its speed. In training not to f16: of numbers beyond its range the loss's
+ * scale has to learn. */
 static int reduces_precision(const tsr_builder *b, tsr_dtype type)
 {
-  return !b->training && (type == TSR_F16 || type == TSR_BF16) && type == b->weights;
+  if (b->training) {
+    return type == TSR_BF16 && type == b->training->products;
+  }
+  return (type == TSR_F16 || type == TSR_BF16) && type == b->weights;
 }
 
 /* y = activation(alpha x W^T + bias), W [out, in] in whatever type it is kept. */
@@ -150,16 +154,16 @@ static tsr_ref product(const tsr_builder *b, tsr_ref x, tsr_ref weight, tsr_ref 
     weight = tsr_copy(b->program, weight, b->training->products);
   }
   tsr_ref scales = scales_of(b, weight), transposed = tsr_transpose(b->program, weight, 0, 1);
-  if (b->training && activation != TSR_ACTIVATION_NONE && activation != TSR_ACTIVATION_RELU) {
-    /* The gradient needs the argument of the activation; of relu the result is enough. */
-    return activated(b, tsr_matmul(b->program, x, transposed, bias, alpha, TSR_ACTIVATION_NONE), activation);
-  }
   if (scales != TSR_NONE) {
     return tsr_matmul_i8(b->program, x, transposed, scales, bias, alpha, activation);
   }
-  return reduces_precision(b, tsr_ref_dtype(b->program, weight))
-             ? tsr_matmul_reduced_precision(b->program, x, transposed, bias, alpha, activation)
-             : tsr_matmul(b->program, x, transposed, bias, alpha, activation);
+  /* A gradient needs the argument of the activation; of relu the result is enough. */
+  const int apart = b->training && activation != TSR_ACTIVATION_NONE && activation != TSR_ACTIVATION_RELU;
+  const int32_t fused = apart ? TSR_ACTIVATION_NONE : activation;
+  tsr_ref y = reduces_precision(b, tsr_ref_dtype(b->program, weight))
+                  ? tsr_matmul_reduced_precision(b->program, x, transposed, bias, alpha, fused)
+                  : tsr_matmul(b->program, x, transposed, bias, alpha, fused);
+  return apart ? activated(b, y, activation) : y;
 }
 
 /* y = activation(x W^T + b), W and b being NAME.weight and NAME.bias under `prefix`. */

@@ -9,11 +9,11 @@
  *   - Sums are accumulated in f32 at least, in any order. Arguments of type f16 and bf16 are widened exactly first.
  *   - Arithmetic may take a subnormal f32 for zero, and give zero for one. copy, append, update, gather and topk keep
  *     every bit.
- *   - Where a line is of reduced precision (tsr_matmul_reduced_precision, tsr_attention_args.reduced_precision), a
- *     factor of a product may be rounded to a type of 16 bits before it is multiplied: to nearest or toward zero; a
- *     finite number beyond the type's range becomes its largest finite one; infinities and NaN stay. A subnormal number
- *     of that type may count as zero, and its sums may be cut off where others are rounded. It is a permission: a
- *     device may do without any of it.
+ *   - Where a line is of reduced precision (tsr_matmul_reduced_precision, tsr_matmul_rounded,
+ *     tsr_attention_args.reduced_precision), a factor of a product may be rounded to a type of 16 bits before it is
+ *     multiplied: to nearest or toward zero; a finite number beyond the type's range becomes its largest finite one;
+ *     infinities and NaN stay. A subnormal number of that type may count as zero, and its sums may be cut off where
+ *     others are rounded. It is a permission: a device may do without any of it.
  *   - An operand never shares memory with a result, except that append, update and adam write into states. A line that
  *     writes a state must not have the same state as an operand: TSR_ERR_ARGUMENT.
  *   - An empty tensor (an extent of 0) is allowed everywhere; a sum over nothing is 0.
@@ -50,6 +50,11 @@ TSR_API tsr_ref tsr_matmul(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, f
  * stay f32. Errors: TSR_ERR_DTYPE too where b is of another type. */
 TSR_API tsr_ref tsr_matmul_reduced_precision(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha,
                                              int32_t activation);
+
+/* The same operator with b f32, of reduced precision: a and b may both be rounded to `factors`, TSR_F16 or TSR_BF16.
+ * Errors: TSR_ERR_DTYPE too where b or `factors` is of another type. */
+TSR_API tsr_ref tsr_matmul_rounded(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation,
+                                   tsr_dtype factors);
 
 /* The same operator with weights of i8, each column of b with a scale of its own, and the rows of a quantised as they
  * come:

@@ -20,9 +20,10 @@ CONSTANT(matmul_cooperative, 11, step_groups, 4u);
 CONSTANT(matmul_cooperative, 12, lanes, 32u);        /* of a subgroup */
 CONSTANT(matmul_cooperative, 13, b_along_depth, 1u); /* 1: k is b's contiguous axis, 0: n */
 CONSTANT(matmul_cooperative, 14, shared_groups, 2560u);
-CONSTANT(matmul_cooperative, 15, halves, 0u); /* HALVES_* */
+CONSTANT(matmul_cooperative, 15, halves, 0u);        /* HALVES_* */
+CONSTANT(matmul_cooperative, 16, a_along_depth, 1u); /* 1: k is a's contiguous axis, 0: m */
 #if defined(CONTRACT_IN_C) || defined(TOPK)
-CONSTANT(matmul_cooperative, 16, largest, 1u); /* of each row of the tile that are kept; LARGEST_SUMS */
+CONSTANT(matmul_cooperative, 17, largest, 1u); /* of each row of the tile that are kept; LARGEST_SUMS */
 #endif
 
 #define HALVES_A 1u /* a is rounded already: of b's type in memory */

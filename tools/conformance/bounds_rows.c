@@ -12,10 +12,10 @@
  *
  * Where the sum of magnitudes passes the largest f32, a partial sum may overflow in one order and not in another: free.
  *
- * Reduced precision: each factor carries its rounding to b's type, so that the sum errs by sum |b| r(a), r(a) as
- * check_narrowing has it (b is of that type already; only a subnormal of it may be lost); and a sum that is cut off
- * errs by 2u a step. Where a factor vanishes beside an infinity, the product is NaN instead: free. Cut-off roundings
- * are all of one sign: no statistics. */
+ * Reduced precision: each factor carries its rounding to the type of factors, so that the sum errs by sum |b| r(a) +
+ * |a| r(b), r as check_narrowing has it (where b is of that type already, only a subnormal of it may be lost); and a
+ * sum that is cut off errs by 2u a step. Where a factor vanishes beside an infinity, the product is NaN instead: free.
+ * Cut-off roundings are all of one sign: no statistics. */
 tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
 {
   check_tensor a = check_tensor_of(values, line->in[0]);
@@ -28,6 +28,7 @@ tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
   tsr_status status = check_errors_init(&y);
   int64_t at;
   const int reduced = line->attributes.reduced_precision;
+  const tsr_dtype factors = reduced > 1 ? (tsr_dtype)reduced : b.dtype;
   const double roundings = check_gamma((double)n_sum + 3.0) * (reduced ? 2.0 : 1.0);
   double sum, size, carried, flush, offset;
   int exponent, special, open;
@@ -35,7 +36,7 @@ tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
   if (status) {
     return status;
   }
-  y.storage->biased |= reduced;
+  y.storage->biased |= reduced != 0;
   int binary = fabs(frexp(alpha, &exponent)) == 0.5 && fabs(alpha) >= 0x1p-10 && fabs(alpha) <= 1.0;
   y.storage->terms = n_sum;
   for (int64_t i0 = 0; i0 < y.extent[0]; i0++) {
@@ -53,10 +54,10 @@ tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
             double ea = check_error(&a, at_a);
             double eb = check_error(&b, at_b);
             if (reduced) {
-              open |= (isinf(av) && check_narrowing_vanishes(b.dtype, bv, eb)) ||
-                      (isinf(bv) && check_narrowing_vanishes(b.dtype, av, ea));
-              ea += check_narrowing(b.dtype, av, ea);
-              eb += check_narrowing(b.dtype, bv, eb);
+              open |= (isinf(av) && check_narrowing_vanishes(factors, bv, eb)) ||
+                      (isinf(bv) && check_narrowing_vanishes(factors, av, ea));
+              ea += check_narrowing(factors, av, ea);
+              eb += check_narrowing(factors, bv, eb);
             }
             special |= !isfinite(av) || !isfinite(bv);
             exact &= check_whole(av) && check_whole(bv) && ea + eb == 0.0;

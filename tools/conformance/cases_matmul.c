@@ -55,8 +55,8 @@ typedef struct params {
   int32_t batch, dtype, bias, activation, view_a, view_b, data_a, data_b;
   int32_t view_scales, data_scales; /* of i8, whose data_b is one of BYTES_ */
   int32_t varies;                   /* 1: b is an input, as a batch of it always is; 0: constant */
-  int32_t reduced;
-  int32_t leading[2]; /* of BATCH_DRAWN */
+  int32_t reduced;                  /* 1: a is rounded to b's type; TSR_F16, TSR_BF16: a and b of f32 are, to that */
+  int32_t leading[2];               /* of BATCH_DRAWN */
   float alpha;
 } params;
 
@@ -138,7 +138,9 @@ static void build_matmul(check_build *build, const void *data)
                                        CHECK_FILL(.data = (check_data)p->data_scales), column);
     y = tsr_matmul_i8(build->program, a, b, scales, bias, p->alpha, p->activation);
   } else {
-    y = (p->reduced ? tsr_matmul_reduced_precision : tsr_matmul)(build->program, a, b, bias, p->alpha, p->activation);
+    y = p->reduced > 1 ? tsr_matmul_rounded(build->program, a, b, bias, p->alpha, p->activation, p->reduced)
+                       : (p->reduced ? tsr_matmul_reduced_precision : tsr_matmul)(build->program, a, b, bias, p->alpha,
+                                                                                  p->activation);
   }
   check_output_cut(build, "y", y, both);
 }
@@ -155,8 +157,12 @@ static void add(check_table *table, params p)
 {
   const int quantised = p.dtype == TSR_I8;
   const char *data_b = quantised ? bytes_names[p.data_b] : check_data_name((check_data)p.data_b);
-  char view_scales[32] = "", data_scales[32] = "", leading[32];
+  char view_scales[32] = "", data_scales[32] = "", leading[32], rounded[32] = "";
 
+  if (p.reduced) {
+    snprintf(rounded, sizeof(rounded), ",narrow%s%s", p.reduced > 1 ? " " : "",
+             p.reduced > 1 ? tsr_dtype_name(p.reduced) : "");
+  }
   snprintf(leading, sizeof(leading), "%s", batches[p.batch].name);
   if (p.batch == BATCH_DRAWN) {
     snprintf(leading, sizeof(leading), "%dx%d", (int)p.leading[0], (int)p.leading[1]);
@@ -165,13 +171,12 @@ static void add(check_table *table, params p)
     snprintf(view_scales, sizeof(view_scales), "/%s", check_view_name((check_view)p.view_scales));
     snprintf(data_scales, sizeof(data_scales), "/%s", check_data_name((check_data)p.data_scales));
   }
-  check_case *test =
-      check_table_add(table, TSR_OP_MATMUL, build_matmul, &p, sizeof(p),
-                      "matmul(M=%d,N=%d,K=%d,batch=%s,b=%s%s,bias=%s,act=%s,view=%s/%s%s,alpha=%g,data=%s/%s%s%s)",
-                      (int)p.m, (int)p.n, (int)p.k, leading, tsr_dtype_name(p.dtype), p.varies ? " input" : "",
-                      bias_names[p.bias], activation_names[p.activation], check_view_name((check_view)p.view_a),
-                      check_view_name((check_view)p.view_b), view_scales, (double)p.alpha,
-                      check_data_name((check_data)p.data_a), data_b, data_scales, p.reduced ? ",narrow" : "");
+  check_case *test = check_table_add(
+      table, TSR_OP_MATMUL, build_matmul, &p, sizeof(p),
+      "matmul(M=%d,N=%d,K=%d,batch=%s,b=%s%s,bias=%s,act=%s,view=%s/%s%s,alpha=%g,data=%s/%s%s%s)", (int)p.m, (int)p.n,
+      (int)p.k, leading, tsr_dtype_name(p.dtype), p.varies ? " input" : "", bias_names[p.bias],
+      activation_names[p.activation], check_view_name((check_view)p.view_a), check_view_name((check_view)p.view_b),
+      view_scales, (double)p.alpha, check_data_name((check_data)p.data_a), data_b, data_scales, rounded);
   if (table->large) {
     cut(test, &p);
   }
@@ -517,6 +522,49 @@ static void add_i8(check_table *table)
 }
 
 /* One case of f16, one of bf16. */
+/* a and b of f32, both rounded. */
+static void add_rounded_pair(check_table *table, params p)
+{
+  p.dtype = TSR_F32;
+  p.reduced = TSR_F16;
+  add(table, p);
+  p.reduced = TSR_BF16;
+  add(table, p);
+}
+
+/* Products whose factors are both rounded, each axis contiguous in turn: of a gradient a has its rows side by side. */
+static void add_rounded(check_table *table)
+{
+  static const int32_t sizes[][3] = {{40, 24, 56},  {64, 64, 32},    {136, 264, 72}, {16, 128, 1032},
+                                     {33, 40, 24},  {40, 33, 24},    {40, 40, 25},   {8, 8, 8},
+                                     {24, 512, 40}, {264, 16, 2056}, {1, 40, 16},    {128, 128, 200}};
+  static const int32_t data[][2] = {{CHECK_LARGE, CHECK_NORMAL}, {CHECK_BIG, CHECK_BIG},
+                                    {CHECK_NORMAL, CHECK_TINY},  {CHECK_INF, CHECK_NORMAL},
+                                    {CHECK_NORMAL, CHECK_NAN},   {CHECK_SPECIAL, CHECK_ZERO},
+                                    {CHECK_NORMAL, CHECK_BIG},   {CHECK_POSITIVE, CHECK_MIXED}};
+  for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
+    params p = PARAMS(.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .varies = i % 2);
+    p.bias = i % 2 ? BIAS_ROW : BIAS_NONE;
+    for (int32_t j = 0; j < 4; j++) {
+      p.view_a = j % 2 ? CHECK_TRANSPOSED : CHECK_DENSE;
+      p.view_b = j / 2 ? CHECK_TRANSPOSED : CHECK_DENSE;
+      p.data_a = p.data_b = (i + j) % 3 ? CHECK_INTEGER : CHECK_NORMAL;
+      add_rounded_pair(table, p);
+    }
+  }
+  for (int32_t i = 0; i < COUNT_OF(data); i++) {
+    add_rounded_pair(table, PARAMS(.m = 32, .n = 24, .k = 40, .data_a = data[i][0], .data_b = data[i][1],
+                                   .view_a = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE,
+                                   .view_b = i / 2 % 2 ? CHECK_TRANSPOSED : CHECK_DENSE));
+  }
+  for (int32_t i = 0; i <= BATCH_0; i++) {
+    add_rounded_pair(table, PARAMS(.m = 24, .n = 40, .k = 16, .batch = i, .bias = BIAS_FULL,
+                                   .view_a = i % 2 ? CHECK_TRANSPOSED : CHECK_PADDED_T));
+  }
+  add_rounded_pair(table, PARAMS(.m = 1048, .n = 296, .k = 80, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER,
+                                 .view_a = CHECK_TRANSPOSED));
+}
+
 static void add_reduced_pair(check_table *table, params p)
 {
   p.reduced = 1;
@@ -693,6 +741,7 @@ static void draw_extents(check_draw *draw, params *p, int32_t what)
     group = (what == CHECK_MATMUL_I8 ? 16 : what == CHECK_MATMUL_REDUCED ? 8 : 4) << check_draw_below(draw, 3);
     p->n = (p->n + group - 1) / group * group;
     p->k = (p->k + group - 1) / group * group;
+    p->m = what == CHECK_MATMUL_REDUCED ? (p->m + group - 1) / group * group : p->m;
   }
   if (check_draw_once_in(draw, 50)) {
     *CHECK_DRAW(draw, extent) = 0;
@@ -732,6 +781,10 @@ void check_random_matmul(check_table *table, check_draw *draw, int32_t what)
     p.dtype = check_float_dtypes[p.reduced ? 1 + check_draw_once_in(draw, 3) : check_draw_below(draw, 3)];
     p.data_b = p.data_a == CHECK_INTEGER ? CHECK_INTEGER : check_draw_data(draw, kinds, COUNT_OF(kinds));
   }
+  if (p.reduced && check_draw_once_in(draw, 3)) {
+    p.reduced = p.dtype;
+    p.dtype = TSR_F32;
+  }
   add(table, p);
 }
 
@@ -750,6 +803,7 @@ void check_cases_matmul(check_table *table)
   add_values(table);
   add_i8(table);
   add_reduced(table);
+  add_rounded(table);
   table->large = 1;
   add_large(table);
   table->large = 0;

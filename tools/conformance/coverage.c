@@ -213,7 +213,7 @@ static walk walk_program(const check_coverage *coverage, const tsr_program *prog
       meet(&w, "%s/clamped=%d", info->name, (int)line->attributes.clamped);
     }
     if (has_reduced_precision(line->op)) {
-      meet(&w, "%s/narrow=%d", info->name, (int)line->attributes.reduced_precision);
+      meet(&w, "%s/narrow=%d", info->name, line->attributes.reduced_precision != 0);
     }
     if (line->op == TSR_OP_ADAM) {
       meet(&w, "%s/decoupled=%d", info->name, (int)line->attributes.decoupled);

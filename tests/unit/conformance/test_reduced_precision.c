@@ -82,7 +82,10 @@ static int32_t compile(tsr_backend_device *device, const tsr_compile_args *args,
       continue;
     }
     if (line->op == TSR_OP_MATMUL) {
-      add_factor(args, line->in[0], tsr_tensor_at(args->program, line->in[1])->dtype);
+      const int32_t reduced = line->attributes.reduced_precision;
+      const int32_t dtype = reduced > 1 ? reduced : tsr_tensor_at(args->program, line->in[1])->dtype;
+      add_factor(args, line->in[0], dtype);
+      add_factor(args, line->in[1], dtype); /* if it is not of that type */
     }
     for (int32_t slot = 0; slot < 3 && line->op == TSR_OP_ATTENTION; slot++) {
       add_factor(args, line->in[slot], TSR_F16);

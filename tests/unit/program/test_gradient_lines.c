@@ -77,26 +77,40 @@ static void test_lines_without_gradient(void **state)
   refuse_loss(&m, tsr_relu(m.p, seven), x, TSR_ERR_UNSUPPORTED, "no block of its storage");
 }
 
-/* What is permitted to a line is not to its gradient. */
-static void test_reduced_precision(void **state)
+/* The factors of a product's gradient may be rounded to bf16 where the product's may; to f16, and those of attention's
+ * gradient, they may not. */
+static void test_reduced_precision_of(tsr_dtype dtype)
 {
   maker m;
-  (void)state;
   maker_begin(&m, 1, 0);
-  tsr_ref x = leaf(&m, 1, 3, 2, 4), found, factor = tsr_input(m.p, "factor", TSR_F32, TSR_SHAPE(1));
-  tsr_ref weights = tsr_copy(m.p, leaf(&m, 4, 4), TSR_F16);
+  tsr_ref x = leaf(&m, 1, 3, 2, 4), factor = tsr_input(m.p, "factor", TSR_F32, TSR_SHAPE(1));
+  tsr_ref master = leaf(&m, 4, 4), weights = tsr_copy(m.p, master, dtype);
   tsr_ref y = tsr_matmul_reduced_precision(m.p, x, weights, TSR_NONE, 1.0f, TSR_ACTIVATION_SILU);
   tsr_attention_args args = {.q = y, .k = y, .v = y, .alpha = 1.0f, .reduced_precision = 1};
   y = tsr_sum_of_squares(m.p, tsr_attention(m.p, &args), TSR_NONE);
   const tsr_program_desc *desc = tsr_program_describe(m.p);
-  int32_t n_forward = desc->n_lines, n_products = 0;
-  assert_int_equal(tsr_gradients(m.p, y, factor, &x, 1, NULL, &found), TSR_OK);
+  int32_t n_forward = desc->n_lines, n_products = 0, n_attention = 0;
+  tsr_ref wanted[] = {x, master}, gradients[2];
+  assert_int_equal(tsr_gradients(m.p, y, factor, wanted, 2, NULL, gradients), TSR_OK);
   for (int32_t i = n_forward; i < desc->n_lines; i++) {
-    n_products += tsr_line_at(desc, i)->op == TSR_OP_MATMUL || tsr_line_at(desc, i)->op == TSR_OP_ATTENTION_GRADIENT;
-    assert_int_equal(tsr_line_at(desc, i)->attributes.reduced_precision, 0);
+    const tsr_line_desc *line = tsr_line_at(desc, i);
+    const int is_product = line->op == TSR_OP_MATMUL;
+    n_products += is_product;
+    n_attention += line->op == TSR_OP_ATTENTION_GRADIENT;
+    const int32_t b_type = is_product ? tsr_tensor_at(desc, line->in[1])->dtype : 0;
+    const int32_t expected = !is_product || dtype == TSR_F16 ? 0 : b_type == TSR_F32 ? TSR_BF16 : 1;
+    assert_int_equal(line->attributes.reduced_precision, expected);
   }
-  assert_true(n_products >= 3); /* of the product twice, for its activation, and of the attention */
+  assert_int_equal(n_products, 3); /* once more for its activation, and for each factor */
+  assert_int_equal(n_attention, 1);
   maker_finish(&m);
+}
+
+static void test_reduced_precision(void **state)
+{
+  (void)state;
+  test_reduced_precision_of(TSR_F16);
+  test_reduced_precision_of(TSR_BF16);
 }
 
 static void test_states(void **state)

@@ -251,6 +251,24 @@ static void test_reduced_precision(void **state)
   tsr_program_destroy(q32);
 
   assert_int_equal(tsr_program_create(&q32), TSR_OK);
+  a = tsr_input(q32, "a", TSR_F32, TSR_SHAPE(2, 8));
+  b = tsr_transpose(q32, a, 0, 1);
+  assert_shape(q32, tsr_matmul_rounded(q32, a, b, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE, TSR_BF16), TSR_SHAPE(2, 2));
+  assert_int_equal(tsr_line_at(tsr_program_describe(q32), 0)->attributes.reduced_precision, TSR_BF16);
+  assert_string_equal(tsr_program_print_line(q32, 0, text, sizeof text),
+                      "   0  %2 f32 [2, 2] = matmul(a[2, 8], a[8, 2] by [1, 8]) narrow bf16");
+  b = tsr_input(q32, "b", TSR_F16, TSR_SHAPE(8, 4));
+  tsr_matmul_rounded(q32, a, b, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE, TSR_F16);
+  assert_error(q32, TSR_ERR_DTYPE, "a product that rounds both factors has b of f32, not f16");
+  tsr_program_destroy(q32);
+
+  assert_int_equal(tsr_program_create(&q32), TSR_OK);
+  a = tsr_input(q32, "a", TSR_F32, TSR_SHAPE(2, 8));
+  tsr_matmul_rounded(q32, a, tsr_transpose(q32, a, 0, 1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE, TSR_F32);
+  assert_error(q32, TSR_ERR_DTYPE, "factors are rounded to f16 or bf16, not to f32");
+  tsr_program_destroy(q32);
+
+  assert_int_equal(tsr_program_create(&q32), TSR_OK);
   args = (tsr_attention_args){.alpha = 1.0f};
   args.q = args.k = tsr_input(q32, "q", TSR_F32, TSR_SHAPE(1, 2, 1, 4));
   args.v = tsr_input(q32, "v", TSR_F16, TSR_SHAPE(1, 2, 1, 4));

@@ -69,10 +69,11 @@ static tsr_vk_caps caps_of(const struct device *device)
   };
 }
 
-/* y [rows, columns] = a [rows, depth] @ b [depth, columns], b of f16 or i8, k contiguous or n */
+/* y [rows, columns] = a [rows, depth] @ b [depth, columns], k of a contiguous or m; k of b or n */
 typedef struct product {
   int32_t rows, columns, depth;
   int32_t type, reduced, along_columns;
+  int32_t a_along_rows;
 } product;
 
 static int64_t bytes_of(int32_t type)
@@ -119,7 +120,11 @@ static int plan(const tsr_vk_caps *caps, const product *p, tsr_vk_plan *result)
                                        {.kind = TSR_STORAGE_CONSTANT, .size = 4ll * p->columns}};
   const tsr_tensor_desc tensors[] = {
       {0},
-      {.storage = 1, .dtype = TSR_F32, .rank = 2, .extent = {p->rows, p->depth, 1, 1}, .stride = {p->depth, 1}},
+      {.storage = 1,
+       .dtype = TSR_F32,
+       .rank = 2,
+       .extent = {p->rows, p->depth, 1, 1},
+       .stride = {p->a_along_rows ? 1 : p->depth, p->a_along_rows ? p->rows : 1}},
       {.storage = 2,
        .dtype = p->type,
        .rank = 2,
@@ -180,14 +185,16 @@ static void check_dispatch(const struct device *device, const product *p)
   const uint32_t values = of_i8 ? 16 : 8; /* in a group of 16 bytes */
   const tsr_vk_dispatch *dispatch = &the_plan.dispatch[of_i8];
   const uint32_t *spec = dispatch->spec;
+  const int32_t factors = p->type == TSR_F32 ? p->reduced : p->type;
   assert_int_equal(dispatch->shader, of_i8                 ? TSR_VK_SHADER_MATMUL_COOPERATIVE_I8
-                                     : p->type == TSR_BF16 ? TSR_VK_SHADER_MATMUL_COOPERATIVE_BF16
+                                     : factors == TSR_BF16 ? TSR_VK_SHADER_MATMUL_COOPERATIVE_BF16
                                                            : TSR_VK_SHADER_MATMUL_COOPERATIVE_F16);
-  assert_int_equal(dispatch->n_spec, TSR_VK_SPEC_matmul_cooperative_halves + 1);
+  assert_int_equal(dispatch->n_spec, TSR_VK_SPEC_matmul_cooperative_a_along_depth + 1);
   assert_int_equal(dispatch->subgroup_size, device->lanes[0]);
   assert_int_equal(spec[LANES], device->lanes[0]);
   assert_int_equal(spec[B_TYPE], p->type);
   assert_int_equal(spec[ALONG_DEPTH], !p->along_columns);
+  assert_int_equal(spec[TSR_VK_SPEC_matmul_cooperative_a_along_depth], !p->a_along_rows);
   const uint32_t shape[] = {spec[M], spec[N], spec[K]};
   const uint32_t listed[] = {device->m, device->n, of_i8 ? device->k_i8 : device->k_f16};
   assert_memory_equal(shape, listed, sizeof shape);
@@ -204,7 +211,8 @@ static void check_dispatch(const struct device *device, const product *p)
   /* Two buffers with a group between the rows; what the subgroups store, without one. */
   uint32_t b_tile =
       p->along_columns ? spec[STEP] * values * (spec[COLUMNS] / values + 1) : spec[COLUMNS] * (spec[STEP] + 1);
-  assert_true(spec[SHARED] >= 2 * (spec[ROWS] * (spec[STEP] + 1) + b_tile));
+  uint32_t a_tile = p->a_along_rows ? spec[STEP] * values * (spec[ROWS] / values + 1) : spec[ROWS] * (spec[STEP] + 1);
+  assert_true(spec[SHARED] >= 2 * (a_tile + b_tile));
   assert_true(spec[SHARED] >= subgroups * spec[M] * spec[PART_COLUMNS] / 4);
   assert_in_range(spec[SHARED] * 16, 1, device->shared_memory);
   uint64_t groups = (uint64_t)dispatch->groups[0] * dispatch->groups[1] * dispatch->groups[2];
@@ -236,6 +244,15 @@ static void test_limits(void **state)
       {.rows = 300, .columns = 1000, .depth = 520, .type = TSR_F16, .reduced = 1},
       {.rows = 300, .columns = 1000, .depth = 520, .type = TSR_F16, .reduced = 1, .along_columns = 1},
       {.rows = 300, .columns = 1000, .depth = 528, .type = TSR_I8},
+      {.rows = 304,
+       .columns = 1000,
+       .depth = 520,
+       .type = TSR_F16,
+       .reduced = 1,
+       .along_columns = 1,
+       .a_along_rows = 1},
+      {.rows = 304, .columns = 1000, .depth = 520, .type = TSR_F32, .reduced = TSR_F16, .a_along_rows = 1},
+      {.rows = 304, .columns = 1000, .depth = 520, .type = TSR_F32, .reduced = TSR_F16, .along_columns = 1},
   };
   int taken = 0;
   for (int d = 0; d < N_DEVICES; d++) {
@@ -255,7 +272,7 @@ static void test_limits(void **state)
       }
     }
   }
-  assert_true(taken >= (6 * (N_VARIANTS - 1) + 3) * 4);
+  assert_true(taken >= (6 * (N_VARIANTS - 1) + 3) * 7);
 }
 
 static void test_choice(void **state)
@@ -278,6 +295,9 @@ static void test_choice(void **state)
       {{4096, 4096, 4096, TSR_F16, 0, 0}, TSR_VK_VARIANT_AUTO},  /* a must keep its precision */
       {{4096, 4096, 4096, TSR_BF16, 1, 0}, TSR_VK_VARIANT_AUTO}, /* no such matrices */
       {{4096, 4096, 4100, TSR_F16, 1, 0}, TSR_VK_VARIANT_AUTO},  /* no whole groups */
+      {{4092, 4096, 4096, TSR_F16, 1, 0, 1}, TSR_VK_VARIANT_AUTO},
+      {{4096, 4096, 4096, TSR_F32, TSR_F16, 0, 1}, TSR_VK_VARIANT_MATMUL_COOP_F16_256},
+      {{4096, 4096, 4096, TSR_F32, TSR_BF16, 0, 1}, TSR_VK_VARIANT_AUTO},
       {{4096, 4092, 4096, TSR_F16, 1, 1}, TSR_VK_VARIANT_AUTO},
   };
   tsr_vk_caps caps = caps_of(&devices[0]);
@@ -364,6 +384,11 @@ static void test_bf16(void **state)
   caps.forced = TSR_VK_VARIANT_AUTO;
   assert_true(plan(&caps, &p, &the_plan));
   assert_in_range(the_plan.variant, variants[0], variants[N_VARIANTS - 1]);
+  p.type = TSR_F32;
+  p.reduced = TSR_BF16;
+  assert_true(plan(&caps, &p, &the_plan));
+  assert_in_range(the_plan.variant, variants[0], variants[N_VARIANTS - 1]);
+  check_dispatch(&devices[0], &p);
   p.reduced = 0;
   assert_true(plan(&caps, &p, &the_plan));
   assert_false(is_cooperative(the_plan.variant));
