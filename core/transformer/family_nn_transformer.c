@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * torch.nn.Transformer between two embeddings and a linear generator: the paper's model and its variants, and each of
- * the two stacks alone. torch has no config.json: its keys are a convention of this project, told in README.md.
+ * the two stacks alone. torch has no config.json: its keys are a convention of this project, told in
+ * docs/nn-transformer.md.
  *
  * position_encoding relative: the scores of query i and key j in self-attention, of the encoder and of the decoder, are
  *

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The table of environment variables (`tessera help environment`) has those that the sources read, and no others; and
-README.md has the same table."""
+docs/environment.md has the same table."""
 import json
 import os
 import re
@@ -69,12 +69,12 @@ def main():
     for name in names:
         if name not in found:
             failures.append(f"{name} is in the table of environment.c, and nothing reads it")
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-        readme = file.read()
+    with open(os.path.join(ROOT, "docs", "environment.md"), encoding="utf-8") as file:
+        page = file.read()
     rows = [f"| {v['name']} | {TITLES[v['reader']]} | {v['meaning']} |" for v in table]
     wanted = "\n".join(["| variable | read by | meaning |", "|---|---|---|", *rows])
-    if wanted + "\n\n" not in readme:
-        failures.append("README.md has another table of environment variables; it should be\n" + wanted)
+    if wanted + "\n\n" not in page:
+        failures.append("docs/environment.md has another table of environment variables; it should be\n" + wanted)
     for failure in failures:
         print("FAILED:", failure)
     print(f"{len(names)} variables, {len(found)} of them found, {len(failures)} failed")
