@@ -44,15 +44,17 @@ static const char usage_more[] = "\n"
                                  "\n"
                                  "Environment (`tessera help environment` tells of more):\n";
 
-static const char exit_codes[] = "\n"
-                                 "Exit codes:\n"
-                                 "  0  success\n"
-                                 "  1  a check found a difference\n"
-                                 "  2  the command line is wrong\n"
-                                 "  3  a file, a model or a text is missing or bad, or output could not be written\n"
-                                 "  4  a device or a backend is missing or failed\n"
-                                 "  5  out of memory\n"
-                                 "  6  an internal error; please report it\n";
+/* By their numbers: TSR_EXIT_* */
+static const char *const exit_codes[] = {
+    "success",
+    "a check found a difference",
+    "the command line is wrong",
+    "a file, a model or a text is missing or bad, or output could not be written",
+    "a device or a backend is missing or failed",
+    "out of memory",
+    "an internal error; please report it",
+};
+enum { N_EXIT_CODES = sizeof exit_codes / sizeof exit_codes[0] };
 
 static int print_usage(void)
 {
@@ -62,7 +64,10 @@ static int print_usage(void)
   }
   fputs(usage_more, stdout);
   tsr_environment_print(stdout, 1);
-  fputs(exit_codes, stdout);
+  puts("\nExit codes:");
+  for (int i = 0; i < N_EXIT_CODES; i++) {
+    printf("  %d  %s\n", i, exit_codes[i]);
+  }
   return TSR_EXIT_OK;
 }
 
@@ -83,6 +88,15 @@ typedef struct help_request {
   int as_json;
 } help_request;
 
+static json_t *exit_codes_json(void)
+{
+  json_t *list = json_array();
+  for (int i = 0; i < N_EXIT_CODES; i++) {
+    json_array_append_new(list, json_pack("{s:i, s:s}", "code", i, "meaning", exit_codes[i]));
+  }
+  return list;
+}
+
 static int print_json(void)
 {
   json_t *list = json_array();
@@ -92,7 +106,8 @@ static int print_json(void)
       return tsr_cli_no_memory();
     }
   }
-  return tsr_cli_json_print(json_pack("{s:o, s:o}", "commands", list, "environment", tsr_environment_json()),
+  return tsr_cli_json_print(json_pack("{s:o, s:o, s:o}", "commands", list, "environment", tsr_environment_json(),
+                                      "exit_codes", exit_codes_json()),
                             JSON_INDENT(1));
 }
 
@@ -119,7 +134,8 @@ static int run_help(void *opaque)
 
 static const tsr_option help_rows[] = {
     {"json", NULL, TSR_OPTION_FLAG, TSR_FIELD(help_request, as_json), .low = 1,
-     .help = "print all that help texts say as one JSON object: commands, each with its options, and environment"},
+     .help = "print all that help texts say as one JSON object: commands, each with its options, environment and exit "
+             "codes"},
     {NULL},
 };
 
