@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 MOST_OF_README, MOST_OF_PAGE = 6 << 10, 15 << 10
-OTHERS = ("README.md", "CONTRIBUTING.md", "examples/README.md", "tools/benchmarks.md")
+OTHERS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md", "tools/benchmarks.md")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
