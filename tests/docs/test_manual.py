@@ -116,7 +116,7 @@ def test_zsh(variables):
     if process == 0:
         os.chdir(ROOT)
         os.execvpe("zsh", ["zsh", "-f"], {**variables, "TERM": "dumb", "PS1": "", "LC_ALL": "C.UTF-8"})
-    setup = [f"fpath=({MANUAL} $fpath)", "autoload -U compinit", "compinit -u -d /dev/null",
+    setup = [f"fpath=({MANUAL} $fpath)", "autoload -U compinit", "compinit -u -D",
              "bindkey '^I' complete-word", "echo rea''dy\n"]
     os.write(terminal, "; ".join(setup).encode())
     check("zsh does not start", "ready" in read_until(terminal, "ready"))
