@@ -113,6 +113,9 @@ def prepare(folder):
         take(source, folder, f"text.{language}", 5)
     with open(os.path.join(folder, "long.en"), "w", encoding="utf-8") as file:
         file.write("One.\nTwo.\n" + "The children are in the garden, and the dog sleeps. " * 60 + "\n")
+    with open(os.path.join(folder, "tessera.pc"), "w", encoding="utf-8") as file:
+        file.write(f"Name: tessera\nDescription: of the build\nVersion: 0\nCflags: -I{ROOT}/include\n"
+                   f"Libs: -L{BUILD}/core -ltessera\n")
     os.mkdir(os.path.join(folder, "bin"))
     os.symlink(os.environ["TESSERA"], os.path.join(folder, "bin", "tessera"))
 
@@ -122,7 +125,7 @@ def environment(folder):
     result["PATH"] = os.path.join(folder, "bin") + ":" + result["PATH"]
     folders = [os.path.join(BUILD, "backends", name) for name in ("reference", "cpu", "vulkan")]
     result["TESSERA_BACKEND_PATH"] = ":".join(folders)
-    result["PKG_CONFIG_PATH"] = os.path.join(BUILD, "meson-uninstalled")
+    result["PKG_CONFIG_PATH"] = folder
     result["LD_LIBRARY_PATH"] = os.path.join(BUILD, "core")
     result["GALLIVM_PERF"] = "nopt"
     return result
@@ -176,6 +179,8 @@ class Page:
             lines = file.read().split("\n")
         for number, comments, block in blocks(lines):
             names = [c[len("file "):] for c in comments if c.startswith("file ")]
+            if names and any(line.startswith("$ ") for line in block):
+                self.failures.append(f"{self.path}:{number}: {names[0]} has commands in it: no text stands between")
             for name in names:
                 with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
                     file.write("\n".join(block) + "\n")
@@ -190,6 +195,7 @@ class Page:
 
 # A page, and how many faults are in it.
 FAULTS = [
+    ("<!-- run: file x -->\n\n    one\n\n    $ cat x\n    one\n", 1),
     ("    $ echo a\n    a\n", 0),
     ("    $ echo a\n    b\n", 1),
     ("    $ false\n", 1),
@@ -201,7 +207,7 @@ FAULTS = [
     ("    $ echo 1\n    2\n", 1),
     ("<!-- run: numbers vary -->\n\n    $ echo a 1\n    b 1\n", 1),
     ("<!-- run: not, x -->\n\n    $ false\n", 0),
-    ("<!-- run: file x -->\n\n    one\n\n    $ cat x\n    one\n", 0),
+    ("<!-- run: file x -->\n\n    one\n\nIt:\n\n    $ cat x\n    one\n", 0),
     ("    $ cat y\n    one\n    $ wc -l < y\n    1\n", 0),
     ('<!-- run: replace "a" "b" -->\n\n    $ echo a\n    b\n', 0),
     ("    $ echo a \\\n        b\n    a b\n", 0),

@@ -196,7 +196,8 @@ complete -F _tessera tessera"""
 
 def inner_of(path, told):
     """What may follow the words of a command, options and files left out."""
-    return " ".join([*named(path, told), *([*named((), told), "environment"] if path == ("help",) else [])])
+    topics = [*named((), told), "environment", "operators"] if path == ("help",) else []
+    return " ".join([*named(path, told), *topics])
 
 
 def bash(told):

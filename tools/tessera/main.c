@@ -10,6 +10,7 @@
 #include "tools/tessera/options/environment.h"
 #include "tools/tessera/options/help.h"
 #include "tools/tessera/options/options.h"
+#include "tools/tessera/programs/operators.h"
 
 static const tsr_command command_help;
 
@@ -106,8 +107,8 @@ static int print_json(void)
       return tsr_cli_no_memory();
     }
   }
-  return tsr_cli_json_print(json_pack("{s:o, s:o, s:o}", "commands", list, "environment", tsr_environment_json(),
-                                      "exit_codes", exit_codes_json()),
+  return tsr_cli_json_print(json_pack("{s:o, s:o, s:o, s:o}", "commands", list, "environment", tsr_environment_json(),
+                                      "exit_codes", exit_codes_json(), "operators", tsr_operators_json()),
                             JSON_INDENT(1));
 }
 
@@ -122,6 +123,10 @@ static int run_help(void *opaque)
     tsr_environment_print(stdout, 0);
     return TSR_EXIT_OK;
   }
+  if (r->names.n == 1 && strcmp(r->names.values[0], "operators") == 0) {
+    tsr_operators_print(stdout);
+    return TSR_EXIT_OK;
+  }
   for (int32_t i = 0; i < r->names.n; i++) {
     const tsr_command *inner = tsr_command_find(found, r->names.values[i]);
     if (!inner) {
@@ -134,8 +139,9 @@ static int run_help(void *opaque)
 
 static const tsr_option help_rows[] = {
     {"json", NULL, TSR_OPTION_FLAG, TSR_FIELD(help_request, as_json), .low = 1,
-     .help = "print all that help texts say as one JSON object: commands, each with its options, environment and exit "
-             "codes"},
+     .help =
+         "print all that help texts say as one JSON object: commands, each with its options, environment, exit codes "
+         "and operators"},
     {NULL},
 };
 
@@ -150,9 +156,10 @@ static const tsr_command command_help = {
     .summary = "print this text, or with a command's name its own",
     .usage = "[COMMAND]\n"
              "environment\n"
+             "operators\n"
              "--json",
     .intro = "Tells about all commands, or about one: `tessera help translate`, `tessera help bench ops`; or about the "
-             "environment variables that the project reads.",
+             "environment variables that the project reads; or about the operators that programs are made of.",
     .options = &help_options,
     .operands = help_operands,
     .session_size = sizeof(help_request),
