@@ -17,6 +17,7 @@ block says what is special about it:
     <!-- run: replace "A" "B" -->       in its commands, A is replaced by B; several such comments may follow another
     <!-- run: output not compared -->   it only has to succeed
     <!-- run: first COMMAND -->         this is run before it
+    <!-- run: exit code N -->           its commands end so
 
 What a page shows of a file by "cat NAME" is written into it, if it is not there.
 
@@ -168,7 +169,8 @@ class Page:
         done = self.shell(command)
         printed = done.stdout.rstrip("\n").split("\n") if done.stdout.strip() else []
         is_compared = bool(expected) and "output not compared" not in comments
-        if done.returncode != 0:
+        code = next((int(c.split()[-1]) for c in comments if c.startswith("exit code ")), 0)
+        if done.returncode != code:
             self.failures.append(f"{self.path}:{number}: exit code {done.returncode}: {command}\n{done.stdout}")
         elif is_compared and not matches(expected, printed, "numbers vary" in comments):
             self.failures.append(f"{self.path}:{number}: {command}\nprints\n" + "\n".join(printed[:40]) +
@@ -199,6 +201,8 @@ FAULTS = [
     ("    $ echo a\n    a\n", 0),
     ("    $ echo a\n    b\n", 1),
     ("    $ false\n", 1),
+    ("<!-- run: exit code 1 -->\n\n    $ false\n", 0),
+    ("<!-- run: exit code 1 -->\n\n    $ true\n", 1),
     ("    $ echo a b\n    a ...\n", 0),
     ("    $ echo a; echo b\n    a\n", 1),
     ("    $ echo a; echo b\n    ...\n    b\n", 0),
