@@ -8,7 +8,7 @@
 A command is a line of an indented block that begins with "$ "; a backslash at its end continues it. What stands behind
 it, up to the next command, is what it prints on both streams; a command with nothing behind it only has to succeed.
 "..." stands for any number of lines, at the end of a line for its rest. Each page has a folder of its own, in which the
-commands run in their order; it holds the links tools and tests, and small files (see prepare). A comment in front of a
+commands run in their order; it holds links to core, tools and tests, and small files (prepare). A comment in front of a
 block says what is special about it:
 
     <!-- run: numbers vary -->          every number may be another one
@@ -103,7 +103,7 @@ def take(source, folder, name, n):
 
 
 def prepare(folder):
-    for name in ("tools", "tests"):
+    for name in ("core", "tools", "tests"):
         os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
     for language in ("en", "fr"):
         source = f"tests/data/tatoeba/test.{language}"
