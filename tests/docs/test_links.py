@@ -13,7 +13,7 @@ import tempfile
 
 MOST_OF_README, MOST_OF_PAGE = 6 << 10, 15 << 10
 OTHERS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md", "tools/benchmarks.md")
-LINK = re.compile(r"\]\(([^)\s]+)\)")
+LINK = re.compile(r"(?:\]\(|src=\")([^)\s\"]+)[)\"]")
 
 
 def anchors(text):
@@ -67,7 +67,8 @@ def test_faults():
     planted = [({}, 0), ({"README.md": "[b](docs/c.md)\n"}, 1), ({"README.md": "[b](docs/b.md#end)\n"}, 1),
                ({"docs/README.md": "nothing\n"}, 1), ({"docs/b.md": "# B\n\n## The end\n" + "x" * MOST_OF_PAGE}, 1),
                ({"README.md": "[b](docs/b.md)\n" + "x" * MOST_OF_README}, 1),
-               ({"docs/b.md": "# B\n\n## The end\n\n[a](#c)\n"}, 1)]
+               ({"docs/b.md": "# B\n\n## The end\n\n[a](#c)\n"}, 1),
+               ({"README.md": "[b](docs/b.md)\n<img src=\"docs/c.png\">\n"}, 1)]
     wrong = 0
     for change, expected in planted:
         with tempfile.TemporaryDirectory() as root:
