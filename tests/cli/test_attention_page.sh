@@ -17,6 +17,8 @@ cp "$out" weights.json
 cat >user.html <<'HTML'
 <script>
 const seen = {errors: window.early, cells: {}};
+seen.begins = [document.querySelector('[name=kind]:checked').value, by('layer').value, by('head').value].join('/');
+seen.labels = Array.from(by('top').children, span => span.textContent).join(' ');
 const map = by('map'), hover = (row, column) => {
   const box = map.getBoundingClientRect();
   const k = data.kinds.find(k => k.id === document.querySelector('[name=kind]:checked').value);
@@ -74,6 +76,10 @@ mean=$(for head in 0 1 2 3 4 5; do json cross.1.$head.1.0 weights.json; done |
   awk '{ s += $1 / 6 } END { printf "%.6f", s }')
 check "the average is shown as $(json average seen.json), not $mean" \
   sh -c 'awk "BEGIN { d = $1 - $2; exit !(d < 2e-6 && d > -2e-6) }"' - "$(json average seen.json)" "$mean"
+check 'it does not begin with the layer that aligns' test "$(json begins seen.json)" = cross/2/-1
+check "labels: $(json labels seen.json)" \
+  test "$(json labels seen.json)" = \
+  'The ␣ <unk> ·/ ·s ·c ·r ·i ·p ·t <unk> " ·m ·use ·um ·" is worth visit ·ing ·. </s>'
 check 'a head cannot be chosen' test "$(json switched seen.json)" = true
 check 'not one head is marked' test "$(json pressed seen.json)" = 1
 check 'the arrow keys do not move' test "$(json keyboard seen.json)" = "$(json hover seen.json)"

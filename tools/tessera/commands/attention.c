@@ -40,6 +40,7 @@ typedef struct session {
   translator translator;
   sentence sentence;
   json_t *tokens[2], *next; /* of the source, and of the target; what it is to give */
+  json_t *labels[2];        /* the tokens as they are read best */
   tsr_inspection inspection;
   char device[64]; /* name */
 } session;
@@ -61,9 +62,43 @@ static int32_t layers_of(const session *s, int32_t kind)
   return n;
 }
 
-static const json_t *tokens_of(const session *s, const char *side)
+static const json_t *labels_of(const session *s, const char *side)
 {
-  return s->tokens[strcmp(side, "target") == 0];
+  return s->labels[strcmp(side, "target") == 0];
+}
+
+/* Vocabularies mark the pieces that begin a word, or have a blank before them. */
+static const char *after_mark(const char *token)
+{
+  static const char *const marks[] = {"\xe2\x96\x81" /* U+2581 */, "\xc4\xa0" /* U+0120 */};
+  for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+    if (strncmp(token, marks[i], strlen(marks[i])) == 0) {
+      return token + strlen(marks[i]);
+    }
+  }
+  return NULL;
+}
+
+/* Tokens without that mark, so that words stand for themselves, and an open box for a mark alone. Where there are
+ * marks, pieces that go on with a word have a dot instead. NULL: an allocation failed. */
+static json_t *make_labels(const json_t *tokens)
+{
+  int has_marks = 0;
+  for (size_t i = 0; i < json_array_size(tokens); i++) {
+    has_marks |= after_mark(json_string_value(json_array_get(tokens, i))) != NULL;
+  }
+  json_t *list = json_array();
+  for (size_t i = 0; i < json_array_size(tokens); i++) {
+    const char *token = json_string_value(json_array_get(tokens, i)), *word = after_mark(token);
+    const int goes_on = has_marks && !word && i > 0 && token[0] != '<';
+    json_t *label = word ? json_string(*word ? word : "\xe2\x90\xa3") /* U+2423, an open box */
+                         : json_sprintf("%s%s", goes_on ? "\xc2\xb7" : "", token);
+    if (json_array_append_new(list, label) != 0) {
+      json_decref(list);
+      return NULL;
+    }
+  }
+  return list;
 }
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
@@ -196,10 +231,11 @@ static json_t *page_json(const session *s)
       return NULL;
     }
   }
-  return json_pack("{s:[[s,o],[s,s],[s,o],[s,o]], s:{s:O}, s:{s:O, s:O}, s:o}", "about", "Model",
+  return json_pack("{s:[[s,o],[s,s],[s,o],[s,o]], s:{s:O, s:O}, s:{s:O, s:O, s:O}, s:o}", "about", "Model",
                    text_json(s->translator.settings->model), "Device", s->device, "Source", text_json(of->text),
                    s->options->target ? "Target" : "Translation", text_json(of->target_text), "source", "tokens",
-                   s->tokens[0], "target", "tokens", s->tokens[1], "next", s->next, "kinds", list);
+                   s->tokens[0], "labels", s->labels[0], "target", "tokens", s->tokens[1], "labels", s->labels[1],
+                   "next", s->next, "kinds", list);
 }
 
 static int write_page(const session *s, const char *path)
@@ -269,8 +305,8 @@ static int draw(const session *s, const tsr_inspected *tensor, int32_t layer)
   const int64_t *extent = tensor->shape.extent;
   int64_t n = extent[2] * extent[3], heads = r->head < 0 ? extent[1] : 1, first = r->head < 0 ? 0 : r->head;
   double *values = calloc((size_t)n + 1, sizeof *values);
-  const char **rows = names_of(tokens_of(s, kinds[kind].queries));
-  const char **columns = names_of(tokens_of(s, kinds[kind].keys));
+  const char **rows = names_of(labels_of(s, kinds[kind].queries));
+  const char **columns = names_of(labels_of(s, kinds[kind].keys));
   char title[128];
   int length = snprintf(title, sizeof title, "%s attention, layer %d, ", kinds[kind].title, (int)layer);
   if (r->head < 0) {
@@ -344,7 +380,10 @@ static int look(session *s)
   s->tokens[0] = sentence_tokens(&s->translator, 0, of->source, of->n_source);
   s->tokens[1] = sentence_tokens(&s->translator, 1, of->target, of->n_target);
   s->next = sentence_tokens(&s->translator, 1, of->next, of->n_target);
-  if (!s->tokens[0] || !s->tokens[1] || !s->next) {
+  for (int i = 0; i < 2; i++) {
+    s->labels[i] = s->tokens[i] ? make_labels(s->tokens[i]) : NULL;
+  }
+  if (!s->labels[0] || !s->labels[1] || !s->next) {
     return tsr_cli_no_memory();
   }
   if (r->png) {
@@ -372,6 +411,8 @@ static int run(void *opaque)
   json_decref(s->tokens[0]);
   json_decref(s->tokens[1]);
   json_decref(s->next);
+  json_decref(s->labels[0]);
+  json_decref(s->labels[1]);
   sentence_finish(&s->sentence);
   translator_finish(&s->translator);
   free(s);
