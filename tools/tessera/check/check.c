@@ -483,9 +483,10 @@ static const tsr_choice modes[] = {
 
 static const tsr_option rows[] = {
     {"devices", "A,B", TSR_OPTION_DEVICE, FIELD(devices), .is_list = 1,
-     .help = "the devices to check. Each is compared with the reference, which is there without being named; named "
-             "alone, it is compared with itself",
-     .otherwise = "all that are found but the reference"},
+     .help =
+         "the devices to check. Each is compared with the reference, which need not be named. If it alone is named, "
+         "it is compared with itself",
+     .otherwise = "all that are found, without the reference"},
     {"ops", "GLOB", TSR_OPTION_TEXT, FIELD(ops),
      .help = "only cases whose operator's name matches, such as 'softmax' or '*norm'"},
     {"case", "NAME", TSR_OPTION_TEXT, FIELD(only), .help = "only the case of this name, exactly as it is printed"},

@@ -215,8 +215,8 @@ static void finish(void *opaque)
 static const tsr_option rows[] = {
     {"decode", NULL, TSR_OPTION_FLAG, FIELD(decode), .low = 1,
      .help =
-         "the reverse: reads ids, in what a line has behind its last tab, and prints their text; ids that stand for "
-         "no token are reported on stderr, and the exit code is 3"},
+         "the reverse: read ids, which stand behind the last tab of each line, and print their text. An id that is no "
+         "token is reported on stderr, and the exit code is 3"},
     {"target", NULL, TSR_OPTION_FLAG, FIELD(side), .low = TARGET,
      .help = "texts of the target side, as the model is trained to write them", .otherwise = "of the source side"},
     {"source-lang", "CODE", TSR_OPTION_LANGUAGE, FIELD(language[SOURCE]),

@@ -42,9 +42,9 @@ static const tsr_option option_rows[] = {
              "them; with a beam, those on which all hypotheses agree that can still win"},
     {"steps-per-submit", "N", TSR_OPTION_INTEGER, FIELD(steps_per_submit), 1, TSR_MAX_STEPS_PER_SUBMIT,
      .help =
-         "greedy search on a GPU: hand it N steps at once, and the next N before the first are read. A larger N pays "
-         "where a submit is expensive, and computes up to 2N - 1 steps in vain behind a batch's last token",
-     .otherwise = "1; on a GPU that a CPU imitates each step is read before the next"},
+         "greedy search on a GPU: give it N steps at once, and the next N before the first are read. A larger N helps "
+         "where a submit is expensive. Up to 2N - 1 steps behind a batch's last token are wasted",
+     .otherwise = "1; where a CPU executes the GPU's interface, each step is read before the next"},
     {"attention", NULL, TSR_OPTION_FLAG, FIELD(attention), .low = 1,
      .help = "with --json, tell also tokens, source_tokens and attention: a row for each token, how much it attended "
              "to each source token (mean of the heads)"},

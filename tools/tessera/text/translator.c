@@ -31,9 +31,10 @@ static const tsr_option rows[N_TRANSLATOR_OPTIONS + 1] = {
      .help = "batches computed side by side, each on a thread",
      .otherwise = "as many as the device executes side by side, if there are sentences enough"},
     {"precision", "P", TSR_OPTION_PRECISION, FIELD(weights),
-     .help = "how the weights are kept on the device: f32; f16 or bf16, where a GPU may round what is multiplied with "
-             "them as well; or int8, a quarter of f32, with which products are computed in whole numbers",
-     .otherwise = "as in the model's file, and nothing else rounded"},
+     .help =
+         "the type in which the device keeps the weights: f32; f16 or bf16 (a GPU may round what they are multiplied "
+         "with, too); int8 (a quarter of f32; products are computed in whole numbers)",
+     .otherwise = "as in the model's file; nothing else is rounded"},
     {"strict", NULL, TSR_OPTION_FLAG, FIELD(strict), .low = 1,
      .help = "fail where the device lacks an operator, instead of computing it on another device"},
     {"long-input", "HOW", TSR_OPTION_CHOICE, FIELD(long_input), .choices = long_inputs, .preset = "cut",
@@ -188,8 +189,8 @@ static void warn_of_norms(const translator *t)
   const tsr_transformer_config *config = tsr_model_config(t->model);
   if (strcmp(config->family, "marian_npz") == 0 && config->norm_position == TSR_NORM_PRE) {
     tsr_cli_warning(
-        "%s: a pre-norm model: translations are as it was trained and scored; those of marian-decoder, which "
-        "leaves out a norm from the second token on, are others",
+        "%s: a pre-norm model: it translates as it was trained and scored; marian-decoder leaves out a norm from the "
+        "second token on, and translates differently",
         tsr_model_folder(t->model));
   }
 }
