@@ -115,10 +115,12 @@ static uint32_t shared_groups(const tile *t, const tsr_vk_shape *shape, uint32_t
   return buffers > sums ? buffers : sums;
 }
 
-/* The groups of depth at a time; 0: matrices of that shape do not fill the tile's parts, or do not fit. */
+/* The groups of depth at a time; 0: matrices of that shape do not fill the tile's parts, do not begin with a group, or
+ * do not fit. */
 static uint32_t step_of(const tsr_vk_caps *caps, const tile *t, const tsr_vk_shape *shape, uint32_t values, layout l)
 {
-  if (t->part_rows % shape->m != 0 || t->part_columns % shape->n != 0) {
+  if (t->part_rows % shape->m != 0 || t->part_columns % shape->n != 0 || (!l.a_along_depth && shape->m % values != 0) ||
+      (!l.b_along_depth && shape->n % values != 0)) {
     return 0;
   }
   uint32_t step = caps->subgroup_sizes[0] < FULL_SUBGROUP ? MIN_STEP : MAX_STEP; /* the next step waits in registers */

@@ -140,7 +140,8 @@ def main():
         test_shell("fish", fish, variables)
         test_zsh(variables)
     print(f"{n_checks} checks, {len(failures)} failed")
-    return 1 if failures or n_checks < 300 else 0
+    expected = 300 if shutil.which("man") else 10  # of options on pages; of lines that bash completes
+    return 1 if failures or n_checks < expected else 0
 
 
 if __name__ == "__main__":
