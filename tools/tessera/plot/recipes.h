@@ -16,7 +16,8 @@ typedef struct recipe_text {
   int32_t n;
 } recipe_text;
 
-/* Reads the file `path` of a training; lines that are no key with a value are left out. Finish it after a failure, too. */
+/* Reads the file `path` of a training; lines that are no key with a value are left out. Finish it after a failure,
+ * too. */
 int recipe_text_read(recipe_text *recipe, const char *name, const char *path);
 void recipe_text_finish(recipe_text *recipe);
 
