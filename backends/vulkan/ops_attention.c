@@ -246,7 +246,7 @@ static int cut_coop(const tsr_vk_planner *planner, const attention *a, tsr_vk_ti
   if (caps->subgroup_sizes[0] < MIN_COOP_LANES && !caps->compute_like_cpu) {
     return 0;
   }
-  if (!tsr_vk_has_reduced_precision(planner) || !a->quads || !caps->subgroup_shuffle ||
+  if (tsr_vk_attention_factors(planner) != TSR_F16 || !a->quads || !caps->subgroup_shuffle ||
       a->v.extent[3] * 4 > MAX_COOP_WIDTH) {
     return 0;
   }
