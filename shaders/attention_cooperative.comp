@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Fused attention, as attention.comp has it, by cooperative matrices, for lines of reduced precision: q, k, v and the
- * weights are rounded to f16 on their way into shared memory. A finite value beyond its range becomes the largest
- * finite one.
+ * weights are rounded to f16 on their way into shared memory, or with BF16 to bf16. A finite value beyond the range
+ * becomes the largest finite one.
  *
  * A workgroup has a tile of queries of one sentence and head, each of its subgroups `part_rows` of them, and runs over
  * the keys once, tile by tile. A subgroup multiplies its queries with the tile's keys and leaves the scores in shared
@@ -25,7 +25,7 @@
 #include "attention.glsl"
 
 #define LOWEST   uintBitsToFloat(0xff7fffffu) /* below every score; not -inf, which a driver need not know */
-#define EXCLUDED 0x8000u /* -0 in f16: the weight of a key that is not seen, which none has that is seen */
+#define EXCLUDED 0x8000u /* -0: the weight of a key that is not seen, which none has that is seen */
 
 const uint shape_m = FIRST_BYTE(shape);
 const uint shape_n = SECOND_BYTE(shape);
@@ -75,11 +75,17 @@ bvec4 not_finite(vec4 x)
   return greaterThanEqual(floatBitsToUint(x) & 0x7fffffffu, uvec4(0x7f800000u));
 }
 
-/* In f16; instead: what stands where x is not finite */
+#ifdef BF16
+#define INF_HALF 0x7f80u
+#else
+#define INF_HALF 0x7c00u
+#endif
+
+/* Rounded; instead: what stands where x is not finite */
 uvec2 narrowed(vec4 x, vec4 instead)
 {
-  vec4 z = mix(clamp(x, -65504.0, 65504.0), instead, not_finite(x));
-  return uvec2(packFloat2x16(f16vec2(z.xy)), packFloat2x16(f16vec2(z.zw)));
+  uvec4 z = mix(floatBitsToUint(x), floatBitsToUint(instead), not_finite(x));
+  return uvec2(narrowed(z.xy), narrowed(z.zw));
 }
 
 /* Excluded keys must not be seen, and 0 times what is not finite is NaN: so the matrices meet zeros for what is not
@@ -95,7 +101,7 @@ void find_wild(uint b, uint h, uint row, uint chunk, uint end, uint place)
       uvec4 x = floatBitsToUint(load_v(from + i));
       uint found = 0u;
       for (uint j = 0u; j < 4u; ++j) {
-        bool number = (bits & 0x7fffu) != 0u && (bits & 0x7fffu) <= 0x7c00u && (x[j] & 0x7fffffffu) == 0x7f800000u;
+        bool number = (bits & 0x7fffu) != 0u && (bits & 0x7fffu) <= INF_HALF && (x[j] & 0x7fffffffu) == 0x7f800000u;
         if ((x[j] & 0x7fffffffu) >= 0x7f800000u) {
           found |= (number ? (x[j] >> 31) + 1u : 3u) << (2u * (i % 4u * 4u + j));
         }
@@ -256,9 +262,9 @@ void main()
           float weight = exp(max(uintBitsToFloat(score_bits[i][j]) - largest, -120.0));
           sum += weight;
           if ((options & ATTENTION_DROPOUT) != 0u) {
-            weight = min(weight * drop_factor(kept_keys(row_base + l, chunk + n + j), chunk + n + j), 65504.0);
+            weight *= drop_factor(kept_keys(row_base + l, chunk + n + j), chunk + n + j);
           }
-          half_bits[j] = packFloat2x16(f16vec2(weight, 0.0)) & 0xffffu;
+          half_bits[j] = narrowed(uvec2(floatBitsToUint(weight), 0u)) & 0xffffu;
         }
       }
       scores[row * score_pitch + n / 8u] =

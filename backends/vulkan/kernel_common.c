@@ -366,3 +366,9 @@ int32_t tsr_vk_factors_of(const tsr_program_desc *program, const tsr_line_desc *
   const int32_t factors = dtype == TSR_F32 ? reduced : reduced != 0 ? dtype : 0;
   return factors == TSR_F16 || factors == TSR_BF16 ? factors : 0;
 }
+
+int32_t tsr_vk_attention_factors(const tsr_vk_planner *planner)
+{
+  const int32_t reduced = reduced_precision(planner->line);
+  return reduced == TSR_BF16 ? TSR_BF16 : reduced != 0 ? TSR_F16 : 0;
+}

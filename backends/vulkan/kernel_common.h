@@ -204,6 +204,9 @@ int tsr_vk_has_reduced_precision(const tsr_vk_planner *planner);
 /* The type to which a product may round its factors, TSR_F16 or TSR_BF16; 0: to none. */
 int32_t tsr_vk_factors_of(const tsr_program_desc *program, const tsr_line_desc *line);
 
+/* The type to which attention, or its gradient, may round its factors, TSR_F16 or TSR_BF16; 0: to none. */
+int32_t tsr_vk_attention_factors(const tsr_vk_planner *planner);
+
 /* Makes offset and strides of a view count groups of four elements, all but the stride of axis `contiguous`, which
  * must be 1. 0, nothing changed, if they do not divide. */
 int tsr_vk_in_quads(tsr_vk_view *view, int32_t contiguous);

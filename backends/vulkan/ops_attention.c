@@ -8,7 +8,8 @@
  *   few    attention_few.comp    few queries: a workgroup of more subgroups, for GPUs; splits, too
  *   tiled  attention_tiled.comp  many queries: tiles of queries and keys in shared memory; splits, too, where there
  *                                are too few tiles
- *   coop   attention_cooperative.comp  the same by cooperative matrices of f16, where reduced precision will do
+ *   coop   attention_cooperative.comp  the same by cooperative matrices of f16 or bf16, where reduced
+ *                                precision will do
  */
 #include "backends/vulkan/attention.h"
 #include "shaders/contract/attention.h"
@@ -246,12 +247,12 @@ static int cut_coop(const tsr_vk_planner *planner, const attention *a, tsr_vk_ti
   if (caps->subgroup_sizes[0] < MIN_COOP_LANES && !caps->compute_like_cpu) {
     return 0;
   }
-  if (!tsr_vk_has_reduced_precision(planner) || !a->quads || !caps->subgroup_shuffle ||
+  if (tsr_vk_attention_factors(planner) == 0 || !a->quads || !caps->subgroup_shuffle ||
       a->v.extent[3] * 4 > MAX_COOP_WIDTH) {
     return 0;
   }
   const tsr_vk_shape *shape = NULL;
-  while ((shape = tsr_vk_next_shape(caps, TSR_F16, shape)) != NULL) {
+  while ((shape = tsr_vk_next_shape(caps, tsr_vk_attention_factors(planner), shape)) != NULL) {
     if (cut_in_shape(caps, a, shape, t)) {
       return 1;
     }
@@ -462,8 +463,8 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
     planner->output_at = partial_at;
   }
   if (planner->leaves_halves != 0) {
-    if (planner->leaves_halves != TSR_F16 || planner->plan->variant != TSR_VK_VARIANT_ATTENTION_COOP || t.splits > 1 ||
-        line->out[2] != 0) {
+    if (planner->leaves_halves != tsr_vk_attention_factors(planner) ||
+        planner->plan->variant != TSR_VK_VARIANT_ATTENTION_COOP || t.splits > 1 || line->out[2] != 0) {
       return 0;
     }
     partial_at = tsr_vk_reserve(planner, rows * width * 2);
@@ -501,7 +502,8 @@ int tsr_vk_plan_attention(tsr_vk_planner *planner)
     shader = planner->output != NULL ? TSR_VK_SHADER_ATTENTION_FEW_OUTPUT : TSR_VK_SHADER_ATTENTION_FEW;
   }
   if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_COOP) {
-    shader = TSR_VK_SHADER_ATTENTION_COOPERATIVE;
+    shader = tsr_vk_attention_factors(planner) == TSR_BF16 ? TSR_VK_SHADER_ATTENTION_COOPERATIVE_BF16
+                                                           : TSR_VK_SHADER_ATTENTION_COOPERATIVE;
   }
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, &push, sizeof push);
   if (dispatch == NULL) {

@@ -5,8 +5,10 @@
  *
  *   rows   attention_gradient.comp        a subgroup per workgroup; any strides and sizes
  *   tiled  attention_gradient_tiled.comp  many queries and keys: tiles of both in shared memory
+ *   coop   attention_gradient_cooperative.comp  the same by cooperative matrices, where reduced precision will do
  */
 #include "backends/vulkan/attention.h"
+#include "shaders/contract/attention_cooperative.h"
 #include "shaders/contract/attention_delta.h"
 #include "shaders/contract/attention_gradient.h"
 #include "shaders/contract/attention_gradient_rows.h"
@@ -140,26 +142,116 @@ static uint32_t choose_tiles(const tsr_vk_caps *caps, const gradient *g)
   return chosen;
 }
 
-/* Where the variant cannot be had, or is none of the gradient: 0. */
-static int cut_variant(const tsr_vk_caps *caps, const gradient *g, int32_t variant, tsr_vk_tile *t)
+/* How attention_gradient_cooperative.comp cuts a tile: subgroups of `lanes` invocations, each with `rows` rows. */
+enum { COOP_SUBGROUPS = 4, COOP_OTHERS = 32, MIN_COOP_OTHERS = 16, MAX_COOP_ROWS = 16, FEW_COOP_ROWS = 32 };
+
+static uint32_t whole(uint32_t quads, const tsr_vk_shape *shape)
 {
+  const uint32_t side = shape->n > shape->k ? shape->n : shape->k;
+  return (uint32_t)tsr_vk_divide_up(quads * 4, side) * side;
+}
+
+/* Bytes, as attention_gradient_cooperative.comp declares them. */
+static uint64_t shared_of_coop(const gradient *g, const tsr_vk_shape *shape, uint32_t rows, uint32_t others)
+{
+  const uint64_t pitches = (whole(g->depth, shape) / 8 | 1) + (whole(g->width, shape) / 8 | 1);
+  const uint64_t sums = (others > shape->n ? others : shape->n) / 4 | 1;
+  const uint64_t wild = tsr_vk_divide_up(g->depth, 4) + tsr_vk_divide_up(g->width, 4);
+  return ((rows + others) * pitches + 2 * rows * sums) * 16 + rows * wild * 4 + others * 8 + 16;
+}
+
+/* One side, by matrices of that shape; an invocation has at most `most` of the results in registers. */
+static int cut_in_shape(const tsr_vk_caps *caps, const gradient *g, const tsr_vk_shape *shape, int by_keys,
+                        uint32_t most, tsr_vk_tile *t)
+{
+  const uint32_t n_own = by_keys ? g->keys : g->queries;
+  const uint32_t results = whole(g->depth, shape) + (by_keys ? whole(g->width, shape) : 0);
+  const uint32_t larger = shape->n > shape->k ? shape->n : shape->k,
+                 smaller = shape->n < shape->k ? shape->n : shape->k;
+  uint32_t lanes = caps->subgroup_sizes[0], rows = shape->m;
+  if (rows > MAX_COOP_ROWS || smaller % 8 != 0 || larger % smaller != 0 || COOP_OTHERS % larger != 0) {
+    return 0;
+  }
+  while (lanes < caps->subgroup_sizes[1] && (rows > lanes || rows * results > most * lanes)) {
+    lanes *= 2;
+  }
+  while (rows * 2 <= lanes && rows * 2 <= MAX_COOP_ROWS && rows * 2 * results <= most * lanes) {
+    rows *= 2;
+  }
+  if (rows > lanes || rows * results > most * lanes) {
+    return 0;
+  }
+  for (uint32_t subgroups = COOP_SUBGROUPS; subgroups > 0; subgroups /= 2) {
+    const uint32_t size = subgroups * lanes, tile_rows = subgroups * rows;
+    /* Where there is room for few of many rows, the others are fetched too often. */
+    if ((subgroups > 1 && tile_rows / 2 >= n_own) || (tile_rows < FEW_COOP_ROWS && tile_rows < n_own) ||
+        subgroups > caps->max_subgroups || size > caps->max_invocations || size > caps->max_size[0]) {
+      continue;
+    }
+    for (uint32_t others = COOP_OTHERS; others >= MIN_COOP_OTHERS && others >= larger; others /= 2) {
+      /* A row's invocations share its others in eights. */
+      if (lanes / rows > others / 8 || shared_of_coop(g, shape, tile_rows, others) > caps->shared_memory) {
+        continue;
+      }
+      *t = (tsr_vk_tile){.size = size, .rows = tile_rows, .blocks = 1, .splits = 1, .lanes = lanes, .groups = others};
+      t->shape = THREE_BYTES(shape->m, shape->n, shape->k);
+      t->tile_shape = THREE_BYTES(rows, lanes, others);
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* By the largest shape that can be had. */
+static int cut_coop_side(const tsr_vk_planner *planner, const gradient *g, int by_keys, tsr_vk_tile *t)
+{
+  enum { SUMS = 64, MANY_SUMS = 128, CPU_SUMS = 256, USUAL_WIDTH = 32 /* groups */, MIN_LANES = 32, MAX_LANES = 64 };
+  const tsr_vk_caps *caps = planner->caps;
+  const uint32_t most = caps->compute_like_cpu ? CPU_SUMS : g->depth + g->width > USUAL_WIDTH ? MANY_SUMS : SUMS;
+  const tsr_vk_shape *shape = NULL;
+  /* Where subgroups can be small, a subgroup has no more registers in all, and a tile does not fit into them. */
+  if (tsr_vk_attention_factors(planner) == 0 || !g->quads ||
+      (caps->subgroup_sizes[0] < MIN_LANES && !caps->compute_like_cpu)) {
+    return 0;
+  }
+  while ((shape = tsr_vk_next_shape(caps, tsr_vk_attention_factors(planner), shape)) != NULL) {
+    if (cut_in_shape(caps, g, shape, by_keys, most, t) && t->lanes <= MAX_LANES) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+static int cut_coop(const tsr_vk_planner *planner, const gradient *g, tsr_vk_tile *t)
+{
+  return cut_coop_side(planner, g, 0, t) && cut_coop_side(planner, g, 1, t);
+}
+
+/* Where the variant cannot be had, or is none of the gradient: 0. */
+static int cut_variant(const tsr_vk_planner *planner, const gradient *g, int32_t variant, tsr_vk_tile *t)
+{
+  const tsr_vk_caps *caps = planner->caps;
   return variant == TSR_VK_VARIANT_ATTENTION_GRADIENT_ROWS ||
+         (variant == TSR_VK_VARIANT_ATTENTION_GRADIENT_COOP && cut_coop(planner, g, t)) ||
          (variant >= TSR_VK_VARIANT_ATTENTION_GRADIENT_TILED_64X32 &&
           variant <= TSR_VK_VARIANT_ATTENTION_GRADIENT_TILED_16X16 &&
           cut_tiled(caps, g, (uint32_t)(variant - TSR_VK_VARIANT_ATTENTION_GRADIENT_TILED_64X32), t));
 }
 
-/* *t: of a tiled variant. */
+/* *t: of a tiled variant, or of the cooperative one. */
 static int32_t choose(const tsr_vk_planner *planner, const gradient *g, tsr_vk_tile *t)
 {
   enum { FEW_ROWS = 8 };
   const tsr_vk_caps *caps = planner->caps;
   const int32_t tuned = tsr_vk_tuning_find(caps->tuning, &planner->plan->class);
-  if (cut_variant(caps, g, caps->forced, t)) {
+  if (cut_variant(planner, g, caps->forced, t)) {
     return caps->forced;
   }
-  if (cut_variant(caps, g, tuned, t)) {
+  if (cut_variant(planner, g, tuned, t)) {
     return tuned;
+  }
+  if (!caps->compute_like_cpu && least(g->queries, g->keys) > FEW_ROWS && cut_coop(planner, g, t)) {
+    return TSR_VK_VARIANT_ATTENTION_GRADIENT_COOP;
   }
   const uint32_t i = choose_tiles(caps, g);
   if (caps->compute_like_cpu || least(g->queries, g->keys) <= FEW_ROWS || i == TILE_COUNT ||
@@ -171,23 +263,27 @@ static int32_t choose(const tsr_vk_planner *planner, const gradient *g, tsr_vk_t
 
 static tsr_vk_class class_of(const tsr_vk_planner *planner, const gradient *g)
 {
-  enum { MASKED = 1, SCORES = 2 };
+  enum { MASKED = 1, SCORES = 2, REDUCED_PRECISION = 4 };
   const tsr_line_desc *line = planner->line;
   return (tsr_vk_class){
       .op = TSR_OP_ATTENTION_GRADIENT,
       .field = {tsr_vk_bucket(g->queries), tsr_vk_bucket(g->keys), tsr_vk_bucket(g->heads),
                 (int32_t)g->depth * (g->quads ? 4 : 1), (int32_t)g->width * (g->quads ? 4 : 1),
                 (line->attributes.causal || line->in[TSR_VK_SLOT_ADDITIVE] != 0 ? MASKED : 0) |
-                    (line->out[3] != 0 ? SCORES : 0)},
+                    (line->out[3] != 0 ? SCORES : 0) |
+                    (tsr_vk_attention_factors(planner) != 0 ? REDUCED_PRECISION : 0)},
   };
 }
 
-/* The tile of one side, n rows of its own; *t is that of a tiled variant already. */
+/* The tile of one side, n rows of its own; *t is that of a tiled variant already, which both sides share. */
 static void cut_side(const tsr_vk_planner *planner, const gradient *g, uint32_t n, int by_keys, tsr_vk_tile *t)
 {
   if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_GRADIENT_ROWS) {
     *t = tsr_vk_tile_of(planner->caps, n, by_keys && g->width > g->depth ? g->width : g->depth);
     t->rows = least(t->rows, GRADIENT_TILE_ROWS);
+  }
+  if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_GRADIENT_COOP) {
+    (void)cut_coop_side(planner, g, by_keys, t); /* as when it was chosen */
   }
 }
 
@@ -195,6 +291,11 @@ static void cut_side(const tsr_vk_planner *planner, const gradient *g, uint32_t 
 static void spec_tile(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, const tsr_vk_tile *t,
                       const tsr_vk_view *const *views)
 {
+  if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_GRADIENT_COOP) {
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_cooperative_shape, t->shape);
+    tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_cooperative_tile_shape, t->tile_shape);
+    return;
+  }
   if (planner->plan->variant != TSR_VK_VARIANT_ATTENTION_GRADIENT_ROWS) {
     tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_tiled_tile_shape, t->tile_shape);
     tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_tiled_tile_groups, t->groups);
@@ -213,6 +314,9 @@ static uint32_t others_at_once(const tsr_vk_planner *planner, const tsr_vk_tile 
 {
   if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_GRADIENT_ROWS) {
     return t->size;
+  }
+  if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_GRADIENT_COOP) {
+    return n_others > 0 ? n_others : 1; /* its own lie in shared memory all the time */
   }
   return t->groups == 0 && n_others > 0 ? n_others : GRADIENT_TILE_OTHERS(t->tile_shape) * GRADIENT_TILE_SIDE;
 }
@@ -241,9 +345,13 @@ static int plan_side(tsr_vk_planner *planner, tsr_vk_attention_gradient_push pus
   memcpy(push.own2_stride, views[1]->stride, sizeof push.own2_stride);
   memcpy(push.other_stride, views[2]->stride, sizeof push.other_stride);
   memcpy(push.other2_stride, views[3]->stride, sizeof push.other2_stride);
-  int32_t shader = planner->plan->variant == TSR_VK_VARIANT_ATTENTION_GRADIENT_ROWS
-                       ? tsr_vk_attention_shader(TSR_VK_SHADER_ATTENTION_GRADIENT, &t, g->quads)
-                       : TSR_VK_SHADER_ATTENTION_GRADIENT_TILED;
+  int32_t shader = TSR_VK_SHADER_ATTENTION_GRADIENT_TILED;
+  if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_GRADIENT_ROWS) {
+    shader = tsr_vk_attention_shader(TSR_VK_SHADER_ATTENTION_GRADIENT, &t, g->quads);
+  } else if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_GRADIENT_COOP) {
+    shader = tsr_vk_attention_factors(planner) == TSR_BF16 ? TSR_VK_SHADER_ATTENTION_GRADIENT_COOPERATIVE_BF16
+                                                           : TSR_VK_SHADER_ATTENTION_GRADIENT_COOPERATIVE;
+  }
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, &push, sizeof push);
   if (dispatch == NULL) {
     return 0;
@@ -268,6 +376,7 @@ static int plan_side(tsr_vk_planner *planner, tsr_vk_attention_gradient_push pus
               tsr_vk_bits_of(drops ? tsr_vk_dropout_scale(line->attributes.rate) : 1.0f));
   spec_tile(planner, dispatch, &t, views);
   uint32_t terms = by_keys ? 2 * (g->depth + g->width) : 2 * g->depth + g->width;
+  dispatch->subgroup_size = t.lanes;
   dispatch->work = 2.0 * (double)(g->heads * g->queries) * g->keys * terms * (g->quads ? 4 : 1);
   dispatch->tile[0] = t.rows;
   dispatch->tile[1] = others_at_once(planner, &t, by_keys ? g->queries : g->keys);

@@ -61,7 +61,8 @@
   VARIANT(ATTENTION_GRADIENT_TILED_32X32, "attention_gradient.tiled_32x32")                                            \
   VARIANT(ATTENTION_GRADIENT_TILED_32X16, "attention_gradient.tiled_32x16")                                            \
   VARIANT(ATTENTION_GRADIENT_TILED_16X32, "attention_gradient.tiled_16x32")                                            \
-  VARIANT(ATTENTION_GRADIENT_TILED_16X16, "attention_gradient.tiled_16x16")
+  VARIANT(ATTENTION_GRADIENT_TILED_16X16, "attention_gradient.tiled_16x16")                                            \
+  VARIANT(ATTENTION_GRADIENT_COOP, "attention_gradient.coop") /* cooperative matrices, of reduced precision */
 
 enum {
   TSR_VK_VARIANT_AUTO = 0, /* the planner's choice */

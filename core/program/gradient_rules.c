@@ -19,7 +19,7 @@ static tsr_ref as_rows(tsr_program *program, tsr_ref x, int64_t columns)
   return view != TSR_INVALID ? view : tsr_reshape(program, tsr_copy(program, x, tsr_ref_dtype(program, x)), rows);
 }
 
-/* 1 if the products of a product's gradient may round their factors to bf16, as the product itself may. To f16 they may
+/* 1 if the products of a gradient may round their factors to bf16, as the product itself may. To f16 they may
  * not: what is beyond its range would be cut off, and no infinity would tell whoever scales the loss. */
 static int rounds_gradient(const tsr_program *program, const tsr_line_desc *line)
 {
@@ -158,6 +158,7 @@ void tsr_gradient_attention(tsr_program *program, tsr_gradient_call *call)
       .seed = line->in[8],
       .rate = line->attributes.rate,
       .stream = line->attributes.stream,
+      .reduced_precision = line->attributes.reduced_precision == TSR_BF16 ? TSR_BF16 : 0, /* as of a product */
   };
   int wants_scores = call->wanted[3] || call->wanted[6];
   tsr_ref dscores = TSR_NONE;

@@ -234,7 +234,7 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
                 {"y", F32, 0, 2}, {"dy", F32, 0, 2}, {"lse", F32, 0, 2}},
          .out = {{"dq", F32, 0, 2}, {"dk", F32, 0, 2}, {"dv", F32, 0, 2}, {"dscores", F32, 1, 2}}},
         tsr_rule_attention_gradient, tsr_flops_attention_gradient, NULL,
-        .attributes = ALPHA | CAUSAL | RELATIVE | DROPOUT},
+        .attributes = ALPHA | CAUSAL | RELATIVE | DROPOUT | REDUCED_PRECISION},
     [TSR_OP_SCATTER_ADD] = {
         {.name = "scatter_add", .tolerance = TSR_CLASS_PRODUCT,
          .formula = "y[.., i, ..] = alpha sum of x[.., m, ..], index[m] = i",
@@ -409,7 +409,8 @@ static uint32_t later(uint32_t a, uint32_t b)
 
 uint32_t tsr_line_since(const tsr_program_desc *program, int32_t line)
 {
-  enum { UNBIASED_SINCE = 3, CLAMPED_SINCE = 5 }; /* attributes of later minors that no backend may ignore */
+  /* attributes of later minors that no backend may ignore, or take for something else */
+  enum { UNBIASED_SINCE = 3, CLAMPED_SINCE = 5, FACTORS_SINCE = 6 };
   const tsr_line_desc *at = tsr_line_at(program, line);
   const tsr_op_row *row = tsr_op_row_of(at->op);
   uint32_t since = 0;
@@ -430,6 +431,9 @@ uint32_t tsr_line_since(const tsr_program_desc *program, int32_t line)
   }
   if (row->attributes & TSR_READS_RELATIVE && at->attributes.clamped) {
     since = later(since, CLAMPED_SINCE);
+  }
+  if (at->op == TSR_OP_ATTENTION && at->attributes.reduced_precision > 1) { /* before, it meant f16 whatever it was */
+    since = later(since, FACTORS_SINCE);
   }
   return since;
 }

@@ -252,6 +252,12 @@ int tsr_rule_mask(tsr_program *program, tsr_line_desc *line)
 
 int tsr_rule_heads(tsr_program *program, const tsr_line_desc *line)
 {
+  const int32_t reduced = line->attributes.reduced_precision;
+  if (reduced != 0 && reduced != 1 && reduced != TSR_F16 && reduced != TSR_BF16) {
+    tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "reduced_precision is 0, 1, TSR_F16 or TSR_BF16, not %d",
+                     reduced);
+    return 0;
+  }
   for (int32_t i = 0; i < 3; i++) {
     if (!tsr_rule_rank(program, line, i, 4, 4)) {
       return 0;
@@ -275,11 +281,6 @@ int tsr_rule_heads(tsr_program *program, const tsr_line_desc *line)
 int tsr_rule_attention(tsr_program *program, tsr_line_desc *line)
 {
   if (!tsr_rule_heads(program, line)) {
-    return 0;
-  }
-  if (line->attributes.reduced_precision != 0 && line->attributes.reduced_precision != 1) {
-    tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "reduced_precision is 0 or 1, not %d",
-                     line->attributes.reduced_precision);
     return 0;
   }
   if (!tsr_rule_same_dtype(program, line, tsr_rule_operand(program, line, 1)->dtype,

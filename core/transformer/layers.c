@@ -147,6 +147,13 @@ static int reduces_precision(const tsr_builder *b, tsr_dtype type)
   return (type == TSR_F16 || type == TSR_BF16) && type == b->weights;
 }
 
+/* Likewise of attention's factors: the attribute. bf16 has too few bits for a model that only translates to gain by
+ * it; in training the products around attention round to it anyway. */
+static int32_t reduced_attention(const tsr_builder *b)
+{
+  return b->training && reduces_precision(b, TSR_BF16) ? TSR_BF16 : reduces_precision(b, TSR_F16);
+}
+
 /* y = activation(alpha x W^T + bias), W [out, in] in whatever type it is kept. */
 static tsr_ref product(const tsr_builder *b, tsr_ref x, tsr_ref weight, tsr_ref bias, float alpha, int32_t activation)
 {
@@ -329,7 +336,7 @@ static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int3
       .rows = self->rows,
       .masking = {.lengths = self->lengths, .position = self->position, .causal = self->causal},
       .alpha = attention_scale(b, stack),
-      .reduced_precision = reduces_precision(b, TSR_F16),
+      .reduced_precision = reduced_attention(b),
   };
   if (self->capacity > 0) {
     tsr_ref keys = state(b, stack, layer, "self_attention", "keys", self->batch, self->capacity);
@@ -384,7 +391,7 @@ static tsr_ref cross_attention(const tsr_builder *b, const tsr_stack *stack, int
       .q = heads(b, stack, query, 0, cross->batch, cross->queries),
       .masking = {.lengths = cross->lengths},
       .alpha = attention_scale(b, stack),
-      .reduced_precision = reduces_precision(b, TSR_F16),
+      .reduced_precision = reduced_attention(b),
   };
   if (cross->encoded != TSR_NONE) {
     int64_t inner = (int64_t)stack->heads * stack->head_size;

@@ -303,7 +303,8 @@ typedef struct tsr_op_attributes {
   /* since 1.4 */
   int32_t reduced_precision; /* matmul, attention: 1: factors may be rounded to 16 bits before they are multiplied, as
                               * ops.h says: a permission, which a backend may ignore.
-                              * since 1.6: TSR_F16, TSR_BF16: matmul with b f32: both may be rounded to that type */
+                              * since 1.6: TSR_F16, TSR_BF16: matmul with b f32: both may be rounded to that type;
+                              * attention: that type instead of f16; attention_gradient: likewise */
 
   /* since 1.5; the host does not offer a line in which it is 1 to a plugin whose abi_minor is older */
   int32_t clamped; /* relative: 1: a row for each distance from -max_distance to max_distance, and no buckets */

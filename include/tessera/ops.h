@@ -152,9 +152,9 @@ TSR_API tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking);
  * Returns y [B, L, H, J]. A query with every key excluded gives zeros, in y and in w. What excluded keys hold is not
  * seen, in v too: NaN there does no harm. Scores count as f32: alpha * q . k is rounded before the masking. Never holds
  * the scores in memory unless w is asked for. Class: product.
- *   reduced_precision: 1: the factors of both products may be rounded to f16: q, or alpha q, and k; v and the weights,
- *        which are then exp(z - the largest z so far), dropped out or not, before they are divided by their sum. The
- *        scores, the softmax and its sum, w as a result and lse stay f32. */
+ *   reduced_precision: 1, TSR_F16, TSR_BF16: the factors of both products may be rounded to f16 (1 too), or to bf16: q,
+ *        or alpha q, and k; v and the weights, which are then exp(z - the largest z so far), dropped out or not, before
+ *        they are divided by their sum. The scores, the softmax and its sum, w as a result and lse stay f32. */
 typedef struct tsr_attention_args {
   tsr_ref q, k, v;           /* required */
   tsr_ref rows;              /* or TSR_NONE */
@@ -165,7 +165,7 @@ typedef struct tsr_attention_args {
   float rate;                /* of the dropout */
   int32_t stream;            /* of the dropout */
   tsr_ref *lse;              /* or NULL */
-  int32_t reduced_precision; /* 0 or 1 */
+  int32_t reduced_precision; /* 0: all of f32; 1, TSR_F16, TSR_BF16 */
 } tsr_attention_args;
 TSR_API tsr_ref tsr_attention(tsr_program *p, const tsr_attention_args *args);
 
@@ -357,7 +357,9 @@ TSR_API tsr_ref tsr_relative_gradient(tsr_program *p, tsr_ref dscores, const tsr
  *   dscores[b, h, l, s] = w (f dy[b, l, h] . v[b, s, h] - delta)
  *   dq[b, l, h] = alpha sum_s dscores k[b, s, h],  dk[b, s, h] = alpha sum_l dscores q[b, l, h],  dv[b, s, h] = sum_l f
  *   w dy[b, l, h]
- *   args: as tsr_attention's, k and v f32, rows absent, reduced_precision ignored;  args->lse NULL, args->weights NULL
+ *   args: as tsr_attention's, k and v f32, rows absent;  args->lse NULL, args->weights NULL
+ *   args->reduced_precision: as tsr_attention's, of the factors of all products but delta's: q, or alpha q, k, v, dy,
+ *        f w and dscores. Scores, w, delta and dscores as a result stay f32.
  *   y, dy [B, L, H, J] f32;  lse [B, H, L] f32: what the attention gave
  *   dk, dv: required;  dscores: NULL or receives [B, H, L, S]
  * Keys that are excluded get dk = 0, dv = 0 and dscores = 0; what they hold is not seen. Returns dq. Class: product. */

@@ -28,8 +28,9 @@ typedef struct tsr_training_options {
   int32_t recompute;        /* 1: what is within a layer is computed once more for the gradients instead of kept */
   int32_t statistics;       /* 1: outputs that tell about each layer, see below */
   tsr_dtype products;       /* type in which products read the matrices: 0 or TSR_F32; TSR_F16, TSR_BF16: mixed
-                               precision, the parameters themselves stay f32; with TSR_BF16 all factors of products, of
-                               the gradients' too, may be rounded to it (of reduced precision, tessera/ops.h) */
+                               precision, the parameters themselves stay f32; with TSR_BF16 all factors of products and
+                               of attention, of the gradients' too, may be rounded to it (of reduced precision,
+                               tessera/ops.h) */
 } tsr_training_options;
 TSR_SIZED_PIN(tsr_training_options, products, 56);
 

@@ -11,7 +11,7 @@
 #define ATTENTION_WEIGHTS 64u
 #define ATTENTION_DROPOUT 128u
 #define ATTENTION_SUMS    256u
-#define ATTENTION_HALVES  512u /* the result is rounded to f16, for the product that reads it: in scratch */
+#define ATTENTION_HALVES  512u /* the result is rounded to 16 bits, for the product that reads it: in scratch */
 
 /* TYPE_* of k and v in one constant */
 #define ATTENTION_KV_TYPES(k, v) ((k) | (v) << 4)

@@ -122,11 +122,11 @@ typedef struct score {
  * time, at most once per key, the differences summing to no more than the range D of the scores: 7u S + 4u D. Each y
  * then errs by sum |v| (bound on w) + gamma(S + 6) sum w|v| + what v carries; and no weight can be off by more than 1.
  *
- * Reduced precision: q, k and v carry their roundings to f16 (check_narrowing). Where alpha q is rounded, what is lost
- * of a subnormal or beyond the range is that of alpha q: the larger of both counts. A weight p = exp(z - the largest so
- * far) is rounded too, by r(p); what has been summed is then scaled down by exp(largest so far - largest), which leaves
- * r(p) of the final p or less: in the normal range r is proportional to p, and one that is lost is lost wholly. The sum
- * of the weights is that of the unrounded ones. Sums that are cut off err by 2u a step. */
+ * Reduced precision: q, k and v carry their roundings to f16 or bf16 (check_narrowing). Where alpha q is rounded, what
+ * is lost of a subnormal or beyond the range is that of alpha q: the larger of both counts. A weight p = exp(z - the
+ * largest so far) is rounded too, by r(p); what has been summed is then scaled down by exp(largest so far - largest),
+ * which leaves r(p) of the final p or less: in the normal range r is proportional to p, and one that is lost is lost
+ * wholly. The sum of the weights is that of the unrounded ones. Sums that are cut off err by 2u a step. */
 static void bound_query(score *scores, int64_t n_scores, double *rescaling, double *total, double *spread)
 {
   double max = -INFINITY, min = INFINITY;
@@ -173,18 +173,26 @@ static void bound_score(score *result, double value, double error, const check_a
   result->error = fmax(high - result->value, result->value - low);
 }
 
-/* As check_narrowing, of q or of alpha q. */
-static double query_narrowing(double value, double error, double alpha)
+/* The type to which a line may round its factors; 0: to none. */
+static int32_t factors_of(const tsr_line_desc *line)
 {
-  const double scale = fabs(alpha), plain = check_narrowing(TSR_F16, value, error);
+  const int32_t reduced = line->attributes.reduced_precision;
 
-  return scale > 0.0 ? fmax(plain, check_narrowing(TSR_F16, scale * value, scale * error) / scale) : plain;
+  return reduced == 1 ? TSR_F16 : reduced;
 }
 
-static int query_vanishes(double value, double error, double alpha)
+/* As check_narrowing, of q or of alpha q. */
+static double query_narrowing(int32_t factors, double value, double error, double alpha)
 {
-  return check_narrowing_vanishes(TSR_F16, value, error) ||
-         check_narrowing_vanishes(TSR_F16, alpha * value, fabs(alpha) * error);
+  const double scale = fabs(alpha), plain = check_narrowing(factors, value, error);
+
+  return scale > 0.0 ? fmax(plain, check_narrowing(factors, scale * value, scale * error) / scale) : plain;
+}
+
+static int query_vanishes(int32_t factors, double value, double error, double alpha)
+{
+  return check_narrowing_vanishes(factors, value, error) ||
+         check_narrowing_vanishes(factors, alpha * value, fabs(alpha) * error);
 }
 
 /* The scores of one query, the visible ones: SPECIAL: one of them is NaN or +inf; OVERFLOW: a partial sum may overflow,
@@ -198,8 +206,8 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
   check_tensor k = check_tensor_of(values, line->in[1]);
   check_tensor rows = check_tensor_of(values, line->in[7]);
   const double alpha = (double)line->attributes.alpha;
-  const int reduced = line->attributes.reduced_precision;
-  const double roundings = check_gamma((double)q.extent[3] + 2.0) * (reduced ? 2.0 : 1.0);
+  const int32_t factors = factors_of(line);
+  const double roundings = check_gamma((double)q.extent[3] + 2.0) * (factors ? 2.0 : 1.0);
   double dot, size, carried;
   check_addend addend;
   int special = 0, overflows = 0;
@@ -219,12 +227,12 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
       double kv = check_value(&k, at_k);
       double eq = check_error(&q, at_q);
       double ek = check_error(&k, at_k);
-      if (reduced) {
+      if (factors) {
         /* an infinity beside a factor that may vanish: any result will do */
-        overflows |=
-            (isinf(qv) && check_narrowing_vanishes(TSR_F16, kv, ek)) || (isinf(kv) && query_vanishes(qv, eq, alpha));
-        eq += query_narrowing(qv, eq, alpha);
-        ek += check_narrowing(TSR_F16, kv, ek);
+        overflows |= (isinf(qv) && check_narrowing_vanishes(factors, kv, ek)) ||
+                     (isinf(kv) && query_vanishes(factors, qv, eq, alpha));
+        eq += query_narrowing(factors, qv, eq, alpha);
+        ek += check_narrowing(factors, kv, ek);
       }
       dot += qv * kv;
       size += isfinite(qv) && isfinite(kv) ? (fabs(qv) + eq) * (fabs(kv) + ek) : 0.0;
@@ -240,7 +248,7 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
 
 /* The results of attention, or of its gradient; storage NULL where one is absent. */
 typedef struct results {
-  int reduced;
+  int32_t factors; /* the type of them, rounded; 0: they are not */
   check_tensor y, w, lse;
   check_tensor dq, dk, dv, dscores;
 } results;
@@ -258,9 +266,10 @@ static void drop_factors(const check_values *values, const tsr_line_desc *line, 
 
 /* What rounding a weight, or its product with the dropout's factor, may change in it: dropping out scales up, so that
  * of the weight is the worse, but where the factor passes the range of f16. */
-static double weight_narrowing(const score *s, double factor)
+static double weight_narrowing(int32_t factors, const score *s, double factor)
 {
-  return factor > 65504.0 ? s->weight + s->spread : check_narrowing(TSR_F16, s->weight, fmin(s->spread, 1e300));
+  return factors == TSR_F16 && factor > 65504.0 ? s->weight + s->spread
+                                                : check_narrowing(factors, s->weight, fmin(s->spread, 1e300));
 }
 
 /* A weight so small that a device may take it for zero, before or after the division by the sum: 0 * inf is NaN,
@@ -277,7 +286,7 @@ static void bound_results(const check_tensor *v, const results *r, const score *
 {
   const int64_t b = at[0], h = at[1], l = at[2];
   const check_tensor *y = &r->y, *w = &r->w;
-  const double cut = r->reduced ? 2.0 : 1.0;
+  const double cut = r->factors ? 2.0 : 1.0;
   double error, sum, size, visible, max = -INFINITY;
   int64_t place;
   int special, open;
@@ -293,10 +302,11 @@ static void bound_results(const check_tensor *v, const results *r, const score *
       double weight = scores[s].weight / total;
       error = fmin(1.0, scores[s].spread / total + weight * (spread / total));
       double carried = check_error(v, place);
-      if (r->reduced) {
-        error += weight_narrowing(&scores[s], factor[s]) / total;
-        carried += check_narrowing(TSR_F16, check_value(v, place), carried);
-        open |= isinf(check_value(v, place)) && check_narrowing_vanishes(TSR_F16, scores[s].weight, scores[s].spread);
+      if (r->factors) {
+        error += weight_narrowing(r->factors, &scores[s], factor[s]) / total;
+        carried += check_narrowing(r->factors, check_value(v, place), carried);
+        open |=
+            isinf(check_value(v, place)) && check_narrowing_vanishes(r->factors, scores[s].weight, scores[s].spread);
       }
       error *= factor[s];
       weight *= factor[s];
@@ -367,7 +377,7 @@ tsr_status check_bound_attention(check_values *values, const tsr_line_desc *line
 {
   check_tensor q = check_tensor_of(values, line->in[0]);
   check_tensor v = check_tensor_of(values, line->in[2]);
-  results r = {.reduced = line->attributes.reduced_precision,
+  results r = {.factors = factors_of(line),
                .y = check_tensor_of(values, line->out[0]),
                .w = check_tensor_of(values, line->out[1]),
                .lse = check_tensor_of(values, line->out[2])};
@@ -391,7 +401,7 @@ tsr_status check_bound_attention(check_values *values, const tsr_line_desc *line
     return status;
   }
   r.y.storage->terms = n_scores + q.extent[3];
-  r.y.storage->biased |= r.reduced;
+  r.y.storage->biased |= r.factors != 0;
   for (at[0] = 0; at[0] < q.extent[0]; at[0]++) {
     for (at[1] = 0; at[1] < q.extent[2]; at[1]++) {
       for (at[2] = 0; at[2] < q.extent[1]; at[2]++) {
@@ -420,9 +430,10 @@ typedef struct dot_product {
   double value, error;
   /* The sum of the magnitudes of what is finite: beyond the largest f32 one order overflows and another does not. */
   double size;
+  int open; /* an infinity beside a factor that may vanish: any result will do */
 } dot_product;
 
-static dot_product dot_rows(const check_tensor *a, int64_t at_a, const check_tensor *b, int64_t at_b)
+static dot_product dot_rows(const check_tensor *a, int64_t at_a, const check_tensor *b, int64_t at_b, int32_t factors)
 {
   double size = 0.0;
   dot_product result = {0};
@@ -432,33 +443,51 @@ static dot_product dot_rows(const check_tensor *a, int64_t at_a, const check_ten
     double y = check_value(b, at_b);
     double ex = check_error(a, at_a);
     double ey = check_error(b, at_b);
+    if (factors) {
+      result.open |= (isinf(x) && check_narrowing_vanishes(factors, y, ey)) ||
+                     (isinf(y) && check_narrowing_vanishes(factors, x, ex));
+      ex += check_narrowing(factors, x, ex);
+      ey += check_narrowing(factors, y, ey);
+    }
     result.value += x * y;
     size += (fabs(x) + ex) * (fabs(y) + ey);
     result.size += isfinite(x) && isfinite(y) ? fabs(x * y) : 0.0;
     result.error += ex * fabs(y) + ey * fabs(x) + ex * ey + FLT_MIN * (1.0 + fabs(x) + fabs(y));
   }
-  result.error += check_gamma((double)a->extent[3] + 1.0) * size;
+  result.error += check_gamma((double)a->extent[3] + 1.0) * (factors ? 2.0 : 1.0) * size;
   return result;
 }
 
 /* Adds factor * row to the errors of a result's row, as one term of a sum of `terms`: what the two carry, gamma(terms +
- * 3) of the product. A term that is NaN or infinite makes the result so, which is held against the reference. */
-static void add_term(const check_tensor *result, int64_t at, const check_tensor *row, int64_t at_row, double factor,
-                     double error, double scale, int64_t terms)
+ * 3) of the product. A term that is NaN or infinite makes the result so, which is held against the reference. Returns 1
+ * where rounding to `factors` may make NaN of it. */
+static int add_term(const check_tensor *result, int64_t at, const check_tensor *row, int64_t at_row, double factor,
+                    double error, double scale, int64_t terms, int32_t factors)
 {
+  const double gamma = check_gamma((double)terms + 3.0) * (factors ? 2.0 : 1.0);
+  const int vanishes = factors && check_narrowing_vanishes(factors, factor, fmin(error, 1e300));
+  int open = 0;
+
+  error += factors ? check_narrowing(factors, factor, fmin(error, 1e300)) : 0.0;
   for (int64_t i = 0; i < row->extent[3]; i++, at += result->stride[3], at_row += row->stride[3]) {
     double x = fabs(check_value(row, at_row));
     double ex = check_error(row, at_row);
-    result->storage->error[at] += scale * (error * x + (fabs(factor) + error) * ex +
-                                           check_gamma((double)terms + 3.0) * (fabs(factor) + error) * (x + ex)) +
-                                  FLT_MIN * (1.0 + scale) * (1.0 + x + fabs(factor));
+    if (factors) {
+      open |= (isinf(x) && vanishes) || (isinf(factor) && check_narrowing_vanishes(factors, x, ex));
+      ex += check_narrowing(factors, x, ex);
+    }
+    result->storage->error[at] +=
+        scale * (error * x + (fabs(factor) + error) * ex + gamma * (fabs(factor) + error) * (x + ex)) +
+        FLT_MIN * (1.0 + scale) * (1.0 + x + fabs(factor));
   }
+  return open;
 }
 
 /* One query: w = exp(z - lse), the difference rounded once, exp good to 3 + 2|z - lse| units;
  * dscore = w (f dy . v - delta), delta = dy . y: each product as dot_rows has it, f by a rounding, the difference and
- * the product by one each. dq, dk and dv are sums over keys and queries of products with these. Returns 1 if a product
- * may overflow in one order and not in another. */
+ * the product by one each. dq, dk and dv are sums over keys and queries of products with these. Of reduced precision
+ * the factors of each product but delta's carry their roundings, f w and dscore too. Returns 1 if a product may
+ * overflow in one order and not in another, or be NaN where the rounding of a factor leaves 0. */
 static int bound_gradient(const check_values *values, const tsr_line_desc *line, const results *r, const int64_t *at,
                           const score *scores, const double *factor, int64_t n_scores)
 {
@@ -467,9 +496,10 @@ static int bound_gradient(const check_values *values, const tsr_line_desc *line,
   check_tensor dy = check_tensor_of(values, line->in[10]), lse = check_tensor_of(values, line->in[11]);
   const int64_t b = at[0], h = at[1], l = at[2], at_lse = check_place(&lse, 0, b, h, l);
   const int64_t query = check_place(&q, b, l, h, 0), at_dy = check_place(&dy, b, l, h, 0);
-  const dot_product delta = dot_rows(&dy, at_dy, &y, check_place(&y, b, l, h, 0));
+  const dot_product delta = dot_rows(&dy, at_dy, &y, check_place(&y, b, l, h, 0), 0);
   const double alpha = fabs((double)line->attributes.alpha), f_error = line->in[8] ? CHECK_U : 0.0;
   double largest = delta.size;
+  int open = 0;
 
   for (int64_t s = 0; s < n_scores; s++) {
     if (scores[s].value == -INFINITY) {
@@ -479,7 +509,7 @@ static int bound_gradient(const check_values *values, const tsr_line_desc *line,
     double w = exp(d);
     double w_error = exp(fmin(d + scores[s].error + check_error(&lse, at_lse) + CHECK_U * fabs(d), 700.0)) - w +
                      w * 2.0 * CHECK_U * (3.0 + 2.0 * fabs(d)) + FLT_MIN;
-    dot_product p = dot_rows(&dy, at_dy, &v, check_place(&v, b, s, h, 0));
+    dot_product p = dot_rows(&dy, at_dy, &v, check_place(&v, b, s, h, 0), r->factors);
     largest = fmax(largest, fmax(1.0, factor[s]) * p.size);
     double inner = factor[s] * p.value - delta.value;
     double error = factor[s] * p.error + delta.error + 2.0 * CHECK_U * (fabs(factor[s] * p.value) + fabs(delta.value));
@@ -488,12 +518,14 @@ static int bound_gradient(const check_values *values, const tsr_line_desc *line,
     if (r->dscores.storage) {
       r->dscores.storage->error[check_place(&r->dscores, b, h, l, s)] = error + CHECK_U * fabs(dscore);
     }
-    add_term(&r->dq, check_place(&r->dq, b, l, h, 0), &k, check_place(&k, b, s, h, 0), dscore, error, alpha, n_scores);
-    add_term(&r->dk, check_place(&r->dk, b, s, h, 0), &q, query, dscore, error, alpha, q.extent[1]);
-    add_term(&r->dv, check_place(&r->dv, b, s, h, 0), &dy, at_dy, factor[s] * w,
-             factor[s] * w_error + f_error * factor[s] * w, 1.0, q.extent[1]);
+    open |= p.open;
+    open |= add_term(&r->dq, check_place(&r->dq, b, l, h, 0), &k, check_place(&k, b, s, h, 0), dscore, error, alpha,
+                     n_scores, r->factors);
+    open |= add_term(&r->dk, check_place(&r->dk, b, s, h, 0), &q, query, dscore, error, alpha, q.extent[1], r->factors);
+    open |= add_term(&r->dv, check_place(&r->dv, b, s, h, 0), &dy, at_dy, factor[s] * w,
+                     factor[s] * w_error + f_error * factor[s] * w, 1.0, q.extent[1], r->factors);
   }
-  return largest > FLT_MAX;
+  return open || largest > FLT_MAX;
 }
 
 /* What is not finite is held against the reference; a bound that is not finite is none. */
@@ -532,7 +564,8 @@ static void release_gradient(const results *r, const int64_t *at, const check_ma
 tsr_status check_bound_attention_gradient(check_values *values, const tsr_line_desc *line)
 {
   check_tensor q = check_tensor_of(values, line->in[0]);
-  results r = {.dq = check_tensor_of(values, line->out[0]),
+  results r = {.factors = factors_of(line),
+               .dq = check_tensor_of(values, line->out[0]),
                .dk = check_tensor_of(values, line->out[1]),
                .dv = check_tensor_of(values, line->out[2]),
                .dscores = check_tensor_of(values, line->out[3])};
@@ -547,6 +580,9 @@ tsr_status check_bound_attention_gradient(check_values *values, const tsr_line_d
 
   for (int64_t i = 0; i < 4 && !status; i++) {
     status = check_errors_clear(all[i]);
+    if (!status && all[i]->storage) {
+      all[i]->storage->biased |= r.factors != 0;
+    }
   }
   if (!status) {
     status = make_room(n_scores, &scores, &factor);
@@ -567,7 +603,8 @@ tsr_status check_bound_attention_gradient(check_values *values, const tsr_line_d
       for (at[2] = 0; at[2] < q.extent[1]; at[2]++) {
         *query = query_scores(values, line, &m, at[0], at[1], at[2], scores, n_scores) == SCORES_OVERFLOW;
         drop_factors(values, line, at, &q, n_scores, factor);
-        *query++ |= (char)bound_gradient(values, line, &r, at, scores, factor, n_scores);
+        *query |= (char)bound_gradient(values, line, &r, at, scores, factor, n_scores);
+        query++;
       }
     }
   }

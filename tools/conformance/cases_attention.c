@@ -115,7 +115,8 @@ char *check_attention_text(const attention_params *p, char *text, size_t size)
     snprintf(text + strlen(text), size - strlen(text), ",type=%s", tsr_dtype_name(p->dtype));
   }
   if (p->reduced && strlen(text) < size) {
-    snprintf(text + strlen(text), size - strlen(text), ",narrow");
+    snprintf(text + strlen(text), size - strlen(text), ",narrow%s%s", p->reduced > 1 ? " " : "",
+             p->reduced > 1 ? tsr_dtype_name(p->reduced) : "");
   }
   if ((p->hidden || p->hidden_k) && strlen(text) < size) {
     snprintf(text + strlen(text), size - strlen(text), ",hidden=%d+%d:%d", (int)p->hidden, (int)p->spread,
@@ -408,6 +409,32 @@ static void add_reduced(check_table *table)
   add(table, PARAMS(.reduced = 1, .n_batch = 1, .n_heads = 1, .n_queries = 64, .n_keys = 2500, .k = 32, .j = 32));
 }
 
+/* To bf16, as attention has it in training: with lse, dropped out. */
+static void add_bf16(check_table *table)
+{
+  for (int32_t i = 0; i < COUNT_OF(check_head_sizes); i += 2) {
+    add(table, PARAMS(.reduced = TSR_BF16, .k = check_head_sizes[i], .j = check_head_sizes[i], .n_queries = 17,
+                      .n_keys = 40, .masking = check_maskings[i % 4 ? 2 : 0], .lse = 1));
+  }
+  for (int32_t i = 0; i < CHECK_MASKINGS; i++) {
+    add(table, PARAMS(.reduced = TSR_BF16, .masking = check_maskings[i], .weights = i % 4 == 1, .lse = 1,
+                      .n_queries = 20, .layout = i % 4, .seed = i % 2, .rate = 0.5f));
+  }
+  for (int32_t i = 0; i < COUNT_OF(operand_data); i++) {
+    add(table, PARAMS(.reduced = TSR_BF16, .data_q = operand_data[i][0], .data_k = operand_data[i][1],
+                      .data_v = operand_data[i][2], .n_queries = 19, .lse = i % 2));
+  }
+  for (int32_t i = 0; i < COUNT_OF(hiding); i++) {
+    add(table, PARAMS(.reduced = TSR_BF16, .masking = check_maskings[hiding[i]], .data_k = CHECK_NAN,
+                      .data_v = CHECK_NAN, .rows = i == 4 ? 3 : 0, .n_queries = 20, .n_keys = 23));
+  }
+  for (int32_t i = 1; i <= 4; i++) {
+    add(table, PARAMS(.reduced = TSR_BF16, .n_keys = i, .n_queries = 16, .data_q = CHECK_ZERO));
+  }
+  add(table, PARAMS(.reduced = TSR_BF16, .n_batch = 1, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 64, .j = 64,
+                    .lse = 1));
+}
+
 /* Sentences of 300 tokens, documents of 2,000; the steps that decode them. */
 static void add_large(check_table *table)
 {
@@ -500,6 +527,7 @@ void check_cases_attention(check_table *table)
   add_halves(table, TSR_F16);
   add_halves(table, TSR_BF16);
   add_reduced(table);
+  add_bf16(table);
   table->large = 1;
   add_large(table);
   add_hidden(table);

@@ -9,8 +9,8 @@
 
 typedef struct attention_params {
   int32_t n_batch, n_queries, n_keys, n_heads, k, j, rows, view, data_q, data_k, data_v, weights, layout;
-  int32_t lse, seed, stream, runs; /* seed: 1: a dropout. runs: 0 counts as 1 */
-  int32_t reduced;
+  int32_t lse, seed, stream, runs;  /* seed: 1: a dropout. runs: 0 counts as 1 */
+  int32_t reduced;                  /* 1: to f16; TSR_F16, TSR_BF16: to that */
   int32_t dtype;                    /* of k and v; 0: f32 */
   int32_t hidden, spread, hidden_k; /* from key hidden + spread * column on v is NaN or infinite; k from hidden_k on */
   int32_t chain, dscores, view_y,

@@ -19,6 +19,7 @@ static void build_gradient(check_build *build, const void *data)
   args.v = check_attention_operand(build, p, TSR_F32, 0, p->n_batch, p->n_keys, p->j, check_attention_v(p));
   args.masking = check_masking_make(build, &p->masking, p->n_batch, p->n_heads, p->n_queries, p->n_keys);
   check_attention_dropout(build, p, &args);
+  args.reduced_precision = p->reduced;
   tsr_ref dy = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, shape, (check_view)p->view_y,
                              CHECK_FILL(.data = (check_data)p->data_dy, .hidden = -p->hidden_dy, .slope = p->spread));
   if (p->chain) {
@@ -177,6 +178,76 @@ static void add_values(check_table *table)
   add(table, PARAMS(.alpha = 0.0f, .data_v = CHECK_NAN, .n_keys = 23, .n_queries = 1));
 }
 
+/* One case of f16, one of bf16. */
+static void add_pair(check_table *table, attention_params p)
+{
+  p.reduced = TSR_F16;
+  add(table, p);
+  p.reduced = TSR_BF16;
+  add(table, p);
+}
+
+/* Reduced precision, in every form that the rows of f32 have, at sizes that fill tiles and at such as do not. What is
+ * not finite is told apart from what is excluded by a way of its own (add_hidden). */
+static void add_reduced(check_table *table)
+{
+  static const masking_params causal = {.causal = 1, .position = 4};
+  static const int32_t rows[][2] = {{1, 65}, {9, 16}, {16, 16}, {17, 63}, {63, 15}, {64, 64}, {65, 130}, {130, 31}};
+  static const int32_t heads[][2] = {{8, 8}, {16, 32}, {32, 32}, {36, 20}, {64, 64}, {128, 128}, {80, 80}, {7, 12}};
+  /* of q, k, v and dy */
+  static const int32_t data[][4] = {
+      {CHECK_INTEGER, CHECK_INTEGER, CHECK_INTEGER, CHECK_INTEGER},
+      {CHECK_ZERO, CHECK_NORMAL, CHECK_NORMAL, CHECK_INTEGER},
+      {CHECK_NORMAL, CHECK_NORMAL, CHECK_BIG, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL, CHECK_BIG},
+      {CHECK_TINY, CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL, CHECK_TINY},
+      {CHECK_NAN, CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_NAN, CHECK_NORMAL, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_NORMAL, CHECK_NAN, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL, CHECK_NAN},
+      {CHECK_NORMAL, CHECK_NORMAL, CHECK_MIXED, CHECK_MIXED},
+  };
+
+  for (int32_t i = 0; i < COUNT_OF(rows); i++) {
+    add_pair(table, PARAMS(.n_batch = 1 + i % 2, .n_queries = rows[i][0], .n_keys = rows[i][1], .k = 64, .j = 64,
+                           .chain = i % 2, .masking = causal, .dscores = i % 3 == 0));
+    add_pair(table, PARAMS(.n_batch = 2, .n_queries = rows[i][0], .n_keys = rows[i][1], .k = 32, .j = 32, .chain = 1,
+                           .masking = {.lengths = 5}));
+  }
+  for (int32_t i = 0; i < COUNT_OF(heads); i++) {
+    add_pair(table, PARAMS(.n_batch = 1, .n_queries = 65, .n_keys = 41 + 8 * i, .k = heads[i][0], .j = heads[i][1],
+                           .dscores = i % 2, .chain = 1, .masking = check_maskings[i % 2 ? 11 : 0]));
+  }
+  for (int32_t i = 0; i < CHECK_MASKINGS; i++) {
+    add_pair(table, PARAMS(.masking = check_maskings[i], .n_queries = 20, .n_keys = 35, .dscores = 1, .chain = 1,
+                           .layout = i % 4));
+  }
+  for (int32_t i = 0; i < COUNT_OF(data); i++) {
+    add_pair(table, PARAMS(.data_q = data[i][0], .data_k = data[i][1], .data_v = data[i][2], .data_dy = data[i][3],
+                           .n_queries = 18, .n_keys = 37, .dscores = 1, .masking = check_maskings[i % 2 ? 11 : 0],
+                           .chain = 1));
+  }
+  for (int32_t i = 0; i < COUNT_OF(check_operand_views); i++) {
+    add_pair(table, PARAMS(.view = check_operand_views[i], .view_y = check_operand_views[i], .n_queries = 18));
+  }
+  for (int32_t i = 0; i < COUNT_OF(check_rates); i++) {
+    add_pair(table, PARAMS(.seed = 1, .rate = check_rates[i], .n_queries = 33, .n_keys = 70, .dscores = i % 2,
+                           .chain = 1, .runs = 2, .masking = check_maskings[i % 2 ? 11 : 0]));
+  }
+  /* sums of few terms, with scores that are all alike: what one factor loses shows */
+  for (int32_t i = 1; i <= 4; i++) {
+    add_pair(table, PARAMS(.n_queries = 16, .n_keys = i, .k = 4 * i, .j = 4, .data_q = CHECK_ZERO,
+                           .data_dy = CHECK_INTEGER, .dscores = 1));
+    add_pair(table, PARAMS(.n_queries = 16, .n_keys = 8 * i, .k = 4, .j = 4, .data_k = CHECK_INTEGER,
+                           .data_v = CHECK_INTEGER, .data_dy = CHECK_INTEGER, .dscores = 1, .alpha = 1.0f));
+  }
+  add_pair(table, PARAMS(.n_queries = 0, .dscores = 1));
+  add_pair(table, PARAMS(.n_keys = 0, .dscores = 1));
+  add_pair(table, PARAMS(.alpha = 0.0f, .n_queries = 18, .data_k = CHECK_NAN, .chain = 1));
+  add_pair(table, PARAMS(.alpha = -1.0f, .n_queries = 18, .chain = 1));
+}
+
 /* Heads of real models; rows on both sides of the edges of tiles. Where they can cases share their pipelines. */
 static void add_tiles(check_table *table)
 {
@@ -202,6 +273,12 @@ static void add_large(check_table *table)
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 40, .n_keys = 2003, .chain = 1, .dscores = 1, .seed = 1,
                     .rate = 0.1f));
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 2003, .n_keys = 40, .chain = 1));
+  /* a batch of the base model; sentences of 300 tokens */
+  add_pair(table, PARAMS(.n_batch = 4, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 64, .j = 64, .chain = 1,
+                         .seed = 1, .rate = 0.1f, .masking = check_maskings[11]));
+  add_pair(table,
+           PARAMS(.n_batch = 1, .n_queries = 300, .n_keys = 300, .k = 64, .j = 64, .chain = 1, .masking = causal));
+  add_pair(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 200, .n_keys = 331, .k = 128, .j = 128, .chain = 1));
 }
 
 /* What excluded pairs hold is not seen. Of keys and values NaN or infinite are the last, of queries and dy the first:
@@ -236,6 +313,11 @@ static void add_hidden(check_table *table)
                     .hidden_k = 128, .dscores = 1));
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 40, .n_keys = 150, .masking = rows, .hidden = 101,
                     .hidden_k = 147));
+  for (int32_t i = 0; i < 4; i++) { /* of reduced precision: v, k, q, dy in turn */
+    add_pair(table, PARAMS(.n_batch = 1, .n_queries = 80, .n_keys = 80, .k = 32, .j = 32, .masking = causal,
+                           .hidden = i == 0 ? 41 : 0, .hidden_k = i == 1 ? 41 : 0, .hidden_q = i == 2 ? 41 : 0,
+                           .hidden_dy = i == 3 ? 60 : 0, .spread = i % 3 == 0, .dscores = i % 2));
+  }
 }
 
 void check_cases_attention_gradient(check_table *table)
@@ -246,12 +328,14 @@ void check_cases_attention_gradient(check_table *table)
     add(table, PARAMS(.n_batch = 64, .n_heads = 4, .n_queries = 24, .n_keys = 24, .k = 64, .j = 64, .seed = 1,
                       .rate = 0.1f, .masking = check_maskings[11]));
     add(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 512, .n_keys = 512, .k = 64, .j = 64));
+    add_pair(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 512, .n_keys = 512, .k = 64, .j = 64));
     return;
   }
   add_sizes(table);
   add_forms(table);
   add_values(table);
   add_tiles(table);
+  add_reduced(table);
   table->large = 1;
   add_large(table);
   add_hidden(table);
@@ -278,6 +362,9 @@ void check_random_attention_gradient(check_table *table, check_draw *draw, int32
   check_attention_draw_data(draw, &p);
   p.data_dy = check_draw_data(draw, data, COUNT_OF(data));
   check_attention_draw_dropout(draw, &p);
+  if (check_draw_once_in(draw, 2)) {
+    p.reduced = check_draw_once_in(draw, 2) ? TSR_BF16 : TSR_F16;
+  }
   int tame = p.alpha >= 0.0f && p.alpha < 1.0f && p.data_q == CHECK_NORMAL && p.data_k == CHECK_NORMAL &&
              (p.masking.additive_data == CHECK_NORMAL || p.masking.additive_data == CHECK_NEGINF);
   p.chain = tame ? check_draw_below(draw, 2) : 1;

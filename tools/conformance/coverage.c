@@ -75,7 +75,7 @@ static int reads_relative(const tsr_line_desc *line)
 
 static int has_reduced_precision(int32_t op)
 {
-  return op == TSR_OP_MATMUL || op == TSR_OP_ATTENTION;
+  return op == TSR_OP_MATMUL || op == TSR_OP_ATTENTION || op == TSR_OP_ATTENTION_GRADIENT;
 }
 
 static int has_activation(int32_t op, int32_t activation)

@@ -68,6 +68,11 @@ static void add_factor(const tsr_compile_args *args, int32_t tensor, int32_t dty
   if (desc->dtype != TSR_F32 || storage->size == 0) {
     return;
   }
+  for (int32_t i = 0; i < n_factors; i++) { /* an attention and its gradient read the same */
+    if (factors[i].buffer == args->buffers[storage->buffer] && factors[i].offset == storage->offset) {
+      return;
+    }
+  }
   factor *f = &factors[n_factors++];
   *f = (factor){args->buffers[storage->buffer], storage->offset, storage->size, dtype, NULL, NULL};
   f->kept = malloc((size_t)f->size);
@@ -87,8 +92,9 @@ static int32_t compile(tsr_backend_device *device, const tsr_compile_args *args,
       add_factor(args, line->in[0], dtype);
       add_factor(args, line->in[1], dtype); /* if it is not of that type */
     }
-    for (int32_t slot = 0; slot < 3 && line->op == TSR_OP_ATTENTION; slot++) {
-      add_factor(args, line->in[slot], TSR_F16);
+    const int is_attention = line->op == TSR_OP_ATTENTION || line->op == TSR_OP_ATTENTION_GRADIENT;
+    for (int32_t slot = 0; slot < 3 && is_attention; slot++) {
+      add_factor(args, line->in[slot], line->attributes.reduced_precision == TSR_BF16 ? TSR_BF16 : TSR_F16);
     }
   }
   return exact->compile(device, args, executable);
@@ -157,8 +163,11 @@ static void test_bounds(void **state)
     rounding how;
   } coarse[] = {{TSR_OP_MATMUL, "b=f16", {.nearest = 1, .bits = 7}},
                 {TSR_OP_MATMUL, "b=bf16", {.nearest = 1, .bits = 4}},
-                {TSR_OP_ATTENTION, "", {.nearest = 1, .bits = 7}}};
-  int32_t caught[3] = {0}, n_cases = 0, n_seen = 0;
+                {TSR_OP_ATTENTION, "", {.nearest = 1, .bits = 7}},
+                {TSR_OP_ATTENTION, "narrow bf16", {.nearest = 1, .bits = 4}},
+                {TSR_OP_ATTENTION_GRADIENT, "narrow f16", {.nearest = 1, .bits = 7}},
+                {TSR_OP_ATTENTION_GRADIENT, "narrow bf16", {.nearest = 1, .bits = 4}}};
+  int32_t caught[sizeof coarse / sizeof coarse[0]] = {0}, n_cases = 0, n_seen = 0;
   tsr_runtime *runtime;
   tsr_device *opened;
   check_device reference, device;

@@ -77,8 +77,7 @@ static void test_lines_without_gradient(void **state)
   refuse_loss(&m, tsr_relu(m.p, seven), x, TSR_ERR_UNSUPPORTED, "no block of its storage");
 }
 
-/* The factors of a product's gradient may be rounded to bf16 where the product's may; to f16, and those of attention's
- * gradient, they may not. */
+/* The factors of a gradient may be rounded to bf16 where the product's or attention's may; to f16 they may not. */
 static void test_reduced_precision_of(tsr_dtype dtype)
 {
   maker m;
@@ -86,7 +85,7 @@ static void test_reduced_precision_of(tsr_dtype dtype)
   tsr_ref x = leaf(&m, 1, 3, 2, 4), factor = tsr_input(m.p, "factor", TSR_F32, TSR_SHAPE(1));
   tsr_ref master = leaf(&m, 4, 4), weights = tsr_copy(m.p, master, dtype);
   tsr_ref y = tsr_matmul_reduced_precision(m.p, x, weights, TSR_NONE, 1.0f, TSR_ACTIVATION_SILU);
-  tsr_attention_args args = {.q = y, .k = y, .v = y, .alpha = 1.0f, .reduced_precision = 1};
+  tsr_attention_args args = {.q = y, .k = y, .v = y, .alpha = 1.0f, .reduced_precision = dtype};
   y = tsr_sum_of_squares(m.p, tsr_attention(m.p, &args), TSR_NONE);
   const tsr_program_desc *desc = tsr_program_describe(m.p);
   int32_t n_forward = desc->n_lines, n_products = 0, n_attention = 0;
@@ -98,7 +97,8 @@ static void test_reduced_precision_of(tsr_dtype dtype)
     n_products += is_product;
     n_attention += line->op == TSR_OP_ATTENTION_GRADIENT;
     const int32_t b_type = is_product ? tsr_tensor_at(desc, line->in[1])->dtype : 0;
-    const int32_t expected = !is_product || dtype == TSR_F16 ? 0 : b_type == TSR_F32 ? TSR_BF16 : 1;
+    const int is_reduced = dtype == TSR_BF16 && (is_product || line->op == TSR_OP_ATTENTION_GRADIENT);
+    const int32_t expected = !is_reduced ? 0 : !is_product || b_type == TSR_F32 ? TSR_BF16 : 1;
     assert_int_equal(line->attributes.reduced_precision, expected);
   }
   assert_int_equal(n_products, 3); /* once more for its activation, and for each factor */

@@ -239,9 +239,13 @@ static void test_reduced_precision(void **state)
   args.k = args.v = tsr_state(p, "cache", TSR_F16, TSR_SHAPE(1, 5, 1, 4));
   tsr_attention(p, &args);
   assert_int_equal(tsr_program_status(p), TSR_OK);
-  args.reduced_precision = 2;
+  args.reduced_precision = TSR_BF16;
   tsr_attention(p, &args);
-  assert_error(p, TSR_ERR_ARGUMENT, "reduced_precision is 0 or 1, not 2");
+  assert_true(strstr(tsr_program_print_line(p, 4, text, sizeof text), "alpha 0.5 narrow bf16") != NULL);
+  assert_int_equal(tsr_program_status(p), TSR_OK);
+  args.reduced_precision = TSR_I8;
+  tsr_attention(p, &args);
+  assert_error(p, TSR_ERR_ARGUMENT, "reduced_precision is 0, 1, TSR_F16 or TSR_BF16, not 4");
 
   tsr_program *q32;
   assert_int_equal(tsr_program_create(&q32), TSR_OK);
@@ -457,6 +461,10 @@ static void test_since(void **state)
   expected[n++] = 4;
   tsr_attention(p, &(tsr_attention_args){.q = q, .k = q, .v = q, .alpha = 1.0f}), expected[n++] = 0;
   tsr_attention(p, &(tsr_attention_args){.q = q, .k = k, .v = k, .alpha = 1.0f}), expected[n++] = 4;
+  tsr_attention_args args = {.q = q, .k = q, .v = q, .alpha = 1.0f, .reduced_precision = 1};
+  tsr_attention(p, &args), expected[n++] = 0;
+  args.reduced_precision = TSR_BF16; /* an older backend would take it for f16 */
+  tsr_attention(p, &args), expected[n++] = 6;
   assert_int_equal(tsr_program_status(p), TSR_OK);
   assert_int_equal(tsr_program_line_count(p), n);
   for (int32_t i = 0; i < n; i++) {

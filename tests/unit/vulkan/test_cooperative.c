@@ -144,7 +144,8 @@ static int plan(const tsr_vk_caps *caps, const product *p, tsr_vk_plan *result)
 }
 
 /* y [1, length, 2, depth] = attention of `length` queries, all of f32, of reduced precision */
-static int plan_attention(const tsr_vk_caps *caps, int32_t length, int32_t depth, tsr_vk_plan *result)
+static int plan_attention_rounded(const tsr_vk_caps *caps, int32_t length, int32_t depth, int32_t reduced,
+                                  tsr_vk_plan *result)
 {
   enum { HEADS = 2 };
   const int64_t size = (int64_t)4 * length * HEADS * depth;
@@ -162,9 +163,55 @@ static int plan_attention(const tsr_vk_caps *caps, int32_t length, int32_t depth
       .in = {1, 1, 1},
       .out = {2},
       .label = "",
-      .attributes = {.struct_size = sizeof(tsr_op_attributes), .alpha = 0.125f, .reduced_precision = 1},
+      .attributes = {.struct_size = sizeof(tsr_op_attributes), .alpha = 0.125f, .reduced_precision = reduced},
   };
   return plan_one(caps, storages, 3, tensors, 3, &line, result);
+}
+
+static int plan_attention(const tsr_vk_caps *caps, int32_t length, int32_t depth, tsr_vk_plan *result)
+{
+  return plan_attention_rounded(caps, length, depth, 1, result);
+}
+
+/* dq, dk, dv [1, .., 2, depth] of `queries` and `keys`, all of f32 */
+static int plan_gradient(const tsr_vk_caps *caps, int32_t queries, int32_t keys, int32_t depth, int32_t reduced,
+                         tsr_vk_plan *result)
+{
+  enum { HEADS = 2 };
+  const int64_t q_size = (int64_t)4 * queries * HEADS * depth, k_size = (int64_t)4 * keys * HEADS * depth;
+  const tsr_storage_desc storages[] = {{0},
+                                       {.kind = TSR_STORAGE_INPUT, .size = q_size},
+                                       {.kind = TSR_STORAGE_INPUT, .size = k_size},
+                                       {.kind = TSR_STORAGE_INPUT, .size = (int64_t)4 * HEADS * queries},
+                                       {.kind = TSR_STORAGE_OUTPUT, .size = q_size},
+                                       {.kind = TSR_STORAGE_OUTPUT, .size = k_size},
+                                       {.kind = TSR_STORAGE_OUTPUT, .size = k_size}};
+  const tsr_tensor_desc q = {.storage = 1,
+                             .dtype = TSR_F32,
+                             .rank = 4,
+                             .extent = {1, queries, HEADS, depth},
+                             .stride = {(int64_t)queries * HEADS * depth, HEADS * depth, depth, 1}};
+  tsr_tensor_desc k = q;
+  k.storage = 2;
+  k.extent[1] = keys;
+  k.stride[0] = (int64_t)keys * HEADS * depth;
+  const tsr_tensor_desc lse = {.storage = 3,
+                               .dtype = TSR_F32,
+                               .rank = 3,
+                               .extent = {1, HEADS, queries, 1},
+                               .stride = {(int64_t)HEADS * queries, queries, 1}};
+  tsr_tensor_desc tensors[] = {{0}, q, k, lse, q, k, k};
+  for (int32_t i = 4; i <= 6; i++) {
+    tensors[i].storage = i;
+  }
+  const tsr_line_desc line = {
+      .op = TSR_OP_ATTENTION_GRADIENT,
+      .in = {1, 2, 2, 0, 0, 0, 0, 0, 0, 1, 1, 3},
+      .out = {4, 5, 6},
+      .label = "",
+      .attributes = {.struct_size = sizeof(tsr_op_attributes), .alpha = 0.125f, .reduced_precision = reduced},
+  };
+  return plan_one(caps, storages, 7, tensors, 7, &line, result);
 }
 
 static int is_cooperative(int32_t variant)
@@ -364,6 +411,101 @@ static void test_heads(void **state)
   }
 }
 
+/* Which attention and which gradient a device takes, by the type of its matrices and that which a line permits. */
+static void test_attention_types(void **state)
+{
+  (void)state;
+  static const struct {
+    int32_t shapes, reduced, is_taken;
+  } cases[] = {{TSR_F16, 1, 1},         {TSR_F16, TSR_F16, 1}, {TSR_F16, TSR_BF16, 0},
+               {TSR_BF16, TSR_BF16, 1}, {TSR_BF16, 1, 0},      {TSR_BF16, 0, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const int is_bf16 = cases[i].shapes == TSR_BF16;
+    tsr_vk_caps caps = caps_of(&devices[0]);
+    caps.shapes[0].dtype = cases[i].shapes;
+    assert_true(plan_attention_rounded(&caps, 40, 64, cases[i].reduced, &the_plan));
+    assert_int_equal(the_plan.variant == TSR_VK_VARIANT_ATTENTION_COOP, cases[i].is_taken);
+    if (cases[i].is_taken) {
+      assert_int_equal(the_plan.dispatch[0].shader,
+                       is_bf16 ? TSR_VK_SHADER_ATTENTION_COOPERATIVE_BF16 : TSR_VK_SHADER_ATTENTION_COOPERATIVE);
+    }
+    assert_true(plan_gradient(&caps, 40, 50, 64, cases[i].reduced, &the_plan));
+    assert_int_equal(the_plan.variant == TSR_VK_VARIANT_ATTENTION_GRADIENT_COOP, cases[i].is_taken);
+    for (int k = 1; k <= 2 && cases[i].is_taken; k++) {
+      assert_int_equal(the_plan.dispatch[k].shader, is_bf16 ? TSR_VK_SHADER_ATTENTION_GRADIENT_COOPERATIVE_BF16
+                                                            : TSR_VK_SHADER_ATTENTION_GRADIENT_COOPERATIVE);
+    }
+  }
+}
+
+/* A side of the gradient, as attention_gradient_cooperative.comp takes it: whole shapes, invocations that share a row,
+ * what it declares of shared memory. */
+static void check_side(const struct device *device, const tsr_vk_dispatch *dispatch, int32_t depth, int by_keys,
+                       int32_t n_own)
+{
+  const uint32_t shape = dispatch->spec[TSR_VK_SPEC_attention_cooperative_shape];
+  const uint32_t tile = dispatch->spec[TSR_VK_SPEC_attention_cooperative_tile_shape];
+  const uint32_t m = FIRST_BYTE(shape), n = SECOND_BYTE(shape), k = THIRD_BYTE(shape);
+  const uint32_t rows = FIRST_BYTE(tile), lanes = SECOND_BYTE(tile), others = THIRD_BYTE(tile);
+  const uint32_t size = dispatch->spec[SIZE], tile_rows = size / lanes * rows, side = n > k ? n : k;
+  const uint32_t whole = ((uint32_t)depth + side - 1) / side * side;
+  const uint32_t pitch = whole / 8 | 1, sums = (others > n ? others : n) / 4 | 1;
+  const uint32_t wild = ((uint32_t)depth / 4 + 3) / 4 * (by_keys ? 2 : 1);
+  assert_int_equal(m, device->m);
+  assert_int_equal(rows % m, 0);
+  assert_int_equal(others % n, 0);
+  assert_int_equal(others % k, 0);
+  assert_int_equal(size % lanes, 0);
+  assert_in_range(size, lanes, device->invocations);
+  assert_in_range(size / lanes, 1, device->subgroups);
+  assert_in_range(lanes, device->lanes[0], device->lanes[1]);
+  assert_int_equal(dispatch->subgroup_size, lanes);
+  assert_int_equal(lanes % rows, 0);
+  assert_int_equal(others % (8 * (lanes / rows)), 0);
+  assert_in_range(((tile_rows + others) * 2 * pitch + 2 * tile_rows * sums) * 16 + tile_rows * wild * 4 + others * 8 +
+                      8,
+                  1, device->shared_memory);
+  uint64_t groups = (uint64_t)dispatch->groups[0] * dispatch->groups[1] * dispatch->groups[2];
+  assert_int_equal(groups, 2 * (((uint32_t)n_own + tile_rows - 1) / tile_rows));
+}
+
+static void test_gradient(void **state)
+{
+  (void)state;
+  static const int32_t depths[] = {4, 20, 64, 80, 128};
+  int taken[N_DEVICES] = {0};
+  for (int d = 0; d < N_DEVICES; d++) {
+    for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
+      for (int32_t length = 9; length < 400; length += 65) {
+        tsr_vk_caps caps = caps_of(&devices[d]);
+        assert_true(plan_gradient(&caps, length, 300, depths[i], 1, &the_plan));
+        if (the_plan.variant == TSR_VK_VARIANT_ATTENTION_GRADIENT_COOP) {
+          assert_int_equal(the_plan.n_dispatches, 3);
+          check_side(&devices[d], &the_plan.dispatch[1], depths[i], 0, length);
+          check_side(&devices[d], &the_plan.dispatch[2], depths[i], 1, 300);
+          taken[d]++;
+        }
+      }
+    }
+  }
+  /* Small subgroups and large shapes go without; where shared memory is small, the widest heads do. */
+  assert_int_equal(taken[0], 35);
+  assert_int_equal(taken[1], 35);
+  assert_int_equal(taken[2], 35);
+  assert_int_equal(taken[3] + taken[4] + taken[5] + taken[6], 0);
+  assert_true(taken[7] > 0);
+  tsr_vk_caps caps = caps_of(&devices[0]);
+  assert_true(plan_gradient(&caps, 8, 300, 64, 1, &the_plan)); /* few queries */
+  assert_int_not_equal(the_plan.variant, TSR_VK_VARIANT_ATTENTION_GRADIENT_COOP);
+  assert_true(plan_gradient(&caps, 40, 300, 62, 1, &the_plan)); /* no whole groups */
+  assert_int_not_equal(the_plan.variant, TSR_VK_VARIANT_ATTENTION_GRADIENT_COOP);
+  assert_true(plan_gradient(&caps, 40, 300, 64, 0, &the_plan)); /* the precision is to be kept */
+  assert_int_not_equal(the_plan.variant, TSR_VK_VARIANT_ATTENTION_GRADIENT_COOP);
+  caps.n_shapes = 0;
+  assert_true(plan_gradient(&caps, 40, 300, 64, 1, &the_plan));
+  assert_int_not_equal(the_plan.variant, TSR_VK_VARIANT_ATTENTION_GRADIENT_COOP);
+}
+
 /* A device that multiplies bf16 alone takes products with such weights, and no others. */
 static void test_bf16(void **state)
 {
@@ -449,8 +591,9 @@ static void test_norm_before(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_limits), cmocka_unit_test(test_choice),
-                                     cmocka_unit_test(test_shapes), cmocka_unit_test(test_heads),
-                                     cmocka_unit_test(test_bf16),   cmocka_unit_test(test_norm_before)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_limits),          cmocka_unit_test(test_choice),  cmocka_unit_test(test_shapes),
+      cmocka_unit_test(test_heads),           cmocka_unit_test(test_bf16),    cmocka_unit_test(test_norm_before),
+      cmocka_unit_test(test_attention_types), cmocka_unit_test(test_gradient)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
