@@ -88,7 +88,13 @@ static tsr_status encode_prefix(tsr_job *job, const char *text, size_t size, con
 {
   int32_t *ids = NULL, n = 0, end = 0;
   if (size == 0) {
-    return TSR_OK;
+    const int32_t *first = tsr_search_first(options, &n);
+    job->prefix = n > 0 ? malloc(sizeof *job->prefix) : NULL;
+    if (n > 0 && job->prefix) {
+      job->prefix[0] = *first;
+      job->n_prefix = n;
+    }
+    return n == 0 || job->prefix ? TSR_OK : tsr_fail_memory(sizeof *job->prefix);
   }
   TSR_TRY(tsr_fail_context(tsr_tokenizer_encode_target(&job->tokenizer, text, size, &ids, &n), "the prefix"));
   while (end < n && ids[end] != eos) {
@@ -125,8 +131,10 @@ static tsr_status make_parts(const tsr_translator *t, tsr_job *job, const tsr_ge
     n_ids -= config->encoder_layers == 0 && n_ids > 1 && ids[n_ids - 1] == config->eos_id;
     *part = (tsr_text_part){.job = job, .index = i, .n_ids = n_ids};
     TSR_TRY(tsr_check_sentence(ids, n_ids, config->max_positions, config->source_vocabulary));
-    TSR_TRY(tsr_prompt_init(&part->prompt, config, options, ids, n_ids, i == 0 ? job->prefix : NULL,
-                            i == 0 ? job->n_prefix : 0));
+    int32_t n_first = 0;
+    (void)tsr_search_first(options, &n_first); /* which the prefix begins with, for every part */
+    TSR_TRY(tsr_prompt_init(&part->prompt, config, options, ids, n_ids, i == 0 || n_first > 0 ? job->prefix : NULL,
+                            i == 0 ? job->n_prefix : n_first));
   }
   return TSR_OK;
 }
