@@ -165,6 +165,11 @@ int tsr_package_is_argos(const tsr_package *package)
   return package->is_argos;
 }
 
+int tsr_package_is_zip(const tsr_package *package)
+{
+  return package->is_zip;
+}
+
 static tsr_status read_entry(const tsr_package *package, const char *name, tsr_file *file)
 {
   tsr_zip_entry *entry = tsr_zip_find(&package->zip, name);

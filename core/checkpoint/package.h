@@ -23,6 +23,9 @@ void tsr_package_close(tsr_package *package); /* takes NULL */
 /* 1 for a package of Argos. */
 int tsr_package_is_argos(const tsr_package *package);
 
+/* 1 for one that is a file. */
+int tsr_package_is_zip(const tsr_package *package);
+
 /* Where a file lies: beside model.bin, or beside metadata.json. The same without metadata.json. */
 enum { TSR_PACKAGE_MODEL = 0, TSR_PACKAGE_ROOT = 1 };
 
@@ -46,7 +49,7 @@ typedef struct tsr_package_tokens {
   float epsilon; /* of the norms; 0: the default */
 } tsr_package_tokens;
 
-/* checkpoint: the package's. *tokens is to be finished after an error, too. Errors: as above. */
+/* checkpoint: the package's; NULL: it is opened if need be. *tokens is to be finished after an error, too. Errors: as above. */
 tsr_status tsr_package_read_tokens(const tsr_package *package, const tsr_checkpoint *checkpoint,
                                    tsr_package_tokens *tokens) TSR_MUST_CHECK;
 void tsr_package_tokens_finish(tsr_package_tokens *tokens); /* takes a zeroed one */

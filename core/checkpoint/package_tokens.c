@@ -84,20 +84,29 @@ static tsr_status read_variables(const tsr_checkpoint *checkpoint, tsr_package_t
   return copy(by_user ? NULL : has_bos ? tokens->bos : tokens->eos, &tokens->decoder_start);
 }
 
+static tsr_status read_either(tsr_config *file, const tsr_checkpoint *checkpoint, tsr_package_tokens *tokens)
+{
+  const char *version = checkpoint ? tsr_checkpoint_metadata(checkpoint, TSR_CTRANSLATE2_VERSION) : NULL;
+  const int is_old = version && strtol(version, NULL, 10) < 6;
+  return file->root && !is_old ? read_config(file, tokens) : read_variables(checkpoint, tokens);
+}
+
 tsr_status tsr_package_read_tokens(const tsr_package *package, const tsr_checkpoint *checkpoint,
                                    tsr_package_tokens *tokens)
 {
   tsr_config file;
+  tsr_checkpoint *own = NULL;
   *tokens = (tsr_package_tokens){0};
-  const char *version = tsr_checkpoint_metadata(checkpoint, TSR_CTRANSLATE2_VERSION);
   TSR_TRY(tsr_package_config(package, TSR_PACKAGE_MODEL, "config.json", &file));
-  const int is_old = version && strtol(version, NULL, 10) < 6;
   tsr_status status = TSR_OK;
-  if (file.root && !is_old) {
-    status = read_config(&file, tokens);
-  } else {
-    status = read_variables(checkpoint, tokens);
+  /* The weights of a zip file are not inflated a second time for a version that config.json tells by being there. */
+  if (!checkpoint && (!file.root || !tsr_package_is_zip(package))) {
+    status = tsr_package_checkpoint(package, &own);
   }
+  if (status == TSR_OK) {
+    status = read_either(&file, checkpoint ? checkpoint : own, tokens);
+  }
+  tsr_checkpoint_close(own);
   tsr_config_finish(&file);
   return status;
 }

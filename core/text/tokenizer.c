@@ -199,7 +199,8 @@ static tsr_status encode(tsr_encoding *to, const char *text, size_t size)
   const tsr_tokenizer *tokenizer = to->tokenizer;
   const tsr_frame *frame = &tokenizer->side[to->side].frame;
   if (to->side == TSR_SIDE_TARGET && tokenizer->language[TSR_SIDE_TARGET] < 0 &&
-      tokenizer->place != TSR_LANGUAGE_NONE && tokenizer->place != TSR_LANGUAGE_SOURCE) {
+      tokenizer->place != TSR_LANGUAGE_NONE && tokenizer->place != TSR_LANGUAGE_SOURCE &&
+      tokenizer->place != TSR_LANGUAGE_FIXED) {
     return tsr_fail(
         TSR_ERR_ARGUMENT,
         "a target text begins or ends with its language's token, but no target language was chosen: neither "

@@ -42,7 +42,8 @@ enum {
   TSR_LANGUAGE_BEFORE = 1, /* each side's own: LANG X </s>; the search is to force the target's */
   TSR_LANGUAGE_AFTER = 2,  /* X </s> LANG; forced, likewise (NLLB with legacy_behaviour) */
   TSR_LANGUAGE_START = 3,  /* X </s> LANG; the decoder starts with the target's (mBART of 25 languages) */
-  TSR_LANGUAGE_SOURCE = 4  /* the target's before the source text: LANG X </s> (multilingual Marian models) */
+  TSR_LANGUAGE_SOURCE = 4, /* the target's before the source text: LANG X </s> (multilingual Marian models) */
+  TSR_LANGUAGE_FIXED = 5   /* nowhere: there is one source and one target language (packages of Argos) */
 };
 
 enum {
