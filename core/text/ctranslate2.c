@@ -220,7 +220,7 @@ static tsr_status find_specials(tsr_tokenizer *tokenizer, int is_argos)
     for (int i = 0; i < TSR_SPECIALS; i++) {
       const char *text = tokenizer->special[i];
       s->special[i] = text ? tsr_vocabulary_find(s->vocabulary, text, strlen(text)) : -1;
-      if (s->special[i] >= 0 && (i == TSR_EOS || !is_argos)) {
+      if (s->special[i] >= 0 && (i == TSR_EOS || side == TSR_SIDE_SOURCE || !is_argos)) {
         TSR_TRY(tsr_added_tokens_add(s->added, text, s->special[i], TSR_ADDED_SPECIAL));
       }
     }

@@ -541,6 +541,7 @@ static tsr_status open_with(tsr_model *model, const tsr_package *package)
   model->family = is_from_zero ? &tsr_family_ctranslate2_from_zero : &tsr_family_ctranslate2;
   TSR_TRY(read_model(&r, is_from_zero));
   TSR_TRY(read_alignment(&r, &model->alignment));
+  model->alignment.replaces_unknown = tsr_package_is_argos(package);
   tsr_status status = tsr_package_read_tokens(package, model->checkpoint, &tokens);
   if (status == TSR_OK) {
     read_norm(&r, tokens.epsilon);

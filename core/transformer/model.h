@@ -71,8 +71,9 @@ typedef struct tsr_model_side {
 
 /* How `<unk>` of an output is replaced by a token of the source. */
 typedef struct tsr_model_alignment {
-  int32_t layer;  /* of the decoder, from 1; 0: the model does not say */
-  uint32_t heads; /* bits of those whose attention counts; 0: all */
+  int32_t layer;            /* of the decoder, from 1; 0: the model does not say */
+  uint32_t heads;           /* bits of those whose attention counts; 0: all */
+  int32_t replaces_unknown; /* 1: the model's folder asks for it */
 } tsr_model_alignment;
 
 struct tsr_model {

@@ -39,6 +39,16 @@ static tsr_status choose_options(const tsr_translator *t, const tsr_translation_
       options->attention_heads = options->attention_heads != 0 ? options->attention_heads : t->alignment_heads;
     }
   }
+  const tsr_model_alignment *alignment = &t->model->alignment;
+  job->replaces = tsr_model_config(t->model)->encoder_layers > 0 &&
+                  (request->replace_unknown > 0 || (request->replace_unknown == 0 && alignment->replaces_unknown));
+  if (job->replaces) {
+    options->attention = 1;
+    if (options->attention_layer == 0) {
+      options->attention_layer = alignment->layer > 0 ? alignment->layer : t->alignment_layer;
+      options->attention_heads = alignment->layer > 0 ? alignment->heads : t->alignment_heads;
+    }
+  }
   int32_t positions = tsr_model_config(t->model)->max_positions;
   if (positions > 0 && options->max_length > positions) {
     options->max_length = positions;
@@ -159,7 +169,7 @@ static tsr_status make(tsr_translator *t, const tsr_translation_request *request
   options.prefix_lengths = NULL;
   options = tsr_generate_resolve(config, &options);
   size_t size = request->text_size > 0 ? (size_t)request->text_size : strlen(request->text);
-  if (job->has_spans) {
+  if (job->has_spans || job->replaces) {
     job->text = malloc(size + 1);
     if (!job->text) {
       return tsr_fail_memory(size + 1);
@@ -235,6 +245,7 @@ void tsr_job_free(tsr_job *job)
   }
   for (int32_t i = 0; job->parts && i < job->source.n_parts; i++) {
     free(job->parts[i].told);
+    tsr_replaced_finish(&job->parts[i].replaced);
   }
   pthread_mutex_destroy(&job->telling);
   free(job->text);
