@@ -49,7 +49,8 @@ typedef struct tsr_package_tokens {
   float epsilon; /* of the norms; 0: the default */
 } tsr_package_tokens;
 
-/* checkpoint: the package's; NULL: it is opened if need be. *tokens is to be finished after an error, too. Errors: as above. */
+/* checkpoint: the package's; NULL: it is opened if need be. *tokens is to be finished after an error, too. Errors:
+ * as above. */
 tsr_status tsr_package_read_tokens(const tsr_package *package, const tsr_checkpoint *checkpoint,
                                    tsr_package_tokens *tokens) TSR_MUST_CHECK;
 void tsr_package_tokens_finish(tsr_package_tokens *tokens); /* takes a zeroed one */

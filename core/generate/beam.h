@@ -2,7 +2,8 @@
  *
  * Beam search for one sentence, without a device: candidates in, next tokens and finished hypotheses out.
  *
- * Semantics of Hugging Face transformers 4.47 to 4.49, of Marian-NMT, or of CTranslate2. Sums of log-probabilities are f32, as there;
+ * Semantics of Hugging Face transformers 4.47 to 4.49, of Marian-NMT, or of CTranslate2.
+ * Sums of log-probabilities are f32, as there;
  * scores of finished hypotheses are double.
  */
 #ifndef TESSERA_CORE_GENERATE_BEAM_H

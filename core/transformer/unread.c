@@ -140,7 +140,8 @@ static tsr_status look_at(const tsr_model *model, const tsr_checkpoint_tensor *t
   return TSR_OK;
 }
 
-/* Of a family that knows what all tensors mean. Its scalars, and texts that are stored as bytes, were looked at before. */
+/* Of a family that knows what all tensors mean. Its scalars, and texts that are stored as bytes, were looked at
+ * before. */
 static tsr_status look_exactly(const tsr_model *model, const tsr_checkpoint_tensor *tensor,
                                const unsigned char *is_read)
 {

@@ -2,9 +2,9 @@
  *
  * tessera/generate.h: search for the best output, greedy, beam and sampling; and the scores of outputs that are given.
  *
- * The semantics are those of Hugging Face transformers' generate() (4.47 to 4.49), those of Marian-NMT's own decoder, or
- * those of CTranslate2, so that recorded results can be reproduced. What changes a step's scores is applied in the order of the
- * former: encoder_repetition_penalty, repetition_penalty, no_repeat_ngram, encoder_no_repeat_ngram, words, min_length,
+ * The semantics are those of Hugging Face transformers' generate() (4.47 to 4.49), of Marian-NMT's own decoder, or of
+ * CTranslate2, so that recorded results can be reproduced. What changes a step's scores is applied in the order of the
+ * first: encoder_repetition_penalty, repetition_penalty, no_repeat_ngram, encoder_no_repeat_ngram, words, min_length,
  * forced tokens, suppressed tokens; then, when sampling, temperature, top_k, top_p. Greedy search and sampling do so
  * with logits, beam search with log-probabilities.
  */
@@ -95,7 +95,8 @@ typedef struct tsr_generate_options {
   int64_t first_sentence; /* number of the first sentence of the call: for the draws, and in messages */
   /* What the outputs of the sentences begin with: tokens without the start token, as if the search had chosen them, so
    * that it goes on from there. They are part of the output and of its length where that is limited; in scores neither
-   * they nor their number count (CTRANSLATE2: their number does), and with one or more of them no first token is forced. */
+   * they nor their number count (CTRANSLATE2: their number does), and with one or more of them no first token is
+   * forced. */
   const int32_t *const *prefix;  /* [n_sentences], or NULL: none */
   const int32_t *prefix_lengths; /* [n_sentences], with prefix; at most max_length - 2 */
   /* What the outputs' tokens attend to in the source: the mean of the heads of one layer's cross-attention, or of those
