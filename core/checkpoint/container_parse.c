@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/status.h"
+#include "core/checkpoint/ctranslate2.h"
 #include "core/checkpoint/npz.h"
 #include "core/checkpoint/safetensors.h"
 #include "core/checkpoint/torch.h"
@@ -35,6 +36,25 @@ static int has_entry(const tsr_zip *zip, const char *suffix)
   return 0;
 }
 
+/* The model.bin of an Argos package, which its folder `model` holds; or NULL. */
+static tsr_zip_entry *find_packaged(const tsr_zip *zip)
+{
+  for (size_t i = 0; i < zip->count; i++) {
+    if (has_suffix(zip->entries[i].name, "/model/model.bin")) {
+      return &zip->entries[i];
+    }
+  }
+  return NULL;
+}
+
+static tsr_status parse_packaged(const tsr_zip *zip, tsr_zip_entry *entry, tsr_container *container)
+{
+  const unsigned char *content = NULL;
+  TSR_TRY(tsr_zip_content(zip, entry, &content));
+  const tsr_tensor_file inner = tsr_tensor_file_of_memory(zip->path, content, entry->size);
+  return tsr_ctranslate2_parse(&inner, container);
+}
+
 static tsr_status parse_zip(const tsr_tensor_file *file, tsr_container *container)
 {
   tsr_zip zip;
@@ -45,9 +65,13 @@ static tsr_status parse_zip(const tsr_tensor_file *file, tsr_container *containe
   if (has_entry(&zip, ".npy")) {
     return tsr_npz_parse(&zip, container);
   }
+  tsr_zip_entry *packaged = find_packaged(&zip);
+  if (packaged) {
+    return parse_packaged(&zip, packaged, container);
+  }
   return tsr_fail(TSR_ERR_FORMAT,
-                  "%s: expected a zip file of torch.save (with data.pkl) or of NumPy (with .npy); it has %zu entries, "
-                  "none of which is such",
+                  "%s: expected a zip file of torch.save (with data.pkl), of NumPy (with .npy) or of Argos (with "
+                  "model/model.bin); it has %zu entries, none of which is such",
                   file->path, zip.count);
 }
 
@@ -67,6 +91,9 @@ static tsr_status parse(const tsr_tensor_file *file, tsr_container *container)
                     "with a newer PyTorch: python3 -c 'import sys, torch; f = sys.argv[1]; torch.save(torch.load(f, "
                     "map_location=\"cpu\"), f)' FILE",
                     file->path);
+  }
+  if (tsr_ctranslate2_is(file->bytes, size)) {
+    return tsr_ctranslate2_parse(file, container);
   }
   return tsr_zip_is(file->bytes, size) ? parse_zip(file, container) : tsr_safetensors_parse(file, container);
 }

@@ -16,6 +16,11 @@ static int is_better(const tsr_candidate *a, const tsr_candidate *b)
   return a->hypothesis != b->hypothesis ? a->hypothesis < b->hypothesis : a->token < b->token;
 }
 
+static int is_ctranslate2(const tsr_beam *beam)
+{
+  return beam->options->search == TSR_SEARCH_CTRANSLATE2;
+}
+
 int32_t tsr_beam_wanted(const tsr_generate_options *options)
 {
   if (options->patience == 0.0f || options->search == TSR_SEARCH_MARIAN) {
@@ -59,7 +64,9 @@ tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, in
       .traced = options->attention || options->coverage_penalty > 0.0f,
   };
   tsr_trace_init(&beam->trace, options->beam, source_length);
-  beam->finished = calloc((size_t)beam->wanted + 1, sizeof(tsr_finished));
+  /* Of CTranslate2, all that end in the last step are kept, and all that are open then. */
+  size_t finished = (size_t)beam->wanted + (options->search == TSR_SEARCH_CTRANSLATE2 ? 2 * n : 1);
+  beam->finished = calloc(finished, sizeof(tsr_finished));
   beam->candidates = malloc((size_t)beam->n_candidates * sizeof(tsr_candidate));
   if (!beam->sums || !beam->next_sums || !beam->ids || !beam->next_ids || !beam->finished || !beam->candidates) {
     tsr_beam_finish(beam);
@@ -144,7 +151,7 @@ const int32_t *tsr_beam_ids(const tsr_beam *beam, int32_t n)
  * counts as one of one token. */
 static double score_of(const tsr_beam *beam, double sum, int32_t generated)
 {
-  int32_t counted = generated - beam->n_given;
+  int32_t counted = is_ctranslate2(beam) ? generated : generated - beam->n_given;
   return tsr_search_score(beam->options, sum, counted > 1 ? counted : 1);
 }
 
@@ -157,7 +164,7 @@ static tsr_status add_finished(tsr_beam *beam, int32_t hypothesis, double sum, i
     TSR_TRY(tsr_trace_read(&beam->trace, hypothesis, ended, &attention));
     score += tsr_trace_penalty(&beam->trace, attention, beam->options->coverage_penalty);
   }
-  if (beam->n_finished == beam->wanted && !(score > beam->worst)) {
+  if (beam->n_finished == beam->wanted && !is_ctranslate2(beam) && !(score > beam->worst)) {
     free(attention);
     return TSR_OK;
   }
@@ -170,7 +177,7 @@ static tsr_status add_finished(tsr_beam *beam, int32_t hypothesis, double sum, i
   memcpy(ids, tsr_beam_ids(beam, hypothesis), size);
   beam->finished[beam->n_finished++] =
       (tsr_finished){.ids = ids, .n_ids = beam->length, .ended = ended, .score = score, .attention = attention};
-  if (beam->n_finished <= beam->wanted) {
+  if (beam->n_finished <= beam->wanted || is_ctranslate2(beam)) {
     beam->worst = score < beam->worst ? score : beam->worst;
     return TSR_OK;
   }
@@ -295,6 +302,55 @@ static tsr_status advance_marian(tsr_beam *beam, int32_t n_candidates, int32_t *
   return TSR_OK;
 }
 
+/* 1 if a candidate ends its hypothesis; directly behind a prefix only the best one may. */
+static int ends(const tsr_beam *beam, int32_t rank)
+{
+  const int is_first = beam->n_given > 0 && beam->length - 1 == beam->n_given;
+  return tsr_search_is_end(beam->options, beam->candidates[rank].token) && (rank == 0 || !is_first);
+}
+
+/* Of CTranslate2: when a sentence's search is over. */
+static int has_enough(const tsr_beam *beam)
+{
+  const tsr_generate_options *options = beam->options;
+  return options->length_penalty == 0.0f && options->coverage_penalty == 0.0f
+             ? beam->n_finished >= options->n_best && beam->best_ended
+             : beam->n_finished >= beam->wanted;
+}
+
+/* The best N candidates count. One that ends gives its place to the best one behind them that does not; in the last
+ * step all others are open to the end. */
+static tsr_status advance_ctranslate2(tsr_beam *beam, int32_t n_candidates, int32_t *parents)
+{
+  const tsr_candidate *candidates = beam->candidates;
+  const int is_last = beam->length + 1 == beam->max_length;
+  int32_t next = 0, spare = beam->beam;
+  for (int32_t rank = 0; rank < beam->beam && rank < n_candidates && candidates[rank].sum != -INFINITY; rank++) {
+    int32_t taken = rank;
+    if (ends(beam, rank)) {
+      TSR_TRY(add_finished(beam, candidates[rank].hypothesis, (double)candidates[rank].sum, beam->length, 1));
+      beam->best_ended |= rank == 0;
+      taken = -1;
+    } else if (tsr_search_is_end(beam->options, candidates[rank].token)) {
+      taken = -1; /* refused */
+    }
+    while (taken < 0 && !is_last && spare < n_candidates && candidates[spare].sum != -INFINITY) {
+      taken = tsr_search_is_end(beam->options, candidates[spare].token) ? -1 : spare;
+      spare++;
+    }
+    if (taken >= 0) {
+      go_on(beam, next++, &candidates[taken], parents);
+    }
+  }
+  beam->open = next;
+  beam->done = next == 0 || (!is_last && has_enough(beam));
+  for (; next > 0 && next < beam->beam; next++) {
+    const tsr_candidate first = {.sum = -INFINITY, .hypothesis = parents[0], .token = beam->next_ids[beam->length]};
+    go_on(beam, next, &first, parents);
+  }
+  return TSR_OK;
+}
+
 /* What is still open ends as it is. */
 static tsr_status end_open(tsr_beam *beam)
 {
@@ -322,12 +378,14 @@ tsr_status tsr_beam_advance(tsr_beam *beam, int32_t k, const float *values, cons
     return TSR_OK;
   }
   int32_t n = take_candidates(beam, k, values, indices, beam->candidates, beam->n_candidates);
-  int is_marian = beam->options->search == TSR_SEARCH_MARIAN;
-  TSR_TRY(is_marian ? advance_marian(beam, n, parents) : advance_transformers(beam, n, parents));
+  int is_transformers = beam->options->search == TSR_SEARCH_TRANSFORMERS;
+  TSR_TRY(is_transformers        ? advance_transformers(beam, n, parents)
+          : is_ctranslate2(beam) ? advance_ctranslate2(beam, n, parents)
+                                 : advance_marian(beam, n, parents));
   if (beam->traced) {
     tsr_trace_follow(&beam->trace, parents);
   }
-  if (!is_marian) {
+  if (is_transformers) {
     swap(beam);
     return TSR_OK;
   }

@@ -2,7 +2,8 @@
  *
  * Beam search for one sentence, without a device: candidates in, next tokens and finished hypotheses out.
  *
- * Semantics of Hugging Face transformers 4.47 to 4.49, or of Marian-NMT. Sums of log-probabilities are f32, as there;
+ * Semantics of Hugging Face transformers 4.47 to 4.49, of Marian-NMT, or of CTranslate2.
+ * Sums of log-probabilities are f32, as there;
  * scores of finished hypotheses are double.
  */
 #ifndef TESSERA_CORE_GENERATE_BEAM_H
@@ -33,6 +34,7 @@ typedef struct tsr_beam {
   int32_t max_length;                  /* of this sentence, with the start token */
   int32_t length;                      /* tokens of each open hypothesis, with the start token */
   int32_t n_given;                     /* of them, those that do not count in scores, the start token left out */
+  int32_t best_ended;                  /* CTRANSLATE2: 1: the best candidate of a step has ended */
   int32_t done;                        /* 1: no open hypothesis can still matter */
   int32_t sorted;                      /* 1: the finished are, best first */
   float *sums;                         /* [N] sums of log-probabilities */

@@ -68,9 +68,9 @@ static tsr_status fill_prompts(const tsr_transformer_config *config, int32_t n_s
 {
   const char *what = config->encoder_layers == 0 ? "source of " : "prefix of ";
   for (int32_t i = 0; i < n_sentences; i++) {
-    TSR_TRY(tsr_fail_sentence(tsr_prompt_init(&prompts[i], config, options, source[i], lengths[i],
-                                              options->prefix ? options->prefix[i] : NULL,
-                                              options->prefix ? options->prefix_lengths[i] : 0),
+    int32_t n_prefix = options->prefix ? options->prefix_lengths[i] : 0;
+    const int32_t *prefix = n_prefix != 0 ? options->prefix[i] : tsr_search_first(options, &n_prefix);
+    TSR_TRY(tsr_fail_sentence(tsr_prompt_init(&prompts[i], config, options, source[i], lengths[i], prefix, n_prefix),
                               what, i));
   }
   return TSR_OK;

@@ -186,7 +186,8 @@ static tsr_status end(rows *s, int32_t b)
       return tsr_fail_memory((size_t)n * sizeof *h->ids);
     }
     memcpy(h->ids, row_tokens(s, row) + 1, (size_t)n * sizeof *h->ids);
-    int32_t counted = n - search->sentences[b].prompt.n_given;
+    int32_t given = search->options->search == TSR_SEARCH_CTRANSLATE2 ? 0 : search->sentences[b].prompt.n_given;
+    int32_t counted = n - given;
     counted = counted > 1 ? counted : 1; /* one that was stopped within its prompt */
     if (search->options->scores) {
       h->score = (float)tsr_search_score(search->options, s->sums[row], counted);

@@ -27,6 +27,12 @@ tsr_status tsr_prompt_init(tsr_prompt *prompt, const tsr_transformer_config *con
                         (int)n, (int)options->max_length);
 }
 
+const int32_t *tsr_search_first(const tsr_generate_options *options, int32_t *n)
+{
+  *n = options->search == TSR_SEARCH_CTRANSLATE2 && options->forced_bos_id >= 0;
+  return *n > 0 ? &options->forced_bos_id : NULL;
+}
+
 int32_t tsr_search_rows(const tsr_generate_options *options)
 {
   return options->sample ? options->n_best : options->beam;
@@ -34,7 +40,9 @@ int32_t tsr_search_rows(const tsr_generate_options *options)
 
 int32_t tsr_search_is_beam(const tsr_generate_options *options)
 {
-  return options->beam > 1 || options->search == TSR_SEARCH_MARIAN;
+  /* Scores of CTranslate2's greedy search are those of a beam of one. */
+  return options->beam > 1 || options->search == TSR_SEARCH_MARIAN ||
+         (options->search == TSR_SEARCH_CTRANSLATE2 && options->scores && !options->sample);
 }
 
 int32_t tsr_search_beam_candidates(const tsr_generate_options *options)

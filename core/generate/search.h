@@ -43,6 +43,10 @@ tsr_status tsr_prompt_init(tsr_prompt *prompt, const tsr_transformer_config *con
                            const tsr_generate_options *options, const int32_t *source, int32_t n_source,
                            const int32_t *prefix, int32_t n_prefix) TSR_MUST_CHECK;
 
+/* Where no prefix is given: the first token that is forced, where the search takes it for one. *n receives 1 or 0. The
+ * options'. */
+const int32_t *tsr_search_first(const tsr_generate_options *options, int32_t *n);
+
 /* A sentence that is searched, in a row of the batch, or in N. */
 typedef struct tsr_sentence {
   const int32_t *source; /* [n_source], borrowed, as its prompt is; of one token or more */

@@ -10,6 +10,7 @@
 #include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/checkpoint/decoder_yml.h"
+#include "core/checkpoint/package.h"
 #include "core/generate/beam.h"
 #include "core/generate/search.h"
 #include "core/generate/shortlist.h"
@@ -40,6 +41,10 @@ tsr_generate_options tsr_generate_resolve(const tsr_transformer_config *config, 
   if (resolved.decoder_start_id < 0) {
     resolved.decoder_start_id = config->decoder_start_id;
   }
+  if (resolved.search == TSR_SEARCH_CTRANSLATE2) {
+    resolved.min_length = resolved.min_length > 2 ? resolved.min_length : 2;
+    resolved.renormalize = 1;
+  }
   return resolved;
 }
 
@@ -65,6 +70,9 @@ static tsr_status read_folder(const tsr_model *model, tsr_generate_options *opti
 {
   if (model->folder[0] == '\0') {
     return TSR_OK; /* made from a configuration: no file says more */
+  }
+  if (tsr_package_is(model->folder)) {
+    return tsr_generate_ctranslate2(model, options);
   }
   if (tsr_marian_npz_is(model->folder)) {
     return tsr_generate_marian(model, options);
@@ -193,10 +201,10 @@ static tsr_status check_lists(const tsr_generate_options *o, int32_t last)
 static tsr_status check_beam(const tsr_generate_options *options)
 {
   int32_t most = options->sample ? TSR_MAX_BEAM : options->beam;
-  TSR_TRY(check_range("search", options->search, TSR_SEARCH_TRANSFORMERS, TSR_SEARCH_MARIAN));
+  TSR_TRY(check_range("search", options->search, TSR_SEARCH_TRANSFORMERS, TSR_SEARCH_CTRANSLATE2));
   TSR_TRY(check_range("sample", options->sample, 0, 1));
   TSR_TRY(check_range("beam", options->beam, 1, TSR_MAX_BEAM));
-  if (options->sample && (options->beam > 1 || options->search != TSR_SEARCH_TRANSFORMERS)) {
+  if (options->sample && (options->beam > 1 || options->search == TSR_SEARCH_MARIAN)) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "this build samples without beams only; beam is %d", (int)options->beam);
   }
   if (!options->sample && tsr_search_is_beam(options) && tsr_beam_wanted(options) < most) {

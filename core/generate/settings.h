@@ -30,6 +30,10 @@ tsr_status tsr_generate_apply(tsr_config *file, const tsr_model *model, int call
  * TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, naming file and key. */
 tsr_status tsr_generate_marian(const tsr_model *model, tsr_generate_options *options) TSR_MUST_CHECK;
 
+/* What the runtime of CTranslate2 does by default, or of a package Argos Translate. Errors: those of
+ * tsr_package_open. */
+tsr_status tsr_generate_ctranslate2(const tsr_model *model, tsr_generate_options *options) TSR_MUST_CHECK;
+
 /* Errors: TSR_ERR_ARGUMENT, naming the option; TSR_ERR_UNSUPPORTED. */
 tsr_status tsr_generate_check_options(const tsr_transformer_config *config,
                                       const tsr_generate_options *options) TSR_MUST_CHECK;

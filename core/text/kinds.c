@@ -11,6 +11,7 @@
 #include "core/base/status.h"
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/json.h"
+#include "core/checkpoint/package.h"
 #include "core/text/fast.h"
 
 static const tsr_tokenizer_kind kinds[] = {
@@ -95,6 +96,13 @@ static const tsr_tokenizer_kind kinds[] = {
         .specials = {[TSR_EOS] = "</s>", [TSR_UNK] = "<unk>"},
         .files = {"decoder.yml"},
         .open = tsr_marian_npz_tokenizer,
+    },
+    {
+        .name = "ctranslate2",
+        .families = {"ctranslate2"},
+        .specials = {[TSR_PAD] = "<pad>"},
+        .open = tsr_ctranslate2_tokenizer,
+        .encode_plain = tsr_ctranslate2_encode_plain,
     },
     {
         .name = "bart",
@@ -234,6 +242,10 @@ static tsr_status kind_of_files(const tsr_tokenizer_files *files, const tsr_toke
 static tsr_status choose_kind(tsr_tokenizer_files *files, const tsr_tokenizer_kind **kind)
 {
   char names[256] = "";
+  if (tsr_package_is(files->folder)) { /* whatever its original's files say: the ids are others */
+    *kind = tsr_tokenizer_kind_find("ctranslate2");
+    return TSR_OK;
+  }
   const char *class = NULL;
   list_kinds(names, sizeof names);
   tsr_config_text(&files->options, "tokenizer_class", &class);
@@ -325,6 +337,7 @@ static tsr_status open_tokenizer(tsr_tokenizer_files *files, tsr_tokenizer *toke
   const tsr_tokenizer_kind *kind = tokenizer->kind;
   int is_fast;
   TSR_TRY(lacks_files(files, kind, &is_fast));
+  is_fast = is_fast && kind->files[0];
   TSR_TRY((is_fast ? tsr_fast_open : kind->open)(kind, files, tokenizer));
   if (kind->open_languages) {
     TSR_TRY(kind->open_languages(kind, files, tokenizer));

@@ -17,6 +17,11 @@ tsr_status tsr_marian_encode_plain(tsr_encoding *to, const char *text, size_t si
 tsr_status tsr_marian_npz_tokenizer(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files,
                                     tsr_tokenizer *tokenizer);
 
+/* ctranslate2.c */
+tsr_status tsr_ctranslate2_tokenizer(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files,
+                                     tsr_tokenizer *tokenizer);
+tsr_status tsr_ctranslate2_encode_plain(tsr_encoding *to, const char *text, size_t size, int32_t where);
+
 /* pieces.c: kinds whose ids are those of a SentencePiece model, moved. `data` is a tsr_piece_layout. */
 enum { TSR_LAYOUT_FIXED = 6 };
 typedef struct tsr_piece_layout {

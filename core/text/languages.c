@@ -222,6 +222,10 @@ static tsr_status choose(tsr_tokenizer *tokenizer, int32_t side, const char *cod
     return tsr_fail(TSR_ERR_ARGUMENT, "the %s language %s is none of the %d of this tokenizer; the nearest: %s",
                     names[side], tsr_quote(code).text, (int)tokenizer->n_languages, nearest);
   }
+  if (tokenizer->place == TSR_LANGUAGE_FIXED && found != tokenizer->language[side]) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "the %s language %s: the package translates from %s to %s alone", names[side],
+                    tsr_quote(code).text, tokenizer->languages[0].code, tokenizer->languages[1].code);
+  }
   tokenizer->language[side] = found;
   return TSR_OK;
 }
@@ -236,7 +240,7 @@ static void append(int32_t *ids, int32_t *n, int32_t id)
 /* What is put around a side's texts. */
 static void set_frame(tsr_tokenizer *tokenizer, int32_t side)
 {
-  if (tokenizer->place == TSR_LANGUAGE_NONE) {
+  if (tokenizer->place == TSR_LANGUAGE_NONE || tokenizer->place == TSR_LANGUAGE_FIXED) {
     return;
   }
   tsr_frame frame = {.n_before = 0};

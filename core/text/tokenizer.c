@@ -199,7 +199,8 @@ static tsr_status encode(tsr_encoding *to, const char *text, size_t size)
   const tsr_tokenizer *tokenizer = to->tokenizer;
   const tsr_frame *frame = &tokenizer->side[to->side].frame;
   if (to->side == TSR_SIDE_TARGET && tokenizer->language[TSR_SIDE_TARGET] < 0 &&
-      tokenizer->place != TSR_LANGUAGE_NONE && tokenizer->place != TSR_LANGUAGE_SOURCE) {
+      tokenizer->place != TSR_LANGUAGE_NONE && tokenizer->place != TSR_LANGUAGE_SOURCE &&
+      tokenizer->place != TSR_LANGUAGE_FIXED) {
     return tsr_fail(
         TSR_ERR_ARGUMENT,
         "a target text begins or ends with its language's token, but no target language was chosen: neither "
@@ -307,6 +308,12 @@ int32_t tsr_token_is_special(const tsr_tokenizer *tokenizer, int32_t side, int32
 tsr_status tsr_tokenizer_decode_side(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids, int32_t n_ids,
                                      char **text)
 {
+  return tsr_tokenizer_decode_replaced(tokenizer, side, ids, NULL, n_ids, text);
+}
+
+tsr_status tsr_tokenizer_decode_replaced(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids,
+                                         const char *const *replaced, int32_t n_ids, char **text)
+{
   if (!tokenizer || !text || n_ids < 0 || (!ids && n_ids > 0) || (side != TSR_SIDE_SOURCE && side != TSR_SIDE_TARGET)) {
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "decode: tokenizer, ids and text must not be NULL, n_ids not negative, the side 0 "
@@ -324,6 +331,8 @@ tsr_status tsr_tokenizer_decode_side(const tsr_tokenizer *tokenizer, int32_t sid
     if (ids[i] < 0 || ids[i] >= tsr_vocabulary_size(from->vocabulary)) {
       status = tsr_fail(TSR_ERR_ARGUMENT, "token id %d is outside the vocabulary of %d tokens", (int)ids[i],
                         (int)tsr_vocabulary_size(from->vocabulary));
+    } else if (replaced && replaced[i]) {
+      pieces[n_pieces++] = replaced[i];
     } else if (!tsr_token_is_special(tokenizer, side, ids[i])) {
       pieces[n_pieces++] = tsr_vocabulary_token(from->vocabulary, ids[i]);
     }

@@ -42,7 +42,8 @@ enum {
   TSR_LANGUAGE_BEFORE = 1, /* each side's own: LANG X </s>; the search is to force the target's */
   TSR_LANGUAGE_AFTER = 2,  /* X </s> LANG; forced, likewise (NLLB with legacy_behaviour) */
   TSR_LANGUAGE_START = 3,  /* X </s> LANG; the decoder starts with the target's (mBART of 25 languages) */
-  TSR_LANGUAGE_SOURCE = 4  /* the target's before the source text: LANG X </s> (multilingual Marian models) */
+  TSR_LANGUAGE_SOURCE = 4, /* the target's before the source text: LANG X </s> (multilingual Marian models) */
+  TSR_LANGUAGE_FIXED = 5   /* nowhere: there is one source and one target language (packages of Argos) */
 };
 
 enum {
@@ -121,6 +122,11 @@ tsr_status tsr_tokenizer_open_kind(const char *folder, const tsr_tokenizer_kind 
 /* tsr_tokenizer_encode for texts of either side. */
 tsr_status tsr_tokenizer_encode_side(const tsr_tokenizer *tokenizer, int32_t side, const char *text, size_t size,
                                      int32_t **ids, int32_t *n_ids) TSR_MUST_CHECK;
+
+/* tsr_tokenizer_decode_side with other pieces in the place of some tokens. replaced [n_ids]: NULL for a token that
+ * stands for itself; or NULL: all do. */
+tsr_status tsr_tokenizer_decode_replaced(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids,
+                                         const char *const *replaced, int32_t n_ids, char **text) TSR_MUST_CHECK;
 
 /* 1 if the token of an id is no text, and is left out of decoded text. */
 int32_t tsr_token_is_special(const tsr_tokenizer *tokenizer, int32_t side, int32_t id);

@@ -102,7 +102,8 @@ tsr_status tsr_vocabulary_begin(const char *name, int32_t size, tsr_vocabulary *
   return TSR_OK;
 }
 
-tsr_status tsr_vocabulary_add(tsr_vocabulary *vocabulary, const char *token, int64_t id)
+/* An id that is free, and room for it. */
+static tsr_status take_id(tsr_vocabulary *vocabulary, const char *token, int64_t id)
 {
   enum { MOST_IDS = 1 << 28 };
   if (id < 0) {
@@ -119,10 +120,22 @@ tsr_status tsr_vocabulary_add(tsr_vocabulary *vocabulary, const char *token, int
     return tsr_fail(TSR_ERR_FORMAT, "%s: tokens %s and %s have the same id %d", vocabulary->name, tsr_quote(other).text,
                     tsr_quote(token).text, (int)id);
   }
+  return cover_id(vocabulary, (int32_t)id);
+}
+
+tsr_status tsr_vocabulary_repeat(tsr_vocabulary *vocabulary, const char *token, int64_t id)
+{
+  TSR_TRY(take_id(vocabulary, token, id));
+  vocabulary->tokens[id] = place_of(vocabulary, token, strlen(token))->token;
+  return TSR_OK;
+}
+
+tsr_status tsr_vocabulary_add(tsr_vocabulary *vocabulary, const char *token, int64_t id)
+{
   if (2 * (vocabulary->used + 1) > vocabulary->room) {
     TSR_TRY(grow_entries(vocabulary));
   }
-  TSR_TRY(cover_id(vocabulary, (int32_t)id));
+  TSR_TRY(take_id(vocabulary, token, id));
   size_t size = strlen(token);
   entry *place = place_of(vocabulary, token, size);
   if (place->token) {

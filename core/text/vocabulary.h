@@ -20,6 +20,10 @@ tsr_status tsr_vocabulary_begin(const char *name, int32_t size, tsr_vocabulary *
 /* Adds a token, which is copied. Errors: TSR_ERR_FORMAT (an id out of range or taken, a token that is there). */
 tsr_status tsr_vocabulary_add(tsr_vocabulary *vocabulary, const char *token, int64_t id) TSR_MUST_CHECK;
 
+/* Another id of a token that is there: it stands for the same text, and is never what the text becomes. Errors: as
+ * above, but for the last. */
+tsr_status tsr_vocabulary_repeat(tsr_vocabulary *vocabulary, const char *token, int64_t id) TSR_MUST_CHECK;
+
 /* Adds what an object from tokens to ids holds. */
 tsr_status tsr_vocabulary_add_object(tsr_vocabulary *vocabulary, const json_t *object) TSR_MUST_CHECK;
 

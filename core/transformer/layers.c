@@ -108,10 +108,35 @@ static tsr_ref dropped_result(const tsr_builder *b, tsr_ref x)
   return dropped(b, x, b->training ? b->training->dropout : 0.0f);
 }
 
+/* A number, [1], that the model has among its parameters. */
+static tsr_ref number(const tsr_builder *b, double value)
+{
+  return parameter(b, TSR_NUMBER_FORMAT, 1e6 * value);
+}
+
+/* y = 1 / (1 + exp(-x)), x [T, F]: the softmax of x and 0. */
+static tsr_ref sigmoid(const tsr_builder *b, tsr_ref x)
+{
+  tsr_program *p = b->program;
+  const tsr_shape shape = tsr_ref_shape(p, x), pairs = TSR_SHAPE(shape.extent[0], shape.extent[1], 1);
+  const tsr_ref operands[2] = {tsr_reshape(p, x, pairs), tsr_expand(p, number(b, 0.0), pairs)};
+  tsr_ref both = tsr_softmax(p, tsr_concat(p, operands, 2, 2), TSR_NONE);
+  return tsr_reshape(p, tsr_copy(p, tsr_slice(p, both, 2, 0, 1), TSR_F32), shape);
+}
+
 /* y = activation(x). */
 static tsr_ref activated(const tsr_builder *b, tsr_ref x, int32_t activation)
 {
+  tsr_program *p = b->program;
   switch (activation) {
+  case TSR_ACTIVATION_GELU_SIGMOID:
+    x = tsr_silu(p, tsr_mul(p, x, number(b, TSR_GELU_SIGMOID)));
+    return tsr_mul(p, x, number(b, 1.0 / TSR_GELU_SIGMOID));
+  case TSR_ACTIVATION_SIGMOID:
+    return sigmoid(b, x);
+  case TSR_ACTIVATION_TANH: /* 2 / (1 + exp(-2 x)) - 1 */
+    x = tsr_mul(p, sigmoid(b, tsr_mul(p, x, number(b, 2.0))), number(b, 2.0));
+    return tsr_add(p, x, number(b, -1.0));
   case TSR_ACTIVATION_NONE:
     return x;
   case TSR_ACTIVATION_RELU:
@@ -154,7 +179,7 @@ static int32_t reduced_attention(const tsr_builder *b)
   return b->training && reduces_precision(b, TSR_BF16) ? TSR_BF16 : reduces_precision(b, TSR_F16);
 }
 
-/* y = activation(alpha x W^T + bias), W [out, in] in whatever type it is kept. */
+/* y = activation(alpha x W^T + bias), W [out, in] in whatever type it is kept. The activation is an operator's. */
 static tsr_ref product(const tsr_builder *b, tsr_ref x, tsr_ref weight, tsr_ref bias, float alpha, int32_t activation)
 {
   if (b->training && b->training->products != TSR_F32) {
@@ -176,8 +201,10 @@ static tsr_ref product(const tsr_builder *b, tsr_ref x, tsr_ref weight, tsr_ref 
 /* y = activation(x W^T + b), W and b being NAME.weight and NAME.bias under `prefix`. */
 static tsr_ref linear(const tsr_builder *b, tsr_ref x, const char *prefix, const char *name, int32_t activation)
 {
-  tsr_ref weight = parameter(b, "%s.%s.weight", prefix, name);
-  return product(b, x, weight, parameter(b, "%s.%s.bias", prefix, name), 1.0f, activation);
+  tsr_ref weight = parameter(b, "%s.%s.weight", prefix, name), bias = parameter(b, "%s.%s.bias", prefix, name);
+  const int is_composed = activation >= TSR_ACTIVATION_COMPOSED;
+  tsr_ref y = product(b, x, weight, bias, 1.0f, is_composed ? TSR_ACTIVATION_NONE : activation);
+  return is_composed ? activated(b, y, activation) : y;
 }
 
 static tsr_ref norm(const tsr_builder *b, tsr_ref x, const char *prefix, const char *name)
@@ -200,11 +227,12 @@ static tsr_ref norm(const tsr_builder *b, tsr_ref x, const char *prefix, const c
 static tsr_ref positions(const tsr_builder *b, const tsr_stack *stack)
 {
   const tsr_transformer_config *config = &b->model->config;
+  const tsr_model_side side = tsr_model_side_of(b->model, stack->decoder);
   tsr_ref table = TSR_NONE;
-  switch (config->position) {
+  switch (side.position) {
   case TSR_POSITION_LEARNED:
     table = parameter(b, "%s.positions.weight", stack->name);
-    return tsr_slice(b->program, table, 0, config->position_offset, config->max_positions);
+    return tsr_slice(b->program, table, 0, side.position_offset, config->max_positions);
   case TSR_POSITION_SINUSOID_HALVES:
   case TSR_POSITION_SINUSOID_INTERLEAVED:
   case TSR_POSITION_SINUSOID_TENSOR2TENSOR:
@@ -224,14 +252,15 @@ static tsr_ref token_rows(const tsr_builder *b, const tsr_stack *stack, tsr_ref 
   tsr_ref table =
       config->shared_embedding ? parameter(b, "embedding.weight") : parameter(b, "%s.embedding.weight", stack->name);
   tsr_ref scales = scales_of(b, table);
-  return scales != TSR_NONE ? tsr_embedding_i8(b->program, table, scales, ids, config->embedding_scale)
-                            : tsr_embedding_padded(b->program, table, ids, config->embedding_scale,
-                                                   b->model->family->frozen_pad ? config->pad_id : -1);
+  const float factor = tsr_model_side_of(b->model, stack->decoder).embedding_scale;
+  return scales != TSR_NONE
+             ? tsr_embedding_i8(b->program, table, scales, ids, factor)
+             : tsr_embedding_padded(b->program, table, ids, factor, b->model->family->frozen_pad ? config->pad_id : -1);
 }
 
 static tsr_ref embedding_norm(const tsr_builder *b, const tsr_stack *stack, tsr_ref x)
 {
-  return b->model->config.embedding_norm ? norm(b, x, stack->name, "embedding_norm") : x;
+  return tsr_model_side_of(b->model, stack->decoder).embedding_norm ? norm(b, x, stack->name, "embedding_norm") : x;
 }
 
 tsr_ref tsr_build_embedding(const tsr_builder *b, const tsr_stack *stack, tsr_ref ids, int64_t batch, int64_t length)
@@ -275,9 +304,9 @@ static tsr_ref heads(const tsr_builder *b, const tsr_stack *stack, tsr_ref x, in
   return tsr_reshape(b->program, part, TSR_SHAPE(batch, length, stack->heads, stack->head_size));
 }
 
-static float attention_scale(const tsr_builder *b, const tsr_stack *stack)
+/* scale: that of the model; 0: it has none of its own. */
+static float attention_scale(const tsr_stack *stack, float scale)
 {
-  float scale = b->model->config.attention_scale;
   return scale != 0.0f ? scale : (float)(1.0 / sqrt((double)stack->head_size));
 }
 
@@ -322,10 +351,65 @@ static void keep(const tsr_builder *b, const tsr_stack *stack, int32_t layer, co
   }
 }
 
+/* 1 where key s is at distance r - m of query l, else 0: [B or 1, 2 m + 1, L, S]. Distances beyond m count as m. */
+static tsr_ref distances(const tsr_builder *b, int32_t most, const tsr_attention_args *args)
+{
+  tsr_program *p = b->program;
+  const tsr_shape q = tsr_ref_shape(p, args->q), k = tsr_ref_shape(p, args->k);
+  const tsr_ref position = args->masking.position;
+  const int64_t batch = position != TSR_NONE ? tsr_ref_shape(p, position).extent[0] : 1;
+  tsr_ref zeros = tsr_expand(p, number(b, 0.0), TSR_SHAPE(batch, 2 * (int64_t)most + 1, q.extent[1], k.extent[1]));
+  const tsr_masking masking = {.position = position,
+                               .relative = parameter(b, TSR_DISTANCES_FORMAT, (int)most),
+                               .clamped = 1,
+                               .max_distance = most};
+  return tsr_mask(p, zeros, &masking);
+}
+
+/* Attention whose keys and values have vectors for their distance from the query (Shaw et al. 2018, arXiv:1803.02155):
+ *   z[b, h, l, s] = alpha q[b, l, h] . (k[b, s, h] + K[d]),  y[b, l, h] = sum_s w[b, h, l, s] (v[b, s, h] + V[d])
+ * with d = min(max(s - l, -m), m) + m. Each query's products with all 2 m + 1 vectors are spread over the keys, and the
+ * weights of keys at the same distance are put together. As queries of one place share their distances, both are
+ * products of matrices, one for each place: [L, B*H, 2 m + 1] with [L, 2 m + 1, S]. In a step each row has its own. */
+static tsr_ref attention_by_distance(const tsr_builder *b, const char *prefix, int32_t most, tsr_attention_args *args,
+                                     tsr_ref *weights)
+{
+  static const int32_t by_place[] = {2, 0, 1, 3}, back[] = {1, 2, 0, 3};
+  tsr_program *p = b->program;
+  const tsr_shape q = tsr_ref_shape(p, args->q);
+  const int64_t batch = q.extent[0], length = q.extent[1], heads = q.extent[2], n = 2 * (int64_t)most + 1;
+  tsr_ref at = distances(b, most, args); /* [B or 1, n, L, S] */
+  const int64_t room = tsr_ref_shape(p, at).extent[3];
+  tsr_ref keys = tsr_transpose(p, parameter(b, "%s.relative_keys.weight", prefix), 0, 1);
+  tsr_ref by_row = tsr_matmul(p, args->q, keys, TSR_NONE, args->alpha, TSR_ACTIVATION_NONE); /* [B, L, H, n] */
+  if (length == 1) {
+    at = tsr_transpose(p, at, 1, 2); /* [B or 1, 1, n, S] */
+    args->masking.additive = tsr_transpose(p, tsr_product(p, by_row, at), 1, 2);
+  } else {
+    at = tsr_transpose(p, tsr_reshape(p, at, TSR_SHAPE(n, length, room)), 0, 1); /* [L, n, S] */
+    by_row = tsr_copy(p, tsr_transpose(p, by_row, 0, 1), TSR_F32);
+    by_row = tsr_reshape(p, by_row, TSR_SHAPE(length, batch * heads, n));
+    tsr_ref bias = tsr_reshape(p, tsr_product(p, by_row, at), TSR_SHAPE(length, batch, heads, room));
+    args->masking.additive = tsr_permute(p, bias, back);
+  }
+  args->weights = weights;
+  tsr_ref y = tsr_attention(p, args), sums = TSR_NONE; /* [B, L, H, n] */
+  if (length == 1) {
+    sums = tsr_product(p, tsr_transpose(p, *weights, 1, 2), tsr_transpose(p, at, 2, 3));
+  } else {
+    tsr_ref spread = tsr_copy(p, tsr_permute(p, *weights, by_place), TSR_F32);
+    spread = tsr_reshape(p, spread, TSR_SHAPE(length, batch * heads, room));
+    sums = tsr_product(p, spread, tsr_transpose(p, at, 1, 2));
+    sums = tsr_transpose(p, tsr_reshape(p, sums, TSR_SHAPE(length, batch, heads, n)), 0, 1);
+  }
+  return tsr_add(p, y, tsr_product(p, sums, parameter(b, "%s.relative_values.weight", prefix)));
+}
+
 static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int32_t layer, const char *prefix,
                               tsr_ref x, const tsr_self_attention *self)
 {
   const tsr_transformer_config *config = &b->model->config;
+  const tsr_model_side side = tsr_model_side_of(b->model, stack->decoder);
   int64_t inner = (int64_t)stack->heads * stack->head_size;
   tsr_scope_push(b->program, "self_attention");
   tsr_ref qkv = linear(b, x, prefix, "self_attention.qkv", TSR_ACTIVATION_NONE);
@@ -335,7 +419,7 @@ static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int3
       .v = heads(b, stack, qkv, 2 * inner, self->batch, self->queries),
       .rows = self->rows,
       .masking = {.lengths = self->lengths, .position = self->position, .causal = self->causal},
-      .alpha = attention_scale(b, stack),
+      .alpha = attention_scale(stack, side.self_scale),
       .reduced_precision = reduced_attention(b),
   };
   if (self->capacity > 0) {
@@ -348,17 +432,19 @@ static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int3
     keep(b, stack, layer, "keys", self, args.k);
     keep(b, stack, layer, "values", self, args.v);
   }
-  int clamped = config->position == TSR_POSITION_RELATIVE_CLAMPED;
-  if (clamped || config->position == TSR_POSITION_RELATIVE) {
+  int clamped = side.relative == TSR_POSITION_RELATIVE_CLAMPED;
+  if (side.relative != TSR_POSITION_NONE) {
     args.masking.relative = parameter(b, "%s.relative.weight", config->relative_layers ? prefix : stack->name);
     args.masking.bidirectional = !clamped && !stack->decoder;
     args.masking.clamped = clamped;
-    args.masking.max_distance = config->relative_distance;
+    args.masking.max_distance = side.relative_distance;
   }
   drop_weights(b, &args);
   tsr_ref weights = TSR_NONE;
   ask_weights(b, TSR_INSPECT_SELF_ATTENTION, &args, &weights);
-  tsr_ref y = merge_heads(b, stack, tsr_attention(b->program, &args), self->batch * self->queries);
+  tsr_ref y = side.vectors > 0 ? attention_by_distance(b, prefix, side.vectors, &args, &weights)
+                               : tsr_attention(b->program, &args);
+  y = merge_heads(b, stack, y, self->batch * self->queries);
   tap(b, TSR_INSPECT_SELF_ATTENTION, weights, "%s.self_attention.weights", prefix);
   y = linear(b, y, prefix, "self_attention.output", TSR_ACTIVATION_NONE);
   tsr_scope_pop(b->program);
@@ -390,7 +476,7 @@ static tsr_ref cross_attention(const tsr_builder *b, const tsr_stack *stack, int
   tsr_attention_args args = {
       .q = heads(b, stack, query, 0, cross->batch, cross->queries),
       .masking = {.lengths = cross->lengths},
-      .alpha = attention_scale(b, stack),
+      .alpha = attention_scale(stack, tsr_model_side_of(b->model, stack->decoder).cross_scale),
       .reduced_precision = reduced_attention(b),
   };
   if (cross->encoded != TSR_NONE) {
@@ -418,16 +504,16 @@ static tsr_ref cross_attention(const tsr_builder *b, const tsr_stack *stack, int
   return y;
 }
 
-static tsr_ref feed_forward(const tsr_builder *b, const char *prefix, tsr_ref x)
+static tsr_ref feed_forward(const tsr_builder *b, const tsr_stack *stack, const char *prefix, tsr_ref x)
 {
-  const tsr_transformer_config *config = &b->model->config;
+  const tsr_model_side side = tsr_model_side_of(b->model, stack->decoder);
   tsr_scope_push(b->program, "feed_forward");
   tsr_ref y = TSR_NONE;
-  if (config->gated) {
-    tsr_ref gate = linear(b, x, prefix, "feed_forward.gate", config->activation);
+  if (side.gated) {
+    tsr_ref gate = linear(b, x, prefix, "feed_forward.gate", side.activation);
     y = tsr_mul(b->program, gate, linear(b, x, prefix, "feed_forward.in", TSR_ACTIVATION_NONE));
   } else {
-    y = linear(b, x, prefix, "feed_forward.in", config->activation);
+    y = linear(b, x, prefix, "feed_forward.in", side.activation);
   }
   y = dropped(b, y, b->training ? b->training->activation_dropout : 0.0f);
   y = linear(b, y, prefix, "feed_forward.out", TSR_ACTIVATION_NONE);
@@ -438,17 +524,18 @@ static tsr_ref feed_forward(const tsr_builder *b, const char *prefix, tsr_ref x)
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
 
 /* What a sublayer reads: the stream, normalised first in a pre-norm model. */
-static tsr_ref before(const tsr_builder *b, const char *prefix, const char *name, tsr_ref x)
+static tsr_ref before(const tsr_builder *b, const tsr_stack *stack, const char *prefix, const char *name, tsr_ref x)
 {
-  return b->model->config.norm_position == TSR_NORM_PRE ? norm(b, x, prefix, name) : x;
+  return tsr_model_side_of(b->model, stack->decoder).norm_position == TSR_NORM_PRE ? norm(b, x, prefix, name) : x;
 }
 
 /* The stream after a sublayer gave y: the sum, normalised in a post-norm model. */
-static tsr_ref after(const tsr_builder *b, const char *prefix, const char *name, tsr_ref x, tsr_ref y)
+static tsr_ref after(const tsr_builder *b, const tsr_stack *stack, const char *prefix, const char *name, tsr_ref x,
+                     tsr_ref y)
 {
   tsr_ref sum = tsr_add(b->program, x, dropped_result(b, y));
   tap(b, TSR_INSPECT_SUMS, sum, "%s.%.*s_sum", prefix, (int)(strlen(name) - strlen("_norm")), name);
-  return b->model->config.norm_position == TSR_NORM_POST ? norm(b, sum, prefix, name) : sum;
+  return tsr_model_side_of(b->model, stack->decoder).norm_position == TSR_NORM_POST ? norm(b, sum, prefix, name) : sum;
 }
 
 static tsr_ref layer(const tsr_builder *b, const tsr_stack *stack, int32_t index, tsr_ref x,
@@ -457,14 +544,14 @@ static tsr_ref layer(const tsr_builder *b, const tsr_stack *stack, int32_t index
   char prefix[NAME_ROOM];
   snprintf(prefix, sizeof prefix, "%s.layers.%d", stack->name, (int)index);
   int32_t scopes = open_scopes(b, prefix), first = tsr_program_line_count(b->program);
-  tsr_ref y = self_attention(b, stack, index, prefix, before(b, prefix, "self_attention_norm", x), self);
-  x = after(b, prefix, "self_attention_norm", x, y);
+  tsr_ref y = self_attention(b, stack, index, prefix, before(b, stack, prefix, "self_attention_norm", x), self);
+  x = after(b, stack, prefix, "self_attention_norm", x, y);
   if (cross) {
-    y = cross_attention(b, stack, index, prefix, before(b, prefix, "cross_attention_norm", x), cross);
-    x = after(b, prefix, "cross_attention_norm", x, y);
+    y = cross_attention(b, stack, index, prefix, before(b, stack, prefix, "cross_attention_norm", x), cross);
+    x = after(b, stack, prefix, "cross_attention_norm", x, y);
   }
-  y = feed_forward(b, prefix, before(b, prefix, "feed_forward_norm", x));
-  x = after(b, prefix, "feed_forward_norm", x, y);
+  y = feed_forward(b, stack, prefix, before(b, stack, prefix, "feed_forward_norm", x));
+  x = after(b, stack, prefix, "feed_forward_norm", x, y);
   tap(b, TSR_INSPECT_LAYERS, x, "%s", prefix);
   close_scopes(b, scopes);
   if (b->training) {
@@ -480,7 +567,7 @@ tsr_ref tsr_build_stack(const tsr_builder *b, const tsr_stack *stack, tsr_ref x,
     tap(b, TSR_INSPECT_HIDDEN, x, "%s.hidden.%d", stack->name, (int)i);
     x = layer(b, stack, i, x, self, cross);
   }
-  if (b->model->config.final_norm) {
+  if (tsr_model_side_of(b->model, stack->decoder).final_norm) {
     tsr_scope_push(b->program, "%s", stack->name);
     x = norm(b, x, stack->name, "norm");
     tsr_scope_pop(b->program);

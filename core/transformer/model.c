@@ -7,6 +7,8 @@
 #include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/checkpoint/decoder_yml.h"
+#include "core/checkpoint/package.h"
+#include "core/transformer/ctranslate2.h"
 #include "core/transformer/marian_npz.h"
 
 static tsr_status open_weights(tsr_model *model)
@@ -93,11 +95,12 @@ tsr_status tsr_model_open(const char *folder, tsr_model **model)
   tsr_model *opened;
   tsr_status status = make(folder, &opened);
   if (status == TSR_OK) {
-    status = tsr_marian_npz_is(folder) ? tsr_marian_npz_open(opened)
-                                       : tsr_transformer_config_read(folder, &opened->config, &opened->family);
+    status = tsr_package_is(folder)      ? tsr_ctranslate2_open(opened)
+             : tsr_marian_npz_is(folder) ? tsr_marian_npz_open(opened)
+                                         : tsr_transformer_config_read(folder, &opened->config, &opened->family);
   }
   if (status == TSR_OK) {
-    status = tsr_parameters_list(&opened->config, &opened->arena, &opened->parameters);
+    status = tsr_parameters_list_model(opened, &opened->arena, &opened->parameters);
   }
   if (status == TSR_OK) {
     status = open_weights(opened);

@@ -21,6 +21,8 @@ typedef struct tsr_piece {
   int64_t count;
   int32_t transposed; /* 1: of the tensor with its axes exchanged */
   float fill;
+  /* Of a tensor of whole numbers: what its numbers are divided by, [1] or one for each row; else NULL. */
+  const tsr_checkpoint_tensor *scales;
 } tsr_piece;
 
 typedef struct tsr_parameter {
@@ -30,6 +32,7 @@ typedef struct tsr_parameter {
   tsr_dtype stored;             /* type in the checkpoint: f32 where the pieces differ; 0 without weights */
   int32_t n_pieces;             /* 0 without weights */
   tsr_piece pieces[TSR_PIECES]; /* one after the other they are the parameter, row-major */
+  int32_t is_identity;          /* 1: an identity matrix, of no tensor */
 } tsr_parameter;
 
 typedef struct tsr_parameter_list {
@@ -45,9 +48,39 @@ typedef struct tsr_model_lists {
   struct tsr_model_list *last;
 } tsr_model_lists;
 
+#define TSR_GELU_SIGMOID 1.702
+
+/* What may differ between encoder and decoder. The configuration says it for both, where a family has no more. */
+typedef struct tsr_model_side {
+  float embedding_scale;
+  float self_scale; /* of the scores of self-attention; 0: one over the root of the head size */
+  float cross_scale;
+  int32_t position;        /* TSR_POSITION_* of what is added to embeddings: none, a learned table, a computed one */
+  int32_t positions;       /* rows of a learned table */
+  int32_t position_offset; /* of them, those before the first token's */
+  int32_t relative;        /* TSR_POSITION_RELATIVE or _CLAMPED: a bias on the scores of self-attention; else none */
+  int32_t relative_buckets;
+  int32_t relative_distance;
+  int32_t vectors;    /* m: vectors of 2 m + 1 distances in self-attention (TSR_POSITION_RELATIVE_VECTORS); 0: none */
+  int32_t activation; /* TSR_ACTIVATION_* */
+  int32_t gated;
+  int32_t norm_position;
+  int32_t embedding_norm;
+  int32_t final_norm;
+} tsr_model_side;
+
+/* How `<unk>` of an output is replaced by a token of the source. */
+typedef struct tsr_model_alignment {
+  int32_t layer;            /* of the decoder, from 1; 0: the model does not say */
+  uint32_t heads;           /* bits of those whose attention counts; 0: all */
+  int32_t replaces_unknown; /* 1: the model's folder asks for it */
+} tsr_model_alignment;
+
 struct tsr_model {
   char *folder;
   tsr_transformer_config config;
+  const tsr_model_side *sides; /* [2]: of encoder and decoder; NULL: as the configuration says */
+  tsr_model_alignment alignment;
   const struct tsr_family *family;
   tsr_arena arena; /* names */
   tsr_parameter_list parameters;
@@ -64,6 +97,22 @@ tsr_status tsr_model_keep_ids(const tsr_model *model, const int32_t *ids, int32_
  * Errors: TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_parameters_list(const tsr_transformer_config *config, tsr_arena *arena,
                                tsr_parameter_list *list) TSR_MUST_CHECK;
+
+/* The same of a model, whose sides may differ from what its configuration says. */
+tsr_status tsr_parameters_list_model(const tsr_model *model, tsr_arena *arena, tsr_parameter_list *list) TSR_MUST_CHECK;
+
+/* The encoder's (0) or the decoder's (1) side of a model, and that of a configuration, which has both alike. */
+tsr_model_side tsr_model_side_of(const tsr_model *model, int32_t decoder);
+tsr_model_side tsr_config_side(const tsr_transformer_config *config);
+
+/* Rows first .. first+count-1 of a parameter that is stored as whole numbers of one byte, as they are, and what 1 is
+ * worth in each of them. */
+tsr_status tsr_parameter_read_rows(const tsr_parameter *parameter, int64_t first, int64_t count, int8_t *bytes,
+                                   float *scales) TSR_MUST_CHECK;
+
+/* Parameters that are the same for all models: numbers that composed operators need, [1], and Shaw's distances. */
+#define TSR_NUMBER_FORMAT    "numbers.%.0fe-6" /* of the number times a million */
+#define TSR_DISTANCES_FORMAT "distances.%d"    /* [2 m + 1, 2 m + 1], of m */
 
 /* The parameter of that name, or NULL. */
 const tsr_parameter *tsr_model_find(const tsr_model *model, const char *name);
@@ -115,6 +164,7 @@ typedef struct tsr_name_rule {
   int32_t added;                     /* rows at the end that the checkpoint lacks */
   float fill;                        /* what they are filled with */
   int32_t when;                      /* TSR_RULE_*, all of which hold of the model; 0: of each */
+  int32_t may_lack;                  /* 1: where the checkpoint lacks it, the model has no such parameter */
 } tsr_name_rule;
 
 enum {
@@ -134,6 +184,7 @@ typedef struct tsr_name_table {
 typedef struct tsr_family {
   const char *model_type; /* in config.json */
   const tsr_name_table *names;
+  int32_t is_exact;      /* 1: a tensor that no parameter reads is an error, for it changes what is computed */
   int32_t frozen_pad;    /* 1: in training, the embedding of pad_id gets no gradient from where it is looked up */
   int32_t forced_eos_id; /* where config.json has to say how to search and lacks the key; -1: none */
   const char *forced_bos_older; /* key of config.json that, when true, forces bos_id as the first token; or NULL */
@@ -146,6 +197,7 @@ typedef struct tsr_family {
 } tsr_family;
 
 extern const tsr_family tsr_family_bart;
+extern const tsr_family tsr_family_ctranslate2;
 extern const tsr_family tsr_family_m2m_100;
 extern const tsr_family tsr_family_marian;
 extern const tsr_family tsr_family_marian_npz;

@@ -129,6 +129,27 @@ static tsr_shape whole_tensor(const tsr_parameter *parameter, const tsr_name_rul
   return piece->transposed ? TSR_SHAPE(shape.extent[1], shape.extent[0]) : shape;
 }
 
+/* What the whole numbers of a tensor are divided by: NAME_scale, f32, one number (I16) or one for each row (I8). */
+static tsr_status find_scales(const tsr_checkpoint *checkpoint, const tsr_checkpoint_tensor *tensor,
+                              const tsr_parameter *parameter, const tsr_checkpoint_tensor **scales)
+{
+  char name[TSR_NAME_ROOM + 8];
+  const int is_short = strcmp(tensor->type, "I16") == 0;
+  snprintf(name, sizeof name, "%s_scale", tensor->name);
+  *scales = tsr_checkpoint_find(checkpoint, name);
+  if ((!is_short && tensor->dtype != TSR_I8) || !*scales || !parameter->matrix) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has the type %s; expected F32, F16 or BF16", tensor->path,
+                    tensor->name, tensor->type);
+  }
+  const int64_t wanted = is_short || tensor->shape.rank == 0 ? 1 : tensor->shape.extent[0];
+  const int64_t found = tsr_shape_elements(&(*scales)->shape);
+  if ((*scales)->dtype != TSR_F32 || found != wanted) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has %lld elements of the type %s; expected %lld of F32",
+                    tensor->path, name, (long long)found, (*scales)->type, (long long)wanted);
+  }
+  return TSR_OK;
+}
+
 static tsr_status resolve_piece(const tsr_checkpoint *checkpoint, const tsr_name_rule *rule,
                                 const tsr_name_piece *place, const tsr_checkpoint_tensor *tensor, const char *name,
                                 tsr_parameter *parameter, tsr_piece *piece)
@@ -145,9 +166,11 @@ static tsr_status resolve_piece(const tsr_checkpoint *checkpoint, const tsr_name
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has %d axes; its shape should be %s", tensor->path, tensor->name,
                     (int)tensor->rank, wanted);
   }
+  const tsr_checkpoint_tensor *scales = NULL;
+  tsr_dtype stored = tensor->dtype;
   if (tensor->dtype != TSR_F32 && tensor->dtype != TSR_F16 && tensor->dtype != TSR_BF16) {
-    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has the type %s; expected F32, F16 or BF16", tensor->path,
-                    tensor->name, tensor->type);
+    TSR_TRY(find_scales(checkpoint, tensor, parameter, &scales));
+    stored = tensor->dtype == TSR_I8 ? TSR_I8 : TSR_F32;
   }
   if (!same_extents(&tensor->shape, &expected) || (place->transposed && tensor->rank != 2)) {
     char found[96];
@@ -155,8 +178,12 @@ static tsr_status resolve_piece(const tsr_checkpoint *checkpoint, const tsr_name
                     tsr_shape_print(&tensor->shape, found, sizeof found), wanted);
   }
   int64_t count = tsr_shape_elements(&expected) / of;
-  *piece = (tsr_piece){.tensor = tensor, .first = place->part * count, .count = count, .transposed = place->transposed};
-  parameter->stored = parameter->stored == 0 || parameter->stored == tensor->dtype ? tensor->dtype : TSR_F32;
+  *piece = (tsr_piece){.tensor = tensor,
+                       .first = place->part * count,
+                       .count = count,
+                       .transposed = place->transposed,
+                       .scales = scales};
+  parameter->stored = parameter->stored == 0 || parameter->stored == stored ? stored : TSR_F32;
   return TSR_OK;
 }
 
@@ -180,8 +207,13 @@ static tsr_status fail_nameless(tsr_status status, const tsr_model *model, const
                   parameter->name);
 }
 
-static tsr_status resolve_parameter(const tsr_model *model, tsr_parameter *parameter)
+/* *is_there: 0 if the checkpoint lacks it, and may. */
+static tsr_status resolve_parameter(const tsr_model *model, tsr_parameter *parameter, int *is_there)
 {
+  *is_there = 1;
+  if (parameter->n_pieces > 0) {
+    return TSR_OK; /* what no tensor has */
+  }
   /* The rule whose first tensor exists; if none does, the first one serves for the message. */
   const tsr_name_table *table = model->family->names;
   const tsr_name_rule *rule = NULL;
@@ -205,13 +237,18 @@ static tsr_status resolve_parameter(const tsr_model *model, tsr_parameter *param
   if (!rule) {
     return fail_nameless(TSR_ERR_INTERNAL, model, parameter);
   }
+  tsr_name_expand(rule->pieces[0].name, &found, name);
+  if (rule->may_lack && !find_tensor(model, name)) {
+    *is_there = 0;
+    return TSR_OK;
+  }
   int32_t n_pieces = count_pieces(rule);
   int64_t elements = tsr_shape_elements(&parameter->shape);
   int64_t added = parameter->shape.extent[0] > 0 ? elements / parameter->shape.extent[0] * rule->added : 0;
   for (int32_t i = 0; i < n_pieces; i++) {
     tsr_name_expand(rule->pieces[i].name, &found, name);
     const tsr_checkpoint_tensor *tensor = find_tensor(model, name);
-    if (!tensor && rule->optional) {
+    if (!tensor && (rule->optional || (rule->may_lack && i > 0))) {
       parameter->pieces[i] = (tsr_piece){.count = (elements - added) / n_pieces};
       parameter->stored = parameter->stored != 0 ? parameter->stored : TSR_F32;
     } else {
@@ -227,9 +264,15 @@ static tsr_status resolve_parameter(const tsr_model *model, tsr_parameter *param
 
 tsr_status tsr_parameters_resolve(tsr_model *model)
 {
-  for (int32_t i = 0; i < model->parameters.n; i++) {
-    TSR_TRY(resolve_parameter(model, &model->parameters.items[i]));
+  tsr_parameter_list *list = &model->parameters;
+  int32_t n = 0;
+  for (int32_t i = 0; i < list->n; i++) {
+    int is_there = 0;
+    TSR_TRY(resolve_parameter(model, &list->items[i], &is_there));
+    list->items[n] = list->items[i];
+    n += is_there;
   }
+  list->n = n;
   return tsr_parameters_check_unread(model);
 }
 

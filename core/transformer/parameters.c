@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/status.h"
+#include "core/checkpoint/bytes.h"
 #include "core/transformer/model.h"
 
 enum { NAME_ROOM = 160 };
@@ -12,6 +14,7 @@ enum { NAME_ROOM = 160 };
 /* The list under construction; the first error is kept, so that the listing below reads without checks. */
 typedef struct lister {
   const tsr_transformer_config *config;
+  tsr_model_side side; /* of the stack that is listed */
   tsr_arena *arena;
   tsr_parameter_list *list;
   tsr_status status;
@@ -69,11 +72,12 @@ static void add_norm(lister *l, const char *name)
 static void add_relative(lister *l, int32_t decoder, int32_t of_layer)
 {
   const tsr_transformer_config *c = l->config;
-  int32_t clamped = c->position == TSR_POSITION_RELATIVE_CLAMPED;
-  if ((!clamped && c->position != TSR_POSITION_RELATIVE) || c->relative_layers != of_layer) {
+  const tsr_model_side *side = &l->side;
+  if (side->relative == TSR_POSITION_NONE || c->relative_layers != of_layer) {
     return;
   }
-  int64_t rows = clamped ? 2 * (int64_t)c->relative_distance + 1 : c->relative_buckets;
+  int32_t clamped = side->relative == TSR_POSITION_RELATIVE_CLAMPED;
+  int64_t rows = clamped ? 2 * (int64_t)side->relative_distance + 1 : side->relative_buckets;
   add(l, TSR_SHAPE(rows, decoder ? c->decoder_heads : c->encoder_heads), 0, "relative.weight");
 }
 
@@ -85,6 +89,12 @@ static void list_layer(lister *l, int32_t decoder)
       decoder ? (int64_t)c->decoder_heads * c->decoder_head_size : (int64_t)c->encoder_heads * c->encoder_head_size;
   int64_t d_ff = decoder ? c->decoder_d_ff : c->encoder_d_ff;
   add_relative(l, decoder, 1);
+  if (l->side.vectors > 0) {
+    tsr_shape vectors =
+        TSR_SHAPE(2 * (int64_t)l->side.vectors + 1, decoder ? c->decoder_head_size : c->encoder_head_size);
+    add(l, vectors, 0, "relative_keys.weight");
+    add(l, vectors, 0, "relative_values.weight");
+  }
   add_linear(l, "self_attention.qkv", 3 * inner, d_model, c->attention_bias);
   add_linear(l, "self_attention.output", d_model, inner, c->attention_bias);
   add_norm(l, "self_attention_norm");
@@ -94,7 +104,7 @@ static void list_layer(lister *l, int32_t decoder)
     add_linear(l, "cross_attention.output", d_model, inner, c->attention_bias);
     add_norm(l, "cross_attention_norm");
   }
-  if (c->gated) {
+  if (l->side.gated) {
     add_linear(l, "feed_forward.gate", d_ff, d_model, c->feed_forward_bias);
   }
   add_linear(l, "feed_forward.in", d_ff, d_model, c->feed_forward_bias);
@@ -115,11 +125,11 @@ static void list_stack(lister *l, int32_t decoder)
   if (!c->shared_embedding && vocabulary > 0) {
     add(l, TSR_SHAPE(vocabulary, c->d_model), 1, "embedding.weight");
   }
-  if (c->position == TSR_POSITION_LEARNED) {
-    add(l, TSR_SHAPE((int64_t)c->max_positions + c->position_offset, c->d_model), 0, "positions.weight");
+  if (l->side.position == TSR_POSITION_LEARNED) {
+    add(l, TSR_SHAPE(l->side.positions, c->d_model), 0, "positions.weight");
   }
   add_relative(l, decoder, 0);
-  if (c->embedding_norm) {
+  if (l->side.embedding_norm) {
     add_norm(l, "embedding_norm");
   }
   for (int32_t i = 0; i < layers; i++) {
@@ -127,19 +137,114 @@ static void list_stack(lister *l, int32_t decoder)
     list_layer(l, decoder);
   }
   snprintf(l->prefix, sizeof l->prefix, "%s.", stack);
-  if (c->final_norm) {
+  if (l->side.final_norm) {
     add_norm(l, "norm");
   }
   l->prefix[0] = '\0';
 }
 
-tsr_status tsr_parameters_list(const tsr_transformer_config *config, tsr_arena *arena, tsr_parameter_list *list)
+tsr_model_side tsr_config_side(const tsr_transformer_config *config)
+{
+  const int32_t is_relative =
+      config->position == TSR_POSITION_RELATIVE || config->position == TSR_POSITION_RELATIVE_CLAMPED;
+  return (tsr_model_side){.embedding_scale = config->embedding_scale,
+                          .self_scale = config->attention_scale,
+                          .cross_scale = config->attention_scale,
+                          .position = is_relative ? TSR_POSITION_NONE : config->position,
+                          .positions = config->max_positions + config->position_offset,
+                          .position_offset = config->position_offset,
+                          .relative = is_relative ? config->position : TSR_POSITION_NONE,
+                          .relative_buckets = config->relative_buckets,
+                          .relative_distance = config->relative_distance,
+                          .activation = config->activation,
+                          .gated = config->gated,
+                          .norm_position = config->norm_position,
+                          .embedding_norm = config->embedding_norm,
+                          .final_norm = config->final_norm};
+}
+
+tsr_model_side tsr_model_side_of(const tsr_model *model, int32_t decoder)
+{
+  return model->sides ? model->sides[decoder] : tsr_config_side(&model->config);
+}
+
+/* A number that composed operators need, filled in where the list is. */
+static void add_number(lister *l, double number)
+{
+  add(l, TSR_SHAPE(1), 0, TSR_NUMBER_FORMAT, 1e6 * number);
+  if (l->status == TSR_OK) {
+    tsr_parameter *made = &l->list->items[l->list->n - 1];
+    made->stored = TSR_F32;
+    made->n_pieces = 1;
+    made->pieces[0] = (tsr_piece){.count = 1, .fill = (float)number};
+  }
+}
+
+static int has_parameter(const lister *l, const char *name)
+{
+  for (int32_t i = 0; i < l->list->n; i++) {
+    if (strcmp(l->list->items[i].name, name) == 0) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* What a side's composed operators need, once for both. */
+static void need_number(lister *l, double number)
+{
+  char name[NAME_ROOM];
+  snprintf(name, sizeof name, TSR_NUMBER_FORMAT, 1e6 * number);
+  if (!has_parameter(l, name)) {
+    add_number(l, number);
+  }
+}
+
+static void add_distances(lister *l, int32_t most)
+{
+  char name[NAME_ROOM];
+  const int64_t n = 2 * (int64_t)most + 1;
+  snprintf(name, sizeof name, TSR_DISTANCES_FORMAT, (int)most);
+  if (most == 0 || has_parameter(l, name)) {
+    return;
+  }
+  add(l, TSR_SHAPE(n, n), 0, "%s", name);
+  if (l->status == TSR_OK) {
+    tsr_parameter *made = &l->list->items[l->list->n - 1];
+    made->is_identity = 1;
+    made->stored = TSR_F32;
+    made->n_pieces = 1;
+    made->pieces[0] = (tsr_piece){.count = n * n};
+  }
+}
+
+static void add_numbers(lister *l, const tsr_model_side *side)
+{
+  l->prefix[0] = '\0';
+  if (side->activation == TSR_ACTIVATION_GELU_SIGMOID) {
+    need_number(l, TSR_GELU_SIGMOID);
+    need_number(l, 1.0 / TSR_GELU_SIGMOID);
+  }
+  if (side->activation == TSR_ACTIVATION_TANH) {
+    need_number(l, 2.0);
+    need_number(l, -1.0);
+  }
+  if (side->activation == TSR_ACTIVATION_TANH || side->activation == TSR_ACTIVATION_SIGMOID || side->vectors > 0) {
+    need_number(l, 0.0);
+  }
+  add_distances(l, side->vectors);
+}
+
+static tsr_status list_all(const tsr_transformer_config *config, const tsr_model_side *encoder,
+                           const tsr_model_side *decoder, tsr_arena *arena, tsr_parameter_list *list)
 {
   lister l = {.config = config, .arena = arena, .list = list};
   if (config->shared_embedding && config->source_vocabulary > 0) {
     add(&l, TSR_SHAPE(config->source_vocabulary, config->d_model), 1, "embedding.weight");
   }
+  l.side = *encoder;
   list_stack(&l, 0);
+  l.side = *decoder;
   list_stack(&l, 1);
   if (config->decoder_layers > 0 && config->target_vocabulary > 0) {
     if (!config->tied_logits) {
@@ -149,7 +254,21 @@ tsr_status tsr_parameters_list(const tsr_transformer_config *config, tsr_arena *
       add(&l, TSR_SHAPE(config->target_vocabulary), 0, "logits.bias");
     }
   }
+  add_numbers(&l, encoder);
+  add_numbers(&l, decoder);
   return l.status;
+}
+
+tsr_status tsr_parameters_list(const tsr_transformer_config *config, tsr_arena *arena, tsr_parameter_list *list)
+{
+  const tsr_model_side side = tsr_config_side(config);
+  return list_all(config, &side, &side, arena, list);
+}
+
+tsr_status tsr_parameters_list_model(const tsr_model *model, tsr_arena *arena, tsr_parameter_list *list)
+{
+  const tsr_model_side encoder = tsr_model_side_of(model, 0), decoder = tsr_model_side_of(model, 1);
+  return list_all(&model->config, &encoder, &decoder, arena, list);
 }
 
 tsr_dtype tsr_parameter_dtype(const tsr_parameter *parameter, tsr_dtype wanted)
@@ -169,8 +288,70 @@ char *tsr_scales_name(char *name, const char *parameter)
   return name;
 }
 
+/* The row of a matrix that an element of a piece is in, by the whole tensor. */
+static int64_t columns_of(const tsr_checkpoint_tensor *tensor)
+{
+  return tensor->shape.rank > 0 && tensor->shape.extent[tensor->shape.rank - 1] > 0
+             ? tensor->shape.extent[tensor->shape.rank - 1]
+             : 1;
+}
+
+/* The scale of a row of a tensor of whole numbers. */
+static tsr_status read_scale(const tsr_piece *piece, int64_t row, float *scale)
+{
+  const tsr_checkpoint_tensor *scales = piece->scales;
+  TSR_TRY(tsr_checkpoint_read(scales, scales->size > sizeof(float) ? row : 0, 1, TSR_F32, scale));
+  return *scale > 0.0f && isfinite(*scale)
+             ? TSR_OK
+             : tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s': element %lld is %g; expected a scale above 0", scales->path,
+                        scales->name, (long long)row, (double)*scale);
+}
+
+/* Elements at .. at+n-1 of a tensor of whole numbers of 1 or 2 bytes, as f32. */
+static tsr_status read_whole_numbers(const tsr_checkpoint_tensor *tensor, int64_t at, int64_t n, float *out)
+{
+  enum { PORTION = 1024 };
+  const int is_short = tensor->dtype != TSR_I8;
+  int8_t bytes[2 * PORTION];
+  for (int64_t done = 0; done < n;) {
+    const int64_t count = n - done < PORTION ? n - done : PORTION;
+    const size_t size = is_short ? 2 : 1;
+    TSR_TRY(tsr_checkpoint_copy(tensor, (uint64_t)(at + done) * size, (size_t)count * size, bytes));
+    for (int64_t i = 0; i < count; i++) {
+      out[done + i] = is_short ? (float)(int16_t)tsr_read_unsigned(bytes + 2 * i, 2) : (float)bytes[i];
+    }
+    done += count;
+  }
+  return TSR_OK;
+}
+
+/* Whole numbers divided by their scales, a part of a row at a time. */
+static tsr_status read_scaled(const tsr_piece *piece, int64_t first, int64_t count, tsr_dtype dtype, char *out)
+{
+  enum { PORTION = 4096 };
+  float values[PORTION];
+  const int64_t columns = columns_of(piece->tensor);
+  for (int64_t done = 0; done < count;) {
+    const int64_t at = piece->first + first + done, left = columns - at % columns;
+    int64_t n = count - done < left ? count - done : left;
+    float scale = 1.0f;
+    n = n < PORTION ? n : PORTION;
+    TSR_TRY(read_scale(piece, at / columns, &scale));
+    TSR_TRY(read_whole_numbers(piece->tensor, at, n, values));
+    for (int64_t i = 0; i < n; i++) {
+      values[i] /= scale;
+    }
+    TSR_TRY(tsr_convert(TSR_F32, values, dtype, out + done * (int64_t)tsr_dtype_size(dtype), n));
+    done += n;
+  }
+  return TSR_OK;
+}
+
 static tsr_status read_piece(const tsr_piece *piece, int64_t first, int64_t count, tsr_dtype dtype, char *out)
 {
+  if (piece->scales) {
+    return read_scaled(piece, first, count, dtype, out);
+  }
   if (piece->tensor && piece->transposed) {
     tsr_checkpoint_tensor turned = tsr_checkpoint_transpose(piece->tensor);
     return tsr_checkpoint_read(&turned, first, count, dtype, out);
@@ -184,8 +365,53 @@ static tsr_status read_piece(const tsr_piece *piece, int64_t first, int64_t coun
   return TSR_OK;
 }
 
+static tsr_status read_identity(const tsr_parameter *parameter, int64_t first, int64_t count, tsr_dtype dtype,
+                                char *out)
+{
+  const int64_t columns = parameter->shape.extent[1];
+  for (int64_t i = 0; i < count; i++) {
+    const float element = (first + i) / columns == (first + i) % columns ? 1.0f : 0.0f;
+    TSR_TRY(tsr_convert(TSR_F32, &element, dtype, out + i * (int64_t)tsr_dtype_size(dtype), 1));
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_parameter_read_rows(const tsr_parameter *parameter, int64_t first, int64_t count, int8_t *bytes,
+                                   float *scales)
+{
+  const int64_t columns = parameter->shape.extent[parameter->shape.rank - 1];
+  for (int32_t i = 0; i < parameter->n_pieces && count > 0 && columns > 0; i++) {
+    const tsr_piece *piece = &parameter->pieces[i];
+    const int64_t rows = piece->count / columns;
+    if (first >= rows) {
+      first -= rows;
+      continue;
+    }
+    const int64_t n = rows - first < count ? rows - first : count;
+    if (piece->tensor) {
+      const int64_t row = piece->first / columns + first;
+      TSR_TRY(tsr_checkpoint_copy(piece->tensor, (uint64_t)(row * columns), (size_t)(n * columns), bytes));
+      for (int64_t r = 0; r < n; r++) {
+        TSR_TRY(read_scale(piece, row + r, &scales[r]));
+        scales[r] = 1.0f / scales[r];
+      }
+    } else {
+      memset(bytes, 0, (size_t)(n * columns));
+      memset(scales, 0, (size_t)n * sizeof *scales);
+    }
+    bytes += n * columns;
+    scales += n;
+    count -= n;
+    first = 0;
+  }
+  return TSR_OK;
+}
+
 tsr_status tsr_parameter_read(const tsr_parameter *parameter, int64_t first, int64_t count, tsr_dtype dtype, void *out)
 {
+  if (parameter->is_identity) {
+    return read_identity(parameter, first, count, dtype, out);
+  }
   size_t size = tsr_dtype_size(dtype);
   char *to = out;
   for (int32_t i = 0; i < parameter->n_pieces && count > 0; i++) {

@@ -87,6 +87,19 @@ static const char *unwrap(const char *name)
   return name + longest;
 }
 
+/* 1 if the tensor lies where one lies that is read: it is the same under another name. */
+static int is_twin(const tsr_model *model, const tsr_checkpoint_tensor *tensor, const unsigned char *is_read)
+{
+  for (int32_t i = 0; i < tsr_checkpoint_count(model->checkpoint); i++) {
+    const tsr_checkpoint_tensor *other = tsr_checkpoint_at(model->checkpoint, i);
+    if (is_read[i] && other->at == tensor->at && other->bytes == tensor->bytes && other->file == tensor->file &&
+        other->size == tensor->size) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
 static tsr_status fail_surplus(const tsr_model *model, const tsr_checkpoint_tensor *tensor, int is_decoder, long number,
                                int32_t layers)
 {
@@ -127,6 +140,18 @@ static tsr_status look_at(const tsr_model *model, const tsr_checkpoint_tensor *t
   return TSR_OK;
 }
 
+/* Of a family that knows what all tensors mean. Its scalars, and texts that are stored as bytes, were looked at
+ * before. */
+static tsr_status look_exactly(const tsr_model *model, const tsr_checkpoint_tensor *tensor,
+                               const unsigned char *is_read)
+{
+  if (tensor->rank == 0 || !strchr(tensor->name, '/') || is_twin(model, tensor, is_read)) {
+    return TSR_OK;
+  }
+  return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: this build does not know what the tensor '%s' is for", tensor->path,
+                  tensor->name);
+}
+
 /* Marks the tensors that the parameters read. */
 static void mark_read(const tsr_model *model, unsigned char *is_read)
 {
@@ -136,6 +161,9 @@ static void mark_read(const tsr_model *model, unsigned char *is_read)
     for (int32_t piece = 0; piece < parameter->n_pieces; piece++) {
       if (parameter->pieces[piece].tensor) {
         is_read[parameter->pieces[piece].tensor - first] = 1;
+      }
+      if (parameter->pieces[piece].scales) {
+        is_read[parameter->pieces[piece].scales - first] = 1;
       }
     }
   }
@@ -157,7 +185,9 @@ tsr_status tsr_parameters_check_unread(const tsr_model *model)
   for (int32_t i = 0; i < count && status == TSR_OK; i++) {
     const tsr_checkpoint_tensor *tensor = tsr_checkpoint_at(checkpoint, i);
     int is_surprise = 0;
-    if (!is_read[i]) {
+    if (!is_read[i] && model->family->is_exact) {
+      status = look_exactly(model, tensor, is_read);
+    } else if (!is_read[i]) {
       status = look_at(model, tensor, &is_surprise);
     }
     if (is_surprise && n++ < NAMED) {

@@ -58,9 +58,13 @@ static tsr_status upload_quantised(tsr_transformer *t, int32_t index, const stag
   TSR_TRY(tsr_buffer_create(t->device, rows * size, TSR_BUFFER_DEVICE, &t->scales[index]));
   for (int64_t first = 0; first < rows; first += at_once) {
     int64_t n = rows - first < at_once ? rows - first : at_once;
-    TSR_TRY(tsr_parameter_read(parameter, first * columns, n * columns, TSR_F32, values));
-    largest = larger(largest, tsr_largest_magnitude(TSR_F32, values, n * columns));
-    quantise(values, n, columns, staging->bytes, staging->scales);
+    if (parameter->stored == TSR_I8) {
+      TSR_TRY(tsr_parameter_read_rows(parameter, first, n, staging->bytes, staging->scales));
+    } else {
+      TSR_TRY(tsr_parameter_read(parameter, first * columns, n * columns, TSR_F32, values));
+      largest = larger(largest, tsr_largest_magnitude(TSR_F32, values, n * columns));
+      quantise(values, n, columns, staging->bytes, staging->scales);
+    }
     TSR_TRY(tsr_buffer_write(t->parameters[index], first * columns, n * columns, staging->bytes));
     TSR_TRY(tsr_buffer_write(t->scales[index], first * size, n * size, staging->scales));
   }
@@ -107,6 +111,9 @@ tsr_status tsr_transformer_upload(tsr_transformer *transformer)
 {
   size_t room = UPLOAD_ELEMENTS * sizeof(float);
   int quantised = transformer->options.weights == TSR_I8;
+  for (int32_t i = 0; i < transformer->model->parameters.n && transformer->options.weights == 0; i++) {
+    quantised |= transformer->model->parameters.items[i].stored == TSR_I8;
+  }
   staging_area staging = {.elements = malloc(room)};
   tsr_status status = TSR_OK;
   if (quantised) {

@@ -26,24 +26,28 @@ static int32_t count_skipped(const tsr_job *job, const int32_t *ids, int32_t n_i
   return n_ids > 0 && job->skipped_id >= 0 && ids[0] == job->skipped_id;
 }
 
-tsr_status tsr_job_decode(const tsr_job *job, const int32_t *ids, int32_t n_ids, char **text)
+tsr_status tsr_job_decode(const tsr_job *job, const int32_t *ids, const char *const *replaced, int32_t n_ids,
+                          char **text)
 {
   int32_t skip = count_skipped(job, ids, n_ids);
-  return tsr_tokenizer_decode(&job->tokenizer, skip > 0 ? ids + 1 : ids, n_ids - skip, text);
+  return tsr_tokenizer_decode_replaced(&job->tokenizer, TSR_SIDE_TARGET, skip > 0 ? ids + 1 : ids,
+                                       replaced && skip > 0 ? replaced + 1 : replaced, n_ids - skip, text);
 }
 
 /* Appends the text of a part's hypothesis, after a blank if it is not the first. With spans [n_ids of the hypothesis]:
  * finds the places of its tokens. */
-static tsr_status append_text(const tsr_job *job, const tsr_hypothesis *h, char **text, tsr_text_span *spans)
+static tsr_status append_text(const tsr_job *job, const tsr_hypothesis *h, const char *const *replaced, char **text,
+                              tsr_text_span *spans)
 {
   char *more = NULL;
-  TSR_TRY(tsr_job_decode(job, h->ids, h->n_ids, &more));
+  TSR_TRY(tsr_job_decode(job, h->ids, replaced, h->n_ids, &more));
   if (spans) {
     int32_t begin = *text ? (int32_t)strlen(*text) + 1 : 0;
     int32_t skip = count_skipped(job, h->ids, h->n_ids);
     spans[0] = (tsr_text_span){0, 0};
-    tsr_status status = tsr_spans_find(&job->tokenizer, TSR_SIDE_TARGET, skip > 0 ? h->ids + 1 : h->ids,
-                                       h->n_ids - skip, more, spans + skip);
+    tsr_status status =
+        tsr_spans_find(&job->tokenizer, TSR_SIDE_TARGET, skip > 0 ? h->ids + 1 : h->ids,
+                       replaced && skip > 0 ? replaced + 1 : replaced, h->n_ids - skip, more, spans + skip);
     for (int32_t i = 0; i < h->n_ids; i++) {
       spans[i].begin += begin;
       spans[i].end += begin;
@@ -123,7 +127,11 @@ static tsr_status join(tsr_job *job, int32_t rank, tsr_translation_hypothesis *a
   TSR_TRY(make_lists(job, n_ids, all));
   for (int32_t i = 0; i < n; i++) {
     tsr_hypothesis *h = &job->found[i * job->n_hypotheses + rank];
-    TSR_TRY(append_text(job, h, &all->text, all->spans ? all->spans + all->n_ids : NULL));
+    tsr_replaced replaced;
+    TSR_TRY(tsr_replaced_find(job, i, h, &replaced));
+    tsr_status status = append_text(job, h, replaced.pieces, &all->text, all->spans ? all->spans + all->n_ids : NULL);
+    tsr_replaced_finish(&replaced);
+    TSR_TRY(status);
     if (all->aligned) {
       tsr_alignment_of(&job->tokenizer, h, job->source.ids[i], n_source, all->aligned + all->n_ids);
     }

@@ -39,6 +39,16 @@ static tsr_status choose_options(const tsr_translator *t, const tsr_translation_
       options->attention_heads = options->attention_heads != 0 ? options->attention_heads : t->alignment_heads;
     }
   }
+  const tsr_model_alignment *alignment = &t->model->alignment;
+  job->replaces = tsr_model_config(t->model)->encoder_layers > 0 &&
+                  (request->replace_unknown > 0 || (request->replace_unknown == 0 && alignment->replaces_unknown));
+  if (job->replaces) {
+    options->attention = 1;
+    if (options->attention_layer == 0) {
+      options->attention_layer = alignment->layer > 0 ? alignment->layer : t->alignment_layer;
+      options->attention_heads = alignment->layer > 0 ? alignment->heads : t->alignment_heads;
+    }
+  }
   int32_t positions = tsr_model_config(t->model)->max_positions;
   if (positions > 0 && options->max_length > positions) {
     options->max_length = positions;
@@ -88,7 +98,13 @@ static tsr_status encode_prefix(tsr_job *job, const char *text, size_t size, con
 {
   int32_t *ids = NULL, n = 0, end = 0;
   if (size == 0) {
-    return TSR_OK;
+    const int32_t *first = tsr_search_first(options, &n);
+    job->prefix = n > 0 ? malloc(sizeof *job->prefix) : NULL;
+    if (n > 0 && job->prefix) {
+      job->prefix[0] = *first;
+      job->n_prefix = n;
+    }
+    return n == 0 || job->prefix ? TSR_OK : tsr_fail_memory(sizeof *job->prefix);
   }
   TSR_TRY(tsr_fail_context(tsr_tokenizer_encode_target(&job->tokenizer, text, size, &ids, &n), "the prefix"));
   while (end < n && ids[end] != eos) {
@@ -125,8 +141,10 @@ static tsr_status make_parts(const tsr_translator *t, tsr_job *job, const tsr_ge
     n_ids -= config->encoder_layers == 0 && n_ids > 1 && ids[n_ids - 1] == config->eos_id;
     *part = (tsr_text_part){.job = job, .index = i, .n_ids = n_ids};
     TSR_TRY(tsr_check_sentence(ids, n_ids, config->max_positions, config->source_vocabulary));
-    TSR_TRY(tsr_prompt_init(&part->prompt, config, options, ids, n_ids, i == 0 ? job->prefix : NULL,
-                            i == 0 ? job->n_prefix : 0));
+    int32_t n_first = 0;
+    (void)tsr_search_first(options, &n_first); /* which the prefix begins with, for every part */
+    TSR_TRY(tsr_prompt_init(&part->prompt, config, options, ids, n_ids, i == 0 || n_first > 0 ? job->prefix : NULL,
+                            i == 0 ? job->n_prefix : n_first));
   }
   return TSR_OK;
 }
@@ -151,7 +169,7 @@ static tsr_status make(tsr_translator *t, const tsr_translation_request *request
   options.prefix_lengths = NULL;
   options = tsr_generate_resolve(config, &options);
   size_t size = request->text_size > 0 ? (size_t)request->text_size : strlen(request->text);
-  if (job->has_spans) {
+  if (job->has_spans || job->replaces) {
     job->text = malloc(size + 1);
     if (!job->text) {
       return tsr_fail_memory(size + 1);
@@ -227,6 +245,7 @@ void tsr_job_free(tsr_job *job)
   }
   for (int32_t i = 0; job->parts && i < job->source.n_parts; i++) {
     free(job->parts[i].told);
+    tsr_replaced_finish(&job->parts[i].replaced);
   }
   pthread_mutex_destroy(&job->telling);
   free(job->text);

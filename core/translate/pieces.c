@@ -13,7 +13,7 @@
 static tsr_status tell(tsr_job *job, const tsr_text_part *part)
 {
   char *text = NULL;
-  TSR_TRY(tsr_job_decode(job, part->told, part->n_told, &text));
+  TSR_TRY(tsr_job_decode(job, part->told, part->replaced.pieces, part->n_told, &text));
   size_t size = strlen(text), end = part->is_whole ? size : tsr_text_settled(text, size);
   if (end > job->told_bytes) {
     job->piece(job->piece_user, job->ticket, text + job->told_bytes, end - job->told_bytes);
@@ -45,7 +45,7 @@ int32_t tsr_pieces_receive(void *parts, const tsr_token *token)
 {
   tsr_text_part *part = ((tsr_text_part **)parts)[token->sentence];
   tsr_job *job = part->job;
-  if (token->hypothesis > 0) {
+  if (token->hypothesis > 0 || job->replaces) { /* what an unknown token becomes is known at the end */
     return 0;
   }
   pthread_mutex_lock(&job->telling);
@@ -67,7 +67,11 @@ void tsr_pieces_end(tsr_text_part *part, const tsr_hypothesis *hypothesis)
   pthread_mutex_lock(&job->telling);
   part->n_told = 0;
   part->is_whole = 1;
+  tsr_replaced_finish(&part->replaced);
   tsr_status status = append(part, hypothesis->ids, hypothesis->n_ids);
+  if (status == TSR_OK) {
+    status = tsr_replaced_find(job, part->index, hypothesis, &part->replaced);
+  }
   while (status == TSR_OK && job->told_part < job->source.n_parts) {
     part = &job->parts[job->told_part];
     status = tell(job, part);

@@ -33,14 +33,15 @@ static size_t common_bytes(const char *a, const char *b)
 /* ends [n]: how far the text of ids reaches with each of them. The text of the first ones is the beginning of the
  * whole, but for blanks before punctuation and characters of several tokens: these end with the token that settles
  * them. */
-static tsr_status find_ends(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids, int32_t n,
-                            const char *text, size_t *ends)
+static tsr_status find_ends(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids,
+                            const char *const *replaced, int32_t n, const char *text, size_t *ends)
 {
   int32_t first = 0;
   size_t base = 0, before = 0;
   for (int32_t i = 0; i < n; i++) {
     char *beginning = NULL;
-    TSR_TRY(tsr_tokenizer_decode_side(tokenizer, side, ids + first, i + 1 - first, &beginning));
+    TSR_TRY(tsr_tokenizer_decode_replaced(tokenizer, side, ids + first, replaced ? replaced + first : NULL,
+                                          i + 1 - first, &beginning));
     while (base > 0 && is_blank(text[base])) {
       base++;
     }
@@ -63,14 +64,14 @@ static tsr_status find_ends(const tsr_tokenizer *tokenizer, int32_t side, const 
   return TSR_OK;
 }
 
-tsr_status tsr_spans_find(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids, int32_t n, const char *text,
-                          tsr_text_span *spans)
+tsr_status tsr_spans_find(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids, const char *const *replaced,
+                          int32_t n, const char *text, tsr_text_span *spans)
 {
   size_t *ends = malloc(((size_t)n + 1) * sizeof *ends), begin = 0;
   if (!ends) {
     return tsr_fail_memory(((size_t)n + 1) * sizeof *ends);
   }
-  tsr_status status = find_ends(tokenizer, side, ids, n, text, ends);
+  tsr_status status = find_ends(tokenizer, side, ids, replaced, n, text, ends);
   for (int32_t i = 0; i < n && status == TSR_OK; i++) {
     while (begin < ends[i] && is_blank(text[begin])) {
       begin++;
@@ -221,7 +222,7 @@ tsr_status tsr_spans_find_source(const tsr_tokenizer *tokenizer, const int32_t *
   TSR_TRY(tsr_tokenizer_decode_side(tokenizer, TSR_SIDE_SOURCE, ids, n, &made));
   size_t room = strlen(made) + 1;
   int32_t *begins = malloc(2 * room * sizeof *begins);
-  tsr_status status = begins ? tsr_spans_find(tokenizer, TSR_SIDE_SOURCE, ids, n, made, spans)
+  tsr_status status = begins ? tsr_spans_find(tokenizer, TSR_SIDE_SOURCE, ids, NULL, n, made, spans)
                              : tsr_fail_memory(2 * room * sizeof *begins);
   if (status == TSR_OK) {
     int32_t *ends = begins + room;

@@ -22,6 +22,12 @@ typedef struct tsr_class {
 
 enum { TSR_PART_WAITS = 0, TSR_PART_RUNS = 1, TSR_PART_IS_DONE = 2 };
 
+/* Pieces in the place of tokens, [n_ids], NULL where a token stands for itself; NULL: all do. */
+typedef struct tsr_replaced {
+  const char **pieces;
+  tsr_arena arena;
+} tsr_replaced;
+
 /* A part of a text, which is searched as a sentence. */
 typedef struct tsr_text_part {
   struct tsr_job *job;
@@ -35,7 +41,8 @@ typedef struct tsr_text_part {
   int32_t *told; /* [n_told] tokens of the best hypothesis that are certain; `told_room` of them allocated */
   int32_t n_told;
   int32_t told_room;
-  int32_t is_whole; /* 1: these are all */
+  int32_t is_whole;      /* 1: these are all */
+  tsr_replaced replaced; /* of them, once they are all */
 } tsr_text_part;
 
 /* A request until it is answered. Written by the thread that makes it; then the lock guards the fields from `n_pending`
@@ -60,7 +67,8 @@ typedef struct tsr_job {
   int32_t has_spans;
   int32_t has_alignment;
   int32_t has_attention; /* its own attention is asked for */
-  char *text;            /* [text_size] of the request, with has_spans; else NULL */
+  int32_t replaces;      /* unknown tokens are replaced (unknown.c) */
+  char *text;            /* [text_size] of the request, with has_spans or `replaces`; else NULL */
   size_t text_size;
   tsr_translation_piece_fn piece; /* or NULL */
   void *piece_user;
@@ -224,11 +232,20 @@ void tsr_pieces_end(tsr_text_part *part, const tsr_hypothesis *hypothesis);
 /* The tokens of a part may come once more. What was handed over is not handed over again. */
 void tsr_pieces_restart(tsr_text_part *part);
 
+/* ---- unknown.c ---- */
+
+/* What stands in the place of the unknown tokens of a part's hypothesis, if the request asks for it. To be finished
+ * after success. */
+tsr_status tsr_replaced_find(const tsr_job *job, int32_t part, const tsr_hypothesis *h,
+                             tsr_replaced *replaced) TSR_MUST_CHECK;
+void tsr_replaced_finish(tsr_replaced *replaced); /* takes a zeroed one */
+
 /* ---- spans.c ---- */
 
 /* spans [n]: the places of ids in the text that they were decoded to. */
-tsr_status tsr_spans_find(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids, int32_t n, const char *text,
-                          tsr_text_span *spans) TSR_MUST_CHECK;
+/* replaced [n]: of tsr_tokenizer_decode_replaced; or NULL. */
+tsr_status tsr_spans_find(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids, const char *const *replaced,
+                          int32_t n, const char *text, tsr_text_span *spans) TSR_MUST_CHECK;
 
 /* spans [n]: the places of source ids in the text that they were encoded from, from byte *at on, which moves behind
  * them. */
@@ -247,7 +264,8 @@ void tsr_alignment_of(const tsr_tokenizer *tokenizer, const tsr_hypothesis *h, c
 /* ---- answer.c; without the lock ---- */
 
 /* The text of target ids. Free *text with tsr_free. */
-tsr_status tsr_job_decode(const tsr_job *job, const int32_t *ids, int32_t n_ids, char **text) TSR_MUST_CHECK;
+tsr_status tsr_job_decode(const tsr_job *job, const int32_t *ids, const char *const *replaced, int32_t n_ids,
+                          char **text) TSR_MUST_CHECK;
 
 /* The answer to a request that there is no job of: the thread's last error. Errors: TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_refusal(tsr_status status, int32_t is_about_text, tsr_translation **answer) TSR_MUST_CHECK;

@@ -2,9 +2,9 @@
  *
  * tessera/generate.h: search for the best output, greedy, beam and sampling; and the scores of outputs that are given.
  *
- * The semantics are those of Hugging Face transformers' generate() (4.47 to 4.49), or those of Marian-NMT's own
- * decoder, so that recorded results can be reproduced. What changes a step's scores is applied in the order of the
- * former: encoder_repetition_penalty, repetition_penalty, no_repeat_ngram, encoder_no_repeat_ngram, words, min_length,
+ * The semantics are those of Hugging Face transformers' generate() (4.47 to 4.49), of Marian-NMT's own decoder, or of
+ * CTranslate2, so that recorded results can be reproduced. What changes a step's scores is applied in the order of the
+ * first: encoder_repetition_penalty, repetition_penalty, no_repeat_ngram, encoder_no_repeat_ngram, words, min_length,
  * forced tokens, suppressed tokens; then, when sampling, temperature, top_k, top_p. Greedy search and sampling do so
  * with logits, beam search with log-probabilities.
  */
@@ -19,8 +19,13 @@ extern "C" {
 
 /* Whose beam search. TRANSFORMERS: N hypotheses stay open until the finished ones are enough. MARIAN: a hypothesis that
  * ends leaves the beam, which shrinks; the search of a sentence stops when none is open, or has as many tokens as
- * max_length_factor times the source. */
-enum { TSR_SEARCH_TRANSFORMERS = 0, TSR_SEARCH_MARIAN = 1 };
+ * max_length_factor times the source. CTRANSLATE2: N hypotheses stay open; of the best N continuations of a step those
+ * that end are finished, and the search of a sentence stops when N * patience are, whatever the others may become (with
+ * a length_penalty of 0: when the best one has ended and n_best are finished). At max_length what is open is finished
+ * without an end. No output begins with its end; the probabilities of the others then have a sum of 1. A prefix counts
+ * in the length by which scores are divided, a first token that is forced is one, and behind it an end counts only as
+ * the best continuation. */
+enum { TSR_SEARCH_TRANSFORMERS = 0, TSR_SEARCH_MARIAN = 1, TSR_SEARCH_CTRANSLATE2 = 2 };
 enum { TSR_EARLY_FALSE = 0, TSR_EARLY_TRUE = 1, TSR_EARLY_NEVER = 2 };
 
 /* What the sum of n tokens' log-probabilities is divided by. */
@@ -90,7 +95,8 @@ typedef struct tsr_generate_options {
   int64_t first_sentence; /* number of the first sentence of the call: for the draws, and in messages */
   /* What the outputs of the sentences begin with: tokens without the start token, as if the search had chosen them, so
    * that it goes on from there. They are part of the output and of its length where that is limited; in scores neither
-   * they nor their number count, and with one or more of them no first token is forced. */
+   * they nor their number count (CTRANSLATE2: their number does), and with one or more of them no first token is
+   * forced. */
   const int32_t *const *prefix;  /* [n_sentences], or NULL: none */
   const int32_t *prefix_lengths; /* [n_sentences], with prefix; at most max_length - 2 */
   /* What the outputs' tokens attend to in the source: the mean of the heads of one layer's cross-attention, or of those

@@ -29,7 +29,19 @@ enum {
   TSR_POSITION_SINUSOID_TENSOR2TENSOR = 5,
   /* A bias on the scores of self-attention, one for each head and each distance from -relative_distance to
    * relative_distance, to which all others are clamped (tsr_masking.clamped). */
-  TSR_POSITION_RELATIVE_CLAMPED = 6
+  TSR_POSITION_RELATIVE_CLAMPED = 6,
+  /* Vectors in self-attention, one for each distance from -relative_distance to relative_distance, to which all others
+   * are clamped: added to the keys, and others to the values (Shaw et al. 2018, arXiv:1803.02155). Models of
+   * CTranslate2. */
+  TSR_POSITION_RELATIVE_VECTORS = 7
+};
+
+/* Activations of models beside those of operators, of which they are composed. */
+enum {
+  TSR_ACTIVATION_COMPOSED = 64,     /* the first of them */
+  TSR_ACTIVATION_GELU_SIGMOID = 64, /* x / (1 + exp(-1.702 x)) */
+  TSR_ACTIVATION_TANH = 65,
+  TSR_ACTIVATION_SIGMOID = 66
 };
 
 typedef struct tsr_transformer_config {
@@ -56,7 +68,7 @@ typedef struct tsr_transformer_config {
   int32_t position;          /* TSR_POSITION_* */
   int32_t position_offset;   /* row of the position table for the first token; number of its position */
   int32_t relative_buckets;  /* with TSR_POSITION_RELATIVE */
-  int32_t relative_distance; /* with TSR_POSITION_RELATIVE and TSR_POSITION_RELATIVE_CLAMPED */
+  int32_t relative_distance; /* with TSR_POSITION_RELATIVE, _RELATIVE_CLAMPED and _RELATIVE_VECTORS */
   int32_t relative_layers;   /* 1: each layer has a table of its own (UMT5); 0: each stack has one */
   int32_t attention_bias;    /* 1: the attention's projections have biases */
   int32_t feed_forward_bias; /* 1: the feed-forward block's have, and norms that can have one */

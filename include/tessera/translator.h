@@ -122,7 +122,10 @@ typedef struct tsr_translation_request {
   int32_t alignment;  /* 1: tokens of translations come with those of the source that they were made from, and all with
                          their spans. search->attention_layer, if it is not 0, names the layer for this request, and
                          search->attention_heads its heads */
-  int32_t reserved;
+  /* 1: an unknown token of a translation becomes the token of the source that it attended to most, of the layer and
+   * heads that a model of CTranslate2 names for it, else of those that align; `piece` then receives nothing before a
+   * part is whole. 0: as the model's folder asks: those of packages of Argos do. -1: none is replaced. */
+  int32_t replace_unknown;
   tsr_translation_piece_fn piece; /* text as it comes; NULL: nobody asks. Not with alternatives; of samples the first */
   void *piece_user;
   uint64_t prefix_size; /* bytes; 0: prefix ends with a NUL */

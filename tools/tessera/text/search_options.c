@@ -113,11 +113,12 @@ static const tsr_choice early_kinds[] = {
     {NULL}};
 static const tsr_choice searches[] = {{"transformers", "that of Hugging Face's transformers"},
                                       {"marian", "that of Marian-NMT, where hypotheses that end leave the beam"},
+                                      {"ctranslate2", "that of CTranslate2, where N that have ended are enough"},
                                       {NULL}};
 
 _Static_assert(TSR_LENGTH_POWER == 0 && TSR_LENGTH_GNMT == 1, "length_kinds");
 _Static_assert(TSR_EARLY_FALSE == 0 && TSR_EARLY_TRUE == 1 && TSR_EARLY_NEVER == 2, "early_kinds");
-_Static_assert(TSR_SEARCH_TRANSFORMERS == 0 && TSR_SEARCH_MARIAN == 1, "searches");
+_Static_assert(TSR_SEARCH_TRANSFORMERS == 0 && TSR_SEARCH_MARIAN == 1 && TSR_SEARCH_CTRANSLATE2 == 2, "searches");
 
 static const tsr_option rows[N_SEARCH_OPTIONS + 1] = {
     [SEARCH_BEAM] = {"beam", "N", TSR_OPTION_INTEGER, FIELD(beam), 1, 64, .shows_range = 1,
