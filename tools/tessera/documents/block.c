@@ -66,18 +66,24 @@ static void begin_text(doc_block *block)
   block->last = -1;
 }
 
+/* A NUL counts as one, too: a text ends there for who reads it as a string. */
+static int is_blank(char c)
+{
+  return doc_is_blank(c) || c == '\0';
+}
+
 void doc_block_text(doc_block *block, const char *text, size_t size)
 {
   for (size_t i = 0; i < size;) {
     size_t end = i;
-    while (end < size && !doc_is_blank(text[end])) {
+    while (end < size && !is_blank(text[end])) {
       end++;
     }
     if (end > i) {
       begin_text(block);
       doc_buffer_add(&block->text, text + i, end - i);
     }
-    for (; end < size && doc_is_blank(text[end]); end++) {
+    for (; end < size && is_blank(text[end]); end++) {
       add_blank(block, text[end]);
     }
     i = end;

@@ -146,6 +146,9 @@ static tsr_status end_entry(catalogue *c)
   for (int i = 0; i < N_STRINGS; i++) {
     status = status == TSR_OK ? doc_buffer_check(&e->strings[i].text) : status;
   }
+  for (int32_t i = 0; i < e->n_forms; i++) {
+    status = status == TSR_OK ? doc_buffer_check(&e->forms[i].text) : status;
+  }
   if (status == TSR_OK && id->is_there && !is_header && id->text.size > 0 && (e->flags || !is_translated(e))) {
     if (e->flags) {
       status = add_change(c, &(change){.begin = e->flags, .end = e->flags_end});

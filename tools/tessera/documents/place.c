@@ -296,8 +296,36 @@ static void set_tops(placing *p, int32_t parent)
   }
 }
 
-/* Between which units of its parent's range a point stands with the fewest of them on the wrong side; where these are
- * several, beside the word that it stood beside. Not before `least`, where the point before it stands. */
+/* The units beside the place of a point in the text: the nearest places that any of the range was made from. */
+typedef struct neighbours {
+  size_t before;
+  size_t behind;
+} neighbours;
+
+static neighbours find_neighbours(const placing *p, size_t at, int32_t begin, int32_t end)
+{
+  neighbours found = {SIZE_MAX, SIZE_MAX};
+  for (int32_t u = begin; u < end; u++) {
+    size_t from = p->units.units[u].from;
+    if (from < at && (found.before == SIZE_MAX || from > found.before)) {
+      found.before = from;
+    } else if (from >= at && from < found.behind) {
+      found.behind = from;
+    }
+  }
+  return found;
+}
+
+static int are_beside(const placing *p, int32_t k, neighbours n)
+{
+  size_t left = p->units.units[k - 1].from, right = p->units.units[k].from;
+  return n.before != SIZE_MAX && n.behind != SIZE_MAX &&
+         ((left == n.before && right == n.behind) || (left == n.behind && right == n.before));
+}
+
+/* Between which units of its parent's range a point stands: those that were made from its neighbours, if they are
+ * neighbours, else where the fewest units are on the wrong side; where these places are several, beside the word that
+ * it stood beside. Not before `least`, where the point before it stands. */
 static int32_t choose_place(placing *p, const doc_piece *piece, int32_t least)
 {
   int32_t begin = range_begin(p, piece->parent), end = range_end(p, piece->parent);
@@ -311,6 +339,7 @@ static int32_t choose_place(placing *p, const doc_piece *piece, int32_t least)
     return end;
   }
   p->budget -= length;
+  neighbours near = find_neighbours(p, piece->begin, begin, end);
   int32_t leans_right = piece->before && !piece->after;
   int32_t cost = 0, best_cost = 0, best = -1;
   for (int32_t k = begin; k <= end; k++) {
@@ -318,6 +347,9 @@ static int32_t choose_place(placing *p, const doc_piece *piece, int32_t least)
       cost += p->units.units[k - 1].from >= piece->begin ? 1 : -1;
     }
     int is_inside = k > begin && k < end && p->tops[k] >= 0 && p->tops[k] == p->tops[k - 1];
+    if (k >= least && !is_inside && k > begin && k < end && are_beside(p, k, near)) {
+      return k;
+    }
     if (k >= least && !is_inside && (best < 0 || cost < best_cost || (cost == best_cost && leans_right))) {
       best_cost = cost;
       best = k;

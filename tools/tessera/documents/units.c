@@ -169,6 +169,24 @@ static size_t place_of(const doc_units *units, size_t source)
   return source;
 }
 
+/* 1 if a letter or digit stands on both sides of that byte of a text. */
+static int is_within_word(const doc_buffer *text, size_t at)
+{
+  if (at == 0 || at >= text->size) {
+    return 0;
+  }
+  int32_t before = doc_class((unsigned char)text->bytes[at - 1]), behind = doc_class((unsigned char)text->bytes[at]);
+  return (before == DOC_LETTER || before == DOC_DIGIT) && (behind == DOC_LETTER || behind == DOC_DIGIT);
+}
+
+/* 1 if a piece is looked for by its text: what is verbatim, and a part of a word, as the digit of H2O. */
+static int is_looked_for(const doc_block *block, const doc_piece *piece)
+{
+  return piece->kind == DOC_VERBATIM ||
+         (piece->kind == DOC_ELEMENT && piece->begin < piece->end && piece->end - piece->begin < 16 &&
+          (is_within_word(&block->text, piece->begin) || is_within_word(&block->text, piece->end)));
+}
+
 static void find_matches(const doc_block *block, const doc_units *units, match *matches, size_t *n_matches, char *taken)
 {
   size_t budget = MOST_COMPARED;
@@ -176,8 +194,9 @@ static void find_matches(const doc_block *block, const doc_units *units, match *
     const doc_piece *piece = &block->pieces[i];
     size_t found;
     size_t work = units->n_links < budget ? units->n_links : budget;
-    budget -= piece->kind == DOC_VERBATIM ? work : 0;
-    if (piece->kind == DOC_VERBATIM && budget > 0 &&
+    int is_wanted = is_looked_for(block, piece);
+    budget -= is_wanted ? work : 0;
+    if (is_wanted && budget > 0 &&
         find_verbatim(block, piece, &units->text, taken, place_of(units, piece->begin), &budget, &found)) {
       size_t size = piece->end - piece->begin;
       memset(taken + found, 1, size);
@@ -209,6 +228,21 @@ static void pin(const doc_block *block, doc_units *units, const match *m)
     unit->from = block->pieces[m->piece].begin;
     unit->is_made = 1;
     unit->n_links = 0;
+    unit->is_pinned = 1;
+  }
+}
+
+/* What was found by its text is there and nowhere else. */
+static void unpin_others(const doc_block *block, doc_units *units, const match *matches, size_t n, char *is_found)
+{
+  for (size_t i = 0; i < n; i++) {
+    is_found[matches[i].piece] = 1;
+  }
+  for (size_t i = 0; i < units->n; i++) {
+    doc_unit *unit = &units->units[i];
+    while (!unit->is_pinned && unit->leaf >= 0 && is_found[unit->leaf]) {
+      unit->leaf = block->pieces[unit->leaf].parent;
+    }
   }
 }
 
@@ -312,6 +346,19 @@ static void fill_places(const doc_block *block, const doc_batch *batch, doc_unit
   }
 }
 
+/* A word does not go on from one segment into the next. */
+static void cut_segments(const doc_block *block, const doc_batch *batch, char *cuts)
+{
+  size_t at = 0, end = 0;
+  for (size_t i = 0; i < block->n_segments; i++) {
+    const doc_segment *segment = &block->segments[i];
+    at += segment->begin - end;
+    cuts[at] = 1;
+    at += segment->entry >= 0 ? batch->entries[segment->entry].target_size : segment->end - segment->begin;
+    end = segment->end;
+  }
+}
+
 static tsr_status find_units(const doc_block *block, const doc_batch *batch, doc_units *units, match *matches,
                              char *taken)
 {
@@ -321,6 +368,7 @@ static tsr_status find_units(const doc_block *block, const doc_batch *batch, doc
   for (size_t i = 0; i < n_matches; i++) {
     taken[matches[i].begin] = taken[matches[i].end] = 1;
   }
+  cut_segments(block, batch, taken);
   tsr_status status = split(units, taken);
   if (status == TSR_OK) {
     set_leaves(block, units);
@@ -328,6 +376,12 @@ static tsr_status find_units(const doc_block *block, const doc_batch *batch, doc
     for (size_t i = 0; i < n_matches; i++) {
       pin(block, units, &matches[i]);
     }
+    char *is_found = calloc(block->n_pieces + 1, 1);
+    if (!is_found) {
+      return doc_no_memory();
+    }
+    unpin_others(block, units, matches, n_matches, is_found);
+    free(is_found);
     fill_places(block, batch, units);
   }
   return status;

@@ -13,9 +13,10 @@ typedef struct doc_unit {
   size_t from;     /* the place in the block's text that it was made from; of one that nothing tells, its neighbour's */
   int32_t is_word; /* 0: punctuation */
   int32_t is_made; /* 1: `from` is told by the alignment */
-  int32_t leaf;    /* the innermost element (or what is verbatim) that encloses that place; -1: none */
-  int32_t owner;   /* that encloses it here; -1: none */
-  size_t link;     /* the first link that touches it */
+  int32_t is_pinned; /* 1: found by its text */
+  int32_t leaf;      /* the innermost element (or what is verbatim) that encloses that place; -1: none */
+  int32_t owner;     /* that encloses it here; -1: none */
+  size_t link;       /* the first link that touches it */
   size_t n_links;
 } doc_unit;
 
