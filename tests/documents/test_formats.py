@@ -27,7 +27,8 @@ def refuse(name, data, *words, **more):
 
 
 # ---- text ----
-expect("a.txt", "\ufeffOne two.\r\n\r\n  three\t four \r\n12.5\nhttp://a.b/c\nlast", "\ufeffONE TWO.\r\n\r\n  THREE\t FOUR \r\n"
+expect("a.txt", "\ufeffOne two.\r\n\r\n  three\t four \r\n12.5\nhttp://a.b/c\nlast",
+    "\ufeffONE TWO.\r\n\r\n  THREE\t FOUR \r\n"
        "12.5\nhttp://a.b/c\nLAST")
 expect("A.TXT", "one", "ONE")
 expect("a.txt", "", "")
@@ -50,9 +51,11 @@ three four.
 1 < 2 & so on
 
 """
-expect("a.srt", SRT, SRT.replace("One two", "ONE TWO").replace("three four", "THREE FOUR").replace("Are you", "ARE YOU")
+expect("a.srt", SRT, SRT.replace("One two", "ONE TWO").replace("three four", "THREE FOUR").replace("Are you",
+    "ARE YOU")
        .replace("I <b>am", "I <b>AM").replace("so on", "SO ON"))
-expect("a.srt", SRT.replace("\n", "\r\n"), SRT.replace("\n", "\r\n").replace("One two", "ONE TWO").replace("three four", "THREE FOUR")
+expect("a.srt", SRT.replace("\n", "\r\n"), SRT.replace("\n", "\r\n").replace("One two",
+    "ONE TWO").replace("three four", "THREE FOUR")
        .replace("Are you", "ARE YOU").replace("I <b>am", "I <b>AM").replace("so on", "SO ON"))
 VTT = """WEBVTT - title
 
@@ -69,7 +72,8 @@ intro
 00:03.000 --> 00:04.000
 four
 """
-expect("a.vtt", VTT, VTT.replace("One", "ONE").replace(">two<", ">TWO<").replace("three", "THREE").replace("four", "FOUR"))
+expect("a.vtt", VTT, VTT.replace("One", "ONE").replace(">two<", ">TWO<").replace("three", "THREE").replace("four",
+    "FOUR"))
 long = fake("table", "a.srt", "1\n00:00:01,000 --> 00:00:02,000\nshort one\nhere\n",
             table="short one here\t" + "word " * 20 + "end\t0-0\n").decode()
 lines = long.split("\n")[2:-1]
@@ -112,14 +116,17 @@ msgstr ""
 #~ msgstr ""
 '''
 WANTED = PO.replace("#, fuzzy, c-format", "#, c-format").replace("#, fuzzy\n", "").replace(
-    '"old"', '"OPEN %s IN %(name)s"').replace('"x"', r'"<b>ONE</b> \"TWO\"\tTAB {0}"').replace('[0] ""', '[0] "%d FILE"').replace(
-    '[1] ""', '[1] "%d FILES"').replace('"second\\n"\nmsgstr ""', '"second\\n"\nmsgstr ""\n"FIRST LINE\\n"\n"SECOND\\n"')
+    '"old"', '"OPEN %s IN %(name)s"').replace('"x"', r'"<b>ONE</b> \"TWO\"\tTAB {0}"').replace('[0] ""',
+        '[0] "%d FILE"').replace(
+    '[1] ""', '[1] "%d FILES"').replace('"second\\n"\nmsgstr ""',
+        '"second\\n"\nmsgstr ""\n"FIRST LINE\\n"\n"SECOND\\n"')
 expect("a.po", PO, WANTED.replace(r'\"TWO\"\tTAB', r'\"TWO\" TAB'))
 same = fake("identity", "a.po", fake("identity", "a.po", PO))
 check("a translated catalogue stays", same == fake("upper", "a.po", same))
 for number in range(10):
     found = fake("reverse", "a.po", 'msgid "%1 of %(n)d, {x} ${y} 50% off at %5.2f%%"\nmsgstr ""\n').decode()
-    check("placeholders stay", all(p in found.split("msgstr")[1] for p in ["%1", "%(n)d", "{x}", "${y}", "%5.2f", "%%"]), found)
+    check("placeholders stay", all(p in found.split("msgstr")[1] for p in ["%1", "%(n)d", "{x}", "${y}", "%5.2f",
+        "%%"]), found)
 refuse("a.po", 'msgid "x\nmsgstr ""\n', "line 1", "quotes")
 refuse("a.po", 'msgstr "x"\n', "line 1", "msgid")
 refuse("a.po", 'foo "x"\n', "line 1")
@@ -237,15 +244,19 @@ def convert(name, entries, part, mode="upper", **more):
     return found[part]
 
 
-W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:r="urn:r" xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+W = ('xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:r="urn:r" '
+     'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"')
 
 
 def docx(body):
     return {
-        "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Override '
-                               'PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.'
+        "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+            '<Override '
+                               'PartName="/word/document.xml" '
+                                   'ContentType="application/vnd.openxmlformats-officedocument.'
                                'wordprocessingml.document.main+xml"/></Types>',
-        "word/document.xml": f'<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n<w:document {W}><w:body>{body}</w:body></w:document>',
+        "word/document.xml": f'<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n<w:document {W}>'
+            f'<w:body>{body}</w:body></w:document>',
         "word/media/a.bin": b"\x00\x01" * 50,
     }
 
@@ -265,9 +276,11 @@ def word(body, wanted, mode="upper", **more):
 B, I = "<w:b/>", "<w:i/>"
 car = {"mode": "table", "table": "a red car\tune voiture rouge\t0-0 1-2 2-1\n"}
 word(f"<w:p><w:pPr><w:jc/></w:pPr>{run('one')}</w:p>", f"<w:p><w:pPr><w:jc/></w:pPr>{run('ONE')}</w:p>")
-word(f"<w:p>{run('a ')}{run('red', B)}{run(' car')}</w:p>", f"<w:p>{run('une voiture ')}{run('rouge', B)}</w:p>", **car)
+word(f"<w:p>{run('a ')}{run('red', B)}{run(' car')}</w:p>", f"<w:p>{run('une voiture ')}{run('rouge', B)}</w:p>",
+    **car)
 word(f"<w:p>{run('a r')}{run('ed car')}</w:p>", f"<w:p>{run('une voiture rouge')}</w:p>", **car)
-word(f"<w:p>{run('a ')}{run('red', B)}{run(' car', I)}</w:p>", f"<w:p>{run('une ')}{run('voiture ', I)}{run('rouge', B)}</w:p>", **car)
+word(f"<w:p>{run('a ')}{run('red', B)}{run(' car', I)}</w:p>",
+    f"<w:p>{run('une ')}{run('voiture ', I)}{run('rouge', B)}</w:p>", **car)
 LINK = '<w:hyperlink r:id="x">{}</w:hyperlink>'
 word(f"<w:p>{run('a ')}{LINK.format(run('red', B))}{run(' car')}</w:p>",
      f"<w:p>{run('une voiture ')}{LINK.format(run('rouge', B))}</w:p>", **car)
@@ -281,26 +294,33 @@ word(f"<w:p>{MARKS.format(run('one'))}{run(' two')}</w:p>", f"<w:p>{MARKS.format
 
 def field(code, text):
     mark = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'
-    return f"{mark.format('begin')}<w:r><w:instrText>{code}</w:instrText></w:r>{mark.format('separate')}{text}{mark.format('end')}"
+    return (f"{mark.format('begin')}<w:r><w:instrText>{code}</w:instrText></w:r>"
+            f"{mark.format('separate')}{text}{mark.format('end')}")
 
 
-word(f"<w:p>{run('page ')}{field('PAGE', run('7'))}{run(' of')}</w:p>", f"<w:p>{run('PAGE ')}{field('PAGE', run('7'))}{run(' OF')}</w:p>")
+word(f"<w:p>{run('page ')}{field('PAGE', run('7'))}{run(' of')}</w:p>",
+    f"<w:p>{run('PAGE ')}{field('PAGE', run('7'))}{run(' OF')}</w:p>")
 word(f"<w:p>{run('see ')}{field('HYPERLINK x', run('the page'))}{run(' now')}</w:p>",
      f"<w:p>{run('SEE ')}{field('HYPERLINK x', run('THE PAGE'))}{run(' NOW')}</w:p>")
 word(f"<w:p>{run('see ')}{field('HYPERLINK x', run('page'))}{run(' now')}</w:p>",
      f"<w:p>{run('NOW ')}{field('HYPERLINK x', run('PAGE'))}{run(' SEE')}</w:p>", "reverse")
-BOX = "<mc:AlternateContent><mc:Choice><w:p>{0}</w:p></mc:Choice><mc:Fallback><w:p>{0}</w:p></mc:Fallback></mc:AlternateContent>"
-word(f"<w:p>{run('one')}<w:r>{BOX.format(run('inner'))}</w:r></w:p>", f"<w:p>{run('ONE')}<w:r>{BOX.format(run('INNER'))}</w:r></w:p>")
+BOX = ("<mc:AlternateContent><mc:Choice><w:p>{0}</w:p></mc:Choice><mc:Fallback><w:p>{0}</w:p></mc:Fallback>"
+       "</mc:AlternateContent>")
+word(f"<w:p>{run('one')}<w:r>{BOX.format(run('inner'))}</w:r></w:p>",
+    f"<w:p>{run('ONE')}<w:r>{BOX.format(run('INNER'))}</w:r></w:p>")
 word(f"<w:p>{run('one ')}<w:del>{run('gone')}</w:del><w:ins>{run('two')}</w:ins></w:p>",
      f"<w:p>{run('ONE ')}<w:del>{run('gone')}</w:del><w:ins>{run('TWO')}</w:ins></w:p>")
 word(f"<w:p>{run('one &amp; &lt;two')}</w:p><w:tbl><w:tr><w:tc><w:p>{run('cell')}</w:p></w:tc></w:tr></w:tbl>",
      f"<w:p>{run('ONE &amp; &lt;TWO')}</w:p><w:tbl><w:tr><w:tc><w:p>{run('CELL')}</w:p></w:tc></w:tr></w:tbl>")
 
 A = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" xmlns:p="urn:p"'
-TYPES = ('<Types xmlns="x"><Override PartName="/ppt/presentation.xml" ContentType="application/vnd.openxmlformats-officedocument.'
-         'presentationml.presentation.main+xml"/><Override PartName="/ppt/slides/slide1.xml" ContentType="application/vnd.'
+TYPES = ('<Types xmlns="x"><Override PartName="/ppt/presentation.xml" '
+    'ContentType="application/vnd.openxmlformats-officedocument.'
+         'presentationml.presentation.main+xml"/><Override PartName="/ppt/slides/slide1.xml" '
+             'ContentType="application/vnd.'
          'openxmlformats-officedocument.presentationml.slide+xml"/></Types>')
-SLIDE = ('<p:sld {}><a:p><a:pPr lvl="1"/><a:r><a:rPr lang="en"/><a:t>{}</a:t></a:r><a:br/><a:r><a:rPr b="1"/><a:t>{}</a:t></a:r>'
+SLIDE = ('<p:sld {}><a:p><a:pPr lvl="1"/><a:r><a:rPr lang="en"/><a:t>{}</a:t></a:r><a:br/><a:r><a:rPr b="1"/>'
+    '<a:t>{}</a:t></a:r>'
          '<a:fld id="x"><a:t>3</a:t></a:fld><a:endParaRPr/></a:p></p:sld>')
 pptx = {"[Content_Types].xml": TYPES, "ppt/presentation.xml": "<p:presentation xmlns:p='urn:p'/>",
         "ppt/slides/slide1.xml": SLIDE.format(A, "one two", "three ")}
@@ -322,33 +342,42 @@ def opendocument(body, wanted, mode="upper", name="a.odt", **more):
 
 
 opendocument("<text:h>one</text:h><text:p>a <text:span>red</text:span> car</text:p>",
-             "<text:h>A</text:h><text:p>une voiture <text:span>rouge</text:span></text:p>".replace(">A<", ">ONE<"), **car)
+             "<text:h>A</text:h><text:p>une voiture <text:span>rouge</text:span></text:p>".replace(">A<", ">ONE<"),
+             **car)
 opendocument('<text:p>one<text:tab/>two<text:line-break/>three<text:s text:c="3"/>four</text:p>',
              '<text:p>ONE<text:tab/>TWO<text:line-break/>THREE<text:s text:c="3"/>FOUR</text:p>', name="a.odp")
 opendocument("<text:p>one<text:note><text:p>note</text:p></text:note> two</text:p>",
              "<text:p>ONE<text:note><text:p>NOTE</text:p></text:note> TWO</text:p>")
-opendocument("<text:tracked-changes><text:p>gone</text:p></text:tracked-changes><text:p>p <text:page-number>3</text:page-number> x</text:p>",
-             "<text:tracked-changes><text:p>gone</text:p></text:tracked-changes><text:p>P <text:page-number>3</text:page-number> X</text:p>")
-opendocument("<text:p>see <draw:frame><draw:text-box><text:p>box</text:p></draw:text-box></draw:frame> <text:a>this one</text:a></text:p>",
-             "<text:p>ONE THIS</text:p>".replace("ONE THIS", "<text:a>ONE THIS</text:a> <draw:frame><draw:text-box><text:p>BOX</text:p>"
+opendocument("<text:tracked-changes><text:p>gone</text:p></text:tracked-changes><text:p>p <text:page-number>"
+    "3</text:page-number> x</text:p>",
+             "<text:tracked-changes><text:p>gone</text:p></text:tracked-changes><text:p>P <text:page-number>"
+                 "3</text:page-number> X</text:p>")
+opendocument("<text:p>see <draw:frame><draw:text-box><text:p>box</text:p></draw:text-box></draw:frame> "
+    "<text:a>this one</text:a></text:p>",
+             "<text:p>ONE THIS</text:p>".replace("ONE THIS", "<text:a>ONE THIS</text:a> <draw:frame>"
+                 "<draw:text-box><text:p>BOX</text:p>"
                                                  "</draw:text-box></draw:frame> SEE"), "reverse")
 
 
 def epub(page):
     return {"mimetype": "application/epub+zip",
-            "META-INF/container.xml": '<container xmlns="urn:c"><rootfiles><rootfile full-path="OEBPS/b.opf"/></rootfiles></container>',
-            "OEBPS/b.opf": '<package xmlns="urn:opf"><manifest><item id="a" href="t%20x/../one.xhtml" media-type="application/xhtml+xml"/>'
+            "META-INF/container.xml": '<container xmlns="urn:c"><rootfiles><rootfile full-path="OEBPS/b.opf"/>'
+                '</rootfiles></container>',
+            "OEBPS/b.opf": '<package xmlns="urn:opf"><manifest><item id="a" href="t%20x/../one.xhtml" '
+                'media-type="application/xhtml+xml"/>'
                            '<item href="toc.ncx" media-type="application/x-dtbncx+xml"/></manifest></package>',
             "OEBPS/toc.ncx": "<ncx><text>one</text></ncx>", "OEBPS/one.xhtml": page, "OEBPS/two.xhtml": "<p>two</p>"}
 
 
-PAGE = ('<?xml version="1.0"?>\n<!DOCTYPE html>\n<html xmlns="http://www.w3.org/1999/xhtml"><head><title>one</title></head>'
+PAGE = ('<?xml version="1.0"?>\n<!DOCTYPE html>\n<html xmlns="http://www.w3.org/1999/xhtml"><head><title>'
+    'one</title></head>'
         '<body><p epub:type="x">one <b>two</b><br/>&#233;t&#233;</p><script src="x"/></body></html>')
 found = convert("a.epub", epub(PAGE), "OEBPS/one.xhtml")
-check("epub", found.decode() == PAGE.replace(">one", ">ONE").replace(">two", ">TWO").replace("t&#233;", "T&#233;"), found)
+check("epub", found.decode() == PAGE.replace(">one", ">ONE").replace(">two", ">TWO").replace("t&#233;", "T&#233;"),
+    found)
 data = fake("upper", "a.epub", packed(epub(PAGE)))
-check("the mimetype is first, stored, without extra fields", data[30:58] == b"mimetypeapplication/epub+zip" and data[8:10] == b"\0\0"
-      and struct.unpack("<H", data[28:30])[0] == 0, data[:60])
+check("the mimetype is first, stored, without extra fields", data[30:58] == b"mimetypeapplication/epub+zip"
+      and data[8:10] == b"\0\0" and struct.unpack("<H", data[28:30])[0] == 0, data[:60])
 
 # ---- what is refused ----
 GOOD = packed(docx(f"<w:p>{run('one two')}</w:p>"))
@@ -370,13 +399,16 @@ for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
     for found in re.finditer(re.escape(mark), GOOD):
         encrypted[found.start() + offset] |= 1
 refuse("a.docx", bytes(encrypted), "encrypted")
-refuse("a.odt", packed({**odf("<text:p>x</text:p>"), "META-INF/manifest.xml": "<manifest:encryption-data/>"}), "encrypted")
+refuse("a.odt", packed({**odf("<text:p>x</text:p>"), "META-INF/manifest.xml": "<manifest:encryption-data/>"}),
+    "encrypted")
 LAUGHS = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;">]>'
-refuse("a.docx", packed({**docx(""), "word/document.xml": LAUGHS + f"<w:document {W}><w:p>&b;</w:p></w:document>"}), "entities")
+refuse("a.docx", packed({**docx(""), "word/document.xml": LAUGHS + f"<w:document {W}><w:p>&b;</w:p></w:document>"}),
+    "entities")
 wide = (LAUGHS + f"<w:document {W}><w:p>&b;</w:p></w:document>").encode("utf-16")
 refuse("a.docx", packed({**docx(""), "word/document.xml": wide}), "entities")
 refuse("a.epub", packed(epub(LAUGHS + "<p>&b;</p>")), "entities")
-refuse("a.docx", packed({**docx(""), "word/document.xml": f"<w:document {W}>" + "<w:p>" * 300 + "</w:p>" * 300}), "word/document.xml")
+refuse("a.docx", packed({**docx(""), "word/document.xml": f"<w:document {W}>" + "<w:p>" * 300 + "</w:p>" * 300}),
+    "word/document.xml")
 refuse("a.docx", packed({**docx(""), "bomb": bytes(40 << 20)}), "packed 1 to")
 refuse("a.docx", packed({**docx(""), **{f"x{i}": b"" for i in range(10001)}}), "10004 entries")
 claims = bytearray(packed({**docx(""), "bomb": bytes(1000)}))
@@ -400,7 +432,8 @@ TESSERA = os.environ["TESSERA"]
 
 
 def program(*arguments, code=0):
-    result = subprocess.run([TESSERA, "document", "--model", MODEL, "--device", "cpu", *arguments], capture_output=True,
+    result = subprocess.run([TESSERA, "document", "--model", MODEL, "--device", "cpu", *arguments],
+        capture_output=True,
                             timeout=200)
     check(f"document {arguments}: exit code {result.returncode}", result.returncode == code, result.stderr.decode())
     return result
@@ -415,7 +448,8 @@ def path(name, data):
 
 out = os.path.join(work.name, "out")
 program(path("a.html", "<p>I have a <b>red</b> car.</p>"), out)
-check("the demo's model", open(out, encoding="utf-8").read() == "<p>J'ai une voiture <b>rouge</b>.</p>", open(out).read())
+check("the demo's model", open(out, encoding="utf-8").read() == "<p>J'ai une voiture <b>rouge</b>.</p>",
+    open(out).read())
 program(path("a.docx", packed(docx(f"<w:p>{run('I have a ')}{run('red', B)}{run(' car.')}</w:p>"))), out)
 text = unpacked(open(out, "rb").read())["word/document.xml"].decode()
 check("the demo's model, docx", re.findall(r"<w:b/></w:rPr><w:t[^>]*>([^<]*)", text) == ["rouge"], text)

@@ -42,7 +42,8 @@ by_table("go away", "va t en", "0-0 1-1 1-2", "go <b>away</b>", "va <b>t en</b>"
 by_table("not here", "ne va pas ici", "0-0 1-1 0-2 1-3", "<b>not</b> here", "<b>ne va pas</b> ici")
 by_table("a b", "x", "1-0", "<b>a</b> <i>b</i>", "<b></b><i>x</i>")
 # punctuation
-by_table("Yes, the car.", "Oui, la voiture.", "0-0 1-1 2-2 3-3 4-4", "Yes, the <b>car</b>.", "Oui, la <b>voiture</b>.")
+by_table("Yes, the car.", "Oui, la voiture.", "0-0 1-1 2-2 3-3 4-4", "Yes, the <b>car</b>.",
+    "Oui, la <b>voiture</b>.")
 by_table("Yes (so).", "Oui (ainsi).", "0-0 1-1 2-2 3-3 4-4", "Yes <b>(so)</b>.", "Oui <b>(ainsi)</b>.")
 expect("one <a href='?a=1&amp;b=2'>two, three</a>, four.", "ONE <a href='?a=1&amp;b=2'>TWO, THREE</a>, FOUR.")
 # a model that does not align
@@ -101,14 +102,17 @@ check("calls", len(texts("<p>a<p>b<p>c", FAKE_BATCH=2)) == 3 and open(log).read(
 expect("<p>One <b>two. Three</b> four.", "<p>ONE <b>TWO. THREE</b> FOUR.")
 
 # ---- wrong markup ----
-for wrong in ["<b>one <i>two</b> three</i>", "<b>one", "one</b>", "<b>one<p>two</b>", "<", "<>", "a < b", "</", "<b", "<b a='",
-              "<!--", "<!-- x", "<script>", "<![CDATA[x", "&#xD800; &#0; &#99999999;", "<b/>x", "<p><b><p><b>x", "\x00a\x00",
+for wrong in ["<b>one <i>two</b> three</i>", "<b>one", "one</b>", "<b>one<p>two</b>", "<", "<>", "a < b", "</",
+    "<b", "<b a='",
+              "<!--", "<!-- x", "<script>", "<![CDATA[x", "&#xD800; &#0; &#99999999;", "<b/>x", "<p><b><p><b>x",
+              "\x00a\x00",
               "<b " * 3000, "<b>" * 3000 + "x", "</b>" * 3000 + "x", "<b>x" * 3000, "&" * 3000, "<a x=\">" * 3000,
               "<code>" * 3000, "<!" * 3000, "a<br>" * 3000, "<b>x</b>" * 3000]:
     check("wrong markup stays with identity", page(wrong, "identity") == wrong, wrong[:60])
     found = page(wrong, "reverse")
     for tag in set(re.findall(r"</?[a-z]+>", wrong)):
-        check("no tag is lost or doubled", found.count(tag) == wrong.count(tag) or tag.startswith("</"), wrong[:60], found[:200])
+        check("no tag is lost or doubled", found.count(tag) == wrong.count(tag) or tag.startswith("</"), wrong[:60],
+            found[:200])
 expect("<b>one <i>two</b> three</i>", "<b>ONE <i>TWO</i></b> THREE")
 expect("<b>one", "<b>ONE")
 expect("<b>one two", "<b>TWO ONE", "reverse")
@@ -141,7 +145,8 @@ class Reader(html.parser.HTMLParser):
 
 
 draw = drawn(random.SystemRandom().randrange(1 << 30))
-VOCABULARY = ["red", "car", "the", "house", "ca\u00f1on", "\u00e9t\u00e9", "l'eau", "3.5", "x-y", "\u4f60\u597d", "end.", "Big", "so,"]
+VOCABULARY = ["red", "car", "the", "house", "ca\u00f1on", "\u00e9t\u00e9", "l'eau", "3.5", "x-y", "\u4f60\u597d",
+    "end.", "Big", "so,"]
 
 
 def content(depth, ids):
@@ -158,7 +163,8 @@ def content(depth, ids):
         else:
             tag = draw.choice(["b", "i", "em", "span", "a", "x-y", "u"])
             ids.append(len(ids))
-            out.append(f"<{tag} id='i{len(ids)}' class=\"k &amp; {draw.randrange(9)}\">{content(depth + 1, ids)}</{tag}>")
+            start = f"<{tag} id='i{len(ids)}' class=\"k &amp; {draw.randrange(9)}\">"
+            out.append(f"{start}{content(depth + 1, ids)}</{tag}>")
         if draw.randrange(3):
             out.append(draw.choice([" ", "\n  ", "  "]))
     return "".join(out)
@@ -185,7 +191,7 @@ for _ in range(300):
         else:
             check(mode + ": text", sorted(plain(after.text)) == sorted(
                 "".join(c.upper() if c.isascii() else c for c in plain(before.text))), source, found)
-        if mode == "upper":
+        if mode == "upper" and not re.search(r"\w(<[^>]*>)+\w", source):  # else a word may have parts of two elements
             check("upper: order of tags", [t for t in after.tags] == [t for t in before.tags], source, found)
 
 # ---- memory ----

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes that grow. An allocation that fails is remembered, and what follows it is dropped: who fills a buffer asks once,
- * at the end. And arrays that grow.
+ * Bytes that grow. An allocation that fails is remembered, and what follows it is dropped: who fills a buffer asks
+ * once, at the end. And arrays that grow.
  */
 #ifndef TESSERA_TOOLS_DOCUMENTS_BUFFER_H
 #define TESSERA_TOOLS_DOCUMENTS_BUFFER_H

@@ -3,9 +3,9 @@
  * Documents: HTML and files in, the same with translated text out. Structure, styles and everything that is no text
  * stay as they are.
  *
- * A paragraph (what a reader takes for one) is one text. Its inline tags are taken out, its sentences are translated with
- * their alignment, and each tag is put around the words that were made from those that it enclosed. A paragraph whose
- * translation is the same text keeps its bytes.
+ * A paragraph (what a reader takes for one) is one text. Its inline tags are taken out, its sentences are translated
+ * with their alignment, and each tag is put around the words that were made from those that it enclosed. A paragraph
+ * whose translation is the same text keeps its bytes.
  *
  * A build without libxml2 or libzip has these functions, too: they return TSR_ERR_UNSUPPORTED, and there are no
  * formats.

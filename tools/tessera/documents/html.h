@@ -28,7 +28,8 @@ enum {
 tsr_status doc_html_new(int32_t flags, doc_html **html) TSR_MUST_CHECK;
 tsr_status doc_html_add(doc_html *html, const char *text, size_t size, doc_batch *batch, int32_t *index) TSR_MUST_CHECK;
 
-/* The same where the caller has found the tokens. classes: DOC_INLINE, DOC_BREAK, or DOC_SKIPPED for what is verbatim. */
+/* The same where the caller has found the tokens. classes: DOC_INLINE, DOC_BREAK, or DOC_SKIPPED for what is verbatim.
+ */
 tsr_status doc_html_add_tokens(doc_html *html, const doc_token *tokens, const int32_t *classes, size_t n,
                                doc_batch *batch, int32_t *index) TSR_MUST_CHECK;
 

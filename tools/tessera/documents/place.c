@@ -405,16 +405,21 @@ static tsr_status add_event(placing *p, int32_t kind, int32_t piece, int32_t sty
   return TSR_OK;
 }
 
-/* Writes a blank that the translation does not have at this place. */
-static tsr_status add_blank(placing *p, char blank, int32_t style)
+/* Writes a blank that the text has beside a point: the translation's own, once, or another. */
+static tsr_status add_blank(placing *p, char c, doc_event *blank)
 {
-  size_t begin = p->out->text.size;
-  if (!blank) {
+  if (!c) {
     return TSR_OK;
   }
-  doc_buffer_char(&p->out->text, blank);
+  if (c == ' ' && blank->end > blank->begin) {
+    size_t begin = blank->begin;
+    blank->begin = blank->end;
+    return add_event(p, DOC_TEXT, -1, blank->style, begin, blank->end);
+  }
+  size_t begin = p->out->text.size;
+  doc_buffer_char(&p->out->text, c);
   tsr_status status = doc_buffer_check(&p->out->text);
-  return status == TSR_OK ? add_event(p, DOC_TEXT, -1, style, begin, begin + 1) : status;
+  return status == TSR_OK ? add_event(p, DOC_TEXT, -1, blank->style, begin, begin + 1) : status;
 }
 
 /* A point; or an element without text, with all that is in it. */
@@ -443,10 +448,9 @@ static tsr_status add_point(placing *p, int32_t index)
 
 /* The points in front of unit k whose parent is `parent`. blank: what the translation has there, written if no point
  * says otherwise; NULL: nothing is. */
-static tsr_status add_points(placing *p, int32_t k, int32_t parent, const doc_event *blank)
+static tsr_status add_points(placing *p, int32_t k, int32_t parent, doc_event *blank)
 {
   const doc_piece *pieces = p->block->pieces;
-  int32_t style = blank ? blank->style : 0;
   int is_first = 1, has_blank = 0, breaks = 0;
   char pending = 0;
   tsr_status status = TSR_OK;
@@ -456,7 +460,7 @@ static tsr_status add_points(placing *p, int32_t k, int32_t parent, const doc_ev
     }
     char before = pending ? pending : pieces[i].before;
     if (blank && before && (!is_first || k > 0)) {
-      status = add_blank(p, before, style);
+      status = add_blank(p, before, blank);
       has_blank = 1;
     }
     is_first = 0;
@@ -467,16 +471,16 @@ static tsr_status add_points(placing *p, int32_t k, int32_t parent, const doc_ev
   if (blank && status == TSR_OK) {
     size_t length = blank->end - blank->begin;
     if (is_first || (!pending && !has_blank && !breaks && length > 0)) {
-      status = add_event(p, DOC_TEXT, -1, style, blank->begin, blank->end);
+      status = add_event(p, DOC_TEXT, -1, blank->style, blank->begin, blank->end);
     } else if (pending && k < (int32_t)p->units.n) {
-      status = add_blank(p, pending, style);
+      status = add_blank(p, pending, blank);
     }
   }
   return status;
 }
 
 /* What stands between two units: ends of elements, points, blanks, beginnings. */
-static tsr_status add_gap(placing *p, int32_t k, int32_t *open, const doc_event *blank)
+static tsr_status add_gap(placing *p, int32_t k, int32_t *open, doc_event *blank)
 {
   const doc_piece *pieces = p->block->pieces;
   tsr_status status = TSR_OK;

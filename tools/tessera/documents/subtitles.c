@@ -153,6 +153,12 @@ static tsr_status refuse(const subtitles *s, const doc_line *line, const char *e
                   expected, shown, line->begin);
 }
 
+static tsr_status refuse_times(const subtitles *s, const doc_line *line)
+{
+  return refuse(s, line,
+                s->is_vtt ? "times such as 00:01.000 --> 00:02.000" : "times such as 00:00:01,000 --> 00:00:02,000");
+}
+
 /* The first line of what stands between blank lines: a cue's, or something else. Returns in *state what follows. */
 enum { OUTSIDE, AFTER_NAME, IN_CUE, IN_OTHER };
 
@@ -165,8 +171,7 @@ static tsr_status begin_part(subtitles *s, const doc_line *line, int *state)
     return TSR_OK;
   }
   if (find_arrow(line)) {
-    return refuse(s, line,
-                  s->is_vtt ? "times such as 00:01.000 --> 00:02.000" : "times such as 00:00:01,000 --> 00:00:02,000");
+    return refuse_times(s, line);
   }
   *state = AFTER_NAME;
   for (int i = 0; others[i] && s->is_vtt; i++) {
@@ -208,7 +213,7 @@ static tsr_status read_line(subtitles *s, const doc_line *line, int *state)
       return TSR_OK;
     }
     if (!s->is_vtt || find_arrow(line)) {
-      return refuse(s, line, "the times of a cue");
+      return refuse_times(s, line);
     }
     *state = IN_OTHER;
     return TSR_OK;
