@@ -66,10 +66,10 @@ static void begin_text(doc_block *block)
   block->last = -1;
 }
 
-/* A NUL counts as one, too: a text ends there for who reads it as a string. */
+/* Control characters count as blanks: they are nothing that a model reads, and a NUL would end the text. */
 static int is_blank(char c)
 {
-  return doc_is_blank(c) || c == '\0';
+  return (unsigned char)c <= 0x20 || c == 0x7F;
 }
 
 void doc_block_text(doc_block *block, const char *text, size_t size)
